@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every atomic access of the tree is spelled with these; nobody else writes __atomic_*.
+ *
+ * acquire load / release store order one datum's publication: what the writer did before the store is seen
+ * by whoever reads the stored value.  relaxed is for counters and hints that order nothing.  A comment at
+ * each use names its partner, and says why a weaker order would do or would not.
+ */
+#ifndef VRB_UTIL_ATOMIC_H
+#define VRB_UTIL_ATOMIC_H
+
+#include <stdbool.h>
+
+#define load_relaxed(p)      __atomic_load_n((p), __ATOMIC_RELAXED)
+#define load_acquire(p)      __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define load_seq_cst(p)      __atomic_load_n((p), __ATOMIC_SEQ_CST)
+#define store_relaxed(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define store_release(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#define store_seq_cst(p, v)  __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
+#define fetch_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define fetch_add_acq_rel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
+#define fetch_add_seq_cst(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
+#define fetch_sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
+#define fetch_sub_acq_rel(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_ACQ_REL)
+#define fetch_or_acq_rel(p, v)  __atomic_fetch_or((p), (v), __ATOMIC_ACQ_REL)
+#define fetch_and_acq_rel(p, v) __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
+#define swap_acq_rel(p, v)   __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
+#define full_fence()         __atomic_thread_fence(__ATOMIC_SEQ_CST)
+
+/* Strong compare-and-swap; on failure *expected becomes what was found. */
+#define cas_acq_rel(p, expected, v)                                                                \
+	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+
+static inline void cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Time is a uint64_t of nanoseconds on the monotonic clock, passed in by whoever read the clock once.
+ * VRB_NEVER is a deadline that does not come; it compares greater than every real time.
+ */
+#ifndef VRB_UTIL_TIME_H
+#define VRB_UTIL_TIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define VRB_NEVER   UINT64_MAX
+#define VRB_NSEC    1ull
+#define VRB_USEC    (1000 * VRB_NSEC)
+#define VRB_MSEC    (1000 * VRB_USEC)
+#define VRB_SECOND  (1000 * VRB_MSEC)
+
+/* now + delay, saturating at VRB_NEVER. */
+static inline uint64_t time_after(uint64_t now, uint64_t delay)
+{
+	return delay >= VRB_NEVER - now ? VRB_NEVER : now + delay;
+}
+
+static inline bool time_reached(uint64_t deadline, uint64_t now)
+{
+	return deadline != VRB_NEVER && now >= deadline;
+}
+
+static inline uint64_t time_earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+#endif

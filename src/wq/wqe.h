@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Work queue memory: what a posted work request looks like inside, and the rings that hold them.
+ *
+ * Below both transports (roce, local), so that either can run the same queue.  No locks here: a send queue and a
+ * receive queue are used under their QP's lock, a shared receive queue under its own.
+ *
+ * Ring indices run free over 32 bits and are masked on use, so head - tail is always the number of entries.
+ *
+ * Life of a send WQE (indices only ever advance):
+ *
+ *	released <= done <= next <= head
+ *	   |         |       |       +-- next free slot; post advances it
+ *	   |         |       +---------- first WQE of which no packet was built yet; owned by the transport
+ *	   |         +------------------ oldest WQE that is not complete; owned by the transport
+ *	   +---------------------------- slots before it may be reused; advanced when the application polls the completion
+ *
+ * A slot is reused only once a completion at or after it was polled, as hardware providers do it: a program that never
+ * signals must fail here as it fails there.
+ */
+#ifndef VRB_WQ_WQE_H
+#define VRB_WQ_WQE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+struct roce_path;
+struct mr_entry;
+
+/* Flags of struct send_wqe beyond enum ibv_send_flags (which keep their values, bits 0..4). */
+enum {
+	WQE_DATA_INLINE = 1 << 8,	/* payload lies behind the WQE instead of SGEs */
+	WQE_SIGNALED = 1 << 9,		/* raise a completion on success: IBV_SEND_SIGNALED or sq_sig_all */
+};
+
+struct send_wqe {
+	uint64_t wr_id;
+	uint32_t opcode;	/* enum ibv_wr_opcode */
+	uint32_t flags;		/* IBV_SEND_* | WQE_* */
+	uint32_t length;	/* payload bytes of the message, 0..2^31 */
+	uint32_t num_sge;	/* entries of sge[]; 0 when inline */
+	uint32_t imm;		/* immediate data as it goes on the wire (big endian), or the rkey to invalidate (host order) */
+	uint32_t rkey;
+	uint64_t remote_addr;
+	union {
+		struct {
+			uint64_t compare_add;
+			uint64_t swap;
+		} atomic;
+		struct {
+			const struct roce_path *path;	/* copy owned by the AH; valid until the WQE is done */
+			uint32_t qpn;
+			uint32_t qkey;
+		} ud;
+		struct {
+			void *mw;			/* struct vrb_mw, an object of core */
+			struct ibv_mw_bind_info info;
+		} bind;
+		struct {
+			uint8_t placement;		/* enum ibv_placement_type of later releases */
+			uint8_t selectivity;
+		} flush;
+		struct {
+			uint16_t mss;
+			uint16_t hdr_len;		/* header bytes, stored inline before the payload */
+		} tso;
+		uint64_t atomic_write;			/* 8 bytes in memory order */
+	};
+	uint32_t srqn;		/* XRC: destination SRQ number */
+
+	/* Transport's notes; written when the first packet is built. */
+	uint32_t first_psn;
+	uint32_t last_psn;
+	uint32_t ssn;		/* send sequence number, for credits */
+
+	/* num_sge entries, or `length` bytes of inline payload. */
+	struct ibv_sge sge[];
+};
+
+static inline uint8_t *wqe_inline_data(struct send_wqe *w)
+{
+	return (uint8_t *)w->sge;
+}
+
+struct recv_wqe {
+	uint64_t wr_id;
+	uint32_t num_sge;
+	uint32_t length;	/* sum of the SGE lengths, saturated at UINT32_MAX */
+	struct ibv_sge sge[];
+};
+
+/* A ring of equal-sized slots; size is a power of two, limit (the advertised depth) may be less. */
+struct wq_ring {
+	uint8_t *slots;
+	uint32_t stride;
+	uint32_t mask;		/* size - 1 */
+	uint32_t limit;		/* most entries posted at a time */
+	uint32_t max_sge;
+};
+
+struct send_queue {
+	struct wq_ring ring;
+	uint32_t head;
+	uint32_t next;
+	uint32_t done;
+	uint32_t released;	/* atomic: stored (release) by pollers under their CQ lock, loaded (acquire) by posters */
+	uint32_t max_inline;
+	uint8_t sig_all;
+};
+
+struct recv_queue {
+	struct wq_ring ring;
+	uint32_t head;		/* next free slot */
+	uint32_t next;		/* next entry to hand out */
+	uint32_t released;	/* atomic, as in send_queue */
+};
+
+static inline void *wq_slot(const struct wq_ring *r, uint32_t index)
+{
+	return r->slots + (size_t)(index & r->mask) * r->stride;
+}
+
+static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t index)
+{
+	return wq_slot(&sq->ring, index);
+}
+
+static inline struct recv_wqe *rq_wqe(const struct recv_queue *rq, uint32_t index)
+{
+	return wq_slot(&rq->ring, index);
+}
+
+#endif
