@@ -26,8 +26,7 @@
 
 #include <infiniband/verbs.h>
 
-struct roce_path;
-struct mr_entry;
+struct net_path;
 
 /* Flags of struct send_wqe beyond enum ibv_send_flags (which keep their values, bits 0..4). */
 enum {
@@ -50,7 +49,7 @@ struct send_wqe {
 			uint64_t swap;
 		} atomic;
 		struct {
-			const struct roce_path *path;	/* copy owned by the AH; valid until the WQE is done */
+			const struct net_path *path;	/* copy owned by the AH; valid until the WQE is done */
 			uint32_t qpn;
 			uint32_t qkey;
 		} ud;

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The RoCE engine: turns work requests into packets and packets into completions.
+ *
+ * It is pure: it never sleeps, allocates, locks, or reads a clock.  The caller owns time, memory and the wire, and holds the
+ * QP's lock around every call:
+ *
+ *	1. roce_input()        gives it one decoded packet that was addressed to this QP;
+ *	2. roce_output()       asks it for one packet, until it returns 0;
+ *	3. roce_timeout()      is called when roce_next_timeout() has passed;
+ *	   after 1 and 3, and after posting to the send queue or moving the QP's state, drain it with 2.
+ *
+ * It reaches memory, receive buffers, completions and events through wq->ops, and reads its configuration from *wq.
+ *
+ * One struct serves RC, UC, UD and XRC; which parts are in use follows from wq->type.  Parts and their files:
+ *
+ *	requester.c   send queue -> request packets (RC, XRC, UC)	retry.c   timeouts, go-back-N, RNR, limits
+ *	completer.c   ACK, NAK and responses -> completions		acknak.c  AETH encoding, credits, coalescing
+ *	responder.c   request packets -> memory and receives		rd_atomic.c  replay of reads and atomics
+ *	uc.c ud.c     the unacknowledged services			faults.c  fault class -> syndrome, status, QP action
+ *	engine.c      the entry points below and dispatch by QP type
+ */
+#ifndef VRB_ROCE_ENGINE_H
+#define VRB_ROCE_ENGINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roce/pkt.h"
+#include "util/time.h"
+#include "wq/qp.h"
+
+/* One resource for an incoming READ or atomic: what must be kept to answer a duplicate. Members in rd_atomic.h's terms. */
+struct roce_rd_atomic {
+	uint32_t first_psn;
+	uint32_t last_psn;
+	uint8_t kind;		/* enum in rd_atomic.h; 0 = free */
+	uint8_t replay;		/* being answered again */
+	uint32_t rkey;
+	uint64_t va;
+	uint32_t len;
+	uint32_t next_psn;	/* next response packet to build */
+	uint32_t msn;
+	uint64_t original;	/* atomic: value to return */
+};
+
+/* Counters of one QP; the caller adds them up per port under soft RoCE's names. Only grow. */
+struct roce_counters {
+	uint64_t sent_pkts, rcvd_pkts;
+	uint64_t sent_bytes, rcvd_bytes;	/* payload */
+	uint64_t duplicate_request, out_of_seq_request, rcvd_rnr_err, rcvd_seq_err;
+	uint64_t send_rnr_err, send_err, ack_deferred;
+	uint64_t retry_exceeded_err, retry_rnr_exceeded_err, completer_retry_err;
+	uint64_t retransmitted_pkts, dropped_pkts;
+};
+
+#include "roce/state.h"	/* struct roce_qp: requester, completer, responder state; only the engine looks inside */
+
+/* The most READ/atomic resources a QP can have, and so the largest max_dest_rd_atomic. */
+#define ROCE_MAX_RD_ATOMIC 128
+
+/*
+ * Binds an engine to a QP in RESET.  rd_atomic is an array of `slots` entries owned by the caller, at least max_dest_rd_atomic
+ * long whenever the QP is in RTR or beyond (it may be replaced in RESET/INIT by calling this again).
+ */
+void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *rd_atomic,
+		  uint32_t slots);
+
+/*
+ * Tells the engine that wq->state was moved by ibv_modify_qp, after the configuration of the new state was stored:
+ * RESET forgets everything (queue indices too), RTR starts the responder, RTS the requester (first time) or resumes it (from SQD or
+ * SQE), SQD begins a drain, ERR flushes both queues.
+ */
+void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from, uint64_t now);
+
+/* Attributes were changed without leaving the state (path, timers, access flags ...). */
+void roce_qp_changed(struct roce_qp *qp, uint64_t now);
+
+/* Processes one packet. pkt->payload needs to stay valid only during the call. */
+void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
+
+/*
+ * Builds the next packet into buf (cap >= ROCE_MAX_PACKET): headers, payload and pad, without ICRC; *path says where it goes
+ * (valid until the next call).  Returns its length, 0 when there is nothing to send now.
+ */
+size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
+		   uint64_t now);
+
+/* The time at which roce_timeout() wants to be called; VRB_NEVER if none. */
+uint64_t roce_next_timeout(const struct roce_qp *qp);
+void roce_timeout(struct roce_qp *qp, uint64_t now);
+
+/* Something outside moved the QP's work along (a receive was posted while an RNR was pending, a credit appeared): look again. */
+void roce_recv_posted(struct roce_qp *qp);
+
+/*
+ * Moves the QP to ERR for a cause found outside the engine (CQ overrun, path lost): the oldest send request fails with
+ * `status`/`why` if status is not IBV_WC_WR_FLUSH_ERR, everything else is flushed.
+ */
+void roce_qp_fail(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
+
+const struct roce_counters *roce_qp_counters(const struct roce_qp *qp);
+
+#endif

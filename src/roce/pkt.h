@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A RoCE packet in host order: what decoding yields and encoding takes.  Nobody else touches header bytes.
+ * "The packet" is everything behind the UDP header: BTH, extended headers, payload, pad, ICRC.
+ */
+#ifndef VRB_ROCE_PKT_H
+#define VRB_ROCE_PKT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/net.h"
+
+enum {
+	ROCE_MAX_MTU = 4096,
+	ROCE_MAX_HDR = 12 + 4 + 8 + 28,	/* BTH plus the longest legal header list; static-asserted in opcode.c */
+	ROCE_ICRC_LEN = 4,
+	ROCE_MAX_PACKET = ROCE_MAX_HDR + ROCE_MAX_MTU + 3 + ROCE_ICRC_LEN + 40,
+};
+
+/* Base Transport Header, IBTA 9.2. */
+struct roce_bth {
+	uint8_t opcode;
+	bool solicited;
+	bool mig_req;
+	uint8_t pad;		/* 0..3 */
+	uint8_t version;	/* 0 */
+	uint16_t pkey;
+	bool fecn;		/* Annex A17 */
+	bool becn;
+	uint32_t dest_qpn;	/* 24 bits */
+	bool ack_req;
+	uint32_t psn;		/* 24 bits */
+};
+
+/* A decoded packet. Header fields are valid where the opcode carries the header (enum roce_hdr in opcode.h). */
+struct roce_pkt {
+	struct roce_bth bth;
+	struct {
+		uint64_t va;
+		uint32_t rkey;
+		uint32_t len;
+	} reth;
+	struct {
+		uint64_t va;
+		uint32_t rkey;
+		uint64_t swap_add;
+		uint64_t compare;
+	} atomic;
+	struct {
+		uint8_t syndrome;
+		uint32_t msn;		/* 24 bits */
+	} aeth;
+	uint64_t atomic_ack;		/* AtomicAckETH: original value */
+	struct {
+		uint32_t qkey;
+		uint32_t src_qpn;	/* 24 bits */
+	} deth;
+	uint32_t xrc_srqn;		/* XRCETH, 24 bits */
+	uint32_t imm;			/* ImmDt as on the wire (big endian) */
+	uint32_t ieth_rkey;		/* host order */
+	struct {
+		uint8_t placement;
+		uint8_t selectivity;
+	} feth;				/* Annex A19 */
+	const uint8_t *payload;		/* inside the caller's packet buffer; without pad */
+	uint32_t payload_len;
+	struct net_path path;		/* filled by the caller: where it came from and went to */
+};
+
+/* Why a packet cannot be decoded; each counts separately. */
+enum roce_drop {
+	ROCE_DECODED = 0,
+	ROCE_DROP_SHORT,	/* shorter than its headers, pad and ICRC */
+	ROCE_DROP_LONG,		/* payload above 4096, or any on an opcode that carries none */
+	ROCE_DROP_VERSION,	/* BTH version is not 0 */
+	ROCE_DROP_OPCODE,	/* unknown opcode */
+};
+
+/* Decodes len bytes at data, ICRC included but not checked (icrc.h does). Fills all of *pkt but path. */
+enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len);
+
+/*
+ * Writes BTH and the extended headers that pkt->bth.opcode carries, in wire order, and returns their length.
+ * buf has ROCE_MAX_HDR bytes.  Payload, pad and ICRC are the caller's.
+ */
+size_t roce_encode_headers(uint8_t *buf, const struct roce_pkt *pkt);
+
+#endif

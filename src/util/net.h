@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where a packet goes and where it came from.  Addresses are GIDs: IPv6 as it is, IPv4 as ::ffff:a.b.c.d.
+ */
+#ifndef VRB_UTIL_NET_H
+#define VRB_UTIL_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ROCE_UDP_PORT 4791	/* IBTA Annex A17: RoCEv2 destination port */
+
+struct net_addr {
+	uint8_t raw[16];
+};
+
+/* One direction of travel.  On a received packet src is the peer and dst is ours. */
+struct net_path {
+	struct net_addr src;
+	struct net_addr dst;
+	uint32_t ifindex;	/* interface to leave by / arrived on; 0 = any. Needed for link-local and multicast */
+	uint32_t flow_label;	/* 20 bits; IPv6 only */
+	uint16_t src_port;	/* UDP, host order */
+	uint16_t dst_port;	/* UDP, host order */
+	uint8_t traffic_class;	/* ToS / traffic class, ECN bits included */
+	uint8_t hop_limit;
+	uint8_t sgid_index;	/* of our address in the port's GID table */
+	uint8_t sl;
+};
+
+static inline bool net_is_ipv4(const struct net_addr *a)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(a->raw, mapped, sizeof(mapped)) == 0;
+}
+
+static inline bool net_addr_equal(const struct net_addr *a, const struct net_addr *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+static inline bool net_addr_is_zero(const struct net_addr *a)
+{
+	static const struct net_addr zero;
+
+	return net_addr_equal(a, &zero);
+}
+
+static inline bool net_is_link_local(const struct net_addr *a)
+{
+	return a->raw[0] == 0xfe && (a->raw[1] & 0xc0) == 0x80;
+}
+
+/* IPv4 224.0.0.0/4 in mapped form, or IPv6 ff00::/8. */
+static inline bool net_is_multicast(const struct net_addr *a)
+{
+	return a->raw[0] == 0xff || (net_is_ipv4(a) && (a->raw[12] & 0xf0) == 0xe0);
+}
+
+#endif

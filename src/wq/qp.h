@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What both transports share about a queue pair: its configuration, its queues, and the calls by which a transport
+ * reaches memory, receive buffers, completions and events.  core owns it; roce and local work on it.
+ *
+ * Every function here and every wq_ops call is made under the QP's lock.
+ */
+#ifndef VRB_WQ_QP_H
+#define VRB_WQ_QP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "util/net.h"
+#include "wq/reason.h"
+#include "wq/wqe.h"
+
+/* What an access to registered memory needs; the answer is a reason (REASON_NONE = granted). */
+enum mem_access {
+	MEM_LOCAL_READ,		/* key is an lkey, any region of the PD */
+	MEM_LOCAL_WRITE,	/* key is an lkey, needs IBV_ACCESS_LOCAL_WRITE */
+	MEM_REMOTE_READ,	/* key is an rkey of a region or window */
+	MEM_REMOTE_WRITE,
+	MEM_REMOTE_ATOMIC,
+	MEM_REMOTE_FLUSH_GLOBAL,
+	MEM_REMOTE_FLUSH_PERSISTENT,
+};
+
+enum atomic_op {
+	ATOMIC_OP_CMP_SWAP,
+	ATOMIC_OP_FETCH_ADD,
+};
+
+/* A completion on its way to a CQ; the CQ's owner adds qp_num and time. Fields as in struct ibv_wc. */
+struct wq_cqe {
+	uint64_t wr_id;
+	uint32_t status;	/* enum ibv_wc_status */
+	uint32_t opcode;	/* enum ibv_wc_opcode */
+	uint32_t reason;	/* enum reason, becomes vendor_err */
+	uint32_t byte_len;
+	uint32_t imm;		/* big endian immediate, or host-order invalidated rkey */
+	uint32_t src_qp;
+	uint32_t wc_flags;
+	uint32_t release;	/* queue index behind the completed WQE: slots before it are free once this is polled */
+	uint16_t slid;
+	uint16_t pkey_index;
+	uint8_t sl;
+	uint8_t dlid_path_bits;
+	bool recv;		/* goes to the receive CQ and releases the receive queue */
+	bool solicited;		/* wakes a CQ armed for solicited events; errors do so in any case */
+	uint32_t flow_tag;
+};
+
+struct wq_qp;
+
+struct wq_ops {
+	/* Checks a whole range without touching it. */
+	enum reason (*mem_check)(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+				 enum mem_access access);
+	/* Check and copy in one; on failure nothing or a prefix was copied. */
+	enum reason (*mem_read)(struct wq_qp *qp, uint32_t key, uint64_t va, void *dst,
+				uint32_t len, enum mem_access access);
+	enum reason (*mem_write)(struct wq_qp *qp, uint32_t key, uint64_t va, const void *src,
+				 uint32_t len, enum mem_access access);
+	/* 64-bit atomic in host byte order, excluded against every other atomic of the device; va is 8-aligned (checked by the caller). */
+	enum reason (*mem_atomic)(struct wq_qp *qp, uint32_t rkey, uint64_t va, enum atomic_op op,
+				  uint64_t compare_add, uint64_t swap, uint64_t *original);
+	/* ATOMIC WRITE of Annex A19: eight bytes in memory order, never torn. */
+	enum reason (*mem_atomic_write)(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t value);
+	enum reason (*mem_flush)(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
+				 uint8_t placement, uint8_t selectivity);
+	/* Invalidates a window (or region) by rkey, for SEND_WITH_INV (remote) or LOCAL_INV. */
+	enum reason (*invalidate)(struct wq_qp *qp, uint32_t rkey, bool remote);
+	enum reason (*bind_mw)(struct wq_qp *qp, const struct send_wqe *wqe);
+
+	/*
+	 * Takes the next receive WQE for an incoming message from the RQ, the SRQ, or for XRC the SRQ numbered srqn.
+	 * NULL with *why = REASON_NONE: none is posted (RNR); otherwise *why says what is wrong.  The WQE stays valid until the
+	 * completion for it is raised; a QP holds at most one.
+	 */
+	struct recv_wqe *(*recv_take)(struct wq_qp *qp, uint32_t srqn, enum reason *why);
+
+	/*
+	 * Gives the held receive WQE back unused: the message it was taken for was dropped and the WQE must serve the next
+	 * one (UC loss rules, UD drops).
+	 */
+	void (*recv_untake)(struct wq_qp *qp);
+
+	/* Raises a completion. For recv the WQE taken last is consumed. Never fails: an overrun becomes IBV_EVENT_CQ_ERR. */
+	void (*complete)(struct wq_qp *qp, const struct wq_cqe *cqe);
+
+	/* Raises an affiliated asynchronous event (IBV_EVENT_COMM_EST, _SQ_DRAINED, _QP_FATAL, _QP_REQ_ERR, _QP_ACCESS_ERR, _PATH_MIG ...). */
+	void (*event)(struct wq_qp *qp, enum ibv_event_type type);
+};
+
+/* Configuration; set by core under the QP's lock between calls into the transport. */
+struct wq_qp {
+	const struct wq_ops *ops;
+
+	uint32_t qpn;
+	uint8_t type;		/* enum ibv_qp_type */
+	uint8_t state;		/* enum ibv_qp_state; the only copy. Transports move it to ERR or SQE, core to all others */
+	uint8_t sq_draining;	/* SQD only: requests already begun are still in flight */
+	uint8_t sqd_notify;	/* raise SQ_DRAINED when the drain ends */
+
+	struct net_path path;	/* primary path; unused for UD */
+	struct net_path alt_path;
+	uint8_t mig_state;	/* enum ibv_mig_state */
+	uint8_t alt_timeout;
+
+	uint32_t mtu;		/* bytes: 256..4096 */
+	uint32_t max_msg;	/* longest message in bytes */
+	uint32_t dest_qpn;
+	uint32_t sq_psn;	/* initial */
+	uint32_t rq_psn;	/* initial */
+	uint32_t qkey;
+	uint32_t access;	/* IBV_ACCESS_REMOTE_* of qp_access_flags */
+	uint16_t pkey;		/* 16-bit P_Key of the table entry in use */
+	uint16_t pkey_index;
+	uint8_t max_rd_atomic;		/* as requester */
+	uint8_t max_dest_rd_atomic;	/* as responder */
+	uint8_t min_rnr_timer;		/* encoded, 0..31 */
+	uint8_t timeout;		/* encoded local ack timeout, 0 = none */
+	uint8_t retry_cnt;
+	uint8_t rnr_retry;		/* 7 = for ever */
+	bool has_srq;
+	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */
+	uint32_t xrcd;			/* XRC receive QP: its domain */
+
+	struct send_queue sq;
+	struct recv_queue rq;		/* unused with an SRQ */
+};
+
+/*
+ * Completes every outstanding send request with IBV_WC_WR_FLUSH_ERR, in order, signaled or not.
+ * `first` (with reason and a status of its own) is for the request that caused the error, or IBV_WC_WR_FLUSH_ERR.
+ */
+void wq_flush_send(struct wq_qp *qp, enum ibv_wc_status first, enum reason why);
+
+/* Completes every posted receive of the QP's own RQ with IBV_WC_WR_FLUSH_ERR. No effect on an SRQ. */
+void wq_flush_recv(struct wq_qp *qp);
+
+/* The ibv_wc_opcode of a send request, e.g. IBV_WR_RDMA_WRITE_WITH_IMM -> IBV_WC_RDMA_WRITE. */
+enum ibv_wc_opcode wq_wc_opcode(uint32_t wr_opcode);
+
+/*
+ * Raises the success completion of the WQE at sq.done if it asks for one, and advances sq.done.
+ */
+void wq_complete_send(struct wq_qp *qp);
+
+#endif
