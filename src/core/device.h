@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A device: one network interface seen as an RDMA device with one port.
+ * Refcounted by device lists and by open contexts; the registry (under vrb.lock) hands out the same object for the same interface
+ * while anybody holds it.
+ */
+#ifndef VRB_CORE_DEVICE_H
+#define VRB_CORE_DEVICE_H
+
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "core/port.h"
+#include "util/list.h"
+
+struct vrb_device {
+	struct ibv_device ibv;		/* first; see docs/ABI.md for why the pointer behind it must stay NULL */
+	void *provider_ops;		/* offset 664: read by libmlx5 and friends; always NULL */
+	uint64_t abi_spare[8];
+
+	struct list node;		/* registry */
+	unsigned int refs;		/* vrb.lock */
+	int index;			/* ibv_get_device_index */
+	uint64_t node_guid;		/* host order */
+	struct vrb_port port;
+};
+
+/*
+ * Rescans the interfaces and returns the devices in order, each with a reference; *count of them, NULL-terminated, malloc'ed.
+ * NULL with errno on failure.
+ */
+struct vrb_device **vrb_device_list(int *count);
+void vrb_device_get(struct vrb_device *dev);
+void vrb_device_put(struct vrb_device *dev);
+
+/* What every device of this library can do; the one place where limits live. Enforced by the object that each limit is about. */
+extern const struct ibv_device_attr_ex vrb_device_limits;
+
+static inline struct vrb_device *to_vrb_device(struct ibv_device *d)
+{
+	return (struct vrb_device *)d;
+}
+
+#endif

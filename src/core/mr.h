@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions and the key table.
+ *
+ * One table per process maps keys to entries; a key is  random:4 | index:20 | tag:8.  A region's lkey and rkey share the index and
+ * differ in the rest; a window has only an rkey, whose tag belongs to its user.  Entries hold no pointers into the library,
+ * so that the table can live in shared memory, and are never freed, so that a stale key finds a dead entry instead of freed memory.
+ *
+ * An access takes a reference on the entry (one atomic add), checks, copies, and drops it; deregistration marks the entry dead and
+ * waits for the references to drain.
+ */
+#ifndef VRB_CORE_MR_H
+#define VRB_CORE_MR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "wq/qp.h"
+
+enum mr_kind {
+	MR_FREE,
+	MR_REGION,
+	MR_WINDOW,
+	MR_NULL,	/* reads zeros, swallows writes */
+	MR_DM,		/* device memory, addressed from 0 */
+};
+
+struct mr_entry {
+	uint32_t refs;		/* atomic: bit 31 live, low bits accesses in flight */
+	uint32_t lkey;
+	uint32_t rkey;
+	uint32_t pdn;
+	uint32_t access;	/* IBV_ACCESS_* */
+	uint8_t kind;		/* enum mr_kind */
+	uint8_t mw_type;	/* windows: enum ibv_mw_type, and whether 2A or 2B */
+	uint8_t bound;		/* windows: has a binding */
+	uint8_t zero_based;
+	uint64_t va;		/* start as peers address it (iova) */
+	uint64_t length;
+	uint64_t host;		/* start in this process's memory */
+	uint32_t parent;	/* windows: index of the region they are bound to */
+	uint32_t windows;	/* regions: bound windows (atomic); dereg refused while not 0 */
+	uint32_t qpn;		/* windows type 2: QP they are bound to */
+};
+
+struct vrb_mr {
+	struct ibv_mr ibv;
+	uint32_t index;		/* in the table */
+	uint32_t access;
+	void *mapping;		/* dma-buf or device memory mapped for it, or NULL */
+};
+
+static inline struct vrb_mr *to_vrb_mr(struct ibv_mr *mr)
+{
+	return (struct vrb_mr *)mr;
+}
+
+/*
+ * The wq_ops memory calls, implemented here over the table for a QP of protection domain wq->... (see vrb_qp.pdn).
+ * They may be called from any thread that holds the QP's lock, and never fault on memory that the program unmapped.
+ */
+enum reason vrb_mem_check(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+			  enum mem_access access);
+enum reason vrb_mem_read(struct wq_qp *qp, uint32_t key, uint64_t va, void *dst, uint32_t len,
+			 enum mem_access access);
+enum reason vrb_mem_write(struct wq_qp *qp, uint32_t key, uint64_t va, const void *src, uint32_t len,
+			  enum mem_access access);
+enum reason vrb_mem_atomic(struct wq_qp *qp, uint32_t rkey, uint64_t va, enum atomic_op op,
+			   uint64_t compare_add, uint64_t swap, uint64_t *original);
+enum reason vrb_mem_atomic_write(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t value);
+enum reason vrb_mem_flush(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
+			  uint8_t placement, uint8_t selectivity);
+enum reason vrb_mem_invalidate(struct wq_qp *qp, uint32_t rkey, bool remote);
+enum reason vrb_mem_bind(struct wq_qp *qp, const struct send_wqe *wqe);
+
+#endif

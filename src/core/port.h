@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The port of a device: link state, MTU, LID, GID table and P_Key table, following the interface live.
+ * GID slots are stable: an address that goes away leaves an empty slot, a new one takes the first empty slot.
+ */
+#ifndef VRB_CORE_PORT_H
+#define VRB_CORE_PORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "util/lock.h"
+#include "util/net.h"
+
+enum {
+	VRB_PORT_NUM = 1,
+	VRB_GID_TABLE = 256,
+	VRB_PKEY_DEFAULT = 0xffff,
+};
+
+struct vrb_gid {
+	struct net_addr addr;	/* zero = empty */
+	uint8_t prefix_len;
+};
+
+struct vrb_port {
+	struct lock lock;	/* protects everything below */
+	char ifname[16];
+	uint32_t ifindex;
+	uint32_t ifmtu;
+	uint8_t mac[6];
+	bool loopback;
+	enum ibv_port_state state;
+	enum ibv_mtu active_mtu;
+	uint16_t lid;
+	struct vrb_gid gid[VRB_GID_TABLE];
+	uint32_t counters_qkey_viol, counters_bad_pkey;
+};
+
+/* Attributes as ibv_query_port reports them. */
+void vrb_port_query(struct vrb_port *port, struct ibv_port_attr *attr);
+
+/* The GID at index; false if out of range or empty. */
+bool vrb_port_gid(struct vrb_port *port, unsigned int index, struct net_addr *gid);
+
+/* Index of a GID, -1 if the port does not have it. */
+int vrb_port_find_gid(struct vrb_port *port, const struct net_addr *gid);
+
+/*
+ * Resolves address attributes to a path (DESIGN §3): GRH paths by sgid_index and dgid, LID-only paths within the interface's own
+ * IPv4 subnet.  qpn_hash makes the UDP source port/flow entropy.  Returns 0, EINVAL (bad port, sgid_index empty, DGID zero or of
+ * another family than the source, LID unresolvable).
+ */
+int vrb_port_resolve(struct vrb_port *port, const struct ibv_ah_attr *attr, uint32_t qpn_hash,
+		     struct net_path *path);
+
+#endif
