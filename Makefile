@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# A thin front over meson and ninja, for people who want two commands.  `make help` lists the targets.
+#
+#	make            build into build/; then LD_LIBRARY_PATH=$PWD/build/lib COMMAND runs any RDMA program on it
+#	make demo       set-up, build, and two stock programs talking through it
+#	make test       set-up, build, all tests
+#
+# Variables: BUILD (folder), MESON_ARGS (for `meson setup`), TEST_ARGS (for `meson test`), PREFIX and DESTDIR (for install).
+
+SHELL := /bin/bash
+BUILD ?= build
+MESON ?= meson
+PREFIX ?= /usr/local
+MESON_ARGS ?=
+TEST_ARGS ?=
+
+# Sanitizer reports must end the process that made them, or a test would not see them.
+export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
+export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
+export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
+
+.PHONY: all setup demo test test-asan test-tsan bench install clean format help
+
+all: $(BUILD)/build.ninja
+	@ninja -C "$(BUILD)"
+
+# The targets that people type first bring the machine up to date before they build.
+setup:
+	@scripts/setup
+
+$(BUILD)/build.ninja:
+	@scripts/setup --check-build
+	@$(MESON) setup "$(BUILD)" --prefix "$(PREFIX)" $(MESON_ARGS)
+
+demo: setup
+	@$(MAKE) --no-print-directory all
+	@python3 scripts/demo.py "$(BUILD)"
+
+test: setup
+	@$(MAKE) --no-print-directory all
+	@python3 scripts/run_tests.py "$(BUILD)" $(TEST_ARGS)
+
+# -Wl,-z,defs cannot hold in a sanitized shared library, hence b_lundef.
+test-asan: setup
+	@$(MAKE) --no-print-directory all BUILD=build-asan \
+		MESON_ARGS="-Db_sanitize=address,undefined -Db_lundef=false $(MESON_ARGS)"
+	@python3 scripts/run_tests.py build-asan --timeout-multiplier 3 $(TEST_ARGS)
+
+# Only the tests that run in one process: a stock program is not built for TSan.
+test-tsan: setup
+	@$(MAKE) --no-print-directory all BUILD=build-tsan \
+		MESON_ARGS="-Db_sanitize=thread -Db_lundef=false $(MESON_ARGS)"
+	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
+		--suite unit --suite sim --suite verbs $(TEST_ARGS)
+
+bench: setup
+	@$(MAKE) --no-print-directory all
+	@python3 bench/bench.py "$(BUILD)"
+
+install: all
+	@$(MESON) install -C "$(BUILD)" --no-rebuild
+
+clean:
+	rm -rf "$(BUILD)" build-asan build-tsan
+
+format:
+	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
+
+help:
+	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
+	@echo "Targets: all setup demo test test-asan test-tsan bench install clean format"
