@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues, the plain and the extended form in one object. */
+/*
+ * Completion queues, the plain and the extended form in one object.
+ *
+ * A ring under cq->lock.  QPs add under their own lock (qp -> cq), pollers take; polling an entry gives its queue slots
+ * back to the QP it came from, so entries of a QP are purged before the QP goes away.
+ */
 #ifndef VRB_CORE_CQ_H
 #define VRB_CORE_CQ_H
 
@@ -12,37 +17,16 @@
 #include "util/lock.h"
 #include "wq/qp.h"
 
+struct vrb_channel;
+struct vrb_context;
+struct vrb_pd;
 struct vrb_qp;
 
 struct vrb_cqe {
 	struct wq_cqe wc;
-	struct vrb_qp *qp;	/* for qp_num and to release queue slots; entries of a destroyed QP are purged */
+	struct vrb_qp *qp;	/* to release queue slots; NULL for a completion that releases nothing */
 	uint32_t qp_num;
 	uint64_t time_ns;	/* monotonic; 0 if nobody asked for timestamps */
-};
-
-struct vrb_cq {
-	union {
-		struct ibv_cq ibv;	/* prefix of ex */
-		struct ibv_cq_ex ex;
-	};
-	struct lock lock;	/* ring, arming, overrun */
-	struct vrb_cqe *ring;
-	uint32_t mask;
-	uint32_t head, tail;	/* free running; head - tail entries wait */
-	uint8_t armed;		/* 0, VRB_CQ_ARM_SOLICITED or VRB_CQ_ARM_NEXT */
-	bool overrun;		/* IBV_EVENT_CQ_ERR was raised; the CQ accepts nothing more */
-	bool is_ex;
-	uint32_t users;		/* atomic: QPs, SRQs and WQs attached; destroy refuses */
-	/* moderation, extended polling state, channel queue node: cq.c's */
-	struct vrb_cqe current;	/* ibv_start_poll .. ibv_end_poll */
-	uint64_t wc_flags;	/* IBV_WC_EX_* asked for */
-	uint32_t create_flags;
-	uint16_t moderation_count, moderation_usec;
-	uint16_t pending_count;
-	struct list event_node;
-	uint32_t comp_events;	/* completion events handed out, to be acknowledged */
-	uint32_t async_events;
 };
 
 enum {
@@ -50,15 +34,80 @@ enum {
 	VRB_CQ_ARM_NEXT = 2,
 };
 
+struct vrb_cq {
+	union {
+		struct ibv_cq ibv;	/* prefix of ex */
+		struct ibv_cq_ex ex;
+	};
+	struct vrb_context *ctx;
+	struct vrb_channel *channel;	/* NULL: no completion events */
+	struct vrb_pd *parent;		/* parent domain it was created under, or NULL */
+	uint64_t wc_flags;		/* IBV_WC_EX_* asked for */
+	uint32_t create_flags;
+	uint32_t comp_vector;
+	bool is_ex;
+	uint32_t users;		/* atomic: QPs, SRQs and WQs attached; destroy refuses while not 0 */
+
+	struct lock lock;	/* everything below but the channel's part */
+	struct vrb_cqe *ring;
+	uint32_t mask;		/* entries - 1 */
+	uint32_t head, tail;	/* free running; head - tail entries wait */
+	uint8_t armed;		/* 0, VRB_CQ_ARM_SOLICITED or VRB_CQ_ARM_NEXT */
+	bool overrun;		/* IBV_EVENT_CQ_ERR was raised; the CQ accepts nothing more */
+	bool polling;		/* between ibv_start_poll and ibv_end_poll */
+	struct vrb_cqe current;	/* what the readers of the extended CQ read */
+
+	/* Event moderation: an armed CQ raises its event after `count` completions or `usec` after the first. */
+	uint16_t moderation_count, moderation_usec;
+	uint16_t moderated;	/* completions held back since the CQ was armed */
+	uint64_t moderation_due;	/* VRB_NEVER: none held back */
+
+	/* The channel's part, under channel->lock. */
+	struct list event_node;		/* in channel->ready while event_pending is not 0 */
+	uint32_t event_pending;		/* completion events not taken yet */
+	uint32_t comp_events;		/* taken, to be acknowledged */
+
+	uint32_t async_events;		/* event.c's: handed out, to be acknowledged */
+	struct list deferred;		/* drive.c's list of CQs that need attention outside the data path */
+	bool deferred_queued;
+};
+
 static inline struct vrb_cq *to_vrb_cq(struct ibv_cq *cq)
 {
 	return (struct vrb_cq *)cq;
 }
 
-/* Adds a completion of qp; raises the completion event if armed; on overrun raises CQ_ERR and fails the CQ's QPs later. Takes cq->lock. */
+/* Plain and extended creation; attr->cqe >= 1. Returns 0, EINVAL, ENOMEM or EOPNOTSUPP. */
+int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *attr, bool is_ex,
+		  struct vrb_cq **cq);
+
+/* EBUSY while something uses it. Waits until the program acknowledged every event that it took. */
+int vrb_cq_destroy(struct vrb_cq *cq);
+
+/* EINVAL outside the limits or below the number of waiting entries. */
+int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries);
+
+/* Takes up to n completions; drives the network once if there is none. -1: the CQ is in error. */
+int vrb_cq_poll(struct vrb_cq *cq, int n, struct ibv_wc *wc);
+
+/* Asks for an event at the next (solicited) completion; one that is already waiting does not count. */
+void vrb_cq_arm(struct vrb_cq *cq, bool solicited_only);
+
+void vrb_cq_moderate(struct vrb_cq *cq, uint16_t count, uint16_t usec);
+
+/*
+ * Adds a completion of qp and raises the completion event if it is due; on overrun raises CQ_ERR and has the CQ's QPs failed from
+ * the drive.  Takes cq->lock; the caller may hold the QP's.
+ */
 void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, uint64_t now);
 
 /* Drops the entries of a QP that is being destroyed or reset. Takes cq->lock. */
 void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp);
+
+/* Called by the drive for a deferred CQ: raises a moderated event that is due. Returns when it wants to be called again. */
+uint64_t vrb_cq_timeout(struct vrb_cq *cq, uint64_t now);
+
+/* Fills the function table of the extended form (cq_ex.c). */
+void vrb_cq_ex_init(struct vrb_cq *cq);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct vrb_cq;
 struct vrb_qp;
 
 int vrb_drive_start(void);	/* called by vrb_process_get with the wire, host, timers and progress thread up */
@@ -26,5 +27,11 @@ void vrb_drive_output(struct vrb_qp *qp, uint64_t now);
  * another thread is driving. True if anything was done. Must hold no lock.
  */
 bool vrb_drive_poll(void);
+
+/* Has the drive look at a CQ that overran or holds an event back until `due`. The caller may hold cq->lock. */
+void vrb_drive_defer(struct vrb_cq *cq, uint64_t due);
+
+/* Ends that; no deferred work of the CQ is running afterwards. Must hold no lock. */
+void vrb_drive_forget(struct vrb_cq *cq);
 
 #endif

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs: the verbs object around a wq_qp and its engine. */
+/*
+ * Queue pairs: the verbs object around a wq_qp and its engine.
+ *
+ * ibv_open_qp() makes handles: small objects whose `target` is the shared XRC receive QP.  Everybody else's target is itself;
+ * the verbs layer passes targets down.
+ */
 #ifndef VRB_CORE_QP_H
 #define VRB_CORE_QP_H
 
@@ -8,35 +13,56 @@
 
 #include <infiniband/verbs.h>
 
+#include "core/wr_check.h"
 #include "roce/engine.h"
 #include "util/list.h"
 #include "util/lock.h"
 #include "wq/qp.h"
 
+struct vrb_context;
 struct vrb_cq;
 struct vrb_pd;
 struct vrb_srq;
-struct vrb_context;
+struct vrb_xrcd;
+struct wr_batch;
 
 struct vrb_qp {
 	union {
-		struct ibv_qp ibv;	/* prefix of ex */
+		struct ibv_qp ibv;	/* prefix of ex; ibv.state follows wq.state */
 		struct ibv_qp_ex ex;
 	};
+	/* Immutable after creation. */
+	struct vrb_qp *target;		/* itself, or the shared QP behind a handle of ibv_open_qp */
+	struct vrb_context *ctx;
+	struct vrb_pd *pd;		/* NULL: XRC receive */
+	uint32_t pdn;			/* what memory and address handles must belong to */
+	struct vrb_cq *send_cq, *recv_cq;	/* NULL where the type has none */
+	struct vrb_srq *srq;
+	struct vrb_xrcd *xrcd;		/* XRC receive */
+	struct ibv_qp_init_attr_ex init;	/* caps as granted */
+	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0 = no ibv_wr_* */
+	void *rings;			/* the memory of both queues */
+
 	struct lock lock;		/* everything below */
 	struct wq_qp wq;
 	struct roce_qp roce;
-	struct vrb_context *ctx;
-	struct vrb_pd *pd;
-	uint32_t pdn;
-	struct vrb_cq *send_cq, *recv_cq;
-	struct vrb_srq *srq;
+	struct roce_rd_atomic *rd_atomic;
+	struct wr_limits limits;
 	struct ibv_qp_attr attr;	/* as set by ibv_modify_qp, for ibv_query_qp */
-	struct ibv_qp_init_attr_ex init;
-	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0 = no ibv_wr_* */
-	struct recv_wqe *taken;		/* receive held by the transport; copied when it comes from an SRQ */
-	struct list timer_node;
-	uint32_t async_events;
+	struct recv_wqe *taken;		/* receive held by the transport: in the RQ, or `copy` */
+	struct recv_wqe *copy;		/* SRQ entries are copied here */
+	uint32_t copy_sge;		/* SGEs it has room for */
+	bool copy_held;			/* it holds an entry that was given back, to be taken next */
+	bool last_wqe_raised;		/* IBV_EVENT_QP_LAST_WQE_REACHED, once per stay in ERR */
+	struct wr_batch *batch;		/* ibv_wr_start .. complete; wr_ex.c's */
+	uint64_t now;			/* the time the engine was last called with */
+
+	/* vrb.drive */
+	struct list touched;		/* QPs that got packets in this round */
+	struct list xrc_node;		/* in the XRC domain's list */
+	unsigned int handles;		/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
+
+	uint32_t async_events;		/* event.c's: handed out, to be acknowledged */
 };
 
 static inline struct vrb_qp *to_vrb_qp(struct ibv_qp *qp)
@@ -48,5 +74,19 @@ static inline struct vrb_qp *wq_to_vrb_qp(struct wq_qp *wq)
 {
 	return container_of(wq, struct vrb_qp, wq);
 }
+
+/* Writes the granted capabilities back to attr->cap. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP, EBUSY. */
+int vrb_qp_create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **qp);
+
+/* Stops, purges and frees it; waits until the program acknowledged the events that it took. EBUSY while attached to a group. */
+int vrb_qp_destroy(struct vrb_qp *qp);
+
+/*
+ * After the engine ran: lets ibv.state follow and raises LAST_WQE_REACHED. Must hold qp->lock.
+ */
+void vrb_qp_settle(struct vrb_qp *qp);
+
+/* What transports call; see wq/qp.h. */
+extern const struct wq_ops vrb_qp_ops;
 
 #endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Posting work requests: from the program's structures into the rings.
+ *
+ * Each call takes the queue's lock, checks and stores one request after the other, and stops at the first bad one, which it reports;
+ * those before it are posted.
+ */
+#ifndef VRB_CORE_POST_H
+#define VRB_CORE_POST_H
+
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "wq/reason.h"
+
+struct vrb_qp;
+struct vrb_srq;
+struct send_wqe;
+struct wr_desc;
+
+/* Return 0 or an errno value, with *bad on the first request that was not posted. */
+int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int vrb_post_recv(struct vrb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ibv_bind_mw: binds a type 1 window by a work request of the library's making; mw->rkey changes on success. */
+int vrb_post_bind_mw(struct vrb_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind);
+
+/*
+ * Steps that the extended interface shares.  All of them under qp->lock.
+ * post_allowed: EINVAL in a state that takes no send requests.  post_room: does a slot at head + pending exist?
+ * post_kick: the requests up to sq.head are complete in memory; run them.
+ */
+int vrb_post_allowed(const struct vrb_qp *qp);
+bool vrb_post_room(const struct vrb_qp *qp, uint32_t pending);
+void vrb_post_kick(struct vrb_qp *qp);
+
+/* Gives a QP its ibv_wr_* function table (wr_ex.c), for the operations in qp->send_ops. */
+void vrb_wr_ex_init(struct vrb_qp *qp);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues, basic and XRC.
+ *
+ * A FIFO ring under srq->lock.  A QP copies the entry that it takes, so a slot is free as soon as it is taken.
+ */
+#ifndef VRB_CORE_SRQ_H
+#define VRB_CORE_SRQ_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "util/list.h"
+#include "util/lock.h"
+#include "wq/wqe.h"
+
+struct vrb_context;
+struct vrb_cq;
+struct vrb_pd;
+struct vrb_xrcd;
+
+struct vrb_srq {
+	struct ibv_srq ibv;
+	struct vrb_context *ctx;
+	struct vrb_pd *pd;
+	struct vrb_xrcd *xrcd;	/* XRC: its domain */
+	struct vrb_cq *cq;	/* XRC: where completions go */
+	enum ibv_srq_type type;
+	uint32_t srqn;		/* 24 bits, unique in the process */
+	uint32_t users;		/* atomic: QPs attached; destroy refuses while not 0 */
+	struct list node;	/* XRC: in its domain's list */
+
+	struct lock lock;	/* everything below */
+	struct wq_ring ring;
+	uint32_t head, tail;	/* free running */
+	uint32_t limit;		/* armed limit, 0 = none: an event when fewer entries than this are left */
+	uint32_t async_events;	/* event.c's: handed out, to be acknowledged */
+};
+
+static inline struct vrb_srq *to_vrb_srq(struct ibv_srq *srq)
+{
+	return (struct vrb_srq *)srq;
+}
+
+/* Writes the granted sizes back to attr->attr. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP. */
+int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr,
+		   struct vrb_srq **srq);
+int vrb_srq_destroy(struct vrb_srq *srq);	/* EBUSY while a QP uses it */
+int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask);
+void vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr);
+
+/* Moves the oldest entry into *copy, which has room for the SRQ's max_sge; false if there is none. Raises SRQ_LIMIT_REACHED. */
+bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy);
+
+/* Bytes that a copy of any entry needs. */
+static inline size_t vrb_srq_entry_size(const struct vrb_srq *srq)
+{
+	return sizeof(struct recv_wqe) + srq->ring.max_sge * sizeof(struct ibv_sge);
+}
+
+#endif
