@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Address handles: a resolved path, immutable after creation. */
+/*
+ * Address handles: a resolved path, immutable after creation.
+ *
+ * Their memory comes from slabs of the context and is reused for address handles only, oldest first, so that a work request that outlives its
+ * handle sends to a stale address instead of reading freed memory.
+ */
 #ifndef VRB_CORE_AH_H
 #define VRB_CORE_AH_H
 
 #include <infiniband/verbs.h>
 
+#include "util/list.h"
 #include "util/net.h"
+
+struct vrb_context;
+struct vrb_pd;
 
 struct vrb_ah {
 	struct ibv_ah ibv;
 	struct net_path path;
 	struct ibv_ah_attr attr;
 	uint32_t magic;		/* VRB_AH_MAGIC while it lives */
+	struct list node;	/* vrb_context.free_ahs while it does not */
 };
 
 #define VRB_AH_MAGIC 0x76726168u
@@ -20,5 +30,16 @@ static inline struct vrb_ah *to_vrb_ah(struct ibv_ah *ah)
 {
 	return (struct vrb_ah *)ah;
 }
+
+/* Return 0 or an errno value. */
+int vrb_ah_create(struct vrb_pd *pd, const struct ibv_ah_attr *attr, struct vrb_ah **ah);
+int vrb_ah_destroy(struct vrb_ah *ah);
+
+/* The attributes of the way back to the sender of a UD message. */
+int vrb_ah_init_from_wc(struct vrb_context *ctx, uint8_t port_num, const struct ibv_wc *wc,
+			const struct ibv_grh *grh, struct ibv_ah_attr *attr);
+
+/* Frees the pool. The context is going away. */
+void vrb_ah_free_pool(struct vrb_context *ctx);
 
 #endif

@@ -8,6 +8,11 @@
  *
  * An access takes a reference on the entry (one atomic add), checks, copies, and drops it; deregistration marks the entry dead and
  * waits for the references to drain.
+ *
+ *	mr.c	regions: registration, its checks, deregistration, advice, import
+ *	mrtab.c	the table: keys, references
+ *	mem.c	the accesses of queue pairs through the table
+ *	mw.c	windows; dm.c device memory
  */
 #ifndef VRB_CORE_MR_H
 #define VRB_CORE_MR_H
@@ -18,6 +23,9 @@
 #include <infiniband/verbs.h>
 
 #include "wq/qp.h"
+
+struct vrb_dm;
+struct vrb_pd;
 
 enum mr_kind {
 	MR_FREE,
@@ -34,7 +42,7 @@ struct mr_entry {
 	uint32_t pdn;
 	uint32_t access;	/* IBV_ACCESS_* */
 	uint8_t kind;		/* enum mr_kind */
-	uint8_t mw_type;	/* windows: enum ibv_mw_type, and whether 2A or 2B */
+	uint8_t mw_type;	/* windows: enum ibv_mw_type; type 2 is 2B */
 	uint8_t bound;		/* windows: has a binding */
 	uint8_t zero_based;
 	uint64_t va;		/* start as peers address it (iova) */
@@ -49,13 +57,37 @@ struct vrb_mr {
 	struct ibv_mr ibv;
 	uint32_t index;		/* in the table */
 	uint32_t access;
-	void *mapping;		/* dma-buf or device memory mapped for it, or NULL */
+	void *mapping;		/* dma-buf mapped for it, or NULL */
+	size_t mapping_len;
+	struct vrb_dm *dm;	/* device memory it shows, or NULL */
+	bool imported;		/* shares the entry of another vrb_mr */
 };
 
 static inline struct vrb_mr *to_vrb_mr(struct ibv_mr *mr)
 {
 	return (struct vrb_mr *)mr;
 }
+
+/* Regions. All return 0 or an errno value. */
+int vrb_mr_reg(struct vrb_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
+	       struct vrb_mr **mr);
+int vrb_mr_reg_dmabuf(struct vrb_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+		      unsigned int access, struct vrb_mr **mr);
+int vrb_mr_reg_dm(struct vrb_pd *pd, struct vrb_dm *dm, uint64_t offset, size_t length,
+		  unsigned int access, struct vrb_mr **mr);
+int vrb_mr_alloc_null(struct vrb_pd *pd, struct vrb_mr **mr);
+int vrb_mr_import(struct vrb_pd *pd, uint32_t handle, struct vrb_mr **mr);
+void vrb_mr_unimport(struct vrb_mr *mr);
+
+/* pd may be NULL (keep); EBUSY with windows bound. The region is unchanged on failure. */
+int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, size_t length,
+		 unsigned int access);
+
+/* EBUSY while windows are bound to it; waits for accesses in flight. */
+int vrb_mr_dereg(struct vrb_mr *mr);
+
+int vrb_mr_advise(struct vrb_pd *pd, uint32_t advice, uint32_t flags, const struct ibv_sge *sge,
+		  uint32_t num_sge);
 
 /*
  * The wq_ops memory calls, implemented here over the table for a QP of protection domain wq->... (see vrb_qp.pdn).

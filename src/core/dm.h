@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Device memory: memory of the library's own that programs reach only by copy calls and through regions. */
+#ifndef VRB_CORE_DM_H
+#define VRB_CORE_DM_H
+
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "util/list.h"
+
+struct vrb_context;
+
+struct vrb_dm {
+	struct ibv_dm ibv;
+	struct list node;	/* vrb_context.dms */
+	struct vrb_dm *origin;	/* imported: the one that owns the memory */
+	uint8_t *mem;
+	uint64_t length;
+	uint32_t users;		/* atomic: regions and imports */
+};
+
+static inline struct vrb_dm *to_vrb_dm(struct ibv_dm *dm)
+{
+	return (struct vrb_dm *)dm;
+}
+
+/* Return 0 or an errno value. */
+int vrb_dm_alloc(struct vrb_context *ctx, const struct ibv_alloc_dm_attr *attr, struct vrb_dm **dm);
+int vrb_dm_free(struct vrb_dm *dm);
+int vrb_dm_import(struct vrb_context *ctx, uint32_t handle, struct vrb_dm **dm);
+void vrb_dm_unimport(struct vrb_dm *dm);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The key table behind regions and windows; mr.h says what a key and an entry are.
+ *
+ * Writers (allocate, free, publish, retract) hold the table's lock; accesses take none:  they take a reference by index and then look.
+ *
+ *	publish: write the fields, then set the live bit (release)  --  pairs with mr_entry_get (acquire)
+ *	retract: clear the live bit, then wait until no reference is left, then change the fields
+ */
+#ifndef VRB_CORE_MRTAB_H
+#define VRB_CORE_MRTAB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/mr.h"
+
+#define MR_LIVE 0x80000000u
+
+enum {
+	MR_INDEX_BITS = 20,
+	MR_INDEX_MAX = (1 << MR_INDEX_BITS) - 1,	/* index 0 is never handed out */
+};
+
+static inline uint32_t mr_key_index(uint32_t key)
+{
+	return key >> 8 & MR_INDEX_MAX;
+}
+
+/*
+ * Takes a free index and gives its entry fresh keys (lkey, rkey; never equal, never 0, unlike the ones before). The entry is not live.
+ * NULL when the table is full or memory is out.
+ */
+struct mr_entry *mr_entry_alloc(uint32_t *index);
+
+/* Returns a retracted entry's index; reused as late as possible. */
+void mr_entry_free(uint32_t index);
+
+void mr_entry_publish(struct mr_entry *e);
+
+/* Clears the live bit and waits for accesses in flight. No access starts afterwards. Must hold no reference. */
+void mr_entry_retract(struct mr_entry *e);
+
+/* The entry of an index that is known to be allocated. */
+struct mr_entry *mr_entry_at(uint32_t index);
+
+/* A reference on the live entry that a key's index names; NULL if there is none. The key itself is not compared. */
+struct mr_entry *mr_entry_get(uint32_t key);
+void mr_entry_put(struct mr_entry *e);
+
+/* A forked child starts with an empty table: the parent's keys are not its own. Called with no other thread alive. */
+void mr_table_reset(void);
+
+#endif
