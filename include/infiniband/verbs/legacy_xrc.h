@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Chapter of verbs.h, with VERBENA_LEGACY_XRC only: the XRC calls of OFED 1.3 to MLNX_OFED 4.
+ *
+ * A process is registered with an XRC receive QP, which is named by its number; the QP lives until the last registered
+ * process unregisters.  Its peers send from QPs of type IBV_QPT_XRC and name the SRQ in wr.xrc_remote_srq_num.
+ */
+#ifndef INFINIBAND_VERBS_LEGACY_XRC_H
+#define INFINIBAND_VERBS_LEGACY_XRC_H
+
+#include <infiniband/verbs/qp.h>
+#include <infiniband/verbs/srq.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ibv_xrc_domain {
+	struct ibv_context *context;
+	uint32_t handle;
+};
+
+/*
+ * The domain that the file of `fd` names, `oflag` as for open(2): O_CREAT, O_CREAT | O_EXCL, or 0 for one that exists.
+ * fd -1 with O_CREAT: a domain of one's own.
+ */
+struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, int oflag);
+int ibv_close_xrc_domain(struct ibv_xrc_domain *d);
+
+/* An SRQ that peers name by its member xrc_srq_num. */
+struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc_domain,
+				   struct ibv_cq *xrc_cq, struct ibv_srq_init_attr *srq_init_attr);
+
+/* A receive QP in init_attr->xrc_domain, the one member read; registers the caller with it. */
+int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr *init_attr, uint32_t *xrc_rcv_qpn);
+
+/* To INIT, then to RTR; it needs no RTS. */
+int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num,
+			  struct ibv_qp_attr *attr, int attr_mask);
+int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num,
+			 struct ibv_qp_attr *attr, int attr_mask,
+			 struct ibv_qp_init_attr *init_attr);
+
+/* EINVAL: no such QP, or not in this domain. */
+int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num);
+int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
