@@ -29,6 +29,15 @@ struct net_path {
 	uint8_t sl;
 };
 
+/*
+ * A block of 256 QP numbers (their high 16 bits) and where its owner's sockets are in the reuseport groups of the port:
+ * made by host/host.h, used by wire/steer.h.
+ */
+struct net_steer {
+	uint16_t block;
+	int32_t index[2];	/* IPv4, IPv6; -1 unknown */
+};
+
 static inline bool net_is_ipv4(const struct net_addr *a)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The UDP wire: one IPv4 and one IPv6 socket bound to the wildcard address of the RoCEv2 port, shared with the user's other
+ * processes by SO_REUSEPORT.
+ *
+ * Steering.  The kernel spreads packets over the sockets of the port by a hash of addresses and ports, which says nothing about
+ * which process owns the QP.  steer.h's program makes the kernel look at the destination QP number instead.  It needs to know
+ * each process's position in the kernel's group, and positions shift when a member leaves.  So:
+ *
+ *	1. udp_probe() sends one packet per possible position to itself; packets come back through wire_recv(), which keeps them;
+ *	2. udp_position() then tells where this process is, or that a probe is missing;
+ *	3. the caller publishes the positions (host_publish_wire), collects everybody's (host_steer_map) and calls udp_steer().
+ *
+ * To be done after opening, after taking a new block of QP numbers (3 only), and when many packets had to be handed over.
+ * A stale program makes packets arrive at the wrong process, which hands them on: it costs time and never a packet.
+ */
+#ifndef VRB_WIRE_UDP_H
+#define VRB_WIRE_UDP_H
+
+#include "wire/steer.h"
+#include "wire/wire.h"
+
+/*
+ * Opens it.  Returns 0, EADDRINUSE if another user (or a program that does not share) has the port, EAFNOSUPPORT if there
+ * is neither IPv4 nor IPv6, or another errno value.  Logs one warning if it fails.
+ */
+int udp_open(uint16_t port, struct wire **out);
+
+/* Starts finding out this process's positions among at most `members` in each group; forgets what was known. Must hold what wire_recv() needs. */
+void udp_probe(struct wire *w, unsigned int members);
+
+/* Positions found so far, IPv4 and IPv6; -1 unknown. */
+void udp_position(const struct wire *w, int32_t index[2]);
+
+/* Installs a steering program for the port, for all members. Returns 0 or an errno value; blocks beyond STEER_BLOCKS are left to the hash. */
+int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n);
+
+/* The cookie of the network namespace the wire lives in, 0 if the kernel does not tell. */
+uint64_t udp_netns(const struct wire *w);
+
+#endif
