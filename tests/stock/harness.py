@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Runs the distribution's own RDMA programs, never rebuilt, over the library under test.
+
+A Bench owns what one test needs: a private run directory, a UDP port and TCP ports that no other test on this
+host has, the library where an ordinary user can read it, and the processes it started.  Leaving it ends them (by
+process group) and removes the files.  Output is captured and shown only when something failed.
+
+Programs run as an ordinary user: as they are when the test does, as uid 65534 when the test runs as root.
+"""
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+NOBODY = 65534
+SKIP = 77
+
+# One limit for any single pair of programs; generous, because it only ever matters when something hangs.
+LIMIT_S = float(os.environ.get("VERBENA_TEST_LIMIT", "60"))
+
+
+class Failure(Exception):
+    """A program did not do what the test wants; the text says which one, with its output."""
+
+
+def skip(reason):
+    print(f"skip: {reason}")
+    sys.exit(SKIP)
+
+
+def need_programs(*names):
+    for name in names:
+        if not shutil.which(name):
+            skip(f"{name} is not installed (scripts/setup installs it)")
+
+
+def sanitizer_runtime(library):
+    """The sanitizer runtime that a sanitized library needs loaded first; None for a plain one."""
+    listing = subprocess.run(["ldd", library], capture_output=True, text=True, check=False).stdout
+    for line in listing.splitlines():
+        words = line.split()
+        if words and words[0].startswith(("libasan.", "libtsan.")) and len(words) > 2:
+            return words[2]
+    return None
+
+
+class Ports:
+    """Port numbers that nobody on this host uses and no other test gets.
+
+    A number is reserved by holding an abstract UNIX socket of that name, so two tests that run at the same time
+    never choose the same one, and a test that is killed gives its numbers back.
+    """
+
+    def __init__(self):
+        self.held = []
+
+    def take(self):
+        for _ in range(1000):
+            port = random.randrange(20000, 32000)
+            if self._reserve(port) and self._unused(port):
+                return port
+        raise Failure("no free port found")
+
+    def _reserve(self, port):
+        token = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            token.bind(f"\0verbena-test-port-{port}")
+        except OSError:
+            token.close()
+            return False
+        self.held.append(token)
+        return True
+
+    @staticmethod
+    def _unused(port):
+        for kind in socket.SOCK_STREAM, socket.SOCK_DGRAM:
+            with socket.socket(socket.AF_INET6, kind) as probe:
+                try:
+                    probe.bind(("::", port))
+                except OSError:
+                    return False
+        return True
+
+    def release(self):
+        for token in self.held:
+            token.close()
+
+
+class Process:
+    """One started program: its output goes to a file, its process group is its own."""
+
+    def __init__(self, argv, env, log_path, prefix=()):
+        self.argv = argv
+        self.log_path = log_path
+        self.status = None
+        with open(log_path, "wb") as log:
+            self.popen = subprocess.Popen([*prefix, *argv], env=env, stdin=subprocess.DEVNULL, stdout=log,
+                                          stderr=subprocess.STDOUT, start_new_session=True, cwd="/")
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def output(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as log:
+            return log.read()
+
+    def wait(self, deadline):
+        """Exit status, negative for a signal; None when the deadline passed first."""
+        try:
+            self.status = self.popen.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.status = None
+        return self.status
+
+    def kill(self):
+        if self.popen.poll() is None:
+            try:
+                os.killpg(self.popen.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self.popen.wait()
+
+    def listens_on(self, port):
+        """True once the program's network namespace has a TCP listener on port."""
+        wanted = f":{port:04X}"
+        for table in "tcp", "tcp6":
+            try:
+                with open(f"/proc/{self.pid}/net/{table}", encoding="ascii") as rows:
+                    for row in rows:
+                        column = row.split()
+                        if column[1].endswith(wanted) and column[3] == "0A":
+                            return True
+            except OSError:
+                pass
+        return False
+
+    def describe(self):
+        how = "still running" if self.status is None else f"exit status {self.status}"
+        text = self.output().rstrip() or "(no output)"
+        return f"$ {' '.join(self.argv)}\n{text}\n[{how}]"
+
+
+class Bench:
+    def __init__(self, build):
+        self.build = os.path.abspath(build)
+        self.as_root = os.geteuid() == 0
+        self.dir = tempfile.mkdtemp(prefix="verbena-test-")
+        self.ports = Ports()
+        self.processes = []
+        self.count = 0
+        self.lib = self._stage_library()
+        self.udp_port = self.ports.take()
+        self.run_dir = self.make_dir("run")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+        self.ports.release()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def _stage_library(self):
+        """The folder with libibverbs.so.1: a copy that every user can read, whatever the mode of the build's parents."""
+        os.chmod(self.dir, 0o755)
+        source = os.path.join(self.build, "lib", "libibverbs.so.1")
+        if not os.path.exists(source):
+            raise Failure(f"{source} does not exist; build first")
+        lib = os.path.join(self.dir, "lib")
+        os.mkdir(lib)
+        shutil.copyfile(source, os.path.join(lib, "libibverbs.so.1"))
+        os.chmod(lib, 0o755)
+        return lib
+
+    def stage(self, program):
+        """A copy of one of our own test programs that the ordinary user can run."""
+        target = os.path.join(self.dir, os.path.basename(program))
+        shutil.copyfile(program, target)
+        os.chmod(target, 0o755)
+        return target
+
+    def make_dir(self, name):
+        path = os.path.join(self.dir, name)
+        os.mkdir(path, 0o700)
+        if self.as_root:
+            os.chown(path, NOBODY, NOBODY)
+        return path
+
+    def user_prefix(self):
+        if not self.as_root:
+            return []
+        return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+
+    def env(self, extra=None):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("VERBENA_")}
+        env.update(LD_LIBRARY_PATH=self.lib, VERBENA_DIR=self.run_dir, VERBENA_UDP_PORT=str(self.udp_port),
+                   HOME=self.dir, LC_ALL="C")
+        runtime = sanitizer_runtime(os.path.join(self.lib, "libibverbs.so.1"))
+        if runtime:
+            # Leaks of the stock programs are not ours to report; our own are found by the tests in tests/verbs.
+            env["LD_PRELOAD"] = runtime
+            env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":detect_leaks=0:verify_asan_link_order=0"
+        env.update(extra or {})
+        return {k: v for k, v in env.items() if v is not None}
+
+    def start(self, argv, env=None, prefix=None):
+        self.count += 1
+        log = os.path.join(self.dir, f"{self.count}.log")
+        prefix = self.user_prefix() if prefix is None else prefix
+        process = Process(argv, self.env(env), log, prefix)
+        self.processes.append(process)
+        return process
+
+    def run(self, argv, env=None, prefix=None, expect=0, limit=LIMIT_S):
+        """Runs one program to its end and returns its output."""
+        process = self.start(argv, env, prefix)
+        if process.wait(time.monotonic() + limit) != expect:
+            process.kill()
+            raise Failure(f"wanted exit status {expect} within {limit:g} s:\n{process.describe()}")
+        return process.output()
+
+    def pair(self, server, client, port, server_env=None, client_env=None, server_prefix=None, client_prefix=None,
+             limit=LIMIT_S):
+        """Runs a server, a client once the server listens on TCP `port`, and wants 0 from both."""
+        deadline = time.monotonic() + limit
+        first = self.start(server, server_env, server_prefix)
+        while not first.listens_on(port):
+            if first.popen.poll() is not None or time.monotonic() > deadline:
+                first.wait(0)
+                first.kill()
+                raise Failure(f"the server never listened:\n{first.describe()}")
+            time.sleep(0.01)
+        second = self.start(client, client_env, client_prefix)
+        statuses = [second.wait(deadline), first.wait(deadline if second.status == 0 else time.monotonic() + 2)]
+        if statuses != [0, 0]:
+            second.kill()
+            first.kill()
+            raise Failure(f"server:\n{first.describe()}\nclient:\n{second.describe()}")
+        return first.output(), second.output()
+
+
+def run_table(cases, bench, only=None):
+    """Runs (name, function) cases, prints one line each, and returns the exit status of the test."""
+    failed = 0
+    ran = 0
+    for name, function in cases:
+        if only and only not in name:
+            continue
+        ran += 1
+        began = time.monotonic()
+        try:
+            function(bench)
+            print(f"ok     {name} ({time.monotonic() - began:.1f} s)")
+        except Failure as failure:
+            failed += 1
+            print(f"FAILED {name}\n{failure}\n")
+        sys.stdout.flush()
+    print(f"{ran - failed} of {ran} passed")
+    return 1 if failed or not ran else 0

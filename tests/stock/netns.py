@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Two network namespaces joined by a veth pair: two hosts, as far as a program can tell.
+
+Each namespace lives as long as its holder, a `cat` that reads a pipe from this process, so whatever way this
+process ends nothing is left behind.  Root makes the namespaces directly; anybody else inside a user namespace.
+"""
+import os
+import subprocess
+
+from harness import Failure
+
+HOLD = "echo ready; exec cat"
+IFNAME = "veth0"
+PLAN = {
+    "v4": ("10.77.0.1/24", "10.77.0.2/24"),
+    "v6": ("fd77::1/64", "fd77::2/64"),
+    "link": ("fe80::77:1/64", "fe80::77:2/64"),
+}
+
+
+class Unavailable(Exception):
+    """Namespaces cannot be made here; the text says why."""
+
+
+class Holder:
+    def __init__(self, argv):
+        self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      text=True, start_new_session=True)
+        if self.popen.stdout.readline() != "ready\n":
+            self.popen.stdin.close()
+            raise Unavailable(self.popen.stderr.read().strip() or "unshare failed")
+
+    def close(self):
+        self.popen.stdin.close()
+        self.popen.wait()
+        self.popen.stdout.close()
+        self.popen.stderr.close()
+
+
+class TwoHosts:
+    """Index 0 and 1 name the hosts; prefix(i) goes before a command that shall run on host i."""
+
+    def __init__(self, addresses=("v4", "v6", "link")):
+        self.as_root = os.geteuid() == 0
+        self.holders = []
+        self.addresses = addresses
+        try:
+            self.holders.append(Holder(["unshare", "-n" if self.as_root else "-Urn", "sh", "-c", HOLD]))
+            self.holders.append(Holder([*self.enter(0), "unshare", "-n", "sh", "-c", HOLD]))
+            self._connect()
+        except Unavailable:
+            self.close()
+            raise
+        except OSError as error:
+            self.close()
+            raise Unavailable(str(error)) from error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        while self.holders:
+            self.holders.pop().close()
+
+    def enter(self, host):
+        users = [] if self.as_root else ["-U", "--preserve-credentials"]
+        return ["nsenter", "-t", str(self.holders[host].popen.pid), *users, "-n", "--"]
+
+    def prefix(self, host, user_prefix=()):
+        return [*self.enter(host), *user_prefix]
+
+    def address(self, host, family="v4"):
+        return PLAN[family][host].split("/")[0]
+
+    def ip(self, host, *words):
+        done = subprocess.run([*self.enter(host), "ip", *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Unavailable(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+    def _connect(self):
+        self.ip(0, "link", "add", IFNAME, "type", "veth", "peer", "name", IFNAME, "netns",
+                str(self.holders[1].popen.pid))
+        for host in 0, 1:
+            # No addresses of the kernel's own making: they would be unusable until duplicate detection ends.
+            self.ip(host, "link", "set", IFNAME, "addrgenmode", "none")
+            self.ip(host, "link", "set", "lo", "up")
+            self.ip(host, "link", "set", IFNAME, "up")
+            for family in self.addresses:
+                nodad = [] if family == "v4" else ["nodad"]
+                self.ip(host, "addr", "add", PLAN[family][host], "dev", IFNAME, *nodad)
+
+    def set_mtu(self, mtu):
+        for host in 0, 1:
+            self.ip(host, "link", "set", IFNAME, "mtu", str(mtu))
+
+    def check(self):
+        """Proves that the two hosts reach each other before anything is blamed on the library."""
+        done = subprocess.run([*self.enter(1), "ip", "-o", "route", "get", self.address(0)], capture_output=True,
+                              text=True, check=False)
+        if "v4" in self.addresses and done.returncode:
+            raise Failure(f"no route between the namespaces: {done.stderr}")
