@@ -47,6 +47,7 @@ struct vrb_qp {
 	struct wq_qp wq;
 	struct roce_qp roce;
 	struct roce_rd_atomic *rd_atomic;
+	uint32_t rd_atomic_slots;
 	struct wr_limits limits;
 	struct ibv_qp_attr attr;	/* as set by ibv_modify_qp, for ibv_query_qp */
 	struct recv_wqe *taken;		/* receive held by the transport: in the RQ, or `copy` */
