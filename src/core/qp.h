@@ -63,7 +63,6 @@ struct vrb_qp {
 	struct list xrc_node;		/* in the XRC domain's list */
 	unsigned int handles;		/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
 
-	uint32_t async_events;		/* event.c's: handed out, to be acknowledged */
 };
 
 static inline struct vrb_qp *to_vrb_qp(struct ibv_qp *qp)
