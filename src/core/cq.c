@@ -112,7 +112,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 		goto give_count;
 	cq->mask = round_up(attr->cqe) - 1;
 	cq->ring = calloc((size_t)cq->mask + 1, sizeof(*cq->ring));
-	if (!cq->ring)
+	if (!cq->ring || vrb_drive_add_cq(cq))
 		goto free_cq;
 	cq->ctx = ctx;
 	cq->is_ex = is_ex;
@@ -123,7 +123,6 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	lock_init(&cq->lock);
 	lock_init(&cq->poll_lock);
 	list_init(&cq->event_node);
-	list_init(&cq->deferred);
 	init_public(cq, attr);
 	if (is_ex)
 		vrb_cq_ex_init(cq);
@@ -131,6 +130,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	*out = cq;
 	return 0;
 free_cq:
+	free(cq->ring);
 	free(cq);
 give_count:
 	vrb_context_give(ctx, &ctx->n_cq);
@@ -370,14 +370,15 @@ void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp)
 	lock_release(&cq->lock);
 }
 
-uint64_t vrb_cq_timeout(struct vrb_cq *cq, uint64_t now)
+bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now)
 {
-	uint64_t due;
+	bool overrun;
 
 	lock_acquire(&cq->lock);
 	if (time_reached(cq->moderation_due, now))
 		raise_event(cq);
-	due = cq->moderation_due;
+	vrb_drive_defer(cq, cq->moderation_due);
+	overrun = cq->overrun;
 	lock_release(&cq->lock);
-	return due;
+	return overrun;
 }

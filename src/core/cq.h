@@ -13,6 +13,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "core/drive.h"
 #include "util/list.h"
 #include "util/lock.h"
 #include "wq/qp.h"
@@ -71,8 +72,7 @@ struct vrb_cq {
 	struct list event_node;		/* in the queue while event_pending is not 0 */
 	uint32_t event_pending;		/* completion events not delivered yet */
 
-	struct list deferred;		/* drive.c's list of CQs that need attention outside the data path */
-	bool deferred_queued;
+	struct drive_timer timer;	/* overrun and events held back */
 };
 
 static inline struct vrb_cq *to_vrb_cq(struct ibv_cq *cq)
@@ -111,8 +111,11 @@ void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, u
 /* Drops the entries of a QP that is being destroyed or reset. Takes cq->lock. */
 void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp);
 
-/* Called by the drive for a deferred CQ: raises a moderated event that is due. Returns when it wants to be called again. */
-uint64_t vrb_cq_timeout(struct vrb_cq *cq, uint64_t now);
+/*
+ * Called by the drive when the CQ's timer fired: raises a moderated event that is due, and arms the timer again if one is held back.
+ * True if the CQ has overrun and its QPs must fail.
+ */
+bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now);
 
 /* Fills the function table of the extended form (cq_ex.c). */
 void vrb_cq_ex_init(struct vrb_cq *cq);
