@@ -8,6 +8,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* What the global route header (on RoCE: the IP header) of packets on a path shall say. */
 struct ibv_global_route {
@@ -131,6 +132,7 @@ __attribute__((const)) int ibv_rate_to_mbps(enum ibv_rate rate);
 /* The rate of so many Mbit/s, IBV_RATE_MAX if there is none.  ibv_rate_to_mbps(3) */
 __attribute__((const)) enum ibv_rate mbps_to_ibv_rate(int mbps);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -8,6 +8,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* ---- Work completions ---- */
 
@@ -481,6 +482,7 @@ int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
 int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
 			    struct ibv_qp_attach_comp_cntr_attr *attr);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* ---- Finding and opening devices ---- */
 
@@ -526,6 +527,7 @@ const char *ibv_node_type_str(enum ibv_node_type node_type);
 const char *ibv_port_state_str(enum ibv_port_state port_state);
 const char *ibv_event_type_str(enum ibv_event_type event);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* ---- Protection domains ---- */
 
@@ -410,6 +411,7 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
 /* A dma-buf descriptor for the buffer, the caller's to close; -1 and errno.  Beyond release 64. */
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 enum ibv_qp_type {
 	IBV_QPT_RC = 2, /* reliable connection */
@@ -299,6 +300,7 @@ struct ibv_ece {
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 enum ibv_wr_opcode {
 	IBV_WR_RDMA_WRITE,
@@ -353,6 +354,7 @@ static inline void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge,
 	qp->wr_set_sge_list(qp, num_sge, sg_list);
 }
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Symbol versions that a version script cannot express: a further version of a symbol, beside its default one.
+ *
+ * Default versions come from lib/libibverbs.map alone: a function of an exported name, defined plainly, gets the version
+ * of the node that lists it.  What is exported this way must not be listed there, and its node must not hide by "*".
+ */
+#ifndef VRB_VERBS_SYMVER_H
+#define VRB_VERBS_SYMVER_H
+
+#define VRB_EXPORT __attribute__((visibility("default")))
+
+/* Exports `fn` as name@node, which only programs linked against that version find. */
+#define VRB_SYMVER(fn, name, node) __asm__(".symver " #fn ", " #name "@" #node)
+
+/*
+ * Exports `fn` as IBVERBS_PRIVATE_34, the default, and under the later names of that node.  Stands between its declaration
+ * and its definition in this file, and renames it: the linker drops a plain symbol that has versioned twins.
+ */
+#define VRB_SYMVER_PRIVATE(fn)                                                                     \
+	extern __typeof__(fn) fn __asm__("vrb_private_" #fn);                                      \
+	__asm__(".symver vrb_private_" #fn ", " #fn "@@IBVERBS_PRIVATE_34");                       \
+	VRB_SYMVER(vrb_private_##fn, fn, IBVERBS_PRIVATE_57);                                      \
+	VRB_SYMVER(vrb_private_##fn, fn, IBVERBS_PRIVATE_59);                                      \
+	VRB_SYMVER(vrb_private_##fn, fn, IBVERBS_PRIVATE_64);                                      \
+	VRB_SYMVER(vrb_private_##fn, fn, IBVERBS_PRIVATE_65)
+
+#endif
