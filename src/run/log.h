@@ -44,6 +44,13 @@ enum log_module {
 /* Most verbose level that is written, per module.  LOG_TRACE until the first record has made log.c read the configuration. */
 extern uint8_t log_threshold[LOG_MODULES];
 
+/* Sets thresholds and file ("" = stderr); called once, by config_get(). */
+void log_configure(const uint8_t threshold[LOG_MODULES], const char *file);
+
+/* Name of a level or module as in the environment and in records. */
+const char *log_level_name(enum log_level level);
+const char *log_module_name(enum log_module module);
+
 /* True if records of this level are written (or if it is not yet known). */
 static inline bool log_on(enum log_module module, enum log_level level)
 {

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One row per variable: its name and the function that understands its value.
+ * Owns the process's configuration; immutable once read (pthread_once).
+ */
+#include "run/config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "run/clock.h"
+#include "util/net.h"
+
+enum { COMPLAINTS = 16, COMPLAINT_LEN = 256 };
+
+static struct config config;
+static pthread_once_t config_once = PTHREAD_ONCE_INIT;
+
+static bool parse_number(const char *s, uint64_t low, uint64_t high, uint64_t *value)
+{
+	unsigned long long v;
+	char *end;
+
+	if (s[0] < '0' || s[0] > '9')
+		return false;
+	errno = 0;
+	v = strtoull(s, &end, 0);
+	if (errno || *end || v < low || v > high)
+		return false;
+	*value = v;
+	return true;
+}
+
+/* Copies a string that has to fit. */
+static bool copy_text(char *to, size_t cap, const char *from, size_t len)
+{
+	if (!len || len >= cap)
+		return false;
+	memcpy(to, from, len);
+	to[len] = 0;
+	return true;
+}
+
+static bool parse_transport(struct config *cfg, const char *s)
+{
+	static const char *const names[] = {
+		[CONFIG_AUTO] = "auto", [CONFIG_UDP] = "udp", [CONFIG_LOCAL] = "local",
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(s, names[i]))
+			continue;
+		cfg->transport = (enum config_transport)i;
+		return true;
+	}
+	return false;
+}
+
+static bool parse_udp_port(struct config *cfg, const char *s)
+{
+	uint64_t port;
+
+	if (!parse_number(s, 1, UINT16_MAX, &port))
+		return false;
+	cfg->udp_port = (uint16_t)port;
+	return true;
+}
+
+/* "ifname" or "name=ifname". */
+static bool parse_device(struct config_device *dev, const char *s, size_t len)
+{
+	const char *eq = memchr(s, '=', len);
+
+	memset(dev, 0, sizeof(*dev));
+	if (eq && !copy_text(dev->name, sizeof(dev->name), s, (size_t)(eq - s)))
+		return false;
+	if (eq) {
+		len -= (size_t)(eq + 1 - s);
+		s = eq + 1;
+	}
+	return copy_text(dev->ifname, sizeof(dev->ifname), s, len) && !strpbrk(dev->name, "/ ") &&
+	       !strchr(dev->ifname, '=');
+}
+
+static bool device_named_twice(const struct config *cfg, const struct config_device *dev)
+{
+	unsigned int i;
+
+	for (i = 0; dev->name[0] && i < cfg->n_devices; i++)
+		if (!strcmp(cfg->device[i].name, dev->name))
+			return true;
+	return false;
+}
+
+/* All or nothing: half a list of devices would surprise more than the default. */
+static bool parse_devices(struct config *cfg, const char *s)
+{
+	while (*s) {
+		struct config_device dev;
+		size_t len = strcspn(s, ",");
+
+		if (cfg->n_devices == CONFIG_DEVICES || !parse_device(&dev, s, len) ||
+		    device_named_twice(cfg, &dev))
+			goto bad;
+		if (!dev.name[0])
+			cfg->restrict_devices = true;
+		cfg->device[cfg->n_devices++] = dev;
+		s += len;
+		s += *s == ',';
+	}
+	return true;
+bad:
+	cfg->n_devices = 0;
+	cfg->restrict_devices = false;
+	return false;
+}
+
+static bool parse_path(char to[PATH_MAX], const char *s)
+{
+	return s[0] == '/' && copy_text(to, PATH_MAX, s, strlen(s));
+}
+
+static bool parse_dir(struct config *cfg, const char *s)
+{
+	return parse_path(cfg->dir, s);
+}
+
+static bool parse_log_file(struct config *cfg, const char *s)
+{
+	return copy_text(cfg->log_file, sizeof(cfg->log_file), s, strlen(s));
+}
+
+static int find_level(const char *s, size_t len)
+{
+	int i;
+
+	for (i = LOG_OFF; i <= LOG_TRACE; i++) {
+		const char *name = log_level_name((enum log_level)i);
+
+		if (strlen(name) == len && !memcmp(name, s, len))
+			return i;
+	}
+	return -1;
+}
+
+static int find_module(const char *s, size_t len)
+{
+	int i;
+
+	for (i = 0; i < LOG_MODULES; i++) {
+		const char *name = log_module_name((enum log_module)i);
+
+		if (strlen(name) == len && !memcmp(name, s, len))
+			return i;
+	}
+	return -1;
+}
+
+/* One element: "level" for all modules, or "module=level". */
+static bool parse_log_item(uint8_t level[LOG_MODULES], const char *s, size_t len)
+{
+	const char *eq = memchr(s, '=', len);
+	int module = -1;
+	int value;
+
+	if (eq) {
+		module = find_module(s, (size_t)(eq - s));
+		if (module < 0)
+			return false;
+		len -= (size_t)(eq + 1 - s);
+		s = eq + 1;
+	}
+	value = find_level(s, len);
+	if (value < 0)
+		return false;
+	if (eq)
+		level[module] = (uint8_t)value;
+	else
+		memset(level, value, LOG_MODULES);
+	return true;
+}
+
+static bool parse_log(struct config *cfg, const char *s)
+{
+	uint8_t level[LOG_MODULES];
+
+	memcpy(level, cfg->log_level, sizeof(level));
+	while (*s) {
+		size_t len = strcspn(s, ",");
+
+		if (!parse_log_item(level, s, len))
+			return false;
+		s += len;
+		s += *s == ',';
+	}
+	memcpy(cfg->log_level, level, sizeof(level));
+	return true;
+}
+
+static bool parse_seed(struct config *cfg, const char *s)
+{
+	cfg->seeded = parse_number(s, 0, UINT64_MAX, &cfg->seed);
+	return cfg->seeded;
+}
+
+static bool parse_progress(struct config *cfg, const char *s)
+{
+	if (strcmp(s, "thread") && strcmp(s, "none"))
+		return false;
+	cfg->progress_thread = s[0] == 't';
+	return true;
+}
+
+static const struct {
+	const char *name;
+	bool (*parse)(struct config *cfg, const char *value);
+	const char *expected;
+} variables[] = {
+	{ "VERBENA_LOG", parse_log, "a level (off error warn info debug trace), module=level ..." },
+	{ "VERBENA_LOG_FILE", parse_log_file, "a file name" },
+	{ "VERBENA_TRANSPORT", parse_transport, "auto, udp or local" },
+	{ "VERBENA_UDP_PORT", parse_udp_port, "1..65535" },
+	{ "VERBENA_DEVICES", parse_devices, "ifname or name=ifname, separated by commas" },
+	{ "VERBENA_DIR", parse_dir, "an absolute path" },
+	{ "VERBENA_SEED", parse_seed, "a number" },
+	{ "VERBENA_PROGRESS", parse_progress, "thread or none" },
+};
+
+void config_parse(struct config *cfg, config_lookup_fn lookup, config_complain_fn complain,
+		  void *arg)
+{
+	char line[COMPLAINT_LEN];
+	unsigned int i;
+
+	memset(cfg, 0, sizeof(*cfg));
+	cfg->udp_port = ROCE_UDP_PORT;
+	cfg->progress_thread = true;
+	memset(cfg->log_level, LOG_WARN, sizeof(cfg->log_level));
+
+	for (i = 0; i < ARRAY_SIZE(variables); i++) {
+		const char *value = lookup(arg, variables[i].name);
+
+		if (!value || !value[0] || variables[i].parse(cfg, value))
+			continue;
+		snprintf(line, sizeof(line), "%s=%.64s is ignored: it should be %s",
+			 variables[i].name, value, variables[i].expected);
+		complain(arg, line);
+	}
+}
+
+struct complaints {
+	unsigned int n;
+	char line[COMPLAINTS][COMPLAINT_LEN];
+};
+
+static const char *lookup_environment(void *arg, const char *name)
+{
+	return secure_getenv(name);
+}
+
+static void keep_complaint(void *arg, const char *line)
+{
+	struct complaints *c = arg;
+
+	if (c->n < COMPLAINTS)
+		snprintf(c->line[c->n++], COMPLAINT_LEN, "%s", line);
+}
+
+static void read_environment(void)
+{
+	struct complaints c = { .n = 0 };
+	unsigned int i;
+
+	config_parse(&config, lookup_environment, keep_complaint, &c);
+	log_configure(config.log_level, config.log_file);
+	for (i = 0; i < c.n; i++)
+		log_warn(LOG_RUN, "%s", c.line[i]);
+}
+
+const struct config *config_get(void)
+{
+	pthread_once(&config_once, read_environment);
+	return &config;
+}
+
+/* The finaliser of SplitMix64 (public domain, S. Vigna): a bijection that mixes well. */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	return x ^ x >> 31;
+}
+
+uint64_t config_random(void)
+{
+	static uint64_t drawn;
+	const struct config *cfg = config_get();
+	uint64_t n = fetch_add_relaxed(&drawn, 1);
+	uint64_t v;
+
+	if (cfg->seeded)
+		return mix(cfg->seed + (n + 1) * 0x9e3779b97f4a7c15ull);
+	if (getrandom(&v, sizeof(v), GRND_NONBLOCK) == sizeof(v))
+		return v;
+	return mix(clock_now() ^ (uint64_t)getpid() << 48 ^ n << 32);
+}

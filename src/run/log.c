@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Formats a record into a buffer of the caller's stack and writes it at once.  Owns the descriptor of the log file, which
+ * stays open for the life of the process.  No lock: thresholds and descriptor are set once, before the first record.
+ */
+#include "run/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "run/clock.h"
+#include "run/config.h"
+#include "util/time.h"
+
+enum { LINE = 1024 };
+
+uint8_t log_threshold[LOG_MODULES] = {
+	[0 ... LOG_MODULES - 1] = LOG_TRACE,
+};
+
+static bool configured;		/* released by log_configure(), acquired by log_write() */
+static int log_fd = STDERR_FILENO;
+
+static const char *const level_names[] = {
+	[LOG_OFF] = "off",   [LOG_ERROR] = "error", [LOG_WARN] = "warn",
+	[LOG_INFO] = "info", [LOG_DEBUG] = "debug", [LOG_TRACE] = "trace",
+};
+
+static const char *const module_names[LOG_MODULES] = {
+	[LOG_VERBS] = "verbs", [LOG_CORE] = "core", [LOG_LOCAL] = "local", [LOG_ROCE] = "roce",
+	[LOG_WIRE] = "wire",   [LOG_HOST] = "host", [LOG_RUN] = "run",
+};
+
+const char *log_level_name(enum log_level level)
+{
+	return level_names[level];
+}
+
+const char *log_module_name(enum log_module module)
+{
+	return module_names[module];
+}
+
+/* Keeps the library off descriptors 0..2, which a program that closed them expects to get back. */
+static int open_log(const char *file)
+{
+	int fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	int high;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return high;
+}
+
+void log_configure(const uint8_t threshold[LOG_MODULES], const char *file)
+{
+	int failed = 0;
+	int i;
+
+	if (file[0]) {
+		int fd = open_log(file);
+
+		failed = fd < 0 ? errno : 0;
+		log_fd = fd < 0 ? STDERR_FILENO : fd;
+	}
+	for (i = 0; i < LOG_MODULES; i++)
+		store_relaxed(&log_threshold[i], threshold[i]);
+	store_release(&configured, true);
+	if (failed) {
+		errno = failed;
+		log_warn(LOG_RUN, "cannot append to VERBENA_LOG_FILE %s: %m", file);
+	}
+}
+
+static size_t format_head(char line[LINE], enum log_module module, enum log_level level)
+{
+	uint64_t now = clock_now();
+	int n = snprintf(line, LINE, "verbena %llu.%06u [%d] %s %s: ",
+			 (unsigned long long)(now / VRB_SECOND),
+			 (unsigned int)(now % VRB_SECOND / VRB_USEC), (int)getpid(),
+			 level_names[level], module_names[module]);
+
+	return (size_t)n;
+}
+
+static void write_line(const char *line, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = write(log_fd, line, len);
+	while (n < 0 && errno == EINTR);
+}
+
+void log_write(enum log_module module, enum log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	char line[LINE];
+	va_list ap;
+	size_t len;
+	int n;
+
+	if (!load_acquire(&configured))
+		config_get();
+	if (level > load_relaxed(&log_threshold[module]))
+		goto out;
+	len = format_head(line, module, level);
+	errno = saved;
+	va_start(ap, fmt);
+	n = vsnprintf(line + len, sizeof(line) - 1 - len, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		len = min(len + (size_t)n, sizeof(line) - 2);
+	line[len++] = '\n';
+	write_line(line, len);
+out:
+	errno = saved;
+}
+
+bool log_first(bool *seen)
+{
+	return !swap_acq_rel(seen, true);
+}
+
+bool log_seldom(uint64_t *stamp)
+{
+	uint64_t last = load_relaxed(stamp);
+	uint64_t now = clock_now();
+
+	if (last && now - last < VRB_SECOND)
+		return false;
+	return cas_acq_rel(stamp, &last, now);
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The thread takes a snapshot of the watches, sleeps in ppoll(2) on it, and calls back.  poll rather than epoll: there
+ * are a handful of descriptors, and an epoll set would be shared with forked children, who could change the parent's.
+ *
+ * Lock: p->lock protects the watches and the fields said below; a leaf, never held across a callback.
+ */
+#include "run/progress.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "run/clock.h"
+#include "run/log.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/lock.h"
+#include "util/time.h"
+
+enum {
+	WATCHES = 32,
+	USELESS_LIMIT = 4,	/* useless wake-ups in a row before standing back */
+};
+
+#define STAND_BACK VRB_MSEC	/* how often to look whether pollers are still there */
+
+struct watch {
+	int fd;
+	enum progress_kind kind;
+	progress_ready_fn ready;
+	void *arg;
+};
+
+struct progress {
+	const struct progress_ops *ops;
+	void *arg;
+	int wake_fd;
+	pthread_t thread;
+
+	struct lock lock;
+	pthread_cond_t noticed;		/* seen has grown */
+	bool running;			/* lock */
+	struct watch watch[WATCHES];	/* lock */
+	unsigned int n;			/* lock */
+	uint64_t changes;		/* lock: of watch[] */
+	uint64_t seen;			/* lock: changes when the thread's snapshot was taken */
+
+	bool stop;
+	bool look;			/* come back from standing back */
+	bool polled;			/* since the thread looked last; a hint */
+	uint64_t sleep_until;		/* 0 while awake */
+	uint64_t wakeups;
+
+	/* The thread's own. */
+	struct watch snapshot[WATCHES];
+	unsigned int n_snapshot;
+	uint64_t snapshot_of;
+	bool away;			/* standing back */
+	unsigned int useless;
+	uint64_t look_at;		/* when away: the next look */
+};
+
+int progress_new(const struct progress_ops *ops, void *arg, struct progress **out)
+{
+	struct progress *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return ENOMEM;
+	p->ops = ops;
+	p->arg = arg;
+	p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (p->wake_fd < 0) {
+		int err = errno;
+
+		free(p);
+		return err;
+	}
+	lock_init(&p->lock);
+	pthread_cond_init(&p->noticed, NULL);
+	*out = p;
+	return 0;
+}
+
+void progress_free(struct progress *p)
+{
+	if (!p)
+		return;
+	progress_stop(p);
+	close(p->wake_fd);
+	pthread_cond_destroy(&p->noticed);
+	lock_destroy(&p->lock);
+	free(p);
+}
+
+void progress_forget(struct progress *p)
+{
+	if (!p)
+		return;
+	close(p->wake_fd);
+	free(p);
+}
+
+static void kick(struct progress *p)
+{
+	uint64_t one = 1;
+	ssize_t n;
+
+	/* EAGAIN: the counter is full of unread wake-ups, which is as good. */
+	do
+		n = write(p->wake_fd, &one, sizeof(one));
+	while (n < 0 && errno == EINTR);
+}
+
+/* Publishes what the other threads said before they waited in progress_unwatch(). */
+static void take_snapshot(struct progress *p)
+{
+	if (load_relaxed(&p->changes) == p->snapshot_of && p->snapshot_of)
+		return;
+	lock_acquire(&p->lock);
+	memcpy(p->snapshot, p->watch, p->n * sizeof(p->watch[0]));
+	p->n_snapshot = p->n;
+	p->snapshot_of = p->seen = p->changes;
+	pthread_cond_broadcast(&p->noticed);
+	lock_release(&p->lock);
+}
+
+static uint64_t next_deadline(struct progress *p)
+{
+	return p->ops ? p->ops->deadline(p->arg) : VRB_NEVER;
+}
+
+/* Comes back once nobody has polled for one interval. */
+static void look_around(struct progress *p, uint64_t now)
+{
+	bool polled;
+
+	if (!p->away || (now < p->look_at && !load_relaxed(&p->look)))
+		return;
+	polled = load_relaxed(&p->polled);
+	store_relaxed(&p->polled, false);
+	if (swap_acq_rel(&p->look, false) || !polled) {
+		p->away = false;
+		p->useless = 0;
+	} else {
+		p->look_at = time_after(now, STAND_BACK);
+	}
+}
+
+static void stand_back(struct progress *p)
+{
+	p->away = true;
+	p->look_at = time_after(clock_now(), STAND_BACK);
+	store_relaxed(&p->polled, false);
+}
+
+/*
+ * Runs what is due and returns until when to sleep.  *late: a deadline has passed that the callback could not serve (another
+ * thread is at it), so it is not a reason to stay awake.
+ */
+static uint64_t run_deadlines(struct progress *p, bool *late)
+{
+	uint64_t now = clock_now();
+	uint64_t next;
+
+	look_around(p, now);
+	next = next_deadline(p);
+	*late = false;
+	if (time_reached(next, now)) {
+		p->ops->expire(p->arg, now);
+		next = next_deadline(p);
+		*late = time_reached(next, now);
+		if (*late)
+			next = time_after(now, STAND_BACK);
+	}
+	return p->away ? time_earlier(next, p->look_at) : next;
+}
+
+static unsigned int fill_pollfds(struct progress *p, struct pollfd pfd[WATCHES + 1])
+{
+	unsigned int i;
+
+	pfd[0] = (struct pollfd){ .fd = p->wake_fd, .events = POLLIN };
+	for (i = 0; i < p->n_snapshot; i++) {
+		const struct watch *w = &p->snapshot[i];
+		bool skip = p->away && w->kind == PROGRESS_SHARED;
+
+		pfd[i + 1] = (struct pollfd){ .fd = skip ? -1 : w->fd, .events = POLLIN };
+	}
+	return i + 1;
+}
+
+/* ppoll until the deadline; returns what it returns. */
+static int wait_until(struct pollfd *pfd, unsigned int n, uint64_t until)
+{
+	struct timespec ts;
+	uint64_t now;
+
+	if (until == VRB_NEVER)
+		return ppoll(pfd, n, NULL, NULL);
+	now = clock_now();
+	if (until < now)
+		until = now;
+	ts.tv_sec = (time_t)((until - now) / VRB_SECOND);
+	ts.tv_nsec = (long)((until - now) % VRB_SECOND);
+	return ppoll(pfd, n, &ts, NULL);
+}
+
+static void call_back(struct progress *p, const struct watch *w)
+{
+	bool useful = w->ready(w->arg, w->fd);
+
+	if (w->kind != PROGRESS_SHARED)
+		return;
+	p->useless = useful ? 0 : p->useless + 1;
+	if (p->useless >= USELESS_LIMIT && !p->away)
+		stand_back(p);
+}
+
+/* Stops early when a callback has changed the watches: the snapshot no longer says who may be called. */
+static void dispatch(struct progress *p, const struct pollfd *pfd)
+{
+	unsigned int i;
+	uint64_t count;
+
+	if (pfd[0].revents && read(p->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		log_limited(LOG_RUN, LOG_ERROR, "progress thread: cannot read its eventfd: %m");
+	for (i = 0; i < p->n_snapshot; i++) {
+		if (pfd[i + 1].revents)
+			call_back(p, &p->snapshot[i]);
+		if (load_relaxed(&p->changes) != p->snapshot_of)
+			return;
+	}
+}
+
+static void run_once(struct progress *p)
+{
+	struct pollfd pfd[WATCHES + 1];
+	unsigned int n;
+	uint64_t until;
+	bool late;
+	int ready;
+
+	take_snapshot(p);
+	until = run_deadlines(p, &late);
+	n = fill_pollfds(p, pfd);
+
+	/* Partner: progress_hurry(). Either it sees sleep_until, or its deadline is seen here. */
+	store_relaxed(&p->sleep_until, until);
+	full_fence();
+	if (!late && next_deadline(p) < until)
+		return;
+	ready = wait_until(pfd, n, until);
+	store_relaxed(&p->sleep_until, 0);
+	store_relaxed(&p->wakeups, p->wakeups + 1);
+	if (ready > 0)
+		dispatch(p, pfd);
+}
+
+static void *thread_main(void *arg)
+{
+	struct progress *p = arg;
+
+	while (!load_acquire(&p->stop))
+		run_once(p);
+	return NULL;
+}
+
+/* The new thread inherits the mask, so no signal can reach it at any time. */
+static int create_thread(struct progress *p)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&p->thread, NULL, thread_main, p);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!err)
+		pthread_setname_np(p->thread, "verbena");
+	return err;
+}
+
+int progress_start(struct progress *p)
+{
+	int err = 0;
+
+	lock_acquire(&p->lock);
+	if (!p->running) {
+		p->stop = false;
+		p->away = false;
+		p->useless = 0;
+		p->snapshot_of = 0;
+		store_relaxed(&p->changes, p->changes + 1);
+		err = create_thread(p);
+		p->running = !err;
+	}
+	lock_release(&p->lock);
+	return err;
+}
+
+void progress_stop(struct progress *p)
+{
+	bool running;
+
+	lock_acquire(&p->lock);
+	running = p->running;
+	store_release(&p->stop, true);
+	lock_release(&p->lock);
+	if (!running)
+		return;
+	kick(p);
+	pthread_join(p->thread, NULL);
+
+	/* Only now are waiters in progress_unwatch() safe from the callback. */
+	lock_acquire(&p->lock);
+	p->running = false;
+	pthread_cond_broadcast(&p->noticed);
+	lock_release(&p->lock);
+}
+
+int progress_watch(struct progress *p, int fd, enum progress_kind kind, progress_ready_fn ready,
+		   void *arg)
+{
+	int err = ENOSPC;
+
+	lock_acquire(&p->lock);
+	if (p->n < WATCHES) {
+		p->watch[p->n++] = (struct watch){ fd, kind, ready, arg };
+		store_relaxed(&p->changes, p->changes + 1);
+		err = 0;
+	}
+	lock_release(&p->lock);
+	if (!err)
+		kick(p);
+	return err;
+}
+
+static bool remove_watch(struct progress *p, int fd)
+{
+	unsigned int i;
+
+	for (i = 0; i < p->n; i++) {
+		if (p->watch[i].fd != fd)
+			continue;
+		p->watch[i] = p->watch[--p->n];
+		store_relaxed(&p->changes, p->changes + 1);
+		return true;
+	}
+	return false;
+}
+
+void progress_unwatch(struct progress *p, int fd)
+{
+	lock_acquire(&p->lock);
+	if (remove_watch(p, fd) && p->running && !pthread_equal(pthread_self(), p->thread)) {
+		uint64_t mine = p->changes;
+
+		kick(p);
+		while (p->running && p->seen < mine)
+			pthread_cond_wait(&p->noticed, &p->lock.mutex);
+	}
+	lock_release(&p->lock);
+}
+
+void progress_hurry(struct progress *p, uint64_t at)
+{
+	/* Partner: run_once(). Orders the caller's store of its deadline before the load. */
+	full_fence();
+	if (at < load_relaxed(&p->sleep_until))
+		kick(p);
+}
+
+void progress_wake(struct progress *p)
+{
+	store_release(&p->look, true);
+	kick(p);
+}
+
+void progress_polled(struct progress *p)
+{
+	if (!load_relaxed(&p->polled))
+		store_relaxed(&p->polled, true);
+}
+
+uint64_t progress_wakeups(const struct progress *p)
+{
+	return load_relaxed(&p->wakeups);
+}

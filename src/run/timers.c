@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A binary heap of pointers.  slot is the position + 1, 0 when not in the heap; a timer that was added has a reserved
+ * place whether it is armed or not: capacity >= added.
+ */
+#include "run/timers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/lock.h"
+
+enum { NOT_ADDED = 0, NOT_ARMED = UINT32_MAX };
+
+struct timers {
+	struct lock lock;	/* protects all but next */
+	struct timer **heap;
+	uint32_t n;		/* armed */
+	uint32_t added;
+	uint32_t capacity;
+	uint64_t next;		/* heap[0]->at or VRB_NEVER; a hint that orders nothing */
+};
+
+struct timers *timers_new(void)
+{
+	struct timers *ts = calloc(1, sizeof(*ts));
+
+	if (!ts)
+		return NULL;
+	lock_init(&ts->lock);
+	ts->next = VRB_NEVER;
+	return ts;
+}
+
+void timers_free(struct timers *ts)
+{
+	if (!ts)
+		return;
+	lock_destroy(&ts->lock);
+	free(ts->heap);
+	free(ts);
+}
+
+static void place(struct timers *ts, uint32_t i, struct timer *t)
+{
+	ts->heap[i] = t;
+	t->slot = i + 1;
+}
+
+static void sift_up(struct timers *ts, uint32_t i, struct timer *t)
+{
+	while (i > 0) {
+		uint32_t parent = (i - 1) / 2;
+
+		if (ts->heap[parent]->at <= t->at)
+			break;
+		place(ts, i, ts->heap[parent]);
+		i = parent;
+	}
+	place(ts, i, t);
+}
+
+static void sift_down(struct timers *ts, uint32_t i, struct timer *t)
+{
+	for (;;) {
+		uint32_t child = 2 * i + 1;
+
+		if (child >= ts->n)
+			break;
+		if (child + 1 < ts->n && ts->heap[child + 1]->at < ts->heap[child]->at)
+			child++;
+		if (t->at <= ts->heap[child]->at)
+			break;
+		place(ts, i, ts->heap[child]);
+		i = child;
+	}
+	place(ts, i, t);
+}
+
+static void publish(struct timers *ts)
+{
+	store_relaxed(&ts->next, ts->n ? ts->heap[0]->at : VRB_NEVER);
+}
+
+static bool is_armed(const struct timer *t)
+{
+	return t->slot != NOT_ADDED && t->slot != NOT_ARMED;
+}
+
+/* Takes an armed timer out of the heap; the last one fills the gap, and may belong above or below it. */
+static void disarm(struct timers *ts, struct timer *t)
+{
+	uint32_t i = t->slot - 1;
+	struct timer *last = ts->heap[--ts->n];
+
+	store_relaxed(&t->at, VRB_NEVER);
+	t->slot = NOT_ARMED;
+	if (last != t) {
+		if (i > 0 && ts->heap[(i - 1) / 2]->at > last->at)
+			sift_up(ts, i, last);
+		else
+			sift_down(ts, i, last);
+	}
+	publish(ts);
+}
+
+static int reserve(struct timers *ts)
+{
+	uint32_t capacity = ts->capacity ? 2 * ts->capacity : 16;
+	struct timer **heap;
+
+	if (ts->added < ts->capacity)
+		return 0;
+	heap = realloc(ts->heap, capacity * sizeof(struct timer *));
+	if (!heap)
+		return ENOMEM;
+	ts->heap = heap;
+	ts->capacity = capacity;
+	return 0;
+}
+
+int timers_add(struct timers *ts, struct timer *t)
+{
+	int err;
+
+	lock_acquire(&ts->lock);
+	err = reserve(ts);
+	if (!err) {
+		ts->added++;
+		t->slot = NOT_ARMED;
+		t->at = VRB_NEVER;
+	}
+	lock_release(&ts->lock);
+	return err;
+}
+
+void timers_remove(struct timers *ts, struct timer *t)
+{
+	lock_acquire(&ts->lock);
+	if (is_armed(t))
+		disarm(ts, t);
+	if (t->slot != NOT_ADDED)
+		ts->added--;
+	t->slot = NOT_ADDED;
+	lock_release(&ts->lock);
+}
+
+bool timers_arm(struct timers *ts, struct timer *t, uint64_t at)
+{
+	bool first;
+
+	/* A stale value is harmless: if it was popped meanwhile, the popper has yet to look at the owner. */
+	if (at >= load_relaxed(&t->at))
+		return false;
+	lock_acquire(&ts->lock);
+	first = at < load_relaxed(&ts->next);
+	if (at < t->at && t->slot != NOT_ADDED) {
+		uint32_t i = is_armed(t) ? t->slot - 1 : ts->n++;
+
+		store_relaxed(&t->at, at);
+		sift_up(ts, i, t);
+		publish(ts);
+	}
+	lock_release(&ts->lock);
+	return first;
+}
+
+void timers_cancel(struct timers *ts, struct timer *t)
+{
+	if (load_relaxed(&t->at) == VRB_NEVER)
+		return;
+	lock_acquire(&ts->lock);
+	if (is_armed(t))
+		disarm(ts, t);
+	lock_release(&ts->lock);
+}
+
+struct timer *timers_pop(struct timers *ts, uint64_t now)
+{
+	struct timer *t = NULL;
+
+	if (!time_reached(load_relaxed(&ts->next), now))
+		return NULL;
+	lock_acquire(&ts->lock);
+	if (ts->n && time_reached(ts->heap[0]->at, now)) {
+		t = ts->heap[0];
+		disarm(ts, t);
+	}
+	lock_release(&ts->lock);
+	return t;
+}
+
+uint64_t timers_next(const struct timers *ts)
+{
+	return load_relaxed(&ts->next);
+}
