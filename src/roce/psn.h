@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packet sequence numbers: 24-bit serial arithmetic.  MSNs and SSNs count the same way.
+ *
+ * Seen from any PSN, the 2^23 - 1 numbers that follow it are later and the 2^23 numbers before it are earlier; a difference is
+ * therefore in -2^23 .. 2^23 - 1.  At most 2^23 packets may be outstanding, so that the two halves cannot be confused.
+ * Arguments may carry rubbish above bit 23, results never do.
+ */
+#ifndef VRB_ROCE_PSN_H
+#define VRB_ROCE_PSN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "roce/const.h"
+
+#define PSN_HALF (1u << 23)
+
+static inline uint32_t psn_add(uint32_t psn, uint32_t n)
+{
+	return (psn + n) & ROCE_PSN_MASK;
+}
+
+static inline uint32_t psn_next(uint32_t psn)
+{
+	return psn_add(psn, 1);
+}
+
+static inline uint32_t psn_prev(uint32_t psn)
+{
+	return psn_add(psn, ROCE_PSN_MASK);
+}
+
+/* a - b: positive if a is later. */
+static inline int32_t psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+static inline bool psn_before(uint32_t a, uint32_t b)
+{
+	return psn_diff(a, b) < 0;
+}
+
+static inline bool psn_after(uint32_t a, uint32_t b)
+{
+	return psn_diff(a, b) > 0;
+}
+
+static inline bool psn_equal(uint32_t a, uint32_t b)
+{
+	return psn_diff(a, b) == 0;
+}
+
+/* first <= psn <= last, for a range of at most 2^23 numbers. */
+static inline bool psn_in_range(uint32_t psn, uint32_t first, uint32_t last)
+{
+	return ((psn - first) & ROCE_PSN_MASK) <= ((last - first) & ROCE_PSN_MASK);
+}
+
+/* Packets that a message of `length` bytes takes on the wire; an empty message takes one. */
+static inline uint32_t psn_packets(uint32_t length, uint32_t mtu)
+{
+	return length == 0 ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
+}
+
+#endif
