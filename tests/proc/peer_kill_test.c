@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A peer is ended by SIGKILL in the middle of a transfer.
+ *
+ *	peer_kill_test SEND | WRITE | READ	the survivor was requesting: its oldest request
+ *fails with RETRY_EXC_ERR, all others and its receives are flushed, the QP is in ERR peer_kill_test
+ *RESPOND			the survivor was responding: nothing fails by itself; its receives are
+ *flushed when it moves the QP to ERR
+ *
+ * In each case the survivor can destroy everything and close the device.
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rc.h"
+
+enum {
+	SIZE = 65536,
+	BEFORE_KILL = 50, /* completions after which the peer is killed */
+	RECVS = 8,
+	SEND_DEPTH = 16,
+	TIMEOUT = 8, /* 4.096 us * 2^8: about 1 ms */
+	RETRIES = 5,
+	LIMIT_S = 60,
+	RECV_ID = 1000000,
+};
+
+static void swap(int sock, const struct rc_addr *mine, struct rc_addr *theirs)
+{
+	CHECK(write(sock, mine, sizeof(*mine)) == sizeof(*mine));
+	CHECK(read(sock, theirs, sizeof(*theirs)) == sizeof(*theirs));
+}
+
+static void connect_pair(struct rc *rc, int sock, struct rc_addr *peer)
+{
+	struct rc_addr mine = rc_address(rc, rc->qp);
+	char ready = 'R';
+
+	for (int i = 0; i < RECVS; i++)
+		rc_post_recv(rc, rc->qp, RECV_ID);
+	swap(sock, &mine, peer);
+	rc_connect(rc, rc->qp, peer, TIMEOUT, RETRIES);
+	CHECK(write(sock, &ready, 1) == 1);
+	CHECK(read(sock, &ready, 1) == 1);
+}
+
+/* Posts requests for ever, `depth` at a time; ends only with the process. */
+static void request_for_ever(struct rc *rc, const struct rc_addr *peer)
+{
+	for (int i = 0; i < SEND_DEPTH; i++)
+		CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, i) == 0);
+	for (;;) {
+		CHECK(rc_wait(rc).status == IBV_WC_SUCCESS);
+		CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0) == 0);
+	}
+}
+
+static void respond_for_ever(struct rc *rc)
+{
+	for (;;) {
+		CHECK(rc_wait(rc).status == IBV_WC_SUCCESS);
+		rc_post_recv(rc, rc->qp, RECV_ID);
+	}
+}
+
+static void run_victim(int sock, bool requests)
+{
+	struct rc_addr peer;
+	struct rc rc;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	rc_open(&rc, SIZE);
+	connect_pair(&rc, sock, &peer);
+	if (requests)
+		request_for_ever(&rc, &peer);
+	respond_for_ever(&rc);
+}
+
+static void end_victim(pid_t victim)
+{
+	int status;
+
+	CHECK(kill(victim, SIGKILL) == 0);
+	CHECK(waitpid(victim, &status, 0) == victim);
+	/* It must have been alive and well until now. */
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* After the first error: everything outstanding comes back flushed, exactly once. */
+static void expect_flush(struct rc *rc, int sends, int recvs)
+{
+	while (sends + recvs > 0) {
+		struct ibv_wc wc = rc_wait(rc);
+
+		CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+		if (wc.wr_id == RECV_ID)
+			recvs--;
+		else
+			sends--;
+		CHECK(sends >= 0 && recvs >= 0);
+	}
+}
+
+static void survive_as_requester(struct rc *rc, enum ibv_wr_opcode opcode,
+				 const struct rc_addr *peer, pid_t victim)
+{
+	uint64_t posted = 0, completed = 0;
+	struct ibv_wc wc;
+
+	for (;;) {
+		while (posted - completed < SEND_DEPTH)
+			CHECK(rc_post_send(rc, rc->qp, opcode, SIZE, peer, posted++) == 0);
+		wc = rc_wait(rc);
+		CHECK(wc.wr_id == completed);
+		completed++;
+		if (wc.status != IBV_WC_SUCCESS)
+			break;
+		if (completed == BEFORE_KILL)
+			end_victim(victim);
+	}
+	printf("request %d of %d failed: %s\n", (int)completed, (int)posted,
+	       ibv_wc_status_str(wc.status));
+	CHECK(completed > BEFORE_KILL);
+	CHECK(wc.status == IBV_WC_RETRY_EXC_ERR);
+	expect_flush(rc, (int)(posted - completed), RECVS);
+	CHECK(rc_state(rc->qp) == IBV_QPS_ERR);
+
+	/* A QP in ERR accepts work and flushes it. */
+	CHECK(rc_post_send(rc, rc->qp, opcode, SIZE, peer, 1) == 0);
+	rc_post_recv(rc, rc->qp, RECV_ID);
+	expect_flush(rc, 1, 1);
+}
+
+static void survive_as_responder(struct rc *rc, pid_t victim)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	int posted = RECVS;
+	struct ibv_wc wc;
+
+	for (int i = 0; i < BEFORE_KILL; i++) {
+		CHECK(rc_wait(rc).status == IBV_WC_SUCCESS);
+		rc_post_recv(rc, rc->qp, RECV_ID);
+	}
+	end_victim(victim);
+	CHECK(rc_state(rc->qp) == IBV_QPS_RTS);
+	CHECK(ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE) == 0);
+	/* What had arrived in full before that counts as received. */
+	while (posted > 0) {
+		wc = rc_wait(rc);
+		CHECK(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR);
+		posted--;
+	}
+	CHECK(ibv_poll_cq(rc->cq, 1, &wc) == 0);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "WRITE";
+	bool respond = strcmp(what, "RESPOND") == 0;
+	enum ibv_wr_opcode opcode = strcmp(what, "SEND") == 0   ? IBV_WR_SEND
+				    : strcmp(what, "READ") == 0 ? IBV_WR_RDMA_READ
+								: IBV_WR_RDMA_WRITE;
+	struct rc_addr peer;
+	struct rc rc;
+	pid_t victim;
+	int sock[2];
+
+	alarm(LIMIT_S);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
+	/* Before either side has touched the library. */
+	victim = fork();
+	CHECK(victim >= 0);
+	if (victim == 0) {
+		close(sock[0]);
+		run_victim(sock[1], respond);
+	}
+	close(sock[1]);
+
+	rc_open(&rc, SIZE);
+	connect_pair(&rc, sock[0], &peer);
+	if (respond)
+		survive_as_responder(&rc, victim);
+	else
+		survive_as_requester(&rc, opcode, &peer, victim);
+	rc_close(&rc);
+	return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One RC queue pair with all that hangs on it, for tests of several processes on the loopback
+ * device. Nothing here returns an error: CHECK prints what is wrong and ends the test, also with
+ * NDEBUG.
+ */
+#ifndef TESTS_PROC_RC_H
+#define TESTS_PROC_RC_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: CHECK(%s) failed (errno %d)\n", __FILE__,          \
+				__LINE__, #condition, errno);                                      \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+enum {
+	RC_DEPTH = 64,
+	RC_EXIT_SKIP = 77,
+};
+
+struct rc {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq; /* of sends and receives */
+	struct ibv_mr *mr;
+	struct ibv_qp *qp;
+	char *buf;
+	size_t size;
+	union ibv_gid gid;
+	int gid_index;
+	enum ibv_mtu mtu;
+};
+
+/* What the other side must know; travels between processes of one program as it is. */
+struct rc_addr {
+	union ibv_gid gid;
+	uint64_t addr;
+	uint32_t rkey;
+	uint32_t qpn;
+};
+
+/* Opens the loopback device and makes everything up to a QP in INIT. */
+void rc_open(struct rc *rc, size_t size);
+
+/* A second QP on the same device and CQ, in INIT. */
+struct ibv_qp *rc_new_qp(struct rc *rc);
+
+struct rc_addr rc_address(const struct rc *rc, const struct ibv_qp *qp);
+
+/* INIT to RTS.  timeout and retry_cnt as in struct ibv_qp_attr. */
+void rc_connect(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer, uint8_t timeout,
+		uint8_t retry_cnt);
+
+void rc_post_recv(struct rc *rc, struct ibv_qp *qp, uint64_t wr_id);
+
+/* Returns what ibv_post_send() returned. */
+int rc_post_send(struct rc *rc, struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t len,
+		 const struct rc_addr *peer, uint64_t wr_id);
+
+/* Polls until a completion comes. */
+struct ibv_wc rc_wait(struct rc *rc);
+
+enum ibv_qp_state rc_state(struct ibv_qp *qp);
+
+/* Destroys everything but further QPs; each step must succeed. */
+void rc_close(struct rc *rc);
+
+#endif
