@@ -9,8 +9,12 @@
 #include <endian.h>
 #include <stdint.h>
 
-/* A pointer that takes 64 bits whatever the program's pointer size, and can be read as a number. */
-#if UINTPTR_MAX == UINT64_MAX
+/*
+ * A pointer that takes 64 bits whatever the program's pointer size, and can be read as a number.  Defined already if a
+ * header of the kernel came first, which has the number only.
+ */
+#ifdef RDMA_UAPI_PTR
+#elif UINTPTR_MAX == UINT64_MAX
 #define RDMA_UAPI_PTR(_type, _name)                                                                \
 	__extension__ union {                                                                      \
 		_type _name;                                                                       \

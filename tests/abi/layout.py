@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every name of libibverbs-dev's headers exists in ours and means the same: sizes, offsets, types of members, values,
+prototypes, macros.  Ours may have more; what may differ is listed in GROWN.
+
+usage: layout.py OUR_INCLUDE_FOLDER [COMPILER].  Exits 77 where libibverbs-dev is not installed.
+"""
+import os
+import re
+import sys
+
+import headers
+
+HEADERS = ('verbs.h', 'verbs_api.h', 'opcode.h', 'ib.h', 'sa.h', 'sa-kern-abi.h', 'arch.h', 'tm_types.h',
+           'ib_user_ioctl_verbs.h')
+SYSTEM = '/usr/include/infiniband'
+
+# Structures that later releases lengthen, with their sizes there; the old part must not move.
+GROWN = {
+    'struct ibv_port_attr': 56,
+    'struct ibv_qp_ex': 360,
+    'struct verbs_context': 696,
+}
+# This one grows at its top: members are counted from the end.
+FROM_THE_END = {'struct verbs_context'}
+
+
+def same_macro(ours, theirs):
+    if ours is None or theirs is None:
+        return ours is theirs
+
+    def value(text):
+        bare = re.sub(r'\b(0x[0-9a-fA-F]+|\d+)[uUlL]+\b', r'\1', text)
+        try:
+            return eval(bare, {'__builtins__': {}}) if bare else ''  # constants of our own and the system's headers
+        except (SyntaxError, NameError, TypeError):
+            return re.sub(r'\s', '', text)
+    return value(ours) == value(theirs)
+
+
+def compare(ours, theirs):
+    bad = []
+    for name, (size, members) in theirs.records.items():
+        if not any(w in name for w in ('ib', 'verbs', 'rdma')):
+            continue
+        if name not in ours.records:
+            bad.append(f'{name}: missing')
+            continue
+        our_size, our_members = ours.records[name]
+        if our_size != GROWN.get(name, size):
+            bad.append(f'{name}: {our_size} bytes, not {size}')
+        shift = our_size - size if name in FROM_THE_END else 0
+        for path, (offset, length, kind) in members.items():
+            if path not in our_members:
+                bad.append(f'{name}.{path}: missing')
+            elif our_members[path] != (offset + shift, length, kind):
+                bad.append(f'{name}.{path}: {our_members[path]}, not {(offset + shift, length, kind)}')
+    for what in ('enums', 'functions'):
+        mine = getattr(ours, what)
+        for name, fact in getattr(theirs, what).items():
+            if name not in mine:
+                bad.append(f'{name}: missing')
+            elif mine[name] != fact:
+                bad.append(f'{name}: {mine[name]}, not {fact}')
+    for name, expansion in theirs.macros.items():
+        if name not in ours.macros:
+            bad.append(f'macro {name}: missing')
+        elif not same_macro(ours.macros[name], expansion):
+            bad.append(f'macro {name}: {ours.macros[name]!r}, not {expansion!r}')
+    return bad
+
+
+def main():
+    if not os.path.exists(os.path.join(SYSTEM, 'verbs.h')):
+        print('libibverbs-dev is not installed: nothing to compare with')
+        return 77
+    cc = sys.argv[2] if len(sys.argv) > 2 else 'gcc'
+    ours = headers.describe(cc, ['-I', sys.argv[1]], HEADERS)
+    theirs = headers.describe(cc, [], HEADERS)
+    counts = f'{len(theirs.records)} structures, {len(theirs.enums)} constants, ' \
+             f'{len(theirs.functions)} functions, {len(theirs.macros)} macros'
+    # A parser that sees nothing would agree with everything.
+    if len(theirs.enums) < 500 or len(theirs.functions) < 150 or len(theirs.macros) < 30:
+        print(f'only {counts}: the parser no longer understands the compiler')
+        return 1
+    bad = compare(ours, theirs)
+    print('\n'.join(bad) or f'{counts}: all there and the same')
+    return 1 if bad else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
