@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a program that used bare UDP sockets would get on this machine: the yardstick of `make
+ *bench`.
+ *
+ *	udp_ref pingpong SIZE COUNT		one datagram back and forth, both sides spinning;
+ *prints microseconds one way
+ *	udp_ref stream SIZE MESSAGES		one sendto/recvfrom per datagram of SIZE; prints
+ *MiB/s udp_ref gso SIZE MESSAGES		datagrams of SIZE in batches: UDP_SEGMENT out,
+ *UDP_GRO in; prints MiB/s
+ *
+ * Two processes on 127.0.0.1, pinned to different CPUs where there are two.  The streams are kept
+ *within a window by acknowledgements every WINDOW/2 datagrams, so that nothing is lost and received
+ *bytes are what is counted.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+enum {
+	MAX_BATCH = 65000, /* bytes of one GSO send */
+	MAX_SEGMENTS = 60,
+	WINDOW = 128, /* datagrams in flight */
+	SOCKET_BUFFER = 4 << 20,
+	LIMIT_S = 60,
+};
+
+static void fail(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* The n-th CPU that this process may use, modulo their number. */
+static void pin(int n)
+{
+	cpu_set_t allowed, one;
+	int count;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed))
+		return;
+	count = CPU_COUNT(&allowed);
+	n %= count;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &allowed) || n-- > 0)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		return;
+	}
+}
+
+static int bound_socket(struct sockaddr_in *addr)
+{
+	socklen_t len = sizeof(*addr);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	int bytes = SOCKET_BUFFER;
+
+	if (fd < 0)
+		fail("socket");
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	memset(addr, 0, sizeof(*addr));
+	addr->sin_family = AF_INET;
+	addr->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (bind(fd, (struct sockaddr *)addr, sizeof(*addr)) ||
+	    getsockname(fd, (struct sockaddr *)addr, &len))
+		fail("bind");
+	return fd;
+}
+
+static ssize_t spin_recv(int fd, void *buf, size_t size)
+{
+	ssize_t n;
+
+	do {
+		n = recv(fd, buf, size, MSG_DONTWAIT);
+	} while (n < 0 && (errno == EAGAIN || errno == ECONNREFUSED));
+	if (n < 0)
+		fail("recv");
+	return n;
+}
+
+static void send_all(int fd, const void *buf, size_t len)
+{
+	while (send(fd, buf, len, 0) < 0)
+		if (errno != EAGAIN && errno != ENOBUFS && errno != ECONNREFUSED)
+			fail("send");
+}
+
+static void echo(int fd, char *buf, size_t size, long count)
+{
+	while (count-- > 0) {
+		spin_recv(fd, buf, size);
+		send_all(fd, buf, size);
+	}
+}
+
+static double pingpong(int fd, char *buf, size_t size, long count)
+{
+	double start = now_s();
+
+	for (long i = 0; i < count; i++) {
+		send_all(fd, buf, size);
+		spin_recv(fd, buf, size);
+	}
+	return (now_s() - start) / count / 2 * 1e6;
+}
+
+/* Receives `count` datagrams, however many come at a time, and acknowledges each half window. */
+static void sink(int fd, char *buf, size_t size, long count)
+{
+	long since_ack = 0;
+
+	while (count > 0) {
+		ssize_t n = spin_recv(fd, buf, MAX_BATCH);
+		long segments = (n + (ssize_t)size - 1) / (ssize_t)size;
+
+		count -= segments;
+		since_ack += segments;
+		while (since_ack >= WINDOW / 2) {
+			send_all(fd, buf, 1);
+			since_ack -= WINDOW / 2;
+		}
+	}
+}
+
+/* Sends `count` datagrams, `batch` in one call. */
+static double source(int fd, char *buf, size_t size, long count, long batch)
+{
+	double start = now_s();
+	long in_flight = 0;
+	char ack;
+
+	for (long left = count; left > 0;) {
+		long n = left < batch ? left : batch;
+
+		while (in_flight + n > WINDOW) {
+			spin_recv(fd, &ack, 1);
+			in_flight -= WINDOW / 2;
+		}
+		send_all(fd, buf, size * (size_t)n);
+		in_flight += n;
+		left -= n;
+	}
+	for (; in_flight >= WINDOW / 2; in_flight -= WINDOW / 2)
+		spin_recv(fd, &ack, 1);
+	return (double)size * count / (now_s() - start) / (1 << 20);
+}
+
+int main(int argc, char **argv)
+{
+	struct sockaddr_in here, there;
+	static char buf[MAX_BATCH + 1];
+	int a, b, on = 1, status;
+	long batch = 1, count;
+	const char *mode;
+	size_t size;
+	pid_t child;
+
+	if (argc != 4)
+		return 2;
+	mode = argv[1];
+	size = strtoul(argv[2], NULL, 0);
+	count = strtol(argv[3], NULL, 0);
+	if (size == 0 || size > MAX_BATCH || count <= 0)
+		return 2;
+	alarm(LIMIT_S);
+
+	a = bound_socket(&here);
+	b = bound_socket(&there);
+	if (connect(a, (struct sockaddr *)&there, sizeof(there)) ||
+	    connect(b, (struct sockaddr *)&here, sizeof(here)))
+		fail("connect");
+	if (strcmp(mode, "gso") == 0) {
+		int segment = (int)size;
+
+		batch = MAX_BATCH / (long)size;
+		if (batch > MAX_SEGMENTS)
+			batch = MAX_SEGMENTS;
+		if (batch > WINDOW / 2)
+			batch = WINDOW / 2;
+		if (setsockopt(a, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment)) ||
+		    setsockopt(b, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)))
+			fail("UDP_SEGMENT, UDP_GRO");
+	}
+
+	child = fork();
+	if (child < 0)
+		fail("fork");
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pin(1);
+		if (strcmp(mode, "pingpong") == 0)
+			echo(b, buf, size, count);
+		else
+			sink(b, buf, size, count);
+		_exit(0);
+	}
+	pin(0);
+	printf("%.3f\n", strcmp(mode, "pingpong") == 0 ? pingpong(a, buf, size, count)
+						       : source(a, buf, size, count, batch));
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
+}
