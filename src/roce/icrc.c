@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The invariant CRC.  A pseudo header stands in for the layers below, so that the fields a router may change count as ones:
+ *
+ *	8 bytes of ones		in place of the local route header
+ *	IPv4 (20) | IPv6 (40)	ones: ToS, TTL, header checksum | traffic class, flow label, hop limit
+ *	UDP (8)			ones: checksum
+ *	BTH (12)		ones: the byte of FECN, BECN and reserved bits
+ *	extended headers, payload, pad as they are
+ *
+ * ISA-L's crc32_gzip_refl() inverts its seed on entry and its result on return, as zlib does: a first call takes 0, and the
+ * result of one call is the seed of the next.  The register is the reflected one: bit 31 is the coefficient of x^0.
+ */
+#include "roce/icrc.h"
+
+#include <isa-l/crc.h>
+
+#include "roce/opcode.h"
+#include "roce/pkt.h"
+#include "util/be.h"
+#include "util/compiler.h"
+
+enum {
+	LRH_LEN = 8,
+	IPV4_LEN = 20,
+	IPV4_ID_OFFSET = 4,
+	IPV6_LEN = 40,
+	UDP_LEN = 8,
+	PSEUDO_MAX = LRH_LEN + IPV6_LEN + UDP_LEN + ROCE_BTH_LEN,
+	IP_PROTO_UDP = 17,
+	BTH_VARIANT_BYTE = 4,
+	UDP_MAX_DATA = 65535 - UDP_LEN - IPV4_LEN,
+};
+
+#define IPV4_DONT_FRAGMENT 0x4000
+
+static uint8_t *put_ones(uint8_t *p, size_t n)
+{
+	memset(p, 0xff, n);
+	return p + n;
+}
+
+static uint8_t *put_bytes(uint8_t *p, const uint8_t *src, size_t n)
+{
+	memcpy(p, src, n);
+	return p + n;
+}
+
+static uint8_t *put_ipv4(uint8_t *p, const struct net_path *path, uint16_t ip_id, uint16_t udp_len)
+{
+	p = put_u8(p, 4 << 4 | IPV4_LEN / 4);
+	p = put_ones(p, 1);				/* ToS */
+	p = put_be16(p, IPV4_LEN + udp_len);
+	p = put_be16(p, ip_id);
+	p = put_be16(p, IPV4_DONT_FRAGMENT);
+	p = put_ones(p, 1);				/* TTL */
+	p = put_u8(p, IP_PROTO_UDP);
+	p = put_ones(p, 2);				/* header checksum */
+	p = put_bytes(p, path->src.raw + 12, 4);
+	return put_bytes(p, path->dst.raw + 12, 4);
+}
+
+static uint8_t *put_ipv6(uint8_t *p, const struct net_path *path, uint16_t udp_len)
+{
+	p = put_be32(p, 6u << 28 | 0x0fffffff);		/* traffic class, flow label */
+	p = put_be16(p, udp_len);
+	p = put_u8(p, IP_PROTO_UDP);
+	p = put_ones(p, 1);				/* hop limit */
+	p = put_bytes(p, path->src.raw, 16);
+	return put_bytes(p, path->dst.raw, 16);
+}
+
+static uint8_t *put_udp(uint8_t *p, const struct net_path *path, uint16_t udp_len)
+{
+	p = put_be16(p, path->src_port);
+	p = put_be16(p, path->dst_port);
+	p = put_be16(p, udp_len);
+	return put_ones(p, 2);				/* checksum */
+}
+
+uint32_t roce_icrc(const struct net_path *path, uint16_t ip_id, const uint8_t *data, size_t len)
+{
+	uint16_t udp_len = (uint16_t)(UDP_LEN + len + ROCE_ICRC_LEN);
+	uint8_t pseudo[PSEUDO_MAX];
+	uint8_t *p = put_ones(pseudo, LRH_LEN);
+	uint32_t crc;
+
+	if (net_is_ipv4(&path->dst))
+		p = put_ipv4(p, path, ip_id, udp_len);
+	else
+		p = put_ipv6(p, path, udp_len);
+	p = put_udp(p, path, udp_len);
+	memcpy(p, data, ROCE_BTH_LEN);
+	p[BTH_VARIANT_BYTE] = 0xff;
+	p += ROCE_BTH_LEN;
+	crc = crc32_gzip_refl(0, pseudo, (uint64_t)(p - pseudo));
+	return crc32_gzip_refl(crc, data + ROCE_BTH_LEN, len - ROCE_BTH_LEN);
+}
+
+#define CRC32_POLY_REFLECTED 0xedb88320u
+
+/* The product of two polynomials modulo the CRC's. */
+static uint32_t gf_mul(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+
+	for (; a != 0; a <<= 1) {
+		product ^= b & -(a >> 31);
+		b = b >> 1 ^ (CRC32_POLY_REFLECTED & -(b & 1));
+	}
+	return product;
+}
+
+/* crc * x^(-8 bytes): takes back what `bytes` zero bytes did to a CRC register. */
+static uint32_t gf_unshift(uint32_t crc, uint32_t bytes)
+{
+	/* x^(-8 * 2^k), each the square of the one before */
+	static const uint32_t inverse[] = {
+		0x6567cb95, 0xd7125358, 0x5b358fd3, 0x2e9bb40b, 0x12a59a49, 0x8df9403d,
+		0x5139de12, 0xba340226, 0x29c45641, 0x12fbc105, 0xecd30c55, 0x3755ebd8,
+		0x24ee460c, 0x23783fcf, 0x479933fc, 0xa39442a5,
+	};
+
+	for (size_t k = 0; k < ARRAY_SIZE(inverse) && bytes >> k != 0; k++)
+		if (bytes >> k & 1)
+			crc = gf_mul(crc, inverse[k]);
+	return crc;
+}
+
+/*
+ * Whether the CRC received differs from the CRC with identification 0 by what some identification would have added.
+ * The CRC is linear: the difference is identification * x^(8 * (bytes behind it + 4)), and unshifted it must be a polynomial
+ * that fits into the identification's 16 bits, in this register the upper half.
+ */
+static bool fits_some_id(uint32_t difference, size_t len)
+{
+	uint32_t behind = IPV4_LEN - IPV4_ID_OFFSET - 2 + UDP_LEN + (uint32_t)len;
+
+	return (gf_unshift(difference, behind + 4) & 0xffff) == 0;
+}
+
+static uint32_t get_icrc(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le32toh(v);
+}
+
+enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_known, uint16_t ip_id,
+				       const uint8_t *data, size_t len)
+{
+	uint32_t difference;
+
+	if (len < ROCE_BTH_LEN + ROCE_ICRC_LEN || len > UDP_MAX_DATA)
+		return ROCE_ICRC_BAD;
+	len -= ROCE_ICRC_LEN;
+	if (!net_is_ipv4(&path->dst))
+		id_known = true;
+	difference = get_icrc(data + len) ^ roce_icrc(path, id_known ? ip_id : 0, data, len);
+	if (id_known)
+		return difference == 0 ? ROCE_ICRC_GOOD : ROCE_ICRC_BAD;
+	return fits_some_id(difference, len) ? ROCE_ICRC_GOOD_FOR_SOME_ID : ROCE_ICRC_BAD;
+}
