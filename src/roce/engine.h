@@ -32,15 +32,19 @@
 
 /* One resource for an incoming READ or atomic: what must be kept to answer a duplicate. Members in rd_atomic.h's terms. */
 struct roce_rd_atomic {
+	uint8_t kind;		/* enum roce_rd_kind; 0 = free */
+	bool owed;		/* answers are still to be sent, next_psn .. answer_last */
+	bool fresh;		/* the first answer is not complete yet */
 	uint32_t first_psn;
 	uint32_t last_psn;
-	uint8_t kind;		/* enum in rd_atomic.h; 0 = free */
-	uint8_t replay;		/* being answered again */
-	uint32_t rkey;
-	uint64_t va;
-	uint32_t len;
+	uint32_t answer_first;	/* of the answer in progress; begins at first_psn, later where a duplicate asked for it */
+	uint32_t answer_last;
+	uint32_t answer_end;	/* READ: byte of the message where it ends */
 	uint32_t next_psn;	/* next response packet to build */
 	uint32_t msn;
+	uint32_t rkey;
+	uint32_t len;
+	uint64_t va;
 	uint64_t original;	/* atomic: value to return */
 };
 
@@ -52,6 +56,7 @@ struct roce_counters {
 	uint64_t send_rnr_err, send_err, ack_deferred;
 	uint64_t retry_exceeded_err, retry_rnr_exceeded_err, completer_retry_err;
 	uint64_t retransmitted_pkts, dropped_pkts;
+	uint64_t ecn_marked, cnp_sent, cnp_rcvd;	/* Annex A17 congestion notification */
 };
 
 #include "roce/state.h"	/* struct roce_qp: requester, completer, responder state; only the engine looks inside */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The truths of state.h as code, called at every entry and exit of the engine.  They speak of the engine's own state and of what
+ * its caller promised; nothing a peer or a program sends can make one fail.
+ */
+#include <assert.h>
+
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "roce/retry.h"
+
+static void check_send_queue(const struct roce_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+	uint32_t posted = sq->head - sq->done;
+
+	assert(!sq->ring.slots || posted <= sq->ring.mask + 1);
+	assert(sq->next - sq->done <= posted);
+	assert(qp->req.index - sq->done <= sq->next - sq->done);
+}
+
+static void check_requester(const struct roce_qp *qp)
+{
+	uint32_t in_flight = psn_add(qp->req.psn, 0 - qp->comp.una);
+	uint32_t begun = psn_add(qp->req.high, 0 - qp->comp.una);
+
+	check_send_queue(qp);
+	assert(in_flight <= begun);
+	assert(qp->req.rd_open <= in_flight);
+	assert(!in_flight || roce_is_reliable(qp));
+	assert(qp->retry.rnr_deadline == VRB_NEVER || qp->retry.ack_deadline == VRB_NEVER);
+	assert(qp->retry.ack_deadline == VRB_NEVER || in_flight);
+}
+
+static void check_responder(const struct roce_qp *qp)
+{
+	const struct roce_resp *resp = &qp->resp;
+
+	assert(!resp->wqe || resp->msg == ROCE_MSG_SEND);
+	assert(resp->msg == ROCE_MSG_WRITE || !resp->resid);
+	assert(resp->rd_owed <= qp->rd_atomic_slots);
+	assert(roce_is_reliable(qp) || (!resp->rd_owed && !resp->ack.pending));
+}
+
+static void check_dead(const struct roce_qp *qp)
+{
+	assert(!qp->resp.wqe && !qp->req.halted);
+	assert(roce_retry_next(qp) == VRB_NEVER);
+	assert(qp->dying || (!qp->resp.rd_owed && !qp->resp.ack.pending));
+}
+
+void roce_check(const struct roce_qp *qp)
+{
+	switch (qp->wq->state) {
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+		check_requester(qp);
+		check_responder(qp);
+		break;
+	case IBV_QPS_RTR:
+	case IBV_QPS_SQE:
+		check_responder(qp);
+		break;
+	case IBV_QPS_ERR:
+		if (qp->flushed)
+			check_dead(qp);
+		break;
+	default:
+		break;
+	}
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The completer of RC and XRC: ACKs, NAKs and responses become completions, or retries (IBTA vol 1, 9.7.5 and 9.7.7).
+ *
+ *	                  .--> ACK ----------.
+ *	 PSN --> KIND ----+--> RNR, NAK -----+--> DONE
+ *	  |       |       '--> RESPONSE --> PLACE --> DONE
+ *	  |       |                |          |
+ *	  '-------'---> DROP       |          '--> FAIL	(its memory failed, or it does not fit the request)
+ *	                           '--> GAP		(an answer before it is missing: retry)
+ *
+ * Every packet with PSN p acknowledges the requests before p.  What stops that is a READ or atomic whose answer is missing:
+ * then the answer was lost, and asking again at once beats the timer (implied NAK, once per gap).
+ */
+#include <string.h>
+
+#include "roce/acknak.h"
+#include "roce/const.h"
+#include "roce/faults.h"
+#include "roce/opcode.h"
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "roce/retry.h"
+#include "util/compiler.h"
+
+enum comp_step {
+	COMP_PSN,
+	COMP_KIND,
+	COMP_ACK,
+	COMP_RNR,
+	COMP_NAK,
+	COMP_RESPONSE,
+	COMP_PLACE,
+	COMP_GAP,
+	COMP_FAIL,
+	COMP_DROP,
+	COMP_DONE,
+	COMP_STEPS
+};
+
+static const char *const step_names[COMP_STEPS] = {
+	[COMP_PSN] = "psn",	[COMP_KIND] = "kind",	      [COMP_ACK] = "ack",
+	[COMP_RNR] = "rnr",	[COMP_NAK] = "nak",	      [COMP_RESPONSE] = "response",
+	[COMP_PLACE] = "place", [COMP_GAP] = "gap",	      [COMP_FAIL] = "fail",
+	[COMP_DROP] = "drop",	[COMP_DONE] = "done",
+};
+
+const char *roce_comp_step_name(unsigned int step)
+{
+	return step < COMP_STEPS ? step_names[step] : "?";
+}
+
+/* One packet on its way through the steps. */
+struct comp_ctx {
+	struct roce_qp *qp;
+	const struct roce_pkt *pkt;
+	uint64_t now;
+	const struct roce_opcode_info *op;
+	enum ibv_wc_status status;	/* COMP_FAIL: of the oldest request */
+	enum reason why;
+};
+
+static enum comp_step fail(struct comp_ctx *c, enum ibv_wc_status status, enum reason why)
+{
+	c->status = status;
+	c->why = why;
+	return COMP_FAIL;
+}
+
+/* una moves to psn; if that overtakes packets that were to be sent again, they need not be. */
+static void advance_una(struct comp_ctx *c, uint32_t psn)
+{
+	struct roce_qp *qp = c->qp;
+	uint32_t psns = psn_add(psn, 0 - qp->comp.una);
+
+	qp->comp.una = psn;
+	qp->comp.gap_retried = false;
+	if (psn_before(qp->req.psn, psn))
+		roce_requester_rewind(qp);
+	roce_retry_progress(qp, psns, c->now);
+}
+
+void roce_completer_settle(struct roce_qp *qp)
+{
+	struct wq_qp *wq = qp->wq;
+	struct send_queue *sq = &wq->sq;
+
+	while (sq->done != sq->next && roce_is_local_op(sq_wqe(sq, sq->done))) {
+		if (qp->req.index == sq->done)
+			qp->req.index++;
+		wq_complete_send(wq);
+	}
+	if (qp->req.halted && sq->done == qp->req.index)
+		roce_enter_error(qp, qp->req.halt_status, qp->req.halt_why);
+	roce_check_drained(qp);
+}
+
+/*
+ * Everything before psn is acknowledged.  Completes what that completes and stops at a request that needs a response: false if
+ * that request lies before psn.
+ */
+static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
+{
+	struct roce_qp *qp = c->qp;
+	struct send_queue *sq = &qp->wq->sq;
+
+	roce_completer_settle(qp);
+	while (sq->done != sq->next && psn_before(qp->comp.una, psn)) {
+		const struct send_wqe *w = sq_wqe(sq, sq->done);
+
+		if (roce_wants_response(w))
+			return false;
+		if (!psn_before(w->last_psn, psn)) {
+			advance_una(c, psn);
+			break;
+		}
+		advance_una(c, psn_add(w->last_psn, 1));
+		wq_complete_send(qp->wq);
+		roce_completer_settle(qp);
+	}
+	return true;
+}
+
+/*
+ * Only PSNs in flight count (IBTA vol 1, 9.7.5.1: ghost acknowledgements are discarded).  An ACK of the newest acknowledged PSN
+ * may bring credits.
+ */
+static enum comp_step check_psn(struct comp_ctx *c)
+{
+	struct roce_qp *qp = c->qp;
+	uint32_t psn = c->pkt->bth.psn;
+
+	if (psn_before(psn, qp->comp.una)) {
+		if (c->op->kind == ROCE_KIND_ACK && psn_add(psn, 1) == qp->comp.una)
+			roce_credits_update(qp, c->pkt);
+		return COMP_DROP;
+	}
+	return psn_before(psn, qp->req.high) ? COMP_KIND : COMP_DROP;
+}
+
+static enum comp_step check_kind(struct comp_ctx *c)
+{
+	static const enum comp_step by_class[] = {
+		[ROCE_AETH_ACK] = COMP_ACK,
+		[ROCE_AETH_RNR_NAK] = COMP_RNR,
+		[ROCE_AETH_NAK] = COMP_NAK,
+	};
+	enum roce_aeth_class kind = roce_syndrome_class(c->pkt->aeth.syndrome);
+
+	if (!roce_has(c->op, ROCE_HDR_AETH))
+		return COMP_RESPONSE;
+	if (kind == ROCE_AETH_RESERVED)
+		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
+	roce_credits_update(c->qp, c->pkt);
+	if (c->op->kind == ROCE_KIND_ACK)
+		return by_class[kind];
+	if (kind != ROCE_AETH_ACK)
+		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
+	return COMP_RESPONSE;
+}
+
+static enum comp_step do_ack(struct comp_ctx *c)
+{
+	return acknowledge_before(c, psn_add(c->pkt->bth.psn, 1)) ? COMP_DONE : COMP_GAP;
+}
+
+/* A NAK of packets that are to be sent again anyway says nothing new. */
+static bool already_back(const struct comp_ctx *c)
+{
+	return !psn_before(c->pkt->bth.psn, c->qp->req.psn);
+}
+
+static enum comp_step do_rnr(struct comp_ctx *c)
+{
+	c->qp->counters.rcvd_rnr_err++;
+	if (!acknowledge_before(c, c->pkt->bth.psn))
+		return COMP_GAP;
+	if (!already_back(c))
+		roce_retry_rnr(c->qp, roce_syndrome_value(c->pkt->aeth.syndrome), c->now);
+	return COMP_DONE;
+}
+
+/*
+ * A fatal NAK ends the connection even if answers before it are missing: the responder is in its error state and will not
+ * repeat them.  It then falls to the oldest request.
+ */
+static enum comp_step do_nak(struct comp_ctx *c)
+{
+	uint8_t code = roce_syndrome_value(c->pkt->aeth.syndrome);
+	const struct roce_nak_result *result = roce_nak_result(code);
+	bool in_order = acknowledge_before(c, c->pkt->bth.psn);
+
+	if (code != ROCE_NAK_PSN_SEQUENCE_ERROR)
+		return result ? fail(c, result->status, result->why) :
+				fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
+	c->qp->counters.rcvd_seq_err++;
+	if (!in_order)
+		return COMP_GAP;
+	if (!already_back(c))
+		roce_retry(c->qp, ROCE_RETRY_NAK, c->now);
+	return COMP_DONE;
+}
+
+/* A response acknowledges what lies before it and must be the next one expected. */
+static enum comp_step do_response(struct comp_ctx *c)
+{
+	struct roce_qp *qp = c->qp;
+	struct send_queue *sq = &qp->wq->sq;
+	uint32_t psn = c->pkt->bth.psn;
+
+	if (!acknowledge_before(c, psn))
+		return COMP_GAP;
+	if (qp->wq->state == IBV_QPS_ERR)
+		return COMP_DONE;
+	if (sq->done == sq->next || qp->comp.una != psn)
+		return COMP_DROP;
+	if (!roce_wants_response(sq_wqe(sq, sq->done)))
+		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
+	return COMP_PLACE;
+}
+
+/*
+ * One packet of a READ's answer.  An answer to a partial retry may begin with FIRST or, from soft RoCE, MIDDLE; so position decides
+ * where it must end, and the opcode only has to agree about that.
+ */
+static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, bool *last)
+{
+	struct roce_qp *qp = c->qp;
+	uint32_t offset = psn_add(qp->comp.una, 0 - w->first_psn);
+	uint64_t byte = (uint64_t)offset * qp->wq->mtu;
+	uint32_t expected = min(w->length - byte, (uint64_t)qp->wq->mtu);
+	enum reason why;
+
+	*last = offset == roce_read_piece_end(qp, w, offset);
+	if (c->op->kind != ROCE_KIND_READ_RESPONSE || roce_ends(c->op) != *last)
+		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
+	if (c->pkt->payload_len != expected)
+		return fail(c, IBV_WC_LOC_LEN_ERR, REASON_BAD_RESPONSE);
+	why = roce_scatter(qp, w->sge, w->num_sge, byte, c->pkt->payload, expected);
+	return why ? fail(c, roce_local_status(why), why) : COMP_DONE;
+}
+
+static enum comp_step place_atomic(struct comp_ctx *c, const struct send_wqe *w)
+{
+	uint64_t original = c->pkt->atomic_ack;
+	enum reason why;
+
+	if (c->op->kind != ROCE_KIND_ATOMIC_ACK)
+		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
+	why = roce_scatter(c->qp, w->sge, w->num_sge, 0, &original, sizeof(original));
+	return why ? fail(c, roce_local_status(why), why) : COMP_DONE;
+}
+
+/* FLUSH and ATOMIC WRITE: a READ response without data (Annex A19). */
+static enum comp_step place_empty(struct comp_ctx *c)
+{
+	if (c->op->kind != ROCE_KIND_READ_RESPONSE || c->op->place != ROCE_PLACE_ONLY ||
+	    c->pkt->payload_len)
+		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
+	return COMP_DONE;
+}
+
+static enum comp_step do_place(struct comp_ctx *c)
+{
+	struct roce_qp *qp = c->qp;
+	struct send_queue *sq = &qp->wq->sq;
+	const struct send_wqe *w = sq_wqe(sq, sq->done);
+	bool last = true;
+	enum comp_step next;
+
+	if (w->opcode == IBV_WR_RDMA_READ)
+		next = place_read(c, w, &last);
+	else if (w->opcode == IBV_WR_FLUSH || w->opcode == IBV_WR_ATOMIC_WRITE)
+		next = place_empty(c);
+	else
+		next = place_atomic(c, w);
+	if (next != COMP_DONE)
+		return next;
+	if (last && qp->req.rd_open && psn_before(qp->comp.una, qp->req.psn))
+		qp->req.rd_open--;
+	advance_una(c, psn_add(qp->comp.una, 1));
+	if (psn_before(w->last_psn, qp->comp.una)) {
+		wq_complete_send(qp->wq);
+		roce_completer_settle(qp);
+	}
+	return COMP_DONE;
+}
+
+/* IBTA vol 1, 9.7.6: a response behind a missing one is an implied NAK. */
+static enum comp_step do_gap(struct comp_ctx *c)
+{
+	struct roce_comp *comp = &c->qp->comp;
+
+	if (comp->gap_retried || !psn_before(comp->una, c->qp->req.psn))
+		return COMP_DROP;
+	comp->gap_retried = true;
+	roce_retry(c->qp, ROCE_RETRY_GAP, c->now);
+	return COMP_DONE;
+}
+
+static enum comp_step do_fail(struct comp_ctx *c)
+{
+	c->qp->counters.send_err++;
+	roce_enter_error(c->qp, c->status, c->why);
+	return COMP_DONE;
+}
+
+static enum comp_step do_drop(struct comp_ctx *c)
+{
+	c->qp->counters.dropped_pkts++;
+	return COMP_DONE;
+}
+
+static enum comp_step (*const steps[COMP_DONE])(struct comp_ctx *c) = {
+	[COMP_PSN] = check_psn,		[COMP_KIND] = check_kind, [COMP_ACK] = do_ack,
+	[COMP_RNR] = do_rnr,		[COMP_NAK] = do_nak,	  [COMP_RESPONSE] = do_response,
+	[COMP_PLACE] = do_place,	[COMP_GAP] = do_gap,	  [COMP_FAIL] = do_fail,
+	[COMP_DROP] = do_drop,
+};
+
+void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
+			  const struct roce_opcode_info *op, uint64_t now)
+{
+	struct comp_ctx c = { .qp = qp, .pkt = pkt, .op = op, .now = now };
+	enum comp_step step = COMP_PSN;
+
+	while (step != COMP_DONE) {
+		qp->comp.last_step = step;
+		step = steps[step](&c);
+	}
+}

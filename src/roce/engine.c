@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine's entry points: state changes, dispatch of packets by service, the order in which packets leave, and the death of
+ * a QP.  No locks: the caller holds the QP's around every call.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "roce/acknak.h"
+#include "roce/const.h"
+#include "roce/faults.h"
+#include "roce/opcode.h"
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "roce/rd_atomic.h"
+#include "roce/retry.h"
+#include "util/atomic.h"
+
+enum {
+	CNP_INTERVAL_US = 50,	/* Annex A17 leaves it open; at most one CNP per QP in this time */
+};
+
+bool roce_is_reliable(const struct roce_qp *qp)
+{
+	return roce_fault_column(qp->wq->type) == ROCE_FAULT_RC;
+}
+
+void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode, uint32_t psn)
+{
+	const struct wq_qp *wq = qp->wq;
+
+	memset(pkt, 0, sizeof(*pkt));
+	pkt->bth.opcode = opcode;
+	pkt->bth.mig_req = wq->mig_state == IBV_MIG_MIGRATED;
+	pkt->bth.pkey = wq->pkey;
+	pkt->bth.dest_qpn = wq->dest_qpn;
+	pkt->bth.psn = psn;
+}
+
+size_t roce_put_headers(struct roce_pkt *pkt, uint8_t *buf, uint32_t len)
+{
+	pkt->payload_len = len;
+	pkt->bth.pad = -len & 3;
+	return roce_encode_headers(buf, pkt);
+}
+
+size_t roce_put_pad(struct roce_qp *qp, uint8_t *buf, size_t hdr, uint32_t len)
+{
+	uint32_t pad = -len & 3;
+
+	memset(buf + hdr + len, 0, pad);
+	qp->counters.sent_pkts++;
+	qp->counters.sent_bytes += len;
+	return hdr + len + pad;
+}
+
+static bool runs_responder(const struct roce_qp *qp)
+{
+	switch (qp->wq->state) {
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool runs_requester(const struct roce_qp *qp)
+{
+	return qp->wq->state == IBV_QPS_RTS || qp->wq->state == IBV_QPS_SQD;
+}
+
+/* State */
+
+static void forget(struct roce_qp *qp)
+{
+	struct wq_qp *wq = qp->wq;
+
+	if (qp->resp.wqe)
+		wq->ops->recv_untake(wq);
+	wq->sq.next = wq->sq.done = wq->sq.head;
+	store_release(&wq->sq.released, wq->sq.head);
+	wq->rq.next = wq->rq.head;
+	store_release(&wq->rq.released, wq->rq.head);
+	wq->sq_draining = 0;
+	qp->flushed = qp->dying = false;
+	roce_responder_start(qp);
+	roce_requester_start(qp);
+}
+
+void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *rd_atomic,
+		  uint32_t slots)
+{
+	*qp = (struct roce_qp){ .wq = wq, .rd_atomic = rd_atomic, .rd_atomic_slots = slots };
+	roce_responder_start(qp);
+	roce_requester_start(qp);
+}
+
+void roce_check_drained(struct roce_qp *qp)
+{
+	struct wq_qp *wq = qp->wq;
+
+	if (wq->state != IBV_QPS_SQD || !wq->sq_draining || wq->sq.done != wq->sq.next)
+		return;
+	wq->sq_draining = 0;
+	if (wq->sqd_notify)
+		wq->ops->event(wq, IBV_EVENT_SQ_DRAINED);
+}
+
+static void begin_drain(struct roce_qp *qp)
+{
+	qp->wq->sq_draining = 1;
+	roce_check_drained(qp);
+}
+
+static void begin_sending(struct roce_qp *qp, enum ibv_qp_state from)
+{
+	qp->wq->sq_draining = 0;
+	if (from == IBV_QPS_RTR)
+		roce_requester_start(qp);
+}
+
+void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from, uint64_t now)
+{
+	switch (qp->wq->state) {
+	case IBV_QPS_RESET:
+		forget(qp);
+		break;
+	case IBV_QPS_RTR:
+		roce_responder_start(qp);
+		break;
+	case IBV_QPS_RTS:
+		if (from != IBV_QPS_RTS)
+			begin_sending(qp, from);
+		break;
+	case IBV_QPS_SQD:
+		if (from != IBV_QPS_SQD)
+			begin_drain(qp);
+		break;
+	case IBV_QPS_ERR:
+		roce_enter_error(qp, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
+		break;
+	default:
+		break;
+	}
+	roce_check(qp);
+}
+
+void roce_qp_changed(struct roce_qp *qp, uint64_t now)
+{
+	qp->retry.left = qp->wq->retry_cnt;
+	qp->retry.rnr_left = qp->wq->rnr_retry;
+	roce_check(qp);
+}
+
+/* Error */
+
+static void flush_held_receive(struct roce_qp *qp)
+{
+	struct wq_cqe cqe = {
+		.status = IBV_WC_WR_FLUSH_ERR,
+		.opcode = IBV_WC_RECV,
+		.reason = REASON_RECV_ABORTED,
+	};
+
+	if (qp->resp.wqe)
+		roce_responder_complete(qp, &cqe);
+}
+
+static void flush_queues(struct roce_qp *qp, enum ibv_wc_status status, enum reason why)
+{
+	wq_flush_send(qp->wq, status, why);
+	qp->req.index = qp->wq->sq.next;
+	wq_flush_recv(qp->wq);
+}
+
+void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason why)
+{
+	struct wq_qp *wq = qp->wq;
+
+	if (qp->flushed)
+		return;
+	qp->flushed = true;
+	wq->state = IBV_QPS_ERR;
+	wq->sq_draining = 0;
+	roce_retry_stop(qp);
+	qp->req.halted = false;
+	qp->req.rd_open = 0;
+	qp->req.psn = qp->comp.una = qp->req.high;
+	qp->resp.msg = ROCE_MSG_NONE;
+	qp->resp.resid = 0;
+	if (!qp->dying) {
+		roce_rd_reset(qp);
+		qp->resp.ack.pending = false;
+	}
+	flush_held_receive(qp);
+	flush_queues(qp, status, why);
+	if (wq->has_srq || wq->type == IBV_QPT_XRC_RECV)
+		wq->ops->event(wq, IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void roce_send_error(struct roce_qp *qp, enum reason why)
+{
+	enum ibv_wc_status status = roce_local_status(why);
+
+	qp->counters.send_err++;
+	if (roce_is_reliable(qp)) {
+		qp->req.halted = true;
+		qp->req.halt_status = status;
+		qp->req.halt_why = why;
+		roce_completer_settle(qp);
+		return;
+	}
+	qp->wq->state = IBV_QPS_SQE;
+	qp->req.psn = qp->comp.una = qp->req.high;
+	wq_flush_send(qp->wq, status, why);
+	qp->req.index = qp->wq->sq.next;
+}
+
+void roce_qp_fail(struct roce_qp *qp, enum ibv_wc_status status, enum reason why)
+{
+	roce_enter_error(qp, status, why);
+	roce_check(qp);
+}
+
+/* Path migration, IBTA vol 1, 17.2.8 */
+
+static void use_alternate(struct roce_qp *qp)
+{
+	struct wq_qp *wq = qp->wq;
+
+	wq->path = wq->alt_path;
+	wq->timeout = wq->alt_timeout;
+	wq->mig_state = IBV_MIG_MIGRATED;
+	roce_retry_start(qp);
+	wq->ops->event(wq, IBV_EVENT_PATH_MIG);
+}
+
+bool roce_migrate(struct roce_qp *qp)
+{
+	if (qp->wq->mig_state != IBV_MIG_ARMED)
+		return false;
+	use_alternate(qp);
+	return true;
+}
+
+/*
+ * Follows the peer's MigReq: clear, it is ready for a migration, which arms one that is wanted here; set, on an armed QP, it has
+ * migrated.  A request to migrate to a path that is not the alternate one is refused.
+ */
+static void follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	struct wq_qp *wq = qp->wq;
+
+	if (wq->mig_state == IBV_MIG_REARM && !pkt->bth.mig_req)
+		wq->mig_state = IBV_MIG_ARMED;
+	else if (wq->mig_state != IBV_MIG_ARMED || !pkt->bth.mig_req)
+		return;
+	else if (net_addr_equal(&pkt->path.src, &wq->alt_path.dst))
+		use_alternate(qp);
+	else
+		wq->ops->event(wq, IBV_EVENT_PATH_MIG_ERR);
+}
+
+/* Input */
+
+/* A connected QP listens to its peer only, at its primary or alternate address. */
+static bool from_peer(const struct wq_qp *wq, const struct roce_pkt *pkt)
+{
+	if (wq->type == IBV_QPT_UD)
+		return true;
+	if (net_addr_equal(&pkt->path.src, &wq->path.dst))
+		return true;
+	return wq->mig_state != IBV_MIG_MIGRATED &&
+	       net_addr_equal(&pkt->path.src, &wq->alt_path.dst);
+}
+
+static bool acceptable(const struct roce_qp *qp, const struct roce_pkt *pkt,
+		       const struct roce_opcode_info *op)
+{
+	return runs_responder(qp) && roce_opcode_accepted(op, qp->wq->type) &&
+	       roce_pkey_match(pkt->bth.pkey, qp->wq->pkey) && from_peer(qp->wq, pkt);
+}
+
+static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	if ((pkt->path.traffic_class & ROCE_ECN_MASK) != ROCE_ECN_CE && !pkt->bth.fecn)
+		return;
+	qp->counters.ecn_marked++;
+	qp->resp.cnp_owed = qp->wq->type != IBV_QPT_UD;
+}
+
+static void dispatch(struct roce_qp *qp, const struct roce_pkt *pkt,
+		     const struct roce_opcode_info *op, uint64_t now)
+{
+	if (op->kind == ROCE_KIND_CNP) {
+		qp->counters.cnp_rcvd++;
+		roce_retry_congestion(qp);
+		return;
+	}
+	note_congestion(qp, pkt);
+	if (qp->wq->type == IBV_QPT_UD)
+		roce_ud_input(qp, pkt, op);
+	else if (roce_is_request(op))
+		roce_responder_input(qp, pkt, op);
+	else if (runs_requester(qp))
+		roce_completer_input(qp, pkt, op, now);
+	else
+		qp->counters.dropped_pkts++;
+}
+
+void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
+{
+	const struct roce_opcode_info *op = roce_opcode_info(pkt->bth.opcode);
+
+	roce_check(qp);
+	qp->counters.rcvd_pkts++;
+	qp->counters.rcvd_bytes += pkt->payload_len;
+	if (!acceptable(qp, pkt, op)) {
+		qp->counters.dropped_pkts++;
+		return;
+	}
+	if (roce_is_reliable(qp))
+		follow_migration(qp, pkt);
+	dispatch(qp, pkt, op, now);
+	roce_check(qp);
+}
+
+/* Output */
+
+static bool cnp_due(const struct roce_qp *qp, uint64_t now)
+{
+	return qp->resp.cnp_owed && (!qp->resp.cnp_sent ||
+				     now - qp->resp.cnp_time >= CNP_INTERVAL_US * VRB_USEC);
+}
+
+static size_t build_cnp(struct roce_qp *qp, uint8_t *buf, uint64_t now)
+{
+	struct roce_pkt pkt;
+	size_t hdr;
+
+	qp->resp.cnp_owed = false;
+	qp->resp.cnp_sent = true;
+	qp->resp.cnp_time = now;
+	qp->counters.cnp_sent++;
+	roce_prepare(qp, &pkt, ROCE_CNP_NOTIFICATION, 0);
+	pkt.bth.becn = true;
+	hdr = roce_put_headers(&pkt, buf, ROCE_CNP_RESERVED_LEN);
+	memset(buf + hdr, 0, ROCE_CNP_RESERVED_LEN);
+	return roce_put_pad(qp, buf, hdr, ROCE_CNP_RESERVED_LEN);
+}
+
+/* What a dead QP still says, and requests posted to it. */
+static size_t output_dead(struct roce_qp *qp, uint8_t *buf)
+{
+	size_t len = qp->dying ? roce_responder_output(qp, buf) : 0;
+
+	if (!len)
+		qp->dying = false;
+	if (!qp->flushed)
+		roce_enter_error(qp, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
+	flush_queues(qp, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
+	return len;
+}
+
+static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
+{
+	if (qp->wq->state == IBV_QPS_SQE) {
+		wq_flush_send(qp->wq, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
+		qp->req.index = qp->wq->sq.next;
+		return 0;
+	}
+	if (!runs_requester(qp) || qp->wq->type == IBV_QPT_XRC_RECV)
+		return 0;
+	return qp->wq->type == IBV_QPT_UD ? roce_ud_output(qp, buf) :
+					    roce_requester_output(qp, buf, now);
+}
+
+static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
+{
+	size_t len;
+
+	if (qp->wq->state == IBV_QPS_ERR)
+		return output_dead(qp, buf);
+	if (!runs_responder(qp))
+		return 0;
+	if (cnp_due(qp, now))
+		return build_cnp(qp, buf, now);
+	len = roce_responder_output(qp, buf);
+	if (!len)
+		len = output_sends(qp, buf, now);
+	/* A fault while building leaves a NAK to be sent. */
+	if (!len && qp->wq->state == IBV_QPS_ERR)
+		len = output_dead(qp, buf);
+	return len;
+}
+
+size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
+		   uint64_t now)
+{
+	size_t len;
+
+	assert(cap >= ROCE_MAX_PACKET);
+	roce_check(qp);
+	len = output(qp, buf, now);
+	*path = qp->wq->type == IBV_QPT_UD ? &qp->out_path : &qp->wq->path;
+	roce_check(qp);
+	return len;
+}
+
+/* Time and doorbells */
+
+uint64_t roce_next_timeout(const struct roce_qp *qp)
+{
+	return roce_retry_next(qp);
+}
+
+void roce_timeout(struct roce_qp *qp, uint64_t now)
+{
+	roce_check(qp);
+	if (runs_requester(qp))
+		roce_retry_expire(qp, now);
+	roce_check(qp);
+}
+
+/* A peer that waits after an RNR NAK asks again by itself; only a dead QP has something to do. */
+void roce_recv_posted(struct roce_qp *qp)
+{
+	if (qp->wq->state == IBV_QPS_ERR)
+		wq_flush_recv(qp->wq);
+}
+
+const struct roce_counters *roce_qp_counters(const struct roce_qp *qp)
+{
+	return &qp->counters;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ring of READ and atomic resources.  The array belongs to the caller of roce_qp_init(); rd_next is the slot to be taken
+ * next and therefore the oldest one.
+ */
+#include "roce/rd_atomic.h"
+
+#include <string.h>
+
+#include "roce/psn.h"
+#include "util/compiler.h"
+
+uint32_t roce_rd_slots(const struct roce_qp *qp)
+{
+	return min((uint32_t)qp->wq->max_dest_rd_atomic, qp->rd_atomic_slots);
+}
+
+void roce_rd_reset(struct roce_qp *qp)
+{
+	if (qp->rd_atomic_slots)
+		memset(qp->rd_atomic, 0, qp->rd_atomic_slots * sizeof(*qp->rd_atomic));
+	qp->resp.rd_next = 0;
+	qp->resp.rd_owed = 0;
+}
+
+/* max_dest_rd_atomic may have shrunk since rd_next was set. */
+static struct roce_rd_atomic *slot(const struct roce_qp *qp, uint32_t age)
+{
+	return &qp->rd_atomic[(qp->resp.rd_next + age) % roce_rd_slots(qp)];
+}
+
+bool roce_rd_available(const struct roce_qp *qp)
+{
+	const struct roce_rd_atomic *rd;
+
+	if (!roce_rd_slots(qp))
+		return false;
+	rd = slot(qp, 0);
+	return !rd->owed || !rd->fresh;
+}
+
+struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t packets)
+{
+	struct roce_rd_atomic *rd = slot(qp, 0);
+
+	if (!rd->owed)
+		qp->resp.rd_owed++;
+	qp->resp.rd_next = (qp->resp.rd_next + 1) % roce_rd_slots(qp);
+	*rd = (struct roce_rd_atomic){
+		.owed = true,
+		.fresh = true,
+		.first_psn = psn,
+		.last_psn = psn_add(psn, packets - 1),
+		.answer_first = psn,
+		.answer_last = psn_add(psn, packets - 1),
+		.next_psn = psn,
+	};
+	return rd;
+}
+
+struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn)
+{
+	for (uint32_t i = 0; i < roce_rd_slots(qp); i++) {
+		struct roce_rd_atomic *rd = &qp->rd_atomic[i];
+
+		if (rd->kind != ROCE_RD_FREE && !psn_before(psn, rd->first_psn) &&
+		    !psn_before(rd->last_psn, psn))
+			return rd;
+	}
+	return NULL;
+}
+
+void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn, uint32_t packets,
+		    uint32_t end)
+{
+	if (rd->owed && rd->fresh && !psn_before(psn, rd->next_psn))
+		return;
+	if (!rd->owed) {
+		rd->owed = true;
+		qp->resp.rd_owed++;
+	}
+	rd->answer_first = psn;
+	rd->next_psn = psn;
+	rd->answer_last = rd->fresh ? rd->last_psn : psn_add(psn, packets - 1);
+	rd->answer_end = rd->fresh ? rd->len : end;
+}
+
+struct roce_rd_atomic *roce_rd_due(struct roce_qp *qp)
+{
+	if (!qp->resp.rd_owed)
+		return NULL;
+	for (uint32_t age = 0; age < roce_rd_slots(qp); age++) {
+		if (slot(qp, age)->owed)
+			return slot(qp, age);
+	}
+	return NULL;
+}
+
+void roce_rd_advance(struct roce_qp *qp, struct roce_rd_atomic *rd)
+{
+	if (rd->next_psn == rd->answer_last) {
+		rd->owed = false;
+		rd->fresh = false;
+		qp->resp.rd_owed--;
+	}
+	rd->next_psn = psn_add(rd->next_psn, 1);
+}

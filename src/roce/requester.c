@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The requester of RC, XRC and UC: turns send WQEs into request packets, one per call (IBTA vol 1, 9.7.7 and 9.8.2).
+ *
+ *	 next WQE ---> may it begin? ---> note its PSNs ---> build packet ---> advance ---> next WQE
+ *	                    |  no                               |  SGE fails
+ *	                    v                                   v
+ *	               wait for completer,              halted until the WQEs before it
+ *	               responder or timer               are done, then the QP fails
+ *
+ * A retry only moves req.psn and req.index back; the packets are then built again from the same WQEs.
+ *
+ * A READ of more than half a full window is asked for in pieces of that size, each an RDMA READ request to the responder:
+ * the answers to a request cannot be stopped once it is out, so this is what bounds them.  A piece is one of the
+ * max_rd_atomic requests and one SSN.  Retries never ask across the border of two pieces.
+ */
+#include <string.h>
+
+#include "roce/acknak.h"
+#include "roce/const.h"
+#include "roce/opcode.h"
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "roce/retry.h"
+#include "util/compiler.h"
+
+enum {
+	ROCE_NO_OPCODE = 0xff,	/* not in the table */
+};
+
+/* What a work request is on the wire; kind NONE for what is not. One packet stands for all: they differ by place only. */
+static const struct roce_opcode_info *op_of(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	int opcode = roce_request_opcode(qp->wq->type, w->opcode, true, true);
+
+	return roce_opcode_info(opcode < 0 ? ROCE_NO_OPCODE : opcode);
+}
+
+bool roce_is_local_op(const struct send_wqe *w)
+{
+	return w->opcode == IBV_WR_LOCAL_INV || w->opcode == IBV_WR_BIND_MW;
+}
+
+bool roce_wants_response(const struct send_wqe *w)
+{
+	switch (w->opcode) {
+	case IBV_WR_RDMA_READ:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case IBV_WR_FLUSH:
+	case IBV_WR_ATOMIC_WRITE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool is_read(const struct send_wqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_READ;
+}
+
+/* PSNs of the whole message. */
+static uint32_t message_psns(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	return is_read(w) || !roce_wants_response(w) ? psn_packets(w->length, qp->wq->mtu) : 1;
+}
+
+static uint32_t piece_packets(const struct roce_qp *qp)
+{
+	return roce_window_limit(qp) / 2;
+}
+
+uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)
+{
+	uint32_t end = (offset / piece_packets(qp) + 1) * piece_packets(qp);
+
+	return min(end, message_psns(qp, w)) - 1;
+}
+
+/* PSNs that the next packet of the WQE takes. */
+static uint32_t packet_psns(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)
+{
+	return is_read(w) ? roce_read_piece_end(qp, w, offset) - offset + 1 : 1;
+}
+
+void roce_requester_start(struct roce_qp *qp)
+{
+	uint32_t psn = psn_add(qp->wq->sq_psn, 0);
+
+	qp->req = (struct roce_req){ .psn = psn, .high = psn, .index = qp->wq->sq.next };
+	qp->comp = (struct roce_comp){ .una = psn };
+	roce_retry_start(qp);
+}
+
+/* Back to una: go-back-N, or forward to it when late answers overtook packets that were to be built again. */
+void roce_requester_rewind(struct roce_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+	uint32_t index = sq->done;
+
+	while (index != sq->next) {
+		const struct send_wqe *w = sq_wqe(sq, index);
+
+		if (!roce_is_local_op(w) && !psn_before(w->last_psn, qp->comp.una))
+			break;
+		index++;
+	}
+	qp->req.psn = qp->comp.una;
+	qp->req.index = index;
+	qp->req.rd_open = 0;
+	qp->req.since_ack_req = 0;
+	qp->req.halted = false;
+}
+
+/* Is the request lawful here, as far as it can be told before the first packet? */
+static enum reason check_request(struct roce_qp *qp, const struct send_wqe *w)
+{
+	const struct roce_opcode_info *op = op_of(qp, w);
+
+	if (op->kind == ROCE_KIND_NONE)
+		return REASON_WR_OPCODE;
+	if (w->length > qp->wq->max_msg)
+		return REASON_WR_TOO_LONG;
+	if (roce_wants_response(w) && !qp->wq->max_rd_atomic)
+		return REASON_WR_RD_ATOMIC_ZERO;
+	if (op->kind == ROCE_KIND_ATOMIC && w->length != ROCE_ATOMIC_LEN)
+		return REASON_WR_ATOMIC_SIZE;
+	if ((op->kind == ROCE_KIND_ATOMIC || op->kind == ROCE_KIND_ATOMIC_WRITE) && w->remote_addr % 8)
+		return REASON_WR_ATOMIC_ALIGN;
+	if (op->kind == ROCE_KIND_READ || op->kind == ROCE_KIND_ATOMIC)
+		return roce_sge_check(qp, w, MEM_LOCAL_WRITE);
+	return REASON_NONE;
+}
+
+/* IBTA vol 1, 10.8.3.3: a fenced request waits for the answers of all READs and atomics before it. */
+static bool fenced(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	return w->flags & IBV_SEND_FENCE && qp->req.rd_open;
+}
+
+static bool window_open(const struct roce_qp *qp, uint32_t psns)
+{
+	uint32_t in_flight = psn_add(qp->req.psn, 0 - qp->comp.una);
+
+	return !in_flight || in_flight + psns <= qp->retry.window;
+}
+
+/* Does the packet at req.psn consume a receive at the other end, or belong to a SEND that did? */
+static bool needs_credit(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		return qp->req.psn == w->last_psn;
+	return op_of(qp, w)->kind == ROCE_KIND_SEND;
+}
+
+static bool may_send(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)
+{
+	if (!offset && fenced(qp, w))
+		return false;
+	if (!roce_is_reliable(qp))
+		return true;
+	if (roce_wants_response(w) && qp->req.rd_open >= qp->wq->max_rd_atomic)
+		return false;
+	if (needs_credit(qp, w) && !roce_credits_allow(qp, w->ssn))
+		return false;
+	return window_open(qp, packet_psns(qp, w, offset));
+}
+
+static enum reason run_local(struct roce_qp *qp, const struct send_wqe *w)
+{
+	if (w->opcode == IBV_WR_BIND_MW)
+		return qp->wq->ops->bind_mw(qp->wq, w);
+	return qp->wq->ops->invalidate(qp->wq, w->imm, false);
+}
+
+/*
+ * A local operation at sq.next.  An invalidation waits until everything before it is done: a packet that is sent again may still
+ * need the key.
+ */
+static bool local_op(struct roce_qp *qp, struct send_wqe *w)
+{
+	struct send_queue *sq = &qp->wq->sq;
+	enum reason why;
+
+	if (fenced(qp, w) || (w->opcode == IBV_WR_LOCAL_INV && sq->done != sq->next))
+		return false;
+	why = run_local(qp, w);
+	if (why) {
+		roce_send_error(qp, why);
+		return false;
+	}
+	w->first_psn = qp->req.psn;
+	w->last_psn = psn_add(qp->req.psn, -1);
+	w->ssn = qp->req.ssn;
+	sq->next++;
+	qp->req.index++;
+	roce_completer_settle(qp);
+	return true;
+}
+
+/* PSNs and sequence number of the WQE at sq.next, valid once it is begun. */
+static void take_notes(const struct roce_qp *qp, struct send_wqe *w)
+{
+	uint32_t psns = message_psns(qp, w);
+	uint32_t requests = is_read(w) ? (psns - 1) / piece_packets(qp) + 1 : 1;
+
+	w->first_psn = qp->req.psn;
+	w->last_psn = psn_add(qp->req.psn, psns - 1);
+	w->ssn = psn_add(qp->req.ssn, requests);
+}
+
+/* The WQE at sq.next, if it may begin now. */
+static struct send_wqe *begin(struct roce_qp *qp)
+{
+	struct send_queue *sq = &qp->wq->sq;
+	struct send_wqe *w;
+	enum reason why;
+
+	if (qp->wq->state == IBV_QPS_SQD || sq->next == sq->head)
+		return NULL;
+	w = sq_wqe(sq, sq->next);
+	why = check_request(qp, w);
+	if (why) {
+		roce_send_error(qp, why);
+		return NULL;
+	}
+	take_notes(qp, w);
+	if (!may_send(qp, w, 0))
+		return NULL;
+	qp->req.ssn = w->ssn;
+	sq->next++;
+	return w;
+}
+
+/* The WQE that the next packet belongs to; NULL if there is nothing to send now. */
+static struct send_wqe *current(struct roce_qp *qp)
+{
+	struct send_queue *sq = &qp->wq->sq;
+
+	while (!qp->req.halted && (qp->wq->state == IBV_QPS_RTS || qp->wq->state == IBV_QPS_SQD)) {
+		bool begun = qp->req.index != sq->next;
+		struct send_wqe *w = sq_wqe(sq, qp->req.index);
+
+		if (begun && roce_is_local_op(w)) {
+			qp->req.index++;
+			continue;
+		}
+		if (begun)
+			return may_send(qp, w, psn_add(qp->req.psn, 0 - w->first_psn)) ? w : NULL;
+		if (sq->next == sq->head || !roce_is_local_op(w))
+			return begin(qp);
+		if (qp->wq->state == IBV_QPS_SQD || !local_op(qp, w))
+			return NULL;
+	}
+	return NULL;
+}
+
+/*
+ * An ACK is asked for at the end of a message, when the window is full, when credits have run out, and every now and then
+ * in a long message so that the window keeps moving.
+ */
+static bool wants_ack(struct roce_qp *qp, const struct send_wqe *w, bool last, uint32_t psns)
+{
+	uint32_t in_flight = psn_add(qp->req.psn, psns - qp->comp.una);
+
+	if (!roce_is_reliable(qp))
+		return false;
+	if (!last && ++qp->req.since_ack_req < max(qp->retry.window / 4, 1u) &&
+	    in_flight < qp->retry.window && !roce_credits_short(qp, w->ssn))
+		return false;
+	qp->req.since_ack_req = 0;
+	return true;
+}
+
+/* The RETH of a READ names the piece, that of everything else the message. */
+static void fill_reth(const struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
+		      uint32_t offset)
+{
+	uint64_t begin = 0, end = w->opcode == IBV_WR_ATOMIC_WRITE ? ROCE_ATOMIC_LEN : w->length;
+
+	if (is_read(w)) {
+		uint64_t piece_end = (roce_read_piece_end(qp, w, offset) + 1ull) * qp->wq->mtu;
+
+		begin = (uint64_t)offset * qp->wq->mtu;
+		end = min(end, piece_end);
+	}
+	pkt->reth.va = w->remote_addr + begin;
+	pkt->reth.rkey = w->rkey;
+	pkt->reth.len = end - begin;
+}
+
+static void fill_atomic(const struct send_wqe *w, struct roce_pkt *pkt)
+{
+	bool cmp_swap = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+
+	pkt->atomic.va = w->remote_addr;
+	pkt->atomic.rkey = w->rkey;
+	pkt->atomic.swap_add = cmp_swap ? w->atomic.swap : w->atomic.compare_add;
+	pkt->atomic.compare = cmp_swap ? w->atomic.compare_add : 0;
+}
+
+/* Everything but the payload of the packet at req.psn. */
+static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
+			 uint32_t offset)
+{
+	bool whole = roce_wants_response(w);
+	bool last = whole || qp->req.psn == w->last_psn;
+	const struct roce_opcode_info *op;
+
+	roce_prepare(qp, pkt, roce_request_opcode(qp->wq->type, w->opcode, whole || !offset, last),
+		     qp->req.psn);
+	op = roce_opcode_info(pkt->bth.opcode);
+	pkt->bth.ack_req = wants_ack(qp, w, last, packet_psns(qp, w, offset));
+	pkt->bth.solicited = last && w->flags & IBV_SEND_SOLICITED &&
+			     (op->kind == ROCE_KIND_SEND || op->takes_recv);
+	pkt->xrc_srqn = w->srqn;
+	pkt->imm = w->imm;
+	pkt->ieth_rkey = w->imm;
+	if (op->kind == ROCE_KIND_FLUSH) {
+		pkt->feth.placement = w->flush.placement;
+		pkt->feth.selectivity = w->flush.selectivity;
+	}
+	if (op->kind == ROCE_KIND_ATOMIC)
+		fill_atomic(w, pkt);
+	else if (roce_has(op, ROCE_HDR_RETH))
+		fill_reth(qp, w, pkt, offset);
+}
+
+/* The packet at req.psn; 0 if its payload cannot be read. */
+static size_t build(struct roce_qp *qp, struct send_wqe *w, uint32_t offset, uint8_t *buf)
+{
+	uint64_t byte = (uint64_t)offset * qp->wq->mtu;
+	uint32_t len = 0;
+	enum reason why = REASON_NONE;
+	struct roce_pkt pkt;
+	size_t hdr;
+
+	fill_headers(qp, w, &pkt, offset);
+	if (w->opcode == IBV_WR_ATOMIC_WRITE)
+		len = ROCE_ATOMIC_LEN;
+	else if (!roce_wants_response(w))
+		len = min(w->length - byte, (uint64_t)qp->wq->mtu);
+	hdr = roce_put_headers(&pkt, buf, len);
+	if (w->opcode == IBV_WR_ATOMIC_WRITE)
+		memcpy(buf + hdr, &w->atomic_write, len);
+	else
+		why = roce_gather(qp, w, byte, buf + hdr, len);
+	if (why) {
+		roce_send_error(qp, why);
+		return 0;
+	}
+	return roce_put_pad(qp, buf, hdr, len);
+}
+
+/* The packet was built: the cursor moves behind it. */
+static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
+{
+	struct roce_req *req = &qp->req;
+
+	if (psn_before(req->psn, req->high))
+		qp->counters.retransmitted_pkts++;
+	if (roce_wants_response(w))
+		req->rd_open++;
+	req->psn = psn_add(req->psn, psns);
+	if (psn_before(req->high, req->psn))
+		req->high = req->psn;
+	if (psn_before(w->last_psn, req->psn))
+		req->index++;
+}
+
+size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
+{
+	struct send_wqe *w;
+	uint32_t offset, psns;
+	size_t len;
+
+	if (qp->retry.rnr_deadline != VRB_NEVER)
+		return 0;
+	w = current(qp);
+	if (!w)
+		return 0;
+	offset = psn_add(qp->req.psn, 0 - w->first_psn);
+	psns = packet_psns(qp, w, offset);
+	len = build(qp, w, offset, buf);
+	if (!len)
+		return 0;
+	advance(qp, w, psns);
+	if (roce_is_reliable(qp))
+		roce_retry_sent(qp, now);
+	else
+		roce_uc_sent(qp);
+	return len;
+}

@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The responder of RC, XRC and UC: request packets become memory, receives and answers (IBTA vol 1, 9.7.4, 9.7.5 and 9.8.2).
+ *
+ *	PSN --> OPSEQ --> OPCODE --> RESOURCE --> LENGTH --> ACCESS --> EXECUTE --> COMPLETE --> ACK --> DONE
+ *	 |        |         |           |           |          |           |
+ *	 |        '---------'-----------|-----------'----------'-----------'--> FAULT (faults.c says what that means)
+ *	 |                              '--> RNR	no receive posted
+ *	 |--> DUPLICATE	 behind epsn: acknowledged or answered again
+ *	 |--> GAP	 beyond epsn: one NAK
+ *	 '--> DROP
+ *
+ * The steps up to ACCESS change nothing but that they take a receive; so an RNR NAK or a fault leaves epsn where it was, and
+ * EXECUTE is where a packet takes effect, exactly once.
+ */
+#include <string.h>
+
+#include "roce/acknak.h"
+#include "roce/const.h"
+#include "roce/faults.h"
+#include "roce/opcode.h"
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "roce/rd_atomic.h"
+#include "util/compiler.h"
+
+enum resp_step {
+	RESP_PSN,
+	RESP_OPSEQ,
+	RESP_OPCODE,
+	RESP_RESOURCE,
+	RESP_LENGTH,
+	RESP_ACCESS,
+	RESP_EXECUTE,
+	RESP_COMPLETE,
+	RESP_ACK,
+	RESP_DUPLICATE,
+	RESP_GAP,
+	RESP_RNR,
+	RESP_FAULT,
+	RESP_DROP,
+	RESP_DONE,
+	RESP_STEPS
+};
+
+static const char *const step_names[RESP_STEPS] = {
+	[RESP_PSN] = "psn",	      [RESP_OPSEQ] = "opseq",	  [RESP_OPCODE] = "opcode",
+	[RESP_RESOURCE] = "resource", [RESP_LENGTH] = "length",	  [RESP_ACCESS] = "access",
+	[RESP_EXECUTE] = "execute",   [RESP_COMPLETE] = "complete", [RESP_ACK] = "ack",
+	[RESP_DUPLICATE] = "duplicate", [RESP_GAP] = "gap",	  [RESP_RNR] = "rnr",
+	[RESP_FAULT] = "fault",	      [RESP_DROP] = "drop",	  [RESP_DONE] = "done",
+};
+
+const char *roce_resp_step_name(unsigned int step)
+{
+	return step < RESP_STEPS ? step_names[step] : "?";
+}
+
+/* The right that qp_access_flags must grant; SEND needs none. */
+static const uint32_t access_flags[] = {
+	[ROCE_KIND_WRITE] = IBV_ACCESS_REMOTE_WRITE,
+	[ROCE_KIND_READ] = IBV_ACCESS_REMOTE_READ,
+	[ROCE_KIND_ATOMIC] = IBV_ACCESS_REMOTE_ATOMIC,
+	[ROCE_KIND_ATOMIC_WRITE] = IBV_ACCESS_REMOTE_WRITE,
+};
+
+/* One packet on its way through the steps. */
+struct resp_ctx {
+	struct roce_qp *qp;
+	const struct roce_pkt *pkt;
+	const struct roce_opcode_info *op;
+	enum reason why;	/* RESP_FAULT */
+};
+
+static enum resp_step fault(struct resp_ctx *c, enum reason why)
+{
+	c->why = why;
+	return RESP_FAULT;
+}
+
+/* By a response of its own instead of an ACK. */
+static bool is_answered(const struct roce_opcode_info *op)
+{
+	return op->kind != ROCE_KIND_SEND && op->kind != ROCE_KIND_WRITE;
+}
+
+void roce_responder_start(struct roce_qp *qp)
+{
+	qp->resp = (struct roce_resp){ .epsn = psn_add(qp->wq->rq_psn, 0) };
+	roce_rd_reset(qp);
+}
+
+void roce_responder_drop_message(struct roce_qp *qp)
+{
+	if (qp->resp.wqe)
+		qp->wq->ops->recv_untake(qp->wq);
+	qp->resp.wqe = NULL;
+	qp->resp.msg = ROCE_MSG_NONE;
+	qp->resp.resid = 0;
+}
+
+void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
+{
+	struct wq_qp *wq = qp->wq;
+
+	cqe->wr_id = qp->resp.wqe->wr_id;
+	cqe->recv = true;
+	cqe->release = wq->rq.next;
+	cqe->pkey_index = wq->pkey_index;
+	qp->resp.wqe = NULL;
+	wq->ops->complete(wq, cqe);
+}
+
+/* IBTA vol 1, 9.7.4.1.2 (RC) and 9.8.2.2 (UC): the PSN decides whether a packet is new, old or early. */
+static enum resp_step check_psn(struct resp_ctx *c)
+{
+	struct roce_qp *qp = c->qp;
+	uint32_t psn = c->pkt->bth.psn;
+
+	if (!roce_is_reliable(qp))
+		return roce_uc_check_psn(qp, c->pkt, roce_starts(c->op)) == ROCE_UC_ACCEPT ?
+			       RESP_OPSEQ :
+			       RESP_DROP;
+	if (psn == qp->resp.epsn)
+		return RESP_OPSEQ;
+	return psn_before(psn, qp->resp.epsn) ? RESP_DUPLICATE : RESP_GAP;
+}
+
+/* IBTA vol 1, 9.7.4.1.4: FIRST MIDDLE... LAST, or ONLY; nothing in between. */
+static enum resp_step check_opseq(struct resp_ctx *c)
+{
+	enum roce_msg msg = c->qp->resp.msg;
+	enum roce_kind expected = msg == ROCE_MSG_SEND ? ROCE_KIND_SEND : ROCE_KIND_WRITE;
+	bool starts = roce_starts(c->op);
+
+	if (msg == ROCE_MSG_NONE)
+		return starts ? RESP_OPCODE : fault(c, REASON_REQ_OPCODE);
+	return !starts && c->op->kind == expected ? RESP_OPCODE : fault(c, REASON_REQ_OPCODE);
+}
+
+static uint32_t needed_access(const struct resp_ctx *c)
+{
+	if (c->op->kind != ROCE_KIND_FLUSH)
+		return access_flags[c->op->kind];
+	return (c->pkt->feth.placement & ROCE_FLUSH_GLOBAL ? IBV_ACCESS_FLUSH_GLOBAL : 0) |
+	       (c->pkt->feth.placement & ROCE_FLUSH_PERSISTENT ? IBV_ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+/* The operation must be allowed on this QP: else NAK invalid request. That its service has it, the opcode table has said. */
+static enum resp_step check_opcode(struct resp_ctx *c)
+{
+	uint32_t needed;
+
+	if (c->op->kind == ROCE_KIND_SEND)
+		return RESP_RESOURCE;
+	needed = needed_access(c);
+	return (c->qp->wq->access & needed) == needed ? RESP_RESOURCE : fault(c, REASON_QP_ACCESS);
+}
+
+/* A receive, or a READ/atomic resource. */
+static enum resp_step check_resource(struct resp_ctx *c)
+{
+	struct roce_resp *resp = &c->qp->resp;
+	struct wq_qp *wq = c->qp->wq;
+
+	if (is_answered(c->op) && !roce_rd_available(c->qp))
+		return fault(c, REASON_REQ_RD_ATOMIC);
+	if (c->op->takes_recv && !resp->wqe) {
+		enum reason why = REASON_NONE;
+
+		resp->wqe = wq->ops->recv_take(wq, c->pkt->xrc_srqn, &why);
+		if (!resp->wqe)
+			return why ? fault(c, why) : RESP_RNR;
+	}
+	return RESP_LENGTH;
+}
+
+/* FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4.1.6). */
+static bool payload_fits(const struct resp_ctx *c)
+{
+	uint32_t len = c->pkt->payload_len, mtu = c->qp->wq->mtu;
+
+	if (!(roce_ends(c->op)))
+		return len == mtu;
+	return len <= mtu && (len || roce_starts(c->op));
+}
+
+/* The packets of a WRITE carry what its RETH announced, no more and no less. */
+static bool write_fits(const struct resp_ctx *c)
+{
+	uint32_t left = roce_starts(c->op) ? c->pkt->reth.len : c->qp->resp.resid;
+
+	if (roce_starts(c->op) && c->pkt->reth.len > c->qp->wq->max_msg)
+		return false;
+	return roce_ends(c->op) ? c->pkt->payload_len == left : c->pkt->payload_len < left;
+}
+
+static enum resp_step check_length(struct resp_ctx *c)
+{
+	const struct roce_resp *resp = &c->qp->resp;
+	uint64_t received = roce_starts(c->op) ? 0 : resp->received;
+
+	switch (c->op->kind) {
+	case ROCE_KIND_SEND:
+		if (!payload_fits(c) || received + c->pkt->payload_len > c->qp->wq->max_msg)
+			return fault(c, REASON_REQ_LENGTH);
+		if (received + c->pkt->payload_len > resp->wqe->length)
+			return fault(c, REASON_REQ_RECV_SMALL);
+		break;
+	case ROCE_KIND_WRITE:
+		if (!payload_fits(c) || !write_fits(c))
+			return fault(c, REASON_REQ_LENGTH);
+		break;
+	case ROCE_KIND_READ:
+		if (c->pkt->reth.len > c->qp->wq->max_msg)
+			return fault(c, REASON_REQ_LENGTH);
+		break;
+	case ROCE_KIND_ATOMIC_WRITE:
+		if (c->pkt->payload_len != 8 || c->pkt->reth.len != 8)
+			return fault(c, REASON_REQ_LENGTH);
+		break;
+	default:
+		break;
+	}
+	return RESP_ACCESS;
+}
+
+static enum reason check_range(struct resp_ctx *c, enum mem_access access)
+{
+	struct wq_qp *wq = c->qp->wq;
+
+	if (!c->pkt->reth.len)
+		return REASON_NONE;	/* IBTA vol 1, 9.7.4.1.5: no R_Key check of an empty message */
+	return wq->ops->mem_check(wq, c->pkt->reth.rkey, c->pkt->reth.va, c->pkt->reth.len, access);
+}
+
+/* The whole range of a READ or WRITE is checked at its first packet; each access checks again. */
+static enum resp_step check_access(struct resp_ctx *c)
+{
+	uint64_t va = c->op->kind == ROCE_KIND_ATOMIC ? c->pkt->atomic.va : c->pkt->reth.va;
+	enum reason why = REASON_NONE;
+
+	if ((c->op->kind == ROCE_KIND_ATOMIC || c->op->kind == ROCE_KIND_ATOMIC_WRITE) && va % 8)
+		return fault(c, REASON_REQ_ATOMIC_ALIGN);
+	if (c->op->kind == ROCE_KIND_READ)
+		why = check_range(c, MEM_REMOTE_READ);
+	else if (c->op->kind == ROCE_KIND_WRITE && roce_starts(c->op))
+		why = check_range(c, MEM_REMOTE_WRITE);
+	return why ? fault(c, why) : RESP_EXECUTE;
+}
+
+static enum reason execute_send(struct resp_ctx *c)
+{
+	struct roce_resp *resp = &c->qp->resp;
+
+	if (roce_starts(c->op))
+		resp->received = 0;
+	resp->msg = ROCE_MSG_SEND;
+	return roce_scatter(c->qp, resp->wqe->sge, resp->wqe->num_sge, resp->received,
+			    c->pkt->payload, c->pkt->payload_len);
+}
+
+static enum reason execute_write(struct resp_ctx *c)
+{
+	struct roce_resp *resp = &c->qp->resp;
+	struct wq_qp *wq = c->qp->wq;
+	uint32_t len = c->pkt->payload_len;
+	enum reason why = REASON_NONE;
+
+	if (roce_starts(c->op)) {
+		resp->received = 0;
+		resp->va = c->pkt->reth.va;
+		resp->rkey = c->pkt->reth.rkey;
+		resp->resid = c->pkt->reth.len;
+	}
+	resp->msg = ROCE_MSG_WRITE;
+	if (len)
+		why = wq->ops->mem_write(wq, resp->rkey, resp->va, c->pkt->payload, len,
+					 MEM_REMOTE_WRITE);
+	resp->va += len;
+	resp->resid -= len;
+	return why;
+}
+
+static enum reason execute_atomic(struct resp_ctx *c, uint64_t *original)
+{
+	struct wq_qp *wq = c->qp->wq;
+	bool cmp_swap = c->pkt->bth.opcode == ROCE_RC_COMPARE_SWAP ||
+			c->pkt->bth.opcode == ROCE_XRC_COMPARE_SWAP;
+
+	return wq->ops->mem_atomic(wq, c->pkt->atomic.rkey, c->pkt->atomic.va,
+				   cmp_swap ? ATOMIC_OP_CMP_SWAP : ATOMIC_OP_FETCH_ADD,
+				   cmp_swap ? c->pkt->atomic.compare : c->pkt->atomic.swap_add,
+				   cmp_swap ? c->pkt->atomic.swap_add : 0, original);
+}
+
+static enum reason execute_a19(struct resp_ctx *c)
+{
+	struct wq_qp *wq = c->qp->wq;
+	uint64_t value;
+
+	if (c->op->kind == ROCE_KIND_FLUSH)
+		return wq->ops->mem_flush(wq, c->pkt->reth.rkey, c->pkt->reth.va, c->pkt->reth.len,
+					  c->pkt->feth.placement, c->pkt->feth.selectivity);
+	memcpy(&value, c->pkt->payload, sizeof(value));
+	return wq->ops->mem_atomic_write(wq, c->pkt->reth.rkey, c->pkt->reth.va, value);
+}
+
+/* READ, atomic, FLUSH and ATOMIC WRITE: done now but for the READ's data, which is read when its answer is built. */
+static enum reason execute_answered(struct resp_ctx *c)
+{
+	static const uint8_t kinds[] = {
+		[ROCE_KIND_READ] = ROCE_RD_READ,
+		[ROCE_KIND_ATOMIC] = ROCE_RD_ATOMIC,
+		[ROCE_KIND_FLUSH] = ROCE_RD_EMPTY,
+		[ROCE_KIND_ATOMIC_WRITE] = ROCE_RD_EMPTY,
+	};
+	struct roce_resp *resp = &c->qp->resp;
+	uint32_t packets = 1;
+	uint64_t original = 0;
+	enum reason why = REASON_NONE;
+	struct roce_rd_atomic *rd;
+
+	if (c->op->kind == ROCE_KIND_READ)
+		packets = psn_packets(c->pkt->reth.len, c->qp->wq->mtu);
+	else if (c->op->kind == ROCE_KIND_ATOMIC)
+		why = execute_atomic(c, &original);
+	else
+		why = execute_a19(c);
+	if (why)
+		return why;
+	rd = roce_rd_take(c->qp, resp->epsn, packets);
+	rd->kind = kinds[c->op->kind];
+	rd->rkey = c->pkt->reth.rkey;
+	rd->va = c->pkt->reth.va;
+	rd->len = rd->answer_end = c->op->kind == ROCE_KIND_READ ? c->pkt->reth.len : 0;
+	rd->original = original;
+	rd->msn = psn_add(resp->msn, 1);
+	resp->epsn = psn_add(resp->epsn, packets - 1);
+	return REASON_NONE;
+}
+
+/* The packet takes effect; then epsn moves, and with the last packet of a message MSN. */
+static enum resp_step execute(struct resp_ctx *c)
+{
+	struct roce_qp *qp = c->qp;
+	struct roce_resp *resp = &qp->resp;
+	enum reason why;
+
+	if (c->op->kind == ROCE_KIND_SEND)
+		why = execute_send(c);
+	else if (c->op->kind == ROCE_KIND_WRITE)
+		why = execute_write(c);
+	else
+		why = execute_answered(c);
+	if (!why && roce_has(c->op, ROCE_HDR_IETH))
+		why = qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true) ?
+			      REASON_REQ_INVALIDATE :
+			      REASON_NONE;
+	if (why)
+		return fault(c, why);
+	resp->received += c->pkt->payload_len;
+	resp->epsn = psn_add(resp->epsn, 1);
+	resp->nak_sent = false;
+	if (!(roce_ends(c->op)))
+		return RESP_ACK;
+	resp->msn = psn_add(resp->msn, 1);
+	resp->msg = ROCE_MSG_NONE;
+	return resp->wqe ? RESP_COMPLETE : RESP_ACK;
+}
+
+static enum resp_step complete(struct resp_ctx *c)
+{
+	struct wq_cqe cqe = {
+		.status = IBV_WC_SUCCESS,
+		.opcode = c->op->kind == ROCE_KIND_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV,
+		.byte_len = c->qp->resp.received,
+		.solicited = c->pkt->bth.solicited,
+	};
+
+	if (roce_has(c->op, ROCE_HDR_IMMDT)) {
+		cqe.imm = c->pkt->imm;
+		cqe.wc_flags = IBV_WC_WITH_IMM;
+	} else if (roce_has(c->op, ROCE_HDR_IETH)) {
+		cqe.imm = c->pkt->ieth_rkey;
+		cqe.wc_flags = IBV_WC_WITH_INV;
+	}
+	roce_responder_complete(c->qp, &cqe);
+	return RESP_ACK;
+}
+
+static enum resp_step acknowledge(struct resp_ctx *c)
+{
+	if (roce_is_reliable(c->qp) && c->pkt->bth.ack_req && !is_answered(c->op))
+		roce_ack_pend(c->qp, c->pkt->bth.psn);
+	return RESP_DONE;
+}
+
+/* A READ that was asked for before, or the rest of one: same key, and the same bytes at the same PSNs. */
+static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *rd,
+			 const struct roce_pkt *pkt)
+{
+	uint64_t skip = (uint64_t)psn_add(pkt->bth.psn, 0 - rd->first_psn) * qp->wq->mtu;
+
+	return rd->kind == ROCE_RD_READ && pkt->reth.rkey == rd->rkey &&
+	       pkt->reth.va == rd->va + skip && skip + pkt->reth.len <= rd->len &&
+	       (pkt->reth.len || !rd->len);
+}
+
+/*
+ * IBTA vol 1, 9.7.5.1.2: duplicate SENDs and WRITEs are acknowledged with the newest PSN and not executed; READs and atomics are
+ * answered from their resource.  One that has no resource any more is dropped.
+ */
+static enum resp_step duplicate(struct resp_ctx *c)
+{
+	static const uint8_t kinds[] = {
+		[ROCE_KIND_ATOMIC] = ROCE_RD_ATOMIC,
+		[ROCE_KIND_FLUSH] = ROCE_RD_EMPTY,
+		[ROCE_KIND_ATOMIC_WRITE] = ROCE_RD_EMPTY,
+	};
+	struct roce_qp *qp = c->qp;
+	struct roce_rd_atomic *rd;
+
+	qp->counters.duplicate_request++;
+	if (!is_answered(c->op)) {
+		roce_ack_pend(qp, psn_add(qp->resp.epsn, -1));
+		return RESP_DONE;
+	}
+	rd = roce_rd_find(qp, c->pkt->bth.psn);
+	if (!rd)
+		return RESP_DROP;
+	if (c->op->kind == ROCE_KIND_READ ? !repeats_read(qp, rd, c->pkt) : rd->kind != kinds[c->op->kind])
+		return RESP_DROP;
+	if (c->op->kind == ROCE_KIND_READ)
+		roce_rd_replay(qp, rd, c->pkt->bth.psn, psn_packets(c->pkt->reth.len, qp->wq->mtu),
+			       c->pkt->reth.va - rd->va + c->pkt->reth.len);
+	else
+		roce_rd_replay(qp, rd, c->pkt->bth.psn, 1, 0);
+	return RESP_DONE;
+}
+
+/* IBTA vol 1, 9.7.5.2: one NAK per gap; after it, and after an RNR NAK, only the expected PSN counts. */
+static enum resp_step gap(struct resp_ctx *c)
+{
+	struct roce_qp *qp = c->qp;
+
+	qp->counters.out_of_seq_request++;
+	if (qp->resp.nak_sent)
+		return RESP_DROP;
+	qp->resp.nak_sent = true;
+	roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_PSN_SEQUENCE_ERROR), qp->resp.epsn);
+	return RESP_DONE;
+}
+
+static enum resp_step rnr(struct resp_ctx *c)
+{
+	struct roce_qp *qp = c->qp;
+
+	if (!roce_is_reliable(qp)) {
+		roce_responder_drop_message(qp);
+		return RESP_DROP;
+	}
+	qp->counters.send_rnr_err++;
+	qp->resp.nak_sent = true;
+	roce_nak_pend(qp, roce_syndrome(ROCE_AETH_RNR_NAK, qp->wq->min_rnr_timer), qp->resp.epsn);
+	return RESP_DONE;
+}
+
+/*
+ * What the tables say: a NAK or not, the receive completed in error or an event, the QP dead or only the message.
+ * A QP that dies already only corrects its last word.
+ */
+static void apply_fault(struct roce_qp *qp, enum reason why, uint32_t psn, bool hits_recv)
+{
+	const struct roce_fault *f = roce_fault(why);
+	enum roce_fault_action action = f->action[roce_fault_column(qp->wq->type)];
+
+	if (action == ROCE_FAULT_DROP) {
+		roce_responder_drop_message(qp);
+		qp->counters.dropped_pkts++;
+		return;
+	}
+	if (action == ROCE_FAULT_NAK) {
+		roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, f->nak), psn);
+		qp->dying = true;
+	}
+	if (qp->flushed)
+		return;
+	if (hits_recv) {
+		struct wq_cqe cqe = { .status = f->status, .reason = why, .opcode = IBV_WC_RECV };
+
+		roce_responder_complete(qp, &cqe);
+	} else {
+		qp->wq->ops->event(qp->wq, f->event);
+	}
+	roce_enter_error(qp, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
+}
+
+void roce_responder_fault(struct roce_qp *qp, enum reason why)
+{
+	apply_fault(qp, why, qp->resp.epsn, qp->resp.wqe != NULL);
+}
+
+static enum resp_step do_fault(struct resp_ctx *c)
+{
+	roce_responder_fault(c->qp, c->why);
+	return RESP_DONE;
+}
+
+static enum resp_step do_drop(struct resp_ctx *c)
+{
+	c->qp->counters.dropped_pkts++;
+	return RESP_DONE;
+}
+
+static enum resp_step (*const steps[RESP_DONE])(struct resp_ctx *c) = {
+	[RESP_PSN] = check_psn,
+	[RESP_OPSEQ] = check_opseq,
+	[RESP_OPCODE] = check_opcode,
+	[RESP_RESOURCE] = check_resource,
+	[RESP_LENGTH] = check_length,
+	[RESP_ACCESS] = check_access,
+	[RESP_EXECUTE] = execute,
+	[RESP_COMPLETE] = complete,
+	[RESP_ACK] = acknowledge,
+	[RESP_DUPLICATE] = duplicate,
+	[RESP_GAP] = gap,
+	[RESP_RNR] = rnr,
+	[RESP_FAULT] = do_fault,
+	[RESP_DROP] = do_drop,
+};
+
+void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
+			  const struct roce_opcode_info *op)
+{
+	struct resp_ctx c = { .qp = qp, .pkt = pkt, .op = op };
+	enum resp_step step = RESP_PSN;
+
+	if (qp->wq->state == IBV_QPS_RTR && !qp->resp.established) {
+		qp->resp.established = true;
+		qp->wq->ops->event(qp->wq, IBV_EVENT_COMM_EST);
+	}
+	while (step != RESP_DONE) {
+		qp->resp.last_step = step;
+		step = steps[step](&c);
+	}
+}
+
+static uint8_t answer_opcode(const struct roce_qp *qp, const struct roce_rd_atomic *rd)
+{
+	enum roce_opcode op = ROCE_RC_ATOMIC_ACKNOWLEDGE;
+
+	if (rd->kind != ROCE_RD_ATOMIC)
+		op = roce_read_response(rd->next_psn == rd->answer_first,
+					rd->next_psn == rd->answer_last);
+	return roce_response_opcode(qp->wq->type, op);
+}
+
+/* The next answer of a resource; 0 when its memory has gone, which is a NAK in its place. */
+static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf)
+{
+	uint64_t skip = (uint64_t)psn_add(rd->next_psn, 0 - rd->first_psn) * qp->wq->mtu;
+	uint32_t len = min(rd->answer_end - skip, (uint64_t)qp->wq->mtu);
+	enum reason why = REASON_NONE;
+	struct roce_pkt pkt;
+	size_t hdr;
+
+	roce_prepare(qp, &pkt, answer_opcode(qp, rd), rd->next_psn);
+	pkt.aeth.syndrome = roce_ack_syndrome(qp);
+	pkt.aeth.msn = rd->msn;
+	pkt.atomic_ack = rd->original;
+	hdr = roce_put_headers(&pkt, buf, len);
+	if (len)
+		why = qp->wq->ops->mem_read(qp->wq, rd->rkey, rd->va + skip, buf + hdr, len,
+					    MEM_REMOTE_READ);
+	if (why) {
+		uint32_t psn = rd->next_psn;
+
+		roce_rd_reset(qp);
+		apply_fault(qp, why, psn, false);
+		return 0;
+	}
+	roce_ack_implied(qp, rd->next_psn);
+	roce_rd_advance(qp, rd);
+	return roce_put_pad(qp, buf, hdr, len);
+}
+
+static size_t ack(struct roce_qp *qp, uint8_t *buf)
+{
+	struct roce_pkt pkt;
+
+	roce_ack_take(qp, &pkt);
+	return roce_put_pad(qp, buf, roce_put_headers(&pkt, buf, 0), 0);
+}
+
+size_t roce_responder_output(struct roce_qp *qp, uint8_t *buf)
+{
+	struct roce_rd_atomic *rd = roce_rd_due(qp);
+
+	if (rd) {
+		size_t len = answer(qp, rd, buf);
+
+		if (len)
+			return len;
+	}
+	return qp->resp.ack.pending ? ack(qp, buf) : 0;
+}

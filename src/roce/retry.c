@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Timeouts, go-back-N, RNR waits and limits of the requester.
+ *
+ *	         sent           progress, something in flight
+ *	 off ------------> ack_deadline <---.          RNR NAK
+ *	  ^                 |   |     '----'     any ------------> rnr_deadline, ack timer off
+ *	  '-----------------'   | passed                                | passed
+ *	  all acknowledged      v                                       v
+ *	                    retry: psn := una, off                  sending resumes
+ *
+ * Both counters are full again after progress (IBTA vol 1, 9.9.2.1): they count failures in a row.  A retry_cnt of 7 means seven,
+ * an rnr_retry of 7 for ever.
+ */
+#include "roce/retry.h"
+
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "util/compiler.h"
+
+/* Why the QP fails when a cause has used up its retries. */
+static const enum reason exhausted[ROCE_RETRY_CAUSES] = {
+	[ROCE_RETRY_TIMEOUT] = REASON_RETRY_TIMEOUT,
+	[ROCE_RETRY_NAK] = REASON_RETRY_SEQUENCE,
+	[ROCE_RETRY_GAP] = REASON_RETRY_SEQUENCE,
+};
+
+uint32_t roce_window_limit(const struct roce_qp *qp)
+{
+	uint32_t packets = ROCE_WINDOW_BYTES / max(qp->wq->mtu, 256u);
+
+	return max((uint32_t)ROCE_WINDOW_MIN, min(packets, (uint32_t)ROCE_WINDOW_MAX));
+}
+
+void roce_retry_stop(struct roce_qp *qp)
+{
+	qp->retry.ack_deadline = VRB_NEVER;
+	qp->retry.rnr_deadline = VRB_NEVER;
+}
+
+void roce_retry_start(struct roce_qp *qp)
+{
+	qp->retry = (struct roce_retry){
+		.left = qp->wq->retry_cnt,
+		.rnr_left = qp->wq->rnr_retry,
+		.window = roce_window_limit(qp),
+	};
+	roce_retry_stop(qp);
+}
+
+static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
+{
+	uint8_t timeout = qp->wq->timeout;
+
+	if (timeout)
+		timeout = max(timeout, (uint8_t)ROCE_TIMEOUT_FLOOR);
+	qp->retry.ack_deadline = time_after(now, roce_ack_timeout_ns(timeout));
+}
+
+/* A packet left that wants an answer. */
+void roce_retry_sent(struct roce_qp *qp, uint64_t now)
+{
+	if (qp->retry.ack_deadline == VRB_NEVER)
+		restart_ack_timer(qp, now);
+}
+
+/* Grows by an eighth for each window acknowledged: slower than it shrinks. */
+static void grow_window(struct roce_qp *qp, uint32_t psns)
+{
+	struct roce_retry *r = &qp->retry;
+
+	r->acked += psns;
+	if (r->acked < r->window)
+		return;
+	r->acked = 0;
+	r->window = min(r->window + r->window / 8 + 1, roce_window_limit(qp));
+}
+
+/* una advanced by psns. */
+void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now)
+{
+	qp->retry.left = qp->wq->retry_cnt;
+	qp->retry.rnr_left = qp->wq->rnr_retry;
+	grow_window(qp, psns);
+	if (qp->req.psn == qp->comp.una)
+		qp->retry.ack_deadline = VRB_NEVER;
+	else
+		restart_ack_timer(qp, now);
+}
+
+/* Half the window: a packet was lost, or the network says that it is about to happen. */
+void roce_retry_congestion(struct roce_qp *qp)
+{
+	qp->retry.window = max(qp->retry.window / 2, (uint32_t)ROCE_WINDOW_MIN);
+	qp->retry.acked = 0;
+}
+
+void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
+{
+	if (!qp->retry.left && !roce_migrate(qp)) {
+		qp->counters.retry_exceeded_err++;
+		roce_enter_error(qp, IBV_WC_RETRY_EXC_ERR, exhausted[cause]);
+		return;
+	}
+	if (qp->retry.left)
+		qp->retry.left--;
+	qp->counters.completer_retry_err++;
+	roce_retry_congestion(qp);
+	qp->retry.ack_deadline = VRB_NEVER;
+	roce_requester_rewind(qp);
+}
+
+void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now)
+{
+	if (!qp->retry.rnr_left) {
+		qp->counters.retry_rnr_exceeded_err++;
+		roce_enter_error(qp, IBV_WC_RNR_RETRY_EXC_ERR, REASON_RNR_EXCEEDED);
+		return;
+	}
+	if (qp->wq->rnr_retry != ROCE_RNR_RETRY_INFINITE)
+		qp->retry.rnr_left--;
+	qp->retry.ack_deadline = VRB_NEVER;
+	qp->retry.rnr_deadline = time_after(now, roce_rnr_timer_ns(timer));
+	roce_requester_rewind(qp);
+}
+
+uint64_t roce_retry_next(const struct roce_qp *qp)
+{
+	return time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline);
+}
+
+void roce_retry_expire(struct roce_qp *qp, uint64_t now)
+{
+	if (time_reached(qp->retry.rnr_deadline, now))
+		qp->retry.rnr_deadline = VRB_NEVER;
+	if (time_reached(qp->retry.ack_deadline, now))
+		roce_retry(qp, ROCE_RETRY_TIMEOUT, now);
+}

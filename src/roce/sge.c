@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Payload between packets and scatter/gather lists.  The memory behind an SGE is reached through wq->ops, which checks key,
+ * range and rights at each access; nothing here keeps a pointer.
+ */
+#include <string.h>
+
+#include "roce/parts.h"
+#include "util/compiler.h"
+
+/* Walks the bytes [offset, offset + len) of a list, one call per SGE they touch. Must lie within the list. */
+struct sge_walk {
+	const struct ibv_sge *sge;
+	const struct ibv_sge *end;
+	uint64_t skip;
+	uint32_t len;
+};
+
+/* The next piece: its address and key in *piece. False when the range is done or the list is at its end. */
+static bool sge_next(struct sge_walk *walk, struct ibv_sge *piece)
+{
+	while (walk->len && walk->sge != walk->end) {
+		const struct ibv_sge *sge = walk->sge;
+
+		if (walk->skip < sge->length) {
+			uint32_t n = min((uint64_t)walk->len, sge->length - walk->skip);
+
+			*piece = (struct ibv_sge){ sge->addr + walk->skip, n, sge->lkey };
+			walk->skip += n;
+			walk->len -= n;
+			return true;
+		}
+		walk->skip -= sge->length;
+		walk->sge++;
+	}
+	return false;
+}
+
+enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset, uint8_t *dst,
+			uint32_t len)
+{
+	struct sge_walk walk = { w->sge, w->sge + w->num_sge, offset, len };
+	struct ibv_sge piece;
+
+	if (w->flags & WQE_DATA_INLINE) {
+		memcpy(dst, wqe_inline_data(w) + offset, len);
+		return REASON_NONE;
+	}
+	while (sge_next(&walk, &piece)) {
+		enum reason why = qp->wq->ops->mem_read(qp->wq, piece.lkey, piece.addr, dst,
+							piece.length, MEM_LOCAL_READ);
+
+		if (why)
+			return why;
+		dst += piece.length;
+	}
+	return walk.len ? REASON_LKEY_RANGE : REASON_NONE;
+}
+
+enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
+			 uint64_t offset, const void *src, uint32_t len)
+{
+	struct sge_walk walk = { sge, sge + num_sge, offset, len };
+	const uint8_t *p = src;
+	struct ibv_sge piece;
+
+	while (sge_next(&walk, &piece)) {
+		enum reason why = qp->wq->ops->mem_write(qp->wq, piece.lkey, piece.addr, p,
+							 piece.length, MEM_LOCAL_WRITE);
+
+		if (why)
+			return why;
+		p += piece.length;
+	}
+	return walk.len ? REASON_LKEY_RANGE : REASON_NONE;
+}
+
+/* Will every byte of the list be accessible? Asked before a READ or atomic changes anything at the other end. */
+enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum mem_access access)
+{
+	struct sge_walk walk = { w->sge, w->sge + w->num_sge, 0, w->length };
+	struct ibv_sge piece;
+
+	while (sge_next(&walk, &piece)) {
+		enum reason why = qp->wq->ops->mem_check(qp->wq, piece.lkey, piece.addr,
+							 piece.length, access);
+
+		if (why)
+			return why;
+	}
+	return walk.len ? REASON_LKEY_RANGE : REASON_NONE;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What UC does otherwise than RC (IBTA vol 1, 9.8.2): nothing is acknowledged or repeated.
+ *
+ *	requester	a WQE is done with its last packet
+ *	responder	a gap ends the message in progress; its receive serves the next one.  The next FIRST or ONLY is taken as
+ *			it comes, and whatever lies before it is dropped.  What an RDMA WRITE has written stays.
+ *
+ * The specification leaves duplicates to the fabric, which has none; UDP has.  A packet whose PSN lies a little behind
+ * the expected one is taken for one.
+ */
+#include "roce/parts.h"
+#include "roce/psn.h"
+
+enum {
+	UC_DUPLICATE_RANGE = 1024,
+};
+
+static bool is_duplicate(const struct roce_resp *resp, uint32_t psn)
+{
+	uint32_t behind = psn_add(resp->epsn, 0 - psn);
+
+	return resp->synced && behind && behind <= UC_DUPLICATE_RANGE;
+}
+
+enum roce_uc_verdict roce_uc_check_psn(struct roce_qp *qp, const struct roce_pkt *pkt, bool begins)
+{
+	struct roce_resp *resp = &qp->resp;
+	uint32_t psn = pkt->bth.psn;
+
+	if (is_duplicate(resp, psn)) {
+		qp->counters.duplicate_request++;
+		return ROCE_UC_DROP;
+	}
+	if (psn != resp->epsn)
+		qp->counters.out_of_seq_request++;
+	if (begins || psn != resp->epsn)
+		roce_responder_drop_message(qp);
+	resp->synced = true;
+	resp->epsn = psn;
+	if (begins || resp->msg != ROCE_MSG_NONE)
+		return ROCE_UC_ACCEPT;
+	resp->epsn = psn_add(psn, 1);
+	return ROCE_UC_DROP;
+}
+
+void roce_uc_sent(struct roce_qp *qp)
+{
+	qp->comp.una = qp->req.psn;
+	if (qp->wq->sq.done != qp->req.index)
+		wq_complete_send(qp->wq);
+	roce_completer_settle(qp);
+}

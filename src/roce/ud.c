@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * UD: one packet per message, addressed by the work request, protected by a Q_Key (IBTA vol 1, 9.8.3).
+ * The receiver finds the packet's network header in the first 40 bytes of its buffer (Annex A17: an IPv4 header in the last
+ * 20 of them).
+ */
+#include <string.h>
+
+#include "roce/const.h"
+#include "roce/faults.h"
+#include "roce/opcode.h"
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "util/be.h"
+
+enum {
+	IPV4_LEN = 20,
+	IP_PROTO_UDP = 17,
+	UDP_LEN = 8,
+	IPV4_DF = 0x4000,
+};
+
+/* Bytes behind the IP header of the packet that carried pkt. */
+static uint32_t ip_payload(const struct roce_pkt *pkt)
+{
+	return UDP_LEN + roce_opcode_info(pkt->bth.opcode)->hdr_len + pkt->payload_len +
+	       pkt->bth.pad + ROCE_ICRC_LEN;
+}
+
+static void build_ipv6(uint8_t *p, const struct net_path *path, uint32_t len)
+{
+	p = put_be32(p, 6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
+	p = put_be16(p, len);
+	p = put_u8(p, IP_PROTO_UDP);
+	p = put_u8(p, path->hop_limit);
+	memcpy(p, path->src.raw, 16);
+	memcpy(p + 16, path->dst.raw, 16);
+}
+
+static uint16_t ipv4_checksum(const uint8_t *p)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < IPV4_LEN; i += 2)
+		sum += get_be16(p + i);
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum;
+}
+
+static void build_ipv4(uint8_t *header, const struct net_path *path, uint32_t len)
+{
+	uint8_t *p = header;
+
+	p = put_u8(p, 0x45);
+	p = put_u8(p, path->traffic_class);
+	p = put_be16(p, IPV4_LEN + len);
+	p = put_be16(p, 0);
+	p = put_be16(p, IPV4_DF);
+	p = put_u8(p, path->hop_limit);
+	p = put_u8(p, IP_PROTO_UDP);
+	p = put_be16(p, 0);
+	memcpy(p, path->src.raw + 12, 4);
+	memcpy(p + 4, path->dst.raw + 12, 4);
+	put_be16(header + 10, ipv4_checksum(header));
+}
+
+static void build_grh(uint8_t *grh, const struct roce_pkt *pkt)
+{
+	memset(grh, 0, ROCE_GRH_LEN);
+	if (net_is_ipv4(&pkt->path.src))
+		build_ipv4(grh + ROCE_GRH_LEN - IPV4_LEN, &pkt->path, ip_payload(pkt));
+	else
+		build_ipv6(grh, &pkt->path, ip_payload(pkt));
+}
+
+/* The message into the receive held. */
+static enum reason deliver(struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	const struct recv_wqe *w = qp->resp.wqe;
+	uint32_t offset = qp->wq->use_grh_area ? ROCE_GRH_LEN : 0;
+	uint8_t grh[ROCE_GRH_LEN];
+	enum reason why = REASON_NONE;
+
+	if ((uint64_t)offset + pkt->payload_len > w->length)
+		return REASON_RECV_TOO_SMALL;
+	if (offset) {
+		build_grh(grh, pkt);
+		why = roce_scatter(qp, w->sge, w->num_sge, 0, grh, ROCE_GRH_LEN);
+	}
+	if (!why)
+		why = roce_scatter(qp, w->sge, w->num_sge, offset, pkt->payload, pkt->payload_len);
+	return why;
+}
+
+static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
+{
+	bool grh = qp->wq->use_grh_area;
+	struct wq_cqe cqe = {
+		.status = IBV_WC_SUCCESS,
+		.opcode = IBV_WC_RECV,
+		.byte_len = pkt->payload_len + (grh ? ROCE_GRH_LEN : 0),
+		.imm = imm ? pkt->imm : 0,
+		.src_qp = pkt->deth.src_qpn,
+		.wc_flags = (grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
+		.slid = net_is_ipv4(&pkt->path.src) ? get_be16(pkt->path.src.raw + 14) : 0,
+		.sl = pkt->path.sl,
+		.solicited = pkt->bth.solicited,
+	};
+
+	roce_responder_complete(qp, &cqe);
+}
+
+/* IBTA vol 1, 9.8.3.2: what does not fit is dropped without a word; only a receive that cannot take it is an error. */
+static bool acceptable(const struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	return pkt->deth.qkey == qp->wq->qkey && pkt->payload_len <= qp->wq->mtu;
+}
+
+void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt, const struct roce_opcode_info *op)
+{
+	enum reason why = REASON_NONE;
+
+	if (!acceptable(qp, pkt)) {
+		qp->counters.dropped_pkts++;
+		return;
+	}
+	qp->resp.wqe = qp->wq->ops->recv_take(qp->wq, 0, &why);
+	if (!qp->resp.wqe && !why) {
+		qp->counters.dropped_pkts++;
+		return;
+	}
+	if (qp->resp.wqe)
+		why = deliver(qp, pkt);
+	if (why)
+		roce_responder_fault(qp, why);
+	else
+		complete(qp, pkt, roce_has(op, ROCE_HDR_IMMDT));
+}
+
+static enum reason check_request(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	if (roce_request_opcode(IBV_QPT_UD, w->opcode, true, true) < 0)
+		return REASON_WR_OPCODE;
+	if (w->length > qp->wq->mtu)
+		return REASON_WR_MTU;
+	return w->ud.path ? REASON_NONE : REASON_WR_BAD_AH;
+}
+
+static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt)
+{
+	roce_prepare(qp, pkt, roce_request_opcode(IBV_QPT_UD, w->opcode, true, true), qp->req.psn);
+	pkt->bth.dest_qpn = w->ud.qpn;
+	pkt->bth.solicited = w->flags & IBV_SEND_SOLICITED;
+	pkt->deth.qkey = w->ud.qkey & ROCE_QKEY_CONTROLLED ? qp->wq->qkey : w->ud.qkey;
+	pkt->deth.src_qpn = qp->wq->qpn;
+	pkt->imm = w->imm;
+}
+
+size_t roce_ud_output(struct roce_qp *qp, uint8_t *buf)
+{
+	struct send_queue *sq = &qp->wq->sq;
+	struct roce_pkt pkt;
+	struct send_wqe *w;
+	enum reason why;
+	size_t hdr = 0;
+
+	if (qp->wq->state != IBV_QPS_RTS || sq->next == sq->head)
+		return 0;
+	w = sq_wqe(sq, sq->next);
+	why = check_request(qp, w);
+	if (!why) {
+		fill_headers(qp, w, &pkt);
+		hdr = roce_put_headers(&pkt, buf, w->length);
+		why = roce_gather(qp, w, 0, buf + hdr, w->length);
+	}
+	if (why) {
+		roce_send_error(qp, why);
+		return 0;
+	}
+	hdr = roce_put_pad(qp, buf, hdr, w->length);
+	qp->out_path = *w->ud.path;
+	qp->req.psn = qp->req.high = qp->comp.una = psn_add(qp->req.psn, 1);
+	qp->req.index = ++sq->next;
+	wq_complete_send(qp->wq);
+	return hdr;
+}
