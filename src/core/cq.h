@@ -13,6 +13,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "core/drive.h"
 #include "util/list.h"
 #include "util/lock.h"
 #include "wq/qp.h"
@@ -48,28 +49,30 @@ struct vrb_cq {
 	bool is_ex;
 	uint32_t users;		/* atomic: QPs, SRQs and WQs attached; destroy refuses while not 0 */
 
+	/*
+	 * The extended form: serialises pollers from ibv_start_poll to ibv_end_poll, outermost of all locks, because programs post
+	 * in between; unused when the CQ was created single-threaded.
+	 */
+	struct lock poll_lock;
+	struct vrb_cqe current;	/* what the readers read; poll_lock */
+
 	struct lock lock;	/* everything below but the channel's part */
 	struct vrb_cqe *ring;
 	uint32_t mask;		/* entries - 1 */
 	uint32_t head, tail;	/* free running; head - tail entries wait */
 	uint8_t armed;		/* 0, VRB_CQ_ARM_SOLICITED or VRB_CQ_ARM_NEXT */
 	bool overrun;		/* IBV_EVENT_CQ_ERR was raised; the CQ accepts nothing more */
-	bool polling;		/* between ibv_start_poll and ibv_end_poll */
-	struct vrb_cqe current;	/* what the readers of the extended CQ read */
 
 	/* Event moderation: an armed CQ raises its event after `count` completions or `usec` after the first. */
 	uint16_t moderation_count, moderation_usec;
 	uint16_t moderated;	/* completions held back since the CQ was armed */
 	uint64_t moderation_due;	/* VRB_NEVER: none held back */
 
-	/* The channel's part, under channel->lock. */
-	struct list event_node;		/* in channel->ready while event_pending is not 0 */
-	uint32_t event_pending;		/* completion events not taken yet */
-	uint32_t comp_events;		/* taken, to be acknowledged */
+	/* The channel's part, under channel->queue.lock. */
+	struct list event_node;		/* in the queue while event_pending is not 0 */
+	uint32_t event_pending;		/* completion events not delivered yet */
 
-	uint32_t async_events;		/* event.c's: handed out, to be acknowledged */
-	struct list deferred;		/* drive.c's list of CQs that need attention outside the data path */
-	bool deferred_queued;
+	struct drive_timer timer;	/* overrun and events held back */
 };
 
 static inline struct vrb_cq *to_vrb_cq(struct ibv_cq *cq)
@@ -93,6 +96,10 @@ int vrb_cq_poll(struct vrb_cq *cq, int n, struct ibv_wc *wc);
 /* Asks for an event at the next (solicited) completion; one that is already waiting does not count. */
 void vrb_cq_arm(struct vrb_cq *cq, bool solicited_only);
 
+/* Takes the oldest completion; false if there is none. For the extended form. */
+bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe);
+
+/* Holds events back until `count` completions or `usec` after the first of them; 0 lifts that limit. */
 void vrb_cq_moderate(struct vrb_cq *cq, uint16_t count, uint16_t usec);
 
 /*
@@ -104,8 +111,11 @@ void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, u
 /* Drops the entries of a QP that is being destroyed or reset. Takes cq->lock. */
 void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp);
 
-/* Called by the drive for a deferred CQ: raises a moderated event that is due. Returns when it wants to be called again. */
-uint64_t vrb_cq_timeout(struct vrb_cq *cq, uint64_t now);
+/*
+ * Called by the drive when the CQ's timer fired: raises a moderated event that is due, and arms the timer again if one is held back.
+ * True if the CQ has overrun and its QPs must fail.
+ */
+bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now);
 
 /* Fills the function table of the extended form (cq_ex.c). */
 void vrb_cq_ex_init(struct vrb_cq *cq);

@@ -9,17 +9,47 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "roce/engine.h"
+#include "run/timers.h"
+
+struct progress_ops;
 struct vrb_cq;
+struct vrb_device;
 struct vrb_qp;
 
-int vrb_drive_start(void);	/* called by vrb_process_get with the wire, host, timers and progress thread up */
+/* A timer and what it belongs to. */
+struct drive_timer {
+	struct timer timer;
+	bool of_cq;		/* of a vrb_cq, else of a vrb_qp */
+};
+
+/* Why packets were dropped before a QP saw them, and what went on. Only grow; read without a lock. */
+struct drive_stats {
+	uint64_t rcvd_pkts, sent_pkts;
+	uint64_t icrc_errors;		/* wrong ICRC */
+	uint64_t malformed;		/* did not decode */
+	uint64_t unknown_qp;
+	uint64_t wrong_path;		/* for a QP that is connected to somebody else */
+	uint64_t handed;		/* given to another process */
+	uint64_t hand_lost;		/* its inbox was full */
+	uint64_t send_lost;		/* socket full for too long */
+};
+
+/* For progress_new(): deadlines and their expiry. The argument is not used. */
+extern const struct progress_ops vrb_drive_progress_ops;
+
+/*
+ * Called by vrb_process_get with wire, host, timers and progress (not yet started) in place, and by vrb_process_put before they go.
+ * start returns 0 or an errno value.
+ */
+int vrb_drive_start(void);
 void vrb_drive_stop(void);
 
 /* The QP-number table. Insert after creation; remove waits until no packet or timer of the QP is being processed. */
 int vrb_drive_insert(struct vrb_qp *qp);
 void vrb_drive_remove(struct vrb_qp *qp);
 
-/* Sends what the engine has to send, and re-arms its timer. Must hold qp->lock. */
+/* Sends what the engine has to send, re-arms its timer, and lets the public state follow. Must hold qp->lock. */
 void vrb_drive_output(struct vrb_qp *qp, uint64_t now);
 
 /*
@@ -28,10 +58,16 @@ void vrb_drive_output(struct vrb_qp *qp, uint64_t now);
  */
 bool vrb_drive_poll(void);
 
-/* Has the drive look at a CQ that overran or holds an event back until `due`. The caller may hold cq->lock. */
+/* A CQ's timer: vrb_cq_timeout() is called at `due` or earlier. The caller may hold cq->lock. */
+int vrb_drive_add_cq(struct vrb_cq *cq);
 void vrb_drive_defer(struct vrb_cq *cq, uint64_t due);
 
-/* Ends that; no deferred work of the CQ is running afterwards. Must hold no lock. */
+/* Ends that; vrb_cq_timeout() is not running afterwards. Must hold no lock. */
 void vrb_drive_forget(struct vrb_cq *cq);
+
+/* What the packets of all QPs, living and destroyed, of a device's port add up to. */
+void vrb_drive_counters(const struct vrb_device *dev, struct roce_counters *sum);
+
+extern struct drive_stats vrb_drive_stats;
 
 #endif

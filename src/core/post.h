@@ -8,16 +8,13 @@
 #ifndef VRB_CORE_POST_H
 #define VRB_CORE_POST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
 
-#include "wq/reason.h"
-
 struct vrb_qp;
 struct vrb_srq;
-struct send_wqe;
-struct wr_desc;
 
 /* Return 0 or an errno value, with *bad on the first request that was not posted. */
 int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -28,13 +25,14 @@ int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
 int vrb_post_bind_mw(struct vrb_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind);
 
 /*
- * Steps that the extended interface shares.  All of them under qp->lock.
- * post_allowed: EINVAL in a state that takes no send requests.  post_room: does a slot at head + pending exist?
- * post_kick: the requests up to sq.head are complete in memory; run them.
+ * Steps that the extended interface shares; under qp->lock.
+ * allowed: EINVAL in a state that takes no send requests.  kick: the requests up to sq.head are complete in memory; run them.
  */
 int vrb_post_allowed(const struct vrb_qp *qp);
-bool vrb_post_room(const struct vrb_qp *qp, uint32_t pending);
 void vrb_post_kick(struct vrb_qp *qp);
+
+/* Is there a slot at this index of the send queue?  No lock needed: who posts is alone. */
+bool vrb_post_room(const struct vrb_qp *qp, uint32_t index);
 
 /* Gives a QP its ibv_wr_* function table (wr_ex.c), for the operations in qp->send_ops. */
 void vrb_wr_ex_init(struct vrb_qp *qp);

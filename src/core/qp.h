@@ -13,6 +13,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "core/drive.h"
 #include "core/wr_check.h"
 #include "roce/engine.h"
 #include "util/list.h"
@@ -24,7 +25,18 @@ struct vrb_cq;
 struct vrb_pd;
 struct vrb_srq;
 struct vrb_xrcd;
-struct wr_batch;
+
+/* Requests between ibv_wr_start and ibv_wr_complete, in slots behind sq.head that nobody else looks at. */
+struct wr_batch {
+	struct lock lock;		/* held from start to complete or abort; outermost, and all of the batch is under it */
+	struct wr_limits limits;	/* the QP's when it was started */
+	uint32_t base;			/* sq.head when it was started */
+	uint32_t pending;		/* requests begun */
+	int error;			/* the first one; ibv_wr_complete returns it and posts nothing */
+	bool open;			/* `wqe` and `desc` describe a request that is not checked yet */
+	struct send_wqe *wqe;
+	struct wr_desc desc;
+};
 
 struct vrb_qp {
 	union {
@@ -47,22 +59,25 @@ struct vrb_qp {
 	struct wq_qp wq;
 	struct roce_qp roce;
 	struct roce_rd_atomic *rd_atomic;
+	uint32_t rd_atomic_slots;
 	struct wr_limits limits;
 	struct ibv_qp_attr attr;	/* as set by ibv_modify_qp, for ibv_query_qp */
 	struct recv_wqe *taken;		/* receive held by the transport: in the RQ, or `copy` */
+	uint32_t taken_index;		/* in the RQ */
+	struct vrb_srq *taken_srq;	/* XRC receive: where it is from; counted in its users */
 	struct recv_wqe *copy;		/* SRQ entries are copied here */
 	uint32_t copy_sge;		/* SGEs it has room for */
 	bool copy_held;			/* it holds an entry that was given back, to be taken next */
-	bool last_wqe_raised;		/* IBV_EVENT_QP_LAST_WQE_REACHED, once per stay in ERR */
-	struct wr_batch *batch;		/* ibv_wr_start .. complete; wr_ex.c's */
 	uint64_t now;			/* the time the engine was last called with */
 
+	struct wr_batch batch;		/* wr_ex.c's; has its own lock */
+
+	struct drive_timer timer;
 	/* vrb.drive */
 	struct list touched;		/* QPs that got packets in this round */
 	struct list xrc_node;		/* in the XRC domain's list */
 	unsigned int handles;		/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
 
-	uint32_t async_events;		/* event.c's: handed out, to be acknowledged */
 };
 
 static inline struct vrb_qp *to_vrb_qp(struct ibv_qp *qp)
@@ -80,11 +95,6 @@ int vrb_qp_create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, str
 
 /* Stops, purges and frees it; waits until the program acknowledged the events that it took. EBUSY while attached to a group. */
 int vrb_qp_destroy(struct vrb_qp *qp);
-
-/*
- * After the engine ran: lets ibv.state follow and raises LAST_WQE_REACHED. Must hold qp->lock.
- */
-void vrb_qp_settle(struct vrb_qp *qp);
 
 /* What transports call; see wq/qp.h. */
 extern const struct wq_ops vrb_qp_ops;

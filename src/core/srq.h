@@ -36,7 +36,6 @@ struct vrb_srq {
 	struct wq_ring ring;
 	uint32_t head, tail;	/* free running */
 	uint32_t limit;		/* armed limit, 0 = none: an event when fewer entries than this are left */
-	uint32_t async_events;	/* event.c's: handed out, to be acknowledged */
 };
 
 static inline struct vrb_srq *to_vrb_srq(struct ibv_srq *srq)

@@ -16,11 +16,8 @@
 
 struct vrb_ah;
 
-/* IBV_WR_* of Annex A19, under the values of later releases of <infiniband/verbs.h>. */
 enum {
-	WR_FLUSH = 14,
-	WR_ATOMIC_WRITE = 15,
-	WR_OPCODES = 16,
+	WR_OPCODES = IBV_WR_ATOMIC_WRITE + 1,
 };
 
 /* What a QP allows; filled once at creation, the MTU when the path is set. */
@@ -41,7 +38,7 @@ struct wr_desc {
 	uint32_t flags;		/* IBV_SEND_* */
 	uint32_t num_sge;	/* SGEs or inline buffers */
 	bool inline_data;
-	uint64_t length;	/* sum of the payload, inline data included */
+	uint64_t length;	/* sum of the payload, inline data included; FLUSH: of the range */
 	uint64_t remote_addr;
 	const struct vrb_ah *ah;	/* UD */
 	uint32_t remote_qpn;	/* UD */

@@ -3,11 +3,12 @@
  * XRC domains: what XRC receive QPs and XRC SRQs must share to meet.  Tied to an inode within the process: opening the same
  * file twice gives two handles of one domain.
  *
- * The domain lists its SRQs and its receive QPs under its own lock, which is taken under a QP's and above an SRQ's.
+ * A domain's lock protects its lists; it is taken under a QP's lock and above an SRQ's.
  */
 #ifndef VRB_CORE_XRCD_H
 #define VRB_CORE_XRCD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -22,22 +23,22 @@ struct vrb_qp;
 struct vrb_srq;
 
 struct xrc_domain {
-	struct list node;	/* all domains of the process that have an inode */
-	unsigned int refs;
+	struct list node;	/* all domains of the process */
+	unsigned int refs;	/* handles */
 	struct vrb_device *dev;
+	bool has_inode;
 	dev_t st_dev;
 	ino_t st_ino;
-	uint32_t number;	/* never 0 */
 	struct lock lock;
 	struct list srqs;	/* struct vrb_srq.node */
-	struct list qps;	/* struct vrb_qp.xrc_node: receive QPs */
+	struct list qps;	/* struct vrb_qp.xrc_node: receive QPs, not their handles */
 };
 
 struct vrb_xrcd {
 	struct ibv_xrcd ibv;
 	struct vrb_context *ctx;
 	struct xrc_domain *domain;
-	uint32_t users;		/* atomic: QPs and SRQs created through this handle */
+	uint32_t users;		/* atomic: QPs and SRQs created or opened through this handle */
 };
 
 static inline struct vrb_xrcd *to_vrb_xrcd(struct ibv_xrcd *x)
@@ -45,13 +46,33 @@ static inline struct vrb_xrcd *to_vrb_xrcd(struct ibv_xrcd *x)
 	return (struct vrb_xrcd *)x;
 }
 
-/* fd -1: a domain of its own. Returns 0, EINVAL, EBADF, ENOENT, EEXIST, ENOMEM. */
+/*
+ * fd -1: a domain of its own; oflags: O_CREAT, O_EXCL as in open(2), about the domain of the inode.
+ * Returns 0, EINVAL, EBADF, ENOENT, EEXIST, ENOMEM.
+ */
 int vrb_xrcd_open(struct vrb_context *ctx, int fd, int oflags, struct vrb_xrcd **xrcd);
 int vrb_xrcd_close(struct vrb_xrcd *xrcd);	/* EBUSY while something uses it */
 
+/* Somebody begins and ceases to use a handle. */
+void vrb_xrcd_get(struct vrb_xrcd *xrcd);
+void vrb_xrcd_put(struct vrb_xrcd *xrcd);
+
+/* Lists an SRQ in its domain, with a reference on the handle. */
 void vrb_xrcd_add_srq(struct vrb_xrcd *xrcd, struct vrb_srq *srq);
-void vrb_xrcd_del_srq(struct vrb_xrcd *xrcd, struct vrb_srq *srq);
+
+/* Takes it off the list; false, and it stays, while a QP holds an entry of it. */
+bool vrb_xrcd_del_srq(struct vrb_xrcd *xrcd, struct vrb_srq *srq);
+
+/* The SRQ of a number, counted in its users; NULL if the domain has none. The caller drops the count. */
+struct vrb_srq *vrb_xrcd_find_srq(struct vrb_xrcd *xrcd, uint32_t srqn);
+
 void vrb_xrcd_add_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
 void vrb_xrcd_del_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
+
+/* The receive QP of a number with its handle count raised; NULL if the domain has none. */
+struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *xrcd, uint32_t qpn);
+
+/* Drops one handle; true if it was the last. */
+bool vrb_xrcd_close_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
 
 #endif

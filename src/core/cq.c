@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues: ring, events and their moderation, overrun.
+ * Takes cq->lock, and the channel's below it; vrb_cq_add is called under a QP's lock.
+ */
+#include "core/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/channel.h"
+#include "core/context.h"
+#include "core/device.h"
+#include "core/drive.h"
+#include "core/event.h"
+#include "core/pd.h"
+#include "core/qp.h"
+#include "core/ring.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/time.h"
+
+enum {
+	WC_FLAGS = IBV_CREATE_CQ_SUP_WC_FLAGS,
+	TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+		     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+	CREATE_FLAGS = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
+	INIT_MASK = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
+};
+
+
+static uint32_t waiting(const struct vrb_cq *cq)
+{
+	return cq->head - cq->tail;
+}
+
+static bool entries_ok(uint32_t entries)
+{
+	return entries >= 1 && entries <= (uint32_t)vrb_device_limits.orig_attr.max_cqe;
+}
+
+static int check_attr(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *attr)
+{
+	if (attr->comp_mask & ~INIT_MASK || attr->wc_flags & ~(uint64_t)WC_FLAGS)
+		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && attr->flags & ~CREATE_FLAGS)
+		return EOPNOTSUPP;
+	if (!entries_ok(attr->cqe) ||
+	    attr->comp_vector >= (uint32_t)ctx->vctx.context.num_comp_vectors)
+		return EINVAL;
+	if (attr->channel && attr->channel->context != &ctx->vctx.context)
+		return EINVAL;
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    (!attr->parent_domain || attr->parent_domain->context != &ctx->vctx.context ||
+	     !to_vrb_pd(attr->parent_domain)->parent))
+		return EINVAL;
+	return 0;
+}
+
+static void init_public(struct vrb_cq *cq, const struct ibv_cq_init_attr_ex *attr)
+{
+	cq->ibv.context = &cq->ctx->vctx.context;
+	cq->ibv.channel = attr->channel;
+	cq->ibv.cq_context = attr->cq_context;
+	cq->ibv.cqe = cq->mask + 1;
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+}
+
+static void take_references(struct vrb_cq *cq, const struct ibv_cq_init_attr_ex *attr)
+{
+	if (attr->channel) {
+		cq->channel = to_vrb_channel(attr->channel);
+		vrb_channel_attach(cq->channel);
+	}
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		cq->parent = to_vrb_pd(attr->parent_domain);
+		vrb_pd_get(cq->parent);
+	}
+}
+
+static void drop_references(struct vrb_cq *cq)
+{
+	if (cq->channel)
+		vrb_channel_detach(cq->channel);
+	if (cq->parent)
+		vrb_pd_put(cq->parent);
+	vrb_context_give(cq->ctx, &cq->ctx->n_cq);
+}
+
+int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *attr, bool is_ex,
+		  struct vrb_cq **out)
+{
+	struct vrb_cq *cq;
+	int ret = check_attr(ctx, attr);
+
+	if (ret)
+		return ret;
+	ret = vrb_context_take(ctx, &ctx->n_cq, vrb_device_limits.orig_attr.max_cq);
+	if (ret)
+		return ret;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		goto give_count;
+	cq->mask = ring_round_up(attr->cqe) - 1;
+	cq->ring = calloc((size_t)cq->mask + 1, sizeof(*cq->ring));
+	if (!cq->ring || vrb_drive_add_cq(cq))
+		goto free_cq;
+	cq->ctx = ctx;
+	cq->is_ex = is_ex;
+	cq->wc_flags = is_ex ? attr->wc_flags : 0;
+	cq->create_flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	cq->comp_vector = attr->comp_vector;
+	cq->moderation_due = VRB_NEVER;
+	lock_init(&cq->lock);
+	lock_init(&cq->poll_lock);
+	list_init(&cq->event_node);
+	init_public(cq, attr);
+	if (is_ex)
+		vrb_cq_ex_init(cq);
+	take_references(cq, attr);
+	*out = cq;
+	return 0;
+free_cq:
+	free(cq->ring);
+	free(cq);
+give_count:
+	vrb_context_give(ctx, &ctx->n_cq);
+	return ENOMEM;
+}
+
+int vrb_cq_destroy(struct vrb_cq *cq)
+{
+	if (load_acquire(&cq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
+		return EBUSY;
+	vrb_drive_forget(cq);
+	if (cq->channel)
+		vrb_channel_forget(cq->channel, cq);
+	vrb_event_forget(cq->ctx, &cq->ibv);
+	vrb_event_wait_acked(&cq->ibv.mutex, &cq->ibv.cond, &cq->ibv.comp_events_completed);
+	vrb_event_wait_acked(&cq->ibv.mutex, &cq->ibv.cond, &cq->ibv.async_events_completed);
+	drop_references(cq);
+	pthread_mutex_destroy(&cq->ibv.mutex);
+	pthread_cond_destroy(&cq->ibv.cond);
+	lock_destroy(&cq->lock);
+	lock_destroy(&cq->poll_lock);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+/* Moves the waiting entries to a ring of another size. */
+static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
+{
+	uint32_t n = waiting(cq);
+
+	for (uint32_t i = 0; i < n; i++)
+		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
+	cq->ring = ring;
+	cq->mask = mask;
+	cq->tail = 0;
+	cq->head = n;
+	cq->ibv.cqe = mask + 1;
+}
+
+int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries)
+{
+	struct vrb_cqe *ring, *unused;
+	uint32_t size;
+	int ret = 0;
+
+	if (!entries_ok(entries))
+		return EINVAL;
+	size = ring_round_up(entries);
+	ring = calloc(size, sizeof(*ring));
+	if (!ring)
+		return ENOMEM;
+	lock_acquire(&cq->lock);
+	if (waiting(cq) > size) {
+		unused = ring;
+		ret = EINVAL;
+	} else {
+		unused = cq->ring;
+		change_ring(cq, ring, size - 1);
+	}
+	lock_release(&cq->lock);
+	free(unused);
+	return ret;
+}
+
+/*
+ * Gives the slots up to the completed request back to its queue.  The store is the release that pairs with the poster's acquire:
+ * it may overwrite the slot only after the completion was taken.
+ */
+static void release_slots(const struct vrb_cqe *cqe)
+{
+	if (!cqe->qp)
+		return;
+	if (!cqe->wc.recv)
+		store_release(&cqe->qp->wq.sq.released, cqe->wc.release);
+	else if (!cqe->qp->wq.has_srq)
+		store_release(&cqe->qp->wq.rq.released, cqe->wc.release);
+}
+
+static void copy_out(struct ibv_wc *wc, const struct vrb_cqe *cqe)
+{
+	wc->wr_id = cqe->wc.wr_id;
+	wc->status = cqe->wc.status;
+	wc->opcode = cqe->wc.opcode;
+	wc->vendor_err = cqe->wc.reason;
+	wc->byte_len = cqe->wc.byte_len;
+	wc->imm_data = cqe->wc.imm;
+	wc->qp_num = cqe->qp_num;
+	wc->src_qp = cqe->wc.src_qp;
+	wc->wc_flags = cqe->wc.wc_flags;
+	wc->pkey_index = cqe->wc.pkey_index;
+	wc->slid = cqe->wc.slid;
+	wc->sl = cqe->wc.sl;
+	wc->dlid_path_bits = cqe->wc.dlid_path_bits;
+}
+
+static int take_some(struct vrb_cq *cq, int n, struct ibv_wc *wc)
+{
+	int taken = 0;
+
+	lock_acquire(&cq->lock);
+	while (taken < n && cq->tail != cq->head) {
+		struct vrb_cqe *cqe = &cq->ring[cq->tail++ & cq->mask];
+
+		copy_out(&wc[taken++], cqe);
+		release_slots(cqe);
+	}
+	if (!taken && cq->overrun)
+		taken = -1;
+	lock_release(&cq->lock);
+	return taken;
+}
+
+int vrb_cq_poll(struct vrb_cq *cq, int n, struct ibv_wc *wc)
+{
+	int taken;
+
+	if (n <= 0)
+		return 0;
+	taken = take_some(cq, n, wc);
+	if (!taken && vrb_drive_poll())
+		taken = take_some(cq, n, wc);
+	return taken;
+}
+
+bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe)
+{
+	bool any;
+
+	lock_acquire(&cq->lock);
+	any = cq->tail != cq->head;
+	if (any) {
+		*cqe = cq->ring[cq->tail++ & cq->mask];
+		release_slots(cqe);
+	}
+	lock_release(&cq->lock);
+	return any;
+}
+
+void vrb_cq_arm(struct vrb_cq *cq, bool solicited_only)
+{
+	lock_acquire(&cq->lock);
+	/* "Next" includes what "solicited" asks for, so a weaker request leaves a stronger one in force. */
+	cq->armed = max(cq->armed, (uint8_t)(solicited_only ? VRB_CQ_ARM_SOLICITED : VRB_CQ_ARM_NEXT));
+	lock_release(&cq->lock);
+}
+
+static void raise_event(struct vrb_cq *cq)
+{
+	cq->armed = 0;
+	cq->moderated = 0;
+	cq->moderation_due = VRB_NEVER;
+	if (cq->channel)
+		vrb_channel_raise(cq->channel, cq);
+}
+
+void vrb_cq_moderate(struct vrb_cq *cq, uint16_t count, uint16_t usec)
+{
+	lock_acquire(&cq->lock);
+	cq->moderation_count = count;
+	cq->moderation_usec = usec;
+	if (cq->moderated && !count && !usec)
+		raise_event(cq);
+	lock_release(&cq->lock);
+}
+
+/* Counts a completion that an armed CQ was waiting for; true if its event must wait for more. */
+static bool held_back(struct vrb_cq *cq, uint64_t now)
+{
+	if (cq->moderation_count <= 1 && !cq->moderation_usec)
+		return false;
+	cq->moderated++;
+	if (cq->moderation_count && cq->moderated >= cq->moderation_count)
+		return false;
+	if (cq->moderation_usec && cq->moderation_due == VRB_NEVER) {
+		cq->moderation_due = time_after(now, cq->moderation_usec * VRB_USEC);
+		vrb_drive_defer(cq, cq->moderation_due);
+	}
+	return true;
+}
+
+static void notify(struct vrb_cq *cq, const struct wq_cqe *wc, uint64_t now)
+{
+	if (!cq->armed)
+		return;
+	if (cq->armed == VRB_CQ_ARM_SOLICITED && !wc->solicited && wc->status == IBV_WC_SUCCESS)
+		return;
+	if (!held_back(cq, now))
+		raise_event(cq);
+}
+
+/* Makes room for one entry; false if the CQ takes none. */
+static bool make_room(struct vrb_cq *cq, uint64_t now)
+{
+	if (cq->overrun)
+		return false;
+	if (waiting(cq) <= cq->mask)
+		return true;
+	if (cq->create_flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) {
+		release_slots(&cq->ring[cq->tail++ & cq->mask]);
+		return true;
+	}
+	cq->overrun = true;
+	vrb_event_cq(&cq->ibv, IBV_EVENT_CQ_ERR);
+	vrb_drive_defer(cq, now);
+	return false;
+}
+
+void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, uint64_t now)
+{
+	lock_acquire(&cq->lock);
+	if (make_room(cq, now)) {
+		struct vrb_cqe *cqe = &cq->ring[cq->head++ & cq->mask];
+
+		cqe->wc = *wc;
+		cqe->qp = qp;
+		cqe->qp_num = qp->wq.qpn;
+		cqe->time_ns = cq->wc_flags & TIMESTAMPS ? now : 0;
+		notify(cq, wc, now);
+	}
+	lock_release(&cq->lock);
+}
+
+void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp)
+{
+	uint32_t kept;
+
+	lock_acquire(&cq->lock);
+	kept = cq->tail;
+	for (uint32_t i = cq->tail; i != cq->head; i++) {
+		struct vrb_cqe *cqe = &cq->ring[i & cq->mask];
+
+		if (cqe->qp != qp)
+			cq->ring[kept++ & cq->mask] = *cqe;
+	}
+	cq->head = kept;
+	lock_release(&cq->lock);
+}
+
+bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now)
+{
+	bool overrun;
+
+	lock_acquire(&cq->lock);
+	if (time_reached(cq->moderation_due, now))
+		raise_event(cq);
+	vrb_drive_defer(cq, cq->moderation_due);
+	overrun = cq->overrun;
+	lock_release(&cq->lock);
+	return overrun;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_bind_mw: requests into rings.
+ *
+ * Locks: qp->lock (srq->lock) from the first request to the last; a QP with ibv_wr_* also its batch lock, outermost, because a batch that
+ * is being built owns the slots behind sq.head.
+ */
+#include "core/post.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/ah.h"
+#include "core/drive.h"
+#include "core/mw.h"
+#include "core/qp.h"
+#include "core/srq.h"
+#include "run/clock.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+/* IBTA table of QP states: requests are refused before RTS, and accepted (to be flushed or kept) in all states after it. */
+int vrb_post_allowed(const struct vrb_qp *qp)
+{
+	switch (qp->wq.state) {
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+	case IBV_QPS_ERR:
+		return 0;
+	default:
+		return EINVAL;
+	}
+}
+
+bool vrb_post_room(const struct vrb_qp *qp, uint32_t index)
+{
+	/* Acquire: pairs with the poller's release; the slot's completion has been taken before it is written again. */
+	return index - load_acquire(&qp->wq.sq.released) < qp->wq.sq.ring.limit;
+}
+
+void vrb_post_kick(struct vrb_qp *qp)
+{
+	vrb_drive_output(qp, clock_now());
+}
+
+static void describe(struct wr_desc *d, const struct ibv_send_wr *wr, enum ibv_qp_type type)
+{
+	*d = (struct wr_desc){
+		.opcode = wr->opcode,
+		.flags = wr->send_flags,
+		.inline_data = wr->send_flags & IBV_SEND_INLINE,
+	};
+	switch (wr->opcode) {
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		d->remote_addr = wr->wr.atomic.remote_addr;
+		break;
+	case IBV_WR_LOCAL_INV:
+	case IBV_WR_BIND_MW:
+		return;	/* they have no data, whatever the list says */
+	case IBV_WR_TSO:
+		d->mss = wr->tso.mss;
+		d->tso_header = wr->tso.hdr_sz;
+		break;
+	default:
+		d->remote_addr = wr->wr.rdma.remote_addr;
+	}
+	d->num_sge = wr->num_sge;
+	d->length = wr_sge_total(wr->sg_list, wr->num_sge);
+	if (type == IBV_QPT_UD && wr->wr.ud.ah) {
+		d->ah = to_vrb_ah(wr->wr.ud.ah);
+		d->remote_qpn = wr->wr.ud.remote_qpn;
+	}
+}
+
+static void copy_inline(struct send_wqe *w, const struct ibv_sge *sge, uint32_t n)
+{
+	uint8_t *p = wqe_inline_data(w);
+
+	for (uint32_t i = 0; i < n; i++) {
+		memcpy(p, (const void *)(uintptr_t)sge[i].addr, sge[i].length);
+		p += sge[i].length;
+	}
+}
+
+/* What the opcode and the QP type add to the common part. */
+static void fill_operation(struct send_wqe *w, const struct ibv_send_wr *wr, enum ibv_qp_type type)
+{
+	switch (wr->opcode) {
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		w->remote_addr = wr->wr.atomic.remote_addr;
+		w->rkey = wr->wr.atomic.rkey;
+		w->atomic.compare_add = wr->wr.atomic.compare_add;
+		w->atomic.swap = wr->wr.atomic.swap;
+		break;
+	case IBV_WR_BIND_MW:
+		w->rkey = wr->bind_mw.rkey;
+		w->bind.mw = wr->bind_mw.mw;
+		w->bind.info = wr->bind_mw.bind_info;
+		break;
+	default:
+		if (type == IBV_QPT_UD) {
+			w->ud.path = &to_vrb_ah(wr->wr.ud.ah)->path;
+			w->ud.qpn = wr->wr.ud.remote_qpn;
+			w->ud.qkey = wr->wr.ud.remote_qkey;
+		} else {
+			w->remote_addr = wr->wr.rdma.remote_addr;
+			w->rkey = wr->wr.rdma.rkey;
+		}
+	}
+	if (type == IBV_QPT_XRC_SEND)
+		w->srqn = wr->qp_type.xrc.remote_srqn;
+}
+
+static uint32_t wqe_flags(const struct vrb_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint32_t flags = wr->send_flags;
+
+	if (flags & IBV_SEND_INLINE)
+		flags |= WQE_DATA_INLINE;
+	if ((flags & IBV_SEND_SIGNALED) || qp->wq.sq.sig_all)
+		flags |= WQE_SIGNALED;
+	return flags;
+}
+
+static void fill_send(struct vrb_qp *qp, struct send_wqe *w, const struct ibv_send_wr *wr,
+		      const struct wr_desc *d)
+{
+	w->wr_id = wr->wr_id;
+	w->opcode = wr->opcode;
+	w->flags = wqe_flags(qp, wr);
+	w->length = d->length;
+	w->num_sge = d->inline_data ? 0 : d->num_sge;
+	w->imm = wr->imm_data;
+	w->rkey = 0;
+	w->remote_addr = 0;
+	fill_operation(w, wr, qp->ibv.qp_type);
+	if (d->inline_data)
+		copy_inline(w, wr->sg_list, d->num_sge);
+	else if (d->num_sge)
+		memcpy(w->sge, wr->sg_list, d->num_sge * sizeof(*w->sge));
+}
+
+/*
+ * ATOMIC WRITE and FLUSH are posted with ibv_wr_* only: struct ibv_send_wr has no members for what they carry.
+ */
+static bool classic_opcode(const struct ibv_send_wr *wr)
+{
+	return wr->opcode != IBV_WR_FLUSH && wr->opcode != IBV_WR_ATOMIC_WRITE;
+}
+
+static enum reason post_one(struct vrb_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct wr_desc d;
+	enum reason why;
+
+	if (!vrb_post_room(qp, qp->wq.sq.head))
+		return REASON_WR_QUEUE_FULL;
+	if (!classic_opcode(wr))
+		return REASON_WR_OPCODE;
+	if (wr->num_sge < 0 || (wr->num_sge > 0 && !wr->sg_list))
+		return REASON_WR_SGE_COUNT;
+	/* Before the list is summed up: a wild count must not walk memory. */
+	if ((uint32_t)wr->num_sge > qp->wq.sq.ring.max_sge)
+		return REASON_WR_SGE_COUNT;
+	describe(&d, wr, qp->ibv.qp_type);
+	why = wr_check_send(&qp->limits, &d);
+	if (!why) {
+		fill_send(qp, sq_wqe(&qp->wq.sq, qp->wq.sq.head), wr, &d);
+		qp->wq.sq.head++;
+	}
+	return why;
+}
+
+static int post_chain(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	uint32_t first = qp->wq.sq.head;
+	int ret = vrb_post_allowed(qp);
+
+	for (; wr && !ret; wr = wr->next) {
+		ret = wr_errno(post_one(qp, wr));
+		if (ret)
+			break;
+	}
+	if (ret)
+		*bad = wr;
+	if (qp->wq.sq.head != first)
+		vrb_post_kick(qp);
+	return ret;
+}
+
+int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int ret;
+
+	if (qp->send_ops)
+		lock_acquire(&qp->batch.lock);
+	lock_acquire(&qp->lock);
+	ret = post_chain(qp, wr, bad);
+	lock_release(&qp->lock);
+	if (qp->send_ops)
+		lock_release(&qp->batch.lock);
+	return ret;
+}
+
+static void fill_recv(struct recv_wqe *w, const struct ibv_recv_wr *wr, uint32_t length)
+{
+	w->wr_id = wr->wr_id;
+	w->num_sge = wr->num_sge;
+	w->length = length;
+	if (wr->num_sge)
+		memcpy(w->sge, wr->sg_list, wr->num_sge * sizeof(*w->sge));
+}
+
+static int check_recv(uint32_t max_sge, const struct ibv_recv_wr *wr, uint32_t *length)
+{
+	if (wr->num_sge > 0 && !wr->sg_list)
+		return EINVAL;
+	return wr_errno(wr_check_recv(max_sge, wr, length));
+}
+
+static int post_one_recv(struct recv_queue *rq, const struct ibv_recv_wr *wr)
+{
+	uint32_t length;
+	int ret;
+
+	/* Acquire: pairs with the poller's release, as in vrb_post_room(). */
+	if (rq->head - load_acquire(&rq->released) >= rq->ring.limit)
+		return ENOMEM;
+	ret = check_recv(rq->ring.max_sge, wr, &length);
+	if (!ret) {
+		fill_recv(rq_wqe(rq, rq->head), wr, length);
+		rq->head++;
+	}
+	return ret;
+}
+
+int vrb_post_recv(struct vrb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int ret = 0;
+
+	lock_acquire(&qp->lock);
+	if (qp->wq.state == IBV_QPS_RESET || qp->wq.has_srq || qp->ibv.qp_type >= IBV_QPT_XRC_SEND)
+		ret = EINVAL;
+	for (; wr && !ret; wr = wr->next) {
+		ret = post_one_recv(&qp->wq.rq, wr);
+		if (ret)
+			break;
+	}
+	if (ret)
+		*bad = wr;
+	if (qp->wq.state == IBV_QPS_ERR)
+		qp->now = clock_now();
+	roce_recv_posted(&qp->roce);
+	lock_release(&qp->lock);
+	return ret;
+}
+
+static int post_one_srq(struct vrb_srq *srq, const struct ibv_recv_wr *wr)
+{
+	uint32_t length;
+	int ret;
+
+	if (srq->head - srq->tail >= srq->ring.limit)
+		return ENOMEM;
+	ret = check_recv(srq->ring.max_sge, wr, &length);
+	if (!ret)
+		fill_recv(wq_slot(&srq->ring, srq->head++), wr, length);
+	return ret;
+}
+
+int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	int ret = 0;
+
+	lock_acquire(&srq->lock);
+	for (; wr && !ret; wr = wr->next) {
+		ret = post_one_srq(srq, wr);
+		if (ret)
+			break;
+	}
+	if (ret)
+		*bad = wr;
+	lock_release(&srq->lock);
+	return ret;
+}
+
+int vrb_post_bind_mw(struct vrb_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+		.bind_mw = { .mw = mw, .bind_info = bind->bind_info },
+	};
+	int ret = vrb_mw_prepare_bind(to_vrb_mw(mw), bind, &wr.bind_mw.rkey);
+
+	if (!ret)
+		ret = vrb_post_send(qp, &wr, &bad);
+	if (!ret)
+		mw->rkey = wr.bind_mw.rkey;
+	return ret;
+}

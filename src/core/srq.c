@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues.  srq->lock protects the ring and the armed limit; it is taken under a QP's lock.
+ */
+#include "core/srq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/context.h"
+#include "core/cq.h"
+#include "core/device.h"
+#include "core/event.h"
+#include "core/pd.h"
+#include "core/ring.h"
+#include "core/xrcd.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+enum {
+	SRQN_MASK = 0xffffff,
+	INIT_MASK = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+		    IBV_SRQ_INIT_ATTR_CQ,
+	XRC_MASK = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+};
+
+static uint32_t next_srqn;
+
+static enum ibv_srq_type type_of(const struct ibv_srq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
+}
+
+static int check_attr(struct vrb_context *ctx, const struct ibv_srq_init_attr_ex *attr)
+{
+	const struct ibv_device_attr *dev = &vrb_device_limits.orig_attr;
+	struct ibv_context *c = &ctx->vctx.context;
+
+	if (attr->comp_mask & ~INIT_MASK || type_of(attr) == IBV_SRQT_TM)
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != c)
+		return EINVAL;
+	if (attr->attr.max_wr < 1 || attr->attr.max_wr > (uint32_t)dev->max_srq_wr ||
+	    attr->attr.max_sge > (uint32_t)dev->max_srq_sge)
+		return EINVAL;
+	switch (type_of(attr)) {
+	case IBV_SRQT_BASIC:
+		return 0;
+	case IBV_SRQT_XRC:
+		if ((attr->comp_mask & XRC_MASK) != XRC_MASK || !attr->xrcd ||
+		    attr->xrcd->context != c || !attr->cq || attr->cq->context != c)
+			return EINVAL;
+		return 0;
+	default:
+		return EINVAL;
+	}
+}
+
+static void init_public(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *attr)
+{
+	srq->ibv.context = &srq->ctx->vctx.context;
+	srq->ibv.srq_context = attr->srq_context;
+	srq->ibv.pd = attr->pd;
+	srq->ibv.handle = srq->srqn;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+}
+
+static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *attr)
+{
+	srq->pd = to_vrb_pd(attr->pd);
+	vrb_pd_get(srq->pd);
+	if (srq->type != IBV_SRQT_XRC)
+		return;
+	srq->cq = to_vrb_cq(attr->cq);
+	fetch_add_relaxed(&srq->cq->users, 1);
+	srq->xrcd = to_vrb_xrcd(attr->xrcd);
+	vrb_xrcd_add_srq(srq->xrcd, srq);
+}
+
+int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, struct vrb_srq **out)
+{
+	struct vrb_srq *srq;
+	int ret = check_attr(ctx, attr);
+
+	if (ret)
+		return ret;
+	ret = vrb_context_take(ctx, &ctx->n_srq, vrb_device_limits.orig_attr.max_srq);
+	if (ret)
+		return ret;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		goto give_count;
+	ring_shape(&srq->ring, attr->attr.max_wr, max(attr->attr.max_sge, 1u),
+		   recv_stride(max(attr->attr.max_sge, 1u)));
+	srq->ring.slots = malloc(ring_bytes(&srq->ring));
+	if (!srq->ring.slots)
+		goto free_srq;
+	srq->ctx = ctx;
+	srq->type = type_of(attr);
+	srq->srqn = (fetch_add_relaxed(&next_srqn, 1) + 1) & SRQN_MASK;
+	lock_init(&srq->lock);
+	list_init(&srq->node);
+	init_public(srq, attr);
+	take_references(srq, attr);
+	attr->attr.max_wr = srq->ring.limit;
+	attr->attr.max_sge = srq->ring.max_sge;
+	*out = srq;
+	return 0;
+free_srq:
+	free(srq);
+give_count:
+	vrb_context_give(ctx, &ctx->n_srq);
+	return ENOMEM;
+}
+
+int vrb_srq_destroy(struct vrb_srq *srq)
+{
+	/* An XRC SRQ is found by number: out of the domain first, then nobody new can hold an entry of it. */
+	if (srq->xrcd && !vrb_xrcd_del_srq(srq->xrcd, srq))
+		return EBUSY;
+	if (load_acquire(&srq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
+		return EBUSY;
+	vrb_event_forget(srq->ctx, &srq->ibv);
+	vrb_event_wait_acked(&srq->ibv.mutex, &srq->ibv.cond, &srq->ibv.events_completed);
+	if (srq->cq)
+		fetch_sub_release(&srq->cq->users, 1);
+	if (srq->xrcd)
+		vrb_xrcd_put(srq->xrcd);
+	vrb_pd_put(srq->pd);
+	vrb_context_give(srq->ctx, &srq->ctx->n_srq);
+	pthread_mutex_destroy(&srq->ibv.mutex);
+	pthread_cond_destroy(&srq->ibv.cond);
+	lock_destroy(&srq->lock);
+	free(srq->ring.slots);
+	free(srq);
+	return 0;
+}
+
+/* Moves the posted entries to a ring of the new size, which has memory already. */
+static void change_ring(struct vrb_srq *srq, const struct wq_ring *to)
+{
+	uint32_t n = srq->head - srq->tail;
+
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(wq_slot(to, i), wq_slot(&srq->ring, srq->tail + i), to->stride);
+	srq->ring = *to;
+	srq->tail = 0;
+	srq->head = n;
+}
+
+static bool attr_ok(const struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	uint32_t most = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->ring.limit;
+
+	if (mask & IBV_SRQ_MAX_WR &&
+	    (most < 1 || most > (uint32_t)vrb_device_limits.orig_attr.max_srq_wr ||
+	     most < srq->head - srq->tail))
+		return false;
+	return !(mask & IBV_SRQ_LIMIT) || attr->srq_limit <= most;
+}
+
+int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	struct wq_ring ring = { 0 };
+	void *unused = NULL;
+	int ret = 0;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return EINVAL;
+	lock_acquire(&srq->lock);
+	if (!attr_ok(srq, attr, mask)) {
+		ret = EINVAL;
+		goto unlock;
+	}
+	if (mask & IBV_SRQ_MAX_WR) {
+		ring_shape(&ring, attr->max_wr, srq->ring.max_sge, srq->ring.stride);
+		ring.slots = malloc(ring_bytes(&ring));
+		if (!ring.slots) {
+			ret = ENOMEM;
+			goto unlock;
+		}
+		unused = srq->ring.slots;
+		change_ring(srq, &ring);
+	}
+	if (mask & IBV_SRQ_LIMIT)
+		srq->limit = attr->srq_limit;
+unlock:
+	lock_release(&srq->lock);
+	free(unused);
+	return ret;
+}
+
+void vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr)
+{
+	lock_acquire(&srq->lock);
+	attr->max_wr = srq->ring.limit;
+	attr->max_sge = srq->ring.max_sge;
+	attr->srq_limit = srq->limit;
+	lock_release(&srq->lock);
+}
+
+bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy)
+{
+	const struct recv_wqe *entry;
+	bool any, limit = false;
+
+	lock_acquire(&srq->lock);
+	any = srq->head != srq->tail;
+	if (any) {
+		entry = wq_slot(&srq->ring, srq->tail++);
+		memcpy(copy, entry, recv_stride(entry->num_sge));
+		limit = srq->limit && srq->head - srq->tail < srq->limit;
+	}
+	if (limit)
+		srq->limit = 0;
+	lock_release(&srq->lock);
+	if (limit)
+		vrb_event_srq(&srq->ibv, IBV_EVENT_SRQ_LIMIT_REACHED);
+	return any;
+}

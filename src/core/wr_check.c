@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Work requests against what the queue pair allows.  Pure; the tables are the rules, the functions only walk them.
+ *
+ *	opcode legal on the QP type (the table of ibv_post_send(3))  ->  flags legal with the opcode  ->
+ *	number of SGEs  ->  inline size  ->  message length  ->  what the opcode wants besides
+ */
+#include "core/wr_check.h"
+
+#include <errno.h>
+
+#include "core/ah.h"
+#include "core/pd.h"
+#include "util/compiler.h"
+
+/* QP types as bits. */
+enum {
+	RC = 1 << 0,
+	UC = 1 << 1,
+	UD = 1 << 2,
+	XS = 1 << 3,	/* XRC send */
+	RAW = 1 << 4,
+	CONN = RC | UC | XS,
+	ACKED = RC | XS,
+};
+
+/* What an opcode wants of its request. */
+enum {
+	INLINE_OK = 1 << 0,	/* IBV_SEND_INLINE has a meaning */
+	NO_SGE = 1 << 1,	/* takes no SGEs; a length is not that of a payload */
+	EIGHT = 1 << 2,		/* exactly eight bytes */
+	ALIGNED = 1 << 3,	/* remote address is a multiple of eight */
+	RD_ATOMIC = 1 << 4,	/* takes one of max_rd_atomic */
+	SEGMENTED = 1 << 5,	/* TSO: header and MSS */
+};
+
+static const struct rule {
+	uint8_t types;
+	uint8_t wants;
+} rules[WR_OPCODES] = {
+	[IBV_WR_RDMA_WRITE] = { CONN, INLINE_OK },
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = { CONN, INLINE_OK },
+	[IBV_WR_SEND] = { CONN | UD | RAW, INLINE_OK },
+	[IBV_WR_SEND_WITH_IMM] = { CONN | UD, INLINE_OK },
+	[IBV_WR_RDMA_READ] = { ACKED, RD_ATOMIC },
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = { ACKED, EIGHT | ALIGNED | RD_ATOMIC },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { ACKED, EIGHT | ALIGNED | RD_ATOMIC },
+	[IBV_WR_LOCAL_INV] = { CONN, NO_SGE | INLINE_OK },
+	[IBV_WR_BIND_MW] = { CONN, NO_SGE | INLINE_OK },
+	[IBV_WR_SEND_WITH_INV] = { CONN, INLINE_OK },
+	[IBV_WR_TSO] = { UD | RAW, INLINE_OK | SEGMENTED },
+	[IBV_WR_FLUSH] = { ACKED, NO_SGE },
+	[IBV_WR_ATOMIC_WRITE] = { ACKED, EIGHT | ALIGNED | INLINE_OK },
+};
+
+enum {
+	LEGAL_FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
+	MULTICAST_QPN = 0xffffff,
+};
+
+static unsigned int type_bit(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return RC;
+	case IBV_QPT_UC:
+		return UC;
+	case IBV_QPT_UD:
+		return UD;
+	case IBV_QPT_XRC_SEND:
+		return XS;
+	case IBV_QPT_RAW_PACKET:
+		return RAW;
+	default:
+		return 0;
+	}
+}
+
+bool wr_opcode_legal(enum ibv_qp_type type, uint32_t opcode)
+{
+	return opcode < WR_OPCODES && (rules[opcode].types & type_bit(type));
+}
+
+uint64_t wr_sge_total(const struct ibv_sge *sge, uint32_t n)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		total += sge[i].length;
+	return total;
+}
+
+static enum reason check_size(const struct wr_limits *limits, const struct wr_desc *wr,
+			      unsigned int wants)
+{
+	if ((wants & NO_SGE) && wr->num_sge)
+		return REASON_WR_SGE_COUNT;
+	if (!wr->inline_data && wr->num_sge > limits->max_sge)
+		return REASON_WR_SGE_COUNT;
+	if (wr->inline_data && wr->length > limits->max_inline)
+		return REASON_WR_INLINE_SIZE;
+	if (wr->length > limits->max_msg)
+		return REASON_WR_TOO_LONG;
+	if ((wants & EIGHT) && wr->length != 8)
+		return REASON_WR_ATOMIC_SIZE;
+	return REASON_NONE;
+}
+
+/* A datagram: who it goes to and that it fits one packet. */
+static enum reason check_datagram(const struct wr_limits *limits, const struct wr_desc *wr,
+				  unsigned int wants)
+{
+	if (!wr->ah || wr->ah->magic != VRB_AH_MAGIC || wr->remote_qpn > MULTICAST_QPN)
+		return REASON_WR_BAD_AH;
+	if (to_vrb_pd(wr->ah->ibv.pd)->pdn != limits->pdn)
+		return REASON_WR_BAD_AH;
+	if (!(wants & SEGMENTED) && wr->length > limits->mtu)
+		return REASON_WR_MTU;
+	return REASON_NONE;
+}
+
+static enum reason check_segmented(const struct wr_limits *limits, const struct wr_desc *wr)
+{
+	if (!limits->max_tso_header)
+		return REASON_WR_OPCODE;
+	if (!wr->mss || wr->tso_header > limits->max_tso_header)
+		return REASON_WR_TOO_LONG;
+	return REASON_NONE;
+}
+
+enum reason wr_check_send(const struct wr_limits *limits, const struct wr_desc *wr)
+{
+	const struct rule *rule;
+	enum reason why;
+
+	if (!wr_opcode_legal(limits->qp_type, wr->opcode))
+		return REASON_WR_OPCODE;
+	rule = &rules[wr->opcode];
+	if (wr->flags & ~LEGAL_FLAGS)
+		return REASON_WR_FLAGS;
+	if (wr->inline_data && !(rule->wants & INLINE_OK))
+		return REASON_WR_FLAGS;
+	why = check_size(limits, wr, rule->wants);
+	if (why)
+		return why;
+	if ((rule->wants & ALIGNED) && (wr->remote_addr & 7))
+		return REASON_WR_ATOMIC_ALIGN;
+	if ((rule->wants & RD_ATOMIC) && !limits->max_rd_atomic)
+		return REASON_WR_RD_ATOMIC_ZERO;
+	if (rule->wants & SEGMENTED)
+		why = check_segmented(limits, wr);
+	if (!why && limits->qp_type == IBV_QPT_UD)
+		why = check_datagram(limits, wr, rule->wants);
+	return why;
+}
+
+enum reason wr_check_recv(uint32_t max_sge, const struct ibv_recv_wr *wr, uint32_t *length)
+{
+	uint64_t total;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
+		return REASON_WR_SGE_COUNT;
+	total = wr_sge_total(wr->sg_list, wr->num_sge);
+	*length = min(total, (uint64_t)UINT32_MAX);
+	return REASON_NONE;
+}
+
+int wr_errno(enum reason why)
+{
+	switch (why) {
+	case REASON_NONE:
+		return 0;
+	case REASON_WR_QUEUE_FULL:
+		return ENOMEM;
+	default:
+		return EINVAL;
+	}
+}
