@@ -371,7 +371,8 @@ bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now)
 	if (time_reached(cq->moderation_due, now))
 		raise_event(cq);
 	vrb_drive_defer(cq, cq->moderation_due);
-	overrun = cq->overrun;
+	overrun = cq->overrun && !cq->overrun_told;
+	cq->overrun_told = cq->overrun;
 	lock_release(&cq->lock);
 	return overrun;
 }

@@ -62,6 +62,7 @@ struct vrb_cq {
 	uint32_t head, tail;	/* free running; head - tail entries wait */
 	uint8_t armed;		/* 0, VRB_CQ_ARM_SOLICITED or VRB_CQ_ARM_NEXT */
 	bool overrun;		/* IBV_EVENT_CQ_ERR was raised; the CQ accepts nothing more */
+	bool overrun_told;	/* the drive knows */
 
 	/* Event moderation: an armed CQ raises its event after `count` completions or `usec` after the first. */
 	uint16_t moderation_count, moderation_usec;
@@ -113,7 +114,7 @@ void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp);
 
 /*
  * Called by the drive when the CQ's timer fired: raises a moderated event that is due, and arms the timer again if one is held back.
- * True if the CQ has overrun and its QPs must fail.
+ * True, once, if the CQ has overrun and its QPs must fail.
  */
 bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now);
 

@@ -12,6 +12,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/port.h"
+#include "roce/engine.h"
 #include "util/list.h"
 
 struct vrb_device {
@@ -24,6 +25,7 @@ struct vrb_device {
 	int index;			/* ibv_get_device_index */
 	uint64_t node_guid;		/* host order */
 	struct vrb_port port;
+	struct roce_counters retired;	/* of destroyed QPs; vrb.drive */
 };
 
 /*

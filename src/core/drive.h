@@ -45,6 +45,9 @@ extern const struct progress_ops vrb_drive_progress_ops;
 int vrb_drive_start(void);
 void vrb_drive_stop(void);
 
+/* In a forked child: nothing of the parent's is touched any more. */
+void vrb_drive_forget_all(void);
+
 /* The QP-number table. Insert after creation; remove waits until no packet or timer of the QP is being processed. */
 int vrb_drive_insert(struct vrb_qp *qp);
 void vrb_drive_remove(struct vrb_qp *qp);

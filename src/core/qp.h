@@ -66,7 +66,6 @@ struct vrb_qp {
 	uint32_t taken_index;		/* in the RQ */
 	struct vrb_srq *taken_srq;	/* XRC receive: where it is from; counted in its users */
 	struct recv_wqe *copy;		/* SRQ entries are copied here */
-	uint32_t copy_sge;		/* SGEs it has room for */
 	bool copy_held;			/* it holds an entry that was given back, to be taken next */
 	uint64_t now;			/* the time the engine was last called with */
 
@@ -93,8 +92,20 @@ static inline struct vrb_qp *wq_to_vrb_qp(struct wq_qp *wq)
 /* Writes the granted capabilities back to attr->cap. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP, EBUSY. */
 int vrb_qp_create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **qp);
 
+/*
+ * A handle of the shared XRC receive QP with this number.  Returns 0, EINVAL (no such QP in the domain), ENOMEM.
+ */
+int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, struct vrb_qp **qp);
+
+/* Limits that no device attribute tells. */
+#define VRB_MAX_INLINE 4096u
+#define VRB_MAX_MSG    0x80000000u
+
 /* Stops, purges and frees it; waits until the program acknowledged the events that it took. EBUSY while attached to a group. */
 int vrb_qp_destroy(struct vrb_qp *qp);
+
+/* Forgets the receive that the transport held or gave back, without a completion. Must hold qp->lock. */
+void vrb_qp_drop_taken(struct vrb_qp *qp);
 
 /* What transports call; see wq/qp.h. */
 extern const struct wq_ops vrb_qp_ops;

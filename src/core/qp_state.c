@@ -430,8 +430,7 @@ static void store_wq(struct vrb_qp *qp, int mask, const struct change *c)
 static void forget(struct vrb_qp *qp)
 {
 	memset(&qp->attr, 0, sizeof(qp->attr));
-	qp->taken = NULL;
-	qp->copy_held = false;
+	vrb_qp_drop_taken(qp);
 	qp->wq.mig_state = IBV_MIG_MIGRATED;
 	if (qp->send_cq)
 		vrb_cq_purge(qp->send_cq, qp);

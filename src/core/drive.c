@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets to queue pairs and back.
+ *
+ *	wire, inbox -> ICRC -> decode -> QP by number, path -> engine     a burst at a time, marking the QPs it touched
+ *	touched QPs -> engine -> ICRC -> wire                             so that one ACK answers a burst
+ *	timers that are due -> engine -> wire
+ *
+ * vrb.drive is held by whoever takes packets or expires timers, and while the table changes; so a QP found in the table lives until
+ * vrb.drive is dropped.  Below it qp->lock, one QP at a time.  Output needs only qp->lock: each thread has a batch of its own.
+ */
+#include "core/drive.h"
+
+#include <assert.h>
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/context.h"
+#include "core/cq.h"
+#include "core/event.h"
+#include "core/port.h"
+#include "core/process.h"
+#include "core/qp.h"
+#include "host/host.h"
+#include "roce/icrc.h"
+#include "run/clock.h"
+#include "run/log.h"
+#include "run/progress.h"
+#include "util/atomic.h"
+#include "util/be.h"
+#include "util/compiler.h"
+#include "wire/wire.h"
+
+enum {
+	TABLE_BITS = 12,	/* two levels of a 24-bit number */
+	TABLE_SIZE = 1 << TABLE_BITS,
+	TABLE_MASK = TABLE_SIZE - 1,
+	BATCH = 32,
+	BURSTS = 4,		/* a round takes this many bursts at most */
+	TIMERS = 256,		/* and expires this many timers */
+	INBOX = 64,		/* and this many messages from other processes */
+	MIN_PACKET = 12 + ROCE_ICRC_LEN,
+	FULL_WAIT_MS = 1,	/* a full socket is waited for, */
+	FULL_TRIES = 20,	/* and then the packets are lost, as on a network */
+};
+
+struct drive_stats vrb_drive_stats;
+
+static struct vrb_qp **table[TABLE_SIZE];	/* vrb.drive */
+
+static void count(uint64_t *counter, uint64_t n)
+{
+	fetch_add_relaxed(counter, n);
+}
+
+/* Output */
+
+/* Packets that a thread is about to send. Freed with the thread. */
+struct batch {
+	unsigned int n;
+	struct wire_pkt pkts[BATCH];
+	uint8_t data[BATCH][(ROCE_MAX_PACKET + 63) & ~63];
+};
+
+static __thread struct batch *own_batch;
+static pthread_key_t batch_key;
+static pthread_once_t batch_once = PTHREAD_ONCE_INIT;
+
+static void make_batch_key(void)
+{
+	pthread_key_create(&batch_key, free);
+}
+
+/* NULL when memory is out. */
+static struct batch *thread_batch(void)
+{
+	if (likely(own_batch))
+		return own_batch;
+	pthread_once(&batch_once, make_batch_key);
+	own_batch = malloc(sizeof(*own_batch));
+	if (own_batch) {
+		own_batch->n = 0;
+		pthread_setspecific(batch_key, own_batch);
+	}
+	return own_batch;
+}
+
+static void wait_for_room(void)
+{
+	struct pollfd fds[WIRE_FDS];
+	int fd[WIRE_FDS];
+	unsigned int n = wire_fds(vrb.wire, fd);
+
+	for (unsigned int i = 0; i < n; i++)
+		fds[i] = (struct pollfd){ .fd = fd[i], .events = POLLOUT };
+	poll(fds, n, FULL_WAIT_MS);
+}
+
+static void flush(struct batch *b)
+{
+	unsigned int done = 0, tries = 0;
+
+	while (vrb.wire && done < b->n && tries++ < FULL_TRIES) {
+		done += wire_send(vrb.wire, b->pkts + done, b->n - done);
+		if (done < b->n)
+			wait_for_room();
+	}
+	count(&vrb_drive_stats.sent_pkts, done);
+	if (done < b->n)
+		count(&vrb_drive_stats.send_lost, b->n - done);
+	b->n = 0;
+}
+
+/* Completes the packet at the end of the batch: ports, ICRC. IPv4 identification is 0, as the wire promises. */
+static void seal(struct batch *b, const struct net_path *path, size_t len)
+{
+	struct wire_pkt *p = &b->pkts[b->n];
+	uint32_t icrc;
+
+	p->path = *path;
+	if (vrb.wire) {
+		p->path.src_port = wire_src_port(vrb.wire);
+		p->path.dst_port = wire_dst_port(vrb.wire);
+	}
+	p->data = b->data[b->n];
+	icrc = htole32(roce_icrc(&p->path, 0, p->data, len));
+	memcpy(p->data + len, &icrc, sizeof(icrc));
+	p->len = len + sizeof(icrc);
+	if (++b->n == BATCH)
+		flush(b);
+}
+
+static void arm(struct vrb_qp *qp)
+{
+	uint64_t at = roce_next_timeout(&qp->roce);
+
+	if (timers_arm(vrb.timers, &qp->timer.timer, at))
+		progress_hurry(vrb.progress, at);
+}
+
+/* Everything the QP has to say goes into the batch. Must hold qp->lock. */
+static void collect(struct vrb_qp *qp, struct batch *b, uint64_t now)
+{
+	const struct net_path *path;
+	size_t len;
+
+	qp->now = now;
+	while ((len = roce_output(&qp->roce, b->data[b->n], sizeof(b->data[0]), &path, now)))
+		seal(b, path, len);
+	qp->ibv.state = qp->wq.state;
+	arm(qp);
+}
+
+void vrb_drive_output(struct vrb_qp *qp, uint64_t now)
+{
+	struct batch *b = thread_batch();
+
+	if (!b) {
+		log_limited(LOG_CORE, LOG_ERROR, "out of memory: QP 0x%x cannot send", qp->wq.qpn);
+		return;
+	}
+	collect(qp, b, now);
+	flush(b);
+}
+
+/* The QP-number table */
+
+static struct vrb_qp *lookup(uint32_t qpn)
+{
+	struct vrb_qp **leaf = table[qpn >> TABLE_BITS & TABLE_MASK];
+
+	return leaf ? leaf[qpn & TABLE_MASK] : NULL;
+}
+
+static int insert(struct vrb_qp *qp)
+{
+	struct vrb_qp ***leaf = &table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK];
+
+	if (!*leaf)
+		*leaf = calloc(TABLE_SIZE, sizeof(**leaf));
+	if (!*leaf)
+		return ENOMEM;
+	(*leaf)[qp->wq.qpn & TABLE_MASK] = qp;
+	return 0;
+}
+
+int vrb_drive_insert(struct vrb_qp *qp)
+{
+	int ret = timers_add(vrb.timers, &qp->timer.timer);
+
+	if (ret)
+		return ret;
+	lock_acquire(&vrb.drive);
+	ret = insert(qp);
+	lock_release(&vrb.drive);
+	if (ret)
+		timers_remove(vrb.timers, &qp->timer.timer);
+	return ret;
+}
+
+static void add_counters(struct roce_counters *sum, const struct roce_counters *c)
+{
+	uint64_t *to = (uint64_t *)sum;
+	const uint64_t *from = (const uint64_t *)c;
+
+	static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "counters are all 64 bits wide");
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+}
+
+void vrb_drive_remove(struct vrb_qp *qp)
+{
+	lock_acquire(&vrb.drive);
+	table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK][qp->wq.qpn & TABLE_MASK] = NULL;
+	timers_remove(vrb.timers, &qp->timer.timer);
+	list_del(&qp->touched);
+	add_counters(&qp->ctx->dev->retired, roce_qp_counters(&qp->roce));
+	lock_release(&vrb.drive);
+}
+
+/* Calls fn for every QP. Must hold vrb.drive. */
+static void for_each_qp(void (*fn)(struct vrb_qp *qp, void *arg), void *arg)
+{
+	for (unsigned int i = 0; i < TABLE_SIZE; i++) {
+		if (!table[i])
+			continue;
+		for (unsigned int j = 0; j < TABLE_SIZE; j++)
+			if (table[i][j])
+				fn(table[i][j], arg);
+	}
+}
+
+struct counting {
+	const struct vrb_device *dev;
+	struct roce_counters *sum;
+};
+
+static void count_qp(struct vrb_qp *qp, void *arg)
+{
+	struct counting *c = arg;
+
+	if (qp->ctx->dev != c->dev)
+		return;
+	lock_acquire(&qp->lock);
+	add_counters(c->sum, roce_qp_counters(&qp->roce));
+	lock_release(&qp->lock);
+}
+
+void vrb_drive_counters(const struct vrb_device *dev, struct roce_counters *sum)
+{
+	struct counting c = { .dev = dev, .sum = sum };
+
+	lock_acquire(&vrb.drive);
+	*sum = dev->retired;
+	for_each_qp(count_qp, &c);
+	lock_release(&vrb.drive);
+}
+
+/* Input */
+
+/* A connected QP hears its peer only; a datagram must have come to an address of the QP's own port. Must hold qp->lock. */
+static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
+{
+	const struct wq_qp *wq = &qp->wq;
+
+	if (wq->type == IBV_QPT_UD)
+		return vrb_port_find_gid(&qp->ctx->dev->port, &p->dst) >= 0;
+	if (net_addr_equal(&p->src, &wq->path.dst) && net_addr_equal(&p->dst, &wq->path.src))
+		return true;
+	return net_addr_equal(&p->src, &wq->alt_path.dst) &&
+	       net_addr_equal(&p->dst, &wq->alt_path.src);
+}
+
+static void deliver(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched,
+		    uint64_t now)
+{
+	lock_acquire(&qp->lock);
+	qp->now = now;
+	if (path_matches(qp, &pkt->path)) {
+		roce_input(&qp->roce, pkt, now);
+		if (list_empty(&qp->touched))
+			list_add_tail(touched, &qp->touched);
+	} else {
+		count(&vrb_drive_stats.wrong_path, 1);
+	}
+	lock_release(&qp->lock);
+}
+
+/* The QP is another process's, or nobody's. */
+static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t len)
+{
+	switch (host_hand(vrb.host, pkt->bth.dest_qpn, &pkt->path, data, len)) {
+	case 0:
+		count(&vrb_drive_stats.handed, 1);
+		break;
+	case ENOENT:
+		count(&vrb_drive_stats.unknown_qp, 1);
+		break;
+	default:
+		count(&vrb_drive_stats.hand_lost, 1);
+	}
+}
+
+struct arrival {
+	const struct net_path *path;
+	const uint8_t *data;
+	size_t len;
+	bool id_known;
+	uint16_t ip_id;
+	bool handed;		/* by another process: goes no further */
+};
+
+static bool intact(const struct arrival *a)
+{
+	if (a->len < MIN_PACKET || a->len > WIRE_MAX_PACKET) {
+		count(&vrb_drive_stats.malformed, 1);
+		return false;
+	}
+	if (roce_icrc_check(a->path, a->id_known, a->ip_id, a->data, a->len) == ROCE_ICRC_BAD) {
+		count(&vrb_drive_stats.icrc_errors, 1);
+		return false;
+	}
+	return true;
+}
+
+static void arrive(const struct arrival *a, struct list *touched, uint64_t now)
+{
+	struct roce_pkt pkt;
+	struct vrb_qp *qp;
+
+	count(&vrb_drive_stats.rcvd_pkts, 1);
+	if (!intact(a))
+		return;
+	if (roce_decode(&pkt, a->data, a->len) != ROCE_DECODED) {
+		count(&vrb_drive_stats.malformed, 1);
+		return;
+	}
+	pkt.path = *a->path;
+	qp = lookup(pkt.bth.dest_qpn);
+	if (qp)
+		deliver(qp, &pkt, touched, now);
+	else if (!a->handed)
+		hand_over(&pkt, a->data, a->len);
+	else
+		count(&vrb_drive_stats.unknown_qp, 1);
+}
+
+/* Lets the QPs answer that a burst has touched. */
+static void answer(struct list *touched, uint64_t now)
+{
+	struct batch *b = thread_batch();
+
+	while (!list_empty(touched)) {
+		struct vrb_qp *qp = list_entry(touched->next, struct vrb_qp, touched);
+
+		list_del(&qp->touched);
+		if (!b)
+			continue;
+		lock_acquire(&qp->lock);
+		collect(qp, b, now);
+		lock_release(&qp->lock);
+	}
+	if (b)
+		flush(b);
+}
+
+/* Must hold vrb.drive. */
+static bool take_packets(uint64_t now)
+{
+	static struct wire_pkt in[WIRE_BURST];
+	struct list touched = { &touched, &touched };
+	unsigned int n = WIRE_BURST;
+	bool any = false;
+
+	if (!vrb.wire)
+		return false;
+	for (unsigned int burst = 0; burst < BURSTS && n == WIRE_BURST; burst++) {
+		n = wire_recv(vrb.wire, in, WIRE_BURST);
+		for (unsigned int i = 0; i < n; i++)
+			arrive(&(struct arrival){ .path = &in[i].path,
+						  .data = in[i].data,
+						  .len = in[i].len,
+						  .id_known = in[i].id_known,
+						  .ip_id = in[i].ip_id },
+			       &touched, now);
+		any |= n > 0;
+		answer(&touched, now);
+	}
+	return any;
+}
+
+/* Must hold vrb.drive. */
+static bool take_inbox(uint64_t now)
+{
+	static uint8_t buf[HOST_PACKET_MAX];
+	struct list touched = { &touched, &touched };
+	struct net_path path;
+	enum host_msg msg = HOST_PACKET;
+	size_t len;
+	bool any = false;
+
+	for (unsigned int i = 0; i < INBOX; i++) {
+		msg = host_inbox_recv(vrb.host, &path, buf, &len);
+		if (msg == HOST_NOTHING)
+			break;
+		any = true;
+		if (msg == HOST_PACKET)
+			arrive(&(struct arrival){ .path = &path, .data = buf, .len = len,
+						  .handed = true },
+			       &touched, now);
+	}
+	answer(&touched, now);
+	return any;
+}
+
+/* Timers */
+
+static void fail_user(struct vrb_qp *qp, void *arg)
+{
+	struct vrb_cq *cq = arg;
+
+	if (qp->send_cq != cq && qp->recv_cq != cq)
+		return;
+	lock_acquire(&qp->lock);
+	if (qp->wq.state != IBV_QPS_RESET && qp->wq.state != IBV_QPS_ERR) {
+		qp->now = clock_now();
+		roce_qp_fail(&qp->roce, IBV_WC_WR_FLUSH_ERR, REASON_CQ_OVERRUN);
+		vrb_event_qp(&qp->ibv, IBV_EVENT_QP_FATAL);
+		vrb_drive_output(qp, qp->now);
+	}
+	lock_release(&qp->lock);
+}
+
+static void expire_qp(struct vrb_qp *qp, struct batch *b, uint64_t now)
+{
+	lock_acquire(&qp->lock);
+	qp->now = now;
+	if (time_reached(roce_next_timeout(&qp->roce), now))
+		roce_timeout(&qp->roce, now);
+	collect(qp, b, now);
+	lock_release(&qp->lock);
+}
+
+/* Must hold vrb.drive. */
+static bool run_timers(uint64_t now)
+{
+	struct batch *b = thread_batch();
+	struct timer *t;
+	bool any = false;
+
+	if (likely(timers_next(vrb.timers) > now) || !b)
+		return false;
+	for (unsigned int i = 0; i < TIMERS && (t = timers_pop(vrb.timers, now)); i++) {
+		struct drive_timer *d = container_of(t, struct drive_timer, timer);
+		struct vrb_cq *cq = container_of(d, struct vrb_cq, timer);
+
+		any = true;
+		if (!d->of_cq)
+			expire_qp(container_of(d, struct vrb_qp, timer), b, now);
+		else if (vrb_cq_timeout(cq, now))
+			for_each_qp(fail_user, cq);
+	}
+	flush(b);
+	return any;
+}
+
+int vrb_drive_add_cq(struct vrb_cq *cq)
+{
+	cq->timer.of_cq = true;
+	return timers_add(vrb.timers, &cq->timer.timer);
+}
+
+void vrb_drive_defer(struct vrb_cq *cq, uint64_t due)
+{
+	if (timers_arm(vrb.timers, &cq->timer.timer, due))
+		progress_hurry(vrb.progress, due);
+}
+
+void vrb_drive_forget(struct vrb_cq *cq)
+{
+	lock_acquire(&vrb.drive);
+	timers_remove(vrb.timers, &cq->timer.timer);
+	lock_release(&vrb.drive);
+}
+
+/* Who calls */
+
+bool vrb_drive_poll(void)
+{
+	uint64_t now;
+	bool any;
+
+	progress_polled(vrb.progress);
+	if (!lock_try(&vrb.drive))
+		return false;
+	now = clock_now();
+	any = take_packets(now);
+	any |= run_timers(now);
+	lock_release(&vrb.drive);
+	return any;
+}
+
+static bool on_wire(void *arg, int fd)
+{
+	bool any;
+
+	lock_acquire(&vrb.drive);
+	any = take_packets(clock_now());
+	lock_release(&vrb.drive);
+	return any;
+}
+
+static bool on_inbox(void *arg, int fd)
+{
+	bool any;
+
+	lock_acquire(&vrb.drive);
+	any = take_inbox(clock_now());
+	lock_release(&vrb.drive);
+	return any;
+}
+
+static uint64_t next_deadline(void *arg)
+{
+	return timers_next(vrb.timers);
+}
+
+static void on_deadline(void *arg, uint64_t now)
+{
+	lock_acquire(&vrb.drive);
+	run_timers(now);
+	lock_release(&vrb.drive);
+}
+
+const struct progress_ops vrb_drive_progress_ops = {
+	.deadline = next_deadline,
+	.expire = on_deadline,
+};
+
+static int watch(int fd, enum progress_kind kind, progress_ready_fn ready)
+{
+	return fd < 0 ? 0 : progress_watch(vrb.progress, fd, kind, ready, NULL);
+}
+
+int vrb_drive_start(void)
+{
+	int fds[WIRE_FDS];
+	unsigned int n = vrb.wire ? wire_fds(vrb.wire, fds) : 0;
+	int ret = watch(host_inbox_fd(vrb.host), PROGRESS_OWN, on_inbox);
+
+	for (unsigned int i = 0; i < n && !ret; i++)
+		ret = watch(fds[i], PROGRESS_SHARED, on_wire);
+	if (ret)
+		vrb_drive_stop();
+	return ret;
+}
+
+void vrb_drive_stop(void)
+{
+	int fds[WIRE_FDS];
+	unsigned int n = vrb.wire ? wire_fds(vrb.wire, fds) : 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		progress_unwatch(vrb.progress, fds[i]);
+	if (host_inbox_fd(vrb.host) >= 0)
+		progress_unwatch(vrb.progress, host_inbox_fd(vrb.host));
+	for (unsigned int i = 0; i < TABLE_SIZE; i++) {
+		free(table[i]);
+		table[i] = NULL;
+	}
+}
+
+/* The QPs of the parent stay in memory, unreachable; the timers and locks around them belong to threads that do not exist here. */
+void vrb_drive_forget_all(void)
+{
+	memset(table, 0, sizeof(table));
+	own_batch = NULL;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Creation and destruction of queue pairs, and handles of shared ones.
+ *
+ * A QP holds references on its PD (or XRC domain), CQs and SRQ from creation to destruction.  It enters the QP-number table last
+ * and leaves it first, so whoever finds it there finds it whole.
+ */
+#include "core/qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/context.h"
+#include "core/cq.h"
+#include "core/device.h"
+#include "core/event.h"
+#include "core/pd.h"
+#include "core/post.h"
+#include "core/process.h"
+#include "core/ring.h"
+#include "core/srq.h"
+#include "core/xrcd.h"
+#include "host/host.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+enum {
+	INIT_MASK = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+		    IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	OPEN_MASK = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_CONTEXT |
+		    IBV_QP_OPEN_ATTR_TYPE,
+	OPEN_NEEDS = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+	/* What a QP gets at least; programs were written against devices that give two. */
+	MIN_SEND_SGE = 2,
+};
+
+/* What a type of QP consists of. */
+static const struct shape {
+	enum ibv_qp_type type;
+	bool sends;
+	bool receives;		/* with a receive queue or SRQ of its own */
+	bool shared;		/* XRC receive */
+} shapes[] = {
+	{ IBV_QPT_RC, true, true, false },
+	{ IBV_QPT_UC, true, true, false },
+	{ IBV_QPT_UD, true, true, false },
+	{ IBV_QPT_XRC_SEND, true, false, false },
+	{ IBV_QPT_XRC_RECV, false, false, true },
+};
+
+static const struct shape *shape_of(enum ibv_qp_type type)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
+		if (shapes[i].type == type)
+			return &shapes[i];
+	return NULL;
+}
+
+static bool extra(const struct ibv_qp_init_attr_ex *a, uint32_t bit)
+{
+	return a->comp_mask & bit;
+}
+
+static int check_type(enum ibv_qp_type type)
+{
+	if (shape_of(type))
+		return 0;
+	return type == IBV_QPT_RAW_PACKET || type == IBV_QPT_DRIVER ? EOPNOTSUPP : EINVAL;
+}
+
+/* Each ibv_wr_* operation asked for must be legal on the type. */
+static bool send_ops_ok(const struct ibv_qp_init_attr_ex *a)
+{
+	static const uint8_t opcode[] = {
+		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_LOCAL_INV, IBV_WR_BIND_MW, IBV_WR_SEND_WITH_INV, IBV_WR_TSO, IBV_WR_FLUSH,
+		IBV_WR_ATOMIC_WRITE,
+	};
+	uint64_t flags = a->send_ops_flags;
+
+	if (flags >> ARRAY_SIZE(opcode) || (flags & IBV_QP_EX_WITH_TSO))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(opcode); i++)
+		if ((flags >> i & 1) && !wr_opcode_legal(a->qp_type, opcode[i]))
+			return false;
+	return true;
+}
+
+static int check_extras(const struct ibv_qp_init_attr_ex *a)
+{
+	if (a->comp_mask & ~INIT_MASK)
+		return EOPNOTSUPP;
+	if (extra(a, IBV_QP_INIT_ATTR_CREATE_FLAGS) && a->create_flags)
+		return EOPNOTSUPP;
+	if (extra(a, IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && a->max_tso_header)
+		return EOPNOTSUPP;
+	if (extra(a, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && !send_ops_ok(a))
+		return EOPNOTSUPP;
+	return 0;
+}
+
+static bool belongs(const struct vrb_context *ctx, const struct ibv_context *c)
+{
+	return c == &ctx->vctx.context;
+}
+
+static int check_objects(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
+			 const struct shape *s)
+{
+	if (s->shared)
+		return extra(a, IBV_QP_INIT_ATTR_XRCD) && a->xrcd &&
+			       belongs(ctx, a->xrcd->context) ? 0 : EINVAL;
+	if (!extra(a, IBV_QP_INIT_ATTR_PD) || !a->pd || !belongs(ctx, a->pd->context))
+		return EINVAL;
+	if (!a->send_cq || !belongs(ctx, a->send_cq->context))
+		return EINVAL;
+	if (!s->receives)
+		return a->srq ? EINVAL : 0;
+	if (!a->recv_cq || !belongs(ctx, a->recv_cq->context))
+		return EINVAL;
+	if (a->srq && (!belongs(ctx, a->srq->context) ||
+		       to_vrb_srq(a->srq)->type != IBV_SRQT_BASIC))
+		return EINVAL;
+	return 0;
+}
+
+static int check_caps(const struct ibv_qp_cap *cap, const struct shape *s, bool srq)
+{
+	const struct ibv_device_attr *dev = &vrb_device_limits.orig_attr;
+
+	if (s->sends && (cap->max_send_wr > (uint32_t)dev->max_qp_wr ||
+			 cap->max_send_sge > (uint32_t)dev->max_sge ||
+			 cap->max_inline_data > VRB_MAX_INLINE))
+		return EINVAL;
+	if (s->receives && !srq && (cap->max_recv_wr > (uint32_t)dev->max_qp_wr ||
+				    cap->max_recv_sge > (uint32_t)dev->max_sge))
+		return EINVAL;
+	return 0;
+}
+
+static int check_attr(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a)
+{
+	const struct shape *s;
+	int ret = check_type(a->qp_type);
+
+	if (ret)
+		return ret;
+	s = shape_of(a->qp_type);
+	ret = check_extras(a);
+	if (!ret)
+		ret = check_objects(ctx, a, s);
+	if (!ret)
+		ret = check_caps(&a->cap, s, a->srq);
+	return ret;
+}
+
+/* What is granted: room for inline data is room for SGEs and the other way round. */
+static void grant_caps(struct ibv_qp_cap *cap, const struct shape *s, bool srq)
+{
+	if (s->sends) {
+		cap->max_send_sge = max(cap->max_send_sge, (uint32_t)MIN_SEND_SGE);
+		cap->max_inline_data = max(cap->max_inline_data,
+					   cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge));
+	} else {
+		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
+	}
+	if (!s->receives || srq)
+		cap->max_recv_wr = cap->max_recv_sge = 0;
+	else
+		cap->max_recv_sge = max(cap->max_recv_sge, 1u);
+}
+
+/* One piece of memory: send ring, receive ring or the copy of an SRQ's entry. */
+static int make_rings(struct vrb_qp *qp, const struct shape *s)
+{
+	const struct ibv_qp_cap *cap = &qp->init.cap;
+	struct wq_ring *sq = &qp->wq.sq.ring, *rq = &qp->wq.rq.ring;
+	size_t sq_bytes = 0, rq_bytes = 0, copy_bytes = 0;
+	uint8_t *mem;
+
+	if (s->sends) {
+		ring_shape(sq, cap->max_send_wr, cap->max_send_sge,
+			   sizeof(struct send_wqe) + cap->max_inline_data);
+		sq_bytes = ring_bytes(sq);
+	}
+	if (s->shared || qp->srq) {
+		copy_bytes = recv_stride(s->shared ? (uint32_t)vrb_device_limits.orig_attr.max_srq_sge :
+						     qp->srq->ring.max_sge);
+	} else if (s->receives) {
+		ring_shape(rq, cap->max_recv_wr, cap->max_recv_sge,
+			   recv_stride(cap->max_recv_sge));
+		rq_bytes = ring_bytes(rq);
+	}
+	mem = malloc(sq_bytes + rq_bytes + copy_bytes);
+	if (!mem)
+		return ENOMEM;
+	qp->rings = mem;
+	sq->slots = mem;
+	rq->slots = mem + sq_bytes;
+	qp->copy = copy_bytes ? (struct recv_wqe *)(mem + sq_bytes + rq_bytes) : NULL;
+	return 0;
+}
+
+static void init_public(struct vrb_qp *qp)
+{
+	const struct ibv_qp_init_attr_ex *a = &qp->init;
+
+	qp->ibv.context = &qp->ctx->vctx.context;
+	qp->ibv.qp_context = a->qp_context;
+	qp->ibv.pd = qp->pd ? a->pd : NULL;
+	qp->ibv.send_cq = qp->send_cq ? a->send_cq : NULL;
+	qp->ibv.recv_cq = qp->recv_cq ? a->recv_cq : NULL;
+	qp->ibv.srq = qp->srq ? a->srq : NULL;
+	qp->ibv.handle = qp->wq.qpn;
+	qp->ibv.qp_num = qp->wq.qpn;
+	qp->ibv.state = IBV_QPS_RESET;
+	qp->ibv.qp_type = a->qp_type;
+	pthread_mutex_init(&qp->ibv.mutex, NULL);
+	pthread_cond_init(&qp->ibv.cond, NULL);
+}
+
+static void init_wq(struct vrb_qp *qp)
+{
+	struct wq_qp *wq = &qp->wq;
+
+	wq->ops = &vrb_qp_ops;
+	wq->type = qp->init.qp_type;
+	wq->state = IBV_QPS_RESET;
+	wq->mig_state = IBV_MIG_MIGRATED;
+	wq->max_msg = VRB_MAX_MSG;
+	wq->has_srq = qp->srq;
+	wq->use_grh_area = wq->type == IBV_QPT_UD;
+	wq->sq.max_inline = qp->init.cap.max_inline_data;
+	wq->sq.sig_all = qp->init.sq_sig_all != 0;
+	qp->limits = (struct wr_limits){
+		.qp_type = wq->type,
+		.max_sge = qp->init.cap.max_send_sge,
+		.max_inline = wq->sq.max_inline,
+		.max_msg = wq->max_msg,
+		.pdn = qp->pdn,
+	};
+}
+
+/* Pointers to what the QP uses; no references yet. */
+static void note_objects(struct vrb_qp *qp, const struct shape *s)
+{
+	const struct ibv_qp_init_attr_ex *a = &qp->init;
+
+	if (s->shared) {
+		qp->xrcd = to_vrb_xrcd(a->xrcd);
+		return;
+	}
+	qp->pd = to_vrb_pd(a->pd);
+	qp->pdn = qp->pd->pdn;
+	qp->send_cq = to_vrb_cq(a->send_cq);
+	if (!s->receives)
+		return;
+	qp->recv_cq = to_vrb_cq(a->recv_cq);
+	qp->srq = a->srq ? to_vrb_srq(a->srq) : NULL;
+}
+
+static void take_references(struct vrb_qp *qp)
+{
+	if (qp->pd)
+		vrb_pd_get(qp->pd);
+	if (qp->send_cq)
+		fetch_add_relaxed(&qp->send_cq->users, 1);
+	if (qp->recv_cq)
+		fetch_add_relaxed(&qp->recv_cq->users, 1);
+	if (qp->srq)
+		fetch_add_relaxed(&qp->srq->users, 1);
+	if (qp->xrcd)
+		vrb_xrcd_add_qp(qp->xrcd, qp);
+}
+
+/* Release: what this QP did to them comes before whoever destroys them next. */
+static void drop_references(struct vrb_qp *qp)
+{
+	if (qp->xrcd)
+		vrb_xrcd_del_qp(qp->xrcd, qp);
+	if (qp->srq)
+		fetch_sub_release(&qp->srq->users, 1);
+	if (qp->recv_cq)
+		fetch_sub_release(&qp->recv_cq->users, 1);
+	if (qp->send_cq)
+		fetch_sub_release(&qp->send_cq->users, 1);
+	if (qp->pd)
+		vrb_pd_put(qp->pd);
+}
+
+static void free_qp(struct vrb_qp *qp)
+{
+	pthread_mutex_destroy(&qp->ibv.mutex);
+	pthread_cond_destroy(&qp->ibv.cond);
+	lock_destroy(&qp->lock);
+	lock_destroy(&qp->batch.lock);
+	free(qp->rd_atomic);
+	free(qp->rings);
+	free(qp);
+}
+
+static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
+{
+	const struct shape *s = shape_of(attr->qp_type);
+	int ret;
+
+	qp->target = qp;
+	qp->init = *attr;
+	note_objects(qp, s);
+	grant_caps(&qp->init.cap, s, qp->srq);
+	ret = make_rings(qp, s);
+	if (ret)
+		return ret;
+	ret = host_qpn_alloc(vrb.host, &qp->wq.qpn);
+	if (ret)
+		return ret;
+	list_init(&qp->touched);
+	list_init(&qp->xrc_node);
+	init_public(qp);
+	init_wq(qp);
+	roce_qp_init(&qp->roce, &qp->wq, NULL, 0);
+	if (extra(attr, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) {
+		qp->send_ops = attr->send_ops_flags;
+		vrb_wr_ex_init(qp);
+	}
+	return 0;
+}
+
+int vrb_qp_create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **out)
+{
+	struct vrb_qp *qp;
+	int ret = check_attr(ctx, attr);
+
+	if (ret)
+		return ret;
+	ret = vrb_context_take(ctx, &ctx->n_qp, vrb_device_limits.orig_attr.max_qp);
+	if (ret)
+		return ret;
+	ret = ENOMEM;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		goto give_count;
+	qp->ctx = ctx;
+	lock_init(&qp->lock);
+	lock_init(&qp->batch.lock);
+	ret = build(qp, attr);
+	if (ret)
+		goto free_memory;
+	ret = vrb_drive_insert(qp);
+	if (ret)
+		goto free_number;
+	take_references(qp);
+	attr->cap = qp->init.cap;
+	*out = qp;
+	return 0;
+free_number:
+	host_qpn_free(vrb.host, qp->wq.qpn);
+free_memory:
+	free_qp(qp);
+give_count:
+	vrb_context_give(ctx, &ctx->n_qp);
+	return ret;
+}
+
+/* A handle has nothing of its own but what the program sees. */
+int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, struct vrb_qp **out)
+{
+	struct vrb_qp *handle;
+
+	if (attr->comp_mask & ~OPEN_MASK || (attr->comp_mask & OPEN_NEEDS) != OPEN_NEEDS ||
+	    attr->qp_type != IBV_QPT_XRC_RECV || !attr->xrcd ||
+	    !belongs(ctx, attr->xrcd->context))
+		return EINVAL;
+	handle = calloc(1, sizeof(*handle));
+	if (!handle)
+		return ENOMEM;
+	handle->ctx = ctx;
+	handle->xrcd = to_vrb_xrcd(attr->xrcd);
+	handle->target = vrb_xrcd_open_qp(handle->xrcd, attr->qp_num);
+	if (!handle->target) {
+		free(handle);
+		return EINVAL;
+	}
+	vrb_xrcd_get(handle->xrcd);
+	handle->wq.qpn = attr->qp_num;
+	handle->init.qp_type = IBV_QPT_XRC_RECV;
+	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
+		handle->init.qp_context = attr->qp_context;
+	lock_init(&handle->lock);
+	lock_init(&handle->batch.lock);
+	init_public(handle);
+	handle->ibv.state = handle->target->ibv.state;
+	*out = handle;
+	return 0;
+}
+
+/* No packet, timer or completion of the QP is left after this. */
+static void stop(struct vrb_qp *qp)
+{
+	vrb_drive_remove(qp);
+	lock_acquire(&qp->lock);
+	vrb_qp_drop_taken(qp);
+	lock_release(&qp->lock);
+	if (qp->send_cq)
+		vrb_cq_purge(qp->send_cq, qp);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		vrb_cq_purge(qp->recv_cq, qp);
+}
+
+static void wait_for_acks(struct vrb_qp *qp)
+{
+	vrb_event_forget(qp->ctx, &qp->ibv);
+	vrb_event_wait_acked(&qp->ibv.mutex, &qp->ibv.cond, &qp->ibv.events_completed);
+}
+
+static void destroy_real(struct vrb_qp *qp)
+{
+	struct vrb_context *ctx = qp->ctx;
+
+	stop(qp);
+	wait_for_acks(qp);
+	host_qpn_free(vrb.host, qp->wq.qpn);
+	drop_references(qp);
+	free_qp(qp);
+	vrb_context_give(ctx, &ctx->n_qp);
+}
+
+int vrb_qp_destroy(struct vrb_qp *qp)
+{
+	struct vrb_qp *target = qp->target;
+
+	if (target != qp) {
+		/* The shared QP lives in its creator's domain handle, which it keeps open. */
+		if (vrb_xrcd_close_qp(target->xrcd, target))
+			destroy_real(target);
+		vrb_xrcd_put(qp->xrcd);
+		free_qp(qp);
+		return 0;
+	}
+	if (qp->xrcd && !vrb_xrcd_close_qp(qp->xrcd, qp))
+		return 0;	/* handles are left; the last one destroys it */
+	destroy_real(qp);
+	return 0;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What transports call about a queue pair: receive buffers, completions, events.  Memory is mem.c's.
+ * Everything here runs under qp->lock, and takes SRQ, CQ and event locks below it.
+ *
+ * The receive that a transport holds:
+ *
+ *	none --take--> held (qp->taken) --complete--> none
+ *	                 |   ^
+ *	          untake v   | take
+ *	               given back: an entry of the RQ is next again; a copy from an SRQ stays in qp->copy
+ */
+#include <stdlib.h>
+
+#include "core/cq.h"
+#include "core/event.h"
+#include "core/mr.h"
+#include "core/qp.h"
+#include "core/srq.h"
+#include "core/xrcd.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+static struct recv_wqe *take_own(struct vrb_qp *qp)
+{
+	struct recv_queue *rq = &qp->wq.rq;
+
+	if (rq->next == rq->head)
+		return NULL;
+	qp->taken_index = rq->next;
+	qp->taken = rq_wqe(rq, rq->next);
+	return qp->taken;
+}
+
+static struct recv_wqe *take_shared(struct vrb_qp *qp, struct vrb_srq *srq)
+{
+	if (!qp->copy_held && !vrb_srq_take(srq, qp->copy))
+		return NULL;
+	qp->copy_held = false;
+	qp->taken = qp->copy;
+	return qp->taken;
+}
+
+/* The copy has room for any SRQ of the device, because which one it will be is the sender's choice. */
+static struct recv_wqe *take_xrc(struct vrb_qp *qp, uint32_t srqn, enum reason *why)
+{
+	struct vrb_srq *srq;
+
+	/* Given back from another SRQ than is asked for now: that entry's message was abandoned, and nobody waits for the entry. */
+	if (qp->copy_held && qp->taken_srq->srqn != srqn)
+		vrb_qp_drop_taken(qp);
+	if (qp->copy_held)
+		return take_shared(qp, qp->taken_srq);
+	srq = vrb_xrcd_find_srq(qp->xrcd, srqn);
+	if (!srq) {
+		*why = REASON_REQ_XRC_SRQ;
+		return NULL;
+	}
+	if (!take_shared(qp, srq)) {
+		fetch_sub_release(&srq->users, 1);
+		return NULL;
+	}
+	qp->taken_srq = srq;
+	return qp->taken;
+}
+
+static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, enum reason *why)
+{
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+
+	*why = REASON_NONE;
+	if (qp->xrcd)
+		return take_xrc(qp, srqn, why);
+	return qp->srq ? take_shared(qp, qp->srq) : take_own(qp);
+}
+
+static void recv_untake(struct wq_qp *wq)
+{
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+
+	qp->copy_held = qp->taken && qp->taken == qp->copy;
+	qp->taken = NULL;
+}
+
+void vrb_qp_drop_taken(struct vrb_qp *qp)
+{
+	qp->taken = NULL;
+	qp->copy_held = false;
+	if (qp->taken_srq)
+		fetch_sub_release(&qp->taken_srq->users, 1);	/* pairs with vrb_srq_destroy */
+	qp->taken_srq = NULL;
+}
+
+/*
+ * The end of a receive.  A flush of the RQ has already moved past the entry when it arrives here; the completion of the held one has not.
+ */
+static void complete_recv(struct vrb_qp *qp, struct wq_cqe *cqe)
+{
+	struct recv_queue *rq = &qp->wq.rq;
+	struct vrb_cq *cq = qp->taken_srq ? qp->taken_srq->cq : qp->recv_cq;
+
+	if (qp->taken && qp->taken != qp->copy) {
+		if (rq->next == qp->taken_index)
+			rq->next++;
+		cqe->release = rq->next;
+	}
+	if (cq)
+		vrb_cq_add(cq, qp, cqe, qp->now);
+	vrb_qp_drop_taken(qp);
+}
+
+static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
+{
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+	struct wq_cqe copy = *cqe;
+
+	if (cqe->recv)
+		complete_recv(qp, &copy);
+	else
+		vrb_cq_add(qp->send_cq, qp, cqe, qp->now);
+}
+
+static void event(struct wq_qp *wq, enum ibv_event_type type)
+{
+	vrb_event_qp(&wq_to_vrb_qp(wq)->ibv, type);
+}
+
+const struct wq_ops vrb_qp_ops = {
+	.mem_check = vrb_mem_check,
+	.mem_read = vrb_mem_read,
+	.mem_write = vrb_mem_write,
+	.mem_atomic = vrb_mem_atomic,
+	.mem_atomic_write = vrb_mem_atomic_write,
+	.mem_flush = vrb_mem_flush,
+	.invalidate = vrb_mem_invalidate,
+	.bind_mw = vrb_mem_bind,
+	.recv_take = recv_take,
+	.recv_untake = recv_untake,
+	.complete = complete,
+	.event = event,
+};
