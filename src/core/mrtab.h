@@ -48,6 +48,13 @@ struct mr_entry *mr_entry_at(uint32_t index);
 struct mr_entry *mr_entry_get(uint32_t key);
 void mr_entry_put(struct mr_entry *e);
 
+/*
+ * Serialises changes of windows: who changes a window, or reads one that may not be live, holds it.  Nothing but mr_entry_get(), _put(),
+ * _publish() and _retract() may be called meanwhile.
+ */
+void mr_table_lock(void);
+void mr_table_unlock(void);
+
 /* A forked child starts with an empty table: the parent's keys are not its own. Called with no other thread alive. */
 void mr_table_reset(void);
 

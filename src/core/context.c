@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Opening and closing a device.  The command fd is a memfd of its own: harmless to whoever reads or polls it, and its inode
+ * tells ibv_import_device() which context a duplicate came from.
+ */
+#include "core/context.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/ah.h"
+#include "core/process.h"
+#include "util/atomic.h"
+
+bool vrb_context_dead(const struct vrb_context *ctx)
+{
+	return ctx->generation != load_relaxed(&vrb.generation);
+}
+
+int vrb_context_check(struct ibv_context *c)
+{
+	if (!c)
+		return EINVAL;
+	return vrb_context_dead(to_vrb_context(c)) ? ENODEV : 0;
+}
+
+int vrb_context_take(struct vrb_context *ctx, unsigned int *counter, int limit)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&ctx->lock);
+	if (*counter >= (unsigned int)limit)
+		err = ENOMEM;
+	else
+		++*counter;
+	pthread_mutex_unlock(&ctx->lock);
+	return err;
+}
+
+void vrb_context_give(struct vrb_context *ctx, unsigned int *counter)
+{
+	pthread_mutex_lock(&ctx->lock);
+	--*counter;
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+static int identify(struct vrb_context *ctx)
+{
+	struct stat st;
+
+	if (fstat(ctx->vctx.context.cmd_fd, &st) < 0)
+		return errno;
+	ctx->cmd_dev = st.st_dev;
+	ctx->cmd_ino = st.st_ino;
+	return 0;
+}
+
+static void init_fields(struct vrb_context *ctx, struct vrb_device *dev, int cmd_fd)
+{
+	struct ibv_context *c = &ctx->vctx.context;
+
+	ctx->dev = dev;
+	list_init(&ctx->node);
+	list_init(&ctx->pds);
+	list_init(&ctx->dms);
+	list_init(&ctx->free_ahs);
+	list_init(&ctx->ah_slabs);
+	pthread_mutex_init(&ctx->lock, NULL);
+	c->device = &dev->ibv;
+	c->cmd_fd = cmd_fd;
+	c->async_fd = ctx->events.fd;
+	c->num_comp_vectors = VRB_COMP_VECTORS;
+	pthread_mutex_init(&c->mutex, NULL);
+	c->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	ctx->vctx.sz = sizeof(ctx->vctx);
+}
+
+static void enlist(struct vrb_context *ctx)
+{
+	pthread_mutex_lock(&vrb.lock);
+	ctx->generation = vrb.generation;
+	list_add_tail(&vrb.contexts, &ctx->node);
+	pthread_mutex_unlock(&vrb.lock);
+}
+
+/* cmd_fd stays the caller's on failure. */
+static int open_with(struct vrb_device *dev, int cmd_fd, vrb_fill_ops_fn fill,
+		     struct vrb_context **out)
+{
+	struct vrb_context *ctx = calloc(1, sizeof(*ctx));
+	int err;
+
+	if (!ctx)
+		return ENOMEM;
+	err = vrb_event_queue_init(&ctx->events);
+	if (err)
+		goto free_ctx;
+	init_fields(ctx, dev, cmd_fd);
+	err = identify(ctx);
+	if (err)
+		goto destroy_queue;
+	err = vrb_process_get();
+	if (err)
+		goto destroy_queue;
+	fill(&ctx->vctx);
+	vrb_device_get(dev);
+	enlist(ctx);
+	*out = ctx;
+	return 0;
+destroy_queue:
+	vrb_event_queue_destroy(&ctx->events);
+free_ctx:
+	free(ctx);
+	return err;
+}
+
+int vrb_context_open(struct vrb_device *dev, vrb_fill_ops_fn fill, struct vrb_context **ctx)
+{
+	char name[IBV_SYSFS_NAME_MAX + 16];
+	int fd, err;
+
+	snprintf(name, sizeof(name), "verbena:%s", dev->ibv.name);
+	fd = memfd_create(name, MFD_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	err = open_with(dev, fd, fill, ctx);
+	if (err)
+		close(fd);
+	return err;
+}
+
+/* The device of a context with this command file, with a reference; NULL if this process has none. */
+static struct vrb_device *device_of_file(int cmd_fd)
+{
+	struct vrb_device *dev = NULL;
+	struct list *pos;
+	struct stat st;
+
+	if (fstat(cmd_fd, &st) < 0)
+		return NULL;
+	pthread_mutex_lock(&vrb.lock);
+	list_for_each (pos, &vrb.contexts) {
+		struct vrb_context *c = list_entry(pos, struct vrb_context, node);
+
+		if (c->cmd_dev == st.st_dev && c->cmd_ino == st.st_ino) {
+			dev = c->dev;
+			dev->refs++;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&vrb.lock);
+	return dev;
+}
+
+int vrb_context_import(int cmd_fd, vrb_fill_ops_fn fill, struct vrb_context **ctx)
+{
+	struct vrb_device *dev = device_of_file(cmd_fd);
+	int err;
+
+	if (!dev)
+		return ENODEV;
+	err = open_with(dev, cmd_fd, fill, ctx);
+	vrb_device_put(dev);
+	return err;
+}
+
+void vrb_context_close(struct vrb_context *ctx)
+{
+	pthread_mutex_lock(&vrb.lock);
+	list_del(&ctx->node);
+	pthread_mutex_unlock(&vrb.lock);
+	vrb_event_forget(ctx, NULL);
+	vrb_event_queue_destroy(&ctx->events);
+	close(ctx->vctx.context.cmd_fd);
+	vrb_process_put();
+	vrb_device_put(ctx->dev);
+	pthread_mutex_destroy(&ctx->vctx.context.mutex);
+	pthread_mutex_destroy(&ctx->lock);
+	vrb_ah_free_pool(ctx);
+	free(ctx);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The signal handlers behind guarded accesses; guard.h says what they promise, guard_<arch>.S holds the routines.
+ *
+ * `saved` is what was installed before us, per signal: the action found first, and the one found last when the program put its own
+ * over ours later.  The later one may itself call ours as its predecessor; then `chaining` tells us to go one further back.
+ * Writers hold `lock`; the handler reads without it, through pointers to actions that never change once published.
+ */
+#include "core/guard.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+#if defined(VRB_GUARD_GENERIC)
+/* The portable form, for tests of it. */
+#elif defined(__x86_64__) && defined(__LP64__)
+#define GUARD_PC(uc) ((uc)->uc_mcontext.gregs[REG_RIP])
+#elif defined(__aarch64__) && defined(__ORDER_LITTLE_ENDIAN__)
+#define GUARD_PC(uc) ((uc)->uc_mcontext.pc)
+#endif
+
+static const int signals[] = { SIGSEGV, SIGBUS };
+
+/* The most times that a program replaces our handler and gets it back in front; after that it keeps its own. */
+enum { MAX_SAVED = 16 };
+
+struct saved_action {
+	struct sigaction actions[MAX_SAVED];
+	unsigned int count;	/* atomic: published entries */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct saved_action saved[ARRAY_SIZE(signals)];
+
+/* Initial-exec: the first touch from within a signal handler must not allocate. */
+static __thread struct {
+	const void *context;	/* of the signal being passed on */
+	const char *frame;	/* of on_fault() when it began to */
+	unsigned int depth;
+} chaining __attribute__((tls_model("initial-exec")));
+
+#ifndef GUARD_PC
+static __thread sigjmp_buf *active_guard __attribute__((tls_model("initial-exec")));
+#endif
+
+static void on_fault(int sig, siginfo_t *info, void *context);
+
+/* If the fault is one of ours, arranges for the access to report it. */
+static bool guarded(void *context)
+{
+#ifdef GUARD_PC
+	extern const char vrb_guard_begin[], vrb_guard_end[], vrb_guard_fault[];
+	ucontext_t *uc = context;
+	uintptr_t pc = GUARD_PC(uc);
+
+	if (pc < (uintptr_t)vrb_guard_begin || pc >= (uintptr_t)vrb_guard_end)
+		return false;
+	GUARD_PC(uc) = (uintptr_t)vrb_guard_fault;
+	return true;
+#else
+	if (active_guard)
+		siglongjmp(*active_guard, 1);
+	return false;
+#endif
+}
+
+/* The default action: for a fault by returning to it without a handler, for a signal that somebody sent by sending it again. */
+static void default_action(int sig, const siginfo_t *info)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+
+	sigaction(sig, &dfl, NULL);
+	if (info->si_code <= 0)
+		syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), sig);
+}
+
+static void call_action(const struct sigaction *act, int sig, siginfo_t *info, void *context)
+{
+	sigset_t mask = act->sa_mask, before;
+
+	if (!(act->sa_flags & SA_NODEFER))
+		sigaddset(&mask, sig);
+	else
+		sigdelset(&mask, sig);
+	pthread_sigmask(SIG_BLOCK, &mask, &before);
+	if (act->sa_flags & SA_NODEFER) {
+		sigset_t one;
+
+		sigemptyset(&one);
+		sigaddset(&one, sig);
+		pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+	}
+	chaining.depth++;
+	if (act->sa_flags & SA_SIGINFO)
+		act->sa_sigaction(sig, info, context);
+	else
+		act->sa_handler(sig);
+	chaining.depth--;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* What would have happened without us. */
+static void chain(unsigned int which, int sig, siginfo_t *info, void *context)
+{
+	struct saved_action *s = &saved[which];
+	unsigned int count = load_acquire(&s->count);	/* pairs with remember() */
+	const struct sigaction *act;
+
+	/* Each level of chaining goes one action further back. */
+	if (chaining.depth >= count) {
+		default_action(sig, info);
+		return;
+	}
+	act = &s->actions[count - 1 - chaining.depth];
+	if (act->sa_handler == SIG_DFL) {
+		default_action(sig, info);
+		return;
+	}
+	if (act->sa_handler == SIG_IGN) {
+		/* A fault cannot be ignored: the kernel would kill the process. */
+		if (info->si_code > 0)
+			default_action(sig, info);
+		return;
+	}
+	call_action(act, sig, info, context);
+}
+
+/*
+ * Are we called by a handler that we are calling, for the same signal?  Then our first frame for it lies above us on the stack.  A handler
+ * that left by siglongjmp leaves `chaining` behind; the next signal differs in its context or starts at the very same frame.
+ */
+static void note_nesting(const void *context, const char *frame)
+{
+	if (chaining.depth && chaining.context == context && frame < chaining.frame)
+		return;
+	chaining.context = context;
+	chaining.frame = frame;
+	chaining.depth = 0;
+}
+
+static __attribute__((noinline)) void on_fault(int sig, siginfo_t *info, void *context)
+{
+	if (info->si_code > 0 && guarded(context))
+		return;
+	note_nesting(context, __builtin_frame_address(0));
+	chain(sig == SIGBUS, sig, info, context);
+}
+
+static bool is_ours(const struct sigaction *act)
+{
+	return (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_fault;
+}
+
+static bool same_action(const struct sigaction *a, const struct sigaction *b)
+{
+	return a->sa_handler == b->sa_handler && a->sa_flags == b->sa_flags;
+}
+
+/* Must hold lock. False when the table is full: then the program has the last word. */
+static bool remember(struct saved_action *s, const struct sigaction *act)
+{
+	unsigned int count = s->count;
+
+	if (count && same_action(&s->actions[count - 1], act))
+		return true;
+	if (count == MAX_SAVED)
+		return false;
+	s->actions[count] = *act;
+	store_release(&s->count, count + 1);	/* pairs with chain() */
+	return true;
+}
+
+static void install(unsigned int which)
+{
+	struct sigaction ours = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO }, current;
+	int sig = signals[which];
+
+	if (sigaction(sig, NULL, &current) < 0 || is_ours(&current))
+		return;
+	if (!remember(&saved[which], &current))
+		return;
+	/*
+	 * The program's choice of stack and restarting stays.  The signal itself stays open during our handler, so that one that the
+	 * chained handler blocks or not is its own business.
+	 */
+	ours.sa_flags |= SA_NODEFER | SA_ONSTACK | (current.sa_flags & SA_RESTART);
+	sigemptyset(&ours.sa_mask);
+	sigaction(sig, &ours, NULL);
+}
+
+void vrb_guard_install(void)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < ARRAY_SIZE(signals); i++)
+		install(i);
+	pthread_mutex_unlock(&lock);
+}
+
+void vrb_guard_after_fork(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+#ifdef GUARD_PC
+
+int vrb_guard_copy_asm(void *dst, const void *src, size_t len);
+int vrb_guard_store64_asm(uint64_t *p, uint64_t value);
+int vrb_guard_cmp_swap64_asm(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *original);
+int vrb_guard_fetch_add64_asm(uint64_t *p, uint64_t add, uint64_t *original);
+
+bool vrb_guard_copy(void *dst, const void *src, size_t len)
+{
+	return vrb_guard_copy_asm(dst, src, len) == 0;
+}
+
+bool vrb_guard_store64(uint64_t *p, uint64_t value)
+{
+	return vrb_guard_store64_asm(p, value) == 0;
+}
+
+bool vrb_guard_cmp_swap64(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *original)
+{
+	return vrb_guard_cmp_swap64_asm(p, compare, swap, original) == 0;
+}
+
+bool vrb_guard_fetch_add64(uint64_t *p, uint64_t add, uint64_t *original)
+{
+	return vrb_guard_fetch_add64_asm(p, add, original) == 0;
+}
+
+#else
+
+/* Runs `access`, a statement, and makes the function return false if it faults. */
+#define GUARDED(access)                                                                            \
+	do {                                                                                       \
+		sigjmp_buf guard;                                                                  \
+		if (sigsetjmp(guard, 1)) {                                                         \
+			active_guard = NULL;                                                       \
+			return false;                                                              \
+		}                                                                                  \
+		active_guard = &guard;                                                             \
+		access;                                                                            \
+		active_guard = NULL;                                                               \
+	} while (0)
+
+static void copy_ascending(volatile uint8_t *dst, const volatile uint8_t *src, size_t len)
+{
+	size_t last = len >= sizeof(uint64_t) ? sizeof(uint64_t) : len;
+	size_t body = len - last;
+
+	for (size_t i = 0; i < body; i++)
+		dst[i] = src[i];
+	full_fence();	/* the last bytes behind all others */
+	if (last == sizeof(uint64_t)) {
+		uint64_t v;
+
+		memcpy(&v, (const void *)(src + body), sizeof(v));
+		memcpy((void *)(dst + body), &v, sizeof(v));
+		return;
+	}
+	for (size_t i = 0; i < last; i++)
+		dst[body + i] = src[body + i];
+}
+
+bool vrb_guard_copy(void *dst, const void *src, size_t len)
+{
+	GUARDED(copy_ascending(dst, src, len));
+	return true;
+}
+
+bool vrb_guard_store64(uint64_t *p, uint64_t value)
+{
+	GUARDED(store_seq_cst(p, value));
+	return true;
+}
+
+bool vrb_guard_cmp_swap64(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *original)
+{
+	uint64_t found = compare;
+
+	GUARDED(cas_acq_rel(p, &found, swap));
+	*original = found;
+	return true;
+}
+
+bool vrb_guard_fetch_add64(uint64_t *p, uint64_t add, uint64_t *original)
+{
+	GUARDED(*original = fetch_add_seq_cst(p, add));
+	return true;
+}
+
+#endif
+
+bool vrb_guard_zero(void *dst, size_t len)
+{
+	static const uint8_t zeros[4096];
+	uint8_t *p = dst;
+
+	while (len) {
+		size_t n = min(len, sizeof(zeros));
+
+		if (!vrb_guard_copy(p, zeros, n))
+			return false;
+		p += n;
+		len -= n;
+	}
+	return true;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The key table.  `table.lock` serialises writers; readers use the chunk pointers (release/acquire) and the entries' reference counts.
+ */
+#include "core/mrtab.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "run/config.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+enum {
+	CHUNK_BITS = 10,
+	CHUNK = 1 << CHUNK_BITS,
+	CHUNKS = 1 << (MR_INDEX_BITS - CHUNK_BITS),
+	REUSE_DELAY = 4096,	/* freed entries that wait before the first of them is used again */
+	DRAIN_SPINS = 128,	/* before a waiter gives its processor away */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct mr_entry *chunk[CHUNKS];
+	uint32_t fresh;		/* the next index never used; 0 is never used */
+	uint32_t free_head, free_tail;	/* FIFO of free indices, linked through mr_entry.parent; 0 = empty */
+	uint32_t n_free;
+} table = { .lock = PTHREAD_MUTEX_INITIALIZER, .fresh = 1 };
+
+struct mr_entry *mr_entry_at(uint32_t index)
+{
+	return &load_acquire(&table.chunk[index >> CHUNK_BITS])[index & (CHUNK - 1)];
+}
+
+/* Makes sure the chunk of an index exists. */
+static bool have_chunk(uint32_t index)
+{
+	struct mr_entry **slot = &table.chunk[index >> CHUNK_BITS];
+	void *mem;
+
+	if (*slot)
+		return true;
+	mem = mmap(NULL, CHUNK * sizeof(struct mr_entry), PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (mem == MAP_FAILED)
+		return false;
+	store_release(slot, (struct mr_entry *)mem);	/* pairs with the acquire of readers */
+	return true;
+}
+
+static uint32_t pop_free(void)
+{
+	uint32_t index = table.free_head;
+
+	table.free_head = mr_entry_at(index)->parent;
+	if (!table.free_head)
+		table.free_tail = 0;
+	table.n_free--;
+	return index;
+}
+
+/* Must hold table.lock. 0: none. */
+static uint32_t take_index(void)
+{
+	if (table.n_free <= REUSE_DELAY && table.fresh <= MR_INDEX_MAX && have_chunk(table.fresh))
+		return table.fresh++;
+	return table.n_free ? pop_free() : 0;
+}
+
+/* Two different keys of one index, each unlike the entry's last ones. */
+static void make_keys(struct mr_entry *e, uint32_t index)
+{
+	uint32_t old_l = e->lkey, old_r = e->rkey;
+
+	do {
+		uint64_t r = config_random();
+
+		e->lkey = (uint32_t)(r & 0xf) << 28 | index << 8 | (r >> 8 & 0xff);
+		e->rkey = (uint32_t)(r >> 16 & 0xf) << 28 | index << 8 | (r >> 24 & 0xff);
+	} while (e->lkey == e->rkey || e->lkey == old_l || e->lkey == old_r || e->rkey == old_r ||
+		 e->rkey == old_l);
+}
+
+struct mr_entry *mr_entry_alloc(uint32_t *index)
+{
+	struct mr_entry *e = NULL;
+
+	pthread_mutex_lock(&table.lock);
+	*index = take_index();
+	if (*index) {
+		e = mr_entry_at(*index);
+		make_keys(e, *index);
+	}
+	pthread_mutex_unlock(&table.lock);
+	return e;
+}
+
+void mr_entry_free(uint32_t index)
+{
+	struct mr_entry *e = mr_entry_at(index);
+
+	pthread_mutex_lock(&table.lock);
+	e->kind = MR_FREE;
+	e->parent = 0;
+	if (table.free_tail)
+		mr_entry_at(table.free_tail)->parent = index;
+	else
+		table.free_head = index;
+	table.free_tail = index;
+	table.n_free++;
+	pthread_mutex_unlock(&table.lock);
+}
+
+void mr_entry_publish(struct mr_entry *e)
+{
+	fetch_or_acq_rel(&e->refs, MR_LIVE);	/* release: pairs with mr_entry_get() */
+}
+
+void mr_entry_retract(struct mr_entry *e)
+{
+	fetch_and_acq_rel(&e->refs, ~MR_LIVE);
+	/* acquire: what the accesses did happens before what comes after this; pairs with mr_entry_put() */
+	for (unsigned int spins = 0; load_acquire(&e->refs) & ~MR_LIVE; spins++) {
+		if (spins < DRAIN_SPINS)
+			cpu_relax();
+		else
+			sched_yield();
+	}
+}
+
+struct mr_entry *mr_entry_get(uint32_t key)
+{
+	uint32_t index = mr_key_index(key);
+	struct mr_entry *chunk = load_acquire(&table.chunk[index >> CHUNK_BITS]);
+	struct mr_entry *e;
+
+	if (unlikely(!chunk))
+		return NULL;
+	e = &chunk[index & (CHUNK - 1)];
+	/* acquire: pairs with mr_entry_publish(), so that the fields are the ones published */
+	if (likely(fetch_add_acq_rel(&e->refs, 1) & MR_LIVE))
+		return e;
+	mr_entry_put(e);
+	return NULL;
+}
+
+void mr_entry_put(struct mr_entry *e)
+{
+	fetch_sub_release(&e->refs, 1);	/* pairs with mr_entry_retract() */
+}
+
+void mr_table_lock(void)
+{
+	pthread_mutex_lock(&table.lock);
+}
+
+void mr_table_unlock(void)
+{
+	pthread_mutex_unlock(&table.lock);
+}
+
+void mr_table_reset(void)
+{
+	pthread_mutex_init(&table.lock, NULL);
+	for (unsigned int i = 0; i < CHUNKS && table.chunk[i]; i++) {
+		munmap(table.chunk[i], CHUNK * sizeof(struct mr_entry));
+		table.chunk[i] = NULL;
+	}
+	table.fresh = 1;
+	table.free_head = table.free_tail = table.n_free = 0;
+}
