@@ -24,6 +24,7 @@ struct vrb_device {
 	unsigned int refs;		/* vrb.lock */
 	int index;			/* ibv_get_device_index */
 	uint64_t node_guid;		/* host order */
+	uint32_t ordinal;		/* among the devices of one interface */
 	struct vrb_port port;
 	struct roce_counters retired;	/* of destroyed QPs; vrb.drive */
 };
@@ -35,6 +36,23 @@ struct vrb_device {
 struct vrb_device **vrb_device_list(int *count);
 void vrb_device_get(struct vrb_device *dev);
 void vrb_device_put(struct vrb_device *dev);
+
+/* The same for a caller that holds vrb.lock. */
+void vrb_device_put_locked(struct vrb_device *dev);
+
+/*
+ * Looks at the interfaces again and tells open contexts what changed.  Takes vrb.lock.
+ */
+void vrb_device_refresh(void);
+
+/* The same, only if the process's interface monitor has news. For queries: they may run ahead of the progress thread. */
+void vrb_device_catch_up(void);
+
+/* A forked child: locks of the registry's devices are made anew. Must hold vrb.lock. */
+void vrb_device_after_fork(void);
+
+/* All attributes of a device: the limits with its names and numbers. */
+void vrb_device_query(struct vrb_device *dev, struct ibv_device_attr_ex *attr);
 
 /* What every device of this library can do; the one place where limits live. Enforced by the object that each limit is about. */
 extern const struct ibv_device_attr_ex vrb_device_limits;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Device memory: anonymous pages of the library; ctx->lock protects the list and the sum. */
+/* Device memory; ctx->lock protects the list and the sum. */
 #include "core/dm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/context.h"
 #include "core/process.h"
@@ -24,7 +27,7 @@ static int copy_to(struct ibv_dm *ibdm, uint64_t offset, const void *src, size_t
 	struct vrb_dm *dm = to_vrb_dm(ibdm);
 
 	if (!in_range(dm, offset, length))
-		return EFAULT;
+		return EINVAL;
 	memcpy(dm->mem + offset, src, length);
 	return 0;
 }
@@ -34,7 +37,7 @@ static int copy_from(void *dst, struct ibv_dm *ibdm, uint64_t offset, size_t len
 	struct vrb_dm *dm = to_vrb_dm(ibdm);
 
 	if (!in_range(dm, offset, length))
-		return EFAULT;
+		return EINVAL;
 	memcpy(dst, dm->mem + offset, length);
 	return 0;
 }
@@ -57,6 +60,7 @@ static void enlist(struct vrb_context *ctx, struct vrb_dm *dm, uint32_t handle)
 	dm->ibv.context = &ctx->vctx.context;
 	dm->ibv.memcpy_to_dm = copy_to;
 	dm->ibv.memcpy_from_dm = copy_from;
+	dm->ibv.comp_mask = IBV_DM_MASK_HANDLE;
 	dm->ibv.handle = handle;
 	pthread_mutex_lock(&ctx->lock);
 	list_add_tail(&ctx->dms, &dm->node);
@@ -72,30 +76,74 @@ static void delist(struct vrb_context *ctx, struct vrb_dm *dm)
 	pthread_mutex_unlock(&ctx->lock);
 }
 
+static void uncharge(struct vrb_context *ctx, uint64_t bytes)
+{
+	pthread_mutex_lock(&ctx->lock);
+	ctx->dm_bytes -= bytes;
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+/* Maps the file at an address with the alignment that was asked for. */
+static int map_aligned(struct vrb_dm *dm, size_t align)
+{
+	const int prot = PROT_READ | PROT_WRITE;
+	uintptr_t at;
+
+	dm->reserved_len = dm->length + align;
+	dm->reserved = mmap(NULL, dm->reserved_len, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (dm->reserved == MAP_FAILED)
+		return errno;
+	at = ((uintptr_t)dm->reserved + align - 1) & ~(align - 1);
+	dm->mem = mmap((void *)at, dm->length, prot, MAP_SHARED | MAP_FIXED, dm->fd, 0);
+	if (dm->mem != MAP_FAILED)
+		return 0;
+	munmap(dm->reserved, dm->reserved_len);
+	return ENOMEM;
+}
+
+static int make_memory(struct vrb_dm *dm, const struct ibv_alloc_dm_attr *attr)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	int err;
+
+	dm->length = attr->length;
+	dm->fd = memfd_create("verbena:dm", MFD_CLOEXEC);
+	if (dm->fd < 0)
+		return errno;
+	err = ftruncate(dm->fd, dm->length) < 0 ? errno : 0;
+	if (!err)
+		err = map_aligned(dm, max((size_t)1 << attr->log_align_req, page));
+	if (err)
+		close(dm->fd);
+	return err;
+}
+
 int vrb_dm_alloc(struct vrb_context *ctx, const struct ibv_alloc_dm_attr *attr, struct vrb_dm **out)
 {
-	size_t align = max((size_t)1 << min(attr->log_align_req, MAX_LOG_ALIGN + 1u), (size_t)64);
 	struct vrb_dm *dm;
-	void *mem;
+	int err;
 
 	if (attr->comp_mask || !attr->length || attr->log_align_req > MAX_LOG_ALIGN)
 		return EINVAL;
-	if (attr->length > vrb_device_limits.max_dm_size || !charge(ctx, attr->length))
+	if (!charge(ctx, attr->length))
 		return ENOMEM;
 	dm = calloc(1, sizeof(*dm));
-	if (!dm || posix_memalign(&mem, align, attr->length)) {
+	err = dm ? make_memory(dm, attr) : ENOMEM;
+	if (err) {
 		free(dm);
-		pthread_mutex_lock(&ctx->lock);
-		ctx->dm_bytes -= attr->length;
-		pthread_mutex_unlock(&ctx->lock);
-		return ENOMEM;
+		uncharge(ctx, attr->length);
+		return err;
 	}
-	memset(mem, 0, attr->length);
-	dm->mem = mem;
-	dm->length = attr->length;
 	enlist(ctx, dm, fetch_add_relaxed(&last_handle, 1) + 1);
 	*out = dm;
 	return 0;
+}
+
+int vrb_dm_export(struct vrb_dm *dm, int *fd)
+{
+	*fd = fcntl(dm->fd, F_DUPFD_CLOEXEC, 0);
+	return *fd < 0 ? errno : 0;
 }
 
 int vrb_dm_free(struct vrb_dm *dm)
@@ -105,8 +153,10 @@ int vrb_dm_free(struct vrb_dm *dm)
 	if (dm->origin)
 		fetch_sub_release(&dm->origin->users, 1);
 	delist(to_vrb_context(dm->ibv.context), dm);
-	if (!dm->origin)
-		free(dm->mem);
+	if (!dm->origin) {
+		munmap(dm->reserved, dm->reserved_len);
+		close(dm->fd);
+	}
 	free(dm);
 	return 0;
 }
@@ -161,6 +211,7 @@ int vrb_dm_import(struct vrb_context *ctx, uint32_t handle, struct vrb_dm **out)
 		return ENOMEM;
 	}
 	dm->origin = origin;
+	dm->fd = origin->fd;
 	dm->mem = origin->mem;
 	dm->length = origin->length;
 	enlist(ctx, dm, handle);

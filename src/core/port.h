@@ -35,9 +35,24 @@ struct vrb_port {
 	enum ibv_port_state state;
 	enum ibv_mtu active_mtu;
 	uint16_t lid;
+	uint8_t active_width, active_speed;	/* encoded as in struct ibv_port_attr */
 	struct vrb_gid gid[VRB_GID_TABLE];
-	uint32_t counters_qkey_viol, counters_bad_pkey;
+	uint32_t counters_qkey_viol, counters_bad_pkey;	/* atomic: the engine's side adds */
 };
+
+struct netdev;
+
+/* A port of the interface's present state. */
+void vrb_port_init(struct vrb_port *port, const struct netdev *nd);
+
+/*
+ * Follows the interface; NULL: it is gone.  Returns what changed as a mask of 1 << IBV_EVENT_* (PORT_ACTIVE, PORT_ERR, GID_CHANGE,
+ * LID_CHANGE), which the caller tells the open contexts.
+ */
+uint32_t vrb_port_follow(struct vrb_port *port, const struct netdev *nd);
+
+/* The largest IBTA MTU whose packets fit into an interface MTU, whatever headers they carry. */
+enum ibv_mtu vrb_port_mtu(uint32_t ifmtu);
 
 /* Attributes as ibv_query_port reports them. */
 void vrb_port_query(struct vrb_port *port, struct ibv_port_attr *attr);
@@ -45,8 +60,14 @@ void vrb_port_query(struct vrb_port *port, struct ibv_port_attr *attr);
 /* The GID at index; false if out of range or empty. */
 bool vrb_port_gid(struct vrb_port *port, unsigned int index, struct net_addr *gid);
 
+/* The same for all slots at once: gids[VRB_GID_TABLE], empty ones zero. */
+void vrb_port_gids(struct vrb_port *port, struct net_addr *gids);
+
 /* Index of a GID, -1 if the port does not have it. */
 int vrb_port_find_gid(struct vrb_port *port, const struct net_addr *gid);
+
+/* Bandwidth in units of 100 Mbit/s. */
+uint64_t vrb_port_speed(struct vrb_port *port);
 
 /*
  * Resolves address attributes to a path (DESIGN §3): GRH paths by sgid_index and dgid, LID-only paths within the interface's own

@@ -5,7 +5,8 @@
  *
  * Lock order of the whole library, outermost first; a thread may skip levels but never go back:
  *
- *	1  vrb.lock		process life, device registry, list of contexts
+ *	0  vrb.life		bringing the process up and down, which waits for the progress thread
+ *	1  vrb.lock		device registry, list of contexts
  *	2  context->lock	lists of objects of one context, counts of children
  *	3  vrb.drive		one thread at a time takes packets off the wire and expires timers (lock_try by pollers)
  *	4  qp->lock		one QP: queues, engine, state
@@ -33,9 +34,11 @@ struct timers;
 struct wire;
 
 struct vrb_process {
+	pthread_mutex_t life;
 	pthread_mutex_t lock;
-	unsigned int users;		/* open contexts */
+	unsigned int users;		/* open contexts; vrb.life */
 	unsigned int generation;	/* grows in a forked child; contexts of another generation are dead */
+	int monitor;			/* netdev_monitor_open(), -1: nothing follows the interfaces */
 	struct list contexts;		/* struct vrb_context.node */
 
 	struct lock drive;
@@ -47,7 +50,7 @@ struct vrb_process {
 
 extern struct vrb_process vrb;
 
-/* First context up, last context down. Return 0 or an errno value. Must not hold vrb.lock. */
+/* First context up, last context down. Return 0 or an errno value. Must hold no lock. */
 int vrb_process_get(void);
 void vrb_process_put(void);
 

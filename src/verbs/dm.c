@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Device memory; its registration is in mr.c. */
+#include "core/dm.h"
+
+#include "core/context.h"
+#include "verbs/answer.h"
+#include "verbs/ops.h"
+
+struct ibv_dm *op_alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr)
+{
+	struct vrb_dm *dm;
+	int err = attr ? vrb_context_check(c) : EINVAL;
+
+	if (!err)
+		err = vrb_dm_alloc(to_vrb_context(c), attr, &dm);
+	return err ? answer_null(err) : &dm->ibv;
+}
+
+int op_free_dm(struct ibv_dm *dm)
+{
+	int err = dm ? vrb_context_check(dm->context) : EINVAL;
+
+	return answer(err ? err : vrb_dm_free(to_vrb_dm(dm)));
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	struct vrb_dm *dm;
+	int err = vrb_context_check(context);
+
+	if (!err)
+		err = vrb_dm_import(to_vrb_context(context), dm_handle, &dm);
+	return err ? answer_null(err) : &dm->ibv;
+}
+
+void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	if (dm && !vrb_context_check(dm->context))
+		vrb_dm_unimport(to_vrb_dm(dm));
+}
+
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	int fd, err = dm ? vrb_context_check(dm->context) : EINVAL;
+
+	if (!err)
+		err = vrb_dm_export(to_vrb_dm(dm), &fd);
+	return err ? answer_minus(err) : fd;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fork(): nothing needs to be asked for.  The device reaches memory by virtual address in the process that registered it, so a page
+ * that is copied on write is still the page it means; and a child drops what it inherited (core/process.c).  RDMAV_FORK_SAFE and
+ * IBV_FORK_SAFE therefore change nothing.
+ */
+#include <infiniband/verbs.h>
+
+int ibv_fork_init(void)
+{
+	return 0;
+}
+
+enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+	return IBV_FORK_UNNEEDED;
+}

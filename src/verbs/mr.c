@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory regions. */
+#include "core/mr.h"
+
+#include "core/context.h"
+#include "core/dm.h"
+#include "core/pd.h"
+#include "verbs/answer.h"
+#include "verbs/ops.h"
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
+{
+	struct vrb_mr *mr;
+	int err = vrb_pd_check(pd);
+
+	if (!err)
+		err = vrb_mr_reg(to_vrb_pd(pd), addr, length, iova, access, &mr);
+	return err ? answer_null(err) : &mr->ibv;
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			       int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, iova, access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	struct vrb_mr *mr;
+	int err = vrb_pd_check(pd);
+
+	if (!err)
+		err = vrb_mr_reg_dmabuf(to_vrb_pd(pd), offset, length, iova, fd, access, &mr);
+	return err ? answer_null(err) : &mr->ibv;
+}
+
+/* Every failure leaves the region as it was, which is what _INPUT says. */
+static int rereg_failed(int err)
+{
+	errno = err;
+	return IBV_REREG_MR_ERR_INPUT;
+}
+
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
+{
+	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
+	int err = mr ? vrb_context_check(mr->context) : EINVAL;
+
+	if (!err && new_pd)
+		err = vrb_pd_check(pd);
+	if (!err && (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)))
+		err = EINVAL;
+	if (!err && new_pd && pd->context != mr->context)
+		err = EINVAL;
+	if (!err && (flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr))
+		err = EINVAL;
+	if (!err)
+		err = vrb_mr_rereg(to_vrb_mr(mr), flags, new_pd ? to_vrb_pd(pd) : NULL, addr, length,
+				   access);
+	return err ? rereg_failed(err) : 0;
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	int err = mr ? vrb_context_check(mr->context) : EINVAL;
+
+	return answer(err ? err : vrb_mr_dereg(to_vrb_mr(mr)));
+}
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
+{
+	struct vrb_mr *mr;
+	int err = vrb_pd_check(pd);
+
+	if (!err)
+		err = vrb_mr_import(to_vrb_pd(pd), mr_handle, &mr);
+	return err ? answer_null(err) : &mr->ibv;
+}
+
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	if (mr && !vrb_context_check(mr->context))
+		vrb_mr_unimport(to_vrb_mr(mr));
+}
+
+int op_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		 struct ibv_sge *sge, uint32_t num_sge)
+{
+	int err = vrb_pd_check(pd);
+
+	if (!err && (!sge || !num_sge))
+		err = EINVAL;
+	return answer(err ? err : vrb_mr_advise(to_vrb_pd(pd), advice, flags, sge, num_sge));
+}
+
+struct ibv_mr *op_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct vrb_mr *mr;
+	int err = vrb_pd_check(pd);
+
+	if (!err)
+		err = vrb_mr_alloc_null(to_vrb_pd(pd), &mr);
+	return err ? answer_null(err) : &mr->ibv;
+}
+
+struct ibv_mr *op_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+			    unsigned int access)
+{
+	struct vrb_mr *mr;
+	int err = dm ? vrb_pd_check(pd) : EINVAL;
+
+	if (!err)
+		err = vrb_mr_reg_dm(to_vrb_pd(pd), to_vrb_dm(dm), offset, length, access, &mr);
+	return err ? answer_null(err) : &mr->ibv;
+}

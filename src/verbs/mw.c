@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory windows. */
+#include "core/mw.h"
+
+#include "core/context.h"
+#include "core/pd.h"
+#include "core/post.h"
+#include "core/qp.h"
+#include "verbs/answer.h"
+#include "verbs/ops.h"
+
+struct ibv_mw *op_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct vrb_mw *mw;
+	int err = vrb_pd_check(pd);
+
+	if (!err)
+		err = vrb_mw_alloc(to_vrb_pd(pd), type, &mw);
+	return err ? answer_null(err) : &mw->ibv;
+}
+
+int op_dealloc_mw(struct ibv_mw *mw)
+{
+	int err = mw ? vrb_context_check(mw->context) : EINVAL;
+
+	return answer(err ? err : vrb_mw_dealloc(to_vrb_mw(mw)));
+}
+
+int op_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	int err = qp && mw && bind ? vrb_context_check(qp->context) : EINVAL;
+
+	if (!err && mw->context != qp->context)
+		err = EINVAL;
+	return answer(err ? err : vrb_post_bind_mw(to_vrb_qp(qp)->target, mw, bind));
+}
