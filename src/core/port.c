@@ -253,19 +253,12 @@ int vrb_port_find_gid(struct vrb_port *port, const struct net_addr *gid)
 	return slot;
 }
 
-/*
- * Annex A17 leaves the UDP source port to the sender, for spreading over equal paths: from the flow label where there is one, else from
- * what identifies the flow.
- */
+/* For spreading over equal paths: from the flow label where there is one, else from what identifies the flow. */
 static uint16_t source_port(uint32_t flow_label, uint32_t hash)
 {
-	uint32_t v = flow_label & 0xfffff;
+	uint32_t label = flow_label ? flow_label : hash * 0x9e3779b1u >> 12;
 
-	if (!v) {
-		v = hash * 0x9e3779b1u;
-		v >>= 12;
-	}
-	return 0xc000 | ((v ^ v >> 14) & 0x3fff);
+	return ibv_flow_label_to_udp_sport(label);
 }
 
 /* Must hold port->lock. */

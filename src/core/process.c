@@ -96,21 +96,6 @@ static bool on_netdev_news(void *arg, int fd)
 	return news;
 }
 
-static uint64_t next_deadline(void *arg)
-{
-	return timers_next(vrb.timers);
-}
-
-static void on_deadline(void *arg, uint64_t now)
-{
-	vrb_drive_poll();
-}
-
-static const struct progress_ops progress_ops = {
-	.deadline = next_deadline,
-	.expire = on_deadline,
-};
-
 /* Interfaces are followed where the system lets us; without it they are read again by each device list. */
 static void start_monitor(void)
 {
@@ -147,7 +132,7 @@ static int bring_up(void)
 	vrb.timers = timers_new();
 	if (!vrb.timers)
 		return err;
-	err = progress_new(&progress_ops, NULL, &vrb.progress);
+	err = progress_new(&vrb_drive_progress_ops, NULL, &vrb.progress);
 	if (err)
 		goto free_timers;
 	err = host_join(cfg->dir, &vrb.host);

@@ -278,6 +278,9 @@ static int create_thread(struct progress *p)
 	int err;
 
 	sigfillset(&all);
+	/* Accesses to memory of the program may fault, and that is handled: core/guard.h. A fault while blocked would kill the process. */
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&p->thread, NULL, thread_main, p);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

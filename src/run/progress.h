@@ -2,8 +2,8 @@
 /*
  * The progress thread: does for programs that do not poll what ibv_poll_cq does for those that do.
  *
- * It sleeps in poll(2) until a descriptor it watches is readable or a deadline has come.  All signals are blocked
- * in it; it is called "verbena".
+ * It sleeps in poll(2) until a descriptor it watches is readable or a deadline has come.  All signals but SIGSEGV
+ * and SIGBUS are blocked in it; it is called "verbena".
  *
  * Standing back.  While an application thread polls, that thread empties the sockets, and the progress thread would
  * only be woken to find nothing.  After a few wake-ups in a row for which the callbacks of PROGRESS_SHARED descriptors
