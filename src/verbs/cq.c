@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues and their events. */
+#include "core/cq.h"
+
+#include "core/channel.h"
+#include "core/context.h"
+#include "util/compiler.h"
+#include "verbs/answer.h"
+#include "verbs/ops.h"
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe,
+		.cq_context = cq_context,
+		.channel = channel,
+		.comp_vector = comp_vector,
+	};
+	struct vrb_cq *cq;
+	int err = vrb_context_check(context);
+
+	if (!err && (cqe < 1 || comp_vector < 0))
+		err = EINVAL;
+	if (!err)
+		err = vrb_cq_create(to_vrb_context(context), &attr, false, &cq);
+	return err ? answer_null(err) : &cq->ibv;
+}
+
+struct ibv_cq_ex *op_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	struct vrb_cq *cq;
+	int err = attr ? vrb_context_check(context) : EINVAL;
+
+	if (!err)
+		err = vrb_cq_create(to_vrb_context(context), attr, true, &cq);
+	return err ? answer_null(err) : &cq->ex;
+}
+
+static int check(struct ibv_cq *cq)
+{
+	return cq ? vrb_context_check(cq->context) : EINVAL;
+}
+
+int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	int err = check(cq);
+
+	if (!err && cqe < 1)
+		err = EINVAL;
+	return answer(err ? err : vrb_cq_resize(to_vrb_cq(cq), cqe));
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	int err = check(cq);
+
+	return answer(err ? err : vrb_cq_destroy(to_vrb_cq(cq)));
+}
+
+int op_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	if (unlikely(vrb_context_check(cq->context)))
+		return -1;
+	return vrb_cq_poll(to_vrb_cq(cq), n, wc);
+}
+
+int op_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	int err = vrb_context_check(cq->context);
+
+	if (!err)
+		vrb_cq_arm(to_vrb_cq(cq), solicited_only);
+	return answer(err);
+}
+
+int op_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
+{
+	int err = attr ? vrb_context_check(cq->context) : EINVAL;
+
+	if (!err && attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		err = EOPNOTSUPP;
+	if (!err && attr->attr_mask & IBV_CQ_ATTR_MODERATE)
+		vrb_cq_moderate(to_vrb_cq(cq), attr->moderate.cq_count, attr->moderate.cq_period);
+	return answer(err);
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct vrb_channel *channel;
+	int err = vrb_context_check(context);
+
+	if (!err)
+		err = vrb_channel_create(to_vrb_context(context), &channel);
+	return err ? answer_null(err) : &channel->ibv;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	int err = channel ? vrb_context_check(channel->context) : EINVAL;
+
+	return answer(err ? err : vrb_channel_destroy(to_vrb_channel(channel)));
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct vrb_cq *from;
+	int err = channel && cq && cq_context ? vrb_context_check(channel->context) : EINVAL;
+
+	if (!err)
+		err = vrb_channel_take(to_vrb_channel(channel), &from);
+	if (!err) {
+		*cq = &from->ibv;
+		*cq_context = from->ibv.cq_context;
+	}
+	return answer_minus(err);
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	if (!check(cq))
+		vrb_event_acked(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Queue pairs: life, attributes, posting. */
+#include "core/qp.h"
+
+#include <string.h>
+
+#include "core/context.h"
+#include "core/post.h"
+#include "core/qp_state.h"
+#include "util/compiler.h"
+#include "verbs/answer.h"
+#include "verbs/ops.h"
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = { 0 };
+	struct vrb_qp *qp;
+	int err = pd && attr ? vrb_context_check(pd->context) : EINVAL;
+
+	if (err)
+		return answer_null(err);
+	memcpy(&ex, attr, sizeof(*attr));	/* the plain form is a prefix of the extended one */
+	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
+	ex.pd = pd;
+	err = vrb_qp_create(to_vrb_context(pd->context), &ex, &qp);
+	if (err)
+		return answer_null(err);
+	attr->cap = ex.cap;
+	return &qp->ibv;
+}
+
+struct ibv_qp *op_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct vrb_qp *qp;
+	int err = attr ? vrb_context_check(context) : EINVAL;
+
+	if (!err)
+		err = vrb_qp_create(to_vrb_context(context), attr, &qp);
+	return err ? answer_null(err) : &qp->ibv;
+}
+
+struct ibv_qp *op_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	struct vrb_qp *qp;
+	int err = attr ? vrb_context_check(context) : EINVAL;
+
+	if (!err)
+		err = vrb_qp_open(to_vrb_context(context), attr, &qp);
+	return err ? answer_null(err) : &qp->ibv;
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	return qp && to_vrb_qp(qp)->send_ops ? &to_vrb_qp(qp)->ex : NULL;
+}
+
+static int check(struct ibv_qp *qp)
+{
+	return qp ? vrb_context_check(qp->context) : EINVAL;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	int err = check(qp);
+
+	return answer(err ? err : vrb_qp_destroy(to_vrb_qp(qp)));
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	int err = attr ? check(qp) : EINVAL;
+
+	if (err)
+		return answer(err);
+	err = vrb_qp_modify(to_vrb_qp(qp)->target, attr, attr_mask);
+	if (!err && to_vrb_qp(qp)->target != to_vrb_qp(qp))
+		qp->state = to_vrb_qp(qp)->target->ibv.state;
+	return answer(err);
+}
+
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		 struct ibv_qp_init_attr *init_attr)
+{
+	int err = attr && init_attr ? check(qp) : EINVAL;
+
+	if (err)
+		return answer(err);
+	vrb_qp_query(to_vrb_qp(qp)->target, attr, init_attr);
+	init_attr->qp_context = qp->qp_context;
+	qp->state = attr->qp_state;
+	return 0;
+}
+
+/* Writes of one message are seen in no order that a program could rely on. */
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
+{
+	return 0;
+}
+
+/* Enhanced connection establishment negotiates vendor options; there are none. */
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return answer(EOPNOTSUPP);
+}
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return answer(EOPNOTSUPP);
+}
+
+int op_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *unwanted;
+	int err = vrb_context_check(qp->context);
+
+	if (!bad)
+		bad = &unwanted;
+	if (unlikely(err)) {
+		*bad = wr;
+		return err;
+	}
+	return vrb_post_send(to_vrb_qp(qp), wr, bad);
+}
+
+int op_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct ibv_recv_wr *unwanted;
+	int err = vrb_context_check(qp->context);
+
+	if (!bad)
+		bad = &unwanted;
+	if (unlikely(err)) {
+		*bad = wr;
+		return err;
+	}
+	return vrb_post_recv(to_vrb_qp(qp), wr, bad);
+}
