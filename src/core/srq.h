@@ -23,6 +23,7 @@ struct vrb_xrcd;
 
 struct vrb_srq {
 	struct ibv_srq ibv;
+	uint64_t legacy_xrc[6];	/* where the ibv_srq of MLNX_OFED 4 goes on; verbs/legacy_xrc.c writes it */
 	struct vrb_context *ctx;
 	struct vrb_pd *pd;
 	struct vrb_xrcd *xrcd;	/* XRC: its domain */

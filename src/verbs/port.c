@@ -136,6 +136,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 }
 
 /* As soft RoCE's files have it, an empty slot has no type. */
+VRB_SYMVER_PRIVATE(ibv_query_gid_type);
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
 		       enum ibv_gid_type_sysfs *type)
 {

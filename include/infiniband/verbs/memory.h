@@ -393,7 +393,6 @@ struct ibv_dmah {
 };
 
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
-/* EBUSY while a region uses it. */
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 
 /* ---- Buffers made by the device's library, where not any memory will do.  From release 64.  ibv_alloc_buf(3) ---- */

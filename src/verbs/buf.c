@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ibv_alloc_buf() and what goes with it.  Immutable objects, no locks. */
+#include "verbs/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "verbs/answer.h"
+
+/* Fills in the memory of `b`, whose size is set: 0 or an errno value. */
+static int make_memory(struct ibv_buf *b)
+{
+	int err;
+
+	b->fd = memfd_create("verbena-buf", MFD_CLOEXEC);
+	if (b->fd < 0)
+		return errno;
+	if (ftruncate(b->fd, (off_t)b->size))
+		goto close_fd;
+	b->addr = mmap(NULL, b->size, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
+	if (b->addr != MAP_FAILED)
+		return 0;
+close_fd:
+	err = errno;
+	close(b->fd);
+	return err;
+}
+
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
+{
+	struct ibv_buf *b;
+	int err;
+
+	if (!size || size > SSIZE_MAX)
+		return answer_null(size ? ENOMEM : EINVAL);
+	b = malloc(sizeof(*b));
+	if (!b)
+		return NULL;
+	b->pd = pd;
+	b->size = size;
+	err = make_memory(b);
+	if (err) {
+		free(b);
+		return answer_null(err);
+	}
+	*buf = b;
+	return b->addr;
+}
+
+void ibv_free_buf(struct ibv_buf *buf)
+{
+	munmap(buf->addr, buf->size);
+	close(buf->fd);
+	free(buf);
+}
+
+int vrb_buf_check(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *addr,
+		  size_t length)
+{
+	uintptr_t offset = (uintptr_t)addr - (uintptr_t)buf->addr;
+
+	if (buf->pd != pd || offset > buf->size || length > buf->size - offset)
+		return EINVAL;
+	return 0;
+}
+
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+			      int access)
+{
+	int err = vrb_buf_check(buf, pd, addr, length);
+
+	if (err)
+		return answer_null(err);
+	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+}
+
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
+{
+	return fcntl(buf->fd, F_DUPFD_CLOEXEC, 0);
+}

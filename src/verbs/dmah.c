@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * DMA handles: hints about the way of data across the I/O bus (release 59).  There is no bus here, so a handle is checked,
+ * kept and accepted in registrations, and changes nothing.  A registration does not hold on to its handle.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+
+#define KNOWN_MASK                                                                                 \
+	(IBV_DMAH_INIT_ATTR_MASK_CPU_ID | IBV_DMAH_INIT_ATTR_MASK_PH |                             \
+	 IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE)
+
+static int check(const struct ibv_dmah_init_attr *attr)
+{
+	if (attr->comp_mask & ~(uint32_t)KNOWN_MASK)
+		return EOPNOTSUPP;
+	/* PCI Express has two bits for it. */
+	if (attr->comp_mask & IBV_DMAH_INIT_ATTR_MASK_PH && attr->ph > 3)
+		return EINVAL;
+	if (attr->comp_mask & IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE &&
+	    attr->tph_mem_type > IBV_TPH_MEM_TYPE_PM)
+		return EINVAL;
+	return 0;
+}
+
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr)
+{
+	struct ibv_dmah *dmah;
+
+	errno = check(attr);
+	if (errno)
+		return NULL;
+	dmah = malloc(sizeof(*dmah));
+	if (dmah)
+		dmah->context = context;
+	return dmah;
+}
+
+int ibv_dealloc_dmah(struct ibv_dmah *dmah)
+{
+	free(dmah);
+	return 0;
+}

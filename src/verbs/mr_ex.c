@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ibv_reg_mr_ex() (release 59): one call for every kind of memory, told apart by comp_mask.  Ends in the calls of old.
+ * No state.
+ */
+#include <errno.h>
+#include <stdint.h>
+
+#include "verbs/buf.h"
+
+#define KNOWN_MASK                                                                                 \
+	(IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_FD |                        \
+	 IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_DMAH | IBV_REG_MR_MASK_BUF)
+#define DMABUF_MASK (IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_IOVA)
+
+/* The kinds of memory, each with the members it needs and those it may have beside them. */
+static int check(const struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
+{
+	const uint64_t mask = attr->comp_mask & ~(uint64_t)IBV_REG_MR_MASK_DMAH;
+
+	if (mask & ~(uint64_t)KNOWN_MASK)
+		return EOPNOTSUPP;
+	if (attr->comp_mask & IBV_REG_MR_MASK_DMAH &&
+	    (!attr->dmah || attr->dmah->context != pd->context))
+		return EINVAL;
+	if (mask & IBV_REG_MR_MASK_BUF) {
+		if ((mask & ~(uint64_t)IBV_REG_MR_MASK_IOVA) !=
+		    (IBV_REG_MR_MASK_BUF | IBV_REG_MR_MASK_ADDR))
+			return EINVAL;
+		return vrb_buf_check(attr->buf, pd, attr->addr, attr->length);
+	}
+	if (mask & IBV_REG_MR_MASK_ADDR)
+		return mask & ~(uint64_t)(IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_IOVA) ? EINVAL : 0;
+	return mask == DMABUF_MASK ? 0 : EINVAL;
+}
+
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
+{
+	uint64_t iova;
+
+	errno = check(pd, attr);
+	if (errno)
+		return NULL;
+	if (attr->comp_mask & IBV_REG_MR_MASK_FD)
+		return ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length, attr->iova, attr->fd,
+					 attr->access);
+	iova = attr->comp_mask & IBV_REG_MR_MASK_IOVA ? attr->iova : (uintptr_t)attr->addr;
+	return ibv_reg_mr_iova2(pd, attr->addr, attr->length, iova, (unsigned int)attr->access);
+}
