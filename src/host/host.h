@@ -75,10 +75,14 @@ void host_file_name(int slot, const char *suffix, char name[32]);	/* "s0007.SUFF
 
 /*
  * A QP number that no live process of this host has: never 0, 1 or 0xffffff.  The start is random, a number that was
- * freed comes back as late as possible.  Returns 0, or ENOMEM when all are taken.
+ * freed comes back as late as possible.  Returns 0, ENOMEM when all are taken, or another errno
+ * value if the table cannot be changed.
  */
 int host_qpn_alloc(struct host *h, uint32_t *qpn);
 void host_qpn_free(struct host *h, uint32_t qpn);
+
+/* Grows whenever this process takes or gives back a block of numbers: then the steering program is stale. */
+unsigned int host_qpn_generation(struct host *h);
 
 /*
  * The slot of the live process that owns the number's block; HOST_NO_SLOT if there is none or it is not known.

@@ -5,13 +5,14 @@
  *
  * Steering.  The kernel spreads packets over the sockets of the port by a hash of addresses and ports, which says nothing about
  * which process owns the QP.  steer.h's program makes the kernel look at the destination QP number instead.  It needs to know
- * each process's position in the kernel's group, and positions shift when a member leaves.  So:
+ * each process's position in the kernel's group, and positions shift when a member leaves.  So the caller:
  *
- *	1. udp_probe() sends one packet per possible position to itself; packets come back through wire_recv(), which keeps them;
- *	2. udp_position() then tells where this process is, or that a probe is missing;
- *	3. the caller publishes the positions (host_publish_wire), collects everybody's (host_steer_map) and calls udp_steer().
+ *	1. udp_steer() with what is published: some program must be there, for it steers probes, too;
+ *	2. udp_probe() sends one packet per possible position to itself; they come back through wire_recv(), which keeps them;
+ *	3. udp_position() then tells where this process is;
+ *	4. publishes that (host_publish_wire), collects everybody's (host_steer_map) and calls udp_steer() again.
  *
- * To be done after opening, after taking a new block of QP numbers (3 only), and when many packets had to be handed over.
+ * All four after opening; 4 after the blocks of QP numbers have changed; 2 to 4 when many packets came from the inbox.
  * A stale program makes packets arrive at the wrong process, which hands them on: it costs time and never a packet.
  */
 #ifndef VRB_WIRE_UDP_H
@@ -26,7 +27,8 @@
  */
 int udp_open(uint16_t port, struct wire **out);
 
-/* Starts finding out this process's positions among at most `members` in each group; forgets what was known. Must hold what wire_recv() needs. */
+/* Starts finding out this process's positions among at most `members` in each group, and forgets what was known.
+ * Same rule on threads as wire_recv(). */
 void udp_probe(struct wire *w, unsigned int members);
 
 /* Positions found so far, IPv4 and IPv6; -1 unknown. */
@@ -34,8 +36,5 @@ void udp_position(const struct wire *w, int32_t index[2]);
 
 /* Installs a steering program for the port, for all members. Returns 0 or an errno value; blocks beyond STEER_BLOCKS are left to the hash. */
 int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n);
-
-/* The cookie of the network namespace the wire lives in, 0 if the kernel does not tell. */
-uint64_t udp_netns(const struct wire *w);
 
 #endif

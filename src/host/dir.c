@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "host/dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "run/log.h"
+#include "util/compiler.h"
+
+/* Checks what was opened, not the name: that could be exchanged in between. */
+static int check_dir(int fd, const char *path)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return errno;
+	if (st.st_uid == geteuid() && !(st.st_mode & 077))
+		return 0;
+	log_warn(LOG_HOST, "%s is not used: it has owner %u and mode %03o, it should have %u and 700",
+		 path, (unsigned int)st.st_uid, (unsigned int)st.st_mode & 0777,
+		 (unsigned int)geteuid());
+	return EPERM;
+}
+
+static int try_dir(const char *path, struct host_run_dir *dir)
+{
+	int err;
+	int fd;
+
+	if (strlen(path) >= sizeof(dir->path))
+		return ENAMETOOLONG;
+	if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+		/* A read-only file system says so although the directory may be there. */
+		if (errno != EROFS)
+			return errno;
+	}
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	err = check_dir(fd, path);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	dir->fd = fd;
+	snprintf(dir->path, sizeof(dir->path), "%s", path);
+	return 0;
+}
+
+int host_dir_open(const char *wanted, struct host_run_dir *dir)
+{
+	static const char *const places[] = { "/dev/shm", "/tmp" };
+	char path[64];
+	unsigned int i;
+	int err = 0;
+
+	if (wanted && wanted[0])
+		return try_dir(wanted, dir);
+	for (i = 0; i < ARRAY_SIZE(places); i++) {
+		snprintf(path, sizeof(path), "%s/verbena-%u", places[i], (unsigned int)geteuid());
+		err = try_dir(path, dir);
+		if (!err)
+			break;
+	}
+	return err;
+}
+
+void host_dir_sweep(int dirfd, const char *prefix)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	while ((e = readdir(d)))
+		if (!strncmp(e->d_name, prefix, strlen(prefix)))
+			unlinkat(dirfd, e->d_name, 0);
+	closedir(d);
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Joining and leaving, who is alive, and who owns which number.
+ */
+#include "host/host.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "host/state.h"
+#include "run/config.h"
+#include "run/log.h"
+#include "util/compiler.h"
+
+void host_file_name(int slot, const char *suffix, char name[32])
+{
+	snprintf(name, 32, "s%04d.%s", slot, suffix);
+}
+
+/* Removes what a dead process left. Must hold the table lock and the slot's life lock. The slot is emptied last. */
+static void clear_slot(struct host *h, int slot)
+{
+	static const struct table_slot empty;
+	char prefix[32];
+
+	table_free_blocks(&h->table, slot);
+	host_file_name(slot, "", prefix);
+	host_dir_sweep(h->dir.fd, prefix);
+	table_write_slot(&h->table, slot, &empty);
+}
+
+/* Must hold h->lock. True if the slot's process is dead, and then all it had is free. */
+static bool reclaim(struct host *h, int slot)
+{
+	struct table_slot s;
+	bool dead = false;
+
+	if (slot == h->slot || table_slot_locked(&h->table, slot) || table_lock(&h->table))
+		return false;
+	if (table_take_slot(&h->table, slot)) {
+		dead = true;
+		table_read_slot(&h->table, slot, &s);
+		log_info(LOG_HOST, "process %u (slot %d) has died, reclaiming what it had", s.pid,
+			 slot);
+		clear_slot(h, slot);
+		table_drop_slot(&h->table, slot);
+	}
+	table_unlock(&h->table);
+	return dead;
+}
+
+/* Finds a slot nobody lives in, and cleans it. Must hold the table lock. */
+static int take_slot(struct host *h)
+{
+	struct table_slot s;
+	int slot;
+
+	for (slot = 0; slot < HOST_SLOTS; slot++) {
+		if (!table_take_slot(&h->table, slot))
+			continue;
+		table_read_slot(&h->table, slot, &s);
+		if (s.incarnation)
+			clear_slot(h, slot);
+		h->slot = slot;
+		return 0;
+	}
+	return EUSERS;
+}
+
+static int publish_self(struct host *h)
+{
+	h->self = (struct table_slot){
+		.incarnation = h->incarnation,
+		.netns = inbox_netns(h),
+		.pid = (uint32_t)getpid(),
+		.steer = { -1, -1 },
+	};
+	return table_write_slot(&h->table, h->slot, &h->self);
+}
+
+/* The entry is written before the inbox is made, so that a death in between leaves nothing unfound. */
+static int join_table(struct host *h)
+{
+	int err = table_lock(&h->table);
+
+	if (err)
+		return err;
+	err = take_slot(h);
+	if (!err)
+		err = publish_self(h);
+	if (!err)
+		err = inbox_open(h);
+	if (!err)
+		err = publish_self(h);
+	if (err && h->slot != HOST_NO_SLOT)
+		clear_slot(h, h->slot);
+	table_unlock(&h->table);
+	return err;
+}
+
+static const char *explain(int err)
+{
+	switch (err) {
+	case EPROTO:
+		return "it is in use by another version of the library";
+	case EBADMSG:
+		return "its table makes no sense; remove it when no program uses it";
+	case EBUSY:
+		return "another process holds its lock and does not go on";
+	case EUSERS:
+		return "too many processes";
+	default:
+		return strerror(err);
+	}
+}
+
+/* Returns 0, or why the process has to be on its own. */
+static int join_shared(struct host *h, const char *dir)
+{
+	int err = host_dir_open(dir, &h->dir);
+
+	if (err) {
+		log_warn(LOG_HOST, "no run directory (%s): QP numbers are private, only packets reach "
+			 "other processes", explain(err));
+		return err;
+	}
+	err = table_open(&h->table, h->dir.fd);
+	if (!err)
+		err = join_table(h);
+	if (!err)
+		return 0;
+	log_warn(LOG_HOST, "%s cannot be used (%s): QP numbers are private, only packets reach "
+		 "other processes", h->dir.path, explain(err));
+	return err;
+}
+
+static void close_files(struct host *h)
+{
+	if (h->inbox >= 0)
+		close(h->inbox);
+	if (h->table.fd >= 0)
+		table_close(&h->table);
+	if (h->dir.fd >= 0)
+		close(h->dir.fd);
+	h->inbox = h->dir.fd = -1;
+}
+
+int host_join(const char *dir, struct host **out)
+{
+	struct host *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return ENOMEM;
+	lock_init(&h->lock);
+	h->slot = HOST_NO_SLOT;
+	h->inbox = h->dir.fd = h->table.fd = -1;
+	while (!h->incarnation)
+		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;
+
+	h->shared = join_shared(h, dir) == 0;
+	if (!h->shared) {
+		close_files(h);
+		h->slot = HOST_NO_SLOT;
+	}
+	qpns_init(&h->qpns, h->shared ? &h->table : NULL, h->slot);
+	if (h->shared)
+		host_janitor(h);
+	*out = h;
+	return 0;
+}
+
+void host_leave(struct host *h)
+{
+	if (!h)
+		return;
+	/* If the lock cannot be had the next process finds a dead slot, which is as good. */
+	if (h->shared && !table_lock(&h->table)) {
+		clear_slot(h, h->slot);
+		table_unlock(&h->table);
+	}
+	host_forget(h);
+}
+
+void host_forget(struct host *h)
+{
+	if (!h)
+		return;
+	close_files(h);
+	qpns_clear(&h->qpns);
+	free(h);
+}
+
+bool host_shared(const struct host *h)
+{
+	return h->shared;
+}
+
+int host_slot(const struct host *h)
+{
+	return h->slot;
+}
+
+uint64_t host_incarnation(const struct host *h)
+{
+	return h->incarnation;
+}
+
+int host_dirfd(const struct host *h)
+{
+	return h->dir.fd;
+}
+
+const char *host_dir(const struct host *h)
+{
+	return h->shared ? h->dir.path : NULL;
+}
+
+int host_qpn_alloc(struct host *h, uint32_t *qpn)
+{
+	int err;
+
+	lock_acquire(&h->lock);
+	err = qpns_alloc(&h->qpns, qpn);
+	lock_release(&h->lock);
+	return err;
+}
+
+void host_qpn_free(struct host *h, uint32_t qpn)
+{
+	lock_acquire(&h->lock);
+	qpns_free(&h->qpns, qpn);
+	lock_release(&h->lock);
+}
+
+unsigned int host_qpn_generation(struct host *h)
+{
+	unsigned int generation;
+
+	lock_acquire(&h->lock);
+	generation = h->qpns.generation;
+	lock_release(&h->lock);
+	return generation;
+}
+
+int host_owner(struct host *h, uint32_t qpn)
+{
+	uint32_t block = (qpn & 0xffffff) >> HOST_BLOCK_BITS;
+	int slot = HOST_NO_SLOT;
+
+	lock_acquire(&h->lock);
+	if (qpns_has_block(&h->qpns, block)) {
+		slot = h->slot;
+	} else if (h->shared) {
+		slot = table_owner_of(&h->table, block);
+		if (slot != HOST_NO_SLOT && (slot == h->slot || !table_slot_locked(&h->table, slot))) {
+			reclaim(h, slot);
+			slot = HOST_NO_SLOT;
+		}
+	}
+	lock_release(&h->lock);
+	return slot;
+}
+
+static bool position_makes_sense(int32_t index)
+{
+	return index >= -1 && index < UINT16_MAX;
+}
+
+bool host_peer(struct host *h, int slot, struct host_peer *peer)
+{
+	struct table_slot s;
+
+	if (!h->shared || slot < 0 || slot >= HOST_SLOTS)
+		return false;
+	table_read_slot(&h->table, slot, &s);
+	if (!s.incarnation)
+		return false;
+	*peer = (struct host_peer){
+		.pid = (pid_t)s.pid,
+		.incarnation = s.incarnation,
+		.netns = s.netns,
+		.udp_port = s.udp_port,
+		.steer = { position_makes_sense(s.steer[0]) ? s.steer[0] : -1,
+			   position_makes_sense(s.steer[1]) ? s.steer[1] : -1 },
+	};
+	return true;
+}
+
+bool host_alive(struct host *h, int slot, uint64_t incarnation)
+{
+	struct host_peer peer;
+
+	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
+		return false;
+	return slot == h->slot || table_slot_locked(&h->table, slot);
+}
+
+unsigned int host_janitor(struct host *h)
+{
+	struct table_slot s;
+	unsigned int n = 0;
+	int slot;
+
+	if (!h->shared)
+		return 0;
+	lock_acquire(&h->lock);
+	for (slot = 0; slot < HOST_SLOTS; slot++) {
+		table_read_slot(&h->table, slot, &s);
+		if (s.incarnation && reclaim(h, slot))
+			n++;
+	}
+	lock_release(&h->lock);
+	return n;
+}
+
+void host_publish_wire(struct host *h, uint16_t udp_port, const int32_t steer[2])
+{
+	if (!h->shared)
+		return;
+	lock_acquire(&h->lock);
+	h->self.udp_port = udp_port;
+	memcpy(h->self.steer, steer, sizeof(h->self.steer));
+	table_write_slot(&h->table, h->slot, &h->self);
+	lock_release(&h->lock);
+}
+
+/* Positions of all slots of this process's group; -1, -1 for everybody else. */
+static void read_positions(struct host *h, int32_t (*steer)[2])
+{
+	struct host_peer peer, self;
+	int slot;
+
+	memset(steer, 0xff, HOST_SLOTS * sizeof(*steer));
+	if (!host_peer(h, h->slot, &self) || !self.udp_port)
+		return;
+	for (slot = 0; slot < HOST_SLOTS; slot++)
+		if (host_peer(h, slot, &peer) && peer.netns == self.netns &&
+		    peer.udp_port == self.udp_port)
+			memcpy(steer[slot], peer.steer, sizeof(peer.steer));
+}
+
+size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
+{
+	struct table_owner owner[TABLE_CHUNK];
+	int32_t steer[HOST_SLOTS][2];
+	uint32_t first, i;
+	size_t n = 0;
+
+	if (!h->shared)
+		return 0;
+	read_positions(h, steer);
+	for (first = 0; first < HOST_BLOCKS; first += TABLE_CHUNK) {
+		table_read_owners(&h->table, first, owner);
+		for (i = 0; i < TABLE_CHUNK && n < cap; i++) {
+			const int32_t *at = steer[(owner[i].slot_plus_1 + HOST_SLOTS - 1) % HOST_SLOTS];
+
+			if (!owner[i].slot_plus_1 || (at[0] < 0 && at[1] < 0))
+				continue;
+			map[n++] = (struct net_steer){ (uint16_t)(first + i), { at[0], at[1] } };
+		}
+	}
+	return n;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The inbox: an AF_UNIX datagram socket per slot, bound in the run directory, so that it works across network namespaces and ends
+ * with its process.  The directory's mode keeps others from sending.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/state.h"
+#include "run/log.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+enum {
+	MSG_MAGIC = 0x56524231,	/* "VRB1": version 1 of the messages */
+	KIND_PACKET = 1,
+	KIND_DOORBELL = 2,
+	INBOX_BUFFER = 4 << 20,
+	FULL_TRIES = 20,	/* an inbox holds few datagrams (net.unix.max_dgram_qlen, often 10): give its owner ... */
+	FULL_PAUSE_NS = 50000,	/* ... this long, this often */
+};
+
+struct msg_head {
+	uint32_t magic;
+	uint16_t kind;
+	uint16_t len;		/* of what follows the head */
+	uint8_t src[16];
+	uint8_t dst[16];
+	uint32_t ifindex;
+	uint32_t flow_label;
+	uint16_t src_port;
+	uint16_t dst_port;
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+	uint8_t sl;
+	uint8_t reserved[9];
+};
+static_assert(sizeof(struct msg_head) == 64, "inbox message head");
+static_assert(offsetof(struct msg_head, ifindex) == 40, "inbox message head: ifindex");
+static_assert(HOST_PACKET_MAX <= UINT16_MAX, "length fits");
+
+static int inbox_address(const struct host *h, int slot, struct sockaddr_un *sun)
+{
+	char name[32];
+	int n;
+
+	host_file_name(slot, "sock", name);
+	*sun = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	n = snprintf(sun->sun_path, sizeof(sun->sun_path), "%s/%s", h->sock_prefix, name);
+	return n >= (int)sizeof(sun->sun_path) ? ENAMETOOLONG : 0;
+}
+
+/* A long directory name is reached through its descriptor. */
+static void choose_prefix(struct host *h)
+{
+	if (strlen(h->dir.path) + sizeof("/s0000.sock") <= sizeof(h->sock_prefix))
+		memcpy(h->sock_prefix, h->dir.path, strlen(h->dir.path) + 1);
+	else
+		snprintf(h->sock_prefix, sizeof(h->sock_prefix), "/proc/self/fd/%d", h->dir.fd);
+}
+
+int inbox_open(struct host *h)
+{
+	int size = INBOX_BUFFER;
+	struct sockaddr_un sun;
+	char name[32];
+	int err;
+
+	choose_prefix(h);
+	err = inbox_address(h, h->slot, &sun);
+	if (err)
+		return err;
+	h->inbox = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (h->inbox < 0)
+		return errno;
+	host_file_name(h->slot, "sock", name);
+	unlinkat(h->dir.fd, name, 0);
+	if (bind(h->inbox, (struct sockaddr *)&sun, sizeof(sun)) < 0)
+		return errno;
+	/* It sends, too, and a sender pays for what the receiver has not read. */
+	setsockopt(h->inbox, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	return 0;
+}
+
+uint64_t inbox_netns(const struct host *h)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	if (h->inbox < 0 || getsockopt(h->inbox, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) < 0)
+		return 0;
+	return cookie;
+}
+
+int host_inbox_fd(const struct host *h)
+{
+	return h->inbox;
+}
+
+static void pack_path(struct msg_head *m, const struct net_path *path)
+{
+	memcpy(m->src, path->src.raw, sizeof(m->src));
+	memcpy(m->dst, path->dst.raw, sizeof(m->dst));
+	m->ifindex = path->ifindex;
+	m->flow_label = path->flow_label;
+	m->src_port = path->src_port;
+	m->dst_port = path->dst_port;
+	m->traffic_class = path->traffic_class;
+	m->hop_limit = path->hop_limit;
+	m->sl = path->sl;
+}
+
+static void unpack_path(struct net_path *path, const struct msg_head *m)
+{
+	memset(path, 0, sizeof(*path));
+	memcpy(path->src.raw, m->src, sizeof(m->src));
+	memcpy(path->dst.raw, m->dst, sizeof(m->dst));
+	path->ifindex = m->ifindex;
+	path->flow_label = m->flow_label & 0xfffff;
+	path->src_port = m->src_port;
+	path->dst_port = m->dst_port;
+	path->traffic_class = m->traffic_class;
+	path->hop_limit = m->hop_limit;
+	path->sl = m->sl & 15;
+}
+
+/* Marks whether a slot's inbox was found full; returns what was known before. */
+static bool mark_deaf(struct host *h, int slot, bool deaf)
+{
+	uint8_t bit = (uint8_t)(1 << slot % 8);
+	uint8_t *p = &h->deaf[slot / 8];
+
+	if (deaf)
+		return fetch_or_acq_rel(p, bit) & bit;
+	if (load_relaxed(p) & bit)
+		fetch_and_acq_rel(p, (uint8_t)~bit);
+	return false;
+}
+
+/* 0, EAGAIN when the inbox is full, ENOENT when there is nobody. */
+static int send_once(struct host *h, int slot, const struct msg_head *m, const void *data)
+{
+	struct sockaddr_un sun;
+	struct iovec iov[2] = {
+		{ .iov_base = (void *)m, .iov_len = sizeof(*m) },
+		{ .iov_base = (void *)data, .iov_len = m->len },
+	};
+	struct msghdr mh = {
+		.msg_name = &sun, .msg_namelen = sizeof(sun), .msg_iov = iov, .msg_iovlen = 2,
+	};
+
+	if (inbox_address(h, slot, &sun))
+		return ENOENT;
+	if (sendmsg(h->inbox, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR ? EAGAIN :
+	       ENOENT;
+}
+
+/* Waits a little for an inbox that fills up, once: not again before it has been found with room. */
+static int send_patiently(struct host *h, int slot, const struct msg_head *m, const void *data)
+{
+	const struct timespec pause = { .tv_nsec = FULL_PAUSE_NS };
+	int err = send_once(h, slot, m, data);
+	int tries;
+
+	if (err == EAGAIN && !mark_deaf(h, slot, true)) {
+		for (tries = 0; tries < FULL_TRIES && err == EAGAIN; tries++) {
+			nanosleep(&pause, NULL);
+			err = send_once(h, slot, m, data);
+		}
+	}
+	if (!err)
+		mark_deaf(h, slot, false);
+	return err;
+}
+
+int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const void *data,
+	      size_t len)
+{
+	struct msg_head m = { .magic = MSG_MAGIC, .kind = KIND_PACKET, .len = (uint16_t)len };
+	struct host_peer peer;
+	int slot;
+
+	if (len > HOST_PACKET_MAX)
+		return EMSGSIZE;
+	if (!h->shared)
+		return ENOENT;
+	slot = table_owner_of(&h->table, (qpn & 0xffffff) >> HOST_BLOCK_BITS);
+	if (slot == HOST_NO_SLOT || slot == h->slot || !host_peer(h, slot, &peer))
+		return ENOENT;
+	/* An address means another host in another network namespace. */
+	if (peer.netns && h->self.netns && peer.netns != h->self.netns)
+		return ENOENT;
+	pack_path(&m, path);
+	return send_patiently(h, slot, &m, data);
+}
+
+int host_ring(struct host *h, int slot, uint64_t incarnation)
+{
+	const struct msg_head m = { .magic = MSG_MAGIC, .kind = KIND_DOORBELL };
+	struct host_peer peer;
+	int err;
+
+	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
+		return ENOENT;
+	err = send_once(h, slot, &m, NULL);
+	return err == EAGAIN ? 0 : err;
+}
+
+static enum host_msg read_message(const struct msg_head *m, size_t got, struct net_path *path,
+				  size_t *len)
+{
+	if (got < sizeof(*m) || m->magic != MSG_MAGIC || m->len != got - sizeof(*m))
+		return HOST_GARBAGE;
+	if (m->kind == KIND_DOORBELL)
+		return HOST_DOORBELL;
+	if (m->kind != KIND_PACKET)
+		return HOST_GARBAGE;
+	unpack_path(path, m);
+	*len = m->len;
+	return HOST_PACKET;
+}
+
+enum host_msg host_inbox_recv(struct host *h, struct net_path *path, void *buf, size_t *len)
+{
+	struct msg_head m;
+	struct iovec iov[2] = {
+		{ .iov_base = &m, .iov_len = sizeof(m) },
+		{ .iov_base = buf, .iov_len = HOST_PACKET_MAX },
+	};
+	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = 2 };
+	ssize_t got;
+
+	if (h->inbox < 0)
+		return HOST_NOTHING;
+	do
+		got = recvmsg(h->inbox, &mh, MSG_DONTWAIT);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return HOST_NOTHING;
+	if (mh.msg_flags & MSG_TRUNC)
+		return HOST_GARBAGE;
+	return read_message(&m, (size_t)got, path, len);
+}

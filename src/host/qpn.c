@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "host/qpn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/config.h"
+#include "util/compiler.h"
+
+void qpns_init(struct qpns *q, struct table *table, int slot)
+{
+	memset(q, 0, sizeof(*q));
+	q->table = table;
+	q->slot = slot;
+}
+
+void qpns_clear(struct qpns *q)
+{
+	free(q->block);
+	free(q->queue);
+	memset(q, 0, sizeof(*q));
+}
+
+static struct qpn_block *find_block(const struct qpns *q, uint32_t number)
+{
+	size_t i;
+
+	for (i = 0; i < q->n_blocks; i++)
+		if (q->block[i].number == number)
+			return &q->block[i];
+	return NULL;
+}
+
+bool qpns_has_block(const struct qpns *q, uint32_t block)
+{
+	return find_block(q, block);
+}
+
+static size_t capacity(const struct qpns *q)
+{
+	return q->n_blocks * QPN_BLOCK;
+}
+
+static void push(struct qpns *q, uint32_t qpn)
+{
+	q->queue[(q->head + q->n_free++) % capacity(q)] = qpn;
+}
+
+static uint32_t pop(struct qpns *q)
+{
+	uint32_t qpn = q->queue[q->head];
+
+	q->head = (q->head + 1) % capacity(q);
+	q->n_free--;
+	return qpn;
+}
+
+/* The first and the last block hold the numbers that have a meaning: 0 and 1, and the multicast QP. */
+static bool usable(uint32_t block)
+{
+	return block != 0 && block != HOST_BLOCKS - 1;
+}
+
+/* A time in the future is from before a reboot: rested. */
+static bool rested(const struct table_owner *o, uint32_t now)
+{
+	uint32_t age = now - o->freed_at;
+
+	return !o->freed_at || age >= QPN_REST;
+}
+
+/* A free block at or behind `start`, around the end; HOST_BLOCKS if there is none. */
+static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
+{
+	const uint32_t chunks = HOST_BLOCKS / TABLE_CHUNK;
+	struct table_owner owner[TABLE_CHUNK];
+	uint32_t now = table_now();
+	uint32_t c, i;
+
+	/* The chunk of `start` comes twice: first from start on, at last up to it. */
+	for (c = 0; c <= chunks; c++) {
+		uint32_t first = (start / TABLE_CHUNK + c) % chunks * TABLE_CHUNK;
+
+		table_read_owners(q->table, first, owner);
+		for (i = c ? 0 : start % TABLE_CHUNK; i < TABLE_CHUNK; i++)
+			if (!owner[i].slot_plus_1 && usable(first + i) &&
+			    (any || rested(&owner[i], now)) && !find_block(q, first + i))
+				return first + i;
+	}
+	return HOST_BLOCKS;
+}
+
+static int take_from_table(const struct qpns *q, uint32_t *block)
+{
+	struct table_owner mine = { .slot_plus_1 = (uint16_t)(q->slot + 1) };
+	uint32_t start = (uint32_t)(config_random() % HOST_BLOCKS);
+	int err = table_lock(q->table);
+
+	if (err)
+		return err;
+	*block = search_table(q, start, false);
+	if (*block == HOST_BLOCKS)
+		*block = search_table(q, start, true);
+	err = *block == HOST_BLOCKS ? ENOMEM : table_write_owner(q->table, *block, &mine);
+	table_unlock(q->table);
+	return err;
+}
+
+static int take_private(const struct qpns *q, uint32_t *block)
+{
+	uint32_t start = (uint32_t)(config_random() % HOST_BLOCKS);
+	uint32_t i;
+
+	for (i = 0; i < HOST_BLOCKS; i++) {
+		*block = (start + i) % HOST_BLOCKS;
+		if (usable(*block) && !find_block(q, *block))
+			return 0;
+	}
+	return ENOMEM;
+}
+
+static void give_to_table(const struct qpns *q, uint32_t block)
+{
+	struct table_owner freed = { .freed_at = table_now() };
+
+	if (!q->table || table_lock(q->table))
+		return;
+	table_write_owner(q->table, block, &freed);
+	table_unlock(q->table);
+}
+
+/* Makes room for one more block. The queue is empty whenever this is called, so it needs no unrolling. */
+static int grow(struct qpns *q)
+{
+	struct qpn_block *block = realloc(q->block, (q->n_blocks + 1) * sizeof(*block));
+	uint32_t *queue;
+
+	if (!block)
+		return ENOMEM;
+	q->block = block;
+	queue = realloc(q->queue, (q->n_blocks + 1) * QPN_BLOCK * sizeof(*queue));
+	if (!queue)
+		return ENOMEM;
+	q->queue = queue;
+	return 0;
+}
+
+static int take_block(struct qpns *q)
+{
+	uint32_t number, start, i;
+	int err = grow(q);
+
+	if (!err)
+		err = q->table ? take_from_table(q, &number) : take_private(q, &number);
+	if (err)
+		return err;
+	q->block[q->n_blocks++] = (struct qpn_block){ .number = (uint16_t)number };
+	q->head = 0;
+	start = (uint32_t)(config_random() % QPN_BLOCK);
+	for (i = 0; i < QPN_BLOCK; i++)
+		push(q, number << HOST_BLOCK_BITS | (start + i) % QPN_BLOCK);
+	q->generation++;
+	return 0;
+}
+
+static void unqueue_block(struct qpns *q, uint32_t number)
+{
+	size_t i, n = q->n_free;
+
+	for (i = 0; i < n; i++) {
+		uint32_t qpn = pop(q);
+
+		if (qpn >> HOST_BLOCK_BITS != number)
+			push(q, qpn);
+	}
+}
+
+static void reverse(uint32_t *from, uint32_t *to)
+{
+	while (from < to) {
+		uint32_t v = *from;
+
+		*from++ = *--to;
+		*to = v;
+	}
+}
+
+/* Turns the ring so that it starts at 0, since its size is about to change: a rotation is three reversals. */
+static void straighten(struct qpns *q)
+{
+	uint32_t *end = q->queue + capacity(q);
+
+	reverse(q->queue, q->queue + q->head);
+	reverse(q->queue + q->head, end);
+	reverse(q->queue, end);
+	q->head = 0;
+}
+
+static void drop_block(struct qpns *q, struct qpn_block *b)
+{
+	uint32_t number = b->number;
+
+	unqueue_block(q, number);
+	straighten(q);
+	*b = q->block[--q->n_blocks];
+	give_to_table(q, number);
+	q->generation++;
+}
+
+int qpns_alloc(struct qpns *q, uint32_t *qpn)
+{
+	struct qpn_block *b;
+	int err;
+
+	if (!q->n_free) {
+		err = take_block(q);
+		if (err)
+			return err;
+	}
+	*qpn = pop(q);
+	b = find_block(q, *qpn >> HOST_BLOCK_BITS);
+	b->used++;
+	b->bits[*qpn % QPN_BLOCK / 64] |= 1ull << *qpn % 64;
+	return 0;
+}
+
+bool qpns_free(struct qpns *q, uint32_t qpn)
+{
+	struct qpn_block *b = find_block(q, qpn >> HOST_BLOCK_BITS);
+	uint64_t bit = 1ull << qpn % 64;
+
+	if (!b || !(b->bits[qpn % QPN_BLOCK / 64] & bit))
+		return false;
+	b->bits[qpn % QPN_BLOCK / 64] &= ~bit;
+	b->used--;
+	push(q, qpn);
+	if (!b->used && q->n_free >= QPN_SPARE + QPN_BLOCK)
+		drop_block(q, b);
+	return true;
+}

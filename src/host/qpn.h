@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The QP numbers of this process: blocks it holds, and its free numbers in a queue, so that a number that was freed
+ * is the last to be handed out again.  A block that is wholly unused goes back to the table, where it rests for QPN_REST
+ * seconds before anybody takes it, unless nothing else is left.
+ *
+ * No lock: the caller holds host->lock.
+ */
+#ifndef VRB_HOST_QPN_H
+#define VRB_HOST_QPN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "host/table.h"
+
+enum {
+	QPN_BLOCK = 1 << HOST_BLOCK_BITS,
+	QPN_SPARE = 4 * QPN_BLOCK,	/* free numbers to keep before a block is given back */
+	QPN_REST = 10,			/* seconds */
+};
+
+struct qpn_block {
+	uint16_t number;
+	uint16_t used;
+	uint64_t bits[QPN_BLOCK / 64];	/* handed out */
+};
+
+struct qpns {
+	struct table *table;	/* NULL in private mode: any block is free */
+	int slot;
+	struct qpn_block *block;
+	size_t n_blocks;
+	uint32_t *queue;	/* free numbers; a ring of n_blocks * QPN_BLOCK */
+	size_t head, n_free;
+	unsigned int generation;	/* grows with every block taken or given back */
+};
+
+void qpns_init(struct qpns *q, struct table *table, int slot);
+
+/* Forgets the memory; blocks stay with the slot in the table. */
+void qpns_clear(struct qpns *q);
+
+int qpns_alloc(struct qpns *q, uint32_t *qpn);
+
+/* False if the number was not handed out. */
+bool qpns_free(struct qpns *q, uint32_t qpn);
+
+bool qpns_has_block(const struct qpns *q, uint32_t block);
+
+#endif

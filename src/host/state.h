@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a membership consists of; shared by host.c and inbox.c only. */
+#ifndef VRB_HOST_STATE_H
+#define VRB_HOST_STATE_H
+
+#include <sys/un.h>
+
+#include "host/dir.h"
+#include "host/host.h"
+#include "host/qpn.h"
+#include "host/table.h"
+#include "util/lock.h"
+
+struct host {
+	/* Immutable after host_join(). */
+	bool shared;
+	int slot;
+	uint64_t incarnation;
+	struct host_run_dir dir;	/* fd -1 in private mode */
+	char sock_prefix[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	int inbox;			/* -1 in private mode */
+
+	struct lock lock;		/* protects what follows */
+	struct table table;
+	struct qpns qpns;
+	struct table_slot self;		/* as published */
+	uint8_t deaf[HOST_SLOTS / 8];	/* slots whose inbox was full last time; atomic, not under the lock */
+};
+
+/* Creates and binds the inbox of h->slot. Returns 0 or an errno value. */
+int inbox_open(struct host *h);
+
+/* The network namespace this process's sockets live in; 0 if the kernel does not tell. */
+uint64_t inbox_netns(const struct host *h);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Positioned reads and writes of the table, and its locks.
+ */
+#include "host/table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "run/clock.h"
+#include "util/compiler.h"
+#include "util/time.h"
+
+#define LOCK_PATIENCE (2 * VRB_SECOND)
+
+static const struct table_header header_now = {
+	.magic = TABLE_MAGIC,
+	.version = TABLE_VERSION,
+	.slots = HOST_SLOTS,
+	.blocks = HOST_BLOCKS,
+	.slot_size = sizeof(struct table_slot),
+	.owner_size = sizeof(struct table_owner),
+};
+
+uint32_t table_now(void)
+{
+	uint32_t s = (uint32_t)(clock_now() / VRB_SECOND);
+
+	return s ? s : 1;
+}
+
+static bool read_at(const struct table *t, void *buf, size_t len, off_t at)
+{
+	return pread(t->fd, buf, len, at) == (ssize_t)len;
+}
+
+static int write_at(struct table *t, const void *buf, size_t len, off_t at)
+{
+	ssize_t n = pwrite(t->fd, buf, len, at);
+
+	if (n == (ssize_t)len)
+		return 0;
+	return n < 0 ? errno : ENOSPC;
+}
+
+static struct flock byte_lock(short type, off_t at, off_t len)
+{
+	return (struct flock){ .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = len };
+}
+
+static int set_lock(const struct table *t, short type, off_t at)
+{
+	struct flock fl = byte_lock(type, at, 1);
+
+	return fcntl(t->fd, F_OFD_SETLK, &fl) < 0 ? errno : 0;
+}
+
+/* True if any other open file has a lock in the range. */
+static bool range_locked(const struct table *t, off_t at, off_t len)
+{
+	struct flock fl = byte_lock(F_WRLCK, at, len);
+
+	return fcntl(t->fd, F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
+}
+
+int table_lock(struct table *t)
+{
+	uint64_t give_up = clock_now() + LOCK_PATIENCE;
+	struct timespec pause = { .tv_nsec = 20000 };
+
+	for (;;) {
+		int err = set_lock(t, F_WRLCK, TABLE_LOCK_AT);
+
+		if (err != EAGAIN && err != EACCES && err != EINTR)
+			return err;
+		if (clock_now() > give_up)
+			return EBUSY;
+		nanosleep(&pause, NULL);
+		pause.tv_nsec = min(2 * pause.tv_nsec, 2000000L);
+	}
+}
+
+void table_unlock(struct table *t)
+{
+	set_lock(t, F_UNLCK, TABLE_LOCK_AT);
+}
+
+bool table_take_slot(struct table *t, int slot)
+{
+	return set_lock(t, F_WRLCK, TABLE_SLOT_LOCK_AT + slot) == 0;
+}
+
+void table_drop_slot(struct table *t, int slot)
+{
+	set_lock(t, F_UNLCK, TABLE_SLOT_LOCK_AT + slot);
+}
+
+bool table_slot_locked(const struct table *t, int slot)
+{
+	return range_locked(t, TABLE_SLOT_LOCK_AT + slot, 1);
+}
+
+/*
+ * All room is taken at once, so that a file system that fills up later does not matter.
+ * The header goes last: a table without one makes no sense, and is made anew by the next process.
+ */
+static int make_table(struct table *t)
+{
+	if (ftruncate(t->fd, 0) < 0 || ftruncate(t->fd, TABLE_SIZE) < 0)
+		return errno;
+	if (fallocate(t->fd, 0, 0, TABLE_SIZE) < 0 && errno != EOPNOTSUPP && errno != ENOSYS)
+		return errno;
+	return write_at(t, &header_now, sizeof(header_now), 0);
+}
+
+/* Under the table lock. */
+static int check_table(struct table *t)
+{
+	struct table_header h = { .magic = 0 };
+	struct stat st;
+
+	if (fstat(t->fd, &st) < 0)
+		return errno;
+	if (!S_ISREG(st.st_mode))
+		return EBADMSG;
+	if (read_at(t, &h, sizeof(h), 0) && h.magic == TABLE_MAGIC && h.version != TABLE_VERSION)
+		return EPROTO;
+	if (!memcmp(&h, &header_now, sizeof(h)) && st.st_size >= TABLE_SIZE)
+		return 0;
+	if (range_locked(t, TABLE_SLOT_LOCK_AT, HOST_SLOTS))
+		return EBADMSG;
+	return make_table(t);
+}
+
+/* Beyond the limit a write would not only fail but raise SIGXFSZ. */
+static bool fits_file_limit(void)
+{
+	struct rlimit lim;
+
+	return getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY ||
+	       lim.rlim_cur >= TABLE_SIZE;
+}
+
+int table_open(struct table *t, int dirfd)
+{
+	int err;
+
+	if (!fits_file_limit())
+		return EFBIG;
+	t->fd = openat(dirfd, "table", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	if (t->fd < 0)
+		return errno;
+	err = table_lock(t);
+	if (!err) {
+		err = check_table(t);
+		table_unlock(t);
+	}
+	if (err)
+		table_close(t);
+	return err;
+}
+
+void table_close(struct table *t)
+{
+	close(t->fd);
+	t->fd = -1;
+}
+
+void table_read_slot(const struct table *t, int slot, struct table_slot *s)
+{
+	if (!read_at(t, s, sizeof(*s), TABLE_SLOTS_AT + slot * (off_t)sizeof(*s)))
+		memset(s, 0, sizeof(*s));
+}
+
+int table_write_slot(struct table *t, int slot, const struct table_slot *s)
+{
+	return write_at(t, s, sizeof(*s), TABLE_SLOTS_AT + slot * (off_t)sizeof(*s));
+}
+
+static off_t owner_at(uint32_t block)
+{
+	return TABLE_OWNERS_AT + (off_t)block * (off_t)sizeof(struct table_owner);
+}
+
+int table_owner_of(const struct table *t, uint32_t block)
+{
+	struct table_owner o;
+
+	if (!read_at(t, &o, sizeof(o), owner_at(block)) || o.slot_plus_1 > HOST_SLOTS)
+		return HOST_NO_SLOT;
+	return o.slot_plus_1 - 1;
+}
+
+int table_write_owner(struct table *t, uint32_t block, const struct table_owner *o)
+{
+	return write_at(t, o, sizeof(*o), owner_at(block));
+}
+
+void table_read_owners(const struct table *t, uint32_t first, struct table_owner o[TABLE_CHUNK])
+{
+	const size_t len = TABLE_CHUNK * sizeof(*o);
+	unsigned int i;
+
+	if (!read_at(t, o, len, owner_at(first)))
+		memset(o, 0, len);
+	for (i = 0; i < TABLE_CHUNK; i++)
+		if (o[i].slot_plus_1 > HOST_SLOTS)
+			o[i].slot_plus_1 = 0;
+}
+
+void table_free_blocks(struct table *t, int slot)
+{
+	struct table_owner chunk[TABLE_CHUNK];
+	struct table_owner freed = { .freed_at = table_now() };
+	uint32_t first, i;
+
+	for (first = 0; first < HOST_BLOCKS; first += TABLE_CHUNK) {
+		table_read_owners(t, first, chunk);
+		for (i = 0; i < TABLE_CHUNK; i++)
+			if (chunk[i].slot_plus_1 == slot + 1)
+				table_write_owner(t, first + i, &freed);
+	}
+}

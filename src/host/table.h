@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The shared table: who has which slot and which blocks of QP numbers.  docs/HOST.md draws it.
+ *
+ * It is a file that is read and written in place, not mapped: a mapping turns a full file system or a truncated
+ * file into SIGBUS.  Whatever is read has been copied by that, and is checked by the functions here.
+ *
+ * Locks, all of them open-file-description locks on bytes far behind the data, so that the kernel drops them when
+ * their process ends in whatever way:
+ *	TABLE_LOCK_AT			held while slots or owners are changed
+ *	TABLE_SLOT_LOCK_AT + slot	held by the slot's process for as long as it lives
+ * A struct table is used by one thread at a time (host->lock): its own locks do not exclude its own threads.
+ */
+#ifndef VRB_HOST_TABLE_H
+#define VRB_HOST_TABLE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "host/host.h"
+
+#define TABLE_MAGIC 0x54534f4842525635ull	/* "5VRBHOST" as bytes on a little-endian machine */
+
+enum {
+	TABLE_VERSION = 1,	/* of everything in the run directory */
+	TABLE_SLOTS_AT = 4096,
+};
+
+struct table_header {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t slots;
+	uint32_t blocks;
+	uint32_t slot_size;
+	uint32_t owner_size;
+	uint32_t reserved;
+};
+static_assert(sizeof(struct table_header) == 32, "table header");
+
+/* Written by the slot's process only, while it lives; cleared by who reclaims it. */
+struct table_slot {
+	uint64_t incarnation;	/* 0: empty */
+	uint64_t netns;
+	uint32_t pid;
+	uint16_t udp_port;
+	uint16_t reserved0;
+	int32_t steer[2];
+	uint64_t reserved[4];
+};
+static_assert(sizeof(struct table_slot) == 64, "table slot");
+static_assert(offsetof(struct table_slot, steer) == 24, "table slot: steer");
+
+/* Of one block of QP numbers. Written under the table lock. */
+struct table_owner {
+	uint16_t slot_plus_1;	/* 0: free */
+	uint16_t reserved;
+	uint32_t freed_at;	/* seconds of CLOCK_MONOTONIC when it was freed last, 0: never */
+};
+static_assert(sizeof(struct table_owner) == 8, "table owner");
+
+enum {
+	TABLE_OWNERS_AT = TABLE_SLOTS_AT + HOST_SLOTS * 64,
+	TABLE_SIZE = TABLE_OWNERS_AT + HOST_BLOCKS * 8,
+	TABLE_CHUNK = 512,	/* owners read at once: one page */
+};
+static_assert(TABLE_OWNERS_AT == 69632 && TABLE_SIZE == 593920, "table layout, docs/HOST.md");
+static_assert(HOST_BLOCKS % TABLE_CHUNK == 0, "whole chunks");
+
+#define TABLE_LOCK_AT      (1ll << 40)
+#define TABLE_SLOT_LOCK_AT (TABLE_LOCK_AT + 4096)
+
+struct table {
+	int fd;
+};
+
+/*
+ * Opens or makes the table in the run directory.  One that makes no sense is made anew if no live process uses it.
+ * Returns 0, EPROTO (another version's), EBADMSG (makes no sense but is in use), EBUSY (its lock is held for seconds),
+ * EFBIG (above the process's file size limit), or another errno value.
+ */
+int table_open(struct table *t, int dirfd);
+void table_close(struct table *t);	/* drops its locks */
+
+/* Waits at most two seconds, in case the holder was stopped: then EBUSY. */
+int table_lock(struct table *t);
+void table_unlock(struct table *t);
+
+/* Takes a slot's life lock; false if somebody lives in it. */
+bool table_take_slot(struct table *t, int slot);
+void table_drop_slot(struct table *t, int slot);
+
+/* True if another open file has the slot's life lock. */
+bool table_slot_locked(const struct table *t, int slot);
+
+/* An empty slot reads as zero, and so does one that cannot be read. */
+void table_read_slot(const struct table *t, int slot, struct table_slot *s);
+int table_write_slot(struct table *t, int slot, const struct table_slot *s);
+
+/* The owner of a block: its slot, or HOST_NO_SLOT. */
+int table_owner_of(const struct table *t, uint32_t block);
+int table_write_owner(struct table *t, uint32_t block, const struct table_owner *o);
+
+/* Reads TABLE_CHUNK owners from a multiple of TABLE_CHUNK on; values above HOST_SLOTS read as free. */
+void table_read_owners(const struct table *t, uint32_t first, struct table_owner o[TABLE_CHUNK]);
+
+/* Frees all blocks of a slot. Must hold the table lock. */
+void table_free_blocks(struct table *t, int slot);
+
+/* Seconds of CLOCK_MONOTONIC, never 0. */
+uint32_t table_now(void);
+
+#endif

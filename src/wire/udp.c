@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Opens and sets up the sockets.  Options that only make things better may fail: an old or restricted kernel still carries packets.
+ */
+#include "wire/udp.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/config.h"
+#include "run/log.h"
+#include "util/atomic.h"
+#include "wire/udp_state.h"
+
+enum {
+	OPT_UDP_NO_CHECK6_TX = 101,	/* <linux/udp.h>, which clashes with <netinet/udp.h> */
+	OPT_UDP_NO_CHECK6_RX = 102,
+	OPT_IPV6_MULTICAST_ALL = 29,
+	RECEIVE_BUFFER = 8 << 20,
+	PROBES_MAX = 1024,
+};
+
+struct option {
+	int level, name, value;
+};
+
+static const struct option options_ipv4[] = {
+	/* DF on everything, and no path MTU below the interface's: RoCE fragments nothing and has its own MTU. */
+	{ IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE },
+	{ IPPROTO_IP, IP_PKTINFO, 1 },
+	{ IPPROTO_IP, IP_RECVTOS, 1 },
+	{ IPPROTO_IP, IP_RECVTTL, 1 },
+	{ IPPROTO_IP, IP_MULTICAST_ALL, 0 },
+	/* Soft RoCE sends no checksum: the ICRC covers more. */
+	{ SOL_SOCKET, SO_NO_CHECK, 1 },
+};
+
+static const struct option options_ipv6[] = {
+	{ IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE },
+	{ IPPROTO_IPV6, IPV6_DONTFRAG, 1 },
+	{ IPPROTO_IPV6, IPV6_RECVPKTINFO, 1 },
+	{ IPPROTO_IPV6, IPV6_RECVTCLASS, 1 },
+	{ IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1 },
+	{ IPPROTO_IPV6, IPV6_FLOWINFO, 1 },
+	{ IPPROTO_IPV6, OPT_IPV6_MULTICAST_ALL, 0 },
+	{ IPPROTO_UDP, OPT_UDP_NO_CHECK6_TX, 1 },
+	{ IPPROTO_UDP, OPT_UDP_NO_CHECK6_RX, 1 },
+};
+
+static void set_options(int fd, const struct option *o, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (setsockopt(fd, o[i].level, o[i].name, &o[i].value, sizeof(o[i].value)) < 0)
+			log_debug(LOG_WIRE, "socket option %d of level %d: %m", o[i].name,
+				  o[i].level);
+}
+
+static void set_buffers(int fd)
+{
+	int size = RECEIVE_BUFFER;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+/* Binds to the wildcard address; SO_REUSEPORT lets the user's other processes do so, too. */
+static int bind_port(int fd, int family, uint16_t port)
+{
+	union udp_sockaddr any = { .sa.sa_family = (sa_family_t)family };
+	socklen_t len = sizeof(any.v4);
+	int on = 1;
+
+	if (family == AF_INET6) {
+		any.v6.sin6_port = htons(port);
+		len = sizeof(any.v6);
+		if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) < 0)
+			return errno;
+	} else {
+		any.v4.sin_port = htons(port);
+	}
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
+		return errno;
+	return bind(fd, &any.sa, len) < 0 ? errno : 0;
+}
+
+static int open_family(struct udp_wire *u, int family)
+{
+	unsigned int i = family == AF_INET ? UDP_IPV4 : UDP_IPV6;
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+	int err;
+
+	u->fd[i] = -1;
+	if (fd < 0)
+		return errno;
+	err = bind_port(fd, family, u->wire.port);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	if (family == AF_INET)
+		set_options(fd, options_ipv4, ARRAY_SIZE(options_ipv4));
+	else
+		set_options(fd, options_ipv6, ARRAY_SIZE(options_ipv6));
+	set_buffers(fd);
+	u->fd[i] = fd;
+	return 0;
+}
+
+static unsigned int udp_fds(const struct wire *w, int fds[WIRE_FDS])
+{
+	const struct udp_wire *u = container_of(w, struct udp_wire, wire);
+	unsigned int i, n = 0;
+
+	for (i = 0; i < UDP_FAMILIES; i++)
+		if (u->fd[i] >= 0)
+			fds[n++] = u->fd[i];
+	return n;
+}
+
+static int change_membership(struct udp_wire *u, const struct net_addr *group, uint32_t ifindex,
+			     int option4, int option6)
+{
+	struct ip_mreqn m4 = { .imr_ifindex = (int)ifindex };
+	struct ipv6_mreq m6 = { .ipv6mr_interface = ifindex };
+	int i = net_is_ipv4(group) ? UDP_IPV4 : UDP_IPV6;
+	int r;
+
+	if (!net_is_multicast(group))
+		return EINVAL;
+	if (u->fd[i] < 0)
+		return EAFNOSUPPORT;
+	if (i == UDP_IPV4) {
+		memcpy(&m4.imr_multiaddr, group->raw + 12, 4);
+		r = setsockopt(u->fd[i], IPPROTO_IP, option4, &m4, sizeof(m4));
+	} else {
+		memcpy(&m6.ipv6mr_multiaddr, group->raw, 16);
+		r = setsockopt(u->fd[i], IPPROTO_IPV6, option6, &m6, sizeof(m6));
+	}
+	return r < 0 ? errno : 0;
+}
+
+static int udp_join(struct wire *w, const struct net_addr *group, uint32_t ifindex)
+{
+	return change_membership(to_udp(w), group, ifindex, IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP);
+}
+
+static int udp_leave(struct wire *w, const struct net_addr *group, uint32_t ifindex)
+{
+	return change_membership(to_udp(w), group, ifindex, IP_DROP_MEMBERSHIP, IPV6_LEAVE_GROUP);
+}
+
+static void udp_close(struct wire *w)
+{
+	struct udp_wire *u = to_udp(w);
+	unsigned int i;
+
+	for (i = 0; i < UDP_FAMILIES; i++)
+		if (u->fd[i] >= 0)
+			close(u->fd[i]);
+	free(u->cell);
+	free(u);
+}
+
+static const struct wire_ops udp_ops = {
+	udp_send, udp_recv, udp_fds, udp_join, udp_leave, udp_close,
+};
+
+static void complain(int err, uint16_t port)
+{
+	if (err == EADDRINUSE)
+		log_warn(LOG_WIRE, "UDP port %u belongs to another user or program: no packets to or "
+			 "from other hosts (VERBENA_UDP_PORT chooses another port)", port);
+	else
+		log_warn(LOG_WIRE, "cannot open UDP port %u (%s): no packets to or from other hosts",
+			 port, strerror(err));
+}
+
+/* IPv4 decides; IPv6 is missed only where there is no IPv4. */
+static int open_families(struct udp_wire *u)
+{
+	int err4 = open_family(u, AF_INET);
+	int err6 = open_family(u, AF_INET6);
+
+	if (err4 && err4 != EAFNOSUPPORT)
+		return err4;
+	if (err4 && err6)
+		return err6;
+	if (err6 && err6 != EAFNOSUPPORT)
+		log_info(LOG_WIRE, "no IPv6 on UDP port %u: %s", u->wire.port, strerror(err6));
+	u->wire.ipv4 = !err4;
+	u->wire.ipv6 = !err6;
+	return 0;
+}
+
+int udp_open(uint16_t port, struct wire **out)
+{
+	struct udp_wire *u = calloc(1, sizeof(*u));
+	int err;
+
+	if (!u)
+		return ENOMEM;
+	u->wire.ops = &udp_ops;
+	u->wire.port = port;
+	u->position[UDP_IPV4] = u->position[UDP_IPV6] = -1;
+	u->fd[UDP_IPV4] = u->fd[UDP_IPV6] = -1;
+	u->cell = malloc(WIRE_BURST * sizeof(*u->cell));
+	err = u->cell ? open_families(u) : ENOMEM;
+	if (err) {
+		complain(err, port);
+		udp_close(&u->wire);
+		return err;
+	}
+	udp_recv_prepare(u);
+	*out = &u->wire;
+	return 0;
+}
+
+/* Straight to the loopback address, past udp_send(): probes have no path. Lost ones only leave the position unknown. */
+static void send_probes(int fd, const union udp_sockaddr *to, socklen_t len, unsigned int members,
+			uint64_t nonce)
+{
+	uint8_t buf[STEER_PROBE_LEN];
+	unsigned int i;
+
+	for (i = 0; i < members; i++) {
+		steer_probe_make(buf, (uint16_t)i, nonce);
+		if (sendto(fd, buf, sizeof(buf), MSG_DONTWAIT, &to->sa, len) < 0)
+			log_debug(LOG_WIRE, "steering probe: %m");
+	}
+}
+
+void udp_probe(struct wire *w, unsigned int members)
+{
+	struct udp_wire *u = to_udp(w);
+	const union udp_sockaddr v4 = { .v4 = {
+		.sin_family = AF_INET,
+		.sin_port = htons(w->port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	} };
+	const union udp_sockaddr v6 = { .v6 = {
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(w->port),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
+	} };
+
+	members = min(members, (unsigned int)PROBES_MAX);
+	u->nonce = config_random();
+	u->position[UDP_IPV4] = u->position[UDP_IPV6] = -1;
+	if (u->fd[UDP_IPV4] >= 0)
+		send_probes(u->fd[UDP_IPV4], &v4, sizeof(v4.v4), members, u->nonce);
+	if (u->fd[UDP_IPV6] >= 0)
+		send_probes(u->fd[UDP_IPV6], &v6, sizeof(v6.v6), members, u->nonce);
+}
+
+void udp_position(const struct wire *w, int32_t index[2])
+{
+	const struct udp_wire *u = container_of(w, struct udp_wire, wire);
+
+	index[0] = load_relaxed(&u->position[UDP_IPV4]);
+	index[1] = load_relaxed(&u->position[UDP_IPV6]);
+}
+
+int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n)
+{
+	struct udp_wire *u = to_udp(w);
+	struct sock_filter insn[STEER_INSNS];
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < UDP_FAMILIES; i++) {
+		struct sock_fprog prog = { .filter = insn };
+
+		if (u->fd[i] < 0)
+			continue;
+		prog.len = (unsigned short)steer_build(blocks, n, i, insn);
+		if (setsockopt(u->fd[i], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog,
+			       sizeof(prog)) < 0)
+			err = errno;
+	}
+	return err;
+}

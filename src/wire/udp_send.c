@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending: one sendmmsg(2) per run of packets of one family, each with its source address, traffic class, hop limit and flow
+ * label as control messages.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "run/log.h"
+#include "util/atomic.h"
+#include "wire/udp_state.h"
+
+enum {
+	SEND_CONTROL = CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int)),
+	RETRIES = 8,	/* of one packet, after an error that is not about it */
+};
+
+struct batch {
+	struct mmsghdr mm[WIRE_BURST];
+	struct iovec iov[WIRE_BURST];
+	union udp_sockaddr to[WIRE_BURST];
+	uint8_t control[WIRE_BURST][SEND_CONTROL] __attribute__((aligned(sizeof(struct cmsghdr))));
+};
+
+static void add_control(struct msghdr *mh, int level, int type, const void *data, size_t len)
+{
+	struct cmsghdr *c = (struct cmsghdr *)((uint8_t *)mh->msg_control + mh->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	mh->msg_controllen += CMSG_SPACE(len);
+}
+
+static void add_int(struct msghdr *mh, int level, int type, int value)
+{
+	add_control(mh, level, type, &value, sizeof(value));
+}
+
+/* Where routing has to be told the interface; elsewhere naming it would keep packets to other local addresses from arriving. */
+static uint32_t bound_interface(const struct net_path *path)
+{
+	bool bound = net_is_multicast(&path->dst) || net_is_link_local(&path->dst) ||
+		     net_is_link_local(&path->src);
+
+	return bound ? path->ifindex : 0;
+}
+
+static void address_ipv4(struct msghdr *mh, union udp_sockaddr *to, const struct net_path *path,
+			 uint16_t port)
+{
+	struct in_pktinfo info = { .ipi_ifindex = (int)bound_interface(path) };
+
+	to->v4 = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port) };
+	memcpy(&to->v4.sin_addr, path->dst.raw + 12, 4);
+	mh->msg_namelen = sizeof(to->v4);
+
+	memcpy(&info.ipi_spec_dst, path->src.raw + 12, 4);
+	add_control(mh, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+	add_int(mh, IPPROTO_IP, IP_TOS, path->traffic_class);
+	if (path->hop_limit)
+		add_int(mh, IPPROTO_IP, IP_TTL, path->hop_limit);
+}
+
+static void address_ipv6(struct msghdr *mh, union udp_sockaddr *to, const struct net_path *path,
+			 uint16_t port, bool flow_label)
+{
+	struct in6_pktinfo info = { .ipi6_ifindex = bound_interface(path) };
+
+	to->v6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	memcpy(&to->v6.sin6_addr, path->dst.raw, 16);
+	to->v6.sin6_scope_id = info.ipi6_ifindex;
+	mh->msg_namelen = sizeof(to->v6);
+
+	memcpy(&info.ipi6_addr, path->src.raw, 16);
+	add_control(mh, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	add_int(mh, IPPROTO_IPV6, IPV6_TCLASS, path->traffic_class);
+	if (path->hop_limit)
+		add_int(mh, IPPROTO_IPV6, IPV6_HOPLIMIT, path->hop_limit);
+	if (flow_label && path->flow_label)
+		add_int(mh, IPPROTO_IPV6, IPV6_FLOWINFO, (int)htonl(path->flow_label & 0xfffff));
+}
+
+static void fill(struct udp_wire *u, struct batch *b, unsigned int i, const struct wire_pkt *pkt)
+{
+	struct msghdr *mh = &b->mm[i].msg_hdr;
+
+	b->iov[i] = (struct iovec){ .iov_base = pkt->data, .iov_len = pkt->len };
+	*mh = (struct msghdr){
+		.msg_name = &b->to[i],
+		.msg_iov = &b->iov[i],
+		.msg_iovlen = 1,
+		.msg_control = b->control[i],
+	};
+	if (net_is_ipv4(&pkt->path.dst))
+		address_ipv4(mh, &b->to[i], &pkt->path, u->wire.port);
+	else
+		address_ipv6(mh, &b->to[i], &pkt->path, u->wire.port,
+			     !load_relaxed(&u->no_flow_label));
+}
+
+enum verdict {
+	RETRY,
+	FULL,
+	LOST,
+};
+
+/* What becomes of the first packet of a batch that could not be sent. */
+static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, int err)
+{
+	struct wire_stats *s = &u->wire.stats;
+
+	switch (err) {
+	case EINTR:
+	case ECONNREFUSED:	/* about an earlier packet; reported once */
+		return RETRY;
+	case EAGAIN:
+	case ENOBUFS:
+	case ENOMEM:
+		fetch_add_relaxed(&s->send_full, 1);
+		return FULL;
+	case EMSGSIZE:
+		fetch_add_relaxed(&s->send_too_long, 1);
+		log_limited(LOG_WIRE, LOG_WARN, "a packet of %u bytes is too long for its interface",
+			    pkt->len);
+		return LOST;
+	case EINVAL:
+		/* Older kernels want a lease on a flow label. It is only entropy: do without from now on. */
+		if (pkt->path.flow_label && !net_is_ipv4(&pkt->path.dst) &&
+		    !load_relaxed(&u->no_flow_label)) {
+			store_relaxed(&u->no_flow_label, true);
+			return RETRY;
+		}
+		break;
+	}
+	fetch_add_relaxed(&s->send_refused, 1);
+	errno = err;
+	log_limited(LOG_WIRE, LOG_DEBUG, "the kernel refuses a packet: %m");
+	return LOST;
+}
+
+static unsigned int same_family(const struct wire_pkt *pkts, unsigned int n)
+{
+	bool ipv4 = net_is_ipv4(&pkts[0].path.dst);
+	unsigned int i = 1;
+
+	while (i < n && net_is_ipv4(&pkts[i].path.dst) == ipv4)
+		i++;
+	return i;
+}
+
+/*
+ * Sends one run from its start; returns how many packets are dealt with, 0 if the socket is full, and sets *retry where the
+ * same packet has to be tried again.
+ */
+static unsigned int send_run(struct udp_wire *u, struct batch *b, const struct wire_pkt *pkts,
+			     unsigned int n, bool *retry)
+{
+	int fd = u->fd[net_is_ipv4(&pkts[0].path.dst) ? UDP_IPV4 : UDP_IPV6];
+	enum verdict v;
+	unsigned int i;
+	int sent;
+
+	*retry = false;
+	if (fd < 0) {
+		fetch_add_relaxed(&u->wire.stats.send_refused, n);
+		return n;
+	}
+	for (i = 0; i < n; i++)
+		fill(u, b, i, &pkts[i]);
+	sent = sendmmsg(fd, b->mm, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent > 0) {
+		fetch_add_relaxed(&u->wire.stats.sent, sent);
+		return (unsigned int)sent;
+	}
+	v = judge(u, &pkts[0], sent < 0 ? errno : EAGAIN);
+	*retry = v == RETRY;
+	return v == LOST;
+}
+
+unsigned int udp_send(struct wire *w, const struct wire_pkt *pkts, unsigned int n)
+{
+	struct udp_wire *u = to_udp(w);
+	unsigned int done = 0, retries = 0;
+	struct batch b;
+
+	n = min(n, (unsigned int)WIRE_BURST);
+	while (done < n) {
+		bool retry;
+		unsigned int k = send_run(u, &b, pkts + done, same_family(pkts + done, n - done),
+					  &retry);
+
+		if (!k && !(retry && retries++ < RETRIES))
+			break;
+		done += k;
+		retries = k ? 0 : retries;
+	}
+	return done;
+}
