@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The simulated network: what happens to a packet between two hosts.
+ *
+ *	sender -> [egress link] -> loss, damage, duplication, delay -> [switch port: finite buffer] -> receiver
+ *
+ * It decides and computes times; the world keeps the events.  Links of one host share its bandwidth.
+ */
+#ifndef SIM_NET_H
+#define SIM_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rand.h"
+#include "util/net.h"
+
+enum { NET_MAX_HOSTS = 20 };
+
+struct net_packet {
+	uint64_t serial;
+	uint32_t src, dst;	/* host numbers */
+	struct net_path path;	/* as the sender gave it */
+	size_t len;
+	uint8_t data[];		/* BTH..ICRC */
+};
+
+struct net_config {
+	uint64_t delay;			/* ns, one way */
+	uint64_t jitter;		/* up to this much more; order is kept */
+	uint32_t loss_ppm, dup_ppm, reorder_ppm, corrupt_ppm;
+	uint64_t reorder_delay;		/* a reordered packet comes up to this much later */
+	uint64_t loss_mask;		/* rotates by one per packet and direction; a set low bit drops it */
+	uint32_t mbit_per_s;		/* of egress links and switch ports; 0 = infinite */
+	uint32_t buffer;		/* bytes a switch port holds; 0 = no limit */
+	uint32_t ecn_mark;		/* bytes waiting above which packets are marked CE; 0 = never */
+	/* Drops what it returns true for; for targeted losses. */
+	bool (*drop)(void *arg, const struct net_packet *p);
+	void *drop_arg;
+};
+
+struct net_port {
+	uint64_t egress_free;		/* when the sending link is idle again */
+	uint64_t switch_free;		/* when the switch's port to this host is */
+};
+
+struct net_counters {
+	uint64_t sent, delivered, lost, duplicated, reordered, damaged, overflowed, marked;
+};
+
+struct net {
+	struct net_config cfg;
+	struct rng rng;
+	struct net_port port[NET_MAX_HOSTS];
+	uint64_t last_arrival[NET_MAX_HOSTS][NET_MAX_HOSTS];
+	uint64_t mask[NET_MAX_HOSTS][NET_MAX_HOSTS];
+	struct net_counters count;
+};
+
+void net_init(struct net *n, const struct net_config *cfg, uint64_t seed);
+
+/* When a packet sent now reaches the switch. */
+uint64_t net_egress(struct net *n, uint32_t src, uint32_t dst, size_t len, uint64_t now);
+
+bool net_loses(struct net *n, const struct net_packet *p);
+bool net_duplicates(struct net *n);
+/* Flips a few bits somewhere; true if it did. */
+bool net_damages(struct net *n, struct net_packet *p);
+
+/* When a packet that reached the switch now is at its host; false if the buffer is full. May mark it CE. */
+bool net_ingress(struct net *n, struct net_packet *p, uint64_t now, uint64_t *arrival);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Random work for pairs of QPs, made so that its outcome is certain: what may race is either kept apart or fenced.
+ *
+ * A flow is one direction of one pair.  It has memory of its own on both hosts (sources and landings, remote targets,
+ * receive buffers), so flows cannot disturb each other and an oracle can run them one after the other.
+ * Within a flow the rules of IBTA 10.8.3.3 (ordering, fence) are obeyed: a request that overwrites what an earlier READ
+ * reads, or sends what an earlier READ or atomic returns, carries the fence.
+ */
+#ifndef SIM_PLAN_H
+#define SIM_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "world.h"
+
+struct plan;
+
+struct area {
+	uint64_t va;
+	uint32_t len;
+	uint32_t lkey, rkey;
+};
+
+struct flow {
+	struct plan *plan;
+	struct sim_qp *req, *resp;
+	struct area local;		/* on the requester's host: sources and landings */
+	struct area remote;		/* on the responder's host: targets of one-sided operations */
+	struct area recv;		/* on the responder's host: receive buffers, laid out one after the other */
+	struct sim_wr *wr;
+	uint32_t n, posted;
+	uint32_t burst;			/* most requests posted at a time */
+	struct sim_rwr *rwr;		/* receive i is for the i-th message that consumes one; empty with an SRQ */
+	uint32_t nrecv, recv_posted;
+	uint32_t messages;		/* requests that consume a receive */
+	bool trickle;			/* receives are posted late, by the clock */
+	uint8_t *inline_pool;
+	uint32_t inline_used;
+	uint32_t window[2];		/* rkeys over `remote` */
+	uint32_t stale[4];		/* rkeys on the requester's host, for LOCAL_INV */
+};
+
+/* Receives of an SRQ: all as large as the longest message towards their host. */
+struct feed {
+	struct sim_srq *srq;
+	struct area recv;
+	struct sim_rwr *rwr;
+	uint32_t n, posted;
+	bool trickle;
+	struct world *world;
+};
+
+enum plan_ops {
+	PLAN_SEND = 1 << 0,
+	PLAN_WRITE = 1 << 1,
+	PLAN_WRITE_IMM = 1 << 2,
+	PLAN_READ = 1 << 3,
+	PLAN_ATOMIC = 1 << 4,
+	PLAN_INVALIDATE = 1 << 5,
+	PLAN_EXTENDED = 1 << 6,		/* FLUSH and ATOMIC WRITE, Annex A19 */
+	PLAN_ALL = (1 << 7) - 1,
+};
+
+struct plan_config {
+	struct net_config net;
+	struct sim_qp_attr qp;
+	uint32_t pairs;
+	bool both_ways;
+	bool srq;
+	bool late_receives;
+	bool ipv6;
+	uint32_t ops;		/* requests per flow */
+	uint32_t max_len;
+	uint32_t kinds;		/* PLAN_* */
+	uint32_t fixed_len;	/* every message has this length, if not 0 */
+	bool psn_wraps;		/* initial PSNs just below 2^24 */
+	uint32_t spread_ns;	/* flows start at random times up to this */
+};
+
+struct plan {
+	const struct plan_config *cfg;
+	struct world *w;
+	struct flow *flow;
+	uint32_t nflows;
+	struct feed feed[2];	/* of host 0 and 1 */
+	struct rng rng;
+};
+
+/* A plan of its own choosing: everything varies with the seed. Losses are such that nothing may fail. */
+struct plan_config plan_random_config(uint64_t seed);
+
+/* Two hosts, connected QPs, all requests made but none posted. *cfg has to outlive the plan. */
+struct plan *plan_new(const char *name, uint64_t seed, const struct plan_config *cfg);
+/* Schedules the posting; world_run() does the rest. */
+void plan_start(struct plan *p);
+void plan_free(struct plan *p);
+
+/* Posts whatever of a flow fits. */
+void plan_pump(struct flow *f);
+
+/* Consumes a receive at the responder. */
+bool plan_needs_recv(uint32_t opcode);
+
+/* Counters of all QPs, added up. */
+struct roce_counters plan_counters(const struct plan *p);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Thousands of random runs of the reliable service against the oracle: every opcode, every boundary of length, every
+ * misfortune a network has.  Seeds: tests/sim/README.md.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include "oracle.h"
+#include "util/compiler.h"
+
+static void run(const char *name, uint64_t seed, const struct plan_config *cfg)
+{
+	struct plan *p = plan_new(name, seed, cfg);
+	struct oracle o;
+
+	oracle_init(&o, p);
+	plan_start(p);
+	world_run(p->w);
+	oracle_check(&o);
+	oracle_free(&o);
+	plan_free(p);
+}
+
+/* Everything varies. */
+static void anything_goes(void **state)
+{
+	struct sim_seeds s = sim_seeds("rc_random anything", 1, 2000);
+
+	for (uint64_t i = 0; i < s.runs; i++) {
+		struct plan_config c = plan_random_config(s.first + i);
+
+		run("rc_random anything", s.first + i, &c);
+	}
+}
+
+/* On a clean network nothing is sent twice, as long as receives are there in time. */
+static void clean_network_retransmits_nothing(void **state)
+{
+	struct sim_seeds s = sim_seeds("rc_random clean", 100001, 400);
+
+	for (uint64_t i = 0; i < s.runs; i++) {
+		struct plan_config c = plan_random_config(s.first + i);
+		struct net_config clean = { .delay = c.net.delay };
+		struct roce_counters n;
+		struct oracle o;
+		struct plan *p;
+
+		c.net = clean;
+		c.late_receives = false;
+		c.qp.rq_depth = 64;	/* as many as there are messages */
+		c.qp.timeout = 12;
+		p = plan_new("rc_random clean", s.first + i, &c);
+		oracle_init(&o, p);
+		plan_start(p);
+		world_run(p->w);
+		oracle_check(&o);
+		n = plan_counters(p);
+		world_check(p->w, !n.retransmitted_pkts && !n.duplicate_request &&
+				  !n.out_of_seq_request && !n.dropped_pkts && !n.send_rnr_err,
+			    "retransmitted %llu duplicate %llu gaps %llu dropped %llu rnr %llu",
+			    (unsigned long long)n.retransmitted_pkts,
+			    (unsigned long long)n.duplicate_request,
+			    (unsigned long long)n.out_of_seq_request,
+			    (unsigned long long)n.dropped_pkts,
+			    (unsigned long long)n.send_rnr_err);
+		oracle_free(&o);
+		plan_free(p);
+	}
+}
+
+/* Losses heavy enough that retries run out now and then: then everything ends in order, and nothing hangs. */
+static void heavy_losses_end_in_order(void **state)
+{
+	struct sim_seeds s = sim_seeds("rc_random heavy", 200001, 500);
+	uint64_t allowed = 1ull << IBV_WC_RETRY_EXC_ERR | 1ull << IBV_WC_WR_FLUSH_ERR;
+	uint64_t failed = 0;
+
+	for (uint64_t i = 0; i < s.runs; i++) {
+		struct plan_config c = plan_random_config(s.first + i);
+		struct oracle o;
+		struct plan *p;
+
+		c.net.loss_ppm = 300000;
+		c.net.corrupt_ppm = 50000;
+		c.qp.retry_cnt = i % 8;
+		c.qp.timeout = 6;
+		c.ops = 20;
+		p = plan_new("rc_random heavy", s.first + i, &c);
+		oracle_init(&o, p);
+		plan_start(p);
+		world_run(p->w);
+		failed += oracle_check_failing(&o, allowed);
+		oracle_free(&o);
+		plan_free(p);
+	}
+	printf("# %llu flows ran out of retries\n", (unsigned long long)failed);
+}
+
+/* One boundary at a time: every MTU, around every multiple of it. */
+static void every_boundary_length(void **state)
+{
+	for (uint32_t mtu = 256; mtu <= 4096; mtu *= 2)
+		for (uint32_t k = 1; k <= 4; k++)
+			for (int32_t d = -1; d <= 1; d++) {
+				struct plan_config c = {
+					.net = { .delay = 3000, .loss_ppm = 20000 },
+					.qp = sim_qp_defaults(), .pairs = 1, .ops = 14,
+					.kinds = PLAN_ALL & ~PLAN_INVALIDATE,
+					.fixed_len = k * mtu + d, .max_len = k * mtu + d,
+					.psn_wraps = true,
+				};
+
+				c.qp.mtu = mtu;
+				run("rc_random boundary", mtu * 16 + k * 3 + d, &c);
+			}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(anything_goes),
+		cmocka_unit_test(clean_network_retransmits_nothing),
+		cmocka_unit_test(heavy_losses_end_in_order),
+		cmocka_unit_test(every_boundary_length),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
