@@ -85,8 +85,8 @@ static const uint32_t right_needed[] = {
 	[MEM_REMOTE_READ] = IBV_ACCESS_REMOTE_READ,
 	[MEM_REMOTE_WRITE] = IBV_ACCESS_REMOTE_WRITE,
 	[MEM_REMOTE_ATOMIC] = IBV_ACCESS_REMOTE_ATOMIC,
-	[MEM_REMOTE_FLUSH_GLOBAL] = SIM_ACCESS_FLUSH_GLOBAL,
-	[MEM_REMOTE_FLUSH_PERSISTENT] = SIM_ACCESS_FLUSH_PERSISTENT,
+	[MEM_REMOTE_FLUSH_GLOBAL] = IBV_ACCESS_FLUSH_GLOBAL,
+	[MEM_REMOTE_FLUSH_PERSISTENT] = IBV_ACCESS_FLUSH_PERSISTENT,
 };
 
 static enum reason check(struct sim_qp *qp, uint32_t key, uint64_t va, uint64_t len,
@@ -319,6 +319,7 @@ static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
 	struct world *w = world_of(wq);
 
 	trace_cqe(w->trace, w->now, qp->host->number, wq->qpn, cqe);
+	w->last_cqe = w->now;
 	qp->progressed = true;
 	if (cqe->recv) {
 		complete_recv(qp, cqe);

@@ -17,14 +17,6 @@ struct world;
 
 enum { SIM_MAX_SGE = 8, SIM_MAX_KEYS = 128, SIM_MAX_QPS = 64, SIM_MAX_INLINE = 512 };
 
-/* Later releases of rdma-core name these. */
-enum {
-	SIM_WR_FLUSH = 14,
-	SIM_WR_ATOMIC_WRITE = 15,
-	SIM_ACCESS_FLUSH_GLOBAL = 1 << 8,
-	SIM_ACCESS_FLUSH_PERSISTENT = 1 << 9,
-};
-
 /* A region (both keys) or a window (rkey only). */
 struct sim_key {
 	uint32_t lkey, rkey;
@@ -60,7 +52,7 @@ struct sim_qp {
 	struct sim_cqes send_cqes, recv_cqes;
 	uint32_t events[32];		/* count per enum ibv_event_type */
 	bool progressed;		/* completions since the world last looked */
-	bool in_engine;
+	bool kick_pending;
 	uint64_t binds, invalidations, flushes;
 	void *user;
 };

@@ -33,6 +33,7 @@ struct net_config {
 	uint64_t reorder_delay;		/* a reordered packet comes up to this much later */
 	uint64_t loss_mask;		/* rotates by one per packet and direction; a set low bit drops it */
 	uint32_t mbit_per_s;		/* of egress links and switch ports; 0 = infinite */
+	bool fast_egress;		/* only switch ports are that slow */
 	uint32_t buffer;		/* bytes a switch port holds; 0 = no limit */
 	uint32_t ecn_mark;		/* bytes waiting above which packets are marked CE; 0 = never */
 	/* Drops what it returns true for; for targeted losses. */

@@ -134,8 +134,8 @@ static uint32_t send_opcode(const struct sim_wr *wr)
 	case IBV_WR_ATOMIC_CMP_AND_SWP: return IBV_WC_COMP_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD: return IBV_WC_FETCH_ADD;
 	case IBV_WR_LOCAL_INV: return IBV_WC_LOCAL_INV;
-	case SIM_WR_FLUSH: return 8;
-	case SIM_WR_ATOMIC_WRITE: return 9;
+	case IBV_WR_FLUSH: return IBV_WC_FLUSH;
+	case IBV_WR_ATOMIC_WRITE: return IBV_WC_ATOMIC_WRITE;
 	default: return IBV_WC_SEND;
 	}
 }
@@ -251,10 +251,10 @@ static void apply(struct walk *w, const struct sim_wr *wr)
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		do_atomic(w, wr);
 		break;
-	case SIM_WR_ATOMIC_WRITE:
+	case IBV_WR_ATOMIC_WRITE:
 		memcpy(at(w->o, resp_host(w), wr->remote_addr), &wr->compare_add, 8);
 		break;
-	case SIM_WR_FLUSH:
+	case IBV_WR_FLUSH:
 	case IBV_WR_LOCAL_INV:
 		break;
 	default:
@@ -376,7 +376,7 @@ static bool writes_remote(uint32_t opcode)
 {
 	return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
 	       opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
-	       opcode == SIM_WR_ATOMIC_WRITE;
+	       opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 static void smudge_request(struct walk *w, const struct sim_wr *wr)

@@ -63,6 +63,7 @@ struct plan_config plan_random_config(uint64_t seed)
 		.ops = rng_range(&r, 1, 40),
 		.kinds = rng_percent(&r, 60) ? PLAN_ALL : 1 + rng_below(&r, PLAN_ALL),
 		.psn_wraps = rng_percent(&r, 30),
+		.lazy = rng_percent(&r, 30) ? rng_range(&r, 1, 5000) : 0,
 		.spread_ns = rng_below(&r, 100000),
 	};
 	c.max_len = rng_percent(&r, 85) ? 5 * c.qp.mtu + 1 : rng_range(&r, 1, 300000);
@@ -107,7 +108,7 @@ static void lay_out_flow(struct plan *p, uint32_t i, uint64_t used[2])
 	struct sim_host *src = p->w->host[from], *dst = p->w->host[to];
 	const uint32_t remote = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 				IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |
-				SIM_ACCESS_FLUSH_GLOBAL | SIM_ACCESS_FLUSH_PERSISTENT;
+				IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
 
 	f->local = carve(src, &used[from], f->local.len, IBV_ACCESS_LOCAL_WRITE);
 	f->remote = carve(dst, &used[to], f->remote.len, remote);
@@ -241,6 +242,7 @@ struct plan *plan_new(const char *name, uint64_t seed, const struct plan_config 
 	p->cfg = cfg;
 	p->w = world_new(name, seed, &cfg->net);
 	p->w->ipv6 = cfg->ipv6;
+	p->w->lazy = cfg->lazy;
 	p->w->user = p;
 	p->w->progress = on_progress;
 	rng_seed(&p->rng, seed ^ 0x776f726b);
@@ -309,7 +311,7 @@ static void recv_tick(struct world *w, void *arg)
 	while (n-- && post_one_recv(f))
 		;
 	world_kick(w, f->resp);
-	if (f->recv_posted < f->nrecv)
+	if (f->recv_posted < f->nrecv && f->req->wq.state != IBV_QPS_ERR)
 		world_at(w, w->now + rng_range(&f->plan->rng, 1000, 300000), recv_tick, f);
 }
 

@@ -76,6 +76,7 @@ struct plan_config {
 	uint32_t kinds;		/* PLAN_* */
 	uint32_t fixed_len;	/* every message has this length, if not 0 */
 	bool psn_wraps;		/* initial PSNs just below 2^24 */
+	uint32_t lazy;		/* see struct world */
 	uint32_t spread_ns;	/* flows start at random times up to this */
 };
 

@@ -36,8 +36,8 @@ static const struct {
 	{ IBV_WR_ATOMIC_FETCH_AND_ADD, PLAN_ATOMIC, 6 },
 	{ IBV_WR_SEND_WITH_INV, PLAN_INVALIDATE, 3 },
 	{ IBV_WR_LOCAL_INV, PLAN_INVALIDATE, 3 },
-	{ SIM_WR_FLUSH, PLAN_EXTENDED, 4 },
-	{ SIM_WR_ATOMIC_WRITE, PLAN_EXTENDED, 4 },
+	{ IBV_WR_FLUSH, PLAN_EXTENDED, 4 },
+	{ IBV_WR_ATOMIC_WRITE, PLAN_EXTENDED, 4 },
 };
 
 bool plan_needs_recv(uint32_t opcode)
@@ -143,7 +143,7 @@ static bool needs_fence(const struct hazards *h, const struct sim_wr *wr)
 		       overlaps(h->read, h->nread, wr->remote_addr, wr->length);
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-	case SIM_WR_ATOMIC_WRITE:
+	case IBV_WR_ATOMIC_WRITE:
 		return overlaps(h->read, h->nread, wr->remote_addr, 8);
 	}
 	return false;
@@ -168,7 +168,7 @@ static void apply_hazards(struct hazards *h, struct sim_wr *wr, struct rng *r)
 		h->read[h->nread++] = (struct range){ wr->remote_addr,
 						      wr->remote_addr + wr->length };
 	if (wr->opcode == IBV_WR_RDMA_READ || is_atomic(wr->opcode) ||
-	    wr->opcode == SIM_WR_FLUSH || wr->opcode == SIM_WR_ATOMIC_WRITE) {
+	    wr->opcode == IBV_WR_FLUSH || wr->opcode == IBV_WR_ATOMIC_WRITE) {
 		note_landing(h, wr);
 		if (wr->rkey == KEY_WINDOW0 || wr->rkey == KEY_WINDOW1)
 			h->window_used[wr->rkey - KEY_WINDOW0] = true;
@@ -217,7 +217,7 @@ static void make_atomic(struct plan *p, struct flow *f, struct sim_wr *wr, struc
 	wr->compare_add = counter ? rng_below(&p->rng, 4) : rng_next(&p->rng);
 	wr->swap = counter ? rng_below(&p->rng, 4) : rng_next(&p->rng);
 	wr->rkey = pick_key(&p->rng, h);
-	if (wr->opcode == SIM_WR_ATOMIC_WRITE)
+	if (wr->opcode == IBV_WR_ATOMIC_WRITE)
 		return;
 	wr->num_sge = 1;
 	wr->sge[0] = (struct ibv_sge){ .addr = rng_below(&p->rng, f->local.len - 7), .length = 8 };
@@ -264,9 +264,9 @@ static void make_wr(struct plan *p, struct flow *f, uint32_t i, struct hazards *
 		make_local_inv(wr, h);
 	else
 		wr->imm = wr->opcode == IBV_WR_SEND_WITH_INV ? wr->imm : rng_next(&p->rng);
-	if (is_atomic(wr->opcode) || wr->opcode == SIM_WR_ATOMIC_WRITE)
+	if (is_atomic(wr->opcode) || wr->opcode == IBV_WR_ATOMIC_WRITE)
 		make_atomic(p, f, wr, h);
-	else if (wr->opcode == SIM_WR_FLUSH)
+	else if (wr->opcode == IBV_WR_FLUSH)
 		make_flush(p, f, wr, h);
 	else if (wr->opcode != IBV_WR_LOCAL_INV)
 		make_payload(p, f, wr);

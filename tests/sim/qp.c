@@ -13,8 +13,8 @@ struct sim_qp_attr sim_qp_defaults(void)
 		.max_rd_atomic = 16, .max_dest_rd_atomic = 16, .timeout = 8, .retry_cnt = 7,
 		.rnr_retry = 7, .min_rnr_timer = 1, .pd = 1,
 		.access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-			  IBV_ACCESS_REMOTE_ATOMIC | SIM_ACCESS_FLUSH_GLOBAL |
-			  SIM_ACCESS_FLUSH_PERSISTENT,
+			  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL |
+			  IBV_ACCESS_FLUSH_PERSISTENT,
 	};
 }
 
@@ -129,9 +129,9 @@ static void fill_special(struct send_wqe *w, const struct sim_wr *wr, enum ibv_q
 		   wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		w->atomic.compare_add = wr->compare_add;
 		w->atomic.swap = wr->swap;
-	} else if (wr->opcode == SIM_WR_ATOMIC_WRITE) {
+	} else if (wr->opcode == IBV_WR_ATOMIC_WRITE) {
 		w->atomic_write = wr->compare_add;
-	} else if (wr->opcode == SIM_WR_FLUSH) {
+	} else if (wr->opcode == IBV_WR_FLUSH) {
 		w->flush.placement = wr->compare_add;
 		w->flush.selectivity = wr->swap;
 	}

@@ -271,6 +271,25 @@ void world_kick(struct world *w, struct sim_qp *qp)
 	} while (true);
 }
 
+static void late_kick(struct world *w, void *arg)
+{
+	struct sim_qp *qp = arg;
+
+	qp->kick_pending = false;
+	world_kick(w, qp);
+}
+
+/* After the engine was called: lets it answer, now or a little later. */
+static void answer(struct world *w, struct sim_qp *qp)
+{
+	if (!w->lazy) {
+		world_kick(w, qp);
+	} else if (!qp->kick_pending) {
+		qp->kick_pending = true;
+		world_at(w, w->now + rng_below(&w->rng, w->lazy), late_kick, qp);
+	}
+}
+
 static void input(struct world *w, struct sim_qp *qp, const struct net_packet *p,
 		  const struct roce_pkt *pkt)
 {
@@ -279,7 +298,7 @@ static void input(struct world *w, struct sim_qp *qp, const struct net_packet *p
 	note_packet(w, TRACE_RECV, p->dst, p, pkt);
 	w->net.count.delivered++;
 	roce_input(&qp->roce, pkt, w->now);
-	world_kick(w, qp);
+	answer(w, qp);
 }
 
 static bool is_multicast_qpn(const struct roce_pkt *pkt)
@@ -356,7 +375,7 @@ static void run_timer(struct world *w, struct sim_qp *qp)
 {
 	trace_note(w->trace, w->now, TRACE_TIMEOUT, qp->host->number, qp->wq.qpn, 0, 0, 0);
 	roce_timeout(&qp->roce, w->now);
-	world_kick(w, qp);
+	answer(w, qp);
 }
 
 static void run_event(struct world *w)

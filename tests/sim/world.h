@@ -41,10 +41,12 @@ struct world {
 	struct world_event *heap;
 	uint32_t heap_n, heap_cap;
 	uint64_t order, serial, steps;
+	uint64_t last_cqe;		/* when the newest completion was raised */
 	struct sim_host *host[NET_MAX_HOSTS];
 	uint32_t nhosts;
 	bool skip_icrc;			/* for tests of gigabytes */
 	bool ipv6;
+	uint64_t lazy;			/* ns a QP lets pass before it answers: packets meet in bursts */
 	/* Called outside the engine when a QP had completions: post more here. */
 	void (*progress)(struct world *w, struct sim_qp *qp);
 	/* Sees every packet handed to the network. */
@@ -95,7 +97,7 @@ void sim_modify(struct sim_qp *qp, enum ibv_qp_state to);
 /* A send request as an application would write it. */
 struct sim_wr {
 	uint64_t wr_id;
-	uint32_t opcode;	/* IBV_WR_* or SIM_WR_* */
+	uint32_t opcode;	/* IBV_WR_* */
 	uint32_t flags;		/* IBV_SEND_* */
 	uint32_t length;	/* filled from the SGEs; set it for inline data */
 	uint32_t num_sge;
