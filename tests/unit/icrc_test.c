@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ICRC against a bit-by-bit one over a pseudo header written down a second time, the fields it must ignore, and the
+ * verdict for packets whose IPv4 identification is not known.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "roce/icrc.h"
+#include "roce/pkt.h"
+#include "unit/random.h"
+#include "util/compiler.h"
+
+enum { BUF = ROCE_MAX_PACKET };
+
+/* A small RC SEND ONLY and its ACK as Linux soft RoCE sent them, from tests/data/pcap/rc_send.pcap. */
+static const struct {
+	uint16_t src_port, ip_id;
+	uint8_t src[4], dst[4];
+	size_t len;
+	uint8_t data[24];
+} captured[] = {
+	{ 55158, 0xfd47, { 10, 88, 0, 1 }, { 10, 88, 0, 2 }, 16,
+	  { 0x04, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x4d, 0x80, 0x00, 0x01, 0x00,
+	    0x70, 0xbd, 0xed, 0xa5 } },
+	{ 55158, 0x825d, { 10, 88, 0, 2 }, { 10, 88, 0, 1 }, 20,
+	  { 0x11, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x4e, 0x00, 0x00, 0x01, 0x00,
+	    0x1f, 0x00, 0x00, 0x01, 0x5c, 0x43, 0x8b, 0xcf } },
+	{ 55158, 0xfd49, { 10, 88, 0, 1 }, { 10, 88, 0, 2 }, 20,
+	  { 0x04, 0x30, 0xff, 0xff, 0x00, 0x00, 0x00, 0x4d, 0x80, 0x00, 0x01, 0x01,
+	    0x41, 0x00, 0x00, 0x00, 0xf0, 0xf0, 0x3f, 0xf5 } },
+	{ 55158, 0x8260, { 10, 88, 0, 2 }, { 10, 88, 0, 1 }, 20,
+	  { 0x11, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x4e, 0x00, 0x00, 0x01, 0x01,
+	    0x1f, 0x00, 0x00, 0x02, 0xab, 0xbe, 0x3e, 0x89 } },
+};
+
+static uint32_t slow_crc(uint32_t crc, const uint8_t *p, size_t n)
+{
+	for (; n > 0; p++, n--) {
+		crc ^= *p;
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc & 1 ? crc >> 1 ^ 0xedb88320 : crc >> 1;
+	}
+	return crc;
+}
+
+static uint32_t slow_icrc(const struct net_path *path, uint16_t id, const uint8_t *data, size_t len)
+{
+	size_t udp = 8 + len + 4;
+	size_t v4 = udp + 20;
+	uint8_t ip4[20] = { 0x45, 0xff, v4 >> 8, v4, id >> 8, id, 0x40, 0, 0xff, 17, 0xff, 0xff };
+	uint8_t ip6[40] = { 0x6f, 0xff, 0xff, 0xff, udp >> 8, udp, 17, 0xff };
+	uint8_t ports[8] = { path->src_port >> 8, path->src_port, path->dst_port >> 8,
+			     path->dst_port, udp >> 8, udp, 0xff, 0xff };
+	uint8_t ones[8], bth[12];
+	uint32_t crc;
+
+	memset(ones, 0xff, sizeof(ones));
+	memcpy(ip4 + 12, path->src.raw + 12, 4);
+	memcpy(ip4 + 16, path->dst.raw + 12, 4);
+	memcpy(ip6 + 8, path->src.raw, 16);
+	memcpy(ip6 + 24, path->dst.raw, 16);
+	memcpy(bth, data, sizeof(bth));
+	bth[4] = 0xff;
+	crc = slow_crc(0xffffffff, ones, sizeof(ones));
+	crc = net_is_ipv4(&path->dst) ? slow_crc(crc, ip4, 20) : slow_crc(crc, ip6, 40);
+	crc = slow_crc(crc, ports, sizeof(ports));
+	crc = slow_crc(crc, bth, sizeof(bth));
+	return ~slow_crc(crc, data + 12, len - 12);
+}
+
+static void ipv4_addr(struct net_addr *a, const uint8_t *ip)
+{
+	memset(a, 0, sizeof(*a));
+	memset(a->raw + 10, 0xff, 2);
+	memcpy(a->raw + 12, ip, 4);
+}
+
+static struct net_path random_path(bool ipv4)
+{
+	struct net_path path;
+
+	random_bytes(&path, sizeof(path));
+	path.dst.raw[0] = 0x20;
+	if (ipv4) {
+		ipv4_addr(&path.src, path.src.raw);
+		ipv4_addr(&path.dst, path.dst.raw);
+	}
+	return path;
+}
+
+/* Appends the ICRC little endian; returns the whole length. */
+static size_t seal(const struct net_path *path, uint16_t id, uint8_t *data, size_t len)
+{
+	uint32_t crc = roce_icrc(path, id, data, len);
+
+	for (int i = 0; i < 4; i++)
+		data[len + i] = crc >> 8 * i;
+	return len + 4;
+}
+
+static void same_as_bit_by_bit(void **state)
+{
+	static uint8_t data[BUF];
+
+	random_start();
+	for (int i = 0; i < 400; i++) {
+		struct net_path path = random_path(i & 1);
+		uint16_t id = (uint16_t)random_u64();
+		size_t len = 12 + random_below(i < 300 ? 200 : 4100);
+
+		random_bytes(data, len);
+		assert_int_equal(roce_icrc(&path, id, data, len), slow_icrc(&path, id, data, len));
+	}
+}
+
+static void captured_packets(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(captured); i++) {
+		struct net_path path = { .src_port = captured[i].src_port, .dst_port = 4791 };
+		uint16_t id = captured[i].ip_id;
+
+		ipv4_addr(&path.src, captured[i].src);
+		ipv4_addr(&path.dst, captured[i].dst);
+		assert_int_equal(roce_icrc_check(&path, true, id, captured[i].data, captured[i].len),
+				 ROCE_ICRC_GOOD);
+		assert_int_equal(roce_icrc_check(&path, true, id + 1, captured[i].data,
+						 captured[i].len),
+				 ROCE_ICRC_BAD);
+		assert_int_equal(roce_icrc_check(&path, false, 0, captured[i].data, captured[i].len),
+				 ROCE_ICRC_GOOD_FOR_SOME_ID);
+	}
+}
+
+/* What a router or a congested switch may change on the way. */
+static void variant_fields_do_not_count(void **state)
+{
+	uint8_t data[64];
+
+	random_start();
+	for (int ipv4 = 0; ipv4 < 2; ipv4++) {
+		struct net_path path = random_path(ipv4);
+		size_t len;
+
+		random_bytes(data, 40);
+		len = seal(&path, 7, data, 40);
+		path.traffic_class ^= 0xff;
+		path.hop_limit ^= 0xff;
+		path.flow_label ^= 0xfffff;
+		data[4] ^= 0xff;
+		assert_int_equal(roce_icrc_check(&path, true, 7, data, len), ROCE_ICRC_GOOD);
+	}
+}
+
+static void every_identification_is_found(void **state)
+{
+	struct net_path path = random_path(true);
+	uint8_t data[64];
+
+	random_bytes(data, 60);
+	for (unsigned id = 0; id < 65536; id++) {
+		size_t len = seal(&path, (uint16_t)id, data, 28);
+
+		assert_int_equal(roce_icrc_check(&path, false, 0, data, len),
+				 ROCE_ICRC_GOOD_FOR_SOME_ID);
+	}
+}
+
+static void identification_is_found_at_every_length(void **state)
+{
+	static uint8_t data[65536];
+	struct net_path path;
+
+	random_start();
+	path = random_path(true);
+	random_bytes(data, sizeof(data));
+	for (size_t body = 12; body < 4200; body++) {
+		size_t len = seal(&path, (uint16_t)random_u64(), data, body);
+
+		assert_int_equal(roce_icrc_check(&path, false, 0, data, len),
+				 ROCE_ICRC_GOOD_FOR_SOME_ID);
+	}
+	for (int i = 0; i < 200; i++) {
+		size_t len = seal(&path, (uint16_t)random_u64(), data, 12 + random_below(65400));
+
+		assert_int_equal(roce_icrc_check(&path, false, 0, data, len),
+				 ROCE_ICRC_GOOD_FOR_SOME_ID);
+	}
+}
+
+/* Over IPv6 nothing is unknown. */
+static void ipv6_needs_no_identification(void **state)
+{
+	struct net_path path = random_path(false);
+	uint8_t data[64];
+	size_t len;
+
+	random_bytes(data, 60);
+	len = seal(&path, 0, data, 28);
+	assert_int_equal(roce_icrc_check(&path, false, 99, data, len), ROCE_ICRC_GOOD);
+	data[20] ^= 1;
+	assert_int_equal(roce_icrc_check(&path, false, 99, data, len), ROCE_ICRC_BAD);
+}
+
+static void every_changed_byte_is_caught(void **state)
+{
+	struct net_path path = random_path(true);
+	uint8_t data[64];
+	size_t len;
+
+	random_bytes(data, 40);
+	len = seal(&path, 3, data, 40);
+	for (size_t at = 0; at < len; at++) {
+		for (unsigned flip = 1; at != 4 && flip < 256; flip++) {
+			data[at] ^= flip;
+			assert_int_equal(roce_icrc_check(&path, true, 3, data, len), ROCE_ICRC_BAD);
+			data[at] ^= flip;
+		}
+	}
+}
+
+/* Without the identification 16 bits of proof remain: of 2^16 packets full of rubbish about one passes. */
+static void rubbish_passes_once_in_65536(void **state)
+{
+	struct net_path path = random_path(true);
+	unsigned passed = 0;
+	uint8_t data[60];
+
+	random_start();
+	for (int i = 0; i < 65536; i++) {
+		random_bytes(data, sizeof(data));
+		passed += roce_icrc_check(&path, false, 0, data, sizeof(data)) != ROCE_ICRC_BAD;
+	}
+	assert_true(passed < 10);
+}
+
+static void lengths_that_cannot_be(void **state)
+{
+	static uint8_t data[65536];
+	struct net_path path = random_path(true);
+
+	assert_int_equal(roce_icrc_check(&path, false, 0, data, 0), ROCE_ICRC_BAD);
+	assert_int_equal(roce_icrc_check(&path, true, 0, data, 15), ROCE_ICRC_BAD);
+	assert_int_equal(roce_icrc_check(&path, false, 0, data, sizeof(data)), ROCE_ICRC_BAD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(same_as_bit_by_bit),
+		cmocka_unit_test(captured_packets),
+		cmocka_unit_test(variant_fields_do_not_count),
+		cmocka_unit_test(every_identification_is_found),
+		cmocka_unit_test(identification_is_found_at_every_length),
+		cmocka_unit_test(ipv6_needs_no_identification),
+		cmocka_unit_test(every_changed_byte_is_caught),
+		cmocka_unit_test(rubbish_passes_once_in_65536),
+		cmocka_unit_test(lengths_that_cannot_be),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
