@@ -21,8 +21,8 @@
 VRB_EXPORT const char *ibv_get_sysfs_path(void);
 
 /*
- * Reads dir/file into buf, cut to `size` bytes, zero-terminated, one trailing newline taken off.
- * Returns the number of bytes, -1 on failure.
+ * Reads dir/file into buf: at most size - 1 bytes, zero-terminated, one trailing newline taken off.
+ * Returns the number of bytes, -1 with errno on failure.
  */
 VRB_EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 

@@ -2,9 +2,11 @@
 /*
  * fork(): nothing needs to be asked for.  The device reaches memory by virtual address in the process that registered it, so a page
  * that is copied on write is still the page it means; and a child drops what it inherited (core/process.c).  RDMAV_FORK_SAFE and
- * IBV_FORK_SAFE therefore change nothing.
+ * IBV_FORK_SAFE therefore change nothing, and ranges need not be kept out of children.
  */
 #include <infiniband/verbs.h>
+
+#include "verbs/exports.h"
 
 int ibv_fork_init(void)
 {
@@ -14,4 +16,14 @@ int ibv_fork_init(void)
 enum ibv_fork_status ibv_is_fork_initialized(void)
 {
 	return IBV_FORK_UNNEEDED;
+}
+
+int ibv_dontfork_range(void *base, size_t size)
+{
+	return 0;
+}
+
+int ibv_dofork_range(void *base, size_t size)
+{
+	return 0;
 }

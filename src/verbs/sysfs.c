@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Files about devices, for those who look for them through this library: ibv_devinfo (board_id), librdmacm and Open MPI
+ * (whether there is a kernel stack).  The devices here have none, as a soft-RoCE device has almost none; what is read is
+ * what the host has.
+ *
+ * Owns the path, found once.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/exports.h"
+
+static char sysfs_path[PATH_MAX] = "/sys";
+static pthread_once_t path_once = PTHREAD_ONCE_INIT;
+
+/* SYSFS_PATH moves it, but not for a program with more rights than its user. */
+static void find_path(void)
+{
+	const char *env = getuid() == geteuid() ? getenv("SYSFS_PATH") : NULL;
+	size_t len = env ? strlen(env) : 0;
+
+	while (len > 1 && env[len - 1] == '/')
+		len--;
+	if (len && len < sizeof(sysfs_path)) {
+		memcpy(sysfs_path, env, len);
+		sysfs_path[len] = '\0';
+	}
+}
+
+const char *ibv_get_sysfs_path(void)
+{
+	pthread_once(&path_once, find_path);
+	return sysfs_path;
+}
+
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
+{
+	char path[PATH_MAX];
+	ssize_t len;
+	int fd;
+
+	if (!size || snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path)) {
+		errno = EINVAL;
+		return -1;
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	len = read(fd, buf, size - 1);
+	close(fd);
+	if (len < 0)
+		return -1;
+	if (len > 0 && buf[len - 1] == '\n')
+		len--;
+	buf[len] = '\0';
+	return (int)len;
+}
