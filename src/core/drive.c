@@ -25,6 +25,7 @@
 #include "core/port.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/xrcd.h"
 #include "host/host.h"
 #include "roce/icrc.h"
 #include "run/clock.h"
@@ -281,6 +282,9 @@ static void deliver(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *
 	lock_acquire(&qp->lock);
 	qp->now = now;
 	if (path_matches(qp, &pkt->path)) {
+		/* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
+		if (qp->xrcd)
+			qp->pdn = vrb_xrcd_srq_pdn(qp->xrcd, pkt->xrc_srqn);
 		roce_input(&qp->roce, pkt, now);
 		if (list_empty(&qp->touched))
 			list_add_tail(touched, &qp->touched);

@@ -47,7 +47,8 @@ struct vrb_qp {
 	struct vrb_qp *target;		/* itself, or the shared QP behind a handle of ibv_open_qp */
 	struct vrb_context *ctx;
 	struct vrb_pd *pd;		/* NULL: XRC receive */
-	uint32_t pdn;			/* what memory and address handles must belong to */
+	uint32_t pdn;			/* what memory and address handles must belong to; XRC receive: of the SRQ that the
+					 * current request names, under the lock */
 	struct vrb_cq *send_cq, *recv_cq;	/* NULL where the type has none */
 	struct vrb_srq *srq;
 	struct vrb_xrcd *xrcd;		/* XRC receive */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "core/context.h"
+#include "core/pd.h"
 #include "core/qp.h"
 #include "core/srq.h"
 #include "util/atomic.h"
@@ -147,23 +148,42 @@ bool vrb_xrcd_del_srq(struct vrb_xrcd *x, struct vrb_srq *srq)
 	return idle;
 }
 
-struct vrb_srq *vrb_xrcd_find_srq(struct vrb_xrcd *x, uint32_t srqn)
+/* Must hold the domain's lock. */
+static struct vrb_srq *find_srq(struct xrc_domain *d, uint32_t srqn)
 {
-	struct vrb_srq *found = NULL;
 	struct list *pos;
 
-	lock_acquire(&x->domain->lock);
-	list_for_each (pos, &x->domain->srqs) {
+	list_for_each (pos, &d->srqs) {
 		struct vrb_srq *srq = list_entry(pos, struct vrb_srq, node);
 
-		if (srq->srqn == srqn) {
-			found = srq;
-			fetch_add_relaxed(&srq->users, 1);
-			break;
-		}
+		if (srq->srqn == srqn)
+			return srq;
 	}
+	return NULL;
+}
+
+struct vrb_srq *vrb_xrcd_find_srq(struct vrb_xrcd *x, uint32_t srqn)
+{
+	struct vrb_srq *srq;
+
+	lock_acquire(&x->domain->lock);
+	srq = find_srq(x->domain, srqn);
+	if (srq)
+		fetch_add_relaxed(&srq->users, 1);
 	lock_release(&x->domain->lock);
-	return found;
+	return srq;
+}
+
+uint32_t vrb_xrcd_srq_pdn(struct vrb_xrcd *x, uint32_t srqn)
+{
+	const struct vrb_srq *srq;
+	uint32_t pdn;
+
+	lock_acquire(&x->domain->lock);
+	srq = find_srq(x->domain, srqn);
+	pdn = srq ? srq->pd->pdn : 0;
+	lock_release(&x->domain->lock);
+	return pdn;
 }
 
 void vrb_xrcd_add_qp(struct vrb_xrcd *x, struct vrb_qp *qp)

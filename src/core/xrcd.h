@@ -66,6 +66,9 @@ bool vrb_xrcd_del_srq(struct vrb_xrcd *xrcd, struct vrb_srq *srq);
 /* The SRQ of a number, counted in its users; NULL if the domain has none. The caller drops the count. */
 struct vrb_srq *vrb_xrcd_find_srq(struct vrb_xrcd *xrcd, uint32_t srqn);
 
+/* The protection domain number of an SRQ, 0 if the domain has none of that number: what an incoming XRC request may touch. */
+uint32_t vrb_xrcd_srq_pdn(struct vrb_xrcd *xrcd, uint32_t srqn);
+
 void vrb_xrcd_add_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
 void vrb_xrcd_del_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
 
