@@ -469,11 +469,25 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	vrb_drive_output(qp, now);
 }
 
+/* Half a connection ignores the other half's attributes: programs set both ends of XRC with one mask, and the kernel lets them. */
+static int ignored(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return DRD | RNRT;
+	case IBV_QPT_XRC_RECV:
+		return RD | RETRY | RNR;
+	default:
+		return 0;
+	}
+}
+
 int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct change c;
 	int ret;
 
+	mask &= ~ignored(qp->ibv.qp_type);
 	lock_acquire(&qp->lock);
 	ret = guard(qp, attr, mask, &c);
 	if (!ret)
