@@ -6,6 +6,7 @@
 #include "core/context.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,7 +14,9 @@
 #include <unistd.h>
 
 #include "core/ah.h"
+#include "core/drive.h"
 #include "core/process.h"
+#include "run/log.h"
 #include "util/atomic.h"
 
 bool vrb_context_dead(const struct vrb_context *ctx)
@@ -168,16 +171,45 @@ int vrb_context_import(int cmd_fd, vrb_fill_ops_fn fill, struct vrb_context **ct
 	return err;
 }
 
+/* Must hold ctx->lock. */
+static bool has_objects(const struct vrb_context *ctx)
+{
+	return ctx->n_pd || ctx->n_mr || ctx->n_mw || ctx->n_ah || ctx->n_cq || ctx->n_qp ||
+	       ctx->n_srq || ctx->n_xrcd || ctx->n_channel || !list_empty(&ctx->dms);
+}
+
+/*
+ * Objects that the program left open point to the context: it stays in memory as a dead one, which answers ENODEV, and its events come to
+ * nothing.
+ */
+static void orphan(struct vrb_context *ctx)
+{
+	ctx->generation = UINT_MAX;
+	vrb_drive_remove_context(ctx);
+	vrb_event_forget(ctx, NULL);
+	vrb_event_queue_close(&ctx->events);
+	log_info(LOG_CORE, "a context of %s was closed with objects in it", ctx->dev->ibv.name);
+}
+
 void vrb_context_close(struct vrb_context *ctx)
 {
+	bool orphans;
+
 	pthread_mutex_lock(&vrb.lock);
 	list_del(&ctx->node);
 	pthread_mutex_unlock(&vrb.lock);
-	vrb_event_forget(ctx, NULL);
-	vrb_event_queue_destroy(&ctx->events);
+	pthread_mutex_lock(&ctx->lock);
+	orphans = has_objects(ctx);
+	pthread_mutex_unlock(&ctx->lock);
+	if (orphans)
+		orphan(ctx);
 	close(ctx->vctx.context.cmd_fd);
 	vrb_process_put();
+	if (orphans)
+		return;
 	vrb_device_put(ctx->dev);
+	vrb_event_forget(ctx, NULL);
+	vrb_event_queue_destroy(&ctx->events);
 	pthread_mutex_destroy(&ctx->vctx.context.mutex);
 	pthread_mutex_destroy(&ctx->lock);
 	vrb_ah_free_pool(ctx);

@@ -235,6 +235,23 @@ static void for_each_qp(void (*fn)(struct vrb_qp *qp, void *arg), void *arg)
 	}
 }
 
+static void remove_orphan(struct vrb_qp *qp, void *arg)
+{
+	if (qp->ctx != arg)
+		return;
+	table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK][qp->wq.qpn & TABLE_MASK] = NULL;
+	timers_remove(vrb.timers, &qp->timer.timer);
+	list_del(&qp->touched);
+	host_qpn_free(vrb.host, qp->wq.qpn);
+}
+
+void vrb_drive_remove_context(struct vrb_context *ctx)
+{
+	lock_acquire(&vrb.drive);
+	for_each_qp(remove_orphan, ctx);
+	lock_release(&vrb.drive);
+}
+
 struct counting {
 	const struct vrb_device *dev;
 	struct roce_counters *sum;

@@ -13,6 +13,7 @@
 #include "run/timers.h"
 
 struct progress_ops;
+struct vrb_context;
 struct vrb_cq;
 struct vrb_device;
 struct vrb_qp;
@@ -51,6 +52,9 @@ void vrb_drive_forget_all(void);
 /* The QP-number table. Insert after creation; remove waits until no packet or timer of the QP is being processed. */
 int vrb_drive_insert(struct vrb_qp *qp);
 void vrb_drive_remove(struct vrb_qp *qp);
+
+/* Removes the QPs that a program leaves open when it closes their context. */
+void vrb_drive_remove_context(struct vrb_context *ctx);
 
 /* Sends what the engine has to send, re-arms its timer, and lets the public state follow. Must hold qp->lock. */
 void vrb_drive_output(struct vrb_qp *qp, uint64_t now);

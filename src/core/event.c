@@ -8,13 +8,13 @@
 #include "core/event.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "core/context.h"
+#include "run/log.h"
 
 /* A queued asynchronous event. */
 struct async_event {
@@ -51,10 +51,23 @@ void vrb_event_queue_push_locked(struct vrb_event_queue *q, struct list *node)
 		return;
 }
 
-void vrb_event_queue_push(struct vrb_event_queue *q, struct list *node)
+bool vrb_event_queue_push(struct vrb_event_queue *q, struct list *node)
+{
+	bool open;
+
+	lock_acquire(&q->lock);
+	open = q->fd >= 0;
+	if (open)
+		vrb_event_queue_push_locked(q, node);
+	lock_release(&q->lock);
+	return open;
+}
+
+void vrb_event_queue_close(struct vrb_event_queue *q)
 {
 	lock_acquire(&q->lock);
-	vrb_event_queue_push_locked(q, node);
+	close(q->fd);
+	q->fd = -1;
 	lock_release(&q->lock);
 }
 
@@ -94,12 +107,13 @@ static void raise_event(struct vrb_context *ctx, const struct async_event *proto
 	struct async_event *e = malloc(sizeof(*e));
 
 	if (!e) {
-		fprintf(stderr, "verbena: out of memory, lost async event %d\n",
-			(int)proto->ev.event_type);
+		log_error(LOG_CORE, "out of memory: asynchronous event %d is lost",
+			  (int)proto->ev.event_type);
 		return;
 	}
 	*e = *proto;
-	vrb_event_queue_push(&ctx->events, &e->node);
+	if (!vrb_event_queue_push(&ctx->events, &e->node))
+		free(e);
 }
 
 void vrb_event_port(struct vrb_context *ctx, enum ibv_event_type type)

@@ -12,6 +12,7 @@
 #define VRB_CORE_EVENT_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -23,7 +24,7 @@ struct vrb_context;
 
 struct vrb_event_queue {
 	struct lock lock;
-	int fd;
+	int fd;			/* -1: closed, and everything that is pushed is lost */
 	struct list events;
 };
 
@@ -31,8 +32,11 @@ struct vrb_event_queue {
 int vrb_event_queue_init(struct vrb_event_queue *q);
 void vrb_event_queue_destroy(struct vrb_event_queue *q);
 
-/* Queues a node that is in no queue and makes the fd readable. Takes q->lock. */
-void vrb_event_queue_push(struct vrb_event_queue *q, struct list *node);
+/* For a queue that objects still point to: closes the fd and lets later pushes come to nothing. The queue must be empty. */
+void vrb_event_queue_close(struct vrb_event_queue *q);
+
+/* Queues a node that is in no queue and makes the fd readable; false if the queue is closed. Takes q->lock. */
+bool vrb_event_queue_push(struct vrb_event_queue *q, struct list *node);
 
 /* The same for a caller that holds q->lock. */
 void vrb_event_queue_push_locked(struct vrb_event_queue *q, struct list *node);
