@@ -25,6 +25,7 @@
 #include "core/port.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/steer.h"
 #include "core/xrcd.h"
 #include "host/host.h"
 #include "roce/icrc.h"
@@ -197,6 +198,8 @@ int vrb_drive_insert(struct vrb_qp *qp)
 		return ret;
 	lock_acquire(&vrb.drive);
 	ret = insert(qp);
+	if (!ret)
+		vrb_steer_qp_added(qp->wq.qpn);
 	lock_release(&vrb.drive);
 	if (ret)
 		timers_remove(vrb.timers, &qp->timer.timer);
@@ -219,6 +222,7 @@ void vrb_drive_remove(struct vrb_qp *qp)
 	table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK][qp->wq.qpn & TABLE_MASK] = NULL;
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->touched);
+	vrb_steer_qp_removed(qp->wq.qpn);
 	add_counters(&qp->ctx->dev->retired, roce_qp_counters(&qp->roce));
 	lock_release(&vrb.drive);
 }
@@ -411,8 +415,16 @@ static bool take_packets(uint64_t now)
 		any |= n > 0;
 		answer(&touched, now);
 	}
+	vrb_steer_packets_seen();
 	return any;
 }
+
+/*
+ * The inbox is the progress thread's, but while packets come that way pollers look, too: they are sooner there.
+ */
+#define INBOX_LINGER (50 * VRB_MSEC)
+
+static uint64_t inbox_busy_until;	/* vrb.drive */
 
 /* Must hold vrb.drive. */
 static bool take_inbox(uint64_t now)
@@ -420,22 +432,26 @@ static bool take_inbox(uint64_t now)
 	static uint8_t buf[HOST_PACKET_MAX];
 	struct list touched = { &touched, &touched };
 	struct net_path path;
-	enum host_msg msg = HOST_PACKET;
+	enum host_msg msg;
 	size_t len;
-	bool any = false;
+	unsigned int packets = 0, i;
 
-	for (unsigned int i = 0; i < INBOX; i++) {
+	for (i = 0; i < INBOX; i++) {
 		msg = host_inbox_recv(vrb.host, &path, buf, &len);
 		if (msg == HOST_NOTHING)
 			break;
-		any = true;
-		if (msg == HOST_PACKET)
-			arrive(&(struct arrival){ .path = &path, .data = buf, .len = len,
-						  .handed = true },
-			       &touched, now);
+		if (msg != HOST_PACKET)
+			continue;
+		packets++;
+		arrive(&(struct arrival){ .path = &path, .data = buf, .len = len, .handed = true },
+		       &touched, now);
 	}
-	answer(&touched, now);
-	return any;
+	if (packets) {
+		inbox_busy_until = now + INBOX_LINGER;
+		answer(&touched, now);
+		vrb_steer_misled(packets, now);
+	}
+	return i > 0;
 }
 
 /* Timers */
@@ -520,6 +536,8 @@ bool vrb_drive_poll(void)
 		return false;
 	now = clock_now();
 	any = take_packets(now);
+	if (unlikely(now < inbox_busy_until))
+		any |= take_inbox(now);
 	any |= run_timers(now);
 	lock_release(&vrb.drive);
 	return any;
@@ -573,6 +591,10 @@ int vrb_drive_start(void)
 	unsigned int n = vrb.wire ? wire_fds(vrb.wire, fds) : 0;
 	int ret = watch(host_inbox_fd(vrb.host), PROGRESS_OWN, on_inbox);
 
+	lock_acquire(&vrb.drive);
+	vrb_steer_start();
+	take_packets(clock_now());	/* over loopback the probes are back already */
+	lock_release(&vrb.drive);
 	for (unsigned int i = 0; i < n && !ret; i++)
 		ret = watch(fds[i], PROGRESS_SHARED, on_wire);
 	if (ret)
@@ -585,6 +607,7 @@ void vrb_drive_stop(void)
 	int fds[WIRE_FDS];
 	unsigned int n = vrb.wire ? wire_fds(vrb.wire, fds) : 0;
 
+	vrb_steer_stop();
 	for (unsigned int i = 0; i < n; i++)
 		progress_unwatch(vrb.progress, fds[i]);
 	if (host_inbox_fd(vrb.host) >= 0)
