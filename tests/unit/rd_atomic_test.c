@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* READ and atomic resources: answers in order, duplicates, limits (IBTA vol 1, 9.4.4, 9.7.5.1.2). */
+#include "roce_env.h"
+
+#include <string.h>
+
+static struct roce_env e;
+
+static void read_request(uint32_t psn, uint64_t va, uint32_t len)
+{
+	struct roce_pkt pkt = env_pkt(&e, ROCE_RC_READ_REQUEST, psn, 0);
+
+	pkt.reth.va = va;
+	pkt.reth.len = len;
+	pkt.bth.ack_req = true;
+	env_input(&e, &pkt);
+}
+
+static void atomic_request(uint8_t op, uint32_t psn, uint64_t compare, uint64_t swap_add)
+{
+	struct roce_pkt pkt = env_pkt(&e, op, psn, 0);
+
+	pkt.atomic.va = ENV_VA + 64;
+	pkt.atomic.rkey = ENV_KEY;
+	pkt.atomic.compare = compare;
+	pkt.atomic.swap_add = swap_add;
+	env_input(&e, &pkt);
+}
+
+static void expect_data(uint8_t op, uint32_t psn, uint32_t offset, uint32_t len)
+{
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode, op);
+	assert_int_equal(e.out.bth.psn, psn);
+	assert_int_equal(e.out.payload_len, len);
+	assert_memory_equal(e.out.payload, e.mem + offset, len);
+}
+
+static void expect_ack(uint8_t op, uint32_t psn)
+{
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode, op);
+	assert_int_equal(e.out.bth.psn, psn);
+}
+
+/* Length -> packets and their opcodes. */
+static void read_responses_by_length(void **state)
+{
+	static const struct {
+		uint32_t len;
+		uint32_t packets;
+	} rows[] = { { 0, 1 }, { 1, 1 }, { 256, 1 }, { 257, 2 }, { 512, 2 }, { 513, 3 }, { 2000, 8 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint32_t n = rows[i].packets;
+
+		env_start(&e, IBV_QPT_RC);
+		read_request(ENV_PSN, ENV_VA + 5, rows[i].len);
+		assert_int_equal(e.qp.resp.epsn, ENV_PSN + n);
+		for (uint32_t k = 0; k < n; k++) {
+			uint8_t op = roce_read_response(k == 0, k == n - 1);
+
+			expect_data(op, ENV_PSN + k, 5 + k * 256,
+				    k == n - 1 ? rows[i].len - k * 256 : 256);
+			if (roce_has(roce_opcode_info(op), ROCE_HDR_AETH))
+				assert_int_equal(e.out.aeth.msn, 1);
+		}
+		assert_false(env_output(&e));
+	}
+}
+
+/* Answers and ACKs leave in PSN order; an ACK that an answer implies does not leave. */
+static void answers_and_acks_in_order(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	read_request(ENV_PSN + 1, ENV_VA, 300);
+	atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN + 3, 0, 1);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 4, 8);
+	expect_ack(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN + 1);
+	expect_ack(ROCE_RC_READ_RESPONSE_LAST, ENV_PSN + 2);
+	expect_ack(ROCE_RC_ATOMIC_ACKNOWLEDGE, ENV_PSN + 3);
+	expect_ack(ROCE_RC_ACKNOWLEDGE, ENV_PSN + 4);
+	assert_int_equal(e.out.aeth.msn, 4);
+	assert_false(env_output(&e));
+}
+
+static void duplicate_read_is_answered_again(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	read_request(ENV_PSN, ENV_VA, 700);
+	assert_int_equal(env_drain(&e), 3);
+	read_request(ENV_PSN, ENV_VA, 700);
+	assert_int_equal(env_drain(&e), 3);
+	assert_int_equal(e.qp.resp.epsn, ENV_PSN + 3);
+	assert_int_equal(e.qp.resp.msn, 1);
+}
+
+/* The rest of a READ, or less of it, as one that begins with FIRST. */
+static void partial_retry_is_answered_from_there(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	read_request(ENV_PSN, ENV_VA, 1000);
+	env_drain(&e);
+	read_request(ENV_PSN + 1, ENV_VA + 256, 744);
+	expect_data(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN + 1, 256, 256);
+	expect_data(ROCE_RC_READ_RESPONSE_MIDDLE, ENV_PSN + 2, 512, 256);
+	expect_data(ROCE_RC_READ_RESPONSE_LAST, ENV_PSN + 3, 768, 232);
+	assert_false(env_output(&e));
+	read_request(ENV_PSN + 1, ENV_VA + 256, 300);
+	expect_data(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN + 1, 256, 256);
+	expect_data(ROCE_RC_READ_RESPONSE_LAST, ENV_PSN + 2, 512, 44);
+	assert_false(env_output(&e));
+}
+
+/* A repetition that is none is dropped: other key, other bytes, more bytes. */
+static void false_duplicates_are_dropped(void **state)
+{
+	static const struct {
+		uint32_t psn;
+		uint64_t va;
+		uint32_t len;
+		uint32_t rkey;
+	} rows[] = {
+		{ ENV_PSN, ENV_VA, 1001, ENV_KEY },
+		{ ENV_PSN, ENV_VA + 1, 999, ENV_KEY },
+		{ ENV_PSN, ENV_VA, 1000, ENV_READONLY },
+		{ ENV_PSN + 1, ENV_VA, 1000, ENV_KEY },
+		{ ENV_PSN + 1, ENV_VA + 256, 745, ENV_KEY },
+		{ ENV_PSN + 1, ENV_VA + 256, 0, ENV_KEY },
+		{ ENV_PSN - 1, ENV_VA, 1000, ENV_KEY },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct roce_pkt pkt;
+
+		env_start(&e, IBV_QPT_RC);
+		read_request(ENV_PSN, ENV_VA, 1000);
+		env_drain(&e);
+		pkt = env_pkt(&e, ROCE_RC_READ_REQUEST, rows[i].psn, 0);
+		pkt.reth.va = rows[i].va;
+		pkt.reth.len = rows[i].len;
+		pkt.reth.rkey = rows[i].rkey;
+		env_input(&e, &pkt);
+		assert_false(env_output(&e));
+		assert_int_equal(e.wq.state, IBV_QPS_RTS);
+	}
+}
+
+/* A duplicate that comes while the first answer is under way restarts it, or is already being served. */
+static void duplicate_during_the_first_answer(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	read_request(ENV_PSN, ENV_VA, 1024);
+	expect_data(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN, 0, 256);
+	read_request(ENV_PSN + 2, ENV_VA + 512, 512);
+	expect_data(ROCE_RC_READ_RESPONSE_MIDDLE, ENV_PSN + 1, 256, 256);
+	read_request(ENV_PSN, ENV_VA, 256);
+	expect_data(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN, 0, 256);
+	assert_int_equal(env_drain(&e), 3);
+}
+
+/* An atomic is executed once; a duplicate gets the value of then. */
+static void atomic_replay(void **state)
+{
+	uint64_t value = 40;
+
+	env_start(&e, IBV_QPT_RC);
+	memcpy(e.mem + 64, &value, 8);
+	for (int i = 0; i < 3; i++) {
+		atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN, 0, 2);
+		expect_ack(ROCE_RC_ATOMIC_ACKNOWLEDGE, ENV_PSN);
+		assert_int_equal(e.out.atomic_ack, 40);
+	}
+	assert_int_equal(e.atomics, 1);
+	memcpy(&value, e.mem + 64, 8);
+	assert_int_equal(value, 42);
+}
+
+static void compare_and_swap(void **state)
+{
+	uint64_t value = 7;
+
+	env_start(&e, IBV_QPT_RC);
+	memcpy(e.mem + 64, &value, 8);
+	atomic_request(ROCE_RC_COMPARE_SWAP, ENV_PSN, 8, 100);
+	atomic_request(ROCE_RC_COMPARE_SWAP, ENV_PSN + 1, 7, 100);
+	atomic_request(ROCE_RC_COMPARE_SWAP, ENV_PSN + 2, 7, 200);
+	expect_ack(ROCE_RC_ATOMIC_ACKNOWLEDGE, ENV_PSN);
+	assert_int_equal(e.out.atomic_ack, 7);
+	expect_ack(ROCE_RC_ATOMIC_ACKNOWLEDGE, ENV_PSN + 1);
+	assert_int_equal(e.out.atomic_ack, 7);
+	expect_ack(ROCE_RC_ATOMIC_ACKNOWLEDGE, ENV_PSN + 2);
+	assert_int_equal(e.out.atomic_ack, 100);
+}
+
+/* A duplicate of another kind than the resource is no duplicate. */
+static void replay_needs_the_same_kind(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN, 0, 2);
+	env_drain(&e);
+	read_request(ENV_PSN, ENV_VA, 8);
+	env_request(&e, ROCE_RC_ATOMIC_WRITE, ENV_PSN, 8);
+	assert_false(env_output(&e));
+}
+
+/* Annex A19: FLUSH and ATOMIC WRITE are answered by an empty READ response, once executed, often answered. */
+static void flush_and_atomic_write(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_RC);
+	pkt = env_pkt(&e, ROCE_RC_FLUSH, ENV_PSN, 0);
+	pkt.reth.len = 100;
+	pkt.feth.placement = ROCE_FLUSH_GLOBAL;
+	for (int i = 0; i < 2; i++) {
+		env_input(&e, &pkt);
+		env_request(&e, ROCE_RC_ATOMIC_WRITE, ENV_PSN + 1, 8);
+		expect_data(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN, 0, 0);
+		expect_data(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN + 1, 0, 0);
+	}
+	assert_int_equal(e.flushes, 1);
+	assert_int_equal(e.writes, 1);
+	assert_int_equal(e.mem[1], (ENV_PSN + 1 + 1) & 0xff);
+}
+
+/* IBTA vol 1, 9.7.4.1.4: more open requests than max_dest_rd_atomic make an invalid request. */
+static void too_many_open_requests(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	for (uint32_t i = 0; i < ENV_RD; i++)
+		read_request(ENV_PSN + i, ENV_VA, 8);
+	assert_int_equal(e.wq.state, IBV_QPS_RTS);
+	read_request(ENV_PSN + ENV_RD, ENV_VA, 8);
+	assert_int_equal(e.wq.state, IBV_QPS_ERR);
+	for (uint32_t i = 0; i < ENV_RD; i++)
+		expect_ack(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN + i);
+	expect_ack(ROCE_RC_ACKNOWLEDGE, ENV_PSN + ENV_RD);
+	assert_int_equal(e.out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_INVALID_REQUEST));
+}
+
+static void none_allowed(void **state)
+{
+	env_init(&e, IBV_QPT_RC);
+	e.wq.max_dest_rd_atomic = 0;
+	env_rts(&e);
+	atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN, 0, 1);
+	expect_ack(ROCE_RC_ACKNOWLEDGE, ENV_PSN);
+	assert_int_equal(e.out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_INVALID_REQUEST));
+	assert_int_equal(e.atomics, 0);
+}
+
+/* The oldest slot goes first; what it held can then not be replayed. */
+static void slots_are_reused_in_order(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	for (uint32_t i = 0; i <= ENV_RD; i++) {
+		atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN + i, 0, 1);
+		env_drain(&e);
+	}
+	atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN, 0, 1);
+	assert_false(env_output(&e));
+	atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN + 1, 0, 1);
+	assert_true(env_output(&e));
+	assert_int_equal(e.atomics, ENV_RD + 1);
+}
+
+/* The region goes away between request and answer: a NAK in the place of the packet that cannot be built. */
+static void memory_gone_while_answering(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	read_request(ENV_PSN, ENV_VA, 1024);
+	expect_ack(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN);
+	e.fail_at = 0;
+	e.fail_why = REASON_RKEY_UNMAPPED;
+	expect_ack(ROCE_RC_ACKNOWLEDGE, ENV_PSN + 1);
+	assert_int_equal(e.out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_REMOTE_ACCESS_ERROR));
+	assert_false(env_output(&e));
+	assert_int_equal(e.wq.state, IBV_QPS_ERR);
+	assert_int_equal(e.events[0], IBV_EVENT_QP_ACCESS_ERR);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(read_responses_by_length),
+		cmocka_unit_test(answers_and_acks_in_order),
+		cmocka_unit_test(duplicate_read_is_answered_again),
+		cmocka_unit_test(partial_retry_is_answered_from_there),
+		cmocka_unit_test(false_duplicates_are_dropped),
+		cmocka_unit_test(duplicate_during_the_first_answer),
+		cmocka_unit_test(atomic_replay),
+		cmocka_unit_test(compare_and_swap),
+		cmocka_unit_test(replay_needs_the_same_kind),
+		cmocka_unit_test(flush_and_atomic_write),
+		cmocka_unit_test(too_many_open_requests),
+		cmocka_unit_test(none_allowed),
+		cmocka_unit_test(slots_are_reused_in_order),
+		cmocka_unit_test(memory_gone_while_answering),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The responder, packet by packet: rows for every opcode transition, length and access rule (IBTA vol 1, 9.7.4), every NAK class,
+ * the PSN window, duplicates and RNR.
+ */
+#include "roce_env.h"
+
+#include <string.h>
+
+#include "roce/faults.h"
+
+static struct roce_env e;
+
+static void expect_aeth(uint8_t syndrome, uint32_t psn, uint32_t msn)
+{
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode & 0x1f, ROCE_RC_ACKNOWLEDGE);
+	assert_int_equal(e.out.aeth.syndrome, syndrome);
+	assert_int_equal(e.out.bth.psn, psn & 0xffffff);
+	assert_int_equal(e.out.aeth.msn, msn);
+}
+
+static void expect_nak(enum roce_nak_code code, uint32_t psn)
+{
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode & 0x1f, ROCE_RC_ACKNOWLEDGE);
+	assert_int_equal(e.out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, code));
+	assert_int_equal(e.out.bth.psn, psn);
+}
+
+static void expect_silence(void)
+{
+	assert_false(env_output(&e));
+}
+
+/* IBTA vol 1, 9.7.4.1.4: which operation may follow which. M = message in progress. */
+static void opcode_sequence_rows(void **state)
+{
+	enum { IDLE, SEND, WRITE };
+	static const uint8_t begin[] = { [SEND] = ROCE_RC_SEND_FIRST, [WRITE] = ROCE_RC_WRITE_FIRST };
+	static const struct {
+		uint8_t op;
+		bool after[3];	/* lawful after nothing, inside a SEND, inside a WRITE */
+	} rows[] = {
+		{ ROCE_RC_SEND_FIRST, { true, false, false } },
+		{ ROCE_RC_SEND_MIDDLE, { false, true, false } },
+		{ ROCE_RC_SEND_LAST, { false, true, false } },
+		{ ROCE_RC_SEND_LAST_WITH_IMMEDIATE, { false, true, false } },
+		{ ROCE_RC_SEND_LAST_WITH_INVALIDATE, { false, true, false } },
+		{ ROCE_RC_SEND_ONLY, { true, false, false } },
+		{ ROCE_RC_SEND_ONLY_WITH_IMMEDIATE, { true, false, false } },
+		{ ROCE_RC_SEND_ONLY_WITH_INVALIDATE, { true, false, false } },
+		{ ROCE_RC_WRITE_FIRST, { true, false, false } },
+		{ ROCE_RC_WRITE_MIDDLE, { false, false, true } },
+		{ ROCE_RC_WRITE_LAST, { false, false, true } },
+		{ ROCE_RC_WRITE_LAST_WITH_IMMEDIATE, { false, false, true } },
+		{ ROCE_RC_WRITE_ONLY, { true, false, false } },
+		{ ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE, { true, false, false } },
+		{ ROCE_RC_READ_REQUEST, { true, false, false } },
+		{ ROCE_RC_COMPARE_SWAP, { true, false, false } },
+		{ ROCE_RC_FETCH_ADD, { true, false, false } },
+		{ ROCE_RC_FLUSH, { true, false, false } },
+		{ ROCE_RC_ATOMIC_WRITE, { true, false, false } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		for (int msg = IDLE; msg <= WRITE; msg++) {
+			const struct roce_opcode_info *op = roce_opcode_info(rows[i].op);
+			bool mid = op->place == ROCE_PLACE_FIRST || op->place == ROCE_PLACE_MIDDLE;
+			uint32_t psn = ENV_PSN, len = op->max_payload == 0 ? 0 : mid ? 256 : 8;
+			struct roce_pkt pkt;
+
+			env_start(&e, IBV_QPT_RC);
+			env_post_recv(&e, 0, 4096);
+			env_post_recv(&e, 0, 4096);
+			if (msg != IDLE) {
+				pkt = env_pkt(&e, begin[msg], psn++, 256);
+				pkt.reth.len = mid ? 1024 : 256 + 8;
+				env_input(&e, &pkt);
+				assert_int_equal(e.wq.state, IBV_QPS_RTS);
+			}
+			pkt = env_pkt(&e, rows[i].op, psn, len);
+			pkt.atomic.va = ENV_VA;
+			pkt.atomic.rkey = ENV_KEY;
+			pkt.feth.placement = ROCE_FLUSH_GLOBAL;
+			if (op->place == ROCE_PLACE_FIRST)
+				pkt.reth.len = 1024;
+			env_input(&e, &pkt);
+			assert_int_equal(e.wq.state, rows[i].after[msg] ? IBV_QPS_RTS : IBV_QPS_ERR);
+			if (!rows[i].after[msg])
+				expect_nak(ROCE_NAK_INVALID_REQUEST, psn);
+		}
+	}
+}
+
+/* IBTA vol 1, 9.7.4.1.6: FIRST and MIDDLE fill the MTU, LAST is not empty, a WRITE has the length of its RETH. */
+static void length_rows(void **state)
+{
+	static const struct {
+		uint8_t first;		/* 0xff: none */
+		uint8_t op;
+		uint32_t reth;
+		uint32_t len;
+		bool ok;
+	} rows[] = {
+		{ 0xff, ROCE_RC_SEND_FIRST, 0, 255, false },
+		{ 0xff, ROCE_RC_SEND_FIRST, 0, 256, true },
+		{ 0xff, ROCE_RC_SEND_FIRST, 0, 257, false },
+		{ 0xff, ROCE_RC_SEND_ONLY, 0, 0, true },
+		{ 0xff, ROCE_RC_SEND_ONLY, 0, 256, true },
+		{ 0xff, ROCE_RC_SEND_ONLY, 0, 257, false },
+		{ ROCE_RC_SEND_FIRST, ROCE_RC_SEND_MIDDLE, 0, 255, false },
+		{ ROCE_RC_SEND_FIRST, ROCE_RC_SEND_MIDDLE, 0, 256, true },
+		{ ROCE_RC_SEND_FIRST, ROCE_RC_SEND_LAST, 0, 0, false },
+		{ ROCE_RC_SEND_FIRST, ROCE_RC_SEND_LAST, 0, 1, true },
+		{ ROCE_RC_SEND_FIRST, ROCE_RC_SEND_LAST, 0, 256, true },
+		{ ROCE_RC_SEND_FIRST, ROCE_RC_SEND_LAST, 0, 257, false },
+		{ 0xff, ROCE_RC_WRITE_ONLY, 0, 0, true },
+		{ 0xff, ROCE_RC_WRITE_ONLY, 256, 256, true },
+		{ 0xff, ROCE_RC_WRITE_ONLY, 255, 256, false },
+		{ 0xff, ROCE_RC_WRITE_ONLY, 257, 256, false },
+		{ 0xff, ROCE_RC_WRITE_FIRST, 256, 256, false },
+		{ 0xff, ROCE_RC_WRITE_FIRST, 257, 256, true },
+		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_LAST, 300, 44, true },
+		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_LAST, 300, 43, false },
+		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_LAST, 300, 45, false },
+		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_MIDDLE, 512, 256, false },
+		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_MIDDLE, 513, 256, true },
+		{ 0xff, ROCE_RC_READ_REQUEST, 0, 0, true },
+		{ 0xff, ROCE_RC_READ_REQUEST, 1u << 31, 0, true },	/* length is fine, range is not */
+		{ 0xff, ROCE_RC_READ_REQUEST, (1u << 31) + 1, 0, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint32_t psn = ENV_PSN;
+		struct roce_pkt pkt;
+
+		env_start(&e, IBV_QPT_RC);
+		env_post_recv(&e, 0, 4096);
+		if (rows[i].first != 0xff) {
+			pkt = env_pkt(&e, rows[i].first, psn++, 256);
+			pkt.reth.len = rows[i].reth;
+			env_input(&e, &pkt);
+		}
+		pkt = env_pkt(&e, rows[i].op, psn, rows[i].len);
+		pkt.reth.len = rows[i].reth;
+		env_input(&e, &pkt);
+		if (!rows[i].ok)
+			expect_nak(ROCE_NAK_INVALID_REQUEST, psn);
+		else if (rows[i].reth == 1u << 31)
+			expect_nak(ROCE_NAK_REMOTE_ACCESS_ERROR, psn);
+		else
+			assert_int_equal(e.wq.state, IBV_QPS_RTS);
+	}
+}
+
+/* IBTA vol 1, 9.7.4.1.3 and .5: QP rights make an invalid request, key, range and region rights an access error. */
+static void access_rows(void **state)
+{
+	static const struct {
+		uint8_t op;
+		uint32_t qp_access;
+		uint32_t key;
+		uint64_t va;
+		uint32_t len;
+		int nak;	/* -1: allowed */
+	} rows[] = {
+		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY, ENV_VA, 8, -1 },
+		{ ROCE_RC_WRITE_ONLY, IBV_ACCESS_REMOTE_READ, ENV_KEY, ENV_VA, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY + 1, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
+		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_READONLY, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
+		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY, ENV_VA + ENV_MEM - 8, 8, -1 },
+		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY, ENV_VA + ENV_MEM - 7, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
+		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY, ENV_VA - 1, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
+		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY + 1, 0, 0, -1 },
+		{ ROCE_RC_READ_REQUEST, ~0u, ENV_READONLY, ENV_VA, 8, -1 },
+		{ ROCE_RC_READ_REQUEST, ~0u, ENV_KEY + 1, 0, 0, -1 },
+		{ ROCE_RC_READ_REQUEST, ~0u, ENV_KEY + 1, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
+		{ ROCE_RC_READ_REQUEST, IBV_ACCESS_REMOTE_WRITE, ENV_KEY, ENV_VA, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_FETCH_ADD, ~0u, ENV_KEY, ENV_VA, 8, -1 },
+		{ ROCE_RC_FETCH_ADD, ~0u, ENV_KEY, ENV_VA + 4, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_FETCH_ADD, ~0u, ENV_READONLY, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
+		{ ROCE_RC_COMPARE_SWAP, IBV_ACCESS_REMOTE_WRITE, ENV_KEY, ENV_VA, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_ATOMIC_WRITE, ~0u, ENV_KEY, ENV_VA + 8, 8, -1 },
+		{ ROCE_RC_ATOMIC_WRITE, ~0u, ENV_KEY, ENV_VA + 1, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_ATOMIC_WRITE, ~0u, ENV_KEY + 1, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
+		{ ROCE_RC_FLUSH, ~0u, ENV_KEY, ENV_VA, 8, -1 },
+		{ ROCE_RC_FLUSH, IBV_ACCESS_REMOTE_WRITE, ENV_KEY, ENV_VA, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_FLUSH, ~0u, ENV_KEY + 1, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint32_t payload = min(rows[i].len, roce_opcode_info(rows[i].op)->max_payload + 0u);
+		struct roce_pkt pkt;
+
+		env_start(&e, IBV_QPT_RC);
+		e.wq.access = rows[i].qp_access;
+		pkt = env_pkt(&e, rows[i].op, ENV_PSN, payload);
+		pkt.reth.va = pkt.atomic.va = rows[i].va;
+		pkt.reth.rkey = pkt.atomic.rkey = rows[i].key;
+		pkt.reth.len = rows[i].len;
+		pkt.feth.placement = ROCE_FLUSH_GLOBAL;
+		env_input(&e, &pkt);
+		if (rows[i].nak < 0) {
+			assert_int_equal(e.wq.state, IBV_QPS_RTS);
+			assert_int_equal(e.qp.resp.epsn, ENV_PSN + 1);
+			continue;
+		}
+		expect_nak(rows[i].nak, ENV_PSN);
+		expect_silence();
+		assert_int_equal(e.wq.state, IBV_QPS_ERR);
+		assert_int_equal(e.num_events, 1);
+		assert_int_equal(e.events[0], rows[i].nak == ROCE_NAK_INVALID_REQUEST ?
+						      IBV_EVENT_QP_REQ_ERR :
+						      IBV_EVENT_QP_ACCESS_ERR);
+	}
+}
+
+/* IBTA vol 1, 9.7.4.1.2: expected, the last duplicate, the farthest duplicate, the farthest gap; across the wrap. */
+static void psn_window_boundaries(void **state)
+{
+	static const uint32_t bases[] = { ENV_PSN, 0, 0xffffff, 0x800000, 0x7fffff };
+	static const struct {
+		uint32_t delta;
+		char kind;	/* n: new, d: duplicate, g: gap */
+	} rows[] = {
+		{ 0, 'n' },	   { 0xffffff, 'd' }, { 0x800000, 'd' },
+		{ 0x7fffff, 'g' }, { 1, 'g' },
+	};
+
+	for (size_t b = 0; b < ARRAY_SIZE(bases); b++) {
+		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+			uint32_t epsn = bases[b];
+
+			env_init(&e, IBV_QPT_RC);
+			e.wq.rq_psn = epsn;
+			env_rts(&e);
+			env_request(&e, ROCE_RC_WRITE_ONLY, epsn + rows[i].delta, 8);
+			assert_int_equal(e.writes, rows[i].kind == 'n');
+			assert_int_equal(e.qp.counters.duplicate_request, rows[i].kind == 'd');
+			assert_int_equal(e.qp.counters.out_of_seq_request, rows[i].kind == 'g');
+			if (rows[i].kind == 'n')
+				expect_aeth(0, epsn, 1);
+			else if (rows[i].kind == 'd')
+				expect_aeth(0, epsn - 1, 0);
+			else
+				expect_aeth(roce_syndrome(ROCE_AETH_NAK, 0), epsn, 0);
+			expect_silence();
+		}
+	}
+}
+
+/* IBTA vol 1, 9.7.5.2: one NAK per gap, silence until the gap closes, then a new gap makes a new NAK. */
+static void one_nak_per_gap(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 2, 8);
+	expect_nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 3, 8);
+	expect_silence();
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	expect_aeth(0, ENV_PSN, 1);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 3, 8);
+	expect_nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
+	assert_int_equal(e.writes, 1);
+}
+
+/* The missing packet was only late: what would have been a NAK becomes an ACK. */
+static void reordering_within_a_burst_needs_no_nak(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	expect_aeth(0, ENV_PSN, 1);
+	expect_silence();
+}
+
+static void acks_of_a_burst_coalesce(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	for (uint32_t i = 0; i < 10; i++)
+		env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + i, 8);
+	expect_aeth(0, ENV_PSN + 9, 10);
+	expect_silence();
+	assert_int_equal(e.qp.counters.ack_deferred, 9);
+}
+
+static void no_ack_without_ack_request(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_RC);
+	pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	env_input(&e, &pkt);
+	expect_silence();
+}
+
+/* IBTA vol 1, 9.7.5.1.2: a duplicate is acknowledged with the newest PSN and not executed again. */
+static void duplicate_send_is_acknowledged_not_delivered(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 100);
+	env_post_recv(&e, 0, 100);
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
+	env_drain(&e);
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
+	expect_aeth(1, ENV_PSN + 1, 2);
+	assert_int_equal(e.num_cqes, 1);
+}
+
+/* IBTA vol 1, 9.7.5.2.8: RNR NAK with the QP's timer; the request is executed when it comes again. */
+static void rnr_nak_and_recovery(void **state)
+{
+	static const uint8_t ops[] = { ROCE_RC_SEND_ONLY, ROCE_RC_SEND_FIRST, ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		for (uint8_t timer = 0; timer < 32; timer += 31) {
+			env_start(&e, IBV_QPT_RC);
+			e.wq.min_rnr_timer = timer;
+			env_request(&e, ops[i], ENV_PSN, 256);
+			env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
+			expect_aeth(roce_syndrome(ROCE_AETH_RNR_NAK, timer), ENV_PSN, 0);
+			expect_silence();
+			assert_int_equal(e.qp.counters.send_rnr_err, 1);
+			assert_int_equal(e.writes, 0);
+			env_post_recv(&e, 0, 1000);
+			env_request(&e, ops[i], ENV_PSN, 256);
+			assert_int_equal(e.qp.resp.epsn, ENV_PSN + 1);
+			assert_true(env_output(&e));
+			assert_int_equal(e.out.aeth.syndrome >> 5, ROCE_AETH_ACK);
+		}
+	}
+}
+
+/* Receive too small: LOC_LEN_ERR here, invalid request there (IBTA vol 1, 9.7.4.1.6). */
+static void message_longer_than_receive(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 300);
+	env_post_recv(&e, 0, 300);
+	env_request(&e, ROCE_RC_SEND_FIRST, ENV_PSN, 256);
+	env_request(&e, ROCE_RC_SEND_LAST, ENV_PSN + 1, 45);
+	expect_nak(ROCE_NAK_INVALID_REQUEST, ENV_PSN + 1);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_LOC_LEN_ERR);
+	env_expect_cqe(&e, 1, 1001, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(e.cqes[0].reason, REASON_REQ_RECV_SMALL);
+	assert_int_equal(e.num_events, 0);
+	assert_int_equal(e.wq.state, IBV_QPS_ERR);
+}
+
+static void receive_with_bad_memory(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 300);
+	rq_wqe(&e.wq.rq, 0)->sge[0].lkey = ENV_READONLY;
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
+	expect_nak(ROCE_NAK_REMOTE_OPERATIONAL_ERROR, ENV_PSN);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_LOC_PROT_ERR);
+}
+
+/* Completions of everything that takes a receive: opcode, length, immediate, solicited. */
+static void receive_completions(void **state)
+{
+	static const struct {
+		uint8_t op;
+		enum ibv_wc_opcode wc;
+		uint32_t flags;
+	} rows[] = {
+		{ ROCE_RC_SEND_ONLY, IBV_WC_RECV, 0 },
+		{ ROCE_RC_SEND_ONLY_WITH_IMMEDIATE, IBV_WC_RECV, IBV_WC_WITH_IMM },
+		{ ROCE_RC_SEND_ONLY_WITH_INVALIDATE, IBV_WC_RECV, IBV_WC_WITH_INV },
+		{ ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE, IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_WITH_IMM },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct roce_pkt pkt;
+
+		env_start(&e, IBV_QPT_RC);
+		env_post_recv(&e, 0, 100);
+		pkt = env_pkt(&e, rows[i].op, ENV_PSN, 77);
+		pkt.imm = 0x01020304;
+		pkt.ieth_rkey = 0xabcd;
+		pkt.bth.solicited = i & 1;
+		env_input(&e, &pkt);
+		env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
+		assert_int_equal(e.cqes[0].opcode, rows[i].wc);
+		assert_int_equal(e.cqes[0].byte_len, 77);
+		assert_int_equal(e.cqes[0].wc_flags, rows[i].flags);
+		assert_int_equal(e.cqes[0].solicited, i & 1);
+		assert_int_equal(e.cqes[0].release, 1);
+		assert_true(e.cqes[0].recv);
+		if (rows[i].flags & IBV_WC_WITH_IMM)
+			assert_int_equal(e.cqes[0].imm, 0x01020304);
+		if (rows[i].flags & IBV_WC_WITH_INV) {
+			assert_int_equal(e.cqes[0].imm, 0xabcd);
+			assert_int_equal(e.invalidated, 0xabcd);
+		}
+	}
+}
+
+static void failed_invalidation(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 100);
+	pkt = env_pkt(&e, ROCE_RC_SEND_ONLY_WITH_INVALIDATE, ENV_PSN, 0);
+	e.fail_at = 0;
+	e.fail_why = REASON_WR_INVALIDATE;
+	env_input(&e, &pkt);
+	expect_nak(ROCE_NAK_REMOTE_ACCESS_ERROR, ENV_PSN);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(e.cqes[0].reason, REASON_REQ_INVALIDATE);
+}
+
+/* A NAK that ends the connection comes after the answers that are still owed, then nothing. */
+static void fatal_nak_leaves_after_owed_answers(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_request(&e, ROCE_RC_READ_REQUEST, ENV_PSN, 0);
+	e.qp.resp.ack.pending = false;
+	env_request(&e, ROCE_RC_SEND_MIDDLE, ENV_PSN + 1, 256);
+	assert_int_equal(e.wq.state, IBV_QPS_ERR);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode, ROCE_RC_READ_RESPONSE_ONLY);
+	expect_nak(ROCE_NAK_INVALID_REQUEST, ENV_PSN + 1);
+	expect_silence();
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
+	expect_silence();
+	assert_int_equal(e.writes, 0);
+}
+
+/* ERR, RESET and INIT are silent (IBTA vol 1, 10.3.1). */
+static void dead_states_are_silent(void **state)
+{
+	static const enum ibv_qp_state states[] = { IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_ERR };
+
+	for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+		env_start(&e, IBV_QPT_RC);
+		env_move(&e, states[i]);
+		env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+		env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 5, 8);
+		expect_silence();
+		assert_int_equal(e.writes, 0);
+	}
+}
+
+static void communication_established_once(void **state)
+{
+	env_init(&e, IBV_QPT_RC);
+	env_rtr(&e);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
+	assert_int_equal(e.num_events, 1);
+	assert_int_equal(e.events[0], IBV_EVENT_COMM_EST);
+	expect_aeth(0, ENV_PSN + 1, 2);
+}
+
+static void last_wqe_reached_with_srq(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	e.wq.has_srq = true;
+	env_post_recv(&e, 0, 1000);
+	env_request(&e, ROCE_RC_SEND_FIRST, ENV_PSN, 256);
+	env_move(&e, IBV_QPS_ERR);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(e.num_events, 1);
+	assert_int_equal(e.events[0], IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+/* A receive in use when the QP is reset is not lost to its SRQ. */
+static void reset_gives_a_shared_receive_back(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	e.wq.has_srq = true;
+	env_post_recv(&e, 0, 1000);
+	env_request(&e, ROCE_RC_SEND_FIRST, ENV_PSN, 256);
+	env_move(&e, IBV_QPS_RESET);
+	assert_int_equal(e.untaken, 1);
+	assert_int_equal(e.num_cqes, 0);
+}
+
+/* XRC: the packet names the SRQ (Annex A14); an unknown one is an invalid request. */
+static void xrc_srq_lookup(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_XRC_RECV);
+	env_post_recv(&e, 0, 100);
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode, ROCE_XRC_ACKNOWLEDGE);
+	assert_int_equal(e.out.aeth.syndrome, 31);
+	pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, ENV_PSN + 1, 8);
+	pkt.xrc_srqn++;
+	env_input(&e, &pkt);
+	expect_nak(ROCE_NAK_INVALID_REQUEST, ENV_PSN + 1);
+	assert_int_equal(e.events[0], IBV_EVENT_QP_REQ_ERR);
+}
+
+/* Not for this QP: other service, P_Key or sender (IBTA vol 1, 9.6.1). */
+static void foreign_packets_are_dropped(void **state)
+{
+	struct roce_pkt good, bad[3];
+
+	env_start(&e, IBV_QPT_RC);
+	good = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	bad[0] = bad[1] = bad[2] = good;
+	bad[0].bth.opcode = ROCE_UC_WRITE_ONLY;
+	bad[1].bth.pkey = 0x8001;
+	bad[2].path.src.raw[15]++;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		env_input(&e, &bad[i]);
+	assert_int_equal(e.writes, 0);
+	assert_int_equal(e.qp.counters.dropped_pkts, 3);
+	env_input(&e, &good);
+	assert_int_equal(e.writes, 1);
+}
+
+/* Annex A17: congestion experienced is answered with a CNP, at most one in 50 us. */
+static void congestion_is_notified(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_RC);
+	e.now = VRB_SECOND;
+	pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	pkt.path.traffic_class = ROCE_ECN_CE;
+	env_input(&e, &pkt);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode, ROCE_CNP_NOTIFICATION);
+	assert_true(e.out.bth.becn);
+	pkt.bth.psn++;
+	env_input(&e, &pkt);
+	expect_silence();
+	e.now += 50 * VRB_USEC;
+	assert_true(env_output(&e));
+	assert_int_equal(e.qp.counters.cnp_sent, 2);
+	assert_int_equal(e.qp.counters.ecn_marked, 2);
+}
+
+static void steps_have_names(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 5, 8);
+	assert_string_equal(roce_resp_step_name(e.qp.resp.last_step), "gap");
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	assert_string_equal(roce_resp_step_name(e.qp.resp.last_step), "ack");
+	assert_string_equal(roce_resp_step_name(1000), "?");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(opcode_sequence_rows),
+		cmocka_unit_test(length_rows),
+		cmocka_unit_test(access_rows),
+		cmocka_unit_test(psn_window_boundaries),
+		cmocka_unit_test(one_nak_per_gap),
+		cmocka_unit_test(reordering_within_a_burst_needs_no_nak),
+		cmocka_unit_test(acks_of_a_burst_coalesce),
+		cmocka_unit_test(no_ack_without_ack_request),
+		cmocka_unit_test(duplicate_send_is_acknowledged_not_delivered),
+		cmocka_unit_test(rnr_nak_and_recovery),
+		cmocka_unit_test(message_longer_than_receive),
+		cmocka_unit_test(receive_with_bad_memory),
+		cmocka_unit_test(receive_completions),
+		cmocka_unit_test(failed_invalidation),
+		cmocka_unit_test(fatal_nak_leaves_after_owed_answers),
+		cmocka_unit_test(dead_states_are_silent),
+		cmocka_unit_test(communication_established_once),
+		cmocka_unit_test(last_wqe_reached_with_srq),
+		cmocka_unit_test(reset_gives_a_shared_receive_back),
+		cmocka_unit_test(xrc_srq_lookup),
+		cmocka_unit_test(foreign_packets_are_dropped),
+		cmocka_unit_test(congestion_is_notified),
+		cmocka_unit_test(steps_have_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
