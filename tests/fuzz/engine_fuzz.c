@@ -4,16 +4,10 @@
  * nearly right, wrong or random, posted requests, state changes, time.  The engine must not crash or hang, its output must
  * end, and its own checks (roce/check.c) must hold.
  *
- * The input is a program of one-byte steps with operands, so that a fuzzer can learn it.  Without LLVM the file brings its own
- * driver: random programs for about a second, from VERBENA_SEED or a fixed seed, printed.
+ * The input is a program of one-byte steps with operands, so that a fuzzer can learn it.
  */
+#include "fuzz/fuzz.h"
 #include "unit/roce_env.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 enum {
 	MAX_PACKETS = 8 * ENV_MEM / 256,	/* no drain needs more: a few READs of all memory */
@@ -48,8 +42,7 @@ static void drain(struct roce_env *e)
 	unsigned int n = 0;
 
 	while (env_output(e)) {
-		if (++n > MAX_PACKETS)
-			abort();
+		FUZZ_CHECK(++n <= MAX_PACKETS);
 	}
 }
 
@@ -190,8 +183,6 @@ static void step(struct roce_env *e, struct input *in)
 		drain(e);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD,
@@ -206,34 +197,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	drain(&e);
 	return 0;
 }
-
-#ifndef FUZZ_WITH_LLVM
-static uint64_t rng(uint64_t *s)
-{
-	*s ^= *s << 13;
-	*s ^= *s >> 7;
-	*s ^= *s << 17;
-	return *s;
-}
-
-int main(int argc, char **argv)
-{
-	const char *env = getenv("VERBENA_SEED");
-	uint64_t seed = env ? strtoull(env, NULL, 0) : 0x5eed;
-	unsigned int rounds = argc > 1 ? strtoul(argv[1], NULL, 0) : 1500;
-
-	for (unsigned int i = 0; i < rounds; i++) {
-		uint64_t s = (seed + i) * 0x9e3779b97f4a7c15u | 1;
-		uint8_t program[4096];
-		size_t len = 64 + rng(&s) % (sizeof(program) - 64);
-
-		for (size_t k = 0; k < len; k++)
-			program[k] = rng(&s) >> 32;
-		if (env)
-			printf("seed %" PRIu64 "\n", seed + i);
-		LLVMFuzzerTestOneInput(program, len);
-	}
-	printf("%u programs from seed %" PRIu64 "\n", rounds, seed);
-	return 0;
-}
-#endif
