@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Checks of test programs: they survive NDEBUG, print what they compared, and end the program at the first failure.
+ * Exit codes as Meson understands them: 0 passed, 1 failed, 77 skipped.
+ */
+#ifndef TESTS_CHECK_H
+#define TESTS_CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHECK(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s: failed: %s\n", __FILE__, __LINE__, __func__,   \
+				#cond);                                                            \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* Integers of any type, printed as both. */
+#define CHECK_EQ(got, want)                                                                        \
+	do {                                                                                       \
+		long long got_ = (long long)(got), want_ = (long long)(want);                      \
+		if (got_ != want_) {                                                               \
+			fprintf(stderr, "%s:%d: %s: %s is %lld (0x%llx), expected %lld (0x%llx)\n", \
+				__FILE__, __LINE__, __func__, #got, got_, got_, want_, want_);     \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+#define CHECK_MEM(got, want, len)                                                                  \
+	do {                                                                                       \
+		if (memcmp((got), (want), (len))) {                                                \
+			fprintf(stderr, "%s:%d: %s: %s differs from %s\n", __FILE__, __LINE__,     \
+				__func__, #got, #want);                                            \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+#define SKIP(why)                                                                                  \
+	do {                                                                                       \
+		fprintf(stderr, "skipped: %s\n", (why));                                           \
+		exit(77);                                                                          \
+	} while (0)
+
+#endif
