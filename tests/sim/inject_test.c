@@ -11,6 +11,7 @@
 
 #include "pair.h"
 #include "roce/icrc.h"
+#include "roce/opcode.h"
 #include "util/compiler.h"
 
 /* BTH opcodes of RC, IBTA table 38. */
@@ -36,7 +37,7 @@ static void inject(struct pair *p, struct sim_qp *qp, const struct forged *f, ui
 	uint32_t from = qp == p->b ? 0 : 1;
 	struct net_path path = sim_path(p->h[from], p->h[!from]);
 	struct roce_pkt pkt = {
-		.bth = { .opcode = f->op, .pkey = 0xffff, .dest_qpn = qp->wq.qpn, .psn = psn,
+		.bth = { .opcode = f->op, .pkey = 0xffff, .dest_qpn = qp->wq.qpn, .psn = psn & 0xffffff,
 			 .ack_req = true, .pad = -f->len & 3, .mig_req = true },
 		.reth = { .va = p->h[1]->base + p->size / 2 + f->va_offset, .rkey = p->mr[1]->rkey,
 			  .len = f->reth_len },
@@ -49,7 +50,10 @@ static void inject(struct pair *p, struct sim_qp *qp, const struct forged *f, ui
 
 	pkt.atomic.va = pkt.reth.va;
 	pkt.atomic.rkey = pkt.reth.rkey;
+	if (!roce_opcode_info(f->op)->name)
+		pkt.bth.opcode = SEND_ONLY;	/* a BTH, which gets its opcode below */
 	len = roce_encode_headers(buf, &pkt);
+	buf[0] = f->op;
 	memset(buf + len, 0xee, f->len);
 	len += f->len + pkt.bth.pad;
 	icrc = htole32(roce_icrc(&path, 0, buf, len));
@@ -247,6 +251,7 @@ static void random_run(uint64_t seed, enum ibv_qp_type type, uint8_t prefix)
 	rng_seed(&r, seed);
 	attr.type = type;
 	attr.timeout = 1;
+	attr.rnr_retry = 3;
 	peer = attr;
 	peer.type = type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : type;
 	p = pair_new("random packets", NULL, &attr, &peer);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "roce/opcode.h"
 #include "util/compiler.h"
 
 static const char *const kind_name[] = {
@@ -14,17 +15,6 @@ static const char *const kind_name[] = {
 	[TRACE_CQE] = "cqe", [TRACE_EVENT] = "event", [TRACE_TIMEOUT] = "timeout",
 	[TRACE_STATE] = "state",
 };
-
-/* Low five bits of a BTH opcode, IBTA table 38. */
-static const char *const operation[32] = {
-	"SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "SEND_LAST_IMM", "SEND_ONLY", "SEND_ONLY_IMM",
-	"WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST", "WRITE_LAST_IMM", "WRITE_ONLY",
-	"WRITE_ONLY_IMM", "READ_REQ", "READ_RESP_FIRST", "READ_RESP_MIDDLE", "READ_RESP_LAST",
-	"READ_RESP_ONLY", "ACK", "ATOMIC_ACK", "CMP_SWAP", "FETCH_ADD", "RESYNC", "SEND_LAST_INV",
-	"SEND_ONLY_INV", NULL, NULL, NULL, NULL, "FLUSH", "ATOMIC_WRITE", NULL, NULL,
-};
-
-static const char *const service[8] = { "RC", "UC", "RD", "UD", "CNP", "XRC", "?", "?" };
 
 static struct trace_rec *next_rec(struct trace *t, uint64_t now, enum trace_kind kind,
 				  unsigned int host)
@@ -50,9 +40,7 @@ const char *trace_status(uint32_t status)
 
 bool trace_has_aeth(uint8_t opcode)
 {
-	unsigned int op = opcode & 31;
-
-	return opcode >> 5 != 4 && op >= 13 && op <= 18 && op != 14;
+	return roce_has(roce_opcode_info(opcode), ROCE_HDR_AETH);
 }
 
 void trace_packet(struct trace *t, uint64_t now, enum trace_kind kind, unsigned int host,
@@ -98,11 +86,11 @@ void trace_note(struct trace *t, uint64_t now, enum trace_kind kind, unsigned in
 
 static void print_packet(const struct trace_rec *r)
 {
-	const char *op = operation[r->opcode & 31];
+	const char *name = roce_opcode_info(r->opcode)->name;
 
-	fprintf(stderr, "#%llu qp 0x%x %s %s psn 0x%06x len %u%s%s", (unsigned long long)r->serial,
-		r->qpn, service[r->opcode >> 5], op && r->opcode >> 5 != 4 ? op : "-", r->psn,
-		r->len, r->ack_req ? " A" : "", r->solicited ? " SE" : "");
+	fprintf(stderr, "#%llu qp 0x%x %s psn 0x%06x len %u%s%s", (unsigned long long)r->serial,
+		r->qpn, name ? name : "?", r->psn, r->len, r->ack_req ? " A" : "",
+		r->solicited ? " SE" : "");
 	if (trace_has_aeth(r->opcode))
 		fprintf(stderr, " syn 0x%02x msn %u", r->syndrome, r->msn);
 }
