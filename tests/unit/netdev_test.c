@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Each test runs in a child with a network namespace of its own, where that is allowed. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "place.h"
+#include "run/netdev.h"
+
+enum { SKIP = 77 };
+
+/* Failures in the child are told by its exit status: cmocka's asserts cannot leave it. */
+#define CHECK(cond)                                                                                \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond);                 \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+static void in_netns(void (*body)(void))
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		if (!place_enter_netns()) {
+			fflush(stdout);
+			_exit(SKIP);
+		}
+		body();
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIP)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void ip(const char *args)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line), "PATH=$PATH:/usr/sbin:/sbin ip %s", args);
+	CHECK(system(line) == 0);
+}
+
+static const struct netdev *find(const struct netdev *list, unsigned int n, const char *name)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (!strcmp(list[i].name, name))
+			return &list[i];
+	return NULL;
+}
+
+static bool has(const struct netdev *dev, unsigned int i, const char *text, uint8_t prefix_len)
+{
+	char buf[INET6_ADDRSTRLEN];
+
+	if (i >= dev->n_addrs)
+		return false;
+	inet_ntop(AF_INET6, dev->addr[i].addr.raw, buf, sizeof(buf));
+	return !strcmp(buf, text) && dev->addr[i].prefix_len == prefix_len;
+}
+
+static void check_loopback(void)
+{
+	struct netdev *list;
+	unsigned int n;
+
+	CHECK(netdev_list(&list, &n) == 0 && n >= 1);
+	CHECK(!strcmp(list[n - 1].name, "lo") && list[n - 1].loopback);
+	CHECK(list[n - 1].up && list[n - 1].running && list[n - 1].mtu >= 1280);
+	CHECK(has(&list[n - 1], 0, "::ffff:127.0.0.1", 8));
+	free(list);
+}
+
+static void loopback_is_there_and_last(void **state)
+{
+	in_netns(check_loopback);
+}
+
+static void check_order(void)
+{
+	const struct netdev *a;
+	struct netdev *list;
+	unsigned int n;
+
+	ip("link add vrbt0 type veth peer name vrbt1");
+	ip("link set vrbt0 address 02:00:00:00:12:34 mtu 4200");
+	ip("addr add 2001:db8::5/64 dev vrbt0 nodad");
+	ip("addr add 192.0.2.1/24 dev vrbt0");
+	ip("addr add 192.0.2.7/24 dev vrbt0");
+	ip("addr add fe80::77/64 dev vrbt0 nodad");
+	CHECK(netdev_list(&list, &n) == 0);
+	a = find(list, n, "vrbt0");
+	CHECK(a && a->mtu == 4200 && !memcmp(a->mac, "\2\0\0\0\x12\x34", 6));
+	CHECK(a->ifindex == if_nametoindex("vrbt0") && !a->up && !a->running && !a->loopback);
+	CHECK(a->n_addrs == 4);
+	CHECK(has(a, 0, "fe80::77", 64));
+	CHECK(has(a, 1, "::ffff:192.0.2.1", 24));
+	CHECK(has(a, 2, "::ffff:192.0.2.7", 24));
+	CHECK(has(a, 3, "2001:db8::5", 64));
+	CHECK(list[n - 1].loopback);
+	free(list);
+}
+
+static void addresses_come_in_gid_order(void **state)
+{
+	in_netns(check_order);
+}
+
+static void check_carrier(void)
+{
+	struct netdev *list;
+	unsigned int n;
+
+	ip("link add vrbt0 type veth peer name vrbt1");
+	ip("link set vrbt0 up");
+	CHECK(netdev_list(&list, &n) == 0);
+	CHECK(find(list, n, "vrbt0")->up && !find(list, n, "vrbt0")->running);
+	free(list);
+	ip("link set vrbt1 up");
+	CHECK(netdev_list(&list, &n) == 0);
+	CHECK(find(list, n, "vrbt0")->running);
+	free(list);
+}
+
+static void carrier_is_seen(void **state)
+{
+	in_netns(check_carrier);
+}
+
+static bool readable(int fd, int timeout)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, timeout) == 1;
+}
+
+static void check_monitor(void)
+{
+	int fd = netdev_monitor_open();
+
+	CHECK(fd >= 0);
+	CHECK(!netdev_monitor_drain(fd) && !readable(fd, 0));
+	ip("addr add 192.0.2.1/24 dev lo");
+	CHECK(readable(fd, 5000));
+	CHECK(netdev_monitor_drain(fd));
+	CHECK(!netdev_monitor_drain(fd));
+	ip("link add vrbt0 type veth peer name vrbt1");
+	CHECK(readable(fd, 5000) && netdev_monitor_drain(fd));
+	close(fd);
+}
+
+static void monitor_tells_changes(void **state)
+{
+	in_netns(check_monitor);
+}
+
+static void check_many(void)
+{
+	char line[64];
+	struct netdev *list;
+	unsigned int i, n;
+
+	for (i = 0; i < NETDEV_ADDRS + 20; i++) {
+		snprintf(line, sizeof(line), "addr add 192.0.%u.%u/32 dev lo", i / 200, 1 + i % 200);
+		ip(line);
+	}
+	CHECK(netdev_list(&list, &n) == 0);
+	CHECK(find(list, n, "lo")->n_addrs == NETDEV_ADDRS);
+	free(list);
+}
+
+static void more_addresses_than_there_is_room_for(void **state)
+{
+	in_netns(check_many);
+}
+
+static void works_as_we_are(void **state)
+{
+	struct netdev *list;
+	unsigned int i, n;
+
+	assert_int_equal(netdev_list(&list, &n), 0);
+	for (i = 1; i < n; i++)
+		assert_true(list[i - 1].loopback <= list[i].loopback);
+	free(list);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(works_as_we_are),
+		cmocka_unit_test(loopback_is_there_and_last),
+		cmocka_unit_test(addresses_come_in_gid_order),
+		cmocka_unit_test(carrier_is_seen),
+		cmocka_unit_test(monitor_tells_changes),
+		cmocka_unit_test(more_addresses_than_there_is_room_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Threads meet through semaphores and joins; nothing depends on how long anything takes. */
+#include <errno.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "run/clock.h"
+#include "run/progress.h"
+#include "run/timers.h"
+#include "util/atomic.h"
+
+struct source {
+	int fd;
+	sem_t called;
+	bool useful;
+	bool leave_unread;
+	uint64_t calls;
+};
+
+static bool on_ready(void *arg, int fd)
+{
+	struct source *s = arg;
+	uint64_t v;
+
+	assert_int_equal(fd, s->fd);
+	if (!s->leave_unread && read(fd, &v, sizeof(v)) < 0)
+		assert_int_equal(errno, EAGAIN);
+	fetch_add_relaxed(&s->calls, 1);
+	sem_post(&s->called);
+	return s->useful;
+}
+
+static void source_init(struct source *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	s->useful = true;
+	sem_init(&s->called, 0, 0);
+}
+
+static void feed(struct source *s)
+{
+	uint64_t one = 1;
+
+	assert_int_equal(write(s->fd, &one, sizeof(one)), sizeof(one));
+}
+
+static void calls_back_when_readable(void **state)
+{
+	struct progress *p;
+	struct source s;
+
+	source_init(&s);
+	assert_int_equal(progress_new(NULL, NULL, &p), 0);
+	assert_int_equal(progress_watch(p, s.fd, PROGRESS_OWN, on_ready, &s), 0);
+	assert_int_equal(progress_start(p), 0);
+	feed(&s);
+	sem_wait(&s.called);
+	feed(&s);
+	sem_wait(&s.called);
+	progress_unwatch(p, s.fd);
+	feed(&s);
+	progress_stop(p);
+	assert_int_equal(s.calls, 2);
+	progress_free(p);
+	close(s.fd);
+}
+
+/* Two rounds through the thread prove that it slept in between without waking by itself. */
+static void an_idle_process_has_no_wakeups(void **state)
+{
+	struct progress *p;
+	struct source s, shared;
+	uint64_t before;
+
+	source_init(&s);
+	source_init(&shared);
+	progress_new(NULL, NULL, &p);
+	progress_watch(p, s.fd, PROGRESS_OWN, on_ready, &s);
+	progress_watch(p, shared.fd, PROGRESS_SHARED, on_ready, &shared);
+	progress_start(p);
+	feed(&s);
+	sem_wait(&s.called);
+	before = progress_wakeups(p);
+	usleep(50000);
+	assert_int_equal(progress_wakeups(p), before);
+	progress_free(p);
+	close(s.fd);
+	close(shared.fd);
+}
+
+static void stands_back_from_pollers_and_comes_back(void **state)
+{
+	struct progress *p;
+	struct source s;
+	int i;
+
+	source_init(&s);
+	progress_new(NULL, NULL, &p);
+	progress_watch(p, s.fd, PROGRESS_SHARED, on_ready, &s);
+	progress_start(p);
+	s.useful = false;
+	s.leave_unread = true;
+	feed(&s);
+	/* It is readable all the time and useless: not a busy loop, but a few calls for each look while nobody polls. */
+	for (i = 0; i < 12; i++)
+		sem_wait(&s.called);
+	assert_true(progress_wakeups(p) <= 3 * load_relaxed(&s.calls) + 3);
+
+	/* What arrives once nobody polls any more is served, without anybody's help. */
+	s.leave_unread = false;
+	s.useful = true;
+	while (sem_trywait(&s.called) == 0)
+		;
+	feed(&s);
+	sem_wait(&s.called);
+	progress_free(p);
+	close(s.fd);
+}
+
+struct deadlines {
+	struct timers *ts;
+	struct timer t;
+	sem_t fired;
+};
+
+static uint64_t next(void *arg)
+{
+	struct deadlines *d = arg;
+
+	return timers_next(d->ts);
+}
+
+static void expire(void *arg, uint64_t now)
+{
+	struct deadlines *d = arg;
+
+	while (timers_pop(d->ts, now))
+		sem_post(&d->fired);
+}
+
+static const struct progress_ops deadline_ops = { next, expire };
+
+static void deadlines_fire_and_hurry_wakes_a_sleeper(void **state)
+{
+	struct deadlines d = { .ts = timers_new() };
+	struct progress *p;
+	int i;
+
+	sem_init(&d.fired, 0, 0);
+	timers_add(d.ts, &d.t);
+	assert_int_equal(progress_new(&deadline_ops, &d, &p), 0);
+	progress_start(p);
+	for (i = 0; i < 200; i++) {
+		uint64_t at = clock_now() + (i % 2 ? 0 : 200 * VRB_USEC);
+
+		if (timers_arm(d.ts, &d.t, at))
+			progress_hurry(p, at);
+		sem_wait(&d.fired);
+	}
+	progress_free(p);
+	timers_remove(d.ts, &d.t);
+	timers_free(d.ts);
+}
+
+static bool unwatch_itself(void *arg, int fd)
+{
+	void **args = arg;
+
+	progress_unwatch(args[0], fd);
+	sem_post(args[1]);
+	return true;
+}
+
+static void a_callback_may_unwatch_itself(void **state)
+{
+	struct progress *p;
+	struct source s, other;
+	sem_t done;
+	void *args[2];
+
+	source_init(&s);
+	source_init(&other);
+	sem_init(&done, 0, 0);
+	progress_new(NULL, NULL, &p);
+	args[0] = p;
+	args[1] = &done;
+	progress_start(p);
+	feed(&s);
+	progress_watch(p, s.fd, PROGRESS_OWN, unwatch_itself, args);
+	sem_wait(&done);
+	progress_watch(p, other.fd, PROGRESS_OWN, on_ready, &other);
+	feed(&other);
+	sem_wait(&other.called);
+	progress_stop(p);
+	assert_int_equal(sem_trywait(&done), -1);
+	progress_free(p);
+	close(s.fd);
+	close(other.fd);
+}
+
+struct look {
+	sem_t seen;
+	char name[16];
+	bool all_blocked;
+};
+
+static bool look_at_thread(void *arg, int fd)
+{
+	struct look *l = arg;
+	sigset_t set;
+	uint64_t v;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &set);
+	l->all_blocked = sigismember(&set, SIGINT) && sigismember(&set, SIGUSR1);
+	prctl(PR_GET_NAME, l->name);
+	if (read(fd, &v, sizeof(v)) > 0)
+		sem_post(&l->seen);
+	return true;
+}
+
+static void thread_is_named_and_blocks_signals(void **state)
+{
+	struct progress *p;
+	struct source s;
+	struct look l;
+
+	source_init(&s);
+	sem_init(&l.seen, 0, 0);
+	progress_new(NULL, NULL, &p);
+	progress_watch(p, s.fd, PROGRESS_OWN, look_at_thread, &l);
+	progress_start(p);
+	feed(&s);
+	sem_wait(&l.seen);
+	assert_string_equal(l.name, "verbena");
+	assert_true(l.all_blocked);
+	progress_free(p);
+	close(s.fd);
+}
+
+static void stops_and_starts_again(void **state)
+{
+	struct progress *p;
+	struct source s;
+	int i;
+
+	source_init(&s);
+	progress_new(NULL, NULL, &p);
+	progress_watch(p, s.fd, PROGRESS_SHARED, on_ready, &s);
+	for (i = 0; i < 3; i++) {
+		progress_start(p);
+		assert_int_equal(progress_start(p), 0);
+		feed(&s);
+		sem_wait(&s.called);
+		progress_stop(p);
+		progress_stop(p);
+	}
+	progress_free(p);
+	close(s.fd);
+}
+
+static void a_child_can_forget_without_harm(void **state)
+{
+	struct progress *p;
+	struct source s;
+	int status;
+	pid_t pid;
+
+	source_init(&s);
+	progress_new(NULL, NULL, &p);
+	progress_watch(p, s.fd, PROGRESS_OWN, on_ready, &s);
+	progress_start(p);
+	pid = fork();
+	if (!pid) {
+		progress_forget(p);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	feed(&s);
+	sem_wait(&s.called);
+	progress_free(p);
+	close(s.fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(calls_back_when_readable),
+		cmocka_unit_test(an_idle_process_has_no_wakeups),
+		cmocka_unit_test(stands_back_from_pollers_and_comes_back),
+		cmocka_unit_test(deadlines_fire_and_hurry_wakes_a_sleeper),
+		cmocka_unit_test(a_callback_may_unwatch_itself),
+		cmocka_unit_test(thread_is_named_and_blocks_signals),
+		cmocka_unit_test(stops_and_starts_again),
+		cmocka_unit_test(a_child_can_forget_without_harm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
