@@ -16,7 +16,7 @@
 #include "util/compiler.h"
 #include "util/time.h"
 
-#define LOCK_PATIENCE (2 * VRB_SECOND)
+#define LOCK_PATIENCE VRB_SECOND
 
 static const struct table_header header_now = {
 	.magic = TABLE_MAGIC,

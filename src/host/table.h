@@ -77,13 +77,13 @@ struct table {
 
 /*
  * Opens or makes the table in the run directory.  One that makes no sense is made anew if no live process uses it.
- * Returns 0, EPROTO (another version's), EBADMSG (makes no sense but is in use), EBUSY (its lock is held for seconds),
+ * Returns 0, EPROTO (another version's), EBADMSG (makes no sense but is in use), EBUSY (its lock is held for long),
  * EFBIG (above the process's file size limit), or another errno value.
  */
 int table_open(struct table *t, int dirfd);
 void table_close(struct table *t);	/* drops its locks */
 
-/* Waits at most two seconds, in case the holder was stopped: then EBUSY. */
+/* Waits at most a second, in case the holder was stopped: then EBUSY. */
 int table_lock(struct table *t);
 void table_unlock(struct table *t);
 

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Loopback: what path says is what arrives; what cannot be sent is lost and counted; steering finds the owner. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netpacket/packet.h>
+#include <net/ethernet.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "host/host.h"
+#include "place.h"
+#include "util/be.h"
+#include "util/compiler.h"
+#include "wire/udp.h"
+
+static uint16_t port;
+
+static struct net_addr addr(const char *text)
+{
+	struct net_addr a;
+
+	assert_int_equal(inet_pton(AF_INET6, text, a.raw), 1);
+	return a;
+}
+
+static struct wire *open_wire(void)
+{
+	struct wire *w;
+
+	assert_int_equal(udp_open(port, &w), 0);
+	return w;
+}
+
+/* Waits for n packets; loopback delivers before sendmmsg returns, so this does not wait in fact. */
+static unsigned int receive(struct wire *w, struct wire_pkt *pkts, unsigned int n)
+{
+	struct pollfd p[WIRE_FDS];
+	int fds[WIRE_FDS];
+	unsigned int i, n_fds = wire_fds(w, fds), got = 0;
+
+	for (i = 0; i < n_fds; i++)
+		p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+	while (got < n && poll(p, n_fds, 2000) > 0)
+		got += wire_recv(w, pkts + got, n - got);
+	return got;
+}
+
+static struct net_path path_v4(void)
+{
+	return (struct net_path){
+		.src = addr("::ffff:127.0.0.5"),
+		.dst = addr("::ffff:127.0.0.9"),
+		.traffic_class = 0x6a,
+		.hop_limit = 33,
+	};
+}
+
+static struct net_path path_v6(void)
+{
+	return (struct net_path){
+		.src = addr("::1"),
+		.dst = addr("::1"),
+		.traffic_class = 0x29,
+		.hop_limit = 7,
+		.flow_label = 0x54321,
+	};
+}
+
+static void check_round_trip(struct wire *w, struct net_path path)
+{
+	const uint32_t lens[] = { 1, 32, 1024, 4096 + 76, WIRE_MAX_PACKET };
+	static uint8_t data[WIRE_MAX_PACKET];
+	struct wire_pkt out, in;
+	size_t i;
+
+	for (i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 13);
+	data[1] = 0x40;
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		out = (struct wire_pkt){ .path = path, .data = data, .len = lens[i] };
+		assert_int_equal(wire_send(w, &out, 1), 1);
+		assert_int_equal(receive(w, &in, 1), 1);
+		assert_int_equal(in.len, lens[i]);
+		assert_memory_equal(in.data, data, in.len);
+		assert_memory_equal(&in.path.src, &path.src, 16);
+		assert_memory_equal(&in.path.dst, &path.dst, 16);
+		assert_int_equal(in.path.src_port, wire_src_port(w));
+		assert_int_equal(in.path.dst_port, wire_dst_port(w));
+		assert_int_equal(in.path.traffic_class, path.traffic_class);
+		assert_int_equal(in.path.hop_limit, path.hop_limit);
+		assert_int_equal(in.path.ifindex, if_nametoindex("lo"));
+		assert_int_equal(in.path.flow_label, path.flow_label);
+		assert_false(in.id_known);
+	}
+}
+
+static void ipv4_path_arrives_as_sent(void **state)
+{
+	struct wire *w = open_wire();
+
+	check_round_trip(w, path_v4());
+	wire_close(w);
+}
+
+static void ipv6_path_arrives_as_sent(void **state)
+{
+	struct wire *w = open_wire();
+
+	if (!w->ipv6) {
+		wire_close(w);
+		print_message("no IPv6 here\n");
+		skip();
+	}
+	check_round_trip(w, path_v6());
+	wire_close(w);
+}
+
+static void bursts_of_both_families_keep_their_order(void **state)
+{
+	struct wire *w = open_wire();
+	struct wire_pkt out[WIRE_BURST], in[WIRE_BURST];
+	uint8_t data[WIRE_BURST][64] = { { 0 } };
+	unsigned int i, next[2] = { 0, 1 }, n;
+
+	for (i = 0; i < WIRE_BURST; i++) {
+		data[i][0] = (uint8_t)i;
+		out[i] = (struct wire_pkt){
+			.path = i % 2 && w->ipv6 ? path_v6() : path_v4(),
+			.data = data[i],
+			.len = sizeof(data[i]),
+		};
+	}
+	assert_int_equal(wire_send(w, out, WIRE_BURST), WIRE_BURST);
+	n = wire_recv(w, in, WIRE_BURST);
+	n += wire_recv(w, in + n, WIRE_BURST - n);
+	assert_int_equal(n, WIRE_BURST);
+	for (i = 0; i < n; i++) {
+		unsigned int k = in[i].data[0];
+
+		assert_int_equal(net_is_ipv4(&in[i].path.src), net_is_ipv4(&out[k].path.src));
+		if (!w->ipv6)
+			continue;
+		assert_int_equal(k, next[k % 2]);
+		next[k % 2] += 2;
+	}
+	assert_int_equal(w->stats.sent, WIRE_BURST);
+	assert_int_equal(w->stats.received, WIRE_BURST);
+	wire_close(w);
+}
+
+static void what_cannot_be_sent_is_lost_and_counted(void **state)
+{
+	struct wire *w = open_wire();
+	static uint8_t data[70000];
+	struct wire_pkt out[4], in;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		out[i] = (struct wire_pkt){ .path = path_v4(), .data = data, .len = 16 };
+	/* Not an address of ours; too long; a destination that cannot be. */
+	out[0].path.src = addr("::ffff:192.0.2.99");
+	out[1].len = sizeof(data);
+	out[2].path.dst = addr("::ffff:0.0.0.0");
+	out[2].path.src = addr("::ffff:203.0.113.1");
+	out[3].data = (uint8_t[16]){ 42 };
+	assert_int_equal(wire_send(w, out, 4), 4);
+	assert_int_equal(receive(w, &in, 1), 1);
+	assert_int_equal(in.data[0], 42);
+	assert_int_equal(wire_recv(w, &in, 1), 0);
+	assert_int_equal(w->stats.sent, 1);
+	assert_int_equal(w->stats.send_too_long, 1);
+	assert_int_equal(w->stats.send_refused, 2);
+	wire_close(w);
+}
+
+static void truncated_packets_are_dropped(void **state)
+{
+	struct wire *w = open_wire();
+	static uint8_t data[WIRE_MAX_PACKET + 1];
+	struct wire_pkt out = { .path = path_v4(), .data = data, .len = sizeof(data) }, in;
+
+	assert_int_equal(wire_send(w, &out, 1), 1);
+	assert_int_equal(wire_recv(w, &in, 1), 0);
+	assert_int_equal(w->stats.recv_truncated, 1);
+	wire_close(w);
+}
+
+static void a_port_that_is_not_shared_is_a_distinct_error(void **state)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(port) };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct wire *w;
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	assert_int_equal(udp_open(port, &w), EADDRINUSE);
+	close(fd);
+	w = open_wire();
+	wire_close(w);
+}
+
+static void multicast_reaches_who_joined(void **state)
+{
+	struct wire *a = open_wire(), *b = open_wire();
+	uint32_t lo = if_nametoindex("lo");
+	struct wire_pkt in, out = {
+		.path = { .src = addr("::ffff:127.0.0.1"), .dst = addr("::ffff:239.1.2.3"),
+			  .ifindex = lo, .hop_limit = 1 },
+		.data = (uint8_t[16]){ 1 },
+		.len = 16,
+	};
+	const struct net_addr unicast = addr("::1");
+
+	assert_int_equal(wire_join(b, &unicast, lo), EINVAL);
+	assert_int_equal(wire_join(b, &out.path.dst, lo), 0);
+	assert_int_equal(wire_send(a, &out, 1), 1);
+	assert_int_equal(receive(b, &in, 1), 1);
+	assert_memory_equal(&in.path.dst, &out.path.dst, 16);
+	assert_int_equal(wire_recv(a, &in, 1), 0);
+	assert_int_equal(wire_leave(b, &out.path.dst, lo), 0);
+	assert_int_equal(wire_send(a, &out, 1), 1);
+	assert_int_equal(wire_recv(b, &in, 1), 0);
+	wire_close(a);
+	wire_close(b);
+}
+
+/* What the ICRC relies on: identification 0, DF, and the checksum soft RoCE sends. */
+static void ip_header_is_what_the_icrc_needs(void **state)
+{
+	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP) };
+	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_IP));
+	struct wire *w = open_wire();
+	struct wire_pkt out[3];
+	uint8_t ip[2048];
+	unsigned int i, seen = 0;
+
+	if (fd < 0) {
+		wire_close(w);
+		print_message("no packet socket: %s\n", strerror(errno));
+		skip();
+	}
+	ll.sll_ifindex = (int)if_nametoindex("lo");
+	assert_int_equal(bind(fd, (struct sockaddr *)&ll, sizeof(ll)), 0);
+	for (i = 0; i < 3; i++)
+		out[i] = (struct wire_pkt){ .path = path_v4(), .data = (uint8_t[64]){ 1 }, .len = 64 };
+	assert_int_equal(wire_send(w, out, 3), 3);
+	while (seen < 3) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+
+		assert_int_equal(poll(&p, 1, 2000), 1);
+		assert_true(recv(fd, ip, sizeof(ip), 0) > 0);
+		/* Others talk on loopback, too. */
+		if (ip[9] != 17 || get_be16(ip + 22) != port || ip[1] != 0x6a)
+			continue;
+		assert_int_equal(ip[0], 0x45);
+		assert_int_equal(get_be16(ip + 4), 0);
+		assert_int_equal(get_be16(ip + 6), 0x4000);
+		assert_int_equal(ip[8], 33);
+		assert_int_equal(get_be16(ip + 20), port);
+		assert_int_equal(get_be16(ip + 26), 0);
+		seen++;
+	}
+	close(fd);
+	wire_close(w);
+}
+
+/* Processes that share the port, as core drives them. */
+enum { MEMBERS = 5 };
+
+struct member {
+	struct host *host;
+	struct wire *wire;
+	uint32_t qpn;
+};
+
+static void refresh(struct member *m)
+{
+	struct net_steer map[64];
+
+	assert_int_equal(udp_steer(m->wire, map, host_steer_map(m->host, map, ARRAY_SIZE(map))), 0);
+}
+
+static void find_position(struct member *m)
+{
+	struct wire_pkt in[WIRE_BURST];
+	int32_t position[2];
+
+	refresh(m);
+	udp_probe(m->wire, MEMBERS + 3);
+	assert_int_equal(wire_recv(m->wire, in, WIRE_BURST), 0);
+	udp_position(m->wire, position);
+	assert_true(position[0] >= 0 && position[0] < MEMBERS);
+	assert_true(!m->wire->ipv6 || (position[1] >= 0 && position[1] < MEMBERS));
+	host_publish_wire(m->host, m->wire->port, position);
+	refresh(m);
+}
+
+static void member_up(struct member *m, const char *dir)
+{
+	assert_int_equal(host_join(dir, &m->host), 0);
+	m->wire = open_wire();
+	assert_int_equal(host_qpn_alloc(m->host, &m->qpn), 0);
+	find_position(m);
+}
+
+static void member_down(struct member *m)
+{
+	wire_close(m->wire);
+	host_leave(m->host);
+	m->wire = NULL;
+}
+
+/* How many packets to `to`, sent by `from`, arrive there directly; the rest is taken from whoever got it. */
+static unsigned int arrive_directly(struct member *m, struct member *from, struct member *to)
+{
+	uint8_t data[32] = { 4, 0x40 };
+	struct wire_pkt in[WIRE_BURST], out = { .data = data, .len = sizeof(data) };
+	unsigned int i, direct = 0, total = 0;
+
+	put_be24(data + 5, to->qpn);
+	for (i = 0; i < 8; i++) {
+		out.path = i % 2 && from->wire->ipv6 ? path_v6() : path_v4();
+		out.path.flow_label = 0;
+		assert_int_equal(wire_send(from->wire, &out, 1), 1);
+	}
+	direct = wire_recv(to->wire, in, WIRE_BURST);
+	for (i = 0; i < MEMBERS; i++)
+		if (m[i].wire)
+			total += wire_recv(m[i].wire, in, WIRE_BURST);
+	assert_int_equal(direct + total, 8);
+	return direct;
+}
+
+static void steering_finds_the_owner_and_survives_departures(void **state)
+{
+	struct member m[MEMBERS] = { { NULL } };
+	unsigned int i, j;
+	char dir[64];
+
+	place_make_dir(dir);
+	for (i = 0; i < MEMBERS; i++)
+		member_up(&m[i], dir);
+	for (i = 0; i < MEMBERS; i++)
+		for (j = 0; j < MEMBERS; j++)
+			assert_int_equal(arrive_directly(m, &m[i], &m[j]), 8);
+
+	/* The last socket moves into the gap: nothing is lost, and a refresh repairs it. */
+	member_down(&m[1]);
+	for (j = 0; j < MEMBERS; j++)
+		if (m[j].wire)
+			arrive_directly(m, &m[0], &m[j]);
+	find_position(&m[MEMBERS - 1]);
+	for (j = 0; j < MEMBERS; j++)
+		if (m[j].wire)
+			assert_int_equal(arrive_directly(m, &m[0], &m[j]), 8);
+
+	member_up(&m[1], dir);
+	for (j = 0; j < MEMBERS; j++)
+		assert_int_equal(arrive_directly(m, &m[2], &m[j]), 8);
+	for (i = 0; i < MEMBERS; i++)
+		member_down(&m[i]);
+	place_remove_dir(dir);
+}
+
+static void in_netns_without_ipv6(void)
+{
+	struct wire *w;
+
+	if (!place_enter_netns() || system("PATH=$PATH:/usr/sbin:/sbin sysctl -qw "
+					   "net.ipv6.conf.all.disable_ipv6=1") != 0)
+		_exit(77);
+	if (udp_open(port, &w) || !w->ipv4)
+		_exit(1);
+	wire_close(w);
+	_exit(0);
+}
+
+static void disabled_ipv6_leaves_ipv4(void **state)
+{
+	int status;
+
+	fflush(stdout);
+	if (fork() == 0)
+		in_netns_without_ipv6();
+	wait(&status);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static int new_port(void **state)
+{
+	port = place_free_port();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(ipv4_path_arrives_as_sent, new_port),
+		cmocka_unit_test_setup(ipv6_path_arrives_as_sent, new_port),
+		cmocka_unit_test_setup(bursts_of_both_families_keep_their_order, new_port),
+		cmocka_unit_test_setup(what_cannot_be_sent_is_lost_and_counted, new_port),
+		cmocka_unit_test_setup(truncated_packets_are_dropped, new_port),
+		cmocka_unit_test_setup(a_port_that_is_not_shared_is_a_distinct_error, new_port),
+		cmocka_unit_test_setup(multicast_reaches_who_joined, new_port),
+		cmocka_unit_test_setup(ip_header_is_what_the_icrc_needs, new_port),
+		cmocka_unit_test_setup(steering_finds_the_owner_and_survives_departures, new_port),
+		cmocka_unit_test_setup(disabled_ipv6_leaves_ipv4, new_port),
+	};
+
+	setenv("VERBENA_LOG", "off", 0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
