@@ -16,6 +16,7 @@
 #include "core/ah.h"
 #include "core/drive.h"
 #include "core/process.h"
+#include "core/sysfs.h"
 #include "run/log.h"
 #include "util/atomic.h"
 
@@ -204,6 +205,7 @@ void vrb_context_close(struct vrb_context *ctx)
 	if (orphans)
 		orphan(ctx);
 	close(ctx->vctx.context.cmd_fd);
+	vrb_sysfs_count(ctx->dev);
 	vrb_process_put();
 	if (orphans)
 		return;

@@ -14,6 +14,7 @@
 #include "core/context.h"
 #include "core/event.h"
 #include "core/process.h"
+#include "core/sysfs.h"
 #include "roce/engine.h"
 #include "run/config.h"
 #include "run/netdev.h"
@@ -190,6 +191,7 @@ static struct vrb_device *device_new(const struct netdev *nd, uint32_t ordinal, 
 	dev->ibv.transport_type = IBV_TRANSPORT_IB;
 	snprintf(dev->ibv.dev_name, sizeof(dev->ibv.dev_name), "uverbs%d", dev->index);
 	vrb_port_init(&dev->port, nd);
+	vrb_sysfs_name(dev);
 	list_add_tail(&registry, &dev->node);
 	return dev;
 }
@@ -207,6 +209,7 @@ static bool scan_add(struct scan *scan, const struct netdev *nd, uint32_t ordina
 	if (!dev)
 		return false;
 	dev->refs++;
+	vrb_sysfs_publish(dev);
 	scan->list[scan->count++] = dev;
 	return true;
 }
@@ -266,8 +269,10 @@ static void follow_all(const struct netdev *nds, unsigned int n)
 			if (strcmp(nds[i].name, dev->port.ifname) == 0)
 				nd = &nds[i];
 		events = vrb_port_follow(&dev->port, nd);
-		if (events)
-			tell_contexts(dev, events);
+		if (!events)
+			continue;
+		tell_contexts(dev, events);
+		vrb_sysfs_publish(dev);
 	}
 }
 

@@ -27,6 +27,9 @@ struct vrb_device {
 	uint32_t ordinal;		/* among the devices of one interface */
 	struct vrb_port port;
 	struct roce_counters retired;	/* of destroyed QPs; vrb.drive */
+	struct roce_counters counted;	/* what sysfs.c has added to the files; its lock */
+	uint64_t described;		/* fingerprint of what its files say, 0: none written; vrb.lock */
+	unsigned int described_gids;	/* GID slots with files */
 };
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Files about devices, for those who look for them through this library: ibv_devinfo (board_id), librdmacm and Open MPI
- * (whether there is a kernel stack).  The devices here have none, as a soft-RoCE device has almost none; what is read is
- * what the host has.
+ * (whether there is a kernel stack).  A host with RDMA devices of the kernel has them below /sys; elsewhere it is the tree
+ * of core/sysfs.c.
  *
  * Owns the path, found once.
  */
@@ -15,17 +15,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/sysfs.h"
 #include "verbs/exports.h"
 
 static char sysfs_path[PATH_MAX] = "/sys";
 static pthread_once_t path_once = PTHREAD_ONCE_INIT;
 
-/* SYSFS_PATH moves it, but not for a program with more rights than its user. */
+/* SYSFS_PATH has the first word, but not for a program with more rights than its user. */
 static void find_path(void)
 {
 	const char *env = getuid() == geteuid() ? getenv("SYSFS_PATH") : NULL;
 	size_t len = env ? strlen(env) : 0;
 
+	if (!len) {
+		env = access("/sys/class/infiniband", F_OK) < 0 ? vrb_sysfs_root() : NULL;
+		len = env ? strlen(env) : 0;
+	}
 	while (len > 1 && env[len - 1] == '/')
 		len--;
 	if (len && len < sizeof(sysfs_path)) {
@@ -50,6 +55,7 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 		errno = EINVAL;
 		return -1;
 	}
+	vrb_sysfs_about_to_read(dir);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
