@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Every function our public headers declare can be linked, from C and from C++.
+
+usage: link.py OUR_INCLUDE_FOLDER FOLDER_OF_THE_LIBRARY
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import headers
+
+HEADERS = ('verbs.h', 'sa.h', 'verbs_exp.h')
+# Compiled with the library's own flags, a program may need its run-time too.
+SANITIZERS = ('asan', 'tsan', 'ubsan')
+
+
+def run_time(library):
+    out = subprocess.run(['readelf', '-d', library], stdout=subprocess.PIPE, text=True).stdout
+    return [f'-l{s}' for s in SANITIZERS if f'lib{s}.so' in out]
+
+
+def main():
+    include, folder = sys.argv[1], sys.argv[2]
+    flags = ['-DVERBENA_LEGACY_XRC', '-I', include]
+    names = sorted(n for n, (_, kind) in headers.describe('gcc', flags, HEADERS).functions.items()
+                   if kind == 'extern')
+    if len(names) < 80:
+        print(f'only {len(names)} functions seen: the parser is broken')
+        return 1
+    text = ''.join(f'#include <infiniband/{h}>\n' for h in HEADERS)
+    text += ''.join(f'#undef {n}\n' for n in names)
+    text += 'typedef void (*function)(void);\nextern const function all[];\nconst function all[] = {\n'
+    text += ''.join(f'\t(function){n},\n' for n in names)
+    text += '};\nint main(void) { return !all[0]; }\n'
+    with tempfile.TemporaryDirectory() as tmp:
+        source, program = os.path.join(tmp, 'all.c'), os.path.join(tmp, 'all')
+        with open(source, 'w', encoding='utf-8') as f:
+            f.write(text)
+        for cc, language in (('gcc', 'c'), ('g++', 'c++')):
+            if not shutil.which(cc):
+                continue
+            subprocess.run([cc, '-x', language, '-w', *flags, '-o', program, source, '-x', 'none', '-L', folder,
+                            '-libverbs', *run_time(os.path.join(folder, 'libibverbs.so.1'))], check=True)
+            subprocess.run([program], check=True, env={**os.environ, 'LD_LIBRARY_PATH': folder})
+    print(f'{len(names)} functions link')
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
