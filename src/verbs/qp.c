@@ -11,6 +11,9 @@
 #include "verbs/answer.h"
 #include "verbs/ops.h"
 
+/* IBV_QPT_XRC of verbs.h with VERBENA_LEGACY_XRC: the sending half, under its name before there were two. */
+enum { OLD_QPT_XRC = 5 };
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr_ex ex = { 0 };
@@ -22,6 +25,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	memcpy(&ex, attr, sizeof(*attr));	/* the plain form is a prefix of the extended one */
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
 	ex.pd = pd;
+	if ((int)ex.qp_type == OLD_QPT_XRC)
+		ex.qp_type = IBV_QPT_XRC_SEND;
 	err = vrb_qp_create(to_vrb_context(pd->context), &ex, &qp);
 	if (err)
 		return answer_null(err);
