@@ -21,8 +21,8 @@ static int check_dir(int fd, const char *path)
 		return errno;
 	if (st.st_uid == geteuid() && !(st.st_mode & 077))
 		return 0;
-	log_warn(LOG_HOST, "%s is not used: it has owner %u and mode %03o, it should have %u and 700",
-		 path, (unsigned int)st.st_uid, (unsigned int)st.st_mode & 0777,
+	log_warn(LOG_HOST, "%s is not used: owner %u, mode %03o, it should have %u and 700", path,
+		 (unsigned int)st.st_uid, (unsigned int)st.st_mode & 0777,
 		 (unsigned int)geteuid());
 	return EPERM;
 }

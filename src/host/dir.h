@@ -13,9 +13,10 @@ struct host_run_dir {
 };
 
 /*
- * Opens `wanted`, or the first that can be had of the two places of host.h if wanted is NULL or empty; makes it if it does
- * not exist.  It must be a directory of the effective user, not a symbolic link, and closed to everybody else.
- * Returns 0 or an errno value; EPERM if it is there but not as it must be.
+ * Opens `wanted`, or the first that can be had of the two places of host.h if wanted is NULL or
+ * empty; makes it if it does not exist.  It must be a directory of the effective user, not a
+ * symbolic link, and closed to everybody else. Returns 0 or an errno value; EPERM if it is there
+ * but not as it must be.
  */
 int host_dir_open(const char *wanted, struct host_run_dir *dir);
 

@@ -20,7 +20,10 @@ void host_file_name(int slot, const char *suffix, char name[32])
 	snprintf(name, 32, "s%04d.%s", slot, suffix);
 }
 
-/* Removes what a dead process left. Must hold the table lock and the slot's life lock. The slot is emptied last. */
+/*
+ * Removes what a dead process left. Must hold the table lock and the slot's life lock. The slot is
+ * emptied last.
+ */
 static void clear_slot(struct host *h, int slot)
 {
 	static const struct table_slot empty;
@@ -81,7 +84,9 @@ static int publish_self(struct host *h)
 	return table_write_slot(&h->table, h->slot, &h->self);
 }
 
-/* The entry is written before the inbox is made, so that a death in between leaves nothing unfound. */
+/*
+ * The entry is written before the inbox is made, so that a death in between leaves nothing unfound.
+ */
 static int join_table(struct host *h)
 {
 	int err = table_lock(&h->table);
@@ -120,11 +125,11 @@ static const char *explain(int err)
 /* Returns 0, or why the process has to be on its own. */
 static int join_shared(struct host *h, const char *dir)
 {
+	static const char consequence[] = ": QP numbers are private, only packets reach others";
 	int err = host_dir_open(dir, &h->dir);
 
 	if (err) {
-		log_warn(LOG_HOST, "no run directory (%s): QP numbers are private, only packets reach "
-			 "other processes", explain(err));
+		log_warn(LOG_HOST, "no run directory (%s)%s", explain(err), consequence);
 		return err;
 	}
 	err = table_open(&h->table, h->dir.fd);
@@ -132,8 +137,7 @@ static int join_shared(struct host *h, const char *dir)
 		err = join_table(h);
 	if (!err)
 		return 0;
-	log_warn(LOG_HOST, "%s cannot be used (%s): QP numbers are private, only packets reach "
-		 "other processes", h->dir.path, explain(err));
+	log_warn(LOG_HOST, "%s cannot be used (%s)%s", h->dir.path, explain(err), consequence);
 	return err;
 }
 
@@ -255,7 +259,8 @@ int host_owner(struct host *h, uint32_t qpn)
 		slot = h->slot;
 	} else if (h->shared) {
 		slot = table_owner_of(&h->table, block);
-		if (slot != HOST_NO_SLOT && (slot == h->slot || !table_slot_locked(&h->table, slot))) {
+		if (slot != HOST_NO_SLOT &&
+		    (slot == h->slot || !table_slot_locked(&h->table, slot))) {
 			reclaim(h, slot);
 			slot = HOST_NO_SLOT;
 		}
@@ -355,9 +360,12 @@ size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 	for (first = 0; first < HOST_BLOCKS; first += TABLE_CHUNK) {
 		table_read_owners(&h->table, first, owner);
 		for (i = 0; i < TABLE_CHUNK && n < cap; i++) {
-			const int32_t *at = steer[(owner[i].slot_plus_1 + HOST_SLOTS - 1) % HOST_SLOTS];
+			const int32_t *at;
 
-			if (!owner[i].slot_plus_1 || (at[0] < 0 && at[1] < 0))
+			if (!owner[i].slot_plus_1)
+				continue;
+			at = steer[owner[i].slot_plus_1 - 1];
+			if (at[0] < 0 && at[1] < 0)
 				continue;
 			map[n++] = (struct net_steer){ (uint16_t)(first + i), { at[0], at[1] } };
 		}

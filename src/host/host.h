@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the Verbena processes of one user on one host share: who is alive, who owns which QP numbers, and a way
- * to hand a packet or a doorbell to each other.  No daemon: the processes keep it among themselves, in files of a
- * directory of mode 0700 (docs/HOST.md has the layout, the protocol and what a crash at each point leaves).
+ * What the Verbena processes of one user on one host share: who is alive, who owns which QP
+ * numbers, and a way to hand a packet or a doorbell to each other.  No daemon: the processes keep
+ * it among themselves, in files of a directory of mode 0700 (docs/HOST.md has the layout, the
+ * protocol and what a crash at each point leaves).
  *
- * A process takes a slot for as long as it lives, proved by a file lock that the kernel drops with it.  Slots, QP numbers and
- * files of the dead are reclaimed by whoever joins, or asks for their owner.
+ * A process takes a slot for as long as it lives, proved by a file lock that the kernel drops with
+ * it.  Slots, QP numbers and files of the dead are reclaimed by whoever joins, or asks for their
+ * owner.
  *
- * Private mode: where the directory cannot be used (not writable, full, foreign, made by another version) the process
- * numbers its QPs on its own; it then can be reached by packets only, and other processes' QPs look unknown.  One warning says
- * why.  All calls below work in private mode, with the results that the lonely process deserves.
+ * Private mode: where the directory cannot be used (not writable, full, foreign, made by another
+ * version) the process numbers its QPs on its own; it then can be reached by packets only, and
+ * other processes' QPs look unknown.  One warning says why.  All calls below work in private mode,
+ * with the results that the lonely process deserves.
  *
- * Thread-safe; the lock inside is a leaf (level 8 in core/process.h).  Calls that look at the shared table do a few
- * system calls; none waits for another process longer than it takes that process to update the table.
+ * Thread-safe; the lock inside is a leaf (level 8 in core/process.h).  Calls that look at the
+ * shared table do a few system calls; none waits for another process longer than it takes that
+ * process to update the table.
  *
- * Nothing read from the shared files or the socket is trusted beyond what is checked after it was copied.
+ * Nothing read from the shared files or the socket is trusted beyond what is checked after it was
+ * copied.
  */
 #ifndef VRB_HOST_HOST_H
 #define VRB_HOST_HOST_H
@@ -38,22 +43,25 @@ struct host;
 
 struct host_peer {
 	pid_t pid;		/* in its own PID namespace: for messages only */
-	uint64_t incarnation;	/* random, differs for each process that ever has the slot; never 0 */
+	uint64_t incarnation;	/* random, of one process only; never 0 */
 	uint64_t netns;		/* cookie of its network namespace, 0 if unknown */
 	uint16_t udp_port;	/* 0: has no UDP wire */
-	int32_t steer[2];	/* its indices in the reuseport groups of that port, IPv4 and IPv6; -1 unknown */
+	int32_t steer[2];	/* positions in that port's reuseport groups, IPv4 and IPv6; -1 unknown */
 };
 
 /*
- * Joins the host.  dir: absolute path of the run directory, NULL or "" for /dev/shm/verbena-<uid>, then /tmp/verbena-<uid>.
- * Returns 0 (also when it could only come up in private mode) or ENOMEM.
+ * Joins the host.  dir: absolute path of the run directory, NULL or "" for /dev/shm/verbena-<uid>,
+ * then /tmp/verbena-<uid>. Returns 0 (also when it could only come up in private mode) or ENOMEM.
  */
 int host_join(const char *dir, struct host **out);
 
 /* Gives back the slot, the QP numbers and the files. */
 void host_leave(struct host *h);
 
-/* In a forked child: closes descriptors and frees memory, and leaves the parent's slot and files alone. */
+/*
+ * In a forked child: closes descriptors and frees memory, and leaves the parent's slot and files
+ * alone.
+ */
 void host_forget(struct host *h);
 
 /* False in private mode. */
@@ -66,31 +74,37 @@ int host_slot(const struct host *h);
 uint64_t host_incarnation(const struct host *h);
 
 /*
- * The run directory as a descriptor, -1 in private mode.  Files whose name starts with the slot's prefix ("s0007.") are
- * unlinked when the slot is given back or reclaimed: other parts put theirs there under such names.
+ * The run directory as a descriptor, -1 in private mode.  Files whose name starts with the slot's
+ * prefix ("s0007.") are unlinked when the slot is given back or reclaimed: other parts put theirs
+ * there under such names.
  */
 int host_dirfd(const struct host *h);
 const char *host_dir(const struct host *h);
 void host_file_name(int slot, const char *suffix, char name[32]);	/* "s0007.SUFFIX" */
 
 /*
- * A QP number that no live process of this host has: never 0, 1 or 0xffffff.  The start is random, a number that was
- * freed comes back as late as possible.  Returns 0, ENOMEM when all are taken, or another errno
- * value if the table cannot be changed.
+ * A QP number that no live process of this host has: never 0, 1 or 0xffffff.  The start is random,
+ * a number that was freed comes back as late as possible.  Returns 0, ENOMEM when all are taken, or
+ * another errno value if the table cannot be changed.
  */
 int host_qpn_alloc(struct host *h, uint32_t *qpn);
 void host_qpn_free(struct host *h, uint32_t qpn);
 
-/* Grows whenever this process takes or gives back a block of numbers: then the steering program is stale. */
+/*
+ * Grows whenever this process takes or gives back a block of numbers: then the steering program is
+ * stale.
+ */
 unsigned int host_qpn_generation(struct host *h);
 
 /*
- * The slot of the live process that owns the number's block; HOST_NO_SLOT if there is none or it is not known.
- * Finds dead owners and reclaims them.
+ * The slot of the live process that owns the number's block; HOST_NO_SLOT if there is none or it is
+ * not known. Finds dead owners and reclaims them.
  */
 int host_owner(struct host *h, uint32_t qpn);
 
-/* What a slot's process has published; false if the slot is empty. Does not check that it is alive. */
+/*
+ * What a slot's process has published; false if the slot is empty. Does not check that it is alive.
+ */
 bool host_peer(struct host *h, int slot, struct host_peer *peer);
 
 /* True while the process with this incarnation lives. */
@@ -99,20 +113,30 @@ bool host_alive(struct host *h, int slot, uint64_t incarnation);
 /* Reclaims what dead processes left. Returns how many there were. */
 unsigned int host_janitor(struct host *h);
 
-/* Publishes that this process has the UDP port in the group positions steer[2] (-1: unknown); port 0 when it is closed. */
+/*
+ * Publishes that this process has the UDP port in the group positions steer[2] (-1: unknown); port
+ * 0 when it is closed.
+ */
 void host_publish_wire(struct host *h, uint16_t udp_port, const int32_t steer[2]);
 
-/* The blocks of all processes that share this one's UDP port and network namespace, in ascending order. Returns how many, at most cap. */
+/*
+ * The blocks of all processes that share this one's UDP port and network namespace, in ascending
+ * order. Returns how many, at most cap.
+ */
 size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap);
 
 /*
- * Hands a packet that arrived here to the process that owns the QP number.  Returns 0; ENOENT if no other live process of this network
- * namespace owns it; EAGAIN if the owner does not empty its inbox (the packet is lost, as on a network); EMSGSIZE.
+ * Hands a packet that arrived here to the process that owns the QP number.  Returns 0; ENOENT if no
+ * other live process of this network namespace owns it; EAGAIN if the owner does not empty its
+ * inbox (the packet is lost, as on a network); EMSGSIZE.
  */
 int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const void *data,
 	      size_t len);
 
-/* Wakes the progress thread of a process. Returns 0, also when it has unread doorbells already; ENOENT if it is gone. */
+/*
+ * Wakes the progress thread of a process. Returns 0, also when it has unread doorbells already;
+ * ENOENT if it is gone.
+ */
 int host_ring(struct host *h, int slot, uint64_t incarnation);
 
 /* Readable when a packet or a doorbell is there; -1 in private mode. Non-blocking. */
@@ -120,7 +144,7 @@ int host_inbox_fd(const struct host *h);
 
 enum host_msg {
 	HOST_NOTHING,		/* inbox is empty */
-	HOST_PACKET,		/* *path, *len and buf are filled: as host_hand() was given them, addresses and lengths not interpreted */
+	HOST_PACKET,		/* *path, *len and buf are what host_hand() was given */
 	HOST_DOORBELL,
 	HOST_GARBAGE,		/* something that was not understood; go on */
 };

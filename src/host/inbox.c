@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The inbox: an AF_UNIX datagram socket per slot, bound in the run directory, so that it works across network namespaces and ends
- * with its process.  The directory's mode keeps others from sending.
+ * The inbox: an AF_UNIX datagram socket per slot, bound in the run directory, so that it works
+ * across network namespaces and ends with its process.  The directory's mode keeps others from
+ * sending.
  */
 #include <assert.h>
 #include <errno.h>
@@ -26,8 +27,9 @@ enum {
 	KIND_PACKET = 1,
 	KIND_DOORBELL = 2,
 	INBOX_BUFFER = 4 << 20,
-	FULL_TRIES = 20,	/* an inbox holds few datagrams (net.unix.max_dgram_qlen, often 10): give its owner ... */
-	FULL_PAUSE_NS = 50000,	/* ... this long, this often */
+	/* An inbox holds few datagrams (net.unix.max_dgram_qlen, often 10). */
+	FULL_TRIES = 20,
+	FULL_PAUSE_NS = 50000,
 };
 
 struct msg_head {

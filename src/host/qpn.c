@@ -56,7 +56,9 @@ static uint32_t pop(struct qpns *q)
 	return qpn;
 }
 
-/* The first and the last block hold the numbers that have a meaning: 0 and 1, and the multicast QP. */
+/*
+ * The first and the last block hold the numbers that have a meaning: 0 and 1, and the multicast QP.
+ */
 static bool usable(uint32_t block)
 {
 	return block != 0 && block != HOST_BLOCKS - 1;
@@ -130,7 +132,10 @@ static void give_to_table(const struct qpns *q, uint32_t block)
 	table_unlock(q->table);
 }
 
-/* Makes room for one more block. The queue is empty whenever this is called, so it needs no unrolling. */
+/*
+ * Makes room for one more block. The queue is empty whenever this is called, so it needs no
+ * unrolling.
+ */
 static int grow(struct qpns *q)
 {
 	struct qpn_block *block = realloc(q->block, (q->n_blocks + 1) * sizeof(*block));
@@ -186,7 +191,10 @@ static void reverse(uint32_t *from, uint32_t *to)
 	}
 }
 
-/* Turns the ring so that it starts at 0, since its size is about to change: a rotation is three reversals. */
+/*
+ * Turns the ring so that it starts at 0, since its size is about to change: a rotation is three
+ * reversals.
+ */
 static void straighten(struct qpns *q)
 {
 	uint32_t *end = q->queue + capacity(q);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The QP numbers of this process: blocks it holds, and its free numbers in a queue, so that a number that was freed
- * is the last to be handed out again.  A block that is wholly unused goes back to the table, where it rests for QPN_REST
- * seconds before anybody takes it, unless nothing else is left.
+ * The QP numbers of this process: blocks it holds, and its free numbers in a queue, so that a
+ * number that was freed is the last to be handed out again.  A block that is wholly unused goes
+ * back to the table, where it rests for QPN_REST seconds before anybody takes it, unless nothing
+ * else is left.
  *
  * No lock: the caller holds host->lock.
  */

@@ -24,7 +24,7 @@ struct host {
 	struct table table;
 	struct qpns qpns;
 	struct table_slot self;		/* as published */
-	uint8_t deaf[HOST_SLOTS / 8];	/* slots whose inbox was full last time; atomic, not under the lock */
+	uint8_t deaf[HOST_SLOTS / 8];	/* inbox was full last time; atomic, not locked */
 };
 
 /* Creates and binds the inbox of h->slot. Returns 0 or an errno value. */

@@ -152,7 +152,8 @@ int table_open(struct table *t, int dirfd)
 
 	if (!fits_file_limit())
 		return EFBIG;
-	t->fd = openat(dirfd, "table", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	t->fd = openat(dirfd, "table",
+		       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (t->fd < 0)
 		return errno;
 	err = table_lock(t);

@@ -2,14 +2,16 @@
 /*
  * The shared table: who has which slot and which blocks of QP numbers.  docs/HOST.md draws it.
  *
- * It is a file that is read and written in place, not mapped: a mapping turns a full file system or a truncated
- * file into SIGBUS.  Whatever is read has been copied by that, and is checked by the functions here.
+ * It is a file that is read and written in place, not mapped: a mapping turns a full file system or
+ * a truncated file into SIGBUS.  Whatever is read has been copied by that, and is checked by the
+ * functions here.
  *
- * Locks, all of them open-file-description locks on bytes far behind the data, so that the kernel drops them when
- * their process ends in whatever way:
+ * Locks, all of them open-file-description locks on bytes far behind the data, so that the kernel
+ * drops them when their process ends in whatever way:
  *	TABLE_LOCK_AT			held while slots or owners are changed
  *	TABLE_SLOT_LOCK_AT + slot	held by the slot's process for as long as it lives
- * A struct table is used by one thread at a time (host->lock): its own locks do not exclude its own threads.
+ * A struct table is used by one thread at a time (host->lock): its own locks do not exclude its own
+ * threads.
  */
 #ifndef VRB_HOST_TABLE_H
 #define VRB_HOST_TABLE_H
@@ -76,8 +78,9 @@ struct table {
 };
 
 /*
- * Opens or makes the table in the run directory.  One that makes no sense is made anew if no live process uses it.
- * Returns 0, EPROTO (another version's), EBADMSG (makes no sense but is in use), EBUSY (its lock is held for long),
+ * Opens or makes the table in the run directory.  One that makes no sense is made anew if no live
+ * process uses it. Returns 0, EPROTO (another version's), EBADMSG (makes no sense but is in use),
+ * EBUSY (its lock is held for long),
  * EFBIG (above the process's file size limit), or another errno value.
  */
 int table_open(struct table *t, int dirfd);
@@ -102,7 +105,9 @@ int table_write_slot(struct table *t, int slot, const struct table_slot *s);
 int table_owner_of(const struct table *t, uint32_t block);
 int table_write_owner(struct table *t, uint32_t block, const struct table_owner *o);
 
-/* Reads TABLE_CHUNK owners from a multiple of TABLE_CHUNK on; values above HOST_SLOTS read as free. */
+/*
+ * Reads TABLE_CHUNK owners from a multiple of TABLE_CHUNK on; values above HOST_SLOTS read as free.
+ */
 void table_read_owners(const struct table *t, uint32_t first, struct table_owner o[TABLE_CHUNK]);
 
 /* Frees all blocks of a slot. Must hold the table lock. */

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The environment, read once.  A value that cannot be understood is told in one warning line, and the default
- * holds.  In a set-user-ID or otherwise privileged-on-exec program the environment is not looked at.
+ * The environment, read once.  A value that cannot be understood is told in one warning line, and
+ * the default holds.  In a set-user-ID or otherwise privileged-on-exec program the environment is
+ * not looked at.
  *
  *	VERBENA_TRANSPORT   auto (default) | udp | local
  *	VERBENA_UDP_PORT    1..65535, default 4791
- *	VERBENA_DEVICES     comma-separated.  "ifname" restricts the devices to those that are listed;
- *	                    "name=ifname" names the device of an interface, a second one for the same interface
- *	                    adds a device.  If all entries have names, interfaces that are not listed keep theirs.
+ *	VERBENA_DEVICES     comma-separated.  "ifname" restricts the devices to those that are
+ *	listed;
+ *	                    "name=ifname" names the device of an interface, a second one for the
+ *	                    same interface adds a device.  If all entries have names, interfaces
+ *	                    that are not listed keep theirs.
  *	VERBENA_DIR         absolute path of the run directory that processes of one host share
- *	VERBENA_LOG         a level (off error warn info debug trace), then module=level ...: "warn,wire=debug"
+ *	VERBENA_LOG         a level (off error warn info debug trace), then module=level ...:
+ *	"warn,wire=debug"
  *	VERBENA_LOG_FILE    file that records are appended to instead of stderr
  *	VERBENA_SEED        decimal or 0x number: makes the randomised numbers repeatable
- *	VERBENA_PROGRESS    thread (default) | none: without the progress thread programs have to poll
+ *	VERBENA_PROGRESS    thread (default) | none: without the progress thread programs have to
+ *	poll
  */
 #ifndef VRB_RUN_CONFIG_H
 #define VRB_RUN_CONFIG_H
@@ -58,7 +63,10 @@ const struct config *config_get(void);
 typedef const char *(*config_lookup_fn)(void *arg, const char *name);
 typedef void (*config_complain_fn)(void *arg, const char *line);
 
-/* Fills *cfg from what lookup returns for the names above (NULL: unset); complain gets one line for each bad value. */
+/*
+ * Fills *cfg from what lookup returns for the names above (NULL: unset); complain gets one line for
+ * each bad value.
+ */
 void config_parse(struct config *cfg, config_lookup_fn lookup, config_complain_fn complain,
 		  void *arg);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Formats a record into a buffer of the caller's stack and writes it at once.  Owns the descriptor of the log file, which
- * stays open for the life of the process.  No lock: thresholds and descriptor are set once, before the first record.
+ * Formats a record into a buffer of the caller's stack and writes it at once.  Owns the descriptor
+ * of the log file, which stays open for the life of the process.  No lock: thresholds and
+ * descriptor are set once, before the first record.
  */
 #include "run/log.h"
 

@@ -4,12 +4,13 @@
  *
  *	verbena 12.345678 [4711] warn wire: port 4791 belongs to another user
  *
- * Which records are written is set per module by $VERBENA_LOG (run/config.h); without it warnings and errors
- * are.  A record that is off costs one load and one predicted branch, its arguments are not evaluated.
- * A record is written with one write(2), so records of several threads and processes do not mix.
+ * Which records are written is set per module by $VERBENA_LOG (run/config.h); without it warnings
+ * and errors are.  A record that is off costs one load and one predicted branch, its arguments are
+ * not evaluated. A record is written with one write(2), so records of several threads and processes
+ * do not mix.
  *
- * The first detector of a failure logs it; nobody above repeats it.  errno is preserved, "%m" works.
- * May be called with any lock held (leaf), not from a signal handler.
+ * The first detector of a failure logs it; nobody above repeats it.  errno is preserved, "%m"
+ * works. May be called with any lock held (leaf), not from a signal handler.
  */
 #ifndef VRB_RUN_LOG_H
 #define VRB_RUN_LOG_H
@@ -41,7 +42,10 @@ enum log_module {
 	LOG_MODULES,
 };
 
-/* Most verbose level that is written, per module.  LOG_TRACE until the first record has made log.c read the configuration. */
+/*
+ * Most verbose level that is written, per module.  LOG_TRACE until the first record has made log.c
+ * read the configuration.
+ */
 extern uint8_t log_threshold[LOG_MODULES];
 
 /* Sets thresholds and file ("" = stderr); called once, by config_get(). */
@@ -87,7 +91,10 @@ bool log_first(bool *seen);
 /* True at most once a second, per stamp. */
 bool log_seldom(uint64_t *stamp);
 
-/* At most once a second from this place in the source: for what a peer can cause as often as it likes. */
+/*
+ * At most once a second from this place in the source: for what a peer can cause as often as it
+ * likes.
+ */
 #define log_limited(module, level, ...)                                                            \
 	do {                                                                                       \
 		static uint64_t stamp_;                                                            \

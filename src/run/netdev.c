@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two dumps of route netlink, links then addresses, merged into one list.  Owns nothing between calls; no lock.
- * What the kernel sends is checked for length before use: in a container something else may play the kernel.
+ * Two dumps of route netlink, links then addresses, merged into one list.  Owns nothing between
+ * calls; no lock. What the kernel sends is checked for length before use: in a container something
+ * else may play the kernel.
  */
 #include "run/netdev.h"
 
@@ -214,7 +215,10 @@ static int addr_message(const struct nlmsghdr *nlh, void *arg)
 		map_ipv4(&addr, raw);
 	else
 		memcpy(addr.raw, raw, sizeof(addr.raw));
-	/* For IPv4 the flag that means "temporary" in IPv6 means "secondary": no reason to come late. */
+	/*
+	 * For IPv4 the flag that means "temporary" in IPv6 means "secondary": no reason to come
+	 * late.
+	 */
 	add_addr(e, &addr, info->ifa_prefixlen,
 		 !ipv4 && (found.flags & (IFA_F_TEMPORARY | IFA_F_DEPRECATED)));
 	return MNL_CB_OK;
@@ -422,7 +426,10 @@ bool netdev_monitor_drain(int fd)
 	bool changed = false;
 	char byte;
 
-	/* What changed does not matter, only that something did; messages may be cut. ENOBUFS: some were lost. */
+	/*
+	 * What changed does not matter, only that something did; messages may be cut. ENOBUFS: some
+	 * were lost.
+	 */
 	for (;;) {
 		ssize_t n = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The network interfaces of this network namespace, as an ordinary user sees them: by route netlink, or by
- * getifaddrs(3) where netlink is refused.  Needs neither /sys nor /proc.
+ * The network interfaces of this network namespace, as an ordinary user sees them: by route
+ * netlink, or by getifaddrs(3) where netlink is refused.  Needs neither /sys nor /proc.
  */
 #ifndef VRB_RUN_NETDEV_H
 #define VRB_RUN_NETDEV_H
@@ -30,26 +30,30 @@ struct netdev {
 	bool loopback;
 	uint32_t n_addrs;
 	/*
-	 * Link-local IPv6, then IPv4, then other IPv6; within each as the kernel lists them, temporary and deprecated
-	 * ones last.  Tentative addresses and those that failed duplicate detection are left out: they cannot be a source.
+	 * Link-local IPv6, then IPv4, then other IPv6; within each as the kernel lists them,
+	 * temporary and deprecated ones last.  Tentative addresses and those that failed duplicate
+	 * detection are left out: they cannot be a source.
 	 */
 	struct netdev_addr addr[NETDEV_ADDRS];
 };
 
 /*
- * All interfaces: non-loopback ones by ifindex, loopback last.  An interface without an address cannot carry
- * RoCE, but is listed, so that a device whose interface lost its addresses can say so.
+ * All interfaces: non-loopback ones by ifindex, loopback last.  An interface without an address
+ * cannot carry RoCE, but is listed, so that a device whose interface lost its addresses can say so.
  * The array is one malloc'ed block, NULL if there is none.  Returns 0 or an errno value.
  */
 int netdev_list(struct netdev **list, unsigned int *count);
 
 /*
- * A non-blocking, close-on-exec descriptor that becomes readable when an interface or an address changes.
- * Returns -errno if netlink is refused: then nothing follows the interfaces.
+ * A non-blocking, close-on-exec descriptor that becomes readable when an interface or an address
+ * changes. Returns -errno if netlink is refused: then nothing follows the interfaces.
  */
 int netdev_monitor_open(void);
 
-/* Empties the descriptor; true if anything changed (or messages were lost), then call netdev_list() again. */
+/*
+ * Empties the descriptor; true if anything changed (or messages were lost), then call netdev_list()
+ * again.
+ */
 bool netdev_monitor_drain(int fd);
 
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread takes a snapshot of the watches, sleeps in ppoll(2) on it, and calls back.  poll rather than epoll: there
- * are a handful of descriptors, and an epoll set would be shared with forked children, who could change the parent's.
+ * The thread takes a snapshot of the watches, sleeps in ppoll(2) on it, and calls back.  poll
+ * rather than epoll: there are a handful of descriptors, and an epoll set would be shared with
+ * forked children, who could change the parent's.
  *
- * Lock: p->lock protects the watches and the fields said below; a leaf, never held across a callback.
+ * Lock: p->lock protects the watches and the fields said below; a leaf, never held across a
+ * callback.
  */
 #include "run/progress.h"
 
@@ -160,8 +162,8 @@ static void stand_back(struct progress *p)
 }
 
 /*
- * Runs what is due and returns until when to sleep.  *late: a deadline has passed that the callback could not serve (another
- * thread is at it), so it is not a reason to stay awake.
+ * Runs what is due and returns until when to sleep.  *late: a deadline has passed that the callback
+ * could not serve (another thread is at it), so it is not a reason to stay awake.
  */
 static uint64_t run_deadlines(struct progress *p, bool *late)
 {
@@ -222,7 +224,10 @@ static void call_back(struct progress *p, const struct watch *w)
 		stand_back(p);
 }
 
-/* Stops early when a callback has changed the watches: the snapshot no longer says who may be called. */
+/*
+ * Stops early when a callback has changed the watches: the snapshot no longer says who may be
+ * called.
+ */
 static void dispatch(struct progress *p, const struct pollfd *pfd)
 {
 	unsigned int i;
@@ -278,7 +283,10 @@ static int create_thread(struct progress *p)
 	int err;
 
 	sigfillset(&all);
-	/* Accesses to memory of the program may fault, and that is handled: core/guard.h. A fault while blocked would kill the process. */
+	/*
+	 * Accesses to memory of the program may fault, and that is handled: core/guard.h. A fault
+	 * while blocked would kill the process.
+	 */
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);

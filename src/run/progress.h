@@ -2,14 +2,14 @@
 /*
  * The progress thread: does for programs that do not poll what ibv_poll_cq does for those that do.
  *
- * It sleeps in poll(2) until a descriptor it watches is readable or a deadline has come.  All signals but SIGSEGV
- * and SIGBUS are blocked in it; it is called "verbena".
+ * It sleeps in poll(2) until a descriptor it watches is readable or a deadline has come.  All
+ * signals but SIGSEGV and SIGBUS are blocked in it; it is called "verbena".
  *
- * Standing back.  While an application thread polls, that thread empties the sockets, and the progress thread would
- * only be woken to find nothing.  After a few wake-ups in a row for which the callbacks of PROGRESS_SHARED descriptors
- * report nothing done, it stops watching those and looks about every millisecond instead, for as long as
- * progress_polled() keeps being called; once nobody polls any more it watches again.  An idle process therefore
- * has no wake-ups at all.
+ * Standing back.  While an application thread polls, that thread empties the sockets, and the
+ * progress thread would only be woken to find nothing.  After a few wake-ups in a row for which the
+ * callbacks of PROGRESS_SHARED descriptors report nothing done, it stops watching those and looks
+ * about every millisecond instead, for as long as progress_polled() keeps being called; once nobody
+ * polls any more it watches again.  An idle process therefore has no wake-ups at all.
  *
  * Locks: callbacks run without any lock of this part.  Its own lock is a leaf.
  */
@@ -25,7 +25,9 @@ struct progress;
 typedef bool (*progress_ready_fn)(void *arg, int fd);
 
 struct progress_ops {
-	/* The earliest deadline, VRB_NEVER if none; called often, must be cheap and take no lock. */
+	/*
+	 * The earliest deadline, VRB_NEVER if none; called often, must be cheap and take no lock.
+	 */
 	uint64_t (*deadline)(void *arg);
 	/* The deadline has come. */
 	void (*expire)(void *arg, uint64_t now);
@@ -46,39 +48,48 @@ void progress_free(struct progress *p);
 int progress_start(struct progress *p);
 
 /*
- * Ends the thread and waits for it; the caller holds no lock that a callback takes, and is not in a callback.
- * Nothing is called after it returns. Harmless if it does not run; it can be started again.
+ * Ends the thread and waits for it; the caller holds no lock that a callback takes, and is not in a
+ * callback. Nothing is called after it returns. Harmless if it does not run; it can be started
+ * again.
  */
 void progress_stop(struct progress *p);
 
-/* Watches a descriptor until progress_unwatch(). Any thread, before or after the start. Returns 0 or an errno value. */
+/*
+ * Watches a descriptor until progress_unwatch(). Any thread, before or after the start. Returns 0
+ * or an errno value.
+ */
 int progress_watch(struct progress *p, int fd, enum progress_kind kind, progress_ready_fn ready,
 		   void *arg);
 
 /*
- * Stops watching, to be called before the descriptor is closed.  When it returns the callback does not run and will not
- * (unless called from that callback itself).  Same condition on locks as progress_stop().
+ * Stops watching, to be called before the descriptor is closed.  When it returns the callback does
+ * not run and will not (unless called from that callback itself).  Same condition on locks as
+ * progress_stop().
  */
 void progress_unwatch(struct progress *p, int fd);
 
 /*
- * A deadline `at` has been set: wakes the thread if it would sleep past it.  Call after making it visible to
- * ops->deadline().  One fence and one load if there is nothing to do; takes no lock; any thread.
+ * A deadline `at` has been set: wakes the thread if it would sleep past it.  Call after making it
+ * visible to ops->deadline().  One fence and one load if there is nothing to do; takes no lock; any
+ * thread.
  */
 void progress_hurry(struct progress *p, uint64_t at);
 
 /* Makes the thread look at everything once, shared descriptors too. */
 void progress_wake(struct progress *p);
 
-/* An application thread has polled the shared descriptors. A load, rarely a store; any thread, no lock. */
+/*
+ * An application thread has polled the shared descriptors. A load, rarely a store; any thread, no
+ * lock.
+ */
 void progress_polled(struct progress *p);
 
 /* How often the thread has returned from its sleep. */
 uint64_t progress_wakeups(const struct progress *p);
 
 /*
- * In a forked child, where the thread does not exist: closes the inherited descriptors of this part and frees the memory,
- * and leaves the parent's watches alone.
+ * In a forked child, where the thread does not exist: closes the inherited descriptors of this part
+ * and frees the memory, and leaves the parent's watches alone.
  */
 void progress_forget(struct progress *p);
 

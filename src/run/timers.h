@@ -2,16 +2,18 @@
 /*
  * Deadlines of many objects in one heap, updated lazily.
  *
- * An owner arms its timer when its deadline gets nearer and does nothing when it recedes: the timer then fires
- * early, the owner sees that nothing is due, and arms it with the deadline it has by then.  So a data path that
- * moves its deadline with each packet touches the heap only once per expiry.
+ * An owner arms its timer when its deadline gets nearer and does nothing when it recedes: the timer
+ * then fires early, the owner sees that nothing is due, and arms it with the deadline it has by
+ * then.  So a data path that moves its deadline with each packet touches the heap only once per
+ * expiry.
  *
  * The protocol that makes this safe:
  *	- the owner calls timers_arm() under its own lock (qp->lock);
- *	- who pops a timer takes the owner's lock afterwards, looks at its deadline, and arms it again.
+ *	- who pops a timer takes the owner's lock afterwards, looks at its deadline, and arms it
+ *	   again.
  *
- * Lock: the heap's own, a leaf (level 8 in core/process.h), taken inside every call but timers_next().
- * Room is reserved by timers_add(), so arming cannot fail.  O(log n).
+ * Lock: the heap's own, a leaf (level 8 in core/process.h), taken inside every call but
+ * timers_next(). Room is reserved by timers_add(), so arming cannot fail.  O(log n).
  */
 #ifndef VRB_RUN_TIMERS_H
 #define VRB_RUN_TIMERS_H
@@ -25,7 +27,7 @@ struct timers;
 
 /* Embedded in its owner. Zero-initialised, then timers_add(). Only timers.c looks inside. */
 struct timer {
-	uint64_t at;		/* VRB_NEVER when not armed; written under the heap's lock, read by anyone as a hint */
+	uint64_t at;		/* VRB_NEVER: not armed. Heap's lock to write, anyone reads it as a hint */
 	uint32_t slot;		/* position in the heap; under the heap's lock */
 };
 
@@ -35,12 +37,15 @@ void timers_free(struct timers *ts);	/* every timer has been removed */
 /* Brings a timer in, not armed. Returns 0 or ENOMEM. */
 int timers_add(struct timers *ts, struct timer *t);
 
-/* Disarms and takes it out; it will not be popped after this. Harmless on one that was never added. */
+/*
+ * Disarms and takes it out; it will not be popped after this. Harmless on one that was never added.
+ */
 void timers_remove(struct timers *ts, struct timer *t);
 
 /*
  * Fires at `at` at the latest; does nothing if it fires earlier already or if `at` is VRB_NEVER.
- * True if this is now the earliest deadline of all, which the sleeping progress thread has to be told (progress_hurry()).
+ * True if this is now the earliest deadline of all, which the sleeping progress thread has to be
+ * told (progress_hurry()).
  */
 bool timers_arm(struct timers *ts, struct timer *t, uint64_t at);
 

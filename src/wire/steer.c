@@ -49,7 +49,10 @@ static void emit_leaf(struct program *p, const struct range *r)
 	emit_return(p, STEER_NOWHERE);
 }
 
-/* Binary search. Conditional jumps reach 255 instructions only, so the far half is reached by BPF_JA. */
+/*
+ * Binary search. Conditional jumps reach 255 instructions only, so the far half is reached by
+ * BPF_JA.
+ */
 static void emit_tree(struct program *p, const struct range *r, size_t n)
 {
 	size_t half = n / 2;

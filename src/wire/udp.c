@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opens and sets up the sockets.  Options that only make things better may fail: an old or restricted kernel still carries packets.
+ * Opens and sets up the sockets.  Options that only make things better may fail: an old or
+ * restricted kernel still carries packets.
  */
 #include "wire/udp.h"
 
@@ -28,7 +29,10 @@ struct option {
 };
 
 static const struct option options_ipv4[] = {
-	/* DF on everything, and no path MTU below the interface's: RoCE fragments nothing and has its own MTU. */
+	/*
+	 * DF on everything, and no path MTU below the interface's: RoCE fragments nothing and has
+	 * its own MTU.
+	 */
 	{ IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE },
 	{ IPPROTO_IP, IP_PKTINFO, 1 },
 	{ IPPROTO_IP, IP_RECVTOS, 1 },
@@ -222,7 +226,10 @@ int udp_open(uint16_t port, struct wire **out)
 	return 0;
 }
 
-/* Straight to the loopback address, past udp_send(): probes have no path. Lost ones only leave the position unknown. */
+/*
+ * Straight to the loopback address, past udp_send(): probes have no path. Lost ones only leave the
+ * position unknown.
+ */
 static void send_probes(int fd, const union udp_sockaddr *to, socklen_t len, unsigned int members,
 			uint64_t nonce)
 {

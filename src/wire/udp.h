@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP wire: one IPv4 and one IPv6 socket bound to the wildcard address of the RoCEv2 port, shared with the user's other
- * processes by SO_REUSEPORT.
+ * The UDP wire: one IPv4 and one IPv6 socket bound to the wildcard address of the RoCEv2 port,
+ * shared with the user's other processes by SO_REUSEPORT.
  *
- * Steering.  The kernel spreads packets over the sockets of the port by a hash of addresses and ports, which says nothing about
- * which process owns the QP.  steer.h's program makes the kernel look at the destination QP number instead.  It needs to know
- * each process's position in the kernel's group, and positions shift when a member leaves.  So the caller:
+ * Steering.  The kernel spreads packets over the sockets of the port by a hash of addresses and
+ * ports, which says nothing about which process owns the QP.  steer.h's program makes the kernel
+ * look at the destination QP number instead.  It needs to know each process's position in the
+ * kernel's group, and positions shift when a member leaves.  So the caller:
  *
- *	1. udp_steer() with what is published: some program must be there, for it steers probes, too;
- *	2. udp_probe() sends one packet per possible position to itself; they come back through wire_recv(), which keeps them;
+ *	1. udp_steer() with what is published: some program must be there, for it steers probes,
+ *	   too;
+ *	2. udp_probe() sends one packet per possible position to itself; they come back through
+ *	   wire_recv(), which keeps them;
  *	3. udp_position() then tells where this process is;
- *	4. publishes that (host_publish_wire), collects everybody's (host_steer_map) and calls udp_steer() again.
+ *	4. publishes that (host_publish_wire), collects everybody's (host_steer_map) and calls
+ *	   udp_steer() again.
  *
- * All four after opening; 4 after the blocks of QP numbers have changed; 2 to 4 when many packets came from the inbox.
- * A stale program makes packets arrive at the wrong process, which hands them on: it costs time and never a packet.
+ * All four after opening; 4 after the blocks of QP numbers have changed; 2 to 4 when many packets
+ * came from the inbox. A stale program makes packets arrive at the wrong process, which hands them
+ * on: it costs time and never a packet.
  */
 #ifndef VRB_WIRE_UDP_H
 #define VRB_WIRE_UDP_H
@@ -22,19 +27,24 @@
 #include "wire/wire.h"
 
 /*
- * Opens it.  Returns 0, EADDRINUSE if another user (or a program that does not share) has the port, EAFNOSUPPORT if there
- * is neither IPv4 nor IPv6, or another errno value.  Logs one warning if it fails.
+ * Opens it.  Returns 0, EADDRINUSE if another user (or a program that does not share) has the port,
+ * EAFNOSUPPORT if there is neither IPv4 nor IPv6, or another errno value.  Logs one warning if it
+ * fails.
  */
 int udp_open(uint16_t port, struct wire **out);
 
-/* Starts finding out this process's positions among at most `members` in each group, and forgets what was known.
- * Same rule on threads as wire_recv(). */
+/*
+ * Starts finding out this process's positions among at most `members` in each group, and forgets
+ * what was known.  Same rule on threads as wire_recv(). */
 void udp_probe(struct wire *w, unsigned int members);
 
 /* Positions found so far, IPv4 and IPv6; -1 unknown. */
 void udp_position(const struct wire *w, int32_t index[2]);
 
-/* Installs a steering program for the port, for all members. Returns 0 or an errno value; blocks beyond STEER_BLOCKS are left to the hash. */
+/*
+ * Installs a steering program for the port, for all members. Returns 0 or an errno value; blocks
+ * beyond STEER_BLOCKS are left to the hash.
+ */
 int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving: one recvmmsg(2) per family into the wire's cells; control messages tell where each packet was sent to and how.
- * Steering probes end here.
+ * Receiving: one recvmmsg(2) per family into the wire's cells; control messages tell where each
+ * packet was sent to and how. Steering probes end here.
  */
 #include <errno.h>
 #include <string.h>
@@ -89,7 +89,10 @@ static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port)
 	}
 }
 
-/* Makes the first `dirty` messages ready again. Few are, when little arrives, so that an empty poll is cheap. */
+/*
+ * Makes the first `dirty` messages ready again. Few are, when little arrives, so that an empty poll
+ * is cheap.
+ */
 static void clean(struct udp_wire *u)
 {
 	unsigned int i;
@@ -117,7 +120,10 @@ void udp_recv_prepare(struct udp_wire *u)
 	clean(u);
 }
 
-/* A probe that came back says where this socket is. Positions beyond the group's end arrive anywhere, so the lowest is true. */
+/*
+ * A probe that came back says where this socket is. Positions beyond the group's end arrive
+ * anywhere, so the lowest is true.
+ */
 static bool take_probe(struct udp_wire *u, unsigned int family, const uint8_t *data, size_t len)
 {
 	int32_t *position = &u->position[family];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: one sendmmsg(2) per run of packets of one family, each with its source address, traffic class, hop limit and flow
- * label as control messages.
+ * Sending: one sendmmsg(2) per run of packets of one family, each with its source address, traffic
+ * class, hop limit and flow label as control messages.
  */
 #include <errno.h>
 #include <string.h>
@@ -38,7 +38,10 @@ static void add_int(struct msghdr *mh, int level, int type, int value)
 	add_control(mh, level, type, &value, sizeof(value));
 }
 
-/* Where routing has to be told the interface; elsewhere naming it would keep packets to other local addresses from arriving. */
+/*
+ * Where routing has to be told the interface; elsewhere naming it would keep packets to other local
+ * addresses from arriving.
+ */
 static uint32_t bound_interface(const struct net_path *path)
 {
 	bool bound = net_is_multicast(&path->dst) || net_is_link_local(&path->dst) ||
@@ -126,7 +129,10 @@ static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, int er
 			    pkt->len);
 		return LOST;
 	case EINVAL:
-		/* Older kernels want a lease on a flow label. It is only entropy: do without from now on. */
+		/*
+		 * Older kernels want a lease on a flow label. It is only entropy: do without from
+		 * now on.
+		 */
 		if (pkt->path.flow_label && !net_is_ipv4(&pkt->path.dst) &&
 		    !load_relaxed(&u->no_flow_label)) {
 			store_relaxed(&u->no_flow_label, true);
@@ -151,8 +157,8 @@ static unsigned int same_family(const struct wire_pkt *pkts, unsigned int n)
 }
 
 /*
- * Sends one run from its start; returns how many packets are dealt with, 0 if the socket is full, and sets *retry where the
- * same packet has to be tried again.
+ * Sends one run from its start; returns how many packets are dealt with, 0 if the socket is full,
+ * and sets *retry where the same packet has to be tried again.
  */
 static unsigned int send_run(struct udp_wire *u, struct batch *b, const struct wire_pkt *pkts,
 			     unsigned int n, bool *retry)

@@ -35,7 +35,7 @@ struct udp_cell {
 struct udp_wire {
 	struct wire wire;
 	int fd[UDP_FAMILIES];		/* -1: not carried */
-	bool no_flow_label;		/* the kernel refuses them per packet; atomic, only ever set */
+	bool no_flow_label;		/* the kernel wants a lease on them; atomic, only ever set */
 
 	/* The receiving thread's. */
 	uint64_t nonce;			/* of the probes under way */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How packets leave and arrive: one small table of operations per kind of wire.  A packet is what is behind the UDP header, ICRC
- * included; the wire neither looks into it nor changes it.
+ * How packets leave and arrive: one small table of operations per kind of wire.  A packet is what
+ * is behind the UDP header, ICRC included; the wire neither looks into it nor changes it.
  *
- * Sending: any number of threads.  Receiving and closing: one thread at a time (core holds vrb.drive).
- * Takes no lock of its own.
+ * Sending: any number of threads.  Receiving and closing: one thread at a time (core holds
+ * vrb.drive). Takes no lock of its own.
  */
 #ifndef VRB_WIRE_WIRE_H
 #define VRB_WIRE_WIRE_H
@@ -24,11 +24,13 @@ enum {
 };
 
 /*
- * Sending: path (src, dst, traffic_class, hop_limit, flow_label; ifindex for link-local and multicast destinations), data and len
- * are the caller's.  path.src_port and dst_port are not choices: the packet leaves with wire_src_port() and wire_dst_port(), which
- * is what the ICRC has to be computed with; and with IPv4 identification 0 and DF.
+ * Sending: path (src, dst, traffic_class, hop_limit, flow_label; ifindex for link-local and
+ * multicast destinations), data and len are the caller's.  path.src_port and dst_port are not
+ * choices: the packet leaves with wire_src_port() and wire_dst_port(), which is what the ICRC has
+ * to be computed with; and with IPv4 identification 0 and DF.
  *
- * Receiving: all is filled.  data points into memory of the wire and holds until the next wire_recv(); it may be written.
+ * Receiving: all is filled.  data points into memory of the wire and holds until the next
+ * wire_recv(); it may be written.
  */
 struct wire_pkt {
 	struct net_path path;
@@ -68,8 +70,9 @@ struct wire {
 };
 
 /*
- * Sends up to n packets (n > WIRE_BURST is cut) and returns how many are dealt with.  Fewer than n: the socket is full, the rest was not
- * sent.  Packets that the kernel refuses count as dealt with and in stats: they are lost, as on a network.
+ * Sends up to n packets (n > WIRE_BURST is cut) and returns how many are dealt with.  Fewer than n:
+ * the socket is full, the rest was not sent.  Packets that the kernel refuses count as dealt with
+ * and in stats: they are lost, as on a network.
  */
 static inline unsigned int wire_send(struct wire *w, const struct wire_pkt *pkts, unsigned int n)
 {
@@ -89,8 +92,9 @@ static inline unsigned int wire_fds(const struct wire *w, int fds[WIRE_FDS])
 }
 
 /*
- * Receives what is sent to a multicast group on an interface.  The caller counts: one join per group and interface, then one leave.
- * Return 0 or an errno value (ENODEV, EAFNOSUPPORT, ENOBUFS: too many groups ...).
+ * Receives what is sent to a multicast group on an interface.  The caller counts: one join per
+ * group and interface, then one leave. Return 0 or an errno value (ENODEV, EAFNOSUPPORT, ENOBUFS:
+ * too many groups ...).
  */
 static inline int wire_join(struct wire *w, const struct net_addr *group, uint32_t ifindex)
 {
@@ -102,7 +106,7 @@ static inline int wire_leave(struct wire *w, const struct net_addr *group, uint3
 	return w->ops->leave(w, group, ifindex);
 }
 
-/* Frees it. */
+/* Frees it. In a forked child it closes the child's descriptors only, the parent's wire goes on. */
 static inline void wire_close(struct wire *w)
 {
 	w->ops->close(w);

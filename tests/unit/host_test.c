@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many processes in one private run directory: numbers are unique, the dead are reclaimed, and nothing in the
- * directory can crash anybody.
+ * Many processes in one private run directory: numbers are unique, the dead are reclaimed, and
+ * nothing in the directory can crash anybody.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The log reads its configuration once per process, so all tests share one: "warn,wire=debug,host=off" into a file. */
+/*
+ * The log reads its configuration once per process, so all tests share one:
+ * "warn,wire=debug,host=off" into a file.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A place of its own for a test: a private run directory, a free UDP port, a seed that is printed. */
+/*
+ * A place of its own for a test: a private run directory, a free UDP port, a seed that is printed.
+ */
 #ifndef VRB_TESTS_PLACE_H
 #define VRB_TESTS_PLACE_H
 
@@ -22,8 +24,9 @@ uint64_t place_seed(void);
 uint64_t place_next(uint64_t *state);
 
 /*
- * Moves this process into a network namespace of its own, with the rights to change it; loopback is brought up.
- * False, with the reason printed, where that is not allowed.  To be called in a forked child.
+ * Moves this process into a network namespace of its own, with the rights to change it; loopback is
+ * brought up. False, with the reason printed, where that is not allowed.  To be called in a forked
+ * child.
  */
 bool place_enter_netns(void);
 

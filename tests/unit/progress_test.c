@@ -34,11 +34,11 @@ static bool on_ready(void *arg, int fd)
 	uint64_t v;
 
 	assert_int_equal(fd, s->fd);
-	if (!s->leave_unread && read(fd, &v, sizeof(v)) < 0)
+	if (!load_relaxed(&s->leave_unread) && read(fd, &v, sizeof(v)) < 0)
 		assert_int_equal(errno, EAGAIN);
 	fetch_add_relaxed(&s->calls, 1);
 	sem_post(&s->called);
-	return s->useful;
+	return load_relaxed(&s->useful);
 }
 
 static void source_init(struct source *s)
@@ -110,17 +110,20 @@ static void stands_back_from_pollers_and_comes_back(void **state)
 	progress_new(NULL, NULL, &p);
 	progress_watch(p, s.fd, PROGRESS_SHARED, on_ready, &s);
 	progress_start(p);
-	s.useful = false;
-	s.leave_unread = true;
+	store_relaxed(&s.useful, false);
+	store_relaxed(&s.leave_unread, true);
 	feed(&s);
-	/* It is readable all the time and useless: not a busy loop, but a few calls for each look while nobody polls. */
+	/*
+	 * It is readable all the time and useless: not a busy loop, but a few calls for each look
+	 * while nobody polls.
+	 */
 	for (i = 0; i < 12; i++)
 		sem_wait(&s.called);
 	assert_true(progress_wakeups(p) <= 3 * load_relaxed(&s.calls) + 3);
 
 	/* What arrives once nobody polls any more is served, without anybody's help. */
-	s.leave_unread = false;
-	s.useful = true;
+	store_relaxed(&s.leave_unread, false);
+	store_relaxed(&s.useful, true);
 	while (sem_trywait(&s.called) == 0)
 		;
 	feed(&s);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program runs in a small interpreter of the instructions it uses, against a search through the table. */
+/*
+ * The program runs in a small interpreter of the instructions it uses, against a search through the
+ * table.
+ */
 #include <linux/filter.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -84,7 +84,8 @@ static uint64_t oracle_next(const struct oracle *o)
 	return next;
 }
 
-static void step(struct timers *ts, struct timer *t, struct oracle *o, uint64_t *now, uint64_t *seed)
+static void step(struct timers *ts, struct timer *t, struct oracle *o, uint64_t *now,
+		 uint64_t *seed)
 {
 	int i = (int)(place_next(seed) % N);
 	uint64_t at = *now + place_next(seed) % 1000;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Loopback: what path says is what arrives; what cannot be sent is lost and counted; steering finds the owner. */
+/*
+ * Loopback: what path says is what arrives; what cannot be sent is lost and counted; steering finds
+ * the owner.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
@@ -241,8 +244,8 @@ static void ip_header_is_what_the_icrc_needs(void **state)
 	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP) };
 	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_IP));
 	struct wire *w = open_wire();
+	uint8_t data[64] = { 1 }, ip[2048];
 	struct wire_pkt out[3];
-	uint8_t ip[2048];
 	unsigned int i, seen = 0;
 
 	if (fd < 0) {
@@ -253,7 +256,7 @@ static void ip_header_is_what_the_icrc_needs(void **state)
 	ll.sll_ifindex = (int)if_nametoindex("lo");
 	assert_int_equal(bind(fd, (struct sockaddr *)&ll, sizeof(ll)), 0);
 	for (i = 0; i < 3; i++)
-		out[i] = (struct wire_pkt){ .path = path_v4(), .data = (uint8_t[64]){ 1 }, .len = 64 };
+		out[i] = (struct wire_pkt){ .path = path_v4(), .data = data, .len = sizeof(data) };
 	assert_int_equal(wire_send(w, out, 3), 3);
 	while (seen < 3) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -321,7 +324,10 @@ static void member_down(struct member *m)
 	m->wire = NULL;
 }
 
-/* How many packets to `to`, sent by `from`, arrive there directly; the rest is taken from whoever got it. */
+/*
+ * How many packets to `to`, sent by `from`, arrive there directly; the rest is taken from whoever
+ * got it.
+ */
 static unsigned int arrive_directly(struct member *m, struct member *from, struct member *to)
 {
 	uint8_t data[32] = { 4, 0x40 };
