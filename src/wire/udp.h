@@ -35,7 +35,8 @@ int udp_open(uint16_t port, struct wire **out);
 
 /*
  * Starts finding out this process's positions among at most `members` in each group, and forgets
- * what was known.  Same rule on threads as wire_recv(). */
+ * what was known.  Same rule on threads as wire_recv().
+ */
 void udp_probe(struct wire *w, unsigned int members);
 
 /* Positions found so far, IPv4 and IPv6; -1 unknown. */

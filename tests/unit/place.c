@@ -102,7 +102,8 @@ bool place_enter_netns(void)
 			printf("no network namespace of our own: %s\n", strerror(errno));
 			return false;
 		}
-		snprintf(map, sizeof(map), "%u %u 1", (unsigned int)uid, (unsigned int)uid);
+		/* As root of it, or the rights would not survive an exec. */
+		snprintf(map, sizeof(map), "0 %u 1", (unsigned int)uid);
 		write_file("/proc/self/uid_map", map);
 	}
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
