@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane: the ring by which one process sends packets to another, in the receiver's segment.  A wire made of memory: what travels are the
+ * packets of the RoCE engine, without ICRC, or with the payload left where it is for the receiver to pull.
+ *
+ * One sender process, one receiver process.  Within each, the caller serialises: lane_tx under the peer's lock, lane_rx
+ * under vrb.drive.
+ *
+ * Barriers, by the labels of layout.h:
+ *	L5  slot.seq    sender: fill slot and bytes, then store seq (release)
+ *	                receiver: load seq (acquire), then copy slot and bytes
+ *	L7  tail        receiver: done with slot and bytes, store ring_tail, then tail (release)
+ *	                sender: load tail (acquire), then reuse slots and bytes
+ *	L2  asleep      receiver: store asleep = 1, full fence, look at the lanes once more, sleep
+ *	                sender: store seq, full fence, load asleep; if 1, ring the doorbell.
+ *	                Weaker would lose the wake-up: store and load are to different places, which only a full fence orders.
+ *
+ * A sender that dies leaves whole slots or nothing: a slot counts only once its seq is stored.  A receiver that dies leaves slots that
+ * nobody takes: the engine's timers find that out, as on a network.
+ */
+#ifndef VRB_LOCAL_LANE_H
+#define VRB_LOCAL_LANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "local/layout.h"
+
+/* The sender's side; private memory. */
+struct lane_tx {
+	struct lane *lane;
+	uint32_t head;		/* next slot to fill */
+	uint32_t ring_head;	/* next byte of the byte ring */
+	uint32_t tail;		/* last value of lane->tail that made sense */
+};
+
+/* The receiver's side; private memory. */
+struct lane_rx {
+	struct lane *lane;
+	uint32_t next;		/* next slot to look at */
+	uint32_t ring_next;	/* bytes of the ring before it have been used up */
+};
+
+/* Both ends start from an unused lane: all zero. */
+void lane_tx_init(struct lane_tx *tx, struct lane *lane);
+void lane_rx_init(struct lane_rx *rx, struct lane *lane);
+
+/* True if a slot, and in the ring room for `bytes` (0 = none), are free now. */
+bool lane_tx_room(struct lane_tx *tx, uint32_t bytes);
+
+/*
+ * Sends what the parts hold, one after the other: lane_tx_room() for their sum has said yes.  *slot carries where, flags, nseg and
+ * payload; the rest is filled in.  A packet that fits goes into the slot itself unless where is LANE_PULL.
+ */
+struct lane_part {
+	const void *data;
+	uint32_t len;
+};
+void lane_tx_put(struct lane_tx *tx, struct lane_slot *slot, const struct lane_part *parts,
+		 unsigned int n);
+
+/*
+ * The next packet: its slot copied to *copy (data included when inline) and *data pointing to its copy->len bytes, either in *copy or in
+ * the ring, where the sender can still change them.  False if there is none.  A slot that makes no sense comes with *data = NULL.
+ */
+bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **data);
+
+/* Frees what lane_rx_get() returned last. */
+void lane_rx_done(struct lane_rx *rx, const struct lane_slot *copy);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every byte of a process's shared segment (docs/SHM.md draws it and has the crash matrix).
+ *
+ * The owner creates the file "s<slot>.seg" in the host's run directory; peers of the same user map it.  It holds what a NIC would look up
+ * for them: who the owner is, its QPs, its memory keys; and one lane per peer slot, a ring by which that peer sends.
+ *
+ *	offset        size               what                          written by
+ *	0             4 KiB              header                        owner; `asleep` owner, atomics lock: anybody
+ *	SEG_QP_OFF    16,384 x 64 B      QP table, open addressing     owner
+ *	SEG_MR_OFF    2^20 x 64 B         key table                     owner; refs stay with the owner
+ *	SEG_LANE_OFF  1,024 x LANE_SIZE  lane i: from slot i           peer i; owner: the two tails
+ *
+ * The file is sparse: only what was reserved with fallocate takes memory, so that a full tmpfs is an error code and never SIGBUS.
+ *
+ * Nobody trusts what another process can write: indices are masked, lengths checked after copying out, and pointers are
+ * only ever handed to process_vm_readv/writev, which cannot fault us.
+ */
+#ifndef VRB_LOCAL_LAYOUT_H
+#define VRB_LOCAL_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/compiler.h"
+#include "wq/key.h"
+
+#define SEG_MAGIC 0x4745534e45425256ull	/* "VRBENSEG" read as little endian */
+
+enum {
+	SEG_LAYOUT = 1,		/* grows with every change of this file */
+
+	SEG_PEERS = 1024,	/* one lane for each host slot */
+	SEG_QPS = 16384,
+	SEG_KEYS = 1 << 20,
+
+	LANE_SLOTS = 256,
+	LANE_SLOT_SIZE = 128,
+	LANE_SLOT_HEADER = 24,
+	LANE_INLINE_MAX = LANE_SLOT_SIZE - LANE_SLOT_HEADER,
+	LANE_BYTES = 128 * 1024,	/* ring for packets that fit no slot */
+	LANE_HAZARDS = 16,
+};
+
+struct seg_header {
+	uint64_t magic;
+	uint32_t layout;
+	uint32_t header_size;
+	uint64_t incarnation;	/* of the owner; see host.h */
+	uint64_t netns;		/* cookie of the owner's network namespace */
+	uint64_t pidns;		/* inode of the owner's PID namespace: CMA needs pids to mean the same */
+	uint64_t base;		/* address of this header in the owner's memory */
+	int32_t pid;
+	int32_t slot;
+	uint32_t ready;		/* L1: stored (release) 1 after all of the above */
+	uint32_t reserved;
+
+	/* Doorbell: 1 while nobody of the owner polls. L2, see lane.h. */
+	uint32_t asleep cacheline_aligned;
+
+	/*
+	 * Lanes that senders have opened, or found in the way of opening (left by a dead sender); news counts the changes.
+	 * L6: sender: set lane.sender, then the bit, then news (release); owner: load news (acquire), then look.
+	 */
+	uint32_t news;
+	uint64_t opened[SEG_PEERS / 64];
+	uint64_t claimed[SEG_PEERS / 64];	/* lanes that have ever been used, and so have memory; only grows */
+
+	/* Incarnation-tagged lock for atomics on the owner's memory; 0 = free. L3, see atomics.h. */
+	uint64_t atomics cacheline_aligned;
+};
+
+/* What peers may know of a QP. */
+struct seg_qp {
+	uint32_t qpn;		/* L4: 0 = empty, ~0 = deleted; stored last (release) */
+	uint32_t gen;		/* odd while the rest changes; even otherwise (sequence lock) */
+	uint32_t dest_qpn;
+	uint32_t pdn;
+	uint32_t access;	/* IBV_ACCESS_REMOTE_* */
+	uint8_t type;		/* enum ibv_qp_type */
+	uint8_t state;		/* enum ibv_qp_state */
+	uint8_t reserved[2];
+	uint8_t dest_gid[16];
+	uint8_t src_gid[16];
+	uint64_t spare;
+};
+
+/* How a packet travels. */
+enum lane_where {
+	LANE_INLINE,		/* whole, in the slot */
+	LANE_RING,		/* whole, in the byte ring */
+	LANE_PULL,		/* headers, then struct wq_seg[]: the payload stays in the sender's memory; in the byte ring */
+};
+
+enum {
+	LANE_PATH = 1 << 0,	/* a struct net_path precedes the packet (datagrams: the receiver wants a GRH) */
+};
+
+struct lane_slot {
+	uint32_t seq;		/* L5: index + 1, stored last (release) by the sender */
+	uint32_t len;		/* bytes of path, packet and segments */
+	uint8_t where;		/* enum lane_where */
+	uint8_t flags;		/* LANE_PATH */
+	uint16_t nseg;		/* LANE_PULL */
+	uint32_t ring_off;	/* free-running offset into the byte ring */
+	uint32_t ring_len;	/* bytes of the byte ring that this slot occupies, gap at the end included */
+	uint32_t payload;	/* LANE_PULL: length of the payload */
+	uint8_t data[LANE_INLINE_MAX];
+};
+
+struct lane {
+	uint64_t sender;	/* L6: incarnation of the sender that may use it; 0 = none */
+	uint64_t sender_base;	/* address of the sender's own segment header in its memory */
+	uint32_t can_pull;	/* receiver: 1 once it has found that it may read the sender's memory */
+
+	/* L8: indices of the keys that the sender is using for one-sided accesses right now; 0 = none. */
+	uint32_t hazard[LANE_HAZARDS] cacheline_aligned;
+
+	uint32_t tail cacheline_aligned;	/* L7: receiver: slots before it are free */
+	uint32_t ring_tail;			/* bytes of the ring before it are free; stored before tail */
+
+	struct lane_slot slot[LANE_SLOTS] cacheline_aligned;
+	uint8_t bytes[LANE_BYTES] cacheline_aligned;
+};
+
+#define SEG_QP_OFF   4096ull
+#define SEG_MR_OFF   (SEG_QP_OFF + (uint64_t)SEG_QPS * sizeof(struct seg_qp))
+#define SEG_MR_ENTRY 64ull
+#define SEG_LANE_OFF (SEG_MR_OFF + SEG_KEYS * SEG_MR_ENTRY)
+#define SEG_LANE_SIZE ((sizeof(struct lane) + 4095) & ~4095ull)
+#define SEG_SIZE     (SEG_LANE_OFF + SEG_PEERS * SEG_LANE_SIZE)
+
+_Static_assert(sizeof(struct seg_header) <= SEG_QP_OFF, "header fits its page");
+_Static_assert(sizeof(struct seg_qp) == 64, "one QP, one cache line");
+_Static_assert(sizeof(struct lane_slot) == LANE_SLOT_SIZE, "slot size");
+_Static_assert(offsetof(struct lane_slot, data) == LANE_SLOT_HEADER, "header and a small payload share a line");
+_Static_assert(sizeof(struct mr_entry) == SEG_MR_ENTRY, "entries of the key table");
+_Static_assert(SEG_LANE_OFF % 4096 == 0, "lanes are page aligned");
+_Static_assert(offsetof(struct seg_header, asleep) == 64, "doorbell has a line of its own");
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The local transport: reaches the processes of this host, user and network namespace through shared memory.
+ *
+ * It offers two things to core, per neighbour process:
+ *	- a wire made of memory (lane.h): packets of the engine, small ones copied once into a slot, large payloads left in place for the
+ *	  receiver to pull with one system call;
+ *	- one-sided access (onesided.c): WRITE, READ, atomics and FLUSH run here, after checking the neighbour's published QP and key
+ *	  tables, by cross-memory attach.  Whatever is not plainly permitted is declined, and goes to the neighbour as packets, so
+ *	  that the one who owns the memory finds the fault and answers it: rules of error handling exist once, in the engine.
+ *
+ * Every message may take either way, or UDP, at any time: the engine's sequence numbers keep the order.
+ *
+ * Locks: local->lock (list of peers; level 7 of core/process.h), peer->lock (its lane's sending end; below it).  Receiving is the
+ * business of one thread at a time (vrb.drive).
+ *
+ * When a process dies: its own segment is removed by the janitor of host; lanes it sent by are cleared by their owners when they
+ * notice (local_recv) or when a successor in its slot asks; hazards it held count only while it lives; the atomics lock is taken over.
+ */
+#ifndef VRB_LOCAL_LOCAL_H
+#define VRB_LOCAL_LOCAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "local/lane.h"
+#include "local/segment.h"
+#include "util/lock.h"
+#include "util/net.h"
+#include "wq/qp.h"
+
+struct host;
+struct local;
+struct local_peer;
+
+/* Returns 0, or why there is no local transport: ENOTSUP (private mode), ENOSPC, ENOMEM, EACCES ... */
+int local_start(struct host *host, uint64_t netns, struct local **out);
+void local_stop(struct local *l);
+void local_forget(struct local *l);	/* in a forked child */
+
+struct segment *local_segment(struct local *l);
+
+/*
+ * The neighbour that owns a QP number, with a reference; NULL if it cannot be reached through memory (no such process, another
+ * network or PID namespace, another layout version, no memory for the lane, or its lane is still being cleared of a predecessor).
+ */
+struct local_peer *local_peer_get(struct local *l, uint32_t qpn);
+void local_peer_put(struct local *l, struct local_peer *peer);
+
+/* A consistent copy of one of its QPs; false if it has none of that number. */
+bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *copy);
+
+/* False once its process is gone; looks at most every 10 ms. */
+bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now);
+
+/* May its memory be accessed one-sidedly? False where cross-memory attach is refused. */
+bool local_peer_cma(const struct local_peer *peer);
+
+/* May payloads be left in place for it to pull? Becomes true when it has looked at our lane. */
+bool local_peer_pulls(const struct local_peer *peer);
+
+/* A packet taken from a lane. data holds until the callback returns and can be changed by the sender meanwhile. */
+struct local_pkt {
+	const uint8_t *data;
+	uint32_t len;
+	const struct net_path *path;	/* NULL unless it came with one */
+	uint32_t payload;		/* of a pulled packet */
+	uint16_t nseg;			/* pulled: segments of the sender's memory, copied */
+	const struct wq_seg *segs;
+	int32_t pid;			/* of the sender */
+	int32_t slot;
+};
+typedef void (*local_pkt_fn)(void *arg, const struct local_pkt *pkt);
+
+/* Takes up to budget packets off all lanes, fairly. Returns how many. Must hold vrb.drive. */
+unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, void *arg);
+
+/* True if local_recv() would find something. Must hold vrb.drive. */
+bool local_pending(struct local *l);
+
+/* Sleep and wake of the process as a whole; see L2 in lane.h. local_sleep() is false if something arrived: stay awake; must hold vrb.drive. */
+bool local_sleep(struct local *l);
+void local_wake(struct local *l);
+bool local_sleeps(const struct local *l);
+
+/*
+ * Copies from the memory of process pid into ours: total bytes from segs[], beginning `skip` bytes into them, to dst[].  Returns 0, EPERM (refused: send it as packets),
+ * EFAULT (one of the memories is not there), ESRCH.
+ */
+int local_pull(int32_t pid, const struct wq_seg *segs, unsigned int nseg, uint64_t skip,
+	       const struct wq_seg *dst, unsigned int ndst, uint64_t total);
+
+uint64_t local_incarnation(const struct local *l);
+
+/* Does any process of this host bear this incarnation? Slow. */
+bool local_incarnation_alive(struct local *l, uint64_t incarnation);
+
+/* The lock for atomics on this process's own memory; see atomics.h. */
+void local_lock_atomics(struct local *l);
+void local_unlock_atomics(struct local *l);
+
+/*
+ * For a burst of packets or one-sided requests to one neighbour: the lane is ours in between.
+ */
+struct lane_tx *local_burst_begin(struct local_peer *peer);
+void local_burst_end(struct local *l, struct local_peer *peer, bool sent);
+
+/* Waits until no neighbour uses key `index` for a one-sided access; call after its entry was made dead. */
+void local_wait_unused(struct local *l, uint32_t index);
+
+#endif

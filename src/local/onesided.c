@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Checks and system calls of one-sided access; onesided.h has the protocol. */
+#include "local/onesided.h"
+
+#include <string.h>
+#include <sys/uio.h>
+
+#include "host/host.h"
+#include "local/atomics.h"
+#include "local/peer.h"
+#include "util/atomic.h"
+
+/* What the QP at the other end must allow; see qp_access_flags. */
+static uint32_t qp_right(enum mem_access access)
+{
+	switch (access) {
+	case MEM_REMOTE_WRITE:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case MEM_REMOTE_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	default:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	}
+}
+
+static bool listens(const struct seg_qp *target, const struct wq_qp *wq)
+{
+	if (target->type != IBV_QPT_RC || target->dest_qpn != wq->qpn || wq->type != IBV_QPT_RC)
+		return false;
+	if (target->state != IBV_QPS_RTR && target->state != IBV_QPS_RTS &&
+	    target->state != IBV_QPS_SQD)
+		return false;
+	return memcmp(target->src_gid, wq->path.dst.raw, sizeof(target->src_gid)) == 0 &&
+	       memcmp(target->dest_gid, wq->path.src.raw, sizeof(target->dest_gid)) == 0;
+}
+
+bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq_qp *wq)
+{
+	o->peer = peer;
+	o->n_op = o->n_near = o->n_far = 0;
+	o->total = 0;
+	return peer->cma && peer_map_qp(&peer->map, wq->dest_qpn, &o->target) &&
+	       listens(&o->target, wq);
+}
+
+/* L8. The entry as it is while our hazard stands, if it grants the access; else no hazard stands. */
+static bool claim_key(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
+		      enum mem_access access, struct mr_entry *copy)
+{
+	uint32_t index = mr_key_index(rkey);
+	const struct mr_entry *e = &o->peer->map.keys[index];
+	uint32_t *hazard = &o->peer->map.lane->hazard[o->n_op];
+
+	store_relaxed(hazard, index);
+	full_fence();
+	if (load_acquire(&e->refs) & MR_LIVE) {
+		memcpy(copy, e, sizeof(*copy));
+		if (mr_entry_check(copy, rkey, o->target.pdn, o->target.qpn, va, len, access) ==
+		    REASON_NONE)
+			return true;
+	}
+	store_release(hazard, 0);
+	return false;
+}
+
+/*
+ * The last bytes travel as a piece of their own: the kernel copies pieces in order, but the bytes of one in any order, and
+ * programs spin on the last.
+ */
+static void add_far(struct onesided *o, uint64_t addr, uint64_t len)
+{
+	const uint64_t last = 8;
+
+	if (len > last) {
+		o->far_seg[o->n_far++] = (struct wq_seg){ addr, len - last };
+		addr += len - last;
+		len = last;
+	}
+	o->far_seg[o->n_far++] = (struct wq_seg){ addr, len };
+}
+
+bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
+		  enum mem_access access, const struct wq_seg *seg, unsigned int n)
+{
+	struct mr_entry e;
+
+	if (o->n_op == ONESIDED_OPS || n > ONESIDED_SEGS - o->n_near)
+		return false;
+	if (!(o->target.access & qp_right(access)))
+		return false;
+	if (len > 0) {
+		if (!claim_key(o, rkey, va, len, access, &e))
+			return false;
+		add_far(o, e.host + (va - e.va), len);
+		memcpy(&o->near_seg[o->n_near], seg, n * sizeof(*seg));
+		o->n_near += n;
+	}
+	o->n_op++;
+	o->total += len;
+	return true;
+}
+
+static void to_iovec(struct iovec *v, const struct wq_seg *seg, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		v[i] = (struct iovec){ (void *)(uintptr_t)seg[i].addr, seg[i].len };
+}
+
+bool onesided_write(struct onesided *o)
+{
+	struct iovec near[ONESIDED_SEGS], far[2 * ONESIDED_OPS];
+
+	if (o->total == 0)
+		return true;
+	to_iovec(near, o->near_seg, o->n_near);
+	to_iovec(far, o->far_seg, o->n_far);
+	return process_vm_writev(o->peer->map.pid, near, o->n_near, far, o->n_far, 0) ==
+	       (ssize_t)o->total;
+}
+
+bool onesided_read(struct onesided *o)
+{
+	struct iovec near[ONESIDED_SEGS], far[2 * ONESIDED_OPS];
+
+	if (o->total == 0)
+		return true;
+	to_iovec(near, o->near_seg, o->n_near);
+	to_iovec(far, o->far_seg, o->n_far);
+	return process_vm_readv(o->peer->map.pid, near, o->n_near, far, o->n_far, 0) ==
+	       (ssize_t)o->total;
+}
+
+static bool holder_alive(void *arg, uint64_t incarnation)
+{
+	struct local *l = arg;
+
+	return local_incarnation_alive(l, incarnation);
+}
+
+bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uint64_t compare_add,
+		     uint64_t swap, uint64_t *original)
+{
+	uint64_t value, me = local_incarnation(l);
+	struct iovec near = { &value, sizeof(value) };
+	struct iovec far = { (void *)(uintptr_t)o->far_seg[0].addr, sizeof(value) };
+	int32_t pid = o->peer->map.pid;
+	bool ok;
+
+	if (o->far_seg[0].addr % sizeof(value) != 0)
+		return false;
+	atomics_lock(o->peer->map.atomics, me, holder_alive, l);
+	ok = process_vm_readv(pid, &near, 1, &far, 1, 0) == sizeof(value);
+	if (ok) {
+		bool store = op == ATOMIC_OP_FETCH_ADD || value == compare_add;
+
+		*original = value;
+		value = op == ATOMIC_OP_FETCH_ADD ? value + compare_add : swap;
+		if (store)
+			ok = process_vm_writev(pid, &near, 1, &far, 1, 0) == sizeof(value);
+	}
+	atomics_unlock(o->peer->map.atomics, me);
+	return ok;
+}
+
+void onesided_end(struct onesided *o)
+{
+	/* Release: the copies are done before the owner may see the keys unused. */
+	for (unsigned int i = 0; i < o->n_op; i++)
+		store_release(&o->peer->map.lane->hazard[i], 0);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One-sided access to a neighbour's memory, without its CPU: the checks of its NIC, made here against what it published, then one
+ * system call.
+ *
+ * A key is used like this (L8): publish its index as a hazard in our lane, full fence, see that the entry is live, copy; at the end clear
+ * the hazard (release).  The owner makes the entry dead, full fence, and waits until no hazard names it: so either we see it dead,
+ * or it sees us.  Weaker would let both look before either has written.  Hazards of a sender that died do not count.
+ *
+ * Must hold peer->lock from onesided_begin() to onesided_end().
+ */
+#ifndef VRB_LOCAL_ONESIDED_H
+#define VRB_LOCAL_ONESIDED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "local/local.h"
+#include "wq/key.h"
+#include "wq/qp.h"
+
+enum {
+	ONESIDED_OPS = LANE_HAZARDS,	/* requests in one go */
+	ONESIDED_SEGS = 64,		/* pieces of memory on our side in one go */
+};
+
+struct onesided {
+	struct local_peer *peer;
+	struct seg_qp target;
+	unsigned int n_op, n_near, n_far;
+	uint64_t total;
+	struct wq_seg near_seg[ONESIDED_SEGS];
+	struct wq_seg far_seg[2 * ONESIDED_OPS];
+};
+
+/* False if the QP at the other end does not listen to this one, or its process cannot be reached so. */
+bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq_qp *wq);
+
+/*
+ * Adds a request: [va, va + len) under rkey, against the pieces seg[0..n). False (and unchanged) if that is not plainly permitted, or
+ * there is no room.
+ */
+bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
+		  enum mem_access access, const struct wq_seg *seg, unsigned int n);
+
+/* Moves the bytes of all requests; false if it could not be done whole. */
+bool onesided_write(struct onesided *o);
+bool onesided_read(struct onesided *o);
+
+/* The one request added is an atomic of 8 bytes at an aligned address of its owner. */
+bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uint64_t compare_add,
+		     uint64_t swap, uint64_t *original);
+
+/* Clears the hazards. */
+void onesided_end(struct onesided *o);
+
+#endif

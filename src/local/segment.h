@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Segments: this process's own, which its peers map, and theirs, mapped here.
+ *
+ * Own segment: created when the process joins the host, removed when it leaves; the janitor of host removes those of the dead.
+ * Peers: opened on demand, refcounted by the connections that use them, kept for the life of the peer's process.
+ *
+ * Locking: writers of the own QP table take segment->lock; peers are under the lock of local.c.
+ */
+#ifndef VRB_LOCAL_SEGMENT_H
+#define VRB_LOCAL_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "local/layout.h"
+#include "util/atomic.h"
+#include "util/lock.h"
+
+struct host;
+struct wq_qp;
+
+struct segment {
+	int fd;
+	uint8_t *base;
+	size_t size;
+	struct lock lock;	/* writers of the QP table; a leaf */
+};
+
+/*
+ * Creates and publishes the process's segment.  Returns 0, ENOSPC (tmpfs full), ENOTSUP (private mode: nobody could find it), or what the
+ * file system answered.
+ */
+int segment_create(struct host *host, uint64_t netns, struct segment **out);
+void segment_destroy(struct segment *seg, struct host *host);
+
+/* In a forked child: drops the mapping and leaves the file alone. */
+void segment_forget(struct segment *seg);
+
+static inline struct seg_header *segment_header(const struct segment *seg)
+{
+	return (struct seg_header *)seg->base;
+}
+
+static inline struct lane *segment_lane(const struct segment *seg, unsigned int slot)
+{
+	return (struct lane *)(seg->base + SEG_LANE_OFF + slot % SEG_PEERS * SEG_LANE_SIZE);
+}
+
+/* Has this lane memory? One that has not must not be touched: that would take memory from tmpfs, or SIGBUS when it is full. */
+static inline bool segment_lane_claimed(const struct segment *seg, unsigned int slot)
+{
+	return load_acquire(&segment_header(seg)->claimed[slot / 64]) >> slot % 64 & 1;
+}
+
+/* Makes a QP visible, or its changed configuration; EAGAIN when the table is full (the QP is then reachable by packets only). */
+int segment_publish_qp(struct segment *seg, const struct wq_qp *qp);
+void segment_retract_qp(struct segment *seg, uint32_t qpn);
+
+/* Memory for entries [first, first + n) of the key table; NULL when tmpfs is full. */
+struct mr_entry *segment_keys(struct segment *seg, uint32_t first, uint32_t n);
+
+/* A peer's segment as this process maps it: header, QP table and key table read-only but for hazards, and our lane in it. */
+struct peer_map {
+	const struct seg_header *header;
+	const struct seg_qp *qps;
+	const struct mr_entry *keys;
+	struct lane *lane;
+	uint32_t *asleep;
+	uint64_t *atomics;
+	uint64_t incarnation;
+	int32_t pid;
+	void *front;		/* mapping of everything before the lanes */
+};
+
+/*
+ * Maps the segment of the process in `slot`, as the sender in slot `own`.
+ * Returns 0; ENOENT (none), EPROTO (not a segment, or of another layout version), EXDEV (another network or PID namespace: cannot be
+ * reached by memory), ESTALE (belongs to another incarnation), ENOSPC (no memory for the lane).
+ */
+int peer_map_open(struct host *host, const struct segment *own, int own_slot, int slot,
+		  uint64_t incarnation, struct peer_map *map);
+void peer_map_close(struct peer_map *map);
+
+/* A consistent copy of a peer's QP; false if it has none of that number. */
+bool peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy);
+
+#endif
