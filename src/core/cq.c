@@ -265,6 +265,7 @@ bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe)
 
 void vrb_cq_arm(struct vrb_cq *cq, bool solicited_only)
 {
+	vrb_drive_blocks();
 	lock_acquire(&cq->lock);
 	/* "Next" includes what "solicited" asks for, so a weaker request leaves a stronger one in force. */
 	cq->armed = max(cq->armed, (uint8_t)(solicited_only ? VRB_CQ_ARM_SOLICITED : VRB_CQ_ARM_NEXT));

@@ -22,6 +22,7 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/event.h"
+#include "core/near.h"
 #include "core/port.h"
 #include "core/process.h"
 #include "core/qp.h"
@@ -45,6 +46,9 @@ enum {
 	BURSTS = 4,		/* a round takes this many bursts at most */
 	TIMERS = 256,		/* and expires this many timers */
 	INBOX = 64,		/* and this many messages from other processes */
+	LANE_BURST = 64,	/* and this many packets of neighbours */
+	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls */
+	WIRE_EVERY_US = 20,	/* pollers look at a wire that nobody seems to use */
 	MIN_PACKET = 12 + ROCE_ICRC_LEN,
 	FULL_WAIT_MS = 1,	/* a full socket is waited for, */
 	FULL_TRIES = 20,	/* and then the packets are lost, as on a network */
@@ -53,6 +57,7 @@ enum {
 struct drive_stats vrb_drive_stats;
 
 static struct vrb_qp **table[TABLE_SIZE];	/* vrb.drive */
+static unsigned int far_qps;	/* atomic: QPs that expect packets from the wire */
 
 static void count(uint64_t *counter, uint64_t n)
 {
@@ -138,22 +143,45 @@ static void seal(struct batch *b, const struct net_path *path, size_t len)
 
 static void arm(struct vrb_qp *qp)
 {
-	uint64_t at = roce_next_timeout(&qp->roce);
+	uint64_t at = time_earlier(roce_next_timeout(&qp->roce), qp->near.retry);
 
 	if (timers_arm(vrb.timers, &qp->timer.timer, at))
 		progress_hurry(vrb.progress, at);
 }
 
-/* Everything the QP has to say goes into the batch. Must hold qp->lock. */
-static void collect(struct vrb_qp *qp, struct batch *b, uint64_t now)
+/* Pollers need not look at the wire while nobody uses it. Must hold qp->lock. */
+static void note_far(struct vrb_qp *qp, bool far)
 {
+	if (likely(qp->far == far))
+		return;
+	qp->far = far;
+	fetch_add_relaxed(&far_qps, far ? 1 : -1);
+}
+
+static void collect_far(struct vrb_qp *qp, struct batch *b, uint64_t now)
+{
+	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local;
 	const struct net_path *path;
 	size_t len;
 
+	note_far(qp, qp->wq.state >= IBV_QPS_RTR && qp->wq.state != IBV_QPS_ERR);
+	while ((len = roce_output(&qp->roce, b->data[b->n], sizeof(b->data[0]), &path, now))) {
+		if (!datagrams || !vrb_near_datagram(qp, path, b->data[b->n], len, now))
+			seal(b, path, len);
+	}
+}
+
+/* Everything the QP has to say goes to its neighbour or into the batch. Must hold qp->lock. */
+static void collect(struct vrb_qp *qp, struct batch *b, uint64_t now)
+{
 	qp->now = now;
-	while ((len = roce_output(&qp->roce, b->data[b->n], sizeof(b->data[0]), &path, now)))
-		seal(b, path, len);
+	if (vrb.local && vrb_near_collect(qp, now))
+		note_far(qp, false);
+	else
+		collect_far(qp, b, now);
 	qp->ibv.state = qp->wq.state;
+	if (unlikely(qp->near.published != qp->wq.state))
+		vrb_near_changed(qp);
 	arm(qp);
 }
 
@@ -222,6 +250,7 @@ void vrb_drive_remove(struct vrb_qp *qp)
 	table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK][qp->wq.qpn & TABLE_MASK] = NULL;
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->touched);
+	note_far(qp, false);
 	vrb_steer_qp_removed(qp->wq.qpn);
 	add_counters(&qp->ctx->dev->retired, roce_qp_counters(&qp->roce));
 	lock_release(&vrb.drive);
@@ -297,22 +326,21 @@ static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
 	       net_addr_equal(&p->dst, &wq->alt_path.src);
 }
 
+/* Must hold qp->lock. */
 static void deliver(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched,
 		    uint64_t now)
 {
-	lock_acquire(&qp->lock);
 	qp->now = now;
 	if (path_matches(qp, &pkt->path)) {
 		/* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
 		if (qp->xrcd)
-			qp->pdn = vrb_xrcd_srq_pdn(qp->xrcd, pkt->xrc_srqn);
+			qp->wq.pdn = vrb_xrcd_srq_pdn(qp->xrcd, pkt->xrc_srqn);
 		roce_input(&qp->roce, pkt, now);
 		if (list_empty(&qp->touched))
 			list_add_tail(touched, &qp->touched);
 	} else {
 		count(&vrb_drive_stats.wrong_path, 1);
 	}
-	lock_release(&qp->lock);
 }
 
 /* The QP is another process's, or nobody's. */
@@ -366,12 +394,15 @@ static void arrive(const struct arrival *a, struct list *touched, uint64_t now)
 	}
 	pkt.path = *a->path;
 	qp = lookup(pkt.bth.dest_qpn);
-	if (qp)
+	if (qp) {
+		lock_acquire(&qp->lock);
 		deliver(qp, &pkt, touched, now);
-	else if (!a->handed)
+		lock_release(&qp->lock);
+	} else if (!a->handed) {
 		hand_over(&pkt, a->data, a->len);
-	else
+	} else {
 		count(&vrb_drive_stats.unknown_qp, 1);
+	}
 }
 
 /* Lets the QPs answer that a burst has touched. */
@@ -391,6 +422,67 @@ static void answer(struct list *touched, uint64_t now)
 	}
 	if (b)
 		flush(b);
+}
+
+struct lane_arrivals {
+	struct list touched;
+	uint64_t now;
+};
+
+/* A connected QP's neighbour speaks for its address; a datagram brings its own. Must hold qp->lock. */
+static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct net_path *path)
+{
+	if (in->path) {
+		*path = *in->path;
+		return true;
+	}
+	*path = qp->wq.path;
+	path->src = qp->wq.path.dst;
+	path->dst = qp->wq.path.src;
+	return vrb_near_believes(qp, in->slot);
+}
+
+static void arrive_by_lane(void *arg, const struct local_pkt *in)
+{
+	struct lane_arrivals *a = arg;
+	struct wq_pull pull = { .pid = in->pid, .num_seg = in->nseg, .seg = in->segs };
+	struct roce_pkt pkt;
+	struct vrb_qp *qp;
+
+	count(&vrb_drive_stats.rcvd_pkts, 1);
+	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
+		count(&vrb_drive_stats.malformed, 1);
+		return;
+	}
+	qp = lookup(pkt.bth.dest_qpn);
+	if (!qp) {
+		count(&vrb_drive_stats.unknown_qp, 1);
+		return;
+	}
+	if (in->nseg) {
+		pkt.pull = &pull;
+		pkt.payload_len = in->payload;
+	}
+	lock_acquire(&qp->lock);
+	if (fill_path(qp, in, &pkt.path))
+		deliver(qp, &pkt, &a->touched, a->now);
+	else
+		count(&vrb_drive_stats.wrong_path, 1);
+	lock_release(&qp->lock);
+}
+
+/* Must hold vrb.drive. */
+static bool take_lanes(uint64_t now)
+{
+	struct lane_arrivals a = { .now = now };
+	bool any;
+
+	if (!vrb.local)
+		return false;
+	list_init(&a.touched);
+	any = local_recv(vrb.local, LANE_BURST, arrive_by_lane, &a) > 0;
+	answer(&a.touched, now);
+	return any;
 }
 
 /* Must hold vrb.drive. */
@@ -526,21 +618,70 @@ void vrb_drive_forget(struct vrb_cq *cq)
 
 /* Who calls */
 
+static unsigned int polls;	/* atomic hint: since the program last waited for an event */
+static uint64_t wire_seen;	/* vrb.drive: when pollers looked at the wire last */
+
+/*
+ * A program that polls steadily takes over from the sleeping progress thread: neighbours need not wake us any more.  The thread stands
+ * back, and sleeps again once the polling has stopped.
+ */
+static void claim(void)
+{
+	if (likely(!local_sleeps(vrb.local)) || fetch_add_relaxed(&polls, 1) < CLAIM_POLLS)
+		return;
+	local_wake(vrb.local);
+	progress_stand_back(vrb.progress);
+}
+
+void vrb_drive_blocks(void)
+{
+	store_relaxed(&polls, 0);
+	if (vrb.local && !local_sleeps(vrb.local))
+		progress_wake(vrb.progress);
+}
+
+/* Must hold vrb.drive. */
+static bool look_at_wire(uint64_t now)
+{
+	if (!load_relaxed(&far_qps) && now - wire_seen < WIRE_EVERY_US * VRB_USEC)
+		return false;
+	wire_seen = now;
+	return take_packets(now);
+}
+
 bool vrb_drive_poll(void)
 {
 	uint64_t now;
 	bool any;
 
 	progress_polled(vrb.progress);
+	if (vrb.local)
+		claim();
 	if (!lock_try(&vrb.drive))
 		return false;
 	now = clock_now();
-	any = take_packets(now);
+	any = take_lanes(now);
+	if (!any)
+		any = look_at_wire(now);
 	if (unlikely(now < inbox_busy_until))
 		any |= take_inbox(now);
 	any |= run_timers(now);
 	lock_release(&vrb.drive);
 	return any;
+}
+
+static enum progress_rest on_rest(void *arg)
+{
+	enum progress_rest rest = PROGRESS_SLEEP;
+
+	if (!vrb.local)
+		return PROGRESS_SLEEP;
+	if (!lock_try(&vrb.drive))
+		return PROGRESS_BUSY;
+	if (take_lanes(clock_now()) || !local_sleep(vrb.local))
+		rest = PROGRESS_WORKED;
+	lock_release(&vrb.drive);
+	return rest;
 }
 
 static bool on_wire(void *arg, int fd)
@@ -576,6 +717,7 @@ static void on_deadline(void *arg, uint64_t now)
 }
 
 const struct progress_ops vrb_drive_progress_ops = {
+	.rest = on_rest,
 	.deadline = next_deadline,
 	.expire = on_deadline,
 };

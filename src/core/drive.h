@@ -59,6 +59,9 @@ void vrb_drive_remove_context(struct vrb_context *ctx);
 /* Sends what the engine has to send, re-arms its timer, and lets the public state follow. Must hold qp->lock. */
 void vrb_drive_output(struct vrb_qp *qp, uint64_t now);
 
+/* The program is about to wait for an event instead of polling. */
+void vrb_drive_blocks(void);
+
 /*
  * One bounded round: packets that have arrived, then timers that are due. Called by ibv_poll_cq on an empty queue; returns at once if
  * another thread is driving. True if anything was done. Must hold no lock.

@@ -13,72 +13,24 @@
 #include "core/mr.h"
 #include "core/mrtab.h"
 #include "core/mw.h"
+#include "core/near.h"
 #include "core/qp.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-/* What enum mem_access means for the entry. */
-static const struct {
-	uint32_t need;
-	bool remote;
-} access_rules[] = {
-	[MEM_LOCAL_READ] = { 0, false },
-	[MEM_LOCAL_WRITE] = { IBV_ACCESS_LOCAL_WRITE, false },
-	[MEM_REMOTE_READ] = { IBV_ACCESS_REMOTE_READ, true },
-	[MEM_REMOTE_WRITE] = { IBV_ACCESS_REMOTE_WRITE, true },
-	[MEM_REMOTE_ATOMIC] = { IBV_ACCESS_REMOTE_ATOMIC, true },
-	[MEM_REMOTE_FLUSH_GLOBAL] = { IBV_ACCESS_FLUSH_GLOBAL, true },
-	[MEM_REMOTE_FLUSH_PERSISTENT] = { IBV_ACCESS_FLUSH_PERSISTENT, true },
-};
-
 /* Atomics on addresses that are aligned for the peer but not in our memory (regions with an iova of another alignment). */
 static pthread_mutex_t unaligned_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static bool in_range(const struct mr_entry *e, uint64_t va, uint64_t len)
-{
-	return va >= e->va && len <= e->length && va - e->va <= e->length - len;
-}
-
-static enum reason check_local(const struct mr_entry *e, uint32_t key, uint32_t pdn, uint32_t need,
-			       uint64_t va, uint64_t len)
-{
-	if (e->kind == MR_WINDOW || e->lkey != key)
-		return REASON_LKEY_UNKNOWN;
-	if (e->pdn != pdn)
-		return REASON_LKEY_PD;
-	if (need & ~e->access)
-		return REASON_LKEY_ACCESS;
-	return in_range(e, va, len) ? REASON_NONE : REASON_LKEY_RANGE;
-}
-
-static enum reason check_remote(const struct mr_entry *e, uint32_t key, uint32_t pdn, uint32_t qpn,
-				uint32_t need, uint64_t va, uint64_t len)
-{
-	if (e->rkey != key || e->kind == MR_NULL)
-		return REASON_RKEY_UNKNOWN;
-	if (e->pdn != pdn)
-		return REASON_RKEY_PD;
-	if (e->kind == MR_WINDOW && e->mw_type == IBV_MW_TYPE_2 && e->qpn != qpn)
-		return REASON_RKEY_WINDOW_QP;
-	if (need & ~e->access)
-		return REASON_RKEY_ACCESS;
-	return in_range(e, va, len) ? REASON_NONE : REASON_RKEY_RANGE;
-}
 
 /* A reference on the entry that grants the access, or why not. */
 static enum reason acquire(const struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
 			   enum mem_access access, struct mr_entry **out)
 {
-	uint32_t pdn = container_of(qp, struct vrb_qp, wq)->pdn;
-	bool remote = access_rules[access].remote;
-	uint32_t need = access_rules[access].need;
 	struct mr_entry *e = mr_entry_get(key);
 	enum reason why;
 
 	if (unlikely(!e))
-		return remote ? REASON_RKEY_UNKNOWN : REASON_LKEY_UNKNOWN;
-	why = remote ? check_remote(e, key, pdn, qp->qpn, need, va, len) :
-		       check_local(e, key, pdn, need, va, len);
+		return mem_access_is_remote(access) ? REASON_RKEY_UNKNOWN : REASON_LKEY_UNKNOWN;
+	why = mr_entry_check(e, key, qp->pdn, qp->qpn, va, len, access);
 	if (unlikely(why != REASON_NONE)) {
 		mr_entry_put(e);
 		return why;
@@ -94,7 +46,7 @@ static void *host_address(const struct mr_entry *e, uint64_t va)
 
 static enum reason unmapped(enum mem_access access)
 {
-	return access_rules[access].remote ? REASON_RKEY_UNMAPPED : REASON_LKEY_UNMAPPED;
+	return mem_access_is_remote(access) ? REASON_RKEY_UNMAPPED : REASON_LKEY_UNMAPPED;
 }
 
 /* A length of zero touches nothing, and its key is not looked at: a zero-length request needs none. */
@@ -148,6 +100,26 @@ enum reason vrb_mem_write(struct wq_qp *qp, uint32_t key, uint64_t va, const voi
 	return why;
 }
 
+enum reason vrb_mem_pin(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+			enum mem_access access, struct wq_seg *seg, struct mr_entry **pin)
+{
+	enum reason why = acquire(qp, key, va, len, access, pin);
+
+	if (why != REASON_NONE)
+		return why;
+	if ((*pin)->kind == MR_NULL) {
+		mr_entry_put(*pin);
+		return unmapped(access);
+	}
+	*seg = (struct wq_seg){ (uintptr_t)host_address(*pin, va), len };
+	return REASON_NONE;
+}
+
+void vrb_mem_unpin(struct mr_entry *pin)
+{
+	mr_entry_put(pin);
+}
+
 static bool atomic_aligned(uint64_t *p, enum atomic_op op, uint64_t compare_add, uint64_t swap,
 			   uint64_t *original)
 {
@@ -186,10 +158,12 @@ enum reason vrb_mem_atomic(struct wq_qp *qp, uint32_t rkey, uint64_t va, enum at
 	if (why != REASON_NONE)
 		return why;
 	p = host_address(e, va);
+	vrb_near_lock_atomics();
 	if (likely((uintptr_t)p % sizeof(uint64_t) == 0))
 		ok = atomic_aligned(p, op, compare_add, swap, original);
 	else
 		ok = atomic_unaligned(p, op, compare_add, swap, original);
+	vrb_near_unlock_atomics();
 	mr_entry_put(e);
 	return ok ? REASON_NONE : REASON_RKEY_UNMAPPED;
 }
@@ -241,8 +215,7 @@ enum reason vrb_mem_flush(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t
 		va = e->va;
 		len = e->length;
 	}
-	why = check_remote(e, rkey, container_of(qp, struct vrb_qp, wq)->pdn, qp->qpn,
-			   access_rules[access].need, va, len);
+	why = mr_entry_check(e, rkey, qp->pdn, qp->qpn, va, len, access);
 	if (why == REASON_NONE && (placement & IBV_FLUSH_GLOBAL) &&
 	    !(e->access & IBV_ACCESS_FLUSH_GLOBAL))
 		why = REASON_RKEY_ACCESS;

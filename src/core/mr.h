@@ -2,9 +2,8 @@
 /*
  * Memory regions and the key table.
  *
- * One table per process maps keys to entries; a key is  random:4 | index:20 | tag:8.  A region's lkey and rkey share the index and
- * differ in the rest; a window has only an rkey, whose tag belongs to its user.  Entries hold no pointers into the library,
- * so that the table can live in shared memory, and are never freed, so that a stale key finds a dead entry instead of freed memory.
+ * One table per process maps keys to entries (wq/key.h).  Entries are never freed, so that a stale key finds a dead entry instead of
+ * freed memory.
  *
  * An access takes a reference on the entry (one atomic add), checks, copies, and drops it; deregistration marks the entry dead and
  * waits for the references to drain.
@@ -26,32 +25,6 @@
 
 struct vrb_dm;
 struct vrb_pd;
-
-enum mr_kind {
-	MR_FREE,
-	MR_REGION,
-	MR_WINDOW,
-	MR_NULL,	/* reads zeros, swallows writes */
-	MR_DM,		/* device memory, addressed from 0 */
-};
-
-struct mr_entry {
-	uint32_t refs;		/* atomic: bit 31 live, low bits accesses in flight */
-	uint32_t lkey;
-	uint32_t rkey;
-	uint32_t pdn;
-	uint32_t access;	/* IBV_ACCESS_* */
-	uint8_t kind;		/* enum mr_kind */
-	uint8_t mw_type;	/* windows: enum ibv_mw_type; type 2 is 2B */
-	uint8_t bound;		/* windows: has a binding */
-	uint8_t zero_based;
-	uint64_t va;		/* start as peers address it (iova) */
-	uint64_t length;
-	uint64_t host;		/* start in this process's memory */
-	uint32_t parent;	/* windows: index of the region they are bound to */
-	uint32_t windows;	/* regions: bound windows (atomic); dereg refused while not 0 */
-	uint32_t qpn;		/* windows type 2: QP they are bound to */
-};
 
 struct vrb_mr {
 	struct ibv_mr ibv;
@@ -88,6 +61,14 @@ int vrb_mr_dereg(struct vrb_mr *mr);
 
 int vrb_mr_advise(struct vrb_pd *pd, uint32_t advice, uint32_t flags, const struct ibv_sge *sge,
 		  uint32_t num_sge);
+
+/*
+ * For transports that move bytes themselves: checks as vrb_mem_read() and vrb_mem_write() do, and says where the bytes are.  The region
+ * stays until vrb_mem_unpin().  What has no memory of its own (a null region) cannot be pinned.
+ */
+enum reason vrb_mem_pin(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+			enum mem_access access, struct wq_seg *seg, struct mr_entry **pin);
+void vrb_mem_unpin(struct mr_entry *pin);
 
 /*
  * The wq_ops memory calls, implemented here over the table for a QP of protection domain wq->... (see vrb_qp.pdn).

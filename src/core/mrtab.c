@@ -26,6 +26,9 @@ static struct {
 	uint32_t fresh;		/* the next index never used; 0 is never used */
 	uint32_t free_head, free_tail;	/* FIFO of free indices, linked through mr_entry.parent; 0 = empty */
 	uint32_t n_free;
+	mr_chunk_fn source;
+	mr_wait_fn wait;
+	bool private[CHUNKS];	/* chunks that did not come from source */
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER, .fresh = 1 };
 
 struct mr_entry *mr_entry_at(uint32_t index)
@@ -37,12 +40,16 @@ struct mr_entry *mr_entry_at(uint32_t index)
 static bool have_chunk(uint32_t index)
 {
 	struct mr_entry **slot = &table.chunk[index >> CHUNK_BITS];
-	void *mem;
+	void *mem = NULL;
 
 	if (*slot)
 		return true;
-	mem = mmap(NULL, CHUNK * sizeof(struct mr_entry), PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (table.source)
+		mem = table.source(index & ~(CHUNK - 1u), CHUNK);
+	table.private[index >> CHUNK_BITS] = !mem;
+	if (!mem)
+		mem = mmap(NULL, CHUNK * sizeof(struct mr_entry), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mem == MAP_FAILED)
 		return false;
 	store_release(slot, (struct mr_entry *)mem);	/* pairs with the acquire of readers */
@@ -120,6 +127,8 @@ void mr_entry_publish(struct mr_entry *e)
 void mr_entry_retract(struct mr_entry *e)
 {
 	fetch_and_acq_rel(&e->refs, ~MR_LIVE);
+	if (table.wait)
+		table.wait(mr_key_index(e->rkey));
 	/* acquire: what the accesses did happens before what comes after this; pairs with mr_entry_put() */
 	for (unsigned int spins = 0; load_acquire(&e->refs) & ~MR_LIVE; spins++) {
 		if (spins < DRAIN_SPINS)
@@ -164,9 +173,18 @@ void mr_table_reset(void)
 {
 	pthread_mutex_init(&table.lock, NULL);
 	for (unsigned int i = 0; i < CHUNKS && table.chunk[i]; i++) {
-		munmap(table.chunk[i], CHUNK * sizeof(struct mr_entry));
+		if (table.private[i])
+			munmap(table.chunk[i], CHUNK * sizeof(struct mr_entry));
 		table.chunk[i] = NULL;
 	}
 	table.fresh = 1;
 	table.free_head = table.free_tail = table.n_free = 0;
+	table.source = NULL;
+	table.wait = NULL;
+}
+
+void mr_table_source(mr_chunk_fn chunk, mr_wait_fn wait)
+{
+	table.source = chunk;
+	table.wait = wait;
 }

@@ -15,18 +15,6 @@
 
 #include "core/mr.h"
 
-#define MR_LIVE 0x80000000u
-
-enum {
-	MR_INDEX_BITS = 20,
-	MR_INDEX_MAX = (1 << MR_INDEX_BITS) - 1,	/* index 0 is never handed out */
-};
-
-static inline uint32_t mr_key_index(uint32_t key)
-{
-	return key >> 8 & MR_INDEX_MAX;
-}
-
 /*
  * Takes a free index and gives its entry fresh keys (lkey, rkey; never equal, never 0, unlike the ones before). The entry is not live.
  * NULL when the table is full or memory is out.
@@ -54,6 +42,17 @@ void mr_entry_put(struct mr_entry *e);
  */
 void mr_table_lock(void);
 void mr_table_unlock(void);
+
+/*
+ * Where chunks of entries come from: fn(first, n) returns zeroed memory for entries [first, first + n), or NULL, and then they are
+ * private to this process.  Set while the table is empty; mr_table_reset() ends it.
+ */
+typedef struct mr_entry *(*mr_chunk_fn)(uint32_t first, uint32_t n);
+
+/* Called after an entry was made dead: waits until no other process uses it. */
+typedef void (*mr_wait_fn)(uint32_t index);
+
+void mr_table_source(mr_chunk_fn chunk, mr_wait_fn wait);
 
 /* A forked child starts with an empty table: the parent's keys are not its own. Called with no other thread alive. */
 void mr_table_reset(void);

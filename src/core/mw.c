@@ -150,7 +150,7 @@ static enum reason bind_locked(struct wq_qp *qp, const struct send_wqe *wqe, str
 	struct mr_entry *w = mr_entry_at(mw->index), *mr;
 	bool ok;
 
-	if (w->pdn != container_of(qp, struct vrb_qp, wq)->pdn ||
+	if (w->pdn != qp->pdn ||
 	    (info->mw_access_flags & ~WINDOW_ACCESS))
 		return REASON_WR_MW_BIND;
 	if (w->mw_type == IBV_MW_TYPE_2 && !type2_bindable(w, wqe, w->rkey))
@@ -185,7 +185,7 @@ enum reason vrb_mem_bind(struct wq_qp *qp, const struct send_wqe *wqe)
 static bool invalidatable(const struct mr_entry *e, const struct wq_qp *qp, uint32_t rkey)
 {
 	return e->kind == MR_WINDOW && e->mw_type == IBV_MW_TYPE_2 && e->rkey == rkey &&
-	       e->pdn == container_of(qp, struct vrb_qp, wq)->pdn && e->qpn == qp->qpn;
+	       e->pdn == qp->pdn && e->qpn == qp->qpn;
 }
 
 enum reason vrb_mem_invalidate(struct wq_qp *qp, uint32_t rkey, bool remote)

@@ -14,6 +14,7 @@
 #include "core/drive.h"
 #include "core/guard.h"
 #include "core/mrtab.h"
+#include "core/near.h"
 #include "host/host.h"
 #include "run/config.h"
 #include "run/log.h"
@@ -55,6 +56,7 @@ static void drop_inherited(void)
 		wire_close(vrb.wire);
 	if (vrb.monitor >= 0)
 		close(vrb.monitor);
+	vrb_near_forget();
 	vrb.progress = NULL;
 	vrb.host = NULL;
 	vrb.wire = NULL;
@@ -138,8 +140,10 @@ static int bring_up(void)
 	err = host_join(cfg->dir, &vrb.host);
 	if (err)
 		goto free_progress;
+	/* Without it everything travels as packets; the local transport has said why. */
+	vrb_near_start();
 	/* Without the port the device still serves its own host; the wire has said why. */
-	if (udp_open(cfg->udp_port, &vrb.wire))
+	if (cfg->transport == CONFIG_LOCAL || udp_open(cfg->udp_port, &vrb.wire))
 		vrb.wire = NULL;
 	err = vrb_drive_start();
 	if (err)
@@ -155,6 +159,7 @@ close_wire:
 	if (vrb.wire)
 		wire_close(vrb.wire);
 	vrb.wire = NULL;
+	vrb_near_stop();
 	host_leave(vrb.host);
 	vrb.host = NULL;
 free_progress:
@@ -175,6 +180,7 @@ static void bring_down(void)
 	if (vrb.wire)
 		wire_close(vrb.wire);
 	vrb.wire = NULL;
+	vrb_near_stop();
 	host_leave(vrb.host);
 	vrb.host = NULL;
 	progress_free(vrb.progress);

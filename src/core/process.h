@@ -29,6 +29,7 @@
 #include "util/lock.h"
 
 struct host;
+struct local;
 struct progress;
 struct timers;
 struct wire;
@@ -43,6 +44,7 @@ struct vrb_process {
 
 	struct lock drive;
 	struct host *host;		/* NULL in private mode */
+	struct local *local;		/* NULL: no shared memory with other processes */
 	struct wire *wire;		/* NULL when the UDP port could not be had */
 	struct progress *progress;
 	struct timers *timers;

@@ -228,6 +228,8 @@ static void init_wq(struct vrb_qp *qp)
 	wq->ops = &vrb_qp_ops;
 	wq->type = qp->init.qp_type;
 	wq->state = IBV_QPS_RESET;
+	qp->near.retry = VRB_NEVER;
+	qp->near.from_slot = -1;
 	wq->mig_state = IBV_MIG_MIGRATED;
 	wq->max_msg = VRB_MAX_MSG;
 	wq->has_srq = qp->srq;
@@ -239,7 +241,7 @@ static void init_wq(struct vrb_qp *qp)
 		.max_sge = qp->init.cap.max_send_sge,
 		.max_inline = wq->sq.max_inline,
 		.max_msg = wq->max_msg,
-		.pdn = qp->pdn,
+		.pdn = qp->wq.pdn,
 	};
 }
 
@@ -253,7 +255,7 @@ static void note_objects(struct vrb_qp *qp, const struct shape *s)
 		return;
 	}
 	qp->pd = to_vrb_pd(a->pd);
-	qp->pdn = qp->pd->pdn;
+	qp->wq.pdn = qp->pd->pdn;
 	qp->send_cq = to_vrb_cq(a->send_cq);
 	if (!s->receives)
 		return;
@@ -401,6 +403,7 @@ static void stop(struct vrb_qp *qp)
 {
 	vrb_drive_remove(qp);
 	lock_acquire(&qp->lock);
+	vrb_near_drop(qp);
 	vrb_qp_drop_taken(qp);
 	lock_release(&qp->lock);
 	if (qp->send_cq)

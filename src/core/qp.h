@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/drive.h"
+#include "core/near.h"
 #include "core/wr_check.h"
 #include "roce/engine.h"
 #include "util/list.h"
@@ -47,8 +48,6 @@ struct vrb_qp {
 	struct vrb_qp *target;		/* itself, or the shared QP behind a handle of ibv_open_qp */
 	struct vrb_context *ctx;
 	struct vrb_pd *pd;		/* NULL: XRC receive */
-	uint32_t pdn;			/* what memory and address handles must belong to; XRC receive: of the SRQ that the
-					 * current request names, under the lock */
 	struct vrb_cq *send_cq, *recv_cq;	/* NULL where the type has none */
 	struct vrb_srq *srq;
 	struct vrb_xrcd *xrcd;		/* XRC receive */
@@ -59,6 +58,8 @@ struct vrb_qp {
 	struct lock lock;		/* everything below */
 	struct wq_qp wq;
 	struct roce_qp roce;
+	struct vrb_near near;
+	bool far;			/* counted among the QPs that need the wire */
 	struct roce_rd_atomic *rd_atomic;
 	uint32_t rd_atomic_slots;
 	struct wr_limits limits;

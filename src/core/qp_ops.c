@@ -15,6 +15,7 @@
 #include "core/cq.h"
 #include "core/event.h"
 #include "core/mr.h"
+#include "core/near.h"
 #include "core/qp.h"
 #include "core/srq.h"
 #include "core/xrcd.h"
@@ -134,6 +135,8 @@ const struct wq_ops vrb_qp_ops = {
 	.mem_flush = vrb_mem_flush,
 	.invalidate = vrb_mem_invalidate,
 	.bind_mw = vrb_mem_bind,
+	.direct = vrb_near_direct,
+	.pull = vrb_near_pull,
 	.recv_take = recv_take,
 	.recv_untake = recv_untake,
 	.complete = complete,

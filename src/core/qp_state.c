@@ -466,6 +466,7 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 		roce_qp_moved(&qp->roce, c->cur, now);
 	else
 		roce_qp_changed(&qp->roce, now);
+	vrb_near_changed(qp);
 	vrb_drive_output(qp, now);
 }
 

@@ -404,6 +404,7 @@ size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct ne
 
 	assert(cap >= ROCE_MAX_PACKET);
 	roce_check(qp);
+	qp->out_pull = NULL;
 	len = output(qp, buf, now);
 	*path = qp->wq->type == IBV_QPT_UD ? &qp->out_path : &qp->wq->path;
 	roce_check(qp);

@@ -86,10 +86,16 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
 
 /*
  * Builds the next packet into buf (cap >= ROCE_MAX_PACKET): headers, payload and pad, without ICRC; *path says where it goes
- * (valid until the next call).  Returns its length, 0 when there is nothing to send now.
+ * (valid until the next call).  Returns its length, 0 when there is nothing to send now.  roce_output_pull() then names the request
+ * whose payload is left to be pulled, NULL for a packet that is whole; only if wq->pull_min is set.
  */
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now);
+
+static inline const struct send_wqe *roce_output_pull(const struct roce_qp *qp)
+{
+	return qp->out_pull;
+}
 
 /* The time at which roce_timeout() wants to be called; VRB_NEVER if none. */
 uint64_t roce_next_timeout(const struct roce_qp *qp);

@@ -34,6 +34,8 @@ struct roce_bth {
 	uint32_t psn;		/* 24 bits */
 };
 
+struct wq_pull;
+
 /* A decoded packet. Header fields are valid where the opcode carries the header (enum roce_hdr in opcode.h). */
 struct roce_pkt {
 	struct roce_bth bth;
@@ -66,6 +68,7 @@ struct roce_pkt {
 	} feth;				/* Annex A19 */
 	const uint8_t *payload;		/* inside the caller's packet buffer; without pad */
 	uint32_t payload_len;
+	const struct wq_pull *pull;	/* set by the caller: the payload (payload_len bytes) is in its sender's memory */
 	struct net_path path;		/* filled by the caller: where it came from and went to */
 };
 

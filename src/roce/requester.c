@@ -38,7 +38,8 @@ static const struct roce_opcode_info *op_of(const struct roce_qp *qp, const stru
 
 bool roce_is_local_op(const struct send_wqe *w)
 {
-	return w->opcode == IBV_WR_LOCAL_INV || w->opcode == IBV_WR_BIND_MW;
+	return w->opcode == IBV_WR_LOCAL_INV || w->opcode == IBV_WR_BIND_MW ||
+	       w->flags & WQE_EXECUTED;
 }
 
 bool roce_wants_response(const struct send_wqe *w)
@@ -63,6 +64,8 @@ static bool is_read(const struct send_wqe *w)
 /* PSNs of the whole message. */
 static uint32_t message_psns(const struct roce_qp *qp, const struct send_wqe *w)
 {
+	if (w->flags & WQE_PULL)
+		return 1;
 	return is_read(w) || !roce_wants_response(w) ? psn_packets(w->length, qp->wq->mtu) : 1;
 }
 
@@ -199,6 +202,49 @@ static bool local_op(struct roce_qp *qp, struct send_wqe *w)
 	return true;
 }
 
+/* Could the peer's memory be reached without the peer? */
+static bool may_run_direct(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	if (!qp->wq->direct || w->flags & WQE_BY_PACKET)
+		return false;
+	return w->opcode == IBV_WR_RDMA_WRITE || roce_wants_response(w);
+}
+
+/*
+ * One-sided requests at sq.next, run in the peer's memory when everything before them is done.  What is refused there goes by
+ * packets, and the peer answers it.
+ */
+static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
+{
+	struct send_queue *sq = &qp->wq->sq;
+	unsigned int n;
+
+	if (sq->done != sq->next)
+		return false;
+	n = qp->wq->ops->direct(qp->wq);
+	if (!n) {
+		w->flags |= WQE_BY_PACKET;
+		return true;
+	}
+	for (; n; n--) {
+		w = sq_wqe(sq, sq->next++);
+		w->flags |= WQE_EXECUTED;
+		w->first_psn = qp->req.psn;
+		w->last_psn = psn_add(qp->req.psn, -1);
+		w->ssn = qp->req.ssn;
+		qp->req.index++;
+	}
+	roce_completer_settle(qp);
+	return true;
+}
+
+/* A long SEND within the host: one packet of headers, and the receiver fetches the payload before it acknowledges. */
+static bool may_pull(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	return qp->wq->pull_min && w->length >= qp->wq->pull_min && roce_is_reliable(qp) &&
+	       !(w->flags & WQE_DATA_INLINE) && !roce_wants_response(w) && w->opcode != IBV_WR_RDMA_WRITE;
+}
+
 /* PSNs and sequence number of the WQE at sq.next, valid once it is begun. */
 static void take_notes(const struct roce_qp *qp, struct send_wqe *w)
 {
@@ -217,14 +263,14 @@ static struct send_wqe *begin(struct roce_qp *qp)
 	struct send_wqe *w;
 	enum reason why;
 
-	if (qp->wq->state == IBV_QPS_SQD || sq->next == sq->head)
-		return NULL;
 	w = sq_wqe(sq, sq->next);
 	why = check_request(qp, w);
 	if (why) {
 		roce_send_error(qp, why);
 		return NULL;
 	}
+	if (may_pull(qp, w))
+		w->flags |= WQE_PULL;
 	take_notes(qp, w);
 	if (!may_send(qp, w, 0))
 		return NULL;
@@ -248,10 +294,16 @@ static struct send_wqe *current(struct roce_qp *qp)
 		}
 		if (begun)
 			return may_send(qp, w, psn_add(qp->req.psn, 0 - w->first_psn)) ? w : NULL;
-		if (sq->next == sq->head || !roce_is_local_op(w))
-			return begin(qp);
-		if (qp->wq->state == IBV_QPS_SQD || !local_op(qp, w))
+		if (sq->next == sq->head || qp->wq->state == IBV_QPS_SQD)
 			return NULL;
+		if (may_run_direct(qp, w)) {
+			if (!direct_op(qp, w))
+				return NULL;
+		} else if (!roce_is_local_op(w)) {
+			return begin(qp);
+		} else if (!local_op(qp, w)) {
+			return NULL;
+		}
 	}
 	return NULL;
 }
@@ -327,6 +379,19 @@ static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct ro
 		fill_reth(qp, w, pkt, offset);
 }
 
+/* Headers only; the caller of roce_output() adds where the payload lies. */
+static size_t build_pull(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
+			 uint8_t *buf)
+{
+	enum reason why = roce_sge_check(qp, w, MEM_LOCAL_READ);
+
+	if (why) {
+		roce_send_error(qp, why);
+		return 0;
+	}
+	return roce_put_pad(qp, buf, roce_put_headers(pkt, buf, 0), 0);
+}
+
 /* The packet at req.psn; 0 if its payload cannot be read. */
 static size_t build(struct roce_qp *qp, struct send_wqe *w, uint32_t offset, uint8_t *buf)
 {
@@ -337,6 +402,9 @@ static size_t build(struct roce_qp *qp, struct send_wqe *w, uint32_t offset, uin
 	size_t hdr;
 
 	fill_headers(qp, w, &pkt, offset);
+	qp->out_pull = w->flags & WQE_PULL ? w : NULL;
+	if (qp->out_pull)
+		return build_pull(qp, w, &pkt, buf);
 	if (w->opcode == IBV_WR_ATOMIC_WRITE)
 		len = ROCE_ATOMIC_LEN;
 	else if (!roce_wants_response(w))

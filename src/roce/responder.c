@@ -180,6 +180,8 @@ static bool payload_fits(const struct resp_ctx *c)
 {
 	uint32_t len = c->pkt->payload_len, mtu = c->qp->wq->mtu;
 
+	if (c->pkt->pull)
+		return roce_starts(c->op) && roce_ends(c->op);
 	if (!(roce_ends(c->op)))
 		return len == mtu;
 	return len <= mtu && (len || roce_starts(c->op));
@@ -252,10 +254,14 @@ static enum resp_step check_access(struct resp_ctx *c)
 static enum reason execute_send(struct resp_ctx *c)
 {
 	struct roce_resp *resp = &c->qp->resp;
+	struct wq_qp *wq = c->qp->wq;
 
 	if (roce_starts(c->op))
 		resp->received = 0;
 	resp->msg = ROCE_MSG_SEND;
+	if (c->pkt->pull)
+		return wq->ops->pull(wq, c->pkt->pull, c->pkt->payload_len, resp->wqe->sge,
+				     resp->wqe->num_sge, MEM_LOCAL_WRITE);
 	return roce_scatter(c->qp, resp->wqe->sge, resp->wqe->num_sge, resp->received,
 			    c->pkt->payload, c->pkt->payload_len);
 }
@@ -274,7 +280,11 @@ static enum reason execute_write(struct resp_ctx *c)
 		resp->resid = c->pkt->reth.len;
 	}
 	resp->msg = ROCE_MSG_WRITE;
-	if (len)
+	if (c->pkt->pull)
+		why = wq->ops->pull(wq, c->pkt->pull, len,
+				    &(struct ibv_sge){ resp->va, len, resp->rkey }, 1,
+				    MEM_REMOTE_WRITE);
+	else if (len)
 		why = wq->ops->mem_write(wq, resp->rkey, resp->va, c->pkt->payload, len,
 					 MEM_REMOTE_WRITE);
 	resp->va += len;
@@ -357,6 +367,10 @@ static enum resp_step execute(struct resp_ctx *c)
 		why = qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true) ?
 			      REASON_REQ_INVALIDATE :
 			      REASON_NONE;
+	if (why == REASON_PEER_DIED) {
+		roce_responder_drop_message(qp);
+		return RESP_DROP;
+	}
 	if (why)
 		return fault(c, why);
 	resp->received += c->pkt->payload_len;

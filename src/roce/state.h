@@ -119,6 +119,7 @@ struct roce_qp {
 	struct roce_comp comp;
 	struct roce_retry retry;
 	struct roce_resp resp;
+	const struct send_wqe *out_pull;	/* request whose payload the packet built last left behind, or NULL */
 	struct net_path out_path;	/* UD: of the packet built last; its WQE is gone by then */
 	struct roce_counters counters;
 };

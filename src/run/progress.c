@@ -55,6 +55,7 @@ struct progress {
 
 	bool stop;
 	bool look;			/* come back from standing back */
+	bool yield;			/* stand back */
 	bool polled;			/* since the thread looked last; a hint */
 	uint64_t sleep_until;		/* 0 while awake */
 	uint64_t wakeups;
@@ -132,6 +133,13 @@ static void take_snapshot(struct progress *p)
 	lock_release(&p->lock);
 }
 
+static void stand_back(struct progress *p)
+{
+	p->away = true;
+	p->look_at = time_after(clock_now(), STAND_BACK);
+	store_relaxed(&p->polled, false);
+}
+
 static uint64_t next_deadline(struct progress *p)
 {
 	return p->ops ? p->ops->deadline(p->arg) : VRB_NEVER;
@@ -142,6 +150,8 @@ static void look_around(struct progress *p, uint64_t now)
 {
 	bool polled;
 
+	if (load_relaxed(&p->yield) && swap_acq_rel(&p->yield, false) && !p->away)
+		stand_back(p);
 	if (!p->away || (now < p->look_at && !load_relaxed(&p->look)))
 		return;
 	polled = load_relaxed(&p->polled);
@@ -152,13 +162,6 @@ static void look_around(struct progress *p, uint64_t now)
 	} else {
 		p->look_at = time_after(now, STAND_BACK);
 	}
-}
-
-static void stand_back(struct progress *p)
-{
-	p->away = true;
-	p->look_at = time_after(clock_now(), STAND_BACK);
-	store_relaxed(&p->polled, false);
 }
 
 /*
@@ -243,6 +246,23 @@ static void dispatch(struct progress *p, const struct pollfd *pfd)
 	}
 }
 
+/* False: something was done instead. */
+static bool may_sleep(struct progress *p, uint64_t *until)
+{
+	if (p->away || !p->ops || !p->ops->rest)
+		return true;
+	switch (p->ops->rest(p->arg)) {
+	case PROGRESS_WORKED:
+		return false;
+	case PROGRESS_BUSY:
+		stand_back(p);
+		*until = time_earlier(*until, p->look_at);
+		return true;
+	default:
+		return true;
+	}
+}
+
 static void run_once(struct progress *p)
 {
 	struct pollfd pfd[WATCHES + 1];
@@ -253,6 +273,8 @@ static void run_once(struct progress *p)
 
 	take_snapshot(p);
 	until = run_deadlines(p, &late);
+	if (!may_sleep(p, &until))
+		return;
 	n = fill_pollfds(p, pfd);
 
 	/* Partner: progress_hurry(). Either it sees sleep_until, or its deadline is seen here. */
@@ -390,6 +412,12 @@ void progress_hurry(struct progress *p, uint64_t at)
 void progress_wake(struct progress *p)
 {
 	store_release(&p->look, true);
+	kick(p);
+}
+
+void progress_stand_back(struct progress *p)
+{
+	store_release(&p->yield, true);
 	kick(p);
 }
 

@@ -24,13 +24,20 @@ struct progress;
 /* A descriptor is readable. True if there was work that nobody else had done. */
 typedef bool (*progress_ready_fn)(void *arg, int fd);
 
+/* May the thread sleep until something happens? */
+enum progress_rest {
+	PROGRESS_SLEEP,		/* yes: whoever has work for it will make a descriptor readable */
+	PROGRESS_WORKED,	/* there was work, and it has been done: ask again */
+	PROGRESS_BUSY,		/* somebody else is at it */
+};
+
 struct progress_ops {
-	/*
-	 * The earliest deadline, VRB_NEVER if none; called often, must be cheap and take no lock.
-	 */
+	/* The earliest deadline, VRB_NEVER if none; called often, must be cheap and take no lock. */
 	uint64_t (*deadline)(void *arg);
 	/* The deadline has come. */
 	void (*expire)(void *arg, uint64_t now);
+	/* Asked before each sleep in which the thread is not standing back; may be NULL. */
+	enum progress_rest (*rest)(void *arg);
 };
 
 enum progress_kind {
@@ -77,6 +84,9 @@ void progress_hurry(struct progress *p, uint64_t at);
 
 /* Makes the thread look at everything once, shared descriptors too. */
 void progress_wake(struct progress *p);
+
+/* Application threads are going to do the work for a while: stand back now. */
+void progress_stand_back(struct progress *p);
 
 /*
  * An application thread has polled the shared descriptors. A load, rarely a store; any thread, no

@@ -14,19 +14,9 @@
 #include <infiniband/verbs.h>
 
 #include "util/net.h"
+#include "wq/key.h"
 #include "wq/reason.h"
 #include "wq/wqe.h"
-
-/* What an access to registered memory needs; the answer is a reason (REASON_NONE = granted). */
-enum mem_access {
-	MEM_LOCAL_READ,		/* key is an lkey, any region of the PD */
-	MEM_LOCAL_WRITE,	/* key is an lkey, needs IBV_ACCESS_LOCAL_WRITE */
-	MEM_REMOTE_READ,	/* key is an rkey of a region or window */
-	MEM_REMOTE_WRITE,
-	MEM_REMOTE_ATOMIC,
-	MEM_REMOTE_FLUSH_GLOBAL,
-	MEM_REMOTE_FLUSH_PERSISTENT,
-};
 
 enum atomic_op {
 	ATOMIC_OP_CMP_SWAP,
@@ -55,6 +45,16 @@ struct wq_cqe {
 
 struct wq_qp;
 
+/* A payload that stayed in the memory of the process that sends it. */
+struct wq_pull {
+	int32_t pid;
+	uint32_t num_seg;
+	const struct wq_seg {
+		uint64_t addr;
+		uint64_t len;
+	} *seg;
+};
+
 struct wq_ops {
 	/* Checks a whole range without touching it. */
 	enum reason (*mem_check)(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
@@ -74,6 +74,15 @@ struct wq_ops {
 	/* Invalidates a window (or region) by rkey, for SEND_WITH_INV (remote) or LOCAL_INV. */
 	enum reason (*invalidate)(struct wq_qp *qp, uint32_t rkey, bool remote);
 	enum reason (*bind_mw)(struct wq_qp *qp, const struct send_wqe *wqe);
+
+	/*
+	 * Local transport.  direct: runs the requests at sq.next one-sidedly in the memory of the peer, as many in a row as it can, and
+	 * returns how many; 0 if the first one must go by packets.  pull: fetches `total` bytes that a packet left in its sender's memory
+	 * into dst[].  Asked for only while wq_qp.direct, or with a packet that carries a wq_pull.
+	 */
+	unsigned int (*direct)(struct wq_qp *qp);
+	enum reason (*pull)(struct wq_qp *qp, const struct wq_pull *from, uint64_t total,
+			    const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access);
 
 	/*
 	 * Takes the next receive WQE for an incoming message from the RQ, the SRQ, or for XRC the SRQ numbered srqn.
@@ -100,6 +109,7 @@ struct wq_qp {
 	const struct wq_ops *ops;
 
 	uint32_t qpn;
+	uint32_t pdn;		/* what memory and address handles must belong to; XRC receive: of the SRQ that the current request names */
 	uint8_t type;		/* enum ibv_qp_type */
 	uint8_t state;		/* enum ibv_qp_state; the only copy. Transports move it to ERR or SQE, core to all others */
 	uint8_t sq_draining;	/* SQD only: requests already begun are still in flight */
@@ -125,6 +135,8 @@ struct wq_qp {
 	uint8_t timeout;		/* encoded local ack timeout, 0 = none */
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;		/* 7 = for ever */
+	bool direct;		/* the peer's memory is in reach of ops->direct */
+	uint32_t pull_min;	/* SENDs and WRITEs with immediate of this length leave their payload for the receiver to pull; 0 = none */
 	bool has_srq;
 	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */
 	uint32_t xrcd;			/* XRC receive QP: its domain */

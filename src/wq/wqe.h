@@ -32,6 +32,11 @@ struct net_path;
 enum {
 	WQE_DATA_INLINE = 1 << 8,	/* payload lies behind the WQE instead of SGEs */
 	WQE_SIGNALED = 1 << 9,		/* raise a completion on success: IBV_SEND_SIGNALED or sq_sig_all */
+
+	/* Transport's notes, clear when posted. */
+	WQE_EXECUTED = 1 << 10,		/* was run one-sidedly: takes no PSN, done when its turn comes */
+	WQE_BY_PACKET = 1 << 11,	/* could not be run one-sidedly */
+	WQE_PULL = 1 << 12,		/* travels as one packet; the receiver fetches the payload */
 };
 
 struct send_wqe {

@@ -25,7 +25,7 @@ enum {
 };
 
 static uint8_t memory[LEN] __attribute__((aligned(64)));
-static struct vrb_qp qp = { .pdn = PDN, .wq = { .qpn = QPN } };
+static struct vrb_qp qp = { .wq = { .qpn = QPN, .pdn = PDN } };
 
 /* A live region over `memory`, seen by peers at va. */
 static struct mr_entry *region(uint64_t va, uint32_t access)
@@ -153,10 +153,10 @@ static void domains(void **state)
 {
 	struct mr_entry *e = region(0, IBV_ACCESS_REMOTE_READ);
 
-	qp.pdn = PDN + 1;
+	qp.wq.pdn = PDN + 1;
 	assert_int_equal(vrb_mem_check(&qp.wq, e->lkey, 0, 1, MEM_LOCAL_READ), REASON_LKEY_PD);
 	assert_int_equal(vrb_mem_check(&qp.wq, e->rkey, 0, 1, MEM_REMOTE_READ), REASON_RKEY_PD);
-	qp.pdn = PDN;
+	qp.wq.pdn = PDN;
 	drop(e);
 }
 

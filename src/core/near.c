@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs and their neighbours; near.h has the contract.
+ *
+ * Locks: under qp->lock; takes peer->lock for a burst, and the key table's references, below it.
+ */
+#include "core/near.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/context.h"
+#include "core/device.h"
+#include "core/mr.h"
+#include "core/mrtab.h"
+#include "core/process.h"
+#include "core/qp.h"
+#include "host/host.h"
+#include "local/onesided.h"
+#include "run/config.h"
+#include "run/log.h"
+#include "util/compiler.h"
+
+enum {
+	LOOK_AGAIN_MS = 2,	/* a neighbour that could not be reached is looked for again after this */
+	FULL_LANE_US = 20,	/* a full lane is tried again after this */
+	PULL_MIN = 2048,	/* payloads from here on are left for the receiver to pull */
+	BOUNCE = 4096,		/* pieces of a payload that cannot go straight to its place */
+};
+
+static uint64_t network_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/net", &st) == 0 ? st.st_ino : 0;
+}
+
+static struct mr_entry *key_chunk(uint32_t first, uint32_t n)
+{
+	return segment_keys(local_segment(vrb.local), first, n);
+}
+
+static void wait_unused(uint32_t index)
+{
+	local_wait_unused(vrb.local, index);
+}
+
+int vrb_near_start(void)
+{
+	int err;
+
+	if (config_get()->transport == CONFIG_UDP)
+		return ENOTSUP;
+	err = local_start(vrb.host, network_namespace(), &vrb.local);
+	if (err != 0) {
+		vrb.local = NULL;
+		if (err != ENOTSUP)
+			log_limited(LOG_LOCAL, LOG_WARN, "no shared memory with other processes: %s",
+				    strerror(err));
+		return err;
+	}
+	mr_table_source(key_chunk, wait_unused);
+	return 0;
+}
+
+/* The key table lies in the segment: it goes first. No key is in use, because no context is open. */
+void vrb_near_stop(void)
+{
+	if (!vrb.local)
+		return;
+	mr_table_reset();
+	local_stop(vrb.local);
+	vrb.local = NULL;
+}
+
+void vrb_near_forget(void)
+{
+	if (vrb.local)
+		local_forget(vrb.local);
+	vrb.local = NULL;
+}
+
+/* ---------------------------------------------------------------- who is near */
+
+static void release_peers(struct vrb_near *n)
+{
+	if (n->peer)
+		local_peer_put(vrb.local, n->peer);
+	if (n->ud_peer)
+		local_peer_put(vrb.local, n->ud_peer);
+	*n = (struct vrb_near){ .retry = VRB_NEVER, .from_slot = HOST_NO_SLOT };
+}
+
+void vrb_near_changed(struct vrb_qp *qp)
+{
+	if (!vrb.local)
+		return;
+	/* A neighbour stays one while the connection lasts. */
+	if (qp->wq.state == IBV_QPS_RESET || qp->wq.state == IBV_QPS_INIT) {
+		release_peers(&qp->near);
+		qp->wq.direct = false;
+		qp->wq.pull_min = 0;
+	}
+	qp->near.published = qp->wq.state;
+	segment_publish_qp(local_segment(vrb.local), &qp->wq);
+}
+
+void vrb_near_drop(struct vrb_qp *qp)
+{
+	if (!vrb.local)
+		return;
+	segment_retract_qp(local_segment(vrb.local), qp->wq.qpn);
+	release_peers(&qp->near);
+}
+
+/*
+ * A QP number alone says nothing: another host may have the same.  The neighbour's QP has published that the address is its own, in
+ * this network namespace, which makes it the one that is meant.
+ */
+static bool is_the_one(const struct local_peer *peer, const struct wq_qp *wq)
+{
+	struct seg_qp published;
+
+	return local_peer_qp(peer, wq->dest_qpn, &published) &&
+	       memcmp(published.src_gid, wq->path.dst.raw, sizeof(published.src_gid)) == 0;
+}
+
+static bool near_peer(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_near *n = &qp->near;
+	struct local_peer *peer;
+
+	if (likely(n->peer != NULL))
+		return true;
+	if (now < n->again || qp->wq.type == IBV_QPT_UD || qp->wq.state < IBV_QPS_RTR)
+		return false;
+	n->again = time_after(now, LOOK_AGAIN_MS * VRB_MSEC);
+	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
+	if (!peer)
+		return false;
+	if (is_the_one(peer, &qp->wq))
+		n->peer = peer;
+	else
+		local_peer_put(vrb.local, peer);
+	return n->peer != NULL;
+}
+
+bool vrb_near_believes(struct vrb_qp *qp, int slot)
+{
+	if (qp->wq.type == IBV_QPT_UD)
+		return true;
+	if (qp->near.from_slot != slot)
+		qp->near.from_slot = host_owner(vrb.host, qp->wq.dest_qpn);
+	return qp->near.from_slot == slot;
+}
+
+/* ---------------------------------------------------------------- packets */
+
+static const uint8_t no_icrc[ROCE_ICRC_LEN];
+
+/* Where the payload of a request lies, piece by piece. The engine has checked its keys just now. */
+static unsigned int payload_pieces(struct vrb_qp *qp, const struct send_wqe *w, struct wq_seg *seg)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		const struct ibv_sge *sge = &w->sge[i];
+		struct mr_entry *pin;
+
+		if (sge->length == 0)
+			continue;
+		if (vrb_mem_pin(&qp->wq, sge->lkey, sge->addr, sge->length, MEM_LOCAL_READ, &seg[n],
+				&pin) != REASON_NONE)
+			return 0;
+		vrb_mem_unpin(pin);
+		n++;
+	}
+	return n;
+}
+
+static void put(struct vrb_qp *qp, struct lane_tx *tx, const uint8_t *packet, uint32_t len)
+{
+	const struct send_wqe *w = roce_output_pull(&qp->roce);
+	struct wq_seg seg[ONESIDED_SEGS];
+	struct lane_slot slot = { .where = LANE_INLINE };
+	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) }, { seg, 0 } };
+
+	if (w != NULL) {
+		slot.where = LANE_PULL;
+		slot.payload = w->length;
+		slot.nseg = payload_pieces(qp, w, seg);
+		if (slot.nseg == 0)
+			return;	/* the region went away since: lost, and found out by the retry */
+		parts[2].len = slot.nseg * sizeof(seg[0]);
+	}
+	lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
+}
+
+/* What the neighbour allows now; its first look at our lane comes after our first packet. */
+static void note_abilities(struct vrb_qp *qp)
+{
+	struct local_peer *peer = qp->near.peer;
+
+	qp->wq.direct = qp->wq.type == IBV_QPT_RC && local_peer_cma(peer);
+	qp->wq.pull_min = local_peer_pulls(peer) ? PULL_MIN : 0;
+}
+
+bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
+{
+	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
+	const struct net_path *path;
+	struct lane_tx *tx;
+	bool sent = false;
+	size_t len = 1;
+
+	if (!near_peer(qp, now))
+		return false;
+	note_abilities(qp);
+	/* A dead neighbour's pid may come to name another process: its memory is not touched any more. */
+	if (!local_peer_alive(vrb.local, qp->near.peer, now))
+		qp->wq.direct = false;
+	tx = local_burst_begin(qp->near.peer);
+	while (lane_tx_room(tx, sizeof(packet) + ONESIDED_SEGS * sizeof(struct wq_seg))) {
+		len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
+		if (len == 0)
+			break;
+		put(qp, tx, packet, len);
+		sent = true;
+	}
+	local_burst_end(vrb.local, qp->near.peer, sent);
+	qp->near.retry = len ? time_after(now, FULL_LANE_US * VRB_USEC) : VRB_NEVER;
+	return true;
+}
+
+static struct local_peer *datagram_peer(struct vrb_qp *qp, uint32_t qpn, uint64_t now)
+{
+	struct vrb_near *n = &qp->near;
+
+	if (n->ud_peer && n->ud_qpn == qpn && local_peer_alive(vrb.local, n->ud_peer, now))
+		return n->ud_peer;
+	if (n->ud_peer)
+		local_peer_put(vrb.local, n->ud_peer);
+	n->ud_qpn = qpn;
+	n->ud_peer = local_peer_get(vrb.local, qpn);
+	return n->ud_peer;
+}
+
+bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
+		       uint32_t len, uint64_t now)
+{
+	struct lane_slot slot = { .where = LANE_INLINE, .flags = LANE_PATH };
+	struct lane_part parts[] = {
+		{ path, sizeof(*path) }, { packet, len }, { no_icrc, sizeof(no_icrc) }
+	};
+	struct local_peer *peer;
+	struct lane_tx *tx;
+	bool room;
+
+	if (net_is_multicast(&path->dst) || vrb_port_find_gid(&qp->ctx->dev->port, &path->dst) < 0)
+		return false;
+	peer = datagram_peer(qp, packet[5] << 16 | packet[6] << 8 | packet[7], now);
+	if (!peer)
+		return false;
+	tx = local_burst_begin(peer);
+	room = lane_tx_room(tx, sizeof(*path) + len + sizeof(no_icrc));
+	if (room)
+		lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
+	local_burst_end(vrb.local, peer, room);
+	return room;
+}
+
+/* ---------------------------------------------------------------- one-sided requests */
+
+/* Memory of one or more requests, held until they are done. */
+struct pinned {
+	unsigned int n;
+	struct wq_seg seg[ONESIDED_SEGS];
+	struct mr_entry *entry[ONESIDED_SEGS];
+};
+
+static void unpin(struct pinned *p, unsigned int from)
+{
+	while (p->n > from) {
+		if (p->entry[--p->n])
+			vrb_mem_unpin(p->entry[p->n]);
+	}
+}
+
+static bool pin(struct pinned *p, struct wq_qp *wq, const struct send_wqe *w,
+		enum mem_access access)
+{
+	unsigned int first = p->n;
+
+	if (w->flags & WQE_DATA_INLINE) {
+		if (p->n == ONESIDED_SEGS)
+			return false;
+		p->entry[p->n] = NULL;
+		p->seg[p->n++] = (struct wq_seg){ (uintptr_t)w->sge, w->length };
+		return true;
+	}
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		const struct ibv_sge *sge = &w->sge[i];
+
+		if (sge->length == 0)
+			continue;
+		if (p->n == ONESIDED_SEGS ||
+		    vrb_mem_pin(wq, sge->lkey, sge->addr, sge->length, access, &p->seg[p->n],
+				&p->entry[p->n]) != REASON_NONE) {
+			unpin(p, first);
+			return false;
+		}
+		p->n++;
+	}
+	return true;
+}
+
+/* As many requests of one kind as follow each other, up to what fits. */
+static unsigned int gather(struct onesided *o, struct pinned *p, struct wq_qp *wq, uint32_t opcode)
+{
+	bool write = opcode == IBV_WR_RDMA_WRITE;
+	unsigned int n = 0;
+
+	while (wq->sq.next + n != wq->sq.head && n < ONESIDED_OPS) {
+		const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next + n);
+		unsigned int first = p->n;
+
+		if (w->opcode != opcode || w->length > wq->max_msg)
+			break;
+		if (!pin(p, wq, w, write ? MEM_LOCAL_READ : MEM_LOCAL_WRITE))
+			break;
+		if (!onesided_add(o, w->rkey, w->remote_addr, w->length,
+				  write ? MEM_REMOTE_WRITE : MEM_REMOTE_READ, &p->seg[first],
+				  p->n - first)) {
+			unpin(p, first);
+			break;
+		}
+		n++;
+	}
+	return n;
+}
+
+static unsigned int run_copies(struct onesided *o, struct wq_qp *wq, uint32_t opcode)
+{
+	struct pinned p = { .n = 0 };
+	unsigned int n = gather(o, &p, wq, opcode);
+
+	if (n && !(opcode == IBV_WR_RDMA_WRITE ? onesided_write(o) : onesided_read(o)))
+		n = 0;
+	unpin(&p, 0);
+	return n;
+}
+
+static unsigned int run_atomic(struct onesided *o, struct wq_qp *wq, const struct send_wqe *w)
+{
+	enum atomic_op op = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? ATOMIC_OP_CMP_SWAP :
+								      ATOMIC_OP_FETCH_ADD;
+	struct pinned p = { .n = 0 };
+	uint64_t original;
+	bool done;
+
+	if (w->length != sizeof(original) || w->remote_addr % sizeof(original) ||
+	    !pin(&p, wq, w, MEM_LOCAL_WRITE))
+		return 0;
+	done = onesided_add(o, w->rkey, w->remote_addr, w->length, MEM_REMOTE_ATOMIC, p.seg, p.n) &&
+	       onesided_atomic(o, vrb.local, op, w->atomic.compare_add, w->atomic.swap, &original);
+	for (unsigned int i = 0, at = 0; done && i < w->num_sge; at += w->sge[i++].length)
+		vrb_mem_write(wq, w->sge[i].lkey, w->sge[i].addr, (uint8_t *)&original + at,
+			      w->sge[i].length, MEM_LOCAL_WRITE);
+	unpin(&p, 0);
+	return done;
+}
+
+unsigned int vrb_near_direct(struct wq_qp *wq)
+{
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+	const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next);
+	struct onesided o;
+	unsigned int n = 0;
+
+	/* READs and atomics that the responder could not answer are its business to refuse. */
+	if (w->opcode != IBV_WR_RDMA_WRITE && !wq->max_rd_atomic)
+		return 0;
+	if (!onesided_begin(&o, qp->near.peer, wq))
+		return 0;
+	switch (w->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_READ:
+		n = run_copies(&o, wq, w->opcode);
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		n = run_atomic(&o, wq, w);
+		break;
+	default:
+		break;	/* FLUSH and ATOMIC WRITE need the owner's processor */
+	}
+	onesided_end(&o);
+	return n;
+}
+
+/* Piece by piece through the check of each access: for what has no address of its own (null regions) or too many pieces. */
+static enum reason pull_bounced(struct wq_qp *wq, const struct wq_pull *from, uint64_t total,
+				const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access)
+{
+	uint8_t bounce[BOUNCE];
+	uint64_t done = 0, in_sge = 0;
+
+	while (done < total && num_dst > 0) {
+		struct wq_seg here = { (uintptr_t)bounce, 0 };
+		enum reason why;
+
+		here.len = min(total - done, dst->length - in_sge);
+		here.len = min(here.len, (uint64_t)sizeof(bounce));
+		if (here.len && local_pull(from->pid, from->seg, from->num_seg, done, &here, 1, here.len))
+			return REASON_PEER_DIED;
+		why = wq->ops->mem_write(wq, dst->lkey, dst->addr + in_sge, bounce, here.len, access);
+		if (why != REASON_NONE)
+			return why;
+		done += here.len;
+		in_sge += here.len;
+		if (in_sge == dst->length) {
+			dst++;
+			num_dst--;
+			in_sge = 0;
+		}
+	}
+	return done == total ? REASON_NONE : REASON_LKEY_RANGE;
+}
+
+enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t total,
+			  const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access)
+{
+	struct pinned p = { .n = 0 };
+	enum reason why = REASON_NONE;
+	uint64_t left = total;
+	int err;
+
+	for (uint32_t i = 0; i < num_dst && left > 0 && why == REASON_NONE; i++) {
+		uint64_t len = min(left, (uint64_t)dst[i].length);
+
+		if (len == 0)
+			continue;
+		if (p.n == ONESIDED_SEGS)
+			break;
+		why = vrb_mem_pin(wq, dst[i].lkey, dst[i].addr, len, access, &p.seg[p.n],
+				  &p.entry[p.n]);
+		p.n += why == REASON_NONE;
+		left -= len;
+	}
+	if (why != REASON_NONE || left > 0) {
+		unpin(&p, 0);
+		return pull_bounced(wq, from, total, dst, num_dst, access);
+	}
+	err = local_pull(from->pid, from->seg, from->num_seg, 0, p.seg, p.n, total);
+	unpin(&p, 0);
+	if (err == EFAULT)
+		return mem_access_is_remote(access) ? REASON_RKEY_UNMAPPED : REASON_LKEY_UNMAPPED;
+	return err ? REASON_PEER_DIED : REASON_NONE;
+}
+
+void vrb_near_lock_atomics(void)
+{
+	if (vrb.local)
+		local_lock_atomics(vrb.local);
+}
+
+void vrb_near_unlock_atomics(void)
+{
+	if (vrb.local)
+		local_unlock_atomics(vrb.local);
+}

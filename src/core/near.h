@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Neighbours: where queue pairs meet the local transport.  A QP whose peer lives in another process of this host (or in this one) is
+ * "near" it: its packets go by the peer's lane instead of the wire, its one-sided requests run in the peer's memory.
+ *
+ * vrb.local exists between vrb_near_start() and vrb_near_stop(), or not at all: then every QP is far.
+ */
+#ifndef VRB_CORE_NEAR_H
+#define VRB_CORE_NEAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "local/local.h"
+#include "wq/qp.h"
+
+struct vrb_qp;
+
+/* Part of struct vrb_qp, under qp->lock. */
+struct vrb_near {
+	struct local_peer *peer;	/* with a reference; NULL: far */
+	uint64_t again;			/* when to look for a neighbour next */
+	uint64_t retry;			/* the lane was full: send again then; VRB_NEVER if not */
+	uint8_t published;		/* state that the neighbours know */
+	int32_t from_slot;		/* slot whose packets this QP believes; HOST_NO_SLOT unknown */
+	uint32_t ud_qpn;		/* datagrams: number that ud_peer stands for */
+	struct local_peer *ud_peer;
+};
+
+int vrb_near_start(void);
+void vrb_near_stop(void);
+void vrb_near_forget(void);	/* in a forked child */
+
+/* The QP's configuration was changed or it is going away: tells the neighbours, and forgets what was found out. Must hold qp->lock. */
+void vrb_near_changed(struct vrb_qp *qp);
+void vrb_near_drop(struct vrb_qp *qp);
+
+/*
+ * Drains the engine of a QP into its peer's lane; false if it is not near: use the wire. Must hold qp->lock.
+ */
+bool vrb_near_collect(struct vrb_qp *qp, uint64_t now);
+
+/* Sends one datagram to a neighbour; false: use the wire. Must hold qp->lock. */
+bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
+		       uint32_t len, uint64_t now);
+
+/* Is this neighbour the process that the QP's peer lives in? Must hold qp->lock. */
+bool vrb_near_believes(struct vrb_qp *qp, int slot);
+
+/* wq_ops of the local transport. */
+unsigned int vrb_near_direct(struct wq_qp *wq);
+enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t total,
+			  const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access);
+
+/* Excludes atomics of all processes on this process's memory. */
+void vrb_near_lock_atomics(void);
+void vrb_near_unlock_atomics(void);
+
+#endif

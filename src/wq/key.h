@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a memory key stands for, and the one access check.
+ *
+ * A key is  random:4 | index:20 | tag:8.  A region's lkey and rkey share the index and differ in the rest; a window has only an rkey, whose
+ * tag belongs to its user.  Entries hold no pointers into the library: the table lies in memory that the other processes of the
+ * host can read (local/layout.h), and they make the same check before they touch the owner's memory themselves.
+ */
+#ifndef VRB_WQ_KEY_H
+#define VRB_WQ_KEY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "util/compiler.h"
+#include "wq/reason.h"
+
+/* What an access to registered memory needs; the answer is a reason (REASON_NONE = granted). */
+enum mem_access {
+	MEM_LOCAL_READ,		/* key is an lkey, any region of the PD */
+	MEM_LOCAL_WRITE,	/* key is an lkey, needs IBV_ACCESS_LOCAL_WRITE */
+	MEM_REMOTE_READ,	/* key is an rkey of a region or window */
+	MEM_REMOTE_WRITE,
+	MEM_REMOTE_ATOMIC,
+	MEM_REMOTE_FLUSH_GLOBAL,
+	MEM_REMOTE_FLUSH_PERSISTENT,
+};
+
+enum mr_kind {
+	MR_FREE,
+	MR_REGION,
+	MR_WINDOW,
+	MR_NULL,	/* reads zeros, swallows writes */
+	MR_DM,		/* device memory, addressed from 0 */
+};
+
+#define MR_LIVE 0x80000000u
+
+enum {
+	MR_INDEX_BITS = 20,
+	MR_INDEX_MAX = (1 << MR_INDEX_BITS) - 1,	/* index 0 is never handed out */
+};
+
+struct mr_entry {
+	uint32_t refs;		/* atomic: bit 31 live, low bits accesses in flight of the owner's threads */
+	uint32_t lkey;
+	uint32_t rkey;
+	uint32_t pdn;
+	uint32_t access;	/* IBV_ACCESS_* */
+	uint8_t kind;		/* enum mr_kind */
+	uint8_t mw_type;	/* windows: enum ibv_mw_type; type 2 is 2B */
+	uint8_t bound;		/* windows: has a binding */
+	uint8_t zero_based;
+	uint64_t va;		/* start as peers address it (iova) */
+	uint64_t length;
+	uint64_t host;		/* start in the owner's memory */
+	uint32_t parent;	/* windows: index of the region they are bound to */
+	uint32_t windows;	/* regions: bound windows (atomic); dereg refused while not 0 */
+	uint32_t qpn;		/* windows type 2: QP they are bound to */
+} cacheline_aligned;
+
+static inline uint32_t mr_key_index(uint32_t key)
+{
+	return key >> 8 & MR_INDEX_MAX;
+}
+
+static inline bool mem_access_is_remote(enum mem_access access)
+{
+	return access >= MEM_REMOTE_READ;
+}
+
+/*
+ * May a QP of protection domain pdn, numbered qpn (the owner's), use `key` for this access to [va, va + len)?
+ * The entry is live, or a copy of one that was.
+ */
+enum reason mr_entry_check(const struct mr_entry *e, uint32_t key, uint32_t pdn, uint32_t qpn,
+			   uint64_t va, uint64_t len, enum mem_access access);
+
+#endif
