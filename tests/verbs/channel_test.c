@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels: when an event is raised, how it is taken and acknowledged, blocking and not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+
+#include "world.h"
+
+static struct world w;
+static struct ibv_comp_channel *channel;
+static struct ibv_cq *cq;
+static struct ibv_qp *a, *b;
+static struct buffer buf;
+
+static bool readable(void)
+{
+	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static struct ibv_cq *take(void)
+{
+	struct ibv_cq *from;
+	void *context;
+
+	CHECK_EQ(ibv_get_cq_event(channel, &from, &context), 0);
+	CHECK(context == from->cq_context);
+	return from;
+}
+
+static void set_up(void)
+{
+	channel = ibv_create_comp_channel(w.ctx);
+	CHECK(channel && channel->fd >= 0);
+	cq = ibv_create_cq(w.ctx, 64, &w, channel, 0);
+	CHECK(cq);
+	a = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	b = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	world_connect(&w, a, b);
+	buf = world_buffer(&w, 4096, WORLD_ACCESS);
+}
+
+static void tear_down(void)
+{
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	CHECK_EQ(ibv_destroy_comp_channel(channel), 0);
+	world_free(&buf);
+}
+
+/* A write by a makes one completion on cq. */
+static void complete_one(void)
+{
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 64);
+
+	world_post(a, &wr);
+	world_expect(cq, 1, IBV_WC_SUCCESS);
+}
+
+static void test_not_armed(void)
+{
+	complete_one();
+	CHECK(!readable());
+}
+
+static void test_armed_once(void)
+{
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	CHECK(!readable());
+	complete_one();
+	CHECK(readable());
+	complete_one();
+	CHECK(take() == cq);
+	CHECK(!readable());	/* one event per arming */
+	ibv_ack_cq_events(cq, 1);
+}
+
+/* A completion that is there already when the CQ is armed raises nothing. */
+static void test_armed_late(void)
+{
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 64);
+	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
+	struct ibv_wc wc[2];
+
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	world_post(a, &wr);
+	CHECK_EQ(poll(&p, 1, WORLD_PATIENCE * 1000), 1);	/* the progress thread brings it in */
+	take();
+	ibv_ack_cq_events(cq, 1);
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	CHECK(!readable());
+	world_post(a, &wr);
+	CHECK_EQ(poll(&p, 1, WORLD_PATIENCE * 1000), 1);
+	take();
+	ibv_ack_cq_events(cq, 1);
+	world_poll(cq, wc, 2);
+}
+
+static void send_with(unsigned int flags)
+{
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1,
+				  .opcode = IBV_WR_SEND, .send_flags = flags };
+
+	world_recv(b, 6, world_sge(&buf, 64, 8));
+	world_post(a, &wr);
+	world_expect(cq, 6, IBV_WC_SUCCESS);
+}
+
+static void test_solicited(void)
+{
+	CHECK_EQ(ibv_req_notify_cq(cq, 1), 0);
+	complete_one();
+	send_with(0);
+	CHECK(!readable());
+	send_with(IBV_SEND_SOLICITED);
+	CHECK(readable());
+	take();
+	ibv_ack_cq_events(cq, 1);
+}
+
+/* Several events wait while the program does not take them; the descriptor stays readable until the last is taken. */
+static void test_several(void)
+{
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+		complete_one();
+	}
+	for (int i = 0; i < 3; i++) {
+		CHECK(readable());
+		take();
+	}
+	CHECK(!readable());
+	ibv_ack_cq_events(cq, 3);
+}
+
+static void test_nonblocking(void)
+{
+	int flags = fcntl(channel->fd, F_GETFL);
+	struct ibv_cq *from;
+	void *context;
+
+	CHECK_EQ(fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK), 0);
+	errno = 0;
+	CHECK_EQ(ibv_get_cq_event(channel, &from, &context), -1);
+	CHECK_EQ(errno, EAGAIN);
+	CHECK_EQ(fcntl(channel->fd, F_SETFL, flags), 0);
+}
+
+static void *wait_for_event(void *arg)
+{
+	take();
+	ibv_ack_cq_events(cq, 1);
+	return NULL;
+}
+
+static void test_blocking(void)
+{
+	pthread_t waiter;
+
+	CHECK_EQ(pthread_create(&waiter, NULL, wait_for_event, NULL), 0);
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	complete_one();
+	CHECK_EQ(pthread_join(waiter, NULL), 0);
+}
+
+static void *acknowledge(void *arg)
+{
+	ibv_ack_cq_events(arg, 1);
+	return NULL;
+}
+
+/* Destruction waits for the acknowledgement, and takes events that nobody took along. */
+static void test_destroy(void)
+{
+	struct ibv_cq *second = ibv_create_cq(w.ctx, 8, NULL, channel, 0);
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, second, NULL);
+	struct ibv_recv_wr wr = { 0 }, *bad;
+	pthread_t thread;
+
+	world_move(&w, qp, IBV_QPS_INIT, 0);
+	world_move(&w, qp, IBV_QPS_ERR, 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(ibv_req_notify_cq(second, 0), 0);
+		CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+	}
+	CHECK(take() == second);
+	CHECK(readable());
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, acknowledge, second), 0);
+	CHECK_EQ(ibv_destroy_cq(second), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK(!readable());
+}
+
+int main(void)
+{
+	world_open(&w);
+	set_up();
+	test_not_armed();
+	test_armed_once();
+	test_armed_late();
+	test_solicited();
+	test_several();
+	test_nonblocking();
+	test_blocking();
+	test_destroy();
+	tear_down();
+	world_close(&w);
+	return 0;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Extended completion queues: polling one by one, each field, time stamps, options. */
+#include <endian.h>
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "world.h"
+
+static struct world w;
+static struct buffer buf;
+
+enum {
+	ALL_FIELDS = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+		     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK | IBV_WC_EX_WITH_CVLAN |
+		     IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_TM_INFO,
+};
+
+static struct ibv_cq_ex *make(uint64_t fields, uint32_t flags)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 8,
+		.wc_flags = fields,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = flags,
+	};
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(w.ctx, &attr);
+
+	CHECK(ex);
+	CHECK(ibv_cq_ex_to_cq(ex)->cqe >= 8);
+	return ex;
+}
+
+static void refused(struct ibv_cq_init_attr_ex attr, int error)
+{
+	errno = 0;
+	CHECK(!ibv_create_cq_ex(w.ctx, &attr));
+	CHECK_EQ(errno, error);
+}
+
+static void test_create(void)
+{
+	refused((struct ibv_cq_init_attr_ex){ .cqe = 0 }, EINVAL);
+	refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .wc_flags = 1 << 20 }, EOPNOTSUPP);
+	refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .comp_mask = 1 << 20 }, EOPNOTSUPP);
+	refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					      .flags = 1 << 20 }, EOPNOTSUPP);
+	refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .comp_vector = 1000 }, EINVAL);
+}
+
+static uint64_t wall_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void wait_for(struct ibv_cq_ex *ex)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+	int ret;
+
+	do
+		ret = ibv_start_poll(ex, &attr);
+	while (ret == ENOENT);
+	CHECK_EQ(ret, 0);
+}
+
+static void test_fields(void)
+{
+	struct ibv_cq_ex *ex = make(ALL_FIELDS, 0);
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex), *send_cq = world_cq(&w, 16);
+	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, send_cq, NULL);
+	struct ibv_qp *b = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct ibv_poll_cq_attr wrong = { .comp_mask = 1 }, attr = { 0 };
+	struct ibv_values_ex now = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+	struct ibv_sge sge = world_sge(&buf, 0, 10);
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM,
+				  .send_flags = IBV_SEND_SIGNALED, .imm_data = htobe32(77) };
+	struct ibv_wc_tm_info tm;
+	uint64_t stamp, before = wall_ns();
+
+	world_connect(&w, a, b);
+	CHECK_EQ(ibv_start_poll(ex, &wrong), EINVAL);
+	CHECK_EQ(ibv_start_poll(ex, &attr), ENOENT);
+	for (int i = 0; i < 2; i++) {
+		world_recv(b, 30 + i, world_sge(&buf, 100, 100));
+		world_post(a, &wr);
+		world_expect(send_cq, 0, IBV_WC_SUCCESS);
+	}
+	wait_for(ex);
+	CHECK_EQ(ex->status, IBV_WC_SUCCESS);
+	CHECK_EQ(ex->wr_id, 30);
+	CHECK_EQ(ibv_wc_read_opcode(ex), IBV_WC_RECV);
+	CHECK_EQ(ibv_wc_read_byte_len(ex), 10);
+	CHECK_EQ(ibv_wc_read_imm_data(ex), htobe32(77));
+	CHECK_EQ(ibv_wc_read_qp_num(ex), b->qp_num);
+	CHECK(ibv_wc_read_wc_flags(ex) & IBV_WC_WITH_IMM);
+	CHECK_EQ(ibv_wc_read_vendor_err(ex), 0);
+	ibv_wc_read_src_qp(ex);
+	ibv_wc_read_slid(ex);
+	ibv_wc_read_sl(ex);
+	ibv_wc_read_dlid_path_bits(ex);
+	CHECK_EQ(ibv_wc_read_cvlan(ex), 0);
+	CHECK_EQ(ibv_wc_read_flow_tag(ex), 0);
+	ibv_wc_read_tm_info(ex, &tm);
+	stamp = ibv_wc_read_completion_ts(ex);
+	CHECK(stamp);
+	CHECK(ibv_wc_read_completion_wallclock_ns(ex) <= wall_ns() + 1000000);
+	CHECK(ibv_wc_read_completion_wallclock_ns(ex) + 1000000 >= before);
+	CHECK_EQ(ibv_query_rt_values_ex(w.ctx, &now), 0);
+	CHECK(now.raw_clock.tv_sec * 1000000000ull + now.raw_clock.tv_nsec >= stamp);
+	/* The queue is not locked meanwhile: posting and polling others work. */
+	wr.opcode = IBV_WR_SEND;
+	world_recv(b, 32, world_sge(&buf, 100, 100));
+	world_post(a, &wr);
+	world_expect(send_cq, 0, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_next_poll(ex), 0);
+	CHECK_EQ(ex->wr_id, 31);
+	CHECK(ibv_wc_read_completion_ts(ex) >= stamp);
+	ibv_end_poll(ex);
+	wait_for(ex);
+	CHECK_EQ(ex->wr_id, 32);
+	CHECK_EQ(ibv_next_poll(ex), ENOENT);
+	ibv_end_poll(ex);
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
+}
+
+static struct ibv_qp *flushed(struct ibv_cq *cq, int n)
+{
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+
+	world_move(&w, qp, IBV_QPS_INIT, 0);
+	world_move(&w, qp, IBV_QPS_ERR, 0);
+	for (int i = 0; i < n; i++) {
+		struct ibv_recv_wr wr = { .wr_id = i }, *bad;
+
+		CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+	}
+	return qp;
+}
+
+/* Told to ignore an overrun, the queue keeps the youngest. */
+static void test_ignore_overrun(void)
+{
+	struct ibv_cq_ex *ex = make(0, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN |
+				       IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex);
+	struct ibv_qp *qp = flushed(cq, cq->cqe + 3);
+
+	wait_for(ex);
+	for (int i = 3; i < cq->cqe + 3; i++) {
+		CHECK_EQ(ex->wr_id, i);
+		CHECK_EQ(ex->status, IBV_WC_WR_FLUSH_ERR);
+		CHECK_EQ(ibv_next_poll(ex), i < cq->cqe + 2 ? 0 : ENOENT);
+	}
+	ibv_end_poll(ex);
+	CHECK(!world_has_event(&w));
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+}
+
+static uint64_t seen[64];
+
+static void *poll_some(void *arg)
+{
+	struct ibv_cq_ex *ex = arg;
+	struct ibv_poll_cq_attr attr = { 0 };
+
+	while (ibv_start_poll(ex, &attr) == 0) {
+		__atomic_fetch_add(&seen[ex->wr_id], 1, __ATOMIC_RELAXED);
+		if (ibv_next_poll(ex) == 0)
+			__atomic_fetch_add(&seen[ex->wr_id], 1, __ATOMIC_RELAXED);
+		ibv_end_poll(ex);
+	}
+	return NULL;
+}
+
+/* Two pollers: each completion goes to one of them. */
+static void test_two_pollers(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 64 };
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(w.ctx, &attr);
+	struct ibv_qp *qp[4];
+	pthread_t thread[2];
+
+	CHECK(ex);
+	for (int i = 0; i < 4; i++)
+		qp[i] = flushed(ibv_cq_ex_to_cq(ex), 16);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&thread[i], NULL, poll_some, ex), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_join(thread[i], NULL), 0);
+	for (int i = 0; i < 16; i++)
+		CHECK_EQ(seen[i], 4);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(ibv_destroy_qp(qp[i]), 0);
+	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
+}
+
+int main(void)
+{
+	world_open(&w);
+	buf = world_buffer(&w, 4096, WORLD_ACCESS);
+	test_create();
+	test_fields();
+	test_ignore_overrun();
+	test_two_pollers();
+	world_free(&buf);
+	world_close(&w);
+	return 0;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues: attributes, limit event, sharing, destruction; and XRC, where the sender names the queue. */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "world.h"
+
+static struct world w;
+static struct buffer buf;
+
+static struct ibv_srq *make(uint32_t wr, uint32_t sge)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = wr, .max_sge = sge } };
+	struct ibv_srq *srq = ibv_create_srq(w.pd, &attr);
+
+	CHECK(srq);
+	CHECK(attr.attr.max_wr >= wr && attr.attr.max_sge >= sge);
+	return srq;
+}
+
+static int post(struct ibv_srq *srq, uint64_t wr_id, struct ibv_sge *sge, int n)
+{
+	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = sge, .num_sge = n }, *bad = NULL;
+	int ret = ibv_post_srq_recv(srq, &wr, &bad);
+
+	CHECK((ret != 0) == (bad == &wr));
+	return ret;
+}
+
+static void test_create(void)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 0, .max_sge = 1 } };
+	struct ibv_device_attr dev;
+
+	CHECK_EQ(ibv_query_device(w.ctx, &dev), 0);
+	CHECK(!ibv_create_srq(w.pd, &attr));
+	CHECK_EQ(errno, EINVAL);
+	attr.attr.max_wr = dev.max_srq_wr + 1;
+	CHECK(!ibv_create_srq(w.pd, &attr));
+	attr.attr.max_wr = 1;
+	attr.attr.max_sge = dev.max_srq_sge + 1;
+	CHECK(!ibv_create_srq(w.pd, &attr));
+	CHECK_EQ(errno, EINVAL);
+}
+
+static void test_modify(void)
+{
+	struct ibv_srq *srq = make(8, 2);
+	struct ibv_srq_attr attr;
+
+	CHECK_EQ(ibv_query_srq(srq, &attr), 0);
+	CHECK_EQ(attr.srq_limit, 0);
+	attr.srq_limit = 3;
+	CHECK_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
+	attr.srq_limit = 0;
+	CHECK_EQ(ibv_query_srq(srq, &attr), 0);
+	CHECK_EQ(attr.srq_limit, 3);
+	attr.srq_limit = attr.max_wr + 1;
+	CHECK_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), EINVAL);
+	CHECK_EQ(ibv_modify_srq(srq, &attr, 1 << 5), EINVAL);
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(post(srq, i, NULL, 0), 0);
+	attr.max_wr = 4;
+	CHECK_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+	attr.max_wr = 100;
+	CHECK_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0);
+	for (int i = 5; i < 100; i++)
+		CHECK_EQ(post(srq, i, NULL, 0), 0);
+	CHECK_EQ(post(srq, 100, NULL, 0), ENOMEM);
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+}
+
+static void test_post(void)
+{
+	struct ibv_srq *srq = make(2, 1);
+	struct ibv_sge sge[2] = { world_sge(&buf, 0, 8), world_sge(&buf, 8, 8) };
+
+	CHECK_EQ(post(srq, 1, sge, 2), EINVAL);
+	CHECK_EQ(post(srq, 1, NULL, 1), EINVAL);
+	CHECK_EQ(post(srq, 1, sge, -1), EINVAL);
+	CHECK_EQ(post(srq, 1, sge, 1), 0);
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+}
+
+/* Two queue pairs take from one queue, first come, first served; the limit tells once. */
+static void test_sharing(void)
+{
+	struct ibv_cq *cq = world_cq(&w, 64), *recv_cq = world_cq(&w, 64);
+	struct ibv_srq *srq = make(16, 1);
+	struct ibv_qp *from[2], *to[2];
+	struct ibv_srq_attr limit = { .srq_limit = 3 };
+	struct ibv_recv_wr wr = { 0 }, *bad;
+
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp_init_attr attr = {
+			.send_cq = cq, .recv_cq = recv_cq, .srq = srq, .qp_type = IBV_QPT_RC,
+			.cap = { .max_send_wr = 4, .max_send_sge = 1 },
+		};
+
+		from[i] = world_qp(&w, IBV_QPT_RC, cq, NULL);
+		to[i] = ibv_create_qp(w.pd, &attr);
+		CHECK(to[i]);
+		world_connect(&w, from[i], to[i]);
+	}
+	CHECK_EQ(ibv_post_recv(to[0], &wr, &bad), EINVAL);
+	CHECK_EQ(ibv_destroy_srq(srq), EBUSY);
+	for (int i = 0; i < 6; i++) {
+		struct ibv_sge sge = world_sge(&buf, 1024 + i * 64, 64);
+
+		CHECK_EQ(post(srq, i, &sge, 1), 0);
+	}
+	CHECK_EQ(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
+	for (int i = 0; i < 6; i++) {
+		struct ibv_wc wc;
+
+		buf.data[0] = i;
+		world_send(from[i & 1], 100 + i, world_sge(&buf, 0, 64));
+		wc = world_expect(recv_cq, i, IBV_WC_SUCCESS);
+		CHECK_EQ(wc.qp_num, to[i & 1]->qp_num);
+		CHECK_EQ(buf.data[1024 + i * 64], i);
+		world_expect(cq, 100 + i, IBV_WC_SUCCESS);
+		CHECK_EQ(world_has_event(&w), i >= 3);
+	}
+	world_event(&w, IBV_EVENT_SRQ_LIMIT_REACHED);
+	CHECK(!world_has_event(&w));
+	CHECK_EQ(ibv_query_srq(srq, &limit), 0);
+	CHECK_EQ(limit.srq_limit, 0);
+	world_move(&w, to[0], IBV_QPS_ERR, 0);
+	world_event(&w, IBV_EVENT_QP_LAST_WQE_REACHED);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(ibv_destroy_qp(from[i]), 0);
+		CHECK_EQ(ibv_destroy_qp(to[i]), 0);
+	}
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	CHECK_EQ(ibv_destroy_cq(recv_cq), 0);
+}
+
+static struct ibv_xrcd *open_domain(int fd, int oflags)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = fd,
+		.oflags = oflags,
+	};
+
+	return ibv_open_xrcd(w.ctx, &attr);
+}
+
+/* A domain belongs to an inode; the flags are those of open(2). */
+static void test_domains(void)
+{
+	char name[] = "/tmp/verbena-xrcd-XXXXXX";
+	int fd = mkstemp(name);
+	struct ibv_xrcd *one, *two;
+
+	CHECK(fd >= 0);
+	unlink(name);
+	CHECK(!open_domain(fd, 0));
+	CHECK_EQ(errno, ENOENT);
+	one = open_domain(fd, O_CREAT);
+	CHECK(one);
+	CHECK(!open_domain(fd, O_CREAT | O_EXCL));
+	CHECK_EQ(errno, EEXIST);
+	two = open_domain(fd, 0);
+	CHECK(two);
+	CHECK(!open_domain(-1, 0));
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(ibv_close_xrcd(one), 0);
+	CHECK_EQ(ibv_close_xrcd(two), 0);
+	CHECK(!open_domain(fd, 0));
+	close(fd);
+}
+
+static struct ibv_qp *xrc_recv_qp(struct ibv_xrcd *xrcd)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.xrcd = xrcd,
+	};
+
+	return ibv_create_qp_ex(w.ctx, &attr);
+}
+
+static struct ibv_srq *xrc_srq(struct ibv_xrcd *xrcd, struct ibv_cq *cq, uint32_t *number)
+{
+	struct ibv_srq_init_attr_ex attr = {
+		.attr = { .max_wr = 8, .max_sge = 1 },
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = w.pd,
+		.xrcd = xrcd,
+		.cq = cq,
+	};
+	struct ibv_srq *srq = ibv_create_srq_ex(w.ctx, &attr);
+
+	CHECK(srq);
+	CHECK_EQ(ibv_get_srq_num(srq, number), 0);
+	return srq;
+}
+
+/* One receive QP serves two queues, chosen by each request. */
+static void test_xrc(void)
+{
+	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
+	struct ibv_cq *send_cq = world_cq(&w, 16), *cq[2] = { world_cq(&w, 16), world_cq(&w, 16) };
+	struct ibv_qp *from = world_qp(&w, IBV_QPT_XRC_SEND, send_cq, NULL);
+	struct ibv_qp *to = xrc_recv_qp(xrcd), *handle;
+	struct ibv_srq *srq[2];
+	uint32_t number[2];
+
+	CHECK(xrcd && to);
+	world_connect(&w, from, to);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_sge sge = world_sge(&buf, 1024 + i * 64, 64);
+
+		srq[i] = xrc_srq(xrcd, cq[i], &number[i]);
+		CHECK_EQ(post(srq[i], 10 + i, &sge, 1), 0);
+	}
+	CHECK(number[0] != number[1]);
+	for (int i = 1; i >= 0; i--) {
+		struct ibv_sge sge = world_sge(&buf, 0, 64);
+		struct ibv_send_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1,
+					  .opcode = IBV_WR_SEND,
+					  .send_flags = IBV_SEND_SIGNALED,
+					  .qp_type.xrc.remote_srqn = number[i] };
+
+		buf.data[0] = 77 + i;
+		world_post(from, &wr);
+		world_expect(cq[i], 10 + i, IBV_WC_SUCCESS);
+		world_expect(send_cq, i, IBV_WC_SUCCESS);
+		CHECK_EQ(buf.data[1024 + i * 64], 77 + i);
+	}
+	handle = ibv_open_qp(w.ctx, &(struct ibv_qp_open_attr){
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+		.qp_num = to->qp_num, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV });
+	CHECK(handle);
+	CHECK_EQ(handle->qp_num, to->qp_num);
+	CHECK_EQ(ibv_close_xrcd(xrcd), EBUSY);
+	CHECK_EQ(ibv_destroy_qp(to), 0);
+	world_move(&w, handle, IBV_QPS_ERR, 0);	/* still alive */
+	CHECK_EQ(ibv_destroy_qp(handle), 0);
+	CHECK_EQ(ibv_destroy_qp(from), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(ibv_destroy_srq(srq[i]), 0);
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
+	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(ibv_destroy_cq(cq[i]), 0);
+}
+
+int main(void)
+{
+	world_open(&w);
+	buf = world_buffer(&w, 8192, WORLD_ACCESS);
+	test_create();
+	test_modify();
+	test_post();
+	test_sharing();
+	test_domains();
+	test_xrc();
+	world_free(&buf);
+	world_close(&w);
+	return 0;
+}
