@@ -181,7 +181,7 @@ void world_connect(struct world *w, struct ibv_qp *a, struct ibv_qp *b)
 	struct ibv_qp *qp[] = { a, b };
 
 	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
-		for (int i = 0; i < 2; i++)
+		for (int i = 0; i < (a == b ? 1 : 2); i++)
 			world_move(w, qp[i], s, qp[!i]->qp_num);
 }
 

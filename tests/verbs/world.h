@@ -55,7 +55,7 @@ int world_attr(struct world *w, enum ibv_qp_type type, enum ibv_qp_state next, u
 	       struct ibv_qp_attr *attr);
 void world_move(struct world *w, struct ibv_qp *qp, enum ibv_qp_state next, uint32_t peer);
 
-/* Both to RTS, talking to each other. */
+/* Both to RTS, talking to each other; or one to itself. */
 void world_connect(struct world *w, struct ibv_qp *a, struct ibv_qp *b);
 
 /* Polls until n completions are there. */
