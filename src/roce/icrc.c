@@ -99,26 +99,48 @@ uint32_t roce_icrc(const struct net_path *path, uint16_t ip_id, const uint8_t *d
 
 #define CRC32_POLY_REFLECTED 0xedb88320u
 
-/* The product of two polynomials modulo the CRC's. */
-static uint32_t gf_mul(uint32_t a, uint32_t b)
-{
-	uint32_t product = 0;
+/* Four polynomials side by side. */
+typedef uint32_t lanes __attribute__((vector_size(16)));
+typedef int32_t signed_lanes __attribute__((vector_size(16)));
 
-	for (; a != 0; a <<= 1) {
-		product ^= b & -(a >> 31);
-		b = b >> 1 ^ (CRC32_POLY_REFLECTED & -(b & 1));
+/*
+ * a * c modulo the CRC's polynomial, where c is given as c, c * x^8, c * x^16, c * x^24: a byte of `a` belongs to each, so that
+ * four chains of eight dependent steps run side by side instead of one of 32.
+ */
+static uint32_t gf_mul(uint32_t a, lanes c)
+{
+	lanes bits = { a, a << 8, a << 16, a << 24 };
+	lanes product = { 0 };
+
+	for (int i = 0; i < 8; i++) {
+		product ^= c & (lanes)((signed_lanes)bits >> 31);
+		c = c >> 1 ^ (CRC32_POLY_REFLECTED & -(c & 1));
+		bits <<= 1;
 	}
-	return product;
+	return product[0] ^ product[1] ^ product[2] ^ product[3];
 }
 
-/* crc * x^(-8 bytes): takes back what `bytes` zero bytes did to a CRC register. */
+/* crc * x^(-8 * bytes): takes back what `bytes` zero bytes did to a CRC register.  bytes < 2^16. */
 static uint32_t gf_unshift(uint32_t crc, uint32_t bytes)
 {
-	/* x^(-8 * 2^k), each the square of the one before */
-	static const uint32_t inverse[] = {
-		0x6567cb95, 0xd7125358, 0x5b358fd3, 0x2e9bb40b, 0x12a59a49, 0x8df9403d,
-		0x5139de12, 0xba340226, 0x29c45641, 0x12fbc105, 0xecd30c55, 0x3755ebd8,
-		0x24ee460c, 0x23783fcf, 0x479933fc, 0xa39442a5,
+	/* Row k: x^(-8 * 2^k), the square of the one before, in lanes. */
+	static const lanes inverse[] = {
+		{ 0x6567cb95, 0x80000000, 0x00800000, 0x00008000 },
+		{ 0xd7125358, 0x6567cb95, 0x80000000, 0x00800000 },
+		{ 0x5b358fd3, 0x1f81b6e1, 0xd7125358, 0x6567cb95 },
+		{ 0x2e9bb40b, 0x97fc423c, 0x2ff880c5, 0xeb21cebf },
+		{ 0x12a59a49, 0x0f125cae, 0x31619cb3, 0x525983aa },
+		{ 0x8df9403d, 0x58e5b551, 0x1c3484d7, 0x18ab73f3 },
+		{ 0x5139de12, 0xf3e84896, 0x199fde39, 0x5f1c17d6 },
+		{ 0xba340226, 0xd2b7b1ff, 0x2dd0583c, 0x2f42acdf },
+		{ 0x29c45641, 0x01f2b550, 0x6b6aa341, 0x01b01ba5 },
+		{ 0x12fbc105, 0x70780f4e, 0x91141498, 0xfe450f62 },
+		{ 0xecd30c55, 0x1bed7677, 0xce7a09e9, 0xd91820d5 },
+		{ 0x3755ebd8, 0x883f0f0d, 0x7e3943b2, 0x2511ebe3 },
+		{ 0x24ee460c, 0x0992a26d, 0x330a8f47, 0xe88bdebc },
+		{ 0x23783fcf, 0x0bf8a71e, 0xfa04c5c4, 0x9cf3026c },
+		{ 0x479933fc, 0xb44c2704, 0x07d9883e, 0xc166c423 },
+		{ 0xa39442a5, 0xa61fc325, 0x4ba2cb84, 0xea9ee5f2 },
 	};
 
 	for (size_t k = 0; k < ARRAY_SIZE(inverse) && bytes >> k != 0; k++)
@@ -136,7 +158,7 @@ static bool fits_some_id(uint32_t difference, size_t len)
 {
 	uint32_t behind = IPV4_LEN - IPV4_ID_OFFSET - 2 + UDP_LEN + (uint32_t)len;
 
-	return (gf_unshift(difference, behind + 4) & 0xffff) == 0;
+	return difference == 0 || (gf_unshift(difference, behind + 4) & 0xffff) == 0;
 }
 
 static uint32_t get_icrc(const uint8_t *p)
