@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Device lists, opening and closing, what a device says about itself, import, contexts closed with objects in them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "world.h"
+
+static void lists(void)
+{
+	struct ibv_device **a, **b;
+	int n = -1, m = -1;
+
+	a = ibv_get_device_list(&n);
+	CHECK(a);
+	CHECK(n >= 1);
+	CHECK(!a[n]);
+	b = ibv_get_device_list(&m);
+	CHECK_EQ(m, n);
+	for (int i = 0; i < n; i++) {
+		/* The same objects while somebody holds them. */
+		CHECK(a[i] == b[i]);
+		CHECK_EQ(a[i]->node_type, IBV_NODE_CA);
+		CHECK_EQ(a[i]->transport_type, IBV_TRANSPORT_IB);
+		CHECK(strcmp(ibv_get_device_name(a[i]), a[i]->name) == 0);
+		CHECK(ibv_get_device_guid(a[i]) != 0);
+		for (int j = 0; j < i; j++) {
+			CHECK(strcmp(a[i]->name, a[j]->name) != 0);
+			CHECK(ibv_get_device_guid(a[i]) != ibv_get_device_guid(a[j]));
+			CHECK(ibv_get_device_index(a[i]) != ibv_get_device_index(a[j]));
+		}
+	}
+	ibv_free_device_list(b);
+	ibv_free_device_list(a);
+	ibv_free_device_list(NULL);
+	a = ibv_get_device_list(NULL);
+	CHECK(a);
+	ibv_free_device_list(a);
+	CHECK_EQ(ibv_get_device_index(NULL), -1);
+	CHECK_EQ(ibv_get_device_guid(NULL), 0);
+}
+
+static void a_context_keeps_its_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = ibv_open_device(list[0]);
+	char name[64];
+
+	CHECK(ctx);
+	strcpy(name, list[0]->name);
+	ibv_free_device_list(list);
+	CHECK(strcmp(ctx->device->name, name) == 0);
+	CHECK(ctx->num_comp_vectors > 1);
+	CHECK(fcntl(ctx->async_fd, F_GETFD) >= 0);
+	CHECK(fcntl(ctx->cmd_fd, F_GETFD) >= 0);
+	CHECK_EQ(ibv_close_device(ctx), 0);
+	CHECK(!ibv_open_device(NULL));
+	CHECK_EQ(errno, EINVAL);
+	CHECK(ibv_close_device(NULL) != 0);
+}
+
+static void attributes(struct world *w)
+{
+	struct ibv_query_device_ex_input input = { .comp_mask = 1 };
+	struct ibv_values_ex v = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK }, later = v;
+	struct ibv_device_attr_ex ex;
+	struct ibv_device_attr attr;
+
+	CHECK_EQ(ibv_query_device(w->ctx, &attr), 0);
+	CHECK_EQ(ibv_query_device_ex(w->ctx, NULL, &ex), 0);
+	CHECK_MEM(&attr, &ex.orig_attr, sizeof(attr));
+	CHECK_EQ(attr.node_guid, ibv_get_device_guid(w->ctx->device));
+	CHECK_EQ(attr.phys_port_cnt, 1);
+	CHECK(attr.max_sge >= 2);
+	CHECK(attr.max_qp_wr > 0 && attr.max_cqe > 0 && attr.max_mr > 0 && attr.max_pd > 0);
+	CHECK(strlen(attr.fw_ver) > 0);
+	CHECK_EQ(ibv_query_device_ex(w->ctx, &input, &ex), EINVAL);
+	CHECK_EQ(ibv_query_device(w->ctx, NULL), EINVAL);
+	/* Raw clock and completion timestamps go together. */
+	CHECK(ex.completion_timestamp_mask && ex.hca_core_clock);
+	CHECK_EQ(ibv_query_rt_values_ex(w->ctx, &v), 0);
+	CHECK_EQ(v.comp_mask, IBV_VALUES_MASK_RAW_CLOCK);
+	CHECK_EQ(ibv_query_rt_values_ex(w->ctx, &later), 0);
+	CHECK(later.raw_clock.tv_nsec >= v.raw_clock.tv_nsec);
+	v.comp_mask = 2;
+	CHECK_EQ(ibv_query_rt_values_ex(w->ctx, &v), EINVAL);
+}
+
+static void import(struct world *w)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(w->ctx), *other;
+	struct ibv_context *ctx;
+	int fd = dup(w->ctx->cmd_fd);
+
+	ctx = ibv_import_device(fd);
+	CHECK(ctx);
+	CHECK(ctx->device == w->ctx->device);
+	other = ibv_import_pd(ctx, pd->handle);
+	CHECK(other);
+	CHECK(!ibv_import_pd(ctx, pd->handle + 1000));
+	CHECK_EQ(errno, ENOENT);
+	/* Whichever handle goes by dealloc, the domain is gone for all. */
+	CHECK_EQ(ibv_dealloc_pd(other), 0);
+	CHECK(!ibv_alloc_null_mr(pd));
+	CHECK_EQ(errno, EINVAL);
+	ibv_unimport_pd(pd);
+	CHECK_EQ(ibv_close_device(ctx), 0);
+	CHECK(fcntl(fd, F_GETFD) < 0);	/* closed with the context */
+	CHECK(!ibv_import_device(0));
+	CHECK(!ibv_import_device(-1));
+}
+
+static void closing_with_objects_inside(struct world *w)
+{
+	struct ibv_context *ctx = ibv_open_device(w->ctx->device);
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_cq *cq = ibv_create_cq(ctx, 4, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { 4, 4, 1, 1, 0 },
+	};
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+	struct ibv_wc wc;
+
+	CHECK(qp);
+	CHECK_EQ(ibv_close_device(ctx), 0);
+	/* What is left answers errors, and does no harm. */
+	CHECK(ibv_poll_cq(cq, 1, &wc) <= 0);
+	CHECK(ibv_destroy_qp(qp) != 0);
+	CHECK(ibv_dealloc_pd(pd) != 0);
+	CHECK(!ibv_alloc_pd(ctx));
+	CHECK(ibv_close_device(ctx) != 0);
+}
+
+static void limit_of_domains(struct world *w)
+{
+	enum { MANY = 1000 };
+	static struct ibv_pd *pds[MANY];
+
+	for (int i = 0; i < MANY; i++)
+		CHECK((pds[i] = ibv_alloc_pd(w->ctx)));
+	for (int i = 1; i < MANY; i++)
+		CHECK(pds[i]->handle != pds[i - 1]->handle);
+	for (int i = 0; i < MANY; i++)
+		CHECK_EQ(ibv_dealloc_pd(pds[i]), 0);
+}
+
+int main(void)
+{
+	struct world w;
+
+	lists();
+	a_context_keeps_its_device();
+	world_open(&w);
+	attributes(&w);
+	import(&w);
+	closing_with_objects_inside(&w);
+	limit_of_domains(&w);
+	world_close(&w);
+	return 0;
+}
