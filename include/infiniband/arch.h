@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * 64-bit byte order conversion under its old names.  Obsolete: call htobe64() and be64toh() of <endian.h>.
+ * 64-bit byte order conversion under its old names.  Obsolete: call htobe64() and be64toh() of
+ * <endian.h>.
  */
 #ifndef INFINIBAND_ARCH_H
 #define INFINIBAND_ARCH_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The part of the kernel's verbs interface that verbs.h takes its values from, for programs built without the kernel
- * header <rdma/ib_user_ioctl_verbs.h> or with an older one.  Both share one include guard: the first included wins.
+ * The part of the kernel's verbs interface that verbs.h takes its values from, for programs built
+ * without the kernel header <rdma/ib_user_ioctl_verbs.h> or with an older one.  Both share one
+ * include guard: the first included wins.
  */
 #ifndef IB_USER_IOCTL_VERBS_H
 #define IB_USER_IOCTL_VERBS_H
@@ -71,7 +72,10 @@ enum ib_uverbs_qp_create_flags {
 	IB_UVERBS_QP_CREATE_SQ_SIG_ALL = 1 << 12,
 };
 
-/* PortInfo:CapabilityMask of the InfiniBand specification; IP_BASED_GIDS reuses a bit that no Ethernet port sets. */
+/*
+ * PortInfo:CapabilityMask of the InfiniBand specification; IP_BASED_GIDS reuses a bit that no
+ * Ethernet port sets.
+ */
 __extension__ enum ib_uverbs_query_port_cap_flags {
 	IB_UVERBS_PCF_SM = 1 << 1,
 	IB_UVERBS_PCF_NOTICE_SUP = 1 << 2,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opcodes of the base transport header (IBTA volume 1, table 35): the transport service in bits 7..5, the operation in
- * bits 4..0.
+ * Opcodes of the base transport header (IBTA volume 1, table 35): the transport service in bits
+ * 7..5, the operation in bits 4..0.
  */
 #ifndef INFINIBAND_OPCODE_H
 #define INFINIBAND_OPCODE_H

@@ -8,8 +8,9 @@
 #include <infiniband/verbs.h>
 
 /*
- * Selectors say how the value beside them binds: 0 greater than, 1 less than, 2 exactly, 3 the largest there is.
- * mtu holds enum ibv_mtu, rate enum ibv_rate, a packet life time of t means 4.096 us * 2^t.
+ * Selectors say how the value beside them binds: 0 greater than, 1 less than, 2 exactly, 3 the
+ * largest there is. mtu holds enum ibv_mtu, rate enum ibv_rate, a packet life time of t means 4.096
+ * us * 2^t.
  */
 
 /* A path as the connection manager hands it out, one member per field. */
@@ -72,7 +73,10 @@ struct ibv_sa_service_rec {
 
 #define IBV_PATH_RECORD_REVERSIBLE 0x80 /* in reversible_numpath */
 
-/* A path in the layout of the wire; several fields share a member, the first named in the highest bits. */
+/*
+ * A path in the layout of the wire; several fields share a member, the first named in the highest
+ * bits.
+ */
 struct ibv_path_record {
 	__be64 service_id;
 	union ibv_gid dgid;

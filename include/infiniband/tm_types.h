@@ -26,7 +26,10 @@ struct ibv_tmh {
 	__be64 tag;
 };
 
-/* Rendezvous header, 16 bytes, follows a tag matching header of type IBV_TMH_RNDV: where to READ the message. */
+/*
+ * Rendezvous header, 16 bytes, follows a tag matching header of type IBV_TMH_RNDV: where to READ
+ * the message.
+ */
 struct ibv_rvh {
 	__be64 va;
 	__be32 rkey;

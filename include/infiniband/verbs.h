@@ -2,28 +2,33 @@
 /*
  * The verbs programming interface: what a program sees of an RDMA device.
  *
- * Source and binary compatible with the header of the same name in rdma-core 44, plus the additions of later releases
- * that leave its layouts alone.  The calls are documented where they are declared, in the chapters included below;
- * "ibv_xxx(3)" names the manual page whose rules they follow.
+ * Source and binary compatible with the header of the same name in rdma-core 44, plus the additions
+ * of later releases that leave its layouts alone.  The calls are documented where they are
+ * declared, in the chapters included below; "ibv_xxx(3)" names the manual page whose rules they
+ * follow.
  *
  * Conventions, valid wherever a call does not say otherwise:
  *
- *   Results     A call that returns int gives 0, or the errno value of its failure (positive; errno itself may be stale).
- *               A call that returns a pointer gives NULL on failure and sets errno.  The exceptions (-1, counts) are named.
- *   Errors      EINVAL: an argument that can never be right.  ENOMEM: no memory, or a limit of the device reached.
- *               EOPNOTSUPP: a call or an option this device does not have.  Only other codes are listed per call.
- *   Ownership   Every object belongs to the caller until he destroys it.  An object still in use by another one is
- *               not destroyed: EBUSY.  Attribute structures are read or filled during the call only.
- *   Threads     Every call may be made from any thread at any time, on the same object too; only the destruction of an
- *               object must not race with its use.  Queues created in a parent domain with a thread domain are the
- *               exception: one thread at a time.
- *   Units       Lengths are bytes.  Addresses on the network are uint64_t.  Types __be16, __be32 and __be64 hold network
- *               byte order, everything else host order.
- *   comp_mask   says which optional members of a structure are meaningful.  Unknown bits are refused with EINVAL or
- *               EOPNOTSUPP, so zero the structure first.
+ *   Results     A call that returns int gives 0, or the errno value of its failure (positive; errno
+ *               itself may be stale).  A call that returns a pointer gives NULL on failure and sets
+ *               errno.  The exceptions (-1, counts) are named.
+ *   Errors      EINVAL: an argument that can never be right.  ENOMEM: no memory, or a limit of the
+ *               device reached.  EOPNOTSUPP: a call or an option this device does not have.  Only
+ *               other codes are listed per call.
+ *   Ownership   Every object belongs to the caller until he destroys it.  An object still in use by
+ *               another one is not destroyed: EBUSY.  Attribute structures are read or filled
+ *               during the call only.
+ *   Threads     Every call may be made from any thread at any time, on the same object too; only
+ *               the destruction of an object must not race with its use.  Queues created in a
+ *               parent domain with a thread domain are the exception: one thread at a time.
+ *   Units       Lengths are bytes.  Addresses on the network are uint64_t.  Types __be16, __be32
+ *               and __be64 hold network byte order, everything else host order.
+ *   comp_mask   says which optional members of a structure are meaningful.  Unknown bits are
+ *               refused with EINVAL or EOPNOTSUPP, so zero the structure first.
  *
- * The old XRC interface of OFED (ibv_open_xrc_domain() and friends) appears if VERBENA_LEGACY_XRC is defined before
- * this header is included: it lengthens ibv_qp_init_attr and ibv_srq.  The ibv_exp_* interface is in verbs_exp.h.
+ * The old XRC interface of OFED (ibv_open_xrc_domain() and friends) appears if VERBENA_LEGACY_XRC
+ * is defined before this header is included: it lengthens ibv_qp_init_attr and ibv_srq.  The
+ * ibv_exp_* interface is in verbs_exp.h.
  */
 #ifndef INFINIBAND_VERBS_H
 #define INFINIBAND_VERBS_H

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The "experimental" verbs of MLNX_OFED 2 to 4, for programs that still call them: each is an inline function over
- * today's verbs, so a program needs this header only and its binary imports nothing new.  (Binaries that were built by
- * MLNX_OFED itself look for another table in the context, do not find it, and answer ENOSYS to themselves.)
+ * The "experimental" verbs of MLNX_OFED 2 to 4, for programs that still call them: each is an
+ * inline function over today's verbs, so a program needs this header only and its binary imports
+ * nothing new.  (Binaries that were built by MLNX_OFED itself look for another table in the
+ * context, do not find it, and answer ENOSYS to themselves.)
  *
- * What today's verbs can express works.  What they cannot is refused with EOPNOTSUPP before anything happens:
- * dynamically connected transport, masked atomics, UMR, cross channel, inline receive.  Conventions as in verbs.h.
+ * What today's verbs can express works.  What they cannot is refused with EOPNOTSUPP before
+ * anything happens: dynamically connected transport, masked atomics, UMR, cross channel, inline
+ * receive.  Conventions as in verbs.h.
  */
 #ifndef INFINIBAND_VERBS_EXP_H
 #define INFINIBAND_VERBS_EXP_H
@@ -28,7 +30,8 @@ enum {
 };
 
 /*
- * Capabilities in the bits they had: the low ones that both know, and the window types, which moved up by 32.
+ * Capabilities in the bits they had: the low ones that both know, and the window types, which moved
+ * up by 32.
  */
 static inline uint64_t __ibv_exp_device_cap_flags(uint64_t flags, uint64_t odp)
 {
@@ -42,7 +45,8 @@ static inline uint64_t __ibv_exp_device_cap_flags(uint64_t flags, uint64_t odp)
 }
 
 /* ibv_exp_query_device(3): ibv_query_device() and the members that attr->comp_mask asks for. */
-static inline int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)
+static inline int ibv_exp_query_device(struct ibv_context *context,
+				       struct ibv_exp_device_attr *attr)
 {
 	const uint32_t wanted = attr->comp_mask;
 	struct ibv_device_attr_ex ex;
@@ -90,9 +94,9 @@ static inline int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t po
 }
 
 /* `attr` may ask for nothing beyond ibv_create_cq(). */
-static inline struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_context,
-					       struct ibv_comp_channel *channel, int comp_vector,
-					       struct ibv_exp_cq_init_attr *attr)
+static inline struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
+					       void *cq_context, struct ibv_comp_channel *channel,
+					       int comp_vector, struct ibv_exp_cq_init_attr *attr)
 {
 	const uint32_t mask = attr ? attr->comp_mask : 0;
 
@@ -108,7 +112,8 @@ static inline struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int 
 static inline unsigned int __ibv_exp_access(uint64_t exp)
 {
 	const uint64_t same = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+			      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			      IBV_ACCESS_MW_BIND;
 	unsigned int access = (unsigned int)(exp & same);
 
 	if (exp & ~(same | IBV_EXP_ACCESS_MW_ZERO_BASED | IBV_EXP_ACCESS_ON_DEMAND |
@@ -136,7 +141,8 @@ static inline struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 }
 
 /*
- * ibv_exp_create_qp(3): ibv_create_qp_ex(), from its mask PD, XRCD, MAX_TSO_HEADER and, without effect, INL_RECV and PORT.
+ * ibv_exp_create_qp(3): ibv_create_qp_ex(), from its mask PD, XRCD, MAX_TSO_HEADER and, without
+ * effect, INL_RECV and PORT.
  */
 static inline struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 					       struct ibv_exp_qp_init_attr *attr)
@@ -197,7 +203,8 @@ static inline int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *a
 /* One request in today's form: 0, or EOPNOTSUPP. */
 static inline int __ibv_exp_convert_wr(const struct ibv_exp_send_wr *exp, struct ibv_send_wr *wr)
 {
-	const uint64_t same = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
+	const uint64_t same =
+		IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE;
 
 	if ((exp->exp_opcode > IBV_EXP_WR_SEND_WITH_INV && exp->exp_opcode != IBV_EXP_WR_TSO) ||
 	    exp->exp_send_flags & ~(same | IBV_EXP_SEND_IP_CSUM) || exp->comp_mask)
@@ -234,7 +241,10 @@ static inline int __ibv_exp_convert_wr(const struct ibv_exp_send_wr *exp, struct
 	return 0;
 }
 
-/* ibv_exp_post_send(3): posts the list, in order; on failure *bad_wr is the first request not posted. */
+/*
+ * ibv_exp_post_send(3): posts the list, in order; on failure *bad_wr is the first request not
+ * posted.
+ */
 static inline int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
 				    struct ibv_exp_send_wr **bad_wr)
 {
@@ -260,7 +270,8 @@ static inline void __ibv_exp_convert_wc(const struct ibv_wc *wc, struct ibv_exp_
 	memset(exp, 0, sizeof(*exp));
 	exp->wr_id = wc->wr_id;
 	exp->status = wc->status;
-	exp->exp_opcode = wc->opcode == IBV_WC_TSO ? IBV_EXP_WC_TSO : (enum ibv_exp_wc_opcode)wc->opcode;
+	exp->exp_opcode =
+		wc->opcode == IBV_WC_TSO ? IBV_EXP_WC_TSO : (enum ibv_exp_wc_opcode)wc->opcode;
 	exp->vendor_err = wc->vendor_err;
 	exp->byte_len = wc->byte_len;
 	exp->imm_data = wc->invalidated_rkey;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Buffers made for the program (release 64): pages of a file in memory, so that a buffer has a descriptor to hand out,
- * which ibv_reg_dmabuf_mr() of any process takes as it takes that of device memory.
+ * Buffers made for the program (release 64): pages of a file in memory, so that a buffer has a
+ * descriptor to hand out, which ibv_reg_dmabuf_mr() of any process takes as it takes that of device
+ * memory.
  */
 #ifndef VRB_VERBS_BUF_H
 #define VRB_VERBS_BUF_H

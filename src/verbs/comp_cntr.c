@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion counters (beyond release 64): this device has none.  The capabilities say so, and nobody can have one, so the
- * calls that take one refuse as well.  No state.
+ * Completion counters (beyond release 64): this device has none.  The capabilities say so, and
+ * nobody can have one, so the calls that take one refuse as well.  No state.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Symbols of the first libibverbs (2005-2006), whose structures differ from today's: IBVERBS_1.0 forms of calls that
- * have a later version too.
+ * Symbols of the first libibverbs (2005-2006), whose structures differ from today's: IBVERBS_1.0
+ * forms of calls that have a later version too.
  *
- * A program that asks for them lays out contexts and work requests in a way no device here understands, so each refuses
- * with ENOSYS, in the manner its call reports failure: the program sees a host without verbs and says so.  No state.
+ * A program that asks for them lays out contexts and work requests in a way no device here
+ * understands, so each refuses with ENOSYS, in the manner its call reports failure: the program
+ * sees a host without verbs and says so.  No state.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -40,7 +41,10 @@ static void nothing(void)
 {
 }
 
-/* Arguments are not looked at, so the functions take none; the calling conventions Linux uses allow it. */
+/*
+ * Arguments are not looked at, so the functions take none; the calling conventions Linux uses allow
+ * it.
+ */
 #define OLD(name, type, refusal)                                                                   \
 	VRB_EXPORT type vrb_1_0_##name(void);                                                      \
 	VRB_SYMVER(vrb_1_0_##name, ibv_##name, IBVERBS_1.0);                                       \

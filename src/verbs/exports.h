@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Functions that libibverbs exports for its companions (librdmacm, providers, tools) and that no public header declares.
+ * Functions that libibverbs exports for its companions (librdmacm, providers, tools) and that no
+ * public header declares.
  */
 #ifndef VRB_VERBS_EXPORTS_H
 #define VRB_VERBS_EXPORTS_H
@@ -37,7 +38,10 @@ VRB_EXPORT void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uv
 
 VRB_EXPORT void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src);
 
-/* Keep a range of memory out of children, and give it back to them; ranges nest.  0, or -1 with errno. */
+/*
+ * Keep a range of memory out of children, and give it back to them; ranges nest.  0, or -1 with
+ * errno.
+ */
 VRB_EXPORT int ibv_dontfork_range(void *base, size_t size);
 VRB_EXPORT int ibv_dofork_range(void *base, size_t size);
 

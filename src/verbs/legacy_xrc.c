@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The XRC calls of OFED 1.3 to MLNX_OFED 4, on top of today's: an ibv_xrc_domain is an ibv_xrcd, and a receive QP, which
- * these calls name by number, is an ibv_qp kept here.
+ * The XRC calls of OFED 1.3 to MLNX_OFED 4, on top of today's: an ibv_xrc_domain is an ibv_xrcd,
+ * and a receive QP, which these calls name by number, is an ibv_qp kept here.
  *
- * Owns the table of this process's receive QPs: an entry is a registration.  One lock, held over the calls on the QP too,
- * so that none is destroyed in use; they take no lock of ours.
+ * Owns the table of this process's receive QPs: an entry is a registration.  One lock, held over
+ * the calls on the QP too, so that none is destroyed in use; they take no lock of ours.
  */
 #define VERBENA_LEGACY_XRC
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_copy_*_kern(): between the layouts of the kernel's interface and those of programs.  Stock librdmacm calls them.
- * Members the source does not have are left as they are.  No state.
+ * ibv_copy_*_kern(): between the layouts of the kernel's interface and those of programs.  Stock
+ * librdmacm calls them.  Members the source does not have are left as they are.  No state.
  */
 #include <string.h>
 

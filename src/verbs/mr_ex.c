@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_reg_mr_ex() (release 59): one call for every kind of memory, told apart by comp_mask.  Ends in the calls of old.
- * No state.
+ * ibv_reg_mr_ex() (release 59): one call for every kind of memory, told apart by comp_mask.  Ends
+ * in the calls of old.  No state.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The private symbols of libibverbs, which it shares with provider libraries (libmlx5, libefa, ...).
+ * The private symbols of libibverbs, which it shares with provider libraries (libmlx5, libefa,
+ * ...).
  *
- * Those libraries are loaded because programs link them, and resolve all of these at load time; their devices never
- * appear here, so nothing but registration and logging is called in earnest.  What would talk to the kernel refuses with
- * EOPNOTSUPP.  The node is renamed with every change of this interface, so everything is exported under each of its
- * names: IBVERBS_PRIVATE_34 (releases 34..56, the default), _57, _59, _64, _65.
+ * Those libraries are loaded because programs link them, and resolve all of these at load time;
+ * their devices never appear here, so nothing but registration and logging is called in earnest.
+ * What would talk to the kernel refuses with EOPNOTSUPP.  The node is renamed with every change of
+ * this interface, so everything is exported under each of its names: IBVERBS_PRIVATE_34 (releases
+ * 34..56, the default), _57, _59, _64, _65.
  *
  * No state but verbs_allow_disassociate_destroy, which a provider may read.
  */
@@ -21,7 +23,7 @@
 /* A function that refuses.  Its arguments are not looked at, so it takes none. */
 #define REFUSE(name, type, result)                                                                 \
 	VRB_EXPORT type name(void);                                                                \
-	VRB_SYMVER_PRIVATE(name);                                                                         \
+	VRB_SYMVER_PRIVATE(name);                                                                  \
 	type name(void)                                                                            \
 	{                                                                                          \
 		errno = EOPNOTSUPP;                                                                \
@@ -31,7 +33,7 @@
 /* A function without a result, that has nothing to do. */
 #define IGNORE(name)                                                                               \
 	VRB_EXPORT void name(void);                                                                \
-	VRB_SYMVER_PRIVATE(name);                                                                         \
+	VRB_SYMVER_PRIVATE(name);                                                                  \
 	void name(void)                                                                            \
 	{                                                                                          \
 	}
@@ -139,14 +141,17 @@ REGISTER(65)
 
 /* ---- What works ---- */
 
-/* Whether objects may be destroyed after their device went away: here that always succeeds, without it. */
+/*
+ * Whether objects may be destroyed after their device went away: here that always succeeds, without
+ * it.
+ */
 VRB_EXPORT extern bool verbs_allow_disassociate_destroy;
 VRB_SYMVER_PRIVATE(verbs_allow_disassociate_destroy);
 bool verbs_allow_disassociate_destroy;
 
 /*
- * A provider's diagnostics, above all "not my device".  Dropped: the devices here have their own log, and what a provider
- * has to say about them is not true of them.
+ * A provider's diagnostics, above all "not my device".  Dropped: the devices here have their own
+ * log, and what a provider has to say about them is not true of them.
  */
 VRB_EXPORT void __verbs_log(void *ctx, uint32_t level, const char *fmt, ...) format_printf(3, 4);
 VRB_SYMVER_PRIVATE(__verbs_log);

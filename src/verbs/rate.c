@@ -2,8 +2,8 @@
 /*
  * Link rates between their enum, multiples of 2.5 Gbit/s and Mbit/s.  No state.
  *
- * Rates up to QDR are whole multiples; the later ones are signalled at odd rates, so the Mbit/s are what a link really
- * carries, and a multiple exists only where rdma-core defines one.
+ * Rates up to QDR are whole multiples; the later ones are signalled at odd rates, so the Mbit/s are
+ * what a link really carries, and a multiple exists only where rdma-core defines one.
  */
 #include <infiniband/verbs.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_*_str(): names for values.  Programs print and compare these texts, so they are part of the interface and equal to
- * those of rdma-core.  No state.
+ * ibv_*_str(): names for values.  Programs print and compare these texts, so they are part of the
+ * interface and equal to those of rdma-core.  No state.
  */
 #include <stddef.h>
 

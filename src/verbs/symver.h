@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Symbol versions that a version script cannot express: a further version of a symbol, beside its default one.
+ * Symbol versions that a version script cannot express: a further version of a symbol, beside its
+ * default one.
  *
- * Default versions come from lib/libibverbs.map alone: a function of an exported name, defined plainly, gets the version
- * of the node that lists it.  What is exported this way must not be listed there, and its node must not hide by "*".
+ * Default versions come from lib/libibverbs.map alone: a function of an exported name, defined
+ * plainly, gets the version of the node that lists it.  What is exported this way must not be
+ * listed there, and its node must not hide by "*".
  */
 #ifndef VRB_VERBS_SYMVER_H
 #define VRB_VERBS_SYMVER_H
@@ -14,8 +16,9 @@
 #define VRB_SYMVER(fn, name, node) __asm__(".symver " #fn ", " #name "@" #node)
 
 /*
- * Exports `fn` as IBVERBS_PRIVATE_34, the default, and under the later names of that node.  Stands between its declaration
- * and its definition in this file, and renames it: the linker drops a plain symbol that has versioned twins.
+ * Exports `fn` as IBVERBS_PRIVATE_34, the default, and under the later names of that node.  Stands
+ * between its declaration and its definition in this file, and renames it: the linker drops a plain
+ * symbol that has versioned twins.
  */
 #define VRB_SYMVER_PRIVATE(fn)                                                                     \
 	extern __typeof__(fn) fn __asm__("vrb_private_" #fn);                                      \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Files about devices, for those who look for them through this library: ibv_devinfo (board_id), librdmacm and Open MPI
- * (whether there is a kernel stack).  A host with RDMA devices of the kernel has them below /sys; elsewhere it is the tree
- * of core/sysfs.c.
+ * Files about devices, for those who look for them through this library: ibv_devinfo (board_id),
+ * librdmacm and Open MPI (whether there is a kernel stack).  A host with RDMA devices of the kernel
+ * has them below /sys; elsewhere it is the tree of core/sysfs.c.
  *
  * Owns the path, found once.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the inline functions of verbs.h do, written down: which function of the library or which operation of the context
- * each calls, with which arguments, and what it answers when the context lacks the operation.  layout.py's sibling
- * inlines.py compiles this against our headers and against libibverbs-dev's; both must print the same.
+ * What the inline functions of verbs.h do, written down: which function of the library or which
+ * operation of the context each calls, with which arguments, and what it answers when the context
+ * lacks the operation.  layout.py's sibling inlines.py compiles this against our headers and
+ * against libibverbs-dev's; both must print the same.
  *
  * The program is its own libibverbs: the exported functions below record that they were called.
  */
@@ -52,9 +53,11 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 	return TOKEN(1);
 }
 
-struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			       int access)
 {
-	printf(" ibv_reg_mr_iova(%zu, %#llx, %#x)", length, (unsigned long long)iova, (unsigned int)access);
+	printf(" ibv_reg_mr_iova(%zu, %#llx, %#x)", length, (unsigned long long)iova,
+	       (unsigned int)access);
 	return TOKEN(2);
 }
 
@@ -77,8 +80,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return TOKEN(5);
 }
 
-int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
-		      uint32_t flags, size_t size)
+int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t size)
 {
 	printf(" _ibv_query_gid_ex(%u, %u, %u, %zu)", port, index, flags, size);
 	return 13;
@@ -126,7 +129,10 @@ static struct ibv_wq *op_wq(struct ibv_context *c, struct ibv_wq_init_attr *attr
 
 #define SLOT(name, fn) (box.v.name = (__typeof__(box.v.name))(void *)(fn))
 
-/* Calls with the operation there, absent, and beyond what the library says it has; and in an unextended context. */
+/*
+ * Calls with the operation there, absent, and beyond what the library says it has; and in an
+ * unextended context.
+ */
 #define EACH(name, fn, show, call)                                                                 \
 	do {                                                                                       \
 		for (int with = 0; with < 4; with++) {                                             \
@@ -198,7 +204,8 @@ static void control_path(void)
 	EACH(destroy_rwq_ind_table, op_int, INT, ibv_destroy_rwq_ind_table(&table));
 	EACH(create_counters, op_ptr, PTR, ibv_create_counters(ctx, NULL));
 	EACH(destroy_counters, op_int, INT, ibv_destroy_counters(&counters));
-	EACH(attach_counters_point_flow, op_int, INT, ibv_attach_counters_point_flow(&counters, NULL, NULL));
+	EACH(attach_counters_point_flow, op_int, INT,
+	     ibv_attach_counters_point_flow(&counters, NULL, NULL));
 	EACH(read_counters, op_int, INT, ibv_read_counters(&counters, NULL, 0, 0));
 	printf("bad_op set: %d\n", bad == &op);
 }
@@ -314,7 +321,8 @@ static void arithmetic(void)
 	ib_addr_set(&a, 0, 0, 0, htobe32(1));
 	ib_addr_set(&b, htobe32(1), 0, 0, htobe32(1));
 	printf(" any %d loop %d %d cmp %d %d %d\n", ib_addr_any(&a), ib_addr_loopback(&a),
-	       ib_addr_loopback(&b), ib_addr_cmp(&a, &a), ib_addr_cmp(&a, &b) < 0, ib_addr_cmp(&b, &a) < 0);
+	       ib_addr_loopback(&b), ib_addr_cmp(&a, &a), ib_addr_cmp(&a, &b) < 0,
+	       ib_addr_cmp(&b, &a) < 0);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What answers under an old, a private or no version: refusals in the manner of each call, and one function behind all the
- * names of the private node.
+ * What answers under an old, a private or no version: refusals in the manner of each call, and one
+ * function behind all the names of the private node.
  *
  * usage: versions_test LIBRARY
  */
@@ -74,8 +74,9 @@ static const char *const private_nodes[] = {
 static void private_node(void)
 {
 	static const char *const names[] = {
-		"ibv_cmd_alloc_pd", "execute_ioctl", "verbs_open_device", "__verbs_log", "verbs_set_ops",
-		"verbs_allow_disassociate_destroy", "ibv_query_gid_type", "ibv_wr_opcode_str",
+		"ibv_cmd_alloc_pd",   "execute_ioctl",     "verbs_open_device",
+		"__verbs_log",        "verbs_set_ops",     "verbs_allow_disassociate_destroy",
+		"ibv_query_gid_type", "ibv_wr_opcode_str",
 	};
 	char registrar[] = "verbs_register_driver_NN";
 
@@ -83,24 +84,28 @@ static void private_node(void)
 		const char *node = private_nodes[n];
 
 		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-			CHECK(dlvsym(lib, names[i], node) == dlvsym(lib, names[i], private_nodes[0]));
+			CHECK(dlvsym(lib, names[i], node) ==
+			      dlvsym(lib, names[i], private_nodes[0]));
 		memcpy(strstr(registrar, "driver_") + 7, strstr(node, "PRIVATE_") + 8, 2);
 		old(registrar, node)(NULL, NULL, NULL, NULL);
 	}
 
-	CHECK_EQ((int)old("ibv_cmd_alloc_pd", private_nodes[0])(NULL, NULL, NULL, NULL), EOPNOTSUPP);
+	CHECK_EQ((int)old("ibv_cmd_alloc_pd", private_nodes[0])(NULL, NULL, NULL, NULL),
+		 EOPNOTSUPP);
 	CHECK_EQ((int)old("ibv_cmd_poll_cq", private_nodes[0])(NULL, NULL, NULL, NULL), -1);
 	errno = 0;
 	CHECK_EQ(old("verbs_open_device", private_nodes[0])(NULL, NULL, NULL, NULL), 0);
 	CHECK_EQ(errno, EOPNOTSUPP);
-	CHECK_EQ(*(const char *)dlvsym(lib, "verbs_allow_disassociate_destroy", private_nodes[0]), 0);
+	CHECK_EQ(*(const char *)dlvsym(lib, "verbs_allow_disassociate_destroy", private_nodes[0]),
+		 0);
 	CHECK(!dlvsym(lib, "verbs_register_driver_34", "IBVERBS_PRIVATE_57"));
 }
 
 /* A program that does not ask for a version, as scripting languages do, gets today's. */
 static void no_version(void)
 {
-	static const char *const names[] = { "ibv_get_device_list", "ibv_reg_mr", "ibv_query_port" };
+	static const char *const names[] = { "ibv_get_device_list", "ibv_reg_mr",
+					     "ibv_query_port" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		CHECK(dlsym(lib, names[i]));

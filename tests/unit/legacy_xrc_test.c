@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The old XRC calls over a device of this program's own: what they ask of today's calls, and the table of registrations.
+ * The old XRC calls over a device of this program's own: what they ask of today's calls, and the
+ * table of registrations.
  */
 #define VERBENA_LEGACY_XRC
 
@@ -96,7 +97,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return mask == IBV_QP_STATE ? 0 : EINVAL;
 }
 
-int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
 {
 	attr->dest_qp_num = qp->qp_num;
 	return 0;
@@ -130,7 +132,8 @@ static int reset(void **state)
 static void domain_and_srq(void **state)
 {
 	struct ibv_xrc_domain *d = ibv_open_xrc_domain(ctx, 5, O_CREAT);
-	struct ibv_srq_init_attr attr = { .srq_context = &box, .attr = { .max_wr = 50, .max_sge = 2 } };
+	struct ibv_srq_init_attr attr = { .srq_context = &box,
+					  .attr = { .max_wr = 50, .max_sge = 2 } };
 	struct ibv_pd pd = { .context = ctx };
 	struct ibv_cq *cq = (struct ibv_cq *)(void *)&qps[3];
 	struct ibv_srq *srq;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_copy_*_kern(): each member arrives where it belongs (the sources hold a different value in every byte), what the
- * source lacks stays, and a path survives the way there and back.
+ * ibv_copy_*_kern(): each member arrives where it belongs (the sources hold a different value in
+ * every byte), what the source lacks stays, and a path survives the way there and back.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_reg_mr_ex(), buffers and DMA handles: which combinations of members are taken, and what becomes of them.  The
- * registrations of old are this program's own and write down their arguments.
+ * ibv_reg_mr_ex(), buffers and DMA handles: which combinations of members are taken, and what
+ * becomes of them.  The registrations of old are this program's own and write down their arguments.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -163,10 +163,12 @@ static void dma_handles(void **state)
 		int error;
 	} rows[] = {
 		{ { .comp_mask = 0 }, 0 },
-		{ { .comp_mask = 7, .cpu_id = 3, .ph = 3, .tph_mem_type = IBV_TPH_MEM_TYPE_PM }, 0 },
+		{ { .comp_mask = 7, .cpu_id = 3, .ph = 3, .tph_mem_type = IBV_TPH_MEM_TYPE_PM },
+		  0 },
 		{ { .comp_mask = IBV_DMAH_INIT_ATTR_MASK_PH, .ph = 4 }, EINVAL },
 		{ { .comp_mask = 0, .ph = 4 }, 0 },
-		{ { .comp_mask = IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE, .tph_mem_type = 2 }, EINVAL },
+		{ { .comp_mask = IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE, .tph_mem_type = 2 },
+		  EINVAL },
 		{ { .comp_mask = 8 }, EOPNOTSUPP },
 	};
 	struct ibv_mr_init_attr attr = { .comp_mask = A | D, .addr = &seen, .length = 1 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_get_sysfs_path() and ibv_read_sysfs_file(): the variable, trailing slashes, newlines, short buffers, no file. */
+/*
+ * ibv_get_sysfs_path() and ibv_read_sysfs_file(): the variable, trailing slashes, newlines, short
+ * buffers, no file.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

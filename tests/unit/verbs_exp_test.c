@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbs_exp.h over a device of this program's own: what each call becomes in today's terms, and what is refused. */
+/*
+ * verbs_exp.h over a device of this program's own: what each call becomes in today's terms, and
+ * what is refused.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -140,7 +143,9 @@ static void memory(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct ibv_exp_reg_mr_in in = { .addr = &box, .length = 5, .exp_access = rows[i].exp };
+		struct ibv_exp_reg_mr_in in = { .addr = &box,
+						.length = 5,
+						.exp_access = rows[i].exp };
 
 		errno = 0;
 		assert_ptr_equal(ibv_exp_reg_mr(&in), rows[i].refused ? NULL : &the_mr);
@@ -154,7 +159,9 @@ static void memory(void **state)
 static void queue_pairs(void **state)
 {
 	struct ibv_exp_qp_init_attr init = { .comp_mask = IBV_EXP_QP_INIT_ATTR_PD };
-	struct ibv_exp_qp_attr attr = { .qp_state = IBV_QPS_RTS, .alt_timeout = 9, .rate_limit = 55 };
+	struct ibv_exp_qp_attr attr = { .qp_state = IBV_QPS_RTS,
+					.alt_timeout = 9,
+					.rate_limit = 55 };
 
 	assert_ptr_equal(ibv_exp_create_qp(ctx, &init), &the_qp);
 	assert_int_equal(init.cap.max_inline_data, 32);
@@ -168,7 +175,9 @@ static void queue_pairs(void **state)
 	assert_null(ibv_exp_create_qp(ctx, &init));
 	assert_int_equal(errno, EOPNOTSUPP);
 
-	assert_int_equal(ibv_exp_modify_qp(&the_qp, &attr, IBV_EXP_QP_STATE | IBV_EXP_QP_RATE_LIMIT), 0);
+	assert_int_equal(ibv_exp_modify_qp(&the_qp, &attr,
+					   IBV_EXP_QP_STATE | IBV_EXP_QP_RATE_LIMIT),
+			 0);
 	assert_int_equal(seen_mask, IBV_QP_STATE | IBV_QP_RATE_LIMIT);
 	assert_int_equal(seen_attr.qp_state, IBV_QPS_RTS);
 	assert_int_equal(seen_attr.alt_timeout, 9);

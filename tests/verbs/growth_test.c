@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls of releases after 44: registration of every kind of memory, and what this device says it has not. */
+/*
+ * Calls of releases after 44: registration of every kind of memory, and what this device says it
+ * has not.
+ */
 #include <errno.h>
 #include <unistd.h>
 

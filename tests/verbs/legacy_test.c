@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The interfaces of old distributions, on the real device: OFED's XRC, and the experimental verbs. */
+/*
+ * The interfaces of old distributions, on the real device: OFED's XRC, and the experimental verbs.
+ */
 #define VERBENA_LEGACY_XRC
 
 #include <errno.h>
@@ -52,7 +54,8 @@ static void test_xrc(void)
 	struct ibv_cq *send_cq = world_cq(&w, 16), *recv_cq = world_cq(&w, 16);
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
 	struct ibv_qp_init_attr init = { .send_cq = send_cq, .recv_cq = send_cq };
-	struct buffer src = world_buffer(&w, 64, WORLD_ACCESS), dst = world_buffer(&w, 64, WORLD_ACCESS);
+	struct buffer src = world_buffer(&w, 64, WORLD_ACCESS),
+		      dst = world_buffer(&w, 64, WORLD_ACCESS);
 	struct ibv_xrc_domain *d = ibv_open_xrc_domain(w.ctx, -1, O_CREAT);
 	struct ibv_srq *srq[2];
 	struct ibv_qp *ini;
@@ -142,7 +145,8 @@ static void test_exp(void)
 	struct ibv_sge sge = { .addr = (uintptr_t)&cell[1], .length = 8 };
 	struct ibv_exp_send_wr wr = {
 		.wr_id = 5, .sg_list = &sge, .num_sge = 1,
-		.exp_opcode = IBV_EXP_WR_ATOMIC_FETCH_AND_ADD, .exp_send_flags = IBV_EXP_SEND_SIGNALED,
+		.exp_opcode = IBV_EXP_WR_ATOMIC_FETCH_AND_ADD,
+		.exp_send_flags = IBV_EXP_SEND_SIGNALED,
 	}, *bad;
 	struct ibv_exp_wc wc;
 

@@ -36,7 +36,8 @@ struct ibv_ah_attr {
 	uint8_t sl; /* 0..15 */
 	uint8_t src_path_bits;
 	uint8_t static_rate; /* enum ibv_rate */
-	uint8_t is_global;   /* the path is told by grh; required on RoCE devices that have no LIDs */
+	/* the path is told by grh; required on RoCE devices that have no LIDs */
+	uint8_t is_global;
 	uint8_t port_num;
 };
 
@@ -46,12 +47,16 @@ struct ibv_ah {
 	uint32_t handle;
 };
 
-/* An address for UD sends.  EINVAL also if the GID index is empty; ETIMEDOUT, EHOSTUNREACH.  ibv_create_ah(3) */
+/*
+ * An address for UD sends.  EINVAL also if the GID index is empty; ETIMEDOUT, EHOSTUNREACH.
+ * ibv_create_ah(3)
+ */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
 /*
- * The address that answers a received UD message: `wc` is its completion, `grh` the first 40 bytes of its buffer (looked
- * at only if the completion has IBV_WC_GRH).  Returns 0, or -1.  ibv_create_ah_from_wc(3)
+ * The address that answers a received UD message: `wc` is its completion, `grh` the first 40 bytes
+ * of its buffer (looked at only if the completion has IBV_WC_GRH).  Returns 0, or -1.
+ * ibv_create_ah_from_wc(3)
  */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			struct ibv_grh *grh, struct ibv_ah_attr *ah_attr);
@@ -63,7 +68,10 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 /* Work requests posted with the handle must have completed.  ibv_create_ah(3) */
 int ibv_destroy_ah(struct ibv_ah *ah);
 
-/* Lets a UD QP receive what is sent to a multicast group; `lid` counts on InfiniBand only.  ibv_attach_mcast(3) */
+/*
+ * Lets a UD QP receive what is sent to a multicast group; `lid` counts on InfiniBand only.
+ * ibv_attach_mcast(3)
+ */
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /* EINVAL: the QP is not in the group.  ibv_attach_mcast(3) */
@@ -72,8 +80,8 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 #define ETHERNET_LL_SIZE 6
 
 /*
- * The Ethernet address (and VLAN, 0xffff for none) behind a destination GID.  Returns 0, or a negative errno value;
- * may ask the neighbour, so may take its time.
+ * The Ethernet address (and VLAN, 0xffff for none) behind a destination GID.  Returns 0, or a
+ * negative errno value; may ask the neighbour, so may take its time.
  */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: devices and contexts as they lie in memory, and how an inline verb finds its implementation.
+ * Chapter of verbs.h: devices and contexts as they lie in memory, and how an inline verb finds its
+ * implementation.
  *
- * Nothing here may move.  A program compiled against any release since 44 reaches the library through the offsets of
- * these structures: ibv_context from its start, verbs_context from its end.
+ * Nothing here may move.  A program compiled against any release since 44 reaches the library
+ * through the offsets of these structures: ibv_context from its start, verbs_context from its end.
  */
 #ifndef INFINIBAND_VERBS_CONTEXT_H
 #define INFINIBAND_VERBS_CONTEXT_H
@@ -137,11 +138,12 @@ struct ibv_device {
 };
 
 /*
- * The data path, called straight from inline functions.  The _compat_ members keep the place of calls that became
- * exported functions long ago; the first two are still reached by old binaries.
+ * The data path, called straight from inline functions.  The _compat_ members keep the place of
+ * calls that became exported functions long ago; the first two are still reached by old binaries.
  */
 struct ibv_context_ops {
-	int (*_compat_query_device)(struct ibv_context *context, struct ibv_device_attr *device_attr);
+	int (*_compat_query_device)(struct ibv_context *context,
+				    struct ibv_device_attr *device_attr);
 	int (*_compat_query_port)(struct ibv_context *context, uint8_t port_num,
 				  struct _compat_ibv_port_attr *port_attr);
 	void *(*_compat_alloc_pd)(void);
@@ -177,12 +179,16 @@ struct ibv_context_ops {
 	void *(*_compat_async_event)(void);
 };
 
-/* One opening of a device.  Programs may read device, async_fd (to poll for events) and num_comp_vectors. */
+/*
+ * One opening of a device.  Programs may read device, async_fd (to poll for events) and
+ * num_comp_vectors.
+ */
 struct ibv_context {
 	struct ibv_device *device;
 	struct ibv_context_ops ops;
 	int cmd_fd;
-	int async_fd;	      /* readable while asynchronous events wait; may be set to O_NONBLOCK */
+	/* readable while asynchronous events wait; may be set to O_NONBLOCK */
+	int async_fd;
 	int num_comp_vectors; /* completion vectors: 0 .. num_comp_vectors - 1 */
 	pthread_mutex_t mutex;
 	void *abi_compat; /* __VERBS_ABI_IS_EXTENDED if this context ends a verbs_context */
@@ -191,9 +197,10 @@ struct ibv_context {
 #define __VERBS_ABI_IS_EXTENDED ((void *)UINTPTR_MAX)
 
 /*
- * An extended context.  It grows at the top: a member's place is its distance from the end, and `sz`, written by the
- * library, tells a program how much of the top exists.  An operation is used only if `sz` covers it and it is not NULL;
- * otherwise the inline call falls back or answers EOPNOTSUPP.
+ * An extended context.  It grows at the top: a member's place is its distance from the end, and
+ * `sz`, written by the library, tells a program how much of the top exists.  An operation is used
+ * only if `sz` covers it and it is not NULL; otherwise the inline call falls back or answers
+ * EOPNOTSUPP.
  */
 struct verbs_context {
 	/* from release 64 */
@@ -204,7 +211,8 @@ struct verbs_context {
 	/* from release 59 */
 	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
 	int (*dealloc_dmah)(struct ibv_dmah *dmah);
-	struct ibv_dmah *(*alloc_dmah)(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+	struct ibv_dmah *(*alloc_dmah)(struct ibv_context *context,
+				       struct ibv_dmah_init_attr *attr);
 	/* from release 44 and before */
 	int (*query_port)(struct ibv_context *context, uint8_t port_num,
 			  struct ibv_port_attr *port_attr, size_t port_attr_len);
@@ -240,7 +248,8 @@ struct verbs_context {
 		struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr);
 	int (*destroy_wq)(struct ibv_wq *wq);
 	int (*modify_wq)(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr);
-	struct ibv_wq *(*create_wq)(struct ibv_context *context, struct ibv_wq_init_attr *wq_init_attr);
+	struct ibv_wq *(*create_wq)(struct ibv_context *context,
+				    struct ibv_wq_init_attr *wq_init_attr);
 	int (*query_rt_values)(struct ibv_context *context, struct ibv_values_ex *values);
 	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *context,
 					  struct ibv_cq_init_attr_ex *init_attr);
@@ -262,7 +271,8 @@ struct verbs_context {
 				      struct ibv_xrcd_init_attr *xrcd_init_attr);
 	int (*close_xrcd)(struct ibv_xrcd *xrcd);
 	uint64_t _ABI_placeholder3;
-	size_t sz; /* sizeof(struct verbs_context) as the library knows it; right before the context */
+	/* sizeof(struct verbs_context) as the library knows it; right before the context */
+	size_t sz;
 	struct ibv_context context; /* last: everything above is found by its distance from here */
 };
 

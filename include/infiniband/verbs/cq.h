@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Chapter of verbs.h: completion queues, plain and extended; completion channels; completion counters. */
+/*
+ * Chapter of verbs.h: completion queues, plain and extended; completion channels; completion
+ * counters.
+ */
 #ifndef INFINIBAND_VERBS_CQ_H
 #define INFINIBAND_VERBS_CQ_H
 
@@ -12,7 +15,10 @@ extern "C" {
 
 /* ---- Work completions ---- */
 
-/* How a work request ended.  After anything but success only wr_id, status, qp_num and vendor_err are meaningful. */
+/*
+ * How a work request ended.  After anything but success only wr_id, status, qp_num and vendor_err
+ * are meaningful.
+ */
 enum ibv_wc_status {
 	IBV_WC_SUCCESS,
 	IBV_WC_LOC_LEN_ERR,	   /* local: message longer than the buffer or the limit */
@@ -22,7 +28,8 @@ enum ibv_wc_status {
 	IBV_WC_WR_FLUSH_ERR,	   /* not begun, since the QP went to the error state */
 	IBV_WC_MW_BIND_ERR,	   /* window not bound */
 	IBV_WC_BAD_RESP_ERR,	   /* a response that fits no request */
-	IBV_WC_LOC_ACCESS_ERR,	   /* local: no right to the receive buffer of a WRITE with immediate */
+	/* local: no right to the receive buffer of a WRITE with immediate */
+	IBV_WC_LOC_ACCESS_ERR,
 	IBV_WC_REM_INV_REQ_ERR,	   /* peer: invalid request */
 	IBV_WC_REM_ACCESS_ERR,	   /* peer: no right to its memory */
 	IBV_WC_REM_OP_ERR,	   /* peer: failed itself */
@@ -114,12 +121,15 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context);
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
 
 /*
- * Takes the oldest event and tells its CQ and the cq_context of it; waits for one unless channel->fd is O_NONBLOCK.
- * Returns 0, or -1 and errno (EAGAIN: none there).  ibv_get_cq_event(3)
+ * Takes the oldest event and tells its CQ and the cq_context of it; waits for one unless
+ * channel->fd is O_NONBLOCK. Returns 0, or -1 and errno (EAGAIN: none there).  ibv_get_cq_event(3)
  */
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 
-/* Acknowledges so many events taken; the destruction of the CQ waits for all of them.  ibv_get_cq_event(3) */
+/*
+ * Acknowledges so many events taken; the destruction of the CQ waits for all of them.
+ * ibv_get_cq_event(3)
+ */
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
 /* ---- Completion queues ---- */
@@ -143,15 +153,21 @@ struct ibv_cq {
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector);
 
-/* At least `cqe` entries henceforth, told in cq->cqe.  EINVAL if fewer than wait in it.  ibv_resize_cq(3) */
+/*
+ * At least `cqe` entries henceforth, told in cq->cqe.  EINVAL if fewer than wait in it.
+ * ibv_resize_cq(3)
+ */
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
-/* Waits until the program acknowledged the events it took.  EBUSY while a QP uses it.  ibv_create_cq(3) */
+/*
+ * Waits until the program acknowledged the events it took.  EBUSY while a QP uses it.
+ * ibv_create_cq(3)
+ */
 int ibv_destroy_cq(struct ibv_cq *cq);
 
 /*
- * Takes up to num_entries completions, oldest first.  Returns their number (fewer than asked: the CQ is empty), or a
- * negative value if the CQ is broken.  ibv_poll_cq(3)
+ * Takes up to num_entries completions, oldest first.  Returns their number (fewer than asked: the
+ * CQ is empty), or a negative value if the CQ is broken.  ibv_poll_cq(3)
  */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
@@ -159,8 +175,8 @@ static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc 
 }
 
 /*
- * Asks for one event, when the next completion (solicited_only: the next solicited or failed one) is added.  To lose
- * nothing, poll once more after asking.  ibv_req_notify_cq(3)
+ * Asks for one event, when the next completion (solicited_only: the next solicited or failed one)
+ * is added.  To lose nothing, poll once more after asking.  ibv_req_notify_cq(3)
  */
 static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
@@ -247,7 +263,10 @@ struct ibv_wc_tm_info {
 	uint32_t priv;
 };
 
-/* Begins as ibv_cq, so that one serves as the other.  status and wr_id are of the current completion. */
+/*
+ * Begins as ibv_cq, so that one serves as the other.  status and wr_id are of the current
+ * completion.
+ */
 struct ibv_cq_ex {
 	struct ibv_context *context;
 	struct ibv_comp_channel *channel;
@@ -302,8 +321,8 @@ static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 }
 
 /*
- * Begins to read and moves to the oldest completion.  ENOENT: there is none, and nothing to end.  Otherwise the CQ is
- * this thread's until ibv_end_poll().
+ * Begins to read and moves to the oldest completion.  ENOENT: there is none, and nothing to end.
+ * Otherwise the CQ is this thread's until ibv_end_poll().
  */
 static inline int ibv_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
@@ -409,9 +428,15 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
 	cq->read_tm_info(cq, tm_info);
 }
 
-/* ---- Completion counters: count instead of queue.  Beyond release 64.  ibv_create_comp_cntr(3) ---- */
+/*
+ * ---- Completion counters: count instead of queue.  Beyond release 64.  ibv_create_comp_cntr(3)
+ * ----
+ */
 
-/* A counter has two values, of completions that succeeded and that failed; past its maximum a value starts at 0. */
+/*
+ * A counter has two values, of completions that succeeded and that failed; past its maximum a value
+ * starts at 0.
+ */
 struct ibv_comp_cntr {
 	struct ibv_context *context;
 	uint32_t handle;

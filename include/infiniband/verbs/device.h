@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: finding and opening devices; what a device, a port and its address tables are; asynchronous
- * events; names for values.  The conventions are in verbs.h.
+ * Chapter of verbs.h: finding and opening devices; what a device, a port and its address tables
+ * are; asynchronous events; names for values.  The conventions are in verbs.h.
  */
 #ifndef INFINIBAND_VERBS_DEVICE_H
 #define INFINIBAND_VERBS_DEVICE_H
@@ -16,9 +16,9 @@ extern "C" {
 /* ---- Finding and opening devices ---- */
 
 /*
- * The devices there are, as an array that ends with NULL; their number goes to *num_devices unless that is NULL.
- * No device is no failure.  The array is the caller's and goes back with ibv_free_device_list().
- * Errors: ENOSYS, EPERM.  ibv_get_device_list(3)
+ * The devices there are, as an array that ends with NULL; their number goes to *num_devices unless
+ * that is NULL. No device is no failure.  The array is the caller's and goes back with
+ * ibv_free_device_list().  Errors: ENOSYS, EPERM.  ibv_get_device_list(3)
  */
 struct ibv_device **ibv_get_device_list(int *num_devices);
 
@@ -34,13 +34,22 @@ int ibv_get_device_index(struct ibv_device *device);
 /* The node GUID, 0 on failure.  ibv_get_device_guid(3) */
 __be64 ibv_get_device_guid(struct ibv_device *device);
 
-/* A new context on the device, which stays valid with it after the list is freed.  ibv_open_device(3) */
+/*
+ * A new context on the device, which stays valid with it after the list is freed.
+ * ibv_open_device(3)
+ */
 struct ibv_context *ibv_open_device(struct ibv_device *device);
 
-/* Closes the context; what was made in it and not destroyed is leaked, not released.  ibv_open_device(3) */
+/*
+ * Closes the context; what was made in it and not destroyed is leaked, not released.
+ * ibv_open_device(3)
+ */
 int ibv_close_device(struct ibv_context *context);
 
-/* A context that shares the objects of another one, whose command descriptor is given.  ibv_import_device(3) */
+/*
+ * A context that shares the objects of another one, whose command descriptor is given.
+ * ibv_import_device(3)
+ */
 struct ibv_context *ibv_import_device(int cmd_fd);
 
 enum ibv_fork_status {
@@ -49,7 +58,10 @@ enum ibv_fork_status {
 	IBV_FORK_UNNEEDED, /* memory of a child is never mixed up with the parent's here */
 };
 
-/* Asks for safe fork(); only before the first other verb.  EINVAL if called too late.  ibv_fork_init(3) */
+/*
+ * Asks for safe fork(); only before the first other verb.  EINVAL if called too late.
+ * ibv_fork_init(3)
+ */
 int ibv_fork_init(void);
 
 /* ibv_is_fork_initialized(3) */
@@ -267,8 +279,8 @@ struct ibv_device_attr_ex {
 };
 
 /*
- * All of ibv_query_device() and the extensions; `input` may be NULL.  A device without extensions fills orig_attr and
- * leaves the rest 0.  ibv_query_device_ex(3)
+ * All of ibv_query_device() and the extensions; `input` may be NULL.  A device without extensions
+ * fills orig_attr and leaves the rest 0.  ibv_query_device_ex(3)
  */
 static inline int ibv_query_device_ex(struct ibv_context *context,
 				      const struct ibv_query_device_ex_input *input,
@@ -294,7 +306,8 @@ enum ibv_values_mask {
 
 struct ibv_values_ex {
 	uint32_t comp_mask; /* in: values wanted, out: values delivered; enum ibv_values_mask */
-	struct timespec raw_clock; /* device clock, in the ticks of completion timestamps, all in tv_nsec */
+	/* device clock, in the ticks of completion timestamps, all in tv_nsec */
+	struct timespec raw_clock;
 };
 
 /* Reads values that change by the moment.  ibv_query_rt_values_ex(3) */
@@ -388,17 +401,19 @@ struct ibv_port_attr {
 	uint8_t subnet_timeout; /* t: 4.096 us * 2^t */
 	uint8_t init_type_reply;
 	uint8_t active_width; /* lanes: 1: 1, 2: 4, 4: 8, 8: 12, 16: 2 */
-	uint8_t active_speed; /* Gbit/s per lane: 1: 2.5, 2: 5, 4 and 8: 10, 16: 14, 32: 25, 64: 50, 128: 100 */
+	/* Gbit/s per lane: 1: 2.5, 2: 5, 4 and 8: 10, 16: 14, 32: 25, 64: 50, 128: 100 */
+	uint8_t active_speed;
 	uint8_t phys_state;   /* 3: disabled, 5: link up */
 	uint8_t link_layer;   /* IBV_LINK_LAYER_* */
 	uint8_t flags;	      /* IBV_QPF_GRH_REQUIRED */
 	uint16_t port_cap_flags2;
-	uint32_t active_speed_ex; /* active_speed where 8 bits hold it not (256: 200); 0: look there.  From release 49 */
+	/* active_speed where 8 bits hold it not (256: 200); 0: look there.  From release 49 */
+	uint32_t active_speed_ex;
 };
 
 /*
- * The exported function writes 48 bytes, up to `flags`, for programs of 2006.  Everybody else gets the inline function
- * below, which has the whole structure filled.  ibv_query_port(3)
+ * The exported function writes 48 bytes, up to `flags`, for programs of 2006.  Everybody else gets
+ * the inline function below, which has the whole structure filled.  ibv_query_port(3)
  */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
@@ -417,7 +432,9 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 #define ibv_query_port(context, port_num, port_attr)                                               \
 	___ibv_query_port(context, port_num, port_attr)
 
-/* What the port can carry now, in units of 100 Mbit/s.  From release 62.  ibv_query_port_speed(3) */
+/*
+ * What the port can carry now, in units of 100 Mbit/s.  From release 62.  ibv_query_port_speed(3)
+ */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
 
 /* ---- Address tables ---- */
@@ -458,16 +475,20 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			     size_t max_entries, uint32_t flags, size_t entry_size);
 
 /*
- * All entries in use, of all ports; flags is 0.
- * Returns their number, or a negative errno value: -EINVAL if max_entries is too small.  ibv_query_gid_table(3)
+ * All entries in use, of all ports; flags is 0.  Returns their number, or a negative errno value:
+ * -EINVAL if max_entries is too small.  ibv_query_gid_table(3)
  */
-static inline ssize_t ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
-					  size_t max_entries, uint32_t flags)
+static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
+					  struct ibv_gid_entry *entries, size_t max_entries,
+					  uint32_t flags)
 {
 	return _ibv_query_gid_table(context, entries, max_entries, flags, sizeof(*entries));
 }
 
-/* The partition key at an index.  Returns 0, or -1 if there is no such port or index.  ibv_query_pkey(3) */
+/*
+ * The partition key at an index.  Returns 0, or -1 if there is no such port or index.
+ * ibv_query_pkey(3)
+ */
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
 
 /* The index of a partition key, or -1 if the port has it not.  ibv_get_pkey_index(3) */
@@ -512,12 +533,15 @@ struct ibv_async_event {
 };
 
 /*
- * Takes the oldest event; waits for one unless context->async_fd is O_NONBLOCK.  Each event taken must be acknowledged.
- * Returns 0, or -1 and errno (EAGAIN: none there).  ibv_get_async_event(3)
+ * Takes the oldest event; waits for one unless context->async_fd is O_NONBLOCK.  Each event taken
+ * must be acknowledged.  Returns 0, or -1 and errno (EAGAIN: none there).  ibv_get_async_event(3)
  */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
-/* Ends the program's use of the event's object, whose destruction waits for it.  ibv_get_async_event(3) */
+/*
+ * Ends the program's use of the event's object, whose destruction waits for it.
+ * ibv_get_async_event(3)
+ */
 void ibv_ack_async_event(struct ibv_async_event *event);
 
 /* ---- Names for values; static strings, "unknown" ones included, never NULL ---- */

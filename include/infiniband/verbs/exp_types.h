@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Structures of verbs_exp.h, with the layouts of MLNX_OFED 4.6 on 64-bit machines.  Members for hardware this device does
- * not model keep their place and are filled with 0.
+ * Structures of verbs_exp.h, with the layouts of MLNX_OFED 4.6 on 64-bit machines.  Members for
+ * hardware this device does not model keep their place and are filled with 0.
  */
 #ifndef INFINIBAND_VERBS_EXP_TYPES_H
 #define INFINIBAND_VERBS_EXP_TYPES_H

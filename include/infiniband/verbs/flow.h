@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: flow steering: which packets a raw packet or UD QP receives; flow actions; counters.
+ * Chapter of verbs.h: flow steering: which packets a raw packet or UD QP receives; flow actions;
+ * counters.
  *
- * A rule is an ibv_flow_attr directly followed in memory by num_of_specs specifications, each beginning with its type
- * and its size.  A packet matches a specification if (packet & mask) == (val & mask) in every field.  Unless named
- * otherwise fields are in network byte order.
+ * A rule is an ibv_flow_attr directly followed in memory by num_of_specs specifications, each
+ * beginning with its type and its size.  A packet matches a specification if (packet & mask) ==
+ * (val & mask) in every field.  Unless named otherwise fields are in network byte order.
  */
 #ifndef INFINIBAND_VERBS_FLOW_H
 #define INFINIBAND_VERBS_FLOW_H
@@ -129,7 +130,8 @@ struct ibv_flow_spec_tcp_udp {
 };
 
 struct ibv_flow_gre_filter {
-	uint16_t c_ks_res0_ver; /* the first 16 bits of the header: C, reserved, K, S, reserved 9, version 3 */
+	/* the first 16 bits of the header: C, reserved, K, S, reserved 9, version 3 */
+	uint16_t c_ks_res0_ver;
 	uint16_t protocol;
 	uint32_t key;
 };
@@ -142,7 +144,8 @@ struct ibv_flow_spec_gre {
 };
 
 struct ibv_flow_mpls_filter {
-	uint32_t label; /* the whole entry: label 20, traffic class 3, bottom of stack 1, TTL 8 bits */
+	/* the whole entry: label 20, traffic class 3, bottom of stack 1, TTL 8 bits */
+	uint32_t label;
 };
 
 struct ibv_flow_spec_mpls {
@@ -267,8 +270,8 @@ struct ibv_flow_action_esp_attr {
 	uint32_t esn;
 };
 
-static inline struct ibv_flow_action *ibv_create_flow_action_esp(struct ibv_context *ctx,
-								 struct ibv_flow_action_esp_attr *esp)
+static inline struct ibv_flow_action *
+ibv_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_attr *esp)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(ctx, create_flow_action_esp);
 
@@ -344,7 +347,8 @@ static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
 						 struct ibv_counter_attach_attr *attr,
 						 struct ibv_flow *flow)
 {
-	struct verbs_context *vctx = verbs_get_ctx_op(counters->context, attach_counters_point_flow);
+	struct verbs_context *vctx =
+		verbs_get_ctx_op(counters->context, attach_counters_point_flow);
 
 	return vctx ? vctx->attach_counters_point_flow(counters, attr, flow) : EOPNOTSUPP;
 }

@@ -2,8 +2,9 @@
 /*
  * Chapter of verbs.h, with VERBENA_LEGACY_XRC only: the XRC calls of OFED 1.3 to MLNX_OFED 4.
  *
- * A process is registered with an XRC receive QP, which is named by its number; the QP lives until the last registered
- * process unregisters.  Its peers send from QPs of type IBV_QPT_XRC and name the SRQ in wr.xrc_remote_srq_num.
+ * A process is registered with an XRC receive QP, which is named by its number; the QP lives until
+ * the last registered process unregisters.  Its peers send from QPs of type IBV_QPT_XRC and name
+ * the SRQ in wr.xrc_remote_srq_num.
  */
 #ifndef INFINIBAND_VERBS_LEGACY_XRC_H
 #define INFINIBAND_VERBS_LEGACY_XRC_H
@@ -22,8 +23,8 @@ struct ibv_xrc_domain {
 };
 
 /*
- * The domain that the file of `fd` names, `oflag` as for open(2): O_CREAT, O_CREAT | O_EXCL, or 0 for one that exists.
- * fd -1 with O_CREAT: a domain of one's own.
+ * The domain that the file of `fd` names, `oflag` as for open(2): O_CREAT, O_CREAT | O_EXCL, or 0
+ * for one that exists. fd -1 with O_CREAT: a domain of one's own.
  */
 struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, int oflag);
 int ibv_close_xrc_domain(struct ibv_xrc_domain *d);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: protection domains, memory regions, memory windows, device memory, provider-made buffers.
+ * Chapter of verbs.h: protection domains, memory regions, memory windows, device memory,
+ * provider-made buffers.
  *
- * A region's lkey entitles the own queues, its rkey whoever is told it.  The memory stays the program's, but must remain
- * mapped until the region is deregistered.
+ * A region's lkey entitles the own queues, its rkey whoever is told it.  The memory stays the
+ * program's, but must remain mapped until the region is deregistered.
  */
 #ifndef INFINIBAND_VERBS_MEMORY_H
 #define INFINIBAND_VERBS_MEMORY_H
@@ -27,11 +28,17 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
 /* EBUSY while a region, queue pair or other object lives in it.  ibv_alloc_pd(3) */
 int ibv_dealloc_pd(struct ibv_pd *pd);
 
-/* Another view of a PD of the same device, by its handle; unimport ends the view only.  ibv_import_pd(3) */
+/*
+ * Another view of a PD of the same device, by its handle; unimport ends the view only.
+ * ibv_import_pd(3)
+ */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
 void ibv_unimport_pd(struct ibv_pd *pd);
 
-/* A thread domain: the promise that its queues are used by one thread at a time, so that they need no locks. */
+/*
+ * A thread domain: the promise that its queues are used by one thread at a time, so that they need
+ * no locks.
+ */
 struct ibv_td_init_attr {
 	uint32_t comp_mask; /* 0 */
 };
@@ -80,8 +87,8 @@ struct ibv_parent_domain_init_attr {
 };
 
 /*
- * A PD that stands for attr->pd together with a thread domain or an allocator; used and freed as any PD.
- * ibv_alloc_parent_domain(3)
+ * A PD that stands for attr->pd together with a thread domain or an allocator; used and freed as
+ * any PD. ibv_alloc_parent_domain(3)
  */
 static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context,
 						     struct ibv_parent_domain_init_attr *attr)
@@ -122,9 +129,9 @@ struct ibv_mr {
 };
 
 /*
- * Registers `length` bytes from `addr`; the network knows them under the same address.  `access` is a mask of
- * enum ibv_access_flags; reading by the own queues is always granted.
- * Errors: EFAULT (not mapped), EACCES, EPERM.  ibv_reg_mr(3)
+ * Registers `length` bytes from `addr`; the network knows them under the same address.  `access` is
+ * a mask of enum ibv_access_flags; reading by the own queues is always granted. Errors: EFAULT (not
+ * mapped), EACCES, EPERM.  ibv_reg_mr(3)
  */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
@@ -132,13 +139,16 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access);
 
-/* Likewise; the access flags of IBV_ACCESS_OPTIONAL_RANGE are ignored by a device that does not know them. */
+/*
+ * Likewise; the access flags of IBV_ACCESS_OPTIONAL_RANGE are ignored by a device that does not
+ * know them.
+ */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access);
 
 /*
- * Optional flags came later than ibv_reg_mr(): it is called as of old only where the compiler sees that there are none,
- * so that old libraries serve new programs.
+ * Optional flags came later than ibv_reg_mr(): it is called as of old only where the compiler sees
+ * that there are none, so that old libraries serve new programs.
  */
 __attribute__((always_inline)) static inline struct ibv_mr *
 __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
@@ -201,13 +211,19 @@ enum ibv_rereg_mr_flags {
 	IBV_REREG_MR_FLAGS_SUPPORTED = 7,
 };
 
-/* Results of ibv_rereg_mr().  After _INPUT and _DONT_FORK_NEW the region is as it was, after _DO_FORK_OLD as wanted. */
+/*
+ * Results of ibv_rereg_mr().  After _INPUT and _DONT_FORK_NEW the region is as it was, after
+ * _DO_FORK_OLD as wanted.
+ */
 enum ibv_rereg_mr_err_code {
 	IBV_REREG_MR_ERR_INPUT = -1,		   /* wrong arguments */
-	IBV_REREG_MR_ERR_DONT_FORK_NEW = -2,	   /* the new memory could not be kept from children */
-	IBV_REREG_MR_ERR_DO_FORK_OLD = -3,	   /* the old memory could not be given back to them */
+	/* the new memory could not be kept from children */
+	IBV_REREG_MR_ERR_DONT_FORK_NEW = -2,
+	/* the old memory could not be given back to them */
+	IBV_REREG_MR_ERR_DO_FORK_OLD = -3,
 	IBV_REREG_MR_ERR_CMD = -4,		   /* failed in the middle: destroy the region */
-	IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW = -5, /* likewise, and the new memory stays kept from children */
+	/* likewise, and the new memory stays kept from children */
+	IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW = -5,
 };
 
 /*
@@ -217,14 +233,20 @@ enum ibv_rereg_mr_err_code {
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access);
 
-/* Ends the region; accesses under way are finished first.  EBUSY: a window is bound to it.  ibv_reg_mr(3) */
+/*
+ * Ends the region; accesses under way are finished first.  EBUSY: a window is bound to it.
+ * ibv_reg_mr(3)
+ */
 int ibv_dereg_mr(struct ibv_mr *mr);
 
 /* Another view of a region of the same device, by its handle.  ibv_import_mr(3) */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
 void ibv_unimport_mr(struct ibv_mr *mr);
 
-/* A region without memory: what is written to it vanishes, reading it yields zeroes.  ibv_alloc_null_mr(3) */
+/*
+ * A region without memory: what is written to it vanishes, reading it yields zeroes.
+ * ibv_alloc_null_mr(3)
+ */
 static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(pd->context, alloc_null_mr);
@@ -238,7 +260,8 @@ static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 
 /*
  * Announces use of memory registered on demand; the list's lkeys name the regions.  `flags` is 0 or
- * IBV_ADVISE_MR_FLAG_FLUSH (return when done).  Errors: EFAULT, ENOENT (no such key), EPERM.  ibv_advise_mr(3)
+ * IBV_ADVISE_MR_FLAG_FLUSH (return when done).  Errors: EFAULT, ENOENT (no such key), EPERM.
+ * ibv_advise_mr(3)
  */
 static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 				struct ibv_sge *sg_list, uint32_t num_sge)
@@ -309,7 +332,8 @@ struct ibv_dm {
 	struct ibv_context *context;
 	int (*memcpy_to_dm)(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
 			    size_t length);
-	int (*memcpy_from_dm)(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset, size_t length);
+	int (*memcpy_from_dm)(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset,
+			      size_t length);
 	uint32_t comp_mask; /* enum ibv_dm_mask */
 	uint32_t handle;
 };
@@ -365,10 +389,16 @@ static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);
 void ibv_unimport_dm(struct ibv_dm *dm);
 
-/* A dma-buf descriptor for device memory, the caller's to close; -1 and errno.  Release 62.  ibv_dm_export_dmabuf_fd(3) */
+/*
+ * A dma-buf descriptor for device memory, the caller's to close; -1 and errno.  Release 62.
+ * ibv_dm_export_dmabuf_fd(3)
+ */
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 
-/* ---- DMA handles: hints for the way of data across the I/O bus.  From release 59.  ibv_alloc_dmah(3) ---- */
+/*
+ * ---- DMA handles: hints for the way of data across the I/O bus.  From release 59.
+ * ibv_alloc_dmah(3) ----
+ */
 
 enum ibv_tph_mem_type {
 	IBV_TPH_MEM_TYPE_VM, /* volatile */
@@ -395,7 +425,10 @@ struct ibv_dmah {
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 
-/* ---- Buffers made by the device's library, where not any memory will do.  From release 64.  ibv_alloc_buf(3) ---- */
+/*
+ * ---- Buffers made by the device's library, where not any memory will do.  From release 64.
+ * ibv_alloc_buf(3) ----
+ */
 
 /* The address of `size` new bytes, zeroed; *buf is the handle for the calls below. */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);

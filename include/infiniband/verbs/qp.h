@@ -93,8 +93,8 @@ struct ibv_qp_init_attr {
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
 /*
- * Takes its completions out of its CQs, and waits until the program acknowledged the events it took.
- * EBUSY: it is in a multicast group.  ibv_create_qp(3)
+ * Takes its completions out of its CQs, and waits until the program acknowledged the events it
+ * took.  EBUSY: it is in a multicast group.  ibv_create_qp(3)
  */
 int ibv_destroy_qp(struct ibv_qp *qp);
 
@@ -195,7 +195,10 @@ struct ibv_qp_open_attr {
 	enum ibv_qp_type qp_type; /* IBV_QPT_XRC_RECV */
 };
 
-/* Another handle for a receiving XRC QP, which lives until the last handle is destroyed.  ibv_open_qp(3) */
+/*
+ * Another handle for a receiving XRC QP, which lives until the last handle is destroyed.
+ * ibv_open_qp(3)
+ */
 static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
 					 struct ibv_qp_open_attr *qp_open_attr)
 {
@@ -244,7 +247,8 @@ struct ibv_qp_attr {
 	uint32_t rq_psn;      /* 24 bits: the first to arrive */
 	uint32_t sq_psn;      /* 24 bits: the first to leave */
 	uint32_t dest_qp_num; /* 24 bits */
-	unsigned int qp_access_flags; /* what the peer may: REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC, FLUSH_* */
+	/* what the peer may: REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC, FLUSH_* */
+	unsigned int qp_access_flags;
 	struct ibv_qp_cap cap;
 	struct ibv_ah_attr ah_attr;
 	struct ibv_ah_attr alt_ah_attr;
@@ -254,7 +258,11 @@ struct ibv_qp_attr {
 	uint8_t sq_draining;
 	uint8_t max_rd_atomic;	    /* READs and atomics in flight from here */
 	uint8_t max_dest_rd_atomic; /* and toward here */
-	uint8_t min_rnr_timer; /* 0..31: wait asked of a peer that finds no receive; 0: 655.36 ms, 1: 0.01 ms .. 31: 491.52 ms */
+	/*
+	 * 0..31: wait asked of a peer that finds no receive; 0: 655.36 ms, 1: 0.01 ms .. 31:
+	 * 491.52 ms
+	 */
+	uint8_t min_rnr_timer;
 	uint8_t port_num;
 	uint8_t timeout;   /* 0..31: 4.096 us * 2^timeout until a request is repeated; 0: never */
 	uint8_t retry_cnt; /* 0..7 */
@@ -265,8 +273,9 @@ struct ibv_qp_attr {
 };
 
 /*
- * Changes the attributes of `attr_mask`, in the transitions and combinations the manual page lists for each type.  What
- * fails leaves the QP as it was.  ETIMEDOUT, EHOSTUNREACH: no way to the destination.  ibv_modify_qp(3)
+ * Changes the attributes of `attr_mask`, in the transitions and combinations the manual page lists
+ * for each type.  What fails leaves the QP as it was.  ETIMEDOUT, EHOSTUNREACH: no way to the
+ * destination.  ibv_modify_qp(3)
  */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
@@ -296,7 +305,9 @@ struct ibv_ece {
 	uint32_t comp_mask; /* 0 */
 };
 
-/* What the peer offered, before the move to INIT (or RTR); then what became of it.  ibv_set_ece(3) */
+/*
+ * What the peer offered, before the move to INIT (or RTR); then what became of it.  ibv_set_ece(3)
+ */
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: receive queues that stand by themselves: shared receive queues, XRC domains, work queues and the
- * tables that spread packets over them.
+ * Chapter of verbs.h: receive queues that stand by themselves: shared receive queues, XRC domains,
+ * work queues and the tables that spread packets over them.
  */
 #ifndef INFINIBAND_VERBS_SRQ_H
 #define INFINIBAND_VERBS_SRQ_H
@@ -59,7 +59,10 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_a
 /* ibv_query_srq(3) */
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
-/* Waits until the program acknowledged the events it took.  EBUSY while a QP uses it.  ibv_create_srq(3) */
+/*
+ * Waits until the program acknowledged the events it took.  EBUSY while a QP uses it.
+ * ibv_create_srq(3)
+ */
 int ibv_destroy_srq(struct ibv_srq *srq);
 
 /* As ibv_post_recv().  ibv_post_srq_recv(3) */
@@ -162,7 +165,10 @@ struct ibv_ops_wr {
 	} tm;
 };
 
-/* Works on the list of tagged buffers.  On failure *bad_op is the first operation not taken.  ibv_post_srq_ops(3) */
+/*
+ * Works on the list of tagged buffers.  On failure *bad_op is the first operation not taken.
+ * ibv_post_srq_ops(3)
+ */
 static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
 				   struct ibv_ops_wr **bad_op)
 {
@@ -175,7 +181,9 @@ static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
 	return vctx->post_srq_ops(srq, op, bad_op);
 }
 
-/* ---- XRC domains: what several processes share so that one connection reaches all their SRQs ---- */
+/*
+ * ---- XRC domains: what several processes share so that one connection reaches all their SRQs ----
+ */
 
 enum ibv_xrcd_init_attr_mask {
 	IBV_XRCD_INIT_ATTR_FD = 1 << 0,
@@ -361,7 +369,8 @@ ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_i
 /* EBUSY while a QP uses it.  ibv_create_rwq_ind_table(3) */
 static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
 {
-	struct verbs_context *vctx = verbs_get_ctx_op(rwq_ind_table->context, destroy_rwq_ind_table);
+	struct verbs_context *vctx =
+		verbs_get_ctx_op(rwq_ind_table->context, destroy_rwq_ind_table);
 
 	return vctx ? vctx->destroy_rwq_ind_table(rwq_ind_table) : EOPNOTSUPP;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Chapter of verbs.h: work requests: posted as lists of structures, or built by calls (ibv_wr_*). */
+/*
+ * Chapter of verbs.h: work requests: posted as lists of structures, or built by calls (ibv_wr_*).
+ */
 #ifndef INFINIBAND_VERBS_WR_H
 #define INFINIBAND_VERBS_WR_H
 
@@ -36,7 +38,8 @@ enum ibv_send_flags {
 	IBV_SEND_FENCE = 1 << 0,     /* begins after the READs and atomics before it ended */
 	IBV_SEND_SIGNALED = 1 << 1,  /* raises a completion on success too */
 	IBV_SEND_SOLICITED = 1 << 2, /* wakes a peer that waits for solicited completions */
-	IBV_SEND_INLINE = 1 << 3,    /* the data is copied at once: buffers are free again, keys are not looked at */
+	/* the data is copied at once: buffers are free again, keys are not looked at */
+	IBV_SEND_INLINE = 1 << 3,
 	IBV_SEND_IP_CSUM = 1 << 4,
 };
 
@@ -113,8 +116,8 @@ struct ibv_recv_wr {
 };
 
 /*
- * Posts a list of requests, in order.  On failure *bad_wr is the first one not posted; those before it are.
- * ENOMEM: the queue is full.  ibv_post_send(3)
+ * Posts a list of requests, in order.  On failure *bad_wr is the first one not posted; those before
+ * it are.  ENOMEM: the queue is full.  ibv_post_send(3)
  */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad_wr)
@@ -129,7 +132,10 @@ static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 	return qp->context->ops.post_recv(qp, wr, bad_wr);
 }
 
-/* Binds a type 1 window by a request in qp's send queue; mw->rkey is new at once.  EPERM: other PD.  ibv_bind_mw(3) */
+/*
+ * Binds a type 1 window by a request in qp's send queue; mw->rkey is new at once.  EPERM: other PD.
+ * ibv_bind_mw(3)
+ */
 static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
 {
 	const struct ibv_mw_bind_info *info = &mw_bind->bind_info;
@@ -155,7 +161,10 @@ enum ibv_query_qp_data_in_order_caps {
 	IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = 1 << 1,
 };
 
-/* Whether (1 or 0) the bytes of such an operation become visible in order.  ibv_query_qp_data_in_order(3) */
+/*
+ * Whether (1 or 0) the bytes of such an operation become visible in order.
+ * ibv_query_qp_data_in_order(3)
+ */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
 /* ---- Building work requests by calls ---- */
@@ -178,8 +187,8 @@ enum ibv_selectivity_level {
 };
 
 /*
- * A QP made with send_ops_flags.  Between ibv_wr_start() and ibv_wr_complete() the program, for each request, sets
- * wr_id and wr_flags, calls one operation and then the setters it needs.
+ * A QP made with send_ops_flags.  Between ibv_wr_start() and ibv_wr_complete() the program, for
+ * each request, sets wr_id and wr_flags, calls one operation and then the setters it needs.
  */
 struct ibv_qp_ex {
 	struct ibv_qp qp_base;
@@ -209,7 +218,8 @@ struct ibv_qp_ex {
 	void (*wr_set_inline_data_list)(struct ibv_qp_ex *qp, size_t num_buf,
 					const struct ibv_data_buf *buf_list);
 	void (*wr_set_sge)(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t length);
-	void (*wr_set_sge_list)(struct ibv_qp_ex *qp, size_t num_sge, const struct ibv_sge *sg_list);
+	void (*wr_set_sge_list)(struct ibv_qp_ex *qp, size_t num_sge,
+				const struct ibv_sge *sg_list);
 	void (*wr_start)(struct ibv_qp_ex *qp);
 	int (*wr_complete)(struct ibv_qp_ex *qp);
 	void (*wr_abort)(struct ibv_qp_ex *qp);
@@ -220,7 +230,10 @@ struct ibv_qp_ex {
 			 uint8_t type, uint8_t level);
 };
 
-/* The same QP for the calls below, NULL if it was made without send_ops_flags.  ibv_wr_post(3), for all of them */
+/*
+ * The same QP for the calls below, NULL if it was made without send_ops_flags.  ibv_wr_post(3), for
+ * all of them
+ */
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 
 /* Begins a batch; other threads that post to this QP wait until it ends. */
@@ -241,7 +254,10 @@ static inline void ibv_wr_abort(struct ibv_qp_ex *qp)
 	qp->wr_abort(qp);
 }
 
-/* Operations.  Atomics work on 8 bytes at a multiple of 8 and return the old value to the buffer set. */
+/*
+ * Operations.  Atomics work on 8 bytes at a multiple of 8 and return the old value to the buffer
+ * set.
+ */
 static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 					 uint64_t compare, uint64_t swap)
 {
@@ -269,8 +285,8 @@ static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint3
 }
 
 /*
- * Completes when earlier writes to `len` bytes at remote_addr are where `type` (mask of enum ibv_placement_type) says;
- * `level` is an enum ibv_selectivity_level.  Takes no data setter.
+ * Completes when earlier writes to `len` bytes at remote_addr are where `type` (mask of enum
+ * ibv_placement_type) says; `level` is an enum ibv_selectivity_level.  Takes no data setter.
  */
 static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				size_t len, uint8_t type, uint8_t level)
@@ -331,7 +347,10 @@ static inline void ibv_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srq
 	qp->wr_set_xrc_srqn(qp, remote_srqn);
 }
 
-/* Data, by one of four setters: copied at once, up to max_inline_data bytes in all, or from registered memory. */
+/*
+ * Data, by one of four setters: copied at once, up to max_inline_data bytes in all, or from
+ * registered memory.
+ */
 static inline void ibv_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 {
 	qp->wr_set_inline_data(qp, addr, length);
@@ -343,7 +362,8 @@ static inline void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_
 	qp->wr_set_inline_data_list(qp, num_buf, buf_list);
 }
 
-static inline void ibv_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t length)
+static inline void ibv_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr,
+				  uint32_t length)
 {
 	qp->wr_set_sge(qp, lkey, addr, length);
 }
