@@ -570,6 +570,22 @@ static uint8_t answer_opcode(const struct roce_qp *qp, const struct roce_rd_atom
 	return roce_response_opcode(qp->wq->type, op);
 }
 
+/*
+ * A replay whose memory has gone since.  The request may be a ghost that the network delayed or copied, long answered and
+ * forgotten by the requester, so it must not end the connection; a requester that still waits learns of it by the NAK, one that
+ * does not discards that.
+ */
+static void replay_fault(struct roce_qp *qp, struct roce_rd_atomic *rd, enum reason why)
+{
+	uint32_t psn = rd->next_psn;
+
+	rd->next_psn = rd->answer_last;
+	roce_rd_advance(qp, rd);
+	qp->counters.dropped_pkts++;
+	if (!qp->resp.ack.pending)
+		roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, roce_fault(why)->nak), psn);
+}
+
 /* The next answer of a resource; 0 when its memory has gone, which is a NAK in its place. */
 static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf)
 {
@@ -590,6 +606,10 @@ static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf
 	if (why) {
 		uint32_t psn = rd->next_psn;
 
+		if (!rd->fresh) {
+			replay_fault(qp, rd, why);
+			return 0;
+		}
 		roce_rd_reset(qp);
 		apply_fault(qp, why, psn, false);
 		return 0;
@@ -609,9 +629,9 @@ static size_t ack(struct roce_qp *qp, uint8_t *buf)
 
 size_t roce_responder_output(struct roce_qp *qp, uint8_t *buf)
 {
-	struct roce_rd_atomic *rd = roce_rd_due(qp);
+	struct roce_rd_atomic *rd;
 
-	if (rd) {
+	while ((rd = roce_rd_due(qp)) != NULL) {
 		size_t len = answer(qp, rd, buf);
 
 		if (len)

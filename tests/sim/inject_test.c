@@ -27,7 +27,7 @@ struct forged {
 	uint8_t op;
 	uint32_t len;		/* payload */
 	uint32_t reth_len;
-	uint32_t va_offset;
+	int32_t va_offset;
 	uint8_t syndrome;
 };
 
@@ -167,6 +167,44 @@ static void strangers_are_ignored(void **state)
 	pair_free(&p);
 }
 
+/*
+ * A copy of a READ request that the network kept back until the READ was answered and its window invalidated: the replay
+ * fails, and the connection lives on.
+ */
+static void late_copy_of_a_read_is_harmless(void **state)
+{
+	struct sim_qp_attr attr = sim_qp_defaults();
+	struct pair p = pair_new("late copy of a read", NULL, &attr, NULL);
+	struct sim_key *window = sim_bind_window(p.h[1], 1, p.h[1]->base, 4096, ~0u, 0);
+	struct forged copy = { READ_REQ, 0, 100 };
+	struct sim_wr read = pair_wr(&p, IBV_WR_RDMA_READ, 100);
+	struct sim_wr inv = pair_wr(&p, IBV_WR_SEND_WITH_INV, 10);
+	uint32_t rkey = p.mr[1]->rkey;
+
+	pair_watch(&p);
+	pair_recv(&p, 100);
+	read.rkey = inv.imm = window->rkey;
+	read.remote_addr = p.h[1]->base;
+	inv.flags |= IBV_SEND_FENCE;
+	pair_post(&p, read);
+	pair_post(&p, inv);
+	pair_go(&p);
+	assert_false(window->valid);
+	p.mr[1]->rkey = window->rkey;
+	copy.va_offset = -PAIR_MEM / 2;
+	inject(&p, p.b, &copy, PAIR_PSN);
+	p.mr[1]->rkey = rkey;
+	world_run(p.w);
+	assert_int_equal(p.b->wq.state, IBV_QPS_RTS);
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_READ, 3000));
+	pair_go(&p);
+	pair_expect_counts(&p, 3, 1);
+	for (int i = 0; i < 3; i++)
+		pair_expect_send(&p, i, i, IBV_WC_SUCCESS);
+	pair_expect_event(&p, p.b, 0, 0);
+	pair_free(&p);
+}
+
 /* --- at the completer: a forged answer to a READ of two packets, or to a SEND --- */
 
 struct answer {
@@ -295,6 +333,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_row_at_the_responder),
 		cmocka_unit_test(strangers_are_ignored),
+		cmocka_unit_test(late_copy_of_a_read_is_harmless),
 		cmocka_unit_test(each_forged_answer),
 		cmocka_unit_test(random_packets_break_nothing),
 	};
