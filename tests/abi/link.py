@@ -13,18 +13,19 @@ import tempfile
 import headers
 
 HEADERS = ('verbs.h', 'sa.h', 'verbs_exp.h')
-# Compiled with the library's own flags, a program may need its run-time too.
-SANITIZERS = ('asan', 'tsan', 'ubsan')
+# A sanitized library needs a sanitized program.
+SANITIZERS = {'libasan': 'address', 'libtsan': 'thread', 'libubsan': 'undefined'}
 
 
-def run_time(library):
+def sanitizers(library):
     out = subprocess.run(['readelf', '-d', library], stdout=subprocess.PIPE, text=True).stdout
-    return [f'-l{s}' for s in SANITIZERS if f'lib{s}.so' in out]
+    return [f'-fsanitize={name}' for lib, name in SANITIZERS.items() if f'{lib}.so' in out]
 
 
 def main():
     include, folder = sys.argv[1], sys.argv[2]
     flags = ['-DVERBENA_LEGACY_XRC', '-I', include]
+    sanitize = sanitizers(os.path.join(folder, 'libibverbs.so.1'))
     names = sorted(n for n, (_, kind) in headers.describe('gcc', flags, HEADERS).functions.items()
                    if kind == 'extern')
     if len(names) < 80:
@@ -42,8 +43,8 @@ def main():
         for cc, language in (('gcc', 'c'), ('g++', 'c++')):
             if not shutil.which(cc):
                 continue
-            subprocess.run([cc, '-x', language, '-w', *flags, '-o', program, source, '-x', 'none', '-L', folder,
-                            '-libverbs', *run_time(os.path.join(folder, 'libibverbs.so.1'))], check=True)
+            subprocess.run([cc, '-x', language, '-w', *flags, *sanitize, '-o', program, source, '-x', 'none',
+                            '-L', folder, '-libverbs'], check=True)
             subprocess.run([program], check=True, env={**os.environ, 'LD_LIBRARY_PATH': folder})
     print(f'{len(names)} functions link')
     return 0

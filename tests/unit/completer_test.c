@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What comes back to the requester: ACKs, NAKs, responses, and what does not belong (IBTA vol 1, 9.7.5, 9.7.7 and 9.9.2). */
+#include "roce_env.h"
+
+#include <string.h>
+
+static struct roce_env e;
+
+/* n SENDs of one packet each, sent. */
+static void send_some(uint32_t n)
+{
+	env_start(&e, IBV_QPT_RC);
+	for (uint32_t i = 0; i < n; i++)
+		env_post(&e, IBV_WR_SEND, 0, 8);
+	assert_int_equal(env_drain(&e), n);
+}
+
+static void respond(uint8_t op, uint32_t psn, uint32_t payload)
+{
+	env_aeth(&e, op, 31, psn, payload);
+}
+
+static void nak(uint8_t code, uint32_t psn)
+{
+	env_aeth(&e, ROCE_RC_ACKNOWLEDGE, roce_syndrome(ROCE_AETH_NAK, code), psn, 0);
+}
+
+static void ack_acknowledges_everything_before(void **state)
+{
+	send_some(5);
+	env_ack(&e, ENV_PSN + 2);
+	assert_int_equal(e.num_cqes, 3);
+	env_ack(&e, ENV_PSN + 4);
+	assert_int_equal(e.num_cqes, 5);
+	for (uint32_t i = 0; i < 5; i++)
+		env_expect_cqe(&e, i, i, IBV_WC_SUCCESS);
+}
+
+/* Old, never sent, far away: ghosts. */
+static void ghost_acks_are_dropped(void **state)
+{
+	static const uint32_t deltas[] = { 0xffffff, 0xfffffe, 0x800000, 3, 4, 0x7fffff };
+
+	for (size_t i = 0; i < ARRAY_SIZE(deltas); i++) {
+		send_some(3);
+		env_ack(&e, ENV_PSN + deltas[i]);
+		nak(ROCE_NAK_REMOTE_ACCESS_ERROR, ENV_PSN + deltas[i]);
+		assert_int_equal(e.num_cqes, 0);
+		assert_int_equal(e.qp.counters.dropped_pkts, 2);
+		assert_string_equal(roce_comp_step_name(e.qp.comp.last_step), "drop");
+	}
+}
+
+/* IBTA vol 1, 9.9.2: NAK code -> status; what lies before the NAK has succeeded, what lies behind is flushed. */
+static void fatal_naks(void **state)
+{
+	static const struct {
+		uint8_t code;
+		enum ibv_wc_status status;
+		enum reason why;
+	} rows[] = {
+		{ ROCE_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, REASON_NAK_INVALID_REQUEST },
+		{ ROCE_NAK_REMOTE_ACCESS_ERROR, IBV_WC_REM_ACCESS_ERR, REASON_NAK_REMOTE_ACCESS },
+		{ ROCE_NAK_REMOTE_OPERATIONAL_ERROR, IBV_WC_REM_OP_ERR, REASON_NAK_REMOTE_OPERATION },
+		{ ROCE_NAK_INVALID_RD_REQUEST, IBV_WC_REM_INV_RD_REQ_ERR, REASON_NAK_INVALID_RD },
+		{ 5, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE },
+		{ 31, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		send_some(3);
+		env_post_recv(&e, 0, 8);
+		nak(rows[i].code, ENV_PSN + 1);
+		env_expect_cqe(&e, 0, 0, IBV_WC_SUCCESS);
+		env_expect_cqe(&e, 1, 1, rows[i].status);
+		assert_int_equal(e.cqes[1].reason, rows[i].why);
+		env_expect_cqe(&e, 2, 2, IBV_WC_WR_FLUSH_ERR);
+		env_expect_cqe(&e, 3, 1000, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(e.wq.state, IBV_QPS_ERR);
+		assert_int_equal(e.num_events, 0);
+	}
+}
+
+static void reserved_syndromes_are_bad_responses(void **state)
+{
+	static const uint8_t syndromes[] = { 0x40, 0x5f, 0x80, 0xff };
+
+	for (size_t i = 0; i < ARRAY_SIZE(syndromes); i++) {
+		send_some(2);
+		env_aeth(&e, ROCE_RC_ACKNOWLEDGE, syndromes[i], ENV_PSN, 0);
+		env_expect_cqe(&e, 0, 0, IBV_WC_BAD_RESP_ERR);
+	}
+}
+
+static void sequence_nak_goes_back(void **state)
+{
+	send_some(5);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 2);
+	assert_int_equal(e.num_cqes, 2);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.psn, ENV_PSN + 2);
+	assert_int_equal(env_drain(&e), 2);
+	assert_int_equal(e.qp.counters.retransmitted_pkts, 3);
+	assert_int_equal(e.qp.counters.rcvd_seq_err, 1);
+}
+
+/* Two NAKs for one gap before anything was sent again: one retry. */
+static void repeated_nak_before_the_retry(void **state)
+{
+	send_some(5);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	assert_int_equal(e.qp.counters.completer_retry_err, 1);
+	assert_int_equal(env_drain(&e), 5);
+}
+
+/* An ACK that was under way overtakes the retry: nothing acknowledged is sent again. */
+static void late_ack_shortens_the_retry(void **state)
+{
+	send_some(5);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
+	env_ack(&e, ENV_PSN + 3);
+	assert_int_equal(e.num_cqes, 4);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.psn, ENV_PSN + 4);
+	assert_false(env_output(&e));
+}
+
+/* IBTA vol 1, 9.7.5.1: a response acknowledges the requests before it. */
+static void response_is_an_implicit_ack(void **state)
+{
+	send_some(2);
+	env_post(&e, IBV_WR_RDMA_READ, 100, 300);
+	env_drain(&e);
+	respond(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN + 2, 256);
+	assert_int_equal(e.num_cqes, 2);
+	respond(ROCE_RC_READ_RESPONSE_LAST, ENV_PSN + 3, 44);
+	assert_int_equal(e.num_cqes, 3);
+	env_expect_cqe(&e, 2, 2, IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < 300; i++)
+		assert_int_equal(e.mem[100 + i],
+				 (uint8_t)(ENV_PSN + 2 + (i < 256 ? i : i - 256 + 1)));
+}
+
+static void start_read(uint32_t len)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post(&e, IBV_WR_RDMA_READ, 0, len);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+}
+
+/* IBTA vol 1, 9.7.6: an answer behind the expected one means that one was lost: ask for the rest, once. */
+static void gap_in_a_read_is_retried_at_once(void **state)
+{
+	start_read(1024);
+	respond(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN, 256);
+	respond(ROCE_RC_READ_RESPONSE_MIDDLE, ENV_PSN + 2, 256);
+	respond(ROCE_RC_READ_RESPONSE_LAST, ENV_PSN + 3, 256);
+	env_ack(&e, ENV_PSN + 4);
+	assert_int_equal(e.qp.counters.completer_retry_err, 1);
+	assert_int_equal(e.num_cqes, 0);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode, ROCE_RC_READ_REQUEST);
+	assert_int_equal(e.out.bth.psn, ENV_PSN + 1);
+	assert_int_equal(e.out.reth.va, ENV_VA + 256);
+	assert_int_equal(e.out.reth.len, 768);
+	assert_int_equal(env_drain(&e), 1);
+	env_ack(&e, ENV_PSN + 4);
+	assert_false(env_output(&e));
+}
+
+/* The answer to a partial retry may begin with FIRST, ONLY, or as soft RoCE does it with MIDDLE or LAST. */
+static void partial_answers(void **state)
+{
+	static const uint8_t ops[][3] = {
+		{ ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_MIDDLE, ROCE_RC_READ_RESPONSE_LAST },
+		{ ROCE_RC_READ_RESPONSE_MIDDLE, ROCE_RC_READ_RESPONSE_MIDDLE, ROCE_RC_READ_RESPONSE_LAST },
+		{ ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_ONLY },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		start_read(1024);
+		respond(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN, 256);
+		env_expire(&e);
+		env_drain(&e);
+		for (uint32_t k = 0; k < 3; k++)
+			respond(ops[i][k], ENV_PSN + 1 + k, 256);
+		env_expect_cqe(&e, 0, 0, IBV_WC_SUCCESS);
+	}
+}
+
+/* Responses that do not fit: status of the READ or atomic they answer. */
+static void bad_responses(void **state)
+{
+	static const struct {
+		uint32_t wr;
+		uint32_t len;
+		uint8_t op;
+		uint8_t syndrome;
+		uint32_t payload;
+		enum ibv_wc_status status;
+	} rows[] = {
+		{ IBV_WR_RDMA_READ, 600, ROCE_RC_READ_RESPONSE_LAST, 31, 256, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_RDMA_READ, 600, ROCE_RC_READ_RESPONSE_ONLY, 31, 256, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_RDMA_READ, 600, ROCE_RC_READ_RESPONSE_FIRST, 31, 255, IBV_WC_LOC_LEN_ERR },
+		{ IBV_WR_RDMA_READ, 600, ROCE_RC_READ_RESPONSE_FIRST, 0x62, 256, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_RDMA_READ, 600, ROCE_RC_ATOMIC_ACKNOWLEDGE, 31, 0, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_RDMA_READ, 100, ROCE_RC_READ_RESPONSE_ONLY, 31, 99, IBV_WC_LOC_LEN_ERR },
+		{ IBV_WR_RDMA_READ, 100, ROCE_RC_READ_RESPONSE_ONLY, 31, 101, IBV_WC_LOC_LEN_ERR },
+		{ IBV_WR_RDMA_READ, 100, ROCE_RC_READ_RESPONSE_FIRST, 31, 100, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_ATOMIC_FETCH_AND_ADD, 8, ROCE_RC_READ_RESPONSE_ONLY, 31, 8, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_FLUSH, 8, ROCE_RC_READ_RESPONSE_ONLY, 31, 8, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_ATOMIC_WRITE, 8, ROCE_RC_ATOMIC_ACKNOWLEDGE, 31, 0, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_SEND, 8, ROCE_RC_READ_RESPONSE_ONLY, 31, 8, IBV_WC_BAD_RESP_ERR },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		env_start(&e, IBV_QPT_RC);
+		env_post(&e, rows[i].wr, 0, rows[i].len);
+		env_drain(&e);
+		env_aeth(&e, rows[i].op, rows[i].syndrome, ENV_PSN, rows[i].payload);
+		env_expect_cqe(&e, 0, 0, rows[i].status);
+		assert_int_equal(e.cqes[0].reason, REASON_BAD_RESPONSE);
+	}
+}
+
+static void atomic_result_is_placed(void **state)
+{
+	struct roce_pkt pkt;
+	uint64_t value;
+
+	env_start(&e, IBV_QPT_RC);
+	env_post(&e, IBV_WR_ATOMIC_CMP_AND_SWP, 16, 8);
+	env_drain(&e);
+	pkt = env_pkt(&e, ROCE_RC_ATOMIC_ACKNOWLEDGE, ENV_PSN, 0);
+	pkt.atomic_ack = 0x1122334455667788;
+	env_input(&e, &pkt);
+	memcpy(&value, e.mem + 16, 8);
+	assert_int_equal(value, 0x1122334455667788);
+	env_expect_cqe(&e, 0, 0, IBV_WC_SUCCESS);
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_cqes, 1);
+}
+
+/* The local buffer of a READ or atomic is gone when the answer comes. */
+static void answer_cannot_be_placed(void **state)
+{
+	for (int atomic = 0; atomic < 2; atomic++) {
+		env_start(&e, IBV_QPT_RC);
+		env_post(&e, atomic ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_RDMA_READ, 0, 8);
+		env_post(&e, IBV_WR_SEND, 0, 8);
+		env_drain(&e);
+		e.fail_at = 0;
+		e.fail_why = REASON_LKEY_UNMAPPED;
+		respond(atomic ? ROCE_RC_ATOMIC_ACKNOWLEDGE : ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN,
+			atomic ? 0 : 8);
+		env_expect_cqe(&e, 0, 0, IBV_WC_LOC_PROT_ERR);
+		assert_int_equal(e.cqes[0].reason, REASON_LKEY_UNMAPPED);
+		env_expect_cqe(&e, 1, 1, IBV_WC_WR_FLUSH_ERR);
+	}
+}
+
+/* A fatal NAK behind an unanswered READ: the oldest request gets it, for the responder will not repeat the answer. */
+static void fatal_nak_behind_a_lost_answer(void **state)
+{
+	start_read(100);
+	nak(ROCE_NAK_REMOTE_ACCESS_ERROR, ENV_PSN + 1);
+	env_expect_cqe(&e, 0, 0, IBV_WC_REM_ACCESS_ERR);
+	env_expect_cqe(&e, 1, 1, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void read_data_and_requests_mix(void **state)
+{
+	start_read(100);
+	env_ack(&e, ENV_PSN + 1);
+	assert_int_equal(e.num_cqes, 0);
+	assert_int_equal(env_drain(&e), 2);
+	respond(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN, 100);
+	env_ack(&e, ENV_PSN + 1);
+	env_expect_cqe(&e, 0, 0, IBV_WC_SUCCESS);
+	env_expect_cqe(&e, 1, 1, IBV_WC_SUCCESS);
+}
+
+static void flush_and_atomic_write_complete(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post(&e, IBV_WR_FLUSH, 0, 8);
+	env_post(&e, IBV_WR_ATOMIC_WRITE, 0, 8);
+	env_drain(&e);
+	env_ack(&e, ENV_PSN + 1);
+	assert_int_equal(e.num_cqes, 0);
+	respond(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN, 0);
+	respond(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN + 1, 0);
+	assert_int_equal(e.num_cqes, 2);
+}
+
+static void responses_before_rts_are_dropped(void **state)
+{
+	env_init(&e, IBV_QPT_RC);
+	env_rtr(&e);
+	env_ack(&e, ENV_PSN);
+	assert_int_equal(e.qp.counters.dropped_pkts, 1);
+}
+
+static void cnp_halves_the_window(void **state)
+{
+	struct roce_pkt pkt;
+	uint32_t window;
+
+	env_start(&e, IBV_QPT_RC);
+	window = e.qp.retry.window;
+	pkt = env_pkt(&e, 0, 0, 0);
+	pkt.bth.opcode = ROCE_CNP_NOTIFICATION;
+	env_input(&e, &pkt);
+	assert_int_equal(e.qp.retry.window, window / 2);
+	assert_int_equal(e.qp.counters.cnp_rcvd, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ack_acknowledges_everything_before),
+		cmocka_unit_test(ghost_acks_are_dropped),
+		cmocka_unit_test(fatal_naks),
+		cmocka_unit_test(reserved_syndromes_are_bad_responses),
+		cmocka_unit_test(sequence_nak_goes_back),
+		cmocka_unit_test(repeated_nak_before_the_retry),
+		cmocka_unit_test(late_ack_shortens_the_retry),
+		cmocka_unit_test(response_is_an_implicit_ack),
+		cmocka_unit_test(gap_in_a_read_is_retried_at_once),
+		cmocka_unit_test(partial_answers),
+		cmocka_unit_test(bad_responses),
+		cmocka_unit_test(atomic_result_is_placed),
+		cmocka_unit_test(answer_cannot_be_placed),
+		cmocka_unit_test(fatal_nak_behind_a_lost_answer),
+		cmocka_unit_test(read_data_and_requests_mix),
+		cmocka_unit_test(flush_and_atomic_write_complete),
+		cmocka_unit_test(responses_before_rts_are_dropped),
+		cmocka_unit_test(cnp_halves_the_window),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

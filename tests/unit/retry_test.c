@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Timeouts, RNR waits, limits, windows and path migration (IBTA vol 1, 9.7.6.1.3, 9.9.2.1 and 17.2.8). */
+#include "roce_env.h"
+
+#include <string.h>
+
+#include "roce/retry.h"
+
+static struct roce_env e;
+
+static void send_one(uint8_t retry_cnt, uint8_t rnr_retry)
+{
+	env_init(&e, IBV_QPT_RC);
+	e.wq.retry_cnt = retry_cnt;
+	e.wq.rnr_retry = rnr_retry;
+	env_rts(&e);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	assert_int_equal(env_drain(&e), 1);
+}
+
+static void rnr(uint8_t timer, uint32_t psn)
+{
+	env_aeth(&e, ROCE_RC_ACKNOWLEDGE, roce_syndrome(ROCE_AETH_RNR_NAK, timer), psn, 0);
+}
+
+/* Encoded local ack timeout -> deadline; small ones are rounded up, 0 means never. */
+static void local_ack_timeout_rows(void **state)
+{
+	static const struct {
+		uint8_t encoded;
+		uint64_t ns;
+	} rows[] = {
+		{ 0, VRB_NEVER },      { 1, 4096ull << 10 },  { 10, 4096ull << 10 },
+		{ 11, 4096ull << 11 }, { 14, 4096ull << 14 }, { 31, 4096ull << 31 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		env_init(&e, IBV_QPT_RC);
+		e.wq.timeout = rows[i].encoded;
+		e.now = 5 * VRB_SECOND;
+		env_rts(&e);
+		assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
+		env_post(&e, IBV_WR_SEND, 0, 8);
+		env_drain(&e);
+		assert_true(roce_next_timeout(&e.qp) == time_after(e.now, rows[i].ns));
+	}
+}
+
+/* retry_cnt is what it says: 7 is seven, and 0 none. */
+static void timeouts_are_counted(void **state)
+{
+	for (uint8_t cnt = 0; cnt <= 7; cnt++) {
+		send_one(cnt, 7);
+		for (uint8_t i = 0; i < cnt; i++) {
+			env_expire(&e);
+			assert_int_equal(env_drain(&e), 1);
+		}
+		assert_int_equal(e.num_cqes, 0);
+		env_expire(&e);
+		env_expect_cqe(&e, 0, 0, IBV_WC_RETRY_EXC_ERR);
+		assert_int_equal(e.cqes[0].reason, REASON_RETRY_TIMEOUT);
+		assert_int_equal(e.qp.counters.retransmitted_pkts, cnt);
+		assert_int_equal(e.qp.counters.retry_exceeded_err, 1);
+		assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
+		assert_int_equal(env_drain(&e), 0);
+	}
+}
+
+static void progress_refills_the_counter(void **state)
+{
+	send_one(1, 7);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	env_expire(&e);
+	env_drain(&e);
+	env_ack(&e, ENV_PSN);
+	env_expire(&e);
+	assert_int_equal(e.wq.state, IBV_QPS_RTS);
+	env_drain(&e);
+	env_expire(&e);
+	env_expect_cqe(&e, 1, 1, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void progress_restarts_the_timer(void **state)
+{
+	uint64_t first;
+
+	send_one(7, 7);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	first = roce_next_timeout(&e.qp);
+	e.now += 1000;
+	env_ack(&e, ENV_PSN);
+	assert_true(roce_next_timeout(&e.qp) == first + 1000);
+	env_ack(&e, ENV_PSN + 1);
+	assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
+}
+
+static void early_timeout_calls_do_nothing(void **state)
+{
+	send_one(7, 7);
+	e.now = roce_next_timeout(&e.qp) - 1;
+	roce_timeout(&e.qp, e.now);
+	assert_int_equal(env_drain(&e), 0);
+}
+
+/* Sequence NAKs in a row are retries too. */
+static void sequence_naks_are_counted(void **state)
+{
+	send_one(2, 7);
+	for (int i = 0; i < 2; i++) {
+		env_aeth(&e, ROCE_RC_ACKNOWLEDGE, roce_syndrome(ROCE_AETH_NAK, 0), ENV_PSN, 0);
+		assert_int_equal(env_drain(&e), 1);
+	}
+	env_aeth(&e, ROCE_RC_ACKNOWLEDGE, roce_syndrome(ROCE_AETH_NAK, 0), ENV_PSN, 0);
+	env_expect_cqe(&e, 0, 0, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(e.cqes[0].reason, REASON_RETRY_SEQUENCE);
+}
+
+/* IBTA vol 1, 9.7.5.2.8: the wait is the responder's timer; 0 is the longest. */
+static void rnr_timer_rows(void **state)
+{
+	static const struct {
+		uint8_t encoded;
+		uint64_t us;
+	} rows[] = { { 0, 655360 }, { 1, 10 }, { 5, 60 }, { 12, 640 }, { 31, 491520 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		send_one(7, 7);
+		e.now = VRB_SECOND;
+		rnr(rows[i].encoded, ENV_PSN);
+		assert_true(roce_next_timeout(&e.qp) == e.now + rows[i].us * VRB_USEC);
+		assert_int_equal(env_drain(&e), 0);
+		env_expire(&e);
+		assert_int_equal(env_drain(&e), 1);
+		assert_int_equal(e.out.bth.psn, ENV_PSN);
+	}
+}
+
+static void rnr_retries_are_counted(void **state)
+{
+	for (uint8_t cnt = 0; cnt < 7; cnt++) {
+		send_one(7, cnt);
+		for (uint8_t i = 0; i < cnt; i++) {
+			rnr(1, ENV_PSN);
+			env_expire(&e);
+			assert_int_equal(env_drain(&e), 1);
+		}
+		rnr(1, ENV_PSN);
+		env_expect_cqe(&e, 0, 0, IBV_WC_RNR_RETRY_EXC_ERR);
+		assert_int_equal(e.cqes[0].reason, REASON_RNR_EXCEEDED);
+		assert_int_equal(e.qp.counters.rcvd_rnr_err, cnt + 1);
+	}
+}
+
+static void rnr_retry_seven_is_for_ever(void **state)
+{
+	send_one(0, 7);
+	for (int i = 0; i < 100; i++) {
+		rnr(1, ENV_PSN);
+		env_expire(&e);
+		assert_int_equal(env_drain(&e), 1);
+	}
+	assert_int_equal(e.num_cqes, 0);
+}
+
+/* A second copy of the RNR NAK during the wait neither counts nor prolongs it. */
+static void repeated_rnr_nak(void **state)
+{
+	uint64_t deadline;
+
+	send_one(7, 1);
+	rnr(12, ENV_PSN);
+	deadline = roce_next_timeout(&e.qp);
+	e.now += 1000;
+	rnr(12, ENV_PSN);
+	assert_int_equal(e.num_cqes, 0);
+	assert_true(roce_next_timeout(&e.qp) == deadline);
+}
+
+/* go-back-N from the middle of a message. */
+static void timeout_resends_from_the_oldest_unacknowledged(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post(&e, IBV_WR_RDMA_WRITE, 0, 1024);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	env_ack(&e, ENV_PSN + 1);
+	env_expire(&e);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode, ROCE_RC_WRITE_MIDDLE);
+	assert_int_equal(e.out.bth.psn, ENV_PSN + 2);
+	assert_memory_equal(e.out.payload, e.mem + 512, 256);
+	assert_int_equal(env_drain(&e), 2);
+	env_ack(&e, ENV_PSN + 4);
+	assert_int_equal(e.num_cqes, 2);
+}
+
+/* Half on loss, by eighths back to the full window on progress. */
+static void window_shrinks_and_grows(void **state)
+{
+	uint32_t full;
+
+	send_one(7, 7);
+	full = roce_window_limit(&e.qp);
+	assert_int_equal(e.qp.retry.window, full);
+	env_expire(&e);
+	assert_int_equal(e.qp.retry.window, full / 2);
+	for (int i = 0; i < 20; i++)
+		roce_retry_congestion(&e.qp);
+	assert_int_equal(e.qp.retry.window, ROCE_WINDOW_MIN);
+	roce_retry_progress(&e.qp, ROCE_WINDOW_MIN, e.now);
+	assert_int_equal(e.qp.retry.window, ROCE_WINDOW_MIN + 1);
+	for (int i = 0; i < 100; i++)
+		roce_retry_progress(&e.qp, full, e.now);
+	assert_int_equal(e.qp.retry.window, full);
+}
+
+static void window_limit_by_mtu(void **state)
+{
+	static const struct {
+		uint32_t mtu, packets;
+	} rows[] = { { 256, 256 }, { 512, 256 }, { 1024, 128 }, { 2048, 64 }, { 4096, 32 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		env_init(&e, IBV_QPT_RC);
+		e.wq.mtu = rows[i].mtu;
+		assert_int_equal(roce_window_limit(&e.qp), rows[i].packets);
+	}
+}
+
+static void arm_alternate_path(void)
+{
+	e.wq.alt_path = e.wq.path;
+	e.wq.alt_path.dst.raw[15] = 9;
+	e.wq.alt_timeout = 20;
+	e.wq.mig_state = IBV_MIG_ARMED;
+}
+
+/* An armed alternate path takes over when the retries are used up, with full counters, once. */
+static void migration_on_exhausted_retries(void **state)
+{
+	send_one(1, 7);
+	arm_alternate_path();
+	env_expire(&e);
+	env_drain(&e);
+	assert_false(e.out.bth.mig_req);
+	env_expire(&e);
+	assert_int_equal(env_drain(&e), 1);
+	assert_int_equal(e.num_events, 1);
+	assert_int_equal(e.events[0], IBV_EVENT_PATH_MIG);
+	assert_int_equal(e.wq.mig_state, IBV_MIG_MIGRATED);
+	assert_true(e.out.bth.mig_req);
+	assert_int_equal(e.out_path->dst.raw[15], 9);
+	assert_true(roce_next_timeout(&e.qp) == e.now + (4096ull << 20));
+	env_expire(&e);
+	env_expect_cqe(&e, 0, 0, IBV_WC_RETRY_EXC_ERR);
+}
+
+/* The peer's MigReq arms, moves, or is refused. */
+static void migration_asked_for_by_the_peer(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_RC);
+	arm_alternate_path();
+	e.wq.mig_state = IBV_MIG_REARM;
+	pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	pkt.bth.mig_req = false;
+	env_input(&e, &pkt);
+	assert_int_equal(e.wq.mig_state, IBV_MIG_ARMED);
+
+	pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
+	env_input(&e, &pkt);
+	assert_int_equal(e.events[0], IBV_EVENT_PATH_MIG_ERR);
+	assert_int_equal(e.wq.mig_state, IBV_MIG_ARMED);
+
+	pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 2, 8);
+	pkt.path.src = e.wq.alt_path.dst;
+	env_input(&e, &pkt);
+	assert_int_equal(e.events[1], IBV_EVENT_PATH_MIG);
+	assert_int_equal(e.wq.mig_state, IBV_MIG_MIGRATED);
+	assert_int_equal(e.wq.path.dst.raw[15], 9);
+	assert_int_equal(e.writes, 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(local_ack_timeout_rows),
+		cmocka_unit_test(timeouts_are_counted),
+		cmocka_unit_test(progress_refills_the_counter),
+		cmocka_unit_test(progress_restarts_the_timer),
+		cmocka_unit_test(early_timeout_calls_do_nothing),
+		cmocka_unit_test(sequence_naks_are_counted),
+		cmocka_unit_test(rnr_timer_rows),
+		cmocka_unit_test(rnr_retries_are_counted),
+		cmocka_unit_test(rnr_retry_seven_is_for_ever),
+		cmocka_unit_test(repeated_rnr_nak),
+		cmocka_unit_test(timeout_resends_from_the_oldest_unacknowledged),
+		cmocka_unit_test(window_shrinks_and_grows),
+		cmocka_unit_test(window_limit_by_mtu),
+		cmocka_unit_test(migration_on_exhausted_retries),
+		cmocka_unit_test(migration_asked_for_by_the_peer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
