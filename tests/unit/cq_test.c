@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The completion queue's ring against a plain list: random additions, takes, purges and changes of size.  And what taking releases.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/context.h"
+#include "core/cq.h"
+#include "core/drive.h"
+#include "core/process.h"
+#include "core/qp.h"
+#include "run/progress.h"
+#include "run/timers.h"
+#include "random.h"
+
+enum {
+	QPS = 3,
+	MOST = 256,
+	STEPS = 20000,
+};
+
+static struct vrb_context *ctx;
+static struct vrb_qp *qps[QPS];
+
+static int set_up(void **state)
+{
+	ctx = calloc(1, sizeof(*ctx));
+	pthread_mutex_init(&ctx->lock, NULL);
+	ctx->vctx.context.num_comp_vectors = 1;
+	assert_int_equal(vrb_event_queue_init(&ctx->events), 0);
+	vrb.timers = timers_new();
+	assert_int_equal(progress_new(&vrb_drive_progress_ops, NULL, &vrb.progress), 0);
+	for (int i = 0; i < QPS; i++) {
+		qps[i] = calloc(1, sizeof(*qps[i]));
+		qps[i]->wq.qpn = 100 + i;
+	}
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	for (int i = 0; i < QPS; i++)
+		free(qps[i]);
+	progress_free(vrb.progress);
+	timers_free(vrb.timers);
+	vrb_event_forget(ctx, NULL);
+	vrb_event_queue_destroy(&ctx->events);
+	free(ctx);
+	return 0;
+}
+
+static struct vrb_cq *make(uint32_t cqe)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = cqe };
+	struct vrb_cq *cq;
+
+	assert_int_equal(vrb_cq_create(ctx, &attr, false, &cq), 0);
+	return cq;
+}
+
+static void test_rounding(void **state)
+{
+	for (uint32_t n = 1; n < 70; n++) {
+		struct vrb_cq *cq = make(n);
+
+		assert_true((uint32_t)cq->ibv.cqe >= n);
+		assert_int_equal(cq->ibv.cqe, cq->mask + 1);
+		assert_int_equal(vrb_cq_destroy(cq), 0);
+	}
+}
+
+/* The model: completions in order, by QP and number. */
+struct model {
+	unsigned int n;
+	struct {
+		unsigned int qp;
+		uint64_t wr_id;
+	} entry[MOST];
+};
+
+static void add(struct vrb_cq *cq, struct model *m, unsigned int qp, uint64_t wr_id)
+{
+	struct wq_cqe wc = { .wr_id = wr_id, .release = (uint32_t)wr_id };
+
+	vrb_cq_add(cq, qps[qp], &wc, 0);
+	m->entry[m->n].qp = qp;
+	m->entry[m->n++].wr_id = wr_id;
+}
+
+static void take(struct vrb_cq *cq, struct model *m)
+{
+	struct vrb_cqe cqe;
+
+	assert_int_equal(vrb_cq_take(cq, &cqe), m->n > 0);
+	if (!m->n)
+		return;
+	assert_int_equal(cqe.wc.wr_id, m->entry[0].wr_id);
+	assert_int_equal(cqe.qp_num, 100 + m->entry[0].qp);
+	assert_int_equal(qps[m->entry[0].qp]->wq.sq.released, (uint32_t)m->entry[0].wr_id);
+	memmove(m->entry, m->entry + 1, --m->n * sizeof(m->entry[0]));
+}
+
+static void purge(struct vrb_cq *cq, struct model *m, unsigned int qp)
+{
+	unsigned int kept = 0;
+
+	vrb_cq_purge(cq, qps[qp]);
+	for (unsigned int i = 0; i < m->n; i++)
+		if (m->entry[i].qp != qp)
+			m->entry[kept++] = m->entry[i];
+	m->n = kept;
+}
+
+static void resize(struct vrb_cq *cq, const struct model *m, uint32_t size)
+{
+	uint32_t before = cq->ibv.cqe, rounded = 1;
+
+	while (rounded < size)
+		rounded <<= 1;
+	assert_int_equal(vrb_cq_resize(cq, size) == 0, m->n <= rounded);
+	if (m->n > rounded)
+		assert_int_equal(cq->ibv.cqe, before);
+}
+
+static void test_against_model(void **state)
+{
+	struct vrb_cq *cq = make(8);
+	struct model m = { 0 };
+
+	random_start();
+	for (uint64_t step = 0; step < STEPS; step++) {
+		unsigned int dice = random_below(100);
+
+		if (dice < 50 && m.n < (unsigned int)cq->ibv.cqe)
+			add(cq, &m, random_below(QPS), step);
+		else if (dice < 96)
+			take(cq, &m);
+		else if (dice < 98)
+			purge(cq, &m, random_below(QPS));
+		else
+			resize(cq, &m, 1 + random_below(MOST));
+		assert_int_equal(cq->head - cq->tail, m.n);
+	}
+	assert_int_equal(vrb_cq_destroy(cq), 0);
+}
+
+/* Indices run free: crossing the end of 32 bits changes nothing. */
+static void test_index_wrap(void **state)
+{
+	struct vrb_cq *cq = make(4);
+	struct model m = { 0 };
+
+	cq->head = cq->tail = UINT32_MAX - 5;
+	for (uint64_t i = 0; i < 20; i++) {
+		add(cq, &m, i % QPS, i);
+		add(cq, &m, i % QPS, i + 100);
+		take(cq, &m);
+		take(cq, &m);
+	}
+	assert_int_equal(vrb_cq_destroy(cq), 0);
+}
+
+static void test_overrun_is_told_once(void **state)
+{
+	struct vrb_cq *cq = make(2);
+	struct model m = { 0 };
+	struct wq_cqe wc = { 0 };
+
+	add(cq, &m, 0, 1);
+	add(cq, &m, 0, 2);
+	assert_false(cq->overrun);
+	vrb_cq_add(cq, qps[0], &wc, 0);
+	assert_true(cq->overrun);
+	assert_true(vrb_cq_timeout(cq, 0));
+	assert_false(vrb_cq_timeout(cq, 0));
+	take(cq, &m);
+	vrb_cq_add(cq, qps[0], &wc, 0);	/* nothing is taken any more */
+	take(cq, &m);
+	take(cq, &m);
+	assert_int_equal(vrb_cq_destroy(cq), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rounding),
+		cmocka_unit_test(test_against_model),
+		cmocka_unit_test(test_index_wrap),
+		cmocka_unit_test(test_overrun_is_told_once),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
