@@ -225,8 +225,8 @@ static const struct fault faults[] = {
 /* The failed request tells why, everything after it is flushed, in order, and both ends are in error where the specification says so. */
 static void test_fault(const struct fault *f)
 {
-	struct ibv_sge sge = world_sge(&src, 0, 64);
-	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &dst, 0);
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 	struct ibv_wc wc;
