@@ -22,6 +22,7 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/event.h"
+#include "core/mcast.h"
 #include "core/near.h"
 #include "core/port.h"
 #include "core/process.h"
@@ -319,7 +320,8 @@ static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
 	const struct wq_qp *wq = &qp->wq;
 
 	if (wq->type == IBV_QPT_UD)
-		return vrb_port_find_gid(&qp->ctx->dev->port, &p->dst) >= 0;
+		return net_is_multicast(&p->dst) ||
+		       vrb_port_find_gid(&qp->ctx->dev->port, &p->dst) >= 0;
 	if (net_addr_equal(&p->src, &wq->path.dst) && net_addr_equal(&p->dst, &wq->path.src))
 		return true;
 	return net_addr_equal(&p->src, &wq->alt_path.dst) &&
@@ -358,6 +360,40 @@ static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t le
 	}
 }
 
+struct multicast {
+	const struct roce_pkt *pkt;
+	struct list *touched;
+	uint64_t now;
+};
+
+/* IBV_QP_CREATE_BLOCK_SELF_MCAST_LB: datagrams of this process, sent from this port. Must hold vrb.drive. */
+static bool own_echo(struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	return (qp->init.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) &&
+	       lookup(pkt->deth.src_qpn) &&
+	       vrb_port_find_gid(&qp->ctx->dev->port, &pkt->path.src) >= 0;
+}
+
+static void deliver_copy(struct vrb_qp *qp, void *arg)
+{
+	const struct multicast *m = arg;
+
+	if (own_echo(qp, m->pkt))
+		return;
+	lock_acquire(&qp->lock);
+	deliver(qp, m->pkt, m->touched, m->now);
+	lock_release(&qp->lock);
+}
+
+/* A datagram to a group: a copy for every QP attached to it. Each process gets its own from the kernel. */
+static void deliver_multicast(const struct roce_pkt *pkt, struct list *touched, uint64_t now)
+{
+	struct multicast m = { pkt, touched, now };
+
+	if (net_is_multicast(&pkt->path.dst))
+		vrb_mcast_for_each(&pkt->path.dst, pkt->path.ifindex, deliver_copy, &m);
+}
+
 struct arrival {
 	const struct net_path *path;
 	const uint8_t *data;
@@ -393,6 +429,10 @@ static void arrive(const struct arrival *a, struct list *touched, uint64_t now)
 		return;
 	}
 	pkt.path = *a->path;
+	if (pkt.bth.dest_qpn == VRB_MCAST_QPN) {
+		deliver_multicast(&pkt, touched, now);
+		return;
+	}
 	qp = lookup(pkt.bth.dest_qpn);
 	if (qp) {
 		lock_acquire(&qp->lock);
@@ -452,6 +492,11 @@ static void arrive_by_lane(void *arg, const struct local_pkt *in)
 	count(&vrb_drive_stats.rcvd_pkts, 1);
 	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
 		count(&vrb_drive_stats.malformed, 1);
+		return;
+	}
+	if (pkt.bth.dest_qpn == VRB_MCAST_QPN && in->path) {
+		pkt.path = *in->path;
+		deliver_multicast(&pkt, &a->touched, a->now);
 		return;
 	}
 	qp = lookup(pkt.bth.dest_qpn);
@@ -765,4 +810,5 @@ void vrb_drive_forget_all(void)
 {
 	memset(table, 0, sizeof(table));
 	own_batch = NULL;
+	vrb_mcast_forget();
 }

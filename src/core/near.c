@@ -246,28 +246,58 @@ static struct local_peer *datagram_peer(struct vrb_qp *qp, uint32_t qpn, uint64_
 	return n->ud_peer;
 }
 
-bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
-		       uint32_t len, uint64_t now)
+static bool send_datagram(struct local_peer *peer, const struct net_path *path,
+			  const uint8_t *packet, uint32_t len)
 {
 	struct lane_slot slot = { .where = LANE_INLINE, .flags = LANE_PATH };
 	struct lane_part parts[] = {
 		{ path, sizeof(*path) }, { packet, len }, { no_icrc, sizeof(no_icrc) }
 	};
-	struct local_peer *peer;
-	struct lane_tx *tx;
-	bool room;
+	struct lane_tx *tx = local_burst_begin(peer);
+	bool room = lane_tx_room(tx, sizeof(*path) + len + sizeof(no_icrc));
 
-	if (net_is_multicast(&path->dst) || vrb_port_find_gid(&qp->ctx->dev->port, &path->dst) < 0)
-		return false;
-	peer = datagram_peer(qp, packet[5] << 16 | packet[6] << 8 | packet[7], now);
-	if (!peer)
-		return false;
-	tx = local_burst_begin(peer);
-	room = lane_tx_room(tx, sizeof(*path) + len + sizeof(no_icrc));
 	if (room)
 		lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
 	local_burst_end(vrb.local, peer, room);
 	return room;
+}
+
+/*
+ * Every member of a group is a neighbour where there is no wire, and on the loopback interface (over which IPv6 has no route for
+ * groups).
+ */
+static bool all_are_near(const struct vrb_qp *qp)
+{
+	return !vrb.wire || qp->ctx->dev->port.loopback;
+}
+
+/* To every neighbour: they know whether they are members. Always true. */
+static bool send_to_all(const struct net_path *path, const uint8_t *packet, uint32_t len)
+{
+	for (int slot = 0; slot < HOST_SLOTS; slot++) {
+		struct local_peer *peer = local_peer_in(vrb.local, slot);
+
+		if (!peer)
+			continue;
+		send_datagram(peer, path, packet, len);
+		local_peer_put(vrb.local, peer);
+	}
+	return true;
+}
+
+bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
+		       uint32_t len, uint64_t now)
+{
+	struct local_peer *peer;
+
+	if (net_is_multicast(&path->dst))
+		return all_are_near(qp) && send_to_all(path, packet, len);
+	if (vrb_port_find_gid(&qp->ctx->dev->port, &path->dst) < 0)
+		return false;
+	peer = datagram_peer(qp, packet[5] << 16 | packet[6] << 8 | packet[7], now);
+	if (!peer)
+		return false;
+	return send_datagram(peer, path, packet, len);
 }
 
 /* ---------------------------------------------------------------- one-sided requests */

@@ -88,11 +88,18 @@ static bool send_ops_ok(const struct ibv_qp_init_attr_ex *a)
 	return true;
 }
 
+/* A datagram QP may ask not to hear its own process's multicast. */
+static bool create_flags_ok(const struct ibv_qp_init_attr_ex *a)
+{
+	return !(a->create_flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) &&
+	       (!a->create_flags || a->qp_type == IBV_QPT_UD);
+}
+
 static int check_extras(const struct ibv_qp_init_attr_ex *a)
 {
 	if (a->comp_mask & ~INIT_MASK)
 		return EOPNOTSUPP;
-	if (extra(a, IBV_QP_INIT_ATTR_CREATE_FLAGS) && a->create_flags)
+	if (extra(a, IBV_QP_INIT_ATTR_CREATE_FLAGS) && !create_flags_ok(a))
 		return EOPNOTSUPP;
 	if (extra(a, IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && a->max_tso_header)
 		return EOPNOTSUPP;
@@ -430,6 +437,16 @@ static void destroy_real(struct vrb_qp *qp)
 	vrb_context_give(ctx, &ctx->n_qp);
 }
 
+static bool in_group(struct vrb_qp *qp)
+{
+	bool in;
+
+	lock_acquire(&vrb.drive);
+	in = qp->groups > 0;
+	lock_release(&vrb.drive);
+	return in;
+}
+
 int vrb_qp_destroy(struct vrb_qp *qp)
 {
 	struct vrb_qp *target = qp->target;
@@ -442,6 +459,8 @@ int vrb_qp_destroy(struct vrb_qp *qp)
 		free_qp(qp);
 		return 0;
 	}
+	if (in_group(qp))
+		return EBUSY;
 	if (qp->xrcd && !vrb_xrcd_close_qp(qp->xrcd, qp))
 		return 0;	/* handles are left; the last one destroys it */
 	destroy_real(qp);

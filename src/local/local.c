@@ -182,11 +182,17 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 
 struct local_peer *local_peer_get(struct local *l, uint32_t qpn)
 {
-	struct local_peer *peer;
-	struct host_peer facts;
 	int slot = host_owner(l->host, qpn);
 
-	if (slot == HOST_NO_SLOT || !host_peer(l->host, slot, &facts))
+	return slot == HOST_NO_SLOT ? NULL : local_peer_in(l, slot);
+}
+
+struct local_peer *local_peer_in(struct local *l, int slot)
+{
+	struct local_peer *peer;
+	struct host_peer facts;
+
+	if (!host_peer(l->host, slot, &facts))
 		return NULL;
 	lock_acquire(&l->lock);
 	peer = find_peer(l, slot, facts.incarnation);

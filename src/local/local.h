@@ -47,6 +47,9 @@ struct segment *local_segment(struct local *l);
 struct local_peer *local_peer_get(struct local *l, uint32_t qpn);
 void local_peer_put(struct local *l, struct local_peer *peer);
 
+/* The neighbour in a host slot, likewise. */
+struct local_peer *local_peer_in(struct local *l, int slot);
+
 /* A consistent copy of one of its QPs; false if it has none of that number. */
 bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *copy);
 

@@ -1,15 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups. */
-#include <infiniband/verbs.h>
+/* Multicast groups. The LID is for InfiniBand links; here the GID says it all. */
+#include "core/mcast.h"
 
+#include "core/context.h"
+#include "core/qp.h"
 #include "verbs/answer.h"
+
+/* 0, or why these arguments can be neither attached nor detached. */
+static int check(const struct ibv_qp *qp, const union ibv_gid *gid)
+{
+	return qp && gid ? vrb_context_check(qp->context) : EINVAL;
+}
 
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	return answer(EOPNOTSUPP);
+	int err = check(qp, gid);
+
+	return answer(err ? err :
+			    vrb_mcast_attach(to_vrb_qp(qp)->target, (const struct net_addr *)gid));
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	return answer(EOPNOTSUPP);
+	int err = check(qp, gid);
+
+	return answer(err ? err :
+			    vrb_mcast_detach(to_vrb_qp(qp)->target, (const struct net_addr *)gid));
 }
