@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Acknowledgements as seen from both sides: the responder's pending ACK or NAK, and the requester's credit limit.
+ * Acknowledgements as seen from both sides: the responder's pending ACK or NAK, and the requester's
+ * credit limit.
  *
- * Coalescing (IBTA vol 1, 9.7.5.1): an ACK speaks for every request before it, so only the newest is kept while a burst
- * of packets comes in, and a response that leaves with the same or a newer PSN makes it superfluous.
+ * Coalescing (IBTA vol 1, 9.7.5): an ACK speaks for every request before it, so only the newest
+ * is kept while a burst of packets comes in, and a response that leaves with the same or a newer
+ * PSN makes it superfluous.
  */
 #include "roce/acknak.h"
 
@@ -20,8 +22,8 @@ uint8_t roce_ack_syndrome(const struct roce_qp *qp)
 
 	if (wq->has_srq || wq->type != IBV_QPT_RC)
 		return roce_syndrome(ROCE_AETH_ACK, ROCE_CREDITS_INVALID);
-	return roce_syndrome(ROCE_AETH_ACK, roce_credit_code(wq->rq.head - wq->rq.next +
-							 (qp->resp.wqe != NULL)));
+	return roce_syndrome(ROCE_AETH_ACK,
+			     roce_credit_code(wq->rq.head - wq->rq.next + (qp->resp.wqe != NULL)));
 }
 
 void roce_credits_update(struct roce_qp *qp, const struct roce_pkt *pkt)
@@ -79,9 +81,9 @@ void roce_ack_take(struct roce_qp *qp, struct roce_pkt *pkt)
 	struct roce_ack *ack = &qp->resp.ack;
 
 	roce_prepare(qp, pkt, roce_response_opcode(qp->wq->type, ROCE_RC_ACKNOWLEDGE), ack->psn);
-	pkt->aeth.syndrome = roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK ?
-				     roce_ack_syndrome(qp) :
-				     ack->syndrome;
+	pkt->aeth.syndrome = roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK
+				     ? roce_ack_syndrome(qp)
+				     : ack->syndrome;
 	pkt->aeth.msn = qp->resp.msn;
 	ack->pending = false;
 }

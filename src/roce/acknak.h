@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ACK extended transport header: syndromes, end-to-end credits, and the one acknowledgement that waits for the end of
- * a burst (IBTA vol 1, 9.7.5 and 9.7.7.2).
+ * The ACK extended transport header: syndromes, end-to-end credits, and the one acknowledgement
+ * that waits for the end of a burst (IBTA vol 1, 9.7.5 and 9.7.7).
  */
 #ifndef VRB_ROCE_ACKNAK_H
 #define VRB_ROCE_ACKNAK_H
@@ -20,10 +20,10 @@ void roce_credits_update(struct roce_qp *qp, const struct roce_pkt *pkt);
 /* Has the responder promised no receive for the message with this sequence number? */
 bool roce_credits_short(const struct roce_qp *qp, uint32_t ssn);
 
-/* May a request that consumes a receive go out now? Without credit one packet at a time may, to ask. */
+/* May a request that consumes a receive go out? Without credit one packet at a time may, to ask. */
 bool roce_credits_allow(const struct roce_qp *qp, uint32_t ssn);
 
-/* An ACK of everything up to psn wants to leave; replaces an older one, never a NAK that is as new. */
+/* An ACK of everything up to psn wants to leave; replaces an older one, never a NAK as new. */
 void roce_ack_pend(struct roce_qp *qp, uint32_t psn);
 
 /* A NAK for psn wants to leave; it acknowledges everything before psn. */

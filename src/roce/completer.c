@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The completer of RC and XRC: ACKs, NAKs and responses become completions, or retries (IBTA vol 1, 9.7.5 and 9.7.7).
+ * The completer of RC and XRC: ACKs, NAKs and responses become completions, or retries (IBTA vol 1,
+ * 9.7.5 and 9.7.7).
  *
  *	                  .--> ACK ----------.
  *	 PSN --> KIND ----+--> RNR, NAK -----+--> DONE
  *	  |       |       '--> RESPONSE --> PLACE --> DONE
  *	  |       |                |          |
- *	  '-------'---> DROP       |          '--> FAIL	(its memory failed, or it does not fit the request)
+ *	  '-------'---> DROP       |          '--> FAIL	(bad memory, or not what was asked)
  *	                           '--> GAP		(an answer before it is missing: retry)
  *
- * Every packet with PSN p acknowledges the requests before p.  What stops that is a READ or atomic whose answer is missing:
- * then the answer was lost, and asking again at once beats the timer (implied NAK, once per gap).
+ * Every packet with PSN p acknowledges the requests before p.  What stops that is a READ or atomic
+ * whose answer is missing: then the answer was lost, and asking again at once beats the timer
+ * (implied NAK, once per gap).
  */
 #include <string.h>
 
@@ -39,10 +41,10 @@ enum comp_step {
 };
 
 static const char *const step_names[COMP_STEPS] = {
-	[COMP_PSN] = "psn",	[COMP_KIND] = "kind",	      [COMP_ACK] = "ack",
-	[COMP_RNR] = "rnr",	[COMP_NAK] = "nak",	      [COMP_RESPONSE] = "response",
-	[COMP_PLACE] = "place", [COMP_GAP] = "gap",	      [COMP_FAIL] = "fail",
-	[COMP_DROP] = "drop",	[COMP_DONE] = "done",
+	[COMP_PSN] = "psn",     [COMP_KIND] = "kind", [COMP_ACK] = "ack",
+	[COMP_RNR] = "rnr",     [COMP_NAK] = "nak",   [COMP_RESPONSE] = "response",
+	[COMP_PLACE] = "place", [COMP_GAP] = "gap",   [COMP_FAIL] = "fail",
+	[COMP_DROP] = "drop",   [COMP_DONE] = "done",
 };
 
 const char *roce_comp_step_name(unsigned int step)
@@ -56,7 +58,7 @@ struct comp_ctx {
 	const struct roce_pkt *pkt;
 	uint64_t now;
 	const struct roce_opcode_info *op;
-	enum ibv_wc_status status;	/* COMP_FAIL: of the oldest request */
+	enum ibv_wc_status status; /* COMP_FAIL: of the oldest request */
 	enum reason why;
 };
 
@@ -96,8 +98,8 @@ void roce_completer_settle(struct roce_qp *qp)
 }
 
 /*
- * Everything before psn is acknowledged.  Completes what that completes and stops at a request that needs a response: false if
- * that request lies before psn.
+ * Everything before psn is acknowledged.  Completes what that completes and stops at a request that
+ * needs a response: false if that request lies before psn.
  */
 static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 {
@@ -122,8 +124,8 @@ static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 }
 
 /*
- * Only PSNs in flight count (IBTA vol 1, 9.7.5.1: ghost acknowledgements are discarded).  An ACK of the newest acknowledged PSN
- * may bring credits.
+ * Only PSNs in flight count (IBTA vol 1, 9.7.5: ghost acknowledgements are discarded).  An ACK of
+ * the newest acknowledged PSN may bring credits.
  */
 static enum comp_step check_psn(struct comp_ctx *c)
 {
@@ -181,8 +183,8 @@ static enum comp_step do_rnr(struct comp_ctx *c)
 }
 
 /*
- * A fatal NAK ends the connection even if answers before it are missing: the responder is in its error state and will not
- * repeat them.  It then falls to the oldest request.
+ * A fatal NAK ends the connection even if answers before it are missing: the responder is in its
+ * error state and will not repeat them.  It then falls to the oldest request.
  */
 static enum comp_step do_nak(struct comp_ctx *c)
 {
@@ -191,8 +193,8 @@ static enum comp_step do_nak(struct comp_ctx *c)
 	bool in_order = acknowledge_before(c, c->pkt->bth.psn);
 
 	if (code != ROCE_NAK_PSN_SEQUENCE_ERROR)
-		return result ? fail(c, result->status, result->why) :
-				fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
+		return result ? fail(c, result->status, result->why)
+			      : fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
 	c->qp->counters.rcvd_seq_err++;
 	if (!in_order)
 		return COMP_GAP;
@@ -220,8 +222,8 @@ static enum comp_step do_response(struct comp_ctx *c)
 }
 
 /*
- * One packet of a READ's answer.  An answer to a partial retry may begin with FIRST or, from soft RoCE, MIDDLE; so position decides
- * where it must end, and the opcode only has to agree about that.
+ * One packet of a READ's answer.  An answer to a partial retry may begin with FIRST or, from soft
+ * RoCE, MIDDLE; so position decides where it must end, and the opcode only has to agree about that.
  */
 static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, bool *last)
 {
@@ -312,9 +314,9 @@ static enum comp_step do_drop(struct comp_ctx *c)
 }
 
 static enum comp_step (*const steps[COMP_DONE])(struct comp_ctx *c) = {
-	[COMP_PSN] = check_psn,		[COMP_KIND] = check_kind, [COMP_ACK] = do_ack,
-	[COMP_RNR] = do_rnr,		[COMP_NAK] = do_nak,	  [COMP_RESPONSE] = do_response,
-	[COMP_PLACE] = do_place,	[COMP_GAP] = do_gap,	  [COMP_FAIL] = do_fail,
+	[COMP_PSN] = check_psn,  [COMP_KIND] = check_kind, [COMP_ACK] = do_ack,
+	[COMP_RNR] = do_rnr,     [COMP_NAK] = do_nak,      [COMP_RESPONSE] = do_response,
+	[COMP_PLACE] = do_place, [COMP_GAP] = do_gap,      [COMP_FAIL] = do_fail,
 	[COMP_DROP] = do_drop,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine's entry points: state changes, dispatch of packets by service, the order in which packets leave, and the death of
- * a QP.  No locks: the caller holds the QP's around every call.
+ * The engine's entry points: state changes, dispatch of packets by service, the order in which
+ * packets leave, and the death of a QP.  No locks: the caller holds the QP's around every call.
  */
 #include <assert.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "util/atomic.h"
 
 enum {
-	CNP_INTERVAL_US = 50,	/* Annex A17 leaves it open; at most one CNP per QP in this time */
+	CNP_INTERVAL_US = 50, /* Annex A17 leaves it open; at most one CNP per QP in this time */
 };
 
 bool roce_is_reliable(const struct roce_qp *qp)
@@ -225,7 +225,7 @@ void roce_qp_fail(struct roce_qp *qp, enum ibv_wc_status status, enum reason why
 	roce_check(qp);
 }
 
-/* Path migration, IBTA vol 1, 17.2.8 */
+/* Path migration, IBTA vol 1, 17.2 */
 
 static void use_alternate(struct roce_qp *qp)
 {
@@ -247,8 +247,9 @@ bool roce_migrate(struct roce_qp *qp)
 }
 
 /*
- * Follows the peer's MigReq: clear, it is ready for a migration, which arms one that is wanted here; set, on an armed QP, it has
- * migrated.  A request to migrate to a path that is not the alternate one is refused.
+ * Follows the peer's MigReq: clear, it is ready for a migration, which arms one that is wanted
+ * here; set, on an armed QP, it has migrated.  A request to migrate to a path that is not the
+ * alternate one is refused.
  */
 static void follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
@@ -332,8 +333,8 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 
 static bool cnp_due(const struct roce_qp *qp, uint64_t now)
 {
-	return qp->resp.cnp_owed && (!qp->resp.cnp_sent ||
-				     now - qp->resp.cnp_time >= CNP_INTERVAL_US * VRB_USEC);
+	return qp->resp.cnp_owed &&
+	       (!qp->resp.cnp_sent || now - qp->resp.cnp_time >= CNP_INTERVAL_US * VRB_USEC);
 }
 
 static size_t build_cnp(struct roce_qp *qp, uint8_t *buf, uint64_t now)
@@ -374,8 +375,8 @@ static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	}
 	if (!runs_requester(qp) || qp->wq->type == IBV_QPT_XRC_RECV)
 		return 0;
-	return qp->wq->type == IBV_QPT_UD ? roce_ud_output(qp, buf) :
-					    roce_requester_output(qp, buf, now);
+	return qp->wq->type == IBV_QPT_UD ? roce_ud_output(qp, buf)
+					  : roce_requester_output(qp, buf, now);
 }
 
 static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)

@@ -2,23 +2,31 @@
 /*
  * The RoCE engine: turns work requests into packets and packets into completions.
  *
- * It is pure: it never sleeps, allocates, locks, or reads a clock.  The caller owns time, memory and the wire, and holds the
- * QP's lock around every call:
+ * It is pure: it never sleeps, allocates, locks, or reads a clock.  The caller owns time, memory
+ * and the wire, and holds the QP's lock around every call:
  *
  *	1. roce_input()        gives it one decoded packet that was addressed to this QP;
  *	2. roce_output()       asks it for one packet, until it returns 0;
  *	3. roce_timeout()      is called when roce_next_timeout() has passed;
- *	   after 1 and 3, and after posting to the send queue or moving the QP's state, drain it with 2.
+ *	   after 1 and 3, and after posting sends or moving the QP's state, drain it with 2.
  *
- * It reaches memory, receive buffers, completions and events through wq->ops, and reads its configuration from *wq.
+ * It reaches memory, receive buffers, completions and events through wq->ops, and reads its
+ * configuration from *wq.
  *
- * One struct serves RC, UC, UD and XRC; which parts are in use follows from wq->type.  Parts and their files:
+ * One struct serves RC, UC, UD and XRC; which parts are in use follows from wq->type.  Parts and
+ * their files:
  *
- *	requester.c   send queue -> request packets (RC, XRC, UC)	retry.c   timeouts, go-back-N, RNR, limits
- *	completer.c   ACK, NAK and responses -> completions		acknak.c  AETH encoding, credits, coalescing
- *	responder.c   request packets -> memory and receives		rd_atomic.c  replay of reads and atomics
- *	uc.c ud.c     the unacknowledged services			faults.c  fault class -> syndrome, status, QP action
+ *	requester.c   send queue -> request packets (RC, XRC, UC)
+ *	completer.c   ACK, NAK and responses -> completions
+ *	responder.c   request packets -> memory and receives
+ *	acknak.c      pending acknowledgements, credits
+ *	retry.c       timeouts, go-back-N, RNR, limits, window
+ *	rd_atomic.c   replay of READs and atomics
+ *	faults.c      reason -> NAK, status, event, QP action
+ *	uc.c ud.c     the unacknowledged services
+ *	sge.c         payload between packets and scatter/gather lists
  *	engine.c      the entry points below and dispatch by QP type
+ *	check.c       the truths of state.h, asserted
  */
 #ifndef VRB_ROCE_ENGINE_H
 #define VRB_ROCE_ENGINE_H
@@ -30,14 +38,17 @@
 #include "util/time.h"
 #include "wq/qp.h"
 
-/* One resource for an incoming READ or atomic: what must be kept to answer a duplicate. Members in rd_atomic.h's terms. */
+/*
+ * One resource for an incoming READ or atomic: what must be kept to answer a duplicate. Members in
+ * rd_atomic.h's terms.
+ */
 struct roce_rd_atomic {
 	uint8_t kind;		/* enum roce_rd_kind; 0 = free */
 	bool owed;		/* answers are still to be sent, next_psn .. answer_last */
 	bool fresh;		/* the first answer is not complete yet */
 	uint32_t first_psn;
 	uint32_t last_psn;
-	uint32_t answer_first;	/* of the answer in progress; begins at first_psn, later where a duplicate asked for it */
+	uint32_t answer_first;	/* of the answer in progress; a duplicate may begin later */
 	uint32_t answer_last;
 	uint32_t answer_end;	/* READ: byte of the message where it ends */
 	uint32_t next_psn;	/* next response packet to build */
@@ -59,22 +70,25 @@ struct roce_counters {
 	uint64_t ecn_marked, cnp_sent, cnp_rcvd;	/* Annex A17 congestion notification */
 };
 
-#include "roce/state.h"	/* struct roce_qp: requester, completer, responder state; only the engine looks inside */
+/* struct roce_qp; only the engine looks inside. */
+#include "roce/state.h"
 
 /* The most READ/atomic resources a QP can have, and so the largest max_dest_rd_atomic. */
 #define ROCE_MAX_RD_ATOMIC 128
 
 /*
- * Binds an engine to a QP in RESET.  rd_atomic is an array of `slots` entries owned by the caller, at least max_dest_rd_atomic
- * long whenever the QP is in RTR or beyond (it may be replaced in RESET/INIT by calling this again).
+ * Binds an engine to a QP in RESET.  rd_atomic is an array of `slots` entries owned by the caller,
+ * at least max_dest_rd_atomic long whenever the QP is in RTR or beyond (it may be replaced in
+ * RESET/INIT by calling this again).
  */
 void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *rd_atomic,
 		  uint32_t slots);
 
 /*
- * Tells the engine that wq->state was moved by ibv_modify_qp, after the configuration of the new state was stored:
- * RESET forgets everything (queue indices too), RTR starts the responder, RTS the requester (first time) or resumes it (from SQD or
- * SQE), SQD begins a drain, ERR flushes both queues.
+ * Tells the engine that wq->state was moved by ibv_modify_qp, after the configuration of the new
+ * state was stored: RESET forgets everything (queue indices too), RTR starts the responder, RTS the
+ * requester (first time) or resumes it (from SQD or SQE), SQD begins a drain, ERR flushes both
+ * queues.
  */
 void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from, uint64_t now);
 
@@ -85,9 +99,10 @@ void roce_qp_changed(struct roce_qp *qp, uint64_t now);
 void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
 
 /*
- * Builds the next packet into buf (cap >= ROCE_MAX_PACKET): headers, payload and pad, without ICRC; *path says where it goes
- * (valid until the next call).  Returns its length, 0 when there is nothing to send now.  roce_output_pull() then names the request
- * whose payload is left to be pulled, NULL for a packet that is whole; only if wq->pull_min is set.
+ * Builds the next packet into buf (cap >= ROCE_MAX_PACKET): headers, payload and pad, without ICRC;
+ * *path says where it goes (valid until the next call).  Returns its length, 0 when there is
+ * nothing to send now.  roce_output_pull() then names the request whose payload is left to be
+ * pulled, NULL for a packet that is whole; only if wq->pull_min is set.
  */
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now);
@@ -101,12 +116,16 @@ static inline const struct send_wqe *roce_output_pull(const struct roce_qp *qp)
 uint64_t roce_next_timeout(const struct roce_qp *qp);
 void roce_timeout(struct roce_qp *qp, uint64_t now);
 
-/* Something outside moved the QP's work along (a receive was posted while an RNR was pending, a credit appeared): look again. */
+/*
+ * Something outside moved the QP's work along (a receive was posted while an RNR was pending, a
+ * credit appeared): look again.
+ */
 void roce_recv_posted(struct roce_qp *qp);
 
 /*
- * Moves the QP to ERR for a cause found outside the engine (CQ overrun, path lost): the oldest send request fails with
- * `status`/`why` if status is not IBV_WC_WR_FLUSH_ERR, everything else is flushed.
+ * Moves the QP to ERR for a cause found outside the engine (CQ overrun, path lost): the oldest send
+ * request fails with `status`/`why` if status is not IBV_WC_WR_FLUSH_ERR, everything else is
+ * flushed.
  */
 void roce_qp_fail(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
 

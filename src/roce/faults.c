@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fault tables.  Classes as IBTA vol 1, 9.9.3 names them: A and C end the connection with a NAK, B (sequence and RNR) is
- * retried and has no row here, D and E drop a message of an unacknowledged service, J is a failed invalidation.
+ * The fault tables.  Classes as IBTA vol 1, 9.9.3 names them: A and C end the connection with a
+ * NAK, B (sequence and RNR) is retried and has no row here, D and E drop a message of an
+ * unacknowledged service, J is a failed invalidation.
  */
 #include "roce/faults.h"
 
@@ -9,12 +10,12 @@
 #include "util/compiler.h"
 
 enum fault_class {
-	CLASS_LOCAL,		/* A: the responder cannot do what it should */
-	CLASS_RECV_LOCAL,	/* A: the receive's own memory failed its check */
-	CLASS_RECV_SMALL,	/* C: message longer than the receive */
-	CLASS_REQUEST,		/* C: invalid request */
-	CLASS_ACCESS,		/* C: remote access violation */
-	CLASS_INVALIDATE,	/* J: the message is there, its invalidation failed */
+	CLASS_LOCAL,      /* A: the responder cannot do what it should */
+	CLASS_RECV_LOCAL, /* A: the receive's own memory failed its check */
+	CLASS_RECV_SMALL, /* C: message longer than the receive */
+	CLASS_REQUEST,    /* C: invalid request */
+	CLASS_ACCESS,     /* C: remote access violation */
+	CLASS_INVALIDATE, /* J: the message is there, its invalidation failed */
 };
 
 /*
@@ -22,17 +23,29 @@ enum fault_class {
  * An event stands for a completion: it is raised when the fault hit no receive.
  */
 static const struct roce_fault classes[] = {
-	[CLASS_LOCAL] = { ROCE_NAK_REMOTE_OPERATIONAL_ERROR, IBV_WC_LOC_QP_OP_ERR, IBV_EVENT_QP_FATAL,
+	[CLASS_LOCAL] = { ROCE_NAK_REMOTE_OPERATIONAL_ERROR,
+			  IBV_WC_LOC_QP_OP_ERR,
+			  IBV_EVENT_QP_FATAL,
 			  { ROCE_FAULT_NAK, ROCE_FAULT_COMPLETE, ROCE_FAULT_COMPLETE } },
-	[CLASS_RECV_LOCAL] = { ROCE_NAK_REMOTE_OPERATIONAL_ERROR, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL,
+	[CLASS_RECV_LOCAL] = { ROCE_NAK_REMOTE_OPERATIONAL_ERROR,
+			       IBV_WC_LOC_PROT_ERR,
+			       IBV_EVENT_QP_FATAL,
 			       { ROCE_FAULT_NAK, ROCE_FAULT_COMPLETE, ROCE_FAULT_COMPLETE } },
-	[CLASS_RECV_SMALL] = { ROCE_NAK_INVALID_REQUEST, IBV_WC_LOC_LEN_ERR, IBV_EVENT_QP_REQ_ERR,
+	[CLASS_RECV_SMALL] = { ROCE_NAK_INVALID_REQUEST,
+			       IBV_WC_LOC_LEN_ERR,
+			       IBV_EVENT_QP_REQ_ERR,
 			       { ROCE_FAULT_NAK, ROCE_FAULT_COMPLETE, ROCE_FAULT_COMPLETE } },
-	[CLASS_REQUEST] = { ROCE_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR,
+	[CLASS_REQUEST] = { ROCE_NAK_INVALID_REQUEST,
+			    IBV_WC_REM_INV_REQ_ERR,
+			    IBV_EVENT_QP_REQ_ERR,
 			    { ROCE_FAULT_NAK, ROCE_FAULT_DROP, ROCE_FAULT_DROP } },
-	[CLASS_ACCESS] = { ROCE_NAK_REMOTE_ACCESS_ERROR, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR,
+	[CLASS_ACCESS] = { ROCE_NAK_REMOTE_ACCESS_ERROR,
+			   IBV_WC_REM_ACCESS_ERR,
+			   IBV_EVENT_QP_ACCESS_ERR,
 			   { ROCE_FAULT_NAK, ROCE_FAULT_DROP, ROCE_FAULT_DROP } },
-	[CLASS_INVALIDATE] = { ROCE_NAK_REMOTE_ACCESS_ERROR, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_ACCESS_ERR,
+	[CLASS_INVALIDATE] = { ROCE_NAK_REMOTE_ACCESS_ERROR,
+			       IBV_WC_REM_INV_REQ_ERR,
+			       IBV_EVENT_QP_ACCESS_ERR,
 			       { ROCE_FAULT_NAK, ROCE_FAULT_COMPLETE, ROCE_FAULT_COMPLETE } },
 };
 
@@ -40,26 +53,16 @@ static const struct {
 	enum reason why;
 	enum fault_class cls;
 } responder_rows[] = {
-	{ REASON_RKEY_UNKNOWN, CLASS_ACCESS },
-	{ REASON_RKEY_PD, CLASS_ACCESS },
-	{ REASON_RKEY_RANGE, CLASS_ACCESS },
-	{ REASON_RKEY_ACCESS, CLASS_ACCESS },
-	{ REASON_RKEY_UNMAPPED, CLASS_ACCESS },
-	{ REASON_RKEY_WINDOW_QP, CLASS_ACCESS },
-	{ REASON_QP_ACCESS, CLASS_REQUEST },
-	{ REASON_REQ_OPCODE, CLASS_REQUEST },
-	{ REASON_REQ_LENGTH, CLASS_REQUEST },
-	{ REASON_REQ_RD_ATOMIC, CLASS_REQUEST },
-	{ REASON_REQ_ATOMIC_ALIGN, CLASS_REQUEST },
-	{ REASON_REQ_RECV_SMALL, CLASS_RECV_SMALL },
-	{ REASON_RECV_TOO_SMALL, CLASS_RECV_SMALL },
-	{ REASON_REQ_INVALIDATE, CLASS_INVALIDATE },
-	{ REASON_REQ_XRC_SRQ, CLASS_REQUEST },
-	{ REASON_RECV_LOCAL, CLASS_RECV_LOCAL },
-	{ REASON_LKEY_UNKNOWN, CLASS_RECV_LOCAL },
-	{ REASON_LKEY_PD, CLASS_RECV_LOCAL },
-	{ REASON_LKEY_RANGE, CLASS_RECV_LOCAL },
-	{ REASON_LKEY_ACCESS, CLASS_RECV_LOCAL },
+	{ REASON_RKEY_UNKNOWN, CLASS_ACCESS },       { REASON_RKEY_PD, CLASS_ACCESS },
+	{ REASON_RKEY_RANGE, CLASS_ACCESS },         { REASON_RKEY_ACCESS, CLASS_ACCESS },
+	{ REASON_RKEY_UNMAPPED, CLASS_ACCESS },      { REASON_RKEY_WINDOW_QP, CLASS_ACCESS },
+	{ REASON_QP_ACCESS, CLASS_REQUEST },         { REASON_REQ_OPCODE, CLASS_REQUEST },
+	{ REASON_REQ_LENGTH, CLASS_REQUEST },        { REASON_REQ_RD_ATOMIC, CLASS_REQUEST },
+	{ REASON_REQ_ATOMIC_ALIGN, CLASS_REQUEST },  { REASON_REQ_RECV_SMALL, CLASS_RECV_SMALL },
+	{ REASON_RECV_TOO_SMALL, CLASS_RECV_SMALL }, { REASON_REQ_INVALIDATE, CLASS_INVALIDATE },
+	{ REASON_REQ_XRC_SRQ, CLASS_REQUEST },       { REASON_RECV_LOCAL, CLASS_RECV_LOCAL },
+	{ REASON_LKEY_UNKNOWN, CLASS_RECV_LOCAL },   { REASON_LKEY_PD, CLASS_RECV_LOCAL },
+	{ REASON_LKEY_RANGE, CLASS_RECV_LOCAL },     { REASON_LKEY_ACCESS, CLASS_RECV_LOCAL },
 	{ REASON_LKEY_UNMAPPED, CLASS_RECV_LOCAL },
 };
 
@@ -67,14 +70,10 @@ static const struct {
 	enum reason why;
 	enum ibv_wc_status status;
 } requester_rows[] = {
-	{ REASON_WR_TOO_LONG, IBV_WC_LOC_LEN_ERR },
-	{ REASON_WR_MTU, IBV_WC_LOC_LEN_ERR },
-	{ REASON_WR_MW_BIND, IBV_WC_MW_BIND_ERR },
-	{ REASON_LKEY_UNKNOWN, IBV_WC_LOC_PROT_ERR },
-	{ REASON_LKEY_PD, IBV_WC_LOC_PROT_ERR },
-	{ REASON_LKEY_RANGE, IBV_WC_LOC_PROT_ERR },
-	{ REASON_LKEY_ACCESS, IBV_WC_LOC_PROT_ERR },
-	{ REASON_LKEY_UNMAPPED, IBV_WC_LOC_PROT_ERR },
+	{ REASON_WR_TOO_LONG, IBV_WC_LOC_LEN_ERR },  { REASON_WR_MTU, IBV_WC_LOC_LEN_ERR },
+	{ REASON_WR_MW_BIND, IBV_WC_MW_BIND_ERR },   { REASON_LKEY_UNKNOWN, IBV_WC_LOC_PROT_ERR },
+	{ REASON_LKEY_PD, IBV_WC_LOC_PROT_ERR },     { REASON_LKEY_RANGE, IBV_WC_LOC_PROT_ERR },
+	{ REASON_LKEY_ACCESS, IBV_WC_LOC_PROT_ERR }, { REASON_LKEY_UNMAPPED, IBV_WC_LOC_PROT_ERR },
 };
 
 static const struct roce_nak_result naks[] = {

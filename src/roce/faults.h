@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What follows from a fault, as tables: at the responder by reason and service, at the requester by reason or NAK code
- * (IBTA vol 1, 9.9.2 and 9.9.3).  No code, only data and its look-up.
+ * What follows from a fault, as tables: at the responder by reason and service, at the requester by
+ * reason or NAK code (IBTA vol 1, 9.9.2 and 9.9.3).  No code, only data and its look-up.
  */
 #ifndef VRB_ROCE_FAULTS_H
 #define VRB_ROCE_FAULTS_H
@@ -15,7 +15,7 @@
 
 /* The columns of the responder's table. */
 enum roce_fault_column {
-	ROCE_FAULT_RC,		/* and XRC */
+	ROCE_FAULT_RC, /* and XRC */
 	ROCE_FAULT_UC,
 	ROCE_FAULT_UD,
 	ROCE_FAULT_COLUMNS
@@ -25,19 +25,26 @@ enum roce_fault_column roce_fault_column(uint8_t qp_type);
 
 /* What a responder does. */
 enum roce_fault_action {
-	ROCE_FAULT_NAK,		/* class A, C or J: NAK, receive completed in error, or else the event; QP to ERR */
-	ROCE_FAULT_COMPLETE,	/* the same of a service that has no NAK: receive completed in error, or else the event; QP to ERR */
-	ROCE_FAULT_DROP,	/* class D or E: the message is dropped, its receive serves the next one */
+	/* Class A, C or J: NAK; the receive is completed in error, or an event raised; QP to ERR.
+	 */
+	ROCE_FAULT_NAK,
+	/* The same of a service that has no NAK. */
+	ROCE_FAULT_COMPLETE,
+	/* Class D or E: the message is dropped, its receive serves the next one. */
+	ROCE_FAULT_DROP,
 };
 
 struct roce_fault {
-	uint8_t nak;			/* NAK code */
-	enum ibv_wc_status status;	/* of the receive held */
-	enum ibv_event_type event;	/* when no receive is held */
+	uint8_t nak;               /* NAK code */
+	enum ibv_wc_status status; /* of the receive held */
+	enum ibv_event_type event; /* when no receive is held */
 	enum roce_fault_action action[ROCE_FAULT_COLUMNS];
 };
 
-/* The responder's row for a reason; one that it does not know is a local fault of the responder. Never NULL. */
+/*
+ * The responder's row for a reason; one that it does not know is a local fault of the responder.
+ * Never NULL.
+ */
 const struct roce_fault *roce_fault(enum reason why);
 
 /* Status of a send request that failed locally for this reason. */
@@ -48,7 +55,10 @@ struct roce_nak_result {
 	enum reason why;
 };
 
-/* What a NAK code means to the requester; NULL for a reserved code and for the PSN sequence error, which is retried. */
+/*
+ * What a NAK code means to the requester; NULL for a reserved code and for the PSN sequence error,
+ * which is retried.
+ */
 const struct roce_nak_result *roce_nak_result(uint8_t code);
 
 #endif

@@ -17,22 +17,25 @@ bool roce_is_reliable(const struct roce_qp *qp);
 void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode, uint32_t psn);
 
 /*
- * A packet is put into a buffer in three moves: headers for a payload of len bytes, the payload by the caller at the returned
- * offset, then the pad.  roce_put_pad() returns the length of the packet and counts it as sent.
+ * A packet is put into a buffer in three moves: headers for a payload of len bytes, the payload by
+ * the caller at the returned offset, then the pad.  roce_put_pad() returns the length of the packet
+ * and counts it as sent.
  */
 size_t roce_put_headers(struct roce_pkt *pkt, uint8_t *buf, uint32_t len);
 size_t roce_put_pad(struct roce_qp *qp, uint8_t *buf, size_t hdr, uint32_t len);
 
 /*
- * The QP dies: the oldest send request gets status (unless that is a flush), everything else is flushed,
- * a receive held included.
+ * The QP dies: the oldest send request gets status (unless that is a flush), everything else is
+ * flushed, a receive held included.
  */
 void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
 
 /* A send request failed locally: the QP dies, or for UC and UD its send queue stops (SQE). */
 void roce_send_error(struct roce_qp *qp, enum reason why);
 
-/* The primary path failed: goes over to the alternate one if that is armed. False: there is none. */
+/*
+ * The primary path failed: goes over to the alternate one if that is armed. False: there is none.
+ */
 bool roce_migrate(struct roce_qp *qp);
 
 /* SQD: raises SQ_DRAINED once everything begun is done. */
@@ -46,13 +49,17 @@ void roce_requester_start(struct roce_qp *qp);
 void roce_requester_rewind(struct roce_qp *qp);
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 bool roce_is_local_op(const struct send_wqe *w);
-bool roce_wants_response(const struct send_wqe *w);	/* done by a response, not by an ACK */
+bool roce_wants_response(const struct send_wqe *w); /* done by a response, not by an ACK */
 
-/* Offset, counted in packets, of the last packet of the READ request that covers packet `offset` of the message. */
+/*
+ * Offset, counted in packets, of the last packet of the READ request that covers packet `offset` of
+ * the message.
+ */
 uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset);
 
 /* sge.c: payload of a message from or to its scatter/gather list, beginning at byte `offset`. */
-enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset, uint8_t *dst, uint32_t len);
+enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset, uint8_t *dst,
+			uint32_t len);
 enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
 			 uint64_t offset, const void *src, uint32_t len);
 enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum mem_access access);
@@ -60,7 +67,9 @@ enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum me
 /* completer.c */
 void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now);
-void roce_completer_settle(struct roce_qp *qp);		/* local operations and a halted request whose turn has come */
+
+/* Local operations, and a halted request, whose turn has come. */
+void roce_completer_settle(struct roce_qp *qp);
 const char *roce_comp_step_name(unsigned int step);
 
 /* responder.c */
@@ -68,8 +77,10 @@ void roce_responder_start(struct roce_qp *qp);
 void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op);
 size_t roce_responder_output(struct roce_qp *qp, uint8_t *buf);
-void roce_responder_drop_message(struct roce_qp *qp);	/* the receive held serves the next message */
-void roce_responder_fault(struct roce_qp *qp, enum reason why);	/* see faults.h */
+
+/* The receive held serves the next message. */
+void roce_responder_drop_message(struct roce_qp *qp);
+void roce_responder_fault(struct roce_qp *qp, enum reason why); /* see faults.h */
 void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe);
 const char *roce_resp_step_name(unsigned int step);
 

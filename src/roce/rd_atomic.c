@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ring of READ and atomic resources.  The array belongs to the caller of roce_qp_init(); rd_next is the slot to be taken
- * next and therefore the oldest one.
+ * The ring of READ and atomic resources.  The array belongs to the caller of roce_qp_init();
+ * rd_next is the slot to be taken next and therefore the oldest one.
  */
 #include "roce/rd_atomic.h"
 

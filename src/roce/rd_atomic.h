@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The responder's READ and atomic resources: what was asked, so that it can be answered packet by packet, and answered
- * again when the requester asks again (IBTA vol 1, 9.4.4 and 9.7.5.1.2).
+ * The responder's READ and atomic resources: what was asked, so that it can be answered packet by
+ * packet, and answered again when the requester asks again (IBTA vol 1, 9.4.4 and 9.7.5).
  *
- * A ring of max_dest_rd_atomic slots.  A new request takes the oldest slot: a lawful requester has no more requests open than
- * there are slots, so the oldest is answered and will not be asked for again.
+ * A ring of max_dest_rd_atomic slots.  A new request takes the oldest slot: a lawful requester has
+ * no more requests open than there are slots, so the oldest is answered and will not be asked for
+ * again.
  */
 #ifndef VRB_ROCE_RD_ATOMIC_H
 #define VRB_ROCE_RD_ATOMIC_H
@@ -17,9 +18,9 @@
 /* By the answer that is due. */
 enum roce_rd_kind {
 	ROCE_RD_FREE,
-	ROCE_RD_READ,		/* READ RESPONSE packets with data */
-	ROCE_RD_ATOMIC,		/* ATOMIC ACKNOWLEDGE with the original value */
-	ROCE_RD_EMPTY,		/* FLUSH, ATOMIC WRITE: READ RESPONSE ONLY without data (Annex A19) */
+	ROCE_RD_READ,   /* READ RESPONSE packets with data */
+	ROCE_RD_ATOMIC, /* ATOMIC ACKNOWLEDGE with the original value */
+	ROCE_RD_EMPTY,  /* FLUSH, ATOMIC WRITE: an empty READ RESPONSE (Annex A19) */
 };
 
 /* Slots in use by this QP; 0 = READ and atomics are refused. */
@@ -27,12 +28,15 @@ uint32_t roce_rd_slots(const struct roce_qp *qp);
 
 void roce_rd_reset(struct roce_qp *qp);
 
-/* Is there a slot for a new request? Not if the oldest still owes its first answer: the requester has exceeded the limit. */
+/*
+ * Is there a slot for a new request? Not if the oldest still owes its first answer: the requester
+ * has exceeded the limit.
+ */
 bool roce_rd_available(const struct roce_qp *qp);
 
 /*
- * Takes a slot for a request of `packets` answers that begins at psn; the caller fills in kind and contents.
- * Must be available.
+ * Takes a slot for a request of `packets` answers that begins at psn; the caller fills in kind and
+ * contents. Must be available.
  */
 struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t packets);
 
@@ -40,8 +44,8 @@ struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t p
 struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn);
 
 /*
- * Answers psn .. psn + packets - 1 of the slot again, up to byte `end` of a READ; a first answer that is not complete is kept
- * to its own end.
+ * Answers psn .. psn + packets - 1 of the slot again, up to byte `end` of a READ; a first answer
+ * that is not complete is kept to its own end.
  */
 void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn, uint32_t packets,
 		    uint32_t end);

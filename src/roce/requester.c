@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The requester of RC, XRC and UC: turns send WQEs into request packets, one per call (IBTA vol 1, 9.7.7 and 9.8.2).
+ * The requester of RC, XRC and UC: turns send WQEs into request packets, one per call (IBTA vol 1,
+ * 9.7.7 and 9.8.2).
  *
  *	 next WQE ---> may it begin? ---> note its PSNs ---> build packet ---> advance ---> next WQE
  *	                    |  no                               |  SGE fails
@@ -8,11 +9,13 @@
  *	               wait for completer,              halted until the WQEs before it
  *	               responder or timer               are done, then the QP fails
  *
- * A retry only moves req.psn and req.index back; the packets are then built again from the same WQEs.
+ * A retry only moves req.psn and req.index back; the packets are then built again from the same
+ * WQEs.
  *
- * A READ of more than half a full window is asked for in pieces of that size, each an RDMA READ request to the responder:
- * the answers to a request cannot be stopped once it is out, so this is what bounds them.  A piece is one of the
- * max_rd_atomic requests and one SSN.  Retries never ask across the border of two pieces.
+ * A READ of more than half a full window is asked for in pieces of that size, each an RDMA READ
+ * request to the responder: the answers to a request cannot be stopped once it is out, so this is
+ * what bounds them.  A piece is one of the max_rd_atomic requests and one SSN.  Retries never ask
+ * across the border of two pieces.
  */
 #include <string.h>
 
@@ -25,10 +28,13 @@
 #include "util/compiler.h"
 
 enum {
-	ROCE_NO_OPCODE = 0xff,	/* not in the table */
+	ROCE_NO_OPCODE = 0xff, /* not in the table */
 };
 
-/* What a work request is on the wire; kind NONE for what is not. One packet stands for all: they differ by place only. */
+/*
+ * What a work request is on the wire; kind NONE for what is not. One packet stands for all: they
+ * differ by place only.
+ */
 static const struct roce_opcode_info *op_of(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	int opcode = roce_request_opcode(qp->wq->type, w->opcode, true, true);
@@ -96,7 +102,10 @@ void roce_requester_start(struct roce_qp *qp)
 	roce_retry_start(qp);
 }
 
-/* Back to una: go-back-N, or forward to it when late answers overtook packets that were to be built again. */
+/*
+ * Back to una: go-back-N, or forward to it when late answers overtook packets that were to be built
+ * again.
+ */
 void roce_requester_rewind(struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;
@@ -129,14 +138,17 @@ static enum reason check_request(struct roce_qp *qp, const struct send_wqe *w)
 		return REASON_WR_RD_ATOMIC_ZERO;
 	if (op->kind == ROCE_KIND_ATOMIC && w->length != ROCE_ATOMIC_LEN)
 		return REASON_WR_ATOMIC_SIZE;
-	if ((op->kind == ROCE_KIND_ATOMIC || op->kind == ROCE_KIND_ATOMIC_WRITE) && w->remote_addr % 8)
+	if ((op->kind == ROCE_KIND_ATOMIC || op->kind == ROCE_KIND_ATOMIC_WRITE) &&
+	    w->remote_addr % 8)
 		return REASON_WR_ATOMIC_ALIGN;
 	if (op->kind == ROCE_KIND_READ || op->kind == ROCE_KIND_ATOMIC)
 		return roce_sge_check(qp, w, MEM_LOCAL_WRITE);
 	return REASON_NONE;
 }
 
-/* IBTA vol 1, 10.8.3.3: a fenced request waits for the answers of all READs and atomics before it. */
+/*
+ * IBTA vol 1, 10.8: a fenced request waits for the answers of all READs and atomics before it.
+ */
 static bool fenced(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	return w->flags & IBV_SEND_FENCE && qp->req.rd_open;
@@ -178,8 +190,8 @@ static enum reason run_local(struct roce_qp *qp, const struct send_wqe *w)
 }
 
 /*
- * A local operation at sq.next.  An invalidation waits until everything before it is done: a packet that is sent again may still
- * need the key.
+ * A local operation at sq.next.  An invalidation waits until everything before it is done: a packet
+ * that is sent again may still need the key.
  */
 static bool local_op(struct roce_qp *qp, struct send_wqe *w)
 {
@@ -211,8 +223,8 @@ static bool may_run_direct(const struct roce_qp *qp, const struct send_wqe *w)
 }
 
 /*
- * One-sided requests at sq.next, run in the peer's memory when everything before them is done.  What is refused there goes by
- * packets, and the peer answers it.
+ * One-sided requests at sq.next, run in the peer's memory when everything before them is done.
+ * What is refused there goes by packets, and the peer answers it.
  */
 static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
 {
@@ -238,11 +250,15 @@ static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
 	return true;
 }
 
-/* A long SEND within the host: one packet of headers, and the receiver fetches the payload before it acknowledges. */
+/*
+ * A long SEND within the host: one packet of headers, and the receiver fetches the payload before
+ * it acknowledges.
+ */
 static bool may_pull(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	return qp->wq->pull_min && w->length >= qp->wq->pull_min && roce_is_reliable(qp) &&
-	       !(w->flags & WQE_DATA_INLINE) && !roce_wants_response(w) && w->opcode != IBV_WR_RDMA_WRITE;
+	       !(w->flags & WQE_DATA_INLINE) && !roce_wants_response(w) &&
+	       w->opcode != IBV_WR_RDMA_WRITE;
 }
 
 /* PSNs and sequence number of the WQE at sq.next, valid once it is begun. */
@@ -309,8 +325,8 @@ static struct send_wqe *current(struct roce_qp *qp)
 }
 
 /*
- * An ACK is asked for at the end of a message, when the window is full, when credits have run out, and every now and then
- * in a long message so that the window keeps moving.
+ * An ACK is asked for at the end of a message, when the window is full, when credits have run out,
+ * and every now and then in a long message so that the window keeps moving.
  */
 static bool wants_ack(struct roce_qp *qp, const struct send_wqe *w, bool last, uint32_t psns)
 {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The responder of RC, XRC and UC: request packets become memory, receives and answers (IBTA vol 1, 9.7.4, 9.7.5 and 9.8.2).
+ * The responder of RC, XRC and UC: request packets become memory, receives and answers (IBTA vol 1,
+ * 9.7.4, 9.7.5 and 9.8.2).
  *
- *	PSN --> OPSEQ --> OPCODE --> RESOURCE --> LENGTH --> ACCESS --> EXECUTE --> COMPLETE --> ACK --> DONE
- *	 |        |         |           |           |          |           |
- *	 |        '---------'-----------|-----------'----------'-----------'--> FAULT (faults.c says what that means)
- *	 |                              '--> RNR	no receive posted
+ *	PSN -> OPSEQ -> OPCODE -> RESOURCE -> LENGTH -> ACCESS -> EXECUTE -> COMPLETE -> ACK
+ *	 |       |        |          |          |         |         |
+ *	 |       '--------'----------|----------'---------'---------'---> FAULT (faults.c)
+ *	 |                           '--> RNR	no receive posted
  *	 |--> DUPLICATE	 behind epsn: acknowledged or answered again
  *	 |--> GAP	 beyond epsn: one NAK
  *	 '--> DROP
  *
- * The steps up to ACCESS change nothing but that they take a receive; so an RNR NAK or a fault leaves epsn where it was, and
- * EXECUTE is where a packet takes effect, exactly once.
+ * The steps up to ACCESS change nothing but that they take a receive; so an RNR NAK or a fault
+ * leaves epsn where it was, and EXECUTE is where a packet takes effect, exactly once.
  */
 #include <string.h>
 
@@ -44,11 +45,14 @@ enum resp_step {
 };
 
 static const char *const step_names[RESP_STEPS] = {
-	[RESP_PSN] = "psn",	      [RESP_OPSEQ] = "opseq",	  [RESP_OPCODE] = "opcode",
-	[RESP_RESOURCE] = "resource", [RESP_LENGTH] = "length",	  [RESP_ACCESS] = "access",
-	[RESP_EXECUTE] = "execute",   [RESP_COMPLETE] = "complete", [RESP_ACK] = "ack",
-	[RESP_DUPLICATE] = "duplicate", [RESP_GAP] = "gap",	  [RESP_RNR] = "rnr",
-	[RESP_FAULT] = "fault",	      [RESP_DROP] = "drop",	  [RESP_DONE] = "done",
+	[RESP_PSN] = "psn",         [RESP_OPSEQ] = "opseq",
+	[RESP_OPCODE] = "opcode",   [RESP_RESOURCE] = "resource",
+	[RESP_LENGTH] = "length",   [RESP_ACCESS] = "access",
+	[RESP_EXECUTE] = "execute", [RESP_COMPLETE] = "complete",
+	[RESP_ACK] = "ack",         [RESP_DUPLICATE] = "duplicate",
+	[RESP_GAP] = "gap",         [RESP_RNR] = "rnr",
+	[RESP_FAULT] = "fault",     [RESP_DROP] = "drop",
+	[RESP_DONE] = "done",
 };
 
 const char *roce_resp_step_name(unsigned int step)
@@ -69,7 +73,7 @@ struct resp_ctx {
 	struct roce_qp *qp;
 	const struct roce_pkt *pkt;
 	const struct roce_opcode_info *op;
-	enum reason why;	/* RESP_FAULT */
+	enum reason why; /* RESP_FAULT */
 };
 
 static enum resp_step fault(struct resp_ctx *c, enum reason why)
@@ -111,22 +115,25 @@ void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
 	wq->ops->complete(wq, cqe);
 }
 
-/* IBTA vol 1, 9.7.4.1.2 (RC) and 9.8.2.2 (UC): the PSN decides whether a packet is new, old or early. */
+/*
+ * IBTA vol 1, 9.7.4 (RC) and 9.8.2 (UC): the PSN decides whether a packet is new, old or
+ * early.
+ */
 static enum resp_step check_psn(struct resp_ctx *c)
 {
 	struct roce_qp *qp = c->qp;
 	uint32_t psn = c->pkt->bth.psn;
 
 	if (!roce_is_reliable(qp))
-		return roce_uc_check_psn(qp, c->pkt, roce_starts(c->op)) == ROCE_UC_ACCEPT ?
-			       RESP_OPSEQ :
-			       RESP_DROP;
+		return roce_uc_check_psn(qp, c->pkt, roce_starts(c->op)) == ROCE_UC_ACCEPT
+			       ? RESP_OPSEQ
+			       : RESP_DROP;
 	if (psn == qp->resp.epsn)
 		return RESP_OPSEQ;
 	return psn_before(psn, qp->resp.epsn) ? RESP_DUPLICATE : RESP_GAP;
 }
 
-/* IBTA vol 1, 9.7.4.1.4: FIRST MIDDLE... LAST, or ONLY; nothing in between. */
+/* IBTA vol 1, 9.7.4: FIRST MIDDLE... LAST, or ONLY; nothing in between. */
 static enum resp_step check_opseq(struct resp_ctx *c)
 {
 	enum roce_msg msg = c->qp->resp.msg;
@@ -146,7 +153,10 @@ static uint32_t needed_access(const struct resp_ctx *c)
 	       (c->pkt->feth.placement & ROCE_FLUSH_PERSISTENT ? IBV_ACCESS_FLUSH_PERSISTENT : 0);
 }
 
-/* The operation must be allowed on this QP: else NAK invalid request. That its service has it, the opcode table has said. */
+/*
+ * The operation must be allowed on this QP: else NAK invalid request. That its service has it, the
+ * opcode table has said.
+ */
 static enum resp_step check_opcode(struct resp_ctx *c)
 {
 	uint32_t needed;
@@ -175,7 +185,7 @@ static enum resp_step check_resource(struct resp_ctx *c)
 	return RESP_LENGTH;
 }
 
-/* FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4.1.6). */
+/* FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4). */
 static bool payload_fits(const struct resp_ctx *c)
 {
 	uint32_t len = c->pkt->payload_len, mtu = c->qp->wq->mtu;
@@ -227,12 +237,13 @@ static enum resp_step check_length(struct resp_ctx *c)
 	return RESP_ACCESS;
 }
 
+/* IBTA vol 1, 9.7.4: the R_Key of an empty message is not looked at. */
 static enum reason check_range(struct resp_ctx *c, enum mem_access access)
 {
 	struct wq_qp *wq = c->qp->wq;
 
 	if (!c->pkt->reth.len)
-		return REASON_NONE;	/* IBTA vol 1, 9.7.4.1.5: no R_Key check of an empty message */
+		return REASON_NONE;
 	return wq->ops->mem_check(wq, c->pkt->reth.rkey, c->pkt->reth.va, c->pkt->reth.len, access);
 }
 
@@ -316,7 +327,10 @@ static enum reason execute_a19(struct resp_ctx *c)
 	return wq->ops->mem_atomic_write(wq, c->pkt->reth.rkey, c->pkt->reth.va, value);
 }
 
-/* READ, atomic, FLUSH and ATOMIC WRITE: done now but for the READ's data, which is read when its answer is built. */
+/*
+ * READ, atomic, FLUSH and ATOMIC WRITE: done now but for the READ's data, which is read when its
+ * answer is built.
+ */
 static enum reason execute_answered(struct resp_ctx *c)
 {
 	static const uint8_t kinds[] = {
@@ -364,9 +378,9 @@ static enum resp_step execute(struct resp_ctx *c)
 	else
 		why = execute_answered(c);
 	if (!why && roce_has(c->op, ROCE_HDR_IETH))
-		why = qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true) ?
-			      REASON_REQ_INVALIDATE :
-			      REASON_NONE;
+		why = qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true)
+			      ? REASON_REQ_INVALIDATE
+			      : REASON_NONE;
 	if (why == REASON_PEER_DIED) {
 		roce_responder_drop_message(qp);
 		return RESP_DROP;
@@ -403,14 +417,19 @@ static enum resp_step complete(struct resp_ctx *c)
 	return RESP_ACK;
 }
 
+/* The completion just raised may have killed the QP: a CQ overrun. */
 static enum resp_step acknowledge(struct resp_ctx *c)
 {
-	if (roce_is_reliable(c->qp) && c->pkt->bth.ack_req && !is_answered(c->op))
+	if (roce_is_reliable(c->qp) && c->pkt->bth.ack_req && !is_answered(c->op) &&
+	    !c->qp->flushed)
 		roce_ack_pend(c->qp, c->pkt->bth.psn);
 	return RESP_DONE;
 }
 
-/* A READ that was asked for before, or the rest of one: same key, and the same bytes at the same PSNs. */
+/*
+ * A READ that was asked for before, or the rest of one: same key, and the same bytes at the same
+ * PSNs.
+ */
 static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *rd,
 			 const struct roce_pkt *pkt)
 {
@@ -422,8 +441,9 @@ static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *
 }
 
 /*
- * IBTA vol 1, 9.7.5.1.2: duplicate SENDs and WRITEs are acknowledged with the newest PSN and not executed; READs and atomics are
- * answered from their resource.  One that has no resource any more is dropped.
+ * IBTA vol 1, 9.7.5: duplicate SENDs and WRITEs are acknowledged with the newest PSN and not
+ * executed; READs and atomics are answered from their resource.  One that has no resource any more
+ * is dropped.
  */
 static enum resp_step duplicate(struct resp_ctx *c)
 {
@@ -443,7 +463,8 @@ static enum resp_step duplicate(struct resp_ctx *c)
 	rd = roce_rd_find(qp, c->pkt->bth.psn);
 	if (!rd)
 		return RESP_DROP;
-	if (c->op->kind == ROCE_KIND_READ ? !repeats_read(qp, rd, c->pkt) : rd->kind != kinds[c->op->kind])
+	if (c->op->kind == ROCE_KIND_READ ? !repeats_read(qp, rd, c->pkt)
+					  : rd->kind != kinds[c->op->kind])
 		return RESP_DROP;
 	if (c->op->kind == ROCE_KIND_READ)
 		roce_rd_replay(qp, rd, c->pkt->bth.psn, psn_packets(c->pkt->reth.len, qp->wq->mtu),
@@ -453,7 +474,10 @@ static enum resp_step duplicate(struct resp_ctx *c)
 	return RESP_DONE;
 }
 
-/* IBTA vol 1, 9.7.5.2: one NAK per gap; after it, and after an RNR NAK, only the expected PSN counts. */
+/*
+ * IBTA vol 1, 9.7.5: one NAK per gap; after it, and after an RNR NAK, only the expected PSN
+ * counts.
+ */
 static enum resp_step gap(struct resp_ctx *c)
 {
 	struct roce_qp *qp = c->qp;
@@ -481,8 +505,8 @@ static enum resp_step rnr(struct resp_ctx *c)
 }
 
 /*
- * What the tables say: a NAK or not, the receive completed in error or an event, the QP dead or only the message.
- * A QP that dies already only corrects its last word.
+ * What the tables say: a NAK or not, the receive completed in error or an event, the QP dead or
+ * only the message. A QP that dies already only corrects its last word.
  */
 static void apply_fault(struct roce_qp *qp, enum reason why, uint32_t psn, bool hits_recv)
 {
@@ -571,9 +595,9 @@ static uint8_t answer_opcode(const struct roce_qp *qp, const struct roce_rd_atom
 }
 
 /*
- * A replay whose memory has gone since.  The request may be a ghost that the network delayed or copied, long answered and
- * forgotten by the requester, so it must not end the connection; a requester that still waits learns of it by the NAK, one that
- * does not discards that.
+ * A replay whose memory has gone since.  The request may be a ghost that the network delayed or
+ * copied, long answered and forgotten by the requester, so it must not end the connection; a
+ * requester that still waits learns of it by the NAK, one that does not discards that.
  */
 static void replay_fault(struct roce_qp *qp, struct roce_rd_atomic *rd, enum reason why)
 {

@@ -9,8 +9,8 @@
  *	  all acknowledged      v                                       v
  *	                    retry: psn := una, off                  sending resumes
  *
- * Both counters are full again after progress (IBTA vol 1, 9.9.2.1): they count failures in a row.  A retry_cnt of 7 means seven,
- * an rnr_retry of 7 for ever.
+ * Both counters are full again after progress (IBTA vol 1, 9.9.2): they count failures in a row.
+ * A retry_cnt of 7 means seven, an rnr_retry of 7 for ever.
  */
 #include "roce/retry.h"
 
@@ -95,8 +95,11 @@ void roce_retry_congestion(struct roce_qp *qp)
 	qp->retry.acked = 0;
 }
 
+/* The QP may be dead already, of a completion that overran its CQ; the same below. */
 void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 {
+	if (qp->flushed)
+		return;
 	if (!qp->retry.left && !roce_migrate(qp)) {
 		qp->counters.retry_exceeded_err++;
 		roce_enter_error(qp, IBV_WC_RETRY_EXC_ERR, exhausted[cause]);
@@ -112,6 +115,8 @@ void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 
 void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now)
 {
+	if (qp->flushed)
+		return;
 	if (!qp->retry.rnr_left) {
 		qp->counters.retry_rnr_exceeded_err++;
 		roce_enter_error(qp, IBV_WC_RNR_RETRY_EXC_ERR, REASON_RNR_EXCEEDED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The requester's patience: local ack timeout, RNR wait, retry counters, and how much may be in flight.
- * The only place that sets a deadline or a window (IBTA vol 1, 9.7.6.1.3 and 9.9.2).
+ * The requester's patience: local ack timeout, RNR wait, retry counters, and how much may be in
+ * flight. The only place that sets a deadline or a window (IBTA vol 1, 9.7.6 and 9.9.2).
  */
 #ifndef VRB_ROCE_RETRY_H
 #define VRB_ROCE_RETRY_H
@@ -13,12 +13,16 @@
 
 enum {
 	/*
-	 * A local ack timeout below 4.096 us * 2^10 = 4.2 ms is taken as that: the specification lets a device be coarser, and a
-	 * process that is scheduled out for a few milliseconds is not a lost packet.
+	 * A local ack timeout below 4.096 us * 2^10 = 4.2 ms is taken as that: the specification
+	 * lets a device be coarser, and a process that is scheduled out for a few milliseconds is
+	 * not a lost packet.
 	 */
 	ROCE_TIMEOUT_FLOOR = 10,
 
-	/* Unacknowledged requests: 128 KiB of payload, which a socket buffer of usual size can hold, within these bounds. */
+	/*
+	 * Unacknowledged requests: 128 KiB of payload, which a socket buffer of usual size can
+	 * hold, within these bounds.
+	 */
 	ROCE_WINDOW_BYTES = 128 * 1024,
 	ROCE_WINDOW_MIN = 4,
 	ROCE_WINDOW_MAX = 256,
@@ -26,17 +30,17 @@ enum {
 
 /* Why packets are sent again. */
 enum roce_retry_cause {
-	ROCE_RETRY_TIMEOUT,	/* nothing came within the local ack timeout */
-	ROCE_RETRY_NAK,		/* NAK PSN sequence error */
-	ROCE_RETRY_GAP,		/* a response or ACK behind an answer that is missing: an implied NAK */
+	ROCE_RETRY_TIMEOUT, /* nothing came within the local ack timeout */
+	ROCE_RETRY_NAK,     /* NAK PSN sequence error */
+	ROCE_RETRY_GAP,     /* something behind a missing answer: an implied NAK */
 	ROCE_RETRY_CAUSES
 };
 
 /* The largest window for the QP's MTU. */
 uint32_t roce_window_limit(const struct roce_qp *qp);
 
-void roce_retry_start(struct roce_qp *qp);	/* full counters, no timer */
-void roce_retry_stop(struct roce_qp *qp);	/* no timer */
+void roce_retry_start(struct roce_qp *qp); /* full counters, no timer */
+void roce_retry_stop(struct roce_qp *qp);  /* no timer */
 void roce_retry_sent(struct roce_qp *qp, uint64_t now);
 void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now);
 void roce_retry_congestion(struct roce_qp *qp);

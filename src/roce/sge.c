@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Payload between packets and scatter/gather lists.  The memory behind an SGE is reached through wq->ops, which checks key,
- * range and rights at each access; nothing here keeps a pointer.
+ * Payload between packets and scatter/gather lists.  The memory behind an SGE is reached through
+ * wq->ops, which checks key, range and rights at each access; nothing here keeps a pointer.
  */
 #include <string.h>
 
 #include "roce/parts.h"
 #include "util/compiler.h"
 
-/* Walks the bytes [offset, offset + len) of a list, one call per SGE they touch. Must lie within the list. */
+/*
+ * Walks the bytes [offset, offset + len) of a list, one call per SGE they touch. Must lie within
+ * the list.
+ */
 struct sge_walk {
 	const struct ibv_sge *sge;
 	const struct ibv_sge *end;
@@ -16,7 +19,10 @@ struct sge_walk {
 	uint32_t len;
 };
 
-/* The next piece: its address and key in *piece. False when the range is done or the list is at its end. */
+/*
+ * The next piece: its address and key in *piece. False when the range is done or the list is at its
+ * end.
+ */
 static bool sge_next(struct sge_walk *walk, struct ibv_sge *piece)
 {
 	while (walk->len && walk->sge != walk->end) {
@@ -75,7 +81,10 @@ enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t
 	return walk.len ? REASON_LKEY_RANGE : REASON_NONE;
 }
 
-/* Will every byte of the list be accessible? Asked before a READ or atomic changes anything at the other end. */
+/*
+ * Will every byte of the list be accessible? Asked before a READ or atomic changes anything at the
+ * other end.
+ */
 enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum mem_access access)
 {
 	struct sge_walk walk = { w->sge, w->sge + w->num_sge, 0, w->length };

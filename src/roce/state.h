@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine's private state of one QP.  Included by engine.h so that callers can embed it; members belong to the engine.
+ * The engine's private state of one QP.  Included by engine.h so that callers can embed it; members
+ * belong to the engine.
  *
  * PSNs are 24-bit serial numbers (psn.h); queue indices run free over 32 bits (wq/wqe.h).
  *
- * The requester's line.  Everything on it only moves to the right, except `psn` and `index`, which a retry sets back:
+ * The requester's line.  Everything on it only moves to the right, except `psn` and `index`, which
+ * a retry sets back:
  *
  *	           acknowledged      in flight          built once,      never used
  *	                                             to be built again
@@ -14,19 +16,19 @@
  *	WQE    ------------------|----------------|------------------|---------------|
  *	                      sq.done         req.index           sq.next         sq.head
  *
- *	una advances	completer.c: an ACK, or a response that was placed (IBTA vol 1, 9.7.5 and 9.7.7)
- *	psn advances	requester.c: a packet was built; a READ takes as many PSNs as its answer has packets
+ *	una advances	completer.c: an ACK, or a response that was placed (IBTA vol 1, 9.7.5)
+ *	psn advances	requester.c: a packet was built; a READ takes the PSNs of its answer
  *	psn := una	retry.c: timeout, NAK, or a gap among the responses (go-back-N)
  *	high advances	requester.c: psn went past it for the first time
  *
  * The responder's line:
  *
- *	           executed           |  the only acceptable new request; what lies behind it makes one sequence NAK
- *	PSN    -----------------------|---------------------------------------------------------------------------->
+ *	           executed           |  the only new request; what lies behind it makes one NAK
+ *	PSN    -----------------------|------------------------------------------------------>
  *	                          resp.epsn
  *
- * Answers leave in PSN order: first what the READ/atomic resources still owe, oldest first, then the one pending ACK or NAK,
- * which carries the newest PSN and so speaks for all before it.
+ * Answers leave in PSN order: first what the READ/atomic resources still owe, oldest first, then
+ * the one pending ACK or NAK, which carries the newest PSN and so speaks for all before it.
  *
  * Truths, kept between any two calls into the engine (check.c asserts them):
  *	RESET, INIT	nothing pending, no timer, no receive held
@@ -34,7 +36,8 @@
  *	RTS		both run
  *	SQD		both run, but no WQE at or behind sq.next is begun
  *	SQE		UC and UD: the responder runs; sends are flushed
- *	ERR		queues are empty; silent, but for answers that `dying` still owes: those before a NAK, and the NAK
+ *	ERR		queues are empty; silent, but for what `dying` still owes: a NAK and the
+ *			answers before it
  *	una <= psn <= high, done <= index <= next <= head
  *	a receive is held only inside a SEND; a timer runs only while una != high
  */
@@ -43,84 +46,84 @@
 
 /* Send side: which packet is next. requester.c */
 struct roce_req {
-	uint32_t psn;		/* of the next packet to build */
-	uint32_t high;		/* first PSN never used */
-	uint32_t index;		/* WQE that psn belongs to; sq.next if that is yet to be begun */
-	uint32_t ssn;		/* of the last message begun, IBTA 9.7.7.2 */
-	uint32_t rd_open;	/* READ requests and atomics between una and psn that are not answered in full */
-	uint32_t since_ack_req;	/* packets since one asked for an ACK */
-	bool halted;		/* the WQE at index cannot be built; fails when those before it are done */
+	uint32_t psn;           /* of the next packet to build */
+	uint32_t high;          /* first PSN never used */
+	uint32_t index;         /* WQE that psn belongs to; sq.next if that is yet to be begun */
+	uint32_t ssn;           /* of the last message begun, IBTA 9.7.7 */
+	uint32_t rd_open;       /* READ requests and atomics before psn that await answers */
+	uint32_t since_ack_req; /* packets since one asked for an ACK */
+	bool halted;            /* the WQE at index cannot be built; fails in its turn */
 	enum ibv_wc_status halt_status;
 	enum reason halt_why;
 };
 
 /* Send side: what came back. completer.c */
 struct roce_comp {
-	uint32_t una;		/* oldest PSN not acknowledged; inside a READ: the next response expected */
-	uint32_t msn;		/* newest seen */
-	uint32_t lsn;		/* limit sequence number: newest SSN that end-to-end credits cover */
-	bool lsn_known;		/* false: the responder does not use credits */
-	bool gap_retried;	/* the gap at una was answered with a retry already */
-	uint8_t last_step;	/* enum comp_step that ended the last packet; for tracing */
+	uint32_t una;      /* oldest PSN not acknowledged; of a READ: next response */
+	uint32_t msn;      /* newest seen */
+	uint32_t lsn;      /* limit: newest SSN that end-to-end credits cover */
+	bool lsn_known;    /* false: the responder does not use credits */
+	bool gap_retried;  /* the gap at una was answered with a retry already */
+	uint8_t last_step; /* enum comp_step that ended the last packet; for tracing */
 };
 
 /* Send side: patience. retry.c, the only place that sets a deadline */
 struct roce_retry {
-	uint64_t ack_deadline;	/* local ack timeout; VRB_NEVER while nothing is in flight */
-	uint64_t rnr_deadline;	/* nothing is sent before; VRB_NEVER: no RNR wait */
-	uint32_t window;	/* PSNs that may be in flight */
-	uint32_t acked;		/* since the window last grew */
-	uint8_t left;		/* of retry_cnt */
-	uint8_t rnr_left;	/* of rnr_retry */
+	uint64_t ack_deadline; /* local ack timeout; VRB_NEVER while nothing is in flight */
+	uint64_t rnr_deadline; /* nothing is sent before; VRB_NEVER: no RNR wait */
+	uint32_t window;       /* PSNs that may be in flight */
+	uint32_t acked;        /* since the window last grew */
+	uint8_t left;          /* of retry_cnt */
+	uint8_t rnr_left;      /* of rnr_retry */
 };
 
 /* The one ACK or NAK that waits for the end of a burst. acknak.c */
 struct roce_ack {
 	bool pending;
-	uint8_t syndrome;	/* ROCE_AETH_ACK: credits are filled in when it leaves */
+	uint8_t syndrome; /* ROCE_AETH_ACK: credits are filled in when it leaves */
 	uint32_t psn;
 };
 
 enum roce_msg {
-	ROCE_MSG_NONE,		/* the next request begins a message */
+	ROCE_MSG_NONE, /* the next request begins a message */
 	ROCE_MSG_SEND,
 	ROCE_MSG_WRITE,
 };
 
 /* Receive side. responder.c */
 struct roce_resp {
-	uint32_t epsn;		/* expected PSN */
-	uint32_t msn;		/* messages completed, 24 bits */
-	enum roce_msg msg;	/* message in progress */
-	struct recv_wqe *wqe;	/* receive held for it */
-	uint64_t va;		/* WRITE: where the next packet goes */
+	uint32_t epsn;        /* expected PSN */
+	uint32_t msn;         /* messages completed, 24 bits */
+	enum roce_msg msg;    /* message in progress */
+	struct recv_wqe *wqe; /* receive held for it */
+	uint64_t va;          /* WRITE: where the next packet goes */
 	uint32_t rkey;
-	uint32_t resid;		/* WRITE: bytes to come */
-	uint32_t received;	/* bytes of the message so far */
+	uint32_t resid;    /* WRITE: bytes to come */
+	uint32_t received; /* bytes of the message so far */
 	struct roce_ack ack;
-	uint32_t rd_next;	/* slot the next READ or atomic takes */
-	uint32_t rd_owed;	/* slots with answers to send */
-	bool nak_sent;		/* since epsn last moved: later requests are ignored until it comes */
-	bool established;	/* COMM_EST was raised */
-	bool synced;		/* UC: epsn was taken from a packet */
+	uint32_t rd_next; /* slot the next READ or atomic takes */
+	uint32_t rd_owed; /* slots with answers to send */
+	bool nak_sent;    /* since epsn moved: later requests are ignored */
+	bool established; /* COMM_EST was raised */
+	bool synced;      /* UC: epsn was taken from a packet */
 	bool cnp_owed;
-	bool cnp_sent;		/* cnp_time is valid */
-	uint64_t cnp_time;	/* of the last one */
-	uint8_t last_step;	/* enum resp_step that ended the last packet; for tracing */
+	bool cnp_sent;     /* cnp_time is valid */
+	uint64_t cnp_time; /* of the last one */
+	uint8_t last_step; /* enum resp_step that ended the last packet; for tracing */
 };
 
 struct roce_qp {
 	struct wq_qp *wq;
 	struct roce_rd_atomic *rd_atomic;
 	uint32_t rd_atomic_slots;
-	bool flushed;		/* ERR was entered and its work done */
-	bool dying;		/* ERR, but a NAK and what precedes it must still leave */
+	bool flushed; /* ERR was entered and its work done */
+	bool dying;   /* ERR, but a NAK and what precedes it must still leave */
 	struct roce_req req;
 	struct roce_comp comp;
 	struct roce_retry retry;
 	struct roce_resp resp;
-	const struct send_wqe *out_pull;	/* request whose payload the packet built last left behind, or NULL */
-	struct net_path out_path;	/* UD: of the packet built last; its WQE is gone by then */
+	const struct send_wqe *out_pull; /* its payload was left behind by the last packet */
+	struct net_path out_path;        /* UD: of the packet built last; its WQE is gone by then */
 	struct roce_counters counters;
 };
 

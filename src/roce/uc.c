@@ -3,11 +3,12 @@
  * What UC does otherwise than RC (IBTA vol 1, 9.8.2): nothing is acknowledged or repeated.
  *
  *	requester	a WQE is done with its last packet
- *	responder	a gap ends the message in progress; its receive serves the next one.  The next FIRST or ONLY is taken as
- *			it comes, and whatever lies before it is dropped.  What an RDMA WRITE has written stays.
+ *	responder	a gap ends the message in progress; its receive serves the next one.
+ *			The next FIRST or ONLY is taken as it comes, and whatever lies before it is
+ *			dropped.  What an RDMA WRITE has written stays.
  *
- * The specification leaves duplicates to the fabric, which has none; UDP has.  A packet whose PSN lies a little behind
- * the expected one is taken for one.
+ * The specification leaves duplicates to the fabric, which has none; UDP has.  A packet whose PSN
+ * lies a little behind the expected one is taken for one.
  */
 #include "roce/parts.h"
 #include "roce/psn.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UD: one packet per message, addressed by the work request, protected by a Q_Key (IBTA vol 1, 9.8.3).
- * The receiver finds the packet's network header in the first 40 bytes of its buffer (Annex A17: an IPv4 header in the last
- * 20 of them).
+ * UD: one packet per message, addressed by the work request, protected by a Q_Key (IBTA vol 1,
+ * 9.8.3). The receiver finds the packet's network header in the first 40 bytes of its buffer (Annex
+ * A17: an IPv4 header in the last 20 of them).
  */
 #include <string.h>
 
@@ -29,7 +29,8 @@ static uint32_t ip_payload(const struct roce_pkt *pkt)
 
 static void build_ipv6(uint8_t *p, const struct net_path *path, uint32_t len)
 {
-	p = put_be32(p, 6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
+	p = put_be32(p,
+		     6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
 	p = put_be16(p, len);
 	p = put_u8(p, IP_PROTO_UDP);
 	p = put_u8(p, path->hop_limit);
@@ -111,13 +112,17 @@ static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
 	roce_responder_complete(qp, &cqe);
 }
 
-/* IBTA vol 1, 9.8.3.2: what does not fit is dropped without a word; only a receive that cannot take it is an error. */
+/*
+ * IBTA vol 1, 9.8.3: what does not fit is dropped without a word; only a receive that cannot take
+ * it is an error.
+ */
 static bool acceptable(const struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	return pkt->deth.qkey == qp->wq->qkey && pkt->payload_len <= qp->wq->mtu;
 }
 
-void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt, const struct roce_opcode_info *op)
+void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
+		   const struct roce_opcode_info *op)
 {
 	enum reason why = REASON_NONE;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Feeds one RoCE engine with whatever a hostile peer, a careless program and failing callbacks can come up with: packets that are
- * nearly right, wrong or random, posted requests, state changes, time.  The engine must not crash or hang, its output must
- * end, and its own checks (roce/check.c) must hold.
+ * Feeds one RoCE engine with whatever a hostile peer, a careless program and failing callbacks can
+ * come up with: packets that are nearly right, wrong or random, posted requests, state changes,
+ * time.  The engine must not crash or hang, its output must end, and its own checks (roce/check.c)
+ * must hold.
  *
  * The input is a program of one-byte steps with operands, so that a fuzzer can learn it.
  */
@@ -10,7 +11,7 @@
 #include "unit/roce_env.h"
 
 enum {
-	MAX_PACKETS = 8 * ENV_MEM / 256,	/* no drain needs more: a few READs of all memory */
+	MAX_PACKETS = 8 * ENV_MEM / 256, /* no drain needs more: a few READs of all memory */
 };
 
 /* Operands; zeros when the input is used up. */
@@ -114,8 +115,8 @@ static void move(struct roce_env *e, struct input *in)
 {
 	static const enum ibv_qp_state next[] = {
 		[IBV_QPS_RESET] = IBV_QPS_INIT, [IBV_QPS_INIT] = IBV_QPS_RTR,
-		[IBV_QPS_RTR] = IBV_QPS_RTS,	[IBV_QPS_RTS] = IBV_QPS_SQD,
-		[IBV_QPS_SQD] = IBV_QPS_RTS,	[IBV_QPS_SQE] = IBV_QPS_RTS,
+		[IBV_QPS_RTR] = IBV_QPS_RTS,    [IBV_QPS_RTS] = IBV_QPS_SQD,
+		[IBV_QPS_SQD] = IBV_QPS_RTS,    [IBV_QPS_SQE] = IBV_QPS_RTS,
 		[IBV_QPS_ERR] = IBV_QPS_RESET,
 	};
 	uint8_t b = byte(in);
@@ -177,6 +178,7 @@ static void step(struct roce_env *e, struct input *in)
 	else if (b < 0xe0) {
 		e->fail_at = byte(in) & 7;
 		e->fail_why = byte(in) & 1 ? REASON_LKEY_RANGE : REASON_RKEY_UNMAPPED;
+		e->overrun_at = byte(in) % 16 - 8;
 	} else if (b < 0xe8)
 		pass_time(e, in);
 	else
@@ -185,8 +187,8 @@ static void step(struct roce_env *e, struct input *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD,
-						  IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV };
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_RC,       IBV_QPT_UC,
+						  IBV_QPT_UD, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV };
 	static struct roce_env e;
 	struct input in = { data, data + size };
 

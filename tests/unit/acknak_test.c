@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* End-to-end credits on both sides, and which pending acknowledgement survives (IBTA vol 1, 9.7.5.1 and 9.7.7.2). */
+/*
+ * End-to-end credits on both sides, and which pending acknowledgement survives (IBTA vol 1, 9.7.5
+ * and 9.7.7).
+ */
 #include "roce/acknak.h"
 
 #include "roce_env.h"

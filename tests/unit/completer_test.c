@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes back to the requester: ACKs, NAKs, responses, and what does not belong (IBTA vol 1, 9.7.5, 9.7.7 and 9.9.2). */
+/*
+ * What comes back to the requester: ACKs, NAKs, responses, and what does not belong (IBTA vol 1,
+ * 9.7.5, 9.7.7 and 9.9.2).
+ */
 #include "roce_env.h"
 
 #include <string.h>
@@ -51,7 +54,10 @@ static void ghost_acks_are_dropped(void **state)
 	}
 }
 
-/* IBTA vol 1, 9.9.2: NAK code -> status; what lies before the NAK has succeeded, what lies behind is flushed. */
+/*
+ * IBTA vol 1, 9.9.2: NAK code -> status; what lies before the NAK has succeeded, what lies behind
+ * is flushed.
+ */
 static void fatal_naks(void **state)
 {
 	static const struct {
@@ -61,7 +67,8 @@ static void fatal_naks(void **state)
 	} rows[] = {
 		{ ROCE_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, REASON_NAK_INVALID_REQUEST },
 		{ ROCE_NAK_REMOTE_ACCESS_ERROR, IBV_WC_REM_ACCESS_ERR, REASON_NAK_REMOTE_ACCESS },
-		{ ROCE_NAK_REMOTE_OPERATIONAL_ERROR, IBV_WC_REM_OP_ERR, REASON_NAK_REMOTE_OPERATION },
+		{ ROCE_NAK_REMOTE_OPERATIONAL_ERROR, IBV_WC_REM_OP_ERR,
+		  REASON_NAK_REMOTE_OPERATION },
 		{ ROCE_NAK_INVALID_RD_REQUEST, IBV_WC_REM_INV_RD_REQ_ERR, REASON_NAK_INVALID_RD },
 		{ 5, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE },
 		{ 31, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE },
@@ -126,7 +133,7 @@ static void late_ack_shortens_the_retry(void **state)
 	assert_false(env_output(&e));
 }
 
-/* IBTA vol 1, 9.7.5.1: a response acknowledges the requests before it. */
+/* IBTA vol 1, 9.7.5: a response acknowledges the requests before it. */
 static void response_is_an_implicit_ack(void **state)
 {
 	send_some(2);
@@ -150,7 +157,10 @@ static void start_read(uint32_t len)
 	env_drain(&e);
 }
 
-/* IBTA vol 1, 9.7.6: an answer behind the expected one means that one was lost: ask for the rest, once. */
+/*
+ * IBTA vol 1, 9.7.6: an answer behind the expected one means that one was lost: ask for the rest,
+ * once.
+ */
 static void gap_in_a_read_is_retried_at_once(void **state)
 {
 	start_read(1024);
@@ -170,13 +180,19 @@ static void gap_in_a_read_is_retried_at_once(void **state)
 	assert_false(env_output(&e));
 }
 
-/* The answer to a partial retry may begin with FIRST, ONLY, or as soft RoCE does it with MIDDLE or LAST. */
+/*
+ * The answer to a partial retry may begin with FIRST, ONLY, or as soft RoCE does it with MIDDLE or
+ * LAST.
+ */
 static void partial_answers(void **state)
 {
 	static const uint8_t ops[][3] = {
-		{ ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_MIDDLE, ROCE_RC_READ_RESPONSE_LAST },
-		{ ROCE_RC_READ_RESPONSE_MIDDLE, ROCE_RC_READ_RESPONSE_MIDDLE, ROCE_RC_READ_RESPONSE_LAST },
-		{ ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_ONLY },
+		{ ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_MIDDLE,
+		  ROCE_RC_READ_RESPONSE_LAST },
+		{ ROCE_RC_READ_RESPONSE_MIDDLE, ROCE_RC_READ_RESPONSE_MIDDLE,
+		  ROCE_RC_READ_RESPONSE_LAST },
+		{ ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_FIRST,
+		  ROCE_RC_READ_RESPONSE_ONLY },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
@@ -204,12 +220,15 @@ static void bad_responses(void **state)
 		{ IBV_WR_RDMA_READ, 600, ROCE_RC_READ_RESPONSE_LAST, 31, 256, IBV_WC_BAD_RESP_ERR },
 		{ IBV_WR_RDMA_READ, 600, ROCE_RC_READ_RESPONSE_ONLY, 31, 256, IBV_WC_BAD_RESP_ERR },
 		{ IBV_WR_RDMA_READ, 600, ROCE_RC_READ_RESPONSE_FIRST, 31, 255, IBV_WC_LOC_LEN_ERR },
-		{ IBV_WR_RDMA_READ, 600, ROCE_RC_READ_RESPONSE_FIRST, 0x62, 256, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_RDMA_READ, 600, ROCE_RC_READ_RESPONSE_FIRST, 0x62, 256,
+		  IBV_WC_BAD_RESP_ERR },
 		{ IBV_WR_RDMA_READ, 600, ROCE_RC_ATOMIC_ACKNOWLEDGE, 31, 0, IBV_WC_BAD_RESP_ERR },
 		{ IBV_WR_RDMA_READ, 100, ROCE_RC_READ_RESPONSE_ONLY, 31, 99, IBV_WC_LOC_LEN_ERR },
 		{ IBV_WR_RDMA_READ, 100, ROCE_RC_READ_RESPONSE_ONLY, 31, 101, IBV_WC_LOC_LEN_ERR },
-		{ IBV_WR_RDMA_READ, 100, ROCE_RC_READ_RESPONSE_FIRST, 31, 100, IBV_WC_BAD_RESP_ERR },
-		{ IBV_WR_ATOMIC_FETCH_AND_ADD, 8, ROCE_RC_READ_RESPONSE_ONLY, 31, 8, IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_RDMA_READ, 100, ROCE_RC_READ_RESPONSE_FIRST, 31, 100,
+		  IBV_WC_BAD_RESP_ERR },
+		{ IBV_WR_ATOMIC_FETCH_AND_ADD, 8, ROCE_RC_READ_RESPONSE_ONLY, 31, 8,
+		  IBV_WC_BAD_RESP_ERR },
 		{ IBV_WR_FLUSH, 8, ROCE_RC_READ_RESPONSE_ONLY, 31, 8, IBV_WC_BAD_RESP_ERR },
 		{ IBV_WR_ATOMIC_WRITE, 8, ROCE_RC_ATOMIC_ACKNOWLEDGE, 31, 0, IBV_WC_BAD_RESP_ERR },
 		{ IBV_WR_SEND, 8, ROCE_RC_READ_RESPONSE_ONLY, 31, 8, IBV_WC_BAD_RESP_ERR },
@@ -261,7 +280,10 @@ static void answer_cannot_be_placed(void **state)
 	}
 }
 
-/* A fatal NAK behind an unanswered READ: the oldest request gets it, for the responder will not repeat the answer. */
+/*
+ * A fatal NAK behind an unanswered READ: the oldest request gets it, for the responder will not
+ * repeat the answer.
+ */
 static void fatal_nak_behind_a_lost_answer(void **state)
 {
 	start_read(100);

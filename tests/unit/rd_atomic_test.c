@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* READ and atomic resources: answers in order, duplicates, limits (IBTA vol 1, 9.4.4, 9.7.5.1.2). */
+/*
+ * READ and atomic resources: answers in order, duplicates, limits (IBTA vol 1, 9.4.4, 9.7.5).
+ */
 #include "roce_env.h"
 
 #include <string.h>
@@ -49,7 +51,9 @@ static void read_responses_by_length(void **state)
 	static const struct {
 		uint32_t len;
 		uint32_t packets;
-	} rows[] = { { 0, 1 }, { 1, 1 }, { 256, 1 }, { 257, 2 }, { 512, 2 }, { 513, 3 }, { 2000, 8 } };
+	} rows[] = {
+		{ 0, 1 }, { 1, 1 }, { 256, 1 }, { 257, 2 }, { 512, 2 }, { 513, 3 }, { 2000, 8 }
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint32_t n = rows[i].packets;
@@ -147,7 +151,10 @@ static void false_duplicates_are_dropped(void **state)
 	}
 }
 
-/* A duplicate that comes while the first answer is under way restarts it, or is already being served. */
+/*
+ * A duplicate that comes while the first answer is under way restarts it, or is already being
+ * served.
+ */
 static void duplicate_during_the_first_answer(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -205,7 +212,10 @@ static void replay_needs_the_same_kind(void **state)
 	assert_false(env_output(&e));
 }
 
-/* Annex A19: FLUSH and ATOMIC WRITE are answered by an empty READ response, once executed, often answered. */
+/*
+ * Annex A19: FLUSH and ATOMIC WRITE are answered by an empty READ response, once executed, often
+ * answered.
+ */
 static void flush_and_atomic_write(void **state)
 {
 	struct roce_pkt pkt;
@@ -225,7 +235,7 @@ static void flush_and_atomic_write(void **state)
 	assert_int_equal(e.mem[1], (ENV_PSN + 1 + 1) & 0xff);
 }
 
-/* IBTA vol 1, 9.7.4.1.4: more open requests than max_dest_rd_atomic make an invalid request. */
+/* IBTA vol 1, 9.7.4: more open requests than max_dest_rd_atomic make an invalid request. */
 static void too_many_open_requests(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -237,7 +247,8 @@ static void too_many_open_requests(void **state)
 	for (uint32_t i = 0; i < ENV_RD; i++)
 		expect_ack(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN + i);
 	expect_ack(ROCE_RC_ACKNOWLEDGE, ENV_PSN + ENV_RD);
-	assert_int_equal(e.out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_INVALID_REQUEST));
+	assert_int_equal(e.out.aeth.syndrome,
+			 roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_INVALID_REQUEST));
 }
 
 static void none_allowed(void **state)
@@ -247,7 +258,8 @@ static void none_allowed(void **state)
 	env_rts(&e);
 	atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN, 0, 1);
 	expect_ack(ROCE_RC_ACKNOWLEDGE, ENV_PSN);
-	assert_int_equal(e.out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_INVALID_REQUEST));
+	assert_int_equal(e.out.aeth.syndrome,
+			 roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_INVALID_REQUEST));
 	assert_int_equal(e.atomics, 0);
 }
 
@@ -266,7 +278,10 @@ static void slots_are_reused_in_order(void **state)
 	assert_int_equal(e.atomics, ENV_RD + 1);
 }
 
-/* The region goes away between request and answer: a NAK in the place of the packet that cannot be built. */
+/*
+ * The region goes away between request and answer: a NAK in the place of the packet that cannot be
+ * built.
+ */
 static void memory_gone_while_answering(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -275,7 +290,8 @@ static void memory_gone_while_answering(void **state)
 	e.fail_at = 0;
 	e.fail_why = REASON_RKEY_UNMAPPED;
 	expect_ack(ROCE_RC_ACKNOWLEDGE, ENV_PSN + 1);
-	assert_int_equal(e.out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_REMOTE_ACCESS_ERROR));
+	assert_int_equal(e.out.aeth.syndrome,
+			 roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_REMOTE_ACCESS_ERROR));
 	assert_false(env_output(&e));
 	assert_int_equal(e.wq.state, IBV_QPS_ERR);
 	assert_int_equal(e.events[0], IBV_EVENT_QP_ACCESS_ERR);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the requester puts into packets, when it may send them, and how it fails (IBTA vol 1, 9.7.7). */
+/*
+ * What the requester puts into packets, when it may send them, and how it fails (IBTA vol 1,
+ * 9.7.7).
+ */
 #include "roce_env.h"
 
 #include <stdlib.h>
@@ -80,15 +83,16 @@ static void packets_of_a_message(void **state)
 		uint32_t wr;
 		uint8_t only, first, middle, last;
 	} rows[] = {
-		{ IBV_WR_SEND, ROCE_RC_SEND_ONLY, ROCE_RC_SEND_FIRST, ROCE_RC_SEND_MIDDLE, ROCE_RC_SEND_LAST },
+		{ IBV_WR_SEND, ROCE_RC_SEND_ONLY, ROCE_RC_SEND_FIRST, ROCE_RC_SEND_MIDDLE,
+		  ROCE_RC_SEND_LAST },
 		{ IBV_WR_SEND_WITH_IMM, ROCE_RC_SEND_ONLY_WITH_IMMEDIATE, ROCE_RC_SEND_FIRST,
 		  ROCE_RC_SEND_MIDDLE, ROCE_RC_SEND_LAST_WITH_IMMEDIATE },
 		{ IBV_WR_SEND_WITH_INV, ROCE_RC_SEND_ONLY_WITH_INVALIDATE, ROCE_RC_SEND_FIRST,
 		  ROCE_RC_SEND_MIDDLE, ROCE_RC_SEND_LAST_WITH_INVALIDATE },
 		{ IBV_WR_RDMA_WRITE, ROCE_RC_WRITE_ONLY, ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_MIDDLE,
 		  ROCE_RC_WRITE_LAST },
-		{ IBV_WR_RDMA_WRITE_WITH_IMM, ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE, ROCE_RC_WRITE_FIRST,
-		  ROCE_RC_WRITE_MIDDLE, ROCE_RC_WRITE_LAST_WITH_IMMEDIATE },
+		{ IBV_WR_RDMA_WRITE_WITH_IMM, ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE,
+		  ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_MIDDLE, ROCE_RC_WRITE_LAST_WITH_IMMEDIATE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -197,7 +201,10 @@ static void gathers_sges_and_inline_data(void **state)
 	assert_memory_equal(e.out.payload, expected + 256, 44);
 }
 
-/* No more unacknowledged PSNs than the window; the packet that fills it asks for an ACK, an ACK opens it. */
+/*
+ * No more unacknowledged PSNs than the window; the packet that fills it asks for an ACK, an ACK
+ * opens it.
+ */
 static void window_bounds_what_is_in_flight(void **state)
 {
 	uint32_t window, asked = 0;
@@ -255,7 +262,7 @@ static void long_read_is_asked_for_in_pieces(void **state)
 	assert_int_equal(e.qp.req.ssn, 3);
 }
 
-/* IBTA vol 1, 10.8.3.3: a fence waits for READs and atomics, not for SENDs and WRITEs. */
+/* IBTA vol 1, 10.8: a fence waits for READs and atomics, not for SENDs and WRITEs. */
 static void fence_waits_for_reads_and_atomics(void **state)
 {
 	static const struct {
@@ -275,8 +282,9 @@ static void fence_waits_for_reads_and_atomics(void **state)
 		assert_int_equal(env_drain(&e), rows[i].waits ? 1 : 2);
 		if (!rows[i].waits)
 			continue;
-		env_aeth(&e, rows[i].wr == IBV_WR_RDMA_READ ? ROCE_RC_READ_RESPONSE_ONLY :
-							      ROCE_RC_ATOMIC_ACKNOWLEDGE,
+		env_aeth(&e,
+			 rows[i].wr == IBV_WR_RDMA_READ ? ROCE_RC_READ_RESPONSE_ONLY
+							: ROCE_RC_ATOMIC_ACKNOWLEDGE,
 			 31, ENV_PSN, rows[i].wr == IBV_WR_RDMA_READ ? 8 : 0);
 		expect_packet(ROCE_RC_SEND_ONLY, ENV_PSN + 1, 8);
 	}
@@ -295,12 +303,16 @@ static void local_failures_wait_their_turn(void **state)
 	} rows[] = {
 		{ IBV_WR_SEND, 99, 8, ENV_VA, IBV_WC_LOC_PROT_ERR, REASON_LKEY_UNKNOWN },
 		{ IBV_WR_RDMA_WRITE, ENV_KEY, 8, ENV_VA, IBV_WC_LOC_PROT_ERR, REASON_LKEY_RANGE },
-		{ IBV_WR_RDMA_READ, ENV_READONLY, 8, ENV_VA, IBV_WC_LOC_PROT_ERR, REASON_LKEY_ACCESS },
-		{ IBV_WR_ATOMIC_FETCH_AND_ADD, ENV_KEY, 4, ENV_VA, IBV_WC_LOC_QP_OP_ERR, REASON_WR_ATOMIC_SIZE },
+		{ IBV_WR_RDMA_READ, ENV_READONLY, 8, ENV_VA, IBV_WC_LOC_PROT_ERR,
+		  REASON_LKEY_ACCESS },
+		{ IBV_WR_ATOMIC_FETCH_AND_ADD, ENV_KEY, 4, ENV_VA, IBV_WC_LOC_QP_OP_ERR,
+		  REASON_WR_ATOMIC_SIZE },
 		{ IBV_WR_ATOMIC_FETCH_AND_ADD, ENV_KEY, 8, ENV_VA + 4, IBV_WC_LOC_QP_OP_ERR,
 		  REASON_WR_ATOMIC_ALIGN },
-		{ IBV_WR_ATOMIC_FETCH_AND_ADD, ENV_READONLY, 8, ENV_VA, IBV_WC_LOC_PROT_ERR, REASON_LKEY_ACCESS },
-		{ IBV_WR_SEND, ENV_KEY, (1u << 31) + 1, ENV_VA, IBV_WC_LOC_LEN_ERR, REASON_WR_TOO_LONG },
+		{ IBV_WR_ATOMIC_FETCH_AND_ADD, ENV_READONLY, 8, ENV_VA, IBV_WC_LOC_PROT_ERR,
+		  REASON_LKEY_ACCESS },
+		{ IBV_WR_SEND, ENV_KEY, (1u << 31) + 1, ENV_VA, IBV_WC_LOC_LEN_ERR,
+		  REASON_WR_TOO_LONG },
 		{ IBV_WR_TSO, ENV_KEY, 8, ENV_VA, IBV_WC_LOC_QP_OP_ERR, REASON_WR_OPCODE },
 		{ 200, ENV_KEY, 8, ENV_VA, IBV_WC_LOC_QP_OP_ERR, REASON_WR_OPCODE },
 	};
@@ -342,7 +354,9 @@ static void no_reads_without_resources(void **state)
 	assert_int_equal(e.cqes[0].reason, REASON_WR_RD_ATOMIC_ZERO);
 }
 
-/* BIND_MW runs in its turn; LOCAL_INV after everything before it is done; both complete in order. */
+/*
+ * BIND_MW runs in its turn; LOCAL_INV after everything before it is done; both complete in order.
+ */
 static void local_operations_in_order(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -401,7 +415,7 @@ static void unsignaled_requests_complete_silently(void **state)
 	assert_int_equal(e.cqes[0].release, 2);
 }
 
-/* IBTA vol 1, 10.3.1.5: SQD finishes what has begun and begins nothing. */
+/* IBTA vol 1, 10.3: SQD finishes what has begun and begins nothing. */
 static void drain_and_resume(void **state)
 {
 	env_start(&e, IBV_QPT_RC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The responder, packet by packet: rows for every opcode transition, length and access rule (IBTA vol 1, 9.7.4), every NAK class,
- * the PSN window, duplicates and RNR.
+ * The responder, packet by packet: rows for every opcode transition, length and access rule (IBTA
+ * vol 1, 9.7.4), every NAK class, the PSN window, duplicates and RNR.
  */
 #include "roce_env.h"
 
@@ -33,14 +33,16 @@ static void expect_silence(void)
 	assert_false(env_output(&e));
 }
 
-/* IBTA vol 1, 9.7.4.1.4: which operation may follow which. M = message in progress. */
+/* IBTA vol 1, 9.7.4: which operation may follow which. M = message in progress. */
 static void opcode_sequence_rows(void **state)
 {
 	enum { IDLE, SEND, WRITE };
-	static const uint8_t begin[] = { [SEND] = ROCE_RC_SEND_FIRST, [WRITE] = ROCE_RC_WRITE_FIRST };
+	static const uint8_t begin[] = {
+		[SEND] = ROCE_RC_SEND_FIRST, [WRITE] = ROCE_RC_WRITE_FIRST
+	};
 	static const struct {
 		uint8_t op;
-		bool after[3];	/* lawful after nothing, inside a SEND, inside a WRITE */
+		bool after[3]; /* lawful after nothing, inside a SEND, inside a WRITE */
 	} rows[] = {
 		{ ROCE_RC_SEND_FIRST, { true, false, false } },
 		{ ROCE_RC_SEND_MIDDLE, { false, true, false } },
@@ -86,18 +88,22 @@ static void opcode_sequence_rows(void **state)
 			if (op->place == ROCE_PLACE_FIRST)
 				pkt.reth.len = 1024;
 			env_input(&e, &pkt);
-			assert_int_equal(e.wq.state, rows[i].after[msg] ? IBV_QPS_RTS : IBV_QPS_ERR);
+			assert_int_equal(e.wq.state,
+					 rows[i].after[msg] ? IBV_QPS_RTS : IBV_QPS_ERR);
 			if (!rows[i].after[msg])
 				expect_nak(ROCE_NAK_INVALID_REQUEST, psn);
 		}
 	}
 }
 
-/* IBTA vol 1, 9.7.4.1.6: FIRST and MIDDLE fill the MTU, LAST is not empty, a WRITE has the length of its RETH. */
+/*
+ * IBTA vol 1, 9.7.4: FIRST and MIDDLE fill the MTU, LAST is not empty, a WRITE has the length
+ * of its RETH.
+ */
 static void length_rows(void **state)
 {
 	static const struct {
-		uint8_t first;		/* 0xff: none */
+		uint8_t first; /* 0xff: none */
 		uint8_t op;
 		uint32_t reth;
 		uint32_t len;
@@ -127,7 +133,8 @@ static void length_rows(void **state)
 		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_MIDDLE, 512, 256, false },
 		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_MIDDLE, 513, 256, true },
 		{ 0xff, ROCE_RC_READ_REQUEST, 0, 0, true },
-		{ 0xff, ROCE_RC_READ_REQUEST, 1u << 31, 0, true },	/* length is fine, range is not */
+		{ 0xff, ROCE_RC_READ_REQUEST, 1u << 31, 0,
+		  true }, /* length is fine, range is not */
 		{ 0xff, ROCE_RC_READ_REQUEST, (1u << 31) + 1, 0, false },
 	};
 
@@ -154,7 +161,10 @@ static void length_rows(void **state)
 	}
 }
 
-/* IBTA vol 1, 9.7.4.1.3 and .5: QP rights make an invalid request, key, range and region rights an access error. */
+/*
+ * IBTA vol 1, 9.7.4: QP rights make an invalid request, key, range and region rights an
+ * access error.
+ */
 static void access_rows(void **state)
 {
 	static const struct {
@@ -163,29 +173,34 @@ static void access_rows(void **state)
 		uint32_t key;
 		uint64_t va;
 		uint32_t len;
-		int nak;	/* -1: allowed */
+		int nak; /* -1: allowed */
 	} rows[] = {
 		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY, ENV_VA, 8, -1 },
-		{ ROCE_RC_WRITE_ONLY, IBV_ACCESS_REMOTE_READ, ENV_KEY, ENV_VA, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_WRITE_ONLY, IBV_ACCESS_REMOTE_READ, ENV_KEY, ENV_VA, 8,
+		  ROCE_NAK_INVALID_REQUEST },
 		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY + 1, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
 		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_READONLY, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
 		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY, ENV_VA + ENV_MEM - 8, 8, -1 },
-		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY, ENV_VA + ENV_MEM - 7, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
+		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY, ENV_VA + ENV_MEM - 7, 8,
+		  ROCE_NAK_REMOTE_ACCESS_ERROR },
 		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY, ENV_VA - 1, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
 		{ ROCE_RC_WRITE_ONLY, ~0u, ENV_KEY + 1, 0, 0, -1 },
 		{ ROCE_RC_READ_REQUEST, ~0u, ENV_READONLY, ENV_VA, 8, -1 },
 		{ ROCE_RC_READ_REQUEST, ~0u, ENV_KEY + 1, 0, 0, -1 },
 		{ ROCE_RC_READ_REQUEST, ~0u, ENV_KEY + 1, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
-		{ ROCE_RC_READ_REQUEST, IBV_ACCESS_REMOTE_WRITE, ENV_KEY, ENV_VA, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_READ_REQUEST, IBV_ACCESS_REMOTE_WRITE, ENV_KEY, ENV_VA, 8,
+		  ROCE_NAK_INVALID_REQUEST },
 		{ ROCE_RC_FETCH_ADD, ~0u, ENV_KEY, ENV_VA, 8, -1 },
 		{ ROCE_RC_FETCH_ADD, ~0u, ENV_KEY, ENV_VA + 4, 8, ROCE_NAK_INVALID_REQUEST },
 		{ ROCE_RC_FETCH_ADD, ~0u, ENV_READONLY, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
-		{ ROCE_RC_COMPARE_SWAP, IBV_ACCESS_REMOTE_WRITE, ENV_KEY, ENV_VA, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_COMPARE_SWAP, IBV_ACCESS_REMOTE_WRITE, ENV_KEY, ENV_VA, 8,
+		  ROCE_NAK_INVALID_REQUEST },
 		{ ROCE_RC_ATOMIC_WRITE, ~0u, ENV_KEY, ENV_VA + 8, 8, -1 },
 		{ ROCE_RC_ATOMIC_WRITE, ~0u, ENV_KEY, ENV_VA + 1, 8, ROCE_NAK_INVALID_REQUEST },
 		{ ROCE_RC_ATOMIC_WRITE, ~0u, ENV_KEY + 1, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
 		{ ROCE_RC_FLUSH, ~0u, ENV_KEY, ENV_VA, 8, -1 },
-		{ ROCE_RC_FLUSH, IBV_ACCESS_REMOTE_WRITE, ENV_KEY, ENV_VA, 8, ROCE_NAK_INVALID_REQUEST },
+		{ ROCE_RC_FLUSH, IBV_ACCESS_REMOTE_WRITE, ENV_KEY, ENV_VA, 8,
+		  ROCE_NAK_INVALID_REQUEST },
 		{ ROCE_RC_FLUSH, ~0u, ENV_KEY + 1, ENV_VA, 8, ROCE_NAK_REMOTE_ACCESS_ERROR },
 	};
 
@@ -210,22 +225,24 @@ static void access_rows(void **state)
 		expect_silence();
 		assert_int_equal(e.wq.state, IBV_QPS_ERR);
 		assert_int_equal(e.num_events, 1);
-		assert_int_equal(e.events[0], rows[i].nak == ROCE_NAK_INVALID_REQUEST ?
-						      IBV_EVENT_QP_REQ_ERR :
-						      IBV_EVENT_QP_ACCESS_ERR);
+		assert_int_equal(e.events[0], rows[i].nak == ROCE_NAK_INVALID_REQUEST
+						      ? IBV_EVENT_QP_REQ_ERR
+						      : IBV_EVENT_QP_ACCESS_ERR);
 	}
 }
 
-/* IBTA vol 1, 9.7.4.1.2: expected, the last duplicate, the farthest duplicate, the farthest gap; across the wrap. */
+/*
+ * IBTA vol 1, 9.7.4: expected, the last duplicate, the farthest duplicate, the farthest gap;
+ * across the wrap.
+ */
 static void psn_window_boundaries(void **state)
 {
 	static const uint32_t bases[] = { ENV_PSN, 0, 0xffffff, 0x800000, 0x7fffff };
 	static const struct {
 		uint32_t delta;
-		char kind;	/* n: new, d: duplicate, g: gap */
+		char kind; /* n: new, d: duplicate, g: gap */
 	} rows[] = {
-		{ 0, 'n' },	   { 0xffffff, 'd' }, { 0x800000, 'd' },
-		{ 0x7fffff, 'g' }, { 1, 'g' },
+		{ 0, 'n' }, { 0xffffff, 'd' }, { 0x800000, 'd' }, { 0x7fffff, 'g' }, { 1, 'g' },
 	};
 
 	for (size_t b = 0; b < ARRAY_SIZE(bases); b++) {
@@ -250,7 +267,10 @@ static void psn_window_boundaries(void **state)
 	}
 }
 
-/* IBTA vol 1, 9.7.5.2: one NAK per gap, silence until the gap closes, then a new gap makes a new NAK. */
+/*
+ * IBTA vol 1, 9.7.5: one NAK per gap, silence until the gap closes, then a new gap makes a new
+ * NAK.
+ */
 static void one_nak_per_gap(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -296,7 +316,7 @@ static void no_ack_without_ack_request(void **state)
 	expect_silence();
 }
 
-/* IBTA vol 1, 9.7.5.1.2: a duplicate is acknowledged with the newest PSN and not executed again. */
+/* IBTA vol 1, 9.7.5: a duplicate is acknowledged with the newest PSN and not executed again. */
 static void duplicate_send_is_acknowledged_not_delivered(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -310,10 +330,13 @@ static void duplicate_send_is_acknowledged_not_delivered(void **state)
 	assert_int_equal(e.num_cqes, 1);
 }
 
-/* IBTA vol 1, 9.7.5.2.8: RNR NAK with the QP's timer; the request is executed when it comes again. */
+/*
+ * IBTA vol 1, 9.7.5: RNR NAK with the QP's timer; the request is executed when it comes again.
+ */
 static void rnr_nak_and_recovery(void **state)
 {
-	static const uint8_t ops[] = { ROCE_RC_SEND_ONLY, ROCE_RC_SEND_FIRST, ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE };
+	static const uint8_t ops[] = { ROCE_RC_SEND_ONLY, ROCE_RC_SEND_FIRST,
+				       ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE };
 
 	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
 		for (uint8_t timer = 0; timer < 32; timer += 31) {
@@ -334,7 +357,7 @@ static void rnr_nak_and_recovery(void **state)
 	}
 }
 
-/* Receive too small: LOC_LEN_ERR here, invalid request there (IBTA vol 1, 9.7.4.1.6). */
+/* Receive too small: LOC_LEN_ERR here, invalid request there (IBTA vol 1, 9.7.4). */
 static void message_longer_than_receive(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -432,7 +455,7 @@ static void fatal_nak_leaves_after_owed_answers(void **state)
 	assert_int_equal(e.writes, 0);
 }
 
-/* ERR, RESET and INIT are silent (IBTA vol 1, 10.3.1). */
+/* ERR, RESET and INIT are silent (IBTA vol 1, 10.3). */
 static void dead_states_are_silent(void **state)
 {
 	static const enum ibv_qp_state states[] = { IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_ERR };
@@ -542,6 +565,25 @@ static void congestion_is_notified(void **state)
 	assert_int_equal(e.qp.counters.ecn_marked, 2);
 }
 
+/*
+ * The completion of a message overruns the CQ: the QP dies inside its own callback, and stays
+ * silent.
+ */
+static void completion_queue_overrun(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 100);
+	env_post_recv(&e, 0, 100);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	e.overrun_at = 0;
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
+	assert_int_equal(e.wq.state, IBV_QPS_ERR);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
+	env_expect_cqe(&e, 1, 0, IBV_WC_WR_FLUSH_ERR);
+	env_expect_cqe(&e, 2, 1001, IBV_WC_WR_FLUSH_ERR);
+	expect_silence();
+}
+
 static void steps_have_names(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -577,6 +619,7 @@ int main(void)
 		cmocka_unit_test(xrc_srq_lookup),
 		cmocka_unit_test(foreign_packets_are_dropped),
 		cmocka_unit_test(congestion_is_notified),
+		cmocka_unit_test(completion_queue_overrun),
 		cmocka_unit_test(steps_have_names),
 	};
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Timeouts, RNR waits, limits, windows and path migration (IBTA vol 1, 9.7.6.1.3, 9.9.2.1 and 17.2.8). */
+/*
+ * Timeouts, RNR waits, limits, windows and path migration (IBTA vol 1, 9.7.6, 9.9.2 and
+ * 17.2).
+ */
 #include "roce_env.h"
 
 #include <string.h>
@@ -117,7 +120,7 @@ static void sequence_naks_are_counted(void **state)
 	assert_int_equal(e.cqes[0].reason, REASON_RETRY_SEQUENCE);
 }
 
-/* IBTA vol 1, 9.7.5.2.8: the wait is the responder's timer; 0 is the longest. */
+/* IBTA vol 1, 9.7.5: the wait is the responder's timer; 0 is the longest. */
 static void rnr_timer_rows(void **state)
 {
 	static const struct {

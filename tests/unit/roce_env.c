@@ -24,7 +24,8 @@ static bool is_remote(enum mem_access access)
 
 static bool is_write(enum mem_access access)
 {
-	return access == MEM_LOCAL_WRITE || access == MEM_REMOTE_WRITE || access == MEM_REMOTE_ATOMIC;
+	return access == MEM_LOCAL_WRITE || access == MEM_REMOTE_WRITE ||
+	       access == MEM_REMOTE_ATOMIC;
 }
 
 static enum reason check(struct wq_qp *wq, uint32_t key, uint64_t va, uint64_t len,
@@ -145,6 +146,8 @@ static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
 
 	assert_true(e->num_cqes < ENV_MAX_CQES);
 	e->cqes[e->num_cqes++] = *cqe;
+	if (e->overrun_at-- == 0)
+		roce_qp_fail(&e->qp, IBV_WC_WR_FLUSH_ERR, REASON_CQ_OVERRUN);
 }
 
 static void event(struct wq_qp *wq, enum ibv_event_type type)
@@ -185,7 +188,9 @@ static struct net_path path_between(uint8_t from, uint8_t to)
 
 void env_init(struct roce_env *e, enum ibv_qp_type type)
 {
-	struct wq_ring ring = { .stride = ENV_STRIDE, .mask = ENV_DEPTH - 1, .limit = ENV_DEPTH, .max_sge = 8 };
+	struct wq_ring ring = {
+		.stride = ENV_STRIDE, .mask = ENV_DEPTH - 1, .limit = ENV_DEPTH, .max_sge = 8
+	};
 
 	memset(e, 0, sizeof(*e));
 	e->wq = (struct wq_qp){
@@ -199,8 +204,8 @@ void env_init(struct roce_env *e, enum ibv_qp_type type)
 		.sq_psn = ENV_PSN,
 		.rq_psn = ENV_PSN,
 		.qkey = ENV_QKEY,
-		.access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |
-			  IBV_ACCESS_FLUSH_GLOBAL,
+		.access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
+			  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL,
 		.pkey = 0xffff,
 		.max_rd_atomic = ENV_RD,
 		.max_dest_rd_atomic = ENV_RD,
@@ -214,6 +219,7 @@ void env_init(struct roce_env *e, enum ibv_qp_type type)
 	e->wq.sq.ring.slots = e->send_slots;
 	e->wq.rq.ring.slots = e->recv_slots;
 	e->fail_at = -1;
+	e->overrun_at = -1;
 	for (uint32_t i = 0; i < ENV_MEM; i++)
 		e->mem[i] = i * 7 + i / 251 + type;
 	roce_qp_init(&e->qp, &e->wq, e->rd, ENV_RD);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A fake world around one RoCE engine for unit tests: one memory region, queues, recorded completions and events, and a peer
- * whose packets the test writes by hand.  Two of them can be pumped against each other.
+ * A fake world around one RoCE engine for unit tests: one memory region, queues, recorded
+ * completions and events, and a peer whose packets the test writes by hand.  Two of them can be
+ * pumped against each other.
  */
 #ifndef TESTS_ROCE_ENV_H
 #define TESTS_ROCE_ENV_H
@@ -20,17 +21,17 @@
 #include "util/compiler.h"
 
 enum {
-	ENV_DEPTH = 64,		/* slots of both queues */
+	ENV_DEPTH = 64, /* slots of both queues */
 	ENV_STRIDE = 512,
 	ENV_MEM = 1 << 18,
 	ENV_VA = 0x100000,
-	ENV_KEY = 0x1234,	/* lkey and rkey with all rights over mem */
-	ENV_READONLY = 0x5678,	/* no local or remote write, no atomics */
+	ENV_KEY = 0x1234,      /* lkey and rkey with all rights over mem */
+	ENV_READONLY = 0x5678, /* no local or remote write, no atomics */
 	ENV_SRQN = 77,
 	ENV_QKEY = 0x11111111,
-	ENV_PSN = 100,		/* both first PSNs */
+	ENV_PSN = 100, /* both first PSNs */
 	ENV_MAX_CQES = 256,
-	ENV_RD = 4,		/* max_rd_atomic and max_dest_rd_atomic */
+	ENV_RD = 4, /* max_rd_atomic and max_dest_rd_atomic */
 };
 
 struct roce_env {
@@ -46,20 +47,26 @@ struct roce_env {
 	uint32_t num_events;
 	enum ibv_event_type events[ENV_MAX_CQES];
 
-	/* The call numbered fail_at (0 = the next) into memory, invalidate or bind fails with fail_why. */
-	int fail_at;		/* -1: none */
+	/*
+	 * The call numbered fail_at (0 = the next) into memory, invalidate or bind fails with
+	 * fail_why.
+	 */
+	int fail_at; /* -1: none */
 	enum reason fail_why;
-	uint32_t atomics;	/* executed */
-	uint32_t writes;	/* remote writes executed */
+	/* The completion numbered so (0 = the next) kills the QP, as a CQ overrun does; -1: none.
+	 */
+	int overrun_at;
+	uint32_t atomics; /* executed */
+	uint32_t writes;  /* remote writes executed */
 	uint32_t flushes;
 	uint32_t binds;
-	uint32_t invalidated;	/* key */
+	uint32_t invalidated; /* key */
 	uint32_t untaken;
 
 	uint64_t now;
 	uint8_t buf[ROCE_MAX_PACKET];
 	size_t len;
-	struct roce_pkt out;	/* last packet built */
+	struct roce_pkt out; /* last packet built */
 	const struct net_path *out_path;
 };
 
@@ -76,7 +83,10 @@ void env_rts(struct roce_env *e);
 /* env_init() and env_rts(). */
 void env_start(struct roce_env *e, enum ibv_qp_type type);
 
-/* Posts a signaled request of len bytes at offset in mem (one SGE); the caller may change it before the next call. */
+/*
+ * Posts a signaled request of len bytes at offset in mem (one SGE); the caller may change it before
+ * the next call.
+ */
 struct send_wqe *env_post(struct roce_env *e, uint32_t opcode, uint32_t offset, uint32_t len);
 void env_post_recv(struct roce_env *e, uint32_t offset, uint32_t len);
 
@@ -86,7 +96,10 @@ bool env_output(struct roce_env *e);
 /* How many packets come, the last of them in out. */
 unsigned int env_drain(struct roce_env *e);
 
-/* A packet from the peer: op is an opcode in its RC form and gets the QP's service; payload comes from a pattern that begins with (uint8_t)psn. */
+/*
+ * A packet from the peer: op is an opcode in its RC form and gets the QP's service; payload comes
+ * from a pattern that begins with (uint8_t)psn.
+ */
 struct roce_pkt env_pkt(const struct roce_env *e, uint8_t op, uint32_t psn, uint32_t payload);
 void env_input(struct roce_env *e, const struct roce_pkt *pkt);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UD: address and Q_Key per datagram, the network header in the receive, silent drops (IBTA vol 1, 9.8.3; Annex A17). */
+/*
+ * UD: address and Q_Key per datagram, the network header in the receive, silent drops (IBTA vol 1,
+ * 9.8.3; Annex A17).
+ */
 #include "roce_env.h"
 
 #include <string.h>
@@ -43,7 +46,7 @@ static void datagram_carries_its_address(void **state)
 	assert_int_equal(e.out.bth.psn, ENV_PSN + 1);
 }
 
-/* IBTA vol 1, 10.2.5: a Q_Key with the top bit in a request means the QP's own. */
+/* IBTA vol 1, 10.2: a Q_Key with the top bit in a request means the QP's own. */
 static void controlled_qkey(void **state)
 {
 	env_start(&e, IBV_QPT_UD);
@@ -168,7 +171,7 @@ static void without_header_area(void **state)
 	assert_memory_equal(e.mem, pkt.payload, 8);
 }
 
-/* IBTA vol 1, 9.8.3.2: wrong Q_Key, too long, no receive: not a word. */
+/* IBTA vol 1, 9.8.3: wrong Q_Key, too long, no receive: not a word. */
 static void silent_drops(void **state)
 {
 	struct roce_pkt wrong_key = datagram(8), too_long = datagram(257), good = datagram(8);
