@@ -113,19 +113,19 @@ static void import(struct world *w)
 
 static void closing_with_objects_inside(struct world *w)
 {
-	struct ibv_context *ctx = ibv_open_device(w->ctx->device);
-	struct ibv_pd *pd = ibv_alloc_pd(ctx);
-	struct ibv_cq *cq = ibv_create_cq(ctx, 4, NULL, NULL, 0);
-	struct ibv_qp_init_attr init = {
-		.send_cq = cq,
-		.recv_cq = cq,
-		.qp_type = IBV_QPT_RC,
-		.cap = { 4, 4, 1, 1, 0 },
-	};
-	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+	/* Leaked by contract; static, so that leak checkers know somebody who remembers them. */
+	static struct ibv_context *ctx;
+	static struct ibv_pd *pd;
+	static struct ibv_cq *cq;
+	static struct ibv_qp *qp;
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 } };
 	struct ibv_wc wc;
 
-	CHECK(qp);
+	CHECK((ctx = ibv_open_device(w->ctx->device)));
+	CHECK((pd = ibv_alloc_pd(ctx)));
+	CHECK((cq = ibv_create_cq(ctx, 4, NULL, NULL, 0)));
+	init.send_cq = init.recv_cq = cq;
+	CHECK((qp = ibv_create_qp(pd, &init)));
 	CHECK_EQ(ibv_close_device(ctx), 0);
 	/* What is left answers errors, and does no harm. */
 	CHECK(ibv_poll_cq(cq, 1, &wc) <= 0);

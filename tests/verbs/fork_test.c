@@ -91,6 +91,9 @@ int main(void)
 	struct link l;
 	int status;
 
+#ifdef __SANITIZE_THREAD__
+	SKIP("ThreadSanitizer allows a forked child no threads");
+#endif
 	CHECK_EQ(ibv_fork_init(), 0);
 	CHECK_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	link_open(&l);
