@@ -60,7 +60,7 @@ struct sim_qp {
 struct sim_host {
 	struct world *world;
 	uint32_t number;
-	struct net_addr addr;
+	struct net_addr addr, second_addr;
 	uint8_t *mem;
 	uint64_t base;			/* va of mem[0] */
 	uint64_t size;

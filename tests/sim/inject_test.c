@@ -205,6 +205,35 @@ static void late_copy_of_a_read_is_harmless(void **state)
 	pair_free(&p);
 }
 
+/* A repeated READ must ask for bytes of the first one; anything else is no repetition and gets no answer. */
+static void repeated_read_of_other_memory_is_ignored(void **state)
+{
+	static const struct forged repeats[] = {
+		{ READ_REQ, 0, 3000, 8 },
+		{ READ_REQ, 0, 3001, 0 },
+		{ READ_REQ, 0, 0, 0 },
+		{ CMP_SWAP },
+	};
+	struct sim_qp_attr attr = sim_qp_defaults();
+	struct pair p = pair_new("other repetition", NULL, &attr, NULL);
+	struct forged same = { READ_REQ, 0, 3000, 0 }, rest = { READ_REQ, 0, 3000 - MTU, MTU };
+
+	pair_watch(&p);
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_READ, 3000));
+	pair_go(&p);
+	assert_int_equal(p.sent_b, 3);
+	for (size_t i = 0; i < ARRAY_SIZE(repeats); i++)
+		inject(&p, p.b, &repeats[i], PAIR_PSN);
+	world_run(p.w);
+	assert_int_equal(p.sent_b, 3);
+	inject(&p, p.b, &same, PAIR_PSN);
+	inject(&p, p.b, &rest, PAIR_PSN + 1);
+	world_run(p.w);
+	assert_int_equal(p.sent_b, 3 + 3 + 2);
+	assert_int_equal(p.b->wq.state, IBV_QPS_RTS);
+	pair_free(&p);
+}
+
 /* --- at the completer: a forged answer to a READ of two packets, or to a SEND --- */
 
 struct answer {
@@ -334,6 +363,7 @@ int main(void)
 		cmocka_unit_test(each_row_at_the_responder),
 		cmocka_unit_test(strangers_are_ignored),
 		cmocka_unit_test(late_copy_of_a_read_is_harmless),
+		cmocka_unit_test(repeated_read_of_other_memory_is_ignored),
 		cmocka_unit_test(each_forged_answer),
 		cmocka_unit_test(random_packets_break_nothing),
 	};

@@ -121,6 +121,8 @@ struct sim_host *world_add_host(struct world *w, uint64_t mem_size)
 	h->number = w->nhosts;
 	h->addr = w->ipv6 ? (struct net_addr){ { 0xfd, 0, [15] = 1 + w->nhosts } } :
 			    (struct net_addr){ { [10] = 0xff, 0xff, 10, 0, 0, 1 + w->nhosts } };
+	h->second_addr = h->addr;
+	h->second_addr.raw[14] = 1;
 	h->size = mem_size;
 	h->mem = malloc(max(mem_size, (uint64_t)1));
 	/* Somewhere where addresses need more than 32 bits and cross a 4 GiB boundary now and then. */
@@ -143,7 +145,8 @@ struct net_path sim_path(const struct sim_host *from, const struct sim_host *to)
 static struct sim_host *host_of(struct world *w, const struct net_addr *addr)
 {
 	for (uint32_t i = 0; i < w->nhosts; i++)
-		if (net_addr_equal(&w->host[i]->addr, addr))
+		if (net_addr_equal(&w->host[i]->addr, addr) ||
+		    net_addr_equal(&w->host[i]->second_addr, addr))
 			return w->host[i];
 	return NULL;
 }

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Being a good neighbour: congestion marks and notifications (Annex A17), shared bottlenecks, and another path when one dies. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "oracle.h"
+#include "pair.h"
+#include "util/compiler.h"
+
+enum { CNP = 0x81 };
+
+struct cnp_log {
+	uint32_t n;
+	uint64_t last, closest;
+};
+
+static void see_cnp(struct world *w, const struct net_packet *p, const struct roce_pkt *pkt)
+{
+	struct cnp_log *log = w->user;
+
+	if (pkt->bth.opcode != CNP)
+		return;
+	assert_true(pkt->bth.becn);
+	assert_int_equal(p->src, 1);
+	if (log->n++ && w->now - log->last < log->closest)
+		log->closest = w->now - log->last;
+	log->last = w->now;
+}
+
+/* A marked packet makes its receiver notify the sender, not oftener than each 50 us; an unmarked one does not. */
+static void marks_are_notified(void **state)
+{
+	for (uint32_t marking = 0; marking <= 1; marking++) {
+		struct net_config net = { .delay = 5000, .mbit_per_s = 1000, .fast_egress = true,
+					  .ecn_mark = marking ? 3000 : 0 };
+		struct sim_qp_attr attr = sim_qp_defaults();
+		struct pair p = pair_new("ecn", &net, &attr, NULL);
+		struct cnp_log log = { .closest = VRB_NEVER };
+
+		p.w->user = &log;
+		p.w->tap = see_cnp;
+		for (int i = 0; i < 10; i++)
+			pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 30000));
+		pair_go(&p);
+		pair_expect_counts(&p, 10, 0);
+		if (marking) {
+			assert_true(log.n > 2);
+			assert_true(log.closest >= 50 * VRB_USEC);
+			assert_int_equal(roce_qp_counters(&p.a->roce)->cnp_rcvd, log.n);
+		} else {
+			assert_int_equal(log.n, 0);
+		}
+		pair_free(&p);
+	}
+}
+
+/* Connections that share a slow port share it: the slowest takes at most three times as long as the fastest. */
+static void bottleneck_is_shared(void **state)
+{
+	struct plan_config c = {
+		.net = { .delay = 10000, .mbit_per_s = 1000, .fast_egress = true,
+			 .buffer = 300000, .ecn_mark = 60000 },
+		.qp = sim_qp_defaults(), .pairs = 4, .ops = 60, .kinds = PLAN_WRITE,
+		.fixed_len = 14500, .max_len = 14500,
+	};
+	struct plan *p = plan_new("bottleneck", 1, &c);
+	uint64_t until = p->w->now;
+	uint32_t least = ~0u, most = 0;
+	struct oracle o;
+
+	oracle_init(&o, p);
+	plan_start(p);
+	for (most = 0; most < c.ops; until += VRB_MSEC) {
+		world_run_until(p->w, until);
+		least = ~0u;
+		for (uint32_t i = 0; i < p->nflows; i++) {
+			const struct send_queue *sq = &p->flow[i].req->wq.sq;
+
+			least = min(least, sq->done);
+			most = max(most, sq->done);
+		}
+	}
+	world_check(p->w, least * 3 >= most, "one has done %u, another %u", most, least);
+	world_run(p->w);
+	oracle_check(&o);
+	oracle_free(&o);
+	plan_free(p);
+}
+
+/* --- automatic path migration, IBTA vol 1, 17.2.8 --- */
+
+struct cut {
+	struct net_addr dead[2];
+	bool cut;
+};
+
+static bool drop_on_dead_path(void *arg, const struct net_packet *p)
+{
+	const struct cut *c = arg;
+
+	return c->cut && (net_addr_equal(&p->path.dst, &c->dead[0]) ||
+			  net_addr_equal(&p->path.dst, &c->dead[1]));
+}
+
+static void arm(struct sim_qp *qp, const struct sim_host *peer)
+{
+	qp->wq.alt_path = qp->wq.path;
+	qp->wq.alt_path.src = qp->host->second_addr;
+	qp->wq.alt_path.dst = peer->second_addr;
+	qp->wq.alt_timeout = qp->wq.timeout;
+	qp->wq.mig_state = IBV_MIG_REARM;
+	roce_qp_changed(&qp->roce, qp->host->world->now);
+}
+
+static void dead_path_is_left(void **state)
+{
+	struct cut cut = { .cut = false };
+	struct net_config net = { .delay = 5000, .drop = drop_on_dead_path, .drop_arg = &cut };
+	struct sim_qp_attr attr = sim_qp_defaults();
+	struct pair p;
+
+	attr.retry_cnt = 2;
+	p = pair_new("path migration", &net, &attr, NULL);
+	cut.dead[0] = p.h[0]->addr;
+	cut.dead[1] = p.h[1]->addr;
+	arm(p.a, p.h[1]);
+	arm(p.b, p.h[0]);
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 3000));
+	pair_go(&p);
+	assert_int_equal(p.a->wq.mig_state, IBV_MIG_ARMED);
+	assert_int_equal(p.b->wq.mig_state, IBV_MIG_ARMED);
+	cut.cut = true;
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 3000));
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_READ, 3000));
+	pair_go(&p);
+	pair_expect_counts(&p, 3, 0);
+	for (int i = 0; i < 3; i++)
+		pair_expect_send(&p, i, i, IBV_WC_SUCCESS);
+	assert_int_equal(p.a->wq.mig_state, IBV_MIG_MIGRATED);
+	assert_int_equal(p.b->wq.mig_state, IBV_MIG_MIGRATED);
+	pair_expect_event(&p, p.a, IBV_EVENT_PATH_MIG, 1);
+	pair_expect_event(&p, p.b, IBV_EVENT_PATH_MIG, 1);
+	pair_free(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(marks_are_notified),
+		cmocka_unit_test(bottleneck_is_shared),
+		cmocka_unit_test(dead_path_is_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
