@@ -45,10 +45,14 @@ static uint8_t *at(struct oracle *o, uint32_t host, uint64_t va)
 	return &o->image[host][va - h->base];
 }
 
+/* A bad request may point outside of memory. */
 static void smudge(struct oracle *o, uint32_t host, uint64_t va, uint64_t len)
 {
+	const struct sim_host *h = o->plan->w->host[host];
+
 	for (; len--; va++)
-		o->unsure[host][va - o->plan->w->host[host]->base] = 1;
+		if (va - h->base < h->size)
+			o->unsure[host][va - h->base] = 1;
 }
 
 /* Address of byte i of an SGE list. */

@@ -75,6 +75,7 @@ static struct big new_big(uint32_t mtu)
 	attr.timeout = 14;
 	b.p = pair_new("two gigabytes", &net, &attr, NULL);
 	b.p.w->skip_icrc = true;
+	b.p.w->max_steps = 200 * 1000 * 1000;
 	for (int i = 0; i < 2; i++) {
 		struct sim_key *k = sim_reg_mr(b.p.h[i], 1, b.va, 1ull << 32, ~0u);
 

@@ -102,6 +102,95 @@ static void heavy_losses_end_in_order(void **state)
 	printf("# %llu flows ran out of retries\n", (unsigned long long)failed);
 }
 
+static uint64_t bit(enum ibv_wc_status status)
+{
+	return 1ull << status;
+}
+
+static bool drop_when_cut(void *arg, const struct net_packet *p)
+{
+	return *(bool *)arg;
+}
+
+static void cut_now(struct world *w, void *arg)
+{
+	*(bool *)arg = true;
+}
+
+/* The network goes away at a random moment, for good: every flow ends in RETRY_EXC_ERR or was done before. */
+static void network_dies_at_any_time(void **state)
+{
+	struct sim_seeds s = sim_seeds("rc_random cut", 600001, 300);
+
+	for (uint64_t i = 0; i < s.runs; i++) {
+		struct plan_config c = plan_random_config(s.first + i);
+		bool is_cut = false;
+		struct oracle o;
+		struct plan *p;
+
+		c.net.drop = drop_when_cut;
+		c.net.drop_arg = &is_cut;
+		c.qp.retry_cnt = i % 3;
+		p = plan_new("rc_random cut", s.first + i, &c);
+		oracle_init(&o, p);
+		plan_start(p);
+		world_at(p->w, p->w->now + rng_below(&p->rng, 300000), cut_now, &is_cut);
+		world_run(p->w);
+		oracle_check_failing(&o, bit(IBV_WC_RETRY_EXC_ERR) | bit(IBV_WC_WR_FLUSH_ERR));
+		oracle_free(&o);
+		plan_free(p);
+	}
+}
+
+/* Makes one request of the flow one that its peer, or its own memory, refuses; false if none is fit for that. */
+static bool spoil_one(struct plan *p, struct flow *f)
+{
+	uint32_t from = rng_below(&p->rng, f->n);
+
+	for (uint32_t k = 0; k < f->n; k++) {
+		struct sim_wr *wr = &f->wr[(from + k) % f->n];
+
+		if (wr->rkey != f->remote.rkey || !wr->length || plan_needs_recv(wr->opcode))
+			continue;
+		if (wr->num_sge && wr->sge[0].length && rng_percent(&p->rng, 40))
+			wr->sge[0].lkey ^= 0x5a5a5a;
+		else if (rng_percent(&p->rng, 50))
+			wr->rkey ^= 0x5a5a5a;
+		else
+			wr->remote_addr = f->remote.va + ((f->remote.len - wr->length + 8) & ~7ull);
+		return true;
+	}
+	return false;
+}
+
+/* One bad request among good ones, on any network: what is before it counts, what is behind it is flushed. */
+static void one_bad_request_anywhere(void **state)
+{
+	struct sim_seeds s = sim_seeds("rc_random bad", 700001, 600);
+	uint64_t allowed = bit(IBV_WC_REM_ACCESS_ERR) | bit(IBV_WC_LOC_PROT_ERR) |
+			   bit(IBV_WC_RETRY_EXC_ERR) | bit(IBV_WC_WR_FLUSH_ERR);
+
+	for (uint64_t i = 0; i < s.runs; i++) {
+		struct plan_config c = plan_random_config(s.first + i);
+		uint32_t failed;
+		struct oracle o;
+		struct plan *p;
+		bool bad;
+
+		c.kinds |= PLAN_READ | PLAN_ATOMIC;
+		p = plan_new("rc_random bad", s.first + i, &c);
+		bad = spoil_one(p, &p->flow[0]);
+		oracle_init(&o, p);
+		plan_start(p);
+		world_run(p->w);
+		failed = oracle_check_failing(&o, allowed);
+		world_check(p->w, (failed != 0) == bad, "%u flows failed", failed);
+		world_check(p->w, failed <= (c.both_ways ? 2 : 1), "%u flows failed", failed);
+		oracle_free(&o);
+		plan_free(p);
+	}
+}
+
 /* One boundary at a time: every MTU, around every multiple of it. */
 static void every_boundary_length(void **state)
 {
@@ -127,6 +216,8 @@ int main(void)
 		cmocka_unit_test(anything_goes),
 		cmocka_unit_test(clean_network_retransmits_nothing),
 		cmocka_unit_test(heavy_losses_end_in_order),
+		cmocka_unit_test(network_dies_at_any_time),
+		cmocka_unit_test(one_bad_request_anywhere),
 		cmocka_unit_test(every_boundary_length),
 	};
 

@@ -14,7 +14,6 @@
 #include "util/compiler.h"
 
 enum {
-	MAX_STEPS = 20 * 1000 * 1000,
 	MAX_BURST = 1 << 20,	/* packets in one drain of one QP */
 	MAX_STUCK = 1000,	/* timeouts of one QP without the clock moving */
 };
@@ -98,6 +97,7 @@ struct world *world_new(const char *name, uint64_t seed, const struct net_config
 	w->trace->count = 0;
 	rng_seed(&w->rng, seed);
 	net_init(&w->net, cfg, seed);
+	w->max_steps = 20 * 1000 * 1000;
 	w->now = VRB_MSEC;	/* zero hides mistakes */
 	return w;
 }
@@ -413,7 +413,7 @@ void world_run_until(struct world *w, uint64_t end)
 		stuck = next == w->now && timer < event ? stuck + 1 : 0;
 		world_check(w, stuck < MAX_STUCK, "QP 0x%x: its timer does not advance",
 			    qp ? qp->wq.qpn : 0);
-		world_check(w, w->steps++ < MAX_STEPS, "the run does not end");
+		world_check(w, w->steps++ < w->max_steps, "the run does not end");
 		w->now = next;
 		if (event <= timer)
 			run_event(w);

@@ -41,6 +41,7 @@ struct world {
 	struct world_event *heap;
 	uint32_t heap_n, heap_cap;
 	uint64_t order, serial, steps;
+	uint64_t max_steps;		/* events after which a run counts as endless */
 	uint64_t last_cqe;		/* when the newest completion was raised */
 	struct sim_host *host[NET_MAX_HOSTS];
 	uint32_t nhosts;
