@@ -8,7 +8,6 @@
 
 #include "roce/parts.h"
 #include "roce/psn.h"
-#include "roce/retry.h"
 
 static void check_send_queue(const struct roce_qp *qp)
 {
@@ -46,7 +45,7 @@ static void check_responder(const struct roce_qp *qp)
 static void check_dead(const struct roce_qp *qp)
 {
 	assert(!qp->resp.wqe && !qp->req.halted);
-	assert(roce_retry_next(qp) == VRB_NEVER);
+	assert(qp->retry.ack_deadline == VRB_NEVER && qp->retry.rnr_deadline == VRB_NEVER);
 	assert(qp->dying || (!qp->resp.rd_owed && !qp->resp.ack.pending));
 }
 

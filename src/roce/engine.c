@@ -86,6 +86,7 @@ static void forget(struct roce_qp *qp)
 	store_release(&wq->rq.released, wq->rq.head);
 	wq->sq_draining = 0;
 	qp->flushed = qp->dying = false;
+	roce_burst_reset(qp);
 	roce_responder_start(qp);
 	roce_requester_start(qp);
 }
@@ -94,6 +95,7 @@ void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *r
 		  uint32_t slots)
 {
 	*qp = (struct roce_qp){ .wq = wq, .rd_atomic = rd_atomic, .rd_atomic_slots = slots };
+	roce_burst_reset(qp);
 	roce_responder_start(qp);
 	roce_requester_start(qp);
 }
@@ -383,6 +385,8 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	size_t len;
 
+	if (!roce_burst_allows(qp, now))
+		return 0;
 	if (qp->wq->state == IBV_QPS_ERR)
 		return output_dead(qp, buf);
 	if (!runs_responder(qp))
@@ -422,8 +426,7 @@ uint64_t roce_next_timeout(const struct roce_qp *qp)
 void roce_timeout(struct roce_qp *qp, uint64_t now)
 {
 	roce_check(qp);
-	if (runs_requester(qp))
-		roce_retry_expire(qp, now);
+	roce_retry_expire(qp, now);
 	roce_check(qp);
 }
 

@@ -129,13 +129,35 @@ void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now)
 	roce_requester_rewind(qp);
 }
 
+void roce_burst_reset(struct roce_qp *qp)
+{
+	qp->burst = (struct roce_burst){ .resume = VRB_NEVER };
+}
+
+bool roce_burst_allows(struct roce_qp *qp, uint64_t now)
+{
+	struct roce_burst *b = &qp->burst;
+
+	if (b->time != now)
+		*b = (struct roce_burst){ .time = now, .resume = VRB_NEVER };
+	if (b->packets < ROCE_BURST_MAX) {
+		b->packets++;
+		return true;
+	}
+	b->resume = time_after(now, 1);
+	return false;
+}
+
 uint64_t roce_retry_next(const struct roce_qp *qp)
 {
-	return time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline);
+	return time_earlier(qp->burst.resume,
+			    time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline));
 }
 
 void roce_retry_expire(struct roce_qp *qp, uint64_t now)
 {
+	if (time_reached(qp->burst.resume, now))
+		qp->burst.resume = VRB_NEVER;
 	if (time_reached(qp->retry.rnr_deadline, now))
 		qp->retry.rnr_deadline = VRB_NEVER;
 	if (time_reached(qp->retry.ack_deadline, now))

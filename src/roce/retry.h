@@ -26,6 +26,13 @@ enum {
 	ROCE_WINDOW_BYTES = 128 * 1024,
 	ROCE_WINDOW_MIN = 4,
 	ROCE_WINDOW_MAX = 256,
+
+	/*
+	 * Packets that leave at one point in time.  Windows keep RC well below it; the answer to a
+	 * huge READ of another implementation, or a huge UC message, must not keep the caller in
+	 * its loop for seconds.
+	 */
+	ROCE_BURST_MAX = 1024,
 };
 
 /* Why packets are sent again. */
@@ -50,6 +57,10 @@ void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now);
 
 /* The same for an RNR NAK: sending resumes when the peer's timer has run. */
 void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now);
+
+/* May another packet leave now? If not, the burst goes on a moment later. */
+bool roce_burst_allows(struct roce_qp *qp, uint64_t now);
+void roce_burst_reset(struct roce_qp *qp);
 
 uint64_t roce_retry_next(const struct roce_qp *qp);
 void roce_retry_expire(struct roce_qp *qp, uint64_t now);

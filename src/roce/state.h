@@ -77,6 +77,13 @@ struct roce_retry {
 	uint8_t rnr_left;      /* of rnr_retry */
 };
 
+/* How much left at one point in time. retry.c */
+struct roce_burst {
+	uint64_t time;
+	uint64_t resume; /* the burst was cut and goes on then; VRB_NEVER: it was not */
+	uint32_t packets;
+};
+
 /* The one ACK or NAK that waits for the end of a burst. acknak.c */
 struct roce_ack {
 	bool pending;
@@ -121,6 +128,7 @@ struct roce_qp {
 	struct roce_req req;
 	struct roce_comp comp;
 	struct roce_retry retry;
+	struct roce_burst burst;
 	struct roce_resp resp;
 	const struct send_wqe *out_pull; /* its payload was left behind by the last packet */
 	struct net_path out_path;        /* UD: of the packet built last; its WQE is gone by then */

@@ -232,6 +232,23 @@ static void window_limit_by_mtu(void **state)
 	}
 }
 
+/* However much there is to say, the caller gets its turn. */
+static void bursts_are_bounded(void **state)
+{
+	env_init(&e, IBV_QPT_UC);
+	e.now = VRB_SECOND;
+	env_rts(&e);
+	env_post(&e, IBV_WR_RDMA_WRITE, 0, 256 * 1000);
+	env_post(&e, IBV_WR_RDMA_WRITE, 0, 256 * 1000);
+	assert_int_equal(env_drain(&e), ROCE_BURST_MAX);
+	assert_true(roce_next_timeout(&e.qp) == e.now + 1);
+	assert_int_equal(env_drain(&e), 0);
+	env_expire(&e);
+	assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
+	assert_int_equal(env_drain(&e), 2000 - ROCE_BURST_MAX);
+	assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
+}
+
 static void arm_alternate_path(void)
 {
 	e.wq.alt_path = e.wq.path;
@@ -303,6 +320,7 @@ int main(void)
 		cmocka_unit_test(timeout_resends_from_the_oldest_unacknowledged),
 		cmocka_unit_test(window_shrinks_and_grows),
 		cmocka_unit_test(window_limit_by_mtu),
+		cmocka_unit_test(bursts_are_bounded),
 		cmocka_unit_test(migration_on_exhausted_retries),
 		cmocka_unit_test(migration_asked_for_by_the_peer),
 	};
