@@ -479,6 +479,50 @@ static void psn_wraps_inside_a_message(void **state)
 	assert_int_equal(e.num_cqes, 1);
 }
 
+/*
+ * One-sided requests to a neighbour run when everything before them is done, take no PSN and
+ * complete in order; what cannot run so goes by packet.
+ */
+static void one_sided_requests_of_a_neighbour(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	e.wq.direct = true;
+	e.direct_max = 2;
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_post(&e, IBV_WR_RDMA_WRITE, 0, 8);
+	env_post(&e, IBV_WR_RDMA_READ, 0, 8);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	assert_int_equal(env_drain(&e), 1);
+	env_ack(&e, ENV_PSN);
+	expect_packet(ROCE_RC_SEND_ONLY, ENV_PSN + 1, 8);
+	for (uint32_t i = 0; i < 3; i++)
+		env_expect_cqe(&e, i, i, IBV_WC_SUCCESS);
+	env_expire(&e);
+	assert_int_equal(env_drain(&e), 1);
+	env_ack(&e, ENV_PSN + 1);
+	e.direct_max = 0;
+	env_post(&e, IBV_WR_RDMA_WRITE, 0, 8);
+	expect_packet(ROCE_RC_WRITE_ONLY, ENV_PSN + 2, 8);
+}
+
+/* A long SEND to a neighbour is one packet; it names the request, and its memory is checked. */
+static void long_send_leaves_its_payload(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	e.wq.pull_min = 1000;
+	env_post(&e, IBV_WR_SEND, 0, 999);
+	assert_int_equal(env_drain(&e), 4);
+	assert_null(roce_output_pull(&e.qp));
+	env_post(&e, IBV_WR_SEND, 0, 1000);
+	expect_packet(ROCE_RC_SEND_ONLY, ENV_PSN + 4, 0);
+	assert_ptr_equal(roce_output_pull(&e.qp), sq_wqe(&e.wq.sq, 1));
+	env_ack(&e, ENV_PSN + 4);
+	assert_int_equal(e.num_cqes, 2);
+	env_post(&e, IBV_WR_SEND, 0, 1000)->sge[0].lkey = 99;
+	expect_silence();
+	env_expect_cqe(&e, 2, 2, IBV_WC_LOC_PROT_ERR);
+}
+
 /* After RESET the QP starts as if it were new. */
 static void reset_forgets(void **state)
 {
@@ -516,6 +560,8 @@ int main(void)
 		cmocka_unit_test(posted_to_a_dead_qp),
 		cmocka_unit_test(failed_from_outside),
 		cmocka_unit_test(psn_wraps_inside_a_message),
+		cmocka_unit_test(one_sided_requests_of_a_neighbour),
+		cmocka_unit_test(long_send_leaves_its_payload),
 		cmocka_unit_test(reset_forgets),
 	};
 

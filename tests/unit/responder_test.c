@@ -566,6 +566,35 @@ static void congestion_is_notified(void **state)
 }
 
 /*
+ * A payload that stayed with a neighbour is fetched; a neighbour that has died takes its message
+ * along, and nothing else.
+ */
+static void payload_is_pulled(void **state)
+{
+	static uint8_t theirs[3000];
+	const struct wq_seg seg = { (uintptr_t)theirs, sizeof(theirs) };
+	const struct wq_pull from = { .pid = 1, .num_seg = 1, .seg = &seg };
+	struct roce_pkt pkt;
+
+	memset(theirs, 0x5a, sizeof(theirs));
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, sizeof(theirs));
+	pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 0);
+	pkt.payload_len = sizeof(theirs);
+	pkt.pull = &from;
+	e.fail_at = 0;
+	e.fail_why = REASON_PEER_DIED;
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_cqes, 0);
+	assert_int_equal(e.untaken, 1);
+	assert_int_equal(e.wq.state, IBV_QPS_RTS);
+	env_input(&e, &pkt);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
+	assert_int_equal(e.cqes[0].byte_len, sizeof(theirs));
+	assert_memory_equal(e.mem, theirs, sizeof(theirs));
+}
+
+/*
  * The completion of a message overruns the CQ: the QP dies inside its own callback, and stays
  * silent.
  */
@@ -619,6 +648,7 @@ int main(void)
 		cmocka_unit_test(xrc_srq_lookup),
 		cmocka_unit_test(foreign_packets_are_dropped),
 		cmocka_unit_test(congestion_is_notified),
+		cmocka_unit_test(payload_is_pulled),
 		cmocka_unit_test(completion_queue_overrun),
 		cmocka_unit_test(steps_have_names),
 	};

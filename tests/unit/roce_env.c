@@ -122,6 +122,24 @@ static enum reason bind_mw(struct wq_qp *wq, const struct send_wqe *wqe)
 	return REASON_NONE;
 }
 
+static unsigned int direct(struct wq_qp *wq)
+{
+	return min(env_of(wq)->direct_max, wq->sq.head - wq->sq.next);
+}
+
+static enum reason pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t total,
+			const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access)
+{
+	enum reason why;
+
+	if (fails(env_of(wq), &why))
+		return why;
+	assert_int_equal(from->num_seg, 1);
+	assert_int_equal(num_dst, 1);
+	return mem_write(wq, dst->lkey, dst->addr, (const void *)(uintptr_t)from->seg->addr, total,
+			 access);
+}
+
 static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, enum reason *why)
 {
 	*why = REASON_NONE;
@@ -167,6 +185,8 @@ static const struct wq_ops ops = {
 	.mem_flush = mem_flush,
 	.invalidate = invalidate,
 	.bind_mw = bind_mw,
+	.direct = direct,
+	.pull = pull,
 	.recv_take = recv_take,
 	.recv_untake = recv_untake,
 	.complete = complete,

@@ -56,8 +56,9 @@ struct roce_env {
 	/* The completion numbered so (0 = the next) kills the QP, as a CQ overrun does; -1: none.
 	 */
 	int overrun_at;
-	uint32_t atomics; /* executed */
-	uint32_t writes;  /* remote writes executed */
+	unsigned int direct_max; /* requests that ops->direct takes at a time */
+	uint32_t atomics;        /* executed */
+	uint32_t writes;         /* remote writes executed */
 	uint32_t flushes;
 	uint32_t binds;
 	uint32_t invalidated; /* key */
