@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,6 +30,7 @@ enum {
 	UVERBS_ABI = 6,
 	RDMA_CM_ABI = 4,
 	WORD = 4,	/* port data counters count words */
+	LOCK_TRIES = 50,
 };
 
 static char root[PATH_MAX];
@@ -441,6 +443,17 @@ static void add_counters(struct vrb_device *dev, const struct roce_counters *sum
 	dev->counted = *sum;
 }
 
+/* A holder needs about a millisecond, but may be stopped: what cannot be added in time is added next time. */
+static bool lock_file(int fd)
+{
+	for (unsigned int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		poll(NULL, 0, 1);
+	}
+	return false;
+}
+
 void vrb_sysfs_count(struct vrb_device *dev)
 {
 	struct roce_counters sum;
@@ -453,8 +466,7 @@ void vrb_sysfs_count(struct vrb_device *dev)
 	pthread_mutex_lock(&count_lock);
 	snprintf(path, sizeof(path), "%s/lock", root);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	/* Nobody waits for another process; what cannot be added now is added next time. */
-	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+	if (fd >= 0 && lock_file(fd))
 		add_counters(dev, &sum);
 	if (fd >= 0)
 		close(fd);
