@@ -26,7 +26,7 @@ struct vrb_context {
 	dev_t cmd_dev;			/* identity of the file behind cmd_fd: imported contexts share it */
 	ino_t cmd_ino;
 	pthread_mutex_t lock;		/* counts of objects below, list of PDs and DMs, address handle pool */
-	unsigned int n_pd, n_mr, n_mw, n_ah, n_cq, n_qp, n_srq, n_xrcd, n_channel;
+	unsigned int n_pd, n_mr, n_mw, n_ah, n_cq, n_qp, n_srq, n_xrcd, n_channel, n_cntr;
 	struct list pds;		/* struct vrb_pd.node */
 	struct list dms;		/* struct vrb_dm.node */
 	uint64_t dm_bytes;		/* device memory allocated */

@@ -432,6 +432,7 @@ static void destroy_real(struct vrb_qp *qp)
 	stop(qp);
 	wait_for_acks(qp);
 	host_qpn_free(vrb.host, qp->wq.qpn);
+	vrb_cntr_release(qp);
 	drop_references(qp);
 	free_qp(qp);
 	vrb_context_give(ctx, &ctx->n_qp);

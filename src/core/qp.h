@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/drive.h"
+#include "core/cntr.h"
 #include "core/near.h"
 #include "core/wr_check.h"
 #include "roce/engine.h"
@@ -69,6 +70,7 @@ struct vrb_qp {
 	struct vrb_srq *taken_srq;	/* XRC receive: where it is from; counted in its users */
 	struct recv_wqe *copy;		/* SRQ entries are copied here */
 	bool copy_held;			/* it holds an entry that was given back, to be taken next */
+	struct vrb_cntr *cntr[VRB_CNTR_OPS];	/* completion counters; NULL: not counted */
 	uint64_t now;			/* the time the engine was last called with */
 
 	struct wr_batch batch;		/* wr_ex.c's; has its own lock */
@@ -79,7 +81,6 @@ struct vrb_qp {
 	struct list touched;		/* QPs that got packets in this round */
 	struct list xrc_node;		/* in the XRC domain's list */
 	unsigned int handles;		/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
-
 };
 
 static inline struct vrb_qp *to_vrb_qp(struct ibv_qp *qp)

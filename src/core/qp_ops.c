@@ -115,10 +115,17 @@ static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 	struct wq_cqe copy = *cqe;
 
+	if (cqe->recv && wq->counted)
+		vrb_cntr_received(qp, cqe->byte_len, cqe->status == IBV_WC_SUCCESS);
 	if (cqe->recv)
 		complete_recv(qp, &copy);
 	else
 		vrb_cq_add(qp->send_cq, qp, cqe, qp->now);
+}
+
+static void count(struct wq_qp *wq, const struct send_wqe *w, bool ok)
+{
+	vrb_cntr_sent(wq_to_vrb_qp(wq), w, ok);
 }
 
 static void event(struct wq_qp *wq, enum ibv_event_type type)
@@ -140,5 +147,6 @@ const struct wq_ops vrb_qp_ops = {
 	.recv_take = recv_take,
 	.recv_untake = recv_untake,
 	.complete = complete,
+	.count = count,
 	.event = event,
 };

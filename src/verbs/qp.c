@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/context.h"
+#include "core/device.h"
 #include "core/post.h"
 #include "core/qp_state.h"
 #include "util/compiler.h"
@@ -102,15 +103,26 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 	return 0;
 }
 
-/* Enhanced connection establishment negotiates vendor options; there are none. */
+/*
+ * Enhanced connection establishment: the two ends agree on options of their vendor.  This device has no options, so it answers every
+ * offer by accepting none of it; connections are established as without.
+ */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return answer(EOPNOTSUPP);
+	int err = qp && ece ? vrb_context_check(qp->context) : EINVAL;
+
+	if (!err)
+		*ece = (struct ibv_ece){ .vendor_id = vrb_device_limits.orig_attr.vendor_id };
+	return answer(err);
 }
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	return answer(EOPNOTSUPP);
+	int err = qp && ece && !ece->comp_mask ? vrb_context_check(qp->context) : EINVAL;
+
+	if (!err)
+		ece->options = 0;
+	return answer(err);
 }
 
 int op_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

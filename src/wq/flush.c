@@ -50,6 +50,8 @@ void wq_complete_send(struct wq_qp *qp)
 	const struct send_wqe *w = sq_wqe(&qp->sq, qp->sq.done);
 
 	qp->sq.done++;
+	if (qp->counted)
+		qp->ops->count(qp, w, true);
 	if (w->flags & WQE_SIGNALED)
 		raise_send(qp, w, IBV_WC_SUCCESS, REASON_NONE);
 }
@@ -60,6 +62,8 @@ void wq_flush_send(struct wq_qp *qp, enum ibv_wc_status first, enum reason why)
 		const struct send_wqe *w = sq_wqe(&qp->sq, qp->sq.done);
 
 		qp->sq.done++;
+		if (qp->counted)
+			qp->ops->count(qp, w, false);
 		raise_send(qp, w, first, why);
 		first = IBV_WC_WR_FLUSH_ERR;
 		why = REASON_WR_FLUSHED;

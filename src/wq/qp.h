@@ -100,6 +100,9 @@ struct wq_ops {
 	/* Raises a completion. For recv the WQE taken last is consumed. Never fails: an overrun becomes IBV_EVENT_CQ_ERR. */
 	void (*complete)(struct wq_qp *qp, const struct wq_cqe *cqe);
 
+	/* A send request ended, signaled or not; asked for only while wq_qp.counted. */
+	void (*count)(struct wq_qp *qp, const struct send_wqe *wqe, bool ok);
+
 	/* Raises an affiliated asynchronous event (IBV_EVENT_COMM_EST, _SQ_DRAINED, _QP_FATAL, _QP_REQ_ERR, _QP_ACCESS_ERR, _PATH_MIG ...). */
 	void (*event)(struct wq_qp *qp, enum ibv_event_type type);
 };
@@ -137,6 +140,7 @@ struct wq_qp {
 	uint8_t rnr_retry;		/* 7 = for ever */
 	bool direct;		/* the peer's memory is in reach of ops->direct */
 	uint32_t pull_min;	/* SENDs and WRITEs with immediate of this length leave their payload for the receiver to pull; 0 = none */
+	bool counted;		/* ops->count wants to hear of send requests */
 	bool has_srq;
 	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */
 	uint32_t xrcd;			/* XRC receive QP: its domain */

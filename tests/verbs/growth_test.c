@@ -117,17 +117,6 @@ static void test_port_speed(void)
 	CHECK_EQ(ibv_query_port_speed(w.ctx, 2, &speed), EINVAL);
 }
 
-static void test_no_counters(void)
-{
-	struct ibv_comp_cntr_init_attr attr = { .comp_mask = 0 };
-	struct ibv_comp_cntr_caps caps;
-
-	CHECK_EQ(ibv_query_comp_cntr_caps(w.ctx, &caps), EOPNOTSUPP);
-	errno = 0;
-	CHECK(!ibv_create_comp_cntr(w.ctx, &attr));
-	CHECK_EQ(errno, EOPNOTSUPP);
-}
-
 int main(void)
 {
 	world_open(&w);
@@ -141,7 +130,6 @@ int main(void)
 	test_buffers();
 	test_device_memory_as_file();
 	test_port_speed();
-	test_no_counters();
 
 	CHECK_EQ(ibv_destroy_qp(a), 0);
 	CHECK_EQ(ibv_destroy_qp(b), 0);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion counters; cntr.h has the contract. */
+#include "core/cntr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/context.h"
+#include "core/qp.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+enum {
+	MAX_COUNTERS = 65536,
+};
+
+static const uint32_t op_bits[VRB_CNTR_OPS] = {
+	[VRB_CNTR_SEND] = IBV_QP_ATTACH_COMP_CNTR_OP_SEND,
+	[VRB_CNTR_RECV] = IBV_QP_ATTACH_COMP_CNTR_OP_RECV,
+	[VRB_CNTR_READ] = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ,
+	[VRB_CNTR_WRITE] = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE,
+};
+
+static uint32_t known_ops(void)
+{
+	uint32_t mask = 0;
+
+	for (unsigned int i = 0; i < VRB_CNTR_OPS; i++)
+		mask |= op_bits[i];
+	return mask;
+}
+
+void vrb_cntr_caps(struct ibv_comp_cntr_caps *caps)
+{
+	*caps = (struct ibv_comp_cntr_caps){
+		.max_value = UINT64_MAX,
+		.max_counters = MAX_COUNTERS,
+		.supported_qp_attach_ops = known_ops(),
+	};
+}
+
+int vrb_cntr_create(struct vrb_context *ctx, const struct ibv_comp_cntr_init_attr *attr,
+		    struct vrb_cntr **out)
+{
+	struct vrb_cntr *c;
+	int err;
+
+	if (attr->comp_mask || attr->flags)
+		return EOPNOTSUPP;
+	if (attr->type != IBV_COMP_CNTR_TYPE_WRS && attr->type != IBV_COMP_CNTR_TYPE_BYTES)
+		return EINVAL;
+	err = vrb_context_take(ctx, &ctx->n_cntr, MAX_COUNTERS);
+	if (err)
+		return err;
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		vrb_context_give(ctx, &ctx->n_cntr);
+		return ENOMEM;
+	}
+	c->ctx = ctx;
+	c->bytes = attr->type == IBV_COMP_CNTR_TYPE_BYTES;
+	c->ibv.context = &ctx->vctx.context;
+	c->ibv.comp_count_max_value = UINT64_MAX;
+	c->ibv.err_count_max_value = UINT64_MAX;
+	*out = c;
+	return 0;
+}
+
+int vrb_cntr_destroy(struct vrb_cntr *c)
+{
+	if (load_acquire(&c->users))	/* pairs with vrb_cntr_release() */
+		return EBUSY;
+	vrb_context_give(c->ctx, &c->ctx->n_cntr);
+	free(c);
+	return 0;
+}
+
+/* Must hold qp->lock. */
+static int attach(struct vrb_qp *qp, struct vrb_cntr *c, uint32_t op_mask)
+{
+	if (qp->wq.state != IBV_QPS_RESET && qp->wq.state != IBV_QPS_INIT)
+		return EINVAL;
+	for (unsigned int i = 0; i < VRB_CNTR_OPS; i++) {
+		if ((op_mask & op_bits[i]) && qp->cntr[i])
+			return EBUSY;
+	}
+	for (unsigned int i = 0; i < VRB_CNTR_OPS; i++) {
+		if (!(op_mask & op_bits[i]))
+			continue;
+		fetch_add_relaxed(&c->users, 1);
+		qp->cntr[i] = c;
+	}
+	qp->wq.counted = true;
+	return 0;
+}
+
+int vrb_cntr_attach(struct vrb_qp *qp, struct vrb_cntr *c, uint32_t op_mask)
+{
+	int err;
+
+	if (!op_mask || qp->ctx != c->ctx)
+		return EINVAL;
+	if (op_mask & ~known_ops())
+		return EOPNOTSUPP;
+	lock_acquire(&qp->lock);
+	err = attach(qp, c, op_mask);
+	lock_release(&qp->lock);
+	return err;
+}
+
+void vrb_cntr_release(struct vrb_qp *qp)
+{
+	for (unsigned int i = 0; i < VRB_CNTR_OPS; i++) {
+		if (qp->cntr[i])
+			fetch_sub_release(&qp->cntr[i]->users, 1);
+		qp->cntr[i] = NULL;
+	}
+}
+
+static void add(struct vrb_cntr *c, uint32_t bytes, bool ok)
+{
+	if (!c)
+		return;
+	if (!ok)
+		fetch_add_relaxed(&c->failed, 1);
+	else
+		fetch_add_relaxed(&c->done, c->bytes ? bytes : 1);
+}
+
+void vrb_cntr_sent(struct vrb_qp *qp, const struct send_wqe *w, bool ok)
+{
+	switch (w->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+		add(qp->cntr[VRB_CNTR_SEND], w->length, ok);
+		break;
+	case IBV_WR_RDMA_READ:
+		add(qp->cntr[VRB_CNTR_READ], w->length, ok);
+		break;
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		add(qp->cntr[VRB_CNTR_WRITE], w->length, ok);
+		break;
+	default:
+		break;
+	}
+}
+
+void vrb_cntr_received(struct vrb_qp *qp, uint32_t bytes, bool ok)
+{
+	add(qp->cntr[VRB_CNTR_RECV], bytes, ok);
+}
