@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory runs out: a program that makes one object of each kind, run again and again with the N-th allocation failing, once or from
+ * then on, for all N.  Each call either works or says so; nothing crashes, and what was made can be taken down.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "world.h"
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+
+/* Only the thread that asks for it runs out. */
+static __thread long countdown = -1;	/* -1: off */
+static __thread bool forever, tripped;
+
+static bool out_of_memory(void)
+{
+	if (countdown < 0)
+		return false;
+	if (countdown > 0) {
+		countdown--;
+		return false;
+	}
+	tripped = true;
+	if (!forever)
+		countdown = -1;
+	errno = ENOMEM;
+	return true;
+}
+
+/* In place of the C library's, for the library under test too. */
+#pragma GCC visibility push(default)
+
+void *malloc(size_t size)
+{
+	return out_of_memory() ? NULL : __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return out_of_memory() ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+	return out_of_memory() ? NULL : __libc_realloc(p, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+	return out_of_memory() ? NULL : __libc_memalign(align, size);
+}
+
+int posix_memalign(void **p, size_t align, size_t size)
+{
+	if (out_of_memory())
+		return ENOMEM;
+	*p = __libc_memalign(align, size);
+	return *p ? 0 : ENOMEM;
+}
+
+#pragma GCC visibility pop
+
+/* Made in this order, destroyed in the other; NULL where it failed. */
+struct objects {
+	struct ibv_device **list;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd, *parent;
+	struct ibv_td *td;
+	struct ibv_mr *mr, *null, *dm_mr;
+	struct ibv_mw *mw;
+	struct ibv_dm *dm;
+	struct ibv_ah *ah;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_cq_ex *cq_ex;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp, *ud;
+};
+
+static void make_queues(struct objects *o)
+{
+	struct ibv_cq_init_attr_ex cq_attr = { .cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS };
+	struct ibv_srq_init_attr srq_attr = { .attr = { 8, 2, 0 } };
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = { 8, 8, 2, 2, 16 } };
+
+	o->channel = ibv_create_comp_channel(o->ctx);
+	o->cq = ibv_create_cq(o->ctx, 8, NULL, o->channel, 0);
+	o->cq_ex = ibv_create_cq_ex(o->ctx, &cq_attr);
+	o->srq = ibv_create_srq(o->pd, &srq_attr);
+	if (!o->cq)
+		return;
+	attr.send_cq = attr.recv_cq = o->cq;
+	attr.srq = o->srq;
+	o->qp = ibv_create_qp(o->pd, &attr);
+	attr.qp_type = IBV_QPT_UD;
+	attr.srq = NULL;
+	o->ud = ibv_create_qp(o->pd, &attr);
+}
+
+static void make_memory(struct objects *o)
+{
+	static uint8_t memory[4096];
+	struct ibv_alloc_dm_attr dm_attr = { .length = 4096 };
+	struct ibv_td_init_attr td_attr = { 0 };
+	struct ibv_parent_domain_init_attr parent_attr = { .pd = o->pd };
+	struct ibv_ah_attr ah_attr = { .is_global = 1, .port_num = 1 };
+
+	o->td = ibv_alloc_td(o->ctx, &td_attr);
+	parent_attr.td = o->td;
+	o->parent = ibv_alloc_parent_domain(o->ctx, &parent_attr);
+	o->mr = ibv_reg_mr(o->pd, memory, sizeof(memory), WORLD_ACCESS);
+	o->null = ibv_alloc_null_mr(o->pd);
+	o->mw = ibv_alloc_mw(o->pd, IBV_MW_TYPE_2);
+	o->dm = ibv_alloc_dm(o->ctx, &dm_attr);
+	if (o->dm)
+		o->dm_mr = ibv_reg_dm_mr(o->pd, o->dm, 0, 64, IBV_ACCESS_ZERO_BASED);
+	if (!ibv_query_gid(o->ctx, 1, 0, &ah_attr.grh.dgid))
+		o->ah = ibv_create_ah(o->pd, &ah_attr);
+}
+
+static void make_all(struct objects *o)
+{
+	int n;
+
+	o->list = ibv_get_device_list(&n);
+	if (!o->list)
+		return;
+	o->ctx = ibv_open_device(o->list[n - 1]);
+	if (!o->ctx)
+		return;
+	o->pd = ibv_alloc_pd(o->ctx);
+	if (!o->pd)
+		return;
+	make_memory(o);
+	make_queues(o);
+}
+
+#define DESTROY(fn, object)                                                                        \
+	do {                                                                                       \
+		if (object)                                                                        \
+			CHECK_EQ(fn(object), 0);                                                   \
+	} while (0)
+
+static int destroy_cq_ex(struct ibv_cq_ex *cq)
+{
+	return ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
+}
+
+static void destroy_all(struct objects *o)
+{
+	DESTROY(ibv_destroy_qp, o->ud);
+	DESTROY(ibv_destroy_qp, o->qp);
+	DESTROY(ibv_destroy_srq, o->srq);
+	DESTROY(destroy_cq_ex, o->cq_ex);
+	DESTROY(ibv_destroy_cq, o->cq);
+	DESTROY(ibv_destroy_comp_channel, o->channel);
+	DESTROY(ibv_destroy_ah, o->ah);
+	DESTROY(ibv_dereg_mr, o->dm_mr);
+	DESTROY(ibv_free_dm, o->dm);
+	DESTROY(ibv_dealloc_mw, o->mw);
+	DESTROY(ibv_dereg_mr, o->null);
+	DESTROY(ibv_dereg_mr, o->mr);
+	DESTROY(ibv_dealloc_pd, o->parent);
+	DESTROY(ibv_dealloc_td, o->td);
+	/* Nothing that failed may have left a user behind. */
+	DESTROY(ibv_dealloc_pd, o->pd);
+	DESTROY(ibv_close_device, o->ctx);
+	ibv_free_device_list(o->list);
+}
+
+/* True if the N-th allocation was reached. */
+static bool run(long n, bool persistent)
+{
+	struct objects o = { 0 };
+
+	tripped = false;
+	forever = persistent;
+	countdown = n;
+	make_all(&o);
+	countdown = -1;
+	destroy_all(&o);
+	return tripped;
+}
+
+int main(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	SKIP("the sanitizer has an allocator of its own");
+#endif
+	long n;
+
+	/* Once in peace: what is set up once per process is not what is tested. */
+	CHECK(!run(1000000, false));
+	for (n = 0; run(n, false); n++)
+		CHECK(n < 10000);
+	CHECK(n > 10);
+	for (n = 0; run(n, true); n++)
+		CHECK(n < 10000);
+	return 0;
+}
