@@ -8,7 +8,6 @@
 
 #include "roce/acknak.h"
 #include "roce/const.h"
-#include "roce/faults.h"
 #include "roce/opcode.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
@@ -19,11 +18,6 @@
 enum {
 	CNP_INTERVAL_US = 50, /* Annex A17 leaves it open; at most one CNP per QP in this time */
 };
-
-bool roce_is_reliable(const struct roce_qp *qp)
-{
-	return roce_fault_column(qp->wq->type) == ROCE_FAULT_RC;
-}
 
 void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode, uint32_t psn)
 {
@@ -408,7 +402,6 @@ size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct ne
 	size_t len;
 
 	assert(cap >= ROCE_MAX_PACKET);
-	roce_check(qp);
 	qp->out_pull = NULL;
 	len = output(qp, buf, now);
 	*path = qp->wq->type == IBV_QPT_UD ? &qp->out_path : &qp->wq->path;

@@ -11,7 +11,10 @@
 #include "roce/opcode.h"
 
 /* engine.c */
-bool roce_is_reliable(const struct roce_qp *qp);
+static inline bool roce_is_reliable(const struct roce_qp *qp)
+{
+	return qp->wq->type != IBV_QPT_UC && qp->wq->type != IBV_QPT_UD;
+}
 
 /* Starts a packet of this QP: opcode, P_Key, MigReq, destination, psn; the rest zero. */
 void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode, uint32_t psn);
