@@ -8,6 +8,7 @@
 
 #include "roce/acknak.h"
 #include "roce/const.h"
+#include "roce/faults.h"
 #include "roce/opcode.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
