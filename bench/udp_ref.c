@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a program that used bare UDP sockets would get on this machine: the yardstick of `make
- *bench`.
+ * bench`.
  *
  *	udp_ref pingpong SIZE COUNT		one datagram back and forth, both sides spinning;
- *prints microseconds one way
+ * prints microseconds one way
  *	udp_ref stream SIZE MESSAGES		one sendto/recvfrom per datagram of SIZE; prints
- *MiB/s udp_ref gso SIZE MESSAGES		datagrams of SIZE in batches: UDP_SEGMENT out,
- *UDP_GRO in; prints MiB/s
+ * MiB/s udp_ref gso SIZE MESSAGES		datagrams of SIZE in batches: UDP_SEGMENT out,
+ * UDP_GRO in; prints MiB/s
  *
  * Two processes on 127.0.0.1, pinned to different CPUs where there are two.  The streams are kept
- *within a window by acknowledgements every WINDOW/2 datagrams, so that nothing is lost and received
- *bytes are what is counted.
+ * within a window by acknowledgements every WINDOW/2 datagrams, so that nothing is lost and received
+ * bytes are what is counted.
  */
 #include <arpa/inet.h>
 #include <errno.h>

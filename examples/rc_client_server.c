@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The classic first RDMA program: one side sends a message, the other then reads and writes the
- *first one's memory without its help.
+ * first one's memory without its help.
  *
  *	server					client
  *	----------------------------------------------------------------------

@@ -25,6 +25,7 @@
 enum {
 	LOOK_AGAIN_MS = 2,	/* a neighbour that could not be reached is looked for again after this */
 	FULL_LANE_US = 20,	/* a full lane is tried again after this */
+	STUCK_LANE_MS = 100,	/* nobody empties it: packets are lost from here on, so that retries are counted */
 	PULL_MIN = 2048,	/* payloads from here on are left for the receiver to pull */
 	BOUNCE = 4096,		/* pieces of a payload that cannot go straight to its place */
 };
@@ -206,30 +207,54 @@ static void note_abilities(struct vrb_qp *qp)
 	qp->wq.pull_min = local_peer_pulls(peer) ? PULL_MIN : 0;
 }
 
+/*
+ * Packets to a neighbour that died, or whose lane has been full for long, are lost as on a network: the engine must see them leave, or it
+ * would never count a retry.
+ */
+static bool loses_packets(struct vrb_qp *qp, uint64_t now)
+{
+	/* A dead neighbour's pid may come to name another process: its memory is not touched any more. */
+	if (!local_peer_alive(vrb.local, qp->near.peer, now)) {
+		qp->wq.direct = false;
+		return true;
+	}
+	return qp->near.full_since && now - qp->near.full_since >= STUCK_LANE_MS * VRB_MSEC;
+}
+
+/* Must hold qp->lock. */
+static void note_room(struct vrb_near *n, bool full, bool moved, uint64_t now)
+{
+	n->retry = full ? time_after(now, FULL_LANE_US * VRB_USEC) : VRB_NEVER;
+	if (!full || moved)
+		n->full_since = 0;
+	else if (!n->full_since)
+		n->full_since = now;
+}
+
 bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 {
 	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
 	const struct net_path *path;
 	struct lane_tx *tx;
-	bool sent = false;
+	bool sent = false, lost;
 	size_t len = 1;
 
 	if (!near_peer(qp, now))
 		return false;
 	note_abilities(qp);
-	/* A dead neighbour's pid may come to name another process: its memory is not touched any more. */
-	if (!local_peer_alive(vrb.local, qp->near.peer, now))
-		qp->wq.direct = false;
+	lost = loses_packets(qp, now);
 	tx = local_burst_begin(qp->near.peer);
-	while (lane_tx_room(tx, sizeof(packet) + ONESIDED_SEGS * sizeof(struct wq_seg))) {
+	while (lost || lane_tx_room(tx, sizeof(packet) + ONESIDED_SEGS * sizeof(struct wq_seg))) {
 		len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
 		if (len == 0)
 			break;
+		if (lost)
+			continue;
 		put(qp, tx, packet, len);
 		sent = true;
 	}
 	local_burst_end(vrb.local, qp->near.peer, sent);
-	qp->near.retry = len ? time_after(now, FULL_LANE_US * VRB_USEC) : VRB_NEVER;
+	note_room(&qp->near, len != 0, sent, now);
 	return true;
 }
 

@@ -21,6 +21,7 @@ struct vrb_near {
 	struct local_peer *peer;	/* with a reference; NULL: far */
 	uint64_t again;			/* when to look for a neighbour next */
 	uint64_t retry;			/* the lane was full: send again then; VRB_NEVER if not */
+	uint64_t full_since;		/* and nothing fitted into it since then; 0: it has room */
 	uint8_t published;		/* state that the neighbours know */
 	int32_t from_slot;		/* slot whose packets this QP believes; HOST_NO_SLOT unknown */
 	uint32_t ud_qpn;		/* datagrams: number that ud_peer stands for */

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer is ended by SIGKILL in the middle of a transfer.
+ * A peer is ended by SIGKILL, or stopped, in the middle of a transfer.
  *
- *	peer_kill_test SEND | WRITE | READ	the survivor was requesting: its oldest request
- *fails with RETRY_EXC_ERR, all others and its receives are flushed, the QP is in ERR peer_kill_test
- *RESPOND			the survivor was responding: nothing fails by itself; its receives are
- *flushed when it moves the QP to ERR
+ *	argument	the survivor was
+ *	SEND		sending
+ *	WRITE		writing
+ *	READ		reading
+ *	STOPPED		sending, to a peer that is stopped and not dead
+ *	RESPOND		receiving
  *
- * In each case the survivor can destroy everything and close the device.
+ * A requester's oldest request fails with RETRY_EXC_ERR, all others and its receives are flushed,
+ * and the QP is in ERR. For a receiver nothing fails by itself; its receives are flushed when it
+ * moves the QP to ERR. In each case the survivor can destroy everything and close the device.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -81,10 +85,18 @@ static void run_victim(int sock, bool requests)
 	respond_for_ever(&rc);
 }
 
+/* Stopped, it keeps its sockets and memory but answers nothing. */
+static bool stop_only;
+
 static void end_victim(pid_t victim)
 {
 	int status;
 
+	if (stop_only) {
+		CHECK(kill(victim, SIGSTOP) == 0);
+		CHECK(waitpid(victim, &status, WUNTRACED) == victim && WIFSTOPPED(status));
+		return;
+	}
 	CHECK(kill(victim, SIGKILL) == 0);
 	CHECK(waitpid(victim, &status, 0) == victim);
 	/* It must have been alive and well until now. */
@@ -158,19 +170,25 @@ static void survive_as_responder(struct rc *rc, pid_t victim)
 	CHECK(ibv_poll_cq(rc->cq, 1, &wc) == 0);
 }
 
+static enum ibv_wr_opcode opcode_of(const char *what)
+{
+	if (strcmp(what, "WRITE") == 0)
+		return IBV_WR_RDMA_WRITE;
+	return strcmp(what, "READ") == 0 ? IBV_WR_RDMA_READ : IBV_WR_SEND;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "WRITE";
 	bool respond = strcmp(what, "RESPOND") == 0;
-	enum ibv_wr_opcode opcode = strcmp(what, "SEND") == 0   ? IBV_WR_SEND
-				    : strcmp(what, "READ") == 0 ? IBV_WR_RDMA_READ
-								: IBV_WR_RDMA_WRITE;
+	enum ibv_wr_opcode opcode = opcode_of(what);
 	struct rc_addr peer;
 	struct rc rc;
 	pid_t victim;
 	int sock[2];
 
 	alarm(LIMIT_S);
+	stop_only = strcmp(what, "STOPPED") == 0;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
 	/* Before either side has touched the library. */
 	victim = fork();
@@ -188,5 +206,7 @@ int main(int argc, char **argv)
 	else
 		survive_as_requester(&rc, opcode, &peer, victim);
 	rc_close(&rc);
+	if (stop_only)
+		kill(victim, SIGKILL);
 	return 0;
 }
