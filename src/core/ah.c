@@ -17,7 +17,7 @@ enum {
 };
 
 struct ah_slab {
-	struct list node;	/* vrb_context.ah_slabs */
+	struct list node; /* vrb_context.ah_slabs */
 	struct vrb_ah ah[SLAB_AHS];
 };
 
@@ -63,9 +63,11 @@ int vrb_ah_create(struct vrb_pd *pd, const struct ibv_ah_attr *attr, struct vrb_
 	struct vrb_ah *ah;
 	int err;
 
-	/* The flow of a handle: UD has no remote QP number yet, so its address makes the entropy. */
-	err = vrb_port_resolve(&ctx->dev->port, attr, get_be32(attr->grh.dgid.raw + 12) ^ attr->dlid,
-			       &path);
+	/*
+	 * The flow of a handle: UD has no remote QP number yet, so its address makes the entropy.
+	 */
+	err = vrb_port_resolve(&ctx->dev->port, attr,
+			       get_be32(attr->grh.dgid.raw + 12) ^ attr->dlid, &path);
 	if (err)
 		return err;
 	err = vrb_context_take(ctx, &ctx->n_ah, vrb_device_limits.orig_attr.max_ah);
@@ -149,8 +151,12 @@ static bool is_multicast(const union ibv_gid *gid)
 	return net_is_multicast(&a);
 }
 
-/* Which of the port's GIDs the message was sent to; for a multicast group any of the family of the sender will do. */
-static int local_index(struct vrb_port *port, const union ibv_gid *local, const union ibv_gid *remote)
+/*
+ * Which of the port's GIDs the message was sent to; for a multicast group any of the family of the
+ * sender will do.
+ */
+static int local_index(struct vrb_port *port, const union ibv_gid *local,
+		       const union ibv_gid *remote)
 {
 	struct net_addr a, gid;
 

@@ -2,8 +2,9 @@
 /*
  * Address handles: a resolved path, immutable after creation.
  *
- * Their memory comes from slabs of the context and is reused for address handles only, oldest first, so that a work request that outlives its
- * handle sends to a stale address instead of reading freed memory.
+ * Their memory comes from slabs of the context and is reused for address handles only, oldest
+ * first, so that a work request that outlives its handle sends to a stale address instead of
+ * reading freed memory.
  */
 #ifndef VRB_CORE_AH_H
 #define VRB_CORE_AH_H
@@ -20,8 +21,8 @@ struct vrb_ah {
 	struct ibv_ah ibv;
 	struct net_path path;
 	struct ibv_ah_attr attr;
-	uint32_t magic;		/* VRB_AH_MAGIC while it lives */
-	struct list node;	/* vrb_context.free_ahs while it does not */
+	uint32_t magic;   /* VRB_AH_MAGIC while it lives */
+	struct list node; /* vrb_context.free_ahs while it does not */
 };
 
 #define VRB_AH_MAGIC 0x76726168u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening and closing a device.  The command fd is a memfd of its own: harmless to whoever reads or polls it, and its inode
- * tells ibv_import_device() which context a duplicate came from.
+ * Opening and closing a device.  The command fd is a memfd of its own: harmless to whoever reads or
+ * polls it, and its inode tells ibv_import_device() which context a duplicate came from.
  */
 #include "core/context.h"
 
@@ -137,7 +137,9 @@ int vrb_context_open(struct vrb_device *dev, vrb_fill_ops_fn fill, struct vrb_co
 	return err;
 }
 
-/* The device of a context with this command file, with a reference; NULL if this process has none. */
+/*
+ * The device of a context with this command file, with a reference; NULL if this process has none.
+ */
 static struct vrb_device *device_of_file(int cmd_fd)
 {
 	struct vrb_device *dev = NULL;
@@ -180,8 +182,8 @@ static bool has_objects(const struct vrb_context *ctx)
 }
 
 /*
- * Objects that the program left open point to the context: it stays in memory as a dead one, which answers ENODEV, and its events come to
- * nothing.
+ * Objects that the program left open point to the context: it stays in memory as a dead one, which
+ * answers ENODEV, and its events come to nothing.
  */
 static void orphan(struct vrb_context *ctx)
 {

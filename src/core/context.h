@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An open device.  Wraps verbs_context, whose operation table the inline functions of <infiniband/verbs.h> call.
+ * An open device.  Wraps verbs_context, whose operation table the inline functions of
+ * <infiniband/verbs.h> call.
  */
 #ifndef VRB_CORE_CONTEXT_H
 #define VRB_CORE_CONTEXT_H
@@ -20,20 +21,22 @@
 #define VRB_COMP_VECTORS 4
 
 struct vrb_context {
-	struct list node;		/* vrb.contexts */
+	struct list node; /* vrb.contexts */
 	struct vrb_device *dev;
-	unsigned int generation;	/* vrb.generation at open */
-	dev_t cmd_dev;			/* identity of the file behind cmd_fd: imported contexts share it */
+	unsigned int generation; /* vrb.generation at open */
+	dev_t cmd_dev; /* identity of the file behind cmd_fd: imported contexts share it */
 	ino_t cmd_ino;
-	pthread_mutex_t lock;		/* counts of objects below, list of PDs and DMs, address handle pool */
+	pthread_mutex_t
+		lock; /* counts of objects below, list of PDs and DMs, address handle pool */
 	unsigned int n_pd, n_mr, n_mw, n_ah, n_cq, n_qp, n_srq, n_xrcd, n_channel, n_cntr;
-	struct list pds;		/* struct vrb_pd.node */
-	struct list dms;		/* struct vrb_dm.node */
-	uint64_t dm_bytes;		/* device memory allocated */
-	struct list free_ahs;		/* struct vrb_ah.node; reused for address handles only, oldest first */
+	struct list pds;   /* struct vrb_pd.node */
+	struct list dms;   /* struct vrb_dm.node */
+	uint64_t dm_bytes; /* device memory allocated */
+	struct list
+		free_ahs; /* struct vrb_ah.node; reused for address handles only, oldest first */
 	struct list ah_slabs;
-	struct vrb_event_queue events;	/* behind ibv.async_fd */
-	struct verbs_context vctx;	/* last: ibv_context is its last member */
+	struct vrb_event_queue events; /* behind ibv.async_fd */
+	struct verbs_context vctx;     /* last: ibv_context is its last member */
 };
 
 static inline struct vrb_context *to_vrb_context(struct ibv_context *c)
@@ -41,17 +44,22 @@ static inline struct vrb_context *to_vrb_context(struct ibv_context *c)
 	return container_of(c, struct vrb_context, vctx.context);
 }
 
-/* True in a child that inherited the context by fork: every call on it must fail without side effects. */
+/*
+ * True in a child that inherited the context by fork: every call on it must fail without side
+ * effects.
+ */
 bool vrb_context_dead(const struct vrb_context *ctx);
 
 /*
- * What every verb asks first about the context it was given: 0, EINVAL for NULL, ENODEV for a context that was inherited by fork.
+ * What every verb asks first about the context it was given: 0, EINVAL for NULL, ENODEV for a
+ * context that was inherited by fork.
  */
 int vrb_context_check(struct ibv_context *c);
 
 /*
- * Fills the verbs_context and ibv_context operation tables; every slot gets an answer, unsupported ones refuse.
- * Lives in src/verbs/ops.c; the verbs layer passes it in, because core may not include verbs.
+ * Fills the verbs_context and ibv_context operation tables; every slot gets an answer, unsupported
+ * ones refuse. Lives in src/verbs/ops.c; the verbs layer passes it in, because core may not include
+ * verbs.
  */
 typedef void (*vrb_fill_ops_fn)(struct verbs_context *vctx);
 
@@ -59,11 +67,15 @@ typedef void (*vrb_fill_ops_fn)(struct verbs_context *vctx);
 int vrb_context_open(struct vrb_device *dev, vrb_fill_ops_fn fill, struct vrb_context **ctx);
 int vrb_context_import(int cmd_fd, vrb_fill_ops_fn fill, struct vrb_context **ctx);
 
-/* Stops everything of the context and frees it; objects left open are orphaned as the manual says (their memory is not freed). */
+/*
+ * Stops everything of the context and frees it; objects left open are orphaned as the manual says
+ * (their memory is not freed).
+ */
 void vrb_context_close(struct vrb_context *ctx);
 
 /*
- * Counts an object of the context against its limit: 0 or ENOMEM.  counter is one of the n_* members.  Take ctx->lock.
+ * Counts an object of the context against its limit: 0 or ENOMEM.  counter is one of the n_*
+ * members.  Take ctx->lock.
  */
 int vrb_context_take(struct vrb_context *ctx, unsigned int *counter, int limit);
 void vrb_context_give(struct vrb_context *ctx, unsigned int *counter);

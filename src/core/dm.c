@@ -15,7 +15,7 @@
 
 enum { MAX_LOG_ALIGN = 21 };
 
-static uint32_t last_handle;	/* atomic */
+static uint32_t last_handle; /* atomic */
 
 static bool in_range(const struct vrb_dm *dm, uint64_t offset, size_t length)
 {
@@ -219,7 +219,10 @@ int vrb_dm_import(struct vrb_context *ctx, uint32_t handle, struct vrb_dm **out)
 	return 0;
 }
 
-/* Regions over the imported handle keep it: they are refused by free, and here by doing nothing until the last is gone. */
+/*
+ * Regions over the imported handle keep it: they are refused by free, and here by doing nothing
+ * until the last is gone.
+ */
 void vrb_dm_unimport(struct vrb_dm *dm)
 {
 	if (dm->origin)

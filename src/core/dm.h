@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Device memory: a memfd of the library's own that programs reach by copy calls, through regions, or by exporting it. */
+/*
+ * Device memory: a memfd of the library's own that programs reach by copy calls, through regions,
+ * or by exporting it.
+ */
 #ifndef VRB_CORE_DM_H
 #define VRB_CORE_DM_H
 
@@ -13,14 +16,14 @@ struct vrb_context;
 
 struct vrb_dm {
 	struct ibv_dm ibv;
-	struct list node;	/* vrb_context.dms */
-	struct vrb_dm *origin;	/* imported: the one that owns the memory */
+	struct list node;      /* vrb_context.dms */
+	struct vrb_dm *origin; /* imported: the one that owns the memory */
 	int fd;
 	uint8_t *mem;
-	void *reserved;		/* address range that mem lies in */
+	void *reserved; /* address range that mem lies in */
 	size_t reserved_len;
 	uint64_t length;
-	uint32_t users;		/* atomic: regions and imports */
+	uint32_t users; /* atomic: regions and imports */
 };
 
 static inline struct vrb_dm *to_vrb_dm(struct ibv_dm *dm)
@@ -31,7 +34,7 @@ static inline struct vrb_dm *to_vrb_dm(struct ibv_dm *dm)
 /* Return 0 or an errno value. */
 int vrb_dm_alloc(struct vrb_context *ctx, const struct ibv_alloc_dm_attr *attr, struct vrb_dm **dm);
 int vrb_dm_free(struct vrb_dm *dm);
-int vrb_dm_export(struct vrb_dm *dm, int *fd);	/* a duplicate */
+int vrb_dm_export(struct vrb_dm *dm, int *fd); /* a duplicate */
 int vrb_dm_import(struct vrb_context *ctx, uint32_t handle, struct vrb_dm **dm);
 void vrb_dm_unimport(struct vrb_dm *dm);
 

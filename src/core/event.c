@@ -2,8 +2,9 @@
 /*
  * Event queues behind eventfds, and the asynchronous events of a context.
  *
- * Invariant, under q->lock: queued nodes == count of the eventfd + takers that have read a count and not yet a node.  A
- * taker that finds the list empty lost its node to vrb_event_queue_remove_locked() and starts over.
+ * Invariant, under q->lock: queued nodes == count of the eventfd + takers that have read a count
+ * and not yet a node.  A taker that finds the list empty lost its node to
+ * vrb_event_queue_remove_locked() and starts over.
  */
 #include "core/event.h"
 
@@ -20,7 +21,7 @@
 struct async_event {
 	struct list node;
 	struct ibv_async_event ev;
-	const void *object;	/* NULL: unaffiliated */
+	const void *object; /* NULL: unaffiliated */
 	pthread_mutex_t *mutex;
 	uint32_t *unacked;
 };
@@ -95,8 +96,8 @@ void vrb_event_queue_remove_locked(struct vrb_event_queue *q, struct list *node)
 
 	list_del(node);
 	/*
-	 * Takes the count back without sleeping.  Where that fails, a taker has it already and will find out, or the kernel is too old and
-	 * the next taker wakes up once for nothing.
+	 * Takes the count back without sleeping.  Where that fails, a taker has it already and will
+	 * find out, or the kernel is too old and the next taker wakes up once for nothing.
 	 */
 	if (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) < 0)
 		return;
@@ -222,7 +223,10 @@ int vrb_event_get(struct vrb_context *ctx, struct ibv_async_event *event)
 	if (err)
 		return err;
 	e = list_entry(node, struct async_event, node);
-	/* Counted before the queue's lock is released: whoever destroys the object forgets first and then reads the count. */
+	/*
+	 * Counted before the queue's lock is released: whoever destroys the object forgets first
+	 * and then reads the count.
+	 */
 	if (e->unacked)
 		vrb_event_delivered(e->mutex, e->unacked);
 	lock_release(&ctx->events.lock);

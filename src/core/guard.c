@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The signal handlers behind guarded accesses; guard.h says what they promise, guard_<arch>.S holds the routines.
+ * The signal handlers behind guarded accesses; guard.h says what they promise, guard_<arch>.S holds
+ * the routines.
  *
- * `saved` is what was installed before us, per signal: the action found first, and the one found last when the program put its own
- * over ours later.  The later one may itself call ours as its predecessor; then `chaining` tells us to go one further back.
- * Writers hold `lock`; the handler reads without it, through pointers to actions that never change once published.
+ * `saved` is what was installed before us, per signal: the action found first, and the one found
+ * last when the program put its own over ours later.  The later one may itself call ours as its
+ * predecessor; then `chaining` tells us to go one further back. Writers hold `lock`; the handler
+ * reads without it, through pointers to actions that never change once published.
  */
 #include "core/guard.h"
 
@@ -30,12 +32,15 @@
 
 static const int signals[] = { SIGSEGV, SIGBUS };
 
-/* The most times that a program replaces our handler and gets it back in front; after that it keeps its own. */
+/*
+ * The most times that a program replaces our handler and gets it back in front; after that it keeps
+ * its own.
+ */
 enum { MAX_SAVED = 16 };
 
 struct saved_action {
 	struct sigaction actions[MAX_SAVED];
-	unsigned int count;	/* atomic: published entries */
+	unsigned int count; /* atomic: published entries */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -43,8 +48,8 @@ static struct saved_action saved[ARRAY_SIZE(signals)];
 
 /* Initial-exec: the first touch from within a signal handler must not allocate. */
 static __thread struct {
-	const void *context;	/* of the signal being passed on */
-	const char *frame;	/* of on_fault() when it began to */
+	const void *context; /* of the signal being passed on */
+	const char *frame;   /* of on_fault() when it began to */
 	unsigned int depth;
 } chaining __attribute__((tls_model("initial-exec")));
 
@@ -73,7 +78,10 @@ static bool guarded(void *context)
 #endif
 }
 
-/* The default action: for a fault by returning to it without a handler, for a signal that somebody sent by sending it again. */
+/*
+ * The default action: for a fault by returning to it without a handler, for a signal that somebody
+ * sent by sending it again.
+ */
 static void default_action(int sig, const siginfo_t *info)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
@@ -112,7 +120,7 @@ static void call_action(const struct sigaction *act, int sig, siginfo_t *info, v
 static void chain(unsigned int which, int sig, siginfo_t *info, void *context)
 {
 	struct saved_action *s = &saved[which];
-	unsigned int count = load_acquire(&s->count);	/* pairs with remember() */
+	unsigned int count = load_acquire(&s->count); /* pairs with remember() */
 	const struct sigaction *act;
 
 	/* Each level of chaining goes one action further back. */
@@ -135,8 +143,9 @@ static void chain(unsigned int which, int sig, siginfo_t *info, void *context)
 }
 
 /*
- * Are we called by a handler that we are calling, for the same signal?  Then our first frame for it lies above us on the stack.  A handler
- * that left by siglongjmp leaves `chaining` behind; the next signal differs in its context or starts at the very same frame.
+ * Are we called by a handler that we are calling, for the same signal?  Then our first frame for it
+ * lies above us on the stack.  A handler that left by siglongjmp leaves `chaining` behind; the next
+ * signal differs in its context or starts at the very same frame.
  */
 static void note_nesting(const void *context, const char *frame)
 {
@@ -175,7 +184,7 @@ static bool remember(struct saved_action *s, const struct sigaction *act)
 	if (count == MAX_SAVED)
 		return false;
 	s->actions[count] = *act;
-	store_release(&s->count, count + 1);	/* pairs with chain() */
+	store_release(&s->count, count + 1); /* pairs with chain() */
 	return true;
 }
 
@@ -189,8 +198,8 @@ static void install(unsigned int which)
 	if (!remember(&saved[which], &current))
 		return;
 	/*
-	 * The program's choice of stack and restarting stays.  The signal itself stays open during our handler, so that one that the
-	 * chained handler blocks or not is its own business.
+	 * The program's choice of stack and restarting stays.  The signal itself stays open during
+	 * our handler, so that one that the chained handler blocks or not is its own business.
 	 */
 	ours.sa_flags |= SA_NODEFER | SA_ONSTACK | (current.sa_flags & SA_RESTART);
 	sigemptyset(&ours.sa_mask);
@@ -259,7 +268,7 @@ static void copy_ascending(volatile uint8_t *dst, const volatile uint8_t *src, s
 
 	for (size_t i = 0; i < body; i++)
 		dst[i] = src[i];
-	full_fence();	/* the last bytes behind all others */
+	full_fence(); /* the last bytes behind all others */
 	if (last == sizeof(uint64_t)) {
 		uint64_t v;
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Access to memory that may not be there: copies and 8-byte accesses that report a fault instead of raising SIGSEGV or SIGBUS.
+ * Access to memory that may not be there: copies and 8-byte accesses that report a fault instead of
+ * raising SIGSEGV or SIGBUS.
  *
- * The accesses are leaf routines in one known range of instructions.  A signal handler that finds the fault in that range makes the
- * routine return "fault"; every other signal goes on to the handler (or default action) that was installed before ours, which sees it as
- * if ours did not exist.  Handlers are process-wide: vrb_guard_install() is called by each registration and puts ours back in
- * front if the program replaced it, remembering the program's.
+ * The accesses are leaf routines in one known range of instructions.  A signal handler that finds
+ * the fault in that range makes the routine return "fault"; every other signal goes on to the
+ * handler (or default action) that was installed before ours, which sees it as if ours did not
+ * exist.  Handlers are process-wide: vrb_guard_install() is called by each registration and puts
+ * ours back in front if the program replaced it, remembering the program's.
  *
  * On architectures without routines of their own, sigsetjmp does the same more slowly.
  *
@@ -25,8 +27,9 @@ void vrb_guard_install(void);
 void vrb_guard_after_fork(void);
 
 /*
- * Copies in ascending order; the last bytes (eight, or the whole if it is 8, 4, 2 or 1) become visible last and at once, because programs spin on them.
- * False on a fault; a prefix may have been copied.
+ * Copies in ascending order; the last bytes (eight, or the whole if it is 8, 4, 2 or 1) become
+ * visible last and at once, because programs spin on them. False on a fault; a prefix may have been
+ * copied.
  */
 bool vrb_guard_copy(void *dst, const void *src, size_t len);
 

@@ -2,7 +2,8 @@
 /*
  * Accesses of queue pairs to registered memory: key -> entry -> rights -> range -> guarded copy.
  *
- * Each access holds a reference on its entry from the check to the end of the copy, so that deregistration waits for it.
+ * Each access holds a reference on its entry from the check to the end of the copy, so that
+ * deregistration waits for it.
  */
 #include <pthread.h>
 #include <string.h>
@@ -18,7 +19,10 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-/* Atomics on addresses that are aligned for the peer but not in our memory (regions with an iova of another alignment). */
+/*
+ * Atomics on addresses that are aligned for the peer but not in our memory (regions with an iova of
+ * another alignment).
+ */
 static pthread_mutex_t unaligned_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* A reference on the entry that grants the access, or why not. */
@@ -49,7 +53,9 @@ static enum reason unmapped(enum mem_access access)
 	return mem_access_is_remote(access) ? REASON_RKEY_UNMAPPED : REASON_LKEY_UNMAPPED;
 }
 
-/* A length of zero touches nothing, and its key is not looked at: a zero-length request needs none. */
+/*
+ * A length of zero touches nothing, and its key is not looked at: a zero-length request needs none.
+ */
 enum reason vrb_mem_check(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
 			  enum mem_access access)
 {
@@ -83,8 +89,8 @@ enum reason vrb_mem_read(struct wq_qp *qp, uint32_t key, uint64_t va, void *dst,
 	return why;
 }
 
-enum reason vrb_mem_write(struct wq_qp *qp, uint32_t key, uint64_t va, const void *src, uint32_t len,
-			  enum mem_access access)
+enum reason vrb_mem_write(struct wq_qp *qp, uint32_t key, uint64_t va, const void *src,
+			  uint32_t len, enum mem_access access)
 {
 	struct mr_entry *e;
 	enum reason why;
@@ -187,7 +193,10 @@ enum reason vrb_mem_atomic_write(struct wq_qp *qp, uint32_t rkey, uint64_t va, u
 	return ok ? REASON_NONE : REASON_RKEY_UNMAPPED;
 }
 
-/* Memory is coherent: visibility needs no more than a fence. Persistence is that of the file behind the mapping. */
+/*
+ * Memory is coherent: visibility needs no more than a fence. Persistence is that of the file behind
+ * the mapping.
+ */
 static bool flush_range(const struct mr_entry *e, uint64_t va, uint64_t len, uint8_t placement)
 {
 	uintptr_t page = sysconf(_SC_PAGESIZE);
@@ -203,8 +212,8 @@ static bool flush_range(const struct mr_entry *e, uint64_t va, uint64_t len, uin
 enum reason vrb_mem_flush(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
 			  uint8_t placement, uint8_t selectivity)
 {
-	enum mem_access access = placement & IBV_FLUSH_PERSISTENT ? MEM_REMOTE_FLUSH_PERSISTENT :
-								    MEM_REMOTE_FLUSH_GLOBAL;
+	enum mem_access access = placement & IBV_FLUSH_PERSISTENT ? MEM_REMOTE_FLUSH_PERSISTENT
+								  : MEM_REMOTE_FLUSH_GLOBAL;
 	bool whole = selectivity == IBV_FLUSH_MR;
 	struct mr_entry *e = mr_entry_get(rkey);
 	enum reason why = REASON_NONE;

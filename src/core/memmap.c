@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Three ways to ask, best first: the PROCMAP_QUERY ioctl (Linux 6.11), the text of /proc/self/maps, mincore(2).
+ * Three ways to ask, best first: the PROCMAP_QUERY ioctl (Linux 6.11), the text of /proc/self/maps,
+ * mincore(2).
  */
 #include "core/memmap.h"
 
@@ -64,7 +65,10 @@ static int ask_ioctl(int fd, uintptr_t at, uintptr_t end, struct memmap *map)
 	return 0;
 }
 
-/* One line of the text: "start-end rwxs offset dev inode path". True when *at has reached end, or cannot. */
+/*
+ * One line of the text: "start-end rwxs offset dev inode path". True when *at has reached end, or
+ * cannot.
+ */
 static bool take_line(const char *line, uintptr_t *at, uintptr_t end, struct memmap *map)
 {
 	unsigned long start, stop, inode;

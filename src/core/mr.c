@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory regions: their checks, their life, advice, import. Locks: the key table's, inside mrtab.c. */
+/*
+ * Memory regions: their checks, their life, advice, import. Locks: the key table's, inside mrtab.c.
+ */
 #include "core/mr.h"
 
 #include <errno.h>
@@ -26,7 +28,10 @@ enum {
 
 static int check_access(unsigned int access, unsigned int known)
 {
-	/* The optional range may be ignored by a device, and is: memory accesses are ordered here in any case. */
+	/*
+	 * The optional range may be ignored by a device, and is: memory accesses are ordered here
+	 * in any case.
+	 */
 	if (access & ~(known | IBV_ACCESS_OPTIONAL_RANGE))
 		return EINVAL;
 	if ((access & NEEDS_LOCAL_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
@@ -40,7 +45,10 @@ static bool is_implicit(const void *addr, size_t length, unsigned int access)
 	return (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
 }
 
-/* On hardware this is where pinning fails. On-demand regions are not looked at before they are used. */
+/*
+ * On hardware this is where pinning fails. On-demand regions are not looked at before they are
+ * used.
+ */
 static int check_mapped(const void *addr, size_t length, unsigned int access)
 {
 	struct memmap map;
@@ -73,7 +81,7 @@ static int check_region(const void *addr, size_t length, uint64_t iova, unsigned
 /* What distinguishes one kind of region from another. */
 struct region {
 	enum mr_kind kind;
-	void *addr;		/* as the program sees it; NULL if it does not */
+	void *addr; /* as the program sees it; NULL if it does not */
 	uint64_t host;
 	uint64_t va;
 	uint64_t length;
@@ -375,8 +383,8 @@ void vrb_mr_unimport(struct vrb_mr *mr)
 }
 
 /* ibv_advise_mr(3) says which error is for what. */
-static int check_advice(const struct mr_entry *e, const struct vrb_pd *pd, const struct ibv_sge *sge,
-			bool write)
+static int check_advice(const struct mr_entry *e, const struct vrb_pd *pd,
+			const struct ibv_sge *sge, bool write)
 {
 	if (e->lkey != sge->lkey)
 		return ENOENT;

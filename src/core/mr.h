@@ -2,11 +2,11 @@
 /*
  * Memory regions and the key table.
  *
- * One table per process maps keys to entries (wq/key.h).  Entries are never freed, so that a stale key finds a dead entry instead of
- * freed memory.
+ * One table per process maps keys to entries (wq/key.h).  Entries are never freed, so that a stale
+ * key finds a dead entry instead of freed memory.
  *
- * An access takes a reference on the entry (one atomic add), checks, copies, and drops it; deregistration marks the entry dead and
- * waits for the references to drain.
+ * An access takes a reference on the entry (one atomic add), checks, copies, and drops it;
+ * deregistration marks the entry dead and waits for the references to drain.
  *
  *	mr.c	regions: registration, its checks, deregistration, advice, import
  *	mrtab.c	the table: keys, references
@@ -28,12 +28,12 @@ struct vrb_pd;
 
 struct vrb_mr {
 	struct ibv_mr ibv;
-	uint32_t index;		/* in the table */
+	uint32_t index; /* in the table */
 	uint32_t access;
-	void *mapping;		/* dma-buf mapped for it, or NULL */
+	void *mapping; /* dma-buf mapped for it, or NULL */
 	size_t mapping_len;
-	struct vrb_dm *dm;	/* device memory it shows, or NULL */
-	bool imported;		/* shares the entry of another vrb_mr */
+	struct vrb_dm *dm; /* device memory it shows, or NULL */
+	bool imported;     /* shares the entry of another vrb_mr */
 };
 
 static inline struct vrb_mr *to_vrb_mr(struct ibv_mr *mr)
@@ -63,23 +63,25 @@ int vrb_mr_advise(struct vrb_pd *pd, uint32_t advice, uint32_t flags, const stru
 		  uint32_t num_sge);
 
 /*
- * For transports that move bytes themselves: checks as vrb_mem_read() and vrb_mem_write() do, and says where the bytes are.  The region
- * stays until vrb_mem_unpin().  What has no memory of its own (a null region) cannot be pinned.
+ * For transports that move bytes themselves: checks as vrb_mem_read() and vrb_mem_write() do, and
+ * says where the bytes are.  The region stays until vrb_mem_unpin().  What has no memory of its own
+ * (a null region) cannot be pinned.
  */
 enum reason vrb_mem_pin(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
 			enum mem_access access, struct wq_seg *seg, struct mr_entry **pin);
 void vrb_mem_unpin(struct mr_entry *pin);
 
 /*
- * The wq_ops memory calls, implemented here over the table for a QP of protection domain wq->... (see vrb_qp.pdn).
- * They may be called from any thread that holds the QP's lock, and never fault on memory that the program unmapped.
+ * The wq_ops memory calls, implemented here over the table for a QP of protection domain wq->...
+ * (see vrb_qp.pdn). They may be called from any thread that holds the QP's lock, and never fault on
+ * memory that the program unmapped.
  */
 enum reason vrb_mem_check(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
 			  enum mem_access access);
 enum reason vrb_mem_read(struct wq_qp *qp, uint32_t key, uint64_t va, void *dst, uint32_t len,
 			 enum mem_access access);
-enum reason vrb_mem_write(struct wq_qp *qp, uint32_t key, uint64_t va, const void *src, uint32_t len,
-			  enum mem_access access);
+enum reason vrb_mem_write(struct wq_qp *qp, uint32_t key, uint64_t va, const void *src,
+			  uint32_t len, enum mem_access access);
 enum reason vrb_mem_atomic(struct wq_qp *qp, uint32_t rkey, uint64_t va, enum atomic_op op,
 			   uint64_t compare_add, uint64_t swap, uint64_t *original);
 enum reason vrb_mem_atomic_write(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t value);

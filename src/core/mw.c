@@ -3,7 +3,8 @@
  * Memory windows.
  *
  *	type 1:  FREE --bind--> BOUND --bind--> BOUND, a bind of length 0 makes it FREE
- *	type 2B: FREE --bind--> BOUND --invalidate--> FREE; bound, it serves only the QP that bound it
+ *	type 2B: FREE --bind--> BOUND --invalidate--> FREE; bound, it serves only the QP that bound
+ * it
  *
  * FREE entries are not live.  Every change is made under the table's lock with the entry retracted.
  */
@@ -19,8 +20,8 @@
 #include "util/atomic.h"
 
 enum {
-	WINDOW_ACCESS = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-			IBV_ACCESS_ZERO_BASED,
+	WINDOW_ACCESS = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED,
 	NEEDS_LOCAL_WRITE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
@@ -66,7 +67,7 @@ static void unbind(struct mr_entry *e)
 		return;
 	mr_entry_retract(e);
 	e->bound = 0;
-	fetch_sub_release(&mr_entry_at(e->parent)->windows, 1);	/* pairs with vrb_mr_dereg() */
+	fetch_sub_release(&mr_entry_at(e->parent)->windows, 1); /* pairs with vrb_mr_dereg() */
 }
 
 int vrb_mw_dealloc(struct vrb_mw *mw)
@@ -93,7 +94,7 @@ int vrb_mw_prepare_bind(struct vrb_mw *mw, const struct ibv_mw_bind *bind, uint3
 		if (!info->mr || info->mr->context != mw->ibv.context)
 			return EINVAL;
 		if (info->mw_access_flags & IBV_ACCESS_ZERO_BASED)
-			return EINVAL;	/* type 1 is addressed by virtual address only */
+			return EINVAL; /* type 1 is addressed by virtual address only */
 		if (to_vrb_pd(mw->ibv.pd)->pdn != to_vrb_pd(info->mr->pd)->pdn)
 			return EPERM;
 	}
@@ -150,8 +151,7 @@ static enum reason bind_locked(struct wq_qp *qp, const struct send_wqe *wqe, str
 	struct mr_entry *w = mr_entry_at(mw->index), *mr;
 	bool ok;
 
-	if (w->pdn != qp->pdn ||
-	    (info->mw_access_flags & ~WINDOW_ACCESS))
+	if (w->pdn != qp->pdn || (info->mw_access_flags & ~WINDOW_ACCESS))
 		return REASON_WR_MW_BIND;
 	if (w->mw_type == IBV_MW_TYPE_2 && !type2_bindable(w, wqe, w->rkey))
 		return REASON_WR_MW_BIND;
@@ -181,7 +181,10 @@ enum reason vrb_mem_bind(struct wq_qp *qp, const struct send_wqe *wqe)
 	return why;
 }
 
-/* Only type 2 windows that are bound can be invalidated, and 2B only through the QP that bound them. */
+/*
+ * Only type 2 windows that are bound can be invalidated, and 2B only through the QP that bound
+ * them.
+ */
 static bool invalidatable(const struct mr_entry *e, const struct wq_qp *qp, uint32_t rkey)
 {
 	return e->kind == MR_WINDOW && e->mw_type == IBV_MW_TYPE_2 && e->rkey == rkey &&

@@ -11,7 +11,7 @@ struct vrb_pd;
 
 struct vrb_mw {
 	struct ibv_mw ibv;
-	uint32_t index;		/* in the key table */
+	uint32_t index; /* in the key table */
 };
 
 static inline struct vrb_mw *to_vrb_mw(struct ibv_mw *mw)
@@ -24,8 +24,8 @@ int vrb_mw_alloc(struct vrb_pd *pd, enum ibv_mw_type type, struct vrb_mw **mw);
 int vrb_mw_dealloc(struct vrb_mw *mw);
 
 /*
- * The bind of a type 1 window as a work request for the send queue: checks what can be checked now, and gives the rkey that the window
- * will have.  0 or an errno value.
+ * The bind of a type 1 window as a work request for the send queue: checks what can be checked now,
+ * and gives the rkey that the window will have.  0 or an errno value.
  */
 int vrb_mw_prepare_bind(struct vrb_mw *mw, const struct ibv_mw_bind *bind, uint32_t *rkey);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Neighbour lookup by route netlink: which next hop (RTM_GETROUTE), then which address it has (RTM_GETNEIGH).  An empty datagram to
- * the discard port makes the kernel ask for a neighbour that it does not know.
+ * Neighbour lookup by route netlink: which next hop (RTM_GETROUTE), then which address it has
+ * (RTM_GETNEIGH).  An empty datagram to the discard port makes the kernel ask for a neighbour that
+ * it does not know.
  */
 #include "core/neigh.h"
 
@@ -19,7 +20,7 @@
 
 enum {
 	DISCARD_PORT = 9,
-	TRIES = 20,		/* a second in all */
+	TRIES = 20, /* a second in all */
 	TRY_MSEC = 50,
 	ANSWER_MSEC = 200,
 };
@@ -160,7 +161,8 @@ static void provoke(uint32_t ifindex, const struct net_addr *hop)
 		return;
 	memcpy(&to4.sin_addr, hop->raw + 12, 4);
 	memcpy(&to6.sin6_addr, hop->raw, 16);
-	if (sendto(fd, "", 0, 0, v4 ? (void *)&to4 : (void *)&to6, v4 ? sizeof(to4) : sizeof(to6)) < 0)
+	if (sendto(fd, "", 0, 0, v4 ? (void *)&to4 : (void *)&to6, v4 ? sizeof(to4) : sizeof(to6)) <
+	    0)
 		errno = 0;
 	close(fd);
 }
@@ -169,8 +171,8 @@ static void provoke(uint32_t ifindex, const struct net_addr *hop)
 static void group_mac(const struct net_addr *dst, uint8_t mac[6])
 {
 	if (net_is_ipv4(dst)) {
-		const uint8_t m[6] = { 0x01, 0x00, 0x5e, dst->raw[13] & 0x7f, dst->raw[14],
-				       dst->raw[15] };
+		const uint8_t m[6] = { 0x01,         0x00,        0x5e, dst->raw[13] & 0x7f,
+				       dst->raw[14], dst->raw[15] };
 
 		memcpy(mac, m, sizeof(m));
 		return;

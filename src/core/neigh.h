@@ -10,8 +10,9 @@
 struct vrb_port;
 
 /*
- * Own addresses have the port's own MAC, loopback zeroes, groups the one that the group maps to; others are looked up, and asked for if need be,
- * which may take a second.  Returns 0, ENETUNREACH, EHOSTUNREACH.
+ * Own addresses have the port's own MAC, loopback zeroes, groups the one that the group maps to;
+ * others are looked up, and asked for if need be, which may take a second.  Returns 0, ENETUNREACH,
+ * EHOSTUNREACH.
  */
 int vrb_neigh_resolve(struct vrb_port *port, const struct net_addr *dst, uint8_t mac[6]);
 

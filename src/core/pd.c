@@ -9,7 +9,7 @@
 #include "core/process.h"
 #include "util/atomic.h"
 
-static uint32_t last_pdn;	/* atomic */
+static uint32_t last_pdn; /* atomic */
 
 static struct pd_state *state_new(void)
 {
@@ -110,8 +110,8 @@ int vrb_pd_alloc(struct vrb_context *ctx, struct vrb_pd **pd)
 int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_init_attr *attr,
 			struct vrb_pd **out)
 {
-	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
-			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	const uint32_t known =
+		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 	struct ibv_context *c = &ctx->vctx.context;
 	struct vrb_pd *parent, *pd;
 	int err;
@@ -124,7 +124,10 @@ int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_
 	parent = to_vrb_pd(attr->pd);
 	if (parent->ibv.context != c || parent->parent || (attr->td && attr->td->context != c))
 		return EINVAL;
-	/* Allocators come in pairs. They would be asked for queue memory, of which this device keeps none in a program's hands. */
+	/*
+	 * Allocators come in pairs. They would be asked for queue memory, of which this device
+	 * keeps none in a program's hands.
+	 */
 	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
 	    (!attr->alloc || !attr->free))
 		return EINVAL;
@@ -168,7 +171,10 @@ static struct vrb_pd *find_by_handle(struct vrb_context *ctx, uint32_t handle)
 	return NULL;
 }
 
-/* A reference on the state that a handle names in ctx or in a context that shares its command file; NULL if there is none. */
+/*
+ * A reference on the state that a handle names in ctx or in a context that shares its command file;
+ * NULL if there is none.
+ */
 static struct pd_state *state_by_handle(struct vrb_context *ctx, uint32_t handle)
 {
 	struct pd_state *state = NULL;

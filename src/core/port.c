@@ -15,7 +15,10 @@
 #include "util/compiler.h"
 
 enum {
-	/* IPv6 + UDP + BTH + XRCETH + RETH + ImmDt + ICRC: the most that goes around a full payload. */
+	/*
+	 * IPv6 + UDP + BTH + XRCETH + RETH + ImmDt + ICRC: the most that goes around a full
+	 * payload.
+	 */
 	MOST_HEADERS = 40 + 8 + 12 + 4 + 16 + 4 + 4,
 	LID_PREFIX_BITS = 16,
 	DEFAULT_HOPS = 64,
@@ -32,8 +35,8 @@ static const struct {
 	uint8_t width;
 	uint8_t speed;
 } link_modes[] = {
-	{ 2500, 1, 1 },	   { 5000, 1, 2 },	{ 10000, 1, 4 },      { 25000, 1, 32 },
-	{ 40000, 2, 4 },   { 50000, 1, 64 },	{ 100000, 2, 32 },    { 200000, 2, 64 },
+	{ 2500, 1, 1 },     { 5000, 1, 2 },     { 10000, 1, 4 },   { 25000, 1, 32 },
+	{ 40000, 2, 4 },    { 50000, 1, 64 },   { 100000, 2, 32 }, { 200000, 2, 64 },
 	{ 400000, 2, 128 }, { 800000, 4, 128 },
 };
 
@@ -80,7 +83,10 @@ static void set_speed(struct vrb_port *port, uint32_t mbps)
 	port->active_speed = link_modes[i].speed;
 }
 
-/* The slot of the address that LIDs stand for: the first IPv4 address with a prefix that leaves the host part to a LID. -1: none. */
+/*
+ * The slot of the address that LIDs stand for: the first IPv4 address with a prefix that leaves the
+ * host part to a LID. -1: none.
+ */
 static int lid_slot(const struct vrb_port *port)
 {
 	for (int i = 0; i < VRB_GID_TABLE; i++)
@@ -120,7 +126,10 @@ static uint8_t effective_prefix(const struct vrb_port *port, const struct netdev
 	return widen ? LID_PREFIX_BITS : a->prefix_len;
 }
 
-/* Empties slots of addresses that are gone and gives new ones the first empty slots. True if anything changed. */
+/*
+ * Empties slots of addresses that are gone and gives new ones the first empty slots. True if
+ * anything changed.
+ */
 static bool follow_addrs(struct vrb_port *port, const struct netdev *nd)
 {
 	static const struct net_addr empty;
@@ -253,7 +262,10 @@ int vrb_port_find_gid(struct vrb_port *port, const struct net_addr *gid)
 	return slot;
 }
 
-/* For spreading over equal paths: from the flow label where there is one, else from what identifies the flow. */
+/*
+ * For spreading over equal paths: from the flow label where there is one, else from what identifies
+ * the flow.
+ */
 static uint16_t source_port(uint32_t flow_label, uint32_t hash)
 {
 	uint32_t label = flow_label ? flow_label : hash * 0x9e3779b1u >> 12;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The port of a device: link state, MTU, LID, GID table and P_Key table, following the interface live.
- * GID slots are stable: an address that goes away leaves an empty slot, a new one takes the first empty slot.
+ * The port of a device: link state, MTU, LID, GID table and P_Key table, following the interface
+ * live. GID slots are stable: an address that goes away leaves an empty slot, a new one takes the
+ * first empty slot.
  */
 #ifndef VRB_CORE_PORT_H
 #define VRB_CORE_PORT_H
@@ -21,12 +22,12 @@ enum {
 };
 
 struct vrb_gid {
-	struct net_addr addr;	/* zero = empty */
+	struct net_addr addr; /* zero = empty */
 	uint8_t prefix_len;
 };
 
 struct vrb_port {
-	struct lock lock;	/* protects everything below */
+	struct lock lock; /* protects everything below */
 	char ifname[16];
 	uint32_t ifindex;
 	uint32_t ifmtu;
@@ -35,9 +36,9 @@ struct vrb_port {
 	enum ibv_port_state state;
 	enum ibv_mtu active_mtu;
 	uint16_t lid;
-	uint8_t active_width, active_speed;	/* encoded as in struct ibv_port_attr */
+	uint8_t active_width, active_speed; /* encoded as in struct ibv_port_attr */
 	struct vrb_gid gid[VRB_GID_TABLE];
-	uint32_t counters_qkey_viol, counters_bad_pkey;	/* atomic: the engine's side adds */
+	uint32_t counters_qkey_viol, counters_bad_pkey; /* atomic: the engine's side adds */
 };
 
 struct netdev;
@@ -46,8 +47,8 @@ struct netdev;
 void vrb_port_init(struct vrb_port *port, const struct netdev *nd);
 
 /*
- * Follows the interface; NULL: it is gone.  Returns what changed as a mask of 1 << IBV_EVENT_* (PORT_ACTIVE, PORT_ERR, GID_CHANGE,
- * LID_CHANGE), which the caller tells the open contexts.
+ * Follows the interface; NULL: it is gone.  Returns what changed as a mask of 1 << IBV_EVENT_*
+ * (PORT_ACTIVE, PORT_ERR, GID_CHANGE, LID_CHANGE), which the caller tells the open contexts.
  */
 uint32_t vrb_port_follow(struct vrb_port *port, const struct netdev *nd);
 
@@ -70,9 +71,10 @@ int vrb_port_find_gid(struct vrb_port *port, const struct net_addr *gid);
 uint64_t vrb_port_speed(struct vrb_port *port);
 
 /*
- * Resolves address attributes to a path (DESIGN §3): GRH paths by sgid_index and dgid, LID-only paths within the interface's own
- * IPv4 subnet.  qpn_hash makes the UDP source port/flow entropy.  Returns 0, EINVAL (bad port, sgid_index empty, DGID zero or of
- * another family than the source, LID unresolvable).
+ * Resolves address attributes to a path (DESIGN §3): GRH paths by sgid_index and dgid, LID-only
+ * paths within the interface's own IPv4 subnet.  qpn_hash makes the UDP source port/flow entropy.
+ * Returns 0, EINVAL (bad port, sgid_index empty, DGID zero or of another family than the source,
+ * LID unresolvable).
  */
 int vrb_port_resolve(struct vrb_port *port, const struct ibv_ah_attr *attr, uint32_t qpn_hash,
 		     struct net_path *path);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The process comes up with the first open context and goes down with the last; what a forked child keeps of it is nothing.
+ * The process comes up with the first open context and goes down with the last; what a forked child
+ * keeps of it is nothing.
  *
- * In the child only the forking thread exists.  It drops what it inherited without touching what it shares with the parent (shared
- * memory, sockets, eventfds), and starts over when it opens a device of its own.
+ * In the child only the forking thread exists.  It drops what it inherited without touching what it
+ * shares with the parent (shared memory, sockets, eventfds), and starts over when it opens a device
+ * of its own.
  */
 #include "core/process.h"
 
@@ -60,7 +62,7 @@ static void drop_inherited(void)
 	vrb.progress = NULL;
 	vrb.host = NULL;
 	vrb.wire = NULL;
-	vrb.timers = NULL;	/* its lock's owner may be gone; the memory is left alone */
+	vrb.timers = NULL; /* its lock's owner may be gone; the memory is left alone */
 	vrb.monitor = -1;
 }
 
@@ -98,7 +100,10 @@ static bool on_netdev_news(void *arg, int fd)
 	return news;
 }
 
-/* Interfaces are followed where the system lets us; without it they are read again by each device list. */
+/*
+ * Interfaces are followed where the system lets us; without it they are read again by each device
+ * list.
+ */
 static void start_monitor(void)
 {
 	vrb.monitor = netdev_monitor_open();

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What exists once per process: the host membership, the wire, the progress thread, the QP table and the timers.
- * All come up with the first open context and go down with the last.
+ * What exists once per process: the host membership, the wire, the progress thread, the QP table
+ * and the timers. All come up with the first open context and go down with the last.
  *
  * Lock order of the whole library, outermost first; a thread may skip levels but never go back:
  *
- *	0  vrb.life		bringing the process up and down, which waits for the progress thread
- *	1  vrb.lock		device registry, list of contexts
- *	2  context->lock	lists of objects of one context, counts of children
- *	3  vrb.drive		one thread at a time takes packets off the wire and expires timers (lock_try by pollers)
- *	4  qp->lock		one QP: queues, engine, state
- *	5  srq->lock
- *	6  cq->lock
- *	7  channel / context event queues, port table, mr table's writer lock
- *	8  timers, host, log (leaves)
+ *	0  vrb.life		bringing the process up and down, which waits for the progress
+ * thread 1  vrb.lock		device registry, list of contexts 2  context->lock	lists of
+ * objects of one context, counts of children
+ *	3  vrb.drive		one thread at a time takes packets off the wire and expires timers
+ * (lock_try by pollers) 4  qp->lock		one QP: queues, engine, state 5  srq->lock 6
+ * cq->lock 7  channel / context event queues, port table, mr table's writer lock 8  timers, host,
+ * log (leaves)
  *
- * A packet never outlives its QP: a QP is removed from the table under vrb.drive, so whoever dispatches packets or timers while
- * holding it may use the QP it found.
+ * A packet never outlives its QP: a QP is removed from the table under vrb.drive, so whoever
+ * dispatches packets or timers while holding it may use the QP it found.
  */
 #ifndef VRB_CORE_PROCESS_H
 #define VRB_CORE_PROCESS_H
@@ -37,15 +35,16 @@ struct wire;
 struct vrb_process {
 	pthread_mutex_t life;
 	pthread_mutex_t lock;
-	unsigned int users;		/* open contexts; vrb.life */
-	unsigned int generation;	/* grows in a forked child; contexts of another generation are dead */
-	int monitor;			/* netdev_monitor_open(), -1: nothing follows the interfaces */
-	struct list contexts;		/* struct vrb_context.node */
+	unsigned int users; /* open contexts; vrb.life */
+	unsigned int
+		generation;   /* grows in a forked child; contexts of another generation are dead */
+	int monitor;          /* netdev_monitor_open(), -1: nothing follows the interfaces */
+	struct list contexts; /* struct vrb_context.node */
 
 	struct lock drive;
-	struct host *host;		/* NULL in private mode */
-	struct local *local;		/* NULL: no shared memory with other processes */
-	struct wire *wire;		/* NULL when the UDP port could not be had */
+	struct host *host;   /* NULL in private mode */
+	struct local *local; /* NULL: no shared memory with other processes */
+	struct wire *wire;   /* NULL when the UDP port could not be had */
 	struct progress *progress;
 	struct timers *timers;
 };

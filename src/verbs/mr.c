@@ -66,8 +66,8 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 	if (!err && (flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr))
 		err = EINVAL;
 	if (!err)
-		err = vrb_mr_rereg(to_vrb_mr(mr), flags, new_pd ? to_vrb_pd(pd) : NULL, addr, length,
-				   access);
+		err = vrb_mr_rereg(to_vrb_mr(mr), flags, new_pd ? to_vrb_pd(pd) : NULL, addr,
+				   length, access);
 	return err ? rereg_failed(err) : 0;
 }
 

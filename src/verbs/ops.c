@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The operation tables of a context.  They are initialised by position, with every member named in the comment beside it, so that a
- * new slot in the header breaks the build here.  NULL makes the inline function answer EOPNOTSUPP by itself; slots that it would call
- * without looking have a function that refuses.
+ * The operation tables of a context.  They are initialised by position, with every member named in
+ * the comment beside it, so that a new slot in the header breaks the build here.  NULL makes the
+ * inline function answer EOPNOTSUPP by itself; slots that it would call without looking have a
+ * function that refuses.
  */
 #include "verbs/ops.h"
 
@@ -53,7 +54,8 @@ static const struct ibv_context_ops context_ops = {
 };
 
 static const struct verbs_context extended_ops = {
-	NULL,			/* free_buf: the exported call needs no slot; likewise the next five */
+	/* The calls of later releases are exported functions and need no slots. */
+	NULL,			/* free_buf */
 	NULL,			/* alloc_buf */
 	NULL,			/* dm_export_dmabuf_fd */
 	NULL,			/* reg_mr_ex */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The operations that the inline functions of verbs.h reach through a context's tables; ops.c lists them, <noun>.c has them. */
+/*
+ * The operations that the inline functions of verbs.h reach through a context's tables; ops.c lists
+ * them, <noun>.c has them.
+ */
 #ifndef VRB_VERBS_OPS_H
 #define VRB_VERBS_OPS_H
 

@@ -145,8 +145,8 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 
 	if (err || index >= VRB_GID_TABLE)
 		return answer_minus(err ? err : EINVAL);
-	*type = vrb_port_gid(port_of(context), index, &a) ? IBV_GID_TYPE_SYSFS_ROCE_V2 :
-							    IBV_GID_TYPE_SYSFS_IB_ROCE_V1;
+	*type = vrb_port_gid(port_of(context), index, &a) ? IBV_GID_TYPE_SYSFS_ROCE_V2
+							  : IBV_GID_TYPE_SYSFS_IB_ROCE_V1;
 	return 0;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event queues: the fd tells the truth, takers and removers may race, acknowledgements are counted. */
+/*
+ * Event queues: the fd tells the truth, takers and removers may race, acknowledgements are counted.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -105,7 +107,10 @@ static void a_closed_queue_takes_nothing(void **state)
 	lock_destroy(&other.lock);
 }
 
-/* Takers and a remover race for pushed items: each item goes to exactly one of them, and nobody is left behind. */
+/*
+ * Takers and a remover race for pushed items: each item goes to exactly one of them, and nobody is
+ * left behind.
+ */
 enum { ITEMS = 4000, TAKERS = 2 };
 
 static struct item many[ITEMS];
@@ -240,8 +245,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(takers_and_removers, setup, teardown),
 		cmocka_unit_test_setup_teardown(events_carry_their_object, setup_context,
 						teardown_context),
-		cmocka_unit_test_setup_teardown(events_of_a_dying_object_are_forgotten, setup_context,
-						teardown_context),
+		cmocka_unit_test_setup_teardown(events_of_a_dying_object_are_forgotten,
+						setup_context, teardown_context),
 		cmocka_unit_test_setup_teardown(destruction_waits_for_the_acknowledgement,
 						setup_context, teardown_context),
 	};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Guarded accesses: what they copy, what they report, and that the program's own handlers never notice them. */
+/*
+ * Guarded accesses: what they copy, what they report, and that the program's own handlers never
+ * notice them.
+ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -23,7 +26,8 @@ static size_t page;
 /* Two pages of which only the first can be touched as `prot` says; the second not at all. */
 static uint8_t *cliff(int prot)
 {
-	uint8_t *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(p != MAP_FAILED);
 	/* cmocka puts handlers of its own in front for each test. */
@@ -108,7 +112,7 @@ static void reports_a_file_that_shrank(void **state)
 	p = mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0);
 	assert_true(p != MAP_FAILED);
 	assert_int_equal(ftruncate(fd, 0), 0);
-	assert_false(vrb_guard_copy(dst, p, sizeof(dst)));	/* SIGBUS */
+	assert_false(vrb_guard_copy(dst, p, sizeof(dst))); /* SIGBUS */
 	munmap(p, page);
 	close(fd);
 }
@@ -145,7 +149,7 @@ static void *receiver(void *arg)
 			cpu_relax();
 		for (size_t i = 0; i < MESSAGE; i++)
 			if (inbox[i] != tag)
-				return inbox;	/* torn */
+				return inbox; /* torn */
 		store_release(&seen, round);
 	}
 	return NULL;
@@ -238,7 +242,10 @@ static void a_later_handler_that_passes_on(void **state)
 	assert_false(vrb_guard_copy(dst, p, sizeof(dst)));
 	assert_int_equal(calls_second, 1);
 	assert_int_equal(calls_first, 0);
-	/* A registration puts ours in front again; theirs sees what is theirs, and passes on to ours, which passes on to the first. */
+	/*
+	 * A registration puts ours in front again; theirs sees what is theirs, and passes on to
+	 * ours, which passes on to the first.
+	 */
 	vrb_guard_install();
 	assert_false(vrb_guard_copy(dst, p, sizeof(dst)));
 	assert_int_equal(calls_second, 1);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Accesses of a queue pair through the key table: rights, ranges, domains, windows, and what is behind the address. */
+/*
+ * Accesses of a queue pair through the key table: rights, ranges, domains, windows, and what is
+ * behind the address.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,7 +63,7 @@ static void rights(void **state)
 {
 	static const struct {
 		uint32_t access;
-		uint8_t granted;	/* mask of 1 << enum mem_access */
+		uint8_t granted; /* mask of 1 << enum mem_access */
 	} rows[] = {
 		{ 0, 1 << MEM_LOCAL_READ },
 		{ IBV_ACCESS_LOCAL_WRITE, 1 << MEM_LOCAL_READ | 1 << MEM_LOCAL_WRITE },
@@ -78,9 +81,9 @@ static void rights(void **state)
 		struct mr_entry *e = region(0x1000, rows[i].access);
 
 		for (unsigned int a = MEM_LOCAL_READ; a <= MEM_REMOTE_FLUSH_PERSISTENT; a++) {
-			enum reason want = rows[i].granted & 1 << a ? REASON_NONE :
-					   a <= MEM_LOCAL_WRITE	    ? REASON_LKEY_ACCESS :
-								      REASON_RKEY_ACCESS;
+			enum reason want = rows[i].granted & 1 << a ? REASON_NONE
+					   : a <= MEM_LOCAL_WRITE   ? REASON_LKEY_ACCESS
+								    : REASON_RKEY_ACCESS;
 
 			assert_int_equal(vrb_mem_check(&qp.wq, key_for(e, a), 0x1000, 8, a), want);
 		}
@@ -94,17 +97,21 @@ static void ranges(void **state)
 		uint64_t va, len;
 		bool ok;
 	} rows[] = {
-		{ 0x1000, LEN, true },	   { 0x1000, LEN + 1, false }, { 0xfff, 1, false },
-		{ 0x1fff, 1, true },	   { 0x1fff, 2, false },	{ 0x2000, 1, false },
-		{ 0x2000, 0, true },	   { 0x1000, UINT64_MAX, false }, { UINT64_MAX, 1, false },
-		{ UINT64_MAX, 0x1002, false }, { 0, 0, true },
+		{ 0x1000, LEN, true },    { 0x1000, LEN + 1, false },
+		{ 0xfff, 1, false },      { 0x1fff, 1, true },
+		{ 0x1fff, 2, false },     { 0x2000, 1, false },
+		{ 0x2000, 0, true },      { 0x1000, UINT64_MAX, false },
+		{ UINT64_MAX, 1, false }, { UINT64_MAX, 0x1002, false },
+		{ 0, 0, true },
 	};
 	struct mr_entry *e = region(0x1000, IBV_ACCESS_REMOTE_READ);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++) {
-		assert_int_equal(vrb_mem_check(&qp.wq, e->lkey, rows[i].va, rows[i].len, MEM_LOCAL_READ),
+		assert_int_equal(vrb_mem_check(&qp.wq, e->lkey, rows[i].va, rows[i].len,
+					       MEM_LOCAL_READ),
 				 rows[i].ok ? REASON_NONE : REASON_LKEY_RANGE);
-		assert_int_equal(vrb_mem_check(&qp.wq, e->rkey, rows[i].va, rows[i].len, MEM_REMOTE_READ),
+		assert_int_equal(vrb_mem_check(&qp.wq, e->rkey, rows[i].va, rows[i].len,
+					       MEM_REMOTE_READ),
 				 rows[i].ok ? REASON_NONE : REASON_RKEY_RANGE);
 	}
 	drop(e);
@@ -122,7 +129,8 @@ static void keys(void **state)
 	for (int bit = 0; bit < 32; bit++) {
 		uint32_t wrong = lkey ^ 1u << bit;
 
-		assert_int_equal(vrb_mem_check(&qp.wq, wrong, 0, 1, MEM_LOCAL_READ), REASON_LKEY_UNKNOWN);
+		assert_int_equal(vrb_mem_check(&qp.wq, wrong, 0, 1, MEM_LOCAL_READ),
+				 REASON_LKEY_UNKNOWN);
 	}
 	assert_int_equal(vrb_mem_check(&qp.wq, 0, 0, 1, MEM_LOCAL_READ), REASON_LKEY_UNKNOWN);
 	assert_int_equal(vrb_mem_check(&qp.wq, ~0u, 0, 1, MEM_REMOTE_READ), REASON_RKEY_UNKNOWN);
@@ -170,7 +178,8 @@ static void copies(void **state)
 	assert_int_equal(vrb_mem_write(&qp.wq, e->rkey, 0x10064, "hello", 5, MEM_REMOTE_WRITE),
 			 REASON_NONE);
 	assert_memory_equal(memory + 0x64, "hello", 5);
-	assert_int_equal(vrb_mem_read(&qp.wq, e->lkey, 0x10064, buf, 5, MEM_LOCAL_READ), REASON_NONE);
+	assert_int_equal(vrb_mem_read(&qp.wq, e->lkey, 0x10064, buf, 5, MEM_LOCAL_READ),
+			 REASON_NONE);
 	assert_string_equal(buf, "hello");
 	drop(e);
 }
@@ -186,7 +195,8 @@ static void memory_that_went_away(void **state)
 	vrb_guard_install();
 	e->host = (uintptr_t)p;
 	munmap(p, LEN);
-	assert_int_equal(vrb_mem_read(&qp.wq, e->lkey, 0, buf, 8, MEM_LOCAL_READ), REASON_LKEY_UNMAPPED);
+	assert_int_equal(vrb_mem_read(&qp.wq, e->lkey, 0, buf, 8, MEM_LOCAL_READ),
+			 REASON_LKEY_UNMAPPED);
 	assert_int_equal(vrb_mem_read(&qp.wq, e->rkey, 0, buf, 8, MEM_REMOTE_READ),
 			 REASON_RKEY_UNMAPPED);
 	assert_int_equal(vrb_mem_write(&qp.wq, e->rkey, 0, buf, 8, MEM_REMOTE_WRITE),
@@ -207,13 +217,15 @@ static void atomics(void **state)
 
 		e->host += skew;
 		memcpy(memory + skew + 8, &v, 8);
-		assert_int_equal(vrb_mem_atomic(&qp.wq, e->rkey, 8, ATOMIC_OP_FETCH_ADD, 11, 0, &old),
+		assert_int_equal(vrb_mem_atomic(&qp.wq, e->rkey, 8, ATOMIC_OP_FETCH_ADD, 11, 0,
+						&old),
 				 REASON_NONE);
 		assert_int_equal(old, 100);
 		assert_int_equal(vrb_mem_atomic(&qp.wq, e->rkey, 8, ATOMIC_OP_CMP_SWAP, 5, 1, &old),
 				 REASON_NONE);
 		assert_int_equal(old, 111);
-		assert_int_equal(vrb_mem_atomic(&qp.wq, e->rkey, 8, ATOMIC_OP_CMP_SWAP, 111, 1, &old),
+		assert_int_equal(vrb_mem_atomic(&qp.wq, e->rkey, 8, ATOMIC_OP_CMP_SWAP, 111, 1,
+						&old),
 				 REASON_NONE);
 		assert_int_equal(vrb_mem_atomic_write(&qp.wq, e->rkey, 16, 0x1122334455667788),
 				 REASON_NONE);
@@ -239,7 +251,8 @@ static void null_region(void **state)
 	assert_int_equal(vrb_mem_read(&qp.wq, e->lkey, 0x123456789, buf, 64, MEM_LOCAL_READ),
 			 REASON_NONE);
 	assert_memory_equal(buf, zero, 64);
-	assert_int_equal(vrb_mem_check(&qp.wq, e->rkey, 0, 1, MEM_REMOTE_READ), REASON_RKEY_UNKNOWN);
+	assert_int_equal(vrb_mem_check(&qp.wq, e->rkey, 0, 1, MEM_REMOTE_READ),
+			 REASON_RKEY_UNKNOWN);
 	drop(e);
 }
 
@@ -249,12 +262,15 @@ static void flushes(void **state)
 
 	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, LEN, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
 			 REASON_NONE);
-	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, LEN + 1, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
+	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, LEN + 1, IBV_FLUSH_GLOBAL,
+				       IBV_FLUSH_RANGE),
 			 REASON_RKEY_RANGE);
 	/* The whole region: address and length do not matter. */
-	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 99, LEN + 1, IBV_FLUSH_GLOBAL, IBV_FLUSH_MR),
+	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 99, LEN + 1, IBV_FLUSH_GLOBAL,
+				       IBV_FLUSH_MR),
 			 REASON_NONE);
-	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, 8, IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE),
+	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, 8, IBV_FLUSH_PERSISTENT,
+				       IBV_FLUSH_RANGE),
 			 REASON_RKEY_ACCESS);
 	assert_int_equal(vrb_mem_flush(&qp.wq, e->lkey, 0, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
 			 REASON_RKEY_UNKNOWN);
@@ -270,7 +286,8 @@ struct window {
 	struct send_wqe wqe;
 };
 
-static void window_init(struct window *w, enum ibv_mw_type type, const struct mr_entry *region_entry)
+static void window_init(struct window *w, enum ibv_mw_type type,
+			const struct mr_entry *region_entry)
 {
 	memset(w, 0, sizeof(*w));
 	w->e = mr_entry_alloc(&w->mw.index);
@@ -299,25 +316,30 @@ static void window_of_type_2(void **state)
 
 	window_init(&w, IBV_MW_TYPE_2, e);
 	key = w.wqe.rkey;
-	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_READ), REASON_RKEY_UNKNOWN);
+	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_READ),
+			 REASON_RKEY_UNKNOWN);
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_NONE);
 	assert_int_equal(e->windows, 1);
 	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 0x100, MEM_REMOTE_READ), REASON_NONE);
 	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x10ff, 1, MEM_REMOTE_READ), REASON_RKEY_RANGE);
 	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1200, 1, MEM_REMOTE_READ), REASON_RKEY_RANGE);
-	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_WRITE), REASON_RKEY_ACCESS);
-	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_LOCAL_READ), REASON_LKEY_UNKNOWN);
+	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_WRITE),
+			 REASON_RKEY_ACCESS);
+	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_LOCAL_READ),
+			 REASON_LKEY_UNKNOWN);
 	/* Bound already; only invalidation frees it, and only through the QP that bound it. */
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
 	qp.wq.qpn = QPN + 1;
-	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_READ), REASON_RKEY_WINDOW_QP);
+	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_READ),
+			 REASON_RKEY_WINDOW_QP);
 	assert_int_equal(vrb_mem_invalidate(&qp.wq, key, true), REASON_REQ_INVALIDATE);
 	qp.wq.qpn = QPN;
 	assert_int_equal(vrb_mem_invalidate(&qp.wq, key ^ 1, false), REASON_WR_INVALIDATE);
 	assert_int_equal(vrb_mem_invalidate(&qp.wq, key, false), REASON_NONE);
 	assert_int_equal(vrb_mem_invalidate(&qp.wq, key, false), REASON_WR_INVALIDATE);
 	assert_int_equal(e->windows, 0);
-	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_READ), REASON_RKEY_UNKNOWN);
+	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_READ),
+			 REASON_RKEY_UNKNOWN);
 	/* A key of another index is refused. */
 	w.wqe.rkey = key ^ 0x100;
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
@@ -345,8 +367,10 @@ static void window_of_type_1(void **state)
 	w.wqe.bind.info.mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_NONE);
 	assert_int_equal(e->windows, 1);
-	assert_int_equal(vrb_mem_check(&qp.wq, old, 0x1100, 1, MEM_REMOTE_READ), REASON_RKEY_UNKNOWN);
-	assert_int_equal(vrb_mem_check(&qp.wq, w.wqe.rkey, 0x1100, 1, MEM_REMOTE_WRITE), REASON_NONE);
+	assert_int_equal(vrb_mem_check(&qp.wq, old, 0x1100, 1, MEM_REMOTE_READ),
+			 REASON_RKEY_UNKNOWN);
+	assert_int_equal(vrb_mem_check(&qp.wq, w.wqe.rkey, 0x1100, 1, MEM_REMOTE_WRITE),
+			 REASON_NONE);
 	/* Length 0 unbinds. */
 	w.wqe.bind.info.length = 0;
 	w.wqe.rkey = ibv_inc_rkey(w.wqe.rkey);
@@ -397,7 +421,8 @@ static void zero_based_window(void **state)
 	w.wqe.bind.info.mw_access_flags |= IBV_ACCESS_ZERO_BASED;
 	memory[0x100] = 0x42;
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_NONE);
-	assert_int_equal(vrb_mem_read(&qp.wq, w.wqe.rkey, 0, &byte, 1, MEM_REMOTE_READ), REASON_NONE);
+	assert_int_equal(vrb_mem_read(&qp.wq, w.wqe.rkey, 0, &byte, 1, MEM_REMOTE_READ),
+			 REASON_NONE);
 	assert_int_equal(byte, 0x42);
 	assert_int_equal(vrb_mem_check(&qp.wq, w.wqe.rkey, 0x1100, 1, MEM_REMOTE_READ),
 			 REASON_RKEY_RANGE);

@@ -68,10 +68,10 @@ static void mtu(void **state)
 		uint32_t ifmtu;
 		enum ibv_mtu mtu;
 	} rows[] = {
-		{ 0, IBV_MTU_256 },	{ 343, IBV_MTU_256 },	{ 599, IBV_MTU_256 },
-		{ 600, IBV_MTU_512 },	{ 1111, IBV_MTU_512 },	{ 1112, IBV_MTU_1024 },
-		{ 1500, IBV_MTU_1024 }, { 2135, IBV_MTU_1024 }, { 2136, IBV_MTU_2048 },
-		{ 4183, IBV_MTU_2048 }, { 4184, IBV_MTU_4096 }, { 9000, IBV_MTU_4096 },
+		{ 0, IBV_MTU_256 },      { 343, IBV_MTU_256 },   { 599, IBV_MTU_256 },
+		{ 600, IBV_MTU_512 },    { 1111, IBV_MTU_512 },  { 1112, IBV_MTU_1024 },
+		{ 1500, IBV_MTU_1024 },  { 2135, IBV_MTU_1024 }, { 2136, IBV_MTU_2048 },
+		{ 4183, IBV_MTU_2048 },  { 4184, IBV_MTU_4096 }, { 9000, IBV_MTU_4096 },
 		{ 65536, IBV_MTU_4096 },
 	};
 
@@ -166,7 +166,10 @@ static struct ibv_ah_attr grh(const char *dgid, uint8_t sgid_index)
 		.is_global = 1,
 		.port_num = 1,
 		.sl = 3,
-		.grh = { .sgid_index = sgid_index, .hop_limit = 9, .traffic_class = 0x60, .flow_label = 5 },
+		.grh = { .sgid_index = sgid_index,
+			 .hop_limit = 9,
+			 .traffic_class = 0x60,
+			 .flow_label = 5 },
 	};
 	struct net_addr a = addr(dgid);
 
@@ -202,11 +205,14 @@ static void path_with_grh(void **state)
 static void paths_that_are_refused(void **state)
 {
 	struct ibv_ah_attr rows[] = {
-		grh("192.0.2.77", 0),	/* families differ */
-		grh("2001:db8::9", 1), grh("192.0.2.77", 3),	/* empty slot */
-		grh("192.0.2.77", 255), grh("::", 0),
-		grh("192.0.2.77", 1),	/* port 2, below */
-		{ .port_num = 1, .dlid = 0 }, { .port_num = 1, .dlid = 0x0305 },	/* outside /24 */
+		grh("192.0.2.77", 0), /* families differ */
+		grh("2001:db8::9", 1),
+		grh("192.0.2.77", 3), /* empty slot */
+		grh("192.0.2.77", 255),
+		grh("::", 0),
+		grh("192.0.2.77", 1), /* port 2, below */
+		{ .port_num = 1, .dlid = 0 },
+		{ .port_num = 1, .dlid = 0x0305 }, /* outside /24 */
 		{ .port_num = 0, .dlid = 0x0206 },
 	};
 	struct net_path path;

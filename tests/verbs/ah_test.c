@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Address handles: what can be an address, and the way back from a received datagram, whose GRH may be of either IP version. */
+/*
+ * Address handles: what can be an address, and the way back from a received datagram, whose GRH may
+ * be of either IP version.
+ */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
@@ -36,14 +39,14 @@ static void creation(struct world *w)
 	attr.port_num = 2;
 	refused(w, attr);
 	attr = to_self(w);
-	attr.grh.sgid_index = 255;	/* an empty entry: consumers probe the table like this */
+	attr.grh.sgid_index = 255; /* an empty entry: consumers probe the table like this */
 	refused(w, attr);
 	attr = to_self(w);
 	memset(&attr.grh.dgid, 0, 16);
 	refused(w, attr);
 	attr = to_self(w);
 	attr.is_global = 0;
-	refused(w, attr);	/* DLID 0 */
+	refused(w, attr); /* DLID 0 */
 	attr.dlid = w->port.lid;
 	ah = ibv_create_ah(w->pd, &attr);
 	CHECK(ah);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Device lists, opening and closing, what a device says about itself, import, contexts closed with objects in them. */
+/*
+ * Device lists, opening and closing, what a device says about itself, import, contexts closed with
+ * objects in them.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -106,7 +109,7 @@ static void import(struct world *w)
 	CHECK_EQ(errno, EINVAL);
 	ibv_unimport_pd(pd);
 	CHECK_EQ(ibv_close_device(ctx), 0);
-	CHECK(fcntl(fd, F_GETFD) < 0);	/* closed with the context */
+	CHECK(fcntl(fd, F_GETFD) < 0); /* closed with the context */
 	CHECK(!ibv_import_device(0));
 	CHECK(!ibv_import_device(-1));
 }

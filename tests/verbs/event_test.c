@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asynchronous events of a port, live: a network namespace of our own whose loopback interface gets and loses addresses and goes
- * down and up while contexts are open.
+ * Asynchronous events of a port, live: a network namespace of our own whose loopback interface gets
+ * and loses addresses and goes down and up while contexts are open.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #include "world.h"
 
-static int control;	/* socket for ioctls */
+static int control; /* socket for ioctls */
 
 static void set_flags(const char *ifname, short flags)
 {
@@ -81,7 +81,7 @@ static void follow(struct ibv_context *a, struct ibv_context *b)
 		await(both[i], IBV_EVENT_GID_CHANGE);
 		CHECK(have_gid(both[i], "127.0.5.5"));
 	}
-	set_flags("lo:1", 0);	/* takes the alias away */
+	set_flags("lo:1", 0); /* takes the alias away */
 	for (int i = 0; i < 2; i++)
 		await(both[i], IBV_EVENT_GID_CHANGE);
 	CHECK(!have_gid(a, "127.0.5.5"));

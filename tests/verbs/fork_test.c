@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fork(): the child owns nothing of the parent's device, cannot harm it, and may open the device for itself. */
+/*
+ * fork(): the child owns nothing of the parent's device, cannot harm it, and may open the device
+ * for itself.
+ */
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>

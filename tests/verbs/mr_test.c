@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions: what registration accepts and refuses, keys, other addresses, re-registration, advice, and memory that goes away in use. */
+/*
+ * Regions: what registration accepts and refuses, keys, other addresses, re-registration, advice,
+ * and memory that goes away in use.
+ */
 #include <errno.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -36,9 +39,9 @@ static void access_flags(struct world *w)
 		{ IBV_ACCESS_ON_DEMAND, true },
 		{ IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB, true },
 		{ IBV_ACCESS_RELAXED_ORDERING, true },
-		{ 1 << 25, true },	/* optional, so ignored */
+		{ 1 << 25, true }, /* optional, so ignored */
 		{ IBV_ACCESS_FLUSH_GLOBAL, true },
-		{ IBV_ACCESS_FLUSH_PERSISTENT, false },	/* of memory that is not */
+		{ IBV_ACCESS_FLUSH_PERSISTENT, false }, /* of memory that is not */
 		{ 1 << 15, false },
 		{ 1u << 31, false },
 	};
@@ -63,7 +66,8 @@ static void access_flags(struct world *w)
 static void addresses(struct world *w)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
-	uint8_t *p = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int rw = IBV_ACCESS_LOCAL_WRITE;
 	struct ibv_mr *mr;
 
@@ -203,10 +207,12 @@ static void reregistration(struct world *w)
 
 	CHECK_EQ(ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
 	CHECK_EQ(ibv_rereg_mr(mr, 8, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
-	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0),
+		 IBV_REREG_MR_ERR_INPUT);
 	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, 0, 0),
 		 IBV_REREG_MR_ERR_INPUT);
-	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
+	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			      IBV_ACCESS_REMOTE_WRITE),
 		 IBV_REREG_MR_ERR_INPUT);
 	/* Access only. */
 	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, WORLD_ACCESS), 0);
@@ -296,7 +302,7 @@ static void dmabuf(struct world *w)
 	CHECK_MEM(got, p.local.data, 8);
 	pair_close(&p);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
-	refused(ibv_reg_dmabuf_mr(w->pd, 8, 100, 0, fd, 0), EINVAL);	/* page offsets differ */
+	refused(ibv_reg_dmabuf_mr(w->pd, 8, 100, 0, fd, 0), EINVAL); /* page offsets differ */
 	refused(ibv_reg_dmabuf_mr(w->pd, page, page + 1, 0, fd, 0), EINVAL);
 	refused(ibv_reg_dmabuf_mr(w->pd, 0, page, 0, fd, IBV_ACCESS_MW_BIND), EINVAL);
 	refused(ibv_reg_dmabuf_mr(w->pd, 0, page, 0, -1, 0), EBADF);
@@ -316,7 +322,7 @@ static void import(struct world *w)
 	refused(ibv_import_mr(w->pd, ~0u), ENOENT);
 	CHECK((twin = ibv_import_mr(w->pd, mr->handle)));
 	CHECK_EQ(ibv_dereg_mr(twin), 0);
-	CHECK_EQ(ibv_dereg_mr(mr), EINVAL);	/* gone already */
+	CHECK_EQ(ibv_dereg_mr(mr), EINVAL); /* gone already */
 	ibv_unimport_mr(mr);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows through queue pairs: type 1 by ibv_bind_mw, type 2 by work requests, and what they keep. */
+/*
+ * Memory windows through queue pairs: type 1 by ibv_bind_mw, type 2 by work requests, and what they
+ * keep.
+ */
 #include <errno.h>
 
 #include "world.h"
@@ -9,7 +12,7 @@ enum { LEN = 4096 };
 struct setup {
 	struct world w;
 	struct ibv_cq *cq;
-	struct ibv_qp *a, *b;	/* b binds, a accesses */
+	struct ibv_qp *a, *b; /* b binds, a accesses */
 	struct buffer local, target;
 };
 

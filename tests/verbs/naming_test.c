@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* VERBENA_DEVICES: named devices, two on one interface, and what the rest of the interfaces become; files about devices. */
+/*
+ * VERBENA_DEVICES: named devices, two on one interface, and what the rest of the interfaces become;
+ * files about devices.
+ */
 #include <endian.h>
 #include <limits.h>
 #include <sys/stat.h>
@@ -37,7 +40,8 @@ static void check_files(struct ibv_device *dev)
 	CHECK(ibv_read_sysfs_file(dev->ibdev_path, "board_id", text, sizeof(text)) > 0);
 	CHECK(ibv_read_sysfs_file(dev->ibdev_path, "ports/1/state", text, sizeof(text)) > 0);
 	CHECK(!strcmp(text, "4: ACTIVE"));
-	CHECK(ibv_read_sysfs_file(dev->ibdev_path, "ports/1/gid_attrs/types/0", text, sizeof(text)) > 0);
+	CHECK(ibv_read_sysfs_file(dev->ibdev_path, "ports/1/gid_attrs/types/0", text,
+				  sizeof(text)) > 0);
 	CHECK(!strcmp(text, "RoCE v2"));
 	CHECK(ibv_read_sysfs_file(dev->ibdev_path, "device/numa_node", text, sizeof(text)) > 0);
 	CHECK(ibv_read_sysfs_file(dev->dev_path, "ibdev", text, sizeof(text)) > 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory runs out: a program that makes one object of each kind, run again and again with the N-th allocation failing, once or from
- * then on, for all N.  Each call either works or says so; nothing crashes, and what was made can be taken down.
+ * Memory runs out: a program that makes one object of each kind, run again and again with the N-th
+ * allocation failing, once or from then on, for all N.  Each call either works or says so; nothing
+ * crashes, and what was made can be taken down.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@ void *__libc_realloc(void *p, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 
 /* Only the thread that asks for it runs out. */
-static __thread long countdown = -1;	/* -1: off */
+static __thread long countdown = -1; /* -1: off */
 static __thread bool forever, tripped;
 
 static bool out_of_memory(void)

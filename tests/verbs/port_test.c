@@ -59,7 +59,7 @@ static void gids(struct world *w)
 		CHECK_EQ(e.gid_type, IBV_GID_TYPE_ROCE_V2);
 		CHECK(e.ndev_ifindex);
 		CHECK_EQ(ibv_query_gid_type(w->ctx, 1, i, &type), 0);
-		CHECK_EQ(type, 1);	/* as files count: RoCE v2 */
+		CHECK_EQ(type, 1); /* as files count: RoCE v2 */
 		seen++;
 	}
 	CHECK_EQ(seen, n);
@@ -99,7 +99,7 @@ static void ethernet_addresses(struct world *w)
 	uint16_t vlan = 0;
 
 	CHECK_EQ(ibv_resolve_eth_l2_from_gid(w->ctx, &attr, mac, &vlan), 0);
-	CHECK_MEM(mac, zero, sizeof(mac));	/* loopback has none */
+	CHECK_MEM(mac, zero, sizeof(mac)); /* loopback has none */
 	CHECK_EQ(vlan, 0xffff);
 	memset(&attr.grh.dgid, 0, sizeof(attr.grh.dgid));
 	CHECK(ibv_resolve_eth_l2_from_gid(w->ctx, &attr, mac, &vlan) < 0);
