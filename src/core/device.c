@@ -310,6 +310,7 @@ static int build_list(struct scan *scan, const struct netdev *nds, unsigned int 
 	for (unsigned int i = 0; i < n; i++)
 		if (usable(&nds[i]) && !scan_interface(scan, &nds[i]))
 			return ENOMEM;
+	vrb_sysfs_prune(scan->list, scan->count);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 /* See sysfs.h. `root` is immutable once found; a device's `described` is under vrb.lock, `counted` under count_lock. */
 #include "core/sysfs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,7 +22,6 @@
 #include "core/drive.h"
 #include "core/process.h"
 #include "host/dir.h"
-#include "run/config.h"
 #include "run/log.h"
 #include "util/be.h"
 #include "util/compiler.h"
@@ -39,17 +39,8 @@ static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void find_root(void)
 {
-	struct host_run_dir dir;
-	struct stat st = { 0 };
-
-	if (host_dir_open(config_get()->dir, &dir))
-		return;
-	close(dir.fd);
-	/* Interfaces, and so devices, belong to a network namespace. */
-	if (stat("/proc/self/ns/net", &st) < 0)
-		log_debug(LOG_CORE, "the network namespace has no number: %m");
-	if (snprintf(root, sizeof(root), "%s/sys.%lu", dir.path, (unsigned long)st.st_ino) >=
-	    IBV_SYSFS_PATH_MAX - 128)
+	/* Leaves room for what is below it in ibv_device.ibdev_path. */
+	if (host_tree_path(root, IBV_SYSFS_PATH_MAX - 128))
 		root[0] = '\0';
 }
 
@@ -323,7 +314,10 @@ static void put_uverbs(const struct vrb_device *dev)
 	struct place p = place("class/infiniband_verbs");
 	struct place uverbs = place("class/infiniband_verbs/%s", dev->ibv.dev_name);
 	struct place cm = place("class/misc/rdma_cm");
+	struct place dev_dir = place("dev/infiniband");
 
+	/* A character device that everybody may open: programs ask for that before they try a device. */
+	put_link(&dev_dir, dev->ibv.dev_name, "/dev/null");
 	put(&p, "abi_version", "%d", UVERBS_ABI);
 	put(&uverbs, "ibdev", "%s", dev->ibv.name);
 	put(&uverbs, "dev", "231:%d", 192 + dev->index);
@@ -371,6 +365,64 @@ void vrb_sysfs_publish(struct vrb_device *dev)
 			dev->described_gids = i + 1;
 	put_uverbs(dev);
 	dev->described = now;
+}
+
+/* ---- Devices that are gone ---- */
+
+static bool listed(struct vrb_device *const *list, int count, const char *name)
+{
+	for (int i = 0; i < count; i++)
+		if (strcmp(list[i]->ibv.name, name) == 0 || strcmp(list[i]->ibv.dev_name, name) == 0)
+			return true;
+	return false;
+}
+
+/* Removes the entries of a directory, as far as they can be removed. */
+static void empty(const char *path)
+{
+	DIR *d = opendir(path);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
+static void prune(const struct place *p, struct vrb_device *const *list, int count)
+{
+	DIR *d = opendir(p->path);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		char path[PATH_MAX + sizeof(e->d_name)];
+
+		if (e->d_name[0] == '.' || strcmp(e->d_name, "abi_version") == 0 ||
+		    listed(list, count, e->d_name))
+			continue;
+		if (unlinkat(dirfd(d), e->d_name, 0) == 0 || (errno != EISDIR && errno != EPERM))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", p->path, e->d_name);
+		empty(path);
+		rmdir(path);
+	}
+	if (d)
+		closedir(d);
+}
+
+/* The directories behind devices/ stay: nothing leads there any more. */
+void vrb_sysfs_prune(struct vrb_device *const *list, int count)
+{
+	struct place class, verbs, files;
+
+	if (!vrb_sysfs_root())
+		return;
+	class = place("class/infiniband");
+	verbs = place("class/infiniband_verbs");
+	files = place("dev/infiniband");
+	prune(&class, list, count);
+	prune(&verbs, list, count);
+	prune(&files, list, count);
 }
 
 /* ---- Counters ---- */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "run/config.h"
 #include "run/log.h"
 #include "util/compiler.h"
 
@@ -68,6 +69,44 @@ int host_dir_open(const char *wanted, struct host_run_dir *dir)
 			break;
 	}
 	return err;
+}
+
+/* FNV-1a over the entries of $VERBENA_DEVICES; 0 without any. */
+static unsigned int devices_tag(const struct config *cfg)
+{
+	unsigned int h = 0x811c9dc5u;
+
+	if (!cfg->n_devices)
+		return 0;
+	for (unsigned int i = 0; i < cfg->n_devices; i++) {
+		for (const char *p = cfg->device[i].ifname; *p; p++)
+			h = (h ^ (unsigned char)*p) * 0x01000193u;
+		h = (h ^ '=') * 0x01000193u;
+		for (const char *p = cfg->device[i].name; *p; p++)
+			h = (h ^ (unsigned char)*p) * 0x01000193u;
+	}
+	return h;
+}
+
+int host_tree_path(char *path, size_t size)
+{
+	const struct config *cfg = config_get();
+	unsigned int tag = devices_tag(cfg);
+	struct host_run_dir dir;
+	struct stat st = { 0 };
+	char suffix[16] = "";
+	int err = host_dir_open(cfg->dir, &dir);
+
+	if (err)
+		return err;
+	close(dir.fd);
+	if (stat("/proc/self/ns/net", &st) < 0)
+		log_debug(LOG_HOST, "the network namespace has no number: %m");
+	if (tag)
+		snprintf(suffix, sizeof(suffix), ".%08x", tag);
+	if (snprintf(path, size, "%s/sys.%lu%s", dir.path, (unsigned long)st.st_ino, suffix) >= (int)size)
+		return ENAMETOOLONG;
+	return 0;
 }
 
 void host_dir_sweep(int dirfd, const char *prefix)

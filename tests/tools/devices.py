@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""verbena devices, info, gids, netdevs, and what all commands do with bad input."""
+import subprocess
+import sys
+
+from tools import cases_of, main, want, want_equal
+
+
+def case_devices(bench):
+    devices = bench.json("devices")
+    want("lo" in [device["netdev"] for device in devices], devices)
+    want_equal(bench.verbena("devices", expect=0).out.split()[5::2], [d["name"] for d in devices], "names")
+
+
+def case_info(bench):
+    name = bench.json("devices")[0]["name"]
+    (info,) = bench.json("info", name)
+    want_equal((info["name"], len(info["ports"]), info["max_sge"]), (name, 1, 32), info)
+    text = bench.verbena("info", name, expect=0).out
+    want(text.startswith(f"hca_id:\t{name}\n") and "\tmax_qp:\t" in text, text)
+
+
+def case_gids(bench):
+    gids = bench.json("gids")
+    loopback = [gid for gid in gids if gid["netdev"] == "lo" and gid.get("ipv4") == "127.0.0.1"]
+    want(loopback and loopback[0]["type"] == "RoCE v2", gids)
+    name = loopback[0]["device"]
+    want({gid["device"] for gid in bench.json("gids", name)} == {name}, "gids of one device")
+
+
+def case_netdevs(bench):
+    want({"netdev": "lo", "up": True, "state": "ACTIVE", "port": 1}.items() <=
+         [row for row in bench.json("netdevs") if row["netdev"] == "lo"][0].items(), "loopback")
+
+
+def case_help(bench):
+    text = bench.verbena("--help", expect=0).out
+    want(len(text.splitlines()) <= 24 and max(map(len, text.splitlines())) <= 110, text)
+    for line in text.splitlines():
+        if line.startswith("  "):
+            command = line.split()[0]
+            text = bench.verbena(command, "--help", expect=0).out
+            want(text.startswith(f"usage: verbena {command}") and len(text.splitlines()) <= 24, text)
+    want(bench.verbena("--version", expect=0).out.startswith("verbena "), "version")
+
+
+def case_bad_input(bench):
+    rows = (
+        ([], 2), (["nonsense"], 2), (["devices", "-x"], 2), (["devices", "--nonsense"], 2), (["devices", "word"], 2),
+        (["info", "nope"], 3), (["gids", "nope"], 3), (["watch", "nope"], 3), (["info", "a", "b"], 2),
+        (["netdevs", "word"], 2))
+    for words, status in rows:
+        done = bench.verbena(*words, expect=status)
+        want(len(done.err.splitlines()) == 1 and not done.out, done.describe())
+    for name, value in (("VERBENA_UDP_PORT", "70000"), ("VERBENA_TRANSPORT", "\x01\xff"), ("VERBENA_DIR", "relative"),
+                        ("VERBENA_LOG", "warn,nothing=debug"), ("VERBENA_SEED", "x"), ("VERBENA_DEVICES", "a" * 99)):
+        done = bench.verbena("devices", env={name: value}, expect=2)
+        want(len(done.err.splitlines()) == 1 and name in done.err, done.describe())
+    done = bench.verbena("info", env={"VERBENA_DEVICES": "none0"}, expect=3)
+    want(len(done.err.splitlines()) == 1, done.describe())
+
+
+def case_plain_without_terminal(bench):
+    """Colours only where somebody looks; script(1) makes a terminal."""
+    want("\033" not in bench.verbena("--help", expect=0).out, "escape sequences in a pipe")
+    env = {**bench.env(), "TERM": "xterm"}
+    try:
+        done = subprocess.run(["script", "-qec", f"{bench.tool()} --help", "/dev/null"], env=env, capture_output=True,
+                              text=True, check=False, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        return
+    want("\033[1m" in done.stdout, done.stdout)
+
+
+if __name__ == "__main__":
+    main(cases_of(sys.modules[__name__]))

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""verbena run: the library, the preloaded answers for /sys and /dev, options, exit statuses."""
+import os
+import shutil
+import sys
+
+from tools import cases_of, main, skip, want, want_equal
+
+
+def run(bench, *words, **options):
+    return bench.verbena("run", *words, **options)
+
+
+def case_library(bench):
+    out = run(bench, "--", "sh", "-c", "echo $LD_LIBRARY_PATH", expect=0).out
+    want_equal(out.split(":")[0].strip(), os.path.realpath(bench.lib), "LD_LIBRARY_PATH")
+    if shutil.which("ibv_devices"):
+        want("vrb0" in run(bench, "--", "ibv_devices", expect=0).out, "ibv_devices shows no vrb0")
+
+
+def case_shell(bench):
+    script = """
+        set -e
+        ls -l /sys/class/infiniband/ /dev/infiniband /sys/class/infiniband_verbs
+        test -d /sys/class/infiniband && test -c /dev/infiniband/uverbs0 && test -w /dev/infiniband/uverbs0
+        test ! -e /dev/infiniband/nothing && test ! -e /sys/class/infiniband_verbsX
+        cat /sys/class/infiniband/*/ports/1/state //sys/class//infiniband_verbs/uverbs0/ibdev
+        for d in /sys/class/infiniband/*; do ls $d/device/net; done
+        cd /sys/class/infiniband && ls
+        readlink -f /sys/class/infiniband/vrb0/device
+        find /sys/class/infiniband/ -name 'vrb*'
+    """
+    done = run(bench, "--", "sh", "-c", script, expect=0)
+    for text in "vrb0", "uverbs0", "4: ACTIVE", "\nlo\n", "devices/vrb0":
+        want(text in done.out, f"no {text!r} in\n{done.describe()}")
+    want_equal(done.err, "", "stderr")
+
+
+def case_python(bench):
+    code = """
+import glob, os
+assert os.path.exists("/sys/class/infiniband") and os.path.isdir("/dev/infiniband")
+names = sorted(os.listdir("/sys/class/infiniband"))
+assert names and sorted(e.name for e in os.scandir("/sys/class/infiniband")) == names
+base = "/sys/class/infiniband/" + names[0]
+assert os.path.isfile(base + "/ports/1/gid_attrs/types/0")
+assert open(base + "/ports/1/gid_attrs/types/0").read() == "RoCE v2\\n"
+assert glob.glob("/sys/class/infiniband/*/device/net/lo")
+assert os.path.exists(os.path.realpath(base + "/device") + "/vendor"), os.path.realpath(base + "/device")
+assert os.access("/dev/infiniband/uverbs0", os.R_OK | os.W_OK)
+assert not os.path.exists("/sys/class/infiniband_none")
+assert os.path.exists("/sys/devices/system") == bool(os.listdir("/sys/devices").count("system"))
+"""
+    run(bench, "--", "/usr/bin/python3", "-c", code, expect=0)
+
+
+def case_ucx(bench):
+    if not shutil.which("ucx_info"):
+        skip("ucx_info is not installed")
+    if bench.sanitized:
+        return
+    out = run(bench, "--", "ucx_info", "-d", expect=0).out
+    for text in "Memory domain: vrb0", "Transport: rc_verbs", "Device: vrb0:1":
+        want(text in out, f"no {text!r} in\n{out}")
+
+
+def case_no_preload(bench):
+    if os.path.exists("/sys/class/infiniband"):
+        return
+    run(bench, "-n", "--", "test", "-e", "/sys/class/infiniband", expect=1)
+
+
+def case_options(bench):
+    out = run(bench, "-d", "lo", "-t", "udp", "-l", "info", "-p", "4999", "--log-file", "/dev/null", "--", "env",
+              expect=0).out.splitlines()
+    for line in ("VERBENA_DEVICES=lo", "VERBENA_TRANSPORT=udp", "VERBENA_LOG=info", "VERBENA_UDP_PORT=4999",
+                 "VERBENA_LOG_FILE=/dev/null"):
+        want(line in out, f"no {line} in {out}")
+    out = run(bench, "-d", "lo", "--", "ls", "/sys/class/infiniband", expect=0).out
+    want_equal(out, "vrb0\n", "the devices of -d lo")
+    out = run(bench, "-t", "local", "--print", expect=0).out
+    want("export VERBENA_TRANSPORT='local'\n" in out and "export LD_LIBRARY_PATH=" in out, out)
+
+
+def case_statuses(bench):
+    for words, status in (
+            (["--", "sh", "-c", "exit 42"], 42), (["--", "/no/such/program"], 127), (["--", "/etc"], 126), ([], 2),
+            (["-x", "--", "true"], 2), (["--nonsense", "--", "true"], 2), (["-p", "0", "--", "true"], 2),
+            (["-p"], 2), (["-t", "carrier-pigeon", "--", "true"], 2), (["-l", "loud", "--", "true"], 2)):
+        done = run(bench, *words, expect=status)
+        if status != 42:
+            want(len(done.err.splitlines()) == 1, done.describe())
+    done = run(bench, "--", "true", env={"VERBENA_UDP_PORT": "garbage"}, expect=2)
+    want("VERBENA_UDP_PORT=garbage" in done.err, done.describe())
+
+
+if __name__ == "__main__":
+    main(cases_of(sys.modules[__name__]))

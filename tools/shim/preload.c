@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * libverbena-preload.so: for programs that look for RDMA devices in /sys and /dev before (or without) calling verbs.
+ *
+ * Calls that take a path see the hard-coded places
+ *
+ *	/sys/class/infiniband[/...]   /sys/class/infiniband_verbs[/...]   /dev/infiniband[/...]
+ *	/sys/devices/DEVICE[/...], where relative links lead to
+ *
+ * in the tree that the library keeps in its run directory (core/sysfs.h).  Everything else, and everything when there is no tree,
+ * goes to libc as it came.  Below a directory of the tree files are real, so descriptors need no attention.
+ *
+ * Owns nothing but the tree's path, found at the first use of such a place.  Takes no lock but pthread_once's; errno is kept by
+ * the rewriting.  Programs that make system calls of their own (static ones, Go) are not reached.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "host/dir.h"
+#include "util/compiler.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static const struct {
+	const char *place;
+	const char *in_tree;
+	bool devices;		/* only what is a device of ours */
+} places[] = {
+	{ "/sys/class/infiniband_verbs", "class/infiniband_verbs" },
+	{ "/sys/class/infiniband", "class/infiniband" },
+	{ "/dev/infiniband", "dev/infiniband" },
+	{ "/sys/devices", "devices", true },
+};
+
+static char tree[PATH_MAX];
+static pthread_once_t tree_once = PTHREAD_ONCE_INIT;
+
+static void find_tree(void)
+{
+	if (host_tree_path(tree, sizeof(tree)))
+		tree[0] = '\0';
+}
+
+/* What follows `place` in path, "" or with a slash; NULL if it lies elsewhere. Repeated slashes count once. */
+static const char *below(const char *path, const char *place)
+{
+	while (*place) {
+		if (*path != *place)
+			return NULL;
+		if (*path == '/')
+			while (path[1] == '/')
+				path++;
+		path++;
+		place++;
+	}
+	return *path == '\0' || *path == '/' ? path : NULL;
+}
+
+static bool is_there(const char *path)
+{
+	return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
+}
+
+/* A device of ours, by what follows /sys/devices. Uses buf. */
+static bool our_device(const char *rest, char buf[PATH_MAX])
+{
+	size_t len = strcspn(rest + strspn(rest, "/"), "/") + strspn(rest, "/");
+
+	if (len < 2 || !tree[0])
+		return false;
+	return snprintf(buf, PATH_MAX, "%s/devices%.*s", tree, (int)len, rest) < PATH_MAX && is_there(buf);
+}
+
+/* The path that libc shall see. */
+static const char *seen(const char *path, char buf[PATH_MAX])
+{
+	int saved = errno;
+
+	if (likely(!path || path[0] != '/' || (path[1] != 's' && path[1] != 'd' && path[1] != '/')))
+		return path;
+	for (unsigned int i = 0; i < ARRAY_SIZE(places); i++) {
+		const char *rest = below(path, places[i].place);
+
+		if (!rest)
+			continue;
+		pthread_once(&tree_once, find_tree);
+		if (!tree[0] || (places[i].devices && !our_device(rest, buf)))
+			break;
+		if (snprintf(buf, PATH_MAX, "%s/%s%s", tree, places[i].in_tree, rest) < PATH_MAX)
+			path = buf;
+		break;
+	}
+	errno = saved;
+	return path;
+}
+
+/* libc's function behind the one that is being defined. */
+#define NEXT(name) ((__typeof__(&name))next(&next_##name, #name))
+#define DECLARE_NEXT(name) static void *next_##name
+
+static void *next(void **slot, const char *name)
+{
+	void *fn = __atomic_load_n(slot, __ATOMIC_RELAXED);
+
+	if (unlikely(!fn)) {
+		fn = dlsym(RTLD_NEXT, name);
+		__atomic_store_n(slot, fn, __ATOMIC_RELAXED);
+	}
+	return fn;
+}
+
+/* The third argument of open() is there only if it makes a file. */
+#define MODE_OF(flags, last)                                                                       \
+	({                                                                                         \
+		mode_t mode_ = 0;                                                                  \
+		if ((flags) & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY))) {                            \
+			va_list ap_;                                                               \
+			va_start(ap_, last);                                                       \
+			mode_ = (mode_t)va_arg(ap_, int);                                          \
+			va_end(ap_);                                                               \
+		}                                                                                  \
+		mode_;                                                                             \
+	})
+
+#define DEFINE_OPEN(name)                                                                          \
+	DECLARE_NEXT(name);                                                                        \
+	EXPORT int name(const char *path, int flags, ...)                                          \
+	{                                                                                          \
+		char buf[PATH_MAX];                                                                \
+		mode_t mode = MODE_OF(flags, flags);                                               \
+		return NEXT(name)(seen(path, buf), flags, mode);                                   \
+	}
+
+#define DEFINE_OPENAT(name)                                                                        \
+	DECLARE_NEXT(name);                                                                        \
+	EXPORT int name(int dir, const char *path, int flags, ...)                                 \
+	{                                                                                          \
+		char buf[PATH_MAX];                                                                \
+		mode_t mode = MODE_OF(flags, flags);                                               \
+		return NEXT(name)(dir, seen(path, buf), flags, mode);                              \
+	}
+
+/* The rest: a result, parameters, and the arguments with seen(path, buf) in the path's place. */
+#define DEFINE(ret, name, params, args)                                                            \
+	DECLARE_NEXT(name);                                                                        \
+	EXPORT ret name params                                                                     \
+	{                                                                                          \
+		char buf[PATH_MAX];                                                                \
+		return NEXT(name) args;                                                            \
+	}
+
+/* What compilers with _FORTIFY_SOURCE, and programs of before glibc 2.33, call. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int dir, const char *path, int flags);
+int __openat64_2(int dir, const char *path, int flags);
+char *__realpath_chk(const char *path, char *out, size_t size);
+ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room);
+ssize_t __readlinkat_chk(int dir, const char *path, char *out, size_t size, size_t room);
+int __xstat(int version, const char *path, struct stat *st);
+int __xstat64(int version, const char *path, struct stat64 *st);
+int __lxstat(int version, const char *path, struct stat *st);
+int __lxstat64(int version, const char *path, struct stat64 *st);
+int __fxstatat(int version, int dir, const char *path, struct stat *st, int flags);
+int __fxstatat64(int version, int dir, const char *path, struct stat64 *st, int flags);
+
+DEFINE_OPEN(open)
+DEFINE_OPEN(open64)
+DEFINE_OPENAT(openat)
+DEFINE_OPENAT(openat64)
+DEFINE(int, __open_2, (const char *path, int flags), (seen(path, buf), flags))
+DEFINE(int, __open64_2, (const char *path, int flags), (seen(path, buf), flags))
+DEFINE(int, __openat_2, (int dir, const char *path, int flags), (dir, seen(path, buf), flags))
+DEFINE(int, __openat64_2, (int dir, const char *path, int flags), (dir, seen(path, buf), flags))
+DEFINE(FILE *, fopen, (const char *path, const char *mode), (seen(path, buf), mode))
+DEFINE(FILE *, fopen64, (const char *path, const char *mode), (seen(path, buf), mode))
+DEFINE(FILE *, freopen, (const char *path, const char *mode, FILE *f), (seen(path, buf), mode, f))
+
+DEFINE(int, stat, (const char *path, struct stat *st), (seen(path, buf), st))
+DEFINE(int, stat64, (const char *path, struct stat64 *st), (seen(path, buf), st))
+DEFINE(int, lstat, (const char *path, struct stat *st), (seen(path, buf), st))
+DEFINE(int, lstat64, (const char *path, struct stat64 *st), (seen(path, buf), st))
+DEFINE(int, fstatat, (int dir, const char *path, struct stat *st, int flags),
+       (dir, seen(path, buf), st, flags))
+DEFINE(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags),
+       (dir, seen(path, buf), st, flags))
+DEFINE(int, statx, (int dir, const char *path, int flags, unsigned int mask, struct statx *st),
+       (dir, seen(path, buf), flags, mask, st))
+DEFINE(int, __xstat, (int version, const char *path, struct stat *st), (version, seen(path, buf), st))
+DEFINE(int, __xstat64, (int version, const char *path, struct stat64 *st),
+       (version, seen(path, buf), st))
+DEFINE(int, __lxstat, (int version, const char *path, struct stat *st),
+       (version, seen(path, buf), st))
+DEFINE(int, __lxstat64, (int version, const char *path, struct stat64 *st),
+       (version, seen(path, buf), st))
+DEFINE(int, __fxstatat, (int version, int dir, const char *path, struct stat *st, int flags),
+       (version, dir, seen(path, buf), st, flags))
+DEFINE(int, __fxstatat64, (int version, int dir, const char *path, struct stat64 *st, int flags),
+       (version, dir, seen(path, buf), st, flags))
+
+DEFINE(int, access, (const char *path, int mode), (seen(path, buf), mode))
+DEFINE(int, euidaccess, (const char *path, int mode), (seen(path, buf), mode))
+DEFINE(int, eaccess, (const char *path, int mode), (seen(path, buf), mode))
+DEFINE(int, faccessat, (int dir, const char *path, int mode, int flags),
+       (dir, seen(path, buf), mode, flags))
+
+DEFINE(DIR *, opendir, (const char *path), (seen(path, buf)))
+DEFINE(int, chdir, (const char *path), (seen(path, buf)))
+DEFINE(int, scandir,
+       (const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
+	int (*compare)(const struct dirent **, const struct dirent **)),
+       (seen(path, buf), list, filter, compare))
+DEFINE(int, scandir64,
+       (const char *path, struct dirent64 ***list, int (*filter)(const struct dirent64 *),
+	int (*compare)(const struct dirent64 **, const struct dirent64 **)),
+       (seen(path, buf), list, filter, compare))
+
+DEFINE(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t size),
+       (seen(path, buf), name, value, size))
+DEFINE(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t size),
+       (seen(path, buf), name, value, size))
+DEFINE(ssize_t, listxattr, (const char *path, char *list, size_t size), (seen(path, buf), list, size))
+DEFINE(ssize_t, llistxattr, (const char *path, char *list, size_t size), (seen(path, buf), list, size))
+
+DEFINE(ssize_t, readlink, (const char *path, char *out, size_t size), (seen(path, buf), out, size))
+DEFINE(ssize_t, readlinkat, (int dir, const char *path, char *out, size_t size),
+       (dir, seen(path, buf), out, size))
+DEFINE(ssize_t, __readlink_chk, (const char *path, char *out, size_t size, size_t room),
+       (seen(path, buf), out, size, room))
+DEFINE(ssize_t, __readlinkat_chk, (int dir, const char *path, char *out, size_t size, size_t room),
+       (dir, seen(path, buf), out, size, room))
+DEFINE(char *, realpath, (const char *path, char *out), (seen(path, buf), out))
+DEFINE(char *, __realpath_chk, (const char *path, char *out, size_t size),
+       (seen(path, buf), out, size))
+DEFINE(char *, canonicalize_file_name, (const char *path), (seen(path, buf)))

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which command is meant, by name of the link or by first argument. */
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "run/config.h"
+#include "tool.h"
+#include "util/compiler.h"
+
+const struct command commands[] = {
+	{ "run", cmd_run, "[options] -- COMMAND...", "Runs a program on Verbena", true },
+	{ "devices", cmd_devices, "[--json]", "Lists the devices" },
+	{ "info", cmd_info, "[--json] [DEVICE]", "Shows what a device can do and how its port is" },
+	{ "gids", cmd_gids, "[--json] [DEVICE]", "Shows the GID tables" },
+	{ "netdevs", cmd_netdevs, "[--json]", "Shows which interface is behind which device" },
+	{ "watch", cmd_watch, "[--json] [DEVICE]", "Prints asynchronous events as they come" },
+	{ NULL },
+};
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} aliases[] = {
+	{ "ibv_devices", alias_ibv_devices },
+	{ "ibv_devinfo", alias_ibv_devinfo },
+	{ "ibv_asyncwatch", alias_ibv_asyncwatch },
+	{ "show_gids", alias_show_gids },
+	{ "ibdev2netdev", alias_ibdev2netdev },
+	{ "get-rdma-device-info", alias_device_info },
+};
+
+static int help(void)
+{
+	puts("usage: verbena COMMAND [options]\n"
+	     "RDMA verbs on any Linux machine, in user space.\n");
+	for (const struct command *c = commands; c->name; c++)
+		printf("  %s%-11s%s %-34s %s\n", BOLD, c->name, PLAIN, c->args, c->help);
+	puts("\nverbena COMMAND --help lists a command's options; verbena --version says which this is.\n"
+	     "Exit status: 0 done, 1 failed or found a problem, 2 bad option, argument or VERBENA_*\n"
+	     "variable, 3 no such device, 4 refused by the system.  More in verbena(1), verbena(7).");
+	return EXIT_OK;
+}
+
+static const char *from_environment(void *arg, const char *name)
+{
+	return getenv(name);
+}
+
+static void tell(void *arg, const char *line)
+{
+	/* "NAME=value is ignored: ..." is what the library says, which goes on. */
+	const char *what = strstr(line, " is ignored: ");
+
+	if (!*(bool *)arg && what)
+		complain(EXIT_USAGE, "%.*s: %s", (int)(what - line), line, what + strlen(" is ignored: "));
+	else if (!*(bool *)arg)
+		complain(EXIT_USAGE, "%s", line);
+	*(bool *)arg = true;
+}
+
+bool environment_is_bad(void)
+{
+	static struct config cfg;
+	bool bad = false;
+
+	config_parse(&cfg, from_environment, tell, &bad);
+	return bad;
+}
+
+static int run_command(const struct command *c, int argc, char **argv)
+{
+	tool_command = c->name;
+	if (!c->any_environment && environment_is_bad())
+		return EXIT_USAGE;
+	return c->run(argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc && strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(aliases); i++)
+		if (argc && strcmp(name, aliases[i].name) == 0)
+			return aliases[i].run(argc, argv);
+	if (argc < 2)
+		return complain(EXIT_USAGE, "which command? try verbena --help");
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+		return help();
+	if (strcmp(argv[1], "--version") == 0)
+		return printf("verbena %s\n", VRB_VERSION) < 0;
+	for (const struct command *c = commands; c->name; c++)
+		if (strcmp(argv[1], c->name) == 0)
+			return run_command(c, argc - 1, argv + 1);
+	return complain(EXIT_USAGE, "no command '%s'; try verbena --help", argv[1]);
+}

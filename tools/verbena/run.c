@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verbena run: starts a program with our library first in the loader's path and the preloaded answers for /sys and /dev.
+ * Everything it does is done by environment variables; verbena(1) lists them.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool.h"
+#include "util/compiler.h"
+
+#define SHIM "libverbena-preload.so"
+
+static const struct {
+	struct option option;
+	const char *variable;
+	const char *help;
+} settings[] = {
+	{ { "devices", required_argument, NULL, 'd' }, "VERBENA_DEVICES", "interfaces, or name=interface" },
+	{ { "transport", required_argument, NULL, 't' }, "VERBENA_TRANSPORT", "auto, udp or local" },
+	{ { "log", required_argument, NULL, 'l' }, "VERBENA_LOG", "off error warn info debug trace, module=level" },
+	{ { "log-file", required_argument, NULL, 'L' }, "VERBENA_LOG_FILE", "where log lines go instead of stderr" },
+	{ { "port", required_argument, NULL, 'p' }, "VERBENA_UDP_PORT", "UDP port, 4791 if not given" },
+	{ { "dir", required_argument, NULL, 'D' }, "VERBENA_DIR", "directory that the processes share" },
+	{ { "progress", required_argument, NULL, 'P' }, "VERBENA_PROGRESS", "thread or none" },
+	{ { "seed", required_argument, NULL, 's' }, "VERBENA_SEED", "makes random numbers repeatable" },
+};
+
+static const struct option flags[] = {
+	{ "no-preload", no_argument, NULL, 'n' },
+	{ "print", no_argument, NULL, 'e' },
+	{ "help", no_argument, NULL, 'h' },
+};
+
+static const char *help_text(void)
+{
+	static char text[2048];
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "  -%c, --%-10s VALUE   %-18s %s\n",
+				      settings[i].option.val, settings[i].option.name,
+				      settings[i].variable, settings[i].help);
+	snprintf(text + n, sizeof(text) - n,
+		 "  -n, --no-preload         do not answer for /sys/class/infiniband and /dev/infiniband\n"
+		 "  -e, --print              print the environment variables instead of running anything\n");
+	return text;
+}
+
+/* The folder of the library that this program itself runs on. */
+static bool library_folder(char folder[PATH_MAX])
+{
+	Dl_info info;
+	char *slash;
+
+	if (!dladdr((const void *)ibv_get_device_list, &info) || !realpath(info.dli_fname, folder))
+		return false;
+	slash = strrchr(folder, '/');
+	if (slash)
+		*slash = '\0';
+	return slash != NULL;
+}
+
+/* Puts `what` before (or behind) what a list of the environment has; false: no memory. */
+static bool extend(const char *name, const char *what, bool first)
+{
+	const char *old = getenv(name);
+	char *value;
+	int n;
+
+	if (!old || !*old)
+		return setenv(name, what, 1) == 0;
+	n = asprintf(&value, "%s:%s", first ? what : old, first ? old : what);
+	if (n < 0 || setenv(name, value, 1) != 0)
+		return false;
+	free(value);
+	return true;
+}
+
+/* Returns 0 or an exit status. */
+static int prepare(bool preload)
+{
+	char folder[PATH_MAX], shim[PATH_MAX + sizeof(SHIM) + 1];
+	int count;
+	struct ibv_device **list;
+
+	if (!library_folder(folder))
+		return complain(EXIT_FAILED, "cannot find the library that I am linked with");
+	snprintf(shim, sizeof(shim), "%s/%s", folder, SHIM);
+	if (preload && access(shim, R_OK) < 0)
+		return complain(EXIT_FAILED, "%s: %s", shim, strerror(errno));
+	if (!extend("LD_LIBRARY_PATH", folder, true) || (preload && !extend("LD_PRELOAD", shim, false)))
+		return complain(EXIT_FAILED, "out of memory");
+	/* Writes the files that the preloaded library shows, before a shell script looks for them. */
+	list = ibv_get_device_list(&count);
+	if (list)
+		ibv_free_device_list(list);
+	return 0;
+}
+
+static void print_variable(const char *name)
+{
+	if (getenv(name))
+		printf("export %s='%s'\n", name, getenv(name));
+}
+
+static int print_environment(void)
+{
+	print_variable("LD_LIBRARY_PATH");
+	print_variable("LD_PRELOAD");
+	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++)
+		print_variable(settings[i].variable);
+	return EXIT_OK;
+}
+
+static int start(char **argv)
+{
+	int err;
+
+	execvp(argv[0], argv);
+	err = errno;
+	return complain(err == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN, "%s: %s", argv[0], strerror(err));
+}
+
+static const char *variable_of(int letter)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++)
+		if (settings[i].option.val == letter)
+			return settings[i].variable;
+	return NULL;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct option options[ARRAY_SIZE(settings) + ARRAY_SIZE(flags) + 1] = { 0 };
+	bool preload = true, print = false;
+	int c, status;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++)
+		options[i] = settings[i].option;
+	memcpy(options + ARRAY_SIZE(settings), flags, sizeof(flags));
+	while ((c = next_option(argc, argv, "+:d:t:l:L:p:D:P:s:neh", options, help_text())) != -1) {
+		if (c == '?')
+			return EXIT_USAGE;
+		if (c == 'n')
+			preload = false;
+		else if (c == 'e')
+			print = true;
+		else
+			setenv(variable_of(c), optarg, 1);
+	}
+	if (environment_is_bad())
+		return EXIT_USAGE;
+	if (optind >= argc && !print)
+		return complain(EXIT_USAGE, "which program? verbena run [options] -- COMMAND");
+	status = prepare(preload);
+	if (status)
+		return status;
+	return print ? print_environment() : start(argv + optind);
+}
