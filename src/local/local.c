@@ -29,6 +29,7 @@ struct inbound {
 	uint64_t sender;	/* incarnation */
 	int32_t pid;
 	uint16_t slot;
+	bool dead;		/* what it left is still taken, then the lane is cleared */
 };
 
 struct local {
@@ -40,6 +41,7 @@ struct local {
 	/* vrb.drive */
 	uint32_t news_seen;
 	unsigned int n_inbound, next_inbound;
+	unsigned int n_dead;		/* some of inbound[] are; a hint */
 	struct inbound inbound[SEG_PEERS];
 };
 
@@ -300,21 +302,29 @@ static void look_at_lane(struct local *l, unsigned int slot)
 	struct inbound *in = find_inbound(l, slot);
 	struct host_peer facts;
 
-	if (in != NULL && !host_alive(l->host, slot, in->sender)) {
-		drop_inbound(l, in - l->inbound);
+	if (in == NULL && sender == 0)
 		return;
+	if (in == NULL) {
+		in = &l->inbound[l->n_inbound++];
+		*in = (struct inbound){ .sender = sender, .slot = slot };
+		lane_rx_init(&in->rx, lane);
 	}
-	if (in != NULL || sender == 0)
+	in->dead = !host_alive(l->host, slot, in->sender);
+	l->n_dead += in->dead;
+	if (in->dead || in->pid || !host_peer(l->host, slot, &facts) ||
+	    facts.incarnation != in->sender)
 		return;
-	if (!host_alive(l->host, slot, sender) || !host_peer(l->host, slot, &facts) ||
-	    facts.incarnation != sender) {
-		clear_lane(lane);
-		return;
-	}
-	in = &l->inbound[l->n_inbound++];
-	*in = (struct inbound){ .sender = sender, .pid = facts.pid, .slot = slot };
-	lane_rx_init(&in->rx, lane);
+	in->pid = facts.pid;
 	store_relaxed(&lane->can_pull, probe_cma(in->pid, lane->sender_base));
+}
+
+static void drop_dead(struct local *l)
+{
+	for (unsigned int i = l->n_inbound; i-- > 0;) {
+		if (l->inbound[i].dead)
+			drop_inbound(l, i);
+	}
+	l->n_dead = 0;
 }
 
 static void read_news(struct local *l, uint32_t news)
@@ -396,6 +406,9 @@ unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, v
 			l->next_inbound = 0;
 		total += drain(&l->inbound[l->next_inbound++], budget - total, fn, arg);
 	}
+	/* Whoever said that it leaves has sent what it had to before; the lanes are empty now. */
+	if (unlikely(l->n_dead) && total < budget)
+		drop_dead(l);
 	return total;
 }
 
