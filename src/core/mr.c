@@ -274,6 +274,15 @@ static int retract(struct mr_entry *e)
 	return EBUSY;
 }
 
+/* What was mapped or held for the region by the handle that made it. */
+static void drop_backing(struct vrb_mr *mr)
+{
+	if (mr->mapping)
+		munmap(mr->mapping, mr->mapping_len);
+	if (mr->dm)
+		fetch_sub_release(&mr->dm->users, 1);
+}
+
 int vrb_mr_dereg(struct vrb_mr *mr)
 {
 	struct mr_entry *e = entry_of(mr);
@@ -286,10 +295,7 @@ int vrb_mr_dereg(struct vrb_mr *mr)
 	if (err)
 		return err;
 	mr_entry_free(mr->index);
-	if (mr->mapping)
-		munmap(mr->mapping, mr->mapping_len);
-	if (mr->dm)
-		fetch_sub_release(&mr->dm->users, 1);
+	drop_backing(mr);
 	vrb_pd_put(to_vrb_pd(mr->ibv.pd));
 	free_mr(mr);
 	return 0;
@@ -377,8 +383,15 @@ put:
 	return err;
 }
 
+/* A handle goes, the region stays; or it is gone already, deregistered through another handle. */
 void vrb_mr_unimport(struct vrb_mr *mr)
 {
+	struct mr_entry *e = entry_of(mr);
+
+	if (e)
+		mr_entry_put(e);
+	else
+		drop_backing(mr);
 	free_mr(mr);
 }
 
