@@ -12,13 +12,11 @@
 #include "core/drive.h"
 
 #include <assert.h>
-#include <endian.h>
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/burst.h"
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/event.h"
@@ -43,17 +41,18 @@ enum {
 	TABLE_BITS = 12,	/* two levels of a 24-bit number */
 	TABLE_SIZE = 1 << TABLE_BITS,
 	TABLE_MASK = TABLE_SIZE - 1,
-	BATCH = 32,
 	BURSTS = 4,		/* a round takes this many bursts at most */
 	TIMERS = 256,		/* and expires this many timers */
 	INBOX = 64,		/* and this many messages from other processes */
 	LANE_BURST = 64,	/* and this many packets of neighbours */
 	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls */
 	WIRE_EVERY_US = 20,	/* pollers look at a wire that nobody seems to use */
+	OWED_PACKETS = 4,	/* more at a time are a stream, whose sender waits for the ACK */
+	OWED_POLLS = 4,		/* polls in a row that may put off an ACK */
 	MIN_PACKET = 12 + ROCE_ICRC_LEN,
-	FULL_WAIT_MS = 1,	/* a full socket is waited for, */
-	FULL_TRIES = 20,	/* and then the packets are lost, as on a network */
 };
+
+#define ACK_WAIT VRB_MSEC	/* an ACK is put off for this long at most */
 
 struct drive_stats vrb_drive_stats;
 
@@ -66,81 +65,6 @@ static void count(uint64_t *counter, uint64_t n)
 }
 
 /* Output */
-
-/* Packets that a thread is about to send. Freed with the thread. */
-struct batch {
-	unsigned int n;
-	struct wire_pkt pkts[BATCH];
-	uint8_t data[BATCH][(ROCE_MAX_PACKET + 63) & ~63];
-};
-
-static __thread struct batch *own_batch;
-static pthread_key_t batch_key;
-static pthread_once_t batch_once = PTHREAD_ONCE_INIT;
-
-static void make_batch_key(void)
-{
-	pthread_key_create(&batch_key, free);
-}
-
-/* NULL when memory is out. */
-static struct batch *thread_batch(void)
-{
-	if (likely(own_batch))
-		return own_batch;
-	pthread_once(&batch_once, make_batch_key);
-	own_batch = malloc(sizeof(*own_batch));
-	if (own_batch) {
-		own_batch->n = 0;
-		pthread_setspecific(batch_key, own_batch);
-	}
-	return own_batch;
-}
-
-static void wait_for_room(void)
-{
-	struct pollfd fds[WIRE_FDS];
-	int fd[WIRE_FDS];
-	unsigned int n = wire_fds(vrb.wire, fd);
-
-	for (unsigned int i = 0; i < n; i++)
-		fds[i] = (struct pollfd){ .fd = fd[i], .events = POLLOUT };
-	poll(fds, n, FULL_WAIT_MS);
-}
-
-static void flush(struct batch *b)
-{
-	unsigned int done = 0, tries = 0;
-
-	while (vrb.wire && done < b->n && tries++ < FULL_TRIES) {
-		done += wire_send(vrb.wire, b->pkts + done, b->n - done);
-		if (done < b->n)
-			wait_for_room();
-	}
-	count(&vrb_drive_stats.sent_pkts, done);
-	if (done < b->n)
-		count(&vrb_drive_stats.send_lost, b->n - done);
-	b->n = 0;
-}
-
-/* Completes the packet at the end of the batch: ports, ICRC. IPv4 identification is 0, as the wire promises. */
-static void seal(struct batch *b, const struct net_path *path, size_t len)
-{
-	struct wire_pkt *p = &b->pkts[b->n];
-	uint32_t icrc;
-
-	p->path = *path;
-	if (vrb.wire) {
-		p->path.src_port = wire_src_port(vrb.wire);
-		p->path.dst_port = wire_dst_port(vrb.wire);
-	}
-	p->data = b->data[b->n];
-	icrc = htole32(roce_icrc(&p->path, 0, p->data, len));
-	memcpy(p->data + len, &icrc, sizeof(icrc));
-	p->len = len + sizeof(icrc);
-	if (++b->n == BATCH)
-		flush(b);
-}
 
 static void arm(struct vrb_qp *qp)
 {
@@ -159,21 +83,21 @@ static void note_far(struct vrb_qp *qp, bool far)
 	fetch_add_relaxed(&far_qps, far ? 1 : -1);
 }
 
-static void collect_far(struct vrb_qp *qp, struct batch *b, uint64_t now)
+static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
 	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local;
 	const struct net_path *path;
 	size_t len;
 
 	note_far(qp, qp->wq.state >= IBV_QPS_RTR && qp->wq.state != IBV_QPS_ERR);
-	while ((len = roce_output(&qp->roce, b->data[b->n], sizeof(b->data[0]), &path, now))) {
-		if (!datagrams || !vrb_near_datagram(qp, path, b->data[b->n], len, now))
-			seal(b, path, len);
+	while ((len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
+		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now))
+			vrb_burst_seal(b, path, len);
 	}
 }
 
 /* Everything the QP has to say goes to its neighbour or into the batch. Must hold qp->lock. */
-static void collect(struct vrb_qp *qp, struct batch *b, uint64_t now)
+static void collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
 	qp->now = now;
 	if (vrb.local && vrb_near_collect(qp, now))
@@ -188,15 +112,18 @@ static void collect(struct vrb_qp *qp, struct batch *b, uint64_t now)
 
 void vrb_drive_output(struct vrb_qp *qp, uint64_t now)
 {
-	struct batch *b = thread_batch();
+	struct vrb_burst *b = vrb_burst_own();
 
 	if (!b) {
 		log_limited(LOG_CORE, LOG_ERROR, "out of memory: QP 0x%x cannot send", qp->wq.qpn);
 		return;
 	}
 	collect(qp, b, now);
-	flush(b);
+	vrb_burst_flush(b);
 }
+
+/* ACKs that wait leave now. Must hold vrb.drive. */
+static void pay(uint64_t now);
 
 /* The QP-number table */
 
@@ -248,6 +175,7 @@ static void add_counters(struct roce_counters *sum, const struct roce_counters *
 void vrb_drive_remove(struct vrb_qp *qp)
 {
 	lock_acquire(&vrb.drive);
+	pay(clock_now());
 	table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK][qp->wq.qpn & TABLE_MASK] = NULL;
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->touched);
@@ -445,11 +373,19 @@ static void arrive(const struct arrival *a, struct list *touched, uint64_t now)
 	}
 }
 
-/* Lets the QPs answer that a burst has touched. */
-static void answer(struct list *touched, uint64_t now)
-{
-	struct batch *b = thread_batch();
+/*
+ * QPs whose ACK waits for a packet of their own to travel with: the answer to a request is often
+ * another request, and a program that has just been given a completion shall not wait for our system
+ * call.  They are answered at the next poll, by the progress thread after ACK_WAIT, or before
+ * anything that would make that impossible.  Under vrb.drive.
+ */
+static struct list owed = { &owed, &owed };
+static uint64_t owed_due = VRB_NEVER;	/* atomic; written under vrb.drive */
+static unsigned int owed_polls;		/* for how many polls they have waited */
 
+/* Those of `touched`, and those that are owed. */
+static void answer_all(struct list *touched, struct vrb_burst *b, uint64_t now)
+{
 	while (!list_empty(touched)) {
 		struct vrb_qp *qp = list_entry(touched->next, struct vrb_qp, touched);
 
@@ -460,8 +396,73 @@ static void answer(struct list *touched, uint64_t now)
 		collect(qp, b, now);
 		lock_release(&qp->lock);
 	}
+}
+
+/* Lets the QPs answer that a burst has touched. Must hold vrb.drive. */
+static void answer(struct list *touched, uint64_t now)
+{
+	struct vrb_burst *b = vrb_burst_own();
+
+	answer_all(touched, b, now);
+	answer_all(&owed, b, now);
+	owed_polls = 0;
+	if (load_relaxed(&owed_due) != VRB_NEVER)
+		store_relaxed(&owed_due, VRB_NEVER);
 	if (b)
-		flush(b);
+		vrb_burst_flush(b);
+}
+
+static bool owes_ack_only(struct vrb_qp *qp)
+{
+	bool ret;
+
+	lock_acquire(&qp->lock);
+	ret = roce_owes_ack_only(&qp->roce);
+	lock_release(&qp->lock);
+	return ret;
+}
+
+/* May the answers to `packets` that a poller took wait for its next poll? Must hold vrb.drive. */
+static bool may_owe(const struct list *touched, unsigned int packets)
+{
+	const struct list *pos;
+
+	if (packets > OWED_PACKETS || owed_polls >= OWED_POLLS)
+		return false;
+	list_for_each(pos, touched)
+		if (!owes_ack_only(list_entry(pos, struct vrb_qp, touched)))
+			return false;
+	return true;
+}
+
+static void owe(struct list *touched, uint64_t now)
+{
+	while (!list_empty(touched)) {
+		struct list *node = touched->next;
+
+		list_del(node);
+		list_add_tail(&owed, node);
+	}
+	owed_polls++;
+	if (load_relaxed(&owed_due) == VRB_NEVER) {
+		store_relaxed(&owed_due, now + ACK_WAIT);
+		progress_hurry(vrb.progress, now + ACK_WAIT);
+	}
+}
+
+static void pay(uint64_t now)
+{
+	if (load_relaxed(&owed_due) != VRB_NEVER)
+		answer(&owed, now);
+}
+
+/* The end of the process is the end of polls. A thread that drives right now pays, or was killed by exit. */
+static __attribute__((destructor)) void pay_at_exit(void)
+{
+	if (load_relaxed(&owed_due) == VRB_NEVER || !lock_try(&vrb.drive))
+		return;
+	pay(clock_now());
+	lock_release(&vrb.drive);
 }
 
 struct lane_arrivals {
@@ -531,7 +532,7 @@ static bool take_lanes(uint64_t now)
 }
 
 /* Must hold vrb.drive. */
-static bool take_packets(uint64_t now)
+static bool take_packets(uint64_t now, bool poller)
 {
 	static struct wire_pkt in[WIRE_BURST];
 	struct list touched = { &touched, &touched };
@@ -540,18 +541,25 @@ static bool take_packets(uint64_t now)
 
 	if (!vrb.wire)
 		return false;
-	for (unsigned int burst = 0; burst < BURSTS && n == WIRE_BURST; burst++) {
+	for (unsigned int i = 0; (i < BURSTS && n == WIRE_BURST) || vrb.wire->held; i++) {
 		n = wire_recv(vrb.wire, in, WIRE_BURST);
-		for (unsigned int i = 0; i < n; i++)
-			arrive(&(struct arrival){ .path = &in[i].path,
-						  .data = in[i].data,
-						  .len = in[i].len,
-						  .id_known = in[i].id_known,
-						  .ip_id = in[i].ip_id },
+		for (const struct wire_pkt *p = in; p < in + n; p++)
+			arrive(&(struct arrival){ .path = &p->path,
+						  .data = p->data,
+						  .len = p->len,
+						  .id_known = p->id_known,
+						  .ip_id = p->ip_id },
 			       &touched, now);
 		any |= n > 0;
-		answer(&touched, now);
+		if (!n)
+			break;
+		if (poller && may_owe(&touched, n))
+			owe(&touched, now);
+		else
+			answer(&touched, now);
 	}
+	if (!any)
+		pay(now);
 	vrb_steer_packets_seen();
 	return any;
 }
@@ -609,7 +617,7 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 	lock_release(&qp->lock);
 }
 
-static void expire_qp(struct vrb_qp *qp, struct batch *b, uint64_t now)
+static void expire_qp(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
 	lock_acquire(&qp->lock);
 	qp->now = now;
@@ -622,7 +630,7 @@ static void expire_qp(struct vrb_qp *qp, struct batch *b, uint64_t now)
 /* Must hold vrb.drive. */
 static bool run_timers(uint64_t now)
 {
-	struct batch *b = thread_batch();
+	struct vrb_burst *b = vrb_burst_own();
 	struct timer *t;
 	bool any = false;
 
@@ -638,7 +646,7 @@ static bool run_timers(uint64_t now)
 		else if (vrb_cq_timeout(cq, now))
 			for_each_qp(fail_user, cq);
 	}
-	flush(b);
+	vrb_burst_flush(b);
 	return any;
 }
 
@@ -681,6 +689,10 @@ static void claim(void)
 void vrb_drive_blocks(void)
 {
 	store_relaxed(&polls, 0);
+	if (load_relaxed(&owed_due) != VRB_NEVER && lock_try(&vrb.drive)) {
+		pay(clock_now());
+		lock_release(&vrb.drive);
+	}
 	if (vrb.local && !local_sleeps(vrb.local))
 		progress_wake(vrb.progress);
 }
@@ -691,7 +703,7 @@ static bool look_at_wire(uint64_t now)
 	if (!load_relaxed(&far_qps) && now - wire_seen < WIRE_EVERY_US * VRB_USEC)
 		return false;
 	wire_seen = now;
-	return take_packets(now);
+	return take_packets(now, true);
 }
 
 bool vrb_drive_poll(void)
@@ -734,7 +746,8 @@ static bool on_wire(void *arg, int fd)
 	bool any;
 
 	lock_acquire(&vrb.drive);
-	any = take_packets(clock_now());
+	wire_readable(vrb.wire, fd);
+	any = take_packets(clock_now(), false);
 	lock_release(&vrb.drive);
 	return any;
 }
@@ -751,13 +764,15 @@ static bool on_inbox(void *arg, int fd)
 
 static uint64_t next_deadline(void *arg)
 {
-	return timers_next(vrb.timers);
+	return time_earlier(timers_next(vrb.timers), load_relaxed(&owed_due));
 }
 
 static void on_deadline(void *arg, uint64_t now)
 {
 	lock_acquire(&vrb.drive);
 	run_timers(now);
+	if (time_reached(load_relaxed(&owed_due), now))
+		pay(now);
 	lock_release(&vrb.drive);
 }
 
@@ -780,7 +795,7 @@ int vrb_drive_start(void)
 
 	lock_acquire(&vrb.drive);
 	vrb_steer_start();
-	take_packets(clock_now());	/* over loopback the probes are back already */
+	take_packets(clock_now(), false);	/* over loopback the probes are back already */
 	lock_release(&vrb.drive);
 	for (unsigned int i = 0; i < n && !ret; i++)
 		ret = watch(fds[i], PROGRESS_SHARED, on_wire);
@@ -809,6 +824,8 @@ void vrb_drive_stop(void)
 void vrb_drive_forget_all(void)
 {
 	memset(table, 0, sizeof(table));
-	own_batch = NULL;
+	list_init(&owed);
+	store_relaxed(&owed_due, VRB_NEVER);
+	vrb_burst_forget();
 	vrb_mcast_forget();
 }

@@ -451,6 +451,8 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	uint64_t now = clock_now();
 
 	qp->now = now;
+	if (c->next == IBV_QPS_RESET || c->next == IBV_QPS_ERR)
+		vrb_drive_output(qp, now);	/* an ACK may have been put off */
 	if (c->next == IBV_QPS_RESET)
 		forget(qp);
 	if (c->rd_atomic)

@@ -107,6 +107,9 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now);
 
+/* Is a positive ACK all that roce_output() has to say, if anything? Then it may wait for company. */
+bool roce_owes_ack_only(const struct roce_qp *qp);
+
 static inline const struct send_wqe *roce_output_pull(const struct roce_qp *qp)
 {
 	return qp->out_pull;

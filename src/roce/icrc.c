@@ -179,7 +179,7 @@ enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_know
 	len -= ROCE_ICRC_LEN;
 	if (!net_is_ipv4(&path->dst))
 		id_known = true;
-	difference = get_icrc(data + len) ^ roce_icrc(path, id_known ? ip_id : 0, data, len);
+	difference = get_icrc(data + len) ^ roce_icrc(path, ip_id, data, len);
 	if (id_known)
 		return difference == 0 ? ROCE_ICRC_GOOD : ROCE_ICRC_BAD;
 	return fits_some_id(difference, len) ? ROCE_ICRC_GOOD_FOR_SOME_ID : ROCE_ICRC_BAD;

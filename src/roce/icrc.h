@@ -26,7 +26,7 @@ enum roce_icrc_verdict {
 
 /*
  * Checks a received packet: data/len include the trailing ICRC; len >= 16.  With id_known the identification ip_id is used;
- * without it the identification is solved for.
+ * without it ip_id is a guess, and where it is wrong the identification is solved for.
  */
 enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_known, uint16_t ip_id,
 				       const uint8_t *data, size_t len);

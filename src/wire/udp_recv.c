@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving: one recvmmsg(2) per family into the wire's cells; control messages tell where each
- * packet was sent to and how. Steering probes end here.
+ * Receiving: one recvmmsg(2) into the wire's cells; control messages tell where each message was
+ * sent to and how, and at which length the kernel has merged several packets in it (UDP_GRO).
+ * Messages are cut up call by call. Steering probes end here.
  */
 #include <errno.h>
 #include <string.h>
@@ -67,7 +68,17 @@ static void read_ipv6(struct net_path *path, const struct cmsghdr *c)
 	}
 }
 
-static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port)
+static void read_segment(uint32_t *segment, const struct cmsghdr *c)
+{
+	int value;
+
+	memcpy(&value, CMSG_DATA(c), sizeof(value));
+	if (value > 0)
+		*segment = (uint32_t)value;
+}
+
+/* *segment: where the kernel has merged packets, the length of all but the last. */
+static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port, uint32_t *segment)
 {
 	const union udp_sockaddr *from = mh->msg_name;
 	struct cmsghdr *c;
@@ -86,47 +97,51 @@ static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port)
 			read_ipv4(path, c);
 		else if (c->cmsg_level == IPPROTO_IPV6)
 			read_ipv6(path, c);
+		else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == OPT_UDP_GRO)
+			read_segment(segment, c);
 	}
 }
 
-/*
- * Makes the first `dirty` messages ready again. Few are, when little arrives, so that an empty poll
- * is cheap.
- */
-static void clean(struct udp_wire *u)
+/* Makes the first n messages ready again. Few are, when little arrives. */
+static void clean(struct udp_wire *u, unsigned int n)
 {
 	unsigned int i;
 
-	for (i = 0; i < u->dirty; i++) {
+	for (i = 0; i < n; i++) {
 		struct msghdr *mh = &u->mm[i].msg_hdr;
-		struct udp_cell *cell = &u->cell[i];
 
-		cell->iov = (struct iovec){ .iov_base = cell->data, .iov_len = sizeof(cell->data) };
-		*mh = (struct msghdr){
-			.msg_name = &cell->from,
-			.msg_namelen = sizeof(cell->from),
-			.msg_iov = &cell->iov,
-			.msg_iovlen = 1,
-			.msg_control = cell->control,
-			.msg_controllen = sizeof(cell->control),
-		};
+		mh->msg_namelen = sizeof(u->cell[i].from);
+		mh->msg_controllen = sizeof(u->cell[i].control);
+		mh->msg_flags = 0;
 	}
-	u->dirty = 0;
 }
 
 void udp_recv_prepare(struct udp_wire *u)
 {
-	u->dirty = WIRE_BURST;
-	clean(u);
+	unsigned int i;
+
+	for (i = 0; i < UDP_MESSAGES; i++) {
+		struct udp_cell *cell = &u->cell[i];
+
+		cell->iov = (struct iovec){ u->data[i], UDP_CELL };
+		u->mm[i].msg_hdr = (struct msghdr){
+			.msg_name = &cell->from,
+			.msg_iov = &cell->iov,
+			.msg_iovlen = 1,
+			.msg_control = cell->control,
+		};
+	}
+	clean(u, UDP_MESSAGES);
+	u->got = u->next = 0;
 }
 
 /*
  * A probe that came back says where this socket is. Positions beyond the group's end arrive
  * anywhere, so the lowest is true.
  */
-static bool take_probe(struct udp_wire *u, unsigned int family, const uint8_t *data, size_t len)
+static bool take_probe(struct udp_wire *u, const uint8_t *data, size_t len)
 {
-	int32_t *position = &u->position[family];
+	int32_t *position = &u->position[u->family];
 	uint16_t to;
 	bool mine;
 
@@ -138,58 +153,95 @@ static bool take_probe(struct udp_wire *u, unsigned int family, const uint8_t *d
 	return true;
 }
 
-static bool accept_message(struct udp_wire *u, unsigned int family, struct mmsghdr *mm,
-			   struct wire_pkt *pkt)
-{
-	uint8_t *data = mm->msg_hdr.msg_iov->iov_base;
-
-	if (mm->msg_hdr.msg_flags & MSG_TRUNC) {
-		u->wire.stats.recv_truncated++;
-		return false;
-	}
-	if (take_probe(u, family, data, mm->msg_len))
-		return false;
-	*pkt = (struct wire_pkt){ .data = data, .len = mm->msg_len };
-	read_path(&pkt->path, &mm->msg_hdr, u->wire.port);
-	u->wire.stats.received++;
-	return true;
-}
-
-/* Messages into mm, from one socket; errors that are pending on it are drained. */
-static unsigned int receive(struct udp_wire *u, unsigned int family, struct mmsghdr *mm,
-			    unsigned int n)
+/* Messages from one socket; errors that are pending on it are drained. */
+static unsigned int receive(struct udp_wire *u, unsigned int family)
 {
 	int got = -1, tries;
 
-	for (tries = 0; tries < WIRE_BURST && got < 0; tries++) {
-		got = recvmmsg(u->fd[family], mm, n, MSG_DONTWAIT, NULL);
+	if (u->fd[family] < 0)
+		return 0;
+	for (tries = 0; tries < UDP_MESSAGES; tries++) {
+		got = recvmmsg(u->fd[family], u->mm, UDP_MESSAGES, MSG_DONTWAIT, NULL);
 		if (got >= 0 || errno == EAGAIN)
 			break;
 		if (errno != EINTR)
 			u->wire.stats.recv_errors++;
 	}
-	return got > 0 ? (unsigned int)got : 0;
+	if (got <= 0)
+		return 0;
+	u->family = family;
+	u->got = (unsigned int)got;
+	return u->got;
+}
+
+/* A pending message is as good as an empty socket is cheap: one call, seldom two. */
+static bool refill(struct udp_wire *u)
+{
+	clean(u, u->got);
+	u->got = u->next = 0;
+	u->cut.offset = 0;
+	if (++u->turn % UDP_OTHER_EVERY == 0 && receive(u, u->family ^ 1))
+		return true;
+	return receive(u, u->family) > 0;
+}
+
+static void begin_message(struct udp_wire *u, struct mmsghdr *mm)
+{
+	struct udp_cut *cut = &u->cut;
+
+	cut->segment = mm->msg_len;
+	cut->index = 0;
+	read_path(&cut->path, &mm->msg_hdr, u->wire.port, &cut->segment);
+	if (cut->segment < mm->msg_len)
+		u->wire.stats.recv_runs++;
+}
+
+/* The next packet of the message at hand; false for what is none of the caller's. */
+static bool cut_packet(struct udp_wire *u, struct wire_pkt *pkt)
+{
+	struct mmsghdr *mm = &u->mm[u->next];
+	struct udp_cut *cut = &u->cut;
+	uint8_t *data = u->data[u->next];
+	uint32_t len;
+
+	if (!cut->offset)
+		begin_message(u, mm);
+	data += cut->offset;
+	len = min(cut->segment, mm->msg_len - cut->offset);
+	cut->offset += len;
+	if (cut->offset >= mm->msg_len) {
+		cut->offset = 0;
+		u->next++;
+	}
+	if (mm->msg_hdr.msg_flags & MSG_TRUNC || len > WIRE_MAX_PACKET) {
+		u->wire.stats.recv_truncated++;
+		return false;
+	}
+	if (take_probe(u, data, len))
+		return false;
+	*pkt = (struct wire_pkt){ .path = cut->path, .data = data, .len = len,
+				  .ip_id = cut->index++ };
+	u->wire.stats.received++;
+	return true;
 }
 
 unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 {
 	struct udp_wire *u = to_udp(w);
-	unsigned int used = 0, out = 0, turn, i;
+	unsigned int out = 0, rounds = 0;
 
-	n = min(n, (unsigned int)WIRE_BURST);
-	u->turn ^= 1;
-	clean(u);
-	for (turn = 0; turn < UDP_FAMILIES && used < n; turn++) {
-		unsigned int family = (u->turn + turn) % UDP_FAMILIES;
-		unsigned int got;
-
-		if (u->fd[family] < 0)
-			continue;
-		got = receive(u, family, u->mm + used, n - used);
-		for (i = 0; i < got; i++)
-			out += accept_message(u, family, &u->mm[used + i], &pkts[out]);
-		used += got;
-	}
-	u->dirty = used;
+	/* A message may hold nothing for the caller, and then hides what the other family has. */
+	while (!out && (u->next < u->got || (rounds++ < UDP_OTHER_EVERY && refill(u))))
+		while (out < n && u->next < u->got)
+			out += cut_packet(u, &pkts[out]);
+	w->held = u->next < u->got;
 	return out;
+}
+
+void udp_readable(struct wire *w, int fd)
+{
+	struct udp_wire *u = to_udp(w);
+
+	if (u->next == u->got && fd >= 0)
+		u->family = fd == u->fd[UDP_IPV6] ? UDP_IPV6 : UDP_IPV4;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: one sendmmsg(2) per run of packets of one family, each with its source address, traffic
- * class, hop limit and flow label as control messages.
+ * Sending: one sendmmsg(2) per stretch of packets of one family.  A message is a packet or a run of
+ * them (UDP_SEGMENT), with source address, traffic class, hop limit and flow label as control
+ * messages.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,12 +12,14 @@
 #include "wire/udp_state.h"
 
 enum {
-	SEND_CONTROL = CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int)),
+	SEND_CONTROL = CMSG_SPACE(sizeof(struct in6_pktinfo)) + 4 * CMSG_SPACE(sizeof(int)),
 	RETRIES = 8,	/* of one packet, after an error that is not about it */
 };
 
 struct batch {
+	unsigned int n, iovs;
 	struct mmsghdr mm[WIRE_BURST];
+	unsigned int pkts[WIRE_BURST];	/* in message i */
 	struct iovec iov[WIRE_BURST];
 	union udp_sockaddr to[WIRE_BURST];
 	uint8_t control[WIRE_BURST][SEND_CONTROL] __attribute__((aligned(sizeof(struct cmsghdr))));
@@ -85,35 +88,78 @@ static void address_ipv6(struct msghdr *mh, union udp_sockaddr *to, const struct
 		add_int(mh, IPPROTO_IPV6, IPV6_FLOWINFO, (int)htonl(path->flow_label & 0xfffff));
 }
 
-static void fill(struct udp_wire *u, struct batch *b, unsigned int i, const struct wire_pkt *pkt)
+static void address(struct udp_wire *u, struct msghdr *mh, union udp_sockaddr *to,
+		    const struct net_path *path)
 {
-	struct msghdr *mh = &b->mm[i].msg_hdr;
+	if (net_is_ipv4(&path->dst))
+		address_ipv4(mh, to, path, u->wire.port);
+	else
+		address_ipv6(mh, to, path, u->wire.port, !load_relaxed(&u->no_flow_label));
+}
 
-	b->iov[i] = (struct iovec){ .iov_base = pkt->data, .iov_len = pkt->len };
+/* Packets that lie side by side share an entry. */
+static void add_data(struct batch *b, struct msghdr *mh, const struct wire_pkt *pkt)
+{
+	struct iovec *last = &b->iov[b->iovs - 1];
+
+	if (mh->msg_iovlen && (uint8_t *)last->iov_base + last->iov_len == pkt->data) {
+		last->iov_len += pkt->len;
+		return;
+	}
+	b->iov[b->iovs++] = (struct iovec){ .iov_base = pkt->data, .iov_len = pkt->len };
+	mh->msg_iovlen++;
+}
+
+/* One message of the packet at pkts and those that run behind it; returns their number. */
+static unsigned int add_message(struct udp_wire *u, struct batch *b, const struct wire_pkt *pkts,
+				unsigned int n)
+{
+	unsigned int i = b->n++, k = 0;
+	struct msghdr *mh = &b->mm[i].msg_hdr;
+	uint16_t segment = (uint16_t)pkts[0].len;
+
 	*mh = (struct msghdr){
 		.msg_name = &b->to[i],
-		.msg_iov = &b->iov[i],
-		.msg_iovlen = 1,
+		.msg_iov = &b->iov[b->iovs],
 		.msg_control = b->control[i],
 	};
-	if (net_is_ipv4(&pkt->path.dst))
-		address_ipv4(mh, &b->to[i], &pkt->path, u->wire.port);
-	else
-		address_ipv6(mh, &b->to[i], &pkt->path, u->wire.port,
-			     !load_relaxed(&u->no_flow_label));
+	address(u, mh, &b->to[i], &pkts[0].path);
+	do
+		add_data(b, mh, &pkts[k++]);
+	while (k < n && pkts[k].ip_id);
+	if (k > 1) {
+		add_control(mh, IPPROTO_UDP, OPT_UDP_SEGMENT, &segment, sizeof(segment));
+		fetch_add_relaxed(&u->wire.stats.send_runs, 1);
+	}
+	b->pkts[i] = k;
+	return k;
 }
 
 enum verdict {
 	RETRY,
 	FULL,
 	LOST,
+	ALONE,
 };
 
-/* What becomes of the first packet of a batch that could not be sent. */
-static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, int err)
+/*
+ * Some devices and routes take no run, which is remembered; an interface whose MTU is too small for
+ * its packets says the same, but only of itself.
+ */
+static bool refuses_run(struct udp_wire *u, int err)
+{
+	if (err == EIO)
+		store_relaxed(&u->wire.runs, false);
+	return err == EIO || err == EINVAL || err == EMSGSIZE;
+}
+
+/* What becomes of the first message of a batch that could not be sent. */
+static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool run, int err)
 {
 	struct wire_stats *s = &u->wire.stats;
 
+	if (run && refuses_run(u, err))
+		return ALONE;
 	switch (err) {
 	case EINTR:
 	case ECONNREFUSED:	/* about an earlier packet; reported once */
@@ -156,16 +202,26 @@ static unsigned int same_family(const struct wire_pkt *pkts, unsigned int n)
 	return i;
 }
 
+/* How many packets are in the first n messages. */
+static unsigned int packets_in(const struct batch *b, unsigned int n)
+{
+	unsigned int i, sum = 0;
+
+	for (i = 0; i < n; i++)
+		sum += b->pkts[i];
+	return sum;
+}
+
 /*
- * Sends one run from its start; returns how many packets are dealt with, 0 if the socket is full,
- * and sets *retry where the same packet has to be tried again.
+ * Sends one stretch from its start; returns how many packets are dealt with, 0 if the socket is full
+ * or a run has to be given up, and sets *retry where the same message has to be tried again.
  */
-static unsigned int send_run(struct udp_wire *u, struct batch *b, const struct wire_pkt *pkts,
-			     unsigned int n, bool *retry)
+static unsigned int send_stretch(struct udp_wire *u, struct batch *b, struct wire_pkt *pkts,
+				 unsigned int n, bool *retry)
 {
 	int fd = u->fd[net_is_ipv4(&pkts[0].path.dst) ? UDP_IPV4 : UDP_IPV6];
+	unsigned int i = 0, done;
 	enum verdict v;
-	unsigned int i;
 	int sent;
 
 	*retry = false;
@@ -173,19 +229,22 @@ static unsigned int send_run(struct udp_wire *u, struct batch *b, const struct w
 		fetch_add_relaxed(&u->wire.stats.send_refused, n);
 		return n;
 	}
-	for (i = 0; i < n; i++)
-		fill(u, b, i, &pkts[i]);
-	sent = sendmmsg(fd, b->mm, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	b->n = b->iovs = 0;
+	while (i < n)
+		i += add_message(u, b, pkts + i, n - i);
+	sent = sendmmsg(fd, b->mm, b->n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent > 0) {
-		fetch_add_relaxed(&u->wire.stats.sent, sent);
-		return (unsigned int)sent;
+		done = packets_in(b, (unsigned int)sent);
+		fetch_add_relaxed(&u->wire.stats.sent, done);
+		return done;
 	}
-	v = judge(u, &pkts[0], sent < 0 ? errno : EAGAIN);
+	v = judge(u, &pkts[0], b->pkts[0] > 1, sent < 0 ? errno : EAGAIN);
 	*retry = v == RETRY;
-	return v == LOST;
+	pkts[0].alone = v == ALONE;
+	return v == LOST ? b->pkts[0] : 0;
 }
 
-unsigned int udp_send(struct wire *w, const struct wire_pkt *pkts, unsigned int n)
+unsigned int udp_send(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 {
 	struct udp_wire *u = to_udp(w);
 	unsigned int done = 0, retries = 0;
@@ -194,8 +253,8 @@ unsigned int udp_send(struct wire *w, const struct wire_pkt *pkts, unsigned int 
 	n = min(n, (unsigned int)WIRE_BURST);
 	while (done < n) {
 		bool retry;
-		unsigned int k = send_run(u, &b, pkts + done, same_family(pkts + done, n - done),
-					  &retry);
+		unsigned int k = send_stretch(u, &b, pkts + done,
+					      same_family(pkts + done, n - done), &retry);
 
 		if (!k && !(retry && retries++ < RETRIES))
 			break;

@@ -12,7 +12,18 @@
 
 enum { UDP_IPV4, UDP_IPV6, UDP_FAMILIES };
 
-enum { UDP_RECV_CONTROL = 192 };
+/* <linux/udp.h> clashes with <netinet/udp.h>, which lacks these in older systems. */
+enum {
+	OPT_UDP_SEGMENT = 103,
+	OPT_UDP_GRO = 104,
+};
+
+enum {
+	UDP_RECV_CONTROL = 192,
+	UDP_CELL = 65536,	/* the longest message, of many packets where the kernel merges them */
+	UDP_MESSAGES = 32,	/* received by one call */
+	UDP_OTHER_EVERY = 8,	/* so many times the busier family is asked, then the other one */
+};
 
 #ifndef IPV6_FLOWINFO
 #define IPV6_FLOWINFO 11	/* <linux/in6.h>, which clashes with <netinet/in.h> */
@@ -24,9 +35,8 @@ union udp_sockaddr {
 	struct sockaddr_in6 v6;
 };
 
-/* One place to receive into. */
+/* One place to receive into; its data are at the same index of udp_wire.data. */
 struct udp_cell {
-	uint8_t data[WIRE_MAX_PACKET];
 	uint8_t control[UDP_RECV_CONTROL] __attribute__((aligned(sizeof(struct cmsghdr))));
 	union udp_sockaddr from;
 	struct iovec iov;
@@ -40,10 +50,19 @@ struct udp_wire {
 	/* The receiving thread's. */
 	uint64_t nonce;			/* of the probes under way */
 	int32_t position[UDP_FAMILIES];
-	unsigned int turn;		/* family to be asked first next time */
-	struct udp_cell *cell;		/* WIRE_BURST of them */
-	struct mmsghdr mm[WIRE_BURST];	/* mm[i] receives into cell[i] */
-	unsigned int dirty;		/* so many of mm[] the kernel has written to */
+	unsigned int family;		/* that had packets last */
+	unsigned int turn;		/* counts calls; UDP_OTHER_EVERY */
+	struct udp_cell *cell;		/* UDP_MESSAGES of them */
+	uint8_t (*data)[UDP_CELL];
+	struct mmsghdr mm[UDP_MESSAGES];	/* mm[i] receives into cell[i] */
+
+	/* What mm[] holds that has not been returned yet: messages next..got, the first from offset. */
+	unsigned int got, next;
+	struct udp_cut {
+		struct net_path path;
+		uint32_t offset, segment;
+		uint16_t index;
+	} cut;
 };
 
 static inline struct udp_wire *to_udp(struct wire *w)
@@ -51,8 +70,9 @@ static inline struct udp_wire *to_udp(struct wire *w)
 	return container_of(w, struct udp_wire, wire);
 }
 
-unsigned int udp_send(struct wire *w, const struct wire_pkt *pkts, unsigned int n);
+unsigned int udp_send(struct wire *w, struct wire_pkt *pkts, unsigned int n);
 unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n);
+void udp_readable(struct wire *w, int fd);
 void udp_recv_prepare(struct udp_wire *u);
 
 #endif

@@ -55,9 +55,20 @@ static unsigned int receive(struct wire *w, struct wire_pkt *pkts, unsigned int 
 
 	for (i = 0; i < n_fds; i++)
 		p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-	while (got < n && poll(p, n_fds, 2000) > 0)
+	while (got < n && (w->held || poll(p, n_fds, 2000) > 0))
 		got += wire_recv(w, pkts + got, n - got);
 	return got;
+}
+
+/* Whatever has arrived, of both families. */
+static unsigned int drain(struct wire *w)
+{
+	struct wire_pkt in[WIRE_BURST];
+	unsigned int calls, n = 0;
+
+	for (calls = 0; calls < 32; calls++)
+		n += wire_recv(w, in, WIRE_BURST);
+	return n;
 }
 
 static struct net_path path_v4(void)
@@ -130,12 +141,28 @@ static void ipv6_path_arrives_as_sent(void **state)
 	wire_close(w);
 }
 
+static void check_order(struct wire *w, const struct wire_pkt *out, const struct wire_pkt *in,
+			unsigned int n, unsigned int next[2])
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		unsigned int k = in[i].data[0];
+
+		assert_int_equal(net_is_ipv4(&in[i].path.src), net_is_ipv4(&out[k].path.src));
+		if (!w->ipv6)
+			continue;
+		assert_int_equal(k, next[k % 2]);
+		next[k % 2] += 2;
+	}
+}
+
 static void bursts_of_both_families_keep_their_order(void **state)
 {
 	struct wire *w = open_wire();
 	struct wire_pkt out[WIRE_BURST], in[WIRE_BURST];
 	uint8_t data[WIRE_BURST][64] = { { 0 } };
-	unsigned int i, next[2] = { 0, 1 }, n;
+	unsigned int i, next[2] = { 0, 1 }, total = 0;
 
 	for (i = 0; i < WIRE_BURST; i++) {
 		data[i][0] = (uint8_t)i;
@@ -146,20 +173,74 @@ static void bursts_of_both_families_keep_their_order(void **state)
 		};
 	}
 	assert_int_equal(wire_send(w, out, WIRE_BURST), WIRE_BURST);
-	n = wire_recv(w, in, WIRE_BURST);
-	n += wire_recv(w, in + n, WIRE_BURST - n);
-	assert_int_equal(n, WIRE_BURST);
-	for (i = 0; i < n; i++) {
-		unsigned int k = in[i].data[0];
+	while (total < WIRE_BURST) {
+		unsigned int n = receive(w, in, 1);
 
-		assert_int_equal(net_is_ipv4(&in[i].path.src), net_is_ipv4(&out[k].path.src));
-		if (!w->ipv6)
-			continue;
-		assert_int_equal(k, next[k % 2]);
-		next[k % 2] += 2;
+		assert_int_equal(n, 1);
+		check_order(w, out, in, n, next);
+		total += n;
 	}
 	assert_int_equal(w->stats.sent, WIRE_BURST);
 	assert_int_equal(w->stats.received, WIRE_BURST);
+	wire_close(w);
+}
+
+enum { RUN = 20 };
+
+/* RUN packets of len bytes behind each other, the last one shorter. */
+static void make_run(struct wire_pkt *out, uint8_t *data, uint32_t len, struct net_path path)
+{
+	unsigned int i;
+
+	for (i = 0; i < RUN; i++) {
+		uint32_t mine = i == RUN - 1 ? len / 2 : len;
+
+		memset(data + i * len, (int)i, mine);
+		out[i] = (struct wire_pkt){ .path = path, .data = data + i * len, .len = mine,
+					    .ip_id = (uint16_t)i };
+	}
+}
+
+static void check_run_arrives(struct wire *w, struct net_path path)
+{
+	static uint8_t data[RUN * 3000];
+	const uint32_t lens[] = { 24, 1040, 3000 };
+	struct wire_pkt out[RUN], in[3];
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		unsigned int k = 0;
+
+		make_run(out, data, lens[i], path);
+		assert_int_equal(wire_send(w, out, RUN), RUN);
+		while (k < RUN) {
+			unsigned int j, n = wire_recv(w, in, 3);
+
+			for (j = 0; j < n; j++, k++) {
+				assert_int_equal(in[j].len, out[k].len);
+				assert_memory_equal(in[j].data, out[k].data, out[k].len);
+				assert_memory_equal(&in[j].path.dst, &path.dst, 16);
+				assert_int_equal(in[j].ip_id, k);
+			}
+		}
+	}
+	assert_int_equal(wire_recv(w, in, 3), 0);
+}
+
+static void runs_travel_as_one_message(void **state)
+{
+	struct wire *w = open_wire();
+
+	if (!w->runs) {
+		wire_close(w);
+		print_message("this kernel has no UDP_SEGMENT\n");
+		skip();
+	}
+	check_run_arrives(w, path_v4());
+	assert_int_equal(w->stats.send_runs, 3);
+	assert_int_equal(w->stats.recv_runs, 3);
+	if (w->ipv6)
+		check_run_arrives(w, path_v6());
 	wire_close(w);
 }
 
@@ -238,7 +319,7 @@ static void multicast_reaches_who_joined(void **state)
 	wire_close(b);
 }
 
-/* What the ICRC relies on: identification 0, DF, and the checksum soft RoCE sends. */
+/* What the ICRC relies on: identification 0 and DF; and a checksum, without which the kernel merges nothing. */
 static void ip_header_is_what_the_icrc_needs(void **state)
 {
 	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP) };
@@ -271,7 +352,7 @@ static void ip_header_is_what_the_icrc_needs(void **state)
 		assert_int_equal(get_be16(ip + 6), 0x4000);
 		assert_int_equal(ip[8], 33);
 		assert_int_equal(get_be16(ip + 20), port);
-		assert_int_equal(get_be16(ip + 26), 0);
+		assert_int_not_equal(get_be16(ip + 26), 0);
 		seen++;
 	}
 	close(fd);
@@ -296,12 +377,11 @@ static void refresh(struct member *m)
 
 static void find_position(struct member *m)
 {
-	struct wire_pkt in[WIRE_BURST];
 	int32_t position[2];
 
 	refresh(m);
 	udp_probe(m->wire, MEMBERS + 3);
-	assert_int_equal(wire_recv(m->wire, in, WIRE_BURST), 0);
+	assert_int_equal(drain(m->wire), 0);
 	udp_position(m->wire, position);
 	assert_true(position[0] >= 0 && position[0] < MEMBERS);
 	assert_true(!m->wire->ipv6 || (position[1] >= 0 && position[1] < MEMBERS));
@@ -331,7 +411,7 @@ static void member_down(struct member *m)
 static unsigned int arrive_directly(struct member *m, struct member *from, struct member *to)
 {
 	uint8_t data[32] = { 4, 0x40 };
-	struct wire_pkt in[WIRE_BURST], out = { .data = data, .len = sizeof(data) };
+	struct wire_pkt out = { .data = data, .len = sizeof(data) };
 	unsigned int i, direct = 0, total = 0;
 
 	put_be24(data + 5, to->qpn);
@@ -340,10 +420,10 @@ static unsigned int arrive_directly(struct member *m, struct member *from, struc
 		out.path.flow_label = 0;
 		assert_int_equal(wire_send(from->wire, &out, 1), 1);
 	}
-	direct = wire_recv(to->wire, in, WIRE_BURST);
+	direct = drain(to->wire);
 	for (i = 0; i < MEMBERS; i++)
 		if (m[i].wire)
-			total += wire_recv(m[i].wire, in, WIRE_BURST);
+			total += drain(m[i].wire);
 	assert_int_equal(direct + total, 8);
 	return direct;
 }
@@ -379,6 +459,105 @@ static void steering_finds_the_owner_and_survives_departures(void **state)
 	place_remove_dir(dir);
 }
 
+static void must(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "in the namespace: %s\n", what);
+	_exit(1);
+}
+
+static int packet_socket(void)
+{
+	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP),
+				  .sll_ifindex = (int)if_nametoindex("lo") };
+	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_IP));
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&ll, sizeof(ll)))
+		_exit(77);
+	return fd;
+}
+
+/* A token bucket smaller than the run makes the kernel cut it before it leaves. */
+static void in_netns_that_cuts_runs(void)
+{
+	static uint8_t data[RUN * 1000], ip[2048];
+	struct wire_pkt out[RUN], in;
+	unsigned int i;
+	struct wire *w;
+	int fd;
+
+	if (!place_enter_netns() || system("PATH=$PATH:/usr/sbin:/sbin tc qdisc add dev lo root tbf "
+					   "rate 10gbit burst 2000b latency 1s") != 0)
+		_exit(77);
+	fd = packet_socket();
+	must(!udp_open(port, &w), "udp_open");
+	make_run(out, data, 1000, path_v4());
+	must(wire_send(w, out, RUN) == RUN, "send");
+	for (i = 0; i < RUN; i++) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+
+		must(poll(&p, 1, 2000) == 1 && recv(fd, ip, sizeof(ip), 0) > 0, "no packet seen");
+		must(get_be16(ip + 4) == i, "identification");
+		must(get_be16(ip + 6) == 0x4000, "DF");
+		must(get_be16(ip + 24) == 8 + out[i].len, "UDP length");
+		must(get_be16(ip + 26) != 0, "UDP checksum");
+	}
+	for (i = 0; i < RUN; i++)
+		must(receive(w, &in, 1) == 1 && in.len == out[i].len, "receive");
+	_exit(0);
+}
+
+/* The interface is smaller than the packets: the run is given back, its packets are lost alone. */
+static void in_netns_of_small_mtu(void)
+{
+	static uint8_t data[RUN * 1000];
+	struct wire_pkt out[RUN];
+	unsigned int i, done = 0, given_back = 0;
+	struct wire *w;
+
+	if (!place_enter_netns() || system("PATH=$PATH:/usr/sbin:/sbin ip link set lo mtu 700") != 0)
+		_exit(77);
+	must(!udp_open(port, &w), "udp_open");
+	make_run(out, data, 1000, path_v4());
+	while (done < RUN && given_back < 3) {
+		done += wire_send(w, out + done, RUN - done);
+		if (done == RUN)
+			break;
+		must(out[done].alone && done == 0, "why it was given back");
+		given_back++;
+		for (i = 0; i < RUN; i++)
+			out[i].ip_id = 0;
+	}
+	must(given_back == 1 && done == RUN, "how often it was given back");
+	must(w->stats.send_too_long == RUN - 1 && w->stats.sent == 1, "what was lost");
+	must(w->runs, "runs are over for all");
+	_exit(0);
+}
+
+static void in_netns(void (*body)(void))
+{
+	int status;
+
+	fflush(stdout);
+	if (fork() == 0)
+		body();
+	wait(&status);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void a_run_is_cut_into_packets_of_rising_identification(void **state)
+{
+	in_netns(in_netns_that_cuts_runs);
+}
+
+static void a_run_above_the_mtu_is_given_back(void **state)
+{
+	in_netns(in_netns_of_small_mtu);
+}
+
 static void in_netns_without_ipv6(void)
 {
 	struct wire *w;
@@ -394,15 +573,7 @@ static void in_netns_without_ipv6(void)
 
 static void disabled_ipv6_leaves_ipv4(void **state)
 {
-	int status;
-
-	fflush(stdout);
-	if (fork() == 0)
-		in_netns_without_ipv6();
-	wait(&status);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip();
-	assert_int_equal(status, 0);
+	in_netns(in_netns_without_ipv6);
 }
 
 static int new_port(void **state)
@@ -417,6 +588,9 @@ int main(void)
 		cmocka_unit_test_setup(ipv4_path_arrives_as_sent, new_port),
 		cmocka_unit_test_setup(ipv6_path_arrives_as_sent, new_port),
 		cmocka_unit_test_setup(bursts_of_both_families_keep_their_order, new_port),
+		cmocka_unit_test_setup(runs_travel_as_one_message, new_port),
+		cmocka_unit_test_setup(a_run_is_cut_into_packets_of_rising_identification, new_port),
+		cmocka_unit_test_setup(a_run_above_the_mtu_is_given_back, new_port),
 		cmocka_unit_test_setup(what_cannot_be_sent_is_lost_and_counted, new_port),
 		cmocka_unit_test_setup(truncated_packets_are_dropped, new_port),
 		cmocka_unit_test_setup(a_port_that_is_not_shared_is_a_distinct_error, new_port),

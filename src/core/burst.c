@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/burst.h"
+
+#include <endian.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/drive.h"
+#include "core/process.h"
+#include "roce/icrc.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+enum {
+	FULL_WAIT_MS = 1,	/* a full socket is waited for, */
+	FULL_TRIES = 20,	/* and then the packets are lost, as on a network */
+	BTH_BLOCK_AT = 5,	/* high 16 bits of the destination QP number, by which sockets are chosen */
+	BTH_BLOCK_LEN = 2,
+};
+
+static __thread struct vrb_burst *own;
+static pthread_key_t own_key;
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+
+static void make_own_key(void)
+{
+	pthread_key_create(&own_key, free);
+}
+
+static void clear(struct vrb_burst *b)
+{
+	b->n = 0;
+	b->used = 0;
+	b->run_len = 0;
+}
+
+struct vrb_burst *vrb_burst_own(void)
+{
+	if (likely(own))
+		return own;
+	pthread_once(&own_once, make_own_key);
+	own = malloc(sizeof(*own));
+	if (own) {
+		clear(own);
+		pthread_setspecific(own_key, own);
+	}
+	return own;
+}
+
+void vrb_burst_forget(void)
+{
+	own = NULL;
+}
+
+/* Its identification is in ip_id. */
+static void put_icrc(struct wire_pkt *p)
+{
+	size_t len = p->len - ROCE_ICRC_LEN;
+	uint32_t icrc = htole32(roce_icrc(&p->path, p->ip_id, p->data, len));
+
+	memcpy(p->data + len, &icrc, sizeof(icrc));
+}
+
+/* Does the packet behind the last one continue its run? A shorter one ends it. */
+static bool joins(const struct vrb_burst *b, const struct wire_pkt *last, const struct wire_pkt *p)
+{
+	return p->len <= b->run_len && b->run_bytes + p->len <= WIRE_RUN_BYTES &&
+	       load_relaxed(&vrb.wire->runs) && !memcmp(&last->path, &p->path, sizeof(p->path)) &&
+	       !memcmp(last->data + BTH_BLOCK_AT, p->data + BTH_BLOCK_AT, BTH_BLOCK_LEN);
+}
+
+static void enter_run(struct vrb_burst *b, struct wire_pkt *p)
+{
+	if (b->n && joins(b, p - 1, p)) {
+		p->ip_id = p[-1].ip_id + 1;
+		b->run_bytes += p->len;
+		if (p->len < b->run_len)
+			b->run_len = 0;
+	} else {
+		b->run_bytes = b->run_len = p->len;
+	}
+}
+
+void vrb_burst_seal(struct vrb_burst *b, const struct net_path *path, size_t len)
+{
+	struct wire_pkt *p = &b->pkts[b->n];
+
+	if (!vrb.wire) {
+		fetch_add_relaxed(&vrb_drive_stats.send_lost, 1);
+		return;
+	}
+	*p = (struct wire_pkt){ .path = *path, .data = vrb_burst_room(b), .len = len + ROCE_ICRC_LEN };
+	p->path.src_port = wire_src_port(vrb.wire);
+	p->path.dst_port = wire_dst_port(vrb.wire);
+	enter_run(b, p);
+	put_icrc(p);
+	b->used += p->len;
+	if (++b->n == BURST_PACKETS || b->used >= BURST_BYTES)
+		vrb_burst_flush(b);
+}
+
+static void wait_for_room(void)
+{
+	struct pollfd fds[WIRE_FDS];
+	int fd[WIRE_FDS];
+	unsigned int n = wire_fds(vrb.wire, fd);
+
+	for (unsigned int i = 0; i < n; i++)
+		fds[i] = (struct pollfd){ .fd = fd[i], .events = POLLOUT };
+	poll(fds, n, FULL_WAIT_MS);
+}
+
+/* The run that begins at p becomes single packets. */
+static void give_up_run(struct wire_pkt *p, const struct wire_pkt *end)
+{
+	p->alone = false;
+	while (++p < end && p->ip_id) {
+		p->ip_id = 0;
+		put_icrc(p);
+	}
+}
+
+void vrb_burst_flush(struct vrb_burst *b)
+{
+	unsigned int done = 0, tries = 0;
+
+	while (done < b->n && tries < FULL_TRIES) {
+		struct wire_pkt *rest = b->pkts + done;
+		unsigned int k = wire_send(vrb.wire, rest, b->n - done);
+
+		done += k;
+		if (done == b->n)
+			break;
+		if (rest[k].alone) {
+			give_up_run(rest + k, b->pkts + b->n);
+		} else {
+			tries++;
+			wait_for_room();
+		}
+	}
+	fetch_add_relaxed(&vrb_drive_stats.sent_pkts, done);
+	if (done < b->n)
+		fetch_add_relaxed(&vrb_drive_stats.send_lost, b->n - done);
+	clear(b);
+}
