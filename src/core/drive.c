@@ -105,7 +105,7 @@ static void collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	else
 		collect_far(qp, b, now);
 	qp->ibv.state = qp->wq.state;
-	if (unlikely(qp->near.published != qp->wq.state))
+	if (unlikely(vrb_near_stale(qp)))
 		vrb_near_changed(qp);
 	arm(qp);
 }
@@ -204,6 +204,10 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 	table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK][qp->wq.qpn & TABLE_MASK] = NULL;
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->touched);
+	lock_acquire(&qp->lock);
+	note_far(qp, false);
+	vrb_near_drop(qp);
+	lock_release(&qp->lock);
 	host_qpn_free(vrb.host, qp->wq.qpn);
 }
 
@@ -486,7 +490,6 @@ static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct net_
 static void arrive_by_lane(void *arg, const struct local_pkt *in)
 {
 	struct lane_arrivals *a = arg;
-	struct wq_pull pull = { .pid = in->pid, .num_seg = in->nseg, .seg = in->segs };
 	struct roce_pkt pkt;
 	struct vrb_qp *qp;
 
@@ -505,8 +508,8 @@ static void arrive_by_lane(void *arg, const struct local_pkt *in)
 		count(&vrb_drive_stats.unknown_qp, 1);
 		return;
 	}
-	if (in->nseg) {
-		pkt.pull = &pull;
+	if (in->pull.num_seg) {
+		pkt.pull = &in->pull;
 		pkt.payload_len = in->payload;
 	}
 	lock_acquire(&qp->lock);

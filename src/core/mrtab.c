@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The key table.  `table.lock` serialises writers; readers use the chunk pointers (release/acquire) and the entries' reference counts.
+ *
+ * The table is private memory.  What neighbours may know is a copy, written when an entry goes live and never read back: nothing they write
+ * can harm us.
  */
 #include "core/mrtab.h"
 
 #include <pthread.h>
 #include <sched.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "run/config.h"
@@ -23,12 +28,12 @@ enum {
 static struct {
 	pthread_mutex_t lock;
 	struct mr_entry *chunk[CHUNKS];
+	struct mr_entry *copy[CHUNKS];	/* as neighbours see it; NULL: they do not */
 	uint32_t fresh;		/* the next index never used; 0 is never used */
 	uint32_t free_head, free_tail;	/* FIFO of free indices, linked through mr_entry.parent; 0 = empty */
 	uint32_t n_free;
 	mr_chunk_fn source;
 	mr_wait_fn wait;
-	bool private[CHUNKS];	/* chunks that did not come from source */
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER, .fresh = 1 };
 
 struct mr_entry *mr_entry_at(uint32_t index)
@@ -40,18 +45,16 @@ struct mr_entry *mr_entry_at(uint32_t index)
 static bool have_chunk(uint32_t index)
 {
 	struct mr_entry **slot = &table.chunk[index >> CHUNK_BITS];
-	void *mem = NULL;
+	void *mem;
 
 	if (*slot)
 		return true;
-	if (table.source)
-		mem = table.source(index & ~(CHUNK - 1u), CHUNK);
-	table.private[index >> CHUNK_BITS] = !mem;
-	if (!mem)
-		mem = mmap(NULL, CHUNK * sizeof(struct mr_entry), PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mem = mmap(NULL, CHUNK * sizeof(struct mr_entry), PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mem == MAP_FAILED)
 		return false;
+	if (table.source)
+		table.copy[index >> CHUNK_BITS] = table.source(index & ~(CHUNK - 1u), CHUNK);
 	store_release(slot, (struct mr_entry *)mem);	/* pairs with the acquire of readers */
 	return true;
 }
@@ -119,16 +122,37 @@ void mr_entry_free(uint32_t index)
 	pthread_mutex_unlock(&table.lock);
 }
 
+/* What neighbours see of an entry, or NULL. The lkey names the index: it stays while an entry is in use. */
+static struct mr_entry *copy_of(const struct mr_entry *e)
+{
+	uint32_t index = mr_key_index(e->lkey);
+	struct mr_entry *chunk = table.copy[index >> CHUNK_BITS];
+
+	return chunk ? &chunk[index & (CHUNK - 1)] : NULL;
+}
+
 void mr_entry_publish(struct mr_entry *e)
 {
+	struct mr_entry *copy = copy_of(e);
+
+	if (copy) {
+		const size_t refs = sizeof(copy->refs);
+
+		memcpy((uint8_t *)copy + refs, (const uint8_t *)e + refs, sizeof(*e) - refs);
+		store_release(&copy->refs, MR_LIVE);	/* pairs with the load in local/onesided.c */
+	}
 	fetch_or_acq_rel(&e->refs, MR_LIVE);	/* release: pairs with mr_entry_get() */
 }
 
 void mr_entry_retract(struct mr_entry *e)
 {
+	struct mr_entry *copy = copy_of(e);
+
 	fetch_and_acq_rel(&e->refs, ~MR_LIVE);
-	if (table.wait)
-		table.wait(mr_key_index(e->rkey));
+	if (copy) {
+		store_relaxed(&copy->refs, 0);	/* the fence in wait() is behind it */
+		table.wait(mr_key_index(e->lkey));
+	}
 	/* acquire: what the accesses did happens before what comes after this; pairs with mr_entry_put() */
 	for (unsigned int spins = 0; load_acquire(&e->refs) & ~MR_LIVE; spins++) {
 		if (spins < DRAIN_SPINS)
@@ -173,9 +197,8 @@ void mr_table_reset(void)
 {
 	pthread_mutex_init(&table.lock, NULL);
 	for (unsigned int i = 0; i < CHUNKS && table.chunk[i]; i++) {
-		if (table.private[i])
-			munmap(table.chunk[i], CHUNK * sizeof(struct mr_entry));
-		table.chunk[i] = NULL;
+		munmap(table.chunk[i], CHUNK * sizeof(struct mr_entry));
+		table.chunk[i] = table.copy[i] = NULL;
 	}
 	table.fresh = 1;
 	table.free_head = table.free_tail = table.n_free = 0;

@@ -44,8 +44,8 @@ void mr_table_lock(void);
 void mr_table_unlock(void);
 
 /*
- * Where chunks of entries come from: fn(first, n) returns zeroed memory for entries [first, first + n), or NULL, and then they are
- * private to this process.  Set while the table is empty; mr_table_reset() ends it.
+ * Where the copies for other processes go: fn(first, n) returns zeroed memory for entries [first, first + n), or NULL, and then they stay
+ * unknown to others.  Set while the table is empty; mr_table_reset() ends it.
  */
 typedef struct mr_entry *(*mr_chunk_fn)(uint32_t first, uint32_t n);
 

@@ -23,9 +23,13 @@
 #include "util/compiler.h"
 
 enum {
-	LOOK_AGAIN_MS = 2,	/* a neighbour that could not be reached is looked for again after this */
-	FULL_LANE_US = 20,	/* a full lane is tried again after this */
+	LOOK_AGAIN_MS = 1,	/* a neighbour that could not be reached is looked for again after this, */
+	LOOK_AGAIN_MAX_MS = 256,	/* and each time after twice as long, up to this */
+	FULL_LANE_US = 20,	/* a full lane is tried again after this, */
+	FULL_LANE_MAX_US = 1280,	/* and each time after twice as long, up to this: its owner may be stopped */
 	STUCK_LANE_MS = 100,	/* nobody empties it: packets are lost from here on, so that retries are counted */
+	PUT_MAX = ((ROCE_MAX_PACKET + 63) & ~63) + ONESIDED_SEGS * sizeof(struct wq_seg),
+	LIST_BYTES = 256 * 1024,	/* a list of requests is cut into calls of this size */
 	PULL_MIN = 2048,	/* payloads from here on are left for the receiver to pull */
 	BOUNCE = 4096,		/* pieces of a payload that cannot go straight to its place */
 };
@@ -51,6 +55,7 @@ int vrb_near_start(void)
 {
 	int err;
 
+	vrb.local = NULL;
 	if (config_get()->transport == CONFIG_UDP)
 		return ENOTSUP;
 	err = local_start(vrb.host, network_namespace(), &vrb.local);
@@ -90,11 +95,32 @@ static void release_peers(struct vrb_near *n)
 		local_peer_put(vrb.local, n->peer);
 	if (n->ud_peer)
 		local_peer_put(vrb.local, n->ud_peer);
-	*n = (struct vrb_near){ .retry = VRB_NEVER, .from_slot = HOST_NO_SLOT };
+	*n = (struct vrb_near){ .retry = VRB_NEVER, .from_slot = HOST_NO_SLOT,
+				.published = n->published };
+}
+
+static bool listening(uint8_t state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD;
+}
+
+/* What vrb_near.published stands for. */
+static uint8_t publication(const struct vrb_qp *qp)
+{
+	return qp->wq.state | (qp->roce.resp.established ? 0x80 : 0);
+}
+
+bool vrb_near_stale(const struct vrb_qp *qp)
+{
+	return qp->near.published != publication(qp);
 }
 
 void vrb_near_changed(struct vrb_qp *qp)
 {
+	struct seg_qp_facts facts = { .established = qp->roce.resp.established };
+	bool deaf = listening(qp->near.published & 0x7f) && !listening(qp->wq.state);
+
+	qp->near.published = publication(qp);
 	if (!vrb.local)
 		return;
 	/* A neighbour stays one while the connection lasts. */
@@ -103,8 +129,10 @@ void vrb_near_changed(struct vrb_qp *qp)
 		qp->wq.direct = false;
 		qp->wq.pull_min = 0;
 	}
-	qp->near.published = qp->wq.state;
-	segment_publish_qp(local_segment(vrb.local), &qp->wq);
+	segment_publish_qp(local_segment(vrb.local), &qp->wq, facts);
+	/* A QP that has ceased to listen changes no memory any more. */
+	if (deaf)
+		local_wait_quiet(vrb.local);
 }
 
 void vrb_near_drop(struct vrb_qp *qp)
@@ -112,6 +140,8 @@ void vrb_near_drop(struct vrb_qp *qp)
 	if (!vrb.local)
 		return;
 	segment_retract_qp(local_segment(vrb.local), qp->wq.qpn);
+	if (listening(qp->near.published & 0x7f))
+		local_wait_quiet(vrb.local);
 	release_peers(&qp->near);
 }
 
@@ -127,6 +157,13 @@ static bool is_the_one(const struct local_peer *peer, const struct wq_qp *wq)
 	       memcmp(published.src_gid, wq->path.dst.raw, sizeof(published.src_gid)) == 0;
 }
 
+/* What is on the wire already must not be overtaken: that would look like a loss. */
+static bool may_switch(const struct vrb_qp *qp)
+{
+	return qp->wq.type != IBV_QPT_UD && qp->wq.state >= IBV_QPS_RTR &&
+	       qp->roce.req.psn == qp->roce.comp.una && qp->roce.resp.rd_owed == 0;
+}
+
 static bool near_peer(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_near *n = &qp->near;
@@ -134,9 +171,10 @@ static bool near_peer(struct vrb_qp *qp, uint64_t now)
 
 	if (likely(n->peer != NULL))
 		return true;
-	if (now < n->again || qp->wq.type == IBV_QPT_UD || qp->wq.state < IBV_QPS_RTR)
+	if (now < n->again || !may_switch(qp))
 		return false;
-	n->again = time_after(now, LOOK_AGAIN_MS * VRB_MSEC);
+	n->patience = min(max(2 * n->patience, (uint32_t)LOOK_AGAIN_MS), (uint32_t)LOOK_AGAIN_MAX_MS);
+	n->again = time_after(now, n->patience * VRB_MSEC);
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
 	if (!peer)
 		return false;
@@ -221,14 +259,17 @@ static bool loses_packets(struct vrb_qp *qp, uint64_t now)
 	return qp->near.full_since && now - qp->near.full_since >= STUCK_LANE_MS * VRB_MSEC;
 }
 
-/* Must hold qp->lock. */
 static void note_room(struct vrb_near *n, bool full, bool moved, uint64_t now)
 {
-	n->retry = full ? time_after(now, FULL_LANE_US * VRB_USEC) : VRB_NEVER;
+	n->retry = VRB_NEVER;
 	if (!full || moved)
-		n->full_since = 0;
-	else if (!n->full_since)
+		n->full_since = n->pause = 0;
+	if (likely(!full))
+		return;
+	if (!n->full_since)
 		n->full_since = now;
+	n->pause = min(max(2 * n->pause, (uint32_t)FULL_LANE_US), (uint32_t)FULL_LANE_MAX_US);
+	n->retry = time_after(now, n->pause * VRB_USEC);
 }
 
 bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
@@ -244,7 +285,7 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 	note_abilities(qp);
 	lost = loses_packets(qp, now);
 	tx = local_burst_begin(qp->near.peer);
-	while (lost || lane_tx_room(tx, sizeof(packet) + ONESIDED_SEGS * sizeof(struct wq_seg))) {
+	while (lost || lane_tx_room(tx, PUT_MAX)) {
 		len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
 		if (len == 0)
 			break;
@@ -376,7 +417,7 @@ static unsigned int gather(struct onesided *o, struct pinned *p, struct wq_qp *w
 	bool write = opcode == IBV_WR_RDMA_WRITE;
 	unsigned int n = 0;
 
-	while (wq->sq.next + n != wq->sq.head && n < ONESIDED_OPS) {
+	while (wq->sq.next + n != wq->sq.head && n < ONESIDED_OPS && o->total < LIST_BYTES) {
 		const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next + n);
 		unsigned int first = p->n;
 
@@ -467,7 +508,7 @@ static enum reason pull_bounced(struct wq_qp *wq, const struct wq_pull *from, ui
 
 		here.len = min(total - done, dst->length - in_sge);
 		here.len = min(here.len, (uint64_t)sizeof(bounce));
-		if (here.len && local_pull(from->pid, from->seg, from->num_seg, done, &here, 1, here.len))
+		if (here.len && local_pull(from, done, &here, 1, here.len))
 			return REASON_PEER_DIED;
 		why = wq->ops->mem_write(wq, dst->lkey, dst->addr + in_sge, bounce, here.len, access);
 		if (why != REASON_NONE)
@@ -507,10 +548,11 @@ enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t
 		unpin(&p, 0);
 		return pull_bounced(wq, from, total, dst, num_dst, access);
 	}
-	err = local_pull(from->pid, from->seg, from->num_seg, 0, p.seg, p.n, total);
+	err = local_pull(from, 0, p.seg, p.n, total);
 	unpin(&p, 0);
+	/* Whose memory is missing? Piece by piece it shows. */
 	if (err == EFAULT)
-		return mem_access_is_remote(access) ? REASON_RKEY_UNMAPPED : REASON_LKEY_UNMAPPED;
+		return pull_bounced(wq, from, total, dst, num_dst, access);
 	return err ? REASON_PEER_DIED : REASON_NONE;
 }
 

@@ -22,7 +22,9 @@ struct vrb_near {
 	uint64_t again;			/* when to look for a neighbour next */
 	uint64_t retry;			/* the lane was full: send again then; VRB_NEVER if not */
 	uint64_t full_since;		/* and nothing fitted into it since then; 0: it has room */
-	uint8_t published;		/* state that the neighbours know */
+	uint32_t patience;		/* ms between looks */
+	uint32_t pause;			/* us before the next try of a full lane */
+	uint8_t published;		/* what neighbours know: state, and in bit 7 whether it is established */
 	int32_t from_slot;		/* slot whose packets this QP believes; HOST_NO_SLOT unknown */
 	uint32_t ud_qpn;		/* datagrams: number that ud_peer stands for */
 	struct local_peer *ud_peer;
@@ -34,6 +36,7 @@ void vrb_near_forget(void);	/* in a forked child */
 
 /* The QP's configuration was changed or it is going away: tells the neighbours, and forgets what was found out. Must hold qp->lock. */
 void vrb_near_changed(struct vrb_qp *qp);
+bool vrb_near_stale(const struct vrb_qp *qp);	/* do neighbours know of a state that is past? */
 void vrb_near_drop(struct vrb_qp *qp);
 
 /*

@@ -20,9 +20,12 @@ void lane_rx_init(struct lane_rx *rx, struct lane *lane)
 static void look_at_tail(struct lane_tx *tx)
 {
 	uint32_t tail = load_acquire(&tx->lane->tail);
+	uint32_t ring_tail = load_relaxed(&tx->lane->ring_tail);	/* ordered by the load of tail */
 
 	if (tail - tx->tail <= tx->head - tx->tail)
 		tx->tail = tail;
+	if (ring_tail - tx->ring_tail <= tx->ring_head - tx->ring_tail)
+		tx->ring_tail = ring_tail;
 }
 
 /* Bytes lie contiguous, so what would wrap starts over at the beginning and wastes the rest. */
@@ -38,25 +41,22 @@ static uint32_t ring_round(uint32_t bytes)
 	return (bytes + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 }
 
+static bool fits(const struct lane_tx *tx, uint32_t bytes)
+{
+	if (tx->head - tx->tail >= LANE_SLOTS)
+		return false;
+	return ring_gap(tx->ring_head, bytes) + bytes <= LANE_BYTES - (tx->ring_head - tx->ring_tail);
+}
+
 bool lane_tx_room(struct lane_tx *tx, uint32_t bytes)
 {
-	uint32_t used;
-
-	if (tx->head - tx->tail >= LANE_SLOTS) {
-		look_at_tail(tx);
-		if (tx->head - tx->tail >= LANE_SLOTS)
-			return false;
-	}
-	if (bytes <= LANE_INLINE_MAX)
-		bytes = 0;
 	if (bytes > LANE_BYTES / 2)
 		return false;
-	if (bytes == 0)
+	bytes = bytes <= LANE_INLINE_MAX ? 0 : ring_round(bytes);
+	if (likely(fits(tx, bytes)))
 		return true;
-	look_at_tail(tx);
-	used = tx->ring_head - load_relaxed(&tx->lane->ring_tail);	/* ordered by the load of tail */
-	bytes = ring_round(bytes);
-	return used <= LANE_BYTES && ring_gap(tx->ring_head, bytes) + bytes <= LANE_BYTES - used;
+	look_at_tail(tx);	/* the receiver's line: touched only when what is known does not do */
+	return fits(tx, bytes);
 }
 
 static uint8_t *take_ring(struct lane_tx *tx, struct lane_slot *slot)
@@ -65,7 +65,6 @@ static uint8_t *take_ring(struct lane_tx *tx, struct lane_slot *slot)
 	uint32_t gap = ring_gap(tx->ring_head, bytes);
 
 	slot->ring_off = tx->ring_head + gap;
-	slot->ring_len = gap + bytes;
 	tx->ring_head += gap + bytes;
 	return tx->lane->bytes + slot->ring_off % LANE_BYTES;
 }
@@ -79,12 +78,12 @@ void lane_tx_put(struct lane_tx *tx, struct lane_slot *slot, const struct lane_p
 	slot->len = 0;
 	for (unsigned int i = 0; i < n; i++)
 		slot->len += parts[i].len;
-	slot->ring_len = 0;
 	if (slot->len > LANE_INLINE_MAX || slot->where == LANE_PULL) {
 		if (slot->where == LANE_INLINE)
 			slot->where = LANE_RING;
 		p = take_ring(tx, slot);
 	}
+	slot->ring_end = tx->ring_head;
 	for (unsigned int i = 0; i < n; i++) {
 		memcpy(p, parts[i].data, parts[i].len);
 		p += parts[i].len;
@@ -94,16 +93,33 @@ void lane_tx_put(struct lane_tx *tx, struct lane_slot *slot, const struct lane_p
 	store_release(&dst->seq, ++tx->head);	/* L5 */
 }
 
+/* L5.  A slot that holds neither the packet expected nor one of a round before: something was lost. */
+static bool find_slot(struct lane_rx *rx, uint32_t seq)
+{
+	if ((seq - 1) % LANE_SLOTS != rx->next % LANE_SLOTS || seq == 0 ||
+	    seq == rx->next + 1 - LANE_SLOTS)
+		return false;
+	rx->next = seq - 1;
+	return true;
+}
+
+bool lane_rx_ready(const struct lane_rx *rx)
+{
+	uint32_t seq = load_acquire(&rx->lane->slot[rx->next % LANE_SLOTS].seq);	/* L5 */
+
+	return seq == rx->next + 1;
+}
+
 bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **data)
 {
 	const struct lane_slot *slot = &rx->lane->slot[rx->next % LANE_SLOTS];
+	uint32_t seq = load_acquire(&slot->seq);	/* L5 */
 	uint32_t at;
 
-	if (load_acquire(&slot->seq) != rx->next + 1)	/* L5 */
+	if (seq != rx->next + 1 && likely(!find_slot(rx, seq)))
 		return false;
 	memcpy(copy, slot, LANE_SLOT_HEADER);
 	if (copy->where == LANE_INLINE) {
-		copy->ring_len = 0;
 		*data = copy->len <= LANE_INLINE_MAX ?
 				memcpy(copy->data, slot->data, copy->len) : NULL;
 		return true;
@@ -116,10 +132,8 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 
 void lane_rx_done(struct lane_rx *rx, const struct lane_slot *copy)
 {
-	if (copy->ring_len > 0) {
-		rx->ring_next += min(copy->ring_len, (uint32_t)LANE_BYTES);
-		store_relaxed(&rx->lane->ring_tail, rx->ring_next);	/* published by tail */
-	}
+	if (load_relaxed(&rx->lane->ring_tail) != copy->ring_end)
+		store_relaxed(&rx->lane->ring_tail, copy->ring_end);	/* published by tail */
 	rx->next++;
 	store_release(&rx->lane->tail, rx->next);	/* L7 */
 }

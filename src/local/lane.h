@@ -32,13 +32,13 @@ struct lane_tx {
 	uint32_t head;		/* next slot to fill */
 	uint32_t ring_head;	/* next byte of the byte ring */
 	uint32_t tail;		/* last value of lane->tail that made sense */
+	uint32_t ring_tail;	/* and of lane->ring_tail */
 };
 
 /* The receiver's side; private memory. */
 struct lane_rx {
 	struct lane *lane;
 	uint32_t next;		/* next slot to look at */
-	uint32_t ring_next;	/* bytes of the ring before it have been used up */
 };
 
 /* Both ends start from an unused lane: all zero. */
@@ -60,6 +60,9 @@ void lane_tx_put(struct lane_tx *tx, struct lane_slot *slot, const struct lane_p
 		 unsigned int n);
 
 /*
+ * A receiver that finds a slot of another round than expected goes on with that one: what a neighbour's scribbling or its own cost is
+ * packets, as on a network, and not the lane.
+ *
  * The next packet: its slot copied to *copy (data included when inline) and *data pointing to its copy->len bytes, either in *copy or in
  * the ring, where the sender can still change them.  False if there is none.  A slot that makes no sense comes with *data = NULL.
  */
@@ -67,5 +70,8 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 
 /* Frees what lane_rx_get() returned last. */
 void lane_rx_done(struct lane_rx *rx, const struct lane_slot *copy);
+
+/* Is there a next packet? */
+bool lane_rx_ready(const struct lane_rx *rx);
 
 #endif

@@ -6,15 +6,15 @@
  * for them: who the owner is, its QPs, its memory keys; and one lane per peer slot, a ring by which that peer sends.
  *
  *	offset        size               what                          written by
- *	0             4 KiB              header                        owner; `asleep` owner, atomics lock: anybody
+ *	0             4 KiB              header                        owner; doorbell, news, atomics lock: anybody
  *	SEG_QP_OFF    16,384 x 64 B      QP table, open addressing     owner
- *	SEG_MR_OFF    2^20 x 64 B         key table                     owner; refs stay with the owner
+ *	SEG_MR_OFF    2^20 x 64 B         key table                     owner
  *	SEG_LANE_OFF  1,024 x LANE_SIZE  lane i: from slot i           peer i; owner: the two tails
  *
  * The file is sparse: only what was reserved with fallocate takes memory, so that a full tmpfs is an error code and never SIGBUS.
  *
  * Nobody trusts what another process can write: indices are masked, lengths checked after copying out, and pointers are
- * only ever handed to process_vm_readv/writev, which cannot fault us.
+ * only ever handed to process_vm_readv/writev, which cannot fault us.  The owner never reads its own tables back.
  */
 #ifndef VRB_LOCAL_LAYOUT_H
 #define VRB_LOCAL_LAYOUT_H
@@ -28,11 +28,12 @@
 #define SEG_MAGIC 0x4745534e45425256ull	/* "VRBENSEG" read as little endian */
 
 enum {
-	SEG_LAYOUT = 1,		/* grows with every change of this file */
+	SEG_LAYOUT = 2,		/* grows with every change of this file */
 
 	SEG_PEERS = 1024,	/* one lane for each host slot */
 	SEG_QPS = 16384,
 	SEG_KEYS = 1 << 20,
+	SEG_KEY_CHUNK = 1024,	/* keys whose memory is taken at a time */
 
 	LANE_SLOTS = 256,
 	LANE_SLOT_SIZE = 128,
@@ -47,9 +48,9 @@ struct seg_header {
 	uint32_t layout;
 	uint32_t header_size;
 	uint64_t incarnation;	/* of the owner; see host.h */
-	uint64_t netns;		/* cookie of the owner's network namespace */
+	uint64_t netns;		/* inode of the owner's network namespace */
 	uint64_t pidns;		/* inode of the owner's PID namespace: CMA needs pids to mean the same */
-	uint64_t base;		/* address of this header in the owner's memory */
+	uint64_t identity;	/* address of the owner's struct seg_identity in its memory */
 	int32_t pid;
 	int32_t slot;
 	uint32_t ready;		/* L1: stored (release) 1 after all of the above */
@@ -66,8 +67,20 @@ struct seg_header {
 	uint64_t opened[SEG_PEERS / 64];
 	uint64_t claimed[SEG_PEERS / 64];	/* lanes that have ever been used, and so have memory; only grows */
 
+	/* Chunks of the key table that have memory; only grows. Others must not be touched. L4: set (release) before a key is published. */
+	uint64_t key_chunks[SEG_KEYS / SEG_KEY_CHUNK / 64];
+
 	/* Incarnation-tagged lock for atomics on the owner's memory; 0 = free. L3, see atomics.h. */
 	uint64_t atomics cacheline_aligned;
+};
+
+/*
+ * Proves that a pid still names the process that somebody means: read by process_vm_readv together with what is wanted.  Lies in private
+ * memory, where no neighbour can change it by mistake.
+ */
+struct seg_identity {
+	uint64_t magic;
+	uint64_t incarnation;
 };
 
 /* What peers may know of a QP. */
@@ -79,7 +92,8 @@ struct seg_qp {
 	uint32_t access;	/* IBV_ACCESS_REMOTE_* */
 	uint8_t type;		/* enum ibv_qp_type */
 	uint8_t state;		/* enum ibv_qp_state */
-	uint8_t reserved[2];
+	uint8_t established;	/* has heard of its peer: COMM_EST is behind it */
+	uint8_t max_dest_rd_atomic;
 	uint8_t dest_gid[16];
 	uint8_t src_gid[16];
 	uint64_t spare;
@@ -103,14 +117,14 @@ struct lane_slot {
 	uint8_t flags;		/* LANE_PATH */
 	uint16_t nseg;		/* LANE_PULL */
 	uint32_t ring_off;	/* free-running offset into the byte ring */
-	uint32_t ring_len;	/* bytes of the byte ring that this slot occupies, gap at the end included */
+	uint32_t ring_end;	/* free-running end of what the byte ring holds up to and with this slot */
 	uint32_t payload;	/* LANE_PULL: length of the payload */
 	uint8_t data[LANE_INLINE_MAX];
 };
 
 struct lane {
 	uint64_t sender;	/* L6: incarnation of the sender that may use it; 0 = none */
-	uint64_t sender_base;	/* address of the sender's own segment header in its memory */
+	uint64_t sender_identity;	/* address of the sender's struct seg_identity in its memory */
 	uint32_t can_pull;	/* receiver: 1 once it has found that it may read the sender's memory */
 
 	/* L8: indices of the keys that the sender is using for one-sided accesses right now; 0 = none. */
@@ -136,6 +150,10 @@ _Static_assert(sizeof(struct lane_slot) == LANE_SLOT_SIZE, "slot size");
 _Static_assert(offsetof(struct lane_slot, data) == LANE_SLOT_HEADER, "header and a small payload share a line");
 _Static_assert(sizeof(struct mr_entry) == SEG_MR_ENTRY, "entries of the key table");
 _Static_assert(SEG_LANE_OFF % 4096 == 0, "lanes are page aligned");
-_Static_assert(offsetof(struct seg_header, asleep) == 64, "doorbell has a line of its own");
+_Static_assert(offsetof(struct seg_header, asleep) == 64, "doorbell");
+_Static_assert(offsetof(struct seg_header, atomics) == 512, "atomics lock has a line of its own");
+_Static_assert(offsetof(struct lane, hazard) == 64 && offsetof(struct lane, tail) == 128 &&
+		       offsetof(struct lane, slot) == 192 && offsetof(struct lane, bytes) == 32960,
+	       "lines of a lane: named in docs/SHM.md");
 
 #endif

@@ -5,28 +5,37 @@
 #include "local/local.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "host/host.h"
 #include "local/atomics.h"
+#include "local/peer.h"
+#include "run/clock.h"
+#include "run/log.h"
 #include "util/atomic.h"
 #include "util/list.h"
 #include "util/time.h"
 
-#include "local/peer.h"
-
 enum {
 	SEGS_MAX = 64,			/* of a pulled packet; more are sent as packets */
-	ALIVE_CHECK_NS = 10 * 1000 * 1000,
+	BURST_BYTES = 1 << 20,		/* payload that is pulled in one burst, or a little more: then senders hear of it */
+	SPINS = 4096,			/* before a wait becomes a doubt */
 };
+
+#define ALIVE_CHECK     VRB_MSEC
+#define UNUSED_PATIENCE (10 * VRB_SECOND)	/* what follows may be the end of the memory */
+#define QUIET_PATIENCE  (100 * VRB_MSEC)	/* here the memory stays registered */
 
 /* A lane by which a neighbour sends to us. */
 struct inbound {
 	struct lane_rx rx;
 	uint64_t sender;	/* incarnation */
+	uint64_t identity;	/* address in its memory */
 	int32_t pid;
 	uint16_t slot;
 	bool dead;		/* what it left is still taken, then the lane is cleared */
@@ -45,6 +54,15 @@ struct local {
 	struct inbound inbound[SEG_PEERS];
 };
 
+/*
+ * Where the Yama security module asks for it: a process that has Verbena open lets the user's other processes reach its memory, as a device
+ * would let them.  EINVAL: there is no Yama.
+ */
+static void allow_access(void)
+{
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+}
+
 int local_start(struct host *host, uint64_t netns, struct local **out)
 {
 	struct local *l = calloc(1, sizeof(*l));
@@ -57,6 +75,7 @@ int local_start(struct host *host, uint64_t netns, struct local **out)
 		free(l);
 		return err;
 	}
+	allow_access();
 	l->host = host;
 	lock_init(&l->lock);
 	list_init(&l->peers);
@@ -64,17 +83,20 @@ int local_start(struct host *host, uint64_t netns, struct local **out)
 	return 0;
 }
 
+static void free_peer(struct local_peer *peer)
+{
+	list_del(&peer->node);
+	peer_map_close(&peer->map);
+	lock_destroy(&peer->lock);
+	free(peer);
+}
+
 static void free_peers(struct local *l)
 {
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &l->peers) {
-		struct local_peer *peer = list_entry(pos, struct local_peer, node);
-
-		peer_map_close(&peer->map);
-		lock_destroy(&peer->lock);
-		free(peer);
-	}
+	list_for_each_safe(pos, tmp, &l->peers)
+		free_peer(list_entry(pos, struct local_peer, node));
 	lock_destroy(&l->lock);
 	free(l);
 }
@@ -86,9 +108,8 @@ void local_stop(struct local *l)
 	/* Our lanes are free for a successor in this slot. */
 	list_for_each(pos, &l->peers) {
 		struct local_peer *peer = list_entry(pos, struct local_peer, node);
-
 		uint32_t slot = host_slot(l->host);
-		struct seg_header *h = peer->map.front;
+		struct seg_header *h = peer->map.header;
 
 		fetch_or_acq_rel(&h->opened[slot / 64], 1ull << slot % 64);
 		fetch_add_acq_rel(&h->news, 1);
@@ -99,6 +120,7 @@ void local_stop(struct local *l)
 
 void local_forget(struct local *l)
 {
+	atomics_after_fork();
 	segment_forget(l->seg);
 	free_peers(l);
 }
@@ -113,7 +135,7 @@ struct segment *local_segment(struct local *l)
 /* Tells the owner of the segment that something is new with our lane. */
 static void announce(struct local *l, struct local_peer *peer)
 {
-	struct seg_header *h = peer->map.front;
+	struct seg_header *h = peer->map.header;
 	uint32_t slot = host_slot(l->host);
 
 	fetch_or_acq_rel(&h->opened[slot / 64], 1ull << slot % 64);
@@ -125,16 +147,16 @@ static void announce(struct local *l, struct local_peer *peer)
 static bool claim_lane(struct local *l, struct local_peer *peer)
 {
 	uint64_t sender = 0, me = host_incarnation(l->host);
-	struct seg_header *h = peer->map.front;
+	struct seg_header *h = peer->map.header;
 	uint32_t slot = host_slot(l->host);
 	bool ours;
 
 	fetch_or_acq_rel(&h->claimed[slot / 64], 1ull << slot % 64);
 	ours = cas_acq_rel(&peer->map.lane->sender, &sender, me) || sender == me;
-
 	if (ours) {
 		lane_tx_init(&peer->tx, peer->map.lane);
-		peer->map.lane->sender_base = segment_header(l->seg)->base;
+		store_relaxed(&peer->map.lane->sender_identity,
+			      segment_header(l->seg)->identity);	/* L6 */
 	}
 	peer->ready = ours;
 	announce(l, peer);
@@ -154,20 +176,35 @@ static struct local_peer *find_peer(struct local *l, int slot, uint64_t incarnat
 	return NULL;
 }
 
-/* Asks the kernel once per neighbour whether it lets us copy: the first bytes of its header, by its own address. */
-static bool probe_cma(int32_t pid, uint64_t base)
+/* Asks the kernel once per neighbour whether it lets us copy, and whether the pid names the process that is meant. */
+static bool probe_cma(int32_t pid, uint64_t identity, uint64_t incarnation)
 {
-	uint64_t magic = 0;
-	struct iovec here = { &magic, sizeof(magic) };
-	struct iovec there = { (void *)(uintptr_t)base, sizeof(magic) };
+	struct seg_identity found = { 0 };
+	struct iovec here = { &found, sizeof(found) };
+	struct iovec there = { (void *)(uintptr_t)identity, sizeof(found) };
 
-	return process_vm_readv(pid, &here, 1, &there, 1, 0) == sizeof(magic) && magic == SEG_MAGIC;
+	return process_vm_readv(pid, &here, 1, &there, 1, 0) == sizeof(found) &&
+	       found.magic == SEG_MAGIC && found.incarnation == incarnation;
+}
+
+/* Neighbours that nobody talks to any more and that have died. Must hold l->lock. */
+static void sweep_peers(struct local *l)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &l->peers) {
+		struct local_peer *peer = list_entry(pos, struct local_peer, node);
+
+		if (peer->refs == 0 && !host_alive(l->host, peer->slot, peer->map.incarnation))
+			free_peer(peer);
+	}
 }
 
 static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnation)
 {
 	struct local_peer *peer = calloc(1, sizeof(*peer));
 
+	sweep_peers(l);
 	if (peer == NULL)
 		return NULL;
 	if (peer_map_open(l->host, l->seg, host_slot(l->host), slot, incarnation, &peer->map) != 0) {
@@ -177,7 +214,7 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 	peer->slot = slot;
 	peer->alive = true;
 	lock_init(&peer->lock);
-	peer->cma = probe_cma(peer->map.pid, peer->map.header->base);
+	peer->cma = probe_cma(peer->map.pid, peer->map.header->identity, incarnation);
 	list_add_tail(&l->peers, &peer->node);
 	return peer;
 }
@@ -212,25 +249,21 @@ void local_peer_put(struct local *l, struct local_peer *peer)
 {
 	lock_acquire(&l->lock);
 	/* A live neighbour's lane is kept: it is costly to open, and its other end is still reading it. */
-	if (--peer->refs == 0 && !peer->alive) {
-		list_del(&peer->node);
-		peer_map_close(&peer->map);
-		lock_destroy(&peer->lock);
-		free(peer);
-	}
+	if (--peer->refs == 0 && !load_relaxed(&peer->alive))
+		free_peer(peer);
 	lock_release(&l->lock);
 }
 
 bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *copy)
 {
-	return peer_map_qp(&peer->map, qpn, copy);
+	return peer_map_qp(&peer->map, qpn, copy) != NULL;
 }
 
 bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now)
 {
 	uint64_t checked = load_relaxed(&peer->checked);	/* a hint: two threads may both look */
 
-	if (now - checked >= ALIVE_CHECK_NS) {
+	if (now - checked >= ALIVE_CHECK) {
 		store_relaxed(&peer->checked, now);
 		if (!host_alive(l->host, peer->slot, peer->map.incarnation))
 			store_relaxed(&peer->alive, false);
@@ -276,6 +309,7 @@ static void clear_lane(struct lane *lane)
 		lane->slot[i].seq = 0;
 	lane->ring_tail = 0;
 	lane->can_pull = 0;
+	lane->sender_identity = 0;
 	lane->tail = 0;
 	store_release(&lane->sender, 0);	/* L6 */
 }
@@ -295,13 +329,30 @@ static struct inbound *find_inbound(struct local *l, unsigned int slot)
 	return NULL;
 }
 
-static void look_at_lane(struct local *l, unsigned int slot)
+/* Who sends by this lane, and may we read his memory? Not known before he has announced himself in full. */
+static void learn_sender(struct local *l, struct inbound *in)
 {
-	struct lane *lane = segment_lane(l->seg, slot);
-	uint64_t sender = load_acquire(&lane->sender);	/* L6 */
-	struct inbound *in = find_inbound(l, slot);
+	struct lane *lane = in->rx.lane;
 	struct host_peer facts;
 
+	in->identity = load_relaxed(&lane->sender_identity);
+	if (in->identity == 0 || !host_peer(l->host, in->slot, &facts) ||
+	    facts.incarnation != in->sender)
+		return;
+	in->pid = facts.pid;
+	store_relaxed(&lane->can_pull, probe_cma(in->pid, in->identity, in->sender));
+}
+
+/* Somebody in this slot says that its lane is new, or in its way. */
+static void look_at_lane(struct local *l, unsigned int slot)
+{
+	struct lane *lane = segment_own_lane(l->seg, slot);
+	struct inbound *in = find_inbound(l, slot);
+	uint64_t sender;
+
+	if (lane == NULL)
+		return;
+	sender = load_acquire(&lane->sender);	/* L6 */
 	if (in == NULL && sender == 0)
 		return;
 	if (in == NULL) {
@@ -309,22 +360,30 @@ static void look_at_lane(struct local *l, unsigned int slot)
 		*in = (struct inbound){ .sender = sender, .slot = slot };
 		lane_rx_init(&in->rx, lane);
 	}
-	in->dead = !host_alive(l->host, slot, in->sender);
-	l->n_dead += in->dead;
-	if (in->dead || in->pid || !host_peer(l->host, slot, &facts) ||
-	    facts.incarnation != in->sender)
-		return;
-	in->pid = facts.pid;
-	store_relaxed(&lane->can_pull, probe_cma(in->pid, lane->sender_base));
+	if (in->pid == 0)
+		learn_sender(l, in);
+}
+
+/* When somebody new comes the dead go, so that they do not pile up. */
+static void find_dead(struct local *l)
+{
+	l->n_dead = 0;
+	for (unsigned int i = 0; i < l->n_inbound; i++) {
+		struct inbound *in = &l->inbound[i];
+
+		in->dead = !host_alive(l->host, in->slot, in->sender);
+		l->n_dead += in->dead;
+	}
 }
 
 static void drop_dead(struct local *l)
 {
 	for (unsigned int i = l->n_inbound; i-- > 0;) {
-		if (l->inbound[i].dead)
+		if (l->inbound[i].dead && !lane_rx_ready(&l->inbound[i].rx)) {
 			drop_inbound(l, i);
+			l->n_dead--;
+		}
 	}
-	l->n_dead = 0;
 }
 
 static void read_news(struct local *l, uint32_t news)
@@ -338,6 +397,7 @@ static void read_news(struct local *l, uint32_t news)
 		for (; bits != 0; bits &= bits - 1)
 			look_at_lane(l, w * 64 + __builtin_ctzll(bits));
 	}
+	find_dead(l);
 }
 
 /* Takes the parts of a message apart; everything was copied or is bounds-checked here, except what the payload says. */
@@ -356,16 +416,15 @@ static bool parse(const struct lane_slot *slot, const uint8_t *data, struct loca
 		data += sizeof(*path);
 		len -= sizeof(*path);
 	}
-	pkt->nseg = 0;
 	if (slot->where == LANE_PULL) {
 		uint32_t bytes = slot->nseg * sizeof(*segs);
 
-		if (slot->nseg == 0 || slot->nseg > SEGS_MAX || len < bytes)
+		if (slot->nseg == 0 || slot->nseg > SEGS_MAX || len < bytes || slot->payload == 0)
 			return false;
 		len -= bytes;
 		memcpy(segs, data + len, bytes);
-		pkt->nseg = slot->nseg;
-		pkt->segs = segs;
+		pkt->pull.num_seg = slot->nseg;
+		pkt->pull.seg = segs;
 	}
 	pkt->payload = slot->payload;
 	pkt->data = data;
@@ -378,14 +437,18 @@ static unsigned int drain(struct inbound *in, unsigned int budget, local_pkt_fn 
 	struct lane_slot slot;
 	const uint8_t *data;
 	unsigned int n = 0;
+	uint64_t pulled = 0;
 
-	while (n < budget && lane_rx_get(&in->rx, &slot, &data)) {
+	while (n < budget && pulled < BURST_BYTES && lane_rx_get(&in->rx, &slot, &data)) {
 		struct wq_seg segs[SEGS_MAX];
 		struct net_path path;
-		struct local_pkt pkt = { .pid = in->pid, .slot = in->slot };
+		struct local_pkt pkt = { .slot = in->slot };
 
+		pkt.pull = (struct wq_pull){ .pid = in->pid, .identity = in->identity,
+					     .incarnation = in->sender };
 		if (parse(&slot, data, &pkt, &path, segs))
 			fn(arg, &pkt);
+		pulled += pkt.pull.num_seg ? pkt.payload : 0;
 		lane_rx_done(&in->rx, &slot);
 		n++;
 	}
@@ -417,9 +480,7 @@ bool local_pending(struct local *l)
 	if (load_acquire(&segment_header(l->seg)->news) != l->news_seen)
 		return true;
 	for (unsigned int i = 0; i < l->n_inbound; i++) {
-		const struct lane_rx *rx = &l->inbound[i].rx;
-
-		if (load_acquire(&rx->lane->slot[rx->next % LANE_SLOTS].seq) == rx->next + 1)
+		if (lane_rx_ready(&l->inbound[i].rx))
 			return true;
 	}
 	return false;
@@ -467,24 +528,39 @@ static unsigned int vectors_behind(struct iovec *v, const struct wq_seg *segs, u
 	return k;
 }
 
-int local_pull(int32_t pid, const struct wq_seg *segs, unsigned int nseg, uint64_t skip,
-	       const struct wq_seg *dst, unsigned int ndst, uint64_t total)
+/* What a read that came back with n bytes says; *n becomes the payload among them. */
+static int judge_pull(const struct wq_pull *from, const struct seg_identity *found, ssize_t *n)
 {
-	struct iovec from[SEGS_MAX], to[SEGS_MAX];
+	if (*n < 0)
+		return errno;
+	/* The pid may name another process by now, or the same with another program. */
+	if (*n < (ssize_t)sizeof(*found) || found->magic != SEG_MAGIC ||
+	    found->incarnation != from->incarnation)
+		return ESRCH;
+	*n -= sizeof(*found);
+	return *n > 0 ? 0 : EFAULT;
+}
 
-	if (nseg > SEGS_MAX || ndst > SEGS_MAX)
+int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *dst,
+	       unsigned int ndst, uint64_t total)
+{
+	struct iovec theirs[SEGS_MAX + 1], ours[SEGS_MAX + 1];
+	struct seg_identity found;
+
+	if (from->num_seg > SEGS_MAX || ndst > SEGS_MAX)
 		return EPERM;
+	theirs[0] = (struct iovec){ (void *)(uintptr_t)from->identity, sizeof(found) };
+	ours[0] = (struct iovec){ &found, sizeof(found) };
 	/* One call moves just under 2 GiB at most. */
 	for (uint64_t done = 0; done < total;) {
-		unsigned int nfrom = vectors_behind(from, segs, nseg, skip + done);
-		unsigned int nto = vectors_behind(to, dst, ndst, done);
-		ssize_t got = process_vm_readv(pid, to, nto, from, nfrom, 0);
+		unsigned int nfrom = vectors_behind(theirs + 1, from->seg, from->num_seg, skip + done);
+		unsigned int nto = vectors_behind(ours + 1, dst, ndst, done);
+		ssize_t n = process_vm_readv(from->pid, ours, nto + 1, theirs, nfrom + 1, 0);
+		int err = judge_pull(from, &found, &n);
 
-		if (got < 0)
-			return errno;
-		if (got == 0)
-			return EFAULT;
-		done += got;
+		if (err != 0)
+			return err;
+		done += n;
 	}
 	return 0;
 }
@@ -520,23 +596,55 @@ void local_unlock_atomics(struct local *l)
 	atomics_unlock(&segment_header(l->seg)->atomics, local_incarnation(l));
 }
 
-void local_wait_unused(struct local *l, uint32_t index)
+/* Is the value still in *p because somebody is slow? Not if he is dead, or so slow that he must be stopped. */
+static void wait_hazard(struct local *l, unsigned int slot, const struct lane *lane,
+			const uint32_t *hazard, uint32_t value, uint64_t patience)
 {
-	full_fence();	/* L8: the entry is dead before, the hazards are read after */
+	uint64_t until = 0;
+
+	for (unsigned int tries = 1; load_acquire(hazard) == value; tries++) {
+		if (tries % SPINS != 0) {
+			cpu_relax();
+			continue;
+		}
+		if (!host_alive(l->host, slot, load_relaxed(&lane->sender)))
+			return;
+		if (until == 0)
+			until = clock_now() + patience;
+		if (clock_now() >= until) {
+			log_limited(LOG_LOCAL, LOG_WARN,
+				    "the process in slot %u does not end its access to memory", slot);
+			return;
+		}
+		sched_yield();
+	}
+}
+
+/* L8.  Waits for the hazards that name key `index`, or for all that stand now if it is 0. */
+static void wait_hazards(struct local *l, uint32_t index, uint64_t patience)
+{
+	full_fence();	/* what makes the access illegal is before, the hazards are read after */
 	for (unsigned int slot = 0; slot < SEG_PEERS; slot++) {
 		const struct lane *lane;
-		uint64_t sender;
 
 		if (!segment_lane_claimed(l->seg, slot))
 			continue;
-		lane = segment_lane(l->seg, slot);
-		for (unsigned int i = 0; i < LANE_HAZARDS; i++) {
-			for (unsigned int tries = 1; load_acquire(&lane->hazard[i]) == index; tries++) {
-				sender = load_relaxed(&lane->sender);
-				if (tries % 4096 == 0 && !host_alive(l->host, slot, sender))
-					break;
-				cpu_relax();
-			}
+		lane = segment_own_lane(l->seg, slot);
+		for (unsigned int i = 0; lane != NULL && i < LANE_HAZARDS; i++) {
+			uint32_t found = load_acquire(&lane->hazard[i]);
+
+			if (found != 0 && (index == 0 || found == index))
+				wait_hazard(l, slot, lane, &lane->hazard[i], found, patience);
 		}
 	}
+}
+
+void local_wait_unused(struct local *l, uint32_t index)
+{
+	wait_hazards(l, index, UNUSED_PATIENCE);
+}
+
+void local_wait_quiet(struct local *l)
+{
+	wait_hazards(l, 0, QUIET_PATIENCE);
 }

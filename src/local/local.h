@@ -53,7 +53,7 @@ struct local_peer *local_peer_in(struct local *l, int slot);
 /* A consistent copy of one of its QPs; false if it has none of that number. */
 bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *copy);
 
-/* False once its process is gone; looks at most every 10 ms. */
+/* False once its process is gone; looks at most every millisecond. */
 bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now);
 
 /* May its memory be accessed one-sidedly? False where cross-memory attach is refused. */
@@ -68,10 +68,8 @@ struct local_pkt {
 	uint32_t len;
 	const struct net_path *path;	/* NULL unless it came with one */
 	uint32_t payload;		/* of a pulled packet */
-	uint16_t nseg;			/* pulled: segments of the sender's memory, copied */
-	const struct wq_seg *segs;
-	int32_t pid;			/* of the sender */
-	int32_t slot;
+	struct wq_pull pull;		/* where a pulled packet's payload is; no segments: it is whole */
+	int32_t slot;			/* of the sender */
 };
 typedef void (*local_pkt_fn)(void *arg, const struct local_pkt *pkt);
 
@@ -87,11 +85,11 @@ void local_wake(struct local *l);
 bool local_sleeps(const struct local *l);
 
 /*
- * Copies from the memory of process pid into ours: total bytes from segs[], beginning `skip` bytes into them, to dst[].  Returns 0, EPERM (refused: send it as packets),
- * EFAULT (one of the memories is not there), ESRCH.
+ * Copies from a sender's memory into ours: `total` bytes, beginning `skip` bytes into what it left there, to dst[].  Returns 0, EPERM
+ * (refused), EFAULT (one of the memories is not there), ESRCH (that process is no more).
  */
-int local_pull(int32_t pid, const struct wq_seg *segs, unsigned int nseg, uint64_t skip,
-	       const struct wq_seg *dst, unsigned int ndst, uint64_t total);
+int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *dst,
+	       unsigned int ndst, uint64_t total);
 
 uint64_t local_incarnation(const struct local *l);
 
@@ -108,7 +106,13 @@ void local_unlock_atomics(struct local *l);
 struct lane_tx *local_burst_begin(struct local_peer *peer);
 void local_burst_end(struct local *l, struct local_peer *peer, bool sent);
 
-/* Waits until no neighbour uses key `index` for a one-sided access; call after its entry was made dead. */
+/*
+ * Waits until no neighbour uses key `index` for a one-sided access; call after its entry was made dead.  A neighbour that is stopped in the
+ * middle is waited for 10 seconds.
+ */
 void local_wait_unused(struct local *l, uint32_t index);
+
+/* Waits until all one-sided accesses that are under way now have ended; call after a QP has ceased to listen. */
+void local_wait_quiet(struct local *l);
 
 #endif

@@ -2,6 +2,7 @@
 /* Checks and system calls of one-sided access; onesided.h has the protocol. */
 #include "local/onesided.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -27,8 +28,9 @@ static bool listens(const struct seg_qp *target, const struct wq_qp *wq)
 {
 	if (target->type != IBV_QPT_RC || target->dest_qpn != wq->qpn || wq->type != IBV_QPT_RC)
 		return false;
-	if (target->state != IBV_QPS_RTR && target->state != IBV_QPS_RTS &&
-	    target->state != IBV_QPS_SQD)
+	/* The first request comes as a packet, because its QP raises an event for it. */
+	if (target->state != IBV_QPS_RTS && target->state != IBV_QPS_SQD &&
+	    !(target->state == IBV_QPS_RTR && target->established))
 		return false;
 	return memcmp(target->src_gid, wq->path.dst.raw, sizeof(target->src_gid)) == 0 &&
 	       memcmp(target->dest_gid, wq->path.src.raw, sizeof(target->dest_gid)) == 0;
@@ -39,8 +41,10 @@ bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq
 	o->peer = peer;
 	o->n_op = o->n_near = o->n_far = 0;
 	o->total = 0;
-	return peer->cma && peer_map_qp(&peer->map, wq->dest_qpn, &o->target) &&
-	       listens(&o->target, wq);
+	if (!load_relaxed(&peer->cma))
+		return false;
+	o->entry = peer_map_qp(&peer->map, wq->dest_qpn, &o->target);
+	return o->entry != NULL && listens(&o->target, wq);
 }
 
 /* L8. The entry as it is while our hazard stands, if it grants the access; else no hazard stands. */
@@ -48,9 +52,11 @@ static bool claim_key(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t l
 		      enum mem_access access, struct mr_entry *copy)
 {
 	uint32_t index = mr_key_index(rkey);
-	const struct mr_entry *e = &o->peer->map.keys[index];
+	const struct mr_entry *e = peer_map_key(&o->peer->map, index);
 	uint32_t *hazard = &o->peer->map.lane->hazard[o->n_op];
 
+	if (e == NULL)
+		return false;
 	store_relaxed(hazard, index);
 	full_fence();
 	if (load_acquire(&e->refs) & MR_LIVE) {
@@ -88,6 +94,8 @@ bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 		return false;
 	if (!(o->target.access & qp_right(access)))
 		return false;
+	if (access != MEM_REMOTE_WRITE && o->target.max_dest_rd_atomic == 0)
+		return false;
 	if (len > 0) {
 		if (!claim_key(o, rkey, va, len, access, &e))
 			return false;
@@ -100,34 +108,73 @@ bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 	return true;
 }
 
-static void to_iovec(struct iovec *v, const struct wq_seg *seg, unsigned int n)
+static unsigned int to_iovec(struct iovec *v, const struct wq_seg *seg, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
 		v[i] = (struct iovec){ (void *)(uintptr_t)seg[i].addr, seg[i].len };
+	return n;
+}
+
+typedef ssize_t (*move_fn)(pid_t pid, const struct iovec *near, unsigned long n_near,
+			   const struct iovec *far, unsigned long n_far, unsigned long flags);
+
+/* Drops the pieces that have been moved. */
+static unsigned int advance(struct iovec *v, unsigned int n, uint64_t done)
+{
+	unsigned int gone = 0;
+
+	while (gone < n && done >= v[gone].iov_len)
+		done -= v[gone++].iov_len;
+	n -= gone;
+	memmove(v, v + gone, n * sizeof(*v));
+	if (n > 0) {
+		v[0].iov_base = (uint8_t *)v[0].iov_base + done;
+		v[0].iov_len -= done;
+	}
+	return n;
+}
+
+/* Refused once, refused always: what the kernel allows does not depend on the bytes. */
+static void note_refusal(struct onesided *o)
+{
+	if (errno == EPERM || errno == ENOSYS)
+		store_relaxed(&o->peer->cma, false);
+}
+
+/* One call moves all, unless it is more than just under 2 GiB or a page is missing. */
+static bool move(struct onesided *o, move_fn fn)
+{
+	struct iovec near[ONESIDED_SEGS], far[2 * ONESIDED_OPS];
+	unsigned int n_near = to_iovec(near, o->near_seg, o->n_near);
+	unsigned int n_far = to_iovec(far, o->far_seg, o->n_far);
+
+	/* L8: behind the fence of the last claim. */
+	if (!peer_map_qp_stands(o->entry, &o->target))
+		return false;
+	for (uint64_t left = o->total; left > 0;) {
+		ssize_t n = fn(o->peer->map.pid, near, n_near, far, n_far, 0);
+
+		if (n <= 0) {
+			note_refusal(o);
+			return false;
+		}
+		left -= n;
+		if (left > 0) {
+			n_near = advance(near, n_near, n);
+			n_far = advance(far, n_far, n);
+		}
+	}
+	return true;
 }
 
 bool onesided_write(struct onesided *o)
 {
-	struct iovec near[ONESIDED_SEGS], far[2 * ONESIDED_OPS];
-
-	if (o->total == 0)
-		return true;
-	to_iovec(near, o->near_seg, o->n_near);
-	to_iovec(far, o->far_seg, o->n_far);
-	return process_vm_writev(o->peer->map.pid, near, o->n_near, far, o->n_far, 0) ==
-	       (ssize_t)o->total;
+	return move(o, process_vm_writev);
 }
 
 bool onesided_read(struct onesided *o)
 {
-	struct iovec near[ONESIDED_SEGS], far[2 * ONESIDED_OPS];
-
-	if (o->total == 0)
-		return true;
-	to_iovec(near, o->near_seg, o->n_near);
-	to_iovec(far, o->far_seg, o->n_far);
-	return process_vm_readv(o->peer->map.pid, near, o->n_near, far, o->n_far, 0) ==
-	       (ssize_t)o->total;
+	return move(o, process_vm_readv);
 }
 
 static bool holder_alive(void *arg, uint64_t incarnation)
@@ -146,7 +193,7 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 	int32_t pid = o->peer->map.pid;
 	bool ok;
 
-	if (o->far_seg[0].addr % sizeof(value) != 0)
+	if (o->far_seg[0].addr % sizeof(value) != 0 || !peer_map_qp_stands(o->entry, &o->target))
 		return false;
 	atomics_lock(o->peer->map.atomics, me, holder_alive, l);
 	ok = process_vm_readv(pid, &near, 1, &far, 1, 0) == sizeof(value);
@@ -159,6 +206,8 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 			ok = process_vm_writev(pid, &near, 1, &far, 1, 0) == sizeof(value);
 	}
 	atomics_unlock(o->peer->map.atomics, me);
+	if (!ok)
+		note_refusal(o);
 	return ok;
 }
 

@@ -3,9 +3,9 @@
  * One-sided access to a neighbour's memory, without its CPU: the checks of its NIC, made here against what it published, then one
  * system call.
  *
- * A key is used like this (L8): publish its index as a hazard in our lane, full fence, see that the entry is live, copy; at the end clear
- * the hazard (release).  The owner makes the entry dead, full fence, and waits until no hazard names it: so either we see it dead,
- * or it sees us.  Weaker would let both look before either has written.  Hazards of a sender that died do not count.
+ * A key is used like this (L8): publish its index as a hazard in our lane, full fence, see that the entry is live and that the QP still
+ * listens, copy; at the end clear the hazard (release).  The owner makes the entry dead, or the QP deaf, full fence, and waits until no hazard names
+ * it: so either we see it dead, or it sees us.  Weaker would let both look before either has written.  Hazards of a sender that died do not count.
  *
  * Must hold peer->lock from onesided_begin() to onesided_end().
  */
@@ -26,6 +26,7 @@ enum {
 
 struct onesided {
 	struct local_peer *peer;
+	const struct seg_qp *entry;
 	struct seg_qp target;
 	unsigned int n_op, n_near, n_far;
 	uint64_t total;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,8 +15,7 @@
 #include "util/atomic.h"
 #include "wq/qp.h"
 
-#define QP_DELETED UINT32_MAX
-
+/* 0: not known, as where there is no /proc. */
 static uint64_t pid_namespace(void)
 {
 	struct stat st;
@@ -29,15 +29,27 @@ static int reserve(int fd, uint64_t off, uint64_t len)
 	return posix_fallocate(fd, off, len);
 }
 
-static void fill_header(struct seg_header *h, struct host *host, uint64_t netns)
+/* Beyond the limit a write would not only fail but raise SIGXFSZ. */
+static bool fits_file_limit(void)
 {
+	struct rlimit lim;
+
+	return getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY ||
+	       lim.rlim_cur >= SEG_SIZE;
+}
+
+static void fill_header(struct segment *seg, struct host *host, uint64_t netns)
+{
+	struct seg_header *h = segment_header(seg);
+
+	seg->identity = (struct seg_identity){ SEG_MAGIC, host_incarnation(host) };
 	h->magic = SEG_MAGIC;
 	h->layout = SEG_LAYOUT;
 	h->header_size = sizeof(*h);
 	h->incarnation = host_incarnation(host);
 	h->netns = netns;
 	h->pidns = pid_namespace();
-	h->base = (uintptr_t)h;
+	h->identity = (uintptr_t)&seg->identity;
 	h->pid = getpid();
 	h->slot = host_slot(host);
 	h->asleep = 1;
@@ -50,8 +62,10 @@ int segment_create(struct host *host, uint64_t netns, struct segment **out)
 	char name[32];
 	int err;
 
-	if (!host_shared(host))
+	if (!host_shared(host) || netns == 0 || pid_namespace() == 0)
 		return ENOTSUP;
+	if (!fits_file_limit())
+		return EFBIG;
 	seg = calloc(1, sizeof(*seg));
 	if (seg == NULL)
 		return ENOMEM;
@@ -79,7 +93,7 @@ int segment_create(struct host *host, uint64_t netns, struct segment **out)
 		goto remove_file;
 	}
 	lock_init(&seg->lock);
-	fill_header(segment_header(seg), host, netns);
+	fill_header(seg, host, netns);
 	*out = seg;
 	return 0;
 
@@ -112,70 +126,110 @@ static struct seg_qp *qp_table(const struct segment *seg)
 	return (struct seg_qp *)(seg->base + SEG_QP_OFF);
 }
 
-/* The entry of a number, else the first reusable one on its probe path, else NULL. */
-static struct seg_qp *find_entry(struct seg_qp *table, uint32_t qpn)
+/* Where a number is, else the first reusable place on its probe path; SEG_QPS if there is none. Must hold seg->lock. */
+static uint32_t find_place(const struct segment *seg, uint32_t qpn)
 {
-	struct seg_qp *reusable = NULL;
+	uint32_t reusable = SEG_QPS;
 
 	for (uint32_t i = 0; i < SEG_QPS; i++) {
-		struct seg_qp *e = &table[(qpn + i) % SEG_QPS];
+		uint32_t at = (qpn + i) % SEG_QPS;
 
-		if (e->qpn == qpn)
-			return e;
-		if (e->qpn == QP_DELETED && reusable == NULL)
-			reusable = e;
-		if (e->qpn == 0)
-			return reusable != NULL ? reusable : e;
+		if (seg->qpn[at] == qpn)
+			return at;
+		if (seg->qpn[at] == SEG_QP_DELETED && reusable == SEG_QPS)
+			reusable = at;
+		if (seg->qpn[at] == SEG_QP_EMPTY)
+			return reusable != SEG_QPS ? reusable : at;
 	}
 	return reusable;
 }
 
 /* Sequence lock: readers retry while gen is odd or has changed. */
-static void write_entry(struct seg_qp *e, const struct wq_qp *qp)
+static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_facts facts)
 {
-	store_relaxed(&e->gen, e->gen + 1);
+	uint32_t gen = load_relaxed(&e->gen) & ~1u;	/* even, whatever somebody scribbled */
+
+	store_relaxed(&e->gen, gen + 1);
 	full_fence();
 	e->dest_qpn = qp->dest_qpn;
 	e->pdn = qp->pdn;
 	e->access = qp->access;
 	e->type = qp->type;
 	e->state = qp->state;
+	e->established = facts.established;
+	e->max_dest_rd_atomic = qp->max_dest_rd_atomic;
 	memcpy(e->dest_gid, qp->path.dst.raw, sizeof(e->dest_gid));
 	memcpy(e->src_gid, qp->path.src.raw, sizeof(e->src_gid));
-	store_release(&e->gen, e->gen + 1);
+	store_release(&e->gen, gen + 2);
 	store_release(&e->qpn, qp->qpn);	/* L4 */
 }
 
-int segment_publish_qp(struct segment *seg, const struct wq_qp *qp)
+int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_qp_facts facts)
 {
-	struct seg_qp *e;
+	uint32_t at;
 
 	lock_acquire(&seg->lock);
-	e = find_entry(qp_table(seg), qp->qpn);
-	if (e != NULL)
-		write_entry(e, qp);
+	at = find_place(seg, qp->qpn);
+	if (at != SEG_QPS) {
+		seg->qpn[at] = qp->qpn;
+		write_entry(&qp_table(seg)[at], qp, facts);
+	}
 	lock_release(&seg->lock);
-	return e != NULL ? 0 : EAGAIN;
+	return at != SEG_QPS ? 0 : EAGAIN;
+}
+
+/* A place before an empty one is on nobody's probe path: it becomes empty, and those before it. Must hold seg->lock. */
+static void empty_places(struct segment *seg, uint32_t at)
+{
+	while (seg->qpn[at] == SEG_QP_DELETED &&
+	       seg->qpn[(at + 1) % SEG_QPS] == SEG_QP_EMPTY) {
+		seg->qpn[at] = SEG_QP_EMPTY;
+		store_release(&qp_table(seg)[at].qpn, SEG_QP_EMPTY);	/* L4 */
+		at = (at + SEG_QPS - 1) % SEG_QPS;
+	}
 }
 
 void segment_retract_qp(struct segment *seg, uint32_t qpn)
 {
-	struct seg_qp *e;
+	uint32_t at;
 
 	lock_acquire(&seg->lock);
-	e = find_entry(qp_table(seg), qpn);
-	if (e != NULL && e->qpn == qpn)
-		store_release(&e->qpn, QP_DELETED);
+	at = find_place(seg, qpn);
+	if (at != SEG_QPS && seg->qpn[at] == qpn) {
+		struct seg_qp *e = &qp_table(seg)[at];
+
+		seg->qpn[at] = SEG_QP_DELETED;
+		store_release(&e->qpn, SEG_QP_DELETED);
+		store_release(&e->gen, load_relaxed(&e->gen) + 2);	/* copies do not stand any more */
+		empty_places(seg, at);
+	}
 	lock_release(&seg->lock);
 }
 
 struct mr_entry *segment_keys(struct segment *seg, uint32_t first, uint32_t n)
 {
 	uint64_t off = SEG_MR_OFF + first * SEG_MR_ENTRY;
+	uint32_t chunk = first / SEG_KEY_CHUNK;
 
-	if (first + (uint64_t)n > SEG_KEYS || reserve(seg->fd, off, n * SEG_MR_ENTRY) != 0)
+	if (n != SEG_KEY_CHUNK || first + (uint64_t)n > SEG_KEYS || !fits_file_limit() ||
+	    reserve(seg->fd, off, n * SEG_MR_ENTRY) != 0)
 		return NULL;
+	fetch_or_acq_rel(&segment_header(seg)->key_chunks[chunk / 64], 1ull << chunk % 64);
 	return (struct mr_entry *)(seg->base + off);
+}
+
+struct lane *segment_own_lane(struct segment *seg, unsigned int slot)
+{
+	uint64_t bit = 1ull << slot % 64;
+
+	if (unlikely(!(load_relaxed(&seg->lanes[slot / 64]) & bit))) {
+		uint64_t off = SEG_LANE_OFF + (uint64_t)slot * SEG_LANE_SIZE;
+
+		if (!fits_file_limit() || reserve(seg->fd, off, SEG_LANE_SIZE) != 0)
+			return NULL;
+		fetch_or_acq_rel(&seg->lanes[slot / 64], bit);
+	}
+	return segment_lane(seg, slot);
 }
 
 /* Everything that decides whether memory can be shared with the owner of the segment. */
@@ -211,56 +265,67 @@ static int open_peer_file(struct host *host, int slot, int *fd)
 	return 0;
 }
 
-int peer_map_open(struct host *host, const struct segment *own, int own_slot, int slot,
-		  uint64_t incarnation, struct peer_map *map)
+static void *map_part(int fd, uint64_t off, uint64_t len, int prot)
+{
+	void *p = mmap(NULL, len, prot, MAP_SHARED | MAP_NORESERVE, fd, off);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int map_parts(int fd, const struct segment *own, int own_slot, uint64_t incarnation,
+		     struct peer_map *map)
 {
 	uint64_t lane_off = SEG_LANE_OFF + (uint64_t)own_slot * SEG_LANE_SIZE;
-	struct seg_header *h;
-	int fd, err;
+	int err;
 
-	if (own_slot < 0 || own_slot >= SEG_PEERS)
-		return EPROTO;
-	err = open_peer_file(host, slot, &fd);
-	if (err != 0)
-		return err;
-	map->front = mmap(NULL, SEG_LANE_OFF, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
-			  0);
-	if (map->front == MAP_FAILED) {
-		err = errno;
-		goto close_file;
-	}
-	h = map->front;
-	err = check_header(h, own, incarnation);
+	map->header = map_part(fd, 0, SEG_QP_OFF, PROT_READ | PROT_WRITE);
+	if (map->header == NULL)
+		return ENOMEM;
+	err = check_header(map->header, own, incarnation);
 	if (err == 0)
 		err = reserve(fd, lane_off, SEG_LANE_SIZE);
 	if (err != 0)
-		goto unmap_front;
-	map->lane = mmap(NULL, SEG_LANE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, lane_off);
-	if (map->lane == MAP_FAILED) {
-		err = errno;
-		goto unmap_front;
-	}
-	map->header = h;
-	map->qps = (struct seg_qp *)((uint8_t *)map->front + SEG_QP_OFF);
-	map->keys = (struct mr_entry *)((uint8_t *)map->front + SEG_MR_OFF);
-	map->asleep = &h->asleep;
-	map->atomics = &h->atomics;
-	map->incarnation = incarnation;
-	map->pid = h->pid;
-	close(fd);
-	return 0;
+		return err;
+	map->tables = map_part(fd, SEG_QP_OFF, SEG_LANE_OFF - SEG_QP_OFF, PROT_READ);
+	map->lane = map_part(fd, lane_off, SEG_LANE_SIZE, PROT_READ | PROT_WRITE);
+	return map->tables != NULL && map->lane != NULL ? 0 : ENOMEM;
+}
 
-unmap_front:
-	munmap(map->front, SEG_LANE_OFF);
-close_file:
+int peer_map_open(struct host *host, const struct segment *own, int own_slot, int slot,
+		  uint64_t incarnation, struct peer_map *map)
+{
+	int fd, err;
+
+	*map = (struct peer_map){ .incarnation = incarnation };
+	if (own_slot < 0 || own_slot >= SEG_PEERS)
+		return EPROTO;
+	if (!fits_file_limit())
+		return EFBIG;
+	err = open_peer_file(host, slot, &fd);
+	if (err != 0)
+		return err;
+	err = map_parts(fd, own, own_slot, incarnation, map);
 	close(fd);
-	return err;
+	if (err != 0) {
+		peer_map_close(map);
+		return err;
+	}
+	map->qps = map->tables;
+	map->keys = (struct mr_entry *)((uint8_t *)map->tables + (SEG_MR_OFF - SEG_QP_OFF));
+	map->asleep = &map->header->asleep;
+	map->atomics = &map->header->atomics;
+	map->pid = map->header->pid;
+	return 0;
 }
 
 void peer_map_close(struct peer_map *map)
 {
-	munmap(map->lane, SEG_LANE_SIZE);
-	munmap(map->front, SEG_LANE_OFF);
+	if (map->lane != NULL)
+		munmap(map->lane, SEG_LANE_SIZE);
+	if (map->tables != NULL)
+		munmap(map->tables, SEG_LANE_OFF - SEG_QP_OFF);
+	if (map->header != NULL)
+		munmap(map->header, SEG_QP_OFF);
 }
 
 static bool copy_qp(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)
@@ -280,16 +345,30 @@ static bool copy_qp(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)
 	return false;
 }
 
-bool peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy)
+const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy)
 {
 	for (uint32_t i = 0; i < SEG_QPS; i++) {
 		const struct seg_qp *e = &map->qps[(qpn + i) % SEG_QPS];
 		uint32_t found = load_acquire(&e->qpn);	/* L4 */
 
 		if (found == qpn)
-			return copy_qp(e, qpn, copy);
-		if (found == 0)
-			return false;
+			return copy_qp(e, qpn, copy) ? e : NULL;
+		if (found == SEG_QP_EMPTY)
+			return NULL;
 	}
-	return false;
+	return NULL;
+}
+
+bool peer_map_qp_stands(const struct seg_qp *entry, const struct seg_qp *copy)
+{
+	return load_acquire(&entry->gen) == copy->gen && load_relaxed(&entry->qpn) == copy->qpn;
+}
+
+const struct mr_entry *peer_map_key(const struct peer_map *map, uint32_t index)
+{
+	uint32_t chunk = index / SEG_KEY_CHUNK;
+
+	if (!(load_acquire(&map->header->key_chunks[chunk / 64]) >> chunk % 64 & 1))
+		return NULL;
+	return &map->keys[index];
 }

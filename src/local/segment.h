@@ -25,7 +25,21 @@ struct segment {
 	int fd;
 	uint8_t *base;
 	size_t size;
+	struct seg_identity identity;
 	struct lock lock;	/* writers of the QP table; a leaf */
+	uint32_t qpn[SEG_QPS];	/* lock: what the QP table holds: the table itself is written only */
+	uint64_t lanes[SEG_PEERS / 64];	/* atomic: lanes that are known to have memory */
+};
+
+/* How this segment stands towards a QP number. */
+enum {
+	SEG_QP_EMPTY = 0,
+	SEG_QP_DELETED = UINT32_MAX,
+};
+
+/* What the QP table says of a QP beyond its configuration. */
+struct seg_qp_facts {
+	bool established;
 };
 
 /*
@@ -48,22 +62,28 @@ static inline struct lane *segment_lane(const struct segment *seg, unsigned int 
 	return (struct lane *)(seg->base + SEG_LANE_OFF + slot % SEG_PEERS * SEG_LANE_SIZE);
 }
 
-/* Has this lane memory? One that has not must not be touched: that would take memory from tmpfs, or SIGBUS when it is full. */
+/* Did a sender in this slot ever open its lane? */
 static inline bool segment_lane_claimed(const struct segment *seg, unsigned int slot)
 {
 	return load_acquire(&segment_header(seg)->claimed[slot / 64]) >> slot % 64 & 1;
 }
 
+/*
+ * The lane, once it is sure that it has memory; NULL if it has none. One that has not must not be touched: that would take memory from
+ * tmpfs, or SIGBUS when it is full.
+ */
+struct lane *segment_own_lane(struct segment *seg, unsigned int slot);
+
 /* Makes a QP visible, or its changed configuration; EAGAIN when the table is full (the QP is then reachable by packets only). */
-int segment_publish_qp(struct segment *seg, const struct wq_qp *qp);
+int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_qp_facts facts);
 void segment_retract_qp(struct segment *seg, uint32_t qpn);
 
 /* Memory for entries [first, first + n) of the key table; NULL when tmpfs is full. */
 struct mr_entry *segment_keys(struct segment *seg, uint32_t first, uint32_t n);
 
-/* A peer's segment as this process maps it: header, QP table and key table read-only but for hazards, and our lane in it. */
+/* A peer's segment as this process maps it: the header, the tables (read-only), and our lane. */
 struct peer_map {
-	const struct seg_header *header;
+	struct seg_header *header;
 	const struct seg_qp *qps;
 	const struct mr_entry *keys;
 	struct lane *lane;
@@ -71,7 +91,7 @@ struct peer_map {
 	uint64_t *atomics;
 	uint64_t incarnation;
 	int32_t pid;
-	void *front;		/* mapping of everything before the lanes */
+	void *tables;		/* mapping of both tables */
 };
 
 /*
@@ -83,7 +103,13 @@ int peer_map_open(struct host *host, const struct segment *own, int own_slot, in
 		  uint64_t incarnation, struct peer_map *map);
 void peer_map_close(struct peer_map *map);
 
-/* A consistent copy of a peer's QP; false if it has none of that number. */
-bool peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy);
+/* A consistent copy of a peer's QP, and where it stands; NULL if it has none of that number. */
+const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy);
+
+/* Does it still say what the copy says? */
+bool peer_map_qp_stands(const struct seg_qp *entry, const struct seg_qp *copy);
+
+/* An entry of its key table; NULL if that part of the table has no memory. */
+const struct mr_entry *peer_map_key(const struct peer_map *map, uint32_t index);
 
 #endif

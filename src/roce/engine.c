@@ -275,9 +275,18 @@ static bool from_peer(const struct wq_qp *wq, const struct roce_pkt *pkt)
 	       net_addr_equal(&pkt->path.src, &wq->alt_path.dst);
 }
 
+/* Only a message of one packet that brings data to a reliable responder may leave its payload behind. */
+static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_info *op)
+{
+	return roce_is_reliable(qp) && roce_starts(op) && roce_ends(op) &&
+	       (op->kind == ROCE_KIND_SEND || (op->kind == ROCE_KIND_WRITE && op->takes_recv));
+}
+
 static bool acceptable(const struct roce_qp *qp, const struct roce_pkt *pkt,
 		       const struct roce_opcode_info *op)
 {
+	if (unlikely(pkt->pull != NULL) && !may_be_pulled(qp, op))
+		return false;
 	return runs_responder(qp) && roce_opcode_accepted(op, qp->wq->type) &&
 	       roce_pkey_match(pkt->bth.pkey, qp->wq->pkey) && from_peer(qp->wq, pkt);
 }

@@ -48,6 +48,15 @@ void roce_retry_start(struct roce_qp *qp)
 	roce_retry_stop(qp);
 }
 
+/* A payload that the receiver fetches is acknowledged when it has been: a nanosecond for each byte is patience enough. */
+static uint64_t pull_time(const struct roce_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+	const struct send_wqe *w = sq_wqe(sq, sq->done);
+
+	return sq->done != sq->next && w->flags & WQE_PULL ? w->length : 0;
+}
+
 static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
 {
 	uint8_t timeout = qp->wq->timeout;
@@ -55,6 +64,7 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
 	if (timeout)
 		timeout = max(timeout, (uint8_t)ROCE_TIMEOUT_FLOOR);
 	qp->retry.ack_deadline = time_after(now, roce_ack_timeout_ns(timeout));
+	qp->retry.ack_deadline = time_after(qp->retry.ack_deadline, pull_time(qp));
 }
 
 /* A packet left that wants an answer. */

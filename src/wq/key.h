@@ -3,8 +3,8 @@
  * What a memory key stands for, and the one access check.
  *
  * A key is  random:4 | index:20 | tag:8.  A region's lkey and rkey share the index and differ in the rest; a window has only an rkey, whose
- * tag belongs to its user.  Entries hold no pointers into the library: the table lies in memory that the other processes of the
- * host can read (local/layout.h), and they make the same check before they touch the owner's memory themselves.
+ * tag belongs to its user.  Entries hold no pointers into the library: the other processes of the host see copies of them
+ * (local/layout.h), and make the same check before they touch the owner's memory themselves.
  */
 #ifndef VRB_WQ_KEY_H
 #define VRB_WQ_KEY_H

@@ -49,6 +49,8 @@ struct wq_qp;
 struct wq_pull {
 	int32_t pid;
 	uint32_t num_seg;
+	uint64_t identity;	/* where that process keeps a struct seg_identity with this */
+	uint64_t incarnation;
 	const struct wq_seg {
 		uint64_t addr;
 		uint64_t len;
