@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The truths of state.h as code, called when the engine is left and when a packet or time enters it.
- * They speak of the engine's own state and of what its caller promised; nothing a peer or a program
- * sends can make one fail.
+ * The truths of state.h as code, called when the engine is left and when a packet or time enters
+ * it. They speak of the engine's own state and of what its caller promised; nothing a peer or a
+ * program sends can make one fail.
  */
 #include <assert.h>
 

@@ -80,7 +80,7 @@ static void forget(struct roce_qp *qp)
 	wq->rq.next = wq->rq.head;
 	store_release(&wq->rq.released, wq->rq.head);
 	wq->sq_draining = 0;
-	qp->flushed = qp->dying = false;
+	qp->flushed = qp->dying = qp->mig_refused = false;
 	roce_burst_reset(qp);
 	roce_responder_start(qp);
 	roce_requester_start(qp);
@@ -149,6 +149,7 @@ void roce_qp_changed(struct roce_qp *qp, uint64_t now)
 {
 	qp->retry.left = qp->wq->retry_cnt;
 	qp->retry.rnr_left = qp->wq->rnr_retry;
+	qp->mig_refused = false;
 	roce_check(qp);
 }
 
@@ -246,20 +247,23 @@ bool roce_migrate(struct roce_qp *qp)
 /*
  * Follows the peer's MigReq: clear, it is ready for a migration, which arms one that is wanted
  * here; set, on an armed QP, it has migrated.  A request to migrate to a path that is not the
- * alternate one is refused.
+ * alternate one is refused, and told once: it comes with every packet.
  */
 static void follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	struct wq_qp *wq = qp->wq;
 
-	if (wq->mig_state == IBV_MIG_REARM && !pkt->bth.mig_req)
+	if (wq->mig_state == IBV_MIG_REARM && !pkt->bth.mig_req) {
 		wq->mig_state = IBV_MIG_ARMED;
-	else if (wq->mig_state != IBV_MIG_ARMED || !pkt->bth.mig_req)
+		qp->mig_refused = false;
+	} else if (wq->mig_state != IBV_MIG_ARMED || !pkt->bth.mig_req) {
 		return;
-	else if (net_addr_equal(&pkt->path.src, &wq->alt_path.dst))
+	} else if (net_addr_equal(&pkt->path.src, &wq->alt_path.dst)) {
 		use_alternate(qp);
-	else
+	} else if (!qp->mig_refused) {
+		qp->mig_refused = true;
 		wq->ops->event(wq, IBV_EVENT_PATH_MIG_ERR);
+	}
 }
 
 /* Input */
@@ -417,7 +421,8 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 		return 0;
 	if (cnp_due(qp, now))
 		return build_cnp(qp, buf, now);
-	/* A plain ACK speaks for all that came before, so it can leave behind our own requests: a short packet ends a burst. */
+	/* A plain ACK speaks for all that came before, so it can leave behind our own requests: a
+	 * short packet ends a burst. */
 	len = ack_only(qp) ? output_sends(qp, buf, now) : 0;
 	if (!len)
 		len = roce_responder_output(qp, buf);

@@ -123,8 +123,9 @@ struct roce_qp {
 	struct wq_qp *wq;
 	struct roce_rd_atomic *rd_atomic;
 	uint32_t rd_atomic_slots;
-	bool flushed; /* ERR was entered and its work done */
-	bool dying;   /* ERR, but a NAK and what precedes it must still leave */
+	bool flushed;     /* ERR was entered and its work done */
+	bool dying;       /* ERR, but a NAK and what precedes it must still leave */
+	bool mig_refused; /* PATH_MIG_ERR was raised since the QP was armed */
 	struct roce_req req;
 	struct roce_comp comp;
 	struct roce_retry retry;

@@ -292,6 +292,8 @@ static void migration_asked_for_by_the_peer(void **state)
 
 	pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
 	env_input(&e, &pkt);
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_events, 1);
 	assert_int_equal(e.events[0], IBV_EVENT_PATH_MIG_ERR);
 	assert_int_equal(e.wq.mig_state, IBV_MIG_ARMED);
 
