@@ -36,10 +36,8 @@ static void open_loopback(struct rc *rc)
 		rc->ctx = NULL;
 	}
 	ibv_free_device_list(list);
-	if (!rc->ctx) {
-		printf("skip: there is no loopback device with 127.0.0.1\n");
-		exit(RC_EXIT_SKIP);
-	}
+	if (!rc->ctx)
+		SKIP("there is no loopback device with 127.0.0.1");
 }
 
 void rc_open(struct rc *rc, size_t size)

@@ -7,25 +7,14 @@
 #ifndef TESTS_PROC_RC_H
 #define TESTS_PROC_RC_H
 
-#include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include <infiniband/verbs.h>
 
-#define CHECK(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition)) {                                                                \
-			fprintf(stderr, "%s:%d: CHECK(%s) failed (errno %d)\n", __FILE__,          \
-				__LINE__, #condition, errno);                                      \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
+#include "check.h"
 
 enum {
 	RC_DEPTH = 64,
-	RC_EXIT_SKIP = 77,
 };
 
 struct rc {
