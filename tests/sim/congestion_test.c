@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Being a good neighbour: congestion marks and notifications (Annex A17), shared bottlenecks, and another path when one dies. */
+/*
+ * Being a good neighbour: congestion marks and notifications (Annex A17), shared bottlenecks, and
+ * another path when one dies.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +33,10 @@ static void see_cnp(struct world *w, const struct net_packet *p, const struct ro
 	log->last = w->now;
 }
 
-/* A marked packet makes its receiver notify the sender, not oftener than each 50 us; an unmarked one does not. */
+/*
+ * A marked packet makes its receiver notify the sender, not oftener than each 50 us; an unmarked
+ * one does not.
+ */
 static void marks_are_notified(void **state)
 {
 	for (uint32_t marking = 0; marking <= 1; marking++) {
@@ -57,7 +63,10 @@ static void marks_are_notified(void **state)
 	}
 }
 
-/* Connections that share a slow port share it: the slowest takes at most three times as long as the fastest. */
+/*
+ * Connections that share a slow port share it: the slowest takes at most three times as long as the
+ * fastest.
+ */
 static void bottleneck_is_shared(void **state)
 {
 	struct plan_config c = {

@@ -2,14 +2,16 @@
 /*
  * Linux soft RoCE as the other end, from captures (tests/data/pcap):
  *
- *	requester	the work requests that a capture shows are posted to our engine; what it sends is compared with what soft
- *			RoCE sent, and the captured responses are fed to it
- *	responder	captured requests are fed to our engine, and its answers compared with the captured ones
+ *	requester	the work requests that a capture shows are posted to our engine; what it
+ *			sends is compared with what soft RoCE sent, and the captured responses are
+ *			fed to it
+ *	responder	captured requests are fed to our engine, and its answers compared with the
+ *			captured ones
  *	losses		captured requests, with their gaps and repetitions, must take effect once
  *
- * Compared is everything but the AckReq bit in the middle of messages, the credits of an ACK, which soft RoCE leaves unused,
- * and MigReq, which soft RoCE clears though a QP without an alternate path is "migrated" (IBTA vol 1, 17.2.8).
- * VERBENA_PCAP_DIR names the folder.
+ * Compared is everything but the AckReq bit in the middle of messages, the credits of an ACK, which
+ * soft RoCE leaves unused, and MigReq, which soft RoCE clears though a QP without an alternate path
+ * is "migrated" (IBTA vol 1, 17.2.8). VERBENA_PCAP_DIR names the folder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -229,7 +231,10 @@ static void drain(struct replay *r)
 	} while (len);
 }
 
-/* Bits on which soft RoCE and we may differ: MigReq; AckReq inside a message; the credits of an ACK. */
+/*
+ * Bits on which soft RoCE and we may differ: MigReq; AckReq inside a message; the credits of an
+ * ACK.
+ */
 static void mask_freedom(uint8_t *p, bool last, bool ack)
 {
 	p[1] &= ~0x40;
@@ -348,7 +353,8 @@ static void check_requester(struct replay *r)
 	world_check(r->w, r->compared == r->made || r->failed, "%u packets more than soft RoCE",
 		    r->made - r->compared);
 	for (uint32_t i = 0; i < c->n; i++)
-		world_check(r->w, (c->v[i].status != IBV_WC_SUCCESS) == (r->failed && i + 1 == c->n),
+		world_check(r->w,
+			    (c->v[i].status != IBV_WC_SUCCESS) == (r->failed && i + 1 == c->n),
 			    "request %u: %s", i, trace_status(c->v[i].status));
 }
 
@@ -490,11 +496,12 @@ static void run_responder(const struct scenario *s)
 			compare(&r, i);
 		}
 	}
-	world_check(r.w, r.compared == r.made, "%u answers more than soft RoCE", r.made - r.compared);
+	world_check(r.w, r.compared == r.made, "%u answers more than soft RoCE",
+		    r.made - r.compared);
 	unload(&r);
 }
 
-/* --- captures of lossy links: some of the requests never reached the responder, others twice --- */
+/* --- captures of lossy links: some requests never reached the responder, others twice --- */
 
 static uint32_t last_msn(const struct replay *r)
 {

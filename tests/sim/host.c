@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory, keys, receive queues, completions and events of a simulated host; struct wq_ops over them. */
+/*
+ * Memory, keys, receive queues, completions and events of a simulated host; struct wq_ops over
+ * them.
+ */
 #include "host.h"
 
 #include <stdlib.h>

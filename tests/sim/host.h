@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A simulated host: the environment of engine QPs that core would provide.  One memory image, keys with rights, receive
- * queues, and completions and events written down in order.  It implements struct wq_ops strictly: what the engine may
- * not do ends the run.
+ * A simulated host: the environment of engine QPs that core would provide. One memory image, keys
+ * with rights, receive queues, and completions and events written down in order. It implements
+ * struct wq_ops strictly: what the engine may not do ends the run.
  */
 #ifndef SIM_HOST_H
 #define SIM_HOST_H
@@ -26,7 +26,7 @@ struct sim_key {
 	uint32_t only_qpn;	/* type 2B window: its QP; 0 = any */
 	bool window;
 	bool valid;
-	bool fake;		/* no memory behind: reads yield a pattern, writes are checked against it */
+	bool fake;		/* no memory: reads yield a pattern, writes are checked */
 };
 
 struct sim_cqes {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that no engine sends: out of sequence, of wrong length, from strangers, or just random.  Each ends in a NAK, a
- * completion, or nothing at all (IBTA vol 1, 9.7.4.1 and 9.7.5), and memory that it does not own stays as it was.
+ * Packets that no engine sends: out of sequence, of wrong length, from strangers, or just random.
+ * Each ends in a NAK, a completion, or nothing at all (IBTA vol 1, 9.7.4.1 and 9.7.5), and memory
+ * that it does not own stays as it was.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,9 +17,9 @@
 
 /* BTH opcodes of RC, IBTA table 38. */
 enum {
-	SEND_FIRST = 0, SEND_MIDDLE = 1, SEND_LAST = 2, SEND_ONLY = 4, WRITE_FIRST = 6, WRITE_MIDDLE = 7,
-	WRITE_LAST = 8, WRITE_LAST_IMM = 9, WRITE_ONLY = 10, READ_REQ = 12, READ_FIRST = 13,
-	READ_MIDDLE = 14, READ_LAST = 15, READ_ONLY = 16, ACK = 17, ATOMIC_ACK = 18, CMP_SWAP = 19,
+	SEND_FIRST = 0, SEND_MIDDLE = 1, SEND_LAST = 2, SEND_ONLY = 4, WRITE_FIRST = 6,
+	WRITE_MIDDLE = 7, WRITE_LAST = 8, WRITE_LAST_IMM = 9, WRITE_ONLY = 10, READ_REQ = 12,
+	READ_FIRST = 13, READ_MIDDLE = 14, READ_LAST = 15, READ_ONLY = 16, ACK = 17, ATOMIC_ACK = 18, CMP_SWAP = 19,
 	FETCH_ADD = 20, SEND_ONLY_INV = 23, FLUSH = 28, ATOMIC_WRITE = 29, END = 255,
 	UC = 0x20, UD = 0x60, MTU = 1024,
 };
@@ -37,8 +38,9 @@ static void inject(struct pair *p, struct sim_qp *qp, const struct forged *f, ui
 	uint32_t from = qp == p->b ? 0 : 1;
 	struct net_path path = sim_path(p->h[from], p->h[!from]);
 	struct roce_pkt pkt = {
-		.bth = { .opcode = f->op, .pkey = 0xffff, .dest_qpn = qp->wq.qpn, .psn = psn & 0xffffff,
-			 .ack_req = true, .pad = -f->len & 3, .mig_req = true },
+		.bth = { .opcode = f->op, .pkey = 0xffff, .dest_qpn = qp->wq.qpn,
+			 .psn = psn & 0xffffff, .ack_req = true, .pad = -f->len & 3,
+			 .mig_req = true },
 		.reth = { .va = p->h[1]->base + p->size / 2 + f->va_offset, .rkey = p->mr[1]->rkey,
 			  .len = f->reth_len },
 		.aeth = { .syndrome = f->syndrome, .msn = 1 },
@@ -67,7 +69,7 @@ struct row {
 	const char *name;
 	struct forged packet[3];
 	uint8_t syndrome;		/* of the NAK; 0: none, the packets are ignored */
-	enum ibv_wc_status recv;	/* of the receive that is hit; 0: none is, an event is raised instead */
+	enum ibv_wc_status recv;	/* of the receive hit; 0: an event is raised instead */
 };
 
 #define IGNORED 0, 0
@@ -79,9 +81,11 @@ static const struct row rows[] = {
 	{ "LAST without FIRST", { { SEND_LAST, 10 }, { END } }, INVALID },
 	{ "WRITE LAST without FIRST", { { WRITE_LAST, 10 }, { END } }, INVALID },
 	{ "WRITE LAST with immediate without FIRST", { { WRITE_LAST_IMM, 10 }, { END } }, INVALID },
-	{ "FIRST after FIRST", { { SEND_FIRST, MTU }, { SEND_FIRST, MTU }, { END } }, INVALID_RECV },
+	{ "FIRST after FIRST",
+	  { { SEND_FIRST, MTU }, { SEND_FIRST, MTU }, { END } }, INVALID_RECV },
 	{ "ONLY after FIRST", { { SEND_FIRST, MTU }, { SEND_ONLY, 10 }, { END } }, INVALID_RECV },
-	{ "WRITE in a SEND", { { SEND_FIRST, MTU }, { WRITE_MIDDLE, MTU }, { END } }, INVALID_RECV },
+	{ "WRITE in a SEND",
+	  { { SEND_FIRST, MTU }, { WRITE_MIDDLE, MTU }, { END } }, INVALID_RECV },
 	{ "SEND in a WRITE", { { WRITE_FIRST, MTU, 3000 }, { SEND_LAST, 10 }, { END } }, INVALID },
 	{ "READ in a SEND", { { SEND_FIRST, MTU }, { READ_REQ, 0, 8 }, { END } }, INVALID_RECV },
 	{ "atomic in a WRITE", { { WRITE_FIRST, MTU, 3000 }, { CMP_SWAP }, { END } }, INVALID },
@@ -91,7 +95,8 @@ static const struct row rows[] = {
 	{ "empty LAST", { { SEND_FIRST, MTU }, { SEND_LAST, 0 }, { END } }, INVALID_RECV },
 	{ "WRITE ONLY longer than announced", { { WRITE_ONLY, 100, 50 }, { END } }, INVALID },
 	{ "WRITE ONLY shorter than announced", { { WRITE_ONLY, 100, 200 }, { END } }, INVALID },
-	{ "WRITE FIRST of a message of one packet", { { WRITE_FIRST, MTU, 900 }, { END } }, INVALID },
+	{ "WRITE FIRST of a message of one packet",
+	  { { WRITE_FIRST, MTU, 900 }, { END } }, INVALID },
 	{ "WRITE with more packets than announced",
 	  { { WRITE_FIRST, MTU, 2000 }, { WRITE_MIDDLE, MTU }, { END } }, INVALID },
 	{ "WRITE that ends early", { { WRITE_FIRST, MTU, 5000 }, { WRITE_LAST, 10 }, { END } },
@@ -168,8 +173,8 @@ static void strangers_are_ignored(void **state)
 }
 
 /*
- * A copy of a READ request that the network kept back until the READ was answered and its window invalidated: the replay
- * fails, and the connection lives on.
+ * A copy of a READ request that the network kept back until the READ was answered and its window
+ * invalidated: the replay fails, and the connection lives on.
  */
 static void late_copy_of_a_read_is_harmless(void **state)
 {
@@ -205,7 +210,10 @@ static void late_copy_of_a_read_is_harmless(void **state)
 	pair_free(&p);
 }
 
-/* A repeated READ must ask for bytes of the first one; anything else is no repetition and gets no answer. */
+/*
+ * A repeated READ must ask for bytes of the first one; anything else is no repetition and gets no
+ * answer.
+ */
 static void repeated_read_of_other_memory_is_ignored(void **state)
 {
 	static const struct forged repeats[] = {
@@ -293,7 +301,7 @@ static void each_forged_answer(void **state)
 		run_answer(&answers[i]);
 }
 
-/* --- random packets with a right ICRC, at QPs of every service, in the middle of honest work --- */
+/* --- random packets with a right ICRC, at QPs of every service, amid honest work --- */
 
 static void random_packet(struct pair *p, struct rng *r, uint8_t prefix)
 {
@@ -305,8 +313,9 @@ static void random_packet(struct pair *p, struct rng *r, uint8_t prefix)
 		.syndrome = rng_next(r),
 	};
 	struct sim_qp *to = rng_percent(r, 50) ? p->a : p->b;
+	uint32_t first = PAIR_PSN + (to == p->a && f.op % 32 < 13 ? 0x5000 : 0);
 
-	inject(p, to, &f, PAIR_PSN + (to == p->a && f.op % 32 < 13 ? 0x5000 : 0) + rng_below(r, 12) - 2);
+	inject(p, to, &f, first + rng_below(r, 12) - 2);
 }
 
 static void random_run(uint64_t seed, enum ibv_qp_type type, uint8_t prefix)

@@ -26,7 +26,8 @@ uint64_t net_egress(struct net *n, uint32_t src, uint32_t dst, size_t len, uint6
 	uint64_t *last = &n->last_arrival[src][dst];
 	uint64_t t;
 
-	port->egress_free = max(port->egress_free, now) + (n->cfg.fast_egress ? 0 : wire_time(n, len));
+	port->egress_free =
+		max(port->egress_free, now) + (n->cfg.fast_egress ? 0 : wire_time(n, len));
 	t = port->egress_free + n->cfg.delay;
 	if (n->cfg.jitter)
 		t += rng_below(&n->rng, n->cfg.jitter);

@@ -2,9 +2,9 @@
 /*
  * The simulated network: what happens to a packet between two hosts.
  *
- *	sender -> [egress link] -> loss, damage, duplication, delay -> [switch port: finite buffer] -> receiver
+ *	sender -> [egress link] -> loss, damage, duplication, delay -> [switch port] -> receiver
  *
- * It decides and computes times; the world keeps the events.  Links of one host share its bandwidth.
+ * It decides and computes times; the world keeps the events. Links of one host share its bandwidth.
  */
 #ifndef SIM_NET_H
 #define SIM_NET_H
@@ -31,11 +31,11 @@ struct net_config {
 	uint64_t jitter;		/* up to this much more; order is kept */
 	uint32_t loss_ppm, dup_ppm, reorder_ppm, corrupt_ppm;
 	uint64_t reorder_delay;		/* a reordered packet comes up to this much later */
-	uint64_t loss_mask;		/* rotates by one per packet and direction; a set low bit drops it */
+	uint64_t loss_mask;		/* rotates, per direction; a set low bit drops a packet */
 	uint32_t mbit_per_s;		/* of egress links and switch ports; 0 = infinite */
 	bool fast_egress;		/* only switch ports are that slow */
 	uint32_t buffer;		/* bytes a switch port holds; 0 = no limit */
-	uint32_t ecn_mark;		/* bytes waiting above which packets are marked CE; 0 = never */
+	uint32_t ecn_mark;		/* packets behind more bytes are marked CE; 0 = never */
 	/* Drops what it returns true for; for targeted losses. */
 	bool (*drop)(void *arg, const struct net_packet *p);
 	void *drop_arg;
@@ -69,7 +69,10 @@ bool net_duplicates(struct net *n);
 /* Flips a few bits somewhere; true if it did. */
 bool net_damages(struct net *n, struct net_packet *p);
 
-/* When a packet that reached the switch now is at its host; false if the buffer is full. May mark it CE. */
+/*
+ * When a packet that reached the switch now is at its host; false if the buffer is full. May mark
+ * it CE.
+ */
 bool net_ingress(struct net *n, struct net_packet *p, uint64_t now, uint64_t *arrival);
 
 #endif

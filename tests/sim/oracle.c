@@ -163,8 +163,8 @@ static void expect_send(struct walk *w, const struct sim_wr *wr)
 	if (!(wr->flags & IBV_SEND_SIGNALED) && !w->f->req->wq.sq.sig_all)
 		return;
 	c = next_send_cqe(w, wr);
-	world_check(world, c->wr_id == wr->wr_id, "QP 0x%x: completion of %llu instead of %llu", qpn,
-		    (unsigned long long)c->wr_id, (unsigned long long)wr->wr_id);
+	world_check(world, c->wr_id == wr->wr_id, "QP 0x%x: completion of %llu instead of %llu",
+		    qpn, (unsigned long long)c->wr_id, (unsigned long long)wr->wr_id);
 	world_check(world, c->status == IBV_WC_SUCCESS, "QP 0x%x: request %llu failed: %s", qpn,
 		    (unsigned long long)wr->wr_id, trace_status(c->status));
 	world_check(world, c->opcode == send_opcode(wr) && c->byte_len == total(wr) &&
@@ -183,7 +183,10 @@ static const struct sim_rwr *find_feed(struct feed *d, uint64_t wr_id)
 	return NULL;
 }
 
-/* Which receive the next message goes to: the flow's next one; with an SRQ the one that the completion names. */
+/*
+ * Which receive the next message goes to: the flow's next one; with an SRQ the one that the
+ * completion names.
+ */
 static const struct sim_rwr *pick_recv(struct walk *w, const struct wq_cqe *c)
 {
 	const struct sim_rwr *r;
@@ -285,7 +288,9 @@ static void report_difference(struct oracle *o, uint32_t host, uint64_t offset)
 
 		for (uint32_t k = 0; k < ARRAY_SIZE(area); k++)
 			if (inside(area[k], va))
-				world_fail(w, "host %u: %s area of flow %u differs at +%llu (0x%llx): %02x, not %02x",
+				world_fail(w,
+					   "host %u: %s area of flow %u differs at +%llu (0x%llx): "
+					   "%02x, not %02x",
 					   host, name[k], i, (unsigned long long)(va - area[k]->va),
 					   (unsigned long long)va, w->host[host]->mem[offset],
 					   o->image[host][offset]);

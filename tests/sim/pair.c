@@ -124,7 +124,8 @@ void pair_expect_event(struct pair *p, struct sim_qp *qp, enum ibv_event_type ty
 	for (uint32_t e = 0; e < ARRAY_SIZE(qp->events); e++) {
 		uint32_t wanted = e == type ? count : 0;
 
-		world_check(p->w, qp->events[e] == wanted, "QP 0x%x: event %u came %u times, not %u",
-			    qp->wq.qpn, e, qp->events[e], wanted);
+		world_check(p->w, qp->events[e] == wanted,
+			    "QP 0x%x: event %u came %u times, not %u", qp->wq.qpn, e, qp->events[e],
+			    wanted);
 	}
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two hosts, one QP each, all memory registered: the fixture of tests that look at one thing.  `a` asks, `b` answers.
- * On both hosts the first half of memory is for sources and landings, the second half for remote access and receives.
+ * Two hosts, one QP each, all memory registered: the fixture of tests that look at one thing. `a`
+ * asks, `b` answers. On both hosts the first half of memory is for sources and landings, the second
+ * half for remote access and receives.
  */
 #ifndef SIM_PAIR_H
 #define SIM_PAIR_H
@@ -27,7 +28,10 @@ struct pair pair_new(const char *name, const struct net_config *net, const struc
 void pair_watch(struct pair *p);	/* counts packets in p, which must not move any more */
 void pair_free(struct pair *p);
 
-/* A signaled request of a on b's memory, or a message, with source (landing) `len` bytes at the start of memory. */
+/*
+ * A signaled request of a on b's memory, or a message, with source (landing) `len` bytes at the
+ * start of memory.
+ */
 struct sim_wr pair_wr(struct pair *p, uint32_t opcode, uint32_t len);
 /* Posts, numbering wr_id from 0 in order; transmits nothing. */
 void pair_post(struct pair *p, struct sim_wr wr);

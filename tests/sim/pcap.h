@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads captures of RoCEv2 traffic: Ethernet, IPv4 or IPv6, UDP to port 4791; anything else in the file is skipped. */
+/*
+ * Reads captures of RoCEv2 traffic: Ethernet, IPv4 or IPv6, UDP to port 4791; anything else in the
+ * file is skipped.
+ */
 #ifndef SIM_PCAP_H
 #define SIM_PCAP_H
 

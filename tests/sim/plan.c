@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Layout, posting and configuration of random work; the requests themselves are made in plan_wr.c. */
+/*
+ * Layout, posting and configuration of random work; the requests themselves are made in plan_wr.c.
+ */
 #include "plan.h"
 
 #include <stdlib.h>

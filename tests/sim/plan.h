@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random work for pairs of QPs, made so that its outcome is certain: what may race is either kept apart or fenced.
+ * Random work for pairs of QPs, made so that its outcome is certain: what may race is either kept
+ * apart or fenced.
  *
- * A flow is one direction of one pair.  It has memory of its own on both hosts (sources and landings, remote targets,
- * receive buffers), so flows cannot disturb each other and an oracle can run them one after the other.
- * Within a flow the rules of IBTA 10.8.3.3 (ordering, fence) are obeyed: a request that overwrites what an earlier READ
- * reads, or sends what an earlier READ or atomic returns, carries the fence.
+ * A flow is one direction of one pair. It has memory of its own on both hosts (sources and
+ * landings, remote targets, receive buffers), so flows cannot disturb each other and an oracle can
+ * run them one after the other. Within a flow the rules of IBTA 10.8.3.3 (ordering, fence) are
+ * obeyed: a request that overwrites what an earlier READ reads, or sends what an earlier READ or
+ * atomic returns, carries the fence.
  */
 #ifndef SIM_PLAN_H
 #define SIM_PLAN_H
@@ -27,12 +29,12 @@ struct flow {
 	struct plan *plan;
 	struct sim_qp *req, *resp;
 	struct area local;		/* on the requester's host: sources and landings */
-	struct area remote;		/* on the responder's host: targets of one-sided operations */
-	struct area recv;		/* on the responder's host: receive buffers, laid out one after the other */
+	struct area remote;		/* on the responder's: targets of one-sided operations */
+	struct area recv;		/* on the responder's: receive buffers, in order */
 	struct sim_wr *wr;
 	uint32_t n, posted;
 	uint32_t burst;			/* most requests posted at a time */
-	struct sim_rwr *rwr;		/* receive i is for the i-th message that consumes one; empty with an SRQ */
+	struct sim_rwr *rwr;		/* the i-th is for the i-th message; none with an SRQ */
 	uint32_t nrecv, recv_posted;
 	uint32_t messages;		/* requests that consume a receive */
 	bool trickle;			/* receives are posted late, by the clock */
@@ -89,7 +91,10 @@ struct plan {
 	struct rng rng;
 };
 
-/* A plan of its own choosing: everything varies with the seed. Losses are such that nothing may fail. */
+/*
+ * A plan of its own choosing: everything varies with the seed. Losses are such that nothing may
+ * fail.
+ */
 struct plan_config plan_random_config(uint64_t seed);
 
 /* Two hosts, connected QPs, all requests made but none posted. *cfg has to outlive the plan. */

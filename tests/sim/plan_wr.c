@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random requests that cannot race: which operations, how long, where, and where a fence is needed. */
+/*
+ * Random requests that cannot race: which operations, how long, where, and where a fence is needed.
+ */
 #include "plan_wr.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 enum {
 	PLAN_GAP = 7,		/* most bytes left out between the pieces of an SGE list */
-	PLAN_COUNTERS = 8,	/* small 64-bit words at the start of `remote`, where atomics meet equal values */
+	PLAN_COUNTERS = 8,	/* small words that start `remote`: atomics meet equal values */
 };
 
 /* Makes f->wr, and sets the sizes of f->local and f->remote. */

@@ -93,7 +93,9 @@ static void transfer(struct big *b, uint32_t opcode, uint32_t len)
 	struct sim_host *target = b->p.h[opcode != IBV_WR_RDMA_READ];
 	struct sim_wr wr = pair_wr(&b->p, opcode, len);
 
-	/* Same address on both sides: the fake memory checks that bytes land where they came from. */
+	/*
+	 * Same address on both sides: the fake memory checks that bytes land where they came from.
+	 */
 	wr.sge[0] = (struct ibv_sge){ .addr = b->va, .length = len, .lkey = b->lkey };
 	wr.remote_addr = b->va;
 	wr.rkey = b->rkey;

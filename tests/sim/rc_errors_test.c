@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each class of error of the reliable service: what the requester's completion says, what the responder does, what is
- * flushed, in which order, and which events are raised (IBTA vol 1, 9.9.2 and 9.9.3, 10.10 and 11.6.3).
+ * Each class of error of the reliable service: what the requester's completion says, what the
+ * responder does, what is flushed, in which order, and which events are raised (IBTA vol 1, 9.9.2
+ * and 9.9.3, 10.10 and 11.6.3).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +32,7 @@ struct row {
 	enum reason why;
 	uint8_t nak;			/* syndrome; 0: the fault is local to the requester */
 	enum ibv_event_type event;	/* at the responder; 0 none */
-	enum ibv_wc_status recv;	/* of the responder's first receive: flushed, or hit itself */
+	enum ibv_wc_status recv;	/* of the responder's first receive */
 };
 
 #define ACC_EVENT IBV_EVENT_QP_ACCESS_ERR
@@ -138,7 +139,9 @@ static void spoil_request(struct pair *p, struct sim_wr *wr, const struct row *r
 	case BAD_INVALIDATE: wr->imm = p->mr[1]->rkey; break;
 	case BAD_LKEY: wr->sge[0].lkey = p->mr[0]->rkey; break;
 	case LKEY_RANGE: wr->sge[0].addr += p->size - 99; break;
-	case LKEY_PD: wr->sge[0].lkey = sim_reg_mr(p->h[0], 2, p->h[0]->base, p->size, 1)->lkey; break;
+	case LKEY_PD:
+		wr->sge[0].lkey = sim_reg_mr(p->h[0], 2, p->h[0]->base, p->size, 1)->lkey;
+		break;
 	case LKEY_NO_WRITE:
 		wr->sge[0].lkey = sim_reg_mr(p->h[0], 1, p->h[0]->base, p->size, 0)->lkey;
 		break;
@@ -226,7 +229,10 @@ static void each_row(void **state)
 		run_row(&rows[i]);
 }
 
-/* The first packet announces the whole length, so nothing of a refused WRITE is written (9.7.4.1.5). */
+/*
+ * The first packet announces the whole length, so nothing of a refused WRITE is written
+ * (9.7.4.1.5).
+ */
 static void refused_write_touches_nothing(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -248,7 +254,10 @@ static bool drop_all(void *arg, const struct net_packet *p)
 	return true;
 }
 
-/* A dead peer: the request is sent 1 + retry_cnt times, each waiting between one and four times the timeout (9.7.6.1.3). */
+/*
+ * A dead peer: the request is sent 1 + retry_cnt times, each waiting between one and four times the
+ * timeout (9.7.6.1.3).
+ */
 static void dead_peer(void **state)
 {
 	for (uint32_t retries = 0; retries <= 7; retries++) {
@@ -295,7 +304,10 @@ static void timeout_zero_waits_for_ever(void **state)
 	pair_free(&p);
 }
 
-/* No receive: 1 + rnr_retry RNR NAKs with the responder's timer, and its wait in between (9.7.5.2.8). */
+/*
+ * No receive: 1 + rnr_retry RNR NAKs with the responder's timer, and its wait in between
+ * (9.7.5.2.8).
+ */
 static void rnr_retries_run_out(void **state)
 {
 	for (uint32_t retries = 0; retries < 7; retries++) {

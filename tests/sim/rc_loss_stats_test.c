@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How well the engine copes: virtual completion times (median, 90th percentile, worst) and the exact number of packets sent
- * again, for fixed patterns and rates of loss.  A change of the numbers is a change of behaviour: look at it, and if it is
- * meant, record it with VERBENA_UPDATE=1 (the test then prints rc_loss_stats.inc anew).
+ * How well the engine copes: virtual completion times (median, 90th percentile, worst) and the
+ * exact number of packets sent again, for fixed patterns and rates of loss. A change of the numbers
+ * is a change of behaviour: look at it, and if it is meant, record it with VERBENA_UPDATE=1 (the
+ * test then prints rc_loss_stats.inc anew).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +36,7 @@ struct expected {
 	enum workload load;
 	uint64_t mask;		/* rotating */
 	uint32_t loss_ppm;
-	uint32_t incast;	/* QPs that send into one slow port with a small buffer; a mask then means ECN */
+	uint32_t incast;	/* QPs into one slow port; a mask then means ECN */
 	uint64_t median_us, p90_us, max_us;
 	uint64_t retransmitted, lost;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Thousands of random runs of the reliable service against the oracle: every opcode, every boundary of length, every
- * misfortune a network has.  Seeds: tests/sim/README.md.
+ * Thousands of random runs of the reliable service against the oracle: every opcode, every boundary
+ * of length, every misfortune a network has. Seeds: tests/sim/README.md.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,7 +74,10 @@ static void clean_network_retransmits_nothing(void **state)
 	}
 }
 
-/* Losses heavy enough that retries run out now and then: then everything ends in order, and nothing hangs. */
+/*
+ * Losses heavy enough that retries run out now and then: then everything ends in order, and nothing
+ * hangs.
+ */
 static void heavy_losses_end_in_order(void **state)
 {
 	struct sim_seeds s = sim_seeds("rc_random heavy", 200001, 500);
@@ -117,7 +120,10 @@ static void cut_now(struct world *w, void *arg)
 	*(bool *)arg = true;
 }
 
-/* The network goes away at a random moment, for good: every flow ends in RETRY_EXC_ERR or was done before. */
+/*
+ * The network goes away at a random moment, for good: every flow ends in RETRY_EXC_ERR or was done
+ * before.
+ */
 static void network_dies_at_any_time(void **state)
 {
 	struct sim_seeds s = sim_seeds("rc_random cut", 600001, 300);
@@ -142,7 +148,10 @@ static void network_dies_at_any_time(void **state)
 	}
 }
 
-/* Makes one request of the flow one that its peer, or its own memory, refuses; false if none is fit for that. */
+/*
+ * Makes one request of the flow one that its peer, or its own memory, refuses; false if none is fit
+ * for that.
+ */
 static bool spoil_one(struct plan *p, struct flow *f)
 {
 	uint32_t from = rng_below(&p->rng, f->n);
@@ -163,7 +172,10 @@ static bool spoil_one(struct plan *p, struct flow *f)
 	return false;
 }
 
-/* One bad request among good ones, on any network: what is before it counts, what is behind it is flushed. */
+/*
+ * One bad request among good ones, on any network: what is before it counts, what is behind it is
+ * flushed.
+ */
 static void one_bad_request_anywhere(void **state)
 {
 	struct sim_seeds s = sim_seeds("rc_random bad", 700001, 600);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Draining the send queue (IBTA vol 1, 10.3.1.5): what has begun is finished, what has not waits for RTS, and SQ_DRAINED
- * comes once if it was asked for.
+ * Draining the send queue (IBTA vol 1, 10.3.1.5): what has begun is finished, what has not waits
+ * for RTS, and SQ_DRAINED comes once if it was asked for.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,7 +119,10 @@ static void error_ends_the_drain(void **state)
 	pair_free(&p);
 }
 
-/* Random work on a bad network, stopped and resumed again and again: nothing is lost, doubled or reordered. */
+/*
+ * Random work on a bad network, stopped and resumed again and again: nothing is lost, doubled or
+ * reordered.
+ */
 struct stopper {
 	struct plan *p;
 	uint32_t rounds;

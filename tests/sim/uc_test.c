@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unreliable connections: a message arrives whole or not at all (IBTA vol 1, 9.8).  A lost packet drops its message, the
- * receive that it had begun serves the next one, and the next first packet synchronises again.
+ * Unreliable connections: a message arrives whole or not at all (IBTA vol 1, 9.8). A lost packet
+ * drops its message, the receive that it had begun serves the next one, and the next first packet
+ * synchronises again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,8 +123,9 @@ static void check_arrival(struct lossy *l, uint32_t m, uint32_t index, uint64_t 
 	bool write = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 
 	world_check(w, index < l->p.b->recv_cqes.n, "message %u did not arrive", m);
-	world_check(w, c->status == IBV_WC_SUCCESS && c->wr_id == index, "message %u: wr_id %llu %s",
-		    m, (unsigned long long)c->wr_id, trace_status(c->status));
+	world_check(w, c->status == IBV_WC_SUCCESS && c->wr_id == index,
+		    "message %u: wr_id %llu %s", m, (unsigned long long)c->wr_id,
+		    trace_status(c->status));
 	world_check(w, c->byte_len == wr->length, "message %u: %u bytes", m, c->byte_len);
 	world_check(w, wr->opcode == IBV_WR_SEND || c->imm == m, "message %u: immediate %u", m,
 		    c->imm);
@@ -150,7 +152,8 @@ static void check_writes(struct lossy *l, uint8_t *image)
 		memcpy(image + at, sim_ptr(l->p.h[0], wr->sge[0].addr), wr->length);
 	}
 	for (uint32_t i = 0; i < PAIR_MEM / 2; i++)
-		world_check(l->p.w, !sure[i] || is[i] == image[i], "remote memory differs at +%u", i);
+		world_check(l->p.w, !sure[i] || is[i] == image[i], "remote memory differs at +%u",
+			    i);
 	free(sure);
 }
 
@@ -201,7 +204,10 @@ static void lost_packets_lose_their_message(void **state)
 		run_lossy(s.first + i, 1000 << i % 9);
 }
 
-/* Copies, disorder, damage: nothing can be promised but that nothing breaks, and that what arrives is true. */
+/*
+ * Copies, disorder, damage: nothing can be promised but that nothing breaks, and that what arrives
+ * is true.
+ */
 static void any_network_is_survived(void **state)
 {
 	struct sim_seeds s = sim_seeds("uc any", 1, 200);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams: Q_Keys, the GRH in front, sizes, multicast, and what is dropped without a word (IBTA vol 1, 9.8.3). */
+/*
+ * Datagrams: Q_Keys, the GRH in front, sizes, multicast, and what is dropped without a word (IBTA
+ * vol 1, 9.8.3).
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +83,7 @@ static void wrong_qkey_is_dropped(void **state)
 	pair_recv(&p, 100);
 	wr.qkey = QKEY + 1;
 	pair_post(&p, wr);
-	wr.qkey = 0x80000000;	/* a privileged one stands for the sender's own (IBTA vol 1, 10.2.5) */
+	wr.qkey = 0x80000000;	/* privileged: the sender's own (IBTA vol 1, 10.2.5) */
 	pair_post(&p, wr);
 	pair_go(&p);
 	pair_expect_counts(&p, 2, 1);
@@ -105,7 +108,10 @@ static void no_receive_drops(void **state)
 	pair_free(&p);
 }
 
-/* A datagram longer than the MTU fails at its sender; the queue stops in SQE and can be started again. */
+/*
+ * A datagram longer than the MTU fails at its sender; the queue stops in SQE and can be started
+ * again.
+ */
 static void longer_than_mtu_fails_locally(void **state)
 {
 	struct net_path path;
@@ -130,7 +136,10 @@ static void longer_than_mtu_fails_locally(void **state)
 	pair_free(&p);
 }
 
-/* The receive is too small: completed with LOC_LEN_ERR, as verbs(3) has it, or dropped as soft RoCE does; never overwritten. */
+/*
+ * The receive is too small: completed with LOC_LEN_ERR, as verbs(3) has it, or dropped as soft RoCE
+ * does; never overwritten.
+ */
 static void small_receive_is_not_overrun(void **state)
 {
 	struct net_path path;

@@ -27,8 +27,8 @@ void world_fail(struct world *w, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	trace_print(w->trace);
-	fprintf(stderr, "*** %s: %s (at %llu us)\n*** reproduce: VERBENA_SEED=%llu (one run)\n", w->name,
-		text, (unsigned long long)(w->now / 1000), (unsigned long long)w->seed);
+	fprintf(stderr, "*** %s: %s (at %llu us)\n*** reproduce: VERBENA_SEED=%llu (one run)\n",
+		w->name, text, (unsigned long long)(w->now / 1000), (unsigned long long)w->seed);
 	fail_msg("%s: seed %llu: %s", w->name, (unsigned long long)w->seed, text);
 	abort();
 }
@@ -125,7 +125,9 @@ struct sim_host *world_add_host(struct world *w, uint64_t mem_size)
 	h->second_addr.raw[14] = 1;
 	h->size = mem_size;
 	h->mem = malloc(max(mem_size, (uint64_t)1));
-	/* Somewhere where addresses need more than 32 bits and cross a 4 GiB boundary now and then. */
+	/*
+	 * Somewhere where addresses need more than 32 bits and cross a 4 GiB boundary now and then.
+	 */
 	h->base = 0x7f0000000000ull + (rng_below(&w->rng, 1 << 20) << 12);
 	rng_fill(&w->rng, h->mem, mem_size);
 	w->host[w->nhosts++] = h;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The deterministic world: hosts with engine QPs, a simulated network, and a clock that jumps to the next event.
+ * The deterministic world: hosts with engine QPs, a simulated network, and a clock that jumps to
+ * the next event.
  *
- * One run is one world.  Everything random comes from its seed.  A check that fails prints the seed and the trace and
- * fails the cmocka test.
+ * One run is one world. Everything random comes from its seed. A check that fails prints the seed
+ * and the trace and fails the cmocka test.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
@@ -47,7 +48,7 @@ struct world {
 	uint32_t nhosts;
 	bool skip_icrc;			/* for tests of gigabytes */
 	bool ipv6;
-	uint64_t lazy;			/* ns a QP lets pass before it answers: packets meet in bursts */
+	uint64_t lazy;			/* ns a QP waits before it answers, so packets meet */
 	/* Called outside the engine when a QP had completions: post more here. */
 	void (*progress)(struct world *w, struct sim_qp *qp);
 	/* Sees every packet handed to the network. */
@@ -82,7 +83,10 @@ struct sim_qp_attr {
 	uint32_t xrcd;
 };
 
-/* Sound defaults: RC, MTU 1024, depth 64, 16 reads, timeout 8 (1 ms), 7 retries, endless RNR retries. */
+/*
+ * Sound defaults: RC, MTU 1024, depth 64, 16 reads, timeout 8 (1 ms), 7 retries, endless RNR
+ * retries.
+ */
 struct sim_qp_attr sim_qp_defaults(void);
 
 struct sim_qp *sim_create_qp(struct sim_host *h, const struct sim_qp_attr *attr);
@@ -139,7 +143,9 @@ void world_inject(struct world *w, uint32_t src, const struct net_path *path, co
 /* The path from one host to another as an address handle would hold it. */
 struct net_path sim_path(const struct sim_host *from, const struct sim_host *to);
 
-/* Seeds of a test: VERBENA_SEED (then one run) or `first`; VERBENA_RUNS or `runs`. Announces them. */
+/*
+ * Seeds of a test: VERBENA_SEED (then one run) or `first`; VERBENA_RUNS or `runs`. Announces them.
+ */
 struct sim_seeds {
 	uint64_t first, runs;
 };

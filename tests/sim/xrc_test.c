@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extended reliable connections: one receive QP serves several shared receive queues, named in each message
- * (IBTA vol 1, Annex A14).
+ * Extended reliable connections: one receive QP serves several shared receive queues, named in each
+ * message (IBTA vol 1, Annex A14).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,9 +40,10 @@ static struct xrc new_xrc(const struct net_config *net, uint64_t seed)
 static void fill_srqs(struct xrc *x, uint32_t each)
 {
 	for (uint32_t i = 0; i < SRQS * each; i++) {
-		struct sim_rwr r = { .wr_id = i, .num_sge = 1,
-				     .sge = { { x->p.h[1]->base + PAIR_MEM / 2 + i % 30 * SLOT, SLOT,
-						x->p.mr[1]->lkey } } };
+		struct sim_rwr r = { .wr_id = i,
+				     .num_sge = 1,
+				     .sge = { { x->p.h[1]->base + PAIR_MEM / 2 + i % 30 * SLOT,
+						SLOT, x->p.mr[1]->lkey } } };
 
 		sim_post_srq_recv(x->p.w, x->srq[i / each], &r);
 	}
