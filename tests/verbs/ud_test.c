@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams and the unreliable connection: delivery, what is dropped, the send queue error state and the way out of it. */
+#include <endian.h>
+#include <errno.h>
+
+#include "world.h"
+
+static struct world w;
+static struct ibv_cq *cq_a, *cq_b;
+static struct ibv_qp *a, *b;
+static struct ibv_ah *ah;
+static struct buffer src, dst;
+
+enum {
+	GRH = 40,
+	BUF = 16384,
+};
+
+static void set_up(enum ibv_qp_type type)
+{
+	struct ibv_ah_attr attr = {
+		.grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 3,
+			 .traffic_class = 0x20 },
+		.is_global = 1,
+		.port_num = 1,
+	};
+
+	cq_a = world_cq(&w, 64);
+	cq_b = world_cq(&w, 64);
+	a = world_qp(&w, type, cq_a, NULL);
+	b = world_qp(&w, type, cq_b, NULL);
+	world_connect(&w, a, b);
+	ah = ibv_create_ah(w.pd, &attr);
+	CHECK(ah);
+	src = world_buffer(&w, BUF, WORLD_ACCESS);
+	dst = world_buffer(&w, BUF, WORLD_ACCESS);
+	for (int i = 0; i < BUF; i++)
+		src.data[i] = i * 13 + 1;
+}
+
+static void tear_down(void)
+{
+	CHECK_EQ(ibv_destroy_ah(ah), 0);
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_destroy_cq(cq_a), 0);
+	CHECK_EQ(ibv_destroy_cq(cq_b), 0);
+	world_free(&src);
+	world_free(&dst);
+}
+
+static void datagram(uint64_t wr_id, struct ibv_sge sge, uint32_t qkey)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED,
+		.imm_data = htobe32(wr_id),
+		.wr.ud = { .ah = ah, .remote_qpn = b->qp_num, .remote_qkey = qkey },
+	};
+
+	world_post(a, &wr);
+}
+
+static void test_delivery(void)
+{
+	static const uint32_t sizes[] = { 0, 1, 2, 3, 4, 255, 1024 };
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct ibv_wc wc;
+
+		world_recv(b, i, world_sge(&dst, 0, BUF));
+		datagram(50 + i, world_sge(&src, i, sizes[i]), WORLD_QKEY);
+		world_expect(cq_a, 50 + i, IBV_WC_SUCCESS);
+		wc = world_expect(cq_b, i, IBV_WC_SUCCESS);
+		CHECK_EQ(wc.byte_len, sizes[i] + GRH);
+		CHECK_EQ(wc.src_qp, a->qp_num);
+		CHECK_EQ(wc.imm_data, htobe32(50 + i));
+		CHECK(wc.wc_flags & IBV_WC_GRH);
+		CHECK_MEM(dst.data + GRH, src.data + i, sizes[i]);
+	}
+}
+
+/* The completion and the header say where to answer. */
+static void test_answer(void)
+{
+	struct ibv_ah *back;
+	struct ibv_wc wc;
+
+	world_recv(b, 1, world_sge(&dst, 0, BUF));
+	datagram(2, world_sge(&src, 0, 8), WORLD_QKEY);
+	world_expect(cq_a, 2, IBV_WC_SUCCESS);
+	wc = world_expect(cq_b, 1, IBV_WC_SUCCESS);
+	back = ibv_create_ah_from_wc(w.pd, &wc, (struct ibv_grh *)dst.data, 1);
+	CHECK(back);
+	CHECK_EQ(ibv_destroy_ah(back), 0);
+}
+
+/* A wrong Q_Key, no receive: nobody hears of it; the next datagram arrives. */
+static void test_drops(void)
+{
+	struct ibv_wc wc;
+
+	datagram(1, world_sge(&src, 0, 8), WORLD_QKEY);
+	world_expect(cq_a, 1, IBV_WC_SUCCESS);
+	for (int i = 0; i < 50; i++)
+		CHECK_EQ(ibv_poll_cq(cq_b, 1, &wc), 0);
+	world_recv(b, 7, world_sge(&dst, 0, BUF));
+	datagram(2, world_sge(&src, 0, 8), WORLD_QKEY + 1);
+	datagram(3, world_sge(&src, 0, 16), WORLD_QKEY);
+	world_expect(cq_a, 2, IBV_WC_SUCCESS);
+	world_expect(cq_a, 3, IBV_WC_SUCCESS);
+	wc = world_expect(cq_b, 7, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.imm_data, htobe32(3));
+	CHECK_EQ(wc.byte_len, 16 + GRH);
+}
+
+/*
+ * IBTA: a failed send takes the send queue of an unreliable QP to SQE; receives go on; from SQE it may be taken back to RTS.
+ */
+static void test_send_queue_error(void)
+{
+	struct ibv_sge bad = world_sge(&src, 0, 8);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+	struct ibv_qp_init_attr init;
+
+	bad.lkey ^= 0x1000;
+	datagram(1, bad, WORLD_QKEY);
+	CHECK(world_expect(cq_a, 1, IBV_WC_LOC_PROT_ERR).vendor_err);
+	CHECK_EQ(ibv_query_qp(a, &attr, IBV_QP_STATE, &init), 0);
+	CHECK_EQ(attr.qp_state, IBV_QPS_SQE);
+	datagram(2, world_sge(&src, 0, 8), WORLD_QKEY);
+	world_expect(cq_a, 2, IBV_WC_WR_FLUSH_ERR);
+	attr.qp_state = IBV_QPS_RTS;
+	attr.cur_qp_state = IBV_QPS_SQE;
+	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), 0);
+	world_recv(b, 3, world_sge(&dst, 0, BUF));
+	datagram(4, world_sge(&src, 0, 8), WORLD_QKEY);
+	world_expect(cq_a, 4, IBV_WC_SUCCESS);
+	world_expect(cq_b, 3, IBV_WC_SUCCESS);
+}
+
+/* Destroying an address handle does not disturb what was posted with it. */
+static void test_handle_destroyed(void)
+{
+	struct ibv_ah *first = ah;
+	struct ibv_ah_attr attr = {
+		.grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 3 },
+		.is_global = 1,
+		.port_num = 1,
+	};
+
+	world_recv(b, 1, world_sge(&dst, 0, BUF));
+	datagram(2, world_sge(&src, 0, 8), WORLD_QKEY);
+	CHECK_EQ(ibv_destroy_ah(first), 0);
+	ah = ibv_create_ah(w.pd, &attr);
+	CHECK(ah);
+	world_expect(cq_a, 2, IBV_WC_SUCCESS);
+	world_expect(cq_b, 1, IBV_WC_SUCCESS);
+}
+
+static void test_unreliable_connection(void)
+{
+	struct ibv_sge sge = world_sge(&src, 0, 5000);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE_WITH_IMM, 1, &sge, &dst, 100);
+	struct ibv_wc wc;
+
+	world_recv(b, 5, world_sge(&dst, 0, 0));
+	world_post(a, &wr);
+	world_expect(cq_a, 1, IBV_WC_SUCCESS);
+	wc = world_expect(cq_b, 5, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+	CHECK_EQ(wc.byte_len, 5000);
+	CHECK_MEM(dst.data + 100, src.data, 5000);
+	world_recv(b, 6, world_sge(&dst, 0, BUF));
+	world_send(a, 2, world_sge(&src, 3, 3000));
+	world_expect(cq_a, 2, IBV_WC_SUCCESS);
+	CHECK_EQ(world_expect(cq_b, 6, IBV_WC_SUCCESS).byte_len, 3000);
+	CHECK_MEM(dst.data, src.data + 3, 3000);
+}
+
+int main(void)
+{
+	world_open(&w);
+	set_up(IBV_QPT_UD);
+	test_delivery();
+	test_answer();
+	test_drops();
+	test_send_queue_error();
+	test_handle_destroyed();
+	tear_down();
+	set_up(IBV_QPT_UC);
+	test_unreliable_connection();
+	tear_down();
+	world_close(&w);
+	return 0;
+}
