@@ -100,9 +100,9 @@ static void address(struct udp_wire *u, struct msghdr *mh, union udp_sockaddr *t
 /* Packets that lie side by side share an entry. */
 static void add_data(struct batch *b, struct msghdr *mh, const struct wire_pkt *pkt)
 {
-	struct iovec *last = &b->iov[b->iovs - 1];
+	struct iovec *last = mh->msg_iovlen ? &b->iov[b->iovs - 1] : NULL;
 
-	if (mh->msg_iovlen && (uint8_t *)last->iov_base + last->iov_len == pkt->data) {
+	if (last && (uint8_t *)last->iov_base + last->iov_len == pkt->data) {
 		last->iov_len += pkt->len;
 		return;
 	}
