@@ -608,7 +608,7 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 {
 	struct vrb_cq *cq = arg;
 
-	if (qp->send_cq != cq && qp->recv_cq != cq)
+	if (qp->send_cq != cq && qp->recv_cq != cq && !(qp->xrcd && vrb_xrcd_uses_cq(qp->xrcd, cq)))
 		return;
 	lock_acquire(&qp->lock);
 	if (qp->wq.state != IBV_QPS_RESET && qp->wq.state != IBV_QPS_ERR) {

@@ -186,6 +186,18 @@ uint32_t vrb_xrcd_srq_pdn(struct vrb_xrcd *x, uint32_t srqn)
 	return pdn;
 }
 
+bool vrb_xrcd_uses_cq(struct vrb_xrcd *x, const struct vrb_cq *cq)
+{
+	struct list *pos;
+	bool uses = false;
+
+	lock_acquire(&x->domain->lock);
+	list_for_each (pos, &x->domain->srqs)
+		uses |= list_entry(pos, struct vrb_srq, node)->cq == cq;
+	lock_release(&x->domain->lock);
+	return uses;
+}
+
 void vrb_xrcd_add_qp(struct vrb_xrcd *x, struct vrb_qp *qp)
 {
 	vrb_xrcd_get(x);

@@ -18,6 +18,7 @@
 #include "util/lock.h"
 
 struct vrb_context;
+struct vrb_cq;
 struct vrb_device;
 struct vrb_qp;
 struct vrb_srq;
@@ -68,6 +69,9 @@ struct vrb_srq *vrb_xrcd_find_srq(struct vrb_xrcd *xrcd, uint32_t srqn);
 
 /* The protection domain number of an SRQ, 0 if the domain has none of that number: what an incoming XRC request may touch. */
 uint32_t vrb_xrcd_srq_pdn(struct vrb_xrcd *xrcd, uint32_t srqn);
+
+/* Does an SRQ of the domain raise its completions on cq? */
+bool vrb_xrcd_uses_cq(struct vrb_xrcd *xrcd, const struct vrb_cq *cq);
 
 void vrb_xrcd_add_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
 void vrb_xrcd_del_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);

@@ -252,6 +252,39 @@ static void test_xrc(void)
 		CHECK_EQ(ibv_destroy_cq(cq[i]), 0);
 }
 
+/* A receive QP whose SRQ's completions do not fit any more fails like any other user of that CQ. */
+static void test_xrc_overrun(void)
+{
+	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
+	struct ibv_cq *send_cq = world_cq(&w, 16), *cq = world_cq(&w, 1);
+	struct ibv_qp *from = world_qp(&w, IBV_QPT_XRC_SEND, send_cq, NULL);
+	struct ibv_qp *to = xrc_recv_qp(xrcd);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	uint32_t number;
+	struct ibv_srq *srq = xrc_srq(xrcd, cq, &number);
+
+	world_connect(&w, from, to);
+	for (int i = 0; i < cq->cqe + 1; i++) {
+		struct ibv_send_wr wr = { .wr_id = i, .opcode = IBV_WR_SEND,
+					  .qp_type.xrc.remote_srqn = number };
+
+		CHECK_EQ(post(srq, i, NULL, 0), 0);
+		world_post(from, &wr);
+	}
+	world_event(&w, IBV_EVENT_CQ_ERR);
+	world_event(&w, IBV_EVENT_QP_LAST_WQE_REACHED);
+	world_event(&w, IBV_EVENT_QP_FATAL);
+	CHECK_EQ(ibv_query_qp(to, &attr, IBV_QP_STATE, &init), 0);
+	CHECK_EQ(attr.qp_state, IBV_QPS_ERR);
+	CHECK_EQ(ibv_destroy_qp(to), 0);
+	CHECK_EQ(ibv_destroy_qp(from), 0);
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
+	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+}
+
 int main(void)
 {
 	world_open(&w);
@@ -262,6 +295,7 @@ int main(void)
 	test_sharing();
 	test_domains();
 	test_xrc();
+	test_xrc_overrun();
 	world_free(&buf);
 	world_close(&w);
 	return 0;
