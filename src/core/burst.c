@@ -10,6 +10,7 @@
 #include "core/drive.h"
 #include "core/process.h"
 #include "roce/icrc.h"
+#include "roce/opcode.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
@@ -122,10 +123,29 @@ static void give_up_run(struct wire_pkt *p, const struct wire_pkt *end)
 	}
 }
 
+/*
+ * An ACK in front of requests of the same peer ends their run instead: one message less, and it is
+ * there when they are.
+ */
+static void move_ack(struct vrb_burst *b)
+{
+	struct wire_pkt ack = b->pkts[0];
+
+	if (b->n < 2 || roce_opcode_info(ack.data[0])->kind != ROCE_KIND_ACK || b->pkts[1].ip_id ||
+	    b->pkts[b->n - 1].ip_id != b->n - 2 || !joins(b, &b->pkts[b->n - 1], &ack))
+		return;
+	memmove(b->pkts, b->pkts + 1, (b->n - 1) * sizeof(ack));
+	ack.ip_id = (uint16_t)(b->n - 1);
+	put_icrc(&ack);
+	b->pkts[b->n - 1] = ack;
+}
+
 void vrb_burst_flush(struct vrb_burst *b)
 {
 	unsigned int done = 0, tries = 0;
 
+	if (b->n)
+		move_ack(b);
 	while (done < b->n && tries < FULL_TRIES) {
 		struct wire_pkt *rest = b->pkts + done;
 		unsigned int k = wire_send(vrb.wire, rest, b->n - done);

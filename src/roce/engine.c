@@ -389,24 +389,16 @@ static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 					  : roce_requester_output(qp, buf, now);
 }
 
-/* Is there an answer to send, and is it no more than an ACK? */
-static bool ack_only(const struct roce_qp *qp)
+bool roce_owes_ack_only(const struct roce_qp *qp)
 {
 	const struct roce_ack *ack = &qp->resp.ack;
 
-	return ack->pending && roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK &&
-	       !qp->resp.rd_owed;
-}
-
-bool roce_owes_ack_only(const struct roce_qp *qp)
-{
-	const struct send_queue *sq = &qp->wq->sq;
-
 	if (qp->wq->state != IBV_QPS_RTR && qp->wq->state != IBV_QPS_RTS)
 		return false;
-	if (qp->resp.cnp_owed || qp->req.index != sq->head || qp->req.halted)
+	if (qp->resp.cnp_owed || qp->resp.rd_owed || qp->req.halted ||
+	    qp->req.index != qp->wq->sq.head)
 		return false;
-	return ack_only(qp) || (!qp->resp.ack.pending && !qp->resp.rd_owed);
+	return !ack->pending || roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK;
 }
 
 static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
@@ -421,11 +413,7 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 		return 0;
 	if (cnp_due(qp, now))
 		return build_cnp(qp, buf, now);
-	/* A plain ACK speaks for all that came before, so it can leave behind our own requests: a
-	 * short packet ends a burst. */
-	len = ack_only(qp) ? output_sends(qp, buf, now) : 0;
-	if (!len)
-		len = roce_responder_output(qp, buf);
+	len = roce_responder_output(qp, buf);
 	if (!len)
 		len = output_sends(qp, buf, now);
 	/* A fault while building leaves a NAK to be sent. */
