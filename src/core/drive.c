@@ -48,10 +48,14 @@ enum {
 	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls */
 	WIRE_EVERY_US = 20,	/* pollers look at a wire that nobody seems to use */
 	OWED_PACKETS = 4,	/* more at a time are a stream, whose sender waits for the ACK */
+	GATHER = 32,		/* requests at most, */
+	GATHER_LEN = 512,	/* not longer than this, */
+	GATHER_MIN = 8,		/* once so many packets are in flight */
 	OWED_POLLS = 4,		/* polls in a row that may put off an ACK */
 	MIN_PACKET = 12 + ROCE_ICRC_LEN,
 };
 
+#define GATHER_POLLED (50 * VRB_USEC)
 #define ACK_WAIT VRB_MSEC	/* an ACK is put off for this long at most */
 
 struct drive_stats vrb_drive_stats;
@@ -100,6 +104,7 @@ static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 static void collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
 	qp->now = now;
+	qp->gathers = false;
 	if (vrb.local && vrb_near_collect(qp, now))
 		note_far(qp, false);
 	else
@@ -260,6 +265,62 @@ static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
 	       net_addr_equal(&p->dst, &wq->alt_path.src);
 }
 
+/*
+ * QPs whose ACK waits for a packet of their own to travel with: the answer to a request is often
+ * another request, and a program that has just been given a completion shall not wait for our system
+ * call.  They are answered at the next poll, by the progress thread after ACK_WAIT, or before
+ * anything that would make that impossible.  Under vrb.drive.
+ */
+static struct list owed = { &owed, &owed };
+static uint64_t owed_due = VRB_NEVER;	/* atomic; written under vrb.drive */
+static unsigned int owed_polls;		/* for how many polls they have waited */
+
+static void owe_until(uint64_t at)
+{
+	if (load_relaxed(&owed_due) != VRB_NEVER)
+		return;
+	store_relaxed(&owed_due, at);
+	progress_hurry(vrb.progress, at);
+}
+
+static uint64_t polled_at;	/* atomic: the last poll */
+
+/*
+ * Does it pay to let requests gather?  If there is a stream of small ones and somebody polls, so that
+ * they need not wait for long.  Must hold qp->lock.
+ */
+static bool may_gather(const struct vrb_qp *qp, uint64_t now)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+	uint32_t waiting = sq->head - sq->next;
+
+	return qp->far && qp->wq.state == IBV_QPS_RTS && waiting && waiting < GATHER &&
+	       sq_wqe(sq, sq->head - 1)->length <= GATHER_LEN &&
+	       roce_in_flight(&qp->roce) >= GATHER_MIN &&
+	       now - load_relaxed(&polled_at) < GATHER_POLLED;
+}
+
+/* The order of locks is against it, so the attempt may fail. Must hold qp->lock. */
+static bool gather(struct vrb_qp *qp, uint64_t now)
+{
+	if (qp->gathers)
+		return true;
+	if (!lock_try(&vrb.drive))
+		return false;
+	qp->gathers = true;
+	if (list_empty(&qp->touched))
+		list_add_tail(&owed, &qp->touched);
+	owe_until(now + ACK_WAIT);
+	lock_release(&vrb.drive);
+	return true;
+}
+
+void vrb_drive_posted(struct vrb_qp *qp, uint64_t now)
+{
+	if (!may_gather(qp, now) || !gather(qp, now))
+		vrb_drive_output(qp, now);
+}
+
 /* Must hold qp->lock. */
 static void deliver(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched,
 		    uint64_t now)
@@ -377,16 +438,6 @@ static void arrive(const struct arrival *a, struct list *touched, uint64_t now)
 	}
 }
 
-/*
- * QPs whose ACK waits for a packet of their own to travel with: the answer to a request is often
- * another request, and a program that has just been given a completion shall not wait for our system
- * call.  They are answered at the next poll, by the progress thread after ACK_WAIT, or before
- * anything that would make that impossible.  Under vrb.drive.
- */
-static struct list owed = { &owed, &owed };
-static uint64_t owed_due = VRB_NEVER;	/* atomic; written under vrb.drive */
-static unsigned int owed_polls;		/* for how many polls they have waited */
-
 /* Those of `touched`, and those that are owed. */
 static void answer_all(struct list *touched, struct vrb_burst *b, uint64_t now)
 {
@@ -448,10 +499,7 @@ static void owe(struct list *touched, uint64_t now)
 		list_add_tail(&owed, node);
 	}
 	owed_polls++;
-	if (load_relaxed(&owed_due) == VRB_NEVER) {
-		store_relaxed(&owed_due, now + ACK_WAIT);
-		progress_hurry(vrb.progress, now + ACK_WAIT);
-	}
+	owe_until(now + ACK_WAIT);
 }
 
 static void pay(uint64_t now)
@@ -720,6 +768,7 @@ bool vrb_drive_poll(void)
 	if (!lock_try(&vrb.drive))
 		return false;
 	now = clock_now();
+	store_relaxed(&polled_at, now);
 	any = take_lanes(now);
 	if (!any)
 		any = look_at_wire(now);

@@ -59,6 +59,12 @@ void vrb_drive_remove_context(struct vrb_context *ctx);
 /* Sends what the engine has to send, re-arms its timer, and lets the public state follow. Must hold qp->lock. */
 void vrb_drive_output(struct vrb_qp *qp, uint64_t now);
 
+/*
+ * The same after posting; but in a stream of small requests they may gather until the next poll,
+ * and leave together.
+ */
+void vrb_drive_posted(struct vrb_qp *qp, uint64_t now);
+
 /* The program is about to wait for an event instead of polling. */
 void vrb_drive_blocks(void);
 

@@ -41,7 +41,7 @@ bool vrb_post_room(const struct vrb_qp *qp, uint32_t index)
 
 void vrb_post_kick(struct vrb_qp *qp)
 {
-	vrb_drive_output(qp, clock_now());
+	vrb_drive_posted(qp, clock_now());
 }
 
 static void describe(struct wr_desc *d, const struct ibv_send_wr *wr, enum ibv_qp_type type)

@@ -78,7 +78,8 @@ struct vrb_qp {
 	struct drive_timer timer;
 	/* vrb.drive */
 	unsigned int groups;		/* multicast groups it is attached to */
-	struct list touched;		/* QPs that got packets in this round */
+	struct list touched;		/* QPs that got packets in this round, or wait for the next poll */
+	bool gathers;			/* requests wait for company; qp->lock */
 	struct list xrc_node;		/* in the XRC domain's list */
 	unsigned int handles;		/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
 };

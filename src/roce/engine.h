@@ -35,6 +35,7 @@
 #include <stdint.h>
 
 #include "roce/pkt.h"
+#include "roce/psn.h"
 #include "util/time.h"
 #include "wq/qp.h"
 
@@ -106,6 +107,12 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
  */
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now);
+
+/* Packets sent and not acknowledged. */
+static inline uint32_t roce_in_flight(const struct roce_qp *qp)
+{
+	return psn_add(qp->req.psn, 0 - qp->comp.una);
+}
 
 /* Is a positive ACK all that roce_output() has to say, if anything? Then it may wait for company. */
 bool roce_owes_ack_only(const struct roce_qp *qp);
