@@ -11,10 +11,7 @@
  */
 #include "core/drive.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/burst.h"
 #include "core/context.h"
@@ -25,6 +22,7 @@
 #include "core/port.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/qptab.h"
 #include "core/steer.h"
 #include "core/xrcd.h"
 #include "host/host.h"
@@ -38,9 +36,6 @@
 #include "wire/wire.h"
 
 enum {
-	TABLE_BITS = 12,	/* two levels of a 24-bit number */
-	TABLE_SIZE = 1 << TABLE_BITS,
-	TABLE_MASK = TABLE_SIZE - 1,
 	BURSTS = 4,		/* a round takes this many bursts at most */
 	TIMERS = 256,		/* and expires this many timers */
 	INBOX = 64,		/* and this many messages from other processes */
@@ -60,7 +55,6 @@ enum {
 
 struct drive_stats vrb_drive_stats;
 
-static struct vrb_qp **table[TABLE_SIZE];	/* vrb.drive */
 static unsigned int far_qps;	/* atomic: QPs that expect packets from the wire */
 
 static void count(uint64_t *counter, uint64_t n)
@@ -125,128 +119,6 @@ void vrb_drive_output(struct vrb_qp *qp, uint64_t now)
 	}
 	collect(qp, b, now);
 	vrb_burst_flush(b);
-}
-
-/* ACKs that wait leave now. Must hold vrb.drive. */
-static void pay(uint64_t now);
-
-/* The QP-number table */
-
-static struct vrb_qp *lookup(uint32_t qpn)
-{
-	struct vrb_qp **leaf = table[qpn >> TABLE_BITS & TABLE_MASK];
-
-	return leaf ? leaf[qpn & TABLE_MASK] : NULL;
-}
-
-static int insert(struct vrb_qp *qp)
-{
-	struct vrb_qp ***leaf = &table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK];
-
-	if (!*leaf)
-		*leaf = calloc(TABLE_SIZE, sizeof(**leaf));
-	if (!*leaf)
-		return ENOMEM;
-	(*leaf)[qp->wq.qpn & TABLE_MASK] = qp;
-	return 0;
-}
-
-int vrb_drive_insert(struct vrb_qp *qp)
-{
-	int ret = timers_add(vrb.timers, &qp->timer.timer);
-
-	if (ret)
-		return ret;
-	lock_acquire(&vrb.drive);
-	ret = insert(qp);
-	if (!ret)
-		vrb_steer_qp_added(qp->wq.qpn);
-	lock_release(&vrb.drive);
-	if (ret)
-		timers_remove(vrb.timers, &qp->timer.timer);
-	return ret;
-}
-
-static void add_counters(struct roce_counters *sum, const struct roce_counters *c)
-{
-	uint64_t *to = (uint64_t *)sum;
-	const uint64_t *from = (const uint64_t *)c;
-
-	static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "counters are all 64 bits wide");
-	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
-		to[i] += from[i];
-}
-
-void vrb_drive_remove(struct vrb_qp *qp)
-{
-	lock_acquire(&vrb.drive);
-	pay(clock_now());
-	table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK][qp->wq.qpn & TABLE_MASK] = NULL;
-	timers_remove(vrb.timers, &qp->timer.timer);
-	list_del(&qp->touched);
-	note_far(qp, false);
-	vrb_steer_qp_removed(qp->wq.qpn);
-	add_counters(&qp->ctx->dev->retired, roce_qp_counters(&qp->roce));
-	lock_release(&vrb.drive);
-}
-
-/* Calls fn for every QP. Must hold vrb.drive. */
-static void for_each_qp(void (*fn)(struct vrb_qp *qp, void *arg), void *arg)
-{
-	for (unsigned int i = 0; i < TABLE_SIZE; i++) {
-		if (!table[i])
-			continue;
-		for (unsigned int j = 0; j < TABLE_SIZE; j++)
-			if (table[i][j])
-				fn(table[i][j], arg);
-	}
-}
-
-static void remove_orphan(struct vrb_qp *qp, void *arg)
-{
-	if (qp->ctx != arg)
-		return;
-	table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK][qp->wq.qpn & TABLE_MASK] = NULL;
-	timers_remove(vrb.timers, &qp->timer.timer);
-	list_del(&qp->touched);
-	lock_acquire(&qp->lock);
-	note_far(qp, false);
-	vrb_near_drop(qp);
-	lock_release(&qp->lock);
-	host_qpn_free(vrb.host, qp->wq.qpn);
-}
-
-void vrb_drive_remove_context(struct vrb_context *ctx)
-{
-	lock_acquire(&vrb.drive);
-	for_each_qp(remove_orphan, ctx);
-	lock_release(&vrb.drive);
-}
-
-struct counting {
-	const struct vrb_device *dev;
-	struct roce_counters *sum;
-};
-
-static void count_qp(struct vrb_qp *qp, void *arg)
-{
-	struct counting *c = arg;
-
-	if (qp->ctx->dev != c->dev)
-		return;
-	lock_acquire(&qp->lock);
-	add_counters(c->sum, roce_qp_counters(&qp->roce));
-	lock_release(&qp->lock);
-}
-
-void vrb_drive_counters(const struct vrb_device *dev, struct roce_counters *sum)
-{
-	struct counting c = { .dev = dev, .sum = sum };
-
-	lock_acquire(&vrb.drive);
-	*sum = dev->retired;
-	for_each_qp(count_qp, &c);
-	lock_release(&vrb.drive);
 }
 
 /* Input */
@@ -363,7 +235,7 @@ struct multicast {
 static bool own_echo(struct vrb_qp *qp, const struct roce_pkt *pkt)
 {
 	return (qp->init.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) &&
-	       lookup(pkt->deth.src_qpn) &&
+	       vrb_qptab_find(pkt->deth.src_qpn) &&
 	       vrb_port_find_gid(&qp->ctx->dev->port, &pkt->path.src) >= 0;
 }
 
@@ -426,7 +298,7 @@ static void arrive(const struct arrival *a, struct list *touched, uint64_t now)
 		deliver_multicast(&pkt, touched, now);
 		return;
 	}
-	qp = lookup(pkt.bth.dest_qpn);
+	qp = vrb_qptab_find(pkt.bth.dest_qpn);
 	if (qp) {
 		lock_acquire(&qp->lock);
 		deliver(qp, &pkt, touched, now);
@@ -502,6 +374,7 @@ static void owe(struct list *touched, uint64_t now)
 	owe_until(now + ACK_WAIT);
 }
 
+/* ACKs that wait leave now. Must hold vrb.drive. */
 static void pay(uint64_t now)
 {
 	if (load_relaxed(&owed_due) != VRB_NEVER)
@@ -516,6 +389,60 @@ static __attribute__((destructor)) void pay_at_exit(void)
 	pay(clock_now());
 	lock_release(&vrb.drive);
 }
+
+/* Queue pairs come and go */
+
+int vrb_drive_insert(struct vrb_qp *qp)
+{
+	int ret = timers_add(vrb.timers, &qp->timer.timer);
+
+	if (ret)
+		return ret;
+	lock_acquire(&vrb.drive);
+	ret = vrb_qptab_add(qp);
+	if (!ret)
+		vrb_steer_qp_added(qp->wq.qpn);
+	lock_release(&vrb.drive);
+	if (ret)
+		timers_remove(vrb.timers, &qp->timer.timer);
+	return ret;
+}
+
+void vrb_drive_remove(struct vrb_qp *qp)
+{
+	lock_acquire(&vrb.drive);
+	pay(clock_now());
+	vrb_qptab_remove(qp);
+	timers_remove(vrb.timers, &qp->timer.timer);
+	list_del(&qp->touched);
+	note_far(qp, false);
+	vrb_steer_qp_removed(qp->wq.qpn);
+	vrb_counters_add(&qp->ctx->dev->retired, roce_qp_counters(&qp->roce));
+	lock_release(&vrb.drive);
+}
+
+static void remove_orphan(struct vrb_qp *qp, void *arg)
+{
+	if (qp->ctx != arg)
+		return;
+	vrb_qptab_remove(qp);
+	timers_remove(vrb.timers, &qp->timer.timer);
+	list_del(&qp->touched);
+	lock_acquire(&qp->lock);
+	note_far(qp, false);
+	vrb_near_drop(qp);
+	lock_release(&qp->lock);
+	host_qpn_free(vrb.host, qp->wq.qpn);
+}
+
+void vrb_drive_remove_context(struct vrb_context *ctx)
+{
+	lock_acquire(&vrb.drive);
+	vrb_qptab_for_each(remove_orphan, ctx);
+	lock_release(&vrb.drive);
+}
+
+/* Input by memory */
 
 struct lane_arrivals {
 	struct list touched;
@@ -551,7 +478,7 @@ static void arrive_by_lane(void *arg, const struct local_pkt *in)
 		deliver_multicast(&pkt, &a->touched, a->now);
 		return;
 	}
-	qp = lookup(pkt.bth.dest_qpn);
+	qp = vrb_qptab_find(pkt.bth.dest_qpn);
 	if (!qp) {
 		count(&vrb_drive_stats.unknown_qp, 1);
 		return;
@@ -695,7 +622,7 @@ static bool run_timers(uint64_t now)
 		if (!d->of_cq)
 			expire_qp(container_of(d, struct vrb_qp, timer), b, now);
 		else if (vrb_cq_timeout(cq, now))
-			for_each_qp(fail_user, cq);
+			vrb_qptab_for_each(fail_user, cq);
 	}
 	vrb_burst_flush(b);
 	return any;
@@ -866,16 +793,13 @@ void vrb_drive_stop(void)
 		progress_unwatch(vrb.progress, fds[i]);
 	if (host_inbox_fd(vrb.host) >= 0)
 		progress_unwatch(vrb.progress, host_inbox_fd(vrb.host));
-	for (unsigned int i = 0; i < TABLE_SIZE; i++) {
-		free(table[i]);
-		table[i] = NULL;
-	}
+	vrb_qptab_free();
 }
 
 /* The QPs of the parent stay in memory, unreachable; the timers and locks around them belong to threads that do not exist here. */
 void vrb_drive_forget_all(void)
 {
-	memset(table, 0, sizeof(table));
+	vrb_qptab_forget();
 	list_init(&owed);
 	store_relaxed(&owed_due, VRB_NEVER);
 	vrb_burst_forget();

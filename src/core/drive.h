@@ -81,9 +81,6 @@ void vrb_drive_defer(struct vrb_cq *cq, uint64_t due);
 /* Ends that; vrb_cq_timeout() is not running afterwards. Must hold no lock. */
 void vrb_drive_forget(struct vrb_cq *cq);
 
-/* What the packets of all QPs, living and destroyed, of a device's port add up to. */
-void vrb_drive_counters(const struct vrb_device *dev, struct roce_counters *sum);
-
 extern struct drive_stats vrb_drive_stats;
 
 #endif

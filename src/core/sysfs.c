@@ -20,6 +20,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/drive.h"
+#include "core/qptab.h"
 #include "core/process.h"
 #include "host/dir.h"
 #include "run/log.h"
@@ -514,7 +515,7 @@ void vrb_sysfs_count(struct vrb_device *dev)
 
 	if (!vrb_sysfs_root())
 		return;
-	vrb_drive_counters(dev, &sum);
+	vrb_qptab_counters(dev, &sum);
 	pthread_mutex_lock(&count_lock);
 	snprintf(path, sizeof(path), "%s/lock", root);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
