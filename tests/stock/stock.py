@@ -174,6 +174,30 @@ EVENTS = [
     ("ib_read_lat -e", "ib_read_lat", "-e -n 300 -s 64"),
     ("ib_atomic_bw -e", "ib_atomic_bw", "-e -n 300"),
 ]
+UNRELIABLE = [
+    ("ibv_uc_pingpong", "ibv_uc_pingpong", "-c -n 200"),
+    ("ibv_uc_pingpong -e", "ibv_uc_pingpong", "-e -n 200"),
+    ("ibv_uc_pingpong, 100 kB, mtu 256", "ibv_uc_pingpong", "-n 20 -s 100000 -m 256"),
+    ("ibv_ud_pingpong", "ibv_ud_pingpong", "-c -n 200 -s 1024"),
+    ("ibv_ud_pingpong -e", "ibv_ud_pingpong", "-e -n 200 -s 1024"),
+    *[(f"{program} -c UC", program, "-c UC -n 200") for program in
+      ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat")],
+    ("ib_send_bw -c UD", "ib_send_bw", "-c UD -n 200 -s 1024"),
+    ("ib_send_lat -c UD", "ib_send_lat", "-c UD -n 200"),
+    # The group that perftest makes is an IPv6 one.
+    ("ib_send_bw -c UD, multicast", "ib_send_bw", "-c UD -g -n 200 -s 1024 -x {v6}"),
+]
+XRC = [
+    ("ibv_xsrq_pingpong", "ibv_xsrq_pingpong", "-n 100"),
+    ("ibv_xsrq_pingpong -e", "ibv_xsrq_pingpong", "-e -n 100"),
+    *[(f"{program} -c XRC", program, "-c XRC -n 200 -s 4096") for program in
+      ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_bw")],
+    ("ib_atomic_bw -c XRC", "ib_atomic_bw", "-c XRC -n 200"),
+]
+# Other kinds of memory and clocks: on demand, implicit, prefetched, of the device; completion timestamps.
+KINDS = [
+    (f"ibv_rc_pingpong {args}", "ibv_rc_pingpong", f"-n 100 {args}") for args in ("-o", "-O", "-o -P", "-j", "-t")
+]
 # What two hosts run: one row of each kind.
 BETWEEN_HOSTS = [
     ("rc_pingpong, LID", "ibv_rc_pingpong", "-c -n 300"),
@@ -231,6 +255,32 @@ def on_devices(bench, rows, kinds=("lo", "eth")):
             continue
         cases += [(f"{kind}: {row[0]}", row_case(place, kind, row)) for row in rows]
     return cases
+
+
+class XrcFiles:
+    """perftest names its XRC domains by files of fixed names in /tmp: whoever makes them first keeps others out."""
+
+    PATHS = ("/tmp/xrc_domain_server", "/tmp/xrc_domain_client")
+
+    def __init__(self, bench):
+        self.owner = harness.NOBODY if bench.as_root else os.geteuid()
+
+    def in_the_way(self):
+        return [path for path in self.PATHS if os.path.exists(path) and os.stat(path).st_uid != self.owner]
+
+    def remove(self):
+        for path in self.PATHS:
+            if os.path.exists(path) and os.stat(path).st_uid == self.owner:
+                os.unlink(path)
+
+
+def xrc_cases(bench):
+    files = XrcFiles(bench)
+    rows = XRC
+    if files.in_the_way():
+        print(f"note: another user's {' '.join(files.in_the_way())}: the rows of perftest are left out")
+        rows = [row for row in XRC if not row[1].startswith("ib_")]
+    return [*on_devices(bench, rows), ("perftest's files", lambda _bench: files.remove())]
 
 
 def gid_cases(bench):
@@ -301,6 +351,9 @@ GROUPS = {
     "many_qps": lambda bench: on_devices(bench, MANY_QPS),
     "bidirectional": lambda bench: on_devices(bench, BIDIRECTIONAL),
     "events": lambda bench: on_devices(bench, EVENTS),
+    "unreliable": lambda bench: on_devices(bench, UNRELIABLE),
+    "xrc": xrc_cases,
+    "kinds": lambda bench: on_devices(bench, KINDS),
 }
 # Groups between two namespaces: GID family, interface MTU, rows, whether both hosts share one run directory.
 HOST_GROUPS = {
