@@ -37,20 +37,20 @@ class Bench:
         self.device = self.place.device("lo")
         self.udp_ref = bench.stage(os.path.join(build, "bench", "udp_ref"))
 
-    def perftest(self, program, args, column):
+    def perftest(self, transport, program, args, column):
         port = self.bench.ports.take()
+        env = {"VERBENA_TRANSPORT": transport}
         server = [program, "-d", self.device, "-p", str(port), "-F", *args]
         user = self.bench.user_prefix()
-        _, text = self.bench.pair(server, [*server, "127.0.0.1"], port, server_prefix=[*user, *pin(1)],
-                                  client_prefix=[*user, *pin(0)])
+        _, text = self.bench.pair(server, [*server, "127.0.0.1"], port, env, env, [*user, *pin(1)], [*user, *pin(0)])
         rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d+\s+\d+\s+\d", line)]
         return float(rows[-1][column])
 
-    def latency(self, program, *args):
-        return self.perftest(program, args, 4)
+    def latency(self, transport, program):
+        return self.perftest(transport, program, ["-s", "64", "-n", "5000"], 4)
 
-    def bandwidth(self, program, *args):
-        return self.perftest(program, args, 3)
+    def bandwidth(self, transport, program):
+        return self.perftest(transport, program, ["-s", "65536", "-n", "2000"], 3)
 
     def udp(self, mode, size, count):
         done = subprocess.run([self.udp_ref, mode, str(size), str(count)], capture_output=True, text=True, check=False)
@@ -82,20 +82,22 @@ def contenders(b):
         return [("UCX tcp", measure("tcp,self")), ("UCX shared memory", measure("posix,cma,self"))] if ucx else []
 
     pingpong = ("UDP ping-pong", lambda: b.udp("pingpong", 64, 20000))
-    stream = ("UDP 4 KiB per call", lambda: b.udp("stream", 4096, 50000))
-    batched = ("UDP 4 KiB, GSO and GRO", lambda: b.udp("gso", 4096, 100000))
-    return [
-        ("SEND latency, 64 bytes", LATENCY, lambda: b.latency("ib_send_lat", "-s", "64", "-n", "5000"),
-         [pingpong, *against_ucx(ucx_latency)]),
-        ("WRITE latency, 64 bytes", LATENCY, lambda: b.latency("ib_write_lat", "-s", "64", "-n", "5000"), [pingpong]),
-        ("READ latency, 64 bytes", LATENCY, lambda: b.latency("ib_read_lat", "-s", "64", "-n", "5000"), [pingpong]),
-        ("SEND bandwidth, 64 KiB", BANDWIDTH, lambda: b.bandwidth("ib_send_bw", "-s", "65536", "-n", "2000"),
-         [stream, batched]),
-        ("WRITE bandwidth, 64 KiB", BANDWIDTH, lambda: b.bandwidth("ib_write_bw", "-s", "65536", "-n", "2000"),
-         [stream, batched, *against_ucx(ucx_bandwidth)]),
-        ("READ bandwidth, 64 KiB", BANDWIDTH, lambda: b.bandwidth("ib_read_bw", "-s", "65536", "-n", "2000"),
-         [stream, batched]),
-    ]
+    streams = [("UDP 4 KiB per call", lambda: b.udp("stream", 4096, 50000)),
+               ("UDP 4 KiB, GSO and GRO", lambda: b.udp("gso", 4096, 100000))]
+    rows = []
+    for verb in "send", "write", "read":
+        rows.append((f"{verb.upper()} 64 bytes, UDP", LATENCY,
+                     lambda verb=verb: b.latency("udp", f"ib_{verb}_lat"), [pingpong]))
+        rows.append((f"{verb.upper()} 64 bytes, same host", LATENCY,
+                     lambda verb=verb: b.latency("auto", f"ib_{verb}_lat"),
+                     [pingpong, *(against_ucx(ucx_latency) if verb == "send" else [])]))
+    for verb in "send", "write", "read":
+        rows.append((f"{verb.upper()} 64 KiB, UDP", BANDWIDTH,
+                     lambda verb=verb: b.bandwidth("udp", f"ib_{verb}_bw"), streams))
+        rows.append((f"{verb.upper()} 64 KiB, same host", BANDWIDTH,
+                     lambda verb=verb: b.bandwidth("auto", f"ib_{verb}_bw"),
+                     against_ucx(ucx_bandwidth) if verb == "write" else streams[:1]))
+    return rows
 
 
 def medians(measurements):
@@ -116,8 +118,10 @@ def main():
     harness.need_programs("ib_write_bw", "taskset")
     with harness.Bench(build) as bench:
         rows = contenders(Bench(bench, build))
+        load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
         print(f"Medians of {RUNS} runs, loopback, the two processes on different CPUs. "
-              "Ratio above 1: Verbena is better.\n")
+              "Ratio above 1: Verbena is better.")
+        print(f"Load before the first run: {load:.1f} on {cpus} CPUs; what spins suffers most from a busy machine.\n")
         print(f"{'Verbena':<28} {'':>10} {'against':<26} {'':>10} {'ratio':>7}")
         for what, unit, ours, others in rows:
             value, *rest = medians([ours] + [measure for _, measure in others])
