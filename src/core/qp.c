@@ -33,6 +33,11 @@ enum {
 	OPEN_NEEDS = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
 	/* What a QP gets at least; programs were written against devices that give two. */
 	MIN_SEND_SGE = 2,
+	/*
+	 * Depths are rounded up as devices do, and from one on to this: programs with a depth of one live
+	 * from that slack when completions of two queues arrive in another order than they expect.
+	 */
+	MIN_WR = 16,
 };
 
 /* What a type of QP consists of. */
@@ -163,20 +168,28 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex 
 	return ret;
 }
 
+static uint32_t grant_depth(uint32_t wanted)
+{
+	return wanted ? max(ring_round_up(wanted), (uint32_t)MIN_WR) : 0;
+}
+
 /* What is granted: room for inline data is room for SGEs and the other way round. */
 static void grant_caps(struct ibv_qp_cap *cap, const struct shape *s, bool srq)
 {
 	if (s->sends) {
+		cap->max_send_wr = grant_depth(cap->max_send_wr);
 		cap->max_send_sge = max(cap->max_send_sge, (uint32_t)MIN_SEND_SGE);
 		cap->max_inline_data = max(cap->max_inline_data,
 					   cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge));
 	} else {
 		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
 	}
-	if (!s->receives || srq)
+	if (!s->receives || srq) {
 		cap->max_recv_wr = cap->max_recv_sge = 0;
-	else
+	} else {
+		cap->max_recv_wr = grant_depth(cap->max_recv_wr);
 		cap->max_recv_sge = max(cap->max_recv_sge, 1u);
+	}
 }
 
 /* One piece of memory: send ring, receive ring or the copy of an SRQ's entry. */
