@@ -88,7 +88,8 @@ static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	size_t len;
 
 	note_far(qp, qp->wq.state >= IBV_QPS_RTR && qp->wq.state != IBV_QPS_ERR);
-	while ((len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
+	while (!(datagrams && vrb_near_waits(qp, now)) &&
+	       (len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
 		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now))
 			vrb_burst_seal(b, path, len);
 	}

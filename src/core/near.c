@@ -351,6 +351,16 @@ static bool send_to_all(const struct net_path *path, const uint8_t *packet, uint
 	return true;
 }
 
+/* The neighbour that a datagram of the QP goes to; NULL: none. */
+static struct local_peer *addressee(struct vrb_qp *qp, const struct net_path *path, uint32_t qpn,
+				    uint64_t now)
+{
+	if (!path || net_is_multicast(&path->dst) ||
+	    vrb_port_find_gid(&qp->ctx->dev->port, &path->dst) < 0)
+		return NULL;
+	return datagram_peer(qp, qpn, now);
+}
+
 bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
 		       uint32_t len, uint64_t now)
 {
@@ -358,12 +368,30 @@ bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uin
 
 	if (net_is_multicast(&path->dst))
 		return all_are_near(qp) && send_to_all(path, packet, len);
-	if (vrb_port_find_gid(&qp->ctx->dev->port, &path->dst) < 0)
-		return false;
-	peer = datagram_peer(qp, packet[5] << 16 | packet[6] << 8 | packet[7], now);
-	if (!peer)
-		return false;
-	return send_datagram(peer, path, packet, len);
+	peer = addressee(qp, path, packet[5] << 16 | packet[6] << 8 | packet[7], now);
+	return peer && send_datagram(peer, path, packet, len);
+}
+
+static bool lane_full(struct local_peer *peer)
+{
+	bool full = !lane_tx_room(local_burst_begin(peer), PUT_MAX);
+
+	local_burst_end(vrb.local, peer, false);
+	return full;
+}
+
+bool vrb_near_waits(struct vrb_qp *qp, uint64_t now)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+	const struct send_wqe *w = sq_wqe(sq, sq->next);
+	struct local_peer *peer = NULL;
+	bool full;
+
+	if (qp->wq.state == IBV_QPS_RTS && sq->next != sq->head)
+		peer = addressee(qp, w->ud.path, w->ud.qpn, now);
+	full = peer && lane_full(peer);
+	note_room(&qp->near, full, !full, now);
+	return full && now - qp->near.full_since < STUCK_LANE_MS * VRB_MSEC;
 }
 
 /* ---------------------------------------------------------------- one-sided requests */

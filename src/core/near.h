@@ -48,6 +48,9 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now);
 bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
 		       uint32_t len, uint64_t now);
 
+/* Must the next datagram wait for room in its receiver's lane? Then near.retry is set. Must hold qp->lock. */
+bool vrb_near_waits(struct vrb_qp *qp, uint64_t now);
+
 /* Is this neighbour the process that the QP's peer lives in? Must hold qp->lock. */
 bool vrb_near_believes(struct vrb_qp *qp, int slot);
 

@@ -150,6 +150,7 @@ class Bench:
     def __init__(self, build):
         self.build = os.path.abspath(build)
         self.as_root = os.geteuid() == 0
+        self.uid = NOBODY if self.as_root else os.geteuid()
         self.dir = tempfile.mkdtemp(prefix="verbena-test-")
         self.ports = Ports()
         self.processes = []

@@ -8,6 +8,7 @@ A case is a row: name, program, its arguments, and where it runs.  Both sides ge
 the server's address as well.  `lo` is the loopback device, `eth` the first other one, `ns` two namespaces.
 """
 import os
+import random
 import re
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ import sys
 
 import harness
 import netns
+import services
 from harness import Failure
 
 
@@ -43,9 +45,10 @@ CALIBRATIONS = 5
 class Place:
     """Where the two programs of a case run: devices on one host, or one device in each of two namespaces."""
 
-    def __init__(self, bench, hosts=None, shared_dir=False):
+    def __init__(self, bench, hosts=None, shared_dir=False, transport=None):
         self.bench = bench
         self.hosts = hosts
+        self.transport = transport
         self.dirs = [bench.run_dir, bench.run_dir]
         if hosts and not shared_dir:
             self.dirs[1] = os.path.join(bench.dir, "run2")
@@ -61,7 +64,7 @@ class Place:
 
     def env(self, host):
         # A namespace has the RoCE port to itself, so the default is what gets tested there.
-        env = {"VERBENA_DIR": self.dirs[host]}
+        env = {"VERBENA_DIR": self.dirs[host], "VERBENA_TRANSPORT": self.transport}
         if self.hosts:
             env["VERBENA_UDP_PORT"] = None
         return env
@@ -233,7 +236,8 @@ def row_case(place, kind, row, family=None):
     def case(_bench):
         device = place.device(kind)
         gids = {name: place.gid_index(device, name) for name in ("v4", "v6", "link")}
-        text = args.format(gid=gids.get(family), cmp_and_swap=cmp_and_swap() if "{cmp" in args else None, **gids)
+        text = args.format(gid=gids.get(family), group=random.randrange(1, 255),
+                           cmp_and_swap=cmp_and_swap() if "{cmp" in args else None, **gids)
         place.pair(program, shlex.split(text), device, server_address(place, kind, family))
     return case
 
@@ -245,9 +249,10 @@ def server_address(place, kind, family):
     return place.hosts.address(0, "v4")
 
 
-def on_devices(bench, rows, kinds=("lo", "eth")):
+def on_devices(bench, rows, kinds=("lo", "eth"), transport=None):
     harness.need_programs(*{program for _, program, _ in rows})
-    place = Place(bench)
+    rows = services.runnable(rows, bench.uid)
+    place = Place(bench, transport=transport)
     cases = []
     for kind in kinds:
         if place.device(kind) is None:
@@ -334,6 +339,7 @@ def device_cases(_bench):
 def between_hosts(bench, hosts, family, rows, shared_dir=False):
     harness.need_programs(*{program for _, program, _ in rows})
     hosts.check()
+    rows = services.runnable(rows, bench.uid)
     place = Place(bench, hosts, shared_dir)
     return [(f"{family}: {row[0]}", row_case(place, "eth", row, family)) for row in rows]
 
@@ -354,6 +360,8 @@ GROUPS = {
     "unreliable": lambda bench: on_devices(bench, UNRELIABLE),
     "xrc": xrc_cases,
     "kinds": lambda bench: on_devices(bench, KINDS),
+    "services_udp": lambda bench: on_devices(bench, services.ONE_HOST, ("lo",), "udp"),
+    "services_local": lambda bench: on_devices(bench, [*services.ONE_HOST, *services.MULTICAST_IPV6], ("lo",), "local"),
 }
 # Groups between two namespaces: GID family, interface MTU, rows, whether both hosts share one run directory.
 HOST_GROUPS = {
@@ -361,6 +369,7 @@ HOST_GROUPS = {
     "hosts_v6": ("v6", 1500, [r for r in BETWEEN_HOSTS if r[0] not in WITHOUT_GID], False),
     "hosts_link_local": ("link", 9000, [r for r in BETWEEN_HOSTS if r[0] not in WITHOUT_GID], False),
     "hosts_shared_dir": ("v4", 9000, BETWEEN_HOSTS[:3], True),
+    "hosts_services": ("v4", 1500, services.BETWEEN_HOSTS, False),
 }
 
 

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Rows of the services beyond RC, and of what the stock programs can be told besides sizes and depths."""
+import os
+
+# Every option of ibv_rc_pingpong, alone where it can be and in the combinations that it accepts: -P wants -o, -j
+# does not go with -o.
+RC_OPTIONS = [
+    ("rc_pingpong -N", "ibv_rc_pingpong", "-N -c -n 100"),
+    ("rc_pingpong -t", "ibv_rc_pingpong", "-t -c -n 100"),
+    ("rc_pingpong -o", "ibv_rc_pingpong", "-o -c -n 100"),
+    ("rc_pingpong -o -P", "ibv_rc_pingpong", "-o -P -c -n 100"),
+    ("rc_pingpong -O", "ibv_rc_pingpong", "-O -c -n 100"),
+    ("rc_pingpong -O -P -N -e", "ibv_rc_pingpong", "-O -P -N -e -c -n 100"),
+    ("rc_pingpong -j", "ibv_rc_pingpong", "-j -c -n 100"),
+    ("rc_pingpong -j -N -t -e", "ibv_rc_pingpong", "-j -N -t -e -c -n 100"),
+    ("rc_pingpong -o -P -t -N -e", "ibv_rc_pingpong", "-o -P -t -N -e -c -n 100"),
+]
+
+PINGPONGS = [
+    ("uc_pingpong", "ibv_uc_pingpong", "-c -n 200"),
+    ("uc_pingpong -e", "ibv_uc_pingpong", "-c -e -n 100 -s 9000 -m 512"),
+    ("ud_pingpong", "ibv_ud_pingpong", "-c -n 200"),
+    ("ud_pingpong -e", "ibv_ud_pingpong", "-c -e -n 100 -s 900"),
+    ("srq_pingpong -o -e", "ibv_srq_pingpong", "-o -e -c -q 3 -n 50"),
+    ("xsrq_pingpong", "ibv_xsrq_pingpong", "-c 1 -n 50"),
+    ("xsrq_pingpong -e -o", "ibv_xsrq_pingpong", "-c 1 -e -o -n 50 -s 5000 -m 512"),
+]
+
+PERFTEST = [
+    *[(f"{program} -c {kind}", program, f"-c {kind} -n 200 -s {size}")
+      for kind, size, programs in (
+          ("UC", 5000, ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat")),
+          ("UD", 1000, ("ib_send_bw", "ib_send_lat")),
+          ("XRC", 5000, ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_bw", "ib_read_lat")))
+      for program in programs],
+    ("ib_atomic_bw -c XRC", "ib_atomic_bw", "-c XRC -n 200"),
+    ("ib_write_bw -c XRC -q 4 -b", "ib_write_bw", "-c XRC -q 4 -b -n 200 -s 4096"),
+    ("ib_send_bw -c UD -q 4", "ib_send_bw", "-c UD -q 4 -n 200 -s 1000"),
+    ("ib_send_bw -c UD -e", "ib_send_bw", "-c UD -e -n 200 -s 1000"),
+    ("ib_send_bw -c UC -e", "ib_send_bw", "-c UC -e -n 200 -s 5000"),
+    ("ib_send_bw -c XRC -e", "ib_send_bw", "-c XRC -e -n 200"),
+    ("ib_send_bw -c UD --use-srq", "ib_send_bw", "-c UD --use-srq -n 200 -s 1000"),
+    ("ib_send_lat --use-srq", "ib_send_lat", "--use-srq -n 200"),
+    *[(f"ib_send_bw -I {size}", "ib_send_bw", f"-I {size} -s {size} -n 200") for size in (1, 64, 512, 900)],
+    ("ib_write_lat -I 220", "ib_write_lat", "-I 220 -s 220 -n 200"),
+    ("ib_send_lat -c UD -I 100", "ib_send_lat", "-c UD -I 100 -s 100 -n 200"),
+    ("ib_write_bw --odp", "ib_write_bw", "--odp -n 200"),
+]
+
+# The group of perftest's own choosing, ff01::/16, never leaves its interface.
+IPV6_GROUP = "-M 255:2:0:0:0:0:0:0:0:0:0:0:0:77:2:{group}"
+IPV4_GROUP = "-M 0:0:0:0:0:0:0:0:0:0:255:255:239:77:2:{group}"
+MULTICAST = [
+    ("ib_send_bw multicast", "ib_send_bw", f"-c UD -g {IPV4_GROUP} -x {{v4}} -n 200 -s 1000"),
+    ("ib_send_lat multicast", "ib_send_lat", f"-c UD -g {IPV4_GROUP} -x {{v4}} -n 200 -s 64"),
+]
+MULTICAST_IPV6 = [
+    ("ib_send_bw multicast, IPv6", "ib_send_bw", f"-c UD -g {IPV6_GROUP} -x {{v6}} -n 200 -s 1000"),
+]
+
+ONE_HOST = [*RC_OPTIONS, *PINGPONGS, *PERFTEST, *MULTICAST]
+
+# A few of each kind cross from host to host; perftest is told which address, the others find it by LID.
+BETWEEN_HOSTS = [
+    *[row for row in RC_OPTIONS if len(row[0].split()) > 3],
+    *PINGPONGS,
+    *[(name, program, f"{args} -x {{v4}}") for name, program, args in PERFTEST
+      if "-c" in args and "-I" not in args],
+    *MULTICAST,
+    *MULTICAST_IPV6,
+]
+
+# perftest keeps its XRC domains by these names, readable by whoever made them only.
+XRC_FILES = "/tmp/xrc_domain_server", "/tmp/xrc_domain_client"
+
+
+def runnable(rows, uid):
+    """The rows without those that another user's leftovers make impossible."""
+    foreign = [name for name in XRC_FILES if os.path.exists(name) and os.stat(name).st_uid != uid]
+    if foreign and any("-c XRC" in args for _, _, args in rows):
+        print(f"note: {foreign[0]} belongs to another user, perftest's XRC cases are left out")
+        return [row for row in rows if "-c XRC" not in row[2]]
+    return rows
