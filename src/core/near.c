@@ -160,8 +160,10 @@ static bool is_the_one(const struct local_peer *peer, const struct wq_qp *wq)
 /* What is on the wire already must not be overtaken: that would look like a loss. */
 static bool may_switch(const struct vrb_qp *qp)
 {
-	return qp->wq.type != IBV_QPT_UD && qp->wq.state >= IBV_QPS_RTR &&
-	       qp->roce.req.psn == qp->roce.comp.una && qp->roce.resp.rd_owed == 0;
+	if (qp->wq.type == IBV_QPT_UD || qp->wq.state < IBV_QPS_RTR)
+		return false;
+	return !vrb.wire ||
+	       (qp->roce.req.psn == qp->roce.comp.una && qp->roce.resp.rd_owed == 0);
 }
 
 static bool near_peer(struct vrb_qp *qp, uint64_t now)
