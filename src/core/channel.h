@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion channels: an event queue behind a file descriptor, where CQs line up whose completion event was raised.
- * A CQ is in the queue once, whatever the number of its events, and goes back to the end while it has more.
+ * Completion channels: an event queue behind a file descriptor, where CQs line up whose completion
+ * event was raised. A CQ is in the queue once, whatever the number of its events, and goes back to
+ * the end while it has more.
  */
 #ifndef VRB_CORE_CHANNEL_H
 #define VRB_CORE_CHANNEL_H
@@ -16,7 +17,8 @@ struct vrb_cq;
 struct vrb_channel {
 	struct ibv_comp_channel ibv;	/* ibv.refcnt: CQs that use it, under ctx->lock */
 	struct vrb_context *ctx;
-	struct vrb_event_queue queue;	/* struct vrb_cq.event_node; its lock protects the CQs' event_pending */
+	/* struct vrb_cq.event_node; its lock protects the CQs' event_pending */
+	struct vrb_event_queue queue;
 };
 
 static inline struct vrb_channel *to_vrb_channel(struct ibv_comp_channel *c)

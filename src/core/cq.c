@@ -190,8 +190,8 @@ int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries)
 }
 
 /*
- * Gives the slots up to the completed request back to its queue.  The store is the release that pairs with the poster's acquire:
- * it may overwrite the slot only after the completion was taken.
+ * Gives the slots up to the completed request back to its queue.  The store is the release that
+ * pairs with the poster's acquire: it may overwrite the slot only after the completion was taken.
  */
 static void release_slots(const struct vrb_cqe *cqe)
 {
@@ -265,10 +265,15 @@ bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe)
 
 void vrb_cq_arm(struct vrb_cq *cq, bool solicited_only)
 {
+	uint8_t wanted = solicited_only ? VRB_CQ_ARM_SOLICITED : VRB_CQ_ARM_NEXT;
+
 	vrb_drive_blocks();
 	lock_acquire(&cq->lock);
-	/* "Next" includes what "solicited" asks for, so a weaker request leaves a stronger one in force. */
-	cq->armed = max(cq->armed, (uint8_t)(solicited_only ? VRB_CQ_ARM_SOLICITED : VRB_CQ_ARM_NEXT));
+	/*
+	 * "Next" includes what "solicited" asks for, so a weaker request leaves a stronger one in
+	 * force.
+	 */
+	cq->armed = max(cq->armed, wanted);
 	lock_release(&cq->lock);
 }
 

@@ -2,8 +2,9 @@
 /*
  * Completion queues, the plain and the extended form in one object.
  *
- * A ring under cq->lock.  QPs add under their own lock (qp -> cq), pollers take; polling an entry gives its queue slots
- * back to the QP it came from, so entries of a QP are purged before the QP goes away.
+ * A ring under cq->lock.  QPs add under their own lock (qp -> cq), pollers take; polling an entry
+ * gives its queue slots back to the QP it came from, so entries of a QP are purged before the QP
+ * goes away.
  */
 #ifndef VRB_CORE_CQ_H
 #define VRB_CORE_CQ_H
@@ -25,7 +26,8 @@ struct vrb_qp;
 
 struct vrb_cqe {
 	struct wq_cqe wc;
-	struct vrb_qp *qp;	/* to release queue slots; NULL for a completion that releases nothing */
+	/* to release queue slots; NULL for a completion that releases nothing */
+	struct vrb_qp *qp;
 	uint32_t qp_num;
 	uint64_t time_ns;	/* monotonic; 0 if nobody asked for timestamps */
 };
@@ -47,11 +49,13 @@ struct vrb_cq {
 	uint32_t create_flags;
 	uint32_t comp_vector;
 	bool is_ex;
-	uint32_t users;		/* atomic: QPs, SRQs and WQs attached; destroy refuses while not 0 */
+	/* atomic: QPs, SRQs and WQs attached; destroy refuses while not 0 */
+	uint32_t users;
 
 	/*
-	 * The extended form: serialises pollers from ibv_start_poll to ibv_end_poll, outermost of all locks, because programs post
-	 * in between; unused when the CQ was created single-threaded.
+	 * The extended form: serialises pollers from ibv_start_poll to ibv_end_poll, outermost of
+	 * all locks, because programs post in between; unused when the CQ was created single-
+	 * threaded.
 	 */
 	struct lock poll_lock;
 	struct vrb_cqe current;	/* what the readers read; poll_lock */
@@ -64,7 +68,10 @@ struct vrb_cq {
 	bool overrun;		/* IBV_EVENT_CQ_ERR was raised; the CQ accepts nothing more */
 	bool overrun_told;	/* the drive knows */
 
-	/* Event moderation: an armed CQ raises its event after `count` completions or `usec` after the first. */
+	/*
+	 * Event moderation: an armed CQ raises its event after `count` completions or `usec` after
+	 * the first.
+	 */
 	uint16_t moderation_count, moderation_usec;
 	uint16_t moderated;	/* completions held back since the CQ was armed */
 	uint64_t moderation_due;	/* VRB_NEVER: none held back */
@@ -94,18 +101,24 @@ int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries);
 /* Takes up to n completions; drives the network once if there is none. -1: the CQ is in error. */
 int vrb_cq_poll(struct vrb_cq *cq, int n, struct ibv_wc *wc);
 
-/* Asks for an event at the next (solicited) completion; one that is already waiting does not count. */
+/*
+ * Asks for an event at the next (solicited) completion; one that is already waiting does not
+ * count.
+ */
 void vrb_cq_arm(struct vrb_cq *cq, bool solicited_only);
 
 /* Takes the oldest completion; false if there is none. For the extended form. */
 bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe);
 
-/* Holds events back until `count` completions or `usec` after the first of them; 0 lifts that limit. */
+/*
+ * Holds events back until `count` completions or `usec` after the first of them; 0 lifts that
+ * limit.
+ */
 void vrb_cq_moderate(struct vrb_cq *cq, uint16_t count, uint16_t usec);
 
 /*
- * Adds a completion of qp and raises the completion event if it is due; on overrun raises CQ_ERR and has the CQ's QPs failed from
- * the drive.  Takes cq->lock; the caller may hold the QP's.
+ * Adds a completion of qp and raises the completion event if it is due; on overrun raises CQ_ERR
+ * and has the CQ's QPs failed from the drive.  Takes cq->lock; the caller may hold the QP's.
  */
 void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, uint64_t now);
 
@@ -113,8 +126,8 @@ void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, u
 void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp);
 
 /*
- * Called by the drive when the CQ's timer fired: raises a moderated event that is due, and arms the timer again if one is held back.
- * True, once, if the CQ has overrun and its QPs must fail.
+ * Called by the drive when the CQ's timer fired: raises a moderated event that is due, and arms
+ * the timer again if one is held back. True, once, if the CQ has overrun and its QPs must fail.
  */
 bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The extended form of a CQ: ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers of one completion.
+ * The extended form of a CQ: ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers of one
+ * completion.
  *
- * A poller takes a copy of the completion, so nothing of the CQ stays locked while the program looks at it, and it may post and poll in between.
- * poll_lock keeps other pollers out from start to end.
+ * A poller takes a copy of the completion, so nothing of the CQ stays locked while the program
+ * looks at it, and it may post and poll in between. poll_lock keeps other pollers out from start
+ * to end.
  */
 #include <errno.h>
 #include <time.h>

@@ -2,8 +2,8 @@
 /*
  * ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_bind_mw: requests into rings.
  *
- * Locks: qp->lock (srq->lock) from the first request to the last; a QP with ibv_wr_* also its batch lock, outermost, because a batch that
- * is being built owns the slots behind sq.head.
+ * Locks: qp->lock (srq->lock) from the first request to the last; a QP with ibv_wr_* also its
+ * batch lock, outermost, because a batch that is being built owns the slots behind sq.head.
  */
 #include "core/post.h"
 
@@ -19,7 +19,10 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-/* IBTA table of QP states: requests are refused before RTS, and accepted (to be flushed or kept) in all states after it. */
+/*
+ * IBTA table of QP states: requests are refused before RTS, and accepted (to be flushed or kept)
+ * in all states after it.
+ */
 int vrb_post_allowed(const struct vrb_qp *qp)
 {
 	switch (qp->wq.state) {
@@ -35,7 +38,10 @@ int vrb_post_allowed(const struct vrb_qp *qp)
 
 bool vrb_post_room(const struct vrb_qp *qp, uint32_t index)
 {
-	/* Acquire: pairs with the poller's release; the slot's completion has been taken before it is written again. */
+	/*
+	 * Acquire: pairs with the poller's release; the slot's completion has been taken before it
+	 * is written again.
+	 */
 	return index - load_acquire(&qp->wq.sq.released) < qp->wq.sq.ring.limit;
 }
 
@@ -144,7 +150,8 @@ static void fill_send(struct vrb_qp *qp, struct send_wqe *w, const struct ibv_se
 }
 
 /*
- * ATOMIC WRITE and FLUSH are posted with ibv_wr_* only: struct ibv_send_wr has no members for what they carry.
+ * ATOMIC WRITE and FLUSH are posted with ibv_wr_* only: struct ibv_send_wr has no members for what
+ * they carry.
  */
 static bool classic_opcode(const struct ibv_send_wr *wr)
 {

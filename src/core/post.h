@@ -2,8 +2,8 @@
 /*
  * Posting work requests: from the program's structures into the rings.
  *
- * Each call takes the queue's lock, checks and stores one request after the other, and stops at the first bad one, which it reports;
- * those before it are posted.
+ * Each call takes the queue's lock, checks and stores one request after the other, and stops at
+ * the first bad one, which it reports; those before it are posted.
  */
 #ifndef VRB_CORE_POST_H
 #define VRB_CORE_POST_H
@@ -21,12 +21,15 @@ int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 int vrb_post_recv(struct vrb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-/* ibv_bind_mw: binds a type 1 window by a work request of the library's making; mw->rkey changes on success. */
+/*
+ * ibv_bind_mw: binds a type 1 window by a work request of the library's making; mw->rkey changes
+ * on success.
+ */
 int vrb_post_bind_mw(struct vrb_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind);
 
 /*
- * Steps that the extended interface shares; under qp->lock.
- * allowed: EINVAL in a state that takes no send requests.  kick: the requests up to sq.head are complete in memory; run them.
+ * Steps that the extended interface shares; under qp->lock. allowed: EINVAL in a state that takes
+ * no send requests.  kick: the requests up to sq.head are complete in memory; run them.
  */
 int vrb_post_allowed(const struct vrb_qp *qp);
 void vrb_post_kick(struct vrb_qp *qp);

@@ -2,8 +2,8 @@
 /*
  * Creation and destruction of queue pairs, and handles of shared ones.
  *
- * A QP holds references on its PD (or XRC domain), CQs and SRQ from creation to destruction.  It enters the QP-number table last
- * and leaves it first, so whoever finds it there finds it whole.
+ * A QP holds references on its PD (or XRC domain), CQs and SRQ from creation to destruction.  It
+ * enters the QP-number table last and leaves it first, so whoever finds it there finds it whole.
  */
 #include "core/qp.h"
 
@@ -34,8 +34,9 @@ enum {
 	/* What a QP gets at least; programs were written against devices that give two. */
 	MIN_SEND_SGE = 2,
 	/*
-	 * Depths are rounded up as devices do, and from one on to this: programs with a depth of one live
-	 * from that slack when completions of two queues arrive in another order than they expect.
+	 * Depths are rounded up as devices do, and from one on to this: programs with a depth of
+	 * one live from that slack when completions of two queues arrive in another order than
+	 * they expect.
 	 */
 	MIN_WR = 16,
 };
@@ -206,8 +207,9 @@ static int make_rings(struct vrb_qp *qp, const struct shape *s)
 		sq_bytes = ring_bytes(sq);
 	}
 	if (s->shared || qp->srq) {
-		copy_bytes = recv_stride(s->shared ? (uint32_t)vrb_device_limits.orig_attr.max_srq_sge :
-						     qp->srq->ring.max_sge);
+		uint32_t any = vrb_device_limits.orig_attr.max_srq_sge;
+
+		copy_bytes = recv_stride(s->shared ? any : qp->srq->ring.max_sge);
 	} else if (s->receives) {
 		ring_shape(rq, cap->max_recv_wr, cap->max_recv_sge,
 			   recv_stride(cap->max_recv_sge));

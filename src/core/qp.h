@@ -2,8 +2,8 @@
 /*
  * Queue pairs: the verbs object around a wq_qp and its engine.
  *
- * ibv_open_qp() makes handles: small objects whose `target` is the shared XRC receive QP.  Everybody else's target is itself;
- * the verbs layer passes targets down.
+ * ibv_open_qp() makes handles: small objects whose `target` is the shared XRC receive QP.
+ * Everybody else's target is itself; the verbs layer passes targets down.
  */
 #ifndef VRB_CORE_QP_H
 #define VRB_CORE_QP_H
@@ -28,14 +28,20 @@ struct vrb_pd;
 struct vrb_srq;
 struct vrb_xrcd;
 
-/* Requests between ibv_wr_start and ibv_wr_complete, in slots behind sq.head that nobody else looks at. */
+/*
+ * Requests between ibv_wr_start and ibv_wr_complete, in slots behind sq.head that nobody else
+ * looks at.
+ */
 struct wr_batch {
-	struct lock lock;		/* held from start to complete or abort; outermost, and all of the batch is under it */
+	/* held from start to complete or abort; outermost, and all of the batch is under it */
+	struct lock lock;
 	struct wr_limits limits;	/* the QP's when it was started */
 	uint32_t base;			/* sq.head when it was started */
 	uint32_t pending;		/* requests begun */
-	int error;			/* the first one; ibv_wr_complete returns it and posts nothing */
-	bool open;			/* `wqe` and `desc` describe a request that is not checked yet */
+	/* the first one; ibv_wr_complete returns it and posts nothing */
+	int error;
+	/* `wqe` and `desc` describe a request that is not checked yet */
+	bool open;
 	struct send_wqe *wqe;
 	struct wr_desc desc;
 };
@@ -46,7 +52,8 @@ struct vrb_qp {
 		struct ibv_qp_ex ex;
 	};
 	/* Immutable after creation. */
-	struct vrb_qp *target;		/* itself, or the shared QP behind a handle of ibv_open_qp */
+	/* itself, or the shared QP behind a handle of ibv_open_qp */
+	struct vrb_qp *target;
 	struct vrb_context *ctx;
 	struct vrb_pd *pd;		/* NULL: XRC receive */
 	struct vrb_cq *send_cq, *recv_cq;	/* NULL where the type has none */
@@ -65,11 +72,12 @@ struct vrb_qp {
 	uint32_t rd_atomic_slots;
 	struct wr_limits limits;
 	struct ibv_qp_attr attr;	/* as set by ibv_modify_qp, for ibv_query_qp */
-	struct recv_wqe *taken;		/* receive held by the transport: in the RQ, or `copy` */
+	struct recv_wqe *taken;		/* held by the transport: in the RQ, or `copy` */
 	uint32_t taken_index;		/* in the RQ */
 	struct vrb_srq *taken_srq;	/* XRC receive: where it is from; counted in its users */
 	struct recv_wqe *copy;		/* SRQ entries are copied here */
-	bool copy_held;			/* it holds an entry that was given back, to be taken next */
+	/* it holds an entry that was given back, to be taken next */
+	bool copy_held;
 	struct vrb_cntr *cntr[VRB_CNTR_OPS];	/* completion counters; NULL: not counted */
 	uint64_t now;			/* the time the engine was last called with */
 
@@ -78,10 +86,12 @@ struct vrb_qp {
 	struct drive_timer timer;
 	/* vrb.drive */
 	unsigned int groups;		/* multicast groups it is attached to */
-	struct list touched;		/* QPs that got packets in this round, or wait for the next poll */
+	/* QPs that got packets in this round, or wait for the next poll */
+	struct list touched;
 	bool gathers;			/* requests wait for company; qp->lock */
 	struct list xrc_node;		/* in the XRC domain's list */
-	unsigned int handles;		/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
+	/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
+	unsigned int handles;
 };
 
 static inline struct vrb_qp *to_vrb_qp(struct ibv_qp *qp)
@@ -94,11 +104,14 @@ static inline struct vrb_qp *wq_to_vrb_qp(struct wq_qp *wq)
 	return container_of(wq, struct vrb_qp, wq);
 }
 
-/* Writes the granted capabilities back to attr->cap. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP, EBUSY. */
+/*
+ * Writes the granted capabilities back to attr->cap. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP, EBUSY.
+ */
 int vrb_qp_create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **qp);
 
 /*
- * A handle of the shared XRC receive QP with this number.  Returns 0, EINVAL (no such QP in the domain), ENOMEM.
+ * A handle of the shared XRC receive QP with this number.  Returns 0, EINVAL (no such QP in the
+ * domain), ENOMEM.
  */
 int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, struct vrb_qp **qp);
 
@@ -106,10 +119,16 @@ int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, st
 #define VRB_MAX_INLINE 4096u
 #define VRB_MAX_MSG    0x80000000u
 
-/* Stops, purges and frees it; waits until the program acknowledged the events that it took. EBUSY while attached to a group. */
+/*
+ * Stops, purges and frees it; waits until the program acknowledged the events that it took. EBUSY
+ * while attached to a group.
+ */
 int vrb_qp_destroy(struct vrb_qp *qp);
 
-/* Forgets the receive that the transport held or gave back, without a completion. Must hold qp->lock. */
+/*
+ * Forgets the receive that the transport held or gave back, without a completion. Must hold
+ * qp->lock.
+ */
 void vrb_qp_drop_taken(struct vrb_qp *qp);
 
 /* What transports call; see wq/qp.h. */

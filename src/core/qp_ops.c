@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What transports call about a queue pair: receive buffers, completions, events.  Memory is mem.c's.
- * Everything here runs under qp->lock, and takes SRQ, CQ and event locks below it.
+ * What transports call about a queue pair: receive buffers, completions, events.  Memory is
+ * mem.c's. Everything here runs under qp->lock, and takes SRQ, CQ and event locks below it.
  *
  * The receive that a transport holds:
  *
  *	none --take--> held (qp->taken) --complete--> none
  *	                 |   ^
  *	          untake v   | take
- *	               given back: an entry of the RQ is next again; a copy from an SRQ stays in qp->copy
+ *	               given back: the RQ's entry is next again; an SRQ's stays in qp->copy
  */
 #include <stdlib.h>
 
@@ -42,12 +42,18 @@ static struct recv_wqe *take_shared(struct vrb_qp *qp, struct vrb_srq *srq)
 	return qp->taken;
 }
 
-/* The copy has room for any SRQ of the device, because which one it will be is the sender's choice. */
+/*
+ * The copy has room for any SRQ of the device, because which one it will be is the sender's
+ * choice.
+ */
 static struct recv_wqe *take_xrc(struct vrb_qp *qp, uint32_t srqn, enum reason *why)
 {
 	struct vrb_srq *srq;
 
-	/* Given back from another SRQ than is asked for now: that entry's message was abandoned, and nobody waits for the entry. */
+	/*
+	 * Given back from another SRQ than is asked for now: that entry's message was abandoned,
+	 * and nobody waits for the entry.
+	 */
 	if (qp->copy_held && qp->taken_srq->srqn != srqn)
 		vrb_qp_drop_taken(qp);
 	if (qp->copy_held)
@@ -93,7 +99,8 @@ void vrb_qp_drop_taken(struct vrb_qp *qp)
 }
 
 /*
- * The end of a receive.  A flush of the RQ has already moved past the entry when it arrives here; the completion of the held one has not.
+ * The end of a receive.  A flush of the RQ has already moved past the entry when it arrives here;
+ * the completion of the held one has not.
  */
 static void complete_recv(struct vrb_qp *qp, struct wq_cqe *cqe)
 {

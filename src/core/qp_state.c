@@ -2,16 +2,18 @@
 /*
  * The QP state table and ibv_modify_qp/ibv_query_qp.
  *
- *	        +---- any state ----> RESET
- *	        |
- *	RESET --> INIT --> RTR --> RTS <--> SQD		(INIT, RTS and SQD may change attributes in place)
- *	            |       |      ^  \      |
- *	            v       v      |   \     v
- *	           ERR     ERR    SQE <-+   ERR		RTS -> SQE and * -> ERR also happen by themselves:
- *							the transport does those
+ *	any state --> RESET
+ *	any state but RESET --> ERR
  *
- * IBTA volume 1, 10.3.1 and the attribute tables of Modify Queue Pair, as ibv_modify_qp(3) lists them.
- * Locks: qp->lock around everything that reads or writes the QP.
+ *	RESET --> INIT --> RTR --> RTS <--> SQD
+ *	                            ^
+ *	                            +------ SQE		UC, UD and raw packet only
+ *
+ *	INIT, RTS, SQD and ERR may be kept while attributes change.  RTS --> SQE and the way to
+ *	ERR are also taken by the transports themselves.
+ *
+ * IBTA volume 1, 10.3.1 and the attribute tables of Modify Queue Pair, as ibv_modify_qp(3) lists
+ * them. Locks: qp->lock around everything that reads or writes the QP.
  */
 #include "core/qp_state.h"
 
@@ -112,7 +114,8 @@ static const struct masks table[STATES][STATES][TYPES] = {
 		[IBV_QPS_RESET] = PLAIN,
 		[IBV_QPS_ERR] = PLAIN,
 		[IBV_QPS_RTS] = {
-			[RC] = { true, SQPSN | TMO | RETRY | RNR | RD, CUR | ALT | ACC | RNRT | MIG },
+			[RC] = { true, SQPSN | TMO | RETRY | RNR | RD,
+				 CUR | ALT | ACC | RNRT | MIG },
 			[UC] = { true, SQPSN, CUR | ALT | ACC | MIG },
 			[UD] = { true, SQPSN, CUR | QKEY },
 			[XS] = { true, SQPSN | TMO | RETRY | RNR | RD, CUR | ALT | ACC | MIG },
@@ -152,11 +155,12 @@ static const struct masks table[STATES][STATES][TYPES] = {
 			[RAW] = { true, 0, CUR },
 		},
 		[IBV_QPS_SQD] = {
-			[RC] = { true, 0, PORT | AV | TMO | RETRY | RNR | RD | DRD | ALT | ACC | PKEY |
-						  RNRT | MIG },
+			[RC] = { true, 0, PORT | AV | TMO | RETRY | RNR | RD | DRD | ALT | ACC |
+						  PKEY | RNRT | MIG },
 			[UC] = { true, 0, AV | ALT | ACC | PKEY | MIG },
 			[UD] = { true, 0, PKEY | QKEY },
-			[XS] = { true, 0, PORT | AV | TMO | RETRY | RNR | RD | ALT | ACC | PKEY | MIG },
+			[XS] = { true, 0, PORT | AV | TMO | RETRY | RNR | RD | ALT | ACC | PKEY |
+						  MIG },
 			[XR] = { true, 0, PORT | AV | TMO | DRD | ALT | ACC | PKEY | RNRT | MIG },
 			[RAW] = { true, 0, 0 },
 		},
@@ -472,7 +476,10 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	vrb_drive_output(qp, now);
 }
 
-/* Half a connection ignores the other half's attributes: programs set both ends of XRC with one mask, and the kernel lets them. */
+/*
+ * Half a connection ignores the other half's attributes: programs set both ends of XRC with one
+ * mask, and the kernel lets them.
+ */
 static int ignored(enum ibv_qp_type type)
 {
 	switch (type) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues.  srq->lock protects the ring and the armed limit; it is taken under a QP's lock.
+ * Shared receive queues.  srq->lock protects the ring and the armed limit; it is taken under a
+ * QP's lock.
  */
 #include "core/srq.h"
 
@@ -117,7 +118,10 @@ give_count:
 
 int vrb_srq_destroy(struct vrb_srq *srq)
 {
-	/* An XRC SRQ is found by number: out of the domain first, then nobody new can hold an entry of it. */
+	/*
+	 * An XRC SRQ is found by number: out of the domain first, then nobody new can hold an
+	 * entry of it.
+	 */
 	if (srq->xrcd && !vrb_xrcd_del_srq(srq->xrcd, srq))
 		return EBUSY;
 	if (load_acquire(&srq->users))	/* pairs with fetch_sub in vrb_qp_destroy */

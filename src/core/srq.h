@@ -2,7 +2,8 @@
 /*
  * Shared receive queues, basic and XRC.
  *
- * A FIFO ring under srq->lock.  A QP copies the entry that it takes, so a slot is free as soon as it is taken.
+ * A FIFO ring under srq->lock.  A QP copies the entry that it takes, so a slot is free as soon as
+ * it is taken.
  */
 #ifndef VRB_CORE_SRQ_H
 #define VRB_CORE_SRQ_H
@@ -23,7 +24,8 @@ struct vrb_xrcd;
 
 struct vrb_srq {
 	struct ibv_srq ibv;
-	uint64_t legacy_xrc[6];	/* where the ibv_srq of MLNX_OFED 4 goes on; verbs/legacy_xrc.c writes it */
+	/* where the ibv_srq of MLNX_OFED 4 goes on; verbs/legacy_xrc.c writes it */
+	uint64_t legacy_xrc[6];
 	struct vrb_context *ctx;
 	struct vrb_pd *pd;
 	struct vrb_xrcd *xrcd;	/* XRC: its domain */
@@ -36,7 +38,8 @@ struct vrb_srq {
 	struct lock lock;	/* everything below */
 	struct wq_ring ring;
 	uint32_t head, tail;	/* free running */
-	uint32_t limit;		/* armed limit, 0 = none: an event when fewer entries than this are left */
+	/* armed limit, 0 = none: an event when fewer entries than this are left */
+	uint32_t limit;
 };
 
 static inline struct vrb_srq *to_vrb_srq(struct ibv_srq *srq)
@@ -51,7 +54,10 @@ int vrb_srq_destroy(struct vrb_srq *srq);	/* EBUSY while a QP uses it */
 int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask);
 void vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr);
 
-/* Moves the oldest entry into *copy, which has room for the SRQ's max_sge; false if there is none. Raises SRQ_LIMIT_REACHED. */
+/*
+ * Moves the oldest entry into *copy, which has room for the SRQ's max_sge; false if there is none.
+ * Raises SRQ_LIMIT_REACHED.
+ */
 bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy);
 
 /* Bytes that a copy of any entry needs. */

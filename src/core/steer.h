@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keeps the kernel's steering program right: that packets for this process's QPs arrive at its own sockets.
- * wire/udp.h has the steps, host/host.h what processes tell each other.  Everything under vrb.drive.
+ * Keeps the kernel's steering program right: that packets for this process's QPs arrive at its own
+ * sockets. wire/udp.h has the steps, host/host.h what processes tell each other.  Everything under
+ * vrb.drive.
  */
 #ifndef VRB_CORE_STEER_H
 #define VRB_CORE_STEER_H
@@ -21,7 +22,10 @@ void vrb_steer_qp_removed(uint32_t qpn);
 /* Packets were received: a probe may have been among them. Cheap while nothing is awaited. */
 void vrb_steer_packets_seen(void);
 
-/* n packets came from other processes because the program sent them there. Probes again when that goes on. */
+/*
+ * n packets came from other processes because the program sent them there. Probes again when that
+ * goes on.
+ */
 void vrb_steer_misled(unsigned int n, uint64_t now);
 
 #endif

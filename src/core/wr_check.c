@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work requests against what the queue pair allows.  Pure; the tables are the rules, the functions only walk them.
+ * Work requests against what the queue pair allows.  Pure; the tables are the rules, the functions
+ * only walk them.
  *
- *	opcode legal on the QP type (the table of ibv_post_send(3))  ->  flags legal with the opcode  ->
+ *	opcode legal on the QP type (the table of ibv_post_send(3))  ->  flags legal with it  ->
  *	number of SGEs  ->  inline size  ->  message length  ->  what the opcode wants besides
  */
 #include "core/wr_check.h"

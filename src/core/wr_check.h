@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The only validator of work requests, for ibv_post_send() and ibv_wr_*() alike: table-driven, touches no memory but its arguments.
- * Keys are not looked at: a bad key is found when the request is executed, and completes with an error.
+ * The only validator of work requests, for ibv_post_send() and ibv_wr_*() alike: table-driven,
+ * touches no memory but its arguments. Keys are not looked at: a bad key is found when the request
+ * is executed, and completes with an error.
  */
 #ifndef VRB_CORE_WR_CHECK_H
 #define VRB_CORE_WR_CHECK_H

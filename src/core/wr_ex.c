@@ -5,11 +5,12 @@
  *	ibv_wr_start          takes batch.lock, notes sq.head
  *	ibv_wr_OPERATION      checks and closes the request before it, opens the next slot
  *	ibv_wr_set_*          fill it
- *	ibv_wr_complete       checks the last, advances sq.head under qp->lock, runs the queue, drops batch.lock
+ *	ibv_wr_complete       checks the last, advances sq.head, runs the queue, drops the lock
  *	ibv_wr_abort          drops batch.lock
  *
- * The first error sticks: nothing is written after it, and complete returns it and posts nothing.  qp->lock is not held while the
- * program builds, so it may poll in between; whatever moves sq.head meanwhile (a reset) makes complete fail.
+ * The first error sticks: nothing is written after it, and complete returns it and posts nothing.
+ * qp->lock is not held while the program builds, so it may poll in between; whatever moves sq.head
+ * meanwhile (a reset) makes complete fail.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* XRC domains. The list of all of them and their reference counts have a lock of their own, which is taken alone. */
+/*
+ * XRC domains. The list of all of them and their reference counts have a lock of their own, which
+ * is taken alone.
+ */
 #include "core/xrcd.h"
 
 #include <errno.h>
@@ -141,7 +144,8 @@ bool vrb_xrcd_del_srq(struct vrb_xrcd *x, struct vrb_srq *srq)
 	bool idle;
 
 	lock_acquire(&x->domain->lock);
-	idle = !load_acquire(&srq->users);	/* pairs with the fetch_sub of who held an entry */
+	/* Acquire: pairs with the fetch_sub of who held an entry. */
+	idle = !load_acquire(&srq->users);
 	if (idle)
 		list_del(&srq->node);
 	lock_release(&x->domain->lock);

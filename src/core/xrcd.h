@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains: what XRC receive QPs and XRC SRQs must share to meet.  Tied to an inode within the process: opening the same
- * file twice gives two handles of one domain.
+ * XRC domains: what XRC receive QPs and XRC SRQs must share to meet.  Tied to an inode within the
+ * process: opening the same file twice gives two handles of one domain.
  *
  * A domain's lock protects its lists; it is taken under a QP's lock and above an SRQ's.
  */
@@ -39,7 +39,7 @@ struct vrb_xrcd {
 	struct ibv_xrcd ibv;
 	struct vrb_context *ctx;
 	struct xrc_domain *domain;
-	uint32_t users;		/* atomic: QPs and SRQs created or opened through this handle */
+	uint32_t users;		/* atomic: QPs and SRQs of this handle */
 };
 
 static inline struct vrb_xrcd *to_vrb_xrcd(struct ibv_xrcd *x)
@@ -64,10 +64,16 @@ void vrb_xrcd_add_srq(struct vrb_xrcd *xrcd, struct vrb_srq *srq);
 /* Takes it off the list; false, and it stays, while a QP holds an entry of it. */
 bool vrb_xrcd_del_srq(struct vrb_xrcd *xrcd, struct vrb_srq *srq);
 
-/* The SRQ of a number, counted in its users; NULL if the domain has none. The caller drops the count. */
+/*
+ * The SRQ of a number, counted in its users; NULL if the domain has none. The caller drops the
+ * count.
+ */
 struct vrb_srq *vrb_xrcd_find_srq(struct vrb_xrcd *xrcd, uint32_t srqn);
 
-/* The protection domain number of an SRQ, 0 if the domain has none of that number: what an incoming XRC request may touch. */
+/*
+ * The protection domain number of an SRQ, 0 if the domain has none of that number: what an
+ * incoming XRC request may touch.
+ */
 uint32_t vrb_xrcd_srq_pdn(struct vrb_xrcd *xrcd, uint32_t srqn);
 
 /* Does an SRQ of the domain raise its completions on cq? */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The completion queue's ring against a plain list: random additions, takes, purges and changes of size.  And what taking releases.
+ * The completion queue's ring against a plain list: random additions, takes, purges and changes of
+ * size.  And what taking releases.
  */
 #include <setjmp.h>
 #include <stdarg.h>

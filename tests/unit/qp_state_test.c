@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The QP state table, every cell of it: 6 types x 7 states x 7 states.  The rows below are written by attribute and type, as the
- * tables of Modify Queue Pair are, not by cell as the table in the source is; a cell that no row names must be forbidden.
+ * The QP state table, every cell of it: 6 types x 7 states x 7 states.  The rows below are written
+ * by attribute and type, as the tables of Modify Queue Pair are, not by cell as the table in the
+ * source is; a cell that no row names must be forbidden.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +25,9 @@ enum {
 	BITS = 26,
 };
 
-static const enum ibv_qp_type types[] = { IBV_QPT_RC,	    IBV_QPT_UC,	      IBV_QPT_UD,
-					  IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, IBV_QPT_RAW_PACKET };
+static const enum ibv_qp_type types[] = {
+	IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV, IBV_QPT_RAW_PACKET,
+};
 
 #define S(name) IBV_QPS_##name
 
@@ -153,7 +155,8 @@ static void check_cell(unsigned int t, enum ibv_qp_state cur, enum ibv_qp_state 
 	int got_required, got_optional;
 	bool allowed = listed(t, cur, next);
 
-	assert_int_equal(qp_state_masks(types[t], cur, next, &got_required, &got_optional), allowed);
+	assert_int_equal(qp_state_masks(types[t], cur, next, &got_required, &got_optional),
+			 allowed);
 	assert_int_equal(qp_state_allowed(types[t], cur, next, required), allowed);
 	assert_int_equal(qp_state_allowed(types[t], cur, next, required | IBV_QP_STATE), allowed);
 	if (!allowed)

@@ -47,7 +47,10 @@ static struct wr_desc right(uint32_t opcode)
 	return d;
 }
 
-/* The table of ibv_post_send(3), with Annex A19's operations. One letter per type: Rc Uc uD Xrc-send raW. */
+/*
+ * The table of ibv_post_send(3), with Annex A19's operations. One letter per type: Rc Uc uD Xrc-
+ * send raW.
+ */
 static const struct {
 	uint32_t opcode;
 	const char *types;
@@ -168,7 +171,8 @@ static const struct row rows[] = {
 	{ "beyond 32 bits", IBV_QPT_UC, IBV_WR_SEND, { .length = 1ull << 32 }, REASON_WR_TOO_LONG },
 	{ "longest read", IBV_QPT_RC, IBV_WR_RDMA_READ, { .length = MAX_MSG + 1 },
 	  REASON_WR_TOO_LONG },
-	{ "longest flush", IBV_QPT_RC, IBV_WR_FLUSH, { .length = MAX_MSG + 1 }, REASON_WR_TOO_LONG },
+	{ "longest flush", IBV_QPT_RC, IBV_WR_FLUSH, { .length = MAX_MSG + 1 },
+	  REASON_WR_TOO_LONG },
 	{ "flush of a range", IBV_QPT_RC, IBV_WR_FLUSH, { .length = MAX_MSG }, REASON_NONE },
 	{ "flush with data", IBV_QPT_RC, IBV_WR_FLUSH, { .num_sge = 1 }, REASON_WR_SGE_COUNT },
 	{ "atomic of seven", IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, { .length = 7 },

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion channels: when an event is raised, how it is taken and acknowledged, blocking and not. */
+/*
+ * Completion channels: when an event is raised, how it is taken and acknowledged, blocking and
+ * not.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -89,7 +92,8 @@ static void test_armed_late(void)
 
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 	world_post(a, &wr);
-	CHECK_EQ(poll(&p, 1, WORLD_PATIENCE * 1000), 1);	/* the progress thread brings it in */
+	/* the progress thread brings it in */
+	CHECK_EQ(poll(&p, 1, WORLD_PATIENCE * 1000), 1);
 	take();
 	ibv_ack_cq_events(cq, 1);
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
@@ -124,7 +128,10 @@ static void test_solicited(void)
 	ibv_ack_cq_events(cq, 1);
 }
 
-/* Several events wait while the program does not take them; the descriptor stays readable until the last is taken. */
+/*
+ * Several events wait while the program does not take them; the descriptor stays readable until
+ * the last is taken.
+ */
 static void test_several(void)
 {
 	for (int i = 0; i < 3; i++) {

@@ -48,7 +48,10 @@ static void test_states(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
-/* A slot is free again when a completion at or behind it was polled: unsignaled requests fill the queue for good. */
+/*
+ * A slot is free again when a completion at or behind it was polled: unsignaled requests fill the
+ * queue for good.
+ */
 static void test_full(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);

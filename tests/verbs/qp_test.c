@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of a queue pair: creation and what it grants, state changes and what they refuse, queries, destruction. */
+/*
+ * The life of a queue pair: creation and what it grants, state changes and what they refuse,
+ * queries, destruction.
+ */
 #include <errno.h>
 
 #include "world.h"
@@ -163,7 +166,8 @@ static const struct {
 	{ IBV_QPS_INIT, spoil_next }, { IBV_QPS_INIT, spoil_next_wild },
 	{ IBV_QPS_RTR, spoil_mtu_low }, { IBV_QPS_RTR, spoil_mtu_high }, { IBV_QPS_RTR, spoil_qpn },
 	{ IBV_QPS_RTR, spoil_rq_psn }, { IBV_QPS_RTR, spoil_dest_rd },
-	{ IBV_QPS_RTR, spoil_rnr_timer }, { IBV_QPS_RTR, spoil_av_port }, { IBV_QPS_RTR, spoil_gid },
+	{ IBV_QPS_RTR, spoil_rnr_timer }, { IBV_QPS_RTR, spoil_av_port },
+	{ IBV_QPS_RTR, spoil_gid },
 	{ IBV_QPS_RTR, spoil_gid_multicast }, { IBV_QPS_RTR, spoil_sgid },
 	{ IBV_QPS_RTS, spoil_sq_psn }, { IBV_QPS_RTS, spoil_timeout }, { IBV_QPS_RTS, spoil_retry },
 	{ IBV_QPS_RTS, spoil_rnr_retry }, { IBV_QPS_RTS, spoil_rd },
@@ -257,7 +261,10 @@ static void test_drain(void)
 	world_free(&buf);
 }
 
-/* A QP that was reset starts anew: no old requests, no old completions, and it can be connected again. */
+/*
+ * A QP that was reset starts anew: no old requests, no old completions, and it can be connected
+ * again.
+ */
 static void test_reset(void)
 {
 	struct buffer buf = world_buffer(&w, 64, WORLD_ACCESS);

@@ -2,8 +2,9 @@
 /*
  * Random requests over RC against a model of both memories.
  *
- * Requests of one queue pair take effect in order (READs and atomics fenced), so the model runs each one at once on copies of
- * the two memories.  At the end of every batch the memories must equal the copies.  VERBENA_SEED repeats a run.
+ * Requests of one queue pair take effect in order (READs and atomics fenced), so the model runs
+ * each one at once on copies of the two memories.  At the end of every batch the memories must
+ * equal the copies.  VERBENA_SEED repeats a run.
  */
 #include <inttypes.h>
 
@@ -130,7 +131,10 @@ static void run_batch(uint64_t number)
 		receives += step[i].wr.opcode == IBV_WR_SEND;
 		step[i].wr.wr_id = i;
 		step[i].wr.next = NULL;
-		/* Each waits for the READs and atomics before it: what it sends may be what they fetched. */
+		/*
+		 * Each waits for the READs and atomics before it: what it sends may be what they
+		 * fetched.
+		 */
 		step[i].wr.send_flags = IBV_SEND_FENCE |
 					(i == PER_BATCH - 1 || dice(2) ? IBV_SEND_SIGNALED : 0);
 		world_post(a, &step[i].wr);

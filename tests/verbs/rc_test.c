@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The RC data path between two queue pairs of one process: every operation, sizes around the MTU, order, errors. */
+/*
+ * The RC data path between two queue pairs of one process: every operation, sizes around the MTU,
+ * order, errors.
+ */
 #include <errno.h>
 #include <endian.h>
 
@@ -222,7 +225,10 @@ static const struct fault faults[] = {
 	{ "wrong lkey", wrong_lkey, IBV_WC_LOC_PROT_ERR },
 };
 
-/* The failed request tells why, everything after it is flushed, in order, and both ends are in error where the specification says so. */
+/*
+ * The failed request tells why, everything after it is flushed, in order, and both ends are in
+ * error where the specification says so.
+ */
 static void test_fault(const struct fault *f)
 {
 	struct ibv_sge sge;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues: attributes, limit event, sharing, destruction; and XRC, where the sender names the queue. */
+/*
+ * Shared receive queues: attributes, limit event, sharing, destruction; and XRC, where the sender
+ * names the queue.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>

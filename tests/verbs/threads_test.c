@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Several threads on the same objects: posting to one queue pair, polling one queue, creating and destroying beside it. */
+/*
+ * Several threads on the same objects: posting to one queue pair, polling one queue, creating and
+ * destroying beside it.
+ */
 #include <pthread.h>
 #include <sched.h>
 
@@ -96,7 +99,8 @@ int main(void)
 		world_connect(&w, from[i], to[i]);
 	}
 	for (int i = 0; i < PAIRS * POSTERS; i++, n++)
-		CHECK_EQ(pthread_create(&posters[i], NULL, poster, (void *)(intptr_t)(i % PAIRS)), 0);
+		CHECK_EQ(pthread_create(&posters[i], NULL, poster,
+					(void *)(intptr_t)(i % PAIRS)), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_create(&pollers[i], NULL, poller, NULL), 0);
 	CHECK_EQ(pthread_create(&other, NULL, creator, NULL), 0);

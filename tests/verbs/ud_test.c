@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagrams and the unreliable connection: delivery, what is dropped, the send queue error state and the way out of it. */
+/*
+ * Datagrams and the unreliable connection: delivery, what is dropped, the send queue error state
+ * and the way out of it.
+ */
 #include <endian.h>
 #include <errno.h>
 
@@ -118,7 +121,8 @@ static void test_drops(void)
 }
 
 /*
- * IBTA: a failed send takes the send queue of an unreliable QP to SQE; receives go on; from SQE it may be taken back to RTS.
+ * IBTA: a failed send takes the send queue of an unreliable QP to SQE; receives go on; from SQE it
+ * may be taken back to RTS.
  */
 static void test_send_queue_error(void)
 {

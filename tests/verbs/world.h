@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of the public API share: a device, memory, and queue pairs that are connected to each other within the process.
- * Everything fails the test by itself; nothing waits longer than WORLD_PATIENCE seconds.
+ * What the tests of the public API share: a device, memory, and queue pairs that are connected to
+ * each other within the process. Everything fails the test by itself; nothing waits longer than
+ * WORLD_PATIENCE seconds.
  */
 #ifndef TESTS_VERBS_WORLD_H
 #define TESTS_VERBS_WORLD_H
