@@ -23,7 +23,7 @@ def read_log(build):
 
 
 def last_line(result):
-    lines = (result.get("stdout") or "").strip().splitlines()
+    lines = (result.get("stdout") or result.get("stderr") or "").strip().splitlines()
     return lines[-1] if lines else "no reason given"
 
 
