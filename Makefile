@@ -57,7 +57,10 @@ bench: setup
 	@$(MAKE) --no-print-directory all
 	@python3 bench/bench.py "$(BUILD)"
 
+# The folder may have been configured for another prefix.
 install: all
+	@$(MESON) configure "$(BUILD)" --prefix "$(PREFIX)"
+	@ninja -C "$(BUILD)"
 	@$(MESON) install -C "$(BUILD)" --no-rebuild
 
 clean:
