@@ -123,6 +123,9 @@ void vrb_near_changed(struct vrb_qp *qp)
 	qp->near.published = publication(qp);
 	if (!vrb.local)
 		return;
+	/* The peer may have come up since: an unreliable first message should not find that out. */
+	if (qp->wq.state == IBV_QPS_RTS)
+		qp->near.again = qp->near.patience = 0;
 	/* A neighbour stays one while the connection lasts. */
 	if (qp->wq.state == IBV_QPS_RESET || qp->wq.state == IBV_QPS_INIT) {
 		release_peers(&qp->near);
