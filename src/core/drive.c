@@ -40,6 +40,7 @@ enum {
 	TIMERS = 256,		/* and expires this many timers */
 	INBOX = 64,		/* and this many messages from other processes */
 	LANE_BURST = 64,	/* and this many packets of neighbours */
+	POLLS_PER_YIELD = 256,	/* about as many microseconds as a hand-over takes, tenfold */
 	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls */
 	WIRE_EVERY_US = 20,	/* pollers look at a wire that nobody seems to use */
 	OWED_PACKETS = 4,	/* more at a time are a stream, whose sender waits for the ACK */
@@ -685,6 +686,21 @@ static bool look_at_wire(uint64_t now)
 	return take_packets(now, true);
 }
 
+/*
+ * Where more programs poll than there are processors, the one that has what we wait for may be waiting for our processor: a thread that
+ * has polled in vain for some time offers it.
+ */
+static bool yielded(bool any)
+{
+	static __thread unsigned int in_vain;
+
+	if (any)
+		in_vain = 0;
+	else if (++in_vain % POLLS_PER_YIELD == 0)
+		sched_yield();
+	return any;
+}
+
 bool vrb_drive_poll(void)
 {
 	uint64_t now;
@@ -694,7 +710,7 @@ bool vrb_drive_poll(void)
 	if (vrb.local)
 		claim();
 	if (!lock_try(&vrb.drive))
-		return false;
+		return yielded(false);
 	now = clock_now();
 	store_relaxed(&polled_at, now);
 	any = take_lanes(now);
@@ -704,7 +720,7 @@ bool vrb_drive_poll(void)
 		any |= take_inbox(now);
 	any |= run_timers(now);
 	lock_release(&vrb.drive);
-	return any;
+	return yielded(any);
 }
 
 static enum progress_rest on_rest(void *arg)
