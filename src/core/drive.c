@@ -12,6 +12,7 @@
 #include "core/drive.h"
 
 #include <errno.h>
+#include <sched.h>
 
 #include "core/burst.h"
 #include "core/context.h"
