@@ -139,6 +139,7 @@ void mr_entry_publish(struct mr_entry *e)
 		const size_t refs = sizeof(copy->refs);
 
 		memcpy((uint8_t *)copy + refs, (const uint8_t *)e + refs, sizeof(*e) - refs);
+		copy->sum = mr_entry_sum(copy);
 		store_release(&copy->refs, MR_LIVE);	/* pairs with the load in local/onesided.c */
 	}
 	fetch_or_acq_rel(&e->refs, MR_LIVE);	/* release: pairs with mr_entry_get() */

@@ -39,7 +39,7 @@ enum {
 	LANE_SLOT_SIZE = 128,
 	LANE_SLOT_HEADER = 24,
 	LANE_INLINE_MAX = LANE_SLOT_SIZE - LANE_SLOT_HEADER,
-	LANE_BYTES = 128 * 1024,	/* ring for packets that fit no slot */
+	LANE_BYTES = 64 * 1024,	/* ring for packets that fit no slot */
 	LANE_HAZARDS = 16,
 };
 

@@ -156,7 +156,7 @@ static bool claim_lane(struct local *l, struct local_peer *peer)
 	if (ours) {
 		lane_tx_init(&peer->tx, peer->map.lane);
 		store_relaxed(&peer->map.lane->sender_identity,
-			      segment_header(l->seg)->identity);	/* L6 */
+			      (uintptr_t)&l->seg->identity);	/* L6 */
 	}
 	peer->ready = ours;
 	announce(l, peer);

@@ -61,7 +61,8 @@ static bool claim_key(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t l
 	full_fence();
 	if (load_acquire(&e->refs) & MR_LIVE) {
 		memcpy(copy, e, sizeof(*copy));
-		if (mr_entry_check(copy, rkey, o->target.pdn, o->target.qpn, va, len, access) ==
+		if (copy->sum == mr_entry_sum(copy) &&
+		    mr_entry_check(copy, rkey, o->target.pdn, o->target.qpn, va, len, access) ==
 		    REASON_NONE)
 			return true;
 	}

@@ -47,8 +47,8 @@ static void fill_header(struct segment *seg, struct host *host, uint64_t netns)
 	h->layout = SEG_LAYOUT;
 	h->header_size = sizeof(*h);
 	h->incarnation = host_incarnation(host);
-	h->netns = netns;
-	h->pidns = pid_namespace();
+	h->netns = seg->netns = netns;
+	h->pidns = seg->pidns = pid_namespace();
 	h->identity = (uintptr_t)&seg->identity;
 	h->pid = getpid();
 	h->slot = host_slot(host);
@@ -235,15 +235,13 @@ struct lane *segment_own_lane(struct segment *seg, unsigned int slot)
 /* Everything that decides whether memory can be shared with the owner of the segment. */
 static int check_header(const struct seg_header *h, const struct segment *own, uint64_t incarnation)
 {
-	const struct seg_header *mine = segment_header(own);
-
 	if (load_acquire(&h->ready) != 1)	/* L1 */
 		return ENOENT;
 	if (h->magic != SEG_MAGIC || h->layout != SEG_LAYOUT || h->header_size != sizeof(*h))
 		return EPROTO;
 	if (h->incarnation != incarnation)
 		return ESTALE;
-	if (h->netns != mine->netns || h->pidns != mine->pidns || h->pid <= 0)
+	if (h->netns != own->netns || h->pidns != own->pidns || h->pid <= 0)
 		return EXDEV;
 	return 0;
 }

@@ -26,6 +26,7 @@ struct segment {
 	uint8_t *base;
 	size_t size;
 	struct seg_identity identity;
+	uint64_t netns, pidns;	/* as in the header */
 	struct lock lock;	/* writers of the QP table; a leaf */
 	uint32_t qpn[SEG_QPS];	/* lock: what the QP table holds: the table itself is written only */
 	uint64_t lanes[SEG_PEERS / 64];	/* atomic: lanes that are known to have memory */

@@ -2,6 +2,8 @@
 /* The access check of memory keys; key.h says what a key is. */
 #include "wq/key.h"
 
+#include <string.h>
+
 /* The right that the entry must grant. */
 static const uint32_t rights[] = {
 	[MEM_LOCAL_READ] = 0,
@@ -16,6 +18,18 @@ static const uint32_t rights[] = {
 static bool in_range(const struct mr_entry *e, uint64_t va, uint64_t len)
 {
 	return va >= e->va && len <= e->length && va - e->va <= e->length - len;
+}
+
+uint32_t mr_entry_sum(const struct mr_entry *e)
+{
+	uint64_t word[sizeof(*e) / sizeof(uint64_t)], sum = 0;
+	struct mr_entry copy = *e;
+
+	copy.refs = copy.sum = 0;
+	memcpy(word, &copy, sizeof(word));
+	for (size_t i = 0; i < ARRAY_SIZE(word); i++)
+		sum = (sum ^ word[i]) * 0x9e3779b97f4a7c15ull + (sum >> 29);
+	return sum >> 32;
 }
 
 static enum reason check_local(const struct mr_entry *e, uint32_t key, uint32_t pdn, uint32_t need,

@@ -59,7 +59,10 @@ struct mr_entry {
 	uint32_t parent;	/* windows: index of the region they are bound to */
 	uint32_t windows;	/* regions: bound windows (atomic); dereg refused while not 0 */
 	uint32_t qpn;		/* windows type 2: QP they are bound to */
+	uint32_t sum;		/* in the copy for others: mr_entry_sum() */
 } cacheline_aligned;
+
+_Static_assert(sizeof(struct mr_entry) == 64, "one entry, one cache line");
 
 static inline uint32_t mr_key_index(uint32_t key)
 {
@@ -70,6 +73,12 @@ static inline bool mem_access_is_remote(enum mem_access access)
 {
 	return access >= MEM_REMOTE_READ;
 }
+
+/*
+ * What keeps others from acting on an entry that somebody scribbled on: a digest of everything behind refs.  Against accidents, not against
+ * intent: whoever may write here may as well write to the owner's memory himself.
+ */
+uint32_t mr_entry_sum(const struct mr_entry *e);
 
 /*
  * May a QP of protection domain pdn, numbered qpn (the owner's), use `key` for this access to [va, va + len)?

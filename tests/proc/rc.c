@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See rc.h. */
 #include <string.h>
+#include <unistd.h>
 
 #include "rc.h"
 
@@ -167,6 +168,40 @@ int rc_post_send(struct rc *rc, struct ibv_qp *qp, enum ibv_wr_opcode opcode, ui
 	struct ibv_send_wr *bad;
 
 	return ibv_post_send(qp, &wr, &bad);
+}
+
+int rc_post_fetch_add(struct rc *rc, struct ibv_qp *qp, uint64_t add, const struct rc_addr *peer,
+		      uint64_t wr_id)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)rc->buf, .length = 8, .lkey = rc->mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.atomic = { .remote_addr = peer->addr, .rkey = peer->rkey, .compare_add = add },
+	};
+	struct ibv_send_wr *bad;
+
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+void rc_meet(int sock)
+{
+	char byte = 'R';
+
+	CHECK(write(sock, &byte, 1) == 1);
+	CHECK(read(sock, &byte, 1) == 1);
+}
+
+void rc_pair(struct rc *rc, int sock, struct rc_addr *peer, uint8_t timeout, uint8_t retry_cnt)
+{
+	struct rc_addr mine = rc_address(rc, rc->qp);
+
+	CHECK(write(sock, &mine, sizeof(mine)) == sizeof(mine));
+	CHECK(read(sock, peer, sizeof(*peer)) == sizeof(*peer));
+	rc_connect(rc, rc->qp, peer, timeout, retry_cnt);
+	rc_meet(sock);
 }
 
 struct ibv_wc rc_wait(struct rc *rc)

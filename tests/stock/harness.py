@@ -24,6 +24,10 @@ SKIP = 77
 LIMIT_S = float(os.environ.get("VERBENA_TEST_LIMIT", "60"))
 
 
+# Variables of ours that reach the programs: everything else of the caller's settings must not change a test.
+PASSED_ON = ("VERBENA_TRANSPORT", "VERBENA_LOG", "VERBENA_RUNS", "VERBENA_SEED")
+
+
 class Failure(Exception):
     """A program did not do what the test wants; the text says which one, with its output."""
 
@@ -200,7 +204,7 @@ class Bench:
         return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 
     def env(self, extra=None):
-        env = {k: v for k, v in os.environ.items() if not k.startswith("VERBENA_")}
+        env = {k: v for k, v in os.environ.items() if not k.startswith("VERBENA_") or k in PASSED_ON}
         env.update(LD_LIBRARY_PATH=self.lib, VERBENA_DIR=self.run_dir, VERBENA_UDP_PORT=str(self.udp_port),
                    HOME=self.dir, LC_ALL="C")
         runtime = sanitizer_runtime(os.path.join(self.lib, "libibverbs.so.1"))

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Processes are killed at random points, again and again (VERBENA_RUNS times), while one survives them all:  it sees its requests fail within
+ * the QP's timeouts, flushes the rest, and goes on with the next.  In the end the run directory holds nothing of the dead.
+ *
+ * Each run draws what the two do: who requests, with what, how large.  VERBENA_SEED repeats a sequence.
+ */
+#include <dirent.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rc.h"
+
+enum {
+	RUNS = 60,
+	SIZE = 65536,
+	DEPTH = 8,
+	RECVS = 16,
+	TIMEOUT = 6,	/* with 3 retries: given up after some milliseconds */
+	RETRIES = 3,
+	RUN_LIMIT_S = 20,
+	RECV_ID = 1 << 30,
+};
+
+static uint64_t seed;
+
+static uint32_t rnd(uint32_t n)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (seed >> 33) % n;
+}
+
+static void post_request(struct rc *rc, const struct rc_addr *peer, uint64_t wr_id)
+{
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+						  IBV_WR_RDMA_WRITE_WITH_IMM };
+	static const uint32_t lens[] = { 8, 64, 2000, 3000, 20000, SIZE };
+	uint32_t op = rnd(5);
+
+	if (op == 4)
+		CHECK(rc_post_fetch_add(rc, rc->qp, 1, peer, wr_id) == 0);
+	else
+		CHECK(rc_post_send(rc, rc->qp, ops[op], lens[rnd(6)], peer, wr_id) == 0);
+}
+
+struct load {
+	struct rc *rc;
+	struct rc_addr peer;
+	bool requests;
+	int sends, recvs;	/* outstanding */
+};
+
+static void refill(struct load *l)
+{
+	for (; l->recvs < RECVS; l->recvs++)
+		rc_post_recv(l->rc, l->rc->qp, RECV_ID);
+	for (; l->requests && l->sends < DEPTH; l->sends++)
+		post_request(l->rc, &l->peer, 0);
+}
+
+/* True if one came; *failed if it is an error. */
+static bool poll_one(struct load *l, bool *failed)
+{
+	struct ibv_wc wc;
+	int n = ibv_poll_cq(l->rc->cq, 1, &wc);
+
+	CHECK(n >= 0);
+	if (n == 0)
+		return false;
+	if (wc.wr_id == RECV_ID)
+		l->recvs--;
+	else
+		l->sends--;
+	CHECK(l->sends >= 0 && l->recvs >= 0);
+	*failed = wc.status != IBV_WC_SUCCESS;
+	return true;
+}
+
+static void work_for_ever(struct load *l)
+{
+	bool failed;
+
+	for (;;) {
+		refill(l);
+		while (poll_one(l, &failed))
+			CHECK(!failed);
+	}
+}
+
+static void run_victim(int sock, bool requests)
+{
+	struct load l = { .requests = requests };
+	struct rc rc;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(RUN_LIMIT_S);
+	rc_open(&rc, SIZE);
+	l.rc = &rc;
+	refill(&(struct load){ .rc = &rc });
+	l.recvs = RECVS;
+	rc_pair(&rc, sock, &l.peer, TIMEOUT, 7);
+	work_for_ever(&l);
+}
+
+/* Works until the victim is dead, and then until an error says so; a receiver hears of nothing and ends by itself. */
+static void outlive(struct load *l, pid_t victim)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	uint32_t before = rnd(2000);
+	bool failed = false, dead = false;
+
+	for (uint32_t polls = 0; !failed; polls++) {
+		if (!dead)
+			refill(l);
+		poll_one(l, &failed);
+		if (polls == before) {
+			CHECK(kill(victim, SIGKILL) == 0);
+			CHECK(waitpid(victim, NULL, 0) == victim);
+			dead = true;
+			if (l->requests && l->sends == 0) {
+				post_request(l->rc, &l->peer, 0);
+				l->sends++;
+			}
+		}
+		if (dead && (!l->requests || l->sends == 0))
+			break;
+	}
+	CHECK(dead);
+	CHECK(ibv_modify_qp(l->rc->qp, &attr, IBV_QP_STATE) == 0);
+	while (l->sends + l->recvs)
+		poll_one(l, &failed);
+}
+
+static void run_once(struct rc *rc)
+{
+	uint32_t roles = 1 + rnd(3);
+	struct load l = { .rc = rc, .requests = roles & 1 };
+	int sock[2];
+	pid_t victim;
+
+	alarm(RUN_LIMIT_S);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
+	fflush(NULL);
+	victim = fork();
+	CHECK(victim >= 0);
+	if (victim == 0) {
+		close(sock[0]);
+		run_victim(sock[1], roles & 2);
+	}
+	close(sock[1]);
+	rc->qp = rc_new_qp(rc);
+	for (; l.recvs < RECVS; l.recvs++)
+		rc_post_recv(rc, rc->qp, RECV_ID);
+	rc_pair(rc, sock[0], &l.peer, TIMEOUT, RETRIES);
+	outlive(&l, victim);
+	CHECK(ibv_destroy_qp(rc->qp) == 0);
+	close(sock[0]);
+}
+
+/* Files of slots in the run directory. */
+static int slot_files(void)
+{
+	DIR *d = opendir(getenv("VERBENA_DIR"));
+	struct dirent *entry;
+	int n = 0;
+
+	CHECK(d);
+	while ((entry = readdir(d)))
+		if (entry->d_name[0] == 's' && strspn(entry->d_name + 1, "0123456789") == 4) {
+			printf("%s\n", entry->d_name);
+			n++;
+		}
+	closedir(d);
+	return n;
+}
+
+int main(void)
+{
+	const char *env = getenv("VERBENA_SEED"), *runs = getenv("VERBENA_RUNS");
+	long n = runs ? strtol(runs, NULL, 0) : RUNS;
+	struct ibv_qp *first;
+	struct rc rc;
+
+	seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL);
+	printf("VERBENA_SEED=%llu\n", (unsigned long long)seed);
+	alarm(RUN_LIMIT_S);
+	rc_open(&rc, SIZE);
+	first = rc.qp;
+	for (long i = 0; i < n; i++)
+		run_once(&rc);
+	rc.qp = first;
+	rc_close(&rc);
+	/* Whoever joins cleans up, and so does who leaves. */
+	rc_open(&rc, SIZE);
+	rc_close(&rc);
+	CHECK(slot_files() == 0);
+	printf("%ld processes were killed\n", n);
+	return 0;
+}
