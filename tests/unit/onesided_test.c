@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who may write into whose memory: each thing that must be right, made wrong once; the bytes; the hazards. Two members in one process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "host/host.h"
+#include "local/onesided.h"
+#include "local/peer.h"
+
+#include "place.h"
+
+enum {
+	NETNS = 42,
+	PDN = 7,
+	RKEY = 3 << 28 | 5 << 8 | 9,
+	LEN = 4096,
+	VA = 0x100000,
+};
+
+static char dir[64];
+static struct host *host[2];
+static struct local *local[2];
+static struct local_peer *peer;		/* member 1 as member 0 sees it */
+static struct wq_qp near, far;		/* of member 0, of member 1 */
+static struct mr_entry *key;
+static struct mr_entry good_key;
+static uint64_t memory[LEN / 8];	/* of member 1 */
+
+static void publish(const struct wq_qp *qp, bool established)
+{
+	assert_int_equal(segment_publish_qp(local_segment(local[1]), qp,
+					    (struct seg_qp_facts){ .established = established }), 0);
+}
+
+static int start(void **state)
+{
+	place_make_dir(dir);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(host_join(dir, &host[i]), 0);
+		assert_int_equal(local_start(host[i], NETNS, &local[i]), 0);
+	}
+	near = (struct wq_qp){ .type = IBV_QPT_RC, .state = IBV_QPS_RTS };
+	near.path.src.raw[0] = 1;
+	near.path.dst.raw[0] = 2;
+	far = near;
+	far.path.src = near.path.dst;
+	far.path.dst = near.path.src;
+	far.pdn = PDN;
+	far.max_dest_rd_atomic = 1;
+	far.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	assert_int_equal(host_qpn_alloc(host[0], &near.qpn), 0);
+	assert_int_equal(host_qpn_alloc(host[1], &far.qpn), 0);
+	near.dest_qpn = far.qpn;
+	far.dest_qpn = near.qpn;
+	publish(&far, true);
+
+	key = segment_keys(local_segment(local[1]), 0, SEG_KEY_CHUNK);
+	assert_non_null(key);
+	key += mr_key_index(RKEY);
+	good_key = (struct mr_entry){
+		.refs = MR_LIVE, .rkey = RKEY, .lkey = RKEY + 1, .pdn = PDN, .kind = MR_REGION,
+		.access = IBV_ACCESS_LOCAL_WRITE | far.access, .va = VA, .length = LEN,
+		.host = (uintptr_t)memory,
+	};
+	good_key.sum = mr_entry_sum(&good_key);
+	*key = good_key;
+	peer = local_peer_get(local[0], far.qpn);
+	assert_non_null(peer);
+	assert_true(local_peer_cma(peer));
+	return 0;
+}
+
+static int stop(void **state)
+{
+	local_peer_put(local[0], peer);
+	for (int i = 0; i < 2; i++) {
+		local_stop(local[i]);
+		host_leave(host[i]);
+	}
+	place_remove_dir(dir);
+	return 0;
+}
+
+static const struct lane *lane(void)
+{
+	return segment_lane(local_segment(local[1]), host_slot(host[0]));
+}
+
+/* Tries one access of 8 bytes at offset 16; true if it was permitted. */
+static bool try(const struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len, enum mem_access access)
+{
+	uint64_t data = 0x1122334455667788;
+	struct wq_seg seg = { (uintptr_t)&data, len };
+	struct onesided o;
+	bool ok;
+
+	local_burst_begin(peer);
+	ok = onesided_begin(&o, peer, qp) && onesided_add(&o, rkey, va, len, access, &seg, 1);
+	if (ok) {
+		assert_int_equal(lane()->hazard[0], mr_key_index(rkey));
+		ok = access == MEM_REMOTE_WRITE ? onesided_write(&o) : onesided_read(&o);
+	}
+	onesided_end(&o);
+	for (int i = 0; i < LANE_HAZARDS; i++)
+		assert_int_equal(lane()->hazard[i], 0);
+	local_burst_end(local[0], peer, false);
+	return ok;
+}
+
+static bool write_here(void)
+{
+	bool ok;
+
+	memory[2] = 0;
+	ok = try(&near, RKEY, VA + 16, 8, MEM_REMOTE_WRITE);
+	assert_int_equal(memory[2], ok ? 0x1122334455667788 : 0);
+	return ok;
+}
+
+static void the_queue_pair_must_listen(void **state)
+{
+	static const struct {
+		uint8_t state;
+		bool established, ok;
+	} rows[] = {
+		{ IBV_QPS_RESET, true, false }, { IBV_QPS_INIT, true, false }, { IBV_QPS_RTR, false, false },
+		{ IBV_QPS_RTR, true, true },	{ IBV_QPS_RTS, false, true },  { IBV_QPS_SQD, true, true },
+		{ IBV_QPS_SQE, true, false },	{ IBV_QPS_ERR, true, false },
+	};
+	struct wq_qp qp = far;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		qp.state = rows[i].state;
+		publish(&qp, rows[i].established);
+		assert_int_equal(write_here(), rows[i].ok);
+	}
+	segment_retract_qp(local_segment(local[1]), far.qpn);
+	assert_false(write_here());
+	publish(&far, true);
+	assert_true(write_here());
+}
+
+static void it_must_be_our_peer(void **state)
+{
+	struct wq_qp qp;
+
+	for (int wrong = 0; wrong < 5; wrong++) {
+		qp = far;
+		if (wrong == 0)
+			qp.dest_qpn++;
+		else if (wrong == 1)
+			qp.path.src.raw[15]++;
+		else if (wrong == 2)
+			qp.path.dst.raw[15]++;
+		else if (wrong == 3)
+			qp.type = IBV_QPT_UC;
+		else
+			qp.access &= ~IBV_ACCESS_REMOTE_WRITE;
+		publish(&qp, true);
+		assert_false(write_here());
+	}
+	qp = far;
+	qp.max_dest_rd_atomic = 0;
+	publish(&qp, true);
+	assert_true(write_here());
+	assert_false(try(&near, RKEY, VA, 8, MEM_REMOTE_READ));
+	publish(&far, true);
+	assert_true(try(&near, RKEY, VA, 8, MEM_REMOTE_READ));
+}
+
+static void the_key_must_grant_it(void **state)
+{
+	struct mr_entry e;
+
+	for (int wrong = 0; wrong < 8; wrong++) {
+		e = good_key;
+		switch (wrong) {
+		case 0: e.refs = 0; break;
+		case 1: e.rkey ^= 1; break;
+		case 2: e.pdn++; break;
+		case 3: e.access &= ~IBV_ACCESS_REMOTE_WRITE; break;
+		case 4: e.length = 23; break;
+		case 5: e.va = VA + 17; break;
+		case 6: e.kind = MR_NULL; break;
+		default: e.kind = MR_WINDOW; e.mw_type = IBV_MW_TYPE_2; e.qpn = far.qpn + 1; break;
+		}
+		e.sum = mr_entry_sum(&e);
+		*key = e;
+		assert_false(write_here());
+	}
+	/* Somebody scribbled on the address. */
+	*key = good_key;
+	key->host += 8;
+	assert_false(write_here());
+	*key = good_key;
+	assert_true(write_here());
+	assert_false(try(&near, RKEY, VA + LEN - 4, 8, MEM_REMOTE_WRITE));
+	assert_false(try(&near, RKEY, UINT64_MAX - 3, 8, MEM_REMOTE_WRITE));
+	assert_false(try(&near, RKEY, VA, UINT64_MAX, MEM_REMOTE_WRITE));
+	assert_false(try(&near, 0xffffffff, VA, 8, MEM_REMOTE_WRITE));
+}
+
+/* Between the check of the QP and the copy: what changed meanwhile counts. */
+static void a_change_in_between_counts(void **state)
+{
+	uint64_t data = 1;
+	struct wq_seg seg = { (uintptr_t)&data, 8 };
+	struct onesided o;
+
+	memory[0] = 0;
+	local_burst_begin(peer);
+	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_add(&o, RKEY, VA, 8, MEM_REMOTE_WRITE, &seg, 1));
+	publish(&far, true);
+	assert_false(onesided_write(&o));
+	onesided_end(&o);
+	local_burst_end(local[0], peer, false);
+	assert_int_equal(memory[0], 0);
+}
+
+static void lists_go_in_one_call(void **state)
+{
+	uint64_t data[ONESIDED_OPS + 1];
+	struct onesided o;
+
+	local_burst_begin(peer);
+	assert_true(onesided_begin(&o, peer, &near));
+	for (int i = 0; i <= ONESIDED_OPS; i++) {
+		struct wq_seg seg[2] = { { (uintptr_t)&data[i], 3 }, { (uintptr_t)&data[i] + 3, 5 } };
+
+		data[i] = 0x0101010101010101 * (i + 1);
+		assert_int_equal(onesided_add(&o, RKEY, VA + 8 * i, 8, MEM_REMOTE_WRITE, seg, 2),
+				 i < ONESIDED_OPS);
+	}
+	assert_true(onesided_write(&o));
+	onesided_end(&o);
+	assert_memory_equal(memory, data, 8 * ONESIDED_OPS);
+	local_burst_end(local[0], peer, false);
+}
+
+static void atomics_add_and_swap(void **state)
+{
+	struct wq_seg seg = { 0, 8 };
+	uint64_t original;
+	struct onesided o;
+
+	memory[4] = 40;
+	local_burst_begin(peer);
+	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_add(&o, RKEY, VA + 32, 8, MEM_REMOTE_ATOMIC, &seg, 1));
+	assert_true(onesided_atomic(&o, local[0], ATOMIC_OP_FETCH_ADD, 2, 0, &original));
+	assert_int_equal(original, 40);
+	assert_true(onesided_atomic(&o, local[0], ATOMIC_OP_CMP_SWAP, 41, 9, &original));
+	assert_int_equal(original, 42);
+	assert_int_equal(memory[4], 42);
+	assert_true(onesided_atomic(&o, local[0], ATOMIC_OP_CMP_SWAP, 42, 9, &original));
+	assert_int_equal(memory[4], 9);
+	onesided_end(&o);
+	local_burst_end(local[0], peer, false);
+	assert_int_equal(segment_header(local_segment(local[1]))->atomics, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_queue_pair_must_listen),
+		cmocka_unit_test(it_must_be_our_peer),
+		cmocka_unit_test(the_key_must_grant_it),
+		cmocka_unit_test(a_change_in_between_counts),
+		cmocka_unit_test(lists_go_in_one_call),
+		cmocka_unit_test(atomics_add_and_swap),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
