@@ -18,6 +18,7 @@
  * In each case every operation works.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -45,6 +46,7 @@ enum {
 	RETRIES = 7,
 	ROUNDS = 20,
 	LIMIT_S = 60,
+	EXIT_SKIP = 77,
 };
 
 static const uint32_t sizes[] = { 1, 8, 100, 2047, 2048, 5000, 65536, HALF };
@@ -52,7 +54,7 @@ static const uint32_t sizes[] = { 1, 8, 100, 2047, 2048, 5000, 65536, HALF };
 static void skip(const char *why)
 {
 	printf("skip: %s: %s\n", why, strerror(errno));
-	exit(RC_EXIT_SKIP);
+	exit(EXIT_SKIP);
 }
 
 /* ---- the segments in the run directory ---- */
