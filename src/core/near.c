@@ -245,9 +245,10 @@ static void put(struct vrb_qp *qp, struct lane_tx *tx, const uint8_t *packet, ui
 static void note_abilities(struct vrb_qp *qp)
 {
 	struct local_peer *peer = qp->near.peer;
+	bool paced = qp->wq.rate_kbps != 0;	/* only what goes by packets is */
 
-	qp->wq.direct = qp->wq.type == IBV_QPT_RC && local_peer_cma(peer);
-	qp->wq.pull_min = local_peer_pulls(peer) ? PULL_MIN : 0;
+	qp->wq.direct = qp->wq.type == IBV_QPT_RC && !paced && local_peer_cma(peer);
+	qp->wq.pull_min = !paced && local_peer_pulls(peer) ? PULL_MIN : 0;
 }
 
 /*

@@ -111,6 +111,8 @@ static void fill_operation(struct send_wqe *w, const struct ibv_send_wr *wr, enu
 			w->ud.path = &to_vrb_ah(wr->wr.ud.ah)->path;
 			w->ud.qpn = wr->wr.ud.remote_qpn;
 			w->ud.qkey = wr->wr.ud.remote_qkey;
+			w->ud.mss = wr->tso.mss;
+			w->ud.hdr_len = wr->tso.hdr_sz;
 		} else {
 			w->remote_addr = wr->wr.rdma.remote_addr;
 			w->rkey = wr->wr.rdma.rkey;
@@ -143,6 +145,8 @@ static void fill_send(struct vrb_qp *qp, struct send_wqe *w, const struct ibv_se
 	w->rkey = 0;
 	w->remote_addr = 0;
 	fill_operation(w, wr, qp->ibv.qp_type);
+	if (wr->opcode == IBV_WR_TSO)
+		memcpy(wqe_tso_header(&qp->wq.sq, w), wr->tso.hdr, wr->tso.hdr_sz);
 	if (d->inline_data)
 		copy_inline(w, wr->sg_list, d->num_sge);
 	else if (d->num_sge)
@@ -172,6 +176,8 @@ static enum reason post_one(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 	/* Before the list is summed up: a wild count must not walk memory. */
 	if ((uint32_t)wr->num_sge > qp->wq.sq.ring.max_sge)
 		return REASON_WR_SGE_COUNT;
+	if (wr->opcode == IBV_WR_TSO && !wr->tso.hdr)
+		return REASON_WR_OPCODE;
 	describe(&d, wr, qp->ibv.qp_type);
 	why = wr_check_send(&qp->limits, &d);
 	if (!why) {

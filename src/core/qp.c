@@ -75,6 +75,18 @@ static int check_type(enum ibv_qp_type type)
 	return type == IBV_QPT_RAW_PACKET || type == IBV_QPT_DRIVER ? EOPNOTSUPP : EINVAL;
 }
 
+/* Room for the header of segmented sends; 0: the QP segments nothing. */
+static uint32_t tso_header(const struct ibv_qp_init_attr_ex *a)
+{
+	return extra(a, IBV_QP_INIT_ATTR_MAX_TSO_HEADER) ? a->max_tso_header : 0;
+}
+
+static bool tso_ok(const struct ibv_qp_init_attr_ex *a)
+{
+	return !tso_header(a) ||
+	       (a->qp_type == IBV_QPT_UD && a->max_tso_header <= VRB_MAX_TSO_HEADER);
+}
+
 /* Each ibv_wr_* operation asked for must be legal on the type. */
 static bool send_ops_ok(const struct ibv_qp_init_attr_ex *a)
 {
@@ -86,7 +98,7 @@ static bool send_ops_ok(const struct ibv_qp_init_attr_ex *a)
 	};
 	uint64_t flags = a->send_ops_flags;
 
-	if (flags >> ARRAY_SIZE(opcode) || (flags & IBV_QP_EX_WITH_TSO))
+	if (flags >> ARRAY_SIZE(opcode) || ((flags & IBV_QP_EX_WITH_TSO) && !tso_header(a)))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(opcode); i++)
 		if ((flags >> i & 1) && !wr_opcode_legal(a->qp_type, opcode[i]))
@@ -107,7 +119,7 @@ static int check_extras(const struct ibv_qp_init_attr_ex *a)
 		return EOPNOTSUPP;
 	if (extra(a, IBV_QP_INIT_ATTR_CREATE_FLAGS) && !create_flags_ok(a))
 		return EOPNOTSUPP;
-	if (extra(a, IBV_QP_INIT_ATTR_MAX_TSO_HEADER) && a->max_tso_header)
+	if (!tso_ok(a))
 		return EOPNOTSUPP;
 	if (extra(a, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && !send_ops_ok(a))
 		return EOPNOTSUPP;
@@ -203,7 +215,8 @@ static int make_rings(struct vrb_qp *qp, const struct shape *s)
 
 	if (s->sends) {
 		ring_shape(sq, cap->max_send_wr, cap->max_send_sge,
-			   sizeof(struct send_wqe) + cap->max_inline_data);
+			   sizeof(struct send_wqe) + cap->max_inline_data +
+				   tso_header(&qp->init));
 		sq_bytes = ring_bytes(sq);
 	}
 	if (s->shared || qp->srq) {
@@ -263,6 +276,7 @@ static void init_wq(struct vrb_qp *qp)
 		.max_sge = qp->init.cap.max_send_sge,
 		.max_inline = wq->sq.max_inline,
 		.max_msg = wq->max_msg,
+		.max_tso_header = tso_header(&qp->init),
 		.pdn = qp->wq.pdn,
 	};
 }

@@ -119,6 +119,12 @@ int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, st
 #define VRB_MAX_INLINE 4096u
 #define VRB_MAX_MSG    0x80000000u
 
+/* Kilobits per second that a QP can be paced to. */
+enum {
+	VRB_RATE_MIN = 1,
+	VRB_RATE_MAX = 400000000,
+};
+
 /*
  * Stops, purges and frees it; waits until the program acknowledged the events that it took. EBUSY
  * while attached to a group.

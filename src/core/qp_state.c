@@ -436,6 +436,7 @@ static void forget(struct vrb_qp *qp)
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	vrb_qp_drop_taken(qp);
 	qp->wq.mig_state = IBV_MIG_MIGRATED;
+	qp->wq.rate_kbps = qp->wq.rate_burst = 0;
 	if (qp->send_cq)
 		vrb_cq_purge(qp->send_cq, qp);
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
@@ -502,6 +503,25 @@ int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	ret = guard(qp, attr, mask, &c);
 	if (!ret)
 		commit(qp, attr, mask, &c);
+	lock_release(&qp->lock);
+	return ret;
+}
+
+int vrb_qp_set_rate(struct vrb_qp *qp, uint32_t kbps, uint32_t burst)
+{
+	int ret = 0;
+
+	if (qp->ibv.qp_type == IBV_QPT_XRC_RECV || kbps > VRB_RATE_MAX)
+		return EINVAL;
+	lock_acquire(&qp->lock);
+	if (qp->wq.state == IBV_QPS_RTR || qp->wq.state == IBV_QPS_RTS ||
+	    qp->wq.state == IBV_QPS_SQD) {
+		qp->attr.rate_limit = qp->wq.rate_kbps = kbps;
+		qp->wq.rate_burst = burst;
+		vrb_drive_output(qp, clock_now());
+	} else {
+		ret = EINVAL;
+	}
 	lock_release(&qp->lock);
 	return ret;
 }

@@ -31,6 +31,11 @@ bool qp_state_masks(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_st
 /* Returns 0, EINVAL, ENOMEM. Takes qp->lock. */
 int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask);
 
+/*
+ * Paces the QP's requests to kbps (0: not at all), in bursts of that many bytes.  Returns 0, EINVAL (value, type or state). Takes qp->lock.
+ */
+int vrb_qp_set_rate(struct vrb_qp *qp, uint32_t kbps, uint32_t burst);
+
 /* Fills everything, whatever the mask: hardware providers do too. Takes qp->lock. */
 void vrb_qp_query(struct vrb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 

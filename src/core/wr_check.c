@@ -59,6 +59,12 @@ enum {
 	MULTICAST_QPN = 0xffffff,
 };
 
+/* Checksums are of IP packets inside datagrams. */
+static uint32_t legal_flags(enum ibv_qp_type type)
+{
+	return LEGAL_FLAGS | (type == IBV_QPT_UD ? IBV_SEND_IP_CSUM : 0);
+}
+
 static unsigned int type_bit(enum ibv_qp_type type)
 {
 	switch (type) {
@@ -124,8 +130,10 @@ static enum reason check_segmented(const struct wr_limits *limits, const struct 
 {
 	if (!limits->max_tso_header)
 		return REASON_WR_OPCODE;
-	if (!wr->mss || wr->tso_header > limits->max_tso_header)
+	if (!wr->mss || wr->tso_header > limits->max_tso_header || wr->length > VRB_MAX_TSO)
 		return REASON_WR_TOO_LONG;
+	if (limits->qp_type == IBV_QPT_UD && wr->tso_header + wr->mss > limits->mtu)
+		return REASON_WR_MTU;
 	return REASON_NONE;
 }
 
@@ -137,7 +145,7 @@ enum reason wr_check_send(const struct wr_limits *limits, const struct wr_desc *
 	if (!wr_opcode_legal(limits->qp_type, wr->opcode))
 		return REASON_WR_OPCODE;
 	rule = &rules[wr->opcode];
-	if (wr->flags & ~LEGAL_FLAGS)
+	if (wr->flags & ~legal_flags(limits->qp_type))
 		return REASON_WR_FLAGS;
 	if (wr->inline_data && !(rule->wants & INLINE_OK))
 		return REASON_WR_FLAGS;

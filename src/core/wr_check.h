@@ -19,6 +19,8 @@ struct vrb_ah;
 
 enum {
 	WR_OPCODES = IBV_WR_ATOMIC_WRITE + 1,
+	VRB_MAX_TSO = 1 << 18,	/* payload of a segmented send */
+	VRB_MAX_TSO_HEADER = 256,
 };
 
 /* What a QP allows; filled once at creation, the MTU when the path is set. */

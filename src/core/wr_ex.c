@@ -230,11 +230,16 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	struct send_wqe *w = begin(ex, IBV_WR_TSO);
+	struct vrb_qp *qp = ex_to_qp(ex);
 
-	if (w) {
-		ex_to_qp(ex)->batch.desc.tso_header = hdr_sz;
-		ex_to_qp(ex)->batch.desc.mss = mss;
-	}
+	if (!w)
+		return;
+	qp->batch.desc.tso_header = w->ud.hdr_len = hdr_sz;
+	qp->batch.desc.mss = w->ud.mss = mss;
+	if (!hdr || hdr_sz > qp->batch.limits.max_tso_header)
+		fail(&qp->batch, EINVAL);
+	else
+		memcpy(wqe_tso_header(&qp->wq.sq, w), hdr, hdr_sz);
 }
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)

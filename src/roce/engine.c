@@ -10,6 +10,7 @@
 #include "roce/const.h"
 #include "roce/faults.h"
 #include "roce/opcode.h"
+#include "roce/pace.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
 #include "roce/rd_atomic.h"
@@ -82,6 +83,7 @@ static void forget(struct roce_qp *qp)
 	wq->sq_draining = 0;
 	qp->flushed = qp->dying = qp->mig_refused = false;
 	roce_burst_reset(qp);
+	roce_pace_reset(qp);
 	roce_responder_start(qp);
 	roce_requester_start(qp);
 }
@@ -91,6 +93,7 @@ void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *r
 {
 	*qp = (struct roce_qp){ .wq = wq, .rd_atomic = rd_atomic, .rd_atomic_slots = slots };
 	roce_burst_reset(qp);
+	roce_pace_reset(qp);
 	roce_responder_start(qp);
 	roce_requester_start(qp);
 }
@@ -185,6 +188,7 @@ void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason
 	wq->sq_draining = 0;
 	roce_retry_stop(qp);
 	qp->req.halted = false;
+	qp->req.segmented = 0;
 	qp->req.rd_open = 0;
 	qp->req.psn = qp->comp.una = qp->req.high;
 	qp->resp.msg = ROCE_MSG_NONE;
@@ -212,6 +216,7 @@ void roce_send_error(struct roce_qp *qp, enum reason why)
 		return;
 	}
 	qp->wq->state = IBV_QPS_SQE;
+	qp->req.segmented = 0;
 	qp->req.psn = qp->comp.una = qp->req.high;
 	wq_flush_send(qp->wq, status, why);
 	qp->req.index = qp->wq->sq.next;
@@ -378,6 +383,8 @@ static size_t output_dead(struct roce_qp *qp, uint8_t *buf)
 
 static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
+	size_t len;
+
 	if (qp->wq->state == IBV_QPS_SQE) {
 		wq_flush_send(qp->wq, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
 		qp->req.index = qp->wq->sq.next;
@@ -385,8 +392,12 @@ static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	}
 	if (!runs_requester(qp) || qp->wq->type == IBV_QPT_XRC_RECV)
 		return 0;
-	return qp->wq->type == IBV_QPT_UD ? roce_ud_output(qp, buf)
-					  : roce_requester_output(qp, buf, now);
+	if (!roce_pace_allows(qp, now))
+		return 0;
+	len = qp->wq->type == IBV_QPT_UD ? roce_ud_output(qp, buf)
+					 : roce_requester_output(qp, buf, now);
+	roce_pace_sent(qp, len, now);
+	return len;
 }
 
 bool roce_owes_ack_only(const struct roce_qp *qp)
@@ -439,12 +450,13 @@ size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct ne
 
 uint64_t roce_next_timeout(const struct roce_qp *qp)
 {
-	return roce_retry_next(qp);
+	return time_earlier(roce_pace_next(qp), roce_retry_next(qp));
 }
 
 void roce_timeout(struct roce_qp *qp, uint64_t now)
 {
 	roce_check(qp);
+	roce_pace_expire(qp, now);
 	roce_retry_expire(qp, now);
 	roce_check(qp);
 }

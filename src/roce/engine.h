@@ -21,6 +21,8 @@
  *	responder.c   request packets -> memory and receives
  *	acknak.c      pending acknowledgements, credits
  *	retry.c       timeouts, go-back-N, RNR, limits, window
+ *	pace.c        rate limits
+ *	ipoib.c       segmentation and checksums of IP packets in datagrams
  *	rd_atomic.c   replay of READs and atomics
  *	faults.c      reason -> NAK, status, event, QP action
  *	uc.c ud.c     the unacknowledged services

@@ -52,6 +52,7 @@ struct roce_req {
 	uint32_t ssn;           /* of the last message begun, IBTA 9.7.7 */
 	uint32_t rd_open;       /* READ requests and atomics before psn that await answers */
 	uint32_t since_ack_req; /* packets since one asked for an ACK */
+	uint32_t segmented;     /* UD: payload bytes of the TSO request at sq.next that have left */
 	bool halted;            /* the WQE at index cannot be built; fails in its turn */
 	enum ibv_wc_status halt_status;
 	enum reason halt_why;
@@ -82,6 +83,12 @@ struct roce_burst {
 	uint64_t time;
 	uint64_t resume; /* the burst was cut and goes on then; VRB_NEVER: it was not */
 	uint32_t packets;
+};
+
+/* When the next request may leave. pace.c */
+struct roce_pace {
+	uint64_t free;   /* what was sent has passed by then, at the QP's rate */
+	uint64_t resume; /* requests wait until then; VRB_NEVER: none does */
 };
 
 /* The one ACK or NAK that waits for the end of a burst. acknak.c */
@@ -130,6 +137,7 @@ struct roce_qp {
 	struct roce_comp comp;
 	struct roce_retry retry;
 	struct roce_burst burst;
+	struct roce_pace pace;
 	struct roce_resp resp;
 	const struct send_wqe *out_pull; /* its payload was left behind by the last packet */
 	struct net_path out_path;        /* UD: of the packet built last; its WQE is gone by then */

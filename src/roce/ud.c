@@ -8,10 +8,12 @@
 
 #include "roce/const.h"
 #include "roce/faults.h"
+#include "roce/ipoib.h"
 #include "roce/opcode.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
 #include "util/be.h"
+#include "util/compiler.h"
 
 enum {
 	IPV4_LEN = 20,
@@ -109,6 +111,8 @@ static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
 		.solicited = pkt->bth.solicited,
 	};
 
+	if (ipoib_checksums_ok(pkt->payload, pkt->payload_len))
+		cqe.wc_flags |= IBV_WC_IP_CSUM_OK;
 	roce_responder_complete(qp, &cqe);
 }
 
@@ -143,18 +147,31 @@ void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		complete(qp, pkt, roce_has(op, ROCE_HDR_IMMDT));
 }
 
+static bool is_tso(const struct send_wqe *w)
+{
+	return w->opcode == IBV_WR_TSO;
+}
+
+/* Segmentation is the sender's own business: on the wire they are plain datagrams. */
+static int wire_opcode(const struct send_wqe *w)
+{
+	return roce_request_opcode(IBV_QPT_UD, is_tso(w) ? IBV_WR_SEND : w->opcode, true, true);
+}
+
 static enum reason check_request(const struct roce_qp *qp, const struct send_wqe *w)
 {
-	if (roce_request_opcode(IBV_QPT_UD, w->opcode, true, true) < 0)
+	uint32_t longest = is_tso(w) ? (uint32_t)w->ud.hdr_len + w->ud.mss : w->length;
+
+	if (wire_opcode(w) < 0 || (is_tso(w) && !w->ud.mss))
 		return REASON_WR_OPCODE;
-	if (w->length > qp->wq->mtu)
+	if (longest > qp->wq->mtu)
 		return REASON_WR_MTU;
 	return w->ud.path ? REASON_NONE : REASON_WR_BAD_AH;
 }
 
 static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt)
 {
-	roce_prepare(qp, pkt, roce_request_opcode(IBV_QPT_UD, w->opcode, true, true), qp->req.psn);
+	roce_prepare(qp, pkt, wire_opcode(w), qp->req.psn);
 	pkt->bth.dest_qpn = w->ud.qpn;
 	pkt->bth.solicited = w->flags & IBV_SEND_SOLICITED;
 	pkt->deth.qkey = w->ud.qkey & ROCE_QKEY_CONTROLLED ? qp->wq->qkey : w->ud.qkey;
@@ -162,31 +179,87 @@ static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct ro
 	pkt->imm = w->imm;
 }
 
+/* Payload bytes of the request that the next datagram takes. */
+static uint32_t next_part(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	return is_tso(w) ? min(w->length - qp->req.segmented, (uint32_t)w->ud.mss) : w->length;
+}
+
+/* The next segment of a TSO request: its header, then its part of the payload. */
+static enum reason gather_segment(struct roce_qp *qp, struct send_wqe *w, uint8_t *to, uint32_t n)
+{
+	struct ipoib_segment s = {
+		.index = qp->req.segmented / w->ud.mss,
+		.offset = qp->req.segmented,
+		.last = qp->req.segmented + n == w->length,
+	};
+	enum reason why = roce_gather(qp, w, s.offset, to + w->ud.hdr_len, n);
+
+	memcpy(to, wqe_tso_header(&qp->wq->sq, w), w->ud.hdr_len);
+	if (!why)
+		ipoib_make_segment(to, w->ud.hdr_len + n, &s);
+	return why;
+}
+
+static enum reason gather_datagram(struct roce_qp *qp, struct send_wqe *w, uint8_t *to)
+{
+	enum reason why = roce_gather(qp, w, 0, to, w->length);
+
+	if (!why && (w->flags & IBV_SEND_IP_CSUM))
+		ipoib_fill_checksums(to, w->length);
+	return why;
+}
+
+/* Headers and contents of the next datagram; *len gets the length of what follows the headers. */
+static enum reason build(struct roce_qp *qp, struct send_wqe *w, uint8_t *buf, size_t *hdr,
+			 uint32_t *len)
+{
+	enum reason why = check_request(qp, w);
+	struct roce_pkt pkt;
+	uint32_t part;
+
+	if (why)
+		return why;
+	part = next_part(qp, w);
+	*len = part + (is_tso(w) ? w->ud.hdr_len : 0);
+	fill_headers(qp, w, &pkt);
+	*hdr = roce_put_headers(&pkt, buf, *len);
+	return is_tso(w) ? gather_segment(qp, w, buf + *hdr, part) :
+			   gather_datagram(qp, w, buf + *hdr);
+}
+
+/* A datagram was built; the request is done with its last one. */
+static void advance(struct roce_qp *qp, const struct send_wqe *w)
+{
+	struct send_queue *sq = &qp->wq->sq;
+
+	qp->out_path = *w->ud.path;
+	qp->req.psn = qp->req.high = qp->comp.una = psn_add(qp->req.psn, 1);
+	qp->req.segmented += next_part(qp, w);
+	if (qp->req.segmented < w->length)
+		return;
+	qp->req.segmented = 0;
+	qp->req.index = ++sq->next;
+	wq_complete_send(qp->wq);
+}
+
 size_t roce_ud_output(struct roce_qp *qp, uint8_t *buf)
 {
 	struct send_queue *sq = &qp->wq->sq;
-	struct roce_pkt pkt;
 	struct send_wqe *w;
 	enum reason why;
-	size_t hdr = 0;
+	uint32_t len;
+	size_t hdr;
 
 	if (qp->wq->state != IBV_QPS_RTS || sq->next == sq->head)
 		return 0;
 	w = sq_wqe(sq, sq->next);
-	why = check_request(qp, w);
-	if (!why) {
-		fill_headers(qp, w, &pkt);
-		hdr = roce_put_headers(&pkt, buf, w->length);
-		why = roce_gather(qp, w, 0, buf + hdr, w->length);
-	}
+	why = build(qp, w, buf, &hdr, &len);
 	if (why) {
 		roce_send_error(qp, why);
 		return 0;
 	}
-	hdr = roce_put_pad(qp, buf, hdr, w->length);
-	qp->out_path = *w->ud.path;
-	qp->req.psn = qp->req.high = qp->comp.una = psn_add(qp->req.psn, 1);
-	qp->req.index = ++sq->next;
-	wq_complete_send(qp->wq);
+	hdr = roce_put_pad(qp, buf, hdr, len);
+	advance(qp, w);
 	return hdr;
 }

@@ -74,7 +74,7 @@ static const struct verbs_context extended_ops = {
 	NULL,			/* modify_flow_action_esp */
 	NULL,			/* destroy_flow_action */
 	NULL,			/* create_flow_action_esp */
-	NULL,			/* modify_qp_rate_limit */
+	op_modify_qp_rate_limit,	/* modify_qp_rate_limit */
 	op_alloc_parent_domain,	/* alloc_parent_domain */
 	op_dealloc_td,		/* dealloc_td */
 	op_alloc_td,		/* alloc_td */

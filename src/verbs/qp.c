@@ -97,6 +97,16 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	return 0;
 }
 
+/* The typical packet size helps devices that pace by packets; this one counts bytes. */
+int op_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+	int err = attr && !attr->comp_mask ? check(qp) : EINVAL;
+
+	if (!err)
+		err = vrb_qp_set_rate(to_vrb_qp(qp)->target, attr->rate_limit, attr->max_burst_sz);
+	return answer(err);
+}
+
 /* Writes of one message are seen in no order that a program could rely on. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {

@@ -142,6 +142,8 @@ struct wq_qp {
 	uint8_t rnr_retry;		/* 7 = for ever */
 	bool direct;		/* the peer's memory is in reach of ops->direct */
 	uint32_t pull_min;	/* SENDs and WRITEs with immediate of this length leave their payload for the receiver to pull; 0 = none */
+	uint32_t rate_kbps;	/* requests are paced to this; 0 = not */
+	uint32_t rate_burst;	/* bytes that may leave at once */
 	bool counted;		/* ops->count wants to hear of send requests */
 	bool has_srq;
 	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */

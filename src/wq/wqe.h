@@ -57,6 +57,8 @@ struct send_wqe {
 			const struct net_path *path;	/* copy owned by the AH; valid until the WQE is done */
 			uint32_t qpn;
 			uint32_t qkey;
+			uint16_t mss;			/* TSO: payload bytes of a datagram */
+			uint16_t hdr_len;		/* TSO: header bytes, see wqe_tso_header() */
 		} ud;
 		struct {
 			void *mw;			/* struct vrb_mw, an object of core */
@@ -66,10 +68,6 @@ struct send_wqe {
 			uint8_t placement;		/* enum ibv_placement_type of later releases */
 			uint8_t selectivity;
 		} flush;
-		struct {
-			uint16_t mss;
-			uint16_t hdr_len;		/* header bytes, stored inline before the payload */
-		} tso;
 		uint64_t atomic_write;			/* 8 bytes in memory order */
 	};
 	uint32_t srqn;		/* XRC: destination SRQ number */
@@ -124,6 +122,12 @@ struct recv_queue {
 static inline void *wq_slot(const struct wq_ring *r, uint32_t index)
 {
 	return r->slots + (size_t)(index & r->mask) * r->stride;
+}
+
+/* The header of a TSO request lies behind the room for inline data and SGEs. */
+static inline uint8_t *wqe_tso_header(const struct send_queue *sq, struct send_wqe *w)
+{
+	return (uint8_t *)w->sge + sq->max_inline;
 }
 
 static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t index)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * IP packets as IPoIB carries them in UD datagrams (RFC 4391): four bytes of encapsulation header,
+ * then IPv4 or IPv6, then TCP or UDP.  What a device does with them on a program's behalf:
+ * segmentation of TCP and checksums.  Whatever is not such a packet is left alone.
+ */
+#ifndef VRB_ROCE_IPOIB_H
+#define VRB_ROCE_IPOIB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One datagram of a segmented send: a copy of the header, then its part of the payload. */
+struct ipoib_segment {
+	uint32_t index;  /* of the datagram */
+	uint32_t offset; /* payload bytes before it */
+	bool last;
+};
+
+/*
+ * Adapts the header's lengths, IPv4 identification, TCP sequence number and flags to the segment,
+ * and fills in the checksums.
+ */
+void ipoib_make_segment(uint8_t *datagram, uint32_t len, const struct ipoib_segment *s);
+
+/* The header checksum of IPv4 and the checksum of TCP or UDP. */
+void ipoib_fill_checksums(uint8_t *datagram, uint32_t len);
+
+/* Is it such a packet, and are both checksums there and right? */
+bool ipoib_checksums_ok(const uint8_t *datagram, uint32_t len);
+
+#endif
