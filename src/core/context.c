@@ -70,6 +70,7 @@ static void init_fields(struct vrb_context *ctx, struct vrb_device *dev, int cmd
 	ctx->dev = dev;
 	list_init(&ctx->node);
 	list_init(&ctx->pds);
+	list_init(&ctx->cqs);
 	list_init(&ctx->dms);
 	list_init(&ctx->free_ahs);
 	list_init(&ctx->ah_slabs);

@@ -30,6 +30,7 @@ struct vrb_context {
 		lock; /* counts of objects below, list of PDs and DMs, address handle pool */
 	unsigned int n_pd, n_mr, n_mw, n_ah, n_cq, n_qp, n_srq, n_xrcd, n_channel, n_cntr;
 	struct list pds;   /* struct vrb_pd.node */
+	struct list cqs;		/* struct vrb_cq.node */
 	struct list dms;   /* struct vrb_dm.node */
 	uint64_t dm_bytes; /* device memory allocated */
 	struct list

@@ -89,6 +89,24 @@ static void drop_references(struct vrb_cq *cq)
 	vrb_context_give(cq->ctx, &cq->ctx->n_cq);
 }
 
+/* For those who look: in the context's list, with a number. */
+static void enlist(struct vrb_cq *cq)
+{
+	static uint32_t numbers;
+
+	cq->ibv.handle = fetch_add_relaxed(&numbers, 1) + 1;
+	pthread_mutex_lock(&cq->ctx->lock);
+	list_add_tail(&cq->ctx->cqs, &cq->node);
+	pthread_mutex_unlock(&cq->ctx->lock);
+}
+
+static void delist(struct vrb_cq *cq)
+{
+	pthread_mutex_lock(&cq->ctx->lock);
+	list_del(&cq->node);
+	pthread_mutex_unlock(&cq->ctx->lock);
+}
+
 int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *attr, bool is_ex,
 		  struct vrb_cq **out)
 {
@@ -120,6 +138,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	if (is_ex)
 		vrb_cq_ex_init(cq);
 	take_references(cq, attr);
+	enlist(cq);
 	*out = cq;
 	return 0;
 free_cq:
@@ -134,6 +153,7 @@ int vrb_cq_destroy(struct vrb_cq *cq)
 {
 	if (load_acquire(&cq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
 		return EBUSY;
+	delist(cq);
 	vrb_drive_forget(cq);
 	if (cq->channel)
 		vrb_channel_forget(cq->channel, cq);

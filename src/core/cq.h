@@ -43,6 +43,7 @@ struct vrb_cq {
 		struct ibv_cq_ex ex;
 	};
 	struct vrb_context *ctx;
+	struct list node;	/* in the context's list, under its lock */
 	struct vrb_channel *channel;	/* NULL: no completion events */
 	struct vrb_pd *parent;		/* parent domain it was created under, or NULL */
 	uint64_t wc_flags;		/* IBV_WC_EX_* asked for */

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/fault.h"
 #include "core/guard.h"
 #include "core/mr.h"
 #include "core/mrtab.h"
@@ -32,10 +33,14 @@ static enum reason acquire(const struct wq_qp *qp, uint32_t key, uint64_t va, ui
 	struct mr_entry *e = mr_entry_get(key);
 	enum reason why;
 
-	if (unlikely(!e))
-		return mem_access_is_remote(access) ? REASON_RKEY_UNKNOWN : REASON_LKEY_UNKNOWN;
+	if (unlikely(!e)) {
+		why = mem_access_is_remote(access) ? REASON_RKEY_UNKNOWN : REASON_LKEY_UNKNOWN;
+		vrb_fault_note(qp, key, va, len, access, why, NULL);
+		return why;
+	}
 	why = mr_entry_check(e, key, qp->pdn, qp->qpn, va, len, access);
 	if (unlikely(why != REASON_NONE)) {
+		vrb_fault_note(qp, key, va, len, access, why, e);
 		mr_entry_put(e);
 		return why;
 	}

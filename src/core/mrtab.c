@@ -122,6 +122,16 @@ void mr_entry_free(uint32_t index)
 	pthread_mutex_unlock(&table.lock);
 }
 
+uint32_t mr_table_end(void)
+{
+	uint32_t end;
+
+	pthread_mutex_lock(&table.lock);
+	end = table.fresh;
+	pthread_mutex_unlock(&table.lock);
+	return end;
+}
+
 /* What neighbours see of an entry, or NULL. The lkey names the index: it stays while an entry is in use. */
 static struct mr_entry *copy_of(const struct mr_entry *e)
 {

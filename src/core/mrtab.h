@@ -24,6 +24,9 @@ struct mr_entry *mr_entry_alloc(uint32_t *index);
 /* Returns a retracted entry's index; reused as late as possible. */
 void mr_entry_free(uint32_t index);
 
+/* Every index in use is below this. */
+uint32_t mr_table_end(void);
+
 void mr_entry_publish(struct mr_entry *e);
 
 /* Clears the live bit and waits for accesses in flight. No access starts afterwards. Must hold no reference. */

@@ -526,6 +526,8 @@ unsigned int vrb_near_direct(struct wq_qp *wq)
 		break;	/* FLUSH and ATOMIC WRITE need the owner's processor */
 	}
 	onesided_end(&o);
+	if (n)
+		*(w->opcode == IBV_WR_RDMA_WRITE ? &qp->near.bytes_out : &qp->near.bytes_in) += o.total;
 	return n;
 }
 

@@ -22,6 +22,7 @@ struct vrb_near {
 	uint64_t again;			/* when to look for a neighbour next */
 	uint64_t retry;			/* the lane was full: send again then; VRB_NEVER if not */
 	uint64_t full_since;		/* and nothing fitted into it since then; 0: it has room */
+	uint64_t bytes_out, bytes_in;	/* moved one-sidedly, for those who look */
 	uint32_t patience;		/* ms between looks */
 	uint32_t pause;			/* us before the next try of a full lane */
 	uint8_t published;		/* what neighbours know: state, and in bit 7 whether it is established */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "core/ask.h"
 #include "core/device.h"
 #include "core/drive.h"
 #include "core/guard.h"
@@ -58,6 +59,7 @@ static void drop_inherited(void)
 		wire_close(vrb.wire);
 	if (vrb.monitor >= 0)
 		close(vrb.monitor);
+	vrb_ask_forget();
 	vrb_near_forget();
 	vrb.progress = NULL;
 	vrb.host = NULL;
@@ -154,10 +156,12 @@ static int bring_up(void)
 	if (err)
 		goto close_wire;
 	start_monitor();
+	vrb_ask_start();
 	if (cfg->progress_thread)
 		err = progress_start(vrb.progress);
 	if (!err)
 		return 0;
+	vrb_ask_stop();
 	stop_monitor();
 	vrb_drive_stop();
 close_wire:
@@ -180,6 +184,7 @@ free_timers:
 static void bring_down(void)
 {
 	progress_stop(vrb.progress);
+	vrb_ask_stop();
 	stop_monitor();
 	vrb_drive_stop();
 	if (vrb.wire)

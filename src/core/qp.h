@@ -76,6 +76,8 @@ struct vrb_qp {
 	uint32_t taken_index;		/* in the RQ */
 	struct vrb_srq *taken_srq;	/* XRC receive: where it is from; counted in its users */
 	struct recv_wqe *copy;		/* SRQ entries are copied here */
+	/* its first failure has been logged; see fault.h */
+	bool told;
 	/* it holds an entry that was given back, to be taken next */
 	bool copy_held;
 	struct vrb_cntr *cntr[VRB_CNTR_OPS];	/* completion counters; NULL: not counted */

@@ -14,6 +14,7 @@
 
 #include "core/cq.h"
 #include "core/event.h"
+#include "core/fault.h"
 #include "core/mr.h"
 #include "core/near.h"
 #include "core/qp.h"
@@ -122,6 +123,8 @@ static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 	struct wq_cqe copy = *cqe;
 
+	if (unlikely(cqe->status != IBV_WC_SUCCESS))
+		vrb_fault_complete(qp, cqe);
 	if (cqe->recv && wq->counted)
 		vrb_cntr_received(qp, cqe->byte_len, cqe->status == IBV_WC_SUCCESS);
 	if (cqe->recv)
@@ -137,7 +140,10 @@ static void count(struct wq_qp *wq, const struct send_wqe *w, bool ok)
 
 static void event(struct wq_qp *wq, enum ibv_event_type type)
 {
-	vrb_event_qp(&wq_to_vrb_qp(wq)->ibv, type);
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+
+	vrb_fault_event(qp, type);
+	vrb_event_qp(&qp->ibv, type);
 }
 
 const struct wq_ops vrb_qp_ops = {

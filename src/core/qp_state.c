@@ -435,6 +435,7 @@ static void forget(struct vrb_qp *qp)
 {
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	vrb_qp_drop_taken(qp);
+	qp->told = false;
 	qp->wq.mig_state = IBV_MIG_MIGRATED;
 	qp->wq.rate_kbps = qp->wq.rate_burst = 0;
 	if (qp->send_cq)

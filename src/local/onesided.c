@@ -70,6 +70,23 @@ static bool claim_key(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t l
 	return false;
 }
 
+enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *wq, uint32_t rkey,
+			    uint64_t va, uint64_t len, enum mem_access access, struct mr_entry *copy)
+{
+	const struct mr_entry *e = &peer->map.keys[mr_key_index(rkey)];
+	struct seg_qp target;
+
+	*copy = (struct mr_entry){ .kind = MR_FREE };
+	if (!peer_map_qp(&peer->map, wq->dest_qpn, &target))
+		return REASON_NONE;
+	if (!(target.access & qp_right(access)))
+		return REASON_QP_ACCESS;
+	if (!(load_acquire(&e->refs) & MR_LIVE))
+		return REASON_RKEY_UNKNOWN;
+	memcpy(copy, e, sizeof(*copy));
+	return mr_entry_check(copy, rkey, target.pdn, target.qpn, va, len, access);
+}
+
 /*
  * The last bytes travel as a piece of their own: the kernel copies pieces in order, but the bytes of one in any order, and
  * programs spin on the last.

@@ -53,6 +53,13 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 		     uint64_t swap, uint64_t *original);
 
 /* Clears the hazards. */
+/*
+ * For messages: why a peer's key does not grant an access, from its tables as they are now; *copy is what the key names, its kind
+ * MR_FREE if it names nothing. REASON_NONE: it does, or nothing is known.
+ */
+enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *wq, uint32_t rkey,
+			    uint64_t va, uint64_t len, enum mem_access access, struct mr_entry *copy);
+
 void onesided_end(struct onesided *o);
 
 #endif

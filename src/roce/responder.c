@@ -529,6 +529,7 @@ static void apply_fault(struct roce_qp *qp, enum reason why, uint32_t psn, bool 
 
 		roce_responder_complete(qp, &cqe);
 	} else {
+		qp->wq->fault = why;
 		qp->wq->ops->event(qp->wq, f->event);
 	}
 	roce_enter_error(qp, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);

@@ -147,6 +147,7 @@ struct wq_qp {
 	bool counted;		/* ops->count wants to hear of send requests */
 	bool has_srq;
 	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */
+	uint16_t fault;			/* enum reason: why the responder raises an event; set before it does */
 	uint32_t xrcd;			/* XRC receive QP: its domain */
 
 	struct send_queue sq;

@@ -35,6 +35,7 @@ static int set_up(void **state)
 {
 	ctx = calloc(1, sizeof(*ctx));
 	pthread_mutex_init(&ctx->lock, NULL);
+	list_init(&ctx->cqs);
 	ctx->vctx.context.num_comp_vectors = 1;
 	assert_int_equal(vrb_event_queue_init(&ctx->events), 0);
 	vrb.timers = timers_new();

@@ -16,6 +16,10 @@ const struct command commands[] = {
 	{ "gids", cmd_gids, "[--json] [DEVICE]", "Shows the GID tables" },
 	{ "netdevs", cmd_netdevs, "[--json]", "Shows which interface is behind which device" },
 	{ "watch", cmd_watch, "[--json] [DEVICE]", "Prints asynchronous events as they come" },
+	{ "top", cmd_top, "[--json] [-n TIMES] [-i SECONDS]", "Shows what the user's processes do" },
+	{ "ps", cmd_ps, "[--json] [PID]", "Shows which processes hold which objects" },
+	{ "doctor", cmd_doctor, "[--json]", "Checks this machine and says what to do", true },
+	{ "explain", cmd_explain, "[--json] STATUS|ERRNO|CODE|EVENT", "Says what an error means", true },
 	{ NULL },
 };
 

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See fault.h. Owns what each thread noted last. */
+#include "core/fault.h"
+
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/process.h"
+#include "core/qp.h"
+#include "local/onesided.h"
+#include "run/log.h"
+#include "util/compiler.h"
+
+/* A refused access. */
+struct refusal {
+	uint32_t qpn;
+	uint32_t key;
+	uint64_t va, len;
+	enum mem_access access;
+	enum reason why;
+	bool named;		/* `entry` is a copy of what the key names */
+	struct mr_entry entry;
+};
+
+static __thread struct refusal last;
+
+static const char *const access_names[] = {
+	[MEM_LOCAL_READ] = "LOCAL_READ",	[MEM_LOCAL_WRITE] = "LOCAL_WRITE",
+	[MEM_REMOTE_READ] = "REMOTE_READ",	[MEM_REMOTE_WRITE] = "REMOTE_WRITE",
+	[MEM_REMOTE_ATOMIC] = "REMOTE_ATOMIC",	[MEM_REMOTE_FLUSH_GLOBAL] = "FLUSH_GLOBAL",
+	[MEM_REMOTE_FLUSH_PERSISTENT] = "FLUSH_PERSISTENT",
+};
+
+static const char *const status_names[] = {
+#define STATUS(name) [IBV_WC_##name] = "IBV_WC_" #name
+	STATUS(LOC_LEN_ERR), STATUS(LOC_QP_OP_ERR), STATUS(LOC_EEC_OP_ERR), STATUS(LOC_PROT_ERR),
+	STATUS(WR_FLUSH_ERR), STATUS(MW_BIND_ERR), STATUS(BAD_RESP_ERR), STATUS(LOC_ACCESS_ERR),
+	STATUS(REM_INV_REQ_ERR), STATUS(REM_ACCESS_ERR), STATUS(REM_OP_ERR), STATUS(RETRY_EXC_ERR),
+	STATUS(RNR_RETRY_EXC_ERR), STATUS(LOC_RDD_VIOL_ERR), STATUS(REM_INV_RD_REQ_ERR),
+	STATUS(REM_ABORT_ERR), STATUS(INV_EECN_ERR), STATUS(INV_EEC_STATE_ERR), STATUS(FATAL_ERR),
+	STATUS(RESP_TIMEOUT_ERR), STATUS(GENERAL_ERR),
+#undef STATUS
+};
+
+/* What a request asks of the other side's memory; -1: nothing. */
+static const struct opcode {
+	const char *name;
+	int access;
+} opcodes[] = {
+	[IBV_WR_RDMA_WRITE] = { "RDMA WRITE", MEM_REMOTE_WRITE },
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = { "RDMA WRITE with immediate", MEM_REMOTE_WRITE },
+	[IBV_WR_SEND] = { "SEND", -1 },
+	[IBV_WR_SEND_WITH_IMM] = { "SEND with immediate", -1 },
+	[IBV_WR_RDMA_READ] = { "RDMA READ", MEM_REMOTE_READ },
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = { "compare-and-swap", MEM_REMOTE_ATOMIC },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { "fetch-and-add", MEM_REMOTE_ATOMIC },
+	[IBV_WR_LOCAL_INV] = { "local invalidate", -1 },
+	[IBV_WR_BIND_MW] = { "bind of a window", -1 },
+	[IBV_WR_SEND_WITH_INV] = { "SEND with invalidate", -1 },
+	[14] = { "FLUSH", MEM_REMOTE_FLUSH_GLOBAL },
+	[15] = { "ATOMIC WRITE", MEM_REMOTE_WRITE },
+};
+
+/* A line that grows; what does not fit is cut off. */
+struct text {
+	char s[640];
+	size_t n;
+};
+
+static void add(struct text *t, const char *fmt, ...) format_printf(2, 3);
+
+static void add(struct text *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->s + t->n, sizeof(t->s) - t->n, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		t->n = min(t->n + (size_t)n, sizeof(t->s) - 1);
+}
+
+void vrb_fault_note(const struct wq_qp *wq, uint32_t key, uint64_t va, uint64_t len,
+		    enum mem_access access, enum reason why, const struct mr_entry *e)
+{
+	last = (struct refusal){ .qpn = wq->qpn, .key = key, .va = va, .len = len, .access = access,
+				 .why = why, .named = e != NULL };
+	if (e)
+		last.entry = *e;
+}
+
+static const char *type_name(uint8_t type)
+{
+	switch (type) {
+	case IBV_QPT_RC: return "RC";
+	case IBV_QPT_UC: return "UC";
+	case IBV_QPT_UD: return "UD";
+	case IBV_QPT_XRC_SEND: return "XRC send";
+	case IBV_QPT_XRC_RECV: return "XRC receive";
+	default: return "raw";
+	}
+}
+
+static void add_qp(struct text *t, const struct wq_qp *wq)
+{
+	char address[INET6_ADDRSTRLEN] = "?";
+
+	add(t, "QP 0x%x (%s", wq->qpn, type_name(wq->type));
+	if (wq->type != IBV_QPT_UD) {
+		inet_ntop(AF_INET6, wq->path.dst.raw, address, sizeof(address));
+		add(t, ", to 0x%x at %s", wq->dest_qpn, address);
+	}
+	add(t, ")");
+}
+
+/* Which of the key's properties was in the way. */
+static void add_refusal(struct text *t, const struct refusal *r)
+{
+	const char *kind = mem_access_is_remote(r->access) ? "rkey" : "lkey";
+	const struct mr_entry *e = &r->entry;
+
+	add(t, "; %s 0x%x, address 0x%llx, length %llu", kind, r->key, (unsigned long long)r->va,
+	    (unsigned long long)r->len);
+	if (!r->named || r->why == REASON_LKEY_UNKNOWN || r->why == REASON_RKEY_UNKNOWN) {
+		add(t, ": the %s names nothing%s", kind,
+		    r->named && r->key == (r->access >= MEM_REMOTE_READ ? e->lkey : e->rkey) ?
+			    ", it is the other key of a region" : "");
+		return;
+	}
+	add(t, ": the %s names a %s [0x%llx, 0x%llx)", kind, e->kind == MR_WINDOW ? "window" : "region",
+	    (unsigned long long)e->va, (unsigned long long)(e->va + e->length));
+	if (r->why == REASON_LKEY_ACCESS || r->why == REASON_RKEY_ACCESS)
+		add(t, " registered without %s", access_names[r->access]);
+	else if (r->why == REASON_LKEY_PD || r->why == REASON_RKEY_PD)
+		add(t, " of another protection domain");
+}
+
+/* The neighbour's own tables say what its NAK could not. */
+static bool ask_neighbour(struct vrb_qp *qp, const struct send_wqe *w, int access, struct refusal *r)
+{
+	if (!vrb.local || !qp->near.peer || access < 0)
+		return false;
+	*r = (struct refusal){ .key = w->rkey, .va = w->remote_addr, .len = w->length,
+			       .access = (enum mem_access)access };
+	r->why = onesided_reason(qp->near.peer, &qp->wq, r->key, r->va, r->len, r->access, &r->entry);
+	r->named = r->entry.kind != MR_FREE;
+	return r->why != REASON_NONE;
+}
+
+static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *cqe)
+{
+	const struct send_wqe *w = sq_wqe(&qp->wq.sq, cqe->release - 1);
+	const struct opcode *op = w->opcode < ARRAY_SIZE(opcodes) ? &opcodes[w->opcode] : NULL;
+	struct refusal r;
+
+	add(t, "%s wr_id 0x%llx: %s, vendor_err %u: %s", op && op->name ? op->name : "request",
+	    (unsigned long long)w->wr_id, status_names[cqe->status], cqe->reason, reason_str(cqe->reason));
+	if (last.qpn == qp->wq.qpn && last.why == cqe->reason)
+		add_refusal(t, &last);
+	else if (cqe->reason == REASON_NAK_REMOTE_ACCESS && op && ask_neighbour(qp, w, op->access, &r))
+		add_refusal(t, &r);
+	else if (op && op->access >= 0)
+		add(t, "; rkey 0x%x, address 0x%llx, length %u", w->rkey,
+		    (unsigned long long)w->remote_addr, w->length);
+	else if (!(w->flags & WQE_DATA_INLINE) && w->num_sge)
+		add(t, "; first lkey 0x%x, address 0x%llx, length %u of %u in %u pieces", w->sge[0].lkey,
+		    (unsigned long long)w->sge[0].addr, w->sge[0].length, w->length, w->num_sge);
+}
+
+static void add_receive(struct text *t, struct vrb_qp *qp, const struct wq_cqe *cqe)
+{
+	const struct recv_wqe *w = qp->taken;
+
+	add(t, "receive wr_id 0x%llx: %s, vendor_err %u: %s",
+	    (unsigned long long)(w ? w->wr_id : cqe->wr_id), status_names[cqe->status], cqe->reason,
+	    reason_str(cqe->reason));
+	if (last.qpn == qp->wq.qpn)
+		add_refusal(t, &last);
+	else if (w)
+		add(t, "; %u bytes of buffer in %u pieces", w->length, w->num_sge);
+}
+
+/* The first failure tells; what it drags along does not. */
+static bool tells(struct vrb_qp *qp)
+{
+	if (qp->told || !log_on(LOG_CORE, LOG_WARN))
+		return false;
+	qp->told = true;
+	return true;
+}
+
+void vrb_fault_complete(struct vrb_qp *qp, const struct wq_cqe *cqe)
+{
+	struct text t = { .n = 0 };
+
+	if (cqe->reason == REASON_WR_FLUSHED || cqe->status >= ARRAY_SIZE(status_names) || !tells(qp))
+		return;
+	add_qp(&t, &qp->wq);
+	add(&t, " failed: ");
+	if (cqe->recv)
+		add_receive(&t, qp, cqe);
+	else
+		add_request(&t, qp, cqe);
+	log_warn(LOG_CORE, "%s", t.s);
+	last.qpn = 0;
+}
+
+void vrb_fault_event(struct vrb_qp *qp, enum ibv_event_type type)
+{
+	struct text t = { .n = 0 };
+
+	if ((type != IBV_EVENT_QP_ACCESS_ERR && type != IBV_EVENT_QP_REQ_ERR &&
+	     type != IBV_EVENT_QP_FATAL) || !tells(qp))
+		return;
+	add_qp(&t, &qp->wq);
+	add(&t, " refused a request of its peer: reason %u: %s", qp->wq.fault, reason_str(qp->wq.fault));
+	if (last.qpn == qp->wq.qpn)
+		add_refusal(&t, &last);
+	log_warn(LOG_CORE, "%s", t.s);
+	last.qpn = 0;
+}

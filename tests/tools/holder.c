@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A process to look at: a region, a CQ of 63 entries and an RC queue pair that is connected to itself, with 3 receives posted.  Says
+ * "ready" with its QP number, does one SEND for each line on stdin, and ends with its input.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+enum { SIZE = 4096 };
+
+static struct ibv_context *open_loopback(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = NULL;
+
+	/* Loopback is the last device. */
+	for (int i = 0; list && list[i]; i++)
+		if (!list[i + 1])
+			ctx = ibv_open_device(list[i]);
+	if (!ctx)
+		exit(2);
+	return ctx;
+}
+
+static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+					 .cap = { 8, 16, 1, 1, 0 } };
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	int fail;
+
+	if (!qp)
+		exit(3);
+	fail = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
+				     .dest_qp_num = qp->qp_num, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+				     .ah_attr = { .is_global = 1, .port_num = 1, .grh.hop_limit = 1 } };
+	fail |= ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid);
+	fail |= ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+			      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	attr.qp_state = IBV_QPS_RTS;
+	attr.timeout = 14;
+	attr.retry_cnt = attr.rnr_retry = 7;
+	attr.max_rd_atomic = 1;
+	fail |= ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	if (fail)
+		exit(4);
+	return qp;
+}
+
+static void post_receive(struct ibv_qp *qp, struct ibv_mr *mr)
+{
+	struct ibv_sge sge = { (uintptr_t)mr->addr, SIZE, mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	if (ibv_post_recv(qp, &wr, &bad))
+		exit(5);
+}
+
+static void send_one(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr)
+{
+	struct ibv_sge sge = { (uintptr_t)mr->addr, SIZE, mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_wc wc;
+	int left = 2;
+
+	if (ibv_post_send(qp, &wr, &bad))
+		exit(6);
+	while (left) {
+		int n = ibv_poll_cq(cq, 1, &wc);
+
+		if (n < 0 || (n && wc.status != IBV_WC_SUCCESS))
+			exit(7);
+		left -= n;
+	}
+	post_receive(qp, mr);
+	printf("sent\n");
+}
+
+int main(void)
+{
+	static char memory[SIZE];
+	struct ibv_context *ctx = open_loopback();
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	struct ibv_cq *cq = ibv_create_cq(ctx, 63, NULL, NULL, 0);
+	struct ibv_qp *qp = connect_to_itself(pd, cq);
+	char line[16];
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 0; i < 3; i++)
+		post_receive(qp, mr);
+	printf("ready %u %u\n", qp->qp_num, mr->rkey);
+	while (fgets(line, sizeof(line), stdin))
+		send_one(qp, cq, mr);
+	return 0;
+}

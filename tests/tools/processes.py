@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""verbena ps and top: what a process holds and does, and silence about those that are gone."""
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from tools import Failure, cases_of, main, want, want_equal
+
+HOLDER = sys.argv.pop()
+
+
+class Holder:
+    """A process with one QP, one CQ, one MR; send() makes it send one message of 4096 bytes to itself."""
+
+    def __init__(self, bench, env=None):
+        program = os.path.join(bench.dir, "holder")
+        if not os.path.exists(program):
+            bench.stage(HOLDER)
+            os.rename(os.path.join(bench.dir, os.path.basename(HOLDER)), program)
+        self.popen = subprocess.Popen([*bench.user_prefix(), program], env=bench.env(env), stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True, cwd="/")
+        words = self.popen.stdout.readline().split()
+        if words[:1] != ["ready"]:
+            raise Failure(f"the holder ended with {self.popen.wait()}")
+        self.qpn, self.rkey = int(words[1]), int(words[2])
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def send(self):
+        self.popen.stdin.write("\n")
+        self.popen.stdin.flush()
+        want_equal(self.popen.stdout.readline(), "sent\n", "holder")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.popen.send_signal(signal.SIGCONT)
+        self.popen.kill()
+        self.popen.wait()
+        self.popen.stdin.close()
+        self.popen.stdout.close()
+
+
+def case_nobody(bench):
+    want_equal(bench.verbena("ps", expect=0).out, "no process uses Verbena\n", "ps")
+    want_equal(bench.json("ps"), [], "ps --json")
+
+
+def case_ps(bench):
+    with Holder(bench) as one, Holder(bench) as two:
+        processes = {p["pid"]: p for p in bench.json("ps")}
+        want_equal(sorted(processes), sorted([one.pid, two.pid]), "processes")
+        p = processes[one.pid]
+        want_equal((p["program"], p["n_qps"], p["n_cqs"], p["n_mrs"]), ("holder", 1, 1, 1), p)
+        (qp,), (cq,), (mr,) = p["qps"], p["cqs"], p["mrs"]
+        want_equal((qp["qpn"], qp["type"], qp["state"], qp["peer_qpn"]), (one.qpn, "RC", "RTS", one.qpn), qp)
+        want_equal((qp["send_depth"], qp["recv_depth"], qp["recvs_waiting"]), (8, 16, 3), qp)
+        want_equal((cq["entries"], cq["users"], qp["send_cq"], qp["recv_cq"]), (64, 2, cq["handle"], cq["handle"]), cq)
+        want_equal((mr["rkey"], mr["length"], mr["access"]), (one.rkey, 4096, 5), mr)
+        text = bench.verbena("ps", str(one.pid), expect=0).out
+        for word in f"0x{one.qpn:06x} RC", "local-write remote-read", "RTS", "3/16", f"0x{one.rkey:08x}":
+            want(word in text, f"no {word!r} in\n{text}")
+        want(str(two.pid) not in text, text)
+
+
+def case_transport(bench):
+    with Holder(bench, {"VERBENA_TRANSPORT": "udp"}) as holder:
+        holder.send()
+        (p,) = bench.json("ps")
+        want_equal((p["qps"][0]["transport"], p["local"]), ("udp", False), "VERBENA_TRANSPORT=udp")
+        want(p["qps"][0]["counters"]["sent_pkts"] >= 5, p)
+    with Holder(bench) as holder:
+        holder.send()
+        (p,) = bench.json("ps")
+        want(not p["local"] or p["qps"][0]["transport"].startswith("local"), p)
+
+
+def case_counts(bench):
+    with Holder(bench) as holder:
+        for _ in range(5):
+            holder.send()
+        (qp,) = bench.json("ps")[0]["qps"]
+        want_equal((qp["sends_posted"], qp["sends_done"], qp["recvs_taken"], qp["recvs_waiting"]), (5, 5, 5, 3), qp)
+        (cq,) = bench.json("ps")[0]["cqs"]
+        want_equal((cq["completions"], cq["waiting"]), (10, 0), cq)
+
+
+def case_top(bench):
+    with Holder(bench) as holder:
+        watcher = subprocess.Popen([*bench.user_prefix(), bench.tool(), "top", "--json", "-n", "3", "-i", "0.3"],
+                                   env=bench.env(), stdout=subprocess.PIPE, text=True, cwd="/")
+        first = json.loads(watcher.stdout.readline())
+        want("rates" not in first[0]["qps"][0], first)
+        for _ in range(20):
+            holder.send()
+        second = json.loads(watcher.stdout.readline())
+        third = json.loads(watcher.stdout.readline())
+        want_equal(watcher.wait(), 0, "exit status")
+        watcher.stdout.close()
+        sent = 0
+        for before, after in (first, second), (second, third):
+            seconds = (after[0]["time_ns"] - before[0]["time_ns"]) / 1e9
+            sent += after[0]["qps"][0]["rates"]["sends"] * seconds
+        want(19.9 <= sent <= 20.1, f"the rates add up to {sent} sends")
+        text = bench.verbena("top", "-n", "1", expect=0).out
+        want(f"0x{holder.qpn:06x}" in text and "\033" not in text and "1 process, 1 QPs" in text, text)
+
+
+def case_vanished(bench):
+    """A process that was killed is not listed, although its files are still there."""
+    with Holder(bench) as holder:
+        holder.popen.kill()
+        holder.popen.wait()
+        want(any(name.endswith(".ask") for name in os.listdir(bench.run_dir)), "the dead process left no socket")
+        want_equal(bench.json("ps"), [], "ps after a kill")
+        done = bench.verbena("ps", str(holder.pid), expect=1)
+        want("does not use Verbena" in done.err, done.describe())
+
+
+def case_stopped(bench):
+    """A process that cannot answer is not made up: it is counted."""
+    with Holder(bench) as holder:
+        holder.popen.send_signal(signal.SIGSTOP)
+        os.waitpid(holder.pid, os.WUNTRACED)
+        done = bench.verbena("ps", expect=0)
+        want("1 process did not answer" in done.err and str(holder.pid) not in done.out, done.describe())
+        holder.popen.send_signal(signal.SIGCONT)
+        want_equal(bench.json("ps")[0]["pid"], holder.pid, "after SIGCONT")
+
+
+def case_bad_input(bench):
+    for words, status in ((["ps", "x"], 2), (["ps", "-1"], 2), (["ps", "1", "2"], 2), (["ps", "1"], 1),
+                          (["top", "-n", "x"], 2), (["top", "-i", "0"], 2), (["top", "x"], 2)):
+        done = bench.verbena(*words, expect=status)
+        want(len(done.err.splitlines()) == 1, done.describe())
+    done = bench.verbena("ps", env={"VERBENA_DIR": "/proc"}, expect=4)
+    want("cannot be used" in done.err.splitlines()[-1], done.describe())
+
+
+if __name__ == "__main__":
+    main(cases_of(sys.modules[__name__]))

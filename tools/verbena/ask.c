@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See ask.h.  Whatever an answer contains is checked by the JSON parser and used by name only. */
+#include "ask.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "host/dir.h"
+#include "run/config.h"
+
+enum {
+	WAIT_MS = 1000,
+	MAX_ANSWER = 64 << 20,
+};
+
+enum outcome { ANSWERED, GONE, SILENT };
+
+static int connect_to(const struct host_run_dir *dir, const char *name)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	if (snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%s", dir->path, name) >=
+	    (int)sizeof(sun.sun_path))
+		snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/%.32s", dir->fd, name);
+	if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* The descriptor that comes with the answer; -1: there was none. */
+static int receive_file(int from)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+			     .msg_controllen = sizeof(control.buf) };
+	struct cmsghdr *c;
+	int file;
+
+	if (recvmsg(from, &mh, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1)
+		return -1;
+	c = CMSG_FIRSTHDR(&mh);
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+	    c->cmsg_len != CMSG_LEN(sizeof(int)))
+		return -1;
+	memcpy(&file, CMSG_DATA(c), sizeof(file));
+	return file;
+}
+
+static struct json_object *read_json(int file)
+{
+	struct json_object *o = NULL;
+	struct stat st;
+	char *text;
+	ssize_t n;
+
+	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_ANSWER)
+		return NULL;
+	text = malloc((size_t)st.st_size + 1);
+	n = text ? pread(file, text, (size_t)st.st_size, 0) : -1;
+	if (n >= 0) {
+		text[n] = '\0';
+		o = json_tokener_parse(text);
+	}
+	free(text);
+	if (o && !json_object_is_type(o, json_type_object)) {
+		json_object_put(o);
+		o = NULL;
+	}
+	return o;
+}
+
+/* As this process's PID namespace has it, from the kernel; the answer's own is another namespace's maybe. */
+static void set_pid(struct json_object *o, int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && cred.pid)
+		json_object_object_add(o, "pid", json_object_new_int(cred.pid));
+}
+
+static enum outcome ask_one(const struct host_run_dir *dir, const char *name, struct json_object **out)
+{
+	int fd = connect_to(dir, name), file;
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	int ready;
+
+	if (fd < 0)
+		return GONE;
+	ready = poll(&pfd, 1, WAIT_MS);
+	file = ready > 0 ? receive_file(fd) : -1;
+	*out = file >= 0 ? read_json(file) : NULL;
+	if (*out)
+		set_pid(*out, fd);
+	if (file >= 0)
+		close(file);
+	close(fd);
+	return *out ? ANSWERED : ready > 0 ? GONE : SILENT;
+}
+
+static int is_socket(const struct dirent *e)
+{
+	size_t n = strlen(e->d_name);
+
+	return e->d_name[0] == 's' && n > 5 && strcmp(e->d_name + n - 4, ".ask") == 0;
+}
+
+int ask_all(ask_fn fn, void *arg, int *silent)
+{
+	struct host_run_dir dir;
+	struct dirent **list;
+	int n, answered = 0;
+
+	if (silent)
+		*silent = 0;
+	if (host_dir_open(config_get()->dir, &dir))
+		return -1;
+	n = scandir(dir.path, &list, is_socket, alphasort);
+	for (int i = 0; i < n; i++) {
+		struct json_object *o = NULL;
+		enum outcome outcome = ask_one(&dir, list[i]->d_name, &o);
+
+		free(list[i]);
+		if (outcome == SILENT && silent)
+			++*silent;
+		if (outcome != ANSWERED)
+			continue;
+		answered++;
+		if (fn(o, arg))
+			json_object_put(o);
+	}
+	if (n >= 0)
+		free(list);
+	close(dir.fd);
+	return answered;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The host: the shared directory, other processes, cross-memory attach, limits. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <json-c/json.h>
+
+#include "ask.h"
+#include "doctor.h"
+#include "host/table.h"
+#include "run/config.h"
+
+enum {
+	MIN_FREE = 32 << 20,	/* bytes of the shared file system: a process's segment as it is used */
+	MIN_FILES = 64,
+	MIN_LOCKED = 1 << 20,
+};
+#define MIN_FILE_SIZE  (512ull << 20)
+#define MIN_ADDRESSES  (2ull << 30)
+
+static const char *shared_directory(void)
+{
+	static char path[64];
+	const char *wanted = doctor_config()->dir;
+
+	if (wanted[0])
+		return wanted;
+	snprintf(path, sizeof(path), "/dev/shm/verbena-%u", (unsigned int)geteuid());
+	return path;
+}
+
+static bool check_owner(const char *dir)
+{
+	struct stat st;
+
+	if (lstat(dir, &st) < 0) {
+		if (errno == ENOENT && mkdir(dir, 0700) == 0)
+			return true;
+		found(20, "%s: %s", dir, strerror(errno));
+		return false;
+	}
+	if (!S_ISDIR(st.st_mode))
+		found(20, "%s is not a directory", dir);
+	else if (st.st_uid != geteuid() || (st.st_mode & 077))
+		found(20, "%s has owner %u and mode %03o; it should have %u and 700", dir,
+		      (unsigned int)st.st_uid, (unsigned int)st.st_mode & 0777, (unsigned int)geteuid());
+	else if (access(dir, R_OK | W_OK | X_OK) < 0)
+		found(20, "%s: %s", dir, strerror(errno));
+	else
+		return true;
+	return false;
+}
+
+static void check_room(const char *dir)
+{
+	struct statvfs fs;
+	unsigned long long room;
+
+	if (statvfs(dir, &fs) < 0)
+		return;
+	room = (unsigned long long)fs.f_bavail * fs.f_frsize;
+	if (room < MIN_FREE)
+		found(21, "%s has room for %llu KiB more", dir, room >> 10);
+	else
+		fine("%s can be used, %llu MiB are free", dir, room >> 20);
+}
+
+static void check_version(const char *dir)
+{
+	struct table_header h;
+	char path[PATH_MAX];
+	int fd;
+
+	if (snprintf(path, sizeof(path), "%s/table", dir) >= PATH_MAX)
+		return;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (read(fd, &h, sizeof(h)) == (ssize_t)sizeof(h) && h.magic == TABLE_MAGIC &&
+	    h.version != TABLE_VERSION)
+		found(23, "%s has version %u, this one is %u", path, h.version, (unsigned int)TABLE_VERSION);
+	close(fd);
+}
+
+void check_directory(void)
+{
+	const char *dir = shared_directory();
+
+	if (!doctor_config()->dir[0] && access("/dev/shm", W_OK) < 0)
+		found(21, "/dev/shm: %s; /tmp is used instead", strerror(errno));
+	else if (check_owner(dir)) {
+		check_room(dir);
+		check_version(dir);
+	}
+}
+
+static bool other_version(struct json_object *o, void *arg)
+{
+	const char *version = json_object_get_string(json_object_object_get(o, "version"));
+
+	if (!version || strcmp(version, VRB_VERSION) == 0)
+		return true;
+	found(24, "process %s (%s) runs version %s, this is %s",
+	      json_object_get_string(json_object_object_get(o, "pid")),
+	      json_object_get_string(json_object_object_get(o, "program")), version, VRB_VERSION);
+	return true;
+}
+
+void check_processes(void)
+{
+	ask_all(other_version, NULL, NULL);
+}
+
+/* Cross-memory attach between two processes that are not each other's ancestors. */
+
+static int attach(pid_t pid, const uint64_t *address)
+{
+	uint64_t value = 0;
+	struct iovec near = { &value, sizeof(value) };
+	struct iovec far = { (void *)address, sizeof(value) };
+
+	return process_vm_readv(pid, &near, 1, &far, 1, 0) == (ssize_t)sizeof(value) ? 0 : errno;
+}
+
+static long read_number(const char *path, const char *key)
+{
+	FILE *f = fopen(path, "re");
+	char line[256];
+	long v = -1;
+
+	while (f && v < 0 && fgets(line, sizeof(line), f))
+		if (strncmp(line, key, strlen(key)) == 0)
+			v = strtol(line + strlen(key), NULL, 10);
+	if (f)
+		fclose(f);
+	return v;
+}
+
+static const char *who_refuses(int err)
+{
+	if (read_number("/proc/sys/kernel/yama/ptrace_scope", "") >= 1)
+		return "Yama (kernel.yama.ptrace_scope)";
+	if (read_number("/proc/self/status", "Seccomp:") == 2)
+		return "a seccomp filter";
+	if (err == ENOSYS)
+		return "the kernel, which does not have it";
+	return "the kernel: different users, or a process that is not dumpable";
+}
+
+void check_attach(void)
+{
+	static const uint64_t word = 1;
+	pid_t target = fork(), reader;
+	int status = 0;
+
+	if (target == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pause();
+		_exit(0);
+	}
+	if (target < 0)
+		return;
+	reader = fork();
+	if (reader == 0)
+		_exit(attach(target, &word) & 0xff);
+	if (reader > 0)
+		waitpid(reader, &status, 0);
+	kill(target, SIGKILL);
+	waitpid(target, NULL, 0);
+	if (reader < 0 || !WIFEXITED(status))
+		return;
+	if (WEXITSTATUS(status))
+		found(30, "process_vm_readv: %s; refused by %s", strerror(WEXITSTATUS(status)),
+		      who_refuses(WEXITSTATUS(status)));
+	else
+		fine("processes may access each other's memory");
+}
+
+static const struct {
+	int resource;
+	unsigned long long least;
+	unsigned int code;
+	const char *what;
+} limits[] = {
+	{ RLIMIT_FSIZE, MIN_FILE_SIZE, 22, "ulimit -f" },
+	{ RLIMIT_MEMLOCK, MIN_LOCKED, 31, "ulimit -l" },
+	{ RLIMIT_NOFILE, MIN_FILES, 32, "ulimit -n" },
+	{ RLIMIT_AS, MIN_ADDRESSES, 33, "ulimit -v" },
+};
+
+void check_limits(void)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct rlimit r;
+
+		if (getrlimit(limits[i].resource, &r) < 0 || r.rlim_cur == RLIM_INFINITY ||
+		    r.rlim_cur >= limits[i].least)
+			continue;
+		all = false;
+		found(limits[i].code, "%s is %llu%s, it should be %llu or more", limits[i].what,
+		      (unsigned long long)r.rlim_cur, limits[i].resource == RLIMIT_NOFILE ? "" : " bytes",
+		      limits[i].least);
+	}
+	if (all)
+		fine("limits on files, memory and addresses are large enough");
+}

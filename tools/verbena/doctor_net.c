@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The network: address families, MTUs, the UDP port, and whether packets get through. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "doctor.h"
+#include "run/config.h"
+#include "run/netdev.h"
+
+enum {
+	SMALL = 64,
+	IP6_UDP = 48,	/* bytes of headers that leave less for a packet */
+	IP4_UDP = 28,
+	MTU_1024 = 1024 + 76,	/* a path MTU with all headers */
+	WAIT_MS = 500,
+};
+
+void check_ipv6(void)
+{
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	FILE *f = fopen("/proc/net/if_inet6", "re");
+	int first = f ? fgetc(f) : EOF;
+
+	if (fd < 0)
+		found(12, "no IPv6 socket: %s", strerror(errno));
+	else if (first == EOF)
+		found(12, "no interface has an IPv6 address");
+	else
+		fine("there is IPv6");
+	if (fd >= 0)
+		close(fd);
+	if (f)
+		fclose(f);
+}
+
+void check_mtu(void)
+{
+	struct netdev *list = NULL;
+	unsigned int n = 0, small = 0;
+
+	if (netdev_list(&list, &n))
+		return;
+	for (unsigned int i = 0; i < n; i++) {
+		if (!list[i].up || !list[i].n_addrs || list[i].mtu >= MTU_1024)
+			continue;
+		small++;
+		found(13, "%s has %u bytes", list[i].name, list[i].mtu);
+	}
+	if (!small)
+		fine("the interfaces' MTUs allow a path MTU of 1024 or more");
+	free(list);
+}
+
+struct endpoint {
+	struct sockaddr_storage sa;
+	socklen_t len;
+	bool v4;
+	char text[INET6_ADDRSTRLEN];
+};
+
+static bool set_endpoint(struct endpoint *e, const struct net_addr *addr, unsigned int ifindex,
+			 uint16_t port)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&e->sa;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&e->sa;
+
+	*e = (struct endpoint){ .v4 = memcmp(addr->raw, mapped, sizeof(mapped)) == 0 };
+	if (e->v4) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(port);
+		memcpy(&v4->sin_addr, addr->raw + 12, 4);
+		e->len = sizeof(*v4);
+		return inet_ntop(AF_INET, &v4->sin_addr, e->text, sizeof(e->text)) != NULL;
+	}
+	v6->sin6_family = AF_INET6;
+	v6->sin6_port = htons(port);
+	memcpy(&v6->sin6_addr, addr->raw, 16);
+	if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr))
+		v6->sin6_scope_id = ifindex;
+	e->len = sizeof(*v6);
+	return inet_ntop(AF_INET6, &v6->sin6_addr, e->text, sizeof(e->text)) != NULL;
+}
+
+static bool passes(int from, int to, size_t size)
+{
+	struct pollfd pfd = { .fd = to, .events = POLLIN };
+	char *buf = calloc(1, size);
+	bool ok = buf && send(from, buf, size, 0) == (ssize_t)size && poll(&pfd, 1, WAIT_MS) == 1 &&
+		  recv(to, buf, size, MSG_DONTWAIT) == (ssize_t)size;
+
+	free(buf);
+	return ok;
+}
+
+static void tell_port(const struct endpoint *e, uint16_t port, int err)
+{
+	found(10, "UDP port %u at %s: %s", port, e->text, strerror(err));
+}
+
+/*
+ * A packet from any port to ours.  The receiving socket hears the sender only, so that it takes nothing from running programs, with which
+ * it shares the port as they do among themselves.
+ */
+static bool probe(const struct netdev *nd, const struct net_addr *addr, uint16_t port)
+{
+	int to, from, on = 1;
+	struct endpoint dst, src;
+	bool ok = false;
+
+	if (!set_endpoint(&dst, addr, nd->ifindex, port) || !set_endpoint(&src, addr, nd->ifindex, 0))
+		return true;
+	to = socket(dst.sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	from = socket(dst.sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (to < 0 || from < 0 || bind(from, (struct sockaddr *)&src.sa, src.len) < 0 ||
+	    getsockname(from, (struct sockaddr *)&src.sa, &src.len) < 0)
+		goto out;
+	setsockopt(to, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	if (bind(to, (struct sockaddr *)&dst.sa, dst.len) < 0 ||
+	    connect(to, (struct sockaddr *)&src.sa, src.len) < 0) {
+		tell_port(&dst, port, errno);
+		goto out;
+	}
+	if (connect(from, (struct sockaddr *)&dst.sa, dst.len) < 0 || !passes(from, to, SMALL))
+		found(11, "port %u at %s (%s)", port, dst.text, nd->name);
+	else if (!passes(from, to, (nd->mtu < 4200 ? nd->mtu : 4200) - (dst.v4 ? IP4_UDP : IP6_UDP)))
+		found(14, "port %u at %s (%s)", port, dst.text, nd->name);
+	else
+		ok = true;
+out:
+	if (to >= 0)
+		close(to);
+	if (from >= 0)
+		close(from);
+	return ok;
+}
+
+void check_port(void)
+{
+	uint16_t port = doctor_config()->udp_port;
+	struct netdev *list = NULL;
+	unsigned int n = 0, good = 0, all = 0;
+
+	if (netdev_list(&list, &n))
+		return;
+	for (unsigned int i = 0; i < n; i++) {
+		for (unsigned int j = 0; j < list[i].n_addrs && j < 4 && list[i].up; j++) {
+			all++;
+			good += probe(&list[i], &list[i].addr[j].addr, port);
+		}
+	}
+	if (all && good == all)
+		fine("UDP port %u: packets pass on %u address%s", port, all, all == 1 ? "" : "es");
+	free(list);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See view.h. */
+#include "view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+#include <json-c/json.h>
+
+#include "util/compiler.h"
+
+int64_t number(struct json_object *o, const char *key)
+{
+	return json_object_get_int64(json_object_object_get(o, key));
+}
+
+const char *text(struct json_object *o, const char *key)
+{
+	static char kept[5][64];
+	static unsigned int next;
+	const char *s = json_object_get_string(json_object_object_get(o, key));
+	char *to = kept[next++ % ARRAY_SIZE(kept)];
+
+	snprintf(to, sizeof(kept[0]), "%s", s ? s : "");
+	for (char *p = to; *p; p++)
+		if ((unsigned char)*p < ' ' || (unsigned char)*p > '~')
+			*p = '?';
+	return to;
+}
+
+struct json_object *list(struct json_object *o, const char *key)
+{
+	struct json_object *l = json_object_object_get(o, key);
+
+	return l && json_object_is_type(l, json_type_array) ? l : NULL;
+}
+
+size_t list_length(struct json_object *l)
+{
+	return l ? json_object_array_length(l) : 0;
+}
+
+const char *devices_of(struct json_object *process)
+{
+	static char names[256];
+	struct json_object *contexts = list(process, "contexts");
+
+	names[0] = '\0';
+	for (size_t i = 0; i < list_length(contexts); i++) {
+		const char *name = text(json_object_array_get_idx(contexts, i), "device");
+		size_t n = strlen(names);
+
+		if (!strstr(names, name))
+			snprintf(names + n, sizeof(names) - n, "%s%s", n ? " " : "", name);
+	}
+	return names;
+}
+
+const char *access_text(unsigned int access, char *buf, size_t size)
+{
+	static const struct {
+		unsigned int bit;
+		const char *name;
+	} rows[] = {
+		{ IBV_ACCESS_LOCAL_WRITE, "local-write" },   { IBV_ACCESS_REMOTE_WRITE, "remote-write" },
+		{ IBV_ACCESS_REMOTE_READ, "remote-read" },   { IBV_ACCESS_REMOTE_ATOMIC, "atomic" },
+		{ IBV_ACCESS_MW_BIND, "bind" },		     { IBV_ACCESS_ZERO_BASED, "zero-based" },
+		{ IBV_ACCESS_ON_DEMAND, "on-demand" },
+	};
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (access & rows[i].bit)
+			n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? " " : "", rows[i].name);
+	return n ? buf : "read";
+}
