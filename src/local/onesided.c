@@ -73,7 +73,7 @@ static bool claim_key(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t l
 enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *wq, uint32_t rkey,
 			    uint64_t va, uint64_t len, enum mem_access access, struct mr_entry *copy)
 {
-	const struct mr_entry *e = &peer->map.keys[mr_key_index(rkey)];
+	const struct mr_entry *e = peer_map_key(&peer->map, mr_key_index(rkey));
 	struct seg_qp target;
 
 	*copy = (struct mr_entry){ .kind = MR_FREE };
@@ -81,9 +81,11 @@ enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *w
 		return REASON_NONE;
 	if (!(target.access & qp_right(access)))
 		return REASON_QP_ACCESS;
-	if (!(load_acquire(&e->refs) & MR_LIVE))
+	if (e == NULL || !(load_acquire(&e->refs) & MR_LIVE))
 		return REASON_RKEY_UNKNOWN;
 	memcpy(copy, e, sizeof(*copy));
+	if (copy->sum != mr_entry_sum(copy))
+		return REASON_NONE;
 	return mr_entry_check(copy, rkey, target.pdn, target.qpn, va, len, access);
 }
 
