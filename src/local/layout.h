@@ -150,10 +150,33 @@ _Static_assert(sizeof(struct lane_slot) == LANE_SLOT_SIZE, "slot size");
 _Static_assert(offsetof(struct lane_slot, data) == LANE_SLOT_HEADER, "header and a small payload share a line");
 _Static_assert(sizeof(struct mr_entry) == SEG_MR_ENTRY, "entries of the key table");
 _Static_assert(SEG_LANE_OFF % 4096 == 0, "lanes are page aligned");
-_Static_assert(offsetof(struct seg_header, asleep) == 64, "doorbell");
-_Static_assert(offsetof(struct seg_header, atomics) == 512, "atomics lock has a line of its own");
-_Static_assert(offsetof(struct lane, hazard) == 64 && offsetof(struct lane, tail) == 128 &&
-		       offsetof(struct lane, slot) == 192 && offsetof(struct lane, bytes) == 32960,
-	       "lines of a lane: named in docs/SHM.md");
+/* The numbers of docs/SHM.md. */
+#define AT(type, field, offset)                                                                    \
+	_Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
+AT(seg_header, incarnation, 16);
+AT(seg_header, identity, 40);
+AT(seg_header, ready, 56);
+AT(seg_header, asleep, 64);
+AT(seg_header, news, 68);
+AT(seg_header, opened, 72);
+AT(seg_header, claimed, 200);
+AT(seg_header, key_chunks, 328);
+AT(seg_header, atomics, 512);
+AT(seg_qp, gen, 4);
+AT(seg_qp, type, 20);
+AT(seg_qp, established, 22);
+AT(seg_qp, dest_gid, 24);
+AT(seg_qp, spare, 56);
+AT(mr_entry, sum, 60);
+AT(lane, sender_identity, 8);
+AT(lane, can_pull, 16);
+AT(lane, hazard, 64);
+AT(lane, tail, 128);
+AT(lane, ring_tail, 132);
+AT(lane, slot, 192);
+AT(lane, bytes, 32960);
+#undef AT
+_Static_assert(SEG_MR_OFF == 1052672 && SEG_LANE_OFF == 68161536 && SEG_LANE_SIZE == 102400,
+	       "parts of the segment");
 
 #endif
