@@ -29,7 +29,7 @@ static void check_requester(const struct roce_qp *qp)
 	assert(qp->req.rd_open <= in_flight);
 	assert(!in_flight || roce_is_reliable(qp));
 	assert(qp->retry.rnr_deadline == VRB_NEVER || qp->retry.ack_deadline == VRB_NEVER);
-	assert(qp->retry.ack_deadline == VRB_NEVER || in_flight);
+	assert(qp->retry.ack_deadline == VRB_NEVER || begun);
 }
 
 static void check_responder(const struct roce_qp *qp)

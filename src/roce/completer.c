@@ -77,8 +77,10 @@ static void advance_una(struct comp_ctx *c, uint32_t psn)
 
 	qp->comp.una = psn;
 	qp->comp.gap_retried = false;
-	if (psn_before(qp->req.psn, psn))
+	if (psn_before(qp->req.psn, psn)) {
+		roce_cc_undo(&qp->cc);
 		roce_requester_rewind(qp);
+	}
 	roce_retry_progress(qp, psns, c->now);
 }
 

@@ -313,7 +313,7 @@ static void dispatch(struct roce_qp *qp, const struct roce_pkt *pkt,
 {
 	if (op->kind == ROCE_KIND_CNP) {
 		qp->counters.cnp_rcvd++;
-		roce_retry_congestion(qp);
+		roce_cc_notified(&qp->cc, now);
 		return;
 	}
 	note_congestion(qp, pkt);

@@ -158,7 +158,7 @@ static bool window_open(const struct roce_qp *qp, uint32_t psns)
 {
 	uint32_t in_flight = psn_add(qp->req.psn, 0 - qp->comp.una);
 
-	return !in_flight || in_flight + psns <= qp->retry.window;
+	return !in_flight || in_flight + psns <= qp->cc.window;
 }
 
 /* Does the packet at req.psn consume a receive at the other end, or belong to a SEND that did? */
@@ -334,8 +334,8 @@ static bool wants_ack(struct roce_qp *qp, const struct send_wqe *w, bool last, u
 
 	if (!roce_is_reliable(qp))
 		return false;
-	if (!last && ++qp->req.since_ack_req < max(qp->retry.window / 4, 1u) &&
-	    in_flight < qp->retry.window && !roce_credits_short(qp, w->ssn))
+	if (!last && ++qp->req.since_ack_req < max(qp->cc.window / 4, 1u) &&
+	    in_flight < qp->cc.window && !roce_credits_short(qp, w->ssn))
 		return false;
 	qp->req.since_ack_req = 0;
 	return true;
@@ -456,10 +456,10 @@ static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct send_wqe *w;
-	uint32_t offset, psns;
+	uint32_t offset, psns, psn = qp->req.psn;
 	size_t len;
 
-	if (qp->retry.rnr_deadline != VRB_NEVER)
+	if (qp->retry.rnr_deadline != VRB_NEVER || !roce_cc_allows(&qp->cc, now))
 		return 0;
 	w = current(qp);
 	if (!w)
@@ -470,9 +470,13 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	if (!len)
 		return 0;
 	advance(qp, w, psns);
-	if (roce_is_reliable(qp))
+	if (roce_is_reliable(qp)) {
+		roce_cc_sent(&qp->cc);
+		if (!qp->req.since_ack_req)
+			roce_cc_time(&qp->cc, psn, now);
 		roce_retry_sent(qp, now);
-	else
+	} else {
 		roce_uc_sent(qp);
+	}
 	return len;
 }

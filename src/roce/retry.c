@@ -32,9 +32,15 @@ uint32_t roce_window_limit(const struct roce_qp *qp)
 	return max((uint32_t)ROCE_WINDOW_MIN, min(packets, (uint32_t)ROCE_WINDOW_MAX));
 }
 
-void roce_retry_stop(struct roce_qp *qp)
+static void stop_ack_timer(struct roce_qp *qp)
 {
 	qp->retry.ack_deadline = VRB_NEVER;
+	qp->retry.probe_at = VRB_NEVER;
+}
+
+void roce_retry_stop(struct roce_qp *qp)
+{
+	stop_ack_timer(qp);
 	qp->retry.rnr_deadline = VRB_NEVER;
 }
 
@@ -43,8 +49,8 @@ void roce_retry_start(struct roce_qp *qp)
 	qp->retry = (struct roce_retry){
 		.left = qp->wq->retry_cnt,
 		.rnr_left = qp->wq->rnr_retry,
-		.window = roce_window_limit(qp),
 	};
+	roce_cc_start(&qp->cc, roce_window_limit(qp));
 	roce_retry_stop(qp);
 }
 
@@ -67,23 +73,32 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
 	qp->retry.ack_deadline = time_after(qp->retry.ack_deadline, pull_time(qp));
 }
 
+/*
+ * Long before the ack timeout, which is made for the worst network: a few round trips without an
+ * answer are worth a few packets.
+ */
+static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
+{
+	uint64_t patience = max(ROCE_PROBE_RTTS * qp->cc.rtt, ROCE_PROBE_MIN);
+	uint64_t at = time_after(time_after(now, patience), pull_time(qp));
+
+	if (!qp->retry.probed && qp->wq->timeout && at < qp->retry.ack_deadline)
+		qp->retry.probe_at = at;
+	else
+		qp->retry.probe_at = VRB_NEVER;
+}
+
+static void start_timers(struct roce_qp *qp, uint64_t now)
+{
+	restart_ack_timer(qp, now);
+	restart_probe_timer(qp, now);
+}
+
 /* A packet left that wants an answer. */
 void roce_retry_sent(struct roce_qp *qp, uint64_t now)
 {
 	if (qp->retry.ack_deadline == VRB_NEVER)
-		restart_ack_timer(qp, now);
-}
-
-/* Grows by an eighth for each window acknowledged: slower than it shrinks. */
-static void grow_window(struct roce_qp *qp, uint32_t psns)
-{
-	struct roce_retry *r = &qp->retry;
-
-	r->acked += psns;
-	if (r->acked < r->window)
-		return;
-	r->acked = 0;
-	r->window = min(r->window + r->window / 8 + 1, roce_window_limit(qp));
+		start_timers(qp, now);
 }
 
 /* una advanced by psns. */
@@ -91,18 +106,12 @@ void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now)
 {
 	qp->retry.left = qp->wq->retry_cnt;
 	qp->retry.rnr_left = qp->wq->rnr_retry;
-	grow_window(qp, psns);
+	qp->retry.probed = false;
+	roce_cc_acked(&qp->cc, qp->comp.una, psns, now);
 	if (qp->req.psn == qp->comp.una)
-		qp->retry.ack_deadline = VRB_NEVER;
+		stop_ack_timer(qp);
 	else
-		restart_ack_timer(qp, now);
-}
-
-/* Half the window: a packet was lost, or the network says that it is about to happen. */
-void roce_retry_congestion(struct roce_qp *qp)
-{
-	qp->retry.window = max(qp->retry.window / 2, (uint32_t)ROCE_WINDOW_MIN);
-	qp->retry.acked = 0;
+		start_timers(qp, now);
 }
 
 /* The QP may be dead already, of a completion that overran its CQ; the same below. */
@@ -118,8 +127,11 @@ void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 	if (qp->retry.left)
 		qp->retry.left--;
 	qp->counters.completer_retry_err++;
-	roce_retry_congestion(qp);
-	qp->retry.ack_deadline = VRB_NEVER;
+	if (cause == ROCE_RETRY_TIMEOUT)
+		roce_cc_probe(&qp->cc);
+	else
+		roce_cc_lost(&qp->cc);
+	stop_ack_timer(qp);
 	roce_requester_rewind(qp);
 }
 
@@ -134,7 +146,7 @@ void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now)
 	}
 	if (qp->wq->rnr_retry != ROCE_RNR_RETRY_INFINITE)
 		qp->retry.rnr_left--;
-	qp->retry.ack_deadline = VRB_NEVER;
+	stop_ack_timer(qp);
 	qp->retry.rnr_deadline = time_after(now, roce_rnr_timer_ns(timer));
 	roce_requester_rewind(qp);
 }
@@ -160,8 +172,25 @@ bool roce_burst_allows(struct roce_qp *qp, uint64_t now)
 
 uint64_t roce_retry_next(const struct roce_qp *qp)
 {
-	return time_earlier(qp->burst.resume,
-			    time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline));
+	uint64_t patience = time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline);
+	uint64_t sending = time_earlier(qp->burst.resume, roce_cc_resume(&qp->cc));
+
+	return time_earlier(time_earlier(patience, qp->retry.probe_at), sending);
+}
+
+/*
+ * The end of what was sent may be lost, and then no later packet tells the peer of it, or its ACK or
+ * NAK is.  The oldest few packets, sent once more, make it say where it is.  The ack timeout goes on
+ * to run, and no retry is used up.
+ */
+static void probe(struct roce_qp *qp)
+{
+	qp->retry.probe_at = VRB_NEVER;
+	qp->retry.probed = true;
+	if (qp->req.psn == qp->comp.una || qp->req.psn != qp->req.high || qp->req.halted)
+		return;
+	roce_cc_probe(&qp->cc);
+	roce_requester_rewind(qp);
 }
 
 void roce_retry_expire(struct roce_qp *qp, uint64_t now)
@@ -172,4 +201,8 @@ void roce_retry_expire(struct roce_qp *qp, uint64_t now)
 		qp->retry.rnr_deadline = VRB_NEVER;
 	if (time_reached(qp->retry.ack_deadline, now))
 		roce_retry(qp, ROCE_RETRY_TIMEOUT, now);
+	else if (time_reached(qp->retry.probe_at, now))
+		probe(qp);
+	if (time_reached(qp->cc.slot_end, now))
+		qp->cc.held = false;
 }

@@ -24,7 +24,7 @@ enum {
 	 * hold, within these bounds.
 	 */
 	ROCE_WINDOW_BYTES = 128 * 1024,
-	ROCE_WINDOW_MIN = 4,
+	ROCE_WINDOW_MIN = ROCE_CC_MIN,
 	ROCE_WINDOW_MAX = 256,
 
 	/*
@@ -34,6 +34,10 @@ enum {
 	 */
 	ROCE_BURST_MAX = 1024,
 };
+
+/* Round trips, and time at least, without an answer before the newest packet is sent again. */
+#define ROCE_PROBE_RTTS 3
+#define ROCE_PROBE_MIN	VRB_MSEC
 
 /* Why packets are sent again. */
 enum roce_retry_cause {
@@ -50,7 +54,6 @@ void roce_retry_start(struct roce_qp *qp); /* full counters, no timer */
 void roce_retry_stop(struct roce_qp *qp);  /* no timer */
 void roce_retry_sent(struct roce_qp *qp, uint64_t now);
 void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now);
-void roce_retry_congestion(struct roce_qp *qp);
 
 /* Goes back to the oldest unacknowledged PSN, or fails the QP when the retries are used up. */
 void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now);

@@ -44,6 +44,8 @@
 #ifndef VRB_ROCE_STATE_H
 #define VRB_ROCE_STATE_H
 
+#include "roce/cc.h"
+
 /* Send side: which packet is next. requester.c */
 struct roce_req {
 	uint32_t psn;           /* of the next packet to build */
@@ -71,9 +73,9 @@ struct roce_comp {
 /* Send side: patience. retry.c, the only place that sets a deadline */
 struct roce_retry {
 	uint64_t ack_deadline; /* local ack timeout; VRB_NEVER while nothing is in flight */
+	uint64_t probe_at;       /* before it, once until the next progress; VRB_NEVER: no more */
+	bool probed;
 	uint64_t rnr_deadline; /* nothing is sent before; VRB_NEVER: no RNR wait */
-	uint32_t window;       /* PSNs that may be in flight */
-	uint32_t acked;        /* since the window last grew */
 	uint8_t left;          /* of retry_cnt */
 	uint8_t rnr_left;      /* of rnr_retry */
 };
@@ -136,6 +138,7 @@ struct roce_qp {
 	struct roce_req req;
 	struct roce_comp comp;
 	struct roce_retry retry;
+	struct roce_cc cc;
 	struct roce_burst burst;
 	struct roce_pace pace;
 	struct roce_resp resp;

@@ -331,11 +331,11 @@ static void cnp_halves_the_window(void **state)
 	uint32_t window;
 
 	env_start(&e, IBV_QPT_RC);
-	window = e.qp.retry.window;
+	window = e.qp.cc.window;
 	pkt = env_pkt(&e, 0, 0, 0);
 	pkt.bth.opcode = ROCE_CNP_NOTIFICATION;
 	env_input(&e, &pkt);
-	assert_int_equal(e.qp.retry.window, window / 2);
+	assert_int_equal(e.qp.cc.window, window / 2);
 	assert_int_equal(e.qp.counters.cnp_rcvd, 1);
 }
 

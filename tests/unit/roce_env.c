@@ -398,7 +398,10 @@ void env_ack(struct roce_env *e, uint32_t psn)
 
 void env_expire(struct roce_env *e)
 {
-	uint64_t deadline = roce_next_timeout(&e->qp);
+	/* Past any probe that comes before. */
+	uint64_t deadline = time_earlier(e->qp.retry.ack_deadline, e->qp.retry.rnr_deadline);
+
+	deadline = time_earlier(deadline, e->qp.burst.resume);
 
 	assert_true(deadline != VRB_NEVER);
 	e->now = max(e->now, deadline);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Congestion control of one QP's path: how much may be in flight, and when a packet may leave.
+ *
+ *	acknowledged	window grows by 1/32 of its limit for each window's worth
+ *	loss		window * 0.7, once for all that goes again because of it
+ *	CNP		window * (1 - alpha / 2), where alpha says how steadily they come, as DCQCN does
+ *	delay		no growth while the round trip takes much longer than it can, the sooner the larger
+ *			the window; far above, window - 1/16, but never below half the limit
+ *	pacing		a window that was cut leaves in quarters, spread over the round trip
+ *
+ * The limit is what a socket buffer of usual size holds (retry.h), and where every window begins: in
+ * a network without congestion nothing of this shows.  Windows count PSNs.  Pure; nothing outside
+ * the struct is touched.
+ */
+#ifndef VRB_ROCE_CC_H
+#define VRB_ROCE_CC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ROCE_CC_MIN = 4 };
+
+struct roce_cc {
+	uint32_t limit;
+	uint32_t window;
+	uint32_t acked;		/* since the window last changed */
+	uint32_t fast_to;	/* below this the window grows by what is acknowledged */
+	uint32_t before;	/* window before the last probe; 0: nothing to undo */
+	uint32_t alpha;		/* of 1024 */
+	bool cnp_seen;		/* since the window was last acknowledged */
+	uint64_t cnp_at;	/* when a CNP last counted */
+	bool timing;
+	uint32_t timed_psn;	/* round trip in progress */
+	uint64_t timed_at;
+	uint64_t rtt;		/* smoothed; 0: not known */
+	uint64_t rtt_min;
+	uint32_t left;		/* packets of the current slot */
+	uint64_t slot_end;
+	bool held;		/* a packet waits for slot_end */
+};
+
+void roce_cc_start(struct roce_cc *cc, uint32_t limit);
+
+/* May a packet leave now? If not, roce_cc_resume() says when. */
+bool roce_cc_allows(struct roce_cc *cc, uint64_t now);
+uint64_t roce_cc_resume(const struct roce_cc *cc);
+
+/* A packet left. */
+void roce_cc_sent(struct roce_cc *cc);
+
+/* It asks for an answer, and so times the round trip if none is being timed. */
+void roce_cc_time(struct roce_cc *cc, uint32_t psn, uint64_t now);
+
+/*
+ * Nothing has come for a while: few packets may be in flight, until an answer shows that more were
+ * lost, and the window grows fast to 0.7 of what it was; or that none were, and all is undone.
+ */
+void roce_cc_probe(struct roce_cc *cc);
+void roce_cc_undo(struct roce_cc *cc);
+
+/* Everything before una is acknowledged, psns more than before. */
+void roce_cc_acked(struct roce_cc *cc, uint32_t una, uint32_t psns, uint64_t now);
+
+/* The responder, which takes packets in order only, tells of a loss once: all behind it goes again. */
+void roce_cc_lost(struct roce_cc *cc);
+
+void roce_cc_notified(struct roce_cc *cc, uint64_t now);
+
+#endif
