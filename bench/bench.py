@@ -23,6 +23,7 @@ from stock import Place  # noqa: E402
 RUNS = int(os.environ.get("BENCH_RUNS", "5"))
 LATENCY = "us"
 BANDWIDTH = "MiB/s"
+RATE = "million/s"
 
 
 def pin(cpu_number):
@@ -36,6 +37,7 @@ class Bench:
         self.place = Place(bench)
         self.device = self.place.device("lo")
         self.udp_ref = bench.stage(os.path.join(build, "bench", "udp_ref"))
+        self.shm_ref = bench.stage(os.path.join(build, "bench", "shm_ref"))
 
     def perftest(self, transport, program, args, column):
         port = self.bench.ports.take()
@@ -56,6 +58,12 @@ class Bench:
         done = subprocess.run([self.udp_ref, mode, str(size), str(count)], capture_output=True, text=True, check=False)
         if done.returncode:
             raise harness.Failure(f"udp_ref {mode}: {done.stderr}")
+        return float(done.stdout)
+
+    def shm(self, *args):
+        done = subprocess.run([self.shm_ref, *map(str, args)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise harness.Failure(f"shm_ref {args}: {done.stderr}")
         return float(done.stdout)
 
     def ucx(self, transports, test, size, count, column):
@@ -100,6 +108,33 @@ def contenders(b):
     return rows
 
 
+def same_host(b):
+    """Rows of the local transport against bare memory and system calls: the best moments of both, and rates."""
+    def best(program, size, count, column=2, *more):
+        return lambda: b.perftest("local", program, ["-s", str(size), "-n", str(count), *more], column)
+
+    def copies(call, size):
+        return lambda: size / b.shm(call, size, 3000) * 1e6 / 2 ** 20
+
+    rows = [("SEND 8 bytes, best", LATENCY, best("ib_send_lat", 8, 20000),
+             [("a cache line handed over", lambda: b.shm("line", 100000))])]
+    if shutil.which("ucx_perftest"):
+        rows.append(("SEND 8 bytes, typical", LATENCY, best("ib_send_lat", 8, 20000, 4),
+                     [("UCX posix", lambda: b.ucx("posix,self", "tag_lat", 8, 50000, 1))]))
+    for verb in "write", "read":
+        rows.append((f"{verb.upper()} 8 bytes, best", LATENCY, best(f"ib_{verb}_lat", 8, 20000),
+                     [(f"process_vm_{verb}v", lambda verb=verb: b.shm(verb, 8, 100000))]))
+    for size in 65536, 1 << 20:
+        for verb in "send", "write", "read":
+            rows.append((f"{verb.upper()} {size >> 10} KiB, peak", BANDWIDTH,
+                         best(f"ib_{verb}_bw", size, (1 << 28) // size), [("process_vm_readv 64 KiB", copies("read", 65536))]))
+    rows.append(("SEND 8 bytes", RATE, best("ib_send_bw", 8, 300000, 4),
+                 [("process_vm_writev each", lambda: 1 / b.shm("write", 8, 100000))]))
+    rows.append(("WRITE 8 bytes, lists of 16", RATE, best("ib_write_bw", 8, 300000, 4, "-l", "16"),
+                 [("process_vm_writev each", lambda: 1 / b.shm("write", 8, 100000))]))
+    return rows
+
+
 def medians(measurements):
     """Runs all measurements RUNS times in turn. None for one that does not work here."""
     samples = [[] for _ in measurements]
@@ -117,7 +152,8 @@ def main():
     build = sys.argv[1]
     harness.need_programs("ib_write_bw", "taskset")
     with harness.Bench(build) as bench:
-        rows = contenders(Bench(bench, build))
+        b = Bench(bench, build)
+        rows = contenders(b) + same_host(b)
         load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
         print(f"Medians of {RUNS} runs, loopback, the two processes on different CPUs. "
               "Ratio above 1: Verbena is better.")
@@ -130,7 +166,7 @@ def main():
                     print(f"{what:<28} {'-':>10} {name:<26} {'-':>10} {'-':>7}")
                     continue
                 ratio = other / value if unit == LATENCY else value / other
-                print(f"{what:<28} {value:>10.1f} {name:<26} {other:>10.1f} {ratio:>7.2f}   {unit}")
+                print(f"{what:<28} {value:>10.2f} {name:<26} {other:>10.2f} {ratio:>7.2f}   {unit}")
             sys.stdout.flush()
 
 
