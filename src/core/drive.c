@@ -452,16 +452,22 @@ struct lane_arrivals {
 	uint64_t now;
 };
 
-/* A connected QP's neighbour speaks for its address; a datagram brings its own. Must hold qp->lock. */
-static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct net_path *path)
+/*
+ * A connected QP's neighbour speaks for its address: the alternate one when it says that it has
+ * migrated. A datagram brings its own. Must hold qp->lock.
+ */
+static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct roce_pkt *pkt)
 {
+	bool migrated = pkt->bth.mig_req && qp->wq.mig_state == IBV_MIG_ARMED;
+	const struct net_path *own = migrated ? &qp->wq.alt_path : &qp->wq.path;
+
 	if (in->path) {
-		*path = *in->path;
+		pkt->path = *in->path;
 		return true;
 	}
-	*path = qp->wq.path;
-	path->src = qp->wq.path.dst;
-	path->dst = qp->wq.path.src;
+	pkt->path = *own;
+	pkt->path.src = own->dst;
+	pkt->path.dst = own->src;
 	return vrb_near_believes(qp, in->slot);
 }
 
@@ -491,7 +497,7 @@ static void arrive_by_lane(void *arg, const struct local_pkt *in)
 		pkt.payload_len = in->payload;
 	}
 	lock_acquire(&qp->lock);
-	if (fill_path(qp, in, &pkt.path))
+	if (fill_path(qp, in, &pkt))
 		deliver(qp, &pkt, &a->touched, a->now);
 	else
 		count(&vrb_drive_stats.wrong_path, 1);

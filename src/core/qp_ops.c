@@ -138,10 +138,21 @@ static void count(struct wq_qp *wq, const struct send_wqe *w, bool ok)
 	vrb_cntr_sent(wq_to_vrb_qp(wq), w, ok);
 }
 
+/* What was the alternate path is what ibv_query_qp shows as the path. */
+static void note_migration(struct ibv_qp_attr *a)
+{
+	a->ah_attr = a->alt_ah_attr;
+	a->port_num = a->alt_port_num;
+	a->pkey_index = a->alt_pkey_index;
+	a->timeout = a->alt_timeout;
+}
+
 static void event(struct wq_qp *wq, enum ibv_event_type type)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 
+	if (type == IBV_EVENT_PATH_MIG)
+		note_migration(&qp->attr);
 	vrb_fault_event(qp, type);
 	vrb_event_qp(&qp->ibv, type);
 }

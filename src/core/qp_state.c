@@ -454,6 +454,8 @@ static void replace_rd_atomic(struct vrb_qp *qp, struct change *c)
 
 static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, struct change *c)
 {
+	bool migrates = (mask & MIG) && a->path_mig_state == IBV_MIG_MIGRATED &&
+			qp->wq.mig_state == IBV_MIG_ARMED;
 	uint64_t now = clock_now();
 
 	qp->now = now;
@@ -474,6 +476,8 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 		roce_qp_moved(&qp->roce, c->cur, now);
 	else
 		roce_qp_changed(&qp->roce, now);
+	if (migrates)
+		roce_qp_migrate(&qp->roce);
 	vrb_near_changed(qp);
 	vrb_drive_output(qp, now);
 }

@@ -32,7 +32,8 @@ bool qp_state_masks(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_st
 int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask);
 
 /*
- * Paces the QP's requests to kbps (0: not at all), in bursts of that many bytes.  Returns 0, EINVAL (value, type or state). Takes qp->lock.
+ * Paces the QP's requests to kbps (0: not at all), in bursts of that many bytes.  Returns 0, EINVAL
+ * (value, type or state). Takes qp->lock.
  */
 int vrb_qp_set_rate(struct vrb_qp *qp, uint32_t kbps, uint32_t burst);
 

@@ -238,7 +238,15 @@ static void use_alternate(struct roce_qp *qp)
 	wq->timeout = wq->alt_timeout;
 	wq->mig_state = IBV_MIG_MIGRATED;
 	roce_retry_start(qp);
+	/* What is in flight may be lost with the old path, and its timer is off now. */
+	roce_requester_rewind(qp);
 	wq->ops->event(wq, IBV_EVENT_PATH_MIG);
+}
+
+void roce_qp_migrate(struct roce_qp *qp)
+{
+	use_alternate(qp);
+	roce_check(qp);
 }
 
 bool roce_migrate(struct roce_qp *qp)

@@ -98,6 +98,9 @@ void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from, uint64_t now);
 /* Attributes were changed without leaving the state (path, timers, access flags ...). */
 void roce_qp_changed(struct roce_qp *qp, uint64_t now);
 
+/* The program migrates an armed QP (IBTA vol 1, 17.2.8): the alternate path becomes the primary. */
+void roce_qp_migrate(struct roce_qp *qp);
+
 /* Processes one packet. pkt->payload needs to stay valid only during the call. */
 void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
 

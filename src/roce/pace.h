@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pacing of requests (ibv_modify_qp_rate_limit): a token bucket kept as a point in time.  Each packet moves it
- * by the time that the packet takes at the QP's rate; a packet may leave when it lies no further ahead than a burst
- * takes.  Answers to the peer are not paced: they are its requests' doing.
+ * Pacing of requests (ibv_modify_qp_rate_limit): a token bucket kept as a point in time.  Each
+ * packet moves it by the time that the packet takes at the QP's rate; a packet may leave when it
+ * lies no further ahead than a burst takes.  Answers to the peer are not paced: they are its
+ * requests' doing.
  */
 #ifndef VRB_ROCE_PACE_H
 #define VRB_ROCE_PACE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IP packets in datagrams: segmentation of TCP by IBV_WR_TSO and ibv_wr_send_tso, checksums by IBV_SEND_IP_CSUM, IBV_WC_IP_CSUM_OK, and
- * what is refused.
+ * IP packets in datagrams: segmentation of TCP by IBV_WR_TSO and ibv_wr_send_tso, checksums by
+ * IBV_SEND_IP_CSUM, IBV_WC_IP_CSUM_OK, and what is refused.
  */
 #include <arpa/inet.h>
 #include <errno.h>

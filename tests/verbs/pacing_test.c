@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_modify_qp_rate_limit: what is sent takes at least as long as the rate says, by the device's own clock; nothing is asserted about how much longer.
+ * ibv_modify_qp_rate_limit: what is sent takes at least as long as the rate says; nothing is
+ * asserted about how much longer.
  */
 #include <errno.h>
 

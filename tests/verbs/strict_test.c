@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Strictness, cell by cell: QP type x opcode x flag x state x size x access right, each with the errno of posting or the status of the
- * completion.  The expectations are tables of ibv_post_send(3) and of IBTA volume 1, 9.7.4 and 10.6, not the library's own.
+ * Strictness, cell by cell: QP type x opcode x flag x state x size x access right, each with the
+ * errno of posting or the status of the completion.  The expectations are tables of
+ * ibv_post_send(3) and of IBTA volume 1, 9.7.4 and 10.6, not the library's own.
  */
 #include <errno.h>
 
@@ -29,7 +30,10 @@ static const struct kind {
 	{ IBV_QPT_XRC_SEND, XS, "XRC" },
 };
 
-/* ibv_post_send(3): which opcode goes with which type. FLUSH and ATOMIC WRITE are for ibv_wr_* only; TSO wants a QP made for it. */
+/*
+ * ibv_post_send(3): which opcode goes with which type. FLUSH and ATOMIC WRITE are for ibv_wr_* only;
+ * TSO wants a QP made for it.
+ */
 static const struct op {
 	int types;
 	bool inlines;	/* has data that can be inline */
@@ -322,7 +326,10 @@ static const struct {
 	{ IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE, 8 },
 };
 
-/* RC: opcode x remote flaw. IBTA 9.7.4.1.5: an R_Key violation is a remote access error, a service that is not enabled an invalid request. */
+/*
+ * RC: opcode x remote flaw. IBTA 9.7.4.1.5: an R_Key violation is a remote access error, a service
+ * that is not enabled an invalid request.
+ */
 static void remote_cell(struct bench *b, int row, enum flaw flaw)
 {
 	struct ibv_qp *a = world_qp(&b->w, IBV_QPT_RC, b->cq, NULL);
