@@ -166,6 +166,19 @@ static void print_odp_caps(const struct ibv_device_attr_ex *x)
 	print_odp("xrc", x->xrc_odp_caps);
 }
 
+static void print_qp_types(uint32_t types)
+{
+	static const struct flag_name names[] = {
+		{ 1 << IBV_QPT_RAW_PACKET, "SUPPORT_RAW_PACKET" },
+		{ 1 << IBV_QPT_UD, "SUPPORT_UD" },
+	};
+
+	if (!types)
+		return;
+	printf("\t\tsupported_qp:\n");
+	print_flags(names, ARRAY_SIZE(names), types, FLAG_INDENT "Unknown flags: 0x%lX\n");
+}
+
 static void print_extended(const struct ibv_device_attr_ex *x)
 {
 	print_odp_caps(x);
@@ -180,6 +193,7 @@ static void print_extended(const struct ibv_device_attr_ex *x)
 		printf("\tcore clock not supported\n");
 	printf("\tdevice_cap_flags_ex:\t\t0x%lX\n", (unsigned long)x->device_cap_flags_ex);
 	printf("\ttso_caps:\n\t\tmax_tso:\t\t\t%u\n", x->tso_caps.max_tso);
+	print_qp_types(x->tso_caps.supported_qpts);
 	printf("\trss_caps:\n\t\tmax_rwq_indirection_tables:\t\t\t%u\n",
 	       x->rss_caps.max_rwq_indirection_tables);
 	printf("\t\tmax_rwq_indirection_table_size:\t\t\t%u\n",
@@ -190,6 +204,7 @@ static void print_extended(const struct ibv_device_attr_ex *x)
 	printf("\tmax_wq_type_rq:\t\t\t%u\n", x->max_wq_type_rq);
 	printf("\tpacket_pacing_caps:\n\t\tqp_rate_limit_min:\t%ukbps\n\t\tqp_rate_limit_max:\t%ukbps\n",
 	       x->packet_pacing_caps.qp_rate_limit_min, x->packet_pacing_caps.qp_rate_limit_max);
+	print_qp_types(x->packet_pacing_caps.supported_qpts);
 	printf("\ttag matching not supported\n");
 	if (x->cq_mod_caps.max_cq_count || x->cq_mod_caps.max_cq_period)
 		printf("\n\tcq moderation caps:\n\t\tmax_cq_count:\t%u\n\t\tmax_cq_period:\t%u us\n\n",
