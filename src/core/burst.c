@@ -9,6 +9,7 @@
 
 #include "core/drive.h"
 #include "core/process.h"
+#include "roce/const.h"
 #include "roce/icrc.h"
 #include "roce/opcode.h"
 #include "util/atomic.h"
@@ -84,7 +85,7 @@ static void enter_run(struct vrb_burst *b, struct wire_pkt *p)
 	}
 }
 
-void vrb_burst_seal(struct vrb_burst *b, const struct net_path *path, size_t len)
+void vrb_burst_seal(struct vrb_burst *b, const struct net_path *path, size_t len, bool ect)
 {
 	struct wire_pkt *p = &b->pkts[b->n];
 
@@ -95,6 +96,8 @@ void vrb_burst_seal(struct vrb_burst *b, const struct net_path *path, size_t len
 	*p = (struct wire_pkt){ .path = *path, .data = vrb_burst_room(b), .len = len + ROCE_ICRC_LEN };
 	p->path.src_port = wire_src_port(vrb.wire);
 	p->path.dst_port = wire_dst_port(vrb.wire);
+	if (ect && (p->path.traffic_class & ROCE_ECN_MASK) == ROCE_ECN_NOT_ECT)
+		p->path.traffic_class |= ROCE_ECN_ECT0;
 	enter_run(b, p);
 	put_icrc(p);
 	b->used += p->len;

@@ -9,6 +9,7 @@
 #ifndef VRB_CORE_BURST_H
 #define VRB_CORE_BURST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,7 +30,10 @@ struct vrb_burst {
 	uint8_t data[BURST_BYTES + ROCE_MAX_PACKET];
 };
 
-/* The calling thread's, empty unless it is filling it; NULL when memory is out. Freed with the thread. */
+/*
+ * The calling thread's, empty unless it is filling it; NULL when memory is out.  Freed with the
+ * thread.
+ */
 struct vrb_burst *vrb_burst_own(void);
 
 /* Room for the next packet, ROCE_MAX_PACKET bytes. */
@@ -38,8 +42,12 @@ static inline uint8_t *vrb_burst_room(struct vrb_burst *b)
 	return b->data + b->used;
 }
 
-/* Completes the packet built there, of len bytes without its ICRC. A full burst leaves at once. */
-void vrb_burst_seal(struct vrb_burst *b, const struct net_path *path, size_t len);
+/*
+ * Completes the packet built there, of len bytes without its ICRC.  `ect`: its QP slows down when
+ * told of congestion, so routers may mark it instead of dropping it (RFC 3168).  A full burst leaves
+ * at once.
+ */
+void vrb_burst_seal(struct vrb_burst *b, const struct net_path *path, size_t len, bool ect);
 
 /* Sends what is in it. A full socket is waited for a little, then the rest is lost. */
 void vrb_burst_flush(struct vrb_burst *b);

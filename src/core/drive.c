@@ -93,7 +93,7 @@ static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	while (!(datagrams && vrb_near_waits(qp, now)) &&
 	       (len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
 		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now))
-			vrb_burst_seal(b, path, len);
+			vrb_burst_seal(b, path, len, qp->wq.type != IBV_QPT_UD);
 	}
 }
 

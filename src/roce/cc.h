@@ -62,7 +62,7 @@ void roce_cc_undo(struct roce_cc *cc);
 /* Everything before una is acknowledged, psns more than before. */
 void roce_cc_acked(struct roce_cc *cc, uint32_t una, uint32_t psns, uint64_t now);
 
-/* The responder, which takes packets in order only, tells of a loss once: all behind it goes again. */
+/* The responder takes packets in order only: it tells of a loss once, and all behind goes again. */
 void roce_cc_lost(struct roce_cc *cc);
 
 void roce_cc_notified(struct roce_cc *cc, uint64_t now);
