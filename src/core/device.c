@@ -284,28 +284,29 @@ static void follow_all(const struct netdev *nds, unsigned int n)
 	}
 }
 
-void vrb_device_refresh(void)
+/* Must hold vrb.lock. */
+static void refresh(void)
 {
 	struct netdev *nds;
 	unsigned int n;
 
 	if (netdev_list(&nds, &n))
 		return;
-	pthread_mutex_lock(&vrb.lock);
 	follow_all(nds, n);
-	pthread_mutex_unlock(&vrb.lock);
 	free(nds);
 }
 
-void vrb_device_catch_up(void)
+/* One lock around both steps: who finds the news taken by somebody else must find them applied, too. */
+bool vrb_device_catch_up(void)
 {
 	bool news;
 
 	pthread_mutex_lock(&vrb.lock);
 	news = vrb.monitor >= 0 && netdev_monitor_drain(vrb.monitor);
-	pthread_mutex_unlock(&vrb.lock);
 	if (news)
-		vrb_device_refresh();
+		refresh();
+	pthread_mutex_unlock(&vrb.lock);
+	return news;
 }
 
 /* Must hold vrb.lock. */

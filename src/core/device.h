@@ -7,6 +7,7 @@
 #ifndef VRB_CORE_DEVICE_H
 #define VRB_CORE_DEVICE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -44,12 +45,10 @@ void vrb_device_put(struct vrb_device *dev);
 void vrb_device_put_locked(struct vrb_device *dev);
 
 /*
- * Looks at the interfaces again and tells open contexts what changed.  Takes vrb.lock.
+ * Looks at the interfaces again if the process's monitor has news, and tells open contexts what changed; true if it had.  For the progress
+ * thread, and for queries, which may run ahead of it.  Takes vrb.lock.
  */
-void vrb_device_refresh(void);
-
-/* The same, only if the process's interface monitor has news. For queries: they may run ahead of the progress thread. */
-void vrb_device_catch_up(void);
+bool vrb_device_catch_up(void);
 
 /* A forked child: locks of the registry's devices are made anew. Must hold vrb.lock. */
 void vrb_device_after_fork(void);

@@ -92,14 +92,7 @@ static void install_fork_handlers(void)
 
 static bool on_netdev_news(void *arg, int fd)
 {
-	bool news;
-
-	pthread_mutex_lock(&vrb.lock);
-	news = netdev_monitor_drain(fd);
-	pthread_mutex_unlock(&vrb.lock);
-	if (news)
-		vrb_device_refresh();
-	return news;
+	return vrb_device_catch_up();
 }
 
 /*

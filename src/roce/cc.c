@@ -98,7 +98,8 @@ static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 	if (!cc->timing || !psn_before(cc->timed_psn, una))
 		return;
 	cc->timing = false;
-	sample = max(now - cc->timed_at, (uint64_t)1);
+	/* Threads read the clock before they get the QP's lock, so an answer may bear an earlier time than its request. */
+	sample = now > cc->timed_at ? min(now - cc->timed_at, VRB_SECOND) : 1;
 	cc->rtt_min = min(cc->rtt_min, sample);
 	cc->rtt = cc->rtt ? cc->rtt - cc->rtt / 8 + sample / 8 : sample;
 }

@@ -87,6 +87,14 @@ static void copies_are_not_timed(void **state)
 	assert_int_equal(cc.rtt, 0);
 }
 
+/* Two threads read the clock in one order and get the QP in the other. */
+static void an_answer_before_its_request_took_no_time(void **state)
+{
+	roce_cc_time(&cc, 5, VRB_SECOND + 1000);
+	roce_cc_acked(&cc, 6, 1, VRB_SECOND);
+	assert_int_equal(cc.rtt, 1);
+}
+
 static void a_probe_in_vain_is_undone(void **state)
 {
 	roce_cc_probe(&cc);
@@ -126,6 +134,7 @@ int main(void)
 		cmocka_unit_test_setup(notifications_cut_by_how_steady_they_are, start),
 		cmocka_unit_test_setup(growing_delay_stops_growth_and_then_shrinks, start),
 		cmocka_unit_test_setup(copies_are_not_timed, start),
+		cmocka_unit_test_setup(an_answer_before_its_request_took_no_time, start),
 		cmocka_unit_test_setup(a_probe_in_vain_is_undone, start),
 		cmocka_unit_test_setup(a_window_that_was_cut_leaves_in_quarters, start),
 	};
