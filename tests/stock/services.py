@@ -30,7 +30,8 @@ PINGPONGS = [
 PERFTEST = [
     *[(f"{program} -c {kind}", program, f"-c {kind} -n 200 -s {size}")
       for kind, size, programs in (
-          ("UC", 5000, ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat")),
+          # ib_send_bw -c UC is in stock.py's group `unreliable`, with little in flight: it waits for ever for what was lost.
+          ("UC", 5000, ("ib_send_lat", "ib_write_bw", "ib_write_lat")),
           ("UD", 1000, ("ib_send_bw", "ib_send_lat")),
           ("XRC", 5000, ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_bw", "ib_read_lat")))
       for program in programs],
@@ -38,7 +39,6 @@ PERFTEST = [
     ("ib_write_bw -c XRC -q 4 -b", "ib_write_bw", "-c XRC -q 4 -b -n 200 -s 4096"),
     ("ib_send_bw -c UD -q 4", "ib_send_bw", "-c UD -q 4 -n 200 -s 1000"),
     ("ib_send_bw -c UD -e", "ib_send_bw", "-c UD -e -n 200 -s 1000"),
-    ("ib_send_bw -c UC -e", "ib_send_bw", "-c UC -e -n 200 -s 5000"),
     ("ib_send_bw -c XRC -e", "ib_send_bw", "-c XRC -e -n 200"),
     ("ib_send_bw -c UD --use-srq", "ib_send_bw", "-c UD --use-srq -n 200 -s 1000"),
     ("ib_send_lat --use-srq", "ib_send_lat", "--use-srq -n 200"),
