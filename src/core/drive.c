@@ -1,38 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets to queue pairs and back.
+ * The rounds that move everything.
  *
- *	wire, inbox -> ICRC -> decode -> QP by number, path -> engine     a burst at a time, marking the QPs it touched
- *	touched QPs -> engine -> ICRC -> wire                             so that one ACK answers a burst
- *	timers that are due -> engine -> wire
+ *	wire, inbox, lanes -> arrive.c -> engine      a burst at a time, marking the QPs it touched
+ *	touched QPs -> answer.c -> output.c           so that one ACK answers a burst
+ *	timers that are due -> engine -> output.c
  *
  * vrb.drive is held by whoever takes packets or expires timers, and while the table changes; so a QP found in the table lives until
  * vrb.drive is dropped.  Below it qp->lock, one QP at a time.  Output needs only qp->lock: each thread has a batch of its own.
  */
 #include "core/drive.h"
 
-#include <errno.h>
 #include <sched.h>
 
+#include "core/answer.h"
+#include "core/arrive.h"
 #include "core/burst.h"
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/event.h"
 #include "core/mcast.h"
 #include "core/near.h"
-#include "core/port.h"
+#include "core/output.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/qptab.h"
 #include "core/steer.h"
 #include "core/xrcd.h"
 #include "host/host.h"
-#include "roce/icrc.h"
 #include "run/clock.h"
-#include "run/log.h"
 #include "run/progress.h"
 #include "util/atomic.h"
-#include "util/be.h"
 #include "util/compiler.h"
 #include "wire/wire.h"
 
@@ -44,354 +42,9 @@ enum {
 	POLLS_PER_YIELD = 256,	/* about as many microseconds as a hand-over takes, tenfold */
 	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls */
 	WIRE_EVERY_US = 20,	/* pollers look at a wire that nobody seems to use */
-	OWED_PACKETS = 4,	/* more at a time are a stream, whose sender waits for the ACK */
-	GATHER = 32,		/* requests at most, */
-	GATHER_LEN = 512,	/* not longer than this, */
-	GATHER_MIN = 8,		/* once so many packets are in flight */
-	OWED_POLLS = 4,		/* polls in a row that may put off an ACK */
-	MIN_PACKET = 12 + ROCE_ICRC_LEN,
 };
-
-#define GATHER_POLLED (50 * VRB_USEC)
-#define ACK_WAIT VRB_MSEC	/* an ACK is put off for this long at most */
 
 struct drive_stats vrb_drive_stats;
-
-static unsigned int far_qps;	/* atomic: QPs that expect packets from the wire */
-
-static void count(uint64_t *counter, uint64_t n)
-{
-	fetch_add_relaxed(counter, n);
-}
-
-/* Output */
-
-static void arm(struct vrb_qp *qp)
-{
-	uint64_t at = time_earlier(roce_next_timeout(&qp->roce), qp->near.retry);
-
-	if (timers_arm(vrb.timers, &qp->timer.timer, at))
-		progress_hurry(vrb.progress, at);
-}
-
-/* Pollers need not look at the wire while nobody uses it. Must hold qp->lock. */
-static void note_far(struct vrb_qp *qp, bool far)
-{
-	if (likely(qp->far == far))
-		return;
-	qp->far = far;
-	fetch_add_relaxed(&far_qps, far ? 1 : -1);
-}
-
-static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
-{
-	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local;
-	const struct net_path *path;
-	size_t len;
-
-	note_far(qp, qp->wq.state >= IBV_QPS_RTR && qp->wq.state != IBV_QPS_ERR);
-	while (!(datagrams && vrb_near_waits(qp, now)) &&
-	       (len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
-		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now))
-			vrb_burst_seal(b, path, len, qp->wq.type != IBV_QPT_UD);
-	}
-}
-
-/* Everything the QP has to say goes to its neighbour or into the batch. Must hold qp->lock. */
-static void collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
-{
-	qp->now = now;
-	qp->gathers = false;
-	if (vrb.local && vrb_near_collect(qp, now))
-		note_far(qp, false);
-	else
-		collect_far(qp, b, now);
-	qp->ibv.state = qp->wq.state;
-	if (unlikely(vrb_near_stale(qp)))
-		vrb_near_changed(qp);
-	arm(qp);
-}
-
-void vrb_drive_output(struct vrb_qp *qp, uint64_t now)
-{
-	struct vrb_burst *b = vrb_burst_own();
-
-	if (!b) {
-		log_limited(LOG_CORE, LOG_ERROR, "out of memory: QP 0x%x cannot send", qp->wq.qpn);
-		return;
-	}
-	collect(qp, b, now);
-	vrb_burst_flush(b);
-}
-
-/* Input */
-
-/* A connected QP hears its peer only; a datagram must have come to an address of the QP's own port. Must hold qp->lock. */
-static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
-{
-	const struct wq_qp *wq = &qp->wq;
-
-	if (wq->type == IBV_QPT_UD)
-		return net_is_multicast(&p->dst) ||
-		       vrb_port_find_gid(&qp->ctx->dev->port, &p->dst) >= 0;
-	if (net_addr_equal(&p->src, &wq->path.dst) && net_addr_equal(&p->dst, &wq->path.src))
-		return true;
-	return net_addr_equal(&p->src, &wq->alt_path.dst) &&
-	       net_addr_equal(&p->dst, &wq->alt_path.src);
-}
-
-/*
- * QPs whose ACK waits for a packet of their own to travel with: the answer to a request is often
- * another request, and a program that has just been given a completion shall not wait for our system
- * call.  They are answered at the next poll, by the progress thread after ACK_WAIT, or before
- * anything that would make that impossible.  Under vrb.drive.
- */
-static struct list owed = { &owed, &owed };
-static uint64_t owed_due = VRB_NEVER;	/* atomic; written under vrb.drive */
-static unsigned int owed_polls;		/* for how many polls they have waited */
-
-static void owe_until(uint64_t at)
-{
-	if (load_relaxed(&owed_due) != VRB_NEVER)
-		return;
-	store_relaxed(&owed_due, at);
-	progress_hurry(vrb.progress, at);
-}
-
-static uint64_t polled_at;	/* atomic: the last poll */
-
-/*
- * Does it pay to let requests gather?  If there is a stream of small ones and somebody polls, so that
- * they need not wait for long.  Must hold qp->lock.
- */
-static bool may_gather(const struct vrb_qp *qp, uint64_t now)
-{
-	const struct send_queue *sq = &qp->wq.sq;
-	uint32_t waiting = sq->head - sq->next;
-
-	return qp->far && qp->wq.state == IBV_QPS_RTS && waiting && waiting < GATHER &&
-	       sq_wqe(sq, sq->head - 1)->length <= GATHER_LEN &&
-	       roce_in_flight(&qp->roce) >= GATHER_MIN &&
-	       now - load_relaxed(&polled_at) < GATHER_POLLED;
-}
-
-/* The order of locks is against it, so the attempt may fail. Must hold qp->lock. */
-static bool gather(struct vrb_qp *qp, uint64_t now)
-{
-	if (qp->gathers)
-		return true;
-	if (!lock_try(&vrb.drive))
-		return false;
-	qp->gathers = true;
-	if (list_empty(&qp->touched))
-		list_add_tail(&owed, &qp->touched);
-	owe_until(now + ACK_WAIT);
-	lock_release(&vrb.drive);
-	return true;
-}
-
-void vrb_drive_posted(struct vrb_qp *qp, uint64_t now)
-{
-	if (!may_gather(qp, now) || !gather(qp, now))
-		vrb_drive_output(qp, now);
-}
-
-/* Must hold qp->lock. */
-static void deliver(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched,
-		    uint64_t now)
-{
-	qp->now = now;
-	if (path_matches(qp, &pkt->path)) {
-		/* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
-		if (qp->xrcd)
-			qp->wq.pdn = vrb_xrcd_srq_pdn(qp->xrcd, pkt->xrc_srqn);
-		roce_input(&qp->roce, pkt, now);
-		if (list_empty(&qp->touched))
-			list_add_tail(touched, &qp->touched);
-	} else {
-		count(&vrb_drive_stats.wrong_path, 1);
-	}
-}
-
-/* The QP is another process's, or nobody's. */
-static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t len)
-{
-	switch (host_hand(vrb.host, pkt->bth.dest_qpn, &pkt->path, data, len)) {
-	case 0:
-		count(&vrb_drive_stats.handed, 1);
-		break;
-	case ENOENT:
-		count(&vrb_drive_stats.unknown_qp, 1);
-		break;
-	default:
-		count(&vrb_drive_stats.hand_lost, 1);
-	}
-}
-
-struct multicast {
-	const struct roce_pkt *pkt;
-	struct list *touched;
-	uint64_t now;
-};
-
-/* IBV_QP_CREATE_BLOCK_SELF_MCAST_LB: datagrams of this process, sent from this port. Must hold vrb.drive. */
-static bool own_echo(struct vrb_qp *qp, const struct roce_pkt *pkt)
-{
-	return (qp->init.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) &&
-	       vrb_qptab_find(pkt->deth.src_qpn) &&
-	       vrb_port_find_gid(&qp->ctx->dev->port, &pkt->path.src) >= 0;
-}
-
-static void deliver_copy(struct vrb_qp *qp, void *arg)
-{
-	const struct multicast *m = arg;
-
-	if (own_echo(qp, m->pkt))
-		return;
-	lock_acquire(&qp->lock);
-	deliver(qp, m->pkt, m->touched, m->now);
-	lock_release(&qp->lock);
-}
-
-/* A datagram to a group: a copy for every QP attached to it. Each process gets its own from the kernel. */
-static void deliver_multicast(const struct roce_pkt *pkt, struct list *touched, uint64_t now)
-{
-	struct multicast m = { pkt, touched, now };
-
-	if (net_is_multicast(&pkt->path.dst))
-		vrb_mcast_for_each(&pkt->path.dst, pkt->path.ifindex, deliver_copy, &m);
-}
-
-struct arrival {
-	const struct net_path *path;
-	const uint8_t *data;
-	size_t len;
-	bool id_known;
-	uint16_t ip_id;
-	bool handed;		/* by another process: goes no further */
-};
-
-static bool intact(const struct arrival *a)
-{
-	if (a->len < MIN_PACKET || a->len > WIRE_MAX_PACKET) {
-		count(&vrb_drive_stats.malformed, 1);
-		return false;
-	}
-	if (roce_icrc_check(a->path, a->id_known, a->ip_id, a->data, a->len) == ROCE_ICRC_BAD) {
-		count(&vrb_drive_stats.icrc_errors, 1);
-		return false;
-	}
-	return true;
-}
-
-static void arrive(const struct arrival *a, struct list *touched, uint64_t now)
-{
-	struct roce_pkt pkt;
-	struct vrb_qp *qp;
-
-	count(&vrb_drive_stats.rcvd_pkts, 1);
-	if (!intact(a))
-		return;
-	if (roce_decode(&pkt, a->data, a->len) != ROCE_DECODED) {
-		count(&vrb_drive_stats.malformed, 1);
-		return;
-	}
-	pkt.path = *a->path;
-	if (pkt.bth.dest_qpn == VRB_MCAST_QPN) {
-		deliver_multicast(&pkt, touched, now);
-		return;
-	}
-	qp = vrb_qptab_find(pkt.bth.dest_qpn);
-	if (qp) {
-		lock_acquire(&qp->lock);
-		deliver(qp, &pkt, touched, now);
-		lock_release(&qp->lock);
-	} else if (!a->handed) {
-		hand_over(&pkt, a->data, a->len);
-	} else {
-		count(&vrb_drive_stats.unknown_qp, 1);
-	}
-}
-
-/* Those of `touched`, and those that are owed. */
-static void answer_all(struct list *touched, struct vrb_burst *b, uint64_t now)
-{
-	while (!list_empty(touched)) {
-		struct vrb_qp *qp = list_entry(touched->next, struct vrb_qp, touched);
-
-		list_del(&qp->touched);
-		if (!b)
-			continue;
-		lock_acquire(&qp->lock);
-		collect(qp, b, now);
-		lock_release(&qp->lock);
-	}
-}
-
-/* Lets the QPs answer that a burst has touched. Must hold vrb.drive. */
-static void answer(struct list *touched, uint64_t now)
-{
-	struct vrb_burst *b = vrb_burst_own();
-
-	answer_all(touched, b, now);
-	answer_all(&owed, b, now);
-	owed_polls = 0;
-	if (load_relaxed(&owed_due) != VRB_NEVER)
-		store_relaxed(&owed_due, VRB_NEVER);
-	if (b)
-		vrb_burst_flush(b);
-}
-
-static bool owes_ack_only(struct vrb_qp *qp)
-{
-	bool ret;
-
-	lock_acquire(&qp->lock);
-	ret = roce_owes_ack_only(&qp->roce);
-	lock_release(&qp->lock);
-	return ret;
-}
-
-/* May the answers to `packets` that a poller took wait for its next poll? Must hold vrb.drive. */
-static bool may_owe(const struct list *touched, unsigned int packets)
-{
-	const struct list *pos;
-
-	if (packets > OWED_PACKETS || owed_polls >= OWED_POLLS)
-		return false;
-	list_for_each(pos, touched)
-		if (!owes_ack_only(list_entry(pos, struct vrb_qp, touched)))
-			return false;
-	return true;
-}
-
-static void owe(struct list *touched, uint64_t now)
-{
-	while (!list_empty(touched)) {
-		struct list *node = touched->next;
-
-		list_del(node);
-		list_add_tail(&owed, node);
-	}
-	owed_polls++;
-	owe_until(now + ACK_WAIT);
-}
-
-/* ACKs that wait leave now. Must hold vrb.drive. */
-static void pay(uint64_t now)
-{
-	if (load_relaxed(&owed_due) != VRB_NEVER)
-		answer(&owed, now);
-}
-
-/* The end of the process is the end of polls. A thread that drives right now pays, or was killed by exit. */
-static __attribute__((destructor)) void pay_at_exit(void)
-{
-	if (load_relaxed(&owed_due) == VRB_NEVER || !lock_try(&vrb.drive))
-		return;
-	pay(clock_now());
-	lock_release(&vrb.drive);
-}
 
 /* Queue pairs come and go */
 
@@ -414,11 +67,11 @@ int vrb_drive_insert(struct vrb_qp *qp)
 void vrb_drive_remove(struct vrb_qp *qp)
 {
 	lock_acquire(&vrb.drive);
-	pay(clock_now());
+	vrb_answer_owed(clock_now());
 	vrb_qptab_remove(qp);
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->touched);
-	note_far(qp, false);
+	vrb_output_note_far(qp, false);
 	vrb_steer_qp_removed(qp->wq.qpn);
 	vrb_counters_add(&qp->ctx->dev->retired, roce_qp_counters(&qp->roce));
 	lock_release(&vrb.drive);
@@ -432,7 +85,7 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->touched);
 	lock_acquire(&qp->lock);
-	note_far(qp, false);
+	vrb_output_note_far(qp, false);
 	vrb_near_drop(qp);
 	lock_release(&qp->lock);
 	host_qpn_free(vrb.host, qp->wq.qpn);
@@ -447,63 +100,6 @@ void vrb_drive_remove_context(struct vrb_context *ctx)
 
 /* Input by memory */
 
-struct lane_arrivals {
-	struct list touched;
-	uint64_t now;
-};
-
-/*
- * A connected QP's neighbour speaks for its address: the alternate one when it says that it has
- * migrated. A datagram brings its own. Must hold qp->lock.
- */
-static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct roce_pkt *pkt)
-{
-	bool migrated = pkt->bth.mig_req && qp->wq.mig_state == IBV_MIG_ARMED;
-	const struct net_path *own = migrated ? &qp->wq.alt_path : &qp->wq.path;
-
-	if (in->path) {
-		pkt->path = *in->path;
-		return true;
-	}
-	pkt->path = *own;
-	pkt->path.src = own->dst;
-	pkt->path.dst = own->src;
-	return vrb_near_believes(qp, in->slot);
-}
-
-static void arrive_by_lane(void *arg, const struct local_pkt *in)
-{
-	struct lane_arrivals *a = arg;
-	struct roce_pkt pkt;
-	struct vrb_qp *qp;
-
-	count(&vrb_drive_stats.rcvd_pkts, 1);
-	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
-		count(&vrb_drive_stats.malformed, 1);
-		return;
-	}
-	if (pkt.bth.dest_qpn == VRB_MCAST_QPN && in->path) {
-		pkt.path = *in->path;
-		deliver_multicast(&pkt, &a->touched, a->now);
-		return;
-	}
-	qp = vrb_qptab_find(pkt.bth.dest_qpn);
-	if (!qp) {
-		count(&vrb_drive_stats.unknown_qp, 1);
-		return;
-	}
-	if (in->pull.num_seg) {
-		pkt.pull = &in->pull;
-		pkt.payload_len = in->payload;
-	}
-	lock_acquire(&qp->lock);
-	if (fill_path(qp, in, &pkt))
-		deliver(qp, &pkt, &a->touched, a->now);
-	else
-		count(&vrb_drive_stats.wrong_path, 1);
-	lock_release(&qp->lock);
-}
-
 /* Must hold vrb.drive. */
 static bool take_lanes(uint64_t now)
 {
@@ -513,8 +109,8 @@ static bool take_lanes(uint64_t now)
 	if (!vrb.local)
 		return false;
 	list_init(&a.touched);
-	any = local_recv(vrb.local, LANE_BURST, arrive_by_lane, &a) > 0;
-	answer(&a.touched, now);
+	any = local_recv(vrb.local, LANE_BURST, vrb_arrive_by_lane, &a) > 0;
+	vrb_answer(&a.touched, now);
 	return any;
 }
 
@@ -531,7 +127,7 @@ static bool take_packets(uint64_t now, bool poller)
 	for (unsigned int i = 0; (i < BURSTS && n == WIRE_BURST) || vrb.wire->held; i++) {
 		n = wire_recv(vrb.wire, in, WIRE_BURST);
 		for (const struct wire_pkt *p = in; p < in + n; p++)
-			arrive(&(struct arrival){ .path = &p->path,
+			vrb_arrive(&(struct arrival){ .path = &p->path,
 						  .data = p->data,
 						  .len = p->len,
 						  .id_known = p->id_known,
@@ -540,13 +136,13 @@ static bool take_packets(uint64_t now, bool poller)
 		any |= n > 0;
 		if (!n)
 			break;
-		if (poller && may_owe(&touched, n))
-			owe(&touched, now);
+		if (poller)
+			vrb_answer_or_owe(&touched, n, now);
 		else
-			answer(&touched, now);
+			vrb_answer(&touched, now);
 	}
 	if (!any)
-		pay(now);
+		vrb_answer_owed(now);
 	vrb_steer_packets_seen();
 	return any;
 }
@@ -575,12 +171,12 @@ static bool take_inbox(uint64_t now)
 		if (msg != HOST_PACKET)
 			continue;
 		packets++;
-		arrive(&(struct arrival){ .path = &path, .data = buf, .len = len, .handed = true },
+		vrb_arrive(&(struct arrival){ .path = &path, .data = buf, .len = len, .handed = true },
 		       &touched, now);
 	}
 	if (packets) {
 		inbox_busy_until = now + INBOX_LINGER;
-		answer(&touched, now);
+		vrb_answer(&touched, now);
 		vrb_steer_misled(packets, now);
 	}
 	return i > 0;
@@ -599,7 +195,7 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 		qp->now = clock_now();
 		roce_qp_fail(&qp->roce, IBV_WC_WR_FLUSH_ERR, REASON_CQ_OVERRUN);
 		vrb_event_qp(&qp->ibv, IBV_EVENT_QP_FATAL);
-		vrb_drive_output(qp, qp->now);
+		vrb_output(qp, qp->now);
 	}
 	lock_release(&qp->lock);
 }
@@ -610,7 +206,7 @@ static void expire_qp(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	qp->now = now;
 	if (time_reached(roce_next_timeout(&qp->roce), now))
 		roce_timeout(&qp->roce, now);
-	collect(qp, b, now);
+	vrb_output_collect(qp, b, now);
 	lock_release(&qp->lock);
 }
 
@@ -676,10 +272,7 @@ static void claim(void)
 void vrb_drive_blocks(void)
 {
 	store_relaxed(&polls, 0);
-	if (load_relaxed(&owed_due) != VRB_NEVER && lock_try(&vrb.drive)) {
-		pay(clock_now());
-		lock_release(&vrb.drive);
-	}
+	vrb_answer_try_owed();
 	if (vrb.local && !local_sleeps(vrb.local))
 		progress_wake(vrb.progress);
 }
@@ -687,7 +280,7 @@ void vrb_drive_blocks(void)
 /* Must hold vrb.drive. */
 static bool look_at_wire(uint64_t now)
 {
-	if (!load_relaxed(&far_qps) && now - wire_seen < WIRE_EVERY_US * VRB_USEC)
+	if (!vrb_output_any_far() && now - wire_seen < WIRE_EVERY_US * VRB_USEC)
 		return false;
 	wire_seen = now;
 	return take_packets(now, true);
@@ -719,7 +312,7 @@ bool vrb_drive_poll(void)
 	if (!lock_try(&vrb.drive))
 		return yielded(false);
 	now = clock_now();
-	store_relaxed(&polled_at, now);
+	vrb_answer_polled(now);
 	any = take_lanes(now);
 	if (!any)
 		any = look_at_wire(now);
@@ -767,15 +360,15 @@ static bool on_inbox(void *arg, int fd)
 
 static uint64_t next_deadline(void *arg)
 {
-	return time_earlier(timers_next(vrb.timers), load_relaxed(&owed_due));
+	return time_earlier(timers_next(vrb.timers), vrb_answer_due());
 }
 
 static void on_deadline(void *arg, uint64_t now)
 {
 	lock_acquire(&vrb.drive);
 	run_timers(now);
-	if (time_reached(load_relaxed(&owed_due), now))
-		pay(now);
+	if (time_reached(vrb_answer_due(), now))
+		vrb_answer_owed(now);
 	lock_release(&vrb.drive);
 }
 
@@ -824,8 +417,7 @@ void vrb_drive_stop(void)
 void vrb_drive_forget_all(void)
 {
 	vrb_qptab_forget();
-	list_init(&owed);
-	store_relaxed(&owed_due, VRB_NEVER);
+	vrb_answer_forget();
 	vrb_burst_forget();
 	vrb_mcast_forget();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where packets meet queue pairs: takes them off the wire and the host inbox, finds the QP, runs the engine, and puts what
- * it wants to say on the wire.  Runs in application threads (posting, polling) and in the progress thread.
+ * Drives the device: rounds that take packets off the wire, the lanes and the host inbox, expire timers, and let the queue pairs
+ * answer.  Runs in application threads (polling) and in the progress thread.
  */
 #ifndef VRB_CORE_DRIVE_H
 #define VRB_CORE_DRIVE_H
@@ -55,15 +55,6 @@ void vrb_drive_remove(struct vrb_qp *qp);
 
 /* Removes the QPs that a program leaves open when it closes their context. */
 void vrb_drive_remove_context(struct vrb_context *ctx);
-
-/* Sends what the engine has to send, re-arms its timer, and lets the public state follow. Must hold qp->lock. */
-void vrb_drive_output(struct vrb_qp *qp, uint64_t now);
-
-/*
- * The same after posting; but in a stream of small requests they may gather until the next poll,
- * and leave together.
- */
-void vrb_drive_posted(struct vrb_qp *qp, uint64_t now);
 
 /* The program is about to wait for an event instead of polling. */
 void vrb_drive_blocks(void);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "core/ah.h"
-#include "core/drive.h"
+#include "core/answer.h"
 #include "core/mw.h"
 #include "core/qp.h"
 #include "core/srq.h"
@@ -47,7 +47,7 @@ bool vrb_post_room(const struct vrb_qp *qp, uint32_t index)
 
 void vrb_post_kick(struct vrb_qp *qp)
 {
-	vrb_drive_posted(qp, clock_now());
+	vrb_answer_posted(qp, clock_now());
 }
 
 static void describe(struct wr_desc *d, const struct ibv_send_wr *wr, enum ibv_qp_type type)

@@ -24,7 +24,7 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/device.h"
-#include "core/drive.h"
+#include "core/output.h"
 #include "core/port.h"
 #include "core/qp.h"
 #include "run/clock.h"
@@ -460,7 +460,7 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 
 	qp->now = now;
 	if (c->next == IBV_QPS_RESET || c->next == IBV_QPS_ERR)
-		vrb_drive_output(qp, now);	/* an ACK may have been put off */
+		vrb_output(qp, now);	/* an ACK may have been put off */
 	if (c->next == IBV_QPS_RESET)
 		forget(qp);
 	if (c->rd_atomic)
@@ -479,7 +479,7 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	if (migrates)
 		roce_qp_migrate(&qp->roce);
 	vrb_near_changed(qp);
-	vrb_drive_output(qp, now);
+	vrb_output(qp, now);
 }
 
 /*
@@ -523,7 +523,7 @@ int vrb_qp_set_rate(struct vrb_qp *qp, uint32_t kbps, uint32_t burst)
 	    qp->wq.state == IBV_QPS_SQD) {
 		qp->attr.rate_limit = qp->wq.rate_kbps = kbps;
 		qp->wq.rate_burst = burst;
-		vrb_drive_output(qp, clock_now());
+		vrb_output(qp, clock_now());
 	} else {
 		ret = EINVAL;
 	}

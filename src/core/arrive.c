@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/arrive.h"
+
+#include <errno.h>
+
+#include "core/context.h"
+#include "core/drive.h"
+#include "core/mcast.h"
+#include "core/near.h"
+#include "core/port.h"
+#include "core/process.h"
+#include "core/qp.h"
+#include "core/qptab.h"
+#include "core/xrcd.h"
+#include "host/host.h"
+#include "local/local.h"
+#include "roce/icrc.h"
+#include "util/atomic.h"
+#include "wire/wire.h"
+
+enum { MIN_PACKET = 12 + ROCE_ICRC_LEN };
+
+static void count(uint64_t *counter, uint64_t n)
+{
+	fetch_add_relaxed(counter, n);
+}
+
+/* A connected QP hears its peer only; a datagram must have come to an address of the QP's own port. Must hold qp->lock. */
+static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
+{
+	const struct wq_qp *wq = &qp->wq;
+
+	if (wq->type == IBV_QPT_UD)
+		return net_is_multicast(&p->dst) ||
+		       vrb_port_find_gid(&qp->ctx->dev->port, &p->dst) >= 0;
+	if (net_addr_equal(&p->src, &wq->path.dst) && net_addr_equal(&p->dst, &wq->path.src))
+		return true;
+	return net_addr_equal(&p->src, &wq->alt_path.dst) &&
+	       net_addr_equal(&p->dst, &wq->alt_path.src);
+}
+
+/* Must hold qp->lock. */
+static void deliver(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched,
+		    uint64_t now)
+{
+	qp->now = now;
+	if (path_matches(qp, &pkt->path)) {
+		/* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
+		if (qp->xrcd)
+			qp->wq.pdn = vrb_xrcd_srq_pdn(qp->xrcd, pkt->xrc_srqn);
+		roce_input(&qp->roce, pkt, now);
+		if (list_empty(&qp->touched))
+			list_add_tail(touched, &qp->touched);
+	} else {
+		count(&vrb_drive_stats.wrong_path, 1);
+	}
+}
+
+/* The QP is another process's, or nobody's. */
+static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t len)
+{
+	switch (host_hand(vrb.host, pkt->bth.dest_qpn, &pkt->path, data, len)) {
+	case 0:
+		count(&vrb_drive_stats.handed, 1);
+		break;
+	case ENOENT:
+		count(&vrb_drive_stats.unknown_qp, 1);
+		break;
+	default:
+		count(&vrb_drive_stats.hand_lost, 1);
+	}
+}
+
+struct multicast {
+	const struct roce_pkt *pkt;
+	struct list *touched;
+	uint64_t now;
+};
+
+/* IBV_QP_CREATE_BLOCK_SELF_MCAST_LB: datagrams of this process, sent from this port. Must hold vrb.drive. */
+static bool own_echo(struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	return (qp->init.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) &&
+	       vrb_qptab_find(pkt->deth.src_qpn) &&
+	       vrb_port_find_gid(&qp->ctx->dev->port, &pkt->path.src) >= 0;
+}
+
+static void deliver_copy(struct vrb_qp *qp, void *arg)
+{
+	const struct multicast *m = arg;
+
+	if (own_echo(qp, m->pkt))
+		return;
+	lock_acquire(&qp->lock);
+	deliver(qp, m->pkt, m->touched, m->now);
+	lock_release(&qp->lock);
+}
+
+/* A datagram to a group: a copy for every QP attached to it. Each process gets its own from the kernel. */
+static void deliver_multicast(const struct roce_pkt *pkt, struct list *touched, uint64_t now)
+{
+	struct multicast m = { pkt, touched, now };
+
+	if (net_is_multicast(&pkt->path.dst))
+		vrb_mcast_for_each(&pkt->path.dst, pkt->path.ifindex, deliver_copy, &m);
+}
+
+static bool intact(const struct arrival *a)
+{
+	if (a->len < MIN_PACKET || a->len > WIRE_MAX_PACKET) {
+		count(&vrb_drive_stats.malformed, 1);
+		return false;
+	}
+	if (roce_icrc_check(a->path, a->id_known, a->ip_id, a->data, a->len) == ROCE_ICRC_BAD) {
+		count(&vrb_drive_stats.icrc_errors, 1);
+		return false;
+	}
+	return true;
+}
+
+void vrb_arrive(const struct arrival *a, struct list *touched, uint64_t now)
+{
+	struct roce_pkt pkt;
+	struct vrb_qp *qp;
+
+	count(&vrb_drive_stats.rcvd_pkts, 1);
+	if (!intact(a))
+		return;
+	if (roce_decode(&pkt, a->data, a->len) != ROCE_DECODED) {
+		count(&vrb_drive_stats.malformed, 1);
+		return;
+	}
+	pkt.path = *a->path;
+	if (pkt.bth.dest_qpn == VRB_MCAST_QPN) {
+		deliver_multicast(&pkt, touched, now);
+		return;
+	}
+	qp = vrb_qptab_find(pkt.bth.dest_qpn);
+	if (qp) {
+		lock_acquire(&qp->lock);
+		deliver(qp, &pkt, touched, now);
+		lock_release(&qp->lock);
+	} else if (!a->handed) {
+		hand_over(&pkt, a->data, a->len);
+	} else {
+		count(&vrb_drive_stats.unknown_qp, 1);
+	}
+}
+
+/*
+ * A connected QP's neighbour speaks for its address: the alternate one when it says that it has
+ * migrated. A datagram brings its own. Must hold qp->lock.
+ */
+static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct roce_pkt *pkt)
+{
+	bool migrated = pkt->bth.mig_req && qp->wq.mig_state == IBV_MIG_ARMED;
+	const struct net_path *own = migrated ? &qp->wq.alt_path : &qp->wq.path;
+
+	if (in->path) {
+		pkt->path = *in->path;
+		return true;
+	}
+	pkt->path = *own;
+	pkt->path.src = own->dst;
+	pkt->path.dst = own->src;
+	return vrb_near_believes(qp, in->slot);
+}
+
+void vrb_arrive_by_lane(void *arg, const struct local_pkt *in)
+{
+	struct lane_arrivals *a = arg;
+	struct roce_pkt pkt;
+	struct vrb_qp *qp;
+
+	count(&vrb_drive_stats.rcvd_pkts, 1);
+	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
+		count(&vrb_drive_stats.malformed, 1);
+		return;
+	}
+	if (pkt.bth.dest_qpn == VRB_MCAST_QPN && in->path) {
+		pkt.path = *in->path;
+		deliver_multicast(&pkt, &a->touched, a->now);
+		return;
+	}
+	qp = vrb_qptab_find(pkt.bth.dest_qpn);
+	if (!qp) {
+		count(&vrb_drive_stats.unknown_qp, 1);
+		return;
+	}
+	if (in->pull.num_seg) {
+		pkt.pull = &in->pull;
+		pkt.payload_len = in->payload;
+	}
+	lock_acquire(&qp->lock);
+	if (fill_path(qp, in, &pkt))
+		deliver(qp, &pkt, &a->touched, a->now);
+	else
+		count(&vrb_drive_stats.wrong_path, 1);
+	lock_release(&qp->lock);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A packet finds its queue pair: ICRC -> decode -> QP by number -> path -> engine.  The QP is put on the caller's list `touched`, so that one
+ * answer serves a burst; core/answer.h lets them speak.  All callers hold vrb.drive.
+ */
+#ifndef VRB_CORE_ARRIVE_H
+#define VRB_CORE_ARRIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/list.h"
+
+struct local_pkt;
+struct net_path;
+
+struct arrival {
+	const struct net_path *path;
+	const uint8_t *data;
+	size_t len;
+	bool id_known;
+	uint16_t ip_id;
+	bool handed;		/* by another process: goes no further */
+};
+
+/* From the wire, or from another process that got it from there. */
+void vrb_arrive(const struct arrival *a, struct list *touched, uint64_t now);
+
+/* From a neighbour's lane. A local_recv() callback. */
+struct lane_arrivals {
+	struct list touched;
+	uint64_t now;
+};
+
+void vrb_arrive_by_lane(void *arrivals, const struct local_pkt *in);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/output.h"
+
+#include "core/burst.h"
+#include "core/near.h"
+#include "core/process.h"
+#include "core/qp.h"
+#include "run/log.h"
+#include "run/progress.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+static unsigned int far_qps;	/* atomic: QPs that expect packets from the wire */
+
+bool vrb_output_any_far(void)
+{
+	return load_relaxed(&far_qps);
+}
+
+static void arm(struct vrb_qp *qp)
+{
+	uint64_t at = time_earlier(roce_next_timeout(&qp->roce), qp->near.retry);
+
+	if (timers_arm(vrb.timers, &qp->timer.timer, at))
+		progress_hurry(vrb.progress, at);
+}
+
+void vrb_output_note_far(struct vrb_qp *qp, bool far)
+{
+	if (likely(qp->far == far))
+		return;
+	qp->far = far;
+	fetch_add_relaxed(&far_qps, far ? 1 : -1);
+}
+
+static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
+{
+	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local;
+	const struct net_path *path;
+	size_t len;
+
+	vrb_output_note_far(qp, qp->wq.state >= IBV_QPS_RTR && qp->wq.state != IBV_QPS_ERR);
+	while (!(datagrams && vrb_near_waits(qp, now)) &&
+	       (len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
+		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now))
+			vrb_burst_seal(b, path, len, qp->wq.type != IBV_QPT_UD);
+	}
+}
+
+void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
+{
+	qp->now = now;
+	qp->gathers = false;
+	if (vrb.local && vrb_near_collect(qp, now))
+		vrb_output_note_far(qp, false);
+	else
+		collect_far(qp, b, now);
+	qp->ibv.state = qp->wq.state;
+	if (unlikely(vrb_near_stale(qp)))
+		vrb_near_changed(qp);
+	arm(qp);
+}
+
+void vrb_output(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_burst *b = vrb_burst_own();
+
+	if (!b) {
+		log_limited(LOG_CORE, LOG_ERROR, "out of memory: QP 0x%x cannot send", qp->wq.qpn);
+		return;
+	}
+	vrb_output_collect(qp, b, now);
+	vrb_burst_flush(b);
+}
+

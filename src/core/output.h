@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a queue pair has to say: asks the engine, and gives the packets to the neighbour's lane or to a burst for the wire. Then
+ * re-arms the QP's timer, and lets the public state follow.
+ */
+#ifndef VRB_CORE_OUTPUT_H
+#define VRB_CORE_OUTPUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vrb_burst;
+struct vrb_qp;
+
+/* Everything the QP has to say goes to its neighbour or into `b`, which the caller flushes. Must hold qp->lock. */
+void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now);
+
+/* The same, and it leaves at once. Must hold qp->lock. */
+void vrb_output(struct vrb_qp *qp, uint64_t now);
+
+/* Does the QP expect packets from the wire? Pollers need not look there while none does. Note: must hold qp->lock. */
+void vrb_output_note_far(struct vrb_qp *qp, bool far);
+bool vrb_output_any_far(void);
+
+#endif
