@@ -21,6 +21,20 @@ static void refused(struct ibv_mr *mr, int err)
 	CHECK_EQ(errno, err);
 }
 
+/*
+ * Pages below a large gap: what other threads map meanwhile goes to the top of the gap, and not where these pages are taken away.
+ */
+static uint8_t *lonely_pages(size_t len)
+{
+	size_t gap = 256 << 20;
+	uint8_t *p = mmap(NULL, gap, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	munmap(p + len, gap - len);
+	CHECK_EQ(mprotect(p, len, PROT_READ | PROT_WRITE), 0);
+	return p;
+}
+
 static void access_flags(struct world *w)
 {
 	static const struct {
@@ -66,8 +80,7 @@ static void access_flags(struct world *w)
 static void addresses(struct world *w)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
-	uint8_t *p =
-		mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = lonely_pages(4 * page);
 	int rw = IBV_ACCESS_LOCAL_WRITE;
 	struct ibv_mr *mr;
 
@@ -168,7 +181,7 @@ static void other_addresses(struct world *w)
 static void memory_that_goes_away(struct world *w)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
-	uint8_t *p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = lonely_pages(page);
 	struct ibv_mr *mr = ibv_reg_mr(w->pd, p, page, WORLD_ACCESS);
 	struct pair pair;
 
