@@ -28,6 +28,9 @@ enum {
 	FULL_LANE_US = 20,	/* a full lane is tried again after this, */
 	FULL_LANE_MAX_US = 1280,	/* and each time after twice as long, up to this: its owner may be stopped */
 	STUCK_LANE_MS = 100,	/* nobody empties it: packets are lost from here on, so that retries are counted */
+	STUCK_UC_MS = 3000,	/* where nothing is retried: a stopped neighbour shall not cost messages at once */
+	HOLD_UC_MS = 1000,	/* an unreliable connection waits so long for its neighbour's QP */
+	QUIET_WIRE_MS = 100,	/* what an unreliable connection sent by the wire has arrived by then, or is lost */
 	PUT_MAX = ((ROCE_MAX_PACKET + 63) & ~63) + ONESIDED_SEGS * sizeof(struct wq_seg),
 	LIST_BYTES = 256 * 1024,	/* a list of requests is cut into calls of this size */
 	PULL_MIN = 2048,	/* payloads from here on are left for the receiver to pull */
@@ -161,10 +164,12 @@ static bool is_the_one(const struct local_peer *peer, const struct wq_qp *wq)
 }
 
 /* What is on the wire already must not be overtaken: that would look like a loss. */
-static bool may_switch(const struct vrb_qp *qp)
+static bool may_switch(const struct vrb_qp *qp, uint64_t now)
 {
 	if (qp->wq.type == IBV_QPT_UD || qp->wq.state < IBV_QPS_RTR)
 		return false;
+	if (qp->wq.type == IBV_QPT_UC)
+		return !qp->near.far_at || now - qp->near.far_at >= QUIET_WIRE_MS * VRB_MSEC;
 	return !vrb.wire ||
 	       (qp->roce.req.psn == qp->roce.comp.una && qp->roce.resp.rd_owed == 0);
 }
@@ -176,10 +181,11 @@ static bool near_peer(struct vrb_qp *qp, uint64_t now)
 
 	if (likely(n->peer != NULL))
 		return true;
-	if (now < n->again || !may_switch(qp))
+	if (now < n->again || !may_switch(qp, now))
 		return false;
 	n->patience = min(max(2 * n->patience, (uint32_t)LOOK_AGAIN_MS), (uint32_t)LOOK_AGAIN_MAX_MS);
 	n->again = time_after(now, n->patience * VRB_MSEC);
+	n->expected = false;
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
 	if (!peer)
 		return false;
@@ -187,7 +193,25 @@ static bool near_peer(struct vrb_qp *qp, uint64_t now)
 		n->peer = peer;
 	else
 		local_peer_put(vrb.local, peer);
+	n->expected = !n->peer && vrb_port_find_gid(&qp->ctx->dev->port, &qp->wq.path.dst) >= 0;
 	return n->peer != NULL;
+}
+
+bool vrb_near_holds(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_near *n = &qp->near;
+
+	if (qp->wq.type != IBV_QPT_UC)
+		return false;
+	n->retry = VRB_NEVER;
+	if (!n->expected || qp->wq.state != IBV_QPS_RTS || qp->wq.sq.next == qp->wq.sq.head)
+		return false;
+	if (!n->held_since)
+		n->held_since = now;
+	if (now - n->held_since >= HOLD_UC_MS * VRB_MSEC)
+		return false;
+	n->retry = max(n->again, now);
+	return true;
 }
 
 bool vrb_near_believes(struct vrb_qp *qp, int slot)
@@ -257,12 +281,15 @@ static void note_abilities(struct vrb_qp *qp)
  */
 static bool loses_packets(struct vrb_qp *qp, uint64_t now)
 {
+	uint64_t patience;
+
 	/* A dead neighbour's pid may come to name another process: its memory is not touched any more. */
 	if (!local_peer_alive(vrb.local, qp->near.peer, now)) {
 		qp->wq.direct = false;
 		return true;
 	}
-	return qp->near.full_since && now - qp->near.full_since >= STUCK_LANE_MS * VRB_MSEC;
+	patience = qp->wq.type == IBV_QPT_UC ? STUCK_UC_MS : STUCK_LANE_MS;
+	return qp->near.full_since && now - qp->near.full_since >= patience * VRB_MSEC;
 }
 
 static void note_room(struct vrb_near *n, bool full, bool moved, uint64_t now)

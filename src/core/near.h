@@ -22,9 +22,12 @@ struct vrb_near {
 	uint64_t again;			/* when to look for a neighbour next */
 	uint64_t retry;			/* the lane was full: send again then; VRB_NEVER if not */
 	uint64_t full_since;		/* and nothing fitted into it since then; 0: it has room */
+	uint64_t held_since;		/* unreliable: the neighbour is there, but not yet its QP; 0: not held */
+	uint64_t far_at;		/* unreliable: when a packet went by the wire */
 	uint64_t bytes_out, bytes_in;	/* moved one-sidedly, for those who look */
 	uint32_t patience;		/* ms between looks */
 	uint32_t pause;			/* us before the next try of a full lane */
+	bool expected;			/* its process is a neighbour, its QP is not up yet */
 	uint8_t published;		/* what neighbours know: state, and in bit 7 whether it is established */
 	int32_t from_slot;		/* slot whose packets this QP believes; HOST_NO_SLOT unknown */
 	uint32_t ud_qpn;		/* datagrams: number that ud_peer stands for */
@@ -51,6 +54,12 @@ bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uin
 
 /* Must the next datagram wait for room in its receiver's lane? Then near.retry is set. Must hold qp->lock. */
 bool vrb_near_waits(struct vrb_qp *qp, uint64_t now);
+
+/*
+ * Must what an unreliable connection has to say wait for its neighbour's QP, which has not come up yet? Then near.retry is set. Only
+ * after vrb_near_collect() returned false. Must hold qp->lock.
+ */
+bool vrb_near_holds(struct vrb_qp *qp, uint64_t now);
 
 /* Is this neighbour the process that the QP's peer lives in? Must hold qp->lock. */
 bool vrb_near_believes(struct vrb_qp *qp, int slot);

@@ -44,6 +44,7 @@ static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	       (len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
 		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now))
 			vrb_burst_seal(b, path, len, qp->wq.type != IBV_QPT_UD);
+		qp->near.far_at = now;
 	}
 }
 
@@ -53,7 +54,7 @@ void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	qp->gathers = false;
 	if (vrb.local && vrb_near_collect(qp, now))
 		vrb_output_note_far(qp, false);
-	else
+	else if (!vrb.local || !vrb_near_holds(qp, now))
 		collect_far(qp, b, now);
 	qp->ibv.state = qp->wq.state;
 	if (unlikely(vrb_near_stale(qp)))
