@@ -153,7 +153,7 @@ void vrb_arrive(const struct arrival *a, struct list *touched, uint64_t now)
  */
 static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct roce_pkt *pkt)
 {
-	bool migrated = pkt->bth.mig_req && qp->wq.mig_state == IBV_MIG_ARMED;
+	bool migrated = pkt->bth.mig_req && qp->wq.mig_state == IBV_MIG_ARMED && vrb_near_migrated(qp);
 	const struct net_path *own = migrated ? &qp->wq.alt_path : &qp->wq.path;
 
 	if (in->path) {

@@ -107,10 +107,15 @@ static bool listening(uint8_t state)
 	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD;
 }
 
-/* What vrb_near.published stands for. */
+/* What vrb_near.published stands for: the state, whether the path is the one it was, and whether the connection is established. */
 static uint8_t publication(const struct vrb_qp *qp)
 {
-	return qp->wq.state | (qp->roce.resp.established ? 0x80 : 0);
+	return qp->wq.state | qp->wq.mig_state << 4 | (qp->roce.resp.established ? 0x80 : 0);
+}
+
+static bool was_listening(const struct vrb_qp *qp)
+{
+	return listening(qp->near.published & 0xf);
 }
 
 bool vrb_near_stale(const struct vrb_qp *qp)
@@ -121,7 +126,7 @@ bool vrb_near_stale(const struct vrb_qp *qp)
 void vrb_near_changed(struct vrb_qp *qp)
 {
 	struct seg_qp_facts facts = { .established = qp->roce.resp.established };
-	bool deaf = listening(qp->near.published & 0x7f) && !listening(qp->wq.state);
+	bool deaf = was_listening(qp) && !listening(qp->wq.state);
 
 	qp->near.published = publication(qp);
 	if (!vrb.local)
@@ -146,7 +151,7 @@ void vrb_near_drop(struct vrb_qp *qp)
 	if (!vrb.local)
 		return;
 	segment_retract_qp(local_segment(vrb.local), qp->wq.qpn);
-	if (listening(qp->near.published & 0x7f))
+	if (was_listening(qp))
 		local_wait_quiet(vrb.local);
 	release_peers(&qp->near);
 }
@@ -212,6 +217,14 @@ bool vrb_near_holds(struct vrb_qp *qp, uint64_t now)
 		return false;
 	n->retry = max(n->again, now);
 	return true;
+}
+
+bool vrb_near_migrated(struct vrb_qp *qp)
+{
+	struct seg_qp published;
+
+	return !qp->near.peer || !local_peer_qp(qp->near.peer, qp->wq.dest_qpn, &published) ||
+	       memcmp(published.src_gid, qp->wq.alt_path.dst.raw, sizeof(published.src_gid)) == 0;
 }
 
 bool vrb_near_believes(struct vrb_qp *qp, int slot)

@@ -28,7 +28,7 @@ struct vrb_near {
 	uint32_t patience;		/* ms between looks */
 	uint32_t pause;			/* us before the next try of a full lane */
 	bool expected;			/* its process is a neighbour, its QP is not up yet */
-	uint8_t published;		/* what neighbours know: state, and in bit 7 whether it is established */
+	uint8_t published;		/* what neighbours know: bits 0-3 state, 4-5 mig_state, 7 whether it is established */
 	int32_t from_slot;		/* slot whose packets this QP believes; HOST_NO_SLOT unknown */
 	uint32_t ud_qpn;		/* datagrams: number that ud_peer stands for */
 	struct local_peer *ud_peer;
@@ -60,6 +60,9 @@ bool vrb_near_waits(struct vrb_qp *qp, uint64_t now);
  * after vrb_near_collect() returned false. Must hold qp->lock.
  */
 bool vrb_near_holds(struct vrb_qp *qp, uint64_t now);
+
+/* The peer says that it has migrated: to our alternate path, as far as its published address tells? Must hold qp->lock. */
+bool vrb_near_migrated(struct vrb_qp *qp);
 
 /* Is this neighbour the process that the QP's peer lives in? Must hold qp->lock. */
 bool vrb_near_believes(struct vrb_qp *qp, int slot);

@@ -48,17 +48,23 @@ static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	}
 }
 
+static void tell_neighbours(struct vrb_qp *qp)
+{
+	if (unlikely(vrb_near_stale(qp)))
+		vrb_near_changed(qp);
+}
+
 void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
 	qp->now = now;
 	qp->gathers = false;
+	tell_neighbours(qp);	/* of a new path before a packet speaks of it */
 	if (vrb.local && vrb_near_collect(qp, now))
 		vrb_output_note_far(qp, false);
 	else if (!vrb.local || !vrb_near_holds(qp, now))
 		collect_far(qp, b, now);
 	qp->ibv.state = qp->wq.state;
-	if (unlikely(vrb_near_stale(qp)))
-		vrb_near_changed(qp);
+	tell_neighbours(qp);
 	arm(qp);
 }
 

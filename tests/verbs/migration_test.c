@@ -120,6 +120,52 @@ static void migrate(struct world *w, const struct path *first, const struct path
 	world_free(&buf);
 }
 
+/* A peer that asks for a migration to the path in use is not followed, and that is told once: it asks with every packet. */
+static void refuse(struct world *w, const struct path *first, const struct path *second)
+{
+	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_MIGRATED };
+	struct ibv_cq *cq = world_cq(w, 16);
+	struct ibv_qp *a = world_qp(w, IBV_QPT_RC, cq, NULL);
+	struct ibv_qp *b = world_qp(w, IBV_QPT_RC, cq, NULL);
+	struct buffer buf = world_buffer(w, 128, WORLD_ACCESS);
+
+	w->gid = first->gid;
+	w->gid_index = first->index;
+	world_connect(w, a, b);
+	arm(a, first);
+	arm(b, second);
+	for (int i = 0; i < 2; i++) {
+		exchange(cq, a, b, &buf);
+		exchange(cq, b, a, &buf);
+	}
+	CHECK_EQ(query(b).path_mig_state, IBV_MIG_ARMED);
+	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_PATH_MIG_STATE), 0);
+	world_event(w, IBV_EVENT_PATH_MIG);
+	for (int i = 0; i < 3; i++)
+		exchange(cq, a, b, &buf);
+	world_event(w, IBV_EVENT_PATH_MIG_ERR);
+	CHECK(!world_has_event(w));
+	CHECK_EQ(query(b).path_mig_state, IBV_MIG_ARMED);
+
+	/* Armed anew, it tells anew. */
+	arm(a, first);
+	arm(b, second);
+	for (int i = 0; i < 2; i++) {
+		exchange(cq, a, b, &buf);
+		exchange(cq, b, a, &buf);
+	}
+	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_PATH_MIG_STATE), 0);
+	world_event(w, IBV_EVENT_PATH_MIG);
+	exchange(cq, a, b, &buf);
+	world_event(w, IBV_EVENT_PATH_MIG_ERR);
+	CHECK(!world_has_event(w));
+
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	world_free(&buf);
+}
+
 int main(void)
 {
 	struct ibv_device_attr dev;
@@ -133,6 +179,7 @@ int main(void)
 		SKIP("the loopback interface has one address only");
 	migrate(&w, &v4, &v6);
 	migrate(&w, &v6, &v4);
+	refuse(&w, &v4, &v6);
 	world_close(&w);
 	return 0;
 }
