@@ -22,7 +22,7 @@ enum {
 	BTH_BLOCK_LEN = 2,
 };
 
-static __thread struct vrb_burst *own;
+static __thread struct vrb_burst *own __attribute__((tls_model("initial-exec")));
 static pthread_key_t own_key;
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 
@@ -147,8 +147,9 @@ void vrb_burst_flush(struct vrb_burst *b)
 {
 	unsigned int done = 0, tries = 0;
 
-	if (b->n)
-		move_ack(b);
+	if (!b->n)
+		return;
+	move_ack(b);
 	while (done < b->n && tries < FULL_TRIES) {
 		struct wire_pkt *rest = b->pkts + done;
 		unsigned int k = wire_send(vrb.wire, rest, b->n - done);

@@ -31,7 +31,6 @@ struct vrb_process vrb = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.contexts = { &vrb.contexts, &vrb.contexts },
-	.drive = { PTHREAD_MUTEX_INITIALIZER },
 	.monitor = -1,
 };
 

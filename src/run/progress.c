@@ -24,7 +24,6 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
-#include "util/lock.h"
 #include "util/time.h"
 
 enum {
@@ -48,7 +47,7 @@ struct progress {
 	int wake_fd;
 	pthread_t thread;
 
-	struct lock lock;
+	pthread_mutex_t lock;
 	pthread_cond_t noticed;		/* seen has grown */
 	bool running;			/* lock */
 	struct watch watch[WATCHES];	/* lock */
@@ -87,7 +86,7 @@ int progress_new(const struct progress_ops *ops, void *arg, struct progress **ou
 		free(p);
 		return err;
 	}
-	lock_init(&p->lock);
+	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->noticed, NULL);
 	*out = p;
 	return 0;
@@ -100,7 +99,7 @@ void progress_free(struct progress *p)
 	progress_stop(p);
 	close(p->wake_fd);
 	pthread_cond_destroy(&p->noticed);
-	lock_destroy(&p->lock);
+	pthread_mutex_destroy(&p->lock);
 	free(p);
 }
 
@@ -128,12 +127,12 @@ static void take_snapshot(struct progress *p)
 {
 	if (load_relaxed(&p->changes) == p->snapshot_of && p->snapshot_of)
 		return;
-	lock_acquire(&p->lock);
+	pthread_mutex_lock(&p->lock);
 	memcpy(p->snapshot, p->watch, p->n * sizeof(p->watch[0]));
 	p->n_snapshot = p->n;
 	p->snapshot_of = p->seen = p->changes;
 	pthread_cond_broadcast(&p->noticed);
-	lock_release(&p->lock);
+	pthread_mutex_unlock(&p->lock);
 }
 
 static void stand_back(struct progress *p)
@@ -347,7 +346,7 @@ int progress_start(struct progress *p)
 {
 	int err = 0;
 
-	lock_acquire(&p->lock);
+	pthread_mutex_lock(&p->lock);
 	if (!p->running) {
 		p->stop = false;
 		p->away = false;
@@ -357,7 +356,7 @@ int progress_start(struct progress *p)
 		err = create_thread(p);
 		p->running = !err;
 	}
-	lock_release(&p->lock);
+	pthread_mutex_unlock(&p->lock);
 	return err;
 }
 
@@ -365,20 +364,20 @@ void progress_stop(struct progress *p)
 {
 	bool running;
 
-	lock_acquire(&p->lock);
+	pthread_mutex_lock(&p->lock);
 	running = p->running;
 	store_release(&p->stop, true);
-	lock_release(&p->lock);
+	pthread_mutex_unlock(&p->lock);
 	if (!running)
 		return;
 	kick(p);
 	pthread_join(p->thread, NULL);
 
 	/* Only now are waiters in progress_unwatch() safe from the callback. */
-	lock_acquire(&p->lock);
+	pthread_mutex_lock(&p->lock);
 	p->running = false;
 	pthread_cond_broadcast(&p->noticed);
-	lock_release(&p->lock);
+	pthread_mutex_unlock(&p->lock);
 }
 
 int progress_watch(struct progress *p, int fd, enum progress_kind kind, progress_ready_fn ready,
@@ -386,13 +385,13 @@ int progress_watch(struct progress *p, int fd, enum progress_kind kind, progress
 {
 	int err = ENOSPC;
 
-	lock_acquire(&p->lock);
+	pthread_mutex_lock(&p->lock);
 	if (p->n < WATCHES) {
 		p->watch[p->n++] = (struct watch){ fd, kind, ready, arg };
 		store_relaxed(&p->changes, p->changes + 1);
 		err = 0;
 	}
-	lock_release(&p->lock);
+	pthread_mutex_unlock(&p->lock);
 	if (!err)
 		kick(p);
 	return err;
@@ -414,15 +413,15 @@ static bool remove_watch(struct progress *p, int fd)
 
 void progress_unwatch(struct progress *p, int fd)
 {
-	lock_acquire(&p->lock);
+	pthread_mutex_lock(&p->lock);
 	if (remove_watch(p, fd) && p->running && !pthread_equal(pthread_self(), p->thread)) {
 		uint64_t mine = p->changes;
 
 		kick(p);
 		while (p->running && p->seen < mine)
-			pthread_cond_wait(&p->noticed, &p->lock.mutex);
+			pthread_cond_wait(&p->noticed, &p->lock);
 	}
-	lock_release(&p->lock);
+	pthread_mutex_unlock(&p->lock);
 }
 
 void progress_hurry(struct progress *p, uint64_t at)

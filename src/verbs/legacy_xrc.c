@@ -23,7 +23,7 @@ struct rcv_qp {
 	struct ibv_xrcd *xrcd;
 };
 
-static struct lock table_lock = { PTHREAD_MUTEX_INITIALIZER };
+static struct lock table_lock;
 static struct list table = { &table, &table };
 
 static struct ibv_xrcd *to_xrcd(struct ibv_xrc_domain *d)

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a message costs when one thread is both ends of a connection: no other CPU, no line handed over, only the code.  So it says on a
+ * busy machine, too, whether a change made the path shorter, and what `perf record` or callgrind shows of it is the whole path.
+ *
+ *	self send SIZE COUNT		post, receive, acknowledge, both completions
+ *	self write|read SIZE COUNT	post, completion
+ *	self list SIZE COUNT		WRITEs, posted 16 at a time
+ *	self send SIZE COUNT QPS	the same with so many connected QPs in the process, of which one pair works
+ *
+ * Prints nanoseconds for each, the best of many short stretches.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "rc.h"
+
+enum {
+	STRETCH = 64,
+	LIST = 16,
+	TIMEOUT = 14,
+	RETRIES = 7,
+	QPS_MAX = 4096,
+};
+
+static double now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e9 + t.tv_nsec;
+}
+
+static struct rc rc;
+static struct ibv_qp *other;
+static struct rc_addr to;
+static uint32_t size;
+
+static void take(int n)
+{
+	while (n--)
+		CHECK(rc_wait(&rc).status == IBV_WC_SUCCESS);
+}
+
+static void send_one(void)
+{
+	rc_post_recv(&rc, other, 1);
+	CHECK(rc_post_send(&rc, rc.qp, IBV_WR_SEND, size, &to, 2) == 0);
+	take(2);
+}
+
+static void write_one(void)
+{
+	CHECK(rc_post_send(&rc, rc.qp, IBV_WR_RDMA_WRITE, size, &to, 2) == 0);
+	take(1);
+}
+
+static void read_one(void)
+{
+	CHECK(rc_post_send(&rc, rc.qp, IBV_WR_RDMA_READ, size, &to, 2) == 0);
+	take(1);
+}
+
+static void write_list(void)
+{
+	struct ibv_sge sge = { (uintptr_t)rc.buf, size, rc.mr->lkey };
+	struct ibv_send_wr wr[LIST], *bad;
+
+	for (int i = 0; i < LIST; i++)
+		wr[i] = (struct ibv_send_wr){ .next = i + 1 < LIST ? &wr[i + 1] : NULL,
+					      .opcode = IBV_WR_RDMA_WRITE,
+					      .sg_list = &sge,
+					      .num_sge = 1,
+					      .wr.rdma = { to.addr, to.rkey } };
+	CHECK(ibv_post_send(rc.qp, wr, &bad) == 0);
+	take(LIST);
+}
+
+static const struct what {
+	const char *name;
+	void (*once)(void);
+	int ops;
+} whats[] = {
+	{ "send", send_one, 1 },
+	{ "write", write_one, 1 },
+	{ "read", read_one, 1 },
+	{ "list", write_list, LIST },
+};
+
+static void connect_pair(struct ibv_qp *a, struct ibv_qp *b)
+{
+	struct rc_addr at_a = rc_address(&rc, a), at_b = rc_address(&rc, b);
+
+	rc_connect(&rc, a, &at_b, TIMEOUT, RETRIES);
+	rc_connect(&rc, b, &at_a, TIMEOUT, RETRIES);
+}
+
+static double best_of(const struct what *w, long count)
+{
+	double best = 1e18;
+
+	for (long i = 0; i < count; i += STRETCH * w->ops) {
+		double start = now_ns(), took;
+
+		for (int n = 0; n < STRETCH; n++)
+			w->once();
+		took = (now_ns() - start) / STRETCH / w->ops;
+		best = took < best ? took : best;
+	}
+	return best;
+}
+
+int main(int argc, char **argv)
+{
+	static struct ibv_qp *idle[QPS_MAX];
+	long count = argc > 3 ? strtol(argv[3], NULL, 0) : 0;
+	int qps = argc > 4 ? atoi(argv[4]) : 0;
+	const struct what *w = NULL;
+
+	for (size_t i = 0; argc > 1 && i < sizeof(whats) / sizeof(whats[0]); i++)
+		if (strcmp(argv[1], whats[i].name) == 0)
+			w = &whats[i];
+	size = argc > 2 ? strtoul(argv[2], NULL, 0) : 0;
+	if (!w || !size || count <= 0 || qps > QPS_MAX)
+		return 2;
+	rc_open(&rc, size);
+	other = rc_new_qp(&rc);
+	to = rc_address(&rc, other);
+	connect_pair(rc.qp, other);
+	for (int i = 0; i < qps; i++)
+		idle[i] = rc_new_qp(&rc);
+	for (int i = 0; i + 1 < qps; i += 2)
+		connect_pair(idle[i], idle[i + 1]);
+	printf("%.1f\n", best_of(w, count));
+	for (int i = 0; i < qps; i++)
+		CHECK(ibv_destroy_qp(idle[i]) == 0);
+	CHECK(ibv_destroy_qp(other) == 0);
+	rc_close(&rc);
+	return 0;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* util/lock.h: excludes, gives way to sleepers, and fails to be tried while it is taken. */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "util/lock.h"
+
+enum {
+	THREADS = 8,
+	ROUNDS = 20000,
+	HOLD = 500,	/* every so many rounds the holder goes away with the lock in its hand */
+};
+
+static struct lock lock;
+static uint64_t first, second;	/* lock: equal outside */
+
+static void *count(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		errno = i;
+		lock_acquire(&lock);
+		assert_int_equal(errno, i);
+		assert_int_equal(first, second);
+		first++;
+		if (i % HOLD == 0)
+			for (int n = 0; n < 50; n++)
+				sched_yield();
+		second++;
+		lock_release(&lock);
+		assert_int_equal(errno, i);
+	}
+	return NULL;
+}
+
+static void many_threads_count(void **state)
+{
+	pthread_t thread[THREADS];
+
+	lock_init(&lock);
+	first = second = 0;
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, count, NULL), 0);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+	assert_int_equal(first, (uint64_t)THREADS * ROUNDS);
+	lock_destroy(&lock);
+}
+
+static void *try_it(void *arg)
+{
+	*(bool *)arg = lock_try(&lock);
+	if (*(bool *)arg)
+		lock_release(&lock);
+	return NULL;
+}
+
+static bool tried_elsewhere(void)
+{
+	pthread_t thread;
+	bool mine = false;
+
+	assert_int_equal(pthread_create(&thread, NULL, try_it, &mine), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	return mine;
+}
+
+static void trying(void **state)
+{
+	lock_init(&lock);
+	assert_true(tried_elsewhere());
+	assert_true(lock_try(&lock));
+	assert_false(tried_elsewhere());
+	lock_release(&lock);
+	assert_true(tried_elsewhere());
+	lock_acquire(&lock);
+	assert_false(tried_elsewhere());
+	lock_release(&lock);
+	lock_destroy(&lock);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_threads_count),
+		cmocka_unit_test(trying),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
