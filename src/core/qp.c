@@ -137,7 +137,7 @@ static int check_objects(struct vrb_context *ctx, const struct ibv_qp_init_attr_
 	if (s->shared)
 		return extra(a, IBV_QP_INIT_ATTR_XRCD) && a->xrcd &&
 			       belongs(ctx, a->xrcd->context) ? 0 : EINVAL;
-	if (!extra(a, IBV_QP_INIT_ATTR_PD) || !a->pd || !belongs(ctx, a->pd->context))
+	if (!extra(a, IBV_QP_INIT_ATTR_PD) || vrb_pd_check(a->pd) || !belongs(ctx, a->pd->context))
 		return EINVAL;
 	if (!a->send_cq || !belongs(ctx, a->send_cq->context))
 		return EINVAL;

@@ -42,6 +42,7 @@ struct wr_batch {
 	int error;
 	/* `wqe` and `desc` describe a request that is not checked yet */
 	bool open;
+	bool srqn_set;			/* it has the number that XRC sends need */
 	struct send_wqe *wqe;
 	struct wr_desc desc;
 };

@@ -40,7 +40,8 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_srq_init_attr_ex
 
 	if (attr->comp_mask & ~INIT_MASK || type_of(attr) == IBV_SRQT_TM)
 		return EOPNOTSUPP;
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != c)
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || vrb_pd_check(attr->pd) ||
+	    attr->pd->context != c)
 		return EINVAL;
 	if (attr->attr.max_wr < 1 || attr->attr.max_wr > (uint32_t)dev->max_srq_wr ||
 	    attr->attr.max_sge > (uint32_t)dev->max_srq_sge)

@@ -47,6 +47,13 @@ static void fail(struct wr_batch *b, int error)
 		b->error = error;
 }
 
+/* ibv_wr_post(3): what names a peer's memory or queue must say which SRQ on XRC. */
+static bool needs_srqn(const struct wr_batch *b)
+{
+	return b->limits.qp_type == IBV_QPT_XRC_SEND && b->desc.opcode != IBV_WR_LOCAL_INV &&
+	       b->desc.opcode != IBV_WR_BIND_MW;
+}
+
 /* The open request is complete: checks it. */
 static void close_request(struct vrb_qp *qp)
 {
@@ -55,6 +62,8 @@ static void close_request(struct vrb_qp *qp)
 	if (!b->open)
 		return;
 	b->open = false;
+	if (needs_srqn(b) && !b->srqn_set)
+		fail(b, EINVAL);
 	if (!b->error)
 		fail(b, wr_errno(wr_check_send(&b->limits, &b->desc)));
 	b->wqe->length = b->desc.length;
@@ -101,6 +110,7 @@ static struct send_wqe *begin(struct ibv_qp_ex *ex, uint32_t opcode)
 	b->wqe = w;
 	b->desc = (struct wr_desc){ .opcode = opcode, .flags = w->flags & ~WQE_SIGNALED };
 	b->open = true;
+	b->srqn_set = false;
 	return w;
 }
 
@@ -258,10 +268,13 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 {
-	struct send_wqe *w = opened(&ex_to_qp(ex)->batch);
+	struct wr_batch *b = &ex_to_qp(ex)->batch;
+	struct send_wqe *w = opened(b);
 
-	if (w)
+	if (w) {
 		w->srqn = srqn;
+		b->srqn_set = true;
+	}
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge *list)

@@ -36,6 +36,8 @@ void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
 	struct ibv_buf *b;
 	int err;
 
+	if (!pd || !buf)
+		return answer_null(EINVAL);
 	if (!size || size > SSIZE_MAX)
 		return answer_null(size ? ENOMEM : EINVAL);
 	b = malloc(sizeof(*b));
@@ -54,6 +56,8 @@ void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
 
 void ibv_free_buf(struct ibv_buf *buf)
 {
+	if (!buf)
+		return;
 	munmap(buf->addr, buf->size);
 	close(buf->fd);
 	free(buf);
@@ -62,8 +66,11 @@ void ibv_free_buf(struct ibv_buf *buf)
 int vrb_buf_check(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *addr,
 		  size_t length)
 {
-	uintptr_t offset = (uintptr_t)addr - (uintptr_t)buf->addr;
+	uintptr_t offset;
 
+	if (!buf)
+		return EINVAL;
+	offset = (uintptr_t)addr - (uintptr_t)buf->addr;
 	if (buf->pd != pd || offset > buf->size || length > buf->size - offset)
 		return EINVAL;
 	return 0;
@@ -81,5 +88,5 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
 
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
 {
-	return fcntl(buf->fd, F_DUPFD_CLOEXEC, 0);
+	return buf ? fcntl(buf->fd, F_DUPFD_CLOEXEC, 0) : answer_minus(EINVAL);
 }

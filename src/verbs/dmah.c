@@ -9,6 +9,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "verbs/answer.h"
+
 #define KNOWN_MASK                                                                                 \
 	(IBV_DMAH_INIT_ATTR_MASK_CPU_ID | IBV_DMAH_INIT_ATTR_MASK_PH |                             \
 	 IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE)
@@ -29,10 +31,10 @@ static int check(const struct ibv_dmah_init_attr *attr)
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr)
 {
 	struct ibv_dmah *dmah;
+	int err = context && attr ? check(attr) : EINVAL;
 
-	errno = check(attr);
-	if (errno)
-		return NULL;
+	if (err)
+		return answer_null(err);
 	dmah = malloc(sizeof(*dmah));
 	if (dmah)
 		dmah->context = context;
@@ -42,5 +44,5 @@ struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_ini
 int ibv_dealloc_dmah(struct ibv_dmah *dmah)
 {
 	free(dmah);
-	return 0;
+	return answer(dmah ? 0 : EINVAL);
 }

@@ -16,6 +16,7 @@
 
 #include "util/list.h"
 #include "util/lock.h"
+#include "verbs/answer.h"
 
 struct rcv_qp {
 	struct list node;
@@ -70,20 +71,20 @@ struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, 
 		.oflags = oflag,
 	};
 
+	if (!context)
+		return answer_null(EINVAL);
 	return (struct ibv_xrc_domain *)(void *)ibv_open_xrcd(context, &attr);
 }
 
 int ibv_close_xrc_domain(struct ibv_xrc_domain *d)
 {
-	return ibv_close_xrcd(to_xrcd(d));
+	return d ? ibv_close_xrcd(to_xrcd(d)) : answer(EINVAL);
 }
 
 struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc_domain,
 				   struct ibv_cq *xrc_cq, struct ibv_srq_init_attr *srq_init_attr)
 {
 	struct ibv_srq_init_attr_ex attr = {
-		.srq_context = srq_init_attr->srq_context,
-		.attr = srq_init_attr->attr,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 		.srq_type = IBV_SRQT_XRC,
@@ -91,8 +92,13 @@ struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc
 		.xrcd = to_xrcd(xrc_domain),
 		.cq = xrc_cq,
 	};
-	struct ibv_srq *srq = ibv_create_srq_ex(pd->context, &attr);
+	struct ibv_srq *srq;
 
+	if (!pd || !srq_init_attr)
+		return answer_null(EINVAL);
+	attr.srq_context = srq_init_attr->srq_context;
+	attr.attr = srq_init_attr->attr;
+	srq = ibv_create_srq_ex(pd->context, &attr);
 	if (!srq)
 		return NULL;
 	/* Every SRQ of this library has room for these three; core/srq.h. */
@@ -112,7 +118,7 @@ int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr *init_attr, uint32_t *xrc_rcv_
 	struct ibv_qp *qp;
 	int ret;
 
-	if (!init_attr || !init_attr->xrc_domain)
+	if (!init_attr || !init_attr->xrc_domain || !xrc_rcv_qpn)
 		return EINVAL;
 	attr.qp_context = init_attr->qp_context;
 	attr.xrcd = to_xrcd(init_attr->xrc_domain);
@@ -165,6 +171,8 @@ int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 	};
 	int ret = 0;
 
+	if (!xrc_domain)
+		return EINVAL;
 	lock_acquire(&table_lock);
 	if (!find(xrc_domain, xrc_qp_num))
 		ret = enter(ibv_open_qp(attr.xrcd->context, &attr), attr.xrcd);

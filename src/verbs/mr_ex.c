@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "verbs/answer.h"
 #include "verbs/buf.h"
 
 #define KNOWN_MASK                                                                                 \
@@ -36,11 +37,11 @@ static int check(const struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 {
+	int err = pd && attr ? check(pd, attr) : EINVAL;
 	uint64_t iova;
 
-	errno = check(pd, attr);
-	if (errno)
-		return NULL;
+	if (err)
+		return answer_null(err);
 	if (attr->comp_mask & IBV_REG_MR_MASK_FD)
 		return ibv_reg_dmabuf_mr(pd, attr->fd_offset, attr->length, attr->iova, attr->fd,
 					 attr->access);

@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "core/device.h"
+#include "core/pd.h"
 #include "core/post.h"
 #include "core/qp_state.h"
 #include "util/compiler.h"
@@ -19,7 +20,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr_ex ex = { 0 };
 	struct vrb_qp *qp;
-	int err = pd && attr ? vrb_context_check(pd->context) : EINVAL;
+	int err = attr ? vrb_pd_check(pd) : EINVAL;
 
 	if (err)
 		return answer_null(err);

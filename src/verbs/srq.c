@@ -3,6 +3,7 @@
 #include "core/srq.h"
 
 #include "core/context.h"
+#include "core/pd.h"
 #include "core/post.h"
 #include "core/xrcd.h"
 #include "util/compiler.h"
@@ -17,7 +18,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 {
 	struct ibv_srq_init_attr_ex ex = { .comp_mask = IBV_SRQ_INIT_ATTR_PD, .pd = pd };
 	struct vrb_srq *srq;
-	int err = pd && attr ? vrb_context_check(pd->context) : EINVAL;
+	int err = attr ? vrb_pd_check(pd) : EINVAL;
 
 	if (err)
 		return answer_null(err);

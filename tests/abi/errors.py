@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""docs/ERRORS.md against the tests it speaks of.
+
+usage: errors.py TESTPROGRAM SOURCEROOT [--update].  Checks that
+  - the tables of the document are what `TESTPROGRAM --table` prints (--update writes them there);
+  - every test and function that they name exists;
+  - every call that the headers declare has a row, or a reason here to have none.
+"""
+import os
+import re
+import subprocess
+import sys
+
+MARK = '<!-- Below: printed by tests/verbs/errors_test.c, put here by tests/abi/errors.py --update -->\n'
+
+# Calls without a row, and why.
+NO_ROW = {
+    r'ibv_wc_read_\w+': 'reads a completion that was polled',
+    r'ibv_end_poll': 'returns nothing',
+    r'ibv_wr_(?!complete|abort)\w+': 'says nothing; ibv_wr_complete tells',
+    r'ibv_cq_ex_to_cq|ibv_inc_rkey|ibv_flow_label_to_udp_sport|ibv_is_qpt_supported': 'a conversion',
+    r'ibv_\w*rate\w*_to_\w+|mbps_to_ibv_rate|mult_to_ibv_rate': 'a conversion; unit rate',
+    r'ibv_copy_\w+': 'a conversion; unit marshal',
+    r'ibv_get_sysfs_path|ibv_read_sysfs_file': 'unit sysfs',
+    r'ibv_\w*flow\w*|ibv_\w*counters\w*': 'docs/VERBS.md, raw packets and flows',
+    r'ibv_\w*wq\w*|ibv_\w*rwq_ind_table': 'docs/VERBS.md, raw packets and flows',
+    r'ibv_post_srq_ops': 'docs/VERBS.md, shared receive queues',
+    r'ibv_exp_\w+|_+ibv_\w+': 'ends in the calls that have rows; unit verbs_exp',
+}
+
+
+def document(root):
+    return os.path.join(root, 'docs', 'ERRORS.md')
+
+
+def printed(program):
+    return subprocess.run([program, '--table'], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def halves(root):
+    with open(document(root), encoding='utf-8') as f:
+        before, mark, after = f.read().partition(MARK)
+    return before + mark, after
+
+
+def check_table(root, table):
+    have, want = halves(root)[1].splitlines(), table.splitlines()
+    if have != want:
+        for line in sorted(set(want) - set(have)):
+            yield f'not in docs/ERRORS.md: {line}'
+        for line in sorted(set(have) - set(want)):
+            yield f'only in docs/ERRORS.md: {line}'
+        yield 'docs/ERRORS.md differs; tests/abi/errors.py --update writes it'
+
+
+def rows(table):
+    for line in table.splitlines():
+        cells = [c.strip() for c in line.split(' | ')]
+        if len(cells) == 4 and cells[0].startswith('| `'):
+            yield cells[0].strip('|` '), cells[3].strip('| ')
+
+
+def check_tests(root, table):
+    """'SUITE NAME: FUNCTION' is tests/SUITE/NAME_test.c with that function in it."""
+    for verb, where in sorted(set(rows(table))):
+        test, _, function = where.partition(': ')
+        suite, _, name = test.partition(' ')
+        path = os.path.join(root, 'tests', suite, name + '_test.c')
+        if not os.path.exists(path):
+            yield f'{verb}: there is no test "{test}"'
+            continue
+        with open(path, encoding='utf-8') as f:
+            if function and not re.search(rf'\b{function}\(', f.read()):
+                yield f'{verb}: "{test}" has no {function}()'
+
+
+def declared(root):
+    folder = os.path.join(root, 'include', 'infiniband', 'verbs')
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding='utf-8') as f:
+            text = re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)
+        yield from re.findall(r'^[a-z][\w \t]*[ *](\w*ibv_\w+|mbps_to_ibv_rate|mult_to_ibv_rate)\(', text, re.M)
+
+
+def check_complete(root, table):
+    have = {verb for verb, _ in rows(table)}
+    for verb in sorted(set(declared(root)) - have):
+        if not any(re.fullmatch(pattern, verb) for pattern in NO_ROW):
+            yield f'{verb}: no row'
+
+
+def main():
+    program, root = sys.argv[1:3]
+    table = printed(program)
+    if '--update' in sys.argv:
+        before = halves(root)[0]
+        with open(document(root), 'w', encoding='utf-8') as f:
+            f.write(before + table)
+        return 0
+    wrong = [*check_table(root, table), *check_tests(root, table), *check_complete(root, table)]
+    print('\n'.join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every mistake that the manual names, one row each: the call, the mistake and what it answers, in
+ * errors/NOUN.def.  docs/ERRORS.md is what `--table` prints, and `abi errors` compares the two.
+ *
+ *	NULLS(verb, mistake, errno, call)	the call gives NULL and sets errno
+ *	ERRNO(verb, mistake, errno, call)	it gives the errno value
+ *	MINUS(verb, mistake, errno, call)	it gives -1 and sets errno
+ *	NEGATIVE(verb, mistake, errno, call)	it gives the errno value, negative
+ *	VALUE(verb, case, value, call)		no mistake, but worth a row: it gives the value
+ *	SHOWN(verb, mistake, answer, test, function)	another test shows it
+ *
+ * Rows share their objects and must leave them as they were: in the end everything can be taken
+ * down.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "errors/bench.h"
+
+enum form {
+	FORM_NULL,
+	FORM_ERRNO,
+	FORM_MINUS,
+	FORM_NEGATIVE,
+	FORM_VALUE,
+	FORM_SHOWN,	/* by another test */
+	FORM_CHAPTER,
+};
+
+#define GLUE_(a, b)	       a##b
+#define GLUE(a, b)	       GLUE_(a, b)
+#define CALL(...)	       static long GLUE(FILE_TAG, __LINE__)(void) { return (long)(__VA_ARGS__); }
+#define CHAPTER(name)
+#define NULLS(v, m, e, ...)    CALL(__VA_ARGS__)
+#define ERRNO(v, m, e, ...)    CALL(__VA_ARGS__)
+#define MINUS(v, m, e, ...)    CALL(__VA_ARGS__)
+#define NEGATIVE(v, m, e, ...) CALL(__VA_ARGS__)
+#define VALUE(v, m, e, ...)    CALL(__VA_ARGS__)
+#define SHOWN(v, m, a, t, f)
+
+#define FILE_TAG device_
+#include "errors/device.def"
+#undef FILE_TAG
+#define FILE_TAG memory_
+#include "errors/memory.def"
+#undef FILE_TAG
+#define FILE_TAG cq_
+#include "errors/cq.def"
+#undef FILE_TAG
+#define FILE_TAG srq_
+#include "errors/srq.def"
+#undef FILE_TAG
+#define FILE_TAG qp_
+#include "errors/qp.def"
+#undef FILE_TAG
+#define FILE_TAG wr_
+#include "errors/wr.def"
+#undef FILE_TAG
+
+#undef CHAPTER
+#undef NULLS
+#undef ERRNO
+#undef MINUS
+#undef NEGATIVE
+#undef VALUE
+#undef SHOWN
+#define ROW(form, v, m, name, e) { form, #v, m, name, e, GLUE(FILE_TAG, __LINE__), NULL, NULL },
+#define CHAPTER(name)	       { FORM_CHAPTER, name, NULL, NULL, 0, NULL, NULL, NULL },
+#define NULLS(v, m, e, ...)    ROW(FORM_NULL, v, m, #e, e)
+#define ERRNO(v, m, e, ...)    ROW(FORM_ERRNO, v, m, #e, e)
+#define MINUS(v, m, e, ...)    ROW(FORM_MINUS, v, m, #e, e)
+#define NEGATIVE(v, m, e, ...) ROW(FORM_NEGATIVE, v, m, #e, e)
+#define VALUE(v, m, e, ...)    ROW(FORM_VALUE, v, m, #e, e)
+#define SHOWN(v, m, a, t, f)   { FORM_SHOWN, #v, m, a, 0, NULL, t, f },
+
+static const struct row {
+	enum form form;
+	const char *verb, *mistake, *answer;
+	long value;
+	long (*call)(void);
+	const char *test, *function;	/* FORM_SHOWN */
+} rows[] = {
+#define FILE_TAG device_
+#include "errors/device.def"
+#undef FILE_TAG
+#define FILE_TAG memory_
+#include "errors/memory.def"
+#undef FILE_TAG
+#define FILE_TAG cq_
+#include "errors/cq.def"
+#undef FILE_TAG
+#define FILE_TAG srq_
+#include "errors/srq.def"
+#undef FILE_TAG
+#define FILE_TAG qp_
+#include "errors/qp.def"
+#undef FILE_TAG
+#define FILE_TAG wr_
+#include "errors/wr.def"
+#undef FILE_TAG
+};
+
+#define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+/* What the call must return. */
+static long wanted(const struct row *r)
+{
+	switch (r->form) {
+	case FORM_NULL:
+		return 0;
+	case FORM_MINUS:
+		return -1;
+	case FORM_NEGATIVE:
+		return -r->value;
+	default:
+		return r->value;
+	}
+}
+
+/* Counts as one failure of many, so that one run shows them all. */
+static int run_row(const struct row *r)
+{
+	long got;
+
+	if (!r->call)
+		return 0;
+	errno = 0;
+	got = r->call();
+	if (got != wanted(r)) {
+		printf("%s, %s: gives %ld, wanted %ld\n", r->verb, r->mistake, got, wanted(r));
+		return 1;
+	}
+	if ((r->form == FORM_NULL || r->form == FORM_MINUS) && errno != r->value) {
+		printf("%s, %s: errno %d, wanted %s\n", r->verb, r->mistake, errno, r->answer);
+		return 1;
+	}
+	return 0;
+}
+
+static void print_answer(const struct row *r)
+{
+	static const char *const before[] = {
+		[FORM_NULL] = "NULL, `", [FORM_ERRNO] = "`", [FORM_MINUS] = "-1, `",
+		[FORM_NEGATIVE] = "`-", [FORM_VALUE] = "", [FORM_SHOWN] = "",
+	};
+
+	printf("%s%s%s", before[r->form], r->answer, r->form < FORM_VALUE ? "`" : "");
+}
+
+/* As docs/ERRORS.md has it. */
+static void print_table(void)
+{
+	for (size_t i = 0; i < N_ROWS; i++) {
+		const struct row *r = &rows[i];
+
+		if (r->form == FORM_CHAPTER) {
+			printf("\n## %s\n\n| Verb | Mistake | Answer | Test |\n|---|---|---|---|\n",
+			       r->verb);
+			continue;
+		}
+		printf("| `%s` | %s | ", r->verb, r->mistake);
+		print_answer(r);
+		printf(" | %s%s%s |\n", r->test ? r->test : "verbs errors",
+		       r->function && *r->function ? ": " : "", r->function ? r->function : "");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int failed = 0;
+
+	if (argc > 1 && !strcmp(argv[1], "--table")) {
+		print_table();
+		return 0;
+	}
+	bench_open();
+	for (size_t i = 0; i < N_ROWS; i++)
+		failed += run_row(&rows[i]);
+	CHECK_EQ(failed, 0);
+	bench_close();
+	printf("%zu rows\n", N_ROWS);
+	return 0;
+}
