@@ -5,6 +5,7 @@
 
 #include "core/context.h"
 #include "core/drive.h"
+#include "core/loan.h"
 #include "core/mcast.h"
 #include "core/near.h"
 #include "core/port.h"
@@ -12,6 +13,7 @@
 #include "core/qp.h"
 #include "core/qptab.h"
 #include "core/xrcd.h"
+#include "core/xrcmsg.h"
 #include "host/host.h"
 #include "local/local.h"
 #include "roce/icrc.h"
@@ -39,21 +41,31 @@ static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
 	       net_addr_equal(&p->dst, &wq->alt_path.src);
 }
 
+static void touch(struct vrb_qp *qp, struct list *touched)
+{
+	if (list_empty(&qp->touched))
+		list_add_tail(touched, &qp->touched);
+}
+
+void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched, uint64_t now)
+{
+	/* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
+	if (qp->domain)
+		qp->wq.pdn = vrb_xrcd_srq_pdn(qp->domain, pkt->xrc_srqn);
+	roce_input(&qp->roce, pkt, now);
+	touch(qp, touched);
+}
+
 /* Must hold qp->lock. */
-static void deliver(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched,
-		    uint64_t now)
+static void deliver(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *touched, uint64_t now)
 {
 	qp->now = now;
-	if (path_matches(qp, &pkt->path)) {
-		/* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
-		if (qp->xrcd)
-			qp->wq.pdn = vrb_xrcd_srq_pdn(qp->xrcd, pkt->xrc_srqn);
-		roce_input(&qp->roce, pkt, now);
-		if (list_empty(&qp->touched))
-			list_add_tail(touched, &qp->touched);
-	} else {
+	if (!path_matches(qp, &raw->pkt->path))
 		count(&vrb_drive_stats.wrong_path, 1);
-	}
+	else if (qp->domain && qp->domain->has_inode && vrb_loan_takes(qp, raw, touched, now))
+		touch(qp, touched);
+	else
+		vrb_arrive_here(qp, raw->pkt, touched, now);
 }
 
 /* The QP is another process's, or nobody's. */
@@ -72,7 +84,7 @@ static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t le
 }
 
 struct multicast {
-	const struct roce_pkt *pkt;
+	const struct vrb_raw *raw;
 	struct list *touched;
 	uint64_t now;
 };
@@ -89,20 +101,21 @@ static void deliver_copy(struct vrb_qp *qp, void *arg)
 {
 	const struct multicast *m = arg;
 
-	if (own_echo(qp, m->pkt))
+	if (own_echo(qp, m->raw->pkt))
 		return;
 	lock_acquire(&qp->lock);
-	deliver(qp, m->pkt, m->touched, m->now);
+	deliver(qp, m->raw, m->touched, m->now);
 	lock_release(&qp->lock);
 }
 
 /* A datagram to a group: a copy for every QP attached to it. Each process gets its own from the kernel. */
-static void deliver_multicast(const struct roce_pkt *pkt, struct list *touched, uint64_t now)
+static void deliver_multicast(const struct vrb_raw *raw, struct list *touched, uint64_t now)
 {
-	struct multicast m = { pkt, touched, now };
+	const struct net_path *path = &raw->pkt->path;
+	struct multicast m = { raw, touched, now };
 
-	if (net_is_multicast(&pkt->path.dst))
-		vrb_mcast_for_each(&pkt->path.dst, pkt->path.ifindex, deliver_copy, &m);
+	if (net_is_multicast(&path->dst))
+		vrb_mcast_for_each(&path->dst, path->ifindex, deliver_copy, &m);
 }
 
 static bool intact(const struct arrival *a)
@@ -121,6 +134,7 @@ static bool intact(const struct arrival *a)
 void vrb_arrive(const struct arrival *a, struct list *touched, uint64_t now)
 {
 	struct roce_pkt pkt;
+	const struct vrb_raw raw = { &pkt, a->data, a->len };
 	struct vrb_qp *qp;
 
 	count(&vrb_drive_stats.rcvd_pkts, 1);
@@ -132,13 +146,13 @@ void vrb_arrive(const struct arrival *a, struct list *touched, uint64_t now)
 	}
 	pkt.path = *a->path;
 	if (pkt.bth.dest_qpn == VRB_MCAST_QPN) {
-		deliver_multicast(&pkt, touched, now);
+		deliver_multicast(&raw, touched, now);
 		return;
 	}
 	qp = vrb_qptab_find(pkt.bth.dest_qpn);
 	if (qp) {
 		lock_acquire(&qp->lock);
-		deliver(qp, &pkt, touched, now);
+		deliver(qp, &raw, touched, now);
 		lock_release(&qp->lock);
 	} else if (!a->handed) {
 		hand_over(&pkt, a->data, a->len);
@@ -170,8 +184,13 @@ void vrb_arrive_by_lane(void *arg, const struct local_pkt *in)
 {
 	struct lane_arrivals *a = arg;
 	struct roce_pkt pkt;
+	const struct vrb_raw raw = { &pkt, in->data, in->len };
 	struct vrb_qp *qp;
 
+	if (in->message) {
+		xrc_receive(in->data, in->len, &a->touched, a->now);
+		return;
+	}
 	count(&vrb_drive_stats.rcvd_pkts, 1);
 	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
 		count(&vrb_drive_stats.malformed, 1);
@@ -179,7 +198,7 @@ void vrb_arrive_by_lane(void *arg, const struct local_pkt *in)
 	}
 	if (pkt.bth.dest_qpn == VRB_MCAST_QPN && in->path) {
 		pkt.path = *in->path;
-		deliver_multicast(&pkt, &a->touched, a->now);
+		deliver_multicast(&raw, &a->touched, a->now);
 		return;
 	}
 	qp = vrb_qptab_find(pkt.bth.dest_qpn);
@@ -193,7 +212,7 @@ void vrb_arrive_by_lane(void *arg, const struct local_pkt *in)
 	}
 	lock_acquire(&qp->lock);
 	if (fill_path(qp, in, &pkt))
-		deliver(qp, &pkt, &a->touched, a->now);
+		deliver(qp, &raw, &a->touched, a->now);
 	else
 		count(&vrb_drive_stats.wrong_path, 1);
 	lock_release(&qp->lock);

@@ -27,6 +27,11 @@ struct arrival {
 /* From the wire, or from another process that got it from there. */
 void vrb_arrive(const struct arrival *a, struct list *touched, uint64_t now);
 
+/* A request that an XRC QP's home had to keep back is run there. Must hold qp->lock. */
+struct roce_pkt;
+struct vrb_qp;
+void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched, uint64_t now);
+
 /* From a neighbour's lane. A local_recv() callback. */
 struct lane_arrivals {
 	struct list touched;

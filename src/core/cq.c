@@ -365,7 +365,8 @@ void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, u
 		struct vrb_cqe *cqe = &cq->ring[cq->head++ & cq->mask];
 
 		cqe->wc = *wc;
-		cqe->qp = qp;
+		/* An SRQ's entry is free since it was taken, and the completion may outlive an XRC receive QP. */
+		cqe->qp = qp->wq.type == IBV_QPT_XRC_RECV ? NULL : qp;
 		cqe->qp_num = qp->wq.qpn;
 		cqe->time_ns = cq->wc_flags & TIMESTAMPS ? now : 0;
 		notify(cq, wc, now);

@@ -18,7 +18,9 @@
 #include "core/burst.h"
 #include "core/context.h"
 #include "core/cq.h"
+#include "core/deputy.h"
 #include "core/event.h"
+#include "core/loan.h"
 #include "core/mcast.h"
 #include "core/near.h"
 #include "core/output.h"
@@ -27,6 +29,7 @@
 #include "core/qptab.h"
 #include "core/steer.h"
 #include "core/xrcd.h"
+#include "core/xrcmsg.h"
 #include "host/host.h"
 #include "run/clock.h"
 #include "run/progress.h"
@@ -86,6 +89,7 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 	list_del(&qp->touched);
 	lock_acquire(&qp->lock);
 	vrb_output_note_far(qp, false);
+	vrb_loan_drop(qp);
 	vrb_near_drop(qp);
 	lock_release(&qp->lock);
 	host_qpn_free(vrb.host, qp->wq.qpn);
@@ -162,23 +166,28 @@ static bool take_inbox(uint64_t now)
 	struct net_path path;
 	enum host_msg msg;
 	size_t len;
-	unsigned int packets = 0, i;
+	unsigned int packets = 0, messages = 0, i;
 
 	for (i = 0; i < INBOX; i++) {
 		msg = host_inbox_recv(vrb.host, &path, buf, &len);
 		if (msg == HOST_NOTHING)
 			break;
+		if (msg == HOST_MESSAGE) {
+			messages++;
+			xrc_receive(buf, len, &touched, now);
+		}
 		if (msg != HOST_PACKET)
 			continue;
 		packets++;
 		vrb_arrive(&(struct arrival){ .path = &path, .data = buf, .len = len, .handed = true },
 		       &touched, now);
 	}
-	if (packets) {
+	if (packets + messages) {
 		inbox_busy_until = now + INBOX_LINGER;
 		vrb_answer(&touched, now);
-		vrb_steer_misled(packets, now);
 	}
+	if (packets)
+		vrb_steer_misled(packets, now);
 	return i > 0;
 }
 
@@ -188,7 +197,7 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 {
 	struct vrb_cq *cq = arg;
 
-	if (qp->send_cq != cq && qp->recv_cq != cq && !(qp->xrcd && vrb_xrcd_uses_cq(qp->xrcd, cq)))
+	if (qp->send_cq != cq && qp->recv_cq != cq && !vrb_xrcd_uses_cq(qp->domain, cq))
 		return;
 	lock_acquire(&qp->lock);
 	if (qp->wq.state != IBV_QPS_RESET && qp->wq.state != IBV_QPS_ERR) {
@@ -226,8 +235,10 @@ static bool run_timers(uint64_t now)
 		any = true;
 		if (!d->of_cq)
 			expire_qp(container_of(d, struct vrb_qp, timer), b, now);
-		else if (vrb_cq_timeout(cq, now))
+		else if (vrb_cq_timeout(cq, now)) {
 			vrb_qptab_for_each(fail_user, cq);
+			vrb_deputy_fail_users(cq, now);
+		}
 	}
 	vrb_burst_flush(b);
 	return any;
@@ -410,6 +421,7 @@ void vrb_drive_stop(void)
 		progress_unwatch(vrb.progress, fds[i]);
 	if (host_inbox_fd(vrb.host) >= 0)
 		progress_unwatch(vrb.progress, host_inbox_fd(vrb.host));
+	vrb_deputy_free_all();
 	vrb_qptab_free();
 }
 
@@ -417,6 +429,8 @@ void vrb_drive_stop(void)
 void vrb_drive_forget_all(void)
 {
 	vrb_qptab_forget();
+	vrb_deputy_forget_all();
+	vrb_xrcd_forget_all();
 	vrb_answer_forget();
 	vrb_burst_forget();
 	vrb_mcast_forget();

@@ -7,6 +7,7 @@
 #include "core/near.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -18,6 +19,7 @@
 #include "core/qp.h"
 #include "host/host.h"
 #include "local/onesided.h"
+#include "run/clock.h"
 #include "run/config.h"
 #include "run/log.h"
 #include "util/compiler.h"
@@ -342,6 +344,29 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 	}
 	local_burst_end(vrb.local, qp->near.peer, sent);
 	note_room(&qp->near, len != 0, sent, now);
+	return true;
+}
+
+bool vrb_near_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now)
+{
+	struct lane_slot slot = { .where = LANE_INLINE };
+	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) } };
+	uint64_t start = clock_now();
+	struct lane_tx *tx;
+	bool room;
+
+	if (!near_peer(qp, now))
+		return false;
+	do {
+		tx = local_burst_begin(qp->near.peer);
+		room = lane_tx_room(tx, len + sizeof(no_icrc));
+		if (room)
+			lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
+		local_burst_end(vrb.local, qp->near.peer, room);
+		if (!room)
+			sched_yield();
+	} while (!room && clock_now() - start < VRB_MSEC &&
+		 local_peer_alive(vrb.local, qp->near.peer, clock_now()));
 	return true;
 }
 

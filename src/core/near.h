@@ -48,6 +48,9 @@ void vrb_near_drop(struct vrb_qp *qp);
  */
 bool vrb_near_collect(struct vrb_qp *qp, uint64_t now);
 
+/* Sends a packet that somebody else has built for this QP, as above. One that finds no room within a millisecond is lost. */
+bool vrb_near_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now);
+
 /* Sends one datagram to a neighbour; false: use the wire. Must hold qp->lock. */
 bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
 		       uint32_t len, uint64_t now);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/output.h"
 
+#include <string.h>
+
 #include "core/burst.h"
+#include "core/deputy.h"
 #include "core/near.h"
 #include "core/process.h"
 #include "core/qp.h"
@@ -56,6 +59,10 @@ static void tell_neighbours(struct vrb_qp *qp)
 
 void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
+	if (unlikely(qp->deputy)) {
+		vrb_deputy_collect(qp, now);
+		return;
+	}
 	qp->now = now;
 	qp->gathers = false;
 	tell_neighbours(qp);	/* of a new path before a packet speaks of it */
@@ -80,3 +87,14 @@ void vrb_output(struct vrb_qp *qp, uint64_t now)
 	vrb_burst_flush(b);
 }
 
+void vrb_output_packet(struct vrb_qp *qp, const uint8_t *packet, size_t len, uint64_t now)
+{
+	struct vrb_burst *b = vrb_burst_own();
+
+	if (vrb.local && vrb_near_packet(qp, packet, len, now))
+		return;
+	if (!b)
+		return;
+	memcpy(vrb_burst_room(b), packet, len);
+	vrb_burst_seal(b, &qp->wq.path, len, true);
+}

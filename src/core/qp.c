@@ -15,6 +15,7 @@
 #include "core/cq.h"
 #include "core/device.h"
 #include "core/event.h"
+#include "core/loan.h"
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/process.h"
@@ -238,6 +239,11 @@ static int make_rings(struct vrb_qp *qp, const struct shape *s)
 	return 0;
 }
 
+struct recv_wqe *vrb_qp_any_copy(void)
+{
+	return malloc(recv_stride(vrb_device_limits.orig_attr.max_srq_sge));
+}
+
 static void init_public(struct vrb_qp *qp)
 {
 	const struct ibv_qp_init_attr_ex *a = &qp->init;
@@ -288,6 +294,7 @@ static void note_objects(struct vrb_qp *qp, const struct shape *s)
 
 	if (s->shared) {
 		qp->xrcd = to_vrb_xrcd(a->xrcd);
+		qp->domain = qp->xrcd->domain;
 		return;
 	}
 	qp->pd = to_vrb_pd(a->pd);
@@ -439,6 +446,7 @@ static void stop(struct vrb_qp *qp)
 {
 	vrb_drive_remove(qp);
 	lock_acquire(&qp->lock);
+	vrb_loan_drop(qp);
 	vrb_near_drop(qp);
 	vrb_qp_drop_taken(qp);
 	lock_release(&qp->lock);

@@ -25,8 +25,10 @@
 struct vrb_context;
 struct vrb_cq;
 struct vrb_pd;
+struct vrb_loan;
 struct vrb_srq;
 struct vrb_xrcd;
+struct xrc_domain;
 
 /*
  * Requests between ibv_wr_start and ibv_wr_complete, in slots behind sq.head that nobody else
@@ -60,6 +62,8 @@ struct vrb_qp {
 	struct vrb_cq *send_cq, *recv_cq;	/* NULL where the type has none */
 	struct vrb_srq *srq;
 	struct vrb_xrcd *xrcd;		/* XRC receive */
+	struct xrc_domain *domain;	/* XRC receive: the handle's, or a deputy's (deputy.h); NULL: none in this process */
+	bool deputy;
 	struct ibv_qp_init_attr_ex init;	/* caps as granted */
 	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0 = no ibv_wr_* */
 	void *rings;			/* the memory of both queues */
@@ -92,6 +96,7 @@ struct vrb_qp {
 	/* QPs that got packets in this round, or wait for the next poll */
 	struct list touched;
 	bool gathers;			/* requests wait for company; qp->lock */
+	struct vrb_loan *loan;		/* XRC receive: its state and other processes; NULL: never lent. qp->lock */
 	struct list xrc_node;		/* in the XRC domain's list */
 	/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
 	unsigned int handles;
@@ -139,6 +144,9 @@ int vrb_qp_destroy(struct vrb_qp *qp);
  * qp->lock.
  */
 void vrb_qp_drop_taken(struct vrb_qp *qp);
+
+/* Memory for the copy of an entry of any SRQ of the device. */
+struct recv_wqe *vrb_qp_any_copy(void);
 
 /* What transports call; see wq/qp.h. */
 extern const struct wq_ops vrb_qp_ops;

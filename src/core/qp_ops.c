@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "core/cq.h"
+#include "core/deputy.h"
 #include "core/event.h"
 #include "core/fault.h"
 #include "core/mr.h"
@@ -59,7 +60,7 @@ static struct recv_wqe *take_xrc(struct vrb_qp *qp, uint32_t srqn, enum reason *
 		vrb_qp_drop_taken(qp);
 	if (qp->copy_held)
 		return take_shared(qp, qp->taken_srq);
-	srq = vrb_xrcd_find_srq(qp->xrcd, srqn);
+	srq = vrb_xrcd_find_srq(qp->domain, srqn);
 	if (!srq) {
 		*why = REASON_REQ_XRC_SRQ;
 		return NULL;
@@ -77,7 +78,7 @@ static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, enum reason *
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 
 	*why = REASON_NONE;
-	if (qp->xrcd)
+	if (wq->type == IBV_QPT_XRC_RECV)
 		return take_xrc(qp, srqn, why);
 	return qp->srq ? take_shared(qp, qp->srq) : take_own(qp);
 }
@@ -151,6 +152,10 @@ static void event(struct wq_qp *wq, enum ibv_event_type type)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 
+	if (qp->deputy) {
+		vrb_deputy_event(qp, type);
+		return;
+	}
 	if (type == IBV_EVENT_PATH_MIG)
 		note_migration(&qp->attr);
 	vrb_fault_event(qp, type);

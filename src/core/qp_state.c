@@ -24,6 +24,7 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/device.h"
+#include "core/loan.h"
 #include "core/output.h"
 #include "core/port.h"
 #include "core/qp.h"
@@ -479,6 +480,7 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	if (migrates)
 		roce_qp_migrate(&qp->roce);
 	vrb_near_changed(qp);
+	vrb_loan_changed(qp);
 	vrb_output(qp, now);
 }
 

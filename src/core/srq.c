@@ -11,11 +11,14 @@
 
 #include "core/context.h"
 #include "core/cq.h"
+#include "core/deputy.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/pd.h"
+#include "core/process.h"
 #include "core/ring.h"
 #include "core/xrcd.h"
+#include "host/host.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
@@ -81,6 +84,15 @@ static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_
 	vrb_xrcd_add_srq(srq->xrcd, srq);
 }
 
+/* An XRC SRQ is named by other processes and hosts: its number is the host's. */
+static int number_srq(struct vrb_srq *srq)
+{
+	if (srq->type == IBV_SRQT_XRC)
+		return host_qpn_alloc(vrb.host, &srq->srqn);
+	srq->srqn = (fetch_add_relaxed(&next_srqn, 1) + 1) & SRQN_MASK;
+	return 0;
+}
+
 int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, struct vrb_srq **out)
 {
 	struct vrb_srq *srq;
@@ -101,7 +113,8 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 		goto free_srq;
 	srq->ctx = ctx;
 	srq->type = type_of(attr);
-	srq->srqn = (fetch_add_relaxed(&next_srqn, 1) + 1) & SRQN_MASK;
+	if (number_srq(srq))
+		goto free_ring;
 	lock_init(&srq->lock);
 	list_init(&srq->node);
 	init_public(srq, attr);
@@ -110,6 +123,8 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 	attr->attr.max_sge = srq->ring.max_sge;
 	*out = srq;
 	return 0;
+free_ring:
+	free(srq->ring.slots);
 free_srq:
 	free(srq);
 give_count:
@@ -123,16 +138,22 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 	 * An XRC SRQ is found by number: out of the domain first, then nobody new can hold an
 	 * entry of it.
 	 */
-	if (srq->xrcd && !vrb_xrcd_del_srq(srq->xrcd, srq))
-		return EBUSY;
+	if (srq->xrcd && !vrb_xrcd_del_srq(srq->xrcd, srq)) {
+		/* A QP of another process, if that still lives. */
+		vrb_deputy_sweep();
+		if (!vrb_xrcd_del_srq(srq->xrcd, srq))
+			return EBUSY;
+	}
 	if (load_acquire(&srq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
 		return EBUSY;
 	vrb_event_forget(srq->ctx, &srq->ibv);
 	vrb_event_wait_acked(&srq->ibv.mutex, &srq->ibv.cond, &srq->ibv.events_completed);
 	if (srq->cq)
 		fetch_sub_release(&srq->cq->users, 1);
-	if (srq->xrcd)
+	if (srq->xrcd) {
 		vrb_xrcd_put(srq->xrcd);
+		host_qpn_free(vrb.host, srq->srqn);
+	}
 	vrb_pd_put(srq->pd);
 	vrb_context_give(srq->ctx, &srq->ctx->n_srq);
 	pthread_mutex_destroy(&srq->ibv.mutex);

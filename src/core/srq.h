@@ -31,7 +31,7 @@ struct vrb_srq {
 	struct vrb_xrcd *xrcd;	/* XRC: its domain */
 	struct vrb_cq *cq;	/* XRC: where completions go */
 	enum ibv_srq_type type;
-	uint32_t srqn;		/* 24 bits, unique in the process */
+	uint32_t srqn;		/* 24 bits, unique on the host if XRC, else in the process */
 	uint32_t users;		/* atomic: QPs attached; destroy refuses while not 0 */
 	struct list node;	/* XRC: in its domain's list */
 

@@ -7,44 +7,83 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/context.h"
+#include "core/deputy.h"
+#include "core/device.h"
 #include "core/pd.h"
+#include "core/process.h"
 #include "core/qp.h"
 #include "core/srq.h"
+#include "host/host.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list registry = { &registry, &registry };
 
-static struct xrc_domain *find_domain(const struct vrb_device *dev, const struct stat *st)
+static struct xrc_domain *find_domain(const struct xrc_key *key)
 {
 	struct list *pos;
 
 	list_for_each (pos, &registry) {
 		struct xrc_domain *d = list_entry(pos, struct xrc_domain, node);
 
-		if (d->has_inode && d->dev == dev && d->st_dev == st->st_dev &&
-		    d->st_ino == st->st_ino)
+		if (d->has_inode && !memcmp(&d->key, key, sizeof(*key)))
 			return d;
 	}
 	return NULL;
 }
 
-static struct xrc_domain *new_domain(struct vrb_device *dev, const struct stat *st)
+struct xrc_domain *vrb_xrcd_find_domain(const struct xrc_key *key)
+{
+	struct xrc_domain *d;
+
+	pthread_mutex_lock(&registry_lock);
+	d = find_domain(key);
+	pthread_mutex_unlock(&registry_lock);
+	return d;
+}
+
+/* FNV-1a: the name of the mark that every process with the domain has. */
+static uint64_t mark_of(const struct xrc_key *key)
+{
+	const uint8_t *p = (const uint8_t *)key;
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < sizeof(*key); i++)
+		h = (h ^ p[i]) * 0x100000001b3ull;
+	return h;
+}
+
+/*
+ * The inode must not be used anew while the domain lives.  O_PATH, because closing any other descriptor would drop the program's record
+ * locks on the file.  Without it (no /proc, no descriptors left) the domain lives as long as the program keeps the file.
+ */
+static int pin_inode(int fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_PATH | O_CLOEXEC);
+}
+
+static struct xrc_domain *new_domain(const struct xrc_key *key, int fd)
 {
 	struct xrc_domain *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return NULL;
-	d->dev = dev;
-	d->has_inode = st;
-	if (st) {
-		d->st_dev = st->st_dev;
-		d->st_ino = st->st_ino;
+	d->has_inode = key;
+	d->pin = -1;
+	if (key) {
+		d->key = *key;
+		d->pin = pin_inode(fd);
 	}
 	lock_init(&d->lock);
 	list_init(&d->srqs);
@@ -53,18 +92,23 @@ static struct xrc_domain *new_domain(struct vrb_device *dev, const struct stat *
 	return d;
 }
 
-/* The domain with a reference; must hold registry_lock. */
-static int get_domain(struct vrb_device *dev, const struct stat *st, int oflags,
-		      struct xrc_domain **out)
+/* The domain with a reference; key NULL: a new one without an inode. Must hold registry_lock. */
+static int get_domain(const struct xrc_key *key, int fd, int oflags, struct xrc_domain **out)
 {
-	struct xrc_domain *d = st ? find_domain(dev, st) : NULL;
+	struct xrc_domain *d = key ? find_domain(key) : NULL;
+	int err = 0;
 
 	if (d && (oflags & O_EXCL))
 		return EEXIST;
-	if (!d && !(oflags & O_CREAT))
-		return ENOENT;
-	if (!d)
-		d = new_domain(dev, st);
+	if (!d && key)
+		err = host_mark(vrb.host, mark_of(key), oflags & O_CREAT, oflags & O_EXCL);
+	if (err)
+		return err;
+	if (!d) {
+		d = new_domain(key, fd);
+		if (!d && key)
+			host_unmark(vrb.host, mark_of(key));
+	}
 	if (!d)
 		return ENOMEM;
 	d->refs++;
@@ -72,19 +116,35 @@ static int get_domain(struct vrb_device *dev, const struct stat *st, int oflags,
 	return 0;
 }
 
+static void free_domain(struct xrc_domain *d)
+{
+	if (d->has_inode)
+		vrb_deputy_forget_domain(d);
+	if (d->pin >= 0)
+		close(d->pin);
+	lock_destroy(&d->lock);
+	free(d);
+}
+
 static void put_domain(struct xrc_domain *d)
 {
+	bool last;
+
 	pthread_mutex_lock(&registry_lock);
-	if (--d->refs == 0) {
+	last = --d->refs == 0;
+	if (last) {
 		list_del(&d->node);
-		lock_destroy(&d->lock);
-		free(d);
+		if (d->has_inode)
+			host_unmark(vrb.host, mark_of(&d->key));
 	}
 	pthread_mutex_unlock(&registry_lock);
+	if (last)
+		free_domain(d);
 }
 
 int vrb_xrcd_open(struct vrb_context *ctx, int fd, int oflags, struct vrb_xrcd **out)
 {
+	struct xrc_key key = { .guid = ctx->dev->node_guid };
 	struct vrb_xrcd *x;
 	struct stat st;
 	int ret;
@@ -94,11 +154,15 @@ int vrb_xrcd_open(struct vrb_context *ctx, int fd, int oflags, struct vrb_xrcd *
 		return EINVAL;
 	if (fd != -1 && fstat(fd, &st))
 		return errno;
+	if (fd != -1) {
+		key.dev = st.st_dev;
+		key.ino = st.st_ino;
+	}
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return ENOMEM;
 	pthread_mutex_lock(&registry_lock);
-	ret = get_domain(ctx->dev, fd == -1 ? NULL : &st, oflags, &x->domain);
+	ret = get_domain(fd == -1 ? NULL : &key, fd, oflags, &x->domain);
 	pthread_mutex_unlock(&registry_lock);
 	if (ret) {
 		free(x);
@@ -109,6 +173,21 @@ int vrb_xrcd_open(struct vrb_context *ctx, int fd, int oflags, struct vrb_xrcd *
 	vrb_context_take(ctx, &ctx->n_xrcd, INT32_MAX);
 	*out = x;
 	return 0;
+}
+
+void vrb_xrcd_forget_all(void)
+{
+	struct list *pos;
+
+	list_for_each (pos, &registry) {
+		struct xrc_domain *d = list_entry(pos, struct xrc_domain, node);
+
+		if (d->pin >= 0)
+			close(d->pin);
+		d->pin = -1;
+	}
+	list_init(&registry);
+	pthread_mutex_init(&registry_lock, NULL);
 }
 
 int vrb_xrcd_close(struct vrb_xrcd *x)
@@ -166,39 +245,45 @@ static struct vrb_srq *find_srq(struct xrc_domain *d, uint32_t srqn)
 	return NULL;
 }
 
-struct vrb_srq *vrb_xrcd_find_srq(struct vrb_xrcd *x, uint32_t srqn)
+struct vrb_srq *vrb_xrcd_find_srq(struct xrc_domain *d, uint32_t srqn)
 {
 	struct vrb_srq *srq;
 
-	lock_acquire(&x->domain->lock);
-	srq = find_srq(x->domain, srqn);
+	if (!d)
+		return NULL;
+	lock_acquire(&d->lock);
+	srq = find_srq(d, srqn);
 	if (srq)
 		fetch_add_relaxed(&srq->users, 1);
-	lock_release(&x->domain->lock);
+	lock_release(&d->lock);
 	return srq;
 }
 
-uint32_t vrb_xrcd_srq_pdn(struct vrb_xrcd *x, uint32_t srqn)
+uint32_t vrb_xrcd_srq_pdn(struct xrc_domain *d, uint32_t srqn)
 {
 	const struct vrb_srq *srq;
 	uint32_t pdn;
 
-	lock_acquire(&x->domain->lock);
-	srq = find_srq(x->domain, srqn);
+	if (!d)
+		return 0;
+	lock_acquire(&d->lock);
+	srq = find_srq(d, srqn);
 	pdn = srq ? srq->pd->pdn : 0;
-	lock_release(&x->domain->lock);
+	lock_release(&d->lock);
 	return pdn;
 }
 
-bool vrb_xrcd_uses_cq(struct vrb_xrcd *x, const struct vrb_cq *cq)
+bool vrb_xrcd_uses_cq(struct xrc_domain *d, const struct vrb_cq *cq)
 {
 	struct list *pos;
 	bool uses = false;
 
-	lock_acquire(&x->domain->lock);
-	list_for_each (pos, &x->domain->srqs)
+	if (!d)
+		return false;
+	lock_acquire(&d->lock);
+	list_for_each (pos, &d->srqs)
 		uses |= list_entry(pos, struct vrb_srq, node)->cq == cq;
-	lock_release(&x->domain->lock);
+	lock_release(&d->lock);
 	return uses;
 }
 

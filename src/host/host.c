@@ -269,6 +269,38 @@ int host_owner(struct host *h, uint32_t qpn)
 	return slot;
 }
 
+int host_mark(struct host *h, uint64_t name, bool create, bool exclusive)
+{
+	bool there;
+	int err;
+
+	if (!h->shared)
+		return create ? 0 : ENOENT;
+	lock_acquire(&h->lock);
+	err = table_lock(&h->table);
+	if (!err) {
+		there = table_marked(&h->table, name);
+		if (there && exclusive)
+			err = EEXIST;
+		else if (!there && !create)
+			err = ENOENT;
+		else
+			err = table_mark(&h->table, name);
+		table_unlock(&h->table);
+	}
+	lock_release(&h->lock);
+	return err;
+}
+
+void host_unmark(struct host *h, uint64_t name)
+{
+	if (!h->shared)
+		return;
+	lock_acquire(&h->lock);
+	table_unmark(&h->table, name);
+	lock_release(&h->lock);
+}
+
 static bool position_makes_sense(int32_t index)
 {
 	return index >= -1 && index < UINT16_MAX;

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include "util/net.h"
 
@@ -134,6 +135,23 @@ int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const v
 	      size_t len);
 
 /*
+ * Sends a message of another part of the library, which is in up to HOST_TELL_PARTS pieces, HOST_PACKET_MAX bytes in all, to the inbox of a
+ * process.  Messages of one sender arrive in order, whole, and if this returns 0.  Otherwise: ENOENT if the process is gone, EAGAIN if it does
+ * not empty its inbox, EMSGSIZE.
+ */
+enum { HOST_TELL_PARTS = 4 };
+int host_tell(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
+	      unsigned int n);
+
+/*
+ * Marks: any number of processes may have a mark, named by 60 bits; it exists while one of them lives and has it.
+ * host_mark() takes one: with `create` it may be new, with `exclusive` it must be.  Returns 0, ENOENT, EEXIST, or EBUSY if the table's lock
+ * cannot be had.  A process takes a mark once; in private mode it is the only one that has any.
+ */
+int host_mark(struct host *h, uint64_t name, bool create, bool exclusive);
+void host_unmark(struct host *h, uint64_t name);
+
+/*
  * Wakes the progress thread of a process. Returns 0, also when it has unread doorbells already;
  * ENOENT if it is gone.
  */
@@ -146,6 +164,7 @@ enum host_msg {
 	HOST_NOTHING,		/* inbox is empty */
 	HOST_PACKET,		/* *path, *len and buf are what host_hand() was given */
 	HOST_DOORBELL,
+	HOST_MESSAGE,		/* *len and buf are what host_tell() was given */
 	HOST_GARBAGE,		/* something that was not understood; go on */
 };
 

@@ -26,6 +26,7 @@ enum {
 	MSG_MAGIC = 0x56524231,	/* "VRB1": version 1 of the messages */
 	KIND_PACKET = 1,
 	KIND_DOORBELL = 2,
+	KIND_MESSAGE = 3,
 	INBOX_BUFFER = 4 << 20,
 	/* An inbox holds few datagrams (net.unix.max_dgram_qlen, often 10). */
 	FULL_TRIES = 20,
@@ -149,16 +150,32 @@ static bool mark_deaf(struct host *h, int slot, bool deaf)
 	return false;
 }
 
+/* A head and what follows it. */
+struct letter {
+	struct msg_head head;
+	struct iovec iov[1 + HOST_TELL_PARTS];
+	unsigned int n;
+};
+
+static void letter_init(struct letter *l, uint16_t kind)
+{
+	l->head = (struct msg_head){ .magic = MSG_MAGIC, .kind = kind };
+	l->iov[0] = (struct iovec){ &l->head, sizeof(l->head) };
+	l->n = 1;
+}
+
+static void letter_add(struct letter *l, const void *data, size_t len)
+{
+	l->iov[l->n++] = (struct iovec){ (void *)data, len };
+	l->head.len += (uint16_t)len;
+}
+
 /* 0, EAGAIN when the inbox is full, ENOENT when there is nobody. */
-static int send_once(struct host *h, int slot, const struct msg_head *m, const void *data)
+static int send_once(struct host *h, int slot, struct letter *l)
 {
 	struct sockaddr_un sun;
-	struct iovec iov[2] = {
-		{ .iov_base = (void *)m, .iov_len = sizeof(*m) },
-		{ .iov_base = (void *)data, .iov_len = m->len },
-	};
 	struct msghdr mh = {
-		.msg_name = &sun, .msg_namelen = sizeof(sun), .msg_iov = iov, .msg_iovlen = 2,
+		.msg_name = &sun, .msg_namelen = sizeof(sun), .msg_iov = l->iov, .msg_iovlen = l->n,
 	};
 
 	if (inbox_address(h, slot, &sun))
@@ -170,16 +187,16 @@ static int send_once(struct host *h, int slot, const struct msg_head *m, const v
 }
 
 /* Waits a little for an inbox that fills up, once: not again before it has been found with room. */
-static int send_patiently(struct host *h, int slot, const struct msg_head *m, const void *data)
+static int send_patiently(struct host *h, int slot, struct letter *l)
 {
 	const struct timespec pause = { .tv_nsec = FULL_PAUSE_NS };
-	int err = send_once(h, slot, m, data);
+	int err = send_once(h, slot, l);
 	int tries;
 
 	if (err == EAGAIN && !mark_deaf(h, slot, true)) {
 		for (tries = 0; tries < FULL_TRIES && err == EAGAIN; tries++) {
 			nanosleep(&pause, NULL);
-			err = send_once(h, slot, m, data);
+			err = send_once(h, slot, l);
 		}
 	}
 	if (!err)
@@ -190,8 +207,8 @@ static int send_patiently(struct host *h, int slot, const struct msg_head *m, co
 int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const void *data,
 	      size_t len)
 {
-	struct msg_head m = { .magic = MSG_MAGIC, .kind = KIND_PACKET, .len = (uint16_t)len };
 	struct host_peer peer;
+	struct letter l;
 	int slot;
 
 	if (len > HOST_PACKET_MAX)
@@ -204,19 +221,41 @@ int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const v
 	/* An address means another host in another network namespace. */
 	if (peer.netns && h->self.netns && peer.netns != h->self.netns)
 		return ENOENT;
-	pack_path(&m, path);
-	return send_patiently(h, slot, &m, data);
+	letter_init(&l, KIND_PACKET);
+	letter_add(&l, data, len);
+	pack_path(&l.head, path);
+	return send_patiently(h, slot, &l);
+}
+
+int host_tell(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
+	      unsigned int n)
+{
+	struct host_peer peer;
+	struct letter l;
+	size_t len = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		len += part[i].iov_len;
+	if (len > HOST_PACKET_MAX || n > HOST_TELL_PARTS)
+		return EMSGSIZE;
+	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
+		return ENOENT;
+	letter_init(&l, KIND_MESSAGE);
+	for (unsigned int i = 0; i < n; i++)
+		letter_add(&l, part[i].iov_base, part[i].iov_len);
+	return send_patiently(h, slot, &l);
 }
 
 int host_ring(struct host *h, int slot, uint64_t incarnation)
 {
-	const struct msg_head m = { .magic = MSG_MAGIC, .kind = KIND_DOORBELL };
 	struct host_peer peer;
+	struct letter l;
 	int err;
 
 	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
 		return ENOENT;
-	err = send_once(h, slot, &m, NULL);
+	letter_init(&l, KIND_DOORBELL);
+	err = send_once(h, slot, &l);
 	return err == EAGAIN ? 0 : err;
 }
 
@@ -227,10 +266,12 @@ static enum host_msg read_message(const struct msg_head *m, size_t got, struct n
 		return HOST_GARBAGE;
 	if (m->kind == KIND_DOORBELL)
 		return HOST_DOORBELL;
+	*len = m->len;
+	if (m->kind == KIND_MESSAGE)
+		return HOST_MESSAGE;
 	if (m->kind != KIND_PACKET)
 		return HOST_GARBAGE;
 	unpack_path(path, m);
-	*len = m->len;
 	return HOST_PACKET;
 }
 

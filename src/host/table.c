@@ -105,6 +105,26 @@ bool table_slot_locked(const struct table *t, int slot)
 	return range_locked(t, TABLE_SLOT_LOCK_AT + slot, 1);
 }
 
+static off_t mark_at(uint64_t name)
+{
+	return TABLE_MARK_AT + (off_t)(name & TABLE_MARK_MASK);
+}
+
+bool table_marked(const struct table *t, uint64_t name)
+{
+	return range_locked(t, mark_at(name), 1);
+}
+
+int table_mark(struct table *t, uint64_t name)
+{
+	return set_lock(t, F_RDLCK, mark_at(name));
+}
+
+void table_unmark(struct table *t, uint64_t name)
+{
+	set_lock(t, F_UNLCK, mark_at(name));
+}
+
 /*
  * All room is taken at once, so that a file system that fills up later does not matter.
  * The header goes last: a table without one makes no sense, and is made anew by the next process.

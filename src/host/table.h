@@ -10,6 +10,7 @@
  * drops them when their process ends in whatever way:
  *	TABLE_LOCK_AT			held while slots or owners are changed
  *	TABLE_SLOT_LOCK_AT + slot	held by the slot's process for as long as it lives
+ *	TABLE_MARK_AT + name		shared by all that have the mark
  * A struct table is used by one thread at a time (host->lock): its own locks do not exclude its own
  * threads.
  */
@@ -72,6 +73,8 @@ static_assert(HOST_BLOCKS % TABLE_CHUNK == 0, "whole chunks");
 
 #define TABLE_LOCK_AT      (1ll << 40)
 #define TABLE_SLOT_LOCK_AT (TABLE_LOCK_AT + 4096)
+#define TABLE_MARK_AT      (1ll << 61)
+#define TABLE_MARK_MASK    ((1ull << 60) - 1)
 
 struct table {
 	int fd;
@@ -96,6 +99,11 @@ void table_drop_slot(struct table *t, int slot);
 
 /* True if another open file has the slot's life lock. */
 bool table_slot_locked(const struct table *t, int slot);
+
+/* Marks of host.h. Looking and taking are one only under the table lock. */
+bool table_marked(const struct table *t, uint64_t name);	/* by another open file */
+int table_mark(struct table *t, uint64_t name);
+void table_unmark(struct table *t, uint64_t name);
 
 /* An empty slot reads as zero, and so does one that cannot be read. */
 void table_read_slot(const struct table *t, int slot, struct table_slot *s);

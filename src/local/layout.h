@@ -108,13 +108,14 @@ enum lane_where {
 
 enum {
 	LANE_PATH = 1 << 0,	/* a struct net_path precedes the packet (datagrams: the receiver wants a GRH) */
+	LANE_MESSAGE = 1 << 1,	/* not a packet but a message of another part of the library (core/xrcmsg.h) */
 };
 
 struct lane_slot {
 	uint32_t seq;		/* L5: index + 1, stored last (release) by the sender */
 	uint32_t len;		/* bytes of path, packet and segments */
 	uint8_t where;		/* enum lane_where */
-	uint8_t flags;		/* LANE_PATH */
+	uint8_t flags;		/* LANE_PATH, LANE_MESSAGE */
 	uint16_t nseg;		/* LANE_PULL */
 	uint32_t ring_off;	/* free-running offset into the byte ring */
 	uint32_t ring_end;	/* free-running end of what the byte ring holds up to and with this slot */

@@ -442,7 +442,8 @@ static unsigned int drain(struct inbound *in, unsigned int budget, local_pkt_fn 
 	while (n < budget && pulled < BURST_BYTES && lane_rx_get(&in->rx, &slot, &data)) {
 		struct wq_seg segs[SEGS_MAX];
 		struct net_path path;
-		struct local_pkt pkt = { .slot = in->slot };
+		struct local_pkt pkt = { .slot = in->slot,
+					 .message = slot.flags & LANE_MESSAGE };
 
 		pkt.pull = (struct wq_pull){ .pid = in->pid, .identity = in->identity,
 					     .incarnation = in->sender };

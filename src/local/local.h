@@ -70,6 +70,7 @@ struct local_pkt {
 	uint32_t payload;		/* of a pulled packet */
 	struct wq_pull pull;		/* where a pulled packet's payload is; no segments: it is whole */
 	int32_t slot;			/* of the sender */
+	bool message;			/* not a packet; see LANE_MESSAGE */
 };
 typedef void (*local_pkt_fn)(void *arg, const struct local_pkt *pkt);
 

@@ -15,6 +15,7 @@
 #include "roce/psn.h"
 #include "roce/rd_atomic.h"
 #include "roce/retry.h"
+#include "roce/snapshot.h"
 #include "util/atomic.h"
 
 enum {
@@ -333,6 +334,16 @@ static void dispatch(struct roce_qp *qp, const struct roce_pkt *pkt,
 		roce_completer_input(qp, pkt, op, now);
 	else
 		qp->counters.dropped_pkts++;
+}
+
+bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	if (!acceptable(qp, pkt, roce_opcode_info(pkt->bth.opcode))) {
+		qp->counters.dropped_pkts++;
+		return false;
+	}
+	follow_migration(qp, pkt);
+	return true;
 }
 
 void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)

@@ -27,6 +27,7 @@
  *	faults.c      reason -> NAK, status, event, QP action
  *	uc.c ud.c     the unacknowledged services
  *	sge.c         payload between packets and scatter/gather lists
+ *	snapshot.c    the responder's state, for another process to go on with (XRC)
  *	engine.c      the entry points below and dispatch by QP type
  *	check.c       the truths of state.h, asserted
  */

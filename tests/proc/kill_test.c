@@ -5,7 +5,6 @@
  *
  * Each run draws what the two do: who requests, with what, how large.  VERBENA_SEED repeats a sequence.
  */
-#include <dirent.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -163,23 +162,6 @@ static void run_once(struct rc *rc)
 	close(sock[0]);
 }
 
-/* Files of slots in the run directory. */
-static int slot_files(void)
-{
-	DIR *d = opendir(getenv("VERBENA_DIR"));
-	struct dirent *entry;
-	int n = 0;
-
-	CHECK(d);
-	while ((entry = readdir(d)))
-		if (entry->d_name[0] == 's' && strspn(entry->d_name + 1, "0123456789") == 4) {
-			printf("%s\n", entry->d_name);
-			n++;
-		}
-	closedir(d);
-	return n;
-}
-
 int main(void)
 {
 	const char *env = getenv("VERBENA_SEED"), *runs = getenv("VERBENA_RUNS");
@@ -199,7 +181,7 @@ int main(void)
 	/* Whoever joins cleans up, and so does who leaves. */
 	rc_open(&rc, SIZE);
 	rc_close(&rc);
-	CHECK(slot_files() == 0);
+	CHECK(rc_slot_files() == 0);
 	printf("%ld processes were killed\n", n);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* See rc.h. */
+#include <dirent.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -234,4 +235,20 @@ void rc_close(struct rc *rc)
 	CHECK(ibv_dealloc_pd(rc->pd) == 0);
 	CHECK(ibv_close_device(rc->ctx) == 0);
 	free(rc->buf);
+}
+
+int rc_slot_files(void)
+{
+	DIR *d = opendir(getenv("VERBENA_DIR"));
+	struct dirent *entry;
+	int n = 0;
+
+	CHECK(d);
+	while ((entry = readdir(d)))
+		if (entry->d_name[0] == 's' && strspn(entry->d_name + 1, "0123456789") == 4) {
+			printf("%s\n", entry->d_name);
+			n++;
+		}
+	closedir(d);
+	return n;
 }

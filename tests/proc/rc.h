@@ -77,4 +77,7 @@ enum ibv_qp_state rc_state(struct ibv_qp *qp);
 /* Destroys everything but further QPs; each step must succeed. */
 void rc_close(struct rc *rc);
 
+/* How many files of slots are in the run directory; prints their names. */
+int rc_slot_files(void);
+
 #endif

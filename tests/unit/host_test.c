@@ -624,6 +624,54 @@ static void a_full_inbox_is_told_and_does_not_block(void **state)
 	host_leave(b);
 }
 
+static void messages_arrive_whole_and_in_order(void **state)
+{
+	static uint8_t big[HOST_PACKET_MAX], buf[HOST_PACKET_MAX];
+	struct host *a = join(), *b = join();
+	const struct iovec parts[] = { { (void *)"one", 3 }, { NULL, 0 }, { (void *)"two", 3 }, { big, 1000 } };
+	const struct iovec too_long[] = { { big, sizeof(big) }, { (void *)"x", 1 } };
+	uint64_t to = host_incarnation(b);
+	int slot = host_slot(b);
+	struct net_path path;
+	size_t len;
+
+	assert_int_equal(host_tell(a, slot, to, parts, 4), 0);
+	assert_int_equal(host_tell(a, slot, to, parts, 1), 0);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
+	assert_int_equal(len, 1006);
+	assert_memory_equal(buf, "onetwo", 6);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
+	assert_int_equal(len, 3);
+	assert_int_equal(host_tell(a, slot, to, too_long, 1), 0);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
+	assert_int_equal(len, sizeof(big));
+	assert_int_equal(host_tell(a, slot, to, too_long, 2), EMSGSIZE);
+	assert_int_equal(host_tell(a, slot, to + 1, parts, 1), ENOENT);
+	host_leave(b);
+	assert_int_equal(host_tell(a, slot, to, parts, 1), ENOENT);
+	host_leave(a);
+}
+
+/* A mark is there while anybody has it. */
+static void marks_end_with_their_last_holder(void **state)
+{
+	struct host *a = join(), *b = join(), *c = join();
+	const uint64_t name = UINT64_MAX;
+
+	assert_int_equal(host_mark(a, name, false, false), ENOENT);
+	assert_int_equal(host_mark(a, name, true, true), 0);
+	assert_int_equal(host_mark(b, name, true, true), EEXIST);
+	assert_int_equal(host_mark(b, name, false, false), 0);
+	assert_int_equal(host_mark(b, name - 1, false, false), ENOENT);
+	host_unmark(a, name);
+	assert_int_equal(host_mark(c, name, true, true), EEXIST);
+	host_leave(b);
+	assert_int_equal(host_mark(c, name, false, false), ENOENT);
+	assert_int_equal(host_mark(c, name, true, true), 0);
+	host_leave(a);
+	host_leave(c);
+}
+
 static void doorbells_wake(void **state)
 {
 	struct host *a = join(), *b = join();
@@ -738,6 +786,8 @@ int main(void)
 		IN_DIR(packets_are_handed_over_whole),
 		IN_DIR(a_full_inbox_is_told_and_does_not_block),
 		IN_DIR(doorbells_wake),
+		IN_DIR(messages_arrive_whole_and_in_order),
+		IN_DIR(marks_end_with_their_last_holder),
 		IN_DIR(noise_in_the_inbox_is_garbage),
 		IN_DIR(a_long_directory_name_works),
 		IN_DIR(steering_map_has_those_of_the_same_port),

@@ -205,6 +205,17 @@ static struct ibv_srq *xrc_srq(struct ibv_xrcd *xrcd, struct ibv_cq *cq, uint32_
 	return srq;
 }
 
+/* A message whose completion stays in its CQ. */
+static void send_last(struct ibv_qp *from, struct ibv_cq *send_cq, struct ibv_srq *srq, uint32_t number)
+{
+	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+				  .qp_type.xrc.remote_srqn = number };
+
+	CHECK_EQ(post(srq, 20, NULL, 0), 0);
+	world_post(from, &wr);
+	world_expect(send_cq, 2, IBV_WC_SUCCESS);
+}
+
 /* One receive QP serves two queues, chosen by each request. */
 static void test_xrc(void)
 {
@@ -244,8 +255,10 @@ static void test_xrc(void)
 	CHECK_EQ(handle->qp_num, to->qp_num);
 	CHECK_EQ(ibv_close_xrcd(xrcd), EBUSY);
 	CHECK_EQ(ibv_destroy_qp(to), 0);
+	send_last(from, send_cq, srq[0], number[0]);
 	world_move(&w, handle, IBV_QPS_ERR, 0);	/* still alive */
 	CHECK_EQ(ibv_destroy_qp(handle), 0);
+	world_expect(cq[0], 20, IBV_WC_SUCCESS);	/* outlives the QP */
 	CHECK_EQ(ibv_destroy_qp(from), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(ibv_destroy_srq(srq[i]), 0);

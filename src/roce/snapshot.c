@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "roce/snapshot.h"
+
+#include <string.h>
+
+#include "roce/opcode.h"
+#include "roce/parts.h"
+#include "roce/rd_atomic.h"
+
+enum { PSN_LIMIT = 1 << 24 };
+
+static uint32_t resources_in_use(const struct roce_qp *qp)
+{
+	uint32_t used = 0;
+
+	for (uint32_t i = 0; i < roce_rd_slots(qp); i++)
+		if (qp->rd_atomic[i].kind != ROCE_RD_FREE)
+			used = i + 1;
+	return used;
+}
+
+size_t roce_snapshot_take(const struct roce_qp *qp, void *buf)
+{
+	const struct roce_resp *resp = &qp->resp;
+	struct roce_snapshot s = {
+		.epsn = resp->epsn, .msn = resp->msn,
+		.va = resp->va, .rkey = resp->rkey, .resid = resp->resid,
+		.received = resp->received,
+		.rd_next = resp->rd_next,
+		.n_rd = resources_in_use(qp),
+		.state = qp->wq->state,
+		.msg = resp->msg,
+		.nak_sent = resp->nak_sent, .established = resp->established,
+		.owes = resp->rd_owed,
+		.counters = qp->counters,
+	};
+
+	memcpy(buf, &s, sizeof(s));
+	if (s.n_rd)
+		memcpy((uint8_t *)buf + sizeof(s), qp->rd_atomic, s.n_rd * sizeof(*qp->rd_atomic));
+	return sizeof(s) + s.n_rd * sizeof(*qp->rd_atomic);
+}
+
+static bool makes_sense(const struct roce_qp *qp, const struct roce_snapshot *s, size_t len)
+{
+	if (s->n_rd > roce_rd_slots(qp) || len != sizeof(*s) + s->n_rd * sizeof(*qp->rd_atomic))
+		return false;
+	if (s->epsn >= PSN_LIMIT || s->msn >= PSN_LIMIT || s->msg > ROCE_MSG_WRITE)
+		return false;
+	if (s->rd_next && s->rd_next >= roce_rd_slots(qp))
+		return false;
+	return s->state >= IBV_QPS_RTR && s->state <= IBV_QPS_ERR && s->state != IBV_QPS_SQE;
+}
+
+/* A resource without an answer due; one that makes no sense is as good as free. */
+static void settle(struct roce_rd_atomic *rd)
+{
+	rd->owed = rd->fresh = false;
+	if (rd->kind > ROCE_RD_EMPTY || rd->first_psn >= PSN_LIMIT || rd->last_psn >= PSN_LIMIT)
+		rd->kind = ROCE_RD_FREE;
+}
+
+static void restore_resources(struct roce_qp *qp, const struct roce_snapshot *s, const uint8_t *from)
+{
+	roce_rd_reset(qp);
+	for (uint32_t i = 0; i < s->n_rd; i++) {
+		memcpy(&qp->rd_atomic[i], from + i * sizeof(*qp->rd_atomic), sizeof(*qp->rd_atomic));
+		settle(&qp->rd_atomic[i]);
+	}
+	qp->resp.rd_next = s->rd_next;
+}
+
+bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
+{
+	struct roce_resp *resp = &qp->resp;
+	struct roce_snapshot s;
+
+	if (len < sizeof(s))
+		return false;
+	memcpy(&s, buf, sizeof(s));
+	if (!makes_sense(qp, &s, len))
+		return false;
+	restore_resources(qp, &s, (const uint8_t *)buf + sizeof(s));
+	resp->epsn = s.epsn;
+	resp->msn = s.msn;
+	resp->va = s.va;
+	resp->rkey = s.rkey;
+	resp->msg = s.state == IBV_QPS_ERR ? ROCE_MSG_NONE : s.msg;
+	resp->resid = resp->msg == ROCE_MSG_WRITE ? s.resid : 0;
+	resp->received = s.received;
+	resp->wqe = NULL;
+	resp->nak_sent = s.nak_sent != 0;
+	resp->established = s.established != 0;
+	resp->ack.pending = resp->cnp_owed = false;
+	qp->counters = s.counters;
+	if (s.state == IBV_QPS_ERR) {
+		qp->wq->state = IBV_QPS_ERR;
+		qp->flushed = true;
+		qp->dying = false;
+	}
+	return true;
+}
+
+bool roce_snapshot_speaks(const struct roce_qp *qp)
+{
+	return qp->resp.ack.pending || qp->resp.rd_owed || qp->dying;
+}
+
+bool roce_snapshot_quiet(const struct roce_qp *qp)
+{
+	return qp->resp.msg == ROCE_MSG_NONE && !qp->resp.wqe && !roce_snapshot_speaks(qp);
+}
+
+void roce_snapshot_lost(struct roce_qp *qp)
+{
+	roce_responder_fault(qp, REASON_REQ_XRC_OWNER);
+	roce_check(qp);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The state of a responder in a form that travels: what another engine needs to go on where this one stopped.  For XRC receive QPs,
+ * whose requests are run by the process that owns the shared receive queue they name (docs/XRC.md).
+ *
+ * What is still to be sent (an ACK, answers to READs) is not part of it: it has left before, or is lost.
+ */
+#ifndef VRB_ROCE_SNAPSHOT_H
+#define VRB_ROCE_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roce/engine.h"
+
+/* Followed by n_rd entries of struct roce_rd_atomic. */
+struct roce_snapshot {
+	uint32_t epsn, msn;
+	uint64_t va;
+	uint32_t rkey, resid, received;
+	uint32_t rd_next;
+	uint32_t n_rd;		/* 0: all resources are free */
+	uint8_t state;		/* enum ibv_qp_state */
+	uint8_t msg;		/* enum roce_msg: a message is in progress */
+	uint8_t nak_sent, established;
+	uint32_t owes;		/* READs and atomics without their answers */
+	uint32_t reserved;
+	struct roce_counters counters;
+};
+
+#define ROCE_SNAPSHOT_MAX \
+	(sizeof(struct roce_snapshot) + ROCE_MAX_RD_ATOMIC * sizeof(struct roce_rd_atomic))
+
+/* Writes the state of an engine to buf (ROCE_SNAPSHOT_MAX bytes), returns its length. */
+size_t roce_snapshot_take(const struct roce_qp *qp, void *buf);
+
+/*
+ * Has an engine go on from there; it holds no receive. A snapshot in ERR makes it dead. False, and nothing is changed, if it makes no sense.
+ */
+bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len);
+
+/* Is there nothing that the peer waits for: no message begun, nothing to send? */
+bool roce_snapshot_quiet(const struct roce_qp *qp);
+
+/* Would roce_output() have an answer right now? */
+bool roce_snapshot_speaks(const struct roce_qp *qp);
+
+/* Whoever ran the responder is gone in the middle of a message: the peer is told, the QP dies. */
+void roce_snapshot_lost(struct roce_qp *qp);
+
+/*
+ * Does the QP listen to this packet at all (service, P_Key, sender)?  Follows the peer's path migration.  For a packet that another engine will
+ * run.
+ */
+bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt);
+
+#endif

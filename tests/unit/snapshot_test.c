@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A responder's state goes to another engine, which goes on; and state that makes no sense goes nowhere.
+ */
+#include "roce_env.h"
+
+#include <string.h>
+
+#include "roce/rd_atomic.h"
+#include "roce/snapshot.h"
+
+static struct roce_env home, deputy;
+static uint8_t state[ROCE_SNAPSHOT_MAX];
+
+static void start(struct roce_env *e)
+{
+	env_init(e, IBV_QPT_XRC_RECV);
+	env_rtr(e);
+}
+
+static void send_only(struct roce_env *e, uint32_t psn)
+{
+	struct roce_pkt pkt = env_pkt(e, ROCE_XRC_SEND_ONLY, psn, 16);
+
+	pkt.xrc_srqn = ENV_SRQN;
+	pkt.bth.ack_req = true;
+	env_input(e, &pkt);
+}
+
+static void move(struct roce_env *from, struct roce_env *to)
+{
+	size_t len = roce_snapshot_take(&from->qp, state);
+
+	assert_true(roce_snapshot_restore(&to->qp, state, len));
+}
+
+/* One message here, the next there, the third here again. */
+static void the_other_engine_goes_on(void **unused)
+{
+	struct roce_env *at[] = { &home, &deputy, &home };
+
+	start(&home);
+	start(&deputy);
+	for (uint32_t i = 0; i < ARRAY_SIZE(at); i++) {
+		struct roce_env *e = at[i];
+
+		env_post_recv(e, i, 64);
+		send_only(e, ENV_PSN + i);
+		assert_true(roce_snapshot_speaks(&e->qp));
+		assert_false(roce_snapshot_quiet(&e->qp));
+		assert_true(env_output(e));
+		assert_int_equal(e->out.bth.psn, ENV_PSN + i);
+		assert_int_equal(e->out.aeth.msn, i + 1);
+		assert_true(roce_snapshot_quiet(&e->qp));
+		if (i + 1 < ARRAY_SIZE(at))
+			move(e, at[i + 1]);
+	}
+	assert_int_equal(home.num_cqes, 2);
+	assert_int_equal(deputy.num_cqes, 1);
+	/* What one has run the other knows for a duplicate. */
+	send_only(&home, ENV_PSN + 1);
+	assert_int_equal(home.num_cqes, 2);
+	assert_int_equal(roce_qp_counters(&home.qp)->duplicate_request, 1);
+}
+
+static void atomics_are_answered_again_elsewhere(void **unused)
+{
+	struct roce_pkt pkt;
+
+	start(&home);
+	start(&deputy);
+	pkt = env_pkt(&home, ROCE_XRC_FETCH_ADD, ENV_PSN, 0);
+	pkt.xrc_srqn = ENV_SRQN;
+	pkt.atomic.va = ENV_VA;
+	pkt.atomic.rkey = ENV_KEY;
+	pkt.atomic.swap_add = 1;
+	pkt.bth.ack_req = true;
+	env_input(&home, &pkt);
+	assert_true(env_output(&home));
+	move(&home, &deputy);
+	env_input(&deputy, &pkt);
+	assert_int_equal(deputy.atomics, 0);
+	assert_true(env_output(&deputy));
+	assert_int_equal(deputy.out.atomic_ack, home.out.atomic_ack);
+}
+
+static void an_engine_in_error_makes_another_one_dead(void **unused)
+{
+	start(&home);
+	start(&deputy);
+	roce_qp_fail(&home.qp, IBV_WC_WR_FLUSH_ERR, REASON_CQ_OVERRUN);
+	move(&home, &deputy);
+	assert_int_equal(deputy.wq.state, IBV_QPS_ERR);
+	assert_false(env_output(&deputy));
+}
+
+/* The peer of a message that was lost with the process that had begun it is told. */
+static void a_lost_message_ends_the_connection(void **unused)
+{
+	start(&home);
+	roce_snapshot_lost(&home.qp);
+	assert_int_equal(home.wq.state, IBV_QPS_ERR);
+	assert_true(env_output(&home));
+	assert_int_equal(home.out.aeth.syndrome,
+			 ROCE_AETH_NAK << 5 | ROCE_NAK_REMOTE_OPERATIONAL_ERROR);
+	assert_int_equal(home.events[0], IBV_EVENT_QP_FATAL);
+}
+
+/* What may be wrong with a snapshot, one at a time. */
+static void nonsense_is_refused(void **unused)
+{
+	struct roce_snapshot good, bad;
+	size_t len;
+
+	start(&home);
+	len = roce_snapshot_take(&home.qp, state);
+	assert_int_equal(len, sizeof(good));
+	memcpy(&good, state, sizeof(good));
+#define REFUSED(field, value)                                                                      \
+	do {                                                                                       \
+		bad = good;                                                                        \
+		bad.field = (value);                                                               \
+		assert_false(roce_snapshot_restore(&home.qp, &bad, sizeof(bad)));                  \
+	} while (0)
+	REFUSED(epsn, 1 << 24);
+	REFUSED(msn, 1 << 24);
+	REFUSED(msg, ROCE_MSG_WRITE + 1);
+	REFUSED(rd_next, ENV_RD);
+	REFUSED(n_rd, 1);
+	REFUSED(n_rd, UINT32_MAX);
+	REFUSED(state, IBV_QPS_INIT);
+	REFUSED(state, IBV_QPS_SQE);
+	REFUSED(state, IBV_QPS_ERR + 1);
+#undef REFUSED
+	assert_false(roce_snapshot_restore(&home.qp, &good, sizeof(good) - 1));
+	assert_false(roce_snapshot_restore(&home.qp, &good, 0));
+	assert_true(roce_snapshot_restore(&home.qp, &good, sizeof(good)));
+}
+
+/* Resources that make no sense are free; no answer is owed for any. */
+static void resources_are_checked(void **unused)
+{
+	struct {
+		struct roce_snapshot s;
+		struct roce_rd_atomic rd[2];
+	} raw;
+
+	start(&home);
+	roce_snapshot_take(&home.qp, state);
+	memcpy(&raw.s, state, sizeof(raw.s));
+	raw.s.n_rd = 2;
+	memset(raw.rd, 0, sizeof(raw.rd));
+	raw.rd[0] = (struct roce_rd_atomic){ .kind = ROCE_RD_EMPTY + 1, .owed = true };
+	raw.rd[1] = (struct roce_rd_atomic){ .kind = ROCE_RD_ATOMIC, .owed = true, .fresh = true };
+	assert_true(roce_snapshot_restore(&home.qp, &raw, sizeof(raw)));
+	assert_int_equal(home.rd[0].kind, ROCE_RD_FREE);
+	assert_int_equal(home.rd[1].kind, ROCE_RD_ATOMIC);
+	assert_false(roce_snapshot_speaks(&home.qp));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_other_engine_goes_on),
+		cmocka_unit_test(atomics_are_answered_again_elsewhere),
+		cmocka_unit_test(an_engine_in_error_makes_another_one_dead),
+		cmocka_unit_test(a_lost_message_ends_the_connection),
+		cmocka_unit_test(nonsense_is_refused),
+		cmocka_unit_test(resources_are_checked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
