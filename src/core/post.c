@@ -8,6 +8,7 @@
 #include "core/post.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "core/ah.h"
@@ -16,6 +17,7 @@
 #include "core/qp.h"
 #include "core/srq.h"
 #include "run/clock.h"
+#include "run/log.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
@@ -23,16 +25,16 @@
  * IBTA table of QP states: requests are refused before RTS, and accepted (to be flushed or kept)
  * in all states after it.
  */
-int vrb_post_allowed(const struct vrb_qp *qp)
+enum reason vrb_post_allowed(const struct vrb_qp *qp)
 {
 	switch (qp->wq.state) {
 	case IBV_QPS_RTS:
 	case IBV_QPS_SQD:
 	case IBV_QPS_SQE:
 	case IBV_QPS_ERR:
-		return 0;
+		return REASON_NONE;
 	default:
-		return EINVAL;
+		return REASON_WR_STATE;
 	}
 }
 
@@ -187,15 +189,30 @@ static enum reason post_one(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 	return why;
 }
 
+int vrb_post_refused(const struct vrb_qp *qp, uint64_t wr_id, enum reason why)
+{
+	/* A full queue is how many programs find out that they have to poll. */
+	if (why == REASON_WR_QUEUE_FULL)
+		log_debug(LOG_CORE, "QP 0x%x: wr_id 0x%" PRIx64 " not posted: %s", qp->wq.qpn, wr_id, reason_str(why));
+	else
+		log_limited(LOG_CORE, LOG_WARN, "QP 0x%x: wr_id 0x%" PRIx64 " not posted: %s (%u)", qp->wq.qpn, wr_id,
+			    reason_str(why), why);
+	return wr_errno(why);
+}
+
 static int post_chain(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	uint32_t first = qp->wq.sq.head;
-	int ret = vrb_post_allowed(qp);
+	enum reason why = vrb_post_allowed(qp);
+	int ret = 0;
 
-	for (; wr && !ret; wr = wr->next) {
-		ret = wr_errno(post_one(qp, wr));
-		if (ret)
+	for (; wr; wr = wr->next) {
+		if (likely(!why))
+			why = post_one(qp, wr);
+		if (unlikely(why)) {
+			ret = vrb_post_refused(qp, wr->wr_id, why);
 			break;
+		}
 	}
 	if (ret)
 		*bad = wr;

@@ -13,6 +13,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "wq/reason.h"
+
 struct vrb_qp;
 struct vrb_srq;
 
@@ -28,10 +30,12 @@ int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
 int vrb_post_bind_mw(struct vrb_qp *qp, struct ibv_mw *mw, const struct ibv_mw_bind *bind);
 
 /*
- * Steps that the extended interface shares; under qp->lock. allowed: EINVAL in a state that takes
- * no send requests.  kick: the requests up to sq.head are complete in memory; run them.
+ * Steps that the extended interface shares; under qp->lock. allowed: REASON_WR_STATE in a state that takes
+ * no send requests.  refused: logs why a request is not posted, and returns the errno value.  kick: the requests
+ * up to sq.head are complete in memory; run them.
  */
-int vrb_post_allowed(const struct vrb_qp *qp);
+enum reason vrb_post_allowed(const struct vrb_qp *qp);
+int vrb_post_refused(const struct vrb_qp *qp, uint64_t wr_id, enum reason why);
 void vrb_post_kick(struct vrb_qp *qp);
 
 /* Is there a slot at this index of the send queue?  No lock needed: who posts is alone. */

@@ -33,7 +33,9 @@ static void wr_start(struct ibv_qp_ex *ex)
 
 	lock_acquire(&b->lock);
 	lock_acquire(&qp->lock);
-	b->error = vrb_post_allowed(qp);
+	b->error = 0;
+	if (vrb_post_allowed(qp))
+		b->error = vrb_post_refused(qp, ex->wr_id, REASON_WR_STATE);
 	b->limits = qp->limits;
 	b->base = qp->wq.sq.head;
 	lock_release(&qp->lock);
@@ -58,14 +60,18 @@ static bool needs_srqn(const struct wr_batch *b)
 static void close_request(struct vrb_qp *qp)
 {
 	struct wr_batch *b = &qp->batch;
+	enum reason why;
 
 	if (!b->open)
 		return;
 	b->open = false;
 	if (needs_srqn(b) && !b->srqn_set)
 		fail(b, EINVAL);
-	if (!b->error)
-		fail(b, wr_errno(wr_check_send(&b->limits, &b->desc)));
+	if (!b->error) {
+		why = wr_check_send(&b->limits, &b->desc);
+		if (why)
+			b->error = vrb_post_refused(qp, b->wqe->wr_id, why);
+	}
 	b->wqe->length = b->desc.length;
 }
 
@@ -97,7 +103,7 @@ static struct send_wqe *begin(struct ibv_qp_ex *ex, uint32_t opcode)
 	if (!b->error && !(qp->send_ops & op_flags[opcode]))
 		fail(b, EINVAL);
 	if (!b->error && !vrb_post_room(qp, b->base + b->pending))
-		fail(b, ENOMEM);
+		b->error = vrb_post_refused(qp, ex->wr_id, REASON_WR_QUEUE_FULL);
 	if (b->error)
 		return NULL;
 	w = sq_wqe(&qp->wq.sq, b->base + b->pending++);
@@ -354,8 +360,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 	close_request(qp);
 	lock_acquire(&qp->lock);
-	if (!b->error)
-		b->error = vrb_post_allowed(qp);
+	if (!b->error && vrb_post_allowed(qp))
+		b->error = vrb_post_refused(qp, ex->wr_id, REASON_WR_STATE);
 	if (!b->error && qp->wq.sq.head != b->base)
 		b->error = EINVAL;
 	ret = b->error;

@@ -8,7 +8,7 @@
 #include "core/device.h"
 #include "core/pd.h"
 #include "core/post.h"
-#include "core/qp_state.h"
+#include "core/qp_modify.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"

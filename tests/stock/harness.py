@@ -98,13 +98,14 @@ class Ports:
 class Process:
     """One started program: its output goes to a file, its process group is its own."""
 
-    def __init__(self, argv, env, log_path, prefix=()):
+    def __init__(self, argv, env, log_path, prefix=(), pass_fds=()):
         self.argv = argv
         self.log_path = log_path
         self.status = None
         with open(log_path, "wb") as log:
             self.popen = subprocess.Popen([*prefix, *argv], env=env, stdin=subprocess.DEVNULL, stdout=log,
-                                          stderr=subprocess.STDOUT, start_new_session=True, cwd="/")
+                                          stderr=subprocess.STDOUT, start_new_session=True, cwd="/",
+                                          pass_fds=pass_fds)
 
     @property
     def pid(self):
@@ -215,11 +216,11 @@ class Bench:
         env.update(extra or {})
         return {k: v for k, v in env.items() if v is not None}
 
-    def start(self, argv, env=None, prefix=None):
+    def start(self, argv, env=None, prefix=None, pass_fds=()):
         self.count += 1
         log = os.path.join(self.dir, f"{self.count}.log")
         prefix = self.user_prefix() if prefix is None else prefix
-        process = Process(argv, self.env(env), log, prefix)
+        process = Process(argv, self.env(env), log, prefix, pass_fds)
         self.processes.append(process)
         return process
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The line that tells why a QP failed: once, with QP, request, key, address and what the key names; the numbers in vendor_err. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,66 @@ static void test_silence(void)
 	tear_down();
 }
 
+/* What a refused ibv_modify_qp says, attribute by attribute. */
+static void test_refused_modification(void)
+{
+	static const struct {
+		struct ibv_qp_attr attr;
+		int add, drop; /* against the mask that would do */
+		const char *says;
+	} rows[] = {
+		{ .drop = IBV_QP_DEST_QPN, .says = "IBV_QP_DEST_QPN is missing in the mask" },
+		{ .add = IBV_QP_QKEY, .says = "IBV_QP_QKEY cannot be changed here" },
+		{ .attr.path_mtu = 9, .says = "path_mtu is 9, not 1 to 5" },
+		{ .attr.min_rnr_timer = 32, .says = "min_rnr_timer is 32, not 0 to 31" },
+		{ .attr.ah_attr.grh.sgid_index = 255, .says = "the port has no GID 255" },
+		{ .attr.qp_state = IBV_QPS_SQD, .says = "INIT to SQD: there is no such transition" },
+		{ .add = IBV_QP_CUR_STATE, .attr.cur_qp_state = IBV_QPS_RTS, .says = "cur_qp_state is RTS" },
+	};
+	struct ibv_cq *cq = world_cq(&w, 4);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+		struct ibv_qp_attr attr;
+		int mask;
+
+		world_move(&w, qp, IBV_QPS_INIT, 0);
+		mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTR, qp->qp_num, &attr);
+		mask = (mask | rows[i].add) & ~rows[i].drop;
+#define TAKE(field)                                                                                \
+	do {                                                                                       \
+		if (rows[i].attr.field)                                                            \
+			attr.field = rows[i].attr.field;                                           \
+	} while (0)
+		TAKE(path_mtu);
+		TAKE(min_rnr_timer);
+		TAKE(ah_attr.grh.sgid_index);
+		TAKE(qp_state);
+		TAKE(cur_qp_state);
+#undef TAKE
+		CHECK_EQ(truncate(log_path, 0), 0);
+		CHECK_EQ(ibv_modify_qp(qp, &attr, mask), EINVAL);
+		must_say(logged(), "ibv_modify_qp INIT to ");
+		must_say(logged(), rows[i].says);
+		CHECK_EQ(lines_with(logged(), "\n"), 1);
+		CHECK_EQ(ibv_destroy_qp(qp), 0);
+	}
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+}
+
+static void test_refused_request(void)
+{
+	struct ibv_send_wr wr, *bad;
+	struct ibv_sge sge;
+
+	set_up(WORLD_ACCESS);
+	sge = world_sge(&src, 0, 7);
+	wr = world_rdma(IBV_WR_ATOMIC_FETCH_AND_ADD, 0x77, &sge, &dst, 0);
+	CHECK_EQ(ibv_post_send(a, &wr, &bad), EINVAL);
+	must_say(logged(), "wr_id 0x77 not posted: an atomic needs exactly eight bytes of local buffer (7)");
+	tear_down();
+}
+
 int main(void)
 {
 	int fd = mkstemp(log_path);
@@ -200,6 +261,8 @@ int main(void)
 	test_wrong_keys();
 	test_small_receive();
 	test_silence();
+	test_refused_modification();
+	test_refused_request();
 	world_close(&w);
 	unlink(log_path);
 	return 0;

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ibv_modify_qp and ibv_query_qp.  Guards compute everything that can fail into a struct change; then it is committed at once.
+ *
+ * Locks: qp->lock around everything that reads or writes the QP.
+ */
+#include "core/qp_modify.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/context.h"
+#include "core/cq.h"
+#include "core/device.h"
+#include "core/loan.h"
+#include "core/near.h"
+#include "core/output.h"
+#include "core/port.h"
+#include "core/qp.h"
+#include "core/qp_state.h"
+#include "run/clock.h"
+#include "run/log.h"
+#include "util/compiler.h"
+
+/* What a modification will commit; everything that can fail is computed into this first. */
+struct change {
+	enum ibv_qp_state cur, next;
+	struct net_path path, alt_path;
+	struct roce_rd_atomic *rd_atomic;	/* new array, or NULL: the old one will do */
+	uint32_t slots;
+	char why[160];				/* what is wrong, where something is */
+};
+
+enum {
+	PSN_MAX = 0xffffff,
+	QPN_MAX = 0xffffff,
+	TIMER_MAX = 31,
+	RETRY_MAX = 7,
+	PKEYS = 1,
+	SL_MAX = 15,
+	ACCESS_FLUSH = IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT,
+	ACCESS_LEGAL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | ACCESS_FLUSH,
+	ACCESS_REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH,
+};
+
+static int refuse(struct change *c, int err, const char *fmt, ...) format_printf(3, 4);
+
+static int refuse(struct change *c, int err, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(c->why, sizeof(c->why), fmt, args);
+	va_end(args);
+	return err;
+}
+
+static const char *state_name(unsigned int state)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+	return state < ARRAY_SIZE(names) ? names[state] : "?";
+}
+
+/* The name of the lowest bit of a mask. */
+static const char *attr_name(int mask)
+{
+	static const char *const names[] = {
+		"STATE", "CUR_STATE", "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS", "PKEY_INDEX", "PORT", "QKEY", "AV",
+		"PATH_MTU", "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "RQ_PSN", "MAX_QP_RD_ATOMIC", "ALT_PATH",
+		"MIN_RNR_TIMER", "SQ_PSN", "MAX_DEST_RD_ATOMIC", "PATH_MIG_STATE", "CAP", "DEST_QPN",
+		[25] = "RATE_LIMIT",
+	};
+	unsigned int bit = __builtin_ctz(mask);
+
+	return bit < ARRAY_SIZE(names) && names[bit] ? names[bit] : "(unknown)";
+}
+
+static int check_mask(const struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, struct change *c)
+{
+	int required, optional, missing, extra;
+
+	if ((mask & IBV_QP_CUR_STATE) && a->cur_qp_state != c->cur)
+		return refuse(c, EINVAL, "cur_qp_state is %s", state_name(a->cur_qp_state));
+	if (qp_state_allowed(qp->ibv.qp_type, c->cur, c->next, mask))
+		return 0;
+	if (!qp_state_masks(qp->ibv.qp_type, c->cur, c->next, &required, &optional))
+		return refuse(c, EINVAL, "there is no such transition for this type of QP");
+	missing = required & ~mask;
+	if (missing)
+		return refuse(c, EINVAL, "IBV_QP_%s is missing in the mask", attr_name(missing));
+	extra = mask & ~(required | optional | IBV_QP_STATE);
+	return refuse(c, EINVAL, "IBV_QP_%s cannot be changed here", attr_name(extra));
+}
+
+/* Plain ranges: an attribute, its value, the least and the most it may be. */
+static int check_ranges(const struct ibv_qp_attr *a, int mask, struct change *c)
+{
+	const struct ibv_device_attr *dev = &vrb_device_limits.orig_attr;
+#define ROW(bit, field, lowest, highest) { IBV_QP_##bit, #field, a->field, lowest, highest }
+	const struct {
+		int bit;
+		const char *name;
+		uint32_t value, lowest, highest;
+	} rows[] = {
+		ROW(PORT, port_num, VRB_PORT_NUM, VRB_PORT_NUM),
+		ROW(PKEY_INDEX, pkey_index, 0, PKEYS - 1),
+		ROW(RQ_PSN, rq_psn, 0, PSN_MAX),
+		ROW(SQ_PSN, sq_psn, 0, PSN_MAX),
+		ROW(DEST_QPN, dest_qp_num, 0, QPN_MAX),
+		ROW(TIMEOUT, timeout, 0, TIMER_MAX),
+		ROW(RETRY_CNT, retry_cnt, 0, RETRY_MAX),
+		ROW(RNR_RETRY, rnr_retry, 0, RETRY_MAX),
+		ROW(MIN_RNR_TIMER, min_rnr_timer, 0, TIMER_MAX),
+		ROW(MAX_QP_RD_ATOMIC, max_rd_atomic, 0, dev->max_qp_init_rd_atom),
+		ROW(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, 0, dev->max_qp_rd_atom),
+		ROW(PATH_MIG_STATE, path_mig_state, IBV_MIG_MIGRATED, IBV_MIG_REARM),
+		ROW(ALT_PATH, alt_port_num, VRB_PORT_NUM, VRB_PORT_NUM),
+		ROW(ALT_PATH, alt_pkey_index, 0, PKEYS - 1),
+		ROW(ALT_PATH, alt_timeout, 0, TIMER_MAX),
+		ROW(PATH_MTU, path_mtu, IBV_MTU_256, IBV_MTU_4096),
+	};
+#undef ROW
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if ((mask & rows[i].bit) && (rows[i].value < rows[i].lowest || rows[i].value > rows[i].highest))
+			return refuse(c, EINVAL, "%s is %u, not %u to %u", rows[i].name, rows[i].value,
+				      rows[i].lowest, rows[i].highest);
+	if ((mask & IBV_QP_ACCESS_FLAGS) && (a->qp_access_flags & ~(ACCESS_LEGAL | IBV_ACCESS_OPTIONAL_RANGE)))
+		return refuse(c, EINVAL, "qp_access_flags 0x%x has unknown bits", a->qp_access_flags);
+	return 0;
+}
+
+static uint32_t mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu;
+}
+
+static enum ibv_mtu active_mtu(struct vrb_qp *qp)
+{
+	struct ibv_port_attr port;
+
+	vrb_port_query(&qp->ctx->dev->port, &port);
+	return port.active_mtu;
+}
+
+/* Both QP numbers, so that the connections of a pair of hosts spread over UDP source ports. */
+static uint32_t flow_hash(const struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	return qp->wq.qpn ^ (mask & IBV_QP_DEST_QPN ? a->dest_qp_num : qp->wq.dest_qpn);
+}
+
+static int resolve(struct vrb_qp *qp, const struct ibv_ah_attr *av, uint32_t hash,
+		   struct net_path *path, struct change *c)
+{
+	int err;
+
+	if (av->port_num != VRB_PORT_NUM)
+		return refuse(c, EINVAL, "the address has port_num %u, not %u", av->port_num, VRB_PORT_NUM);
+	if (av->sl > SL_MAX)
+		return refuse(c, EINVAL, "the address has sl %u, more than %u", av->sl, SL_MAX);
+	err = vrb_port_resolve(&qp->ctx->dev->port, av, hash, path);
+	if (err && av->is_global)
+		return refuse(c, err, "the port has no GID %u, or cannot reach the dgid from it: %s",
+			      av->grh.sgid_index, strerror(err));
+	if (err)
+		return refuse(c, err, "LID 0x%x is no address of the interface's subnet (is_global is 0): %s",
+			      av->dlid, strerror(err));
+	if (net_is_multicast(&path->dst))
+		return refuse(c, EINVAL, "the dgid is a multicast address");
+	return 0;
+}
+
+static int prepare_paths(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask,
+			 struct change *c)
+{
+	uint32_t hash = flow_hash(qp, a, mask);
+	int ret = 0;
+
+	if ((mask & IBV_QP_PATH_MTU) && a->path_mtu > active_mtu(qp))
+		return refuse(c, EINVAL, "path_mtu is %u bytes, the port's active MTU %u", mtu_bytes(a->path_mtu),
+			      mtu_bytes(active_mtu(qp)));
+	if (mask & IBV_QP_AV)
+		ret = resolve(qp, &a->ah_attr, hash, &c->path, c);
+	if (!ret && (mask & IBV_QP_ALT_PATH))
+		ret = resolve(qp, &a->alt_ah_attr, hash, &c->alt_path, c);
+	return ret;
+}
+
+/* Responder resources can only be replaced before the responder runs. */
+static int prepare_rd_atomic(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask,
+			     struct change *c)
+{
+	if (!(mask & IBV_QP_MAX_DEST_RD_ATOMIC) || a->max_dest_rd_atomic <= c->slots)
+		return 0;
+	if (c->next != IBV_QPS_RTR)
+		return refuse(c, EINVAL, "max_dest_rd_atomic cannot grow here");
+	c->rd_atomic = calloc(a->max_dest_rd_atomic, sizeof(*c->rd_atomic));
+	if (!c->rd_atomic)
+		return refuse(c, ENOMEM, "out of memory");
+	c->slots = a->max_dest_rd_atomic;
+	return 0;
+}
+
+static int guard(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, struct change *c)
+{
+	int ret;
+
+	*c = (struct change){ .cur = qp->wq.state, .slots = qp->rd_atomic_slots };
+	c->next = mask & IBV_QP_STATE ? a->qp_state : c->cur;
+	ret = check_mask(qp, a, mask, c);
+	if (!ret)
+		ret = check_ranges(a, mask, c);
+	if (!ret)
+		ret = prepare_paths(qp, a, mask, c);
+	if (!ret)
+		ret = prepare_rd_atomic(qp, a, mask, c);
+	return ret;
+}
+
+/* Copies what the mask names into qp->attr, for ibv_query_qp. */
+static void store_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int mask)
+{
+#define STORE(bit, field)                                                                          \
+	do {                                                                                       \
+		if (mask & (bit))                                                                  \
+			to->field = a->field;                                                      \
+	} while (0)
+	STORE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	STORE(IBV_QP_PKEY_INDEX, pkey_index);
+	STORE(IBV_QP_PORT, port_num);
+	STORE(IBV_QP_QKEY, qkey);
+	STORE(IBV_QP_AV, ah_attr);
+	STORE(IBV_QP_PATH_MTU, path_mtu);
+	STORE(IBV_QP_TIMEOUT, timeout);
+	STORE(IBV_QP_RETRY_CNT, retry_cnt);
+	STORE(IBV_QP_RNR_RETRY, rnr_retry);
+	STORE(IBV_QP_RQ_PSN, rq_psn);
+	STORE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	STORE(IBV_QP_ALT_PATH, alt_ah_attr);
+	STORE(IBV_QP_ALT_PATH, alt_pkey_index);
+	STORE(IBV_QP_ALT_PATH, alt_port_num);
+	STORE(IBV_QP_ALT_PATH, alt_timeout);
+	STORE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	STORE(IBV_QP_SQ_PSN, sq_psn);
+	STORE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	STORE(IBV_QP_PATH_MIG_STATE, path_mig_state);
+	STORE(IBV_QP_DEST_QPN, dest_qp_num);
+	STORE(IBV_QP_RATE_LIMIT, rate_limit);
+	STORE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+#undef STORE
+}
+
+/* What the transports read, from qp->attr. */
+static void store_wq(struct vrb_qp *qp, int mask, const struct change *c)
+{
+	const struct ibv_qp_attr *a = &qp->attr;
+	struct wq_qp *wq = &qp->wq;
+
+	if (mask & IBV_QP_AV)
+		wq->path = c->path;
+	if (mask & IBV_QP_ALT_PATH) {
+		wq->alt_path = c->alt_path;
+		wq->alt_timeout = a->alt_timeout;
+	}
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		wq->mig_state = a->path_mig_state;
+	if (mask & IBV_QP_PATH_MTU)
+		wq->mtu = mtu_bytes(a->path_mtu);
+	wq->access = a->qp_access_flags & ACCESS_REMOTE;
+	wq->pkey_index = a->pkey_index;
+	wq->pkey = VRB_PKEY_DEFAULT;
+	wq->qkey = a->qkey;
+	wq->dest_qpn = a->dest_qp_num;
+	wq->rq_psn = a->rq_psn;
+	wq->sq_psn = a->sq_psn;
+	wq->max_rd_atomic = a->max_rd_atomic;
+	wq->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	wq->min_rnr_timer = a->min_rnr_timer;
+	wq->timeout = a->timeout;
+	wq->retry_cnt = a->retry_cnt;
+	wq->rnr_retry = a->rnr_retry;
+	wq->sqd_notify = c->next == IBV_QPS_SQD && a->en_sqd_async_notify;
+}
+
+/* Back to what a new QP has: no attributes, empty queues, no completions. */
+static void forget(struct vrb_qp *qp)
+{
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	vrb_qp_drop_taken(qp);
+	qp->told = false;
+	qp->wq.mig_state = IBV_MIG_MIGRATED;
+	qp->wq.rate_kbps = qp->wq.rate_burst = 0;
+	if (qp->send_cq)
+		vrb_cq_purge(qp->send_cq, qp);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		vrb_cq_purge(qp->recv_cq, qp);
+}
+
+static void replace_rd_atomic(struct vrb_qp *qp, struct change *c)
+{
+	free(qp->rd_atomic);
+	qp->rd_atomic = c->rd_atomic;
+	qp->rd_atomic_slots = c->slots;
+	roce_qp_init(&qp->roce, &qp->wq, c->rd_atomic, c->slots);
+}
+
+static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, struct change *c)
+{
+	bool migrates = (mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state == IBV_MIG_MIGRATED &&
+			qp->wq.mig_state == IBV_MIG_ARMED;
+	uint64_t now = clock_now();
+
+	qp->now = now;
+	if (c->next == IBV_QPS_RESET || c->next == IBV_QPS_ERR)
+		vrb_output(qp, now);	/* an ACK may have been put off */
+	if (c->next == IBV_QPS_RESET)
+		forget(qp);
+	if (c->rd_atomic)
+		replace_rd_atomic(qp, c);
+	store_attr(&qp->attr, a, mask);
+	store_wq(qp, mask, c);
+	if (qp->ibv.qp_type == IBV_QPT_UD && c->next == IBV_QPS_RTR)
+		qp->wq.mtu = mtu_bytes(active_mtu(qp));
+	qp->limits.mtu = qp->wq.mtu;
+	qp->limits.max_rd_atomic = qp->wq.max_rd_atomic;
+	qp->wq.state = c->next;
+	if (mask & IBV_QP_STATE)
+		roce_qp_moved(&qp->roce, c->cur, now);
+	else
+		roce_qp_changed(&qp->roce, now);
+	if (migrates)
+		roce_qp_migrate(&qp->roce);
+	vrb_near_changed(qp);
+	vrb_loan_changed(qp);
+	vrb_output(qp, now);
+}
+
+/*
+ * Half a connection ignores the other half's attributes: programs set both ends of XRC with one
+ * mask, and the kernel lets them.
+ */
+static int ignored(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	case IBV_QPT_XRC_RECV:
+		return IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+	default:
+		return 0;
+	}
+}
+
+int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct change c;
+	int ret;
+
+	mask &= ~ignored(qp->ibv.qp_type);
+	lock_acquire(&qp->lock);
+	ret = guard(qp, attr, mask, &c);
+	if (!ret)
+		commit(qp, attr, mask, &c);
+	lock_release(&qp->lock);
+	if (ret)
+		log_warn(LOG_CORE, "QP 0x%x: ibv_modify_qp %s to %s: %s", qp->wq.qpn, state_name(c.cur),
+			 state_name(c.next), c.why);
+	return ret;
+}
+
+int vrb_qp_set_rate(struct vrb_qp *qp, uint32_t kbps, uint32_t burst)
+{
+	int ret = 0;
+
+	if (qp->ibv.qp_type == IBV_QPT_XRC_RECV || kbps > VRB_RATE_MAX)
+		return EINVAL;
+	lock_acquire(&qp->lock);
+	if (qp->wq.state == IBV_QPS_RTR || qp->wq.state == IBV_QPS_RTS ||
+	    qp->wq.state == IBV_QPS_SQD) {
+		qp->attr.rate_limit = qp->wq.rate_kbps = kbps;
+		qp->wq.rate_burst = burst;
+		vrb_output(qp, clock_now());
+	} else {
+		ret = EINVAL;
+	}
+	lock_release(&qp->lock);
+	return ret;
+}
+
+void vrb_qp_query(struct vrb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
+{
+	lock_acquire(&qp->lock);
+	*attr = qp->attr;
+	attr->qp_state = qp->wq.state;
+	attr->cur_qp_state = qp->wq.state;
+	attr->cap = qp->init.cap;
+	attr->path_mig_state = qp->wq.mig_state;
+	attr->sq_draining = qp->wq.state == IBV_QPS_SQD && qp->wq.sq_draining;
+	attr->rq_psn = qp->wq.rq_psn;
+	lock_release(&qp->lock);
+	memcpy(init, &qp->init, sizeof(*init));
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The distribution's qperf over the library under test: every RDMA test it has.
+
+    qperf.py BUILD_DIR one_host|hosts
+"""
+import re
+import sys
+import time
+
+import harness
+import netns
+from harness import Failure
+
+TESTS = """
+    rc_lat rc_bw rc_bi_bw rc_rdma_read_lat rc_rdma_read_bw rc_rdma_write_lat rc_rdma_write_bw rc_rdma_write_poll_lat
+    rc_compare_swap_mr rc_fetch_add_mr ver_rc_compare_swap ver_rc_fetch_add
+    uc_lat uc_rdma_write_lat uc_rdma_write_bw uc_rdma_write_poll_lat ud_lat
+""".split()
+# qperf's own count of messages (-n) ends only some of its tests, hence a second each.
+SECONDS, SIZE, MTU = 1, 1024, 1024
+
+
+def serve(bench, prefix):
+    port = bench.ports.take()
+    server = bench.start(["qperf", "-lp", str(port)], prefix=prefix)
+    deadline = time.monotonic() + harness.LIMIT_S
+    while not server.listens_on(port):
+        if server.popen.poll() is not None or time.monotonic() > deadline:
+            raise Failure(f"the server never listened:\n{server.describe()}")
+        time.sleep(0.01)
+    return port
+
+
+def cases(bench, address, server_prefix, client_prefix):
+    port = serve(bench, server_prefix)
+
+    def case(name):
+        def run(_):
+            out = bench.run(["qperf", "-lp", str(port), "-t", str(SECONDS), "-m", str(SIZE), "-mt", str(MTU), "-vs", address,
+                             name], prefix=client_prefix)
+            if not re.search(r"(latency|bw|msg_rate)\s+=\s+[\d.]+", out):
+                raise Failure(f"no result:\n{out}")
+        return run
+    return [(name, case(name)) for name in TESTS]
+
+
+def main():
+    build, where = sys.argv[1:3]
+    harness.need_programs("qperf")
+    with harness.Bench(build) as bench:
+        if where == "one_host":
+            return harness.run_table(cases(bench, "127.0.0.1", None, None), bench)
+        try:
+            hosts = netns.TwoHosts()
+        except netns.Unavailable as reason:
+            harness.skip(f"network namespaces cannot be made here: {reason}")
+        with hosts:
+            hosts.check()
+            prefixes = [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)]
+            return harness.run_table(cases(bench, hosts.address(0), *prefixes), bench)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as problem:
+        print(problem)
+        sys.exit(1)
