@@ -87,7 +87,7 @@ static uint16_t ip_by_version(const struct rest *r)
 }
 
 /* Returns the type of what follows in *r, 0: nothing known. */
-static uint16_t ethernet(struct flow_layer *l, struct rest *r, uint32_t tag_removed)
+static uint16_t ethernet(struct flow_layer *l, struct rest *r)
 {
 	const uint8_t *p = r->p;
 	uint16_t type;
@@ -97,10 +97,6 @@ static uint16_t ethernet(struct flow_layer *l, struct rest *r, uint32_t tag_remo
 	l->headers |= FLOW_ETH;
 	memcpy(l->dst_mac, p, 6);
 	memcpy(l->src_mac, p + 6, 6);
-	if (tag_removed) {
-		l->headers |= FLOW_VLAN;
-		l->vlan_tag = htobe16(tag_removed);
-	}
 	type = get_be16(p + 12);
 	while (is_vlan(type) && take(r, VLAN_LEN)) {
 		if (!(l->headers & FLOW_VLAN)) {
@@ -300,17 +296,17 @@ static uint16_t tunnel(struct flow_key *key, struct rest *r)
 	}
 }
 
-void flow_dissect(struct flow_key *key, const uint8_t *frame, size_t len, uint32_t tag_removed)
+void flow_dissect(struct flow_key *key, const uint8_t *frame, size_t len)
 {
 	struct rest r = { frame, len };
 	uint16_t type;
 
 	memset(key, 0, sizeof(*key));
-	type = ethernet(&key->outer, &r, tag_removed);
+	type = ethernet(&key->outer, &r);
 	if (!network(&key->outer, &r, type))
 		return;
 	type = tunnel(key, &r);
 	if (type == ETHERTYPE_TEB)
-		type = ethernet(&key->inner, &r, 0);
+		type = ethernet(&key->inner, &r);
 	network(&key->inner, &r, type);
 }

@@ -65,10 +65,7 @@ struct flow_key {
 
 _Static_assert(sizeof(struct flow_key) % sizeof(uint64_t) == 0, "no padding, whole words");
 
-/*
- * Frames begin with the destination MAC address.  tag_removed is a VLAN tag that the kernel took out of the frame, protocol
- * identifier << 16 | tag, or 0.  Reads nothing behind len.
- */
-void flow_dissect(struct flow_key *key, const uint8_t *frame, size_t len, uint32_t tag_removed);
+/* A frame begins with its destination MAC address and has its VLAN tags in their places. Reads nothing behind len. */
+void flow_dissect(struct flow_key *key, const uint8_t *frame, size_t len);
 
 #endif

@@ -15,6 +15,8 @@
 #define VRB_FLOW_FLOW_H
 
 #include "flow/dissect.h"
+#include "flow/filter.h"
+#include "flow/hash.h"
 #include "flow/rule.h"
 #include "flow/table.h"
 
