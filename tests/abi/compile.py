@@ -21,8 +21,9 @@ GUESTS = ['infiniband/mlx5dv.h', 'infiniband/mlx4dv.h', 'infiniband/efadv.h', 'i
 
 def public_headers(include):
     found = []
-    for folder, _, files in os.walk(os.path.join(include, 'infiniband')):
-        found += [os.path.relpath(os.path.join(folder, f), include) for f in files if f.endswith('.h')]
+    for ours in 'infiniband', 'verbena':
+        for folder, _, files in os.walk(os.path.join(include, ours)):
+            found += [os.path.relpath(os.path.join(folder, f), include) for f in files if f.endswith('.h')]
     return sorted(found)
 
 

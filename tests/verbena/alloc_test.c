@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The loop allocates nothing: neither the library nor the verbs below it, in the thread that loops.  Both directions
+ * are counted, from the second callback on (the first follows what is set up once).
+ */
+#include <pthread.h>
+
+#include "pair.h"
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+
+/* volatile, since compilers know that malloc() reads and writes no variables of the program. */
+static __thread volatile bool counting;
+static __thread volatile unsigned long allocations;
+
+/* In place of the C library's, for the libraries under test too. */
+#pragma GCC visibility push(default)
+
+void *malloc(size_t size)
+{
+	allocations += counting;
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	allocations += counting;
+	return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+	allocations += counting;
+	return __libc_realloc(p, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+	allocations += counting;
+	return __libc_memalign(align, size);
+}
+
+int posix_memalign(void **p, size_t align, size_t size)
+{
+	allocations += counting;
+	*p = __libc_memalign(align, size);
+	return *p ? 0 : ENOMEM;
+}
+
+#pragma GCC visibility pop
+
+enum {
+	WRS = 8,
+	SIZE = 64,
+	ENOUGH = 500,
+};
+
+static int on_received(struct ibv_wc *wcs, int num_wc, struct ibv_recv_wr *wrs, void *arg)
+{
+	int *received = arg;
+
+	(void)wrs;
+	for (int i = 0; i < num_wc; i++)
+		CHECK_EQ(wcs[i].status, IBV_WC_SUCCESS);
+	*received += num_wc;
+	counting = *received > WRS && *received < ENOUGH;
+	return *received >= ENOUGH ? -1 : num_wc;
+}
+
+/* RC: the peer's receives hold us back, no sender runs ahead. */
+static int on_sent(struct ibv_wc *wcs, int num_wc, struct ibv_send_wr *wrs, void *arg)
+{
+	int *done = arg;
+
+	(void)wrs;
+	for (int i = 0; i < num_wc; i++)
+		CHECK_EQ(wcs[i].status, IBV_WC_SUCCESS);
+	*done += num_wc;
+	counting = *done > WRS && *done < ENOUGH;
+	return *done >= ENOUGH ? -1 : num_wc < ENOUGH + WRS - *done ? num_wc : 0;
+}
+
+struct sender {
+	struct verbena_context *ctx;
+	struct verbena_send_wrs wrs;
+	unsigned long allocations;
+};
+
+static void *send_all(void *arg)
+{
+	struct sender *me = arg;
+	int done = 0;
+
+	OK(verbena_repost_loop(on_sent, me->ctx, me->wrs.wrs, WRS, -1, &done) == 0);
+	me->allocations = allocations;
+	return NULL;
+}
+
+int main(void)
+{
+	struct verbena_context_options opt = options_of(IBV_QPT_RC);
+	static uint8_t out[WRS][SIZE], in[2 * WRS][SIZE];
+	struct verbena_buf from = { .addr = out, .row = SIZE, .num_pkt = WRS };
+	struct verbena_buf to = { .addr = in, .row = SIZE, .num_pkt = 2 * WRS };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct verbena_recv_wrs recvs;
+	struct sender me = { 0 };
+	pthread_t thread;
+	struct pair p;
+	void *volatile any;
+	int received = 0;
+
+	/* The counter counts. */
+	counting = true;
+	any = malloc(1);
+	counting = false;
+	free(any);
+	CHECK(allocations == 1);
+	allocations = 0;
+
+	opt.max_send_wr = WRS;
+	opt.max_recv_wr = 2 * WRS;
+	p = pair_create(&opt);
+	me.ctx = p.a;
+	OK(verbena_create_recv_wrs(p.b, &to, 1, 2 * WRS, VERBENA_POST, &recvs) == 0);
+	OK(verbena_create_send_wrs(p.a, &from, 1, WRS, VERBENA_POST, &me.wrs) == 0);
+	CHECK_EQ(pthread_create(&thread, NULL, send_all, &me), 0);
+	OK(verbena_repost_loop(on_received, p.b, recvs.wrs, 2 * WRS, 20, &received) == 0);
+	CHECK_EQ(allocations, 0);
+	/* What the sender still has in flight finds receives posted. */
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(me.allocations, 0);
+
+	CHECK_EQ(ibv_modify_qp(p.a->qp, &attr, IBV_QP_STATE), 0);
+	CHECK_EQ(ibv_modify_qp(p.b->qp, &attr, IBV_QP_STATE), 0);
+	OK(verbena_destroy_send_wrs(&me.wrs) == 0);
+	OK(verbena_destroy_recv_wrs(&recvs) == 0);
+	pair_destroy(&p);
+	return 0;
+}
