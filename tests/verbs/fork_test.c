@@ -76,16 +76,27 @@ static void inherited_is_dead(struct link *l)
 	CHECK(ibv_close_device(l->w.ctx) != 0);
 }
 
-static void child(struct link *inherited)
+/*
+ * A device of its own, with a progress thread of its own.  ThreadSanitizer's run-time takes a child
+ * for single-threaded: a new thread gets the number of one that the parent had, which ends it.
+ */
+static void open_anew(struct link *inherited)
 {
+#ifndef __SANITIZE_THREAD__
 	struct link own;
 
-	inherited_is_dead(inherited);
 	link_open(&own);
 	for (int i = 1; i < 50; i++)
 		link_use(&own, i);
 	inherited_is_dead(inherited);
 	link_close(&own);
+#endif
+}
+
+static void child(struct link *inherited)
+{
+	inherited_is_dead(inherited);
+	open_anew(inherited);
 	_exit(0);
 }
 
@@ -94,9 +105,6 @@ int main(void)
 	struct link l;
 	int status;
 
-#ifdef __SANITIZE_THREAD__
-	SKIP("ThreadSanitizer allows a forked child no threads");
-#endif
 	CHECK_EQ(ibv_fork_init(), 0);
 	CHECK_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	link_open(&l);
