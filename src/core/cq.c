@@ -17,6 +17,7 @@
 #include "core/pd.h"
 #include "core/qp.h"
 #include "core/ring.h"
+#include "core/srq.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/time.h"
@@ -215,12 +216,8 @@ int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries)
  */
 static void release_slots(const struct vrb_cqe *cqe)
 {
-	if (!cqe->qp)
-		return;
-	if (!cqe->wc.recv)
-		store_release(&cqe->qp->wq.sq.released, cqe->wc.release);
-	else if (!cqe->qp->wq.has_srq)
-		store_release(&cqe->qp->wq.rq.released, cqe->wc.release);
+	if (cqe->released)
+		store_release(cqe->released, cqe->wc.release);
 }
 
 static void copy_out(struct ibv_wc *wc, const struct vrb_cqe *cqe)
@@ -358,23 +355,39 @@ static bool make_room(struct vrb_cq *cq, uint64_t now)
 	return false;
 }
 
-void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, uint64_t now)
+static void add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32_t qp_num,
+		const struct wq_cqe *wc, uint64_t now)
 {
 	lock_acquire(&cq->lock);
 	if (make_room(cq, now)) {
 		struct vrb_cqe *cqe = &cq->ring[cq->head++ & cq->mask];
 
 		cqe->wc = *wc;
-		/* An SRQ's entry is free since it was taken, and the completion may outlive an XRC receive QP. */
-		cqe->qp = qp->wq.type == IBV_QPT_XRC_RECV ? NULL : qp;
-		cqe->qp_num = qp->wq.qpn;
+		cqe->owner = owner;
+		cqe->released = released;
+		cqe->qp_num = qp_num;
 		cqe->time_ns = cq->wc_flags & TIMESTAMPS ? now : 0;
 		notify(cq, wc, now);
 	}
 	lock_release(&cq->lock);
 }
 
-void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp)
+void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, uint64_t now)
+{
+	uint32_t *released = &qp->wq.sq.released;
+
+	if (wc->recv)
+		released = qp->wq.has_srq ? NULL : &qp->wq.rq.released;
+	add(cq, qp, released, qp->wq.qpn, wc, now);
+}
+
+void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
+		    const struct wq_cqe *wc, uint64_t now)
+{
+	add(srq->cq, srq, released, qp_num, wc, now);
+}
+
+void vrb_cq_purge(struct vrb_cq *cq, const void *owner)
 {
 	uint32_t kept;
 
@@ -383,7 +396,7 @@ void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp)
 	for (uint32_t i = cq->tail; i != cq->head; i++) {
 		struct vrb_cqe *cqe = &cq->ring[i & cq->mask];
 
-		if (cqe->qp != qp)
+		if (cqe->owner != owner)
 			cq->ring[kept++ & cq->mask] = *cqe;
 	}
 	cq->head = kept;

@@ -2,9 +2,9 @@
 /*
  * Completion queues, the plain and the extended form in one object.
  *
- * A ring under cq->lock.  QPs add under their own lock (qp -> cq), pollers take; polling an entry
- * gives its queue slots back to the QP it came from, so entries of a QP are purged before the QP
- * goes away.
+ * A ring under cq->lock.  QPs add under their own lock (qp -> cq), SRQs with a CQ of their own under
+ * theirs; pollers take.  Polling an entry gives its queue slots back to where it came from, so the
+ * entries of a QP or SRQ are purged before it goes away.
  */
 #ifndef VRB_CORE_CQ_H
 #define VRB_CORE_CQ_H
@@ -23,11 +23,12 @@ struct vrb_channel;
 struct vrb_context;
 struct vrb_pd;
 struct vrb_qp;
+struct vrb_srq;
 
 struct vrb_cqe {
 	struct wq_cqe wc;
-	/* to release queue slots; NULL for a completion that releases nothing */
-	struct vrb_qp *qp;
+	const void *owner;	/* QP or SRQ: the entry goes when that goes */
+	uint32_t *released;	/* of a queue: gets wc.release when this is polled; NULL: none does */
 	uint32_t qp_num;
 	uint64_t time_ns;	/* monotonic; 0 if nobody asked for timestamps */
 };
@@ -123,8 +124,15 @@ void vrb_cq_moderate(struct vrb_cq *cq, uint16_t count, uint16_t usec);
  */
 void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, uint64_t now);
 
-/* Drops the entries of a QP that is being destroyed or reset. Takes cq->lock. */
-void vrb_cq_purge(struct vrb_cq *cq, const struct vrb_qp *qp);
+/*
+ * The same for the CQ that an SRQ has itself; the completion outlives the QP it is about (qp_num; 0:
+ * none).  The caller may hold the locks of both.
+ */
+void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
+		    const struct wq_cqe *wc, uint64_t now);
+
+/* Drops the entries of a QP or SRQ that is being destroyed or reset. Takes cq->lock. */
+void vrb_cq_purge(struct vrb_cq *cq, const void *owner);
 
 /*
  * Called by the drive when the CQ's timer fired: raises a moderated event that is due, and arms

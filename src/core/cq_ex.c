@@ -156,7 +156,7 @@ static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
 
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 {
-	*info = (struct ibv_wc_tm_info){ 0 };
+	*info = (struct ibv_wc_tm_info){ current(ex)->tm_tag, current(ex)->tm_priv };
 }
 
 void vrb_cq_ex_init(struct vrb_cq *cq)

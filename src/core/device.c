@@ -16,6 +16,7 @@
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/sysfs.h"
+#include "core/tm.h"
 #include "roce/engine.h"
 #include "run/config.h"
 #include "run/netdev.h"
@@ -91,6 +92,13 @@ const struct ibv_device_attr_ex vrb_device_limits = {
 		.qp_rate_limit_max = VRB_RATE_MAX,
 		.supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD |
 				  1 << IBV_QPT_XRC_SEND,
+	},
+	.tm_caps = {
+		.max_rndv_hdr_size = TM_MAX_REQUEST,
+		.max_num_tags = TAGS_MAX,
+		.flags = IBV_TM_CAP_RC,
+		.max_ops = TM_MAX_OPS,
+		.max_sge = TAG_MAX_SGE,
 	},
 	.cq_mod_caps = { .max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX },
 	.max_dm_size = 64 << 20,

@@ -26,6 +26,7 @@
 #include "core/output.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/srq.h"
 #include "core/qptab.h"
 #include "core/steer.h"
 #include "core/xrcd.h"
@@ -197,7 +198,8 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 {
 	struct vrb_cq *cq = arg;
 
-	if (qp->send_cq != cq && qp->recv_cq != cq && !vrb_xrcd_uses_cq(qp->domain, cq))
+	if (qp->send_cq != cq && qp->recv_cq != cq && !(qp->srq && qp->srq->cq == cq) &&
+	    !vrb_xrcd_uses_cq(qp->domain, cq))
 		return;
 	lock_acquire(&qp->lock);
 	if (qp->wq.state != IBV_QPS_RESET && qp->wq.state != IBV_QPS_ERR) {

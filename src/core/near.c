@@ -597,8 +597,9 @@ unsigned int vrb_near_direct(struct wq_qp *wq)
 }
 
 /* Piece by piece through the check of each access: for what has no address of its own (null regions) or too many pieces. */
-static enum reason pull_bounced(struct wq_qp *wq, const struct wq_pull *from, uint64_t total,
-				const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access)
+static enum reason pull_bounced(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
+				uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
+				enum mem_access access)
 {
 	uint8_t bounce[BOUNCE];
 	uint64_t done = 0, in_sge = 0;
@@ -609,7 +610,7 @@ static enum reason pull_bounced(struct wq_qp *wq, const struct wq_pull *from, ui
 
 		here.len = min(total - done, dst->length - in_sge);
 		here.len = min(here.len, (uint64_t)sizeof(bounce));
-		if (here.len && local_pull(from, done, &here, 1, here.len))
+		if (here.len && local_pull(from, offset + done, &here, 1, here.len))
 			return REASON_PEER_DIED;
 		why = wq->ops->mem_write(wq, dst->lkey, dst->addr + in_sge, bounce, here.len, access);
 		if (why != REASON_NONE)
@@ -625,8 +626,9 @@ static enum reason pull_bounced(struct wq_qp *wq, const struct wq_pull *from, ui
 	return done == total ? REASON_NONE : REASON_LKEY_RANGE;
 }
 
-enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t total,
-			  const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access)
+enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
+			  uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
+			  enum mem_access access)
 {
 	struct pinned p = { .n = 0 };
 	enum reason why = REASON_NONE;
@@ -647,14 +649,19 @@ enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t
 	}
 	if (why != REASON_NONE || left > 0) {
 		unpin(&p, 0);
-		return pull_bounced(wq, from, total, dst, num_dst, access);
+		return pull_bounced(wq, from, offset, total, dst, num_dst, access);
 	}
-	err = local_pull(from, 0, p.seg, p.n, total);
+	err = local_pull(from, offset, p.seg, p.n, total);
 	unpin(&p, 0);
 	/* Whose memory is missing? Piece by piece it shows. */
 	if (err == EFAULT)
-		return pull_bounced(wq, from, total, dst, num_dst, access);
+		return pull_bounced(wq, from, offset, total, dst, num_dst, access);
 	return err ? REASON_PEER_DIED : REASON_NONE;
+}
+
+enum reason vrb_near_peek(const struct wq_pull *from, const struct wq_seg *to)
+{
+	return local_pull(from, 0, to, 1, to->len) ? REASON_PEER_DIED : REASON_NONE;
 }
 
 void vrb_near_lock_atomics(void)

@@ -72,8 +72,12 @@ bool vrb_near_believes(struct vrb_qp *qp, int slot);
 
 /* wq_ops of the local transport. */
 unsigned int vrb_near_direct(struct wq_qp *wq);
-enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t total,
-			  const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access);
+enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
+			  uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
+			  enum mem_access access);
+
+/* The first bytes of a payload that stayed with its sender. */
+enum reason vrb_near_peek(const struct wq_pull *from, const struct wq_seg *to);
 
 /* Excludes atomics of all processes on this process's memory. */
 void vrb_near_lock_atomics(void);

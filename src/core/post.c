@@ -40,6 +40,8 @@ enum reason vrb_post_allowed(const struct vrb_qp *qp)
 
 bool vrb_post_room(const struct vrb_qp *qp, uint32_t index)
 {
+	if (unlikely(qp->rndv.owner))
+		return false;
 	/*
 	 * Acquire: pairs with the poller's release; the slot's completion has been taken before it
 	 * is written again.
@@ -240,6 +242,7 @@ static void fill_recv(struct recv_wqe *w, const struct ibv_recv_wr *wr, uint32_t
 	w->wr_id = wr->wr_id;
 	w->num_sge = wr->num_sge;
 	w->length = length;
+	w->skip = w->clip = 0;
 	if (wr->num_sge)
 		memcpy(w->sge, wr->sg_list, wr->num_sge * sizeof(*w->sge));
 }

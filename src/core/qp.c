@@ -132,6 +132,12 @@ static bool belongs(const struct vrb_context *ctx, const struct ibv_context *c)
 	return c == &ctx->vctx.context;
 }
 
+/* Tags are matched on RC only, as IBV_TM_CAP_RC says; XRC names its SRQs by number. */
+static bool srq_serves(const struct vrb_srq *srq, enum ibv_qp_type type)
+{
+	return srq->type == IBV_SRQT_BASIC || (srq->type == IBV_SRQT_TM && type == IBV_QPT_RC);
+}
+
 static int check_objects(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
 			 const struct shape *s)
 {
@@ -144,12 +150,12 @@ static int check_objects(struct vrb_context *ctx, const struct ibv_qp_init_attr_
 		return EINVAL;
 	if (!s->receives)
 		return a->srq ? EINVAL : 0;
-	if (!a->recv_cq || !belongs(ctx, a->recv_cq->context))
+	if (a->srq && (!belongs(ctx, a->srq->context) || !srq_serves(to_vrb_srq(a->srq), s->type)))
 		return EINVAL;
-	if (a->srq && (!belongs(ctx, a->srq->context) ||
-		       to_vrb_srq(a->srq)->type != IBV_SRQT_BASIC))
-		return EINVAL;
-	return 0;
+	/* Where completions go to the SRQ's own CQ, the QP needs none. */
+	if (!a->recv_cq)
+		return a->srq && to_vrb_srq(a->srq)->cq ? 0 : EINVAL;
+	return belongs(ctx, a->recv_cq->context) ? 0 : EINVAL;
 }
 
 static int check_caps(const struct ibv_qp_cap *cap, const struct shape *s, bool srq)
@@ -211,10 +217,14 @@ static int make_rings(struct vrb_qp *qp, const struct shape *s)
 {
 	const struct ibv_qp_cap *cap = &qp->init.cap;
 	struct wq_ring *sq = &qp->wq.sq.ring, *rq = &qp->wq.rq.ring;
-	size_t sq_bytes = 0, rq_bytes = 0, copy_bytes = 0;
+	size_t sq_bytes = 0, rq_bytes = 0, copy_bytes = 0, tag_bytes = 0;
 	uint8_t *mem;
 
-	if (s->sends) {
+	if (qp->rndv.owner) {
+		ring_shape(sq, RNDV_SQ_DEPTH, TAG_MAX_SGE,
+			   sizeof(struct send_wqe) + vrb_rndv_wqe_room());
+		sq_bytes = ring_bytes(sq);
+	} else if (s->sends) {
 		ring_shape(sq, cap->max_send_wr, cap->max_send_sge,
 			   sizeof(struct send_wqe) + cap->max_inline_data +
 				   tso_header(&qp->init));
@@ -229,13 +239,17 @@ static int make_rings(struct vrb_qp *qp, const struct shape *s)
 			   recv_stride(cap->max_recv_sge));
 		rq_bytes = ring_bytes(rq);
 	}
-	mem = malloc(sq_bytes + rq_bytes + copy_bytes);
+	if (qp->srq && qp->srq->tm)
+		tag_bytes = recv_stride(TAG_MAX_SGE);
+	mem = malloc(sq_bytes + rq_bytes + copy_bytes + tag_bytes);
 	if (!mem)
 		return ENOMEM;
 	qp->rings = mem;
 	sq->slots = mem;
 	rq->slots = mem + sq_bytes;
 	qp->copy = copy_bytes ? (struct recv_wqe *)(mem + sq_bytes + rq_bytes) : NULL;
+	if (tag_bytes)
+		qp->arrival.wqe = (struct recv_wqe *)(mem + sq_bytes + rq_bytes + copy_bytes);
 	return 0;
 }
 
@@ -302,7 +316,7 @@ static void note_objects(struct vrb_qp *qp, const struct shape *s)
 	qp->send_cq = to_vrb_cq(a->send_cq);
 	if (!s->receives)
 		return;
-	qp->recv_cq = to_vrb_cq(a->recv_cq);
+	qp->recv_cq = a->recv_cq ? to_vrb_cq(a->recv_cq) : NULL;
 	qp->srq = a->srq ? to_vrb_srq(a->srq) : NULL;
 }
 
@@ -354,6 +368,8 @@ static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 	qp->target = qp;
 	qp->init = *attr;
 	note_objects(qp, s);
+	/* With no send queue of its own, a QP that matches tags gets one of the device's. */
+	vrb_rndv_init(qp, qp->srq && qp->srq->tm && !attr->cap.max_send_wr);
 	grant_caps(&qp->init.cap, s, qp->srq);
 	ret = make_rings(qp, s);
 	if (ret)
@@ -449,6 +465,8 @@ static void stop(struct vrb_qp *qp)
 	vrb_loan_drop(qp);
 	vrb_near_drop(qp);
 	vrb_qp_drop_taken(qp);
+	if (qp->rndv.owner)
+		vrb_rndv_abandon(qp);
 	lock_release(&qp->lock);
 	if (qp->send_cq)
 		vrb_cq_purge(qp->send_cq, qp);

@@ -16,6 +16,8 @@
 #include "core/drive.h"
 #include "core/cntr.h"
 #include "core/near.h"
+#include "core/rndv.h"
+#include "core/tm.h"
 #include "core/wr_check.h"
 #include "roce/engine.h"
 #include "util/list.h"
@@ -81,6 +83,8 @@ struct vrb_qp {
 	uint32_t taken_index;		/* in the RQ */
 	struct vrb_srq *taken_srq;	/* XRC receive: where it is from; counted in its users */
 	struct recv_wqe *copy;		/* SRQ entries are copied here */
+	struct vrb_arrival arrival;	/* its SRQ matches tags: the message in progress */
+	struct vrb_rndv rndv;
 	/* its first failure has been logged; see fault.h */
 	bool told;
 	/* it holds an entry that was given back, to be taken next */

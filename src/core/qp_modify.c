@@ -293,6 +293,8 @@ static void forget(struct vrb_qp *qp)
 {
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	vrb_qp_drop_taken(qp);
+	if (qp->rndv.owner)
+		vrb_rndv_abandon(qp);
 	qp->told = false;
 	qp->wq.mig_state = IBV_MIG_MIGRATED;
 	qp->wq.rate_kbps = qp->wq.rate_burst = 0;

@@ -24,6 +24,11 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
+static bool matches_tags(const struct vrb_qp *qp)
+{
+	return qp->srq && qp->srq->tm;
+}
+
 static struct recv_wqe *take_own(struct vrb_qp *qp)
 {
 	struct recv_queue *rq = &qp->wq.rq;
@@ -73,13 +78,16 @@ static struct recv_wqe *take_xrc(struct vrb_qp *qp, uint32_t srqn, enum reason *
 	return qp->taken;
 }
 
-static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, enum reason *why)
+static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, const struct wq_head *head,
+				  enum reason *why)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 
 	*why = REASON_NONE;
 	if (wq->type == IBV_QPT_XRC_RECV)
 		return take_xrc(qp, srqn, why);
+	if (matches_tags(qp))
+		return vrb_tm_take(qp, head, why);
 	return qp->srq ? take_shared(qp, qp->srq) : take_own(qp);
 }
 
@@ -87,12 +95,15 @@ static void recv_untake(struct wq_qp *wq)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 
-	qp->copy_held = qp->taken && qp->taken == qp->copy;
+	vrb_tm_undo(qp);
+	if (qp->taken == qp->copy)
+		qp->copy_held = qp->taken != NULL;
 	qp->taken = NULL;
 }
 
 void vrb_qp_drop_taken(struct vrb_qp *qp)
 {
+	vrb_tm_undo(qp);
 	qp->taken = NULL;
 	qp->copy_held = false;
 	if (qp->taken_srq)
@@ -107,15 +118,16 @@ void vrb_qp_drop_taken(struct vrb_qp *qp)
 static void complete_recv(struct vrb_qp *qp, struct wq_cqe *cqe)
 {
 	struct recv_queue *rq = &qp->wq.rq;
-	struct vrb_cq *cq = qp->taken_srq ? qp->taken_srq->cq : qp->recv_cq;
 
 	if (qp->taken && qp->taken != qp->copy) {
 		if (rq->next == qp->taken_index)
 			rq->next++;
 		cqe->release = rq->next;
 	}
-	if (cq)
-		vrb_cq_add(cq, qp, cqe, qp->now);
+	if (qp->taken_srq)
+		vrb_cq_add_srq(qp->taken_srq, qp->wq.qpn, NULL, cqe, qp->now);
+	else if (qp->recv_cq)
+		vrb_cq_add(qp->recv_cq, qp, cqe, qp->now);
 	vrb_qp_drop_taken(qp);
 }
 
@@ -128,15 +140,23 @@ static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
 		vrb_fault_complete(qp, cqe);
 	if (cqe->recv && wq->counted)
 		vrb_cntr_received(qp, cqe->byte_len, cqe->status == IBV_WC_SUCCESS);
-	if (cqe->recv)
+	if (cqe->recv && matches_tags(qp))
+		vrb_tm_complete(qp, &copy);
+	else if (cqe->recv)
 		complete_recv(qp, &copy);
+	else if (qp->rndv.owner)
+		vrb_rndv_sent(qp, cqe);
 	else
 		vrb_cq_add(qp->send_cq, qp, cqe, qp->now);
 }
 
 static void count(struct wq_qp *wq, const struct send_wqe *w, bool ok)
 {
-	vrb_cntr_sent(wq_to_vrb_qp(wq), w, ok);
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+
+	/* What the device sends for itself is none of the program's requests. */
+	if (!qp->rndv.owner)
+		vrb_cntr_sent(qp, w, ok);
 }
 
 /* What was the alternate path is what ibv_query_qp shows as the path. */

@@ -17,6 +17,7 @@
 #include "core/pd.h"
 #include "core/process.h"
 #include "core/ring.h"
+#include "core/tm.h"
 #include "core/xrcd.h"
 #include "host/host.h"
 #include "util/atomic.h"
@@ -25,8 +26,16 @@
 enum {
 	SRQN_MASK = 0xffffff,
 	INIT_MASK = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
-		    IBV_SRQ_INIT_ATTR_CQ,
-	XRC_MASK = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		    IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+};
+
+/* What each type needs besides a PD, and what it may not have. */
+static const struct {
+	uint32_t needs, refuses;
+} types[] = {
+	[IBV_SRQT_BASIC] = { 0, IBV_SRQ_INIT_ATTR_TM },
+	[IBV_SRQT_XRC] = { IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_TM },
+	[IBV_SRQT_TM] = { IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM, 0 },
 };
 
 static uint32_t next_srqn;
@@ -36,12 +45,25 @@ static enum ibv_srq_type type_of(const struct ibv_srq_init_attr_ex *attr)
 	return attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
 }
 
+static bool type_ok(const struct ibv_context *c, const struct ibv_srq_init_attr_ex *attr)
+{
+	unsigned int type = type_of(attr);
+
+	if (type >= ARRAY_SIZE(types) || attr->comp_mask & types[type].refuses ||
+	    (attr->comp_mask & types[type].needs) != types[type].needs)
+		return false;
+	if (types[type].needs & IBV_SRQ_INIT_ATTR_CQ && (!attr->cq || attr->cq->context != c))
+		return false;
+	return !(types[type].needs & IBV_SRQ_INIT_ATTR_XRCD) ||
+	       (attr->xrcd && attr->xrcd->context == c);
+}
+
 static int check_attr(struct vrb_context *ctx, const struct ibv_srq_init_attr_ex *attr)
 {
 	const struct ibv_device_attr *dev = &vrb_device_limits.orig_attr;
 	struct ibv_context *c = &ctx->vctx.context;
 
-	if (attr->comp_mask & ~INIT_MASK || type_of(attr) == IBV_SRQT_TM)
+	if (attr->comp_mask & ~INIT_MASK)
 		return EOPNOTSUPP;
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || vrb_pd_check(attr->pd) ||
 	    attr->pd->context != c)
@@ -49,17 +71,7 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_srq_init_attr_ex
 	if (attr->attr.max_wr < 1 || attr->attr.max_wr > (uint32_t)dev->max_srq_wr ||
 	    attr->attr.max_sge > (uint32_t)dev->max_srq_sge)
 		return EINVAL;
-	switch (type_of(attr)) {
-	case IBV_SRQT_BASIC:
-		return 0;
-	case IBV_SRQT_XRC:
-		if ((attr->comp_mask & XRC_MASK) != XRC_MASK || !attr->xrcd ||
-		    attr->xrcd->context != c || !attr->cq || attr->cq->context != c)
-			return EINVAL;
-		return 0;
-	default:
-		return EINVAL;
-	}
+	return type_ok(c, attr) ? 0 : EINVAL;
 }
 
 static void init_public(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *attr)
@@ -76,10 +88,12 @@ static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_
 {
 	srq->pd = to_vrb_pd(attr->pd);
 	vrb_pd_get(srq->pd);
-	if (srq->type != IBV_SRQT_XRC)
+	if (srq->type == IBV_SRQT_BASIC)
 		return;
 	srq->cq = to_vrb_cq(attr->cq);
 	fetch_add_relaxed(&srq->cq->users, 1);
+	if (srq->type != IBV_SRQT_XRC)
+		return;
 	srq->xrcd = to_vrb_xrcd(attr->xrcd);
 	vrb_xrcd_add_srq(srq->xrcd, srq);
 }
@@ -103,6 +117,7 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 	ret = vrb_context_take(ctx, &ctx->n_srq, vrb_device_limits.orig_attr.max_srq);
 	if (ret)
 		return ret;
+	ret = ENOMEM;
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		goto give_count;
@@ -113,7 +128,10 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 		goto free_srq;
 	srq->ctx = ctx;
 	srq->type = type_of(attr);
-	if (number_srq(srq))
+	ret = srq->type == IBV_SRQT_TM ? vrb_tm_create(&attr->tm_cap, &srq->tm) : 0;
+	if (!ret)
+		ret = number_srq(srq);
+	if (ret)
 		goto free_ring;
 	lock_init(&srq->lock);
 	list_init(&srq->node);
@@ -124,12 +142,13 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 	*out = srq;
 	return 0;
 free_ring:
+	vrb_tm_free(srq->tm);
 	free(srq->ring.slots);
 free_srq:
 	free(srq);
 give_count:
 	vrb_context_give(ctx, &ctx->n_srq);
-	return ENOMEM;
+	return ret;
 }
 
 int vrb_srq_destroy(struct vrb_srq *srq)
@@ -148,8 +167,10 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 		return EBUSY;
 	vrb_event_forget(srq->ctx, &srq->ibv);
 	vrb_event_wait_acked(&srq->ibv.mutex, &srq->ibv.cond, &srq->ibv.events_completed);
-	if (srq->cq)
+	if (srq->cq) {
+		vrb_cq_purge(srq->cq, srq);
 		fetch_sub_release(&srq->cq->users, 1);
+	}
 	if (srq->xrcd) {
 		vrb_xrcd_put(srq->xrcd);
 		host_qpn_free(vrb.host, srq->srqn);
@@ -159,6 +180,7 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 	pthread_mutex_destroy(&srq->ibv.mutex);
 	pthread_cond_destroy(&srq->ibv.cond);
 	lock_destroy(&srq->lock);
+	vrb_tm_free(srq->tm);
 	free(srq->ring.slots);
 	free(srq);
 	return 0;
@@ -227,20 +249,27 @@ void vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr)
 	lock_release(&srq->lock);
 }
 
-bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy)
+bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, bool *limit)
 {
 	const struct recv_wqe *entry;
-	bool any, limit = false;
+
+	*limit = false;
+	if (srq->head == srq->tail)
+		return false;
+	entry = wq_slot(&srq->ring, srq->tail++);
+	memcpy(copy, entry, recv_stride(entry->num_sge));
+	*limit = srq->limit && srq->head - srq->tail < srq->limit;
+	if (*limit)
+		srq->limit = 0;
+	return true;
+}
+
+bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy)
+{
+	bool any, limit;
 
 	lock_acquire(&srq->lock);
-	any = srq->head != srq->tail;
-	if (any) {
-		entry = wq_slot(&srq->ring, srq->tail++);
-		memcpy(copy, entry, recv_stride(entry->num_sge));
-		limit = srq->limit && srq->head - srq->tail < srq->limit;
-	}
-	if (limit)
-		srq->limit = 0;
+	any = vrb_srq_take_locked(srq, copy, &limit);
 	lock_release(&srq->lock);
 	if (limit)
 		vrb_event_srq(&srq->ibv, IBV_EVENT_SRQ_LIMIT_REACHED);

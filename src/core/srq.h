@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues, basic and XRC.
+ * Shared receive queues: basic, XRC, and those that match tags (tm.h).
  *
  * A FIFO ring under srq->lock.  A QP copies the entry that it takes, so a slot is free as soon as
  * it is taken.
@@ -20,6 +20,7 @@
 struct vrb_context;
 struct vrb_cq;
 struct vrb_pd;
+struct vrb_tm;
 struct vrb_xrcd;
 
 struct vrb_srq {
@@ -29,7 +30,8 @@ struct vrb_srq {
 	struct vrb_context *ctx;
 	struct vrb_pd *pd;
 	struct vrb_xrcd *xrcd;	/* XRC: its domain */
-	struct vrb_cq *cq;	/* XRC: where completions go */
+	struct vrb_cq *cq;	/* XRC, TM: where completions go; NULL: to the QP's */
+	struct vrb_tm *tm;	/* TM: its matching list; contents under lock */
 	enum ibv_srq_type type;
 	uint32_t srqn;		/* 24 bits, unique on the host if XRC, else in the process */
 	uint32_t users;		/* atomic: QPs attached; destroy refuses while not 0 */
@@ -59,6 +61,9 @@ void vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr);
  * Raises SRQ_LIMIT_REACHED.
  */
 bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy);
+
+/* The same with the lock held; *limit: the caller raises SRQ_LIMIT_REACHED once it is not. */
+bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, bool *limit);
 
 /* Bytes that a copy of any entry needs. */
 static inline size_t vrb_srq_entry_size(const struct vrb_srq *srq)

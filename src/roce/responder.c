@@ -167,18 +167,33 @@ static enum resp_step check_opcode(struct resp_ctx *c)
 	return (c->qp->wq->access & needed) == needed ? RESP_RESOURCE : fault(c, REASON_QP_ACCESS);
 }
 
+static struct recv_wqe *take_receive(struct resp_ctx *c, enum reason *why)
+{
+	struct wq_qp *wq = c->qp->wq;
+	struct wq_head head = {
+		.data = c->pkt->payload,
+		.len = c->pkt->payload_len,
+		.whole = roce_ends(c->op),
+		.pull = c->pkt->pull,
+	};
+
+	return wq->ops->recv_take(wq, c->pkt->xrc_srqn,
+				  c->op->kind == ROCE_KIND_SEND ? &head : NULL, why);
+}
+
 /* A receive, or a READ/atomic resource. */
 static enum resp_step check_resource(struct resp_ctx *c)
 {
 	struct roce_resp *resp = &c->qp->resp;
-	struct wq_qp *wq = c->qp->wq;
 
 	if (is_answered(c->op) && !roce_rd_available(c->qp))
 		return fault(c, REASON_REQ_RD_ATOMIC);
 	if (c->op->takes_recv && !resp->wqe) {
 		enum reason why = REASON_NONE;
 
-		resp->wqe = wq->ops->recv_take(wq, c->pkt->xrc_srqn, &why);
+		resp->wqe = take_receive(c, &why);
+		if (!resp->wqe && why == REASON_PEER_DIED)
+			return RESP_DROP;
 		if (!resp->wqe)
 			return why ? fault(c, why) : RESP_RNR;
 	}
@@ -216,7 +231,7 @@ static enum resp_step check_length(struct resp_ctx *c)
 	case ROCE_KIND_SEND:
 		if (!payload_fits(c) || received + c->pkt->payload_len > c->qp->wq->max_msg)
 			return fault(c, REASON_REQ_LENGTH);
-		if (received + c->pkt->payload_len > resp->wqe->length)
+		if (!recv_wqe_fits(resp->wqe, received + c->pkt->payload_len))
 			return fault(c, REASON_REQ_RECV_SMALL);
 		break;
 	case ROCE_KIND_WRITE:
@@ -265,16 +280,11 @@ static enum resp_step check_access(struct resp_ctx *c)
 static enum reason execute_send(struct resp_ctx *c)
 {
 	struct roce_resp *resp = &c->qp->resp;
-	struct wq_qp *wq = c->qp->wq;
 
 	if (roce_starts(c->op))
 		resp->received = 0;
 	resp->msg = ROCE_MSG_SEND;
-	if (c->pkt->pull)
-		return wq->ops->pull(wq, c->pkt->pull, c->pkt->payload_len, resp->wqe->sge,
-				     resp->wqe->num_sge, MEM_LOCAL_WRITE);
-	return roce_scatter(c->qp, resp->wqe->sge, resp->wqe->num_sge, resp->received,
-			    c->pkt->payload, c->pkt->payload_len);
+	return roce_deliver(c->qp, resp->wqe, resp->received, c->pkt);
 }
 
 static enum reason execute_write(struct resp_ctx *c)
@@ -292,7 +302,7 @@ static enum reason execute_write(struct resp_ctx *c)
 	}
 	resp->msg = ROCE_MSG_WRITE;
 	if (c->pkt->pull)
-		why = wq->ops->pull(wq, c->pkt->pull, len,
+		why = wq->ops->pull(wq, c->pkt->pull, 0, len,
 				    &(struct ibv_sge){ resp->va, len, resp->rkey }, 1,
 				    MEM_REMOTE_WRITE);
 	else if (len)

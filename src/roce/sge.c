@@ -81,6 +81,23 @@ enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t
 	return walk.len ? REASON_LKEY_RANGE : REASON_NONE;
 }
 
+enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t received,
+			 const struct roce_pkt *pkt)
+{
+	uint64_t begin = max(received, (uint64_t)w->skip);
+	uint64_t end = received + pkt->payload_len;
+
+	if (w->clip)
+		end = min(end, (uint64_t)w->skip + w->length);
+	if (begin >= end)
+		return REASON_NONE;
+	if (pkt->pull)
+		return qp->wq->ops->pull(qp->wq, pkt->pull, begin, end - begin, w->sge, w->num_sge,
+					 MEM_LOCAL_WRITE);
+	return roce_scatter(qp, w->sge, w->num_sge, begin - w->skip,
+			    pkt->payload + (begin - received), end - begin);
+}
+
 /*
  * Will every byte of the list be accessible? Asked before a READ or atomic changes anything at the
  * other end.

@@ -134,7 +134,7 @@ void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		qp->counters.dropped_pkts++;
 		return;
 	}
-	qp->resp.wqe = qp->wq->ops->recv_take(qp->wq, 0, &why);
+	qp->resp.wqe = qp->wq->ops->recv_take(qp->wq, 0, NULL, &why);
 	if (!qp->resp.wqe && !why) {
 		qp->counters.dropped_pkts++;
 		return;

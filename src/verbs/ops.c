@@ -79,7 +79,7 @@ static const struct verbs_context extended_ops = {
 	op_dealloc_td,		/* dealloc_td */
 	op_alloc_td,		/* alloc_td */
 	op_modify_cq,		/* modify_cq */
-	NULL,			/* post_srq_ops */
+	op_post_srq_ops,	/* post_srq_ops */
 	NULL,			/* destroy_rwq_ind_table */
 	NULL,			/* create_rwq_ind_table */
 	NULL,			/* destroy_wq */

@@ -54,6 +54,7 @@ int op_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *at
 struct ibv_qp *op_open_qp(struct ibv_context *c, struct ibv_qp_open_attr *attr);
 int op_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_srq *op_create_srq_ex(struct ibv_context *c, struct ibv_srq_init_attr_ex *attr);
+int op_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
 int op_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
 struct ibv_xrcd *op_open_xrcd(struct ibv_context *c, struct ibv_xrcd_init_attr *attr);
 int op_close_xrcd(struct ibv_xrcd *xrcd);

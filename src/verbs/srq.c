@@ -5,6 +5,7 @@
 #include "core/context.h"
 #include "core/pd.h"
 #include "core/post.h"
+#include "core/tm.h"
 #include "core/xrcd.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
@@ -81,6 +82,20 @@ int op_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
 		return err;
 	}
 	return vrb_post_srq_recv(to_vrb_srq(srq), wr, bad);
+}
+
+int op_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad)
+{
+	struct ibv_ops_wr *unwanted;
+	int err = vrb_context_check(srq->context);
+
+	if (!bad)
+		bad = &unwanted;
+	if (unlikely(err)) {
+		*bad = wr;
+		return err;
+	}
+	return vrb_tm_post(to_vrb_srq(srq), wr, bad);
 }
 
 int op_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)

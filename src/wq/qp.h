@@ -38,6 +38,8 @@ struct wq_cqe {
 	uint16_t pkey_index;
 	uint8_t sl;
 	uint8_t dlid_path_bits;
+	uint32_t tm_priv;	/* of the tag matching header; 0 if none was matched */
+	uint64_t tm_tag;
 	bool recv;		/* goes to the receive CQ and releases the receive queue */
 	bool solicited;		/* wakes a CQ armed for solicited events; errors do so in any case */
 	uint32_t flow_tag;
@@ -55,6 +57,14 @@ struct wq_pull {
 		uint64_t addr;
 		uint64_t len;
 	} *seg;
+};
+
+/* The beginning of a message that asks for a receive: its first packet, and whether there are more. */
+struct wq_head {
+	const uint8_t *data;
+	uint32_t len;
+	bool whole;
+	const struct wq_pull *pull;	/* the data lies there instead */
 };
 
 struct wq_ops {
@@ -79,19 +89,21 @@ struct wq_ops {
 
 	/*
 	 * Local transport.  direct: runs the requests at sq.next one-sidedly in the memory of the peer, as many in a row as it can, and
-	 * returns how many; 0 if the first one must go by packets.  pull: fetches `total` bytes that a packet left in its sender's memory
-	 * into dst[].  Asked for only while wq_qp.direct, or with a packet that carries a wq_pull.
+	 * returns how many; 0 if the first one must go by packets.  pull: fetches `total` bytes, from `offset` on, that a packet left in its
+	 * sender's memory into dst[].  Asked for only while wq_qp.direct, or with a packet that carries a wq_pull.
 	 */
 	unsigned int (*direct)(struct wq_qp *qp);
-	enum reason (*pull)(struct wq_qp *qp, const struct wq_pull *from, uint64_t total,
-			    const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access);
+	enum reason (*pull)(struct wq_qp *qp, const struct wq_pull *from, uint64_t offset,
+			    uint64_t total, const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access);
 
 	/*
-	 * Takes the next receive WQE for an incoming message from the RQ, the SRQ, or for XRC the SRQ numbered srqn.
+	 * Takes the receive WQE for an incoming message: the next one of the RQ, the SRQ, or for XRC the SRQ numbered srqn; or one that
+	 * wants a message with this head, which is NULL for a WRITE.
 	 * NULL with *why = REASON_NONE: none is posted (RNR); otherwise *why says what is wrong.  The WQE stays valid until the
 	 * completion for it is raised; a QP holds at most one.
 	 */
-	struct recv_wqe *(*recv_take)(struct wq_qp *qp, uint32_t srqn, enum reason *why);
+	struct recv_wqe *(*recv_take)(struct wq_qp *qp, uint32_t srqn, const struct wq_head *head,
+				      enum reason *why);
 
 	/*
 	 * Gives the held receive WQE back unused: the message it was taken for was dropped and the WQE must serve the next

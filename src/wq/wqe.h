@@ -21,6 +21,7 @@
 #ifndef VRB_WQ_WQE_H
 #define VRB_WQ_WQE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -90,8 +91,16 @@ struct recv_wqe {
 	uint64_t wr_id;
 	uint32_t num_sge;
 	uint32_t length;	/* sum of the SGE lengths, saturated at UINT32_MAX */
+	uint32_t skip;		/* leading bytes of the message that the list does not get; 0 for a program's receive */
+	uint32_t clip;		/* what the list has no room for is dropped instead of being an error */
 	struct ibv_sge sge[];
 };
+
+/* Is there room for a message of so many bytes? */
+static inline bool recv_wqe_fits(const struct recv_wqe *w, uint64_t bytes)
+{
+	return w->clip || bytes <= (uint64_t)w->skip + w->length;
+}
 
 /* A ring of equal-sized slots; size is a power of two, limit (the advertised depth) may be less. */
 struct wq_ring {

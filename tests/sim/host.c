@@ -247,7 +247,8 @@ static struct recv_wqe *take_srq(struct sim_qp *qp, uint32_t srqn, enum reason *
 	return srq->wqe[srq->next++];
 }
 
-static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, enum reason *why)
+static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, const struct wq_head *head,
+				  enum reason *why)
 {
 	struct sim_qp *qp = to_sim(wq);
 

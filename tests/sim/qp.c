@@ -173,6 +173,7 @@ static void fill_recv(struct recv_wqe *w, const struct sim_rwr *wr)
 	w->wr_id = wr->wr_id;
 	w->num_sge = wr->num_sge;
 	w->length = sge_sum(wr->sge, wr->num_sge);
+	w->skip = w->clip = 0;
 	memcpy(w->sge, wr->sge, wr->num_sge * sizeof(wr->sge[0]));
 }
 

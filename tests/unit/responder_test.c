@@ -594,6 +594,89 @@ static void payload_is_pulled(void **state)
 	assert_memory_equal(e.mem, theirs, sizeof(theirs));
 }
 
+/* Whoever chooses a receive may look at the message first: its first packet, once. */
+static void head_is_shown(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 1024);
+	pkt = env_pkt(&e, ROCE_RC_SEND_FIRST, ENV_PSN, 256);
+	env_input(&e, &pkt);
+	assert_int_equal(e.heads, 1);
+	assert_ptr_equal(e.head.data, pkt.payload);
+	assert_int_equal(e.head.len, 256);
+	assert_false(e.head.whole);
+	env_request(&e, ROCE_RC_SEND_LAST, ENV_PSN + 1, 3);
+	assert_int_equal(e.heads, 1);
+	env_post_recv(&e, 0, 1024);
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN + 2, 0);
+	assert_int_equal(e.heads, 2);
+	assert_int_equal(e.head.len, 0);
+	assert_true(e.head.whole);
+	/* A WRITE has none. */
+	env_post_recv(&e, 0, 1024);
+	env_request(&e, ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE, ENV_PSN + 3, 0);
+	assert_int_equal(e.heads, 2);
+}
+
+/*
+ * A receive that wants a message without its beginning, or only as much as it has room for: bytes of
+ * a message of three packets, and of one that is pulled.
+ */
+static void receive_wants_a_part(void **state)
+{
+	static const struct {
+		uint32_t skip, clip, room;
+		bool fits;
+	} rows[] = {
+		{ 0, 0, 600, true },	 { 0, 0, 599, false },	 { 16, 0, 584, true },
+		{ 16, 0, 583, false },	 { 300, 0, 300, true },	 { 600, 0, 0, true },
+		{ 700, 0, 0, true },	 { 0, 1, 0, true },	 { 0, 1, 1, true },
+		{ 0, 1, 255, true },	 { 0, 1, 257, true },	 { 0, 1, 700, true },
+		{ 16, 1, 100, true },	 { 256, 1, 256, true },	 { UINT32_MAX, 1, 8, true },
+	};
+	static uint8_t message[600];
+	const struct wq_seg seg = { (uintptr_t)message, sizeof(message) };
+	const struct wq_pull from = { .pid = 1, .num_seg = 1, .seg = &seg };
+
+	for (size_t i = 0; i < sizeof(message); i++)
+		message[i] = i * 3 + 1;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		uint32_t skip = rows[i / 2].skip, room = rows[i / 2].room, placed = 0;
+		bool pulled = i & 1;
+		struct recv_wqe *w;
+
+		env_start(&e, IBV_QPT_RC);
+		env_post_recv(&e, 0, room);
+		w = rq_wqe(&e.wq.rq, e.wq.rq.head - 1);
+		w->skip = skip;
+		w->clip = rows[i / 2].clip;
+		memset(e.mem, 0xee, 1024);
+		for (uint32_t at = 0, n = 0; at < sizeof(message) && e.num_cqes == 0; at += 256, n++) {
+			uint8_t op = pulled	? ROCE_RC_SEND_ONLY :
+				     at == 0	? ROCE_RC_SEND_FIRST :
+				     at + 256 < sizeof(message) ? ROCE_RC_SEND_MIDDLE :
+								  ROCE_RC_SEND_LAST;
+			uint32_t len = pulled ? sizeof(message) : min(256u, (uint32_t)sizeof(message) - at);
+			struct roce_pkt pkt = env_pkt(&e, op, ENV_PSN + n, pulled ? 0 : len);
+
+			pkt.payload = message + at;
+			pkt.payload_len = len;
+			pkt.pull = pulled ? &from : NULL;
+			env_input(&e, &pkt);
+		}
+		env_expect_cqe(&e, 0, 1000, rows[i / 2].fits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR);
+		if (!rows[i / 2].fits)
+			continue;
+		assert_int_equal(e.cqes[0].byte_len, sizeof(message));
+		if (skip < sizeof(message))
+			placed = min((uint32_t)sizeof(message) - skip, room);
+		assert_memory_equal(e.mem, message + min(skip, (uint32_t)sizeof(message)), placed);
+		assert_int_equal(e.mem[placed], 0xee);
+	}
+}
+
 /*
  * The completion of a message overruns the CQ: the QP dies inside its own callback, and stays
  * silent.
@@ -649,6 +732,8 @@ int main(void)
 		cmocka_unit_test(foreign_packets_are_dropped),
 		cmocka_unit_test(congestion_is_notified),
 		cmocka_unit_test(payload_is_pulled),
+		cmocka_unit_test(head_is_shown),
+		cmocka_unit_test(receive_wants_a_part),
 		cmocka_unit_test(completion_queue_overrun),
 		cmocka_unit_test(steps_have_names),
 	};

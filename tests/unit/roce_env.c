@@ -127,8 +127,8 @@ static unsigned int direct(struct wq_qp *wq)
 	return min(env_of(wq)->direct_max, wq->sq.head - wq->sq.next);
 }
 
-static enum reason pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t total,
-			const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access)
+static enum reason pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
+			uint64_t total, const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access)
 {
 	enum reason why;
 
@@ -136,12 +136,18 @@ static enum reason pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t t
 		return why;
 	assert_int_equal(from->num_seg, 1);
 	assert_int_equal(num_dst, 1);
-	return mem_write(wq, dst->lkey, dst->addr, (const void *)(uintptr_t)from->seg->addr, total,
-			 access);
+	return mem_write(wq, dst->lkey, dst->addr,
+			 (const void *)(uintptr_t)(from->seg->addr + offset), total, access);
 }
 
-static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, enum reason *why)
+static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, const struct wq_head *head,
+				  enum reason *why)
 {
+	struct roce_env *e = env_of(wq);
+
+	if (head)
+		e->head = *head;
+	e->heads += head != NULL;
 	*why = REASON_NONE;
 	if (wq->type == IBV_QPT_XRC_RECV && srqn != ENV_SRQN) {
 		*why = REASON_REQ_XRC_SRQ;
@@ -297,6 +303,7 @@ void env_post_recv(struct roce_env *e, uint32_t offset, uint32_t len)
 	w->wr_id = 1000 + e->wq.rq.head;
 	w->num_sge = 1;
 	w->length = len;
+	w->skip = w->clip = 0;
 	w->sge[0] = (struct ibv_sge){ ENV_VA + offset, len, ENV_KEY };
 	e->wq.rq.head++;
 	roce_recv_posted(&e->qp);

@@ -63,6 +63,8 @@ struct roce_env {
 	uint32_t binds;
 	uint32_t invalidated; /* key */
 	uint32_t untaken;
+	uint32_t heads;       /* receives asked for with the head of a message */
+	struct wq_head head;  /* the last of them */
 
 	uint64_t now;
 	uint8_t buf[ROCE_MAX_PACKET];

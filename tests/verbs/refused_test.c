@@ -62,17 +62,6 @@ static void test_receive_work_queues(void)
 	CHECK_EQ(ibv_destroy_rwq_ind_table(&no_table), EOPNOTSUPP);
 }
 
-static void test_others(void)
-{
-	struct ibv_srq_init_attr init = { .attr = { .max_wr = 1, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(w.pd, &init);
-	struct ibv_ops_wr op = { .opcode = IBV_WR_TAG_DEL }, *bad;
-
-	CHECK(srq);
-	CHECK_EQ(ibv_post_srq_ops(srq, &op, &bad), EOPNOTSUPP);
-	CHECK_EQ(ibv_destroy_srq(srq), 0);
-}
-
 int main(void)
 {
 	world_open(&w);
@@ -82,7 +71,6 @@ int main(void)
 	test_flows();
 	test_counters();
 	test_receive_work_queues();
-	test_others();
 
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK_EQ(ibv_destroy_cq(cq), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * verbena info, and ibv_devinfo.  The text is the traditional one to the byte, so fields stand in tables in its order; values that no
- * device of ours has (raw packet capabilities, tag matching) are left out.
+ * device of ours has (raw packet capabilities) are left out.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -179,6 +179,17 @@ static void print_qp_types(uint32_t types)
 	print_flags(names, ARRAY_SIZE(names), types, FLAG_INDENT "Unknown flags: 0x%lX\n");
 }
 
+static void print_tag_matching(const struct ibv_tm_caps *caps)
+{
+	printf("\tmax_rndv_hdr_size:\t\t%u\n", caps->max_rndv_hdr_size);
+	printf("\tmax_num_tags:\t\t\t%u\n", caps->max_num_tags);
+	printf("\tmax_ops:\t\t\t%u\n", caps->max_ops);
+	printf("\tmax_sge:\t\t\t%u\n", caps->max_sge);
+	printf("\tflags:\n");
+	if (caps->flags & IBV_TM_CAP_RC)
+		printf("\t\t\t\t\tIBV_TM_CAP_RC\n");
+}
+
 static void print_extended(const struct ibv_device_attr_ex *x)
 {
 	print_odp_caps(x);
@@ -205,7 +216,7 @@ static void print_extended(const struct ibv_device_attr_ex *x)
 	printf("\tpacket_pacing_caps:\n\t\tqp_rate_limit_min:\t%ukbps\n\t\tqp_rate_limit_max:\t%ukbps\n",
 	       x->packet_pacing_caps.qp_rate_limit_min, x->packet_pacing_caps.qp_rate_limit_max);
 	print_qp_types(x->packet_pacing_caps.supported_qpts);
-	printf("\ttag matching not supported\n");
+	print_tag_matching(&x->tm_caps);
 	if (x->cq_mod_caps.max_cq_count || x->cq_mod_caps.max_cq_period)
 		printf("\n\tcq moderation caps:\n\t\tmax_cq_count:\t%u\n\t\tmax_cq_period:\t%u us\n\n",
 		       x->cq_mod_caps.max_cq_count, x->cq_mod_caps.max_cq_period);
