@@ -96,6 +96,16 @@ static enum reason deliver(struct roce_qp *qp, const struct roce_pkt *pkt)
 	return why;
 }
 
+/*
+ * IBTA Annex A17, A17.4.5.1: the completion tells whether IPv4 or IPv6 brought a datagram, to programs that look for addresses in the
+ * GRH area.  RoCEv2 packets carry no service level; adapters put the answer into its place, and UCX looks for it there.
+ */
+enum {
+	SL_UDP = 8,
+	SL_IPV6 = 1,
+	SL_IPV4 = 2,
+};
+
 static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
 {
 	bool grh = qp->wq->use_grh_area;
@@ -107,7 +117,7 @@ static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
 		.src_qp = pkt->deth.src_qpn,
 		.wc_flags = (grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0),
 		.slid = net_is_ipv4(&pkt->path.src) ? get_be16(pkt->path.src.raw + 14) : 0,
-		.sl = pkt->path.sl,
+		.sl = SL_UDP | (net_is_ipv4(&pkt->path.dst) ? SL_IPV4 : SL_IPV6),
 		.solicited = pkt->bth.solicited,
 	};
 

@@ -80,6 +80,7 @@ static void test_delivery(void)
 		wc = world_expect(cq_b, i, IBV_WC_SUCCESS);
 		CHECK_EQ(wc.byte_len, sizes[i] + GRH);
 		CHECK_EQ(wc.src_qp, a->qp_num);
+		CHECK_EQ(wc.sl, w.gid.raw[10] == 0xff ? 0xa : 0x9); /* IPv4 or IPv6 */
 		CHECK_EQ(wc.imm_data, htobe32(50 + i));
 		CHECK(wc.wc_flags & IBV_WC_GRH);
 		CHECK_MEM(dst.data + GRH, src.data + i, sizes[i]);
