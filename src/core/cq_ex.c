@@ -143,10 +143,9 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 	return (uint64_t)wall.tv_sec * VRB_SECOND + wall.tv_nsec - age;
 }
 
-/* VLAN tags never reach us: the kernel's interfaces strip them. */
 static uint16_t read_cvlan(struct ibv_cq_ex *ex)
 {
-	return 0;
+	return current(ex)->cvlan;
 }
 
 static uint32_t read_flow_tag(struct ibv_cq_ex *ex)

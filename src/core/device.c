@@ -36,7 +36,7 @@ enum {
 	       IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 	       IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
 	       IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-	       IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_UD_IP_CSUM | IBV_DEVICE_AUTO_PATH_MIG,
+	       IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_UD_IP_CSUM | IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_AUTO_PATH_MIG,
 };
 
 /*
@@ -86,12 +86,13 @@ const struct ibv_device_attr_ex vrb_device_limits = {
 	.completion_timestamp_mask = UINT64_MAX,
 	.hca_core_clock = 1000000,	/* kHz: timestamps count nanoseconds */
 	.device_cap_flags_ex = CAPS,
-	.tso_caps = { .max_tso = VRB_MAX_TSO, .supported_qpts = 1 << IBV_QPT_UD },
+	.tso_caps = { .max_tso = VRB_MAX_TSO,
+		      .supported_qpts = 1 << IBV_QPT_UD | 1 << IBV_QPT_RAW_PACKET },
 	.packet_pacing_caps = {
 		.qp_rate_limit_min = VRB_RATE_MIN,
 		.qp_rate_limit_max = VRB_RATE_MAX,
 		.supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD |
-				  1 << IBV_QPT_XRC_SEND,
+				  1 << IBV_QPT_XRC_SEND | 1 << IBV_QPT_RAW_PACKET,
 	},
 	.tm_caps = {
 		.max_rndv_hdr_size = TM_MAX_REQUEST,
@@ -101,6 +102,7 @@ const struct ibv_device_attr_ex vrb_device_limits = {
 		.max_sge = TAG_MAX_SGE,
 	},
 	.cq_mod_caps = { .max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX },
+	.raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING | IBV_RAW_PACKET_CAP_IP_CSUM,
 	.max_dm_size = 64 << 20,
 	.xrc_odp_caps = ODP_RC,
 	.phys_port_cnt_ex = 1,

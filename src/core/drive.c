@@ -28,6 +28,8 @@
 #include "core/qp.h"
 #include "core/srq.h"
 #include "core/qptab.h"
+#include "core/raw_port.h"
+#include "core/raw_send.h"
 #include "core/steer.h"
 #include "core/xrcd.h"
 #include "core/xrcmsg.h"
@@ -331,6 +333,7 @@ bool vrb_drive_poll(void)
 		any = look_at_wire(now);
 	if (unlikely(now < inbox_busy_until))
 		any |= take_inbox(now);
+	any |= vrb_raw_poll(now);
 	any |= run_timers(now);
 	lock_release(&vrb.drive);
 	return yielded(any);
@@ -435,5 +438,6 @@ void vrb_drive_forget_all(void)
 	vrb_xrcd_forget_all();
 	vrb_answer_forget();
 	vrb_burst_forget();
+	vrb_raw_send_forget();
 	vrb_mcast_forget();
 }

@@ -100,7 +100,7 @@ static const char *type_name(uint8_t type)
 	case IBV_QPT_UD: return "UD";
 	case IBV_QPT_XRC_SEND: return "XRC send";
 	case IBV_QPT_XRC_RECV: return "XRC receive";
-	default: return "raw";
+	default: return "raw packet";
 	}
 }
 
@@ -109,7 +109,7 @@ static void add_qp(struct text *t, const struct wq_qp *wq)
 	char address[INET6_ADDRSTRLEN] = "?";
 
 	add(t, "QP 0x%x (%s", wq->qpn, type_name(wq->type));
-	if (wq->type != IBV_QPT_UD) {
+	if (wq->type != IBV_QPT_UD && wq->type != IBV_QPT_RAW_PACKET) {
 		inet_ntop(AF_INET6, wq->path.dst.raw, address, sizeof(address));
 		add(t, ", to 0x%x at %s", wq->dest_qpn, address);
 	}

@@ -131,7 +131,8 @@ void vrb_near_changed(struct vrb_qp *qp)
 	bool deaf = was_listening(qp) && !listening(qp->wq.state);
 
 	qp->near.published = publication(qp);
-	if (!vrb.local)
+	/* Raw frames have no neighbours. */
+	if (!vrb.local || qp->wq.type == IBV_QPT_RAW_PACKET)
 		return;
 	/* The peer may have come up since: an unreliable first message should not find that out. */
 	if (qp->wq.state == IBV_QPS_RTS)

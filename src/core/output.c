@@ -57,6 +57,16 @@ static void tell_neighbours(struct vrb_qp *qp)
 		vrb_near_changed(qp);
 }
 
+/* The engine has its frames sent one way or the other; packets of its own it has none. */
+static void collect_raw(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
+{
+	const struct net_path *path;
+
+	roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now);
+	qp->ibv.state = qp->wq.state;
+	arm(qp);
+}
+
 void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
 	if (unlikely(qp->deputy)) {
@@ -65,6 +75,10 @@ void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	}
 	qp->now = now;
 	qp->gathers = false;
+	if (qp->wq.type == IBV_QPT_RAW_PACKET) {
+		collect_raw(qp, b, now);
+		return;
+	}
 	tell_neighbours(qp);	/* of a new path before a packet speaks of it */
 	if (vrb.local && vrb_near_collect(qp, now))
 		vrb_output_note_far(qp, false);

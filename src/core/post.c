@@ -111,7 +111,10 @@ static void fill_operation(struct send_wqe *w, const struct ibv_send_wr *wr, enu
 		w->bind.info = wr->bind_mw.bind_info;
 		break;
 	default:
-		if (type == IBV_QPT_UD) {
+		if (type == IBV_QPT_RAW_PACKET) {
+			w->ud.mss = wr->tso.mss;
+			w->ud.hdr_len = wr->tso.hdr_sz;
+		} else if (type == IBV_QPT_UD) {
 			w->ud.path = &to_vrb_ah(wr->wr.ud.ah)->path;
 			w->ud.qpn = wr->wr.ud.remote_qpn;
 			w->ud.qkey = wr->wr.ud.remote_qkey;

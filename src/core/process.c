@@ -18,6 +18,7 @@
 #include "core/guard.h"
 #include "core/mrtab.h"
 #include "core/near.h"
+#include "core/raw_port.h"
 #include "host/host.h"
 #include "run/config.h"
 #include "run/log.h"
@@ -58,6 +59,7 @@ static void drop_inherited(void)
 		wire_close(vrb.wire);
 	if (vrb.monitor >= 0)
 		close(vrb.monitor);
+	vrb_raw_forget();
 	vrb_ask_forget();
 	vrb_near_forget();
 	vrb.progress = NULL;
@@ -178,6 +180,7 @@ static void bring_down(void)
 	progress_stop(vrb.progress);
 	vrb_ask_stop();
 	stop_monitor();
+	vrb_raw_stop();
 	vrb_drive_stop();
 	if (vrb.wire)
 		wire_close(vrb.wire);

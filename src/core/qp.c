@@ -19,6 +19,7 @@
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/process.h"
+#include "core/raw_port.h"
 #include "core/ring.h"
 #include "core/srq.h"
 #include "core/xrcd.h"
@@ -27,8 +28,9 @@
 #include "util/compiler.h"
 
 enum {
+	RSS_MASK = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
 	INIT_MASK = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-		    IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		    IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | RSS_MASK,
 	OPEN_MASK = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_CONTEXT |
 		    IBV_QP_OPEN_ATTR_TYPE,
 	OPEN_NEEDS = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
@@ -54,26 +56,28 @@ static const struct shape {
 	{ IBV_QPT_UD, true, true, false },
 	{ IBV_QPT_XRC_SEND, true, false, false },
 	{ IBV_QPT_XRC_RECV, false, false, true },
+	{ IBV_QPT_RAW_PACKET, true, true, false },
 };
 
-static const struct shape *shape_of(enum ibv_qp_type type)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
-		if (shapes[i].type == type)
-			return &shapes[i];
-	return NULL;
-}
+/* A work queue: a raw packet QP that only receives. */
+static const struct shape wq_shape = { IBV_QPT_RAW_PACKET, false, true, false };
+
+/* Spreads frames over work queues, and has no queue of its own. */
+static const struct shape rss_shape = { IBV_QPT_RAW_PACKET, false, false, false };
 
 static bool extra(const struct ibv_qp_init_attr_ex *a, uint32_t bit)
 {
 	return a->comp_mask & bit;
 }
 
-static int check_type(enum ibv_qp_type type)
+static const struct shape *shape_of(const struct ibv_qp_init_attr_ex *a)
 {
-	if (shape_of(type))
-		return 0;
-	return type == IBV_QPT_RAW_PACKET || type == IBV_QPT_DRIVER ? EOPNOTSUPP : EINVAL;
+	if (a->qp_type == IBV_QPT_RAW_PACKET && extra(a, RSS_MASK))
+		return &rss_shape;
+	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
+		if (shapes[i].type == a->qp_type)
+			return &shapes[i];
+	return NULL;
 }
 
 /* Room for the header of segmented sends; 0: the QP segments nothing. */
@@ -85,7 +89,8 @@ static uint32_t tso_header(const struct ibv_qp_init_attr_ex *a)
 static bool tso_ok(const struct ibv_qp_init_attr_ex *a)
 {
 	return !tso_header(a) ||
-	       (a->qp_type == IBV_QPT_UD && a->max_tso_header <= VRB_MAX_TSO_HEADER);
+	       ((a->qp_type == IBV_QPT_UD || a->qp_type == IBV_QPT_RAW_PACKET) &&
+		a->max_tso_header <= VRB_MAX_TSO_HEADER);
 }
 
 /* Each ibv_wr_* operation asked for must be legal on the type. */
@@ -107,11 +112,26 @@ static bool send_ops_ok(const struct ibv_qp_init_attr_ex *a)
 	return true;
 }
 
-/* A datagram QP may ask not to hear its own process's multicast. */
+/*
+ * A datagram QP may ask not to hear its own process's multicast, a raw packet QP to have VLAN tags
+ * taken out of what it receives.
+ */
 static bool create_flags_ok(const struct ibv_qp_init_attr_ex *a)
 {
-	return !(a->create_flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) &&
-	       (!a->create_flags || a->qp_type == IBV_QPT_UD);
+	uint32_t legal = 0;
+
+	if (a->qp_type == IBV_QPT_UD)
+		legal = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	else if (a->qp_type == IBV_QPT_RAW_PACKET)
+		legal = IBV_QP_CREATE_CVLAN_STRIPPING;
+	return !(a->create_flags & ~legal);
+}
+
+/* A hash and the table that it picks from go together. */
+static bool rss_ok(const struct ibv_qp_init_attr_ex *a)
+{
+	return !extra(a, RSS_MASK) ||
+	       (a->qp_type == IBV_QPT_RAW_PACKET && (a->comp_mask & RSS_MASK) == RSS_MASK);
 }
 
 static int check_extras(const struct ibv_qp_init_attr_ex *a)
@@ -122,6 +142,8 @@ static int check_extras(const struct ibv_qp_init_attr_ex *a)
 		return EOPNOTSUPP;
 	if (!tso_ok(a))
 		return EOPNOTSUPP;
+	if (!rss_ok(a))
+		return EINVAL;
 	if (extra(a, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && !send_ops_ok(a))
 		return EOPNOTSUPP;
 	return 0;
@@ -146,7 +168,7 @@ static int check_objects(struct vrb_context *ctx, const struct ibv_qp_init_attr_
 			       belongs(ctx, a->xrcd->context) ? 0 : EINVAL;
 	if (!extra(a, IBV_QP_INIT_ATTR_PD) || vrb_pd_check(a->pd) || !belongs(ctx, a->pd->context))
 		return EINVAL;
-	if (!a->send_cq || !belongs(ctx, a->send_cq->context))
+	if (s->sends && (!a->send_cq || !belongs(ctx, a->send_cq->context)))
 		return EINVAL;
 	if (!s->receives)
 		return a->srq ? EINVAL : 0;
@@ -172,14 +194,13 @@ static int check_caps(const struct ibv_qp_cap *cap, const struct shape *s, bool 
 	return 0;
 }
 
-static int check_attr(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a)
+static int check_attr(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
+		      const struct shape *s)
 {
-	const struct shape *s;
-	int ret = check_type(a->qp_type);
+	int ret;
 
-	if (ret)
-		return ret;
-	s = shape_of(a->qp_type);
+	if (!s)
+		return a->qp_type == IBV_QPT_DRIVER ? EOPNOTSUPP : EINVAL;
 	ret = check_extras(a);
 	if (!ret)
 		ret = check_objects(ctx, a, s);
@@ -313,7 +334,7 @@ static void note_objects(struct vrb_qp *qp, const struct shape *s)
 	}
 	qp->pd = to_vrb_pd(a->pd);
 	qp->wq.pdn = qp->pd->pdn;
-	qp->send_cq = to_vrb_cq(a->send_cq);
+	qp->send_cq = s->sends ? to_vrb_cq(a->send_cq) : NULL;
 	if (!s->receives)
 		return;
 	qp->recv_cq = a->recv_cq ? to_vrb_cq(a->recv_cq) : NULL;
@@ -360,13 +381,15 @@ static void free_qp(struct vrb_qp *qp)
 	free(qp);
 }
 
-static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
+static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr, const struct shape *s)
 {
-	const struct shape *s = shape_of(attr->qp_type);
 	int ret;
 
 	qp->target = qp;
 	qp->init = *attr;
+	if (!extra(attr, IBV_QP_INIT_ATTR_CREATE_FLAGS))
+		qp->init.create_flags = 0;
+	qp->strips = qp->init.create_flags & IBV_QP_CREATE_CVLAN_STRIPPING;
 	note_objects(qp, s);
 	/* With no send queue of its own, a QP that matches tags gets one of the device's. */
 	vrb_rndv_init(qp, qp->srq && qp->srq->tm && !attr->cap.max_send_wr);
@@ -389,24 +412,34 @@ static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 	return 0;
 }
 
-int vrb_qp_create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **out)
+static bool is_raw(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RAW_PACKET;
+}
+
+static int create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, const struct shape *s,
+		  struct vrb_qp **out)
 {
 	struct vrb_qp *qp;
-	int ret = check_attr(ctx, attr);
+	int ret = check_attr(ctx, attr, s);
 
 	if (ret)
 		return ret;
 	ret = vrb_context_take(ctx, &ctx->n_qp, vrb_device_limits.orig_attr.max_qp);
 	if (ret)
 		return ret;
+	if (is_raw(attr->qp_type))
+		ret = vrb_raw_get(ctx->dev);
+	if (ret)
+		goto give_count;
 	ret = ENOMEM;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
-		goto give_count;
+		goto put_raw;
 	qp->ctx = ctx;
 	lock_init(&qp->lock);
 	lock_init(&qp->batch.lock);
-	ret = build(qp, attr);
+	ret = build(qp, attr, s);
 	if (ret)
 		goto free_memory;
 	ret = vrb_drive_insert(qp);
@@ -420,8 +453,38 @@ free_number:
 	host_qpn_free(vrb.host, qp->wq.qpn);
 free_memory:
 	free_qp(qp);
+put_raw:
+	if (is_raw(attr->qp_type))
+		vrb_raw_put(ctx->dev);
 give_count:
 	vrb_context_give(ctx, &ctx->n_qp);
+	return ret;
+}
+
+int vrb_qp_create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **out)
+{
+	return create(ctx, attr, shape_of(attr), out);
+}
+
+int vrb_qp_create_wq(struct vrb_context *ctx, struct ibv_wq_init_attr *attr, struct vrb_qp **out)
+{
+	bool strips = (attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS) &&
+		      (attr->create_flags & IBV_WQ_FLAGS_CVLAN_STRIPPING);
+	struct ibv_qp_init_attr_ex ex = {
+		.qp_context = attr->wq_context,
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.recv_cq = attr->cq,
+		.cap = { .max_recv_wr = attr->max_wr, .max_recv_sge = attr->max_sge },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.pd = attr->pd,
+		.create_flags = strips ? IBV_QP_CREATE_CVLAN_STRIPPING : 0,
+	};
+	int ret = create(ctx, &ex, &wq_shape, out);
+
+	if (!ret) {
+		attr->max_wr = ex.cap.max_recv_wr;
+		attr->max_sge = ex.cap.max_recv_sge;
+	}
 	return ret;
 }
 
@@ -489,6 +552,8 @@ static void destroy_real(struct vrb_qp *qp)
 	host_qpn_free(vrb.host, qp->wq.qpn);
 	vrb_cntr_release(qp);
 	drop_references(qp);
+	if (is_raw(qp->wq.type))
+		vrb_raw_put(ctx->dev);
 	free_qp(qp);
 	vrb_context_give(ctx, &ctx->n_qp);
 }

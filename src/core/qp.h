@@ -16,6 +16,7 @@
 #include "core/drive.h"
 #include "core/cntr.h"
 #include "core/near.h"
+#include "core/raw_send.h"
 #include "core/rndv.h"
 #include "core/tm.h"
 #include "core/wr_check.h"
@@ -69,11 +70,13 @@ struct vrb_qp {
 	struct ibv_qp_init_attr_ex init;	/* caps as granted */
 	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0 = no ibv_wr_* */
 	void *rings;			/* the memory of both queues */
+	bool strips;			/* raw packet: VLAN tags go to the completion instead */
 
 	struct lock lock;		/* everything below */
 	struct wq_qp wq;
 	struct roce_qp roce;
 	struct vrb_near near;
+	struct vrb_raw_begun raw_begun;	/* raw packet */
 	bool far;			/* counted among the QPs that need the wire */
 	struct roce_rd_atomic *rd_atomic;
 	uint32_t rd_atomic_slots;
@@ -117,9 +120,17 @@ static inline struct vrb_qp *wq_to_vrb_qp(struct wq_qp *wq)
 }
 
 /*
- * Writes the granted capabilities back to attr->cap. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP, EBUSY.
+ * Writes the granted capabilities back to attr->cap. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP, EBUSY;
+ * for raw packets EPERM and what else opening the interface for them may say.
  */
 int vrb_qp_create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **qp);
+
+/*
+ * The QP behind a work queue: a raw packet QP that only receives.  It is posted to, modified (RTR:
+ * ready) and destroyed as any QP, and its completions carry its number.  Writes the granted sizes
+ * back.  Returns as above; EPERM.
+ */
+int vrb_qp_create_wq(struct vrb_context *ctx, struct ibv_wq_init_attr *attr, struct vrb_qp **qp);
 
 /*
  * A handle of the shared XRC receive QP with this number.  Returns 0, EINVAL (no such QP in the

@@ -19,6 +19,7 @@
 #include "core/mr.h"
 #include "core/near.h"
 #include "core/qp.h"
+#include "core/raw_send.h"
 #include "core/srq.h"
 #include "core/xrcd.h"
 #include "util/atomic.h"
@@ -193,6 +194,7 @@ const struct wq_ops vrb_qp_ops = {
 	.bind_mw = vrb_mem_bind,
 	.direct = vrb_near_direct,
 	.pull = vrb_near_pull,
+	.send_frames = vrb_raw_send_frames,
 	.recv_take = recv_take,
 	.recv_untake = recv_untake,
 	.complete = complete,

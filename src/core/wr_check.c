@@ -59,10 +59,12 @@ enum {
 	MULTICAST_QPN = 0xffffff,
 };
 
-/* Checksums are of IP packets inside datagrams. */
+/* Checksums are of IP packets inside datagrams and frames. */
 static uint32_t legal_flags(enum ibv_qp_type type)
 {
-	return LEGAL_FLAGS | (type == IBV_QPT_UD ? IBV_SEND_IP_CSUM : 0);
+	bool carries_ip = type == IBV_QPT_UD || type == IBV_QPT_RAW_PACKET;
+
+	return LEGAL_FLAGS | (carries_ip ? IBV_SEND_IP_CSUM : 0);
 }
 
 static unsigned int type_bit(enum ibv_qp_type type)

@@ -83,6 +83,10 @@ int host_dirfd(const struct host *h);
 const char *host_dir(const struct host *h);
 void host_file_name(int slot, const char *suffix, char name[32]);	/* "s0007.SUFFIX" */
 
+/* Where a slot's socket of that name is bound; not in private mode. Returns 0 or ENAMETOOLONG. */
+struct sockaddr_un;
+int host_socket_address(const struct host *h, int slot, const char *suffix, struct sockaddr_un *sun);
+
 /*
  * A QP number that no live process of this host has: never 0, 1 or 0xffffff.  The start is random,
  * a number that was freed comes back as late as possible.  Returns 0, ENOMEM when all are taken, or

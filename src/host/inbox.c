@@ -52,15 +52,20 @@ static_assert(sizeof(struct msg_head) == 64, "inbox message head");
 static_assert(offsetof(struct msg_head, ifindex) == 40, "inbox message head: ifindex");
 static_assert(HOST_PACKET_MAX <= UINT16_MAX, "length fits");
 
-static int inbox_address(const struct host *h, int slot, struct sockaddr_un *sun)
+int host_socket_address(const struct host *h, int slot, const char *suffix, struct sockaddr_un *sun)
 {
 	char name[32];
 	int n;
 
-	host_file_name(slot, "sock", name);
+	host_file_name(slot, suffix, name);
 	*sun = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	n = snprintf(sun->sun_path, sizeof(sun->sun_path), "%s/%s", h->sock_prefix, name);
 	return n >= (int)sizeof(sun->sun_path) ? ENAMETOOLONG : 0;
+}
+
+static int inbox_address(const struct host *h, int slot, struct sockaddr_un *sun)
+{
+	return host_socket_address(h, slot, "sock", sun);
 }
 
 /* A long directory name is reached through its descriptor. */

@@ -411,6 +411,10 @@ static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	}
 	if (!runs_requester(qp) || qp->wq->type == IBV_QPT_XRC_RECV)
 		return 0;
+	if (qp->wq->type == IBV_QPT_RAW_PACKET) {
+		roce_raw_output(qp, now);
+		return 0;
+	}
 	if (!roce_pace_allows(qp, now))
 		return 0;
 	len = qp->wq->type == IBV_QPT_UD ? roce_ud_output(qp, buf)

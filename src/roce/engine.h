@@ -13,7 +13,7 @@
  * It reaches memory, receive buffers, completions and events through wq->ops, and reads its
  * configuration from *wq.
  *
- * One struct serves RC, UC, UD and XRC; which parts are in use follows from wq->type.  Parts and
+ * One struct serves RC, UC, UD, XRC and raw packet QPs; which parts are in use follows from wq->type.  Parts and
  * their files:
  *
  *	requester.c   send queue -> request packets (RC, XRC, UC)
@@ -26,6 +26,7 @@
  *	rd_atomic.c   replay of READs and atomics
  *	faults.c      reason -> NAK, status, event, QP action
  *	uc.c ud.c     the unacknowledged services
+ *	raw.c         raw packet QPs: their queue; the frames are core's
  *	sge.c         payload between packets and scatter/gather lists
  *	snapshot.c    the responder's state, for another process to go on with (XRC)
  *	engine.c      the entry points below and dispatch by QP type
@@ -144,6 +145,12 @@ void roce_recv_posted(struct roce_qp *qp);
  * flushed.
  */
 void roce_qp_fail(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
+
+/*
+ * A raw packet QP's frame does not fit the receive that core holds for it: `cqe` of it is completed in
+ * error, and the QP goes to ERR.
+ */
+void roce_raw_failed(struct roce_qp *qp, struct wq_cqe *cqe, enum reason why);
 
 const struct roce_counters *roce_qp_counters(const struct roce_qp *qp);
 

@@ -71,6 +71,7 @@ static const struct {
 	enum ibv_wc_status status;
 } requester_rows[] = {
 	{ REASON_WR_TOO_LONG, IBV_WC_LOC_LEN_ERR },  { REASON_WR_MTU, IBV_WC_LOC_LEN_ERR },
+	{ REASON_WR_TOO_SHORT, IBV_WC_LOC_LEN_ERR },
 	{ REASON_WR_MW_BIND, IBV_WC_MW_BIND_ERR },   { REASON_LKEY_UNKNOWN, IBV_WC_LOC_PROT_ERR },
 	{ REASON_LKEY_PD, IBV_WC_LOC_PROT_ERR },     { REASON_LKEY_RANGE, IBV_WC_LOC_PROT_ERR },
 	{ REASON_LKEY_ACCESS, IBV_WC_LOC_PROT_ERR }, { REASON_LKEY_UNMAPPED, IBV_WC_LOC_PROT_ERR },
@@ -87,7 +88,8 @@ enum roce_fault_column roce_fault_column(uint8_t qp_type)
 {
 	if (qp_type == IBV_QPT_UC)
 		return ROCE_FAULT_UC;
-	return qp_type == IBV_QPT_UD ? ROCE_FAULT_UD : ROCE_FAULT_RC;
+	return qp_type == IBV_QPT_UD || qp_type == IBV_QPT_RAW_PACKET ? ROCE_FAULT_UD :
+									ROCE_FAULT_RC;
 }
 
 const struct roce_fault *roce_fault(enum reason why)

@@ -10,18 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One datagram of a segmented send: a copy of the header, then its part of the payload. */
-struct ipoib_segment {
-	uint32_t index;  /* of the datagram */
-	uint32_t offset; /* payload bytes before it */
-	bool last;
-};
+#include "util/inet.h"
 
 /*
  * Adapts the header's lengths, IPv4 identification, TCP sequence number and flags to the segment,
  * and fills in the checksums.
  */
-void ipoib_make_segment(uint8_t *datagram, uint32_t len, const struct ipoib_segment *s);
+void ipoib_make_segment(uint8_t *datagram, uint32_t len, const struct inet_segment *s);
 
 /* The header checksum of IPv4 and the checksum of TCP or UDP. */
 void ipoib_fill_checksums(uint8_t *datagram, uint32_t len);

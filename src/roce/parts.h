@@ -13,7 +13,8 @@
 /* engine.c */
 static inline bool roce_is_reliable(const struct roce_qp *qp)
 {
-	return qp->wq->type != IBV_QPT_UC && qp->wq->type != IBV_QPT_UD;
+	return qp->wq->type != IBV_QPT_UC && qp->wq->type != IBV_QPT_UD &&
+	       qp->wq->type != IBV_QPT_RAW_PACKET;
 }
 
 /* Starts a packet of this QP: opcode, P_Key, MigReq, destination, psn; the rest zero. */
@@ -104,5 +105,8 @@ void roce_uc_sent(struct roce_qp *qp);
 void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		   const struct roce_opcode_info *op);
 size_t roce_ud_output(struct roce_qp *qp, uint8_t *buf);
+
+/* raw.c */
+void roce_raw_output(struct roce_qp *qp, uint64_t now);
 
 #endif

@@ -198,7 +198,7 @@ static uint32_t next_part(const struct roce_qp *qp, const struct send_wqe *w)
 /* The next segment of a TSO request: its header, then its part of the payload. */
 static enum reason gather_segment(struct roce_qp *qp, struct send_wqe *w, uint8_t *to, uint32_t n)
 {
-	struct ipoib_segment s = {
+	struct inet_segment s = {
 		.index = qp->req.segmented / w->ud.mss,
 		.offset = qp->req.segmented,
 		.last = qp->req.segmented + n == w->length,

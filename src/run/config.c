@@ -63,6 +63,23 @@ static bool parse_transport(struct config *cfg, const char *s)
 	return false;
 }
 
+static bool parse_raw(struct config *cfg, const char *s)
+{
+	static const char *const names[] = {
+		[CONFIG_RAW_AUTO] = "auto",
+		[CONFIG_RAW_PACKET] = "packet",
+		[CONFIG_RAW_VIRTUAL] = "virtual",
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(s, names[i]) != 0)
+			continue;
+		cfg->raw = (enum config_raw)i;
+		return true;
+	}
+	return false;
+}
+
 static bool parse_udp_port(struct config *cfg, const char *s)
 {
 	uint64_t port;
@@ -226,6 +243,7 @@ static const struct {
 	{ "VERBENA_LOG", parse_log, "a level (off error warn info debug trace), module=level ..." },
 	{ "VERBENA_LOG_FILE", parse_log_file, "a file name" },
 	{ "VERBENA_TRANSPORT", parse_transport, "auto, udp or local" },
+	{ "VERBENA_RAW", parse_raw, "auto, packet or virtual" },
 	{ "VERBENA_UDP_PORT", parse_udp_port, "1..65535" },
 	{ "VERBENA_DEVICES", parse_devices, "ifname or name=ifname, separated by commas" },
 	{ "VERBENA_DIR", parse_dir, "an absolute path" },

@@ -16,6 +16,7 @@
  *	"warn,wire=debug"
  *	VERBENA_LOG_FILE    file that records are appended to instead of stderr
  *	VERBENA_SEED        decimal or 0x number: makes the randomised numbers repeatable
+ *	VERBENA_RAW         auto (default) | packet | virtual: how raw packet QPs reach their interface
  *	VERBENA_PROGRESS    thread (default) | none: without the progress thread programs have to
  *	poll
  */
@@ -34,6 +35,12 @@ enum config_transport {
 	CONFIG_LOCAL,
 };
 
+enum config_raw {
+	CONFIG_RAW_AUTO,	/* packet sockets; without the right to, the virtual segment on loopback */
+	CONFIG_RAW_PACKET,
+	CONFIG_RAW_VIRTUAL,
+};
+
 enum {
 	CONFIG_DEVICES = 64,	/* entries in VERBENA_DEVICES */
 };
@@ -45,6 +52,7 @@ struct config_device {
 
 struct config {
 	enum config_transport transport;
+	enum config_raw raw;
 	uint16_t udp_port;
 	bool restrict_devices;	/* only interfaces in device[] have devices */
 	bool progress_thread;

@@ -43,6 +43,7 @@ struct wq_cqe {
 	bool recv;		/* goes to the receive CQ and releases the receive queue */
 	bool solicited;		/* wakes a CQ armed for solicited events; errors do so in any case */
 	uint32_t flow_tag;
+	uint16_t cvlan;		/* VLAN tag that was stripped */
 };
 
 struct wq_qp;
@@ -95,6 +96,13 @@ struct wq_ops {
 	unsigned int (*direct)(struct wq_qp *qp);
 	enum reason (*pull)(struct wq_qp *qp, const struct wq_pull *from, uint64_t offset,
 			    uint64_t total, const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access);
+
+	/*
+	 * Raw packet QPs: sends the frames of the requests from sq.done on, `most` of them.  Returns
+	 * how many are complete.  Fewer: there is no room now, and *begun tells whether some frames
+	 * of the next have left; or *why says why the next cannot be sent.
+	 */
+	unsigned int (*send_frames)(struct wq_qp *qp, uint32_t most, bool *begun, enum reason *why);
 
 	/*
 	 * Takes the receive WQE for an incoming message: the next one of the RQ, the SRQ, or for XRC the SRQ numbered srqn; or one that

@@ -48,6 +48,7 @@ static void defaults(void **state)
 
 	assert_int_equal(parse(&cfg, NULL, NULL), 0);
 	assert_int_equal(cfg.transport, CONFIG_AUTO);
+	assert_int_equal(cfg.raw, CONFIG_RAW_AUTO);
 	assert_int_equal(cfg.udp_port, 4791);
 	assert_int_equal(cfg.n_devices, 0);
 	assert_false(cfg.restrict_devices);
@@ -80,6 +81,7 @@ static void bad_values_complain_once_and_leave_the_default(void **state)
 		{ "VERBENA_LOG", "wire=" },
 		{ "VERBENA_SEED", "random" },
 		{ "VERBENA_PROGRESS", "maybe" },
+		{ "VERBENA_RAW", "socket" },
 	};
 	struct config cfg, plain;
 	size_t i;
@@ -116,6 +118,8 @@ static void values(void **state)
 	assert_string_equal(cfg.dir, "/run/x");
 	parse(&cfg, "VERBENA_SEED", "0x10");
 	assert_true(cfg.seeded && cfg.seed == 16);
+	parse(&cfg, "VERBENA_RAW", "virtual");
+	assert_int_equal(cfg.raw, CONFIG_RAW_VIRTUAL);
 	parse(&cfg, "VERBENA_PROGRESS", "none");
 	assert_false(cfg.progress_thread);
 }

@@ -57,7 +57,6 @@ static void test_create(void)
 	refused(attr, EINVAL);
 	refused(plain(IBV_QPT_XRC_RECV), EINVAL);
 	refused(plain(1), EINVAL);
-	refused(plain(IBV_QPT_RAW_PACKET), EOPNOTSUPP);
 	refused(plain(IBV_QPT_DRIVER), EOPNOTSUPP);
 }
 

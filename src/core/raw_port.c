@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/raw_port.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/device.h"
+#include "core/process.h"
+#include "run/clock.h"
+#include "run/config.h"
+#include "run/progress.h"
+#include "util/compiler.h"
+
+enum {
+	ROUND = 64,	/* frames taken off an interface at a time */
+};
+
+/* Serialises opening and closing, which wait for the progress thread; outermost but vrb.life. */
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+static struct list open_ports = { &open_ports, &open_ports };	/* vrb.drive */
+
+/* Without flow rules a frame is nobody's. */
+__attribute__((weak)) void vrb_flow_input(struct vrb_device *dev, const struct raw_frame *f)
+{
+}
+
+static void arrive(void *arg, const struct raw_frame *f)
+{
+	struct vrb_raw_port *raw = arg;
+
+	vrb_flow_input(raw->dev, f);
+}
+
+static bool take(struct vrb_raw_port *raw, uint64_t now)
+{
+	return raw_recv(raw->port, ROUND, now, arrive, raw) > 0;
+}
+
+bool vrb_raw_poll(uint64_t now)
+{
+	struct list *pos;
+	bool any = false;
+
+	list_for_each (pos, &open_ports)
+		any |= take(list_entry(pos, struct vrb_raw_port, node), now);
+	return any;
+}
+
+static bool on_frames(void *arg, int fd)
+{
+	bool any;
+
+	lock_acquire(&vrb.drive);
+	any = take(arg, clock_now());
+	lock_release(&vrb.drive);
+	return any;
+}
+
+int vrb_raw_steer(struct vrb_device *dev, const struct sock_filter *program, unsigned int len,
+		  enum raw_scope scope)
+{
+	return raw_filter(dev->raw->port, program, len, scope);
+}
+
+static void describe(struct vrb_device *dev, struct raw_interface *on)
+{
+	struct vrb_port *port = &dev->port;
+
+	lock_acquire(&port->lock);
+	*on = (struct raw_interface){ .name = port->ifname,
+				      .index = port->ifindex,
+				      .ordinal = dev->ordinal,
+				      .loopback = port->loopback };
+	memcpy(on->mac, port->mac, sizeof(on->mac));
+	lock_release(&port->lock);
+}
+
+/* Must hold `opening`. */
+static int open_port(struct vrb_device *dev)
+{
+	struct vrb_raw_port *raw = calloc(1, sizeof(*raw));
+	struct raw_interface on;
+	int err;
+
+	if (!raw)
+		return ENOMEM;
+	raw->dev = dev;
+	describe(dev, &on);
+	err = raw_open(vrb.host, &on, config_get()->raw, &raw->port);
+	if (err)
+		goto free_raw;
+	err = progress_watch(vrb.progress, raw->port->fd, PROGRESS_SHARED, on_frames, raw);
+	if (err)
+		goto close_port;
+	lock_acquire(&vrb.drive);
+	dev->raw = raw;
+	list_add_tail(&open_ports, &raw->node);
+	lock_release(&vrb.drive);
+	return 0;
+close_port:
+	raw_close(raw->port, true);
+free_raw:
+	free(raw);
+	return err;
+}
+
+/* Must hold `opening`. */
+static void close_port(struct vrb_raw_port *raw)
+{
+	lock_acquire(&vrb.drive);
+	list_del(&raw->node);
+	raw->dev->raw = NULL;
+	lock_release(&vrb.drive);
+	progress_unwatch(vrb.progress, raw->port->fd);
+	raw_close(raw->port, true);
+	free(raw);
+}
+
+int vrb_raw_get(struct vrb_device *dev)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&opening);
+	if (!dev->raw)
+		err = open_port(dev);
+	if (!err)
+		dev->raw->users++;
+	pthread_mutex_unlock(&opening);
+	return err;
+}
+
+void vrb_raw_put(struct vrb_device *dev)
+{
+	pthread_mutex_lock(&opening);
+	if (!--dev->raw->users)
+		close_port(dev->raw);
+	pthread_mutex_unlock(&opening);
+}
+
+void vrb_raw_stop(void)
+{
+	pthread_mutex_lock(&opening);
+	while (!list_empty(&open_ports))
+		close_port(list_entry(open_ports.next, struct vrb_raw_port, node));
+	pthread_mutex_unlock(&opening);
+}
+
+/* The QPs of the parent stay in memory, unreachable, and what they refer to with them. */
+void vrb_raw_forget(void)
+{
+	pthread_mutex_init(&opening, NULL);
+	while (!list_empty(&open_ports)) {
+		struct vrb_raw_port *raw = list_entry(open_ports.next, struct vrb_raw_port, node);
+
+		list_del(&raw->node);
+		raw->dev->raw = NULL;
+		raw_close(raw->port, false);
+	}
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Frames into receive requests of raw packet QPs. Under vrb.drive, then qp->lock. */
+#include <string.h>
+
+#include "core/mr.h"
+#include "core/qp.h"
+#include "core/raw_port.h"
+#include "util/be.h"
+#include "util/compiler.h"
+#include "util/inet.h"
+
+enum {
+	MACS = 12,
+};
+
+/* What a receiver gets: a frame, perhaps without its tag. */
+struct view {
+	const uint8_t *head, *rest;
+	uint32_t head_len, rest_len;
+	uint16_t tag;
+};
+
+static bool is_tagged(const struct raw_frame *f)
+{
+	return f->len >= RAW_HEADER_LEN + RAW_TAG_LEN &&
+	       get_be16(f->data + MACS) == INET_TYPE_CVLAN;
+}
+
+static struct view look_at(const struct vrb_qp *qp, const struct raw_frame *f)
+{
+	if (!qp->strips || !is_tagged(f))
+		return (struct view){ .head = f->data, .head_len = f->len };
+	return (struct view){
+		.head = f->data,
+		.head_len = MACS,
+		.rest = f->data + MACS + RAW_TAG_LEN,
+		.rest_len = f->len - MACS - RAW_TAG_LEN,
+		.tag = get_be16(f->data + MACS + 2),
+	};
+}
+
+/* A place in a list of SGEs. */
+struct cursor {
+	const struct ibv_sge *sge;
+	uint64_t skip;
+};
+
+/* The list is long enough. */
+static enum reason scatter(struct vrb_qp *qp, struct cursor *c, const uint8_t *from, uint32_t len)
+{
+	while (len) {
+		uint32_t n = min((uint64_t)len, c->sge->length - c->skip);
+		enum reason why = vrb_mem_write(&qp->wq, c->sge->lkey, c->sge->addr + c->skip,
+						from, n, MEM_LOCAL_WRITE);
+
+		if (why)
+			return why;
+		from += n;
+		len -= n;
+		c->skip += n;
+		if (c->skip == c->sge->length) {
+			c->sge++;
+			c->skip = 0;
+		}
+	}
+	return REASON_NONE;
+}
+
+/* Everything or, where it does not fit, nothing. */
+static enum reason place(struct vrb_qp *qp, const struct recv_wqe *w, const struct view *v)
+{
+	struct cursor c = { .sge = w->sge };
+	enum reason why;
+
+	if ((uint64_t)v->head_len + v->rest_len > w->length)
+		return REASON_RECV_TOO_SMALL;
+	why = scatter(qp, &c, v->head, v->head_len);
+	return why ? why : scatter(qp, &c, v->rest, v->rest_len);
+}
+
+/* Behind the copy, when the frame is in the cache. */
+static bool sums_ok(const struct raw_frame *f)
+{
+	struct inet ip;
+
+	if (!inet_parse_frame(f->data, f->len, INET_AS_TOLD, &ip))
+		return false;
+	return f->sum_ok && ip.sum ? inet_header_sum_ok(f->data, &ip) : inet_sums_ok(f->data, &ip);
+}
+
+static void receive(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_tag)
+{
+	struct wq_qp *wq = &qp->wq;
+	struct view v = look_at(qp, f);
+	enum reason why = REASON_NONE;
+	const struct recv_wqe *w = wq->ops->recv_take(wq, 0, NULL, &why);
+	struct wq_cqe cqe = { .opcode = IBV_WC_RECV, .recv = true, .flow_tag = flow_tag };
+
+	if (!w) {
+		qp->roce.counters.dropped_pkts++;
+		return;
+	}
+	cqe.wr_id = w->wr_id;
+	cqe.byte_len = v.head_len + v.rest_len;
+	cqe.cvlan = v.tag;
+	why = place(qp, w, &v);
+	if (unlikely(why)) {
+		roce_raw_failed(&qp->roce, &cqe, why);
+		return;
+	}
+	if (sums_ok(f))
+		cqe.wc_flags = IBV_WC_IP_CSUM_OK;
+	qp->roce.counters.rcvd_pkts++;
+	qp->roce.counters.rcvd_bytes += cqe.byte_len;
+	wq->ops->complete(wq, &cqe);
+}
+
+static bool receives(enum ibv_qp_state state)
+{
+	return state >= IBV_QPS_RTR && state != IBV_QPS_ERR;
+}
+
+void vrb_raw_deliver(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_tag)
+{
+	lock_acquire(&qp->lock);
+	qp->now = f->time;	/* of the completion */
+	if (receives(qp->wq.state))
+		receive(qp, f, flow_tag);
+	else
+		qp->roce.counters.dropped_pkts++;
+	qp->ibv.state = qp->wq.state;
+	lock_release(&qp->lock);
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Send requests of raw packet QPs become frames, a burst of them at a time:
+ *
+ *	short, or in need of checksums	copied together, checked and corrected there
+ *	long				sent from where the pieces lie, which stay registered meanwhile
+ *	TSO				a copy of the header for each frame; an interface that offloads gets
+ *					as much of a TCP request in one frame as an IP packet holds
+ *
+ * All under qp->lock.  The scratch memory is the calling thread's, and freed with it.
+ */
+#include "core/raw_send.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/device.h"
+#include "core/context.h"
+#include "core/mr.h"
+#include "core/qp.h"
+#include "core/raw_port.h"
+#include "run/clock.h"
+#include "util/atomic.h"
+#include "util/be.h"
+#include "util/compiler.h"
+#include "util/inet.h"
+
+enum {
+	COPY_MAX = 1024,	/* longer pieces are sent from where they are */
+	ROOM = 2 * RAW_MAX_FRAME,
+	IP_MAX = 65535,
+	RETRY_US = 50,		/* a full interface is tried again after this */
+};
+
+/* Which request an entry of out[] is of, and what has left of it once the frame is sent. */
+struct origin {
+	uint32_t index;
+	uint32_t offset;	/* behind the frame's part of the payload */
+	bool last;		/* the request is complete then */
+};
+
+struct scratch {
+	unsigned int n, pins;
+	uint32_t used;		/* of room */
+	struct raw_out out[RAW_BURST];
+	struct origin origin[RAW_BURST];
+	struct mr_entry *pin[RAW_BURST * RAW_PIECES];
+	uint8_t room[ROOM];
+};
+
+static __thread struct scratch *own;
+static pthread_key_t own_key;
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+
+static void make_own_key(void)
+{
+	pthread_key_create(&own_key, free);
+}
+
+static struct scratch *scratch(void)
+{
+	if (likely(own))
+		return own;
+	pthread_once(&own_once, make_own_key);
+	own = malloc(sizeof(*own));
+	if (own) {
+		own->n = own->pins = own->used = 0;
+		pthread_setspecific(own_key, own);
+	}
+	return own;
+}
+
+void vrb_raw_send_forget(void)
+{
+	own = NULL;
+}
+
+static void clear(struct scratch *s)
+{
+	while (s->pins)
+		vrb_mem_unpin(s->pin[--s->pins]);
+	s->n = 0;
+	s->used = 0;
+}
+
+/* Gathering */
+
+static void add_piece(struct raw_out *o, const void *base, uint32_t len)
+{
+	o->piece[o->pieces++] = (struct iovec){ (void *)base, len };
+	o->len += len;
+}
+
+/* Payload [offset, offset + len) of a request, as pieces of its SGEs. */
+struct walk {
+	struct vrb_qp *qp;
+	struct send_wqe *w;
+	uint32_t offset, len;
+};
+
+typedef enum reason (*piece_fn)(struct scratch *s, struct walk *k, const struct ibv_sge *piece);
+
+static enum reason each_piece(struct scratch *s, struct walk *k, piece_fn fn)
+{
+	uint64_t skip = k->offset, left = k->len;
+
+	for (uint32_t i = 0; i < k->w->num_sge && left; i++) {
+		const struct ibv_sge *sge = &k->w->sge[i];
+		struct ibv_sge piece;
+		enum reason why;
+
+		if (skip >= sge->length) {
+			skip -= sge->length;
+			continue;
+		}
+		piece = (struct ibv_sge){ sge->addr + skip, min(left, sge->length - skip),
+					  sge->lkey };
+		why = fn(s, k, &piece);
+		if (why)
+			return why;
+		skip = 0;
+		left -= piece.length;
+	}
+	return REASON_NONE;
+}
+
+static enum reason copy_piece(struct scratch *s, struct walk *k, const struct ibv_sge *piece)
+{
+	enum reason why = vrb_mem_read(&k->qp->wq, piece->lkey, piece->addr, s->room + s->used,
+				       piece->length, MEM_LOCAL_READ);
+
+	s->used += piece->length;
+	return why;
+}
+
+static enum reason pin_piece(struct scratch *s, struct walk *k, const struct ibv_sge *piece)
+{
+	struct raw_out *o = &s->out[s->n];
+	struct wq_seg seg;
+	enum reason why = vrb_mem_pin(&k->qp->wq, piece->lkey, piece->addr, piece->length,
+				      MEM_LOCAL_READ, &seg, &s->pin[s->pins]);
+
+	if (why)
+		return why;
+	s->pins++;
+	add_piece(o, (void *)(uintptr_t)seg.addr, seg.len);
+	return REASON_NONE;
+}
+
+/* To the end of room; the frame's last piece grows, or begins there. */
+static enum reason copy_payload(struct scratch *s, struct walk *k)
+{
+	uint32_t at = s->used;
+	enum reason why = REASON_NONE;
+
+	if (k->w->flags & WQE_DATA_INLINE) {
+		memcpy(s->room + at, wqe_inline_data(k->w) + k->offset, k->len);
+		s->used += k->len;
+	} else {
+		why = each_piece(s, k, copy_piece);
+	}
+	return why;
+}
+
+/* What cannot stay where it is (a null region) is copied. */
+static enum reason place_payload(struct scratch *s, struct walk *k)
+{
+	struct raw_out *o = &s->out[s->n];
+	unsigned int pins = s->pins, pieces = o->pieces;
+	uint32_t len = o->len, at = s->used;
+	enum reason why = REASON_LKEY_UNMAPPED;
+
+	if (k->len > COPY_MAX && !(k->w->flags & WQE_DATA_INLINE))
+		why = each_piece(s, k, pin_piece);
+	if (why != REASON_LKEY_UNMAPPED)
+		return why;
+	while (s->pins > pins)
+		vrb_mem_unpin(s->pin[--s->pins]);
+	o->pieces = pieces;
+	o->len = len;
+	why = copy_payload(s, k);
+	if (!why)
+		add_piece(o, s->room + at, s->used - at);
+	return why;
+}
+
+/* Frames */
+
+static struct raw_port *port_of(const struct vrb_qp *qp)
+{
+	return qp->ctx->dev->raw->port;
+}
+
+static uint32_t longest(const struct vrb_qp *qp)
+{
+	return load_relaxed(&qp->ctx->dev->port.ifmtu) + RAW_HEADER_LEN + RAW_TAG_LEN;
+}
+
+static enum reason check_length(const struct vrb_qp *qp, uint32_t len)
+{
+	if (len < RAW_HEADER_LEN)
+		return REASON_WR_TOO_SHORT;
+	return len > longest(qp) || len > RAW_MAX_FRAME ? REASON_WR_MTU : REASON_NONE;
+}
+
+static bool has_room(const struct scratch *s, uint32_t len)
+{
+	return s->n < RAW_BURST && s->used + len <= ROOM;
+}
+
+/* The checksum of TCP or UDP: by the interface if it can. */
+static void leave_payload_sum(struct raw_out *o, uint8_t *frame, const struct inet *f, bool offload)
+{
+	if (!f->sum)
+		return;
+	if (!offload) {
+		inet_fill_payload_sum(frame, f);
+		return;
+	}
+	put_be16(frame + f->sum, inet_pseudo_sum(frame, f));
+	o->sum_start = f->l4;
+	o->sum_offset = f->sum - f->l4;
+}
+
+static void finish(struct scratch *s, uint32_t index, uint32_t offset, bool last)
+{
+	s->origin[s->n++] = (struct origin){ index, offset, last };
+}
+
+static struct raw_out *start(struct scratch *s)
+{
+	struct raw_out *o = &s->out[s->n];
+
+	o->pieces = 0;
+	o->len = 0;
+	o->sum_start = o->mss = 0;
+	o->progress = 0;
+	return o;
+}
+
+/* IBV_SEND_IP_CSUM */
+static enum reason build_summed(struct scratch *s, struct walk *k, struct raw_out *o)
+{
+	uint8_t *frame = s->room + s->used;
+	enum reason why = copy_payload(s, k);
+	struct inet f;
+
+	if (why)
+		return why;
+	add_piece(o, frame, k->len);
+	if (!inet_parse_frame(frame, k->len, INET_AS_TOLD, &f))
+		return REASON_NONE;
+	inet_fill_header_sum(frame, &f);
+	leave_payload_sum(o, frame, &f, port_of(k->qp)->offloads && f.end == k->len);
+	return REASON_NONE;
+}
+
+static enum reason build_plain(struct scratch *s, struct vrb_qp *qp, struct send_wqe *w,
+			       uint32_t index)
+{
+	struct walk k = { .qp = qp, .w = w, .len = w->length };
+	struct raw_out *o = start(s);
+	enum reason why = check_length(qp, w->length);
+
+	if (!why)
+		why = w->flags & IBV_SEND_IP_CSUM ? build_summed(s, &k, o) : place_payload(s, &k);
+	if (!why)
+		finish(s, index, w->length, true);
+	return why;
+}
+
+/* Payload bytes that go into the next frame of a segmented send. */
+static uint32_t next_part(const struct send_wqe *w, uint32_t offset, bool whole)
+{
+	uint32_t room = whole ? (IP_MAX - w->ud.hdr_len) / w->ud.mss * w->ud.mss : w->ud.mss;
+
+	return min(w->length - offset, max(room, (uint32_t)w->ud.mss));
+}
+
+/* Can the interface cut it?  The header in room ends where the payload begins, and it is TCP. */
+static bool can_offload(const struct vrb_qp *qp, const struct send_wqe *w, const struct inet *f)
+{
+	return port_of(qp)->offloads && f->data == w->ud.hdr_len && f->proto == INET_PROTO_TCP;
+}
+
+static enum reason build_segment(struct scratch *s, struct vrb_qp *qp, struct send_wqe *w,
+				 uint32_t index, uint32_t *offset)
+{
+	uint8_t *head = s->room + s->used;
+	struct walk k = { .qp = qp, .w = w, .offset = *offset };
+	struct raw_out *o = start(s);
+	struct inet_segment seg = { .index = *offset / w->ud.mss, .offset = *offset };
+	bool ip, whole;
+	enum reason why;
+	struct inet f;
+
+	memcpy(head, wqe_tso_header(&qp->wq.sq, w), w->ud.hdr_len);
+	ip = inet_parse_frame(head, w->ud.hdr_len, INET_AT_END, &f) && f.sum;
+	whole = ip && can_offload(qp, w, &f);
+	k.len = next_part(w, *offset, whole);
+	seg.last = *offset + k.len == w->length;
+	s->used += w->ud.hdr_len;
+	add_piece(o, head, w->ud.hdr_len);
+	/* Software sums need the payload behind the header. */
+	if (whole) {
+		why = place_payload(s, &k);
+	} else {
+		why = copy_payload(s, &k);
+		o->piece[0].iov_len += k.len;
+		o->len += k.len;
+	}
+	if (why)
+		return why;
+	if (ip) {
+		f.end = w->ud.hdr_len + k.len;
+		inet_make_segment(head, &f, &seg);
+		inet_fill_header_sum(head, &f);
+		leave_payload_sum(o, head, &f, whole);
+	}
+	if (whole && k.len > w->ud.mss) {
+		o->mss = w->ud.mss;
+		o->hdr_len = w->ud.hdr_len;
+		o->ipv6 = f.ipv6;
+	}
+	*offset += k.len;
+	finish(s, index, *offset, seg.last);
+	return REASON_NONE;
+}
+
+/* Frames of a TSO request from *offset on, until it or the room ends. */
+static enum reason build_segments(struct scratch *s, struct vrb_qp *qp, struct send_wqe *w,
+				  uint32_t index, uint32_t *offset)
+{
+	enum reason why = check_length(qp, w->ud.hdr_len + min(w->length, (uint32_t)w->ud.mss));
+
+	if (w->ud.hdr_len < RAW_HEADER_LEN)
+		why = REASON_WR_TOO_SHORT;
+	do {
+		if (!why && !has_room(s, w->ud.hdr_len + next_part(w, *offset, true)))
+			break;
+		if (!why)
+			why = build_segment(s, qp, w, index, offset);
+	} while (!why && *offset < w->length);
+	return why;
+}
+
+/*
+ * Fills the burst with frames of requests from *index and *offset on, up to `end`.  Returns why it
+ * stopped at a request that cannot be sent.
+ */
+static enum reason build(struct scratch *s, struct vrb_qp *qp, uint32_t *index, uint32_t *offset,
+			 uint32_t end)
+{
+	enum reason why = REASON_NONE;
+
+	while (!why && *index != end) {
+		struct send_wqe *w = sq_wqe(&qp->wq.sq, *index);
+
+		if (w->opcode == IBV_WR_TSO) {
+			why = build_segments(s, qp, w, *index, offset);
+			if (!why && *offset < w->length)
+				break;
+		} else if (!has_room(s, min(w->length, (uint32_t)RAW_MAX_FRAME))) {
+			break;
+		} else {
+			why = build_plain(s, qp, w, *index);
+		}
+		if (!why) {
+			++*index;
+			*offset = 0;
+		}
+	}
+	return why;
+}
+
+/* Sending */
+
+static enum reason not_sent(enum raw_sent how)
+{
+	static const enum reason why[] = {
+		[RAW_FULL] = REASON_NONE,
+		[RAW_TOO_LONG] = REASON_WR_MTU,
+		[RAW_BAD_MEMORY] = REASON_LKEY_UNMAPPED,
+	};
+
+	return why[how];
+}
+
+/* Notes how far the queue has come after k frames of the burst; returns the request it is at. */
+static uint32_t note_sent(struct vrb_qp *qp, const struct scratch *s, unsigned int k, uint32_t at)
+{
+	struct vrb_raw_begun *b = &qp->raw_begun;
+	const struct origin *o = k ? &s->origin[k - 1] : NULL;
+
+	if (o) {
+		at = o->last ? o->index + 1 : o->index;
+		b->offset = o->last ? 0 : o->offset;
+	}
+	b->index = at;
+	b->progress = k < s->n ? s->out[k].progress : 0;
+	return at;
+}
+
+unsigned int vrb_raw_send_frames(struct wq_qp *wq, uint32_t most, bool *begun, enum reason *why)
+{
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+	struct vrb_raw_begun *b = &qp->raw_begun;
+	struct scratch *s = scratch();
+	uint32_t first = wq->sq.done, at = first, end = first + most;
+	bool full = false;
+
+	qp->near.retry = s ? VRB_NEVER : time_after(qp->now, RETRY_US * VRB_USEC);
+	if (!s)
+		return 0;
+	if (b->index != first)
+		*b = (struct vrb_raw_begun){ .index = first };
+	while (at != end && !full && !*why) {
+		uint32_t index = at, offset = b->offset;
+		enum raw_sent how = RAW_FULL;
+		unsigned int k;
+
+		*why = build(s, qp, &index, &offset, end);
+		if (s->n)
+			s->out[0].progress = b->progress;
+		k = raw_send(port_of(qp), s->out, s->n, qp->now, &how);
+		at = note_sent(qp, s, k, at);
+		full = k < s->n;
+		if (full)
+			*why = not_sent(how);
+		clear(s);
+	}
+	if (full && !*why)
+		qp->near.retry = time_after(qp->now, RETRY_US * VRB_USEC);
+	*begun = at != end && (b->offset || b->progress);
+	return at - first;
+}

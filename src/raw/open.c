@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which way frames go. */
+#include <errno.h>
+
+#include "raw/state.h"
+#include "run/log.h"
+
+/*
+ * On the loopback interface frames are between the processes of this host anyway: there an ordinary
+ * user gets a segment of his own.  On any other, frames come from and go to other people.
+ */
+int raw_open(struct host *host, const struct raw_interface *on, enum config_raw how,
+	     struct raw_port **out)
+{
+	int err;
+
+	if (how == CONFIG_RAW_VIRTUAL)
+		return raw_virtual_open(host, on, out);
+	err = raw_packet_open(on, out);
+	if (err != EPERM || how == CONFIG_RAW_PACKET)
+		return err;
+	if (on->loopback)
+		return raw_virtual_open(host, on, out);
+	log_warn(LOG_WIRE, "raw packets on %s need CAP_NET_RAW; VERBENA_RAW=virtual offers a segment "
+		 "between your own processes", on->name);
+	return EPERM;
+}

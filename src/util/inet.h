@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * IP packets with TCP or UDP in them: where things are, checksums, and cutting one into segments, as
+ * network devices do it on a program's behalf.  Pure.  Reads and writes nothing behind the length
+ * that it is given.
+ */
+#ifndef VRB_UTIL_INET_H
+#define VRB_UTIL_INET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	INET_ETHERNET = 14,	/* destination, source, EtherType */
+	INET_TAG = 4,		/* IEEE 802.1Q */
+	INET_TYPE_IPV4 = 0x0800,
+	INET_TYPE_IPV6 = 0x86dd,
+	INET_TYPE_CVLAN = 0x8100,
+	INET_TYPE_SVLAN = 0x88a8,
+	INET_PROTO_TCP = 6,
+	INET_PROTO_UDP = 17,
+};
+
+/* Offsets from the start of what was parsed. */
+struct inet {
+	bool ipv6;
+	uint8_t proto;
+	uint16_t ip;
+	uint16_t l4;		/* behind the IP header; 0: a fragment, or cut short */
+	uint16_t sum;		/* the checksum of TCP or UDP; 0: it has none that we know */
+	uint16_t data;		/* behind the header of TCP or UDP */
+	uint32_t end;		/* of the IP packet: padding may follow */
+};
+
+/* Where the packet ends. */
+enum inet_end {
+	INET_AS_TOLD,	/* its header says */
+	INET_AT_END,	/* with what was given: the length in its header is not filled in yet */
+};
+
+/*
+ * An IP packet of this EtherType at offset `ip`; false if there is none, or not all of its header.
+ */
+bool inet_parse(const uint8_t *p, uint32_t len, uint16_t type, uint32_t ip, enum inet_end end,
+		struct inet *f);
+
+/* The same in an Ethernet frame, behind up to two VLAN tags. */
+bool inet_parse_frame(const uint8_t *p, uint32_t len, enum inet_end end, struct inet *f);
+
+/* Fills in the checksum of the IPv4 header, and that of TCP or UDP. */
+void inet_fill_header_sum(uint8_t *p, const struct inet *f);
+void inet_fill_payload_sum(uint8_t *p, const struct inet *f);
+
+/* The one's complement sum of the pseudo header alone, not inverted: what a device goes on from. */
+uint16_t inet_pseudo_sum(const uint8_t *p, const struct inet *f);
+
+/* Completes a checksum field that holds the sum of the pseudo header, over [start, end). */
+void inet_complete_sum(uint8_t *p, uint32_t start, uint32_t offset, uint32_t end);
+
+/* Is the checksum of the IP header right? IPv6 has none. */
+bool inet_header_sum_ok(const uint8_t *p, const struct inet *f);
+
+/* Are both checksums there and right? */
+bool inet_sums_ok(const uint8_t *p, const struct inet *f);
+
+/* One packet of several that a long one is cut into: a copy of its headers, then its part of the data. */
+struct inet_segment {
+	uint32_t index;
+	uint32_t offset;	/* data bytes before it */
+	bool last;
+};
+
+/*
+ * Adapts lengths, IPv4 identification, TCP sequence number and flags of a copy of the headers.  The
+ * packet ends at f->end.
+ */
+void inet_make_segment(uint8_t *p, const struct inet *f, const struct inet_segment *s);
+
+#endif
