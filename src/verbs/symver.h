@@ -12,6 +12,12 @@
 
 #define VRB_EXPORT __attribute__((visibility("default")))
 
+/* An archive has no versions (VRB_ARCHIVE): programs linked with it find the plain names only. */
+#ifdef VRB_ARCHIVE
+#define VRB_SYMVER(fn, name, node) VRB_EXPORT extern __typeof__(fn) fn
+#define VRB_SYMVER_PRIVATE(fn) VRB_EXPORT extern __typeof__(fn) fn
+#else
+
 /* Exports `fn` as name@node, which only programs linked against that version find. */
 #define VRB_SYMVER(fn, name, node) __asm__(".symver " #fn ", " #name "@" #node)
 
@@ -28,4 +34,5 @@
 	VRB_SYMVER(vrb_private_##fn, fn, IBVERBS_PRIVATE_64);                                      \
 	VRB_SYMVER(vrb_private_##fn, fn, IBVERBS_PRIVATE_65)
 
+#endif
 #endif
