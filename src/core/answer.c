@@ -86,15 +86,20 @@ static void answer_all(struct list *touched, struct vrb_burst *b, uint64_t now)
 		if (!b)
 			continue;
 		lock_acquire(&qp->lock);
-		vrb_output_collect(qp, b, now);
+		/* An ACK may have left with a request since. */
+		if (qp->due == OUTPUT_NOW || vrb_output_due(qp) != OUTPUT_NOTHING)
+			vrb_output_collect(qp, b, now);
 		lock_release(&qp->lock);
 	}
 }
 
 void vrb_answer(struct list *touched, uint64_t now)
 {
-	struct vrb_burst *b = vrb_burst_own();
+	struct vrb_burst *b;
 
+	if (list_empty(touched) && load_relaxed(&owed_due) == VRB_NEVER)
+		return;
+	b = vrb_burst_own();
 	answer_all(touched, b, now);
 	answer_all(&owed, b, now);
 	owed_polls = 0;
@@ -102,16 +107,6 @@ void vrb_answer(struct list *touched, uint64_t now)
 		store_relaxed(&owed_due, VRB_NEVER);
 	if (b)
 		vrb_burst_flush(b);
-}
-
-static bool owes_ack_only(struct vrb_qp *qp)
-{
-	bool ret;
-
-	lock_acquire(&qp->lock);
-	ret = roce_owes_ack_only(&qp->roce);
-	lock_release(&qp->lock);
-	return ret;
 }
 
 /* May the answers to `packets` that a poller took wait for its next poll? */
@@ -122,7 +117,7 @@ static bool may_owe(const struct list *touched, unsigned int packets)
 	if (packets > OWED_PACKETS || owed_polls >= OWED_POLLS)
 		return false;
 	list_for_each(pos, touched)
-		if (!owes_ack_only(list_entry(pos, struct vrb_qp, touched)))
+		if (list_entry(pos, struct vrb_qp, touched)->due == OUTPUT_NOW)
 			return false;
 	return true;
 }

@@ -8,6 +8,7 @@
 #include "core/loan.h"
 #include "core/mcast.h"
 #include "core/near.h"
+#include "core/output.h"
 #include "core/port.h"
 #include "core/process.h"
 #include "core/qp.h"
@@ -22,9 +23,10 @@
 
 enum { MIN_PACKET = 12 + ROCE_ICRC_LEN };
 
+/* Whoever holds vrb.drive is the only one who counts here. */
 static void count(uint64_t *counter, uint64_t n)
 {
-	fetch_add_relaxed(counter, n);
+	store_relaxed(counter, load_relaxed(counter) + n);
 }
 
 /* A connected QP hears its peer only; a datagram must have come to an address of the QP's own port. Must hold qp->lock. */
@@ -41,9 +43,10 @@ static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
 	       net_addr_equal(&p->dst, &wq->alt_path.src);
 }
 
-static void touch(struct vrb_qp *qp, struct list *touched)
+static void touch(struct vrb_qp *qp, enum output_due due, struct list *touched)
 {
-	if (list_empty(&qp->touched))
+	qp->due = due;
+	if (qp->due != OUTPUT_NOTHING && list_empty(&qp->touched))
 		list_add_tail(touched, &qp->touched);
 }
 
@@ -53,7 +56,7 @@ void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list 
 	if (qp->domain)
 		qp->wq.pdn = vrb_xrcd_srq_pdn(qp->domain, pkt->xrc_srqn);
 	roce_input(&qp->roce, pkt, now);
-	touch(qp, touched);
+	touch(qp, vrb_output_due(qp), touched);
 }
 
 /* Must hold qp->lock. */
@@ -63,7 +66,7 @@ static void deliver(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *t
 	if (!path_matches(qp, &raw->pkt->path))
 		count(&vrb_drive_stats.wrong_path, 1);
 	else if (qp->domain && qp->domain->has_inode && vrb_loan_takes(qp, raw, touched, now))
-		touch(qp, touched);
+		touch(qp, OUTPUT_NOW, touched);
 	else
 		vrb_arrive_here(qp, raw->pkt, touched, now);
 }

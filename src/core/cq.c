@@ -180,8 +180,8 @@ static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
 		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
 	cq->ring = ring;
 	cq->mask = mask;
-	cq->tail = 0;
-	cq->head = n;
+	store_relaxed(&cq->tail, 0);
+	store_relaxed(&cq->head, n);
 	cq->ibv.cqe = mask + 1;
 }
 
@@ -237,13 +237,30 @@ static void copy_out(struct ibv_wc *wc, const struct vrb_cqe *cqe)
 	wc->dlid_path_bits = cqe->wc.dlid_path_bits;
 }
 
+/* The oldest entry goes. Must hold cq->lock. */
+static struct vrb_cqe *pop(struct vrb_cq *cq)
+{
+	struct vrb_cqe *cqe = &cq->ring[cq->tail & cq->mask];
+
+	store_relaxed(&cq->tail, cq->tail + 1);
+	return cqe;
+}
+
+/* A look without the lock: most polls find nothing. */
+static bool looks_empty(const struct vrb_cq *cq)
+{
+	return load_relaxed(&cq->tail) == load_relaxed(&cq->head) && !load_relaxed(&cq->overrun);
+}
+
 static int take_some(struct vrb_cq *cq, int n, struct ibv_wc *wc)
 {
 	int taken = 0;
 
+	if (looks_empty(cq))
+		return 0;
 	lock_acquire(&cq->lock);
 	while (taken < n && cq->tail != cq->head) {
-		struct vrb_cqe *cqe = &cq->ring[cq->tail++ & cq->mask];
+		struct vrb_cqe *cqe = pop(cq);
 
 		copy_out(&wc[taken++], cqe);
 		release_slots(cqe);
@@ -270,10 +287,12 @@ bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe)
 {
 	bool any;
 
+	if (looks_empty(cq))
+		return false;
 	lock_acquire(&cq->lock);
 	any = cq->tail != cq->head;
 	if (any) {
-		*cqe = cq->ring[cq->tail++ & cq->mask];
+		*cqe = *pop(cq);
 		release_slots(cqe);
 	}
 	lock_release(&cq->lock);
@@ -346,10 +365,10 @@ static bool make_room(struct vrb_cq *cq, uint64_t now)
 	if (waiting(cq) <= cq->mask)
 		return true;
 	if (cq->create_flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) {
-		release_slots(&cq->ring[cq->tail++ & cq->mask]);
+		release_slots(pop(cq));
 		return true;
 	}
-	cq->overrun = true;
+	store_relaxed(&cq->overrun, true);
 	vrb_event_cq(&cq->ibv, IBV_EVENT_CQ_ERR);
 	vrb_drive_defer(cq, now);
 	return false;
@@ -360,8 +379,9 @@ static void add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 {
 	lock_acquire(&cq->lock);
 	if (make_room(cq, now)) {
-		struct vrb_cqe *cqe = &cq->ring[cq->head++ & cq->mask];
+		struct vrb_cqe *cqe = &cq->ring[cq->head & cq->mask];
 
+		store_relaxed(&cq->head, cq->head + 1);
 		cqe->wc = *wc;
 		cqe->owner = owner;
 		cqe->released = released;
@@ -399,7 +419,7 @@ void vrb_cq_purge(struct vrb_cq *cq, const void *owner)
 		if (cqe->owner != owner)
 			cq->ring[kept++ & cq->mask] = *cqe;
 	}
-	cq->head = kept;
+	store_relaxed(&cq->head, kept);
 	lock_release(&cq->lock);
 }
 

@@ -65,7 +65,7 @@ struct vrb_cq {
 	struct lock lock;	/* everything below but the channel's part */
 	struct vrb_cqe *ring;
 	uint32_t mask;		/* entries - 1 */
-	uint32_t head, tail;	/* free running; head - tail entries wait */
+	uint32_t head, tail;	/* free running; head - tail entries wait. Pollers peek without the lock */
 	uint8_t armed;		/* 0, VRB_CQ_ARM_SOLICITED or VRB_CQ_ARM_NEXT */
 	bool overrun;		/* IBV_EVENT_CQ_ERR was raised; the CQ accepts nothing more */
 	bool overrun_told;	/* the drive knows */

@@ -249,6 +249,7 @@ void vrb_deputy_receive(const struct xrc_msg *m, struct list *touched, uint64_t 
 			take_config(d, m);
 		else
 			take_request(d, m, now);
+		d->qp.due = OUTPUT_NOW;
 		if (list_empty(&d->qp.touched))
 			list_add_tail(touched, &d->qp.touched);
 	}

@@ -108,17 +108,20 @@ void vrb_drive_remove_context(struct vrb_context *ctx)
 /* Input by memory */
 
 /* Must hold vrb.drive. */
-static bool take_lanes(uint64_t now)
+static bool take_lanes(uint64_t now, bool poller)
 {
 	struct lane_arrivals a = { .now = now };
-	bool any;
+	unsigned int n;
 
 	if (!vrb.local)
 		return false;
 	list_init(&a.touched);
-	any = local_recv(vrb.local, LANE_BURST, vrb_arrive_by_lane, &a) > 0;
-	vrb_answer(&a.touched, now);
-	return any;
+	n = local_recv(vrb.local, LANE_BURST, vrb_arrive_by_lane, &a);
+	if (poller && n)
+		vrb_answer_or_owe(&a.touched, n, now);
+	else if (n || vrb_answer_due() != VRB_NEVER)
+		vrb_answer(&a.touched, now);
+	return n > 0;
 }
 
 /* Must hold vrb.drive. */
@@ -226,11 +229,14 @@ static void expire_qp(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 /* Must hold vrb.drive. */
 static bool run_timers(uint64_t now)
 {
-	struct vrb_burst *b = vrb_burst_own();
+	struct vrb_burst *b;
 	struct timer *t;
 	bool any = false;
 
-	if (likely(timers_next(vrb.timers) > now) || !b)
+	if (likely(timers_next(vrb.timers) > now))
+		return false;
+	b = vrb_burst_own();
+	if (!b)
 		return false;
 	for (unsigned int i = 0; i < TIMERS && (t = timers_pop(vrb.timers, now)); i++) {
 		struct drive_timer *d = container_of(t, struct drive_timer, timer);
@@ -307,7 +313,7 @@ static bool look_at_wire(uint64_t now)
  */
 static bool yielded(bool any)
 {
-	static __thread unsigned int in_vain;
+	static __thread unsigned int in_vain __attribute__((tls_model("initial-exec")));
 
 	if (any)
 		in_vain = 0;
@@ -328,7 +334,7 @@ bool vrb_drive_poll(void)
 		return yielded(false);
 	now = clock_now();
 	vrb_answer_polled(now);
-	any = take_lanes(now);
+	any = take_lanes(now, true);
 	if (!any)
 		any = look_at_wire(now);
 	if (unlikely(now < inbox_busy_until))
@@ -347,7 +353,7 @@ static enum progress_rest on_rest(void *arg)
 		return PROGRESS_SLEEP;
 	if (!lock_try(&vrb.drive))
 		return PROGRESS_BUSY;
-	if (take_lanes(clock_now()) || !local_sleep(vrb.local))
+	if (take_lanes(clock_now(), false) || !local_sleep(vrb.local))
 		rest = PROGRESS_WORKED;
 	lock_release(&vrb.drive);
 	return rest;

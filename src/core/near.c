@@ -326,7 +326,7 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
 	const struct net_path *path;
 	struct lane_tx *tx;
-	bool sent = false, lost;
+	bool sent = false, full = false, lost;
 	size_t len = 1;
 
 	if (!near_peer(qp, now))
@@ -334,17 +334,17 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 	note_abilities(qp);
 	lost = loses_packets(qp, now);
 	tx = local_burst_begin(qp->near.peer);
-	while (lost || lane_tx_room(tx, PUT_MAX)) {
-		len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
-		if (len == 0)
-			break;
-		if (lost)
+	while (len && !full && roce_has_output(&qp->roce)) {
+		full = !lost && !lane_tx_room(tx, PUT_MAX);
+		if (!full)
+			len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
+		if (full || !len || lost)
 			continue;
 		put(qp, tx, packet, len);
 		sent = true;
 	}
 	local_burst_end(vrb.local, qp->near.peer, sent);
-	note_room(&qp->near, len != 0, sent, now);
+	note_room(&qp->near, full, sent, now);
 	return true;
 }
 

@@ -20,9 +20,24 @@ bool vrb_output_any_far(void)
 	return load_relaxed(&far_qps);
 }
 
+static uint64_t deadline(const struct vrb_qp *qp)
+{
+	return time_earlier(roce_next_timeout(&qp->roce), qp->near.retry);
+}
+
+enum output_due vrb_output_due(const struct vrb_qp *qp)
+{
+	if (!roce_owes_ack_only(&qp->roce) || qp->ibv.state != (enum ibv_qp_state)qp->wq.state ||
+	    vrb_near_stale(qp))
+		return OUTPUT_NOW;
+	if (roce_owes_ack(&qp->roce) || deadline(qp) < load_relaxed(&qp->timer.timer.at))
+		return OUTPUT_SOON;
+	return OUTPUT_NOTHING;
+}
+
 static void arm(struct vrb_qp *qp)
 {
-	uint64_t at = time_earlier(roce_next_timeout(&qp->roce), qp->near.retry);
+	uint64_t at = deadline(qp);
 
 	if (timers_arm(vrb.timers, &qp->timer.timer, at))
 		progress_hurry(vrb.progress, at);

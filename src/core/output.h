@@ -13,6 +13,16 @@
 struct vrb_burst;
 struct vrb_qp;
 
+/* How much what a QP has to say matters. */
+enum output_due {
+	OUTPUT_NOTHING,
+	OUTPUT_SOON,	/* an ACK, or a timer to be set: may wait for company */
+	OUTPUT_NOW,
+};
+
+/* Must hold qp->lock. */
+enum output_due vrb_output_due(const struct vrb_qp *qp);
+
 /* Everything the QP has to say goes to its neighbour or into `b`, which the caller flushes. Must hold qp->lock. */
 void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now);
 

@@ -16,6 +16,7 @@
 #include "core/drive.h"
 #include "core/cntr.h"
 #include "core/near.h"
+#include "core/output.h"
 #include "core/raw_send.h"
 #include "core/rndv.h"
 #include "core/tm.h"
@@ -102,6 +103,7 @@ struct vrb_qp {
 	unsigned int groups;		/* multicast groups it is attached to */
 	/* QPs that got packets in this round, or wait for the next poll */
 	struct list touched;
+	enum output_due due;		/* what it wanted to say after its last packet */
 	bool gathers;			/* requests wait for company; qp->lock */
 	struct vrb_loan *loan;		/* XRC receive: its state and other processes; NULL: never lent. qp->lock */
 	struct list xrc_node;		/* in the XRC domain's list */

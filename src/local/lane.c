@@ -118,6 +118,7 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 
 	if (seq != rx->next + 1 && likely(!find_slot(rx, seq)))
 		return false;
+	prefetch_line(&rx->lane->slot[(rx->next + 1) % LANE_SLOTS]);	/* comes while this one is looked at */
 	memcpy(copy, slot, LANE_SLOT_HEADER);
 	if (copy->where == LANE_INLINE) {
 		*data = copy->len <= LANE_INLINE_MAX ?

@@ -26,7 +26,7 @@ void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode
 {
 	const struct wq_qp *wq = qp->wq;
 
-	memset(pkt, 0, sizeof(*pkt));
+	memset(pkt, 0, offsetof(struct roce_pkt, path));
 	pkt->bth.opcode = opcode;
 	pkt->bth.mig_req = wq->mig_state == IBV_MIG_MIGRATED;
 	pkt->bth.pkey = wq->pkey;

@@ -124,6 +124,17 @@ static inline uint32_t roce_in_flight(const struct roce_qp *qp)
 /* Is a positive ACK all that roce_output() has to say, if anything? Then it may wait for company. */
 bool roce_owes_ack_only(const struct roce_qp *qp);
 
+static inline bool roce_owes_ack(const struct roce_qp *qp)
+{
+	return qp->resp.ack.pending;
+}
+
+/* False: roce_output() has nothing to say, and need not be asked. */
+static inline bool roce_has_output(const struct roce_qp *qp)
+{
+	return roce_owes_ack(qp) || !roce_owes_ack_only(qp);
+}
+
 static inline const struct send_wqe *roce_output_pull(const struct roce_qp *qp)
 {
 	return qp->out_pull;

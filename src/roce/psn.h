@@ -61,7 +61,7 @@ static inline bool psn_in_range(uint32_t psn, uint32_t first, uint32_t last)
 /* Packets that a message of `length` bytes takes on the wire; an empty message takes one. */
 static inline uint32_t psn_packets(uint32_t length, uint32_t mtu)
 {
-	return length == 0 ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
+	return length <= mtu ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);
 }
 
 #endif

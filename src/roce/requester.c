@@ -166,7 +166,8 @@ static bool needs_credit(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 		return qp->req.psn == w->last_psn;
-	return op_of(qp, w)->kind == ROCE_KIND_SEND;
+	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM ||
+	       w->opcode == IBV_WR_SEND_WITH_INV;
 }
 
 static bool may_send(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)

@@ -25,6 +25,8 @@
 		max_a_ > max_b_ ? max_a_ : max_b_;                                                 \
 	})
 
+#define prefetch_line(p) __builtin_prefetch(p)
+
 #define CACHE_LINE    64
 #define cacheline_aligned __attribute__((aligned(CACHE_LINE)))
 #define format_printf(fmt, args) __attribute__((format(printf, fmt, args)))
