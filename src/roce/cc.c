@@ -10,20 +10,20 @@ enum {
 	GAIN = 16,	/* 1/g of DCQCN */
 	STEPS = 32,	/* of growth between nothing and the limit */
 	QUARTERS = 4,
+	DELAY_GRADES = 4,
 };
 
 #define CNP_INTERVAL (50 * VRB_USEC)
 
-/*
- * Delays below these are as likely the peer's scheduler's as the network's, and too short for timers
- * to be spread over.
- */
-#define DELAY_SLACK (500 * VRB_USEC)
-#define PACED_RTT   (200 * VRB_USEC)
+/* Shorter round trips say more of the peer's scheduler than of the network. */
+#define DELAY_STEP (250 * VRB_USEC)
+#define PACED_RTT  (200 * VRB_USEC)
 
 void roce_cc_start(struct roce_cc *cc, uint32_t limit)
 {
-	*cc = (struct roce_cc){ .limit = limit, .window = limit, .alpha = ONE, .rtt_min = VRB_NEVER };
+	uint32_t first = min(max(limit / ROCE_CC_FIRST, (uint32_t)ROCE_CC_MIN), limit);
+
+	*cc = (struct roce_cc){ .limit = limit, .window = first, .fast_to = limit, .alpha = ONE };
 }
 
 static void set_window(struct roce_cc *cc, uint32_t window)
@@ -75,11 +75,16 @@ static uint32_t reduced(const struct roce_cc *cc)
 	return cc->window - cc->window * 3 / 10;
 }
 
+/* A second one in a row learns nothing new of the window that was too large. */
 void roce_cc_probe(struct roce_cc *cc)
 {
 	cc->timing = false;	/* an answer might be to either copy */
-	cc->before = cc->window;
-	cc->fast_to = reduced(cc);
+	if (cc->before) {
+		cc->fast_to /= 2;
+	} else {
+		cc->before = cc->window;
+		cc->fast_to = reduced(cc);
+	}
 	set_window(cc, ROCE_CC_MIN);
 }
 
@@ -100,35 +105,27 @@ static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 	cc->timing = false;
 	/* Threads read the clock before they get the QP's lock, so an answer may bear an earlier time than its request. */
 	sample = now > cc->timed_at ? min(now - cc->timed_at, VRB_SECOND) : 1;
-	cc->rtt_min = min(cc->rtt_min, sample);
 	cc->rtt = cc->rtt ? cc->rtt - cc->rtt / 8 + sample / 8 : sample;
 }
 
 /*
- * The round trip in units of what is in order: longer for a small window, so that those who have
- * little gain while those who have much lose.
+ * How much slower the window grows while round trips take long.  Absolute, and not relative to the
+ * shortest seen: who comes late to a queue that stands already would never know how short it can be.
  */
-static uint64_t delay_grade(const struct roce_cc *cc)
+static uint32_t delay_grade(const struct roce_cc *cc)
 {
-	uint64_t fair = 2 * min(cc->rtt_min, VRB_SECOND) + DELAY_SLACK;
-
-	return cc->rtt / (fair * cc->limit / cc->window);
+	return min(1 + cc->rtt / DELAY_STEP, (uint64_t)DELAY_GRADES);
 }
 
 /* A window's worth was acknowledged. */
 static void adapt(struct roce_cc *cc)
 {
-	uint64_t delay = delay_grade(cc);
-
 	if (!cc->cnp_seen)
 		cc->alpha -= cc->alpha / GAIN;
 	cc->cnp_seen = false;
-	if (delay >= 2 && cc->window > cc->limit / 2)
-		set_window(cc, max(cc->window - cc->window / 16, cc->limit / 2));
-	else if (delay < 1)
-		set_window(cc, cc->window + max(cc->limit / STEPS, 1u));
-	else
-		cc->acked = 0;
+	cc->growth += cc->limit / delay_grade(cc);
+	set_window(cc, cc->window + cc->growth / STEPS);
+	cc->growth %= STEPS;
 }
 
 void roce_cc_acked(struct roce_cc *cc, uint32_t una, uint32_t psns, uint64_t now)
@@ -148,11 +145,12 @@ void roce_cc_lost(struct roce_cc *cc)
 	set_window(cc, reduced(cc));
 }
 
+/* What was sent before a cut still brings notifications for a round trip. */
 void roce_cc_notified(struct roce_cc *cc, uint64_t now)
 {
-	if (cc->cnp_at && now - cc->cnp_at < CNP_INTERVAL)
+	if (now < cc->cnp_until)
 		return;
-	cc->cnp_at = max(now, (uint64_t)1);
+	cc->cnp_until = time_after(now, max(cc->rtt, (uint64_t)CNP_INTERVAL));
 	cc->cnp_seen = true;
 	cc->fast_to = 0;
 	set_window(cc, cc->window - cc->window * cc->alpha / (2 * ONE));

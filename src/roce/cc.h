@@ -2,16 +2,17 @@
 /*
  * Congestion control of one QP's path: how much may be in flight, and when a packet may leave.
  *
+ *	start		a quarter of the limit, doubled by each window's worth that is acknowledged
  *	acknowledged	window grows by 1/32 of its limit for each window's worth
+ *	delay		that slowly while the round trip takes less than 250 us; from 750 us on a
+ *			quarter of that, which is how fast TCP grows
  *	loss		window * 0.7, once for all that goes again because of it
- *	CNP		window * (1 - alpha / 2), where alpha says how steadily they come, as DCQCN does
- *	delay		no growth while the round trip takes much longer than it can, the sooner the larger
- *			the window; far above, window - 1/16, but never below half the limit
- *	pacing		a window that was cut leaves in quarters, spread over the round trip
+ *	CNP		window * (1 - alpha / 2), where alpha says how steadily they come, as DCQCN does;
+ *			once in a round trip
+ *	pacing		a window below the limit leaves in quarters, spread over the round trip
  *
- * The limit is what a socket buffer of usual size holds (retry.h), and where every window begins: in
- * a network without congestion nothing of this shows.  Windows count PSNs.  Pure; nothing outside
- * the struct is touched.
+ * The limit is what a socket buffer of usual size holds (retry.h).  Windows count PSNs.  Pure;
+ * nothing outside the struct is touched.
  */
 #ifndef VRB_ROCE_CC_H
 #define VRB_ROCE_CC_H
@@ -19,22 +20,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ROCE_CC_MIN = 4 };
+enum {
+	ROCE_CC_MIN = 1,
+	ROCE_CC_FIRST = 4,	/* the first window, as a part of the limit */
+};
 
 struct roce_cc {
 	uint32_t limit;
 	uint32_t window;
 	uint32_t acked;		/* since the window last changed */
+	uint32_t growth;	/* less than a packet, in parts of one */
 	uint32_t fast_to;	/* below this the window grows by what is acknowledged */
 	uint32_t before;	/* window before the last probe; 0: nothing to undo */
 	uint32_t alpha;		/* of 1024 */
 	bool cnp_seen;		/* since the window was last acknowledged */
-	uint64_t cnp_at;	/* when a CNP last counted */
+	uint64_t cnp_until;	/* CNPs before that are about what was cut already */
 	bool timing;
 	uint32_t timed_psn;	/* round trip in progress */
 	uint64_t timed_at;
 	uint64_t rtt;		/* smoothed; 0: not known */
-	uint64_t rtt_min;
 	uint32_t left;		/* packets of the current slot */
 	uint64_t slot_end;
 	bool held;		/* a packet waits for slot_end */

@@ -309,12 +309,16 @@ static bool acceptable(const struct roce_qp *qp, const struct roce_pkt *pkt,
 	       roce_pkey_match(pkt->bth.pkey, qp->wq->pkey) && from_peer(qp->wq, pkt);
 }
 
-static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt)
+/* The answers to a READ are as many as were asked for: the asker slows down, too. */
+static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
+			    const struct roce_opcode_info *op, uint64_t now)
 {
 	if ((pkt->path.traffic_class & ROCE_ECN_MASK) != ROCE_ECN_CE && !pkt->bth.fecn)
 		return;
 	qp->counters.ecn_marked++;
 	qp->resp.cnp_owed = qp->wq->type != IBV_QPT_UD;
+	if (op->kind == ROCE_KIND_READ_RESPONSE)
+		roce_cc_notified(&qp->cc, now);
 }
 
 static void dispatch(struct roce_qp *qp, const struct roce_pkt *pkt,
@@ -323,13 +327,14 @@ static void dispatch(struct roce_qp *qp, const struct roce_pkt *pkt,
 	if (op->kind == ROCE_KIND_CNP) {
 		qp->counters.cnp_rcvd++;
 		roce_cc_notified(&qp->cc, now);
+		roce_pace_spread_answers(qp, false);
 		return;
 	}
-	note_congestion(qp, pkt);
+	note_congestion(qp, pkt, op, now);
 	if (qp->wq->type == IBV_QPT_UD)
 		roce_ud_input(qp, pkt, op);
 	else if (roce_is_request(op))
-		roce_responder_input(qp, pkt, op);
+		roce_responder_input(qp, pkt, op, now);
 	else if (runs_requester(qp))
 		roce_completer_input(qp, pkt, op, now);
 	else
@@ -388,9 +393,9 @@ static size_t build_cnp(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 }
 
 /* What a dead QP still says, and requests posted to it. */
-static size_t output_dead(struct roce_qp *qp, uint8_t *buf)
+static size_t output_dead(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
-	size_t len = qp->dying ? roce_responder_output(qp, buf) : 0;
+	size_t len = qp->dying ? roce_responder_output(qp, buf, now) : 0;
 
 	if (!len)
 		qp->dying = false;
@@ -442,17 +447,17 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	if (!roce_burst_allows(qp, now))
 		return 0;
 	if (qp->wq->state == IBV_QPS_ERR)
-		return output_dead(qp, buf);
+		return output_dead(qp, buf, now);
 	if (!runs_responder(qp))
 		return 0;
 	if (cnp_due(qp, now))
 		return build_cnp(qp, buf, now);
-	len = roce_responder_output(qp, buf);
+	len = roce_responder_output(qp, buf, now);
 	if (!len)
 		len = output_sends(qp, buf, now);
 	/* A fault while building leaves a NAK to be sent. */
 	if (!len && qp->wq->state == IBV_QPS_ERR)
-		len = output_dead(qp, buf);
+		len = output_dead(qp, buf, now);
 	return len;
 }
 

@@ -7,6 +7,14 @@
 /* Wakes later than this for less are not worth a timer. */
 #define PACE_SLACK (50 * VRB_USEC)
 
+/* The longest time between two answers: 8 Mbit/s at MTU 1024. */
+#define GAP_MAX VRB_MSEC
+
+enum {
+	ANSWERS_AHEAD = 4,	/* answers that leave together */
+	SPREAD = 16,		/* READs whose answers are spread after a sign of congestion */
+};
+
 /* Nanoseconds that bytes take; 2^32 bytes at 1 kbit/s still fit. */
 static uint64_t duration(const struct roce_qp *qp, uint64_t bytes)
 {
@@ -16,6 +24,7 @@ static uint64_t duration(const struct roce_qp *qp, uint64_t bytes)
 void roce_pace_reset(struct roce_qp *qp)
 {
 	qp->pace = (struct roce_pace){ .resume = VRB_NEVER };
+	qp->pace.answers.resume = VRB_NEVER;
 }
 
 bool roce_pace_allows(struct roce_qp *qp, uint64_t now)
@@ -38,13 +47,58 @@ void roce_pace_sent(struct roce_qp *qp, size_t len, uint64_t now)
 		qp->pace.free = time_after(max(qp->pace.free, now), duration(qp, len));
 }
 
+/* How long the requester takes for a packet, by how often it asks; pauses of its own do not count. */
+void roce_pace_asked(struct roce_qp *qp, uint32_t packets, uint64_t now)
+{
+	struct roce_answer_pace *a = &qp->pace.answers;
+	uint64_t took = now > a->asked_at && a->asked ? (now - a->asked_at) / a->asked : 0;
+
+	if (a->asked && took <= GAP_MAX)
+		a->gap = a->gap - a->gap / 4 + took / 4;
+	if (a->spread)
+		a->spread--;
+	a->asked = packets;
+	a->asked_at = now;
+}
+
+void roce_pace_spread_answers(struct roce_qp *qp, bool lost)
+{
+	struct roce_answer_pace *a = &qp->pace.answers;
+
+	a->spread = SPREAD;
+	if (lost)
+		a->asked = 0;	/* the time that the repair takes says nothing */
+}
+
+bool roce_pace_answer_allows(struct roce_qp *qp, uint64_t now)
+{
+	struct roce_answer_pace *a = &qp->pace.answers;
+	uint64_t ahead = max(ANSWERS_AHEAD * a->gap, PACE_SLACK);
+
+	if (!a->spread || a->free <= time_after(now, ahead))
+		return true;
+	a->resume = a->free - ahead;
+	return false;
+}
+
+/* A little faster than the requester takes them, for the path may have become free. */
+void roce_pace_answered(struct roce_qp *qp, uint64_t now)
+{
+	struct roce_answer_pace *a = &qp->pace.answers;
+
+	if (a->spread)
+		a->free = time_after(max(a->free, now), a->gap * 4 / 5);
+}
+
 uint64_t roce_pace_next(const struct roce_qp *qp)
 {
-	return qp->pace.resume;
+	return time_earlier(qp->pace.resume, qp->pace.answers.resume);
 }
 
 void roce_pace_expire(struct roce_qp *qp, uint64_t now)
 {
 	if (time_reached(qp->pace.resume, now))
 		qp->pace.resume = VRB_NEVER;
+	if (time_reached(qp->pace.answers.resume, now))
+		qp->pace.answers.resume = VRB_NEVER;
 }

@@ -2,8 +2,12 @@
 /*
  * Pacing of requests (ibv_modify_qp_rate_limit): a token bucket kept as a point in time.  Each
  * packet moves it by the time that the packet takes at the QP's rate; a packet may leave when it
- * lies no further ahead than a burst takes.  Answers to the peer are not paced: they are its
- * requests' doing.
+ * lies no further ahead than a burst takes.
+ *
+ * The answers to READs are the requester's doing: its window says how much it asks for.  But it asks
+ * for long stretches, and a path that is congested needs them spread.  So for some READs after a
+ * sign of congestion (a CNP, or a request that is repeated) their answers leave about as fast as the
+ * requester has been seen to take them.
  */
 #ifndef VRB_ROCE_PACE_H
 #define VRB_ROCE_PACE_H
@@ -19,6 +23,12 @@ void roce_pace_reset(struct roce_qp *qp);
 /* May a request leave now? If not, the engine's deadline says when. */
 bool roce_pace_allows(struct roce_qp *qp, uint64_t now);
 void roce_pace_sent(struct roce_qp *qp, size_t len, uint64_t now);
+
+/* A new READ of so many packets; a sign of congestion; and the same as above for an answer to a READ. */
+void roce_pace_asked(struct roce_qp *qp, uint32_t packets, uint64_t now);
+void roce_pace_spread_answers(struct roce_qp *qp, bool lost);
+bool roce_pace_answer_allows(struct roce_qp *qp, uint64_t now);
+void roce_pace_answered(struct roce_qp *qp, uint64_t now);
 
 uint64_t roce_pace_next(const struct roce_qp *qp);
 void roce_pace_expire(struct roce_qp *qp, uint64_t now);

@@ -84,8 +84,8 @@ const char *roce_comp_step_name(unsigned int step);
 /* responder.c */
 void roce_responder_start(struct roce_qp *qp);
 void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
-			  const struct roce_opcode_info *op);
-size_t roce_responder_output(struct roce_qp *qp, uint8_t *buf);
+			  const struct roce_opcode_info *op, uint64_t now);
+size_t roce_responder_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 
 /* The receive held serves the next message. */
 void roce_responder_drop_message(struct roce_qp *qp);

@@ -20,6 +20,7 @@
 #include "roce/const.h"
 #include "roce/faults.h"
 #include "roce/opcode.h"
+#include "roce/pace.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
 #include "roce/rd_atomic.h"
@@ -73,6 +74,7 @@ struct resp_ctx {
 	struct roce_qp *qp;
 	const struct roce_pkt *pkt;
 	const struct roce_opcode_info *op;
+	uint64_t now;
 	enum reason why; /* RESP_FAULT */
 };
 
@@ -363,6 +365,8 @@ static enum reason execute_answered(struct resp_ctx *c)
 		why = execute_a19(c);
 	if (why)
 		return why;
+	if (c->op->kind == ROCE_KIND_READ)
+		roce_pace_asked(c->qp, packets, c->now);
 	rd = roce_rd_take(c->qp, resp->epsn, packets);
 	rd->kind = kinds[c->op->kind];
 	rd->rkey = c->pkt->reth.rkey;
@@ -476,11 +480,13 @@ static enum resp_step duplicate(struct resp_ctx *c)
 	if (c->op->kind == ROCE_KIND_READ ? !repeats_read(qp, rd, c->pkt)
 					  : rd->kind != kinds[c->op->kind])
 		return RESP_DROP;
-	if (c->op->kind == ROCE_KIND_READ)
+	if (c->op->kind == ROCE_KIND_READ) {
+		roce_pace_spread_answers(qp, true);
 		roce_rd_replay(qp, rd, c->pkt->bth.psn, psn_packets(c->pkt->reth.len, qp->wq->mtu),
 			       c->pkt->reth.va - rd->va + c->pkt->reth.len);
-	else
+	} else {
 		roce_rd_replay(qp, rd, c->pkt->bth.psn, 1, 0);
+	}
 	return RESP_DONE;
 }
 
@@ -580,9 +586,9 @@ static enum resp_step (*const steps[RESP_DONE])(struct resp_ctx *c) = {
 };
 
 void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
-			  const struct roce_opcode_info *op)
+			  const struct roce_opcode_info *op, uint64_t now)
 {
-	struct resp_ctx c = { .qp = qp, .pkt = pkt, .op = op };
+	struct resp_ctx c = { .qp = qp, .pkt = pkt, .op = op, .now = now };
 	enum resp_step step = RESP_PSN;
 
 	if (qp->wq->state == IBV_QPS_RTR && !qp->resp.established) {
@@ -662,15 +668,21 @@ static size_t ack(struct roce_qp *qp, uint8_t *buf)
 	return roce_put_pad(qp, buf, roce_put_headers(&pkt, buf, 0), 0);
 }
 
-size_t roce_responder_output(struct roce_qp *qp, uint8_t *buf)
+size_t roce_responder_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct roce_rd_atomic *rd;
 
 	while ((rd = roce_rd_due(qp)) != NULL) {
-		size_t len = answer(qp, rd, buf);
+		size_t len;
 
-		if (len)
+		/* A pending ACK is of a newer PSN, so it waits, too. */
+		if (!qp->dying && !roce_pace_answer_allows(qp, now))
+			return 0;
+		len = answer(qp, rd, buf);
+		if (len) {
+			roce_pace_answered(qp, now);
 			return len;
+		}
 	}
 	return qp->resp.ack.pending ? ack(qp, buf) : 0;
 }

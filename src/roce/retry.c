@@ -18,6 +18,8 @@
 #include "roce/psn.h"
 #include "util/compiler.h"
 
+enum { PROBES_MAX = 20 };	/* that still count: a millisecond, doubled so often, is longer than any timeout */
+
 /* Why the QP fails when a cause has used up its retries. */
 static const enum reason exhausted[ROCE_RETRY_CAUSES] = {
 	[ROCE_RETRY_TIMEOUT] = REASON_RETRY_TIMEOUT,
@@ -63,13 +65,18 @@ static uint64_t pull_time(const struct roce_qp *qp)
 	return sq->done != sq->next && w->flags & WQE_PULL ? w->length : 0;
 }
 
-static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
+static uint64_t ack_timeout(const struct roce_qp *qp)
 {
 	uint8_t timeout = qp->wq->timeout;
 
 	if (timeout)
 		timeout = max(timeout, (uint8_t)ROCE_TIMEOUT_FLOOR);
-	qp->retry.ack_deadline = time_after(now, roce_ack_timeout_ns(timeout));
+	return roce_ack_timeout_ns(timeout);
+}
+
+static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
+{
+	qp->retry.ack_deadline = time_after(now, ack_timeout(qp));
 	qp->retry.ack_deadline = time_after(qp->retry.ack_deadline, pull_time(qp));
 }
 
@@ -79,10 +86,12 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
  */
 static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 {
-	uint64_t patience = max(ROCE_PROBE_RTTS * qp->cc.rtt, ROCE_PROBE_MIN);
-	uint64_t at = time_after(time_after(now, patience), pull_time(qp));
+	uint64_t patience = max(ROCE_PROBE_RTTS * qp->cc.rtt, ROCE_PROBE_MIN) << qp->retry.probes;
+	uint64_t at;
 
-	if (!qp->retry.probed && qp->wq->timeout && at < qp->retry.ack_deadline)
+	patience = min(patience, ack_timeout(qp) / ROCE_PROBE_PART);
+	at = time_after(time_after(now, patience), pull_time(qp));
+	if (qp->wq->timeout && at < qp->retry.ack_deadline)
 		qp->retry.probe_at = at;
 	else
 		qp->retry.probe_at = VRB_NEVER;
@@ -106,7 +115,7 @@ void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now)
 {
 	qp->retry.left = qp->wq->retry_cnt;
 	qp->retry.rnr_left = qp->wq->rnr_retry;
-	qp->retry.probed = false;
+	qp->retry.probes = 0;
 	roce_cc_acked(&qp->cc, qp->comp.una, psns, now);
 	if (qp->req.psn == qp->comp.una)
 		stop_ack_timer(qp);
@@ -179,15 +188,16 @@ uint64_t roce_retry_next(const struct roce_qp *qp)
 }
 
 /*
- * The end of what was sent may be lost, and then no later packet tells the peer of it, or its ACK or
- * NAK is.  The oldest few packets, sent once more, make it say where it is.  The ack timeout goes on
- * to run, and no retry is used up.
+ * The end of what was sent may be lost, and then no later packet tells the peer of it; or its ACK or
+ * NAK is, or what went again after the one NAK that a gap gets.  The oldest packet, sent once more,
+ * makes it say where it is.  The ack timeout goes on to run, and no retry is used up.
  */
-static void probe(struct roce_qp *qp)
+static void probe(struct roce_qp *qp, uint64_t now)
 {
-	qp->retry.probe_at = VRB_NEVER;
-	qp->retry.probed = true;
-	if (qp->req.psn == qp->comp.una || qp->req.psn != qp->req.high || qp->req.halted)
+	if (qp->retry.probes < PROBES_MAX)
+		qp->retry.probes++;
+	restart_probe_timer(qp, now);
+	if (qp->req.psn == qp->comp.una || qp->req.halted)
 		return;
 	roce_cc_probe(&qp->cc);
 	roce_requester_rewind(qp);
@@ -202,7 +212,7 @@ void roce_retry_expire(struct roce_qp *qp, uint64_t now)
 	if (time_reached(qp->retry.ack_deadline, now))
 		roce_retry(qp, ROCE_RETRY_TIMEOUT, now);
 	else if (time_reached(qp->retry.probe_at, now))
-		probe(qp);
+		probe(qp, now);
 	if (time_reached(qp->cc.slot_end, now))
 		qp->cc.held = false;
 }

@@ -24,7 +24,7 @@ enum {
 	 * hold, within these bounds.
 	 */
 	ROCE_WINDOW_BYTES = 128 * 1024,
-	ROCE_WINDOW_MIN = ROCE_CC_MIN,
+	ROCE_WINDOW_MIN = 4,
 	ROCE_WINDOW_MAX = 256,
 
 	/*
@@ -35,9 +35,13 @@ enum {
 	ROCE_BURST_MAX = 1024,
 };
 
-/* Round trips, and time at least, without an answer before the newest packet is sent again. */
+/*
+ * Without an answer the oldest packet is sent again after so many round trips, and this time at
+ * least; then after twice that, and so on up to this part of the ack timeout.
+ */
 #define ROCE_PROBE_RTTS 3
 #define ROCE_PROBE_MIN	VRB_MSEC
+#define ROCE_PROBE_PART 4
 
 /* Why packets are sent again. */
 enum roce_retry_cause {

@@ -73,8 +73,8 @@ struct roce_comp {
 /* Send side: patience. retry.c, the only place that sets a deadline */
 struct roce_retry {
 	uint64_t ack_deadline; /* local ack timeout; VRB_NEVER while nothing is in flight */
-	uint64_t probe_at;       /* before it, once until the next progress; VRB_NEVER: no more */
-	bool probed;
+	uint64_t probe_at;     /* before it; VRB_NEVER: no more */
+	uint8_t probes;        /* since the last progress; each waits twice as long */
 	uint64_t rnr_deadline; /* nothing is sent before; VRB_NEVER: no RNR wait */
 	uint8_t left;          /* of retry_cnt */
 	uint8_t rnr_left;      /* of rnr_retry */
@@ -91,6 +91,13 @@ struct roce_burst {
 struct roce_pace {
 	uint64_t free;   /* what was sent has passed by then, at the QP's rate */
 	uint64_t resume; /* requests wait until then; VRB_NEVER: none does */
+	struct roce_answer_pace {
+		uint64_t asked_at; /* by the newest READ */
+		uint64_t gap;      /* time that the requester takes for an answer */
+		uint64_t free, resume;
+		uint32_t asked;    /* answers */
+		uint32_t spread;   /* READs to come whose answers are spread */
+	} answers;
 };
 
 /* The one ACK or NAK that waits for the end of a burst. acknak.c */

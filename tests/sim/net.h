@@ -16,7 +16,7 @@
 #include "rand.h"
 #include "util/net.h"
 
-enum { NET_MAX_HOSTS = 20 };
+enum { NET_MAX_HOSTS = 40 };
 
 struct net_packet {
 	uint64_t serial;

@@ -210,7 +210,7 @@ static void window_bounds_what_is_in_flight(void **state)
 	uint32_t window, asked = 0;
 
 	env_start(&e, IBV_QPT_RC);
-	window = roce_window_limit(&e.qp);
+	window = e.qp.cc.window;
 	env_post(&e, IBV_WR_RDMA_WRITE, 0, 256 * 1000);
 	for (uint32_t i = 0; i < window; i++) {
 		expect_packet(i ? ROCE_RC_WRITE_MIDDLE : ROCE_RC_WRITE_FIRST, ENV_PSN + i, 256);
@@ -220,7 +220,7 @@ static void window_bounds_what_is_in_flight(void **state)
 	assert_int_equal(asked, 4);
 	expect_silence();
 	env_ack(&e, ENV_PSN + 9);
-	assert_int_equal(env_drain(&e), 10);
+	assert_int_equal(env_drain(&e), 2 * 10);	/* the first windows double */
 }
 
 /* max_rd_atomic READs and atomics at a time, whatever else is sent. */
@@ -246,7 +246,8 @@ static void long_read_is_asked_for_in_pieces(void **state)
 	uint32_t piece;
 
 	env_start(&e, IBV_QPT_RC);
-	piece = roce_window_limit(&e.qp) / 2;
+	e.qp.cc.window = roce_window_limit(&e.qp);
+	piece = e.qp.cc.window / 2;
 	env_post(&e, IBV_WR_RDMA_READ, 0, piece * 256 * 2 + 100);
 	expect_packet(ROCE_RC_READ_REQUEST, ENV_PSN, 0);
 	assert_int_equal(e.out.reth.len, piece * 256);
@@ -396,7 +397,9 @@ static void local_operations_are_not_repeated(void **state)
 	env_post(&e, IBV_WR_SEND, 0, 8);
 	assert_int_equal(env_drain(&e), 2);
 	env_expire(&e);
-	assert_int_equal(env_drain(&e), 2);
+	assert_int_equal(env_drain(&e), 1);
+	env_ack(&e, ENV_PSN);
+	assert_int_equal(env_drain(&e), 1);
 	assert_int_equal(e.binds, 1);
 	env_ack(&e, ENV_PSN + 1);
 	assert_int_equal(e.num_cqes, 3);

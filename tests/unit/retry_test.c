@@ -77,6 +77,7 @@ static void progress_refills_the_counter(void **state)
 	env_expire(&e);
 	env_drain(&e);
 	env_ack(&e, ENV_PSN);
+	env_drain(&e);
 	env_expire(&e);
 	assert_int_equal(e.wq.state, IBV_QPS_RTS);
 	env_drain(&e);
@@ -194,26 +195,60 @@ static void timeout_resends_from_the_oldest_unacknowledged(void **state)
 	assert_int_equal(e.out.bth.opcode, ROCE_RC_WRITE_MIDDLE);
 	assert_int_equal(e.out.bth.psn, ENV_PSN + 2);
 	assert_memory_equal(e.out.payload, e.mem + 512, 256);
+	assert_int_equal(env_drain(&e), 0);
+	env_ack(&e, ENV_PSN + 2);
 	assert_int_equal(env_drain(&e), 2);
 	env_ack(&e, ENV_PSN + 4);
 	assert_int_equal(e.num_cqes, 2);
 }
 
-/* Less with each loss, in steps back to the full window on progress. */
+/* One packet after a timeout; when that was for nothing, as before; else in steps back to the full window. */
 static void window_shrinks_and_grows(void **state)
 {
-	uint32_t full;
+	uint32_t full, first;
 
 	send_one(7, 7);
 	full = roce_window_limit(&e.qp);
-	assert_int_equal(e.qp.cc.window, full);
+	first = e.qp.cc.window;
+	assert_int_equal(first, full / ROCE_CC_FIRST);
 	env_expire(&e);
-	assert_int_equal(e.qp.cc.window, ROCE_WINDOW_MIN);
+	assert_int_equal(e.qp.cc.window, ROCE_CC_MIN);
 	roce_retry_progress(&e.qp, full, e.now);
-	assert_int_equal(e.qp.cc.window, full - full * 3 / 10);
+	assert_int_equal(e.qp.cc.window, first - first * 3 / 10);
 	for (int i = 0; i < 100; i++)
 		roce_retry_progress(&e.qp, full, e.now);
 	assert_int_equal(e.qp.cc.window, full);
+}
+
+/*
+ * Probes come long before the ack timeout, wait twice as long each up to a quarter of it, and use up
+ * no retry; each is the oldest packet alone.
+ */
+static void probes_wait_longer_each_time(void **state)
+{
+	static const uint64_t ms[] = { 1, 2, 4, 8, 16, 32 };
+	uint64_t timeout = 4096ull << 14, last;
+
+	env_init(&e, IBV_QPT_RC);
+	e.wq.timeout = 14;
+	env_rts(&e);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	assert_int_equal(env_drain(&e), 2);
+	last = e.now;
+	for (size_t i = 0; i < ARRAY_SIZE(ms); i++) {
+		uint64_t at = roce_next_timeout(&e.qp);
+
+		assert_true(at - last == min(ms[i] * VRB_MSEC, timeout / ROCE_PROBE_PART));
+		last = e.now = at;
+		roce_timeout(&e.qp, at);
+		assert_true(env_output(&e));
+		assert_int_equal(e.out.bth.psn, ENV_PSN);
+		assert_false(env_output(&e));
+	}
+	assert_int_equal(e.qp.retry.left, e.wq.retry_cnt);
+	env_ack(&e, ENV_PSN);
+	assert_int_equal(e.qp.retry.probes, 0);
 }
 
 static void window_limit_by_mtu(void **state)
@@ -318,6 +353,7 @@ int main(void)
 		cmocka_unit_test(repeated_rnr_nak),
 		cmocka_unit_test(timeout_resends_from_the_oldest_unacknowledged),
 		cmocka_unit_test(window_shrinks_and_grows),
+		cmocka_unit_test(probes_wait_longer_each_time),
 		cmocka_unit_test(window_limit_by_mtu),
 		cmocka_unit_test(bursts_are_bounded),
 		cmocka_unit_test(migration_on_exhausted_retries),

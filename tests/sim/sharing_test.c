@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Several hosts, one bottleneck: who gets how much, how long an incast of 32 takes, what marks do,
+ * and how soon a loss is repaired.  Data flow to one host through a switch port with a short queue.
+ *
+ * The times of the incast are recorded in sharing_incast.inc: a change of them is a change of
+ * behaviour.  If it is meant, VERBENA_UPDATE=1 prints the rows anew.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "fan.h"
+#include "pair.h"
+#include "util/compiler.h"
+
+enum {
+	SEEDS = 3,
+	MESSAGE = 65536,
+	QUEUE = 150000,
+	LAZY_NS = 20000,	/* programs look at their queues this late at most */
+};
+
+static struct fan_config fan_config(uint32_t opcode, uint32_t leaves, uint32_t mtu, uint32_t mbps,
+				    bool ecn)
+{
+	struct fan_config c = {
+		.net = { .delay = 10000, .mbit_per_s = mbps, .fast_egress = true, .buffer = QUEUE,
+			 .ecn_mark = ecn ? QUEUE / 5 : 0 },
+		.qp = sim_qp_defaults(),
+		.leaves = leaves,
+		.opcode = opcode,
+		.len = MESSAGE,
+		.depth = 16,
+		.later = 5000,
+		.lazy = LAZY_NS,
+	};
+
+	c.qp.mtu = mtu;
+	c.qp.timeout = 14;
+	return c;
+}
+
+struct share {
+	uint32_t opcode, mtu, mbps;
+	bool ecn;
+};
+
+/* At least 70 % of the link's bits are delivered, once. */
+static void check_share(const struct share *s, uint64_t seed)
+{
+	struct fan_config c = fan_config(s->opcode, 2, s->mtu, s->mbps, s->ecn);
+	struct fan *f = fan_new("two flows", seed, &c);
+	uint64_t time = 400 * VRB_SECOND / s->mbps, delivered;
+	uint32_t a, b;
+
+	world_run_until(f->w, f->w->now + time);
+	a = fan_done(f, 0);
+	b = fan_done(f, 1);
+	world_check(f->w, a <= 2 * b && b <= 2 * a,
+		    "%u Mbit/s, MTU %u: one has done %u, the other %u", s->mbps, s->mtu, a, b);
+	delivered = (a + b) * (uint64_t)MESSAGE * 8;
+	world_check(f->w, delivered * 10 >= 7 * s->mbps * (time / VRB_USEC),
+		    "%u Mbit/s, MTU %u: only %u and %u done", s->mbps, s->mtu, a, b);
+	fan_free(f);
+}
+
+static void two_flows_share_within_two_to_one(void **state)
+{
+	static const struct share rows[] = {
+		{ IBV_WR_RDMA_WRITE, 1024, 100, false },   { IBV_WR_RDMA_WRITE, 1024, 1000, false },
+		{ IBV_WR_RDMA_WRITE, 1024, 10000, false }, { IBV_WR_RDMA_WRITE, 4096, 100, false },
+		{ IBV_WR_RDMA_WRITE, 4096, 1000, false },  { IBV_WR_RDMA_WRITE, 4096, 10000, false },
+		{ IBV_WR_RDMA_WRITE, 1024, 1000, true },   { IBV_WR_RDMA_WRITE, 4096, 10000, true },
+		{ IBV_WR_RDMA_READ, 1024, 100, false },    { IBV_WR_RDMA_READ, 1024, 1000, false },
+		{ IBV_WR_RDMA_READ, 4096, 1000, false },   { IBV_WR_RDMA_READ, 1024, 1000, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		for (uint64_t seed = 1; seed <= SEEDS; seed++)
+			check_share(&rows[i], seed);
+}
+
+/*
+ * A queue that marks from a fifth on: its marks become CNPs, these slow the senders down, and nothing
+ * is lost nor sent twice.
+ */
+static void marks_slow_down_before_anything_is_lost(void **state)
+{
+	static const uint32_t opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
+
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		struct fan_config c = fan_config(opcodes[i], 2, 1024, 1000, true);
+		struct fan *f = fan_new("marks", 1, &c);
+		struct roce_counters n;
+
+		world_run_until(f->w, f->w->now + VRB_SECOND);
+		n = fan_counters(f);
+		assert_true(f->w->net.count.marked > 0);
+		assert_true(n.cnp_sent > 0);
+		assert_in_range(n.cnp_rcvd, n.cnp_sent - 2, n.cnp_sent);
+		assert_int_equal(f->w->net.count.overflowed, 0);
+		assert_int_equal(n.retransmitted_pkts, 0);
+		fan_free(f);
+	}
+}
+
+/* --- incast: 32 at once, half a megabyte each --- */
+
+struct incast {
+	const char *name;
+	uint32_t opcode;
+	bool ecn;
+	uint64_t first_us, median_us, p90_us, last_us;
+	uint64_t retransmitted, lost;
+};
+
+static const struct incast recorded[] = {
+#include "sharing_incast.inc"
+};
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static struct incast run_incast(const struct incast *row)
+{
+	struct fan_config c = fan_config(row->opcode, FAN_MAX, 1024, 10000, row->ecn);
+	struct incast got = *row;
+	uint64_t time[SEEDS * FAN_MAX];
+
+	c.messages = 8;
+	c.later = 0;
+	got.retransmitted = got.lost = 0;
+	for (uint32_t seed = 0; seed < SEEDS; seed++) {
+		struct fan *f = fan_new("incast", seed + 1, &c);
+
+		world_run(f->w);
+		for (uint32_t i = 0; i < FAN_MAX; i++) {
+			assert_int_equal(fan_done(f, i), c.messages);
+			time[seed * FAN_MAX + i] = (f->leg[i].ended - f->leg[i].began) / VRB_USEC;
+		}
+		got.retransmitted += fan_counters(f).retransmitted_pkts;
+		got.lost += f->w->net.count.overflowed;
+		fan_free(f);
+	}
+	qsort(time, ARRAY_SIZE(time), sizeof(time[0]), by_value);
+	got.first_us = time[0];
+	got.median_us = time[ARRAY_SIZE(time) / 2];
+	got.p90_us = time[ARRAY_SIZE(time) * 9 / 10];
+	got.last_us = time[ARRAY_SIZE(time) - 1];
+	return got;
+}
+
+static void print_row(const struct incast *r)
+{
+	printf("{ \"%s\", %s, %s,\n  %llu, %llu, %llu, %llu, %llu, %llu },\n", r->name,
+	       r->opcode == IBV_WR_RDMA_READ ? "IBV_WR_RDMA_READ" : "IBV_WR_RDMA_WRITE",
+	       r->ecn ? "true" : "false", (unsigned long long)r->first_us,
+	       (unsigned long long)r->median_us, (unsigned long long)r->p90_us,
+	       (unsigned long long)r->last_us, (unsigned long long)r->retransmitted,
+	       (unsigned long long)r->lost);
+}
+
+static bool same(const struct incast *a, const struct incast *b)
+{
+	return a->first_us == b->first_us && a->median_us == b->median_us &&
+	       a->p90_us == b->p90_us && a->last_us == b->last_us &&
+	       a->retransmitted == b->retransmitted && a->lost == b->lost;
+}
+
+static void incast_of_32_as_recorded(void **state)
+{
+	bool update = getenv("VERBENA_UPDATE") != NULL;
+	unsigned int different = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(recorded); i++) {
+		struct incast got = run_incast(&recorded[i]);
+
+		if (same(&got, &recorded[i]) && !update)
+			continue;
+		different++;
+		print_row(&got);
+	}
+	assert_true(update || !different);
+}
+
+/* --- repair: what a loss costs --- */
+
+struct repair {
+	uint32_t psn;		/* the packet that is lost, */
+	uint32_t times;		/* so often */
+	uint32_t seen;
+};
+
+static bool drop_psn(void *arg, const struct net_packet *p)
+{
+	struct repair *r = arg;
+	struct roce_pkt pkt;
+
+	if (p->src != 0 || roce_decode(&pkt, p->data, p->len) != ROCE_DECODED ||
+	    pkt.bth.psn != PAIR_PSN + r->psn || r->seen == r->times)
+		return false;
+	r->seen++;
+	return true;
+}
+
+/*
+ * A WRITE of 24 packets, all in flight at once.  While anything behind the loss arrives, a round trip
+ * repairs it, and the timer (67 ms) has no part in it; what nothing follows, a probe finds.
+ */
+static void loss_is_repaired_without_the_timer(void **state)
+{
+	static const struct {
+		uint32_t psn, times;
+		uint32_t naks, again;	/* NAKs, packets sent again */
+		uint64_t within_us;
+	} rows[] = {
+		{ 3, 1, 1, 21, 200 },	/* the gap is told at once, go-back-N sends the rest again */
+		{ 22, 1, 1, 2, 200 },
+		{ 23, 1, 0, 2, 1300 },	/* the last one: a probe after a millisecond */
+		{ 3, 2, 1, 42, 1300 },	/* a gap gets one NAK, so its repair is probed */
+		{ 23, 3, 0, 4, 8000 },	/* probes wait twice as long each */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct repair r = { .psn = rows[i].psn, .times = rows[i].times };
+		struct net_config net = { .delay = 5000, .drop = drop_psn, .drop_arg = &r };
+		struct sim_qp_attr attr = sim_qp_defaults();
+		struct roce_counters n;
+		struct pair p;
+		uint64_t began;
+
+		attr.timeout = 14;
+		p = pair_new("repair", &net, &attr, NULL);
+		pair_watch(&p);
+		began = p.w->now;
+		pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 24 * 1024));
+		pair_go(&p);
+		pair_expect_send(&p, 0, 0, IBV_WC_SUCCESS);
+		n = *roce_qp_counters(&p.a->roce);
+		world_check(p.w, p.naks == rows[i].naks && n.retransmitted_pkts == rows[i].again,
+			    "row %zu: %u NAKs, %llu packets again", i, p.naks,
+			    (unsigned long long)n.retransmitted_pkts);
+		world_check(p.w, p.w->last_cqe - began < rows[i].within_us * VRB_USEC,
+			    "row %zu: repaired after %llu us", i,
+			    (unsigned long long)(p.w->last_cqe - began) / VRB_USEC);
+		pair_free(&p);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_flows_share_within_two_to_one),
+		cmocka_unit_test(marks_slow_down_before_anything_is_lost),
+		cmocka_unit_test(incast_of_32_as_recorded),
+		cmocka_unit_test(loss_is_repaired_without_the_timer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
