@@ -9,6 +9,7 @@ Two processes do what is asked of them (side.py), on one host or in two network 
 import json
 import os
 import socket
+import struct
 import subprocess
 import sys
 
@@ -21,6 +22,9 @@ PYTHON = "/usr/bin/python3"     # the one that python3-pyverbs is for
 SIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "side.py")
 FLUSHED, REMOTE_ACCESS, RNR_EXCEEDED = 5, 10, 13
 MIGRATED, ARMED = 0, 2
+TM_ADD, TM_SYNC, TM_RECV, TM_NO_TAG = 130, 132, 133, 134
+TM_MATCH, TM_DATA_VALID = 32, 64
+NO_TAG, RNDV, FIN, EAGER = range(4)
 SECOND = ("10.78.0.1", "10.78.0.2")     # addresses for path migration
 
 
@@ -74,6 +78,15 @@ class Pair:
         for side in self.sides:
             side.end()
 
+    def connect_tags(self):
+        """An ordinary QP, and one that matches tags."""
+        for side in self.sides:
+            side.open(side.address)
+        self.sides[0].cq_plain()
+        self.sides[1].cq_tags()
+        self.sides[1].srq_tags()
+        return self._connect_qps([side.create_qp("IBV_QPT_RC") for side in self.sides])
+
     def connect(self, kind, cq="cq_plain", srq=False, operations=None):
         facts = []
         for side in self.sides:
@@ -82,10 +95,14 @@ class Pair:
             if srq:
                 side.srq_plain()
             facts.append(side.create_qp(kind, operations))
+        a, b, at = self._connect_qps(facts)
+        return a, b, at[1]
+
+    def _connect_qps(self, facts):
         a, b = self.sides
         a.connect(a.address, b.address, facts[1])
         b.connect(b.address, a.address, facts[0])
-        return a, b, facts[1]
+        return a, b, facts
 
     def close(self):
         for side in self.sides:
@@ -180,6 +197,55 @@ def case_window(pair):
     one(a, 2, REMOTE_ACCESS)
 
 
+def tagged(b, **wanted):
+    """Waits for one completion of the SRQ that matches tags and checks it."""
+    wanted = {"status": 0, "tag": 0, **wanted}
+    done = b.poll_tags(1)[0]
+    want_equal({name: done[name] for name in wanted}, wanted, "completion")
+
+
+def case_tags(pair):
+    """The same completions as rdma-core's own tests of tag matching want to see."""
+    a, b, at = pair.connect_tags()
+    unexpected = 0
+
+    def send(operation, tag, payload, offset=0, more=()):
+        data = struct.pack(">BxxxIQ", operation, 7, tag) + payload
+        a.write_memory(offset, data.decode("latin1"))
+        a.post_send(1, "IBV_WR_SEND", offset, len(data))
+        done = sorted((c["wr_id"], c["status"]) for c in a.poll(1 + len(more)))
+        want_equal(done, [(1, 0), *((wr_id, 0) for wr_id in more)], "completions")
+
+    for i in range(4):
+        b.post_recv(100 + i, 4096 * i, 4096)
+    for i in range(8):
+        b.tag_add(i, 0x1000 + i, 0xffff, 32768 + 2048 * i, 2048, unexpected)
+        tagged(b, wr_id=i, opcode=TM_ADD, flags=0)
+    # A tag that the list has, last one first, and one that it has not.
+    for i in (7, 6):
+        send(EAGER, 0x1000 + i, b"payload")
+        tagged(b, wr_id=i, opcode=TM_RECV, flags=TM_MATCH | TM_DATA_VALID, tag=0x1000 + i, len=7)
+        want_equal(b.read_memory(32768 + 2048 * i, 7), "payload", "memory")
+    send(EAGER, 99, b"nobody's")
+    tagged(b, wr_id=100, opcode=TM_RECV, flags=0, len=24)
+    want_equal(b.read_memory(16, 8), "nobody's", "memory")
+    unexpected += 1
+    b.tag_sync(27, unexpected)
+    tagged(b, wr_id=27, opcode=TM_SYNC, flags=0)
+    send(NO_TAG, 0x1000, b"untagged")
+    tagged(b, wr_id=101, opcode=TM_NO_TAG, flags=0, len=24)
+    # Rendezvous: the receiver's device fetches it and says so.
+    text = 200 * "rendezvous"
+    a.write_memory(8192, text)
+    a.post_recv(2, 1024, 64)
+    send(RNDV, 0x1003, struct.pack(">QII", at[0]["addr"] + 8192, at[0]["rkey"], len(text)), 512, more=[2])
+    tagged(b, wr_id=3, opcode=TM_RECV, flags=TM_MATCH, tag=0x1003)
+    tagged(b, wr_id=3, opcode=TM_RECV, flags=TM_DATA_VALID, len=len(text))
+    want_equal(b.read_memory(32768 + 2048 * 3, len(text)), text, "memory")
+    want_equal(a.read_memory(1024, 1), chr(FIN), "FIN")
+    want_equal(a.read_memory(1025, 31), a.read_memory(513, 31), "what FIN repeats")
+
+
 def case_close_open(pair):
     """Everything goes when its Python object does, and can be made again."""
     for _ in range(3):
@@ -188,7 +254,7 @@ def case_close_open(pair):
         pair.close()
 
 
-ONE_HOST = [case_rc, case_srq, case_uc, case_extended_cq, case_builders, case_window, case_close_open]
+ONE_HOST = [case_rc, case_srq, case_uc, case_extended_cq, case_builders, case_window, case_tags, case_close_open]
 
 
 # ---- two hosts
@@ -227,6 +293,10 @@ def case_services(pair, hosts):
     case_rc(pair)
 
 
+def case_tags_between_hosts(pair, hosts):
+    case_tags(pair)
+
+
 def run_hosts(bench):
     try:
         hosts = netns.TwoHosts()
@@ -244,7 +314,7 @@ def run_hosts(bench):
                 with Pair(bench, addresses, prefixes) as pair:
                     case(pair, hosts)
             return run
-        return harness.run_table([(c.__name__[5:], on_hosts(c)) for c in (case_services, case_migration)], bench)
+        return harness.run_table([(c.__name__[5:], on_hosts(c)) for c in (case_services, case_tags_between_hosts, case_migration)], bench)
 
 
 def run_one_host(bench):

@@ -15,7 +15,7 @@ from pyverbs.cq import CQ, CQEX, CqInitAttrEx, PollCqAttr
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPEx, QPInitAttr, QPInitAttrEx
-from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.srq import SRQ, OpsWr, SrqAttr, SrqInitAttr, SrqInitAttrEx
 from pyverbs.wr import SGE, RecvWR, SendWR
 
 ACCESS = (e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE |
@@ -36,6 +36,7 @@ class Side:
     def __init__(self):
         self.ctx = self.pd = self.cq = self.mr = self.qp = self.srq = None
         self.windows = []
+        self.send_depth = DEPTH
 
     # ---- objects
 
@@ -64,8 +65,25 @@ class Side:
     def srq_plain(self):
         self.srq = SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=DEPTH)))
 
+    def cq_tags(self):
+        self.cq = CQEX(self.ctx, CqInitAttrEx(cqe=4 * DEPTH, wc_flags=e.IBV_WC_STANDARD_FLAGS | e.IBV_WC_EX_WITH_TM_INFO))
+
+    def srq_tags(self):
+        """Matches tags; its QPs leave their send queue to the device."""
+        caps = self.ctx.query_device_ex().tm_caps
+        attr = SrqInitAttrEx()
+        attr.comp_mask = (e.IBV_SRQ_INIT_ATTR_TYPE | e.IBV_SRQ_INIT_ATTR_PD | e.IBV_SRQ_INIT_ATTR_CQ |
+                          e.IBV_SRQ_INIT_ATTR_TM)
+        attr.srq_type = e.IBV_SRQT_TM
+        attr.pd = self.pd
+        attr.cq = self.cq
+        attr.max_num_tags = caps.max_num_tags
+        attr.max_ops = 10
+        self.srq = SRQ(self.ctx, attr)
+        self.send_depth = 0
+
     def create_qp(self, kind, operations=None):
-        cap = QPCap(max_send_wr=DEPTH, max_recv_wr=DEPTH, max_send_sge=4, max_recv_sge=4, max_inline_data=64)
+        cap = QPCap(max_send_wr=self.send_depth, max_recv_wr=DEPTH, max_send_sge=4, max_recv_sge=4, max_inline_data=64)
         if operations is None:
             self.qp = QP(self.pd, QPInitAttr(qp_type=value(kind), scq=self.cq, rcq=self.cq, srq=self.srq, cap=cap))
         else:
@@ -104,7 +122,7 @@ class Side:
     # ---- work
 
     def write_memory(self, offset, text):
-        self.mr.write(text, len(text), offset)
+        self.mr.write(text.encode("latin1"), len(text), offset)
 
     def read_memory(self, offset, length):
         return self.mr.read(length, offset).decode("latin1")
@@ -138,6 +156,26 @@ class Side:
         self.qp.bind_mw(window, MWBind(info, wr_id=900, send_flags=e.IBV_SEND_SIGNALED))
         self.windows.append(window)
         return window.rkey
+
+    def tag_add(self, wr_id, tag, mask, offset, length, unexpected):
+        wr = OpsWr(wr_id=wr_id, opcode=e.IBV_WR_TAG_ADD, unexpected_cnt=unexpected, recv_wr_id=wr_id, num_sge=1, tag=tag,
+                   mask=mask, sg_list=[SGE(self.mr.buf + offset, length, self.mr.lkey)])
+        self.srq.post_srq_ops(wr)
+
+    def tag_sync(self, wr_id, unexpected):
+        self.srq.post_srq_ops(OpsWr(wr_id=wr_id, opcode=e.IBV_WR_TAG_SYNC, unexpected_cnt=unexpected,
+                                    flags=e.IBV_OPS_SIGNALED | e.IBV_OPS_TM_SYNC))
+
+    def poll_tags(self, number):
+        """As poll(), with what only tag matching tells."""
+        done = []
+        while len(done) < number:
+            if self.cq.start_poll(PollCqAttr()) == 0:
+                done.append({"wr_id": self.cq.wr_id, "status": self.cq.status, "opcode": self.cq.read_opcode(),
+                             "flags": self.cq.read_wc_flags(), "tag": self.cq.read_tm_info().tag,
+                             "len": self.cq.read_byte_len()})
+                self.cq.end_poll()
+        return done
 
     def poll(self, number):
         """Waits for that many completions."""
