@@ -3,6 +3,7 @@
 import array
 import json
 import os
+import shlex
 import shutil
 import socket
 import struct
@@ -69,13 +70,13 @@ def namespace(bench, *flags):
     return argv
 
 
-def in_namespace(bench, code, flags, script, seen="", env=None):
-    """Runs a shell script as root of new namespaces, then the doctor as the user."""
+def in_namespace(bench, code, flags, script, seen="", env=None, wrap=()):
+    """Runs a shell script as root of new namespaces, then the doctor as the user, behind the words of `wrap`."""
     argv = namespace(bench, *flags)
     if not argv:
         print(f"       (skipped {code}: no namespaces here)")
         return
-    tool = " ".join([*user(bench), bench.tool(), "doctor", "--json"]) if bench.as_root else f"{bench.tool()} doctor --json"
+    tool = shlex.join([*(user(bench) if bench.as_root else ()), *wrap, bench.tool(), "doctor", "--json"])
     done = bench.call([*argv, "sh", "-c", f"{{ {script}\n}} >&2 || exit 77\nexec {tool}"], env, prefix=[])
     if done.status == 77:
         print(f"       (skipped {code}: {done.err.strip()})")
@@ -254,6 +255,18 @@ def case_vd024_other_version(bench):
 
 def case_vd030_attach(bench):
     seccomp(bench, "VD030", "seccomp", "process_vm_readv", 1)
+
+
+def case_vd030_yama(bench):
+    """A kernel with Yama, as far as the doctor can tell: its setting is there, and attaching is refused."""
+    try:
+        wrap = filtered(bench, "process_vm_readv", 1)
+    except Skip:
+        print("       (skipped VD030: not on this machine)")
+        return
+    in_namespace(bench, "VD030", ["-m"], """
+        mkdir -p {0}/yama && echo 2 > {0}/yama/ptrace_scope && chmod -R a+rX {0} &&
+        mount --bind {0} /proc/sys/kernel""".format(os.path.join(bench.dir, "kernel")), "Yama", wrap=wrap)
 
 
 def case_vd031_locked_memory(bench):
