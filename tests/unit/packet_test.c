@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Frames by packet sockets, in a network namespace of our own: what arrives is what a wire would have
+ * shown, whatever the kernel has saved itself; what leaves is what was asked for; and what is sent to
+ * oneself comes back once.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "place.h"
+#include "raw/raw.h"
+#include "run/clock.h"
+#include "util/be.h"
+#include "util/compiler.h"
+#include "util/inet.h"
+#include "util/time.h"
+
+enum {
+	TYPE = 0x88b5,		/* of local experiments */
+	SKIPPED = 77,
+	MSS = 1000,
+	KEPT = 128,
+	PATIENCE_MS = 5000,
+};
+
+static const uint8_t left_mac[6] = { 2, 0, 0, 0, 0, 1 }, right_mac[6] = { 2, 0, 0, 0, 0, 2 },
+		     foreign_mac[6] = { 2, 0, 0, 0, 0, 9 }, group_mac[6] = { 1, 0, 0x5e, 0, 0, 9 };
+
+/* What a port has received. */
+struct heard {
+	unsigned int n;
+	struct {
+		uint8_t data[RAW_MAX_FRAME];
+		uint32_t len;
+		bool sum_ok, outgoing;
+		uint64_t time;
+	} f[KEPT];
+};
+
+static void keep(void *arg, const struct raw_frame *f)
+{
+	struct heard *h = arg;
+
+	assert_true(h->n < KEPT);
+	memcpy(h->f[h->n].data, f->data, f->len);
+	h->f[h->n].len = f->len;
+	h->f[h->n].sum_ok = f->sum_ok;
+	h->f[h->n].outgoing = f->outgoing;
+	h->f[h->n++].time = f->time;
+}
+
+static void hear(struct raw_port *p, struct heard *h, unsigned int n)
+{
+	struct pollfd readable = { .fd = p->fd, .events = POLLIN };
+
+	for (h->n = 0; h->n < n;)
+		if (!raw_recv(p, n - h->n, clock_now(), keep, h))
+			assert_int_equal(poll(&readable, 1, PATIENCE_MS), 1);
+}
+
+static void run(const char *command)
+{
+	if (system(command) != 0) {
+		printf("skipped: %s\n", command);
+		exit(SKIPPED);
+	}
+}
+
+static struct raw_port *open_port(const char *name, const uint8_t mac[6])
+{
+	struct raw_interface on = { .name = name, .index = if_nametoindex(name),
+				    .loopback = !strcmp(name, "lo") };
+	struct raw_port *p;
+	int err;
+
+	if (mac)
+		memcpy(on.mac, mac, 6);
+	err = raw_open(NULL, &on, CONFIG_RAW_PACKET, &p);
+	if (err)
+		printf("%s: %s\n", name, strerror(err));
+	assert_int_equal(err, 0);
+	return p;
+}
+
+/* Of our EtherType only: the kernel has things of its own to say. */
+static void listen_to(struct raw_port *p, uint16_t type, enum raw_scope scope)
+{
+	const struct sock_filter only[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, type, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, 0x7fffffff),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+
+	assert_int_equal(raw_filter(p, only, ARRAY_SIZE(only), scope), 0);
+}
+
+static void ethernet(uint8_t *p, const uint8_t dst[6], uint16_t type)
+{
+	memcpy(p, dst, 6);
+	memcpy(p + 6, left_mac, 6);
+	put_be16(p + 12, type);
+}
+
+static struct raw_out whole(void *data, uint32_t len)
+{
+	return (struct raw_out){ .piece = { { data, len } }, .pieces = 1, .len = len };
+}
+
+static void send_one(struct raw_port *p, struct raw_out out)
+{
+	enum raw_sent why;
+
+	assert_int_equal(raw_send(p, &out, 1, clock_now(), &why), 1);
+}
+
+static void send_to(struct raw_port *p, const uint8_t dst[6], uint8_t mark)
+{
+	uint8_t frame[100] = { [50] = mark };
+
+	ethernet(frame, dst, TYPE);
+	send_one(p, whole(frame, sizeof(frame)));
+}
+
+/* ---------------------------------------------------------------- */
+
+static struct raw_port *left, *right;
+static struct heard h;
+
+static void test_there_and_back(void)
+{
+	uint64_t before = clock_now();
+
+	listen_to(right, TYPE, RAW_OWN);
+	for (int i = 0; i < 10; i++)
+		send_to(left, right_mac, i);
+	hear(right, &h, 10);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(h.f[i].len, 100);
+		assert_int_equal(h.f[i].data[50], i);
+		assert_false(h.f[i].outgoing);
+		/* within the skew of two clocks that are read one after the other */
+		assert_true(h.f[i].time + 10 * VRB_MSEC > before);
+		assert_true(h.f[i].time < clock_now() + 10 * VRB_MSEC);
+	}
+}
+
+/* A filter that takes nothing, then one that takes the second frame only. */
+static void test_filter(void)
+{
+	const struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+
+	assert_int_equal(raw_filter(right, &none, 0, RAW_OWN), 0);
+	send_to(left, right_mac, 1);
+	listen_to(right, TYPE, RAW_OWN);
+	send_to(left, right_mac, 2);
+	hear(right, &h, 1);
+	assert_int_equal(h.f[0].data[50], 2);
+}
+
+/* The kernel takes tags out; the frame has them back. */
+static void test_tag(void)
+{
+	uint8_t frame[100] = { [60] = 7 };
+
+	assert_int_equal(raw_filter(right, NULL, 0, RAW_PROMISC), 0);
+	ethernet(frame, right_mac, 0x8100);
+	put_be16(frame + 14, 0x2005);
+	put_be16(frame + 16, TYPE);
+	send_one(left, whole(frame, sizeof(frame)));
+	do
+		hear(right, &h, 1);
+	while (get_be16(h.f[0].data + 16) != TYPE);
+	assert_int_equal(h.f[0].len, sizeof(frame));
+	assert_memory_equal(h.f[0].data, frame, sizeof(frame));
+}
+
+/* As on a NIC: what goes to the interface's own address or to a group is heard here as well, once. */
+static void test_loop(void)
+{
+	struct raw_port *other = open_port("left", left_mac);
+
+	listen_to(left, TYPE, RAW_GROUPS);
+	listen_to(other, TYPE, RAW_GROUPS);
+	listen_to(right, TYPE, RAW_PROMISC);
+	send_to(left, foreign_mac, 1);
+	send_to(left, left_mac, 2);
+	send_to(left, group_mac, 3);
+	send_to(left, group_mac, 4);
+	hear(other, &h, 3);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(h.f[i].data[50], 2 + i);
+		assert_false(h.f[i].outgoing);
+	}
+	hear(left, &h, 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(h.f[i].data[50], 2 + i);
+	hear(right, &h, 4);
+	/* Who sniffs hears what leaves, too. */
+	listen_to(other, TYPE, RAW_SNIFF);
+	send_to(left, foreign_mac, 5);
+	send_to(left, left_mac, 6);
+	hear(other, &h, 2);
+	assert_int_equal(h.f[0].data[50], 5);
+	assert_true(h.f[0].outgoing);
+	assert_int_equal(h.f[1].data[50], 6);
+	assert_false(h.f[1].outgoing);
+	hear(right, &h, 2);
+	hear(left, &h, 1);
+	raw_close(other, true);
+}
+
+/* Headers of IPv4 or IPv6 with TCP; returns their length. */
+static uint32_t tcp_headers(uint8_t *p, bool ipv6, uint32_t data)
+{
+	uint32_t l4 = INET_ETHERNET + (ipv6 ? 40 : 20);
+
+	memset(p, 0, 100);
+	ethernet(p, right_mac, ipv6 ? INET_TYPE_IPV6 : INET_TYPE_IPV4);
+	if (ipv6) {
+		p[14] = 0x60;
+		put_be16(p + 18, 20 + data);
+		p[20] = INET_PROTO_TCP;
+	} else {
+		p[14] = 0x45;
+		put_be16(p + 16, 40 + data);
+		p[23] = INET_PROTO_TCP;
+	}
+	memset(p + l4 - (ipv6 ? 32 : 8), 0x33, ipv6 ? 32 : 8);
+	put_be32(p + l4 + 4, 1000);
+	p[l4 + 12] = 5 << 4;
+	return l4 + 20;
+}
+
+/* The interface completes a checksum and cuts a long frame; what arrives is as if it had come by wire. */
+static void test_offload(void)
+{
+	static uint8_t frame[10000];
+
+	for (int v6 = 0; v6 < 2; v6++) {
+		uint32_t data = 7 * MSS + 100, len = tcp_headers(frame, v6, data);
+		struct raw_out out = whole(frame, len + data);
+		struct inet f;
+
+		for (uint32_t i = 0; i < data; i++)
+			frame[len + i] = i * 5 + v6;
+		assert_true(inet_parse_frame(frame, len + data, INET_AS_TOLD, &f));
+		inet_fill_header_sum(frame, &f);
+		put_be16(frame + f.sum, inet_pseudo_sum(frame, &f));
+		out.sum_start = f.l4;
+		out.sum_offset = f.sum - f.l4;
+		out.mss = MSS;
+		out.hdr_len = f.data;
+		out.ipv6 = v6;
+		listen_to(right, v6 ? INET_TYPE_IPV6 : INET_TYPE_IPV4, RAW_OWN);
+		send_one(left, out);
+		hear(right, &h, 8);
+		for (uint32_t i = 0; i < 8; i++) {
+			uint32_t part = i < 7 ? MSS : 100;
+
+			assert_int_equal(h.f[i].len, len + part);
+			assert_true(h.f[i].sum_ok);
+			assert_true(inet_parse_frame(h.f[i].data, h.f[i].len, INET_AS_TOLD, &f));
+			assert_true(inet_sums_ok(h.f[i].data, &f));
+			assert_int_equal(get_be32(h.f[i].data + f.l4 + 4), 1000 + i * MSS);
+			assert_memory_equal(h.f[i].data + len, frame + len + i * MSS, part);
+		}
+	}
+}
+
+/* A frame in many pieces, the longest that fits, one that does not, and one whose memory is gone. */
+static void test_limits(void)
+{
+	static uint8_t frame[2000];
+	uint8_t *gone = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct raw_out out[3];
+	enum raw_sent why;
+
+	listen_to(right, TYPE, RAW_OWN);
+	ethernet(frame, right_mac, TYPE);
+	out[0] = (struct raw_out){ .pieces = RAW_PIECES, .len = 1514 };
+	for (unsigned int i = 0; i < RAW_PIECES; i++)
+		out[0].piece[i] = (struct iovec){ frame + i * 40, i + 1 < RAW_PIECES ? 40 : 194 };
+	out[1] = whole(frame, 1600);
+	assert_int_equal(raw_send(left, out, 2, clock_now(), &why), 1);
+	assert_int_equal(why, RAW_TOO_LONG);
+	hear(right, &h, 1);
+	assert_int_equal(h.f[0].len, 1514);
+	assert_memory_equal(h.f[0].data, frame, 1514);
+	munmap(gone, 4096);
+	out[1] = (struct raw_out){ .piece = { { frame, 14 }, { gone, 100 } }, .pieces = 2, .len = 114 };
+	out[2] = whole(frame, 60);
+	assert_int_equal(raw_send(left, out, 3, clock_now(), &why), 1);
+	assert_int_equal(why, RAW_BAD_MEMORY);
+}
+
+/* Datagrams of the kernel's own: their checksums are left to an interface that does not look. */
+static void test_kernel_datagram(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9999),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct raw_port *lo = open_port("lo", NULL);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	uint8_t data[777] = { 1, 2, 3 };
+	struct inet f;
+
+	listen_to(lo, INET_TYPE_IPV4, RAW_OWN);
+	assert_int_equal(sendto(fd, data, sizeof(data), 0, (struct sockaddr *)&to, sizeof(to)),
+			 sizeof(data));
+	do
+		hear(lo, &h, 1);
+	while (h.f[0].data[23] != INET_PROTO_UDP);
+	assert_int_equal(h.f[0].len, 42 + sizeof(data));
+	assert_true(inet_parse_frame(h.f[0].data, h.f[0].len, INET_AS_TOLD, &f));
+	assert_true(inet_sums_ok(h.f[0].data, &f));
+	close(fd);
+	raw_close(lo, true);
+}
+
+/* A stream, which the kernel carries in pieces of up to 64 KiB. */
+static void test_kernel_stream(void)
+{
+	enum { BYTES = 30000 };
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int listener = socket(AF_INET, SOCK_STREAM, 0), a = socket(AF_INET, SOCK_STREAM, 0), b;
+	static uint8_t sent[BYTES], got[BYTES];
+	socklen_t len = sizeof(at);
+	struct raw_port *lo;
+	uint32_t first = 0, heard = 0;
+
+	for (int i = 0; i < BYTES; i++)
+		sent[i] = i * 3 + i / 1000;
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	getsockname(listener, (struct sockaddr *)&at, &len);
+	assert_int_equal(connect(a, (struct sockaddr *)&at, sizeof(at)), 0);
+	b = accept(listener, NULL, NULL);
+	lo = open_port("lo", NULL);
+	listen_to(lo, INET_TYPE_IPV4, RAW_OWN);
+	assert_int_equal(send(a, sent, BYTES, 0), BYTES);
+	while (heard < BYTES) {
+		struct inet f;
+		uint32_t seq;
+
+		hear(lo, &h, 1);
+		for (unsigned int i = 0; i < h.n; i++) {
+			assert_true(inet_parse_frame(h.f[i].data, h.f[i].len, INET_AS_TOLD, &f));
+			assert_true(h.f[i].len <= 1514);
+			assert_true(inet_sums_ok(h.f[i].data, &f));
+			if (get_be16(h.f[i].data + f.l4 + 2) != ntohs(at.sin_port) || f.end == f.data)
+				continue;
+			seq = get_be32(h.f[i].data + f.l4 + 4);
+			if (!heard)
+				first = seq;
+			assert_true(seq - first + (f.end - f.data) <= BYTES);
+			memcpy(got + (seq - first), h.f[i].data + f.data, f.end - f.data);
+			heard += f.end - f.data;
+		}
+	}
+	assert_memory_equal(got, sent, BYTES);
+	raw_close(lo, true);
+	close(a);
+	close(b);
+	close(listener);
+}
+
+static void all(void)
+{
+	if (!place_enter_netns())
+		exit(SKIPPED);
+	run("ip link set lo mtu 1500 2>&1");
+	run("ip link add left address 02:00:00:00:00:01 type veth peer name right address 02:00:00:00:00:02 2>&1");
+	run("ip link set left up 2>&1 && ip link set right up 2>&1");
+	left = open_port("left", left_mac);
+	right = open_port("right", right_mac);
+	test_there_and_back();
+	test_filter();
+	test_tag();
+	test_loop();
+	test_offload();
+	test_limits();
+	test_kernel_datagram();
+	test_kernel_stream();
+	raw_close(left, true);
+	raw_close(right, true);
+}
+
+static int verdict;
+
+static void test_in_a_namespace(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		all();
+		exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	verdict = WEXITSTATUS(status);
+	if (verdict == SKIPPED)
+		skip();
+	assert_int_equal(verdict, 0);
+}
+
+/* Without the right to, nobody opens an interface. */
+static void test_no_right(void **state)
+{
+	const struct raw_interface lo = { .name = "lo", .index = 1, .loopback = true };
+	struct raw_port *p;
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		if (geteuid() == 0 && setresuid(65534, 65534, 65534))
+			exit(2);
+		exit(raw_open(NULL, &lo, CONFIG_RAW_PACKET, &p) == EPERM ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_right),
+		cmocka_unit_test(test_in_a_namespace),
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	return failed ? failed : verdict == SKIPPED ? SKIPPED : 0;
+}
