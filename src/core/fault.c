@@ -3,10 +3,13 @@
 #include "core/fault.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/mrtab.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "local/onesided.h"
@@ -21,6 +24,7 @@ struct refusal {
 	enum mem_access access;
 	enum reason why;
 	bool named;		/* `entry` is a copy of what the key names */
+	bool remote;		/* in a neighbour's table */
 	struct mr_entry entry;
 };
 
@@ -116,6 +120,22 @@ static void add_qp(struct text *t, const struct wq_qp *wq)
 	add(t, ")");
 }
 
+/* Where the program registered a region: as addr2line wants it. */
+static void add_site(struct text *t, uint32_t key)
+{
+	const void *site = mr_site(key);
+	const char *file;
+	Dl_info info;
+
+	if (!site || !dladdr(site, &info) || !info.dli_fname)
+		return;
+	file = strrchr(info.dli_fname, '/');
+	add(t, ", registered at %s+0x%tx", file ? file + 1 : info.dli_fname,
+	    (const char *)site - (const char *)info.dli_fbase);
+	if (info.dli_sname)
+		add(t, " in %s", info.dli_sname);
+}
+
 /* Which of the key's properties was in the way. */
 static void add_refusal(struct text *t, const struct refusal *r)
 {
@@ -133,9 +153,11 @@ static void add_refusal(struct text *t, const struct refusal *r)
 	add(t, ": the %s names a %s [0x%llx, 0x%llx)", kind, e->kind == MR_WINDOW ? "window" : "region",
 	    (unsigned long long)e->va, (unsigned long long)(e->va + e->length));
 	if (r->why == REASON_LKEY_ACCESS || r->why == REASON_RKEY_ACCESS)
-		add(t, " registered without %s", access_names[r->access]);
+		add(t, " without %s", access_names[r->access]);
 	else if (r->why == REASON_LKEY_PD || r->why == REASON_RKEY_PD)
 		add(t, " of another protection domain");
+	if (!r->remote && e->kind == MR_REGION)
+		add_site(t, r->key);
 }
 
 /* The neighbour's own tables say what its NAK could not. */
@@ -144,7 +166,7 @@ static bool ask_neighbour(struct vrb_qp *qp, const struct send_wqe *w, int acces
 	if (!vrb.local || !qp->near.peer || access < 0)
 		return false;
 	*r = (struct refusal){ .key = w->rkey, .va = w->remote_addr, .len = w->length,
-			       .access = (enum mem_access)access };
+			       .access = (enum mem_access)access, .remote = true };
 	r->why = onesided_reason(qp->near.peer, &qp->wq, r->key, r->va, r->len, r->access, &r->entry);
 	r->named = r->entry.kind != MR_FREE;
 	return r->why != REASON_NONE;

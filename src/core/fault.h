@@ -4,7 +4,7 @@
  *
  *	QP 0x8a31 (RC, to 0x9b02 at ::ffff:10.0.0.2) failed: RDMA WRITE wr_id 0x7: IBV_WC_REM_ACCESS_ERR, vendor_err 301: the
  *	remote side answered NAK remote access error: rkey, range or rights; rkey 0x3000142f, address 0x7f00, length 64: the rkey names a
- *	region [0x7000, 0x8000) registered without REMOTE_WRITE
+ *	region [0x7000, 0x8000) without REMOTE_WRITE, registered at server+0x1a2c in main
  *
  * All of it is off the data path: the checks of mem.c note what they refused, completions in error and events of the responder come here.
  * What was noted belongs to the thread; it is used if it is about the QP that fails next.

@@ -23,6 +23,7 @@ enum {
 	CHUNKS = 1 << (MR_INDEX_BITS - CHUNK_BITS),
 	REUSE_DELAY = 4096,	/* freed entries that wait before the first of them is used again */
 	DRAIN_SPINS = 128,	/* before a waiter gives its processor away */
+	CHUNK_BYTES = CHUNK * (sizeof(struct mr_entry) + sizeof(void *)),	/* entries, then where each was made */
 };
 
 static struct {
@@ -41,6 +42,25 @@ struct mr_entry *mr_entry_at(uint32_t index)
 	return &load_acquire(&table.chunk[index >> CHUNK_BITS])[index & (CHUNK - 1)];
 }
 
+static const void **site_of(uint32_t index)
+{
+	struct mr_entry *chunk = load_acquire(&table.chunk[index >> CHUNK_BITS]);
+
+	return (const void **)(chunk + CHUNK) + (index & (CHUNK - 1));
+}
+
+void mr_site_set(uint32_t index, const void *site)
+{
+	store_relaxed(site_of(index), site);
+}
+
+const void *mr_site(uint32_t key)
+{
+	uint32_t index = mr_key_index(key);
+
+	return load_acquire(&table.chunk[index >> CHUNK_BITS]) ? load_relaxed(site_of(index)) : NULL;
+}
+
 /* Makes sure the chunk of an index exists. */
 static bool have_chunk(uint32_t index)
 {
@@ -49,8 +69,7 @@ static bool have_chunk(uint32_t index)
 
 	if (*slot)
 		return true;
-	mem = mmap(NULL, CHUNK * sizeof(struct mr_entry), PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mem = mmap(NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mem == MAP_FAILED)
 		return false;
 	if (table.source)
@@ -101,6 +120,7 @@ struct mr_entry *mr_entry_alloc(uint32_t *index)
 	if (*index) {
 		e = mr_entry_at(*index);
 		make_keys(e, *index);
+		mr_site_set(*index, NULL);
 	}
 	pthread_mutex_unlock(&table.lock);
 	return e;
@@ -208,7 +228,7 @@ void mr_table_reset(void)
 {
 	pthread_mutex_init(&table.lock, NULL);
 	for (unsigned int i = 0; i < CHUNKS && table.chunk[i]; i++) {
-		munmap(table.chunk[i], CHUNK * sizeof(struct mr_entry));
+		munmap(table.chunk[i], CHUNK_BYTES);
 		table.chunk[i] = table.copy[i] = NULL;
 	}
 	table.fresh = 1;

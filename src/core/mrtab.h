@@ -39,6 +39,10 @@ struct mr_entry *mr_entry_at(uint32_t index);
 struct mr_entry *mr_entry_get(uint32_t key);
 void mr_entry_put(struct mr_entry *e);
 
+/* Where in the program a region was registered (a return address), for messages; by index, and by any key. NULL: not known. */
+void mr_site_set(uint32_t index, const void *site);
+const void *mr_site(uint32_t key);
+
 /*
  * Serialises changes of windows: who changes a window, or reads one that may not be live, holds it.  Nothing but mr_entry_get(), _put(),
  * _publish() and _retract() may be called meanwhile.

@@ -4,6 +4,7 @@
 
 #include "core/context.h"
 #include "core/dm.h"
+#include "core/mrtab.h"
 #include "core/pd.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
@@ -11,26 +12,36 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-				unsigned int access)
+/* site: where in the program the region is registered, for messages about it. */
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
+			  const void *site)
 {
 	struct vrb_mr *mr;
 	int err = vrb_pd_check(pd);
 
 	if (!err)
 		err = vrb_mr_reg(to_vrb_pd(pd), addr, length, iova, access, &mr);
-	return err ? answer_null(err) : &mr->ibv;
+	if (err)
+		return answer_null(err);
+	mr_site_set(mr->index, site);
+	return &mr->ibv;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
+{
+	return reg(pd, addr, length, iova, access, __builtin_return_address(0));
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, access);
+	return reg(pd, addr, length, (uintptr_t)addr, access, __builtin_return_address(0));
 }
 
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access)
 {
-	return ibv_reg_mr_iova2(pd, addr, length, iova, access);
+	return reg(pd, addr, length, iova, access, __builtin_return_address(0));
 }
 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,

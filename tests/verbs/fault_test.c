@@ -99,7 +99,7 @@ static void test_missing_right(void)
 	wc = world_expect(cq_a, 8, IBV_WC_WR_FLUSH_ERR);
 	CHECK_EQ(wc.vendor_err, 11);
 	must_say(logged(), "RDMA WRITE wr_id 0x7: IBV_WC_REM_ACCESS_ERR, vendor_err 301");
-	must_say(logged(), "registered without REMOTE_WRITE");
+	must_say(logged(), "without REMOTE_WRITE, registered at fault_verbs+0x");
 	must_say(logged(), "refused a request of its peer: reason 203");
 	snprintf(key, sizeof(key), "rkey 0x%x, address 0x%llx, length 64", dst.mr->rkey,
 		 (unsigned long long)(uintptr_t)dst.data);
