@@ -15,6 +15,7 @@
 
 #include "core/ah.h"
 #include "core/drive.h"
+#include "core/flow.h"
 #include "core/process.h"
 #include "core/sysfs.h"
 #include "run/log.h"
@@ -179,7 +180,8 @@ int vrb_context_import(int cmd_fd, vrb_fill_ops_fn fill, struct vrb_context **ct
 static bool has_objects(const struct vrb_context *ctx)
 {
 	return ctx->n_pd || ctx->n_mr || ctx->n_mw || ctx->n_ah || ctx->n_cq || ctx->n_qp ||
-	       ctx->n_srq || ctx->n_xrcd || ctx->n_channel || !list_empty(&ctx->dms);
+	       ctx->n_srq || ctx->n_xrcd || ctx->n_channel || ctx->n_flow_count || ctx->n_rwq_table ||
+	       !list_empty(&ctx->dms);
 }
 
 /*
@@ -189,6 +191,7 @@ static bool has_objects(const struct vrb_context *ctx)
 static void orphan(struct vrb_context *ctx)
 {
 	ctx->generation = UINT_MAX;
+	vrb_flow_remove_context(ctx);
 	vrb_drive_remove_context(ctx);
 	vrb_event_forget(ctx, NULL);
 	vrb_event_queue_close(&ctx->events);

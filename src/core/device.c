@@ -15,6 +15,7 @@
 #include "core/event.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/rwq.h"
 #include "core/sysfs.h"
 #include "core/tm.h"
 #include "roce/engine.h"
@@ -36,7 +37,8 @@ enum {
 	       IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 	       IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
 	       IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-	       IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_UD_IP_CSUM | IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_AUTO_PATH_MIG,
+	       IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_UD_IP_CSUM | IBV_DEVICE_RAW_IP_CSUM |
+	       IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_MANAGED_FLOW_STEERING,
 };
 
 /*
@@ -103,6 +105,14 @@ const struct ibv_device_attr_ex vrb_device_limits = {
 	},
 	.cq_mod_caps = { .max_cq_count = UINT16_MAX, .max_cq_period = UINT16_MAX },
 	.raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING | IBV_RAW_PACKET_CAP_IP_CSUM,
+	.rss_caps = {
+		.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
+		.max_rwq_indirection_tables = VRB_MAX_RWQ_TABLES,
+		.max_rwq_indirection_table_size = VRB_MAX_RWQ_TABLE_SIZE,
+		.rx_hash_fields_mask = FLOW_HASH_FIELDS,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	},
+	.max_wq_type_rq = MAX_QP,
 	.max_dm_size = 64 << 20,
 	.xrc_odp_caps = ODP_RC,
 	.phys_port_cnt_ex = 1,
@@ -209,6 +219,7 @@ static struct vrb_device *device_new(const struct netdev *nd, uint32_t ordinal, 
 	dev->ibv.transport_type = IBV_TRANSPORT_IB;
 	snprintf(dev->ibv.dev_name, sizeof(dev->ibv.dev_name), "uverbs%d", dev->index);
 	vrb_port_init(&dev->port, nd);
+	flow_table_init(&dev->flows);
 	vrb_sysfs_name(dev);
 	list_add_tail(&registry, &dev->node);
 	return dev;
@@ -387,6 +398,10 @@ void vrb_device_after_fork(void)
 {
 	struct list *pos;
 
-	list_for_each (pos, &registry)
-		lock_init(&list_entry(pos, struct vrb_device, node)->port.lock);
+	list_for_each (pos, &registry) {
+		struct vrb_device *dev = list_entry(pos, struct vrb_device, node);
+
+		lock_init(&dev->port.lock);
+		flow_table_init(&dev->flows);	/* they are the parent's */
+	}
 }

@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/port.h"
+#include "flow/table.h"
 #include "roce/engine.h"
 #include "util/list.h"
 
@@ -28,6 +29,7 @@ struct vrb_device {
 	uint32_t ordinal;		/* among the devices of one interface */
 	struct vrb_port port;
 	struct vrb_raw_port *raw;		/* while it has raw packet QPs; see raw_port.h */
+	struct flow_table flows;	/* vrb.drive */
 	struct roce_counters retired;	/* of destroyed QPs; vrb.drive */
 	struct roce_counters counted;	/* what sysfs.c has added to the files; its lock */
 	uint64_t described;		/* fingerprint of what its files say, 0: none written; vrb.lock */
@@ -51,7 +53,7 @@ void vrb_device_put_locked(struct vrb_device *dev);
  */
 bool vrb_device_catch_up(void);
 
-/* A forked child: locks of the registry's devices are made anew. Must hold vrb.lock. */
+/* A forked child: locks and flow rules of the registry's devices are made anew. Must hold vrb.lock. */
 void vrb_device_after_fork(void);
 
 /* All attributes of a device: the limits with its names and numbers. */

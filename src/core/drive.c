@@ -210,7 +210,7 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 	if (qp->wq.state != IBV_QPS_RESET && qp->wq.state != IBV_QPS_ERR) {
 		qp->now = clock_now();
 		roce_qp_fail(&qp->roce, IBV_WC_WR_FLUSH_ERR, REASON_CQ_OVERRUN);
-		vrb_event_qp(&qp->ibv, IBV_EVENT_QP_FATAL);
+		vrb_qp_raise(qp, IBV_EVENT_QP_FATAL);
 		vrb_output(qp, qp->now);
 	}
 	lock_release(&qp->lock);

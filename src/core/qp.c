@@ -21,6 +21,7 @@
 #include "core/process.h"
 #include "core/raw_port.h"
 #include "core/ring.h"
+#include "core/rwq.h"
 #include "core/srq.h"
 #include "core/xrcd.h"
 #include "host/host.h"
@@ -376,6 +377,7 @@ static void free_qp(struct vrb_qp *qp)
 	pthread_cond_destroy(&qp->ibv.cond);
 	lock_destroy(&qp->lock);
 	lock_destroy(&qp->batch.lock);
+	vrb_rss_destroy(qp->rss);
 	free(qp->rd_atomic);
 	free(qp->rings);
 	free(qp);
@@ -390,6 +392,11 @@ static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr, cons
 	if (!extra(attr, IBV_QP_INIT_ATTR_CREATE_FLAGS))
 		qp->init.create_flags = 0;
 	qp->strips = qp->init.create_flags & IBV_QP_CREATE_CVLAN_STRIPPING;
+	if (extra(attr, RSS_MASK)) {
+		ret = vrb_rss_create(qp->ctx, attr, &qp->rss);
+		if (ret)
+			return ret;
+	}
 	note_objects(qp, s);
 	/* With no send queue of its own, a QP that matches tags gets one of the device's. */
 	vrb_rndv_init(qp, qp->srq && qp->srq->tm && !attr->cap.max_send_wr);
@@ -558,14 +565,15 @@ static void destroy_real(struct vrb_qp *qp)
 	vrb_context_give(ctx, &ctx->n_qp);
 }
 
-static bool in_group(struct vrb_qp *qp)
+/* By multicast groups or flows. */
+static bool in_use(struct vrb_qp *qp)
 {
-	bool in;
+	bool used;
 
 	lock_acquire(&vrb.drive);
-	in = qp->groups > 0;
+	used = qp->groups || qp->flows;
 	lock_release(&vrb.drive);
-	return in;
+	return used;
 }
 
 int vrb_qp_destroy(struct vrb_qp *qp)
@@ -580,7 +588,7 @@ int vrb_qp_destroy(struct vrb_qp *qp)
 		free_qp(qp);
 		return 0;
 	}
-	if (in_group(qp))
+	if (in_use(qp))
 		return EBUSY;
 	if (qp->xrcd && !vrb_xrcd_close_qp(qp->xrcd, qp))
 		return 0;	/* handles are left; the last one destroys it */

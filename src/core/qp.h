@@ -31,6 +31,8 @@ struct vrb_cq;
 struct vrb_pd;
 struct vrb_loan;
 struct vrb_srq;
+struct vrb_rss;
+struct vrb_wq;
 struct vrb_xrcd;
 struct xrc_domain;
 
@@ -71,13 +73,15 @@ struct vrb_qp {
 	struct ibv_qp_init_attr_ex init;	/* caps as granted */
 	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0 = no ibv_wr_* */
 	void *rings;			/* the memory of both queues */
-	bool strips;			/* raw packet: VLAN tags go to the completion instead */
+	struct vrb_rss *rss;		/* it spreads frames over work queues; rwq.h */
+	struct vrb_wq *work_queue;	/* it is behind this one */
 
 	struct lock lock;		/* everything below */
 	struct wq_qp wq;
 	struct roce_qp roce;
 	struct vrb_near near;
 	struct vrb_raw_begun raw_begun;	/* raw packet */
+	bool strips;			/* raw packet: VLAN tags go to the completion instead */
 	bool far;			/* counted among the QPs that need the wire */
 	struct roce_rd_atomic *rd_atomic;
 	uint32_t rd_atomic_slots;
@@ -101,6 +105,7 @@ struct vrb_qp {
 	struct drive_timer timer;
 	/* vrb.drive */
 	unsigned int groups;		/* multicast groups it is attached to */
+	unsigned int flows;		/* that name it */
 	/* QPs that got packets in this round, or wait for the next poll */
 	struct list touched;
 	enum output_due due;		/* what it wanted to say after its last packet */
@@ -152,7 +157,7 @@ enum {
 
 /*
  * Stops, purges and frees it; waits until the program acknowledged the events that it took. EBUSY
- * while attached to a group.
+ * while attached to a group or named by a flow.
  */
 int vrb_qp_destroy(struct vrb_qp *qp);
 
@@ -164,6 +169,9 @@ void vrb_qp_drop_taken(struct vrb_qp *qp);
 
 /* Memory for the copy of an entry of any SRQ of the device. */
 struct recv_wqe *vrb_qp_any_copy(void);
+
+/* The event; of the work queue, if the QP is behind one.  Must hold qp->lock. */
+void vrb_qp_raise(struct vrb_qp *qp, enum ibv_event_type type);
 
 /* What transports call; see wq/qp.h. */
 extern const struct wq_ops vrb_qp_ops;

@@ -20,6 +20,7 @@
 #include "core/near.h"
 #include "core/qp.h"
 #include "core/raw_send.h"
+#include "core/rwq.h"
 #include "core/srq.h"
 #include "core/xrcd.h"
 #include "util/atomic.h"
@@ -169,6 +170,14 @@ static void note_migration(struct ibv_qp_attr *a)
 	a->timeout = a->alt_timeout;
 }
 
+void vrb_qp_raise(struct vrb_qp *qp, enum ibv_event_type type)
+{
+	if (qp->work_queue)
+		vrb_wq_failed(qp->work_queue);
+	else
+		vrb_event_qp(&qp->ibv, type);
+}
+
 static void event(struct wq_qp *wq, enum ibv_event_type type)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
@@ -180,7 +189,7 @@ static void event(struct wq_qp *wq, enum ibv_event_type type)
 	if (type == IBV_EVENT_PATH_MIG)
 		note_migration(&qp->attr);
 	vrb_fault_event(qp, type);
-	vrb_event_qp(&qp->ibv, type);
+	vrb_qp_raise(qp, type);
 }
 
 const struct wq_ops vrb_qp_ops = {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/device.h"
+#include "core/flow.h"
 #include "core/process.h"
 #include "run/clock.h"
 #include "run/config.h"
@@ -21,11 +22,6 @@ enum {
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 static struct list open_ports = { &open_ports, &open_ports };	/* vrb.drive */
-
-/* Without flow rules a frame is nobody's. */
-__attribute__((weak)) void vrb_flow_input(struct vrb_device *dev, const struct raw_frame *f)
-{
-}
 
 static void arrive(void *arg, const struct raw_frame *f)
 {

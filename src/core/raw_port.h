@@ -43,9 +43,6 @@ void vrb_raw_put(struct vrb_device *dev);
  */
 void vrb_raw_deliver(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_tag);
 
-/* Delivers a frame to whom the device's flow rules name. Must hold vrb.drive. */
-void vrb_flow_input(struct vrb_device *dev, const struct raw_frame *f);
-
 /*
  * The rules have changed: what of the interface's traffic is worth being looked at; see raw_filter().
  * Nothing until this is called.  Must hold vrb.drive; the device's interface is open.

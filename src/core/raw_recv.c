@@ -106,6 +106,9 @@ static void receive(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_
 	why = place(qp, w, &v);
 	if (unlikely(why)) {
 		roce_raw_failed(&qp->roce, &cqe, why);
+		/* Nobody can ask a work queue for its state. */
+		if (qp->work_queue)
+			vrb_qp_raise(qp, IBV_EVENT_WQ_FATAL);
 		return;
 	}
 	if (sums_ok(f))

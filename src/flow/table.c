@@ -122,7 +122,7 @@ static enum end choose(const struct list *head, const struct flow_key *key, flow
 	return end;
 }
 
-static void tell_sniffers(const struct flow_table *t, flow_hit_fn *hit, void *arg)
+void flow_table_sniffed(const struct flow_table *t, flow_hit_fn *hit, void *arg)
 {
 	const struct list *at;
 
@@ -155,15 +155,12 @@ static void left_over(const struct flow_table *t, const struct flow_key *key, fl
 
 void flow_table_received(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit, void *arg)
 {
-	tell_sniffers(t, hit, arg);
+	flow_table_sniffed(t, hit, arg);
 	if (choose(&t->normal, key, hit, arg) == NOBODY)
 		left_over(t, key, hit, arg);
 }
 
 bool flow_table_sent(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit, void *arg)
 {
-	if (choose(&t->egress, key, hit, arg) == DROPPED)
-		return false;
-	tell_sniffers(t, hit, arg);
-	return true;
+	return choose(&t->egress, key, hit, arg) != DROPPED;
 }

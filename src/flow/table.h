@@ -42,7 +42,10 @@ typedef void flow_hit_fn(void *arg, struct flow_rule *rule);
 
 void flow_table_received(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit, void *arg);
 
-/* For a frame about to be sent: the EGRESS rules, and the sniffers unless one of them drops it. Returns false to drop it. */
+/* For a frame that was seen leaving: the sniffers only. */
+void flow_table_sniffed(const struct flow_table *t, flow_hit_fn *hit, void *arg);
+
+/* For a frame about to be sent: the EGRESS rules. Returns false if one of them drops it. */
 bool flow_table_sent(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit, void *arg);
 
 #endif

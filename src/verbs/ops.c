@@ -64,10 +64,10 @@ static const struct verbs_context extended_ops = {
 	op_query_port,		/* query_port */
 	op_advise_mr,		/* advise_mr */
 	op_alloc_null_mr,	/* alloc_null_mr */
-	NULL,			/* read_counters */
-	NULL,			/* attach_counters_point_flow */
-	NULL,			/* create_counters */
-	NULL,			/* destroy_counters */
+	op_read_counters,	/* read_counters */
+	op_attach_counters_point_flow,	/* attach_counters_point_flow */
+	op_create_counters,	/* create_counters */
+	op_destroy_counters,	/* destroy_counters */
 	op_reg_dm_mr,		/* reg_dm_mr */
 	op_alloc_dm,		/* alloc_dm */
 	op_free_dm,		/* free_dm */
@@ -80,18 +80,18 @@ static const struct verbs_context extended_ops = {
 	op_alloc_td,		/* alloc_td */
 	op_modify_cq,		/* modify_cq */
 	op_post_srq_ops,	/* post_srq_ops */
-	NULL,			/* destroy_rwq_ind_table */
-	NULL,			/* create_rwq_ind_table */
-	NULL,			/* destroy_wq */
-	NULL,			/* modify_wq */
-	NULL,			/* create_wq */
+	op_destroy_rwq_ind_table,	/* destroy_rwq_ind_table */
+	op_create_rwq_ind_table,	/* create_rwq_ind_table */
+	op_destroy_wq,		/* destroy_wq */
+	op_modify_wq,		/* modify_wq */
+	op_create_wq,		/* create_wq */
 	op_query_rt_values,	/* query_rt_values */
 	op_create_cq_ex,	/* create_cq_ex */
 	NULL,			/* priv: nobody's but ours, and we need none */
 	op_query_device_ex,	/* query_device_ex */
-	NULL,			/* ibv_destroy_flow */
+	op_destroy_flow,	/* ibv_destroy_flow */
 	NULL,			/* ABI_placeholder2 */
-	NULL,			/* ibv_create_flow */
+	op_create_flow,		/* ibv_create_flow */
 	NULL,			/* ABI_placeholder1 */
 	op_open_qp,		/* open_qp */
 	op_create_qp_ex,	/* create_qp_ex */

@@ -42,6 +42,23 @@ struct ibv_mw *op_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int op_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int op_dealloc_mw(struct ibv_mw *mw);
 
+/* flow.c */
+struct ibv_flow *op_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int op_destroy_flow(struct ibv_flow *flow);
+struct ibv_counters *op_create_counters(struct ibv_context *c, struct ibv_counters_init_attr *attr);
+int op_destroy_counters(struct ibv_counters *counters);
+int op_attach_counters_point_flow(struct ibv_counters *counters, struct ibv_counter_attach_attr *attr,
+				  struct ibv_flow *flow);
+int op_read_counters(struct ibv_counters *counters, uint64_t *values, uint32_t n, uint32_t flags);
+
+/* rwq.c */
+struct ibv_wq *op_create_wq(struct ibv_context *c, struct ibv_wq_init_attr *attr);
+int op_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int op_destroy_wq(struct ibv_wq *wq);
+struct ibv_rwq_ind_table *op_create_rwq_ind_table(struct ibv_context *c,
+						  struct ibv_rwq_ind_table_init_attr *attr);
+int op_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
+
 /* cq.c, qp.c, srq.c, xrcd.c: data path and extended creation */
 int op_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int op_req_notify_cq(struct ibv_cq *cq, int solicited_only);

@@ -179,7 +179,7 @@ static void sent_frames(void **state)
 	for (unsigned int i = 0; i < ARRAY_SIZE(plan); i++)
 		assert_int_equal(add(&t, &rules[i], &plan[i]), 0);
 	for (uint16_t type = 1; type <= 3; type++) {
-		static const char *const expected[] = { "2", "31", "4" };
+		static const char *const expected[] = { "2", "3", "4" };
 		struct frame f = { .len = 0 };
 		struct hits h = { 0 };
 		struct flow_key key;
@@ -188,6 +188,9 @@ static void sent_frames(void **state)
 		flow_dissect(&key, f.data, f.len);
 		assert_int_equal(flow_table_sent(&t, &key, note, &h), type == 2);
 		check_hits("sent", &h, rules, expected[type - 1]);
+		h.n = 0;
+		flow_table_sniffed(&t, note, &h);
+		check_hits("sniffed", &h, rules, "1");
 	}
 }
 

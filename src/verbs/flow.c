@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Flows and their counters. */
+#include "core/flow.h"
+
+#include "core/context.h"
+#include "core/flow_count.h"
+#include "core/qp.h"
+#include "verbs/answer.h"
+#include "verbs/ops.h"
+
+struct ibv_flow *op_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
+{
+	struct vrb_flow *flow;
+	int err = attr ? vrb_context_check(qp->context) : EINVAL;
+
+	if (!err)
+		err = vrb_flow_create(to_vrb_qp(qp), attr, &flow);
+	return err ? answer_null(err) : &flow->ibv;
+}
+
+int op_destroy_flow(struct ibv_flow *flow)
+{
+	int err = vrb_context_check(flow->context);
+
+	if (!err)
+		vrb_flow_destroy(to_vrb_flow(flow));
+	return answer(err);
+}
+
+struct ibv_counters *op_create_counters(struct ibv_context *context, struct ibv_counters_init_attr *attr)
+{
+	struct vrb_flow_count *c;
+	int err = attr ? vrb_context_check(context) : EINVAL;
+
+	if (!err)
+		err = vrb_flow_count_create(to_vrb_context(context), attr, &c);
+	return err ? answer_null(err) : &c->ibv;
+}
+
+int op_destroy_counters(struct ibv_counters *counters)
+{
+	int err = vrb_context_check(counters->context);
+
+	return answer(err ? err : vrb_flow_count_destroy(to_vrb_flow_count(counters)));
+}
+
+int op_attach_counters_point_flow(struct ibv_counters *counters, struct ibv_counter_attach_attr *attr,
+				  struct ibv_flow *flow)
+{
+	int err = attr ? vrb_context_check(counters->context) : EINVAL;
+
+	return answer(err ? err : vrb_flow_count_attach(to_vrb_flow_count(counters), attr, flow));
+}
+
+int op_read_counters(struct ibv_counters *counters, uint64_t *values, uint32_t n, uint32_t flags)
+{
+	int err = values ? vrb_context_check(counters->context) : EINVAL;
+
+	return answer(err ? err : vrb_flow_count_read(to_vrb_flow_count(counters), values, n, flags));
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Flow rules between raw packet QPs: who gets a frame, tags, drops, counters, and what is refused. */
+#include <errno.h>
+
+#include "util/compiler.h"
+#include "verbs/frames.h"
+
+static struct world w;
+static struct sender s;
+
+/* A rule for UDP packets to one port. */
+static struct spec_list to_port(uint16_t port, uint16_t priority, uint32_t flags)
+{
+	struct spec_list list;
+
+	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
+	list.attr.priority = priority;
+	list.attr.flags = flags;
+	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP, .val.dst_port = htobe16(port), .mask.dst_port = 0xffff);
+	return list;
+}
+
+static struct ibv_flow *flow_to_port(struct receiver *r, uint16_t port, uint16_t priority, uint32_t flags)
+{
+	struct spec_list list = to_port(port, priority, flags);
+
+	return frames_flow(r->qp, &list);
+}
+
+static struct ibv_flow *flow_of_type(struct receiver *r, enum ibv_flow_attr_type type)
+{
+	struct spec_list list;
+
+	rule_begin(&list, type);
+	return frames_flow(r->qp, &list);
+}
+
+static void send_udp(uint16_t port, uint32_t number)
+{
+	struct frame f = frames_udp(1000, port);
+
+	sender_send(&s, &f, number);
+}
+
+static void nothing_came(struct receiver *r)
+{
+	CHECK(!frames_take(r));
+}
+
+static void each_its_own(void)
+{
+	struct receiver a = frames_receiver(&w), b = frames_receiver(&w), none = frames_receiver(&w);
+	struct ibv_flow *flows[] = { flow_to_port(&a, 53, 0, 0), flow_to_port(&b, 80, 0, 0), flow_to_port(&b, 81, 7, 0) };
+
+	send_udp(80, 1);
+	send_udp(53, 2);
+	send_udp(99, 3);
+	send_udp(81, 4);
+	sender_sync(&s);
+	frames_expect(&a, 2);
+	frames_expect(&b, 1);
+	frames_expect(&b, 4);
+	nothing_came(&a);
+	nothing_came(&b);
+
+	CHECK_EQ(ibv_destroy_flow(flows[0]), 0);
+	send_udp(53, 5);
+	sender_sync(&s);
+	nothing_came(&a);
+	nothing_came(&none);
+	CHECK_EQ(ibv_destroy_flow(flows[1]), 0);
+	CHECK_EQ(ibv_destroy_flow(flows[2]), 0);
+	frames_end(&a);
+	frames_end(&b);
+	frames_end(&none);
+}
+
+static void priorities_and_copies(void)
+{
+	struct receiver a = frames_receiver(&w), b = frames_receiver(&w), c = frames_receiver(&w);
+	struct ibv_flow *late = flow_to_port(&a, 53, 9, 0), *first = flow_to_port(&b, 53, 2, 0), *same, *copy;
+
+	send_udp(53, 1);
+	sender_sync(&s);
+	frames_expect(&b, 1);
+	nothing_came(&a);
+
+	same = flow_to_port(&c, 53, 2, 0);
+	send_udp(53, 2);
+	sender_sync(&s);
+	frames_expect(&b, 2);
+	frames_expect(&c, 2);
+	nothing_came(&a);
+	CHECK_EQ(ibv_destroy_flow(first), 0);
+	CHECK_EQ(ibv_destroy_flow(same), 0);
+
+	copy = flow_to_port(&b, 53, 3, IBV_FLOW_ATTR_FLAGS_DONT_TRAP);
+	send_udp(53, 3);
+	sender_sync(&s);
+	frames_expect(&b, 3);
+	frames_expect(&a, 3);
+	CHECK_EQ(ibv_destroy_flow(late), 0);
+	CHECK_EQ(ibv_destroy_flow(copy), 0);
+	frames_end(&a);
+	frames_end(&b);
+	frames_end(&c);
+}
+
+static void defaults_and_sniffers(void)
+{
+	struct receiver rule = frames_receiver(&w), all = frames_receiver(&w), group = frames_receiver(&w),
+			sniffer = frames_receiver(&w);
+	struct ibv_flow *flows[] = { flow_to_port(&rule, 53, 5, 0), flow_of_type(&all, IBV_FLOW_ATTR_ALL_DEFAULT),
+				     flow_of_type(&group, IBV_FLOW_ATTR_MC_DEFAULT),
+				     flow_of_type(&sniffer, IBV_FLOW_ATTR_SNIFFER) };
+	struct frame multicast = { .len = 0 };
+
+	frame_eth(&multicast, "\x01\0\x5e\0\0\1", "\x02\0\0\0\0\1", 0x0806);
+	frame_room(&multicast, 40);
+	send_udp(53, 1);
+	send_udp(80, 2);
+	sender_send(&s, &multicast, 3);
+	sender_sync(&s);
+	frames_expect(&rule, 1);
+	frames_expect(&all, 2);
+	frames_expect(&all, 3);
+	frames_expect(&group, 3);
+	for (uint32_t i = 1; i <= 3; i++)
+		frames_expect(&sniffer, i);
+	frames_expect(&sniffer, s.marks - 1);
+	nothing_came(&rule);
+	nothing_came(&all);
+	nothing_came(&group);
+	for (size_t i = 0; i < ARRAY_SIZE(flows); i++)
+		CHECK_EQ(ibv_destroy_flow(flows[i]), 0);
+	frames_end(&rule);
+	frames_end(&all);
+	frames_end(&group);
+	frames_end(&sniffer);
+}
+
+static void tags(void)
+{
+	struct receiver r = frames_receiver(&w);
+	struct spec_list a = to_port(53, 0, 0), b = to_port(80, 0, 0), plain = to_port(81, 0, 0);
+	struct ibv_flow *flows[3];
+
+	RULE_ADD(&a, action_tag, IBV_FLOW_SPEC_ACTION_TAG, .tag_id = 0xabcdef);
+	RULE_ADD(&b, action_tag, IBV_FLOW_SPEC_ACTION_TAG, .tag_id = 7);
+	flows[0] = frames_flow(r.qp, &a);
+	flows[1] = frames_flow(r.qp, &b);
+	flows[2] = frames_flow(r.qp, &plain);
+	send_udp(53, 1);
+	send_udp(80, 2);
+	send_udp(81, 3);
+	frames_expect(&r, 1);
+	CHECK_EQ(r.tag, 0xabcdef);
+	frames_expect(&r, 2);
+	CHECK_EQ(r.tag, 7);
+	frames_expect(&r, 3);
+	CHECK_EQ(r.tag, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(flows); i++)
+		CHECK_EQ(ibv_destroy_flow(flows[i]), 0);
+	frames_end(&r);
+}
+
+static struct ibv_counters *make_counters(void)
+{
+	struct ibv_counters_init_attr init = { 0 };
+	struct ibv_counters *c = ibv_create_counters(w.ctx, &init);
+
+	CHECK(c);
+	return c;
+}
+
+static int attach(struct ibv_counters *c, uint32_t what, uint32_t index)
+{
+	struct ibv_counter_attach_attr attr = { .counter_desc = what, .index = index };
+
+	return ibv_attach_counters_point_flow(c, &attr, NULL);
+}
+
+static void drops_and_counts(void)
+{
+	struct receiver r = frames_receiver(&w);
+	struct ibv_counters *c = make_counters();
+	struct spec_list drop = to_port(53, 0, 0), count = to_port(80, 0, 0);
+	struct ibv_flow *all = flow_of_type(&r, IBV_FLOW_ATTR_ALL_DEFAULT), *flows[2];
+	uint64_t values[4];
+	uint32_t len = frames_udp(1, 2).len + 4;
+
+	CHECK_EQ(attach(c, IBV_COUNTER_PACKETS, 0), 0);
+	CHECK_EQ(attach(c, IBV_COUNTER_BYTES, 2), 0);
+	RULE_ADD(&drop, action_drop, IBV_FLOW_SPEC_ACTION_DROP);
+	RULE_ADD(&drop, counter_action, IBV_FLOW_SPEC_ACTION_COUNT, .counters = c);
+	RULE_ADD(&count, counter_action, IBV_FLOW_SPEC_ACTION_COUNT, .counters = c);
+	flows[0] = frames_flow(r.qp, &drop);
+	flows[1] = frames_flow(r.qp, &count);
+	CHECK_EQ(attach(c, IBV_COUNTER_PACKETS, 1), EBUSY);
+	CHECK_EQ(ibv_destroy_counters(c), EBUSY);
+
+	send_udp(53, 1);
+	send_udp(80, 2);
+	send_udp(53, 3);
+	send_udp(81, 4);
+	sender_sync(&s);
+	frames_expect(&r, 2);
+	frames_expect(&r, 4);
+	nothing_came(&r);
+	memset(values, 0xff, sizeof(values));
+	CHECK_EQ(ibv_read_counters(c, values, 3, 0), 0);
+	CHECK_EQ(values[0], 3);
+	CHECK_EQ(values[1], 0);
+	CHECK_EQ(values[2], 3 * len);
+	CHECK_EQ(values[3], UINT64_MAX);
+
+	CHECK_EQ(ibv_destroy_flow(flows[0]), 0);
+	CHECK_EQ(attach(c, IBV_COUNTER_PACKETS, 1), EBUSY);
+	CHECK_EQ(ibv_destroy_flow(flows[1]), 0);
+	/* Added up at one index, and kept without a flow. */
+	CHECK_EQ(attach(c, IBV_COUNTER_PACKETS, 2), 0);
+	CHECK_EQ(ibv_read_counters(c, values, 4, IBV_READ_COUNTERS_ATTR_PREFER_CACHED), 0);
+	CHECK_EQ(values[2], 3 * len + 3);
+	CHECK_EQ(values[3], 0);
+	CHECK_EQ(ibv_destroy_counters(c), 0);
+	CHECK_EQ(ibv_destroy_flow(all), 0);
+	frames_end(&r);
+}
+
+static void counters_refused(void)
+{
+	struct ibv_counters_init_attr init = { .comp_mask = 1 };
+	struct ibv_counter_attach_attr attr = { .counter_desc = IBV_COUNTER_PACKETS, .comp_mask = 1 };
+	struct ibv_counters *c = make_counters();
+	struct receiver r = frames_receiver(&w);
+	struct ibv_flow *flow = flow_to_port(&r, 53, 0, 0);
+	uint64_t value;
+
+	CHECK(!ibv_create_counters(w.ctx, &init));
+	CHECK_EQ(errno, EOPNOTSUPP);
+	CHECK(!ibv_create_counters(w.ctx, NULL));
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(ibv_attach_counters_point_flow(c, &attr, NULL), EOPNOTSUPP);
+	CHECK_EQ(ibv_attach_counters_point_flow(c, NULL, NULL), EINVAL);
+	attr.comp_mask = 0;
+	CHECK_EQ(ibv_attach_counters_point_flow(c, &attr, flow), ENOTSUP);
+	CHECK_EQ(attach(c, 2, 0), ENOTSUP);
+	CHECK_EQ(attach(c, IBV_COUNTER_BYTES, UINT32_MAX), EINVAL);
+	CHECK_EQ(attach(c, IBV_COUNTER_BYTES, 3), 0);
+	CHECK_EQ(ibv_read_counters(c, &value, 1, 0), EINVAL);
+	CHECK_EQ(ibv_read_counters(c, NULL, 4, 0), EINVAL);
+	CHECK_EQ(ibv_read_counters(c, &value, 0, 2), EINVAL);
+	CHECK_EQ(ibv_destroy_counters(c), 0);
+	CHECK_EQ(ibv_destroy_flow(flow), 0);
+	frames_end(&r);
+}
+
+static void refuses(struct ibv_qp *qp, struct spec_list *list, int err)
+{
+	errno = 0;
+	CHECK(!ibv_create_flow(qp, list ? &list->attr : NULL));
+	CHECK_EQ(errno, err);
+}
+
+static void refused(void)
+{
+	struct receiver r = frames_receiver(&w);
+	struct ibv_cq *cq = world_cq(&w, 16);
+	struct ibv_qp *rc = world_qp(&w, IBV_QPT_RC, cq, NULL), *ud = world_qp(&w, IBV_QPT_UD, cq, NULL);
+	struct spec_list list = to_port(53, 0, 0), other;
+	struct ibv_flow *flow;
+	struct world second;
+
+	refuses(rc, &list, EINVAL);
+	refuses(ud, &list, EOPNOTSUPP);
+	refuses(r.qp, NULL, EINVAL);
+	list.attr.port = 2;
+	refuses(r.qp, &list, EINVAL);
+	list.attr.port = 1;
+	list.attr.size -= 1;
+	refuses(r.qp, &list, EINVAL);
+	list.attr.size += 1;
+	list.attr.num_of_specs = 200;
+	refuses(r.qp, &list, EINVAL);
+	list.attr.num_of_specs = 1;
+
+	flow = frames_flow(r.qp, &list);
+	RULE_ADD(&list, action_drop, IBV_FLOW_SPEC_ACTION_DROP);
+	refuses(r.qp, &list, EEXIST);
+	CHECK_EQ(ibv_destroy_qp(r.qp), EBUSY);
+
+	other = to_port(54, 0, 0);
+	world_open(&second);
+	{
+		struct ibv_counters_init_attr init = { 0 };
+		struct ibv_counters *c = ibv_create_counters(second.ctx, &init);
+
+		CHECK(c);
+		RULE_ADD(&other, counter_action, IBV_FLOW_SPEC_ACTION_COUNT, .counters = c);
+		refuses(r.qp, &other, EINVAL);
+		CHECK_EQ(ibv_destroy_counters(c), 0);
+	}
+	world_close(&second);
+	CHECK_EQ(ibv_destroy_flow(flow), 0);
+	CHECK_EQ(ibv_destroy_qp(rc), 0);
+	CHECK_EQ(ibv_destroy_qp(ud), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	frames_end(&r);
+}
+
+/* One frame of each kind against one rule of its kind and one that differs in one field. */
+static void specifications(void)
+{
+	struct receiver yes = frames_receiver(&w), no = frames_receiver(&w);
+	struct frame inner = frames_udp(5, 6), f = { .len = 0 };
+	struct spec_list list;
+	struct ibv_flow *flows[6];
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct receiver *r = i ? &no : &yes;
+
+		rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
+		RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH, .val.vlan_tag = htobe16(5 + i), .mask.vlan_tag = htobe16(0xfff));
+		RULE_ADD(&list, ipv6, IBV_FLOW_SPEC_IPV6, .val.next_hdr = 6, .mask.next_hdr = 0xff);
+		flows[n++] = frames_flow(r->qp, &list);
+
+		rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
+		RULE_ADD(&list, ipv4_ext, IBV_FLOW_SPEC_IPV4_EXT, .val.tos = 0xb8 + i, .mask.tos = 0xff,
+			 .val.src_ip = htobe32(0x0a000000), .mask.src_ip = htobe32(0xff000000));
+		flows[n++] = frames_flow(r->qp, &list);
+
+		rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
+		RULE_ADD(&list, tunnel, IBV_FLOW_SPEC_VXLAN_TUNNEL, .val.tunnel_id = htobe32(77), .mask.tunnel_id = htobe32(0xffffff));
+		RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP | IBV_FLOW_SPEC_INNER, .val.dst_port = htobe16(6 + i),
+			 .mask.dst_port = 0xffff);
+		flows[n++] = frames_flow(r->qp, &list);
+	}
+
+	frame_eth(&f, "\x02\0\0\0\0\2", "\x02\0\0\0\0\1", 0x8100);
+	frame_vlan(&f, 0x6005, 0x86dd);
+	frame_ipv6(&f, (uint8_t[16]){ 1 }, (uint8_t[16]){ 2 }, 6, 24);
+	frame_tcp(&f, 1, 2);
+	sender_send(&s, &f, 1);
+
+	f = frames_udp(1, 2);
+	f.data[15] = 0xb8;
+	sender_send(&s, &f, 2);
+
+	f.len = 0;
+	frame_eth(&f, "\x02\0\0\0\0\2", "\x02\0\0\0\0\1", 0x0800);
+	frame_ipv4(&f, 1, 2, 17, 0, 16 + inner.len + 4);
+	frame_udp(&f, 9, 4789, 8 + inner.len + 4);
+	put_be24(frame_room(&f, 8) + 4, 77);
+	f.data[f.len - 8] = 8;
+	memcpy(frame_room(&f, inner.len), inner.data, inner.len);
+	sender_send(&s, &f, 3);
+
+	sender_sync(&s);
+	for (uint32_t i = 1; i <= 3; i++)
+		frames_expect(&yes, i);
+	nothing_came(&no);
+	for (unsigned int i = 0; i < n; i++)
+		CHECK_EQ(ibv_destroy_flow(flows[i]), 0);
+	frames_end(&yes);
+	frames_end(&no);
+}
+
+/* A context that ends with flows in it leaves nothing behind that frames could find. */
+static void left_behind(void)
+{
+	struct world other;
+	struct receiver r;
+
+	world_open(&other);
+	r = frames_receiver(&other);
+	flow_to_port(&r, 53, 0, 0);
+	CHECK_EQ(ibv_close_device(other.ctx), 0);
+	send_udp(53, 1);
+	sender_sync(&s);
+}
+
+int main(void)
+{
+	frames_init();
+	world_open(&w);
+	sender_open(&s, &w);
+	each_its_own();
+	priorities_and_copies();
+	defaults_and_sniffers();
+	tags();
+	drops_and_counts();
+	counters_refused();
+	refused();
+	specifications();
+	left_behind();
+	sender_close(&s);
+	world_close(&w);
+	return 0;
+}
