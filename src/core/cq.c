@@ -135,6 +135,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	lock_init(&cq->lock);
 	lock_init(&cq->poll_lock);
 	list_init(&cq->event_node);
+	list_init(&cq->srqs);
 	init_public(cq, attr);
 	if (is_ex)
 		vrb_cq_ex_init(cq);
@@ -368,7 +369,7 @@ static bool make_room(struct vrb_cq *cq, uint64_t now)
 		release_slots(pop(cq));
 		return true;
 	}
-	store_relaxed(&cq->overrun, true);
+	store_relaxed(&cq->overrun, true);	/* a flag alone: it publishes nothing */
 	vrb_event_cq(&cq->ibv, IBV_EVENT_CQ_ERR);
 	vrb_drive_defer(cq, now);
 	return false;
@@ -405,6 +406,30 @@ void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
 		    const struct wq_cqe *wc, uint64_t now)
 {
 	add(srq->cq, srq, released, qp_num, wc, now);
+}
+
+void vrb_cq_link_srq(struct vrb_cq *cq, struct vrb_srq *srq)
+{
+	lock_acquire(&cq->lock);
+	list_add_tail(&cq->srqs, &srq->cq_node);
+	lock_release(&cq->lock);
+}
+
+void vrb_cq_unlink_srq(struct vrb_cq *cq, struct vrb_srq *srq)
+{
+	lock_acquire(&cq->lock);
+	list_del(&srq->cq_node);
+	lock_release(&cq->lock);
+}
+
+void vrb_cq_fail_srqs(struct vrb_cq *cq)
+{
+	struct list *pos;
+
+	lock_acquire(&cq->lock);
+	list_for_each (pos, &cq->srqs)
+		vrb_event_srq(&list_entry(pos, struct vrb_srq, cq_node)->ibv, IBV_EVENT_SRQ_ERR);
+	lock_release(&cq->lock);
 }
 
 void vrb_cq_purge(struct vrb_cq *cq, const void *owner)

@@ -67,8 +67,11 @@ struct vrb_cq {
 	uint32_t mask;		/* entries - 1 */
 	uint32_t head, tail;	/* free running; head - tail entries wait. Pollers peek without the lock */
 	uint8_t armed;		/* 0, VRB_CQ_ARM_SOLICITED or VRB_CQ_ARM_NEXT */
-	bool overrun;		/* IBV_EVENT_CQ_ERR was raised; the CQ accepts nothing more */
+	/* IBV_EVENT_CQ_ERR was raised, the CQ accepts nothing more; read without the lock, too */
+	bool overrun;
 	bool overrun_told;	/* the drive knows */
+
+	struct list srqs;	/* struct vrb_srq.cq_node: SRQs that complete into it */
 
 	/*
 	 * Event moderation: an armed CQ raises its event after `count` completions or `usec` after
@@ -130,6 +133,13 @@ void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, u
  */
 void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
 		    const struct wq_cqe *wc, uint64_t now);
+
+/* An SRQ that completes into the CQ itself comes and goes. Both take cq->lock. */
+void vrb_cq_link_srq(struct vrb_cq *cq, struct vrb_srq *srq);
+void vrb_cq_unlink_srq(struct vrb_cq *cq, struct vrb_srq *srq);
+
+/* After an overrun: SRQ_ERR for each of them. Takes cq->lock. */
+void vrb_cq_fail_srqs(struct vrb_cq *cq);
 
 /* Drops the entries of a QP or SRQ that is being destroyed or reset. Takes cq->lock. */
 void vrb_cq_purge(struct vrb_cq *cq, const void *owner);

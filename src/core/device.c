@@ -270,7 +270,8 @@ static bool scan_interface(struct scan *scan, const struct netdev *nd)
 static void tell_contexts(const struct vrb_device *dev, uint32_t events)
 {
 	static const enum ibv_event_type order[] = { IBV_EVENT_PORT_ERR, IBV_EVENT_GID_CHANGE,
-						     IBV_EVENT_LID_CHANGE, IBV_EVENT_PORT_ACTIVE };
+						     IBV_EVENT_LID_CHANGE, IBV_EVENT_PORT_ACTIVE,
+						     IBV_EVENT_DEVICE_FATAL };
 	struct list *pos;
 
 	list_for_each (pos, &vrb.contexts) {
@@ -298,6 +299,10 @@ static void follow_all(const struct netdev *nds, unsigned int n)
 			if (strcmp(nds[i].name, dev->port.ifname) == 0)
 				nd = &nds[i];
 		events = vrb_port_follow(&dev->port, nd);
+		/* As when the kernel loses a device: once, and for all who have it open. */
+		if (!nd && !dev->gone)
+			events |= 1u << IBV_EVENT_DEVICE_FATAL;
+		dev->gone = !nd;
 		if (!events)
 			continue;
 		tell_contexts(dev, events);

@@ -27,6 +27,7 @@ struct vrb_device {
 	int index;			/* ibv_get_device_index */
 	uint64_t node_guid;		/* host order */
 	uint32_t ordinal;		/* among the devices of one interface */
+	bool gone;			/* the interface is no more; vrb.lock */
 	struct vrb_port port;
 	struct vrb_raw_port *raw;		/* while it has raw packet QPs; see raw_port.h */
 	struct flow_table flows;	/* vrb.drive */

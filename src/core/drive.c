@@ -246,6 +246,7 @@ static bool run_timers(uint64_t now)
 		if (!d->of_cq)
 			expire_qp(container_of(d, struct vrb_qp, timer), b, now);
 		else if (vrb_cq_timeout(cq, now)) {
+			vrb_cq_fail_srqs(cq);
 			vrb_qptab_for_each(fail_user, cq);
 			vrb_deputy_fail_users(cq, now);
 		}

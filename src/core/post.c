@@ -309,7 +309,7 @@ static int post_one_srq(struct vrb_srq *srq, const struct ibv_recv_wr *wr)
 
 int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	int ret = 0;
+	int ret = vrb_srq_failed(srq) ? EINVAL : 0;
 
 	lock_acquire(&srq->lock);
 	for (; wr && !ret; wr = wr->next) {

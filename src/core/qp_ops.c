@@ -72,7 +72,9 @@ static struct recv_wqe *take_xrc(struct vrb_qp *qp, uint32_t srqn, enum reason *
 		*why = REASON_REQ_XRC_SRQ;
 		return NULL;
 	}
-	if (!take_shared(qp, srq)) {
+	if (vrb_srq_failed(srq))
+		*why = REASON_CQ_OVERRUN;
+	if (*why || !take_shared(qp, srq)) {
 		fetch_sub_release(&srq->users, 1);
 		return NULL;
 	}
@@ -88,6 +90,10 @@ static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, const struct 
 	*why = REASON_NONE;
 	if (wq->type == IBV_QPT_XRC_RECV)
 		return take_xrc(qp, srqn, why);
+	if (qp->srq && vrb_srq_failed(qp->srq)) {
+		*why = REASON_CQ_OVERRUN;
+		return NULL;
+	}
 	if (matches_tags(qp))
 		return vrb_tm_take(qp, head, why);
 	return qp->srq ? take_shared(qp, qp->srq) : take_own(qp);

@@ -92,6 +92,7 @@ static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_
 		return;
 	srq->cq = to_vrb_cq(attr->cq);
 	fetch_add_relaxed(&srq->cq->users, 1);
+	vrb_cq_link_srq(srq->cq, srq);
 	if (srq->type != IBV_SRQT_XRC)
 		return;
 	srq->xrcd = to_vrb_xrcd(attr->xrcd);
@@ -165,6 +166,8 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 	}
 	if (load_acquire(&srq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
 		return EBUSY;
+	if (srq->cq)
+		vrb_cq_unlink_srq(srq->cq, srq);
 	vrb_event_forget(srq->ctx, &srq->ibv);
 	vrb_event_wait_acked(&srq->ibv.mutex, &srq->ibv.cond, &srq->ibv.events_completed);
 	if (srq->cq) {
@@ -184,6 +187,11 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 	free(srq->ring.slots);
 	free(srq);
 	return 0;
+}
+
+bool vrb_srq_failed(const struct vrb_srq *srq)
+{
+	return srq->cq && load_relaxed(&srq->cq->overrun);
 }
 
 /* Moves the posted entries to a ring of the new size, which has memory already. */
@@ -215,7 +223,7 @@ int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mas
 	void *unused = NULL;
 	int ret = 0;
 
-	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) || vrb_srq_failed(srq))
 		return EINVAL;
 	lock_acquire(&srq->lock);
 	if (!attr_ok(srq, attr, mask)) {
@@ -240,13 +248,16 @@ unlock:
 	return ret;
 }
 
-void vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr)
+int vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr)
 {
+	if (vrb_srq_failed(srq))
+		return EINVAL;
 	lock_acquire(&srq->lock);
 	attr->max_wr = srq->ring.limit;
 	attr->max_sge = srq->ring.max_sge;
 	attr->srq_limit = srq->limit;
 	lock_release(&srq->lock);
+	return 0;
 }
 
 bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, bool *limit)

@@ -4,6 +4,9 @@
  *
  * A FIFO ring under srq->lock.  A QP copies the entry that it takes, so a slot is free as soon as
  * it is taken.
+ *
+ * An SRQ whose own CQ has overrun is in error for good, because it can report no receive any more:
+ * SRQ_ERR, nothing can be posted, modified or queried, and a QP that wants an entry fails.
  */
 #ifndef VRB_CORE_SRQ_H
 #define VRB_CORE_SRQ_H
@@ -36,6 +39,7 @@ struct vrb_srq {
 	uint32_t srqn;		/* 24 bits, unique on the host if XRC, else in the process */
 	uint32_t users;		/* atomic: QPs attached; destroy refuses while not 0 */
 	struct list node;	/* XRC: in its domain's list */
+	struct list cq_node;	/* in cq->srqs */
 
 	struct lock lock;	/* everything below */
 	struct wq_ring ring;
@@ -49,12 +53,15 @@ static inline struct vrb_srq *to_vrb_srq(struct ibv_srq *srq)
 	return (struct vrb_srq *)srq;
 }
 
+/* Is it in error? Without locks: whoever asks too early finds out with its next completion. */
+bool vrb_srq_failed(const struct vrb_srq *srq);
+
 /* Writes the granted sizes back to attr->attr. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP. */
 int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr,
 		   struct vrb_srq **srq);
 int vrb_srq_destroy(struct vrb_srq *srq);	/* EBUSY while a QP uses it */
 int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask);
-void vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr);
+int vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr);
 
 /*
  * Moves the oldest entry into *copy, which has room for the SRQ's max_sge; false if there is none.

@@ -154,7 +154,7 @@ int vrb_tm_post(struct vrb_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **
 
 	lock_acquire(&srq->lock);
 	for (; wr && !ret; wr = wr->next) {
-		ret = srq->tm ? post_op(srq, wr) : EINVAL;
+		ret = srq->tm && !vrb_srq_failed(srq) ? post_op(srq, wr) : EINVAL;
 		if (ret)
 			break;
 	}

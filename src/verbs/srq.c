@@ -59,7 +59,7 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 	int err = attr ? check(srq) : EINVAL;
 
 	if (!err)
-		vrb_srq_query(to_vrb_srq(srq), attr);
+		err = vrb_srq_query(to_vrb_srq(srq), attr);
 	return answer(err);
 }
 

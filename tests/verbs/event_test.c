@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Asynchronous events of a port, live: a network namespace of our own whose loopback interface gets
- * and loses addresses and goes down and up while contexts are open.
+ * and loses addresses and goes down and up while contexts are open, and an interface that is taken
+ * away.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../unit/place.h"
 #include "world.h"
 
 static int control; /* socket for ioctls */
@@ -59,7 +60,7 @@ static void await(struct ibv_context *ctx, enum ibv_event_type type)
 	do {
 		CHECK_EQ(poll(&p, 1, WORLD_PATIENCE * 1000), 1);
 		CHECK_EQ(ibv_get_async_event(ctx, &ev), 0);
-		CHECK_EQ(ev.element.port_num, 1);
+		CHECK_EQ(ev.element.port_num, ev.event_type == IBV_EVENT_DEVICE_FATAL ? 0 : 1);
 		ibv_ack_async_event(&ev);
 	} while (ev.event_type != type);
 }
@@ -70,6 +71,82 @@ static enum ibv_port_state state_of(struct ibv_context *ctx)
 
 	CHECK_EQ(ibv_query_port(ctx, 1, &attr), 0);
 	return attr.state;
+}
+
+static uint16_t lid_of(struct ibv_context *ctx)
+{
+	struct ibv_port_attr attr;
+
+	CHECK_EQ(ibv_query_port(ctx, 1, &attr), 0);
+	return attr.lid;
+}
+
+/* The LID is the low half of the first IPv4 address, and changes with it. */
+static void lid_follows_the_address(struct ibv_context *ctx)
+{
+	set_addr("lo", "127.0.9.8");
+	await(ctx, IBV_EVENT_LID_CHANGE);
+	CHECK_EQ(lid_of(ctx), 0x0908);
+	set_addr("lo", "127.0.0.1");
+	await(ctx, IBV_EVENT_LID_CHANGE);
+	CHECK_EQ(lid_of(ctx), 1);
+}
+
+static void ip(const char *args)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line), "PATH=$PATH:/usr/sbin:/sbin ip %s", args);
+	CHECK_EQ(system(line), 0);
+}
+
+static struct ibv_context *open_on(const char *address)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *found = NULL;
+
+	CHECK(list);
+	for (int i = 0; list[i] && !found; i++) {
+		struct ibv_context *ctx = ibv_open_device(list[i]);
+
+		CHECK(ctx);
+		if (have_gid(ctx, address))
+			found = ctx;
+		else
+			CHECK_EQ(ibv_close_device(ctx), 0);
+	}
+	ibv_free_device_list(list);
+	CHECK(found);
+	return found;
+}
+
+/* An interface that is taken away is a device that is lost; told once, and only to its contexts. */
+static void a_device_is_lost(struct ibv_context *other)
+{
+	struct ibv_context *ctx;
+	struct ibv_async_event ev;
+	struct ibv_pd *pd;
+
+	ip("link add vrbt0 type veth peer name vrbt1");
+	ip("addr add 10.77.0.1/24 dev vrbt0");
+	ip("link set vrbt0 up");
+	ip("link set vrbt1 up");
+	ctx = open_on("10.77.0.1");
+	CHECK((pd = ibv_alloc_pd(ctx)));
+	ip("link del vrbt0");
+	await(ctx, IBV_EVENT_PORT_ERR);
+	await(ctx, IBV_EVENT_DEVICE_FATAL);
+	CHECK_EQ(state_of(ctx), IBV_PORT_DOWN);
+	CHECK(!have_gid(ctx, "10.77.0.1"));
+	/* Some other news, after which it would be told again. */
+	set_addr("lo:1", "127.0.5.6");
+	await(other, IBV_EVENT_GID_CHANGE);
+	CHECK_EQ(fcntl(ctx->async_fd, F_SETFL, O_NONBLOCK), 0);
+	CHECK(ibv_get_async_event(ctx, &ev) != 0);
+	CHECK_EQ(errno, EAGAIN);
+	/* What is left can be taken down. */
+	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+	CHECK_EQ(ibv_close_device(ctx), 0);
 }
 
 static void follow(struct ibv_context *a, struct ibv_context *b)
@@ -123,8 +200,8 @@ int main(void)
 	struct ibv_device **list;
 	struct ibv_context *a, *b;
 
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
-		SKIP("no user namespaces");
+	if (!place_enter_netns())
+		SKIP("no network namespaces");
 	control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	CHECK(control >= 0);
 	set_flags("lo", IFF_UP);
@@ -135,6 +212,8 @@ int main(void)
 	ibv_free_device_list(list);
 	follow(a, b);
 	queries_are_fresh(a);
+	lid_follows_the_address(a);
+	a_device_is_lost(a);
 	no_event_is_eagain(a);
 	CHECK_EQ(ibv_close_device(a), 0);
 	CHECK_EQ(ibv_close_device(b), 0);

@@ -289,6 +289,7 @@ static void test_xrc_overrun(void)
 		world_post(from, &wr);
 	}
 	world_event(&w, IBV_EVENT_CQ_ERR);
+	world_event(&w, IBV_EVENT_SRQ_ERR);
 	world_event(&w, IBV_EVENT_QP_LAST_WQE_REACHED);
 	world_event(&w, IBV_EVENT_QP_FATAL);
 	CHECK_EQ(ibv_query_qp(to, &attr, IBV_QP_STATE, &init), 0);
