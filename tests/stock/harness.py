@@ -174,7 +174,7 @@ class Bench:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def _stage_library(self):
-        """The folder with libibverbs.so.1: a copy that every user can read, whatever the mode of the build's parents."""
+        """The folder with libibverbs.so.1 (and libverbena.so.0): a copy that every user can read, whatever the mode of the build's parents."""
         os.chmod(self.dir, 0o755)
         source = os.path.join(self.build, "lib", "libibverbs.so.1")
         if not os.path.exists(source):
@@ -182,6 +182,9 @@ class Bench:
         lib = os.path.join(self.dir, "lib")
         os.mkdir(lib)
         shutil.copyfile(source, os.path.join(lib, "libibverbs.so.1"))
+        upper = os.path.join(self.build, "lib", "libverbena.so.0")
+        if os.path.exists(upper):
+            shutil.copyfile(upper, os.path.join(lib, "libverbena.so.0"))
         os.chmod(lib, 0o755)
         return lib
 

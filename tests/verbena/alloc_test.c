@@ -5,52 +5,8 @@
  */
 #include <pthread.h>
 
+#include "allocator.h"
 #include "pair.h"
-
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t size);
-void *__libc_memalign(size_t align, size_t size);
-
-/* volatile, since compilers know that malloc() reads and writes no variables of the program. */
-static __thread volatile bool counting;
-static __thread volatile unsigned long allocations;
-
-/* In place of the C library's, for the libraries under test too. */
-#pragma GCC visibility push(default)
-
-void *malloc(size_t size)
-{
-	allocations += counting;
-	return __libc_malloc(size);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	allocations += counting;
-	return __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t size)
-{
-	allocations += counting;
-	return __libc_realloc(p, size);
-}
-
-void *aligned_alloc(size_t align, size_t size)
-{
-	allocations += counting;
-	return __libc_memalign(align, size);
-}
-
-int posix_memalign(void **p, size_t align, size_t size)
-{
-	allocations += counting;
-	*p = __libc_memalign(align, size);
-	return *p ? 0 : ENOMEM;
-}
-
-#pragma GCC visibility pop
 
 enum {
 	WRS = 8,
@@ -66,7 +22,7 @@ static int on_received(struct ibv_wc *wcs, int num_wc, struct ibv_recv_wr *wrs, 
 	for (int i = 0; i < num_wc; i++)
 		CHECK_EQ(wcs[i].status, IBV_WC_SUCCESS);
 	*received += num_wc;
-	counting = *received > WRS && *received < ENOUGH;
+	allocator_counts = *received > WRS && *received < ENOUGH;
 	return *received >= ENOUGH ? -1 : num_wc;
 }
 
@@ -79,7 +35,7 @@ static int on_sent(struct ibv_wc *wcs, int num_wc, struct ibv_send_wr *wrs, void
 	for (int i = 0; i < num_wc; i++)
 		CHECK_EQ(wcs[i].status, IBV_WC_SUCCESS);
 	*done += num_wc;
-	counting = *done > WRS && *done < ENOUGH;
+	allocator_counts = *done > WRS && *done < ENOUGH;
 	return *done >= ENOUGH ? -1 : num_wc < ENOUGH + WRS - *done ? num_wc : 0;
 }
 
@@ -95,7 +51,7 @@ static void *send_all(void *arg)
 	int done = 0;
 
 	OK(verbena_repost_loop(on_sent, me->ctx, me->wrs.wrs, WRS, -1, &done) == 0);
-	me->allocations = allocations;
+	me->allocations = allocator_calls;
 	return NULL;
 }
 
@@ -114,12 +70,12 @@ int main(void)
 	int received = 0;
 
 	/* The counter counts. */
-	counting = true;
+	allocator_counts = true;
 	any = malloc(1);
-	counting = false;
+	allocator_counts = false;
 	free(any);
-	CHECK(allocations == 1);
-	allocations = 0;
+	CHECK_EQ(allocator_calls, 1);
+	allocator_calls = 0;
 
 	opt.max_send_wr = WRS;
 	opt.max_recv_wr = 2 * WRS;
@@ -129,7 +85,7 @@ int main(void)
 	OK(verbena_create_send_wrs(p.a, &from, 1, WRS, VERBENA_POST, &me.wrs) == 0);
 	CHECK_EQ(pthread_create(&thread, NULL, send_all, &me), 0);
 	OK(verbena_repost_loop(on_received, p.b, recvs.wrs, 2 * WRS, 20, &received) == 0);
-	CHECK_EQ(allocations, 0);
+	CHECK_EQ(allocator_calls, 0);
 	/* What the sender still has in flight finds receives posted. */
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK_EQ(me.allocations, 0);

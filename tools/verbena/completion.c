@@ -21,6 +21,8 @@ int cmd_completion(int argc, char **argv)
 	puts("\ttop) words='--json --times --interval --help' ;;");
 	puts("\texplain) words=\"--json --all --help $(verbena explain --all 2>/dev/null | awk '{ print $3 }')\" ;;");
 	puts("\tdoctor) words='--json --quiet --help' ;;");
+	puts("\tcapture) compopt -o default 2>/dev/null; words='--device --interface --count --seconds --filter --type\n"
+	     "\t\t--dmac --smac --ethtype --vlan --sip --dip --proto --tos --ttl --flags --dport --sport --tcp --priority --help' ;;");
 	puts("\tnetdevs) words='--json --verbose --help' ;;");
 	puts("\t*) words='--json --help' ;;\n\tesac");
 	printf("\t[ \"$COMP_CWORD\" -gt 1 ] || words='--help --version");

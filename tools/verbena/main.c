@@ -20,6 +20,7 @@ const struct command commands[] = {
 	{ "ps", cmd_ps, "[--json] [PID]", "Shows which processes hold which objects" },
 	{ "doctor", cmd_doctor, "[--json]", "Checks this machine and says what to do", true },
 	{ "explain", cmd_explain, "[--json] STATUS|ERRNO|CODE|EVENT", "Says what an error means", true },
+	{ "capture", cmd_capture, "[options] FILE", "Writes packets to a pcap file" },
 	{ "perf", cmd_perf, "[--json] [--svg FILE] [--quick]", "Measures this machine" },
 	{ "completion", cmd_completion, "", "Prints a completion script for bash", true },
 	{ NULL },

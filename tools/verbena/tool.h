@@ -43,6 +43,7 @@ int cmd_top(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_capture(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 
