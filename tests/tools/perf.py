@@ -10,7 +10,7 @@ from tools import cases_of, main, want, want_equal
 def case_forms(bench):
     svg = os.path.join(bench.make_dir("plot"), "plot.svg")
     result = bench.json("perf", "--quick", "--svg", svg, limit=150)
-    want_equal(sorted(result), ["local", "memcpy_mib_s", "udp", "udp_latency_us"], "keys")
+    want_equal(sorted(result), ["local", "memcpy_mib_s", "udp", "udp_latency_us", "udp_mib_s"], "keys")
     for transport in "local", "udp":
         want_equal([row["size"] for row in result[transport]], [8, 64, 512, 4096, 32768, 262144, 1048576], transport)
         want(all(row["send_latency_us"] > 0 and row["write_mib_s"] > 0 and row["write_rate"] > 0

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbena perf: measures both transports by size, and what memcpy and bare UDP do on this machine; a table, JSON, an SVG plot. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <json-c/json.h>
 
+#include "perf_limits.h"
 #include "perf_pair.h"
 #include "tool.h"
 #include "util/compiler.h"
@@ -25,7 +21,7 @@ static const char *const transports[TRANSPORTS] = { "local", "udp" };
 static const size_t sizes[SIZES] = { 8, 64, 512, 4096, 32768, 262144, 1048576 };
 
 static struct perf_point points[TRANSPORTS][SIZES];
-static double memcpy_mib_s, udp_us;
+static struct perf_limits limits;
 static unsigned int steps;
 
 /* Only for somebody who watches. */
@@ -40,93 +36,24 @@ static void step(void)
 		steps == all ? "\r\033[K" : "");
 }
 
-static double now_s(void)
+/* The local transport is measured by memcpy, the other one by bare UDP. */
+static double limit_mib_s(int t)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static double measure_memcpy(double seconds)
-{
-	size_t size = 1 << 20;
-	char *a = calloc(1, size), *b = calloc(1, size);
-	double start = now_s(), end = start + seconds;
-	long n = 0;
-
-	for (; a && b && now_s() < end; n++) {
-		memcpy(a, b, size);
-		__asm__ volatile("" : : "r"(a) : "memory");
-	}
-	free(a);
-	free(b);
-	return (double)n / (now_s() - start);
-}
-
-/* Answers what comes, until it is killed. */
-static void echo(int fd)
-{
-	char buf[64];
-
-	while (recv(fd, buf, 8, 0) == 8 && send(fd, buf, 8, 0) == 8)
-		continue;
-	_exit(0);
-}
-
-static bool udp_pair(int fd[2])
-{
-	struct sockaddr_in sa[2];
-	socklen_t len = sizeof(sa[0]);
-
-	for (int i = 0; i < 2; i++) {
-		sa[i] = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-		fd[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		if (fd[i] < 0 || bind(fd[i], (struct sockaddr *)&sa[i], len) < 0 ||
-		    getsockname(fd[i], (struct sockaddr *)&sa[i], &len) < 0)
-			return false;
-	}
-	return connect(fd[0], (struct sockaddr *)&sa[1], len) == 0 &&
-	       connect(fd[1], (struct sockaddr *)&sa[0], len) == 0;
-}
-
-/* Microseconds one way of blocking sockets. */
-static double measure_udp(double seconds)
-{
-	double start, end;
-	char buf[8] = { 0 };
-	int fd[2];
-	pid_t pid;
-	long n = 0;
-
-	if (!udp_pair(fd) || (pid = fork()) < 0)
-		return 0;
-	if (pid == 0)
-		echo(fd[1]);
-	start = now_s();
-	for (end = start + seconds; now_s() < end; n++)
-		if (send(fd[0], buf, 8, 0) != 8 || recv(fd[0], buf, 8, 0) != 8)
-			break;
-	end = now_s();
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	close(fd[0]);
-	close(fd[1]);
-	return n ? (end - start) / (double)n / 2 * 1e6 : 0;
+	return t == 0 ? limits.memcpy_mib_s : limits.udp_mib_s;
 }
 
 static void print_table(void)
 {
-	printf("memcpy of 1 MiB %.0f MiB/s; UDP ping-pong of 8 bytes, blocking, %.1f us one way\n", memcpy_mib_s,
-	       udp_us);
+	printf("memcpy of 1 MiB: %.0f MiB/s\nbare UDP on loopback: %.2f us one way (8 bytes, polling), %.0f MiB/s (stream)\n",
+	       limits.memcpy_mib_s, limits.udp_us, limits.udp_mib_s);
 	for (int t = 0; t < TRANSPORTS; t++) {
-		printf("\n%s%-9s %12s %12s %12s %10s %10s%s\n", BOLD, transports[t], "SEND us", "WRITE/s",
-		       "WRITE MiB/s", "of memcpy", "of UDP", PLAIN);
+		printf("\n%s%-9s %12s %10s %12s %12s %10s%s\n", BOLD, transports[t], "SEND us", "of UDP", "WRITE/s",
+		       "WRITE MiB/s", t == 0 ? "of memcpy" : "of UDP", PLAIN);
 		for (int i = 0; i < SIZES; i++) {
 			const struct perf_point *p = &points[t][i];
 
-			printf("%-9zu %12.2f %12.0f %12.1f %9.1f%% %9.2fx\n", p->size, p->latency_us, p->rate,
-			       p->mib_s, 100 * p->mib_s / memcpy_mib_s, p->latency_us / udp_us);
+			printf("%-9zu %12.2f %9.2fx %12.0f %12.1f %9.2fx\n", p->size, p->latency_us,
+			       p->latency_us / limits.udp_us, p->rate, p->mib_s, p->mib_s / limit_mib_s(t));
 		}
 	}
 }
@@ -135,8 +62,9 @@ static struct json_object *to_json(void)
 {
 	struct json_object *o = json_object_new_object();
 
-	json_object_object_add(o, "memcpy_mib_s", json_object_new_double(memcpy_mib_s));
-	json_object_object_add(o, "udp_latency_us", json_object_new_double(udp_us));
+	json_object_object_add(o, "memcpy_mib_s", json_object_new_double(limits.memcpy_mib_s));
+	json_object_object_add(o, "udp_latency_us", json_object_new_double(limits.udp_us));
+	json_object_object_add(o, "udp_mib_s", json_object_new_double(limits.udp_mib_s));
 	for (int t = 0; t < TRANSPORTS; t++) {
 		struct json_object *rows = json_object_new_array();
 
@@ -223,8 +151,7 @@ int cmd_perf(int argc, char **argv)
 	}
 	if (!no_arguments(argc, argv, optind))
 		return EXIT_USAGE;
-	memcpy_mib_s = measure_memcpy(seconds);
-	udp_us = measure_udp(seconds);
+	perf_measure_limits(&limits, seconds);
 	for (int t = 0; t < TRANSPORTS; t++) {
 		for (int i = 0; i < SIZES; i++)
 			points[t][i].size = sizes[i];

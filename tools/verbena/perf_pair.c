@@ -9,15 +9,17 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
 
-enum { BUFFER = 1 << 20, DEPTH = 64, BATCH = 16, WARM_UP = 50, LIMIT_S = 60 };
+#include "perf_limits.h"
+
+enum { BUFFER = 1 << 20, DEPTH = 64, BATCH = 16, WARM_UP = 50, LIMIT_S = 60, SAMPLES_MAX = 1 << 20 };
 
 struct address {
 	union ibv_gid gid;
@@ -37,14 +39,6 @@ static void need(int ok)
 {
 	if (!ok)
 		_exit(1);
-}
-
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 /* Both sides have come here; each gets what the other one says. */
@@ -153,21 +147,28 @@ static void exchange(struct side *s, size_t size, int first)
 	}
 }
 
+/* The median of single messages: what else the machine does hits some of them only. */
 static double ping_pong(struct side *s, size_t size, long count, int first)
 {
-	double start;
+	double *samples = calloc((size_t)count, sizeof(*samples)), before, now, median;
 
+	need(samples != NULL);
 	for (long i = 0; i < WARM_UP; i++)
 		exchange(s, size, first);
-	start = now_s();
-	for (long i = 0; i < count; i++)
+	before = perf_now();
+	for (long i = 0; i < count; i++, before = now) {
 		exchange(s, size, first);
-	return (now_s() - start) / (double)count / 2 * 1e6;
+		now = perf_now();
+		samples[i] = now - before;
+	}
+	median = perf_median(samples, (unsigned int)count);
+	free(samples);
+	return median / 2 * 1e6;
 }
 
 static double write_stream(struct side *s, size_t size, double seconds, double *rate)
 {
-	double start = now_s(), end = start + seconds, now;
+	double start = perf_now(), end = start + seconds, now;
 	long posted = 0, done = 0;
 	int none = 0;
 
@@ -177,11 +178,11 @@ static double write_stream(struct side *s, size_t size, double seconds, double *
 			posted++;
 		}
 		done += wait_some(s, BATCH, &none);
-		now = now_s();
+		now = perf_now();
 	} while (now < end);
 	while (done < posted)
 		done += wait_some(s, BATCH, &none);
-	*rate = (double)posted / (now_s() - start);
+	*rate = (double)posted / (perf_now() - start);
 	return *rate * (double)size / (1 << 20);
 }
 
@@ -191,7 +192,7 @@ static void measure(struct side *s, int first, struct perf_point *p, double seco
 
 	p->latency_us = ping_pong(s, p->size, count, first);
 	if (first)
-		count = (long)(seconds * 1e6 / 2 / p->latency_us) + 20;
+		count = MIN(MAX((long)(seconds * 1e6 / 2 / p->latency_us), 20L), (long)SAMPLES_MAX);
 	swap(s, &count, &other, sizeof(count));
 	p->latency_us = ping_pong(s, p->size, first ? count : other, first);
 	swap(s, &count, &other, sizeof(count));
@@ -208,6 +209,7 @@ static void run_side(int sock, int first, const struct perf_point *points, size_
 	char byte = 0, other;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	perf_pin(first);
 	alarm(LIMIT_S);
 	open_side(&s);
 	for (int i = 0; i < DEPTH; i++)
