@@ -62,6 +62,8 @@ int vrb_drive_insert(struct vrb_qp *qp)
 		return ret;
 	lock_acquire(&vrb.drive);
 	ret = vrb_qptab_add(qp);
+	if (!ret && qp->wq.type == IBV_QPT_RAW_PACKET)
+		vrb_raw_add(qp);
 	if (!ret)
 		vrb_steer_qp_added(qp->wq.qpn);
 	lock_release(&vrb.drive);
@@ -77,6 +79,7 @@ void vrb_drive_remove(struct vrb_qp *qp)
 	vrb_qptab_remove(qp);
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->touched);
+	list_del(&qp->raw.node);
 	vrb_output_note_far(qp, false);
 	vrb_steer_qp_removed(qp->wq.qpn);
 	vrb_counters_add(&qp->ctx->dev->retired, roce_qp_counters(&qp->roce));
@@ -90,6 +93,7 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 	vrb_qptab_remove(qp);
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->touched);
+	list_del(&qp->raw.node);
 	lock_acquire(&qp->lock);
 	vrb_output_note_far(qp, false);
 	vrb_loan_drop(qp);

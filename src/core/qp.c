@@ -409,6 +409,7 @@ static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr, cons
 		return ret;
 	list_init(&qp->touched);
 	list_init(&qp->xrc_node);
+	list_init(&qp->raw.node);
 	init_public(qp);
 	init_wq(qp);
 	roce_qp_init(&qp->roce, &qp->wq, NULL, 0);

@@ -55,6 +55,13 @@ struct wr_batch {
 	struct wr_desc desc;
 };
 
+/* What a raw packet QP has of its own. */
+struct vrb_raw_qp {
+	struct list node;	/* among the device's receivers; vrb.drive */
+	bool receiving;		/* it got a frame, and has not run dry since; vrb.drive */
+	struct vrb_raw_begun begun;	/* qp->lock */
+};
+
 struct vrb_qp {
 	union {
 		struct ibv_qp ibv;	/* prefix of ex; ibv.state follows wq.state */
@@ -80,7 +87,7 @@ struct vrb_qp {
 	struct wq_qp wq;
 	struct roce_qp roce;
 	struct vrb_near near;
-	struct vrb_raw_begun raw_begun;	/* raw packet */
+	struct vrb_raw_qp raw;		/* raw packet */
 	bool strips;			/* raw packet: VLAN tags go to the completion instead */
 	bool far;			/* counted among the QPs that need the wire */
 	struct roce_rd_atomic *rd_atomic;

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/context.h"
 #include "core/device.h"
 #include "core/flow.h"
 #include "core/process.h"
+#include "core/qp.h"
 #include "run/clock.h"
 #include "run/config.h"
 #include "run/progress.h"
@@ -17,6 +19,8 @@
 enum {
 	ROUND = 64,	/* frames taken off an interface at a time */
 };
+
+#define HOLD VRB_MSEC	/* frames wait this long for a receive to be posted */
 
 /* Serialises opening and closing, which wait for the progress thread; outermost but vrb.life. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -30,9 +34,59 @@ static void arrive(void *arg, const struct raw_frame *f)
 	vrb_flow_input(raw->dev, f);
 }
 
+void vrb_raw_add(struct vrb_qp *qp)
+{
+	if (qp->recv_cq)
+		list_add_tail(&qp->ctx->dev->raw->receivers, &qp->raw.node);
+}
+
+/* The fewest receives that a receiver has which is worth waiting for; at most ROUND. */
+static unsigned int fewest(struct vrb_raw_port *raw, bool wait)
+{
+	unsigned int n = ROUND;
+	struct list *pos;
+
+	list_for_each (pos, &raw->receivers) {
+		struct vrb_qp *qp = list_entry(pos, struct vrb_qp, raw.node);
+		unsigned int posted;
+
+		if (!qp->raw.receiving)
+			continue;
+		posted = vrb_raw_posted(qp);
+		if (!posted && !wait)
+			qp->raw.receiving = false;
+		else
+			n = min(n, posted);
+	}
+	return n;
+}
+
+/*
+ * How many frames may be taken.  The kernel's buffer is larger than a program's queue, so frames wait
+ * there for a receiver that is about to post again; but not for long, and not twice for one that does
+ * not.
+ */
+static unsigned int room(struct vrb_raw_port *raw, uint64_t now)
+{
+	unsigned int n = fewest(raw, true);
+
+	if (n) {
+		raw->held_since = 0;
+		return n;
+	}
+	if (!raw->held_since)
+		raw->held_since = now;
+	if (now - raw->held_since < HOLD)
+		return 0;
+	raw->held_since = 0;
+	return fewest(raw, false);
+}
+
 static bool take(struct vrb_raw_port *raw, uint64_t now)
 {
-	return raw_recv(raw->port, ROUND, now, arrive, raw) > 0;
+	unsigned int n = raw_ready(raw->port) ? room(raw, now) : 0;
+
+	return n && raw_recv(raw->port, n, now, arrive, raw) > 0;
 }
 
 bool vrb_raw_poll(uint64_t now)
@@ -84,6 +138,7 @@ static int open_port(struct vrb_device *dev)
 	if (!raw)
 		return ENOMEM;
 	raw->dev = dev;
+	list_init(&raw->receivers);
 	describe(dev, &on);
 	err = raw_open(vrb.host, &on, config_get()->raw, &raw->port);
 	if (err)

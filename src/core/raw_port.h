@@ -27,6 +27,8 @@ struct vrb_raw_port {
 	struct list node;	/* among those that are open; vrb.drive */
 	struct vrb_device *dev;
 	struct raw_port *port;
+	struct list receivers;	/* QPs with a receive queue; vrb.drive */
+	uint64_t held_since;	/* frames wait for a receive; 0: they do not; vrb.drive */
 	unsigned int users;	/* its raw packet QPs; `opening` in raw_port.c */
 };
 
@@ -36,6 +38,12 @@ struct vrb_raw_port {
  */
 int vrb_raw_get(struct vrb_device *dev);
 void vrb_raw_put(struct vrb_device *dev);
+
+/* A raw packet QP of the device has been made. Must hold vrb.drive. */
+void vrb_raw_add(struct vrb_qp *qp);
+
+/* How many receives a QP can be given frames for now. Takes qp->lock.  raw_recv.c */
+unsigned int vrb_raw_posted(struct vrb_qp *qp);
 
 /*
  * Copies a frame into the QP's next receive and completes it, or drops and counts it: no receive is

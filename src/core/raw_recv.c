@@ -5,6 +5,7 @@
 #include "core/mr.h"
 #include "core/qp.h"
 #include "core/raw_port.h"
+#include "core/srq.h"
 #include "util/be.h"
 #include "util/compiler.h"
 #include "util/inet.h"
@@ -113,6 +114,7 @@ static void receive(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_
 	}
 	if (sums_ok(f))
 		cqe.wc_flags = IBV_WC_IP_CSUM_OK;
+	qp->raw.receiving = true;
 	qp->roce.counters.rcvd_pkts++;
 	qp->roce.counters.rcvd_bytes += cqe.byte_len;
 	wq->ops->complete(wq, &cqe);
@@ -121,6 +123,19 @@ static void receive(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_
 static bool receives(enum ibv_qp_state state)
 {
 	return state >= IBV_QPS_RTR && state != IBV_QPS_ERR;
+}
+
+unsigned int vrb_raw_posted(struct vrb_qp *qp)
+{
+	unsigned int n;
+
+	lock_acquire(&qp->lock);
+	if (qp->srq)
+		n = vrb_srq_waiting(qp->srq);
+	else
+		n = qp->wq.rq.head - qp->wq.rq.next;
+	lock_release(&qp->lock);
+	return n;
 }
 
 void vrb_raw_deliver(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_tag)

@@ -390,7 +390,7 @@ static enum reason not_sent(enum raw_sent how)
 /* Notes how far the queue has come after k frames of the burst; returns the request it is at. */
 static uint32_t note_sent(struct vrb_qp *qp, const struct scratch *s, unsigned int k, uint32_t at)
 {
-	struct vrb_raw_begun *b = &qp->raw_begun;
+	struct vrb_raw_begun *b = &qp->raw.begun;
 	const struct origin *o = k ? &s->origin[k - 1] : NULL;
 
 	if (o) {
@@ -405,7 +405,7 @@ static uint32_t note_sent(struct vrb_qp *qp, const struct scratch *s, unsigned i
 unsigned int vrb_raw_send_frames(struct wq_qp *wq, uint32_t most, bool *begun, enum reason *why)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
-	struct vrb_raw_begun *b = &qp->raw_begun;
+	struct vrb_raw_begun *b = &qp->raw.begun;
 	struct scratch *s = scratch();
 	uint32_t first = wq->sq.done, at = first, end = first + most;
 	bool full = false;

@@ -275,6 +275,16 @@ bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, bool *limit
 	return true;
 }
 
+uint32_t vrb_srq_waiting(struct vrb_srq *srq)
+{
+	uint32_t n;
+
+	lock_acquire(&srq->lock);
+	n = srq->head - srq->tail;
+	lock_release(&srq->lock);
+	return n;
+}
+
 bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy)
 {
 	bool any, limit;

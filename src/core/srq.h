@@ -69,6 +69,9 @@ int vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr);
  */
 bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy);
 
+/* How many entries are posted. */
+uint32_t vrb_srq_waiting(struct vrb_srq *srq);
+
 /* The same with the lock held; *limit: the caller raises SRQ_LIMIT_REACHED once it is not. */
 bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, bool *limit);
 

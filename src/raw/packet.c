@@ -66,6 +66,13 @@ static bool block_ready(const struct packet_port *p)
 	return load_acquire(&block_at(p)->hdr.bh1.block_status) & TP_STATUS_USER;
 }
 
+static bool packet_ready(const struct raw_port *port)
+{
+	const struct packet_port *p = container_of(port, struct packet_port, port);
+
+	return p->left || block_ready(p);
+}
+
 static bool open_block(struct packet_port *p)
 {
 	struct tpacket_block_desc *b = block_at(p);
@@ -119,6 +126,15 @@ struct reading {
 	void *arg;
 };
 
+/* How many frames a packet of the ring becomes, at most. */
+static unsigned int frames_in(const struct tpacket3_hdr *h)
+{
+	struct virtio_net_hdr v;
+
+	memcpy(&v, (const uint8_t *)h + h->tp_mac - sizeof(v), sizeof(v));
+	return v.gso_size ? h->tp_snaplen / v.gso_size + 1 : 1;
+}
+
 /* Delivers one packet of the ring as one frame or several; returns how many. */
 static unsigned int take_packet(const struct reading *r, struct tpacket3_hdr *h)
 {
@@ -163,13 +179,15 @@ static unsigned int packet_recv(struct raw_port *port, unsigned int most, uint64
 	struct reading r = { .port = p, .fn = fn, .arg = arg };
 	unsigned int n = 0;
 
-	if (!p->left && !block_ready(p))
+	if (!packet_ready(port))
 		return 0;
 	r.offset = clock_offset(now);
 	while (n < most && (p->left || open_block(p))) {
 		struct tpacket3_hdr *h = (void *)((uint8_t *)block_at(p) + p->next);
 
 		if (p->left) {
+			if (n && n + frames_in(h) > most)
+				break;
 			p->next += h->tp_next_offset;
 			p->left--;
 			n += take_packet(&r, h);
@@ -289,6 +307,7 @@ static void packet_close(struct raw_port *port, bool ours)
 }
 
 static const struct raw_ops packet_ops = {
+	.ready = packet_ready,
 	.recv = packet_recv,
 	.send = packet_send,
 	.filter = packet_filter,

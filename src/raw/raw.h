@@ -91,6 +91,7 @@ struct raw_port;
 typedef void (*raw_frame_fn)(void *arg, const struct raw_frame *f);
 
 struct raw_ops {
+	bool (*ready)(const struct raw_port *p);
 	unsigned int (*recv)(struct raw_port *p, unsigned int most, uint64_t now, raw_frame_fn fn,
 			     void *arg);
 	unsigned int (*send)(struct raw_port *p, struct raw_out *out, unsigned int n, uint64_t now,
@@ -127,6 +128,12 @@ int raw_open(struct host *host, const struct raw_interface *on, enum config_raw 
 static inline void raw_close(struct raw_port *p, bool ours)
 {
 	p->ops->close(p, ours);
+}
+
+/* May there be frames? Costs little, where it can be told without asking the kernel. */
+static inline bool raw_ready(const struct raw_port *p)
+{
+	return p->ops->ready(p);
 }
 
 /*

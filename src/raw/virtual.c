@@ -215,6 +215,11 @@ static unsigned int virtual_send(struct raw_port *port, struct raw_out *out, uns
 
 /* Receiving */
 
+static bool virtual_ready(const struct raw_port *port)
+{
+	return true;
+}
+
 static unsigned int virtual_recv(struct raw_port *port, unsigned int most, uint64_t now,
 				 raw_frame_fn fn, void *arg)
 {
@@ -264,6 +269,7 @@ static void virtual_close(struct raw_port *port, bool ours)
 }
 
 static const struct raw_ops virtual_ops = {
+	.ready = virtual_ready,
 	.recv = virtual_recv,
 	.send = virtual_send,
 	.filter = virtual_filter,
