@@ -8,6 +8,7 @@
 
 #include "core/context.h"
 #include "core/event.h"
+#include "core/pd.h"
 #include "core/post.h"
 #include "core/qp_modify.h"
 #include "util/atomic.h"
@@ -39,7 +40,7 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_wq_init_attr *a)
 
 	if (a->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || a->wq_type != IBV_WQT_RQ)
 		return EINVAL;
-	if (!a->pd || a->pd->context != c || !a->cq || a->cq->context != c || !a->max_wr)
+	if (vrb_pd_check(a->pd) || a->pd->context != c || !a->cq || a->cq->context != c || !a->max_wr)
 		return EINVAL;
 	if (a->comp_mask & IBV_WQ_INIT_ATTR_FLAGS && a->create_flags & ~(uint32_t)SUPPORTED_FLAGS)
 		return EOPNOTSUPP;

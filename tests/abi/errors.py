@@ -4,7 +4,7 @@
 
 usage: errors.py TESTPROGRAM SOURCEROOT [--update].  Checks that
   - the tables of the document are what `TESTPROGRAM --table` prints (--update writes them there);
-  - every test and function that they name exists;
+  - every test and function that they name exists, as do those of the events in docs/VERBS.md;
   - every call that the headers declare has a row, or a reason here to have none.
 """
 import os
@@ -23,9 +23,6 @@ NO_ROW = {
     r'ibv_\w*rate\w*_to_\w+|mbps_to_ibv_rate|mult_to_ibv_rate': 'a conversion; unit rate',
     r'ibv_copy_\w+': 'a conversion; unit marshal',
     r'ibv_get_sysfs_path|ibv_read_sysfs_file': 'unit sysfs',
-    r'ibv_\w*flow\w*|ibv_\w*counters\w*': 'docs/VERBS.md, raw packets and flows',
-    r'ibv_\w*wq\w*|ibv_\w*rwq_ind_table': 'docs/VERBS.md, raw packets and flows',
-    r'ibv_post_srq_ops': 'docs/VERBS.md, shared receive queues',
     r'ibv_exp_\w+|_+ibv_\w+': 'ends in the calls that have rows; unit verbs_exp',
 }
 
@@ -61,9 +58,9 @@ def rows(table):
             yield cells[0].strip('|` '), cells[3].strip('| ')
 
 
-def check_tests(root, table):
+def check_tests(root, named):
     """'SUITE NAME: FUNCTION' is tests/SUITE/NAME_test.c with that function in it."""
-    for verb, where in sorted(set(rows(table))):
+    for verb, where in sorted(set(named)):
         test, _, function = where.partition(': ')
         suite, _, name = test.partition(' ')
         path = os.path.join(root, 'tests', suite, name + '_test.c')
@@ -73,6 +70,19 @@ def check_tests(root, table):
         with open(path, encoding='utf-8') as f:
             if function and not re.search(rf'\b{function}\(', f.read()):
                 yield f'{verb}: "{test}" has no {function}()'
+
+
+def events(root):
+    """Event and tests of each row of the table in docs/VERBS.md that names some."""
+    with open(os.path.join(root, 'docs', 'VERBS.md'), encoding='utf-8') as f:
+        chapter = f.read().partition('\n## Asynchronous events\n')[2].partition('\n## ')[0]
+    for line in chapter.splitlines():
+        cells = line.strip('| ').split(' | ')
+        if line.startswith('| `') and len(cells) == 3:
+            for where in re.split('; ', cells[2]):
+                suite_test, _, functions = where.partition(': ')
+                for function in functions.split(', '):
+                    yield cells[0], f'{suite_test}: {function}' if function else suite_test
 
 
 def declared(root):
@@ -98,7 +108,7 @@ def main():
         with open(document(root), 'w', encoding='utf-8') as f:
             f.write(before + table)
         return 0
-    wrong = [*check_table(root, table), *check_tests(root, table), *check_complete(root, table)]
+    wrong = [*check_table(root, table), *check_tests(root, rows(table)), *check_tests(root, events(root)), *check_complete(root, table)]
     print('\n'.join(wrong))
     return 1 if wrong else 0
 

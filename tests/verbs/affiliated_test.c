@@ -149,6 +149,36 @@ static void test_cq_err(void)
 	CHECK_EQ(ibv_destroy_cq(small), 0);
 }
 
+/* A work queue on a completion queue that others fill: it is in error with it. */
+static void test_wq_fatal(void)
+{
+	struct ibv_cq *small = world_cq(&w, 1);
+	struct ibv_wq_init_attr init = { .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1,
+					 .pd = w.pd, .cq = small };
+	struct ibv_wq_attr ready = { .attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY };
+	struct ibv_wq *wq = ibv_create_wq(w.ctx, &init);
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, small, NULL);
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+	struct ibv_async_event e;
+
+	CHECK(wq);
+	CHECK_EQ(ibv_modify_wq(wq, &ready), 0);
+	world_move(&w, qp, IBV_QPS_INIT, 0);
+	world_move(&w, qp, IBV_QPS_ERR, 0);
+	for (int i = 0; i <= small->cqe; i++)
+		ibv_post_recv(qp, &wr, &bad);
+	e = next_event(IBV_EVENT_CQ_ERR);
+	ibv_ack_async_event(&e);
+	e = next_event(IBV_EVENT_WQ_FATAL);
+	CHECK(e.element.wq == wq);
+	ibv_ack_async_event(&e);
+	CHECK_EQ(wq->state, IBV_WQS_ERR);
+	CHECK(!world_has_event(&w));
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_destroy_wq(wq), 0);
+	CHECK_EQ(ibv_destroy_cq(small), 0);
+}
+
 static void test_drained(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
@@ -365,6 +395,7 @@ int main(void)
 	test_req_err();
 	test_access_err();
 	test_cq_err();
+	test_wq_fatal();
 	test_drained();
 	test_last_wqe();
 	test_limit();

@@ -57,6 +57,9 @@ enum form {
 #define FILE_TAG wr_
 #include "errors/wr.def"
 #undef FILE_TAG
+#define FILE_TAG raw_
+#include "errors/raw.def"
+#undef FILE_TAG
 
 #undef CHAPTER
 #undef NULLS
@@ -98,6 +101,9 @@ static const struct row {
 #undef FILE_TAG
 #define FILE_TAG wr_
 #include "errors/wr.def"
+#undef FILE_TAG
+#define FILE_TAG raw_
+#include "errors/raw.def"
 #undef FILE_TAG
 };
 

@@ -44,6 +44,8 @@ struct ibv_send_wr *bad_send;
 struct ibv_recv_wr *bad_recv;
 struct ibv_sge sge, long_sge, huge_sge[9];
 void *volatile nothing;
+struct ibv_flow_attr flow_attr = { .type = IBV_FLOW_ATTR_ALL_DEFAULT, .size = sizeof(flow_attr),
+				   .port = 1 };
 const struct ibv_data_buf huge_data[2] = { { memory, SIZE_MAX }, { memory, 8 } };
 
 int list_without_count(void)
@@ -211,6 +213,15 @@ int try_srq(struct ibv_srq *srq, struct ibv_recv_wr *wr)
 	bad_recv = NULL;
 	ret = ibv_post_srq_recv(srq, wr, &bad_recv);
 	CHECK(!ret || bad_recv == wr);
+	return ret;
+}
+
+int tag_operation(struct ibv_srq *srq)
+{
+	struct ibv_ops_wr wr = { .opcode = IBV_WR_TAG_SYNC }, *bad = NULL;
+	int ret = ibv_post_srq_ops(srq, &wr, &bad);
+
+	CHECK(!ret || bad == &wr);
 	return ret;
 }
 
@@ -398,6 +409,7 @@ static void make_xrc(void)
 
 void bench_open(void)
 {
+	setenv("VERBENA_LOG", "error", 0);	/* mistakes are what this is about */
 	world_open(&w);
 	CHECK_EQ(ibv_query_device(w.ctx, &dev), 0);
 	CHECK_EQ(ibv_query_port(w.ctx, 1, &port), 0);

@@ -86,6 +86,7 @@ extern struct ibv_sge sge, long_sge, huge_sge[9];
 /* A NULL that the compiler does not see through inline functions. */
 extern void *volatile nothing;
 extern const struct ibv_data_buf huge_data[2];
+extern struct ibv_flow_attr flow_attr;	/* every frame */
 
 /* ---- Good examples, of which a row changes something ---- */
 
@@ -135,6 +136,10 @@ extern const struct ibv_data_buf huge_data[2];
 					    __VA_ARGS__ })
 #define RECV(qp, ...) try_recv(qp, &(struct ibv_recv_wr){ .sg_list = &sge, __VA_ARGS__ })
 #define SRQ_RECV(srq, ...) try_srq(srq, &(struct ibv_recv_wr){ .sg_list = &sge, __VA_ARGS__ })
+#define WQ(...)                                                                                    \
+	ibv_create_wq(near.ctx, &(struct ibv_wq_init_attr){                                        \
+		.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = near.pd, .cq = near.cq,    \
+		__VA_ARGS__ })
 #define BATCH(qp, ...)                                                                             \
 	({                                                                                         \
 		struct ibv_qp_ex *x = qp;                                                          \
@@ -165,5 +170,6 @@ int try_send(struct ibv_qp *qp, struct ibv_send_wr *wr);
 int try_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr);
 int try_srq(struct ibv_srq *srq, struct ibv_recv_wr *wr);
 int overcrowded_group(void);
+int tag_operation(struct ibv_srq *srq);
 
 #endif
