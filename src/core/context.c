@@ -16,6 +16,7 @@
 #include "core/ah.h"
 #include "core/drive.h"
 #include "core/flow.h"
+#include "core/opener.h"
 #include "core/process.h"
 #include "core/sysfs.h"
 #include "run/log.h"
@@ -191,6 +192,7 @@ static bool has_objects(const struct vrb_context *ctx)
 static void orphan(struct vrb_context *ctx)
 {
 	ctx->generation = UINT_MAX;
+	vrb_opener_inherit_all(ctx);
 	vrb_flow_remove_context(ctx);
 	vrb_drive_remove_context(ctx);
 	vrb_event_forget(ctx, NULL);

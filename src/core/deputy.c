@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/cq.h"
+#include "core/loan.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/xrcd.h"
@@ -93,6 +94,8 @@ static struct vrb_deputy *new_deputy(const struct xrc_msg *m)
 	qp->near.retry = d->watch = VRB_NEVER;
 	lock_init(&qp->lock);
 	list_init(&qp->touched);
+	list_init(&qp->openers);
+	list_init(&qp->handle_list);
 	roce_qp_init(&qp->roce, &qp->wq, NULL, 0);
 	list_add_tail(&deputies, &d->node);
 	return d;
@@ -103,45 +106,6 @@ free_memory:
 	free(qp->copy);
 	free(d);
 	return NULL;
-}
-
-static bool config_ok(const struct xrc_config *c)
-{
-	bool receives = c->state == IBV_QPS_RTR || c->state == IBV_QPS_RTS ||
-			c->state == IBV_QPS_SQD;
-
-	return receives && c->mtu >= 256 && c->mtu <= ROCE_MAX_MTU && !(c->mtu & (c->mtu - 1)) &&
-	       c->max_msg <= VRB_MAX_MSG && c->max_dest_rd_atomic <= ROCE_MAX_RD_ATOMIC;
-}
-
-static void configure(struct vrb_qp *qp, const struct xrc_config *c)
-{
-	struct wq_qp *wq = &qp->wq;
-
-	wq->path = c->path;
-	wq->alt_path = c->alt_path;
-	wq->mtu = c->mtu;
-	wq->max_msg = c->max_msg;
-	wq->dest_qpn = c->dest_qpn & 0xffffff;
-	wq->access = c->access;
-	wq->pkey = c->pkey;
-	wq->pkey_index = c->pkey_index;
-	wq->state = c->state;
-	wq->mig_state = c->mig_state;
-	wq->max_dest_rd_atomic = c->max_dest_rd_atomic;
-	wq->min_rnr_timer = c->min_rnr_timer & 31;
-}
-
-static bool make_resources(struct vrb_qp *qp, uint32_t n)
-{
-	struct roce_rd_atomic *rd = calloc(max(n, 1u), sizeof(*rd));
-
-	if (!rd)
-		return false;
-	free(qp->rd_atomic);
-	qp->rd_atomic = rd;
-	qp->rd_atomic_slots = n;
-	return true;
 }
 
 /* Must hold qp->lock. Forgets what it was doing, without a completion. */
@@ -173,13 +137,14 @@ static void take_loan(struct vrb_deputy *d, const struct xrc_msg *m)
 	if (m->head.body != sizeof(c))
 		return;
 	memcpy(&c, m->body, sizeof(c));
-	if (!config_ok(&c) || !make_resources(qp, c.max_dest_rd_atomic))
+	if (!vrb_loan_config_ok(&c) || !vrb_loan_make_resources(qp, c.max_dest_rd_atomic))
 		return;
-	configure(qp, &c);
+	vrb_loan_configure(qp, &c);
 	qp->told = false;
 	qp->domain = vrb_xrcd_find_domain(&c.domain);
 	roce_qp_init(&qp->roce, &qp->wq, qp->rd_atomic, qp->rd_atomic_slots);
-	if (!roce_snapshot_restore(&qp->roce, m->state, m->head.state))
+	if (!roce_snapshot_restore(&qp->roce, m->state, m->head.state) ||
+	    qp->roce.resp.msg != ROCE_MSG_NONE)
 		return;
 	d->epoch = m->head.epoch;
 	d->seq = 0;
@@ -193,9 +158,9 @@ static void take_config(struct vrb_deputy *d, const struct xrc_msg *m)
 	if (m->head.body != sizeof(c))
 		return;
 	memcpy(&c, m->body, sizeof(c));
-	if (config_ok(&c) && d->qp.wq.state != IBV_QPS_ERR &&
+	if (vrb_loan_config_ok(&c) && d->qp.wq.state != IBV_QPS_ERR &&
 	    c.max_dest_rd_atomic <= d->qp.rd_atomic_slots)
-		configure(&d->qp, &c);
+		vrb_loan_configure(&d->qp, &c);
 }
 
 /* Path, MigReq and the peer's identity have been looked at by the home. */

@@ -13,6 +13,7 @@
 
 #include <sched.h>
 
+#include "core/afar.h"
 #include "core/answer.h"
 #include "core/arrive.h"
 #include "core/burst.h"
@@ -23,6 +24,7 @@
 #include "core/loan.h"
 #include "core/mcast.h"
 #include "core/near.h"
+#include "core/opener.h"
 #include "core/output.h"
 #include "core/process.h"
 #include "core/qp.h"
@@ -54,21 +56,29 @@ struct drive_stats vrb_drive_stats;
 
 /* Queue pairs come and go */
 
-int vrb_drive_insert(struct vrb_qp *qp)
+int vrb_drive_insert_locked(struct vrb_qp *qp)
 {
 	int ret = timers_add(vrb.timers, &qp->timer.timer);
 
 	if (ret)
 		return ret;
-	lock_acquire(&vrb.drive);
 	ret = vrb_qptab_add(qp);
 	if (!ret && qp->wq.type == IBV_QPT_RAW_PACKET)
 		vrb_raw_add(qp);
 	if (!ret)
 		vrb_steer_qp_added(qp->wq.qpn);
-	lock_release(&vrb.drive);
-	if (ret)
+	else
 		timers_remove(vrb.timers, &qp->timer.timer);
+	return ret;
+}
+
+int vrb_drive_insert(struct vrb_qp *qp)
+{
+	int ret;
+
+	lock_acquire(&vrb.drive);
+	ret = vrb_drive_insert_locked(qp);
+	lock_release(&vrb.drive);
 	return ret;
 }
 
@@ -97,6 +107,7 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 	lock_acquire(&qp->lock);
 	vrb_output_note_far(qp, false);
 	vrb_loan_drop(qp);
+	vrb_opener_drop(qp);
 	vrb_near_drop(qp);
 	lock_release(&qp->lock);
 	host_qpn_free(vrb.host, qp->wq.qpn);
@@ -350,6 +361,18 @@ bool vrb_drive_poll(void)
 	return yielded(any);
 }
 
+bool vrb_drive_messages(void)
+{
+	uint64_t now = clock_now();
+	bool any;
+
+	lock_acquire(&vrb.drive);
+	any = take_lanes(now, false);
+	any |= take_inbox(now);
+	lock_release(&vrb.drive);
+	return any;
+}
+
 static enum progress_rest on_rest(void *arg)
 {
 	enum progress_rest rest = PROGRESS_SLEEP;
@@ -446,6 +469,7 @@ void vrb_drive_forget_all(void)
 {
 	vrb_qptab_forget();
 	vrb_deputy_forget_all();
+	vrb_afar_forget_all();
 	vrb_xrcd_forget_all();
 	vrb_answer_forget();
 	vrb_burst_forget();

@@ -51,6 +51,7 @@ void vrb_drive_forget_all(void);
 
 /* The QP-number table. Insert after creation; remove waits until no packet or timer of the QP is being processed. */
 int vrb_drive_insert(struct vrb_qp *qp);
+int vrb_drive_insert_locked(struct vrb_qp *qp);	/* for who holds vrb.drive */
 void vrb_drive_remove(struct vrb_qp *qp);
 
 /* Removes the QPs that a program leaves open when it closes their context. */
@@ -64,6 +65,9 @@ void vrb_drive_blocks(void);
  * another thread is driving. True if anything was done. Must hold no lock.
  */
 bool vrb_drive_poll(void);
+
+/* For who waits for a message of another process: one round of lanes and inbox. True if anything was there. Must hold no lock. */
+bool vrb_drive_messages(void);
 
 /* A CQ's timer: vrb_cq_timeout() is called at `due` or earlier. The caller may hold cq->lock. */
 int vrb_drive_add_cq(struct vrb_cq *cq);

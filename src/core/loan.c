@@ -105,7 +105,7 @@ static struct xrc_head head_of(const struct vrb_qp *qp, enum xrc_kind kind)
 	return (struct xrc_head){ .kind = kind, .qpn = qp->wq.qpn, .epoch = qp->loan->epoch };
 }
 
-static struct xrc_config config_of(const struct vrb_qp *qp)
+struct xrc_config vrb_loan_config(const struct vrb_qp *qp)
 {
 	const struct wq_qp *wq = &qp->wq;
 
@@ -121,10 +121,49 @@ static struct xrc_config config_of(const struct vrb_qp *qp)
 	};
 }
 
+bool vrb_loan_config_ok(const struct xrc_config *c)
+{
+	bool receives = c->state == IBV_QPS_RTR || c->state == IBV_QPS_RTS ||
+			c->state == IBV_QPS_SQD;
+
+	return receives && c->mtu >= 256 && c->mtu <= ROCE_MAX_MTU && !(c->mtu & (c->mtu - 1)) &&
+	       c->max_msg <= VRB_MAX_MSG && c->max_dest_rd_atomic <= ROCE_MAX_RD_ATOMIC;
+}
+
+void vrb_loan_configure(struct vrb_qp *qp, const struct xrc_config *c)
+{
+	struct wq_qp *wq = &qp->wq;
+
+	wq->path = c->path;
+	wq->alt_path = c->alt_path;
+	wq->mtu = c->mtu;
+	wq->max_msg = c->max_msg;
+	wq->dest_qpn = c->dest_qpn & 0xffffff;
+	wq->access = c->access;
+	wq->pkey = c->pkey;
+	wq->pkey_index = c->pkey_index;
+	wq->state = c->state;
+	wq->mig_state = c->mig_state;
+	wq->max_dest_rd_atomic = c->max_dest_rd_atomic;
+	wq->min_rnr_timer = c->min_rnr_timer & 31;
+}
+
+bool vrb_loan_make_resources(struct vrb_qp *qp, uint32_t n)
+{
+	struct roce_rd_atomic *rd = calloc(max(n, 1u), sizeof(*rd));
+
+	if (!rd)
+		return false;
+	free(qp->rd_atomic);
+	qp->rd_atomic = rd;
+	qp->rd_atomic_slots = n;
+	return true;
+}
+
 static void tell_config(struct vrb_qp *qp)
 {
 	struct xrc_head head = head_of(qp, XRC_CONFIG);
-	struct xrc_config config = config_of(qp);
+	struct xrc_config config = vrb_loan_config(qp);
 
 	xrc_tell(&qp->loan->to, &head, &config, sizeof(config), NULL, 0, NULL, 0);
 }
@@ -157,7 +196,7 @@ static void mourn(struct vrb_qp *qp)
 static int lend(struct vrb_qp *qp, int slot, uint64_t now)
 {
 	static uint8_t state[ROCE_SNAPSHOT_MAX];	/* vrb.drive */
-	struct xrc_config config = config_of(qp);
+	struct xrc_config config = vrb_loan_config(qp);
 	struct vrb_loan *l = qp->loan;
 	struct xrc_head head;
 	int err;
@@ -339,6 +378,9 @@ bool vrb_loan_takes(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *t
 	struct vrb_loan *l = qp->loan;
 	enum verdict v;
 
+	if (qp->moving == VRB_LEFT ||
+	    (qp->moving == VRB_LEAVES && roce_starts(roce_opcode_info(raw->pkt->bth.opcode))))
+		return true;
 	if (!receives(qp))
 		return false;
 	if (!l) {
@@ -357,6 +399,15 @@ bool vrb_loan_takes(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *t
 	if (v == WAIT)
 		park(l, raw);
 	return v != RUN;
+}
+
+bool vrb_loan_settled(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_loan *l = qp->loan;
+
+	if (l && is_away(l) && !xrc_party_alive(&l->to, now))
+		mourn(qp);
+	return (!l || !is_away(l) || l->sent == l->done) && qp->roce.resp.msg == ROCE_MSG_NONE;
 }
 
 void vrb_loan_changed(struct vrb_qp *qp)

@@ -16,6 +16,7 @@
 
 struct roce_pkt;
 struct vrb_qp;
+struct xrc_config;
 struct xrc_msg;
 
 /* A decoded packet, and its bytes with the ICRC or room for it. */
@@ -33,6 +34,17 @@ void vrb_loan_changed(struct vrb_qp *qp);
 
 /* The QP goes away. */
 void vrb_loan_drop(struct vrb_qp *qp);
+
+/* Is the state here, and no message begun? If its process has died, it is. */
+bool vrb_loan_settled(struct vrb_qp *qp, uint64_t now);
+
+/* The configuration of a QP as others need it, whether it makes sense for one that receives, and putting it in force elsewhere. */
+struct xrc_config vrb_loan_config(const struct vrb_qp *qp);
+bool vrb_loan_config_ok(const struct xrc_config *c);
+void vrb_loan_configure(struct vrb_qp *qp, const struct xrc_config *c);
+
+/* New READ and atomic resources for it. False: no memory. */
+bool vrb_loan_make_resources(struct vrb_qp *qp, uint32_t n);
 
 /* An answer, or an event, from the process that has the loan. Takes the lock of the QP that it is for. */
 void vrb_loan_receive(const struct xrc_msg *m, struct list *touched, uint64_t now);

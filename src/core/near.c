@@ -171,6 +171,11 @@ static bool is_the_one(const struct local_peer *peer, const struct wq_qp *wq)
 	       memcmp(published.src_gid, wq->path.dst.raw, sizeof(published.src_gid)) == 0;
 }
 
+static bool nothing_in_flight(const struct vrb_qp *qp)
+{
+	return qp->roce.req.psn == qp->roce.comp.una;
+}
+
 /* What is on the wire already must not be overtaken: that would look like a loss. */
 static bool may_switch(const struct vrb_qp *qp, uint64_t now)
 {
@@ -179,7 +184,37 @@ static bool may_switch(const struct vrb_qp *qp, uint64_t now)
 	if (qp->wq.type == IBV_QPT_UC)
 		return !qp->near.far_at || now - qp->near.far_at >= QUIET_WIRE_MS * VRB_MSEC;
 	return !vrb.wire ||
-	       (qp->roce.req.psn == qp->roce.comp.una && qp->roce.resp.rd_owed == 0);
+	       (nothing_in_flight(qp) && qp->roce.resp.rd_owed == 0);
+}
+
+/*
+ * An XRC receive QP can move to another process (docs/XRC.md), where it is looked for once it is not where it was.  What is in flight has to go on
+ * by a lane, because its payload may have been left to be pulled.
+ */
+static void follow_peer(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_near *n = &qp->near;
+	struct local_peer *peer;
+	struct seg_qp published;
+
+	if (local_peer_alive(vrb.local, n->peer, now) &&
+	    local_peer_qp(n->peer, qp->wq.dest_qpn, &published))
+		return;
+	if (now < n->again)
+		return;
+	n->again = time_after(now, LOOK_AGAIN_MS * VRB_MSEC);
+	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
+	if (peer && !is_the_one(peer, &qp->wq)) {
+		local_peer_put(vrb.local, peer);
+		peer = NULL;
+	}
+	if (!peer && !nothing_in_flight(qp))
+		return;
+	local_peer_put(vrb.local, n->peer);
+	n->peer = peer;
+	n->full_since = n->pause = 0;
+	n->retry = VRB_NEVER;
+	qp->wq.pull_min = 0;
 }
 
 static bool near_peer(struct vrb_qp *qp, uint64_t now)
@@ -187,6 +222,8 @@ static bool near_peer(struct vrb_qp *qp, uint64_t now)
 	struct vrb_near *n = &qp->near;
 	struct local_peer *peer;
 
+	if (qp->wq.type == IBV_QPT_XRC_SEND && n->peer != NULL)
+		follow_peer(qp, now);
 	if (likely(n->peer != NULL))
 		return true;
 	if (now < n->again || !may_switch(qp, now))

@@ -126,4 +126,5 @@ void vrb_output_packet(struct vrb_qp *qp, const uint8_t *packet, size_t len, uin
 		return;
 	memcpy(vrb_burst_room(b), packet, len);
 	vrb_burst_seal(b, &qp->wq.path, len, true);
+	vrb_burst_flush(b);
 }

@@ -29,7 +29,7 @@ void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now);
 /* The same, and it leaves at once. Must hold qp->lock. */
 void vrb_output(struct vrb_qp *qp, uint64_t now);
 
-/* A packet that was built by another process for this QP, without ICRC. Leaves at once, or with the thread's burst. Must hold qp->lock. */
+/* A packet that was built by another process for this QP, without ICRC. Must hold qp->lock. */
 void vrb_output_packet(struct vrb_qp *qp, const uint8_t *packet, size_t len, uint64_t now);
 
 /* Does the QP expect packets from the wire? Pollers need not look there while none does. Note: must hold qp->lock. */

@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/afar.h"
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/loan.h"
+#include "core/opener.h"
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/process.h"
@@ -383,6 +385,13 @@ static void free_qp(struct vrb_qp *qp)
 	free(qp);
 }
 
+/* A QP whose home can move to another process has a block of numbers for itself. */
+static int number(struct vrb_qp *qp)
+{
+	return qp->domain && qp->domain->has_inode ? host_qpn_alloc_alone(vrb.host, &qp->wq.qpn) :
+						     host_qpn_alloc(vrb.host, &qp->wq.qpn);
+}
+
 static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr, const struct shape *s)
 {
 	int ret;
@@ -404,12 +413,14 @@ static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr, cons
 	ret = make_rings(qp, s);
 	if (ret)
 		return ret;
-	ret = host_qpn_alloc(vrb.host, &qp->wq.qpn);
+	ret = qp->wq.qpn ? 0 : number(qp);
 	if (ret)
 		return ret;
 	list_init(&qp->touched);
 	list_init(&qp->xrc_node);
 	list_init(&qp->raw.node);
+	list_init(&qp->openers);
+	list_init(&qp->handle_list);
 	init_public(qp);
 	init_wq(qp);
 	roce_qp_init(&qp->roce, &qp->wq, NULL, 0);
@@ -496,34 +507,83 @@ int vrb_qp_create_wq(struct vrb_context *ctx, struct ibv_wq_init_attr *attr, str
 	return ret;
 }
 
-/* A handle has nothing of its own but what the program sees. */
-int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, struct vrb_qp **out)
+struct vrb_qp *vrb_qp_new_receiver(struct vrb_context *ctx, struct vrb_xrcd *xrcd, uint32_t qpn)
 {
-	struct vrb_qp *handle;
+	const struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.xrcd = &xrcd->ibv,
+	};
+	struct vrb_qp *qp = calloc(1, sizeof(*qp));
 
-	if (attr->comp_mask & ~OPEN_MASK || (attr->comp_mask & OPEN_NEEDS) != OPEN_NEEDS ||
-	    attr->qp_type != IBV_QPT_XRC_RECV || !attr->xrcd ||
-	    !belongs(ctx, attr->xrcd->context))
-		return EINVAL;
-	handle = calloc(1, sizeof(*handle));
+	if (!qp)
+		return NULL;
+	qp->ctx = ctx;
+	qp->adopted = true;
+	qp->wq.qpn = qpn;
+	lock_init(&qp->lock);
+	lock_init(&qp->batch.lock);
+	if (!build(qp, &attr, shape_of(&attr)))
+		return qp;
+	free_qp(qp);
+	return NULL;
+}
+
+void vrb_qp_free_new(struct vrb_qp *qp)
+{
+	free_qp(qp);
+}
+
+void vrb_qp_enter_domain(struct vrb_qp *qp)
+{
+	take_references(qp);
+}
+
+static struct vrb_qp *new_handle(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr)
+{
+	struct vrb_qp *handle = calloc(1, sizeof(*handle));
+
 	if (!handle)
-		return ENOMEM;
+		return NULL;
 	handle->ctx = ctx;
+	handle->target = handle;
 	handle->xrcd = to_vrb_xrcd(attr->xrcd);
-	handle->target = vrb_xrcd_open_qp(handle->xrcd, attr->qp_num);
-	if (!handle->target) {
-		free(handle);
-		return EINVAL;
-	}
-	vrb_xrcd_get(handle->xrcd);
-	handle->wq.qpn = attr->qp_num;
+	handle->wq.qpn = attr->qp_num & 0xffffff;
 	handle->init.qp_type = IBV_QPT_XRC_RECV;
 	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
 		handle->init.qp_context = attr->qp_context;
 	lock_init(&handle->lock);
 	lock_init(&handle->batch.lock);
 	init_public(handle);
-	handle->ibv.state = handle->target->ibv.state;
+	return handle;
+}
+
+/* A handle has nothing of its own but what the program sees. */
+int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, struct vrb_qp **out)
+{
+	struct vrb_qp *handle, *target;
+	int err = 0;
+
+	if (attr->comp_mask & ~OPEN_MASK || (attr->comp_mask & OPEN_NEEDS) != OPEN_NEEDS ||
+	    attr->qp_type != IBV_QPT_XRC_RECV || !attr->xrcd ||
+	    !belongs(ctx, attr->xrcd->context))
+		return EINVAL;
+	handle = new_handle(ctx, attr);
+	if (!handle)
+		return ENOMEM;
+	target = vrb_xrcd_open_qp(handle->xrcd, attr->qp_num, handle);
+	if (target) {
+		handle->target = target;
+		handle->ibv.state = target->ibv.state;
+	} else {
+		handle->afar = true;
+		err = vrb_afar_open(handle);
+	}
+	if (err) {
+		free_qp(handle);
+		return err;
+	}
+	vrb_xrcd_get(handle->xrcd);
 	*out = handle;
 	return 0;
 }
@@ -534,6 +594,7 @@ static void stop(struct vrb_qp *qp)
 	vrb_drive_remove(qp);
 	lock_acquire(&qp->lock);
 	vrb_loan_drop(qp);
+	vrb_opener_drop(qp);
 	vrb_near_drop(qp);
 	vrb_qp_drop_taken(qp);
 	if (qp->rndv.owner)
@@ -554,7 +615,9 @@ static void wait_for_acks(struct vrb_qp *qp)
 static void destroy_real(struct vrb_qp *qp)
 {
 	struct vrb_context *ctx = qp->ctx;
+	bool adopted = qp->adopted;
 
+	vrb_opener_inherit(qp);
 	stop(qp);
 	wait_for_acks(qp);
 	host_qpn_free(vrb.host, qp->wq.qpn);
@@ -563,7 +626,8 @@ static void destroy_real(struct vrb_qp *qp)
 	if (is_raw(qp->wq.type))
 		vrb_raw_put(ctx->dev);
 	free_qp(qp);
-	vrb_context_give(ctx, &ctx->n_qp);
+	if (!adopted)
+		vrb_context_give(ctx, &ctx->n_qp);
 }
 
 /* By multicast groups or flows. */
@@ -577,22 +641,32 @@ static bool in_use(struct vrb_qp *qp)
 	return used;
 }
 
+/* The shared QP lives in its creator's domain handle, which it keeps open. */
+static void destroy_handle(struct vrb_qp *handle)
+{
+	struct vrb_qp *target;
+
+	if (!handle->afar || !vrb_afar_close(handle)) {
+		target = load_acquire(&handle->target);
+		if (vrb_xrcd_close_qp(target, handle))
+			destroy_real(target);
+	}
+	wait_for_acks(handle);
+	vrb_xrcd_put(handle->xrcd);
+	free_qp(handle);
+}
+
 int vrb_qp_destroy(struct vrb_qp *qp)
 {
-	struct vrb_qp *target = qp->target;
-
-	if (target != qp) {
-		/* The shared QP lives in its creator's domain handle, which it keeps open. */
-		if (vrb_xrcd_close_qp(target->xrcd, target))
-			destroy_real(target);
-		vrb_xrcd_put(qp->xrcd);
-		free_qp(qp);
+	if (qp->afar || qp->target != qp) {
+		destroy_handle(qp);
 		return 0;
 	}
 	if (in_use(qp))
 		return EBUSY;
-	if (qp->xrcd && !vrb_xrcd_close_qp(qp->xrcd, qp))
-		return 0;	/* handles are left; the last one destroys it */
-	destroy_real(qp);
+	if (qp->xrcd && !vrb_xrcd_close_qp(qp, qp))
+		wait_for_acks(qp);	/* handles are left; the last one destroys it */
+	else
+		destroy_real(qp);
 	return 0;
 }

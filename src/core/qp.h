@@ -62,6 +62,13 @@ struct vrb_raw_qp {
 	struct vrb_raw_begun begun;	/* qp->lock */
 };
 
+/* Another process becomes the home of an XRC receive QP (opener.h). */
+enum vrb_moving {
+	VRB_STAYS,
+	VRB_LEAVES,	/* takes no new message; one that has begun ends */
+	VRB_LEFT,	/* takes nothing */
+};
+
 struct vrb_qp {
 	union {
 		struct ibv_qp ibv;	/* prefix of ex; ibv.state follows wq.state */
@@ -77,6 +84,8 @@ struct vrb_qp {
 	struct vrb_xrcd *xrcd;		/* XRC receive */
 	struct xrc_domain *domain;	/* XRC receive: the handle's, or a deputy's (deputy.h); NULL: none in this process */
 	bool deputy;
+	bool adopted;			/* moved in from another process; not counted in its context */
+	bool afar;			/* a handle of a QP that was another process's when it was opened (afar.h) */
 	struct ibv_qp_init_attr_ex init;	/* caps as granted */
 	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0 = no ibv_wr_* */
 	void *rings;			/* the memory of both queues */
@@ -118,7 +127,11 @@ struct vrb_qp {
 	enum output_due due;		/* what it wanted to say after its last packet */
 	bool gathers;			/* requests wait for company; qp->lock */
 	struct vrb_loan *loan;		/* XRC receive: its state and other processes; NULL: never lent. qp->lock */
-	struct list xrc_node;		/* in the XRC domain's list */
+	struct list openers;		/* XRC receive: processes that have it open (opener.h) */
+	uint8_t moving;			/* XRC receive: enum vrb_moving; qp->lock */
+	struct list xrc_node;		/* in the XRC domain's list; a handle: in its QP's, or afar.c's */
+	struct list handle_list;	/* XRC receive: handles of this process but its creator's, under the domain's lock */
+	bool created_here;		/* and the creator's is still open */
 	/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
 	unsigned int handles;
 };
@@ -173,6 +186,11 @@ int vrb_qp_destroy(struct vrb_qp *qp);
  * qp->lock.
  */
 void vrb_qp_drop_taken(struct vrb_qp *qp);
+
+/* Parts of vrb_adopt(): an XRC receive QP of a given number that nobody can find yet; its end; its entry into its domain's list. */
+struct vrb_qp *vrb_qp_new_receiver(struct vrb_context *ctx, struct vrb_xrcd *xrcd, uint32_t qpn);
+void vrb_qp_free_new(struct vrb_qp *qp);
+void vrb_qp_enter_domain(struct vrb_qp *qp);
 
 /* Memory for the copy of an entry of any SRQ of the device. */
 struct recv_wqe *vrb_qp_any_copy(void);

@@ -18,6 +18,7 @@
 #include "core/fault.h"
 #include "core/mr.h"
 #include "core/near.h"
+#include "core/opener.h"
 #include "core/qp.h"
 #include "core/raw_send.h"
 #include "core/rwq.h"
@@ -180,6 +181,8 @@ void vrb_qp_raise(struct vrb_qp *qp, enum ibv_event_type type)
 {
 	if (qp->work_queue)
 		vrb_wq_failed(qp->work_queue);
+	else if (qp->wq.type == IBV_QPT_XRC_RECV)
+		vrb_opener_event(qp, type);
 	else
 		vrb_event_qp(&qp->ibv, type);
 }

@@ -16,6 +16,7 @@
 #include "core/context.h"
 #include "core/deputy.h"
 #include "core/device.h"
+#include "core/event.h"
 #include "core/pd.h"
 #include "core/process.h"
 #include "core/qp.h"
@@ -291,7 +292,8 @@ void vrb_xrcd_add_qp(struct vrb_xrcd *x, struct vrb_qp *qp)
 {
 	vrb_xrcd_get(x);
 	lock_acquire(&x->domain->lock);
-	qp->handles = 1;
+	qp->created_here = !qp->adopted;
+	qp->handles = qp->created_here;
 	list_add_tail(&x->domain->qps, &qp->xrc_node);
 	lock_release(&x->domain->lock);
 }
@@ -304,7 +306,21 @@ void vrb_xrcd_del_qp(struct vrb_xrcd *x, struct vrb_qp *qp)
 	vrb_xrcd_put(x);
 }
 
-struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *x, uint32_t qpn)
+/* Must hold the domain's lock. */
+static void add_handle(struct vrb_qp *qp, struct vrb_qp *handle)
+{
+	qp->handles++;
+	list_add_tail(&qp->handle_list, &handle->xrc_node);
+}
+
+void vrb_xrcd_add_handle(struct vrb_qp *qp, struct vrb_qp *handle)
+{
+	lock_acquire(&qp->domain->lock);
+	add_handle(qp, handle);
+	lock_release(&qp->domain->lock);
+}
+
+struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *x, uint32_t qpn, struct vrb_qp *handle)
 {
 	struct vrb_qp *found = NULL;
 	struct list *pos;
@@ -315,7 +331,7 @@ struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *x, uint32_t qpn)
 
 		if (qp->wq.qpn == qpn && qp->handles) {
 			found = qp;
-			qp->handles++;
+			add_handle(qp, handle);
 			break;
 		}
 	}
@@ -323,12 +339,28 @@ struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *x, uint32_t qpn)
 	return found;
 }
 
-bool vrb_xrcd_close_qp(struct vrb_xrcd *x, struct vrb_qp *qp)
+bool vrb_xrcd_close_qp(struct vrb_qp *qp, struct vrb_qp *handle)
 {
 	bool last;
 
-	lock_acquire(&x->domain->lock);
+	lock_acquire(&qp->domain->lock);
+	if (handle == qp)
+		qp->created_here = false;
+	else
+		list_del(&handle->xrc_node);
 	last = --qp->handles == 0;
-	lock_release(&x->domain->lock);
+	lock_release(&qp->domain->lock);
 	return last;
+}
+
+void vrb_xrcd_handles_event(struct vrb_qp *qp, enum ibv_event_type type)
+{
+	struct list *pos;
+
+	lock_acquire(&qp->domain->lock);
+	if (qp->created_here)
+		vrb_event_qp(&qp->ibv, type);
+	list_for_each (pos, &qp->handle_list)
+		vrb_event_qp(&list_entry(pos, struct vrb_qp, xrc_node)->ibv, type);
+	lock_release(&qp->domain->lock);
 }

@@ -94,10 +94,14 @@ bool vrb_xrcd_uses_cq(struct xrc_domain *d, const struct vrb_cq *cq);
 void vrb_xrcd_add_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
 void vrb_xrcd_del_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
 
-/* The receive QP of a number with its handle count raised; NULL if the domain has none. */
-struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *xrcd, uint32_t qpn);
+/* The receive QP of a number, with one more handle; NULL if the domain has none in this process. */
+struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *xrcd, uint32_t qpn, struct vrb_qp *handle);
+void vrb_xrcd_add_handle(struct vrb_qp *qp, struct vrb_qp *handle);
 
-/* Drops one handle; true if it was the last. */
-bool vrb_xrcd_close_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
+/* Takes out one handle, the creator's being the QP itself; true if it was the last of this process. */
+bool vrb_xrcd_close_qp(struct vrb_qp *qp, struct vrb_qp *handle);
+
+/* Raises an event at every handle of this process. Must hold qp->lock. */
+void vrb_xrcd_handles_event(struct vrb_qp *qp, enum ibv_event_type type);
 
 #endif

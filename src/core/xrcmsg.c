@@ -5,9 +5,11 @@
 #include <sched.h>
 #include <string.h>
 
+#include "core/afar.h"
 #include "core/deputy.h"
 #include "core/loan.h"
 #include "core/process.h"
+#include "core/xrcask.h"
 #include "host/host.h"
 #include "local/local.h"
 #include "run/clock.h"
@@ -161,6 +163,13 @@ void xrc_receive(const uint8_t *data, size_t len, struct list *touched, uint64_t
 	case XRC_ANSWER:
 	case XRC_EVENT:
 		vrb_loan_receive(&m, touched, now);
+		break;
+	case XRC_NEWS:
+		vrb_afar_receive(&m);
+		break;
+	case XRC_ASK:
+	case XRC_REPLY:
+		xrc_ask_receive(&m, now);
 		break;
 	default:
 		break;

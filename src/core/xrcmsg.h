@@ -28,6 +28,9 @@ enum xrc_kind {
 	XRC_RECALL,	/* home -> deputy */
 	XRC_ANSWER,	/* deputy -> home: perhaps state, perhaps a packet to be sent */
 	XRC_EVENT,	/* deputy -> home: struct xrc_event */
+	XRC_NEWS,	/* home -> processes that have the QP open: struct xrc_event */
+	XRC_ASK,	/* xrcask.h */
+	XRC_REPLY,
 	XRC_KINDS
 };
 
@@ -37,8 +40,8 @@ struct xrc_head {
 	uint8_t final;		/* XRC_ANSWER: all requests up to seq are answered, and nothing is left to say */
 	uint16_t reserved;
 	uint32_t qpn;
-	uint32_t epoch;		/* of the loan */
-	uint32_t seq;		/* of the request, or the last one before this answer; XRC_RECALL: the QP's state */
+	uint32_t epoch;		/* of the loan; XRC_ASK: enum xrc_call; XRC_REPLY: what it returned */
+	uint32_t seq;		/* of the question, of the request, or the last one before this answer; XRC_RECALL: the QP's state */
 	uint32_t body, state, packet;
 	int32_t slot;		/* of the sender */
 	uint32_t reserved2;
@@ -67,8 +70,10 @@ struct xrc_request {
 	uint64_t identity, incarnation;
 };
 
+enum { XRC_NEW_HOME = 0xffff };
+
 struct xrc_event {
-	uint32_t type;		/* enum ibv_event_type */
+	uint32_t type;		/* enum ibv_event_type; XRC_NEWS: or XRC_NEW_HOME */
 	uint32_t fault;		/* enum reason */
 };
 

@@ -239,6 +239,41 @@ void host_qpn_free(struct host *h, uint32_t qpn)
 	lock_release(&h->lock);
 }
 
+int host_qpn_alloc_alone(struct host *h, uint32_t *qpn)
+{
+	int err;
+
+	if (!h->shared)
+		return host_qpn_alloc(h, qpn);
+	lock_acquire(&h->lock);
+	err = qpns_alloc_alone(&h->qpns, qpn);
+	lock_release(&h->lock);
+	return err;
+}
+
+int host_qpn_take(struct host *h, uint32_t qpn, int giver)
+{
+	int err;
+
+	if (!h->shared)
+		return EINVAL;
+	lock_acquire(&h->lock);
+	err = qpns_take(&h->qpns, qpn & 0xffffff, giver);
+	lock_release(&h->lock);
+	return err;
+}
+
+bool host_qpn_mine(struct host *h, uint32_t qpn)
+{
+	bool mine;
+
+	lock_acquire(&h->lock);
+	mine = !h->shared ||
+	       table_owner_of(&h->table, (qpn & 0xffffff) >> HOST_BLOCK_BITS) == h->slot;
+	lock_release(&h->lock);
+	return mine;
+}
+
 unsigned int host_qpn_generation(struct host *h)
 {
 	unsigned int generation;

@@ -96,6 +96,17 @@ int host_qpn_alloc(struct host *h, uint32_t *qpn);
 void host_qpn_free(struct host *h, uint32_t qpn);
 
 /*
+ * A number in a block of its own, which can be taken over: by the process that is asked to, from the slot that gives it.  The giver then still
+ * calls host_qpn_free(), which changes nothing in the table.  host_qpn_take() returns 0, EINVAL if the giver does not own it, or why the table
+ * cannot be changed.
+ */
+int host_qpn_alloc_alone(struct host *h, uint32_t *qpn);
+int host_qpn_take(struct host *h, uint32_t qpn, int giver);
+
+/* Does the table say that this process owns the number? */
+bool host_qpn_mine(struct host *h, uint32_t qpn);
+
+/*
  * Grows whenever this process takes or gives back a block of numbers: then the steering program is
  * stale.
  */

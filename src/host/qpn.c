@@ -19,6 +19,7 @@ void qpns_clear(struct qpns *q)
 {
 	free(q->block);
 	free(q->queue);
+	free(q->alone);
 	memset(q, 0, sizeof(*q));
 }
 
@@ -32,9 +33,20 @@ static struct qpn_block *find_block(const struct qpns *q, uint32_t number)
 	return NULL;
 }
 
+static uint32_t *find_alone(const struct qpns *q, uint32_t block)
+{
+	for (size_t i = 0; i < q->n_alone; i++)
+		if (q->alone[i] >> HOST_BLOCK_BITS == block)
+			return &q->alone[i];
+	return NULL;
+}
+
+/* A block that was taken over by another process is that one's, although it is still listed. */
 bool qpns_has_block(const struct qpns *q, uint32_t block)
 {
-	return find_block(q, block);
+	if (find_block(q, block))
+		return true;
+	return find_alone(q, block) && table_owner_of(q->table, block) == q->slot;
 }
 
 static size_t capacity(const struct qpns *q)
@@ -216,6 +228,67 @@ static void drop_block(struct qpns *q, struct qpn_block *b)
 	q->generation++;
 }
 
+static bool list_alone(struct qpns *q, uint32_t qpn)
+{
+	uint32_t *alone = realloc(q->alone, (q->n_alone + 1) * sizeof(*alone));
+
+	if (!alone)
+		return false;
+	q->alone = alone;
+	q->alone[q->n_alone++] = qpn;
+	q->generation++;
+	return true;
+}
+
+int qpns_alloc_alone(struct qpns *q, uint32_t *qpn)
+{
+	uint32_t number;
+	int err = take_from_table(q, &number);
+
+	if (err)
+		return err;
+	*qpn = number << HOST_BLOCK_BITS | (uint32_t)(config_random() % QPN_BLOCK);
+	if (list_alone(q, *qpn))
+		return 0;
+	give_to_table(q, number);
+	return ENOMEM;
+}
+
+int qpns_take(struct qpns *q, uint32_t qpn, int giver)
+{
+	struct table_owner mine = { .slot_plus_1 = (uint16_t)(q->slot + 1) };
+	uint32_t block = qpn >> HOST_BLOCK_BITS;
+	int err;
+
+	if (!usable(block) || giver < 0 || giver == q->slot)
+		return EINVAL;
+	err = table_lock(q->table);
+	if (err)
+		return err;
+	if (table_owner_of(q->table, block) != giver)
+		err = EINVAL;
+	else if (!find_alone(q, block) && !list_alone(q, qpn))
+		err = ENOMEM;
+	else
+		err = table_write_owner(q->table, block, &mine);
+	table_unlock(q->table);
+	return err;
+}
+
+/* One that was taken over goes from the list only. */
+static bool free_alone(struct qpns *q, uint32_t qpn)
+{
+	uint32_t block = qpn >> HOST_BLOCK_BITS, *found = find_alone(q, block);
+
+	if (!found || *found != qpn)
+		return false;
+	*found = q->alone[--q->n_alone];
+	q->generation++;
+	if (table_owner_of(q->table, block) == q->slot)
+		give_to_table(q, block);
+	return true;
+}
+
 int qpns_alloc(struct qpns *q, uint32_t *qpn)
 {
 	struct qpn_block *b;
@@ -238,7 +311,9 @@ bool qpns_free(struct qpns *q, uint32_t qpn)
 	struct qpn_block *b = find_block(q, qpn >> HOST_BLOCK_BITS);
 	uint64_t bit = 1ull << qpn % 64;
 
-	if (!b || !(b->bits[qpn % QPN_BLOCK / 64] & bit))
+	if (!b)
+		return free_alone(q, qpn);
+	if (!(b->bits[qpn % QPN_BLOCK / 64] & bit))
 		return false;
 	b->bits[qpn % QPN_BLOCK / 64] &= ~bit;
 	b->used--;

@@ -33,6 +33,8 @@ struct qpns {
 	int slot;
 	struct qpn_block *block;
 	size_t n_blocks;
+	uint32_t *alone;	/* numbers that have a block for themselves */
+	size_t n_alone;
 	uint32_t *queue;	/* free numbers; a ring of n_blocks * QPN_BLOCK */
 	size_t head, n_free;
 	unsigned int generation;	/* grows with every block taken or given back */
@@ -47,6 +49,13 @@ int qpns_alloc(struct qpns *q, uint32_t *qpn);
 
 /* False if the number was not handed out. */
 bool qpns_free(struct qpns *q, uint32_t qpn);
+
+/*
+ * A block for one number.  qpns_take() makes another slot's block that is used so this one's. Both return 0, ENOMEM, EINVAL, or why the table cannot
+ * be changed.
+ */
+int qpns_alloc_alone(struct qpns *q, uint32_t *qpn);
+int qpns_take(struct qpns *q, uint32_t qpn, int giver);
 
 bool qpns_has_block(const struct qpns *q, uint32_t block);
 

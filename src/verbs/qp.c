@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/afar.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/pd.h"
@@ -79,6 +80,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 
 	if (err)
 		return answer(err);
+	if (to_vrb_qp(qp)->afar)
+		return answer(vrb_afar_modify(to_vrb_qp(qp), attr, attr_mask));
 	err = vrb_qp_modify(to_vrb_qp(qp)->target, attr, attr_mask);
 	if (!err && to_vrb_qp(qp)->target != to_vrb_qp(qp))
 		qp->state = to_vrb_qp(qp)->target->ibv.state;
@@ -92,7 +95,14 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 
 	if (err)
 		return answer(err);
-	vrb_qp_query(to_vrb_qp(qp)->target, attr, init_attr);
+	if (to_vrb_qp(qp)->afar) {
+		memcpy(init_attr, &to_vrb_qp(qp)->init, sizeof(*init_attr));
+		err = vrb_afar_query(to_vrb_qp(qp), attr);
+		if (err)
+			return answer(err);
+	} else {
+		vrb_qp_query(to_vrb_qp(qp)->target, attr, init_attr);
+	}
 	init_attr->qp_context = qp->qp_context;
 	qp->state = attr->qp_state;
 	return 0;

@@ -2,12 +2,7 @@
 /* See xrc.h. */
 #include "xrc.h"
 
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 struct ibv_xrcd *xrc_domain(struct xrc *x, int fd, int oflags)
 {
@@ -146,50 +141,4 @@ struct ibv_wc xrc_wait(struct ibv_cq *cq)
 	} while (n == 0);
 	CHECK(n == 1);
 	return wc;
-}
-
-struct child xrc_fork(void (*fn)(int sock))
-{
-	struct child c;
-	int sock[2];
-
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock) == 0);
-	fflush(NULL);
-	c.pid = fork();
-	CHECK(c.pid >= 0);
-	if (c.pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(sock[0]);
-		fn(sock[1]);
-		exit(0);
-	}
-	close(sock[1]);
-	c.sock = sock[0];
-	return c;
-}
-
-void xrc_join(struct child *c)
-{
-	int status;
-
-	CHECK(waitpid(c->pid, &status, 0) == c->pid);
-	CHECK_EQ(status, 0);
-	close(c->sock);
-}
-
-void xrc_kill(struct child *c)
-{
-	CHECK(kill(c->pid, SIGKILL) == 0);
-	CHECK(waitpid(c->pid, NULL, 0) == c->pid);
-	close(c->sock);
-}
-
-void xrc_tell(int sock, const void *data, size_t len)
-{
-	CHECK(write(sock, data, len) == (ssize_t)len);
-}
-
-void xrc_hear(int sock, void *data, size_t len)
-{
-	CHECK(recv(sock, data, len, MSG_WAITALL) == (ssize_t)len);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC between processes: objects on top of rc.h, and a family of processes that a test forks, each with a socket to the first.
+ * XRC between processes: objects on top of rc.h.
  */
 #ifndef TESTS_PROC_XRC_H
 #define TESTS_PROC_XRC_H
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 #include "rc.h"
+#include "xrc_child.h"
 
 enum {
 	XRC_SLOT = 65536,	/* bytes of a receive buffer */
@@ -46,17 +46,5 @@ void xrc_send(struct xrc *x, enum ibv_wr_opcode opcode, uint32_t srqn, uint64_t 
 	      const struct rc_addr *target, uint64_t wr_id, int flags);
 
 struct ibv_wc xrc_wait(struct ibv_cq *cq);
-
-/* A process that runs fn(socket) and exits 0. It dies with its parent. */
-struct child {
-	pid_t pid;
-	int sock;
-};
-struct child xrc_fork(void (*fn)(int sock));
-void xrc_join(struct child *c);		/* it must have ended well */
-void xrc_kill(struct child *c);
-
-void xrc_tell(int sock, const void *data, size_t len);
-void xrc_hear(int sock, void *data, size_t len);
 
 #endif

@@ -47,6 +47,11 @@ enum order {
 	SHOW,		/* the first bytes of the buffer */
 	SLEEP,		/* arm the CQ for solicited completions and wait for the event */
 	DROP_SRQ,
+	OPEN,		/* the QP of the home */
+	STATE,		/* of the QP: tell what ibv_query_qp says, -1 if that fails */
+	EVENT,		/* of the QP: wait for one and tell it */
+	TO_ERROR,	/* move the QP there */
+	CLOSE,		/* the QP, or the handle */
 	LEAVE,
 };
 
@@ -57,7 +62,7 @@ struct facts {
 
 static void say(int sock, enum order o)
 {
-	xrc_tell(sock, &o, sizeof(o));
+	child_tell(sock, &o, sizeof(o));
 }
 
 static bool told(int sock)
@@ -117,9 +122,9 @@ static void receive_stream(struct xrc *x, int sock, uint32_t qpn)
 	}
 	while (ibv_poll_cq(x->cq, 1, &wc) == 1)
 		check_message(x, &wc, qpn, &seq);
-	xrc_hear(sock, &o, sizeof(o));
+	child_hear(sock, &o, sizeof(o));
 	CHECK_EQ(o, STOP);
-	xrc_tell(sock, &seq, sizeof(seq));
+	child_tell(sock, &seq, sizeof(seq));
 }
 
 static void await_limit(struct xrc *x)
@@ -142,6 +147,55 @@ static void await_solicited(struct xrc *x)
 	ibv_ack_cq_events(cq, 1);
 }
 
+static struct ibv_qp *try_open(struct xrc *x, struct ibv_xrcd *xrcd, uint32_t qpn)
+{
+	struct ibv_qp_open_attr attr = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE |
+			     IBV_QP_OPEN_ATTR_CONTEXT,
+		.qp_num = qpn, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV, .qp_context = x,
+	};
+
+	return ibv_open_qp(x->rc.ctx, &attr);
+}
+
+static void open_qp(struct xrc *x, uint32_t qpn)
+{
+	struct ibv_xrcd *other = xrc_domain(x, -1, O_CREAT);
+
+	CHECK(!try_open(x, x->xrcd, qpn ^ 1));
+	CHECK_EQ(errno, EINVAL);
+	CHECK(!try_open(x, other, qpn));
+	CHECK_EQ(errno, EINVAL);
+	CHECK(ibv_close_xrcd(other) == 0);
+	x->qp = try_open(x, x->xrcd, qpn);
+	CHECK(x->qp);
+	CHECK_EQ(x->qp->qp_num, qpn);
+	CHECK(x->qp->qp_context == x);
+}
+
+static void tell_state(struct xrc *x, int sock)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int state = ibv_query_qp(x->qp, &attr, IBV_QP_STATE, &init) ? -1 : (int)attr.qp_state;
+
+	if (state >= 0)
+		CHECK_EQ(init.qp_type, IBV_QPT_XRC_RECV);
+	child_tell(sock, &state, sizeof(state));
+}
+
+static void tell_event(struct xrc *x, int sock)
+{
+	struct ibv_async_event ev;
+	int type;
+
+	CHECK(ibv_get_async_event(x->rc.ctx, &ev) == 0);
+	CHECK(ev.element.qp == x->qp);
+	type = ev.event_type;
+	ibv_ack_async_event(&ev);
+	child_tell(sock, &type, sizeof(type));
+}
+
 /* Does what it is told, until it is told to leave. */
 static void serve(struct xrc *x, int sock, uint32_t qpn)
 {
@@ -149,7 +203,7 @@ static void serve(struct xrc *x, int sock, uint32_t qpn)
 	enum order o;
 
 	for (;;) {
-		xrc_hear(sock, &o, sizeof(o));
+		child_hear(sock, &o, sizeof(o));
 		switch (o) {
 		case RECEIVE:
 			receive_stream(x, sock, qpn);
@@ -161,7 +215,7 @@ static void serve(struct xrc *x, int sock, uint32_t qpn)
 		case TAKE: {
 			struct ibv_wc wc = xrc_wait(x->cq);
 
-			xrc_tell(sock, &wc, sizeof(wc));
+			child_tell(sock, &wc, sizeof(wc));
 			break;
 		}
 		case ARM_LIMIT: {
@@ -174,7 +228,7 @@ static void serve(struct xrc *x, int sock, uint32_t qpn)
 			break;
 		}
 		case SHOW:
-			xrc_tell(sock, x->rc.buf, 64);
+			child_tell(sock, x->rc.buf, 64);
 			break;
 		case SLEEP:
 			CHECK(ibv_req_notify_cq(x->cq, 1) == 0);
@@ -185,6 +239,29 @@ static void serve(struct xrc *x, int sock, uint32_t qpn)
 		case DROP_SRQ:
 			CHECK(ibv_destroy_srq(x->srq) == 0);
 			x->srq = NULL;
+			rc_meet(sock);
+			break;
+		case OPEN:
+			open_qp(x, qpn);
+			rc_meet(sock);
+			break;
+		case STATE:
+			tell_state(x, sock);
+			break;
+		case EVENT:
+			tell_event(x, sock);
+			break;
+		case TO_ERROR: {
+			struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+			CHECK_EQ(ibv_modify_qp(x->qp, &attr, IBV_QP_STATE), 0);
+			CHECK_EQ(x->qp->state, IBV_QPS_ERR);
+			rc_meet(sock);
+			break;
+		}
+		case CLOSE:
+			CHECK_EQ(ibv_destroy_qp(x->qp), 0);
+			x->qp = NULL;
 			rc_meet(sock);
 			break;
 		case STOP:
@@ -210,8 +287,8 @@ static void owner(int sock)
 	alarm(LIMIT_S);
 	xrc_open(&x, file, 0);
 	mine = facts_of(&x, x.rc.qp);
-	xrc_tell(sock, &mine, sizeof(mine));
-	xrc_hear(sock, &qpn, sizeof(qpn));
+	child_tell(sock, &mine, sizeof(mine));
+	child_hear(sock, &qpn, sizeof(qpn));
 	serve(&x, sock, qpn);
 	xrc_close(&x);
 }
@@ -226,8 +303,8 @@ static void home(int sock)
 	xrc_open(&x, file, O_CREAT | O_EXCL);
 	x.qp = xrc_recv_qp(&x);
 	mine = facts_of(&x, x.qp);
-	xrc_tell(sock, &mine, sizeof(mine));
-	xrc_hear(sock, &peer, sizeof(peer));
+	child_tell(sock, &mine, sizeof(mine));
+	child_hear(sock, &peer, sizeof(peer));
 	xrc_connect(&x, x.qp, &peer, TIMEOUT, RETRIES);
 	rc_meet(sock);
 	serve(&x, sock, x.qp->qp_num);
@@ -246,12 +323,12 @@ struct family {
 static void gather_receivers(struct family *f)
 {
 	alarm(LIMIT_S);
-	f->child[0] = xrc_fork(home);
-	xrc_hear(f->child[0].sock, &f->facts[0], sizeof(f->facts[0]));
+	f->child[0] = child_fork(home);
+	child_hear(f->child[0].sock, &f->facts[0], sizeof(f->facts[0]));
 	for (int i = 1; i < TARGETS; i++) {
-		f->child[i] = xrc_fork(owner);
-		xrc_hear(f->child[i].sock, &f->facts[i], sizeof(f->facts[i]));
-		xrc_tell(f->child[i].sock, &f->facts[0].addr.qpn, sizeof(uint32_t));
+		f->child[i] = child_fork(owner);
+		child_hear(f->child[i].sock, &f->facts[i], sizeof(f->facts[i]));
+		child_tell(f->child[i].sock, &f->facts[0].addr.qpn, sizeof(uint32_t));
 	}
 }
 
@@ -263,7 +340,7 @@ static void gather(struct family *f)
 	xrc_open(&f->x, file, 0);
 	f->x.qp = xrc_send_qp(&f->x);
 	mine = rc_address(&f->x.rc, f->x.qp);
-	xrc_tell(f->child[0].sock, &mine, sizeof(mine));
+	child_tell(f->child[0].sock, &mine, sizeof(mine));
 	rc_meet(f->child[0].sock);
 	xrc_connect(&f->x, f->x.qp, &f->facts[0].addr, TIMEOUT, RETRIES);
 }
@@ -274,7 +351,7 @@ static void part(struct family *f)
 		if (!f->child[i].pid)
 			continue;
 		say(f->child[i].sock, LEAVE);
-		xrc_join(&f->child[i]);
+		child_join(&f->child[i]);
 	}
 	if (f->x.xrcd)
 		xrc_close(&f->x);
@@ -305,7 +382,7 @@ static uint32_t stop(struct family *f, int who)
 	uint32_t got;
 
 	say(f->child[who].sock, STOP);
-	xrc_hear(f->child[who].sock, &got, sizeof(got));
+	child_hear(f->child[who].sock, &got, sizeof(got));
 	return got;
 }
 
@@ -382,13 +459,15 @@ static void kill_receiver(int victim)
 	enum ibv_wc_status status;
 
 	gather(&f);
+	if (rnd(2))
+		order(&f, 1, OPEN);
 	order_all(&f, RECEIVE);
 	while (s.n < after) {
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 		stream_to(&s, rnd(TARGETS));
 	}
-	xrc_kill(&f.child[victim]);
+	child_kill(&f.child[victim]);
 	f.child[victim].pid = 0;
 	stream_to(&s, (uint32_t)victim);
 	status = drain(&s);
@@ -404,6 +483,45 @@ static void kill_receiver(int victim)
 	part(&f);
 }
 
+/*
+ * The home moves, and somebody is killed around that time.  Whoever lives ends well; the initiator has an answer for each of its requests.
+ */
+static void kill_in_move(void)
+{
+	struct family f = { 0 };
+	struct stream s = { .f = &f };
+	uint32_t move_at = rnd(KILL_WITHIN), after = move_at + rnd(4), victim = rnd(TARGETS);
+	enum ibv_wc_status status;
+
+	gather(&f);
+	order(&f, 1, OPEN);
+	if (rnd(2))
+		order(&f, 2, OPEN);
+	order(&f, 1, RECEIVE);
+	order(&f, 2, RECEIVE);
+	while (s.n < after) {
+		if (s.n == move_at)
+			say(f.child[0].sock, CLOSE);
+		if (s.open == WINDOW)
+			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
+		stream_to(&s, 1 + rnd(2));
+	}
+	if (after == move_at)
+		say(f.child[0].sock, CLOSE);
+	child_kill(&f.child[victim]);
+	f.child[victim].pid = 0;
+	status = drain(&s);
+	printf("killed %u while the home moved after %u messages: status %d\n", victim, move_at, status);
+	CHECK(status == IBV_WC_SUCCESS || status == IBV_WC_RETRY_EXC_ERR ||
+	      status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR);
+	if (victim)
+		rc_meet(f.child[0].sock);
+	for (int i = 1; i < TARGETS; i++)
+		if (f.child[i].pid)
+			CHECK(stop(&f, i) <= s.sent[i]);
+	part(&f);
+}
+
 static void initiator(int sock)
 {
 	struct family f = { 0 };
@@ -412,19 +530,19 @@ static void initiator(int sock)
 	char go;
 
 	alarm(LIMIT_S);
-	xrc_hear(sock, f.facts, sizeof(f.facts));
+	child_hear(sock, f.facts, sizeof(f.facts));
 	xrc_open(&f.x, file, 0);
 	f.x.qp = xrc_send_qp(&f.x);
 	mine = rc_address(&f.x.rc, f.x.qp);
-	xrc_tell(sock, &mine, sizeof(mine));
-	xrc_hear(sock, &go, 1);
+	child_tell(sock, &mine, sizeof(mine));
+	child_hear(sock, &go, 1);
 	xrc_connect(&f.x, f.x.qp, &f.facts[0].addr, TIMEOUT, RETRIES);
 	for (;;) {
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 		stream_to(&s, rnd(TARGETS));
 		if (s.n % 8 == 0)
-			xrc_tell(sock, &go, 1);
+			child_tell(sock, &go, 1);
 	}
 }
 
@@ -437,16 +555,16 @@ static void kill_initiator(void)
 	char go = 'G';
 
 	gather_receivers(&f);
-	ini = xrc_fork(initiator);
-	xrc_tell(ini.sock, f.facts, sizeof(f.facts));
-	xrc_hear(ini.sock, &peer, sizeof(peer));
-	xrc_tell(f.child[0].sock, &peer, sizeof(peer));
+	ini = child_fork(initiator);
+	child_tell(ini.sock, f.facts, sizeof(f.facts));
+	child_hear(ini.sock, &peer, sizeof(peer));
+	child_tell(f.child[0].sock, &peer, sizeof(peer));
 	rc_meet(f.child[0].sock);
 	order_all(&f, RECEIVE);
-	xrc_tell(ini.sock, &go, 1);
+	child_tell(ini.sock, &go, 1);
 	for (uint32_t n = 1 + rnd(KILL_WITHIN / 8); n; n--)
-		xrc_hear(ini.sock, &go, 1);
-	xrc_kill(&ini);
+		child_hear(ini.sock, &go, 1);
+	child_kill(&ini);
 	for (int i = 0; i < TARGETS; i++)
 		stop(&f, i);
 	part(&f);
@@ -460,9 +578,11 @@ static void test_kill(void)
 
 	deaths = true;
 	for (long i = 0; i < runs; i++) {
-		uint32_t victim = rnd(TARGETS + 1);
+		uint32_t victim = rnd(TARGETS + 3);
 
-		if (victim == TARGETS)
+		if (victim > TARGETS)
+			kill_in_move();
+		else if (victim == TARGETS)
 			kill_initiator();
 		else
 			kill_receiver((int)victim);
@@ -478,7 +598,7 @@ static struct ibv_wc take(struct family *f, int who)
 	struct ibv_wc wc;
 
 	say(f->child[who].sock, TAKE);
-	xrc_hear(f->child[who].sock, &wc, sizeof(wc));
+	child_hear(f->child[who].sock, &wc, sizeof(wc));
 	return wc;
 }
 
@@ -487,7 +607,7 @@ static uint64_t first_word(struct family *f, int who)
 	uint64_t word[8];
 
 	say(f->child[who].sock, SHOW);
-	xrc_hear(f->child[who].sock, word, sizeof(word));
+	child_hear(f->child[who].sock, word, sizeof(word));
 	return word[0];
 }
 
@@ -584,6 +704,134 @@ static void test_gone_srq(void)
 	part(&f);
 }
 
+/* ---- ibv_open_qp ---- */
+
+static int number_from(struct family *f, int who, enum order o)
+{
+	int n;
+
+	say(f->child[who].sock, o);
+	child_hear(f->child[who].sock, &n, sizeof(n));
+	return n;
+}
+
+static void send_to(struct family *f, int who, uint32_t len)
+{
+	order(f, who, POST);
+	xrc_send(&f->x, IBV_WR_SEND, f->facts[who].srqn, 0, len, NULL, len, 0);
+	expect_sent(f, IBV_WC_SUCCESS);
+	CHECK_EQ(take(f, who).byte_len, len);
+}
+
+/* Ask it, hear of its events, change it. */
+static void test_open(void)
+{
+	struct family f = { 0 };
+
+	gather(&f);
+	order(&f, 1, OPEN);
+	CHECK_EQ(number_from(&f, 1, STATE), IBV_QPS_RTS);
+	send_to(&f, 2, 100);
+	/* An SRQ that nobody has. */
+	xrc_send(&f.x, IBV_WR_SEND, f.facts[0].srqn ^ 0x10000, 0, 8, NULL, 1, 0);
+	expect_sent(&f, IBV_WC_REM_INV_REQ_ERR);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(number_from(&f, i, EVENT), IBV_EVENT_QP_REQ_ERR);
+		CHECK_EQ(number_from(&f, i, EVENT), IBV_EVENT_QP_LAST_WQE_REACHED);
+		CHECK_EQ(number_from(&f, i, STATE), IBV_QPS_ERR);
+	}
+	order(&f, 1, CLOSE);
+	part(&f);
+}
+
+static void test_open_modify(void)
+{
+	struct family f = { 0 };
+
+	gather(&f);
+	order(&f, 2, OPEN);
+	send_to(&f, 1, 100);
+	order(&f, 2, TO_ERROR);
+	CHECK_EQ(number_from(&f, 0, STATE), IBV_QPS_ERR);
+	order(&f, 2, CLOSE);
+	CHECK_EQ(number_from(&f, 0, STATE), IBV_QPS_ERR);
+	part(&f);
+}
+
+/* The QP lives until its last handle is closed, in whatever process that is. */
+static void test_inherit(void)
+{
+	struct family f = { 0 };
+
+	gather(&f);
+	order(&f, 1, OPEN);
+	order(&f, 2, OPEN);
+	send_to(&f, 0, 10);
+	send_to(&f, 1, 11);
+	order(&f, 0, CLOSE);
+	for (int i = 0; i < TARGETS; i++)
+		send_to(&f, i, 20 + i);
+	CHECK_EQ(number_from(&f, 2, STATE), IBV_QPS_RTS);
+	say(f.child[0].sock, LEAVE);
+	child_join(&f.child[0]);
+	f.child[0].pid = 0;
+	send_to(&f, 1, 30);
+	send_to(&f, 2, 40);
+	/* The next heir. */
+	order(&f, 1, CLOSE);
+	CHECK_EQ(number_from(&f, 2, STATE), IBV_QPS_RTS);
+	send_to(&f, 1, 50);
+	send_to(&f, 2, 60);
+	order(&f, 2, CLOSE);
+	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 8, NULL, 1, 0);
+	expect_sent(&f, IBV_WC_RETRY_EXC_ERR);
+	part(&f);
+}
+
+/* A stream does not notice that the home moves under it. */
+static void test_move(void)
+{
+	struct family f = { 0 };
+	struct stream s = { .f = &f };
+	uint32_t move_at = 100 + rnd(100);
+
+	gather(&f);
+	order(&f, 1, OPEN);
+	order(&f, 1, RECEIVE);
+	order(&f, 2, RECEIVE);
+	while (s.n < MESSAGES) {
+		if (s.open == WINDOW)
+			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
+		stream_to(&s, 1 + rnd(2));
+		if (s.n == move_at)
+			say(f.child[0].sock, CLOSE);
+	}
+	while (s.open)
+		CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
+	rc_meet(f.child[0].sock);
+	for (int i = 1; i < TARGETS; i++)
+		CHECK_EQ(stop(&f, i), s.sent[i]);
+	part(&f);
+}
+
+/* A home that is killed takes the QP along; who has it open hears of it. */
+static void test_orphan(void)
+{
+	struct family f = { 0 };
+
+	gather(&f);
+	order(&f, 1, OPEN);
+	send_to(&f, 1, 100);
+	child_kill(&f.child[0]);
+	f.child[0].pid = 0;
+	CHECK_EQ(number_from(&f, 1, EVENT), IBV_EVENT_QP_FATAL);
+	CHECK_EQ(number_from(&f, 1, STATE), -1);
+	order(&f, 1, CLOSE);
+	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 8, NULL, 1, 0);
+	expect_sent(&f, IBV_WC_RETRY_EXC_ERR);
+	part(&f);
+}
+
 /* ---- domains ---- */
 
 static void domain_holder(int sock)
@@ -595,7 +843,7 @@ static void domain_holder(int sock)
 	rc_open(&x.rc, 4096);
 	CHECK(xrc_domain(&x, file, O_CREAT | O_EXCL));
 	rc_meet(sock);
-	xrc_hear(sock, &c, 1);
+	child_hear(sock, &c, 1);
 	_exit(0);
 }
 
@@ -607,7 +855,7 @@ static void test_domain(void)
 	struct child c;
 
 	alarm(LIMIT_S);
-	c = xrc_fork(domain_holder);
+	c = child_fork(domain_holder);
 	rc_meet(c.sock);
 	rc_open(&x.rc, 4096);
 	CHECK(!xrc_domain(&x, file, O_CREAT | O_EXCL));
@@ -615,7 +863,7 @@ static void test_domain(void)
 	d = xrc_domain(&x, file, 0);
 	CHECK(d);
 	CHECK(ibv_close_xrcd(d) == 0);
-	xrc_kill(&c);
+	child_kill(&c);
 	CHECK(!xrc_domain(&x, file, 0));
 	CHECK_EQ(errno, ENOENT);
 	d = xrc_domain(&x, file, O_CREAT | O_EXCL);
@@ -632,6 +880,8 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "DOMAIN", test_domain }, { "STREAM", test_stream }, { "MEMORY", test_memory },
 		{ "QUEUE", test_queue }, { "GONE", test_gone_srq }, { "KILL", test_kill },
+		{ "OPEN", test_open }, { "MODIFY", test_open_modify }, { "INHERIT", test_inherit }, { "MOVE", test_move },
+		{ "ORPHAN", test_orphan },
 	};
 	const char *env = getenv("VERBENA_SEED");
 	char name[] = "/tmp/verbena-xrc-XXXXXX";

@@ -652,6 +652,41 @@ static void messages_arrive_whole_and_in_order(void **state)
 	host_leave(a);
 }
 
+/* A number that has a block for itself moves from process to process, and with it whom packets are handed to. */
+static void a_number_alone_can_be_taken_over(void **state)
+{
+	struct host *a = join(), *b = join(), *c = join();
+	static uint8_t buf[HOST_PACKET_MAX];
+	struct net_path path;
+	uint32_t qpn, other;
+	size_t len;
+
+	assert_int_equal(host_qpn_alloc_alone(a, &qpn), 0);
+	assert_int_equal(host_qpn_alloc_alone(a, &other), 0);
+	assert_int_not_equal(qpn >> HOST_BLOCK_BITS, other >> HOST_BLOCK_BITS);
+	assert_int_equal(host_owner(c, qpn), host_slot(a));
+	assert_int_equal(host_qpn_take(b, qpn, host_slot(c)), EINVAL);
+	assert_int_equal(host_qpn_take(b, qpn, host_slot(a)), 0);
+	assert_true(host_qpn_mine(b, qpn));
+	assert_false(host_qpn_mine(a, qpn));
+	host_qpn_free(a, qpn);
+	assert_int_equal(host_owner(a, qpn), host_slot(b));
+	assert_int_equal(host_owner(b, qpn), host_slot(b));
+	assert_int_equal(host_hand(c, qpn, &some_path, buf, 8), 0);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_PACKET);
+	/* And back, while the first owner has not let go of it. */
+	assert_int_equal(host_qpn_take(a, qpn, host_slot(b)), 0);
+	assert_int_equal(host_owner(b, qpn), host_slot(a));
+	assert_int_equal(host_qpn_take(b, qpn, host_slot(a)), 0);
+	assert_int_equal(host_owner(a, qpn), host_slot(b));
+	host_qpn_free(b, qpn);
+	assert_int_equal(host_owner(c, qpn), HOST_NO_SLOT);
+	host_leave(a);
+	assert_int_equal(host_owner(c, other), HOST_NO_SLOT);
+	host_leave(b);
+	host_leave(c);
+}
+
 /* A mark is there while anybody has it. */
 static void marks_end_with_their_last_holder(void **state)
 {
@@ -788,6 +823,7 @@ int main(void)
 		IN_DIR(doorbells_wake),
 		IN_DIR(messages_arrive_whole_and_in_order),
 		IN_DIR(marks_end_with_their_last_holder),
+		IN_DIR(a_number_alone_can_be_taken_over),
 		IN_DIR(noise_in_the_inbox_is_garbage),
 		IN_DIR(a_long_directory_name_works),
 		IN_DIR(steering_map_has_those_of_the_same_port),

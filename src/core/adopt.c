@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/adopt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/drive.h"
+#include "core/loan.h"
+#include "core/near.h"
+#include "core/output.h"
+#include "core/process.h"
+#include "core/qp.h"
+#include "core/xrcask.h"
+#include "host/host.h"
+
+static bool listens(uint8_t state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD;
+}
+
+static bool state_ok(const struct xrc_config *c)
+{
+	if (c->state > IBV_QPS_ERR || c->state == IBV_QPS_SQE ||
+	    c->max_dest_rd_atomic > ROCE_MAX_RD_ATOMIC)
+		return false;
+	return !listens(c->state) || vrb_loan_config_ok(c);
+}
+
+static void configure(struct vrb_qp *qp, const struct xrc_adoption *a)
+{
+	struct wq_qp *wq = &qp->wq;
+
+	vrb_loan_configure(qp, &a->config);
+	qp->attr = a->attr;
+	wq->qkey = a->qkey;
+	wq->rq_psn = a->rq_psn & 0xffffff;
+	wq->sq_psn = a->sq_psn & 0xffffff;
+	wq->max_rd_atomic = a->max_rd_atomic;
+	wq->timeout = a->timeout & 31;
+	wq->retry_cnt = a->retry_cnt & 7;
+	wq->rnr_retry = a->rnr_retry & 7;
+	wq->alt_timeout = a->alt_timeout & 31;
+	qp->limits.mtu = wq->mtu;
+}
+
+/* The engine goes on where it stopped; in a state without one it is new. */
+static bool bring_to_life(struct vrb_qp *qp, const struct xrc_msg *m)
+{
+	if (qp->wq.state < IBV_QPS_RTR)
+		return true;
+	return roce_snapshot_restore(&qp->roce, m->state, m->head.state) &&
+	       qp->roce.resp.msg == ROCE_MSG_NONE;
+}
+
+int vrb_adopt(struct vrb_qp *handle, const struct xrc_adoption *a, const struct xrc_msg *m,
+	      struct vrb_qp **out)
+{
+	struct vrb_qp *qp;
+	int err = EINVAL;
+
+	if (!state_ok(&a->config))
+		return err;
+	qp = vrb_qp_new_receiver(handle->ctx, handle->xrcd, m->head.qpn);
+	if (!qp)
+		return ENOMEM;
+	configure(qp, a);
+	if (!vrb_loan_make_resources(qp, a->config.max_dest_rd_atomic)) {
+		err = ENOMEM;
+		goto free_qp;
+	}
+	roce_qp_init(&qp->roce, &qp->wq, qp->rd_atomic, qp->rd_atomic_slots);
+	if (!bring_to_life(qp, m))
+		goto free_qp;
+	err = host_qpn_take(vrb.host, qp->wq.qpn, m->head.slot);
+	if (err)
+		goto free_qp;
+	err = vrb_drive_insert_locked(qp);
+	if (err)
+		goto free_number;
+	lock_acquire(&qp->lock);
+	vrb_near_changed(qp);
+	lock_release(&qp->lock);
+	vrb_qp_enter_domain(qp);
+	*out = qp;
+	return 0;
+free_number:
+	host_qpn_free(vrb.host, qp->wq.qpn);
+free_qp:
+	vrb_qp_free_new(qp);
+	return err;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * OFED's XRC calls in three processes: a receive QP lives until the last process that is registered for it has unregistered, its creator
+ * being one of them, and not the last one here.
+ */
+#define VERBENA_LEGACY_XRC
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "rc.h"
+#include "xrc_child.h"
+
+enum {
+	LIMIT_S = 60,
+	TIMEOUT = 14,
+	RETRIES = 7,
+	LEN = 3000,
+};
+
+static int file;
+
+static void open_all(struct rc *rc, struct ibv_xrc_domain **d)
+{
+	alarm(LIMIT_S);
+	rc_open(rc, 65536);
+	*d = ibv_open_xrc_domain(rc->ctx, file, O_CREAT);
+	CHECK(*d);
+}
+
+static void modify(struct ibv_xrc_domain *d, uint32_t qpn, struct ibv_qp_attr *attr, int mask)
+{
+	CHECK_EQ(ibv_modify_xrc_rcv_qp(d, qpn, attr, mask), 0);
+}
+
+static void connect_receiver(struct rc *rc, struct ibv_xrc_domain *d, uint32_t qpn,
+			     const struct rc_addr *peer)
+{
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = rc->mtu,
+		.dest_qp_num = peer->qpn,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.ah_attr = {
+			.is_global = 1,
+			.port_num = 1,
+			.grh = { .dgid = peer->gid, .sgid_index = rc->gid_index, .hop_limit = 64 },
+		},
+	};
+
+	modify(d, qpn, &init,
+	       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	modify(d, qpn, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+	       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+/* Makes the QP, and unregisters when it is told to. */
+static void creator(int sock)
+{
+	struct ibv_qp_init_attr init = { 0 };
+	struct ibv_xrc_domain *d;
+	struct rc_addr mine, peer;
+	uint32_t qpn;
+	struct rc rc;
+
+	open_all(&rc, &d);
+	init.xrc_domain = d;
+	CHECK_EQ(ibv_create_xrc_rcv_qp(&init, &qpn), 0);
+	mine = rc_address(&rc, rc.qp);
+	mine.qpn = qpn;
+	child_tell(sock, &mine, sizeof(mine));
+	child_hear(sock, &peer, sizeof(peer));
+	connect_receiver(&rc, d, qpn, &peer);
+	rc_meet(sock);
+	rc_meet(sock);
+	CHECK_EQ(ibv_unreg_xrc_rcv_qp(d, qpn), 0);
+	CHECK_EQ(ibv_unreg_xrc_rcv_qp(d, qpn), EINVAL);
+	CHECK_EQ(ibv_close_xrc_domain(d), 0);
+	rc_close(&rc);
+}
+
+/* Has the SRQ, and registers for the QP. */
+static void receiver(int sock)
+{
+	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_qp_init_attr init;
+	struct ibv_xrc_domain *d;
+	struct ibv_recv_wr *bad;
+	struct ibv_qp_attr attr;
+	struct ibv_srq *srq;
+	struct rc rc;
+	uint32_t qpn;
+
+	open_all(&rc, &d);
+	child_hear(sock, &qpn, sizeof(qpn));
+	srq = ibv_create_xrc_srq(rc.pd, d, rc.cq, &srq_attr);
+	CHECK(srq);
+	for (uint64_t i = 0; i < 4; i++) {
+		struct ibv_sge sge = { (uintptr_t)rc.buf, LEN, rc.mr->lkey };
+		struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1 };
+
+		CHECK_EQ(ibv_post_srq_recv(srq, &wr, &bad), 0);
+	}
+	CHECK_EQ(ibv_reg_xrc_rcv_qp(d, qpn ^ 1), EINVAL);
+	CHECK_EQ(ibv_reg_xrc_rcv_qp(d, qpn), 0);
+	CHECK_EQ(ibv_query_xrc_rcv_qp(d, qpn, &attr, IBV_QP_STATE, &init), 0);
+	CHECK_EQ(attr.qp_state, IBV_QPS_RTR);
+	CHECK(init.xrc_domain == d);
+	child_tell(sock, &srq->xrc_srq_num, sizeof(srq->xrc_srq_num));
+	for (uint64_t i = 0; i < 2; i++) {
+		struct ibv_wc wc = rc_wait(&rc);
+
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK_EQ(wc.wr_id, i);
+		CHECK_EQ(wc.byte_len, LEN);
+		CHECK_EQ(wc.qp_num, qpn);
+		rc_meet(sock);
+	}
+	CHECK_EQ(ibv_close_xrc_domain(d), EBUSY);
+	CHECK_EQ(ibv_unreg_xrc_rcv_qp(d, qpn), 0);
+	rc_meet(sock);
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+	CHECK_EQ(ibv_close_xrc_domain(d), 0);
+	rc_close(&rc);
+}
+
+static void send_one(struct rc *rc, struct ibv_qp *qp, uint32_t srqn, enum ibv_wc_status expected)
+{
+	struct ibv_sge sge = { (uintptr_t)rc->buf, LEN, rc->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				  .xrc_remote_srq_num = srqn }, *bad;
+
+	CHECK_EQ(ibv_post_send(qp, &wr, &bad), 0);
+	CHECK_EQ(rc_wait(rc).status, expected);
+}
+
+static struct ibv_qp *new_sender(struct rc *rc, struct ibv_xrc_domain *d)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = rc->cq,
+		.qp_type = IBV_QPT_XRC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = 8, .max_send_sge = 1 },
+	};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp *qp;
+
+	init.xrc_domain = d;
+	qp = ibv_create_qp(rc->pd, &init);
+	CHECK(qp);
+	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			       IBV_QP_ACCESS_FLAGS), 0);
+	return qp;
+}
+
+int main(int argc, char **argv)
+{
+	char name[] = "/tmp/verbena-xrc-XXXXXX";
+	struct child creating, receiving;
+	struct rc_addr mine, peer;
+	struct ibv_xrc_domain *d;
+	struct ibv_qp *qp;
+	uint32_t srqn;
+	struct rc rc;
+
+	if (argc > 1)
+		setenv("VERBENA_TRANSPORT", argv[1], 1);
+	file = mkstemp(name);
+	CHECK(file >= 0);
+	unlink(name);
+	creating = child_fork(creator);
+	child_hear(creating.sock, &peer, sizeof(peer));
+	receiving = child_fork(receiver);
+	open_all(&rc, &d);
+	qp = new_sender(&rc, d);
+	mine = rc_address(&rc, qp);
+	child_tell(creating.sock, &mine, sizeof(mine));
+	rc_meet(creating.sock);
+	child_tell(receiving.sock, &peer.qpn, sizeof(peer.qpn));
+	child_hear(receiving.sock, &srqn, sizeof(srqn));
+	rc_connect(&rc, qp, &peer, TIMEOUT, RETRIES);
+	send_one(&rc, qp, srqn, IBV_WC_SUCCESS);
+	rc_meet(receiving.sock);
+	rc_meet(creating.sock);
+	child_join(&creating);
+	send_one(&rc, qp, srqn, IBV_WC_SUCCESS);
+	rc_meet(receiving.sock);
+	rc_meet(receiving.sock);
+	send_one(&rc, qp, srqn, IBV_WC_RETRY_EXC_ERR);
+	child_join(&receiving);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_close_xrc_domain(d), 0);
+	rc_close(&rc);
+	return 0;
+}
