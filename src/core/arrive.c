@@ -5,6 +5,7 @@
 
 #include "core/context.h"
 #include "core/drive.h"
+#include "core/held.h"
 #include "core/loan.h"
 #include "core/mcast.h"
 #include "core/near.h"
@@ -50,12 +51,39 @@ static void touch(struct vrb_qp *qp, enum output_due due, struct list *touched)
 		list_add_tail(touched, &qp->touched);
 }
 
+/*
+ * What was waiting for the packet that just came; each asks for an ACK, for its sender has to learn
+ * that it need not be sent again.  Where another one is missing, the next behind it has the engine
+ * say so.  Must hold qp->lock.
+ */
+static void take_held(struct vrb_qp *qp, uint64_t now)
+{
+	const struct roce_pkt *p;
+
+	while ((p = held_take(qp->held, roce_expected_psn(&qp->roce)))) {
+		struct roce_pkt pkt = *p;
+
+		pkt.bth.ack_req = true;
+		roce_input(&qp->roce, &pkt, now);
+	}
+	p = held_behind(qp->held, roce_expected_psn(&qp->roce));
+	if (p)
+		roce_input(&qp->roce, p, now);
+}
+
 void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched, uint64_t now)
 {
 	/* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
 	if (qp->domain)
 		qp->wq.pdn = vrb_xrcd_srq_pdn(qp->domain, pkt->xrc_srqn);
-	roce_input(&qp->roce, pkt, now);
+	if (likely(!roce_early(&qp->roce, pkt))) {
+		roce_input(&qp->roce, pkt, now);
+		if (unlikely(qp->held != NULL))
+			take_held(qp, now);
+	} else {
+		roce_input(&qp->roce, pkt, now);
+		held_keep(&qp->held, pkt);
+	}
 	touch(qp, vrb_output_due(qp), touched);
 }
 

@@ -16,6 +16,7 @@
 #include "core/cq.h"
 #include "core/device.h"
 #include "core/event.h"
+#include "core/held.h"
 #include "core/loan.h"
 #include "core/opener.h"
 #include "core/pd.h"
@@ -380,6 +381,7 @@ static void free_qp(struct vrb_qp *qp)
 	lock_destroy(&qp->lock);
 	lock_destroy(&qp->batch.lock);
 	vrb_rss_destroy(qp->rss);
+	held_free(&qp->held);
 	free(qp->rd_atomic);
 	free(qp->rings);
 	free(qp);

@@ -99,6 +99,7 @@ struct vrb_qp {
 	struct vrb_raw_qp raw;		/* raw packet */
 	bool strips;			/* raw packet: VLAN tags go to the completion instead */
 	bool far;			/* counted among the QPs that need the wire */
+	struct held *held;		/* requests that came before a missing one */
 	struct roce_rd_atomic *rd_atomic;
 	uint32_t rd_atomic_slots;
 	struct wr_limits limits;

@@ -15,7 +15,9 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/device.h"
+#include "core/held.h"
 #include "core/loan.h"
+#include "core/held.h"
 #include "core/near.h"
 #include "core/output.h"
 #include "core/port.h"
@@ -332,6 +334,8 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	qp->limits.mtu = qp->wq.mtu;
 	qp->limits.max_rd_atomic = qp->wq.max_rd_atomic;
 	qp->wq.state = c->next;
+	if (c->next == IBV_QPS_RESET)
+		held_free(&qp->held);
 	if (mask & IBV_QP_STATE)
 		roce_qp_moved(&qp->roce, c->cur, now);
 	else

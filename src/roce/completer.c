@@ -165,13 +165,19 @@ static enum comp_step check_kind(struct comp_ctx *c)
 
 static enum comp_step do_ack(struct comp_ctx *c)
 {
-	return acknowledge_before(c, psn_add(c->pkt->bth.psn, 1)) ? COMP_DONE : COMP_GAP;
+	if (!acknowledge_before(c, psn_add(c->pkt->bth.psn, 1)))
+		return COMP_GAP;
+	roce_requester_repaired(c->qp);
+	return COMP_DONE;
 }
 
 /* A NAK of packets that are to be sent again anyway says nothing new. */
 static bool already_back(const struct comp_ctx *c)
 {
-	return !psn_before(c->pkt->bth.psn, c->qp->req.psn);
+	const struct roce_req *req = &c->qp->req;
+
+	return !psn_before(c->pkt->bth.psn, req->psn) ||
+	       (req->repair == ROCE_REPAIR_DUE && req->repair_psn == c->pkt->bth.psn);
 }
 
 static enum comp_step do_rnr(struct comp_ctx *c)

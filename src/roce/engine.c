@@ -189,6 +189,7 @@ void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason
 	wq->sq_draining = 0;
 	roce_retry_stop(qp);
 	qp->req.halted = false;
+	qp->req.repair = ROCE_REPAIR_NONE;
 	qp->req.segmented = 0;
 	qp->req.rd_open = 0;
 	qp->req.psn = qp->comp.una = qp->req.high;
@@ -366,6 +367,14 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 		follow_migration(qp, pkt);
 	dispatch(qp, pkt, op, now);
 	roce_check(qp);
+}
+
+bool roce_early(const struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	return unlikely(pkt->bth.psn != qp->resp.epsn) && !pkt->pull && roce_is_reliable(qp) &&
+	       roce_is_request(roce_opcode_info(pkt->bth.opcode)) && runs_responder(qp) &&
+	       psn_before(qp->resp.epsn, pkt->bth.psn) &&
+	       psn_before(pkt->bth.psn, psn_add(qp->resp.epsn, ROCE_WINDOW_MAX));
 }
 
 /* Output */

@@ -115,6 +115,17 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now);
 
+/*
+ * Did a request arrive before one that is missing? The engine will want it again; a caller that keeps
+ * it and brings it when roce_expected_psn() has come to it saves that.
+ */
+bool roce_early(const struct roce_qp *qp, const struct roce_pkt *pkt);
+
+static inline uint32_t roce_expected_psn(const struct roce_qp *qp)
+{
+	return qp->resp.epsn;
+}
+
 /* Packets sent and not acknowledged. */
 static inline uint32_t roce_in_flight(const struct roce_qp *qp)
 {

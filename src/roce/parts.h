@@ -52,6 +52,12 @@ void roce_check(const struct roce_qp *qp);
 void roce_requester_start(struct roce_qp *qp);
 void roce_requester_rewind(struct roce_qp *qp);
 
+/* Sends the oldest packet again, by itself if that may be enough. */
+void roce_requester_repair(struct roce_qp *qp);
+
+/* The oldest packets were acknowledged: was the repair enough? */
+void roce_requester_repaired(struct roce_qp *qp);
+
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 bool roce_is_local_op(const struct send_wqe *w);
 bool roce_wants_response(const struct send_wqe *w); /* done by a response, not by an ACK */

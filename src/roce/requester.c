@@ -10,7 +10,7 @@
  *	               responder or timer               are done, then the QP fails
  *
  * A retry only moves req.psn and req.index back; the packets are then built again from the same
- * WQEs.
+ * WQEs.  A NAK first has the one packet sent again that it asks for.
  *
  * A READ of more than half a full window is asked for in pieces of that size, each an RDMA READ
  * request to the responder: the answers to a request cannot be stopped once it is out, so this is
@@ -123,6 +123,38 @@ void roce_requester_rewind(struct roce_qp *qp)
 	qp->req.rd_open = 0;
 	qp->req.since_ack_req = 0;
 	qp->req.halted = false;
+	qp->req.repair = ROCE_REPAIR_NONE;
+}
+
+/*
+ * Only while nothing else is being sent again, once, and not for what is done by a response: its
+ * answers have PSNs of their own.
+ */
+void roce_requester_repair(struct roce_qp *qp)
+{
+	struct roce_req at = qp->req;
+	bool again = at.repair && at.repair_psn == qp->comp.una;
+
+	roce_requester_rewind(qp);
+	if (at.goes_back || again || at.psn != at.high || at.halted ||
+	    roce_wants_response(sq_wqe(&qp->wq->sq, qp->req.index)))
+		return;
+	at.repair = ROCE_REPAIR_DUE;
+	at.repair_psn = qp->comp.una;
+	qp->req = at;
+}
+
+void roce_requester_repaired(struct roce_qp *qp)
+{
+	struct roce_req *req = &qp->req;
+
+	if (req->repair != ROCE_REPAIR_SENT || req->repair_psn == qp->comp.una)
+		return;
+	req->repair = ROCE_REPAIR_NONE;
+	if (qp->comp.una != psn_add(req->repair_psn, 1) || qp->comp.una == req->psn)
+		return;
+	req->goes_back = true;
+	roce_requester_rewind(qp);
 }
 
 /* Is the request lawful here, as far as it can be told before the first packet? */
@@ -454,6 +486,39 @@ static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
 		req->index++;
 }
 
+/* Unless an ACK has come after the NAK. */
+static bool repair_due(struct roce_qp *qp)
+{
+	struct roce_req *req = &qp->req;
+
+	if (req->repair != ROCE_REPAIR_DUE)
+		return false;
+	if (req->repair_psn != qp->comp.una)
+		req->repair = ROCE_REPAIR_NONE;
+	return req->repair == ROCE_REPAIR_DUE;
+}
+
+/* The packet at una, without moving the cursor; it asks for an ACK. */
+static size_t build_repair(struct roce_qp *qp, uint8_t *buf, uint64_t now)
+{
+	struct roce_req at = qp->req;
+	struct send_wqe *w;
+	size_t len;
+
+	roce_requester_rewind(qp);
+	qp->req.since_ack_req = ROCE_WINDOW_MAX;
+	w = sq_wqe(&qp->wq->sq, qp->req.index);
+	len = build(qp, w, psn_add(qp->req.psn, 0 - w->first_psn), buf);
+	if (!len)
+		return 0;
+	at.repair = ROCE_REPAIR_SENT;
+	qp->req = at;
+	qp->counters.retransmitted_pkts++;
+	roce_cc_sent(&qp->cc);
+	roce_retry_sent(qp, now);
+	return len;
+}
+
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct send_wqe *w;
@@ -462,6 +527,8 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 
 	if (qp->retry.rnr_deadline != VRB_NEVER || !roce_cc_allows(&qp->cc, now))
 		return 0;
+	if (unlikely(repair_due(qp)))
+		return build_repair(qp, buf, now);
 	w = current(qp);
 	if (!w)
 		return 0;

@@ -141,7 +141,10 @@ void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 	else
 		roce_cc_lost(&qp->cc);
 	stop_ack_timer(qp);
-	roce_requester_rewind(qp);
+	if (cause == ROCE_RETRY_NAK)
+		roce_requester_repair(qp);
+	else
+		roce_requester_rewind(qp);
 }
 
 void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now)

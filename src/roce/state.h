@@ -46,6 +46,16 @@
 
 #include "roce/cc.h"
 
+/*
+ * A NAK asks for one packet.  Whether the peer keeps what came behind it is not known before that
+ * packet has been acknowledged: by itself, or with what lies behind.
+ */
+enum roce_repair {
+	ROCE_REPAIR_NONE,
+	ROCE_REPAIR_DUE,  /* to be built next */
+	ROCE_REPAIR_SENT, /* becomes NONE with any acknowledgement, and when the requester goes back */
+};
+
 /* Send side: which packet is next. requester.c */
 struct roce_req {
 	uint32_t psn;           /* of the next packet to build */
@@ -55,6 +65,9 @@ struct roce_req {
 	uint32_t rd_open;       /* READ requests and atomics before psn that await answers */
 	uint32_t since_ack_req; /* packets since one asked for an ACK */
 	uint32_t segmented;     /* UD: payload bytes of the TSO request at sq.next that have left */
+	enum roce_repair repair;
+	uint32_t repair_psn;    /* that a NAK asked for, sent again by itself */
+	bool goes_back;         /* the peer keeps nothing that lies behind a gap */
 	bool halted;            /* the WQE at index cannot be built; fails in its turn */
 	enum ibv_wc_status halt_status;
 	enum reason halt_why;

@@ -3,6 +3,7 @@
  * Memory, keys, receive queues, completions and events of a simulated host; struct wq_ops over
  * them.
  */
+#include "core/held.h"
 #include "host.h"
 
 #include <stdlib.h>
@@ -380,6 +381,7 @@ static void free_srq(struct sim_srq *srq)
 
 static void free_qp(struct sim_qp *qp)
 {
+	held_free(&qp->held);
 	free(qp->wq.sq.ring.slots);
 	free(qp->wq.rq.ring.slots);
 	free(qp->send_cqes.v);

@@ -53,6 +53,8 @@ struct sim_qp {
 	uint32_t events[32];		/* count per enum ibv_event_type */
 	bool progressed;		/* completions since the world last looked */
 	bool kick_pending;
+	bool holds;			/* requests that come before a missing one are kept */
+	struct held *held;
 	uint64_t binds, invalidations, flushes;
 	void *user;
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/held.h"
 #include "util/compiler.h"
 #include "world.h"
 
@@ -60,9 +61,16 @@ struct sim_qp *sim_create_qp(struct sim_host *h, const struct sim_qp_attr *a)
 		  sizeof(struct recv_wqe) + SIM_MAX_SGE * sizeof(struct ibv_sge), a->max_sge);
 	wq->sq.max_inline = SIM_MAX_INLINE;
 	wq->sq.sig_all = a->sig_all;
+	qp->holds = !a->goes_back;
 	roce_qp_init(&qp->roce, wq, qp->rd_atomic, ROCE_MAX_RD_ATOMIC);
 	h->qp[h->nqps++] = qp;
 	return qp;
+}
+
+static void sim_forget(struct sim_qp *qp)
+{
+	qp->taken = NULL;
+	held_free(&qp->held);
 }
 
 void sim_modify(struct sim_qp *qp, enum ibv_qp_state to)
@@ -73,7 +81,7 @@ void sim_modify(struct sim_qp *qp, enum ibv_qp_state to)
 	trace_note(w->trace, w->now, TRACE_STATE, qp->host->number, qp->wq.qpn, from, to, 0);
 	qp->wq.state = to;
 	if (to == IBV_QPS_RESET)
-		qp->taken = NULL;
+		sim_forget(qp);
 	roce_qp_moved(&qp->roce, from, w->now);
 	world_kick(w, qp);
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "core/held.h"
 #include "roce/icrc.h"
 #include "util/compiler.h"
 
@@ -295,14 +296,37 @@ static void answer(struct world *w, struct sim_qp *qp)
 	}
 }
 
+/* As core does it. */
+static void take_held(struct world *w, struct sim_qp *qp)
+{
+	const struct roce_pkt *p;
+
+	while ((p = held_take(qp->held, roce_expected_psn(&qp->roce)))) {
+		struct roce_pkt pkt = *p;
+
+		pkt.bth.ack_req = true;
+		roce_input(&qp->roce, &pkt, w->now);
+	}
+	p = held_behind(qp->held, roce_expected_psn(&qp->roce));
+	if (p)
+		roce_input(&qp->roce, p, w->now);
+}
+
 static void input(struct world *w, struct sim_qp *qp, const struct net_packet *p,
 		  const struct roce_pkt *pkt)
 {
+	bool early;
+
 	if (qp->wq.state == IBV_QPS_RESET || qp->wq.state == IBV_QPS_INIT)
 		return;
 	note_packet(w, TRACE_RECV, p->dst, p, pkt);
 	w->net.count.delivered++;
+	early = qp->holds && roce_early(&qp->roce, pkt);
 	roce_input(&qp->roce, pkt, w->now);
+	if (early)
+		held_keep(&qp->held, pkt);
+	else if (qp->held)
+		take_held(w, qp);
 	answer(w, qp);
 }
 

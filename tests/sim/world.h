@@ -78,6 +78,7 @@ struct sim_qp_attr {
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint32_t access;
 	bool sig_all;
+	bool goes_back;		/* what comes behind a gap is not kept */
 	struct sim_srq *srq;
 	uint32_t pd;
 	uint32_t xrcd;
