@@ -31,6 +31,7 @@ struct vrb_device {
 	struct vrb_port port;
 	struct vrb_raw_port *raw;		/* while it has raw packet QPs; see raw_port.h */
 	struct flow_table flows;	/* vrb.drive */
+	struct tap *tap;		/* while it has sniffers; vrb.drive, see tap.h */
 	struct roce_counters retired;	/* of destroyed QPs; vrb.drive */
 	struct roce_counters counted;	/* what sysfs.c has added to the files; its lock */
 	uint64_t described;		/* fingerprint of what its files say, 0: none written; vrb.lock */

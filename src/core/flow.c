@@ -17,6 +17,7 @@
 #include "core/qp.h"
 #include "core/raw_port.h"
 #include "core/rwq.h"
+#include "core/tap.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
@@ -152,6 +153,15 @@ static int insert(struct vrb_flow *flow)
 	return err;
 }
 
+/* What a flow holds that no frame finds any more. */
+static void let_go(struct vrb_flow *flow)
+{
+	if (flow->taps)
+		vrb_tap_unlisten(flow->qp->ctx->dev);
+	if (flow->count)
+		vrb_flow_count_put(flow->count);
+}
+
 static int build(struct vrb_flow *flow, struct vrb_qp *qp, const struct ibv_flow_attr *attr)
 {
 	static uint32_t next_handle;
@@ -169,9 +179,11 @@ static int build(struct vrb_flow *flow, struct vrb_qp *qp, const struct ibv_flow
 		flow->count = to_vrb_flow_count(flow->rule.counters);
 		vrb_flow_count_get(flow->count);
 	}
+	if (flow->rule.type == IBV_FLOW_ATTR_SNIFFER)
+		flow->taps = vrb_tap_listen(qp->ctx->dev);
 	err = insert(flow);
-	if (err && flow->count)
-		vrb_flow_count_put(flow->count);
+	if (err)
+		let_go(flow);
 	return err;
 }
 
@@ -211,33 +223,40 @@ void vrb_flow_destroy(struct vrb_flow *flow)
 	/* The filter before takes more than is wanted, which is no harm. */
 	(void)apply(ctx->dev);
 	lock_release(&vrb.drive);
-	if (flow->count)
-		vrb_flow_count_put(flow->count);
+	let_go(flow);
 	vrb_context_give(ctx, &ctx->n_flow);
 	free(flow);
 }
 
-static void remove_of_context(struct flow_table *t, struct list *rules, const struct vrb_context *ctx)
+/* Returns how many of them have a tap. */
+static unsigned int remove_of_context(struct flow_table *t, struct list *rules, const struct vrb_context *ctx)
 {
 	struct list *at, *next;
+	unsigned int n = 0;
 
 	list_for_each_safe(at, next, rules) {
 		struct flow_rule *rule = list_entry(at, struct flow_rule, node);
 		const struct vrb_flow *flow = rule->owner;
 
-		if (flow->qp->ctx == ctx)
-			flow_table_del(t, rule);
+		if (flow->qp->ctx != ctx)
+			continue;
+		flow_table_del(t, rule);
+		n += flow->taps;
 	}
+	return n;
 }
 
 void vrb_flow_remove_context(struct vrb_context *ctx)
 {
 	struct flow_table *t = &ctx->dev->flows;
+	unsigned int taps;
 
 	lock_acquire(&vrb.drive);
-	remove_of_context(t, &t->sniffers, ctx);
+	taps = remove_of_context(t, &t->sniffers, ctx);
 	remove_of_context(t, &t->normal, ctx);
 	remove_of_context(t, &t->defaults, ctx);
 	remove_of_context(t, &t->egress, ctx);
 	lock_release(&vrb.drive);
+	while (taps--)
+		vrb_tap_unlisten(ctx->dev);
 }

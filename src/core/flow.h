@@ -23,6 +23,7 @@ struct vrb_flow {
 	/* immutable */
 	struct vrb_qp *qp;
 	struct vrb_flow_count *count;	/* or NULL */
+	bool taps;			/* a sniffer that hears neighbours; tap.h */
 	struct flow_rule rule;		/* its owner is this flow */
 };
 

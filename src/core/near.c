@@ -17,6 +17,7 @@
 #include "core/mrtab.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/tap.h"
 #include "host/host.h"
 #include "local/onesided.h"
 #include "run/clock.h"
@@ -318,14 +319,17 @@ static void put(struct vrb_qp *qp, struct lane_tx *tx, const uint8_t *packet, ui
 	lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
 }
 
-/* What the neighbour allows now; its first look at our lane comes after our first packet. */
-static void note_abilities(struct vrb_qp *qp)
+/*
+ * What the neighbour allows now; its first look at our lane comes after our first packet.  Only what goes by packets, and whole, can be
+ * paced, or watched.
+ */
+static void note_abilities(struct vrb_qp *qp, uint64_t now)
 {
 	struct local_peer *peer = qp->near.peer;
-	bool paced = qp->wq.rate_kbps != 0;	/* only what goes by packets is */
+	bool packets = qp->wq.rate_kbps != 0 || vrb_tap_wanted(now);
 
-	qp->wq.direct = qp->wq.type == IBV_QPT_RC && !paced && local_peer_cma(peer);
-	qp->wq.pull_min = !paced && local_peer_pulls(peer) ? PULL_MIN : 0;
+	qp->wq.direct = qp->wq.type == IBV_QPT_RC && !packets && local_peer_cma(peer);
+	qp->wq.pull_min = !packets && local_peer_pulls(peer) ? PULL_MIN : 0;
 }
 
 /*
@@ -368,7 +372,7 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 
 	if (!near_peer(qp, now))
 		return false;
-	note_abilities(qp);
+	note_abilities(qp, now);
 	lost = loses_packets(qp, now);
 	tx = local_burst_begin(qp->near.peer);
 	while (len && !full && roce_has_output(&qp->roce)) {
@@ -377,6 +381,8 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 			len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
 		if (full || !len || lost)
 			continue;
+		if (vrb_tap_wanted(now))
+			vrb_tap_tell(qp, path, packet, len, false);
 		put(qp, tx, packet, len);
 		sent = true;
 	}
@@ -395,6 +401,8 @@ bool vrb_near_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uin
 
 	if (!near_peer(qp, now))
 		return false;
+	if (vrb_tap_wanted(now))
+		vrb_tap_tell(qp, &qp->wq.path, packet, len, false);
 	do {
 		tx = local_burst_begin(qp->near.peer);
 		room = lane_tx_room(tx, len + sizeof(no_icrc));
@@ -474,11 +482,17 @@ bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uin
 		       uint32_t len, uint64_t now)
 {
 	struct local_peer *peer;
+	bool sent;
 
-	if (net_is_multicast(&path->dst))
-		return all_are_near(qp) && send_to_all(path, packet, len);
-	peer = addressee(qp, path, packet[5] << 16 | packet[6] << 8 | packet[7], now);
-	return peer && send_datagram(peer, path, packet, len);
+	if (net_is_multicast(&path->dst)) {
+		sent = all_are_near(qp) && send_to_all(path, packet, len);
+	} else {
+		peer = addressee(qp, path, packet[5] << 16 | packet[6] << 8 | packet[7], now);
+		sent = peer && send_datagram(peer, path, packet, len);
+	}
+	if (sent && vrb_tap_wanted(now))
+		vrb_tap_tell(qp, path, packet, len, false);
+	return sent;
 }
 
 static bool lane_full(struct local_peer *peer)

@@ -8,6 +8,7 @@
 #include "core/near.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/tap.h"
 #include "run/log.h"
 #include "run/progress.h"
 #include "util/atomic.h"
@@ -60,8 +61,11 @@ static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	vrb_output_note_far(qp, qp->wq.state >= IBV_QPS_RTR && qp->wq.state != IBV_QPS_ERR);
 	while (!(datagrams && vrb_near_waits(qp, now)) &&
 	       (len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
-		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now))
+		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now)) {
+			if (vrb_tap_wanted(now))
+				vrb_tap_tell(qp, path, vrb_burst_room(b), len, true);
 			vrb_burst_seal(b, path, len, qp->wq.type != IBV_QPT_UD);
+		}
 		qp->near.far_at = now;
 	}
 }

@@ -19,6 +19,7 @@
 #include "core/mrtab.h"
 #include "core/near.h"
 #include "core/raw_port.h"
+#include "core/tap.h"
 #include "host/host.h"
 #include "run/config.h"
 #include "run/log.h"
@@ -60,6 +61,7 @@ static void drop_inherited(void)
 	if (vrb.monitor >= 0)
 		close(vrb.monitor);
 	vrb_raw_forget();
+	vrb_tap_forget();
 	vrb_ask_forget();
 	vrb_near_forget();
 	vrb.progress = NULL;

@@ -11,6 +11,7 @@
 #include "core/flow.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/tap.h"
 #include "run/clock.h"
 #include "run/config.h"
 #include "run/progress.h"
@@ -85,8 +86,9 @@ static unsigned int room(struct vrb_raw_port *raw, uint64_t now)
 static bool take(struct vrb_raw_port *raw, uint64_t now)
 {
 	unsigned int n = raw_ready(raw->port) ? room(raw, now) : 0;
+	bool any = n && raw_recv(raw->port, n, now, arrive, raw) > 0;
 
-	return n && raw_recv(raw->port, n, now, arrive, raw) > 0;
+	return vrb_tap_take(raw->dev, now) || any;
 }
 
 bool vrb_raw_poll(uint64_t now)
@@ -107,6 +109,16 @@ static bool on_frames(void *arg, int fd)
 	any = take(arg, clock_now());
 	lock_release(&vrb.drive);
 	return any;
+}
+
+bool vrb_raw_is_virtual(struct vrb_device *dev)
+{
+	bool is;
+
+	lock_acquire(&vrb.drive);
+	is = dev->raw->port->is_virtual;
+	lock_release(&vrb.drive);
+	return is;
 }
 
 int vrb_raw_steer(struct vrb_device *dev, const struct sock_filter *program, unsigned int len,

@@ -58,6 +58,9 @@ void vrb_raw_deliver(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow
 int vrb_raw_steer(struct vrb_device *dev, const struct sock_filter *program, unsigned int len,
 		  enum raw_scope scope);
 
+/* Is its interface a virtual segment? The device has raw packet QPs. */
+bool vrb_raw_is_virtual(struct vrb_device *dev);
+
 /* A round of frames of all open interfaces; true if there were any. Must hold vrb.drive. */
 bool vrb_raw_poll(uint64_t now);
 

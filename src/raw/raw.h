@@ -106,6 +106,7 @@ struct raw_port {
 	const struct raw_ops *ops;
 	int fd;			/* readable when frames are there */
 	bool offloads;		/* it completes checksums and cuts TCP segments */
+	bool is_virtual;	/* no interface: what others send over it is not seen */
 	struct raw_stats stats;
 };
 

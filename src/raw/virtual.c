@@ -314,6 +314,7 @@ int raw_virtual_open(struct host *host, const struct raw_interface *on, struct r
 	if (!p)
 		return ENOMEM;
 	p->port.ops = &virtual_ops;
+	p->port.is_virtual = true;
 	p->host = host;
 	lock_init(&p->lock);
 	p->ifindex = on->index;

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/tap.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/context.h"
+#include "core/device.h"
+#include "core/flow.h"
+#include "core/process.h"
+#include "core/qp.h"
+#include "core/raw_port.h"
+#include "host/host.h"
+#include "raw/raw.h"
+#include "roce/const.h"
+#include "roce/icrc.h"
+#include "roce/pkt.h"
+#include "run/clock.h"
+#include "run/log.h"
+#include "run/progress.h"
+#include "util/be.h"
+#include "util/inet.h"
+#include "util/list.h"
+#include "util/lock.h"
+#include "wire/wire.h"
+
+enum {
+	LOOK_MS = 50,
+	OTHERS = 16,		/* listeners of other processes that are told */
+	QUEUED = 8192,		/* frames that wait for a sniffer of this process */
+	FULL_WAIT_MS = 1,
+	DEAF_MS = 100,		/* who did not empty its socket in that time is not waited for again so soon */
+	BATCH = 64,
+	UDP_HEADER = 8,
+	IPV4_HEADER = 20,
+	IPV6_HEADER = 40,
+	DEFAULT_HOPS = 64,
+	FRAME_MAX = INET_ETHERNET + IPV6_HEADER + UDP_HEADER + ROCE_MAX_PACKET + ROCE_ICRC_LEN,
+};
+
+struct tap_frame {
+	struct list node;
+	uint32_t len;
+	uint8_t data[];
+};
+
+/* A device of this process that has sniffers. */
+struct tap {
+	struct list node;
+	struct vrb_device *dev;
+	unsigned int sniffers;	/* `changing` */
+	uint32_t ifindex;
+	bool wire;		/* tell it what goes by the wire too */
+	int fd;			/* others tell here; -1: they cannot */
+	int bell;		/* readable when frames are queued */
+	struct list frames;	/* of this process; tap_lock */
+	unsigned int queued;
+	uint8_t room[FRAME_MAX];	/* vrb.drive */
+};
+
+/* A listener of another process. */
+struct other {
+	int slot;
+	uint32_t ifindex;
+	bool wire;
+	struct sockaddr_un at;
+	uint64_t deaf_until;
+};
+
+unsigned int vrb_tap_listeners;
+uint64_t vrb_tap_look_at;
+
+/* Serialises listening and not, which wait for the progress thread; as `opening` in raw_port.c. */
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+
+static struct lock tap_lock;	/* everything below; all zero is unlocked */
+static struct list own = { &own, &own };
+static struct other others[OTHERS];
+static unsigned int num_others;
+static struct timespec listed;
+static int teller = -1;
+
+/* ---------------------------------------------------------------- who listens */
+
+static void suffix_of(char suffix[24], const struct vrb_device *dev, uint32_t ifindex, bool wire)
+{
+	snprintf(suffix, 24, "tap.%u.%u.%u", ifindex, dev->ordinal, wire);
+}
+
+/* Must hold tap_lock. */
+static void count_listeners(void)
+{
+	unsigned int n = num_others;
+	struct list *at;
+
+	list_for_each(at, &own)
+		n++;
+	store_relaxed(&vrb_tap_listeners, n);
+}
+
+static bool same_network(int slot)
+{
+	struct host_peer self, peer;
+
+	return host_peer(vrb.host, host_slot(vrb.host), &self) && host_peer(vrb.host, slot, &peer) &&
+	       self.netns == peer.netns;
+}
+
+/* Must hold tap_lock. */
+static void note_other(const char *name)
+{
+	unsigned int slot, ifindex, ordinal, wire;
+	char suffix[24], whole[32];
+	struct other o = { 0 };
+
+	if (num_others == OTHERS || sscanf(name, "s%4u.tap.%u.%u.%u", &slot, &ifindex, &ordinal, &wire) != 4 ||
+	    slot >= HOST_SLOTS || (int)slot == host_slot(vrb.host))
+		return;
+	snprintf(suffix, sizeof(suffix), "tap.%u.%u.%u", ifindex, ordinal, wire);
+	host_file_name((int)slot, suffix, whole);
+	if (strcmp(name, whole) || host_socket_address(vrb.host, (int)slot, suffix, &o.at) || !same_network((int)slot))
+		return;
+	o.slot = (int)slot;
+	o.ifindex = ifindex;
+	o.wire = wire;
+	others[num_others++] = o;
+}
+
+/* Must hold tap_lock. */
+static void read_others(void)
+{
+	int fd = openat(host_dirfd(vrb.host), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	num_others = 0;
+	while (d && (e = readdir(d)))
+		note_other(e->d_name);
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+}
+
+/* A directory that was changed a moment ago may be changed again without showing it. */
+static bool unchanged(const struct stat *st)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return st->st_mtim.tv_sec == listed.tv_sec && st->st_mtim.tv_nsec == listed.tv_nsec &&
+	       now.tv_sec - listed.tv_sec > 1;
+}
+
+void vrb_tap_look(uint64_t now)
+{
+	struct stat st;
+
+	store_relaxed(&vrb_tap_look_at, time_after(now, LOOK_MS * VRB_MSEC));
+	if (!vrb.host || !host_shared(vrb.host) || fstat(host_dirfd(vrb.host), &st))
+		return;
+	lock_acquire(&tap_lock);
+	if (!unchanged(&st)) {
+		listed = st.st_mtim;
+		read_others();
+		count_listeners();
+	}
+	lock_release(&tap_lock);
+}
+
+/* ---------------------------------------------------------------- telling */
+
+static void mac_of_group(uint8_t mac[6], const struct net_addr *group)
+{
+	if (net_is_ipv4(group)) {
+		memcpy(mac, "\x01\x00\x5e", 3);
+		memcpy(mac + 3, group->raw + 13, 3);
+		mac[3] &= 0x7f;
+	} else {
+		memcpy(mac, "\x33\x33", 2);
+		memcpy(mac + 2, group->raw + 12, 4);
+	}
+}
+
+static uint8_t *put_ip(uint8_t *p, const struct net_path *path, size_t payload)
+{
+	uint8_t hops = path->hop_limit ? path->hop_limit : DEFAULT_HOPS;
+
+	if (net_is_ipv4(&path->dst)) {
+		p = put_u8(p, 0x45);
+		p = put_u8(p, path->traffic_class);
+		p = put_be16(p, (uint16_t)(IPV4_HEADER + payload));
+		p = put_be32(p, 0x4000);	/* identification 0, don't fragment */
+		p = put_u8(p, hops);
+		p = put_u8(p, INET_PROTO_UDP);
+		p = put_be16(p, 0);
+		memcpy(p, path->src.raw + 12, 4);
+		memcpy(p + 4, path->dst.raw + 12, 4);
+		return p + 8;
+	}
+	p = put_be32(p, 6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
+	p = put_be16(p, (uint16_t)payload);
+	p = put_u8(p, INET_PROTO_UDP);
+	p = put_u8(p, hops);
+	memcpy(p, path->src.raw, 16);
+	memcpy(p + 16, path->dst.raw, 16);
+	return p + 32;
+}
+
+/* Both ends of what neighbours say have the interface's address. */
+static uint32_t build_frame(uint8_t *frame, const uint8_t mac[6], const struct net_path *path, const uint8_t *packet,
+			    size_t len)
+{
+	bool ipv4 = net_is_ipv4(&path->dst);
+	size_t udp = UDP_HEADER + len + ROCE_ICRC_LEN;
+	uint32_t icrc = htole32(roce_icrc(path, 0, packet, len));
+	struct inet ip;
+	uint8_t *p = frame;
+
+	memcpy(p, mac, 6);
+	if (net_is_multicast(&path->dst))
+		mac_of_group(p, &path->dst);
+	memcpy(p + 6, mac, 6);
+	p = put_be16(p + 12, ipv4 ? INET_TYPE_IPV4 : INET_TYPE_IPV6);
+	p = put_ip(p, path, udp);
+	p = put_be16(p, path->src_port);
+	p = put_be16(p, path->dst_port);
+	p = put_be16(p, (uint16_t)udp);
+	p = put_be16(p, 0);
+	memcpy(p, packet, len);
+	memcpy(p + len, &icrc, sizeof(icrc));
+	p += len + sizeof(icrc);
+	if (inet_parse_frame(frame, (uint32_t)(p - frame), INET_AS_TOLD, &ip)) {
+		inet_fill_header_sum(frame, &ip);
+		inet_fill_payload_sum(frame, &ip);
+	}
+	return (uint32_t)(p - frame);
+}
+
+/* Must hold tap_lock. */
+static void queue_frame(struct tap *t, const uint8_t *frame, uint32_t len)
+{
+	struct tap_frame *f = t->queued < QUEUED ? malloc(sizeof(*f) + len) : NULL;
+	uint64_t one = 1;
+
+	if (!f)
+		return;
+	f->len = len;
+	memcpy(f->data, frame, len);
+	list_add_tail(&t->frames, &f->node);
+	if (!t->queued++ && write(t->bell, &one, sizeof(one)) < 0)
+		return;	/* it rings already */
+}
+
+/* Must hold tap_lock. */
+static void send_frame(struct other *o, const uint8_t *frame, uint32_t len, uint64_t now)
+{
+	const struct sockaddr *at = (const struct sockaddr *)&o->at;
+
+	if (now < o->deaf_until)
+		return;
+	for (unsigned int tries = 0; tries < 2; tries++) {
+		struct pollfd room = { .fd = teller, .events = POLLOUT };
+
+		if (sendto(teller, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL, at, sizeof(o->at)) >= 0)
+			return;
+		if (errno != EAGAIN && errno != ENOBUFS)
+			break;
+		if (tries == 0 && connect(teller, at, sizeof(o->at)) == 0)
+			poll(&room, 1, FULL_WAIT_MS);	/* only what is connected is waited for */
+	}
+	o->deaf_until = time_after(now, DEAF_MS * VRB_MSEC);
+}
+
+void vrb_tap_tell(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet, size_t len, bool wire)
+{
+	struct vrb_port *port = &qp->ctx->dev->port;
+	struct net_path told = *path;
+	uint8_t frame[FRAME_MAX], mac[6];
+	uint32_t ifindex, n;
+	struct list *at;
+
+	lock_acquire(&port->lock);
+	ifindex = port->ifindex;
+	memcpy(mac, port->mac, sizeof(mac));
+	lock_release(&port->lock);
+	told.src_port = vrb.wire ? wire_src_port(vrb.wire) : ROCE_UDP_PORT;
+	told.dst_port = vrb.wire ? wire_dst_port(vrb.wire) : ROCE_UDP_PORT;
+	n = build_frame(frame, mac, &told, packet, len);
+	lock_acquire(&tap_lock);
+	list_for_each(at, &own) {
+		struct tap *t = list_entry(at, struct tap, node);
+
+		if (t->ifindex == ifindex && (t->wire || !wire))
+			queue_frame(t, frame, n);
+	}
+	if (num_others && teller < 0)
+		teller = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	for (unsigned int i = 0; i < num_others; i++) {
+		if (others[i].ifindex == ifindex && (others[i].wire || !wire))
+			send_frame(&others[i], frame, n, qp->now);
+	}
+	lock_release(&tap_lock);
+}
+
+/* ---------------------------------------------------------------- listening */
+
+static void deliver(struct vrb_device *dev, uint8_t *data, uint32_t len, uint64_t now)
+{
+	struct raw_frame f = { .data = data, .len = len, .time = now, .sum_ok = true, .outgoing = true };
+
+	vrb_flow_input(dev, &f);
+}
+
+static struct tap_frame *pop(struct tap *t)
+{
+	struct tap_frame *f = NULL;
+	uint64_t rings;
+
+	lock_acquire(&tap_lock);
+	if (t->queued) {
+		f = list_entry(t->frames.next, struct tap_frame, node);
+		list_del(&f->node);
+		if (!--t->queued && read(t->bell, &rings, sizeof(rings)) < 0)
+			rings = 0;
+	}
+	lock_release(&tap_lock);
+	return f;
+}
+
+static bool take(struct tap *t, uint64_t now)
+{
+	struct tap_frame *f;
+	unsigned int n = 0;
+	ssize_t len;
+
+	for (; n < BATCH && (f = pop(t)); n++) {
+		deliver(t->dev, f->data, f->len, now);
+		free(f);
+	}
+	while (t->fd >= 0 && n < BATCH && (len = recv(t->fd, t->room, sizeof(t->room), MSG_DONTWAIT)) >= 0) {
+		deliver(t->dev, t->room, (uint32_t)len, now);
+		n++;
+	}
+	return n > 0;
+}
+
+bool vrb_tap_take(struct vrb_device *dev, uint64_t now)
+{
+	return dev->tap && take(dev->tap, now);
+}
+
+static bool on_told(void *arg, int fd)
+{
+	bool any;
+
+	lock_acquire(&vrb.drive);
+	any = take(arg, clock_now());
+	lock_release(&vrb.drive);
+	return any;
+}
+
+/* Where other processes tell. Returns 0 or an errno value. */
+static int open_socket(struct tap *t)
+{
+	int slot = host_slot(vrb.host), err = 0;
+	struct sockaddr_un at;
+	char suffix[24], name[32];
+
+	if (!host_shared(vrb.host))
+		return 0;
+	suffix_of(suffix, t->dev, t->ifindex, t->wire);
+	err = host_socket_address(vrb.host, slot, suffix, &at);
+	if (err)
+		return err;
+	t->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (t->fd < 0)
+		return errno;
+	host_file_name(slot, suffix, name);
+	unlinkat(host_dirfd(vrb.host), name, 0);
+	if (bind(t->fd, (struct sockaddr *)&at, sizeof(at)))
+		return errno;
+	return progress_watch(vrb.progress, t->fd, PROGRESS_SHARED, on_told, t);
+}
+
+static void close_socket(struct tap *t)
+{
+	char suffix[24], name[32];
+
+	if (t->fd < 0)
+		return;
+	suffix_of(suffix, t->dev, t->ifindex, t->wire);
+	host_file_name(host_slot(vrb.host), suffix, name);
+	unlinkat(host_dirfd(vrb.host), name, 0);
+	progress_unwatch(vrb.progress, t->fd);
+	close(t->fd);
+	t->fd = -1;
+}
+
+static int open_bell(struct tap *t)
+{
+	t->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (t->bell < 0)
+		return errno;
+	return progress_watch(vrb.progress, t->bell, PROGRESS_SHARED, on_told, t);
+}
+
+static void free_tap(struct tap *t)
+{
+	struct list *at, *next;
+
+	close_socket(t);
+	if (t->bell >= 0) {
+		progress_unwatch(vrb.progress, t->bell);
+		close(t->bell);
+	}
+	list_for_each_safe(at, next, &t->frames)
+		free(list_entry(at, struct tap_frame, node));
+	free(t);
+}
+
+/* Must hold `changing`. */
+static int start(struct vrb_device *dev)
+{
+	struct tap *t = calloc(1, sizeof(*t));
+	int err;
+
+	if (!t)
+		return ENOMEM;
+	t->dev = dev;
+	t->fd = t->bell = -1;
+	t->wire = vrb_raw_is_virtual(dev);
+	list_init(&t->node);
+	list_init(&t->frames);
+	lock_acquire(&dev->port.lock);
+	t->ifindex = dev->port.ifindex;
+	lock_release(&dev->port.lock);
+	err = open_bell(t);
+	if (!err)
+		err = open_socket(t);
+	if (err) {
+		free_tap(t);
+		return err;
+	}
+	lock_acquire(&vrb.drive);
+	dev->tap = t;
+	lock_release(&vrb.drive);
+	lock_acquire(&tap_lock);
+	list_add_tail(&own, &t->node);
+	count_listeners();
+	lock_release(&tap_lock);
+	return 0;
+}
+
+bool vrb_tap_listen(struct vrb_device *dev)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&changing);
+	if (!dev->tap)
+		err = start(dev);
+	if (!err)
+		dev->tap->sniffers++;
+	else
+		log_warn(LOG_CORE, "sniffers of %s do not see what neighbours say: %s", dev->ibv.name, strerror(err));
+	pthread_mutex_unlock(&changing);
+	return !err;
+}
+
+void vrb_tap_unlisten(struct vrb_device *dev)
+{
+	struct tap *t;
+
+	pthread_mutex_lock(&changing);
+	t = dev->tap;
+	if (!--t->sniffers) {
+		lock_acquire(&tap_lock);
+		list_del(&t->node);
+		count_listeners();
+		lock_release(&tap_lock);
+		lock_acquire(&vrb.drive);
+		dev->tap = NULL;
+		lock_release(&vrb.drive);
+		free_tap(t);
+	}
+	pthread_mutex_unlock(&changing);
+}
+
+/* Memory stays with the parent's unreachable objects. */
+void vrb_tap_forget(void)
+{
+	pthread_mutex_init(&changing, NULL);
+	lock_init(&tap_lock);
+	while (!list_empty(&own)) {
+		struct tap *t = list_entry(own.next, struct tap, node);
+
+		list_del(&t->node);
+		t->dev->tap = NULL;
+		close(t->bell);
+		if (t->fd >= 0)
+			close(t->fd);
+	}
+	if (teller >= 0)
+		close(teller);
+	teller = -1;
+	num_others = 0;
+	listed = (struct timespec){ 0 };
+	store_relaxed(&vrb_tap_listeners, 0);
+}
