@@ -41,7 +41,7 @@ struct capture {
 	struct timespec end;
 	uint64_t captured, bytes, filtered;
 	enum ibv_wc_status failure;
-	bool broken;		/* the file cannot be written */
+	int broken;		/* errno value: the file cannot be written */
 };
 
 /* ---- Selectors ---- */
@@ -272,7 +272,8 @@ static int open_file(struct capture *c)
 	if (!c->dump)
 		return complain(errno == EACCES || errno == EPERM ? EXIT_REFUSED : EXIT_FAILED, "%s", pcap_geterr(c->pcap));
 	/* A reader at the other end of a pipe learns at once what this is. */
-	pcap_dump_flush(c->dump);
+	if (pcap_dump_flush(c->dump))
+		return complain(EXIT_FAILED, "%s: %s", c->file, strerror(errno));
 	return EXIT_OK;
 }
 
@@ -316,6 +317,7 @@ static int on_packets(struct ibv_wc *wcs, int num_wc, struct ibv_recv_wr *wrs, v
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
+	errno = 0;
 	for (int i = 0; i < num_wc && (!c->count || c->captured < c->count); i++) {
 		if (wcs[i].status == IBV_WC_SUCCESS)
 			keep(c, &wcs[i], &now);
@@ -325,7 +327,8 @@ static int on_packets(struct ibv_wc *wcs, int num_wc, struct ibv_recv_wr *wrs, v
 	/* A quiet moment: let a reader have what there is. */
 	if (!num_wc)
 		pcap_dump_flush(c->dump);
-	c->broken = ferror(pcap_dump_file(c->dump));
+	if (ferror(pcap_dump_file(c->dump)))
+		c->broken = errno ? errno : EIO;
 	return is_over(c) ? -1 : num_wc;
 }
 
@@ -370,8 +373,10 @@ static int run(struct capture *c, struct verbena_context *ctx, uint32_t slots)
 
 static int finish(struct capture *c)
 {
-	if (pcap_dump_flush(c->dump) || c->broken)
-		return complain(EXIT_FAILED, "%s: %s", c->file, strerror(errno));
+	if (!c->broken && pcap_dump_flush(c->dump))
+		c->broken = errno;
+	if (c->broken)
+		return complain(EXIT_FAILED, "%s: %s", c->file, strerror(c->broken));
 	if (c->failure)
 		return complain(EXIT_FAILED, "receiving failed: %s (verbena explain says more)", ibv_wc_status_str(c->failure));
 	fprintf(stderr, "verbena capture: %llu packets, %llu bytes", (unsigned long long)c->captured,
