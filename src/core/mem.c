@@ -131,6 +131,15 @@ void vrb_mem_unpin(struct mr_entry *pin)
 	mr_entry_put(pin);
 }
 
+bool vrb_mem_pinned(const struct wq_qp *qp, const struct mr_entry *pin, uint32_t key, uint64_t va,
+		    uint64_t len, enum mem_access access, struct wq_seg *seg)
+{
+	if (mr_entry_check(pin, key, qp->pdn, qp->qpn, va, len, access) != REASON_NONE)
+		return false;
+	*seg = (struct wq_seg){ (uintptr_t)host_address(pin, va), len };
+	return true;
+}
+
 static bool atomic_aligned(uint64_t *p, enum atomic_op op, uint64_t compare_add, uint64_t swap,
 			   uint64_t *original)
 {

@@ -71,6 +71,10 @@ enum reason vrb_mem_pin(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t le
 			enum mem_access access, struct wq_seg *seg, struct mr_entry **pin);
 void vrb_mem_unpin(struct mr_entry *pin);
 
+/* Another piece of a region that is pinned already; false: it is not, or does not grant that. */
+bool vrb_mem_pinned(const struct wq_qp *qp, const struct mr_entry *pin, uint32_t key, uint64_t va,
+		    uint64_t len, enum mem_access access, struct wq_seg *seg);
+
 /*
  * The wq_ops memory calls, implemented here over the table for a QP of protection domain wq->...
  * (see vrb_qp.pdn). They may be called from any thread that holds the QP's lock, and never fault on

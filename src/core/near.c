@@ -522,16 +522,44 @@ bool vrb_near_waits(struct vrb_qp *qp, uint64_t now)
 /* Memory of one or more requests, held until they are done. */
 struct pinned {
 	unsigned int n;
+	const struct mr_entry *last;	/* held already, for pieces of the same region; NULL: none */
 	struct wq_seg seg[ONESIDED_SEGS];
-	struct mr_entry *entry[ONESIDED_SEGS];
+	struct mr_entry *entry[ONESIDED_SEGS];	/* NULL: needs no reference of its own */
 };
+
+static void pinned_init(struct pinned *p)
+{
+	p->n = 0;
+	p->last = NULL;
+}
 
 static void unpin(struct pinned *p, unsigned int from)
 {
+	if (p->n > from)
+		p->last = NULL;
 	while (p->n > from) {
 		if (p->entry[--p->n])
 			vrb_mem_unpin(p->entry[p->n]);
 	}
+}
+
+static bool pin_piece(struct pinned *p, struct wq_qp *wq, const struct ibv_sge *sge,
+		      enum mem_access access)
+{
+	struct wq_seg *seg = &p->seg[p->n];
+	struct mr_entry **entry = &p->entry[p->n];
+
+	if (p->n == ONESIDED_SEGS)
+		return false;
+	*entry = NULL;
+	if (!p->last || !vrb_mem_pinned(wq, p->last, sge->lkey, sge->addr, sge->length, access, seg)) {
+		if (vrb_mem_pin(wq, sge->lkey, sge->addr, sge->length, access, seg, entry) !=
+		    REASON_NONE)
+			return false;
+		p->last = *entry;
+	}
+	p->n++;
+	return true;
 }
 
 static bool pin(struct pinned *p, struct wq_qp *wq, const struct send_wqe *w,
@@ -551,13 +579,10 @@ static bool pin(struct pinned *p, struct wq_qp *wq, const struct send_wqe *w,
 
 		if (sge->length == 0)
 			continue;
-		if (p->n == ONESIDED_SEGS ||
-		    vrb_mem_pin(wq, sge->lkey, sge->addr, sge->length, access, &p->seg[p->n],
-				&p->entry[p->n]) != REASON_NONE) {
+		if (!pin_piece(p, wq, sge, access)) {
 			unpin(p, first);
 			return false;
 		}
-		p->n++;
 	}
 	return true;
 }
@@ -589,11 +614,13 @@ static unsigned int gather(struct onesided *o, struct pinned *p, struct wq_qp *w
 
 static unsigned int run_copies(struct onesided *o, struct wq_qp *wq, uint32_t opcode)
 {
-	struct pinned p = { .n = 0 };
-	unsigned int n = gather(o, &p, wq, opcode);
+	struct pinned p;
+	unsigned int n;
 
-	if (n && !(opcode == IBV_WR_RDMA_WRITE ? onesided_write(o) : onesided_read(o)))
-		n = 0;
+	pinned_init(&p);
+	n = gather(o, &p, wq, opcode);
+	if (n)
+		n = opcode == IBV_WR_RDMA_WRITE ? onesided_write(o) : onesided_read(o);
 	unpin(&p, 0);
 	return n;
 }
@@ -602,10 +629,11 @@ static unsigned int run_atomic(struct onesided *o, struct wq_qp *wq, const struc
 {
 	enum atomic_op op = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? ATOMIC_OP_CMP_SWAP :
 								      ATOMIC_OP_FETCH_ADD;
-	struct pinned p = { .n = 0 };
+	struct pinned p;
 	uint64_t original;
 	bool done;
 
+	pinned_init(&p);
 	if (w->length != sizeof(original) || w->remote_addr % sizeof(original) ||
 	    !pin(&p, wq, w, MEM_LOCAL_WRITE))
 		return 0;
@@ -644,7 +672,8 @@ unsigned int vrb_near_direct(struct wq_qp *wq)
 	}
 	onesided_end(&o);
 	if (n)
-		*(w->opcode == IBV_WR_RDMA_WRITE ? &qp->near.bytes_out : &qp->near.bytes_in) += o.total;
+		*(w->opcode == IBV_WR_RDMA_WRITE ? &qp->near.bytes_out : &qp->near.bytes_in) +=
+			o.end[n - 1];
 	return n;
 }
 
@@ -682,11 +711,12 @@ enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t
 			  uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
 			  enum mem_access access)
 {
-	struct pinned p = { .n = 0 };
+	struct pinned p;
 	enum reason why = REASON_NONE;
 	uint64_t left = total;
 	int err;
 
+	pinned_init(&p);
 	for (uint32_t i = 0; i < num_dst && left > 0 && why == REASON_NONE; i++) {
 		uint64_t len = min(left, (uint64_t)dst[i].length);
 

@@ -39,7 +39,7 @@ static bool listens(const struct seg_qp *target, const struct wq_qp *wq)
 bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq_qp *wq)
 {
 	o->peer = peer;
-	o->n_op = o->n_near = o->n_far = 0;
+	o->n_op = o->n_near = o->n_far = o->n_key = 0;
 	o->total = 0;
 	if (!load_relaxed(&peer->cma))
 		return false;
@@ -47,27 +47,36 @@ bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq
 	return o->entry != NULL && listens(&o->target, wq);
 }
 
-/* L8. The entry as it is while our hazard stands, if it grants the access; else no hazard stands. */
-static bool claim_key(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
-		      enum mem_access access, struct mr_entry *copy)
+/* L8. o->key is the entry as it is while our hazard stands; false, and no hazard stands, if there is none. */
+static bool claim_key(struct onesided *o, uint32_t index)
 {
-	uint32_t index = mr_key_index(rkey);
 	const struct mr_entry *e = peer_map_key(&o->peer->map, index);
-	uint32_t *hazard = &o->peer->map.lane->hazard[o->n_op];
+	uint32_t *hazard = &o->peer->map.lane->hazard[o->n_key];
 
-	if (e == NULL)
+	if (e == NULL || o->n_key == LANE_HAZARDS)
 		return false;
 	store_relaxed(hazard, index);
 	full_fence();
 	if (load_acquire(&e->refs) & MR_LIVE) {
-		memcpy(copy, e, sizeof(*copy));
-		if (copy->sum == mr_entry_sum(copy) &&
-		    mr_entry_check(copy, rkey, o->target.pdn, o->target.qpn, va, len, access) ==
-		    REASON_NONE)
+		memcpy(&o->key, e, sizeof(o->key));
+		if (o->key.sum == mr_entry_sum(&o->key)) {
+			o->n_key++;
 			return true;
+		}
 	}
 	store_release(hazard, 0);
 	return false;
+}
+
+/* The requests of a list mostly name one key: its hazard stands for all of them. */
+static bool granted(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
+		    enum mem_access access)
+{
+	bool known = o->n_key > 0 && o->key.rkey == rkey;
+
+	return (known || claim_key(o, mr_key_index(rkey))) &&
+	       mr_entry_check(&o->key, rkey, o->target.pdn, o->target.qpn, va, len, access) ==
+		       REASON_NONE;
 }
 
 enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *wq, uint32_t rkey,
@@ -89,42 +98,52 @@ enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *w
 	return mr_entry_check(copy, rkey, target.pdn, target.qpn, va, len, access);
 }
 
-/*
- * The last bytes travel as a piece of their own: the kernel copies pieces in order, but the bytes of one in any order, and
- * programs spin on the last.
- */
+/* What continues the piece before needs none of its own: for each the kernel looks up its page. */
 static void add_far(struct onesided *o, uint64_t addr, uint64_t len)
 {
-	const uint64_t last = 8;
+	struct wq_seg *last = &o->far_seg[o->n_far - 1];
 
-	if (len > last) {
-		o->far_seg[o->n_far++] = (struct wq_seg){ addr, len - last };
-		addr += len - last;
-		len = last;
+	if (o->n_far > 0 && last->addr + last->len == addr)
+		last->len += len;
+	else
+		o->far_seg[o->n_far++] = (struct wq_seg){ addr, len };
+}
+
+/*
+ * The last bytes of a request travel as a piece of their own: the kernel copies our pieces in order, but the bytes of one in any
+ * order, and programs spin on the last.
+ */
+static void add_near(struct onesided *o, const struct wq_seg *seg, unsigned int n)
+{
+	const uint64_t tail = 8;
+	struct wq_seg *last;
+
+	memcpy(&o->near_seg[o->n_near], seg, n * sizeof(*seg));
+	o->n_near += n;
+	last = &o->near_seg[o->n_near - 1];
+	if (last->len > tail) {
+		last->len -= tail;
+		o->near_seg[o->n_near++] = (struct wq_seg){ last->addr + last->len, tail };
 	}
-	o->far_seg[o->n_far++] = (struct wq_seg){ addr, len };
 }
 
 bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 		  enum mem_access access, const struct wq_seg *seg, unsigned int n)
 {
-	struct mr_entry e;
-
-	if (o->n_op == ONESIDED_OPS || n > ONESIDED_SEGS - o->n_near)
+	if (o->n_op == ONESIDED_OPS || o->n_near + n > ONESIDED_SEGS + o->n_op)
 		return false;
 	if (!(o->target.access & qp_right(access)))
 		return false;
 	if (access != MEM_REMOTE_WRITE && o->target.max_dest_rd_atomic == 0)
 		return false;
 	if (len > 0) {
-		if (!claim_key(o, rkey, va, len, access, &e))
+		if (!granted(o, rkey, va, len, access))
 			return false;
-		add_far(o, e.host + (va - e.va), len);
-		memcpy(&o->near_seg[o->n_near], seg, n * sizeof(*seg));
-		o->n_near += n;
+		add_far(o, o->key.host + (va - o->key.va), len);
+		add_near(o, seg, n);
 	}
-	o->n_op++;
 	o->total += len;
+	o->end[o->n_op++] = o->total;
 	return true;
 }
 
@@ -161,38 +180,48 @@ static void note_refusal(struct onesided *o)
 		store_relaxed(&o->peer->cma, false);
 }
 
-/* One call moves all, unless it is more than just under 2 GiB or a page is missing. */
-static bool move(struct onesided *o, move_fn fn)
+static unsigned int whole_requests(const struct onesided *o, uint64_t done)
 {
-	struct iovec near[ONESIDED_SEGS], far[2 * ONESIDED_OPS];
+	unsigned int n = o->n_op;
+
+	while (n > 0 && o->end[n - 1] > done)
+		n--;
+	return n;
+}
+
+/* One call moves all, unless it is more than just under 2 GiB or a page is missing. */
+static unsigned int move(struct onesided *o, move_fn fn)
+{
+	struct iovec near[ARRAY_SIZE(o->near_seg)], far[ARRAY_SIZE(o->far_seg)];
 	unsigned int n_near = to_iovec(near, o->near_seg, o->n_near);
 	unsigned int n_far = to_iovec(far, o->far_seg, o->n_far);
+	uint64_t done = 0;
 
 	/* L8: behind the fence of the last claim. */
 	if (!peer_map_qp_stands(o->entry, &o->target))
-		return false;
-	for (uint64_t left = o->total; left > 0;) {
+		return 0;
+	while (done < o->total) {
 		ssize_t n = fn(o->peer->map.pid, near, n_near, far, n_far, 0);
 
 		if (n <= 0) {
 			note_refusal(o);
-			return false;
+			break;
 		}
-		left -= n;
-		if (left > 0) {
+		done += n;
+		if (done < o->total) {
 			n_near = advance(near, n_near, n);
 			n_far = advance(far, n_far, n);
 		}
 	}
-	return true;
+	return whole_requests(o, done);
 }
 
-bool onesided_write(struct onesided *o)
+unsigned int onesided_write(struct onesided *o)
 {
 	return move(o, process_vm_writev);
 }
 
-bool onesided_read(struct onesided *o)
+unsigned int onesided_read(struct onesided *o)
 {
 	return move(o, process_vm_readv);
 }
@@ -234,6 +263,6 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 void onesided_end(struct onesided *o)
 {
 	/* Release: the copies are done before the owner may see the keys unused. */
-	for (unsigned int i = 0; i < o->n_op; i++)
+	for (unsigned int i = 0; i < o->n_key; i++)
 		store_release(&o->peer->map.lane->hazard[i], 0);
 }

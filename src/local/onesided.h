@@ -20,8 +20,8 @@
 #include "wq/qp.h"
 
 enum {
-	ONESIDED_OPS = LANE_HAZARDS,	/* requests in one go */
-	ONESIDED_SEGS = 64,		/* pieces of memory on our side in one go */
+	ONESIDED_OPS = 64,		/* requests in one go */
+	ONESIDED_SEGS = 64,		/* pieces of memory on our side in one go, before the last bytes are split off */
 };
 
 struct onesided {
@@ -29,9 +29,12 @@ struct onesided {
 	const struct seg_qp *entry;
 	struct seg_qp target;
 	unsigned int n_op, n_near, n_far;
+	unsigned int n_key;		/* hazards that stand */
+	struct mr_entry key;		/* what the last of them protects */
 	uint64_t total;
-	struct wq_seg near_seg[ONESIDED_SEGS];
-	struct wq_seg far_seg[2 * ONESIDED_OPS];
+	uint64_t end[ONESIDED_OPS];	/* bytes up to and with each request */
+	struct wq_seg near_seg[ONESIDED_SEGS + ONESIDED_OPS];
+	struct wq_seg far_seg[ONESIDED_OPS];
 };
 
 /* False if the QP at the other end does not listen to this one, or its process cannot be reached so. */
@@ -44,22 +47,22 @@ bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq
 bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 		  enum mem_access access, const struct wq_seg *seg, unsigned int n);
 
-/* Moves the bytes of all requests; false if it could not be done whole. */
-bool onesided_write(struct onesided *o);
-bool onesided_read(struct onesided *o);
+/* Moves the bytes of all requests. Returns how many requests are whole, from the first one on: less than n_op, if a page is missing. */
+unsigned int onesided_write(struct onesided *o);
+unsigned int onesided_read(struct onesided *o);
 
 /* The one request added is an atomic of 8 bytes at an aligned address of its owner. */
 bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uint64_t compare_add,
 		     uint64_t swap, uint64_t *original);
 
 /* Clears the hazards. */
+void onesided_end(struct onesided *o);
+
 /*
  * For messages: why a peer's key does not grant an access, from its tables as they are now; *copy is what the key names, its kind
  * MR_FREE if it names nothing. REASON_NONE: it does, or nothing is known.
  */
 enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *wq, uint32_t rkey,
 			    uint64_t va, uint64_t len, enum mem_access access, struct mr_entry *copy);
-
-void onesided_end(struct onesided *o);
 
 #endif

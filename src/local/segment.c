@@ -334,7 +334,7 @@ static bool copy_qp(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)
 
 		if (gen % 2 == 0) {
 			memcpy(copy, e, sizeof(*copy));
-			full_fence();
+			acquire_fence();	/* the copy before the second look */
 			if (load_relaxed(&e->gen) == gen)
 				return copy->qpn == qpn;
 		}

@@ -26,6 +26,7 @@
 #define fetch_and_acq_rel(p, v) __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)
 #define swap_acq_rel(p, v)   __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define full_fence()         __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define acquire_fence()      __atomic_thread_fence(__ATOMIC_ACQUIRE)
 
 /* Strong compare-and-swap; on failure *expected becomes what was found. */
 #define cas_acq_rel(p, expected, v)                                                                \

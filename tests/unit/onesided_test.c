@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "host/host.h"
@@ -232,16 +234,75 @@ static void lists_go_in_one_call(void **state)
 	local_burst_begin(peer);
 	assert_true(onesided_begin(&o, peer, &near));
 	for (int i = 0; i <= ONESIDED_OPS; i++) {
-		struct wq_seg seg[2] = { { (uintptr_t)&data[i], 3 }, { (uintptr_t)&data[i] + 3, 5 } };
+		struct wq_seg whole = { (uintptr_t)&data[i], 8 };
+		struct wq_seg cut[2] = { { whole.addr, 3 }, { whole.addr + 3, 5 } };
 
 		data[i] = 0x0101010101010101 * (i + 1);
-		assert_int_equal(onesided_add(&o, RKEY, VA + 8 * i, 8, MEM_REMOTE_WRITE, seg, 2),
+		assert_int_equal(onesided_add(&o, RKEY, VA + 8 * i, 8, MEM_REMOTE_WRITE,
+					      i % 2 ? cut : &whole, i % 2 + 1),
 				 i < ONESIDED_OPS);
 	}
-	assert_true(onesided_write(&o));
+	/* One key, one hazard; what lies side by side is one piece. */
+	assert_int_equal(lane()->hazard[0], mr_key_index(RKEY));
+	assert_int_equal(lane()->hazard[1], 0);
+	assert_int_equal(o.n_far, 1);
+	assert_int_equal(onesided_write(&o), ONESIDED_OPS);
 	onesided_end(&o);
 	assert_memory_equal(memory, data, 8 * ONESIDED_OPS);
 	local_burst_end(local[0], peer, false);
+}
+
+/* What a list writes last lies where it says, whatever the order and the overlaps. */
+static void lists_keep_their_order(void **state)
+{
+	static const uint8_t at[] = { 0, 2, 1, 1, 3, 0, 7, 6, 5, 5 };
+	uint64_t data[ARRAY_SIZE(at)], expected[9] = { 0 };
+	struct onesided o;
+
+	memset(memory, 0, sizeof(expected));
+	local_burst_begin(peer);
+	assert_true(onesided_begin(&o, peer, &near));
+	for (unsigned int i = 0; i < ARRAY_SIZE(at); i++) {
+		struct wq_seg seg = { (uintptr_t)&data[i], 8 };
+
+		data[i] = i + 1;
+		expected[at[i]] = i + 1;
+		assert_true(onesided_add(&o, RKEY, VA + 8 * at[i], 8, MEM_REMOTE_WRITE, &seg, 1));
+	}
+	assert_int_equal(onesided_write(&o), ARRAY_SIZE(at));
+	onesided_end(&o);
+	local_burst_end(local[0], peer, false);
+	assert_memory_equal(memory, expected, sizeof(expected));
+}
+
+/* Behind a page that is not there nothing is done; what lies before it is. */
+static void lists_end_at_a_hole(void **state)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	uint8_t data[100];
+	uint8_t *region = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct wq_seg seg = { (uintptr_t)data, sizeof(data) };
+	struct onesided o;
+
+	assert_ptr_not_equal(region, MAP_FAILED);
+	munmap(region + page, page);
+	memset(data, 7, sizeof(data));
+	key->host = (uintptr_t)region;
+	key->length = 2 * page;
+	key->sum = mr_entry_sum(key);
+	local_burst_begin(peer);
+	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_add(&o, RKEY, VA, 100, MEM_REMOTE_WRITE, &seg, 1));
+	assert_true(onesided_add(&o, RKEY, VA + 500, 100, MEM_REMOTE_WRITE, &seg, 1));
+	assert_true(onesided_add(&o, RKEY, VA + page - 50, 100, MEM_REMOTE_WRITE, &seg, 1));
+	assert_true(onesided_add(&o, RKEY, VA + 1000, 100, MEM_REMOTE_WRITE, &seg, 1));
+	assert_int_equal(onesided_write(&o), 2);
+	onesided_end(&o);
+	local_burst_end(local[0], peer, false);
+	assert_memory_equal(region + 500, data, sizeof(data));
+	assert_int_equal(region[1000], 0);
+	munmap(region, page);
+	*key = good_key;
 }
 
 static void atomics_add_and_swap(void **state)
@@ -274,6 +335,8 @@ int main(void)
 		cmocka_unit_test(the_key_must_grant_it),
 		cmocka_unit_test(a_change_in_between_counts),
 		cmocka_unit_test(lists_go_in_one_call),
+		cmocka_unit_test(lists_keep_their_order),
+		cmocka_unit_test(lists_end_at_a_hole),
 		cmocka_unit_test(atomics_add_and_swap),
 	};
 
