@@ -20,6 +20,11 @@ import time
 NOBODY = 65534
 SKIP = 77
 
+# A /tmp of the bench's own, in which the bench's folder is where it was: $0 is that folder, the command follows.
+OWN_TMP = """
+mount --bind "$0" "$0/tmp/${0##*/}" && mount --rbind "$0/tmp" /tmp && exec "$@"
+"""
+
 # One limit for any single pair of programs; generous, because it only ever matters when something hangs.
 LIMIT_S = float(os.environ.get("VERBENA_TEST_LIMIT", "60"))
 
@@ -207,6 +212,23 @@ class Bench:
             return []
         return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 
+    def own_tmp_prefix(self, in_namespace=False):
+        """
+        Before a command that shall find in /tmp only what this bench's programs leave there.  in_namespace: it already runs in a user namespace,
+        if that needs one.  [] where mounts are not allowed, or the bench is not in /tmp.
+        """
+        tmp = os.path.join(self.dir, "tmp")
+        if os.path.dirname(self.dir) != "/tmp":
+            return []
+        if not os.path.isdir(tmp):
+            os.mkdir(tmp)
+            os.chmod(tmp, 0o1777)
+            os.mkdir(os.path.join(tmp, os.path.basename(self.dir)))
+        users = [] if self.as_root or in_namespace else ["-Ur"]
+        prefix = ["unshare", *users, "-m", "sh", "-c", OWN_TMP, self.dir]
+        probe = subprocess.run([*prefix, "true"], capture_output=True, check=False) if not in_namespace else None
+        return prefix if probe is None or probe.returncode == 0 else []
+
     def env(self, extra=None):
         env = {k: v for k, v in os.environ.items() if not k.startswith("VERBENA_") or k in PASSED_ON}
         env.update(LD_LIBRARY_PATH=self.lib, VERBENA_DIR=self.run_dir, VERBENA_UDP_PORT=str(self.udp_port),
@@ -253,6 +275,26 @@ class Bench:
             first.kill()
             raise Failure(f"server:\n{first.describe()}\nclient:\n{second.describe()}")
         return first.output(), second.output()
+
+
+    def party(self, server, clients, port, limit=LIMIT_S):
+        """
+        Runs a server and, once it listens, any number of clients at the same time, and wants 0 from all.  Each is (command, environment, prefix).
+        """
+        deadline = time.monotonic() + limit
+        started = [self.start(*server)]
+        while not started[0].listens_on(port):
+            if started[0].popen.poll() is not None or time.monotonic() > deadline:
+                started[0].wait(0)
+                started[0].kill()
+                raise Failure(f"the server never listened:\n{started[0].describe()}")
+            time.sleep(0.01)
+        started += [self.start(*client) for client in clients]
+        statuses = [process.wait(deadline) for process in started]
+        for process in started:
+            process.kill()
+        if statuses != [0] * len(started):
+            raise Failure("\n".join(process.describe() for process in started))
 
 
 def run_table(cases, bench, only=None):

@@ -25,6 +25,7 @@ PINGPONGS = [
     ("srq_pingpong -o -e", "ibv_srq_pingpong", "-o -e -c -q 3 -n 50"),
     ("xsrq_pingpong", "ibv_xsrq_pingpong", "-c 1 -n 50"),
     ("xsrq_pingpong -e -o", "ibv_xsrq_pingpong", "-c 1 -e -o -n 50 -s 5000 -m 512"),
+    ("xsrq_pingpong -g -l", "ibv_xsrq_pingpong", "-c 1 -g {v4} -l 3 -i 1 -n 50"),
 ]
 
 PERFTEST = [
@@ -71,14 +72,21 @@ BETWEEN_HOSTS = [
     *MULTICAST_IPV6,
 ]
 
-# perftest keeps its XRC domains by these names, readable by whoever made them only.
+# ibv_xsrq_pingpong with several clients at a time: how many, and what all of them are told.
+XSRQ_PARTIES = [(2, "-n 50"), (4, "-e -n 30 -s 20000"), (3, "-o -n 30 -m 256 -s 3000")]
+
+# Where these programs keep their XRC domains; readable by whoever made them only.
 XRC_FILES = "/tmp/xrc_domain_server", "/tmp/xrc_domain_client"
 
 
-def runnable(rows, uid):
-    """The rows without those that another user's leftovers make impossible."""
+def has_xrc(rows):
+    return any("-c XRC" in args or program == "ibv_xsrq_pingpong" for _, program, args in rows)
+
+
+def runnable(rows, uid, own_tmp):
+    """The rows without those that another user's leftovers make impossible, unless the programs have a /tmp of their own."""
     foreign = [name for name in XRC_FILES if os.path.exists(name) and os.stat(name).st_uid != uid]
-    if foreign and any("-c XRC" in args for _, _, args in rows):
+    if foreign and not own_tmp and has_xrc(rows):
         print(f"note: {foreign[0]} belongs to another user, perftest's XRC cases are left out")
         return [row for row in rows if "-c XRC" not in row[2]]
     return rows

@@ -45,8 +45,9 @@ CALIBRATIONS = 5
 class Place:
     """Where the two programs of a case run: devices on one host, or one device in each of two namespaces."""
 
-    def __init__(self, bench, hosts=None, shared_dir=False, transport=None):
+    def __init__(self, bench, hosts=None, shared_dir=False, transport=None, own_tmp=False):
         self.bench = bench
+        self.own_tmp = bench.own_tmp_prefix(bool(hosts)) if own_tmp else []
         self.hosts = hosts
         self.transport = transport
         self.dirs = [bench.run_dir, bench.run_dir]
@@ -59,7 +60,7 @@ class Place:
             raise Failure("ibv_devinfo shows no device")
 
     def prefix(self, host):
-        user = self.bench.user_prefix()
+        user = [*self.own_tmp, *self.bench.user_prefix()]
         return self.hosts.prefix(host, user) if self.hosts else user
 
     def env(self, host):
@@ -98,6 +99,17 @@ class Place:
                     raise
                 last = failure
         raise last
+
+
+    def party(self, program, args, clients, device, server_address):
+        """
+        A server that serves several clients, of the other host where there are two.  ibv_xsrq_pingpong answers all through one connection if the
+        LID of the first client is its own: then their domain must be one.
+        """
+        port = self.bench.ports.take()
+        common = [program, *args, "-d", device, "-p", str(port)]
+        client = [*common, server_address], self.env(1), self.prefix(1)
+        self.bench.party(([*common, "-c", str(clients)], self.env(0), self.prefix(0)), [client] * clients, port)
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
@@ -253,41 +265,25 @@ def server_address(place, kind, family):
 
 def on_devices(bench, rows, kinds=("lo", "eth"), transport=None):
     harness.need_programs(*{program for _, program, _ in rows})
-    rows = services.runnable(rows, bench.uid)
-    place = Place(bench, transport=transport)
+    place = Place(bench, transport=transport, own_tmp=services.has_xrc(rows))
+    rows = services.runnable(rows, bench.uid, place.own_tmp)
     cases = []
     for kind in kinds:
         if place.device(kind) is None:
             print(f"note: no active {kind} device on this host, its cases are left out")
             continue
         cases += [(f"{kind}: {row[0]}", row_case(place, kind, row)) for row in rows]
+        cases += party_cases(place, kind) if services.has_xrc(rows) else []
     return cases
 
 
-class XrcFiles:
-    """perftest names its XRC domains by files of fixed names in /tmp: whoever makes them first keeps others out."""
+def party_cases(place, kind):
+    def case(clients, args):
+        return lambda _bench: place.party("ibv_xsrq_pingpong", shlex.split(args), clients, place.device(kind),
+                                          server_address(place, kind, None))
 
-    PATHS = ("/tmp/xrc_domain_server", "/tmp/xrc_domain_client")
-
-    def __init__(self, bench):
-        self.owner = harness.NOBODY if bench.as_root else os.geteuid()
-
-    def in_the_way(self):
-        return [path for path in self.PATHS if os.path.exists(path) and os.stat(path).st_uid != self.owner]
-
-    def remove(self):
-        for path in self.PATHS:
-            if os.path.exists(path) and os.stat(path).st_uid == self.owner:
-                os.unlink(path)
-
-
-def xrc_cases(bench):
-    files = XrcFiles(bench)
-    rows = XRC
-    if files.in_the_way():
-        print(f"note: another user's {' '.join(files.in_the_way())}: the rows of perftest are left out")
-        rows = [row for row in XRC if not row[1].startswith("ib_")]
-    return [*on_devices(bench, rows), ("perftest's files", lambda _bench: files.remove())]
+    return [(f"{kind}: xsrq_pingpong {args}, {clients} clients", case(clients, args))
+            for clients, args in services.XSRQ_PARTIES]
 
 
 def gid_cases(bench):
@@ -341,9 +337,10 @@ def device_cases(_bench):
 def between_hosts(bench, hosts, family, rows, shared_dir=False):
     harness.need_programs(*{program for _, program, _ in rows})
     hosts.check()
-    rows = services.runnable(rows, bench.uid)
-    place = Place(bench, hosts, shared_dir)
-    return [(f"{family}: {row[0]}", row_case(place, "eth", row, family)) for row in rows]
+    place = Place(bench, hosts, shared_dir, own_tmp=services.has_xrc(rows))
+    rows = services.runnable(rows, bench.uid, place.own_tmp)
+    cases = [(f"{family}: {row[0]}", row_case(place, "eth", row, family)) for row in rows]
+    return [*cases, *(party_cases(place, "eth") if services.has_xrc(rows) else [])]
 
 
 GROUPS = {
@@ -360,7 +357,7 @@ GROUPS = {
     "bidirectional": lambda bench: on_devices(bench, BIDIRECTIONAL),
     "events": lambda bench: on_devices(bench, EVENTS),
     "unreliable": lambda bench: on_devices(bench, UNRELIABLE),
-    "xrc": xrc_cases,
+    "xrc": lambda bench: on_devices(bench, XRC),
     "kinds": lambda bench: on_devices(bench, KINDS),
     "services_udp": lambda bench: on_devices(bench, services.ONE_HOST, ("lo",), "udp"),
     "services_local": lambda bench: on_devices(bench, [*services.ONE_HOST, *services.MULTICAST_IPV6], ("lo",), "local"),
