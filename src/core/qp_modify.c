@@ -122,6 +122,7 @@ static int check_ranges(const struct ibv_qp_attr *a, int mask, struct change *c)
 		ROW(MAX_QP_RD_ATOMIC, max_rd_atomic, 0, dev->max_qp_init_rd_atom),
 		ROW(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, 0, dev->max_qp_rd_atom),
 		ROW(PATH_MIG_STATE, path_mig_state, IBV_MIG_MIGRATED, IBV_MIG_REARM),
+		ROW(RATE_LIMIT, rate_limit, 0, VRB_RATE_MAX),
 		ROW(ALT_PATH, alt_port_num, VRB_PORT_NUM, VRB_PORT_NUM),
 		ROW(ALT_PATH, alt_pkey_index, 0, PKEYS - 1),
 		ROW(ALT_PATH, alt_timeout, 0, TIMER_MAX),
@@ -274,6 +275,8 @@ static void store_wq(struct vrb_qp *qp, int mask, const struct change *c)
 		wq->mig_state = a->path_mig_state;
 	if (mask & IBV_QP_PATH_MTU)
 		wq->mtu = mtu_bytes(a->path_mtu);
+	if (mask & IBV_QP_RATE_LIMIT)
+		wq->rate_kbps = a->rate_limit;
 	wq->access = a->qp_access_flags & ACCESS_REMOTE;
 	wq->pkey_index = a->pkey_index;
 	wq->pkey = VRB_PKEY_DEFAULT;
