@@ -220,6 +220,7 @@ static struct vrb_device *device_new(const struct netdev *nd, uint32_t ordinal, 
 	snprintf(dev->ibv.dev_name, sizeof(dev->ibv.dev_name), "uverbs%d", dev->index);
 	vrb_port_init(&dev->port, nd);
 	flow_table_init(&dev->flows);
+	lock_init(&dev->egress_lock);
 	vrb_sysfs_name(dev);
 	list_add_tail(&registry, &dev->node);
 	return dev;
@@ -407,6 +408,8 @@ void vrb_device_after_fork(void)
 		struct vrb_device *dev = list_entry(pos, struct vrb_device, node);
 
 		lock_init(&dev->port.lock);
+		lock_init(&dev->egress_lock);
+		dev->egress_rules = 0;
 		flow_table_init(&dev->flows);	/* they are the parent's */
 	}
 }

@@ -16,6 +16,7 @@
 #include "flow/table.h"
 #include "roce/engine.h"
 #include "util/list.h"
+#include "util/lock.h"
 
 struct vrb_device {
 	struct ibv_device ibv;		/* first; see docs/ABI.md for why the pointer behind it must stay NULL */
@@ -30,7 +31,9 @@ struct vrb_device {
 	bool gone;			/* the interface is no more; vrb.lock */
 	struct vrb_port port;
 	struct vrb_raw_port *raw;		/* while it has raw packet QPs; see raw_port.h */
-	struct flow_table flows;	/* vrb.drive */
+	struct flow_table flows;	/* vrb.drive; its egress list also egress_lock, a leaf */
+	struct lock egress_lock;
+	unsigned int egress_rules;	/* atomic: in that list */
 	struct tap *tap;		/* while it has sniffers; vrb.drive, see tap.h */
 	struct roce_counters retired;	/* of destroyed QPs; vrb.drive */
 	struct roce_counters counted;	/* what sysfs.c has added to the files; its lock */

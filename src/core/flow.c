@@ -13,6 +13,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/flow_count.h"
+#include "core/guard.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/raw_port.h"
@@ -23,6 +24,7 @@
 
 enum {
 	MAX_FLOWS = 1 << 16,
+	EGRESS_HEAD = 512,
 };
 
 /* ---- frames ---- */
@@ -52,6 +54,51 @@ void vrb_flow_input(struct vrb_device *dev, const struct raw_frame *f)
 		flow_table_sniffed(&dev->flows, hit, &a);
 	else
 		flow_table_received(&dev->flows, &a.key, hit, &a);
+}
+
+struct departure {
+	uint32_t len;
+	bool count;
+};
+
+static void hit_leaving(void *arg, struct flow_rule *rule)
+{
+	const struct departure *d = arg;
+	const struct vrb_flow *flow = rule->owner;
+
+	if (d->count && flow->count)
+		vrb_flow_count_add(flow->count, d->len);
+}
+
+/* The frame's first bytes, as far as they are to be had: what rules look at. */
+static size_t head_of(uint8_t head[EGRESS_HEAD], const struct raw_out *o)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < o->pieces && n < EGRESS_HEAD; i++) {
+		size_t len = min(o->piece[i].iov_len, EGRESS_HEAD - n);
+
+		if (!vrb_guard_copy(head + n, o->piece[i].iov_base, len))
+			break;
+		n += len;
+	}
+	return n;
+}
+
+bool vrb_flow_leaves(struct vrb_device *dev, const struct raw_out *o, bool sent)
+{
+	struct departure d = { o->len, sent };
+	uint8_t head[EGRESS_HEAD];
+	struct flow_key key;
+	bool pass;
+
+	if (likely(!load_relaxed(&dev->egress_rules)))
+		return true;
+	flow_dissect(&key, head, head_of(head, o));
+	lock_acquire(&dev->egress_lock);
+	pass = flow_table_sent(&dev->flows, &key, hit_leaving, &d);
+	lock_release(&dev->egress_lock);
+	return pass;
 }
 
 /* ---- what the interface shall take ---- */
@@ -135,17 +182,40 @@ static int check_rule(const struct vrb_qp *qp, const struct flow_rule *rule)
 	return !rule->counters || rule->counters->context == c ? 0 : EINVAL;
 }
 
+/* Must hold vrb.drive. */
+static int add(struct vrb_device *dev, struct flow_rule *rule)
+{
+	int err;
+
+	lock_acquire(&dev->egress_lock);
+	err = flow_table_add(&dev->flows, rule);
+	if (!err && rule->egress)
+		fetch_add_relaxed(&dev->egress_rules, 1);
+	lock_release(&dev->egress_lock);
+	return err;
+}
+
+/* Must hold vrb.drive. */
+static void del(struct vrb_device *dev, struct flow_rule *rule)
+{
+	lock_acquire(&dev->egress_lock);
+	flow_table_del(&dev->flows, rule);
+	if (rule->egress)
+		fetch_sub_release(&dev->egress_rules, 1);
+	lock_release(&dev->egress_lock);
+}
+
 static int insert(struct vrb_flow *flow)
 {
 	struct vrb_device *dev = flow->qp->ctx->dev;
 	int err;
 
 	lock_acquire(&vrb.drive);
-	err = flow_table_add(&dev->flows, &flow->rule);
+	err = add(dev, &flow->rule);
 	if (!err) {
 		err = apply(dev);
 		if (err)
-			flow_table_del(&dev->flows, &flow->rule);
+			del(dev, &flow->rule);
 		else
 			flow->qp->flows++;
 	}
@@ -218,7 +288,7 @@ void vrb_flow_destroy(struct vrb_flow *flow)
 	struct vrb_context *ctx = flow->qp->ctx;
 
 	lock_acquire(&vrb.drive);
-	flow_table_del(&ctx->dev->flows, &flow->rule);
+	del(ctx->dev, &flow->rule);
 	flow->qp->flows--;
 	/* The filter before takes more than is wanted, which is no harm. */
 	(void)apply(ctx->dev);
@@ -229,7 +299,7 @@ void vrb_flow_destroy(struct vrb_flow *flow)
 }
 
 /* Returns how many of them have a tap. */
-static unsigned int remove_of_context(struct flow_table *t, struct list *rules, const struct vrb_context *ctx)
+static unsigned int remove_of_context(struct list *rules, const struct vrb_context *ctx)
 {
 	struct list *at, *next;
 	unsigned int n = 0;
@@ -240,7 +310,7 @@ static unsigned int remove_of_context(struct flow_table *t, struct list *rules, 
 
 		if (flow->qp->ctx != ctx)
 			continue;
-		flow_table_del(t, rule);
+		del(ctx->dev, rule);
 		n += flow->taps;
 	}
 	return n;
@@ -252,10 +322,10 @@ void vrb_flow_remove_context(struct vrb_context *ctx)
 	unsigned int taps;
 
 	lock_acquire(&vrb.drive);
-	taps = remove_of_context(t, &t->sniffers, ctx);
-	remove_of_context(t, &t->normal, ctx);
-	remove_of_context(t, &t->defaults, ctx);
-	remove_of_context(t, &t->egress, ctx);
+	taps = remove_of_context(&t->sniffers, ctx);
+	remove_of_context(&t->normal, ctx);
+	remove_of_context(&t->defaults, ctx);
+	remove_of_context(&t->egress, ctx);
 	lock_release(&vrb.drive);
 	while (taps--)
 		vrb_tap_unlisten(ctx->dev);

@@ -13,6 +13,7 @@
 #include "flow/flow.h"
 
 struct raw_frame;
+struct raw_out;
 struct vrb_context;
 struct vrb_device;
 struct vrb_flow_count;
@@ -34,6 +35,12 @@ static inline struct vrb_flow *to_vrb_flow(struct ibv_flow *f)
 
 /* A frame came in: each QP that the device's rules name gets it. Must hold vrb.drive. */
 void vrb_flow_input(struct vrb_device *dev, const struct raw_frame *f);
+
+/*
+ * A raw packet QP is about to send a frame (sent false) or has sent it, or not because it must not: then rules count it.  False if
+ * a rule drops it.  Takes a leaf.
+ */
+bool vrb_flow_leaves(struct vrb_device *dev, const struct raw_out *o, bool sent);
 
 /*
  * Returns 0, EINVAL, EOPNOTSUPP (docs/FLOW.md says which), EEXIST, ENOMEM.  attr->size bytes must be readable.  Must hold no

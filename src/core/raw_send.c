@@ -17,6 +17,7 @@
 
 #include "core/device.h"
 #include "core/context.h"
+#include "core/flow.h"
 #include "core/mr.h"
 #include "core/qp.h"
 #include "core/raw_port.h"
@@ -402,6 +403,28 @@ static uint32_t note_sent(struct vrb_qp *qp, const struct scratch *s, unsigned i
 	return at;
 }
 
+/* As raw_send(), for a device with rules for what it sends: frame by frame. */
+static unsigned int send_steered(struct vrb_qp *qp, struct scratch *s, enum raw_sent *how)
+{
+	struct vrb_device *dev = qp->ctx->dev;
+	unsigned int k;
+
+	for (k = 0; k < s->n; k++) {
+		if (vrb_flow_leaves(dev, &s->out[k], false) &&
+		    !raw_send(port_of(qp), &s->out[k], 1, qp->now, how))
+			break;
+		vrb_flow_leaves(dev, &s->out[k], true);
+	}
+	return k;
+}
+
+static unsigned int send_burst(struct vrb_qp *qp, struct scratch *s, enum raw_sent *how)
+{
+	if (unlikely(load_relaxed(&qp->ctx->dev->egress_rules)))
+		return send_steered(qp, s, how);
+	return raw_send(port_of(qp), s->out, s->n, qp->now, how);
+}
+
 unsigned int vrb_raw_send_frames(struct wq_qp *wq, uint32_t most, bool *begun, enum reason *why)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
@@ -423,7 +446,7 @@ unsigned int vrb_raw_send_frames(struct wq_qp *wq, uint32_t most, bool *begun, e
 		*why = build(s, qp, &index, &offset, end);
 		if (s->n)
 			s->out[0].progress = b->progress;
-		k = raw_send(port_of(qp), s->out, s->n, qp->now, &how);
+		k = send_burst(qp, s, &how);
 		at = note_sent(qp, s, k, at);
 		full = k < s->n;
 		if (full)

@@ -227,6 +227,50 @@ static void drops_and_counts(void)
 	frames_end(&r);
 }
 
+/* What leaves is counted and dropped before anybody sees it; the request is done all the same. */
+static void egress(void)
+{
+	struct receiver r = frames_receiver(&w);
+	struct ibv_counters *c = make_counters(), *all = make_counters();
+	struct spec_list drop = to_port(53, 0, IBV_FLOW_ATTR_FLAGS_EGRESS), count = to_port(80, 3, IBV_FLOW_ATTR_FLAGS_EGRESS);
+	struct spec_list tag = to_port(81, 3, IBV_FLOW_ATTR_FLAGS_EGRESS);
+	struct ibv_flow *in = flow_of_type(&r, IBV_FLOW_ATTR_ALL_DEFAULT), *flows[2];
+	uint64_t dropped[2], counted[1];
+
+	RULE_ADD(&tag, action_tag, IBV_FLOW_SPEC_ACTION_TAG, .tag_id = 1);
+	CHECK(!ibv_create_flow(r.qp, &tag.attr));
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(attach(c, IBV_COUNTER_PACKETS, 0), 0);
+	CHECK_EQ(attach(c, IBV_COUNTER_BYTES, 1), 0);
+	CHECK_EQ(attach(all, IBV_COUNTER_PACKETS, 0), 0);
+	RULE_ADD(&drop, action_drop, IBV_FLOW_SPEC_ACTION_DROP);
+	RULE_ADD(&drop, counter_action, IBV_FLOW_SPEC_ACTION_COUNT, .counters = c);
+	RULE_ADD(&count, counter_action, IBV_FLOW_SPEC_ACTION_COUNT, .counters = all);
+	flows[0] = frames_flow(r.qp, &drop);
+	flows[1] = frames_flow(r.qp, &count);
+	send_udp(53, 1);
+	send_udp(80, 2);
+	send_udp(53, 3);
+	send_udp(81, 4);
+	sender_sync(&s);
+	frames_expect(&r, 2);
+	frames_expect(&r, 4);
+	nothing_came(&r);
+	CHECK_EQ(ibv_read_counters(c, dropped, 2, 0), 0);
+	CHECK_EQ(dropped[0], 2);
+	CHECK_EQ(dropped[1], 2 * (frames_udp(1, 2).len + 4));
+	CHECK_EQ(ibv_read_counters(all, counted, 1, 0), 0);
+	CHECK_EQ(counted[0], 1);
+	CHECK_EQ(ibv_destroy_flow(flows[0]), 0);
+	send_udp(53, 5);
+	frames_expect(&r, 5);
+	CHECK_EQ(ibv_destroy_flow(flows[1]), 0);
+	CHECK_EQ(ibv_destroy_flow(in), 0);
+	CHECK_EQ(ibv_destroy_counters(c), 0);
+	CHECK_EQ(ibv_destroy_counters(all), 0);
+	frames_end(&r);
+}
+
 static void counters_refused(void)
 {
 	struct ibv_counters_init_attr init = { .comp_mask = 1 };
@@ -390,6 +434,7 @@ int main(void)
 	defaults_and_sniffers();
 	tags();
 	drops_and_counts();
+	egress();
 	counters_refused();
 	refused();
 	specifications();
