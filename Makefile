@@ -57,6 +57,7 @@ test-tsan: setup
 bench: setup
 	@$(MAKE) --no-print-directory all
 	@python3 bench/bench.py "$(BUILD)"
+	@python3 bench/lossy.py "$(BUILD)"
 
 # The folder may have been configured for another prefix.
 install: all

@@ -102,3 +102,39 @@ class TwoHosts:
                               text=True, check=False)
         if "v4" in self.addresses and done.returncode:
             raise Failure(f"no route between the namespaces: {done.stderr}")
+
+
+ROUTER = 2
+TO = ("to0", "to1")     # the router's interfaces
+
+
+class RoutedHosts(TwoHosts):
+    """The same, IPv4 only, with a router between them, number 2."""
+
+    def address(self, host, family="v4"):
+        return f"10.77.{host}.1"
+
+    def run(self, host, *argv):
+        done = subprocess.run([*self.enter(host), *argv], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Unavailable(f"{' '.join(argv)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def _connect(self):
+        self.holders.append(Holder([*self.enter(0), "unshare", "-n", "sh", "-c", HOLD]))
+        for host in 0, 1:
+            self.ip(host, "link", "add", IFNAME, "type", "veth", "peer", "name", TO[host], "netns",
+                    str(self.holders[ROUTER].popen.pid))
+            for where, name in (host, IFNAME), (ROUTER, TO[host]):
+                self.ip(where, "link", "set", name, "addrgenmode", "none")
+                self.ip(where, "link", "set", name, "up")
+            self.ip(host, "link", "set", "lo", "up")
+            self.ip(host, "addr", "add", f"10.77.{host}.1/24", "dev", IFNAME)
+            self.ip(ROUTER, "addr", "add", f"10.77.{host}.254/24", "dev", TO[host])
+            self.ip(host, "route", "add", "default", "via", f"10.77.{host}.254")
+        self.run(ROUTER, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+
+    def set_mtu(self, mtu):
+        for host in 0, 1:
+            self.ip(host, "link", "set", IFNAME, "mtu", str(mtu))
+            self.ip(ROUTER, "link", "set", TO[host], "mtu", str(mtu))
