@@ -5,6 +5,7 @@
 #	make deb        a Debian package, verbena_VERSION_ARCH.deb, in build-deb/
 #	make demo       set-up, build, and two stock programs talking through it
 #	make test       set-up, build, all tests
+#	make bench      Verbena against what one would take instead, as ratios; GROUP=latency for some of it
 #
 # Variables: BUILD (folder), MESON_ARGS (for `meson setup`), TEST_ARGS (for `meson test`), PREFIX and DESTDIR (for install).
 
@@ -54,10 +55,14 @@ test-tsan: setup
 	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
 		--suite unit --suite sim --suite verbs $(TEST_ARGS)
 
+# As a distribution builds it: the engine does not check itself, and the layers are optimised as one.  GROUP: see bench/bench.py.
+RELEASE_ARGS := -Db_ndebug=true -Db_lto=true
+
 bench: setup
-	@$(MAKE) --no-print-directory all
-	@python3 bench/bench.py "$(BUILD)"
-	@python3 bench/lossy.py "$(BUILD)"
+	@$(MAKE) --no-print-directory build-bench/build.ninja BUILD=build-bench MESON_ARGS="$(RELEASE_ARGS) $(MESON_ARGS)"
+	@ninja -C build-bench bench-programs
+	@python3 bench/bench.py build-bench $(GROUP)
+	@[ -n "$(GROUP)" ] || python3 bench/lossy.py build-bench
 
 # The folder may have been configured for another prefix.
 install: all
@@ -69,7 +74,7 @@ deb: setup
 	@scripts/make-deb
 
 clean:
-	rm -rf "$(BUILD)" build-asan build-tsan build-deb
+	rm -rf "$(BUILD)" build-asan build-tsan build-deb build-bench
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """`make bench`: what Verbena costs against what a user would take instead, as ratios of one run.
 
-    bench.py BUILD_DIR
+    bench.py BUILD_DIR [GROUP...]
 
-Every quantity is measured several times, the contenders in turn, so that what else the machine does hits all of
+Groups: wire, instead, latency, rate, bandwidth64k, bandwidth1m, scale; all without one.  Every quantity is measured several times, the contenders in turn, so that what else the machine does hits all of
 them; a row compares medians.  Absolute figures are this machine's, the ratios are the result.  Asserts nothing.
+BENCH_RUNS says how often (5).
 """
 import os
 import re
@@ -21,7 +22,10 @@ import harness  # noqa: E402
 from stock import Place  # noqa: E402
 
 RUNS = int(os.environ.get("BENCH_RUNS", "5"))
+VERBS = ("send", "write", "read")
+CHUNKS = (1 << 16, 1 << 18, 1 << 20)
 LATENCY = "us"
+COST = "ns"
 BANDWIDTH = "MiB/s"
 RATE = "million/s"
 
@@ -38,6 +42,7 @@ class Bench:
         self.device = self.place.device("lo")
         self.udp_ref = bench.stage(os.path.join(build, "bench", "udp_ref"))
         self.shm_ref = bench.stage(os.path.join(build, "bench", "shm_ref"))
+        self.both_ends = bench.stage(os.path.join(build, "bench", "self"))
 
     def perftest(self, transport, program, args, column):
         port = self.bench.ports.take()
@@ -54,17 +59,21 @@ class Bench:
     def bandwidth(self, transport, program):
         return self.perftest(transport, program, ["-s", "65536", "-n", "2000"], 3)
 
-    def udp(self, mode, size, count):
-        done = subprocess.run([self.udp_ref, mode, str(size), str(count)], capture_output=True, text=True, check=False)
+    def reference(self, program, args, env=None):
+        done = subprocess.run([program, *map(str, args)], capture_output=True, text=True, check=False, env=env)
         if done.returncode:
-            raise harness.Failure(f"udp_ref {mode}: {done.stderr}")
+            raise harness.Failure(f"{os.path.basename(program)} {args}: {done.stderr}")
         return float(done.stdout)
 
+    def udp(self, *args):
+        return self.reference(self.udp_ref, args)
+
     def shm(self, *args):
-        done = subprocess.run([self.shm_ref, *map(str, args)], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise harness.Failure(f"shm_ref {args}: {done.stderr}")
-        return float(done.stdout)
+        return self.reference(self.shm_ref, args)
+
+    def self_cost(self, *args):
+        env = {**os.environ, "VERBENA_TRANSPORT": "local", "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
+        return self.reference(self.both_ends, args, env)
 
     def ucx(self, transports, test, size, count, column):
         port = self.bench.ports.take()
@@ -76,63 +85,92 @@ class Bench:
         return float(rows[-1][column].rstrip("+"))
 
 
-def contenders(b):
-    """Rows: (what, unit, Verbena's measurement, [(name, its measurement), ...])."""
-    ucx = shutil.which("ucx_perftest") is not None
+def ucx_has():
+    return shutil.which("ucx_perftest") is not None
 
-    def ucx_latency(transports):
-        return lambda: b.ucx(transports, "tag_lat", 64, 10000, 1)
 
-    def ucx_bandwidth(transports):
-        return lambda: b.ucx(transports, "ucp_put_bw", 65536, 5000, 5)
-
-    def against_ucx(measure):
-        return [("UCX tcp", measure("tcp,self")), ("UCX shared memory", measure("posix,cma,self"))] if ucx else []
-
+def wire(b):
+    """Rows: (what, unit, Verbena's measurement, [(name, its measurement[, goal]), ...]); a goal is the least ratio wanted."""
     pingpong = ("UDP ping-pong", lambda: b.udp("pingpong", 64, 20000))
     streams = [("UDP 4 KiB per call", lambda: b.udp("stream", 4096, 50000)),
                ("UDP 4 KiB, GSO and GRO", lambda: b.udp("gso", 4096, 100000))]
-    rows = []
-    for verb in "send", "write", "read":
-        rows.append((f"{verb.upper()} 64 bytes, UDP", LATENCY,
-                     lambda verb=verb: b.latency("udp", f"ib_{verb}_lat"), [pingpong]))
-        rows.append((f"{verb.upper()} 64 bytes, same host", LATENCY,
-                     lambda verb=verb: b.latency("auto", f"ib_{verb}_lat"),
-                     [pingpong, *(against_ucx(ucx_latency) if verb == "send" else [])]))
-    for verb in "send", "write", "read":
-        rows.append((f"{verb.upper()} 64 KiB, UDP", BANDWIDTH,
-                     lambda verb=verb: b.bandwidth("udp", f"ib_{verb}_bw"), streams))
-        rows.append((f"{verb.upper()} 64 KiB, same host", BANDWIDTH,
-                     lambda verb=verb: b.bandwidth("auto", f"ib_{verb}_bw"),
-                     against_ucx(ucx_bandwidth) if verb == "write" else streams[:1]))
-    return rows
+    return ([(f"{verb.upper()} 64 bytes, UDP", LATENCY, lambda verb=verb: b.latency("udp", f"ib_{verb}_lat"), [pingpong])
+             for verb in VERBS] +
+            [(f"{verb.upper()} 64 KiB, UDP", BANDWIDTH, lambda verb=verb: b.bandwidth("udp", f"ib_{verb}_bw"), streams)
+             for verb in VERBS])
 
 
-def same_host(b):
-    """Rows of the local transport against bare memory and system calls: the best moments of both, and rates."""
-    def best(program, size, count, column=2, *more):
-        return lambda: b.perftest("local", program, ["-s", str(size), "-n", str(count), *more], column)
+def instead(b):
+    """The same host by memory against what programs do without RDMA."""
+    pingpong = ("UDP ping-pong", lambda: b.udp("pingpong", 64, 20000))
+    stream = ("UDP 4 KiB per call", lambda: b.udp("stream", 4096, 50000))
+    tcp = [("UCX tcp", lambda: b.ucx("tcp,self", "tag_lat", 64, 10000, 1))] if ucx_has() else []
+    return ([(f"{verb.upper()} 64 bytes", LATENCY, lambda verb=verb: b.latency("auto", f"ib_{verb}_lat"),
+              [pingpong, *(tcp if verb == "send" else [])]) for verb in VERBS] +
+            [(f"{verb.upper()} 64 KiB", BANDWIDTH, lambda verb=verb: b.bandwidth("auto", f"ib_{verb}_bw"), [stream])
+             for verb in VERBS])
 
-    def copies(call, size):
-        return lambda: size / b.shm(call, size, 3000) * 1e6 / 2 ** 20
 
-    rows = [("SEND 8 bytes, best", LATENCY, best("ib_send_lat", 8, 20000),
-             [("a cache line handed over", lambda: b.shm("line", 100000))])]
-    if shutil.which("ucx_perftest"):
-        rows.append(("SEND 8 bytes, typical", LATENCY, best("ib_send_lat", 8, 20000, 4),
-                     [("UCX posix", lambda: b.ucx("posix,self", "tag_lat", 8, 50000, 1))]))
+def latency(b):
+    """The same host against bare memory, bare system calls and UCX."""
+    def typical(program, column=4):
+        return lambda: b.perftest("local", program, ["-s", "8", "-n", "20000"], column)
+
+    ucx = [("UCX posix", lambda: b.ucx("posix,self", "tag_lat", 8, 50000, 1), 1)] if ucx_has() else []
+    rows = [("SEND 8 bytes", LATENCY, typical("ib_send_lat"),
+             [("a cache line handed over", lambda: b.shm("line", 100000), 1 / 2.5), *ucx])]
     for verb in "write", "read":
-        rows.append((f"{verb.upper()} 8 bytes, best", LATENCY, best(f"ib_{verb}_lat", 8, 20000),
-                     [(f"process_vm_{verb}v", lambda verb=verb: b.shm(verb, 8, 100000))]))
-    for size in 65536, 1 << 20:
-        for verb in "send", "write", "read":
-            rows.append((f"{verb.upper()} {size >> 10} KiB, peak", BANDWIDTH,
-                         best(f"ib_{verb}_bw", size, (1 << 28) // size), [("process_vm_readv 64 KiB", copies("read", 65536))]))
-    rows.append(("SEND 8 bytes", RATE, best("ib_send_bw", 8, 300000, 4),
-                 [("process_vm_writev each", lambda: 1 / b.shm("write", 8, 100000))]))
-    rows.append(("WRITE 8 bytes, lists of 16", RATE, best("ib_write_bw", 8, 300000, 4, "-l", "16"),
-                 [("process_vm_writev each", lambda: 1 / b.shm("write", 8, 100000))]))
+        against = [(f"process_vm_{verb}v", lambda verb=verb: b.shm(verb, 8, 50000), 1 / 1.3)]
+        if verb == "write":
+            against.append(("the same, each way in turn", lambda: b.shm("pingpong", 8, 50000)))
+        rows.append((f"{verb.upper()} 8 bytes", LATENCY, typical(f"ib_{verb}_lat"), against))
     return rows
+
+
+def rate(b):
+    """Messages of 8 bytes."""
+    def per_second(program, *more):
+        return lambda: b.perftest("local", program, ["-s", "8", "-n", "307200", *more], 4)
+
+    def calls(pieces):
+        return lambda: pieces / b.shm("list", pieces, 20000)
+
+    return [("SEND 8 bytes", RATE, per_second("ib_send_bw"), [("wanted", lambda: 3.0, 1)]),
+            ("SEND 8 bytes, lists of 16", RATE, per_second("ib_send_bw", "-l", "16"), [("wanted", lambda: 3.0, 1)]),
+            ("WRITE 8 bytes", RATE, per_second("ib_write_bw"), [("process_vm_writev, 1 piece", calls(1))]),
+            ("WRITE 8 bytes, lists of 16", RATE, per_second("ib_write_bw", "-l", "16"),
+             [("process_vm_writev, 1 piece", calls(1), 3), ("process_vm_writev, 16 pieces", calls(16))]),
+            ("WRITE 8 bytes, lists of 64", RATE, per_second("ib_write_bw", "-l", "64"),
+             [("process_vm_writev, 1 piece", calls(1), 3), ("process_vm_writev, 64 pieces", calls(64))])]
+
+
+def bandwidth(size):
+    """The same host against the best that copies by the kernel do, and UCX."""
+    def rows(b):
+        def copies():
+            return max(chunk / b.shm("read", chunk, (1 << 28) // chunk) * 1e6 / 2 ** 20 for chunk in CHUNKS)
+
+        tests = {"send": "tag_bw", "write": "ucp_put_bw", "read": "ucp_get"}
+        count = (1 << 29) // size
+        return [(f"{verb.upper()} {size >> 10} KiB", BANDWIDTH,
+                 lambda verb=verb: b.perftest("local", f"ib_{verb}_bw", ["-s", str(size), "-n", str(count)], 3),
+                 [("process_vm_readv, best", copies, 0.85)] +
+                 ([("UCX posix,cma", lambda verb=verb: b.ucx("posix,cma,self", tests[verb], size, count, 5), 1)]
+                  if ucx_has() else [])) for verb in VERBS]
+    return rows
+
+
+def scale(b):
+    """One pair of QPs among many, both ends in one thread: what the code takes, with no line handed over."""
+    def one(mode, *qps):
+        return lambda: b.self_cost(mode, 8, 60000, *qps)
+
+    return [(f"{mode.upper()} 8 bytes, of 1,000 QPs", COST, one(mode, 1000), [("a lone pair", one(mode), 1 / 1.2)])
+            for mode in VERBS]
+
+
+GROUPS = {"wire": wire, "instead": instead, "latency": latency, "rate": rate, "bandwidth64k": bandwidth(1 << 16),
+          "bandwidth1m": bandwidth(1 << 20), "scale": scale}
 
 
 def medians(measurements):
@@ -148,26 +186,40 @@ def medians(measurements):
     return [statistics.median(values) if values else None for values in samples]
 
 
+def line(*fields):
+    print("{:<28} {:>10} {:<28} {:>10} {:>7} {:>6}  {}".format(*fields).rstrip())
+
+
+def show(row):
+    what, unit, ours, others = row
+    value, *rest = medians([ours] + [other[1] for other in others])
+    for (name, _, *goal), other in zip(others, rest):
+        if value is None or other is None:
+            line(what, "-", name, "-", "-", "", "")
+            continue
+        ratio = other / value if unit in (LATENCY, COST) else value / other
+        said = "reached" if goal and ratio >= goal[0] else "missed" if goal else ""
+        line(what, f"{value:.2f}", name, f"{other:.2f}", f"{ratio:.2f}", f"{goal[0]:.2f}" if goal else "", f"{unit:<10} {said}")
+    sys.stdout.flush()
+
+
 def main():
-    build = sys.argv[1]
+    build, *names = sys.argv[1:]
+    unknown = [name for name in names if name not in GROUPS]
+    if unknown:
+        sys.exit(f"no group {unknown[0]}; there are {', '.join(GROUPS)}")
     harness.need_programs("ib_write_bw", "taskset")
     with harness.Bench(build) as bench:
         b = Bench(bench, build)
-        rows = contenders(b) + same_host(b)
         load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
         print(f"Medians of {RUNS} runs, loopback, the two processes on different CPUs. "
               "Ratio above 1: Verbena is better.")
-        print(f"Load before the first run: {load:.1f} on {cpus} CPUs; what spins suffers most from a busy machine.\n")
-        print(f"{'Verbena':<28} {'':>10} {'against':<26} {'':>10} {'ratio':>7}")
-        for what, unit, ours, others in rows:
-            value, *rest = medians([ours] + [measure for _, measure in others])
-            for (name, _), other in zip(others, rest):
-                if value is None or other is None:
-                    print(f"{what:<28} {'-':>10} {name:<26} {'-':>10} {'-':>7}")
-                    continue
-                ratio = other / value if unit == LATENCY else value / other
-                print(f"{what:<28} {value:>10.2f} {name:<26} {other:>10.2f} {ratio:>7.2f}   {unit}")
-            sys.stdout.flush()
+        print(f"Load before the first run: {load:.1f} on {cpus} CPUs; what spins suffers most from a busy machine.")
+        for name in names or GROUPS:
+            print(f"\n{name}")
+            line("Verbena", "", "against", "", "ratio", "goal", "")
+            for row in GROUPS[name](b):
+                show(row)
 
 
 if __name__ == "__main__":

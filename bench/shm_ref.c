@@ -4,6 +4,8 @@
  *
  *	shm_ref line COUNT		a cache line handed to the other CPU and back; microseconds one way
  *	shm_ref write|read SIZE COUNT	process_vm_writev or readv of SIZE bytes; microseconds each
+ *	shm_ref list N COUNT		process_vm_writev of N pieces of 8 bytes, a cache line apart; microseconds each call
+ *	shm_ref pingpong SIZE COUNT	each side writes into the other's memory and watches its own; microseconds one way
  *
  * Prints the best of many short stretches: on a machine that does other things, too, the average says how much.
  */
@@ -23,6 +25,8 @@
 enum {
 	STRETCH = 16,
 	LIMIT_S = 60,
+	LINE = 64,
+	PIECES_MAX = 1024,
 };
 
 static double now_us(void)
@@ -71,63 +75,125 @@ static void hand_over(void)
 		;
 }
 
-static void copy(pid_t pid, char *ours, char *theirs, size_t size, int write)
-{
-	struct iovec near = { ours, size }, far = { theirs, size };
-	ssize_t n = write ? process_vm_writev(pid, &near, 1, &far, 1, 0) :
-			    process_vm_readv(pid, &near, 1, &far, 1, 0);
+static char *theirs, *ours;	/* private to each process, at the same addresses */
+static size_t size;
 
-	if (n != (ssize_t)size) {
+/* Copies `pieces` of them to or from the other process. */
+static void copy(pid_t pid, int pieces, int write)
+{
+	struct iovec near[PIECES_MAX], far[PIECES_MAX];
+	ssize_t n;
+
+	for (int i = 0; i < pieces; i++) {
+		near[i] = (struct iovec){ ours + i * size, size };
+		far[i] = (struct iovec){ theirs + i * LINE, size };
+	}
+	n = write ? process_vm_writev(pid, near, pieces, far, pieces, 0) :
+		    process_vm_readv(pid, near, pieces, far, pieces, 0);
+	if (n != (ssize_t)size * pieces) {
 		perror("process_vm");
 		exit(1);
 	}
 }
 
+static void watch(uint32_t value)
+{
+	while (__atomic_load_n((uint32_t *)theirs, __ATOMIC_ACQUIRE) != value)
+		;
+}
+
+static void write_back(void)
+{
+	for (uint32_t i = 1;; i++) {
+		watch(i);
+		*(uint32_t *)ours = i;
+		copy(getppid(), 1, 1);
+	}
+}
+
+static void write_over(pid_t child)
+{
+	static uint32_t i;
+
+	*(uint32_t *)ours = ++i;
+	copy(child, 1, 1);
+	watch(i);
+}
+
+static enum mode { LINE_OVER, WRITE, READ, LIST, PINGPONG } mode;
+static int pieces = 1;
+
+static int parse(int argc, char **argv)
+{
+	static const char *const names[] = { "line", "write", "read", "list", "pingpong" };
+	unsigned long n = argc == 4 ? strtoul(argv[2], NULL, 0) : 0;
+
+	for (mode = 0; argc > 1 && mode <= PINGPONG && strcmp(argv[1], names[mode]) != 0; mode++)
+		;
+	if (argc < 3 || mode > PINGPONG || (mode != LINE_OVER && n == 0) ||
+	    (mode == LIST && n > PIECES_MAX))
+		return 0;
+	size = mode == LIST || mode == LINE_OVER || n < sizeof(uint64_t) ? sizeof(uint64_t) : n;
+	pieces = mode == LIST ? n : 1;
+	return 1;
+}
+
+static void serve(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin(1);
+	memset(theirs, 0, size + pieces * LINE);
+	memset(ours, 0, size * pieces);
+	__atomic_store_n(back, UINT32_MAX, __ATOMIC_RELEASE);	/* ready */
+	if (mode == LINE_OVER)
+		hand_back();
+	if (mode == PINGPONG)
+		write_back();
+	for (;;)
+		pause();
+}
+
+static void once(pid_t child)
+{
+	if (mode == LINE_OVER)
+		hand_over();
+	else if (mode == PINGPONG)
+		write_over(child);
+	else
+		copy(child, pieces, mode != READ);
+}
+
 int main(int argc, char **argv)
 {
-	int line = argc == 3 && strcmp(argv[1], "line") == 0;
-	size_t size = line ? 4096 : argc == 4 ? strtoul(argv[2], NULL, 0) : 0;
 	long count = argc > 2 ? strtol(argv[argc - 1], NULL, 0) : 0;
-	int write = argc > 1 && strcmp(argv[1], "write") == 0;
-	char *shared, *theirs, *ours;
 	double best = 1e9;
+	char *shared;
 	pid_t child;
 
-	if (size == 0 || count <= 0)
+	if (!parse(argc, argv) || count <= 0)
 		return 2;
 	alarm(LIMIT_S);
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	theirs = malloc(size);
-	ours = malloc(size);
+	theirs = malloc(size + pieces * LINE);
+	ours = malloc(size * pieces);
 	if (shared == MAP_FAILED || !theirs || !ours)
 		return 1;
 	there = (uint32_t *)shared;
 	back = (uint32_t *)(shared + 1024);
-	memset(ours, 1, size);
+	memset(ours, 0, size * pieces);
+	memset(theirs, 0, size + pieces * LINE);
 	child = fork();
-	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		pin(1);
-		memset(theirs, 2, size);
-		if (line)
-			hand_back();
-		__atomic_store_n(there, 1, __ATOMIC_RELEASE);
-		for (;;)
-			pause();
-	}
+	if (child == 0)
+		serve();
 	pin(0);
-	while (!line && !__atomic_load_n(there, __ATOMIC_ACQUIRE))
+	while (__atomic_load_n(back, __ATOMIC_ACQUIRE) != UINT32_MAX)
 		;
 	for (long i = 0; i < count; i += STRETCH) {
 		double start = now_us(), took;
 
-		for (int n = 0; n < STRETCH; n++) {
-			if (line)
-				hand_over();
-			else
-				copy(child, ours, theirs, size, write);
-		}
-		took = (now_us() - start) / STRETCH / (line ? 2 : 1);
+		for (int n = 0; n < STRETCH; n++)
+			once(child);
+		took = (now_us() - start) / STRETCH / (mode == LINE_OVER || mode == PINGPONG ? 2 : 1);
 		best = took < best ? took : best;
 	}
 	printf("%.3f\n", best);
