@@ -25,7 +25,7 @@ from harness import Failure, LIMIT_S, skip  # noqa: E402
 from tools import ToolBench, run_table, want, want_equal  # noqa: E402
 
 HEADER = 42
-FEW = 3000  # with 1400 bytes a fraction of the kernel's ring: nothing is lost between two hosts
+FEW = 500  # udp_capture's receives are more: nothing is lost before it looks
 
 
 class Packets(ToolBench):
