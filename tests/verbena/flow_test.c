@@ -221,13 +221,9 @@ int main(int argc, char **argv)
 	struct verbena_context_options opt = options_of(IBV_QPT_RAW_PACKET);
 	const struct verbena_buf from = { .addr = out, .row = LENGTH, .num_pkt = 2 };
 	const struct verbena_buf to = { .addr = in, .row = LENGTH, .num_pkt = WRS };
-	char dir[] = "/tmp/verbena-flow-XXXXXX", command[64];
 
 	(void)argc;
-	/* A segment of its own, where nobody else's frames come. */
 	setenv("VERBENA_RAW", "virtual", 1);
-	CHECK(mkdtemp(dir));
-	setenv("VERBENA_DIR", dir, 1);
 	CHECK_EQ(type_named(argv[1]), IBV_QPT_RAW_PACKET);
 	opt.max_send_wr = 2;
 	opt.max_recv_wr = WRS;
@@ -242,6 +238,5 @@ int main(int argc, char **argv)
 	OK(verbena_destroy_send_wrs(&sends) == 0);
 	OK(verbena_destroy_recv_wrs(&recvs) == 0);
 	pair_destroy(&p);
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	return system(command) != 0;
+	return 0;
 }
