@@ -17,7 +17,7 @@ enum {
 	PATTERN = 0x5a,
 };
 
-enum { RC = 1, UC = 2, UD = 4, XS = 8 };
+enum { RC = 1, UC = 2, UD = 4, XS = 8, RAW = 16 };
 
 static const struct kind {
 	enum ibv_qp_type type;
@@ -28,6 +28,7 @@ static const struct kind {
 	{ IBV_QPT_UC, UC, "UC" },
 	{ IBV_QPT_UD, UD, "UD" },
 	{ IBV_QPT_XRC_SEND, XS, "XRC" },
+	{ IBV_QPT_RAW_PACKET, RAW, "raw packet" },
 };
 
 /*
@@ -41,7 +42,7 @@ static const struct op {
 } ops[OPCODES] = {
 	[IBV_WR_RDMA_WRITE] = { RC | UC | XS, true, false },
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = { RC | UC | XS, true, false },
-	[IBV_WR_SEND] = { RC | UC | UD | XS, true, false },
+	[IBV_WR_SEND] = { RC | UC | UD | XS | RAW, true, false },
 	[IBV_WR_SEND_WITH_IMM] = { RC | UC | UD | XS, true, false },
 	[IBV_WR_RDMA_READ] = { RC | XS, false, false },
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = { RC | XS, false, true },
@@ -141,7 +142,7 @@ static void flags_by_opcode(struct bench *b, const struct kind *k)
 			if (flags[i] == IBV_SEND_INLINE)
 				ok = ok && ops[op].inlines;
 			else if (flags[i] == IBV_SEND_IP_CSUM)
-				ok = ok && k->type == IBV_QPT_UD;
+				ok = ok && (k->bit & (UD | RAW));
 			else if (flags[i] >= 1 << 5)
 				ok = false;
 			post(b, qp, &wr, ok ? 0 : EINVAL, k->name);
@@ -399,19 +400,92 @@ static void keys_by_opcode(struct bench *b)
 	}
 }
 
+/* Frames to this address go to the QP. */
+static struct ibv_flow *steer(struct ibv_qp *qp, const uint8_t mac[6])
+{
+	struct {
+		struct ibv_flow_attr attr;
+		struct ibv_flow_spec_eth eth;
+	} rule = {
+		.attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule), .num_of_specs = 1, .port = 1 },
+		.eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth) },
+	};
+	struct ibv_flow *flow;
+
+	memcpy(rule.eth.val.dst_mac, mac, 6);
+	memset(rule.eth.mask.dst_mac, 0xff, 6);
+	flow = ibv_create_flow(qp, &rule.attr);
+	CHECK(flow);
+	return flow;
+}
+
+/* Raw packet: the flaw is in the list of the request that sends, or of the one that receives. */
+static void raw_cell(struct bench *b, bool receives, enum flaw flaw)
+{
+	static const uint8_t mac[6] = { 2, 0, 0, 0x56, 0x78, 1 };
+	struct ibv_qp *a = world_qp(&b->w, IBV_QPT_RAW_PACKET, b->cq, NULL);
+	struct ibv_qp *r = world_qp(&b->w, IBV_QPT_RAW_PACKET, b->cq, NULL);
+	struct victim v = make_victim(b, flaw, receives ? IBV_ACCESS_LOCAL_WRITE : 0);
+	struct ibv_sge flawed = { flawed_address(&v, flaw, 1), 8, v.lkey };
+	struct ibv_sge out[] = { world_sge(&b->mem, 0, 14), world_sge(&b->mem, 64, 8) };
+	struct ibv_sge in[] = { world_sge(&b->mem, HALF, 14), world_sge(&b->mem, HALF + 64, 8) };
+	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = out, .num_sge = 2, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_recv_wr *bad, rwr = { .wr_id = 2, .sg_list = in, .num_sge = 2 };
+	bool fine = flaw == NONE || (flaw == RIGHTS && !receives);
+	struct ibv_flow *flow;
+
+	(receives ? in : out)[1] = flawed;
+	world_connect(&b->w, a, r);
+	flow = steer(r, mac);
+	memset(b->mem.data, 0, 128);
+	memcpy(b->mem.data, mac, 6);
+	CHECK_EQ(ibv_post_recv(r, &rwr, &bad), 0);
+	world_post(a, &wr);
+	if (!receives && !fine) {
+		world_expect(b->cq, 1, IBV_WC_LOC_PROT_ERR);
+	} else {
+		struct ibv_wc wc[2];
+
+		world_poll(b->cq, wc, 2);
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(wc[i].status, wc[i].wr_id == 1 || fine ? IBV_WC_SUCCESS :
+									   IBV_WC_LOC_PROT_ERR);
+	}
+	if (!fine || !receives)
+		expect_untouched(&v);
+	b->cells++;
+	CHECK_EQ(ibv_destroy_flow(flow), 0);
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(r), 0);
+	free_victim(&v);
+}
+
+static void raw_keys(struct bench *b)
+{
+	for (enum flaw flaw = NONE; flaw < FLAWS; flaw++) {
+		if (flaw == QP_RIGHTS)
+			continue;
+		raw_cell(b, false, flaw);
+		raw_cell(b, true, flaw);
+	}
+}
+
 int main(void)
 {
 	struct bench b;
 
+	setenv("VERBENA_RAW", "virtual", 0);
 	open_bench(&b);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		flags_by_opcode(&b, &kinds[i]);
 		states_by_opcode(&b, &kinds[i]);
 		lists_are_bounded(&b, &kinds[i]);
-		if (kinds[i].type != IBV_QPT_XRC_SEND)
+		if (!(kinds[i].bit & (XS | RAW)))
 			sizes_by_opcode(&b, &kinds[i]);
 	}
 	keys_by_opcode(&b);
+	raw_keys(&b);
 	printf("%u cells\n", b.cells);
 	close_bench(&b);
 	return 0;

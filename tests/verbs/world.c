@@ -104,6 +104,8 @@ struct ibv_qp *world_qp(struct world *w, enum ibv_qp_type type, struct ibv_cq *c
 static int init_attr(enum ibv_qp_type type, struct ibv_qp_attr *a)
 {
 	a->port_num = 1;
+	if (type == IBV_QPT_RAW_PACKET)
+		return IBV_QP_PORT;
 	a->qkey = WORLD_QKEY;
 	a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			     IBV_ACCESS_REMOTE_ATOMIC;
@@ -115,7 +117,7 @@ static int rtr_attr(struct world *w, enum ibv_qp_type type, uint32_t peer, struc
 {
 	int mask = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
-	if (type == IBV_QPT_UD)
+	if (type == IBV_QPT_UD || type == IBV_QPT_RAW_PACKET)
 		return 0;
 	a->path_mtu = IBV_MTU_1024;
 	a->dest_qp_num = peer;
@@ -135,6 +137,8 @@ static int rtr_attr(struct world *w, enum ibv_qp_type type, uint32_t peer, struc
 
 static int rts_attr(enum ibv_qp_type type, struct ibv_qp_attr *a)
 {
+	if (type == IBV_QPT_RAW_PACKET)
+		return 0;
 	a->sq_psn = WORLD_PSN;
 	if (type == IBV_QPT_XRC_RECV) {
 		a->timeout = 14;
