@@ -15,7 +15,7 @@ int cmd_completion(int argc, char **argv)
 		return EXIT_USAGE;
 	puts("_verbena()\n{\n\tlocal word=${COMP_WORDS[COMP_CWORD]} words\n\tcase ${COMP_WORDS[1]} in");
 	puts("\trun) compopt -o default 2>/dev/null; words='--devices --transport --log --log-file --port --dir\n"
-	     "\t\t--progress --seed --no-preload --print --help --' ;;");
+	     "\t\t--raw --progress --seed --no-preload --print --help --' ;;");
 	puts("\tinfo|gids|watch) words=\"--json --help $(verbena devices 2>/dev/null | awk 'NR > 2 { print $1 }')\" ;;");
 	puts("\tps) words=\"--json --help $(verbena ps 2>/dev/null | awk 'NR > 1 { print $1 }')\" ;;");
 	puts("\ttop) words='--json --times --interval --help' ;;");

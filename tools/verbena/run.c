@@ -28,6 +28,7 @@ static const struct {
 	{ { "log-file", required_argument, NULL, 'L' }, "VERBENA_LOG_FILE", "where log lines go instead of stderr" },
 	{ { "port", required_argument, NULL, 'p' }, "VERBENA_UDP_PORT", "UDP port, 4791 if not given" },
 	{ { "dir", required_argument, NULL, 'D' }, "VERBENA_DIR", "directory that the processes share" },
+	{ { "raw", required_argument, NULL, 'r' }, "VERBENA_RAW", "auto, packet or virtual" },
 	{ { "progress", required_argument, NULL, 'P' }, "VERBENA_PROGRESS", "thread or none" },
 	{ { "seed", required_argument, NULL, 's' }, "VERBENA_SEED", "makes random numbers repeatable" },
 };
