@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "run/netdev.h"
-#include "util/atomic.h"
 #include "util/be.h"
 #include "util/compiler.h"
 
@@ -207,8 +206,6 @@ void vrb_port_query(struct vrb_port *port, struct ibv_port_attr *attr)
 	attr->gid_tbl_len = VRB_GID_TABLE;
 	attr->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	attr->max_msg_sz = MAX_MSG;
-	attr->bad_pkey_cntr = load_relaxed(&port->counters_bad_pkey);
-	attr->qkey_viol_cntr = load_relaxed(&port->counters_qkey_viol);
 	attr->pkey_tbl_len = 1;
 	attr->lid = port->lid;
 	attr->max_vl_num = 1;

@@ -38,7 +38,6 @@ struct vrb_port {
 	uint16_t lid;
 	uint8_t active_width, active_speed; /* encoded as in struct ibv_port_attr */
 	struct vrb_gid gid[VRB_GID_TABLE];
-	uint32_t counters_qkey_viol, counters_bad_pkey; /* atomic: the engine's side adds */
 };
 
 struct netdev;

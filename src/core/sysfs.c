@@ -348,8 +348,6 @@ void vrb_sysfs_publish(struct vrb_device *dev)
 	if (!vrb_sysfs_root())
 		return;
 	vrb_port_query(&dev->port, &attr);
-	/* Counters of violations are no part of it. */
-	attr.bad_pkey_cntr = attr.qkey_viol_cntr = 0;
 	vrb_port_gids(&dev->port, gids);
 	now = fingerprint(&attr, gids);
 	if (now == dev->described)

@@ -301,13 +301,18 @@ static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_inf
 	       (op->kind == ROCE_KIND_SEND || (op->kind == ROCE_KIND_WRITE && op->takes_recv));
 }
 
-static bool acceptable(const struct roce_qp *qp, const struct roce_pkt *pkt,
+static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
 		       const struct roce_opcode_info *op)
 {
 	if (unlikely(pkt->pull != NULL) && !may_be_pulled(qp, op))
 		return false;
-	return runs_responder(qp) && roce_opcode_accepted(op, qp->wq->type) &&
-	       roce_pkey_match(pkt->bth.pkey, qp->wq->pkey) && from_peer(qp->wq, pkt);
+	if (!runs_responder(qp) || !roce_opcode_accepted(op, qp->wq->type))
+		return false;
+	if (unlikely(!roce_pkey_match(pkt->bth.pkey, qp->wq->pkey))) {
+		qp->counters.bad_pkey++;
+		return false;
+	}
+	return from_peer(qp->wq, pkt);
 }
 
 /* The answers to a READ are as many as were asked for: the asker slows down, too. */

@@ -130,9 +130,13 @@ static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
  * IBTA vol 1, 9.8.3: what does not fit is dropped without a word; only a receive that cannot take
  * it is an error.
  */
-static bool acceptable(const struct roce_qp *qp, const struct roce_pkt *pkt)
+static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
-	return pkt->deth.qkey == qp->wq->qkey && pkt->payload_len <= qp->wq->mtu;
+	if (pkt->deth.qkey != qp->wq->qkey) {
+		qp->counters.bad_qkey++;
+		return false;
+	}
+	return pkt->payload_len <= qp->wq->mtu;
 }
 
 void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,

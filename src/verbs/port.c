@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "core/context.h"
+#include "core/device.h"
 #include "core/neigh.h"
+#include "core/qptab.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/exports.h"
@@ -30,6 +32,16 @@ static struct vrb_port *port_of(struct ibv_context *c)
 	return &to_vrb_context(c)->dev->port;
 }
 
+/* What this process dropped. On InfiniBand the counters have 16 bits and stop at their end. */
+static void add_violations(struct ibv_context *c, struct ibv_port_attr *attr)
+{
+	struct roce_counters sum;
+
+	vrb_qptab_counters(to_vrb_context(c)->dev, &sum);
+	attr->bad_pkey_cntr = min(sum.bad_pkey, (uint64_t)UINT16_MAX);
+	attr->qkey_viol_cntr = min(sum.bad_qkey, (uint64_t)UINT16_MAX);
+}
+
 static int query(struct ibv_context *c, uint32_t port_num, void *attr, size_t len)
 {
 	struct ibv_port_attr all;
@@ -39,6 +51,7 @@ static int query(struct ibv_context *c, uint32_t port_num, void *attr, size_t le
 		return answer(err);
 	vrb_device_catch_up();
 	vrb_port_query(port_of(c), &all);
+	add_violations(c, &all);
 	/* A program of a later release has a longer structure than we know. */
 	memset(attr, 0, len);
 	memcpy(attr, &all, min(len, sizeof(all)));

@@ -186,6 +186,7 @@ static void silent_drops(void **state)
 	env_input(&e, &good);
 	assert_int_equal(e.num_cqes, 1);
 	assert_int_equal(e.qp.counters.dropped_pkts, 3);
+	assert_int_equal(e.qp.counters.bad_qkey, 1);
 	assert_int_equal(e.wq.state, IBV_QPS_RTS);
 	assert_int_equal(env_drain(&e), 0);
 }

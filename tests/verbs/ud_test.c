@@ -102,9 +102,19 @@ static void test_answer(void)
 	CHECK_EQ(ibv_destroy_ah(back), 0);
 }
 
-/* A wrong Q_Key, no receive: nobody hears of it; the next datagram arrives. */
+static uint32_t qkey_violations(void)
+{
+	struct ibv_port_attr port;
+
+	CHECK_EQ(ibv_query_port(w.ctx, 1, &port), 0);
+	CHECK_EQ(port.bad_pkey_cntr, 0);
+	return port.qkey_viol_cntr;
+}
+
+/* A wrong Q_Key, no receive: nobody hears of it, but the port counts the key; the next datagram arrives. */
 static void test_drops(void)
 {
+	uint32_t before = qkey_violations();
 	struct ibv_wc wc;
 
 	datagram(1, world_sge(&src, 0, 8), WORLD_QKEY);
@@ -126,6 +136,7 @@ static void test_drops(void)
 	}
 	CHECK_EQ(wc.imm_data, htobe32(3));
 	CHECK_EQ(wc.byte_len, 16 + GRH);
+	CHECK_EQ(qkey_violations(), before + 1);
 }
 
 /*
