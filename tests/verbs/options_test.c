@@ -48,11 +48,12 @@ struct option {
 /* ---------------------------------------------------------------- queue pairs */
 
 static const enum ibv_qp_type qp_types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_XRC_SEND,
-					     IBV_QPT_XRC_RECV };
+					     IBV_QPT_XRC_RECV, IBV_QPT_RAW_PACKET };
 
-enum { RC = 1, UC = 2, UD = 4, XS = 8, XR = 16, SENDS = RC | UC | UD | XS, ALL_QPS = SENDS | XR };
+enum { RC = 1, UC = 2, UD = 4, XS = 8, XR = 16, RAW = 32, SENDS = RC | UC | UD | XS | RAW,
+       ALL_QPS = SENDS | XR };
 
-#define QP_KINDS { "RC", "UC", "UD", "XRC send", "XRC receive" }
+#define QP_KINDS { "RC", "UC", "UD", "XRC send", "XRC receive", "raw packet" }
 
 static int create_qp(struct ibv_qp_init_attr_ex *attr, unsigned int kind)
 {
@@ -84,8 +85,8 @@ static int try_create_flags(uint64_t value, unsigned int kind)
 
 static const struct flag create_flags[] = {
 	{ ROW(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB), UD, "multicast is UD's", "verbs mcast" },
-	{ ROW(IBV_QP_CREATE_SCATTER_FCS), 0, "raw packets: frames come without their FCS", NULL },
-	{ ROW(IBV_QP_CREATE_CVLAN_STRIPPING), 0, "of raw packet QPs", NULL },
+	{ ROW(IBV_QP_CREATE_SCATTER_FCS), 0, "frames come without their FCS", NULL },
+	{ ROW(IBV_QP_CREATE_CVLAN_STRIPPING), RAW, "the others have no frames", "verbs raw" },
 	{ ROW(IBV_QP_CREATE_SOURCE_QPN), 0,
 	  "a QP's number on the wire tells whose packets are whose; there is no IPoIB interface to lie under", NULL },
 	{ ROW(IBV_QP_CREATE_PCI_WRITE_END_PADDING), 0, "no bus: nothing is written behind a message", NULL },
@@ -102,9 +103,9 @@ static const struct flag qp_masks[] = {
 	{ ROW(IBV_QP_INIT_ATTR_PD), ALL_QPS, "", "verbs qp" },
 	{ ROW(IBV_QP_INIT_ATTR_XRCD), ALL_QPS, "XRC receive needs it; the others do not look at it", "verbs srq" },
 	{ ROW(IBV_QP_INIT_ATTR_CREATE_FLAGS), ALL_QPS, "", NULL },
-	{ ROW(IBV_QP_INIT_ATTR_MAX_TSO_HEADER), ALL_QPS, "0; more on UD and raw packet QPs", "verbs ipoib" },
-	{ ROW(IBV_QP_INIT_ATTR_IND_TABLE), 0, "of raw packet QPs", NULL },
-	{ ROW(IBV_QP_INIT_ATTR_RX_HASH), 0, "of raw packet QPs", NULL },
+	{ ROW(IBV_QP_INIT_ATTR_MAX_TSO_HEADER), ALL_QPS, "0; more on UD and raw packet", "verbs ipoib" },
+	{ ROW(IBV_QP_INIT_ATTR_IND_TABLE), 0, "alone; with IBV_QP_INIT_ATTR_RX_HASH on raw packet", "verbs rwq" },
+	{ ROW(IBV_QP_INIT_ATTR_RX_HASH), 0, "alone; with IBV_QP_INIT_ATTR_IND_TABLE on raw packet", "verbs rwq" },
 	{ ROW(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS), ALL_QPS, "", "verbs wr_ex" },
 };
 
@@ -113,7 +114,7 @@ static int try_send_ops(uint64_t value, unsigned int kind)
 	struct ibv_qp_init_attr_ex attr = { .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					    .send_ops_flags = value };
 
-	if (qp_types[kind] == IBV_QPT_UD) {
+	if (qp_types[kind] == IBV_QPT_UD || qp_types[kind] == IBV_QPT_RAW_PACKET) {
 		attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
 		attr.max_tso_header = 64;
 	}
@@ -125,14 +126,14 @@ static const struct flag send_ops[] = {
 	{ ROW(IBV_QP_EX_WITH_RDMA_WRITE), RC | UC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM), RC | UC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_SEND), SENDS, "", "verbs wr_ex" },
-	{ ROW(IBV_QP_EX_WITH_SEND_WITH_IMM), SENDS, "", "verbs wr_ex" },
+	{ ROW(IBV_QP_EX_WITH_SEND_WITH_IMM), SENDS & ~RAW, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_RDMA_READ), RC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP), RC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD), RC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_LOCAL_INV), RC | UC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_BIND_MW), RC | UC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_SEND_WITH_INV), RC | UC | XS, "", "verbs wr_ex" },
-	{ ROW(IBV_QP_EX_WITH_TSO), UD, "and raw packet QPs, with max_tso_header", "verbs ipoib" },
+	{ ROW(IBV_QP_EX_WITH_TSO), UD | RAW, "with max_tso_header", "verbs ipoib" },
 	{ ROW(IBV_QP_EX_WITH_FLUSH), RC | XS, "Annex A19", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_ATOMIC_WRITE), RC | XS, "Annex A19", "verbs wr_ex" },
 };
@@ -194,7 +195,7 @@ static int try_cq_flags(uint64_t value, unsigned int kind)
 
 static const struct flag cq_flags[] = {
 	{ ROW(IBV_CREATE_CQ_ATTR_SINGLE_THREADED), 1, "no lock from ibv_start_poll to ibv_end_poll", "verbs cq_ex" },
-	{ ROW(IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN), 1, "the oldest completion gives way", "verbs cq" },
+	{ ROW(IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN), 1, "the oldest completion gives way", "verbs cq_ex" },
 };
 
 static int try_wc_flags(uint64_t value, unsigned int kind)
@@ -484,6 +485,7 @@ static const struct option options[] = {
 struct claim {
 	const char *name;
 	uint64_t bit;
+	const char *of;
 	const uint64_t *in;
 	bool claimed;
 	const char *note;
@@ -512,11 +514,23 @@ static bool optional_access(const struct option *o, uint64_t bit)
 	return o->try == try_access && bit & IBV_ACCESS_OPTIONAL_RANGE;
 }
 
+/* Raw packets want a right that the test may not have. */
+static bool available(const struct option *o, unsigned int kind)
+{
+	int err = strcmp(o->kind[kind], "raw packet") ? 0 : o->try(0, kind);
+
+	if (err)
+		printf("%s on raw packet queue pairs not tried: %s\n", o->what, strerror(err));
+	return !err;
+}
+
 static int check_option(const struct option *o)
 {
 	int wrong = 0;
 
 	for (unsigned int kind = 0; kind < kinds_of(o); kind++) {
+		if (!available(o, kind))
+			continue;
 		for (unsigned int i = 0; i < o->bits; i++) {
 			uint64_t bit = 1ull << i;
 			const struct flag *f = find(o, bit);
@@ -570,10 +584,10 @@ static void print_option(const struct option *o)
 
 static uint64_t cap_flags, odp_general, odp_rc, odp_uc, odp_ud, odp_xrc, tm_flags;
 
-#define CAP(name, ...) { ROW(name), &cap_flags, __VA_ARGS__ }
-#define ODP_RC(name, ...) { "RC, XRC: " #name, name, &odp_rc, __VA_ARGS__ }
-#define ODP_UC(name, ...) { "UC: " #name, name, &odp_uc, __VA_ARGS__ }
-#define ODP_UD(name, ...) { "UD: " #name, name, &odp_ud, __VA_ARGS__ }
+#define CAP(name, ...)	  { ROW(name), "", &cap_flags, __VA_ARGS__ }
+#define ODP_RC(name, ...) { ROW(name), " for RC, XRC", &odp_rc, __VA_ARGS__ }
+#define ODP_UC(name, ...) { ROW(name), " for UC", &odp_uc, __VA_ARGS__ }
+#define ODP_UD(name, ...) { ROW(name), " for UD", &odp_ud, __VA_ARGS__ }
 
 static const struct claim claims[] = {
 	CAP(IBV_DEVICE_RESIZE_MAX_WR, false, "the depth of a queue pair's queues is fixed", "unit qp_state"),
@@ -596,30 +610,33 @@ static const struct claim claims[] = {
 	CAP(IBV_DEVICE_MEM_MGT_EXTENSIONS, true, "", "verbs mw"),
 	CAP(IBV_DEVICE_MEM_WINDOW_TYPE_2A, false, "a device has 2A or 2B", NULL),
 	CAP(IBV_DEVICE_MEM_WINDOW_TYPE_2B, true, "", "verbs mw"),
+	CAP(IBV_DEVICE_RAW_IP_CSUM, true, "", "verbs raw"),
 	CAP(IBV_DEVICE_RC_IP_CSUM, false, "connections carry no IP packets", NULL),
-	CAP(IBV_DEVICE_RAW_SCATTER_FCS, false, "frames come without their FCS", NULL),
-	CAP(IBV_DEVICE_PCI_WRITE_END_PADDING, false, "no bus", NULL),
-	{ ROW(IBV_ODP_SUPPORT), &odp_general, true, "every region is naturally on demand", "verbs mr" },
-	{ ROW(IBV_ODP_SUPPORT_IMPLICIT), &odp_general, true, "", "verbs mr" },
-	ODP_RC(IBV_ODP_SUPPORT_SEND, true, "", "verbs mr"),
-	ODP_RC(IBV_ODP_SUPPORT_RECV, true, "", "verbs mr"),
-	ODP_RC(IBV_ODP_SUPPORT_WRITE, true, "", "verbs mr"),
-	ODP_RC(IBV_ODP_SUPPORT_READ, true, "", "verbs mr"),
-	ODP_RC(IBV_ODP_SUPPORT_ATOMIC, true, "", "verbs mr"),
-	ODP_RC(IBV_ODP_SUPPORT_SRQ_RECV, true, "", "verbs mr"),
-	ODP_RC(IBV_ODP_SUPPORT_FLUSH, true, "", "verbs mr"),
-	ODP_RC(IBV_ODP_SUPPORT_ATOMIC_WRITE, true, "", "verbs mr"),
-	ODP_UC(IBV_ODP_SUPPORT_SEND, true, "", "verbs mr"),
-	ODP_UC(IBV_ODP_SUPPORT_RECV, true, "", "verbs mr"),
-	ODP_UC(IBV_ODP_SUPPORT_WRITE, true, "", "verbs mr"),
+	CAP(IBV_DEVICE_RAW_MULTI, false, "frames to groups come by flow rules, not by ibv_attach_mcast", NULL),
+	CAP(IBV_DEVICE_MANAGED_FLOW_STEERING, true, "on raw packet queue pairs", "verbs rwq"),
+	{ "IBV_DEVICE_RAW_SCATTER_FCS", IBV_DEVICE_RAW_SCATTER_FCS, "", &cap_flags, false, "frames come without their FCS", NULL },
+	{ "IBV_DEVICE_PCI_WRITE_END_PADDING", IBV_DEVICE_PCI_WRITE_END_PADDING, "", &cap_flags, false, "no bus", NULL },
+	{ ROW(IBV_ODP_SUPPORT), "", &odp_general, true, "every region is naturally on demand", NULL },
+	{ ROW(IBV_ODP_SUPPORT_IMPLICIT), "", &odp_general, true, "", NULL },
+	ODP_RC(IBV_ODP_SUPPORT_SEND, true, "", NULL),
+	ODP_RC(IBV_ODP_SUPPORT_RECV, true, "", NULL),
+	ODP_RC(IBV_ODP_SUPPORT_WRITE, true, "", NULL),
+	ODP_RC(IBV_ODP_SUPPORT_READ, true, "", NULL),
+	ODP_RC(IBV_ODP_SUPPORT_ATOMIC, true, "", NULL),
+	ODP_RC(IBV_ODP_SUPPORT_SRQ_RECV, true, "", NULL),
+	ODP_RC(IBV_ODP_SUPPORT_FLUSH, true, "", NULL),
+	ODP_RC(IBV_ODP_SUPPORT_ATOMIC_WRITE, true, "", NULL),
+	ODP_UC(IBV_ODP_SUPPORT_SEND, true, "", NULL),
+	ODP_UC(IBV_ODP_SUPPORT_RECV, true, "", NULL),
+	ODP_UC(IBV_ODP_SUPPORT_WRITE, true, "", NULL),
 	ODP_UC(IBV_ODP_SUPPORT_READ, false, "UC has no READ", NULL),
 	ODP_UC(IBV_ODP_SUPPORT_ATOMIC, false, "UC has no atomics", NULL),
-	ODP_UC(IBV_ODP_SUPPORT_SRQ_RECV, true, "", "verbs mr"),
-	ODP_UD(IBV_ODP_SUPPORT_SEND, true, "", "verbs mr"),
-	ODP_UD(IBV_ODP_SUPPORT_RECV, true, "", "verbs mr"),
+	ODP_UC(IBV_ODP_SUPPORT_SRQ_RECV, true, "", NULL),
+	ODP_UD(IBV_ODP_SUPPORT_SEND, true, "", NULL),
+	ODP_UD(IBV_ODP_SUPPORT_RECV, true, "", NULL),
 	ODP_UD(IBV_ODP_SUPPORT_WRITE, false, "UD has no WRITE", NULL),
-	ODP_UD(IBV_ODP_SUPPORT_SRQ_RECV, true, "", "verbs mr"),
-	{ ROW(IBV_TM_CAP_RC), &tm_flags, true, "", "verbs tags" },
+	ODP_UD(IBV_ODP_SUPPORT_SRQ_RECV, true, "", NULL),
+	{ ROW(IBV_TM_CAP_RC), "", &tm_flags, true, "", "verbs tags" },
 };
 
 static void query_claims(void)
@@ -656,13 +673,116 @@ static void print_claims(void)
 	printf("\n## Capabilities\n\n| Flag | | | Test |\n|---|---|---|---|\n");
 	for (size_t i = 0; i < N(claims); i++) {
 		const struct claim *c = &claims[i];
-		const char *colon = strstr(c->name, ": ");
-		int before = colon ? (int)(colon + 2 - c->name) : 0;
 
-		printf("| %.*s`%s` | %s | %s | %s |\n", before, c->name, c->name + before,
-		       c->claimed ? "claimed" : "not claimed", c->note,
-		       c->test ? c->test : "verbs options");
+		printf("| `%s` | %sclaimed%s | %s | %s |\n", c->name, c->claimed ? "" : "not ", c->of,
+		       c->note, c->test ? c->test : "verbs options");
 	}
+}
+
+/*
+ * What the ODP capabilities claim: each operation on one region on demand that spans all memory.
+ */
+static void on_demand_op(struct ibv_qp *qp, struct ibv_srq *srq, struct ibv_mr *all, int opcode,
+			 struct ibv_ah *ah)
+{
+	bool receives = opcode == IBV_WR_SEND;
+	uint64_t *mem = memory;
+	struct ibv_sge sge = { (uintptr_t)mem, 8, all->lkey };
+	struct ibv_sge to = { (uintptr_t)(mem + 32), 64, all->lkey };
+	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_recv_wr recv = { .wr_id = 2, .sg_list = &to, .num_sge = 1 }, *bad;
+	struct ibv_wc wc[2];
+
+	wr.wr.rdma.remote_addr = (uintptr_t)(mem + 16);
+	wr.wr.rdma.rkey = all->rkey;
+	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+		wr.wr.atomic.remote_addr = (uintptr_t)(mem + 16);
+		wr.wr.atomic.rkey = all->rkey;
+	}
+	if (ah) {
+		wr.wr.ud.ah = ah;
+		wr.wr.ud.remote_qpn = qp->qp_num;
+		wr.wr.ud.remote_qkey = WORLD_QKEY;
+	}
+	if (receives)
+		CHECK_EQ(srq ? ibv_post_srq_recv(srq, &recv, &bad) : ibv_post_recv(qp, &recv, &bad), 0);
+	world_post(qp, &wr);
+	world_poll(cq, wc, receives ? 2 : 1);
+	for (int i = 0; i <= receives; i++)
+		CHECK_EQ(wc[i].status, IBV_WC_SUCCESS);
+}
+
+/* FLUSH and ATOMIC WRITE, which only ibv_wr_* has. */
+static void on_demand_a19(struct ibv_mr *all)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq, .pd = w.pd,
+		.cap = { .max_send_wr = 2, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(w.ctx, &init);
+	struct ibv_qp_ex *ex = qp ? ibv_qp_to_qp_ex(qp) : NULL;
+	struct ibv_qp_attr attr;
+	struct ibv_wc wc[2];
+	uint64_t value = 7;
+
+	CHECK(ex);
+	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++) {
+		int mask = world_attr(&w, IBV_QPT_RC, s, qp->qp_num, &attr);
+
+		if (s == IBV_QPS_INIT)
+			attr.qp_access_flags |= IBV_ACCESS_FLUSH_GLOBAL;
+		CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+	}
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_atomic_write(ex, all->rkey, (uintptr_t)memory, &value);
+	ibv_wr_flush(ex, all->rkey, (uintptr_t)memory, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+	CHECK_EQ(ibv_wr_complete(ex), 0);
+	world_poll(cq, wc, 2);
+	CHECK_EQ(wc[0].status, IBV_WC_SUCCESS);
+	CHECK_EQ(wc[1].status, IBV_WC_SUCCESS);
+	CHECK_EQ(*(uint64_t *)memory, 7);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
+static void check_on_demand(void)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		int opcode[5];
+	} rows[] = {
+		{ IBV_QPT_RC, { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+				IBV_WR_ATOMIC_CMP_AND_SWP, -1 } },
+		{ IBV_QPT_UC, { IBV_WR_SEND, IBV_WR_RDMA_WRITE, -1 } },
+		{ IBV_QPT_UD, { IBV_WR_SEND, -1 } },
+	};
+	struct ibv_mr *all = ibv_reg_mr(w.pd, NULL, SIZE_MAX, WORLD_ACCESS | IBV_ACCESS_ON_DEMAND |
+							      IBV_ACCESS_FLUSH_GLOBAL);
+	struct ibv_ah_attr to_self = {
+		.is_global = 1, .port_num = 1,
+		.grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 4 },
+	};
+	struct ibv_ah *ah = ibv_create_ah(w.pd, &to_self);
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(w.pd, &init);
+
+	CHECK(all && ah && srq);
+	for (size_t i = 0; i < 2 * N(rows); i++) {
+		struct ibv_srq *shared = i & 1 ? srq : NULL;
+		struct ibv_qp *qp = world_qp(&w, rows[i / 2].type, cq, shared);
+
+		world_connect(&w, qp, qp);
+		for (const int *op = rows[i / 2].opcode; *op >= 0; op++)
+			on_demand_op(qp, shared, all, *op, rows[i / 2].type == IBV_QPT_UD ? ah : NULL);
+		CHECK_EQ(ibv_destroy_qp(qp), 0);
+	}
+	on_demand_a19(all);
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+	CHECK_EQ(ibv_destroy_ah(ah), 0);
+	CHECK_EQ(ibv_dereg_mr(all), 0);
 }
 
 static void open_all(void)
@@ -713,6 +833,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < N(options); i++)
 		wrong += check_option(&options[i]);
 	wrong += check_claims();
+	check_on_demand();
 	CHECK_EQ(wrong, 0);
 	close_all();
 	return 0;
