@@ -98,7 +98,7 @@ static void take_reply(const struct xrc_msg *m)
 		a->err = (int)m->head.epoch;
 		if (!a->err && m->head.body != a->len)
 			a->err = EPROTO;
-		if (!a->err)
+		if (!a->err && a->len)
 			memcpy(a->reply, m->body, a->len);
 		a->done = true;
 	}

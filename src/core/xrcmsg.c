@@ -24,6 +24,7 @@ enum {
 #define ROOM_PATIENCE VRB_MSEC
 
 _Static_assert(sizeof(struct xrc_head) == 48, "layout of messages");
+_Static_assert(HOST_TELL_PARTS == 4, "head, body, state and packet");
 _Static_assert(MESSAGE_MAX <= LANE_BYTES / 2, "fits a lane");
 
 bool xrc_party_find(struct xrc_party *p, int slot)
@@ -99,12 +100,29 @@ static int tell_by_lane(struct xrc_party *to, const struct lane_part *parts, uns
 	return ENOENT;
 }
 
+static int tell_by_inbox(struct xrc_party *to, const struct lane_part *parts, unsigned int n)
+{
+	struct iovec iov[HOST_TELL_PARTS];
+
+	for (unsigned int i = 0; i < n; i++)
+		iov[i] = (struct iovec){ (void *)parts[i].data, parts[i].len };
+	switch (host_tell(vrb.host, to->slot, to->incarnation, iov, n)) {
+	case 0:
+		return 0;
+	case ENOENT:
+		return ENOENT;
+	default:
+		return EAGAIN;
+	}
+}
+
 int xrc_tell(struct xrc_party *to, struct xrc_head *head, const void *body, size_t body_len,
 	     const void *state, size_t state_len, const void *packet, size_t packet_len)
 {
-	struct lane_part parts[] = { { head, sizeof(*head) }, { body, body_len },
-				     { state, state_len }, { packet, packet_len } };
-	struct iovec iov[ARRAY_SIZE(parts)];
+	const struct lane_part given[] = { { head, sizeof(*head) }, { body, body_len },
+					   { state, state_len }, { packet, packet_len } };
+	struct lane_part parts[ARRAY_SIZE(given)];
+	unsigned int n = 0;
 	uint32_t len = 0;
 
 	head->magic = MAGIC;
@@ -113,20 +131,12 @@ int xrc_tell(struct xrc_party *to, struct xrc_head *head, const void *body, size
 	head->packet = packet_len;
 	head->slot = host_slot(vrb.host);
 	head->incarnation = host_incarnation(vrb.host);
-	for (unsigned int i = 0; i < ARRAY_SIZE(parts); i++) {
-		iov[i] = (struct iovec){ (void *)parts[i].data, parts[i].len };
-		len += parts[i].len;
+	for (unsigned int i = 0; i < ARRAY_SIZE(given); i++) {
+		len += given[i].len;
+		if (given[i].len)
+			parts[n++] = given[i];
 	}
-	if (to->peer)
-		return tell_by_lane(to, parts, ARRAY_SIZE(parts), len);
-	switch (host_tell(vrb.host, to->slot, to->incarnation, iov, ARRAY_SIZE(iov))) {
-	case 0:
-		return 0;
-	case ENOENT:
-		return ENOENT;
-	default:
-		return EAGAIN;
-	}
+	return to->peer ? tell_by_lane(to, parts, n, len) : tell_by_inbox(to, parts, n);
 }
 
 /* The data may be changed by its sender meanwhile, so the copy of the head is what counts. */
