@@ -80,7 +80,11 @@ struct objects {
 	struct ibv_cq *cq;
 	struct ibv_cq_ex *cq_ex;
 	struct ibv_srq *srq;
-	struct ibv_qp *qp, *ud;
+	struct ibv_qp *qp, *ud, *raw, *rss;
+	struct ibv_counters *counters;
+	struct ibv_flow *flow, *sniffer;
+	struct ibv_wq *wq;
+	struct ibv_rwq_ind_table *table;
 };
 
 static void make_queues(struct objects *o)
@@ -101,6 +105,8 @@ static void make_queues(struct objects *o)
 	attr.qp_type = IBV_QPT_UD;
 	attr.srq = NULL;
 	o->ud = ibv_create_qp(o->pd, &attr);
+	attr.qp_type = IBV_QPT_RAW_PACKET;
+	o->raw = ibv_create_qp(o->pd, &attr);
 }
 
 static void make_memory(struct objects *o)
@@ -124,6 +130,46 @@ static void make_memory(struct objects *o)
 		o->ah = ibv_create_ah(o->pd, &ah_attr);
 }
 
+static void make_flows(struct objects *o)
+{
+	struct ibv_counters_init_attr counters_attr = { 0 };
+	struct ibv_counter_attach_attr point = { .counter_desc = IBV_COUNTER_BYTES };
+	struct {
+		struct ibv_flow_attr attr;
+		struct ibv_flow_spec_counter_action count;
+	} __attribute__((packed, aligned(8))) rule = {
+		{ .size = sizeof(rule), .num_of_specs = 1, .port = 1 },
+		{ .type = IBV_FLOW_SPEC_ACTION_COUNT, .size = sizeof(rule.count) },
+	};
+	struct ibv_flow_attr all = { .type = IBV_FLOW_ATTR_SNIFFER, .size = sizeof(all), .port = 1 };
+
+	o->counters = ibv_create_counters(o->ctx, &counters_attr);
+	if (!o->raw || !o->counters)
+		return;
+	(void)ibv_attach_counters_point_flow(o->counters, &point, NULL);
+	rule.count.counters = o->counters;
+	o->flow = ibv_create_flow(o->raw, &rule.attr);
+	o->sniffer = ibv_create_flow(o->raw, &all);
+}
+
+static void make_spread(struct objects *o)
+{
+	static uint8_t key[40];
+	struct ibv_wq_init_attr wq_attr = { .wq_type = IBV_WQT_RQ, .max_wr = 8, .max_sge = 1, .pd = o->pd, .cq = o->cq };
+	struct ibv_rwq_ind_table_init_attr table_attr = { .ind_tbl = &o->wq };
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
+		.pd = o->pd,
+		.rx_hash_conf = { IBV_RX_HASH_FUNC_TOEPLITZ, sizeof(key), key, 0 },
+	};
+
+	o->wq = o->cq ? ibv_create_wq(o->ctx, &wq_attr) : NULL;
+	o->table = o->wq ? ibv_create_rwq_ind_table(o->ctx, &table_attr) : NULL;
+	attr.rwq_ind_tbl = o->table;
+	o->rss = o->table ? ibv_create_qp_ex(o->ctx, &attr) : NULL;
+}
+
 static void make_all(struct objects *o)
 {
 	int n;
@@ -139,6 +185,8 @@ static void make_all(struct objects *o)
 		return;
 	make_memory(o);
 	make_queues(o);
+	make_flows(o);
+	make_spread(o);
 }
 
 #define DESTROY(fn, object)                                                                        \
@@ -154,6 +202,13 @@ static int destroy_cq_ex(struct ibv_cq_ex *cq)
 
 static void destroy_all(struct objects *o)
 {
+	DESTROY(ibv_destroy_flow, o->sniffer);
+	DESTROY(ibv_destroy_flow, o->flow);
+	DESTROY(ibv_destroy_counters, o->counters);
+	DESTROY(ibv_destroy_qp, o->rss);
+	DESTROY(ibv_destroy_rwq_ind_table, o->table);
+	DESTROY(ibv_destroy_wq, o->wq);
+	DESTROY(ibv_destroy_qp, o->raw);
 	DESTROY(ibv_destroy_qp, o->ud);
 	DESTROY(ibv_destroy_qp, o->qp);
 	DESTROY(ibv_destroy_srq, o->srq);
@@ -195,6 +250,7 @@ int main(void)
 #endif
 	long n;
 
+	setenv("VERBENA_RAW", "virtual", 0);
 	/* Once in peace: what is set up once per process is not what is tested. */
 	CHECK(!run(1000000, false));
 	for (n = 0; run(n, false); n++)
