@@ -31,7 +31,7 @@ enum {
 	FULL_LANE_US = 20,	/* a full lane is tried again after this, */
 	FULL_LANE_MAX_US = 1280,	/* and each time after twice as long, up to this: its owner may be stopped */
 	STUCK_LANE_MS = 100,	/* nobody empties it: packets are lost from here on, so that retries are counted */
-	STUCK_UC_MS = 3000,	/* where nothing is retried: a stopped neighbour shall not cost messages at once */
+	STUCK_UNRELIABLE_MS = 1000,	/* where nothing is retried: a neighbour that gets no processor shall not cost messages at once */
 	HOLD_UC_MS = 1000,	/* an unreliable connection waits so long for its neighbour's QP */
 	QUIET_WIRE_MS = 100,	/* what an unreliable connection sent by the wire has arrived by then, or is lost */
 	PUT_MAX = ((ROCE_MAX_PACKET + 63) & ~63) + ONESIDED_SEGS * sizeof(struct wq_seg),
@@ -345,7 +345,7 @@ static bool loses_packets(struct vrb_qp *qp, uint64_t now)
 		qp->wq.direct = false;
 		return true;
 	}
-	patience = qp->wq.type == IBV_QPT_UC ? STUCK_UC_MS : STUCK_LANE_MS;
+	patience = qp->wq.type == IBV_QPT_UC ? STUCK_UNRELIABLE_MS : STUCK_LANE_MS;
 	return qp->near.full_since && now - qp->near.full_since >= patience * VRB_MSEC;
 }
 
@@ -503,18 +503,39 @@ static bool lane_full(struct local_peer *peer)
 	return full;
 }
 
+static bool any_lane_full(void)
+{
+	bool full = false;
+
+	for (int slot = 0; slot < HOST_SLOTS && !full; slot++) {
+		struct local_peer *peer = local_peer_in(vrb.local, slot);
+
+		if (!peer)
+			continue;
+		full = lane_full(peer);
+		local_peer_put(vrb.local, peer);
+	}
+	return full;
+}
+
+static bool receiver_full(struct vrb_qp *qp, const struct send_wqe *w, uint64_t now)
+{
+	struct local_peer *peer;
+
+	if (w->ud.path && net_is_multicast(&w->ud.path->dst))
+		return all_are_near(qp) && any_lane_full();
+	peer = addressee(qp, w->ud.path, w->ud.qpn, now);
+	return peer && lane_full(peer);
+}
+
 bool vrb_near_waits(struct vrb_qp *qp, uint64_t now)
 {
 	const struct send_queue *sq = &qp->wq.sq;
-	const struct send_wqe *w = sq_wqe(sq, sq->next);
-	struct local_peer *peer = NULL;
-	bool full;
+	bool full = qp->wq.state == IBV_QPS_RTS && sq->next != sq->head &&
+		    receiver_full(qp, sq_wqe(sq, sq->next), now);
 
-	if (qp->wq.state == IBV_QPS_RTS && sq->next != sq->head)
-		peer = addressee(qp, w->ud.path, w->ud.qpn, now);
-	full = peer && lane_full(peer);
 	note_room(&qp->near, full, !full, now);
-	return full && now - qp->near.full_since < STUCK_LANE_MS * VRB_MSEC;
+	return full && now - qp->near.full_since < STUCK_UNRELIABLE_MS * VRB_MSEC;
 }
 
 /* ---------------------------------------------------------------- one-sided requests */

@@ -179,6 +179,21 @@ static void print_qp_types(uint32_t types)
 	print_flags(names, ARRAY_SIZE(names), types, FLAG_INDENT "Unknown flags: 0x%lX\n");
 }
 
+static void print_raw_caps(uint32_t caps)
+{
+	static const struct flag_name names[] = {
+		{ IBV_RAW_PACKET_CAP_CVLAN_STRIPPING, "C-VLAN stripping offload" },
+		{ IBV_RAW_PACKET_CAP_SCATTER_FCS, "Scatter FCS offload" },
+		{ IBV_RAW_PACKET_CAP_IP_CSUM, "IP csum offload" },
+		{ IBV_RAW_PACKET_CAP_DELAY_DROP, "Delay drop" },
+	};
+
+	if (!caps)
+		return;
+	printf("\traw packet caps:\n");
+	print_flags(names, ARRAY_SIZE(names), caps, FLAG_INDENT "Unknown flags: 0x%lX\n");
+}
+
 static void print_tag_matching(const struct ibv_tm_caps *caps)
 {
 	printf("\tmax_rndv_hdr_size:\t\t%u\n", caps->max_rndv_hdr_size);
@@ -202,6 +217,7 @@ static void print_extended(const struct ibv_device_attr_ex *x)
 		printf("\thca_core_clock:\t\t\t%lukHZ\n", (unsigned long)x->hca_core_clock);
 	else
 		printf("\tcore clock not supported\n");
+	print_raw_caps(x->raw_packet_caps);
 	printf("\tdevice_cap_flags_ex:\t\t0x%lX\n", (unsigned long)x->device_cap_flags_ex);
 	printf("\ttso_caps:\n\t\tmax_tso:\t\t\t%u\n", x->tso_caps.max_tso);
 	print_qp_types(x->tso_caps.supported_qpts);
@@ -212,6 +228,7 @@ static void print_extended(const struct ibv_device_attr_ex *x)
 	printf("\t\trx_hash_function:\t\t\t\t0x%x\n", x->rss_caps.rx_hash_function);
 	printf("\t\trx_hash_fields_mask:\t\t\t\t0x%lX\n",
 	       (unsigned long)x->rss_caps.rx_hash_fields_mask);
+	print_qp_types(x->rss_caps.supported_qpts);
 	printf("\tmax_wq_type_rq:\t\t\t%u\n", x->max_wq_type_rq);
 	printf("\tpacket_pacing_caps:\n\t\tqp_rate_limit_min:\t%ukbps\n\t\tqp_rate_limit_max:\t%ukbps\n",
 	       x->packet_pacing_caps.qp_rate_limit_min, x->packet_pacing_caps.qp_rate_limit_max);
