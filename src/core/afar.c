@@ -222,7 +222,11 @@ static int open_new(struct vrb_qp *handle)
 	bool last;
 	int fd, err;
 
-	err = call(handle, XRC_CALL_OPEN, &key, sizeof(key), &state, sizeof(state));
+	/* A QP of this process that is not in the domain; one that is about to come here would be listed already. */
+	if (host_owner(vrb.host, handle->wq.qpn) == host_slot(vrb.host))
+		err = EINVAL;
+	else
+		err = call(handle, XRC_CALL_OPEN, &key, sizeof(key), &state, sizeof(state));
 	if (!err)
 		handle->ibv.state = state;
 	if (!err)
