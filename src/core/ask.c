@@ -117,8 +117,6 @@ static void view_qp(struct vrb_qp *qp, void *arg)
 	v->send_cq = qp->send_cq ? qp->send_cq->ibv.handle : 0;
 	v->recv_cq = qp->recv_cq ? qp->recv_cq->ibv.handle : 0;
 	v->counters = *roce_qp_counters(&qp->roce);
-	v->counters.sent_bytes += qp->near.bytes_out;
-	v->counters.rcvd_bytes += qp->near.bytes_in;
 	lock_release(&qp->lock);
 }
 
@@ -224,7 +222,7 @@ static void put_counters(FILE *f, const struct roce_counters *c)
 #define ROW(name) { #name, offsetof(struct roce_counters, name) }
 		ROW(sent_pkts), ROW(rcvd_pkts), ROW(sent_bytes), ROW(rcvd_bytes), ROW(duplicate_request),
 		ROW(out_of_seq_request), ROW(rcvd_rnr_err), ROW(rcvd_seq_err), ROW(send_rnr_err),
-		ROW(retransmitted_pkts), ROW(dropped_pkts),
+		ROW(retransmitted_pkts), ROW(dropped_pkts), ROW(rdma_sends), ROW(rdma_recvs),
 #undef ROW
 	};
 

@@ -671,6 +671,7 @@ unsigned int vrb_near_direct(struct wq_qp *wq)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 	const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next);
+	struct roce_counters *c = &qp->roce.counters;
 	struct onesided o;
 	unsigned int n = 0;
 
@@ -693,8 +694,7 @@ unsigned int vrb_near_direct(struct wq_qp *wq)
 	}
 	onesided_end(&o);
 	if (n)
-		*(w->opcode == IBV_WR_RDMA_WRITE ? &qp->near.bytes_out : &qp->near.bytes_in) +=
-			o.end[n - 1];
+		*(w->opcode == IBV_WR_RDMA_WRITE ? &c->sent_bytes : &c->rcvd_bytes) += o.end[n - 1];
 	return n;
 }
 

@@ -24,7 +24,6 @@ struct vrb_near {
 	uint64_t full_since;		/* and nothing fitted into it since then; 0: it has room */
 	uint64_t held_since;		/* unreliable: the neighbour is there, but not yet its QP; 0: not held */
 	uint64_t far_at;		/* unreliable: when a packet went by the wire */
-	uint64_t bytes_out, bytes_in;	/* moved one-sidedly, for those who look */
 	uint32_t patience;		/* ms between looks */
 	uint32_t pause;			/* us before the next try of a full lane */
 	bool expected;			/* its process is a neighbour, its QP is not up yet */

@@ -172,6 +172,7 @@ uint32_t vrb_port_follow(struct vrb_port *port, const struct netdev *nd)
 	if (nd) {
 		port->ifindex = nd->ifindex;
 		port->ifmtu = nd->mtu;
+		port->link_downed = nd->carrier_downs;
 		port->active_mtu = vrb_port_mtu(nd->mtu);
 		set_speed(port, mbps);
 	}
@@ -214,6 +215,16 @@ void vrb_port_query(struct vrb_port *port, struct ibv_port_attr *attr)
 	attr->phys_state = port->state == IBV_PORT_ACTIVE ? PHYS_LINK_UP : PHYS_DISABLED;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	lock_release(&port->lock);
+}
+
+uint32_t vrb_port_downs(struct vrb_port *port)
+{
+	uint32_t downs;
+
+	lock_acquire(&port->lock);
+	downs = port->link_downed;
+	lock_release(&port->lock);
+	return downs;
 }
 
 uint64_t vrb_port_speed(struct vrb_port *port)

@@ -36,11 +36,15 @@ struct vrb_port {
 	enum ibv_port_state state;
 	enum ibv_mtu active_mtu;
 	uint16_t lid;
+	uint32_t link_downed; /* as the kernel counts lost carriers */
 	uint8_t active_width, active_speed; /* encoded as in struct ibv_port_attr */
 	struct vrb_gid gid[VRB_GID_TABLE];
 };
 
 struct netdev;
+
+/* How often the link was lost, as the kernel counts. */
+uint32_t vrb_port_downs(struct vrb_port *port);
 
 /* A port of the interface's present state. */
 void vrb_port_init(struct vrb_port *port, const struct netdev *nd);

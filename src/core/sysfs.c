@@ -260,7 +260,7 @@ static const char *speed_name(const struct ibv_port_attr *attr)
 	}
 }
 
-static void put_port(struct vrb_device *dev, const struct ibv_port_attr *attr)
+static void put_port(struct vrb_device *dev, const struct ibv_port_attr *attr, uint32_t downs)
 {
 	struct place p = place("devices/%s/infiniband/%s/ports/1", dev->ibv.name, dev->ibv.name);
 	bool active = attr->state == IBV_PORT_ACTIVE;
@@ -277,6 +277,9 @@ static void put_port(struct vrb_device *dev, const struct ibv_port_attr *attr)
 	put(&p, "sm_lid", "0x%x", attr->sm_lid);
 	put(&p, "sm_sl", "%u", attr->sm_sl);
 	put(&p, "cap_mask", "0x%08x", attr->port_cap_flags);
+	/* The kernel's count, and no sum: all processes see the same. */
+	p = place("devices/%s/infiniband/%s/ports/1/hw_counters", dev->ibv.name, dev->ibv.name);
+	put(&p, "link_downed", "%u", downs);
 	p = place("devices/%s/infiniband/%s/ports/1/pkeys", dev->ibv.name, dev->ibv.name);
 	put(&p, "0", "0x%04x", VRB_PKEY_DEFAULT);
 }
@@ -327,10 +330,12 @@ static void put_uverbs(const struct vrb_device *dev)
 }
 
 /* FNV-1a over all that the files show of the port. */
-static uint64_t fingerprint(const struct ibv_port_attr *attr, const struct net_addr *gids)
+static uint64_t fingerprint(const struct ibv_port_attr *attr, const struct net_addr *gids,
+			    uint32_t downs)
 {
-	const uint8_t *parts[] = { (const uint8_t *)attr, (const uint8_t *)gids };
-	const size_t sizes[] = { sizeof(*attr), VRB_GID_TABLE * sizeof(*gids) };
+	const uint8_t *parts[] = { (const uint8_t *)attr, (const uint8_t *)gids,
+				   (const uint8_t *)&downs };
+	const size_t sizes[] = { sizeof(*attr), VRB_GID_TABLE * sizeof(*gids), sizeof(downs) };
 	uint64_t h = 0xcbf29ce484222325ull;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(parts); i++)
@@ -343,18 +348,20 @@ void vrb_sysfs_publish(struct vrb_device *dev)
 {
 	struct net_addr gids[VRB_GID_TABLE];
 	struct ibv_port_attr attr;
+	uint32_t downs;
 	uint64_t now;
 
 	if (!vrb_sysfs_root())
 		return;
 	vrb_port_query(&dev->port, &attr);
+	downs = vrb_port_downs(&dev->port);
 	vrb_port_gids(&dev->port, gids);
-	now = fingerprint(&attr, gids);
+	now = fingerprint(&attr, gids, downs);
 	if (now == dev->described)
 		return;
 	put_bus(dev);
 	put_node(dev);
-	put_port(dev, &attr);
+	put_port(dev, &attr, downs);
 	/* Another process may have left more slots than we know of. */
 	dev->described_gids = dev->described ? dev->described_gids : 16;
 	put_gids(dev, gids);
@@ -448,6 +455,8 @@ static const struct {
 	HW(completer_retry_err),
 	HW(retransmitted_pkts),
 	HW(dropped_pkts),
+	HW(rdma_sends),
+	HW(rdma_recvs),
 #undef HW
 	{ "counters", "port_xmit_packets", offsetof(struct roce_counters, sent_pkts), 1 },
 	{ "counters", "port_rcv_packets", offsetof(struct roce_counters, rcvd_pkts), 1 },

@@ -92,7 +92,7 @@ void roce_completer_settle(struct roce_qp *qp)
 	while (sq->done != sq->next && roce_is_local_op(sq_wqe(sq, sq->done))) {
 		if (qp->req.index == sq->done)
 			qp->req.index++;
-		wq_complete_send(wq);
+		roce_complete_send(qp);
 	}
 	if (qp->req.halted && sq->done == qp->req.index)
 		roce_enter_error(qp, qp->req.halt_status, qp->req.halt_why);
@@ -119,7 +119,7 @@ static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 			break;
 		}
 		advance_una(c, psn_add(w->last_psn, 1));
-		wq_complete_send(qp->wq);
+		roce_complete_send(qp);
 		roce_completer_settle(qp);
 	}
 	return true;
@@ -290,7 +290,7 @@ static enum comp_step do_place(struct comp_ctx *c)
 		qp->req.rd_open--;
 	advance_una(c, psn_add(qp->comp.una, 1));
 	if (psn_before(w->last_psn, qp->comp.una)) {
-		wq_complete_send(qp->wq);
+		roce_complete_send(qp);
 		roce_completer_settle(qp);
 	}
 	return COMP_DONE;

@@ -41,6 +41,20 @@ size_t roce_put_headers(struct roce_pkt *pkt, uint8_t *buf, uint32_t len)
 	return roce_encode_headers(buf, pkt);
 }
 
+void roce_complete_send(struct roce_qp *qp)
+{
+	switch (sq_wqe(&qp->wq->sq, qp->wq->sq.done)->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
+		qp->counters.rdma_sends++;
+		break;
+	default:
+		break;
+	}
+	wq_complete_send(qp->wq);
+}
+
 size_t roce_put_pad(struct roce_qp *qp, uint8_t *buf, size_t hdr, uint32_t len)
 {
 	uint32_t pad = -len & 3;
@@ -92,7 +106,8 @@ static void forget(struct roce_qp *qp)
 void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *rd_atomic,
 		  uint32_t slots)
 {
-	*qp = (struct roce_qp){ .wq = wq, .rd_atomic = rd_atomic, .rd_atomic_slots = slots };
+	*qp = (struct roce_qp){ .wq = wq, .rd_atomic = rd_atomic, .rd_atomic_slots = slots,
+				.counters = qp->counters };
 	roce_burst_reset(qp);
 	roce_pace_reset(qp);
 	roce_responder_start(qp);

@@ -73,6 +73,7 @@ struct roce_counters {
 	uint64_t retry_exceeded_err, retry_rnr_exceeded_err, completer_retry_err;
 	uint64_t retransmitted_pkts, dropped_pkts;
 	uint64_t bad_pkey, bad_qkey;		/* of the dropped ones */
+	uint64_t rdma_sends, rdma_recvs;	/* SENDs and receives that succeeded */
 	uint64_t ecn_marked, cnp_sent, cnp_rcvd;	/* Annex A17 congestion notification */
 };
 
@@ -85,7 +86,7 @@ struct roce_counters {
 /*
  * Binds an engine to a QP in RESET.  rd_atomic is an array of `slots` entries owned by the caller,
  * at least max_dest_rd_atomic long whenever the QP is in RTR or beyond (it may be replaced in
- * RESET/INIT by calling this again).
+ * RESET/INIT by calling this again).  Counters stay: those of a new engine the caller has zeroed.
  */
 void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *rd_atomic,
 		  uint32_t slots);

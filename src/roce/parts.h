@@ -42,6 +42,9 @@ void roce_send_error(struct roce_qp *qp, enum reason why);
  */
 bool roce_migrate(struct roce_qp *qp);
 
+/* The oldest request of the send queue has succeeded. */
+void roce_complete_send(struct roce_qp *qp);
+
 /* SQD: raises SQ_DRAINED once everything begun is done. */
 void roce_check_drained(struct roce_qp *qp);
 

@@ -31,7 +31,7 @@ static void advance(struct roce_qp *qp, uint32_t n, uint64_t now)
 		if (sq->next == sq->done)
 			sq->next++;
 		qp->req.index = sq->next;
-		wq_complete_send(qp->wq);
+		roce_complete_send(qp);
 	}
 }
 

@@ -438,6 +438,7 @@ static size_t build_pull(struct roce_qp *qp, const struct send_wqe *w, struct ro
 		roce_send_error(qp, why);
 		return 0;
 	}
+	qp->counters.sent_bytes += w->length;
 	return roce_put_pad(qp, buf, roce_put_headers(pkt, buf, 0), 0);
 }
 

@@ -114,6 +114,8 @@ void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
 	cqe->release = wq->rq.next;
 	cqe->pkey_index = wq->pkey_index;
 	qp->resp.wqe = NULL;
+	if (cqe->status == IBV_WC_SUCCESS)
+		qp->counters.rdma_recvs++;
 	wq->ops->complete(wq, cqe);
 }
 

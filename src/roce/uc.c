@@ -49,6 +49,6 @@ void roce_uc_sent(struct roce_qp *qp)
 {
 	qp->comp.una = qp->req.psn;
 	if (qp->wq->sq.done != qp->req.index)
-		wq_complete_send(qp->wq);
+		roce_complete_send(qp);
 	roce_completer_settle(qp);
 }

@@ -254,7 +254,7 @@ static void advance(struct roce_qp *qp, const struct send_wqe *w)
 		return;
 	qp->req.segmented = 0;
 	qp->req.index = ++sq->next;
-	wq_complete_send(qp->wq);
+	roce_complete_send(qp);
 }
 
 size_t roce_ud_output(struct roce_qp *qp, uint8_t *buf)

@@ -124,6 +124,10 @@ static void link_attr(struct netdev *dev, const struct nlattr *attr)
 	case IFLA_IFNAME:
 		set_name(dev, data, len);
 		break;
+	case IFLA_CARRIER_DOWN_COUNT:
+		if (len >= sizeof(dev->carrier_downs))
+			memcpy(&dev->carrier_downs, data, sizeof(dev->carrier_downs));
+		break;
 	case IFLA_MTU:
 		if (len >= sizeof(dev->mtu))
 			memcpy(&dev->mtu, data, sizeof(dev->mtu));

@@ -28,6 +28,7 @@ struct netdev {
 	bool up;		/* administratively */
 	bool running;		/* has a carrier */
 	bool loopback;
+	uint32_t carrier_downs;	/* how often it has lost its carrier, as the kernel counts */
 	uint32_t n_addrs;
 	/*
 	 * Link-local IPv6, then IPv4, then other IPv6; within each as the kernel lists them,

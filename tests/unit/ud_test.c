@@ -171,13 +171,15 @@ static void without_header_area(void **state)
 	assert_memory_equal(e.mem, pkt.payload, 8);
 }
 
-/* IBTA vol 1, 9.8.3: wrong Q_Key, too long, no receive: not a word. */
+/* IBTA vol 1, 9.8.3: wrong Q_Key or P_Key, too long, no receive: not a word, but counted. */
 static void silent_drops(void **state)
 {
-	struct roce_pkt wrong_key = datagram(8), too_long = datagram(257), good = datagram(8);
+	struct roce_pkt wrong_key = datagram(8), wrong_pkey = datagram(8), too_long = datagram(257), good = datagram(8);
 
 	wrong_key.deth.qkey++;
 	receive(&wrong_key);
+	wrong_pkey.bth.pkey ^= 1;
+	env_input(&e, &wrong_pkey);
 	env_input(&e, &too_long);
 	assert_int_equal(e.num_cqes, 0);
 	assert_int_equal(e.wq.rq.next, 0);
@@ -185,8 +187,9 @@ static void silent_drops(void **state)
 	assert_int_equal(e.num_cqes, 1);
 	env_input(&e, &good);
 	assert_int_equal(e.num_cqes, 1);
-	assert_int_equal(e.qp.counters.dropped_pkts, 3);
+	assert_int_equal(e.qp.counters.dropped_pkts, 4);
 	assert_int_equal(e.qp.counters.bad_qkey, 1);
+	assert_int_equal(e.qp.counters.bad_pkey, 1);
 	assert_int_equal(e.wq.state, IBV_QPS_RTS);
 	assert_int_equal(env_drain(&e), 0);
 }

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The counters of a port, in files under the names that soft RoCE gives them: each moves when what
+ * it counts happens, and the others stay.  Packets may be repeated by the network's doing, so what
+ * counts packets moves by at least what was sent.
+ */
+#include <errno.h>
+
+#include "world.h"
+
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+
+enum {
+	LEN = 3000,	/* three packets of world.c's MTU */
+	GRH = 40,
+};
+
+static struct world w;
+static struct ibv_cq *cq;
+static struct buffer buf;
+
+static uint64_t counter(const char *name)
+{
+	char file[96], text[32];
+
+	snprintf(file, sizeof(file), "ports/1/%s", name);
+	if (ibv_read_sysfs_file(w.ctx->device->ibdev_path, file, text, sizeof(text)) < 0) {
+		printf("there is no %s\n", file);
+		exit(1);
+	}
+	return strtoull(text, NULL, 10);
+}
+
+/* What counts failures; each test names those that it causes. */
+static const char *const failures[] = {
+	"duplicate_request", "out_of_seq_request", "rcvd_rnr_err", "rcvd_seq_err", "send_rnr_err",
+	"send_err", "retry_exceeded_err", "retry_rnr_exceeded_err", "completer_retry_err",
+	"dropped_pkts", "retransmitted_pkts",
+};
+
+enum { FAILURES = sizeof(failures) / sizeof(failures[0]) };
+
+static uint64_t before[FAILURES];
+
+static uint64_t failure(size_t i)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "hw_counters/%s", failures[i]);
+	return counter(name);
+}
+
+static void note(void)
+{
+	for (size_t i = 0; i < FAILURES; i++)
+		before[i] = failure(i);
+}
+
+/*
+ * Those in the list have moved, the others have not.  A question mark before a name: it may have,
+ * because the network or the pace of this machine may have had a part.
+ */
+static void moved(const char *const *list)
+{
+	for (size_t i = 0; i < FAILURES; i++) {
+		bool must = false, may = false;
+
+		for (const char *const *p = list; *p; p++) {
+			must = must || !strcmp(*p, failures[i]);
+			may = may || (**p == '?' && !strcmp(*p + 1, failures[i]));
+		}
+		if (may && !must)
+			continue;
+		if ((failure(i) != before[i]) != must) {
+			printf("%s went from %llu to %llu\n", failures[i],
+			       (unsigned long long)before[i], (unsigned long long)failure(i));
+			exit(1);
+		}
+	}
+}
+
+#define MOVED(...) moved((const char *const[]){ __VA_ARGS__, NULL })
+/* What a packet that was lost or late would bring. */
+#define WEATHER "?completer_retry_err", "?retransmitted_pkts", "?duplicate_request",                \
+		"?out_of_seq_request", "?rcvd_seq_err", "?dropped_pkts"
+
+/* A connection whose requester has these retry counts, and whose PSNs differ by `skew`. */
+static void connect_with(struct ibv_qp *a, struct ibv_qp *b, int rnr_retry, int retry_cnt, int skew)
+{
+	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++) {
+		struct ibv_qp_attr attr;
+		int mask = world_attr(&w, IBV_QPT_RC, s, b->qp_num, &attr);
+
+		attr.rnr_retry = rnr_retry;
+		attr.retry_cnt = retry_cnt;
+		if (retry_cnt != 7)
+			attr.timeout = 8;	/* a millisecond */
+		CHECK_EQ(ibv_modify_qp(a, &attr, mask), 0);
+		mask = world_attr(&w, IBV_QPT_RC, s, a->qp_num, &attr);
+		attr.rq_psn += skew;
+		CHECK_EQ(ibv_modify_qp(b, &attr, mask), 0);
+	}
+}
+
+static void send_one(struct ibv_qp *a, enum ibv_wc_status status)
+{
+	world_send(a, 2, world_sge(&buf, 0, 64));
+	world_expect(cq, 2, status);
+}
+
+struct pair {
+	struct ibv_qp *a, *b;
+};
+
+static struct pair open_pair(void)
+{
+	return (struct pair){ world_qp(&w, IBV_QPT_RC, cq, NULL), world_qp(&w, IBV_QPT_RC, cq, NULL) };
+}
+
+static void close_pair(struct pair *p)
+{
+	CHECK_EQ(ibv_destroy_qp(p->a), 0);
+	CHECK_EQ(ibv_destroy_qp(p->b), 0);
+}
+
+static void test_traffic(void)
+{
+	const uint64_t sent = counter("hw_counters/sent_pkts"), rcvd = counter("hw_counters/rcvd_pkts");
+	const uint64_t xmit = counter("counters/port_xmit_data"), recv = counter("counters/port_rcv_data");
+	const uint64_t xmit_pkts = counter("counters/port_xmit_packets");
+	const uint64_t rcv_pkts = counter("counters/port_rcv_packets");
+	const uint64_t sends = counter("hw_counters/rdma_sends"), recvs = counter("hw_counters/rdma_recvs");
+	struct pair p = open_pair();
+	struct ibv_wc wc[2];
+
+	note();
+	connect_with(p.a, p.b, 7, 7, 0);
+	world_recv(p.b, 1, world_sge(&buf, LEN, LEN));
+	world_send(p.a, 2, world_sge(&buf, 0, LEN));
+	world_poll(cq, wc, 2);
+	/* Three packets of the message, or one that leaves its payload to be pulled, and the ACK. */
+	CHECK(counter("hw_counters/sent_pkts") >= sent + 2);
+	CHECK(counter("hw_counters/rcvd_pkts") >= rcvd + 2);
+	CHECK(counter("counters/port_xmit_packets") - xmit_pkts ==
+	      counter("hw_counters/sent_pkts") - sent);
+	CHECK(counter("counters/port_rcv_packets") - rcv_pkts ==
+	      counter("hw_counters/rcvd_pkts") - rcvd);
+	CHECK(counter("counters/port_xmit_data") >= xmit + LEN / 4);
+	CHECK(counter("counters/port_rcv_data") >= recv + LEN / 4);
+	CHECK_EQ(counter("hw_counters/rdma_sends"), sends + 1);
+	CHECK_EQ(counter("hw_counters/rdma_recvs"), recvs + 1);
+	MOVED(WEATHER, "?rcvd_rnr_err", "?send_rnr_err");
+	close_pair(&p);
+	/* What a QP has counted stays when it goes. */
+	CHECK_EQ(counter("hw_counters/rdma_sends"), sends + 1);
+}
+
+static void test_not_ready(void)
+{
+	struct pair p = open_pair();
+
+	note();
+	connect_with(p.a, p.b, 0, 7, 0);
+	send_one(p.a, IBV_WC_RNR_RETRY_EXC_ERR);
+	MOVED("send_rnr_err", "rcvd_rnr_err", "retry_rnr_exceeded_err", WEATHER);
+	close_pair(&p);
+}
+
+/* To somebody who does not answer. */
+static void test_no_answer(void)
+{
+	struct pair p = open_pair();
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+
+	note();
+	connect_with(p.a, p.b, 7, 1, 0);
+	CHECK_EQ(ibv_modify_qp(p.b, &reset, IBV_QP_STATE), 0);
+	send_one(p.a, IBV_WC_RETRY_EXC_ERR);
+	MOVED("retry_exceeded_err", "completer_retry_err", "retransmitted_pkts",
+	      "?dropped_pkts");
+	close_pair(&p);
+}
+
+static void test_refused(void)
+{
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 2, &sge, &buf, 0);
+	struct pair p = open_pair();
+
+	note();
+	connect_with(p.a, p.b, 7, 7, 0);
+	wr.wr.rdma.rkey ^= 0x100;
+	world_post(p.a, &wr);
+	world_expect(cq, 2, IBV_WC_REM_ACCESS_ERR);
+	MOVED("send_err", WEATHER);
+	world_event(&w, IBV_EVENT_QP_ACCESS_ERR);
+	close_pair(&p);
+}
+
+/* The responder has seen these PSNs, as it thinks, and answers without doing anything. */
+static void test_duplicate(void)
+{
+	struct pair p = open_pair();
+
+	note();
+	connect_with(p.a, p.b, 7, 7, 1);
+	world_recv(p.b, 1, world_sge(&buf, LEN, LEN));
+	send_one(p.a, IBV_WC_SUCCESS);
+	MOVED("duplicate_request", WEATHER);
+	close_pair(&p);
+}
+
+/*
+ * The responder misses one that was never sent.  Its NAK names that one, of which the requester knows
+ * nothing; NAKs that are heard (rcvd_seq_err) are for a network that loses packets: unit completer.
+ */
+static void test_out_of_sequence(void)
+{
+	struct pair p = open_pair();
+
+	note();
+	connect_with(p.a, p.b, 7, 1, -1);
+	world_recv(p.b, 1, world_sge(&buf, LEN, LEN));
+	send_one(p.a, IBV_WC_RETRY_EXC_ERR);
+	MOVED("out_of_seq_request", "?rcvd_seq_err", "retransmitted_pkts", "?completer_retry_err",
+	      "?retry_exceeded_err", "?dropped_pkts");
+	close_pair(&p);
+}
+
+/* A datagram without a receive is dropped; so is one with the wrong Q_Key, which the port counts, too. */
+static void test_dropped(void)
+{
+	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1,
+				  .grh = { .dgid = w.gid, .sgid_index = w.gid_index,
+					   .hop_limit = 1 } };
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_UD, cq, NULL);
+	struct ibv_ah *ah = ibv_create_ah(w.pd, &to);
+	struct ibv_sge sge = world_sge(&buf, 0, 64);
+	struct ibv_send_wr wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_port_attr port;
+	struct ibv_wc wc;
+
+	CHECK(ah);
+	world_connect(&w, qp, qp);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = qp->qp_num;
+	for (int bad_key = 0; bad_key < 2; bad_key++) {
+		wr.wr.ud.remote_qkey = WORLD_QKEY + bad_key;
+		if (bad_key)
+			world_recv(qp, 1, world_sge(&buf, LEN, GRH + 64));
+		note();
+		/* A datagram may be lost on its way, too. */
+		while (failure(9) == before[9]) {
+			world_post(qp, &wr);
+			world_expect(cq, 2, IBV_WC_SUCCESS);
+			for (int i = 0; i < 100; i++)
+				CHECK_EQ(ibv_poll_cq(cq, 1, &wc), 0);
+		}
+		MOVED("dropped_pkts");
+	}
+	CHECK_EQ(ibv_query_port(w.ctx, 1, &port), 0);
+	CHECK(port.qkey_viol_cntr > w.port.qkey_viol_cntr);
+	CHECK_EQ(ibv_destroy_ah(ah), 0);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
+int main(void)
+{
+	setenv("VERBENA_LOG", "error", 1);	/* failures are what this is about */
+	world_open(&w);
+	if (!strncmp(w.ctx->device->ibdev_path, "/sys/", 5))
+		SKIP("this host has RDMA devices of the kernel, so no files are written for ours");
+	cq = world_cq(&w, 64);
+	buf = world_buffer(&w, 2 * LEN, WORLD_ACCESS);
+	CHECK(!strcmp(failures[9], "dropped_pkts"));
+	test_traffic();
+	test_not_ready();
+	test_no_answer();
+	test_refused();
+	test_duplicate();
+	test_out_of_sequence();
+	test_dropped();
+	counter("hw_counters/link_downed");
+	counter("hw_counters/ack_deferred");
+	world_free(&buf);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	world_close(&w);
+	return 0;
+}
