@@ -55,14 +55,16 @@ test-tsan: setup
 	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
 		--suite unit --suite sim --suite verbs $(TEST_ARGS)
 
-# As a distribution builds it: the engine does not check itself, and the layers are optimised as one.  GROUP: see bench/bench.py.
+# As a distribution builds it: the engine does not check itself, and the layers are optimised as one.  GROUP: see bench/bench.py,
+# or packets.
 RELEASE_ARGS := -Db_ndebug=true -Db_lto=true
 
 bench: setup
 	@$(MAKE) --no-print-directory build-bench/build.ninja BUILD=build-bench MESON_ARGS="$(RELEASE_ARGS) $(MESON_ARGS)"
 	@ninja -C build-bench bench-programs
-	@python3 bench/bench.py build-bench $(GROUP)
+	@[ "$(GROUP)" = packets ] || python3 bench/bench.py build-bench $(GROUP)
 	@[ -n "$(GROUP)" ] || python3 bench/lossy.py build-bench
+	@[ -n "$(GROUP:packets=)" ] || python3 bench/packets.py build-bench
 
 # The folder may have been configured for another prefix.
 install: all
