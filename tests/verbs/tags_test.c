@@ -6,6 +6,8 @@
  */
 #include <endian.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <infiniband/tm_types.h>
 
@@ -38,7 +40,7 @@ struct bench {
 	struct ibv_qp *from, *to;
 	struct buffer src, dst, ordinary;
 	enum ibv_mtu mtu;
-	uint8_t rnr_retry, rd_atomic;	/* of the sender; of the receiver */
+	uint8_t rnr_retry, timeout, rd_atomic;	/* of both; of the receiver */
 	uint16_t unexpected;		/* that the test has seen */
 };
 
@@ -87,6 +89,7 @@ static void move(struct bench *b, struct ibv_qp *qp, enum ibv_qp_state to, uint3
 
 	attr.path_mtu = b->mtu;
 	attr.rnr_retry = b->rnr_retry;
+	attr.timeout = b->timeout;
 	attr.max_rd_atomic = qp == b->to ? b->rd_atomic : 4;
 	CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
 }
@@ -119,6 +122,7 @@ static void open_bench(struct bench *b, uint32_t max_send_wr, unsigned int ordin
 	memset(b, 0, sizeof(*b));
 	b->mtu = IBV_MTU_1024;
 	b->rnr_retry = 7;
+	b->timeout = 14;
 	b->rd_atomic = 4;
 	world_open(&b->w);
 	b->send_cq = world_cq(&b->w, 256);
@@ -227,7 +231,7 @@ static struct ibv_ops_wr op(struct bench *b, enum ibv_ops_wr_opcode opcode, int 
 		.wr_id = 77,
 		.opcode = opcode,
 		.flags = flags,
-		.tm = { .unexpected_cnt = b->unexpected },
+		.tm = { .unexpected_cnt = __atomic_load_n(&b->unexpected, __ATOMIC_ACQUIRE) },
 	};
 }
 
@@ -794,6 +798,24 @@ static void test_sync(void)
 	close_bench(&b);
 }
 
+/* A program that lets unexpected messages pile up is asked for a sync, before counts of 16 bits could wrap. */
+static void test_far_behind(void)
+{
+	struct bench b;
+
+	open_bench(&b, 0, 1);
+	connect_qps(&b);
+	for (unsigned int i = 1; i <= 0x4001; i++) {
+		send_tag(&b, IBV_TMH_EAGER, 5, 0);
+		expect(&b, ORDINARY_ID, IBV_WC_TM_RECV, i > 0x3fff ? IBV_WC_TM_SYNC_REQ : 0);
+		post_ordinary(&b, 0);
+	}
+	CHECK_EQ(run_op(&b, IBV_WR_TAG_SYNC, 0).flags, 0);
+	send_tag(&b, IBV_TMH_EAGER, 5, 0);
+	expect(&b, ORDINARY_ID, IBV_WC_TM_RECV, 0);
+	close_bench(&b);
+}
+
 /* No ordinary receive: the peer is told to wait, and nothing is counted. */
 static void test_not_ready(void)
 {
@@ -1113,6 +1135,27 @@ static void test_fin_fails(void)
 	close_bench(&b);
 }
 
+/* The sender goes away in rendezvous: the READ has no answer. */
+static void test_sender_gone(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+	struct bench b;
+
+	open_bench(&b, 0, 0);
+	b.timeout = 8;
+	connect_qps(&b);
+	move(&b, b.to, IBV_QPS_SQD, 0);
+	add(&b, 1, 1, full, 0, 64);
+	send_request(&b, 1, 512, 64, 0);
+	expect(&b, 1, IBV_WC_TM_RECV, MATCH);
+	CHECK_EQ(ibv_destroy_qp(b.from), 0);
+	b.from = NULL;
+	CHECK_EQ(ibv_modify_qp(b.to, &attr, IBV_QP_STATE), 0);
+	expect_error(&b, 1, IBV_WC_RETRY_EXC_ERR);
+	expect_dead(&b, b.to);
+	close_bench(&b);
+}
+
 enum end { TO_ERROR, TO_RESET, DESTROYED };
 
 static void end_qp(struct bench *b, enum end how)
@@ -1251,6 +1294,104 @@ static void test_two_senders(void)
 	close_bench(&b);
 }
 
+/* ---------------------------------------------------------------- threads */
+
+enum { ROUNDS = 100, BATCH = 5, WORKERS = 2, ADDS = WORKERS * ROUNDS * BATCH };
+
+struct worker {
+	pthread_t thread;
+	struct bench *b;
+	uint64_t tag;
+};
+
+/* Until there is room for it. */
+static void post_patiently(struct bench *b, struct ibv_ops_wr *wr)
+{
+	int ret;
+
+	do {
+		wr->tm.unexpected_cnt = __atomic_load_n(&b->unexpected, __ATOMIC_ACQUIRE);
+		ret = post_op(b, wr);
+		CHECK(!ret || ret == ENOMEM);
+		if (ret)
+			sched_yield();
+	} while (ret);
+}
+
+/* Adds tags and deletes them again, if no message is faster. */
+static void *work(void *arg)
+{
+	struct worker *me = arg;
+	struct ibv_sge sge = world_sge(&me->b->dst, me->tag * 64, 64);
+
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		uint32_t handle[BATCH];
+
+		for (unsigned int k = 0; k < BATCH; k++) {
+			struct ibv_ops_wr wr = tag_at(me->b, 1, me->tag, full, &sge);
+
+			post_patiently(me->b, &wr);
+			handle[k] = wr.tm.handle;
+		}
+		sched_yield();
+		for (unsigned int k = 0; k < BATCH; k++) {
+			struct ibv_ops_wr wr = op(me->b, IBV_WR_TAG_DEL,
+						  IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC);
+
+			wr.tm.handle = handle[k];
+			post_patiently(me->b, &wr);
+		}
+	}
+	return NULL;
+}
+
+/* Every tag ends once, by a message or by its deletion, and every message is heard of once. */
+static void test_threads(void)
+{
+	struct worker workers[WORKERS];
+	unsigned int added = 0, deleted = 0, gone = 0, matched = 0, sent = 0, heard = 0;
+	struct bench b;
+	struct seen s;
+
+	open_bench(&b, 0, ORDINARY);
+	connect_qps(&b);
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		workers[i] = (struct worker){ .b = &b, .tag = i };
+		CHECK_EQ(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	}
+	while (deleted + gone < ADDS || heard < sent) {
+		if (sent == heard && deleted + gone < ADDS) {
+			send_tag(&b, IBV_TMH_EAGER, sent % WORKERS, 8);
+			sent++;
+		}
+		if (!try_poll(&b, &s))
+			continue;
+		if (s.opcode == IBV_WC_TM_RECV || s.wr_id != 77) {
+			CHECK_EQ(s.status, IBV_WC_SUCCESS);
+			heard++;
+			if (s.flags == BOTH) {
+				matched++;
+				continue;
+			}
+			post_ordinary(&b, s.wr_id - ORDINARY_ID);
+			__atomic_fetch_add(&b.unexpected, 1, __ATOMIC_RELEASE);
+		} else if (s.opcode == IBV_WC_TM_ADD) {
+			added++;
+		} else {
+			CHECK_EQ(s.opcode, IBV_WC_TM_DEL);
+			*(s.status == IBV_WC_SUCCESS ? &deleted : &gone) += 1;
+		}
+	}
+	for (unsigned int i = 0; i < WORKERS; i++)
+		CHECK_EQ(pthread_join(workers[i].thread, NULL), 0);
+	CHECK_EQ(added, ADDS);
+	CHECK_EQ(deleted + matched, added);
+	CHECK_EQ(gone, matched);
+	printf("%u of %u tags matched\n", matched, added);
+	CHECK_EQ(heard, sent);
+	close_bench(&b);
+}
+
 int main(void)
 {
 	test_caps();
@@ -1268,6 +1409,7 @@ int main(void)
 	test_no_tag();
 	test_unexpected();
 	test_sync();
+	test_far_behind();
 	test_not_ready();
 	test_limit();
 	test_rendezvous();
@@ -1279,8 +1421,10 @@ int main(void)
 	test_bad_buffer();
 	test_read_fails();
 	test_fin_fails();
+	test_sender_gone();
 	test_ends();
 	test_destroy_order();
 	test_two_senders();
+	test_threads();
 	return 0;
 }
