@@ -2,7 +2,8 @@
 /*
  * Flows of programs, and the way of frames through them.
  *
- * With every change of the table the interface gets a new socket filter, and is told how far to open its ears.
+ * With every change of the table the interface gets a new socket filter, and is told how far to
+ * open its ears.
  */
 #include "core/flow.h"
 
@@ -127,18 +128,18 @@ static enum raw_scope widest(const uint8_t own[6], const struct list *rules, enu
 {
 	const struct list *at;
 
-	list_for_each(at, rules)
+	list_for_each (at, rules)
 		scope = max(scope, scope_of(own, list_entry(at, struct flow_rule, node)));
 	return scope;
 }
 
 /*
- * The new rules' filter; where the kernel does not take it, because it is too long for a socket, one that takes all.  Must hold
- * vrb.drive.
+ * The new rules' filter; where the kernel does not take it, because it is too long for a socket,
+ * one that takes all.  Must hold vrb.drive.
  */
 static int apply(struct vrb_device *dev)
 {
-	static struct sock_filter program[BPF_MAXINSNS];	/* vrb.drive */
+	static struct sock_filter program[BPF_MAXINSNS]; /* vrb.drive */
 	const struct flow_table *t = &dev->flows;
 	enum raw_scope scope = RAW_OWN;
 	unsigned int len;
@@ -159,7 +160,8 @@ static int apply(struct vrb_device *dev)
 /* ---- life ---- */
 
 /*
- * A UD QP's packets find it by its number, and no rule changes that; other types the kernel refuses as well.
+ * A UD QP's packets find it by its number, and no rule changes that; other types the kernel refuses
+ * as well.
  */
 static int check_qp(const struct vrb_qp *qp)
 {
@@ -178,7 +180,7 @@ static int check_rule(const struct vrb_qp *qp, const struct flow_rule *rule)
 	const struct ibv_context *c = &qp->ctx->vctx.context;
 
 	if (rule->action)
-		return EOPNOTSUPP;	/* there is no call that makes one */
+		return EOPNOTSUPP; /* there is no call that makes one */
 	return !rule->counters || rule->counters->context == c ? 0 : EINVAL;
 }
 
@@ -304,7 +306,7 @@ static unsigned int remove_of_context(struct list *rules, const struct vrb_conte
 	struct list *at, *next;
 	unsigned int n = 0;
 
-	list_for_each_safe(at, next, rules) {
+	list_for_each_safe (at, next, rules) {
 		struct flow_rule *rule = list_entry(at, struct flow_rule, node);
 		const struct vrb_flow *flow = rule->owner;
 

@@ -11,7 +11,7 @@
 
 enum {
 	MAX_COUNTERS = 1 << 16,
-	MAX_INDEX = 8191,	/* programs find the same limit on hardware */
+	MAX_INDEX = 8191, /* programs find the same limit on hardware */
 	MAX_POINTS = 2 * (MAX_INDEX + 1),
 	READ_FLAGS = IBV_READ_COUNTERS_ATTR_PREFER_CACHED,
 };
@@ -101,7 +101,8 @@ static int read_points(const struct vrb_flow_count *c, uint64_t *values, uint32_
 	}
 	memset(values, 0, n * sizeof(*values));
 	for (uint32_t i = 0; i < c->num_points; i++)
-		values[c->points[i].index] += c->points[i].what == IBV_COUNTER_PACKETS ? packets : bytes;
+		values[c->points[i].index] +=
+			c->points[i].what == IBV_COUNTER_PACKETS ? packets : bytes;
 	return 0;
 }
 

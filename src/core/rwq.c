@@ -18,8 +18,8 @@ enum {
 	STATES = IBV_WQS_ERR + 1,
 	ATTR_MASK = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS,
 	/*
-	 * There is no FCS to scatter, no bus to pad for, and frames wait in the interface's ring for whoever takes them but not for
-	 * receives to be posted.
+	 * There is no FCS to scatter, no bus to pad for, and frames wait in the interface's ring
+	 * for whoever takes them but not for receives to be posted.
 	 */
 	SUPPORTED_FLAGS = IBV_WQ_FLAGS_CVLAN_STRIPPING,
 	MAX_LOG_TABLE = 9,
@@ -40,7 +40,8 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_wq_init_attr *a)
 
 	if (a->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || a->wq_type != IBV_WQT_RQ)
 		return EINVAL;
-	if (vrb_pd_check(a->pd) || a->pd->context != c || !a->cq || a->cq->context != c || !a->max_wr)
+	if (vrb_pd_check(a->pd) || a->pd->context != c || !a->cq || a->cq->context != c ||
+	    !a->max_wr)
 		return EINVAL;
 	if (a->comp_mask & IBV_WQ_INIT_ATTR_FLAGS && a->create_flags & ~(uint32_t)SUPPORTED_FLAGS)
 		return EOPNOTSUPP;
@@ -106,7 +107,8 @@ static enum ibv_wq_state state_of(const struct vrb_wq *wq)
 }
 
 /* Where the change of flags is understood but not what it wants, EOPNOTSUPP. */
-static int check_modify(const struct vrb_wq *wq, const struct ibv_wq_attr *a, enum ibv_wq_state *next)
+static int check_modify(const struct vrb_wq *wq, const struct ibv_wq_attr *a,
+			enum ibv_wq_state *next)
 {
 	enum ibv_wq_state cur = state_of(wq);
 
@@ -174,7 +176,7 @@ int vrb_wq_destroy(struct vrb_wq *wq)
 {
 	int err;
 
-	if (load_acquire(&wq->users))	/* pairs with vrb_rwq_table_destroy() */
+	if (load_acquire(&wq->users)) /* pairs with vrb_rwq_table_destroy() */
 		return EBUSY;
 	err = vrb_qp_destroy(wq->qp);
 	if (err)
@@ -235,7 +237,7 @@ int vrb_rwq_table_create(struct vrb_context *ctx, const struct ibv_rwq_ind_table
 
 int vrb_rwq_table_destroy(struct vrb_rwq_table *t)
 {
-	if (load_acquire(&t->users))	/* pairs with vrb_rss_destroy() */
+	if (load_acquire(&t->users)) /* pairs with vrb_rss_destroy() */
 		return EBUSY;
 	for (uint32_t i = 0; i <= t->mask; i++)
 		fetch_sub_release(&t->wq[i]->users, 1);
@@ -256,7 +258,8 @@ static int check_rss(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *
 	return cap->max_send_wr || cap->max_recv_wr || cap->max_recv_sge ? EINVAL : 0;
 }
 
-int vrb_rss_create(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *attr, struct vrb_rss **out)
+int vrb_rss_create(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *attr,
+		   struct vrb_rss **out)
 {
 	struct vrb_rss *rss;
 	int err = check_rss(ctx, attr);

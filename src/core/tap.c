@@ -38,10 +38,11 @@
 
 enum {
 	LOOK_MS = 50,
-	OTHERS = 16,		/* listeners of other processes that are told */
-	QUEUED = 8192,		/* frames that wait for a sniffer of this process */
+	OTHERS = 16,   /* listeners of other processes that are told */
+	QUEUED = 8192, /* frames that wait for a sniffer of this process */
 	FULL_WAIT_MS = 1,
-	DEAF_MS = 100,		/* who did not empty its socket in that time is not waited for again so soon */
+	DEAF_MS =
+		100, /* who did not empty its socket in that time is not waited for again so soon */
 	BATCH = 64,
 	UDP_HEADER = 8,
 	IPV4_HEADER = 20,
@@ -60,14 +61,14 @@ struct tap_frame {
 struct tap {
 	struct list node;
 	struct vrb_device *dev;
-	unsigned int sniffers;	/* `changing` */
+	unsigned int sniffers; /* `changing` */
 	uint32_t ifindex;
-	bool wire;		/* tell it what goes by the wire too */
-	int fd;			/* others tell here; -1: they cannot */
-	int bell;		/* readable when frames are queued */
-	struct list frames;	/* of this process; tap_lock */
+	bool wire;          /* tell it what goes by the wire too */
+	int fd;             /* others tell here; -1: they cannot */
+	int bell;           /* readable when frames are queued */
+	struct list frames; /* of this process; tap_lock */
 	unsigned int queued;
-	uint8_t room[FRAME_MAX];	/* vrb.drive */
+	uint8_t room[FRAME_MAX]; /* vrb.drive */
 };
 
 /* A listener of another process. */
@@ -85,7 +86,7 @@ uint64_t vrb_tap_look_at;
 /* Serialises listening and not, which wait for the progress thread; as `opening` in raw_port.c. */
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 
-static struct lock tap_lock;	/* everything below; all zero is unlocked */
+static struct lock tap_lock; /* everything below; all zero is unlocked */
 static struct list own = { &own, &own };
 static struct other others[OTHERS];
 static unsigned int num_others;
@@ -105,7 +106,7 @@ static void count_listeners(void)
 	unsigned int n = num_others;
 	struct list *at;
 
-	list_for_each(at, &own)
+	list_for_each (at, &own)
 		n++;
 	store_relaxed(&vrb_tap_listeners, n);
 }
@@ -114,8 +115,8 @@ static bool same_network(int slot)
 {
 	struct host_peer self, peer;
 
-	return host_peer(vrb.host, host_slot(vrb.host), &self) && host_peer(vrb.host, slot, &peer) &&
-	       self.netns == peer.netns;
+	return host_peer(vrb.host, host_slot(vrb.host), &self) &&
+	       host_peer(vrb.host, slot, &peer) && self.netns == peer.netns;
 }
 
 /* Must hold tap_lock. */
@@ -125,12 +126,14 @@ static void note_other(const char *name)
 	char suffix[24], whole[32];
 	struct other o = { 0 };
 
-	if (num_others == OTHERS || sscanf(name, "s%4u.tap.%u.%u.%u", &slot, &ifindex, &ordinal, &wire) != 4 ||
+	if (num_others == OTHERS ||
+	    sscanf(name, "s%4u.tap.%u.%u.%u", &slot, &ifindex, &ordinal, &wire) != 4 ||
 	    slot >= HOST_SLOTS || (int)slot == host_slot(vrb.host))
 		return;
 	snprintf(suffix, sizeof(suffix), "tap.%u.%u.%u", ifindex, ordinal, wire);
 	host_file_name((int)slot, suffix, whole);
-	if (strcmp(name, whole) || host_socket_address(vrb.host, (int)slot, suffix, &o.at) || !same_network((int)slot))
+	if (strcmp(name, whole) || host_socket_address(vrb.host, (int)slot, suffix, &o.at) ||
+	    !same_network((int)slot))
 		return;
 	o.slot = (int)slot;
 	o.ifindex = ifindex;
@@ -202,7 +205,7 @@ static uint8_t *put_ip(uint8_t *p, const struct net_path *path, size_t payload)
 		p = put_u8(p, 0x45);
 		p = put_u8(p, path->traffic_class);
 		p = put_be16(p, (uint16_t)(IPV4_HEADER + payload));
-		p = put_be32(p, 0x4000);	/* identification 0, don't fragment */
+		p = put_be32(p, 0x4000); /* identification 0, don't fragment */
 		p = put_u8(p, hops);
 		p = put_u8(p, INET_PROTO_UDP);
 		p = put_be16(p, 0);
@@ -210,7 +213,8 @@ static uint8_t *put_ip(uint8_t *p, const struct net_path *path, size_t payload)
 		memcpy(p + 4, path->dst.raw + 12, 4);
 		return p + 8;
 	}
-	p = put_be32(p, 6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
+	p = put_be32(p,
+		     6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
 	p = put_be16(p, (uint16_t)payload);
 	p = put_u8(p, INET_PROTO_UDP);
 	p = put_u8(p, hops);
@@ -220,8 +224,8 @@ static uint8_t *put_ip(uint8_t *p, const struct net_path *path, size_t payload)
 }
 
 /* Both ends of what neighbours say have the interface's address. */
-static uint32_t build_frame(uint8_t *frame, const uint8_t mac[6], const struct net_path *path, const uint8_t *packet,
-			    size_t len)
+static uint32_t build_frame(uint8_t *frame, const uint8_t mac[6], const struct net_path *path,
+			    const uint8_t *packet, size_t len)
 {
 	bool ipv4 = net_is_ipv4(&path->dst);
 	size_t udp = UDP_HEADER + len + ROCE_ICRC_LEN;
@@ -261,7 +265,7 @@ static void queue_frame(struct tap *t, const uint8_t *frame, uint32_t len)
 	memcpy(f->data, frame, len);
 	list_add_tail(&t->frames, &f->node);
 	if (!t->queued++ && write(t->bell, &one, sizeof(one)) < 0)
-		return;	/* it rings already */
+		return; /* it rings already */
 }
 
 /* Must hold tap_lock. */
@@ -279,12 +283,13 @@ static void send_frame(struct other *o, const uint8_t *frame, uint32_t len, uint
 		if (errno != EAGAIN && errno != ENOBUFS)
 			break;
 		if (tries == 0 && connect(teller, at, sizeof(o->at)) == 0)
-			poll(&room, 1, FULL_WAIT_MS);	/* only what is connected is waited for */
+			poll(&room, 1, FULL_WAIT_MS); /* only what is connected is waited for */
 	}
 	o->deaf_until = time_after(now, DEAF_MS * VRB_MSEC);
 }
 
-void vrb_tap_tell(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet, size_t len, bool wire)
+void vrb_tap_tell(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet, size_t len,
+		  bool wire)
 {
 	struct vrb_port *port = &qp->ctx->dev->port;
 	struct net_path told = *path;
@@ -300,7 +305,7 @@ void vrb_tap_tell(struct vrb_qp *qp, const struct net_path *path, const uint8_t 
 	told.dst_port = vrb.wire ? wire_dst_port(vrb.wire) : ROCE_UDP_PORT;
 	n = build_frame(frame, mac, &told, packet, len);
 	lock_acquire(&tap_lock);
-	list_for_each(at, &own) {
+	list_for_each (at, &own) {
 		struct tap *t = list_entry(at, struct tap, node);
 
 		if (t->ifindex == ifindex && (t->wire || !wire))
@@ -319,7 +324,9 @@ void vrb_tap_tell(struct vrb_qp *qp, const struct net_path *path, const uint8_t 
 
 static void deliver(struct vrb_device *dev, uint8_t *data, uint32_t len, uint64_t now)
 {
-	struct raw_frame f = { .data = data, .len = len, .time = now, .sum_ok = true, .outgoing = true };
+	struct raw_frame f = {
+		.data = data, .len = len, .time = now, .sum_ok = true, .outgoing = true
+	};
 
 	vrb_flow_input(dev, &f);
 }
@@ -350,7 +357,8 @@ static bool take(struct tap *t, uint64_t now)
 		deliver(t->dev, f->data, f->len, now);
 		free(f);
 	}
-	while (t->fd >= 0 && n < BATCH && (len = recv(t->fd, t->room, sizeof(t->room), MSG_DONTWAIT)) >= 0) {
+	while (t->fd >= 0 && n < BATCH &&
+	       (len = recv(t->fd, t->room, sizeof(t->room), MSG_DONTWAIT)) >= 0) {
 		deliver(t->dev, t->room, (uint32_t)len, now);
 		n++;
 	}
@@ -426,7 +434,7 @@ static void free_tap(struct tap *t)
 		progress_unwatch(vrb.progress, t->bell);
 		close(t->bell);
 	}
-	list_for_each_safe(at, next, &t->frames)
+	list_for_each_safe (at, next, &t->frames)
 		free(list_entry(at, struct tap_frame, node));
 	free(t);
 }
@@ -474,7 +482,8 @@ bool vrb_tap_listen(struct vrb_device *dev)
 	if (!err)
 		dev->tap->sniffers++;
 	else
-		log_warn(LOG_CORE, "sniffers of %s do not see what neighbours say: %s", dev->ibv.name, strerror(err));
+		log_warn(LOG_CORE, "sniffers of %s do not see what neighbours say: %s",
+			 dev->ibv.name, strerror(err));
 	pthread_mutex_unlock(&changing);
 	return !err;
 }

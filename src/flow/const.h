@@ -5,13 +5,13 @@
 
 enum {
 	ETHERTYPE_IPV4 = 0x0800,
-	ETHERTYPE_TEB = 0x6558,		/* Ethernet in GRE, RFC 7637 */
+	ETHERTYPE_TEB = 0x6558, /* Ethernet in GRE, RFC 7637 */
 	ETHERTYPE_VLAN = 0x8100,
 	ETHERTYPE_IPV6 = 0x86dd,
 	ETHERTYPE_MPLS = 0x8847,
 	ETHERTYPE_MPLS_MC = 0x8848,
 	ETHERTYPE_SVLAN = 0x88a8,
-	ETHERTYPE_QINQ = 0x9100,	/* S-VLAN before there was a standard */
+	ETHERTYPE_QINQ = 0x9100, /* S-VLAN before there was a standard */
 };
 
 enum {
@@ -31,8 +31,8 @@ enum {
 
 /* UDP destination ports of tunnels. */
 enum {
-	PORT_VXLAN = 4789,	/* RFC 7348 */
-	PORT_MPLS = 6635,	/* RFC 7510 */
+	PORT_VXLAN = 4789, /* RFC 7348 */
+	PORT_MPLS = 6635,  /* RFC 7510 */
 };
 
 /* Bytes of headers without options. */
@@ -51,7 +51,8 @@ enum {
 
 static inline int is_vlan(unsigned int ether_type)
 {
-	return ether_type == ETHERTYPE_VLAN || ether_type == ETHERTYPE_SVLAN || ether_type == ETHERTYPE_QINQ;
+	return ether_type == ETHERTYPE_VLAN || ether_type == ETHERTYPE_SVLAN ||
+	       ether_type == ETHERTYPE_QINQ;
 }
 
 static inline int is_mpls(unsigned int ether_type)

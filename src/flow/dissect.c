@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From the frame's first byte inwards.  Every step looks at a cursor that never leaves the frame, takes its header off it if the
- * header is whole, and says what comes next.
+ * From the frame's first byte inwards.  Every step looks at a cursor that never leaves the frame,
+ * takes its header off it if the header is whole, and says what comes next.
  */
 #include "flow/dissect.h"
 
@@ -114,7 +114,10 @@ static uint16_t ethernet(struct flow_layer *l, struct rest *r)
 	return ip_by_version(r);
 }
 
-/* The length that IP tells, if it tells one that leaves its header whole, ends the packet before the frame's padding. */
+/*
+ * The length that IP tells, if it tells one that leaves its header whole, ends the packet before
+ * the frame's padding.
+ */
 static void cut(struct rest *r, size_t len)
 {
 	if (len < r->len)
@@ -133,7 +136,7 @@ static bool ipv4(struct flow_layer *l, struct rest *r)
 	if (hdr < IPV4_LEN || hdr > r->len)
 		return false;
 	total = get_be16(p + 2);
-	if (total)	/* 0: a burst that is longer than 64 KiB and not segmented yet */
+	if (total) /* 0: a burst that is longer than 64 KiB and not segmented yet */
 		cut(r, total < hdr ? hdr : total);
 	take(r, hdr);
 	frag = get_be16(p + 6);
@@ -141,7 +144,8 @@ static bool ipv4(struct flow_layer *l, struct rest *r)
 	l->tos = p[1];
 	l->ttl = p[8];
 	l->proto = p[9];
-	l->ip_flags = (frag >> 15) | (frag & IPV4_DONT ? FLOW_IP_DF : 0) | (frag & IPV4_MORE ? FLOW_IP_MF : 0);
+	l->ip_flags = (frag >> 15) | (frag & IPV4_DONT ? FLOW_IP_DF : 0) |
+		      (frag & IPV4_MORE ? FLOW_IP_MF : 0);
 	memcpy(l->src_ip, p + 12, 4);
 	memcpy(l->dst_ip, p + 16, 4);
 	if (!(frag & IPV4_OFFSET))
@@ -183,7 +187,7 @@ static bool ipv6(struct flow_layer *l, struct rest *r)
 	if (r->len < IPV6_LEN || p[0] >> 4 != 6)
 		return false;
 	payload = get_be16(p + 4);
-	if (payload)	/* 0: the length is in a hop-by-hop option */
+	if (payload) /* 0: the length is in a hop-by-hop option */
 		cut(r, IPV6_LEN + payload);
 	take(r, IPV6_LEN);
 	l->headers |= FLOW_IPV6;
@@ -226,7 +230,10 @@ static void transport(struct flow_layer *l, struct rest *r)
 	}
 }
 
-/* IP and what it carries; `type` is 0 if it is not IP. Returns true if the transport layer was reached. */
+/*
+ * IP and what it carries; `type` is 0 if it is not IP. Returns true if the transport layer was
+ * reached.
+ */
 static bool network(struct flow_layer *l, struct rest *r, uint16_t type)
 {
 	if (!(type == ETHERTYPE_IPV4 && ipv4(l, r)) && !(type == ETHERTYPE_IPV6 && ipv6(l, r)))
@@ -255,14 +262,15 @@ static uint16_t gre(struct flow_key *key, struct rest *r)
 	flags = get_be16(p);
 	protocol = get_be16(p + 2);
 	if (!(flags & (GRE_ROUTING | GRE_VERSION)))
-		len += (flags & GRE_CHECKSUM ? 4 : 0) + (flags & GRE_KEY ? 4 : 0) + (flags & GRE_SEQUENCE ? 4 : 0);
+		len += (flags & GRE_CHECKSUM ? 4 : 0) + (flags & GRE_KEY ? 4 : 0) +
+		       (flags & GRE_SEQUENCE ? 4 : 0);
 	if (!take(r, len))
 		return 0;
 	key->outer.headers |= FLOW_GRE;
 	key->gre_flags = raw16(p);
 	key->gre_protocol = raw16(p + 2);
 	if (flags & (GRE_ROUTING | GRE_VERSION))
-		return 0;	/* of another layout */
+		return 0; /* of another layout */
 	if (flags & GRE_KEY)
 		key->gre_key = raw32(p + GRE_LEN + (flags & GRE_CHECKSUM ? 4 : 0));
 	return is_mpls(protocol) ? tunnel_stack(key, r) : protocol;

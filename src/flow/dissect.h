@@ -2,8 +2,9 @@
 /*
  * A frame as rules see it.
  *
- * All fields are in network byte order, so that a rule's values and masks are the same struct and matching is one comparison
- * under a mask.  A field whose header is not in the frame, or not whole, is zero and its bit in `headers` is not set.
+ * All fields are in network byte order, so that a rule's values and masks are the same struct and
+ * matching is one comparison under a mask.  A field whose header is not in the frame, or not whole,
+ * is zero and its bit in `headers` is not set.
  */
 #ifndef VRB_FLOW_DISSECT_H
 #define VRB_FLOW_DISSECT_H
@@ -15,19 +16,21 @@
 enum {
 	FLOW_ETH = 1 << 0,
 	FLOW_VLAN = 1 << 1,
-	FLOW_MPLS = 1 << 2,	/* between Ethernet and IP */
+	FLOW_MPLS = 1 << 2, /* between Ethernet and IP */
 	FLOW_IPV4 = 1 << 3,
 	FLOW_IPV6 = 1 << 4,
-	FLOW_FRAGMENT = 1 << 5,	/* not the first: nothing above IP is in it */
+	FLOW_FRAGMENT = 1 << 5, /* not the first: nothing above IP is in it */
 	FLOW_TCP = 1 << 6,
 	FLOW_UDP = 1 << 7,
 	FLOW_ESP = 1 << 8,
 	FLOW_GRE = 1 << 9,
 	FLOW_VXLAN = 1 << 10,
-	FLOW_TUNNEL_MPLS = 1 << 11,	/* behind UDP or GRE */
+	FLOW_TUNNEL_MPLS = 1 << 11, /* behind UDP or GRE */
 };
 
-/* Bits of flow_layer.ip_flags, as the specification of IPv4 in a rule counts them: from the left. */
+/*
+ * Bits of flow_layer.ip_flags, as the specification of IPv4 in a rule counts them: from the left.
+ */
 enum {
 	FLOW_IP_DF = 1 << 1,
 	FLOW_IP_MF = 1 << 2,
@@ -36,19 +39,19 @@ enum {
 
 /* The headers of a frame up to its tunnel, or those inside. */
 struct flow_layer {
-	uint32_t headers;	/* host order */
+	uint32_t headers; /* host order */
 	uint8_t dst_mac[6], src_mac[6];
-	uint16_t ether_type;	/* behind the last VLAN tag */
-	uint16_t vlan_tag;	/* of the first VLAN tag */
-	uint8_t src_ip[16], dst_ip[16];	/* IPv4: the first four bytes */
+	uint16_t ether_type;            /* behind the last VLAN tag */
+	uint16_t vlan_tag;              /* of the first VLAN tag */
+	uint8_t src_ip[16], dst_ip[16]; /* IPv4: the first four bytes */
 	uint32_t flow_label;
-	uint8_t proto;		/* IPv6: behind the extension headers */
-	uint8_t tos;		/* or traffic class */
-	uint8_t ttl;		/* or hop limit */
+	uint8_t proto; /* IPv6: behind the extension headers */
+	uint8_t tos;   /* or traffic class */
+	uint8_t ttl;   /* or hop limit */
 	uint8_t ip_flags;
 	uint16_t src_port, dst_port;
 	uint32_t spi, esp_seq;
-	uint32_t mpls;		/* first entry of the stack */
+	uint32_t mpls; /* first entry of the stack */
 	uint32_t unused;
 };
 
@@ -56,7 +59,7 @@ struct flow_key {
 	struct flow_layer outer, inner;
 	uint16_t gre_flags, gre_protocol;
 	uint32_t gre_key;
-	uint32_t vni;		/* in the low 24 bits */
+	uint32_t vni; /* in the low 24 bits */
 	uint32_t tunnel_mpls;
 };
 
@@ -65,7 +68,10 @@ struct flow_key {
 
 _Static_assert(sizeof(struct flow_key) % sizeof(uint64_t) == 0, "no padding, whole words");
 
-/* A frame begins with its destination MAC address and has its VLAN tags in their places. Reads nothing behind len. */
+/*
+ * A frame begins with its destination MAC address and has its VLAN tags in their places. Reads
+ * nothing behind len.
+ */
 void flow_dissect(struct flow_key *key, const uint8_t *frame, size_t len);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One piece of program per rule, each ends with taking the frame or goes on behind itself, to the next.
+ * One piece of program per rule, each ends with taking the frame or goes on behind itself, to the
+ * next.
  *
- * A load beyond the frame's end would end the program, and a later rule might have matched: every load has its length checked first.
+ * A load beyond the frame's end would end the program, and a later rule might have matched: every
+ * load has its length checked first.
  */
 #include "flow/filter.h"
 
@@ -22,10 +24,10 @@ enum {
 
 /* Scratch memory, filled by the program's first instructions. */
 enum {
-	M_IP,		/* where the header behind Ethernet and VLAN tags begins */
-	M_TYPE,		/* EtherType behind the last tag */
-	M_TAG,		/* first VLAN tag */
-	M_TAGGED,	/* 0: none */
+	M_IP,     /* where the header behind Ethernet and VLAN tags begins */
+	M_TYPE,   /* EtherType behind the last tag */
+	M_TAG,    /* first VLAN tag */
+	M_TAGGED, /* 0: none */
 };
 
 struct fixup {
@@ -39,7 +41,7 @@ struct program {
 	/* jumps to where the next rule will begin */
 	struct fixup fixups[MAX_FIXUPS];
 	unsigned int num_fixups;
-	bool too_long;	/* give it up and take all */
+	bool too_long; /* give it up and take all */
 };
 
 static void emit(struct program *p, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
@@ -100,7 +102,8 @@ static void next_rule(struct program *p)
 }
 
 /* Compares a field that is loaded by `load`; nothing if the mask is 0. */
-static void field(struct program *p, uint16_t load, uint32_t at, uint32_t val, uint32_t mask, uint32_t all)
+static void field(struct program *p, uint16_t load, uint32_t at, uint32_t val, uint32_t mask,
+		  uint32_t all)
 {
 	if (!mask)
 		return;
@@ -181,7 +184,7 @@ static void step_over_tag(struct program *p, uint32_t at, bool first)
 	op(p, BPF_LD | BPF_W | BPF_LEN, 0);
 	emit(p, BPF_JMP | BPF_JGE | BPF_K, behind, 0, 0);
 	whole = p->len - 1;
-	if (first) {	/* unless there is one before it, which the kernel took out */
+	if (first) { /* unless there is one before it, which the kernel took out */
 		load(p, M_TAGGED);
 		untagged = branch(p, 0);
 		op(p, BPF_LD | BPF_H | BPF_ABS, tag);
@@ -219,7 +222,8 @@ static void find_ip(struct program *p)
 
 static void ethernet(struct program *p, const struct flow_layer *val, const struct flow_layer *mask)
 {
-	uint16_t tag_mask = be16toh(mask->vlan_tag) & ~TAG_CFI, type_mask = be16toh(mask->ether_type);
+	uint16_t tag_mask = be16toh(mask->vlan_tag) & ~TAG_CFI,
+		 type_mask = be16toh(mask->ether_type);
 
 	word(p, BPF_ABS, 0, get_be32(val->dst_mac), get_be32(mask->dst_mac));
 	half(p, BPF_ABS, 4, get_be16(val->dst_mac + 4), get_be16(mask->dst_mac + 4));
@@ -264,12 +268,14 @@ static void transport(struct program *p, const struct flow_rule *rule, uint32_t 
 	if (headers & FLOW_GRE) {
 		need_bytes(p, at + GRE_LEN);
 		half(p, BPF_IND, at, be16toh(rule->val.gre_flags), be16toh(rule->mask.gre_flags));
-		half(p, BPF_IND, at + 2, be16toh(rule->val.gre_protocol), be16toh(rule->mask.gre_protocol));
+		half(p, BPF_IND, at + 2, be16toh(rule->val.gre_protocol),
+		     be16toh(rule->mask.gre_protocol));
 	}
 	if (headers & FLOW_VXLAN) {
 		need_bytes(p, at + UDP_LEN + VXLAN_LEN);
 		half(p, BPF_IND, at + 2, PORT_VXLAN, 0xffff);
-		word(p, BPF_IND, at + UDP_LEN + 4, be32toh(rule->val.vni) << 8, be32toh(rule->mask.vni) << 8);
+		word(p, BPF_IND, at + UDP_LEN + 4, be32toh(rule->val.vni) << 8,
+		     be32toh(rule->mask.vni) << 8);
 	} else if (headers & FLOW_TUNNEL_MPLS && headers & FLOW_UDP) {
 		half(p, BPF_IND, at + 2, PORT_MPLS, 0xffff);
 	}
@@ -278,7 +284,8 @@ static void transport(struct program *p, const struct flow_rule *rule, uint32_t 
 /* A flag of the rule is a bit counted from the left. */
 static uint8_t flag_bits(uint8_t flags)
 {
-	return (flags & 1 ? 0x80 : 0) | (flags & FLOW_IP_DF ? 0x40 : 0) | (flags & FLOW_IP_MF ? 0x20 : 0);
+	return (flags & 1 ? 0x80 : 0) | (flags & FLOW_IP_DF ? 0x40 : 0) |
+	       (flags & FLOW_IP_MF ? 0x20 : 0);
 }
 
 /* X: where the header begins. */
@@ -297,7 +304,7 @@ static void ipv4(struct program *p, const struct flow_rule *rule)
 	if (!proto)
 		return;
 	byte(p, BPF_IND, 9, proto, 0xff);
-	half(p, BPF_IND, 6, 0, 0x1fff);	/* not a later fragment */
+	half(p, BPF_IND, 6, 0, 0x1fff); /* not a later fragment */
 	op(p, BPF_LD | BPF_B | BPF_IND, 0);
 	op(p, BPF_ALU | BPF_AND | BPF_K, 0xf);
 	op(p, BPF_ALU | BPF_LSH | BPF_K, 2);
@@ -341,7 +348,8 @@ static void ipv6(struct program *p, const struct flow_rule *rule)
 
 static bool above_ethernet(const struct flow_rule *rule)
 {
-	return rule->val.outer.headers & ~(uint32_t)(FLOW_ETH | FLOW_VLAN) || rule->val.inner.headers;
+	return rule->val.outer.headers & ~(uint32_t)(FLOW_ETH | FLOW_VLAN) ||
+	       rule->val.inner.headers;
 }
 
 /* A: the EtherType. */
@@ -352,7 +360,9 @@ static void take_labelled(struct program *p)
 	take_if(p, ETHERTYPE_MPLS_MC);
 }
 
-/* The rule, for frames whose EtherType is this one. A rule that names no version of IP is for both. */
+/*
+ * The rule, for frames whose EtherType is this one. A rule that names no version of IP is for both.
+ */
 static void for_version(struct program *p, const struct flow_rule *rule, uint16_t type)
 {
 	ethernet(p, &rule->val.outer, &rule->mask.outer);
@@ -408,7 +418,7 @@ static bool somebody_takes_all(const struct list *head)
 {
 	const struct list *at;
 
-	list_for_each(at, head) {
+	list_for_each (at, head) {
 		if (takes_all(list_entry(at, struct flow_rule, node)))
 			return true;
 	}
@@ -426,7 +436,7 @@ unsigned int flow_filter(const struct flow_table *t, struct sock_filter *out, un
 		find_ip(&p);
 	if (!p.too_long && !list_empty(&t->defaults))
 		add_multicast(&p);
-	list_for_each(at, &t->normal) {
+	list_for_each (at, &t->normal) {
 		const struct flow_rule *rule = list_entry(at, struct flow_rule, node);
 
 		if (p.too_long)

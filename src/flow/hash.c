@@ -13,7 +13,7 @@ enum {
 	IPV6_FIELDS = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6,
 	TCP_FIELDS = IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP,
 	UDP_FIELDS = IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP,
-	MAX_INPUT = 36,		/* two IPv6 addresses and two ports; the key has four bytes more */
+	MAX_INPUT = 36, /* two IPv6 addresses and two ports; the key has four bytes more */
 };
 
 int flow_hash_init(struct flow_hash *h, const struct ibv_rx_hash_conf *conf)
@@ -25,7 +25,8 @@ int flow_hash_init(struct flow_hash *h, const struct ibv_rx_hash_conf *conf)
 	if (conf->rx_hash_key_len != FLOW_HASH_KEY || !conf->rx_hash_key)
 		return EINVAL;
 	if (!!(fields & IPV4_FIELDS) + !!(fields & IPV6_FIELDS) > 1 ||
-	    !!(fields & TCP_FIELDS) + !!(fields & UDP_FIELDS) + !!(fields & IBV_RX_HASH_IPSEC_SPI) > 1)
+	    !!(fields & TCP_FIELDS) + !!(fields & UDP_FIELDS) + !!(fields & IBV_RX_HASH_IPSEC_SPI) >
+		    1)
 		return EINVAL;
 	h->fields = fields;
 	memcpy(h->key, conf->rx_hash_key, sizeof(h->key));
@@ -38,7 +39,7 @@ static uint32_t toeplitz(const uint8_t key[FLOW_HASH_KEY], const uint8_t *input,
 	uint32_t hash = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		uint64_t window = (uint64_t)get_be32(key + i) << 8 | key[i + 4];	/* 40 bits */
+		uint64_t window = (uint64_t)get_be32(key + i) << 8 | key[i + 4]; /* 40 bits */
 
 		for (unsigned int bits = input[i]; bits; bits &= bits - 1)
 			hash ^= (uint32_t)(window >> (1 + __builtin_ctz(bits)));
@@ -57,7 +58,8 @@ static uint8_t *append(uint8_t *p, bool present, const void *field, size_t len)
 
 uint32_t flow_hash(const struct flow_hash *h, const struct flow_key *key)
 {
-	const struct flow_layer *l = h->fields & (uint64_t)IBV_RX_HASH_INNER ? &key->inner : &key->outer;
+	const struct flow_layer *l =
+		h->fields & (uint64_t)IBV_RX_HASH_INNER ? &key->inner : &key->outer;
 	uint8_t input[MAX_INPUT], *p = input;
 	bool ipv4 = l->headers & FLOW_IPV4, ipv6 = l->headers & FLOW_IPV6;
 	bool ports = l->headers & (h->fields & TCP_FIELDS ? FLOW_TCP : FLOW_UDP);

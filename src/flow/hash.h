@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receive side scaling: Toeplitz' hash over the fields that a program chose, as the RSS specification of Microsoft lays them out:
- * source and destination address, then the ports or the SPI, without those that were not chosen.  A field that is not in the
- * frame counts as zero.
+ * Receive side scaling: Toeplitz' hash over the fields that a program chose, as the RSS
+ * specification of Microsoft lays them out: source and destination address, then the ports or the
+ * SPI, without those that were not chosen.  A field that is not in the frame counts as zero.
  */
 #ifndef VRB_FLOW_HASH_H
 #define VRB_FLOW_HASH_H
@@ -16,10 +16,11 @@
 #define FLOW_HASH_KEY 40
 
 /* All fields that can be chosen: what a device tells. */
-#define FLOW_HASH_FIELDS                                                                                         \
-	((uint64_t)IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6 |  \
-	 IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP |                       \
-	 IBV_RX_HASH_DST_PORT_UDP | IBV_RX_HASH_IPSEC_SPI | (uint64_t)IBV_RX_HASH_INNER)
+#define FLOW_HASH_FIELDS                                                                           \
+	((uint64_t)IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_IPV6 |            \
+	 IBV_RX_HASH_DST_IPV6 | IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP |              \
+	 IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP | IBV_RX_HASH_IPSEC_SPI |             \
+	 (uint64_t)IBV_RX_HASH_INNER)
 
 struct flow_hash {
 	uint64_t fields;
@@ -27,8 +28,8 @@ struct flow_hash {
 };
 
 /*
- * Returns 0; EINVAL for a key of another length, or fields of two protocols of one layer; EOPNOTSUPP for another function or
- * unknown fields.  No fields: every frame has the hash 0.
+ * Returns 0; EINVAL for a key of another length, or fields of two protocols of one layer;
+ * EOPNOTSUPP for another function or unknown fields.  No fields: every frame has the hash 0.
  */
 int flow_hash_init(struct flow_hash *h, const struct ibv_rx_hash_conf *conf);
 

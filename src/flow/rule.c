@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading rules.  A row of `kinds` per type of specification; filling writes the program's values and masks into the rule's two
- * keys; what no frame could ever match, or matches in two ways, is refused.
+ * Reading rules.  A row of `kinds` per type of specification; filling writes the program's values
+ * and masks into the rule's two keys; what no frame could ever match, or matches in two ways, is
+ * refused.
  */
 #include "flow/rule.h"
 
@@ -16,7 +17,7 @@
 enum {
 	/* As the kernel's limit, which programs meet with every device. */
 	MAX_SPECS = 10,
-	PORT = 1,	/* every device has one */
+	PORT = 1, /* every device has one */
 	FLOW_LABEL_LIMIT = 1 << 20,
 	VNI_LIMIT = 1 << 24,
 	TAG_LIMIT = 1 << FLOW_TAG_BITS,
@@ -30,7 +31,7 @@ enum place {
 	AT_MPLS,
 	AT_IP,
 	AT_TRANSPORT,
-	AT_TUNNEL,	/* what UDP or GRE carries */
+	AT_TUNNEL, /* what UDP or GRE carries */
 	PLACES_OF_LAYER,
 	AT_TAG = 2 * PLACES_OF_LAYER,
 	AT_DROP,
@@ -43,12 +44,12 @@ typedef void fill_fn(struct flow_key *key, struct flow_layer *layer, const uint8
 struct kind {
 	uint32_t type;
 	enum place place;
-	uint16_t size;		/* of the struct */
-	uint16_t filter;	/* bytes of its val, and of its mask behind it; 0: an action */
-	uint16_t at;		/* of its val */
-	bool inner;		/* may have IBV_FLOW_SPEC_INNER */
-	bool grows;		/* a later library's may be longer */
-	uint32_t header;	/* that a frame must have */
+	uint16_t size;   /* of the struct */
+	uint16_t filter; /* bytes of its val, and of its mask behind it; 0: an action */
+	uint16_t at;     /* of its val */
+	bool inner;      /* may have IBV_FLOW_SPEC_INNER */
+	bool grows;      /* a later library's may be longer */
+	uint32_t header; /* that a frame must have */
 	fill_fn *fill;
 };
 
@@ -57,8 +58,8 @@ struct reading {
 	struct flow_rule *rule;
 	const uint8_t *at;
 	size_t left;
-	uint32_t taken;		/* bits by enum place, those of the inner layer behind */
-	uint32_t last_type;	/* the specification before */
+	uint32_t taken;     /* bits by enum place, those of the inner layer behind */
+	uint32_t last_type; /* the specification before */
 	int last_place;
 	bool mpls, out_of_order;
 };
@@ -133,8 +134,9 @@ static void fill_tunnel_mpls(struct flow_key *key, struct flow_layer *l, const u
 	COPY(key->tunnel_mpls, f, struct ibv_flow_mpls_filter, label);
 }
 
-#define FILTER(name) sizeof(struct ibv_flow_spec_##name), sizeof(((struct ibv_flow_spec_##name *)0)->val), \
-		     offsetof(struct ibv_flow_spec_##name, val)
+#define FILTER(name)                                                                               \
+	sizeof(struct ibv_flow_spec_##name), sizeof(((struct ibv_flow_spec_##name *)0)->val),      \
+		offsetof(struct ibv_flow_spec_##name, val)
 #define ACTION(name) sizeof(struct ibv_flow_spec_##name), 0, 0
 
 /* clang-format off */
@@ -164,7 +166,8 @@ static const struct kind tunnel_mpls = {
 
 static const struct kind *find_kind(uint32_t type, uint32_t last_type)
 {
-	if (type == IBV_FLOW_SPEC_MPLS && (last_type == IBV_FLOW_SPEC_UDP || last_type == IBV_FLOW_SPEC_GRE))
+	if (type == IBV_FLOW_SPEC_MPLS &&
+	    (last_type == IBV_FLOW_SPEC_UDP || last_type == IBV_FLOW_SPEC_GRE))
 		return &tunnel_mpls;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		if (kinds[i].type == type ||
@@ -204,8 +207,12 @@ static int read_action(struct reading *r, const struct kind *k, const uint8_t *s
 	}
 }
 
-/* A longer specification of a later library has longer filters, whose new fields must not be asked for. */
-static int read_filter(struct reading *r, const struct kind *k, const uint8_t *spec, uint16_t size, bool inner)
+/*
+ * A longer specification of a later library has longer filters, whose new fields must not be asked
+ * for.
+ */
+static int read_filter(struct reading *r, const struct kind *k, const uint8_t *spec, uint16_t size,
+		       bool inner)
 {
 	struct flow_rule *rule = r->rule;
 	struct flow_layer *val = inner ? &rule->val.inner : &rule->val.outer;
@@ -262,7 +269,10 @@ static int read_spec(struct reading *r)
 	return read_filter(r, k, spec, size, inner);
 }
 
-/* A header that was asked for needs a protocol number, which the program may have asked for otherwise. */
+/*
+ * A header that was asked for needs a protocol number, which the program may have asked for
+ * otherwise.
+ */
 static bool agrees(uint32_t needed, uint32_t val, uint32_t mask)
 {
 	return !((needed ^ val) & mask);
@@ -274,12 +284,13 @@ static bool protocols_agree(const struct flow_layer *val, const struct flow_laye
 		uint32_t header;
 		uint8_t proto;
 	} carried[] = {
-		{ FLOW_TCP, PROTO_TCP }, { FLOW_UDP, PROTO_UDP }, { FLOW_ESP, PROTO_ESP },
+		{ FLOW_TCP, PROTO_TCP }, { FLOW_UDP, PROTO_UDP },   { FLOW_ESP, PROTO_ESP },
 		{ FLOW_GRE, PROTO_GRE }, { FLOW_VXLAN, PROTO_UDP },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(carried); i++) {
-		if (val->headers & carried[i].header && !agrees(carried[i].proto, val->proto, mask->proto))
+		if (val->headers & carried[i].header &&
+		    !agrees(carried[i].proto, val->proto, mask->proto))
 			return false;
 	}
 	return true;
@@ -304,7 +315,8 @@ static bool tunnels_agree(const struct flow_layer *l, const struct flow_layer *m
 	uint16_t val = be16toh(l->dst_port), mask = be16toh(m->dst_port);
 
 	if (l->headers & FLOW_VXLAN)
-		return !(l->headers & (FLOW_TCP | FLOW_ESP | FLOW_GRE)) && agrees(PORT_VXLAN, val, mask);
+		return !(l->headers & (FLOW_TCP | FLOW_ESP | FLOW_GRE)) &&
+		       agrees(PORT_VXLAN, val, mask);
 	if (l->headers & FLOW_TUNNEL_MPLS && l->headers & FLOW_UDP)
 		return agrees(PORT_MPLS, val, mask);
 	return true;
@@ -312,11 +324,13 @@ static bool tunnels_agree(const struct flow_layer *l, const struct flow_layer *m
 
 static int check_layer(struct flow_layer *val, struct flow_layer *mask)
 {
-	if (be32toh(val->flow_label) >= FLOW_LABEL_LIMIT || be32toh(mask->flow_label) >= FLOW_LABEL_LIMIT)
+	if (be32toh(val->flow_label) >= FLOW_LABEL_LIMIT ||
+	    be32toh(mask->flow_label) >= FLOW_LABEL_LIMIT)
 		return EINVAL;
 	if (val->ip_flags & mask->ip_flags & ~FLOW_IP_FLAGS)
 		return EINVAL;
-	if (!protocols_agree(val, mask) || !ether_types_agree(val, mask) || !tunnels_agree(val, mask))
+	if (!protocols_agree(val, mask) || !ether_types_agree(val, mask) ||
+	    !tunnels_agree(val, mask))
 		return EINVAL;
 	if (mask->vlan_tag) {
 		val->headers |= FLOW_VLAN;
@@ -330,7 +344,7 @@ static bool actions_ok(const struct flow_rule *rule)
 {
 	switch (rule->type) {
 	case IBV_FLOW_ATTR_NORMAL:
-		return !(rule->egress && rule->tagged);	/* nobody reads it */
+		return !(rule->egress && rule->tagged); /* nobody reads it */
 	case IBV_FLOW_ATTR_SNIFFER:
 		return !rule->drop && !rule->action;
 	default:
@@ -366,7 +380,7 @@ static void settle(struct flow_rule *rule)
 	memcpy(mask, &rule->mask, sizeof(mask));
 	for (unsigned int i = 0; i < FLOW_KEY_WORDS; i++) {
 		val[i] &= mask[i];
-		rule->words |= (uint32_t)!!mask[i] << i;
+		rule->words |= (uint32_t) !!mask[i] << i;
 	}
 	memcpy(&rule->val, val, sizeof(val));
 }
@@ -410,7 +424,8 @@ int flow_rule_parse(struct flow_rule *rule, const struct ibv_flow_attr *attr)
 
 bool flow_rule_matches(const struct flow_rule *rule, const struct flow_key *key)
 {
-	const char *k = (const char *)key, *v = (const char *)&rule->val, *m = (const char *)&rule->mask;
+	const char *k = (const char *)key, *v = (const char *)&rule->val,
+		   *m = (const char *)&rule->mask;
 
 	for (uint32_t words = rule->words; words; words &= words - 1) {
 		size_t at = (size_t)__builtin_ctz(words) * sizeof(uint64_t);

@@ -16,12 +16,12 @@
 
 struct flow_rule {
 	struct flow_key val, mask;
-	uint32_t words;		/* bit i: word i of the mask is not zero */
+	uint32_t words; /* bit i: word i of the mask is not zero */
 
 	enum ibv_flow_attr_type type;
-	uint16_t priority;	/* 0 first */
-	bool dont_trap;		/* later rules see the frame too */
-	bool egress;		/* for frames that are sent */
+	uint16_t priority; /* 0 first */
+	bool dont_trap;    /* later rules see the frame too */
+	bool egress;       /* for frames that are sent */
 	bool drop;
 	bool tagged;
 	uint32_t tag;
@@ -29,15 +29,16 @@ struct flow_rule {
 	const struct ibv_counters *counters;
 	const struct ibv_flow_action *action;
 
-	void *owner;		/* the caller's: who gets the frame */
+	void *owner; /* the caller's: who gets the frame */
 	/* table.c's */
 	struct list node;
-	bool twin;		/* matches the same as the rule before it, and gets a copy of what that one takes */
+	bool twin; /* matches the same as the rule before it, and gets a copy of what that one takes
+		    */
 };
 
 /*
- * Reads a program's rule and nothing outside attr->size bytes, which must be readable.  Sets everything but `owner` and
- * the table's members.  Returns 0, EINVAL, EOPNOTSUPP.
+ * Reads a program's rule and nothing outside attr->size bytes, which must be readable.  Sets
+ * everything but `owner` and the table's members.  Returns 0, EINVAL, EOPNOTSUPP.
  */
 int flow_rule_parse(struct flow_rule *rule, const struct ibv_flow_attr *attr);
 

@@ -51,12 +51,14 @@ static unsigned int rank(const struct flow_rule *rule)
 
 static bool same_match(const struct flow_rule *a, const struct flow_rule *b)
 {
-	return !memcmp(&a->val, &b->val, sizeof(a->val)) && !memcmp(&a->mask, &b->mask, sizeof(a->mask));
+	return !memcmp(&a->val, &b->val, sizeof(a->val)) &&
+	       !memcmp(&a->mask, &b->mask, sizeof(a->mask));
 }
 
 static bool same_fate(const struct flow_rule *a, const struct flow_rule *b)
 {
-	return a->drop == b->drop && a->tagged == b->tagged && a->tag == b->tag && a->action == b->action;
+	return a->drop == b->drop && a->tagged == b->tagged && a->tag == b->tag &&
+	       a->action == b->action;
 }
 
 int flow_table_add(struct flow_table *t, struct flow_rule *rule)
@@ -64,7 +66,7 @@ int flow_table_add(struct flow_table *t, struct flow_rule *rule)
 	struct list *head = list_of(t, rule), *at, *before = head;
 
 	rule->twin = false;
-	list_for_each(at, head) {
+	list_for_each (at, head) {
 		struct flow_rule *other = rule_of(at);
 
 		if (rank(other) > rank(rule) || (rule->twin && !other->twin)) {
@@ -92,18 +94,19 @@ void flow_table_del(struct flow_table *t, struct flow_rule *rule)
 }
 
 enum end {
-	NOBODY,		/* nothing ended the search */
+	NOBODY, /* nothing ended the search */
 	TAKEN,
 	DROPPED,
 };
 
-static enum end choose(const struct list *head, const struct flow_key *key, flow_hit_fn *hit, void *arg)
+static enum end choose(const struct list *head, const struct flow_key *key, flow_hit_fn *hit,
+		       void *arg)
 {
 	enum end end = NOBODY;
 	bool matches = false;
 	const struct list *at;
 
-	list_for_each(at, head) {
+	list_for_each (at, head) {
 		struct flow_rule *rule = rule_of(at);
 
 		if (!rule->twin) {
@@ -126,7 +129,7 @@ void flow_table_sniffed(const struct flow_table *t, flow_hit_fn *hit, void *arg)
 {
 	const struct list *at;
 
-	list_for_each(at, &t->sniffers)
+	list_for_each (at, &t->sniffers)
 		hit(arg, rule_of(at));
 }
 
@@ -136,12 +139,13 @@ static bool multicast(const struct flow_key *key)
 	return key->outer.dst_mac[0] & 1;
 }
 
-static void left_over(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit, void *arg)
+static void left_over(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit,
+		      void *arg)
 {
 	const struct flow_rule *first = NULL;
 	const struct list *at;
 
-	list_for_each(at, &t->defaults) {
+	list_for_each (at, &t->defaults) {
 		struct flow_rule *rule = rule_of(at);
 
 		if (rule->type == IBV_FLOW_ATTR_MC_DEFAULT && !multicast(key))
@@ -153,14 +157,16 @@ static void left_over(const struct flow_table *t, const struct flow_key *key, fl
 	}
 }
 
-void flow_table_received(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit, void *arg)
+void flow_table_received(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit,
+			 void *arg)
 {
 	flow_table_sniffed(t, hit, arg);
 	if (choose(&t->normal, key, hit, arg) == NOBODY)
 		left_over(t, key, hit, arg);
 }
 
-bool flow_table_sent(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit, void *arg)
+bool flow_table_sent(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit,
+		     void *arg)
 {
 	return choose(&t->egress, key, hit, arg) != DROPPED;
 }

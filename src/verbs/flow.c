@@ -27,7 +27,8 @@ int op_destroy_flow(struct ibv_flow *flow)
 	return answer(err);
 }
 
-struct ibv_counters *op_create_counters(struct ibv_context *context, struct ibv_counters_init_attr *attr)
+struct ibv_counters *op_create_counters(struct ibv_context *context,
+					struct ibv_counters_init_attr *attr)
 {
 	struct vrb_flow_count *c;
 	int err = attr ? vrb_context_check(context) : EINVAL;
@@ -44,8 +45,8 @@ int op_destroy_counters(struct ibv_counters *counters)
 	return answer(err ? err : vrb_flow_count_destroy(to_vrb_flow_count(counters)));
 }
 
-int op_attach_counters_point_flow(struct ibv_counters *counters, struct ibv_counter_attach_attr *attr,
-				  struct ibv_flow *flow)
+int op_attach_counters_point_flow(struct ibv_counters *counters,
+				  struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 {
 	int err = attr ? vrb_context_check(counters->context) : EINVAL;
 
@@ -56,5 +57,6 @@ int op_read_counters(struct ibv_counters *counters, uint64_t *values, uint32_t n
 {
 	int err = values ? vrb_context_check(counters->context) : EINVAL;
 
-	return answer(err ? err : vrb_flow_count_read(to_vrb_flow_count(counters), values, n, flags));
+	return answer(err ? err
+			  : vrb_flow_count_read(to_vrb_flow_count(counters), values, n, flags));
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fuzz target: a program's rule and a frame, both as bytes.  Input: one byte of choices, the length of the rule's specifications and
- * their number, the rule, the frame.
+ * Fuzz target: a program's rule and a frame, both as bytes.  Input: one byte of choices, the length
+ * of the rule's specifications and their number, the rule, the frame.
  *
- * Neither may be read beyond its end; what is said about the frame must be consistent; a rule that takes the frame must be let
- * through by its own filter.
+ * Neither may be read beyond its end; what is said about the frame must be consistent; a rule that
+ * takes the frame must be let through by its own filter.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -16,9 +16,9 @@
 #include "util/compiler.h"
 
 enum {
-	CHOICE_ETHERNET = 1,	/* the frame's EtherType becomes one that goes on */
-	CHOICE_TUNNEL = 2,	/* and the protocol, too */
-	CHOICE_RULE = 4,	/* specifications get types and sizes that exist */
+	CHOICE_ETHERNET = 1, /* the frame's EtherType becomes one that goes on */
+	CHOICE_TUNNEL = 2,   /* and the protocol, too */
+	CHOICE_RULE = 4,     /* specifications get types and sizes that exist */
 };
 
 static void make_ethernet(uint8_t *frame, size_t len, bool tunnel)
@@ -83,7 +83,8 @@ static void check_layer(const struct flow_layer *l)
 
 	FUZZ_CHECK(!(h & FLOW_IPV4 && h & FLOW_IPV6));
 	FUZZ_CHECK(!(h & FLOW_FRAGMENT && h & (FLOW_TCP | FLOW_UDP | FLOW_ESP | FLOW_GRE)));
-	FUZZ_CHECK(!(h & (FLOW_TCP | FLOW_UDP | FLOW_ESP | FLOW_GRE | FLOW_FRAGMENT)) || h & (FLOW_IPV4 | FLOW_IPV6));
+	FUZZ_CHECK(!(h & (FLOW_TCP | FLOW_UDP | FLOW_ESP | FLOW_GRE | FLOW_FRAGMENT)) ||
+		   h & (FLOW_IPV4 | FLOW_IPV6));
 	FUZZ_CHECK(!(h & FLOW_VLAN) || h & FLOW_ETH);
 	FUZZ_CHECK(h & (FLOW_TCP | FLOW_UDP) || !(l->src_port | l->dst_port));
 	FUZZ_CHECK(!(h & FLOW_VXLAN) || h & FLOW_UDP);

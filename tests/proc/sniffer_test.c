@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sniffer sees what other processes of the user say by shared memory: one-sided writes between two QPs of a child, as packets.  Two
- * sniffers, which come while the traffic flows, and one of them goes.
+ * A sniffer sees what other processes of the user say by shared memory: one-sided writes between
+ * two QPs of a child, as packets.  Two sniffers, which come while the traffic flows, and one of
+ * them goes.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -63,7 +64,8 @@ static void post(struct sniffer *s, uint64_t slot)
 
 static void begin(struct sniffer *s, struct rc *rc)
 {
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RAW_PACKET, .cap = { 1, SLOTS, 1, 1, 0 } };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RAW_PACKET,
+					 .cap = { 1, SLOTS, 1, 1, 0 } };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	struct spec_list list;
 
@@ -96,7 +98,8 @@ static bool is_write(const uint8_t *frame, uint32_t len, uint32_t qpn)
 {
 	const uint8_t *bth = frame + 14 + (get_be16(frame + 12) == 0x0800 ? 20 : 40) + 8;
 
-	return (size_t)(bth + 28 + LEN - frame) <= len && bth[0] == RC_WRITE_ONLY && get_be24(bth + 5) == qpn;
+	return (size_t)(bth + 28 + LEN - frame) <= len && bth[0] == RC_WRITE_ONLY &&
+	       get_be24(bth + 5) == qpn;
 }
 
 /* Until n writes to that QP were seen. */

@@ -89,18 +89,18 @@ static void lying_lengths(void **state)
 {
 	struct frame f = udp4(0x0800, 0);
 
-	f.data[14] = 0x55;	/* version */
+	f.data[14] = 0x55; /* version */
 	look(&f);
 	assert_int_equal(key.outer.headers, FLOW_ETH);
-	f.data[14] = 0x44;	/* header shorter than itself */
+	f.data[14] = 0x44; /* header shorter than itself */
 	look(&f);
 	assert_int_equal(key.outer.headers, FLOW_ETH);
-	f.data[14] = 0x4f;	/* beyond the frame */
+	f.data[14] = 0x4f; /* beyond the frame */
 	look(&f);
 	assert_int_equal(key.outer.headers, FLOW_ETH);
 
 	f = udp4(0x0800, 0);
-	put_be16(f.data + 16, 27);	/* UDP's header is padding */
+	put_be16(f.data + 16, 27); /* UDP's header is padding */
 	look(&f);
 	assert_int_equal(key.outer.headers, FLOW_ETH | FLOW_IPV4);
 	put_be16(f.data + 16, 3);
@@ -150,7 +150,7 @@ static void ipv6_extensions(void **state)
 		ext[1] = 1;
 		ext = frame_room(&f, 8);
 		ext[0] = 51;
-		ext[3] = 1;	/* more follow */
+		ext[3] = 1; /* more follow */
 		ext = frame_room(&f, 12);
 		ext[0] = 17;
 		ext[1] = 1;
@@ -158,11 +158,11 @@ static void ipv6_extensions(void **state)
 		look(&f);
 		assert_int_equal(key.outer.headers, FLOW_ETH | FLOW_IPV6 | FLOW_UDP);
 		assert_int_equal(key.outer.proto, 17);
-		put_be16(f.data + 14 + 40 + 16 + 2, 8);	/* not the first */
+		put_be16(f.data + 14 + 40 + 16 + 2, 8); /* not the first */
 		look(&f);
 		assert_int_equal(key.outer.headers, FLOW_ETH | FLOW_IPV6 | FLOW_FRAGMENT);
 		assert_int_equal(key.outer.proto, 51);
-		f.data[14 + 40 + 1] = 200;	/* beyond the frame */
+		f.data[14 + 40 + 1] = 200; /* beyond the frame */
 		look(&f);
 		assert_int_equal(key.outer.headers, FLOW_ETH | FLOW_IPV6);
 		assert_int_equal(key.outer.proto, types[i]);
@@ -181,7 +181,7 @@ static void label_stacks(void **state)
 	look(&f);
 	assert_int_equal(key.outer.headers, FLOW_ETH | FLOW_MPLS | FLOW_IPV4 | FLOW_UDP);
 	assert_int_equal(key.outer.mpls, htobe32(0x12345 << 12 | 64));
-	f.data[14 + 4 + 2] = 0;	/* no bottom */
+	f.data[14 + 4 + 2] = 0; /* no bottom */
 	look(&f);
 	assert_int_equal(key.outer.headers & FLOW_UDP, 0);
 	assert_int_equal(key.outer.headers & FLOW_IPV4, 0);
@@ -220,17 +220,20 @@ static void what_is_no_tunnel(void **state)
 	look(&f);
 	assert_int_equal(key.gre_key, htobe32(77));
 	assert_int_equal(key.inner.headers, FLOW_ETH | FLOW_IPV4 | FLOW_UDP);
-	put_be16(hdr, 0x2001);	/* PPTP */
+	put_be16(hdr, 0x2001); /* PPTP */
 	look(&f);
 	assert_int_equal(key.outer.headers & FLOW_GRE, FLOW_GRE);
 	assert_int_equal(key.gre_key, 0);
 	assert_int_equal(key.inner.headers, 0);
-	put_be16(hdr, 0x6000);	/* source routes */
+	put_be16(hdr, 0x6000); /* source routes */
 	look(&f);
 	assert_int_equal(key.inner.headers, 0);
 }
 
-/* Each header is there from its last byte on; frames lie at the end of their memory, and a sanitizer watches. */
+/*
+ * Each header is there from its last byte on; frames lie at the end of their memory, and a
+ * sanitizer watches.
+ */
 static void every_length(void **state)
 {
 	random_start();

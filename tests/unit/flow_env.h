@@ -33,11 +33,13 @@ static inline void rule_add(struct spec_list *r, const void *spec, uint16_t size
 }
 
 /* RULE_ADD(&r, eth, IBV_FLOW_SPEC_ETH, .val.ether_type = ...) */
-#define RULE_ADD(r, name, spec_type, ...)                                                                     \
-	do {                                                                                                  \
-		struct ibv_flow_spec_##name spec_ = { .type = (enum ibv_flow_spec_type)(spec_type),           \
-						      .size = sizeof(spec_), ##__VA_ARGS__ };                 \
-		rule_add(r, &spec_, sizeof(spec_));                                                           \
+#define RULE_ADD(r, name, spec_type, ...)                                                          \
+	do {                                                                                       \
+		struct ibv_flow_spec_##name spec_ = { .type = (enum ibv_flow_spec_type)(           \
+							      spec_type),                          \
+						      .size = sizeof(spec_),                       \
+						      ##__VA_ARGS__ };                             \
+		rule_add(r, &spec_, sizeof(spec_));                                                \
 	} while (0)
 
 /* A frame under construction. */
@@ -71,8 +73,8 @@ static inline void frame_vlan(struct frame *f, uint16_t tag, uint16_t type)
 }
 
 /* Returns the header; `payload` bytes will follow, options are words. */
-static inline uint8_t *frame_ipv4(struct frame *f, uint32_t src, uint32_t dst, uint8_t proto, size_t options,
-				  size_t payload)
+static inline uint8_t *frame_ipv4(struct frame *f, uint32_t src, uint32_t dst, uint8_t proto,
+				  size_t options, size_t payload)
 {
 	uint8_t *p = frame_room(f, 20 + 4 * options);
 
@@ -85,8 +87,8 @@ static inline uint8_t *frame_ipv4(struct frame *f, uint32_t src, uint32_t dst, u
 	return p;
 }
 
-static inline uint8_t *frame_ipv6(struct frame *f, const uint8_t src[16], const uint8_t dst[16], uint8_t next,
-				  size_t payload)
+static inline uint8_t *frame_ipv6(struct frame *f, const uint8_t src[16], const uint8_t dst[16],
+				  uint8_t next, size_t payload)
 {
 	uint8_t *p = frame_room(f, 40);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Socket filters: whatever the matcher gives to a rule the filter takes, on random tables and frames, in an interpreter of classic
- * BPF and in the kernel's own; and plain rules keep out what they should.
+ * Socket filters: whatever the matcher gives to a rule the filter takes, on random tables and
+ * frames, in an interpreter of classic BPF and in the kernel's own; and plain rules keep out what
+ * they should.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,11 +62,14 @@ static int64_t load(const struct seen *s, uint32_t at, unsigned int size)
 	if (at >= (uint32_t)SKF_AD_OFF) {
 		assert_true(at - (uint32_t)SKF_AD_OFF == SKF_AD_VLAN_TAG ||
 			    at - (uint32_t)SKF_AD_OFF == SKF_AD_VLAN_TAG_PRESENT);
-		return at - (uint32_t)SKF_AD_OFF == SKF_AD_VLAN_TAG ? (s->tagged ? s->tag : 0) : s->tagged;
+		return at - (uint32_t)SKF_AD_OFF == SKF_AD_VLAN_TAG ? (s->tagged ? s->tag : 0)
+								    : s->tagged;
 	}
 	if (at > s->len || size > s->len - at)
 		return -1;
-	return size == 4 ? get_be32(s->data + at) : size == 2 ? get_be16(s->data + at) : s->data[at];
+	return size == 4   ? get_be32(s->data + at)
+	       : size == 2 ? get_be16(s->data + at)
+			   : s->data[at];
 }
 
 static bool compare(uint16_t code, uint32_t a, uint32_t b)
@@ -104,7 +108,9 @@ static uint32_t run(unsigned int len, const struct seen *s)
 
 	for (unsigned int pc = 0; pc < len; pc++) {
 		const struct sock_filter *i = &program[pc];
-		unsigned int size = BPF_SIZE(i->code) == BPF_W ? 4 : BPF_SIZE(i->code) == BPF_H ? 2 : 1;
+		unsigned int size = BPF_SIZE(i->code) == BPF_W   ? 4
+				    : BPF_SIZE(i->code) == BPF_H ? 2
+								 : 1;
 		int64_t loaded;
 
 		switch (BPF_CLASS(i->code)) {
@@ -120,7 +126,8 @@ static uint32_t run(unsigned int len, const struct seen *s)
 				a = mem[i->k];
 				break;
 			default:
-				loaded = load(s, i->k + (BPF_MODE(i->code) == BPF_IND ? x : 0), size);
+				loaded = load(s, i->k + (BPF_MODE(i->code) == BPF_IND ? x : 0),
+					      size);
 				if (loaded < 0)
 					return 0;
 				a = loaded;
@@ -137,7 +144,8 @@ static uint32_t run(unsigned int len, const struct seen *s)
 			a = calculate(i->code, a, BPF_SRC(i->code) == BPF_X ? x : i->k);
 			break;
 		case BPF_JMP:
-			pc += compare(i->code, a, BPF_SRC(i->code) == BPF_X ? x : i->k) ? i->jt : i->jf;
+			pc += compare(i->code, a, BPF_SRC(i->code) == BPF_X ? x : i->k) ? i->jt
+											: i->jf;
 			break;
 		case BPF_MISC:
 			assert_int_equal(i->code & 0xf8, BPF_TAX);
@@ -202,11 +210,13 @@ static void random_table(struct world_table *w, const struct world_frame *like, 
 			if (!random_below(5))
 				RULE_ADD(list, action_drop, IBV_FLOW_SPEC_ACTION_DROP);
 			if (!random_below(5))
-				RULE_ADD(list, counter_action, IBV_FLOW_SPEC_ACTION_COUNT, .counters = (void *)8);
+				RULE_ADD(list, counter_action, IBV_FLOW_SPEC_ACTION_COUNT,
+					 .counters = (void *)8);
 		} else {
 			rule_begin(list, IBV_FLOW_ATTR_MC_DEFAULT);
 		}
-		if (!flow_rule_parse(&w->rules[w->n], &list->attr) && !flow_table_add(&w->t, &w->rules[w->n]))
+		if (!flow_rule_parse(&w->rules[w->n], &list->attr) &&
+		    !flow_table_add(&w->t, &w->rules[w->n]))
 			w->n++;
 	}
 }
@@ -237,7 +247,8 @@ static void takes_what_the_matcher_takes(void **state)
 			flow_table_received(&w.t, &key, count, &hits);
 			in = takes(len, f.f.data, f.len);
 			if (hits && !in)
-				fail_msg("round %u frame %u: %u hits, and the filter keeps it out", round, i, hits);
+				fail_msg("round %u frame %u: %u hits, and the filter keeps it out",
+					 round, i, hits);
 			frames++;
 			hit_frames += !!hits;
 			taken += in;
@@ -248,7 +259,10 @@ static void takes_what_the_matcher_takes(void **state)
 	assert_true(taken < frames / 2);
 }
 
-/* One rule, which the filter can decide to the end where nothing lies between Ethernet and IP but one tag. */
+/*
+ * One rule, which the filter can decide to the end where nothing lies between Ethernet and IP but
+ * one tag.
+ */
 static void keeps_out_what_plain_rules_do_not_take(void **state)
 {
 	unsigned int decided = 0;
@@ -265,21 +279,23 @@ static void keeps_out_what_plain_rules_do_not_take(void **state)
 		random_table(&w, &f, 1);
 		if (random_below(2))
 			world_frame(&f);
-		if (f.len < f.f.len || f.outer.tags > 1 || f.outer.mpls_end || f.outer.exts || w.rules[0].val.inner.headers ||
-		    w.rules[0].val.outer.headers & (FLOW_TUNNEL_MPLS | FLOW_GRE) || w.rules[0].drop ||
-		    w.rules[0].mask.outer.vlan_tag & htobe16(0x1000))
+		if (f.len < f.f.len || f.outer.tags > 1 || f.outer.mpls_end || f.outer.exts ||
+		    w.rules[0].val.inner.headers ||
+		    w.rules[0].val.outer.headers & (FLOW_TUNNEL_MPLS | FLOW_GRE) ||
+		    w.rules[0].drop || w.rules[0].mask.outer.vlan_tag & htobe16(0x1000))
 			continue;
 		len = flow_filter(&w.t, program, ROOM);
 		flow_dissect(&key, f.f.data, f.len);
 		flow_table_received(&w.t, &key, count, &hits);
 		if (!(hits ? takes : leaves)(len, f.f.data, f.len))
-fail_msg("round %u: %u hits", round, hits);
+			fail_msg("round %u: %u hits", round, hits);
 		decided++;
 	}
 	assert_true(decided > 3000);
 }
 
-static unsigned int compile(struct flow_table *t, struct flow_rule *rules, const struct spec_list *lists, unsigned int n)
+static unsigned int compile(struct flow_table *t, struct flow_rule *rules,
+			    const struct spec_list *lists, unsigned int n)
 {
 	flow_table_init(t);
 	for (unsigned int i = 0; i < n; i++) {
@@ -330,7 +346,8 @@ static void too_little_room_takes_all(void **state)
 	unsigned int len;
 
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP, .val.dst_port = htobe16(53), .mask.dst_port = 0xffff);
+	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP, .val.dst_port = htobe16(53),
+		 .mask.dst_port = 0xffff);
 	len = compile(&t, &rule, &list, 1);
 	for (unsigned int room = 1; room < len; room++) {
 		assert_int_equal(flow_filter(&t, program, room), 1);
@@ -340,7 +357,9 @@ static void too_little_room_takes_all(void **state)
 	assert_int_equal(flow_filter(&t, program, len), len);
 }
 
-/* The kernel checks programs of ordinary users' sockets, and runs them: frames are datagrams here. */
+/*
+ * The kernel checks programs of ordinary users' sockets, and runs them: frames are datagrams here.
+ */
 static void the_kernel_agrees(void **state)
 {
 	random_start();
@@ -356,13 +375,16 @@ static void the_kernel_agrees(void **state)
 		fprog.len = flow_filter(&w.t, program, ROOM);
 		if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, pair))
 			skip();
-		assert_int_equal(setsockopt(pair[1], SOL_SOCKET, SO_ATTACH_FILTER, &fprog, sizeof(fprog)), 0);
+		assert_int_equal(setsockopt(pair[1], SOL_SOCKET, SO_ATTACH_FILTER, &fprog,
+					    sizeof(fprog)),
+				 0);
 		for (unsigned int i = 0; i < 20; i++) {
 			uint8_t in[2048];
 			bool expected = takes_seen(fprog.len, as_is(f.f.data, f.len));
 
-			send(pair[0], f.f.data, f.len, 0);	/* EPERM when it is filtered */
-			assert_int_equal(recv(pair[1], in, sizeof(in), 0), expected ? (ssize_t)f.len : -1);
+			send(pair[0], f.f.data, f.len, 0); /* EPERM when it is filtered */
+			assert_int_equal(recv(pair[1], in, sizeof(in), 0),
+					 expected ? (ssize_t)f.len : -1);
 			world_frame(&f);
 			if (!f.len)
 				f.len = 1;

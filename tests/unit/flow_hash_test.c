@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Toeplitz' hash against the table that Microsoft published for RSS, and which fields of a frame go into it. */
+/*
+ * Toeplitz' hash against the table that Microsoft published for RSS, and which fields of a frame go
+ * into it.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +31,8 @@ enum {
 
 static uint32_t hash(uint64_t fields, const struct frame *f)
 {
-	struct ibv_rx_hash_conf conf = { IBV_RX_HASH_FUNC_TOEPLITZ, sizeof(secret), secret, fields };
+	struct ibv_rx_hash_conf conf = { IBV_RX_HASH_FUNC_TOEPLITZ, sizeof(secret), secret,
+					 fields };
 	struct flow_hash h;
 	struct flow_key key;
 
@@ -72,9 +76,12 @@ static void published_vectors(void **state)
 		{ "24.19.198.95", "12.22.207.184", 12898, 38024, 0xd2d0a5de, 0x5c2b394a },
 		{ "38.27.205.30", "209.142.163.6", 48228, 2217, 0x82989176, 0xafc7327f },
 		{ "153.39.163.191", "202.188.127.2", 44251, 1303, 0x5d1809c5, 0x10e828a2 },
-		{ "3ffe:2501:200:1fff::7", "3ffe:2501:200:3::1", 2794, 1766, 0x2cc18cd5, 0x40207d3d },
-		{ "3ffe:501:8::260:97ff:fe40:efab", "ff02::1", 14230, 4739, 0x0f0c461c, 0xdde51bbf },
-		{ "3ffe:1900:4545:3:200:f8ff:fe21:67cf", "fe80::200:f8ff:fe21:67cf", 44251, 38024, 0x4b61e985, 0x02d1feef },
+		{ "3ffe:2501:200:1fff::7", "3ffe:2501:200:3::1", 2794, 1766, 0x2cc18cd5,
+		  0x40207d3d },
+		{ "3ffe:501:8::260:97ff:fe40:efab", "ff02::1", 14230, 4739, 0x0f0c461c,
+		  0xdde51bbf },
+		{ "3ffe:1900:4545:3:200:f8ff:fe21:67cf", "fe80::200:f8ff:fe21:67cf", 44251, 38024,
+		  0x4b61e985, 0x02d1feef },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -105,20 +112,24 @@ static void choices(void **state)
 		{ EOPNOTSUPP, 2, 40, IP4 },
 		{ EOPNOTSUPP, IBV_RX_HASH_FUNC_TOEPLITZ, 40, 1 << 9 },
 		{ EOPNOTSUPP, IBV_RX_HASH_FUNC_TOEPLITZ, 40, 1ull << 32 },
-		{ EINVAL, IBV_RX_HASH_FUNC_TOEPLITZ, 40, IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV6 },
+		{ EINVAL, IBV_RX_HASH_FUNC_TOEPLITZ, 40,
+		  IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV6 },
 		{ EINVAL, IBV_RX_HASH_FUNC_TOEPLITZ, 40, IP4 | TCP | UDP },
 		{ EINVAL, IBV_RX_HASH_FUNC_TOEPLITZ, 40, IP4 | TCP | IBV_RX_HASH_IPSEC_SPI },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct ibv_rx_hash_conf conf = { rows[i].function, rows[i].key_len, secret, rows[i].fields };
+		struct ibv_rx_hash_conf conf = { rows[i].function, rows[i].key_len, secret,
+						 rows[i].fields };
 		struct flow_hash h;
 
 		if (flow_hash_init(&h, &conf) != rows[i].err)
 			fail_msg("row %zu", i);
 	}
 	assert_int_equal(flow_hash_init(&(struct flow_hash){ 0 },
-					&(struct ibv_rx_hash_conf){ IBV_RX_HASH_FUNC_TOEPLITZ, 40, NULL, IP4 }), EINVAL);
+					&(struct ibv_rx_hash_conf){ IBV_RX_HASH_FUNC_TOEPLITZ, 40,
+								    NULL, IP4 }),
+			 EINVAL);
 }
 
 /* What is not in the frame counts as zero, which adds nothing. */
@@ -135,7 +146,8 @@ static void fields_that_are_missing(void **state)
 	assert_int_equal(hash(IP4 | TCP | (uint64_t)IBV_RX_HASH_INNER, &f), 0);
 	assert_int_not_equal(hash(IBV_RX_HASH_SRC_IPV4, &f), hash(IBV_RX_HASH_DST_IPV4, &f));
 	assert_int_not_equal(hash(IBV_RX_HASH_SRC_PORT_TCP, &f), 0);
-	assert_int_not_equal(hash(IBV_RX_HASH_SRC_PORT_TCP, &f), hash(IBV_RX_HASH_DST_PORT_TCP, &f));
+	assert_int_not_equal(hash(IBV_RX_HASH_SRC_PORT_TCP, &f),
+			     hash(IBV_RX_HASH_DST_PORT_TCP, &f));
 }
 
 static void inside_a_tunnel(void **state)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rules as programs write them: what is refused and with which errno, row by row, and what each field of a row becomes. */
+/*
+ * Rules as programs write them: what is refused and with which errno, row by row, and what each
+ * field of a row becomes.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,13 +19,17 @@
 
 #define INNER(type) ((type) | IBV_FLOW_SPEC_INNER)
 
-/* One specification of a row: its type, its struct's size as the header has it, and how far `size` is off. */
+/*
+ * One specification of a row: its type, its struct's size as the header has it, and how far `size`
+ * is off.
+ */
 struct spec_row {
 	uint32_t type;
 	uint16_t size;
 	int off;
 };
 
+/* clang-format off */
 #define ETH   { IBV_FLOW_SPEC_ETH, sizeof(struct ibv_flow_spec_eth) }
 #define IPV4  { IBV_FLOW_SPEC_IPV4, sizeof(struct ibv_flow_spec_ipv4) }
 #define IPV4X { IBV_FLOW_SPEC_IPV4_EXT, sizeof(struct ibv_flow_spec_ipv4_ext) }
@@ -128,6 +135,7 @@ static const struct {
 	{ "an action between udp and mpls", 0, { UDP, TAG, MPLS } },
 };
 
+/* clang-format on */
 static void specifications(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(spec_rows); i++) {
@@ -136,7 +144,8 @@ static void specifications(void **state)
 		int err;
 
 		rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-		for (const struct spec_row *s = spec_rows[i].specs; s < spec_rows[i].specs + 5 && s->type; s++) {
+		for (const struct spec_row *s = spec_rows[i].specs;
+		     s < spec_rows[i].specs + 5 && s->type; s++) {
 			uint8_t bytes[256] = { 0 };
 			uint16_t size = s->size + s->off;
 
@@ -150,6 +159,7 @@ static void specifications(void **state)
 	}
 }
 
+/* clang-format off */
 static const struct {
 	const char *what;
 	int err;
@@ -179,11 +189,15 @@ static const struct {
 	{ "egress default", EINVAL, { .type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1, .flags = IBV_FLOW_ATTR_FLAGS_EGRESS } },
 	{ "egress sniffer", EINVAL, { .type = IBV_FLOW_ATTR_SNIFFER, .port = 1, .flags = IBV_FLOW_ATTR_FLAGS_EGRESS } },
 };
+/* clang-format on */
 
 static void attributes(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(attr_rows); i++) {
-		struct { struct ibv_flow_attr attr; uint8_t room[1000]; } a = { attr_rows[i].attr, { 0 } };
+		struct {
+			struct ibv_flow_attr attr;
+			uint8_t room[1000];
+		} a = { attr_rows[i].attr, { 0 } };
 		struct flow_rule rule;
 		int err;
 
@@ -233,12 +247,15 @@ static void actions(void **state)
 			else if (action == D)
 				RULE_ADD(&list, action_drop, IBV_FLOW_SPEC_ACTION_DROP);
 			else if (action == H)
-				RULE_ADD(&list, action_handle, IBV_FLOW_SPEC_ACTION_HANDLE, .action = some_action);
+				RULE_ADD(&list, action_handle, IBV_FLOW_SPEC_ACTION_HANDLE,
+					 .action = some_action);
 			else if (action == C)
-				RULE_ADD(&list, counter_action, IBV_FLOW_SPEC_ACTION_COUNT, .counters = some_counters);
+				RULE_ADD(&list, counter_action, IBV_FLOW_SPEC_ACTION_COUNT,
+					 .counters = some_counters);
 			else
 				RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH);
-			assert_int_equal(flow_rule_parse(&rule, &list.attr), rows[i].allowed & action ? 0 : EINVAL);
+			assert_int_equal(flow_rule_parse(&rule, &list.attr),
+					 rows[i].allowed & action ? 0 : EINVAL);
 			if (!(rows[i].allowed & action))
 				continue;
 			assert_int_equal(rule.tagged, action == T);
@@ -266,7 +283,8 @@ static int parse_label(uint32_t val, uint32_t mask, uint32_t inner)
 	struct flow_rule rule;
 
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-	RULE_ADD(&list, ipv6, IBV_FLOW_SPEC_IPV6 | inner, .val.flow_label = htobe32(val), .mask.flow_label = htobe32(mask));
+	RULE_ADD(&list, ipv6, IBV_FLOW_SPEC_IPV6 | inner, .val.flow_label = htobe32(val),
+		 .mask.flow_label = htobe32(mask));
 	return flow_rule_parse(&rule, &list.attr);
 }
 
@@ -276,7 +294,8 @@ static int parse_vni(uint32_t val, uint32_t mask)
 	struct flow_rule rule;
 
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-	RULE_ADD(&list, tunnel, IBV_FLOW_SPEC_VXLAN_TUNNEL, .val.tunnel_id = htobe32(val), .mask.tunnel_id = htobe32(mask));
+	RULE_ADD(&list, tunnel, IBV_FLOW_SPEC_VXLAN_TUNNEL, .val.tunnel_id = htobe32(val),
+		 .mask.tunnel_id = htobe32(mask));
 	return flow_rule_parse(&rule, &list.attr);
 }
 
@@ -339,23 +358,27 @@ static void contradictions(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows) * 2; i++) {
-		uint32_t inner = i % 2 && !rows[i / 2].vxlan && rows[i / 2].above != IBV_FLOW_SPEC_GRE ?
-					 IBV_FLOW_SPEC_INNER : 0;
+		uint32_t inner =
+			i % 2 && !rows[i / 2].vxlan && rows[i / 2].above != IBV_FLOW_SPEC_GRE
+				? IBV_FLOW_SPEC_INNER
+				: 0;
 		struct spec_list list;
 		struct flow_rule rule;
 		int err;
 
 		rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-		RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH | inner, .val.ether_type = htobe16(rows[i / 2].type),
+		RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH | inner,
+			 .val.ether_type = htobe16(rows[i / 2].type),
 			 .mask.ether_type = htobe16(rows[i / 2].type_mask));
-		RULE_ADD(&list, ipv4_ext, IBV_FLOW_SPEC_IPV4_EXT | inner, .val.proto = rows[i / 2].proto,
-			 .mask.proto = rows[i / 2].proto_mask);
+		RULE_ADD(&list, ipv4_ext, IBV_FLOW_SPEC_IPV4_EXT | inner,
+			 .val.proto = rows[i / 2].proto, .mask.proto = rows[i / 2].proto_mask);
 		if (rows[i / 2].above == IBV_FLOW_SPEC_ESP)
 			RULE_ADD(&list, esp, IBV_FLOW_SPEC_ESP | inner);
 		else if (rows[i / 2].above == IBV_FLOW_SPEC_GRE)
 			RULE_ADD(&list, gre, IBV_FLOW_SPEC_GRE);
 		else if (rows[i / 2].above)
-			RULE_ADD(&list, tcp_udp, rows[i / 2].above | inner, .val.dst_port = htobe16(rows[i / 2].port),
+			RULE_ADD(&list, tcp_udp, rows[i / 2].above | inner,
+				 .val.dst_port = htobe16(rows[i / 2].port),
 				 .mask.dst_port = htobe16(rows[i / 2].port_mask));
 		if (rows[i / 2].vxlan)
 			RULE_ADD(&list, tunnel, IBV_FLOW_SPEC_VXLAN_TUNNEL);
@@ -371,15 +394,18 @@ static void mpls_needs_its_ether_type_and_port(void **state)
 	struct flow_rule rule;
 
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-	RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH, .val.ether_type = htobe16(0x0800), .mask.ether_type = 0xffff);
+	RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH, .val.ether_type = htobe16(0x0800),
+		 .mask.ether_type = 0xffff);
 	RULE_ADD(&list, mpls, IBV_FLOW_SPEC_MPLS);
 	assert_int_equal(flow_rule_parse(&rule, &list.attr), EINVAL);
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP, .val.dst_port = htobe16(6635), .mask.dst_port = 0xffff);
+	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP, .val.dst_port = htobe16(6635),
+		 .mask.dst_port = 0xffff);
 	RULE_ADD(&list, mpls, IBV_FLOW_SPEC_MPLS);
 	assert_int_equal(flow_rule_parse(&rule, &list.attr), 0);
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP, .val.dst_port = htobe16(6636), .mask.dst_port = 0xffff);
+	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP, .val.dst_port = htobe16(6636),
+		 .mask.dst_port = 0xffff);
 	RULE_ADD(&list, mpls, IBV_FLOW_SPEC_MPLS);
 	assert_int_equal(flow_rule_parse(&rule, &list.attr), EINVAL);
 }
@@ -387,15 +413,16 @@ static void mpls_needs_its_ether_type_and_port(void **state)
 /* What a later library can ask for must not be ignored. */
 static void unknown_fields(void **state)
 {
-	struct { struct ibv_flow_spec_ipv4_ext spec; uint8_t more[8]; } later = {
-		{ .type = IBV_FLOW_SPEC_IPV4_EXT, .size = sizeof(later) }
-	};
+	struct {
+		struct ibv_flow_spec_ipv4_ext spec;
+		uint8_t more[8];
+	} later = { { .type = IBV_FLOW_SPEC_IPV4_EXT, .size = sizeof(later) } };
 	uint8_t *val = (uint8_t *)&later.spec.val;
 	size_t filter = sizeof(later.spec.val) + 4;
 	struct spec_list list;
 	struct flow_rule rule;
 
-	val[sizeof(later.spec.val)] = 1;	/* a value alone does not select */
+	val[sizeof(later.spec.val)] = 1; /* a value alone does not select */
 	val[filter + 3] = 0xff;
 	val[3] = 7;
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
@@ -410,7 +437,10 @@ static void unknown_fields(void **state)
 	assert_int_equal(flow_rule_parse(&rule, &list.attr), EOPNOTSUPP);
 }
 
-/* Every byte of a filter counts for itself: a mask of that byte makes one byte of the rule's mask, each another. */
+/*
+ * Every byte of a filter counts for itself: a mask of that byte makes one byte of the rule's mask,
+ * each another.
+ */
 static void every_field_has_a_place(void **state)
 {
 	static const struct {
@@ -466,7 +496,9 @@ static void every_field_has_a_place(void **state)
 	}
 }
 
-/* Nothing behind `size` is read: the rule lies at the end of its memory, and a sanitizer watches. */
+/*
+ * Nothing behind `size` is read: the rule lies at the end of its memory, and a sanitizer watches.
+ */
 static void nothing_behind_is_read(void **state)
 {
 	struct spec_list list;

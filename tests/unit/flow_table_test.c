@@ -68,7 +68,7 @@ struct plan {
 	enum ibv_flow_attr_type type;
 	uint16_t priority;
 	uint32_t flags;
-	uint16_t ether_type;	/* 0: any */
+	uint16_t ether_type; /* 0: any */
 	bool drop;
 	uint32_t tag;
 };
@@ -81,7 +81,8 @@ static int add(struct flow_table *t, struct flow_rule *rule, const struct plan *
 	list.attr.priority = p->priority;
 	list.attr.flags = p->flags;
 	if (p->ether_type)
-		RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH, .val.ether_type = htobe16(p->ether_type), .mask.ether_type = 0xffff);
+		RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH, .val.ether_type = htobe16(p->ether_type),
+			 .mask.ether_type = 0xffff);
 	if (p->drop)
 		RULE_ADD(&list, action_drop, IBV_FLOW_SPEC_ACTION_DROP);
 	if (p->tag)
@@ -90,13 +91,14 @@ static int add(struct flow_table *t, struct flow_rule *rule, const struct plan *
 	return flow_table_add(t, rule);
 }
 
-#define ANY	     IBV_FLOW_ATTR_NORMAL
-#define ALL	     IBV_FLOW_ATTR_ALL_DEFAULT
-#define MC	     IBV_FLOW_ATTR_MC_DEFAULT
-#define SNIFF	     IBV_FLOW_ATTR_SNIFFER
-#define GO_ON	     IBV_FLOW_ATTR_FLAGS_DONT_TRAP
-#define OUT	     IBV_FLOW_ATTR_FLAGS_EGRESS
+#define ANY   IBV_FLOW_ATTR_NORMAL
+#define ALL   IBV_FLOW_ATTR_ALL_DEFAULT
+#define MC    IBV_FLOW_ATTR_MC_DEFAULT
+#define SNIFF IBV_FLOW_ATTR_SNIFFER
+#define GO_ON IBV_FLOW_ATTR_FLAGS_DONT_TRAP
+#define OUT   IBV_FLOW_ATTR_FLAGS_EGRESS
 
+/* clang-format off */
 /* The frames of these rows have EtherType 0x0001 or 0x0002. */
 static const struct order_row {
 	const char *what;
@@ -126,8 +128,10 @@ static const struct order_row {
 	{ "sniffers", { { SNIFF }, { ANY, 0, 0, 1, true }, { SNIFF, 3 }, { ALL } }, "021", "023", "023" },
 	{ "egress rules are not for these", { { ANY, 0, OUT, 0, true }, { ANY, 1, 0, 1 } }, "1", "", "" },
 };
+/* clang-format on */
 
-static void check_hits(const char *what, const struct hits *h, const struct flow_rule *rules, const char *expected)
+static void check_hits(const char *what, const struct hits *h, const struct flow_rule *rules,
+		       const char *expected)
 {
 	char found[MAX_HITS + 1] = "";
 
@@ -139,7 +143,8 @@ static void check_hits(const char *what, const struct hits *h, const struct flow
 
 static void order(void **state)
 {
-	for (const struct order_row *row = order_rows; row < order_rows + ARRAY_SIZE(order_rows); row++) {
+	for (const struct order_row *row = order_rows; row < order_rows + ARRAY_SIZE(order_rows);
+	     row++) {
 		const char *expected[] = { row->one, row->two, row->multicast };
 		struct flow_rule rules[6];
 		struct flow_table t;
@@ -149,14 +154,16 @@ static void order(void **state)
 		assert_true(flow_table_empty(&t));
 		do
 			assert_int_equal(add(&t, &rules[n], &row->plan[n]), 0);
-		while (++n < 6 && (row->plan[n].type || row->plan[n].priority || row->plan[n].flags || row->plan[n].ether_type));
+		while (++n < 6 && (row->plan[n].type || row->plan[n].priority ||
+				   row->plan[n].flags || row->plan[n].ether_type));
 		assert_false(flow_table_empty(&t));
 		for (unsigned int i = 0; i < 3; i++) {
 			struct frame f = { .len = 0 };
 			struct hits h = { 0 };
 			struct flow_key key;
 
-			frame_eth(&f, i == 2 ? "\1\2\3\4\5\6" : "\2\2\3\4\5\6", "\2\2\2\2\2\2", i ? 2 : 1);
+			frame_eth(&f, i == 2 ? "\1\2\3\4\5\6" : "\2\2\3\4\5\6", "\2\2\2\2\2\2",
+				  i ? 2 : 1);
 			flow_dissect(&key, f.data, f.len);
 			flow_table_received(&t, &key, note, &h);
 			check_hits(row->what, &h, rules, expected[i]);
@@ -170,7 +177,8 @@ static void order(void **state)
 static void sent_frames(void **state)
 {
 	static const struct plan plan[] = {
-		{ ANY, 0, 0, 0 }, { SNIFF }, { ANY, 2, OUT, 1, true }, { ANY, 1, OUT, 2 }, { ANY, 5, OUT, 0, true }, { ALL },
+		{ ANY, 0, 0, 0 },         { SNIFF }, { ANY, 2, OUT, 1, true }, { ANY, 1, OUT, 2 },
+		{ ANY, 5, OUT, 0, true }, { ALL },
 	};
 	struct flow_rule rules[6];
 	struct flow_table t;
@@ -249,16 +257,19 @@ static void removal_among_copies(void **state)
 }
 
 /* Who gets a frame, worked out from the rules alone and without lists. */
-static unsigned int expected_hits(const struct plan *plan, const bool *matches, unsigned int n, bool multicast, bool *hit)
+static unsigned int expected_hits(const struct plan *plan, const bool *matches, unsigned int n,
+				  bool multicast, bool *hit)
 {
 	unsigned int best = UINT32_MAX, left = UINT32_MAX;
 
 	/* The number that decides: of priority, whether it goes on, and age. */
 #define KEY(i) ((plan[i].priority * 2u + !(plan[i].flags & GO_ON)) * 16 + (i))
 	for (unsigned int i = 0; i < n; i++) {
-		if (plan[i].type == ANY && matches[i] && (plan[i].drop || !(plan[i].flags & GO_ON)) && KEY(i) < best)
+		if (plan[i].type == ANY && matches[i] &&
+		    (plan[i].drop || !(plan[i].flags & GO_ON)) && KEY(i) < best)
 			best = KEY(i);
-		if ((plan[i].type == ALL || (plan[i].type == MC && multicast)) && plan[i].priority < left)
+		if ((plan[i].type == ALL || (plan[i].type == MC && multicast)) &&
+		    plan[i].priority < left)
 			left = plan[i].priority;
 	}
 	for (unsigned int i = 0; i < n; i++) {
@@ -267,7 +278,8 @@ static unsigned int expected_hits(const struct plan *plan, const bool *matches, 
 		else if (plan[i].type == ANY)
 			hit[i] = matches[i] && KEY(i) <= best;
 		else
-			hit[i] = best == UINT32_MAX && (plan[i].type == ALL || multicast) && plan[i].priority == left;
+			hit[i] = best == UINT32_MAX && (plan[i].type == ALL || multicast) &&
+				 plan[i].priority == left;
 	}
 	return best;
 }
@@ -304,7 +316,8 @@ static void random_tables(void **state)
 			lists[used].attr.flags = p->flags;
 			if (p->drop)
 				RULE_ADD(&lists[used], action_drop, IBV_FLOW_SPEC_ACTION_DROP);
-			if (flow_rule_parse(&rules[used], &lists[used].attr) || flow_table_add(&t, &rules[used]))
+			if (flow_rule_parse(&rules[used], &lists[used].attr) ||
+			    flow_table_add(&t, &rules[used]))
 				continue;
 			if (rules[used].twin)
 				flow_table_del(&t, &rules[used]);
@@ -330,7 +343,8 @@ static void random_tables(void **state)
 				for (unsigned int k = 0; k < h.n; k++)
 					times += h.rule[k] == &rules[i];
 				if (times != hit[i])
-					fail_msg("round %u frame %u rule %u: hit %u times", round, f, i, times);
+					fail_msg("round %u frame %u rule %u: hit %u times", round,
+						 f, i, times);
 				total += hit[i];
 			}
 			assert_int_equal(h.n, total);

@@ -6,7 +6,8 @@
 #include "util/compiler.h"
 
 /* Few different values, so that frames and rules meet. */
-static const uint8_t macs[][7] = { "\x02\0\0\0\0\1", "\x02\0\0\0\0\2", "\x01\0\x5e\0\0\1", "\xff\xff\xff\xff\xff\xff" };
+static const uint8_t macs[][7] = { "\x02\0\0\0\0\1", "\x02\0\0\0\0\2", "\x01\0\x5e\0\0\1",
+				   "\xff\xff\xff\xff\xff\xff" };
 static const uint32_t ip4s[] = { 0x0a000001, 0x0a000002, 0xe0000001, 0x7f000001 };
 static const uint8_t ip6_tails[] = { 1, 2, 0xff };
 static const uint16_t port_numbers[] = { 53, 4791, 80, 1000 };
@@ -37,7 +38,8 @@ static void random_ip6(uint8_t ip[16])
 
 static void build_ethernet(struct world_frame *w, struct world_layer *l, uint16_t type)
 {
-	static const uint16_t tpids[] = { ETHERTYPE_VLAN, ETHERTYPE_VLAN, ETHERTYPE_SVLAN, ETHERTYPE_QINQ };
+	static const uint16_t tpids[] = { ETHERTYPE_VLAN, ETHERTYPE_VLAN, ETHERTYPE_SVLAN,
+					  ETHERTYPE_QINQ };
 
 	memcpy(l->dst_mac, PICK(macs), 6);
 	memcpy(l->src_mac, PICK(macs), 6);
@@ -60,7 +62,8 @@ static uint32_t build_labels(struct world_frame *w, size_t *end)
 	unsigned int n = 1 + random_below(3);
 
 	for (unsigned int i = 0; i < n; i++) {
-		uint32_t entry = PICK(numbers) << 12 | (uint32_t)random_below(2) << 9 | (i == n - 1) << 8 | 64;
+		uint32_t entry = PICK(numbers) << 12 | (uint32_t)random_below(2) << 9 |
+				 (i == n - 1) << 8 | 64;
 
 		if (!i)
 			first = entry;
@@ -95,10 +98,13 @@ static void build_transport(struct world_frame *w, struct world_layer *l)
 
 static uint8_t build_ext(struct world_frame *w, struct world_layer *l, bool fragment, bool later)
 {
-	static const uint8_t types[] = { PROTO_HOP_BY_HOP, PROTO_ROUTING, PROTO_DEST_OPTIONS, PROTO_AH };
+	static const uint8_t types[] = { PROTO_HOP_BY_HOP, PROTO_ROUTING, PROTO_DEST_OPTIONS,
+					 PROTO_AH };
 	uint8_t type = fragment ? PROTO_FRAGMENT : PICK(types), words = random_below(2), *p;
 
-	p = frame_room(&w->f, fragment ? 8 : type == PROTO_AH ? (words + 2) * 4 + 4 : (words + 1) * 8);
+	p = frame_room(&w->f, fragment           ? 8
+			      : type == PROTO_AH ? (words + 2) * 4 + 4
+						 : (words + 1) * 8);
 	if (type == PROTO_AH)
 		p[1] = words + 1;
 	else if (!fragment)
@@ -121,7 +127,9 @@ static void build_network(struct world_frame *w, struct world_layer *l, bool tun
 	l->ttl = chance(50) ? 64 : 1;
 	l->src_port = PICK(port_numbers);
 	if (!tunnel) {
-		static const uint8_t protos[] = { PROTO_TCP, PROTO_UDP, PROTO_UDP, PROTO_ESP, 1, 59 };
+		static const uint8_t protos[] = {
+			PROTO_TCP, PROTO_UDP, PROTO_UDP, PROTO_ESP, 1, 59
+		};
 
 		l->proto = PICK(protos);
 		l->dst_port = PICK(port_numbers);
@@ -137,7 +145,7 @@ static void build_network(struct world_frame *w, struct world_layer *l, bool tun
 		p[1] = l->tos;
 		p[8] = l->ttl;
 		put_be16(p + 6, (l->ip_flags & 1 ? 0x8000 : 0) | (l->ip_flags & 2 ? 0x4000 : 0) |
-				(l->ip_flags & 4 ? 0x2000 : 0) | (later ? 77 : 0));
+					(l->ip_flags & 4 ? 0x2000 : 0) | (later ? 77 : 0));
 	} else {
 		random_ip6(l->src_ip);
 		random_ip6(l->dst_ip);
@@ -178,7 +186,8 @@ static void build_layer(struct world_frame *w, struct world_layer *l, bool tunne
 {
 	bool labels = chance(10);
 
-	build_ethernet(w, l, labels ? (chance(80) ? ETHERTYPE_MPLS : ETHERTYPE_MPLS_MC) : ip_type(l));
+	build_ethernet(w, l,
+		       labels ? (chance(80) ? ETHERTYPE_MPLS : ETHERTYPE_MPLS_MC) : ip_type(l));
 	if (labels)
 		l->mpls = build_labels(w, &l->mpls_end);
 	if (l->ip)
@@ -214,7 +223,7 @@ static void build_gre(struct world_frame *w, bool labels, bool ethernet)
 
 static void build_tunnel(struct world_frame *w)
 {
-	unsigned int kind = random_below(5);	/* VXLAN, MPLS in UDP, GRE with labels, Ethernet, IP */
+	unsigned int kind = random_below(5); /* VXLAN, MPLS in UDP, GRE with labels, Ethernet, IP */
 
 	choose_ip(&w->outer, 0);
 	choose_ip(&w->inner, kind == 0 || kind == 3 ? 20 : 0);
@@ -298,7 +307,8 @@ static void add_ip(struct spec_list *r, const struct world_layer *l, uint32_t in
 	int ip = chance(90) && l->ip ? l->ip : chance(50) ? 4 : 6;
 
 	if (ip == 6) {
-		struct ibv_flow_spec_ipv6 s = { .type = IBV_FLOW_SPEC_IPV6 | inner, .size = sizeof(s) };
+		struct ibv_flow_spec_ipv6 s = { .type = IBV_FLOW_SPEC_IPV6 | inner,
+						.size = sizeof(s) };
 
 		some(s.val.src_ip, s.mask.src_ip, l->src_ip, 16);
 		some(s.val.dst_ip, s.mask.dst_ip, l->dst_ip, 16);
@@ -308,7 +318,8 @@ static void add_ip(struct spec_list *r, const struct world_layer *l, uint32_t in
 		some(&s.val.hop_limit, &s.mask.hop_limit, &l->ttl, 1);
 		rule_add(r, &s, sizeof(s));
 	} else if (chance(60)) {
-		struct ibv_flow_spec_ipv4_ext s = { .type = IBV_FLOW_SPEC_IPV4_EXT | inner, .size = sizeof(s) };
+		struct ibv_flow_spec_ipv4_ext s = { .type = IBV_FLOW_SPEC_IPV4_EXT | inner,
+						    .size = sizeof(s) };
 
 		some32(&s.val.src_ip, &s.mask.src_ip, first_address(l->src_ip), UINT32_MAX);
 		some32(&s.val.dst_ip, &s.mask.dst_ip, first_address(l->dst_ip), UINT32_MAX);
@@ -319,7 +330,8 @@ static void add_ip(struct spec_list *r, const struct world_layer *l, uint32_t in
 		s.val.flags &= 7;
 		rule_add(r, &s, sizeof(s));
 	} else {
-		struct ibv_flow_spec_ipv4 s = { .type = IBV_FLOW_SPEC_IPV4 | inner, .size = sizeof(s) };
+		struct ibv_flow_spec_ipv4 s = { .type = IBV_FLOW_SPEC_IPV4 | inner,
+						.size = sizeof(s) };
 
 		some32(&s.val.src_ip, &s.mask.src_ip, first_address(l->src_ip), UINT32_MAX);
 		some32(&s.val.dst_ip, &s.mask.dst_ip, first_address(l->dst_ip), UINT32_MAX);
@@ -327,13 +339,15 @@ static void add_ip(struct spec_list *r, const struct world_layer *l, uint32_t in
 	}
 }
 
-static void add_transport(struct spec_list *r, const struct world_frame *w, const struct world_layer *l, uint32_t inner)
+static void add_transport(struct spec_list *r, const struct world_frame *w,
+			  const struct world_layer *l, uint32_t inner)
 {
 	static const uint8_t protos[] = { PROTO_TCP, PROTO_UDP, PROTO_ESP, PROTO_GRE };
 	uint8_t proto = chance(85) ? l->proto : PICK(protos);
 
 	if (proto == PROTO_ESP) {
-		struct ibv_flow_spec_esp s = { .type = IBV_FLOW_SPEC_ESP | inner, .size = sizeof(s) };
+		struct ibv_flow_spec_esp s = { .type = IBV_FLOW_SPEC_ESP | inner,
+					       .size = sizeof(s) };
 
 		some32(&s.val.spi, &s.mask.spi, l->spi, UINT32_MAX);
 		some32(&s.val.seq, &s.mask.seq, l->seq, UINT32_MAX);
@@ -363,10 +377,12 @@ static void add_mpls(struct spec_list *r, uint32_t like, uint32_t inner)
 	rule_add(r, &s, sizeof(s));
 }
 
-static void add_layer(struct spec_list *r, const struct world_frame *w, const struct world_layer *l, uint32_t inner)
+static void add_layer(struct spec_list *r, const struct world_frame *w, const struct world_layer *l,
+		      uint32_t inner)
 {
 	if (chance(50)) {
-		struct ibv_flow_spec_eth s = { .type = IBV_FLOW_SPEC_ETH | inner, .size = sizeof(s) };
+		struct ibv_flow_spec_eth s = { .type = IBV_FLOW_SPEC_ETH | inner,
+					       .size = sizeof(s) };
 
 		some(s.val.dst_mac, s.mask.dst_mac, l->dst_mac, 6);
 		some(s.val.src_mac, s.mask.src_mac, l->src_mac, 6);
@@ -387,7 +403,8 @@ void world_rule(struct spec_list *r, const struct world_frame *like)
 	rule_begin(r, IBV_FLOW_ATTR_NORMAL);
 	add_layer(r, like, &like->outer, 0);
 	if (chance(like->vxlan_end ? 50 : 3)) {
-		struct ibv_flow_spec_tunnel s = { .type = IBV_FLOW_SPEC_VXLAN_TUNNEL, .size = sizeof(s) };
+		struct ibv_flow_spec_tunnel s = { .type = IBV_FLOW_SPEC_VXLAN_TUNNEL,
+						  .size = sizeof(s) };
 
 		some32(&s.val.tunnel_id, &s.mask.tunnel_id, like->vni, 0xffffff);
 		rule_add(r, &s, sizeof(s));
@@ -426,7 +443,8 @@ static bool match32(uint32_t field, uint32_t val, uint32_t mask)
 	return (field & be32toh(mask)) == (be32toh(val) & be32toh(mask));
 }
 
-static bool eth_matches(const struct world_frame *w, const struct world_layer *l, const struct ibv_flow_spec_eth *s)
+static bool eth_matches(const struct world_frame *w, const struct world_layer *l,
+			const struct ibv_flow_spec_eth *s)
 {
 	unsigned int whole = 0;
 
@@ -450,18 +468,20 @@ static uint8_t visible_proto(const struct world_frame *w, const struct world_lay
 	return l->proto;
 }
 
-static bool ip4_matches(const struct world_frame *w, const struct world_layer *l, uint32_t src, uint32_t src_mask,
-			uint32_t dst, uint32_t dst_mask)
+static bool ip4_matches(const struct world_frame *w, const struct world_layer *l, uint32_t src,
+			uint32_t src_mask, uint32_t dst, uint32_t dst_mask)
 {
 	return l->ip == 4 && there(w, l->ip_end) && match32(get_be32(l->src_ip), src, src_mask) &&
 	       match32(get_be32(l->dst_ip), dst, dst_mask);
 }
 
-static bool ip6_matches(const struct world_frame *w, const struct world_layer *l, const struct ibv_flow_spec_ipv6 *s)
+static bool ip6_matches(const struct world_frame *w, const struct world_layer *l,
+			const struct ibv_flow_spec_ipv6 *s)
 {
 	uint8_t proto = visible_proto(w, l);
 
-	return l->ip == 6 && there(w, l->ip_end) && bytes_match(l->src_ip, s->val.src_ip, s->mask.src_ip, 16) &&
+	return l->ip == 6 && there(w, l->ip_end) &&
+	       bytes_match(l->src_ip, s->val.src_ip, s->mask.src_ip, 16) &&
 	       bytes_match(l->dst_ip, s->val.dst_ip, s->mask.dst_ip, 16) &&
 	       match32(l->flow_label, s->val.flow_label, s->mask.flow_label) &&
 	       bytes_match(&proto, &s->val.next_hdr, &s->mask.next_hdr, 1) &&
@@ -490,10 +510,12 @@ static bool spec_matches(const struct world_frame *w, const struct ibv_flow_spec
 	case IBV_FLOW_SPEC_ETH:
 		return eth_matches(w, l, &s->eth);
 	case IBV_FLOW_SPEC_IPV4:
-		return ip4_matches(w, l, s->ipv4.val.src_ip, s->ipv4.mask.src_ip, s->ipv4.val.dst_ip, s->ipv4.mask.dst_ip);
+		return ip4_matches(w, l, s->ipv4.val.src_ip, s->ipv4.mask.src_ip,
+				   s->ipv4.val.dst_ip, s->ipv4.mask.dst_ip);
 	case IBV_FLOW_SPEC_IPV4_EXT:
-		return ip4_matches(w, l, s->ipv4_ext.val.src_ip, s->ipv4_ext.mask.src_ip, s->ipv4_ext.val.dst_ip,
-				   s->ipv4_ext.mask.dst_ip) && ext_matches(l, &s->ipv4_ext);
+		return ip4_matches(w, l, s->ipv4_ext.val.src_ip, s->ipv4_ext.mask.src_ip,
+				   s->ipv4_ext.val.dst_ip, s->ipv4_ext.mask.dst_ip) &&
+		       ext_matches(l, &s->ipv4_ext);
 	case IBV_FLOW_SPEC_IPV6:
 		return ip6_matches(w, l, &s->ipv6);
 	case IBV_FLOW_SPEC_TCP:
@@ -502,19 +524,23 @@ static bool spec_matches(const struct world_frame *w, const struct ibv_flow_spec
 		       match16(l->src_port, s->tcp_udp.val.src_port, s->tcp_udp.mask.src_port) &&
 		       match16(l->dst_port, s->tcp_udp.val.dst_port, s->tcp_udp.mask.dst_port);
 	case IBV_FLOW_SPEC_ESP:
-		return carries(w, l, PROTO_ESP) && match32(l->spi, s->esp.val.spi, s->esp.mask.spi) &&
+		return carries(w, l, PROTO_ESP) &&
+		       match32(l->spi, s->esp.val.spi, s->esp.mask.spi) &&
 		       match32(l->seq, s->esp.val.seq, s->esp.mask.seq);
 	case IBV_FLOW_SPEC_GRE:
-		return there(w, w->gre_end) && match16(w->gre_flags, s->gre.val.c_ks_res0_ver, s->gre.mask.c_ks_res0_ver) &&
+		return there(w, w->gre_end) &&
+		       match16(w->gre_flags, s->gre.val.c_ks_res0_ver, s->gre.mask.c_ks_res0_ver) &&
 		       match16(w->gre_protocol, s->gre.val.protocol, s->gre.mask.protocol) &&
 		       match32(w->gre_key, s->gre.val.key, s->gre.mask.key);
 	case IBV_FLOW_SPEC_VXLAN_TUNNEL:
-		return there(w, w->vxlan_end) && match32(w->vni, s->tunnel.val.tunnel_id, s->tunnel.mask.tunnel_id);
-	default:	/* MPLS */
+		return there(w, w->vxlan_end) &&
+		       match32(w->vni, s->tunnel.val.tunnel_id, s->tunnel.mask.tunnel_id);
+	default: /* MPLS */
 		if (l == &w->outer && (last == IBV_FLOW_SPEC_UDP || last == IBV_FLOW_SPEC_GRE))
 			return there(w, w->tunnel_mpls_end) &&
 			       match32(w->tunnel_mpls, s->mpls.val.label, s->mpls.mask.label);
-		return there(w, l->mpls_end) && match32(l->mpls, s->mpls.val.label, s->mpls.mask.label);
+		return there(w, l->mpls_end) &&
+		       match32(l->mpls, s->mpls.val.label, s->mpls.mask.label);
 	}
 }
 

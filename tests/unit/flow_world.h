@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random frames with a description of what was put into them, random rules as programs write them, and an oracle that tells from
- * description and rule, without a look at either dissector or matcher, whether they match.
+ * Random frames with a description of what was put into them, random rules as programs write them,
+ * and an oracle that tells from description and rule, without a look at either dissector or
+ * matcher, whether they match.
  */
 #ifndef VRB_TESTS_FLOW_WORLD_H
 #define VRB_TESTS_FLOW_WORLD_H
@@ -16,11 +17,11 @@ struct world_layer {
 	size_t eth_end;
 	uint8_t dst_mac[6], src_mac[6];
 	unsigned int tags;
-	uint16_t tag[4], type[5];	/* type[i]: the one before tag i, type[tags]: what follows */
+	uint16_t tag[4], type[5]; /* type[i]: the one before tag i, type[tags]: what follows */
 	size_t tag_end[4];
 	uint32_t mpls;
 	size_t mpls_end;
-	int ip;				/* 4, 6, 0: something else */
+	int ip; /* 4, 6, 0: something else */
 	size_t ip_end;
 	uint8_t src_ip[16], dst_ip[16], tos, ttl, ip_flags;
 	uint32_t flow_label;
@@ -28,14 +29,14 @@ struct world_layer {
 	uint8_t ext[3];
 	size_t ext_end[3];
 	uint8_t proto;
-	size_t transport_end;		/* of a whole header; not in later fragments */
+	size_t transport_end; /* of a whole header; not in later fragments */
 	uint16_t src_port, dst_port;
 	uint32_t spi, seq;
 };
 
 struct world_frame {
 	struct frame f;
-	size_t len;			/* may be less than f.len */
+	size_t len; /* may be less than f.len */
 	struct world_layer outer, inner;
 	size_t gre_end, vxlan_end, tunnel_mpls_end;
 	uint16_t gre_flags, gre_protocol;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flow rules between raw packet QPs: who gets a frame, tags, drops, counters, and what is refused. */
+/*
+ * Flow rules between raw packet QPs: who gets a frame, tags, drops, counters, and what is refused.
+ */
 #include <errno.h>
 
 #include "util/compiler.h"
@@ -16,11 +18,13 @@ static struct spec_list to_port(uint16_t port, uint16_t priority, uint32_t flags
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
 	list.attr.priority = priority;
 	list.attr.flags = flags;
-	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP, .val.dst_port = htobe16(port), .mask.dst_port = 0xffff);
+	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP, .val.dst_port = htobe16(port),
+		 .mask.dst_port = 0xffff);
 	return list;
 }
 
-static struct ibv_flow *flow_to_port(struct receiver *r, uint16_t port, uint16_t priority, uint32_t flags)
+static struct ibv_flow *flow_to_port(struct receiver *r, uint16_t port, uint16_t priority,
+				     uint32_t flags)
 {
 	struct spec_list list = to_port(port, priority, flags);
 
@@ -49,8 +53,10 @@ static void nothing_came(struct receiver *r)
 
 static void each_its_own(void)
 {
-	struct receiver a = frames_receiver(&w), b = frames_receiver(&w), none = frames_receiver(&w);
-	struct ibv_flow *flows[] = { flow_to_port(&a, 53, 0, 0), flow_to_port(&b, 80, 0, 0), flow_to_port(&b, 81, 7, 0) };
+	struct receiver a = frames_receiver(&w), b = frames_receiver(&w),
+			none = frames_receiver(&w);
+	struct ibv_flow *flows[] = { flow_to_port(&a, 53, 0, 0), flow_to_port(&b, 80, 0, 0),
+				     flow_to_port(&b, 81, 7, 0) };
 
 	send_udp(80, 1);
 	send_udp(53, 2);
@@ -78,7 +84,8 @@ static void each_its_own(void)
 static void priorities_and_copies(void)
 {
 	struct receiver a = frames_receiver(&w), b = frames_receiver(&w), c = frames_receiver(&w);
-	struct ibv_flow *late = flow_to_port(&a, 53, 9, 0), *first = flow_to_port(&b, 53, 2, 0), *same, *copy;
+	struct ibv_flow *late = flow_to_port(&a, 53, 9, 0), *first = flow_to_port(&b, 53, 2, 0),
+			*same, *copy;
 
 	send_udp(53, 1);
 	sender_sync(&s);
@@ -108,9 +115,10 @@ static void priorities_and_copies(void)
 
 static void defaults_and_sniffers(void)
 {
-	struct receiver rule = frames_receiver(&w), all = frames_receiver(&w), group = frames_receiver(&w),
-			sniffer = frames_receiver(&w);
-	struct ibv_flow *flows[] = { flow_to_port(&rule, 53, 5, 0), flow_of_type(&all, IBV_FLOW_ATTR_ALL_DEFAULT),
+	struct receiver rule = frames_receiver(&w), all = frames_receiver(&w),
+			group = frames_receiver(&w), sniffer = frames_receiver(&w);
+	struct ibv_flow *flows[] = { flow_to_port(&rule, 53, 5, 0),
+				     flow_of_type(&all, IBV_FLOW_ATTR_ALL_DEFAULT),
 				     flow_of_type(&group, IBV_FLOW_ATTR_MC_DEFAULT),
 				     flow_of_type(&sniffer, IBV_FLOW_ATTR_SNIFFER) };
 	struct frame multicast = { .len = 0 };
@@ -232,7 +240,8 @@ static void egress(void)
 {
 	struct receiver r = frames_receiver(&w);
 	struct ibv_counters *c = make_counters(), *all = make_counters();
-	struct spec_list drop = to_port(53, 0, IBV_FLOW_ATTR_FLAGS_EGRESS), count = to_port(80, 3, IBV_FLOW_ATTR_FLAGS_EGRESS);
+	struct spec_list drop = to_port(53, 0, IBV_FLOW_ATTR_FLAGS_EGRESS),
+			 count = to_port(80, 3, IBV_FLOW_ATTR_FLAGS_EGRESS);
 	struct spec_list tag = to_port(81, 3, IBV_FLOW_ATTR_FLAGS_EGRESS);
 	struct ibv_flow *in = flow_of_type(&r, IBV_FLOW_ATTR_ALL_DEFAULT), *flows[2];
 	uint64_t dropped[2], counted[1];
@@ -274,7 +283,8 @@ static void egress(void)
 static void counters_refused(void)
 {
 	struct ibv_counters_init_attr init = { .comp_mask = 1 };
-	struct ibv_counter_attach_attr attr = { .counter_desc = IBV_COUNTER_PACKETS, .comp_mask = 1 };
+	struct ibv_counter_attach_attr attr = { .counter_desc = IBV_COUNTER_PACKETS,
+						.comp_mask = 1 };
 	struct ibv_counters *c = make_counters();
 	struct receiver r = frames_receiver(&w);
 	struct ibv_flow *flow = flow_to_port(&r, 53, 0, 0);
@@ -310,7 +320,8 @@ static void refused(void)
 {
 	struct receiver r = frames_receiver(&w);
 	struct ibv_cq *cq = world_cq(&w, 16);
-	struct ibv_qp *rc = world_qp(&w, IBV_QPT_RC, cq, NULL), *ud = world_qp(&w, IBV_QPT_UD, cq, NULL);
+	struct ibv_qp *rc = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *ud = world_qp(&w, IBV_QPT_UD, cq, NULL);
 	struct spec_list list = to_port(53, 0, 0), other;
 	struct ibv_flow *flow;
 	struct world second;
@@ -365,19 +376,22 @@ static void specifications(void)
 		struct receiver *r = i ? &no : &yes;
 
 		rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-		RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH, .val.vlan_tag = htobe16(5 + i), .mask.vlan_tag = htobe16(0xfff));
+		RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH, .val.vlan_tag = htobe16(5 + i),
+			 .mask.vlan_tag = htobe16(0xfff));
 		RULE_ADD(&list, ipv6, IBV_FLOW_SPEC_IPV6, .val.next_hdr = 6, .mask.next_hdr = 0xff);
 		flows[n++] = frames_flow(r->qp, &list);
 
 		rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-		RULE_ADD(&list, ipv4_ext, IBV_FLOW_SPEC_IPV4_EXT, .val.tos = 0xb8 + i, .mask.tos = 0xff,
-			 .val.src_ip = htobe32(0x0a000000), .mask.src_ip = htobe32(0xff000000));
+		RULE_ADD(&list, ipv4_ext, IBV_FLOW_SPEC_IPV4_EXT, .val.tos = 0xb8 + i,
+			 .mask.tos = 0xff, .val.src_ip = htobe32(0x0a000000),
+			 .mask.src_ip = htobe32(0xff000000));
 		flows[n++] = frames_flow(r->qp, &list);
 
 		rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-		RULE_ADD(&list, tunnel, IBV_FLOW_SPEC_VXLAN_TUNNEL, .val.tunnel_id = htobe32(77), .mask.tunnel_id = htobe32(0xffffff));
-		RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP | IBV_FLOW_SPEC_INNER, .val.dst_port = htobe16(6 + i),
-			 .mask.dst_port = 0xffff);
+		RULE_ADD(&list, tunnel, IBV_FLOW_SPEC_VXLAN_TUNNEL, .val.tunnel_id = htobe32(77),
+			 .mask.tunnel_id = htobe32(0xffffff));
+		RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP | IBV_FLOW_SPEC_INNER,
+			 .val.dst_port = htobe16(6 + i), .mask.dst_port = 0xffff);
 		flows[n++] = frames_flow(r->qp, &list);
 	}
 
@@ -413,7 +427,7 @@ static void specifications(void)
 /* A context that ends with flows in it leaves nothing behind that frames could find. */
 static void left_behind(void)
 {
-	static struct world other;	/* what is left stays in reach, for those who look for leaks */
+	static struct world other; /* what is left stays in reach, for those who look for leaks */
 	static struct receiver r;
 	static struct ibv_flow *flows[2];
 

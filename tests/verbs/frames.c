@@ -44,7 +44,8 @@ struct receiver frames_receiver(struct world *w)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 2 * FRAME_SLOTS,
-		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_QP_NUM,
+		.wc_flags =
+			IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_QP_NUM,
 	};
 	struct receiver r = { .cq = ibv_create_cq_ex(w->ctx, &attr) };
 
@@ -118,7 +119,8 @@ void sender_open(struct sender *s, struct world *w)
 	s->mark = frames_receiver(w);
 	s->marks = 0;
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
-	RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH, .val.ether_type = htobe16(MARK_TYPE), .mask.ether_type = 0xffff);
+	RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH, .val.ether_type = htobe16(MARK_TYPE),
+		 .mask.ether_type = 0xffff);
 	s->mark_flow = frames_flow(s->mark.qp, &list);
 }
 

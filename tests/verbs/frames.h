@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of raw packets share: a sender of frames, receivers, and the rules between them, on the virtual segment of the
- * loopback device, so that an ordinary user can run them.
+ * What the tests of raw packets share: a sender of frames, receivers, and the rules between them,
+ * on the virtual segment of the loopback device, so that an ordinary user can run them.
  *
- * Every frame has a number in its payload.  A sender's frames arrive in order: a receiver of `mark` frames tells when all before
- * have been dealt with.
+ * Every frame has a number in its payload.  A sender's frames arrive in order: a receiver of `mark`
+ * frames tells when all before have been dealt with.
  */
 #ifndef TESTS_VERBS_FRAMES_H
 #define TESTS_VERBS_FRAMES_H
@@ -15,13 +15,13 @@
 enum {
 	FRAME_ROOM = 512,
 	FRAME_SLOTS = 64,
-	MARK_TYPE = 0x88b6,	/* EtherType of marks */
+	MARK_TYPE = 0x88b6, /* EtherType of marks */
 };
 
 struct receiver {
 	struct ibv_cq_ex *cq;
 	struct ibv_qp *qp;
-	struct ibv_wq *wq;	/* instead of qp */
+	struct ibv_wq *wq; /* instead of qp */
 	struct buffer room;
 	/* of the frame received last */
 	uint32_t number, tag, len;

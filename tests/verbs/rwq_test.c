@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work queues: their states row by row, tables of them, and QPs that spread frames over a table by a hash. */
+/*
+ * Work queues: their states row by row, tables of them, and QPs that spread frames over a table by
+ * a hash.
+ */
 #include <errno.h>
 
 #include "util/compiler.h"
@@ -14,8 +17,13 @@ static uint8_t secret[40];
 static struct ibv_wq *make_wq(struct ibv_cq *cq, uint32_t flags)
 {
 	struct ibv_wq_init_attr init = {
-		.wq_type = IBV_WQT_RQ, .max_wr = FRAME_SLOTS, .max_sge = 2, .pd = w.pd, .cq = cq,
-		.comp_mask = flags ? IBV_WQ_INIT_ATTR_FLAGS : 0, .create_flags = flags,
+		.wq_type = IBV_WQT_RQ,
+		.max_wr = FRAME_SLOTS,
+		.max_sge = 2,
+		.pd = w.pd,
+		.cq = cq,
+		.comp_mask = flags ? IBV_WQ_INIT_ATTR_FLAGS : 0,
+		.create_flags = flags,
 	};
 	struct ibv_wq *wq = ibv_create_wq(w.ctx, &init);
 
@@ -37,7 +45,8 @@ static struct receiver queue(uint32_t flags)
 {
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 2 * FRAME_SLOTS,
-		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG | IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_CVLAN,
+		.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_FLOW_TAG |
+			    IBV_WC_EX_WITH_QP_NUM | IBV_WC_EX_WITH_CVLAN,
 	};
 	struct receiver r = { .cq = ibv_create_cq_ex(w.ctx, &attr) };
 
@@ -75,7 +84,8 @@ static struct ibv_qp_init_attr_ex rss_attr(struct ibv_rwq_ind_table *t, uint64_t
 {
 	return (struct ibv_qp_init_attr_ex){
 		.qp_type = IBV_QPT_RAW_PACKET,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
+		.comp_mask =
+			IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
 		.pd = w.pd,
 		.rwq_ind_tbl = t,
 		.rx_hash_conf = { IBV_RX_HASH_FUNC_TOEPLITZ, sizeof(secret), secret, fields },
@@ -102,7 +112,8 @@ static void capabilities(void)
 	CHECK(attr.orig_attr.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING);
 	CHECK(attr.device_cap_flags_ex & IBV_DEVICE_MANAGED_FLOW_STEERING);
 	CHECK(attr.raw_packet_caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING);
-	CHECK(!(attr.raw_packet_caps & (IBV_RAW_PACKET_CAP_SCATTER_FCS | IBV_RAW_PACKET_CAP_DELAY_DROP)));
+	CHECK(!(attr.raw_packet_caps &
+		(IBV_RAW_PACKET_CAP_SCATTER_FCS | IBV_RAW_PACKET_CAP_DELAY_DROP)));
 }
 
 /* From each state to each, with the program's own opinion of where it is right and wrong. */
@@ -119,7 +130,8 @@ static void states(void)
 		for (enum ibv_wq_state to = IBV_WQS_RESET; to <= IBV_WQS_UNKNOWN; to++) {
 			struct ibv_wq *wq = make_wq(cq, 0);
 			struct ibv_wq_attr attr = {
-				.attr_mask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE, .wq_state = to,
+				.attr_mask = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE,
+				.wq_state = to,
 			};
 			bool ok = to <= IBV_WQS_ERR && legal[from][to];
 
@@ -147,14 +159,27 @@ static void refused(void)
 	} rows[] = {
 		{ { .attr_mask = 0 }, EINVAL },
 		{ { .attr_mask = IBV_WQ_ATTR_RESERVED }, EINVAL },
-		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags = 1, .flags_mask = IBV_WQ_FLAGS_CVLAN_STRIPPING }, 0 },
-		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_SCATTER_FCS }, EOPNOTSUPP },
-		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_DELAY_DROP }, EOPNOTSUPP },
-		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_PCI_WRITE_END_PADDING }, EOPNOTSUPP },
-		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_RESERVED }, EOPNOTSUPP },
+		{ { .attr_mask = IBV_WQ_ATTR_FLAGS,
+		    .flags = 1,
+		    .flags_mask = IBV_WQ_FLAGS_CVLAN_STRIPPING },
+		  0 },
+		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_SCATTER_FCS },
+		  EOPNOTSUPP },
+		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_DELAY_DROP },
+		  EOPNOTSUPP },
+		{ { .attr_mask = IBV_WQ_ATTR_FLAGS,
+		    .flags_mask = IBV_WQ_FLAGS_PCI_WRITE_END_PADDING },
+		  EOPNOTSUPP },
+		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_RESERVED },
+		  EOPNOTSUPP },
 	};
 	struct ibv_cq *cq = world_cq(&w, 16);
-	struct ibv_wq_init_attr good = { .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = w.pd, .cq = cq }, init;
+	struct ibv_wq_init_attr good = { .wq_type = IBV_WQT_RQ,
+					 .max_wr = 1,
+					 .max_sge = 1,
+					 .pd = w.pd,
+					 .cq = cq },
+				init;
 	struct ibv_wq *wq = make_wq(cq, 0);
 	struct ibv_device_attr limits;
 
@@ -167,13 +192,13 @@ static void refused(void)
 	CHECK_EQ(ibv_destroy_wq(wq), 0);
 
 	CHECK_EQ(ibv_query_device(w.ctx, &limits), 0);
-#define REFUSE(err, ...)                                                                            \
-	do {                                                                                        \
-		init = good;                                                                        \
-		__VA_ARGS__;                                                                        \
-		errno = 0;                                                                          \
-		CHECK(!ibv_create_wq(w.ctx, &init));                                                \
-		CHECK_EQ(errno, err);                                                               \
+#define REFUSE(err, ...)                                                                           \
+	do {                                                                                       \
+		init = good;                                                                       \
+		__VA_ARGS__;                                                                       \
+		errno = 0;                                                                         \
+		CHECK(!ibv_create_wq(w.ctx, &init));                                               \
+		CHECK_EQ(errno, err);                                                              \
 	} while (0)
 	REFUSE(EINVAL, init.wq_type = 1);
 	REFUSE(EINVAL, init.pd = NULL);
@@ -183,7 +208,8 @@ static void refused(void)
 	REFUSE(EINVAL, init.max_sge = limits.max_sge + 1);
 	REFUSE(EINVAL, init.comp_mask = IBV_WQ_INIT_ATTR_RESERVED);
 	for (uint32_t flag = IBV_WQ_FLAGS_SCATTER_FCS; flag <= IBV_WQ_FLAGS_RESERVED; flag <<= 1)
-		REFUSE(EOPNOTSUPP, init.comp_mask = IBV_WQ_INIT_ATTR_FLAGS; init.create_flags = flag);
+		REFUSE(EOPNOTSUPP, init.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
+		       init.create_flags = flag);
 	errno = 0;
 	CHECK(!ibv_create_wq(w.ctx, NULL));
 	CHECK_EQ(errno, EINVAL);
@@ -221,13 +247,13 @@ static void tables(void)
 	CHECK_EQ(ibv_destroy_wq(wq), EBUSY);
 
 	good = rss_attr(t, IBV_RX_HASH_SRC_IPV4);
-#define REFUSE_QP(err, ...)                                                                         \
-	do {                                                                                        \
-		attr = good;                                                                        \
-		__VA_ARGS__;                                                                        \
-		errno = 0;                                                                          \
-		CHECK(!ibv_create_qp_ex(w.ctx, &attr));                                             \
-		CHECK_EQ(errno, err);                                                               \
+#define REFUSE_QP(err, ...)                                                                        \
+	do {                                                                                       \
+		attr = good;                                                                       \
+		__VA_ARGS__;                                                                       \
+		errno = 0;                                                                         \
+		CHECK(!ibv_create_qp_ex(w.ctx, &attr));                                            \
+		CHECK_EQ(errno, err);                                                              \
 	} while (0)
 	REFUSE_QP(EINVAL, attr.qp_type = IBV_QPT_UD);
 	REFUSE_QP(EINVAL, attr.comp_mask &= ~IBV_QP_INIT_ATTR_RX_HASH);
@@ -247,7 +273,11 @@ static void tables(void)
 		struct ibv_qp_attr to = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 
 		for (; to.qp_state <= IBV_QPS_RTS; to.qp_state++) {
-			CHECK_EQ(ibv_modify_qp(qp, &to, IBV_QP_STATE | (to.qp_state == IBV_QPS_INIT ? IBV_QP_PORT : 0)), 0);
+			CHECK_EQ(ibv_modify_qp(qp, &to,
+					       IBV_QP_STATE |
+						       (to.qp_state == IBV_QPS_INIT ? IBV_QP_PORT
+										    : 0)),
+				 0);
 			CHECK(ibv_post_recv(qp, &recv, &bad_recv));
 			CHECK(ibv_post_send(qp, &send, &bad_send));
 		}
@@ -294,7 +324,7 @@ static void spread(void)
 	}
 	t = make_table(list, 3);
 	qp = make_rss(t, IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_PORT_UDP |
-			 (uint64_t)IBV_RX_HASH_DST_PORT_UDP);
+				 (uint64_t)IBV_RX_HASH_DST_PORT_UDP);
 	rule_begin(&rule, IBV_FLOW_ATTR_NORMAL);
 	rule.attr.priority = 1;
 	RULE_ADD(&rule, action_tag, IBV_FLOW_SPEC_ACTION_TAG, .tag_id = 9);
@@ -369,7 +399,7 @@ static void life(void)
 
 	single_open(&o, 0);
 	CHECK_EQ(ibv_post_wq_recv(o.q.wq, &wr, &bad), EINVAL);
-	send_one(1);	/* RESET drops */
+	send_one(1); /* RESET drops */
 	sender_sync(&s);
 	ready(&o.q);
 	send_one(2);
@@ -445,7 +475,8 @@ static void tagged_frame(uint32_t number)
 
 static void tags_stripped(void)
 {
-	struct ibv_wq_attr attr = { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_CVLAN_STRIPPING };
+	struct ibv_wq_attr attr = { .attr_mask = IBV_WQ_ATTR_FLAGS,
+				    .flags_mask = IBV_WQ_FLAGS_CVLAN_STRIPPING };
 	struct single o;
 
 	single_open(&o, IBV_WQ_FLAGS_CVLAN_STRIPPING);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sniffer sees the RoCE packets of its device, whichever way they go: those between neighbours too, one-sided requests
- * included.
+ * A sniffer sees the RoCE packets of its device, whichever way they go: those between neighbours
+ * too, one-sided requests included.
  */
 #include <errno.h>
 
@@ -30,13 +30,16 @@ static const uint8_t *bth(void)
 	bool ipv4 = get_be16(f + 12) == 0x0800;
 	const uint8_t *udp = f + 14 + (ipv4 ? 20 : 40);
 
-	if (sniffer.status != IBV_WC_SUCCESS || (!ipv4 && get_be16(f + 12) != 0x86dd) || f[ipv4 ? 14 + 9 : 14 + 6] != 17 ||
-	    (size_t)(udp + 8 + 12 - f) > sniffer.len)
+	if (sniffer.status != IBV_WC_SUCCESS || (!ipv4 && get_be16(f + 12) != 0x86dd) ||
+	    f[ipv4 ? 14 + 9 : 14 + 6] != 17 || (size_t)(udp + 8 + 12 - f) > sniffer.len)
 		return NULL;
 	return udp + 8;
 }
 
-/* Waits for a packet of this opcode to this QP, and passes by others; returns what is behind the BTH. */
+/*
+ * Waits for a packet of this opcode to this QP, and passes by others; returns what is behind the
+ * BTH.
+ */
 static const uint8_t *expect(uint8_t opcode, uint32_t qpn)
 {
 	static uint8_t copy[FRAME_ROOM];
@@ -70,8 +73,10 @@ static struct ibv_flow *sniff(void)
 static void connected(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 64);
-	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, cq, NULL), *b = world_qp(&w, IBV_QPT_RC, cq, NULL);
-	struct buffer from = world_buffer(&w, 64, WORLD_ACCESS), to = world_buffer(&w, 64, WORLD_ACCESS);
+	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *b = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct buffer from = world_buffer(&w, 64, WORLD_ACCESS),
+		      to = world_buffer(&w, 64, WORLD_ACCESS);
 	struct ibv_sge sge = world_sge(&from, 0, LEN), word = world_sge(&from, 0, 8);
 	struct ibv_flow *flow = sniff();
 	struct ibv_send_wr wr;
@@ -123,12 +128,21 @@ static void connected(void)
 static void datagrams(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 64);
-	struct ibv_qp *a = world_qp(&w, IBV_QPT_UD, cq, NULL), *b = world_qp(&w, IBV_QPT_UD, cq, NULL);
-	struct buffer from = world_buffer(&w, 64, WORLD_ACCESS), to = world_buffer(&w, 128, WORLD_ACCESS);
-	struct ibv_ah_attr path = { .is_global = 1, .port_num = 1, .grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 9 } };
+	struct ibv_qp *a = world_qp(&w, IBV_QPT_UD, cq, NULL),
+		      *b = world_qp(&w, IBV_QPT_UD, cq, NULL);
+	struct buffer from = world_buffer(&w, 64, WORLD_ACCESS),
+		      to = world_buffer(&w, 128, WORLD_ACCESS);
+	struct ibv_ah_attr path = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 9 }
+	};
 	struct ibv_ah *ah = ibv_create_ah(w.pd, &path);
 	struct ibv_sge sge = world_sge(&from, 0, LEN);
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_flow *flow = sniff();
 	struct ibv_wc wc[2];
