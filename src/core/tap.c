@@ -41,8 +41,7 @@ enum {
 	OTHERS = 16,   /* listeners of other processes that are told */
 	QUEUED = 8192, /* frames that wait for a sniffer of this process */
 	FULL_WAIT_MS = 1,
-	DEAF_MS =
-		100, /* who did not empty its socket in that time is not waited for again so soon */
+	DEAF_MS = 100, /* who was waited for in vain is not told for so long */
 	BATCH = 64,
 	UDP_HEADER = 8,
 	IPV4_HEADER = 20,
