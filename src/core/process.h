@@ -5,13 +5,18 @@
  *
  * Lock order of the whole library, outermost first; a thread may skip levels but never go back:
  *
- *	0  vrb.life		bringing the process up and down, which waits for the progress
- * thread 1  vrb.lock		device registry, list of contexts 2  context->lock	lists of
- * objects of one context, counts of children
- *	3  vrb.drive		one thread at a time takes packets off the wire and expires timers
- * (lock_try by pollers) 4  qp->lock		one QP: queues, engine, state 5  srq->lock 6
- * cq->lock 7  channel / context event queues, port table, mr table's writer lock 8  timers, host,
- * log (leaves)
+ *	0  vrb.life		bringing the process up and down, which waits for the progress thread
+ *	0  afar.c's calls	opening and closing QPs of other processes
+ *	1  vrb.lock		device registry, list of contexts
+ *	2  context->lock	lists of objects of one context, counts of children
+ *	3  vrb.drive		one thread at a time takes packets off the wire and expires timers (lock_try by pollers)
+ *	   afar.c's lock	handles of QPs of other processes
+ *	4  qp->lock		one QP: queues, engine, state
+ *	   xrc_domain->lock	lists of one XRC domain
+ *	5  srq->lock
+ *	6  cq->lock
+ *	7  channel / context event queues, port table, mr table's writer lock
+ *	8  timers, host, log	(leaves)
  *
  * A packet never outlives its QP: a QP is removed from the table under vrb.drive, so whoever
  * dispatches packets or timers while holding it may use the QP it found.

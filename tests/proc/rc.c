@@ -106,8 +106,7 @@ struct rc_addr rc_address(const struct rc *rc, const struct ibv_qp *qp)
 	};
 }
 
-void rc_connect(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer, uint8_t timeout,
-		uint8_t retry_cnt)
+void rc_receive_from(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
@@ -126,13 +125,20 @@ void rc_connect(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer, ui
 			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				    IBV_QP_MIN_RNR_TIMER) == 0);
-	attr = (struct ibv_qp_attr){
+}
+
+void rc_connect(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer, uint8_t timeout,
+		uint8_t retry_cnt)
+{
+	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.timeout = timeout,
 		.retry_cnt = retry_cnt,
 		.rnr_retry = 7,
 		.max_rd_atomic = 4,
 	};
+
+	rc_receive_from(rc, qp, peer);
 	CHECK(ibv_modify_qp(qp, &attr,
 			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0);

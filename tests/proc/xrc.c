@@ -92,13 +92,6 @@ struct ibv_qp *xrc_send_qp(struct xrc *x)
 	return to_init(ibv_create_qp(x->rc.pd, &init));
 }
 
-/* One mask does for both halves; each ignores what is the other's. */
-void xrc_connect(struct xrc *x, struct ibv_qp *qp, const struct rc_addr *peer, uint8_t timeout,
-		 uint8_t retry_cnt)
-{
-	rc_connect(&x->rc, qp, peer, timeout, retry_cnt);
-}
-
 char *xrc_buffer(struct xrc *x, unsigned int i)
 {
 	return x->rc.buf + i * XRC_SLOT;

@@ -31,11 +31,9 @@ struct ibv_xrcd *xrc_domain(struct xrc *x, int fd, int oflags);
 void xrc_open(struct xrc *x, int fd, int oflags);
 void xrc_close(struct xrc *x);	/* all that is not NULL */
 
-/* The halves of a connection, in INIT. */
+/* The halves of a connection, in INIT. rc_connect() does for both: each ignores what is the other's. */
 struct ibv_qp *xrc_recv_qp(struct xrc *x);
 struct ibv_qp *xrc_send_qp(struct xrc *x);
-void xrc_connect(struct xrc *x, struct ibv_qp *qp, const struct rc_addr *peer, uint8_t timeout,
-		 uint8_t retry_cnt);
 
 /* The i-th of XRC_RECVS buffers. */
 char *xrc_buffer(struct xrc *x, unsigned int i);

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See xrc_family.h: the home, and the owners of SRQs. */
+#include "xrc_family.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+bool member_told(int sock)
+{
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+char stream_pattern(uint32_t seq, uint32_t i)
+{
+	return (char)(seq * 31 + i * 7 + (i >> 8));
+}
+
+uint32_t stream_length(uint32_t seq)
+{
+	static const uint32_t lens[] = { 0, 1, 64, 1024, 1025, 5000, 20000, XRC_SLOT };
+
+	return lens[(seq * 2654435761u >> 13) % 8];
+}
+
+/* The immediate of a message is its number at this receiver. */
+static void check_message(struct xrc *x, const struct ibv_wc *wc, uint32_t qpn, uint32_t *seq)
+{
+	const char *p = xrc_buffer(x, (unsigned int)wc->wr_id);
+	uint32_t n = wc->imm_data >> 8;
+
+	if (family_deaths && wc->status == IBV_WC_WR_FLUSH_ERR)
+		return;
+	CHECK_EQ(wc->status, IBV_WC_SUCCESS);
+	CHECK_EQ(wc->qp_num, qpn);
+	CHECK(wc->wc_flags & IBV_WC_WITH_IMM);
+	CHECK_EQ(n, *seq);
+	CHECK_EQ(wc->byte_len, stream_length(n));
+	for (uint32_t i = 0; i < wc->byte_len; i++)
+		if (p[i] != stream_pattern(n, i)) {
+			printf("message %u, byte %u\n", n, i);
+			CHECK(p[i] == stream_pattern(n, i));
+		}
+	++*seq;
+}
+
+static void receive_stream(struct xrc *x, int sock, uint32_t qpn)
+{
+	uint32_t seq = 0;
+	struct ibv_wc wc;
+	enum order o;
+
+	for (unsigned int i = 0; i < XRC_RECVS; i++)
+		xrc_post(x, i);
+	rc_meet(sock);
+	while (!member_told(sock)) {
+		while (ibv_poll_cq(x->cq, 1, &wc) == 1) {
+			check_message(x, &wc, qpn, &seq);
+			xrc_post(x, (unsigned int)wc.wr_id);
+		}
+	}
+	while (ibv_poll_cq(x->cq, 1, &wc) == 1)
+		check_message(x, &wc, qpn, &seq);
+	child_hear(sock, &o, sizeof(o));
+	CHECK_EQ(o, STOP);
+	child_tell(sock, &seq, sizeof(seq));
+}
+
+static void await_limit(struct xrc *x)
+{
+	struct ibv_async_event ev;
+
+	CHECK(ibv_get_async_event(x->rc.ctx, &ev) == 0);
+	CHECK_EQ(ev.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+	CHECK(ev.element.srq == x->srq);
+	ibv_ack_async_event(&ev);
+}
+
+static void await_solicited(struct xrc *x)
+{
+	struct ibv_cq *cq;
+	void *arg;
+
+	CHECK(ibv_get_cq_event(x->rc.channel, &cq, &arg) == 0);
+	CHECK(cq == x->cq);
+	ibv_ack_cq_events(cq, 1);
+}
+
+static struct ibv_qp *try_open(struct xrc *x, struct ibv_xrcd *xrcd, uint32_t qpn)
+{
+	struct ibv_qp_open_attr attr = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE |
+			     IBV_QP_OPEN_ATTR_CONTEXT,
+		.qp_num = qpn, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV, .qp_context = x,
+	};
+
+	return ibv_open_qp(x->rc.ctx, &attr);
+}
+
+static void open_qp(struct xrc *x, uint32_t qpn)
+{
+	struct ibv_xrcd *other = xrc_domain(x, -1, O_CREAT);
+
+	CHECK(!try_open(x, x->xrcd, qpn ^ 1));
+	CHECK_EQ(errno, EINVAL);
+	CHECK(!try_open(x, other, qpn));
+	CHECK_EQ(errno, EINVAL);
+	CHECK(ibv_close_xrcd(other) == 0);
+	x->qp = try_open(x, x->xrcd, qpn);
+	CHECK(x->qp);
+	CHECK_EQ(x->qp->qp_num, qpn);
+	CHECK(x->qp->qp_context == x);
+}
+
+static void tell_state(struct xrc *x, int sock)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int state = ibv_query_qp(x->qp, &attr, IBV_QP_STATE, &init) ? -1 : (int)attr.qp_state;
+
+	if (state >= 0)
+		CHECK_EQ(init.qp_type, IBV_QPT_XRC_RECV);
+	child_tell(sock, &state, sizeof(state));
+}
+
+static void tell_event(struct xrc *x, int sock)
+{
+	struct ibv_async_event ev;
+	int type;
+
+	CHECK(ibv_get_async_event(x->rc.ctx, &ev) == 0);
+	CHECK(ev.element.qp == x->qp);
+	type = ev.event_type;
+	ibv_ack_async_event(&ev);
+	child_tell(sock, &type, sizeof(type));
+}
+
+/* Does what it is told, until it is told to leave. */
+static void serve(struct xrc *x, int sock, uint32_t qpn)
+{
+	unsigned int posted = 0;
+	enum order o;
+
+	for (;;) {
+		child_hear(sock, &o, sizeof(o));
+		switch (o) {
+		case RECEIVE:
+			receive_stream(x, sock, qpn);
+			break;
+		case POST:
+			xrc_post(x, posted++ % XRC_RECVS);
+			rc_meet(sock);
+			break;
+		case TAKE: {
+			struct ibv_wc wc = xrc_wait(x->cq);
+
+			child_tell(sock, &wc, sizeof(wc));
+			break;
+		}
+		case ARM_LIMIT: {
+			struct ibv_srq_attr attr = { .srq_limit = 1 };
+
+			CHECK(ibv_modify_srq(x->srq, &attr, IBV_SRQ_LIMIT) == 0);
+			rc_meet(sock);
+			await_limit(x);
+			rc_meet(sock);
+			break;
+		}
+		case SHOW:
+			child_tell(sock, x->rc.buf, 64);
+			break;
+		case SLEEP:
+			CHECK(ibv_req_notify_cq(x->cq, 1) == 0);
+			rc_meet(sock);
+			await_solicited(x);
+			rc_meet(sock);
+			break;
+		case DROP_SRQ:
+			CHECK(ibv_destroy_srq(x->srq) == 0);
+			x->srq = NULL;
+			rc_meet(sock);
+			break;
+		case OPEN:
+			open_qp(x, qpn);
+			rc_meet(sock);
+			break;
+		case STATE:
+			tell_state(x, sock);
+			break;
+		case EVENT:
+			tell_event(x, sock);
+			break;
+		case TO_ERROR: {
+			struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+			CHECK_EQ(ibv_modify_qp(x->qp, &attr, IBV_QP_STATE), 0);
+			CHECK_EQ(x->qp->state, IBV_QPS_ERR);
+			rc_meet(sock);
+			break;
+		}
+		case CLOSE:
+			CHECK_EQ(ibv_destroy_qp(x->qp), 0);
+			x->qp = NULL;
+			rc_meet(sock);
+			break;
+		case STOP:
+		case LEAVE:
+			return;
+		}
+	}
+}
+
+static struct facts facts_of(const struct xrc *x, const struct ibv_qp *qp)
+{
+	return (struct facts){ .addr = rc_address(&x->rc, qp), .srqn = x->srqn };
+}
+
+void member_owner(int sock)
+{
+	struct facts mine;
+	struct xrc x;
+	uint32_t qpn;
+
+	alarm(LIMIT_S);
+	xrc_open(&x, family_file, 0);
+	mine = facts_of(&x, x.rc.qp);
+	child_tell(sock, &mine, sizeof(mine));
+	child_hear(sock, &qpn, sizeof(qpn));
+	serve(&x, sock, qpn);
+	xrc_close(&x);
+}
+
+void member_home(int sock)
+{
+	struct facts mine;
+	struct rc_addr peer;
+	struct xrc x;
+
+	alarm(LIMIT_S);
+	xrc_open(&x, family_file, O_CREAT | O_EXCL);
+	x.qp = xrc_recv_qp(&x);
+	mine = facts_of(&x, x.qp);
+	child_tell(sock, &mine, sizeof(mine));
+	child_hear(sock, &peer, sizeof(peer));
+	if (family_rtr)
+		rc_receive_from(&x.rc, x.qp, &peer);
+	else
+		rc_connect(&x.rc, x.qp, &peer, TIMEOUT, RETRIES);
+	rc_meet(sock);
+	serve(&x, sock, x.qp->qp_num);
+	xrc_close(&x);
+}
