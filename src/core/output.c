@@ -28,8 +28,7 @@ static uint64_t deadline(const struct vrb_qp *qp)
 
 enum output_due vrb_output_due(const struct vrb_qp *qp)
 {
-	if (!roce_owes_ack_only(&qp->roce) || qp->ibv.state != (enum ibv_qp_state)qp->wq.state ||
-	    vrb_near_stale(qp))
+	if (!roce_owes_ack_only(&qp->roce) || vrb_near_stale(qp))
 		return OUTPUT_NOW;
 	if (roce_owes_ack(&qp->roce) || deadline(qp) < load_relaxed(&qp->timer.timer.at))
 		return OUTPUT_SOON;
@@ -82,7 +81,6 @@ static void collect_raw(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	const struct net_path *path;
 
 	roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now);
-	qp->ibv.state = qp->wq.state;
 	arm(qp);
 }
 
@@ -103,7 +101,6 @@ void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 		vrb_output_note_far(qp, false);
 	else if (!vrb.local || !vrb_near_holds(qp, now))
 		collect_far(qp, b, now);
-	qp->ibv.state = qp->wq.state;
 	tell_neighbours(qp);
 	arm(qp);
 }

@@ -576,7 +576,9 @@ int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, st
 	target = vrb_xrcd_open_qp(handle->xrcd, attr->qp_num, handle);
 	if (target) {
 		handle->target = target;
-		handle->ibv.state = target->ibv.state;
+		lock_acquire(&target->lock);
+		handle->ibv.state = target->wq.state;
+		lock_release(&target->lock);
 	} else {
 		handle->afar = true;
 		err = vrb_afar_open(handle);

@@ -71,7 +71,7 @@ enum vrb_moving {
 
 struct vrb_qp {
 	union {
-		struct ibv_qp ibv;	/* prefix of ex; ibv.state follows wq.state */
+		struct ibv_qp ibv;	/* prefix of ex; ibv.state is the program's, see verbs/qp.c */
 		struct ibv_qp_ex ex;
 	};
 	/* Immutable after creation. */

@@ -146,6 +146,5 @@ void vrb_raw_deliver(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow
 		receive(qp, f, flow_tag);
 	else
 		qp->roce.counters.dropped_pkts++;
-	qp->ibv.state = qp->wq.state;
 	lock_release(&qp->lock);
 }

@@ -74,6 +74,10 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	return answer(err ? err : vrb_qp_destroy(to_vrb_qp(qp)));
 }
 
+/*
+ * qp->state is what the program was told last, here and by ibv_query_qp(): programs read it without
+ * any lock, so nobody else writes it.  What has become of the QP meanwhile is in wq.state.
+ */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err = attr ? check(qp) : EINVAL;
@@ -83,8 +87,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	if (to_vrb_qp(qp)->afar)
 		return answer(vrb_afar_modify(to_vrb_qp(qp), attr, attr_mask));
 	err = vrb_qp_modify(to_vrb_qp(qp)->target, attr, attr_mask);
-	if (!err && to_vrb_qp(qp)->target != to_vrb_qp(qp))
-		qp->state = to_vrb_qp(qp)->target->ibv.state;
+	if (!err && attr_mask & IBV_QP_STATE)
+		qp->state = attr->qp_state;
 	return answer(err);
 }
 
