@@ -5,7 +5,7 @@
     interface.py SOURCE_ROOT BUILD_ROOT
 
 Programs in C and C++ that use both forms of the calls that go by type are compiled with every warning an error, linked
-and run.
+and run; the example of verbena(3) is compiled and linked.
 """
 import glob
 import os
@@ -107,6 +107,11 @@ def check_needs(build):
     return [f"-fsanitize={name}" for lib, name in SANITIZERS.items() if any(n.startswith(lib) for n in needed)]
 
 
+def manual_example(root):
+    text = read(root, "man", "verbena.3").split(".EX\n")[1].split(".EE\n")[0]
+    return text.replace("\\-", "-").replace("\\e", "\\")
+
+
 def check_programs(root, build, sanitize):
     lib = os.path.join(build, "lib")
     ran = 0
@@ -118,10 +123,16 @@ def check_programs(root, build, sanitize):
             with open(source, "w", encoding="utf-8") as text:
                 text.write(PROGRAM)
             program = os.path.join(tmp, "program")
-            subprocess.run([compiler, *flags, *STRICT, *sanitize, "-I", os.path.join(root, "include"), source, "-o", program,
-                            "-L", lib, "-lverbena", "-libverbs"], check=True)
+            command = [compiler, *flags, *STRICT, *sanitize, "-I", os.path.join(root, "include"), source, "-o", program,
+                       "-L", lib, "-lverbena", "-libverbs"]
+            subprocess.run(command, check=True)
             subprocess.run([program], check=True, stdout=subprocess.DEVNULL, env={**os.environ, "LD_LIBRARY_PATH": lib})
             ran += 1
+            if "+" not in compiler:
+                with open(source, "w", encoding="utf-8") as text:
+                    text.write(manual_example(root))
+                # Its callback has parameters that it does not look at.
+                subprocess.run([*command, "-Wno-unused-parameter"], check=True)
     print(f"{ran} compilers and standards")
     return ran
 
