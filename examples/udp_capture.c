@@ -106,11 +106,57 @@ static void report(const struct capture *c)
 	printf("%.0f packets/s\n", time > 0 ? (double)(c->packets - 1) / time : 0.0);
 }
 
+/* A queue pair for raw packets, with room for SLOTS of them in two parts each. */
+static struct verbena_context *open_device(const char *name)
+{
+	struct verbena_context_options options;
+	struct verbena_context *ctx;
+
+	verbena_context_options_init(&options, sizeof(options));
+	options.max_recv_wr = SLOTS;
+	options.max_recv_sge = 2;
+	ctx = verbena_create_context(name, 1, &options);
+	if (!ctx)
+		fail();
+	return ctx;
+}
+
+/* Buffers, scatter lists, work requests; all posted, and the queue pair ready to receive. */
+static void prepare(struct capture *c, struct verbena_context *ctx, struct verbena_recv_wrs *recvs)
+{
+	c->headers = aligned_alloc(HEADER_ROW, (size_t)SLOTS * HEADER_ROW);
+	c->payloads = calloc(SLOTS, c->payload);
+	if (!c->headers || !c->payloads) {
+		fprintf(stderr, "udp_capture: %s\n", strerror(errno));
+		exit(1);
+	}
+
+	struct verbena_buf bufs[] = {
+		{ .addr = c->headers, .row = HEADER_ROW, .num_pkt = SLOTS, .npad = HEADER_ROW - HEADER },
+		{ .addr = c->payloads, .row = c->payload, .num_pkt = SLOTS },
+	};
+
+	if (verbena_create_recv_wrs(ctx, bufs, 2, SLOTS, VERBENA_POST, recvs))
+		fail();
+}
+
+/* From now on the packets come. */
+static struct ibv_flow *ask_for(struct verbena_context *ctx, uint16_t port)
+{
+	struct verbena_flow_options rule;
+	struct ibv_flow *flow;
+
+	verbena_flow_options_init(&rule, sizeof(rule));
+	rule.dport = port;
+	flow = verbena_create_flow(ctx, &rule);
+	if (!flow)
+		fail();
+	return flow;
+}
+
 int main(int argc, char **argv)
 {
 	struct capture c = { .patience_ms = 2000, .payload = 9216 };
-	struct verbena_context_options options;
-	struct verbena_flow_options rule;
 	struct verbena_context *ctx;
 	struct verbena_recv_wrs recvs;
 	struct ibv_flow *flow;
@@ -131,44 +177,17 @@ int main(int argc, char **argv)
 		return 2;
 	}
 
-	/* A queue pair for raw packets, with room for SLOTS of them in two parts each. */
-	verbena_context_options_init(&options, sizeof(options));
-	options.max_recv_wr = SLOTS;
-	options.max_recv_sge = 2;
-	ctx = verbena_create_context(device, 1, &options);
-	if (!ctx)
-		fail();
-
-	/* Buffers, scatter lists, work requests; posted, and the queue pair ready to receive. */
-	c.headers = aligned_alloc(4096, (size_t)SLOTS * HEADER_ROW);
-	c.payloads = calloc(SLOTS, c.payload);
-	if (!c.headers || !c.payloads) {
-		fprintf(stderr, "udp_capture: %s\n", strerror(errno));
-		return 1;
-	}
-	struct verbena_buf bufs[] = {
-		{ .addr = c.headers, .row = HEADER_ROW, .num_pkt = SLOTS, .npad = HEADER_ROW - HEADER },
-		{ .addr = c.payloads, .row = c.payload, .num_pkt = SLOTS },
-	};
-	if (verbena_create_recv_wrs(ctx, bufs, 2, SLOTS, VERBENA_POST, &recvs))
-		fail();
-
-	/* From now on the packets come. */
-	verbena_flow_options_init(&rule, sizeof(rule));
-	rule.dport = (uint16_t)atoi(argv[optind]);
-	flow = verbena_create_flow(ctx, &rule);
-	if (!flow)
-		fail();
+	ctx = open_device(device);
+	prepare(&c, ctx, &recvs);
+	flow = ask_for(ctx, (uint16_t)atoi(argv[optind]));
 	printf("capturing on %s\n", ctx->dev_name);
 	fflush(stdout);
 	if (verbena_repost_loop(on_packets, ctx, recvs.wrs, SLOTS, TIMEOUT_MS, &c))
 		fail();
 	report(&c);
 
-	if (verbena_destroy_flow(flow))
-		fail();
-	/* The queue pair is reset with its context; the regions must be gone before that. */
-	if (verbena_destroy_recv_wrs(&recvs) || verbena_destroy_context(ctx))
+	/* The rule first, then the regions, then what they belong to. */
+	if (verbena_destroy_flow(flow) || verbena_destroy_recv_wrs(&recvs) || verbena_destroy_context(ctx))
 		fail();
 	free(c.headers);
 	free(c.payloads);

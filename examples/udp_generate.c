@@ -127,29 +127,82 @@ static int on_sent(struct ibv_wc *wcs, int num_wc, struct ibv_send_wr *wrs, void
 	return g->failed || g->done == g->wanted ? -1 : again;
 }
 
-int main(int argc, char **argv)
+/* What the command line says, beside the generator's own numbers. */
+struct settings {
+	const char *device, *mac, *address;
+	uint16_t port;
+};
+
+static bool parse(struct generator *g, struct settings *set, int argc, char **argv)
 {
-	struct generator g = { .wanted = 1000000, .payload = 64 };
-	struct verbena_context_options options;
-	struct verbena_context *ctx;
-	struct verbena_send_wrs sends;
-	struct header header = { 0 };
-	const char *device = "vrb0", *mac = NULL, *address = NULL;
-	uint32_t first;
-	bool offload;
 	int option;
 
 	while ((option = getopt(argc, argv, "d:n:s:m:a:")) != -1) {
 		switch (option) {
-		case 'd': device = optarg; break;
-		case 'n': g.wanted = strtoull(optarg, NULL, 0); break;
-		case 's': g.payload = strtoull(optarg, NULL, 0); break;
-		case 'm': mac = optarg; break;
-		case 'a': address = optarg; break;
-		default: return 2;
+		case 'd': set->device = optarg; break;
+		case 'n': g->wanted = strtoull(optarg, NULL, 0); break;
+		case 's': g->payload = strtoull(optarg, NULL, 0); break;
+		case 'm': set->mac = optarg; break;
+		case 'a': set->address = optarg; break;
+		default: return false;
 		}
 	}
-	if (optind != argc - 1 || g.payload < sizeof(uint64_t) || g.payload > 65507 || !g.wanted) {
+	if (optind != argc - 1)
+		return false;
+	set->port = (uint16_t)atoi(argv[optind]);
+	return g->payload >= sizeof(uint64_t) && g->payload <= 65507 && g->wanted;
+}
+
+static void make_header(struct header *h, struct verbena_context *ctx, const struct settings *set, size_t payload,
+			bool offload)
+{
+	uint8_t *mac = h->eth.ether_dhost;
+	in_addr_t to;
+
+	find_self(ctx, h);
+	h->ip.daddr = h->ip.saddr;
+	memcpy(mac, h->eth.ether_shost, 6);
+	if (set->address) {
+		if (inet_pton(AF_INET, set->address, &to) != 1)
+			complain("not an IPv4 address");
+		h->ip.daddr = to;
+	}
+	if (set->mac && sscanf(set->mac, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4],
+			       &mac[5]) != 6)
+		complain("not a MAC address");
+	finish_header(h, payload, set->port, offload);
+}
+
+/* Posts the first packets as one list; from then on the loop posts what has left. */
+static void send_all(struct generator *g, struct verbena_context *ctx, const struct header *header, unsigned int flags)
+{
+	struct verbena_buf bufs[] = {
+		{ .addr = g->headers, .row = HEADER_ROW, .num_pkt = SLOTS, .npad = HEADER_ROW - sizeof(*header) },
+		{ .addr = g->payloads, .row = g->payload, .num_pkt = SLOTS },
+	};
+	uint32_t first = g->wanted < SLOTS ? (uint32_t)g->wanted : SLOTS;
+	struct verbena_send_wrs sends;
+
+	for (int i = 0; i < SLOTS; i++)
+		memcpy(g->headers + i * HEADER_ROW, header, sizeof(*header));
+	for (uint32_t i = 0; i < first; i++)
+		number(g, i);
+	if (verbena_create_send_wrs(ctx, bufs, 2, first, flags | VERBENA_POST, &sends) ||
+	    verbena_repost_loop(on_sent, ctx, sends.wrs, first, TIMEOUT_MS, g) ||
+	    verbena_destroy_send_wrs(&sends))
+		fail();
+}
+
+int main(int argc, char **argv)
+{
+	struct generator g = { .wanted = 1000000, .payload = 64 };
+	struct settings settings = { .device = "vrb0" };
+	struct verbena_context_options options;
+	struct verbena_context *ctx;
+	struct header header = { 0 };
+	bool offload;
+
+	if (!parse(&g, &settings, argc, argv)) {
 		fprintf(stderr, "usage: udp_generate [-d DEVICE] [-n PACKETS] [-s PAYLOAD] [-m DESTINATION_MAC] "
 				"[-a DESTINATION_IP] PORT\n");
 		return 2;
@@ -158,43 +211,20 @@ int main(int argc, char **argv)
 	verbena_context_options_init(&options, sizeof(options));
 	options.max_send_wr = SLOTS;
 	options.max_send_sge = 2;
-	ctx = verbena_create_context(device, 1, &options);
+	ctx = verbena_create_context(settings.device, 1, &options);
 	if (!ctx)
 		fail();
 	offload = verbena_hascapability(ctx, IBV_DEVICE_RAW_IP_CSUM);
-
-	find_self(ctx, &header);
-	header.ip.daddr = header.ip.saddr;
-	memcpy(header.eth.ether_dhost, header.eth.ether_shost, 6);
-	if (address && inet_pton(AF_INET, address, &header.ip.daddr) != 1)
-		complain("not an IPv4 address");
-	if (mac && sscanf(mac, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &header.eth.ether_dhost[0], &header.eth.ether_dhost[1],
-			  &header.eth.ether_dhost[2], &header.eth.ether_dhost[3], &header.eth.ether_dhost[4],
-			  &header.eth.ether_dhost[5]) != 6)
-		complain("not a MAC address");
-	finish_header(&header, g.payload, (uint16_t)atoi(argv[optind]), offload);
+	make_header(&header, ctx, &settings, g.payload, offload);
 
 	g.headers = calloc(SLOTS, HEADER_ROW);
 	g.payloads = calloc(SLOTS, g.payload);
 	if (!g.headers || !g.payloads)
 		complain(strerror(errno));
-	for (int i = 0; i < SLOTS; i++)
-		memcpy(g.headers + i * HEADER_ROW, &header, sizeof(header));
-	struct verbena_buf bufs[] = {
-		{ .addr = g.headers, .row = HEADER_ROW, .num_pkt = SLOTS, .npad = HEADER_ROW - sizeof(header) },
-		{ .addr = g.payloads, .row = g.payload, .num_pkt = SLOTS },
-	};
-
-	/* The first packets are posted as one list; from then on the loop posts what has left. */
-	first = g.wanted < SLOTS ? (uint32_t)g.wanted : SLOTS;
-	for (uint32_t i = 0; i < first; i++)
-		number(&g, i);
-	if (verbena_create_send_wrs(ctx, bufs, 2, first, VERBENA_POST | (offload ? VERBENA_OFFLOAD : 0), &sends) ||
-	    verbena_repost_loop(on_sent, ctx, sends.wrs, first, TIMEOUT_MS, &g))
-		fail();
+	send_all(&g, ctx, &header, offload ? VERBENA_OFFLOAD : 0);
 	printf("sent %llu packets, failed %llu\n", (unsigned long long)(g.done - g.failed), (unsigned long long)g.failed);
 
-	if (verbena_destroy_send_wrs(&sends) || verbena_destroy_context(ctx))
+	if (verbena_destroy_context(ctx))
 		fail();
 	free(g.headers);
 	free(g.payloads);
