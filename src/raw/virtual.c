@@ -243,6 +243,15 @@ static unsigned int virtual_recv(struct raw_port *port, unsigned int most, uint6
 static int virtual_filter(struct raw_port *port, const struct sock_filter *program,
 			  unsigned int len, enum raw_scope scope)
 {
+	static const struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+					none = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog prog = { .len = len, .filter = (struct sock_filter *)program };
+
+	if (!program || !len)
+		prog = (struct sock_fprog){ 1, (struct sock_filter *)(program ? &none : &all) };
+	/* What is unwanted does not fill the socket; its sender does not notice. */
+	if (setsockopt(port->fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)))
+		return errno;
 	to_virtual(port)->listens = !program || len;
 	return 0;
 }
@@ -329,6 +338,7 @@ int raw_virtual_open(struct host *host, const struct raw_interface *on, struct r
 		virtual_close(&p->port, true);
 		return err;
 	}
+	(void)virtual_filter(&p->port, (const struct sock_filter[1]){ { 0 } }, 0, RAW_OWN);
 	log_info(LOG_WIRE, "raw packets of %s are on a virtual segment", on->name);
 	*out = &p->port;
 	return 0;

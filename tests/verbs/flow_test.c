@@ -3,6 +3,7 @@
  * Flow rules between raw packet QPs: who gets a frame, tags, drops, counters, and what is refused.
  */
 #include <errno.h>
+#include <pthread.h>
 
 #include "util/compiler.h"
 #include "verbs/frames.h"
@@ -424,6 +425,48 @@ static void specifications(void)
 	frames_end(&no);
 }
 
+struct stream {
+	bool stop;
+	pthread_t thread;
+};
+
+static void *send_on(void *arg)
+{
+	struct stream *t = arg;
+
+	while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED))
+		send_udp(53, 1);
+	return NULL;
+}
+
+/* Rules come and go while frames do. */
+static void changes_under_traffic(void)
+{
+	struct receiver r = frames_receiver(&w);
+	struct ibv_flow *rest = flow_of_type(&r, IBV_FLOW_ATTR_ALL_DEFAULT);
+	struct stream t = { .stop = false };
+
+	CHECK_EQ(pthread_create(&t.thread, NULL, send_on, &t), 0);
+	for (unsigned int i = 0; i < 300; i++) {
+		struct spec_list out = to_port(53, 0, IBV_FLOW_ATTR_FLAGS_EGRESS);
+		struct ibv_flow *flows[] = {
+			flow_to_port(&r, 53, i % 3, 0),
+			flow_to_port(&r, 53, 1, IBV_FLOW_ATTR_FLAGS_DONT_TRAP),
+			flow_of_type(&r, IBV_FLOW_ATTR_SNIFFER),
+			frames_flow(r.qp, &out),
+		};
+
+		while (frames_take(&r))
+			frames_post(&r, r.slot);
+		for (size_t k = 0; k < ARRAY_SIZE(flows); k++)
+			CHECK_EQ(ibv_destroy_flow(flows[(i + k) % ARRAY_SIZE(flows)]), 0);
+	}
+	__atomic_store_n(&t.stop, true, __ATOMIC_RELAXED);
+	CHECK_EQ(pthread_join(t.thread, NULL), 0);
+	CHECK_EQ(ibv_destroy_flow(rest), 0);
+	frames_end(&r);
+}
+
 /* A context that ends with flows in it leaves nothing behind that frames could find. */
 static void left_behind(void)
 {
@@ -455,6 +498,7 @@ int main(void)
 	counters_refused();
 	refused();
 	specifications();
+	changes_under_traffic();
 	left_behind();
 	sender_close(&s);
 	world_close(&w);
