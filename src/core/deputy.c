@@ -32,14 +32,29 @@
 struct vrb_deputy {
 	struct vrb_qp qp;
 	struct list node;
+	struct list same;	/* those whose numbers fall into the same bucket */
 	struct xrc_party home;
+	struct xrc_key domain;	/* opened here or not */
 	bool on_duty;
 	uint32_t epoch;
 	uint32_t seq;		/* of the last request */
 	uint64_t watch;
 };
 
+enum { BUCKETS = 256 };
+
 static struct list deputies = { &deputies, &deputies };
+static struct list buckets[BUCKETS];	/* of all of them, by number */
+
+/* A QP that can move has a block of 256 numbers for itself, so it is the block that tells them apart. */
+static struct list *bucket(uint32_t qpn)
+{
+	struct list *b = &buckets[qpn / 256 % BUCKETS];
+
+	if (!b->next)
+		list_init(b);
+	return b;
+}
 
 static struct vrb_deputy *of(struct vrb_qp *qp)
 {
@@ -50,8 +65,8 @@ static struct vrb_deputy *find(const struct xrc_msg *m)
 {
 	struct list *pos;
 
-	list_for_each (pos, &deputies) {
-		struct vrb_deputy *d = list_entry(pos, struct vrb_deputy, node);
+	list_for_each (pos, bucket(m->head.qpn)) {
+		struct vrb_deputy *d = list_entry(pos, struct vrb_deputy, same);
 
 		if (d->qp.wq.qpn == m->head.qpn && xrc_party_sent(&d->home, m))
 			return d;
@@ -63,6 +78,7 @@ static struct vrb_deputy *find(const struct xrc_msg *m)
 static void free_deputy(struct vrb_deputy *d)
 {
 	list_del(&d->node);
+	list_del(&d->same);
 	list_del(&d->qp.touched);
 	timers_remove(vrb.timers, &d->qp.timer.timer);
 	vrb_qp_drop_taken(&d->qp);
@@ -98,6 +114,7 @@ static struct vrb_deputy *new_deputy(const struct xrc_msg *m)
 	list_init(&qp->handle_list);
 	roce_qp_init(&qp->roce, &qp->wq, NULL, 0);
 	list_add_tail(&deputies, &d->node);
+	list_add_tail(bucket(qp->wq.qpn), &d->same);
 	return d;
 remove_timer:
 	timers_remove(vrb.timers, &qp->timer.timer);
@@ -141,7 +158,8 @@ static void take_loan(struct vrb_deputy *d, const struct xrc_msg *m)
 		return;
 	vrb_loan_configure(qp, &c);
 	qp->told = false;
-	qp->domain = vrb_xrcd_find_domain(&c.domain);
+	d->domain = c.domain;
+	qp->domain = vrb_xrcd_find_domain(&d->domain);
 	roce_qp_init(&qp->roce, &qp->wq, qp->rd_atomic, qp->rd_atomic_slots);
 	if (!roce_snapshot_restore(&qp->roce, m->state, m->head.state) ||
 	    qp->roce.resp.msg != ROCE_MSG_NONE)
@@ -190,6 +208,8 @@ static void take_request(struct vrb_deputy *d, const struct xrc_msg *m, uint64_t
 		pkt.payload_len = r.payload;
 	}
 	qp->now = now;
+	if (!qp->domain)
+		qp->domain = vrb_xrcd_find_domain(&d->domain);
 	qp->wq.pdn = vrb_xrcd_srq_pdn(qp->domain, pkt.xrc_srqn);
 	roce_input(&qp->roce, &pkt, now);
 }
@@ -379,5 +399,6 @@ void vrb_deputy_free_all(void)
 
 void vrb_deputy_forget_all(void)
 {
+	memset(buckets, 0, sizeof(buckets));
 	list_init(&deputies);
 }

@@ -390,7 +390,7 @@ bool vrb_loan_takes(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *t
 		if (!l)
 			return true;
 	}
-	if ((is_away(l) || l->n_parked) && !admit(qp, raw->pkt))
+	if (!admit(qp, raw->pkt))
 		return true;
 	/* What is waited for may have come, or whoever should send it may have died. */
 	if (l->n_parked)

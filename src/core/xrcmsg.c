@@ -85,19 +85,21 @@ static bool put_once(struct local_peer *peer, const struct lane_part *parts, uns
 static int tell_by_lane(struct xrc_party *to, const struct lane_part *parts, unsigned int n,
 			uint32_t len)
 {
-	uint64_t start;
+	uint64_t start = 0, now;
 
-	if (likely(put_once(to->peer, parts, n, len)))
-		return 0;
-	start = clock_now();
-	while (xrc_party_alive(to, clock_now())) {
-		if (put_once(to->peer, parts, n, len))
-			return 0;
-		if (clock_now() - start >= ROOM_PATIENCE)
+	while (!put_once(to->peer, parts, n, len)) {
+		now = clock_now();
+		if (!xrc_party_alive(to, now))
+			return ENOENT;
+		if (!start)
+			start = now;
+		to->deaf |= now - start >= ROOM_PATIENCE;
+		if (to->deaf)
 			return EAGAIN;
 		sched_yield();
 	}
-	return ENOENT;
+	to->deaf = false;
+	return 0;
 }
 
 static int tell_by_inbox(struct xrc_party *to, const struct lane_part *parts, unsigned int n)

@@ -90,6 +90,7 @@ struct xrc_party {
 	int slot;
 	uint64_t incarnation;
 	struct local_peer *peer;	/* with a reference; NULL: by the inbox */
+	bool deaf;			/* its lane was full for a while: not waited for until it has room */
 };
 
 /* Fills in everything, and opens the lane. False if there is no such process. */

@@ -15,7 +15,7 @@ struct ibv_xrcd *xrc_domain(struct xrc *x, int fd, int oflags)
 	return ibv_open_xrcd(x->rc.ctx, &attr);
 }
 
-static void make_srq(struct xrc *x)
+void xrc_make_srq(struct xrc *x)
 {
 	struct ibv_srq_init_attr_ex attr = {
 		.attr = { .max_wr = XRC_RECVS, .max_sge = 1 },
@@ -40,7 +40,7 @@ void xrc_open(struct xrc *x, int fd, int oflags)
 	CHECK(x->xrcd);
 	x->cq = ibv_create_cq(x->rc.ctx, 4 * XRC_RECVS, NULL, x->rc.channel, 0);
 	CHECK(x->cq);
-	make_srq(x);
+	xrc_make_srq(x);
 }
 
 void xrc_close(struct xrc *x)

@@ -31,6 +31,9 @@ struct ibv_xrcd *xrc_domain(struct xrc *x, int fd, int oflags);
 void xrc_open(struct xrc *x, int fd, int oflags);
 void xrc_close(struct xrc *x);	/* all that is not NULL */
 
+/* An SRQ of the domain, with the CQ. */
+void xrc_make_srq(struct xrc *x);
+
 /* The halves of a connection, in INIT. rc_connect() does for both: each ignores what is the other's. */
 struct ibv_qp *xrc_recv_qp(struct xrc *x);
 struct ibv_qp *xrc_send_qp(struct xrc *x);

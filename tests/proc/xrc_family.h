@@ -38,6 +38,7 @@ enum order {
 	SHOW,		/* the first bytes of the buffer */
 	SLEEP,		/* arm the CQ for solicited completions and wait for the event */
 	DROP_SRQ,
+	AGAIN,		/* close everything of XRC, open it again; then tell the number of the new SRQ */
 	OPEN,		/* the QP of the home */
 	STATE,		/* of the QP: tell what ibv_query_qp says, -1 if that fails */
 	EVENT,		/* of the QP: wait for one and tell it */

@@ -139,6 +139,16 @@ static void tell_event(struct xrc *x, int sock)
 	child_tell(sock, &type, sizeof(type));
 }
 
+static void start_again(struct xrc *x, int sock)
+{
+	CHECK(ibv_destroy_srq(x->srq) == 0);
+	CHECK(ibv_close_xrcd(x->xrcd) == 0);
+	x->xrcd = xrc_domain(x, family_file, 0);
+	CHECK(x->xrcd);
+	xrc_make_srq(x);
+	child_tell(sock, &x->srqn, sizeof(x->srqn));
+}
+
 /* Does what it is told, until it is told to leave. */
 static void serve(struct xrc *x, int sock, uint32_t qpn)
 {
@@ -183,6 +193,9 @@ static void serve(struct xrc *x, int sock, uint32_t qpn)
 			CHECK(ibv_destroy_srq(x->srq) == 0);
 			x->srq = NULL;
 			rc_meet(sock);
+			break;
+		case AGAIN:
+			start_again(x, sock);
 			break;
 		case OPEN:
 			open_qp(x, qpn);

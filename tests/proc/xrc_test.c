@@ -105,6 +105,20 @@ static void test_queue(void)
 	family_part(&f);
 }
 
+/* A process leaves the domain and comes back, while it has the state on loan. */
+static void test_again(void)
+{
+	struct family f = { 0 };
+
+	family_gather(&f);
+	family_send(&f, 1, 100);
+	f.facts[1].srqn = (uint32_t)family_ask(&f, 1, AGAIN);
+	family_send(&f, 1, 200);
+	family_send(&f, 0, 300);
+	family_send(&f, 1, 400);
+	family_part(&f);
+}
+
 static void test_gone_srq(void)
 {
 	struct family f = { 0 };
@@ -166,6 +180,7 @@ int main(int argc, char **argv)
 		{ "MEMORY", test_memory },
 		{ "QUEUE", test_queue },
 		{ "GONE", test_gone_srq },
+		{ "AGAIN", test_again },
 	};
 
 	return family_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
