@@ -69,8 +69,18 @@ static void post_send(struct roce_env *e, struct input *in)
 
 static void post_recv(struct roce_env *e, struct input *in)
 {
-	if (e->wq.rq.head - e->wq.rq.next < ENV_DEPTH - 1)
-		env_post_recv(e, byte(in), length(in));
+	struct recv_wqe *w = rq_wqe(&e->wq.rq, e->wq.rq.head);
+	uint8_t kind;
+
+	if (e->wq.rq.head - e->wq.rq.next >= ENV_DEPTH - 1)
+		return;
+	env_post_recv(e, byte(in), length(in));
+	/* One in four wants only a part of its message. */
+	kind = byte(in);
+	if (!(kind & 3)) {
+		w->skip = length(in);
+		w->clip = kind & 4;
+	}
 }
 
 /* The PSN that the engine waits for on either side, or one near it, or any. */
