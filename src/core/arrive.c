@@ -82,7 +82,9 @@ void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list 
 			take_held(qp, now);
 	} else {
 		roce_input(&qp->roce, pkt, now);
-		held_keep(&qp->held, pkt);
+		/* A lane keeps the order: a neighbour that goes back has reasons, and may number anew. */
+		if (!pkt->pull && !qp->near.peer)
+			held_keep(&qp->held, pkt);
 	}
 	touch(qp, vrb_output_due(qp), touched);
 }

@@ -756,6 +756,8 @@ enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t
 	}
 	err = local_pull(from, offset, p.seg, p.n, total);
 	unpin(&p, 0);
+	if (err == EPERM || err == ENOSYS)
+		local_pull_refused(vrb.local, from);
 	/* Whose memory is missing? Piece by piece it shows. */
 	if (err == EFAULT)
 		return pull_bounced(wq, from, offset, total, dst, num_dst, access);

@@ -566,6 +566,14 @@ int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *d
 	return 0;
 }
 
+void local_pull_refused(struct local *l, const struct wq_pull *from)
+{
+	for (unsigned int i = 0; i < l->n_inbound; i++) {
+		if (l->inbound[i].sender == from->incarnation)
+			store_relaxed(&l->inbound[i].rx.lane->can_pull, 0);	/* a hint: it is asked again otherwise */
+	}
+}
+
 uint64_t local_incarnation(const struct local *l)
 {
 	return host_incarnation(l->host);

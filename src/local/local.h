@@ -92,6 +92,9 @@ bool local_sleeps(const struct local *l);
 int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *dst,
 	       unsigned int ndst, uint64_t total);
 
+/* The kernel refused: the sender shall leave no more payloads in its memory. Must hold vrb.drive. */
+void local_pull_refused(struct local *l, const struct wq_pull *from);
+
 uint64_t local_incarnation(const struct local *l);
 
 /* Does any process of this host bear this incarnation? Slow. */

@@ -206,7 +206,7 @@ static enum comp_step do_nak(struct comp_ctx *c)
 	c->qp->counters.rcvd_seq_err++;
 	if (!in_order)
 		return COMP_GAP;
-	if (!already_back(c))
+	if (!already_back(c) && !roce_requester_take_back(c->qp))
 		roce_retry(c->qp, ROCE_RETRY_NAK, c->now);
 	return COMP_DONE;
 }

@@ -55,6 +55,12 @@ void roce_check(const struct roce_qp *qp);
 void roce_requester_start(struct roce_qp *qp);
 void roce_requester_rewind(struct roce_qp *qp);
 
+/*
+ * The peer awaits the packet at una.  If that one left its payload behind, it could not be fetched: the request and all
+ * behind it begin anew, as packets and with the PSNs that those need.  False: it did not.
+ */
+bool roce_requester_take_back(struct roce_qp *qp);
+
 /* Sends the oldest packet again, by itself if that may be enough. */
 void roce_requester_repair(struct roce_qp *qp);
 

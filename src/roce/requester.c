@@ -126,6 +126,28 @@ void roce_requester_rewind(struct roce_qp *qp)
 	qp->req.repair = ROCE_REPAIR_NONE;
 }
 
+/* The peer has executed none of them: it takes packets in order, and said which one it awaits. */
+bool roce_requester_take_back(struct roce_qp *qp)
+{
+	struct send_queue *sq = &qp->wq->sq;
+	struct send_wqe *oldest = sq_wqe(sq, sq->done);
+
+	if (qp->flushed || sq->done == sq->next || !(oldest->flags & WQE_PULL) ||
+	    oldest->first_psn != qp->comp.una)
+		return false;
+	for (uint32_t i = sq->done; i != sq->next; i++)
+		sq_wqe(sq, i)->flags &= ~WQE_PULL;
+	oldest->flags |= WQE_BY_PACKET;
+	sq->next = sq->done;
+	roce_requester_rewind(qp);
+	qp->req.goes_back = false;
+	qp->req.high = qp->comp.una;
+	qp->req.ssn = psn_add(oldest->ssn, -1);
+	roce_retry_stop(qp);
+	roce_check_drained(qp);
+	return true;
+}
+
 /*
  * Only while nothing else is being sent again, once, and not for what is done by a response: its
  * answers have PSNs of their own.
@@ -233,11 +255,13 @@ static bool local_op(struct roce_qp *qp, struct send_wqe *w)
 
 	if (fenced(qp, w) || (w->opcode == IBV_WR_LOCAL_INV && sq->done != sq->next))
 		return false;
-	why = run_local(qp, w);
+	/* One that was taken back behind an older request has been run. */
+	why = w->flags & WQE_EXECUTED ? REASON_NONE : run_local(qp, w);
 	if (why) {
 		roce_send_error(qp, why);
 		return false;
 	}
+	w->flags |= WQE_EXECUTED;
 	w->first_psn = qp->req.psn;
 	w->last_psn = psn_add(qp->req.psn, -1);
 	w->ssn = qp->req.ssn;
@@ -290,7 +314,7 @@ static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
 static bool may_pull(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	return qp->wq->pull_min && w->length >= qp->wq->pull_min && roce_is_reliable(qp) &&
-	       !(w->flags & WQE_DATA_INLINE) && !roce_wants_response(w) &&
+	       !(w->flags & (WQE_DATA_INLINE | WQE_BY_PACKET)) && !roce_wants_response(w) &&
 	       w->opcode != IBV_WR_RDMA_WRITE;
 }
 

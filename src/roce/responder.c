@@ -397,9 +397,10 @@ static enum resp_step execute(struct resp_ctx *c)
 		why = qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true)
 			      ? REASON_REQ_INVALIDATE
 			      : REASON_NONE;
+	/* The payload could not be fetched: if the peer lives, it sends packets instead. */
 	if (why == REASON_PEER_DIED) {
 		roce_responder_drop_message(qp);
-		return RESP_DROP;
+		return RESP_GAP;
 	}
 	if (why)
 		return fault(c, why);

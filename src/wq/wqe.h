@@ -36,7 +36,7 @@ enum {
 
 	/* Transport's notes, clear when posted. */
 	WQE_EXECUTED = 1 << 10,		/* was run one-sidedly: takes no PSN, done when its turn comes */
-	WQE_BY_PACKET = 1 << 11,	/* could not be run one-sidedly */
+	WQE_BY_PACKET = 1 << 11,	/* could not be run one-sidedly, or its payload not be fetched */
 	WQE_PULL = 1 << 12,		/* travels as one packet; the receiver fetches the payload */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Deregistration races with remote access: one process writes into a region of another as fast as it can while that deregisters it.  What
- * ibv_dereg_mr has returned for never changes again, and the writer gets its error.  The same for ibv_rereg_mr, and for a region that stays
- * while the QP is destroyed.
+ * ibv_dereg_mr has returned for never changes again, and the writer gets its error.  The same for ibv_rereg_mr, for a region that stays
+ * while the QP is destroyed, and for memory windows that are invalidated, unbound or deallocated.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -23,7 +23,7 @@ enum {
 	LIMIT_S = 60,
 	LOOKS = 50,
 	REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		 IBV_ACCESS_REMOTE_ATOMIC,
+		 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND,
 };
 
 /* Written by the attacker, read by the victim: how far it has come. */
@@ -44,6 +44,7 @@ static void attack(int sock)
 
 		rc.qp = rc_new_qp(&rc);
 		rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
+		CHECK(read(sock, &peer.rkey, sizeof(peer.rkey)) == sizeof(peer.rkey));
 		memset(rc.buf, 0x55, SIZE);
 		while (wc.status == IBV_WC_SUCCESS) {
 			CHECK(rc_post_send(&rc, rc.qp, IBV_WR_RDMA_WRITE, SIZE, &peer, 0) == 0);
@@ -75,21 +76,93 @@ static void want_quiet(struct rc *rc)
 			CHECK((uint8_t)rc->buf[i] == 0xaa);
 }
 
-static void end_access(struct rc *rc, int round, void *elsewhere)
+enum way { DEREG, REREG, DESTROY_QP, INVALIDATE, UNBIND, DEALLOC_MW, WAYS };
+
+static struct ibv_mw *mw;	/* bound to the whole region in the last three */
+
+static void want_success(struct rc *rc)
 {
-	switch (round % 3) {
-	case 0:
+	CHECK(rc_wait(rc).status == IBV_WC_SUCCESS);
+}
+
+/* Type 1 in UNBIND, else type 2, which is bound and invalidated by work requests of the QP. */
+static void bind_window(struct rc *rc, enum way way, uint64_t length)
+{
+	struct ibv_mw_bind_info info = {
+		.mr = rc->mr, .addr = (uintptr_t)rc->buf, .length = length,
+		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE,
+	};
+	struct ibv_mw_bind bind = { .bind_info = info };
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_BIND_MW };
+
+	if (way == UNBIND) {
+		CHECK(ibv_bind_mw(rc->qp, mw, &bind) == 0);
+	} else {
+		mw->rkey = ibv_inc_rkey(mw->rkey);
+		wr.bind_mw.mw = mw;
+		wr.bind_mw.rkey = mw->rkey;
+		wr.bind_mw.bind_info = info;
+		CHECK(ibv_post_send(rc->qp, &wr, &bad) == 0);
+	}
+	want_success(rc);
+}
+
+static void invalidate(struct rc *rc)
+{
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = mw->rkey };
+
+	CHECK(ibv_post_send(rc->qp, &wr, &bad) == 0);
+	want_success(rc);
+}
+
+/* The key that the attacker shall use. */
+static uint32_t begin_access(struct rc *rc, enum way way)
+{
+	if (way < INVALIDATE)
+		return rc->mr->rkey;
+	mw = ibv_alloc_mw(rc->pd, way == UNBIND ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+	CHECK(mw);
+	bind_window(rc, way, SIZE);
+	return mw->rkey;
+}
+
+static void end_access(struct rc *rc, enum way way, void *elsewhere)
+{
+	switch (way) {
+	case DEREG:
 		CHECK(ibv_dereg_mr(rc->mr) == 0);
 		break;
-	case 1:
+	case REREG:
 		/* The same region elsewhere: the old address is out of it. */
 		CHECK(ibv_rereg_mr(rc->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere,
 				   4096, 0) == 0);
 		break;
-	default:
+	case DESTROY_QP:
 		CHECK(ibv_destroy_qp(rc->qp) == 0);
 		rc->qp = NULL;
+		break;
+	case INVALIDATE:
+		invalidate(rc);
+		break;
+	case UNBIND:
+		bind_window(rc, way, 0);
+		break;
+	default:
+		CHECK(ibv_dealloc_mw(mw) == 0);
+		mw = NULL;
 	}
+}
+
+/* What end_access() left. */
+static void clean_up(struct rc *rc, enum way way)
+{
+	if (rc->qp)
+		CHECK(ibv_destroy_qp(rc->qp) == 0);
+	if (mw)
+		CHECK(ibv_dealloc_mw(mw) == 0);
+	mw = NULL;
+	if (way != DEREG)
+		CHECK(ibv_dereg_mr(rc->mr) == 0);
 }
 
 static void defend(int sock)
@@ -100,19 +173,23 @@ static void defend(int sock)
 
 	rc_open(&rc, SIZE);
 	first = rc.qp;
+	CHECK(ibv_dereg_mr(rc.mr) == 0);
+	rc.mr = ibv_reg_mr(rc.pd, rc.buf, SIZE, REMOTE);
+	CHECK(rc.mr);
 	for (int round = 0; round < ROUNDS; round++) {
+		enum way way = round % WAYS;
 		struct rc_addr peer;
+		uint32_t rkey;
 
 		rc.qp = rc_new_qp(&rc);
 		rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
+		rkey = begin_access(&rc, way);
+		CHECK(write(sock, &rkey, sizeof(rkey)) == sizeof(rkey));
 		wait_for_writes();
-		end_access(&rc, round, elsewhere);
+		end_access(&rc, way, elsewhere);
 		want_quiet(&rc);
-		if (rc.qp == NULL || round % 3 == 1)
-			CHECK(ibv_dereg_mr(rc.mr) == 0);
 		rc_meet(sock);
-		if (rc.qp)
-			CHECK(ibv_destroy_qp(rc.qp) == 0);
+		clean_up(&rc, way);
 		rc.mr = ibv_reg_mr(rc.pd, rc.buf, SIZE, REMOTE);
 		CHECK(rc.mr);
 	}

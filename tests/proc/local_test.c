@@ -13,6 +13,8 @@
  *	FSIZE		no file may be as long as a segment	packets
  *	REFUSED		the kernel refuses process_vm_*		memory, copied
  *	HALF		it refuses them to one of the two	memory
+ *	MIDWAY		it begins to refuse them		memory, then copied
+ *	UNDUMPABLE	a process begins to forbid them		memory, then copied
  *	CPU		the target sleeps			memory, and it goes on sleeping
  *
  * In each case every operation works.
@@ -135,7 +137,7 @@ static void block_names(void)
 
 /* ---- what makes things worse ---- */
 
-/* process_vm_readv and process_vm_writev answer EPERM from here on. */
+/* process_vm_readv and process_vm_writev answer EPERM from here on, in all threads. */
 static void refuse_attach(void)
 {
 	struct sock_filter code[] = {
@@ -147,8 +149,15 @@ static void refuse_attach(void)
 	};
 	struct sock_fprog prog = { sizeof(code) / sizeof(code[0]), code };
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog))
 		skip("no seccomp filters");
+}
+
+/* Nobody but root may look into this process any more. */
+static void forbid_attach(void)
+{
+	CHECK(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
 }
 
 static void limit_files(void)
@@ -228,13 +237,48 @@ static void write_and_read(struct rc *rc, const struct rc_addr *peer, uint32_t l
 	want_filled(rc->buf, len, salt);
 }
 
-static void request(struct rc *rc, int sock, const struct rc_addr *peer)
+/* Requests of all lengths at once, so that some are under way when the first is refused. */
+static void send_all_sizes(struct rc *rc, int sock, const struct rc_addr *peer)
+{
+	enum { N = sizeof(sizes) / sizeof(sizes[0]) };
+
+	fill(rc->buf, HALF, 1);
+	rc_meet(sock);	/* the receives are posted */
+	for (int i = 0; i < N; i++)
+		CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, sizes[N - 1 - i], peer, i) == 0);
+	for (int i = 0; i < N; i++)
+		want(rc, IBV_WC_SEND);
+	rc_meet(sock);
+}
+
+static void receive_all_sizes(struct rc *rc, int sock)
+{
+	enum { N = sizeof(sizes) / sizeof(sizes[0]) };
+
+	for (int i = 0; i < N; i++)
+		rc_post_recv(rc, rc->qp, i);
+	rc_meet(sock);
+	for (int i = 0; i < N; i++) {
+		struct ibv_wc wc = rc_wait(rc);
+
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
+		CHECK(wc.wr_id == (uint64_t)i && wc.byte_len == sizes[N - 1 - i]);
+	}
+	want_filled(rc->buf, HALF, 1);
+	rc_meet(sock);
+}
+
+static void request(struct rc *rc, int sock, const struct rc_addr *peer, void (*midway)(void))
 {
 	uint64_t count = 0;
 
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		uint32_t len = sizes[round % (sizeof(sizes) / sizeof(sizes[0]))];
 
+		if (round == ROUNDS / 2 && midway)
+			midway();
+		if (round == ROUNDS / 2)
+			send_all_sizes(rc, sock, peer);
 		write_and_read(rc, peer, len, round);
 		fill(rc->buf, len, round + 100);
 		rc_meet(sock);	/* the receive is posted */
@@ -248,12 +292,16 @@ static void request(struct rc *rc, int sock, const struct rc_addr *peer)
 	}
 }
 
-static void respond(struct rc *rc, int sock)
+static void respond(struct rc *rc, int sock, void (*midway)(void))
 {
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		uint32_t len = sizes[round % (sizeof(sizes) / sizeof(sizes[0]))];
 		uint64_t count = 0;
 
+		if (round == ROUNDS / 2 && midway)
+			midway();
+		if (round == ROUNDS / 2)
+			receive_all_sizes(rc, sock);
 		rc_post_recv(rc, rc->qp, round);
 		rc_meet(sock);
 		want(rc, IBV_WC_RECV);
@@ -268,6 +316,7 @@ struct how {
 	segment_fn spoil;	/* done to all segments before anybody looks at another's */
 	int lanes;		/* 1: used, 0: not used, -1: either */
 	bool refuse[2];
+	void (*midway)(void);	/* done by both in the middle */
 };
 
 static void run_side(const struct how *how, int sock, bool requests)
@@ -285,9 +334,9 @@ static void run_side(const struct how *how, int sock, bool requests)
 		CHECK(for_each_segment(how->spoil) > 0);
 	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
 	if (requests)
-		request(&rc, sock, &peer);
+		request(&rc, sock, &peer, how->midway);
 	else
-		respond(&rc, sock);
+		respond(&rc, sock, how->midway);
 	rc_meet(sock);
 	if (requests && how->lanes >= 0)
 		CHECK((for_each_segment(count_lanes) > 0) == how->lanes);
@@ -465,6 +514,8 @@ static const struct how ways[] = {
 	{ "FSIZE", NULL, 0, { false, false } },
 	{ "REFUSED", NULL, 1, { true, true } },
 	{ "HALF", NULL, 1, { false, true } },
+	{ "MIDWAY", NULL, 1, { false, false }, refuse_attach },
+	{ "UNDUMPABLE", NULL, 1, { false, false }, forbid_attach },
 };
 
 int main(int argc, char **argv)
