@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "run/netdev.h"
+#include "util/atomic.h"
 #include "util/be.h"
 #include "util/compiler.h"
 
@@ -171,7 +172,7 @@ uint32_t vrb_port_follow(struct vrb_port *port, const struct netdev *nd)
 	port->state = active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	if (nd) {
 		port->ifindex = nd->ifindex;
-		port->ifmtu = nd->mtu;
+		store_relaxed(&port->ifmtu, nd->mtu);	/* read without the lock by raw_send.c */
 		port->link_downed = nd->carrier_downs;
 		port->active_mtu = vrb_port_mtu(nd->mtu);
 		set_speed(port, mbps);

@@ -73,8 +73,9 @@ static void drop_inherited(void)
 
 static void after_fork_child(void)
 {
-	pthread_mutex_init(&vrb.life, NULL);
-	pthread_mutex_init(&vrb.lock, NULL);
+	/* The one thread of the child is the one that took them. */
+	pthread_mutex_unlock(&vrb.lock);
+	pthread_mutex_unlock(&vrb.life);
 	lock_init(&vrb.drive);
 	store_relaxed(&vrb.generation, vrb.generation + 1);
 	list_init(&vrb.contexts);
