@@ -21,7 +21,8 @@ enum {
 	ROUND = 64,	/* frames taken off an interface at a time */
 };
 
-#define HOLD VRB_MSEC	/* frames wait this long for a receive to be posted */
+/* Frames wait this long for a receive to be posted: a thread may be off its CPU. */
+#define HOLD (50 * VRB_MSEC)
 
 /* Serialises opening and closing, which wait for the progress thread; outermost but vrb.life. */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
@@ -140,6 +141,26 @@ static void describe(struct vrb_device *dev, struct raw_interface *on)
 	lock_release(&port->lock);
 }
 
+static void unwatch(struct vrb_raw_port *raw)
+{
+	for (unsigned int i = 0; i < RAW_FDS; i++)
+		if (raw->port->fd[i] >= 0)
+			progress_unwatch(vrb.progress, raw->port->fd[i]);
+}
+
+static int watch(struct vrb_raw_port *raw)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; i < RAW_FDS && !err; i++)
+		if (raw->port->fd[i] >= 0)
+			err = progress_watch(vrb.progress, raw->port->fd[i], PROGRESS_SHARED,
+					     on_frames, raw);
+	if (err)
+		unwatch(raw);
+	return err;
+}
+
 /* Must hold `opening`. */
 static int open_port(struct vrb_device *dev)
 {
@@ -155,7 +176,7 @@ static int open_port(struct vrb_device *dev)
 	err = raw_open(vrb.host, &on, config_get()->raw, &raw->port);
 	if (err)
 		goto free_raw;
-	err = progress_watch(vrb.progress, raw->port->fd, PROGRESS_SHARED, on_frames, raw);
+	err = watch(raw);
 	if (err)
 		goto close_port;
 	lock_acquire(&vrb.drive);
@@ -177,7 +198,7 @@ static void close_port(struct vrb_raw_port *raw)
 	list_del(&raw->node);
 	raw->dev->raw = NULL;
 	lock_release(&vrb.drive);
-	progress_unwatch(vrb.progress, raw->port->fd);
+	unwatch(raw);
 	raw_close(raw->port, true);
 	free(raw);
 }

@@ -32,6 +32,7 @@ enum {
 	RAW_TAG_LEN = 4,
 	RAW_MAX_FRAME = 65536 + RAW_HEADER_LEN + RAW_TAG_LEN,
 	RAW_BURST = 64,		/* frames moved by one call at most */
+	RAW_FDS = 2,
 	RAW_PIECES = 34,	/* pieces of memory that a sent frame is gathered from, at most */
 };
 
@@ -104,7 +105,7 @@ struct raw_ops {
 
 struct raw_port {
 	const struct raw_ops *ops;
-	int fd;			/* readable when frames are there */
+	int fd[RAW_FDS];	/* one is readable when frames are there; -1: there are fewer */
 	bool offloads;		/* it completes checksums and cuts TCP segments */
 	bool is_virtual;	/* no interface: what others send over it is not seen */
 	struct raw_stats stats;

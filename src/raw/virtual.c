@@ -170,7 +170,7 @@ static enum given give(struct virtual_port *p, struct member *m, const struct ra
 			     .msg_iov = (struct iovec *)o->piece,
 			     .msg_iovlen = o->pieces };
 
-	if (sendmsg(p->port.fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+	if (sendmsg(p->port.fd[0], &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
 		m->full_since = 0;
 		return GIVEN;
 	}
@@ -227,7 +227,7 @@ static unsigned int virtual_recv(struct raw_port *port, unsigned int most, uint6
 	unsigned int n = 0;
 
 	while (n < most) {
-		ssize_t len = recv(port->fd, p->frame, sizeof(p->frame), MSG_DONTWAIT | MSG_TRUNC);
+		ssize_t len = recv(port->fd[0], p->frame, sizeof(p->frame), MSG_DONTWAIT | MSG_TRUNC);
 		struct raw_frame f = { .data = p->frame, .len = len, .time = now };
 
 		if (len < 0)
@@ -271,8 +271,8 @@ static void virtual_close(struct raw_port *port, bool ours)
 		host_file_name(host_slot(p->host), p->suffix, name);
 		unlinkat(host_dirfd(p->host), name, 0);
 	}
-	if (port->fd >= 0)
-		close(port->fd);
+	if (port->fd[0] >= 0)
+		close(port->fd[0]);
 	lock_destroy(&p->lock);
 	free(p);
 }
@@ -296,7 +296,7 @@ static int join(struct virtual_port *p)
 		return err;
 	host_file_name(host_slot(p->host), p->suffix, name);
 	unlinkat(host_dirfd(p->host), name, 0);
-	return bind(p->port.fd, (struct sockaddr *)&sun, sizeof(sun)) ? errno : 0;
+	return bind(p->port.fd[0], (struct sockaddr *)&sun, sizeof(sun)) ? errno : 0;
 }
 
 /* In private mode the process is alone: a name of the kernel's choice will do. */
@@ -305,10 +305,10 @@ static int join_alone(struct virtual_port *p)
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	struct member *self = &p->member[0];
 
-	if (bind(p->port.fd, (struct sockaddr *)&sun, sizeof(sa_family_t)))
+	if (bind(p->port.fd[0], (struct sockaddr *)&sun, sizeof(sa_family_t)))
 		return errno;
 	self->at_len = sizeof(self->at);
-	if (getsockname(p->port.fd, (struct sockaddr *)&self->at, &self->at_len))
+	if (getsockname(p->port.fd[0], (struct sockaddr *)&self->at, &self->at_len))
 		return errno;
 	p->members = 1;
 	return 0;
@@ -328,10 +328,11 @@ int raw_virtual_open(struct host *host, const struct raw_interface *on, struct r
 	lock_init(&p->lock);
 	p->ifindex = on->index;
 	make_suffix(p->suffix, on->index, on->ordinal);
-	p->port.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	err = p->port.fd < 0 ? errno : 0;
+	p->port.fd[1] = -1;
+	p->port.fd[0] = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	err = p->port.fd[0] < 0 ? errno : 0;
 	if (!err)
-		setsockopt(p->port.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+		setsockopt(p->port.fd[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	if (!err)
 		err = host_shared(host) ? join(p) : join_alone(p);
 	if (err) {
