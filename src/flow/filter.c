@@ -28,6 +28,14 @@ enum {
 	M_TYPE,   /* EtherType behind the last tag */
 	M_TAG,    /* first VLAN tag */
 	M_TAGGED, /* 0: none */
+	M_PROTO,  /* protocol that IP tells, or one of the next two */
+	M_ABOVE,  /* where the transport header begins, 0: not in this frame */
+};
+
+/* In M_PROTO. */
+enum {
+	NO_IP = 0x100,   /* or not whole */
+	UNKNOWN = 0x101, /* behind extension headers, which are not looked through */
 };
 
 struct fixup {
@@ -217,6 +225,85 @@ static void find_ip(struct program *p)
 	take_if(p, ETHERTYPE_QINQ);
 }
 
+static unsigned int jump(struct program *p)
+{
+	op(p, BPF_JMP | BPF_JA, 0);
+	return p->len - 1;
+}
+
+static void land_jump(struct program *p, unsigned int from)
+{
+	if (!p->too_long)
+		p->out[from].k = p->len - from - 1;
+}
+
+/* Goes on if that many bytes are behind X, which lies in the frame. */
+static unsigned int branch_whole(struct program *p, uint32_t bytes)
+{
+	op(p, BPF_LD | BPF_W | BPF_LEN, 0);
+	op(p, BPF_ALU | BPF_SUB | BPF_X, 0);
+	emit(p, BPF_JMP | BPF_JGE | BPF_K, bytes, 0, 0);
+	return p->len - 1;
+}
+
+/* X: where the header begins. Jumps to the end where there is no more to find. */
+static void look_at_ipv4(struct program *p)
+{
+	unsigned int whole = branch_whole(p, IPV4_LEN), first;
+
+	op(p, BPF_LD | BPF_B | BPF_IND, 9);
+	op(p, BPF_ST, M_PROTO);
+	op(p, BPF_LD | BPF_H | BPF_IND, 6);
+	op(p, BPF_ALU | BPF_AND | BPF_K, 0x1fff);
+	first = branch(p, 0);
+	op(p, BPF_LD | BPF_B | BPF_IND, 0);
+	op(p, BPF_ALU | BPF_AND | BPF_K, 0xf);
+	op(p, BPF_ALU | BPF_LSH | BPF_K, 2);
+	op(p, BPF_ALU | BPF_ADD | BPF_X, 0);
+	op(p, BPF_ST, M_ABOVE);
+	land(p, whole, false);
+	land(p, first, false);
+}
+
+static void look_at_ipv6(struct program *p)
+{
+	unsigned int whole = branch_whole(p, IPV6_LEN), ext[UINT8_MAX], n = 0, known;
+
+	op(p, BPF_LD | BPF_B | BPF_IND, 6);
+	op(p, BPF_ST, M_PROTO);
+	for (uint32_t proto = 0; proto <= UINT8_MAX; proto++) {
+		if (is_extension(proto))
+			ext[n++] = branch(p, proto);
+	}
+	op(p, BPF_MISC | BPF_TXA, 0);
+	op(p, BPF_ALU | BPF_ADD | BPF_K, IPV6_LEN);
+	op(p, BPF_ST, M_ABOVE);
+	known = jump(p);
+	while (n)
+		land(p, ext[--n], true);
+	set(p, M_PROTO, UNKNOWN);
+	land_jump(p, known);
+	land(p, whole, false);
+}
+
+static void find_transport(struct program *p)
+{
+	unsigned int v4, v6, done;
+
+	set(p, M_PROTO, NO_IP);
+	set(p, M_ABOVE, 0);
+	op(p, BPF_LDX | BPF_MEM, M_IP);
+	load(p, M_TYPE);
+	v4 = branch(p, ETHERTYPE_IPV4);
+	look_at_ipv4(p);
+	done = jump(p);
+	land(p, v4, false);
+	v6 = branch(p, ETHERTYPE_IPV6);
+	look_at_ipv6(p);
+	land(p, v6, false);
+	land_jump(p, done);
+}
+
 /* Old kernels lose that bit of tags that they take out. */
 #define TAG_CFI 0x1000u
 
@@ -249,35 +336,38 @@ static uint8_t protocol_of(uint32_t headers)
 	return headers & (FLOW_UDP | FLOW_VXLAN) ? PROTO_UDP : 0;
 }
 
-/* The transport header begins at X + at and its protocol is the rule's. */
-static void transport(struct program *p, const struct flow_rule *rule, uint32_t at)
+/* Its protocol is the rule's. */
+static void transport(struct program *p, const struct flow_rule *rule)
 {
 	const struct flow_layer *val = &rule->val.outer, *mask = &rule->mask.outer;
 	uint32_t headers = val->headers;
 
+	load(p, M_ABOVE);
+	need_not(p, BPF_JEQ | BPF_K, 0);
+	op(p, BPF_LDX | BPF_MEM, M_ABOVE);
 	if (headers & (FLOW_TCP | FLOW_UDP)) {
-		need_bytes(p, at + UDP_LEN);
-		half(p, BPF_IND, at, be16toh(val->src_port), be16toh(mask->src_port));
-		half(p, BPF_IND, at + 2, be16toh(val->dst_port), be16toh(mask->dst_port));
+		need_bytes(p, UDP_LEN);
+		half(p, BPF_IND, 0, be16toh(val->src_port), be16toh(mask->src_port));
+		half(p, BPF_IND, 2, be16toh(val->dst_port), be16toh(mask->dst_port));
 	}
 	if (headers & FLOW_ESP) {
-		need_bytes(p, at + ESP_LEN);
-		word(p, BPF_IND, at, be32toh(val->spi), be32toh(mask->spi));
-		word(p, BPF_IND, at + 4, be32toh(val->esp_seq), be32toh(mask->esp_seq));
+		need_bytes(p, ESP_LEN);
+		word(p, BPF_IND, 0, be32toh(val->spi), be32toh(mask->spi));
+		word(p, BPF_IND, 4, be32toh(val->esp_seq), be32toh(mask->esp_seq));
 	}
 	if (headers & FLOW_GRE) {
-		need_bytes(p, at + GRE_LEN);
-		half(p, BPF_IND, at, be16toh(rule->val.gre_flags), be16toh(rule->mask.gre_flags));
-		half(p, BPF_IND, at + 2, be16toh(rule->val.gre_protocol),
+		need_bytes(p, GRE_LEN);
+		half(p, BPF_IND, 0, be16toh(rule->val.gre_flags), be16toh(rule->mask.gre_flags));
+		half(p, BPF_IND, 2, be16toh(rule->val.gre_protocol),
 		     be16toh(rule->mask.gre_protocol));
 	}
 	if (headers & FLOW_VXLAN) {
-		need_bytes(p, at + UDP_LEN + VXLAN_LEN);
-		half(p, BPF_IND, at + 2, PORT_VXLAN, 0xffff);
-		word(p, BPF_IND, at + UDP_LEN + 4, be32toh(rule->val.vni) << 8,
+		need_bytes(p, UDP_LEN + VXLAN_LEN);
+		half(p, BPF_IND, 2, PORT_VXLAN, 0xffff);
+		word(p, BPF_IND, UDP_LEN + 4, be32toh(rule->val.vni) << 8,
 		     be32toh(rule->mask.vni) << 8);
 	} else if (headers & FLOW_TUNNEL_MPLS && headers & FLOW_UDP) {
-		half(p, BPF_IND, at + 2, PORT_MPLS, 0xffff);
+		half(p, BPF_IND, 2, PORT_MPLS, 0xffff);
 	}
 }
 
@@ -288,47 +378,18 @@ static uint8_t flag_bits(uint8_t flags)
 	       (flags & FLOW_IP_MF ? 0x20 : 0);
 }
 
-/* X: where the header begins. */
-static void ipv4(struct program *p, const struct flow_rule *rule)
+/* X: where the header, which is whole, begins. */
+static void ipv4(struct program *p, const struct flow_layer *val, const struct flow_layer *mask)
 {
-	const struct flow_layer *val = &rule->val.outer, *mask = &rule->mask.outer;
-	uint8_t proto = protocol_of(val->headers);
-
-	need_bytes(p, IPV4_LEN);
 	byte(p, BPF_IND, 1, val->tos, mask->tos);
 	byte(p, BPF_IND, 6, flag_bits(val->ip_flags), flag_bits(mask->ip_flags));
 	byte(p, BPF_IND, 8, val->ttl, mask->ttl);
-	byte(p, BPF_IND, 9, val->proto, mask->proto);
 	word(p, BPF_IND, 12, get_be32(val->src_ip), get_be32(mask->src_ip));
 	word(p, BPF_IND, 16, get_be32(val->dst_ip), get_be32(mask->dst_ip));
-	if (!proto)
-		return;
-	byte(p, BPF_IND, 9, proto, 0xff);
-	half(p, BPF_IND, 6, 0, 0x1fff); /* not a later fragment */
-	op(p, BPF_LD | BPF_B | BPF_IND, 0);
-	op(p, BPF_ALU | BPF_AND | BPF_K, 0xf);
-	op(p, BPF_ALU | BPF_LSH | BPF_K, 2);
-	op(p, BPF_ALU | BPF_ADD | BPF_X, 0);
-	op(p, BPF_MISC | BPF_TAX, 0);
-	transport(p, rule, 0);
 }
 
-/* What is behind an extension header is not looked for. */
-static void ipv6_protocol(struct program *p)
+static void ipv6(struct program *p, const struct flow_layer *val, const struct flow_layer *mask)
 {
-	op(p, BPF_LD | BPF_B | BPF_IND, 6);
-	for (uint32_t proto = 0; proto <= UINT8_MAX; proto++) {
-		if (is_extension(proto))
-			take_if(p, proto);
-	}
-}
-
-static void ipv6(struct program *p, const struct flow_rule *rule)
-{
-	const struct flow_layer *val = &rule->val.outer, *mask = &rule->mask.outer;
-	uint8_t proto = protocol_of(val->headers);
-
-	need_bytes(p, IPV6_LEN);
 	half(p, BPF_IND, 0, (uint32_t)val->tos << 4, (uint32_t)mask->tos << 4);
 	word(p, BPF_IND, 0, be32toh(val->flow_label), be32toh(mask->flow_label));
 	byte(p, BPF_IND, 7, val->ttl, mask->ttl);
@@ -336,14 +397,6 @@ static void ipv6(struct program *p, const struct flow_rule *rule)
 		word(p, BPF_IND, 8 + i, get_be32(val->src_ip + i), get_be32(mask->src_ip + i));
 	for (unsigned int i = 0; i < 16; i += 4)
 		word(p, BPF_IND, 24 + i, get_be32(val->dst_ip + i), get_be32(mask->dst_ip + i));
-	if (!proto && !mask->proto)
-		return;
-	ipv6_protocol(p);
-	byte(p, BPF_IND, 6, val->proto, mask->proto);
-	if (!proto)
-		return;
-	byte(p, BPF_IND, 6, proto, 0xff);
-	transport(p, rule, IPV6_LEN);
 }
 
 static bool above_ethernet(const struct flow_rule *rule)
@@ -352,7 +405,7 @@ static bool above_ethernet(const struct flow_rule *rule)
 	       rule->val.inner.headers;
 }
 
-/* A: the EtherType. */
+/* What is behind labels is not looked at. Leaves the EtherType in A. */
 static void take_labelled(struct program *p)
 {
 	load(p, M_TYPE);
@@ -360,38 +413,55 @@ static void take_labelled(struct program *p)
 	take_if(p, ETHERTYPE_MPLS_MC);
 }
 
-/*
- * The rule, for frames whose EtherType is this one. A rule that names no version of IP is for both.
- */
-static void for_version(struct program *p, const struct flow_rule *rule, uint16_t type)
+/* A: the EtherType. */
+static void network(struct program *p, const struct flow_layer *val, const struct flow_layer *mask)
 {
-	ethernet(p, &rule->val.outer, &rule->mask.outer);
-	take_labelled(p);
-	need(p, BPF_JEQ | BPF_K, type);
+	bool v4 = val->headers & FLOW_IPV4, v6 = val->headers & FLOW_IPV6;
+
+	if (v4 || v6)
+		need(p, BPF_JEQ | BPF_K, v4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
+	load(p, M_PROTO);
+	need_not(p, BPF_JEQ | BPF_K, NO_IP);
 	op(p, BPF_LDX | BPF_MEM, M_IP);
-	if (type == ETHERTYPE_IPV4)
-		ipv4(p, rule);
+	if (v4)
+		ipv4(p, val, mask);
+	if (v6)
+		ipv6(p, val, mask);
+}
+
+static void protocol(struct program *p, const struct flow_rule *rule)
+{
+	const struct flow_layer *val = &rule->val.outer, *mask = &rule->mask.outer;
+	uint8_t proto = protocol_of(val->headers);
+
+	if (!proto && !mask->proto)
+		return;
+	load(p, M_PROTO);
+	if (!(val->headers & FLOW_IPV4))
+		take_if(p, UNKNOWN);
+	if (proto)
+		need(p, BPF_JEQ | BPF_K, proto);
 	else
-		ipv6(p, rule);
-	op(p, BPF_RET | BPF_K, TAKE);
-	next_rule(p);
+		field(p, BPF_MEM, M_PROTO, val->proto, mask->proto, UINT32_MAX);
+	if (proto)
+		transport(p, rule);
 }
 
 static void add_rule(struct program *p, const struct flow_rule *rule)
 {
-	if (!above_ethernet(rule) || rule->val.outer.headers & FLOW_MPLS) {
-		ethernet(p, &rule->val.outer, &rule->mask.outer);
-		if (above_ethernet(rule))
-			take_labelled(p);
-		else
-			op(p, BPF_RET | BPF_K, TAKE);
-		next_rule(p);
-		return;
+	const struct flow_layer *val = &rule->val.outer, *mask = &rule->mask.outer;
+	bool above = above_ethernet(rule), labels = val->headers & FLOW_MPLS;
+
+	ethernet(p, val, mask);
+	if (above)
+		take_labelled(p);
+	if (above && !labels) {
+		network(p, val, mask);
+		protocol(p, rule);
 	}
-	if (!(rule->val.outer.headers & FLOW_IPV6))
-		for_version(p, rule, ETHERTYPE_IPV4);
-	if (!(rule->val.outer.headers & FLOW_IPV4))
-		for_version(p, rule, ETHERTYPE_IPV6);
+	if (!labels)
+		op(p, BPF_RET | BPF_K, TAKE);
+	next_rule(p);
 }
 
 static void add_multicast(struct program *p)
@@ -434,6 +504,8 @@ unsigned int flow_filter(const struct flow_table *t, struct sock_filter *out, un
 		     somebody_takes_all(&t->normal);
 	if (!p.too_long && !(list_empty(&t->normal) && list_empty(&t->defaults)))
 		find_ip(&p);
+	if (!p.too_long && !list_empty(&t->normal))
+		find_transport(&p);
 	if (!p.too_long && !list_empty(&t->defaults))
 		add_multicast(&p);
 	list_for_each (at, &t->normal) {

@@ -110,8 +110,10 @@ static void check_rule(struct flow_rule *rule, const struct flow_key *key)
 	len = flow_filter(&t, program, ARRAY_SIZE(program));
 	FUZZ_CHECK(len >= 1 && BPF_CLASS(program[len - 1].code) == BPF_RET);
 	for (unsigned int i = 0; i < len; i++) {
-		if (BPF_CLASS(program[i].code) == BPF_JMP)
-			FUZZ_CHECK(i + 1u + program[i].jt < len && i + 1u + program[i].jf < len);
+		if (BPF_CLASS(program[i].code) != BPF_JMP)
+			continue;
+		FUZZ_CHECK(i + 1u + program[i].jt < len && i + 1u + program[i].jf < len);
+		FUZZ_CHECK(BPF_OP(program[i].code) != BPF_JA || i + 1u + program[i].k < len);
 	}
 	flow_table_del(&t, rule);
 	FUZZ_CHECK(flow_table_empty(&t));

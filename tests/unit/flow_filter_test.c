@@ -144,12 +144,18 @@ static uint32_t run(unsigned int len, const struct seen *s)
 			a = calculate(i->code, a, BPF_SRC(i->code) == BPF_X ? x : i->k);
 			break;
 		case BPF_JMP:
+			if (BPF_OP(i->code) == BPF_JA) {
+				pc += i->k;
+				break;
+			}
 			pc += compare(i->code, a, BPF_SRC(i->code) == BPF_X ? x : i->k) ? i->jt
 											: i->jf;
 			break;
 		case BPF_MISC:
-			assert_int_equal(i->code & 0xf8, BPF_TAX);
-			x = a;
+			if (BPF_MISCOP(i->code) == BPF_TAX)
+				x = a;
+			else
+				a = x;
 			break;
 		case BPF_RET:
 			return i->k;

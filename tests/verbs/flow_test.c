@@ -425,6 +425,34 @@ static void specifications(void)
 	frames_end(&no);
 }
 
+/* More than a socket filter holds, and then fewer again. */
+static void many_rules(void)
+{
+	enum { RULES = 400 };
+	static struct ibv_flow *flows[RULES];
+	struct receiver r = frames_receiver(&w);
+
+	for (unsigned int i = 0; i < RULES; i++)
+		flows[i] = flow_to_port(&r, 1000 + i, 0, 0);
+	send_udp(999, 1);
+	send_udp(1000, 2);
+	send_udp(1000 + RULES - 1, 3);
+	send_udp(1000 + RULES, 4);
+	sender_sync(&s);
+	frames_expect(&r, 2);
+	frames_expect(&r, 3);
+	nothing_came(&r);
+	for (unsigned int i = 1; i < RULES; i++)
+		CHECK_EQ(ibv_destroy_flow(flows[i]), 0);
+	send_udp(1001, 5);
+	send_udp(1000, 6);
+	sender_sync(&s);
+	frames_expect(&r, 6);
+	nothing_came(&r);
+	CHECK_EQ(ibv_destroy_flow(flows[0]), 0);
+	frames_end(&r);
+}
+
 struct stream {
 	bool stop;
 	pthread_t thread;
@@ -498,6 +526,7 @@ int main(void)
 	counters_refused();
 	refused();
 	specifications();
+	many_rules();
 	changes_under_traffic();
 	left_behind();
 	sender_close(&s);
