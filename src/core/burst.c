@@ -96,7 +96,7 @@ void vrb_burst_seal(struct vrb_burst *b, const struct net_path *path, size_t len
 	*p = (struct wire_pkt){ .path = *path, .data = vrb_burst_room(b), .len = len + ROCE_ICRC_LEN };
 	p->path.src_port = wire_src_port(vrb.wire);
 	p->path.dst_port = wire_dst_port(vrb.wire);
-	if (ect && (p->path.traffic_class & ROCE_ECN_MASK) == ROCE_ECN_NOT_ECT)
+	if (ect && vrb.ecn && (p->path.traffic_class & ROCE_ECN_MASK) == ROCE_ECN_NOT_ECT)
 		p->path.traffic_class |= ROCE_ECN_ECT0;
 	enter_run(b, p);
 	put_icrc(p);

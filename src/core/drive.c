@@ -11,6 +11,7 @@
  */
 #include "core/drive.h"
 
+#include <errno.h>
 #include <sched.h>
 
 #include "core/afar.h"
@@ -231,12 +232,28 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 	lock_release(&qp->lock);
 }
 
+static enum reason what_network_said(const struct net_addr *peer, uint64_t now)
+{
+	switch (trouble_about(&vrb.wire->trouble, peer, now)) {
+	case 0:
+		return REASON_NONE;
+	case EMSGSIZE:
+		return REASON_PATH_MTU;
+	case ECONNREFUSED:
+		return REASON_PATH_CLOSED;
+	default:
+		return REASON_PATH_REFUSED;
+	}
+}
+
 static void expire_qp(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
 	lock_acquire(&qp->lock);
 	qp->now = now;
-	if (time_reached(roce_next_timeout(&qp->roce), now))
+	if (time_reached(roce_next_timeout(&qp->roce), now)) {
+		qp->wq.unreached = vrb.wire ? what_network_said(&qp->wq.path.dst, now) : REASON_NONE;
 		roce_timeout(&qp->roce, now);
+	}
 	vrb_output_collect(qp, b, now);
 	lock_release(&qp->lock);
 }

@@ -135,6 +135,7 @@ static int bring_up(void)
 	const struct config *cfg = config_get();
 	int err = ENOMEM;
 
+	vrb.ecn = cfg->ecn;
 	vrb.timers = timers_new();
 	if (!vrb.timers)
 		return err;

@@ -49,6 +49,7 @@ struct vrb_process {
 	struct lock drive;
 	struct host *host;   /* NULL in private mode */
 	struct local *local; /* NULL: no shared memory with other processes */
+	bool ecn;            /* VERBENA_ECN */
 	struct wire *wire;   /* NULL when the UDP port could not be had */
 	struct progress *progress;
 	struct timers *timers;

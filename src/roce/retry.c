@@ -123,6 +123,13 @@ void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now)
 		start_timers(qp, now);
 }
 
+static enum reason why_exhausted(const struct roce_qp *qp, enum roce_retry_cause cause)
+{
+	if (cause == ROCE_RETRY_TIMEOUT && qp->wq->unreached)
+		return (enum reason)qp->wq->unreached;
+	return exhausted[cause];
+}
+
 /* The QP may be dead already, of a completion that overran its CQ; the same below. */
 void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 {
@@ -130,7 +137,7 @@ void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 		return;
 	if (!qp->retry.left && !roce_migrate(qp)) {
 		qp->counters.retry_exceeded_err++;
-		roce_enter_error(qp, IBV_WC_RETRY_EXC_ERR, exhausted[cause]);
+		roce_enter_error(qp, IBV_WC_RETRY_EXC_ERR, why_exhausted(qp, cause));
 		return;
 	}
 	if (qp->retry.left)

@@ -235,6 +235,14 @@ static bool parse_progress(struct config *cfg, const char *s)
 	return true;
 }
 
+static bool parse_ecn(struct config *cfg, const char *s)
+{
+	if (strcmp(s, "on") && strcmp(s, "off"))
+		return false;
+	cfg->ecn = !strcmp(s, "on");
+	return true;
+}
+
 static const struct {
 	const char *name;
 	bool (*parse)(struct config *cfg, const char *value);
@@ -249,6 +257,7 @@ static const struct {
 	{ "VERBENA_DIR", parse_dir, "an absolute path" },
 	{ "VERBENA_SEED", parse_seed, "a number" },
 	{ "VERBENA_PROGRESS", parse_progress, "thread or none" },
+	{ "VERBENA_ECN", parse_ecn, "on or off" },
 };
 
 void config_parse(struct config *cfg, config_lookup_fn lookup, config_complain_fn complain,
@@ -260,6 +269,7 @@ void config_parse(struct config *cfg, config_lookup_fn lookup, config_complain_f
 	memset(cfg, 0, sizeof(*cfg));
 	cfg->udp_port = ROCE_UDP_PORT;
 	cfg->progress_thread = true;
+	cfg->ecn = true;
 	memset(cfg->log_level, LOG_WARN, sizeof(cfg->log_level));
 
 	for (i = 0; i < ARRAY_SIZE(variables); i++) {

@@ -17,6 +17,8 @@
  *	VERBENA_LOG_FILE    file that records are appended to instead of stderr
  *	VERBENA_SEED        decimal or 0x number: makes the randomised numbers repeatable
  *	VERBENA_RAW         auto (default) | packet | virtual: how raw packet QPs reach their interface
+ *	VERBENA_ECN         on (default) | off: off, routers drop packets of connections instead of
+ *	                    marking them
  *	VERBENA_PROGRESS    thread (default) | none: without the progress thread programs have to
  *	poll
  */
@@ -56,6 +58,7 @@ struct config {
 	uint16_t udp_port;
 	bool restrict_devices;	/* only interfaces in device[] have devices */
 	bool progress_thread;
+	bool ecn;
 	unsigned int n_devices;
 	struct config_device device[CONFIG_DEVICES];
 	char dir[PATH_MAX];	/* empty: host/dir.c chooses */

@@ -37,6 +37,8 @@ static const struct option options_ipv4[] = {
 	{ IPPROTO_IP, IP_RECVTOS, 1 },
 	{ IPPROTO_IP, IP_RECVTTL, 1 },
 	{ IPPROTO_IP, IP_MULTICAST_ALL, 0 },
+	{ IPPROTO_IP, IP_RECVERR, 1 },
+	{ SOL_SOCKET, SO_RXQ_OVFL, 1 },
 	{ IPPROTO_UDP, OPT_UDP_GRO, 1 },
 };
 
@@ -48,6 +50,8 @@ static const struct option options_ipv6[] = {
 	{ IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1 },
 	{ IPPROTO_IPV6, IPV6_FLOWINFO, 1 },
 	{ IPPROTO_IPV6, OPT_IPV6_MULTICAST_ALL, 0 },
+	{ IPPROTO_IPV6, IPV6_RECVERR, 1 },
+	{ SOL_SOCKET, SO_RXQ_OVFL, 1 },
 	/* Soft RoCE sends no checksum. We do: see docs/WIRE.md. */
 	{ IPPROTO_UDP, OPT_UDP_NO_CHECK6_RX, 1 },
 	{ IPPROTO_UDP, OPT_UDP_GRO, 1 },
@@ -176,8 +180,14 @@ static const struct wire_ops udp_ops = {
 	udp_send, udp_recv, udp_fds, udp_readable, udp_join, udp_leave, udp_close,
 };
 
+/* Once: a program may open and close its device many times. */
 static void complain(int err, uint16_t port)
 {
+	static int told;
+
+	if (load_relaxed(&told) == err)
+		return;
+	store_relaxed(&told, err);
 	if (err == EADDRINUSE)
 		log_warn(LOG_WIRE, "UDP port %u belongs to another user or program: no packets to or "
 			 "from other hosts (VERBENA_UDP_PORT chooses another port)", port);
@@ -222,6 +232,7 @@ int udp_open(uint16_t port, struct wire **out)
 		return ENOMEM;
 	u->wire.ops = &udp_ops;
 	u->wire.port = port;
+	trouble_init(&u->wire.trouble);
 	u->position[UDP_IPV4] = u->position[UDP_IPV6] = -1;
 	u->fd[UDP_IPV4] = u->fd[UDP_IPV6] = -1;
 	u->cell = malloc(UDP_MESSAGES * sizeof(*u->cell));

@@ -6,7 +6,11 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
+#include <linux/errqueue.h>	/* wants <time.h> before it */
+
+#include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"
 #include "wire/steer.h"
@@ -68,6 +72,8 @@ static void read_ipv6(struct net_path *path, const struct cmsghdr *c)
 	}
 }
 
+enum { ERRORS = 64 };	/* taken from a socket at a time */
+
 static void read_segment(uint32_t *segment, const struct cmsghdr *c)
 {
 	int value;
@@ -77,8 +83,12 @@ static void read_segment(uint32_t *segment, const struct cmsghdr *c)
 		*segment = (uint32_t)value;
 }
 
-/* *segment: where the kernel has merged packets, the length of all but the last. */
-static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port, uint32_t *segment)
+/*
+ * *segment: where the kernel has merged packets, the length of all but the last.  *lost: how many
+ * have found the receive buffer full since the socket was made; not told while there were none.
+ */
+static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port, uint32_t *segment,
+		      uint32_t *lost)
 {
 	const union udp_sockaddr *from = mh->msg_name;
 	struct cmsghdr *c;
@@ -99,7 +109,26 @@ static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port, u
 			read_ipv6(path, c);
 		else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == OPT_UDP_GRO)
 			read_segment(segment, c);
+		else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL)
+			memcpy(lost, CMSG_DATA(c), sizeof(*lost));
 	}
+}
+
+/* Told once: connections slow down until they lose no more, and whoever wonders why can read it here. */
+static void note_overflow(struct udp_wire *u, uint32_t lost)
+{
+	static bool told;
+	int size = 0;
+	socklen_t len = sizeof(size);
+
+	u->wire.stats.recv_overflow += lost - u->overflow[u->family];
+	u->overflow[u->family] = lost;
+	if (load_relaxed(&told))
+		return;
+	store_relaxed(&told, true);
+	getsockopt(u->fd[u->family], SOL_SOCKET, SO_RCVBUF, &size, &len);
+	log_warn(LOG_WIRE, "packets were lost because the receive buffer of UDP port %u, %d KiB, was full; "
+		 "net.core.rmem_max limits it", u->wire.port, size / 1024);
 }
 
 /* Makes the first n messages ready again. Few are, when little arrives. */
@@ -153,6 +182,57 @@ static bool take_probe(struct udp_wire *u, const uint8_t *data, size_t len)
 	return true;
 }
 
+/* The address that a packet was for, of which an ICMP message tells. */
+static void read_destination(struct net_addr *dst, const union udp_sockaddr *to)
+{
+	if (to->sa.sa_family == AF_INET)
+		map_ipv4(dst, &to->v4.sin_addr);
+	else
+		memcpy(dst->raw, &to->v6.sin6_addr, 16);
+}
+
+static void note_error(struct udp_wire *u, struct msghdr *mh)
+{
+	struct sock_extended_err e;
+	struct net_addr dst;
+	struct cmsghdr *c;
+
+	for (c = CMSG_FIRSTHDR(mh); c; c = CMSG_NXTHDR(mh, c)) {
+		if (!(c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) &&
+		    !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
+			continue;
+		memcpy(&e, CMSG_DATA(c), sizeof(e));
+		read_destination(&dst, mh->msg_name);
+		errno = (int)e.ee_errno;
+		log_debug(LOG_WIRE, "ICMP about a packet sent: %m");
+		if (e.ee_errno)
+			trouble_note(&u->wire.trouble, &dst, (int)e.ee_errno, clock_now());
+	}
+}
+
+/* While there are any, the descriptor counts as ready. */
+static void drain_errors(struct udp_wire *u, int fd)
+{
+	union udp_sockaddr to;
+	uint8_t control[UDP_RECV_CONTROL] __attribute__((aligned(sizeof(struct cmsghdr))));
+	uint8_t packet[64];
+	struct iovec iov = { packet, sizeof(packet) };
+	int i;
+
+	for (i = 0; fd >= 0 && i < ERRORS; i++) {
+		struct msghdr mh = {
+			.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &iov, .msg_iovlen = 1,
+			.msg_control = control, .msg_controllen = sizeof(control),
+		};
+
+		memset(&to, 0, sizeof(to));
+		if (recvmsg(fd, &mh, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+			return;
+		u->wire.stats.recv_errors++;
+		note_error(u, &mh);
+	}
+}
+
 /* Messages from one socket; errors that are pending on it are drained. */
 static unsigned int receive(struct udp_wire *u, unsigned int family)
 {
@@ -165,7 +245,7 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 		if (got >= 0 || errno == EAGAIN)
 			break;
 		if (errno != EINTR)
-			u->wire.stats.recv_errors++;
+			drain_errors(u, u->fd[family]);
 	}
 	if (got <= 0)
 		return 0;
@@ -189,9 +269,13 @@ static void begin_message(struct udp_wire *u, struct mmsghdr *mm)
 {
 	struct udp_cut *cut = &u->cut;
 
+	uint32_t lost = u->overflow[u->family];
+
 	cut->segment = mm->msg_len;
 	cut->index = 0;
-	read_path(&cut->path, &mm->msg_hdr, u->wire.port, &cut->segment);
+	read_path(&cut->path, &mm->msg_hdr, u->wire.port, &cut->segment, &lost);
+	if (unlikely(lost != u->overflow[u->family]))
+		note_overflow(u, lost);
 	if (cut->segment < mm->msg_len)
 		u->wire.stats.recv_runs++;
 }
@@ -234,6 +318,11 @@ unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 	while (!out && (u->next < u->got || (rounds++ < UDP_OTHER_EVERY && refill(u))))
 		while (out < n && u->next < u->got)
 			out += cut_packet(u, &pkts[out]);
+	if (!out && u->woken) {
+		drain_errors(u, u->fd[UDP_IPV4]);
+		drain_errors(u, u->fd[UDP_IPV6]);
+	}
+	u->woken = false;
 	w->held = u->next < u->got;
 	return out;
 }
@@ -242,6 +331,7 @@ void udp_readable(struct wire *w, int fd)
 {
 	struct udp_wire *u = to_udp(w);
 
+	u->woken = true;
 	if (u->next == u->got && fd >= 0)
 		u->family = fd == u->fd[UDP_IPV6] ? UDP_IPV6 : UDP_IPV4;
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"
 #include "wire/udp_state.h"
@@ -153,22 +154,32 @@ static bool refuses_run(struct udp_wire *u, int err)
 	return err == EIO || err == EINVAL || err == EMSGSIZE;
 }
 
-/* What becomes of the first message of a batch that could not be sent. */
-static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool run, int err)
+/*
+ * What becomes of the first message of a batch that could not be sent.  A first error may be an ICMP
+ * message about an earlier packet, of which the kernel tells once.
+ */
+static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool run, bool first, int err)
 {
 	struct wire_stats *s = &u->wire.stats;
 
-	if (run && refuses_run(u, err))
-		return ALONE;
 	switch (err) {
-	case EINTR:
-	case ECONNREFUSED:	/* about an earlier packet; reported once */
-		return RETRY;
 	case EAGAIN:
-	case ENOBUFS:
 	case ENOMEM:
 		fetch_add_relaxed(&s->send_full, 1);
 		return FULL;
+	case ENOBUFS:	/* the interface's queue is full, and has dropped it as a router would */
+		fetch_add_relaxed(&s->send_full, 1);
+		return LOST;
+	case EINTR:
+	case ECONNREFUSED:
+		return RETRY;
+	}
+	if (first)
+		return RETRY;
+	if (run && refuses_run(u, err))
+		return ALONE;
+	trouble_note(&u->wire.trouble, &pkt->path.dst, err, clock_now());
+	switch (err) {
 	case EMSGSIZE:
 		fetch_add_relaxed(&s->send_too_long, 1);
 		log_limited(LOG_WIRE, LOG_WARN, "a packet of %u bytes is too long for its interface",
@@ -217,7 +228,7 @@ static unsigned int packets_in(const struct batch *b, unsigned int n)
  * or a run has to be given up, and sets *retry where the same message has to be tried again.
  */
 static unsigned int send_stretch(struct udp_wire *u, struct batch *b, struct wire_pkt *pkts,
-				 unsigned int n, bool *retry)
+				 unsigned int n, bool first, bool *retry)
 {
 	int fd = u->fd[net_is_ipv4(&pkts[0].path.dst) ? UDP_IPV4 : UDP_IPV6];
 	unsigned int i = 0, done;
@@ -238,7 +249,7 @@ static unsigned int send_stretch(struct udp_wire *u, struct batch *b, struct wir
 		fetch_add_relaxed(&u->wire.stats.sent, done);
 		return done;
 	}
-	v = judge(u, &pkts[0], b->pkts[0] > 1, sent < 0 ? errno : EAGAIN);
+	v = judge(u, &pkts[0], b->pkts[0] > 1, first, sent < 0 ? errno : EAGAIN);
 	*retry = v == RETRY;
 	pkts[0].alone = v == ALONE;
 	return v == LOST ? b->pkts[0] : 0;
@@ -254,7 +265,8 @@ unsigned int udp_send(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 	while (done < n) {
 		bool retry;
 		unsigned int k = send_stretch(u, &b, pkts + done,
-					      same_family(pkts + done, n - done), &retry);
+					      same_family(pkts + done, n - done), !retries,
+					      &retry);
 
 		if (!k && !(retry && retries++ < RETRIES))
 			break;

@@ -51,6 +51,8 @@ struct udp_wire {
 	uint64_t nonce;			/* of the probes under way */
 	int32_t position[UDP_FAMILIES];
 	unsigned int family;		/* that had packets last */
+	bool woken;			/* a descriptor was ready, perhaps for an error only */
+	uint32_t overflow[UDP_FAMILIES];	/* the kernel's counter, as seen last */
 	unsigned int turn;		/* counts calls; UDP_OTHER_EVERY */
 	struct udp_cell *cell;		/* UDP_MESSAGES of them */
 	uint8_t (*data)[UDP_CELL];

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "util/net.h"
+#include "wire/trouble.h"
 
 enum {
 	WIRE_BURST = 64,	/* packets moved by one call at most */
@@ -55,8 +56,9 @@ struct wire_stats {
 	uint64_t send_too_long;		/* EMSGSIZE: above the interface's MTU */
 	uint64_t send_refused;		/* no route, address gone, interface down, forbidden ... */
 	uint64_t send_runs, recv_runs;	/* several packets in one message */
-	uint64_t recv_errors;		/* ICMP errors and the like that were drained */
+	uint64_t recv_errors;		/* ICMP errors that were drained */
 	uint64_t recv_truncated;
+	uint64_t recv_overflow;		/* packets that found the socket's receive buffer full */
 	uint64_t probes;		/* steering probes of this and other processes */
 };
 
@@ -79,6 +81,7 @@ struct wire {
 	bool runs;		/* it takes runs; atomic, may be withdrawn */
 	bool held;		/* packets were received that wire_recv() has not returned yet */
 	struct wire_stats stats;
+	struct trouble trouble;
 };
 
 /*

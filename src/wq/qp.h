@@ -167,6 +167,7 @@ struct wq_qp {
 	bool counted;		/* ops->count wants to hear of send requests */
 	bool has_srq;
 	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */
+	uint16_t unreached;		/* enum reason: why requests are not answered, if that is known when they are given up */
 	uint16_t fault;			/* enum reason: why the responder raises an event; set before it does */
 	uint32_t xrcd;			/* XRC receive QP: its domain */
 

@@ -186,16 +186,286 @@ def loss_cases(_bench):
     return [("0.1 %", goodput_at(1)), ("1 %", goodput_at(10, 0.8)), ("3 %", goodput_at(30))]
 
 
+# ---- interruptions ----------------------------------------------------------------------------------------------------
+
+LONG = "-s 65536 -D 60 -f 0 -u 18"      # ends when the test does; a retry budget of eight seconds
+SHORT = "-s 65536 -D 60 -f 0 -u 10"     # of 34 ms
+
+
+def until(what, condition, limit=harness.LIMIT_S):
+    deadline = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Failure(f"{what}: never")
+        time.sleep(0.02)
+
+
+class Watcher:
+    """ibv_asyncwatch on host 1."""
+
+    def __init__(self, net):
+        self.process = net.client(["stdbuf", "-oL", "ibv_asyncwatch", "-d", net.device])
+        until("ibv_asyncwatch is ready", lambda: "async event FD" in self.process.output())
+
+    def expect(self, text):
+        try:
+            until(f"event {text!r}", lambda: text in self.process.output(), 20)
+        except Failure as failure:
+            raise Failure(f"{failure}\n{self.process.output()}") from None
+
+
+def started(net, args, mtu=1024):
+    """A flow that moves packets, and never ends by itself."""
+    flow = net.verbs(args=f"{args} -m {mtu}")
+    flow.client = flow.start_client()
+    before = packets_sent(net)
+    until("packets of the client", lambda: packets_sent(net) > before + 1000 or flow.client.popen.poll() is not None)
+    return flow
+
+
+def packets_sent(net):
+    """By the interface of host 1."""
+    for line in net.hosts.run(1, "cat", "/proc/net/dev").splitlines():
+        if line.strip().startswith(netns.IFNAME):
+            return int(line.split(":")[1].split()[9])
+    raise Failure("no counters of the interface")
+
+
+def goes_on(net, flow):
+    before = packets_sent(net)
+    until("the transfer goes on", lambda: packets_sent(net) > before + 5000 or flow.client.popen.poll() is not None)
+    if flow.client.popen.poll() is not None:
+        flow.client.wait(0)
+        raise Failure(f"the client gave up:\n{flow.client.describe()}")
+
+
+def fails_with(flow, reason):
+    """The oldest request fails with RETRY_EXC_ERR (12) and the reason, which perftest prints in hex."""
+    flow.client.wait(time.monotonic() + harness.LIMIT_S)
+    text = flow.client.output()
+    if flow.client.status in (0, None) or flow.client.status < 0 or f"syndrom 0x{reason:x}" not in text:
+        flow.client.kill()
+        raise Failure(f"wanted status 12 and reason {reason}:\n{flow.client.describe()}")
+
+
+def end(*flows):
+    for flow in flows:
+        flow.client.kill()
+        flow.server.kill()
+
+
+def interface_down_and_up(bench):
+    with Network(bench) as net:
+        watcher = Watcher(net)
+        flow = started(net, LONG)
+        net.hosts.ip(1, "link", "set", netns.IFNAME, "down")
+        watcher.expect("IBV_EVENT_PORT_ERR")
+        net.hosts.ip(1, "link", "set", netns.IFNAME, "up")
+        net.hosts.ip(1, "route", "add", "default", "via", "10.77.1.254")
+        watcher.expect("IBV_EVENT_PORT_ACTIVE")
+        goes_on(net, flow)
+        end(flow)
+
+
+def interface_stays_down(bench):
+    with Network(bench) as net:
+        flow = started(net, SHORT)
+        net.hosts.ip(1, "link", "set", netns.IFNAME, "down")
+        fails_with(flow, 311)
+        end(flow)
+
+
+def address_removed(bench):
+    with Network(bench) as net:
+        watcher = Watcher(net)
+        flow = started(net, SHORT)
+        net.hosts.ip(1, "addr", "del", "10.77.1.1/24", "dev", netns.IFNAME)
+        watcher.expect("IBV_EVENT_GID_CHANGE")
+        fails_with(flow, 311)
+        end(flow)
+
+
+def interface_mtu_lowered(bench):
+    with Network(bench, 9000) as net:
+        flow = started(net, SHORT, 4096)
+        net.hosts.ip(1, "link", "set", netns.IFNAME, "mtu", "1500")
+        fails_with(flow, 309)
+        end(flow)
+
+
+def interface_mtu_lowered_and_raised(bench):
+    with Network(bench, 9000) as net:
+        flow = started(net, LONG, 4096)
+        net.hosts.ip(1, "link", "set", netns.IFNAME, "mtu", "1500")
+        net.hosts.ip(1, "link", "set", netns.IFNAME, "mtu", "9000")
+        goes_on(net, flow)
+        end(flow)
+
+
+def router_wants_shorter_packets(bench):
+    """ICMP "fragmentation needed"."""
+    with Network(bench, 9000) as net:
+        flow = started(net, SHORT, 4096)
+        net.hosts.ip(netns.ROUTER, "link", "set", netns.TO[0], "mtu", "1500")
+        fails_with(flow, 309)
+        end(flow)
+
+
+def shorter_packets_pass(bench):
+    with Network(bench, 9000) as net:
+        net.hosts.ip(netns.ROUTER, "link", "set", netns.TO[0], "mtu", "1500")
+        run(net.verbs(args="-s 65536 -n 500 -m 1024"))
+
+
+def peer_ends(bench):
+    with Network(bench) as net:
+        flow = started(net, SHORT)
+        flow.server.kill()
+        fails_with(flow, 310)
+        end(flow)
+
+
+def path_cases(_bench):
+    harness.need_programs("ib_write_bw", "ibv_asyncwatch")
+    return [("interface down and up: events, and the transfer goes on", interface_down_and_up),
+            ("interface stays down", interface_stays_down),
+            ("address removed: event, and an error", address_removed),
+            ("MTU of the interface lowered", interface_mtu_lowered),
+            ("MTU of the interface lowered and raised", interface_mtu_lowered_and_raised),
+            ("MTU of the router lowered", router_wants_shorter_packets),
+            ("shorter packets pass that router", shorter_packets_pass),
+            ("the peer's process ends", peer_ends)]
+
+
+# ---- the port ---------------------------------------------------------------------------------------------------------
+
+HOLD_PORT = f"""
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", {PORT}))
+t = socket.create_server(("", 1))
+import sys
+sys.stdin.read()
+"""
+
+
+def port_taken(bench):
+    """Another user's program has UDP 4791: one line names the port and the variable, which moves away from it."""
+    with Network(bench) as net:
+        holder = subprocess.Popen([*net.hosts.enter(1), "python3", "-c", HOLD_PORT], stdin=subprocess.PIPE)
+        try:
+            until("the port is taken", lambda: ":0001 " in net.hosts.run(1, "cat", "/proc/net/tcp"))
+            told = net.place.run(1, ["ibv_devinfo"])
+            lines = [line for line in told.splitlines() if "UDP port" in line]
+            if len(lines) != 1 or f"UDP port {PORT}" not in lines[0] or "VERBENA_UDP_PORT" not in lines[0]:
+                raise Failure(f"no single line names the port:\n{told}")
+            run(net.verbs(args="-s 4096 -n 500", env={"VERBENA_UDP_PORT": "4792"}))
+        finally:
+            holder.stdin.close()
+            holder.wait()
+
+
+def port_cases(_bench):
+    harness.need_programs("ib_write_bw", "ibv_devinfo")
+    return [("another program on the port, and another port", port_taken)]
+
+
+# ---- packets ----------------------------------------------------------------------------------------------------------
+
+def captured(net, flow, name):
+    """What the flow puts on the link of host 1, as packet_check counts it."""
+    pcap = os.path.join(net.bench.dir, name + ".pcap")
+    dump = subprocess.Popen([*net.hosts.enter(1), "tcpdump", "--immediate-mode", "-Z", "root", "-i", netns.IFNAME, "-U", "-B", "65536", "-w", pcap,
+                             "udp", "port", str(PORT)], stderr=subprocess.PIPE, text=True)
+    try:
+        while "listening on" not in (line := dump.stderr.readline()):
+            if not line:
+                raise Failure("tcpdump does not listen")
+        run(flow)
+    finally:
+        dump.terminate()
+        dump.wait()
+        dump.stderr.close()
+    check = os.path.join(net.bench.build, "tests", "stock", "packet_check")
+    done = subprocess.run([check, pcap], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Failure(f"{name}: {done.stdout}{done.stderr}")
+    return {key: int(value) for key, value in (line.split() for line in done.stdout.splitlines())}
+
+
+def packets_of(program, args, *wanted, env=None, unwanted=()):
+    def case(bench):
+        with Network(bench) as net:
+            net.per_packet()
+            seen = captured(net, net.verbs(program, args, env), "packets")
+            missing = [key for key in ("packets", *wanted) if not seen[key]]
+            found = [key for key in unwanted if seen[key]]
+            if missing or found:
+                raise Failure(f"none is {missing}, or some are {found}: {seen}")
+    return case
+
+
+def packets_cases(_bench):
+    harness.need_programs("ib_write_bw", "tcpdump")
+    runs = ("in_runs", "ack_requests", "ecn_capable")
+    return [("WRITE, 64 KiB: each segment of a run", packets_of("ib_write_bw", "-s 65536 -n 50", *runs)),
+            ("SEND, odd length: pad, credits", packets_of("ib_send_bw", "-s 5003 -n 100", *runs, "padded", "credits")),
+            ("READ, odd length", packets_of("ib_read_bw", "-s 10001 -n 50", "in_runs", "padded")),
+            ("atomics", packets_of("ib_atomic_bw", "-n 50", "ack_requests")),
+            ("VERBENA_ECN=off", packets_of("ib_write_bw", "-s 65536 -n 50", "in_runs", env={"VERBENA_ECN": "off"},
+                                           unwanted=("ecn_capable",)))]
+
+
+# ---- a soft-RoCE peer -------------------------------------------------------------------------------------------------
+
+RXE_PEER = os.environ.get("VERBENA_TEST_RXE_PEER")
+RXE_DEVICE = os.environ.get("VERBENA_TEST_RXE_DEVICE", "rxe0")
+RXE = [("ib_send_bw", "-s 8192 -n 500"), ("ib_write_bw", "-s 65536 -n 500"), ("ib_read_bw", "-s 65536 -n 500"),
+       ("ib_atomic_bw", "-n 500"), ("ib_send_lat", "-n 500"), ("ib_send_bw", "-c UC -s 1024 -n 50"),
+       ("ib_send_bw", "-c UD -s 1024 -n 50")]
+
+
+def with_rxe(program, args):
+    """The server is the peer's, over ssh; the client is ours, on this host and its own port 4791."""
+    def case(bench):
+        place = Place(bench)
+        port = str(bench.ports.take())
+        address = RXE_PEER.split("@")[-1]
+        ours = place.device("eth")
+        words = [program, *args.split(), "-m", "1024", "-p", port]
+        remote = bench.start(["ssh", "-o", "BatchMode=yes", RXE_PEER, *words, "-d", RXE_DEVICE], prefix=[])
+        client = [*words, "-d", ours, "-x", str(place.gid_index(ours, "v4")), address]
+        for _ in range(50):
+            process = bench.start(client, {"VERBENA_UDP_PORT": None})
+            if process.wait(time.monotonic() + harness.LIMIT_S) == 0 or "Couldn't connect" not in process.output():
+                break
+            time.sleep(0.1)     # until the remote server listens, which only a connection can tell
+        if process.status != 0:
+            raise Failure(f"peer:\n{remote.describe()}\nclient:\n{process.describe()}")
+    return case
+
+
+def rxe_cases(_bench):
+    harness.need_programs("ssh", "ib_write_bw")
+    return [(f"{program} {args}", with_rxe(program, args)) for program, args in RXE]
+
+
 GROUPS = {
+    "rxe": rxe_cases,
     "sharing": sharing_cases,
     "loss": loss_cases,
+    "path": path_cases,
+    "port": port_cases,
+    "packets": packets_cases,
 }
 
 
 def main():
     build, group = sys.argv[1], sys.argv[2]
     only = sys.argv[3] if len(sys.argv) > 3 else None
-    if os.geteuid():
+    if group == "rxe" and not RXE_PEER:
+        harness.skip("VERBENA_TEST_RXE_PEER names no host with a soft-RoCE device (docs/TESTING.md)")
+    if os.geteuid() and group != "rxe":
         harness.skip("routers, queues and filters between namespaces need root")
     with harness.Bench(build) as bench:
         return harness.run_table(GROUPS[group](bench), bench, only)

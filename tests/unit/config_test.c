@@ -81,6 +81,7 @@ static void bad_values_complain_once_and_leave_the_default(void **state)
 		{ "VERBENA_LOG", "wire=" },
 		{ "VERBENA_SEED", "random" },
 		{ "VERBENA_PROGRESS", "maybe" },
+		{ "VERBENA_ECN", "1" },
 		{ "VERBENA_RAW", "socket" },
 	};
 	struct config cfg, plain;
@@ -120,6 +121,10 @@ static void values(void **state)
 	assert_true(cfg.seeded && cfg.seed == 16);
 	parse(&cfg, "VERBENA_RAW", "virtual");
 	assert_int_equal(cfg.raw, CONFIG_RAW_VIRTUAL);
+	parse(&cfg, "VERBENA_ECN", "off");
+	assert_false(cfg.ecn);
+	parse(&cfg, "VERBENA_ECN", "on");
+	assert_true(cfg.ecn);
 	parse(&cfg, "VERBENA_PROGRESS", "none");
 	assert_false(cfg.progress_thread);
 }
