@@ -47,13 +47,13 @@ class Packets(ToolBench):
         # On a namespace's interface raw packets need a right; on the loopback device an ordinary user has none.
         return self.hosts.enter(host) if self.hosts else self.user_prefix()
 
-    def _env(self, host):
+    def place_env(self, host):
         interface = netns.IFNAME if self.hosts else "lo"
         return {"VERBENA_DEVICES": f"{self.device}={interface}", "VERBENA_DIR": self.dirs[host]}
 
     def begin(self, host, argv, ready):
         """Starts a program; returns when it has said that it is ready."""
-        process = self.start(argv, self._env(host), self._prefix(host))
+        process = self.start(argv, self.place_env(host), self._prefix(host))
         deadline = time.monotonic() + LIMIT_S
         while ready not in process.output():
             if process.popen.poll() is not None or time.monotonic() > deadline:
@@ -68,7 +68,7 @@ class Packets(ToolBench):
         return process.output()
 
     def here(self, host, argv, expect=0, **options):
-        return self.call(argv, self._env(host), expect, self._prefix(host), **options)
+        return self.call(argv, self.place_env(host), expect, self._prefix(host), **options)
 
     def capture(self, port, *more):
         return self.begin(1, [self.programs["example_udp_capture"], "-d", self.device, "-t", "1", *more, str(port)],
@@ -251,6 +251,17 @@ def case_kernel_packets(bench):
     want_equal([udp(frame) for _, frame in bench.listed(path)], [(6000, b"y" * (100 * i + 1)) for i in range(10)], "packets")
 
 
+def case_tool_refused(bench):
+    """An ordinary user is told which right is missing."""
+    if not bench.as_root:
+        print("skipped: only root can become an ordinary user in the namespace")
+        return
+    words = [bench.tool(), "capture", "-d", bench.device, bench.file("refused.pcap")]
+    env = {**bench.place_env(1), "VERBENA_DIR": bench.run_dir}
+    done = bench.call(words, env, 4, [*bench.hosts.enter(1), *bench.user_prefix()])
+    want("CAP_NET_RAW" in done.err and not done.out, done.describe())
+
+
 def case_large(bench):
     """8 KiB in one packet, where the MTU allows."""
     bench.hosts.set_mtu(9000)
@@ -274,7 +285,7 @@ def case_tcpdump_agrees(bench):
 
 ANYWHERE = ("examples", "many", "ends_by_count", "example_bad_usage", "tool", "tool_filter", "tool_sniffer", "tool_ends", "tool_pipe",
             "tool_bad_usage")
-HOSTS = ("kernel_packets", "large", "tcpdump_agrees")
+HOSTS = ("kernel_packets", "tool_refused", "large", "tcpdump_agrees")
 
 
 def run(names, build, hosts=None):
