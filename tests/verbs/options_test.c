@@ -616,26 +616,26 @@ static const struct claim claims[] = {
 	CAP(IBV_DEVICE_MANAGED_FLOW_STEERING, true, "on raw packet queue pairs", "verbs rwq"),
 	{ "IBV_DEVICE_RAW_SCATTER_FCS", IBV_DEVICE_RAW_SCATTER_FCS, "", &cap_flags, false, "frames come without their FCS", NULL },
 	{ "IBV_DEVICE_PCI_WRITE_END_PADDING", IBV_DEVICE_PCI_WRITE_END_PADDING, "", &cap_flags, false, "no bus", NULL },
-	{ ROW(IBV_ODP_SUPPORT), "", &odp_general, true, "every region is naturally on demand", NULL },
-	{ ROW(IBV_ODP_SUPPORT_IMPLICIT), "", &odp_general, true, "", NULL },
-	ODP_RC(IBV_ODP_SUPPORT_SEND, true, "", NULL),
-	ODP_RC(IBV_ODP_SUPPORT_RECV, true, "", NULL),
-	ODP_RC(IBV_ODP_SUPPORT_WRITE, true, "", NULL),
-	ODP_RC(IBV_ODP_SUPPORT_READ, true, "", NULL),
-	ODP_RC(IBV_ODP_SUPPORT_ATOMIC, true, "", NULL),
-	ODP_RC(IBV_ODP_SUPPORT_SRQ_RECV, true, "", NULL),
-	ODP_RC(IBV_ODP_SUPPORT_FLUSH, true, "", NULL),
-	ODP_RC(IBV_ODP_SUPPORT_ATOMIC_WRITE, true, "", NULL),
-	ODP_UC(IBV_ODP_SUPPORT_SEND, true, "", NULL),
-	ODP_UC(IBV_ODP_SUPPORT_RECV, true, "", NULL),
-	ODP_UC(IBV_ODP_SUPPORT_WRITE, true, "", NULL),
+	{ ROW(IBV_ODP_SUPPORT), "", &odp_general, true, "every region is naturally on demand", "verbs on_demand" },
+	{ ROW(IBV_ODP_SUPPORT_IMPLICIT), "", &odp_general, true, "", "verbs on_demand" },
+	ODP_RC(IBV_ODP_SUPPORT_SEND, true, "", "verbs on_demand"),
+	ODP_RC(IBV_ODP_SUPPORT_RECV, true, "", "verbs on_demand"),
+	ODP_RC(IBV_ODP_SUPPORT_WRITE, true, "", "verbs on_demand"),
+	ODP_RC(IBV_ODP_SUPPORT_READ, true, "", "verbs on_demand"),
+	ODP_RC(IBV_ODP_SUPPORT_ATOMIC, true, "", "verbs on_demand"),
+	ODP_RC(IBV_ODP_SUPPORT_SRQ_RECV, true, "", "verbs on_demand"),
+	ODP_RC(IBV_ODP_SUPPORT_FLUSH, true, "", "verbs on_demand"),
+	ODP_RC(IBV_ODP_SUPPORT_ATOMIC_WRITE, true, "", "verbs on_demand"),
+	ODP_UC(IBV_ODP_SUPPORT_SEND, true, "", "verbs on_demand"),
+	ODP_UC(IBV_ODP_SUPPORT_RECV, true, "", "verbs on_demand"),
+	ODP_UC(IBV_ODP_SUPPORT_WRITE, true, "", "verbs on_demand"),
 	ODP_UC(IBV_ODP_SUPPORT_READ, false, "UC has no READ", NULL),
 	ODP_UC(IBV_ODP_SUPPORT_ATOMIC, false, "UC has no atomics", NULL),
-	ODP_UC(IBV_ODP_SUPPORT_SRQ_RECV, true, "", NULL),
-	ODP_UD(IBV_ODP_SUPPORT_SEND, true, "", NULL),
-	ODP_UD(IBV_ODP_SUPPORT_RECV, true, "", NULL),
+	ODP_UC(IBV_ODP_SUPPORT_SRQ_RECV, true, "", "verbs on_demand"),
+	ODP_UD(IBV_ODP_SUPPORT_SEND, true, "", "verbs on_demand"),
+	ODP_UD(IBV_ODP_SUPPORT_RECV, true, "", "verbs on_demand"),
 	ODP_UD(IBV_ODP_SUPPORT_WRITE, false, "UD has no WRITE", NULL),
-	ODP_UD(IBV_ODP_SUPPORT_SRQ_RECV, true, "", NULL),
+	ODP_UD(IBV_ODP_SUPPORT_SRQ_RECV, true, "", "verbs on_demand"),
 	{ ROW(IBV_TM_CAP_RC), "", &tm_flags, true, "", "verbs tags" },
 };
 
@@ -677,112 +677,6 @@ static void print_claims(void)
 		printf("| `%s` | %sclaimed%s | %s | %s |\n", c->name, c->claimed ? "" : "not ", c->of,
 		       c->note, c->test ? c->test : "verbs options");
 	}
-}
-
-/*
- * What the ODP capabilities claim: each operation on one region on demand that spans all memory.
- */
-static void on_demand_op(struct ibv_qp *qp, struct ibv_srq *srq, struct ibv_mr *all, int opcode,
-			 struct ibv_ah *ah)
-{
-	bool receives = opcode == IBV_WR_SEND;
-	uint64_t *mem = memory;
-	struct ibv_sge sge = { (uintptr_t)mem, 8, all->lkey };
-	struct ibv_sge to = { (uintptr_t)(mem + 32), 64, all->lkey };
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = opcode,
-				  .send_flags = IBV_SEND_SIGNALED };
-	struct ibv_recv_wr recv = { .wr_id = 2, .sg_list = &to, .num_sge = 1 }, *bad;
-	struct ibv_wc wc[2];
-
-	wr.wr.rdma.remote_addr = (uintptr_t)(mem + 16);
-	wr.wr.rdma.rkey = all->rkey;
-	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
-		wr.wr.atomic.remote_addr = (uintptr_t)(mem + 16);
-		wr.wr.atomic.rkey = all->rkey;
-	}
-	if (ah) {
-		wr.wr.ud.ah = ah;
-		wr.wr.ud.remote_qpn = qp->qp_num;
-		wr.wr.ud.remote_qkey = WORLD_QKEY;
-	}
-	if (receives)
-		CHECK_EQ(srq ? ibv_post_srq_recv(srq, &recv, &bad) : ibv_post_recv(qp, &recv, &bad), 0);
-	world_post(qp, &wr);
-	world_poll(cq, wc, receives ? 2 : 1);
-	for (int i = 0; i <= receives; i++)
-		CHECK_EQ(wc[i].status, IBV_WC_SUCCESS);
-}
-
-/* FLUSH and ATOMIC WRITE, which only ibv_wr_* has. */
-static void on_demand_a19(struct ibv_mr *all)
-{
-	struct ibv_qp_init_attr_ex init = {
-		.qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq, .pd = w.pd,
-		.cap = { .max_send_wr = 2, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-		.send_ops_flags = IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE,
-	};
-	struct ibv_qp *qp = ibv_create_qp_ex(w.ctx, &init);
-	struct ibv_qp_ex *ex = qp ? ibv_qp_to_qp_ex(qp) : NULL;
-	struct ibv_qp_attr attr;
-	struct ibv_wc wc[2];
-	uint64_t value = 7;
-
-	CHECK(ex);
-	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++) {
-		int mask = world_attr(&w, IBV_QPT_RC, s, qp->qp_num, &attr);
-
-		if (s == IBV_QPS_INIT)
-			attr.qp_access_flags |= IBV_ACCESS_FLUSH_GLOBAL;
-		CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
-	}
-	ibv_wr_start(ex);
-	ex->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_atomic_write(ex, all->rkey, (uintptr_t)memory, &value);
-	ibv_wr_flush(ex, all->rkey, (uintptr_t)memory, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
-	CHECK_EQ(ibv_wr_complete(ex), 0);
-	world_poll(cq, wc, 2);
-	CHECK_EQ(wc[0].status, IBV_WC_SUCCESS);
-	CHECK_EQ(wc[1].status, IBV_WC_SUCCESS);
-	CHECK_EQ(*(uint64_t *)memory, 7);
-	CHECK_EQ(ibv_destroy_qp(qp), 0);
-}
-
-static void check_on_demand(void)
-{
-	static const struct {
-		enum ibv_qp_type type;
-		int opcode[5];
-	} rows[] = {
-		{ IBV_QPT_RC, { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
-				IBV_WR_ATOMIC_CMP_AND_SWP, -1 } },
-		{ IBV_QPT_UC, { IBV_WR_SEND, IBV_WR_RDMA_WRITE, -1 } },
-		{ IBV_QPT_UD, { IBV_WR_SEND, -1 } },
-	};
-	struct ibv_mr *all = ibv_reg_mr(w.pd, NULL, SIZE_MAX, WORLD_ACCESS | IBV_ACCESS_ON_DEMAND |
-							      IBV_ACCESS_FLUSH_GLOBAL);
-	struct ibv_ah_attr to_self = {
-		.is_global = 1, .port_num = 1,
-		.grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 4 },
-	};
-	struct ibv_ah *ah = ibv_create_ah(w.pd, &to_self);
-	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 1 } };
-	struct ibv_srq *srq = ibv_create_srq(w.pd, &init);
-
-	CHECK(all && ah && srq);
-	for (size_t i = 0; i < 2 * N(rows); i++) {
-		struct ibv_srq *shared = i & 1 ? srq : NULL;
-		struct ibv_qp *qp = world_qp(&w, rows[i / 2].type, cq, shared);
-
-		world_connect(&w, qp, qp);
-		for (const int *op = rows[i / 2].opcode; *op >= 0; op++)
-			on_demand_op(qp, shared, all, *op, rows[i / 2].type == IBV_QPT_UD ? ah : NULL);
-		CHECK_EQ(ibv_destroy_qp(qp), 0);
-	}
-	on_demand_a19(all);
-	CHECK_EQ(ibv_destroy_srq(srq), 0);
-	CHECK_EQ(ibv_destroy_ah(ah), 0);
-	CHECK_EQ(ibv_dereg_mr(all), 0);
 }
 
 static void open_all(void)
@@ -833,7 +727,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < N(options); i++)
 		wrong += check_option(&options[i]);
 	wrong += check_claims();
-	check_on_demand();
 	CHECK_EQ(wrong, 0);
 	close_all();
 	return 0;
