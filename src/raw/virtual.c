@@ -250,7 +250,7 @@ static int virtual_filter(struct raw_port *port, const struct sock_filter *progr
 	if (!program || !len)
 		prog = (struct sock_fprog){ 1, (struct sock_filter *)(program ? &none : &all) };
 	/* What is unwanted does not fill the socket; its sender does not notice. */
-	if (setsockopt(port->fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)))
+	if (setsockopt(port->fd[0], SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)))
 		return errno;
 	to_virtual(port)->listens = !program || len;
 	return 0;
