@@ -351,6 +351,38 @@ static void test_srq_err(void)
 	CHECK_EQ(ibv_destroy_cq(x.srq_cq), 0);
 }
 
+/* The same of one that matches tags, by completions of its own operations. */
+static void test_srq_err_of_tags(void)
+{
+	struct ibv_cq *small = world_cq(&w, 1);
+	struct ibv_srq_init_attr_ex init = {
+		.attr = { .max_wr = 4, .max_sge = 1 },
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+			     IBV_SRQ_INIT_ATTR_TM,
+		.srq_type = IBV_SRQT_TM,
+		.pd = w.pd,
+		.cq = small,
+		.tm_cap = { .max_num_tags = 4, .max_ops = 64 },
+	};
+	struct ibv_ops_wr op = { .opcode = IBV_WR_TAG_SYNC, .flags = IBV_OPS_SIGNALED }, *bad;
+	struct ibv_srq *srq = ibv_create_srq_ex(w.ctx, &init);
+	struct ibv_async_event e;
+
+	CHECK(srq);
+	for (int i = 0; i <= small->cqe; i++)
+		CHECK_EQ(ibv_post_srq_ops(srq, &op, &bad), 0);
+	e = next_event(IBV_EVENT_CQ_ERR);
+	ibv_ack_async_event(&e);
+	e = next_event(IBV_EVENT_SRQ_ERR);
+	CHECK(e.element.srq == srq);
+	ibv_ack_async_event(&e);
+	CHECK_EQ(ibv_post_srq_ops(srq, &op, &bad), EINVAL);
+	CHECK(bad == &op);
+	post_empty(srq, EINVAL);
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+	CHECK_EQ(ibv_destroy_cq(small), 0);
+}
+
 static int acknowledged;	/* atomic */
 
 static void *acknowledge(void *arg)
@@ -400,6 +432,7 @@ int main(void)
 	test_last_wqe();
 	test_limit();
 	test_srq_err();
+	test_srq_err_of_tags();
 	test_acknowledgement();
 	world_free(&buf);
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
