@@ -311,15 +311,22 @@ void vrb_drive_forget(struct vrb_cq *cq)
 static unsigned int polls;	/* atomic hint: since the program last waited for an event */
 static uint64_t wire_seen;	/* vrb.drive: when pollers looked at the wire last */
 
+/* Does the progress thread wait for what comes, by memory or by the wire? */
+static bool thread_waits(void)
+{
+	return vrb.local ? local_sleeps(vrb.local) : !progress_away(vrb.progress);
+}
+
 /*
- * A program that polls steadily takes over from the sleeping progress thread: neighbours need not wake us any more.  The thread stands
- * back, and sleeps again once the polling has stopped.
+ * A program that polls steadily takes over from the progress thread: neighbours need not wake us any more, and packets from the wire do
+ * not make the two threads fight for a processor.  The thread stands back, and waits again once the polling has stopped.
  */
 static void claim(void)
 {
-	if (likely(!local_sleeps(vrb.local)) || fetch_add_relaxed(&polls, 1) < CLAIM_POLLS)
+	if (likely(!thread_waits()) || fetch_add_relaxed(&polls, 1) < CLAIM_POLLS)
 		return;
-	local_wake(vrb.local);
+	if (vrb.local)
+		local_wake(vrb.local);
 	progress_stand_back(vrb.progress);
 }
 
@@ -361,8 +368,7 @@ bool vrb_drive_poll(void)
 	bool any;
 
 	progress_polled(vrb.progress);
-	if (vrb.local)
-		claim();
+	claim();
 	if (!lock_try(&vrb.drive))
 		return yielded(false);
 	now = clock_now();

@@ -66,7 +66,7 @@ struct progress {
 	struct watch snapshot[WATCHES];
 	unsigned int n_snapshot;
 	uint64_t snapshot_of;
-	bool away;			/* standing back */
+	bool away;			/* standing back; others may read it */
 	unsigned int useless;
 	uint64_t look_at;		/* when away: the next look */
 };
@@ -137,7 +137,7 @@ static void take_snapshot(struct progress *p)
 
 static void stand_back(struct progress *p)
 {
-	p->away = true;
+	store_relaxed(&p->away, true);
 	p->look_at = time_after(clock_now(), STAND_BACK);
 	store_relaxed(&p->polled, false);
 }
@@ -159,7 +159,7 @@ static void look_around(struct progress *p, uint64_t now)
 	polled = load_relaxed(&p->polled);
 	store_relaxed(&p->polled, false);
 	if (swap_acq_rel(&p->look, false) || !polled) {
-		p->away = false;
+		store_relaxed(&p->away, false);
 		p->useless = 0;
 	} else {
 		p->look_at = time_after(now, STAND_BACK);
@@ -168,7 +168,8 @@ static void look_around(struct progress *p, uint64_t now)
 
 /*
  * Runs what is due and returns until when to sleep.  *late: a deadline has passed that the callback
- * could not serve (another thread is at it), so it is not a reason to stay awake.
+ * could not serve (another thread is at it), so it is not a reason to stay awake.  Away, it leaves
+ * deadlines to the pollers: they are served at the next look if the pollers have stopped.
  */
 static uint64_t run_deadlines(struct progress *p, bool *late)
 {
@@ -176,8 +177,10 @@ static uint64_t run_deadlines(struct progress *p, bool *late)
 	uint64_t next;
 
 	look_around(p, now);
-	next = next_deadline(p);
 	*late = false;
+	if (p->away)
+		return p->look_at;
+	next = next_deadline(p);
 	if (time_reached(next, now)) {
 		p->ops->expire(p->arg, now);
 		next = next_deadline(p);
@@ -185,7 +188,7 @@ static uint64_t run_deadlines(struct progress *p, bool *late)
 		if (*late)
 			next = time_after(now, STAND_BACK);
 	}
-	return p->away ? time_earlier(next, p->look_at) : next;
+	return next;
 }
 
 static unsigned int fill_pollfds(struct progress *p, struct pollfd pfd[WATCHES + 1])
@@ -279,10 +282,10 @@ static void run_once(struct progress *p)
 		return;
 	n = fill_pollfds(p, pfd);
 
-	/* Partner: progress_hurry(). Either it sees sleep_until, or its deadline is seen here. */
-	store_relaxed(&p->sleep_until, until);
+	/* Partner: progress_hurry(). Either it sees sleep_until, or its deadline is seen here. Away, nobody need hurry us. */
+	store_relaxed(&p->sleep_until, p->away ? 0 : until);
 	full_fence();
-	if (!late && next_deadline(p) < until)
+	if (!late && !p->away && next_deadline(p) < until)
 		return;
 	ready = wait_until(pfd, n, until);
 	store_relaxed(&p->sleep_until, 0);
@@ -440,8 +443,13 @@ void progress_wake(struct progress *p)
 
 void progress_stand_back(struct progress *p)
 {
-	store_release(&p->yield, true);
-	kick(p);
+	if (!swap_acq_rel(&p->yield, true))
+		kick(p);
+}
+
+bool progress_away(const struct progress *p)
+{
+	return load_relaxed(&p->away);
 }
 
 void progress_polled(struct progress *p)

@@ -85,8 +85,12 @@ void progress_hurry(struct progress *p, uint64_t at);
 /* Makes the thread look at everything once, shared descriptors too. */
 void progress_wake(struct progress *p);
 
-/* Application threads are going to do the work for a while: stand back now. */
+/*
+ * Application threads are going to do the work for a while: stand back now, and leave deadlines to them as well.  The thread comes back
+ * once nobody has polled for a millisecond.
+ */
 void progress_stand_back(struct progress *p);
+bool progress_away(const struct progress *p);
 
 /*
  * An application thread has polled the shared descriptors. A load, rarely a store; any thread, no
