@@ -51,6 +51,12 @@ void vrb_output_note_far(struct vrb_qp *qp, bool far)
 	fetch_add_relaxed(&far_qps, far ? 1 : -1);
 }
 
+/* When told of congestion: routers may mark its packets instead of dropping them (RFC 3168). */
+static bool slows_down(const struct vrb_qp *qp)
+{
+	return qp->wq.type != IBV_QPT_UD && qp->wq.type != IBV_QPT_UC;
+}
+
 static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
 	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local;
@@ -63,7 +69,7 @@ static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now)) {
 			if (vrb_tap_wanted(now))
 				vrb_tap_tell(qp, path, vrb_burst_room(b), len, true);
-			vrb_burst_seal(b, path, len, qp->wq.type != IBV_QPT_UD);
+			vrb_burst_seal(b, path, len, slows_down(qp));
 		}
 		qp->near.far_at = now;
 	}

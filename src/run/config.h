@@ -17,7 +17,7 @@
  *	VERBENA_LOG_FILE    file that records are appended to instead of stderr
  *	VERBENA_SEED        decimal or 0x number: makes the randomised numbers repeatable
  *	VERBENA_RAW         auto (default) | packet | virtual: how raw packet QPs reach their interface
- *	VERBENA_ECN         on (default) | off: off, routers drop packets of connections instead of
+ *	VERBENA_ECN         on (default) | off: off, routers drop packets of reliable QPs instead of
  *	                    marking them
  *	VERBENA_PROGRESS    thread (default) | none: without the progress thread programs have to
  *	poll

@@ -412,6 +412,8 @@ def packets_cases(_bench):
             ("SEND, odd length: pad, credits", packets_of("ib_send_bw", "-s 5003 -n 100", *runs, "padded", "credits")),
             ("READ, odd length", packets_of("ib_read_bw", "-s 10001 -n 50", "in_runs", "padded")),
             ("atomics", packets_of("ib_atomic_bw", "-n 50", "ack_requests")),
+            ("UC slows down for no mark, and asks for none",
+             packets_of("ib_send_bw", "-c UC -s 1024 -n 50", unwanted=("ecn_capable", "ack_requests"))),
             ("VERBENA_ECN=off", packets_of("ib_write_bw", "-s 65536 -n 50", "in_runs", env={"VERBENA_ECN": "off"},
                                            unwanted=("ecn_capable",)))]
 

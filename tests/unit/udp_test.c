@@ -269,6 +269,54 @@ static void what_cannot_be_sent_is_lost_and_counted(void **state)
 	wire_close(w);
 }
 
+/* Nobody takes packets: the kernel drops what finds no room, and the next packet after that says how many. */
+static void overflow_is_counted(void **state)
+{
+	struct wire *w = open_wire();
+	static uint8_t data[8192];
+	struct wire_pkt out = { .path = path_v4(), .data = data, .len = sizeof(data) }, in[WIRE_BURST];
+	uint64_t sent = 0, got = 0;
+	unsigned int n;
+
+	while (sent < (64 << 20) / sizeof(data))
+		sent += wire_send(w, &out, 1);
+	while ((n = wire_recv(w, in, WIRE_BURST)))
+		got += n;
+	assert_true(got > 0 && got < sent);
+	assert_int_equal(wire_send(w, &out, 1), 1);
+	assert_int_equal(receive(w, in, 1), 1);
+	assert_int_equal(w->stats.recv_overflow, sent - got);
+	wire_close(w);
+}
+
+/* An ICMP message does no harm to other packets, is taken off the socket, and is remembered. */
+static void icmp_errors_are_remembered(void **state)
+{
+	struct wire *w = open_wire();
+	struct wire_pkt out[2], in;
+	struct net_addr nobody = addr("::ffff:127.0.0.2");
+	int fds[WIRE_FDS];
+	struct pollfd p;
+
+	/* 127.0.0.2 is this host, but another port is nobody's. */
+	for (int i = 0; i < 2; i++)
+		out[i] = (struct wire_pkt){ .path = path_v4(), .data = (uint8_t[16]){ 42 }, .len = 16 };
+	out[0].path.dst = nobody;
+	w->port++;
+	assert_int_equal(wire_send(w, out, 1), 1);
+	w->port--;
+	assert_int_equal(wire_send(w, out + 1, 1), 1);
+	assert_int_equal(receive(w, &in, 1), 1);
+	wire_fds(w, fds);
+	wire_readable(w, fds[0]);
+	assert_int_equal(wire_recv(w, &in, 1), 0);
+	assert_int_equal(trouble_about(&w->trouble, &nobody, 0), ECONNREFUSED);
+	assert_int_equal(w->stats.recv_errors, 1);
+	p = (struct pollfd){ .fd = fds[0], .events = POLLIN };
+	assert_int_equal(poll(&p, 1, 0), 0);
+	wire_close(w);
+}
+
 static void truncated_packets_are_dropped(void **state)
 {
 	struct wire *w = open_wire();
@@ -592,6 +640,8 @@ int main(void)
 		cmocka_unit_test_setup(a_run_is_cut_into_packets_of_rising_identification, new_port),
 		cmocka_unit_test_setup(a_run_above_the_mtu_is_given_back, new_port),
 		cmocka_unit_test_setup(what_cannot_be_sent_is_lost_and_counted, new_port),
+		cmocka_unit_test_setup(overflow_is_counted, new_port),
+		cmocka_unit_test_setup(icmp_errors_are_remembered, new_port),
 		cmocka_unit_test_setup(truncated_packets_are_dropped, new_port),
 		cmocka_unit_test_setup(a_port_that_is_not_shared_is_a_distinct_error, new_port),
 		cmocka_unit_test_setup(multicast_reaches_who_joined, new_port),
