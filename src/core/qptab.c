@@ -10,6 +10,7 @@
 #include "core/device.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/raw_port.h"
 #include "util/lock.h"
 
 enum {
@@ -87,6 +88,7 @@ void vrb_qptab_counters(const struct vrb_device *dev, struct roce_counters *sum)
 
 	lock_acquire(&vrb.drive);
 	*sum = dev->retired;
+	sum->dropped_pkts += vrb_raw_lost(dev);
 	vrb_qptab_for_each(count_qp, &c);
 	lock_release(&vrb.drive);
 }

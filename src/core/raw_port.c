@@ -15,6 +15,7 @@
 #include "run/clock.h"
 #include "run/config.h"
 #include "run/progress.h"
+#include "util/atomic.h"
 #include "util/compiler.h"
 
 enum {
@@ -191,10 +192,19 @@ free_raw:
 	return err;
 }
 
+uint64_t vrb_raw_lost(const struct vrb_device *dev)
+{
+	if (!dev->raw)
+		return 0;
+	raw_count(dev->raw->port);
+	return load_relaxed(&dev->raw->port->stats.lost);
+}
+
 /* Must hold `opening`. */
 static void close_port(struct vrb_raw_port *raw)
 {
 	lock_acquire(&vrb.drive);
+	raw->dev->retired.dropped_pkts += vrb_raw_lost(raw->dev);
 	list_del(&raw->node);
 	raw->dev->raw = NULL;
 	lock_release(&vrb.drive);

@@ -64,6 +64,12 @@ bool vrb_raw_is_virtual(struct vrb_device *dev);
 /* A round of frames of all open interfaces; true if there were any. Must hold vrb.drive. */
 bool vrb_raw_poll(uint64_t now);
 
+/*
+ * Frames that the device's open interface lost before anybody could take them, since it was opened.
+ * Must hold vrb.drive.
+ */
+uint64_t vrb_raw_lost(const struct vrb_device *dev);
+
 /* At the end of the process's life: closes what orphaned QPs left open. */
 void vrb_raw_stop(void);
 

@@ -317,14 +317,16 @@ unsigned int packet_recv(struct raw_port *port, unsigned int most, uint64_t now,
 {
 	struct packet_port *p = container_of(port, struct packet_port, port);
 	struct reading r = { .port = p, .fn = fn, .arg = arg };
+	/* Before the early socket is read: what is in it then is older. */
+	bool ring = p->left || block_ready(p);
 	unsigned int n = 0;
 
-	if (!packet_ready(port))
+	if (!ring && !may_have_early(p))
 		return 0;
 	r.offset = clock_offset(now);
 	if (may_have_early(p))
 		n = recv_early(&r, most, now);
-	if (n < most)
+	if (ring && n < most)
 		n += recv_ring(&r, most - n);
 	port->stats.received += n;
 	return n;
