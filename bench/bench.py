@@ -4,12 +4,13 @@
 
     bench.py BUILD_DIR [GROUP...]
 
-Groups: wire, instead, latency, rate, bandwidth64k, bandwidth1m, scale; all without one.  Every quantity is measured several times, the contenders in turn, so that what else the machine does hits all of
-them; a row compares medians.  Absolute figures are this machine's, the ratios are the result.  Asserts nothing.
+Groups: wire, many, events, instead, latency, rate, bandwidth64k, bandwidth1m, scale; all without one.  Every quantity is measured several
+times, the contenders in turn, so that what else the machine does hits all of them; a row compares medians.  Absolute figures are this machine's, the ratios are the result.  Asserts nothing.
 BENCH_RUNS says how often (5).
 """
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -26,6 +27,7 @@ VERBS = ("send", "write", "read")
 CHUNKS = (1 << 16, 1 << 18, 1 << 20)
 LATENCY = "us"
 COST = "ns"
+PROCESSOR = "CPU s/GiB"
 BANDWIDTH = "MiB/s"
 RATE = "million/s"
 
@@ -43,6 +45,7 @@ class Bench:
         self.udp_ref = bench.stage(os.path.join(build, "bench", "udp_ref"))
         self.shm_ref = bench.stage(os.path.join(build, "bench", "shm_ref"))
         self.both_ends = bench.stage(os.path.join(build, "bench", "self"))
+        self.own_dir = bench.make_dir("own")
 
     def perftest(self, transport, program, args, column):
         port = self.bench.ports.take()
@@ -52,6 +55,13 @@ class Bench:
         _, text = self.bench.pair(server, [*server, "127.0.0.1"], port, env, env, [*user, *pin(1)], [*user, *pin(0)])
         rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d+\s+\d+\s+\d", line)]
         return float(rows[-1][column])
+
+    def processor_time(self, transport, program, *more):
+        """Seconds of both processes together for each GiB."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.perftest(transport, program, ["-s", "65536", "-n", "32768", *more], 3)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 2
 
     def latency(self, transport, program):
         return self.perftest(transport, program, ["-s", "64", "-n", "5000"], 4)
@@ -71,8 +81,9 @@ class Bench:
     def shm(self, *args):
         return self.reference(self.shm_ref, args)
 
-    def self_cost(self, *args):
-        env = {**os.environ, "VERBENA_TRANSPORT": "local", "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
+    def self_cost(self, *args, transport="local"):
+        env = {**os.environ, "VERBENA_TRANSPORT": transport, "VERBENA_UDP_PORT": str(self.bench.udp_port),
+               "VERBENA_DIR": self.own_dir, "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
         return self.reference(self.both_ends, args, env)
 
     def ucx(self, transports, test, size, count, column):
@@ -90,14 +101,50 @@ def ucx_has():
 
 
 def wire(b):
-    """Rows: (what, unit, Verbena's measurement, [(name, its measurement[, goal]), ...]); a goal is the least ratio wanted."""
-    pingpong = ("UDP ping-pong", lambda: b.udp("pingpong", 64, 20000))
-    streams = [("UDP 4 KiB per call", lambda: b.udp("stream", 4096, 50000)),
-               ("UDP 4 KiB, GSO and GRO", lambda: b.udp("gso", 4096, 100000))]
-    return ([(f"{verb.upper()} 64 bytes, UDP", LATENCY, lambda verb=verb: b.latency("udp", f"ib_{verb}_lat"), [pingpong])
-             for verb in VERBS] +
-            [(f"{verb.upper()} 64 KiB, UDP", BANDWIDTH, lambda verb=verb: b.bandwidth("udp", f"ib_{verb}_bw"), streams)
-             for verb in VERBS])
+    """Rows: (what, unit, Verbena's measurement, [(name, its measurement[, goal]), ...]); a goal is the least ratio wanted.
+
+    The wire against programs that do nothing but move UDP: datagrams as long as our packets, which carry 28 bytes of headers and ICRC
+    in front of 8, and 44 around a segment.
+    """
+    def typical(program):
+        return lambda: b.perftest("udp", program, ["-s", "8", "-n", "20000"], 4)
+
+    def stream(verb, mtu):
+        return lambda: b.perftest("udp", f"ib_{verb}_bw", ["-s", "65536", "-n", "10000", "-m", str(mtu)], 3)
+
+    def per_call(mode, size, count):
+        return lambda: b.udp(mode, size, count)
+
+    pingpong = lambda: b.udp("pingpong", 24, 20000)
+    rows = [("SEND 8 bytes, UDP", LATENCY, typical("ib_send_lat"), [("UDP ping-pong", pingpong, 1 / 1.4)]),
+            ("WRITE 8 bytes, UDP", LATENCY, typical("ib_write_lat"), [("UDP ping-pong", pingpong, 1 / 2)])]
+    for mtu in 4096, 1024:
+        against = [(f"UDP {mtu} bytes, GSO and GRO", per_call("gso", mtu + 44, 400000000 // mtu), 0.5),
+                   (f"UDP {mtu} bytes per call", per_call("stream", mtu + 44, 200000000 // mtu), 2)]
+        rows += [(f"{verb.upper()} 64 KiB, MTU {mtu}", BANDWIDTH, stream(verb, mtu), against) for verb in ("write", "send")]
+        rows.append((f"READ 64 KiB, MTU {mtu}", BANDWIDTH, stream("read", mtu), [("WRITE, the same", stream("write", mtu), 0.9)]))
+    for verb in "write", "send":
+        rows.append((f"{verb.upper()} 8 bytes, UDP", RATE,
+                     lambda verb=verb: b.perftest("udp", f"ib_{verb}_bw", ["-s", "8", "-n", "307200"], 4),
+                     [("UDP 36 bytes per call", lambda: b.udp("stream", 36, 300000) * 2 ** 20 / 36 / 1e6, 4)]))
+    return rows
+
+
+def many(b):
+    """Ten thousand queue pairs over the wire, both ends in one thread."""
+    def cost(qps):
+        return lambda: b.self_cost("round", 8, 40000, qps, transport="udp")
+
+    return [("SEND 8 bytes, 10,000 QPs", COST, cost(10000), [("16 QPs", cost(16), 1 / 1.5)]),
+            ("QP pairs set up", "pairs/s", lambda: b.self_cost("setup", 8, 5000, transport="udp"), [("wanted", lambda: 2000.0, 1)])]
+
+
+def events(b):
+    """What a program that sleeps between completions costs against one that polls."""
+    return [(f"{verb.upper()} 64 KiB with events, {transport}", PROCESSOR,
+             lambda verb=verb, t=transport: b.processor_time(t, f"ib_{verb}_bw", "-e"),
+             [("polling", lambda verb=verb, t=transport: b.processor_time(t, f"ib_{verb}_bw"), 1 / 1.3)])
+            for transport in ("udp", "local") for verb in ("write", "send")]
 
 
 def instead(b):
@@ -180,7 +227,7 @@ def scale(b):
             for mode in VERBS]
 
 
-GROUPS = {"wire": wire, "instead": instead, "latency": latency, "rate": rate, "bandwidth64k": bandwidth(1 << 16),
+GROUPS = {"wire": wire, "many": many, "events": events, "instead": instead, "latency": latency, "rate": rate, "bandwidth64k": bandwidth(1 << 16),
           "bandwidth1m": bandwidth(1 << 20), "scale": scale}
 
 
@@ -208,7 +255,7 @@ def show(row):
         if value is None or other is None:
             line(what, "-", name, "-", "-", "", "")
             continue
-        ratio = other / value if unit in (LATENCY, COST) else value / other
+        ratio = other / value if unit in (LATENCY, COST, PROCESSOR) else value / other
         said = "reached" if goal and ratio >= goal[0] else "missed" if goal else ""
         line(what, f"{value:.2f}", name, f"{other:.2f}", f"{ratio:.2f}", f"{goal[0]:.2f}" if goal else "", f"{unit:<10} {said}")
     sys.stdout.flush()

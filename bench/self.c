@@ -7,8 +7,10 @@
  *	self write|read SIZE COUNT	post, completion
  *	self list SIZE COUNT		WRITEs, posted 16 at a time
  *	self send SIZE COUNT QPS	the same with so many connected QPs in the process, of which one pair works
+ *	self round SIZE COUNT QPS	SENDs on so many QPs in turn
+ *	self setup SIZE COUNT		so many pairs of QPs, created and connected; prints pairs a second
  *
- * Prints nanoseconds for each, the best of many short stretches.
+ * Prints nanoseconds for each message, the best of many short stretches.
  */
 #include <string.h>
 #include <time.h>
@@ -20,7 +22,7 @@ enum {
 	LIST = 16,
 	TIMEOUT = 14,
 	RETRIES = 7,
-	QPS_MAX = 4096,
+	QPS_MAX = 20000,
 };
 
 static double now_ns(void)
@@ -36,6 +38,9 @@ static struct ibv_qp *other;
 static struct rc_addr to;
 static uint32_t size;
 
+static struct ibv_qp *idle[QPS_MAX];
+static int qps, turn;
+
 static void take(int n)
 {
 	while (n--)
@@ -46,6 +51,15 @@ static void send_one(void)
 {
 	rc_post_recv(&rc, other, 1);
 	CHECK(rc_post_send(&rc, rc.qp, IBV_WR_SEND, size, &to, 2) == 0);
+	take(2);
+}
+
+/* idle[i] and idle[i + 1] are connected, i even. */
+static void send_in_turn(void)
+{
+	turn = (turn + 2) % qps;
+	rc_post_recv(&rc, idle[turn + 1], 1);
+	CHECK(rc_post_send(&rc, idle[turn], IBV_WR_SEND, size, &to, 2) == 0);
 	take(2);
 }
 
@@ -85,6 +99,8 @@ static const struct what {
 	{ "write", write_one, 1 },
 	{ "read", read_one, 1 },
 	{ "list", write_list, LIST },
+	{ "round", send_in_turn, 1 },
+	{ "setup", NULL, 1 },
 };
 
 static void connect_pair(struct ibv_qp *a, struct ibv_qp *b)
@@ -110,28 +126,48 @@ static double best_of(const struct what *w, long count)
 	return best;
 }
 
+static void new_pairs(int n)
+{
+	for (int i = 0; i + 1 < n; i += 2) {
+		idle[i] = rc_new_qp(&rc);
+		idle[i + 1] = rc_new_qp(&rc);
+		connect_pair(idle[i], idle[i + 1]);
+	}
+}
+
+/* Pairs a second. */
+static double set_up(long pairs)
+{
+	double start = now_ns();
+
+	qps = 2 * (int)pairs;
+	new_pairs(qps);
+	return pairs * 1e9 / (now_ns() - start);
+}
+
 int main(int argc, char **argv)
 {
-	static struct ibv_qp *idle[QPS_MAX];
 	long count = argc > 3 ? strtol(argv[3], NULL, 0) : 0;
-	int qps = argc > 4 ? atoi(argv[4]) : 0;
 	const struct what *w = NULL;
 
+	qps = argc > 4 ? atoi(argv[4]) & ~1 : 0;
 	for (size_t i = 0; argc > 1 && i < sizeof(whats) / sizeof(whats[0]); i++)
 		if (strcmp(argv[1], whats[i].name) == 0)
 			w = &whats[i];
 	size = argc > 2 ? strtoul(argv[2], NULL, 0) : 0;
-	if (!w || !size || count <= 0 || qps > QPS_MAX)
+	if (!w || !size || count <= 0 || qps > QPS_MAX || (w->once == send_in_turn && !qps) ||
+	    (!w->once && count > QPS_MAX / 2))
 		return 2;
 	rc_open(&rc, size);
 	other = rc_new_qp(&rc);
 	to = rc_address(&rc, other);
 	connect_pair(rc.qp, other);
-	for (int i = 0; i < qps; i++)
-		idle[i] = rc_new_qp(&rc);
-	for (int i = 0; i + 1 < qps; i += 2)
-		connect_pair(idle[i], idle[i + 1]);
-	printf("%.1f\n", best_of(w, count));
+	if (w->once) {
+		new_pairs(qps);
+		printf("%.1f\n", best_of(w, count));
+	} else {
+		printf("%.0f\n", set_up(count));
+	}
 	for (int i = 0; i < qps; i++)
 		CHECK(ibv_destroy_qp(idle[i]) == 0);
 	CHECK(ibv_destroy_qp(other) == 0);
