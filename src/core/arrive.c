@@ -51,6 +51,14 @@ static void touch(struct vrb_qp *qp, enum output_due due, struct list *touched)
 		list_add_tail(touched, &qp->touched);
 }
 
+/* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
+static void run(struct vrb_qp *qp, const struct roce_pkt *pkt, uint64_t now)
+{
+	if (qp->domain)
+		qp->wq.pdn = vrb_xrcd_srq_pdn(qp->domain, pkt->xrc_srqn);
+	roce_input(&qp->roce, pkt, now);
+}
+
 /*
  * What was waiting for the packet that just came; each asks for an ACK, for its sender has to learn
  * that it need not be sent again.  Where another one is missing, the next behind it has the engine
@@ -64,28 +72,31 @@ static void take_held(struct vrb_qp *qp, uint64_t now)
 		struct roce_pkt pkt = *p;
 
 		pkt.bth.ack_req = true;
-		roce_input(&qp->roce, &pkt, now);
+		run(qp, &pkt, now);
 	}
 	p = held_behind(qp->held, roce_expected_psn(&qp->roce));
 	if (p)
-		roce_input(&qp->roce, p, now);
+		run(qp, p, now);
+}
+
+/*
+ * A lane keeps the order: a neighbour that goes back has reasons, and may number anew.  And what is kept must be this process's to run, which in a
+ * shared XRC domain shows in its turn only.
+ */
+static bool may_hold(const struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	return !pkt->pull && !qp->near.peer && !(qp->domain && qp->domain->has_inode);
 }
 
 void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched, uint64_t now)
 {
-	/* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
-	if (qp->domain)
-		qp->wq.pdn = vrb_xrcd_srq_pdn(qp->domain, pkt->xrc_srqn);
-	if (likely(!roce_early(&qp->roce, pkt))) {
-		roce_input(&qp->roce, pkt, now);
-		if (unlikely(qp->held != NULL))
-			take_held(qp, now);
-	} else {
-		roce_input(&qp->roce, pkt, now);
-		/* A lane keeps the order: a neighbour that goes back has reasons, and may number anew. */
-		if (!pkt->pull && !qp->near.peer)
-			held_keep(&qp->held, pkt);
-	}
+	bool early = unlikely(roce_early(&qp->roce, pkt));
+
+	run(qp, pkt, now);
+	if (!early && unlikely(qp->held != NULL))
+		take_held(qp, now);
+	else if (early && may_hold(qp, pkt))
+		held_keep(&qp->held, pkt);
 	touch(qp, vrb_output_due(qp), touched);
 }
 

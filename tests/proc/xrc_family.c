@@ -8,6 +8,7 @@
 
 int family_file;
 bool family_deaths, family_rtr;
+uint8_t family_timeout = TIMEOUT;
 static uint64_t seed;
 
 uint32_t family_rnd(uint32_t n)
@@ -44,7 +45,7 @@ void family_gather(struct family *f)
 	mine = rc_address(&f->x.rc, f->x.qp);
 	child_tell(f->child[0].sock, &mine, sizeof(mine));
 	rc_meet(f->child[0].sock);
-	rc_connect(&f->x.rc, f->x.qp, &f->facts[0].addr, TIMEOUT, RETRIES);
+	rc_connect(&f->x.rc, f->x.qp, &f->facts[0].addr, family_timeout, RETRIES);
 }
 
 void family_part(struct family *f)

@@ -21,11 +21,13 @@ enum {
 	WINDOW = 12,
 	LIMIT_S = 60,
 	TIMEOUT = 14, RETRIES = 7,	/* given up after half a second */
+	PATIENT = 18,			/* after eight: for streams that must not fail on a busy machine */
 };
 
 /* What the members inherit. */
 extern int family_file;		/* the domain's */
 extern bool family_deaths;	/* processes are killed: a message that had begun may be flushed */
+extern uint8_t family_timeout;	/* of the initiator; TIMEOUT unless a test says otherwise */
 extern bool family_rtr;		/* the home's QP stays in RTR */
 
 /* What the first process tells all others to do. */

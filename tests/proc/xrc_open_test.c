@@ -92,6 +92,7 @@ static void test_move(void)
 	struct stream s = { .f = &f };
 	uint32_t move_at = 100 + family_rnd(100);
 
+	family_timeout = PATIENT;
 	family_gather(&f);
 	family_order(&f, 1, OPEN);
 	family_order(&f, 1, RECEIVE);

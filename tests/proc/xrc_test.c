@@ -13,6 +13,7 @@ static void test_stream(void)
 	struct family f = { 0 };
 	struct stream s = { .f = &f };
 
+	family_timeout = PATIENT;
 	family_gather(&f);
 	family_order_all(&f, RECEIVE);
 	while (s.n < MESSAGES) {
