@@ -295,12 +295,13 @@ static void icmp_errors_are_remembered(void **state)
 	struct wire *w = open_wire();
 	struct wire_pkt out[2], in;
 	struct net_addr nobody = addr("::ffff:127.0.0.2");
+	uint8_t data[16] = { 42 };
 	int fds[WIRE_FDS];
 	struct pollfd p;
 
 	/* 127.0.0.2 is this host, but another port is nobody's. */
 	for (int i = 0; i < 2; i++)
-		out[i] = (struct wire_pkt){ .path = path_v4(), .data = (uint8_t[16]){ 42 }, .len = 16 };
+		out[i] = (struct wire_pkt){ .path = path_v4(), .data = data, .len = sizeof(data) };
 	out[0].path.dst = nobody;
 	w->port++;
 	assert_int_equal(wire_send(w, out, 1), 1);
