@@ -59,6 +59,7 @@ struct progress {
 	bool look;			/* come back from standing back */
 	bool yield;			/* stand back */
 	bool polled;			/* since the thread looked last; a hint */
+	bool needed;			/* has come back to find work: who polls does not poll always. Atomic */
 	uint64_t sleep_until;		/* 0 while awake */
 	uint64_t wakeups;
 
@@ -67,6 +68,7 @@ struct progress {
 	unsigned int n_snapshot;
 	uint64_t snapshot_of;
 	bool away;			/* standing back; others may read it */
+	bool back;			/* from standing back, and has not slept since */
 	unsigned int useless;
 	uint64_t look_at;		/* when away: the next look */
 };
@@ -160,6 +162,7 @@ static void look_around(struct progress *p, uint64_t now)
 	store_relaxed(&p->polled, false);
 	if (swap_acq_rel(&p->look, false) || !polled) {
 		store_relaxed(&p->away, false);
+		p->back = true;
 		p->useless = 0;
 	} else {
 		p->look_at = time_after(now, STAND_BACK);
@@ -228,8 +231,12 @@ static void call_back(struct progress *p, const struct watch *w)
 	if (w->kind != PROGRESS_SHARED)
 		return;
 	p->useless = useful ? 0 : p->useless + 1;
-	if (p->useless >= USELESS_LIMIT && !p->away)
+	if (useful && p->back)
+		store_relaxed(&p->needed, true);
+	if (p->useless >= USELESS_LIMIT && !p->away) {
+		store_relaxed(&p->needed, false);
 		stand_back(p);
+	}
 }
 
 /*
@@ -292,6 +299,7 @@ static void run_once(struct progress *p)
 	store_relaxed(&p->wakeups, p->wakeups + 1);
 	if (ready > 0)
 		dispatch(p, pfd);
+	p->back = false;
 }
 
 /*
@@ -352,7 +360,7 @@ int progress_start(struct progress *p)
 	pthread_mutex_lock(&p->lock);
 	if (!p->running) {
 		p->stop = false;
-		p->away = false;
+		p->away = p->back = p->needed = false;
 		p->useless = 0;
 		p->snapshot_of = 0;
 		store_relaxed(&p->changes, p->changes + 1);
@@ -443,7 +451,7 @@ void progress_wake(struct progress *p)
 
 void progress_stand_back(struct progress *p)
 {
-	if (!swap_acq_rel(&p->yield, true))
+	if (!load_relaxed(&p->needed) && !swap_acq_rel(&p->yield, true))
 		kick(p);
 }
 

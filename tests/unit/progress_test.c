@@ -132,6 +132,46 @@ static void stands_back_from_pollers_and_comes_back(void **state)
 	close(s.fd);
 }
 
+/* Two rounds through the thread: what was asked of it before has been seen. */
+static void go_round(struct source *s)
+{
+	for (int i = 0; i < 2; i++) {
+		feed(s);
+		sem_wait(&s->called);
+	}
+}
+
+static void stays_where_pollers_left_it_work_until_it_is_useless(void **state)
+{
+	struct source own, shared;
+	struct progress *p;
+
+	source_init(&own);
+	source_init(&shared);
+	progress_new(NULL, NULL, &p);
+	progress_watch(p, own.fd, PROGRESS_OWN, on_ready, &own);
+	progress_watch(p, shared.fd, PROGRESS_SHARED, on_ready, &shared);
+	progress_start(p);
+	progress_stand_back(p);
+	go_round(&own);
+
+	/* Nobody polls: it comes back, finds what has waited, and stands back for no asking. */
+	go_round(&shared);
+	progress_stand_back(p);
+	go_round(&own);
+	assert_false(progress_away(p));
+
+	/* Somebody else takes all there is: it goes by itself, and when asked. */
+	store_relaxed(&shared.useful, false);
+	store_relaxed(&shared.leave_unread, true);
+	feed(&shared);
+	while (!progress_away(p))
+		progress_polled(p);
+	progress_free(p);
+	close(own.fd);
+	close(shared.fd);
+}
+
 struct deadlines {
 	struct timers *ts;
 	struct timer t;
@@ -303,6 +343,7 @@ int main(void)
 		cmocka_unit_test(calls_back_when_readable),
 		cmocka_unit_test(an_idle_process_has_no_wakeups),
 		cmocka_unit_test(stands_back_from_pollers_and_comes_back),
+		cmocka_unit_test(stays_where_pollers_left_it_work_until_it_is_useless),
 		cmocka_unit_test(deadlines_fire_and_hurry_wakes_a_sleeper),
 		cmocka_unit_test(a_callback_may_unwatch_itself),
 		cmocka_unit_test(thread_is_named_and_blocks_signals),
