@@ -21,7 +21,10 @@ int main(void)
 	struct ibv_pd *pd = ctx ? ibv_alloc_pd(ctx) : NULL;
 
 	printf("%s\n", pd ? ibv_get_device_name(list[0]) : "no device");
-	return !pd || ibv_dealloc_pd(pd) || ibv_close_device(ctx);
+	if (!pd || ibv_dealloc_pd(pd) || ibv_close_device(ctx))
+		return 1;
+	ibv_free_device_list(list);
+	return 0;
 }
 """
 
