@@ -66,6 +66,9 @@ bool vrb_near_holds(struct vrb_qp *qp, uint64_t now);
 /* The peer says that it has migrated: to our alternate path, as far as its published address tells? Must hold qp->lock. */
 bool vrb_near_migrated(struct vrb_qp *qp);
 
+/* Is the QP near? Looks for its neighbour from time to time. Must hold qp->lock. */
+bool vrb_near_find(struct vrb_qp *qp, uint64_t now);
+
 /* Is this neighbour the process that the QP's peer lives in? Must hold qp->lock. */
 bool vrb_near_believes(struct vrb_qp *qp, int slot);
 

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets to neighbours: those of a connected queue pair drained into its peer's lane, datagrams one by one; near.h has the contract.
+ *
+ * Locks: under qp->lock; takes peer->lock for a burst, and the key table's references, below it.
+ */
+#include <sched.h>
+
+#include "core/context.h"
+#include "core/device.h"
+#include "core/mr.h"
+#include "core/near.h"
+#include "core/process.h"
+#include "core/qp.h"
+#include "core/tap.h"
+#include "host/host.h"
+#include "local/onesided.h"
+#include "run/clock.h"
+#include "util/compiler.h"
+
+enum {
+	FULL_LANE_US = 20,	/* a full lane is tried again after this, */
+	FULL_LANE_MAX_US = 1280,	/* and each time after twice as long, up to this: its owner may be stopped */
+	STUCK_LANE_MS = 100,	/* nobody empties it: packets are lost from here on, so that retries are counted */
+	STUCK_UNRELIABLE_MS = 1000,	/* where nothing is retried: a neighbour that gets no processor shall not cost messages at once */
+	PUT_MAX = ((ROCE_MAX_PACKET + 63) & ~63) + ONESIDED_SEGS * sizeof(struct wq_seg),
+	PULL_MIN = 2048,	/* payloads from here on are left for the receiver to pull */
+};
+
+static const uint8_t no_icrc[ROCE_ICRC_LEN];
+
+/* Where the payload of a request lies, piece by piece. The engine has checked its keys just now. */
+static unsigned int payload_pieces(struct vrb_qp *qp, const struct send_wqe *w, struct wq_seg *seg)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		const struct ibv_sge *sge = &w->sge[i];
+		struct mr_entry *pin;
+
+		if (sge->length == 0)
+			continue;
+		if (vrb_mem_pin(&qp->wq, sge->lkey, sge->addr, sge->length, MEM_LOCAL_READ, &seg[n],
+				&pin) != REASON_NONE)
+			return 0;
+		vrb_mem_unpin(pin);
+		n++;
+	}
+	return n;
+}
+
+static void put(struct vrb_qp *qp, struct lane_tx *tx, const uint8_t *packet, uint32_t len)
+{
+	const struct send_wqe *w = roce_output_pull(&qp->roce);
+	struct wq_seg seg[ONESIDED_SEGS];
+	struct lane_slot slot = { .where = LANE_INLINE };
+	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) }, { seg, 0 } };
+
+	if (w != NULL) {
+		slot.where = LANE_PULL;
+		slot.payload = w->length;
+		slot.nseg = payload_pieces(qp, w, seg);
+		if (slot.nseg == 0)
+			return;	/* the region went away since: lost, and found out by the retry */
+		parts[2].len = slot.nseg * sizeof(seg[0]);
+	}
+	lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
+}
+
+/*
+ * What the neighbour allows now; its first look at our lane comes after our first packet.  Only what goes by packets, and whole, can be
+ * paced, or watched.
+ */
+static void note_abilities(struct vrb_qp *qp, uint64_t now)
+{
+	struct local_peer *peer = qp->near.peer;
+	bool packets = qp->wq.rate_kbps != 0 || vrb_tap_wanted(now);
+
+	qp->wq.direct = qp->wq.type == IBV_QPT_RC && !packets && local_peer_cma(peer);
+	qp->wq.pull_min = !packets && local_peer_pulls(peer) ? PULL_MIN : 0;
+}
+
+/*
+ * Packets to a neighbour that died, or whose lane has been full for long, are lost as on a network: the engine must see them leave, or it
+ * would never count a retry.
+ */
+static bool loses_packets(struct vrb_qp *qp, uint64_t now)
+{
+	uint64_t patience;
+
+	/* A dead neighbour's pid may come to name another process: its memory is not touched any more. */
+	if (!local_peer_alive(vrb.local, qp->near.peer, now)) {
+		qp->wq.direct = false;
+		return true;
+	}
+	patience = qp->wq.type == IBV_QPT_UC ? STUCK_UNRELIABLE_MS : STUCK_LANE_MS;
+	return qp->near.full_since && now - qp->near.full_since >= patience * VRB_MSEC;
+}
+
+static void note_room(struct vrb_near *n, bool full, bool moved, uint64_t now)
+{
+	n->retry = VRB_NEVER;
+	if (!full || moved)
+		n->full_since = n->pause = 0;
+	if (likely(!full))
+		return;
+	if (!n->full_since)
+		n->full_since = now;
+	n->pause = min(max(2 * n->pause, (uint32_t)FULL_LANE_US), (uint32_t)FULL_LANE_MAX_US);
+	n->retry = time_after(now, n->pause * VRB_USEC);
+}
+
+bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
+{
+	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
+	const struct net_path *path;
+	struct lane_tx *tx;
+	bool sent = false, full = false, lost;
+	size_t len = 1;
+
+	if (!vrb_near_find(qp, now))
+		return false;
+	note_abilities(qp, now);
+	lost = loses_packets(qp, now);
+	tx = local_burst_begin(qp->near.peer);
+	while (len && !full && roce_has_output(&qp->roce)) {
+		full = !lost && !lane_tx_room(tx, PUT_MAX);
+		if (!full)
+			len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
+		if (full || !len || lost)
+			continue;
+		if (vrb_tap_wanted(now))
+			vrb_tap_tell(qp, path, packet, len, false);
+		put(qp, tx, packet, len);
+		sent = true;
+	}
+	local_burst_end(vrb.local, qp->near.peer, sent);
+	note_room(&qp->near, full, sent, now);
+	return true;
+}
+
+bool vrb_near_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now)
+{
+	struct lane_slot slot = { .where = LANE_INLINE };
+	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) } };
+	uint64_t start = clock_now();
+	struct lane_tx *tx;
+	bool room;
+
+	if (!vrb_near_find(qp, now))
+		return false;
+	if (vrb_tap_wanted(now))
+		vrb_tap_tell(qp, &qp->wq.path, packet, len, false);
+	do {
+		tx = local_burst_begin(qp->near.peer);
+		room = lane_tx_room(tx, len + sizeof(no_icrc));
+		if (room)
+			lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
+		local_burst_end(vrb.local, qp->near.peer, room);
+		if (!room)
+			sched_yield();
+	} while (!room && clock_now() - start < VRB_MSEC &&
+		 local_peer_alive(vrb.local, qp->near.peer, clock_now()));
+	return true;
+}
+
+static struct local_peer *datagram_peer(struct vrb_qp *qp, uint32_t qpn, uint64_t now)
+{
+	struct vrb_near *n = &qp->near;
+
+	if (n->ud_peer && n->ud_qpn == qpn && local_peer_alive(vrb.local, n->ud_peer, now))
+		return n->ud_peer;
+	if (n->ud_peer)
+		local_peer_put(vrb.local, n->ud_peer);
+	n->ud_qpn = qpn;
+	n->ud_peer = local_peer_get(vrb.local, qpn);
+	return n->ud_peer;
+}
+
+static bool send_datagram(struct local_peer *peer, const struct net_path *path,
+			  const uint8_t *packet, uint32_t len)
+{
+	struct lane_slot slot = { .where = LANE_INLINE, .flags = LANE_PATH };
+	struct lane_part parts[] = {
+		{ path, sizeof(*path) }, { packet, len }, { no_icrc, sizeof(no_icrc) }
+	};
+	struct lane_tx *tx = local_burst_begin(peer);
+	bool room = lane_tx_room(tx, sizeof(*path) + len + sizeof(no_icrc));
+
+	if (room)
+		lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
+	local_burst_end(vrb.local, peer, room);
+	return room;
+}
+
+/*
+ * Every member of a group is a neighbour where there is no wire, and on the loopback interface (over which IPv6 has no route for
+ * groups).
+ */
+static bool all_are_near(const struct vrb_qp *qp)
+{
+	return !vrb.wire || qp->ctx->dev->port.loopback;
+}
+
+/* To every neighbour: they know whether they are members. Always true. */
+static bool send_to_all(const struct net_path *path, const uint8_t *packet, uint32_t len)
+{
+	for (int slot = 0; slot < HOST_SLOTS; slot++) {
+		struct local_peer *peer = local_peer_in(vrb.local, slot);
+
+		if (!peer)
+			continue;
+		send_datagram(peer, path, packet, len);
+		local_peer_put(vrb.local, peer);
+	}
+	return true;
+}
+
+/* The neighbour that a datagram of the QP goes to; NULL: none. */
+static struct local_peer *addressee(struct vrb_qp *qp, const struct net_path *path, uint32_t qpn,
+				    uint64_t now)
+{
+	if (!path || net_is_multicast(&path->dst) ||
+	    vrb_port_find_gid(&qp->ctx->dev->port, &path->dst) < 0)
+		return NULL;
+	return datagram_peer(qp, qpn, now);
+}
+
+bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
+		       uint32_t len, uint64_t now)
+{
+	struct local_peer *peer;
+	bool sent;
+
+	if (net_is_multicast(&path->dst)) {
+		sent = all_are_near(qp) && send_to_all(path, packet, len);
+	} else {
+		peer = addressee(qp, path, packet[5] << 16 | packet[6] << 8 | packet[7], now);
+		sent = peer && send_datagram(peer, path, packet, len);
+	}
+	if (sent && vrb_tap_wanted(now))
+		vrb_tap_tell(qp, path, packet, len, false);
+	return sent;
+}
+
+static bool lane_full(struct local_peer *peer)
+{
+	bool full = !lane_tx_room(local_burst_begin(peer), PUT_MAX);
+
+	local_burst_end(vrb.local, peer, false);
+	return full;
+}
+
+static bool any_lane_full(void)
+{
+	bool full = false;
+
+	for (int slot = 0; slot < HOST_SLOTS && !full; slot++) {
+		struct local_peer *peer = local_peer_in(vrb.local, slot);
+
+		if (!peer)
+			continue;
+		full = lane_full(peer);
+		local_peer_put(vrb.local, peer);
+	}
+	return full;
+}
+
+static bool receiver_full(struct vrb_qp *qp, const struct send_wqe *w, uint64_t now)
+{
+	struct local_peer *peer;
+
+	if (w->ud.path && net_is_multicast(&w->ud.path->dst))
+		return all_are_near(qp) && any_lane_full();
+	peer = addressee(qp, w->ud.path, w->ud.qpn, now);
+	return peer && lane_full(peer);
+}
+
+bool vrb_near_waits(struct vrb_qp *qp, uint64_t now)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+	bool full = qp->wq.state == IBV_QPS_RTS && sq->next != sq->head &&
+		    receiver_full(qp, sq_wqe(sq, sq->next), now);
+
+	note_room(&qp->near, full, !full, now);
+	return full && now - qp->near.full_since < STUCK_UNRELIABLE_MS * VRB_MSEC;
+}
