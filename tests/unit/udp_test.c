@@ -584,6 +584,32 @@ static void in_netns_of_small_mtu(void)
 	_exit(0);
 }
 
+/* ENOBUFS: what the interface's queue has no room for is lost, as at a router; nobody waits for it, and later packets leave. */
+static void in_netns_of_short_queue(void)
+{
+	enum { PACKETS = 20 };
+	static uint8_t data[1000];
+	struct wire_pkt out[PACKETS];
+	struct wire *w;
+
+	if (!place_enter_netns() ||
+	    system("PATH=$PATH:/usr/sbin:/sbin tc qdisc add dev lo root tbf rate 8kbit burst 2500 limit 2500") != 0)
+		_exit(77);
+	must(!udp_open(port, &w), "udp_open");
+	for (unsigned int i = 0; i < PACKETS; i++)
+		out[i] = (struct wire_pkt){ .path = path_v4(), .data = data, .len = sizeof(data) };
+	for (unsigned int i = 0; i < PACKETS; i++)
+		must(wire_send(w, &out[i], 1) == 1, "a packet that is lost is dealt with");
+	must(w->stats.send_full > 0 && w->stats.sent > 0, "some have left and some found the queue full");
+	must(w->stats.send_full + w->stats.sent == PACKETS, "each is counted once");
+	must(w->stats.send_refused == 0, "it is no refusal");
+	must(system("PATH=$PATH:/usr/sbin:/sbin tc qdisc del dev lo root") == 0, "tc");
+	must(wire_send(w, &out[0], 1) == 1, "the next packet");
+	must(w->stats.send_full + w->stats.sent == PACKETS + 1, "the next packet has left");
+	wire_close(w);
+	_exit(0);
+}
+
 static void in_netns(void (*body)(void))
 {
 	int status;
@@ -605,6 +631,11 @@ static void a_run_is_cut_into_packets_of_rising_identification(void **state)
 static void a_run_above_the_mtu_is_given_back(void **state)
 {
 	in_netns(in_netns_of_small_mtu);
+}
+
+static void a_full_interface_queue_loses_packets(void **state)
+{
+	in_netns(in_netns_of_short_queue);
 }
 
 static void in_netns_without_ipv6(void)
@@ -642,6 +673,7 @@ int main(void)
 		cmocka_unit_test_setup(a_run_above_the_mtu_is_given_back, new_port),
 		cmocka_unit_test_setup(what_cannot_be_sent_is_lost_and_counted, new_port),
 		cmocka_unit_test_setup(overflow_is_counted, new_port),
+		cmocka_unit_test_setup(a_full_interface_queue_loses_packets, new_port),
 		cmocka_unit_test_setup(icmp_errors_are_remembered, new_port),
 		cmocka_unit_test_setup(truncated_packets_are_dropped, new_port),
 		cmocka_unit_test_setup(a_port_that_is_not_shared_is_a_distinct_error, new_port),
