@@ -80,20 +80,20 @@ static void note_abilities(struct vrb_qp *qp, uint64_t now)
 	qp->wq.pull_min = !packets && local_peer_pulls(peer) ? PULL_MIN : 0;
 }
 
-/*
- * Packets to a neighbour that died, or whose lane has been full for long, are lost as on a network: the engine must see them leave, or it
- * would never count a retry.
- */
-static bool loses_packets(struct vrb_qp *qp, uint64_t now)
+/* A dead neighbour's pid may come to name another process: its memory is not touched any more. */
+static bool has_died(struct vrb_qp *qp, uint64_t now)
 {
-	uint64_t patience;
+	if (likely(local_peer_alive(vrb.local, qp->near.peer, now)))
+		return false;
+	qp->wq.direct = false;
+	return true;
+}
 
-	/* A dead neighbour's pid may come to name another process: its memory is not touched any more. */
-	if (!local_peer_alive(vrb.local, qp->near.peer, now)) {
-		qp->wq.direct = false;
-		return true;
-	}
-	patience = qp->wq.type == IBV_QPT_UC ? STUCK_UNRELIABLE_MS : STUCK_LANE_MS;
+/* Has its lane had no room for so long that what does not fit is lost? */
+static bool is_stuck(const struct vrb_qp *qp, uint64_t now)
+{
+	uint64_t patience = qp->wq.type == IBV_QPT_UC ? STUCK_UNRELIABLE_MS : STUCK_LANE_MS;
+
 	return qp->near.full_since && now - qp->near.full_since >= patience * VRB_MSEC;
 }
 
@@ -110,24 +110,32 @@ static void note_room(struct vrb_near *n, bool full, bool moved, uint64_t now)
 	n->retry = time_after(now, n->pause * VRB_USEC);
 }
 
+/*
+ * Packets to a neighbour that died, or that find no room in a lane that has been full for long, are lost as on a network: the engine must see
+ * them leave, or it would never count a retry.  Where there is room again nothing is lost: a NAK is said once.
+ */
 bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 {
 	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
+	bool sent = false, full = false, lost = false, dead, stuck;
 	const struct net_path *path;
 	struct lane_tx *tx;
-	bool sent = false, full = false, lost;
 	size_t len = 1;
 
 	if (!vrb_near_find(qp, now))
 		return false;
 	note_abilities(qp, now);
-	lost = loses_packets(qp, now);
+	dead = has_died(qp, now);
+	stuck = is_stuck(qp, now);
 	tx = local_burst_begin(qp->near.peer);
 	while (len && !full && roce_has_output(&qp->roce)) {
-		full = !lost && !lane_tx_room(tx, PUT_MAX);
+		bool room = !dead && lane_tx_room(tx, PUT_MAX);
+
+		lost = !room && (dead || stuck);
+		full = !room && !lost;
 		if (!full)
 			len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
-		if (full || !len || lost)
+		if (!room || !len)
 			continue;
 		if (vrb_tap_wanted(now))
 			vrb_tap_tell(qp, path, packet, len, false);
@@ -135,7 +143,10 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 		sent = true;
 	}
 	local_burst_end(vrb.local, qp->near.peer, sent);
-	note_room(&qp->near, full, sent, now);
+	if (lost)
+		qp->near.retry = VRB_NEVER;	/* and full_since stays: it is full still */
+	else
+		note_room(&qp->near, full, sent, now);
 	return true;
 }
 

@@ -141,7 +141,7 @@ bool roce_requester_take_back(struct roce_qp *qp)
 	sq->next = sq->done;
 	roce_requester_rewind(qp);
 	qp->req.goes_back = false;
-	qp->req.high = qp->comp.una;
+	qp->req.high = psn_add(qp->comp.una, 1);	/* which was used: the peer may still refuse it for good */
 	qp->req.ssn = psn_add(oldest->ssn, -1);
 	roce_retry_stop(qp);
 	roce_check_drained(qp);

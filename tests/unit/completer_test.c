@@ -88,6 +88,41 @@ static void fatal_naks(void **state)
 	}
 }
 
+/*
+ * A message whose payload the peer could not pull goes again as packets.  Before it has gone the peer may refuse it for good, and will not say
+ * that twice; an ACK of what it has not executed means nothing.
+ */
+static void what_was_taken_back_may_be_refused(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	e.wq.pull_min = 1000;
+	env_post(&e, IBV_WR_SEND, 0, 1000);
+	env_post(&e, IBV_WR_SEND, 0, 1000);
+	assert_int_equal(env_drain(&e), 2);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	env_ack(&e, ENV_PSN);
+	assert_int_equal(e.num_cqes, 0);
+	nak(ROCE_NAK_INVALID_REQUEST, ENV_PSN);
+	env_expect_cqe(&e, 0, 0, IBV_WC_REM_INV_REQ_ERR);
+	env_expect_cqe(&e, 1, 1, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* It goes as packets, from the same PSN on. */
+static void what_was_taken_back_goes_as_packets(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	e.wq.pull_min = 1000;
+	env_post(&e, IBV_WR_SEND, 0, 1000);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	assert_int_equal(env_drain(&e), 2);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	assert_int_equal(env_drain(&e), 5);
+	assert_int_equal(e.out.bth.psn, ENV_PSN + 4);
+	env_ack(&e, ENV_PSN + 4);
+	env_expect_cqe(&e, 0, 0, IBV_WC_SUCCESS);
+	env_expect_cqe(&e, 1, 1, IBV_WC_SUCCESS);
+}
+
 static void reserved_syndromes_are_bad_responses(void **state)
 {
 	static const uint8_t syndromes[] = { 0x40, 0x5f, 0x80, 0xff };
@@ -393,6 +428,8 @@ int main(void)
 		cmocka_unit_test(ack_acknowledges_everything_before),
 		cmocka_unit_test(ghost_acks_are_dropped),
 		cmocka_unit_test(fatal_naks),
+		cmocka_unit_test(what_was_taken_back_may_be_refused),
+		cmocka_unit_test(what_was_taken_back_goes_as_packets),
 		cmocka_unit_test(reserved_syndromes_are_bad_responses),
 		cmocka_unit_test(sequence_nak_is_repaired),
 		cmocka_unit_test(sequence_nak_goes_back),
