@@ -22,7 +22,8 @@
 #include "run/log.h"
 #include "util/atomic.h"
 
-bool vrb_context_dead(const struct vrb_context *ctx)
+/* A child inherited the context by fork: every call on it must fail without side effects. */
+static bool is_dead(const struct vrb_context *ctx)
 {
 	return ctx->generation != load_relaxed(&vrb.generation);
 }
@@ -31,7 +32,7 @@ int vrb_context_check(struct ibv_context *c)
 {
 	if (!c)
 		return EINVAL;
-	return vrb_context_dead(to_vrb_context(c)) ? ENODEV : 0;
+	return is_dead(to_vrb_context(c)) ? ENODEV : 0;
 }
 
 int vrb_context_take(struct vrb_context *ctx, unsigned int *counter, int limit)

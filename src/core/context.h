@@ -47,12 +47,6 @@ static inline struct vrb_context *to_vrb_context(struct ibv_context *c)
 }
 
 /*
- * True in a child that inherited the context by fork: every call on it must fail without side
- * effects.
- */
-bool vrb_context_dead(const struct vrb_context *ctx);
-
-/*
  * What every verb asks first about the context it was given: 0, EINVAL for NULL, ENODEV for a
  * context that was inherited by fork.
  */

@@ -214,12 +214,32 @@ static void take_request(struct vrb_deputy *d, const struct xrc_msg *m, uint64_t
 	roce_input(&qp->roce, &pkt, now);
 }
 
+/* Must hold vrb.drive. */
+static void sweep(void)
+{
+	uint64_t now = clock_now();
+	struct list *pos, *tmp;
+
+	list_for_each_safe (pos, tmp, &deputies) {
+		struct vrb_deputy *d = list_entry(pos, struct vrb_deputy, node);
+
+		if (xrc_party_alive(&d->home, now))
+			continue;
+		lock_acquire(&d->qp.lock);
+		d->qp.now = now;
+		if (d->on_duty)
+			roce_qp_fail(&d->qp.roce, IBV_WC_WR_FLUSH_ERR, REASON_PEER_DIED);
+		lock_release(&d->qp.lock);
+		free_deputy(d);
+	}
+}
+
 void vrb_deputy_receive(const struct xrc_msg *m, struct list *touched, uint64_t now)
 {
 	struct vrb_deputy *d = find(m);
 
 	if (!d && m->head.kind == XRC_LEND) {
-		vrb_deputy_sweep_locked();
+		sweep();
 		d = new_deputy(m);
 	}
 	if (!d)
@@ -365,29 +385,10 @@ void vrb_deputy_forget_domain(struct xrc_domain *domain)
 	lock_release(&vrb.drive);
 }
 
-void vrb_deputy_sweep_locked(void)
-{
-	uint64_t now = clock_now();
-	struct list *pos, *tmp;
-
-	list_for_each_safe (pos, tmp, &deputies) {
-		struct vrb_deputy *d = list_entry(pos, struct vrb_deputy, node);
-
-		if (xrc_party_alive(&d->home, now))
-			continue;
-		lock_acquire(&d->qp.lock);
-		d->qp.now = now;
-		if (d->on_duty)
-			roce_qp_fail(&d->qp.roce, IBV_WC_WR_FLUSH_ERR, REASON_PEER_DIED);
-		lock_release(&d->qp.lock);
-		free_deputy(d);
-	}
-}
-
 void vrb_deputy_sweep(void)
 {
 	lock_acquire(&vrb.drive);
-	vrb_deputy_sweep_locked();
+	sweep();
 	lock_release(&vrb.drive);
 }
 

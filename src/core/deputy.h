@@ -36,7 +36,6 @@ void vrb_deputy_forget_domain(struct xrc_domain *d);
 
 /* Ends deputies whose home is dead, with the receives that they hold. Takes vrb.drive. */
 void vrb_deputy_sweep(void);
-void vrb_deputy_sweep_locked(void);	/* for who holds it */
 
 /* When the process goes down; and in a forked child, where they are the parent's. */
 void vrb_deputy_free_all(void);

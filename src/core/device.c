@@ -350,6 +350,16 @@ static int build_list(struct scan *scan, const struct netdev *nds, unsigned int 
 	return 0;
 }
 
+/* Must hold vrb.lock. */
+static void put(struct vrb_device *dev)
+{
+	if (--dev->refs)
+		return;
+	list_del(&dev->node);
+	lock_destroy(&dev->port.lock);
+	free(dev);
+}
+
 struct vrb_device **vrb_device_list(int *count)
 {
 	struct scan scan = { 0 };
@@ -365,7 +375,7 @@ struct vrb_device **vrb_device_list(int *count)
 	err = build_list(&scan, nds, n);
 	if (err)
 		while (scan.count)
-			vrb_device_put_locked(scan.list[--scan.count]);
+			put(scan.list[--scan.count]);
 	pthread_mutex_unlock(&vrb.lock);
 	free(nds);
 	if (err) {
@@ -384,19 +394,10 @@ void vrb_device_get(struct vrb_device *dev)
 	pthread_mutex_unlock(&vrb.lock);
 }
 
-void vrb_device_put_locked(struct vrb_device *dev)
-{
-	if (--dev->refs)
-		return;
-	list_del(&dev->node);
-	lock_destroy(&dev->port.lock);
-	free(dev);
-}
-
 void vrb_device_put(struct vrb_device *dev)
 {
 	pthread_mutex_lock(&vrb.lock);
-	vrb_device_put_locked(dev);
+	put(dev);
 	pthread_mutex_unlock(&vrb.lock);
 }
 

@@ -49,9 +49,6 @@ struct vrb_device **vrb_device_list(int *count);
 void vrb_device_get(struct vrb_device *dev);
 void vrb_device_put(struct vrb_device *dev);
 
-/* The same for a caller that holds vrb.lock. */
-void vrb_device_put_locked(struct vrb_device *dev);
-
 /*
  * Looks at the interfaces again if the process's monitor has news, and tells open contexts what changed; true if it had.  For the progress
  * thread, and for queries, which may run ahead of it.  Takes vrb.lock.

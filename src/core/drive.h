@@ -15,7 +15,6 @@
 struct progress_ops;
 struct vrb_context;
 struct vrb_cq;
-struct vrb_device;
 struct vrb_qp;
 
 /* A timer and what it belongs to. */

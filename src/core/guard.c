@@ -309,18 +309,3 @@ bool vrb_guard_fetch_add64(uint64_t *p, uint64_t add, uint64_t *original)
 
 #endif
 
-bool vrb_guard_zero(void *dst, size_t len)
-{
-	static const uint8_t zeros[4096];
-	uint8_t *p = dst;
-
-	while (len) {
-		size_t n = min(len, sizeof(zeros));
-
-		if (!vrb_guard_copy(p, zeros, n))
-			return false;
-		p += n;
-		len -= n;
-	}
-	return true;
-}

@@ -33,9 +33,6 @@ void vrb_guard_after_fork(void);
  */
 bool vrb_guard_copy(void *dst, const void *src, size_t len);
 
-/* Fills with zeros, like a copy from a page of them. */
-bool vrb_guard_zero(void *dst, size_t len);
-
 /* 8-byte accesses to aligned memory, sequentially consistent. False on a fault. */
 bool vrb_guard_store64(uint64_t *p, uint64_t value);
 bool vrb_guard_cmp_swap64(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *original);

@@ -75,10 +75,4 @@ uint32_t vrb_srq_waiting(struct vrb_srq *srq);
 /* The same with the lock held; *limit: the caller raises SRQ_LIMIT_REACHED once it is not. */
 bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, bool *limit);
 
-/* Bytes that a copy of any entry needs. */
-static inline size_t vrb_srq_entry_size(const struct vrb_srq *srq)
-{
-	return sizeof(struct recv_wqe) + srq->ring.max_sge * sizeof(struct ibv_sge);
-}
-
 #endif

@@ -58,9 +58,6 @@ void vrb_tm_free(struct vrb_tm *tm);	/* NULL too */
 /* ibv_post_srq_ops(). Returns 0, EINVAL, ENOMEM. Takes srq->lock. */
 int vrb_tm_post(struct vrb_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
 
-/* Bytes of vrb_arrival.wqe. */
-size_t vrb_tm_wqe_size(void);
-
 /* wq_ops.recv_take and the ends of what it took, for a QP whose SRQ matches tags. Must hold qp->lock. */
 struct recv_wqe *vrb_tm_take(struct vrb_qp *qp, const struct wq_head *head, enum reason *why);
 void vrb_tm_complete(struct vrb_qp *qp, struct wq_cqe *cqe);

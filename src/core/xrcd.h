@@ -19,7 +19,6 @@
 
 struct vrb_context;
 struct vrb_cq;
-struct vrb_device;
 struct vrb_qp;
 struct vrb_srq;
 

@@ -31,7 +31,6 @@ enum xrc_kind {
 	XRC_NEWS,	/* home -> processes that have the QP open: struct xrc_event */
 	XRC_ASK,	/* xrcask.h */
 	XRC_REPLY,
-	XRC_KINDS
 };
 
 struct xrc_head {

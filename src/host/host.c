@@ -274,16 +274,6 @@ bool host_qpn_mine(struct host *h, uint32_t qpn)
 	return mine;
 }
 
-unsigned int host_qpn_generation(struct host *h)
-{
-	unsigned int generation;
-
-	lock_acquire(&h->lock);
-	generation = h->qpns.generation;
-	lock_release(&h->lock);
-	return generation;
-}
-
 int host_owner(struct host *h, uint32_t qpn)
 {
 	uint32_t block = (qpn & 0xffffff) >> HOST_BLOCK_BITS;

@@ -107,12 +107,6 @@ int host_qpn_take(struct host *h, uint32_t qpn, int giver);
 bool host_qpn_mine(struct host *h, uint32_t qpn);
 
 /*
- * Grows whenever this process takes or gives back a block of numbers: then the steering program is
- * stale.
- */
-unsigned int host_qpn_generation(struct host *h);
-
-/*
  * The slot of the live process that owns the number's block; HOST_NO_SLOT if there is none or it is
  * not known. Finds dead owners and reclaims them.
  */

@@ -177,7 +177,6 @@ static int take_block(struct qpns *q)
 	start = (uint32_t)(config_random() % QPN_BLOCK);
 	for (i = 0; i < QPN_BLOCK; i++)
 		push(q, number << HOST_BLOCK_BITS | (start + i) % QPN_BLOCK);
-	q->generation++;
 	return 0;
 }
 
@@ -225,7 +224,6 @@ static void drop_block(struct qpns *q, struct qpn_block *b)
 	straighten(q);
 	*b = q->block[--q->n_blocks];
 	give_to_table(q, number);
-	q->generation++;
 }
 
 static bool list_alone(struct qpns *q, uint32_t qpn)
@@ -236,7 +234,6 @@ static bool list_alone(struct qpns *q, uint32_t qpn)
 		return false;
 	q->alone = alone;
 	q->alone[q->n_alone++] = qpn;
-	q->generation++;
 	return true;
 }
 
@@ -283,7 +280,6 @@ static bool free_alone(struct qpns *q, uint32_t qpn)
 	if (!found || *found != qpn)
 		return false;
 	*found = q->alone[--q->n_alone];
-	q->generation++;
 	if (table_owner_of(q->table, block) == q->slot)
 		give_to_table(q, block);
 	return true;

@@ -37,7 +37,6 @@ struct qpns {
 	size_t n_alone;
 	uint32_t *queue;	/* free numbers; a ring of n_blocks * QPN_BLOCK */
 	size_t head, n_free;
-	unsigned int generation;	/* grows with every block taken or given back */
 };
 
 void qpns_init(struct qpns *q, struct table *table, int slot);

@@ -173,16 +173,6 @@ bool timers_arm(struct timers *ts, struct timer *t, uint64_t at)
 	return first;
 }
 
-void timers_cancel(struct timers *ts, struct timer *t)
-{
-	if (load_relaxed(&t->at) == VRB_NEVER)
-		return;
-	lock_acquire(&ts->lock);
-	if (is_armed(t))
-		disarm(ts, t);
-	lock_release(&ts->lock);
-}
-
 struct timer *timers_pop(struct timers *ts, uint64_t now)
 {
 	struct timer *t = NULL;

@@ -49,9 +49,6 @@ void timers_remove(struct timers *ts, struct timer *t);
  */
 bool timers_arm(struct timers *ts, struct timer *t, uint64_t at);
 
-/* Disarms. Not needed for correctness; for an owner that goes quiet for good. */
-void timers_cancel(struct timers *ts, struct timer *t);
-
 /* A timer whose time has come, now disarmed; NULL if there is none. */
 struct timer *timers_pop(struct timers *ts, uint64_t now);
 

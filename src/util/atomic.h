@@ -13,7 +13,6 @@
 
 #define load_relaxed(p)      __atomic_load_n((p), __ATOMIC_RELAXED)
 #define load_acquire(p)      __atomic_load_n((p), __ATOMIC_ACQUIRE)
-#define load_seq_cst(p)      __atomic_load_n((p), __ATOMIC_SEQ_CST)
 #define store_relaxed(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define store_release(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define store_seq_cst(p, v)  __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)

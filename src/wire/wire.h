@@ -148,13 +148,4 @@ static inline uint16_t wire_dst_port(const struct wire *w)
 	return w->port;
 }
 
-/* The longest packet that an interface of this MTU carries to dst. */
-static inline uint32_t wire_room(uint32_t ifmtu, const struct net_addr *dst)
-{
-	uint32_t overhead = net_is_ipv4(dst) ? WIRE_OVERHEAD_IPV4 : WIRE_OVERHEAD_IPV6;
-	uint32_t room = ifmtu > overhead ? ifmtu - overhead : 0;
-
-	return room < WIRE_MAX_PACKET ? room : WIRE_MAX_PACKET;
-}
-
 #endif

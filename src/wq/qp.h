@@ -184,9 +184,6 @@ void wq_flush_send(struct wq_qp *qp, enum ibv_wc_status first, enum reason why);
 /* Completes every posted receive of the QP's own RQ with IBV_WC_WR_FLUSH_ERR. No effect on an SRQ. */
 void wq_flush_recv(struct wq_qp *qp);
 
-/* The ibv_wc_opcode of a send request, e.g. IBV_WR_RDMA_WRITE_WITH_IMM -> IBV_WC_RDMA_WRITE. */
-enum ibv_wc_opcode wq_wc_opcode(uint32_t wr_opcode);
-
 /*
  * Raises the success completion of the WQE at sq.done if it asks for one, and advances sq.done.
  */

@@ -55,18 +55,6 @@ static void copies_every_length_and_alignment(void **state)
 	}
 }
 
-static void zeroes(void **state)
-{
-	uint8_t buf[10000];
-
-	memset(buf, 1, sizeof(buf));
-	assert_true(vrb_guard_zero(buf + 1, sizeof(buf) - 2));
-	assert_int_equal(buf[0], 1);
-	assert_int_equal(buf[sizeof(buf) - 1], 1);
-	for (size_t i = 1; i < sizeof(buf) - 1; i++)
-		assert_int_equal(buf[i], 0);
-}
-
 static void reports_a_read_beyond_the_mapping(void **state)
 {
 	uint8_t *p = cliff(PROT_READ), dst[4096];
@@ -306,7 +294,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(copies_every_length_and_alignment),
-		cmocka_unit_test(zeroes),
 		cmocka_unit_test(reports_a_read_beyond_the_mapping),
 		cmocka_unit_test(reports_a_write_and_leaves_a_prefix),
 		cmocka_unit_test(reports_read_only_memory),
