@@ -13,17 +13,12 @@
 #include "core/xrcask.h"
 #include "host/host.h"
 
-static bool listens(uint8_t state)
-{
-	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD;
-}
-
 static bool state_ok(const struct xrc_config *c)
 {
 	if (c->state > IBV_QPS_ERR || c->state == IBV_QPS_SQE ||
 	    c->max_dest_rd_atomic > ROCE_MAX_RD_ATOMIC)
 		return false;
-	return !listens(c->state) || vrb_loan_config_ok(c);
+	return !wq_receives(c->state) || vrb_loan_config_ok(c);
 }
 
 static void configure(struct vrb_qp *qp, const struct xrc_adoption *a)
@@ -33,8 +28,8 @@ static void configure(struct vrb_qp *qp, const struct xrc_adoption *a)
 	vrb_loan_configure(qp, &a->config);
 	qp->attr = a->attr;
 	wq->qkey = a->qkey;
-	wq->rq_psn = a->rq_psn & 0xffffff;
-	wq->sq_psn = a->sq_psn & 0xffffff;
+	wq->rq_psn = a->rq_psn & ROCE_PSN_MASK;
+	wq->sq_psn = a->sq_psn & ROCE_PSN_MASK;
 	wq->max_rd_atomic = a->max_rd_atomic;
 	wq->timeout = a->timeout & 31;
 	wq->retry_cnt = a->retry_cnt & 7;

@@ -307,7 +307,7 @@ void vrb_afar_receive(const struct xrc_msg *m)
 		return;
 	memcpy(&e, m->body, sizeof(e));
 	lock_acquire(&lock);
-	a = find(m->head.qpn & 0xffffff);
+	a = find(m->head.qpn);
 	if (a && e.type == XRC_NEW_HOME)
 		watch(a);	/* the old one's watch goes with its process */
 	else if (a && e.type <= IBV_EVENT_WQ_FATAL)

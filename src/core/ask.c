@@ -21,6 +21,7 @@
 #include "core/mrtab.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/qp_state.h"
 #include "core/qptab.h"
 #include "host/host.h"
 #include "run/clock.h"
@@ -206,13 +207,6 @@ static const char *qp_type(uint8_t type)
 	}
 }
 
-static const char *qp_state(uint8_t state)
-{
-	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
-
-	return state < ARRAY_SIZE(names) ? names[state] : "?";
-}
-
 static void put_counters(FILE *f, const struct roce_counters *c)
 {
 	static const struct {
@@ -242,7 +236,7 @@ static void put_qp(FILE *f, const void *view)
 	if (v->type != IBV_QPT_UD && !net_addr_is_zero(&v->peer))
 		inet_ntop(AF_INET6, v->peer.raw, peer, sizeof(peer));
 	fprintf(f, "{\"device\":\"%s\",\"qpn\":%u,\"type\":\"%s\",\"state\":\"%s\",\"transport\":\"%s\",",
-		v->device, v->qpn, qp_type(v->type), qp_state(v->state),
+		v->device, v->qpn, qp_type(v->type), qp_state_name(v->state),
 		v->direct ? "local direct" : v->near ? "local" : "udp");
 	fprintf(f, "\"peer_qpn\":%u,\"peer\":\"%s\",\"mtu\":%u,", v->dest_qpn, peer, v->mtu);
 	fprintf(f, "\"sends_posted\":%u,\"sends_done\":%u,\"sends_waiting\":%u,\"send_depth\":%u,",

@@ -123,11 +123,8 @@ struct xrc_config vrb_loan_config(const struct vrb_qp *qp)
 
 bool vrb_loan_config_ok(const struct xrc_config *c)
 {
-	bool receives = c->state == IBV_QPS_RTR || c->state == IBV_QPS_RTS ||
-			c->state == IBV_QPS_SQD;
-
-	return receives && c->mtu >= 256 && c->mtu <= ROCE_MAX_MTU && !(c->mtu & (c->mtu - 1)) &&
-	       c->max_msg <= VRB_MAX_MSG && c->max_dest_rd_atomic <= ROCE_MAX_RD_ATOMIC;
+	return wq_receives(c->state) && c->mtu >= 256 && c->mtu <= ROCE_MAX_MTU &&
+	       !(c->mtu & (c->mtu - 1)) && c->max_msg <= VRB_MAX_MSG && c->max_dest_rd_atomic <= ROCE_MAX_RD_ATOMIC;
 }
 
 void vrb_loan_configure(struct vrb_qp *qp, const struct xrc_config *c)
@@ -138,7 +135,7 @@ void vrb_loan_configure(struct vrb_qp *qp, const struct xrc_config *c)
 	wq->alt_path = c->alt_path;
 	wq->mtu = c->mtu;
 	wq->max_msg = c->max_msg;
-	wq->dest_qpn = c->dest_qpn & 0xffffff;
+	wq->dest_qpn = c->dest_qpn & ROCE_QPN_MASK;
 	wq->access = c->access;
 	wq->pkey = c->pkey;
 	wq->pkey_index = c->pkey_index;
@@ -355,12 +352,6 @@ static void resume(struct vrb_qp *qp, struct list *touched, uint64_t now)
 	}
 }
 
-static bool receives(const struct vrb_qp *qp)
-{
-	return qp->wq.state == IBV_QPS_RTR || qp->wq.state == IBV_QPS_RTS ||
-	       qp->wq.state == IBV_QPS_SQD;
-}
-
 /* The peer may migrate with any request: that is seen here, and told. */
 static bool admit(struct vrb_qp *qp, const struct roce_pkt *pkt)
 {
@@ -381,7 +372,7 @@ bool vrb_loan_takes(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *t
 	if (qp->moving == VRB_LEFT ||
 	    (qp->moving == VRB_LEAVES && roce_starts(roce_opcode_info(raw->pkt->bth.opcode))))
 		return true;
-	if (!receives(qp))
+	if (!wq_receives(qp->wq.state))
 		return false;
 	if (!l) {
 		if (foreign_owner(qp, raw->pkt->xrc_srqn) == HOST_NO_SLOT)
@@ -416,11 +407,11 @@ void vrb_loan_changed(struct vrb_qp *qp)
 
 	if (!l)
 		return;
-	if (!receives(qp))
+	if (!wq_receives(qp->wq.state))
 		forget_parked(l);
 	if (!is_away(l))
 		return;
-	if (receives(qp))
+	if (wq_receives(qp->wq.state))
 		tell_config(qp);
 	else
 		recall(qp);
@@ -489,7 +480,7 @@ static void take_event(struct vrb_qp *qp, const struct xrc_msg *m)
 
 void vrb_loan_receive(const struct xrc_msg *m, struct list *touched, uint64_t now)
 {
-	struct vrb_qp *qp = vrb_qptab_find(m->head.qpn & 0xffffff);
+	struct vrb_qp *qp = vrb_qptab_find(m->head.qpn);
 
 	if (!qp)
 		return;

@@ -92,11 +92,6 @@ static void release_peers(struct vrb_near *n)
 				.published = n->published };
 }
 
-static bool listening(uint8_t state)
-{
-	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD;
-}
-
 /* What vrb_near.published stands for: the state, whether the path is the one it was, and whether the connection is established. */
 static uint8_t publication(const struct vrb_qp *qp)
 {
@@ -105,7 +100,7 @@ static uint8_t publication(const struct vrb_qp *qp)
 
 static bool was_listening(const struct vrb_qp *qp)
 {
-	return listening(qp->near.published & 0xf);
+	return wq_receives(qp->near.published & 0xf);
 }
 
 bool vrb_near_stale(const struct vrb_qp *qp)
@@ -116,7 +111,7 @@ bool vrb_near_stale(const struct vrb_qp *qp)
 void vrb_near_changed(struct vrb_qp *qp)
 {
 	struct seg_qp_facts facts = { .established = qp->roce.resp.established };
-	bool deaf = was_listening(qp) && !listening(qp->wq.state);
+	bool deaf = was_listening(qp) && !wq_receives(qp->wq.state);
 
 	qp->near.published = publication(qp);
 	/* Raw frames have no neighbours. */

@@ -103,7 +103,7 @@ static void greet(struct vrb_qp *qp, int slot, uint64_t incarnation)
 /* The QP that a question is about, locked. Otherwise NULL, and *err is EINVAL if there is none, EAGAIN if its home is about to move. */
 static struct vrb_qp *meant(const struct xrc_msg *m, int *err)
 {
-	struct vrb_qp *qp = vrb_qptab_find(m->head.qpn & 0xffffff);
+	struct vrb_qp *qp = vrb_qptab_find(m->head.qpn);
 
 	*err = EINVAL;
 	if (!qp || qp->wq.type != IBV_QPT_XRC_RECV)

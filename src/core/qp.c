@@ -550,7 +550,7 @@ static struct vrb_qp *new_handle(struct vrb_context *ctx, const struct ibv_qp_op
 	handle->ctx = ctx;
 	handle->target = handle;
 	handle->xrcd = to_vrb_xrcd(attr->xrcd);
-	handle->wq.qpn = attr->qp_num & 0xffffff;
+	handle->wq.qpn = attr->qp_num & ROCE_QPN_MASK;
 	handle->init.qp_type = IBV_QPT_XRC_RECV;
 	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
 		handle->init.qp_context = attr->qp_context;

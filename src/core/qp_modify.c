@@ -37,8 +37,6 @@ struct change {
 };
 
 enum {
-	PSN_MAX = 0xffffff,
-	QPN_MAX = 0xffffff,
 	TIMER_MAX = 31,
 	RETRY_MAX = 7,
 	PKEYS = 1,
@@ -62,13 +60,6 @@ static int refuse(struct change *c, int err, const char *fmt, ...)
 	return err;
 }
 
-static const char *state_name(unsigned int state)
-{
-	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
-
-	return state < ARRAY_SIZE(names) ? names[state] : "?";
-}
-
 /* The name of the lowest bit of a mask. */
 static const char *attr_name(int mask)
 {
@@ -88,7 +79,7 @@ static int check_mask(const struct vrb_qp *qp, const struct ibv_qp_attr *a, int 
 	int required, optional, missing, extra;
 
 	if ((mask & IBV_QP_CUR_STATE) && a->cur_qp_state != c->cur)
-		return refuse(c, EINVAL, "cur_qp_state is %s", state_name(a->cur_qp_state));
+		return refuse(c, EINVAL, "cur_qp_state is %s", qp_state_name(a->cur_qp_state));
 	if (qp_state_allowed(qp->ibv.qp_type, c->cur, c->next, mask))
 		return 0;
 	if (!qp_state_masks(qp->ibv.qp_type, c->cur, c->next, &required, &optional))
@@ -112,9 +103,9 @@ static int check_ranges(const struct ibv_qp_attr *a, int mask, struct change *c)
 	} rows[] = {
 		ROW(PORT, port_num, VRB_PORT_NUM, VRB_PORT_NUM),
 		ROW(PKEY_INDEX, pkey_index, 0, PKEYS - 1),
-		ROW(RQ_PSN, rq_psn, 0, PSN_MAX),
-		ROW(SQ_PSN, sq_psn, 0, PSN_MAX),
-		ROW(DEST_QPN, dest_qp_num, 0, QPN_MAX),
+		ROW(RQ_PSN, rq_psn, 0, ROCE_PSN_MASK),
+		ROW(SQ_PSN, sq_psn, 0, ROCE_PSN_MASK),
+		ROW(DEST_QPN, dest_qp_num, 0, ROCE_QPN_MASK),
 		ROW(TIMEOUT, timeout, 0, TIMER_MAX),
 		ROW(RETRY_CNT, retry_cnt, 0, RETRY_MAX),
 		ROW(RNR_RETRY, rnr_retry, 0, RETRY_MAX),
@@ -378,8 +369,8 @@ int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		commit(qp, attr, mask, &c);
 	lock_release(&qp->lock);
 	if (ret)
-		log_warn(LOG_CORE, "QP 0x%x: ibv_modify_qp %s to %s: %s", qp->wq.qpn, state_name(c.cur),
-			 state_name(c.next), c.why);
+		log_warn(LOG_CORE, "QP 0x%x: ibv_modify_qp %s to %s: %s", qp->wq.qpn, qp_state_name(c.cur),
+			 qp_state_name(c.next), c.why);
 	return ret;
 }
 
@@ -390,8 +381,7 @@ int vrb_qp_set_rate(struct vrb_qp *qp, uint32_t kbps, uint32_t burst)
 	if (qp->ibv.qp_type == IBV_QPT_XRC_RECV || kbps > VRB_RATE_MAX)
 		return EINVAL;
 	lock_acquire(&qp->lock);
-	if (qp->wq.state == IBV_QPS_RTR || qp->wq.state == IBV_QPS_RTS ||
-	    qp->wq.state == IBV_QPS_SQD) {
+	if (wq_receives(qp->wq.state)) {
 		qp->attr.rate_limit = qp->wq.rate_kbps = kbps;
 		qp->wq.rate_burst = burst;
 		vrb_output(qp, clock_now());

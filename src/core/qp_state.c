@@ -19,6 +19,8 @@
 
 #include <stddef.h>
 
+#include "util/compiler.h"
+
 enum {
 	RC,
 	UC,
@@ -218,4 +220,11 @@ bool qp_state_allowed(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_
 
 	return m && (mask & m->required) == m->required &&
 	       !(mask & ~(m->required | m->optional | IBV_QP_STATE));
+}
+
+const char *qp_state_name(unsigned int state)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+	return state < ARRAY_SIZE(names) ? names[state] : "?";
 }

@@ -23,4 +23,7 @@ bool qp_state_allowed(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_
 bool qp_state_masks(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_state next,
 		    int *required, int *optional);
 
+/* "RTS"; "?" for what is no state. */
+const char *qp_state_name(unsigned int state);
+
 #endif

@@ -24,7 +24,6 @@
 #include "util/compiler.h"
 
 enum {
-	SRQN_MASK = 0xffffff,
 	INIT_MASK = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
 		    IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
 };
@@ -104,7 +103,7 @@ static int number_srq(struct vrb_srq *srq)
 {
 	if (srq->type == IBV_SRQT_XRC)
 		return host_qpn_alloc(vrb.host, &srq->srqn);
-	srq->srqn = (fetch_add_relaxed(&next_srqn, 1) + 1) & SRQN_MASK;
+	srq->srqn = (fetch_add_relaxed(&next_srqn, 1) + 1) & ROCE_SRQN_MASK;
 	return 0;
 }
 

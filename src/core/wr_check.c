@@ -12,6 +12,7 @@
 
 #include "core/ah.h"
 #include "core/pd.h"
+#include "roce/const.h"
 #include "util/compiler.h"
 
 /* QP types as bits. */
@@ -56,7 +57,6 @@ static const struct rule {
 
 enum {
 	LEGAL_FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
-	MULTICAST_QPN = 0xffffff,
 };
 
 /* Checksums are of IP packets inside datagrams and frames. */
@@ -119,7 +119,7 @@ static enum reason check_size(const struct wr_limits *limits, const struct wr_de
 static enum reason check_datagram(const struct wr_limits *limits, const struct wr_desc *wr,
 				  unsigned int wants)
 {
-	if (!wr->ah || wr->ah->magic != VRB_AH_MAGIC || wr->remote_qpn > MULTICAST_QPN)
+	if (!wr->ah || wr->ah->magic != VRB_AH_MAGIC || wr->remote_qpn > ROCE_QPN_MASK)
 		return REASON_WR_BAD_AH;
 	if (to_vrb_pd(wr->ah->ibv.pd)->pdn != limits->pdn)
 		return REASON_WR_BAD_AH;

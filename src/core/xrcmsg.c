@@ -149,7 +149,7 @@ static bool take_apart(const uint8_t *data, size_t len, struct xrc_msg *m)
 	if (len < sizeof(*h))
 		return false;
 	memcpy(&m->head, data, sizeof(m->head));
-	if (h->magic != MAGIC || h->body > sizeof(m->body) || h->state > sizeof(m->state) ||
+	if (h->magic != MAGIC || h->qpn > ROCE_QPN_MASK || h->body > sizeof(m->body) || h->state > sizeof(m->state) ||
 	    h->packet > PACKET_MAX ||
 	    len != sizeof(*h) + (size_t)h->body + h->state + h->packet)
 		return false;

@@ -175,6 +175,12 @@ struct wq_qp {
 	struct recv_queue rq;		/* unused with an SRQ */
 };
 
+/* Does a QP of a connected type receive requests in this state? */
+static inline bool wq_receives(uint8_t state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD;
+}
+
 /*
  * Completes every outstanding send request with IBV_WC_WR_FLUSH_ERR, in order, signaled or not.
  * `first` (with reason and a status of its own) is for the request that caused the error, or IBV_WC_WR_FLUSH_ERR.
