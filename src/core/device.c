@@ -22,6 +22,7 @@
 #include "run/config.h"
 #include "run/netdev.h"
 #include "util/compiler.h"
+#include "util/hash.h"
 
 enum {
 	MAX_QP = 1 << 18,
@@ -127,16 +128,6 @@ void vrb_device_query(struct vrb_device *dev, struct ibv_device_attr_ex *attr)
 	attr->orig_attr.sys_image_guid = htobe64(dev->node_guid);
 }
 
-/* FNV-1a. */
-static uint64_t hash_bytes(uint64_t h, const void *data, size_t len)
-{
-	const uint8_t *p = data;
-
-	while (len--)
-		h = (h ^ *p++) * 0x100000001b3ull;
-	return h;
-}
-
 /* Modified EUI-64 of the MAC; a hash of host and interface names, marked as locally administered, where there is none. */
 static uint64_t make_guid(const struct netdev *nd, uint32_t ordinal)
 {
@@ -148,7 +139,7 @@ static uint64_t make_guid(const struct netdev *nd, uint32_t ordinal)
 		return (uint64_t)(m[0] ^ 2) << 56 | (uint64_t)m[1] << 48 | (uint64_t)m[2] << 40 |
 		       (uint64_t)(0xfffe - ordinal) << 24 | m[3] << 16 | m[4] << 8 | m[5];
 	gethostname(host, sizeof(host) - 1);
-	return (hash_bytes(hash_bytes(0xcbf29ce484222325ull + ordinal, host, strlen(host)), nd->name,
+	return (hash_bytes(hash_bytes(HASH_START + ordinal, host, strlen(host)), nd->name,
 			   strlen(nd->name)) & ~(3ull << 56)) | 2ull << 56;
 }
 

@@ -133,8 +133,6 @@ struct vrb_qp {
 	struct list xrc_node;		/* in the XRC domain's list; a handle: in its QP's, or afar.c's */
 	struct list handle_list;	/* XRC receive: handles of this process but its creator's, under the domain's lock */
 	bool created_here;		/* and the creator's is still open */
-	/* XRC receive: ibv_open_qp handles and the creator's, under the domain's lock */
-	unsigned int handles;
 };
 
 static inline struct vrb_qp *to_vrb_qp(struct ibv_qp *qp)

@@ -26,6 +26,7 @@
 #include "run/log.h"
 #include "util/be.h"
 #include "util/compiler.h"
+#include "util/hash.h"
 
 enum {
 	UVERBS_ABI = 6,
@@ -329,18 +330,14 @@ static void put_uverbs(const struct vrb_device *dev)
 	put(&cm, "abi_version", "%d", RDMA_CM_ABI);
 }
 
-/* FNV-1a over all that the files show of the port. */
+/* Of all that the files show of the port. */
 static uint64_t fingerprint(const struct ibv_port_attr *attr, const struct net_addr *gids,
 			    uint32_t downs)
 {
-	const uint8_t *parts[] = { (const uint8_t *)attr, (const uint8_t *)gids,
-				   (const uint8_t *)&downs };
-	const size_t sizes[] = { sizeof(*attr), VRB_GID_TABLE * sizeof(*gids), sizeof(downs) };
-	uint64_t h = 0xcbf29ce484222325ull;
+	uint64_t h = hash_bytes(HASH_START, attr, sizeof(*attr));
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(parts); i++)
-		for (size_t j = 0; j < sizes[i]; j++)
-			h = (h ^ parts[i][j]) * 0x100000001b3ull;
+	h = hash_bytes(h, gids, VRB_GID_TABLE * sizeof(*gids));
+	h = hash_bytes(h, &downs, sizeof(downs));
 	return h ? h : 1;
 }
 

@@ -24,6 +24,7 @@
 #include "host/host.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/hash.h"
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list registry = { &registry, &registry };
@@ -51,15 +52,10 @@ struct xrc_domain *vrb_xrcd_find_domain(const struct xrc_key *key)
 	return d;
 }
 
-/* FNV-1a: the name of the mark that every process with the domain has. */
+/* The name of the mark that every process with the domain has. */
 static uint64_t mark_of(const struct xrc_key *key)
 {
-	const uint8_t *p = (const uint8_t *)key;
-	uint64_t h = 0xcbf29ce484222325ull;
-
-	for (size_t i = 0; i < sizeof(*key); i++)
-		h = (h ^ p[i]) * 0x100000001b3ull;
-	return h;
+	return hash_bytes(HASH_START, key, sizeof(*key));
 }
 
 /*
@@ -293,7 +289,6 @@ void vrb_xrcd_add_qp(struct vrb_xrcd *x, struct vrb_qp *qp)
 	vrb_xrcd_get(x);
 	lock_acquire(&x->domain->lock);
 	qp->created_here = !qp->adopted;
-	qp->handles = qp->created_here;
 	list_add_tail(&x->domain->qps, &qp->xrc_node);
 	lock_release(&x->domain->lock);
 }
@@ -306,17 +301,16 @@ void vrb_xrcd_del_qp(struct vrb_xrcd *x, struct vrb_qp *qp)
 	vrb_xrcd_put(x);
 }
 
-/* Must hold the domain's lock. */
-static void add_handle(struct vrb_qp *qp, struct vrb_qp *handle)
+/* Of this process. Must hold the domain's lock. */
+static bool has_handles(const struct vrb_qp *qp)
 {
-	qp->handles++;
-	list_add_tail(&qp->handle_list, &handle->xrc_node);
+	return qp->created_here || !list_empty(&qp->handle_list);
 }
 
 void vrb_xrcd_add_handle(struct vrb_qp *qp, struct vrb_qp *handle)
 {
 	lock_acquire(&qp->domain->lock);
-	add_handle(qp, handle);
+	list_add_tail(&qp->handle_list, &handle->xrc_node);
 	lock_release(&qp->domain->lock);
 }
 
@@ -329,9 +323,9 @@ struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *x, uint32_t qpn, struct vrb_qp 
 	list_for_each (pos, &x->domain->qps) {
 		struct vrb_qp *qp = list_entry(pos, struct vrb_qp, xrc_node);
 
-		if (qp->wq.qpn == qpn && qp->handles) {
+		if (qp->wq.qpn == qpn && has_handles(qp)) {
 			found = qp;
-			add_handle(qp, handle);
+			list_add_tail(&qp->handle_list, &handle->xrc_node);
 			break;
 		}
 	}
@@ -348,7 +342,7 @@ bool vrb_xrcd_close_qp(struct vrb_qp *qp, struct vrb_qp *handle)
 		qp->created_here = false;
 	else
 		list_del(&handle->xrc_node);
-	last = --qp->handles == 0;
+	last = !has_handles(qp);
 	lock_release(&qp->domain->lock);
 	return last;
 }

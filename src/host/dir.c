@@ -12,6 +12,7 @@
 #include "run/config.h"
 #include "run/log.h"
 #include "util/compiler.h"
+#include "util/hash.h"
 
 /* Checks what was opened, not the name: that could be exchanged in between. */
 static int check_dir(int fd, const char *path)
@@ -71,21 +72,19 @@ int host_dir_open(const char *wanted, struct host_run_dir *dir)
 	return err;
 }
 
-/* FNV-1a over the entries of $VERBENA_DEVICES; 0 without any. */
+/* Stands for the entries of $VERBENA_DEVICES; 0 without any. */
 static unsigned int devices_tag(const struct config *cfg)
 {
-	unsigned int h = 0x811c9dc5u;
+	uint64_t h = HASH_START;
 
 	if (!cfg->n_devices)
 		return 0;
 	for (unsigned int i = 0; i < cfg->n_devices; i++) {
-		for (const char *p = cfg->device[i].ifname; *p; p++)
-			h = (h ^ (unsigned char)*p) * 0x01000193u;
-		h = (h ^ '=') * 0x01000193u;
-		for (const char *p = cfg->device[i].name; *p; p++)
-			h = (h ^ (unsigned char)*p) * 0x01000193u;
+		h = hash_bytes(h, cfg->device[i].ifname, strlen(cfg->device[i].ifname));
+		h = hash_bytes(h, "=", 1);
+		h = hash_bytes(h, cfg->device[i].name, strlen(cfg->device[i].name));
 	}
-	return h;
+	return (unsigned int)h;
 }
 
 int host_tree_path(char *path, size_t size)
