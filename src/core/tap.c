@@ -44,10 +44,8 @@ enum {
 	DEAF_MS = 100, /* who was waited for in vain is not told for so long */
 	BATCH = 64,
 	UDP_HEADER = 8,
-	IPV4_HEADER = 20,
-	IPV6_HEADER = 40,
 	DEFAULT_HOPS = 64,
-	FRAME_MAX = INET_ETHERNET + IPV6_HEADER + UDP_HEADER + ROCE_MAX_PACKET + ROCE_ICRC_LEN,
+	FRAME_MAX = INET_ETHERNET + INET_IPV6 + UDP_HEADER + ROCE_MAX_PACKET + ROCE_ICRC_LEN,
 };
 
 struct tap_frame {
@@ -110,14 +108,6 @@ static void count_listeners(void)
 	store_relaxed(&vrb_tap_listeners, n);
 }
 
-static bool same_network(int slot)
-{
-	struct host_peer self, peer;
-
-	return host_peer(vrb.host, host_slot(vrb.host), &self) &&
-	       host_peer(vrb.host, slot, &peer) && self.netns == peer.netns;
-}
-
 /* Must hold tap_lock. */
 static void note_other(const char *name)
 {
@@ -132,7 +122,7 @@ static void note_other(const char *name)
 	snprintf(suffix, sizeof(suffix), "tap.%u.%u.%u", ifindex, ordinal, wire);
 	host_file_name((int)slot, suffix, whole);
 	if (strcmp(name, whole) || host_socket_address(vrb.host, (int)slot, suffix, &o.at) ||
-	    !same_network((int)slot))
+	    !host_same_network(vrb.host, (int)slot))
 		return;
 	o.slot = (int)slot;
 	o.ifindex = ifindex;
@@ -196,32 +186,6 @@ static void mac_of_group(uint8_t mac[6], const struct net_addr *group)
 	}
 }
 
-static uint8_t *put_ip(uint8_t *p, const struct net_path *path, size_t payload)
-{
-	uint8_t hops = path->hop_limit ? path->hop_limit : DEFAULT_HOPS;
-
-	if (net_is_ipv4(&path->dst)) {
-		p = put_u8(p, 0x45);
-		p = put_u8(p, path->traffic_class);
-		p = put_be16(p, (uint16_t)(IPV4_HEADER + payload));
-		p = put_be32(p, 0x4000); /* identification 0, don't fragment */
-		p = put_u8(p, hops);
-		p = put_u8(p, INET_PROTO_UDP);
-		p = put_be16(p, 0);
-		memcpy(p, path->src.raw + 12, 4);
-		memcpy(p + 4, path->dst.raw + 12, 4);
-		return p + 8;
-	}
-	p = put_be32(p,
-		     6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
-	p = put_be16(p, (uint16_t)payload);
-	p = put_u8(p, INET_PROTO_UDP);
-	p = put_u8(p, hops);
-	memcpy(p, path->src.raw, 16);
-	memcpy(p + 16, path->dst.raw, 16);
-	return p + 32;
-}
-
 /* Both ends of what neighbours say have the interface's address. */
 static uint32_t build_frame(uint8_t *frame, const uint8_t mac[6], const struct net_path *path,
 			    const uint8_t *packet, size_t len)
@@ -237,7 +201,7 @@ static uint32_t build_frame(uint8_t *frame, const uint8_t mac[6], const struct n
 		mac_of_group(p, &path->dst);
 	memcpy(p + 6, mac, 6);
 	p = put_be16(p + 12, ipv4 ? INET_TYPE_IPV4 : INET_TYPE_IPV6);
-	p = put_ip(p, path, udp);
+	p = inet_put_header(p, path, udp);
 	p = put_be16(p, path->src_port);
 	p = put_be16(p, path->dst_port);
 	p = put_be16(p, (uint16_t)udp);
@@ -245,10 +209,8 @@ static uint32_t build_frame(uint8_t *frame, const uint8_t mac[6], const struct n
 	memcpy(p, packet, len);
 	memcpy(p + len, &icrc, sizeof(icrc));
 	p += len + sizeof(icrc);
-	if (inet_parse_frame(frame, (uint32_t)(p - frame), INET_AS_TOLD, &ip)) {
-		inet_fill_header_sum(frame, &ip);
+	if (inet_parse_frame(frame, (uint32_t)(p - frame), INET_AS_TOLD, &ip))
 		inet_fill_payload_sum(frame, &ip);
-	}
 	return (uint32_t)(p - frame);
 }
 
@@ -302,6 +264,8 @@ void vrb_tap_tell(struct vrb_qp *qp, const struct net_path *path, const uint8_t 
 	lock_release(&port->lock);
 	told.src_port = vrb.wire ? wire_src_port(vrb.wire) : ROCE_UDP_PORT;
 	told.dst_port = vrb.wire ? wire_dst_port(vrb.wire) : ROCE_UDP_PORT;
+	if (!told.hop_limit)
+		told.hop_limit = DEFAULT_HOPS;
 	n = build_frame(frame, mac, &told, packet, len);
 	lock_acquire(&tap_lock);
 	list_for_each (at, &own) {

@@ -351,6 +351,14 @@ bool host_peer(struct host *h, int slot, struct host_peer *peer)
 	return true;
 }
 
+bool host_same_network(struct host *h, int slot)
+{
+	struct host_peer self, peer;
+
+	return host_peer(h, h->slot, &self) && host_peer(h, slot, &peer) &&
+	       self.netns == peer.netns;
+}
+
 bool host_alive(struct host *h, int slot, uint64_t incarnation)
 {
 	struct host_peer peer;

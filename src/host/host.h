@@ -117,6 +117,9 @@ int host_owner(struct host *h, uint32_t qpn);
  */
 bool host_peer(struct host *h, int slot, struct host_peer *peer);
 
+/* Is the slot's process in the network namespace of this one? */
+bool host_same_network(struct host *h, int slot);
+
 /* True while the process with this incarnation lives. */
 bool host_alive(struct host *h, int slot, uint64_t incarnation);
 

@@ -90,14 +90,6 @@ static bool parse_name(const struct virtual_port *p, const char *name, struct me
 	       host_socket_address(p->host, m->slot, suffix, &m->at) == 0;
 }
 
-static bool same_network(struct host *h, int slot)
-{
-	struct host_peer self, peer;
-
-	return host_peer(h, host_slot(h), &self) && host_peer(h, slot, &peer) &&
-	       self.netns == peer.netns;
-}
-
 static uint64_t full_before(const struct member *list, unsigned int n, const struct member *m)
 {
 	for (unsigned int i = 0; i < n; i++)
@@ -121,7 +113,7 @@ static void read_members(struct virtual_port *p)
 	while ((e = readdir(d)) && p->members < MEMBERS) {
 		struct member m = { 0 };
 
-		if (!parse_name(p, e->d_name, &m) || !same_network(p->host, m.slot))
+		if (!parse_name(p, e->d_name, &m) || !host_same_network(p->host, m.slot))
 			continue;
 		m.full_since = full_before(before, n, &m);
 		p->member[p->members++] = m;

@@ -14,67 +14,25 @@
 #include "roce/psn.h"
 #include "util/be.h"
 #include "util/compiler.h"
+#include "util/inet.h"
 
 enum {
-	IPV4_LEN = 20,
-	IP_PROTO_UDP = 17,
 	UDP_LEN = 8,
-	IPV4_DF = 0x4000,
 };
 
 /* Bytes behind the IP header of the packet that carried pkt. */
-static uint32_t ip_payload(const struct roce_pkt *pkt)
+static uint32_t udp_len(const struct roce_pkt *pkt)
 {
 	return UDP_LEN + roce_opcode_info(pkt->bth.opcode)->hdr_len + pkt->payload_len +
 	       pkt->bth.pad + ROCE_ICRC_LEN;
 }
 
-static void build_ipv6(uint8_t *p, const struct net_path *path, uint32_t len)
-{
-	p = put_be32(p,
-		     6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
-	p = put_be16(p, len);
-	p = put_u8(p, IP_PROTO_UDP);
-	p = put_u8(p, path->hop_limit);
-	memcpy(p, path->src.raw, 16);
-	memcpy(p + 16, path->dst.raw, 16);
-}
-
-static uint16_t ipv4_checksum(const uint8_t *p)
-{
-	uint32_t sum = 0;
-
-	for (int i = 0; i < IPV4_LEN; i += 2)
-		sum += get_be16(p + i);
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return ~sum;
-}
-
-static void build_ipv4(uint8_t *header, const struct net_path *path, uint32_t len)
-{
-	uint8_t *p = header;
-
-	p = put_u8(p, 0x45);
-	p = put_u8(p, path->traffic_class);
-	p = put_be16(p, IPV4_LEN + len);
-	p = put_be16(p, 0);
-	p = put_be16(p, IPV4_DF);
-	p = put_u8(p, path->hop_limit);
-	p = put_u8(p, IP_PROTO_UDP);
-	p = put_be16(p, 0);
-	memcpy(p, path->src.raw + 12, 4);
-	memcpy(p + 4, path->dst.raw + 12, 4);
-	put_be16(header + 10, ipv4_checksum(header));
-}
-
 static void build_grh(uint8_t *grh, const struct roce_pkt *pkt)
 {
+	uint32_t header = net_is_ipv4(&pkt->path.dst) ? INET_IPV4 : INET_IPV6;
+
 	memset(grh, 0, ROCE_GRH_LEN);
-	if (net_is_ipv4(&pkt->path.src))
-		build_ipv4(grh + ROCE_GRH_LEN - IPV4_LEN, &pkt->path, ip_payload(pkt));
-	else
-		build_ipv6(grh, &pkt->path, ip_payload(pkt));
+	inet_put_header(grh + ROCE_GRH_LEN - header, &pkt->path, udp_len(pkt));
 }
 
 /* The message into the receive held. */

@@ -6,11 +6,10 @@
 #include "util/be.h"
 
 enum {
-	IPV4_MIN = 20,
-	IPV6_LEN = 40,
 	IPV6_OPTIONS_HOP = 0,
 	IPV6_OPTIONS_DST = 60,
 	IPV6_OPTIONS = 4,	/* headers of options that are looked behind */
+	IPV4_DF = 0x4000,
 	IPV4_FRAGMENT = 0x3fff,	/* more fragments, or an offset */
 	TCP_MIN = 20,
 	UDP_LEN = 8,
@@ -25,7 +24,7 @@ static bool parse_ipv4(const uint8_t *p, uint32_t len, enum inet_end end, struct
 	uint32_t header = (p[f->ip] & 0xf) * 4;
 	uint32_t total = end == INET_AT_END ? len - f->ip : get_be16(p + f->ip + 2);
 
-	if (p[f->ip] >> 4 != 4 || header < IPV4_MIN || total < header || f->ip + total > len)
+	if (p[f->ip] >> 4 != 4 || header < INET_IPV4 || total < header || f->ip + total > len)
 		return false;
 	f->proto = p[f->ip + 9];
 	f->end = f->ip + total;
@@ -36,7 +35,7 @@ static bool parse_ipv4(const uint8_t *p, uint32_t len, enum inet_end end, struct
 
 static bool parse_ipv6(const uint8_t *p, uint32_t len, enum inet_end end, struct inet *f)
 {
-	uint32_t at = f->ip + IPV6_LEN;
+	uint32_t at = f->ip + INET_IPV6;
 
 	if (at > len || p[f->ip] >> 4 != 6)
 		return false;
@@ -81,7 +80,7 @@ bool inet_parse(const uint8_t *p, uint32_t len, uint16_t type, uint32_t ip, enum
 	bool ok = false;
 
 	*f = (struct inet){ .ip = ip };
-	if (len < ip + IPV4_MIN)
+	if (len < ip + INET_IPV4)
 		return false;
 	if (type == INET_TYPE_IPV4)
 		ok = parse_ipv4(p, len, end, f);
@@ -166,6 +165,40 @@ uint16_t inet_pseudo_sum(const uint8_t *p, const struct inet *f)
 	return fold(add_pseudo(p, f));
 }
 
+static uint8_t *put_ipv4(uint8_t *header, const struct net_path *path, uint32_t len)
+{
+	uint8_t *p = header;
+
+	p = put_u8(p, 0x45);
+	p = put_u8(p, path->traffic_class);
+	p = put_be16(p, (uint16_t)(INET_IPV4 + len));
+	p = put_be16(p, 0);
+	p = put_be16(p, IPV4_DF);
+	p = put_u8(p, path->hop_limit);
+	p = put_u8(p, INET_PROTO_UDP);
+	p = put_be16(p, 0);
+	memcpy(p, path->src.raw + 12, 4);
+	memcpy(p + 4, path->dst.raw + 12, 4);
+	put_be16(header + 10, ~fold(add_bytes(0, header, INET_IPV4)));
+	return p + 8;
+}
+
+static uint8_t *put_ipv6(uint8_t *p, const struct net_path *path, uint32_t len)
+{
+	p = put_be32(p, 6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
+	p = put_be16(p, (uint16_t)len);
+	p = put_u8(p, INET_PROTO_UDP);
+	p = put_u8(p, path->hop_limit);
+	memcpy(p, path->src.raw, 16);
+	memcpy(p + 16, path->dst.raw, 16);
+	return p + 32;
+}
+
+uint8_t *inet_put_header(uint8_t *p, const struct net_path *path, uint32_t len)
+{
+	return net_is_ipv4(&path->dst) ? put_ipv4(p, path, len) : put_ipv6(p, path, len);
+}
+
 void inet_fill_header_sum(uint8_t *p, const struct inet *f)
 {
 	if (f->ipv6)
@@ -211,7 +244,7 @@ bool inet_sums_ok(const uint8_t *p, const struct inet *f)
 static void set_lengths(uint8_t *p, const struct inet *f)
 {
 	if (f->ipv6)
-		put_be16(p + f->ip + 4, f->end - f->ip - IPV6_LEN);
+		put_be16(p + f->ip + 4, f->end - f->ip - INET_IPV6);
 	else
 		put_be16(p + f->ip + 2, f->end - f->ip);
 	if (f->proto == INET_PROTO_UDP)

@@ -10,8 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/net.h"
+
 enum {
 	INET_ETHERNET = 14,	/* destination, source, EtherType */
+	INET_IPV4 = 20,		/* its header without options */
+	INET_IPV6 = 40,
 	INET_TAG = 4,		/* IEEE 802.1Q */
 	INET_TYPE_IPV4 = 0x0800,
 	INET_TYPE_IPV6 = 0x86dd,
@@ -46,6 +50,12 @@ bool inet_parse(const uint8_t *p, uint32_t len, uint16_t type, uint32_t ip, enum
 
 /* The same in an Ethernet frame, behind up to two VLAN tags. */
 bool inet_parse_frame(const uint8_t *p, uint32_t len, enum inet_end end, struct inet *f);
+
+/*
+ * The IP header of a UDP packet of `len` bytes, complete: IPv4 (20 bytes, not to be fragmented) or IPv6 (40), as the path's destination is.
+ * Returns what is behind it.
+ */
+uint8_t *inet_put_header(uint8_t *p, const struct net_path *path, uint32_t len);
 
 /* Fills in the checksum of the IPv4 header, and that of TCP or UDP. */
 void inet_fill_header_sum(uint8_t *p, const struct inet *f);

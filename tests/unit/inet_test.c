@@ -208,6 +208,32 @@ static void test_fragment(void **state)
 	assert_false(inet_sums_ok(p, &f));
 }
 
+/* Byte by byte, and by the parser. */
+static void test_header(void **state)
+{
+	static const uint8_t v4[] = { 0x45, 0x03, 0x00, 0x78, 0x00, 0x00, 0x40, 0x00, 0x07, 0x11,
+				      0xa4, 0xc4, 10,	0,    1,    2,	  192,	168,  3,    4 };
+	static const uint8_t v6[8] = { 0x60, 0x3a, 0xbc, 0xde, 0x00, 0x64, 0x11, 0x07 };
+	struct net_path path = { .traffic_class = 3, .hop_limit = 7, .flow_label = 0xfffabcde };
+	uint8_t p[IPV6 + 100] = { 0 };
+	struct inet f;
+
+	memcpy(path.src.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\x01\x02", 16);
+	memcpy(path.dst.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc0\xa8\x03\x04", 16);
+	assert_ptr_equal(inet_put_header(p, &path, 100), p + IPV4);
+	assert_memory_equal(p, v4, sizeof(v4));
+	assert_true(inet_parse(p, IPV4 + 100, INET_TYPE_IPV4, 0, INET_AS_TOLD, &f));
+	assert_true(inet_header_sum_ok(p, &f));
+
+	memset(path.src.raw, 0xaa, 16);
+	memset(path.dst.raw, 0xbb, 16);
+	assert_ptr_equal(inet_put_header(p, &path, 100), p + IPV6);
+	assert_memory_equal(p, v6, sizeof(v6));
+	assert_memory_equal(p + 8, path.src.raw, 16);
+	assert_memory_equal(p + 24, path.dst.raw, 16);
+	assert_true(inet_parse(p, IPV6 + 100, INET_TYPE_IPV6, 0, INET_AS_TOLD, &f));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +241,7 @@ int main(void)
 		cmocka_unit_test(test_cut_short),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_fragment),
+		cmocka_unit_test(test_header),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
