@@ -60,8 +60,9 @@ struct mr_entry {
 	uint32_t windows;	/* regions: bound windows (atomic); dereg refused while not 0 */
 	uint32_t qpn;		/* windows type 2: QP they are bound to */
 	uint32_t sum;		/* in the copy for others: mr_entry_sum() */
-} cacheline_aligned;
+};
 
+/* Tables of them begin at a page.  The type asks for no alignment, because copies of it lie in thread-local storage (core/fault.c). */
 _Static_assert(sizeof(struct mr_entry) == 64, "one entry, one cache line");
 
 static inline uint32_t mr_key_index(uint32_t key)

@@ -5,7 +5,8 @@
 usage: symbols.py LIBRARY MAP.  Checks that
   - every symbol of data/*.symbols is there, in its node, with its type, as default or as old version;
   - every import of the programs in data/needed_by.txt is satisfied;
-  - every default version is one that MAP gives, every node of MAP is defined, and nothing else is exported.
+  - every default version is one that MAP gives, every node of MAP is defined, and nothing else is exported;
+  - dlopen() finds room for its thread-local memory: on aarch64 that is given at an alignment of 16 only.
 """
 import os
 import re
@@ -87,9 +88,18 @@ def check_map(found, nodes, wanted):
             yield f'{symbol}@{node}: unexpected'
 
 
+def check_thread_local(library):
+    out = subprocess.run(['readelf', '-W', '--program-headers', library], check=True, stdout=subprocess.PIPE, text=True).stdout
+    for line in out.splitlines():
+        f = line.split()
+        if f[:1] == ['TLS'] and int(f[-1], 16) > 16:
+            yield f'thread-local memory wants an alignment of {int(f[-1], 16)}'
+
+
 def main():
     found, nodes = exports(sys.argv[1])
-    bad = [*check_reference(found), *check_consumers(found), *check_map(found, nodes, read_map(sys.argv[2]))]
+    bad = [*check_reference(found), *check_consumers(found), *check_map(found, nodes, read_map(sys.argv[2])),
+           *check_thread_local(sys.argv[1])]
     print('\n'.join(bad) or f'{len(found)} symbols as they should be')
     return 1 if bad else 0
 
