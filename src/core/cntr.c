@@ -117,14 +117,15 @@ void vrb_cntr_release(struct vrb_qp *qp)
 	}
 }
 
+/* Release: who reads the count (acquire, verbs/comp_cntr.c) may read the data that it counts. */
 static void add(struct vrb_cntr *c, uint32_t bytes, bool ok)
 {
 	if (!c)
 		return;
 	if (!ok)
-		fetch_add_relaxed(&c->failed, 1);
+		fetch_add_release(&c->failed, 1);
 	else
-		fetch_add_relaxed(&c->done, c->bytes ? bytes : 1);
+		fetch_add_release(&c->done, c->bytes ? bytes : 1);
 }
 
 void vrb_cntr_sent(struct vrb_qp *qp, const struct send_wqe *w, bool ok)

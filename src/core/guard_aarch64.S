@@ -49,6 +49,7 @@ vrb_guard_begin:
 	ret
 3:	tbz	x2, #2, 6f
 	ldr	w4, [x1], #4
+	dmb	ish			/* behind what was copied before, even in another call */
 	str	w4, [x0], #4
 6:	tbz	x2, #1, 7f
 	ldrh	w4, [x1], #2
@@ -73,10 +74,10 @@ vrb_guard_begin:
 	entry	vrb_guard_cmp_swap64_asm
 1:	ldaxr	x4, [x0]
 	cmp	x4, x1
-	b.ne	2f
-	stlxr	w5, x2, [x0]
+	csel	x6, x2, x4, eq		/* stores in any case: memory that is only readable is a fault */
+	stlxr	w5, x6, [x0]
 	cbnz	w5, 1b
-2:	dmb	ish
+	dmb	ish
 	str	x4, [x3]
 	mov	w0, #0
 	ret

@@ -16,11 +16,11 @@ void lane_rx_init(struct lane_rx *rx, struct lane *lane)
 	*rx = (struct lane_rx){ .lane = lane };
 }
 
-/* L7.  A tail that passes head or goes back is the receiver's fault and is ignored. */
+/* L7, for each of the two.  A tail that passes head or goes back is the receiver's fault and is ignored. */
 static void look_at_tail(struct lane_tx *tx)
 {
 	uint32_t tail = load_acquire(&tx->lane->tail);
-	uint32_t ring_tail = load_relaxed(&tx->lane->ring_tail);	/* ordered by the load of tail */
+	uint32_t ring_tail = load_acquire(&tx->lane->ring_tail);	/* may be newer than tail */
 
 	if (tail - tx->tail <= tx->head - tx->tail)
 		tx->tail = tail;
@@ -134,7 +134,7 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 void lane_rx_done(struct lane_rx *rx, const struct lane_slot *copy)
 {
 	if (load_relaxed(&rx->lane->ring_tail) != copy->ring_end)
-		store_relaxed(&rx->lane->ring_tail, copy->ring_end);	/* published by tail */
+		store_release(&rx->lane->ring_tail, copy->ring_end);	/* L7 */
 	rx->next++;
 	store_release(&rx->lane->tail, rx->next);	/* L7 */
 }

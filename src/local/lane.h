@@ -9,8 +9,9 @@
  * Barriers, by the labels of layout.h:
  *	L5  slot.seq    sender: fill slot and bytes, then store seq (release)
  *	                receiver: load seq (acquire), then copy slot and bytes
- *	L7  tail        receiver: done with slot and bytes, store ring_tail, then tail (release)
- *	                sender: load tail (acquire), then reuse slots and bytes
+ *	L7  tail        receiver: done with the slot, store tail (release)
+ *	                sender: load tail (acquire), then reuse slots
+ *	    ring_tail   the same for bytes, on its own: a sender may see it before the tail of the same slot
  *	L2  asleep      receiver: store asleep = 1, full fence, look at the lanes once more, sleep
  *	                sender: store seq, full fence, load asleep; if 1, ring the doorbell.
  *	                Weaker would lose the wake-up: store and load are to different places, which only a full fence orders.

@@ -6,11 +6,12 @@
  * for them: who the owner is, its QPs, its memory keys; and one lane per peer slot, a ring by which that peer sends.
  *
  *	offset        size               what                          written by
- *	0             4 KiB              header                        owner; doorbell, news, atomics lock: anybody
+ *	0             SEG_PAGE           header                        owner; doorbell, news, atomics lock: anybody
  *	SEG_QP_OFF    16,384 x 64 B      QP table, open addressing     owner
  *	SEG_MR_OFF    2^20 x 64 B         key table                     owner
  *	SEG_LANE_OFF  1,024 x LANE_SIZE  lane i: from slot i           peer i; owner: the two tails
  *
+ * Each part begins at a multiple of SEG_PAGE, the largest page of the machines we know, because it is mapped on its own.
  * The file is sparse: only what was reserved with fallocate takes memory, so that a full tmpfs is an error code and never SIGBUS.
  *
  * Nobody trusts what another process can write: indices are masked, lengths checked after copying out, and pointers are
@@ -28,8 +29,9 @@
 #define SEG_MAGIC 0x4745534e45425256ull	/* "VRBENSEG" read as little endian */
 
 enum {
-	SEG_LAYOUT = 2,		/* grows with every change of this file */
+	SEG_LAYOUT = 3,		/* grows with every change of this file */
 
+	SEG_PAGE = 64 * 1024,
 	SEG_PEERS = 1024,	/* one lane for each host slot */
 	SEG_QPS = 16384,
 	SEG_KEYS = 1 << 20,
@@ -132,25 +134,26 @@ struct lane {
 	uint32_t hazard[LANE_HAZARDS] cacheline_aligned;
 
 	uint32_t tail cacheline_aligned;	/* L7: receiver: slots before it are free */
-	uint32_t ring_tail;			/* bytes of the ring before it are free; stored before tail */
+	uint32_t ring_tail;			/* L7: bytes of the ring before it are free */
 
 	struct lane_slot slot[LANE_SLOTS] cacheline_aligned;
 	uint8_t bytes[LANE_BYTES] cacheline_aligned;
 };
 
-#define SEG_QP_OFF   4096ull
+#define SEG_QP_OFF   ((uint64_t)SEG_PAGE)
 #define SEG_MR_OFF   (SEG_QP_OFF + (uint64_t)SEG_QPS * sizeof(struct seg_qp))
 #define SEG_MR_ENTRY 64ull
 #define SEG_LANE_OFF (SEG_MR_OFF + SEG_KEYS * SEG_MR_ENTRY)
-#define SEG_LANE_SIZE ((sizeof(struct lane) + 4095) & ~4095ull)
+#define SEG_LANE_SIZE ((sizeof(struct lane) + SEG_PAGE - 1) / SEG_PAGE * SEG_PAGE)
 #define SEG_SIZE     (SEG_LANE_OFF + SEG_PEERS * SEG_LANE_SIZE)
 
-_Static_assert(sizeof(struct seg_header) <= SEG_QP_OFF, "header fits its page");
+_Static_assert(sizeof(struct seg_header) <= SEG_PAGE, "header fits its page");
 _Static_assert(sizeof(struct seg_qp) == 64, "one QP, one cache line");
 _Static_assert(sizeof(struct lane_slot) == LANE_SLOT_SIZE, "slot size");
 _Static_assert(offsetof(struct lane_slot, data) == LANE_SLOT_HEADER, "header and a small payload share a line");
 _Static_assert(sizeof(struct mr_entry) == SEG_MR_ENTRY, "entries of the key table");
-_Static_assert(SEG_LANE_OFF % 4096 == 0, "lanes are page aligned");
+_Static_assert(SEG_MR_OFF % SEG_PAGE == 0 && SEG_LANE_OFF % SEG_PAGE == 0, "parts are page aligned");
+_Static_assert(SEG_KEY_CHUNK * SEG_MR_ENTRY % SEG_PAGE == 0, "and what memory is taken for at a time");
 /* The numbers of docs/SHM.md. */
 #define AT(type, field, offset)                                                                    \
 	_Static_assert(offsetof(struct type, field) == (offset), #type "." #field)
@@ -177,7 +180,7 @@ AT(lane, ring_tail, 132);
 AT(lane, slot, 192);
 AT(lane, bytes, 32960);
 #undef AT
-_Static_assert(SEG_MR_OFF == 1052672 && SEG_LANE_OFF == 68161536 && SEG_LANE_SIZE == 102400,
+_Static_assert(SEG_MR_OFF == 1114112 && SEG_LANE_OFF == 68222976 && SEG_LANE_SIZE == 131072,
 	       "parts of the segment");
 
 #endif

@@ -98,32 +98,42 @@ enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *w
 	return mr_entry_check(copy, rkey, target.pdn, target.qpn, va, len, access);
 }
 
-/* What continues the piece before needs none of its own: for each the kernel looks up its page. */
-static void add_far(struct onesided *o, uint64_t addr, uint64_t len)
-{
-	struct wq_seg *last = &o->far_seg[o->n_far - 1];
+/*
+ * The last bytes of a request travel as a piece of their own, on our side: the kernel copies our pieces in order, but the bytes of one in any
+ * order, and programs spin on the last.  Where stores are not seen in the order they were made, they are one on the other side, too: when the
+ * kernel is done with one piece there it gives the references on its pages back, by atomics that are full barriers, before it copies the next.
+ */
+#define TAIL UINT64_C(8)
 
-	if (o->n_far > 0 && last->addr + last->len == addr)
-		last->len += len;
-	else
-		o->far_seg[o->n_far++] = (struct wq_seg){ addr, len };
+/* What continues the piece before needs none of its own: for each the kernel looks up its page. */
+static void add_far(struct onesided *o, uint64_t addr, uint64_t len, uint64_t tail)
+{
+	if (STORES_IN_ORDER && o->n_far > 0) {
+		struct wq_seg *last = &o->far_seg[o->n_far - 1];
+
+		if (last->addr + last->len == addr) {
+			last->len += len;
+			return;
+		}
+	}
+	if (!STORES_IN_ORDER && len > tail) {
+		o->far_seg[o->n_far++] = (struct wq_seg){ addr, len - tail };
+		addr += len - tail;
+		len = tail;
+	}
+	o->far_seg[o->n_far++] = (struct wq_seg){ addr, len };
 }
 
-/*
- * The last bytes of a request travel as a piece of their own: the kernel copies our pieces in order, but the bytes of one in any
- * order, and programs spin on the last.
- */
 static void add_near(struct onesided *o, const struct wq_seg *seg, unsigned int n)
 {
-	const uint64_t tail = 8;
 	struct wq_seg *last;
 
 	memcpy(&o->near_seg[o->n_near], seg, n * sizeof(*seg));
 	o->n_near += n;
 	last = &o->near_seg[o->n_near - 1];
-	if (last->len > tail) {
-		last->len -= tail;
-		o->near_seg[o->n_near++] = (struct wq_seg){ last->addr + last->len, tail };
+	if (last->len > TAIL) {
+		last->len -= TAIL;
+		o->near_seg[o->n_near++] = (struct wq_seg){ last->addr + last->len, TAIL };
 	}
 }
 
@@ -139,7 +149,7 @@ bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 	if (len > 0) {
 		if (!granted(o, rkey, va, len, access))
 			return false;
-		add_far(o, o->key.host + (va - o->key.va), len);
+		add_far(o, o->key.host + (va - o->key.va), len, min(seg[n - 1].len, TAIL));
 		add_near(o, seg, n);
 	}
 	o->total += len;

@@ -34,7 +34,7 @@ struct onesided {
 	uint64_t total;
 	uint64_t end[ONESIDED_OPS];	/* bytes up to and with each request */
 	struct wq_seg near_seg[ONESIDED_SEGS + ONESIDED_OPS];
-	struct wq_seg far_seg[ONESIDED_OPS];
+	struct wq_seg far_seg[2 * ONESIDED_OPS];
 };
 
 /* False if the QP at the other end does not listen to this one, or its process cannot be reached so. */

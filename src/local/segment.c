@@ -83,7 +83,9 @@ int segment_create(struct host *host, uint64_t netns, struct segment **out)
 		err = errno;
 		goto remove_file;
 	}
-	err = reserve(seg->fd, 0, SEG_MR_OFF);
+	err = reserve(seg->fd, 0, sizeof(struct seg_header));
+	if (err == 0)
+		err = reserve(seg->fd, SEG_QP_OFF, SEG_MR_OFF - SEG_QP_OFF);
 	if (err != 0)
 		goto remove_file;
 	seg->base = mmap(NULL, seg->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
@@ -225,7 +227,7 @@ struct lane *segment_own_lane(struct segment *seg, unsigned int slot)
 	if (unlikely(!(load_relaxed(&seg->lanes[slot / 64]) & bit))) {
 		uint64_t off = SEG_LANE_OFF + (uint64_t)slot * SEG_LANE_SIZE;
 
-		if (!fits_file_limit() || reserve(seg->fd, off, SEG_LANE_SIZE) != 0)
+		if (!fits_file_limit() || reserve(seg->fd, off, sizeof(struct lane)) != 0)
 			return NULL;
 		fetch_or_acq_rel(&seg->lanes[slot / 64], bit);
 	}
@@ -276,16 +278,16 @@ static int map_parts(int fd, const struct segment *own, int own_slot, uint64_t i
 	uint64_t lane_off = SEG_LANE_OFF + (uint64_t)own_slot * SEG_LANE_SIZE;
 	int err;
 
-	map->header = map_part(fd, 0, SEG_QP_OFF, PROT_READ | PROT_WRITE);
+	map->header = map_part(fd, 0, sizeof(struct seg_header), PROT_READ | PROT_WRITE);
 	if (map->header == NULL)
 		return ENOMEM;
 	err = check_header(map->header, own, incarnation);
 	if (err == 0)
-		err = reserve(fd, lane_off, SEG_LANE_SIZE);
+		err = reserve(fd, lane_off, sizeof(struct lane));
 	if (err != 0)
 		return err;
 	map->tables = map_part(fd, SEG_QP_OFF, SEG_LANE_OFF - SEG_QP_OFF, PROT_READ);
-	map->lane = map_part(fd, lane_off, SEG_LANE_SIZE, PROT_READ | PROT_WRITE);
+	map->lane = map_part(fd, lane_off, sizeof(struct lane), PROT_READ | PROT_WRITE);
 	return map->tables != NULL && map->lane != NULL ? 0 : ENOMEM;
 }
 
@@ -319,11 +321,11 @@ int peer_map_open(struct host *host, const struct segment *own, int own_slot, in
 void peer_map_close(struct peer_map *map)
 {
 	if (map->lane != NULL)
-		munmap(map->lane, SEG_LANE_SIZE);
+		munmap(map->lane, sizeof(struct lane));
 	if (map->tables != NULL)
 		munmap(map->tables, SEG_LANE_OFF - SEG_QP_OFF);
 	if (map->header != NULL)
-		munmap(map->header, SEG_QP_OFF);
+		munmap(map->header, sizeof(struct seg_header));
 }
 
 static bool copy_qp(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)

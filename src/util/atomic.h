@@ -17,6 +17,7 @@
 #define store_release(p, v)  __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define store_seq_cst(p, v)  __atomic_store_n((p), (v), __ATOMIC_SEQ_CST)
 #define fetch_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define fetch_add_release(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELEASE)
 #define fetch_add_acq_rel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define fetch_add_seq_cst(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 #define fetch_sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
@@ -30,6 +31,13 @@
 /* Strong compare-and-swap; on failure *expected becomes what was found. */
 #define cas_acq_rel(p, expected, v)                                                                \
 	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+
+/* Does everybody see a processor's plain stores in the order it made them?  Elsewhere they need a fence, or a release, in between. */
+#if defined(__x86_64__) || defined(__i386__)
+#define STORES_IN_ORDER true
+#else
+#define STORES_IN_ORDER false
+#endif
 
 static inline void cpu_relax(void)
 {

@@ -88,7 +88,7 @@ int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value)
 	int err = value ? check(comp_cntr) : EINVAL;
 
 	if (!err)
-		*value = load_relaxed(&to_vrb_cntr(comp_cntr)->done);
+		*value = load_acquire(&to_vrb_cntr(comp_cntr)->done); /* pairs with core/cntr.c */
 	return answer(err);
 }
 
@@ -97,7 +97,7 @@ int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value)
 	int err = value ? check(comp_cntr) : EINVAL;
 
 	if (!err)
-		*value = load_relaxed(&to_vrb_cntr(comp_cntr)->failed);
+		*value = load_acquire(&to_vrb_cntr(comp_cntr)->failed);
 	return answer(err);
 }
 

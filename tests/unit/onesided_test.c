@@ -242,10 +242,13 @@ static void lists_go_in_one_call(void **state)
 					      i % 2 ? cut : &whole, i % 2 + 1),
 				 i < ONESIDED_OPS);
 	}
-	/* One key, one hazard; what lies side by side is one piece. */
+	/* One key, one hazard; what lies side by side is one piece, where that keeps the order of stores. */
 	assert_int_equal(lane()->hazard[0], mr_key_index(RKEY));
 	assert_int_equal(lane()->hazard[1], 0);
-	assert_int_equal(o.n_far, 1);
+	if (STORES_IN_ORDER)
+		assert_int_equal(o.n_far, 1);
+	else
+		assert_in_range(o.n_far, ONESIDED_OPS, 2 * ONESIDED_OPS);
 	assert_int_equal(onesided_write(&o), ONESIDED_OPS);
 	onesided_end(&o);
 	assert_memory_equal(memory, data, 8 * ONESIDED_OPS);
