@@ -49,7 +49,8 @@ enum {
 	INBOX = 64,		/* and this many messages from other processes */
 	LANE_BURST = 64,	/* and this many packets of neighbours */
 	POLLS_PER_YIELD = 256,	/* about as many microseconds as a hand-over takes, tenfold */
-	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls */
+	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls, */
+	STEADY_POLLS = 4096,	/* even if it has left work to the progress thread before */
 	WIRE_EVERY_US = 20,	/* pollers look at a wire that nobody seems to use */
 };
 
@@ -323,8 +324,14 @@ static bool thread_waits(void)
  */
 static void claim(void)
 {
-	if (likely(!thread_waits()) || fetch_add_relaxed(&polls, 1) < CLAIM_POLLS)
+	unsigned int n;
+
+	if (likely(!thread_waits()))
 		return;
+	n = fetch_add_relaxed(&polls, 1);
+	if (n < CLAIM_POLLS || (n % STEADY_POLLS != 0 && progress_needed(vrb.progress)))
+		return;
+	/* In this order: the thread comes round once more, and looks at the lanes before it sleeps. */
 	if (vrb.local)
 		local_wake(vrb.local);
 	progress_stand_back(vrb.progress);

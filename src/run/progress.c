@@ -449,9 +449,15 @@ void progress_wake(struct progress *p)
 	kick(p);
 }
 
+bool progress_needed(const struct progress *p)
+{
+	return load_relaxed(&p->needed);
+}
+
+/* What the caller stored before is behind what the thread did before, and before what it does once it is back: yield pairs with look_around(). */
 void progress_stand_back(struct progress *p)
 {
-	if (!load_relaxed(&p->needed) && !swap_acq_rel(&p->yield, true))
+	if (!swap_acq_rel(&p->yield, true))
 		kick(p);
 }
 

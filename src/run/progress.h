@@ -87,10 +87,15 @@ void progress_wake(struct progress *p);
 
 /*
  * Application threads are going to do the work for a while: stand back now, and leave deadlines to them as well.  The thread comes back
- * once nobody has polled for a millisecond.  If it then finds work that has waited for it, the program is one that polls at times and
- * watches memory at others, as after an RDMA WRITE to the answer of it: requests are ignored until wake-ups have proved useless again.
+ * once nobody has polled for a millisecond.
  */
 void progress_stand_back(struct progress *p);
+
+/*
+ * It came back and found work that had waited for it: the program is one that polls at times and watches memory at others, as after an
+ * RDMA WRITE to the answer of it, and had better not ask.  Until wake-ups have proved useless again.
+ */
+bool progress_needed(const struct progress *p);
 bool progress_away(const struct progress *p);
 
 /*

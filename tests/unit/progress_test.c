@@ -141,7 +141,7 @@ static void go_round(struct source *s)
 	}
 }
 
-static void stays_where_pollers_left_it_work_until_it_is_useless(void **state)
+static void tells_when_pollers_left_it_work_until_it_is_useless(void **state)
 {
 	struct source own, shared;
 	struct progress *p;
@@ -155,10 +155,11 @@ static void stays_where_pollers_left_it_work_until_it_is_useless(void **state)
 	progress_stand_back(p);
 	go_round(&own);
 
-	/* Nobody polls: it comes back, finds what has waited, and stands back for no asking. */
+	/* Nobody polls: it comes back, finds what has waited, and says so. */
+	assert_false(progress_needed(p));
 	go_round(&shared);
-	progress_stand_back(p);
 	go_round(&own);
+	assert_true(progress_needed(p));
 	assert_false(progress_away(p));
 
 	/* Somebody else takes all there is: it goes by itself, and when asked. */
@@ -167,6 +168,8 @@ static void stays_where_pollers_left_it_work_until_it_is_useless(void **state)
 	feed(&shared);
 	while (!progress_away(p))
 		progress_polled(p);
+	go_round(&own);
+	assert_false(progress_needed(p));
 	progress_free(p);
 	close(own.fd);
 	close(shared.fd);
@@ -343,7 +346,7 @@ int main(void)
 		cmocka_unit_test(calls_back_when_readable),
 		cmocka_unit_test(an_idle_process_has_no_wakeups),
 		cmocka_unit_test(stands_back_from_pollers_and_comes_back),
-		cmocka_unit_test(stays_where_pollers_left_it_work_until_it_is_useless),
+		cmocka_unit_test(tells_when_pollers_left_it_work_until_it_is_useless),
 		cmocka_unit_test(deadlines_fire_and_hurry_wakes_a_sleeper),
 		cmocka_unit_test(a_callback_may_unwatch_itself),
 		cmocka_unit_test(thread_is_named_and_blocks_signals),
