@@ -18,7 +18,6 @@
 #include <linux/udp.h>
 #include <net/if.h>
 #include <poll.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

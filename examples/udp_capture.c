@@ -9,7 +9,6 @@
  * Ends after PACKETS packets, or when nothing has come for SECONDS (default: 2) after the first one.  Built on
  * libverbena: verbena(3).
  */
-#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>

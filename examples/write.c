@@ -8,7 +8,6 @@
  * so (see send_recv.c).
  */
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common.h"

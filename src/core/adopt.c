@@ -2,12 +2,10 @@
 #include "core/adopt.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "core/drive.h"
 #include "core/loan.h"
 #include "core/near.h"
-#include "core/output.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/xrcask.h"

@@ -27,7 +27,6 @@
 #include "run/log.h"
 #include "run/progress.h"
 #include "util/atomic.h"
-#include "util/compiler.h"
 
 #define PATIENCE (5 * VRB_SECOND)
 

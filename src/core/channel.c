@@ -8,7 +8,6 @@
 
 #include "core/context.h"
 #include "core/cq.h"
-#include "util/compiler.h"
 
 int vrb_channel_create(struct vrb_context *ctx, struct vrb_channel **channel)
 {

@@ -8,7 +8,6 @@
 #include "core/context.h"
 #include "core/qp.h"
 #include "util/atomic.h"
-#include "util/compiler.h"
 
 enum {
 	MAX_COUNTERS = 65536,

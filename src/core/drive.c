@@ -21,7 +21,6 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/deputy.h"
-#include "core/event.h"
 #include "core/loan.h"
 #include "core/mcast.h"
 #include "core/near.h"

@@ -16,8 +16,6 @@
 #include <string.h>
 
 #include "core/arrive.h"
-#include "core/event.h"
-#include "core/fault.h"
 #include "core/output.h"
 #include "core/process.h"
 #include "core/qp.h"

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "core/port.h"
-#include "util/compiler.h"
 
 enum {
 	DISCARD_PORT = 9,

@@ -7,7 +7,6 @@
 
 #include "core/context.h"
 #include "core/drive.h"
-#include "core/event.h"
 #include "core/loan.h"
 #include "core/output.h"
 #include "core/process.h"

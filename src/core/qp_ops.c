@@ -10,7 +10,6 @@
  *	          untake v   | take
  *	               given back: the RQ's entry is next again; an SRQ's stays in qp->copy
  */
-#include <stdlib.h>
 
 #include "core/cq.h"
 #include "core/deputy.h"

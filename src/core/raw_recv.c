@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Frames into receive requests of raw packet QPs. Under vrb.drive, then qp->lock. */
-#include <string.h>
 
 #include "core/mr.h"
 #include "core/qp.h"

@@ -21,7 +21,6 @@
 #include "core/mr.h"
 #include "core/qp.h"
 #include "core/raw_port.h"
-#include "run/clock.h"
 #include "util/atomic.h"
 #include "util/be.h"
 #include "util/compiler.h"

@@ -19,7 +19,6 @@
 
 #include "core/context.h"
 #include "core/device.h"
-#include "core/drive.h"
 #include "core/qptab.h"
 #include "core/process.h"
 #include "host/dir.h"

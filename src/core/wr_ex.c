@@ -18,7 +18,6 @@
 #include "core/ah.h"
 #include "core/post.h"
 #include "core/qp.h"
-#include "util/atomic.h"
 #include "util/compiler.h"
 
 static struct vrb_qp *ex_to_qp(struct ibv_qp_ex *ex)

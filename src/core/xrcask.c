@@ -8,8 +8,6 @@
 #include "core/afar.h"
 #include "core/drive.h"
 #include "core/opener.h"
-#include "core/process.h"
-#include "host/host.h"
 #include "run/clock.h"
 #include "util/lock.h"
 

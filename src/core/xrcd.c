@@ -23,7 +23,6 @@
 #include "core/srq.h"
 #include "host/host.h"
 #include "util/atomic.h"
-#include "util/compiler.h"
 #include "util/hash.h"
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;

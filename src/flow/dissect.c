@@ -10,7 +10,6 @@
 
 #include "flow/const.h"
 #include "util/be.h"
-#include "util/compiler.h"
 
 _Static_assert(sizeof(struct flow_layer) == 80, "no padding between members");
 _Static_assert(sizeof(struct flow_key) == 176, "no padding between members");

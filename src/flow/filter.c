@@ -10,11 +10,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "flow/const.h"
 #include "util/be.h"
-#include "util/compiler.h"
 
 enum {
 	TAKE = 0xffffffff,

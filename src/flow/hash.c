@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "util/be.h"
-#include "util/compiler.h"
 
 enum {
 	IPV4_FIELDS = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4,

@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "util/compiler.h"
-
 void flow_table_init(struct flow_table *t)
 {
 	list_init(&t->sniffers);

@@ -13,7 +13,6 @@
 #include "host/state.h"
 #include "run/config.h"
 #include "run/log.h"
-#include "util/compiler.h"
 
 void host_file_name(int slot, const char *suffix, char name[32])
 {

@@ -16,7 +16,6 @@
 #include "host/state.h"
 #include "run/log.h"
 #include "util/atomic.h"
-#include "util/compiler.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71

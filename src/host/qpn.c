@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "run/config.h"
-#include "util/compiler.h"
 
 void qpns_init(struct qpns *q, struct table *table, int slot)
 {

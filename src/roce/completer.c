@@ -14,7 +14,6 @@
  * whose answer is missing: then the answer was lost, and asking again at once beats the timer
  * (implied NAK, once per gap).
  */
-#include <string.h>
 
 #include "roce/acknak.h"
 #include "roce/const.h"

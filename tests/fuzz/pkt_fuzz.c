@@ -13,7 +13,6 @@
 #include "roce/opcode.h"
 #include "roce/pkt.h"
 #include "util/be.h"
-#include "util/compiler.h"
 
 enum {
 	CHOICE_IPV4 = 1,

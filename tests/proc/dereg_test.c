@@ -5,7 +5,6 @@
  * while the QP is destroyed, and for memory windows that are invalidated, unbound or deallocated.
  */
 #include <signal.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

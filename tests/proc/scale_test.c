@@ -5,7 +5,6 @@
  */
 #include <malloc.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

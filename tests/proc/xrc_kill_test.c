@@ -2,7 +2,6 @@
 /*
  * The members of an XRC domain are killed at random points of a stream, again and again (VERBENA_RUNS times).  VERBENA_SEED repeats a sequence.
  */
-#include <string.h>
 #include <unistd.h>
 
 #include "xrc_family.h"

@@ -3,7 +3,6 @@
  * Noise in the messages of an XRC domain: a process of the same user sends what looks like them to every inbox, with kinds, lengths, numbers
  * and senders that are true or random, while a stream runs.  It may cost the connection; it must not cost a process.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 /* An XRC domain of several processes: messages, memory, queues, and the domain itself. */
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "xrc_family.h"

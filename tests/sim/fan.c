@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "util/compiler.h"
-
 static void pump(struct fan_leg *leg)
 {
 	const struct fan_config *cfg = leg->fan->cfg;

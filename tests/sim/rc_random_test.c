@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "oracle.h"
-#include "util/compiler.h"
 
 static void run(const char *name, uint64_t seed, const struct plan_config *cfg)
 {

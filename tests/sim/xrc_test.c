@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "pair.h"
-#include "util/compiler.h"
 
 enum { XRCD = 3, SRQS = 3, MSGS = 24, SLOT = 2048, FIRST_SRQ = 0x700 };
 

@@ -10,15 +10,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/context.h"
 #include "core/event.h"
 #include "util/atomic.h"
-#include "util/compiler.h"
 
 struct item {
 	struct list node;

@@ -8,8 +8,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,7 +17,6 @@
 #include "flow/const.h"
 #include "unit/flow_world.h"
 #include "unit/random.h"
-#include "util/compiler.h"
 
 enum { ROOM = 4096 };
 

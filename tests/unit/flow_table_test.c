@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 

@@ -3,14 +3,12 @@
  * Guarded accesses: what they copy, what they report, and that the program's own handlers never
  * notice them.
  */
-#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

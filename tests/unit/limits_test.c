@@ -5,7 +5,6 @@
  * close to the limits by hand, so that nobody needs the memory of a million objects.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Each test runs in a child with a network namespace of its own, where that is allowed. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <net/if.h>
 #include <poll.h>
 #include <setjmp.h>

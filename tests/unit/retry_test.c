@@ -5,8 +5,6 @@
  */
 #include "roce_env.h"
 
-#include <string.h>
-
 #include "roce/retry.h"
 
 static struct roce_env e;

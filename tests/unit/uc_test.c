@@ -2,8 +2,6 @@
 /* UC: no acknowledgements, messages lost whole, receives kept (IBTA vol 1, 9.8.2). */
 #include "roce_env.h"
 
-#include <string.h>
-
 static struct roce_env e;
 
 static void write_packet(uint8_t op, uint32_t psn, uint32_t reth, uint32_t payload)

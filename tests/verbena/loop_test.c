@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "pair.h"
 

@@ -11,7 +11,6 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "../unit/place.h"
 #include "world.h"

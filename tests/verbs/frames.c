@@ -3,8 +3,6 @@
 
 #include <time.h>
 
-#include "util/compiler.h"
-
 static const char *const from = "\x02\0\0\0\0\x01", *const to = "\x02\0\0\0\0\x02";
 
 void frames_init(void)

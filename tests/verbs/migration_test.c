@@ -3,7 +3,6 @@
  * Path migration between the two addresses of the loopback interface: armed by both sides, begun by
  * one, followed by the other, with the events and attributes that tell of it.
  */
-#include <errno.h>
 
 #include "world.h"
 

@@ -5,7 +5,6 @@
  */
 #include <endian.h>
 #include <limits.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "world.h"

@@ -5,7 +5,6 @@
  * crashes, and what was made can be taken down.
  */
 #include <errno.h>
-#include <unistd.h>
 
 #include "world.h"
 

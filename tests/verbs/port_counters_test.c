@@ -4,7 +4,6 @@
  * it counts happens, and the others stay.  Packets may be repeated by the network's doing, so what
  * counts packets moves by at least what was sent.
  */
-#include <errno.h>
 
 #include "world.h"
 

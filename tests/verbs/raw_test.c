@@ -4,9 +4,9 @@
  * in comes out, split over buffers, with checksums, segments and VLAN tags as devices treat them; and
  * what goes wrong goes wrong in words and nowhere else.
  */
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -3,7 +3,6 @@
  * The RC data path between two queue pairs of one process: every operation, sizes around the MTU,
  * order, errors.
  */
-#include <errno.h>
 #include <endian.h>
 
 #include "world.h"

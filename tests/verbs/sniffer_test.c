@@ -3,9 +3,7 @@
  * A sniffer sees the RoCE packets of its device, whichever way they go: those between neighbours
  * too, one-sided requests included.
  */
-#include <errno.h>
 
-#include "util/compiler.h"
 #include "verbs/frames.h"
 
 enum {

@@ -4,7 +4,6 @@
  * and the way out of it.
  */
 #include <endian.h>
-#include <errno.h>
 
 #include "world.h"
 

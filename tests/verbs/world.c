@@ -2,7 +2,6 @@
 /* Devices, memory and connected queue pairs for the tests of the public API. */
 #include "world.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <time.h>
 

@@ -10,7 +10,6 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tool.h"
 

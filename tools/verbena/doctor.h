@@ -6,9 +6,7 @@
 #ifndef VRB_TOOL_DOCTOR_H
 #define VRB_TOOL_DOCTOR_H
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "explain.h"
 

@@ -4,7 +4,6 @@
  * device of ours has (raw packet capabilities) are left out.
  */
 #include <arpa/inet.h>
-#include <endian.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>

@@ -13,7 +13,6 @@
 #include "perf_limits.h"
 #include "perf_pair.h"
 #include "tool.h"
-#include "util/compiler.h"
 
 enum { TRANSPORTS = 2, SIZES = 7, WIDTH = 640, HEIGHT = 360, LEFT = 60, BOTTOM = 320, TOP = 40, RIGHT = 600 };
 

@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/param.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>

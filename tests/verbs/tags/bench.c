@@ -3,7 +3,6 @@
 #include "tags/bench.h"
 
 #include <endian.h>
-#include <errno.h>
 
 struct ibv_srq_init_attr_ex srq_attr(struct bench *b)
 {
