@@ -51,15 +51,18 @@ bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq
 static bool claim_key(struct onesided *o, uint32_t index)
 {
 	const struct mr_entry *e = peer_map_key(&o->peer->map, index);
-	uint32_t *hazard = &o->peer->map.lane->hazard[o->n_key];
+	struct mr_entry copy;
+	uint32_t *hazard;
 
 	if (e == NULL || o->n_key == LANE_HAZARDS)
 		return false;
+	hazard = &o->peer->map.lane->hazard[o->n_key];
 	store_relaxed(hazard, index);
 	full_fence();
 	if (load_acquire(&e->refs) & MR_LIVE) {
-		memcpy(&o->key, e, sizeof(o->key));
-		if (o->key.sum == mr_entry_sum(&o->key)) {
+		memcpy(&copy, e, sizeof(copy));
+		if (copy.sum == mr_entry_sum(&copy)) {
+			o->key = copy;
 			o->n_key++;
 			return true;
 		}

@@ -306,6 +306,33 @@ static void lists_end_at_a_hole(void **state)
 	*key = good_key;
 }
 
+/* A key that is refused does not take the place of the one whose hazard stands, however often it is tried. */
+static void a_refused_key_changes_nothing(void **state)
+{
+	const uint32_t other = RKEY + (1 << 8);
+	uint64_t data[2] = { 1, 2 };
+	struct wq_seg seg[2] = { { (uintptr_t)&data[0], 8 }, { (uintptr_t)&data[1], 8 } };
+	struct mr_entry *scribbled = key + 1;
+	struct onesided o;
+
+	memset(memory, 0, 16);
+	*scribbled = good_key;
+	scribbled->rkey = other;
+	scribbled->sum = mr_entry_sum(scribbled) + 1;
+	local_burst_begin(peer);
+	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_add(&o, RKEY, VA, 8, MEM_REMOTE_WRITE, &seg[0], 1));
+	assert_false(onesided_add(&o, other, VA + 8, 8, MEM_REMOTE_WRITE, &seg[1], 1));
+	assert_false(onesided_add(&o, other, VA + 8, 8, MEM_REMOTE_WRITE, &seg[1], 1));
+	assert_true(onesided_add(&o, RKEY, VA + 8, 8, MEM_REMOTE_WRITE, &seg[1], 1));
+	assert_int_equal(lane()->hazard[1], 0);
+	assert_int_equal(onesided_write(&o), 2);
+	onesided_end(&o);
+	local_burst_end(local[0], peer, false);
+	assert_memory_equal(memory, data, sizeof(data));
+	memset(scribbled, 0, sizeof(*scribbled));
+}
+
 static void atomics_add_and_swap(void **state)
 {
 	struct wq_seg seg = { 0, 8 };
@@ -338,6 +365,7 @@ int main(void)
 		cmocka_unit_test(lists_go_in_one_call),
 		cmocka_unit_test(lists_keep_their_order),
 		cmocka_unit_test(lists_end_at_a_hole),
+		cmocka_unit_test(a_refused_key_changes_nothing),
 		cmocka_unit_test(atomics_add_and_swap),
 	};
 
