@@ -44,9 +44,12 @@ static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
 	       net_addr_equal(&p->dst, &wq->alt_path.src);
 }
 
+/* The last word of a QP in error does not wait beside an ACK: it is said once, and the program may be gone as soon as it sees the error. */
 static void touch(struct vrb_qp *qp, enum output_due due, struct list *touched)
 {
 	qp->due = due;
+	if (unlikely(qp->wq.state == IBV_QPS_ERR))
+		list_del(&qp->touched);
 	if (qp->due != OUTPUT_NOTHING && list_empty(&qp->touched))
 		list_add_tail(touched, &qp->touched);
 }
