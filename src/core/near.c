@@ -256,5 +256,10 @@ bool vrb_near_believes(struct vrb_qp *qp, int slot)
 		return true;
 	if (qp->near.from_slot != slot)
 		qp->near.from_slot = host_owner(vrb.host, qp->wq.dest_qpn);
-	return qp->near.from_slot == slot;
+	if (qp->near.from_slot != slot)
+		return false;
+	/* It was not up when it was looked for last; the answer has no other way. */
+	if (!qp->near.peer && !vrb.wire)
+		qp->near.again = qp->near.patience = 0;
+	return true;
 }

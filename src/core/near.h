@@ -69,7 +69,7 @@ bool vrb_near_migrated(struct vrb_qp *qp);
 /* Is the QP near? Looks for its neighbour from time to time. Must hold qp->lock. */
 bool vrb_near_find(struct vrb_qp *qp, uint64_t now);
 
-/* Is this neighbour the process that the QP's peer lives in? Must hold qp->lock. */
+/* A packet of the QP's peer has come from this neighbour: is it the process that the peer lives in? Must hold qp->lock. */
 bool vrb_near_believes(struct vrb_qp *qp, int slot);
 
 /* wq_ops of the local transport. */

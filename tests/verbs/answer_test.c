@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A refusal is said once, so it must not get lost or wait in its own process: behind an ACK that
- * waits for company.
+ * waits for company, or because the QP did not know yet where its peer is.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,11 +76,35 @@ static void test_refusal_behind_an_ack(void)
 	CHECK(at_once > 0);
 }
 
+/* The responder was ready to receive before there was a peer. */
+static void test_refusal_to_a_latecomer(void)
+{
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+
+	set_up();
+	sge = world_sge(&src, 0, 8);
+	wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &dst, 0);
+	wr.wr.rdma.rkey = dst.mr->lkey;
+	world_move(&w, a, IBV_QPS_INIT, 0);
+	world_move(&w, b, IBV_QPS_INIT, 0);
+	world_move(&w, b, IBV_QPS_RTR, a->qp_num);
+	world_move(&w, a, IBV_QPS_RTR, b->qp_num);
+	world_move(&w, a, IBV_QPS_RTS, b->qp_num);
+	world_post(a, &wr);
+	world_expect(cq_a, 1, IBV_WC_REM_ACCESS_ERR);
+	world_event(&w, IBV_EVENT_COMM_EST);
+	world_event(&w, IBV_EVENT_QP_ACCESS_ERR);
+	tear_down();
+}
+
 int main(void)
 {
 	setenv("VERBENA_LOG", "error", 1);	/* refusals are what this is about */
 	world_open(&w);
 	test_refusal_behind_an_ack();
+	for (int i = 0; i < ROUNDS; i++)
+		test_refusal_to_a_latecomer();
 	world_close(&w);
 	return 0;
 }
