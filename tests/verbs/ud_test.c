@@ -138,6 +138,22 @@ static void test_drops(void)
 	CHECK_EQ(qkey_violations(), before + 1);
 }
 
+/* The counter of keys is one of 16 bits, and stays at its end. */
+static void test_key_counter_ends(void)
+{
+	uint32_t count = qkey_violations();
+
+	for (uint32_t beyond = 0; beyond < 2; beyond += count == UINT16_MAX) {
+		for (int i = 0; i < 1000; i++) {
+			datagram(1, world_sge(&src, 0, 0), WORLD_QKEY + 1);
+			world_expect(cq_a, 1, IBV_WC_SUCCESS);
+		}
+		CHECK(qkey_violations() >= count);
+		count = qkey_violations();
+	}
+	CHECK_EQ(count, UINT16_MAX);
+}
+
 /*
  * IBTA: a failed send takes the send queue of an unreliable QP to SQE; receives go on; from SQE it
  * may be taken back to RTS.
@@ -210,6 +226,7 @@ int main(void)
 	test_delivery();
 	test_answer();
 	test_drops();
+	test_key_counter_ends();
 	test_send_queue_error();
 	test_handle_destroyed();
 	tear_down();
