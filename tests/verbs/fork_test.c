@@ -77,12 +77,13 @@ static void inherited_is_dead(struct link *l)
 }
 
 /*
- * A device of its own, with a progress thread of its own.  ThreadSanitizer's run-time takes a child
- * for single-threaded: a new thread gets the number of one that the parent had, which ends it.
+ * A device of its own, with a progress thread of its own.  Not with the sanitizers: ThreadSanitizer's run-time takes a child for
+ * single-threaded, a new thread gets the number of one that the parent had, which ends it; and AddressSanitizer's allocator has no
+ * fork handler, a child born while the parent's thread allocates waits for ever.
  */
 static void open_anew(struct link *inherited)
 {
-#ifndef __SANITIZE_THREAD__
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 	struct link own;
 
 	link_open(&own);
