@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The inbox: packets, messages and doorbells from other processes arrive whole, or their sender is told.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "host_env.h"
+#include "place.h"
+#include "util/compiler.h"
+
+static void packets_are_handed_over_whole(void **state)
+{
+	static uint8_t packet[HOST_PACKET_MAX + 1], buf[HOST_PACKET_MAX];
+	const size_t lens[] = { 0, 1, 16, 4200, HOST_PACKET_MAX };
+	struct host *a = join(), *b = join();
+	struct net_path path;
+	uint32_t qpn, mine;
+	size_t i, len;
+
+	for (i = 0; i < sizeof(packet); i++)
+		packet[i] = (uint8_t)(i * 7);
+	assert_int_equal(host_qpn_alloc(b, &qpn), 0);
+	assert_int_equal(host_qpn_alloc(a, &mine), 0);
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		assert_int_equal(host_hand(a, qpn, &some_path, packet, lens[i]), 0);
+		assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_PACKET);
+		assert_int_equal(len, lens[i]);
+		assert_memory_equal(buf, packet, len);
+		assert_memory_equal(&path, &some_path, sizeof(path));
+	}
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_NOTHING);
+	assert_int_equal(host_hand(a, qpn, &some_path, packet, sizeof(packet)), EMSGSIZE);
+	assert_int_equal(host_hand(a, mine, &some_path, packet, 1), ENOENT);
+	host_leave(b);
+	assert_int_equal(host_hand(a, qpn, &some_path, packet, 1), ENOENT);
+	host_leave(a);
+}
+
+static void a_full_inbox_is_told_and_does_not_block(void **state)
+{
+	struct host *a = join(), *b = join();
+	struct net_path path;
+	static uint8_t buf[HOST_PACKET_MAX];
+	unsigned int sent = 0, got = 0;
+	uint32_t qpn;
+	size_t len;
+	int err = 0;
+
+	assert_int_equal(host_qpn_alloc(b, &qpn), 0);
+	while (!err && sent < 100000) {
+		err = host_hand(a, qpn, &some_path, buf, 100);
+		sent += !err;
+	}
+	assert_int_equal(err, EAGAIN);
+	assert_int_equal(host_hand(a, qpn, &some_path, buf, 100), EAGAIN);
+	assert_int_equal(host_ring(a, host_slot(b), host_incarnation(b)), 0);
+	while (host_inbox_recv(b, &path, buf, &len) != HOST_NOTHING)
+		got++;
+	assert_int_equal(got, sent);
+	assert_int_equal(host_hand(a, qpn, &some_path, buf, 100), 0);
+	host_leave(a);
+	host_leave(b);
+}
+
+static void messages_arrive_whole_and_in_order(void **state)
+{
+	static uint8_t big[HOST_PACKET_MAX], buf[HOST_PACKET_MAX];
+	struct host *a = join(), *b = join();
+	const struct iovec parts[] = { { (void *)"one", 3 }, { NULL, 0 }, { (void *)"two", 3 }, { big, 1000 } };
+	const struct iovec too_long[] = { { big, sizeof(big) }, { (void *)"x", 1 } };
+	uint64_t to = host_incarnation(b);
+	int slot = host_slot(b);
+	struct net_path path;
+	size_t len;
+
+	assert_int_equal(host_tell(a, slot, to, parts, 4), 0);
+	assert_int_equal(host_tell(a, slot, to, parts, 1), 0);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
+	assert_int_equal(len, 1006);
+	assert_memory_equal(buf, "onetwo", 6);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
+	assert_int_equal(len, 3);
+	assert_int_equal(host_tell(a, slot, to, too_long, 1), 0);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
+	assert_int_equal(len, sizeof(big));
+	assert_int_equal(host_tell(a, slot, to, too_long, 2), EMSGSIZE);
+	assert_int_equal(host_tell(a, slot, to + 1, parts, 1), ENOENT);
+	host_leave(b);
+	assert_int_equal(host_tell(a, slot, to, parts, 1), ENOENT);
+	host_leave(a);
+}
+
+static void doorbells_wake(void **state)
+{
+	struct host *a = join(), *b = join();
+	struct pollfd p = { .fd = host_inbox_fd(b), .events = POLLIN };
+	struct net_path path;
+	static uint8_t buf[HOST_PACKET_MAX];
+	size_t len;
+
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(host_ring(a, host_slot(b), host_incarnation(b) + 1), ENOENT);
+	assert_int_equal(host_ring(a, host_slot(b), host_incarnation(b)), 0);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_DOORBELL);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_NOTHING);
+	host_leave(a);
+	host_leave(b);
+}
+
+static void noise_in_the_inbox_is_garbage(void **state)
+{
+	uint64_t seed = place_seed();
+	struct host *h = join();
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	static uint8_t noise[12000], buf[HOST_PACKET_MAX];
+	const size_t lens[] = { 0, 1, 63, 64, 65, 9000, 9280, 9281, 12000 };
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct net_path path;
+	char name[32];
+	size_t i, j, len;
+
+	host_file_name(host_slot(h), "sock", name);
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%s", run_dir, name);
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		for (j = 0; j < sizeof(noise); j++)
+			noise[j] = (uint8_t)place_next(&seed);
+		/* Half of them with the right magic. */
+		if (i % 2)
+			memcpy(noise, "\x31\x42\x52\x56", 4);
+		assert_int_equal(sendto(fd, noise, lens[i], 0, (struct sockaddr *)&sun, sizeof(sun)),
+				 lens[i]);
+		assert_int_equal(host_inbox_recv(h, &path, buf, &len), HOST_GARBAGE);
+	}
+	close(fd);
+	host_leave(h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_DIR(packets_are_handed_over_whole),
+		IN_DIR(a_full_inbox_is_told_and_does_not_block),
+		IN_DIR(messages_arrive_whole_and_in_order),
+		IN_DIR(doorbells_wake),
+		IN_DIR(noise_in_the_inbox_is_garbage),
+	};
+
+	setenv("VERBENA_LOG", "off", 0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The table that all processes map: nothing that anybody writes into it, or does to its file, can crash or hang the others.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/table.h"
+#include "host_env.h"
+#include "place.h"
+#include "util/compiler.h"
+
+static void write_table(const void *buf, size_t len, off_t at)
+{
+	char path[96];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/table", run_dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0 && pwrite(fd, buf, len, at) == (ssize_t)len);
+	close(fd);
+}
+
+static void cut_table(off_t size)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/table", run_dir);
+	assert_int_equal(truncate(path, size), 0);
+}
+
+/* Everything once, in whatever state the table is. */
+static void exercise(struct host *h)
+{
+	struct net_steer map[64];
+	struct net_path path = { 0 };
+	struct host_peer peer;
+	uint32_t qpn;
+	int i;
+
+	for (i = 0; i < 300; i++)
+		if (host_qpn_alloc(h, &qpn) == 0 && i % 2)
+			host_qpn_free(h, qpn);
+	for (i = 0; i < 64; i++) {
+		qpn = (uint32_t)i * 262143;
+		host_owner(h, qpn);
+		host_hand(h, qpn, &path, "x", 1);
+		host_peer(h, i * 17, &peer);
+		host_ring(h, i * 17, 1);
+	}
+	host_publish_wire(h, 4791, (int32_t[2]){ 0, 0 });
+	assert_in_range(host_steer_map(h, map, ARRAY_SIZE(map)), 0, ARRAY_SIZE(map));
+	host_janitor(h);
+}
+
+static void garbage_is_survived(void **state)
+{
+	static uint8_t noise[TABLE_SIZE];
+	uint64_t seed = place_seed();
+	int round;
+	size_t i;
+
+	for (round = 0; round < 4; round++) {
+		struct host *a, *b;
+
+		for (i = 0; i < sizeof(noise); i++)
+			noise[i] = (uint8_t)place_next(&seed);
+		/* Nobody lives: it is made anew. */
+		write_table(noise, sizeof(noise), 0);
+		a = join();
+		assert_true(host_shared(a));
+		exercise(a);
+		/* Somebody lives: what is behind the header is noise under the feet of both. */
+		b = join();
+		write_table(noise, sizeof(noise) - 4096, 4096);
+		exercise(a);
+		exercise(b);
+		/* The header, too: a newcomer stays private. */
+		write_table(noise, 4096, 0);
+		host_leave(b);
+		b = join();
+		assert_false(host_shared(b));
+		exercise(b);
+		cut_table(0);
+		exercise(a);
+		host_leave(a);
+		host_leave(b);
+	}
+}
+
+static void a_short_table_is_made_anew(void **state)
+{
+	struct host *h = join();
+
+	host_leave(h);
+	cut_table(5000);
+	h = join();
+	assert_true(host_shared(h));
+	exercise(h);
+	host_leave(h);
+}
+
+static void another_version_is_left_alone(void **state)
+{
+	struct table_header other = { TABLE_MAGIC, TABLE_VERSION + 1, 1, 1, 1, 1, 0 };
+	struct host *h;
+	uint32_t qpn;
+
+	write_table(&other, sizeof(other), 0);
+	h = join();
+	assert_false(host_shared(h));
+	assert_int_equal(host_slot(h), HOST_NO_SLOT);
+	assert_int_equal(host_inbox_fd(h), -1);
+	assert_int_equal(host_qpn_alloc(h, &qpn), 0);
+	assert_true(host_incarnation(h) != 0);
+	exercise(h);
+	host_leave(h);
+}
+
+static int in_child(void (*body)(void))
+{
+	int status;
+
+	fflush(stdout);
+	if (fork() == 0) {
+		body();
+		_exit(0);
+	}
+	wait(&status);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+enum { SKIP = 77 };
+
+/* No room for the table: in a file system of one page. */
+static void join_in_full_directory(void)
+{
+	struct host *h;
+	uint32_t qpn;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("none", run_dir, "tmpfs", 0, "size=64k,mode=0700") < 0)
+		_exit(SKIP);
+	h = join();
+	if (host_shared(h) || host_qpn_alloc(h, &qpn))
+		_exit(1);
+	host_leave(h);
+}
+
+static void a_full_directory_means_private(void **state)
+{
+	int status = in_child(join_in_full_directory);
+
+	if (status == SKIP)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void join_with_file_limit(void)
+{
+	const struct rlimit lim = { 4096, 4096 };
+	struct host *h;
+
+	setrlimit(RLIMIT_FSIZE, &lim);
+	h = join();
+	if (host_shared(h))
+		_exit(1);
+	host_leave(h);
+}
+
+static void a_file_size_limit_does_not_kill(void **state)
+{
+	assert_int_equal(in_child(join_with_file_limit), 0);
+}
+
+static void a_stopped_holder_of_the_lock_does_not_hang_others(void **state)
+{
+	struct host *h = join(), *b;
+	struct table t;
+	uint32_t qpn;
+	int fd;
+
+	fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(table_open(&t, fd), 0);
+	assert_int_equal(table_lock(&t), 0);
+	b = join();
+	assert_false(host_shared(b));
+	assert_int_equal(host_qpn_alloc(h, &qpn), EBUSY);
+	table_unlock(&t);
+	assert_int_equal(host_qpn_alloc(h, &qpn), 0);
+	table_close(&t);
+	close(fd);
+	host_leave(h);
+	host_leave(b);
+}
+
+/* A mark is there while anybody has it. */
+static void marks_end_with_their_last_holder(void **state)
+{
+	struct host *a = join(), *b = join(), *c = join();
+	const uint64_t name = UINT64_MAX;
+
+	assert_int_equal(host_mark(a, name, false, false), ENOENT);
+	assert_int_equal(host_mark(a, name, true, true), 0);
+	assert_int_equal(host_mark(b, name, true, true), EEXIST);
+	assert_int_equal(host_mark(b, name, false, false), 0);
+	assert_int_equal(host_mark(b, name - 1, false, false), ENOENT);
+	host_unmark(a, name);
+	assert_int_equal(host_mark(c, name, true, true), EEXIST);
+	host_leave(b);
+	assert_int_equal(host_mark(c, name, false, false), ENOENT);
+	assert_int_equal(host_mark(c, name, true, true), 0);
+	host_leave(a);
+	host_leave(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_DIR(garbage_is_survived),
+		IN_DIR(a_short_table_is_made_anew),
+		IN_DIR(another_version_is_left_alone),
+		IN_DIR(a_full_directory_means_private),
+		IN_DIR(a_file_size_limit_does_not_kill),
+		IN_DIR(a_stopped_holder_of_the_lock_does_not_hang_others),
+		IN_DIR(marks_end_with_their_last_holder),
+	};
+
+	setenv("VERBENA_LOG", "off", 0);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
