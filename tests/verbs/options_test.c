@@ -86,7 +86,7 @@ static int try_create_flags(uint64_t value, unsigned int kind)
 static const struct flag create_flags[] = {
 	{ ROW(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB), UD, "multicast is UD's", "verbs mcast" },
 	{ ROW(IBV_QP_CREATE_SCATTER_FCS), 0, "frames come without their FCS", NULL },
-	{ ROW(IBV_QP_CREATE_CVLAN_STRIPPING), RAW, "the others have no frames", "verbs raw" },
+	{ ROW(IBV_QP_CREATE_CVLAN_STRIPPING), RAW, "the others have no frames", "verbs raw_offload" },
 	{ ROW(IBV_QP_CREATE_SOURCE_QPN), 0,
 	  "a QP's number on the wire tells whose packets are whose; there is no IPoIB interface to lie under", NULL },
 	{ ROW(IBV_QP_CREATE_PCI_WRITE_END_PADDING), 0, "no bus: nothing is written behind a message", NULL },
@@ -610,7 +610,7 @@ static const struct claim claims[] = {
 	CAP(IBV_DEVICE_MEM_MGT_EXTENSIONS, true, "", "verbs mw"),
 	CAP(IBV_DEVICE_MEM_WINDOW_TYPE_2A, false, "a device has 2A or 2B", NULL),
 	CAP(IBV_DEVICE_MEM_WINDOW_TYPE_2B, true, "", "verbs mw"),
-	CAP(IBV_DEVICE_RAW_IP_CSUM, true, "", "verbs raw"),
+	CAP(IBV_DEVICE_RAW_IP_CSUM, true, "", "verbs raw_offload"),
 	CAP(IBV_DEVICE_RC_IP_CSUM, false, "connections carry no IP packets", NULL),
 	CAP(IBV_DEVICE_RAW_MULTI, false, "frames to groups come by flow rules, not by ibv_attach_mcast", NULL),
 	CAP(IBV_DEVICE_MANAGED_FLOW_STEERING, true, "on raw packet queue pairs", "verbs rwq"),
