@@ -92,7 +92,10 @@ static bool is_answered(const struct roce_opcode_info *op)
 
 void roce_responder_start(struct roce_qp *qp)
 {
-	qp->resp = (struct roce_resp){ .epsn = psn_add(qp->wq->rq_psn, 0) };
+	qp->resp = (struct roce_resp){
+		.epsn = psn_add(qp->wq->rq_psn, 0),
+		.ack_psn = psn_add(qp->wq->rq_psn, -1),
+	};
 	roce_rd_reset(qp);
 }
 
@@ -404,6 +407,8 @@ static enum resp_step execute(struct resp_ctx *c)
 	}
 	if (why)
 		return fault(c, why);
+	if (!is_answered(c->op))
+		resp->ack_psn = resp->epsn;
 	resp->received += c->pkt->payload_len;
 	resp->epsn = psn_add(resp->epsn, 1);
 	resp->nak_sent = false;
@@ -461,6 +466,9 @@ static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *
  * IBTA vol 1, 9.7.5: duplicate SENDs and WRITEs are acknowledged with the newest PSN and not
  * executed; READs and atomics are answered from their resource.  One that has no resource any more
  * is dropped.
+ *
+ * The newest PSN of a SEND or WRITE: a READ or atomic behind them is acknowledged by its own answer
+ * only.  Soft RoCE takes an ACK of that PSN for the answer, and completes with what was in memory.
  */
 static enum resp_step duplicate(struct resp_ctx *c)
 {
@@ -474,7 +482,7 @@ static enum resp_step duplicate(struct resp_ctx *c)
 
 	qp->counters.duplicate_request++;
 	if (!is_answered(c->op)) {
-		roce_ack_pend(qp, psn_add(qp->resp.epsn, -1));
+		roce_ack_pend(qp, qp->resp.ack_psn);
 		return RESP_DONE;
 	}
 	rd = roce_rd_find(qp, c->pkt->bth.psn);

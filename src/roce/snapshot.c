@@ -23,7 +23,7 @@ size_t roce_snapshot_take(const struct roce_qp *qp, void *buf)
 {
 	const struct roce_resp *resp = &qp->resp;
 	struct roce_snapshot s = {
-		.epsn = resp->epsn, .msn = resp->msn,
+		.epsn = resp->epsn, .ack_psn = resp->ack_psn, .msn = resp->msn,
 		.va = resp->va, .rkey = resp->rkey, .resid = resp->resid,
 		.received = resp->received,
 		.rd_next = resp->rd_next,
@@ -45,7 +45,7 @@ static bool makes_sense(const struct roce_qp *qp, const struct roce_snapshot *s,
 {
 	if (s->n_rd > roce_rd_slots(qp) || len != sizeof(*s) + s->n_rd * sizeof(*qp->rd_atomic))
 		return false;
-	if (s->epsn >= PSN_LIMIT || s->msn >= PSN_LIMIT || s->msg > ROCE_MSG_WRITE)
+	if (s->epsn >= PSN_LIMIT || s->ack_psn >= PSN_LIMIT || s->msn >= PSN_LIMIT || s->msg > ROCE_MSG_WRITE)
 		return false;
 	if (s->rd_next && s->rd_next >= roce_rd_slots(qp))
 		return false;
@@ -82,6 +82,7 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
 		return false;
 	restore_resources(qp, &s, (const uint8_t *)buf + sizeof(s));
 	resp->epsn = s.epsn;
+	resp->ack_psn = s.ack_psn;
 	resp->msn = s.msn;
 	resp->va = s.va;
 	resp->rkey = s.rkey;

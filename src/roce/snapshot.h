@@ -25,7 +25,7 @@ struct roce_snapshot {
 	uint8_t msg;		/* enum roce_msg: a message is in progress */
 	uint8_t nak_sent, established;
 	uint32_t owes;		/* READs and atomics without their answers */
-	uint32_t reserved;
+	uint32_t ack_psn;
 	struct roce_counters counters;
 };
 

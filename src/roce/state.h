@@ -129,6 +129,7 @@ enum roce_msg {
 /* Receive side. responder.c */
 struct roce_resp {
 	uint32_t epsn;        /* expected PSN */
+	uint32_t ack_psn;     /* of the newest SEND or WRITE packet: what an ACK may say */
 	uint32_t msn;         /* messages completed, 24 bits */
 	enum roce_msg msg;    /* message in progress */
 	struct recv_wqe *wqe; /* receive held for it */

@@ -331,6 +331,32 @@ static void duplicate_send_is_acknowledged_not_delivered(void **state)
 }
 
 /*
+ * An ACK speaks for SENDs and WRITEs only: a READ or atomic behind the newest of them, whose answer may be lost, is acknowledged by that
+ * answer. A requester that takes the ACK for it has no data (soft RoCE, seen live).
+ */
+static void duplicate_behind_which_reads_wait(void **state)
+{
+	static const uint8_t behind[] = { ROCE_RC_FETCH_ADD, ROCE_RC_READ_REQUEST };
+
+	for (size_t i = 0; i < ARRAY_SIZE(behind); i++) {
+		struct roce_pkt pkt;
+
+		env_start(&e, IBV_QPT_RC);
+		env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+		for (uint32_t n = 1; n <= 2; n++) {
+			pkt = env_pkt(&e, behind[i], ENV_PSN + n, 0);
+			pkt.atomic.va = ENV_VA;
+			pkt.atomic.rkey = ENV_KEY;
+			env_input(&e, &pkt);
+		}
+		assert_int_equal(env_drain(&e), 2);
+		env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+		expect_aeth(0, ENV_PSN, 3);
+		expect_silence();
+	}
+}
+
+/*
  * IBTA vol 1, 9.7.5: RNR NAK with the QP's timer; the request is executed when it comes again.
  */
 static void rnr_nak_and_recovery(void **state)
@@ -720,6 +746,7 @@ int main(void)
 		cmocka_unit_test(acks_of_a_burst_coalesce),
 		cmocka_unit_test(no_ack_without_ack_request),
 		cmocka_unit_test(duplicate_send_is_acknowledged_not_delivered),
+		cmocka_unit_test(duplicate_behind_which_reads_wait),
 		cmocka_unit_test(rnr_nak_and_recovery),
 		cmocka_unit_test(message_longer_than_receive),
 		cmocka_unit_test(receive_with_bad_memory),
