@@ -8,6 +8,7 @@
 #include "run/clock.h"
 #include "run/progress.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
 
 enum {
 	OWED_PACKETS = 4,	/* more at a time are a stream, whose sender waits for the ACK */
@@ -83,14 +84,31 @@ static void answer_all(struct list *touched, struct vrb_burst *b, uint64_t now)
 		struct vrb_qp *qp = list_entry(touched->next, struct vrb_qp, touched);
 
 		list_del(&qp->touched);
-		if (!b)
-			continue;
 		lock_acquire(&qp->lock);
 		/* An ACK may have left with a request since. */
 		if (qp->due == OUTPUT_NOW || vrb_output_due(qp) != OUTPUT_NOTHING)
 			vrb_output_collect(qp, b, now);
 		lock_release(&qp->lock);
 	}
+}
+
+static void move_to_owed(struct list *touched)
+{
+	while (!list_empty(touched)) {
+		struct list *node = touched->next;
+
+		list_del(node);
+		list_add_tail(&owed, node);
+	}
+}
+
+/* Memory is out: they wait until there is some again. */
+static void put_off(struct list *touched, uint64_t now)
+{
+	if (touched != &owed)
+		move_to_owed(touched);
+	store_relaxed(&owed_due, VRB_NEVER);
+	owe_until(now + ACK_WAIT);
 }
 
 void vrb_answer(struct list *touched, uint64_t now)
@@ -100,13 +118,16 @@ void vrb_answer(struct list *touched, uint64_t now)
 	if (list_empty(touched) && load_relaxed(&owed_due) == VRB_NEVER)
 		return;
 	b = vrb_burst_own();
+	if (unlikely(!b)) {
+		put_off(touched, now);
+		return;
+	}
 	answer_all(touched, b, now);
 	answer_all(&owed, b, now);
 	owed_polls = 0;
 	if (load_relaxed(&owed_due) != VRB_NEVER)
 		store_relaxed(&owed_due, VRB_NEVER);
-	if (b)
-		vrb_burst_flush(b);
+	vrb_burst_flush(b);
 }
 
 /* May the answers to `packets` that a poller took wait for its next poll? */
@@ -124,12 +145,7 @@ static bool may_owe(const struct list *touched, unsigned int packets)
 
 static void owe(struct list *touched, uint64_t now)
 {
-	while (!list_empty(touched)) {
-		struct list *node = touched->next;
-
-		list_del(node);
-		list_add_tail(&owed, node);
-	}
+	move_to_owed(touched);
 	owed_polls++;
 	owe_until(now + ACK_WAIT);
 }

@@ -51,7 +51,11 @@ enum {
 	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls, */
 	STEADY_POLLS = 4096,	/* even if it has left work to the progress thread before */
 	WIRE_EVERY_US = 20,	/* pollers look at a wire that nobody seems to use */
+	STREAM = 8,		/* packets taken and sent that are a stream, of which the next are awaited */
 };
+
+/* The progress thread awaits the next of a stream for so long before it sleeps: waking it costs more. */
+#define LINGER (30 * VRB_USEC)
 
 struct drive_stats vrb_drive_stats;
 
@@ -140,16 +144,15 @@ static bool take_lanes(uint64_t now, bool poller)
 	return n > 0;
 }
 
-/* Must hold vrb.drive. */
-static bool take_packets(uint64_t now, bool poller)
+/* Returns how many. Must hold vrb.drive. */
+static unsigned int take_packets(uint64_t now, bool poller)
 {
 	static struct wire_pkt in[WIRE_BURST];
 	struct list touched = { &touched, &touched };
-	unsigned int n = WIRE_BURST;
-	bool any = false;
+	unsigned int n = WIRE_BURST, sum = 0;
 
 	if (!vrb.wire)
-		return false;
+		return 0;
 	for (unsigned int i = 0; (i < BURSTS && n == WIRE_BURST) || vrb.wire->held; i++) {
 		n = wire_recv(vrb.wire, in, WIRE_BURST);
 		for (const struct wire_pkt *p = in; p < in + n; p++)
@@ -159,7 +162,7 @@ static bool take_packets(uint64_t now, bool poller)
 						  .id_known = p->id_known,
 						  .ip_id = p->ip_id },
 			       &touched, now);
-		any |= n > 0;
+		sum += n;
 		if (!n)
 			break;
 		if (poller)
@@ -167,10 +170,10 @@ static bool take_packets(uint64_t now, bool poller)
 		else
 			vrb_answer(&touched, now);
 	}
-	if (!any)
+	if (!sum)
 		vrb_answer_owed(now);
 	vrb_steer_packets_seen();
-	return any;
+	return sum;
 }
 
 /*
@@ -344,10 +347,17 @@ void vrb_drive_blocks(void)
 		progress_wake(vrb.progress);
 }
 
-/* Must hold vrb.drive. */
-static bool look_at_wire(uint64_t now)
+/*
+ * At each poll, while packets are expected from there; only now and then where nobody seems to use the wire, and where neighbours had
+ * something: they may have so at every poll.  Must hold vrb.drive.
+ */
+static bool look_at_wire(uint64_t now, bool neighbours)
 {
-	if (!vrb_output_any_far() && now - wire_seen < WIRE_EVERY_US * VRB_USEC)
+	bool far = vrb_output_any_far();
+
+	if (neighbours && !far)
+		return false;
+	if (neighbours == far && now - wire_seen < WIRE_EVERY_US * VRB_USEC)
 		return false;
 	wire_seen = now;
 	return take_packets(now, true);
@@ -380,8 +390,7 @@ bool vrb_drive_poll(void)
 	now = clock_now();
 	vrb_answer_polled(now);
 	any = take_lanes(now, true);
-	if (!any)
-		any = look_at_wire(now);
+	any |= look_at_wire(now, any);
 	if (unlikely(now < inbox_busy_until))
 		any |= take_inbox(now);
 	any |= vrb_raw_poll(now);
@@ -418,13 +427,16 @@ static enum progress_rest on_rest(void *arg)
 
 static bool on_wire(void *arg, int fd)
 {
-	bool any;
+	uint64_t sent = load_relaxed(&vrb_drive_stats.sent_pkts);
+	unsigned int packets;
 
 	lock_acquire(&vrb.drive);
 	wire_readable(vrb.wire, fd);
-	any = take_packets(clock_now(), false);
+	packets = take_packets(clock_now(), false);
 	lock_release(&vrb.drive);
-	return any;
+	if (packets + load_relaxed(&vrb_drive_stats.sent_pkts) - sent >= STREAM)
+		progress_linger(vrb.progress, clock_now() + LINGER);
+	return packets;
 }
 
 static bool on_inbox(void *arg, int fd)

@@ -11,6 +11,9 @@ enum {
 	STEPS = 32,	/* of growth between nothing and the limit */
 	QUARTERS = 4,
 	DELAY_GRADES = 4,
+	PATIENCE_FIRST = 16,
+	PATIENCE_MORE = 4,	/* times, each time that it did not pay */
+	PATIENCE_MAX = 1 << 16,
 };
 
 #define CNP_INTERVAL (50 * VRB_USEC)
@@ -19,17 +22,27 @@ enum {
 #define DELAY_STEP (250 * VRB_USEC)
 #define PACED_RTT  (200 * VRB_USEC)
 
-void roce_cc_start(struct roce_cc *cc, uint32_t limit)
+void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most)
 {
 	uint32_t first = min(max(limit / ROCE_CC_FIRST, (uint32_t)ROCE_CC_MIN), limit);
 
-	*cc = (struct roce_cc){ .limit = limit, .window = first, .fast_to = limit, .alpha = ONE };
+	*cc = (struct roce_cc){ .limit = limit, .most = max(limit, min(most, limit * ROCE_CC_BEYOND)),
+				.window = first, .fast_to = limit, .alpha = ONE,
+				.patience = PATIENCE_FIRST };
 }
 
 static void set_window(struct roce_cc *cc, uint32_t window)
 {
-	cc->window = min(max(window, (uint32_t)ROCE_CC_MIN), cc->limit);
+	cc->window = min(max(window, (uint32_t)ROCE_CC_MIN), cc->most);
 	cc->acked = 0;
+}
+
+/* Loss or a CNP: if the window was beyond the limit, that was perhaps why. */
+static void disturb(struct roce_cc *cc)
+{
+	if (cc->window > cc->limit && cc->calm)
+		cc->patience = min(cc->patience * PATIENCE_MORE, (uint32_t)PATIENCE_MAX);
+	cc->calm = 0;
 }
 
 static bool paced(const struct roce_cc *cc)
@@ -83,7 +96,7 @@ void roce_cc_probe(struct roce_cc *cc)
 		cc->fast_to /= 2;
 	} else {
 		cc->before = cc->window;
-		cc->fast_to = reduced(cc);
+		cc->fast_to = min(reduced(cc), cc->limit);
 	}
 	set_window(cc, ROCE_CC_MIN);
 }
@@ -117,14 +130,22 @@ static uint32_t delay_grade(const struct roce_cc *cc)
 	return min(1 + cc->rtt / DELAY_STEP, (uint64_t)DELAY_GRADES);
 }
 
+static uint32_t ceiling(const struct roce_cc *cc)
+{
+	bool fast = cc->rtt && cc->rtt < DELAY_STEP;
+
+	return fast && cc->calm >= cc->patience ? cc->most : cc->limit;
+}
+
 /* A window's worth was acknowledged. */
 static void adapt(struct roce_cc *cc)
 {
 	if (!cc->cnp_seen)
 		cc->alpha -= cc->alpha / GAIN;
 	cc->cnp_seen = false;
+	cc->calm++;
 	cc->growth += cc->limit / delay_grade(cc);
-	set_window(cc, cc->window + cc->growth / STEPS);
+	set_window(cc, min(cc->window + cc->growth / STEPS, ceiling(cc)));
 	cc->growth %= STEPS;
 }
 
@@ -139,6 +160,7 @@ void roce_cc_acked(struct roce_cc *cc, uint32_t una, uint32_t psns, uint64_t now
 
 void roce_cc_lost(struct roce_cc *cc)
 {
+	disturb(cc);
 	cc->timing = false;
 	cc->fast_to = 0;
 	cc->before = 0;
@@ -153,6 +175,7 @@ void roce_cc_notified(struct roce_cc *cc, uint64_t now)
 	cc->cnp_until = time_after(now, max(cc->rtt, (uint64_t)CNP_INTERVAL));
 	cc->cnp_seen = true;
 	cc->fast_to = 0;
+	disturb(cc);
 	set_window(cc, cc->window - cc->window * cc->alpha / (2 * ONE));
 	cc->alpha += (ONE - cc->alpha) / GAIN;
 }

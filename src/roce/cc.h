@@ -4,6 +4,10 @@
  *
  *	start		a quarter of the limit, doubled by each window's worth that is acknowledged
  *	acknowledged	window grows by 1/32 of its limit for each window's worth
+ *	beyond		where round trips take less than 250 us with a full window it grows on, as far as
+ *			twice the limit, after some windows without loss or CNP; longer round trips
+ *			take it back to the limit, and so does either of those, which also makes it
+ *			wait four times as long
  *	delay		that slowly while the round trip takes less than 250 us; from 750 us on a
  *			quarter of that, which is how fast TCP grows
  *	loss		window * 0.7, once for all that goes again because of it
@@ -11,8 +15,10 @@
  *			once in a round trip
  *	pacing		a window below the limit leaves in quarters, spread over the round trip
  *
- * The limit is what a socket buffer of usual size holds (retry.h).  Windows count PSNs.  Pure;
- * nothing outside the struct is touched.
+ * The limit is what a socket buffer of usual size holds (retry.h), even if nobody empties it.  What
+ * lies beyond is for a receiver that is seen to empty it at 512 MiB/s and more; one that falls behind
+ * says so before its buffer is full (wire/udp_recv.c), by CNPs.  Windows count PSNs.  Pure; nothing
+ * outside the struct is touched.
  */
 #ifndef VRB_ROCE_CC_H
 #define VRB_ROCE_CC_H
@@ -23,11 +29,15 @@
 enum {
 	ROCE_CC_MIN = 1,
 	ROCE_CC_FIRST = 4,	/* the first window, as a part of the limit */
+	ROCE_CC_BEYOND = 2,	/* the largest one, in limits */
 };
 
 struct roce_cc {
 	uint32_t limit;
+	uint32_t most;
 	uint32_t window;
+	uint32_t calm;		/* windows' worths acknowledged since the last loss or CNP */
+	uint32_t patience;	/* so many it takes to grow beyond the limit */
 	uint32_t acked;		/* since the window last changed */
 	uint32_t growth;	/* less than a packet, in parts of one */
 	uint32_t fast_to;	/* below this the window grows by what is acknowledged */
@@ -44,7 +54,8 @@ struct roce_cc {
 	bool held;		/* a packet waits for slot_end */
 };
 
-void roce_cc_start(struct roce_cc *cc, uint32_t limit);
+/* `most`, or what ROCE_CC_BEYOND allows if that is less, bounds what lies beyond the limit. */
+void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most);
 
 /* May a packet leave now? If not, roce_cc_resume() says when. */
 bool roce_cc_allows(struct roce_cc *cc, uint64_t now);

@@ -52,7 +52,7 @@ void roce_retry_start(struct roce_qp *qp)
 		.left = qp->wq->retry_cnt,
 		.rnr_left = qp->wq->rnr_retry,
 	};
-	roce_cc_start(&qp->cc, roce_window_limit(qp));
+	roce_cc_start(&qp->cc, roce_window_limit(qp), ROCE_WINDOW_MAX);
 	roce_retry_stop(qp);
 }
 

@@ -71,6 +71,7 @@ struct progress {
 	bool back;			/* from standing back, and has not slept since */
 	unsigned int useless;
 	uint64_t look_at;		/* when away: the next look */
+	uint64_t linger_until;		/* 0: does not */
 };
 
 int progress_new(const struct progress_ops *ops, void *arg, struct progress **out)
@@ -258,6 +259,18 @@ static void dispatch(struct progress *p, const struct pollfd *pfd)
 	}
 }
 
+void progress_linger(struct progress *p, uint64_t until)
+{
+	p->linger_until = until;
+}
+
+static bool lingers(struct progress *p)
+{
+	if (p->linger_until && (p->away || clock_now() >= p->linger_until))
+		p->linger_until = 0;
+	return p->linger_until;
+}
+
 /* False: something was done instead. */
 static bool may_sleep(struct progress *p, uint64_t *until)
 {
@@ -288,6 +301,8 @@ static void run_once(struct progress *p)
 	if (!may_sleep(p, &until))
 		return;
 	n = fill_pollfds(p, pfd);
+	if (lingers(p))
+		until = 0;	/* a look, no sleep */
 
 	/* Partner: progress_hurry(). Either it sees sleep_until, or its deadline is seen here. Away, nobody need hurry us. */
 	store_relaxed(&p->sleep_until, p->away ? 0 : until);
@@ -296,7 +311,8 @@ static void run_once(struct progress *p)
 		return;
 	ready = wait_until(pfd, n, until);
 	store_relaxed(&p->sleep_until, 0);
-	store_relaxed(&p->wakeups, p->wakeups + 1);
+	if (until)
+		store_relaxed(&p->wakeups, p->wakeups + 1);
 	if (ready > 0)
 		dispatch(p, pfd);
 	p->back = false;
@@ -362,6 +378,7 @@ int progress_start(struct progress *p)
 		p->stop = false;
 		p->away = p->back = p->needed = false;
 		p->useless = 0;
+		p->linger_until = 0;
 		p->snapshot_of = 0;
 		store_relaxed(&p->changes, p->changes + 1);
 		err = create_thread(p);

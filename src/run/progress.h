@@ -99,6 +99,11 @@ bool progress_needed(const struct progress *p);
 bool progress_away(const struct progress *p);
 
 /*
+ * For callbacks: more is expected soon, so the thread does not sleep before `until` but looks at its descriptors again and again.
+ */
+void progress_linger(struct progress *p, uint64_t until);
+
+/*
  * An application thread has polled the shared descriptors. A load, rarely a store; any thread, no
  * lock.
  */

@@ -131,6 +131,40 @@ static void note_overflow(struct udp_wire *u, uint32_t lost)
 		 "net.core.rmem_max limits it", u->wire.port, size / 1024);
 }
 
+/* <linux/sock_diag.h> has names for them, and much else. */
+enum {
+	MEMINFO_QUEUED = 0,
+	MEMINFO_BUFFER = 1,
+	MEMINFO_VARS = 9,
+	CROWD = 32768,	/* bytes at once: who receives less need not fear for the buffer */
+	ECN_MASK = 3,
+	ECN_NOT_ECT = 0,
+	ECN_CE = 3,
+};
+
+/*
+ * The socket's buffer is the last queue of the path, and marks as a router's does: where more than three quarters are in use, packets
+ * that may be marked are, so that their senders slow down before any is lost.  The kernel counts what the packets occupy, which may
+ * be several times their length, and may be late in counting out what was received, by a quarter of the buffer.
+ */
+static bool crowded(struct udp_wire *u, unsigned int family)
+{
+	uint32_t info[MEMINFO_VARS];
+	socklen_t len = sizeof(info);
+
+	if (u->got_bytes < CROWD || getsockopt(u->fd[family], SOL_SOCKET, SO_MEMINFO, info, &len) < 0)
+		return false;
+	return info[MEMINFO_QUEUED] > info[MEMINFO_BUFFER] / 4 * 3;
+}
+
+static void mark(struct udp_wire *u, struct net_path *path)
+{
+	if (likely(!u->crowded) || (path->traffic_class & ECN_MASK) == ECN_NOT_ECT)
+		return;
+	path->traffic_class |= ECN_CE;
+	u->wire.stats.recv_marked++;
+}
+
 /* Makes the first n messages ready again. Few are, when little arrives. */
 static void clean(struct udp_wire *u, unsigned int n)
 {
@@ -240,6 +274,7 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 
 	if (u->fd[family] < 0)
 		return 0;
+	u->crowded = crowded(u, family);
 	for (tries = 0; tries < UDP_MESSAGES; tries++) {
 		got = recvmmsg(u->fd[family], u->mm, UDP_MESSAGES, MSG_DONTWAIT, NULL);
 		if (got >= 0 || errno == EAGAIN)
@@ -247,10 +282,13 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 		if (errno != EINTR)
 			drain_errors(u, u->fd[family]);
 	}
+	u->got_bytes = 0;
 	if (got <= 0)
 		return 0;
 	u->family = family;
 	u->got = (unsigned int)got;
+	for (unsigned int i = 0; i < u->got; i++)
+		u->got_bytes += u->mm[i].msg_len;
 	return u->got;
 }
 
@@ -276,6 +314,7 @@ static void begin_message(struct udp_wire *u, struct mmsghdr *mm)
 	read_path(&cut->path, &mm->msg_hdr, u->wire.port, &cut->segment, &lost);
 	if (unlikely(lost != u->overflow[u->family]))
 		note_overflow(u, lost);
+	mark(u, &cut->path);
 	if (cut->segment < mm->msg_len)
 		u->wire.stats.recv_runs++;
 }

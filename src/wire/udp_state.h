@@ -54,6 +54,8 @@ struct udp_wire {
 	bool woken;			/* a descriptor was ready, perhaps for an error only */
 	uint32_t overflow[UDP_FAMILIES];	/* the kernel's counter, as seen last */
 	unsigned int turn;		/* counts calls; UDP_OTHER_EVERY */
+	uint32_t got_bytes;		/* by the last call that got any */
+	bool crowded;			/* so was the buffer before the last call */
 	struct udp_cell *cell;		/* UDP_MESSAGES of them */
 	uint8_t (*data)[UDP_CELL];
 	struct mmsghdr mm[UDP_MESSAGES];	/* mm[i] receives into cell[i] */

@@ -59,6 +59,7 @@ struct wire_stats {
 	uint64_t recv_errors;		/* ICMP errors that were drained */
 	uint64_t recv_truncated;
 	uint64_t recv_overflow;		/* packets that found the socket's receive buffer full */
+	uint64_t recv_marked;		/* messages that came from a buffer nearly full, and say so now (ECN) */
 	uint64_t probes;		/* steering probes of this and other processes */
 };
 

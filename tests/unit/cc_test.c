@@ -10,14 +10,14 @@
 #include "util/compiler.h"
 #include "util/time.h"
 
-enum { LIMIT = 128 };
+enum { LIMIT = 128, MOST = 2 * LIMIT };
 
 static struct roce_cc cc;
 
 /* At the full window, as after some time without congestion. */
 static int start(void **state)
 {
-	roce_cc_start(&cc, LIMIT);
+	roce_cc_start(&cc, LIMIT, MOST);
 	cc.window = LIMIT;
 	return 0;
 }
@@ -33,7 +33,7 @@ static void round_trip(uint32_t psn, uint64_t rtt, uint64_t *now)
 
 static void the_first_windows_double(void **state)
 {
-	roce_cc_start(&cc, LIMIT);
+	roce_cc_start(&cc, LIMIT, MOST);
 	assert_int_equal(cc.window, LIMIT / 4);
 	roce_cc_acked(&cc, 1, LIMIT / 4, 0);
 	assert_int_equal(cc.window, LIMIT / 2);
@@ -93,7 +93,7 @@ static void growth_slows_with_delay(void **state)
 		uint32_t psn = 0, before = rows[i].limit / 2;
 		uint64_t now = VRB_SECOND;
 
-		roce_cc_start(&cc, rows[i].limit);
+		roce_cc_start(&cc, rows[i].limit, rows[i].limit);
 		roce_cc_lost(&cc);
 		cc.window = before;
 		for (uint32_t k = 0; k < rows[i].rounds; k++) {
@@ -161,6 +161,57 @@ static void a_window_that_was_cut_leaves_in_quarters(void **state)
 	assert_true(roce_cc_resume(&cc) == VRB_NEVER);
 }
 
+/* The window after n windows' worths with that round trip. */
+static uint32_t after_windows(uint32_t n, uint64_t rtt, uint32_t *psn, uint64_t *now)
+{
+	while (n--)
+		round_trip((*psn)++, rtt, now);
+	return cc.window;
+}
+
+static void a_fast_path_takes_more_than_the_limit(void **state)
+{
+	uint64_t now = VRB_SECOND;
+	uint32_t psn = 0;
+
+	assert_int_equal(after_windows(100, 249 * VRB_USEC, &psn, &now), 2 * LIMIT);
+	assert_int_equal(after_windows(8, VRB_MSEC, &psn, &now), LIMIT);
+	roce_cc_start(&cc, LIMIT, LIMIT + 10);
+	assert_int_equal(after_windows(100, 50 * VRB_USEC, &psn, &now), LIMIT + 10);
+	roce_cc_start(&cc, LIMIT, LIMIT / 2);
+	assert_int_equal(after_windows(100, 50 * VRB_USEC, &psn, &now), LIMIT);
+}
+
+/* A path that is not seen to be fast gets no more than the limit. */
+static void a_path_of_unknown_speed_keeps_the_limit(void **state)
+{
+	for (int i = 0; i < 1000; i++)
+		roce_cc_acked(&cc, 5000, cc.window, 0);
+	assert_int_equal(cc.window, LIMIT);
+}
+
+/* Each loss beyond the limit makes the next attempt wait four times as long; what is lost along with it does not. */
+static void what_was_lost_beyond_the_limit_is_remembered(void **state)
+{
+	static const uint32_t patience[] = { 16, 64, 256, 1024 };
+	uint64_t now = VRB_SECOND;
+	uint32_t psn = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(patience); i++) {
+		assert_true(after_windows(patience[i] - 1, 50 * VRB_USEC, &psn, &now) <= LIMIT);
+		assert_int_equal(after_windows(60, 50 * VRB_USEC, &psn, &now), 2 * LIMIT);
+		if (i % 2)
+			roce_cc_notified(&cc, now);
+		else
+			roce_cc_lost(&cc);
+		assert_in_range(cc.window, 1, 2 * LIMIT - 1);
+	}
+	roce_cc_lost(&cc);
+	assert_int_equal(cc.patience, 4096);
+	assert_true(after_windows(4095, 50 * VRB_USEC, &psn, &now) <= LIMIT);
+	assert_int_equal(after_windows(60, 50 * VRB_USEC, &psn, &now), 2 * LIMIT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +220,9 @@ int main(void)
 		cmocka_unit_test_setup(growth_slows_with_delay, start),
 		cmocka_unit_test_setup(the_first_windows_double, start),
 		cmocka_unit_test_setup(probes_in_a_row_halve_what_is_come_back_to, start),
+		cmocka_unit_test_setup(a_fast_path_takes_more_than_the_limit, start),
+		cmocka_unit_test_setup(a_path_of_unknown_speed_keeps_the_limit, start),
+		cmocka_unit_test_setup(what_was_lost_beyond_the_limit_is_remembered, start),
 		cmocka_unit_test_setup(copies_are_not_timed, start),
 		cmocka_unit_test_setup(an_answer_before_its_request_took_no_time, start),
 		cmocka_unit_test_setup(a_probe_in_vain_is_undone, start),

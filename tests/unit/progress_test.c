@@ -100,6 +100,49 @@ static void an_idle_process_has_no_wakeups(void **state)
 	close(shared.fd);
 }
 
+struct lingering {
+	struct source source;
+	struct progress *p;
+	uint64_t until;
+};
+
+static bool on_stream(void *arg, int fd)
+{
+	struct lingering *l = arg;
+
+	progress_linger(l->p, load_relaxed(&l->until));
+	return on_ready(&l->source, fd);
+}
+
+/* A look is no wake-up. What comes while it lingers is served; and it sleeps when the time is over. */
+static void lingers_without_sleep_until_it_is_told(void **state)
+{
+	struct lingering l = { .until = VRB_NEVER };
+	uint64_t before;
+
+	source_init(&l.source);
+	progress_new(NULL, NULL, &l.p);
+	progress_watch(l.p, l.source.fd, PROGRESS_SHARED, on_stream, &l);
+	progress_start(l.p);
+	feed(&l.source);
+	sem_wait(&l.source.called);
+	before = progress_wakeups(l.p);
+	for (int i = 0; i < 3; i++) {
+		feed(&l.source);
+		sem_wait(&l.source.called);
+	}
+	assert_int_equal(progress_wakeups(l.p), before);
+	store_relaxed(&l.until, clock_now());
+	for (int i = 0; i < 2; i++) {
+		feed(&l.source);
+		sem_wait(&l.source.called);
+	}
+	progress_stop(l.p);
+	assert_true(progress_wakeups(l.p) > before);
+	progress_free(l.p);
+	close(l.source.fd);
+}
+
 static void stands_back_from_pollers_and_comes_back(void **state)
 {
 	struct progress *p;
@@ -345,6 +388,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_back_when_readable),
 		cmocka_unit_test(an_idle_process_has_no_wakeups),
+		cmocka_unit_test(lingers_without_sleep_until_it_is_told),
 		cmocka_unit_test(stands_back_from_pollers_and_comes_back),
 		cmocka_unit_test(tells_when_pollers_left_it_work_until_it_is_useless),
 		cmocka_unit_test(deadlines_fire_and_hurry_wakes_a_sleeper),

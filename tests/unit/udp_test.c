@@ -289,6 +289,48 @@ static void overflow_is_counted(void **state)
 	wire_close(w);
 }
 
+/* What the packets that wait occupy of the buffer, in percent. */
+static unsigned int filled(int fd)
+{
+	uint32_t info[9];	/* of SO_MEMINFO: occupied, size of the receive buffer, ... */
+	socklen_t len = sizeof(info);
+
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len), 0);
+	return 100ull * info[0] / info[1];
+}
+
+/* Where packets fill most of the buffer, those that may be marked say so; not those that may not, and not when few are waiting. */
+static void a_crowded_buffer_marks(void **state)
+{
+	static const struct {
+		uint8_t traffic_class;
+		unsigned int percent;
+		bool marks;
+	} rows[] = { { 0x6a, 40, false }, { 0x6a, 76, true }, { 0x6a, 40, false }, { 0x68, 76, false } };
+	struct wire *w = open_wire();
+	static uint8_t data[9000];
+	struct wire_pkt out = { .path = path_v4(), .data = data, .len = sizeof(data) }, in[WIRE_BURST];
+	int fds[WIRE_FDS], size = 200000;
+	uint64_t marked = 0;
+
+	wire_fds(w, fds);
+	assert_int_equal(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		unsigned int n = 0;
+
+		out.path.traffic_class = rows[i].traffic_class;
+		for (; filled(fds[0]) < rows[i].percent && n < WIRE_BURST; n++)
+			assert_int_equal(wire_send(w, &out, 1), 1);
+		assert_int_equal(receive(w, in, n), n);
+		for (unsigned int k = 0; k < n; k++)
+			assert_int_equal(in[k].path.traffic_class, rows[i].traffic_class | (rows[i].marks ? 3 : 0));
+		marked += rows[i].marks ? n : 0;
+		assert_int_equal(w->stats.recv_marked, marked);
+	}
+	assert_int_equal(w->stats.recv_overflow, 0);
+	wire_close(w);
+}
+
 /* An ICMP message does no harm to other packets, is taken off the socket, and is remembered. */
 static void icmp_errors_are_remembered(void **state)
 {
@@ -673,6 +715,7 @@ int main(void)
 		cmocka_unit_test_setup(a_run_above_the_mtu_is_given_back, new_port),
 		cmocka_unit_test_setup(what_cannot_be_sent_is_lost_and_counted, new_port),
 		cmocka_unit_test_setup(overflow_is_counted, new_port),
+		cmocka_unit_test_setup(a_crowded_buffer_marks, new_port),
 		cmocka_unit_test_setup(a_full_interface_queue_loses_packets, new_port),
 		cmocka_unit_test_setup(icmp_errors_are_remembered, new_port),
 		cmocka_unit_test_setup(truncated_packets_are_dropped, new_port),
