@@ -6,12 +6,15 @@
  *	self send SIZE COUNT		post, receive, acknowledge, both completions
  *	self write|read SIZE COUNT	post, completion
  *	self list SIZE COUNT		WRITEs, posted 16 at a time
+ *	self pong SIZE COUNT		inline SENDs, each the answer to the one before it, one in 32 signaled, as ib_send_lat has them
  *	self send SIZE COUNT QPS	the same with so many connected QPs in the process, of which one pair works
  *	self round SIZE COUNT QPS	SENDs on so many QPs in turn
+ *	self poll SIZE COUNT		polls of an empty CQ
  *	self setup SIZE COUNT		so many pairs of QPs, created and connected; prints pairs a second
  *
  * Prints nanoseconds for each message, the best of many short stretches.
  */
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,6 +23,7 @@
 enum {
 	STRETCH = 64,
 	LIST = 16,
+	PONG_SIGNAL = 32,
 	TIMEOUT = 14,
 	RETRIES = 7,
 	QPS_MAX = 20000,
@@ -90,6 +94,40 @@ static void write_list(void)
 	take(LIST);
 }
 
+static struct ibv_qp *pong[2];
+static struct ibv_cq *pong_sent;	/* their receives complete into rc.cq */
+static unsigned int pongs;
+
+static void pong_receive(struct ibv_qp *qp)
+{
+	rc_post_recv(&rc, qp, 1);
+}
+
+static void pong_one(void)
+{
+	struct ibv_sge sge = { (uintptr_t)rc.buf, size, rc.mr->lkey };
+	bool signal = pongs / 2 % PONG_SIGNAL == 0;
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_INLINE | (signal ? IBV_SEND_SIGNALED : 0) };
+	struct ibv_send_wr *bad;
+	struct ibv_wc wc;
+
+	CHECK(ibv_post_send(pong[pongs % 2], &wr, &bad) == 0);
+	while (signal && (ibv_poll_cq(pong_sent, 1, &wc) == 0))
+		;
+	take(1);
+	pong_receive(pong[++pongs % 2]);
+}
+
+static void poll_none(void)
+{
+	struct ibv_wc wc;
+
+	CHECK(ibv_poll_cq(rc.cq, 1, &wc) == 0);
+}
+
 static const struct what {
 	const char *name;
 	void (*once)(void);
@@ -100,6 +138,8 @@ static const struct what {
 	{ "read", read_one, 1 },
 	{ "list", write_list, LIST },
 	{ "round", send_in_turn, 1 },
+	{ "pong", pong_one, 1 },
+	{ "poll", poll_none, 1 },
 	{ "setup", NULL, 1 },
 };
 
@@ -109,6 +149,28 @@ static void connect_pair(struct ibv_qp *a, struct ibv_qp *b)
 
 	rc_connect(&rc, a, &at_b, TIMEOUT, RETRIES);
 	rc_connect(&rc, b, &at_a, TIMEOUT, RETRIES);
+}
+
+static void new_pong(void)
+{
+	struct ibv_qp_init_attr init = {
+		.recv_cq = rc.cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { 2 * PONG_SIGNAL, 2 * PONG_SIGNAL, 1, 1, size },
+	};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+
+	pong_sent = init.send_cq = ibv_create_cq(rc.ctx, 4 * PONG_SIGNAL, NULL, NULL, 0);
+	CHECK(pong_sent);
+	for (int i = 0; i < 2; i++) {
+		pong[i] = ibv_create_qp(rc.pd, &init);
+		CHECK(pong[i]);
+		CHECK(ibv_modify_qp(pong[i], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						    IBV_QP_ACCESS_FLAGS) == 0);
+	}
+	connect_pair(pong[0], pong[1]);
+	pong_receive(pong[0]);
+	pong_receive(pong[1]);
 }
 
 static double best_of(const struct what *w, long count)
@@ -164,12 +226,17 @@ int main(int argc, char **argv)
 	connect_pair(rc.qp, other);
 	if (w->once) {
 		new_pairs(qps);
+		if (w->once == pong_one)
+			new_pong();
 		printf("%.1f\n", best_of(w, count));
 	} else {
 		printf("%.0f\n", set_up(count));
 	}
 	for (int i = 0; i < qps; i++)
 		CHECK(ibv_destroy_qp(idle[i]) == 0);
+	for (int i = 0; i < 2 && pong[i]; i++)
+		CHECK(ibv_destroy_qp(pong[i]) == 0);
+	CHECK(!pong_sent || ibv_destroy_cq(pong_sent) == 0);
 	CHECK(ibv_destroy_qp(other) == 0);
 	rc_close(&rc);
 	return 0;

@@ -230,6 +230,7 @@ static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct roce
 void vrb_arrive_by_lane(void *arg, const struct local_pkt *in)
 {
 	struct lane_arrivals *a = arg;
+	struct roce_rider ack;
 	struct roce_pkt pkt;
 	const struct vrb_raw raw = { &pkt, in->data, in->len };
 	struct vrb_qp *qp;
@@ -256,6 +257,12 @@ void vrb_arrive_by_lane(void *arg, const struct local_pkt *in)
 	if (in->pull.num_seg) {
 		pkt.pull = &in->pull;
 		pkt.payload_len = in->payload;
+	}
+	if (in->acks) {
+		ack.psn = in->ack_psn & ROCE_PSN_MASK;
+		ack.msn = in->ack_aeth & ROCE_PSN_MASK;
+		ack.syndrome = in->ack_aeth >> 24;
+		pkt.ack = &ack;
 	}
 	lock_acquire(&qp->lock);
 	if (fill_path(qp, in, &pkt))

@@ -49,6 +49,7 @@ static struct copy *copy_of(const struct roce_pkt *pkt)
 	if (!c)
 		return NULL;
 	c->pkt = *pkt;
+	c->pkt.ack = NULL;	/* has been heard */
 	c->pkt.payload = c->payload;
 	if (pkt->payload_len)
 		memcpy(c->payload, pkt->payload, pkt->payload_len);

@@ -5,6 +5,7 @@
  * Locks: under qp->lock; takes peer->lock for a burst, and the key table's references, below it.
  */
 #include <sched.h>
+#include <string.h>
 
 #include "core/context.h"
 #include "core/device.h"
@@ -49,22 +50,40 @@ static unsigned int payload_pieces(struct vrb_qp *qp, const struct send_wqe *w, 
 	return n;
 }
 
-static void put(struct vrb_qp *qp, struct lane_tx *tx, const uint8_t *packet, uint32_t len)
+/* The payload stays where it is. */
+static void put_pull(struct vrb_qp *qp, const struct send_wqe *w, struct lane_tx *tx,
+		     struct lane_head *head, const struct lane_part *packet)
+{
+	struct wq_seg seg[ONESIDED_SEGS];
+	struct lane_part parts[] = { *packet, { seg, 0 } };
+
+	head->where = LANE_PULL;
+	head->payload = w->length;
+	head->nseg = payload_pieces(qp, w, seg);
+	if (head->nseg == 0)
+		return;	/* the region went away since: lost, and found out by the retry */
+	parts[1].len = head->nseg * sizeof(seg[0]);
+	lane_tx_put(tx, head, parts, ARRAY_SIZE(parts));
+}
+
+/* The buffer has room for an ICRC behind the packet. */
+static void put(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf, uint32_t len,
+		const struct roce_rider *ack)
 {
 	const struct send_wqe *w = roce_output_pull(&qp->roce);
-	struct wq_seg seg[ONESIDED_SEGS];
-	struct lane_slot slot = { .where = LANE_INLINE };
-	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) }, { seg, 0 } };
+	struct lane_head head = { .where = LANE_INLINE };
+	struct lane_part packet = { buf, len + ROCE_ICRC_LEN };
 
-	if (w != NULL) {
-		slot.where = LANE_PULL;
-		slot.payload = w->length;
-		slot.nseg = payload_pieces(qp, w, seg);
-		if (slot.nseg == 0)
-			return;	/* the region went away since: lost, and found out by the retry */
-		parts[2].len = slot.nseg * sizeof(seg[0]);
+	memset(buf + len, 0, ROCE_ICRC_LEN);
+	if (ack->any) {
+		head.flags = LANE_ACK;
+		head.ack_psn = ack->psn;
+		head.ack_aeth = (uint32_t)ack->syndrome << 24 | ack->msn;
 	}
-	lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
+	if (unlikely(w != NULL))
+		put_pull(qp, w, tx, &head, &packet);
+	else
+		lane_tx_put(tx, &head, &packet, 1);
 }
 
 /*
@@ -117,8 +136,9 @@ static void note_room(struct vrb_near *n, bool full, bool moved, uint64_t now)
 bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 {
 	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
-	bool sent = false, full = false, lost = false, dead, stuck;
+	bool sent = false, full = false, lost = false, dead, stuck, watched;
 	const struct net_path *path;
+	struct roce_rider ack;
 	struct lane_tx *tx;
 	size_t len = 1;
 
@@ -127,6 +147,8 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 	note_abilities(qp, now);
 	dead = has_died(qp, now);
 	stuck = is_stuck(qp, now);
+	watched = vrb_tap_wanted(now);
+	ack.allowed = !watched && qp->wq.type == IBV_QPT_RC;	/* a sniffer sees two packets */
 	tx = local_burst_begin(qp->near.peer);
 	while (len && !full && roce_has_output(&qp->roce)) {
 		bool room = !dead && lane_tx_room(tx, PUT_MAX);
@@ -134,12 +156,12 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 		lost = !room && (dead || stuck);
 		full = !room && !lost;
 		if (!full)
-			len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
+			len = roce_output_with(&qp->roce, packet, sizeof(packet), &path, &ack, now);
 		if (!room || !len)
 			continue;
-		if (vrb_tap_wanted(now))
+		if (unlikely(watched))
 			vrb_tap_tell(qp, path, packet, len, false);
-		put(qp, tx, packet, len);
+		put(qp, tx, packet, len, &ack);
 		sent = true;
 	}
 	local_burst_end(vrb.local, qp->near.peer, sent);
@@ -152,7 +174,7 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 
 bool vrb_near_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now)
 {
-	struct lane_slot slot = { .where = LANE_INLINE };
+	struct lane_head head = { .where = LANE_INLINE };
 	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) } };
 	uint64_t start = clock_now();
 	struct lane_tx *tx;
@@ -166,7 +188,7 @@ bool vrb_near_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uin
 		tx = local_burst_begin(qp->near.peer);
 		room = lane_tx_room(tx, len + sizeof(no_icrc));
 		if (room)
-			lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
+			lane_tx_put(tx, &head, parts, ARRAY_SIZE(parts));
 		local_burst_end(vrb.local, qp->near.peer, room);
 		if (!room)
 			sched_yield();
@@ -191,7 +213,7 @@ static struct local_peer *datagram_peer(struct vrb_qp *qp, uint32_t qpn, uint64_
 static bool send_datagram(struct local_peer *peer, const struct net_path *path,
 			  const uint8_t *packet, uint32_t len)
 {
-	struct lane_slot slot = { .where = LANE_INLINE, .flags = LANE_PATH };
+	struct lane_head head = { .where = LANE_INLINE, .flags = LANE_PATH };
 	struct lane_part parts[] = {
 		{ path, sizeof(*path) }, { packet, len }, { no_icrc, sizeof(no_icrc) }
 	};
@@ -199,7 +221,7 @@ static bool send_datagram(struct local_peer *peer, const struct net_path *path,
 	bool room = lane_tx_room(tx, sizeof(*path) + len + sizeof(no_icrc));
 
 	if (room)
-		lane_tx_put(tx, &slot, parts, ARRAY_SIZE(parts));
+		lane_tx_put(tx, &head, parts, ARRAY_SIZE(parts));
 	local_burst_end(vrb.local, peer, room);
 	return room;
 }

@@ -72,12 +72,12 @@ bool xrc_party_room(struct xrc_party *p)
 static bool put_once(struct local_peer *peer, const struct lane_part *parts, unsigned int n,
 		     uint32_t len)
 {
-	struct lane_slot slot = { .where = LANE_INLINE, .flags = LANE_MESSAGE };
+	struct lane_head head = { .where = LANE_INLINE, .flags = LANE_MESSAGE };
 	struct lane_tx *tx = local_burst_begin(peer);
 	bool room = lane_tx_room(tx, len);
 
 	if (room)
-		lane_tx_put(tx, &slot, parts, n);
+		lane_tx_put(tx, &head, parts, n);
 	local_burst_end(vrb.local, peer, room);
 	return room;
 }

@@ -59,38 +59,38 @@ bool lane_tx_room(struct lane_tx *tx, uint32_t bytes)
 	return fits(tx, bytes);
 }
 
-static uint8_t *take_ring(struct lane_tx *tx, struct lane_slot *slot)
+static uint8_t *take_ring(struct lane_tx *tx, struct lane_head *head)
 {
-	uint32_t bytes = ring_round(slot->len);
+	uint32_t bytes = ring_round(head->len);
 	uint32_t gap = ring_gap(tx->ring_head, bytes);
 
-	slot->ring_off = tx->ring_head + gap;
+	head->ring_off = tx->ring_head + gap;
 	tx->ring_head += gap + bytes;
-	return tx->lane->bytes + slot->ring_off % LANE_BYTES;
+	return tx->lane->bytes + head->ring_off % LANE_BYTES;
 }
 
-void lane_tx_put(struct lane_tx *tx, struct lane_slot *slot, const struct lane_part *parts,
+void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_part *parts,
 		 unsigned int n)
 {
 	struct lane_slot *dst = &tx->lane->slot[tx->head % LANE_SLOTS];
 	uint8_t *p = dst->data;
 
-	slot->len = 0;
+	head->len = 0;
 	for (unsigned int i = 0; i < n; i++)
-		slot->len += parts[i].len;
-	if (slot->len > LANE_INLINE_MAX || slot->where == LANE_PULL) {
-		if (slot->where == LANE_INLINE)
-			slot->where = LANE_RING;
-		p = take_ring(tx, slot);
+		head->len += parts[i].len;
+	if (head->len > LANE_INLINE_MAX || head->where == LANE_PULL) {
+		if (head->where == LANE_INLINE)
+			head->where = LANE_RING;
+		p = take_ring(tx, head);
 	}
-	slot->ring_end = tx->ring_head;
+	head->ring_end = tx->ring_head;
 	for (unsigned int i = 0; i < n; i++) {
 		memcpy(p, parts[i].data, parts[i].len);
 		p += parts[i].len;
 	}
-	memcpy((uint8_t *)dst + sizeof(dst->seq), (const uint8_t *)slot + sizeof(slot->seq),
-	       LANE_SLOT_HEADER - sizeof(slot->seq));
-	store_release(&dst->seq, ++tx->head);	/* L5 */
+	memcpy((uint8_t *)dst + sizeof(head->seq), (const uint8_t *)head + sizeof(head->seq),
+	       sizeof(*head) - sizeof(head->seq));
+	store_release(&dst->head.seq, ++tx->head);	/* L5 */
 }
 
 /* L5.  A slot that holds neither the packet expected nor one of a round before: something was lost. */
@@ -105,7 +105,7 @@ static bool find_slot(struct lane_rx *rx, uint32_t seq)
 
 bool lane_rx_ready(const struct lane_rx *rx)
 {
-	uint32_t seq = load_acquire(&rx->lane->slot[rx->next % LANE_SLOTS].seq);	/* L5 */
+	uint32_t seq = load_acquire(&rx->lane->slot[rx->next % LANE_SLOTS].head.seq);	/* L5 */
 
 	return seq == rx->next + 1;
 }
@@ -113,28 +113,28 @@ bool lane_rx_ready(const struct lane_rx *rx)
 bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **data)
 {
 	const struct lane_slot *slot = &rx->lane->slot[rx->next % LANE_SLOTS];
-	uint32_t seq = load_acquire(&slot->seq);	/* L5 */
+	uint32_t seq = load_acquire(&slot->head.seq);	/* L5 */
 	uint32_t at;
 
 	if (seq != rx->next + 1 && likely(!find_slot(rx, seq)))
 		return false;
 	prefetch_line(&rx->lane->slot[(rx->next + 1) % LANE_SLOTS]);	/* comes while this one is looked at */
-	memcpy(copy, slot, LANE_SLOT_HEADER);
-	if (copy->where == LANE_INLINE) {
-		*data = copy->len <= LANE_INLINE_MAX ?
-				memcpy(copy->data, slot->data, copy->len) : NULL;
+	copy->head = slot->head;
+	if (copy->head.where == LANE_INLINE) {
+		*data = copy->head.len <= LANE_INLINE_MAX ?
+				memcpy(copy->data, slot->data, copy->head.len) : NULL;
 		return true;
 	}
-	at = copy->ring_off % LANE_BYTES;
-	*data = copy->len <= LANE_BYTES && at + copy->len <= LANE_BYTES ? rx->lane->bytes + at :
-									   NULL;
+	at = copy->head.ring_off % LANE_BYTES;
+	*data = copy->head.len <= LANE_BYTES && at + copy->head.len <= LANE_BYTES ?
+			rx->lane->bytes + at : NULL;
 	return true;
 }
 
-void lane_rx_done(struct lane_rx *rx, const struct lane_slot *copy)
+void lane_rx_done(struct lane_rx *rx, const struct lane_head *head)
 {
-	if (load_relaxed(&rx->lane->ring_tail) != copy->ring_end)
-		store_release(&rx->lane->ring_tail, copy->ring_end);	/* L7 */
+	if (load_relaxed(&rx->lane->ring_tail) != head->ring_end)
+		store_release(&rx->lane->ring_tail, head->ring_end);	/* L7 */
 	rx->next++;
 	store_release(&rx->lane->tail, rx->next);	/* L7 */
 }

@@ -50,27 +50,27 @@ void lane_rx_init(struct lane_rx *rx, struct lane *lane);
 bool lane_tx_room(struct lane_tx *tx, uint32_t bytes);
 
 /*
- * Sends what the parts hold, one after the other: lane_tx_room() for their sum has said yes.  *slot carries where, flags, nseg and
- * payload; the rest is filled in.  A packet that fits goes into the slot itself unless where is LANE_PULL.
+ * Sends what the parts hold, one after the other: lane_tx_room() for their sum has said yes.  *head carries where, flags, nseg, payload
+ * and ack_*; the rest is filled in.  A packet that fits goes into the slot itself unless where is LANE_PULL.
  */
 struct lane_part {
 	const void *data;
 	uint32_t len;
 };
-void lane_tx_put(struct lane_tx *tx, struct lane_slot *slot, const struct lane_part *parts,
+void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_part *parts,
 		 unsigned int n);
 
 /*
  * A receiver that finds a slot of another round than expected goes on with that one: what a neighbour's scribbling or its own cost is
  * packets, as on a network, and not the lane.
  *
- * The next packet: its slot copied to *copy (data included when inline) and *data pointing to its copy->len bytes, either in *copy or in
+ * The next packet: its slot copied to *copy (data included when inline) and *data pointing to its copy->head.len bytes, either in *copy or in
  * the ring, where the sender can still change them.  False if there is none.  A slot that makes no sense comes with *data = NULL.
  */
 bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **data);
 
 /* Frees what lane_rx_get() returned last. */
-void lane_rx_done(struct lane_rx *rx, const struct lane_slot *copy);
+void lane_rx_done(struct lane_rx *rx, const struct lane_head *head);
 
 /* Is there a next packet? */
 bool lane_rx_ready(const struct lane_rx *rx);

@@ -29,7 +29,7 @@
 #define SEG_MAGIC 0x4745534e45425256ull	/* "VRBENSEG" read as little endian */
 
 enum {
-	SEG_LAYOUT = 3,		/* grows with every change of this file */
+	SEG_LAYOUT = 4,		/* grows with every change of this file */
 
 	SEG_PAGE = 64 * 1024,
 	SEG_PEERS = 1024,	/* one lane for each host slot */
@@ -39,7 +39,7 @@ enum {
 
 	LANE_SLOTS = 256,
 	LANE_SLOT_SIZE = 128,
-	LANE_SLOT_HEADER = 24,
+	LANE_SLOT_HEADER = 32,
 	LANE_INLINE_MAX = LANE_SLOT_SIZE - LANE_SLOT_HEADER,
 	LANE_BYTES = 64 * 1024,	/* ring for packets that fit no slot */
 	LANE_HAZARDS = 16,
@@ -111,9 +111,10 @@ enum lane_where {
 enum {
 	LANE_PATH = 1 << 0,	/* a struct net_path precedes the packet (datagrams: the receiver wants a GRH) */
 	LANE_MESSAGE = 1 << 1,	/* not a packet but a message of another part of the library (core/xrcmsg.h) */
+	LANE_ACK = 1 << 2,	/* an ACK of the same queue pair comes with the packet, in ack_psn and ack_aeth */
 };
 
-struct lane_slot {
+struct lane_head {
 	uint32_t seq;		/* L5: index + 1, stored last (release) by the sender */
 	uint32_t len;		/* bytes of path, packet and segments */
 	uint8_t where;		/* enum lane_where */
@@ -122,6 +123,12 @@ struct lane_slot {
 	uint32_t ring_off;	/* free-running offset into the byte ring */
 	uint32_t ring_end;	/* free-running end of what the byte ring holds up to and with this slot */
 	uint32_t payload;	/* LANE_PULL: length of the payload */
+	uint32_t ack_psn;	/* LANE_ACK */
+	uint32_t ack_aeth;	/* LANE_ACK: syndrome:8 MSN:24 */
+};
+
+struct lane_slot {
+	struct lane_head head;
 	uint8_t data[LANE_INLINE_MAX];
 };
 

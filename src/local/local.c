@@ -306,7 +306,7 @@ static void clear_lane(struct lane *lane)
 {
 	memset(lane->hazard, 0, sizeof(lane->hazard));
 	for (unsigned int i = 0; i < LANE_SLOTS; i++)
-		lane->slot[i].seq = 0;
+		lane->slot[i].head.seq = 0;
 	lane->ring_tail = 0;
 	lane->can_pull = 0;
 	lane->sender_identity = 0;
@@ -400,57 +400,57 @@ static void read_news(struct local *l, uint32_t news)
 	find_dead(l);
 }
 
-/* Takes the parts of a message apart; everything was copied or is bounds-checked here, except what the payload says. */
-static bool parse(const struct lane_slot *slot, const uint8_t *data, struct local_pkt *pkt,
-		  struct net_path *path, struct wq_seg *segs)
+/* The parts of a message that is more than a packet; everything was copied or is bounds-checked here, except what the payload says. */
+static bool take_apart(const struct lane_head *head, struct local_pkt *pkt, struct net_path *path,
+		       struct wq_seg *segs)
 {
-	uint32_t len = slot->len;
-
-	if (data == NULL)
-		return false;
-	if (slot->flags & LANE_PATH) {
-		if (len < sizeof(*path))
+	if (head->flags & LANE_PATH) {
+		if (pkt->len < sizeof(*path))
 			return false;
-		memcpy(path, data, sizeof(*path));
+		memcpy(path, pkt->data, sizeof(*path));
 		pkt->path = path;
-		data += sizeof(*path);
-		len -= sizeof(*path);
+		pkt->data += sizeof(*path);
+		pkt->len -= sizeof(*path);
 	}
-	if (slot->where == LANE_PULL) {
-		uint32_t bytes = slot->nseg * sizeof(*segs);
+	if (head->where == LANE_PULL) {
+		uint32_t bytes = head->nseg * sizeof(*segs);
 
-		if (slot->nseg == 0 || slot->nseg > SEGS_MAX || len < bytes || slot->payload == 0)
+		if (head->nseg == 0 || head->nseg > SEGS_MAX || pkt->len < bytes || head->payload == 0)
 			return false;
-		len -= bytes;
-		memcpy(segs, data + len, bytes);
-		pkt->pull.num_seg = slot->nseg;
+		pkt->len -= bytes;
+		memcpy(segs, pkt->data + pkt->len, bytes);
+		pkt->pull.num_seg = head->nseg;
 		pkt->pull.seg = segs;
 	}
-	pkt->payload = slot->payload;
-	pkt->data = data;
-	pkt->len = len;
 	return true;
 }
 
 static unsigned int drain(struct inbound *in, unsigned int budget, local_pkt_fn fn, void *arg)
 {
 	struct lane_slot slot;
-	const uint8_t *data;
+	const struct lane_head *head = &slot.head;
+	struct local_pkt pkt = {
+		.slot = in->slot,
+		.pull = { .pid = in->pid, .identity = in->identity, .incarnation = in->sender },
+	};
+	struct wq_seg segs[SEGS_MAX];
+	struct net_path path;
 	unsigned int n = 0;
 	uint64_t pulled = 0;
 
-	while (n < budget && pulled < BURST_BYTES && lane_rx_get(&in->rx, &slot, &data)) {
-		struct wq_seg segs[SEGS_MAX];
-		struct net_path path;
-		struct local_pkt pkt = { .slot = in->slot,
-					 .message = slot.flags & LANE_MESSAGE };
-
-		pkt.pull = (struct wq_pull){ .pid = in->pid, .identity = in->identity,
-					     .incarnation = in->sender };
-		if (parse(&slot, data, &pkt, &path, segs))
+	while (n < budget && pulled < BURST_BYTES && lane_rx_get(&in->rx, &slot, &pkt.data)) {
+		pkt.len = head->len;
+		pkt.path = NULL;
+		pkt.payload = head->payload;
+		pkt.pull.num_seg = 0;
+		pkt.message = head->flags & LANE_MESSAGE;
+		pkt.acks = head->flags & LANE_ACK;
+		pkt.ack_psn = head->ack_psn;
+		pkt.ack_aeth = head->ack_aeth;
+		if (pkt.data != NULL && take_apart(head, &pkt, &path, segs))
 			fn(arg, &pkt);
-		pulled += pkt.pull.num_seg ? pkt.payload : 0;
-		lane_rx_done(&in->rx, &slot);
+		pulled += pkt.pull.num_seg ? head->payload : 0;
+		lane_rx_done(&in->rx, head);
 		n++;
 	}
 	return n;

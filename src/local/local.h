@@ -71,6 +71,9 @@ struct local_pkt {
 	struct wq_pull pull;		/* where a pulled packet's payload is; no segments: it is whole */
 	int32_t slot;			/* of the sender */
 	bool message;			/* not a packet; see LANE_MESSAGE */
+	bool acks;			/* an ACK of its queue pair comes with it: */
+	uint32_t ack_psn;
+	uint32_t ack_aeth;		/* syndrome:8 MSN:24 */
 };
 typedef void (*local_pkt_fn)(void *arg, const struct local_pkt *pkt);
 

@@ -50,6 +50,11 @@ bool roce_credits_allow(const struct roce_qp *qp, uint32_t ssn)
 	return !roce_credits_short(qp, ssn) || qp->req.psn == qp->comp.una;
 }
 
+static bool is_positive(const struct roce_ack *ack)
+{
+	return roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK;
+}
+
 void roce_ack_pend(struct roce_qp *qp, uint32_t psn)
 {
 	struct roce_ack *ack = &qp->resp.ack;
@@ -71,7 +76,7 @@ void roce_ack_implied(struct roce_qp *qp, uint32_t psn)
 {
 	struct roce_ack *ack = &qp->resp.ack;
 
-	if (ack->pending && roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK &&
+	if (ack->pending && is_positive(ack) &&
 	    !psn_before(psn, ack->psn))
 		ack->pending = false;
 }
@@ -81,9 +86,23 @@ void roce_ack_take(struct roce_qp *qp, struct roce_pkt *pkt)
 	struct roce_ack *ack = &qp->resp.ack;
 
 	roce_prepare(qp, pkt, roce_response_opcode(qp->wq->type, ROCE_RC_ACKNOWLEDGE), ack->psn);
-	pkt->aeth.syndrome = roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK
-				     ? roce_ack_syndrome(qp)
-				     : ack->syndrome;
+	pkt->aeth.syndrome = is_positive(ack) ? roce_ack_syndrome(qp) : ack->syndrome;
 	pkt->aeth.msn = qp->resp.msn;
 	ack->pending = false;
+}
+
+/* What READs and atomics are owed goes first. */
+bool roce_ack_may_ride(const struct roce_qp *qp)
+{
+	return qp->resp.ack.pending && is_positive(&qp->resp.ack) && !qp->resp.rd_owed;
+}
+
+void roce_ack_ride(struct roce_qp *qp, struct roce_rider *ack)
+{
+	ack->any = true;
+	ack->syndrome = roce_ack_syndrome(qp);
+	ack->psn = qp->resp.ack.psn;
+	ack->msn = qp->resp.msn;
+	qp->resp.ack.pending = false;
+	qp->counters.sent_pkts++;
 }

@@ -35,4 +35,8 @@ void roce_ack_implied(struct roce_qp *qp, uint32_t psn);
 /* Fills *pkt with the pending ACK or NAK and forgets it. Must be pending. */
 void roce_ack_take(struct roce_qp *qp, struct roce_pkt *pkt);
 
+/* Instead: may it leave beside a request, if one leaves?  And then it does. */
+bool roce_ack_may_ride(const struct roce_qp *qp);
+void roce_ack_ride(struct roce_qp *qp, struct roce_rider *ack);
+
 #endif

@@ -321,18 +321,19 @@ static enum comp_step do_drop(struct comp_ctx *c)
 }
 
 static enum comp_step (*const steps[COMP_DONE])(struct comp_ctx *c) = {
-	[COMP_PSN] = check_psn,  [COMP_KIND] = check_kind, [COMP_ACK] = do_ack,
-	[COMP_RNR] = do_rnr,     [COMP_NAK] = do_nak,      [COMP_RESPONSE] = do_response,
-	[COMP_PLACE] = do_place, [COMP_GAP] = do_gap,      [COMP_FAIL] = do_fail,
-	[COMP_DROP] = do_drop,
+	[COMP_ACK] = do_ack,     [COMP_RNR] = do_rnr,           [COMP_NAK] = do_nak,
+	[COMP_PLACE] = do_place, [COMP_RESPONSE] = do_response, [COMP_GAP] = do_gap,
+	[COMP_FAIL] = do_fail,   [COMP_DROP] = do_drop,
 };
 
 void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now)
 {
 	struct comp_ctx c = { .qp = qp, .pkt = pkt, .op = op, .now = now };
-	enum comp_step step = COMP_PSN;
+	enum comp_step step = check_psn(&c);
 
+	if (likely(step == COMP_KIND))
+		step = check_kind(&c);
 	while (step != COMP_DONE) {
 		qp->comp.last_step = step;
 		step = steps[step](&c);

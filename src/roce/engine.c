@@ -372,6 +372,23 @@ bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt)
 	return true;
 }
 
+/* The ACK that came beside a request, as if it had come in front of it. False: it was the end of the QP. */
+static bool hear_rider(struct roce_qp *qp, const struct roce_rider *ack, uint64_t now)
+{
+	struct roce_pkt pkt;	/* an ACK is no more than this */
+
+	qp->counters.rcvd_pkts++;
+	if (!runs_requester(qp) || qp->wq->type != IBV_QPT_RC) {
+		qp->counters.dropped_pkts++;
+		return true;
+	}
+	pkt.bth.psn = ack->psn;
+	pkt.aeth.syndrome = ack->syndrome;
+	pkt.aeth.msn = ack->msn;
+	roce_completer_input(qp, &pkt, roce_opcode_info(ROCE_RC_ACKNOWLEDGE), now);
+	return !qp->flushed;
+}
+
 void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 {
 	const struct roce_opcode_info *op = roce_opcode_info(pkt->bth.opcode);
@@ -385,7 +402,10 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 	}
 	if (roce_is_reliable(qp))
 		follow_migration(qp, pkt);
-	dispatch(qp, pkt, op, now);
+	if (!pkt->ack || hear_rider(qp, pkt->ack, now))
+		dispatch(qp, pkt, op, now);
+	else
+		qp->counters.dropped_pkts++;
 	roce_check(qp);
 }
 
@@ -470,9 +490,22 @@ bool roce_owes_ack_only(const struct roce_qp *qp)
 	return !ack->pending || roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK;
 }
 
-static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
+/* A request that takes the ACK along; 0: there is none, and the ACK still wants to leave, also if this was the end of the QP. */
+static size_t output_both(struct roce_qp *qp, uint8_t *buf, struct roce_rider *rider, uint64_t now)
 {
-	size_t len;
+	struct roce_ack ack = qp->resp.ack;
+	size_t len = output_sends(qp, buf, now);
+
+	if (len)
+		roce_ack_ride(qp, rider);
+	else
+		qp->resp.ack = ack;
+	return len;
+}
+
+static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_rider *ack, uint64_t now)
+{
+	size_t len = 0;
 
 	if (!roce_burst_allows(qp, now))
 		return 0;
@@ -482,7 +515,10 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 		return 0;
 	if (cnp_due(qp, now))
 		return build_cnp(qp, buf, now);
-	len = roce_responder_output(qp, buf, now);
+	if (ack->allowed && roce_ack_may_ride(qp))
+		len = output_both(qp, buf, ack, now);
+	if (!len)
+		len = roce_responder_output(qp, buf, now);
 	if (!len)
 		len = output_sends(qp, buf, now);
 	/* A fault while building leaves a NAK to be sent. */
@@ -491,17 +527,26 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	return len;
 }
 
-size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
-		   uint64_t now)
+size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
+			struct roce_rider *ack, uint64_t now)
 {
 	size_t len;
 
 	assert(cap >= ROCE_MAX_PACKET);
 	qp->out_pull = NULL;
-	len = output(qp, buf, now);
+	ack->any = false;
+	len = output(qp, buf, ack, now);
 	*path = qp->wq->type == IBV_QPT_UD ? &qp->out_path : &qp->wq->path;
 	roce_check(qp);
 	return len;
+}
+
+size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
+		   uint64_t now)
+{
+	struct roce_rider none = { .allowed = false };
+
+	return roce_output_with(qp, buf, cap, path, &none, now);
 }
 
 /* Time and doorbells */

@@ -117,6 +117,10 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now);
 
+/* The same; an ACK may leave beside a request, in *ack, if ack->allowed.  ack->any tells whether it did. */
+size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
+			struct roce_rider *ack, uint64_t now);
+
 /*
  * Did a request arrive before one that is missing? The engine will want it again; a caller that keeps
  * it and brings it when roce_expected_psn() has come to it saves that.

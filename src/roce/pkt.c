@@ -35,34 +35,37 @@ enum {
 	BTH_FECN = 0x80,
 	BTH_BECN = 0x40,
 	BTH_ACK_REQ = 0x80,
+	BTH_NUMBER = 0xffffff,
 };
 
 static void get_bth(struct roce_bth *bth, const uint8_t *p)
 {
-	bth->opcode = p[0];
-	bth->solicited = p[1] & BTH_SOLICITED;
-	bth->mig_req = p[1] & BTH_MIG_REQ;
-	bth->pad = p[1] >> BTH_PAD_SHIFT & BTH_PAD_MASK;
-	bth->version = p[1] & BTH_VERSION_MASK;
-	bth->pkey = get_be16(p + 2);
-	bth->fecn = p[4] & BTH_FECN;
-	bth->becn = p[4] & BTH_BECN;
-	bth->dest_qpn = get_be24(p + 5);
-	bth->ack_req = p[8] & BTH_ACK_REQ;
-	bth->psn = get_be24(p + 9);
+	uint32_t first = get_be32(p), second = get_be32(p + 4), third = get_be32(p + 8);
+
+	bth->opcode = first >> 24;
+	bth->solicited = first >> 16 & BTH_SOLICITED;
+	bth->mig_req = first >> 16 & BTH_MIG_REQ;
+	bth->pad = first >> 16 >> BTH_PAD_SHIFT & BTH_PAD_MASK;
+	bth->version = first >> 16 & BTH_VERSION_MASK;
+	bth->pkey = first;
+	bth->fecn = second >> 24 & BTH_FECN;
+	bth->becn = second >> 24 & BTH_BECN;
+	bth->dest_qpn = second & BTH_NUMBER;
+	bth->ack_req = third >> 24 & BTH_ACK_REQ;
+	bth->psn = third & BTH_NUMBER;
 }
 
 static uint8_t *put_bth(uint8_t *p, const struct roce_bth *bth)
 {
-	p = put_u8(p, bth->opcode);
-	p = put_u8(p, (bth->solicited ? BTH_SOLICITED : 0) | (bth->mig_req ? BTH_MIG_REQ : 0) |
-			      (bth->pad & BTH_PAD_MASK) << BTH_PAD_SHIFT |
-			      (bth->version & BTH_VERSION_MASK));
-	p = put_be16(p, bth->pkey);
-	p = put_u8(p, (bth->fecn ? BTH_FECN : 0) | (bth->becn ? BTH_BECN : 0));
-	p = put_be24(p, bth->dest_qpn);
-	p = put_u8(p, bth->ack_req ? BTH_ACK_REQ : 0);
-	return put_be24(p, bth->psn);
+	uint32_t flags = (bth->solicited ? BTH_SOLICITED : 0) | (bth->mig_req ? BTH_MIG_REQ : 0) |
+			 (bth->pad & BTH_PAD_MASK) << BTH_PAD_SHIFT |
+			 (bth->version & BTH_VERSION_MASK);
+	uint32_t ecn = (bth->fecn ? BTH_FECN : 0) | (bth->becn ? BTH_BECN : 0);
+	uint32_t ack = bth->ack_req ? BTH_ACK_REQ : 0;
+
+	p = put_be32(p, (uint32_t)bth->opcode << 24 | flags << 16 | bth->pkey);
+	p = put_be32(p, ecn << 24 | (bth->dest_qpn & BTH_NUMBER));
+	return put_be32(p, ack << 24 | (bth->psn & BTH_NUMBER));
 }
 
 /*
@@ -244,7 +247,8 @@ enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len
 		return ROCE_DROP_SHORT;
 	if (unlikely(room - pkt->bth.pad > op->max_payload))
 		return ROCE_DROP_LONG;
-	get_extended(pkt, op, data + ROCE_BTH_LEN);
+	if (op->hdrs.bits)
+		get_extended(pkt, op, data + ROCE_BTH_LEN);
 	pkt->payload = data + op->hdr_len;
 	pkt->payload_len = (uint32_t)(room - pkt->bth.pad);
 	return ROCE_DECODED;
@@ -255,7 +259,8 @@ size_t roce_encode_headers(uint8_t *buf, const struct roce_pkt *pkt)
 	const struct roce_opcode_info *op = roce_opcode_info(pkt->bth.opcode);
 	uint8_t *p = put_bth(buf, &pkt->bth);
 
-	p = put_extended(p, op, pkt);
+	if (op->hdrs.bits)
+		p = put_extended(p, op, pkt);
 	assert(p - buf == op->hdr_len);
 	return (size_t)(p - buf);
 }

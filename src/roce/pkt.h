@@ -36,6 +36,17 @@ struct roce_bth {
 
 struct wq_pull;
 
+/*
+ * An ACK that travels beside a request of its QP instead of in front of it: what it says that the request does not.  The network has no
+ * such thing; neighbours have (docs/SHM.md).
+ */
+struct roce_rider {
+	bool allowed;		/* roce_output_with(): by the caller */
+	bool any;
+	uint8_t syndrome;
+	uint32_t psn, msn;	/* 24 bits */
+};
+
 /* A decoded packet. Header fields are valid where the opcode carries the header (enum roce_hdr in opcode.h). */
 struct roce_pkt {
 	struct roce_bth bth;
@@ -69,6 +80,7 @@ struct roce_pkt {
 	const uint8_t *payload;		/* inside the caller's packet buffer; without pad */
 	uint32_t payload_len;
 	const struct wq_pull *pull;	/* set by the caller: the payload (payload_len bytes) is in its sender's memory */
+	const struct roce_rider *ack;	/* set by the caller: came beside the packet, to be heard before it */
 	struct net_path path;		/* filled by the caller: where it came from and went to */
 };
 

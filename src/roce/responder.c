@@ -579,15 +579,7 @@ static enum resp_step do_drop(struct resp_ctx *c)
 	return RESP_DONE;
 }
 
-static enum resp_step (*const steps[RESP_DONE])(struct resp_ctx *c) = {
-	[RESP_PSN] = check_psn,
-	[RESP_OPSEQ] = check_opseq,
-	[RESP_OPCODE] = check_opcode,
-	[RESP_RESOURCE] = check_resource,
-	[RESP_LENGTH] = check_length,
-	[RESP_ACCESS] = check_access,
-	[RESP_EXECUTE] = execute,
-	[RESP_COMPLETE] = complete,
+static enum resp_step (*const ends[RESP_DONE])(struct resp_ctx *c) = {
 	[RESP_ACK] = acknowledge,
 	[RESP_DUPLICATE] = duplicate,
 	[RESP_GAP] = gap,
@@ -596,19 +588,42 @@ static enum resp_step (*const steps[RESP_DONE])(struct resp_ctx *c) = {
 	[RESP_DROP] = do_drop,
 };
 
+/* The steps that may lead on, in a row so that the compiler can join them.  Returns the first that ends the packet. */
+static enum resp_step walk(struct resp_ctx *c)
+{
+	enum resp_step next = check_psn(c);
+
+	if (likely(next == RESP_OPSEQ))
+		next = check_opseq(c);
+	if (likely(next == RESP_OPCODE))
+		next = check_opcode(c);
+	if (likely(next == RESP_RESOURCE))
+		next = check_resource(c);
+	if (likely(next == RESP_LENGTH))
+		next = check_length(c);
+	if (likely(next == RESP_ACCESS))
+		next = check_access(c);
+	if (likely(next == RESP_EXECUTE))
+		next = execute(c);
+	if (likely(next == RESP_COMPLETE))
+		next = complete(c);
+	return next;
+}
+
 void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now)
 {
 	struct resp_ctx c = { .qp = qp, .pkt = pkt, .op = op, .now = now };
-	enum resp_step step = RESP_PSN;
+	enum resp_step step;
 
 	if (qp->wq->state == IBV_QPS_RTR && !qp->resp.established) {
 		qp->resp.established = true;
 		qp->wq->ops->event(qp->wq, IBV_EVENT_COMM_EST);
 	}
+	step = walk(&c);
 	while (step != RESP_DONE) {
 		qp->resp.last_step = step;
-		step = steps[step](&c);
+		step = ends[step](&c);
 	}
 }
 

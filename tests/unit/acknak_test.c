@@ -128,6 +128,134 @@ static void newest_acknowledgement_survives(void **state)
 	assert_false(ack->pending);
 }
 
+/* What the engine has to say if its ACKs may travel beside requests; the opcode of the packet, -1: none. */
+static int output_beside(struct roce_rider *ack)
+{
+	ack->allowed = true;
+	e.len = roce_output_with(&e.qp, e.buf, sizeof(e.buf), &e.out_path, ack, e.now);
+	return e.len ? e.buf[0] : -1;
+}
+
+/* A QP that owes an ACK for one message of 8 bytes. */
+static void start_owing(void)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 8);
+	env_post_recv(&e, 0, 8);
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
+}
+
+static void an_ack_rides_beside_a_request(void **state)
+{
+	struct roce_rider ack;
+
+	start_owing();
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	assert_int_equal(output_beside(&ack), ROCE_RC_SEND_ONLY);
+	assert_true(ack.any);
+	assert_int_equal(ack.psn, ENV_PSN);
+	assert_int_equal(ack.msn, 1);
+	assert_int_equal(ack.syndrome, 1);
+	assert_int_equal(e.qp.counters.sent_pkts, 2);
+	assert_int_equal(output_beside(&ack), ROCE_RC_SEND_ONLY);
+	assert_false(ack.any);
+	assert_int_equal(output_beside(&ack), -1);
+}
+
+/* It leaves as ever where there is no request, where it is a NAK, and behind what a READ is owed. */
+static void what_does_not_ride(void **state)
+{
+	struct roce_rider ack;
+
+	start_owing();
+	assert_int_equal(output_beside(&ack), ROCE_RC_ACKNOWLEDGE);
+	assert_false(ack.any);
+
+	start_owing();
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN + 5, 8);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	assert_int_equal(output_beside(&ack), ROCE_RC_ACKNOWLEDGE);
+	assert_int_equal(output_beside(&ack), ROCE_RC_SEND_ONLY);
+	assert_false(ack.any);
+
+	start_owing();
+	env_request(&e, ROCE_RC_READ_REQUEST, ENV_PSN + 1, 0);
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN + 2, 8);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	assert_int_equal(output_beside(&ack), ROCE_RC_READ_RESPONSE_ONLY);
+	assert_int_equal(output_beside(&ack), ROCE_RC_SEND_ONLY);
+	assert_true(ack.any);
+}
+
+/* The peer's message was taken: it hears so, although this QP dies of its own. */
+static void a_request_that_fails_leaves_the_ack(void **state)
+{
+	struct roce_rider ack;
+
+	start_owing();
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	e.fail_at = 0;
+	e.fail_why = REASON_LKEY_UNKNOWN;
+	assert_int_equal(output_beside(&ack), ROCE_RC_ACKNOWLEDGE);
+	assert_false(ack.any);
+	assert_int_equal(e.wq.state, IBV_QPS_ERR);
+	assert_int_equal(output_beside(&ack), -1);
+}
+
+static void request_beside(const struct roce_rider *ack, uint32_t psn)
+{
+	struct roce_pkt pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, psn, 8);
+
+	pkt.ack = ack;
+	env_input(&e, &pkt);
+}
+
+/* As if it had come in front: completions in this order, and a NAK is the end of the QP before the request. */
+static void a_rider_is_heard_first(void **state)
+{
+	struct roce_rider ack = { .psn = ENV_PSN, .msn = 1, .syndrome = ROCE_CREDITS_INVALID };
+
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 8);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	request_beside(&ack, ENV_PSN);
+	assert_int_equal(e.num_cqes, 2);
+	assert_int_equal(e.cqes[0].opcode, IBV_WC_SEND);
+	assert_int_equal(e.cqes[1].opcode, IBV_WC_RECV);
+	assert_int_equal(e.qp.counters.rcvd_pkts, 2);
+
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 8);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	ack.syndrome = roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_REMOTE_ACCESS_ERROR);
+	request_beside(&ack, ENV_PSN);
+	assert_int_equal(e.cqes[0].status, IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(e.cqes[1].status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(e.qp.counters.dropped_pkts, 1);
+}
+
+/* A neighbour may write anything: an ACK to a QP that has no requester, or no use for it. */
+static void a_rider_out_of_place_is_dropped(void **state)
+{
+	struct roce_rider ack = { .psn = ENV_PSN, .syndrome = ROCE_CREDITS_INVALID };
+
+	env_init(&e, IBV_QPT_RC);
+	env_rtr(&e);
+	env_post_recv(&e, 0, 8);
+	request_beside(&ack, ENV_PSN);
+	assert_int_equal(e.num_cqes, 1);
+	assert_int_equal(e.qp.counters.dropped_pkts, 1);
+
+	env_start(&e, IBV_QPT_UC);
+	env_post_recv(&e, 0, 8);
+	request_beside(&ack, ENV_PSN);
+	assert_int_equal(e.num_cqes, 1);
+	assert_int_equal(e.qp.counters.dropped_pkts, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +266,11 @@ int main(void)
 		cmocka_unit_test(who_needs_a_credit),
 		cmocka_unit_test(stale_credits_are_ignored),
 		cmocka_unit_test(newest_acknowledgement_survives),
+		cmocka_unit_test(an_ack_rides_beside_a_request),
+		cmocka_unit_test(what_does_not_ride),
+		cmocka_unit_test(a_request_that_fails_leaves_the_ack),
+		cmocka_unit_test(a_rider_is_heard_first),
+		cmocka_unit_test(a_rider_out_of_place_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,7 @@ static uint32_t rnd(void)
 
 struct sent {
 	uint8_t bytes[9000];
-	struct lane_slot slot;
+	struct lane_head head;
 };
 
 static struct lane *new_lane(void)
@@ -43,9 +43,10 @@ static bool put_random(struct lane_tx *tx, struct sent *s)
 		return false;
 	for (uint32_t i = 0; i < len; i++)
 		s->bytes[i] = rnd();
-	s->slot = (struct lane_slot){ .where = rnd() % 4 ? LANE_INLINE : LANE_PULL,
-				      .flags = rnd(), .nseg = rnd(), .payload = rnd() };
-	lane_tx_put(tx, &s->slot,
+	s->head = (struct lane_head){ .where = rnd() % 4 ? LANE_INLINE : LANE_PULL,
+				      .flags = rnd(), .nseg = rnd(), .payload = rnd(),
+				      .ack_psn = rnd(), .ack_aeth = rnd() };
+	lane_tx_put(tx, &s->head,
 		    (struct lane_part[]){ { s->bytes, cut }, { s->bytes + cut, len - cut } }, 2);
 	return true;
 }
@@ -56,14 +57,16 @@ static void get_and_compare(struct lane_rx *rx, const struct sent *s)
 	const uint8_t *data;
 
 	assert_true(lane_rx_get(rx, &got, &data));
-	assert_int_equal(got.len, s->slot.len);
-	assert_int_equal(got.where, s->slot.where);
-	assert_int_equal(got.flags, s->slot.flags);
-	assert_int_equal(got.nseg, s->slot.nseg);
-	assert_int_equal(got.payload, s->slot.payload);
+	assert_int_equal(got.head.len, s->head.len);
+	assert_int_equal(got.head.where, s->head.where);
+	assert_int_equal(got.head.flags, s->head.flags);
+	assert_int_equal(got.head.nseg, s->head.nseg);
+	assert_int_equal(got.head.payload, s->head.payload);
+	assert_int_equal(got.head.ack_psn, s->head.ack_psn);
+	assert_int_equal(got.head.ack_aeth, s->head.ack_aeth);
 	assert_non_null(data);
-	assert_memory_equal(data, s->bytes, got.len);
-	lane_rx_done(rx, &got);
+	assert_memory_equal(data, s->bytes, got.head.len);
+	lane_rx_done(rx, &got.head);
 }
 
 static void random_packets_arrive_whole_and_in_order(void **state)
@@ -88,7 +91,8 @@ static void random_packets_arrive_whole_and_in_order(void **state)
 static void a_full_lane_says_so(void **state)
 {
 	struct lane *lane = zero_lane();
-	struct lane_slot slot = { 0 };
+	struct lane_head head = { 0 };
+	struct lane_slot slot;
 	const uint8_t *data;
 	struct lane_tx tx;
 	struct lane_rx rx;
@@ -97,11 +101,11 @@ static void a_full_lane_says_so(void **state)
 	lane_rx_init(&rx, lane);
 	for (int i = 0; i < LANE_SLOTS; i++) {
 		assert_true(lane_tx_room(&tx, 0));
-		lane_tx_put(&tx, &slot, NULL, 0);
+		lane_tx_put(&tx, &head, NULL, 0);
 	}
 	assert_false(lane_tx_room(&tx, 0));
 	assert_true(lane_rx_get(&rx, &slot, &data));
-	lane_rx_done(&rx, &slot);
+	lane_rx_done(&rx, &slot.head);
 	assert_true(lane_tx_room(&tx, LANE_INLINE_MAX));
 	assert_false(lane_tx_room(&tx, LANE_BYTES));
 	free(lane);
@@ -122,22 +126,22 @@ static void garbage_stays_inside(void **state)
 
 		for (int i = 0; i < 60; i++)
 			((uint32_t *)lane)[rnd() % (offsetof(struct lane, bytes) / 4)] = rnd();
-		lane->slot[rx.next % LANE_SLOTS].where = rnd() % 4;
-		lane->slot[rx.next % LANE_SLOTS].len = rnd() % 2 ? rnd() % 9000 : rnd();
-		lane->slot[rx.next % LANE_SLOTS].seq = rx.next + 1;
+		lane->slot[rx.next % LANE_SLOTS].head.where = rnd() % 4;
+		lane->slot[rx.next % LANE_SLOTS].head.len = rnd() % 2 ? rnd() % 9000 : rnd();
+		lane->slot[rx.next % LANE_SLOTS].head.seq = rx.next + 1;
 		assert_true(lane_rx_get(&rx, &copy, &data));
-		if (data != NULL && copy.where != LANE_INLINE) {
+		if (data != NULL && copy.head.where != LANE_INLINE) {
 			assert_true(data >= lane->bytes);
-			assert_true(data + copy.len <= lane->bytes + LANE_BYTES);
+			assert_true(data + copy.head.len <= lane->bytes + LANE_BYTES);
 		}
-		lane_rx_done(&rx, &copy);
+		lane_rx_done(&rx, &copy.head);
 		lane->tail = rnd();
 		if (lane_tx_room(&tx, 1000)) {
 			static const uint8_t bytes[1000];
-			struct lane_slot slot = { 0 };
+			struct lane_head head = { 0 };
 
-			lane_tx_put(&tx, &slot, &(struct lane_part){ bytes, sizeof(bytes) }, 1);
-			assert_true(slot.ring_off % LANE_BYTES + slot.len <= LANE_BYTES);
+			lane_tx_put(&tx, &head, &(struct lane_part){ bytes, sizeof(bytes) }, 1);
+			assert_true(head.ring_off % LANE_BYTES + head.len <= LANE_BYTES);
 		}
 		assert_true(tx.head - tx.tail <= LANE_SLOTS);
 	}
