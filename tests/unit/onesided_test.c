@@ -38,6 +38,8 @@ static void publish(const struct wq_qp *qp, bool established)
 					    (struct seg_qp_facts){ .established = established }), 0);
 }
 
+static int stop(void **state);
+
 static int start(void **state)
 {
 	place_make_dir(dir);
@@ -72,7 +74,11 @@ static int start(void **state)
 	*key = good_key;
 	peer = local_peer_get(local[0], far.qpn);
 	assert_non_null(peer);
-	assert_true(local_peer_cma(peer));
+	if (!local_peer_cma(peer)) {
+		printf("skipped: process_vm_readv is refused\n");
+		stop(state);
+		exit(77);
+	}
 	return 0;
 }
 

@@ -60,7 +60,7 @@ static void test_buffers(void)
 {
 	struct ibv_buf *buf;
 	uint8_t *memory = ibv_alloc_buf(w.pd, 8192, &buf);
-	struct ibv_mr_init_attr attr = { .length = 4096, .access = WORLD_ACCESS, .iova = 0x20000 };
+	struct ibv_mr_init_attr attr = { .length = 4096, .access = WORLD_ACCESS, .iova = 0x101000 };
 	struct ibv_mr *mr;
 
 	CHECK(memory);
@@ -79,7 +79,7 @@ static void test_buffers(void)
 	mr = ibv_reg_mr_ex(w.pd, &attr);
 	CHECK(mr);
 	CHECK_EQ(close(attr.fd), 0);
-	write_through(mr, 0x20000, memory + 4096);
+	write_through(mr, 0x101000, memory + 4096); /* as far into a page as the offset, however long pages are */
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 	ibv_free_buf(buf);
 }
