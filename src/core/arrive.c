@@ -45,7 +45,7 @@ static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
 }
 
 /* The last word of a QP in error does not wait beside an ACK: it is said once, and the program may be gone as soon as it sees the error. */
-static void touch(struct vrb_qp *qp, enum output_due due, struct list *touched)
+void vrb_touch(struct vrb_qp *qp, enum output_due due, struct list *touched)
 {
 	qp->due = due;
 	if (unlikely(qp->wq.state == IBV_QPS_ERR))
@@ -100,7 +100,7 @@ void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list 
 		take_held(qp, now);
 	else if (early && may_hold(qp, pkt))
 		held_keep(&qp->held, pkt);
-	touch(qp, vrb_output_due(qp), touched);
+	vrb_touch(qp, vrb_output_due(qp), touched);
 }
 
 /* Must hold qp->lock. */
@@ -110,7 +110,7 @@ static void deliver(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *t
 	if (!path_matches(qp, &raw->pkt->path))
 		count(&vrb_drive_stats.wrong_path, 1);
 	else if (qp->domain && qp->domain->has_inode && vrb_loan_takes(qp, raw, touched, now))
-		touch(qp, OUTPUT_NOW, touched);
+		vrb_touch(qp, OUTPUT_NOW, touched);
 	else
 		vrb_arrive_here(qp, raw->pkt, touched, now);
 }

@@ -10,10 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/output.h"
 #include "util/list.h"
 
 struct local_pkt;
 struct net_path;
+struct roce_pkt;
+struct vrb_qp;
 
 struct arrival {
 	const struct net_path *path;
@@ -27,9 +30,10 @@ struct arrival {
 /* From the wire, or from another process that got it from there. */
 void vrb_arrive(const struct arrival *a, struct list *touched, uint64_t now);
 
+/* The QP, having `due` to say, goes on the list of those that speak at the end of the round. Must hold vrb.drive and qp->lock. */
+void vrb_touch(struct vrb_qp *qp, enum output_due due, struct list *touched);
+
 /* A request that an XRC QP's home had to keep back is run there. Must hold qp->lock. */
-struct roce_pkt;
-struct vrb_qp;
 void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched, uint64_t now);
 
 /* From a neighbour's lane. A local_recv() callback. */

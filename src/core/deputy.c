@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/arrive.h"
 #include "core/cq.h"
 #include "core/loan.h"
 #include "core/process.h"
@@ -254,9 +255,7 @@ void vrb_deputy_receive(const struct xrc_msg *m, struct list *touched, uint64_t 
 			take_config(d, m);
 		else
 			take_request(d, m, now);
-		d->qp.due = OUTPUT_NOW;
-		if (list_empty(&d->qp.touched))
-			list_add_tail(touched, &d->qp.touched);
+		vrb_touch(&d->qp, OUTPUT_NOW, touched);
 	}
 	lock_release(&d->qp.lock);
 }

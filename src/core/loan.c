@@ -448,9 +448,7 @@ static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct list 
 		recall(qp);
 	}
 	resume(qp, touched, now);
-	qp->due = OUTPUT_NOW;
-	if (list_empty(&qp->touched))
-		list_add_tail(touched, &qp->touched);
+	vrb_touch(qp, OUTPUT_NOW, touched);
 }
 
 static void take_event(struct vrb_qp *qp, const struct xrc_msg *m)

@@ -129,6 +129,17 @@ static void stop_monitor(void)
 	close(fd);
 }
 
+/* Nobody reaches this process any more. */
+static void leave(void)
+{
+	if (vrb.wire)
+		wire_close(vrb.wire);
+	vrb.wire = NULL;
+	vrb_near_stop();
+	host_leave(vrb.host);
+	vrb.host = NULL;
+}
+
 /* Must hold vrb.life. */
 static int bring_up(void)
 {
@@ -152,7 +163,7 @@ static int bring_up(void)
 		vrb.wire = NULL;
 	err = vrb_drive_start();
 	if (err)
-		goto close_wire;
+		goto leave;
 	start_monitor();
 	vrb_ask_start();
 	if (cfg->progress_thread)
@@ -162,13 +173,8 @@ static int bring_up(void)
 	vrb_ask_stop();
 	stop_monitor();
 	vrb_drive_stop();
-close_wire:
-	if (vrb.wire)
-		wire_close(vrb.wire);
-	vrb.wire = NULL;
-	vrb_near_stop();
-	host_leave(vrb.host);
-	vrb.host = NULL;
+leave:
+	leave();
 free_progress:
 	progress_free(vrb.progress);
 	vrb.progress = NULL;
@@ -186,12 +192,7 @@ static void bring_down(void)
 	stop_monitor();
 	vrb_raw_stop();
 	vrb_drive_stop();
-	if (vrb.wire)
-		wire_close(vrb.wire);
-	vrb.wire = NULL;
-	vrb_near_stop();
-	host_leave(vrb.host);
-	vrb.host = NULL;
+	leave();
 	progress_free(vrb.progress);
 	vrb.progress = NULL;
 	timers_free(vrb.timers);
