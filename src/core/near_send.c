@@ -90,10 +90,10 @@ static void put(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf, uint32_t le
  * What the neighbour allows now; its first look at our lane comes after our first packet.  Only what goes by packets, and whole, can be
  * paced, or watched.
  */
-static void note_abilities(struct vrb_qp *qp, uint64_t now)
+static void note_abilities(struct vrb_qp *qp, bool watched)
 {
 	struct local_peer *peer = qp->near.peer;
-	bool packets = qp->wq.rate_kbps != 0 || vrb_tap_wanted(now);
+	bool packets = qp->wq.rate_kbps != 0 || watched;
 
 	qp->wq.direct = qp->wq.type == IBV_QPT_RC && !packets && local_peer_cma(peer);
 	qp->wq.pull_min = !packets && local_peer_pulls(peer) ? PULL_MIN : 0;
@@ -144,7 +144,8 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 
 	if (!vrb_near_find(qp, now))
 		return false;
-	note_abilities(qp, now);
+	watched = vrb_tap_wanted(now);
+	note_abilities(qp, watched);
 	dead = has_died(qp, now);
 	stuck = is_stuck(qp, now);
 	watched = vrb_tap_wanted(now);

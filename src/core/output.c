@@ -59,7 +59,7 @@ static bool slows_down(const struct vrb_qp *qp)
 
 static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
-	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local;
+	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local, watched = vrb_tap_wanted(now);
 	const struct net_path *path;
 	size_t len;
 
@@ -67,7 +67,7 @@ static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	while (!(datagrams && vrb_near_waits(qp, now)) &&
 	       (len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
 		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now)) {
-			if (vrb_tap_wanted(now))
+			if (unlikely(watched))
 				vrb_tap_tell(qp, path, vrb_burst_room(b), len, true);
 			vrb_burst_seal(b, path, len, slows_down(qp));
 		}

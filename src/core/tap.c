@@ -38,6 +38,7 @@
 
 enum {
 	LOOK_MS = 50,
+	TICK_MS = 20,	/* of any kernel, and some more */
 	OTHERS = 16,   /* listeners of other processes that are told */
 	QUEUED = 8192, /* frames that wait for a sniffer of this process */
 	FULL_WAIT_MS = 1,
@@ -146,14 +147,19 @@ static void read_others(void)
 		close(fd);
 }
 
-/* A directory that was changed a moment ago may be changed again without showing it. */
+/*
+ * A directory that was changed a moment ago may be changed again without showing it: within a tick of the kernel, or within two
+ * seconds on file systems that keep whole ones.
+ */
 static bool unchanged(const struct stat *st)
 {
+	int64_t blur = listed.tv_nsec ? TICK_MS * VRB_MSEC : 2 * VRB_SECOND;
 	struct timespec now;
 
+	if (st->st_mtim.tv_sec != listed.tv_sec || st->st_mtim.tv_nsec != listed.tv_nsec)
+		return false;
 	clock_gettime(CLOCK_REALTIME, &now);
-	return st->st_mtim.tv_sec == listed.tv_sec && st->st_mtim.tv_nsec == listed.tv_nsec &&
-	       now.tv_sec - listed.tv_sec > 1;
+	return (now.tv_sec - listed.tv_sec) * (int64_t)VRB_SECOND + now.tv_nsec - listed.tv_nsec > blur;
 }
 
 void vrb_tap_look(uint64_t now)
