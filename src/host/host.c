@@ -111,7 +111,7 @@ static const char *explain(int err)
 	case EPROTO:
 		return "it is in use by another version of the library";
 	case EBADMSG:
-		return "its table makes no sense; remove it when no program uses it";
+		return "its table makes no sense or is another user's; remove it when no program uses it";
 	case EBUSY:
 		return "another process holds its lock and does not go on";
 	case EUSERS:

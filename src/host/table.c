@@ -146,7 +146,7 @@ static int check_table(struct table *t)
 
 	if (fstat(t->fd, &st) < 0)
 		return errno;
-	if (!S_ISREG(st.st_mode))
+	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
 		return EBADMSG;
 	if (read_at(t, &h, sizeof(h), 0) && h.magic == TABLE_MAGIC && h.version != TABLE_VERSION)
 		return EPROTO;

@@ -82,7 +82,7 @@ struct table {
 
 /*
  * Opens or makes the table in the run directory.  One that makes no sense is made anew if no live
- * process uses it. Returns 0, EPROTO (another version's), EBADMSG (makes no sense but is in use),
+ * process uses it. Returns 0, EPROTO (another version's), EBADMSG (makes no sense but is in use, or another user's),
  * EBUSY (its lock is held for long),
  * EFBIG (above the process's file size limit), or another errno value.
  */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "host/host.h"
+#include "run/log.h"
 #include "util/atomic.h"
 #include "wq/qp.h"
 
@@ -259,6 +260,9 @@ static int open_peer_file(struct host *host, int slot, int *fd)
 		return errno == ENOENT ? ENOENT : EPROTO;
 	if (fstat(*fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
 	    (uint64_t)st.st_size != SEG_SIZE) {
+		log_once(LOG_LOCAL, LOG_WARN,
+			 "%s in the run directory is not used: it should be a file of %u with %llu bytes",
+			 name, (unsigned int)geteuid(), (unsigned long long)SEG_SIZE);
 		close(*fd);
 		return EPROTO;
 	}

@@ -3,10 +3,13 @@
  * The run directory: made if it is missing, refused if others could use it.
  */
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "host_env.h"
@@ -43,6 +46,70 @@ static void a_directory_others_can_use_is_refused(void **state)
 	assert_int_equal(chown(run_dir, 4242, 0), 0);
 	must_be_private();
 	assert_int_equal(chown(run_dir, 0, 0), 0);
+}
+
+/* Only root can make what follows. */
+static void skip_unless_root(void)
+{
+	if (geteuid() == 0)
+		return;
+	print_message("skipped: only root can make another user's file\n");
+	skip();
+}
+
+static void a_table_of_another_user_is_refused(void **state)
+{
+	char table[96];
+	struct host *h;
+
+	skip_unless_root();
+	host_leave(join());
+	snprintf(table, sizeof(table), "%s/table", run_dir);
+	assert_int_equal(chown(table, 4242, 0), 0);
+	must_be_private();
+	assert_int_equal(unlink(table), 0);
+	h = join();
+	assert_true(host_shared(h));
+	host_leave(h);
+}
+
+/* The names in /dev/shm and /tmp are the first comer's, whoever that is. Returns what is wrong; 77: it cannot be tried. */
+static int join_beside_another_user(void)
+{
+	char first[64], second[64];
+	struct host *h;
+
+	snprintf(first, sizeof(first), "/dev/shm/verbena-%u", geteuid());
+	snprintf(second, sizeof(second), "/tmp/verbena-%u", geteuid());
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("none", "/dev/shm", "tmpfs", 0, "size=8m,mode=1777") < 0 ||
+	    mount("none", "/tmp", "tmpfs", 0, "size=8m,mode=1777") < 0 || mkdir(first, 0700) ||
+	    chown(first, 4242, 0))
+		return 77;
+	if (host_join(NULL, &h) || !host_shared(h) || strcmp(host_dir(h), second))
+		return 1;
+	host_leave(h);
+	if (chown(second, 4242, 0) || host_join(NULL, &h) || host_shared(h))
+		return 2;
+	host_leave(h);
+	return 0;
+}
+
+static void a_directory_of_another_user_is_passed_by(void **state)
+{
+	int status;
+
+	skip_unless_root();
+	fflush(stdout);
+	if (fork() == 0)
+		_exit(join_beside_another_user());
+	wait(&status);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77) {
+		print_message("skipped: no mount namespaces\n");
+		skip();
+	}
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void a_file_in_its_place_is_refused(void **state)
@@ -89,6 +156,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_DIR(a_directory_others_can_use_is_refused),
+		IN_DIR(a_table_of_another_user_is_refused),
+		IN_DIR(a_directory_of_another_user_is_passed_by),
 		IN_DIR(a_file_in_its_place_is_refused),
 		IN_DIR(a_missing_directory_is_made),
 		IN_DIR(a_long_directory_name_works),

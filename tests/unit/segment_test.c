@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@ enum {
 };
 
 static char dir[64];
+static char log_path[] = "/tmp/verbena-segment-XXXXXX";
 static struct host *host[MEMBERS];
 static struct segment *seg[MEMBERS];
 static uint64_t seed;
@@ -251,6 +253,44 @@ static void segments_of_others_are_refused(void **state)
 	assert_int_equal(renameat(host_dirfd(host[0]), "away", host_dirfd(host[0]), name), 0);
 }
 
+static bool was_logged(const char *word)
+{
+	static char text[4096];
+	FILE *f = fopen(log_path, "r");
+	size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
+
+	assert_non_null(f);
+	fclose(f);
+	text[n] = '\0';
+	return strstr(text, word) != NULL;
+}
+
+/* Only root can make one. */
+static void a_segment_of_another_user_is_refused(void **state)
+{
+	struct peer_map map;
+	char name[32];
+
+	if (geteuid()) {
+		print_message("skipped: only root can make another user's file\n");
+		skip();
+	}
+	host_file_name(host_slot(host[0]), "seg", name);
+	assert_int_equal(fchownat(host_dirfd(host[0]), name, 4242, 0, 0), 0);
+	assert_int_equal(open_map(&map), EPROTO);
+	assert_null(map.header);
+	assert_null(map.tables);
+	assert_null(map.lane);
+	assert_true(was_logged(name));
+	/* In the name that a process wants for its own it is no obstacle: the directory is the process's. */
+	segment_destroy(seg[0], host[0]);
+	close(openat(host_dirfd(host[0]), name, O_CREAT | O_RDWR, 0600));
+	assert_int_equal(fchownat(host_dirfd(host[0]), name, 4242, 0, 0), 0);
+	assert_int_equal(segment_create(host[0], NETNS, &seg[0]), 0);
+	assert_int_equal(open_map(&map), 0);
+	peer_map_close(&map);
+}
+
 /* ---- the lock of atomics ---- */
 
 static int questions, lives;
@@ -307,8 +347,16 @@ int main(void)
 		cmocka_unit_test(keys_without_memory_are_not_touched),
 		cmocka_unit_test(any_bit_breaks_the_digest),
 		cmocka_unit_test(segments_of_others_are_refused),
+		cmocka_unit_test(a_segment_of_another_user_is_refused),
 		cmocka_unit_test(the_lock_is_taken_over),
 	};
 
-	return cmocka_run_group_tests(tests, join, leave);
+	int failed;
+
+	close(mkstemp(log_path));
+	setenv("VERBENA_LOG", "warn", 1);
+	setenv("VERBENA_LOG_FILE", log_path, 1);
+	failed = cmocka_run_group_tests(tests, join, leave);
+	unlink(log_path);
+	return failed;
 }
