@@ -298,19 +298,23 @@ static void watch_home(struct vrb_deputy *d, uint64_t now)
 
 static void arm(struct vrb_deputy *d)
 {
-	uint64_t at = time_earlier(d->watch, d->qp.near.retry);
+	uint64_t at = time_earlier(time_earlier(d->watch, d->qp.near.retry),
+				   roce_next_timeout(&d->qp.roce));
 
 	if (timers_arm(vrb.timers, &d->qp.timer.timer, at))
 		progress_hurry(vrb.progress, at);
 }
 
-/* Answers wait for room; what does not get through by the inbox is lost but for the state, which is told again. */
+/*
+ * Answers wait for room; what does not get through by the inbox is lost but for the state, which is told again.  The NAK that the QP dies with
+ * is part of that, and said by the home.
+ */
 static void speak(struct vrb_deputy *d, uint64_t now)
 {
 	struct vrb_qp *qp = &d->qp;
 	uint8_t packet[ROCE_MAX_PACKET];
 	const struct net_path *path;
-	bool first = true, more;
+	bool first = true, last, more;
 	size_t len;
 
 	qp->near.retry = VRB_NEVER;
@@ -319,12 +323,18 @@ static void speak(struct vrb_deputy *d, uint64_t now)
 			qp->near.retry = time_after(now, TELL_AGAIN);
 			return;
 		}
-		len = roce_output(&qp->roce, packet, sizeof(packet), &path, now);
-		more = len && roce_snapshot_speaks(&qp->roce);
-		if (answer(d, first || !more, !more, packet, len) == EAGAIN)
+		last = roce_snapshot_has_last_word(&qp->roce);
+		len = last ? 0 : roce_output(&qp->roce, packet, sizeof(packet), &path, now);
+		/* Without a packet, answers to a READ are paced: the rest follows in its time. */
+		more = !last && roce_snapshot_speaks(&qp->roce);
+		if (answer(d, first || !more, !more, packet, len) == EAGAIN) {
 			qp->near.retry = time_after(now, TELL_AGAIN);
+			continue;
+		}
+		if (last)
+			roce_snapshot_passed_on(&qp->roce);
 		first = false;
-	} while (more);
+	} while (len && more);
 }
 
 void vrb_deputy_collect(struct vrb_qp *qp, uint64_t now)

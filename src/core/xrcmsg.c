@@ -16,7 +16,7 @@
 #include "util/compiler.h"
 
 enum {
-	MAGIC = 0x31435258,	/* "XRC1" */
+	MAGIC = 0x32435258,	/* "XRC2" */
 	PACKET_MAX = ROCE_MAX_PACKET + 64,
 	MESSAGE_MAX = sizeof(struct xrc_msg) + PACKET_MAX,
 };

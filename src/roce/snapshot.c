@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "roce/acknak.h"
+#include "roce/const.h"
 #include "roce/opcode.h"
 #include "roce/parts.h"
 #include "roce/rd_atomic.h"
@@ -32,6 +34,8 @@ size_t roce_snapshot_take(const struct roce_qp *qp, void *buf)
 		.msg = resp->msg,
 		.nak_sent = resp->nak_sent, .established = resp->established,
 		.owes = resp->rd_owed,
+		.last_psn = resp->ack.psn,
+		.last_word = roce_snapshot_has_last_word(qp) ? resp->ack.syndrome : 0,
 		.counters = qp->counters,
 	};
 
@@ -48,6 +52,9 @@ static bool makes_sense(const struct roce_qp *qp, const struct roce_snapshot *s,
 	if (s->epsn >= PSN_LIMIT || s->ack_psn >= PSN_LIMIT || s->msn >= PSN_LIMIT || s->msg > ROCE_MSG_WRITE)
 		return false;
 	if (s->rd_next && s->rd_next >= roce_rd_slots(qp))
+		return false;
+	if (s->last_word && (s->state != IBV_QPS_ERR || s->last_psn >= PSN_LIMIT ||
+			     roce_syndrome_class(s->last_word) != ROCE_AETH_NAK))
 		return false;
 	return s->state >= IBV_QPS_RTR && s->state <= IBV_QPS_ERR && s->state != IBV_QPS_SQE;
 }
@@ -97,7 +104,9 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
 	if (s.state == IBV_QPS_ERR) {
 		qp->wq->state = IBV_QPS_ERR;
 		qp->flushed = true;
-		qp->dying = false;
+		qp->dying = s.last_word != 0;
+		if (qp->dying)
+			roce_nak_pend(qp, s.last_word, s.last_psn);
 	}
 	return true;
 }
@@ -110,6 +119,16 @@ bool roce_snapshot_speaks(const struct roce_qp *qp)
 bool roce_snapshot_quiet(const struct roce_qp *qp)
 {
 	return qp->resp.msg == ROCE_MSG_NONE && !qp->resp.wqe && !roce_snapshot_speaks(qp);
+}
+
+bool roce_snapshot_has_last_word(const struct roce_qp *qp)
+{
+	return qp->dying && !qp->resp.rd_owed && qp->resp.ack.pending;
+}
+
+void roce_snapshot_passed_on(struct roce_qp *qp)
+{
+	qp->dying = qp->resp.ack.pending = false;
 }
 
 void roce_snapshot_lost(struct roce_qp *qp)

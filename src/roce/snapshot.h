@@ -3,7 +3,8 @@
  * The state of a responder in a form that travels: what another engine needs to go on where this one stopped.  For XRC receive QPs,
  * whose requests are run by the process that owns the shared receive queue they name (docs/XRC.md).
  *
- * What is still to be sent (an ACK, answers to READs) is not part of it: it has left before, or is lost.
+ * What is still to be sent (an ACK, answers to READs) is not part of it: it has left before, or is lost.  But for the NAK that a QP dies with: it
+ * is said once, and by whom the state has come home to.
  */
 #ifndef VRB_ROCE_SNAPSHOT_H
 #define VRB_ROCE_SNAPSHOT_H
@@ -26,6 +27,9 @@ struct roce_snapshot {
 	uint8_t nak_sent, established;
 	uint32_t owes;		/* READs and atomics without their answers */
 	uint32_t ack_psn;
+	uint32_t last_psn;	/* of the last word */
+	uint8_t last_word;	/* syndrome of the NAK that is left to be said; 0: none */
+	uint8_t reserved[3];
 	struct roce_counters counters;
 };
 
@@ -45,6 +49,10 @@ bool roce_snapshot_quiet(const struct roce_qp *qp);
 
 /* Would roce_output() have an answer right now? */
 bool roce_snapshot_speaks(const struct roce_qp *qp);
+
+/* Is the NAK that the QP dies with all that is left to say? Then a snapshot has it; and once that has arrived, it is not this engine's any more. */
+bool roce_snapshot_has_last_word(const struct roce_qp *qp);
+void roce_snapshot_passed_on(struct roce_qp *qp);
 
 /* Whoever ran the responder is gone in the middle of a message: the peer is told, the QP dies. */
 void roce_snapshot_lost(struct roce_qp *qp);

@@ -106,6 +106,44 @@ static void a_lost_message_ends_the_connection(void **unused)
 	assert_int_equal(home.events[0], IBV_EVENT_QP_FATAL);
 }
 
+static void read_request(struct roce_env *e, uint32_t psn, uint32_t len)
+{
+	struct roce_pkt pkt = env_pkt(e, ROCE_XRC_READ_REQUEST, psn, 0);
+
+	pkt.xrc_srqn = ENV_SRQN;
+	pkt.reth.va = ENV_VA;
+	pkt.reth.rkey = ENV_KEY;
+	pkt.reth.len = len;
+	env_input(e, &pkt);
+}
+
+/* A NAK that a QP dies with is said once, by whoever the state comes to; what is owed before it has to be said where it is known. */
+static void the_last_word_travels(void **unused)
+{
+	start(&home);
+	start(&deputy);
+	env_post_recv(&deputy, 1, 8);
+	read_request(&deputy, ENV_PSN, 8);
+	send_only(&deputy, ENV_PSN + 1);	/* 16 bytes: too long */
+	assert_int_equal(deputy.wq.state, IBV_QPS_ERR);
+	assert_false(roce_snapshot_has_last_word(&deputy.qp));
+	move(&deputy, &home);
+	assert_false(env_output(&home));
+	assert_true(env_output(&deputy));
+	assert_int_equal(deputy.out.bth.opcode, ROCE_XRC_READ_RESPONSE_ONLY);
+	assert_true(roce_snapshot_has_last_word(&deputy.qp));
+	/* The first one got lost on its way. */
+	move(&deputy, &home);
+	move(&deputy, &home);
+	roce_snapshot_passed_on(&deputy.qp);
+	assert_true(roce_snapshot_quiet(&deputy.qp));
+	assert_false(env_output(&deputy));
+	assert_true(env_output(&home));
+	assert_int_equal(home.out.aeth.syndrome, ROCE_AETH_NAK << 5 | ROCE_NAK_INVALID_REQUEST);
+	assert_int_equal(home.out.bth.psn, ENV_PSN + 1);
+	assert_false(env_output(&home));
+}
+
 /* What may be wrong with a snapshot, one at a time. */
 static void nonsense_is_refused(void **unused)
 {
@@ -131,6 +169,12 @@ static void nonsense_is_refused(void **unused)
 	REFUSED(state, IBV_QPS_INIT);
 	REFUSED(state, IBV_QPS_SQE);
 	REFUSED(state, IBV_QPS_ERR + 1);
+	REFUSED(last_word, ROCE_AETH_NAK << 5);
+	good.state = IBV_QPS_ERR;
+	good.last_word = ROCE_AETH_NAK << 5;
+	REFUSED(last_word, ROCE_AETH_RNR_NAK << 5);
+	REFUSED(last_psn, 1 << 24);
+	memcpy(&good, state, sizeof(good));
 #undef REFUSED
 	assert_false(roce_snapshot_restore(&home.qp, &good, sizeof(good) - 1));
 	assert_false(roce_snapshot_restore(&home.qp, &good, 0));
@@ -165,6 +209,7 @@ int main(void)
 		cmocka_unit_test(atomics_are_answered_again_elsewhere),
 		cmocka_unit_test(an_engine_in_error_makes_another_one_dead),
 		cmocka_unit_test(a_lost_message_ends_the_connection),
+		cmocka_unit_test(the_last_word_travels),
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(resources_are_checked),
 	};
