@@ -21,6 +21,7 @@
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/process.h"
+#include "core/qp_init.h"
 #include "core/raw_port.h"
 #include "core/ring.h"
 #include "core/rwq.h"
@@ -28,216 +29,15 @@
 #include "core/xrcd.h"
 #include "host/host.h"
 #include "util/atomic.h"
-#include "util/compiler.h"
 
 enum {
-	RSS_MASK = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
-	INIT_MASK = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-		    IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | RSS_MASK,
 	OPEN_MASK = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_CONTEXT |
 		    IBV_QP_OPEN_ATTR_TYPE,
 	OPEN_NEEDS = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
-	/* What a QP gets at least; programs were written against devices that give two. */
-	MIN_SEND_SGE = 2,
-	/*
-	 * Depths are rounded up as devices do, and from one on to this: programs with a depth of
-	 * one live from that slack when completions of two queues arrive in another order than
-	 * they expect.
-	 */
-	MIN_WR = 16,
 };
-
-/* What a type of QP consists of. */
-static const struct shape {
-	enum ibv_qp_type type;
-	bool sends;
-	bool receives;		/* with a receive queue or SRQ of its own */
-	bool shared;		/* XRC receive */
-} shapes[] = {
-	{ IBV_QPT_RC, true, true, false },
-	{ IBV_QPT_UC, true, true, false },
-	{ IBV_QPT_UD, true, true, false },
-	{ IBV_QPT_XRC_SEND, true, false, false },
-	{ IBV_QPT_XRC_RECV, false, false, true },
-	{ IBV_QPT_RAW_PACKET, true, true, false },
-};
-
-/* A work queue: a raw packet QP that only receives. */
-static const struct shape wq_shape = { IBV_QPT_RAW_PACKET, false, true, false };
-
-/* Spreads frames over work queues, and has no queue of its own. */
-static const struct shape rss_shape = { IBV_QPT_RAW_PACKET, false, false, false };
-
-static bool extra(const struct ibv_qp_init_attr_ex *a, uint32_t bit)
-{
-	return a->comp_mask & bit;
-}
-
-static const struct shape *shape_of(const struct ibv_qp_init_attr_ex *a)
-{
-	if (a->qp_type == IBV_QPT_RAW_PACKET && extra(a, RSS_MASK))
-		return &rss_shape;
-	for (size_t i = 0; i < ARRAY_SIZE(shapes); i++)
-		if (shapes[i].type == a->qp_type)
-			return &shapes[i];
-	return NULL;
-}
-
-/* Room for the header of segmented sends; 0: the QP segments nothing. */
-static uint32_t tso_header(const struct ibv_qp_init_attr_ex *a)
-{
-	return extra(a, IBV_QP_INIT_ATTR_MAX_TSO_HEADER) ? a->max_tso_header : 0;
-}
-
-static bool tso_ok(const struct ibv_qp_init_attr_ex *a)
-{
-	return !tso_header(a) ||
-	       ((a->qp_type == IBV_QPT_UD || a->qp_type == IBV_QPT_RAW_PACKET) &&
-		a->max_tso_header <= VRB_MAX_TSO_HEADER);
-}
-
-/* Each ibv_wr_* operation asked for must be legal on the type. */
-static bool send_ops_ok(const struct ibv_qp_init_attr_ex *a)
-{
-	static const uint8_t opcode[] = {
-		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
-		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
-		IBV_WR_LOCAL_INV, IBV_WR_BIND_MW, IBV_WR_SEND_WITH_INV, IBV_WR_TSO, IBV_WR_FLUSH,
-		IBV_WR_ATOMIC_WRITE,
-	};
-	uint64_t flags = a->send_ops_flags;
-
-	if (flags >> ARRAY_SIZE(opcode) || ((flags & IBV_QP_EX_WITH_TSO) && !tso_header(a)))
-		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(opcode); i++)
-		if ((flags >> i & 1) && !wr_opcode_legal(a->qp_type, opcode[i]))
-			return false;
-	return true;
-}
-
-/*
- * A datagram QP may ask not to hear its own process's multicast, a raw packet QP to have VLAN tags
- * taken out of what it receives.
- */
-static bool create_flags_ok(const struct ibv_qp_init_attr_ex *a)
-{
-	uint32_t legal = 0;
-
-	if (a->qp_type == IBV_QPT_UD)
-		legal = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
-	else if (a->qp_type == IBV_QPT_RAW_PACKET)
-		legal = IBV_QP_CREATE_CVLAN_STRIPPING;
-	return !(a->create_flags & ~legal);
-}
-
-/* A hash and the table that it picks from go together. */
-static bool rss_ok(const struct ibv_qp_init_attr_ex *a)
-{
-	return !extra(a, RSS_MASK) ||
-	       (a->qp_type == IBV_QPT_RAW_PACKET && (a->comp_mask & RSS_MASK) == RSS_MASK);
-}
-
-static int check_extras(const struct ibv_qp_init_attr_ex *a)
-{
-	if (a->comp_mask & ~INIT_MASK)
-		return EOPNOTSUPP;
-	if (extra(a, IBV_QP_INIT_ATTR_CREATE_FLAGS) && !create_flags_ok(a))
-		return EOPNOTSUPP;
-	if (!tso_ok(a))
-		return EOPNOTSUPP;
-	if (!rss_ok(a))
-		return EINVAL;
-	if (extra(a, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && !send_ops_ok(a))
-		return EOPNOTSUPP;
-	return 0;
-}
-
-static bool belongs(const struct vrb_context *ctx, const struct ibv_context *c)
-{
-	return c == &ctx->vctx.context;
-}
-
-/* Tags are matched on RC only, as IBV_TM_CAP_RC says; XRC names its SRQs by number. */
-static bool srq_serves(const struct vrb_srq *srq, enum ibv_qp_type type)
-{
-	return srq->type == IBV_SRQT_BASIC || (srq->type == IBV_SRQT_TM && type == IBV_QPT_RC);
-}
-
-static int check_objects(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
-			 const struct shape *s)
-{
-	if (s->shared)
-		return extra(a, IBV_QP_INIT_ATTR_XRCD) && a->xrcd &&
-			       belongs(ctx, a->xrcd->context) ? 0 : EINVAL;
-	if (!extra(a, IBV_QP_INIT_ATTR_PD) || vrb_pd_check(a->pd) || !belongs(ctx, a->pd->context))
-		return EINVAL;
-	if (s->sends && (!a->send_cq || !belongs(ctx, a->send_cq->context)))
-		return EINVAL;
-	if (!s->receives)
-		return a->srq ? EINVAL : 0;
-	if (a->srq && (!belongs(ctx, a->srq->context) || !srq_serves(to_vrb_srq(a->srq), s->type)))
-		return EINVAL;
-	/* Where completions go to the SRQ's own CQ, the QP needs none. */
-	if (!a->recv_cq)
-		return a->srq && to_vrb_srq(a->srq)->cq ? 0 : EINVAL;
-	return belongs(ctx, a->recv_cq->context) ? 0 : EINVAL;
-}
-
-static int check_caps(const struct ibv_qp_cap *cap, const struct shape *s, bool srq)
-{
-	const struct ibv_device_attr *dev = &vrb_device_limits.orig_attr;
-
-	if (s->sends && (cap->max_send_wr > (uint32_t)dev->max_qp_wr ||
-			 cap->max_send_sge > (uint32_t)dev->max_sge ||
-			 cap->max_inline_data > VRB_MAX_INLINE))
-		return EINVAL;
-	if (s->receives && !srq && (cap->max_recv_wr > (uint32_t)dev->max_qp_wr ||
-				    cap->max_recv_sge > (uint32_t)dev->max_sge))
-		return EINVAL;
-	return 0;
-}
-
-static int check_attr(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
-		      const struct shape *s)
-{
-	int ret;
-
-	if (!s)
-		return a->qp_type == IBV_QPT_DRIVER ? EOPNOTSUPP : EINVAL;
-	ret = check_extras(a);
-	if (!ret)
-		ret = check_objects(ctx, a, s);
-	if (!ret)
-		ret = check_caps(&a->cap, s, a->srq);
-	return ret;
-}
-
-static uint32_t grant_depth(uint32_t wanted)
-{
-	return wanted ? max(ring_round_up(wanted), (uint32_t)MIN_WR) : 0;
-}
-
-/* What is granted: room for inline data is room for SGEs and the other way round. */
-static void grant_caps(struct ibv_qp_cap *cap, const struct shape *s, bool srq)
-{
-	if (s->sends) {
-		cap->max_send_wr = grant_depth(cap->max_send_wr);
-		cap->max_send_sge = max(cap->max_send_sge, (uint32_t)MIN_SEND_SGE);
-		cap->max_inline_data = max(cap->max_inline_data,
-					   cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge));
-	} else {
-		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
-	}
-	if (!s->receives || srq) {
-		cap->max_recv_wr = cap->max_recv_sge = 0;
-	} else {
-		cap->max_recv_wr = grant_depth(cap->max_recv_wr);
-		cap->max_recv_sge = max(cap->max_recv_sge, 1u);
-	}
-}
 
 /* One piece of memory: send ring, receive ring or the copy of an SRQ's entry. */
-static int make_rings(struct vrb_qp *qp, const struct shape *s)
+static int make_rings(struct vrb_qp *qp, const struct qp_shape *s)
 {
 	const struct ibv_qp_cap *cap = &qp->init.cap;
 	struct wq_ring *sq = &qp->wq.sq.ring, *rq = &qp->wq.rq.ring;
@@ -251,7 +51,7 @@ static int make_rings(struct vrb_qp *qp, const struct shape *s)
 	} else if (s->sends) {
 		ring_shape(sq, cap->max_send_wr, cap->max_send_sge,
 			   sizeof(struct send_wqe) + cap->max_inline_data +
-				   tso_header(&qp->init));
+				   qp_init_tso_header(&qp->init));
 		sq_bytes = ring_bytes(sq);
 	}
 	if (s->shared || qp->srq) {
@@ -320,13 +120,13 @@ static void init_wq(struct vrb_qp *qp)
 		.max_sge = qp->init.cap.max_send_sge,
 		.max_inline = wq->sq.max_inline,
 		.max_msg = wq->max_msg,
-		.max_tso_header = tso_header(&qp->init),
+		.max_tso_header = qp_init_tso_header(&qp->init),
 		.pdn = qp->wq.pdn,
 	};
 }
 
 /* Pointers to what the QP uses; no references yet. */
-static void note_objects(struct vrb_qp *qp, const struct shape *s)
+static void note_objects(struct vrb_qp *qp, const struct qp_shape *s)
 {
 	const struct ibv_qp_init_attr_ex *a = &qp->init;
 
@@ -393,16 +193,17 @@ static int number(struct vrb_qp *qp)
 						     host_qpn_alloc(vrb.host, &qp->wq.qpn);
 }
 
-static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr, const struct shape *s)
+static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr,
+		 const struct qp_shape *s)
 {
 	int ret;
 
 	qp->target = qp;
 	qp->init = *attr;
-	if (!extra(attr, IBV_QP_INIT_ATTR_CREATE_FLAGS))
+	if (!qp_init_has(attr, IBV_QP_INIT_ATTR_CREATE_FLAGS))
 		qp->init.create_flags = 0;
 	qp->strips = qp->init.create_flags & IBV_QP_CREATE_CVLAN_STRIPPING;
-	if (extra(attr, RSS_MASK)) {
+	if (qp_init_has(attr, QP_INIT_RSS)) {
 		ret = vrb_rss_create(qp->ctx, attr, &qp->rss);
 		if (ret)
 			return ret;
@@ -410,7 +211,7 @@ static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr, cons
 	note_objects(qp, s);
 	/* With no send queue of its own, a QP that matches tags gets one of the device's. */
 	vrb_rndv_init(qp, qp->srq && qp->srq->tm && !attr->cap.max_send_wr);
-	grant_caps(&qp->init.cap, s, qp->srq);
+	qp_init_grant(&qp->init.cap, s, qp->srq);
 	ret = make_rings(qp, s);
 	if (ret)
 		return ret;
@@ -425,7 +226,7 @@ static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr, cons
 	init_public(qp);
 	init_wq(qp);
 	roce_qp_init(&qp->roce, &qp->wq, NULL, 0);
-	if (extra(attr, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) {
+	if (qp_init_has(attr, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) {
 		qp->send_ops = attr->send_ops_flags;
 		vrb_wr_ex_init(qp);
 	}
@@ -437,11 +238,11 @@ static bool is_raw(enum ibv_qp_type type)
 	return type == IBV_QPT_RAW_PACKET;
 }
 
-static int create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, const struct shape *s,
+static int create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, const struct qp_shape *s,
 		  struct vrb_qp **out)
 {
 	struct vrb_qp *qp;
-	int ret = check_attr(ctx, attr, s);
+	int ret = qp_init_check(ctx, attr, s);
 
 	if (ret)
 		return ret;
@@ -483,7 +284,7 @@ give_count:
 
 int vrb_qp_create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **out)
 {
-	return create(ctx, attr, shape_of(attr), out);
+	return create(ctx, attr, qp_shape_of(attr), out);
 }
 
 int vrb_qp_create_wq(struct vrb_context *ctx, struct ibv_wq_init_attr *attr, struct vrb_qp **out)
@@ -499,7 +300,7 @@ int vrb_qp_create_wq(struct vrb_context *ctx, struct ibv_wq_init_attr *attr, str
 		.pd = attr->pd,
 		.create_flags = strips ? IBV_QP_CREATE_CVLAN_STRIPPING : 0,
 	};
-	int ret = create(ctx, &ex, &wq_shape, out);
+	int ret = create(ctx, &ex, &qp_shape_wq, out);
 
 	if (!ret) {
 		attr->max_wr = ex.cap.max_recv_wr;
@@ -524,7 +325,7 @@ struct vrb_qp *vrb_qp_new_receiver(struct vrb_context *ctx, struct vrb_xrcd *xrc
 	qp->wq.qpn = qpn;
 	lock_init(&qp->lock);
 	lock_init(&qp->batch.lock);
-	if (!build(qp, &attr, shape_of(&attr)))
+	if (!build(qp, &attr, qp_shape_of(&attr)))
 		return qp;
 	free_qp(qp);
 	return NULL;
@@ -567,7 +368,7 @@ int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, st
 
 	if (attr->comp_mask & ~OPEN_MASK || (attr->comp_mask & OPEN_NEEDS) != OPEN_NEEDS ||
 	    attr->qp_type != IBV_QPT_XRC_RECV || !attr->xrcd ||
-	    !belongs(ctx, attr->xrcd->context))
+	    attr->xrcd->context != &ctx->vctx.context)
 		return EINVAL;
 	handle = new_handle(ctx, attr);
 	if (!handle)
