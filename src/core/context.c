@@ -16,9 +16,9 @@
 #include "core/ah.h"
 #include "core/drive.h"
 #include "core/flow.h"
-#include "core/opener.h"
 #include "core/process.h"
 #include "core/sysfs.h"
+#include "core/xrc/opener.h"
 #include "run/log.h"
 #include "util/atomic.h"
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "core/burst.h"
-#include "core/deputy.h"
 #include "core/near.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/tap.h"
+#include "core/xrc/deputy.h"
 #include "run/log.h"
 #include "run/progress.h"
 #include "util/atomic.h"

@@ -10,14 +10,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/afar.h"
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/held.h"
-#include "core/loan.h"
-#include "core/opener.h"
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/process.h"
@@ -26,7 +23,10 @@
 #include "core/ring.h"
 #include "core/rwq.h"
 #include "core/srq.h"
-#include "core/xrcd.h"
+#include "core/xrc/afar.h"
+#include "core/xrc/loan.h"
+#include "core/xrc/opener.h"
+#include "core/xrc/xrcd.h"
 #include "host/host.h"
 #include "util/atomic.h"
 

@@ -12,17 +12,17 @@
  */
 
 #include "core/cq.h"
-#include "core/deputy.h"
 #include "core/event.h"
 #include "core/fault.h"
 #include "core/mr.h"
 #include "core/near.h"
-#include "core/opener.h"
 #include "core/qp.h"
 #include "core/raw_send.h"
 #include "core/rwq.h"
 #include "core/srq.h"
-#include "core/xrcd.h"
+#include "core/xrc/deputy.h"
+#include "core/xrc/opener.h"
+#include "core/xrc/xrcd.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 

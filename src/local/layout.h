@@ -110,7 +110,7 @@ enum lane_where {
 
 enum {
 	LANE_PATH = 1 << 0,	/* a struct net_path precedes the packet (datagrams: the receiver wants a GRH) */
-	LANE_MESSAGE = 1 << 1,	/* not a packet but a message of another part of the library (core/xrcmsg.h) */
+	LANE_MESSAGE = 1 << 1,	/* not a packet but a message of another part of the library (core/xrc/xrcmsg.h) */
 	LANE_ACK = 1 << 2,	/* an ACK of the same queue pair comes with the packet, in ack_psn and ack_aeth */
 };
 

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-#include "core/afar.h"
 #include "core/context.h"
 #include "core/device.h"
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/qp_modify.h"
+#include "core/xrc/afar.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"

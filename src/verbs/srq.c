@@ -6,7 +6,7 @@
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/tm.h"
-#include "core/xrcd.h"
+#include "core/xrc/xrcd.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"

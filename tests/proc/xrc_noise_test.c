@@ -21,7 +21,7 @@ enum {
 	SLOTS = 8,		/* more than there are processes */
 };
 
-/* struct xrc_head of src/core/xrcmsg.h, in numbers. */
+/* struct xrc_head of src/core/xrc/xrcmsg.h, in numbers. */
 struct noise {
 	uint32_t magic;
 	uint8_t kind, final;

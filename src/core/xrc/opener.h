@@ -5,8 +5,8 @@
  *
  * The list is under qp->lock.
  */
-#ifndef VRB_CORE_OPENER_H
-#define VRB_CORE_OPENER_H
+#ifndef VRB_CORE_XRC_OPENER_H
+#define VRB_CORE_XRC_OPENER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  *
  * A deputy is a vrb_qp without what a program sees of one.  It has the number of the QP that it stands for, and is in no table of QPs.
  */
-#ifndef VRB_CORE_DEPUTY_H
-#define VRB_CORE_DEPUTY_H
+#ifndef VRB_CORE_XRC_DEPUTY_H
+#define VRB_CORE_XRC_DEPUTY_H
 
 #include <stdint.h>
 

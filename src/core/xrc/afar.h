@@ -3,8 +3,8 @@
  * XRC receive QPs of other processes that are open here (ibv_open_qp): handles whose calls are questions to the QP's home, wherever that
  * is at the moment.  When this process becomes the home, the handles become those of a QP of its own; docs/XRC.md.
  */
-#ifndef VRB_CORE_AFAR_H
-#define VRB_CORE_AFAR_H
+#ifndef VRB_CORE_XRC_AFAR_H
+#define VRB_CORE_XRC_AFAR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  *
  * Everything here is under qp->lock; what receives also under vrb.drive.
  */
-#ifndef VRB_CORE_LOAN_H
-#define VRB_CORE_LOAN_H
+#ifndef VRB_CORE_XRC_LOAN_H
+#define VRB_CORE_XRC_LOAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

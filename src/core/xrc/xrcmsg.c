@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/xrcmsg.h"
+#include "core/xrc/xrcmsg.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 
-#include "core/afar.h"
-#include "core/deputy.h"
-#include "core/loan.h"
 #include "core/process.h"
-#include "core/xrcask.h"
+#include "core/xrc/afar.h"
+#include "core/xrc/deputy.h"
+#include "core/xrc/loan.h"
+#include "core/xrc/xrcask.h"
 #include "host/host.h"
 #include "local/local.h"
 #include "run/clock.h"

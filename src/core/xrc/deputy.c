@@ -8,7 +8,7 @@
  *
  * The list of deputies is under vrb.drive, and so is their coming and going.
  */
-#include "core/deputy.h"
+#include "core/xrc/deputy.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,11 +16,11 @@
 
 #include "core/arrive.h"
 #include "core/cq.h"
-#include "core/loan.h"
 #include "core/process.h"
 #include "core/qp.h"
-#include "core/xrcd.h"
-#include "core/xrcmsg.h"
+#include "core/xrc/loan.h"
+#include "core/xrc/xrcd.h"
+#include "core/xrc/xrcmsg.h"
 #include "host/host.h"
 #include "run/clock.h"
 #include "run/log.h"

@@ -9,7 +9,7 @@
  * Truths: while it is away the engine here says nothing, and holds the state that the last answer brought.  Requests are parked only while
  * it is away, or while what is to be said before a loan finds no room.
  */
-#include "core/loan.h"
+#include "core/xrc/loan.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/qptab.h"
-#include "core/xrcmsg.h"
+#include "core/xrc/xrcmsg.h"
 #include "host/host.h"
 #include "roce/opcode.h"
 #include "run/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An XRC receive QP moves in: from the process that was its home to this one, with its number. docs/XRC.md */
-#ifndef VRB_CORE_ADOPT_H
-#define VRB_CORE_ADOPT_H
+#ifndef VRB_CORE_XRC_ADOPT_H
+#define VRB_CORE_XRC_ADOPT_H
 
 struct vrb_qp;
 struct xrc_adoption;

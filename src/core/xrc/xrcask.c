@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/xrcask.h"
+#include "core/xrc/xrcask.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-#include "core/afar.h"
 #include "core/drive.h"
-#include "core/opener.h"
+#include "core/xrc/afar.h"
+#include "core/xrc/opener.h"
 #include "run/clock.h"
 #include "util/lock.h"
 

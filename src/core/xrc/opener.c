@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/opener.h"
+#include "core/xrc/opener.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 
 #include "core/context.h"
 #include "core/drive.h"
-#include "core/loan.h"
 #include "core/output.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/qp_modify.h"
 #include "core/qptab.h"
-#include "core/xrcask.h"
-#include "core/xrcd.h"
+#include "core/xrc/loan.h"
+#include "core/xrc/xrcask.h"
+#include "core/xrc/xrcd.h"
 #include "host/host.h"
 #include "run/clock.h"
 #include "run/log.h"

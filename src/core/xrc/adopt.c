@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "core/adopt.h"
+#include "core/xrc/adopt.h"
 
 #include <errno.h>
 
 #include "core/drive.h"
-#include "core/loan.h"
 #include "core/near.h"
 #include "core/process.h"
 #include "core/qp.h"
-#include "core/xrcask.h"
+#include "core/xrc/loan.h"
+#include "core/xrc/xrcask.h"
 #include "host/host.h"
 
 static bool state_ok(const struct xrc_config *c)

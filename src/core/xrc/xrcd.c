@@ -3,7 +3,7 @@
  * XRC domains. The list of all of them and their reference counts have a lock of their own, which
  * is taken alone.
  */
-#include "core/xrcd.h"
+#include "core/xrc/xrcd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 #include "core/context.h"
-#include "core/deputy.h"
 #include "core/device.h"
 #include "core/event.h"
 #include "core/pd.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/srq.h"
+#include "core/xrc/deputy.h"
 #include "host/host.h"
 #include "util/atomic.h"
 #include "util/hash.h"

@@ -6,7 +6,7 @@
  * Locks: `calls` is held over opening and closing, questions included, outermost of all; `lock` protects the list and the handles' targets, under
  * vrb.drive and above a QP's.
  */
-#include "core/afar.h"
+#include "core/xrc/afar.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/adopt.h"
 #include "core/event.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/qp_modify.h"
-#include "core/xrcask.h"
-#include "core/xrcd.h"
+#include "core/xrc/adopt.h"
+#include "core/xrc/xrcask.h"
+#include "core/xrc/xrcd.h"
 #include "host/host.h"
 #include "run/clock.h"
 #include "run/log.h"

@@ -5,8 +5,8 @@
  *
  * A domain's lock protects its lists; it is taken under a QP's lock and above an SRQ's.
  */
-#ifndef VRB_CORE_XRCD_H
-#define VRB_CORE_XRCD_H
+#ifndef VRB_CORE_XRC_XRCD_H
+#define VRB_CORE_XRC_XRCD_H
 
 #include <stdbool.h>
 #include <stdint.h>

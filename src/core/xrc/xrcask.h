@@ -2,15 +2,15 @@
 /*
  * Questions among the processes of an XRC domain: one asks, another answers, like a call. docs/XRC.md lists them.
  */
-#ifndef VRB_CORE_XRCASK_H
-#define VRB_CORE_XRCASK_H
+#ifndef VRB_CORE_XRC_XRCASK_H
+#define VRB_CORE_XRC_XRCASK_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
 
-#include "core/xrcmsg.h"
+#include "core/xrc/xrcmsg.h"
 
 enum xrc_call {
 	XRC_CALL_OPEN = 1,	/* to the home: struct xrc_key -> state (uint32_t) */

@@ -7,14 +7,14 @@
  *
  * Received under vrb.drive.  May be sent under a QP's lock.
  */
-#ifndef VRB_CORE_XRCMSG_H
-#define VRB_CORE_XRCMSG_H
+#ifndef VRB_CORE_XRC_XRCMSG_H
+#define VRB_CORE_XRC_XRCMSG_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/xrcd.h"
+#include "core/xrc/xrcd.h"
 #include "roce/snapshot.h"
 #include "util/list.h"
 #include "util/net.h"
