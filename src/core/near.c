@@ -26,6 +26,7 @@ enum {
 	LOOK_AGAIN_MS = 1,	/* a neighbour that could not be reached is looked for again after this, */
 	LOOK_AGAIN_MAX_MS = 256,	/* and each time after twice as long, up to this */
 	HOLD_UC_MS = 1000,	/* an unreliable connection waits so long for its neighbour's QP */
+	STARVED_MS = 10000,	/* a neighbour that gets no processor is waited for so long, whatever the QP's timeouts */
 	QUIET_WIRE_MS = 100,	/* what an unreliable connection sent by the wire has arrived by then, or is lost */
 };
 
@@ -240,6 +241,20 @@ bool vrb_near_holds(struct vrb_qp *qp, uint64_t now)
 		return false;
 	n->retry = max(n->again, now);
 	return true;
+}
+
+bool vrb_near_starves(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_near *n = &qp->near;
+
+	if (!n->peer)
+		return false;
+	if (!n->starved_since || n->starved_una != qp->roce.comp.una) {
+		n->starved_since = now;
+		n->starved_una = qp->roce.comp.una;
+	}
+	return now - n->starved_since < STARVED_MS * VRB_MSEC &&
+	       local_peer_starves(vrb.local, n->peer, now);
 }
 
 bool vrb_near_migrated(struct vrb_qp *qp)

@@ -22,6 +22,8 @@ struct vrb_near {
 	uint64_t again;			/* when to look for a neighbour next */
 	uint64_t retry;			/* the lane was full: send again then; VRB_NEVER if not */
 	uint64_t full_since;		/* and nothing fitted into it since then; 0: it has room */
+	uint64_t starved_since;		/* when an ack timeout first found the neighbour without a processor, */
+	uint32_t starved_una;		/* and no progress since: the oldest PSN then */
 	uint64_t held_since;		/* unreliable: the neighbour is there, but not yet its QP; 0: not held */
 	uint64_t far_at;		/* unreliable: when a packet went by the wire */
 	uint32_t patience;		/* ms between looks */
@@ -65,6 +67,12 @@ bool vrb_near_holds(struct vrb_qp *qp, uint64_t now);
 
 /* The peer says that it has migrated: to our alternate path, as far as its published address tells? Must hold qp->lock. */
 bool vrb_near_migrated(struct vrb_qp *qp);
+
+/*
+ * Does the QP's peer not answer because its process gets no processor?  Then nothing is lost, and a device would have answered: an ack timeout
+ * does not count, for some seconds.  Looks into /proc. Must hold qp->lock.
+ */
+bool vrb_near_starves(struct vrb_qp *qp, uint64_t now);
 
 /* Is the QP near? Looks for its neighbour from time to time. Must hold qp->lock. */
 bool vrb_near_find(struct vrb_qp *qp, uint64_t now);

@@ -59,6 +59,11 @@ bool lane_tx_room(struct lane_tx *tx, uint32_t bytes)
 	return fits(tx, bytes);
 }
 
+bool lane_tx_drained(const struct lane_tx *tx)
+{
+	return load_relaxed(&tx->lane->tail) == tx->head;
+}
+
 static uint8_t *take_ring(struct lane_tx *tx, struct lane_head *head)
 {
 	uint32_t bytes = ring_round(head->len);

@@ -49,6 +49,9 @@ void lane_rx_init(struct lane_rx *rx, struct lane *lane);
 /* True if a slot, and in the ring room for `bytes` (0 = none), are free now. */
 bool lane_tx_room(struct lane_tx *tx, uint32_t bytes);
 
+/* Has the receiver taken all that was sent? */
+bool lane_tx_drained(const struct lane_tx *tx);
+
 /*
  * Sends what the parts hold, one after the other: lane_tx_room() for their sum has said yes.  *head carries where, flags, nseg, payload
  * and ack_*; the rest is filled in.  A packet that fits goes into the slot itself unless where is LANE_PULL.

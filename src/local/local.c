@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "host/host.h"
+#include "host/wants_cpu.h"
 #include "local/atomics.h"
 #include "local/peer.h"
 #include "run/clock.h"
@@ -269,6 +270,14 @@ bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now)
 			store_relaxed(&peer->alive, false);
 	}
 	return load_relaxed(&peer->alive);
+}
+
+bool local_peer_starves(struct local *l, struct local_peer *peer, uint64_t now)
+{
+	bool drained = lane_tx_drained(local_burst_begin(peer));
+
+	local_burst_end(l, peer, false);
+	return !drained && local_peer_alive(l, peer, now) && host_wants_cpu(peer->map.pid);
 }
 
 bool local_peer_cma(const struct local_peer *peer)

@@ -162,6 +162,13 @@ uint64_t roce_next_timeout(const struct roce_qp *qp);
 void roce_timeout(struct roce_qp *qp, uint64_t now);
 
 /*
+ * Has an ack timeout passed?  If the caller knows that the peer has not had a chance to answer, it may begin anew, without counting, before
+ * roce_timeout() is called.
+ */
+bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now);
+void roce_ack_excuse(struct roce_qp *qp, uint64_t now);
+
+/*
  * Something outside moved the QP's work along (a receive was posted while an RNR was pending, a
  * credit appeared): look again.
  */

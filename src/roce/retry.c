@@ -213,6 +213,16 @@ static void probe(struct roce_qp *qp, uint64_t now)
 	roce_requester_rewind(qp);
 }
 
+bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now)
+{
+	return time_reached(qp->retry.ack_deadline, now);
+}
+
+void roce_ack_excuse(struct roce_qp *qp, uint64_t now)
+{
+	start_timers(qp, now);
+}
+
 void roce_retry_expire(struct roce_qp *qp, uint64_t now)
 {
 	if (time_reached(qp->burst.resume, now))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer is ended by SIGKILL, or stopped, in the middle of a transfer.
+ * A peer is ended by SIGKILL, or stopped, in the middle of a transfer; or gets hardly any processor.
  *
  *	argument	the survivor was
  *	SEND		sending
@@ -8,15 +8,18 @@
  *	READ		reading
  *	STOPPED		sending, to a peer that is stopped and not dead
  *	RESPOND		receiving
+ *	STARVED		sending, to a peer that lives and wants to run: nothing fails
  *
  * A requester's oldest request fails with RETRY_EXC_ERR, all others and its receives are flushed,
  * and the QP is in ERR. For a receiver nothing fails by itself; its receives are flushed when it
  * moves the QP to ERR. In each case the survivor can destroy everything and close the device.
  */
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +35,8 @@ enum {
 	RETRIES = 5,
 	LIMIT_S = 60,
 	RECV_ID = 1000000,
+	HOGS = 3,
+	STARVED_SENDS = 6,
 };
 
 static void swap(int sock, const struct rc_addr *mine, struct rc_addr *theirs)
@@ -72,12 +77,29 @@ static void respond_for_ever(struct rc *rc)
 	}
 }
 
-static void run_victim(int sock, bool requests)
+static void pin_to_first_cpu(void)
+{
+	cpu_set_t mine, one;
+
+	CHECK(sched_getaffinity(0, sizeof(mine), &mine) == 0);
+	for (int i = 0; i < CPU_SETSIZE; i++) {
+		CPU_ZERO(&one);
+		CPU_SET(i, &one);
+		if (CPU_ISSET(i, &mine) && sched_setaffinity(0, sizeof(one), &one) == 0)
+			return;
+	}
+}
+
+static void run_victim(int sock, bool requests, bool starves)
 {
 	struct rc_addr peer;
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (starves) {
+		pin_to_first_cpu();
+		CHECK(setpriority(PRIO_PROCESS, 0, 19) == 0);
+	}
 	rc_open(&rc, SIZE);
 	connect_pair(&rc, sock, &peer);
 	if (requests)
@@ -170,6 +192,39 @@ static void survive_as_responder(struct rc *rc, pid_t victim)
 	CHECK(ibv_poll_cq(rc->cq, 1, &wc) == 0);
 }
 
+static pid_t start_hog(void)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pin_to_first_cpu();
+	for (;;)
+		;
+}
+
+/* The victim's share of its processor is some per mille, so that it runs for a moment now and then. */
+static void starve(struct rc *rc, const struct rc_addr *peer)
+{
+	pid_t hog[HOGS];
+
+	for (int i = 0; i < HOGS; i++)
+		hog[i] = start_hog();
+	for (int i = 0; i < STARVED_SENDS; i++) {
+		struct ibv_wc wc;
+
+		CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, i) == 0);
+		wc = rc_wait(rc);
+		if (wc.status != IBV_WC_SUCCESS)
+			printf("message %d: %s\n", i, ibv_wc_status_str(wc.status));
+		CHECK(wc.status == IBV_WC_SUCCESS);
+	}
+	for (int i = 0; i < HOGS; i++)
+		CHECK(kill(hog[i], SIGKILL) == 0 && waitpid(hog[i], NULL, 0) == hog[i]);
+}
+
 static enum ibv_wr_opcode opcode_of(const char *what)
 {
 	if (strcmp(what, "WRITE") == 0)
@@ -180,7 +235,7 @@ static enum ibv_wr_opcode opcode_of(const char *what)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "WRITE";
-	bool respond = strcmp(what, "RESPOND") == 0;
+	bool respond = strcmp(what, "RESPOND") == 0, starved = strcmp(what, "STARVED") == 0;
 	enum ibv_wr_opcode opcode = opcode_of(what);
 	struct rc_addr peer;
 	struct rc rc;
@@ -195,7 +250,7 @@ int main(int argc, char **argv)
 	CHECK(victim >= 0);
 	if (victim == 0) {
 		close(sock[0]);
-		run_victim(sock[1], respond);
+		run_victim(sock[1], respond, starved);
 	}
 	close(sock[1]);
 
@@ -203,10 +258,12 @@ int main(int argc, char **argv)
 	connect_pair(&rc, sock[0], &peer);
 	if (respond)
 		survive_as_responder(&rc, victim);
+	else if (starved)
+		starve(&rc, &peer);
 	else
 		survive_as_requester(&rc, opcode, &peer, victim);
 	rc_close(&rc);
-	if (stop_only)
+	if (stop_only || starved)
 		kill(victim, SIGKILL);
 	return 0;
 }

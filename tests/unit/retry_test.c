@@ -67,6 +67,26 @@ static void timeouts_are_counted(void **state)
 	}
 }
 
+/* However often: what the peer could not have answered. */
+static void excused_timeouts_do_not_count(void **state)
+{
+	send_one(1, 7);
+	for (int i = 0; i < 20; i++) {
+		e.now = e.qp.retry.ack_deadline - 1;
+		assert_false(roce_ack_overdue(&e.qp, e.now++));
+		assert_true(roce_ack_overdue(&e.qp, e.now));
+		roce_ack_excuse(&e.qp, e.now);
+		roce_timeout(&e.qp, e.now);
+		env_drain(&e);
+	}
+	assert_int_equal(e.num_cqes, 0);
+	env_expire(&e);
+	env_drain(&e);
+	assert_int_equal(e.num_cqes, 0);
+	env_expire(&e);
+	env_expect_cqe(&e, 0, 0, IBV_WC_RETRY_EXC_ERR);
+}
+
 static void progress_refills_the_counter(void **state)
 {
 	send_one(1, 7);
@@ -341,6 +361,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(local_ack_timeout_rows),
 		cmocka_unit_test(timeouts_are_counted),
+		cmocka_unit_test(excused_timeouts_do_not_count),
 		cmocka_unit_test(progress_refills_the_counter),
 		cmocka_unit_test(progress_restarts_the_timer),
 		cmocka_unit_test(early_timeout_calls_do_nothing),
