@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The ring of READ and atomic resources.  The array belongs to the caller of roce_qp_init();
- * rd_next is the slot to be taken next and therefore the oldest one.
+ * rd_next is the slot to be taken next and therefore the oldest one; none from there up to rd_due owes
+ * an answer.
  */
 #include "roce/rd_atomic.h"
 
@@ -20,7 +21,15 @@ void roce_rd_reset(struct roce_qp *qp)
 	if (qp->rd_atomic_slots)
 		memset(qp->rd_atomic, 0, qp->rd_atomic_slots * sizeof(*qp->rd_atomic));
 	qp->resp.rd_next = 0;
+	qp->resp.rd_due = 0;
 	qp->resp.rd_owed = 0;
+}
+
+static uint32_t age_of(const struct roce_qp *qp, uint32_t index)
+{
+	uint32_t slots = roce_rd_slots(qp);
+
+	return (index + slots - qp->resp.rd_next % slots) % slots;
 }
 
 /* max_dest_rd_atomic may have shrunk since rd_next was set. */
@@ -42,10 +51,15 @@ bool roce_rd_available(const struct roce_qp *qp)
 struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t packets)
 {
 	struct roce_rd_atomic *rd = slot(qp, 0);
+	uint32_t index = rd - qp->rd_atomic;
 
 	if (!rd->owed)
 		qp->resp.rd_owed++;
 	qp->resp.rd_next = (qp->resp.rd_next + 1) % roce_rd_slots(qp);
+	if (qp->resp.rd_owed == 1)
+		qp->resp.rd_due = index;
+	else if (qp->resp.rd_due == index)
+		qp->resp.rd_due = qp->resp.rd_next;
 	*rd = (struct roce_rd_atomic){
 		.owed = true,
 		.fresh = true,
@@ -79,6 +93,8 @@ void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn,
 		rd->owed = true;
 		qp->resp.rd_owed++;
 	}
+	if (qp->resp.rd_owed == 1 || age_of(qp, rd - qp->rd_atomic) < age_of(qp, qp->resp.rd_due))
+		qp->resp.rd_due = rd - qp->rd_atomic;
 	rd->answer_first = psn;
 	rd->next_psn = psn;
 	rd->answer_last = rd->fresh ? rd->last_psn : psn_add(psn, packets - 1);
@@ -87,11 +103,16 @@ void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn,
 
 struct roce_rd_atomic *roce_rd_due(struct roce_qp *qp)
 {
+	uint32_t *due = &qp->resp.rd_due;
+
 	if (!qp->resp.rd_owed)
 		return NULL;
-	for (uint32_t age = 0; age < roce_rd_slots(qp); age++) {
-		if (slot(qp, age)->owed)
-			return slot(qp, age);
+	for (uint32_t i = roce_rd_slots(qp); i; i--) {
+		if (*due >= roce_rd_slots(qp))
+			*due = 0;
+		if (qp->rd_atomic[*due].owed)
+			return &qp->rd_atomic[*due];
+		++*due;
 	}
 	return NULL;
 }

@@ -74,7 +74,7 @@ static void restore_resources(struct roce_qp *qp, const struct roce_snapshot *s,
 		memcpy(&qp->rd_atomic[i], from + i * sizeof(*qp->rd_atomic), sizeof(*qp->rd_atomic));
 		settle(&qp->rd_atomic[i]);
 	}
-	qp->resp.rd_next = s->rd_next;
+	qp->resp.rd_next = qp->resp.rd_due = s->rd_next;
 }
 
 bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)

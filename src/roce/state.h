@@ -139,6 +139,7 @@ struct roce_resp {
 	uint32_t received; /* bytes of the message so far */
 	struct roce_ack ack;
 	uint32_t rd_next; /* slot the next READ or atomic takes */
+	uint32_t rd_due;  /* where the oldest slot with answers to send is looked for */
 	uint32_t rd_owed; /* slots with answers to send */
 	bool nak_sent;    /* since epsn moved: later requests are ignored */
 	bool established; /* COMM_EST was raised */

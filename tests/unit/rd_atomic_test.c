@@ -4,7 +4,10 @@
  */
 #include "roce_env.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#include "roce/rd_atomic.h"
 
 static struct roce_env e;
 
@@ -297,10 +300,58 @@ static void memory_gone_while_answering(void **state)
 	assert_int_equal(e.events[0], IBV_EVENT_QP_ACCESS_ERR);
 }
 
+/* Whoever has waited longest, by looking at all of them. */
+static struct roce_rd_atomic *oldest_due(struct roce_qp *qp)
+{
+	uint32_t slots = roce_rd_slots(qp);
+
+	for (uint32_t age = 0; age < slots; age++) {
+		struct roce_rd_atomic *rd = &qp->rd_atomic[(qp->resp.rd_next + age) % slots];
+
+		if (rd->owed)
+			return rd;
+	}
+	return NULL;
+}
+
+/* However requests, repeated requests and answers follow each other. */
+static void the_oldest_is_always_answered_first(void **state)
+{
+	unsigned int seed = 1;
+	uint32_t psn = ENV_PSN;
+
+	env_start(&e, IBV_QPT_RC);
+	assert_true(roce_rd_slots(&e.qp) > 2);
+	for (int i = 0; i < 20000; i++) {
+		struct roce_rd_atomic *due = roce_rd_due(&e.qp);
+		struct roce_rd_atomic *any = &e.qp.rd_atomic[rand_r(&seed) % roce_rd_slots(&e.qp)];
+
+		assert_ptr_equal(due, oldest_due(&e.qp));
+		switch (rand_r(&seed) % 4) {
+		case 0:
+			if (!roce_rd_available(&e.qp))
+				break;
+			roce_rd_take(&e.qp, psn, 1 + rand_r(&seed) % 3)->kind = ROCE_RD_READ;
+			psn = psn_add(psn, 3);
+			break;
+		case 1:
+			if (any->kind != ROCE_RD_FREE)
+				roce_rd_replay(&e.qp, any, any->last_psn, 1, 0);
+			break;
+		default:
+			if (due)
+				roce_rd_advance(&e.qp, due);
+		}
+	}
+	roce_rd_reset(&e.qp);
+	assert_null(roce_rd_due(&e.qp));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_responses_by_length),
+		cmocka_unit_test(the_oldest_is_always_answered_first),
 		cmocka_unit_test(answers_and_acks_in_order),
 		cmocka_unit_test(duplicate_read_is_answered_again),
 		cmocka_unit_test(partial_retry_is_answered_from_there),
