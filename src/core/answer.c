@@ -28,7 +28,7 @@ enum {
  * anything that would make that impossible.  Under vrb.drive.
  */
 static struct list owed = { &owed, &owed };
-static uint64_t owed_due = VRB_NEVER;	/* atomic; written under vrb.drive */
+static uint64_t owed_due = VRB_NEVER;	/* atomic; written under vrb.drive. Never later than it must be */
 static unsigned int owed_polls;		/* for how many polls they have waited */
 
 static void owe_until(uint64_t at)
@@ -84,8 +84,10 @@ static void answer_all(struct list *touched, struct vrb_burst *b, uint64_t now)
 		struct vrb_qp *qp = list_entry(touched->next, struct vrb_qp, touched);
 
 		list_del(&qp->touched);
+		/* The ACK may have left with a request since. */
+		if (load_relaxed(&qp->answered))
+			continue;
 		lock_acquire(&qp->lock);
-		/* An ACK may have left with a request since. */
 		if (qp->due == OUTPUT_NOW || vrb_output_due(qp) != OUTPUT_NOTHING)
 			vrb_output_collect(qp, b, now);
 		lock_release(&qp->lock);
@@ -111,12 +113,24 @@ static void put_off(struct list *touched, uint64_t now)
 	owe_until(now + ACK_WAIT);
 }
 
+/*
+ * A time that stands although nobody is owed any more wakes the progress thread once, for nothing; to set it anew for each message would cost
+ * a fence.
+ */
+static void forget_past(uint64_t now)
+{
+	if (time_reached(load_relaxed(&owed_due), now))
+		store_relaxed(&owed_due, VRB_NEVER);
+}
+
 void vrb_answer(struct list *touched, uint64_t now)
 {
 	struct vrb_burst *b;
 
-	if (list_empty(touched) && load_relaxed(&owed_due) == VRB_NEVER)
+	if (list_empty(touched) && list_empty(&owed)) {
+		forget_past(now);
 		return;
+	}
 	b = vrb_burst_own();
 	if (unlikely(!b)) {
 		put_off(touched, now);
@@ -125,8 +139,7 @@ void vrb_answer(struct list *touched, uint64_t now)
 	answer_all(touched, b, now);
 	answer_all(&owed, b, now);
 	owed_polls = 0;
-	if (load_relaxed(&owed_due) != VRB_NEVER)
-		store_relaxed(&owed_due, VRB_NEVER);
+	forget_past(now);
 	vrb_burst_flush(b);
 }
 
@@ -152,8 +165,7 @@ static void owe(struct list *touched, uint64_t now)
 
 void vrb_answer_owed(uint64_t now)
 {
-	if (load_relaxed(&owed_due) != VRB_NEVER)
-		vrb_answer(&owed, now);
+	vrb_answer(&owed, now);
 }
 
 void vrb_answer_or_owe(struct list *touched, unsigned int packets, uint64_t now)

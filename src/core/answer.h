@@ -22,7 +22,7 @@ void vrb_answer_or_owe(struct list *touched, unsigned int packets, uint64_t now)
 void vrb_answer_owed(uint64_t now);
 void vrb_answer_try_owed(void);
 
-/* By when they have to leave; VRB_NEVER if none waits. */
+/* By when they have to leave, or earlier; VRB_NEVER: none waits. */
 uint64_t vrb_answer_due(void);
 
 /*

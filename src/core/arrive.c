@@ -48,6 +48,7 @@ static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
 void vrb_touch(struct vrb_qp *qp, enum output_due due, struct list *touched)
 {
 	qp->due = due;
+	store_relaxed(&qp->answered, false);
 	if (unlikely(qp->wq.state == IBV_QPS_ERR))
 		list_del(&qp->touched);
 	if (qp->due != OUTPUT_NOTHING && list_empty(&qp->touched))

@@ -92,6 +92,8 @@ static void collect_raw(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 
 void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
+	bool near;
+
 	if (unlikely(qp->deputy)) {
 		vrb_deputy_collect(qp, now);
 		return;
@@ -103,10 +105,13 @@ void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 		return;
 	}
 	tell_neighbours(qp);	/* of a new path before a packet speaks of it */
-	if (vrb.local && vrb_near_collect(qp, now))
+	near = vrb.local && vrb_near_collect(qp, now);
+	if (near)
 		vrb_output_note_far(qp, false);
 	else if (!vrb.local || !vrb_near_holds(qp, now))
 		collect_far(qp, b, now);
+	/* What found no room in a lane has a timer; of what goes by the wire some may gather. */
+	store_relaxed(&qp->answered, near && !roce_owes_ack(&qp->roce));
 	tell_neighbours(qp);
 	arm(qp);
 }

@@ -126,6 +126,7 @@ struct vrb_qp {
 	/* QPs that got packets in this round, or wait for the next poll */
 	struct list touched;
 	enum output_due due;		/* what it wanted to say after its last packet */
+	bool answered;			/* atomic: has said all it had to since packets came; set under qp->lock, cleared under vrb.drive too */
 	bool gathers;			/* requests wait for company; qp->lock */
 	struct vrb_loan *loan;		/* XRC receive: its state and other processes; NULL: never lent. qp->lock */
 	struct list openers;		/* XRC receive: processes that have it open (opener.h) */
