@@ -21,7 +21,7 @@ export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan bench install deb clean format help
+.PHONY: all setup demo test test-asan test-tsan test-rxe bench install deb clean format help
 
 all: $(BUILD)/build.ninja
 	@ninja -C "$(BUILD)"
@@ -55,6 +55,13 @@ test-tsan: setup
 	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
 		--suite unit --suite sim --suite verbs $(TEST_ARGS)
 
+# A kernel's soft RoCE as the other end, in a guest (docs/TESTING.md).
+RXE_ARGS ?=
+RXE_GROUPS ?= all
+
+test-rxe: all
+	@tests/rxe/guest.py $(RXE_ARGS) build-rxe -- tests/rxe/peer.py "$(BUILD)" "$(RXE_GROUPS)"
+
 # As a distribution builds it: the engine does not check itself, and the layers are optimised as one.  GROUP: see bench/bench.py,
 # or packets.
 RELEASE_ARGS := -Db_ndebug=true -Db_lto=true
@@ -76,11 +83,11 @@ deb: setup
 	@scripts/make-deb
 
 clean:
-	rm -rf "$(BUILD)" build-asan build-tsan build-deb build-bench
+	rm -rf "$(BUILD)" build-asan build-tsan build-deb build-bench build-rxe
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
 
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
-	@echo "Targets: all setup demo test test-asan test-tsan bench install deb clean format"
+	@echo "Targets: all setup demo test test-asan test-tsan test-rxe bench install deb clean format"

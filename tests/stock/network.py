@@ -418,42 +418,7 @@ def packets_cases(_bench):
                                            unwanted=("ecn_capable",)))]
 
 
-# ---- a soft-RoCE peer -------------------------------------------------------------------------------------------------
-
-RXE_PEER = os.environ.get("VERBENA_TEST_RXE_PEER")
-RXE_DEVICE = os.environ.get("VERBENA_TEST_RXE_DEVICE", "rxe0")
-RXE = [("ib_send_bw", "-s 8192 -n 500"), ("ib_write_bw", "-s 65536 -n 500"), ("ib_read_bw", "-s 65536 -n 500"),
-       ("ib_atomic_bw", "-n 500"), ("ib_send_lat", "-n 500"), ("ib_send_bw", "-c UC -s 1024 -n 50"),
-       ("ib_send_bw", "-c UD -s 1024 -n 50")]
-
-
-def with_rxe(program, args):
-    """The server is the peer's, over ssh; the client is ours, on this host and its own port 4791."""
-    def case(bench):
-        place = Place(bench)
-        port = str(bench.ports.take())
-        address = RXE_PEER.split("@")[-1]
-        ours = place.device("eth")
-        words = [program, *args.split(), "-m", "1024", "-p", port]
-        remote = bench.start(["ssh", "-o", "BatchMode=yes", RXE_PEER, *words, "-d", RXE_DEVICE], prefix=[])
-        client = [*words, "-d", ours, "-x", str(place.gid_index(ours, "v4")), address]
-        for _ in range(50):
-            process = bench.start(client, {"VERBENA_UDP_PORT": None})
-            if process.wait(time.monotonic() + harness.LIMIT_S) == 0 or "Couldn't connect" not in process.output():
-                break
-            time.sleep(0.1)     # until the remote server listens, which only a connection can tell
-        if process.status != 0:
-            raise Failure(f"peer:\n{remote.describe()}\nclient:\n{process.describe()}")
-    return case
-
-
-def rxe_cases(_bench):
-    harness.need_programs("ssh", "ib_write_bw")
-    return [(f"{program} {args}", with_rxe(program, args)) for program, args in RXE]
-
-
 GROUPS = {
-    "rxe": rxe_cases,
     "sharing": sharing_cases,
     "loss": loss_cases,
     "path": path_cases,
@@ -465,9 +430,7 @@ GROUPS = {
 def main():
     build, group = sys.argv[1], sys.argv[2]
     only = sys.argv[3] if len(sys.argv) > 3 else None
-    if group == "rxe" and not RXE_PEER:
-        harness.skip("VERBENA_TEST_RXE_PEER names no host with a soft-RoCE device (docs/TESTING.md)")
-    if os.geteuid() and group != "rxe":
+    if os.geteuid():
         harness.skip("routers, queues and filters between namespaces need root")
     with harness.Bench(build) as bench:
         return harness.run_table(GROUPS[group](bench), bench, only)
