@@ -20,6 +20,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -149,7 +150,8 @@ class Guest:
                 "-append", " ".join(words),
                 "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap", "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
                 "-netdev", "tap,id=net,ifname=tap0,script=no,downscript=no", "-device", f"virtio-net-pci,netdev=net,romfile=,host_mtu={max(mtu, 9000)}"]
-        self.qemu = subprocess.Popen([*self.enter, "nice", "-n", "10", *argv], stdin=subprocess.DEVNULL)
+        # Whatever way this program ends, QEMU does not outlive it.
+        self.qemu = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *self.enter, "nice", "-n", "10", *argv], stdin=subprocess.DEVNULL)
         self.shell = ["python3", AGENT, PEER[0].split("/")[0], str(PORT), "--"]
         deadline = time.monotonic() + BOOT_S
         while subprocess.run([*self.enter, *self.shell, "true"], capture_output=True, check=False).returncode:
@@ -188,6 +190,7 @@ def main():
     if missing or os.geteuid():
         raise SystemExit(f"needs {', '.join(missing)}" if missing else "needs root")
     guest = None
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         guest = Guest(fetch_kernel(folder, args.kernel), folder, args.mtu)
         return guest.run(args.command)
