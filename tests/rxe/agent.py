@@ -13,8 +13,11 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
+
+INTERFACE = "eth0"
 
 
 def serve(connection):
@@ -41,7 +44,20 @@ def serve(connection):
                 pass
 
 
+def join_groups():
+    """
+    Those of probe_datagram.c, for as long as the sockets live.  Soft RoCE puts a group's address into the interface's filter; that IP takes in the
+    group's packets is left to others.
+    """
+    index = socket.if_nametoindex(INTERFACE)
+    four, six = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    four.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("@4s4si", socket.inet_aton("239.77.1.2"), bytes(4), index))
+    six.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, struct.pack("@16sI", socket.inet_pton(socket.AF_INET6, "ff0e::4d:102"), index))
+    return four, six
+
+
 def agent(port):
+    groups = join_groups()  # pylint: disable=unused-variable
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)   # the children that serve; each of them waits for its own
     with socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
         while True:
