@@ -2,9 +2,11 @@
 """verbena ps and top: what a process holds and does, and silence about those that are gone."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 from tools import Failure, cases_of, main, want, want_equal
 
@@ -44,6 +46,25 @@ class Holder:
         self.popen.wait()
         self.popen.stdin.close()
         self.popen.stdout.close()
+
+
+def findings(bench, port):
+    done = bench.call([bench.tool(), "doctor", "--json"], {"VERBENA_UDP_PORT": port})
+    return {f["code"]: f["seen"] for f in json.loads(done.out)["findings"]}
+
+
+def case_another_run_directory(bench):
+    """On one port the doctor names the process (VD015); on a port of its own it is none of its business."""
+    port, other = bench.env()["VERBENA_UDP_PORT"], os.path.join(tempfile.mkdtemp(prefix="verbena-"), "run")
+    os.chmod(os.path.dirname(other), 0o777)
+    try:
+        with Holder(bench) as member, Holder(bench, {"VERBENA_DIR": other}) as stranger:
+            seen = findings(bench, port).get("VD015", "")
+            want(f"process {stranger.pid} " in seen and other in seen and str(member.pid) not in seen, seen)
+        with Holder(bench):
+            want("VD015" not in findings(bench, port), "one directory")
+    finally:
+        shutil.rmtree(os.path.dirname(other))
 
 
 def case_nobody(bench):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The doctor: checks, each a function that reports findings (doctor.def).  doctor.c runs and prints them;
- * doctor_library.c, doctor_net.c, doctor_host.c look.
+ * doctor_library.c, doctor_net.c, doctor_sharers.c, doctor_host.c look.
  */
 #ifndef VRB_TOOL_DOCTOR_H
 #define VRB_TOOL_DOCTOR_H
@@ -24,10 +24,14 @@ void check_devices(void);
 void check_ipv6(void);
 void check_mtu(void);
 void check_port(void);
+void check_sharers(void);
 void check_directory(void);
 void check_processes(void);
 void check_attach(void);
 void check_limits(void);
+
+/* The directory that the processes share, by the environment or the first one by default. */
+const char *doctor_run_dir(void);
 
 /* The configuration as the environment has it. */
 const struct config *doctor_config(void);

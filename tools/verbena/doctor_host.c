@@ -30,7 +30,7 @@ enum {
 #define MIN_FILE_SIZE  (512ull << 20)
 #define MIN_ADDRESSES  (2ull << 30)
 
-static const char *shared_directory(void)
+const char *doctor_run_dir(void)
 {
 	static char path[64];
 	const char *wanted = doctor_config()->dir;
@@ -96,7 +96,7 @@ static void check_version(const char *dir)
 
 void check_directory(void)
 {
-	const char *dir = shared_directory();
+	const char *dir = doctor_run_dir();
 
 	if (!doctor_config()->dir[0] && access("/dev/shm", W_OK) < 0)
 		found(21, "/dev/shm: %s; /tmp is used instead", strerror(errno));
