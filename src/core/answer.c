@@ -33,7 +33,7 @@ static unsigned int owed_polls;		/* for how many polls they have waited */
 
 static void owe_until(uint64_t at)
 {
-	if (load_relaxed(&owed_due) != VRB_NEVER)
+	if (load_relaxed(&owed_due) <= at)
 		return;
 	store_relaxed(&owed_due, at);
 	progress_hurry(vrb.progress, at);
@@ -73,6 +73,7 @@ static bool gather(struct vrb_qp *qp, uint64_t now)
 
 void vrb_answer_posted(struct vrb_qp *qp, uint64_t now)
 {
+	habit_posted(&qp->habit, now);
 	if (!may_gather(qp, now) || !gather(qp, now))
 		vrb_output(qp, now);
 }
@@ -88,8 +89,10 @@ static void answer_all(struct list *touched, struct vrb_burst *b, uint64_t now)
 		if (load_relaxed(&qp->answered))
 			continue;
 		lock_acquire(&qp->lock);
-		if (qp->due == OUTPUT_NOW || vrb_output_due(qp) != OUTPUT_NOTHING)
+		if (qp->due == OUTPUT_NOW || vrb_output_due(qp) != OUTPUT_NOTHING) {
+			habit_alone(&qp->habit, now);
 			vrb_output_collect(qp, b, now);
+		}
 		lock_release(&qp->lock);
 	}
 }
@@ -143,24 +146,29 @@ void vrb_answer(struct list *touched, uint64_t now)
 	vrb_burst_flush(b);
 }
 
-/* May the answers to `packets` that a poller took wait for its next poll? */
-static bool may_owe(const struct list *touched, unsigned int packets)
+/*
+ * May the answers to `packets` wait?  Those that a poller took, for its next poll; others where the
+ * program can be trusted to answer.
+ */
+static bool may_owe(const struct list *touched, unsigned int packets, bool poller)
 {
 	const struct list *pos;
 
-	if (packets > OWED_PACKETS || owed_polls >= OWED_POLLS)
+	if (packets > OWED_PACKETS)
 		return false;
-	list_for_each(pos, touched)
-		if (list_entry(pos, struct vrb_qp, touched)->due == OUTPUT_NOW)
+	list_for_each(pos, touched) {
+		const struct vrb_qp *qp = list_entry(pos, struct vrb_qp, touched);
+
+		if (qp->due == OUTPUT_NOW || !(poller || qp->answers))
 			return false;
+	}
 	return true;
 }
 
-static void owe(struct list *touched, uint64_t now)
+static void owe(struct list *touched, uint64_t until)
 {
 	move_to_owed(touched);
-	owed_polls++;
-	owe_until(now + ACK_WAIT);
+	owe_until(until);
 }
 
 void vrb_answer_owed(uint64_t now)
@@ -168,12 +176,16 @@ void vrb_answer_owed(uint64_t now)
 	vrb_answer(&owed, now);
 }
 
-void vrb_answer_or_owe(struct list *touched, unsigned int packets, uint64_t now)
+void vrb_answer_or_owe(struct list *touched, unsigned int packets, bool poller, uint64_t now)
 {
-	if (may_owe(touched, packets))
-		owe(touched, now);
-	else
+	if (!may_owe(touched, packets, poller)) {
 		vrb_answer(touched, now);
+		return;
+	}
+	if (owed_polls >= OWED_POLLS)
+		vrb_answer_owed(now);
+	owed_polls++;
+	owe(touched, now + (poller ? ACK_WAIT : HABIT_SOON));
 }
 
 uint64_t vrb_answer_due(void)

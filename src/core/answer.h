@@ -6,6 +6,7 @@
 #ifndef VRB_CORE_ANSWER_H
 #define VRB_CORE_ANSWER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "util/list.h"
@@ -15,8 +16,11 @@ struct vrb_qp;
 /* The QPs on `touched`, and all that are owed an answer, speak now. Must hold vrb.drive. */
 void vrb_answer(struct list *touched, uint64_t now);
 
-/* The same for a poller that took `packets`: where only ACKs are due, they may wait for its next poll. Must hold vrb.drive. */
-void vrb_answer_or_owe(struct list *touched, unsigned int packets, uint64_t now);
+/*
+ * The same after taking `packets`: where only ACKs are due, they may wait for the poller's next poll; where nobody polls, for the program to
+ * post, if it has the habit (habit.h). Must hold vrb.drive.
+ */
+void vrb_answer_or_owe(struct list *touched, unsigned int packets, bool poller, uint64_t now);
 
 /* Answers that wait leave now. The first must hold vrb.drive; the second takes it, unless somebody else has it. */
 void vrb_answer_owed(uint64_t now);

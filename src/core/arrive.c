@@ -49,6 +49,9 @@ void vrb_touch(struct vrb_qp *qp, enum output_due due, struct list *touched)
 {
 	qp->due = due;
 	store_relaxed(&qp->answered, false);
+	if (due == OUTPUT_SOON)
+		habit_asked(&qp->habit, qp->now);
+	qp->answers = habit_believed(&qp->habit);
 	if (unlikely(qp->wq.state == IBV_QPS_ERR))
 		list_del(&qp->touched);
 	if (qp->due != OUTPUT_NOTHING && list_empty(&qp->touched))

@@ -138,7 +138,7 @@ static bool take_lanes(uint64_t now, bool poller)
 	list_init(&a.touched);
 	n = local_recv(vrb.local, LANE_BURST, vrb_arrive_by_lane, &a);
 	if (poller && n)
-		vrb_answer_or_owe(&a.touched, n, now);
+		vrb_answer_or_owe(&a.touched, n, true, now);
 	else if (n || vrb_answer_due() != VRB_NEVER)
 		vrb_answer(&a.touched, now);
 	return n > 0;
@@ -165,10 +165,7 @@ static unsigned int take_packets(uint64_t now, bool poller)
 		sum += n;
 		if (!n)
 			break;
-		if (poller)
-			vrb_answer_or_owe(&touched, n, now);
-		else
-			vrb_answer(&touched, now);
+		vrb_answer_or_owe(&touched, n, poller, now);
 	}
 	if (!sum)
 		vrb_answer_owed(now);
@@ -362,7 +359,10 @@ static bool look_at_wire(uint64_t now, bool neighbours)
 	if (neighbours == far && now - wire_seen < WIRE_EVERY_US * VRB_USEC)
 		return false;
 	wire_seen = now;
-	return take_packets(now, true);
+	if (!take_packets(now, true))
+		return false;
+	progress_taken(vrb.progress);
+	return true;
 }
 
 /*

@@ -15,6 +15,7 @@
 
 #include "core/drive.h"
 #include "core/cntr.h"
+#include "core/habit.h"
 #include "core/near.h"
 #include "core/output.h"
 #include "core/raw_send.h"
@@ -127,6 +128,8 @@ struct vrb_qp {
 	struct list touched;
 	enum output_due due;		/* what it wanted to say after its last packet */
 	bool answered;			/* atomic: has said all it had to since packets came; set under qp->lock, cleared under vrb.drive too */
+	bool answers;			/* and the program is believed to answer it soon */
+	struct habit habit;		/* qp->lock */
 	bool gathers;			/* requests wait for company; qp->lock */
 	struct vrb_loan *loan;		/* XRC receive: its state and other processes; NULL: never lent. qp->lock */
 	struct list openers;		/* XRC receive: processes that have it open (opener.h) */

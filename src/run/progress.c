@@ -28,7 +28,9 @@
 
 enum {
 	WATCHES = 32,
-	USELESS_LIMIT = 4,	/* useless wake-ups in a row before standing back */
+	USELESS_LIMIT = 4,	/* useless wake-ups in a row before standing back, */
+	NEEDED_LIMIT = 256,	/* and of a thread that was missed: they cost as much as the millisecond in which it was */
+	USEFUL_WEIGHT = 8,	/* so many of them one useful wake-up outweighs */
 };
 
 #define STAND_BACK VRB_MSEC	/* how often to look whether pollers are still there */
@@ -60,6 +62,7 @@ struct progress {
 	bool yield;			/* stand back */
 	bool polled;			/* since the thread looked last; a hint */
 	bool needed;			/* has come back to find work: who polls does not poll always. Atomic */
+	unsigned int useless;		/* wake-ups, less the useful ones; atomic, pollers count, too; a hint */
 	uint64_t sleep_until;		/* 0 while awake */
 	uint64_t wakeups;
 
@@ -69,7 +72,6 @@ struct progress {
 	uint64_t snapshot_of;
 	bool away;			/* standing back; others may read it */
 	bool back;			/* from standing back, and has not slept since */
-	unsigned int useless;
 	uint64_t look_at;		/* when away: the next look */
 	uint64_t linger_until;		/* 0: does not */
 };
@@ -164,7 +166,7 @@ static void look_around(struct progress *p, uint64_t now)
 	if (swap_acq_rel(&p->look, false) || !polled) {
 		store_relaxed(&p->away, false);
 		p->back = true;
-		p->useless = 0;
+		store_relaxed(&p->useless, 0);
 	} else {
 		p->look_at = time_after(now, STAND_BACK);
 	}
@@ -225,17 +227,41 @@ static int wait_until(struct pollfd *pfd, unsigned int n, uint64_t until)
 	return ppoll(pfd, n, &ts, NULL);
 }
 
+/* One more wake-up in vain. True if it is time to stand back. */
+static bool in_vain(struct progress *p)
+{
+	unsigned int n = load_relaxed(&p->useless) + 1;
+
+	store_relaxed(&p->useless, n);
+	if (n < (load_relaxed(&p->needed) ? NEEDED_LIMIT : USELESS_LIMIT))
+		return false;
+	store_relaxed(&p->needed, false);
+	return true;
+}
+
+/*
+ * The thread may have come before a poller that would have done the work as well, so one useful
+ * wake-up does not outweigh a long row of useless ones.
+ */
+static void useful_again(struct progress *p)
+{
+	unsigned int n = load_relaxed(&p->useless);
+
+	if (n)
+		store_relaxed(&p->useless, n > USEFUL_WEIGHT ? n - USEFUL_WEIGHT : 0);
+}
+
 static void call_back(struct progress *p, const struct watch *w)
 {
 	bool useful = w->ready(w->arg, w->fd);
 
 	if (w->kind != PROGRESS_SHARED)
 		return;
-	p->useless = useful ? 0 : p->useless + 1;
-	if (useful && p->back)
-		store_relaxed(&p->needed, true);
-	if (p->useless >= USELESS_LIMIT && !p->away) {
-		store_relaxed(&p->needed, false);
+	if (useful) {
+		useful_again(p);
+		if (p->back)
+			store_relaxed(&p->needed, true);
+	} else if (!p->away && in_vain(p)) {
 		stand_back(p);
 	}
 }
@@ -377,7 +403,7 @@ int progress_start(struct progress *p)
 	if (!p->running) {
 		p->stop = false;
 		p->away = p->back = p->needed = false;
-		p->useless = 0;
+		store_relaxed(&p->useless, 0);
 		p->linger_until = 0;
 		p->snapshot_of = 0;
 		store_relaxed(&p->changes, p->changes + 1);
@@ -487,6 +513,12 @@ void progress_polled(struct progress *p)
 {
 	if (!load_relaxed(&p->polled))
 		store_relaxed(&p->polled, true);
+}
+
+void progress_taken(struct progress *p)
+{
+	if (load_relaxed(&p->needed))
+		in_vain(p);
 }
 
 uint64_t progress_wakeups(const struct progress *p)

@@ -93,7 +93,7 @@ void progress_stand_back(struct progress *p);
 
 /*
  * It came back and found work that had waited for it: the program is one that polls at times and watches memory at others, as after an
- * RDMA WRITE to the answer of it, and had better not ask.  Until wake-ups have proved useless again.
+ * RDMA WRITE to the answer of it, and had better not ask.  Until many wake-ups have proved useless.
  */
 bool progress_needed(const struct progress *p);
 bool progress_away(const struct progress *p);
@@ -108,6 +108,12 @@ void progress_linger(struct progress *p, uint64_t until);
  * lock.
  */
 void progress_polled(struct progress *p);
+
+/*
+ * And it has taken what was there: the thread was woken in vain, unless it stands back, even where
+ * it went on sleeping in its system call because the descriptor was empty again.
+ */
+void progress_taken(struct progress *p);
 
 /* How often the thread has returned from its sleep. */
 uint64_t progress_wakeups(const struct progress *p);

@@ -218,6 +218,40 @@ static void tells_when_pollers_left_it_work_until_it_is_useless(void **state)
 	close(shared.fd);
 }
 
+/* A thread that was missed stays, until pollers have taken many times as much as it did. */
+static void goes_from_pollers_that_leave_it_nothing(void **state)
+{
+	enum { MORE_THAN_ENOUGH = 10000 };
+	struct source own, shared;
+	struct progress *p;
+
+	source_init(&own);
+	source_init(&shared);
+	progress_new(NULL, NULL, &p);
+	progress_watch(p, own.fd, PROGRESS_OWN, on_ready, &own);
+	progress_watch(p, shared.fd, PROGRESS_SHARED, on_ready, &shared);
+	progress_start(p);
+	progress_stand_back(p);
+	go_round(&own);
+	go_round(&shared);
+
+	/* Its share is half. */
+	for (int i = 0; i < 1000; i++) {
+		progress_taken(p);
+		feed(&shared);
+		sem_wait(&shared.called);
+	}
+	assert_true(progress_needed(p));
+
+	/* It has none. */
+	for (int i = 0; i < MORE_THAN_ENOUGH; i++)
+		progress_taken(p);
+	assert_false(progress_needed(p));
+	progress_free(p);
+	close(own.fd);
+	close(shared.fd);
+}
+
 struct deadlines {
 	struct timers *ts;
 	struct timer t;
@@ -391,6 +425,7 @@ int main(void)
 		cmocka_unit_test(lingers_without_sleep_until_it_is_told),
 		cmocka_unit_test(stands_back_from_pollers_and_comes_back),
 		cmocka_unit_test(tells_when_pollers_left_it_work_until_it_is_useless),
+		cmocka_unit_test(goes_from_pollers_that_leave_it_nothing),
 		cmocka_unit_test(deadlines_fire_and_hurry_wakes_a_sleeper),
 		cmocka_unit_test(a_callback_may_unwatch_itself),
 		cmocka_unit_test(thread_is_named_and_blocks_signals),
