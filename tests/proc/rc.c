@@ -106,9 +106,9 @@ struct rc_addr rc_address(const struct rc *rc, const struct ibv_qp *qp)
 	};
 }
 
-void rc_receive_from(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer)
+struct ibv_qp_attr rc_receive_attr(const struct rc *rc, const struct rc_addr *peer)
 {
-	struct ibv_qp_attr attr = {
+	return (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = rc->mtu,
 		.dest_qp_num = peer->qpn,
@@ -120,6 +120,11 @@ void rc_receive_from(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *pee
 			.grh = { .dgid = peer->gid, .sgid_index = rc->gid_index, .hop_limit = 64 },
 		},
 	};
+}
+
+void rc_receive_from(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer)
+{
+	struct ibv_qp_attr attr = rc_receive_attr(rc, peer);
 
 	CHECK(ibv_modify_qp(qp, &attr,
 			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |

@@ -55,7 +55,8 @@ void rc_meet(int sock);
  */
 void rc_pair(struct rc *rc, int sock, struct rc_addr *peer, uint8_t timeout, uint8_t retry_cnt);
 
-/* INIT to RTR. */
+/* INIT to RTR: the attributes, and the move. */
+struct ibv_qp_attr rc_receive_attr(const struct rc *rc, const struct rc_addr *peer);
 void rc_receive_from(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer);
 
 /* INIT to RTS.  timeout and retry_cnt as in struct ibv_qp_attr. */

@@ -38,18 +38,7 @@ static void connect_receiver(struct rc *rc, struct ibv_xrc_domain *d, uint32_t q
 			     const struct rc_addr *peer)
 {
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = rc->mtu,
-		.dest_qp_num = peer->qpn,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.ah_attr = {
-			.is_global = 1,
-			.port_num = 1,
-			.grh = { .dgid = peer->gid, .sgid_index = rc->gid_index, .hop_limit = 64 },
-		},
-	};
+	struct ibv_qp_attr rtr = rc_receive_attr(rc, peer);
 
 	modify(d, qpn, &init,
 	       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);

@@ -130,27 +130,13 @@ static void test_fields(void)
 	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
 }
 
-static struct ibv_qp *flushed(struct ibv_cq *cq, int n)
-{
-	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
-
-	world_move(&w, qp, IBV_QPS_INIT, 0);
-	world_move(&w, qp, IBV_QPS_ERR, 0);
-	for (int i = 0; i < n; i++) {
-		struct ibv_recv_wr wr = { .wr_id = i }, *bad;
-
-		CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
-	}
-	return qp;
-}
-
 /* Told to ignore an overrun, the queue keeps the youngest. */
 static void test_ignore_overrun(void)
 {
 	struct ibv_cq_ex *ex = make(0, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN |
 				       IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
 	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex);
-	struct ibv_qp *qp = flushed(cq, cq->cqe + 3);
+	struct ibv_qp *qp = world_flushed(&w, cq, cq->cqe + 3);
 
 	wait_for(ex);
 	for (int i = 3; i < cq->cqe + 3; i++) {
@@ -190,7 +176,7 @@ static void test_two_pollers(void)
 
 	CHECK(ex);
 	for (int i = 0; i < 4; i++)
-		qp[i] = flushed(ibv_cq_ex_to_cq(ex), 16);
+		qp[i] = world_flushed(&w, ibv_cq_ex_to_cq(ex), 16);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_create(&thread[i], NULL, poll_some, ex), 0);
 	for (int i = 0; i < 2; i++)

@@ -48,25 +48,10 @@ static void test_in_use(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
-/* Flushed receives are the simplest completions there are. */
-static struct ibv_qp *flushed(struct ibv_cq *cq, int n)
-{
-	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
-
-	world_move(&w, qp, IBV_QPS_INIT, 0);
-	world_move(&w, qp, IBV_QPS_ERR, 0);
-	for (int i = 0; i < n; i++) {
-		struct ibv_recv_wr wr = { .wr_id = i }, *bad;
-
-		CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
-	}
-	return qp;
-}
-
 static void test_poll_bounds(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 16);
-	struct ibv_qp *qp = flushed(cq, 5);
+	struct ibv_qp *qp = world_flushed(&w, cq, 5);
 	struct ibv_wc wc[8];
 
 	CHECK_EQ(ibv_poll_cq(cq, 0, wc), 0);
@@ -84,7 +69,7 @@ static void test_poll_bounds(void)
 static void test_resize(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 16);
-	struct ibv_qp *qp = flushed(cq, 12);
+	struct ibv_qp *qp = world_flushed(&w, cq, 12);
 	struct ibv_wc wc[16];
 
 	CHECK_EQ(ibv_poll_cq(cq, 3, wc), 3);
@@ -104,7 +89,7 @@ static void test_resize(void)
 static void test_purge(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 16);
-	struct ibv_qp *one = flushed(cq, 3), *two = flushed(cq, 2);
+	struct ibv_qp *one = world_flushed(&w, cq, 3), *two = world_flushed(&w, cq, 2);
 	uint32_t qpn = two->qp_num;
 	struct ibv_wc wc[8];
 
@@ -128,7 +113,7 @@ static void test_overrun(void)
 	struct ibv_wc wc[64];
 
 	world_move(&w, bystander, IBV_QPS_INIT, 0);
-	qp = flushed(cq, cq->cqe);
+	qp = world_flushed(&w, cq, cq->cqe);
 	CHECK(!world_has_event(&w));
 	CHECK_EQ(ibv_poll_cq(cq, 1, wc), 1);
 	for (int i = 0; i < 2; i++) {
@@ -170,10 +155,10 @@ static void test_moderation(void)
 
 	CHECK_EQ(ibv_modify_cq(cq, &attr), 0);
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
-	qp = flushed(cq, 2);
+	qp = world_flushed(&w, cq, 2);
 	CHECK(!readable(channel->fd));
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
-	qp = flushed(cq, 1);
+	qp = world_flushed(&w, cq, 1);
 	CHECK(readable(channel->fd));
 	CHECK_EQ(ibv_get_cq_event(channel, &from, &context), 0);
 	CHECK(from == cq);
@@ -183,7 +168,7 @@ static void test_moderation(void)
 	attr.moderate = (struct ibv_moderate_cq){ .cq_count = 100, .cq_period = 500 };
 	CHECK_EQ(ibv_modify_cq(cq, &attr), 0);
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
-	qp = flushed(cq, 1);
+	qp = world_flushed(&w, cq, 1);
 	CHECK_EQ(poll(&p, 1, WORLD_PATIENCE * 1000), 1);	/* the period ends by itself */
 	CHECK_EQ(ibv_get_cq_event(channel, &from, &context), 0);
 	ibv_ack_cq_events(cq, 1);

@@ -39,27 +39,7 @@ enum form {
 #define VALUE(v, m, e, ...)    CALL(__VA_ARGS__)
 #define SHOWN(v, m, a, t, f)
 
-#define FILE_TAG device_
-#include "errors/device.def"
-#undef FILE_TAG
-#define FILE_TAG memory_
-#include "errors/memory.def"
-#undef FILE_TAG
-#define FILE_TAG cq_
-#include "errors/cq.def"
-#undef FILE_TAG
-#define FILE_TAG srq_
-#include "errors/srq.def"
-#undef FILE_TAG
-#define FILE_TAG qp_
-#include "errors/qp.def"
-#undef FILE_TAG
-#define FILE_TAG wr_
-#include "errors/wr.def"
-#undef FILE_TAG
-#define FILE_TAG raw_
-#include "errors/raw.def"
-#undef FILE_TAG
+#include "errors/chapters.def"
 
 #undef CHAPTER
 #undef NULLS
@@ -84,27 +64,7 @@ static const struct row {
 	long (*call)(void);
 	const char *test, *function;	/* FORM_SHOWN */
 } rows[] = {
-#define FILE_TAG device_
-#include "errors/device.def"
-#undef FILE_TAG
-#define FILE_TAG memory_
-#include "errors/memory.def"
-#undef FILE_TAG
-#define FILE_TAG cq_
-#include "errors/cq.def"
-#undef FILE_TAG
-#define FILE_TAG srq_
-#include "errors/srq.def"
-#undef FILE_TAG
-#define FILE_TAG qp_
-#include "errors/qp.def"
-#undef FILE_TAG
-#define FILE_TAG wr_
-#include "errors/wr.def"
-#undef FILE_TAG
-#define FILE_TAG raw_
-#include "errors/raw.def"
-#undef FILE_TAG
+#include "errors/chapters.def"
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))

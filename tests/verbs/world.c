@@ -279,3 +279,17 @@ bool world_has_event(struct world *w)
 
 	return poll(&fd, 1, 0) == 1;
 }
+
+struct ibv_qp *world_flushed(struct world *w, struct ibv_cq *cq, int n)
+{
+	struct ibv_qp *qp = world_qp(w, IBV_QPT_RC, cq, NULL);
+
+	world_move(w, qp, IBV_QPS_INIT, 0);
+	world_move(w, qp, IBV_QPS_ERR, 0);
+	for (int i = 0; i < n; i++) {
+		struct ibv_recv_wr wr = { .wr_id = i }, *bad;
+
+		CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+	}
+	return qp;
+}

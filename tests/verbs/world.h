@@ -80,4 +80,7 @@ void world_event(struct world *w, enum ibv_event_type type);
 /* True if an asynchronous event is waiting. */
 bool world_has_event(struct world *w);
 
+/* A QP whose n receives, numbered from 0, were flushed: the simplest completions there are. */
+struct ibv_qp *world_flushed(struct world *w, struct ibv_cq *cq, int n);
+
 #endif
