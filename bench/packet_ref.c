@@ -174,7 +174,7 @@ static uint16_t checksum(const void *header, size_t len)
 static void fill(struct packet *p, char **argv, size_t payload)
 {
 	uint8_t *mac = p->eth.h_dest;
-	uint32_t from, to;
+	uint32_t from = 0, to = 0;
 
 	if (sscanf(argv[0], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3, mac + 4, mac + 5) != 6 ||
 	    inet_pton(AF_INET, argv[1], &from) != 1 || inet_pton(AF_INET, argv[2], &to) != 1)
