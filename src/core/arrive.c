@@ -243,6 +243,10 @@ void vrb_arrive_by_lane(void *arg, const struct local_pkt *in)
 		xrc_receive(in->data, in->len, &a->touched, a->now);
 		return;
 	}
+	if (in->offer) {
+		vrb_near_help(in);
+		return;
+	}
 	count(&vrb_drive_stats.rcvd_pkts, 1);
 	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
 		count(&vrb_drive_stats.malformed, 1);

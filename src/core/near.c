@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Who is near: finding the neighbour of a queue pair, and what neighbours are told of it; near.h has the contract.
- * near_send.c sends packets to it, near_direct.c reaches into its memory.
+ * near_send.c sends packets to it, near_direct.c reaches into its memory, near_help.c shares a copy with it.
  *
  * Locks: under qp->lock.
  */

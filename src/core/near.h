@@ -86,6 +86,14 @@ enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t
 			  uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
 			  enum mem_access access);
 
+/*
+ * Long payloads of SENDs, which both ends copy.  The receiver fetches `total` bytes to *to, pinned memory of that key, with the help of a
+ * sender that polls: what local_pull() returns.  The sender helps when an offer comes.
+ */
+int vrb_near_pull_helped(struct vrb_qp *qp, const struct wq_pull *from, const struct wq_seg *to,
+			 uint32_t key);
+void vrb_near_help(const struct local_pkt *in);
+
 /* The first bytes of a payload that stayed with its sender. */
 enum reason vrb_near_peek(const struct wq_pull *from, const struct wq_seg *to);
 

@@ -29,7 +29,7 @@
 #define SEG_MAGIC 0x4745534e45425256ull	/* "VRBENSEG" read as little endian */
 
 enum {
-	SEG_LAYOUT = 4,		/* grows with every change of this file */
+	SEG_LAYOUT = 5,		/* grows with every change of this file */
 
 	SEG_PAGE = 64 * 1024,
 	SEG_PEERS = 1024,	/* one lane for each host slot */
@@ -112,13 +112,14 @@ enum {
 	LANE_PATH = 1 << 0,	/* a struct net_path precedes the packet (datagrams: the receiver wants a GRH) */
 	LANE_MESSAGE = 1 << 1,	/* not a packet but a message of another part of the library (core/xrc/xrcmsg.h) */
 	LANE_ACK = 1 << 2,	/* an ACK of the same queue pair comes with the packet, in ack_psn and ack_aeth */
+	LANE_OFFER = 1 << 3,	/* not a packet but a struct help_offer */
 };
 
 struct lane_head {
 	uint32_t seq;		/* L5: index + 1, stored last (release) by the sender */
 	uint32_t len;		/* bytes of path, packet and segments */
 	uint8_t where;		/* enum lane_where */
-	uint8_t flags;		/* LANE_PATH, LANE_MESSAGE */
+	uint8_t flags;		/* LANE_PATH, LANE_MESSAGE, LANE_ACK, LANE_OFFER */
 	uint16_t nseg;		/* LANE_PULL */
 	uint32_t ring_off;	/* free-running offset into the byte ring */
 	uint32_t ring_end;	/* free-running end of what the byte ring holds up to and with this slot */
@@ -132,6 +133,12 @@ struct lane_slot {
 	uint8_t data[LANE_INLINE_MAX];
 };
 
+/* A long payload that both ends copy, the receiver from the front and the sender from the back; see help.h. */
+struct lane_help {
+	uint64_t claim;		/* L9: id:32 | pieces the receiver took:16 | pieces the sender took:16; opened by the receiver */
+	uint64_t done;		/* L9: sender: id:32 | 0 or 1, a copy failed:16 | pieces it has copied:16 */
+};
+
 struct lane {
 	uint64_t sender;	/* L6: incarnation of the sender that may use it; 0 = none */
 	uint64_t sender_identity;	/* address of the sender's struct seg_identity in its memory */
@@ -142,6 +149,8 @@ struct lane {
 
 	uint32_t tail cacheline_aligned;	/* L7: receiver: slots before it are free */
 	uint32_t ring_tail;			/* L7: bytes of the ring before it are free */
+
+	struct lane_help help cacheline_aligned;
 
 	struct lane_slot slot[LANE_SLOTS] cacheline_aligned;
 	uint8_t bytes[LANE_BYTES] cacheline_aligned;
@@ -184,8 +193,10 @@ AT(lane, can_pull, 16);
 AT(lane, hazard, 64);
 AT(lane, tail, 128);
 AT(lane, ring_tail, 132);
-AT(lane, slot, 192);
-AT(lane, bytes, 32960);
+AT(lane, help, 192);
+AT(lane, slot, 256);
+AT(lane, bytes, 33024);
+AT(lane_help, done, 8);
 #undef AT
 _Static_assert(SEG_MR_OFF == 1114112 && SEG_LANE_OFF == 68222976 && SEG_LANE_SIZE == 131072,
 	       "parts of the segment");

@@ -316,6 +316,7 @@ static void clear_lane(struct lane *lane)
 	memset(lane->hazard, 0, sizeof(lane->hazard));
 	for (unsigned int i = 0; i < LANE_SLOTS; i++)
 		lane->slot[i].head.seq = 0;
+	lane->help = (struct lane_help){ 0 };
 	lane->ring_tail = 0;
 	lane->can_pull = 0;
 	lane->sender_identity = 0;
@@ -453,6 +454,7 @@ static unsigned int drain(struct inbound *in, unsigned int budget, local_pkt_fn 
 		pkt.payload = head->payload;
 		pkt.pull.num_seg = 0;
 		pkt.message = head->flags & LANE_MESSAGE;
+		pkt.offer = head->flags & LANE_OFFER;
 		pkt.acks = head->flags & LANE_ACK;
 		pkt.ack_psn = head->ack_psn;
 		pkt.ack_aeth = head->ack_aeth;
@@ -520,19 +522,25 @@ bool local_sleeps(const struct local *l)
 
 /* ---------------------------------------------------------------- cross-memory attach */
 
-/* Fills at most n vectors with what is left of segs behind `done` bytes. */
+/*
+ * Fills at most n vectors with `len` bytes of segs behind `done`.  Not more: the kernel looks up all pages that it is shown of the other
+ * side, copied or not.
+ */
 static unsigned int vectors_behind(struct iovec *v, const struct wq_seg *segs, unsigned int n,
-				   uint64_t done)
+				   uint64_t done, uint64_t len)
 {
 	unsigned int k = 0;
 
-	for (unsigned int i = 0; i < n; i++) {
+	for (unsigned int i = 0; i < n && len > 0; i++) {
+		uint64_t bytes;
+
 		if (done >= segs[i].len) {
 			done -= segs[i].len;
 			continue;
 		}
-		v[k++] = (struct iovec){ (void *)(uintptr_t)(segs[i].addr + done),
-					 segs[i].len - done };
+		bytes = min(segs[i].len - done, len);
+		v[k++] = (struct iovec){ (void *)(uintptr_t)(segs[i].addr + done), bytes };
+		len -= bytes;
 		done = 0;
 	}
 	return k;
@@ -563,8 +571,9 @@ int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *d
 	ours[0] = (struct iovec){ &found, sizeof(found) };
 	/* One call moves just under 2 GiB at most. */
 	for (uint64_t done = 0; done < total;) {
-		unsigned int nfrom = vectors_behind(theirs + 1, from->seg, from->num_seg, skip + done);
-		unsigned int nto = vectors_behind(ours + 1, dst, ndst, done);
+		unsigned int nfrom = vectors_behind(theirs + 1, from->seg, from->num_seg,
+						    skip + done, total - done);
+		unsigned int nto = vectors_behind(ours + 1, dst, ndst, done, total - done);
 		ssize_t n = process_vm_readv(from->pid, ours, nto + 1, theirs, nfrom + 1, 0);
 		int err = judge_pull(from, &found, &n);
 
@@ -575,12 +584,21 @@ int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *d
 	return 0;
 }
 
-void local_pull_refused(struct local *l, const struct wq_pull *from)
+struct lane *local_lane_from(struct local *l, uint64_t incarnation)
 {
 	for (unsigned int i = 0; i < l->n_inbound; i++) {
-		if (l->inbound[i].sender == from->incarnation)
-			store_relaxed(&l->inbound[i].rx.lane->can_pull, 0);	/* a hint: it is asked again otherwise */
+		if (l->inbound[i].sender == incarnation)
+			return l->inbound[i].rx.lane;
 	}
+	return NULL;
+}
+
+void local_pull_refused(struct local *l, const struct wq_pull *from)
+{
+	struct lane *lane = local_lane_from(l, from->incarnation);
+
+	if (lane)
+		store_relaxed(&lane->can_pull, 0);	/* a hint: it is asked again otherwise */
 }
 
 uint64_t local_incarnation(const struct local *l)

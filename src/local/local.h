@@ -76,6 +76,7 @@ struct local_pkt {
 	struct wq_pull pull;		/* where a pulled packet's payload is; no segments: it is whole */
 	int32_t slot;			/* of the sender */
 	bool message;			/* not a packet; see LANE_MESSAGE */
+	bool offer;			/* not a packet either; see LANE_OFFER */
 	bool acks;			/* an ACK of its queue pair comes with it: */
 	uint32_t ack_psn;
 	uint32_t ack_aeth;		/* syndrome:8 MSN:24 */
@@ -99,6 +100,9 @@ bool local_sleeps(const struct local *l);
  */
 int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *dst,
 	       unsigned int ndst, uint64_t total);
+
+/* The lane by which a process sends to us; NULL if it is gone. Must hold vrb.drive. */
+struct lane *local_lane_from(struct local *l, uint64_t incarnation);
 
 /* The kernel refused: the sender shall leave no more payloads in its memory. Must hold vrb.drive. */
 void local_pull_refused(struct local *l, const struct wq_pull *from);

@@ -123,6 +123,18 @@ void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
 }
 
 /*
+ * The payload could not be fetched: a peer that lives sends packets instead, once it hears the NAK.  What it had sent before, perhaps the same
+ * again, is not run: its packets would have the PSNs of a message that is past.
+ */
+static enum resp_step refuse_pull(struct resp_ctx *c)
+{
+	roce_responder_drop_message(c->qp);
+	c->qp->resp.pull_refused = true;
+	c->qp->resp.nak_sent = false;
+	return RESP_GAP;
+}
+
+/*
  * IBTA vol 1, 9.7.4 (RC) and 9.8.2 (UC): the PSN decides whether a packet is new, old or
  * early.
  */
@@ -136,7 +148,7 @@ static enum resp_step check_psn(struct resp_ctx *c)
 			       ? RESP_OPSEQ
 			       : RESP_DROP;
 	if (psn == qp->resp.epsn)
-		return RESP_OPSEQ;
+		return unlikely(c->pkt->pull && qp->resp.pull_refused) ? refuse_pull(c) : RESP_OPSEQ;
 	return psn_before(psn, qp->resp.epsn) ? RESP_DUPLICATE : RESP_GAP;
 }
 
@@ -400,18 +412,15 @@ static enum resp_step execute(struct resp_ctx *c)
 		why = qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true)
 			      ? REASON_REQ_INVALIDATE
 			      : REASON_NONE;
-	/* The payload could not be fetched: if the peer lives, it sends packets instead. */
-	if (why == REASON_PEER_DIED) {
-		roce_responder_drop_message(qp);
-		return RESP_GAP;
-	}
+	if (why == REASON_PEER_DIED)
+		return refuse_pull(c);
 	if (why)
 		return fault(c, why);
 	if (!is_answered(c->op))
 		resp->ack_psn = resp->epsn;
 	resp->received += c->pkt->payload_len;
 	resp->epsn = psn_add(resp->epsn, 1);
-	resp->nak_sent = false;
+	resp->nak_sent = resp->pull_refused = false;
 	if (!(roce_ends(c->op)))
 		return RESP_ACK;
 	resp->msn = psn_add(resp->msn, 1);

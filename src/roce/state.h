@@ -142,6 +142,7 @@ struct roce_resp {
 	uint32_t rd_due;  /* where the oldest slot with answers to send is looked for */
 	uint32_t rd_owed; /* slots with answers to send */
 	bool nak_sent;    /* since epsn moved: later requests are ignored */
+	bool pull_refused; /* since epsn moved: the message at epsn shall come as packets */
 	bool established; /* COMM_EST was raised */
 	bool synced;      /* UC: epsn was taken from a packet */
 	bool cnp_owed;

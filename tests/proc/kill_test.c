@@ -17,7 +17,7 @@
 
 enum {
 	RUNS = 60,
-	SIZE = 65536,
+	SIZE = 1 << 20,
 	DEPTH = 8,
 	RECVS = 16,
 	TIMEOUT = 6,	/* with 3 retries: given up after some milliseconds */
@@ -38,7 +38,7 @@ static void post_request(struct rc *rc, const struct rc_addr *peer, uint64_t wr_
 {
 	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
 						  IBV_WR_RDMA_WRITE_WITH_IMM };
-	static const uint32_t lens[] = { 8, 64, 2000, 3000, 20000, SIZE };
+	static const uint32_t lens[] = { 8, 64, 2000, 3000, 65536, SIZE };
 	uint32_t op = rnd(5);
 
 	if (op == 4)

@@ -19,7 +19,7 @@
 #include "rc.h"
 
 enum {
-	SIZE = 65536,
+	SIZE = 300000,
 	CONNECTIONS = 12,
 	MESSAGES = 200,
 	TIMEOUT = 8,	/* given up soon while there is scribbling, */

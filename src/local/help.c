@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The two sides of a long payload that both ends copy; help.h has the protocol. */
+#include "local/help.h"
+
+#include <sched.h>
+#include <sys/uio.h>
+
+#include "local/local.h"
+#include "local/peer.h"
+#include "run/clock.h"
+#include "run/log.h"
+#include "util/atomic.h"
+#include "util/time.h"
+
+enum {
+	COUNT_MAX = UINT16_MAX,	/* pieces that a claim can tell */
+	FAILED = 1 << 16,	/* in lane_help.done */
+	SPINS = 512,	/* longer than a piece takes; then the sender may want our processor */
+};
+
+#define PATIENCE (100 * VRB_MSEC)
+
+static uint64_t claim_word(uint32_t id, uint32_t front, uint32_t back)
+{
+	return (uint64_t)id << 32 | front << 16 | back;
+}
+
+static uint32_t claim_id(uint64_t claim)
+{
+	return claim >> 32;
+}
+
+static uint32_t claim_front(uint64_t claim)
+{
+	return claim >> 16 & COUNT_MAX;
+}
+
+static uint32_t claim_back(uint64_t claim)
+{
+	return claim & COUNT_MAX;
+}
+
+static uint32_t count_pieces(uint32_t length, uint32_t piece)
+{
+	return ((uint64_t)length + piece - 1) / piece;
+}
+
+static uint64_t piece_at(uint32_t index, uint32_t length, uint32_t piece, uint64_t *len)
+{
+	uint64_t at = (uint64_t)index * piece;
+
+	*len = min((uint64_t)piece, length - at);
+	return at;
+}
+
+/* An eighth of it, in whole pages: neither side waits long for the other's last one. */
+static uint32_t piece_for(uint32_t length)
+{
+	uint32_t piece = (length / 8 + 4095) & ~4095u;
+
+	return min(max(piece, (uint32_t)HELP_PIECE_MIN), (uint32_t)HELP_PIECE_MAX);
+}
+
+void help_open(struct help *h, struct lane *lane, uint32_t length)
+{
+	*h = (struct help){ .shared = &lane->help, .length = length, .piece = piece_for(length) };
+	h->id = claim_id(load_relaxed(&lane->help.claim)) + 1;
+	store_release(&lane->help.claim, claim_word(h->id, 0, 0));	/* L9; nobody claims the past one's pieces any more */
+}
+
+/* Has the sender's part of the claim word a meaning? Nothing else of it does. */
+static bool makes_sense(const struct help *h, uint64_t claim)
+{
+	return claim_id(claim) == h->id && claim_front(claim) == h->front &&
+	       h->front + claim_back(claim) <= count_pieces(h->length, h->piece);
+}
+
+/* Takes n pieces, or as many as there are, and learns how many the sender has. */
+static void take(struct help *h, uint32_t n)
+{
+	uint64_t claim = load_acquire(&h->shared->claim);
+	uint32_t pieces = count_pieces(h->length, h->piece), front;
+
+	do {
+		h->alone |= !makes_sense(h, claim);
+		if (h->alone)
+			break;
+		front = min(h->front + n, pieces - claim_back(claim));
+	} while (!cas_acq_rel(&h->shared->claim, &claim,
+			      claim_word(h->id, front, claim_back(claim))));	/* L9 */
+	h->front = h->alone ? min(h->front + n, pieces) : front;
+	h->back = h->alone ? 0 : claim_back(claim);
+}
+
+bool help_take(struct help *h, uint64_t *at, uint64_t *len)
+{
+	uint32_t before = h->front;
+
+	take(h, 1);
+	if (h->front == before)
+		return false;
+	*at = piece_at(before, h->length, h->piece, len);
+	return true;
+}
+
+void help_close(struct help *h)
+{
+	take(h, COUNT_MAX);
+}
+
+uint64_t help_theirs(const struct help *h)
+{
+	uint32_t pieces = count_pieces(h->length, h->piece);
+
+	return h->back ? (uint64_t)(pieces - h->back) * h->piece : h->length;
+}
+
+enum help_outcome help_await(const struct help *h, struct local *l, uint64_t incarnation)
+{
+	uint64_t until = 0;
+
+	for (unsigned int tries = 1; h->back > 0; tries++) {
+		uint64_t done = load_acquire(&h->shared->done);	/* L9 */
+
+		if (done == claim_word(h->id, 0, h->back))
+			return HELP_DONE;
+		if (claim_id(done) == h->id && done & FAILED)
+			return HELP_FAILED;
+		if (tries % SPINS != 0) {
+			cpu_relax();
+			continue;
+		}
+		if (!local_incarnation_alive(l, incarnation))
+			return HELP_LOST;
+		if (until == 0)
+			until = clock_now() + PATIENCE;
+		if (clock_now() >= until) {
+			log_limited(LOG_LOCAL, LOG_WARN, "a sender does not end its copy of a payload");
+			return HELP_LOST;
+		}
+		sched_yield();
+	}
+	return HELP_DONE;
+}
+
+static bool offer_makes_sense(const struct help_offer *o)
+{
+	return o->piece >= HELP_PIECE_MIN && count_pieces(o->length, o->piece) <= COUNT_MAX;
+}
+
+bool help_claim(struct lane_help *shared, const struct help_offer *o, uint32_t mine, uint64_t *at,
+		uint64_t *len)
+{
+	uint64_t claim = load_acquire(&shared->claim);
+	uint32_t pieces;
+
+	if (!offer_makes_sense(o))
+		return false;
+	pieces = count_pieces(o->length, o->piece);
+	do {
+		if (claim_id(claim) != o->id || claim_back(claim) != mine ||
+		    claim_front(claim) + mine >= pieces)
+			return false;
+	} while (!cas_acq_rel(&shared->claim, &claim, claim + 1));	/* L9 */
+	*at = piece_at(pieces - 1 - mine, o->length, o->piece, len);
+	return true;
+}
+
+void help_report(struct lane_help *shared, const struct help_offer *o, uint32_t mine, bool failed)
+{
+	store_release(&shared->done, claim_word(o->id, 0, mine) | (failed ? FAILED : 0));	/* L9 */
+}
+
+bool local_offer(struct local *l, struct local_peer *peer, uint64_t incarnation,
+		 const struct help_offer *offer)
+{
+	struct lane_head head = { .where = LANE_INLINE, .flags = LANE_OFFER };
+	struct lane_part part = { offer, sizeof(*offer) };
+	struct lane_tx *tx;
+	bool room;
+
+	if (peer->map.incarnation != incarnation || incarnation == local_incarnation(l) ||
+	    load_relaxed(peer->map.asleep))
+		return false;
+	tx = local_burst_begin(peer);
+	room = lane_tx_room(tx, sizeof(*offer));
+	if (room)
+		lane_tx_put(tx, &head, &part, 1);
+	local_burst_end(l, peer, false);	/* whoever sleeps shall not be woken for this */
+	return room;
+}
+
+void local_help(struct local_peer *peer, const struct help_offer *o, uint64_t src)
+{
+	struct lane *lane = peer->map.lane;
+	uint32_t mine = 0;
+	uint64_t at, len;
+
+	/* Late: the receiver has done all of it. */
+	if (!load_relaxed(&peer->cma) || claim_id(load_relaxed(&lane->help.claim)) != o->id)
+		return;
+	lock_acquire(&peer->lock);
+	store_relaxed(&lane->hazard[0], o->key);	/* L8, published by L9 */
+	while (help_claim(&lane->help, o, mine, &at, &len)) {
+		struct iovec near = { (void *)(uintptr_t)(src + at), len };
+		struct iovec far = { (void *)(uintptr_t)(o->addr + at), len };
+		bool ok = process_vm_writev(peer->map.pid, &near, 1, &far, 1, 0) == (ssize_t)len;
+
+		help_report(&lane->help, o, ++mine, !ok);
+		if (!ok)
+			break;
+	}
+	store_release(&lane->hazard[0], 0);
+	lock_release(&peer->lock);
+}
