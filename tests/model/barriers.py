@@ -178,6 +178,38 @@ def deaf(o):
     return [requester, owner], lambda out, last: last['memory'] != 2
 
 
+@protocol('L9: a piece that the sender copied (help_report, help_await)', {'piece': 0, 'done': 0},
+          {'report': REL, 'await': ACQ}, {'report': RLX, 'await': RLX})
+def piece(o):
+    def sender():
+        yield W('piece', 1, NA)
+        yield W('done', 1, o['report'])
+
+    def receiver():
+        if not (yield R('done', o['await'])):
+            raise Cut
+        return (yield R('piece', NA))
+    return [sender, receiver], lambda out, last: out[1] != 1
+
+
+@protocol('L9: a receiver that gives up (local_help, help_close, wait_hazards)', {'hazard': 0, 'claim': 0, 'memory': 0},
+          {'claim': AR, 'close': AR, 'end': REL, 'wait': ACQ}, {'claim': RLX, 'close': RLX, 'end': RLX, 'wait': RLX})
+def gives_up(o):
+    def sender():
+        yield W('hazard', 1, RLX)
+        if (yield U('claim', lambda v: v or 1, o['claim'])):
+            raise Cut
+        yield W('memory', 1, NA)
+        yield W('hazard', 0, o['end'])
+
+    def receiver():
+        yield U('claim', lambda v: v or 2, o['close'])
+        if (yield R('hazard', o['wait'])):
+            raise Cut   # goes on waiting
+        yield W('memory', 2, NA)    # is the program's again
+    return [sender, receiver], lambda out, last: last['memory'] != 2
+
+
 @protocol('references on a key (mr_entry_get, mr_entry_put, mr_entry_retract)', {'refs': 8, 'memory': 0},
           {'get': AR, 'put': REL, 'retract': AR, 'drain': ACQ}, {'put': RLX, 'drain': RLX})
 def refs(o):
