@@ -83,13 +83,16 @@ static void take(struct help *h, uint32_t n)
 
 	do {
 		h->alone |= !makes_sense(h, claim);
-		if (h->alone)
-			break;
+		if (h->alone) {
+			h->front = min(h->front + n, pieces);
+			h->back = 0;
+			return;
+		}
 		front = min(h->front + n, pieces - claim_back(claim));
 	} while (!cas_acq_rel(&h->shared->claim, &claim,
 			      claim_word(h->id, front, claim_back(claim))));	/* L9 */
-	h->front = h->alone ? min(h->front + n, pieces) : front;
-	h->back = h->alone ? 0 : claim_back(claim);
+	h->front = front;
+	h->back = claim_back(claim);
 }
 
 bool help_take(struct help *h, uint64_t *at, uint64_t *len)
