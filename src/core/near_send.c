@@ -148,7 +148,6 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 	note_abilities(qp, watched);
 	dead = has_died(qp, now);
 	stuck = is_stuck(qp, now);
-	watched = vrb_tap_wanted(now);
 	ack.allowed = !watched && qp->wq.type == IBV_QPT_RC;	/* a sniffer sees two packets */
 	tx = local_burst_begin(qp->near.peer);
 	while (len && !full && roce_has_output(&qp->roce)) {

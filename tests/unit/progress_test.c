@@ -184,6 +184,26 @@ static void go_round(struct source *s)
 	}
 }
 
+static struct progress *start_with_both(struct source *own, struct source *shared)
+{
+	struct progress *p;
+
+	source_init(own);
+	source_init(shared);
+	progress_new(NULL, NULL, &p);
+	progress_watch(p, own->fd, PROGRESS_OWN, on_ready, own);
+	progress_watch(p, shared->fd, PROGRESS_SHARED, on_ready, shared);
+	progress_start(p);
+	return p;
+}
+
+static void free_with_both(struct progress *p, struct source *own, struct source *shared)
+{
+	progress_free(p);
+	close(own->fd);
+	close(shared->fd);
+}
+
 /*
  * Work that comes while the thread stands back is found when it is back.  On a busy machine it may be back before the work is there, and has
  * then not been missed: the next time, then.
@@ -202,14 +222,8 @@ static void be_missed(struct progress *p, struct source *own, struct source *sha
 static void tells_when_pollers_left_it_work_until_it_is_useless(void **state)
 {
 	struct source own, shared;
-	struct progress *p;
+	struct progress *p = start_with_both(&own, &shared);
 
-	source_init(&own);
-	source_init(&shared);
-	progress_new(NULL, NULL, &p);
-	progress_watch(p, own.fd, PROGRESS_OWN, on_ready, &own);
-	progress_watch(p, shared.fd, PROGRESS_SHARED, on_ready, &shared);
-	progress_start(p);
 
 	/* Nobody polls: it comes back, finds what has waited, and says so. */
 	assert_false(progress_needed(p));
@@ -224,9 +238,7 @@ static void tells_when_pollers_left_it_work_until_it_is_useless(void **state)
 		progress_polled(p);
 	go_round(&own);
 	assert_false(progress_needed(p));
-	progress_free(p);
-	close(own.fd);
-	close(shared.fd);
+	free_with_both(p, &own, &shared);
 }
 
 /* A thread that was missed stays, until pollers have taken many times as much as it did. */
@@ -234,14 +246,8 @@ static void goes_from_pollers_that_leave_it_nothing(void **state)
 {
 	enum { MORE_THAN_ENOUGH = 10000 };
 	struct source own, shared;
-	struct progress *p;
+	struct progress *p = start_with_both(&own, &shared);
 
-	source_init(&own);
-	source_init(&shared);
-	progress_new(NULL, NULL, &p);
-	progress_watch(p, own.fd, PROGRESS_OWN, on_ready, &own);
-	progress_watch(p, shared.fd, PROGRESS_SHARED, on_ready, &shared);
-	progress_start(p);
 	be_missed(p, &own, &shared);
 
 	/* Its share is half. */
@@ -256,9 +262,7 @@ static void goes_from_pollers_that_leave_it_nothing(void **state)
 	for (int i = 0; i < MORE_THAN_ENOUGH; i++)
 		progress_taken(p);
 	assert_false(progress_needed(p));
-	progress_free(p);
-	close(own.fd);
-	close(shared.fd);
+	free_with_both(p, &own, &shared);
 }
 
 struct deadlines {
