@@ -236,9 +236,12 @@ bool inet_header_sum_ok(const uint8_t *p, const struct inet *f)
 
 bool inet_sums_ok(const uint8_t *p, const struct inet *f)
 {
-	if (!inet_header_sum_ok(p, f))
+	if (!inet_header_sum_ok(p, f) || !f->sum)
 		return false;
-	return f->sum && get_be16(p + f->sum) && payload_sum(p, f) == 0;
+	/* A datagram's zero means that there is none; a TCP segment's is a sum like any other. */
+	if (f->proto == INET_PROTO_UDP && get_be16(p + f->sum) == 0)
+		return false;
+	return payload_sum(p, f) == 0;
 }
 
 static void set_lengths(uint8_t *p, const struct inet *f)

@@ -135,6 +135,33 @@ static void test_parse_and_fill(void **state)
 	}
 }
 
+/* A sum of zero is right in a TCP segment; in a datagram it says that there is none, and none is sent. */
+static void test_sum_of_zero(void **state)
+{
+	static const uint8_t protos[] = { INET_PROTO_TCP, INET_PROTO_UDP };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct shape s = { .proto = protos[i], .data = 50 };
+		uint64_t seed = 1;
+		uint8_t p[1024];
+		uint32_t len = make(p, &s, &seed);
+		struct inet f;
+
+		assert_true(inet_parse_frame(p, len, INET_AS_TOLD, &f));
+		inet_fill_header_sum(p, &f);
+		/* What the sum came to, as data, makes the next one zero. */
+		put_be16(p + f.end - 2, 0);
+		inet_fill_payload_sum(p, &f);
+		put_be16(p + f.end - 2, get_be16(p + f.sum));
+		inet_fill_payload_sum(p, &f);
+		assert_int_equal(get_be16(p + f.sum), s.proto == INET_PROTO_TCP ? 0 : 0xffff);
+		assert_true(right(p, &f));
+		assert_true(inet_sums_ok(p, &f));
+		put_be16(p + f.sum, 0);
+		assert_int_equal(inet_sums_ok(p, &f), s.proto == INET_PROTO_TCP);
+	}
+}
+
 /* Cut short anywhere, in memory of just that size, a frame is understood or not, and that is all. */
 static void test_cut_short(void **state)
 {
@@ -238,6 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parse_and_fill),
+		cmocka_unit_test(test_sum_of_zero),
 		cmocka_unit_test(test_cut_short),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_fragment),
