@@ -4,10 +4,11 @@
 
     bench.py BUILD_DIR [GROUP...]
 
-Groups: wire, many, events, instead, latency, rate, bandwidth64k, bandwidth1m, scale; all without one.  Every quantity is measured several
-times, the contenders in turn, so that what else the machine does hits all of them; a row compares medians.  Absolute figures are this machine's, the ratios are the result.  Asserts nothing.
-BENCH_RUNS says how often (5).
+Groups: wire, many, events, threads, instead, latency, rate, bandwidth64k, bandwidth1m, scale, on loopback; wire-veth, many-veth, events-veth: the same rows between two network
+namespaces; all without one.  Every quantity is measured several times, the contenders in turn, so that what else the machine does hits all of them; a row compares medians.
+Absolute figures are this machine's, the ratios are the result.  Asserts nothing.  BENCH_RUNS says how often (5).
 """
+import contextlib
 import os
 import re
 import resource
@@ -20,6 +21,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "stock"))
 sys.dont_write_bytecode = True
 import harness  # noqa: E402
+import netns  # noqa: E402
 from stock import Place  # noqa: E402
 
 RUNS = int(os.environ.get("BENCH_RUNS", "5"))
@@ -30,6 +32,7 @@ COST = "ns"
 PROCESSOR = "CPU s/GiB"
 BANDWIDTH = "MiB/s"
 RATE = "million/s"
+VETH_MTU = 9000    # a packet of path MTU 4096 and its headers
 
 
 def pin(cpu_number):
@@ -38,30 +41,46 @@ def pin(cpu_number):
 
 
 class Bench:
-    def __init__(self, bench, build):
+    """All contenders, both ends on the loopback device, or each in one of two network namespaces."""
+
+    def __init__(self, bench, build, hosts=None):
         self.bench = bench
-        self.place = Place(bench)
-        self.device = self.place.device("lo")
+        self.hosts = hosts
+        self.place = Place(bench, hosts)
+        self.device = self.place.device("eth" if hosts else "lo")
+        self.gid = str(self.place.gid_index(self.device, "v4"))
+        self.server = hosts.address(0) if hosts else "127.0.0.1"
         self.udp_ref = bench.stage(os.path.join(build, "bench", "udp_ref"))
         self.shm_ref = bench.stage(os.path.join(build, "bench", "shm_ref"))
         self.both_ends = bench.stage(os.path.join(build, "bench", "self"))
-        self.own_dir = bench.make_dir("own")
+        self.crowd = bench.stage(os.path.join(build, "bench", "threads"))
+        self.pair = bench.stage(os.path.join(build, "bench", "pair"))
+        self.own_dir = os.path.join(bench.dir, "own")   # of who runs this, as bench/self is
+        os.makedirs(self.own_dir, 0o700, exist_ok=True)
+
+    def verbs(self, transport, argv):
+        """What the client says of a program over the library; the server has the same arguments, and each its own CPU."""
+        port = self.bench.ports.take()
+        argv = [*map(str, argv), "-d", self.device, "-p", str(port)]
+        envs = [{**self.place.env(host), "VERBENA_TRANSPORT": transport} for host in (0, 1)]
+        prefixes = [[*self.place.prefix(host), *pin(1 - host)] for host in (0, 1)]
+        return self.bench.pair(argv, [*argv, self.server], port, *envs, *prefixes)[1]
 
     def perftest(self, transport, program, args, column):
-        port = self.bench.ports.take()
-        env = {"VERBENA_TRANSPORT": transport}
-        server = [program, "-d", self.device, "-p", str(port), "-F", *args]
-        user = self.bench.user_prefix()
-        _, text = self.bench.pair(server, [*server, "127.0.0.1"], port, env, env, [*user, *pin(1)], [*user, *pin(0)])
+        text = self.verbs(transport, [program, "-x", self.gid, "-F", *args])
         rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d+\s+\d+\s+\d", line)]
         return float(rows[-1][column])
 
-    def processor_time(self, transport, program, *more):
+    def own(self, transport, mode, size, count, qps):
+        """bench/pair: WRITEs, sleeping or not, and many queue pairs."""
+        return float(self.verbs(transport, [self.pair, mode, size, count, qps, "-g", self.gid]))
+
+    def processor_time(self, gib, run):
         """Seconds of both processes together for each GiB."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self.perftest(transport, program, ["-s", "65536", "-n", "32768", *more], 3)
+        run()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / 2
+        return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / gib
 
     def latency(self, transport, program):
         return self.perftest(transport, program, ["-s", "64", "-n", "5000"], 4)
@@ -70,21 +89,30 @@ class Bench:
         return self.perftest(transport, program, ["-s", "65536", "-n", "2000"], 3)
 
     def reference(self, program, args, env=None):
-        done = subprocess.run([program, *map(str, args)], capture_output=True, text=True, check=False, env=env)
+        done = subprocess.run([*program, *map(str, args)], capture_output=True, text=True, check=False, env=env)
         if done.returncode:
-            raise harness.Failure(f"{os.path.basename(program)} {args}: {done.stderr}")
+            raise harness.Failure(f"{os.path.basename(program[-1])} {args}: {done.stderr}")
         return float(done.stdout)
 
     def udp(self, *args):
-        return self.reference(self.udp_ref, args)
+        if not self.hosts:
+            return self.reference([self.udp_ref], args)
+        # The client's namespace first: it sends.
+        places = [word for host in (1, 0) for word in (self.hosts.netns(host), self.hosts.address(host))]
+        return self.reference([*self.hosts.enter(1), self.udp_ref], [*args, *places])
 
     def shm(self, *args):
-        return self.reference(self.shm_ref, args)
+        return self.reference([self.shm_ref], args)
 
     def self_cost(self, *args, transport="local"):
         env = {**os.environ, "VERBENA_TRANSPORT": transport, "VERBENA_UDP_PORT": str(self.bench.udp_port),
                "VERBENA_DIR": self.own_dir, "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
-        return self.reference(self.both_ends, args, env)
+        return self.reference([self.both_ends], args, env)
+
+    def threads(self, n, window, receivers="auto"):
+        env = {**os.environ, "VERBENA_TRANSPORT": "udp", "VERBENA_UDP_PORT": str(self.bench.udp_port), "VERBENA_RECEIVERS": receivers,
+               "VERBENA_DIR": self.own_dir, "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
+        return self.reference([self.crowd], [n, 8, window, 500], env) / 1e6
 
     def ucx(self, transports, test, size, count, column):
         port = self.bench.ports.take()
@@ -131,18 +159,52 @@ def wire(b):
 
 
 def many(b):
-    """Ten thousand queue pairs over the wire, both ends in one thread."""
-    def cost(qps):
+    """Ten thousand queue pairs over the wire: two processes, and on loopback both ends in one thread, where nothing is handed over."""
+    def alone(qps):
         return lambda: b.self_cost("round", 8, 40000, qps, transport="udp")
 
-    return [("SEND 8 bytes, 10,000 QPs", COST, cost(10000), [("16 QPs", cost(16), 1 / 1.5)]),
-            ("QP pairs set up", "pairs/s", lambda: b.self_cost("setup", 8, 5000, transport="udp"), [("wanted", lambda: 2000.0, 1)])]
+    def two(qps):
+        return lambda: b.own("udp", "send", 8, 100000, qps)
+
+    rows = [("SEND 8 bytes, 10,000 QPs", COST, two(10000), [("16 QPs", two(16), 1 / 1.5)]),
+            ("QP pairs connected by TCP", "pairs/s", lambda: b.own("udp", "setup", 8, 1, 5000), [("wanted", lambda: 2000.0, 1)])]
+    if not b.hosts:
+        rows += [("10,000 QPs, one thread", COST, alone(10000), [("16 QPs", alone(16), 1 / 1.5)]),
+                 ("QP pairs set up, one thread", "pairs/s", lambda: b.self_cost("setup", 8, 5000, transport="udp"), [("wanted", lambda: 2000.0, 1)])]
+    return rows
 
 
 def events(b):
-    """What a program that sleeps between completions costs against one that polls. perftest has events for SEND only."""
-    return [(f"SEND 64 KiB with events, {transport}", PROCESSOR, lambda t=transport: b.processor_time(t, "ib_send_bw", "-e"),
-             [("polling", lambda t=transport: b.processor_time(t, "ib_send_bw"), 1 / 1.3)]) for transport in ("udp", "local")]
+    """What programs that sleep between completions cost against ones that poll. perftest has events for SEND only, so WRITE is a program of our own."""
+    size, count = 1 << 16, 1 << 15
+
+    def cost(run):
+        return lambda: b.processor_time(size * count / 2 ** 30, run)
+
+    def send(transport, *more):
+        return cost(lambda: b.perftest(transport, "ib_send_bw", ["-s", size, "-n", count, *more], 3))
+
+    def write(transport, mode):
+        return cost(lambda: b.own(transport, mode, size, count, 1))
+
+    def pingpong(transport, *more):
+        return cost(lambda: b.verbs(transport, ["ibv_rc_pingpong", "-g", b.gid, "-m", 4096, "-s", size, "-n", count // 2, *more]))
+
+    rows = []
+    for transport in ("udp",) if b.hosts else ("udp", "local"):
+        rows += [(f"{name}, events, {transport}", PROCESSOR, run(transport, sleeping), [("polling", run(transport, *polling), 1 / 1.3)])
+                 for name, run, sleeping, polling in (("SEND 64 KiB", send, "-e", ()), ("WRITE 64 KiB", write, "sleep", ("write",)),
+                                                      ("Ping-pong 64 KiB", pingpong, "-e", ()))]
+    return rows
+
+
+def threads(b):
+    """Two threads, each both ends of its own connection over UDP, against one that does so; and where both have to receive by turns."""
+    def some(n, window, *receivers):
+        return lambda: b.threads(n, window, *receivers)
+
+    return [(f"SEND 8 bytes, 2 threads, {window} on their way", RATE, some(2, window),
+             [("1 thread", some(1, window), 1.6), ("2 threads, 1 receiver", some(2, window, "1"))]) for window in (1, 16)]
 
 
 def instead(b):
@@ -225,8 +287,10 @@ def scale(b):
             for mode in VERBS]
 
 
-GROUPS = {"wire": wire, "many": many, "events": events, "instead": instead, "latency": latency, "rate": rate, "bandwidth64k": bandwidth(1 << 16),
+GROUPS = {"wire": wire, "many": many, "events": events, "threads": threads, "instead": instead, "latency": latency, "rate": rate, "bandwidth64k": bandwidth(1 << 16),
           "bandwidth1m": bandwidth(1 << 20), "scale": scale}
+VETH = "-veth"
+GROUPS.update({name + VETH: GROUPS[name] for name in ("wire", "many", "events")})
 
 
 def medians(measurements):
@@ -259,19 +323,37 @@ def show(row):
     sys.stdout.flush()
 
 
+@contextlib.contextmanager
+def two_hosts():
+    """Two namespaces with room for packets of MTU 4096 between them; None where they cannot be made, and the reason."""
+    try:
+        hosts = netns.TwoHosts(("v4",))
+    except netns.Unavailable as problem:
+        yield None, str(problem)
+        return
+    with hosts:
+        hosts.set_mtu(VETH_MTU)
+        yield hosts, None
+
+
 def main():
     build, *names = sys.argv[1:]
     unknown = [name for name in names if name not in GROUPS]
     if unknown:
         sys.exit(f"no group {unknown[0]}; there are {', '.join(GROUPS)}")
     harness.need_programs("ib_write_bw", "taskset")
-    with harness.Bench(build) as bench:
-        b = Bench(bench, build)
+    with two_hosts() as (hosts, reason), harness.Bench(build) as bench:
+        on_loopback = Bench(bench, build)
+        over_veth = Bench(bench, build, hosts) if hosts else None
         load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
-        print(f"Medians of {RUNS} runs, loopback, the two processes on different CPUs. "
-              "Ratio above 1: Verbena is better.")
+        print(f"Medians of {RUNS} runs, the two processes on different CPUs, on loopback; {VETH}: between two network namespaces, interface MTU {VETH_MTU}.")
+        print("Ratio above 1: Verbena is better.")
         print(f"Load before the first run: {load:.1f} on {cpus} CPUs; what spins suffers most from a busy machine.")
         for name in names or GROUPS:
+            b = over_veth if name.endswith(VETH) else on_loopback
+            if not b:
+                print(f"\n{name}: left out, no network namespaces here: {reason}")
+                continue
             print(f"\n{name}")
             line("Verbena", "", "against", "", "ratio", "goal", "")
             for row in GROUPS[name](b):

@@ -6,6 +6,8 @@
  *	self send SIZE COUNT		post, receive, acknowledge, both completions
  *	self write|read SIZE COUNT	post, completion
  *	self list SIZE COUNT		WRITEs, posted 16 at a time
+ *	self stream SIZE COUNT		WRITEs, posted one at a time, 48 before their completions are awaited, as ib_write_bw has them
+ *	self sends SIZE COUNT		the same with SENDs and their receives
  *	self pong SIZE COUNT		inline SENDs, each the answer to the one before it, one in 32 signaled, as ib_send_lat has them
  *	self send SIZE COUNT QPS	the same with so many connected QPs in the process, of which one pair works
  *	self round SIZE COUNT QPS	SENDs on so many QPs in turn
@@ -23,6 +25,7 @@
 enum {
 	STRETCH = 64,
 	LIST = 16,
+	STREAM = 48,
 	PONG_SIGNAL = 32,
 	TIMEOUT = 14,
 	RETRIES = 7,
@@ -94,6 +97,32 @@ static void write_list(void)
 	take(LIST);
 }
 
+static void post_stream(enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = { (uintptr_t)rc.buf, size, rc.mr->lkey };
+	struct ibv_send_wr *bad, wr = { .opcode = opcode,
+					.sg_list = &sge,
+					.num_sge = 1,
+					.wr.rdma = { to.addr, to.rkey } };
+
+	for (int i = 0; i < STREAM; i++)
+		CHECK(ibv_post_send(rc.qp, &wr, &bad) == 0);
+}
+
+static void write_stream(void)
+{
+	post_stream(IBV_WR_RDMA_WRITE);
+	take(STREAM);
+}
+
+static void send_stream(void)
+{
+	for (int i = 0; i < STREAM; i++)
+		rc_post_recv(&rc, other, 1);
+	post_stream(IBV_WR_SEND);
+	take(2 * STREAM);
+}
+
 static struct ibv_qp *pong[2];
 static struct ibv_cq *pong_sent;	/* their receives complete into rc.cq */
 static unsigned int pongs;
@@ -137,6 +166,8 @@ static const struct what {
 	{ "write", write_one, 1 },
 	{ "read", read_one, 1 },
 	{ "list", write_list, LIST },
+	{ "stream", write_stream, STREAM },
+	{ "sends", send_stream, STREAM },
 	{ "round", send_in_turn, 1 },
 	{ "pong", pong_one, 1 },
 	{ "poll", poll_none, 1 },

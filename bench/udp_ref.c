@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a program that used bare UDP sockets would get on this machine: the yardstick of `make
- * bench`.
+ * What a program that used bare UDP sockets would get on this machine: the yardstick of `make bench`.
  *
- *	udp_ref pingpong SIZE COUNT		one datagram back and forth, both sides spinning;
- * prints microseconds one way
- *	udp_ref stream SIZE MESSAGES		one sendto/recvfrom per datagram of SIZE; prints
- * MiB/s udp_ref gso SIZE MESSAGES		datagrams of SIZE in batches: UDP_SEGMENT out,
- * UDP_GRO in; prints MiB/s
+ *	udp_ref pingpong SIZE COUNT	one datagram back and forth, both sides spinning; prints microseconds one way
+ *	udp_ref stream SIZE COUNT	one send and one recv per datagram of SIZE; prints MiB/s
+ *	udp_ref gso SIZE COUNT		datagrams of SIZE in batches, UDP_SEGMENT out and UDP_GRO in; prints MiB/s
  *
- * Two processes on 127.0.0.1, pinned to different CPUs where there are two.  The streams are kept
- * within a window by acknowledgements every WINDOW/2 datagrams, so that nothing is lost and received
- * bytes are what is counted.
+ * Two processes, on different CPUs where there are two: on 127.0.0.1, or in two network namespaces,
+ *
+ *	udp_ref MODE SIZE COUNT NETNS ADDRESS NETNS ADDRESS
+ *
+ * of which each is named by a file (/proc/PID/ns/net) and the address that it has there; the first one sends first.  The streams
+ * are kept within a window by acknowledgements every WINDOW/2 datagrams, so that nothing is lost and received bytes are what is counted.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sched.h>
@@ -77,19 +78,32 @@ static void pin(int n)
 	}
 }
 
-static int bound_socket(struct sockaddr_in *addr)
+static void enter(const char *netns)
+{
+	int fd = open(netns, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || setns(fd, CLONE_NEWNET))
+		fail(netns);
+	close(fd);
+}
+
+/* It stays in its namespace when the process goes on to another. */
+static int bound_socket(const char *netns, const char *address, struct sockaddr_in *addr)
 {
 	socklen_t len = sizeof(*addr);
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
-	int bytes = SOCKET_BUFFER;
+	int bytes = SOCKET_BUFFER, fd;
 
+	if (netns)
+		enter(netns);
+	fd = socket(AF_INET, SOCK_DGRAM, 0);
 	if (fd < 0)
 		fail("socket");
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	memset(addr, 0, sizeof(*addr));
 	addr->sin_family = AF_INET;
-	addr->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (inet_pton(AF_INET, address, &addr->sin_addr) != 1)
+		fail(address);
 	if (bind(fd, (struct sockaddr *)addr, sizeof(*addr)) ||
 	    getsockname(fd, (struct sockaddr *)addr, &len))
 		fail("bind");
@@ -181,11 +195,12 @@ int main(int argc, char **argv)
 	static char buf[MAX_BATCH + 1];
 	int a, b, on = 1, status;
 	long batch = 1, count;
+	const char *at[] = { NULL, "127.0.0.1", NULL, "127.0.0.1" };
 	const char *mode;
 	size_t size;
 	pid_t child;
 
-	if (argc != 4)
+	if (argc != 4 && argc != 8)
 		return 2;
 	mode = argv[1];
 	size = strtoul(argv[2], NULL, 0);
@@ -194,8 +209,10 @@ int main(int argc, char **argv)
 		return 2;
 	alarm(LIMIT_S);
 
-	a = bound_socket(&here);
-	b = bound_socket(&there);
+	for (int i = 4; i < argc; i++)
+		at[i - 4] = argv[i];
+	a = bound_socket(at[0], at[1], &here);
+	b = bound_socket(at[2], at[3], &there);
 	if (connect(a, (struct sockaddr *)&there, sizeof(there)) ||
 	    connect(b, (struct sockaddr *)&here, sizeof(here)))
 		fail("connect");

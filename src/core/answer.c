@@ -5,6 +5,7 @@
 #include "core/output.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/receiver.h"
 #include "run/clock.h"
 #include "run/progress.h"
 #include "util/atomic.h"
@@ -15,31 +16,32 @@ enum {
 	OWED_POLLS = 4,		/* polls in a row that may put off an ACK */
 	GATHER = 32,		/* requests at most, */
 	GATHER_LEN = 512,	/* not longer than this, */
-	GATHER_MIN = 8,		/* once so many packets are in flight */
+	GATHER_MIN = 2,		/* once so many packets are in flight, */
+	GATHER_TIMES = 4,	/* and not more than so many times what is: the peer begins with a few */
 };
 
-#define GATHER_POLLED (50 * VRB_USEC)
+#define GATHER_POLLED (250 * VRB_USEC)	/* a window takes some time to post, and more if the thread is interrupted */
 #define ACK_WAIT VRB_MSEC	/* an ACK is put off for this long at most */
 
-/*
- * QPs whose ACK waits for a packet of their own to travel with: the answer to a request is often
- * another request, and a program that has just been given a completion shall not wait for our system
- * call.  They are answered at the next poll, by the progress thread after ACK_WAIT, or before
- * anything that would make that impossible.  Under vrb.drive.
- */
-static struct list owed = { &owed, &owed };
-static uint64_t owed_due = VRB_NEVER;	/* atomic; written under vrb.drive. Never later than it must be */
-static unsigned int owed_polls;		/* for how many polls they have waited */
-
-static void owe_until(uint64_t at)
+/* Must hold the receiver's lock, as all below that are given one. */
+static void owe_until(struct vrb_receiver *r, uint64_t at)
 {
-	if (load_relaxed(&owed_due) <= at)
+	if (load_relaxed(&r->owed_due) <= at)
 		return;
-	store_relaxed(&owed_due, at);
+	store_relaxed(&r->owed_due, at);
 	progress_hurry(vrb.progress, at);
 }
 
-static uint64_t polled_at;	/* atomic: the last poll */
+/* Are the requests that wait, the last of them just posted, few and small enough to wait for more?  Must hold qp->lock. */
+static bool has_room(const struct vrb_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+	uint32_t waiting = sq->head - sq->next, in_flight = roce_in_flight(&qp->roce);
+
+	return waiting && in_flight >= GATHER_MIN &&
+	       waiting < min(in_flight * GATHER_TIMES, (uint32_t)GATHER) &&
+	       sq_wqe(sq, sq->head - 1)->length <= GATHER_LEN;
+}
 
 /*
  * Does it pay to let requests gather?  If there is a stream of small ones and somebody polls, so that
@@ -47,44 +49,61 @@ static uint64_t polled_at;	/* atomic: the last poll */
  */
 static bool may_gather(const struct vrb_qp *qp, uint64_t now)
 {
-	const struct send_queue *sq = &qp->wq.sq;
-	uint32_t waiting = sq->head - sq->next;
+	return qp->far && qp->wq.state == IBV_QPS_RTS && has_room(qp) &&
+	       now - load_relaxed(&vrb_receiver_of_shard(qp->shard)->polled_at) < GATHER_POLLED;
+}
 
-	return qp->far && qp->wq.state == IBV_QPS_RTS && waiting && waiting < GATHER &&
-	       sq_wqe(sq, sq->head - 1)->length <= GATHER_LEN &&
-	       roce_in_flight(&qp->roce) >= GATHER_MIN &&
-	       now - load_relaxed(&polled_at) < GATHER_POLLED;
+bool vrb_answer_list(struct vrb_receiver *r, struct vrb_qp *qp, struct list *list)
+{
+	/* Acquire: pairs with unlist(); its former receiver is done with the node. */
+	const struct vrb_receiver *by = load_acquire(&qp->touched_by);
+
+	if (!by) {
+		list_add_tail(list, &qp->touched);
+		store_relaxed(&qp->touched_by, r);
+	}
+	return !by || by == r;
+}
+
+static void unlist(struct vrb_qp *qp)
+{
+	list_del(&qp->touched);
+	store_release(&qp->touched_by, NULL);
 }
 
 /* The order of locks is against it, so the attempt may fail. Must hold qp->lock. */
 static bool gather(struct vrb_qp *qp, uint64_t now)
 {
-	if (qp->gathers)
-		return true;
-	if (!lock_try(&vrb.drive))
+	struct vrb_receiver *r = vrb_receiver_of_shard(qp->shard);
+
+	if (!lock_try(r->lock))
 		return false;
-	qp->gathers = true;
-	if (list_empty(&qp->touched))
-		list_add_tail(&owed, &qp->touched);
-	owe_until(now + ACK_WAIT);
-	lock_release(&vrb.drive);
-	return true;
+	qp->gathers = vrb_answer_list(r, qp, &r->owed);
+	if (qp->gathers)
+		owe_until(r, now + ACK_WAIT);
+	lock_release(r->lock);
+	return qp->gathers;
 }
 
-void vrb_answer_posted(struct vrb_qp *qp, uint64_t now)
+/* Once it has begun, the clock need not be read for each request: by when they leave is settled. */
+void vrb_answer_posted(struct vrb_qp *qp)
 {
+	uint64_t now;
+
+	if (qp->gathers && !qp->habit.asked && qp->wq.state == IBV_QPS_RTS && has_room(qp))
+		return;
+	now = clock_now();
 	habit_posted(&qp->habit, now);
-	if (!may_gather(qp, now) || !gather(qp, now))
+	if (!may_gather(qp, now) || !(qp->gathers || gather(qp, now)))
 		vrb_output(qp, now);
 }
 
-/* Those of `touched`, and those that are owed. */
-static void answer_all(struct list *touched, struct vrb_burst *b, uint64_t now)
+static void answer_all(struct list *waiting, struct vrb_burst *b, uint64_t now)
 {
-	while (!list_empty(touched)) {
-		struct vrb_qp *qp = list_entry(touched->next, struct vrb_qp, touched);
+	while (!list_empty(waiting)) {
+		struct vrb_qp *qp = list_entry(waiting->next, struct vrb_qp, touched);
 
-		list_del(&qp->touched);
+		unlist(qp);
 		/* The ACK may have left with a request since. */
 		if (load_relaxed(&qp->answered))
 			continue;
@@ -97,52 +116,51 @@ static void answer_all(struct list *touched, struct vrb_burst *b, uint64_t now)
 	}
 }
 
-static void move_to_owed(struct list *touched)
+static void move_to_owed(struct vrb_receiver *r)
 {
-	while (!list_empty(touched)) {
-		struct list *node = touched->next;
+	while (!list_empty(&r->touched)) {
+		struct list *node = r->touched.next;
 
 		list_del(node);
-		list_add_tail(&owed, node);
+		list_add_tail(&r->owed, node);
 	}
 }
 
 /* Memory is out: they wait until there is some again. */
-static void put_off(struct list *touched, uint64_t now)
+static void put_off(struct vrb_receiver *r, uint64_t now)
 {
-	if (touched != &owed)
-		move_to_owed(touched);
-	store_relaxed(&owed_due, VRB_NEVER);
-	owe_until(now + ACK_WAIT);
+	move_to_owed(r);
+	store_relaxed(&r->owed_due, VRB_NEVER);
+	owe_until(r, now + ACK_WAIT);
 }
 
 /*
  * A time that stands although nobody is owed any more wakes the progress thread once, for nothing; to set it anew for each message would cost
  * a fence.
  */
-static void forget_past(uint64_t now)
+static void forget_past(struct vrb_receiver *r, uint64_t now)
 {
-	if (time_reached(load_relaxed(&owed_due), now))
-		store_relaxed(&owed_due, VRB_NEVER);
+	if (time_reached(load_relaxed(&r->owed_due), now))
+		store_relaxed(&r->owed_due, VRB_NEVER);
 }
 
-void vrb_answer(struct list *touched, uint64_t now)
+void vrb_answer(struct vrb_receiver *r, uint64_t now)
 {
 	struct vrb_burst *b;
 
-	if (list_empty(touched) && list_empty(&owed)) {
-		forget_past(now);
+	if (list_empty(&r->touched) && list_empty(&r->owed)) {
+		forget_past(r, now);
 		return;
 	}
 	b = vrb_burst_own();
 	if (unlikely(!b)) {
-		put_off(touched, now);
+		put_off(r, now);
 		return;
 	}
-	answer_all(touched, b, now);
-	answer_all(&owed, b, now);
-	owed_polls = 0;
-	forget_past(now);
+	answer_all(&r->touched, b, now);
+	answer_all(&r->owed, b, now);
+	r->owed_polls = 0;
+	forget_past(r, now);
 	vrb_burst_flush(b);
 }
 
@@ -150,13 +168,13 @@ void vrb_answer(struct list *touched, uint64_t now)
  * May the answers to `packets` wait?  Those that a poller took, for its next poll; others where the
  * program can be trusted to answer.
  */
-static bool may_owe(const struct list *touched, unsigned int packets, bool poller)
+static bool may_owe(const struct vrb_receiver *r, unsigned int packets, bool poller)
 {
 	const struct list *pos;
 
 	if (packets > OWED_PACKETS)
 		return false;
-	list_for_each(pos, touched) {
+	list_for_each(pos, &r->touched) {
 		const struct vrb_qp *qp = list_entry(pos, struct vrb_qp, touched);
 
 		if (qp->due == OUTPUT_NOW || !(poller || qp->answers))
@@ -165,55 +183,63 @@ static bool may_owe(const struct list *touched, unsigned int packets, bool polle
 	return true;
 }
 
-static void owe(struct list *touched, uint64_t until)
+/* Those that are owed speak, those of this round that are on `touched` wait with them then. */
+static void answer_owed_only(struct vrb_receiver *r, uint64_t now)
 {
-	move_to_owed(touched);
-	owe_until(until);
+	struct vrb_burst *b = vrb_burst_own();
+
+	if (unlikely(!b))
+		return;
+	answer_all(&r->owed, b, now);
+	r->owed_polls = 0;
+	vrb_burst_flush(b);
 }
 
-void vrb_answer_owed(uint64_t now)
+void vrb_answer_or_owe(struct vrb_receiver *r, unsigned int packets, bool poller, uint64_t now)
 {
-	vrb_answer(&owed, now);
-}
-
-void vrb_answer_or_owe(struct list *touched, unsigned int packets, bool poller, uint64_t now)
-{
-	if (!may_owe(touched, packets, poller)) {
-		vrb_answer(touched, now);
+	if (!may_owe(r, packets, poller)) {
+		vrb_answer(r, now);
 		return;
 	}
-	if (owed_polls >= OWED_POLLS)
-		vrb_answer_owed(now);
-	owed_polls++;
-	owe(touched, now + (poller ? ACK_WAIT : HABIT_SOON));
+	if (r->owed_polls >= OWED_POLLS)
+		answer_owed_only(r, now);
+	r->owed_polls++;
+	move_to_owed(r);
+	owe_until(r, now + (poller ? ACK_WAIT : HABIT_SOON));
 }
 
 uint64_t vrb_answer_due(void)
 {
-	return load_relaxed(&owed_due);
+	uint64_t due = VRB_NEVER;
+
+	vrb_for_each_receiver (r)
+		due = time_earlier(due, load_relaxed(&r->owed_due));
+	return due;
 }
 
-void vrb_answer_polled(uint64_t now)
+void vrb_answer_overdue(uint64_t now)
 {
-	store_relaxed(&polled_at, now);
+	vrb_for_each_receiver (r) {
+		if (!time_reached(load_relaxed(&r->owed_due), now))
+			continue;
+		lock_acquire(r->lock);
+		vrb_answer(r, now);
+		lock_release(r->lock);
+	}
 }
 
 void vrb_answer_try_owed(void)
 {
-	if (load_relaxed(&owed_due) == VRB_NEVER || !lock_try(&vrb.drive))
-		return;
-	vrb_answer_owed(clock_now());
-	lock_release(&vrb.drive);
+	vrb_for_each_receiver (r) {
+		if (load_relaxed(&r->owed_due) == VRB_NEVER || !lock_try(r->lock))
+			continue;
+		vrb_answer(r, clock_now());
+		lock_release(r->lock);
+	}
 }
 
 /* The end of the process is the end of polls. A thread that drives right now pays, or was killed by exit. */
 static __attribute__((destructor)) void answer_at_exit(void)
 {
 	vrb_answer_try_owed();
-}
-
-void vrb_answer_forget(void)
-{
-	list_init(&owed);
-	store_relaxed(&owed_due, VRB_NEVER);
 }

@@ -9,36 +9,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "util/list.h"
-
+struct list;
 struct vrb_qp;
+struct vrb_receiver;
 
-/* The QPs on `touched`, and all that are owed an answer, speak now. Must hold vrb.drive. */
-void vrb_answer(struct list *touched, uint64_t now);
+/* The QPs that the receiver has touched, and all that it owes an answer, speak now. Must hold its lock. */
+void vrb_answer(struct vrb_receiver *r, uint64_t now);
 
 /*
  * The same after taking `packets`: where only ACKs are due, they may wait for the poller's next poll; where nobody polls, for the program to
- * post, if it has the habit (habit.h). Must hold vrb.drive.
+ * post, if it has the habit (habit.h). Must hold the receiver's lock.
  */
-void vrb_answer_or_owe(struct list *touched, unsigned int packets, bool poller, uint64_t now);
+void vrb_answer_or_owe(struct vrb_receiver *r, unsigned int packets, bool poller, uint64_t now);
 
-/* Answers that wait leave now. The first must hold vrb.drive; the second takes it, unless somebody else has it. */
-void vrb_answer_owed(uint64_t now);
-void vrb_answer_try_owed(void);
+/* Puts the QP on a list of the receiver; false if it is on another's. Must hold the receiver's lock and qp->lock. */
+bool vrb_answer_list(struct vrb_receiver *r, struct vrb_qp *qp, struct list *list);
 
-/* By when they have to leave, or earlier; VRB_NEVER: none waits. */
+/* By when answers that wait have to leave, or earlier; VRB_NEVER: none waits. */
 uint64_t vrb_answer_due(void);
+
+/* Those for which it is time leave now; all leave now but those of receivers that somebody else has. Must hold no lock of level 3 or below. */
+void vrb_answer_overdue(uint64_t now);
+void vrb_answer_try_owed(void);
 
 /*
  * After posting: the QP speaks at once; but in a stream of small requests they may gather until the next poll, and leave together.
  * Must hold qp->lock.
  */
-void vrb_answer_posted(struct vrb_qp *qp, uint64_t now);
-
-/* Somebody polls at `now`. */
-void vrb_answer_polled(uint64_t now);
-
-/* In a forked child: the QPs that waited are the parent's. */
-void vrb_answer_forget(void);
+void vrb_answer_posted(struct vrb_qp *qp);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "core/answer.h"
 #include "core/context.h"
 #include "core/drive.h"
 #include "core/held.h"
@@ -13,6 +14,7 @@
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/qptab.h"
+#include "core/receiver.h"
 #include "core/xrc/loan.h"
 #include "core/xrc/xrcd.h"
 #include "core/xrc/xrcmsg.h"
@@ -24,7 +26,7 @@
 
 enum { MIN_PACKET = 12 + ROCE_ICRC_LEN };
 
-/* Whoever holds vrb.drive is the only one who counts here. */
+/* In a receiver's stats, where whoever holds its lock is the only one who counts. */
 static void count(uint64_t *counter, uint64_t n)
 {
 	store_relaxed(counter, load_relaxed(counter) + n);
@@ -45,17 +47,25 @@ static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
 }
 
 /* The last word of a QP in error does not wait beside an ACK: it is said once, and the program may be gone as soon as it sees the error. */
-void vrb_touch(struct vrb_qp *qp, enum output_due due, struct list *touched)
+void vrb_touch(struct vrb_qp *qp, enum output_due due, struct vrb_receiver *r)
 {
-	qp->due = due;
+	const struct vrb_receiver *by = load_acquire(&qp->touched_by);
+
 	store_relaxed(&qp->answered, false);
 	if (due == OUTPUT_SOON)
 		habit_asked(&qp->habit, qp->now);
+	if (unlikely(by && by != r)) {
+		vrb_output(qp, qp->now);
+		return;
+	}
+	qp->due = due;
 	qp->answers = habit_believed(&qp->habit);
-	if (unlikely(qp->wq.state == IBV_QPS_ERR))
+	if (unlikely(by && qp->wq.state == IBV_QPS_ERR)) {
 		list_del(&qp->touched);
-	if (qp->due != OUTPUT_NOTHING && list_empty(&qp->touched))
-		list_add_tail(touched, &qp->touched);
+		list_add_tail(&r->touched, &qp->touched);
+	}
+	if (due != OUTPUT_NOTHING && !by)
+		vrb_answer_list(r, qp, &r->touched);
 }
 
 /* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */
@@ -95,7 +105,7 @@ static bool may_hold(const struct vrb_qp *qp, const struct roce_pkt *pkt)
 	return !pkt->pull && !qp->near.peer && !(qp->domain && qp->domain->has_inode);
 }
 
-void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched, uint64_t now)
+void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct vrb_receiver *r, uint64_t now)
 {
 	bool early = unlikely(roce_early(&qp->roce, pkt));
 
@@ -104,39 +114,39 @@ void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list 
 		take_held(qp, now);
 	else if (early && may_hold(qp, pkt))
 		held_keep(&qp->held, pkt);
-	vrb_touch(qp, vrb_output_due(qp), touched);
+	vrb_touch(qp, vrb_output_due(qp), r);
 }
 
 /* Must hold qp->lock. */
-static void deliver(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *touched, uint64_t now)
+static void deliver(struct vrb_qp *qp, const struct vrb_raw *raw, struct vrb_receiver *r, uint64_t now)
 {
 	qp->now = now;
 	if (!path_matches(qp, &raw->pkt->path))
-		count(&vrb_drive_stats.wrong_path, 1);
-	else if (qp->domain && qp->domain->has_inode && vrb_loan_takes(qp, raw, touched, now))
-		vrb_touch(qp, OUTPUT_NOW, touched);
+		count(&r->stats.wrong_path, 1);
+	else if (qp->domain && qp->domain->has_inode && vrb_loan_takes(qp, raw, r, now))
+		vrb_touch(qp, OUTPUT_NOW, r);
 	else
-		vrb_arrive_here(qp, raw->pkt, touched, now);
+		vrb_arrive_here(qp, raw->pkt, r, now);
 }
 
 /* The QP is another process's, or nobody's. */
-static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t len)
+static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t len, struct vrb_receiver *r)
 {
 	switch (host_hand(vrb.host, pkt->bth.dest_qpn, &pkt->path, data, len)) {
 	case 0:
-		count(&vrb_drive_stats.handed, 1);
+		count(&r->stats.handed, 1);
 		break;
 	case ENOENT:
-		count(&vrb_drive_stats.unknown_qp, 1);
+		count(&r->stats.unknown_qp, 1);
 		break;
 	default:
-		count(&vrb_drive_stats.hand_lost, 1);
+		count(&r->stats.hand_lost, 1);
 	}
 }
 
 struct multicast {
 	const struct vrb_raw *raw;
-	struct list *touched;
+	struct vrb_receiver *r;
 	uint64_t now;
 };
 
@@ -155,61 +165,80 @@ static void deliver_copy(struct vrb_qp *qp, void *arg)
 	if (own_echo(qp, m->raw->pkt))
 		return;
 	lock_acquire(&qp->lock);
-	deliver(qp, m->raw, m->touched, m->now);
+	deliver(qp, m->raw, m->r, m->now);
 	lock_release(&qp->lock);
 }
 
 /* A datagram to a group: a copy for every QP attached to it. Each process gets its own from the kernel. */
-static void deliver_multicast(const struct vrb_raw *raw, struct list *touched, uint64_t now)
+static void deliver_multicast(const struct vrb_raw *raw, struct vrb_receiver *r, uint64_t now)
 {
 	const struct net_path *path = &raw->pkt->path;
-	struct multicast m = { raw, touched, now };
+	struct multicast m = { raw, r, now };
 
 	if (net_is_multicast(&path->dst))
 		vrb_mcast_for_each(&path->dst, path->ifindex, deliver_copy, &m);
 }
 
-static bool intact(const struct arrival *a)
+static bool intact(const struct arrival *a, struct vrb_receiver *r)
 {
 	if (a->len < MIN_PACKET || a->len > WIRE_MAX_PACKET) {
-		count(&vrb_drive_stats.malformed, 1);
+		count(&r->stats.malformed, 1);
 		return false;
 	}
 	if (roce_icrc_check(a->path, a->id_known, a->ip_id, a->data, a->len) == ROCE_ICRC_BAD) {
-		count(&vrb_drive_stats.icrc_errors, 1);
+		count(&r->stats.icrc_errors, 1);
 		return false;
 	}
 	return true;
 }
 
-void vrb_arrive(const struct arrival *a, struct list *touched, uint64_t now)
+/* Does it take vrb.drive? Datagrams to groups, and requests of domains that other processes share. */
+static bool is_mains(const struct roce_pkt *pkt, const struct vrb_qp *qp)
+{
+	return pkt->bth.dest_qpn == VRB_MCAST_QPN || (qp && qp->domain);
+}
+
+static void dispatch(struct vrb_qp *qp, const struct vrb_raw *raw, const struct arrival *a,
+		     struct vrb_receiver *r, uint64_t now)
+{
+	if (raw->pkt->bth.dest_qpn == VRB_MCAST_QPN) {
+		deliver_multicast(raw, r, now);
+	} else if (qp) {
+		lock_acquire(&qp->lock);
+		deliver(qp, raw, r, now);
+		lock_release(&qp->lock);
+	} else if (!a->handed) {
+		hand_over(raw->pkt, a->data, a->len, r);
+	} else {
+		count(&r->stats.unknown_qp, 1);
+	}
+}
+
+void vrb_arrive(const struct arrival *a, struct vrb_receiver *r, uint64_t now)
 {
 	struct roce_pkt pkt;
 	const struct vrb_raw raw = { &pkt, a->data, a->len };
 	struct vrb_qp *qp;
 
-	count(&vrb_drive_stats.rcvd_pkts, 1);
-	if (!intact(a))
+	count(&r->stats.rcvd_pkts, 1);
+	if (!intact(a, r))
 		return;
 	if (roce_decode(&pkt, a->data, a->len) != ROCE_DECODED) {
-		count(&vrb_drive_stats.malformed, 1);
+		count(&r->stats.malformed, 1);
 		return;
 	}
 	pkt.path = *a->path;
-	if (pkt.bth.dest_qpn == VRB_MCAST_QPN) {
-		deliver_multicast(&raw, touched, now);
+	qp = vrb_qptab_find(pkt.bth.dest_qpn);
+	if (unlikely(qp && r != vrb_receiver_of_shard(qp->shard) && !a->handed))
+		r->strays++;
+	if (likely(r == vrb_main_receiver || !is_mains(&pkt, qp))) {
+		dispatch(qp, &raw, a, r, now);
 		return;
 	}
-	qp = vrb_qptab_find(pkt.bth.dest_qpn);
-	if (qp) {
-		lock_acquire(&qp->lock);
-		deliver(qp, &raw, touched, now);
-		lock_release(&qp->lock);
-	} else if (!a->handed) {
-		hand_over(&pkt, a->data, a->len);
-	} else {
-		count(&vrb_drive_stats.unknown_qp, 1);
-	}
+	lock_acquire(&vrb.drive);
+	dispatch(qp, &raw, a, vrb_main_receiver, now);
+	vrb_answer(vrb_main_receiver, now);
+	lock_release(&vrb.drive);
 }
 
 /*
@@ -233,33 +262,34 @@ static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct roce
 
 void vrb_arrive_by_lane(void *arg, const struct local_pkt *in)
 {
-	struct lane_arrivals *a = arg;
+	const uint64_t *now = arg;
+	struct vrb_receiver *r = vrb_main_receiver;
 	struct roce_rider ack;
 	struct roce_pkt pkt;
 	const struct vrb_raw raw = { &pkt, in->data, in->len };
 	struct vrb_qp *qp;
 
 	if (in->message) {
-		xrc_receive(in->data, in->len, &a->touched, a->now);
+		xrc_receive(in->data, in->len, r, *now);
 		return;
 	}
 	if (in->offer) {
 		vrb_near_help(in);
 		return;
 	}
-	count(&vrb_drive_stats.rcvd_pkts, 1);
+	count(&r->stats.rcvd_pkts, 1);
 	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
-		count(&vrb_drive_stats.malformed, 1);
+		count(&r->stats.malformed, 1);
 		return;
 	}
 	if (pkt.bth.dest_qpn == VRB_MCAST_QPN && in->path) {
 		pkt.path = *in->path;
-		deliver_multicast(&raw, &a->touched, a->now);
+		deliver_multicast(&raw, r, *now);
 		return;
 	}
 	qp = vrb_qptab_find(pkt.bth.dest_qpn);
 	if (!qp) {
-		count(&vrb_drive_stats.unknown_qp, 1);
+		count(&r->stats.unknown_qp, 1);
 		return;
 	}
 	if (in->pull.num_seg) {
@@ -274,8 +304,8 @@ void vrb_arrive_by_lane(void *arg, const struct local_pkt *in)
 	}
 	lock_acquire(&qp->lock);
 	if (fill_path(qp, in, &pkt))
-		deliver(qp, &raw, &a->touched, a->now);
+		deliver(qp, &raw, r, *now);
 	else
-		count(&vrb_drive_stats.wrong_path, 1);
+		count(&r->stats.wrong_path, 1);
 	lock_release(&qp->lock);
 }

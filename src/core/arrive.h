@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A packet finds its queue pair: ICRC -> decode -> QP by number -> path -> engine.  The QP is put on the caller's list `touched`, so that one
- * answer serves a burst; core/answer.h lets them speak.  All callers hold vrb.drive.
+ * A packet finds its queue pair: ICRC -> decode -> QP by number -> path -> engine.  The QP is put on the receiver's list `touched`, so that one
+ * answer serves a burst; core/answer.h lets them speak.  All callers hold the receiver's lock.
  */
 #ifndef VRB_CORE_ARRIVE_H
 #define VRB_CORE_ARRIVE_H
@@ -11,12 +11,12 @@
 #include <stdint.h>
 
 #include "core/output.h"
-#include "util/list.h"
 
 struct local_pkt;
 struct net_path;
 struct roce_pkt;
 struct vrb_qp;
+struct vrb_receiver;
 
 struct arrival {
 	const struct net_path *path;
@@ -28,20 +28,15 @@ struct arrival {
 };
 
 /* From the wire, or from another process that got it from there. */
-void vrb_arrive(const struct arrival *a, struct list *touched, uint64_t now);
+void vrb_arrive(const struct arrival *a, struct vrb_receiver *r, uint64_t now);
 
-/* The QP, having `due` to say, goes on the list of those that speak at the end of the round. Must hold vrb.drive and qp->lock. */
-void vrb_touch(struct vrb_qp *qp, enum output_due due, struct list *touched);
+/* The QP, having `due` to say, goes on the list of those that speak at the end of the round. Must hold the receiver's lock and qp->lock. */
+void vrb_touch(struct vrb_qp *qp, enum output_due due, struct vrb_receiver *r);
 
 /* A request that an XRC QP's home had to keep back is run there. Must hold qp->lock. */
-void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct list *touched, uint64_t now);
+void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct vrb_receiver *r, uint64_t now);
 
-/* From a neighbour's lane. A local_recv() callback. */
-struct lane_arrivals {
-	struct list touched;
-	uint64_t now;
-};
-
-void vrb_arrive_by_lane(void *arrivals, const struct local_pkt *in);
+/* From a neighbour's lane, to the main receiver. A local_recv() callback; `now` points to the time. */
+void vrb_arrive_by_lane(void *now, const struct local_pkt *in);
 
 #endif

@@ -303,8 +303,9 @@ static void put_program(FILE *f)
 
 static void put_process(FILE *f)
 {
-	const struct drive_stats *s = &vrb_drive_stats;
+	struct drive_stats all, *s = &all;
 
+	vrb_drive_stats_sum(s);
 	fprintf(f, "{\"version\":\"%s\",\"pid\":%d,\"uid\":%u,\"program\":\"", VRB_VERSION, (int)getpid(),
 		(unsigned int)getuid());
 	put_program(f);

@@ -85,6 +85,15 @@ static void enter_run(struct vrb_burst *b, struct wire_pkt *p)
 	}
 }
 
+/*
+ * One more like it would begin another run, and had better do so in the next burst, where more can
+ * follow it.
+ */
+static bool run_full(const struct vrb_burst *b, uint32_t len)
+{
+	return b->run_bytes + len > WIRE_RUN_BYTES;
+}
+
 void vrb_burst_seal(struct vrb_burst *b, const struct net_path *path, size_t len, bool ect)
 {
 	struct wire_pkt *p = &b->pkts[b->n];
@@ -101,7 +110,7 @@ void vrb_burst_seal(struct vrb_burst *b, const struct net_path *path, size_t len
 	enter_run(b, p);
 	put_icrc(p);
 	b->used += p->len;
-	if (++b->n == BURST_PACKETS || b->used >= BURST_BYTES)
+	if (++b->n == BURST_PACKETS || b->used >= BURST_BYTES || run_full(b, p->len))
 		vrb_burst_flush(b);
 }
 

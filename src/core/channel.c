@@ -4,10 +4,18 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
+#include "core/answer.h"
 #include "core/context.h"
 #include "core/cq.h"
+#include "core/drive.h"
+#include "run/clock.h"
+#include "util/atomic.h"
+#include "util/time.h"
+
+enum { POLLS_PER_YIELD = 16 };	/* in vain: whoever is to answer may want this processor */
 
 int vrb_channel_create(struct vrb_context *ctx, struct vrb_channel **channel)
 {
@@ -21,6 +29,7 @@ int vrb_channel_create(struct vrb_context *ctx, struct vrb_channel **channel)
 		free(ch);
 		return ret;
 	}
+	patience_init(&ch->patience);
 	ch->ctx = ctx;
 	ch->ibv.context = &ctx->vctx.context;
 	ch->ibv.fd = ch->queue.fd;
@@ -70,10 +79,63 @@ void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq)
 	lock_release(&channel->queue.lock);
 }
 
+void vrb_channel_arm(struct vrb_channel *channel, const struct vrb_cq *cq)
+{
+	store_relaxed(&channel->shards, load_relaxed(&channel->shards) | load_relaxed(&cq->shards));
+	if (patience_polls(&channel->patience))
+		vrb_answer_try_owed();
+	else
+		vrb_drive_blocks();
+}
+
+static bool raised(struct vrb_channel *channel)
+{
+	bool any;
+
+	lock_acquire(&channel->queue.lock);
+	any = !list_empty(&channel->queue.events);
+	lock_release(&channel->queue.lock);
+	return any;
+}
+
+/* Packets are taken and sent under locks, so the thread must not end there; where it sleeps it may. */
+static void poll_until_raised(struct vrb_channel *channel, uint64_t end)
+{
+	unsigned int in_vain = 0;
+	bool came;
+	int old;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	while (!(came = raised(channel)) && !time_reached(end, clock_now()))
+		if (!vrb_drive_poll(load_relaxed(&channel->shards)) && ++in_vain % POLLS_PER_YIELD == 0)
+			sched_yield();
+	patience_polled(&channel->patience, came);
+	if (!came)
+		vrb_drive_blocks();
+	pthread_setcancelstate(old, NULL);
+}
+
+/* Waits for an event and takes it, with the queue's lock. */
+static int await(struct vrb_channel *channel, struct list **node)
+{
+	uint64_t end = clock_now() + SHORT_WAIT;
+	int ret;
+
+	if (raised(channel))
+		return vrb_event_queue_take(&channel->queue, node);
+	if (patience_polls(&channel->patience)) {
+		poll_until_raised(channel, end);
+		return vrb_event_queue_take(&channel->queue, node);
+	}
+	ret = vrb_event_queue_take(&channel->queue, node);
+	patience_slept(&channel->patience, !ret && !time_reached(end, clock_now()));
+	return ret;
+}
+
 int vrb_channel_take(struct vrb_channel *channel, struct vrb_cq **cq)
 {
 	struct list *node;
-	int ret = vrb_event_queue_take(&channel->queue, &node);
+	int ret = await(channel, &node);
 
 	if (ret)
 		return ret;

@@ -10,6 +10,7 @@
 
 #include "core/channel.h"
 #include "core/context.h"
+#include "core/deadline.h"
 #include "core/device.h"
 #include "core/drive.h"
 #include "core/event.h"
@@ -122,7 +123,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 		goto give_count;
 	cq->mask = ring_round_up(attr->cqe) - 1;
 	cq->ring = calloc((size_t)cq->mask + 1, sizeof(*cq->ring));
-	if (!cq->ring || vrb_drive_add_cq(cq))
+	if (!cq->ring || vrb_deadline_add(cq))
 		goto free_cq;
 	cq->ctx = ctx;
 	cq->is_ex = is_ex;
@@ -154,7 +155,7 @@ int vrb_cq_destroy(struct vrb_cq *cq)
 	if (load_acquire(&cq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
 		return EBUSY;
 	delist(cq);
-	vrb_drive_forget(cq);
+	vrb_deadline_remove(cq);
 	if (cq->channel)
 		vrb_channel_forget(cq->channel, cq);
 	vrb_event_forget(cq->ctx, &cq->ibv);
@@ -277,7 +278,7 @@ int vrb_cq_poll(struct vrb_cq *cq, int n, struct ibv_wc *wc)
 	if (n <= 0)
 		return 0;
 	taken = take_some(cq, n, wc);
-	if (!taken && vrb_drive_poll())
+	if (!taken && vrb_drive_poll(load_relaxed(&cq->shards)))
 		taken = take_some(cq, n, wc);
 	return taken;
 }
@@ -302,7 +303,8 @@ void vrb_cq_arm(struct vrb_cq *cq, bool solicited_only)
 {
 	uint8_t wanted = solicited_only ? VRB_CQ_ARM_SOLICITED : VRB_CQ_ARM_NEXT;
 
-	vrb_drive_blocks();
+	if (cq->channel)
+		vrb_channel_arm(cq->channel, cq);
 	lock_acquire(&cq->lock);
 	/*
 	 * "Next" includes what "solicited" asks for, so a weaker request leaves a stronger one in
@@ -341,7 +343,7 @@ static bool held_back(struct vrb_cq *cq, uint64_t now)
 		return false;
 	if (cq->moderation_usec && cq->moderation_due == VRB_NEVER) {
 		cq->moderation_due = time_after(now, cq->moderation_usec * VRB_USEC);
-		vrb_drive_defer(cq, cq->moderation_due);
+		vrb_deadline_set(cq, cq->moderation_due);
 	}
 	return true;
 }
@@ -369,7 +371,7 @@ static bool make_room(struct vrb_cq *cq, uint64_t now)
 	}
 	store_relaxed(&cq->overrun, true);	/* a flag alone: it publishes nothing */
 	vrb_event_cq(&cq->ibv, IBV_EVENT_CQ_ERR);
-	vrb_drive_defer(cq, now);
+	vrb_deadline_set(cq, now);
 	return false;
 }
 
@@ -453,7 +455,7 @@ bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now)
 	lock_acquire(&cq->lock);
 	if (time_reached(cq->moderation_due, now))
 		raise_event(cq);
-	vrb_drive_defer(cq, cq->moderation_due);
+	vrb_deadline_set(cq, cq->moderation_due);
 	overrun = cq->overrun && !cq->overrun_told;
 	cq->overrun_told = cq->overrun;
 	lock_release(&cq->lock);

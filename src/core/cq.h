@@ -14,7 +14,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "core/drive.h"
+#include "core/deadline.h"
 #include "util/list.h"
 #include "util/lock.h"
 #include "wq/qp.h"
@@ -53,6 +53,8 @@ struct vrb_cq {
 	bool is_ex;
 	/* atomic: QPs, SRQs and WQs attached; destroy refuses while not 0 */
 	uint32_t users;
+	uint32_t shard;		/* atomic: that its new QPs get numbers of; 0: not chosen yet */
+	uint32_t shards;	/* atomic: bits, those that its QPs had numbers of */
 
 	/*
 	 * The extended form: serialises pollers from ibv_start_poll to ibv_end_poll, outermost of
@@ -85,7 +87,7 @@ struct vrb_cq {
 	struct list event_node;		/* in the queue while event_pending is not 0 */
 	uint32_t event_pending;		/* completion events not delivered yet */
 
-	struct drive_timer timer;	/* overrun and events held back */
+	struct deadline timer;	/* overrun and events held back */
 };
 
 static inline struct vrb_cq *to_vrb_cq(struct ibv_cq *cq)

@@ -33,7 +33,7 @@ static int take_driving(struct vrb_cq *cq)
 {
 	int ret = take_current(cq);
 
-	if (ret && vrb_drive_poll())
+	if (ret && vrb_drive_poll(load_relaxed(&cq->shards)))
 		ret = take_current(cq);
 	return ret;
 }

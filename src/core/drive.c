@@ -4,21 +4,22 @@
  *
  *	wire, inbox, lanes -> arrive.c -> engine      a burst at a time, marking the QPs it touched
  *	touched QPs -> answer.c -> output.c           so that one ACK answers a burst
- *	timers that are due -> engine -> output.c
+ *	timers that are due -> deadline.c -> engine, output.c
  *
- * vrb.drive is held by whoever takes packets or expires timers, and while the table changes; so a QP found in the table lives until
- * vrb.drive is dropped.  Below it qp->lock, one QP at a time.  Output needs only qp->lock: each thread has a batch of its own.
+ * Packets are taken under the lock of their receiver, which for the main one is vrb.drive; everything else is done under that.  A QP found in
+ * the table lives until the lock is dropped (receiver.h).  Below it qp->lock, one QP at a time.  Output needs only qp->lock: each thread has a
+ * batch of its own.
  */
 #include "core/drive.h"
 
-#include <errno.h>
+#include <assert.h>
 #include <sched.h>
 
 #include "core/answer.h"
 #include "core/arrive.h"
 #include "core/burst.h"
 #include "core/context.h"
-#include "core/cq.h"
+#include "core/deadline.h"
 #include "core/mcast.h"
 #include "core/near.h"
 #include "core/output.h"
@@ -27,7 +28,7 @@
 #include "core/qptab.h"
 #include "core/raw_port.h"
 #include "core/raw_send.h"
-#include "core/srq.h"
+#include "core/receiver.h"
 #include "core/steer.h"
 #include "core/xrc/afar.h"
 #include "core/xrc/deputy.h"
@@ -43,21 +44,37 @@
 #include "wire/wire.h"
 
 enum {
-	BURSTS = 4,		/* a round takes this many bursts at most */
-	TIMERS = 256,		/* and expires this many timers */
 	INBOX = 64,		/* and this many messages from other processes */
 	LANE_BURST = 64,	/* and this many packets of neighbours */
+	LATE_ROUNDS = 64,	/* for a socket, before deadlines are held to be missed */
 	POLLS_PER_YIELD = 256,	/* about as many microseconds as a hand-over takes, tenfold */
 	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls, */
 	STEADY_POLLS = 4096,	/* even if it has left work to the progress thread before */
 	WIRE_EVERY_US = 20,	/* pollers look at a wire that nobody seems to use */
-	STREAM = 8,		/* packets taken and sent that are a stream, of which the next are awaited */
+	OTHERS_EVERY = 8,	/* so many times a poller looks at its own receiver, then whether another one is looked after */
+	NEGLECT_US = 50,	/* it is, if somebody has polled it so lately */
+	CROWD = 64,		/* turns that pollers take in finding another one at it, before each gets its own receiver */
 };
 
-/* The progress thread awaits the next of a stream for so long before it sleeps: waking it costs more. */
-#define LINGER (30 * VRB_USEC)
-
 struct drive_stats vrb_drive_stats;
+
+static void add_stats(struct drive_stats *sum, const struct drive_stats *s)
+{
+	uint64_t *to = (uint64_t *)sum;
+	const uint64_t *from = (const uint64_t *)s;
+
+	static_assert(sizeof(*sum) % sizeof(uint64_t) == 0, "counters are all 64 bits wide");
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += load_relaxed(&from[i]);
+}
+
+void vrb_drive_stats_sum(struct drive_stats *sum)
+{
+	*sum = (struct drive_stats){ 0 };
+	add_stats(sum, &vrb_drive_stats);
+	vrb_for_each_receiver (r)
+		add_stats(sum, &r->stats);
+}
 
 /* Queue pairs come and go */
 
@@ -89,8 +106,9 @@ int vrb_drive_insert(struct vrb_qp *qp)
 
 void vrb_drive_remove(struct vrb_qp *qp)
 {
-	lock_acquire(&vrb.drive);
-	vrb_answer_owed(clock_now());
+	vrb_receivers_stop();
+	vrb_for_each_receiver (r)
+		vrb_answer(r, clock_now());
 	vrb_qptab_remove(qp);
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->touched);
@@ -98,7 +116,7 @@ void vrb_drive_remove(struct vrb_qp *qp)
 	vrb_output_note_far(qp, false);
 	vrb_steer_qp_removed(qp->wq.qpn);
 	vrb_counters_add(&qp->ctx->dev->retired, roce_qp_counters(&qp->roce));
-	lock_release(&vrb.drive);
+	vrb_receivers_go_on();
 }
 
 static void remove_orphan(struct vrb_qp *qp, void *arg)
@@ -120,9 +138,9 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 
 void vrb_drive_remove_context(struct vrb_context *ctx)
 {
-	lock_acquire(&vrb.drive);
+	vrb_receivers_stop();
 	vrb_qptab_for_each(remove_orphan, ctx);
-	lock_release(&vrb.drive);
+	vrb_receivers_go_on();
 }
 
 /* Input by memory */
@@ -130,47 +148,17 @@ void vrb_drive_remove_context(struct vrb_context *ctx)
 /* Must hold vrb.drive. */
 static bool take_lanes(uint64_t now, bool poller)
 {
-	struct lane_arrivals a = { .now = now };
+	struct vrb_receiver *r = vrb_main_receiver;
 	unsigned int n;
 
 	if (!vrb.local)
 		return false;
-	list_init(&a.touched);
-	n = local_recv(vrb.local, LANE_BURST, vrb_arrive_by_lane, &a);
+	n = local_recv(vrb.local, LANE_BURST, vrb_arrive_by_lane, &now);
 	if (poller && n)
-		vrb_answer_or_owe(&a.touched, n, true, now);
-	else if (n || vrb_answer_due() != VRB_NEVER)
-		vrb_answer(&a.touched, now);
+		vrb_answer_or_owe(r, n, true, now);
+	else if (n || load_relaxed(&r->owed_due) != VRB_NEVER)
+		vrb_answer(r, now);
 	return n > 0;
-}
-
-/* Returns how many. Must hold vrb.drive. */
-static unsigned int take_packets(uint64_t now, bool poller)
-{
-	static struct wire_pkt in[WIRE_BURST];
-	struct list touched = { &touched, &touched };
-	unsigned int n = WIRE_BURST, sum = 0;
-
-	if (!vrb.wire)
-		return 0;
-	for (unsigned int i = 0; (i < BURSTS && n == WIRE_BURST) || vrb.wire->held; i++) {
-		n = wire_recv(vrb.wire, in, WIRE_BURST);
-		for (const struct wire_pkt *p = in; p < in + n; p++)
-			vrb_arrive(&(struct arrival){ .path = &p->path,
-						  .data = p->data,
-						  .len = p->len,
-						  .id_known = p->id_known,
-						  .ip_id = p->ip_id },
-			       &touched, now);
-		sum += n;
-		if (!n)
-			break;
-		vrb_answer_or_owe(&touched, n, poller, now);
-	}
-	if (!sum)
-		vrb_answer_owed(now);
-	vrb_steer_packets_seen();
-	return sum;
 }
 
 /*
@@ -184,7 +172,7 @@ static uint64_t inbox_busy_until;	/* vrb.drive */
 static bool take_inbox(uint64_t now)
 {
 	static uint8_t buf[HOST_PACKET_MAX];
-	struct list touched = { &touched, &touched };
+	struct vrb_receiver *r = vrb_main_receiver;
 	struct net_path path;
 	enum host_msg msg;
 	size_t len;
@@ -196,122 +184,66 @@ static bool take_inbox(uint64_t now)
 			break;
 		if (msg == HOST_MESSAGE) {
 			messages++;
-			xrc_receive(buf, len, &touched, now);
+			xrc_receive(buf, len, r, now);
 		}
 		if (msg != HOST_PACKET)
 			continue;
 		packets++;
-		vrb_arrive(&(struct arrival){ .path = &path, .data = buf, .len = len, .handed = true },
-		       &touched, now);
+		vrb_arrive(&(struct arrival){ .path = &path, .data = buf, .len = len, .handed = true }, r, now);
 	}
 	if (packets + messages) {
 		inbox_busy_until = now + INBOX_LINGER;
-		vrb_answer(&touched, now);
+		vrb_answer(r, now);
 	}
 	if (packets)
 		vrb_steer_misled(packets, now);
 	return i > 0;
 }
 
-/* Timers */
-
-static void fail_user(struct vrb_qp *qp, void *arg)
+static void take_all_packets(struct vrb_receiver *r, uint64_t now, bool poller)
 {
-	struct vrb_cq *cq = arg;
+	int fds[WIRE_FDS];
+	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
 
-	if (qp->send_cq != cq && qp->recv_cq != cq && !(qp->srq && qp->srq->cq == cq) &&
-	    !vrb_xrcd_uses_cq(qp->domain, cq))
-		return;
-	lock_acquire(&qp->lock);
-	if (qp->wq.state != IBV_QPS_RESET && qp->wq.state != IBV_QPS_ERR) {
-		qp->now = clock_now();
-		roce_qp_fail(&qp->roce, IBV_WC_WR_FLUSH_ERR, REASON_CQ_OVERRUN);
-		vrb_qp_raise(qp, IBV_EVENT_QP_FATAL);
-		vrb_output(qp, qp->now);
-	}
-	lock_release(&qp->lock);
-}
-
-static enum reason what_network_said(const struct net_addr *peer, uint64_t now)
-{
-	switch (trouble_about(&vrb.wire->trouble, peer, now)) {
-	case 0:
-		return REASON_NONE;
-	case EMSGSIZE:
-		return REASON_PATH_MTU;
-	case ECONNREFUSED:
-		return REASON_PATH_CLOSED;
-	default:
-		return REASON_PATH_REFUSED;
+	for (unsigned int i = 0; i < n; i++) {
+		wire_readable(r->wire, fds[i]);
+		for (unsigned int k = 0; k < LATE_ROUNDS && vrb_receiver_take(r, now, poller); k++)
+			;
 	}
 }
 
-static void expire_qp(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
+/*
+ * What is here already has not failed to come in time, though nobody had a processor to look for it: so it is looked for before deadlines expire.
+ * First what other receivers have; one that is busy looks itself.  Must hold no lock of level 3 or below.
+ */
+static void take_late(uint64_t now, bool poller)
 {
-	lock_acquire(&qp->lock);
-	qp->now = now;
-	if (unlikely(roce_ack_overdue(&qp->roce, now)) && vrb_near_starves(qp, now))
-		roce_ack_excuse(&qp->roce, now);
-	if (time_reached(roce_next_timeout(&qp->roce), now)) {
-		qp->wq.unreached = vrb.wire ? what_network_said(&qp->wq.path.dst, now) : REASON_NONE;
-		roce_timeout(&qp->roce, now);
+	vrb_for_each_receiver (r) {
+		if (r == vrb_main_receiver || !lock_try(r->lock))
+			continue;
+		take_all_packets(r, now, poller);
+		lock_release(r->lock);
 	}
-	vrb_output_collect(qp, b, now);
-	lock_release(&qp->lock);
+}
+
+/* The main receiver's part. Must hold vrb.drive. */
+static void take_main(uint64_t now, bool poller)
+{
+	take_lanes(now, poller);
+	take_inbox(now);
+	take_all_packets(vrb_main_receiver, now, poller);
 }
 
 /* Must hold vrb.drive. */
-static bool run_timers(uint64_t now)
+static bool run_timers(uint64_t now, bool poller)
 {
-	struct vrb_burst *b;
-	struct timer *t;
-	bool any = false;
-
-	if (likely(timers_next(vrb.timers) > now))
-		return false;
-	b = vrb_burst_own();
-	if (!b)
-		return false;
-	for (unsigned int i = 0; i < TIMERS && (t = timers_pop(vrb.timers, now)); i++) {
-		struct drive_timer *d = container_of(t, struct drive_timer, timer);
-		struct vrb_cq *cq = container_of(d, struct vrb_cq, timer);
-
-		any = true;
-		if (!d->of_cq)
-			expire_qp(container_of(d, struct vrb_qp, timer), b, now);
-		else if (vrb_cq_timeout(cq, now)) {
-			vrb_cq_fail_srqs(cq);
-			vrb_qptab_for_each(fail_user, cq);
-			vrb_deputy_fail_users(cq, now);
-		}
-	}
-	vrb_burst_flush(b);
-	return any;
-}
-
-int vrb_drive_add_cq(struct vrb_cq *cq)
-{
-	cq->timer.of_cq = true;
-	return timers_add(vrb.timers, &cq->timer.timer);
-}
-
-void vrb_drive_defer(struct vrb_cq *cq, uint64_t due)
-{
-	if (timers_arm(vrb.timers, &cq->timer.timer, due))
-		progress_hurry(vrb.progress, due);
-}
-
-void vrb_drive_forget(struct vrb_cq *cq)
-{
-	lock_acquire(&vrb.drive);
-	timers_remove(vrb.timers, &cq->timer.timer);
-	lock_release(&vrb.drive);
+	return unlikely(timers_next(vrb.timers) <= now) && vrb_deadlines_expire(now, take_main, poller);
 }
 
 /* Who calls */
 
 static unsigned int polls;	/* atomic hint: since the program last waited for an event */
-static uint64_t wire_seen;	/* vrb.drive: when pollers looked at the wire last */
+static bool main_busy;		/* atomic hint: pollers of other receivers found work at the main one */
 
 /* Does the progress thread wait for what comes, by memory or by the wire? */
 static bool thread_waits(void)
@@ -342,7 +274,7 @@ void vrb_drive_blocks(void)
 {
 	store_relaxed(&polls, 0);
 	vrb_answer_try_owed();
-	if (vrb.local && !local_sleeps(vrb.local))
+	if (!thread_waits())
 		progress_wake(vrb.progress);
 }
 
@@ -356,10 +288,9 @@ static bool look_at_wire(uint64_t now, bool neighbours)
 
 	if (neighbours && !far)
 		return false;
-	if (neighbours == far && now - wire_seen < WIRE_EVERY_US * VRB_USEC)
+	if (neighbours == far && now - vrb_main_receiver->looked_at < WIRE_EVERY_US * VRB_USEC)
 		return false;
-	wire_seen = now;
-	if (!take_packets(now, true))
+	if (!vrb_receiver_take(vrb_main_receiver, now, true))
 		return false;
 	progress_taken(vrb.progress);
 	return true;
@@ -380,23 +311,117 @@ static bool yielded(bool any)
 	return any;
 }
 
-bool vrb_drive_poll(void)
+/* What is the main receiver's. Must hold vrb.drive. */
+static bool poll_main(uint64_t now)
 {
-	uint64_t now;
 	bool any;
 
-	progress_polled(vrb.progress);
-	claim();
-	if (!lock_try(&vrb.drive))
-		return yielded(false);
-	now = clock_now();
-	vrb_answer_polled(now);
+	store_relaxed(&vrb_main_receiver->polled_at, now);
 	any = take_lanes(now, true);
 	any |= look_at_wire(now, any);
 	if (unlikely(now < inbox_busy_until))
 		any |= take_inbox(now);
 	any |= vrb_raw_poll(now);
-	any |= run_timers(now);
+	any |= run_timers(now, true);
+	return any;
+}
+
+static bool try_main(uint64_t now)
+{
+	bool any;
+
+	if (!lock_try(&vrb.drive))
+		return false;
+	any = poll_main(now);
+	lock_release(&vrb.drive);
+	if (load_relaxed(&main_busy) != any)
+		store_relaxed(&main_busy, any);
+	return any;
+}
+
+static bool try_receiver(struct vrb_receiver *r, uint64_t now)
+{
+	unsigned int packets = 0;
+
+	if (!lock_try(r->lock))
+		return false;
+	store_relaxed(&r->polled_at, now);
+	if (vrb_output_any_far() || now - r->looked_at >= WIRE_EVERY_US * VRB_USEC)
+		packets = vrb_receiver_take(r, now, true);
+	lock_release(r->lock);
+	if (packets)
+		progress_taken(vrb.progress);
+	return packets;
+}
+
+/* The receivers of a CQ's QPs take turns; there is one as a rule. */
+static struct vrb_receiver *own_receiver(unsigned int shards, unsigned int turn)
+{
+	unsigned int rest = shards >> 1;
+
+	if (!rest)
+		return vrb_main_receiver;
+	for (turn %= (unsigned int)__builtin_popcount(rest); turn; turn--)
+		rest &= rest - 1;
+	return vrb_receiver_of_shard(1 + (unsigned int)__builtin_ctz(rest));
+}
+
+static bool neglected(const struct vrb_receiver *r, uint64_t now)
+{
+	return now - load_relaxed(&r->polled_at) >= NEGLECT_US * VRB_USEC;
+}
+
+/* Nobody else may poll, so everything is looked after. */
+static bool poll_in_turn(unsigned int shards)
+{
+	static __thread unsigned int turn __attribute__((tls_model("initial-exec")));
+	unsigned int n = load_acquire(&vrb_extra_receivers);
+	struct vrb_receiver *own = own_receiver(shards, ++turn), *other;
+	bool others = turn % OTHERS_EVERY == 0, any = false;
+	uint64_t now = clock_now();
+
+	if (own != vrb_main_receiver)
+		any = try_receiver(own, now);
+	if (unlikely(timers_next(vrb.timers) <= now)) {
+		take_late(now, true);
+		any |= try_main(now);
+	} else if ((shards & 1) || own == vrb_main_receiver || load_relaxed(&main_busy) ||
+		   (others && neglected(vrb_main_receiver, now))) {
+		any |= try_main(now);
+	}
+	other = &vrb_receivers[1 + turn / OTHERS_EVERY % n];
+	if (others && other != own && neglected(other, now))
+		any |= try_receiver(other, now);
+	return any;
+}
+
+/* Several threads poll at once if they find each other at it by turns. */
+static void note_crowd(void)
+{
+	static __thread char self __attribute__((tls_model("initial-exec")));
+	static char *last;		/* atomic hints */
+	static unsigned int turns;
+
+	if (load_relaxed(&last) == &self)
+		return;
+	store_relaxed(&last, &self);
+	if (fetch_add_relaxed(&turns, 1) >= CROWD && vrb_output_any_far())
+		vrb_receivers_open();
+}
+
+bool vrb_drive_poll(unsigned int shards)
+{
+	bool any;
+
+	progress_polled(vrb.progress);
+	claim();
+	if (unlikely(load_relaxed(&vrb_extra_receivers)))
+		return yielded(poll_in_turn(shards));
+	if (!lock_try(&vrb.drive)) {
+		note_crowd();
+		return yielded(false);
+	}
+	any = poll_main(clock_now());
 	lock_release(&vrb.drive);
 	return yielded(any);
 }
@@ -427,20 +452,6 @@ static enum progress_rest on_rest(void *arg)
 	return rest;
 }
 
-static bool on_wire(void *arg, int fd)
-{
-	uint64_t sent = load_relaxed(&vrb_drive_stats.sent_pkts);
-	unsigned int packets;
-
-	lock_acquire(&vrb.drive);
-	wire_readable(vrb.wire, fd);
-	packets = take_packets(clock_now(), false);
-	lock_release(&vrb.drive);
-	if (packets + load_relaxed(&vrb_drive_stats.sent_pkts) - sent >= STREAM)
-		progress_linger(vrb.progress, clock_now() + LINGER);
-	return packets;
-}
-
 static bool on_inbox(void *arg, int fd)
 {
 	bool any;
@@ -456,15 +467,13 @@ static uint64_t next_deadline(void *arg)
 	return time_earlier(timers_next(vrb.timers), vrb_answer_due());
 }
 
-/* What lies in the lanes comes first: an answer that is here already has not failed to come in time. */
 static void on_deadline(void *arg, uint64_t now)
 {
+	take_late(now, false);
 	lock_acquire(&vrb.drive);
-	take_lanes(now, false);
-	run_timers(now);
-	if (time_reached(vrb_answer_due(), now))
-		vrb_answer_owed(now);
+	run_timers(now, false);
 	lock_release(&vrb.drive);
+	vrb_answer_overdue(now);
 }
 
 const struct progress_ops vrb_drive_progress_ops = {
@@ -473,23 +482,13 @@ const struct progress_ops vrb_drive_progress_ops = {
 	.expire = on_deadline,
 };
 
-static int watch(int fd, enum progress_kind kind, progress_ready_fn ready)
-{
-	return fd < 0 ? 0 : progress_watch(vrb.progress, fd, kind, ready, NULL);
-}
-
 int vrb_drive_start(void)
 {
-	int fds[WIRE_FDS];
-	unsigned int n = vrb.wire ? wire_fds(vrb.wire, fds) : 0;
-	int ret = watch(host_inbox_fd(vrb.host), PROGRESS_OWN, on_inbox);
+	int inbox = host_inbox_fd(vrb.host);
+	int ret = inbox < 0 ? 0 : progress_watch(vrb.progress, inbox, PROGRESS_OWN, on_inbox, NULL);
 
-	lock_acquire(&vrb.drive);
-	vrb_steer_start();
-	take_packets(clock_now(), false);	/* over loopback the probes are back already */
-	lock_release(&vrb.drive);
-	for (unsigned int i = 0; i < n && !ret; i++)
-		ret = watch(fds[i], PROGRESS_SHARED, on_wire);
+	if (!ret)
+		ret = vrb_receivers_start();
 	if (ret)
 		vrb_drive_stop();
 	return ret;
@@ -497,12 +496,8 @@ int vrb_drive_start(void)
 
 void vrb_drive_stop(void)
 {
-	int fds[WIRE_FDS];
-	unsigned int n = vrb.wire ? wire_fds(vrb.wire, fds) : 0;
-
 	vrb_steer_stop();
-	for (unsigned int i = 0; i < n; i++)
-		progress_unwatch(vrb.progress, fds[i]);
+	vrb_receivers_end();
 	if (host_inbox_fd(vrb.host) >= 0)
 		progress_unwatch(vrb.progress, host_inbox_fd(vrb.host));
 	vrb_deputy_free_all();
@@ -516,7 +511,6 @@ void vrb_drive_forget_all(void)
 	vrb_deputy_forget_all();
 	vrb_afar_forget_all();
 	vrb_xrcd_forget_all();
-	vrb_answer_forget();
 	vrb_burst_forget();
 	vrb_raw_send_forget();
 	vrb_mcast_forget();

@@ -9,21 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "roce/engine.h"
-#include "run/timers.h"
-
 struct progress_ops;
 struct vrb_context;
-struct vrb_cq;
 struct vrb_qp;
 
-/* A timer and what it belongs to. */
-struct drive_timer {
-	struct timer timer;
-	bool of_cq;		/* of a vrb_cq, else of a vrb_qp */
-};
-
-/* Why packets were dropped before a QP saw them, and what went on. Only grow; read without a lock. */
+/* Why packets were dropped before a QP saw them, and what went on. Only grow; atomic. */
 struct drive_stats {
 	uint64_t rcvd_pkts, sent_pkts;
 	uint64_t icrc_errors;		/* wrong ICRC */
@@ -60,21 +50,16 @@ void vrb_drive_remove_context(struct vrb_context *ctx);
 void vrb_drive_blocks(void);
 
 /*
- * One bounded round: packets that have arrived, then timers that are due. Called by ibv_poll_cq on an empty queue; returns at once if
- * another thread is driving. True if anything was done. Must hold no lock.
+ * One bounded round: packets that have arrived, then timers that are due. Called by ibv_poll_cq on an empty queue, for the sake of QPs of these
+ * shards (cq->shards); returns at once if other threads are at it. True if anything was done. Must hold no lock.
  */
-bool vrb_drive_poll(void);
+bool vrb_drive_poll(unsigned int shards);
 
 /* For who waits for a message of another process: one round of lanes and inbox. True if anything was there. Must hold no lock. */
 bool vrb_drive_messages(void);
 
-/* A CQ's timer: vrb_cq_timeout() is called at `due` or earlier. The caller may hold cq->lock. */
-int vrb_drive_add_cq(struct vrb_cq *cq);
-void vrb_drive_defer(struct vrb_cq *cq, uint64_t due);
-
-/* Ends that; vrb_cq_timeout() is not running afterwards. Must hold no lock. */
-void vrb_drive_forget(struct vrb_cq *cq);
-
+/* What does not belong to a receiver (receiver.h): what was sent. And all together. */
 extern struct drive_stats vrb_drive_stats;
+void vrb_drive_stats_sum(struct drive_stats *sum);
 
 #endif

@@ -26,7 +26,8 @@ enum {
 	LOOK_AGAIN_MS = 1,	/* a neighbour that could not be reached is looked for again after this, */
 	LOOK_AGAIN_MAX_MS = 256,	/* and each time after twice as long, up to this */
 	HOLD_UC_MS = 1000,	/* an unreliable connection waits so long for its neighbour's QP */
-	STARVED_MS = 10000,	/* a neighbour that gets no processor is waited for so long, whatever the QP's timeouts */
+	STARVED_MS = 10000,	/* a neighbour that gets no processor is waited for so long, whatever the QP's timeouts, */
+	RAN_MS = 200,		/* unless it has run for so long meanwhile: then it could have looked */
 	QUIET_WIRE_MS = 100,	/* what an unreliable connection sent by the wire has arrived by then, or is lost */
 };
 
@@ -251,9 +252,11 @@ bool vrb_near_starves(struct vrb_qp *qp, uint64_t now)
 		return false;
 	if (!n->starved_since || n->starved_una != qp->roce.comp.una) {
 		n->starved_since = now;
+		n->starved_ran = local_peer_ran(n->peer);
 		n->starved_una = qp->roce.comp.una;
 	}
 	return now - n->starved_since < STARVED_MS * VRB_MSEC &&
+	       local_peer_ran(n->peer) - n->starved_ran < RAN_MS * VRB_MSEC &&
 	       local_peer_starves(vrb.local, n->peer, now);
 }
 

@@ -23,6 +23,7 @@ struct vrb_near {
 	uint64_t retry;			/* the lane was full: send again then; VRB_NEVER if not */
 	uint64_t full_since;		/* and nothing fitted into it since then; 0: it has room */
 	uint64_t starved_since;		/* when an ack timeout first found the neighbour without a processor, */
+	uint64_t starved_ran;		/* how long it had run by then, */
 	uint32_t starved_una;		/* and no progress since: the oldest PSN then */
 	uint64_t held_since;		/* unreliable: the neighbour is there, but not yet its QP; 0: not held */
 	uint64_t far_at;		/* unreliable: when a packet went by the wire */

@@ -49,12 +49,24 @@ void vrb_output_note_far(struct vrb_qp *qp, bool far)
 		return;
 	qp->far = far;
 	fetch_add_relaxed(&far_qps, far ? 1 : -1);
+	if (!far) {
+		share_leave(&vrb.shares, &qp->share);
+		qp->wq.sharers = 0;
+	}
 }
 
-/* When told of congestion: routers may mark its packets instead of dropping them (RFC 3168). */
-static bool slows_down(const struct vrb_qp *qp)
+static bool has_window(const struct vrb_qp *qp)
 {
 	return qp->wq.type != IBV_QPT_UD && qp->wq.type != IBV_QPT_UC;
+}
+
+/*
+ * When told of congestion: routers may mark its packets instead of dropping them (RFC 3168).  Nobody tells
+ * who sends to a group.
+ */
+static bool slows_down(const struct vrb_qp *qp, const struct net_path *path)
+{
+	return qp->wq.type != IBV_QPT_UD || !net_is_multicast(&path->dst);
 }
 
 static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
@@ -64,15 +76,19 @@ static void collect_far(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	size_t len;
 
 	vrb_output_note_far(qp, qp->wq.state >= IBV_QPS_RTR && qp->wq.state != IBV_QPS_ERR);
+	if (qp->far && has_window(qp))
+		qp->wq.sharers = share_sharers(&vrb.shares, &qp->share, &qp->wq.path);
 	while (!(datagrams && vrb_near_waits(qp, now)) &&
 	       (len = roce_output(&qp->roce, vrb_burst_room(b), ROCE_MAX_PACKET, &path, now))) {
 		if (!datagrams || !vrb_near_datagram(qp, path, vrb_burst_room(b), len, now)) {
 			if (unlikely(watched))
 				vrb_tap_tell(qp, path, vrb_burst_room(b), len, true);
-			vrb_burst_seal(b, path, len, slows_down(qp));
+			vrb_burst_seal(b, path, len, slows_down(qp, path));
 		}
 		qp->near.far_at = now;
 	}
+	if (roce_takes_room(&qp->roce))
+		share_count(&vrb.shares, &qp->share, roce_round_trip(&qp->roce), now);
 }
 
 static void tell_neighbours(struct vrb_qp *qp)

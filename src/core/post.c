@@ -51,7 +51,7 @@ bool vrb_post_room(const struct vrb_qp *qp, uint32_t index)
 
 void vrb_post_kick(struct vrb_qp *qp)
 {
-	vrb_answer_posted(qp, clock_now());
+	vrb_answer_posted(qp);
 }
 
 static void describe(struct wr_desc *d, const struct ibv_send_wr *wr, enum ibv_qp_type type)

@@ -19,6 +19,7 @@
 #include "core/mrtab.h"
 #include "core/near.h"
 #include "core/raw_port.h"
+#include "core/receiver.h"
 #include "core/tap.h"
 #include "host/host.h"
 #include "run/config.h"
@@ -76,7 +77,7 @@ static void after_fork_child(void)
 	/* The one thread of the child is the one that took them. */
 	pthread_mutex_unlock(&vrb.lock);
 	pthread_mutex_unlock(&vrb.life);
-	lock_init(&vrb.drive);
+	vrb_receivers_forget();
 	store_relaxed(&vrb.generation, vrb.generation + 1);
 	list_init(&vrb.contexts);
 	vrb_device_after_fork();
@@ -147,6 +148,7 @@ static int bring_up(void)
 	int err = ENOMEM;
 
 	vrb.ecn = cfg->ecn;
+	share_init(&vrb.shares);
 	vrb.timers = timers_new();
 	if (!vrb.timers)
 		return err;

@@ -9,17 +9,19 @@
  *	0  afar.c's calls	opening and closing QPs of other processes
  *	1  vrb.lock		device registry, list of contexts
  *	2  context->lock	lists of objects of one context, counts of children
- *	3  vrb.drive		one thread at a time takes packets off the wire and expires timers (lock_try by pollers)
+ *	3  receivers' locks, in the order of their numbers
+ *				one thread at a time takes packets off a wire (lock_try by pollers); see receiver.h
+ *	   vrb.drive		the lock of the main receiver, and of lanes, timers and whatever is nobody else's
  *	   afar.c's lock	handles of QPs of other processes
  *	4  qp->lock		one QP: queues, engine, state
  *	   xrc_domain->lock	lists of one XRC domain
  *	5  srq->lock
  *	6  cq->lock
  *	7  channel / context event queues, port table, mr table's writer lock
- *	8  timers, host, log	(leaves)
+ *	8  timers, host, log, shares	(leaves)
  *
- * A packet never outlives its QP: a QP is removed from the table under vrb.drive, so whoever
- * dispatches packets or timers while holding it may use the QP it found.
+ * A packet never outlives its QP: a QP is removed from the table under vrb.drive and the locks of all
+ * receivers, so whoever dispatches packets or timers while holding one of them may use the QP it found.
  */
 #ifndef VRB_CORE_PROCESS_H
 #define VRB_CORE_PROCESS_H
@@ -28,6 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/share.h"
 #include "util/list.h"
 #include "util/lock.h"
 
@@ -53,6 +56,7 @@ struct vrb_process {
 	struct wire *wire;   /* NULL when the UDP port could not be had */
 	struct progress *progress;
 	struct timers *timers;
+	struct share_table shares; /* of paths */
 };
 
 extern struct vrb_process vrb;

@@ -13,6 +13,7 @@
 #include "core/context.h"
 #include "core/cq.h"
 #include "core/device.h"
+#include "core/drive.h"
 #include "core/event.h"
 #include "core/held.h"
 #include "core/pd.h"
@@ -186,11 +187,41 @@ static void free_qp(struct vrb_qp *qp)
 	free(qp);
 }
 
+static unsigned int next_shard;	/* atomic */
+
+/*
+ * The QPs of a CQ are of one shard, so that who polls it has one receiver to look at.  Those that take frames, or need vrb.drive to take a
+ * packet, are of shard 0.
+ */
+static unsigned int choose_shard(const struct vrb_qp *qp)
+{
+	struct vrb_cq *recv = qp->recv_cq, *send = qp->send_cq;
+	uint32_t shard;
+
+	if (!recv || !send || qp->domain || qp->init.qp_type == IBV_QPT_RAW_PACKET)
+		return 0;
+	shard = load_relaxed(&recv->shard);
+	if (!shard)
+		shard = load_relaxed(&send->shard);
+	if (!shard)
+		shard = 1 + fetch_add_relaxed(&next_shard, 1) % (HOST_SHARDS - 1);
+	store_relaxed(&recv->shard, shard);
+	if (!load_relaxed(&send->shard))
+		store_relaxed(&send->shard, shard);
+	return shard;
+}
+
 /* A QP whose home can move to another process has a block of numbers for itself. */
 static int number(struct vrb_qp *qp)
 {
-	return qp->domain && qp->domain->has_inode ? host_qpn_alloc_alone(vrb.host, &qp->wq.qpn) :
-						     host_qpn_alloc(vrb.host, &qp->wq.qpn);
+	if (qp->domain && qp->domain->has_inode)
+		return host_qpn_alloc_alone(vrb.host, &qp->wq.qpn);
+	qp->shard = (uint8_t)choose_shard(qp);
+	if (qp->recv_cq)
+		fetch_or_acq_rel(&qp->recv_cq->shards, 1u << qp->shard);
+	if (qp->send_cq)
+		fetch_or_acq_rel(&qp->send_cq->shards, 1u << qp->shard);
+	return host_qpn_alloc(vrb.host, qp->shard, &qp->wq.qpn);
 }
 
 static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr,

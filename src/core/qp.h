@@ -13,13 +13,14 @@
 
 #include <infiniband/verbs.h>
 
-#include "core/drive.h"
+#include "core/deadline.h"
 #include "core/cntr.h"
 #include "core/habit.h"
 #include "core/near.h"
 #include "core/output.h"
 #include "core/raw_send.h"
 #include "core/rndv.h"
+#include "core/share.h"
 #include "core/tm.h"
 #include "core/wr_check.h"
 #include "roce/engine.h"
@@ -88,6 +89,7 @@ struct vrb_qp {
 	bool adopted;			/* moved in from another process; not counted in its context */
 	bool afar;			/* a handle of a QP that was another process's when it was opened (afar.h) */
 	struct ibv_qp_init_attr_ex init;	/* caps as granted */
+	uint8_t shard;			/* of its number (host/host.h) */
 	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0 = no ibv_wr_* */
 	void *rings;			/* the memory of both queues */
 	struct vrb_rss *rss;		/* it spreads frames over work queues; rwq.h */
@@ -100,6 +102,7 @@ struct vrb_qp {
 	struct vrb_raw_qp raw;		/* raw packet */
 	bool strips;			/* raw packet: VLAN tags go to the completion instead */
 	bool far;			/* counted among the QPs that need the wire */
+	struct share_ref share;		/* who else sends to its peer's address */
 	struct held *held;		/* requests that came before a missing one */
 	struct roce_rd_atomic *rd_atomic;
 	uint32_t rd_atomic_slots;
@@ -120,15 +123,16 @@ struct vrb_qp {
 
 	struct wr_batch batch;		/* wr_ex.c's; has its own lock */
 
-	struct drive_timer timer;
+	struct deadline timer;
 	/* vrb.drive */
 	unsigned int groups;		/* multicast groups it is attached to */
 	unsigned int flows;		/* that name it */
 	/* QPs that got packets in this round, or wait for the next poll */
 	struct list touched;
-	enum output_due due;		/* what it wanted to say after its last packet */
-	bool answered;			/* atomic: has said all it had to since packets came; set under qp->lock, cleared under vrb.drive too */
-	bool answers;			/* and the program is believed to answer it soon */
+	struct vrb_receiver *touched_by;	/* whose list that is; NULL: none (receiver.h). Atomic */
+	enum output_due due;		/* what it wanted to say after its last packet; under that receiver's lock, as is */
+	bool answers;			/* that the program is believed to answer it soon */
+	bool answered;			/* atomic: has said all it had to since packets came; qp->lock */
 	struct habit habit;		/* qp->lock */
 	bool gathers;			/* requests wait for company; qp->lock */
 	struct vrb_loan *loan;		/* XRC receive: its state and other processes; NULL: never lent. qp->lock */

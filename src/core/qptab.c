@@ -11,6 +11,7 @@
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/raw_port.h"
+#include "util/atomic.h"
 #include "util/lock.h"
 
 enum {
@@ -23,20 +24,22 @@ static struct vrb_qp **table[TABLE_SIZE];
 
 struct vrb_qp *vrb_qptab_find(uint32_t qpn)
 {
-	struct vrb_qp **leaf = table[qpn >> TABLE_BITS & TABLE_MASK];
+	struct vrb_qp **leaf = load_acquire(&table[qpn >> TABLE_BITS & TABLE_MASK]);
 
-	return leaf ? leaf[qpn & TABLE_MASK] : NULL;
+	return leaf ? load_acquire(&leaf[qpn & TABLE_MASK]) : NULL;
 }
 
 int vrb_qptab_add(struct vrb_qp *qp)
 {
-	struct vrb_qp ***leaf = &table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK];
+	struct vrb_qp ***at = &table[qp->wq.qpn >> TABLE_BITS & TABLE_MASK], **leaf = *at;
 
-	if (!*leaf)
-		*leaf = calloc(TABLE_SIZE, sizeof(**leaf));
-	if (!*leaf)
+	if (!leaf)
+		leaf = calloc(TABLE_SIZE, sizeof(*leaf));
+	if (!leaf)
 		return ENOMEM;
-	(*leaf)[qp->wq.qpn & TABLE_MASK] = qp;
+	/* Pair with vrb_qptab_find(), of a receiver that knows nothing of vrb.drive. */
+	store_release(&leaf[qp->wq.qpn & TABLE_MASK], qp);
+	store_release(at, leaf);
 	return 0;
 }
 

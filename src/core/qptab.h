@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The queue pairs of this process by number, in two levels. All of it is under vrb.drive. */
+/*
+ * The queue pairs of this process by number, in two levels.  Finding: under the lock of any receiver (receiver.h).  Removing: under all of
+ * them.  Everything else: under vrb.drive.
+ */
 #ifndef VRB_CORE_QPTAB_H
 #define VRB_CORE_QPTAB_H
 

@@ -102,7 +102,7 @@ static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_
 static int number_srq(struct vrb_srq *srq)
 {
 	if (srq->type == IBV_SRQT_XRC)
-		return host_qpn_alloc(vrb.host, &srq->srqn);
+		return host_qpn_alloc(vrb.host, 0, &srq->srqn);
 	srq->srqn = (fetch_add_relaxed(&next_srqn, 1) + 1) & ROCE_SRQN_MASK;
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include "host/state.h"
 #include "run/config.h"
 #include "run/log.h"
+#include "util/compiler.h"
 
 void host_file_name(int slot, const char *suffix, char name[32])
 {
@@ -221,12 +222,12 @@ const char *host_dir(const struct host *h)
 	return h->shared ? h->dir.path : NULL;
 }
 
-int host_qpn_alloc(struct host *h, uint32_t *qpn)
+int host_qpn_alloc(struct host *h, unsigned int shard, uint32_t *qpn)
 {
 	int err;
 
 	lock_acquire(&h->lock);
-	err = qpns_alloc(&h->qpns, qpn);
+	err = qpns_alloc(&h->qpns, shard, qpn);
 	lock_release(&h->lock);
 	return err;
 }
@@ -243,7 +244,7 @@ int host_qpn_alloc_alone(struct host *h, uint32_t *qpn)
 	int err;
 
 	if (!h->shared)
-		return host_qpn_alloc(h, qpn);
+		return host_qpn_alloc(h, 0, qpn);
 	lock_acquire(&h->lock);
 	err = qpns_alloc_alone(&h->qpns, qpn);
 	lock_release(&h->lock);
@@ -344,9 +345,12 @@ bool host_peer(struct host *h, int slot, struct host_peer *peer)
 		.incarnation = s.incarnation,
 		.netns = s.netns,
 		.udp_port = s.udp_port,
-		.steer = { position_makes_sense(s.steer[0]) ? s.steer[0] : -1,
-			   position_makes_sense(s.steer[1]) ? s.steer[1] : -1 },
 	};
+	for (unsigned int family = 0; family < ARRAY_SIZE(s.steer); family++) {
+		peer->steer.at[0][family] = position_makes_sense(s.steer[family]) ? s.steer[family] : -1;
+		for (unsigned int i = 1; i < HOST_SHARDS; i++)
+			peer->steer.at[i][family] = s.shard[i - 1][family] - 1;
+	}
 	return true;
 }
 
@@ -385,53 +389,60 @@ unsigned int host_janitor(struct host *h)
 	return n;
 }
 
-void host_publish_wire(struct host *h, uint16_t udp_port, const int32_t steer[2])
+void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_steer *steer)
 {
 	if (!h->shared)
 		return;
 	lock_acquire(&h->lock);
 	h->self.udp_port = udp_port;
-	memcpy(h->self.steer, steer, sizeof(h->self.steer));
+	memcpy(h->self.steer, steer->at[0], sizeof(h->self.steer));
+	for (unsigned int i = 1; i < HOST_SHARDS; i++)
+		for (unsigned int family = 0; family < ARRAY_SIZE(h->self.steer); family++)
+			h->self.shard[i - 1][family] = (uint16_t)(steer->at[i][family] + 1);
 	table_write_slot(&h->table, h->slot, &h->self);
 	lock_release(&h->lock);
 }
 
-/* Positions of all slots of this process's group; -1, -1 for everybody else. */
-static void read_positions(struct host *h, int32_t (*steer)[2])
+/* Is the slot's process one of those that share this one's port? */
+static bool in_group(struct host *h, int slot, const struct host_peer *self, struct host_peer *peer)
 {
-	struct host_peer peer, self;
-	int slot;
-
-	memset(steer, 0xff, HOST_SLOTS * sizeof(*steer));
-	if (!host_peer(h, h->slot, &self) || !self.udp_port)
-		return;
-	for (slot = 0; slot < HOST_SLOTS; slot++)
-		if (host_peer(h, slot, &peer) && peer.netns == self.netns &&
-		    peer.udp_port == self.udp_port)
-			memcpy(steer[slot], peer.steer, sizeof(peer.steer));
+	return host_peer(h, slot, peer) && peer->netns == self->netns && peer->udp_port == self->udp_port;
 }
 
+/* Where a block of that shard is received; false: nobody has said. */
+static bool read_position(const struct host_peer *peer, unsigned int shard, int32_t index[2])
+{
+	if (shard >= HOST_SHARDS)
+		shard = 0;
+	for (unsigned int family = 0; family < 2; family++) {
+		index[family] = peer->steer.at[shard][family];
+		if (index[family] < 0)
+			index[family] = peer->steer.at[0][family];
+	}
+	return index[0] >= 0 || index[1] >= 0;
+}
+
+/* Neighbouring blocks are of one owner as a rule. */
 size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 {
 	struct table_owner owner[TABLE_CHUNK];
-	int32_t steer[HOST_SLOTS][2];
-	uint32_t first, i;
+	struct host_peer self, peer;
+	uint16_t looked_at = 0;
+	bool ours = false;
 	size_t n = 0;
 
-	if (!h->shared)
+	if (!h->shared || !host_peer(h, h->slot, &self) || !self.udp_port)
 		return 0;
-	read_positions(h, steer);
-	for (first = 0; first < HOST_BLOCKS; first += TABLE_CHUNK) {
+	for (uint32_t first = 0; first < HOST_BLOCKS; first += TABLE_CHUNK) {
 		table_read_owners(&h->table, first, owner);
-		for (i = 0; i < TABLE_CHUNK && n < cap; i++) {
-			const int32_t *at;
-
+		for (uint32_t i = 0; i < TABLE_CHUNK && n < cap; i++) {
 			if (!owner[i].slot_plus_1)
 				continue;
-			at = steer[owner[i].slot_plus_1 - 1];
-			if (at[0] < 0 && at[1] < 0)
-				continue;
-			map[n++] = (struct net_steer){ (uint16_t)(first + i), { at[0], at[1] } };
+			if (owner[i].slot_plus_1 != looked_at)
+				ours = in_group(h, owner[i].slot_plus_1 - 1, &self, &peer);
+			looked_at = owner[i].slot_plus_1;
+			if (ours && read_position(&peer, owner[i].shard, map[n].index))
+				map[n++].block = (uint16_t)(first + i);
 		}
 	}
 	return n;

@@ -37,17 +37,26 @@ enum {
 	HOST_NO_SLOT = -1,
 	HOST_BLOCK_BITS = 8,		/* QP numbers are handed to processes in blocks of 256 */
 	HOST_BLOCKS = 1 << (24 - HOST_BLOCK_BITS),
+	HOST_SHARDS = 9,		/* each block is of a shard, and each shard may have a socket of its own */
 	HOST_PACKET_MAX = 9216,		/* longest packet that can be handed over */
 };
 
 struct host;
+
+/*
+ * Where a process has its sockets in the reuseport groups of its UDP port, IPv4 and IPv6; -1 unknown.  What is for a shard of unknown position
+ * goes where shard 0's does.
+ */
+struct host_steer {
+	int32_t at[HOST_SHARDS][2];
+};
 
 struct host_peer {
 	pid_t pid;		/* in its own PID namespace: for messages only */
 	uint64_t incarnation;	/* random, of one process only; never 0 */
 	uint64_t netns;		/* cookie of its network namespace, 0 if unknown */
 	uint16_t udp_port;	/* 0: has no UDP wire */
-	int32_t steer[2];	/* positions in that port's reuseport groups, IPv4 and IPv6; -1 unknown */
+	struct host_steer steer;
 };
 
 /*
@@ -88,15 +97,15 @@ struct sockaddr_un;
 int host_socket_address(const struct host *h, int slot, const char *suffix, struct sockaddr_un *sun);
 
 /*
- * A QP number that no live process of this host has: never 0, 1 or 0xffffff.  The start is random,
+ * A QP number of a shard that no live process of this host has: never 0, 1 or 0xffffff.  The start is random,
  * a number that was freed comes back as late as possible.  Returns 0, ENOMEM when all are taken, or
  * another errno value if the table cannot be changed.
  */
-int host_qpn_alloc(struct host *h, uint32_t *qpn);
+int host_qpn_alloc(struct host *h, unsigned int shard, uint32_t *qpn);
 void host_qpn_free(struct host *h, uint32_t qpn);
 
 /*
- * A number in a block of its own, which can be taken over: by the process that is asked to, from the slot that gives it.  The giver then still
+ * A number of shard 0 in a block of its own, which can be taken over: by the process that is asked to, from the slot that gives it.  The giver then still
  * calls host_qpn_free(), which changes nothing in the table.  host_qpn_take() returns 0, EINVAL if the giver does not own it, or why the table
  * cannot be changed.
  */
@@ -126,11 +135,8 @@ bool host_alive(struct host *h, int slot, uint64_t incarnation);
 /* Reclaims what dead processes left. Returns how many there were. */
 unsigned int host_janitor(struct host *h);
 
-/*
- * Publishes that this process has the UDP port in the group positions steer[2] (-1: unknown); port
- * 0 when it is closed.
- */
-void host_publish_wire(struct host *h, uint16_t udp_port, const int32_t steer[2]);
+/* Publishes that this process has the UDP port in these positions; port 0 when it is closed. */
+void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_steer *steer);
 
 /*
  * The blocks of all processes that share this one's UDP port and network namespace, in ascending

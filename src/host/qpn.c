@@ -17,7 +17,8 @@ void qpns_init(struct qpns *q, struct table *table, int slot)
 void qpns_clear(struct qpns *q)
 {
 	free(q->block);
-	free(q->queue);
+	for (unsigned int i = 0; i < HOST_SHARDS; i++)
+		free(q->queue[i].number);
 	free(q->alone);
 	memset(q, 0, sizeof(*q));
 }
@@ -48,21 +49,16 @@ bool qpns_has_block(const struct qpns *q, uint32_t block)
 	return find_alone(q, block) && table_owner_of(q->table, block) == q->slot;
 }
 
-static size_t capacity(const struct qpns *q)
+static void push(struct qpn_queue *q, uint32_t qpn)
 {
-	return q->n_blocks * QPN_BLOCK;
+	q->number[(q->head + q->n_free++) % q->size] = qpn;
 }
 
-static void push(struct qpns *q, uint32_t qpn)
+static uint32_t pop(struct qpn_queue *q)
 {
-	q->queue[(q->head + q->n_free++) % capacity(q)] = qpn;
-}
+	uint32_t qpn = q->number[q->head];
 
-static uint32_t pop(struct qpns *q)
-{
-	uint32_t qpn = q->queue[q->head];
-
-	q->head = (q->head + 1) % capacity(q);
+	q->head = (q->head + 1) % q->size;
 	q->n_free--;
 	return qpn;
 }
@@ -104,10 +100,21 @@ static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
 	return HOST_BLOCKS;
 }
 
-static int take_from_table(const struct qpns *q, uint32_t *block)
+/*
+ * Where to look for a block.  Those of one process's shards lie side by side, if it can be had, because the steering program has one range for
+ * neighbours that go to the same socket.
+ */
+static uint32_t start_of(const struct qpns *q, unsigned int shard)
 {
-	struct table_owner mine = { .slot_plus_1 = (uint16_t)(q->slot + 1) };
-	uint32_t start = (uint32_t)(config_random() % HOST_BLOCKS);
+	for (size_t i = q->n_blocks; i--;)
+		if (q->block[i].shard != shard)
+			return ((uint32_t)q->block[i].number + shard - q->block[i].shard) % HOST_BLOCKS;
+	return (uint32_t)(config_random() % HOST_BLOCKS);
+}
+
+static int take_from_table(const struct qpns *q, unsigned int shard, uint32_t start, uint32_t *block)
+{
+	struct table_owner mine = { .slot_plus_1 = (uint16_t)(q->slot + 1), .shard = (uint16_t)shard };
 	int err = table_lock(q->table);
 
 	if (err)
@@ -120,9 +127,8 @@ static int take_from_table(const struct qpns *q, uint32_t *block)
 	return err;
 }
 
-static int take_private(const struct qpns *q, uint32_t *block)
+static int take_private(const struct qpns *q, uint32_t start, uint32_t *block)
 {
-	uint32_t start = (uint32_t)(config_random() % HOST_BLOCKS);
 	uint32_t i;
 
 	for (i = 0; i < HOST_BLOCKS; i++) {
@@ -144,42 +150,44 @@ static void give_to_table(const struct qpns *q, uint32_t block)
 }
 
 /*
- * Makes room for one more block. The queue is empty whenever this is called, so it needs no
+ * Makes room for one more block of a shard. Its queue is empty whenever this is called, so it needs no
  * unrolling.
  */
-static int grow(struct qpns *q)
+static int grow(struct qpns *q, struct qpn_queue *queue)
 {
 	struct qpn_block *block = realloc(q->block, (q->n_blocks + 1) * sizeof(*block));
-	uint32_t *queue;
+	uint32_t *number;
 
 	if (!block)
 		return ENOMEM;
 	q->block = block;
-	queue = realloc(q->queue, (q->n_blocks + 1) * QPN_BLOCK * sizeof(*queue));
-	if (!queue)
+	number = realloc(queue->number, (queue->size + QPN_BLOCK) * sizeof(*number));
+	if (!number)
 		return ENOMEM;
-	q->queue = queue;
+	queue->number = number;
 	return 0;
 }
 
-static int take_block(struct qpns *q)
+static int take_block(struct qpns *q, unsigned int shard)
 {
-	uint32_t number, start, i;
-	int err = grow(q);
+	struct qpn_queue *queue = &q->queue[shard];
+	uint32_t number, start = start_of(q, shard), i;
+	int err = grow(q, queue);
 
 	if (!err)
-		err = q->table ? take_from_table(q, &number) : take_private(q, &number);
+		err = q->table ? take_from_table(q, shard, start, &number) : take_private(q, start, &number);
 	if (err)
 		return err;
-	q->block[q->n_blocks++] = (struct qpn_block){ .number = (uint16_t)number };
-	q->head = 0;
+	q->block[q->n_blocks++] = (struct qpn_block){ .number = (uint16_t)number, .shard = (uint8_t)shard };
+	queue->size += QPN_BLOCK;
+	queue->head = 0;
 	start = (uint32_t)(config_random() % QPN_BLOCK);
 	for (i = 0; i < QPN_BLOCK; i++)
-		push(q, number << HOST_BLOCK_BITS | (start + i) % QPN_BLOCK);
+		push(queue, number << HOST_BLOCK_BITS | (start + i) % QPN_BLOCK);
 	return 0;
 }
 
-static void unqueue_block(struct qpns *q, uint32_t number)
+static void unqueue_block(struct qpn_queue *q, uint32_t number)
 {
 	size_t i, n = q->n_free;
 
@@ -205,22 +213,24 @@ static void reverse(uint32_t *from, uint32_t *to)
  * Turns the ring so that it starts at 0, since its size is about to change: a rotation is three
  * reversals.
  */
-static void straighten(struct qpns *q)
+static void straighten(struct qpn_queue *q)
 {
-	uint32_t *end = q->queue + capacity(q);
+	uint32_t *end = q->number + q->size;
 
-	reverse(q->queue, q->queue + q->head);
-	reverse(q->queue + q->head, end);
-	reverse(q->queue, end);
+	reverse(q->number, q->number + q->head);
+	reverse(q->number + q->head, end);
+	reverse(q->number, end);
 	q->head = 0;
 }
 
 static void drop_block(struct qpns *q, struct qpn_block *b)
 {
+	struct qpn_queue *queue = &q->queue[b->shard];
 	uint32_t number = b->number;
 
-	unqueue_block(q, number);
-	straighten(q);
+	unqueue_block(queue, number);
+	straighten(queue);
+	queue->size -= QPN_BLOCK;
 	*b = q->block[--q->n_blocks];
 	give_to_table(q, number);
 }
@@ -239,7 +249,7 @@ static bool list_alone(struct qpns *q, uint32_t qpn)
 int qpns_alloc_alone(struct qpns *q, uint32_t *qpn)
 {
 	uint32_t number;
-	int err = take_from_table(q, &number);
+	int err = take_from_table(q, 0, (uint32_t)(config_random() % HOST_BLOCKS), &number);
 
 	if (err)
 		return err;
@@ -284,17 +294,17 @@ static bool free_alone(struct qpns *q, uint32_t qpn)
 	return true;
 }
 
-int qpns_alloc(struct qpns *q, uint32_t *qpn)
+int qpns_alloc(struct qpns *q, unsigned int shard, uint32_t *qpn)
 {
 	struct qpn_block *b;
 	int err;
 
-	if (!q->n_free) {
-		err = take_block(q);
+	if (!q->queue[shard].n_free) {
+		err = take_block(q, shard);
 		if (err)
 			return err;
 	}
-	*qpn = pop(q);
+	*qpn = pop(&q->queue[shard]);
 	b = find_block(q, *qpn >> HOST_BLOCK_BITS);
 	b->used++;
 	b->bits[*qpn % QPN_BLOCK / 64] |= 1ull << *qpn % 64;
@@ -312,8 +322,8 @@ bool qpns_free(struct qpns *q, uint32_t qpn)
 		return false;
 	b->bits[qpn % QPN_BLOCK / 64] &= ~bit;
 	b->used--;
-	push(q, qpn);
-	if (!b->used && q->n_free >= QPN_SPARE + QPN_BLOCK)
+	push(&q->queue[b->shard], qpn);
+	if (!b->used && q->queue[b->shard].n_free >= QPN_SPARE + QPN_BLOCK)
 		drop_block(q, b);
 	return true;
 }

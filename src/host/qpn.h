@@ -3,7 +3,7 @@
  * The QP numbers of this process: blocks it holds, and its free numbers in a queue, so that a
  * number that was freed is the last to be handed out again.  A block that is wholly unused goes
  * back to the table, where it rests for QPN_REST seconds before anybody takes it, unless nothing
- * else is left.
+ * else is left.  Each block is of a shard, and each shard has a queue of its own.
  *
  * No lock: the caller holds host->lock.
  */
@@ -25,7 +25,15 @@ enum {
 struct qpn_block {
 	uint16_t number;
 	uint16_t used;
+	uint8_t shard;
 	uint64_t bits[QPN_BLOCK / 64];	/* handed out */
+};
+
+/* Free numbers of one shard: a ring. */
+struct qpn_queue {
+	uint32_t *number;
+	size_t size;		/* QPN_BLOCK for each block of the shard */
+	size_t head, n_free;
 };
 
 struct qpns {
@@ -35,8 +43,7 @@ struct qpns {
 	size_t n_blocks;
 	uint32_t *alone;	/* numbers that have a block for themselves */
 	size_t n_alone;
-	uint32_t *queue;	/* free numbers; a ring of n_blocks * QPN_BLOCK */
-	size_t head, n_free;
+	struct qpn_queue queue[HOST_SHARDS];
 };
 
 void qpns_init(struct qpns *q, struct table *table, int slot);
@@ -44,13 +51,13 @@ void qpns_init(struct qpns *q, struct table *table, int slot);
 /* Forgets the memory; blocks stay with the slot in the table. */
 void qpns_clear(struct qpns *q);
 
-int qpns_alloc(struct qpns *q, uint32_t *qpn);
+int qpns_alloc(struct qpns *q, unsigned int shard, uint32_t *qpn);
 
 /* False if the number was not handed out. */
 bool qpns_free(struct qpns *q, uint32_t qpn);
 
 /*
- * A block for one number.  qpns_take() makes another slot's block that is used so this one's. Both return 0, ENOMEM, EINVAL, or why the table cannot
+ * A block of shard 0 for one number.  qpns_take() makes another slot's block that is used so this one's. Both return 0, ENOMEM, EINVAL, or why the table cannot
  * be changed.
  */
 int qpns_alloc_alone(struct qpns *q, uint32_t *qpn);

@@ -49,16 +49,17 @@ struct table_slot {
 	uint32_t pid;
 	uint16_t udp_port;
 	uint16_t reserved0;
-	int32_t steer[2];
-	uint64_t reserved[4];
+	int32_t steer[2];	/* of shard 0 */
+	uint16_t shard[HOST_SHARDS - 1][2];	/* of the others, plus one; 0: where those of shard 0 go */
 };
 static_assert(sizeof(struct table_slot) == 64, "table slot");
 static_assert(offsetof(struct table_slot, steer) == 24, "table slot: steer");
+static_assert(offsetof(struct table_slot, shard) == 32, "table slot: shard");
 
 /* Of one block of QP numbers. Written under the table lock. */
 struct table_owner {
 	uint16_t slot_plus_1;	/* 0: free */
-	uint16_t reserved;
+	uint16_t shard;		/* of its owner's; what makes no sense is 0 */
 	uint32_t freed_at;	/* seconds of CLOCK_MONOTONIC when it was freed last, 0: never */
 };
 static_assert(sizeof(struct table_owner) == 8, "table owner");

@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "util/time.h"
 
 /* The letter behind the name, which is in parentheses and may have some of its own (proc(5)). */
 static char thread_state(int tasks, const char *tid)
@@ -46,4 +49,14 @@ bool host_wants_cpu(pid_t pid)
 	if (tasks)
 		closedir(tasks);
 	return wants;
+}
+
+uint64_t host_cpu_time(pid_t pid)
+{
+	struct timespec ran;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &ran) != 0)
+		return 0;
+	return (uint64_t)ran.tv_sec * VRB_SECOND + (uint64_t)ran.tv_nsec;
 }

@@ -61,6 +61,9 @@ bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now);
  */
 bool local_peer_starves(struct local *l, struct local_peer *peer, uint64_t now);
 
+/* Nanoseconds that its process has run; 0 if it is gone. */
+uint64_t local_peer_ran(const struct local_peer *peer);
+
 /* May its memory be accessed one-sidedly? False where cross-memory attach is refused. */
 bool local_peer_cma(const struct local_peer *peer);
 
@@ -85,9 +88,6 @@ typedef void (*local_pkt_fn)(void *arg, const struct local_pkt *pkt);
 
 /* Takes up to budget packets off all lanes, fairly. Returns how many. Must hold vrb.drive. */
 unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, void *arg);
-
-/* True if local_recv() would find something. Must hold vrb.drive. */
-bool local_pending(struct local *l);
 
 /* Sleep and wake of the process as a whole; see L2 in lane.h. local_sleep() is false if something arrived: stay awake; must hold vrb.drive. */
 bool local_sleep(struct local *l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A neighbour, as local.c and onesided.c see it. */
+/* A neighbour, as the files of the local transport see it. */
 #ifndef VRB_LOCAL_PEER_H
 #define VRB_LOCAL_PEER_H
 
@@ -29,5 +29,11 @@ struct local_peer {
 	struct lock lock;	/* the sending end of our lane, and our hazards in it */
 	struct lane_tx tx;
 };
+
+/* Must hold local->lock, or be the last. */
+void peer_free(struct local_peer *peer);
+
+/* Asks the kernel once per neighbour whether it lets us copy, and whether the pid names the process that is meant. */
+bool peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation);
 
 #endif

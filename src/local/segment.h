@@ -5,7 +5,7 @@
  * Own segment: created when the process joins the host, removed when it leaves; the janitor of host removes those of the dead.
  * Peers: opened on demand, refcounted by the connections that use them, kept for the life of the peer's process.
  *
- * Locking: writers of the own QP table take segment->lock; peers are under the lock of local.c.
+ * Locking: writers of the own QP table take segment->lock; neighbours are under local->lock.
  */
 #ifndef VRB_LOCAL_SEGMENT_H
 #define VRB_LOCAL_SEGMENT_H

@@ -11,6 +11,7 @@ enum {
 	STEPS = 32,	/* of growth between nothing and the limit */
 	QUARTERS = 4,
 	DELAY_GRADES = 4,
+	SHORTEST = 1024,	/* bytes that a packet takes of the window at least */
 	PATIENCE_FIRST = 16,
 	PATIENCE_MORE = 4,	/* times, each time that it did not pay */
 	PATIENCE_MAX = 1 << 16,
@@ -63,6 +64,19 @@ bool roce_cc_allows(struct roce_cc *cc, uint64_t now)
 	return cc->left;
 }
 
+/* A window that was cut counts packets of any length: what is congested may be short of places in a queue. */
+uint32_t roce_cc_share(const struct roce_cc *cc, uint32_t sharers, uint32_t mtu, uint64_t len)
+{
+	uint64_t packet = min(max(len, (uint64_t)SHORTEST), (uint64_t)mtu);
+	uint64_t packets = (uint64_t)cc->window * mtu / packet, most = packets;
+
+	if (cc->window < cc->limit)
+		most = cc->window;
+	if (unlikely(sharers > 1))
+		packets /= sharers;
+	return min(max(packets, (uint64_t)ROCE_CC_MIN), most);
+}
+
 uint64_t roce_cc_resume(const struct roce_cc *cc)
 {
 	return cc->held ? cc->slot_end : VRB_NEVER;
@@ -91,7 +105,6 @@ static uint32_t reduced(const struct roce_cc *cc)
 /* A second one in a row learns nothing new of the window that was too large. */
 void roce_cc_probe(struct roce_cc *cc)
 {
-	cc->timing = false;	/* an answer might be to either copy */
 	if (cc->before) {
 		cc->fast_to /= 2;
 	} else {
@@ -144,7 +157,7 @@ static void adapt(struct roce_cc *cc)
 		cc->alpha -= cc->alpha / GAIN;
 	cc->cnp_seen = false;
 	cc->calm++;
-	cc->growth += cc->limit / delay_grade(cc);
+	cc->growth += max(cc->limit / delay_grade(cc), (uint32_t)STEPS);
 	set_window(cc, min(cc->window + cc->growth / STEPS, ceiling(cc)));
 	cc->growth %= STEPS;
 }

@@ -9,7 +9,7 @@
  *			take it back to the limit, and so does either of those, which also makes it
  *			wait four times as long
  *	delay		that slowly while the round trip takes less than 250 us; from 750 us on a
- *			quarter of that, which is how fast TCP grows
+ *			quarter of that, but a packet at least, which is how fast TCP grows
  *	loss		window * 0.7, once for all that goes again because of it
  *	CNP		window * (1 - alpha / 2), where alpha says how steadily they come, as DCQCN does;
  *			once in a round trip
@@ -61,6 +61,13 @@ void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most);
 bool roce_cc_allows(struct roce_cc *cc, uint64_t now);
 uint64_t roce_cc_resume(const struct roce_cc *cc);
 
+/*
+ * The part of the window that is for one of so many QPs that share the path.  The window is of packets
+ * of `mtu` bytes; short ones, of messages of `len`, take less, but each a place in a queue: never more than
+ * would fit with an MTU of 1024, and none more in a window below its limit.
+ */
+uint32_t roce_cc_share(const struct roce_cc *cc, uint32_t sharers, uint32_t mtu, uint64_t len);
+
 /* A packet left. */
 void roce_cc_sent(struct roce_cc *cc);
 
@@ -69,12 +76,16 @@ void roce_cc_time(struct roce_cc *cc, uint32_t psn, uint64_t now);
 
 /*
  * Nothing has come for a while: few packets may be in flight, until an answer shows that more were
- * lost, and the window grows fast to 0.7 of what it was; or that none were, and all is undone.
+ * lost, and the window grows fast to 0.7 of what it was; or that none were, and all is undone.  The
+ * round trip in progress goes on: if that is what takes so long, it has to be learnt.
  */
 void roce_cc_probe(struct roce_cc *cc);
 void roce_cc_undo(struct roce_cc *cc);
 
-/* Everything before una is acknowledged, psns more than before. */
+/*
+ * Everything before una is acknowledged, psns more than before; for one of several sharers, so many
+ * times as many, for its window is theirs together.
+ */
 void roce_cc_acked(struct roce_cc *cc, uint32_t una, uint32_t psns, uint64_t now);
 
 /* The responder takes packets in order only: it tells of a loss once, and all behind goes again. */

@@ -21,6 +21,7 @@
 #include "roce/opcode.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
+#include "roce/request.h"
 #include "roce/retry.h"
 #include "util/compiler.h"
 

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine's entry points: state changes, dispatch of packets by service, the order in which
- * packets leave, and the death of a QP.  No locks: the caller holds the QP's around every call.
+ * The engine's entry points: dispatch of packets by service, and the order in which packets leave.
+ * No locks: the caller holds the QP's around every call.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "roce/acknak.h"
 #include "roce/const.h"
-#include "roce/faults.h"
 #include "roce/opcode.h"
 #include "roce/pace.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
-#include "roce/rd_atomic.h"
 #include "roce/retry.h"
 #include "roce/snapshot.h"
-#include "util/atomic.h"
+#include "util/compiler.h"
 
 enum {
 	CNP_INTERVAL_US = 50, /* Annex A17 leaves it open; at most one CNP per QP in this time */
+	CNP_HOP_LIMIT = 64,
 };
 
 void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode, uint32_t psn)
@@ -83,219 +82,6 @@ static bool runs_requester(const struct roce_qp *qp)
 	return qp->wq->state == IBV_QPS_RTS || qp->wq->state == IBV_QPS_SQD;
 }
 
-/* State */
-
-static void forget(struct roce_qp *qp)
-{
-	struct wq_qp *wq = qp->wq;
-
-	if (qp->resp.wqe)
-		wq->ops->recv_untake(wq);
-	wq->sq.next = wq->sq.done = wq->sq.head;
-	store_release(&wq->sq.released, wq->sq.head);
-	wq->rq.next = wq->rq.head;
-	store_release(&wq->rq.released, wq->rq.head);
-	wq->sq_draining = 0;
-	qp->flushed = qp->dying = qp->mig_refused = false;
-	roce_burst_reset(qp);
-	roce_pace_reset(qp);
-	roce_responder_start(qp);
-	roce_requester_start(qp);
-}
-
-void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *rd_atomic,
-		  uint32_t slots)
-{
-	*qp = (struct roce_qp){ .wq = wq, .rd_atomic = rd_atomic, .rd_atomic_slots = slots,
-				.counters = qp->counters };
-	roce_burst_reset(qp);
-	roce_pace_reset(qp);
-	roce_responder_start(qp);
-	roce_requester_start(qp);
-}
-
-void roce_check_drained(struct roce_qp *qp)
-{
-	struct wq_qp *wq = qp->wq;
-
-	if (wq->state != IBV_QPS_SQD || !wq->sq_draining || wq->sq.done != wq->sq.next)
-		return;
-	wq->sq_draining = 0;
-	if (wq->sqd_notify)
-		wq->ops->event(wq, IBV_EVENT_SQ_DRAINED);
-}
-
-static void begin_drain(struct roce_qp *qp)
-{
-	qp->wq->sq_draining = 1;
-	roce_check_drained(qp);
-}
-
-static void begin_sending(struct roce_qp *qp, enum ibv_qp_state from)
-{
-	qp->wq->sq_draining = 0;
-	if (from == IBV_QPS_RTR)
-		roce_requester_start(qp);
-}
-
-void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from, uint64_t now)
-{
-	switch (qp->wq->state) {
-	case IBV_QPS_RESET:
-		forget(qp);
-		break;
-	case IBV_QPS_RTR:
-		roce_responder_start(qp);
-		break;
-	case IBV_QPS_RTS:
-		if (from != IBV_QPS_RTS)
-			begin_sending(qp, from);
-		break;
-	case IBV_QPS_SQD:
-		if (from != IBV_QPS_SQD)
-			begin_drain(qp);
-		break;
-	case IBV_QPS_ERR:
-		roce_enter_error(qp, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
-		break;
-	default:
-		break;
-	}
-	roce_check(qp);
-}
-
-void roce_qp_changed(struct roce_qp *qp, uint64_t now)
-{
-	qp->retry.left = qp->wq->retry_cnt;
-	qp->retry.rnr_left = qp->wq->rnr_retry;
-	qp->mig_refused = false;
-	roce_check(qp);
-}
-
-/* Error */
-
-static void flush_held_receive(struct roce_qp *qp)
-{
-	struct wq_cqe cqe = {
-		.status = IBV_WC_WR_FLUSH_ERR,
-		.opcode = IBV_WC_RECV,
-		.reason = REASON_RECV_ABORTED,
-	};
-
-	if (qp->resp.wqe)
-		roce_responder_complete(qp, &cqe);
-}
-
-static void flush_queues(struct roce_qp *qp, enum ibv_wc_status status, enum reason why)
-{
-	wq_flush_send(qp->wq, status, why);
-	qp->req.index = qp->wq->sq.next;
-	wq_flush_recv(qp->wq);
-}
-
-void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason why)
-{
-	struct wq_qp *wq = qp->wq;
-
-	if (qp->flushed)
-		return;
-	qp->flushed = true;
-	wq->state = IBV_QPS_ERR;
-	wq->sq_draining = 0;
-	roce_retry_stop(qp);
-	qp->req.halted = false;
-	qp->req.repair = ROCE_REPAIR_NONE;
-	qp->req.segmented = 0;
-	qp->req.rd_open = 0;
-	qp->req.psn = qp->comp.una = qp->req.high;
-	qp->resp.msg = ROCE_MSG_NONE;
-	qp->resp.resid = 0;
-	if (!qp->dying) {
-		roce_rd_reset(qp);
-		qp->resp.ack.pending = false;
-	}
-	flush_held_receive(qp);
-	flush_queues(qp, status, why);
-	if (wq->has_srq || wq->type == IBV_QPT_XRC_RECV)
-		wq->ops->event(wq, IBV_EVENT_QP_LAST_WQE_REACHED);
-}
-
-void roce_send_error(struct roce_qp *qp, enum reason why)
-{
-	enum ibv_wc_status status = roce_local_status(why);
-
-	qp->counters.send_err++;
-	if (roce_is_reliable(qp)) {
-		qp->req.halted = true;
-		qp->req.halt_status = status;
-		qp->req.halt_why = why;
-		roce_completer_settle(qp);
-		return;
-	}
-	qp->wq->state = IBV_QPS_SQE;
-	qp->req.segmented = 0;
-	qp->req.psn = qp->comp.una = qp->req.high;
-	wq_flush_send(qp->wq, status, why);
-	qp->req.index = qp->wq->sq.next;
-}
-
-void roce_qp_fail(struct roce_qp *qp, enum ibv_wc_status status, enum reason why)
-{
-	roce_enter_error(qp, status, why);
-	roce_check(qp);
-}
-
-/* Path migration, IBTA vol 1, 17.2 */
-
-static void use_alternate(struct roce_qp *qp)
-{
-	struct wq_qp *wq = qp->wq;
-
-	wq->path = wq->alt_path;
-	wq->timeout = wq->alt_timeout;
-	wq->mig_state = IBV_MIG_MIGRATED;
-	roce_retry_start(qp);
-	/* What is in flight may be lost with the old path, and its timer is off now. */
-	roce_requester_rewind(qp);
-	wq->ops->event(wq, IBV_EVENT_PATH_MIG);
-}
-
-void roce_qp_migrate(struct roce_qp *qp)
-{
-	use_alternate(qp);
-	roce_check(qp);
-}
-
-bool roce_migrate(struct roce_qp *qp)
-{
-	if (qp->wq->mig_state != IBV_MIG_ARMED)
-		return false;
-	use_alternate(qp);
-	return true;
-}
-
-/*
- * Follows the peer's MigReq: clear, it is ready for a migration, which arms one that is wanted
- * here; set, on an armed QP, it has migrated.  A request to migrate to a path that is not the
- * alternate one is refused, and told once: it comes with every packet.
- */
-static void follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt)
-{
-	struct wq_qp *wq = qp->wq;
-
-	if (wq->mig_state == IBV_MIG_REARM && !pkt->bth.mig_req) {
-		wq->mig_state = IBV_MIG_ARMED;
-		qp->mig_refused = false;
-	} else if (wq->mig_state != IBV_MIG_ARMED || !pkt->bth.mig_req) {
-		return;
-	} else if (net_addr_equal(&pkt->path.src, &wq->alt_path.dst)) {
-		use_alternate(qp);
-	} else if (!qp->mig_refused) {
-		qp->mig_refused = true;
-		wq->ops->event(wq, IBV_EVENT_PATH_MIG_ERR);
-	}
-}
-
 /* Input */
 
 /* A connected QP listens to its peer only, at its primary or alternate address. */
@@ -330,6 +116,24 @@ static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
 	return from_peer(qp->wq, pkt);
 }
 
+/*
+ * A datagram's sender is told as any other (Annex A17), but not by the members of a group, which would all
+ * speak at once, and slow it down to what the slowest takes.
+ */
+static void owe_cnp(struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	struct roce_resp *resp = &qp->resp;
+
+	if (qp->wq->type == IBV_QPT_UD) {
+		if (net_is_multicast(&pkt->path.dst))
+			return;
+		resp->cnp_qpn = pkt->deth.src_qpn;
+		resp->cnp_path = (struct net_path){ .src = pkt->path.dst, .dst = pkt->path.src,
+						    .ifindex = pkt->path.ifindex, .hop_limit = CNP_HOP_LIMIT };
+	}
+	resp->cnp_owed = true;
+}
+
 /* The answers to a READ are as many as were asked for: the asker slows down, too. */
 static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 			    const struct roce_opcode_info *op, uint64_t now)
@@ -337,18 +141,27 @@ static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 	if ((pkt->path.traffic_class & ROCE_ECN_MASK) != ROCE_ECN_CE && !pkt->bth.fecn)
 		return;
 	qp->counters.ecn_marked++;
-	qp->resp.cnp_owed = qp->wq->type != IBV_QPT_UD;
+	owe_cnp(qp, pkt);
 	if (op->kind == ROCE_KIND_READ_RESPONSE)
 		roce_cc_notified(&qp->cc, now);
+}
+
+static void hear_cnp(struct roce_qp *qp, uint64_t now)
+{
+	qp->counters.cnp_rcvd++;
+	if (roce_is_reliable(qp)) {
+		roce_cc_notified(&qp->cc, now);
+		roce_pace_spread_answers(qp, false);
+	} else {
+		roce_pace_told(qp, now);
+	}
 }
 
 static void dispatch(struct roce_qp *qp, const struct roce_pkt *pkt,
 		     const struct roce_opcode_info *op, uint64_t now)
 {
 	if (op->kind == ROCE_KIND_CNP) {
-		qp->counters.cnp_rcvd++;
-		roce_cc_notified(&qp->cc, now);
-		roce_pace_spread_answers(qp, false);
+		hear_cnp(qp, now);
 		return;
 	}
 	note_congestion(qp, pkt, op, now);
@@ -368,7 +181,7 @@ bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt)
 		qp->counters.dropped_pkts++;
 		return false;
 	}
-	follow_migration(qp, pkt);
+	roce_follow_migration(qp, pkt);
 	return true;
 }
 
@@ -401,7 +214,7 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 		return;
 	}
 	if (roce_is_reliable(qp))
-		follow_migration(qp, pkt);
+		roce_follow_migration(qp, pkt);
 	if (!pkt->ack || hear_rider(qp, pkt->ack, now))
 		dispatch(qp, pkt, op, now);
 	else
@@ -436,6 +249,10 @@ static size_t build_cnp(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	qp->counters.cnp_sent++;
 	roce_prepare(qp, &pkt, ROCE_CNP_NOTIFICATION, 0);
 	pkt.bth.becn = true;
+	if (qp->wq->type == IBV_QPT_UD) {
+		pkt.bth.dest_qpn = qp->resp.cnp_qpn;
+		qp->out_path = qp->resp.cnp_path;
+	}
 	hdr = roce_put_headers(&pkt, buf, ROCE_CNP_RESERVED_LEN);
 	memset(buf + hdr, 0, ROCE_CNP_RESERVED_LEN);
 	return roce_put_pad(qp, buf, hdr, ROCE_CNP_RESERVED_LEN);
@@ -444,13 +261,13 @@ static size_t build_cnp(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 /* What a dead QP still says, and requests posted to it. */
 static size_t output_dead(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
-	size_t len = qp->dying ? roce_responder_output(qp, buf, now) : 0;
+	size_t len = qp->dying ? roce_response_output(qp, buf, now) : 0;
 
 	if (!len)
 		qp->dying = false;
 	if (!qp->flushed)
 		roce_enter_error(qp, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
-	flush_queues(qp, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
+	roce_flush_queues(qp, IBV_WC_WR_FLUSH_ERR, REASON_WR_FLUSHED);
 	return len;
 }
 
@@ -518,7 +335,7 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_rider *ack, u
 	if (ack->allowed && roce_ack_may_ride(qp))
 		len = output_both(qp, buf, ack, now);
 	if (!len)
-		len = roce_responder_output(qp, buf, now);
+		len = roce_response_output(qp, buf, now);
 	if (!len)
 		len = output_sends(qp, buf, now);
 	/* A fault while building leaves a NAK to be sent. */

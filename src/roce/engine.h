@@ -16,12 +16,17 @@
  * One struct serves RC, UC, UD, XRC and raw packet QPs; which parts are in use follows from wq->type.  Parts and
  * their files:
  *
- *	requester.c   send queue -> request packets (RC, XRC, UC)
+ *	requester.c   send queue -> requests (RC, XRC, UC): which is next, and may it leave?
+ *	request.c     a request -> its packets
  *	completer.c   ACK, NAK and responses -> completions
- *	responder.c   request packets -> memory and receives
+ *	responder.c   request packets: in order, lawful, answerable?
+ *	execute.c     their effect: memory, receives
+ *	response.c    answers and acknowledgements -> packets
  *	acknak.c      pending acknowledgements, credits
  *	retry.c       timeouts, go-back-N, RNR, limits, window
+ *	cc.c          the window that follows the path
  *	pace.c        rate limits
+ *	slow.c        the rate of UC and UD that follows the path
  *	ipoib.c       segmentation and checksums of IP packets in datagrams
  *	rd_atomic.c   replay of READs and atomics
  *	faults.c      reason -> NAK, status, event, QP action
@@ -29,6 +34,8 @@
  *	raw.c         raw packet QPs: their queue; the frames are core's
  *	sge.c         payload between packets and scatter/gather lists
  *	snapshot.c    the responder's state, for another process to go on with (XRC)
+ *	life.c        states, draining, death
+ *	migrate.c     the alternate path
  *	engine.c      the entry points below and dispatch by QP type
  *	check.c       the truths of state.h, asserted
  */
@@ -136,6 +143,20 @@ static inline uint32_t roce_expected_psn(const struct roce_qp *qp)
 static inline uint32_t roce_in_flight(const struct roce_qp *qp)
 {
 	return psn_add(qp->req.psn, 0 - qp->comp.una);
+}
+
+/* Does it take room on its path: more than one packet at a time, or would it? */
+static inline bool roce_takes_room(const struct roce_qp *qp)
+{
+	uint32_t n = roce_in_flight(qp);
+
+	return n > 1 || (n && qp->req.index != qp->wq->sq.head);
+}
+
+/* As seen of late; 0: not known. */
+static inline uint64_t roce_round_trip(const struct roce_qp *qp)
+{
+	return qp->cc.rtt;
 }
 
 /* Is a positive ACK all that roce_output() has to say, if anything? Then it may wait for company. */

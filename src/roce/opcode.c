@@ -69,8 +69,8 @@ bool roce_opcode_accepted(const struct roce_opcode_info *op, enum ibv_qp_type ty
 	if (op->kind == ROCE_KIND_NONE)
 		return false;
 	if (op->kind == ROCE_KIND_CNP)
-		return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND ||
-		       type == IBV_QPT_XRC_RECV;
+		return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
+		       type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 	switch (type) {
 	case IBV_QPT_RC:
 		return op->service == ROCE_SERVICE_RC;

@@ -139,7 +139,7 @@ static inline bool roce_is_response(const struct roce_opcode_info *op)
 
 /*
  * Whether a QP of this type may receive the packet at all: the service must be its own; an XRC request is for an
- * XRC_RECV QP and an XRC response for an XRC_SEND QP; a CNP is for any but UD.
+ * XRC_RECV QP and an XRC response for an XRC_SEND QP; a CNP is for all of them.
  */
 bool roce_opcode_accepted(const struct roce_opcode_info *op, enum ibv_qp_type type);
 

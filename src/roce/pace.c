@@ -12,13 +12,22 @@
 
 enum {
 	ANSWERS_AHEAD = 4,	/* answers that leave together */
+	HEADERS = 20,		/* of a packet, about */
 	SPREAD = 16,		/* READs whose answers are spread after a sign of congestion */
 };
 
 /* Nanoseconds that bytes take; 2^32 bytes at 1 kbit/s still fit. */
-static uint64_t duration(const struct roce_qp *qp, uint64_t bytes)
+static uint64_t duration(uint32_t kbps, uint64_t bytes)
 {
-	return bytes * 8 * 1000000 / qp->wq->rate_kbps;
+	return bytes * 8 * 1000000 / kbps;
+}
+
+/* The program's limit, and what congestion makes of it; 0: none. */
+static uint32_t rate(const struct roce_qp *qp)
+{
+	uint32_t own = qp->wq->rate_kbps, told = qp->pace.told.kbps;
+
+	return own && told ? min(own, told) : own + told;
 }
 
 void roce_pace_reset(struct roce_qp *qp)
@@ -30,11 +39,14 @@ void roce_pace_reset(struct roce_qp *qp)
 bool roce_pace_allows(struct roce_qp *qp, uint64_t now)
 {
 	struct roce_pace *p = &qp->pace;
-	uint64_t ahead;
+	uint64_t ahead = PACE_SLACK;
 
-	if (!qp->wq->rate_kbps)
+	if (unlikely(p->told.kbps))
+		roce_slow_recover(&p->told, now);
+	if (likely(!rate(qp)))
 		return true;
-	ahead = max(duration(qp, qp->wq->rate_burst), (uint64_t)PACE_SLACK);
+	if (qp->wq->rate_kbps)
+		ahead = max(duration(qp->wq->rate_kbps, qp->wq->rate_burst), ahead);
 	if (p->free <= time_after(now, ahead))
 		return true;
 	p->resume = p->free - ahead;
@@ -43,8 +55,17 @@ bool roce_pace_allows(struct roce_qp *qp, uint64_t now)
 
 void roce_pace_sent(struct roce_qp *qp, size_t len, uint64_t now)
 {
-	if (qp->wq->rate_kbps)
-		qp->pace.free = time_after(max(qp->pace.free, now), duration(qp, len));
+	uint32_t kbps = rate(qp);
+
+	if (unlikely(kbps))
+		qp->pace.free = time_after(max(qp->pace.free, now), duration(kbps, len));
+}
+
+void roce_pace_told(struct roce_qp *qp, uint64_t now)
+{
+	const struct roce_counters *c = &qp->counters;
+
+	roce_slow_notified(&qp->pace.told, c->sent_bytes + c->sent_pkts * HEADERS, now);
 }
 
 /* How long the requester takes for a packet, by how often it asks; pauses of its own do not count. */

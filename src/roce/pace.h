@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pacing of requests (ibv_modify_qp_rate_limit): a token bucket kept as a point in time.  Each
+ * Pacing of requests (ibv_modify_qp_rate_limit, and slow.h): a token bucket kept as a point in time.  Each
  * packet moves it by the time that the packet takes at the QP's rate; a packet may leave when it
  * lies no further ahead than a burst takes.
  *
@@ -23,6 +23,9 @@ void roce_pace_reset(struct roce_qp *qp);
 /* May a request leave now? If not, the engine's deadline says when. */
 bool roce_pace_allows(struct roce_qp *qp, uint64_t now);
 void roce_pace_sent(struct roce_qp *qp, size_t len, uint64_t now);
+
+/* UC and UD: a CNP came. */
+void roce_pace_told(struct roce_qp *qp, uint64_t now);
 
 /* A new READ of so many packets; a sign of congestion; and the same as above for an answer to a READ. */
 void roce_pace_asked(struct roce_qp *qp, uint32_t packets, uint64_t now);

@@ -28,25 +28,34 @@ void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode
 size_t roce_put_headers(struct roce_pkt *pkt, uint8_t *buf, uint32_t len);
 size_t roce_put_pad(struct roce_qp *qp, uint8_t *buf, size_t hdr, uint32_t len);
 
+/* The oldest request of the send queue has succeeded. */
+void roce_complete_send(struct roce_qp *qp);
+
+/* life.c */
+
 /*
  * The QP dies: the oldest send request gets status (unless that is a flush), everything else is
  * flushed, a receive held included.
  */
 void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
 
+/* What was posted to a dead QP since. */
+void roce_flush_queues(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
+
 /* A send request failed locally: the QP dies, or for UC and UD its send queue stops (SQE). */
 void roce_send_error(struct roce_qp *qp, enum reason why);
+
+/* SQD: raises SQ_DRAINED once everything begun is done. */
+void roce_check_drained(struct roce_qp *qp);
+
+/* migrate.c */
 
 /*
  * The primary path failed: goes over to the alternate one if that is armed. False: there is none.
  */
 bool roce_migrate(struct roce_qp *qp);
 
-/* The oldest request of the send queue has succeeded. */
-void roce_complete_send(struct roce_qp *qp);
-
-/* SQD: raises SQ_DRAINED once everything begun is done. */
-void roce_check_drained(struct roce_qp *qp);
+void roce_follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt);
 
 /* check.c: the truths of state.h. */
 void roce_check(const struct roce_qp *qp);
@@ -69,13 +78,6 @@ void roce_requester_repaired(struct roce_qp *qp);
 
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 bool roce_is_local_op(const struct send_wqe *w);
-bool roce_wants_response(const struct send_wqe *w); /* done by a response, not by an ACK */
-
-/*
- * Offset, counted in packets, of the last packet of the READ request that covers packet `offset` of
- * the message.
- */
-uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset);
 
 /* sge.c: payload of a message from or to its scatter/gather list, beginning at byte `offset`. */
 enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset, uint8_t *dst,
@@ -100,13 +102,30 @@ const char *roce_comp_step_name(unsigned int step);
 void roce_responder_start(struct roce_qp *qp);
 void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now);
-size_t roce_responder_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 
 /* The receive held serves the next message. */
 void roce_responder_drop_message(struct roce_qp *qp);
 void roce_responder_fault(struct roce_qp *qp, enum reason why); /* see faults.h */
 void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe);
+void roce_response_fault(struct roce_qp *qp, enum reason why, uint32_t psn); /* in place of the answer with that PSN */
 const char *roce_resp_step_name(unsigned int step);
+
+/* execute.c: the packet takes effect.  Returns why it could not, or REASON_NONE. */
+enum reason roce_execute(struct roce_qp *qp, const struct roce_pkt *pkt,
+			 const struct roce_opcode_info *op, uint64_t now);
+
+/* response.c */
+
+/* By a response of its own instead of an ACK. */
+static inline bool roce_is_answered(const struct roce_opcode_info *op)
+{
+	return op->kind != ROCE_KIND_SEND && op->kind != ROCE_KIND_WRITE;
+}
+
+/* To a duplicate request.  False: there is nothing to say to it any more. */
+bool roce_response_again(struct roce_qp *qp, const struct roce_pkt *pkt,
+			 const struct roce_opcode_info *op);
+size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 
 /* uc.c */
 enum roce_uc_verdict {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The requester of RC, XRC and UC: turns send WQEs into request packets, one per call (IBTA vol 1,
- * 9.7.7 and 9.8.2).
+ * The requester of RC, XRC and UC: which request packet is next, and whether it may leave (IBTA vol 1,
+ * 9.7.7 and 9.8.2).  request.c builds it.
  *
  *	 next WQE ---> may it begin? ---> note its PSNs ---> build packet ---> advance ---> next WQE
  *	                    |  no                               |  SGE fails
@@ -17,13 +17,12 @@
  * what bounds them.  A piece is one of the max_rd_atomic requests and one SSN.  Retries never ask
  * across the border of two pieces.
  */
-#include <string.h>
-
 #include "roce/acknak.h"
 #include "roce/const.h"
 #include "roce/opcode.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
+#include "roce/request.h"
 #include "roce/retry.h"
 #include "util/compiler.h"
 
@@ -46,51 +45,6 @@ bool roce_is_local_op(const struct send_wqe *w)
 {
 	return w->opcode == IBV_WR_LOCAL_INV || w->opcode == IBV_WR_BIND_MW ||
 	       w->flags & WQE_EXECUTED;
-}
-
-bool roce_wants_response(const struct send_wqe *w)
-{
-	switch (w->opcode) {
-	case IBV_WR_RDMA_READ:
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-	case IBV_WR_FLUSH:
-	case IBV_WR_ATOMIC_WRITE:
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool is_read(const struct send_wqe *w)
-{
-	return w->opcode == IBV_WR_RDMA_READ;
-}
-
-/* PSNs of the whole message. */
-static uint32_t message_psns(const struct roce_qp *qp, const struct send_wqe *w)
-{
-	if (w->flags & WQE_PULL)
-		return 1;
-	return is_read(w) || !roce_wants_response(w) ? psn_packets(w->length, qp->wq->mtu) : 1;
-}
-
-static uint32_t piece_packets(const struct roce_qp *qp)
-{
-	return roce_window_limit(qp) / 2;
-}
-
-uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)
-{
-	uint32_t end = (offset / piece_packets(qp) + 1) * piece_packets(qp);
-
-	return min(end, message_psns(qp, w)) - 1;
-}
-
-/* PSNs that the next packet of the WQE takes. */
-static uint32_t packet_psns(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)
-{
-	return is_read(w) ? roce_read_piece_end(qp, w, offset) - offset + 1 : 1;
 }
 
 void roce_requester_start(struct roce_qp *qp)
@@ -208,11 +162,16 @@ static bool fenced(const struct roce_qp *qp, const struct send_wqe *w)
 	return w->flags & IBV_SEND_FENCE && qp->req.rd_open;
 }
 
-static bool window_open(const struct roce_qp *qp, uint32_t psns)
+/*
+ * What left while there were fewer sharers, and asked for no answer, is followed by a packet that does: nothing
+ * else would open the window.
+ */
+static bool window_open(const struct roce_qp *qp, const struct send_wqe *w, uint32_t psns)
 {
 	uint32_t in_flight = psn_add(qp->req.psn, 0 - qp->comp.una);
+	uint32_t window = qp->req.since_ack_req ? qp->cc.window : roce_window_for(qp, w);
 
-	return !in_flight || in_flight + psns <= qp->cc.window;
+	return !in_flight || in_flight + psns <= window;
 }
 
 /* Does the packet at req.psn consume a receive at the other end, or belong to a SEND that did? */
@@ -234,7 +193,7 @@ static bool may_send(const struct roce_qp *qp, const struct send_wqe *w, uint32_
 		return false;
 	if (needs_credit(qp, w) && !roce_credits_allow(qp, w->ssn))
 		return false;
-	return window_open(qp, packet_psns(qp, w, offset));
+	return window_open(qp, w, roce_packet_psns(qp, w, offset));
 }
 
 static enum reason run_local(struct roce_qp *qp, const struct send_wqe *w)
@@ -321,8 +280,8 @@ static bool may_pull(const struct roce_qp *qp, const struct send_wqe *w)
 /* PSNs and sequence number of the WQE at sq.next, valid once it is begun. */
 static void take_notes(const struct roce_qp *qp, struct send_wqe *w)
 {
-	uint32_t psns = message_psns(qp, w);
-	uint32_t requests = is_read(w) ? (psns - 1) / piece_packets(qp) + 1 : 1;
+	uint32_t psns = roce_message_psns(qp, w);
+	uint32_t requests = roce_is_read(w) ? (psns - 1) / roce_piece_packets(qp) + 1 : 1;
 
 	w->first_psn = qp->req.psn;
 	w->last_psn = psn_add(qp->req.psn, psns - 1);
@@ -381,120 +340,6 @@ static struct send_wqe *current(struct roce_qp *qp)
 	return NULL;
 }
 
-/*
- * An ACK is asked for at the end of a message, when the window is full, when credits have run out,
- * and every now and then in a long message so that the window keeps moving.
- */
-static bool wants_ack(struct roce_qp *qp, const struct send_wqe *w, bool last, uint32_t psns)
-{
-	uint32_t in_flight = psn_add(qp->req.psn, psns - qp->comp.una);
-
-	if (!roce_is_reliable(qp))
-		return false;
-	if (!last && ++qp->req.since_ack_req < max(qp->cc.window / 4, 1u) &&
-	    in_flight < qp->cc.window && !roce_credits_short(qp, w->ssn))
-		return false;
-	qp->req.since_ack_req = 0;
-	return true;
-}
-
-/* The RETH of a READ names the piece, that of everything else the message. */
-static void fill_reth(const struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
-		      uint32_t offset)
-{
-	uint64_t begin = 0, end = w->opcode == IBV_WR_ATOMIC_WRITE ? ROCE_ATOMIC_LEN : w->length;
-
-	if (is_read(w)) {
-		uint64_t piece_end = (roce_read_piece_end(qp, w, offset) + 1ull) * qp->wq->mtu;
-
-		begin = (uint64_t)offset * qp->wq->mtu;
-		end = min(end, piece_end);
-	}
-	pkt->reth.va = w->remote_addr + begin;
-	pkt->reth.rkey = w->rkey;
-	pkt->reth.len = end - begin;
-}
-
-static void fill_atomic(const struct send_wqe *w, struct roce_pkt *pkt)
-{
-	bool cmp_swap = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-
-	pkt->atomic.va = w->remote_addr;
-	pkt->atomic.rkey = w->rkey;
-	pkt->atomic.swap_add = cmp_swap ? w->atomic.swap : w->atomic.compare_add;
-	pkt->atomic.compare = cmp_swap ? w->atomic.compare_add : 0;
-}
-
-/* Everything but the payload of the packet at req.psn. */
-static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
-			 uint32_t offset)
-{
-	bool whole = roce_wants_response(w);
-	bool last = whole || qp->req.psn == w->last_psn;
-	const struct roce_opcode_info *op;
-
-	roce_prepare(qp, pkt, roce_request_opcode(qp->wq->type, w->opcode, whole || !offset, last),
-		     qp->req.psn);
-	op = roce_opcode_info(pkt->bth.opcode);
-	pkt->bth.ack_req = wants_ack(qp, w, last, packet_psns(qp, w, offset));
-	pkt->bth.solicited = last && w->flags & IBV_SEND_SOLICITED &&
-			     (op->kind == ROCE_KIND_SEND || op->takes_recv);
-	pkt->xrc_srqn = w->srqn;
-	pkt->imm = w->imm;
-	pkt->ieth_rkey = w->imm;
-	if (op->kind == ROCE_KIND_FLUSH) {
-		pkt->feth.placement = w->flush.placement;
-		pkt->feth.selectivity = w->flush.selectivity;
-	}
-	if (op->kind == ROCE_KIND_ATOMIC)
-		fill_atomic(w, pkt);
-	else if (roce_has(op, ROCE_HDR_RETH))
-		fill_reth(qp, w, pkt, offset);
-}
-
-/* Headers only; the caller of roce_output() adds where the payload lies. */
-static size_t build_pull(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
-			 uint8_t *buf)
-{
-	enum reason why = roce_sge_check(qp, w, MEM_LOCAL_READ);
-
-	if (why) {
-		roce_send_error(qp, why);
-		return 0;
-	}
-	qp->counters.sent_bytes += w->length;
-	return roce_put_pad(qp, buf, roce_put_headers(pkt, buf, 0), 0);
-}
-
-/* The packet at req.psn; 0 if its payload cannot be read. */
-static size_t build(struct roce_qp *qp, struct send_wqe *w, uint32_t offset, uint8_t *buf)
-{
-	uint64_t byte = (uint64_t)offset * qp->wq->mtu;
-	uint32_t len = 0;
-	enum reason why = REASON_NONE;
-	struct roce_pkt pkt;
-	size_t hdr;
-
-	fill_headers(qp, w, &pkt, offset);
-	qp->out_pull = w->flags & WQE_PULL ? w : NULL;
-	if (qp->out_pull)
-		return build_pull(qp, w, &pkt, buf);
-	if (w->opcode == IBV_WR_ATOMIC_WRITE)
-		len = ROCE_ATOMIC_LEN;
-	else if (!roce_wants_response(w))
-		len = min(w->length - byte, (uint64_t)qp->wq->mtu);
-	hdr = roce_put_headers(&pkt, buf, len);
-	if (w->opcode == IBV_WR_ATOMIC_WRITE)
-		memcpy(buf + hdr, &w->atomic_write, len);
-	else
-		why = roce_gather(qp, w, byte, buf + hdr, len);
-	if (why) {
-		roce_send_error(qp, why);
-		return 0;
-	}
-	return roce_put_pad(qp, buf, hdr, len);
-}
-
 /* The packet was built: the cursor moves behind it. */
 static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
 {
@@ -533,7 +378,7 @@ static size_t build_repair(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	roce_requester_rewind(qp);
 	qp->req.since_ack_req = ROCE_WINDOW_MAX;
 	w = sq_wqe(&qp->wq->sq, qp->req.index);
-	len = build(qp, w, psn_add(qp->req.psn, 0 - w->first_psn), buf);
+	len = roce_request_build(qp, w, psn_add(qp->req.psn, 0 - w->first_psn), buf);
 	if (!len)
 		return 0;
 	at.repair = ROCE_REPAIR_SENT;
@@ -548,6 +393,7 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct send_wqe *w;
 	uint32_t offset, psns, psn = qp->req.psn;
+	bool first = psn == qp->req.high;	/* the answer to another could be to the copy before it */
 	size_t len;
 
 	if (qp->retry.rnr_deadline != VRB_NEVER || !roce_cc_allows(&qp->cc, now))
@@ -558,14 +404,14 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	if (!w)
 		return 0;
 	offset = psn_add(qp->req.psn, 0 - w->first_psn);
-	psns = packet_psns(qp, w, offset);
-	len = build(qp, w, offset, buf);
+	psns = roce_packet_psns(qp, w, offset);
+	len = roce_request_build(qp, w, offset, buf);
 	if (!len)
 		return 0;
 	advance(qp, w, psns);
 	if (roce_is_reliable(qp)) {
 		roce_cc_sent(&qp->cc);
-		if (!qp->req.since_ack_req)
+		if (!qp->req.since_ack_req && first)
 			roce_cc_time(&qp->cc, psn, now);
 		roce_retry_sent(qp, now);
 	} else {

@@ -12,10 +12,9 @@
  *	 '--> DROP
  *
  * The steps up to ACCESS change nothing but that they take a receive; so an RNR NAK or a fault
- * leaves epsn where it was, and EXECUTE is where a packet takes effect, exactly once.
+ * leaves epsn where it was, and EXECUTE (execute.c) is where a packet takes effect, exactly once.
+ * What goes back is response.c's.
  */
-#include <string.h>
-
 #include "roce/acknak.h"
 #include "roce/const.h"
 #include "roce/faults.h"
@@ -82,12 +81,6 @@ static enum resp_step fault(struct resp_ctx *c, enum reason why)
 {
 	c->why = why;
 	return RESP_FAULT;
-}
-
-/* By a response of its own instead of an ACK. */
-static bool is_answered(const struct roce_opcode_info *op)
-{
-	return op->kind != ROCE_KIND_SEND && op->kind != ROCE_KIND_WRITE;
 }
 
 void roce_responder_start(struct roce_qp *qp)
@@ -205,7 +198,7 @@ static enum resp_step check_resource(struct resp_ctx *c)
 {
 	struct roce_resp *resp = &c->qp->resp;
 
-	if (is_answered(c->op) && !roce_rd_available(c->qp))
+	if (roce_is_answered(c->op) && !roce_rd_available(c->qp))
 		return fault(c, REASON_REQ_RD_ATOMIC);
 	if (c->op->takes_recv && !resp->wqe) {
 		enum reason why = REASON_NONE;
@@ -281,7 +274,9 @@ static enum reason check_range(struct resp_ctx *c, enum mem_access access)
 	return wq->ops->mem_check(wq, c->pkt->reth.rkey, c->pkt->reth.va, c->pkt->reth.len, access);
 }
 
-/* The whole range of a READ or WRITE is checked at its first packet; each access checks again. */
+/*
+ * The whole range of a READ or WRITE is checked at its first packet; each access checks again, which is enough for a WRITE of one packet.
+ */
 static enum resp_step check_access(struct resp_ctx *c)
 {
 	uint64_t va = c->op->kind == ROCE_KIND_ATOMIC ? c->pkt->atomic.va : c->pkt->reth.va;
@@ -291,108 +286,10 @@ static enum resp_step check_access(struct resp_ctx *c)
 		return fault(c, REASON_REQ_ATOMIC_ALIGN);
 	if (c->op->kind == ROCE_KIND_READ)
 		why = check_range(c, MEM_REMOTE_READ);
-	else if (c->op->kind == ROCE_KIND_WRITE && roce_starts(c->op))
+	else if (c->op->kind == ROCE_KIND_WRITE && roce_starts(c->op) &&
+		 (!roce_ends(c->op) || c->pkt->pull))
 		why = check_range(c, MEM_REMOTE_WRITE);
 	return why ? fault(c, why) : RESP_EXECUTE;
-}
-
-static enum reason execute_send(struct resp_ctx *c)
-{
-	struct roce_resp *resp = &c->qp->resp;
-
-	if (roce_starts(c->op))
-		resp->received = 0;
-	resp->msg = ROCE_MSG_SEND;
-	return roce_deliver(c->qp, resp->wqe, resp->received, c->pkt);
-}
-
-static enum reason execute_write(struct resp_ctx *c)
-{
-	struct roce_resp *resp = &c->qp->resp;
-	struct wq_qp *wq = c->qp->wq;
-	uint32_t len = c->pkt->payload_len;
-	enum reason why = REASON_NONE;
-
-	if (roce_starts(c->op)) {
-		resp->received = 0;
-		resp->va = c->pkt->reth.va;
-		resp->rkey = c->pkt->reth.rkey;
-		resp->resid = c->pkt->reth.len;
-	}
-	resp->msg = ROCE_MSG_WRITE;
-	if (c->pkt->pull)
-		why = wq->ops->pull(wq, c->pkt->pull, 0, len,
-				    &(struct ibv_sge){ resp->va, len, resp->rkey }, 1,
-				    MEM_REMOTE_WRITE);
-	else if (len)
-		why = wq->ops->mem_write(wq, resp->rkey, resp->va, c->pkt->payload, len,
-					 MEM_REMOTE_WRITE);
-	resp->va += len;
-	resp->resid -= len;
-	return why;
-}
-
-static enum reason execute_atomic(struct resp_ctx *c, uint64_t *original)
-{
-	struct wq_qp *wq = c->qp->wq;
-	bool cmp_swap = c->pkt->bth.opcode == ROCE_RC_COMPARE_SWAP ||
-			c->pkt->bth.opcode == ROCE_XRC_COMPARE_SWAP;
-
-	return wq->ops->mem_atomic(wq, c->pkt->atomic.rkey, c->pkt->atomic.va,
-				   cmp_swap ? ATOMIC_OP_CMP_SWAP : ATOMIC_OP_FETCH_ADD,
-				   cmp_swap ? c->pkt->atomic.compare : c->pkt->atomic.swap_add,
-				   cmp_swap ? c->pkt->atomic.swap_add : 0, original);
-}
-
-static enum reason execute_a19(struct resp_ctx *c)
-{
-	struct wq_qp *wq = c->qp->wq;
-	uint64_t value;
-
-	if (c->op->kind == ROCE_KIND_FLUSH)
-		return wq->ops->mem_flush(wq, c->pkt->reth.rkey, c->pkt->reth.va, c->pkt->reth.len,
-					  c->pkt->feth.placement, c->pkt->feth.selectivity);
-	memcpy(&value, c->pkt->payload, sizeof(value));
-	return wq->ops->mem_atomic_write(wq, c->pkt->reth.rkey, c->pkt->reth.va, value);
-}
-
-/*
- * READ, atomic, FLUSH and ATOMIC WRITE: done now but for the READ's data, which is read when its
- * answer is built.
- */
-static enum reason execute_answered(struct resp_ctx *c)
-{
-	static const uint8_t kinds[] = {
-		[ROCE_KIND_READ] = ROCE_RD_READ,
-		[ROCE_KIND_ATOMIC] = ROCE_RD_ATOMIC,
-		[ROCE_KIND_FLUSH] = ROCE_RD_EMPTY,
-		[ROCE_KIND_ATOMIC_WRITE] = ROCE_RD_EMPTY,
-	};
-	struct roce_resp *resp = &c->qp->resp;
-	uint32_t packets = 1;
-	uint64_t original = 0;
-	enum reason why = REASON_NONE;
-	struct roce_rd_atomic *rd;
-
-	if (c->op->kind == ROCE_KIND_READ)
-		packets = psn_packets(c->pkt->reth.len, c->qp->wq->mtu);
-	else if (c->op->kind == ROCE_KIND_ATOMIC)
-		why = execute_atomic(c, &original);
-	else
-		why = execute_a19(c);
-	if (why)
-		return why;
-	if (c->op->kind == ROCE_KIND_READ)
-		roce_pace_asked(c->qp, packets, c->now);
-	rd = roce_rd_take(c->qp, resp->epsn, packets);
-	rd->kind = kinds[c->op->kind];
-	rd->rkey = c->pkt->reth.rkey;
-	rd->va = c->pkt->reth.va;
-	rd->len = rd->answer_end = c->op->kind == ROCE_KIND_READ ? c->pkt->reth.len : 0;
-	rd->original = original;
-	rd->msn = psn_add(resp->msn, 1);
-	resp->epsn = psn_add(resp->epsn, packets - 1);
-	return REASON_NONE;
 }
 
 /* The packet takes effect; then epsn moves, and with the last packet of a message MSN. */
@@ -402,12 +299,7 @@ static enum resp_step execute(struct resp_ctx *c)
 	struct roce_resp *resp = &qp->resp;
 	enum reason why;
 
-	if (c->op->kind == ROCE_KIND_SEND)
-		why = execute_send(c);
-	else if (c->op->kind == ROCE_KIND_WRITE)
-		why = execute_write(c);
-	else
-		why = execute_answered(c);
+	why = roce_execute(qp, c->pkt, c->op, c->now);
 	if (!why && roce_has(c->op, ROCE_HDR_IETH))
 		why = qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true)
 			      ? REASON_REQ_INVALIDATE
@@ -416,7 +308,7 @@ static enum resp_step execute(struct resp_ctx *c)
 		return refuse_pull(c);
 	if (why)
 		return fault(c, why);
-	if (!is_answered(c->op))
+	if (!roce_is_answered(c->op))
 		resp->ack_psn = resp->epsn;
 	resp->received += c->pkt->payload_len;
 	resp->epsn = psn_add(resp->epsn, 1);
@@ -451,63 +343,16 @@ static enum resp_step complete(struct resp_ctx *c)
 /* The completion just raised may have killed the QP: a CQ overrun. */
 static enum resp_step acknowledge(struct resp_ctx *c)
 {
-	if (roce_is_reliable(c->qp) && c->pkt->bth.ack_req && !is_answered(c->op) &&
+	if (roce_is_reliable(c->qp) && c->pkt->bth.ack_req && !roce_is_answered(c->op) &&
 	    !c->qp->flushed)
 		roce_ack_pend(c->qp, c->pkt->bth.psn);
 	return RESP_DONE;
 }
 
-/*
- * A READ that was asked for before, or the rest of one: same key, and the same bytes at the same
- * PSNs.
- */
-static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *rd,
-			 const struct roce_pkt *pkt)
-{
-	uint64_t skip = (uint64_t)psn_add(pkt->bth.psn, 0 - rd->first_psn) * qp->wq->mtu;
-
-	return rd->kind == ROCE_RD_READ && pkt->reth.rkey == rd->rkey &&
-	       pkt->reth.va == rd->va + skip && skip + pkt->reth.len <= rd->len &&
-	       (pkt->reth.len || !rd->len);
-}
-
-/*
- * IBTA vol 1, 9.7.5: duplicate SENDs and WRITEs are acknowledged with the newest PSN and not
- * executed; READs and atomics are answered from their resource.  One that has no resource any more
- * is dropped.
- *
- * The newest PSN of a SEND or WRITE: a READ or atomic behind them is acknowledged by its own answer
- * only.  Soft RoCE takes an ACK of that PSN for the answer, and completes with what was in memory.
- */
 static enum resp_step duplicate(struct resp_ctx *c)
 {
-	static const uint8_t kinds[] = {
-		[ROCE_KIND_ATOMIC] = ROCE_RD_ATOMIC,
-		[ROCE_KIND_FLUSH] = ROCE_RD_EMPTY,
-		[ROCE_KIND_ATOMIC_WRITE] = ROCE_RD_EMPTY,
-	};
-	struct roce_qp *qp = c->qp;
-	struct roce_rd_atomic *rd;
-
-	qp->counters.duplicate_request++;
-	if (!is_answered(c->op)) {
-		roce_ack_pend(qp, qp->resp.ack_psn);
-		return RESP_DONE;
-	}
-	rd = roce_rd_find(qp, c->pkt->bth.psn);
-	if (!rd)
-		return RESP_DROP;
-	if (c->op->kind == ROCE_KIND_READ ? !repeats_read(qp, rd, c->pkt)
-					  : rd->kind != kinds[c->op->kind])
-		return RESP_DROP;
-	if (c->op->kind == ROCE_KIND_READ) {
-		roce_pace_spread_answers(qp, true);
-		roce_rd_replay(qp, rd, c->pkt->bth.psn, psn_packets(c->pkt->reth.len, qp->wq->mtu),
-			       c->pkt->reth.va - rd->va + c->pkt->reth.len);
-	} else {
-		roce_rd_replay(qp, rd, c->pkt->bth.psn, 1, 0);
-	}
-	return RESP_DONE;
+	c->qp->counters.duplicate_request++;
+	return roce_response_again(c->qp, c->pkt, c->op) ? RESP_DONE : RESP_DROP;
 }
 
 /*
@@ -576,6 +421,11 @@ void roce_responder_fault(struct roce_qp *qp, enum reason why)
 	apply_fault(qp, why, qp->resp.epsn, qp->resp.wqe != NULL);
 }
 
+void roce_response_fault(struct roce_qp *qp, enum reason why, uint32_t psn)
+{
+	apply_fault(qp, why, psn, false);
+}
+
 static enum resp_step do_fault(struct resp_ctx *c)
 {
 	roce_responder_fault(c->qp, c->why);
@@ -634,90 +484,4 @@ void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		qp->resp.last_step = step;
 		step = ends[step](&c);
 	}
-}
-
-static uint8_t answer_opcode(const struct roce_qp *qp, const struct roce_rd_atomic *rd)
-{
-	enum roce_opcode op = ROCE_RC_ATOMIC_ACKNOWLEDGE;
-
-	if (rd->kind != ROCE_RD_ATOMIC)
-		op = roce_read_response(rd->next_psn == rd->answer_first,
-					rd->next_psn == rd->answer_last);
-	return roce_response_opcode(qp->wq->type, op);
-}
-
-/*
- * A replay whose memory has gone since.  The request may be a ghost that the network delayed or
- * copied, long answered and forgotten by the requester, so it must not end the connection; a
- * requester that still waits learns of it by the NAK, one that does not discards that.
- */
-static void replay_fault(struct roce_qp *qp, struct roce_rd_atomic *rd, enum reason why)
-{
-	uint32_t psn = rd->next_psn;
-
-	rd->next_psn = rd->answer_last;
-	roce_rd_advance(qp, rd);
-	qp->counters.dropped_pkts++;
-	if (!qp->resp.ack.pending)
-		roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, roce_fault(why)->nak), psn);
-}
-
-/* The next answer of a resource; 0 when its memory has gone, which is a NAK in its place. */
-static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf)
-{
-	uint64_t skip = (uint64_t)psn_add(rd->next_psn, 0 - rd->first_psn) * qp->wq->mtu;
-	uint32_t len = min(rd->answer_end - skip, (uint64_t)qp->wq->mtu);
-	enum reason why = REASON_NONE;
-	struct roce_pkt pkt;
-	size_t hdr;
-
-	roce_prepare(qp, &pkt, answer_opcode(qp, rd), rd->next_psn);
-	pkt.aeth.syndrome = roce_ack_syndrome(qp);
-	pkt.aeth.msn = rd->msn;
-	pkt.atomic_ack = rd->original;
-	hdr = roce_put_headers(&pkt, buf, len);
-	if (len)
-		why = qp->wq->ops->mem_read(qp->wq, rd->rkey, rd->va + skip, buf + hdr, len,
-					    MEM_REMOTE_READ);
-	if (why) {
-		uint32_t psn = rd->next_psn;
-
-		if (!rd->fresh) {
-			replay_fault(qp, rd, why);
-			return 0;
-		}
-		roce_rd_reset(qp);
-		apply_fault(qp, why, psn, false);
-		return 0;
-	}
-	roce_ack_implied(qp, rd->next_psn);
-	roce_rd_advance(qp, rd);
-	return roce_put_pad(qp, buf, hdr, len);
-}
-
-static size_t ack(struct roce_qp *qp, uint8_t *buf)
-{
-	struct roce_pkt pkt;
-
-	roce_ack_take(qp, &pkt);
-	return roce_put_pad(qp, buf, roce_put_headers(&pkt, buf, 0), 0);
-}
-
-size_t roce_responder_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
-{
-	struct roce_rd_atomic *rd;
-
-	while ((rd = roce_rd_due(qp)) != NULL) {
-		size_t len;
-
-		/* A pending ACK is of a newer PSN, so it waits, too. */
-		if (!qp->dying && !roce_pace_answer_allows(qp, now))
-			return 0;
-		len = answer(qp, rd, buf);
-		if (len) {
-			roce_pace_answered(qp, now);
-			return len;
-		}
-	}
-	return qp->resp.ack.pending ? ack(qp, buf) : 0;
 }

@@ -116,7 +116,7 @@ void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now)
 	qp->retry.left = qp->wq->retry_cnt;
 	qp->retry.rnr_left = qp->wq->rnr_retry;
 	qp->retry.probes = 0;
-	roce_cc_acked(&qp->cc, qp->comp.una, psns, now);
+	roce_cc_acked(&qp->cc, qp->comp.una, psns * max(qp->wq->sharers, 1u), now);
 	if (qp->req.psn == qp->comp.una)
 		stop_ack_timer(qp);
 	else

@@ -45,6 +45,7 @@
 #define VRB_ROCE_STATE_H
 
 #include "roce/cc.h"
+#include "roce/slow.h"
 
 /*
  * A NAK asks for one packet.  Whether the peer keeps what came behind it is not known before that
@@ -104,6 +105,7 @@ struct roce_burst {
 struct roce_pace {
 	uint64_t free;   /* what was sent has passed by then, at the QP's rate */
 	uint64_t resume; /* requests wait until then; VRB_NEVER: none does */
+	struct roce_slow told;	/* UC and UD: what CNPs made of it */
 	struct roce_answer_pace {
 		uint64_t asked_at; /* by the newest READ */
 		uint64_t gap;      /* time that the requester takes for an answer */
@@ -148,6 +150,8 @@ struct roce_resp {
 	bool cnp_owed;
 	bool cnp_sent;     /* cnp_time is valid */
 	uint64_t cnp_time; /* of the last one */
+	uint32_t cnp_qpn;  /* UD: the owed one goes there, */
+	struct net_path cnp_path;	/* this way */
 	uint8_t last_step; /* enum resp_step that ended the last packet; for tracing */
 };
 

@@ -243,6 +243,20 @@ static bool parse_ecn(struct config *cfg, const char *s)
 	return true;
 }
 
+static bool parse_receivers(struct config *cfg, const char *s)
+{
+	uint64_t n;
+
+	if (!strcmp(s, "auto")) {
+		cfg->receivers = 0;
+		return true;
+	}
+	if (!parse_number(s, 1, CONFIG_RECEIVERS, &n))
+		return false;
+	cfg->receivers = (unsigned int)n;
+	return true;
+}
+
 static const struct {
 	const char *name;
 	bool (*parse)(struct config *cfg, const char *value);
@@ -258,6 +272,7 @@ static const struct {
 	{ "VERBENA_SEED", parse_seed, "a number" },
 	{ "VERBENA_PROGRESS", parse_progress, "thread or none" },
 	{ "VERBENA_ECN", parse_ecn, "on or off" },
+	{ "VERBENA_RECEIVERS", parse_receivers, "auto or 1..8" },
 };
 
 void config_parse(struct config *cfg, config_lookup_fn lookup, config_complain_fn complain,

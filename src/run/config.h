@@ -19,6 +19,8 @@
  *	VERBENA_RAW         auto (default) | packet | virtual: how raw packet QPs reach their interface
  *	VERBENA_ECN         on (default) | off: off, routers drop packets of reliable QPs instead of
  *	                    marking them
+ *	VERBENA_RECEIVERS   auto (default) | 1..8: how many threads can take packets off the wire at once;
+ *	                    auto: one, and more once several threads poll
  *	VERBENA_PROGRESS    thread (default) | none: without the progress thread programs have to
  *	poll
  */
@@ -45,6 +47,7 @@ enum config_raw {
 
 enum {
 	CONFIG_DEVICES = 64,	/* entries in VERBENA_DEVICES */
+	CONFIG_RECEIVERS = 8,	/* VERBENA_RECEIVERS at most */
 };
 
 struct config_device {
@@ -59,6 +62,7 @@ struct config {
 	bool restrict_devices;	/* only interfaces in device[] have devices */
 	bool progress_thread;
 	bool ecn;
+	unsigned int receivers;	/* 0: as many as it takes */
 	unsigned int n_devices;
 	struct config_device device[CONFIG_DEVICES];
 	char dir[PATH_MAX];	/* empty: host/dir.c chooses */

@@ -27,7 +27,7 @@
 #include "util/time.h"
 
 enum {
-	WATCHES = 32,
+	WATCHES = 64,
 	USELESS_LIMIT = 4,	/* useless wake-ups in a row before standing back, */
 	NEEDED_LIMIT = 256,	/* and of a thread that was missed: they cost as much as the millisecond in which it was */
 	USEFUL_WEIGHT = 8,	/* so many of them one useful wake-up outweighs */
@@ -155,7 +155,7 @@ static uint64_t next_deadline(struct progress *p)
 /* Comes back once nobody has polled for one interval. */
 static void look_around(struct progress *p, uint64_t now)
 {
-	bool polled;
+	bool called, polled;
 
 	if (load_relaxed(&p->yield) && swap_acq_rel(&p->yield, false) && !p->away)
 		stand_back(p);
@@ -163,9 +163,10 @@ static void look_around(struct progress *p, uint64_t now)
 		return;
 	polled = load_relaxed(&p->polled);
 	store_relaxed(&p->polled, false);
-	if (swap_acq_rel(&p->look, false) || !polled) {
+	called = swap_acq_rel(&p->look, false);
+	if (called || !polled) {
 		store_relaxed(&p->away, false);
-		p->back = true;
+		p->back = !called;
 		store_relaxed(&p->useless, 0);
 	} else {
 		p->look_at = time_after(now, STAND_BACK);

@@ -225,6 +225,15 @@ static bool takes_runs(const struct udp_wire *u)
 
 int udp_open(uint16_t port, struct wire **out)
 {
+	int err = udp_open_beside(port, out);
+
+	if (err)
+		complain(err, port);
+	return err;
+}
+
+int udp_open_beside(uint16_t port, struct wire **out)
+{
 	struct udp_wire *u = calloc(1, sizeof(*u));
 	int err;
 
@@ -239,7 +248,6 @@ int udp_open(uint16_t port, struct wire **out)
 	u->data = malloc(UDP_MESSAGES * sizeof(*u->data));
 	err = u->cell && u->data ? open_families(u) : ENOMEM;
 	if (err) {
-		complain(err, port);
 		udp_close(&u->wire);
 		return err;
 	}
@@ -281,8 +289,9 @@ void udp_probe(struct wire *w, unsigned int members)
 	} };
 
 	members = min(members, (unsigned int)PROBES_MAX);
-	u->nonce = config_random();
-	u->position[UDP_IPV4] = u->position[UDP_IPV6] = -1;
+	store_relaxed(&u->nonce, config_random());
+	store_relaxed(&u->position[UDP_IPV4], -1);
+	store_relaxed(&u->position[UDP_IPV6], -1);
 	if (u->fd[UDP_IPV4] >= 0)
 		send_probes(u->fd[UDP_IPV4], &v4, sizeof(v4.v4), members, u->nonce);
 	if (u->fd[UDP_IPV6] >= 0)

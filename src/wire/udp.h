@@ -12,7 +12,7 @@
  *	   too;
  *	2. udp_probe() sends one packet per possible position to itself; they come back through
  *	   wire_recv(), which keeps them;
- *	3. udp_position() then tells where this process is;
+ *	3. udp_position() then tells where this wire is (a process may have several);
  *	4. publishes that (host_publish_wire), collects everybody's (host_steer_map) and calls
  *	   udp_steer() again.
  *
@@ -33,9 +33,13 @@
  */
 int udp_open(uint16_t port, struct wire **out);
 
+/* Another one, of a process that has one: it is no loss if that fails, and nothing is logged. */
+int udp_open_beside(uint16_t port, struct wire **out);
+
 /*
- * Starts finding out this process's positions among at most `members` in each group, and forgets
- * what was known.  Same rule on threads as wire_recv().
+ * Starts finding out the wire's positions among at most `members` in each group, and forgets
+ * what was known.  One thread at a time, but another one may be in wire_recv(): a probe of before that it finds may then still count, until the
+ * next time.
  */
 void udp_probe(struct wire *w, unsigned int members);
 

@@ -208,10 +208,10 @@ static bool take_probe(struct udp_wire *u, const uint8_t *data, size_t len)
 	uint16_t to;
 	bool mine;
 
-	if (!steer_probe_read(data, len, u->nonce, &mine, &to))
+	if (!steer_probe_read(data, len, load_relaxed(&u->nonce), &mine, &to))
 		return false;
 	u->wire.stats.probes++;
-	if (mine && (*position < 0 || to < *position))
+	if (mine && (load_relaxed(position) < 0 || to < load_relaxed(position)))
 		store_relaxed(position, to);
 	return true;
 }
@@ -285,7 +285,7 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 	u->got_bytes = 0;
 	if (got <= 0)
 		return 0;
-	u->family = family;
+	u->family = u->first = family;
 	u->got = (unsigned int)got;
 	for (unsigned int i = 0; i < u->got; i++)
 		u->got_bytes += u->mm[i].msg_len;
@@ -298,8 +298,11 @@ static bool refill(struct udp_wire *u)
 	clean(u, u->got);
 	u->got = u->next = 0;
 	u->cut.offset = 0;
-	if (++u->turn % UDP_OTHER_EVERY == 0 && receive(u, u->family ^ 1))
-		return true;
+	if (u->first != u->family || ++u->turn % UDP_OTHER_EVERY == 0) {
+		u->first = u->family;
+		if (receive(u, u->family ^ 1))
+			return true;
+	}
 	return receive(u, u->family) > 0;
 }
 
@@ -372,5 +375,5 @@ void udp_readable(struct wire *w, int fd)
 
 	u->woken = true;
 	if (u->next == u->got && fd >= 0)
-		u->family = fd == u->fd[UDP_IPV6] ? UDP_IPV6 : UDP_IPV4;
+		u->first = fd == u->fd[UDP_IPV6] ? UDP_IPV6 : UDP_IPV4;
 }

@@ -48,9 +48,10 @@ struct udp_wire {
 	bool no_flow_label;		/* the kernel wants a lease on them; atomic, only ever set */
 
 	/* The receiving thread's. */
-	uint64_t nonce;			/* of the probes under way */
-	int32_t position[UDP_FAMILIES];
-	unsigned int family;		/* that had packets last */
+	uint64_t nonce;			/* of the probes under way; atomic, as is */
+	int32_t position[UDP_FAMILIES];	/* what they found */
+	unsigned int family;		/* that had packets last, */
+	unsigned int first;		/* and that is to be asked first, once */
 	bool woken;			/* a descriptor was ready, perhaps for an error only */
 	uint32_t overflow[UDP_FAMILIES];	/* the kernel's counter, as seen last */
 	unsigned int turn;		/* counts calls; UDP_OTHER_EVERY */

@@ -4,7 +4,7 @@
  * is behind the UDP header, ICRC included; the wire neither looks into it nor changes it.
  *
  * Sending: any number of threads.  Receiving and closing: one thread at a time (core holds
- * vrb.drive). Takes no lock of its own.
+ * the lock of the receiver whose it is). Takes no lock of its own.
  */
 #ifndef VRB_WIRE_WIRE_H
 #define VRB_WIRE_WIRE_H

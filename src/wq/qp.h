@@ -164,6 +164,7 @@ struct wq_qp {
 	uint32_t pull_min;	/* SENDs and WRITEs with immediate of this length leave their payload for the receiver to pull; 0 = none */
 	uint32_t rate_kbps;	/* requests are paced to this; 0 = not */
 	uint32_t rate_burst;	/* bytes that may leave at once */
+	uint32_t sharers;	/* QPs that send to the same address at the time, this one included; 0 or 1: it is alone */
 	bool counted;		/* ops->count wants to hear of send requests */
 	bool has_srq;
 	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */

@@ -99,6 +99,79 @@ static void bottleneck_is_shared(void **state)
 	plan_free(p);
 }
 
+/* --- services without a window --- */
+
+enum { TICK_US = 20, TICK_MESSAGES = 10, MESSAGE = 1024, QKEY = 0x11111111 };	/* 4 Gbit/s */
+
+struct source {
+	struct sim_qp *qp;
+	struct sim_wr wr;
+};
+
+/* A program that posts at a steady pace what its queue takes. */
+static void tick(struct world *w, void *arg)
+{
+	struct source *s = arg;
+
+	for (int i = 0; i < TICK_MESSAGES && sim_post_send(s->qp, &s->wr); i++)
+		s->wr.wr_id++;
+	world_kick(w, s->qp);
+	world_at(w, w->now + TICK_US * VRB_USEC, tick, s);
+}
+
+/*
+ * UC and UD into a link a quarter as fast.  A queue that marks, a router's or the receiver's socket, slows
+ * them down to what the link takes, and after the first moment little is lost; one that does not can
+ * but drop the rest.
+ */
+static void datagrams_slow_down_when_told(void **state)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		uint32_t buffer, mark;
+	} rows[] = {
+		{ IBV_QPT_UC, 150000, 0 }, { IBV_QPT_UC, 150000, 30000 }, { IBV_QPT_UC, 425984, 319488 },
+		{ IBV_QPT_UD, 150000, 0 }, { IBV_QPT_UD, 150000, 30000 }, { IBV_QPT_UD, 425984, 319488 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct net_config net = { .delay = 10000, .mbit_per_s = 1000, .fast_egress = true,
+					  .buffer = rows[i].buffer, .ecn_mark = rows[i].mark };
+		struct sim_qp_attr attr = sim_qp_defaults();
+		uint64_t sent, lost, arrived;
+		struct net_path path;
+		struct source s;
+		struct pair p;
+
+		attr.type = rows[i].type;
+		p = pair_new("datagrams", &net, &attr, NULL);
+		if (rows[i].type == IBV_QPT_UD) {
+			sim_ud_ready(p.a, QKEY);
+			sim_ud_ready(p.b, QKEY);
+		}
+		path = sim_path(p.h[0], p.h[1]);
+		s = (struct source){ .qp = p.a };
+		s.wr = pair_wr(&p, rows[i].type == IBV_QPT_UD ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, MESSAGE);
+		s.wr.path = &path;
+		s.wr.qpn = p.b->wq.qpn;
+		s.wr.qkey = QKEY;
+		tick(p.w, &s);
+		world_run_until(p.w, p.w->now + 50 * VRB_MSEC);
+		sent = p.w->net.count.sent;
+		lost = p.w->net.count.overflowed;
+		world_run_until(p.w, p.w->now + 500 * VRB_MSEC);
+		sent = p.w->net.count.sent - sent;
+		lost = p.w->net.count.overflowed - lost;
+		arrived = (sent - lost) * MESSAGE * 8 / (500 * 1000);	/* Mbit/s */
+		world_check(p.w, rows[i].mark ? lost * 100 <= sent : lost * 10 >= 7 * sent,
+			    "row %zu: %llu of %llu packets lost", i, (unsigned long long)lost,
+			    (unsigned long long)sent);
+		world_check(p.w, arrived >= 700, "row %zu: %llu Mbit/s arrive", i,
+			    (unsigned long long)arrived);
+		pair_free(&p);
+	}
+}
+
 /* --- automatic path migration, IBTA vol 1, 17.2.8 --- */
 
 struct cut {
@@ -160,6 +233,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(marks_are_notified),
 		cmocka_unit_test(bottleneck_is_shared),
+		cmocka_unit_test(datagrams_slow_down_when_told),
 		cmocka_unit_test(dead_path_is_left),
 	};
 

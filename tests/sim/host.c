@@ -382,6 +382,7 @@ static void free_srq(struct sim_srq *srq)
 static void free_qp(struct sim_qp *qp)
 {
 	held_free(&qp->held);
+	share_leave(&qp->host->shares, &qp->share);
 	free(qp->wq.sq.ring.slots);
 	free(qp->wq.rq.ring.slots);
 	free(qp->send_cqes.v);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/share.h"
 #include "roce/engine.h"
 #include "wq/qp.h"
 
@@ -55,6 +56,7 @@ struct sim_qp {
 	bool kick_pending;
 	bool holds;			/* requests that come before a missing one are kept */
 	struct held *held;
+	struct share_ref share;
 	uint64_t binds, invalidations, flushes;
 	void *user;
 };
@@ -73,6 +75,7 @@ struct sim_host {
 	struct sim_srq *srq[4];
 	uint32_t nsrqs;
 	uint64_t fake_bytes_written;
+	struct share_table shares;	/* of paths */
 };
 
 extern const struct wq_ops sim_ops;

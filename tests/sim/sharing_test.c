@@ -110,6 +110,48 @@ static void marks_slow_down_before_anything_is_lost(void **state)
 	}
 }
 
+/*
+ * QPs of one host to another have one window together, which the port's queue can hold: but for the
+ * first moment, when they do not know of each other, nothing is lost, though each by itself would fill
+ * it.  They share it, and the link is busy.
+ */
+static void qps_to_one_host_share_a_window(void **state)
+{
+	static const struct {
+		uint32_t qps, mtu, mbps;
+	} rows[] = { { 2, 1024, 1000 }, { 4, 1024, 1000 },  { 16, 1024, 1000 }, { 32, 1024, 1000 },
+		     { 4, 4096, 1000 }, { 32, 4096, 1000 }, { 16, 1024, 100 },	{ 16, 4096, 1000 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct fan_config c = fan_config(IBV_WR_RDMA_WRITE, rows[i].qps, rows[i].mtu, rows[i].mbps, false);
+		uint64_t time = 400 * VRB_SECOND / rows[i].mbps, delivered = 0, lost, again;
+		uint32_t least = ~0u, most = 0;
+		struct fan *f;
+
+		c.together = true;
+		c.later = 0;
+		f = fan_new("one window", 1, &c);
+		world_run_until(f->w, f->w->now + time / 10);
+		lost = f->w->net.count.overflowed;
+		again = fan_counters(f).retransmitted_pkts;
+		world_run_until(f->w, f->w->now + time / 10 * 9);
+		for (uint32_t k = 0; k < c.leaves; k++) {
+			least = min(least, fan_done(f, k));
+			most = max(most, fan_done(f, k));
+			delivered += fan_done(f, k) * (uint64_t)MESSAGE * 8;
+		}
+		world_check(f->w, lost <= rows[i].qps && again <= 8 * rows[i].qps &&
+				  f->w->net.count.overflowed == lost &&
+				  fan_counters(f).retransmitted_pkts == again,
+			    "row %zu: %llu packets were lost at first, %llu in all", i, (unsigned long long)lost,
+			    (unsigned long long)f->w->net.count.overflowed);
+		world_check(f->w, most <= 2 * least, "row %zu: one has done %u, another %u", i, least, most);
+		world_check(f->w, delivered * 10 >= 8 * rows[i].mbps * (time / VRB_USEC),
+			    "row %zu: only %llu bits", i, (unsigned long long)delivered);
+		fan_free(f);
+	}
+}
+
 /* --- incast: 32 at once, half a megabyte each --- */
 
 struct incast {
@@ -268,6 +310,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_flows_share_within_two_to_one),
 		cmocka_unit_test(marks_slow_down_before_anything_is_lost),
+		cmocka_unit_test(qps_to_one_host_share_a_window),
 		cmocka_unit_test(incast_of_32_as_recorded),
 		cmocka_unit_test(loss_is_repaired_without_the_timer),
 	};

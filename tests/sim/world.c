@@ -131,6 +131,7 @@ struct sim_host *world_add_host(struct world *w, uint64_t mem_size)
 	 */
 	h->base = 0x7f0000000000ull + (rng_below(&w->rng, 1 << 20) << 12);
 	rng_fill(&w->rng, h->mem, mem_size);
+	share_init(&h->shares);
 	w->host[w->nhosts++] = h;
 	return h;
 }
@@ -257,6 +258,12 @@ static void transmit(struct world *w, struct sim_qp *qp, const struct net_path *
 		world_inject(w, src, path, buf, len);
 }
 
+static bool has_window(const struct sim_qp *qp)
+{
+	return qp->wq.type != IBV_QPT_UD && qp->wq.type != IBV_QPT_UC &&
+	       wq_receives(qp->wq.state);
+}
+
 void world_kick(struct world *w, struct sim_qp *qp)
 {
 	uint8_t buf[ROCE_MAX_PACKET + 16];
@@ -265,11 +272,15 @@ void world_kick(struct world *w, struct sim_qp *qp)
 	uint32_t n = 0;
 
 	do {
+		if (has_window(qp))
+			qp->wq.sharers = share_sharers(&qp->host->shares, &qp->share, &qp->wq.path);
 		while ((len = roce_output(&qp->roce, buf, ROCE_MAX_PACKET, &path, w->now)) != 0) {
 			world_check(w, n++ < MAX_BURST, "QP 0x%x does not stop sending",
 				    qp->wq.qpn);
 			transmit(w, qp, path, buf, len);
 		}
+		if (roce_takes_room(&qp->roce))
+			share_count(&qp->host->shares, &qp->share, roce_round_trip(&qp->roce), w->now);
 		if (!qp->progressed || !w->progress)
 			return;
 		qp->progressed = false;

@@ -72,6 +72,9 @@ class TwoHosts:
     def prefix(self, host, user_prefix=()):
         return [*self.enter(host), *user_prefix]
 
+    def netns(self, host):
+        return f"/proc/{self.holders[host].popen.pid}/ns/net"
+
     def address(self, host, family="v4"):
         return PLAN[family][host].split("/")[0]
 
@@ -109,10 +112,17 @@ TO = ("to0", "to1")     # the router's interfaces
 
 
 class RoutedHosts(TwoHosts):
-    """The same, IPv4 only, with a router between them, number 2."""
+    """The same, without link-local addresses, with a router between them, number 2."""
 
     def address(self, host, family="v4"):
-        return f"10.77.{host}.1"
+        return {"v4": f"10.77.{host}.1", "v6": f"fd77:0:0:{host}::1"}[family]
+
+    def network_address(self, host, family):
+        return self.address(host, family) + {"v4": "/24", "v6": "/64"}[family]
+
+    def set_route(self, host, family):
+        self.ip(host, "-4" if family == "v4" else "-6", "route", "replace", "default", "via",
+                {"v4": f"10.77.{host}.254", "v6": f"fd77:0:0:{host}::fe"}[family])
 
     def run(self, host, *argv):
         done = subprocess.run([*self.enter(host), *argv], capture_output=True, text=True, check=False)
@@ -129,10 +139,15 @@ class RoutedHosts(TwoHosts):
                 self.ip(where, "link", "set", name, "addrgenmode", "none")
                 self.ip(where, "link", "set", name, "up")
             self.ip(host, "link", "set", "lo", "up")
-            self.ip(host, "addr", "add", f"10.77.{host}.1/24", "dev", IFNAME)
             self.ip(ROUTER, "addr", "add", f"10.77.{host}.254/24", "dev", TO[host])
-            self.ip(host, "route", "add", "default", "via", f"10.77.{host}.254")
-        self.run(ROUTER, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+            # A router asks for its neighbours by a link-local address.
+            for address in f"fd77:0:0:{host}::fe/64", "fe80::fe/64":
+                self.ip(ROUTER, "addr", "add", address, "dev", TO[host], "nodad")
+            for family in "v4", "v6":
+                nodad = [] if family == "v4" else ["nodad"]
+                self.ip(host, "addr", "add", self.network_address(host, family), "dev", IFNAME, *nodad)
+                self.set_route(host, family)
+        self.run(ROUTER, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
 
     def set_mtu(self, mtu):
         for host in 0, 1:

@@ -83,6 +83,8 @@ static void bad_values_complain_once_and_leave_the_default(void **state)
 		{ "VERBENA_PROGRESS", "maybe" },
 		{ "VERBENA_ECN", "1" },
 		{ "VERBENA_RAW", "socket" },
+		{ "VERBENA_RECEIVERS", "0" },
+		{ "VERBENA_RECEIVERS", "9" },
 	};
 	struct config cfg, plain;
 	size_t i;
@@ -125,6 +127,10 @@ static void values(void **state)
 	assert_false(cfg.ecn);
 	parse(&cfg, "VERBENA_ECN", "on");
 	assert_true(cfg.ecn);
+	parse(&cfg, "VERBENA_RECEIVERS", "8");
+	assert_int_equal(cfg.receivers, 8);
+	parse(&cfg, "VERBENA_RECEIVERS", "auto");
+	assert_int_equal(cfg.receivers, 0);
 	parse(&cfg, "VERBENA_PROGRESS", "none");
 	assert_false(cfg.progress_thread);
 }

@@ -5,22 +5,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
 #include "local/help.h"
+#include "random.h"
 
 enum { LENGTH_MAX = 4 << 20, GRAIN = 4096, ROUNDS = 300 };
-
-static uint64_t seed;
-
-static uint32_t rnd(uint32_t n)
-{
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (seed >> 33) % n;
-}
 
 static struct lane *new_lane(void)
 {
@@ -58,19 +50,19 @@ static void each_piece_has_one_taker(void **state)
 	struct help h;
 
 	for (int round = 0; round < ROUNDS; round++) {
-		uint32_t mine = 0, bias = rnd(4);
+		uint32_t mine = 0, bias = random_below(4);
 		struct help_offer o;
 		uint64_t at, len;
 
 		memset(taker, 0, sizeof(taker));
-		help_open(&h, lane, HELP_MIN + rnd(LENGTH_MAX - HELP_MIN));
+		help_open(&h, lane, HELP_MIN + random_below(LENGTH_MAX - HELP_MIN));
 		o = offer_of(&h);
 		for (;;) {
-			if (rnd(4) < bias && help_claim(&lane->help, &o, mine, &at, &len)) {
+			if (random_below(4) < bias && help_claim(&lane->help, &o, mine, &at, &len)) {
 				note(at, len, h.length, 2);
 				help_report(&lane->help, &o, ++mine, false);
 			}
-			if (rnd(4) < bias)
+			if (random_below(4) < bias)
 				continue;
 			if (!help_take(&h, &at, &len))
 				break;
@@ -114,7 +106,7 @@ static void two_threads(void **state)
 		pthread_t t;
 
 		memset(taker, 0, sizeof(taker));
-		help_open(&h, lane, LENGTH_MAX - rnd(HELP_MIN));
+		help_open(&h, lane, LENGTH_MAX - random_below(HELP_MIN));
 		r.offer = offer_of(&h);
 		assert_int_equal(pthread_create(&t, NULL, race, &r), 0);
 		while (help_take(&h, &at, &len))
@@ -172,17 +164,17 @@ static void rubbish_in_the_claim(void **state)
 	struct help h;
 
 	for (int round = 0; round < ROUNDS; round++) {
-		uint32_t steps = 0, when = rnd(8);
+		uint32_t steps = 0, when = random_below(8);
 		uint64_t at, len;
 
 		memset(taker, 0, sizeof(taker));
-		help_open(&h, lane, HELP_MIN + rnd(LENGTH_MAX - HELP_MIN));
+		help_open(&h, lane, HELP_MIN + random_below(LENGTH_MAX - HELP_MIN));
 		for (; help_take(&h, &at, &len); steps++) {
 			note(at, len, h.length, 1);
 			if (steps == when && round % 2)
-				lane->help.claim = (uint64_t)h.id << 32 | h.front << 16 | rnd(70);
+				lane->help.claim = (uint64_t)h.id << 32 | h.front << 16 | random_below(70);
 			else if (steps == when)
-				lane->help.claim = (uint64_t)rnd(UINT32_MAX) << 32 | rnd(UINT32_MAX);
+				lane->help.claim = (uint64_t)random_below(UINT32_MAX) << 32 | random_below(UINT32_MAX);
 			if (steps == when + 1)
 				lane->help.claim = 0;
 		}
@@ -220,9 +212,7 @@ int main(void)
 		cmocka_unit_test(past_offers),		    cmocka_unit_test(failed_copies),
 		cmocka_unit_test(rubbish_in_the_claim),	    cmocka_unit_test(rubbish_offers),
 	};
-	const char *env = getenv("VERBENA_SEED");
 
-	seed = env ? strtoull(env, NULL, 0) : 1;
-	printf("VERBENA_SEED=%llu\n", (unsigned long long)seed);
+	random_start();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static void must_be_private(void)
 	uint32_t qpn;
 
 	assert_false(host_shared(h));
-	assert_int_equal(host_qpn_alloc(h, &qpn), 0);
+	assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
 	host_leave(h);
 }
 

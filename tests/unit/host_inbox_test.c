@@ -27,8 +27,8 @@ static void packets_are_handed_over_whole(void **state)
 
 	for (i = 0; i < sizeof(packet); i++)
 		packet[i] = (uint8_t)(i * 7);
-	assert_int_equal(host_qpn_alloc(b, &qpn), 0);
-	assert_int_equal(host_qpn_alloc(a, &mine), 0);
+	assert_int_equal(host_qpn_alloc(b, 0, &qpn), 0);
+	assert_int_equal(host_qpn_alloc(a, 0, &mine), 0);
 	for (i = 0; i < ARRAY_SIZE(lens); i++) {
 		assert_int_equal(host_hand(a, qpn, &some_path, packet, lens[i]), 0);
 		assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_PACKET);
@@ -54,7 +54,7 @@ static void a_full_inbox_is_told_and_does_not_block(void **state)
 	size_t len;
 	int err = 0;
 
-	assert_int_equal(host_qpn_alloc(b, &qpn), 0);
+	assert_int_equal(host_qpn_alloc(b, 0, &qpn), 0);
 	while (!err && sent < 100000) {
 		err = host_hand(a, qpn, &some_path, buf, 100);
 		sent += !err;

@@ -22,7 +22,7 @@ static void numbers_are_unique_and_come_back_late(void **state)
 	unsigned int i;
 
 	for (i = 0; i < 3000; i++) {
-		assert_int_equal(host_qpn_alloc(h, &qpn), 0);
+		assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
 		assert_true(qpn > 1 && qpn < 0xffffff);
 		assert_false(seen[qpn]++);
 	}
@@ -31,10 +31,10 @@ static void numbers_are_unique_and_come_back_late(void **state)
 			host_qpn_free(h, i);
 
 	/* One at a time, the same number comes back only after all other spare ones. */
-	assert_int_equal(host_qpn_alloc(h, &first), 0);
+	assert_int_equal(host_qpn_alloc(h, 0, &first), 0);
 	host_qpn_free(h, first);
 	for (i = 0; i < 1000; i++) {
-		assert_int_equal(host_qpn_alloc(h, &qpn), 0);
+		assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
 		assert_int_not_equal(qpn, first);
 		host_qpn_free(h, qpn);
 		host_qpn_free(h, qpn);
@@ -49,7 +49,7 @@ static void unused_blocks_are_given_back_and_rest(void **state)
 	unsigned int i, owned = 0;
 
 	for (i = 0; i < ARRAY_SIZE(qpn); i++)
-		assert_int_equal(host_qpn_alloc(a, &qpn[i]), 0);
+		assert_int_equal(host_qpn_alloc(a, 0, &qpn[i]), 0);
 	for (i = 0; i < ARRAY_SIZE(qpn); i++)
 		host_qpn_free(a, qpn[i]);
 	for (i = 0; i < ARRAY_SIZE(qpn); i += 256)
@@ -73,7 +73,7 @@ static void numbers_agree_with_an_oracle(void **state)
 		size_t k;
 
 		if (grow && n < ARRAY_SIZE(held)) {
-			assert_int_equal(host_qpn_alloc(h, &held[n++]), 0);
+			assert_int_equal(host_qpn_alloc(h, 0, &held[n++]), 0);
 		} else if (n) {
 			k = place_next(&seed) % n;
 			host_qpn_free(h, held[k]);
@@ -104,7 +104,7 @@ static void churn(uint64_t seed)
 
 	for (i = 0; i < ROUNDS; i++) {
 		if (n < ARRAY_SIZE(held) && place_next(&seed) % 3) {
-			if (host_qpn_alloc(h, &held[n]))
+			if (host_qpn_alloc(h, 0, &held[n]))
 				_exit(2);
 			if (swap_acq_rel(&taken[held[n++]], 1))
 				_exit(3);

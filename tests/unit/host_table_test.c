@@ -46,7 +46,7 @@ static void exercise(struct host *h)
 	int i;
 
 	for (i = 0; i < 300; i++)
-		if (host_qpn_alloc(h, &qpn) == 0 && i % 2)
+		if (host_qpn_alloc(h, 0, &qpn) == 0 && i % 2)
 			host_qpn_free(h, qpn);
 	for (i = 0; i < 64; i++) {
 		qpn = (uint32_t)i * 262143;
@@ -55,7 +55,7 @@ static void exercise(struct host *h)
 		host_peer(h, i * 17, &peer);
 		host_ring(h, i * 17, 1);
 	}
-	host_publish_wire(h, 4791, (int32_t[2]){ 0, 0 });
+	host_publish_wire(h, 4791, &(struct host_steer){ .at = { { 0, 0 } } });
 	assert_in_range(host_steer_map(h, map, ARRAY_SIZE(map)), 0, ARRAY_SIZE(map));
 	host_janitor(h);
 }
@@ -118,7 +118,7 @@ static void another_version_is_left_alone(void **state)
 	assert_false(host_shared(h));
 	assert_int_equal(host_slot(h), HOST_NO_SLOT);
 	assert_int_equal(host_inbox_fd(h), -1);
-	assert_int_equal(host_qpn_alloc(h, &qpn), 0);
+	assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
 	assert_true(host_incarnation(h) != 0);
 	exercise(h);
 	host_leave(h);
@@ -149,7 +149,7 @@ static void join_in_full_directory(void)
 	    mount("none", run_dir, "tmpfs", 0, "size=64k,mode=0700") < 0)
 		_exit(SKIP);
 	h = join();
-	if (host_shared(h) || host_qpn_alloc(h, &qpn))
+	if (host_shared(h) || host_qpn_alloc(h, 0, &qpn))
 		_exit(1);
 	host_leave(h);
 }
@@ -192,9 +192,9 @@ static void a_stopped_holder_of_the_lock_does_not_hang_others(void **state)
 	assert_int_equal(table_lock(&t), 0);
 	b = join();
 	assert_false(host_shared(b));
-	assert_int_equal(host_qpn_alloc(h, &qpn), EBUSY);
+	assert_int_equal(host_qpn_alloc(h, 0, &qpn), EBUSY);
 	table_unlock(&t);
-	assert_int_equal(host_qpn_alloc(h, &qpn), 0);
+	assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
 	table_close(&t);
 	close(fd);
 	host_leave(h);

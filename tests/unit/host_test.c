@@ -43,7 +43,7 @@ static void two_processes_see_each_other(void **state)
 	assert_true(host_alive(a, host_slot(b), peer.incarnation));
 	assert_false(host_alive(a, host_slot(b), peer.incarnation + 1));
 
-	assert_int_equal(host_qpn_alloc(b, &qpn), 0);
+	assert_int_equal(host_qpn_alloc(b, 0, &qpn), 0);
 	assert_int_equal(host_owner(a, qpn), host_slot(b));
 	assert_int_equal(host_owner(b, qpn), host_slot(b));
 	host_leave(b);
@@ -61,7 +61,7 @@ static void live_dangerously(void)
 		int i;
 
 		for (i = 0; i < 600; i++)
-			if (host_qpn_alloc(h, &qpn))
+			if (host_qpn_alloc(h, 0, &qpn))
 				_exit(1);
 		host_leave(h);
 	}
@@ -120,7 +120,7 @@ static void a_dead_owner_is_found_by_asking(void **state)
 		struct host *child = join();
 
 		host_forget(h);
-		if (host_qpn_alloc(child, &qpn) || write(out[1], &qpn, sizeof(qpn)) < 0)
+		if (host_qpn_alloc(child, 0, &qpn) || write(out[1], &qpn, sizeof(qpn)) < 0)
 			_exit(1);
 		_exit(0);
 	}
@@ -140,7 +140,7 @@ static void a_forked_child_leaves_the_parents_alone(void **state)
 	uint32_t qpn;
 	int status;
 
-	assert_int_equal(host_qpn_alloc(h, &qpn), 0);
+	assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
 	if (fork() == 0) {
 		host_forget(h);
 		host_forget(other);
@@ -161,11 +161,11 @@ static void steering_map_has_those_of_the_same_port(void **state)
 	size_t n, i;
 
 	for (i = 0; i < 3; i++)
-		assert_int_equal(host_qpn_alloc(h[i], &qpn[i]), 0);
+		assert_int_equal(host_qpn_alloc(h[i], 0, &qpn[i]), 0);
 	assert_int_equal(host_steer_map(h[0], map, ARRAY_SIZE(map)), 0);
-	host_publish_wire(h[0], 4791, (int32_t[2]){ 5, -1 });
-	host_publish_wire(h[1], 4791, (int32_t[2]){ 6, 2 });
-	host_publish_wire(h[2], 4792, (int32_t[2]){ 7, 7 });
+	host_publish_wire(h[0], 4791, &(struct host_steer){ .at = { { 5, -1 } } });
+	host_publish_wire(h[1], 4791, &(struct host_steer){ .at = { { 6, 2 } } });
+	host_publish_wire(h[2], 4792, &(struct host_steer){ .at = { { 7, 7 } } });
 	n = host_steer_map(h[0], map, ARRAY_SIZE(map));
 	assert_int_equal(n, 2);
 	assert_true(map[0].block < map[1].block);
@@ -181,6 +181,42 @@ static void steering_map_has_those_of_the_same_port(void **state)
 		host_leave(h[i]);
 }
 
+/* Blocks of a process lie side by side; a shard that has no position goes where shard 0 does. */
+static void steering_map_knows_shards(void **state)
+{
+	struct host *h[2] = { join(), join() };
+	struct host_steer at;
+	struct net_steer map[16];
+	uint32_t qpn[4], first;
+	size_t n, i;
+
+	for (i = 0; i < 4; i++)
+		assert_int_equal(host_qpn_alloc(h[i == 3], (unsigned int)i % 3, &qpn[i]), 0);
+	first = qpn[0] >> 8;
+	assert_true(first > 65500 || (qpn[1] >> 8 == first + 1 && qpn[2] >> 8 == first + 2));
+	memset(&at, 0xff, sizeof(at));
+	at.at[0][0] = 10;
+	at.at[0][1] = 20;
+	at.at[1][0] = 11;
+	at.at[2][1] = 0;
+	host_publish_wire(h[0], 4791, &at);
+	host_publish_wire(h[1], 4792, &at);
+	n = host_steer_map(h[0], map, ARRAY_SIZE(map));
+	assert_int_equal(n, 3);
+	for (i = 0; i < n; i++) {
+		static const int32_t expected[3][2] = { { 10, 20 }, { 11, 20 }, { 10, 0 } };
+		size_t shard = 0;
+
+		while (shard < 2 && qpn[shard] >> 8 != map[i].block)
+			shard++;
+		assert_int_equal(map[i].block, qpn[shard] >> 8);
+		assert_int_equal(map[i].index[0], expected[shard][0]);
+		assert_int_equal(map[i].index[1], expected[shard][1]);
+	}
+	host_leave(h[0]);
+	host_leave(h[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -189,6 +225,7 @@ int main(void)
 		IN_DIR(a_dead_owner_is_found_by_asking),
 		IN_DIR(a_forked_child_leaves_the_parents_alone),
 		IN_DIR(steering_map_has_those_of_the_same_port),
+		IN_DIR(steering_map_knows_shards),
 	};
 
 	setenv("VERBENA_LOG", "off", 0);

@@ -58,8 +58,8 @@ static int start(void **state)
 	far.pdn = PDN;
 	far.max_dest_rd_atomic = 1;
 	far.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	assert_int_equal(host_qpn_alloc(host[0], &near.qpn), 0);
-	assert_int_equal(host_qpn_alloc(host[1], &far.qpn), 0);
+	assert_int_equal(host_qpn_alloc(host[0], 0, &near.qpn), 0);
+	assert_int_equal(host_qpn_alloc(host[1], 0, &far.qpn), 0);
 	near.dest_qpn = far.qpn;
 	far.dest_qpn = near.qpn;
 	publish(&far, true);

@@ -144,7 +144,7 @@ static const struct {
 	{ ROCE_UD_SEND_ONLY, false, false, true, false, false },
 	{ ROCE_XRC_SEND_ONLY, false, false, false, false, true },
 	{ ROCE_XRC_ACKNOWLEDGE, false, false, false, true, false },
-	{ ROCE_CNP_NOTIFICATION, true, true, false, true, true },
+	{ ROCE_CNP_NOTIFICATION, true, true, true, true, true },
 	{ 0x15, false, false, false, false, false },
 };
 

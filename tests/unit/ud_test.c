@@ -216,6 +216,54 @@ static void receive_with_bad_memory(void **state)
 	env_expect_cqe(&e, 0, 1000, IBV_WC_LOC_PROT_ERR);
 }
 
+/* Annex A17: the sender's QP is told, at the sender's address; one in 50 us, and not by a member of a group. */
+static void marks_are_told_to_the_sender(void **state)
+{
+	struct roce_pkt pkt = datagram(8);
+
+	pkt.path.traffic_class |= ROCE_ECN_CE;
+	pkt.deth.src_qpn = 0x4711;
+	env_input(&e, &pkt);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.opcode, ROCE_CNP_NOTIFICATION);
+	assert_true(e.out.bth.becn);
+	assert_int_equal(e.out.bth.dest_qpn, 0x4711);
+	assert_true(net_addr_equal(&e.out.path.dst, &pkt.path.src));
+	assert_true(net_addr_equal(&e.out.path.src, &pkt.path.dst));
+	env_input(&e, &pkt);
+	assert_int_equal(env_drain(&e), 0);
+	e.now += 50 * VRB_USEC;
+	assert_int_equal(env_drain(&e), 1);
+
+	pkt = datagram(8);
+	pkt.path.traffic_class |= ROCE_ECN_CE;
+	pkt.path.dst = (struct net_addr){ { 0xff, 0x0e, [15] = 1 } };
+	env_input(&e, &pkt);
+	assert_int_equal(env_drain(&e), 0);
+	assert_int_equal(e.qp.counters.ecn_marked, 1);
+}
+
+/* Two that say so slow the QP down; below a limit of the program's own it stays that. */
+static void notifications_slow_it_down(void **state)
+{
+	struct roce_pkt cnp;
+
+	env_start(&e, IBV_QPT_UD);
+	cnp = env_pkt(&e, 0, 0, 0);
+	cnp.bth.opcode = ROCE_CNP_NOTIFICATION;
+	for (int i = 0; i < 2; i++, e.now += VRB_MSEC) {
+		env_input(&e, &cnp);
+		post(200, 0x1234);
+		assert_int_equal(env_drain(&e), 1);
+	}
+	assert_int_equal(e.qp.counters.cnp_rcvd, 2);
+	assert_in_range(e.qp.pace.told.kbps, ROCE_SLOW_MIN, 9000);
+	for (int i = 0; i < 4; i++)
+		post(200, 0x1234);
+	assert_true(env_drain(&e) < 4);
+	assert_true(roce_next_timeout(&e.qp) != VRB_NEVER);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +276,8 @@ int main(void)
 		cmocka_unit_test(silent_drops),
 		cmocka_unit_test(receive_too_small),
 		cmocka_unit_test(receive_with_bad_memory),
+		cmocka_unit_test(marks_are_told_to_the_sender),
+		cmocka_unit_test(notifications_slow_it_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,6 +25,7 @@
 
 #include "host/host.h"
 #include "place.h"
+#include "run/log.h"
 #include "util/be.h"
 #include "util/compiler.h"
 #include "wire/udp.h"
@@ -270,10 +271,9 @@ static void what_cannot_be_sent_is_lost_and_counted(void **state)
 	wire_close(w);
 }
 
-/* Nobody takes packets: the kernel drops what finds no room, and the next packet after that says how many. */
-static void overflow_is_counted(void **state)
+/* Nobody takes packets: the kernel drops what finds no room, and the next packet after that says how many. Returns them. */
+static uint64_t overflow(struct wire *w)
 {
-	struct wire *w = open_wire();
 	static uint8_t data[8192];
 	struct wire_pkt out = { .path = path_v4(), .data = data, .len = sizeof(data) }, in[WIRE_BURST];
 	uint64_t sent = 0, got = 0;
@@ -286,7 +286,50 @@ static void overflow_is_counted(void **state)
 	assert_true(got > 0 && got < sent);
 	assert_int_equal(wire_send(w, &out, 1), 1);
 	assert_int_equal(receive(w, in, 1), 1);
-	assert_int_equal(w->stats.recv_overflow, sent - got);
+	return sent - got;
+}
+
+/* In a child, because a process tells it once. Writes what is told into a file. */
+static void overflow_twice(FILE *told)
+{
+	uint8_t warn[LOG_MODULES];
+	struct wire *w = open_wire();
+
+	memset(warn, LOG_WARN, sizeof(warn));
+	log_configure(warn, "");
+	dup2(fileno(told), STDERR_FILENO);
+	overflow(w);
+	overflow(w);
+	_exit(0);
+}
+
+static void overflow_is_told_once(void **state)
+{
+	FILE *told = tmpfile();
+	char line[512], name[32];
+	pid_t child = fork();
+	int status;
+
+	assert_non_null(told);
+	if (!child)
+		overflow_twice(told);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	rewind(told);
+	snprintf(name, sizeof(name), "UDP port %u", port);
+	assert_non_null(fgets(line, sizeof(line), told));
+	assert_non_null(strstr(line, name));
+	assert_non_null(strstr(line, "net.core.rmem_max"));
+	assert_null(fgets(line, sizeof(line), told));
+	fclose(told);
+}
+
+static void overflow_is_counted(void **state)
+{
+	struct wire *w = open_wire();
+	uint64_t lost = overflow(w);
+
+	assert_int_equal(w->stats.recv_overflow, lost);
 	wire_close(w);
 }
 
@@ -484,7 +527,8 @@ static void refresh(struct member *m)
 
 static void find_position(struct member *m)
 {
-	int32_t position[2];
+	struct host_steer steer = { 0 };
+	int32_t *position = steer.at[0];
 
 	refresh(m);
 	udp_probe(m->wire, MEMBERS + 3);
@@ -492,7 +536,7 @@ static void find_position(struct member *m)
 	udp_position(m->wire, position);
 	assert_true(position[0] >= 0 && position[0] < MEMBERS);
 	assert_true(!m->wire->ipv6 || (position[1] >= 0 && position[1] < MEMBERS));
-	host_publish_wire(m->host, m->wire->port, position);
+	host_publish_wire(m->host, m->wire->port, &steer);
 	refresh(m);
 }
 
@@ -500,7 +544,7 @@ static void member_up(struct member *m, const char *dir)
 {
 	assert_int_equal(host_join(dir, &m->host), 0);
 	m->wire = open_wire();
-	assert_int_equal(host_qpn_alloc(m->host, &m->qpn), 0);
+	assert_int_equal(host_qpn_alloc(m->host, 0, &m->qpn), 0);
 	find_position(m);
 }
 
@@ -515,7 +559,7 @@ static void member_down(struct member *m)
  * How many packets to `to`, sent by `from`, arrive there directly; the rest is taken from whoever
  * got it.
  */
-static unsigned int arrive_directly(struct member *m, struct member *from, struct member *to)
+static unsigned int arrive_directly_of(struct member *m, unsigned int n, struct member *from, struct member *to)
 {
 	uint8_t data[32] = { 4, 0x40 };
 	struct wire_pkt out = { .data = data, .len = sizeof(data) };
@@ -528,11 +572,16 @@ static unsigned int arrive_directly(struct member *m, struct member *from, struc
 		assert_int_equal(wire_send(from->wire, &out, 1), 1);
 	}
 	direct = drain(to->wire);
-	for (i = 0; i < MEMBERS; i++)
+	for (i = 0; i < n; i++)
 		if (m[i].wire)
 			total += drain(m[i].wire);
 	assert_int_equal(direct + total, 8);
 	return direct;
+}
+
+static unsigned int arrive_directly(struct member *m, struct member *from, struct member *to)
+{
+	return arrive_directly_of(m, MEMBERS, from, to);
 }
 
 static void steering_finds_the_owner_and_survives_departures(void **state)
@@ -563,6 +612,46 @@ static void steering_finds_the_owner_and_survives_departures(void **state)
 		assert_int_equal(arrive_directly(m, &m[2], &m[j]), 8);
 	for (i = 0; i < MEMBERS; i++)
 		member_down(&m[i]);
+	place_remove_dir(dir);
+}
+
+/* A process with two wires: each gets what is for its shard, and the one that is closed leaves nothing unreachable. */
+static void shards_have_wires_of_their_own(void **state)
+{
+	struct member m[2] = { { NULL } }, shard = { NULL };
+	struct host_steer steer;
+	char dir[64];
+
+	place_make_dir(dir);
+	member_up(&m[0], dir);
+	member_up(&m[1], dir);
+	shard.host = m[0].host;
+	shard.wire = open_wire();
+	assert_int_equal(host_qpn_alloc(shard.host, 3, &shard.qpn), 0);
+	refresh(&m[0]);
+	assert_int_equal(arrive_directly_of(m, 2, &m[1], &shard), 0);	/* nobody has said where: to the first wire */
+
+	memset(&steer, 0xff, sizeof(steer));
+	udp_probe(m[0].wire, MEMBERS);
+	udp_probe(shard.wire, MEMBERS);
+	assert_int_equal(drain(m[0].wire) + drain(shard.wire), 0);
+	udp_position(m[0].wire, steer.at[0]);
+	udp_position(shard.wire, steer.at[3]);
+	assert_int_not_equal(steer.at[0][0], steer.at[3][0]);
+	host_publish_wire(m[0].host, m[0].wire->port, &steer);
+	refresh(&m[1]);
+	assert_int_equal(arrive_directly_of(m, 2, &m[1], &shard), 8);
+	assert_int_equal(arrive_directly_of(m, 2, &m[1], &m[0]), 8);
+	assert_int_equal(arrive_directly_of(m, 2, &m[0], &m[1]), 8);
+
+	wire_close(shard.wire);
+	steer.at[3][0] = steer.at[3][1] = -1;
+	host_publish_wire(m[0].host, m[0].wire->port, &steer);
+	refresh(&m[1]);
+	shard.wire = m[0].wire;
+	assert_int_equal(arrive_directly_of(m, 2, &m[1], &shard), 8);
+	member_down(&m[0]);
+	member_down(&m[1]);
 	place_remove_dir(dir);
 }
 
@@ -730,6 +819,7 @@ int main(void)
 		cmocka_unit_test_setup(a_run_is_cut_into_packets_of_rising_identification, new_port),
 		cmocka_unit_test_setup(a_run_above_the_mtu_is_given_back, new_port),
 		cmocka_unit_test_setup(what_cannot_be_sent_is_lost_and_counted, new_port),
+		cmocka_unit_test_setup(overflow_is_told_once, new_port),
 		cmocka_unit_test_setup(overflow_is_counted, new_port),
 		cmocka_unit_test_setup(a_crowded_buffer_marks, new_port),
 		cmocka_unit_test_setup(a_full_interface_queue_loses_packets, new_port),
@@ -739,6 +829,7 @@ int main(void)
 		cmocka_unit_test_setup(multicast_reaches_who_joined, new_port),
 		cmocka_unit_test_setup(ip_header_is_what_the_icrc_needs, new_port),
 		cmocka_unit_test_setup(steering_finds_the_owner_and_survives_departures, new_port),
+		cmocka_unit_test_setup(shards_have_wires_of_their_own, new_port),
 		cmocka_unit_test_setup(disabled_ipv6_leaves_ipv4, new_port),
 	};
 

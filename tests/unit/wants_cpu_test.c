@@ -31,8 +31,12 @@ static pid_t start(bool runs)
 static void who_runs_wants_to(void **state)
 {
 	pid_t pid = start(true);
+	uint64_t before;
 
 	while (!host_wants_cpu(pid))
+		sched_yield();
+	before = host_cpu_time(pid);
+	while (host_cpu_time(pid) <= before)
 		sched_yield();
 	assert_int_equal(kill(pid, SIGSTOP), 0);
 	assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
@@ -45,6 +49,7 @@ static void who_runs_wants_to(void **state)
 	assert_false(host_wants_cpu(pid));
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_false(host_wants_cpu(pid));
+	assert_int_equal(host_cpu_time(pid), 0);
 }
 
 static void who_sleeps_does_not(void **state)

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include "world.h"
 
@@ -47,8 +48,6 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	CHECK_EQ(ibv_destroy_qp(a), 0);
-	CHECK_EQ(ibv_destroy_qp(b), 0);
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	CHECK_EQ(ibv_destroy_comp_channel(channel), 0);
 	world_free(&buf);
@@ -176,6 +175,50 @@ static void test_blocking(void)
 	CHECK_EQ(pthread_join(waiter, NULL), 0);
 }
 
+/* Posts a write and waits for its event, for ever, and may end only there; where waits are short that is done by polling. */
+static void *write_for_ever(void *arg)
+{
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 64);
+	struct ibv_wc wc;
+	int *writes = arg, n, old;
+
+	for (;;) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+		CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+		world_post(a, &wr);
+		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+		take();
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+		ibv_ack_cq_events(cq, 1);
+		n = ibv_poll_cq(cq, 1, &wc);
+		CHECK_EQ(n, 1);
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		__atomic_add_fetch(writes, 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/* A thread that ends while it waits leaves no lock behind. */
+static void test_cancelled(void)
+{
+	struct ibv_wc wc;
+	pthread_t writer;
+	int writes = 0;
+
+	CHECK_EQ(pthread_create(&writer, NULL, write_for_ever, &writes), 0);
+	while (__atomic_load_n(&writes, __ATOMIC_ACQUIRE) < 200)
+		sched_yield();
+	CHECK_EQ(pthread_cancel(writer), 0);
+	CHECK_EQ(pthread_join(writer, NULL), 0);
+
+	/* Its last event may wait still. */
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	while (ibv_poll_cq(cq, 1, &wc) > 0)
+		;
+}
+
 static void *acknowledge(void *arg)
 {
 	ibv_ack_cq_events(arg, 1);
@@ -217,6 +260,7 @@ int main(void)
 	test_nonblocking();
 	test_blocking();
 	test_destroy();
+	test_cancelled();
 	tear_down();
 	world_close(&w);
 	return 0;

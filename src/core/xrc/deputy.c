@@ -235,7 +235,7 @@ static void sweep(void)
 	}
 }
 
-void vrb_deputy_receive(const struct xrc_msg *m, struct list *touched, uint64_t now)
+void vrb_deputy_receive(const struct xrc_msg *m, struct vrb_receiver *r, uint64_t now)
 {
 	struct vrb_deputy *d = find(m);
 
@@ -255,7 +255,7 @@ void vrb_deputy_receive(const struct xrc_msg *m, struct list *touched, uint64_t 
 			take_config(d, m);
 		else
 			take_request(d, m, now);
-		vrb_touch(&d->qp, OUTPUT_NOW, touched);
+		vrb_touch(&d->qp, OUTPUT_NOW, r);
 	}
 	lock_release(&d->qp.lock);
 }

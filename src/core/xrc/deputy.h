@@ -17,10 +17,11 @@
 struct vrb_cq;
 struct vrb_qp;
 struct xrc_domain;
+struct vrb_receiver;
 struct xrc_msg;
 
 /* What a home says. Must hold vrb.drive. */
-void vrb_deputy_receive(const struct xrc_msg *m, struct list *touched, uint64_t now);
+void vrb_deputy_receive(const struct xrc_msg *m, struct vrb_receiver *r, uint64_t now);
 
 /* Tells the home what the engine has to say, and its state. Must hold qp->lock. */
 void vrb_deputy_collect(struct vrb_qp *qp, uint64_t now);

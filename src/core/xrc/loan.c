@@ -324,7 +324,7 @@ static void forget_parked(struct vrb_loan *l)
 }
 
 /* Requests that had to wait go on, until one has to wait again. */
-static void resume(struct vrb_qp *qp, struct list *touched, uint64_t now)
+static void resume(struct vrb_qp *qp, struct vrb_receiver *r, uint64_t now)
 {
 	struct vrb_loan *l = qp->loan;
 	struct roce_pkt pkt;
@@ -345,7 +345,7 @@ static void resume(struct vrb_qp *qp, struct list *touched, uint64_t now)
 		if (v == WAIT)
 			return;
 		if (v == RUN)
-			vrb_arrive_here(qp, &pkt, touched, now);
+			vrb_arrive_here(qp, &pkt, r, now);
 		unpark(l, p);
 	}
 }
@@ -362,7 +362,7 @@ static bool admit(struct vrb_qp *qp, const struct roce_pkt *pkt)
 	return true;
 }
 
-bool vrb_loan_takes(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *touched, uint64_t now)
+bool vrb_loan_takes(struct vrb_qp *qp, const struct vrb_raw *raw, struct vrb_receiver *r, uint64_t now)
 {
 	struct vrb_loan *l = qp->loan;
 	enum verdict v;
@@ -383,7 +383,7 @@ bool vrb_loan_takes(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *t
 		return true;
 	/* What is waited for may have come, or whoever should send it may have died. */
 	if (l->n_parked)
-		resume(qp, touched, now);
+		resume(qp, r, now);
 	v = l->n_parked ? WAIT : judge(qp, raw, now);
 	if (v == WAIT)
 		park(l, raw);
@@ -426,7 +426,7 @@ void vrb_loan_drop(struct vrb_qp *qp)
 	qp->loan = NULL;
 }
 
-static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct list *touched,
+static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct vrb_receiver *r,
 			uint64_t now)
 {
 	struct vrb_loan *l = qp->loan;
@@ -447,8 +447,8 @@ static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct list 
 		forget_parked(l);
 		recall(qp);
 	}
-	resume(qp, touched, now);
-	vrb_touch(qp, OUTPUT_NOW, touched);
+	resume(qp, r, now);
+	vrb_touch(qp, OUTPUT_NOW, r);
 }
 
 static void take_event(struct vrb_qp *qp, const struct xrc_msg *m)
@@ -474,7 +474,7 @@ static void take_event(struct vrb_qp *qp, const struct xrc_msg *m)
 	}
 }
 
-void vrb_loan_receive(const struct xrc_msg *m, struct list *touched, uint64_t now)
+void vrb_loan_receive(const struct xrc_msg *m, struct vrb_receiver *r, uint64_t now)
 {
 	struct vrb_qp *qp = vrb_qptab_find(m->head.qpn);
 
@@ -485,7 +485,7 @@ void vrb_loan_receive(const struct xrc_msg *m, struct list *touched, uint64_t no
 	    xrc_party_sent(&qp->loan->to, m)) {
 		qp->now = now;
 		if (m->head.kind == XRC_ANSWER)
-			take_answer(qp, m, touched, now);
+			take_answer(qp, m, r, now);
 		else
 			take_event(qp, m);
 	}

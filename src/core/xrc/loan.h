@@ -17,6 +17,7 @@
 struct roce_pkt;
 struct vrb_qp;
 struct xrc_config;
+struct vrb_receiver;
 struct xrc_msg;
 
 /* A decoded packet, and its bytes with the ICRC or room for it. */
@@ -27,7 +28,7 @@ struct vrb_raw {
 };
 
 /* Takes a request that is not this process's to run; false: it is. */
-bool vrb_loan_takes(struct vrb_qp *qp, const struct vrb_raw *raw, struct list *touched, uint64_t now);
+bool vrb_loan_takes(struct vrb_qp *qp, const struct vrb_raw *raw, struct vrb_receiver *r, uint64_t now);
 
 /* The configuration of the QP was changed, perhaps its state. */
 void vrb_loan_changed(struct vrb_qp *qp);
@@ -47,6 +48,6 @@ void vrb_loan_configure(struct vrb_qp *qp, const struct xrc_config *c);
 bool vrb_loan_make_resources(struct vrb_qp *qp, uint32_t n);
 
 /* An answer, or an event, from the process that has the loan. Takes the lock of the QP that it is for. */
-void vrb_loan_receive(const struct xrc_msg *m, struct list *touched, uint64_t now);
+void vrb_loan_receive(const struct xrc_msg *m, struct vrb_receiver *r, uint64_t now);
 
 #endif

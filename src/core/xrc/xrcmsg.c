@@ -159,7 +159,7 @@ static bool take_apart(const uint8_t *data, size_t len, struct xrc_msg *m)
 	return true;
 }
 
-void xrc_receive(const uint8_t *data, size_t len, struct list *touched, uint64_t now)
+void xrc_receive(const uint8_t *data, size_t len, struct vrb_receiver *r, uint64_t now)
 {
 	static struct xrc_msg m;	/* vrb.drive */
 
@@ -170,11 +170,11 @@ void xrc_receive(const uint8_t *data, size_t len, struct list *touched, uint64_t
 	case XRC_REQUEST:
 	case XRC_CONFIG:
 	case XRC_RECALL:
-		vrb_deputy_receive(&m, touched, now);
+		vrb_deputy_receive(&m, r, now);
 		break;
 	case XRC_ANSWER:
 	case XRC_EVENT:
-		vrb_loan_receive(&m, touched, now);
+		vrb_loan_receive(&m, r, now);
 		break;
 	case XRC_NEWS:
 		vrb_afar_receive(&m);

@@ -20,6 +20,7 @@
 #include "util/net.h"
 
 struct local_peer;
+struct vrb_receiver;
 
 enum xrc_kind {
 	XRC_LEND = 1,	/* home -> deputy: struct xrc_config, state */
@@ -110,6 +111,6 @@ int xrc_tell(struct xrc_party *to, struct xrc_head *head, const void *body, size
 	     const void *state, size_t state_len, const void *packet, size_t packet_len);
 
 /* Takes a message apart and gives it to whom it concerns. QPs that may have something to say are put on `touched`. */
-void xrc_receive(const uint8_t *data, size_t len, struct list *touched, uint64_t now);
+void xrc_receive(const uint8_t *data, size_t len, struct vrb_receiver *r, uint64_t now);
 
 #endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What perftest does not measure, between two processes: WRITEs by a program that sleeps until its completions come, and many queue pairs.
+ *
+ *	pair write SIZE COUNT QPS [options]	WRITEs on QPS queue pairs in turn, polling; prints MiB/s
+ *	pair sleep SIZE COUNT QPS [options]	the same, sleeping on the completion channel
+ *	pair send SIZE COUNT QPS [options]	SENDs in turn, each to a posted receive; prints nanoseconds for each message
+ *	pair idle SIZE COUNT QPS [options]	as sleep, and then nothing for two seconds; prints how often a thread woke up in the second one
+ *	pair setup SIZE COUNT QPS [options]	QPS queue pairs, created, their addresses exchanged over TCP, connected; prints pairs a second
+ *
+ * Options as of the examples: -d DEVICE -g GID-INDEX -p TCP-PORT, and the server's address at the client, which sends and has the figures.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common.h"
+
+enum {
+	WINDOW = 16, /* requests in flight, all queue pairs together */
+	QPS_MAX = 20000,
+	LIMIT_S = 90,
+};
+
+static struct side side;
+static struct ibv_comp_channel *channel;
+static struct ibv_qp *qp[QPS_MAX];
+static struct address peer[QPS_MAX];
+static size_t size;
+static long count;
+static int qps;
+static bool sleeping;
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+/* The examples' CQ has no channel. */
+static void open_channel(void)
+{
+	struct ibv_cq *old = side.cq;
+
+	channel = ibv_create_comp_channel(side.ctx);
+	side.cq = ibv_create_cq(side.ctx, 2 * WINDOW, NULL, channel, 0);
+	if (!channel || !side.cq || ibv_destroy_cq(old))
+		fail("completion queue");
+}
+
+/* Polls again after asking for an event, since what came before is not announced. */
+static int sleep_for(struct ibv_wc *wc)
+{
+	struct ibv_cq *cq;
+	void *context;
+	int n;
+
+	if (ibv_req_notify_cq(side.cq, 0))
+		fail("ibv_req_notify_cq");
+	n = ibv_poll_cq(side.cq, WINDOW, wc);
+	if (n)
+		return n;
+	if (ibv_get_cq_event(channel, &cq, &context))
+		fail("ibv_get_cq_event");
+	ibv_ack_cq_events(cq, 1);
+	return 0;
+}
+
+/* At least one, at most WINDOW. */
+static int completions(struct ibv_wc *wc)
+{
+	int n;
+
+	do {
+		n = ibv_poll_cq(side.cq, WINDOW, wc);
+		if (n == 0 && sleeping)
+			n = sleep_for(wc);
+	} while (n == 0);
+	if (n < 0)
+		fail("ibv_poll_cq");
+	for (int i = 0; i < n; i++)
+		if (wc[i].status != IBV_WC_SUCCESS) {
+			fprintf(stderr, "%s\n", ibv_wc_status_str(wc[i].status));
+			exit(1);
+		}
+	return n;
+}
+
+/* Seconds that all of it took. */
+static double request(enum ibv_wr_opcode opcode)
+{
+	struct ibv_wc wc[WINDOW];
+	double start = now_s();
+	long posted = 0;
+
+	for (long done = 0; done < count; done += completions(wc))
+		for (; posted < count && posted < done + WINDOW; posted++)
+			post_request(&side, qp[posted % qps], opcode, size, &peer[posted % qps]);
+	return now_s() - start;
+}
+
+/* Each queue pair has as many receives as it may have messages in flight. */
+static void post_receives(void)
+{
+	for (int i = 0; i < qps; i++)
+		for (int n = 0; n < (WINDOW + qps - 1) / qps; n++)
+			post_receive(&side, qp[i], i);
+}
+
+static void receive(void)
+{
+	struct ibv_wc wc[WINDOW];
+
+	for (long done = 0; done < count;) {
+		int n = completions(wc);
+
+		for (int i = 0; i < n; i++)
+			post_receive(&side, qp[wc[i].wr_id], wc[i].wr_id);
+		done += n;
+	}
+}
+
+/* Seconds that it took. */
+static double set_up(void)
+{
+	double start = now_s();
+
+	for (int i = 0; i < qps; i++) {
+		qp[i] = create_qp(&side, NULL);
+		connect_qp(&side, qp[i], &peer[i]);
+	}
+	return now_s() - start;
+}
+
+static long switches(void)
+{
+	struct rusage used;
+
+	getrusage(RUSAGE_SELF, &used);
+	return used.ru_nvcsw + used.ru_nivcsw;
+}
+
+/* This thread's own sleep is one of them. */
+static long wakeups_of_a_second(void)
+{
+	struct timespec second = { .tv_sec = 1 };
+	long before = switches();
+
+	nanosleep(&second, NULL);
+	return switches() - before - 1;
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 4 ? argv[1] : "";
+	bool sends = strcmp(mode, "send") == 0, sets_up = strcmp(mode, "setup") == 0, idles;
+	double took;
+	int on = 1;
+
+	idles = strcmp(mode, "idle") == 0;
+	sleeping = idles || strcmp(mode, "sleep") == 0;
+	if (!sends && !sets_up && !sleeping && strcmp(mode, "write"))
+		return 2;
+	size = strtoul(argv[2], NULL, 0);
+	count = strtol(argv[3], NULL, 0);
+	qps = atoi(argv[4]);
+	if (size == 0 || count <= 0 || qps <= 0 || qps > QPS_MAX)
+		return 2;
+	alarm(LIMIT_S);
+	side_open(&side, argc - 4, argv + 4, size);
+	setsockopt(side.sock, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	open_channel();
+
+	took = set_up();
+	if (sends && !is_client(&side))
+		post_receives();
+	sync_sides(&side);
+	if (sends && !is_client(&side))
+		receive();
+	else if (!sets_up && is_client(&side))
+		took = request(sends ? IBV_WR_SEND : IBV_WR_RDMA_WRITE);
+	sync_sides(&side);
+	if (idles) {
+		wakeups_of_a_second();	/* the progress thread stops looking for pollers */
+		printf("%ld\n", wakeups_of_a_second());
+	} else if (is_client(&side)) {
+		printf("%.2f\n", sets_up ? qps / took : sends ? took / count * 1e9 : (double)size * count / took / (1 << 20));
+	}
+	sync_sides(&side);
+	return 0;
+}

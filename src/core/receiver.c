@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/receiver.h"
+
+#include <unistd.h>
+
+#include "core/answer.h"
+#include "core/arrive.h"
+#include "core/process.h"
+#include "core/steer.h"
+#include "run/clock.h"
+#include "run/config.h"
+#include "run/log.h"
+#include "run/progress.h"
+#include "wire/udp.h"
+
+enum {
+	BURSTS = 4,		/* a round takes this many bursts at most */
+	STREAM = 8,		/* packets taken and sent that are a stream, of which the next are awaited */
+	STRAYS = 32,		/* are worth a word to the kernel */
+};
+
+/* The progress thread awaits the next of a stream for so long before it sleeps: waking it costs more. */
+#define LINGER (30 * VRB_USEC)
+#define LINGER_MOST (10 * LINGER)	/* in one go, for deadlines want their turn */
+
+struct vrb_receiver vrb_receivers[VRB_RECEIVERS] = {
+	[0] = {
+		.lock = &vrb.drive,
+		.touched = { &vrb_main_receiver->touched, &vrb_main_receiver->touched },
+		.owed = { &vrb_main_receiver->owed, &vrb_main_receiver->owed },
+		.owed_due = VRB_NEVER,
+	},
+};
+
+unsigned int vrb_extra_receivers;
+
+/* There may be more of them by the time that vrb.drive is had, but none after that. */
+void vrb_receivers_stop(void)
+{
+	unsigned int n;
+
+	for (;;) {
+		n = load_acquire(&vrb_extra_receivers);
+		for (unsigned int i = 1; i <= n; i++)
+			lock_acquire(vrb_receivers[i].lock);
+		lock_acquire(&vrb.drive);
+		if (likely(n == load_relaxed(&vrb_extra_receivers)))
+			return;
+		lock_release(&vrb.drive);
+		for (unsigned int i = n; i; i--)
+			lock_release(vrb_receivers[i].lock);
+	}
+}
+
+void vrb_receivers_go_on(void)
+{
+	lock_release(&vrb.drive);
+	for (unsigned int i = vrb_extra_receivers; i; i--)
+		lock_release(vrb_receivers[i].lock);
+}
+
+/* Packets come */
+
+static void report_strays(struct vrb_receiver *r, uint64_t now)
+{
+	if (r != vrb_main_receiver)
+		lock_acquire(&vrb.drive);
+	vrb_steer_misled(r->strays, now);
+	if (r != vrb_main_receiver)
+		lock_release(&vrb.drive);
+	r->strays = 0;
+}
+
+unsigned int vrb_receiver_take(struct vrb_receiver *r, uint64_t now, bool poller)
+{
+	unsigned int n = WIRE_BURST, sum = 0;
+
+	if (!r->wire)
+		return 0;
+	r->looked_at = now;
+	for (unsigned int i = 0; (i < BURSTS && n == WIRE_BURST) || r->wire->held; i++) {
+		n = wire_recv(r->wire, r->in, WIRE_BURST);
+		for (const struct wire_pkt *p = r->in; p < r->in + n; p++)
+			vrb_arrive(&(struct arrival){ .path = &p->path,
+						  .data = p->data,
+						  .len = p->len,
+						  .id_known = p->id_known,
+						  .ip_id = p->ip_id },
+				   r, now);
+		sum += n;
+		if (!n)
+			break;
+		vrb_answer_or_owe(r, n, poller, now);
+	}
+	if (!sum)
+		vrb_answer(r, now);
+	vrb_steer_packets_seen(r);
+	if (unlikely(r->strays >= STRAYS))
+		report_strays(r, now);
+	return sum;
+}
+
+/* Returns how many packets came and left: of a stream, if they are many.  fd: that was seen to be readable, or -1. */
+static unsigned int serve(struct vrb_receiver *r, int fd, uint64_t now, bool *any)
+{
+	uint64_t sent = load_relaxed(&vrb_drive_stats.sent_pkts);
+	unsigned int packets;
+
+	lock_acquire(r->lock);
+	if (fd >= 0)
+		wire_readable(r->wire, fd);
+	packets = vrb_receiver_take(r, now, false);
+	lock_release(r->lock);
+	*any |= packets > 0;
+	return packets + (unsigned int)(load_relaxed(&vrb_drive_stats.sent_pkts) - sent);
+}
+
+/* A lone receiver's socket tells whether a stream goes on as fast as ppoll(2) would. */
+static bool on_wire(void *arg, int fd)
+{
+	struct vrb_receiver *r = arg;
+	uint64_t now = clock_now(), until = 0, end = now + LINGER_MOST;
+	bool any = false;
+	unsigned int packets = serve(r, fd, now, &any);
+
+	for (;;) {
+		if (packets >= STREAM)
+			until = now + LINGER;
+		now = clock_now();
+		if (now >= until || now >= end || progress_away(vrb.progress) ||
+		    load_relaxed(&vrb_extra_receivers))
+			break;
+		packets = serve(r, -1, now, &any);
+	}
+	if (until)
+		progress_linger(vrb.progress, until);
+	return any;
+}
+
+static int watch(struct vrb_receiver *r)
+{
+	int fds[WIRE_FDS], ret = 0;
+	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
+
+	for (unsigned int i = 0; i < n && !ret; i++)
+		ret = progress_watch(vrb.progress, fds[i], PROGRESS_SHARED, on_wire, r);
+	return ret;
+}
+
+static void unwatch(struct vrb_receiver *r)
+{
+	int fds[WIRE_FDS];
+	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		progress_unwatch(vrb.progress, fds[i]);
+}
+
+/* Receivers come and go */
+
+static bool opening;	/* atomic: somebody has, or tries to */
+
+static void clear(struct vrb_receiver *r)
+{
+	list_init(&r->touched);
+	list_init(&r->owed);
+	r->owed_due = VRB_NEVER;
+	r->strays = 0;
+	r->looked_at = 0;
+}
+
+static unsigned int power_of_two(unsigned int n)
+{
+	unsigned int p = 1;
+
+	while (p < n && p < VRB_RECEIVERS - 1)
+		p *= 2;
+	return p;
+}
+
+/* One processor has no use for several. Of the machine: each thread may be bound to one. */
+static unsigned int processors(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > 0 ? (unsigned int)n : 1;
+}
+
+/* All of them or none. */
+static bool open_wires(unsigned int n)
+{
+	for (unsigned int i = 1; i <= n; i++) {
+		struct vrb_receiver *r = &vrb_receivers[i];
+
+		if (udp_open_beside(vrb.wire->port, &r->wire)) {
+			while (--i)
+				wire_close(vrb_receivers[i].wire);
+			return false;
+		}
+		r->lock = &r->own_lock;
+		lock_init(r->lock);
+		clear(r);
+	}
+	return true;
+}
+
+static void open(unsigned int n)
+{
+	/* Without the table nobody could be told who is where. */
+	if (!vrb.wire || !host_shared(vrb.host) || n < 2 || swap_acq_rel(&opening, true))
+		return;
+	if (!open_wires(n))
+		return;
+	lock_acquire(&vrb.drive);
+	store_release(&vrb_extra_receivers, n);
+	vrb_steer_probe();
+	lock_release(&vrb.drive);
+	for (unsigned int i = 1; i <= n; i++) {
+		struct vrb_receiver *r = &vrb_receivers[i];
+
+		lock_acquire(r->lock);
+		vrb_receiver_take(r, clock_now(), false);	/* over loopback the probes are back already */
+		lock_release(r->lock);
+		if (watch(r))
+			log_warn(LOG_CORE, "the progress thread cannot watch all sockets");
+	}
+	log_debug(LOG_CORE, "%u more receivers", n);
+}
+
+void vrb_receivers_open(void)
+{
+	if (!load_relaxed(&opening) && !config_get()->receivers)
+		open(power_of_two(processors()));
+}
+
+int vrb_receivers_start(void)
+{
+	struct vrb_receiver *r = vrb_main_receiver;
+
+	lock_acquire(r->lock);
+	r->wire = vrb.wire;
+	vrb_steer_start();
+	vrb_receiver_take(r, clock_now(), false);
+	lock_release(r->lock);
+	open(power_of_two(config_get()->receivers));
+	return watch(r);
+}
+
+void vrb_receivers_end(void)
+{
+	vrb_for_each_receiver (r)
+		unwatch(r);
+	for (unsigned int i = vrb_extra_receivers; i; i--)
+		wire_close(vrb_receivers[i].wire);
+	store_relaxed(&vrb_extra_receivers, 0);
+	store_relaxed(&opening, false);
+	vrb_main_receiver->wire = NULL;
+}
+
+/* The wires are closed on this side only. */
+void vrb_receivers_forget(void)
+{
+	for (unsigned int i = vrb_extra_receivers; i; i--)
+		wire_close(vrb_receivers[i].wire);
+	lock_init(&vrb.drive);
+	clear(vrb_main_receiver);
+	vrb_main_receiver->wire = NULL;
+	store_relaxed(&vrb_extra_receivers, 0);
+	store_relaxed(&opening, false);
+}

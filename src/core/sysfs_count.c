@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The counters among the files of sysfs.h: sums over all processes.  A device's `counted` is under count_lock. */
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "core/context.h"
+#include "core/device.h"
+#include "core/process.h"
+#include "core/qptab.h"
+#include "core/sysfs.h"
+#include "core/sysfs_file.h"
+#include "util/compiler.h"
+
+enum {
+	WORD = 4,	/* port data counters count words */
+	LOCK_TRIES = 50,
+};
+
+static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Files under the names that soft RoCE and InfiniBand give them; offsets in struct roce_counters. */
+static const struct {
+	const char *dir;
+	const char *name;
+	size_t offset;
+	unsigned int unit;
+} counters[] = {
+#define HW(name) { "hw_counters", #name, offsetof(struct roce_counters, name), 1 }
+	HW(sent_pkts),
+	HW(rcvd_pkts),
+	HW(duplicate_request),
+	HW(out_of_seq_request),
+	HW(rcvd_rnr_err),
+	HW(rcvd_seq_err),
+	HW(send_rnr_err),
+	HW(send_err),
+	HW(ack_deferred),
+	HW(retry_exceeded_err),
+	HW(retry_rnr_exceeded_err),
+	HW(completer_retry_err),
+	HW(retransmitted_pkts),
+	HW(dropped_pkts),
+	HW(rdma_sends),
+	HW(rdma_recvs),
+#undef HW
+	{ "counters", "port_xmit_packets", offsetof(struct roce_counters, sent_pkts), 1 },
+	{ "counters", "port_rcv_packets", offsetof(struct roce_counters, rcvd_pkts), 1 },
+	{ "counters", "port_xmit_data", offsetof(struct roce_counters, sent_bytes), WORD },
+	{ "counters", "port_rcv_data", offsetof(struct roce_counters, rcvd_bytes), WORD },
+};
+
+static uint64_t value_at(const struct roce_counters *c, size_t offset)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)c + offset, sizeof(v));
+	return v;
+}
+
+/* Must hold count_lock and the file lock. */
+static void add_counters(struct vrb_device *dev, const struct roce_counters *sum)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(counters); i++) {
+		struct sysfs_place p = vrb_sysfs_place("devices/%s/infiniband/%s/ports/1/%s", dev->ibv.name,
+				       dev->ibv.name, counters[i].dir);
+		uint64_t unit = counters[i].unit;
+		uint64_t delta = value_at(sum, counters[i].offset) / unit -
+				 value_at(&dev->counted, counters[i].offset) / unit;
+
+		vrb_sysfs_put(&p, counters[i].name, "%llu",
+		    (unsigned long long)(vrb_sysfs_number(&p, counters[i].name) + delta));
+	}
+	dev->counted = *sum;
+}
+
+/* A holder needs about a millisecond, but may be stopped: what cannot be added in time is added next time. */
+static bool lock_file(int fd)
+{
+	for (unsigned int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return true;
+		poll(NULL, 0, 1);
+	}
+	return false;
+}
+
+void vrb_sysfs_count(struct vrb_device *dev)
+{
+	struct roce_counters sum;
+	char path[PATH_MAX + 16];
+	int fd;
+
+	if (!vrb_sysfs_root())
+		return;
+	vrb_qptab_counters(dev, &sum);
+	pthread_mutex_lock(&count_lock);
+	snprintf(path, sizeof(path), "%s/lock", vrb_sysfs_root());
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd >= 0 && lock_file(fd))
+		add_counters(dev, &sum);
+	if (fd >= 0)
+		close(fd);
+	pthread_mutex_unlock(&count_lock);
+}
+
+void vrb_sysfs_about_to_read(const char *dir)
+{
+	const char *top = vrb_sysfs_root();
+	struct list *pos;
+
+	if (!top || strncmp(dir, top, strlen(top)) != 0)
+		return;
+	pthread_mutex_lock(&vrb.lock);
+	list_for_each (pos, &vrb.contexts)
+		vrb_sysfs_count(list_entry(pos, struct vrb_context, node)->dev);
+	pthread_mutex_unlock(&vrb.lock);
+}

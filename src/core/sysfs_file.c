@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See sysfs_file.h. */
+#include "core/sysfs_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#include "core/sysfs.h"
+#include "host/dir.h"
+#include "run/log.h"
+
+static char root[PATH_MAX];	/* immutable once found */
+static pthread_once_t root_once = PTHREAD_ONCE_INIT;
+
+static void find_root(void)
+{
+	/* Leaves room for what is below it in ibv_device.ibdev_path. */
+	if (host_tree_path(root, IBV_SYSFS_PATH_MAX - 128))
+		root[0] = '\0';
+}
+
+const char *vrb_sysfs_root(void)
+{
+	pthread_once(&root_once, find_root);
+	return root[0] ? root : NULL;
+}
+
+/* Makes the directories that a path leads through. */
+static void make_parents(const char *path)
+{
+	char part[PATH_MAX];
+	size_t skip = strlen(root);
+
+	snprintf(part, sizeof(part), "%s", path);
+	for (char *p = part + skip; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+			log_debug(LOG_CORE, "%s: %m", part);
+		*p = '/';
+	}
+}
+
+static bool has_content(const char *path, const char *text, size_t len)
+{
+	char old[512];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = read(fd, old, sizeof(old));
+	close(fd);
+	return n == (ssize_t)len && memcmp(old, text, len) == 0;
+}
+
+/* Puts a complete file into place, under a name that no other thread or process uses meanwhile. */
+static void replace(const char *path, const char *text, size_t len)
+{
+	char temp[2 * PATH_MAX];
+	bool ok;
+	int fd;
+
+	snprintf(temp, sizeof(temp), "%s.%d.tmp", path, (int)getpid());
+	fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0 && errno == ENOENT) {
+		make_parents(path);
+		fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	}
+	if (fd < 0) {
+		log_debug(LOG_CORE, "%s: %m", temp);
+		return;
+	}
+	ok = write(fd, text, len) == (ssize_t)len;
+	close(fd);
+	if (!ok || rename(temp, path) < 0)
+		unlink(temp);
+}
+
+struct sysfs_place vrb_sysfs_place(const char *fmt, ...)
+{
+	struct sysfs_place p;
+	int n = snprintf(p.path, sizeof(p.path), "%s/", root);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(p.path + n, sizeof(p.path) - n, fmt, ap);
+	va_end(ap);
+	return p;
+}
+
+void vrb_sysfs_put(const struct sysfs_place *p, const char *name, const char *fmt, ...)
+{
+	char path[PATH_MAX + 64], text[512];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(text, sizeof(text) - 1, fmt, ap);
+	va_end(ap);
+	n = min(n, (int)sizeof(text) - 2);
+	text[n++] = '\n';
+	if (snprintf(path, sizeof(path), "%s/%s", p->path, name) >= PATH_MAX)
+		return;
+	if (!has_content(path, text, n))
+		replace(path, text, n);
+}
+
+void vrb_sysfs_put_link(const struct sysfs_place *p, const char *name, const char *target)
+{
+	char path[PATH_MAX + 64];
+
+	if (snprintf(path, sizeof(path), "%s/%s", p->path, name) >= PATH_MAX)
+		return;
+	if (symlink(target, path) == 0 || errno == EEXIST)
+		return;
+	make_parents(path);
+	if (symlink(target, path) < 0)
+		log_debug(LOG_CORE, "%s: %m", path);
+}
+
+void vrb_sysfs_drop(const struct sysfs_place *p, const char *name)
+{
+	char path[PATH_MAX + 64];
+
+	snprintf(path, sizeof(path), "%s/%s", p->path, name);
+	unlink(path);
+}
+
+uint64_t vrb_sysfs_number(const struct sysfs_place *p, const char *name)
+{
+	char path[PATH_MAX + 64], text[32] = "";
+	ssize_t n = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", p->path, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	return n > 0 ? strtoull(text, NULL, 10) : 0;
+}

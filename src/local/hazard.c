@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Hazards (L8): neighbours name in their lanes the key that a one-sided access of theirs uses; whoever ends the key or the QP waits for
+ * those that stand.
+ */
+#include <sched.h>
+
+#include "host/host.h"
+#include "local/parts.h"
+#include "local/segment.h"
+#include "run/clock.h"
+#include "run/log.h"
+#include "util/atomic.h"
+#include "util/time.h"
+
+enum {
+	SPINS = 4096,			/* before a wait becomes a doubt */
+};
+
+#define UNUSED_PATIENCE (10 * VRB_SECOND)	/* what follows may be the end of the memory */
+#define QUIET_PATIENCE  (100 * VRB_MSEC)	/* here the memory stays registered */
+
+/* Is the value still in *p because somebody is slow? Not if he is dead, or so slow that he must be stopped. */
+static void wait_hazard(struct local *l, unsigned int slot, const struct lane *lane,
+			const uint32_t *hazard, uint32_t value, uint64_t patience)
+{
+	uint64_t until = 0;
+
+	for (unsigned int tries = 1; load_acquire(hazard) == value; tries++) {
+		if (tries % SPINS != 0) {
+			cpu_relax();
+			continue;
+		}
+		if (!host_alive(l->host, slot, load_relaxed(&lane->sender)))
+			return;
+		if (until == 0)
+			until = clock_now() + patience;
+		if (clock_now() >= until) {
+			log_limited(LOG_LOCAL, LOG_WARN,
+				    "the process in slot %u does not end its access to memory", slot);
+			return;
+		}
+		sched_yield();
+	}
+}
+
+/* L8.  Waits for the hazards that name key `index`, or for all that stand now if it is 0. */
+static void wait_hazards(struct local *l, uint32_t index, uint64_t patience)
+{
+	full_fence();	/* what makes the access illegal is before, the hazards are read after */
+	for (unsigned int slot = 0; slot < SEG_PEERS; slot++) {
+		const struct lane *lane;
+
+		if (!segment_lane_claimed(l->seg, slot))
+			continue;
+		lane = segment_own_lane(l->seg, slot);
+		for (unsigned int i = 0; lane != NULL && i < LANE_HAZARDS; i++) {
+			uint32_t found = load_acquire(&lane->hazard[i]);
+
+			if (found != 0 && (index == 0 || found == index))
+				wait_hazard(l, slot, lane, &lane->hazard[i], found, patience);
+		}
+	}
+}
+
+void local_wait_unused(struct local *l, uint32_t index)
+{
+	wait_hazards(l, index, UNUSED_PATIENCE);
+}
+
+void local_wait_quiet(struct local *l)
+{
+	wait_hazards(l, 0, QUIET_PATIENCE);
+}

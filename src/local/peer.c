@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Neighbours: finding them, the lanes by which we send to them, and what we know of their health.  local.h has the contract.
+ */
+#include "local/peer.h"
+
+#include <stdlib.h>
+#include <sys/uio.h>
+
+#include "host/host.h"
+#include "host/wants_cpu.h"
+#include "local/parts.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/time.h"
+
+#define ALIVE_CHECK VRB_MSEC
+
+void peer_free(struct local_peer *peer)
+{
+	list_del(&peer->node);
+	peer_map_close(&peer->map);
+	lock_destroy(&peer->lock);
+	free(peer);
+}
+
+/* Tells the owner of the segment that something is new with our lane. */
+static void announce(struct local *l, struct local_peer *peer)
+{
+	struct seg_header *h = peer->map.header;
+	uint32_t slot = host_slot(l->host);
+
+	fetch_or_acq_rel(&h->opened[slot / 64], 1ull << slot % 64);
+	fetch_add_acq_rel(&h->news, 1);	/* L6 */
+	host_ring(l->host, peer->slot, peer->map.incarnation);
+}
+
+/* L6: makes the lane ours.  False while what a predecessor in our slot left is in the way; its owner has been told. */
+static bool claim_lane(struct local *l, struct local_peer *peer)
+{
+	uint64_t sender = 0, me = host_incarnation(l->host);
+	struct seg_header *h = peer->map.header;
+	uint32_t slot = host_slot(l->host);
+	bool ours;
+
+	fetch_or_acq_rel(&h->claimed[slot / 64], 1ull << slot % 64);
+	ours = cas_acq_rel(&peer->map.lane->sender, &sender, me) || sender == me;
+	if (ours) {
+		lane_tx_init(&peer->tx, peer->map.lane);
+		store_relaxed(&peer->map.lane->sender_identity,
+			      (uintptr_t)&l->seg->identity);	/* L6 */
+	}
+	peer->ready = ours;
+	announce(l, peer);
+	return ours;
+}
+
+static struct local_peer *find_peer(struct local *l, int slot, uint64_t incarnation)
+{
+	struct list *pos;
+
+	list_for_each(pos, &l->peers) {
+		struct local_peer *peer = list_entry(pos, struct local_peer, node);
+
+		if (peer->slot == slot && peer->map.incarnation == incarnation)
+			return peer;
+	}
+	return NULL;
+}
+
+bool peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation)
+{
+	struct seg_identity found = { 0 };
+	struct iovec here = { &found, sizeof(found) };
+	struct iovec there = { (void *)(uintptr_t)identity, sizeof(found) };
+
+	return process_vm_readv(pid, &here, 1, &there, 1, 0) == sizeof(found) &&
+	       found.magic == SEG_MAGIC && found.incarnation == incarnation;
+}
+
+/* Neighbours that nobody talks to any more and that have died. Must hold l->lock. */
+static void sweep_peers(struct local *l)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &l->peers) {
+		struct local_peer *peer = list_entry(pos, struct local_peer, node);
+
+		if (peer->refs == 0 && !host_alive(l->host, peer->slot, peer->map.incarnation))
+			peer_free(peer);
+	}
+}
+
+static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnation)
+{
+	struct local_peer *peer = calloc(1, sizeof(*peer));
+
+	sweep_peers(l);
+	if (peer == NULL)
+		return NULL;
+	if (peer_map_open(l->host, l->seg, host_slot(l->host), slot, incarnation, &peer->map) != 0) {
+		free(peer);
+		return NULL;
+	}
+	peer->slot = slot;
+	peer->alive = true;
+	lock_init(&peer->lock);
+	peer->cma = peer_probe(peer->map.pid, peer->map.header->identity, incarnation);
+	list_add_tail(&l->peers, &peer->node);
+	return peer;
+}
+
+struct local_peer *local_peer_get(struct local *l, uint32_t qpn)
+{
+	int slot = host_owner(l->host, qpn);
+
+	return slot == HOST_NO_SLOT ? NULL : local_peer_in(l, slot);
+}
+
+struct local_peer *local_peer_in(struct local *l, int slot)
+{
+	struct local_peer *peer;
+	struct host_peer facts;
+
+	if (!host_peer(l->host, slot, &facts))
+		return NULL;
+	lock_acquire(&l->lock);
+	peer = find_peer(l, slot, facts.incarnation);
+	if (peer == NULL)
+		peer = open_peer(l, slot, facts.incarnation);
+	if (peer != NULL && !peer->ready && !claim_lane(l, peer))
+		peer = NULL;
+	if (peer != NULL)
+		peer->refs++;
+	lock_release(&l->lock);
+	return peer;
+}
+
+void local_peer_put(struct local *l, struct local_peer *peer)
+{
+	lock_acquire(&l->lock);
+	/* A live neighbour's lane is kept: it is costly to open, and its other end is still reading it. */
+	if (--peer->refs == 0 && !load_relaxed(&peer->alive))
+		peer_free(peer);
+	lock_release(&l->lock);
+}
+
+bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *copy)
+{
+	return peer_map_qp(&peer->map, qpn, copy) != NULL;
+}
+
+bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now)
+{
+	uint64_t checked = load_relaxed(&peer->checked);	/* a hint: two threads may both look */
+
+	if (now - checked >= ALIVE_CHECK) {
+		store_relaxed(&peer->checked, now);
+		if (!host_alive(l->host, peer->slot, peer->map.incarnation))
+			store_relaxed(&peer->alive, false);
+	}
+	return load_relaxed(&peer->alive);
+}
+
+bool local_peer_starves(struct local *l, struct local_peer *peer, uint64_t now)
+{
+	bool drained = lane_tx_drained(local_burst_begin(peer));
+
+	local_burst_end(l, peer, false);
+	return !drained && local_peer_alive(l, peer, now) && host_wants_cpu(peer->map.pid);
+}
+
+uint64_t local_peer_ran(const struct local_peer *peer)
+{
+	return host_cpu_time(peer->map.pid);
+}
+
+bool local_peer_cma(const struct local_peer *peer)
+{
+	return load_relaxed(&peer->cma);
+}
+
+bool local_peer_pulls(const struct local_peer *peer)
+{
+	return load_relaxed(&peer->map.lane->can_pull) == 1;
+}
+
+struct lane_tx *local_burst_begin(struct local_peer *peer)
+{
+	lock_acquire(&peer->lock);
+	return &peer->tx;
+}
+
+void local_burst_end(struct local *l, struct local_peer *peer, bool sent)
+{
+	lock_release(&peer->lock);
+	if (!sent)
+		return;
+	full_fence();	/* L2: the slots before, asleep after */
+	if (unlikely(load_relaxed(peer->map.asleep)))
+		host_ring(l->host, peer->slot, peer->map.incarnation);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Payloads that senders left in place: copied here by cross-memory attach, after a look at who it is that they are copied from. */
+#include <errno.h>
+#include <sys/uio.h>
+
+#include "local/parts.h"
+#include "local/segment.h"
+#include "util/compiler.h"
+
+/*
+ * Fills at most n vectors with `len` bytes of segs behind `done`.  Not more: the kernel looks up all pages that it is shown of the other
+ * side, copied or not.
+ */
+static unsigned int vectors_behind(struct iovec *v, const struct wq_seg *segs, unsigned int n,
+				   uint64_t done, uint64_t len)
+{
+	unsigned int k = 0;
+
+	for (unsigned int i = 0; i < n && len > 0; i++) {
+		uint64_t bytes;
+
+		if (done >= segs[i].len) {
+			done -= segs[i].len;
+			continue;
+		}
+		bytes = min(segs[i].len - done, len);
+		v[k++] = (struct iovec){ (void *)(uintptr_t)(segs[i].addr + done), bytes };
+		len -= bytes;
+		done = 0;
+	}
+	return k;
+}
+
+/* What a read that came back with n bytes says; *n becomes the payload among them. */
+static int judge_pull(const struct wq_pull *from, const struct seg_identity *found, ssize_t *n)
+{
+	if (*n < 0)
+		return errno;
+	/* The pid may name another process by now, or the same with another program. */
+	if (*n < (ssize_t)sizeof(*found) || found->magic != SEG_MAGIC ||
+	    found->incarnation != from->incarnation)
+		return ESRCH;
+	*n -= sizeof(*found);
+	return *n > 0 ? 0 : EFAULT;
+}
+
+int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *dst,
+	       unsigned int ndst, uint64_t total)
+{
+	struct iovec theirs[SEGS_MAX + 1], ours[SEGS_MAX + 1];
+	struct seg_identity found;
+
+	if (from->num_seg > SEGS_MAX || ndst > SEGS_MAX)
+		return EPERM;
+	theirs[0] = (struct iovec){ (void *)(uintptr_t)from->identity, sizeof(found) };
+	ours[0] = (struct iovec){ &found, sizeof(found) };
+	/* One call moves just under 2 GiB at most. */
+	for (uint64_t done = 0; done < total;) {
+		unsigned int nfrom = vectors_behind(theirs + 1, from->seg, from->num_seg,
+						    skip + done, total - done);
+		unsigned int nto = vectors_behind(ours + 1, dst, ndst, done, total - done);
+		ssize_t n = process_vm_readv(from->pid, ours, nto + 1, theirs, nfrom + 1, 0);
+		int err = judge_pull(from, &found, &n);
+
+		if (err != 0)
+			return err;
+		done += n;
+	}
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Path migration, IBTA vol 1, 17.2: to the alternate path when the peer has gone there, when the program asks, or when the primary one
+ * has failed.
+ */
+#include "roce/parts.h"
+#include "roce/retry.h"
+#include "util/net.h"
+
+static void use_alternate(struct roce_qp *qp)
+{
+	struct wq_qp *wq = qp->wq;
+
+	wq->path = wq->alt_path;
+	wq->timeout = wq->alt_timeout;
+	wq->mig_state = IBV_MIG_MIGRATED;
+	roce_retry_start(qp);
+	/* What is in flight may be lost with the old path, and its timer is off now. */
+	roce_requester_rewind(qp);
+	wq->ops->event(wq, IBV_EVENT_PATH_MIG);
+}
+
+void roce_qp_migrate(struct roce_qp *qp)
+{
+	use_alternate(qp);
+	roce_check(qp);
+}
+
+bool roce_migrate(struct roce_qp *qp)
+{
+	if (qp->wq->mig_state != IBV_MIG_ARMED)
+		return false;
+	use_alternate(qp);
+	return true;
+}
+
+/*
+ * Follows the peer's MigReq: clear, it is ready for a migration, which arms one that is wanted
+ * here; set, on an armed QP, it has migrated.  A request to migrate to a path that is not the
+ * alternate one is refused, and told once: it comes with every packet.
+ */
+void roce_follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	struct wq_qp *wq = qp->wq;
+
+	if (wq->mig_state == IBV_MIG_REARM && !pkt->bth.mig_req) {
+		wq->mig_state = IBV_MIG_ARMED;
+		qp->mig_refused = false;
+	} else if (wq->mig_state != IBV_MIG_ARMED || !pkt->bth.mig_req) {
+		return;
+	} else if (net_addr_equal(&pkt->path.src, &wq->alt_path.dst)) {
+		use_alternate(qp);
+	} else if (!qp->mig_refused) {
+		qp->mig_refused = true;
+		wq->ops->event(wq, IBV_EVENT_PATH_MIG_ERR);
+	}
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One request packet: which PSNs its message takes, its headers and payload, made from the WQE.  Which packet is next, and whether it may
+ * leave, is the requester's.
+ */
+#ifndef VRB_ROCE_REQUEST_H
+#define VRB_ROCE_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "roce/retry.h"
+
+/* Done by a response, not by an ACK. */
+static inline bool roce_wants_response(const struct send_wqe *w)
+{
+	switch (w->opcode) {
+	case IBV_WR_RDMA_READ:
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+	case IBV_WR_FLUSH:
+	case IBV_WR_ATOMIC_WRITE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static inline bool roce_is_read(const struct send_wqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_READ;
+}
+
+/* PSNs of the whole message. */
+static inline uint32_t roce_message_psns(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	if (w->flags & WQE_PULL)
+		return 1;
+	return roce_is_read(w) || !roce_wants_response(w) ? psn_packets(w->length, qp->wq->mtu) : 1;
+}
+
+/* Answers that one READ request asks for at most. */
+static inline uint32_t roce_piece_packets(const struct roce_qp *qp)
+{
+	return roce_window_limit(qp) / 2;
+}
+
+/*
+ * Offset, counted in packets, of the last packet of the READ request that covers packet `offset` of
+ * the message.
+ */
+uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset);
+
+/* The QP's part of its window, for packets like those of w. */
+static inline uint32_t roce_window_for(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	const struct wq_qp *wq = qp->wq;
+
+	return roce_cc_share(&qp->cc, wq->sharers, wq->mtu, w->length);
+}
+
+/* PSNs that the next packet of the WQE takes. */
+static inline uint32_t roce_packet_psns(const struct roce_qp *qp, const struct send_wqe *w,
+					uint32_t offset)
+{
+	return roce_is_read(w) ? roce_read_piece_end(qp, w, offset) - offset + 1 : 1;
+}
+
+/* The packet at req.psn, which is number `offset` of its message; 0 if its payload cannot be read. */
+size_t roce_request_build(struct roce_qp *qp, struct send_wqe *w, uint32_t offset, uint8_t *buf);
+
+#endif

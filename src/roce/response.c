@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the responder sends: the answers that READ and atomic resources owe, oldest first, then the pending ACK or NAK; and what it says to
+ * a request that comes again.
+ */
+#include "roce/acknak.h"
+#include "roce/faults.h"
+#include "roce/opcode.h"
+#include "roce/pace.h"
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "roce/rd_atomic.h"
+#include "util/compiler.h"
+
+static uint8_t answer_opcode(const struct roce_qp *qp, const struct roce_rd_atomic *rd)
+{
+	enum roce_opcode op = ROCE_RC_ATOMIC_ACKNOWLEDGE;
+
+	if (rd->kind != ROCE_RD_ATOMIC)
+		op = roce_read_response(rd->next_psn == rd->answer_first,
+					rd->next_psn == rd->answer_last);
+	return roce_response_opcode(qp->wq->type, op);
+}
+
+/*
+ * A replay whose memory has gone since.  The request may be a ghost that the network delayed or
+ * copied, long answered and forgotten by the requester, so it must not end the connection; a
+ * requester that still waits learns of it by the NAK, one that does not discards that.
+ */
+static void replay_fault(struct roce_qp *qp, struct roce_rd_atomic *rd, enum reason why)
+{
+	uint32_t psn = rd->next_psn;
+
+	rd->next_psn = rd->answer_last;
+	roce_rd_advance(qp, rd);
+	qp->counters.dropped_pkts++;
+	if (!qp->resp.ack.pending)
+		roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, roce_fault(why)->nak), psn);
+}
+
+/* The next answer of a resource; 0 when its memory has gone, which is a NAK in its place. */
+static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf)
+{
+	uint64_t skip = (uint64_t)psn_add(rd->next_psn, 0 - rd->first_psn) * qp->wq->mtu;
+	uint32_t len = min(rd->answer_end - skip, (uint64_t)qp->wq->mtu);
+	enum reason why = REASON_NONE;
+	struct roce_pkt pkt;
+	size_t hdr;
+
+	roce_prepare(qp, &pkt, answer_opcode(qp, rd), rd->next_psn);
+	pkt.aeth.syndrome = roce_ack_syndrome(qp);
+	pkt.aeth.msn = rd->msn;
+	pkt.atomic_ack = rd->original;
+	hdr = roce_put_headers(&pkt, buf, len);
+	if (len)
+		why = qp->wq->ops->mem_read(qp->wq, rd->rkey, rd->va + skip, buf + hdr, len,
+					    MEM_REMOTE_READ);
+	if (why) {
+		uint32_t psn = rd->next_psn;
+
+		if (!rd->fresh) {
+			replay_fault(qp, rd, why);
+			return 0;
+		}
+		roce_rd_reset(qp);
+		roce_response_fault(qp, why, psn);
+		return 0;
+	}
+	roce_ack_implied(qp, rd->next_psn);
+	roce_rd_advance(qp, rd);
+	return roce_put_pad(qp, buf, hdr, len);
+}
+
+static size_t ack(struct roce_qp *qp, uint8_t *buf)
+{
+	struct roce_pkt pkt;
+
+	roce_ack_take(qp, &pkt);
+	return roce_put_pad(qp, buf, roce_put_headers(&pkt, buf, 0), 0);
+}
+
+size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
+{
+	struct roce_rd_atomic *rd;
+
+	while ((rd = roce_rd_due(qp)) != NULL) {
+		size_t len;
+
+		/* A pending ACK is of a newer PSN, so it waits, too. */
+		if (!qp->dying && !roce_pace_answer_allows(qp, now))
+			return 0;
+		len = answer(qp, rd, buf);
+		if (len) {
+			roce_pace_answered(qp, now);
+			return len;
+		}
+	}
+	return qp->resp.ack.pending ? ack(qp, buf) : 0;
+}
+
+/*
+ * A READ that was asked for before, or the rest of one: same key, and the same bytes at the same
+ * PSNs.
+ */
+static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *rd,
+			 const struct roce_pkt *pkt)
+{
+	uint64_t skip = (uint64_t)psn_add(pkt->bth.psn, 0 - rd->first_psn) * qp->wq->mtu;
+
+	return rd->kind == ROCE_RD_READ && pkt->reth.rkey == rd->rkey &&
+	       pkt->reth.va == rd->va + skip && skip + pkt->reth.len <= rd->len &&
+	       (pkt->reth.len || !rd->len);
+}
+
+/*
+ * IBTA vol 1, 9.7.5: duplicate SENDs and WRITEs are acknowledged with the newest PSN and not
+ * executed; READs and atomics are answered from their resource.  One that has no resource any more
+ * is dropped.
+ *
+ * The newest PSN of a SEND or WRITE: a READ or atomic behind them is acknowledged by its own answer
+ * only.  Soft RoCE takes an ACK of that PSN for the answer, and completes with what was in memory.
+ */
+bool roce_response_again(struct roce_qp *qp, const struct roce_pkt *pkt,
+			 const struct roce_opcode_info *op)
+{
+	static const uint8_t kinds[] = {
+		[ROCE_KIND_ATOMIC] = ROCE_RD_ATOMIC,
+		[ROCE_KIND_FLUSH] = ROCE_RD_EMPTY,
+		[ROCE_KIND_ATOMIC_WRITE] = ROCE_RD_EMPTY,
+	};
+	struct roce_rd_atomic *rd;
+
+	if (!roce_is_answered(op)) {
+		roce_ack_pend(qp, qp->resp.ack_psn);
+		return true;
+	}
+	rd = roce_rd_find(qp, pkt->bth.psn);
+	if (!rd)
+		return false;
+	if (op->kind == ROCE_KIND_READ ? !repeats_read(qp, rd, pkt) : rd->kind != kinds[op->kind])
+		return false;
+	if (op->kind == ROCE_KIND_READ) {
+		roce_pace_spread_answers(qp, true);
+		roce_rd_replay(qp, rd, pkt->bth.psn, psn_packets(pkt->reth.len, qp->wq->mtu),
+			       pkt->reth.va - rd->va + pkt->reth.len);
+	} else {
+		roce_rd_replay(qp, rd, pkt->bth.psn, 1, 0);
+	}
+	return true;
+}
