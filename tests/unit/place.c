@@ -1,38 +1,53 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "place.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 void place_make_dir(char path[64])
 {
+	strcpy(path, "/dev/shm/verbena-test-XXXXXX");
+	if (mkdtemp(path))
+		return;
 	strcpy(path, "/tmp/verbena-test-XXXXXX");
 	if (!mkdtemp(path))
 		abort();
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	return remove(path);
+}
+
 void place_remove_dir(const char *path)
 {
-	DIR *d = opendir(path);
-	const struct dirent *e;
+	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
 
-	while (d && (e = readdir(d)))
-		if (e->d_name[0] != '.')
-			unlinkat(dirfd(d), e->d_name, 0);
-	if (d)
-		closedir(d);
-	rmdir(path);
+/* As in tests/stock/harness.py: by an abstract UNIX socket of its name, which stays open as long as the program. */
+static bool reserve(uint16_t port)
+{
+	struct sockaddr_un token = { .sun_family = AF_UNIX };
+	int n = snprintf(token.sun_path + 1, sizeof(token.sun_path) - 1, "verbena-test-port-%u", port);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (bind(fd, (struct sockaddr *)&token, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+		return true;
+	close(fd);
+	return false;
 }
 
 static bool is_free(int family, uint16_t port)
@@ -56,7 +71,7 @@ uint16_t place_free_port(void)
 	for (;;) {
 		uint16_t port = (uint16_t)(20000 + place_next(&state) % 12000);
 
-		if (is_free(AF_INET, port) && is_free(AF_INET6, port))
+		if (reserve(port) && is_free(AF_INET, port) && is_free(AF_INET6, port))
 			return port;
 	}
 }
