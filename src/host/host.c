@@ -41,7 +41,7 @@ static bool reclaim(struct host *h, int slot)
 	struct table_slot s;
 	bool dead = false;
 
-	if (slot == h->slot || table_slot_locked(&h->table, slot) || table_lock(&h->table))
+	if (slot == h->slot || table_slot_locked(&h->table, slot) || table_lock_within(&h->table, TABLE_PATIENCE_TO_TIDY))
 		return false;
 	if (table_take_slot(&h->table, slot)) {
 		dead = true;
@@ -181,7 +181,7 @@ void host_leave(struct host *h)
 	if (!h)
 		return;
 	/* If the lock cannot be had the next process finds a dead slot, which is as good. */
-	if (h->shared && !table_lock(&h->table)) {
+	if (h->shared && !table_lock_within(&h->table, TABLE_PATIENCE_TO_TIDY)) {
 		clear_slot(h, h->slot);
 		table_unlock(&h->table);
 	}

@@ -16,7 +16,7 @@
 #include "util/compiler.h"
 #include "util/time.h"
 
-#define LOCK_PATIENCE VRB_SECOND
+#define TURN_AT 64	/* behind the header */
 
 static const struct table_header header_now = {
 	.magic = TABLE_MAGIC,
@@ -68,9 +68,35 @@ static bool range_locked(const struct table *t, off_t at, off_t len)
 	return fcntl(t->fd, F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
 }
 
-int table_lock(struct table *t)
+bool table_wait_over(struct table_wait *w, uint64_t turn, uint64_t now)
 {
-	uint64_t give_up = clock_now() + LOCK_PATIENCE;
+	if (!w->began)
+		*w = (struct table_wait){ .patience = w->patience, .began = now, .moved = now, .turn = turn };
+	if (turn != w->turn) {
+		w->turn = turn;
+		w->moved = now;
+	}
+	return now > w->moved + w->patience || now > w->began + TABLE_WAIT_MAX;
+}
+
+static uint64_t read_turn(const struct table *t)
+{
+	uint64_t turn;
+
+	return read_at(t, &turn, sizeof(turn), TURN_AT) ? turn : 0;
+}
+
+/* For those who wait. */
+static void tell_turn(struct table *t)
+{
+	uint64_t turn = clock_now();
+
+	write_at(t, &turn, sizeof(turn), TURN_AT);
+}
+
+static int wait_for_lock(struct table *t, uint64_t patience)
+{
+	struct table_wait wait = { .patience = patience };
 	struct timespec pause = { .tv_nsec = 20000 };
 
 	for (;;) {
@@ -78,11 +104,25 @@ int table_lock(struct table *t)
 
 		if (err != EAGAIN && err != EACCES && err != EINTR)
 			return err;
-		if (clock_now() > give_up)
+		if (table_wait_over(&wait, read_turn(t), clock_now()))
 			return EBUSY;
 		nanosleep(&pause, NULL);
 		pause.tv_nsec = min(2 * pause.tv_nsec, 2000000L);
 	}
+}
+
+int table_lock_within(struct table *t, uint64_t patience)
+{
+	int err = wait_for_lock(t, patience);
+
+	if (!err)
+		tell_turn(t);
+	return err;
+}
+
+int table_lock(struct table *t)
+{
+	return table_lock_within(t, TABLE_PATIENCE);
 }
 
 void table_unlock(struct table *t)
@@ -176,9 +216,12 @@ int table_open(struct table *t, int dirfd)
 		       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (t->fd < 0)
 		return errno;
-	err = table_lock(t);
+	/* Whose table it is nobody knows yet. */
+	err = wait_for_lock(t, TABLE_PATIENCE);
 	if (!err) {
 		err = check_table(t);
+		if (!err)
+			tell_turn(t);
 		table_unlock(t);
 	}
 	if (err)

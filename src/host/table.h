@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "host/host.h"
+#include "util/time.h"
 
 #define TABLE_MAGIC 0x54534f4842525635ull	/* "5VRBHOST" as bytes on a little-endian machine */
 
@@ -77,9 +78,24 @@ static_assert(HOST_BLOCKS % TABLE_CHUNK == 0, "whole chunks");
 #define TABLE_MARK_AT      (1ll << 61)
 #define TABLE_MARK_MASK    ((1ull << 60) - 1)
 
+/* How long one holder of the lock is waited for, and all of them together. */
+#define TABLE_PATIENCE (3 * VRB_SECOND)
+#define TABLE_PATIENCE_TO_TIDY VRB_SECOND
+#define TABLE_WAIT_MAX (30 * VRB_SECOND)
+
 struct table {
 	int fd;
 };
+
+/* A wait for the lock; `patience` is set before, the rest is 0. */
+struct table_wait {
+	uint64_t patience;
+	uint64_t began, moved;	/* when it was asked for, and when another holder was seen last */
+	uint64_t turn;
+};
+
+/* The lock is taken, for the turn that is told in the table: is it waited for in vain? */
+bool table_wait_over(struct table_wait *wait, uint64_t turn, uint64_t now);
 
 /*
  * Opens or makes the table in the run directory.  One that makes no sense is made anew if no live
@@ -90,8 +106,13 @@ struct table {
 int table_open(struct table *t, int dirfd);
 void table_close(struct table *t);	/* drops its locks */
 
-/* Waits at most a second, in case the holder was stopped: then EBUSY. */
+/*
+ * Waits as long as the lock changes hands, but not for one holder that does not go on, which may have been stopped: then EBUSY.
+ */
 int table_lock(struct table *t);
+
+/* The same for what can be left to others: with a patience of its own for one holder, in ns. */
+int table_lock_within(struct table *t, uint64_t patience);
 void table_unlock(struct table *t);
 
 /* Takes a slot's life lock; false if somebody lives in it. */

@@ -201,6 +201,62 @@ static void a_stopped_holder_of_the_lock_does_not_hang_others(void **state)
 	host_leave(b);
 }
 
+/* Steps of a wait, from its first look on: the time, whose turn it is, and whether that is enough. */
+static void who_waits_has_patience_while_the_lock_changes_hands(void **state)
+{
+	enum { PATIENCE = 100 };
+	static const struct {
+		uint64_t now, turn;
+		bool over;
+	} steps[] = {
+		{ 1, 7, false },
+		{ 101, 7, false },
+		{ 102, 8, false },	/* somebody else has it: the time begins anew */
+		{ 202, 8, false },
+		{ 203, 8, true },
+		{ 204, 0, false },	/* the table was made anew */
+		{ 304, 0, false },
+		{ 305, 0, true },
+		{ TABLE_WAIT_MAX + 1, 9, false },
+		{ TABLE_WAIT_MAX + 2, 10, true },
+	};
+	struct table_wait wait = { .patience = PATIENCE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+		assert_int_equal(table_wait_over(&wait, steps[i].turn, steps[i].now), steps[i].over);
+}
+
+static uint64_t turn_of(struct table *t)
+{
+	uint64_t turn;
+
+	assert_int_equal(pread(t->fd, &turn, sizeof(turn), 64), sizeof(turn));
+	return turn;
+}
+
+/* Who takes the lock says so, and only then. */
+static void each_turn_is_told(void **state)
+{
+	int dir = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	uint64_t turn;
+	struct table a, b;
+
+	assert_int_equal(table_open(&a, dir), 0);
+	turn = turn_of(&a);
+	assert_int_equal(table_open(&b, dir), 0);
+	assert_true(turn_of(&a) != turn);
+	turn = turn_of(&a);
+	assert_int_equal(table_lock(&b), 0);
+	assert_true(turn_of(&a) != turn);
+	turn = turn_of(&a);
+	assert_int_equal(table_lock_within(&a, 0), EBUSY);
+	assert_true(turn_of(&a) == turn);
+	table_unlock(&b);
+	table_close(&a);
+	table_close(&b);
+	close(dir);
+}
+
 /* A mark is there while anybody has it. */
 static void marks_end_with_their_last_holder(void **state)
 {
@@ -230,6 +286,8 @@ int main(void)
 		IN_DIR(a_full_directory_means_private),
 		IN_DIR(a_file_size_limit_does_not_kill),
 		IN_DIR(a_stopped_holder_of_the_lock_does_not_hang_others),
+		cmocka_unit_test(who_waits_has_patience_while_the_lock_changes_hands),
+		IN_DIR(each_turn_is_told),
 		IN_DIR(marks_end_with_their_last_holder),
 	};
 
