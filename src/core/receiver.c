@@ -52,10 +52,13 @@ void vrb_receivers_stop(void)
 	}
 }
 
+/* Once vrb.drive is free there may be more, whose locks are not ours. */
 void vrb_receivers_go_on(void)
 {
+	unsigned int n = load_relaxed(&vrb_extra_receivers);
+
 	lock_release(&vrb.drive);
-	for (unsigned int i = vrb_extra_receivers; i; i--)
+	for (unsigned int i = n; i; i--)
 		lock_release(vrb_receivers[i].lock);
 }
 
@@ -186,6 +189,18 @@ static unsigned int processors(void)
 	return n > 0 ? (unsigned int)n : 1;
 }
 
+/* All but the main one's, which is vrb.wire. */
+static void close_wires(void)
+{
+	for (unsigned int i = 1; i < VRB_RECEIVERS; i++) {
+		struct vrb_receiver *r = &vrb_receivers[i];
+
+		if (r->wire)
+			wire_close(r->wire);
+		r->wire = NULL;
+	}
+}
+
 /* All of them or none. */
 static bool open_wires(unsigned int n)
 {
@@ -193,8 +208,7 @@ static bool open_wires(unsigned int n)
 		struct vrb_receiver *r = &vrb_receivers[i];
 
 		if (udp_open_beside(vrb.wire->port, &r->wire)) {
-			while (--i)
-				wire_close(vrb_receivers[i].wire);
+			close_wires();
 			return false;
 		}
 		r->lock = &r->own_lock;
@@ -204,7 +218,7 @@ static bool open_wires(unsigned int n)
 	return true;
 }
 
-static void open(unsigned int n)
+static void open_receivers(unsigned int n)
 {
 	/* Without the table nobody could be told who is where. */
 	if (!vrb.wire || !host_shared(vrb.host) || n < 2 || swap_acq_rel(&opening, true))
@@ -230,7 +244,7 @@ static void open(unsigned int n)
 void vrb_receivers_open(void)
 {
 	if (!load_relaxed(&opening) && !config_get()->receivers)
-		open(power_of_two(processors()));
+		open_receivers(power_of_two(processors()));
 }
 
 int vrb_receivers_start(void)
@@ -242,7 +256,7 @@ int vrb_receivers_start(void)
 	vrb_steer_start();
 	vrb_receiver_take(r, clock_now(), false);
 	lock_release(r->lock);
-	open(power_of_two(config_get()->receivers));
+	open_receivers(power_of_two(config_get()->receivers));
 	return watch(r);
 }
 
@@ -250,21 +264,19 @@ void vrb_receivers_end(void)
 {
 	vrb_for_each_receiver (r)
 		unwatch(r);
-	for (unsigned int i = vrb_extra_receivers; i; i--)
-		wire_close(vrb_receivers[i].wire);
+	close_wires();
+	vrb_main_receiver->wire = NULL;
 	store_relaxed(&vrb_extra_receivers, 0);
 	store_relaxed(&opening, false);
-	vrb_main_receiver->wire = NULL;
 }
 
-/* The wires are closed on this side only. */
+/* The wires are closed on this side only; also those of receivers that a thread of the parent was just opening. */
 void vrb_receivers_forget(void)
 {
-	for (unsigned int i = vrb_extra_receivers; i; i--)
-		wire_close(vrb_receivers[i].wire);
+	close_wires();
+	vrb_main_receiver->wire = NULL;
 	lock_init(&vrb.drive);
 	clear(vrb_main_receiver);
-	vrb_main_receiver->wire = NULL;
 	store_relaxed(&vrb_extra_receivers, 0);
 	store_relaxed(&opening, false);
 }

@@ -136,6 +136,8 @@ void vrb_steer_packets_seen(struct vrb_receiver *r)
 		return;
 	if (r != vrb_main_receiver)
 		lock_acquire(&vrb.drive);
+	/* Again, now that no probe can begin: what was there before it began must not be taken for its answer. */
+	udp_position(r->wire, at);
 	set_at(r, at);
 	publish();
 	if (r != vrb_main_receiver)
