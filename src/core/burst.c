@@ -13,6 +13,7 @@
 #include "roce/icrc.h"
 #include "roce/opcode.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 
 enum {
@@ -119,10 +120,12 @@ static void wait_for_room(void)
 	struct pollfd fds[WIRE_FDS];
 	int fd[WIRE_FDS];
 	unsigned int n = wire_fds(vrb.wire, fd);
+	int cancel = cancel_off();
 
 	for (unsigned int i = 0; i < n; i++)
 		fds[i] = (struct pollfd){ .fd = fd[i], .events = POLLOUT };
 	poll(fds, n, FULL_WAIT_MS);
+	cancel_on(cancel);
 }
 
 /* The run that begins at p becomes single packets. */

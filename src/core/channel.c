@@ -13,6 +13,7 @@
 #include "core/drive.h"
 #include "run/clock.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/time.h"
 
 enum { POLLS_PER_YIELD = 16 };	/* in vain: whoever is to answer may want this processor */
@@ -102,17 +103,16 @@ static bool raised(struct vrb_channel *channel)
 static void poll_until_raised(struct vrb_channel *channel, uint64_t end)
 {
 	unsigned int in_vain = 0;
+	int cancel = cancel_off();
 	bool came;
-	int old;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	while (!(came = raised(channel)) && !time_reached(end, clock_now()))
 		if (!vrb_drive_poll(load_relaxed(&channel->shards)) && ++in_vain % POLLS_PER_YIELD == 0)
 			sched_yield();
 	patience_polled(&channel->patience, came);
 	if (!came)
 		vrb_drive_blocks();
-	pthread_setcancelstate(old, NULL);
+	cancel_on(cancel);
 }
 
 /* Waits for an event and takes it, with the queue's lock. */

@@ -16,6 +16,7 @@
 
 #include "core/context.h"
 #include "run/log.h"
+#include "util/cancel.h"
 
 /* A queued asynchronous event. */
 struct async_event {
@@ -48,7 +49,7 @@ void vrb_event_queue_push_locked(struct vrb_event_queue *q, struct list *node)
 
 	list_add_tail(&q->events, node);
 	/* Cannot fail or block: the counter holds 2^64 - 2. */
-	if (write(q->fd, &one, sizeof(one)) < 0)
+	if (sys_write(q->fd, &one, sizeof(one)) < 0)
 		return;
 }
 

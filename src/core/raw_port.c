@@ -16,6 +16,7 @@
 #include "run/config.h"
 #include "run/progress.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 
 enum {
@@ -97,9 +98,14 @@ bool vrb_raw_poll(uint64_t now)
 {
 	struct list *pos;
 	bool any = false;
+	int cancel;
 
+	if (likely(list_empty(&open_ports)))
+		return false;
+	cancel = cancel_off();
 	list_for_each (pos, &open_ports)
 		any |= take(list_entry(pos, struct vrb_raw_port, node), now);
+	cancel_on(cancel);
 	return any;
 }
 

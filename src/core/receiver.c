@@ -11,6 +11,7 @@
 #include "run/config.h"
 #include "run/log.h"
 #include "run/progress.h"
+#include "util/cancel.h"
 #include "wire/udp.h"
 
 enum {
@@ -243,8 +244,13 @@ static void open_receivers(unsigned int n)
 
 void vrb_receivers_open(void)
 {
-	if (!load_relaxed(&opening) && !config_get()->receivers)
-		open_receivers(power_of_two(processors()));
+	int cancel;
+
+	if (load_relaxed(&opening) || config_get()->receivers)
+		return;
+	cancel = cancel_off();
+	open_receivers(power_of_two(processors()));
+	cancel_on(cancel);
 }
 
 int vrb_receivers_start(void)

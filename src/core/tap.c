@@ -31,6 +31,7 @@
 #include "run/log.h"
 #include "run/progress.h"
 #include "util/be.h"
+#include "util/cancel.h"
 #include "util/inet.h"
 #include "util/list.h"
 #include "util/lock.h"
@@ -165,10 +166,12 @@ static bool unchanged(const struct stat *st)
 void vrb_tap_look(uint64_t now)
 {
 	struct stat st;
+	int cancel;
 
 	store_relaxed(&vrb_tap_look_at, time_after(now, LOOK_MS * VRB_MSEC));
 	if (!vrb.host || !host_shared(vrb.host) || fstat(host_dirfd(vrb.host), &st))
 		return;
+	cancel = cancel_off();
 	lock_acquire(&tap_lock);
 	if (!unchanged(&st)) {
 		listed = st.st_mtim;
@@ -176,6 +179,7 @@ void vrb_tap_look(uint64_t now)
 		count_listeners();
 	}
 	lock_release(&tap_lock);
+	cancel_on(cancel);
 }
 
 /* ---------------------------------------------------------------- telling */
@@ -263,6 +267,7 @@ void vrb_tap_tell(struct vrb_qp *qp, const struct net_path *path, const uint8_t 
 	uint8_t frame[FRAME_MAX], mac[6];
 	uint32_t ifindex, n;
 	struct list *at;
+	int cancel;
 
 	lock_acquire(&port->lock);
 	ifindex = port->ifindex;
@@ -273,6 +278,7 @@ void vrb_tap_tell(struct vrb_qp *qp, const struct net_path *path, const uint8_t 
 	if (!told.hop_limit)
 		told.hop_limit = DEFAULT_HOPS;
 	n = build_frame(frame, mac, &told, packet, len);
+	cancel = cancel_off();
 	lock_acquire(&tap_lock);
 	list_for_each (at, &own) {
 		struct tap *t = list_entry(at, struct tap, node);
@@ -287,6 +293,7 @@ void vrb_tap_tell(struct vrb_qp *qp, const struct net_path *path, const uint8_t 
 			send_frame(&others[i], frame, n, qp->now);
 	}
 	lock_release(&tap_lock);
+	cancel_on(cancel);
 }
 
 /* ---------------------------------------------------------------- listening */

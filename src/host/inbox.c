@@ -16,6 +16,7 @@
 #include "host/state.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -184,7 +185,7 @@ static int send_once(struct host *h, int slot, struct letter *l)
 
 	if (inbox_address(h, slot, &sun))
 		return ENOENT;
-	if (sendmsg(h->inbox, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+	if (sys_sendmsg(h->inbox, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
 	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR ? EAGAIN :
 	       ENOENT;
@@ -198,10 +199,13 @@ static int send_patiently(struct host *h, int slot, struct letter *l)
 	int tries;
 
 	if (err == EAGAIN && !mark_deaf(h, slot, true)) {
+		int cancel = cancel_off();
+
 		for (tries = 0; tries < FULL_TRIES && err == EAGAIN; tries++) {
 			nanosleep(&pause, NULL);
 			err = send_once(h, slot, l);
 		}
+		cancel_on(cancel);
 	}
 	if (!err)
 		mark_deaf(h, slot, false);
@@ -292,7 +296,7 @@ enum host_msg host_inbox_recv(struct host *h, struct net_path *path, void *buf, 
 	if (h->inbox < 0)
 		return HOST_NOTHING;
 	do
-		got = recvmsg(h->inbox, &mh, MSG_DONTWAIT);
+		got = sys_recvmsg(h->inbox, &mh, MSG_DONTWAIT);
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return HOST_NOTHING;

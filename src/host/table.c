@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "run/clock.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/time.h"
 
@@ -36,13 +37,19 @@ uint32_t table_now(void)
 
 static bool read_at(const struct table *t, void *buf, size_t len, off_t at)
 {
-	return pread(t->fd, buf, len, at) == (ssize_t)len;
+	int cancel = cancel_off();
+	ssize_t n = pread(t->fd, buf, len, at);
+
+	cancel_on(cancel);
+	return n == (ssize_t)len;
 }
 
 static int write_at(struct table *t, const void *buf, size_t len, off_t at)
 {
+	int cancel = cancel_off();
 	ssize_t n = pwrite(t->fd, buf, len, at);
 
+	cancel_on(cancel);
 	if (n == (ssize_t)len)
 		return 0;
 	return n < 0 ? errno : ENOSPC;

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/cancel.h"
 #include "util/time.h"
 
 /* The letter behind the name, which is in parentheses and may have some of its own (proc(5)). */
@@ -36,6 +37,7 @@ bool host_wants_cpu(pid_t pid)
 {
 	const struct dirent *e;
 	bool wants = false;
+	int cancel = cancel_off();
 	char path[32];
 	DIR *tasks;
 
@@ -48,6 +50,7 @@ bool host_wants_cpu(pid_t pid)
 	}
 	if (tasks)
 		closedir(tasks);
+	cancel_on(cancel);
 	return wants;
 }
 

@@ -14,6 +14,7 @@
 #include "host/host.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "wq/qp.h"
 
 /* 0: not known, as where there is no /proc. */
@@ -27,7 +28,11 @@ static uint64_t pid_namespace(void)
 /* Gives a part of the file memory now, so that touching it later cannot raise SIGBUS. */
 static int reserve(int fd, uint64_t off, uint64_t len)
 {
-	return posix_fallocate(fd, off, len);
+	int cancel = cancel_off();
+	int err = posix_fallocate(fd, off, len);
+
+	cancel_on(cancel);
+	return err;
 }
 
 /* Beyond the limit a write would not only fail but raise SIGXFSZ. */
@@ -298,18 +303,20 @@ static int map_parts(int fd, const struct segment *own, int own_slot, uint64_t i
 int peer_map_open(struct host *host, const struct segment *own, int own_slot, int slot,
 		  uint64_t incarnation, struct peer_map *map)
 {
-	int fd, err;
+	int fd, err, cancel;
 
 	*map = (struct peer_map){ .incarnation = incarnation };
 	if (own_slot < 0 || own_slot >= SEG_PEERS)
 		return EPROTO;
 	if (!fits_file_limit())
 		return EFBIG;
+	cancel = cancel_off();
 	err = open_peer_file(host, slot, &fd);
-	if (err != 0)
-		return err;
-	err = map_parts(fd, own, own_slot, incarnation, map);
-	close(fd);
+	if (err == 0) {
+		err = map_parts(fd, own, own_slot, incarnation, map);
+		close(fd);
+	}
+	cancel_on(cancel);
 	if (err != 0) {
 		peer_map_close(map);
 		return err;

@@ -11,6 +11,7 @@
 
 #include "raw/state.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 
 static void describe(struct virtio_net_hdr *v, const struct raw_out *o)
@@ -66,7 +67,7 @@ unsigned int packet_send(struct raw_port *port, struct raw_out *out, unsigned in
 							.msg_iovlen = out[i].pieces + 1 } };
 	}
 	while (done < n) {
-		int k = sendmmsg(p->send_fd, msg + done, n - done, MSG_DONTWAIT);
+		int k = sys_sendmmsg(p->send_fd, msg + done, n - done, MSG_DONTWAIT);
 
 		if (k > 0) {
 			done += k;

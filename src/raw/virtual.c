@@ -29,6 +29,7 @@
 #include "raw/state.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/lock.h"
 #include "util/time.h"
@@ -139,6 +140,7 @@ static bool is_settled(const struct timespec *changed)
 static void follow_members(struct virtual_port *p)
 {
 	struct stat st;
+	int cancel;
 
 	if (!host_shared(p->host) || fstat(host_dirfd(p->host), &st) < 0)
 		return;
@@ -147,7 +149,9 @@ static void follow_members(struct virtual_port *p)
 		return;
 	p->listed = st.st_mtim;
 	p->settled = is_settled(&st.st_mtim);
+	cancel = cancel_off();
 	read_members(p);
+	cancel_on(cancel);
 }
 
 /* Sending */
@@ -162,7 +166,7 @@ static enum given give(struct virtual_port *p, struct member *m, const struct ra
 			     .msg_iov = (struct iovec *)o->piece,
 			     .msg_iovlen = o->pieces };
 
-	if (sendmsg(p->port.fd[0], &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+	if (sys_sendmsg(p->port.fd[0], &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
 		m->full_since = 0;
 		return GIVEN;
 	}

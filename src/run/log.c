@@ -14,6 +14,7 @@
 
 #include "run/clock.h"
 #include "run/config.h"
+#include "util/cancel.h"
 #include "util/time.h"
 
 enum { LINE = 1024 };
@@ -94,7 +95,7 @@ static void write_line(const char *line, size_t len)
 	ssize_t n;
 
 	do
-		n = write(log_fd, line, len);
+		n = sys_write(log_fd, line, len);
 	while (n < 0 && errno == EINTR);
 }
 

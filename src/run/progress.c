@@ -23,6 +23,7 @@
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/time.h"
 
@@ -123,7 +124,7 @@ static void kick(struct progress *p)
 
 	/* EAGAIN: the counter is full of unread wake-ups, which is as good. */
 	do
-		n = write(p->wake_fd, &one, sizeof(one));
+		n = sys_write(p->wake_fd, &one, sizeof(one));
 	while (n < 0 && errno == EINTR);
 }
 

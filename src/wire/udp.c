@@ -14,6 +14,7 @@
 #include "run/config.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "wire/udp_state.h"
 
 enum {
@@ -287,6 +288,7 @@ void udp_probe(struct wire *w, unsigned int members)
 		.sin6_port = htons(w->port),
 		.sin6_addr = IN6ADDR_LOOPBACK_INIT,
 	} };
+	int cancel = cancel_off();
 
 	members = min(members, (unsigned int)PROBES_MAX);
 	store_relaxed(&u->nonce, config_random());
@@ -296,6 +298,7 @@ void udp_probe(struct wire *w, unsigned int members)
 		send_probes(u->fd[UDP_IPV4], &v4, sizeof(v4.v4), members, u->nonce);
 	if (u->fd[UDP_IPV6] >= 0)
 		send_probes(u->fd[UDP_IPV6], &v6, sizeof(v6.v6), members, u->nonce);
+	cancel_on(cancel);
 }
 
 void udp_position(const struct wire *w, int32_t index[2])

@@ -13,6 +13,7 @@
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "wire/steer.h"
 #include "wire/udp_state.h"
 
@@ -260,7 +261,7 @@ static void drain_errors(struct udp_wire *u, int fd)
 		};
 
 		memset(&to, 0, sizeof(to));
-		if (recvmsg(fd, &mh, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		if (sys_recvmsg(fd, &mh, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
 			return;
 		u->wire.stats.recv_errors++;
 		note_error(u, &mh);
@@ -276,7 +277,7 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 		return 0;
 	u->crowded = crowded(u, family);
 	for (tries = 0; tries < UDP_MESSAGES; tries++) {
-		got = recvmmsg(u->fd[family], u->mm, UDP_MESSAGES, MSG_DONTWAIT, NULL);
+		got = sys_recvmmsg(u->fd[family], u->mm, UDP_MESSAGES, MSG_DONTWAIT);
 		if (got >= 0 || errno == EAGAIN)
 			break;
 		if (errno != EINTR)

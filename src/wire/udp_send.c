@@ -10,6 +10,7 @@
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "wire/udp_state.h"
 
 enum {
@@ -243,7 +244,7 @@ static unsigned int send_stretch(struct udp_wire *u, struct batch *b, struct wir
 	b->n = b->iovs = 0;
 	while (i < n)
 		i += add_message(u, b, pkts + i, n - i);
-	sent = sendmmsg(fd, b->mm, b->n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	sent = sys_sendmmsg(fd, b->mm, b->n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent > 0) {
 		done = packets_in(b, (unsigned int)sent);
 		fetch_add_relaxed(&u->wire.stats.sent, done);

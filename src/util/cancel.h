@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread that is cancelled (pthread_cancel) ends in the next call in which the C library allows that: most calls that may sleep, also when they are
+ * asked not to.  Posting, polling and asking for events must not end there, for they hold locks.  So what they call is
+ *
+ *	often		one of the system calls below, past the C library; that is also sooner done
+ *	seldom		between cancel_off() and cancel_on()
+ *
+ * Where a program sleeps in a call of ours, for an event, it may be cancelled; no lock is held then.
+ */
+#ifndef VRB_UTIL_CANCEL_H
+#define VRB_UTIL_CANCEL_H
+
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline int cancel_off(void)
+{
+	int old;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	return old;
+}
+
+static inline void cancel_on(int old)
+{
+	pthread_setcancelstate(old, NULL);
+}
+
+/* As those without sys_. */
+
+static inline ssize_t sys_write(int fd, const void *buf, size_t len)
+{
+	return syscall(SYS_write, fd, buf, len);
+}
+
+static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	return syscall(SYS_sendmsg, fd, m, flags);
+}
+
+static inline ssize_t sys_recvmsg(int fd, struct msghdr *m, int flags)
+{
+	return syscall(SYS_recvmsg, fd, m, flags);
+}
+
+static inline int sys_sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
+{
+	return (int)syscall(SYS_sendmmsg, fd, m, n, flags);
+}
+
+/* Without the time limit, which is not the same everywhere. */
+static inline int sys_recvmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
+{
+#ifdef SYS_recvmmsg
+	return (int)syscall(SYS_recvmmsg, fd, m, n, flags, NULL);
+#else
+	return (int)syscall(SYS_recvmmsg_time64, fd, m, n, flags, NULL);
+#endif
+}
+
+#endif

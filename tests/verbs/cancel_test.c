@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread that is cancelled does not end inside posting, polling or asking for an event, where it would leave locks taken.  The threads here cancel
+ * themselves first, so that they would end in the first system call that the C library lets them end in.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "world.h"
+
+enum {
+	ROUNDS = 50,
+	LEN = 4096,
+	TIMEOUT = 8,	/* a millisecond */
+};
+
+static struct world w;
+static struct ibv_comp_channel *channel;
+static struct ibv_cq *cq;
+static struct ibv_qp *rc, *ud;
+static struct ibv_ah *ah;
+static struct buffer buf;
+static atomic_bool lived;
+
+static void set_up(void)
+{
+	struct ibv_ah_attr to;
+
+	channel = ibv_create_comp_channel(w.ctx);
+	CHECK(channel);
+	cq = ibv_create_cq(w.ctx, 32, NULL, channel, 0);
+	CHECK(cq);
+	buf = world_buffer(&w, 2 * LEN, WORLD_ACCESS);
+	rc = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	world_connect(&w, rc, rc);
+	ud = world_qp(&w, IBV_QPT_UD, cq, NULL);
+	world_connect(&w, ud, ud);
+	to = (struct ibv_ah_attr){ .is_global = 1, .port_num = 1, .grh = { .dgid = w.gid, .sgid_index = (uint8_t)w.gid_index } };
+	ah = ibv_create_ah(w.pd, &to);
+	CHECK(ah);
+}
+
+static void tear_down(void)
+{
+	CHECK_EQ(ibv_destroy_ah(ah), 0);
+	CHECK_EQ(ibv_destroy_qp(rc), 0);
+	CHECK_EQ(ibv_destroy_qp(ud), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	CHECK_EQ(ibv_destroy_comp_channel(channel), 0);
+	world_free(&buf);
+}
+
+static void finish(int n)
+{
+	struct ibv_wc wc[4];
+
+	world_poll(cq, wc, n);
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(wc[i].status, IBV_WC_SUCCESS);
+}
+
+static void arm(void)
+{
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+}
+
+static void send_and_receive(void)
+{
+	arm();
+	world_recv(rc, 1, world_sge(&buf, LEN, LEN));
+	world_send(rc, 2, world_sge(&buf, 0, LEN));
+	finish(2);
+}
+
+static void one_sided(void)
+{
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD };
+
+	for (size_t i = 0; i < sizeof(opcodes) / sizeof(*opcodes); i++) {
+		struct ibv_sge sge = world_sge(&buf, 0, opcodes[i] == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : LEN);
+		struct ibv_send_wr wr = world_rdma(opcodes[i], 1, &sge, &buf, LEN);
+
+		arm();
+		world_post(rc, &wr);
+		finish(1);
+	}
+}
+
+static void datagram(void)
+{
+	struct ibv_sge sge = world_sge(&buf, 0, 64);
+	struct ibv_send_wr wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+				  .wr.ud = { .ah = ah, .remote_qpn = ud->qp_num, .remote_qkey = WORLD_QKEY } };
+
+	arm();
+	world_recv(ud, 1, world_sge(&buf, LEN, 256));
+	world_post(ud, &wr);
+	finish(2);
+}
+
+static void refused_request(void)
+{
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 99, .opcode = IBV_WR_SEND }, *bad;
+
+	CHECK(ibv_post_send(rc, &wr, &bad) != 0);
+}
+
+/* A request to a QP number, or to itself, with a key that nobody has. */
+static void failure(uint32_t peer, enum ibv_wc_status status)
+{
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 0);
+	struct ibv_qp_attr attr;
+	struct ibv_qp *qp;
+	int mask, cancel;
+
+	/* Creating and connecting may end a thread. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	if (!peer)
+		peer = qp->qp_num;
+	world_move(&w, qp, IBV_QPS_INIT, peer);
+	world_move(&w, qp, IBV_QPS_RTR, peer);
+	mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTS, peer, &attr);
+	attr.timeout = TIMEOUT;
+	attr.retry_cnt = 2;
+	CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+	pthread_setcancelstate(cancel, NULL);
+
+	wr.wr.rdma.rkey ^= 0xff;
+	arm();
+	world_post(qp, &wr);
+	world_expect(cq, 1, status);
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	pthread_setcancelstate(cancel, NULL);
+}
+
+static void unanswered_request(void)
+{
+	failure(2, IBV_WC_RETRY_EXC_ERR);
+}
+
+static void refused_access(void)
+{
+	failure(0, IBV_WC_WR_FLUSH_ERR);	/* the responder of the same QP dies of it first, with an asynchronous event */
+}
+
+static void *sentenced(void *arg)
+{
+	void (*const *act)(void) = arg;
+
+	CHECK_EQ(pthread_cancel(pthread_self()), 0);
+	for (int i = 0; i < ROUNDS; i++)
+		(*act)();
+	atomic_store(&lived, true);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* And what it used is nobody's afterwards. */
+static void test_act(void (*act)(void))
+{
+	pthread_t thread;
+	void *end;
+
+	act();
+	atomic_store(&lived, false);
+	CHECK_EQ(pthread_create(&thread, NULL, sentenced, &act), 0);
+	CHECK_EQ(pthread_join(thread, &end), 0);
+	CHECK(end == PTHREAD_CANCELED);
+	CHECK(atomic_load(&lived));
+	act();
+}
+
+int main(void)
+{
+	setenv("VERBENA_LOG", "debug", 1);
+	setenv("VERBENA_LOG_FILE", "/dev/null", 1);
+	world_open(&w);
+	set_up();
+	test_act(send_and_receive);
+	test_act(one_sided);
+	test_act(datagram);
+	test_act(refused_request);
+	test_act(refused_access);
+	test_act(unanswered_request);
+	tear_down();
+	world_close(&w);
+	return 0;
+}
