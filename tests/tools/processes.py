@@ -11,6 +11,7 @@ import tempfile
 from tools import Failure, cases_of, main, want, want_equal
 
 HOLDER = sys.argv.pop()
+SENDS = 20
 
 
 class Holder:
@@ -111,23 +112,40 @@ def case_counts(bench):
         want_equal((cq["completions"], cq["waiting"]), (10, 0), cq)
 
 
+def samples(watcher):
+    """What top prints, one after the other."""
+    while line := watcher.stdout.readline():
+        yield json.loads(line)[0]
+
+
+def sends_told(samples_of_top, sends):
+    """The sum of the rates, times their seconds, from the first sample to the one that has seen all those sends."""
+    told, before = 0, None
+    for sample in samples_of_top:
+        qp = sample["qps"][0]
+        if before:
+            told += qp["rates"]["sends"] * (sample["time_ns"] - before["time_ns"]) / 1e9
+        else:
+            want("rates" not in qp, sample)
+            sends()
+        before = sample
+        if qp["sends_posted"] == SENDS:
+            return told
+    raise Failure("top ended")
+
+
 def case_top(bench):
     with Holder(bench) as holder:
-        watcher = subprocess.Popen([*bench.user_prefix(), bench.tool(), "top", "--json", "-n", "3", "-i", "0.3"],
+        watcher = subprocess.Popen([*bench.user_prefix(), bench.tool(), "top", "--json", "-n", "100000", "-i", "0.3"],
                                    env=bench.env(), stdout=subprocess.PIPE, text=True, cwd="/")
-        first = json.loads(watcher.stdout.readline())
-        want("rates" not in first[0]["qps"][0], first)
-        for _ in range(20):
-            holder.send()
-        second = json.loads(watcher.stdout.readline())
-        third = json.loads(watcher.stdout.readline())
-        want_equal(watcher.wait(), 0, "exit status")
-        watcher.stdout.close()
-        sent = 0
-        for before, after in (first, second), (second, third):
-            seconds = (after[0]["time_ns"] - before[0]["time_ns"]) / 1e9
-            sent += after[0]["qps"][0]["rates"]["sends"] * seconds
-        want(19.9 <= sent <= 20.1, f"the rates add up to {sent} sends")
+        try:
+            told = sends_told(samples(watcher), lambda: [holder.send() for _ in range(SENDS)])
+        finally:
+            watcher.kill()
+            watcher.wait()
+            watcher.stdout.close()
+        want(SENDS - 0.1 <= told <= SENDS + 0.1, f"the rates add up to {told} sends")
+        want_equal(len(bench.verbena("top", "--json", "-n", "3", "-i", "0.1", expect=0).out.splitlines()), 3, "samples")
         text = bench.verbena("top", "-n", "1", expect=0).out
         want(f"0x{holder.qpn:06x}" in text and "\033" not in text and "1 process, 1 QPs" in text, text)
 
