@@ -36,7 +36,7 @@ enum {
 	SKIPPED = 77,
 	MSS = 1000,
 	KEPT = 128,
-	PATIENCE_MS = 5000,
+	PATIENCE_MS = 20000,
 };
 
 static const uint8_t left_mac[6] = { 2, 0, 0, 0, 0, 1 }, right_mac[6] = { 2, 0, 0, 0, 0, 2 },
@@ -149,19 +149,21 @@ static struct heard h;
 
 static void test_there_and_back(void)
 {
-	uint64_t before = clock_now();
+	uint64_t before = clock_now(), after, skew;
 
 	listen_to(right, TYPE, RAW_OWN);
 	for (int i = 0; i < 10; i++)
 		send_to(left, right_mac, i);
 	hear(right, &h, 10);
+	after = clock_now();
+	/* Of two clocks that are read one after the other: as long as all of this has taken, on a busy machine. */
+	skew = after - before + VRB_MSEC;
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(h.f[i].len, 100);
 		assert_int_equal(h.f[i].data[50], i);
 		assert_false(h.f[i].outgoing);
-		/* within the skew of two clocks that are read one after the other */
-		assert_true(h.f[i].time + 10 * VRB_MSEC > before);
-		assert_true(h.f[i].time < clock_now() + 10 * VRB_MSEC);
+		assert_true(h.f[i].time + skew > before);
+		assert_true(h.f[i].time < after + skew);
 	}
 }
 
