@@ -19,7 +19,6 @@ enum {
 	ROUNDS = 60,
 	TIMEOUT = 10,
 	RETRIES = 3,
-	LIMIT_S = 60,
 	LOOKS = 50,
 	REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND,
@@ -34,7 +33,7 @@ static void attack(int sock)
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	first = rc.qp;
 	for (int round = 0; round < ROUNDS; round++) {
@@ -202,7 +201,7 @@ int main(void)
 	int sock[2], status;
 	pid_t attacker;
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	progress = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(progress != MAP_FAILED);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);

@@ -28,7 +28,6 @@ enum {
 	LOOKS = 20,
 	TIMEOUT = 17,	/* half a second: longer than a busy machine, or the one who stops the sender, keeps it away */
 	RETRIES = 7,
-	LIMIT_S = 80,
 };
 
 static uint64_t seed;
@@ -100,7 +99,7 @@ static void send_all(int sock)
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
 	for (int i = 0; i < MESSAGES; i++) {
@@ -182,7 +181,7 @@ static void send_for_ever(int sock)
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	memset(rc.buf, 0x55, SIZE);
 	CHECK(ibv_destroy_qp(rc.qp) == 0);
@@ -252,7 +251,7 @@ int main(int argc, char **argv)
 
 	seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL);
 	printf("VERBENA_SEED=%llu\n", (unsigned long long)seed);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	if (strcmp(what, "GONE") == 0)
 		gone();
 	else

@@ -22,7 +22,6 @@
 enum {
 	WINDOWS = 10,
 	MESSAGES = 300,		/* before it is idle, so many that waits for them are known to be short */
-	LIMIT_S = 60,
 };
 
 static unsigned long switches_of(const char *tid)
@@ -125,7 +124,7 @@ int main(int argc, char **argv)
 	pthread_t consumer;
 	struct ibv_qp *b;
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	if (argc > 1)
 		CHECK(setenv("VERBENA_TRANSPORT", argv[1], 1) == 0);
 	rc_open(&rc, 4096);

@@ -22,7 +22,6 @@ enum {
 	RECVS = 16,
 	TIMEOUT = 6,	/* with 3 retries: given up after some milliseconds */
 	RETRIES = 3,
-	RUN_LIMIT_S = 20,
 	RECV_ID = 1 << 30,
 };
 
@@ -97,7 +96,7 @@ static void run_victim(int sock, bool requests)
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(RUN_LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	l.rc = &rc;
 	refill(&(struct load){ .rc = &rc });
@@ -142,7 +141,7 @@ static void run_once(struct rc *rc)
 	int sock[2];
 	pid_t victim;
 
-	alarm(RUN_LIMIT_S);
+	alarm(RC_LIMIT_S);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
 	fflush(NULL);
 	victim = fork();
@@ -170,7 +169,7 @@ int main(void)
 
 	seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL);
 	printf("VERBENA_SEED=%llu\n", (unsigned long long)seed);
-	alarm(RUN_LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	first = rc.qp;
 	for (long i = 0; i < n; i++)

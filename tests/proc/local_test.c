@@ -47,7 +47,6 @@ enum {
 	TIMEOUT = 14,
 	RETRIES = 7,
 	ROUNDS = 20,
-	LIMIT_S = 60,
 	EXIT_SKIP = 77,
 };
 
@@ -325,7 +324,7 @@ static void run_side(const struct how *how, int sock, bool requests)
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	if (how->refuse[requests])
 		refuse_attach();
 	rc_open(&rc, BUFFER);
@@ -523,7 +522,7 @@ int main(int argc, char **argv)
 	const char *what = argc > 1 ? argv[1] : "PLAIN";
 	int status = 2;
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	if (strcmp(what, "CPU") == 0)
 		return run_cpu();
 	if (strcmp(what, "BLOCKED") == 0)

@@ -24,7 +24,6 @@ enum {
 	ROUNDS = 100,
 	TIMEOUT = 14,
 	RETRIES = 7,
-	LIMIT_S = 60,
 };
 
 static const char text[] = "written while its owner slept";
@@ -118,7 +117,7 @@ int main(void)
 	pid_t owner;
 	int sock[2], status;
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
 	owner = fork();
 	CHECK(owner >= 0);

@@ -33,7 +33,6 @@ enum {
 	SEND_DEPTH = 16,
 	TIMEOUT = 8, /* 4.096 us * 2^8: about 1 ms */
 	RETRIES = 5,
-	LIMIT_S = 60,
 	RECV_ID = 1000000,
 	HOGS = 3,
 	STARVED_SENDS = 6,
@@ -242,7 +241,7 @@ int main(int argc, char **argv)
 	pid_t victim;
 	int sock[2];
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	stop_only = strcmp(what, "STOPPED") == 0;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
 	/* Before either side has touched the library. */

@@ -15,6 +15,7 @@
 
 enum {
 	RC_DEPTH = 64,
+	RC_LIMIT_S = 200,	/* for alarm(): ends what hangs, not what is slow. run.py waits longer. */
 };
 
 struct rc {

@@ -20,7 +20,6 @@ enum {
 	SIZE = 4096,
 	TIMEOUT = 14,
 	RETRIES = 7,
-	LIMIT_S = 80,
 };
 
 static struct peer {
@@ -37,7 +36,7 @@ static void be_peer(int sock)
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	rc_pair(&rc, sock, &addr, TIMEOUT, RETRIES);
 	rc_meet(sock);
@@ -74,7 +73,7 @@ int main(void)
 
 	setenv("VERBENA_TRANSPORT", "udp", 1);
 	setenv("VERBENA_RECEIVERS", "4", 1);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	/* Before this process opens anything: a child is to have nothing of it. */
 	for (int i = 0; i < PEERS; i++)
 		start(&peer[i]);

@@ -19,7 +19,6 @@ enum {
 	QPS = 1000,
 	PER_QP = 8192,
 	TIMEOUT = 17,
-	LIMIT_S = 80,
 	SLOT = 64,
 };
 
@@ -59,7 +58,7 @@ static void run_process(int me)
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(&rc, PROCS * SLOT);
 	CHECK(ibv_resize_cq(rc.cq, 4 * PROCS) == 0);
 	for (int i = 0; i < PROCS; i++) {
@@ -165,6 +164,6 @@ static int run_memory(void)
 
 int main(int argc, char **argv)
 {
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	return argc > 1 && strcmp(argv[1], "MEMORY") == 0 ? run_memory() : run_procs();
 }

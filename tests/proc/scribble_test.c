@@ -26,7 +26,6 @@ enum {
 	RETRIES = 3,
 	PATIENT = 16,	/* and not because the machine is busy when there is none */
 	RECVS = 16,
-	LIMIT_S = 60,
 };
 
 static uint64_t seed;
@@ -179,7 +178,7 @@ static void run_side(int sock, bool requests, bool must_work)
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	first = rc.qp;
 	for (int i = 0; i < CONNECTIONS; i++) {
@@ -244,7 +243,7 @@ int main(void)
 
 	seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL);
 	printf("VERBENA_SEED=%llu\n", (unsigned long long)seed);
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	fflush(NULL);
 	scribbler = fork();
 	if (scribbler == 0)

@@ -124,7 +124,7 @@ int main(void)
 	pid_t child;
 
 	setenv("VERBENA_RAW", "virtual", 1);
-	alarm(60);
+	alarm(RC_LIMIT_S);
 	CHECK(pipe(tell) == 0 && pipe(stop) == 0);
 	child = fork();
 	CHECK(child >= 0);

@@ -25,7 +25,7 @@ void family_say(int sock, enum order o)
 /* The home and the owners, but nobody who sends yet. */
 void family_gather_receivers(struct family *f)
 {
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	f->child[0] = child_fork(member_home);
 	child_hear(f->child[0].sock, &f->facts[0], sizeof(f->facts[0]));
 	for (int i = 1; i < TARGETS; i++) {

@@ -19,7 +19,6 @@ enum {
 	TARGETS = OWNERS + 1,
 	MESSAGES = 400,
 	WINDOW = 12,
-	LIMIT_S = 60,
 	TIMEOUT = 14, RETRIES = 7,	/* given up after half a second */
 	PATIENT = 18,			/* after eight: for streams that must not fail on a busy machine */
 };

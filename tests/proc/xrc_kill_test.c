@@ -96,7 +96,7 @@ static void initiator(int sock)
 	struct rc_addr mine;
 	char go;
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	child_hear(sock, f.facts, sizeof(f.facts));
 	xrc_open(&f.x, family_file, 0);
 	f.x.qp = xrc_send_qp(&f.x);

@@ -13,7 +13,6 @@
 #include "xrc_child.h"
 
 enum {
-	LIMIT_S = 60,
 	TIMEOUT = 14,
 	RETRIES = 7,
 	LEN = 3000,
@@ -23,7 +22,7 @@ static int file;
 
 static void open_all(struct rc *rc, struct ibv_xrc_domain **d)
 {
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(rc, 65536);
 	*d = ibv_open_xrc_domain(rc->ctx, file, O_CREAT);
 	CHECK(*d);

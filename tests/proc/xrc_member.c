@@ -237,7 +237,7 @@ void member_owner(int sock)
 	struct xrc x;
 	uint32_t qpn;
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	xrc_open(&x, family_file, 0);
 	mine = facts_of(&x, x.rc.qp);
 	child_tell(sock, &mine, sizeof(mine));
@@ -252,7 +252,7 @@ void member_home(int sock)
 	struct rc_addr peer;
 	struct xrc x;
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	xrc_open(&x, family_file, O_CREAT | O_EXCL);
 	x.qp = xrc_recv_qp(&x);
 	mine = facts_of(&x, x.qp);

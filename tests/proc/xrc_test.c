@@ -141,7 +141,7 @@ static void domain_holder(int sock)
 	struct xrc x = { 0 };
 	char c;
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	rc_open(&x.rc, 4096);
 	CHECK(xrc_domain(&x, family_file, O_CREAT | O_EXCL));
 	rc_meet(sock);
@@ -156,7 +156,7 @@ static void test_domain(void)
 	struct ibv_xrcd *d;
 	struct child c;
 
-	alarm(LIMIT_S);
+	alarm(RC_LIMIT_S);
 	c = child_fork(domain_holder);
 	rc_meet(c.sock);
 	rc_open(&x.rc, 4096);

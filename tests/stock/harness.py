@@ -26,7 +26,7 @@ mount --bind "$0" "$0/tmp/${0##*/}" && mount --rbind "$0/tmp" /tmp && exec "$@"
 """
 
 # One limit for any single pair of programs; generous, because it only ever matters when something hangs.
-LIMIT_S = float(os.environ.get("VERBENA_TEST_LIMIT", "60"))
+LIMIT_S = float(os.environ.get("VERBENA_TEST_LIMIT", "120"))
 
 
 # Variables of ours that reach the programs: everything else of the caller's settings must not change a test.

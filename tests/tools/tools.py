@@ -51,7 +51,7 @@ class ToolBench(Bench):
     def tool(self, name="verbena"):
         return os.path.join(self.bin, name)
 
-    def call(self, argv, env=None, expect=None, prefix=None, stdin=None, limit=60, no_library=False):
+    def call(self, argv, env=None, expect=None, prefix=None, stdin=None, limit=120, no_library=False):
         """Runs a program to its end, stdout and stderr apart; `expect` is the exit status it must have."""
         environment = self.env(env)
         if no_library:

@@ -30,6 +30,8 @@
 #include "util/compiler.h"
 #include "wire/udp.h"
 
+enum { PATIENCE_MS = 20000 };
+
 static uint16_t port;
 
 static struct net_addr addr(const char *text)
@@ -57,7 +59,7 @@ static unsigned int receive(struct wire *w, struct wire_pkt *pkts, unsigned int 
 
 	for (i = 0; i < n_fds; i++)
 		p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-	while (got < n && (w->held || poll(p, n_fds, 2000) > 0))
+	while (got < n && (w->held || poll(p, n_fds, PATIENCE_MS) > 0))
 		got += wire_recv(w, pkts + got, n - got);
 	return got;
 }
@@ -492,7 +494,7 @@ static void ip_header_is_what_the_icrc_needs(void **state)
 	while (seen < 3) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 
-		assert_int_equal(poll(&p, 1, 10000), 1);
+		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
 		assert_true(recv(fd, ip, sizeof(ip), 0) > 0);
 		/* A packet to another port of ours in the test before, or one that is no UDP. */
 		if (ip[9] != 17 || get_be16(ip + 22) != port || ip[1] != 0x6a)
@@ -693,7 +695,7 @@ static void in_netns_that_cuts_runs(void)
 	for (i = 0; i < RUN; i++) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 
-		must(poll(&p, 1, 2000) == 1 && recv(fd, ip, sizeof(ip), 0) > 0, "no packet seen");
+		must(poll(&p, 1, PATIENCE_MS) == 1 && recv(fd, ip, sizeof(ip), 0) > 0, "no packet seen");
 		must(get_be16(ip + 4) == i, "identification");
 		must(get_be16(ip + 6) == 0x4000, "DF");
 		must(get_be16(ip + 24) == 8 + out[i].len, "UDP length");
