@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "rc.h"
+#include "rnd.h"
 
 enum {
 	SIZE = 3 << 20,
@@ -29,14 +30,6 @@ enum {
 	TIMEOUT = 17,	/* half a second: longer than a busy machine, or the one who stops the sender, keeps it away */
 	RETRIES = 7,
 };
-
-static uint64_t seed;
-
-static uint32_t rnd(uint32_t n)
-{
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (seed >> 33) % n;
-}
 
 /* Both sides draw the same messages. */
 struct message {
@@ -247,10 +240,9 @@ static void gone(void)
 
 int main(int argc, char **argv)
 {
-	const char *env = getenv("VERBENA_SEED"), *what = argc > 1 ? argv[1] : "";
+	const char *what = argc > 1 ? argv[1] : "";
 
-	seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL);
-	printf("VERBENA_SEED=%llu\n", (unsigned long long)seed);
+	rnd_start();
 	alarm(RC_LIMIT_S);
 	if (strcmp(what, "GONE") == 0)
 		gone();

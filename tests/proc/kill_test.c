@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "rc.h"
+#include "rnd.h"
 
 enum {
 	RUNS = 60,
@@ -24,14 +25,6 @@ enum {
 	RETRIES = 3,
 	RECV_ID = 1 << 30,
 };
-
-static uint64_t seed;
-
-static uint32_t rnd(uint32_t n)
-{
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (seed >> 33) % n;
-}
 
 static void post_request(struct rc *rc, const struct rc_addr *peer, uint64_t wr_id)
 {
@@ -162,13 +155,12 @@ static void run_once(struct rc *rc)
 
 int main(void)
 {
-	const char *env = getenv("VERBENA_SEED"), *runs = getenv("VERBENA_RUNS");
+	const char *runs = getenv("VERBENA_RUNS");
 	long n = runs ? strtol(runs, NULL, 0) : RUNS;
 	struct ibv_qp *first;
 	struct rc rc;
 
-	seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL);
-	printf("VERBENA_SEED=%llu\n", (unsigned long long)seed);
+	rnd_start();
 	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	first = rc.qp;

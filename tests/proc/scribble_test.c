@@ -12,11 +12,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "local/layout.h"
 #include "rc.h"
+#include "rnd.h"
 
 enum {
 	SIZE = 300000,
@@ -27,14 +27,6 @@ enum {
 	PATIENT = 16,	/* and not because the machine is busy when there is none */
 	RECVS = 16,
 };
-
-static uint64_t seed;
-
-static uint32_t rnd(uint32_t n)
-{
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (seed >> 33) % n;
-}
 
 /* ---- the scribbler ---- */
 
@@ -238,11 +230,9 @@ static void run_pair(bool must_work)
 
 int main(void)
 {
-	const char *env = getenv("VERBENA_SEED");
 	pid_t scribbler;
 
-	seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL);
-	printf("VERBENA_SEED=%llu\n", (unsigned long long)seed);
+	rnd_start();
 	alarm(RC_LIMIT_S);
 	fflush(NULL);
 	scribbler = fork();

@@ -3,19 +3,13 @@
 #include "xrc_family.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "rnd.h"
 
 int family_file;
 bool family_deaths, family_rtr;
 uint8_t family_timeout = TIMEOUT;
-static uint64_t seed;
-
-uint32_t family_rnd(uint32_t n)
-{
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (seed >> 33) % n;
-}
 
 void family_say(int sock, enum order o)
 {
@@ -159,14 +153,12 @@ void family_send(struct family *f, int who, uint32_t len)
 
 int family_main(int argc, char **argv, const struct family_case *cases, size_t n)
 {
-	const char *env = getenv("VERBENA_SEED");
 	char name[] = "/tmp/verbena-xrc-XXXXXX";
 
 	CHECK(argc >= 2);
 	if (argc > 2)
 		setenv("VERBENA_TRANSPORT", argv[2], 1);
-	seed = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL);
-	printf("VERBENA_SEED=%llu\n", (unsigned long long)seed);
+	rnd_start();
 	family_file = mkstemp(name);
 	CHECK(family_file >= 0);
 	unlink(name);

@@ -100,8 +100,6 @@ void stream_to(struct stream *s, uint32_t to);
 enum ibv_wc_status stream_wait(struct stream *s);	/* for one */
 enum ibv_wc_status stream_drain(struct stream *s);	/* for all: the first error, or success */
 
-uint32_t family_rnd(uint32_t n);
-
 /* PROGRAM CASE [transport]: makes the domain's file and runs the case. */
 struct family_case {
 	const char *name;

@@ -4,6 +4,7 @@
  */
 #include <unistd.h>
 
+#include "rnd.h"
 #include "xrc_family.h"
 
 enum {
@@ -19,17 +20,17 @@ static void kill_receiver(int victim)
 {
 	struct family f = { 0 };
 	struct stream s = { .f = &f };
-	uint32_t after = family_rnd(KILL_WITHIN);
+	uint32_t after = rnd(KILL_WITHIN);
 	enum ibv_wc_status status;
 
 	family_gather(&f);
-	if (family_rnd(2))
+	if (rnd(2))
 		family_order(&f, 1, OPEN);
 	family_order_all(&f, RECEIVE);
 	while (s.n < after) {
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
-		stream_to(&s, family_rnd(TARGETS));
+		stream_to(&s, rnd(TARGETS));
 	}
 	/* The next message needs a slot that nobody reads any more. */
 	if (s.open == WINDOW)
@@ -57,12 +58,12 @@ static void kill_in_move(void)
 {
 	struct family f = { 0 };
 	struct stream s = { .f = &f };
-	uint32_t move_at = family_rnd(KILL_WITHIN), after = move_at + family_rnd(4), victim = family_rnd(TARGETS);
+	uint32_t move_at = rnd(KILL_WITHIN), after = move_at + rnd(4), victim = rnd(TARGETS);
 	enum ibv_wc_status status;
 
 	family_gather(&f);
 	family_order(&f, 1, OPEN);
-	if (family_rnd(2))
+	if (rnd(2))
 		family_order(&f, 2, OPEN);
 	family_order(&f, 1, RECEIVE);
 	family_order(&f, 2, RECEIVE);
@@ -71,7 +72,7 @@ static void kill_in_move(void)
 			family_say(f.child[0].sock, CLOSE);
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
-		stream_to(&s, 1 + family_rnd(2));
+		stream_to(&s, 1 + rnd(2));
 	}
 	if (after == move_at)
 		family_say(f.child[0].sock, CLOSE);
@@ -107,7 +108,7 @@ static void initiator(int sock)
 	for (;;) {
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
-		stream_to(&s, family_rnd(TARGETS));
+		stream_to(&s, rnd(TARGETS));
 		if (s.n % 8 == 0)
 			child_tell(sock, &go, 1);
 	}
@@ -129,7 +130,7 @@ static void kill_initiator(void)
 	rc_meet(f.child[0].sock);
 	family_order_all(&f, RECEIVE);
 	child_tell(ini.sock, &go, 1);
-	for (uint32_t n = 1 + family_rnd(KILL_WITHIN / 8); n; n--)
+	for (uint32_t n = 1 + rnd(KILL_WITHIN / 8); n; n--)
 		child_hear(ini.sock, &go, 1);
 	child_kill(&ini);
 	for (int i = 0; i < TARGETS; i++)
@@ -145,7 +146,7 @@ static void test_kill(void)
 
 	family_deaths = true;
 	for (long i = 0; i < runs; i++) {
-		uint32_t victim = family_rnd(TARGETS + 3);
+		uint32_t victim = rnd(TARGETS + 3);
 
 		if (victim > TARGETS)
 			kill_in_move();

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "rnd.h"
 #include "xrc_family.h"
 
 enum {
@@ -52,13 +53,13 @@ static uint32_t some_length(uint32_t most)
 {
 	static const uint32_t lens[] = { 0, 1, 4, 8, 16, 48, 96, 100, 128, 192, 200, 232, 300, 400 };
 
-	switch (family_rnd(4)) {
+	switch (rnd(4)) {
 	case 0:
-		return family_rnd(most);
+		return rnd(most);
 	case 1:
-		return 0xfffffff0u + family_rnd(16);
+		return 0xfffffff0u + rnd(16);
 	default:
-		return lens[family_rnd(14)];
+		return lens[rnd(14)];
 	}
 }
 
@@ -68,21 +69,21 @@ static size_t compose(struct noise *n, uint32_t qpn)
 	size_t len = sizeof(*n) - sizeof(n->rest);
 
 	for (size_t i = 0; i < 2000; i++)
-		n->rest[i] = family_rnd(3) ? 0 : (uint8_t)family_rnd(256);
+		n->rest[i] = rnd(3) ? 0 : (uint8_t)rnd(256);
 	n->magic = 0x31435258;
-	n->kind = (uint8_t)family_rnd(12);
-	n->final = (uint8_t)family_rnd(2);
-	n->qpn = family_rnd(8) ? qpn : family_rnd(1 << 24);
-	n->epoch = family_rnd(8);
-	n->seq = family_rnd(50);
-	n->slot = (int32_t)family_rnd(SLOTS);
-	n->incarnation = family_rnd(8) ? incarnation_of(n->slot) : family_rnd(1000);
+	n->kind = (uint8_t)rnd(12);
+	n->final = (uint8_t)rnd(2);
+	n->qpn = rnd(8) ? qpn : rnd(1 << 24);
+	n->epoch = rnd(8);
+	n->seq = rnd(50);
+	n->slot = (int32_t)rnd(SLOTS);
+	n->incarnation = rnd(8) ? incarnation_of(n->slot) : rnd(1000);
 	n->body = some_length(1400);
 	n->state = some_length(8000);
 	n->packet = some_length(4300);
 	if ((uint64_t)n->body + n->state + n->packet <= sizeof(n->rest))
 		len += n->body + n->state + n->packet;
-	return family_rnd(16) ? len : family_rnd(sizeof(*n));
+	return rnd(16) ? len : rnd(sizeof(*n));
 }
 
 static void post_letter(int sock, int slot, const struct noise *n, size_t len)
@@ -114,7 +115,7 @@ static void make_noise(int sock)
 	for (int i = 0; i < LETTERS; i++) {
 		size_t len = compose(&n, qpn);
 
-		post_letter(s, (int)family_rnd(SLOTS), &n, len);
+		post_letter(s, (int)rnd(SLOTS), &n, len);
 		if (i % 16 == 0)
 			usleep(500);	/* inboxes are short */
 	}
@@ -135,7 +136,7 @@ static void test_noise(void)
 	while (s.n < MESSAGES) {
 		if (s.open == WINDOW && stream_wait(&s) != IBV_WC_SUCCESS)
 			break;
-		stream_to(&s, family_rnd(TARGETS));
+		stream_to(&s, rnd(TARGETS));
 	}
 	stream_drain(&s);
 	child_join(&noise);

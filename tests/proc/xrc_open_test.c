@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_open_qp() of an XRC receive QP of another process: calls, events, and who has it in the end. */
+#include "rnd.h"
 #include "xrc_family.h"
 
 /* Ask it, hear of its events, change it. */
@@ -90,7 +91,7 @@ static void test_move(void)
 {
 	struct family f = { 0 };
 	struct stream s = { .f = &f };
-	uint32_t move_at = 100 + family_rnd(100);
+	uint32_t move_at = 100 + rnd(100);
 
 	family_timeout = PATIENT;
 	family_gather(&f);
@@ -100,7 +101,7 @@ static void test_move(void)
 	while (s.n < MESSAGES) {
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
-		stream_to(&s, 1 + family_rnd(2));
+		stream_to(&s, 1 + rnd(2));
 		if (s.n == move_at)
 			family_say(f.child[0].sock, CLOSE);
 	}

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "rnd.h"
 #include "xrc_family.h"
 
 enum { READ_LEN = 800000 };	/* more answers than a lane or an inbox takes at once */
@@ -20,7 +21,7 @@ static void test_stream(void)
 	while (s.n < MESSAGES) {
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
-		stream_to(&s, family_rnd(TARGETS));
+		stream_to(&s, rnd(TARGETS));
 	}
 	while (s.open)
 		CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);

@@ -349,8 +349,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as problem:
-        print(problem)
-        sys.exit(1)
+    harness.end_with(main)

@@ -45,6 +45,15 @@ def skip(reason):
     sys.exit(SKIP)
 
 
+def end_with(main):
+    """The end of a test: main()'s exit status, or the Failure that it died of."""
+    try:
+        sys.exit(main())
+    except Failure as problem:
+        print(problem)
+        sys.exit(1)
+
+
 def need_programs(*names):
     for name in names:
         if not shutil.which(name):

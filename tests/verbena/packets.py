@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "tools"))
 sys.path.insert(0, os.path.join(HERE, "..", "stock"))
 sys.dont_write_bytecode = True
 import netns  # noqa: E402
-from harness import Failure, LIMIT_S, skip  # noqa: E402
+from harness import Failure, LIMIT_S, end_with, skip  # noqa: E402
 from tools import ToolBench, run_table, want, want_equal  # noqa: E402
 
 HEADER = 42
@@ -306,8 +306,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as problem:
-        print(problem)
-        sys.exit(1)
+    end_with(main)
