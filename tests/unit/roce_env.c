@@ -452,3 +452,25 @@ void env_expect_cqe(const struct roce_env *e, uint32_t index, uint64_t wr_id,
 	assert_int_equal(e->cqes[index].wr_id, wr_id);
 	assert_int_equal(e->cqes[index].status, status);
 }
+
+void env_expect_aeth(struct roce_env *e, uint8_t syndrome, uint32_t psn, uint32_t msn)
+{
+	assert_true(env_output(e));
+	assert_int_equal(e->out.bth.opcode & 0x1f, ROCE_RC_ACKNOWLEDGE);
+	assert_int_equal(e->out.aeth.syndrome, syndrome);
+	assert_int_equal(e->out.bth.psn, psn & 0xffffff);
+	assert_int_equal(e->out.aeth.msn, msn);
+}
+
+void env_expect_nak(struct roce_env *e, enum roce_nak_code code, uint32_t psn)
+{
+	assert_true(env_output(e));
+	assert_int_equal(e->out.bth.opcode & 0x1f, ROCE_RC_ACKNOWLEDGE);
+	assert_int_equal(e->out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, code));
+	assert_int_equal(e->out.bth.psn, psn);
+}
+
+void env_expect_silence(struct roce_env *e)
+{
+	assert_false(env_output(e));
+}

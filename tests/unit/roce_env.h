@@ -124,4 +124,9 @@ void env_connect(struct roce_env *a, struct roce_env *b);
 void env_expect_cqe(const struct roce_env *e, uint32_t index, uint64_t wr_id,
 		    enum ibv_wc_status status);
 
+/* The next packet out is an ACK or NAK; there is none. */
+void env_expect_aeth(struct roce_env *e, uint8_t syndrome, uint32_t psn, uint32_t msn);
+void env_expect_nak(struct roce_env *e, enum roce_nak_code code, uint32_t psn);
+void env_expect_silence(struct roce_env *e);
+
 #endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a message does: to the receive that it takes, by packets or pulled, and to keys. */
+#include "roce_env.h"
+
+#include <string.h>
+
+static struct roce_env e;
+
+/* Completions of everything that takes a receive: opcode, length, immediate, solicited. */
+static void receive_completions(void **state)
+{
+	static const struct {
+		uint8_t op;
+		enum ibv_wc_opcode wc;
+		uint32_t flags;
+	} rows[] = {
+		{ ROCE_RC_SEND_ONLY, IBV_WC_RECV, 0 },
+		{ ROCE_RC_SEND_ONLY_WITH_IMMEDIATE, IBV_WC_RECV, IBV_WC_WITH_IMM },
+		{ ROCE_RC_SEND_ONLY_WITH_INVALIDATE, IBV_WC_RECV, IBV_WC_WITH_INV },
+		{ ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE, IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_WITH_IMM },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct roce_pkt pkt;
+
+		env_start(&e, IBV_QPT_RC);
+		env_post_recv(&e, 0, 100);
+		pkt = env_pkt(&e, rows[i].op, ENV_PSN, 77);
+		pkt.imm = 0x01020304;
+		pkt.ieth_rkey = 0xabcd;
+		pkt.bth.solicited = i & 1;
+		env_input(&e, &pkt);
+		env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
+		assert_int_equal(e.cqes[0].opcode, rows[i].wc);
+		assert_int_equal(e.cqes[0].byte_len, 77);
+		assert_int_equal(e.cqes[0].wc_flags, rows[i].flags);
+		assert_int_equal(e.cqes[0].solicited, i & 1);
+		assert_int_equal(e.cqes[0].release, 1);
+		assert_true(e.cqes[0].recv);
+		if (rows[i].flags & IBV_WC_WITH_IMM)
+			assert_int_equal(e.cqes[0].imm, 0x01020304);
+		if (rows[i].flags & IBV_WC_WITH_INV) {
+			assert_int_equal(e.cqes[0].imm, 0xabcd);
+			assert_int_equal(e.invalidated, 0xabcd);
+		}
+	}
+}
+
+static void failed_invalidation(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, 100);
+	pkt = env_pkt(&e, ROCE_RC_SEND_ONLY_WITH_INVALIDATE, ENV_PSN, 0);
+	e.fail_at = 0;
+	e.fail_why = REASON_WR_INVALIDATE;
+	env_input(&e, &pkt);
+	env_expect_nak(&e, ROCE_NAK_REMOTE_ACCESS_ERROR, ENV_PSN);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(e.cqes[0].reason, REASON_REQ_INVALIDATE);
+}
+
+/*
+ * A payload that stayed with a neighbour is fetched. One that cannot be shall come as packets: the same request again, which may have
+ * been on its way, is refused like the first, and has no effect that those packets would collide with.
+ */
+static void payload_is_pulled(void **state)
+{
+	static uint8_t theirs[3000];
+	const struct wq_seg seg = { (uintptr_t)theirs, sizeof(theirs) };
+	const struct wq_pull from = { .pid = 1, .num_seg = 1, .seg = &seg };
+	struct roce_pkt pkt;
+
+	memset(theirs, 0x5a, sizeof(theirs));
+	env_start(&e, IBV_QPT_RC);
+	env_post_recv(&e, 0, sizeof(theirs));
+	pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 0);
+	pkt.payload_len = sizeof(theirs);
+	pkt.pull = &from;
+	e.fail_at = 0;
+	e.fail_why = REASON_PEER_DIED;
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_cqes, 0);
+	assert_int_equal(e.untaken, 1);
+	assert_int_equal(e.wq.state, IBV_QPS_RTS);
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_cqes, 0);
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 100);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
+	assert_int_equal(e.cqes[0].byte_len, 100);
+	env_post_recv(&e, 0, sizeof(theirs));
+	pkt.bth.psn = ENV_PSN + 1;
+	env_input(&e, &pkt);
+	env_expect_cqe(&e, 1, 1001, IBV_WC_SUCCESS);
+	assert_int_equal(e.cqes[1].byte_len, sizeof(theirs));
+	assert_memory_equal(e.mem, theirs, sizeof(theirs));
+}
+
+/*
+ * A receive that wants a message without its beginning, or only as much as it has room for: bytes of
+ * a message of three packets, and of one that is pulled.
+ */
+static void receive_wants_a_part(void **state)
+{
+	static const struct {
+		uint32_t skip, clip, room;
+		bool fits;
+	} rows[] = {
+		{ 0, 0, 600, true },	 { 0, 0, 599, false },	 { 16, 0, 584, true },
+		{ 16, 0, 583, false },	 { 300, 0, 300, true },	 { 600, 0, 0, true },
+		{ 700, 0, 0, true },	 { 0, 1, 0, true },	 { 0, 1, 1, true },
+		{ 0, 1, 255, true },	 { 0, 1, 257, true },	 { 0, 1, 700, true },
+		{ 16, 1, 100, true },	 { 256, 1, 256, true },	 { UINT32_MAX, 1, 8, true },
+	};
+	static uint8_t message[600];
+	const struct wq_seg seg = { (uintptr_t)message, sizeof(message) };
+	const struct wq_pull from = { .pid = 1, .num_seg = 1, .seg = &seg };
+
+	for (size_t i = 0; i < sizeof(message); i++)
+		message[i] = i * 3 + 1;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		uint32_t skip = rows[i / 2].skip, room = rows[i / 2].room, placed = 0;
+		bool pulled = i & 1;
+		struct recv_wqe *w;
+
+		env_start(&e, IBV_QPT_RC);
+		env_post_recv(&e, 0, room);
+		w = rq_wqe(&e.wq.rq, e.wq.rq.head - 1);
+		w->skip = skip;
+		w->clip = rows[i / 2].clip;
+		memset(e.mem, 0xee, 1024);
+		for (uint32_t at = 0, n = 0; at < sizeof(message) && e.num_cqes == 0; at += 256, n++) {
+			uint8_t op = pulled	? ROCE_RC_SEND_ONLY :
+				     at == 0	? ROCE_RC_SEND_FIRST :
+				     at + 256 < sizeof(message) ? ROCE_RC_SEND_MIDDLE :
+								  ROCE_RC_SEND_LAST;
+			uint32_t len = pulled ? sizeof(message) : min(256u, (uint32_t)sizeof(message) - at);
+			struct roce_pkt pkt = env_pkt(&e, op, ENV_PSN + n, pulled ? 0 : len);
+
+			pkt.payload = message + at;
+			pkt.payload_len = len;
+			pkt.pull = pulled ? &from : NULL;
+			env_input(&e, &pkt);
+		}
+		env_expect_cqe(&e, 0, 1000, rows[i / 2].fits ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR);
+		if (!rows[i / 2].fits)
+			continue;
+		assert_int_equal(e.cqes[0].byte_len, sizeof(message));
+		if (skip < sizeof(message))
+			placed = min((uint32_t)sizeof(message) - skip, room);
+		assert_memory_equal(e.mem, message + min(skip, (uint32_t)sizeof(message)), placed);
+		assert_int_equal(e.mem[placed], 0xee);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(receive_completions),
+		cmocka_unit_test(failed_invalidation),
+		cmocka_unit_test(payload_is_pulled),
+		cmocka_unit_test(receive_wants_a_part),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
