@@ -110,7 +110,7 @@ bool xrc_party_room(struct xrc_party *p);
 int xrc_tell(struct xrc_party *to, struct xrc_head *head, const void *body, size_t body_len,
 	     const void *state, size_t state_len, const void *packet, size_t packet_len);
 
-/* Takes a message apart and gives it to whom it concerns. QPs that may have something to say are put on `touched`. */
+/* Takes a message apart and gives it to whom it concerns. QPs that may have something to say are put on the receiver's list. */
 void xrc_receive(const uint8_t *data, size_t len, struct vrb_receiver *r, uint64_t now);
 
 #endif
