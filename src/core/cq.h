@@ -53,7 +53,6 @@ struct vrb_cq {
 	bool is_ex;
 	/* atomic: QPs, SRQs and WQs attached; destroy refuses while not 0 */
 	uint32_t users;
-	uint32_t shard;		/* atomic: that its new QPs get numbers of; 0: not chosen yet */
 	uint32_t shards;	/* atomic: bits, those that its QPs had numbers of */
 
 	/*

@@ -189,26 +189,29 @@ static void free_qp(struct vrb_qp *qp)
 
 static unsigned int next_shard;	/* atomic */
 
+/* That a CQ's QPs are of, as a rule all; 0: none but those that have to be of shard 0. */
+static unsigned int shard_of(const struct vrb_cq *cq)
+{
+	uint32_t own = load_relaxed(&cq->shards) >> 1;
+
+	return own ? 1 + (unsigned int)__builtin_ctz(own) : 0;
+}
+
 /*
  * The QPs of a CQ are of one shard, so that who polls it has one receiver to look at.  Those that take frames, or need vrb.drive to take a
  * packet, are of shard 0.
  */
 static unsigned int choose_shard(const struct vrb_qp *qp)
 {
-	struct vrb_cq *recv = qp->recv_cq, *send = qp->send_cq;
-	uint32_t shard;
+	const struct vrb_cq *recv = qp->recv_cq, *send = qp->send_cq;
+	unsigned int shard;
 
 	if (!recv || !send || qp->domain || qp->init.qp_type == IBV_QPT_RAW_PACKET)
 		return 0;
-	shard = load_relaxed(&recv->shard);
+	shard = shard_of(recv);
 	if (!shard)
-		shard = load_relaxed(&send->shard);
-	if (!shard)
-		shard = 1 + fetch_add_relaxed(&next_shard, 1) % (HOST_SHARDS - 1);
-	store_relaxed(&recv->shard, shard);
-	if (!load_relaxed(&send->shard))
-		store_relaxed(&send->shard, shard);
-	return shard;
+		shard = shard_of(send);
+	return shard ? shard : 1 + fetch_add_relaxed(&next_shard, 1) % (HOST_SHARDS - 1);
 }
 
 /* A QP whose home can move to another process has a block of numbers for itself. */
