@@ -94,6 +94,7 @@ static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_
 	vrb_cq_link_srq(srq->cq, srq);
 	if (srq->type != IBV_SRQT_XRC)
 		return;
+	fetch_or_acq_rel(&srq->cq->shards, 1);	/* the main receiver takes its requests */
 	srq->xrcd = to_vrb_xrcd(attr->xrcd);
 	vrb_xrcd_add_srq(srq->xrcd, srq);
 }
