@@ -42,7 +42,7 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 
 static enum reason what_network_said(const struct net_addr *peer, uint64_t now)
 {
-	switch (trouble_about(&vrb.wire->trouble, peer, now)) {
+	switch (trouble_about(vrb.wire->trouble, peer, now)) {
 	case 0:
 		return REASON_NONE;
 	case EMSGSIZE:

@@ -208,7 +208,7 @@ static bool open_wires(unsigned int n)
 	for (unsigned int i = 1; i <= n; i++) {
 		struct vrb_receiver *r = &vrb_receivers[i];
 
-		if (udp_open_beside(vrb.wire->port, &r->wire)) {
+		if (udp_open_beside(vrb.wire, &r->wire)) {
 			close_wires();
 			return false;
 		}

@@ -224,16 +224,8 @@ static bool takes_runs(const struct udp_wire *u)
 	return getsockopt(fd, IPPROTO_UDP, OPT_UDP_SEGMENT, &value, &len) == 0;
 }
 
-int udp_open(uint16_t port, struct wire **out)
-{
-	int err = udp_open_beside(port, out);
-
-	if (err)
-		complain(err, port);
-	return err;
-}
-
-int udp_open_beside(uint16_t port, struct wire **out)
+/* trouble: NULL for its own. */
+static int open_wire(uint16_t port, struct trouble *trouble, struct wire **out)
 {
 	struct udp_wire *u = calloc(1, sizeof(*u));
 	int err;
@@ -242,7 +234,8 @@ int udp_open_beside(uint16_t port, struct wire **out)
 		return ENOMEM;
 	u->wire.ops = &udp_ops;
 	u->wire.port = port;
-	trouble_init(&u->wire.trouble);
+	trouble_init(&u->trouble);
+	u->wire.trouble = trouble ? trouble : &u->trouble;
 	u->position[UDP_IPV4] = u->position[UDP_IPV6] = -1;
 	u->fd[UDP_IPV4] = u->fd[UDP_IPV6] = -1;
 	u->cell = malloc(UDP_MESSAGES * sizeof(*u->cell));
@@ -256,6 +249,20 @@ int udp_open_beside(uint16_t port, struct wire **out)
 	udp_recv_prepare(u);
 	*out = &u->wire;
 	return 0;
+}
+
+int udp_open(uint16_t port, struct wire **out)
+{
+	int err = open_wire(port, NULL, out);
+
+	if (err)
+		complain(err, port);
+	return err;
+}
+
+int udp_open_beside(const struct wire *first, struct wire **out)
+{
+	return open_wire(first->port, first->trouble, out);
 }
 
 /*

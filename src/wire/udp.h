@@ -33,8 +33,11 @@
  */
 int udp_open(uint16_t port, struct wire **out);
 
-/* Another one, of a process that has one: it is no loss if that fails, and nothing is logged. */
-int udp_open_beside(uint16_t port, struct wire **out);
+/*
+ * Another one on the port of the process's first, which outlives it: it is no loss if that fails, and nothing is logged.  The kernel gives an ICMP
+ * message to any socket of the port, whichever has sent what it is about, so they all note them in one place.
+ */
+int udp_open_beside(const struct wire *first, struct wire **out);
 
 /*
  * Starts finding out the wire's positions among at most `members` in each group, and forgets

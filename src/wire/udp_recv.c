@@ -241,7 +241,7 @@ static void note_error(struct udp_wire *u, struct msghdr *mh)
 		errno = (int)e.ee_errno;
 		log_debug(LOG_WIRE, "ICMP about a packet sent: %m");
 		if (e.ee_errno)
-			trouble_note(&u->wire.trouble, &dst, (int)e.ee_errno, clock_now());
+			trouble_note(u->wire.trouble, &dst, (int)e.ee_errno, clock_now());
 	}
 }
 

@@ -179,7 +179,7 @@ static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool r
 		return RETRY;
 	if (run && refuses_run(u, err))
 		return ALONE;
-	trouble_note(&u->wire.trouble, &pkt->path.dst, err, clock_now());
+	trouble_note(u->wire.trouble, &pkt->path.dst, err, clock_now());
 	switch (err) {
 	case EMSGSIZE:
 		fetch_add_relaxed(&s->send_too_long, 1);

@@ -45,6 +45,7 @@ struct udp_cell {
 struct udp_wire {
 	struct wire wire;
 	int fd[UDP_FAMILIES];		/* -1: not carried */
+	struct trouble trouble;		/* of this one and those beside it */
 	bool no_flow_label;		/* the kernel wants a lease on them; atomic, only ever set */
 
 	/* The receiving thread's. */

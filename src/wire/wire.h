@@ -82,7 +82,7 @@ struct wire {
 	bool runs;		/* it takes runs; atomic, may be withdrawn */
 	bool held;		/* packets were received that wire_recv() has not returned yet */
 	struct wire_stats stats;
-	struct trouble trouble;
+	struct trouble *trouble;	/* of all wires of the process */
 };
 
 /*

@@ -307,11 +307,42 @@ static void icmp_errors_are_remembered(void **state)
 	wire_fds(w, fds);
 	wire_readable(w, fds[0]);
 	assert_int_equal(wire_recv(w, &in, 1), 0);
-	assert_int_equal(trouble_about(&w->trouble, &nobody, 0), ECONNREFUSED);
+	assert_int_equal(trouble_about(w->trouble, &nobody, 0), ECONNREFUSED);
 	assert_int_equal(w->stats.recv_errors, 1);
 	p = (struct pollfd){ .fd = fds[0], .events = POLLIN };
 	assert_int_equal(poll(&p, 1, 0), 0);
 	wire_close(w);
+}
+
+/* The kernel gives the message to whichever socket of the port its hash says: a process with several knows all the same. */
+static void icmp_errors_of_any_socket_are_remembered(void **state)
+{
+	enum { WIRES = 4 };
+	uint8_t data[16] = { 42 };
+	struct wire_pkt out = { .path = env_path_v4(), .data = data, .len = sizeof(data) }, in;
+	uint64_t elsewhere = 0;
+	struct wire *w[WIRES];
+
+	w[0] = env_open();
+	for (unsigned int i = 1; i < WIRES; i++)
+		assert_int_equal(udp_open_beside(w[0], &w[i]), 0);
+	out.path.dst = env_addr("::ffff:127.0.0.2");
+	w[0]->port++;
+	for (unsigned int i = 0; i < TROUBLES; i++, out.path.dst.raw[15]++)
+		assert_int_equal(wire_send(w[0], &out, 1), 1);
+	w[0]->port--;
+	for (unsigned int i = 0; i < WIRES; i++) {
+		wire_readable(w[i], -1);
+		assert_int_equal(wire_recv(w[i], &in, 1), 0);
+		elsewhere += i ? w[i]->stats.recv_errors : 0;
+	}
+	assert_true(elsewhere > 0);
+	for (unsigned int i = 0; i < TROUBLES; i++) {
+		out.path.dst.raw[15]--;
+		assert_int_equal(trouble_about(w[0]->trouble, &out.path.dst, 0), ECONNREFUSED);
+	}
+	for (unsigned int i = WIRES; i; i--)
+		wire_close(w[i - 1]);
 }
 
 static void truncated_packets_are_dropped(void **state)
@@ -431,6 +462,7 @@ int main(void)
 		cmocka_unit_test_setup(overflow_is_counted, env_new_port),
 		cmocka_unit_test_setup(a_crowded_buffer_marks, env_new_port),
 		cmocka_unit_test_setup(icmp_errors_are_remembered, env_new_port),
+		cmocka_unit_test_setup(icmp_errors_of_any_socket_are_remembered, env_new_port),
 		cmocka_unit_test_setup(truncated_packets_are_dropped, env_new_port),
 		cmocka_unit_test_setup(a_port_that_is_not_shared_is_a_distinct_error, env_new_port),
 		cmocka_unit_test_setup(multicast_reaches_who_joined, env_new_port),
