@@ -23,13 +23,14 @@ enum {
 #define DELAY_STEP (250 * VRB_USEC)
 #define PACED_RTT  (200 * VRB_USEC)
 
-void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most)
+void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t psn)
 {
 	uint32_t first = min(max(limit / ROCE_CC_FIRST, (uint32_t)ROCE_CC_MIN), limit);
 
 	*cc = (struct roce_cc){ .limit = limit, .most = max(limit, min(most, limit * ROCE_CC_BEYOND)),
-				.window = first, .fast_to = limit, .alpha = ONE,
+				.window = first, .fast_to = limit, .alpha = ONE, .recover = psn,
 				.patience = PATIENCE_FIRST };
+	roce_yield_start(&cc->yield, first);
 }
 
 static void set_window(struct roce_cc *cc, uint32_t window)
@@ -41,6 +42,7 @@ static void set_window(struct roce_cc *cc, uint32_t window)
 /* Loss or a CNP: if the window was beyond the limit, that was perhaps why. */
 static void disturb(struct roce_cc *cc)
 {
+	roce_yield_disturbed(&cc->yield);
 	if (cc->window > cc->limit && cc->calm)
 		cc->patience = min(cc->patience * PATIENCE_MORE, (uint32_t)PATIENCE_MAX);
 	cc->calm = 0;
@@ -103,8 +105,10 @@ static uint32_t reduced(const struct roce_cc *cc)
 }
 
 /* A second one in a row learns nothing new of the window that was too large. */
-void roce_cc_probe(struct roce_cc *cc)
+void roce_cc_probe(struct roce_cc *cc, uint32_t until)
 {
+	cc->recover = until;
+	roce_yield_disturbed(&cc->yield);
 	if (cc->before) {
 		cc->fast_to /= 2;
 	} else {
@@ -131,6 +135,7 @@ static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 	cc->timing = false;
 	/* Threads read the clock before they get the QP's lock, so an answer may bear an earlier time than its request. */
 	sample = now > cc->timed_at ? min(now - cc->timed_at, VRB_SECOND) : 1;
+	roce_yield_sample(&cc->yield, sample);
 	cc->rtt = cc->rtt ? cc->rtt - cc->rtt / 8 + sample / 8 : sample;
 }
 
@@ -150,6 +155,17 @@ static uint32_t ceiling(const struct roce_cc *cc)
 	return fast && cc->calm >= cc->patience ? cc->most : cc->limit;
 }
 
+static void give_way(struct roce_cc *cc)
+{
+	uint32_t window = roce_yield_adapt(&cc->yield, cc->window);
+
+	if (window < cc->window) {
+		cc->timing = false;	/* that packet saw the queue as it was */
+		cc->fast_to = 0;
+	}
+	set_window(cc, window);
+}
+
 /* A window's worth was acknowledged. */
 static void adapt(struct roce_cc *cc)
 {
@@ -160,23 +176,29 @@ static void adapt(struct roce_cc *cc)
 	cc->growth += max(cc->limit / delay_grade(cc), (uint32_t)STEPS);
 	set_window(cc, min(cc->window + cc->growth / STEPS, ceiling(cc)));
 	cc->growth %= STEPS;
+	give_way(cc);
 }
 
 void roce_cc_acked(struct roce_cc *cc, uint32_t una, uint32_t psns, uint64_t now)
 {
 	take_sample(cc, una, now);
+	if (psn_before(cc->recover, una))
+		cc->recover = una;
 	if (cc->window < cc->fast_to)
 		set_window(cc, min(cc->window + psns, cc->fast_to));
 	else if ((cc->acked += psns) >= cc->window)
 		adapt(cc);
 }
 
-void roce_cc_lost(struct roce_cc *cc)
+void roce_cc_lost(struct roce_cc *cc, uint32_t psn, uint32_t until)
 {
-	disturb(cc);
 	cc->timing = false;
-	cc->fast_to = 0;
 	cc->before = 0;
+	if (psn_before(psn, cc->recover))
+		return;
+	cc->recover = until;
+	disturb(cc);
+	cc->fast_to = 0;
 	set_window(cc, reduced(cc));
 }
 

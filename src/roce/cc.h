@@ -10,7 +10,8 @@
  *			wait four times as long
  *	delay		that slowly while the round trip takes less than 250 us; from 750 us on a
  *			quarter of that, but a packet at least, which is how fast TCP grows
- *	loss		window * 0.7, once for all that goes again because of it
+ *	loss		window * 0.7, once for all that was in flight
+ *	long delay	once in some windows that much less on trial, so that newcomers find room (yield.h)
  *	CNP		window * (1 - alpha / 2), where alpha says how steadily they come, as DCQCN does;
  *			once in a round trip
  *	pacing		a window below the limit leaves in quarters, spread over the round trip
@@ -25,6 +26,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "roce/yield.h"
 
 enum {
 	ROCE_CC_MIN = 1,
@@ -41,6 +44,7 @@ struct roce_cc {
 	uint32_t acked;		/* since the window last changed */
 	uint32_t growth;	/* less than a packet, in parts of one */
 	uint32_t fast_to;	/* below this the window grows by what is acknowledged */
+	uint32_t recover;	/* losses before that PSN have been paid for */
 	uint32_t before;	/* window before the last probe; 0: nothing to undo */
 	uint32_t alpha;		/* of 1024 */
 	bool cnp_seen;		/* since the window was last acknowledged */
@@ -52,10 +56,11 @@ struct roce_cc {
 	uint32_t left;		/* packets of the current slot */
 	uint64_t slot_end;
 	bool held;		/* a packet waits for slot_end */
+	struct roce_yield yield;
 };
 
 /* `most`, or what ROCE_CC_BEYOND allows if that is less, bounds what lies beyond the limit. */
-void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most);
+void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t psn);
 
 /* May a packet leave now? If not, roce_cc_resume() says when. */
 bool roce_cc_allows(struct roce_cc *cc, uint64_t now);
@@ -79,7 +84,7 @@ void roce_cc_time(struct roce_cc *cc, uint32_t psn, uint64_t now);
  * lost, and the window grows fast to 0.7 of what it was; or that none were, and all is undone.  The
  * round trip in progress goes on: if that is what takes so long, it has to be learnt.
  */
-void roce_cc_probe(struct roce_cc *cc);
+void roce_cc_probe(struct roce_cc *cc, uint32_t until);
 void roce_cc_undo(struct roce_cc *cc);
 
 /*
@@ -88,8 +93,8 @@ void roce_cc_undo(struct roce_cc *cc);
  */
 void roce_cc_acked(struct roce_cc *cc, uint32_t una, uint32_t psns, uint64_t now);
 
-/* The responder takes packets in order only: it tells of a loss once, and all behind goes again. */
-void roce_cc_lost(struct roce_cc *cc);
+/* This packet is lost.  What left before `until` left before that was known: more of it may be, of the same congestion. */
+void roce_cc_lost(struct roce_cc *cc, uint32_t psn, uint32_t until);
 
 void roce_cc_notified(struct roce_cc *cc, uint64_t now);
 

@@ -167,17 +167,16 @@ static enum comp_step do_ack(struct comp_ctx *c)
 {
 	if (!acknowledge_before(c, psn_add(c->pkt->bth.psn, 1)))
 		return COMP_GAP;
-	roce_requester_repaired(c->qp);
+	roce_repair_acked(c->qp);
 	return COMP_DONE;
 }
 
 /* A NAK of packets that are to be sent again anyway says nothing new. */
 static bool already_back(const struct comp_ctx *c)
 {
-	const struct roce_req *req = &c->qp->req;
+	uint32_t psn = c->pkt->bth.psn;
 
-	return !psn_before(c->pkt->bth.psn, req->psn) ||
-	       (req->repair == ROCE_REPAIR_DUE && req->repair_psn == c->pkt->bth.psn);
+	return !psn_before(psn, c->qp->req.psn) || roce_repair_covers(c->qp, psn);
 }
 
 static enum comp_step do_rnr(struct comp_ctx *c)

@@ -301,7 +301,7 @@ bool roce_owes_ack_only(const struct roce_qp *qp)
 	if (qp->wq->state != IBV_QPS_RTR && qp->wq->state != IBV_QPS_RTS)
 		return false;
 	if (qp->resp.cnp_owed || qp->resp.rd_owed || qp->req.halted ||
-	    qp->req.repair == ROCE_REPAIR_DUE ||
+	    qp->req.repair.next != qp->req.repair.end ||
 	    qp->req.index != qp->wq->sq.head)
 		return false;
 	return !ack->pending || roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK;

@@ -128,7 +128,7 @@ void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason
 	wq->sq_draining = 0;
 	roce_retry_stop(qp);
 	qp->req.halted = false;
-	qp->req.repair = ROCE_REPAIR_NONE;
+	qp->req.repair = (struct roce_repair){ 0 };
 	qp->req.segmented = 0;
 	qp->req.rd_open = 0;
 	qp->req.psn = qp->comp.una = qp->req.high;

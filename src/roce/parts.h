@@ -62,6 +62,7 @@ void roce_check(const struct roce_qp *qp);
 
 /* requester.c */
 void roce_requester_start(struct roce_qp *qp);
+void roce_requester_seek(struct roce_qp *qp, uint32_t psn); /* una .. high */
 void roce_requester_rewind(struct roce_qp *qp);
 
 /*
@@ -70,14 +71,19 @@ void roce_requester_rewind(struct roce_qp *qp);
  */
 bool roce_requester_take_back(struct roce_qp *qp);
 
-/* Sends the oldest packet again, by itself if that may be enough. */
-void roce_requester_repair(struct roce_qp *qp);
-
-/* The oldest packets were acknowledged: was the repair enough? */
-void roce_requester_repaired(struct roce_qp *qp);
-
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 bool roce_is_local_op(const struct send_wqe *w);
+
+/* repair.c: a NAK asks for the oldest packet.  False: all that was sent goes again, from there. */
+bool roce_repair_begin(struct roce_qp *qp);
+
+/* Goes this packet again anyway, or has it? */
+bool roce_repair_covers(const struct roce_qp *qp, uint32_t psn);
+bool roce_repair_due(struct roce_qp *qp);
+size_t roce_repair_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
+
+/* The oldest packets were acknowledged: was the repair enough? */
+void roce_repair_acked(struct roce_qp *qp);
 
 /* sge.c: payload of a message from or to its scatter/gather list, beginning at byte `offset`. */
 enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset, uint8_t *dst,

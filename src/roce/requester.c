@@ -56,11 +56,7 @@ void roce_requester_start(struct roce_qp *qp)
 	roce_retry_start(qp);
 }
 
-/*
- * Back to una: go-back-N, or forward to it when late answers overtook packets that were to be built
- * again.
- */
-void roce_requester_rewind(struct roce_qp *qp)
+void roce_requester_seek(struct roce_qp *qp, uint32_t psn)
 {
 	const struct send_queue *sq = &qp->wq->sq;
 	uint32_t index = sq->done;
@@ -68,16 +64,25 @@ void roce_requester_rewind(struct roce_qp *qp)
 	while (index != sq->next) {
 		const struct send_wqe *w = sq_wqe(sq, index);
 
-		if (!roce_is_local_op(w) && !psn_before(w->last_psn, qp->comp.una))
+		if (!roce_is_local_op(w) && !psn_before(w->last_psn, psn))
 			break;
 		index++;
 	}
-	qp->req.psn = qp->comp.una;
+	qp->req.psn = psn;
 	qp->req.index = index;
+}
+
+/*
+ * Back to una: go-back-N, or forward to it when late answers overtook packets that were to be built
+ * again.
+ */
+void roce_requester_rewind(struct roce_qp *qp)
+{
+	roce_requester_seek(qp, qp->comp.una);
 	qp->req.rd_open = 0;
 	qp->req.since_ack_req = 0;
 	qp->req.halted = false;
-	qp->req.repair = ROCE_REPAIR_NONE;
+	qp->req.repair = (struct roce_repair){ 0 };
 }
 
 /* The peer has executed none of them: it takes packets in order, and said which one it awaits. */
@@ -100,37 +105,6 @@ bool roce_requester_take_back(struct roce_qp *qp)
 	roce_retry_stop(qp);
 	roce_check_drained(qp);
 	return true;
-}
-
-/*
- * Only while nothing else is being sent again, once, and not for what is done by a response: its
- * answers have PSNs of their own.
- */
-void roce_requester_repair(struct roce_qp *qp)
-{
-	struct roce_req at = qp->req;
-	bool again = at.repair && at.repair_psn == qp->comp.una;
-
-	roce_requester_rewind(qp);
-	if (at.goes_back || again || at.psn != at.high || at.halted ||
-	    roce_wants_response(sq_wqe(&qp->wq->sq, qp->req.index)))
-		return;
-	at.repair = ROCE_REPAIR_DUE;
-	at.repair_psn = qp->comp.una;
-	qp->req = at;
-}
-
-void roce_requester_repaired(struct roce_qp *qp)
-{
-	struct roce_req *req = &qp->req;
-
-	if (req->repair != ROCE_REPAIR_SENT || req->repair_psn == qp->comp.una)
-		return;
-	req->repair = ROCE_REPAIR_NONE;
-	if (qp->comp.una != psn_add(req->repair_psn, 1) || qp->comp.una == req->psn)
-		return;
-	req->goes_back = true;
-	roce_requester_rewind(qp);
 }
 
 /* Is the request lawful here, as far as it can be told before the first packet? */
@@ -356,39 +330,6 @@ static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
 		req->index++;
 }
 
-/* Unless an ACK has come after the NAK. */
-static bool repair_due(struct roce_qp *qp)
-{
-	struct roce_req *req = &qp->req;
-
-	if (req->repair != ROCE_REPAIR_DUE)
-		return false;
-	if (req->repair_psn != qp->comp.una)
-		req->repair = ROCE_REPAIR_NONE;
-	return req->repair == ROCE_REPAIR_DUE;
-}
-
-/* The packet at una, without moving the cursor; it asks for an ACK. */
-static size_t build_repair(struct roce_qp *qp, uint8_t *buf, uint64_t now)
-{
-	struct roce_req at = qp->req;
-	struct send_wqe *w;
-	size_t len;
-
-	roce_requester_rewind(qp);
-	qp->req.since_ack_req = ROCE_WINDOW_MAX;
-	w = sq_wqe(&qp->wq->sq, qp->req.index);
-	len = roce_request_build(qp, w, psn_add(qp->req.psn, 0 - w->first_psn), buf);
-	if (!len)
-		return 0;
-	at.repair = ROCE_REPAIR_SENT;
-	qp->req = at;
-	qp->counters.retransmitted_pkts++;
-	roce_cc_sent(&qp->cc);
-	roce_retry_sent(qp, now);
-	return len;
-}
-
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct send_wqe *w;
@@ -398,8 +339,8 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 
 	if (qp->retry.rnr_deadline != VRB_NEVER || !roce_cc_allows(&qp->cc, now))
 		return 0;
-	if (unlikely(repair_due(qp)))
-		return build_repair(qp, buf, now);
+	if (unlikely(roce_repair_due(qp)))
+		return roce_repair_output(qp, buf, now);
 	w = current(qp);
 	if (!w)
 		return 0;

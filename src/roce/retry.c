@@ -52,7 +52,7 @@ void roce_retry_start(struct roce_qp *qp)
 		.left = qp->wq->retry_cnt,
 		.rnr_left = qp->wq->rnr_retry,
 	};
-	roce_cc_start(&qp->cc, roce_window_limit(qp), ROCE_WINDOW_MAX);
+	roce_cc_start(&qp->cc, roce_window_limit(qp), ROCE_WINDOW_MAX, qp->comp.una);
 	roce_retry_stop(qp);
 }
 
@@ -130,6 +130,21 @@ static enum reason why_exhausted(const struct roce_qp *qp, enum roce_retry_cause
 	return exhausted[cause];
 }
 
+static void send_again(struct roce_qp *qp, enum roce_retry_cause cause)
+{
+	uint32_t una = qp->comp.una;
+
+	if (cause == ROCE_RETRY_NAK && roce_repair_begin(qp)) {
+		roce_cc_lost(&qp->cc, una, qp->req.high);
+		return;
+	}
+	if (cause == ROCE_RETRY_TIMEOUT)
+		roce_cc_probe(&qp->cc, qp->req.high);
+	else
+		roce_cc_lost(&qp->cc, una, una);
+	roce_requester_rewind(qp);
+}
+
 /* The QP may be dead already, of a completion that overran its CQ; the same below. */
 void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 {
@@ -143,15 +158,8 @@ void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 	if (qp->retry.left)
 		qp->retry.left--;
 	qp->counters.completer_retry_err++;
-	if (cause == ROCE_RETRY_TIMEOUT)
-		roce_cc_probe(&qp->cc);
-	else
-		roce_cc_lost(&qp->cc);
 	stop_ack_timer(qp);
-	if (cause == ROCE_RETRY_NAK)
-		roce_requester_repair(qp);
-	else
-		roce_requester_rewind(qp);
+	send_again(qp, cause);
 }
 
 void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now)
@@ -209,7 +217,7 @@ static void probe(struct roce_qp *qp, uint64_t now)
 	restart_probe_timer(qp, now);
 	if (qp->req.psn == qp->comp.una || qp->req.halted)
 		return;
-	roce_cc_probe(&qp->cc);
+	roce_cc_probe(&qp->cc, qp->req.high);
 	roce_requester_rewind(qp);
 }
 

@@ -47,14 +47,10 @@
 #include "roce/cc.h"
 #include "roce/slow.h"
 
-/*
- * A NAK asks for one packet.  Whether the peer keeps what came behind it is not known before that
- * packet has been acknowledged: by itself, or with what lies behind.
- */
-enum roce_repair {
-	ROCE_REPAIR_NONE,
-	ROCE_REPAIR_DUE,  /* to be built next */
-	ROCE_REPAIR_SENT, /* becomes NONE with any acknowledgement, and when the requester goes back */
+/* Send side: PSNs that go again by themselves because of a NAK. repair.c */
+struct roce_repair {
+	uint32_t from, end; /* none if they are the same */
+	uint32_t next;      /* of the next packet to build; end: all have left */
 };
 
 /* Send side: which packet is next. requester.c */
@@ -66,8 +62,7 @@ struct roce_req {
 	uint32_t rd_open;       /* READ requests and atomics before psn that await answers */
 	uint32_t since_ack_req; /* packets since one asked for an ACK */
 	uint32_t segmented;     /* UD: payload bytes of the TSO request at sq.next that have left */
-	enum roce_repair repair;
-	uint32_t repair_psn;    /* that a NAK asked for, sent again by itself */
+	struct roce_repair repair;
 	bool goes_back;         /* the peer keeps nothing that lies behind a gap */
 	bool halted;            /* the WQE at index cannot be built; fails in its turn */
 	enum ibv_wc_status halt_status;

@@ -21,6 +21,7 @@
 
 enum {
 	SEEDS = 3,
+	NEWCOMERS = 11,
 	MESSAGE = 65536,
 	QUEUE = 150000,
 	LAZY_NS = 20000,	/* programs look at their queues this late at most */
@@ -44,6 +45,13 @@ static struct fan_config fan_config(uint32_t opcode, uint32_t leaves, uint32_t m
 	c.qp.mtu = mtu;
 	c.qp.timeout = 14;
 	return c;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
 }
 
 struct share {
@@ -84,6 +92,59 @@ static void two_flows_share_within_two_to_one(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		for (uint64_t seed = 1; seed <= SEEDS; seed++)
 			check_share(&rows[i], seed);
+}
+
+struct newcomer {
+	uint32_t opcode, mtu, mbps;
+	uint64_t lazy;		/* the smaller, the more alike are all delays */
+};
+
+/* Messages done by a flow that has filled the queue by itself, and by one that comes then.  In hundredths. */
+static uint32_t newcomer_ratio(const struct newcomer *n, uint64_t seed)
+{
+	struct fan_config c = fan_config(n->opcode, 2, n->mtu, n->mbps, false);
+	uint64_t alone = 100 * VRB_SECOND / n->mbps, together = 300 * VRB_SECOND / n->mbps;
+	uint32_t old, new;
+	struct fan *f;
+
+	c.later = alone + alone / 8 * seed;
+	c.lazy = n->lazy;
+	c.net.buffer = QUEUE - 12000 + 2000 * seed;
+	f = fan_new("newcomer", seed, &c);
+	world_run_until(f->w, f->w->now + c.later);
+	old = fan_done(f, 0);
+	world_run_until(f->w, f->w->now + together);
+	old = fan_done(f, 0) - old;
+	new = fan_done(f, 1);
+	fan_free(f);
+	return max(old, new) * 100 / max(1u, min(old, new));
+}
+
+/*
+ * The queue is full, and the flow that fills it loses nothing by itself: whoever comes has to find room.
+ * In time enough for 36,000 packets of 1024 bytes.
+ */
+static void newcomers_get_their_share(void **state)
+{
+	static const struct newcomer rows[] = {
+		{ IBV_WR_RDMA_WRITE, 1024, 100, 0 },	    { IBV_WR_RDMA_WRITE, 1024, 100, LAZY_NS },
+		{ IBV_WR_RDMA_WRITE, 1024, 200, 0 },	    { IBV_WR_RDMA_WRITE, 1024, 1000, 1000 },
+		{ IBV_WR_RDMA_WRITE, 1024, 10000, LAZY_NS }, { IBV_WR_RDMA_WRITE, 4096, 100, 0 },
+		{ IBV_WR_RDMA_WRITE, 4096, 1000, LAZY_NS },  { IBV_WR_RDMA_WRITE, 4096, 10000, LAZY_NS },
+		{ IBV_WR_RDMA_READ, 1024, 100, LAZY_NS },   { IBV_WR_RDMA_READ, 4096, 1000, LAZY_NS },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t ratio[NEWCOMERS];
+
+		for (uint64_t seed = 1; seed <= NEWCOMERS; seed++)
+			ratio[seed - 1] = newcomer_ratio(&rows[i], seed);
+		qsort(ratio, NEWCOMERS, sizeof(ratio[0]), by_value);
+		if (ratio[NEWCOMERS / 2] > 130 || ratio[NEWCOMERS - 1] > 180)
+			fail_msg("row %zu: %llu : 100 in the middle, %llu : 100 at most", i,
+				 (unsigned long long)ratio[NEWCOMERS / 2],
+				 (unsigned long long)ratio[NEWCOMERS - 1]);
+	}
 }
 
 /*
@@ -165,13 +226,6 @@ struct incast {
 static const struct incast recorded[] = {
 #include "sharing_incast.inc"
 };
-
-static int by_value(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
 
 static struct incast run_incast(const struct incast *row)
 {
@@ -309,6 +363,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_flows_share_within_two_to_one),
+		cmocka_unit_test(newcomers_get_their_share),
 		cmocka_unit_test(marks_slow_down_before_anything_is_lost),
 		cmocka_unit_test(qps_to_one_host_share_a_window),
 		cmocka_unit_test(incast_of_32_as_recorded),

@@ -17,9 +17,15 @@ static struct roce_cc cc;
 /* At the full window, as after some time without congestion. */
 static int start(void **state)
 {
-	roce_cc_start(&cc, LIMIT, MOST);
+	roce_cc_start(&cc, LIMIT, MOST, 0);
 	cc.window = LIMIT;
 	return 0;
+}
+
+/* A packet is lost of which nothing was known, and all behind it goes again. */
+static void lose(void)
+{
+	roce_cc_lost(&cc, cc.recover, cc.recover);
 }
 
 /* A packet answered after `rtt`, and a window's worth with it. */
@@ -33,25 +39,89 @@ static void round_trip(uint32_t psn, uint64_t rtt, uint64_t *now)
 
 static void the_first_windows_double(void **state)
 {
-	roce_cc_start(&cc, LIMIT, MOST);
+	roce_cc_start(&cc, LIMIT, MOST, 0);
 	assert_int_equal(cc.window, LIMIT / 4);
 	roce_cc_acked(&cc, 1, LIMIT / 4, 0);
 	assert_int_equal(cc.window, LIMIT / 2);
-	roce_cc_lost(&cc);
+	lose();
 	roce_cc_acked(&cc, 2, LIMIT, 0);
 	assert_in_range(cc.window, LIMIT * 35 / 100, LIMIT * 39 / 100);
 }
 
 static void the_window_has_a_floor_and_a_limit(void **state)
 {
-	roce_cc_lost(&cc);
+	lose();
 	assert_int_equal(cc.window, LIMIT - 38);
 	for (int i = 0; i < 40; i++)
-		roce_cc_lost(&cc);
+		lose();
 	assert_in_range(cc.window, ROCE_CC_MIN, 3);
 	for (int i = 0; i < 100; i++)
 		roce_cc_acked(&cc, 5000, LIMIT, 0);
 	assert_int_equal(cc.window, LIMIT);
+}
+
+/* What left before the first loss was known is of the same congestion; what left behind it is not. */
+static void the_losses_of_a_window_cut_once(void **state)
+{
+	const uint32_t cut = LIMIT - 38;
+
+	roce_cc_lost(&cc, 100, 228);
+	assert_int_equal(cc.window, cut);
+	roce_cc_acked(&cc, 101, 1, 0);
+	roce_cc_lost(&cc, 101, 230);
+	roce_cc_acked(&cc, 227, 126, 0);
+	roce_cc_lost(&cc, 227, 300);
+	assert_in_range(cc.window, cut, cut + 4);
+	roce_cc_acked(&cc, 228, 1, 0);
+	roce_cc_lost(&cc, 228, 320);
+	assert_in_range(cc.window, cut * 7 / 10, (cut + 4) * 7 / 10 + 1);
+}
+
+/* The probe has taken what the losses would, and the window comes back to it fast. */
+static void losses_that_a_probe_finds_cut_no_more(void **state)
+{
+	roce_cc_probe(&cc, 228);
+	roce_cc_acked(&cc, 102, 1, 0);
+	roce_cc_lost(&cc, 102, 228);
+	assert_int_equal(cc.fast_to, LIMIT - 38);
+	roce_cc_undo(&cc);
+	assert_int_equal(cc.window, 2);		/* something was lost: nothing to undo */
+	roce_cc_lost(&cc, 228, 300);
+	assert_int_equal(cc.fast_to, 0);
+}
+
+/* A PSN long acknowledged means nothing when the numbers come round. */
+static void recovery_ends_with_what_was_in_flight(void **state)
+{
+	roce_cc_lost(&cc, 100, 228);
+	for (uint32_t una = 100; una < 0xffffff; una += 0x10000)
+		roce_cc_acked(&cc, una, 1, 0);
+	cc.window = LIMIT;
+	roce_cc_lost(&cc, 150, 150);
+	assert_int_equal(cc.window, LIMIT - 38);
+}
+
+/* Long round trips of a window that never was disturbed: a part of it goes, and comes back if they stay as long. */
+static void a_full_window_gives_way(void **state)
+{
+	uint64_t now = VRB_SECOND;
+	uint32_t psn = 0;
+
+	while (cc.window == LIMIT)
+		round_trip(psn++, VRB_MSEC, &now);
+	assert_int_equal(psn, ROCE_YIELD_PERIOD);
+	assert_int_equal(cc.window, LIMIT - 38);
+	assert_false(cc.timing);
+	round_trip(psn++, VRB_MSEC, &now);
+	assert_int_equal(cc.window, LIMIT - 38 + 1);
+	round_trip(psn++, VRB_MSEC, &now);
+	assert_int_equal(cc.window, LIMIT);
+	lose();
+	for (uint32_t i = 0; i < ROCE_YIELD_PERIOD; i++)
+		round_trip(psn++, 2 * VRB_MSEC, &now);
+	assert_in_range(cc.window, 1, LIMIT * 7 / 10);
+	roce_cc_probe(&cc, psn);
+	assert_int_equal(cc.yield.window, 0);
 }
 
 /* The part of a window of 64 packets of 4096 bytes that one of several QPs may use. */
@@ -69,7 +139,7 @@ static void a_window_is_shared(void **state)
 		{ 2, 8, 128 }, { 1, 8, 256 }, { 1, 2048, 128 },	/* as with a shorter MTU; */
 	};
 
-	roce_cc_start(&cc, 32, 64);
+	roce_cc_start(&cc, 32, 64, 0);
 	cc.window = 64;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		assert_int_equal(roce_cc_share(&cc, rows[i].sharers, 4096, rows[i].len), rows[i].part);
@@ -119,8 +189,8 @@ static void growth_slows_with_delay(void **state)
 		uint32_t before = rows[i].limit / 2;
 		uint64_t now = VRB_SECOND;
 
-		roce_cc_start(&cc, rows[i].limit, rows[i].limit);
-		roce_cc_lost(&cc);
+		roce_cc_start(&cc, rows[i].limit, rows[i].limit, 0);
+		lose();
 		cc.window = before;
 		round_trip(0, rows[i].rtt_us * VRB_USEC, &now);
 		assert_int_equal(cc.window, before + rows[i].packets);
@@ -134,11 +204,11 @@ static void growth_slows_with_delay(void **state)
 static void a_copy_does_not_end_the_timing(void **state)
 {
 	roce_cc_time(&cc, 5, 1000);
-	roce_cc_probe(&cc);
+	roce_cc_probe(&cc, 0);
 	roce_cc_acked(&cc, 6, 1, 501000);
 	assert_int_equal(cc.rtt, 500000);
 	roce_cc_time(&cc, 7, 600000);
-	roce_cc_lost(&cc);
+	lose();
 	roce_cc_acked(&cc, 8, 1, 800000);
 	assert_int_equal(cc.rtt, 500000);
 }
@@ -153,11 +223,11 @@ static void an_answer_before_its_request_took_no_time(void **state)
 
 static void a_probe_in_vain_is_undone(void **state)
 {
-	roce_cc_probe(&cc);
+	roce_cc_probe(&cc, 0);
 	assert_int_equal(cc.window, ROCE_CC_MIN);
 	roce_cc_undo(&cc);
 	assert_int_equal(cc.window, LIMIT);
-	roce_cc_probe(&cc);
+	roce_cc_probe(&cc, 0);
 	for (uint32_t una = 1; una < 128; una *= 2)
 		roce_cc_acked(&cc, una, una, 0);
 	assert_in_range(cc.window, LIMIT - 38, LIMIT - 30);
@@ -166,8 +236,8 @@ static void a_probe_in_vain_is_undone(void **state)
 /* Silence that goes on is no reason to forget what the window was. */
 static void probes_in_a_row_halve_what_is_come_back_to(void **state)
 {
-	roce_cc_probe(&cc);
-	roce_cc_probe(&cc);
+	roce_cc_probe(&cc, 0);
+	roce_cc_probe(&cc, 0);
 	assert_int_equal(cc.window, ROCE_CC_MIN);
 	assert_int_equal(cc.fast_to, (LIMIT - 38) / 2);
 	roce_cc_undo(&cc);
@@ -207,9 +277,9 @@ static void a_fast_path_takes_more_than_the_limit(void **state)
 
 	assert_int_equal(after_windows(100, 249 * VRB_USEC, &psn, &now), 2 * LIMIT);
 	assert_int_equal(after_windows(8, VRB_MSEC, &psn, &now), LIMIT);
-	roce_cc_start(&cc, LIMIT, LIMIT + 10);
+	roce_cc_start(&cc, LIMIT, LIMIT + 10, 0);
 	assert_int_equal(after_windows(100, 50 * VRB_USEC, &psn, &now), LIMIT + 10);
-	roce_cc_start(&cc, LIMIT, LIMIT / 2);
+	roce_cc_start(&cc, LIMIT, LIMIT / 2, 0);
 	assert_int_equal(after_windows(100, 50 * VRB_USEC, &psn, &now), LIMIT);
 }
 
@@ -234,10 +304,10 @@ static void what_was_lost_beyond_the_limit_is_remembered(void **state)
 		if (i % 2)
 			roce_cc_notified(&cc, now);
 		else
-			roce_cc_lost(&cc);
+			lose();
 		assert_in_range(cc.window, 1, 2 * LIMIT - 1);
 	}
-	roce_cc_lost(&cc);
+	lose();
 	assert_int_equal(cc.patience, 4096);
 	assert_true(after_windows(4095, 50 * VRB_USEC, &psn, &now) <= LIMIT);
 	assert_int_equal(after_windows(60, 50 * VRB_USEC, &psn, &now), 2 * LIMIT);
@@ -247,6 +317,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(the_window_has_a_floor_and_a_limit, start),
+		cmocka_unit_test_setup(the_losses_of_a_window_cut_once, start),
+		cmocka_unit_test_setup(losses_that_a_probe_finds_cut_no_more, start),
+		cmocka_unit_test_setup(recovery_ends_with_what_was_in_flight, start),
+		cmocka_unit_test_setup(a_full_window_gives_way, start),
 		cmocka_unit_test_setup(a_window_is_shared, start),
 		cmocka_unit_test_setup(notifications_cut_by_how_steady_they_are, start),
 		cmocka_unit_test_setup(growth_slows_with_delay, start),

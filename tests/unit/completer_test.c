@@ -10,12 +10,17 @@
 static struct roce_env e;
 
 /* n SENDs of one packet each, sent. */
-static void send_some(uint32_t n)
+static void send_more(uint32_t n)
 {
-	env_start(&e, IBV_QPT_RC);
 	for (uint32_t i = 0; i < n; i++)
 		env_post(&e, IBV_WR_SEND, 0, 8);
 	assert_int_equal(env_drain(&e), n);
+}
+
+static void send_some(uint32_t n)
+{
+	env_start(&e, IBV_QPT_RC);
+	send_more(n);
 }
 
 static void respond(uint8_t op, uint32_t psn, uint32_t payload)
@@ -194,6 +199,83 @@ static void next_gap_is_repaired(void **state)
 	env_ack(&e, ENV_PSN + 5);
 	assert_int_equal(e.num_cqes, 6);
 	assert_int_equal(e.qp.counters.retransmitted_pkts, 2);
+}
+
+/* The gap is longer than what went again: the next run is four times as long, and what it brings in is no news. */
+static void a_long_gap_is_repaired_in_runs(void **state)
+{
+	uint32_t psn = ENV_PSN + 1;
+
+	send_some(30);
+	for (uint32_t run = 1; run <= 16; run *= 4) {
+		nak(ROCE_NAK_PSN_SEQUENCE_ERROR, psn);
+		for (uint32_t i = 0; i < run; i++) {
+			assert_true(env_output(&e));
+			assert_int_equal(e.out.bth.psn, psn + i);
+			assert_true(e.out.bth.ack_req);
+		}
+		assert_false(env_output(&e));
+		for (uint32_t i = 1; i < run; i++) {
+			nak(ROCE_NAK_PSN_SEQUENCE_ERROR, psn + i);
+			assert_false(env_output(&e));
+		}
+		psn += run;
+	}
+	assert_int_equal(e.qp.counters.completer_retry_err, 3);
+	env_ack(&e, ENV_PSN + 29);
+	assert_int_equal(e.num_cqes, 30);
+	assert_int_equal(e.qp.counters.retransmitted_pkts, 21);
+	assert_false(env_output(&e));
+	/* The next one begins with a packet again. */
+	send_more(5);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 31);
+	repair(ENV_PSN + 31);
+	assert_false(e.qp.req.goes_back);
+}
+
+/* No further than what was sent, and what is done by a response has PSNs of its own. */
+static void a_run_ends_where_it_must(void **state)
+{
+	send_some(3);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	repair(ENV_PSN);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
+	assert_true(env_output(&e));
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.psn, ENV_PSN + 2);
+	assert_false(env_output(&e));
+	env_ack(&e, ENV_PSN + 2);
+	assert_int_equal(e.num_cqes, 3);
+
+	send_more(3);
+	env_post(&e, IBV_WR_RDMA_READ, 0, 64);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 4);
+	repair(ENV_PSN + 4);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 5);
+	repair(ENV_PSN + 5);
+	/* The READ itself is missing: everything from there on. */
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 6);
+	assert_int_equal(env_drain(&e), 2);
+}
+
+/* What an ACK covers while the run leaves need not go any more. */
+static void an_ack_shortens_a_run(void **state)
+{
+	send_some(12);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	repair(ENV_PSN);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.psn, ENV_PSN + 1);
+	env_ack(&e, ENV_PSN + 2);
+	assert_true(env_output(&e));
+	assert_int_equal(e.out.bth.psn, ENV_PSN + 3);
+	env_ack(&e, ENV_PSN + 11);
+	assert_false(env_output(&e));
+	assert_int_equal(e.num_cqes, 12);
+	assert_false(e.qp.req.goes_back);
 }
 
 /* Two NAKs for one gap before anything was sent again: one retry. */
@@ -435,6 +517,9 @@ int main(void)
 		cmocka_unit_test(sequence_nak_goes_back),
 		cmocka_unit_test(second_nak_for_a_gap_goes_back),
 		cmocka_unit_test(next_gap_is_repaired),
+		cmocka_unit_test(a_long_gap_is_repaired_in_runs),
+		cmocka_unit_test(a_run_ends_where_it_must),
+		cmocka_unit_test(an_ack_shortens_a_run),
 		cmocka_unit_test(repeated_nak_before_the_retry),
 		cmocka_unit_test(late_ack_shortens_the_retry),
 		cmocka_unit_test(response_is_an_implicit_ack),
