@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "world.h"
+#include "raw_bench.h"
 
 enum {
 	ROUNDS = 50,
@@ -21,6 +21,7 @@ static struct ibv_cq *cq;
 static struct ibv_qp *rc, *ud;
 static struct ibv_ah *ah;
 static struct buffer buf;
+static struct bench raw;
 static atomic_bool lived;
 
 static void set_up(void)
@@ -149,6 +150,16 @@ static void refused_access(void)
 	failure(0, IBV_WC_WR_FLUSH_ERR);	/* the responder of the same QP dies of it first, with an asynchronous event */
 }
 
+static void frame(void)
+{
+	struct ibv_sge out = world_sge(&raw.out, 0, 100), in = world_sge(&raw.in, 0, 100);
+
+	ethernet(raw.out.data, 0x88b5);
+	receive_into(raw.qp, 1, &in, 1);
+	post(raw.qp, 2, &out, 1, 0);
+	both(raw.cq);
+}
+
 static void *sentenced(void *arg)
 {
 	void (*const *act)(void) = arg;
@@ -161,7 +172,7 @@ static void *sentenced(void *arg)
 	return NULL;
 }
 
-/* And what it used is nobody's afterwards. */
+/* What it used is nobody's afterwards. */
 static void test_act(void (*act)(void))
 {
 	pthread_t thread;
@@ -176,6 +187,26 @@ static void test_act(void (*act)(void))
 	act();
 }
 
+/* And while a sniffer is told of each packet. */
+static void test_frames(void)
+{
+	struct ibv_flow_attr all = { .type = IBV_FLOW_ATTR_SNIFFER, .size = sizeof(all), .port = 1 };
+	struct ibv_flow *sniffer;
+	struct ibv_qp *qp;
+
+	open_bench(&raw, 0);
+	test_act(frame);
+	qp = new_qp(&raw, NULL, 0);
+	to_rts(qp);
+	sniffer = ibv_create_flow(qp, &all);
+	CHECK(sniffer);
+	test_act(send_and_receive);
+	test_act(datagram);
+	CHECK_EQ(ibv_destroy_flow(sniffer), 0);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	close_bench(&raw);
+}
+
 int main(void)
 {
 	setenv("VERBENA_LOG", "debug", 1);
@@ -188,6 +219,7 @@ int main(void)
 	test_act(refused_request);
 	test_act(refused_access);
 	test_act(unanswered_request);
+	test_frames();
 	tear_down();
 	world_close(&w);
 	return 0;
