@@ -21,6 +21,7 @@
 #include "host/host.h"
 #include "local/local.h"
 #include "roce/icrc.h"
+#include "roce/opcode.h"
 #include "util/atomic.h"
 #include "wire/wire.h"
 
@@ -228,6 +229,7 @@ void vrb_arrive(const struct arrival *a, struct vrb_receiver *r, uint64_t now)
 		return;
 	}
 	pkt.path = *a->path;
+	r->one_sided += roce_is_one_sided(roce_opcode_info(pkt.bth.opcode));
 	qp = vrb_qptab_find(pkt.bth.dest_qpn);
 	if (unlikely(qp && r != vrb_receiver_of_shard(qp->shard) && !a->handed))
 		r->strays++;

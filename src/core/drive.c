@@ -242,7 +242,7 @@ static bool run_timers(uint64_t now, bool poller)
 
 /* Who calls */
 
-static unsigned int polls;	/* atomic hint: since the program last waited for an event */
+static unsigned int polls;	/* atomic hint: while the thread waits, too; since the program last waited for an event */
 static bool main_busy;		/* atomic hint: pollers of other receivers found work at the main one */
 
 /* Does the progress thread wait for what comes, by memory or by the wire? */
@@ -262,12 +262,13 @@ static void claim(void)
 	if (likely(!thread_waits()))
 		return;
 	n = fetch_add_relaxed(&polls, 1);
-	if (n < CLAIM_POLLS || (n % STEADY_POLLS != 0 && progress_needed(vrb.progress)))
+	if (n < (progress_needed(vrb.progress) ? STEADY_POLLS : CLAIM_POLLS))
 		return;
 	/* In this order: the thread comes round once more, and looks at the lanes before it sleeps. */
 	if (vrb.local)
 		local_wake(vrb.local);
 	progress_stand_back(vrb.progress);
+	store_relaxed(&polls, 0);
 }
 
 void vrb_drive_blocks(void)

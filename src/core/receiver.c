@@ -108,12 +108,15 @@ unsigned int vrb_receiver_take(struct vrb_receiver *r, uint64_t now, bool poller
 static unsigned int serve(struct vrb_receiver *r, int fd, uint64_t now, bool *any)
 {
 	uint64_t sent = load_relaxed(&vrb_drive_stats.sent_pkts);
-	unsigned int packets;
+	unsigned int packets, one_sided;
 
 	lock_acquire(r->lock);
 	if (fd >= 0)
 		wire_readable(r->wire, fd);
+	one_sided = r->one_sided;
 	packets = vrb_receiver_take(r, now, false);
+	if (r->one_sided != one_sided)
+		progress_missed(vrb.progress);
 	lock_release(r->lock);
 	*any |= packets > 0;
 	return packets + (unsigned int)(load_relaxed(&vrb_drive_stats.sent_pkts) - sent);

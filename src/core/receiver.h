@@ -35,6 +35,7 @@ struct vrb_receiver {
 	struct lock own_lock;		/* what it points to, but for the main one */
 	struct wire *wire;		/* NULL: there is none. Immutable while the receiver exists */
 	uint64_t looked_at;		/* when packets were taken last */
+	unsigned int one_sided;		/* packets that may concern a program which does not poll; grows and wraps */
 	unsigned int strays;		/* packets that another receiver should have got, since the kernel was told */
 	struct list touched;		/* QPs that packets of this round came for */
 	/*

@@ -137,6 +137,12 @@ static inline bool roce_is_response(const struct roce_opcode_info *op)
 	return op->direction == ROCE_DIRECTION_RESPONSE;
 }
 
+/* A request of which the program at this end sees no completion: it may be watching its memory. */
+static inline bool roce_is_one_sided(const struct roce_opcode_info *op)
+{
+	return roce_is_request(op) && op->kind != ROCE_KIND_SEND && !op->takes_recv;
+}
+
 /*
  * Whether a QP of this type may receive the packet at all: the service must be its own; an XRC request is for an
  * XRC_RECV QP and an XRC response for an XRC_SEND QP; a CNP is for all of them.

@@ -261,8 +261,6 @@ static void call_back(struct progress *p, const struct watch *w)
 		return;
 	if (useful) {
 		useful_again(p);
-		if (p->back)
-			store_relaxed(&p->needed, true);
 	} else if (!p->away && in_vain(p)) {
 		stand_back(p);
 	}
@@ -492,6 +490,12 @@ void progress_wake(struct progress *p)
 {
 	store_release(&p->look, true);
 	kick(p);
+}
+
+void progress_missed(struct progress *p)
+{
+	if (p->back)
+		store_relaxed(&p->needed, true);
 }
 
 bool progress_needed(const struct progress *p)

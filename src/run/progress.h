@@ -92,9 +92,12 @@ void progress_wake(struct progress *p);
 void progress_stand_back(struct progress *p);
 
 /*
- * It came back and found work that had waited for it: the program is one that polls at times and watches memory at others, as after an
- * RDMA WRITE to the answer of it, and had better not ask.  Until many wake-ups have proved useless.
+ * For callbacks: there was work of a kind that a program does not poll for, as an RDMA WRITE to its memory.  Had the thread just come back to
+ * find it, the program is one that polls at times and watches memory at others, as after a WRITE of its own to the answer of it, and had
+ * better not ask the thread to stand back: it is needed, until many wake-ups have proved useless.  Work that polls find as well proves
+ * nothing: the program may have been kept from polling for want of a processor.
  */
+void progress_missed(struct progress *p);
 bool progress_needed(const struct progress *p);
 bool progress_away(const struct progress *p);
 

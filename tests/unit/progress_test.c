@@ -25,6 +25,7 @@ struct source {
 	sem_t called;
 	bool useful;
 	bool leave_unread;
+	struct progress *one_sided;	/* of this thread, which is told that its work was of the kind that nobody polls for */
 	uint64_t calls;
 };
 
@@ -37,6 +38,8 @@ static bool on_ready(void *arg, int fd)
 	if (!load_relaxed(&s->leave_unread) && read(fd, &v, sizeof(v)) < 0)
 		assert_int_equal(errno, EAGAIN);
 	fetch_add_relaxed(&s->calls, 1);
+	if (load_relaxed(&s->one_sided))
+		progress_missed(s->one_sided);
 	sem_post(&s->called);
 	return load_relaxed(&s->useful);
 }
@@ -210,6 +213,7 @@ static void free_with_both(struct progress *p, struct source *own, struct source
  */
 static void be_missed(struct progress *p, struct source *own, struct source *shared)
 {
+	store_relaxed(&shared->one_sided, p);
 	for (int i = 0; i < 1000 && !progress_needed(p); i++) {
 		progress_stand_back(p);
 		go_round(own);
@@ -217,6 +221,7 @@ static void be_missed(struct progress *p, struct source *own, struct source *sha
 		go_round(own);
 	}
 	assert_true(progress_needed(p));
+	store_relaxed(&shared->one_sided, NULL);
 }
 
 static void tells_when_pollers_left_it_work_until_it_is_useless(void **state)
@@ -237,6 +242,22 @@ static void tells_when_pollers_left_it_work_until_it_is_useless(void **state)
 	while (!progress_away(p))
 		progress_polled(p);
 	go_round(&own);
+	assert_false(progress_needed(p));
+	free_with_both(p, &own, &shared);
+}
+
+/* Nor does work prove that, which the program would have found at its next poll. */
+static void is_not_missed_for_what_polls_find(void **state)
+{
+	struct source own, shared;
+	struct progress *p = start_with_both(&own, &shared);
+
+	for (int i = 0; i < 20; i++) {
+		progress_stand_back(p);
+		go_round(&own);
+		go_round(&shared);	/* served once it is back */
+		go_round(&own);
+	}
 	assert_false(progress_needed(p));
 	free_with_both(p, &own, &shared);
 }
@@ -438,6 +459,7 @@ int main(void)
 		cmocka_unit_test(lingers_without_sleep_until_it_is_told),
 		cmocka_unit_test(stands_back_from_pollers_and_comes_back),
 		cmocka_unit_test(tells_when_pollers_left_it_work_until_it_is_useless),
+		cmocka_unit_test(is_not_missed_for_what_polls_find),
 		cmocka_unit_test(goes_from_pollers_that_leave_it_nothing),
 		cmocka_unit_test(deadlines_fire_and_hurry_wakes_a_sleeper),
 		cmocka_unit_test(a_callback_may_unwatch_itself),
