@@ -13,13 +13,14 @@ static void begin_period(struct roce_yield *y)
 
 void roce_yield_start(struct roce_yield *y, uint32_t keep)
 {
-	*y = (struct roce_yield){ .keep = keep, .wait = 1 };
+	*y = (struct roce_yield){ .keep = keep, .wait = ROCE_YIELD_WAIT };
 	begin_period(y);
 }
 
 void roce_yield_disturbed(struct roce_yield *y)
 {
 	y->window = 0;
+	y->periods = 0;
 	begin_period(y);
 }
 
@@ -43,7 +44,7 @@ static uint32_t end_trial(struct roce_yield *y, uint32_t window)
 	uint32_t before = y->window;
 
 	y->window = 0;
-	y->wait = shorter ? 1 : min(y->wait * PATIENCE, (uint32_t)ROCE_YIELD_WAIT_MAX);
+	y->wait = shorter ? ROCE_YIELD_WAIT : min(y->wait * PATIENCE, (uint32_t)ROCE_YIELD_WAIT_MAX);
 	return shorter ? window : max(window, before);
 }
 
@@ -51,8 +52,11 @@ static uint32_t end_period(struct roce_yield *y, uint32_t window)
 {
 	bool longer = y->least > y->before + y->before / 4;
 
-	y->periods++;
-	if (window <= y->keep || y->least < ROCE_YIELD_RTT || (y->periods < y->wait && !longer))
+	if (window <= y->keep || y->least < ROCE_YIELD_RTT) {
+		y->periods = 0;
+		return window;
+	}
+	if (++y->periods < (longer ? ROCE_YIELD_WAIT : y->wait))
 		return window;
 	return begin_trial(y, window);
 }
@@ -60,10 +64,8 @@ static uint32_t end_period(struct roce_yield *y, uint32_t window)
 /* A period in which no round trip was measured goes on. */
 uint32_t roce_yield_adapt(struct roce_yield *y, uint32_t window)
 {
-	uint32_t length = y->window ? ROCE_YIELD_TRIAL : ROCE_YIELD_PERIOD;
-
 	y->windows++;
-	if (y->windows < length || y->least == VRB_NEVER)
+	if (y->windows < ROCE_YIELD_PERIOD || y->least == VRB_NEVER)
 		return window;
 	window = y->window ? end_trial(y, window) : end_period(y, window);
 	begin_period(y);

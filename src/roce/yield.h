@@ -8,8 +8,8 @@
  *	they do not			the path is long, or the queue is others': it has its window back, and
  *					waits four times as long, unless round trips become longer still
  *
- * Time is cut into periods of some windows, and a trial is a shorter one.  The shortest round trip of
- * each is what counts; longer ones are the peer's scheduler.  Pure.
+ * Time is cut into periods of three windows; a trial takes one.  The shortest round trip of each is what
+ * counts: longer ones are the peer's scheduler.  Pure.
  */
 #ifndef VRB_ROCE_YIELD_H
 #define VRB_ROCE_YIELD_H
@@ -22,19 +22,19 @@
 #define ROCE_YIELD_RTT (750 * VRB_USEC)
 
 enum {
-	ROCE_YIELD_PERIOD = 8,		/* windows */
-	ROCE_YIELD_TRIAL = 2,
-	ROCE_YIELD_WAIT_MAX = 256,	/* periods between two trials */
+	ROCE_YIELD_PERIOD = 3,		/* windows */
+	ROCE_YIELD_WAIT = 3,		/* periods of long round trips before a trial */
+	ROCE_YIELD_WAIT_MAX = 1024,
 };
 
 struct roce_yield {
 	uint32_t keep;		/* a window of no more has nothing to give */
 	uint32_t window;	/* before the trial; 0: there is none */
 	uint32_t windows;	/* acknowledged in this period */
-	uint32_t periods;	/* since the last trial */
+	uint32_t periods;	/* of long round trips since the last trial */
 	uint32_t wait;		/* so many until the next */
 	uint64_t least;		/* round trip in this period; VRB_NEVER: none was measured */
-	uint64_t before;	/* the same before the last trial */
+	uint64_t before;	/* the same in the one before the last trial */
 };
 
 void roce_yield_start(struct roce_yield *y, uint32_t keep);

@@ -130,7 +130,16 @@ def run(*flows):
 
 # ---- sharing ----------------------------------------------------------------------------------------------------------
 
-SHARING_TRIES = 5   # a program that is not scheduled for a while has no share; the best of so many runs counts
+SHARING_TRIES = 5   # a program that is not scheduled for a while has no share: most of so many runs count
+
+
+def most_of_the_runs(what, once):
+    """once: a run; says whether it was as it should be."""
+    results = []
+    while max(results.count(True), results.count(False)) <= SHARING_TRIES // 2:
+        results.append(once())
+    if results.count(False) > results.count(True):
+        raise Failure(f"{what} in {results.count(False)} of {len(results)} runs")
 
 
 def two_to_one(rate, marked_from=None):
@@ -140,12 +149,12 @@ def two_to_one(rate, marked_from=None):
             net.slow(rate)
             if marked_from:
                 net.mark(marked_from)
-            for _ in range(SHARING_TRIES):
+
+            def once():
                 shares = run(net.verbs(), net.verbs())
                 print(f"       {shares[0]:.0f} and {shares[1]:.0f} Mbit/s of {rate}")
-                if max(shares) <= 2 * min(shares):
-                    return
-            raise Failure(f"two Verbena flows never shared within 2:1, at last {shares}")
+                return max(shares) <= 2 * min(shares)
+            most_of_the_runs("two Verbena flows did not share within 2:1", once)
     return case
 
 
@@ -153,12 +162,12 @@ def beside_tcp(rate):
     def case(bench):
         with Network(bench) as net:
             net.slow(rate)
-            for _ in range(SHARING_TRIES):
+
+            def once():
                 shares = run(net.verbs(), net.tcp())
                 print(f"       Verbena {shares[0]:.0f}, TCP cubic {shares[1]:.0f} Mbit/s of {rate}")
-                if min(shares) >= 0.2 * int(rate.removesuffix("mbit")):
-                    return
-            raise Failure(f"Verbena or TCP never kept a fifth of the link, at last {shares}")
+                return min(shares) >= 0.2 * int(rate.removesuffix("mbit"))
+            most_of_the_runs("Verbena or TCP did not keep a fifth of the link", once)
     return case
 
 
@@ -171,6 +180,7 @@ def sharing_cases(_bench):
 # ---- loss -------------------------------------------------------------------------------------------------------------
 
 LOSSY_RATE = "200mbit"
+GOODPUT_TRIES = 5    # the best of so many runs counts, for the same reason
 # The largest RoCE MTU that an interface MTU carries, and how much of a packet on the wire is payload: RoCE's, and TCP's with time stamps.
 LINKS = {1500: (1024, 1024 / 1082, 1448 / 1514), 4200: (4096, 4096 / 4154, 4148 / 4214)}
 
@@ -195,7 +205,7 @@ def goodput_at(per_mille, mtu=1500, at_least=0.0):
     def case(bench):
         _, our_part, tcp_part = LINKS[mtu]
         with lossy_network(bench, per_mille, mtu) as net:
-            for _ in range(SHARING_TRIES):
+            for _ in range(GOODPUT_TRIES):
                 ours, tcp = goodputs(net, mtu)
                 print(f"       {per_mille / 10:g} % lost of 200 Mbit/s, MTU {mtu}: Verbena {ours:.0f}, TCP cubic {tcp:.0f} Mbit/s, "
                       f"ratio {ours / tcp:.3f}")

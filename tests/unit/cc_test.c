@@ -109,15 +109,17 @@ static void a_full_window_gives_way(void **state)
 
 	while (cc.window == LIMIT)
 		round_trip(psn++, VRB_MSEC, &now);
-	assert_int_equal(psn, ROCE_YIELD_PERIOD);
+	assert_int_equal(psn, ROCE_YIELD_WAIT * ROCE_YIELD_PERIOD);
 	assert_int_equal(cc.window, LIMIT - 38);
 	assert_false(cc.timing);
-	round_trip(psn++, VRB_MSEC, &now);
-	assert_int_equal(cc.window, LIMIT - 38 + 1);
+	for (uint32_t i = 1; i < ROCE_YIELD_PERIOD; i++) {
+		round_trip(psn++, VRB_MSEC, &now);
+		assert_int_equal(cc.window, LIMIT - 38 + i);
+	}
 	round_trip(psn++, VRB_MSEC, &now);
 	assert_int_equal(cc.window, LIMIT);
 	lose();
-	for (uint32_t i = 0; i < ROCE_YIELD_PERIOD; i++)
+	for (uint32_t i = 0; i < ROCE_YIELD_WAIT * ROCE_YIELD_PERIOD; i++)
 		round_trip(psn++, 2 * VRB_MSEC, &now);
 	assert_in_range(cc.window, 1, LIMIT * 7 / 10);
 	roce_cc_probe(&cc, psn);
@@ -276,7 +278,7 @@ static void a_fast_path_takes_more_than_the_limit(void **state)
 	uint32_t psn = 0;
 
 	assert_int_equal(after_windows(100, 249 * VRB_USEC, &psn, &now), 2 * LIMIT);
-	assert_int_equal(after_windows(8, VRB_MSEC, &psn, &now), LIMIT);
+	assert_int_equal(after_windows(4, VRB_MSEC, &psn, &now), LIMIT);
 	roce_cc_start(&cc, LIMIT, LIMIT + 10, 0);
 	assert_int_equal(after_windows(100, 50 * VRB_USEC, &psn, &now), LIMIT + 10);
 	roce_cc_start(&cc, LIMIT, LIMIT / 2, 0);

@@ -8,7 +8,12 @@
 
 #include "roce/yield.h"
 
-enum { KEEP = 40, WINDOW = 100, LESS = 70 };
+enum {
+	KEEP = 40,
+	WINDOW = 100,
+	LESS = 70,
+	FIRST = ROCE_YIELD_WAIT * ROCE_YIELD_PERIOD,	/* windows before a trial */
+};
 
 #define LONG (10 * VRB_MSEC)
 
@@ -36,7 +41,7 @@ static uint32_t trial(uint64_t rtt)
 {
 	uint32_t window = LESS;
 
-	for (uint32_t i = 0; i < ROCE_YIELD_TRIAL; i++) {
+	for (uint32_t i = 0; i < ROCE_YIELD_PERIOD; i++) {
 		roce_yield_sample(&y, rtt);
 		window = roce_yield_adapt(&y, window);
 	}
@@ -45,7 +50,7 @@ static uint32_t trial(uint64_t rtt)
 
 static void long_round_trips_make_it_give_way(void **state)
 {
-	assert_int_equal(windows(100, LONG), ROCE_YIELD_PERIOD);
+	assert_int_equal(windows(100, LONG), FIRST);
 	assert_int_equal(y.window, WINDOW);
 }
 
@@ -54,25 +59,25 @@ static void short_ones_do_not(void **state)
 	assert_int_equal(windows(1000, ROCE_YIELD_RTT - 1), 0);
 	/* One short round trip among long ones: the long ones are not a queue's doing. */
 	for (uint32_t i = 0; i < 100; i++) {
-		assert_int_equal(windows(ROCE_YIELD_PERIOD - 1, LONG), 0);
+		assert_int_equal(windows(FIRST - 1, LONG), 0);
 		assert_int_equal(windows(1, VRB_USEC), 0);
 	}
 }
 
 static void a_small_window_has_nothing_to_give(void **state)
 {
-	for (uint32_t i = 0; i < 10 * ROCE_YIELD_PERIOD; i++) {
+	for (uint32_t i = 0; i < 10 * FIRST; i++) {
 		roce_yield_sample(&y, LONG);
 		assert_int_equal(roce_yield_adapt(&y, KEEP), KEEP);
 	}
-	assert_int_equal(windows(100, LONG), ROCE_YIELD_PERIOD);
+	assert_int_equal(windows(100, LONG), FIRST);
 }
 
 static void without_a_round_trip_nothing_is_known(void **state)
 {
 	for (uint32_t i = 0; i < 100; i++)
 		assert_int_equal(roce_yield_adapt(&y, WINDOW), WINDOW);
-	assert_int_equal(windows(100, LONG), 1);
+	assert_int_equal(windows(100, LONG), FIRST - ROCE_YIELD_PERIOD + 1);
 	for (uint32_t i = 0; i < 100; i++)
 		assert_int_equal(roce_yield_adapt(&y, LESS), LESS);
 	roce_yield_sample(&y, LONG);
@@ -83,22 +88,32 @@ static void its_own_queue_becomes_shorter(void **state)
 {
 	windows(100, LONG);
 	assert_int_equal(trial(LONG * 9 / 10), LESS);
-	assert_int_equal(windows(100, LONG), ROCE_YIELD_PERIOD);
+	assert_int_equal(windows(100, LONG), FIRST);
 }
 
 /* And is tried less often, up to a limit. */
 static void a_path_that_is_long_stays_long(void **state)
 {
-	uint32_t wait = 1;
+	uint32_t wait = ROCE_YIELD_WAIT;
 
 	for (uint32_t i = 0; i < 8; i++) {
 		assert_int_equal(windows(100000, LONG), wait * ROCE_YIELD_PERIOD);
 		assert_int_equal(trial(LONG * 9 / 10 + 1), WINDOW);
 		wait = wait * 4 > ROCE_YIELD_WAIT_MAX ? ROCE_YIELD_WAIT_MAX : wait * 4;
 	}
-	assert_int_equal(windows(ROCE_YIELD_PERIOD, LONG * 5 / 4), 0);
+	assert_int_equal(windows(FIRST, LONG * 5 / 4), 0);
 	/* Something has joined it. */
 	assert_int_equal(windows(100, LONG * 5 / 4 + 1), ROCE_YIELD_PERIOD);
+}
+
+/* A queue that fills: what counts is how long round trips were just before. */
+static void a_trial_is_judged_by_what_was_before_it(void **state)
+{
+	for (uint32_t i = 1; i < FIRST; i++)
+		assert_int_equal(windows(1, VRB_MSEC * i), 0);
+	assert_int_equal(windows(1, VRB_MSEC * FIRST), 1);
+	assert_true(y.before == VRB_MSEC * (FIRST - ROCE_YIELD_PERIOD + 1));
+	assert_int_equal(trial(y.before * 9 / 10), LESS);
 }
 
 /* What grew meanwhile stays. */
@@ -115,7 +130,7 @@ static void a_disturbance_ends_the_trial(void **state)
 	windows(100, LONG);
 	roce_yield_disturbed(&y);
 	assert_int_equal(trial(LONG), LESS);
-	assert_int_equal(windows(100, LONG), ROCE_YIELD_PERIOD - ROCE_YIELD_TRIAL);
+	assert_int_equal(windows(100, LONG), FIRST - ROCE_YIELD_PERIOD);
 }
 
 int main(void)
@@ -127,6 +142,7 @@ int main(void)
 		cmocka_unit_test_setup(without_a_round_trip_nothing_is_known, start),
 		cmocka_unit_test_setup(its_own_queue_becomes_shorter, start),
 		cmocka_unit_test_setup(a_path_that_is_long_stays_long, start),
+		cmocka_unit_test_setup(a_trial_is_judged_by_what_was_before_it, start),
 		cmocka_unit_test_setup(a_trial_in_vain_takes_nothing, start),
 		cmocka_unit_test_setup(a_disturbance_ends_the_trial, start),
 	};
