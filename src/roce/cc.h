@@ -93,7 +93,7 @@ void roce_cc_undo(struct roce_cc *cc);
  */
 void roce_cc_acked(struct roce_cc *cc, uint32_t una, uint32_t psns, uint64_t now);
 
-/* This packet is lost.  What left before `until` left before that was known: more of it may be, of the same congestion. */
+/* This packet is lost.  What is before `until` had left before that was known: more of it may be lost, of the same congestion. */
 void roce_cc_lost(struct roce_cc *cc, uint32_t psn, uint32_t until);
 
 void roce_cc_notified(struct roce_cc *cc, uint64_t now);

@@ -74,8 +74,8 @@ bool roce_requester_take_back(struct roce_qp *qp);
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 bool roce_is_local_op(const struct send_wqe *w);
 
-/* repair.c: a NAK asks for the oldest packet.  False: all that was sent goes again, from there. */
-bool roce_repair_begin(struct roce_qp *qp);
+/* repair.c: a NAK asks for the oldest packet.  It goes again by itself, or all that was sent from there on. */
+void roce_repair_begin(struct roce_qp *qp);
 
 /* Goes this packet again anyway, or has it? */
 bool roce_repair_covers(const struct roce_qp *qp, uint32_t psn);

@@ -51,7 +51,7 @@ static uint32_t without_response(const struct roce_qp *qp, uint32_t n)
 	return n;
 }
 
-bool roce_repair_begin(struct roce_qp *qp)
+void roce_repair_begin(struct roce_qp *qp)
 {
 	uint32_t una = qp->comp.una, n = 1;
 	struct roce_req at = qp->req;
@@ -61,13 +61,12 @@ bool roce_repair_begin(struct roce_qp *qp)
 		n = min(GROWTH * length(&at.repair), (uint32_t)RUN_MAX);
 	roce_requester_rewind(qp);
 	if (at.goes_back || again || at.psn != at.high || at.halted)
-		return false;
+		return;
 	n = without_response(qp, min(n, psn_add(at.high, 0 - una)));
 	if (!n)
-		return false;
+		return;
 	at.repair = (struct roce_repair){ .from = una, .next = una, .end = psn_add(una, n) };
 	qp->req = at;
-	return true;
 }
 
 bool roce_repair_covers(const struct roce_qp *qp, uint32_t psn)

@@ -132,17 +132,14 @@ static enum reason why_exhausted(const struct roce_qp *qp, enum roce_retry_cause
 
 static void send_again(struct roce_qp *qp, enum roce_retry_cause cause)
 {
-	uint32_t una = qp->comp.una;
-
-	if (cause == ROCE_RETRY_NAK && roce_repair_begin(qp)) {
-		roce_cc_lost(&qp->cc, una, qp->req.high);
-		return;
-	}
 	if (cause == ROCE_RETRY_TIMEOUT)
 		roce_cc_probe(&qp->cc, qp->req.high);
 	else
-		roce_cc_lost(&qp->cc, una, una);
-	roce_requester_rewind(qp);
+		roce_cc_lost(&qp->cc, qp->comp.una, qp->req.high);
+	if (cause == ROCE_RETRY_NAK)
+		roce_repair_begin(qp);
+	else
+		roce_requester_rewind(qp);
 }
 
 /* The QP may be dead already, of a completion that overran its CQ; the same below. */

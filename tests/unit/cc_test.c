@@ -22,7 +22,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* A packet is lost of which nothing was known, and all behind it goes again. */
+/* A packet is lost, by itself. */
 static void lose(void)
 {
 	roce_cc_lost(&cc, cc.recover, cc.recover);
