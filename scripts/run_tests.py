@@ -6,14 +6,23 @@
 
 The counts come from meson's machine-readable log, so they are what it saw.  Skipped tests are named with
 their reason (their last line of output), because a skip that nobody reads is a test that nobody runs.
+
+A test that runs, but not all of its cases, prints for those (tests/left_out.h, tests/stock/harness.py)
+
+    left out: NUMBER: REASON
+
+They are added up by reason, right before the closing line.
 """
+import collections
 import json
 import os
+import re
 import subprocess
 import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
+LEFT_OUT = re.compile(r"^\s*left out: (\d+): (.*)$", re.MULTILINE)
 
 
 def read_log(build):
@@ -25,6 +34,19 @@ def read_log(build):
 def last_line(result):
     lines = (result.get("stdout") or result.get("stderr") or "").strip().splitlines()
     return lines[-1] if lines else "no reason given"
+
+
+def report_left_out(results):
+    """What tests that ran have not tried."""
+    cases = collections.Counter()
+    tests = collections.defaultdict(set)
+    for result in results:
+        for number, reason in LEFT_OUT.findall(f"{result.get('stdout') or ''}\n{result.get('stderr') or ''}"):
+            cases[reason] += int(number)
+            tests[reason].add(result["name"])
+    for reason, number in cases.most_common():
+        print(f"left out: {number} in {', '.join(sorted(tests[reason]))}: {reason}")
+    print(f"{sum(cases.values())} cases inside tests were left out")
 
 
 def main():
@@ -45,6 +67,7 @@ def main():
         print(f"skipped: {result['name']}: {last_line(result)}")
     for result in failed:
         print(f"failed: {result['name']}: {result['result']}")
+    report_left_out(passed + failed)
     sys.stdout.flush()
     print(f"{len(passed)} passed, {len(failed)} failed, {len(skipped)} skipped")
     return status or (1 if failed else 0)

@@ -40,9 +40,19 @@ class Failure(Exception):
     """A program did not do what the test wants; the text says which one, with its output."""
 
 
+class LeftOut(Exception):
+    """A case cannot run here; the text says why."""
+
+
 def skip(reason):
+    """Ends the test, of which nothing can run here. A case raises LeftOut."""
     print(f"skip: {reason}")
     sys.exit(SKIP)
+
+
+def left_out(cases, reason):
+    """In the form that scripts/run_tests.py adds up."""
+    print(f"left out: {cases}: {reason}")
 
 
 def end_with(main):
@@ -325,19 +335,25 @@ class Bench:
 
 def run_table(cases, bench, only=None):
     """Runs (name, function) cases, prints one line each, and returns the exit status of the test."""
-    failed = 0
-    ran = 0
+    count = {"passed": 0, "failed": 0, "left out": 0}
     for name, function in cases:
         if only and only not in name:
             continue
-        ran += 1
         began = time.monotonic()
         try:
             function(bench)
+            count["passed"] += 1
             print(f"ok     {name} ({time.monotonic() - began:.1f} s)")
+        except LeftOut as reason:
+            count["left out"] += 1
+            left_out(1, f"{name}: {reason}")
         except Failure as failure:
-            failed += 1
+            count["failed"] += 1
             print(f"FAILED {name}\n{failure}\n")
         sys.stdout.flush()
-    print(f"{ran - failed} of {ran} passed")
-    return 1 if failed or not ran else 0
+    print(f"{count['passed']} of {count['passed'] + count['failed']} passed")
+    if count["failed"]:
+        return 1
+    if count["passed"]:
+        return 0
+    return SKIP if count["left out"] else 1     # nothing has that name

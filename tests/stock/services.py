@@ -89,6 +89,7 @@ def runnable(rows, uid, own_tmp):
     """The rows without those that another user's leftovers make impossible, unless the programs have a /tmp of their own."""
     foreign = [name for name in XRC_FILES if os.path.exists(name) and os.stat(name).st_uid != uid]
     if foreign and not own_tmp and has_xrc(rows):
-        print(f"note: {foreign[0]} belongs to another user, perftest's XRC cases are left out")
-        return [row for row in rows if "-c XRC" not in row[2]]
+        kept = [row for row in rows if "-c XRC" not in row[2]]
+        harness.left_out(len(rows) - len(kept), f"{foreign[0]} belongs to another user")
+        return kept
     return rows

@@ -270,7 +270,7 @@ def on_devices(bench, rows, kinds=("lo", "eth"), transport=None):
     cases = []
     for kind in kinds:
         if place.device(kind) is None:
-            print(f"note: no active {kind} device on this host, its cases are left out")
+            harness.left_out(len(rows), f"no active {kind} device on this host")
             continue
         cases += [(f"{kind}: {row[0]}", row_case(place, kind, row)) for row in rows]
         cases += party_cases(place, kind) if services.has_xrc(rows) else []

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tools import cases_of, main, want, want_equal
+from tools import LeftOut, cases_of, main, want, want_equal
 
 
 def case_devices(bench):
@@ -68,7 +68,7 @@ def case_plain_without_terminal(bench):
         done = subprocess.run(["script", "-qec", f"{bench.tool()} --help", "/dev/null"], env=env, capture_output=True,
                               text=True, check=False, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
-        return
+        raise LeftOut("script is not installed") from None
     want("\033[1m" in done.stdout, done.stdout)
 
 

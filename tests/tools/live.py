@@ -10,7 +10,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "stock"))
 import harness  # noqa: E402
 import netns  # noqa: E402
-from tools import Failure, ToolBench, run_table, skip, want, want_equal  # noqa: E402
+from tools import Failure, LeftOut, ToolBench, run_table, want, want_equal  # noqa: E402
 
 LINK = netns.IFNAME
 
@@ -51,7 +51,7 @@ def case_asyncwatch(bench, hosts):
     """The distribution's program and ours see the same, line by line."""
     stock = shutil.which("ibv_asyncwatch")
     if not stock:
-        skip("ibv_asyncwatch is not installed (scripts/setup installs it)")
+        raise LeftOut("ibv_asyncwatch is not installed (scripts/setup installs it)")
     prefix = hosts.prefix(0, bench.user_prefix())
     watchers = [Watcher(bench, hosts, [*prefix, program, "-d", "vrb0"]) for program in (stock, bench.tool("ibv_asyncwatch"))]
     try:
@@ -114,7 +114,7 @@ def main():
                 try:
                     hosts = netns.TwoHosts()
                 except netns.Unavailable as reason:
-                    skip(f"network namespaces cannot be made here: {reason}")
+                    raise LeftOut(f"network namespaces cannot be made here: {reason}") from None
                 with hosts:
                     case(bench, hosts)
             return run

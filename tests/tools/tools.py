@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "stock"))
 
-from harness import Bench, Failure, run_table, sanitizer_runtime, skip  # noqa: E402,F401
+from harness import Bench, Failure, LeftOut, run_table, sanitizer_runtime, skip  # noqa: E402,F401
 
 LINKS = ("ibv_devices", "ibv_devinfo", "ibv_asyncwatch", "show_gids", "ibdev2netdev", "get-rdma-device-info")
 

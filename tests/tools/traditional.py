@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 
-from tools import Failure, cases_of, main, skip, want, want_equal
+from tools import Failure, LeftOut, cases_of, main, want, want_equal
 
 DEVINFO = ([], ["-v"], ["-l"], ["-d", "vrb0"], ["--ib-dev=vrb0", "-v"], ["-d", "nope"], ["-i", "1"], ["-i", "2"],
            ["-i", "0"], ["-i", "x"], ["--ib-port=1", "--verbose"], ["--list"], ["-x"], ["--help"], ["word"],
@@ -17,7 +17,7 @@ GID = rf"{GROUP}(:{GROUP}){{7}}"
 def same(bench, name, options, env=None):
     stock = shutil.which(name)
     if not stock:
-        skip(f"{name} is not installed")
+        raise LeftOut(f"{name} is not installed")
     theirs = bench.call([stock, *options], env)
     ours = bench.call([bench.tool(name), *options], env)
     # Complaints name the program as it was called.

@@ -77,7 +77,7 @@ static int start(void **state)
 	peer = local_peer_get(local[0], far.qpn);
 	assert_non_null(peer);
 	if (!local_peer_cma(peer)) {
-		printf("skipped: process_vm_readv is refused\n");
+		printf("skip: process_vm_readv is refused\n");
 		stop(state);
 		exit(77);
 	}

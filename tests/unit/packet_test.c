@@ -23,6 +23,7 @@
 
 #include <cmocka.h>
 
+#include "left_out.h"
 #include "place.h"
 #include "raw/raw.h"
 #include "run/clock.h"
@@ -77,7 +78,7 @@ static void hear(struct raw_port *p, struct heard *h, unsigned int n)
 static void run(const char *command)
 {
 	if (system(command) != 0) {
-		printf("skipped: %s\n", command);
+		printf("cannot: %s\n", command);
 		exit(SKIPPED);
 	}
 }
@@ -443,11 +444,9 @@ static void all(void)
 	raw_close(left, true);
 }
 
-static int verdict;
-
 static void test_in_a_namespace(void **state)
 {
-	int status;
+	int status, verdict;
 	pid_t child = fork();
 
 	if (!child) {
@@ -458,7 +457,7 @@ static void test_in_a_namespace(void **state)
 	assert_true(WIFEXITED(status));
 	verdict = WEXITSTATUS(status);
 	if (verdict == SKIPPED)
-		skip();
+		LEAVE_OUT("no network namespace with veth interfaces");
 	assert_int_equal(verdict, 0);
 }
 
@@ -485,7 +484,6 @@ int main(void)
 		cmocka_unit_test(test_no_right),
 		cmocka_unit_test(test_in_a_namespace),
 	};
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-	return failed ? failed : verdict == SKIPPED ? SKIPPED : 0;
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Loopback: what path says is what arrives; what cannot be sent is lost and counted. */
+#include "left_out.h"
 #include "udp_env.h"
 
 #include <arpa/inet.h>
@@ -62,8 +63,7 @@ static void ipv6_path_arrives_as_sent(void **state)
 
 	if (!w->ipv6) {
 		wire_close(w);
-		print_message("no IPv6 here\n");
-		skip();
+		LEAVE_OUT("no IPv6 here");
 	}
 	check_round_trip(w, env_path_v6());
 	wire_close(w);
@@ -145,8 +145,7 @@ static void runs_travel_as_one_message(void **state)
 
 	if (!w->runs) {
 		wire_close(w);
-		print_message("this kernel has no UDP_SEGMENT\n");
-		skip();
+		LEAVE_OUT("this kernel has no UDP_SEGMENT");
 	}
 	check_run_arrives(w, env_path_v4());
 	assert_int_equal(w->stats.send_runs, 3);
@@ -413,7 +412,7 @@ static void only_to_port(int fd)
 static void ip_header_is_what_the_icrc_needs(void **state)
 {
 	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP) };
-	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_IP));
+	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* hears nothing before bind() */
 	struct wire *w = env_open();
 	uint8_t data[64] = { 1 }, ip[2048];
 	struct wire_pkt out[3];
@@ -421,8 +420,7 @@ static void ip_header_is_what_the_icrc_needs(void **state)
 
 	if (fd < 0) {
 		wire_close(w);
-		print_message("no packet socket: %s\n", strerror(errno));
-		skip();
+		LEAVE_OUT("no right to a packet socket");
 	}
 	only_to_port(fd);
 	ll.sll_ifindex = (int)if_nametoindex("lo");

@@ -117,7 +117,11 @@ def check_programs(root, build, sanitize):
     ran = 0
     with tempfile.TemporaryDirectory() as tmp:
         for compiler, flags in COMPILERS:
-            if not shutil.which(compiler) or (sanitize and "clang" in compiler):
+            if not shutil.which(compiler):
+                print(f"left out: 1: {compiler} is not installed")
+                continue
+            if sanitize and "clang" in compiler:
+                print(f"left out: 1: {compiler} has a sanitizer's run-time of its own")
                 continue
             source = os.path.join(tmp, "program.cc" if "+" in compiler else "program.c")
             with open(source, "w", encoding="utf-8") as text:

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "tools"))
 sys.path.insert(0, os.path.join(HERE, "..", "stock"))
 sys.dont_write_bytecode = True
 import netns  # noqa: E402
-from harness import Failure, LIMIT_S, end_with, skip  # noqa: E402
+from harness import Failure, LIMIT_S, LeftOut, end_with, left_out  # noqa: E402
 from tools import ToolBench, run_table, want, want_equal  # noqa: E402
 
 HEADER = 42
@@ -254,8 +254,7 @@ def case_kernel_packets(bench):
 def case_tool_refused(bench):
     """An ordinary user is told which right is missing."""
     if not bench.as_root:
-        print("skipped: only root can become an ordinary user in the namespace")
-        return
+        raise LeftOut("only root can become an ordinary user in the namespace")
     words = [bench.tool(), "capture", "-d", bench.device, bench.file("refused.pcap")]
     env = {**bench.place_env(1), "VERBENA_DIR": bench.run_dir}
     done = bench.call(words, env, 4, [*bench.hosts.enter(1), *bench.user_prefix()])
@@ -279,7 +278,7 @@ def case_tcpdump_agrees(bench):
     try:
         done = subprocess.run(["tcpdump", "-nvr", path], capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        return
+        raise LeftOut("tcpdump is not installed") from None
     want_equal((done.stdout.count("UDP, length 64"), done.stdout.count("bad")), (5, 0), done.stdout + done.stderr)
 
 
@@ -300,7 +299,8 @@ def main():
     try:
         hosts = netns.TwoHosts(("v4",))
     except netns.Unavailable as reason:
-        skip(f"no namespaces here: {reason}")
+        left_out(len(HOSTS), f"no namespaces here: {reason}")
+        return run(ANYWHERE, build)
     with hosts:
         return run(ANYWHERE + HOSTS, build, hosts)
 

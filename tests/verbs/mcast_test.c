@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
+#include "left_out.h"
 #include "world.h"
 
 enum {
@@ -130,7 +131,7 @@ static void copies_go_to_members(struct world *w, const char *name)
 	struct ibv_ah *ah;
 
 	if (index < 0) {
-		printf("%s: the port has no address of this family\n", name);
+		left_out(1, "the port has no address of a group's family");
 		return;
 	}
 	from = new_member(w, 0);

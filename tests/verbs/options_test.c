@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "left_out.h"
 #include "world.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -520,7 +521,7 @@ static bool available(const struct option *o, unsigned int kind)
 	int err = strcmp(o->kind[kind], "raw packet") ? 0 : o->try(0, kind);
 
 	if (err)
-		printf("%s on raw packet queue pairs not tried: %s\n", o->what, strerror(err));
+		left_out(1, "an option of raw packet queue pairs: no right to them");
 	return !err;
 }
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""How tests are counted: cases that are left out are neither passed nor failed, and are added up.
+
+    counts.py SOURCE_ROOT
+"""
+import contextlib
+import io
+import os
+import sys
+
+ROOT = sys.argv[1]
+sys.path[:0] = [os.path.join(ROOT, "scripts"), os.path.join(ROOT, "tests", "stock")]
+import harness  # noqa: E402
+import run_tests  # noqa: E402
+
+
+def printed(function, *args):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        value = function(*args)
+    return value, out.getvalue().splitlines()
+
+
+def passes(_bench):
+    pass
+
+
+def fails(_bench):
+    raise harness.Failure("it failed")
+
+
+def is_left_out(_bench):
+    raise harness.LeftOut("not here")
+
+
+def check_table(cases, status, *lines):
+    """Which cases a table has, its exit status, and lines that it prints."""
+    got, out = printed(harness.run_table, [(case.__name__, case) for case in cases], None)
+    assert got == status, (cases, got, out)
+    for line in lines:
+        assert line in out, (line, out)
+
+
+def check_sum():
+    results = [
+        {"name": "one", "stdout": "\nleft out: 2: no right\n[ SKIPPED ] case\n"},
+        {"name": "two", "stdout": "ok\n", "stderr": "  left out: 1: no right\nleft out: 4: no IPv6 here"},
+        {"name": "three", "stdout": "nothing is left out: 5 of 5\n"},
+        {"name": "four"},
+    ]
+    _, out = printed(run_tests.report_left_out, results)
+    assert out == ["left out: 4 in two: no IPv6 here", "left out: 3 in one, two: no right",
+                   "7 cases inside tests were left out"], out
+
+
+def main():
+    check_table([passes, is_left_out], 0, "1 of 1 passed", "left out: 1: is_left_out: not here")
+    check_table([passes, fails, is_left_out], 1, "1 of 2 passed")
+    check_table([is_left_out], harness.SKIP)
+    check_table([], 1)
+    check_sum()
+
+
+if __name__ == "__main__":
+    main()
