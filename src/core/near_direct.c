@@ -97,7 +97,7 @@ static unsigned int gather(struct onesided *o, struct pinned *p, struct wq_qp *w
 		const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next + n);
 		unsigned int first = p->n;
 
-		if (w->opcode != opcode || w->length > wq->max_msg)
+		if (w->opcode != opcode || w->doom || w->length > wq->max_msg)
 			break;
 		if (!pin(p, wq, w, write ? MEM_LOCAL_READ : MEM_LOCAL_WRITE))
 			break;

@@ -16,6 +16,7 @@
 #include "core/mw.h"
 #include "core/qp.h"
 #include "core/srq.h"
+#include "roce/const.h"
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"
@@ -58,30 +59,18 @@ static void describe(struct wr_desc *d, const struct ibv_send_wr *wr, enum ibv_q
 {
 	*d = (struct wr_desc){
 		.opcode = wr->opcode,
-		.flags = wr->send_flags,
 		.inline_data = wr->send_flags & IBV_SEND_INLINE,
 	};
-	switch (wr->opcode) {
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		d->remote_addr = wr->wr.atomic.remote_addr;
-		break;
-	case IBV_WR_LOCAL_INV:
-	case IBV_WR_BIND_MW:
+	if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW)
 		return;	/* they have no data, whatever the list says */
-	case IBV_WR_TSO:
+	if (wr->opcode == IBV_WR_TSO) {
 		d->mss = wr->tso.mss;
 		d->tso_header = wr->tso.hdr_sz;
-		break;
-	default:
-		d->remote_addr = wr->wr.rdma.remote_addr;
 	}
 	d->num_sge = wr->num_sge;
 	d->length = wr_sge_total(wr->sg_list, wr->num_sge);
-	if (type == IBV_QPT_UD && wr->wr.ud.ah) {
+	if (type == IBV_QPT_UD && wr->wr.ud.ah)
 		d->ah = to_vrb_ah(wr->wr.ud.ah);
-		d->remote_qpn = wr->wr.ud.remote_qpn;
-	}
 }
 
 static void copy_inline(struct send_wqe *w, const struct ibv_sge *sge, uint32_t n)
@@ -116,7 +105,7 @@ static void fill_operation(struct send_wqe *w, const struct ibv_send_wr *wr, enu
 			w->ud.hdr_len = wr->tso.hdr_sz;
 		} else if (type == IBV_QPT_UD) {
 			w->ud.path = &to_vrb_ah(wr->wr.ud.ah)->path;
-			w->ud.qpn = wr->wr.ud.remote_qpn;
+			w->ud.qpn = wr->wr.ud.remote_qpn & ROCE_QPN_MASK;
 			w->ud.qkey = wr->wr.ud.remote_qkey;
 			w->ud.mss = wr->tso.mss;
 			w->ud.hdr_len = wr->tso.hdr_sz;
@@ -131,7 +120,7 @@ static void fill_operation(struct send_wqe *w, const struct ibv_send_wr *wr, enu
 
 static uint32_t wqe_flags(const struct vrb_qp *qp, const struct ibv_send_wr *wr)
 {
-	uint32_t flags = wr->send_flags;
+	uint32_t flags = wr->send_flags & WR_SEND_FLAGS;
 
 	if (flags & IBV_SEND_INLINE)
 		flags |= WQE_DATA_INLINE;
@@ -140,17 +129,40 @@ static uint32_t wqe_flags(const struct vrb_qp *qp, const struct ibv_send_wr *wr)
 	return flags;
 }
 
-static void fill_send(struct vrb_qp *qp, struct send_wqe *w, const struct ibv_send_wr *wr,
-		      const struct wr_desc *d)
+/* What every request has, also one that fails in its turn. */
+static void fill_common(struct vrb_qp *qp, struct send_wqe *w, const struct ibv_send_wr *wr,
+			enum reason doom)
 {
 	w->wr_id = wr->wr_id;
 	w->opcode = wr->opcode;
 	w->flags = wqe_flags(qp, wr);
-	w->length = d->length;
-	w->num_sge = d->inline_data ? 0 : d->num_sge;
+	w->doom = doom;
+	w->length = w->num_sge = 0;
 	w->imm = wr->imm_data;
 	w->rkey = 0;
 	w->remote_addr = 0;
+	w->ud.path = NULL;
+}
+
+void vrb_post_result(struct send_wqe *w)
+{
+	enum { RESULT = sizeof(uint64_t) };
+	uint32_t i = 0;
+
+	if (w->length == RESULT || !w->length)
+		return;
+	while (!w->sge[i].length)
+		i++;
+	w->sge[0] = (struct ibv_sge){ w->sge[i].addr, RESULT, w->sge[i].lkey };
+	w->num_sge = 1;
+	w->length = RESULT;
+}
+
+static void fill_send(struct vrb_qp *qp, struct send_wqe *w, const struct ibv_send_wr *wr,
+		      const struct wr_desc *d)
+{
+	w->length = d->length;
+	w->num_sge = d->inline_data ? 0 : d->num_sge;
 	fill_operation(w, wr, qp->ibv.qp_type);
 	if (wr->opcode == IBV_WR_TSO)
 		memcpy(wqe_tso_header(&qp->wq.sq, w), wr->tso.hdr, wr->tso.hdr_sz);
@@ -158,6 +170,8 @@ static void fill_send(struct vrb_qp *qp, struct send_wqe *w, const struct ibv_se
 		copy_inline(w, wr->sg_list, d->num_sge);
 	else if (d->num_sge)
 		memcpy(w->sge, wr->sg_list, d->num_sge * sizeof(*w->sge));
+	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		vrb_post_result(w);
 }
 
 /*
@@ -171,27 +185,30 @@ static bool classic_opcode(const struct ibv_send_wr *wr)
 
 static enum reason post_one(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 {
+	struct send_wqe *w = sq_wqe(&qp->wq.sq, qp->wq.sq.head);
 	struct wr_desc d;
 	enum reason why;
 
 	if (!vrb_post_room(qp, qp->wq.sq.head))
 		return REASON_WR_QUEUE_FULL;
 	if (!classic_opcode(wr))
-		return REASON_WR_OPCODE;
+		return REASON_WR_UNKNOWN;
 	if (wr->num_sge < 0 || (wr->num_sge > 0 && !wr->sg_list))
 		return REASON_WR_SGE_COUNT;
 	/* Before the list is summed up: a wild count must not walk memory. */
 	if ((uint32_t)wr->num_sge > qp->wq.sq.ring.max_sge)
 		return REASON_WR_SGE_COUNT;
 	if (wr->opcode == IBV_WR_TSO && !wr->tso.hdr)
-		return REASON_WR_OPCODE;
+		return REASON_WR_TSO;
 	describe(&d, wr, qp->ibv.qp_type);
 	why = wr_check_send(&qp->limits, &d);
-	if (!why) {
-		fill_send(qp, sq_wqe(&qp->wq.sq, qp->wq.sq.head), wr, &d);
-		qp->wq.sq.head++;
-	}
-	return why;
+	if (unlikely(wr_errno(why)))
+		return why;
+	fill_common(qp, w, wr, why);
+	if (likely(!why))
+		fill_send(qp, w, wr, &d);
+	qp->wq.sq.head++;
+	return REASON_NONE;
 }
 
 int vrb_post_refused(const struct vrb_qp *qp, uint64_t wr_id, enum reason why)
@@ -333,6 +350,8 @@ int vrb_post_bind_mw(struct vrb_qp *qp, struct ibv_mw *mw, const struct ibv_mw_b
 	};
 	int ret = vrb_mw_prepare_bind(to_vrb_mw(mw), bind, &wr.bind_mw.rkey);
 
+	if (!wr_opcode_legal(qp->ibv.qp_type, IBV_WR_BIND_MW))
+		ret = EINVAL;
 	if (!ret)
 		ret = vrb_post_send(qp, &wr, &bad);
 	if (!ret)

@@ -15,6 +15,7 @@
 
 #include "wq/reason.h"
 
+struct send_wqe;
 struct vrb_qp;
 struct vrb_srq;
 
@@ -37,6 +38,12 @@ int vrb_post_bind_mw(struct vrb_qp *qp, struct ibv_mw *mw, const struct ibv_mw_b
 enum reason vrb_post_allowed(const struct vrb_qp *qp);
 int vrb_post_refused(const struct vrb_qp *qp, uint64_t wr_id, enum reason why);
 void vrb_post_kick(struct vrb_qp *qp);
+
+/*
+ * Where the result of an atomic goes: a list of another length than eight bytes stands for eight at its first
+ * piece that is not empty, as on mlx5.
+ */
+void vrb_post_result(struct send_wqe *w);
 
 /* Is there a slot at this index of the send queue?  No lock needed: who posts is alone. */
 bool vrb_post_room(const struct vrb_qp *qp, uint32_t index);

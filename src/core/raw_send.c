@@ -357,6 +357,8 @@ static enum reason build(struct scratch *s, struct vrb_qp *qp, uint32_t *index, 
 	while (!why && *index != end) {
 		struct send_wqe *w = sq_wqe(&qp->wq.sq, *index);
 
+		if (w->doom)
+			return w->doom;
 		if (w->opcode == IBV_WR_TSO) {
 			why = build_segments(s, qp, w, *index, offset);
 			if (!why && *offset < w->length)

@@ -3,8 +3,11 @@
  * Work requests against what the queue pair allows.  Pure; the tables are the rules, the functions
  * only walk them.
  *
- *	opcode legal on the QP type (the table of ibv_post_send(3))  ->  flags legal with it  ->
- *	number of SGEs  ->  inline size  ->  message length  ->  what the opcode wants besides
+ *	opcode known  ->  legal on the QP type (the table of ibv_post_send(3))  ->  flags legal with it
+ *	->  number of SGEs  ->  inline size  ->  message length  ->  what the opcode wants besides
+ *
+ * A device finds most faults when it executes the request, and so its completion tells of them.  Posting
+ * itself refuses only what no WQE could be built of: the errno table at the end.
  */
 #include "core/wr_check.h"
 
@@ -12,7 +15,6 @@
 
 #include "core/ah.h"
 #include "core/pd.h"
-#include "roce/const.h"
 #include "util/compiler.h"
 
 /* QP types as bits. */
@@ -30,10 +32,9 @@ enum {
 enum {
 	INLINE_OK = 1 << 0,	/* IBV_SEND_INLINE has a meaning */
 	NO_SGE = 1 << 1,	/* takes no SGEs; a length is not that of a payload */
-	EIGHT = 1 << 2,		/* exactly eight bytes */
-	ALIGNED = 1 << 3,	/* remote address is a multiple of eight */
-	RD_ATOMIC = 1 << 4,	/* takes one of max_rd_atomic */
-	SEGMENTED = 1 << 5,	/* TSO: header and MSS */
+	RESULT = 1 << 2,	/* brings eight bytes back; how long the list is does not matter */
+	RD_ATOMIC = 1 << 3,	/* takes one of max_rd_atomic */
+	SEGMENTED = 1 << 4,	/* TSO: header and MSS */
 };
 
 static const struct rule {
@@ -45,27 +46,15 @@ static const struct rule {
 	[IBV_WR_SEND] = { CONN | UD | RAW, INLINE_OK },
 	[IBV_WR_SEND_WITH_IMM] = { CONN | UD, INLINE_OK },
 	[IBV_WR_RDMA_READ] = { ACKED, RD_ATOMIC },
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = { ACKED, EIGHT | ALIGNED | RD_ATOMIC },
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { ACKED, EIGHT | ALIGNED | RD_ATOMIC },
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = { ACKED, RESULT | RD_ATOMIC },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { ACKED, RESULT | RD_ATOMIC },
 	[IBV_WR_LOCAL_INV] = { CONN, NO_SGE | INLINE_OK },
 	[IBV_WR_BIND_MW] = { CONN, NO_SGE | INLINE_OK },
 	[IBV_WR_SEND_WITH_INV] = { CONN, INLINE_OK },
 	[IBV_WR_TSO] = { UD | RAW, INLINE_OK | SEGMENTED },
 	[IBV_WR_FLUSH] = { ACKED, NO_SGE },
-	[IBV_WR_ATOMIC_WRITE] = { ACKED, EIGHT | ALIGNED | INLINE_OK },
+	[IBV_WR_ATOMIC_WRITE] = { ACKED, INLINE_OK },
 };
-
-enum {
-	LEGAL_FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
-};
-
-/* Checksums are of IP packets inside datagrams and frames. */
-static uint32_t legal_flags(enum ibv_qp_type type)
-{
-	bool carries_ip = type == IBV_QPT_UD || type == IBV_QPT_RAW_PACKET;
-
-	return LEGAL_FLAGS | (carries_ip ? IBV_SEND_IP_CSUM : 0);
-}
 
 static unsigned int type_bit(enum ibv_qp_type type)
 {
@@ -110,7 +99,7 @@ static enum reason check_size(const struct wr_limits *limits, const struct wr_de
 		return REASON_WR_INLINE_SIZE;
 	if (wr->length > limits->max_msg)
 		return REASON_WR_TOO_LONG;
-	if ((wants & EIGHT) && wr->length != 8)
+	if ((wants & RESULT) && !wr->length)
 		return REASON_WR_ATOMIC_SIZE;
 	return REASON_NONE;
 }
@@ -119,10 +108,10 @@ static enum reason check_size(const struct wr_limits *limits, const struct wr_de
 static enum reason check_datagram(const struct wr_limits *limits, const struct wr_desc *wr,
 				  unsigned int wants)
 {
-	if (!wr->ah || wr->ah->magic != VRB_AH_MAGIC || wr->remote_qpn > ROCE_QPN_MASK)
+	if (!wr->ah || wr->ah->magic != VRB_AH_MAGIC)
 		return REASON_WR_BAD_AH;
 	if (to_vrb_pd(wr->ah->ibv.pd)->pdn != limits->pdn)
-		return REASON_WR_BAD_AH;
+		return REASON_WR_AH_PD;
 	if (!(wants & SEGMENTED) && wr->length > limits->mtu)
 		return REASON_WR_MTU;
 	return REASON_NONE;
@@ -131,12 +120,20 @@ static enum reason check_datagram(const struct wr_limits *limits, const struct w
 static enum reason check_segmented(const struct wr_limits *limits, const struct wr_desc *wr)
 {
 	if (!limits->max_tso_header)
-		return REASON_WR_OPCODE;
+		return REASON_WR_UNKNOWN;
 	if (!wr->mss || wr->tso_header > limits->max_tso_header || wr->length > VRB_MAX_TSO)
-		return REASON_WR_TOO_LONG;
-	if (limits->qp_type == IBV_QPT_UD && wr->tso_header + wr->mss > limits->mtu)
-		return REASON_WR_MTU;
+		return REASON_WR_TSO;
 	return REASON_NONE;
+}
+
+static enum reason check_segment_fits(const struct wr_limits *limits, const struct wr_desc *wr)
+{
+	return wr->tso_header + wr->mss > limits->mtu ? REASON_WR_MTU : REASON_NONE;
+}
+
+static bool is_known(enum ibv_qp_type type, uint32_t opcode)
+{
+	return type_bit(type) && opcode < WR_OPCODES && rules[opcode].types;
 }
 
 enum reason wr_check_send(const struct wr_limits *limits, const struct wr_desc *wr)
@@ -144,24 +141,22 @@ enum reason wr_check_send(const struct wr_limits *limits, const struct wr_desc *
 	const struct rule *rule;
 	enum reason why;
 
+	if (!is_known(limits->qp_type, wr->opcode))
+		return REASON_WR_UNKNOWN;
 	if (!wr_opcode_legal(limits->qp_type, wr->opcode))
 		return REASON_WR_OPCODE;
 	rule = &rules[wr->opcode];
-	if (wr->flags & ~legal_flags(limits->qp_type))
-		return REASON_WR_FLAGS;
 	if (wr->inline_data && !(rule->wants & INLINE_OK))
 		return REASON_WR_FLAGS;
 	why = check_size(limits, wr, rule->wants);
-	if (why)
-		return why;
-	if ((rule->wants & ALIGNED) && (wr->remote_addr & 7))
-		return REASON_WR_ATOMIC_ALIGN;
-	if ((rule->wants & RD_ATOMIC) && !limits->max_rd_atomic)
-		return REASON_WR_RD_ATOMIC_ZERO;
-	if (rule->wants & SEGMENTED)
+	if (!why && (rule->wants & SEGMENTED))
 		why = check_segmented(limits, wr);
+	if (!why && (rule->wants & RD_ATOMIC) && !limits->max_rd_atomic)
+		why = REASON_WR_RD_ATOMIC_ZERO;
 	if (!why && limits->qp_type == IBV_QPT_UD)
 		why = check_datagram(limits, wr, rule->wants);
+	if (!why && limits->qp_type == IBV_QPT_UD && (rule->wants & SEGMENTED))
+		why = check_segment_fits(limits, wr);
 	return why;
 }
 
@@ -176,14 +171,24 @@ enum reason wr_check_recv(uint32_t max_sge, const struct ibv_recv_wr *wr, uint32
 	return REASON_NONE;
 }
 
+/*
+ * What posting refuses, as the drivers of devices do, which build the WQE then: there is no room in it, no
+ * slot for it, or no way to write it down.
+ */
+static const struct {
+	enum reason why;
+	int error;
+} refusals[] = {
+	{ REASON_WR_STATE, EINVAL },	   { REASON_WR_QUEUE_FULL, ENOMEM }, { REASON_WR_UNKNOWN, EINVAL },
+	{ REASON_WR_SGE_COUNT, EINVAL },   { REASON_WR_FLAGS, EINVAL },	     { REASON_WR_TSO, EINVAL },
+	{ REASON_WR_INLINE_SIZE, EINVAL }, { REASON_WR_BAD_AH, EINVAL },
+};
+
 int wr_errno(enum reason why)
 {
-	switch (why) {
-	case REASON_NONE:
-		return 0;
-	case REASON_WR_QUEUE_FULL:
-		return ENOMEM;
-	default:
-		return EINVAL;
+	for (size_t i = 0; why && i < ARRAY_SIZE(refusals); i++) {
+		if (refusals[i].why == why)
+			return refusals[i].error;
 	}
+	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The only validator of work requests, for ibv_post_send() and ibv_wr_*() alike: table-driven,
- * touches no memory but its arguments. Keys are not looked at: a bad key is found when the request
- * is executed, and completes with an error.
+ * touches no memory but its arguments.  Keys and remote addresses are not looked at: they are found when
+ * the request is executed, and complete with an error.
  */
 #ifndef VRB_CORE_WR_CHECK_H
 #define VRB_CORE_WR_CHECK_H
@@ -18,6 +18,8 @@
 struct vrb_ah;
 
 enum {
+	/* All that mean something; devices ignore others. */
+	WR_SEND_FLAGS = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE | IBV_SEND_IP_CSUM,
 	WR_OPCODES = IBV_WR_ATOMIC_WRITE + 1,
 	VRB_MAX_TSO = 1 << 18,	/* payload of a segmented send */
 	VRB_MAX_TSO_HEADER = 256,
@@ -38,18 +40,15 @@ struct wr_limits {
 /* A work request in one form, whoever posted it. */
 struct wr_desc {
 	uint32_t opcode;
-	uint32_t flags;		/* IBV_SEND_* */
 	uint32_t num_sge;	/* SGEs or inline buffers */
 	bool inline_data;
 	uint64_t length;	/* sum of the payload, inline data included; FLUSH: of the range */
-	uint64_t remote_addr;
 	const struct vrb_ah *ah;	/* UD */
-	uint32_t remote_qpn;	/* UD */
 	uint32_t tso_header;
 	uint32_t mss;
 };
 
-/* REASON_NONE or why the request may not be posted. */
+/* REASON_NONE or what is wrong with the request; wr_errno() says whether posting tells it, or the completion. */
 enum reason wr_check_send(const struct wr_limits *limits, const struct wr_desc *wr);
 
 /* The same for a receive. *length gets the sum, saturated at UINT32_MAX. */
@@ -61,7 +60,7 @@ bool wr_opcode_legal(enum ibv_qp_type type, uint32_t opcode);
 /* Sum of a list of SGEs, in 64 bits. */
 uint64_t wr_sge_total(const struct ibv_sge *sge, uint32_t n);
 
-/* The errno value that posting returns for a reason. */
+/* The errno value that posting returns for a reason; 0: it is posted, and fails in its turn if there is one. */
 int wr_errno(enum reason why);
 
 #endif

@@ -18,6 +18,7 @@
 #include "core/ah.h"
 #include "core/post.h"
 #include "core/qp.h"
+#include "roce/const.h"
 #include "util/compiler.h"
 
 static struct vrb_qp *ex_to_qp(struct ibv_qp_ex *ex)
@@ -55,23 +56,38 @@ static bool needs_srqn(const struct wr_batch *b)
 	       b->desc.opcode != IBV_WR_BIND_MW;
 }
 
+static bool is_atomic(const struct wr_desc *d)
+{
+	return d->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || d->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static void finish(struct vrb_qp *qp)
+{
+	struct wr_batch *b = &qp->batch;
+	enum reason why = wr_check_send(&b->limits, &b->desc);
+
+	if (wr_errno(why)) {
+		b->error = vrb_post_refused(qp, b->wqe->wr_id, why);
+		return;
+	}
+	b->wqe->doom = why;
+	b->wqe->length = why ? 0 : b->desc.length;
+	if (!why && is_atomic(&b->desc))
+		vrb_post_result(b->wqe);
+}
+
 /* The open request is complete: checks it. */
 static void close_request(struct vrb_qp *qp)
 {
 	struct wr_batch *b = &qp->batch;
-	enum reason why;
 
 	if (!b->open)
 		return;
 	b->open = false;
 	if (needs_srqn(b) && !b->srqn_set)
 		fail(b, EINVAL);
-	if (!b->error) {
-		why = wr_check_send(&b->limits, &b->desc);
-		if (why)
-			b->error = vrb_post_refused(qp, b->wqe->wr_id, why);
-	}
-	b->wqe->length = b->desc.length;
+	if (!b->error)
+		finish(qp);
 }
 
 /* The operation that a slot's opcode needs in send_ops_flags. */
@@ -109,11 +125,11 @@ static struct send_wqe *begin(struct ibv_qp_ex *ex, uint32_t opcode)
 	memset(w, 0, sizeof(*w));
 	w->wr_id = ex->wr_id;
 	w->opcode = opcode;
-	w->flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
+	w->flags = ex->wr_flags & WR_SEND_FLAGS & ~(unsigned int)IBV_SEND_INLINE;
 	if ((ex->wr_flags & IBV_SEND_SIGNALED) || qp->wq.sq.sig_all)
 		w->flags |= WQE_SIGNALED;
 	b->wqe = w;
-	b->desc = (struct wr_desc){ .opcode = opcode, .flags = w->flags & ~WQE_SIGNALED };
+	b->desc = (struct wr_desc){ .opcode = opcode };
 	b->open = true;
 	b->srqn_set = false;
 	return w;
@@ -135,7 +151,6 @@ static struct send_wqe *begin_rdma(struct ibv_qp_ex *ex, uint32_t opcode, uint32
 	if (w) {
 		w->rkey = rkey;
 		w->remote_addr = remote_addr;
-		ex_to_qp(ex)->batch.desc.remote_addr = remote_addr;
 	}
 	return w;
 }
@@ -265,9 +280,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	if (!w || !ah)
 		return;
 	b->desc.ah = to_vrb_ah(ah);
-	b->desc.remote_qpn = qpn;
 	w->ud.path = &to_vrb_ah(ah)->path;
-	w->ud.qpn = qpn;
+	w->ud.qpn = qpn & ROCE_QPN_MASK;
 	w->ud.qkey = qkey;
 }
 

@@ -12,7 +12,7 @@
 enum fault_class {
 	CLASS_LOCAL,      /* A: the responder cannot do what it should */
 	CLASS_RECV_LOCAL, /* A: the receive's own memory failed its check */
-	CLASS_RECV_SMALL, /* C: message longer than the receive */
+	CLASS_RECV_SMALL, /* C: message longer than the receive; D of a datagram, or anybody could stop a UD QP */
 	CLASS_REQUEST,    /* C: invalid request */
 	CLASS_ACCESS,     /* C: remote access violation */
 	CLASS_INVALIDATE, /* J: the message is there, its invalidation failed */
@@ -34,7 +34,7 @@ static const struct roce_fault classes[] = {
 	[CLASS_RECV_SMALL] = { ROCE_NAK_INVALID_REQUEST,
 			       IBV_WC_LOC_LEN_ERR,
 			       IBV_EVENT_QP_REQ_ERR,
-			       { ROCE_FAULT_NAK, ROCE_FAULT_COMPLETE, ROCE_FAULT_COMPLETE } },
+			       { ROCE_FAULT_NAK, ROCE_FAULT_COMPLETE, ROCE_FAULT_DROP } },
 	[CLASS_REQUEST] = { ROCE_NAK_INVALID_REQUEST,
 			    IBV_WC_REM_INV_REQ_ERR,
 			    IBV_EVENT_QP_REQ_ERR,

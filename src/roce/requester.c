@@ -112,6 +112,8 @@ static enum reason check_request(struct roce_qp *qp, const struct send_wqe *w)
 {
 	const struct roce_opcode_info *op = op_of(qp, w);
 
+	if (w->doom)
+		return w->doom;
 	if (op->kind == ROCE_KIND_NONE)
 		return REASON_WR_OPCODE;
 	if (w->length > qp->wq->max_msg)
@@ -120,9 +122,6 @@ static enum reason check_request(struct roce_qp *qp, const struct send_wqe *w)
 		return REASON_WR_RD_ATOMIC_ZERO;
 	if (op->kind == ROCE_KIND_ATOMIC && w->length != ROCE_ATOMIC_LEN)
 		return REASON_WR_ATOMIC_SIZE;
-	if ((op->kind == ROCE_KIND_ATOMIC || op->kind == ROCE_KIND_ATOMIC_WRITE) &&
-	    w->remote_addr % 8)
-		return REASON_WR_ATOMIC_ALIGN;
 	if (op->kind == ROCE_KIND_READ || op->kind == ROCE_KIND_ATOMIC)
 		return roce_sge_check(qp, w, MEM_LOCAL_WRITE);
 	return REASON_NONE;
@@ -302,6 +301,8 @@ static struct send_wqe *current(struct roce_qp *qp)
 			return may_send(qp, w, psn_add(qp->req.psn, 0 - w->first_psn)) ? w : NULL;
 		if (sq->next == sq->head || qp->wq->state == IBV_QPS_SQD)
 			return NULL;
+		if (unlikely(w->doom))
+			return begin(qp);
 		if (may_run_direct(qp, w)) {
 			if (!direct_op(qp, w))
 				return NULL;

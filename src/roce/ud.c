@@ -85,8 +85,8 @@ static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
 }
 
 /*
- * IBTA vol 1, 9.8.3: what does not fit is dropped without a word; only a receive that cannot take
- * it is an error.
+ * IBTA vol 1, 9.8.3: what does not fit, the path or the receive, is dropped without a word; only a
+ * receive whose memory fails is an error.
  */
 static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
@@ -134,6 +134,8 @@ static enum reason check_request(const struct roce_qp *qp, const struct send_wqe
 {
 	uint32_t longest = is_tso(w) ? (uint32_t)w->ud.hdr_len + w->ud.mss : w->length;
 
+	if (w->doom)
+		return w->doom;
 	if (wire_opcode(w) < 0 || (is_tso(w) && !w->ud.mss))
 		return REASON_WR_OPCODE;
 	if (longest > qp->wq->mtu)

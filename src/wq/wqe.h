@@ -72,6 +72,7 @@ struct send_wqe {
 		uint64_t atomic_write;			/* 8 bytes in memory order */
 	};
 	uint32_t srqn;		/* XRC: destination SRQ number */
+	uint16_t doom;		/* enum reason: posting found this fault; the request fails with it in its turn, untouched */
 
 	/* Transport's notes; written when the first packet is built. */
 	uint32_t first_psn;

@@ -15,6 +15,7 @@ static void responder_rows(void **state)
 		enum ibv_wc_status status;
 		enum ibv_event_type event;
 		enum roce_fault_action uc;
+		bool ud_drops;	/* though UC does not */
 	} rows[] = {
 		{ REASON_REQ_OPCODE, 1, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR,
 		  ROCE_FAULT_DROP },
@@ -41,9 +42,9 @@ static void responder_rows(void **state)
 		{ REASON_RKEY_WINDOW_QP, 2, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR,
 		  ROCE_FAULT_DROP },
 		{ REASON_REQ_RECV_SMALL, 1, IBV_WC_LOC_LEN_ERR, IBV_EVENT_QP_REQ_ERR,
-		  ROCE_FAULT_COMPLETE },
+		  ROCE_FAULT_COMPLETE, true },
 		{ REASON_RECV_TOO_SMALL, 1, IBV_WC_LOC_LEN_ERR, IBV_EVENT_QP_REQ_ERR,
-		  ROCE_FAULT_COMPLETE },
+		  ROCE_FAULT_COMPLETE, true },
 		{ REASON_RECV_LOCAL, 3, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL,
 		  ROCE_FAULT_COMPLETE },
 		{ REASON_LKEY_ACCESS, 3, IBV_WC_LOC_PROT_ERR, IBV_EVENT_QP_FATAL,
@@ -62,7 +63,8 @@ static void responder_rows(void **state)
 		assert_int_equal(f->event, rows[i].event);
 		assert_int_equal(f->action[ROCE_FAULT_RC], ROCE_FAULT_NAK);
 		assert_int_equal(f->action[ROCE_FAULT_UC], rows[i].uc);
-		assert_int_equal(f->action[ROCE_FAULT_UD], rows[i].uc);
+		assert_int_equal(f->action[ROCE_FAULT_UD],
+				 rows[i].ud_drops ? ROCE_FAULT_DROP : rows[i].uc);
 	}
 }
 

@@ -194,16 +194,30 @@ static void silent_drops(void **state)
 	assert_int_equal(env_drain(&e), 0);
 }
 
+/* Or anybody who knows the Q_Key could stop the QP: the receive is there for the next one. */
 static void receive_too_small(void **state)
 {
-	struct roce_pkt pkt = datagram(8);
+	struct roce_pkt too_long = datagram(8), fits = datagram(7);
 
 	env_post_recv(&e, 0, 47);
-	env_post_recv(&e, 0, 48);
-	env_input(&e, &pkt);
-	env_expect_cqe(&e, 0, 1000, IBV_WC_LOC_LEN_ERR);
-	env_expect_cqe(&e, 1, 1001, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(e.wq.state, IBV_QPS_ERR);
+	env_input(&e, &too_long);
+	assert_int_equal(e.num_cqes, 0);
+	assert_int_equal(e.qp.counters.dropped_pkts, 1);
+	assert_int_equal(e.wq.state, IBV_QPS_RTS);
+	env_input(&e, &fits);
+	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
+}
+
+/* A request that posting found unfit fails in its turn, whatever it would do. */
+static void doomed_requests(void **state)
+{
+	env_start(&e, IBV_QPT_UD);
+	post(8, 0);
+	post(8, 0)->doom = REASON_WR_AH_PD;
+	assert_int_equal(env_drain(&e), 1);
+	env_expect_cqe(&e, 0, 0, IBV_WC_SUCCESS);
+	env_expect_cqe(&e, 1, 1, IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(e.cqes[1].reason, REASON_WR_AH_PD);
 }
 
 static void receive_with_bad_memory(void **state)
@@ -275,6 +289,7 @@ int main(void)
 		cmocka_unit_test(without_header_area),
 		cmocka_unit_test(silent_drops),
 		cmocka_unit_test(receive_too_small),
+		cmocka_unit_test(doomed_requests),
 		cmocka_unit_test(receive_with_bad_memory),
 		cmocka_unit_test(marks_are_told_to_the_sender),
 		cmocka_unit_test(notifications_slow_it_down),

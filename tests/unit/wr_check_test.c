@@ -35,8 +35,7 @@ static struct wr_limits limits(enum ibv_qp_type type)
 /* A request that is right for the opcode, wherever that is legal. */
 static struct wr_desc right(uint32_t opcode)
 {
-	struct wr_desc d = { .opcode = opcode, .num_sge = 1, .length = 8, .ah = &ah,
-			     .remote_qpn = 2, .remote_addr = 0x1000 };
+	struct wr_desc d = { .opcode = opcode, .num_sge = 1, .length = 8, .ah = &ah };
 
 	if (opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_BIND_MW || opcode == IBV_WR_FLUSH)
 		d.num_sge = d.length = 0;
@@ -90,6 +89,12 @@ static bool has(const char *s, char c)
 	return false;
 }
 
+/* An opcode of other types fails when it is executed; one of none, or a QP that sends nothing, when it is posted. */
+static enum reason unfit(char type, const char *types)
+{
+	return type == '-' || !types[0] ? REASON_WR_UNKNOWN : REASON_WR_OPCODE;
+}
+
 static void test_every_type_and_opcode(void **state)
 {
 	for (size_t t = 0; t < ARRAY_SIZE(qp_types); t++) {
@@ -101,7 +106,7 @@ static void test_every_type_and_opcode(void **state)
 
 			assert_int_equal(wr_opcode_legal(qp_types[t].type, legal[o].opcode), want);
 			assert_int_equal(wr_check_send(&l, &d),
-					 want ? REASON_NONE : REASON_WR_OPCODE);
+					 want ? REASON_NONE : unfit(qp_types[t].letter, legal[o].types));
 		}
 	}
 	assert_false(wr_opcode_legal(IBV_QPT_RC, WR_OPCODES));
@@ -123,7 +128,6 @@ static void test_inline_by_opcode(void **state)
 		if (!has(legal[o].types, 'R'))
 			continue;
 		d.inline_data = true;
-		d.flags = IBV_SEND_INLINE;
 		assert_int_equal(wr_check_send(&l, &d),
 				 allowed[legal[o].opcode] ? REASON_NONE : REASON_WR_FLAGS);
 	}
@@ -135,23 +139,20 @@ struct row {
 	uint32_t opcode;
 	struct wr_desc with;	/* what differs from right(); see apply() */
 	enum reason why;
+	int error;	/* of posting; 0: what fails is executed, and its completion tells */
 };
 
-/* Members of `with` that are not zero replace. UINT32_MAX in num_sge stands for zero. */
+/* Members of `with` that are not zero replace. UINT32_MAX in num_sge and length stands for zero. */
 static void apply(struct wr_desc *d, const struct wr_desc *with)
 {
-	if (with->flags)
-		d->flags = with->flags;
 	if (with->num_sge)
 		d->num_sge = with->num_sge == UINT32_MAX ? 0 : with->num_sge;
 	if (with->inline_data)
 		d->inline_data = true;
 	if (with->length)
-		d->length = with->length;
-	if (with->remote_addr)
-		d->remote_addr = with->remote_addr;
-	if (with->remote_qpn)
-		d->remote_qpn = with->remote_qpn;
+		d->length = with->length == UINT32_MAX ? 0 : with->length;
+	if (with->mss)
+		d->mss = with->mss;
 	if (with->tso_header)
 		d->tso_header = with->tso_header;
 }
@@ -159,13 +160,15 @@ static void apply(struct wr_desc *d, const struct wr_desc *with)
 static const struct row rows[] = {
 	{ "most SGEs", IBV_QPT_RC, IBV_WR_SEND, { .num_sge = MAX_SGE }, REASON_NONE },
 	{ "one SGE more", IBV_QPT_RC, IBV_WR_SEND, { .num_sge = MAX_SGE + 1 },
-	  REASON_WR_SGE_COUNT },
+	  REASON_WR_SGE_COUNT, EINVAL },
 	{ "inline buffers are not SGEs", IBV_QPT_RC, IBV_WR_SEND,
 	  { .inline_data = true, .num_sge = 50 }, REASON_NONE },
 	{ "most inline", IBV_QPT_RC, IBV_WR_SEND, { .inline_data = true, .length = MAX_INLINE },
 	  REASON_NONE },
 	{ "one inline byte more", IBV_QPT_RC, IBV_WR_SEND,
-	  { .inline_data = true, .length = MAX_INLINE + 1 }, REASON_WR_INLINE_SIZE },
+	  { .inline_data = true, .length = MAX_INLINE + 1 }, REASON_WR_INLINE_SIZE, EINVAL },
+	{ "inline data of a READ", IBV_QPT_RC, IBV_WR_RDMA_READ, { .inline_data = true },
+	  REASON_WR_FLAGS, EINVAL },
 	{ "longest message", IBV_QPT_RC, IBV_WR_SEND, { .length = MAX_MSG }, REASON_NONE },
 	{ "one byte more", IBV_QPT_RC, IBV_WR_SEND, { .length = MAX_MSG + 1 }, REASON_WR_TOO_LONG },
 	{ "beyond 32 bits", IBV_QPT_UC, IBV_WR_SEND, { .length = 1ull << 32 }, REASON_WR_TOO_LONG },
@@ -174,30 +177,23 @@ static const struct row rows[] = {
 	{ "longest flush", IBV_QPT_RC, IBV_WR_FLUSH, { .length = MAX_MSG + 1 },
 	  REASON_WR_TOO_LONG },
 	{ "flush of a range", IBV_QPT_RC, IBV_WR_FLUSH, { .length = MAX_MSG }, REASON_NONE },
-	{ "flush with data", IBV_QPT_RC, IBV_WR_FLUSH, { .num_sge = 1 }, REASON_WR_SGE_COUNT },
-	{ "atomic of seven", IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, { .length = 7 },
+	{ "flush with data", IBV_QPT_RC, IBV_WR_FLUSH, { .num_sge = 1 }, REASON_WR_SGE_COUNT, EINVAL },
+	{ "atomic of nothing", IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, { .length = UINT32_MAX },
 	  REASON_WR_ATOMIC_SIZE },
-	{ "atomic of sixteen", IBV_QPT_RC, IBV_WR_ATOMIC_CMP_AND_SWP, { .length = 16 },
-	  REASON_WR_ATOMIC_SIZE },
+	{ "atomic of seven", IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, { .length = 7 }, REASON_NONE },
+	{ "atomic of sixteen", IBV_QPT_RC, IBV_WR_ATOMIC_CMP_AND_SWP, { .length = 16 }, REASON_NONE },
 	{ "atomic in two pieces", IBV_QPT_RC, IBV_WR_ATOMIC_CMP_AND_SWP, { .num_sge = 2 },
 	  REASON_NONE },
-	{ "atomic at four", IBV_QPT_RC, IBV_WR_ATOMIC_CMP_AND_SWP, { .remote_addr = 0x1004 },
-	  REASON_WR_ATOMIC_ALIGN },
-	{ "atomic write at one", IBV_QPT_RC, IBV_WR_ATOMIC_WRITE, { .remote_addr = 0x1001 },
-	  REASON_WR_ATOMIC_ALIGN },
-	{ "write at one", IBV_QPT_RC, IBV_WR_RDMA_WRITE, { .remote_addr = 1 }, REASON_NONE },
-	{ "all flags", IBV_QPT_RC, IBV_WR_SEND,
-	  { .flags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED }, REASON_NONE },
-	{ "checksum offload", IBV_QPT_RC, IBV_WR_SEND, { .flags = IBV_SEND_IP_CSUM },
-	  REASON_WR_FLAGS },
-	{ "unknown flag", IBV_QPT_RC, IBV_WR_SEND, { .flags = 1u << 31 }, REASON_WR_FLAGS },
 	{ "whole datagram", IBV_QPT_UD, IBV_WR_SEND, { .length = MTU }, REASON_NONE },
 	{ "datagram too long", IBV_QPT_UD, IBV_WR_SEND, { .length = MTU + 1 }, REASON_WR_MTU },
-	{ "to a group", IBV_QPT_UD, IBV_WR_SEND, { .remote_qpn = 0xffffff }, REASON_NONE },
-	{ "QP number too big", IBV_QPT_UD, IBV_WR_SEND, { .remote_qpn = 0x1000000 },
-	  REASON_WR_BAD_AH },
+	{ "READ on UD", IBV_QPT_UD, IBV_WR_RDMA_READ, { 0 }, REASON_WR_OPCODE },
+	{ "WRITE on a raw packet QP", IBV_QPT_RAW_PACKET, IBV_WR_RDMA_WRITE, { 0 }, REASON_WR_OPCODE },
+	{ "an opcode that there is not", IBV_QPT_RC, 12, { 0 }, REASON_WR_UNKNOWN, EINVAL },
+	{ "a QP that sends nothing", IBV_QPT_XRC_RECV, IBV_WR_SEND, { 0 }, REASON_WR_UNKNOWN, EINVAL },
 	{ "segmented datagram", IBV_QPT_UD, IBV_WR_TSO, { .length = 100 * MTU }, REASON_NONE },
-	{ "header too long", IBV_QPT_UD, IBV_WR_TSO, { .tso_header = 65 }, REASON_WR_TOO_LONG },
+	{ "header too long", IBV_QPT_UD, IBV_WR_TSO, { .tso_header = 65 }, REASON_WR_TSO, EINVAL },
+	{ "segments too long", IBV_QPT_UD, IBV_WR_TSO, { .mss = MTU }, REASON_WR_MTU },
+	{ "segmented on RC", IBV_QPT_RC, IBV_WR_TSO, { 0 }, REASON_WR_OPCODE },
 };
 
 static void test_limits(void **state)
@@ -209,8 +205,8 @@ static void test_limits(void **state)
 
 		apply(&d, &rows[i].with);
 		why = wr_check_send(&l, &d);
-		if (why != rows[i].why)
-			fail_msg("%s: %s", rows[i].name, reason_str(why));
+		if (why != rows[i].why || wr_errno(why) != rows[i].error)
+			fail_msg("%s: %s, %d", rows[i].name, reason_str(why), wr_errno(why));
 	}
 }
 
@@ -224,7 +220,7 @@ static void test_address_handles(void **state)
 	d.ah = NULL;
 	assert_int_equal(wr_check_send(&l, &d), REASON_WR_BAD_AH);
 	d.ah = &foreign;
-	assert_int_equal(wr_check_send(&l, &d), REASON_WR_BAD_AH);
+	assert_int_equal(wr_check_send(&l, &d), REASON_WR_AH_PD);
 	d.ah = &dead;
 	assert_int_equal(wr_check_send(&l, &d), REASON_WR_BAD_AH);
 	d.ah = &ah;
@@ -271,7 +267,9 @@ static void test_errno(void **state)
 {
 	assert_int_equal(wr_errno(REASON_NONE), 0);
 	assert_int_equal(wr_errno(REASON_WR_QUEUE_FULL), ENOMEM);
-	assert_int_equal(wr_errno(REASON_WR_OPCODE), EINVAL);
+	assert_int_equal(wr_errno(REASON_WR_BAD_AH), EINVAL);
+	assert_int_equal(wr_errno(REASON_WR_AH_PD), 0);
+	assert_int_equal(wr_errno(REASON_WR_RD_ATOMIC_ZERO), 0);
 }
 
 int main(void)

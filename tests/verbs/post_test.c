@@ -118,18 +118,10 @@ static void test_requests(void)
 	REFUSED(wr.num_sge = -1);
 	REFUSED(wr.num_sge = INT32_MAX);
 	REFUSED(wr.sg_list = NULL);
-	REFUSED(wr.send_flags = 1u << 20);
-	REFUSED(wr.opcode = IBV_WR_TSO);
 	REFUSED(wr.opcode = IBV_WR_DRIVER1);
 	REFUSED(wr.opcode = IBV_WR_RDMA_READ; wr.send_flags = IBV_SEND_INLINE);
 	REFUSED(wr.send_flags = IBV_SEND_INLINE; sge[0].length = 4096);
 	sge[0].length = 8;
-	REFUSED(wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD; sge[0].length = 4);
-	sge[0].length = 8;
-	REFUSED(wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
-		wr.wr.atomic.remote_addr = (uintptr_t)buf.data + 4;
-		wr.wr.atomic.rkey = buf.mr->rkey);
-	REFUSED(sge[0].length = sge[1].length = UINT32_MAX; wr.num_sge = 2);
 #undef REFUSED
 	CHECK_EQ(try_recv(qp, &rwr), EINVAL);
 	rwr.num_sge = -1;
@@ -156,8 +148,7 @@ static struct ibv_ah *make_ah(struct ibv_pd *pd)
 static void test_datagrams(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_UD, cq, NULL);
-	struct ibv_pd *other_pd = ibv_alloc_pd(w.ctx);
-	struct ibv_ah *ah = make_ah(w.pd), *foreign = make_ah(other_pd);
+	struct ibv_ah *ah = make_ah(w.pd);
 	struct ibv_sge sge = world_sge(&buf, 0, 100), to = world_sge(&buf, 4096, 200);
 	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED };
@@ -167,15 +158,7 @@ static void test_datagrams(void)
 	wr.wr.ud.remote_qpn = qp->qp_num;
 	wr.wr.ud.remote_qkey = WORLD_QKEY;
 	CHECK_EQ(try_send(qp, &wr), EINVAL);	/* no address */
-	wr.wr.ud.ah = foreign;
-	CHECK_EQ(try_send(qp, &wr), EINVAL);
 	wr.wr.ud.ah = ah;
-	sge.length = (128 << w.port.active_mtu) + 1;
-	CHECK_EQ(try_send(qp, &wr), EINVAL);
-	sge.length = 100;
-	wr.opcode = IBV_WR_RDMA_WRITE;
-	CHECK_EQ(try_send(qp, &wr), EINVAL);
-	wr.opcode = IBV_WR_SEND;
 	world_recv(qp, 2, to);
 	memset(buf.data, 0x33, 100);
 	CHECK_EQ(try_send(qp, &wr), 0);
@@ -190,9 +173,7 @@ static void test_datagrams(void)
 	}
 	CHECK_MEM(buf.data + 4096 + 40, buf.data, 100);
 	CHECK_EQ(ibv_destroy_ah(ah), 0);
-	CHECK_EQ(ibv_destroy_ah(foreign), 0);
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
-	CHECK_EQ(ibv_dealloc_pd(other_pd), 0);
 }
 
 int main(void)
