@@ -161,7 +161,7 @@ static int bring_up(void)
 	/* Without it everything travels as packets; the local transport has said why. */
 	vrb_near_start();
 	/* Without the port the device still serves its own host; the wire has said why. */
-	if (cfg->transport == CONFIG_LOCAL || udp_open(cfg->udp_port, &vrb.wire))
+	if (cfg->transport == CONFIG_LOCAL || udp_open(cfg->udp_port, host_group(vrb.host), &vrb.wire))
 		vrb.wire = NULL;
 	err = vrb_drive_start();
 	if (err)

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,22 +15,30 @@
 #include "util/compiler.h"
 #include "util/hash.h"
 
+static const char *const usual_places[] = { "/dev/shm", "/tmp" };
+
 /* Checks what was opened, not the name: that could be exchanged in between. */
-static int check_dir(int fd, const char *path)
+static int check_dir(int fd, const char *path, bool ours)
 {
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
 		return errno;
-	if (st.st_uid == geteuid() && !(st.st_mode & 077))
+	if (st.st_uid != geteuid())
+		return EPERM;
+	if (!(st.st_mode & 077))
 		return 0;
-	log_warn(LOG_HOST, "%s is not used: owner %u, mode %03o, it should have %u and 700", path,
-		 (unsigned int)st.st_uid, (unsigned int)st.st_mode & 0777,
-		 (unsigned int)geteuid());
-	return EPERM;
+	if (!ours)
+		return EPERM;
+	if (fchmod(fd, 0700) < 0)
+		return errno;
+	log_info(LOG_HOST, "%s was open to others (mode %03o), and is closed to them now", path,
+		 (unsigned int)st.st_mode & 0777);
+	return 0;
 }
 
-static int try_dir(const char *path, struct host_run_dir *dir)
+/* ours: by its name, so its mode may be put right. */
+static int try_dir(const char *path, bool ours, struct host_run_dir *dir)
 {
 	int err;
 	int fd;
@@ -44,7 +53,7 @@ static int try_dir(const char *path, struct host_run_dir *dir)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
-	err = check_dir(fd, path);
+	err = check_dir(fd, path, ours);
 	if (err) {
 		close(fd);
 		return err;
@@ -54,22 +63,56 @@ static int try_dir(const char *path, struct host_run_dir *dir)
 	return 0;
 }
 
+/* The user's own directory in one that others use as well. */
+static int try_inside(const char *place, struct host_run_dir *dir)
+{
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/verbena-%u", place, (unsigned int)geteuid()) >= (int)sizeof(path))
+		return ENAMETOOLONG;
+	return try_dir(path, true, dir);
+}
+
+/* Some name a shared directory, a link, or one made by mkdir(1), which others may read. */
+static int try_wanted(const char *wanted, struct host_run_dir *dir)
+{
+	int err = try_dir(wanted, false, dir);
+
+	if (err == EPERM || err == ELOOP || err == ENOTDIR)
+		return try_inside(wanted, dir) ? err : 0;
+	return err;
+}
+
+static bool is_wanted(const char *wanted)
+{
+	return wanted && wanted[0];
+}
+
+unsigned int host_dir_places(const char *wanted)
+{
+	return ARRAY_SIZE(usual_places) + is_wanted(wanted);
+}
+
+int host_dir_open_at(const char *wanted, unsigned int place, struct host_run_dir *dir)
+{
+	if (is_wanted(wanted) && place-- == 0)
+		return try_wanted(wanted, dir);
+	return try_inside(usual_places[place], dir);
+}
+
 int host_dir_open(const char *wanted, struct host_run_dir *dir)
 {
-	static const char *const places[] = { "/dev/shm", "/tmp" };
-	char path[64];
-	unsigned int i;
-	int err = 0;
+	int first = 0;
 
-	if (wanted && wanted[0])
-		return try_dir(wanted, dir);
-	for (i = 0; i < ARRAY_SIZE(places); i++) {
-		snprintf(path, sizeof(path), "%s/verbena-%u", places[i], (unsigned int)geteuid());
-		err = try_dir(path, dir);
+	for (unsigned int i = 0; i < host_dir_places(wanted); i++) {
+		int err = host_dir_open_at(wanted, i, dir);
+
 		if (!err)
-			break;
+			return 0;
+		if (!i)
+			first = err;
 	}
-	return err;
+	return first;
 }
 
 /* Stands for the entries of $VERBENA_DEVICES; 0 without any. */

@@ -14,11 +14,15 @@ struct host_run_dir {
 };
 
 /*
- * Opens `wanted`, or the first that can be had of the two places of host.h if wanted is NULL or
- * empty; makes it if it does not exist.  It must be a directory of the effective user, not a
- * symbolic link, and closed to everybody else. Returns 0 or an errno value; EPERM if it is there
- * but not as it must be.
+ * Where the run directory may be, best first: `wanted` unless it is NULL or empty, then the two places of host.h.  host_dir_open_at() opens
+ * one of them and makes it if it does not exist.  A run directory is a directory of the effective user, not a symbolic link, and closed to
+ * everybody else.  Where `wanted` is another kind of directory, one in it is used: verbena-<uid>; directories of that name that are the user's
+ * own are closed to others if they were not.  Returns 0 or an errno value; EPERM if it is another user's.
  */
+unsigned int host_dir_places(const char *wanted);
+int host_dir_open_at(const char *wanted, unsigned int place, struct host_run_dir *dir);
+
+/* The first that can be opened.  Returns 0, or why the first of all cannot. */
 int host_dir_open(const char *wanted, struct host_run_dir *dir);
 
 /*

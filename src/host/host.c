@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "host/state.h"
 #include "run/config.h"
 #include "run/log.h"
 #include "util/compiler.h"
+#include "util/hash.h"
 
 void host_file_name(int slot, const char *suffix, char name[32])
 {
@@ -117,28 +119,11 @@ static const char *explain(int err)
 		return "another process holds its lock and does not go on";
 	case EUSERS:
 		return "too many processes";
+	case EPERM:
+		return "it is another user's";
 	default:
 		return strerror(err);
 	}
-}
-
-/* Returns 0, or why the process has to be on its own. */
-static int join_shared(struct host *h, const char *dir)
-{
-	static const char consequence[] = ": QP numbers are private, only packets reach others";
-	int err = host_dir_open(dir, &h->dir);
-
-	if (err) {
-		log_warn(LOG_HOST, "no run directory (%s)%s", explain(err), consequence);
-		return err;
-	}
-	err = table_open(&h->table, h->dir.fd);
-	if (!err)
-		err = join_table(h);
-	if (!err)
-		return 0;
-	log_warn(LOG_HOST, "%s cannot be used (%s)%s", h->dir.path, explain(err), consequence);
-	return err;
 }
 
 static void close_files(struct host *h)
@@ -150,6 +135,83 @@ static void close_files(struct host *h)
 	if (h->dir.fd >= 0)
 		close(h->dir.fd);
 	h->inbox = h->dir.fd = -1;
+}
+
+/* Joins in one of the places.  If that fails h->dir.path names it, if it could be opened. */
+static int join_at(struct host *h, const char *wanted, unsigned int place)
+{
+	int err = host_dir_open_at(wanted, place, &h->dir);
+
+	if (err)
+		return err;
+	err = table_open(&h->table, h->dir.fd);
+	if (!err)
+		err = join_table(h);
+	if (!err)
+		return 0;
+	close_files(h);
+	h->slot = HOST_NO_SLOT;
+	return err;
+}
+
+/* What the first place is called, and whether it was there. */
+struct refused {
+	const char *wanted;
+	char path[PATH_MAX];
+	bool opened;
+	int err;
+};
+
+static void note_refusal(struct refused *r, struct host_run_dir *dir, int err)
+{
+	r->err = err;
+	r->opened = dir->path[0];
+	snprintf(r->path, sizeof(r->path), "%s", r->opened ? dir->path : r->wanted ? r->wanted : "/dev/shm");
+}
+
+/* A system without /dev/shm is no news; but what the user has chosen, or what others may be using, is. */
+static void tell_other_place(const struct host *h, const struct refused *r)
+{
+	bool news = r->wanted || r->opened || r->err == EPERM;
+
+	log_at(LOG_HOST, news ? LOG_WARN : LOG_INFO, "%s cannot be used (%s): %s is used instead, and programs that use another one are not seen",
+	       r->path, explain(r->err), h->dir.path);
+}
+
+/* Returns 0, or why the process has to be on its own. */
+static int join_shared(struct host *h, const char *dir)
+{
+	struct refused first = { .wanted = dir && dir[0] ? dir : NULL };
+
+	for (unsigned int i = 0; i < host_dir_places(dir); i++) {
+		int err = join_at(h, dir, i);
+
+		if (err && !first.err)
+			note_refusal(&first, &h->dir, err);
+		if (err) {
+			h->dir.path[0] = '\0';
+			continue;
+		}
+		if (first.err)
+			tell_other_place(h, &first);
+		return 0;
+	}
+	log_warn(LOG_HOST, "no run directory (%s: %s): this process sees no other one of this host, and can only be the one on its UDP port",
+		 first.path, explain(first.err));
+	return first.err;
+}
+
+/* The same for all who have this table open, and no one else; not 0. */
+static uint64_t group_of(const struct table *t)
+{
+	struct stat st;
+	uint64_t id = HASH_START;
+
+	if (fstat(t->fd, &st) < 0)
+		return 1;
+	id = hash_bytes(id, &st.st_dev, sizeof(st.st_dev));
+	id = hash_bytes(id, &st.st_ino, sizeof(st.st_ino));
+	return id ? id : 1;
 }
 
 int host_join(const char *dir, struct host **out)
@@ -165,10 +227,8 @@ int host_join(const char *dir, struct host **out)
 		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;
 
 	h->shared = join_shared(h, dir) == 0;
-	if (!h->shared) {
-		close_files(h);
-		h->slot = HOST_NO_SLOT;
-	}
+	if (h->shared)
+		h->group = group_of(&h->table);
 	qpns_init(&h->qpns, h->shared ? &h->table : NULL, h->slot);
 	if (h->shared)
 		host_janitor(h);
@@ -200,6 +260,11 @@ void host_forget(struct host *h)
 bool host_shared(const struct host *h)
 {
 	return h->shared;
+}
+
+uint64_t host_group(const struct host *h)
+{
+	return h->group;
 }
 
 int host_slot(const struct host *h)

@@ -9,9 +9,9 @@
  * it.  Slots, QP numbers and files of the dead are reclaimed by whoever joins, or asks for their
  * owner.
  *
- * Private mode: where the directory cannot be used (not writable, full, foreign, made by another
- * version) the process numbers its QPs on its own; it then can be reached by packets only, and
- * other processes' QPs look unknown.  One warning says why.  All calls below work in private mode,
+ * Private mode: where no directory can be used (not writable, full, foreign, made by another
+ * version that still runs) the process numbers its QPs on its own; it then can be reached by packets only, other
+ * processes' QPs look unknown, and it has to have its UDP port alone.  One warning says why.  All calls below work in private mode,
  * with the results that the lonely process deserves.
  *
  * Thread-safe; the lock inside is a leaf (level 8 in core/process.h).  Calls that look at the
@@ -60,7 +60,7 @@ struct host_peer {
 };
 
 /*
- * Joins the host.  dir: absolute path of the run directory, NULL or "" for /dev/shm/verbena-<uid>,
+ * Joins the host.  dir: absolute path of the run directory, NULL or "" for none.  If it cannot be used: /dev/shm/verbena-<uid>,
  * then /tmp/verbena-<uid>. Returns 0 (also when it could only come up in private mode) or ENOMEM.
  */
 int host_join(const char *dir, struct host **out);
@@ -76,6 +76,9 @@ void host_forget(struct host *h);
 
 /* False in private mode. */
 bool host_shared(const struct host *h);
+
+/* Stands for all processes that are in the same table; 0 in private mode. */
+uint64_t host_group(const struct host *h);
 
 /* Own slot; HOST_NO_SLOT in private mode. */
 int host_slot(const struct host *h);

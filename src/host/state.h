@@ -16,6 +16,7 @@ struct host {
 	bool shared;
 	int slot;
 	uint64_t incarnation;
+	uint64_t group;
 	struct host_run_dir dir;	/* fd -1 in private mode */
 	char sock_prefix[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int inbox;			/* -1 in private mode */

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "host/dir.h"
 #include "run/clock.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
@@ -185,8 +186,21 @@ static int make_table(struct table *t)
 	return write_at(t, &header_now, sizeof(header_now), 0);
 }
 
+bool table_in_use(const struct table *t)
+{
+	return range_locked(t, 0, 0);
+}
+
+/* Files of its dead may have names that ours will want. */
+static int replace_table(struct table *t, int dirfd)
+{
+	host_dir_sweep(dirfd, "s0");
+	host_dir_sweep(dirfd, "s1");
+	return make_table(t);
+}
+
 /* Under the table lock. */
-static int check_table(struct table *t)
+static int check_table(struct table *t, int dirfd)
 {
 	struct table_header h = { .magic = 0 };
 	struct stat st;
@@ -196,7 +210,7 @@ static int check_table(struct table *t)
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid())
 		return EBADMSG;
 	if (read_at(t, &h, sizeof(h), 0) && h.magic == TABLE_MAGIC && h.version != TABLE_VERSION)
-		return EPROTO;
+		return table_in_use(t) ? EPROTO : replace_table(t, dirfd);
 	if (!memcmp(&h, &header_now, sizeof(h)) && st.st_size >= TABLE_SIZE)
 		return 0;
 	if (range_locked(t, TABLE_SLOT_LOCK_AT, HOST_SLOTS))
@@ -226,7 +240,7 @@ int table_open(struct table *t, int dirfd)
 	/* Whose table it is nobody knows yet. */
 	err = wait_for_lock(t, TABLE_PATIENCE);
 	if (!err) {
-		err = check_table(t);
+		err = check_table(t, dirfd);
 		if (!err)
 			tell_turn(t);
 		table_unlock(t);

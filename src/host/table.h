@@ -98,13 +98,16 @@ struct table_wait {
 bool table_wait_over(struct table_wait *wait, uint64_t turn, uint64_t now);
 
 /*
- * Opens or makes the table in the run directory.  One that makes no sense is made anew if no live
- * process uses it. Returns 0, EPROTO (another version's), EBADMSG (makes no sense but is in use, or another user's),
+ * Opens or makes the table in the run directory.  One that makes no sense, or is of another version, is made anew if no live
+ * process uses it. Returns 0, EPROTO (another version's that is in use), EBADMSG (makes no sense but is in use, or another user's),
  * EBUSY (its lock is held for long),
  * EFBIG (above the process's file size limit), or another errno value.
  */
 int table_open(struct table *t, int dirfd);
 void table_close(struct table *t);	/* drops its locks */
+
+/* Does any other open file have a lock in it?  Who lives in a table has one, of whatever version the table is. */
+bool table_in_use(const struct table *t);
 
 /*
  * Waits as long as the lock changes hands, but not for one holder that does not go on, which may have been stopped: then EBUSY.

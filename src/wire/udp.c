@@ -15,6 +15,7 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "wire/claim.h"
 #include "wire/udp_state.h"
 
 enum {
@@ -79,7 +80,7 @@ static void set_buffers(int fd)
 }
 
 /* Binds to the wildcard address; SO_REUSEPORT lets the user's other processes do so, too. */
-static int bind_port(int fd, int family, uint16_t port)
+static int bind_port(int fd, int family, uint16_t port, bool shared)
 {
 	union udp_sockaddr any = { .sa.sa_family = (sa_family_t)family };
 	socklen_t len = sizeof(any.v4);
@@ -93,7 +94,7 @@ static int bind_port(int fd, int family, uint16_t port)
 	} else {
 		any.v4.sin_port = htons(port);
 	}
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
+	if (shared && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
 		return errno;
 	return bind(fd, &any.sa, len) < 0 ? errno : 0;
 }
@@ -107,7 +108,7 @@ static int open_family(struct udp_wire *u, int family)
 	u->fd[i] = -1;
 	if (fd < 0)
 		return errno;
-	err = bind_port(fd, family, u->wire.port);
+	err = bind_port(fd, family, u->wire.port, u->group);
 	if (err) {
 		close(fd);
 		return err;
@@ -172,6 +173,8 @@ static void udp_close(struct wire *w)
 	for (i = 0; i < UDP_FAMILIES; i++)
 		if (u->fd[i] >= 0)
 			close(u->fd[i]);
+	if (u->claim >= 0)
+		close(u->claim);
 	free(u->cell);
 	free(u->data);
 	free(u);
@@ -181,20 +184,26 @@ static const struct wire_ops udp_ops = {
 	udp_send, udp_recv, udp_fds, udp_readable, udp_join, udp_leave, udp_close,
 };
 
+/* Who may have the port, and what to do. */
+static const char *holder(const struct udp_wire *u)
+{
+	if (!u->group)
+		return "it is taken, and cannot be shared without a run directory: make one (VERBENA_DIR), or give each process a port of its own (VERBENA_UDP_PORT)";
+	if (claim_of_others(u->wire.port, u->group))
+		return "it is taken by processes with another run directory: give all the same VERBENA_DIR, or this one a VERBENA_UDP_PORT of its own";
+	return "it is taken by another user, another program, or a process without run directory: VERBENA_UDP_PORT chooses another port";
+}
+
 /* Once: a program may open and close its device many times. */
-static void complain(int err, uint16_t port)
+static void complain(const struct udp_wire *u, int err)
 {
 	static int told;
 
 	if (load_relaxed(&told) == err)
 		return;
 	store_relaxed(&told, err);
-	if (err == EADDRINUSE)
-		log_warn(LOG_WIRE, "UDP port %u belongs to another user or program: no packets to or "
-			 "from other hosts (VERBENA_UDP_PORT chooses another port)", port);
-	else
-		log_warn(LOG_WIRE, "cannot open UDP port %u (%s): no packets to or from other hosts",
-			 port, strerror(err));
+	log_warn(LOG_WIRE, "no packets to or from other hosts: UDP port %u: %s", u->wire.port,
+		 err == EADDRINUSE ? holder(u) : strerror(err));
 }
 
 /* IPv4 decides; IPv6 is missed only where there is no IPv4. */
@@ -225,44 +234,78 @@ static bool takes_runs(const struct udp_wire *u)
 }
 
 /* trouble: NULL for its own. */
-static int open_wire(uint16_t port, struct trouble *trouble, struct wire **out)
+static struct udp_wire *make_wire(uint16_t port, uint64_t group, struct trouble *trouble)
 {
 	struct udp_wire *u = calloc(1, sizeof(*u));
-	int err;
 
 	if (!u)
-		return ENOMEM;
+		return NULL;
 	u->wire.ops = &udp_ops;
 	u->wire.port = port;
+	u->group = group;
+	u->claim = -1;
 	trouble_init(&u->trouble);
 	u->wire.trouble = trouble ? trouble : &u->trouble;
 	u->position[UDP_IPV4] = u->position[UDP_IPV6] = -1;
 	u->fd[UDP_IPV4] = u->fd[UDP_IPV6] = -1;
 	u->cell = malloc(UDP_MESSAGES * sizeof(*u->cell));
 	u->data = malloc(UDP_MESSAGES * sizeof(*u->data));
-	err = u->cell && u->data ? open_families(u) : ENOMEM;
-	if (err) {
-		udp_close(&u->wire);
-		return err;
-	}
+	if (u->cell && u->data)
+		return u;
+	udp_close(&u->wire);
+	return NULL;
+}
+
+static void begin(struct udp_wire *u, struct wire **out)
+{
 	u->wire.runs = takes_runs(u);
 	udp_recv_prepare(u);
 	*out = &u->wire;
-	return 0;
 }
 
-int udp_open(uint16_t port, struct wire **out)
+/*
+ * Looks for others before and after it has shown itself: of two groups that come at the same time at least one sees the other.
+ */
+static int open_claimed(struct udp_wire *u)
 {
-	int err = open_wire(port, NULL, out);
+	int err;
 
-	if (err)
-		complain(err, port);
+	if (u->group && claim_of_others(u->wire.port, u->group))
+		return EADDRINUSE;
+	err = open_families(u);
+	if (err || !u->group)
+		return err;
+	u->claim = claim_port(u->wire.port, u->group);
+	return claim_of_others(u->wire.port, u->group) ? EADDRINUSE : 0;
+}
+
+int udp_open(uint16_t port, uint64_t group, struct wire **out)
+{
+	struct udp_wire *u = make_wire(port, group, NULL);
+	int err = u ? open_claimed(u) : ENOMEM;
+
+	if (!err) {
+		begin(u, out);
+		return 0;
+	}
+	if (u) {
+		complain(u, err);
+		udp_close(&u->wire);
+	}
 	return err;
 }
 
 int udp_open_beside(const struct wire *first, struct wire **out)
 {
-	return open_wire(first->port, first->trouble, out);
+	const struct udp_wire *f = container_of(first, struct udp_wire, wire);
+	struct udp_wire *u = make_wire(first->port, f->group, first->trouble);
+	int err = u ? open_families(u) : ENOMEM;
+
+	if (!err)
+		begin(u, out);
+	else if (u)
+		udp_close(&u->wire);
+	return err;
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The UDP wire: one IPv4 and one IPv6 socket bound to the wildcard address of the RoCEv2 port,
- * shared with the user's other processes by SO_REUSEPORT.
+ * shared with the user's other processes of the same run directory by SO_REUSEPORT (claim.h keeps others out).
  *
  * Steering.  The kernel spreads packets over the sockets of the port by a hash of addresses and
  * ports, which says nothing about which process owns the QP.  steer.h's program makes the kernel
@@ -27,11 +27,11 @@
 #include "wire/wire.h"
 
 /*
- * Opens it.  Returns 0, EADDRINUSE if another user (or a program that does not share) has the port,
+ * Opens it.  group: of the processes with which it shares the port (host_group()); 0: with none.  Returns 0, EADDRINUSE if anybody else has the port,
  * EAFNOSUPPORT if there is neither IPv4 nor IPv6, or another errno value.  Logs one warning if it
  * fails.
  */
-int udp_open(uint16_t port, struct wire **out);
+int udp_open(uint16_t port, uint64_t group, struct wire **out);
 
 /*
  * Another one on the port of the process's first, which outlives it: it is no loss if that fails, and nothing is logged.  The kernel gives an ICMP

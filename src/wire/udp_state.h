@@ -45,6 +45,8 @@ struct udp_cell {
 struct udp_wire {
 	struct wire wire;
 	int fd[UDP_FAMILIES];		/* -1: not carried */
+	uint64_t group;			/* that shares the port; 0: it is not shared */
+	int claim;			/* -1: none */
 	struct trouble trouble;		/* of this one and those beside it */
 	bool no_flow_label;		/* the kernel wants a lease on them; atomic, only ever set */
 

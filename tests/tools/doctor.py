@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """verbena doctor: each finding is provoked, by the environment, limits, namespaces, a seccomp filter or sockets in the way."""
 import array
+import fcntl
 import json
 import os
 import shlex
@@ -30,6 +31,10 @@ if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(fprog), 0, 0):
 os.execv(sys.argv[4], sys.argv[4:])
 """
 SYSCALLS = {"x86_64": {"socket": 41, "process_vm_readv": 310, "eventfd2": 290}, "aarch64": {"socket": 198, "process_vm_readv": 270, "eventfd2": 19}}
+
+
+# Not in the fcntl module of Python 3.11.
+F_OFD_SETLK = 37
 
 
 def read(done):
@@ -81,7 +86,7 @@ def in_namespace(bench, code, flags, script, seen="", env=None, wrap=()):
 def case_healthy(bench):
     findings = read(bench.call([bench.tool(), "doctor", "--json"]))
     want(not {"VD001", "VD002", "VD003", "VD005", "VD006", "VD007", "VD008", "VD009", "VD010", "VD011", "VD014", "VD020",
-              "VD023", "VD024", "VD032"} & set(findings), findings)
+              "VD023", "VD024", "VD025", "VD026", "VD032"} & set(findings), findings)
     text = bench.call([bench.tool(), "doctor"], expect=0).out
     want("ok      " in text and "Verbena works here" in text and "\033" not in text, text)
     want("ok      " not in bench.call([bench.tool(), "doctor", "-q"], expect=0).out, "quiet")
@@ -175,6 +180,11 @@ def case_vd010_port_taken(bench):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.1", 0))
         provoke(bench, "VD010", "127.0.0.1", env={"VERBENA_UDP_PORT": str(other.getsockname()[1])})
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
+        other.bind(("::", 0))
+        done = bench.call([bench.tool(), "doctor", "--json"], {"VERBENA_UDP_PORT": str(other.getsockname()[1])})
+        codes = [finding["code"] for finding in json.loads(done.out)["findings"]]
+        want_equal(codes.count("VD010"), 1, "one finding for all addresses")
 
 
 def case_vd011_firewall(bench):
@@ -197,11 +207,31 @@ def case_vd014_large_packets(bench):
         nft add rule ip t c udp length \\> 1000 drop""", "127.0.0.1")
 
 
-def case_vd020_directory(bench):
+def case_vd020_no_directory(bench):
+    in_namespace(bench, "VD020", ["-m"], "mount -t tmpfs -o ro none /dev/shm && mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp",
+                 "/dev/shm", env={"VERBENA_DIR": None})
+
+
+def case_vd020_mode_755(bench):
+    """An own directory that others may read is as good as any."""
     path = bench.make_dir("open")
     os.chmod(path, 0o755)
-    provoke(bench, "VD020", "mode 755", env={"VERBENA_DIR": path})
-    provoke(bench, "VD020", "", env={"VERBENA_DIR": "/proc/self"})
+    findings = read(bench.call([bench.tool(), "doctor", "--json"], {"VERBENA_DIR": path}))
+    want(not {"VD020", "VD021", "VD025"} & set(findings), findings)
+
+
+def case_vd025_another_directory(bench):
+    provoke(bench, "VD025", "/proc/self", env={"VERBENA_DIR": "/proc/self"})
+    in_namespace(bench, "VD025", ["-m"], "mount -t tmpfs -o ro none /dev/shm", "/tmp/verbena-", env={"VERBENA_DIR": None})
+
+
+def case_vd026_no_probe(bench):
+    folder = bench.make_dir("alone")
+    os.chmod(folder, 0o755)
+    tool = os.path.join(folder, "verbena")
+    shutil.copyfile(bench.tool(), tool)
+    os.chmod(tool, 0o755)
+    must_find(bench.call([tool, "doctor", "--json"]), "VD026")
 
 
 def case_vd021_shm(bench):
@@ -218,9 +248,11 @@ def case_vd023_version(bench):
     table = os.path.join(path, "table")
     with open(table, "wb") as out:
         out.write(struct.pack("=QIIIIII", 0x54534f4842525635, 99, 1024, 65536, 64, 8, 0) + bytes(4096))
-    if bench.as_root:
-        os.chown(table, 65534, 65534)
-    provoke(bench, "VD023", "version 99", env={"VERBENA_DIR": path})
+        if bench.as_root:
+            os.chown(table, 65534, 65534)
+        # One who lives in it, as any version shows it.
+        fcntl.fcntl(out, F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 1 << 41, 1, 0))
+        provoke(bench, "VD023", "version 99", env={"VERBENA_DIR": path})
 
 
 def answer(listener):

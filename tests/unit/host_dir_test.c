@@ -15,30 +15,62 @@
 #include "host_env.h"
 #include "left_out.h"
 #include "place.h"
+#include "util/compiler.h"
 
-static void must_be_private(void)
+/* Joins in another place than the one that is asked for. */
+static void must_be_elsewhere(void)
 {
 	struct host *h = join();
 	uint32_t qpn;
 
-	assert_false(host_shared(h));
+	assert_false(is_here(h));
 	assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
 	host_leave(h);
 }
 
-static void a_directory_others_can_use_is_refused(void **state)
+/* Joins twice, in the directory of that name in the one that is asked for, which nobody else may use. */
+static void must_be_inside(void)
 {
-	char real[96];
+	struct host *a = join(), *b = join();
+	char inside[128];
+	struct stat st;
 
-	chmod(run_dir, 0750);
-	must_be_private();
+	snprintf(inside, sizeof(inside), "%s/verbena-%u", run_dir, geteuid());
+	assert_true(host_shared(a) && host_shared(b));
+	assert_string_equal(host_dir(a), inside);
+	assert_true(host_group(a) == host_group(b) && host_group(a));
+	assert_int_equal(stat(inside, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	host_leave(a);
+	/* Somebody opens it to others: it is ours by its name, so it is closed again. */
+	assert_int_equal(chmod(inside, 0755), 0);
+	a = join();
+	assert_int_equal(stat(inside, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	assert_string_equal(host_dir(a), host_dir(b));
+	host_leave(a);
+	host_leave(b);
+}
+
+static void in_a_directory_others_can_use_there_is_one_of_ours(void **state)
+{
+	static const mode_t modes[] = { 0750, 0755, 01777 };
+	char real[96];
+	struct stat st;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(modes); i++) {
+		assert_int_equal(chmod(run_dir, modes[i]), 0);
+		must_be_inside();
+		assert_int_equal(stat(run_dir, &st), 0);
+		assert_int_equal(st.st_mode & 07777, modes[i]);
+	}
 	chmod(run_dir, 0700);
 
 	/* A link to one that would be right. */
 	snprintf(real, sizeof(real), "%s.real", run_dir);
 	assert_int_equal(rename(run_dir, real), 0);
 	assert_int_equal(symlink(real, run_dir), 0);
-	must_be_private();
+	must_be_inside();
 	unlink(run_dir);
 	rename(real, run_dir);
 
@@ -47,7 +79,7 @@ static void a_directory_others_can_use_is_refused(void **state)
 		return;
 	}
 	assert_int_equal(chown(run_dir, 4242, 0), 0);
-	must_be_private();
+	must_be_inside();
 	assert_int_equal(chown(run_dir, 0, 0), 0);
 }
 
@@ -67,7 +99,7 @@ static void a_table_of_another_user_is_refused(void **state)
 	host_leave(join());
 	snprintf(table, sizeof(table), "%s/table", run_dir);
 	assert_int_equal(chown(table, 4242, 0), 0);
-	must_be_private();
+	must_be_elsewhere();
 	assert_int_equal(unlink(table), 0);
 	h = join();
 	assert_true(host_shared(h));
@@ -117,7 +149,7 @@ static void a_file_in_its_place_is_refused(void **state)
 
 	rmdir(run_dir);
 	fd = open(run_dir, O_CREAT | O_CLOEXEC | O_WRONLY, 0600);
-	must_be_private();
+	must_be_elsewhere();
 	close(fd);
 	unlink(run_dir);
 	mkdir(run_dir, 0700);
@@ -154,7 +186,7 @@ static void a_long_directory_name_works(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_DIR(a_directory_others_can_use_is_refused),
+		IN_DIR(in_a_directory_others_can_use_there_is_one_of_ours),
 		IN_DIR(a_table_of_another_user_is_refused),
 		IN_DIR(a_directory_of_another_user_is_passed_by),
 		IN_DIR(a_file_in_its_place_is_refused),

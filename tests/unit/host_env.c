@@ -2,6 +2,7 @@
 #include "host_env.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "place.h"
 
@@ -38,4 +39,9 @@ struct host *join(void)
 	if (host_join(run_dir, &h))
 		abort();
 	return h;
+}
+
+bool is_here(const struct host *h)
+{
+	return host_shared(h) && strcmp(host_dir(h), run_dir) == 0;
 }

@@ -23,6 +23,9 @@ int remove_run_dir(void **state);
 
 struct host *join(void);
 
+/* Is it one of those of the run directory, or has it gone elsewhere? */
+bool is_here(const struct host *h);
+
 /* A path in which no member is zero by chance. */
 extern const struct net_path some_path;
 

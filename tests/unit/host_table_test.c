@@ -83,11 +83,11 @@ static void garbage_is_survived(void **state)
 		write_table(noise, sizeof(noise) - 4096, 4096);
 		exercise(a);
 		exercise(b);
-		/* The header, too: a newcomer stays private. */
+		/* The header, too: a newcomer goes elsewhere. */
 		write_table(noise, 4096, 0);
 		host_leave(b);
 		b = join();
-		assert_false(host_shared(b));
+		assert_false(is_here(b));
 		exercise(b);
 		cut_table(0);
 		exercise(a);
@@ -108,21 +108,50 @@ static void a_short_table_is_made_anew(void **state)
 	host_leave(h);
 }
 
-static void another_version_is_left_alone(void **state)
+/* Lives in a table of another version, as far as that can be told: by any lock in the file. */
+static int live_in_other_version(void)
 {
 	struct table_header other = { TABLE_MAGIC, TABLE_VERSION + 1, 1, 1, 1, 1, 0 };
-	struct host *h;
-	uint32_t qpn;
+	struct flock life = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1234567, .l_len = 1 };
+	char path[96];
+	int fd;
 
 	write_table(&other, sizeof(other), 0);
+	snprintf(path, sizeof(path), "%s/table", run_dir);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_int_equal(fcntl(fd, F_OFD_SETLK, &life), 0);
+	return fd;
+}
+
+static void another_version_is_left_alone_while_it_is_used(void **state)
+{
+	int fd = live_in_other_version();
+	struct table_header now;
+	struct host *h = join();
+
+	assert_false(is_here(h));
+	exercise(h);
+	assert_int_equal(pread(fd, &now, sizeof(now), 0), sizeof(now));
+	assert_int_equal(now.version, TABLE_VERSION + 1);
+	host_leave(h);
+	close(fd);
+}
+
+static void another_version_that_nobody_uses_gives_way(void **state)
+{
+	int fd = live_in_other_version(), left;
+	char path[96];
+	struct host *h;
+
+	snprintf(path, sizeof(path), "%s/s0345.sock", run_dir);
+	left = open(path, O_CREAT | O_CLOEXEC | O_WRONLY, 0600);
+	close(fd);
 	h = join();
-	assert_false(host_shared(h));
-	assert_int_equal(host_slot(h), HOST_NO_SLOT);
-	assert_int_equal(host_inbox_fd(h), -1);
-	assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
-	assert_true(host_incarnation(h) != 0);
+	assert_true(is_here(h));
+	assert_int_not_equal(access(path, F_OK), 0);
 	exercise(h);
 	host_leave(h);
+	close(left);
 }
 
 static int in_child(void (*body)(void))
@@ -150,12 +179,12 @@ static void join_in_full_directory(void)
 	    mount("none", run_dir, "tmpfs", 0, "size=64k,mode=0700") < 0)
 		_exit(SKIP);
 	h = join();
-	if (host_shared(h) || host_qpn_alloc(h, 0, &qpn))
+	if (is_here(h) || host_qpn_alloc(h, 0, &qpn))
 		_exit(1);
 	host_leave(h);
 }
 
-static void a_full_directory_means_private(void **state)
+static void a_full_directory_means_another_one(void **state)
 {
 	int status = in_child(join_in_full_directory);
 
@@ -192,7 +221,7 @@ static void a_stopped_holder_of_the_lock_does_not_hang_others(void **state)
 	assert_int_equal(table_open(&t, fd), 0);
 	assert_int_equal(table_lock(&t), 0);
 	b = join();
-	assert_false(host_shared(b));
+	assert_false(is_here(b));
 	assert_int_equal(host_qpn_alloc(h, 0, &qpn), EBUSY);
 	table_unlock(&t);
 	assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
@@ -283,8 +312,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_DIR(garbage_is_survived),
 		IN_DIR(a_short_table_is_made_anew),
-		IN_DIR(another_version_is_left_alone),
-		IN_DIR(a_full_directory_means_private),
+		IN_DIR(another_version_is_left_alone_while_it_is_used),
+		IN_DIR(another_version_that_nobody_uses_gives_way),
+		IN_DIR(a_full_directory_means_another_one),
 		IN_DIR(a_file_size_limit_does_not_kill),
 		IN_DIR(a_stopped_holder_of_the_lock_does_not_hang_others),
 		cmocka_unit_test(who_waits_has_patience_while_the_lock_changes_hands),

@@ -21,7 +21,7 @@ struct wire *env_open(void)
 {
 	struct wire *w;
 
-	assert_int_equal(udp_open(env_port, &w), 0);
+	assert_int_equal(udp_open(env_port, ENV_GROUP, &w), 0);
 	return w;
 }
 

@@ -49,7 +49,7 @@ static void in_netns_that_cuts_runs(void)
 					   "rate 10gbit burst 2000b latency 1s") != 0)
 		_exit(77);
 	fd = packet_socket();
-	must(!udp_open(env_port, &w), "udp_open");
+	must(!udp_open(env_port, ENV_GROUP, &w), "udp_open");
 	env_make_run(out, data, 1000, env_path_v4());
 	must(wire_send(w, out, ENV_RUN) == ENV_RUN, "send");
 	for (i = 0; i < ENV_RUN; i++) {
@@ -76,7 +76,7 @@ static void in_netns_of_small_mtu(void)
 
 	if (!place_enter_netns() || system("PATH=$PATH:/usr/sbin:/sbin ip link set lo mtu 700") != 0)
 		_exit(77);
-	must(!udp_open(env_port, &w), "udp_open");
+	must(!udp_open(env_port, ENV_GROUP, &w), "udp_open");
 	env_make_run(out, data, 1000, env_path_v4());
 	while (done < ENV_RUN && given_back < 3) {
 		done += wire_send(w, out + done, ENV_RUN - done);
@@ -104,7 +104,7 @@ static void in_netns_of_short_queue(void)
 	if (!place_enter_netns() ||
 	    system("PATH=$PATH:/usr/sbin:/sbin tc qdisc add dev lo root tbf rate 8kbit burst 2500 limit 2500") != 0)
 		_exit(77);
-	must(!udp_open(env_port, &w), "udp_open");
+	must(!udp_open(env_port, ENV_GROUP, &w), "udp_open");
 	for (unsigned int i = 0; i < PACKETS; i++)
 		out[i] = (struct wire_pkt){ .path = env_path_v4(), .data = data, .len = sizeof(data) };
 	for (unsigned int i = 0; i < PACKETS; i++)
@@ -154,7 +154,7 @@ static void in_netns_without_ipv6(void)
 	if (!place_enter_netns() || system("PATH=$PATH:/usr/sbin:/sbin sysctl -qw "
 					   "net.ipv6.conf.all.disable_ipv6=1") != 0)
 		_exit(77);
-	if (udp_open(env_port, &w) || !w->ipv4)
+	if (udp_open(env_port, ENV_GROUP, &w) || !w->ipv4)
 		_exit(1);
 	wire_close(w);
 	_exit(0);

@@ -363,10 +363,36 @@ static void a_port_that_is_not_shared_is_a_distinct_error(void **state)
 	struct wire *w;
 
 	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
-	assert_int_equal(udp_open(env_port, &w), EADDRINUSE);
+	assert_int_equal(udp_open(env_port, ENV_GROUP, &w), EADDRINUSE);
 	close(fd);
 	w = env_open();
 	wire_close(w);
+}
+
+/* Of a group others are welcome, without one nobody is, and a second group stays out. */
+static void a_port_is_shared_within_one_group(void **state)
+{
+	static const struct {
+		uint64_t first, second;
+		int err;
+	} rows[] = {
+		{ ENV_GROUP, ENV_GROUP, 0 },
+		{ ENV_GROUP, ENV_GROUP + 1, EADDRINUSE },
+		{ ENV_GROUP, 0, EADDRINUSE },
+		{ 0, ENV_GROUP, EADDRINUSE },
+		{ 0, 0, EADDRINUSE },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wire *a, *b;
+
+		assert_int_equal(udp_open(env_port, rows[i].first, &a), 0);
+		assert_int_equal(udp_open(env_port, rows[i].second, &b), rows[i].err);
+		wire_close(a);
+		if (rows[i].err)
+			assert_int_equal(udp_open(env_port, rows[i].second, &b), 0);
+		wire_close(b);
+	}
 }
 
 static void multicast_reaches_who_joined(void **state)
@@ -463,6 +489,7 @@ int main(void)
 		cmocka_unit_test_setup(icmp_errors_of_any_socket_are_remembered, env_new_port),
 		cmocka_unit_test_setup(truncated_packets_are_dropped, env_new_port),
 		cmocka_unit_test_setup(a_port_that_is_not_shared_is_a_distinct_error, env_new_port),
+		cmocka_unit_test_setup(a_port_is_shared_within_one_group, env_new_port),
 		cmocka_unit_test_setup(multicast_reaches_who_joined, env_new_port),
 		cmocka_unit_test_setup(ip_header_is_what_the_icrc_needs, env_new_port),
 	};

@@ -3,6 +3,7 @@
 #include "ask.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +19,18 @@
 #include "run/config.h"
 
 enum {
-	WAIT_MS = 1000,
+	WAIT_MS = 1000,		/* for each of many, */
+	LONG_WAIT_MS = 10000,	/* and for the one that is meant: a busy machine's processes are slow to answer */
 	MAX_ANSWER = 64 << 20,
 };
 
 enum outcome { ANSWERED, GONE, SILENT };
 
+/* -1, and errno EAGAIN: it has not even accepted those who asked before. */
 static int connect_to(const struct host_run_dir *dir, const char *name)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), saved;
 
 	if (fd < 0)
 		return -1;
@@ -36,7 +39,9 @@ static int connect_to(const struct host_run_dir *dir, const char *name)
 		snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/%.32s", dir->fd, name);
 	if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
 		return fd;
+	saved = errno;
 	close(fd);
+	errno = saved;
 	return -1;
 }
 
@@ -87,33 +92,42 @@ static struct json_object *read_json(int file)
 	return o;
 }
 
-/* As this process's PID namespace has it, from the kernel; the answer's own is another namespace's maybe. */
-static void set_pid(struct json_object *o, int fd)
+/* As this process's PID namespace has it, from the kernel; the answer's own is another namespace's maybe.  0: unknown. */
+static int peer_pid(int fd)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && cred.pid)
-		json_object_object_add(o, "pid", json_object_new_int(cred.pid));
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 ? cred.pid : 0;
 }
 
-static enum outcome ask_one(const struct host_run_dir *dir, const char *name, struct json_object **out)
+static enum outcome read_answer(int fd, int wait_ms, struct json_object **out)
 {
-	int fd = connect_to(dir, name), file;
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	int ready;
+	int ready = poll(&pfd, 1, wait_ms);
+	int file = ready > 0 ? receive_file(fd) : -1;
 
-	if (fd < 0)
-		return GONE;
-	ready = poll(&pfd, 1, WAIT_MS);
-	file = ready > 0 ? receive_file(fd) : -1;
 	*out = file >= 0 ? read_json(file) : NULL;
-	if (*out)
-		set_pid(*out, fd);
 	if (file >= 0)
 		close(file);
-	close(fd);
 	return *out ? ANSWERED : ready > 0 ? GONE : SILENT;
+}
+
+/* pid: the one that is meant; 0: any. */
+static enum outcome ask_one(const struct host_run_dir *dir, const char *name, int pid, struct json_object **out)
+{
+	int fd = connect_to(dir, name), peer;
+	enum outcome outcome = GONE;
+
+	if (fd < 0)
+		return errno == EAGAIN ? SILENT : GONE;
+	peer = peer_pid(fd);
+	if (!pid || peer == pid)
+		outcome = read_answer(fd, pid ? LONG_WAIT_MS : WAIT_MS, out);
+	if (outcome == ANSWERED && peer)
+		json_object_object_add(*out, "pid", json_object_new_int(peer));
+	close(fd);
+	return outcome;
 }
 
 static int is_socket(const struct dirent *e)
@@ -123,7 +137,7 @@ static int is_socket(const struct dirent *e)
 	return e->d_name[0] == 's' && n > 5 && strcmp(e->d_name + n - 4, ".ask") == 0;
 }
 
-int ask_all(ask_fn fn, void *arg, int *silent)
+int ask_process(int pid, ask_fn fn, void *arg, int *silent)
 {
 	struct host_run_dir dir;
 	struct dirent **list;
@@ -136,7 +150,7 @@ int ask_all(ask_fn fn, void *arg, int *silent)
 	n = scandir(dir.path, &list, is_socket, alphasort);
 	for (int i = 0; i < n; i++) {
 		struct json_object *o = NULL;
-		enum outcome outcome = ask_one(&dir, list[i]->d_name, &o);
+		enum outcome outcome = ask_one(&dir, list[i]->d_name, pid, &o);
 
 		free(list[i]);
 		if (outcome == SILENT && silent)
@@ -151,4 +165,9 @@ int ask_all(ask_fn fn, void *arg, int *silent)
 		free(list);
 	close(dir.fd);
 	return answered;
+}
+
+int ask_all(ask_fn fn, void *arg, int *silent)
+{
+	return ask_process(0, fn, arg, silent);
 }

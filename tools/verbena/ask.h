@@ -16,4 +16,7 @@ typedef bool (*ask_fn)(struct json_object *process, void *arg);
  */
 int ask_all(ask_fn fn, void *arg, int *silent);
 
+/* The same of one process, by its number in this PID namespace, with more patience; 0: of all. */
+int ask_process(int pid, ask_fn fn, void *arg, int *silent);
+
 #endif

@@ -26,11 +26,12 @@ void check_mtu(void);
 void check_port(void);
 void check_sharers(void);
 void check_directory(void);
+void check_version(void);
 void check_processes(void);
 void check_attach(void);
 void check_limits(void);
 
-/* The directory that the processes share, by the environment or the first one by default. */
+/* The directory that the processes share; what was asked for if there is none. */
 const char *doctor_run_dir(void);
 
 /* The configuration as the environment has it. */

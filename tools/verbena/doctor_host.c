@@ -19,6 +19,7 @@
 
 #include "ask.h"
 #include "doctor.h"
+#include "host/dir.h"
 #include "host/table.h"
 #include "run/config.h"
 
@@ -30,37 +31,20 @@ enum {
 #define MIN_FILE_SIZE  (512ull << 20)
 #define MIN_ADDRESSES  (2ull << 30)
 
-const char *doctor_run_dir(void)
+static const char *wanted_dir(void)
 {
-	static char path[64];
 	const char *wanted = doctor_config()->dir;
 
-	if (wanted[0])
-		return wanted;
-	snprintf(path, sizeof(path), "/dev/shm/verbena-%u", (unsigned int)geteuid());
-	return path;
+	return wanted[0] ? wanted : "/dev/shm";
 }
 
-static bool check_owner(const char *dir)
+const char *doctor_run_dir(void)
 {
-	struct stat st;
+	static struct host_run_dir dir;
 
-	if (lstat(dir, &st) < 0) {
-		if (errno == ENOENT && mkdir(dir, 0700) == 0)
-			return true;
-		found(20, "%s: %s", dir, strerror(errno));
-		return false;
-	}
-	if (!S_ISDIR(st.st_mode))
-		found(20, "%s is not a directory", dir);
-	else if (st.st_uid != geteuid() || (st.st_mode & 077))
-		found(20, "%s has owner %u and mode %03o; it should have %u and 700", dir,
-		      (unsigned int)st.st_uid, (unsigned int)st.st_mode & 0777, (unsigned int)geteuid());
-	else if (access(dir, R_OK | W_OK | X_OK) < 0)
-		found(20, "%s: %s", dir, strerror(errno));
-	else
-		return true;
-	return false;
+	if (!dir.path[0] && host_dir_open(doctor_config()->dir, &dir) == 0)
+		close(dir.fd);
+	return dir.path[0] ? dir.path : wanted_dir();
 }
 
 static void check_room(const char *dir)
@@ -77,33 +61,66 @@ static void check_room(const char *dir)
 		fine("%s can be used, %llu MiB are free", dir, room >> 20);
 }
 
-static void check_version(const char *dir)
+/* A table of another version is in nobody's way once those who use it are gone. */
+static bool version_fits(const struct host_run_dir *dir)
 {
+	struct table t = { .fd = openat(dir->fd, "table", O_RDONLY | O_CLOEXEC) };
 	struct table_header h;
-	char path[PATH_MAX];
-	int fd;
+	bool other;
 
-	if (snprintf(path, sizeof(path), "%s/table", dir) >= PATH_MAX)
-		return;
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (read(fd, &h, sizeof(h)) == (ssize_t)sizeof(h) && h.magic == TABLE_MAGIC &&
-	    h.version != TABLE_VERSION)
-		found(23, "%s has version %u, this one is %u", path, h.version, (unsigned int)TABLE_VERSION);
-	close(fd);
+	if (t.fd < 0)
+		return true;
+	other = read(t.fd, &h, sizeof(h)) == (ssize_t)sizeof(h) && h.magic == TABLE_MAGIC &&
+		h.version != TABLE_VERSION && table_in_use(&t);
+	close(t.fd);
+	if (other)
+		found(23, "%s has version %u, this one is %u", dir->path, h.version, (unsigned int)TABLE_VERSION);
+	return !other;
 }
 
+static int open_writable(const char *wanted, unsigned int place, struct host_run_dir *dir)
+{
+	int err = host_dir_open_at(wanted, place, dir);
+
+	if (err || faccessat(dir->fd, ".", W_OK, AT_EACCESS) == 0)
+		return err;
+	err = errno;
+	close(dir->fd);
+	return err;
+}
+
+/* The first that serves is the one that processes use. */
 void check_directory(void)
 {
-	const char *dir = doctor_run_dir();
+	const char *wanted = doctor_config()->dir;
+	unsigned int places = host_dir_places(wanted);
+	struct host_run_dir dir;
+	int err = 0, first = 0;
 
-	if (!doctor_config()->dir[0] && access("/dev/shm", W_OK) < 0)
-		found(21, "/dev/shm: %s; /tmp is used instead", strerror(errno));
-	else if (check_owner(dir)) {
-		check_room(dir);
-		check_version(dir);
+	for (unsigned int i = 0; i < places; i++) {
+		err = open_writable(wanted, i, &dir);
+		if (!err && first)
+			found(25, "%s: %s; %s is used instead", wanted_dir(), strerror(first), dir.path);
+		if (!i)
+			first = err;
+		if (err)
+			continue;
+		close(dir.fd);
+		check_room(dir.path);
+		return;
 	}
+	found(20, "%s: %s; nor can any other place be used", wanted_dir(), strerror(first));
+}
+
+void check_version(void)
+{
+	struct host_run_dir dir;
+
+	if (host_dir_open(doctor_config()->dir, &dir))
+		return;
+	if (version_fits(&dir))
+		fine("no processes of another version are in %s", dir.path);
+	close(dir.fd);
 }
 
 static bool other_version(struct json_object *o, void *arg)

@@ -108,7 +108,7 @@ void check_library(void)
 	if (!dladdr((const void *)ibv_get_device_list, &info) || !realpath(info.dli_fname, own))
 		return;
 	if (!run_probe(theirs, &count)) {
-		found(1, "verbena-probe, which tells what programs load, could not be run");
+		found(26, "verbena-probe could not be run");
 		return;
 	}
 	if (theirs[0] == '!')

@@ -100,16 +100,30 @@ static bool passes(int from, int to, size_t size)
 	return ok;
 }
 
-static void tell_port(const struct endpoint *e, uint16_t port, int err)
+/* Addresses of one kind of trouble: a finding each would be the same text many times. */
+struct places {
+	unsigned int n;
+	char text[400];
+};
+
+static void add_place(struct places *p, const char *address, const char *interface)
 {
-	found(10, "UDP port %u at %s: %s", port, e->text, strerror(err));
+	size_t len = strlen(p->text);
+
+	p->n++;
+	snprintf(p->text + len, sizeof(p->text) - len, "%s%s (%s)", len ? ", " : "", address, interface);
 }
+
+struct port_report {
+	struct places taken, silent, short_only;
+	int err;	/* of the last that is taken */
+};
 
 /*
  * A packet from any port to ours.  The receiving socket hears the sender only, so that it takes nothing from running programs, with which
  * it shares the port as they do among themselves.
  */
-static bool probe(const struct netdev *nd, const struct net_addr *addr, uint16_t port)
+static bool probe(const struct netdev *nd, const struct net_addr *addr, uint16_t port, struct port_report *report)
 {
 	int to, from, on = 1;
 	struct endpoint dst, src;
@@ -125,13 +139,14 @@ static bool probe(const struct netdev *nd, const struct net_addr *addr, uint16_t
 	setsockopt(to, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
 	if (bind(to, (struct sockaddr *)&dst.sa, dst.len) < 0 ||
 	    connect(to, (struct sockaddr *)&src.sa, src.len) < 0) {
-		tell_port(&dst, port, errno);
+		report->err = errno;
+		add_place(&report->taken, dst.text, nd->name);
 		goto out;
 	}
 	if (connect(from, (struct sockaddr *)&dst.sa, dst.len) < 0 || !passes(from, to, SMALL))
-		found(11, "port %u at %s (%s)", port, dst.text, nd->name);
+		add_place(&report->silent, dst.text, nd->name);
 	else if (!passes(from, to, (nd->mtu < 4200 ? nd->mtu : 4200) - (dst.v4 ? IP4_UDP : IP6_UDP)))
-		found(14, "port %u at %s (%s)", port, dst.text, nd->name);
+		add_place(&report->short_only, dst.text, nd->name);
 	else
 		ok = true;
 out:
@@ -147,15 +162,22 @@ void check_port(void)
 	uint16_t port = doctor_config()->udp_port;
 	struct netdev *list = NULL;
 	unsigned int n = 0, good = 0, all = 0;
+	struct port_report report = { .err = 0 };
 
 	if (netdev_list(&list, &n))
 		return;
 	for (unsigned int i = 0; i < n; i++) {
 		for (unsigned int j = 0; j < list[i].n_addrs && j < 4 && list[i].up; j++) {
 			all++;
-			good += probe(&list[i], &list[i].addr[j].addr, port);
+			good += probe(&list[i], &list[i].addr[j].addr, port, &report);
 		}
 	}
+	if (report.taken.n)
+		found(10, "UDP port %u: %s, at %s", port, strerror(report.err), report.taken.text);
+	if (report.silent.n)
+		found(11, "port %u at %s", port, report.silent.text);
+	if (report.short_only.n)
+		found(14, "port %u at %s", port, report.short_only.text);
 	if (all && good == all)
 		fine("UDP port %u: packets pass on %u address%s", port, all, all == 1 ? "" : "es");
 	free(list);

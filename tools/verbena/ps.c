@@ -83,8 +83,6 @@ static bool show(struct json_object *p, void *arg)
 {
 	struct wanted *w = arg;
 
-	if (w->pid && w->pid != (int)number(p, "pid"))
-		return true;
 	if (w->all) {
 		json_object_array_add(w->all, p);
 		w->any = true;
@@ -127,9 +125,11 @@ int cmd_ps(int argc, char **argv)
 		if (!no_arguments(argc, argv, optind + 1))
 			return EXIT_USAGE;
 	}
-	n = ask_all(show, &w, &silent);
+	n = ask_process(w.pid, show, &w, &silent);
 	if (n < 0)
 		return complain(EXIT_REFUSED, "the directory that processes share cannot be used; verbena doctor says why");
+	if (silent && w.pid && !w.any)
+		return complain(EXIT_FAILED, "process %d uses Verbena but did not answer (stopped, without progress thread, or without processor)", w.pid);
 	if (silent)
 		complain(0, "%d process%s did not answer (stopped, or without progress thread)", silent,
 			 silent == 1 ? "" : "es");

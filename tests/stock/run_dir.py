@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Run directories that cannot be used, or are not the same: who can talk still talks, and who cannot is told why.
+
+    run_dir.py BUILD_DIR [part of a case's name]
+"""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import harness
+from harness import Failure
+
+PINGPONG = ["ibv_rc_pingpong", "-n", "50", "-g", "0", "-d", "lo0"]
+LOOPBACK = {"VERBENA_DEVICES": "lo0=lo", "VERBENA_LOG": "warn"}
+LIMIT_S = 120
+
+# Neither place can be written to, nor seen what is there.
+NO_PLACES = "for d in /dev/shm /tmp; do mount -t tmpfs -o ro,mode=755 none $d; done; exec \"$@\""
+
+
+def talk(bench, env):
+    port = bench.ports.take()
+    argv = [*PINGPONG, "-p", str(port)]
+    env = {**LOOPBACK, **env}
+    return bench.pair(argv, [*argv, "127.0.0.1"], port, env, env)
+
+
+def want(condition, text):
+    if not condition:
+        raise Failure(text)
+
+
+def open_to_all(bench, name, mode):
+    path = bench.make_dir(name)
+    os.chmod(path, mode)
+    return path
+
+
+def case_directory_of_mode_755(bench):
+    path = open_to_all(bench, "755", 0o755)
+    for transport in "udp", "local":
+        outputs = talk(bench, {"VERBENA_DIR": path, "VERBENA_TRANSPORT": transport})
+        want("verbena" not in "".join(outputs), outputs)
+    inside = os.listdir(path)
+    want(inside == [f"verbena-{bench.uid}"], inside)
+
+
+def case_no_directory(bench):
+    """A file, or a folder that is not there: another place serves, and each program says so once."""
+    path = os.path.join(bench.dir, "file")
+    with open(path, "w", encoding="ascii"):
+        pass
+    for wrong in path, "/proc/none/such":
+        for transport in "udp", "local":
+            outputs = talk(bench, {"VERBENA_DIR": wrong, "VERBENA_TRANSPORT": transport})
+            for text in outputs:
+                want(text.count(f"{wrong} cannot be used") == 1 and "is used instead" in text, text)
+
+
+def old_table(bench, name):
+    path = bench.make_dir(name)
+    table = os.path.join(path, "table")
+    with open(table, "wb") as out:
+        out.write(struct.pack("=QIIIIII", 0x54534f4842525635, 99, 1024, 65536, 64, 8, 0) + bytes(4096))
+    if bench.as_root:
+        os.chown(table, harness.NOBODY, harness.NOBODY)
+    return path
+
+
+def case_after_an_update(bench):
+    """A table of another version that nobody uses gives way."""
+    path = old_table(bench, "old")
+    outputs = talk(bench, {"VERBENA_DIR": path})
+    want("verbena" not in "".join(outputs), outputs)
+
+
+def case_two_directories_on_one_port(bench):
+    """The first keeps its port and all that arrives there; the second is told."""
+    first = {**LOOPBACK, "VERBENA_TRANSPORT": "udp"}
+    second = {**first, "VERBENA_DIR": bench.make_dir("second")}
+    port, other = bench.ports.take(), bench.ports.take()
+    argv = [*PINGPONG, "-p", str(port)]
+    server = bench.start(argv, first)
+    wait_for_listener(server, port)
+    stranger = bench.start([*PINGPONG, "-p", str(other)], second)
+    wait_for_listener(stranger, other)
+    want(stranger.output().count("processes with another run directory") == 1, stranger.describe())
+    for _ in range(3):
+        bench.run([*argv, "127.0.0.1"], first)
+        want(server.wait(time.monotonic() + LIMIT_S) == 0, server.describe())
+        server = bench.start(argv, first)
+        wait_for_listener(server, port)
+    server.kill()
+    stranger.kill()
+
+
+def wait_for_listener(process, port):
+    deadline = time.monotonic() + LIMIT_S
+    while not process.listens_on(port):
+        if process.popen.poll() is not None or time.monotonic() > deadline:
+            raise Failure(process.describe())
+        time.sleep(0.01)
+
+
+def case_no_place_at_all(bench):
+    """One process has the port, and the second is told what it lacks."""
+    unshare = ["unshare", *([] if bench.as_root else ["-Ur"]), "-m"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        raise harness.LeftOut("no mount namespaces here")
+    prefix = [*unshare, "sh", "-c", NO_PLACES, "sh", *(bench.user_prefix() if bench.as_root else ())]
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o755)
+        subprocess.run(["cp", "-r", bench.lib, folder], check=True)
+        env = {**LOOPBACK, "VERBENA_DIR": None, "LD_LIBRARY_PATH": os.path.join(folder, "lib")}
+        first, second = bench.ports.take(), bench.ports.take()
+        one = bench.start([*PINGPONG, "-p", str(first)], env, prefix)
+        wait_for_listener(one, first)
+        want(one.output().count("no run directory") == 1, one.describe())
+        two = bench.start([*PINGPONG, "-p", str(second)], env, prefix)
+        wait_for_listener(two, second)
+        want("cannot be shared without a run directory" in two.output(), two.describe())
+        one.kill()
+        two.kill()
+
+
+CASES = [(name[5:], function) for name, function in list(globals().items()) if name.startswith("case_")]
+
+
+def main():
+    harness.need_programs("ibv_rc_pingpong")
+    with harness.Bench(sys.argv[1]) as bench:
+        return harness.run_table(CASES, bench, sys.argv[2] if len(sys.argv) > 2 else None)
+
+
+if __name__ == "__main__":
+    harness.end_with(main)
