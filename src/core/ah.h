@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address handles: a resolved path, immutable after creation.
+ * Address handles: a resolved path, immutable after creation.  Work requests copy it.
  *
  * Their memory comes from slabs of the context and is reused for address handles only, oldest
- * first, so that a work request that outlives its handle sends to a stale address instead of
- * reading freed memory.
+ * first, so that a handle that is used after its end is refused instead of being freed memory.
  */
 #ifndef VRB_CORE_AH_H
 #define VRB_CORE_AH_H

@@ -145,9 +145,7 @@ static void add_refusal(struct text *t, const struct refusal *r)
 	add(t, "; %s 0x%x, address 0x%llx, length %llu", kind, r->key, (unsigned long long)r->va,
 	    (unsigned long long)r->len);
 	if (!r->named || r->why == REASON_LKEY_UNKNOWN || r->why == REASON_RKEY_UNKNOWN) {
-		add(t, ": the %s names nothing%s", kind,
-		    r->named && r->key == (r->access >= MEM_REMOTE_READ ? e->lkey : e->rkey) ?
-			    ", it is the other key of a region" : "");
+		add(t, ": the %s names nothing", kind);
 		return;
 	}
 	add(t, ": the %s names a %s [0x%llx, 0x%llx)", kind, e->kind == MR_WINDOW ? "window" : "region",

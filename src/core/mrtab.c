@@ -97,18 +97,19 @@ static uint32_t take_index(void)
 	return table.n_free ? pop_free() : 0;
 }
 
-/* Two different keys of one index, each unlike the entry's last ones. */
-static void make_keys(struct mr_entry *e, uint32_t index)
+/*
+ * One number as lkey and rkey, as on mlx5 and rxe.  Its random part is unlike the one before, so that a stale key is none of the new entry
+ * whatever tag a window's user gave it.
+ */
+static void make_key(struct mr_entry *e, uint32_t index)
 {
-	uint32_t old_l = e->lkey, old_r = e->rkey;
+	uint32_t old = e->lkey;
 
 	do {
 		uint64_t r = config_random();
 
-		e->lkey = (uint32_t)(r & 0xf) << 28 | index << 8 | (r >> 8 & 0xff);
-		e->rkey = (uint32_t)(r >> 16 & 0xf) << 28 | index << 8 | (r >> 24 & 0xff);
-	} while (e->lkey == e->rkey || e->lkey == old_l || e->lkey == old_r || e->rkey == old_r ||
-		 e->rkey == old_l);
+		e->lkey = e->rkey = (uint32_t)(r & 0xf) << 28 | index << 8 | (r >> 8 & 0xff);
+	} while (e->lkey >> 28 == old >> 28);
 }
 
 struct mr_entry *mr_entry_alloc(uint32_t *index)
@@ -119,7 +120,7 @@ struct mr_entry *mr_entry_alloc(uint32_t *index)
 	*index = take_index();
 	if (*index) {
 		e = mr_entry_at(*index);
-		make_keys(e, *index);
+		make_key(e, *index);
 		mr_site_set(*index, NULL);
 	}
 	pthread_mutex_unlock(&table.lock);
@@ -207,6 +208,13 @@ struct mr_entry *mr_entry_get(uint32_t key)
 		return e;
 	mr_entry_put(e);
 	return NULL;
+}
+
+struct mr_entry *mr_entry_find(uint32_t key)
+{
+	uint32_t index = mr_key_index(key);
+
+	return index && index < table.fresh ? mr_entry_at(index) : NULL;
 }
 
 void mr_entry_put(struct mr_entry *e)

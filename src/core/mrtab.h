@@ -16,7 +16,7 @@
 #include "core/mr.h"
 
 /*
- * Takes a free index and gives its entry fresh keys (lkey, rkey; never equal, never 0, unlike the ones before). The entry is not live.
+ * Takes a free index and gives its entry a fresh key, lkey and rkey in one (never 0, unlike the one before). The entry is not live.
  * NULL when the table is full or memory is out.
  */
 struct mr_entry *mr_entry_alloc(uint32_t *index);
@@ -35,6 +35,9 @@ void mr_entry_retract(struct mr_entry *e);
 /* The entry of an index that is known to be allocated. */
 struct mr_entry *mr_entry_at(uint32_t index);
 
+/* The entry of a key's index, live or not; NULL: there never was one. Must hold the table's lock. */
+struct mr_entry *mr_entry_find(uint32_t key);
+
 /* A reference on the live entry that a key's index names; NULL if there is none. The key itself is not compared. */
 struct mr_entry *mr_entry_get(uint32_t key);
 void mr_entry_put(struct mr_entry *e);
@@ -44,8 +47,8 @@ void mr_site_set(uint32_t index, const void *site);
 const void *mr_site(uint32_t key);
 
 /*
- * Serialises changes of windows: who changes a window, or reads one that may not be live, holds it.  Nothing but mr_entry_get(), _put(),
- * _publish() and _retract() may be called meanwhile.
+ * Serialises changes of windows: who changes a window, or reads one that may not be live, holds it.  Nothing but mr_entry_find(), _get(),
+ * _put(), _publish() and _retract() may be called meanwhile.
  */
 void mr_table_lock(void);
 void mr_table_unlock(void);

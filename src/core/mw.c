@@ -2,11 +2,15 @@
 /*
  * Memory windows.
  *
- *	type 1:  FREE --bind--> BOUND --bind--> BOUND, a bind of length 0 makes it FREE
- *	type 2B: FREE --bind--> BOUND --invalidate--> FREE; bound, it serves only the QP that bound
- * it
+ *	type 1:  FREE --bind--> BOUND --bind--> BOUND; a bind of length 0 makes it FREE
+ *	type 2B: FREE --bind--> BOUND --invalidate--> FREE, as does a bind of length 0; bound, it
+ *		 serves only the QP that bound it, and only that one can make it FREE.  A FREE one
+ *		 may be bound by any QP of its protection domain.
  *
  * FREE entries are not live.  Every change is made under the table's lock with the entry retracted.
+ *
+ * A queued bind names window and region by key.  A window's lkey serves nothing else: unlike its
+ * rkey it stays, and is another one when the entry's index is used again.
  */
 #include "core/mw.h"
 
@@ -17,11 +21,14 @@
 #include "core/mrtab.h"
 #include "core/pd.h"
 #include "core/qp.h"
+#include "run/log.h"
 #include "util/atomic.h"
 
 enum {
+	/* What a window can grant.  Devices ignore the rest, LOCAL_WRITE for one. */
 	WINDOW_ACCESS = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED,
+	TAG_MASK = 0xff,	/* the part of a type 2 window's rkey that its user chooses */
 	NEEDS_LOCAL_WRITE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
@@ -44,10 +51,13 @@ int vrb_mw_alloc(struct vrb_pd *pd, enum ibv_mw_type type, struct vrb_mw **out)
 		vrb_context_give(ctx, &ctx->n_mw);
 		return ENOMEM;
 	}
+	mr_table_lock();
 	e->kind = MR_WINDOW;
 	e->mw_type = type;
 	e->bound = 0;
 	e->pdn = pd->pdn;
+	mr_table_unlock();
+	mw->key = e->lkey;
 	mw->ibv = (struct ibv_mw){
 		.context = pd->ibv.context,
 		.pd = &pd->ibv,
@@ -74,8 +84,11 @@ int vrb_mw_dealloc(struct vrb_mw *mw)
 {
 	struct vrb_context *ctx = to_vrb_context(mw->ibv.context);
 
+	struct mr_entry *e = mr_entry_at(mw->index);
+
 	mr_table_lock();
-	unbind(mr_entry_at(mw->index));
+	unbind(e);
+	e->kind = MR_FREE;	/* to binds that are queued */
 	mr_table_unlock();
 	mr_entry_free(mw->index);
 	vrb_pd_put(to_vrb_pd(mw->ibv.pd));
@@ -84,101 +97,140 @@ int vrb_mw_dealloc(struct vrb_mw *mw)
 	return 0;
 }
 
+/* Why ibv_bind_mw() refuses, or NULL: what providers look at before they post. */
+static const char *unbindable(const struct vrb_mw *mw, const struct ibv_mw_bind_info *info)
+{
+	if (mw->ibv.type != IBV_MW_TYPE_1)
+		return "type 2 windows are bound by a work request";
+	if (info->mw_access_flags & IBV_ACCESS_ZERO_BASED)
+		return "type 1 windows are addressed by virtual address only";
+	if (!info->mr && info->length)
+		return "no memory region";
+	return NULL;
+}
+
 int vrb_mw_prepare_bind(struct vrb_mw *mw, const struct ibv_mw_bind *bind, uint32_t *rkey)
 {
 	const struct ibv_mw_bind_info *info = &bind->bind_info;
+	const char *why = unbindable(mw, info);
 
-	if (mw->ibv.type != IBV_MW_TYPE_1 || (info->mw_access_flags & ~WINDOW_ACCESS))
+	if (why) {
+		log_info(LOG_CORE, "ibv_bind_mw: rkey 0x%x: %s", mw->ibv.rkey, why);
 		return EINVAL;
-	if (info->length) {
-		if (!info->mr || info->mr->context != mw->ibv.context)
-			return EINVAL;
-		if (info->mw_access_flags & IBV_ACCESS_ZERO_BASED)
-			return EINVAL; /* type 1 is addressed by virtual address only */
-		if (to_vrb_pd(mw->ibv.pd)->pdn != to_vrb_pd(info->mr->pd)->pdn)
-			return EPERM;
+	}
+	if (info->length && to_vrb_pd(mw->ibv.pd)->pdn != to_vrb_pd(info->mr->pd)->pdn) {
+		log_info(LOG_CORE, "ibv_bind_mw: rkey 0x%x: the region is of another protection domain",
+			 mw->ibv.rkey);
+		return EPERM;
 	}
 	*rkey = ibv_inc_rkey(mw->ibv.rkey);
 	return 0;
 }
 
+void vrb_mw_fill_bind(struct send_wqe *w, const struct ibv_mw *mw, const struct ibv_mw_bind_info *info)
+{
+	w->bind.window = mw ? ((const struct vrb_mw *)mw)->key : 0;
+	w->bind.region = info->mr ? info->mr->lkey : 0;
+	w->bind.addr = info->addr;
+	w->bind.length = info->length;
+	w->bind.access = info->mw_access_flags & WINDOW_ACCESS;
+}
+
 /* May the region carry this window? Holds a reference on it. */
-static bool region_allows(const struct mr_entry *mr, const struct mr_entry *w,
-			  const struct ibv_mw_bind_info *info)
+static bool region_allows(const struct mr_entry *mr, const struct mr_entry *w, const struct send_wqe *wqe)
 {
 	if (mr->kind != MR_REGION && mr->kind != MR_DM)
 		return false;
-	if (mr->lkey != info->mr->lkey || mr->pdn != w->pdn)
+	if (mr->lkey != wqe->bind.region || mr->pdn != w->pdn)
 		return false;
 	if (!(mr->access & IBV_ACCESS_MW_BIND))
 		return false;
 	/* A window with a virtual address of its own makes no sense over a region that has none. */
 	if (w->mw_type == IBV_MW_TYPE_1 && mr->zero_based)
 		return false;
-	if ((info->mw_access_flags & NEEDS_LOCAL_WRITE) && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
+	if ((wqe->bind.access & NEEDS_LOCAL_WRITE) && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
 		return false;
-	return info->addr >= mr->va && info->length <= mr->length &&
-	       info->addr - mr->va <= mr->length - info->length;
+	return wqe->bind.addr >= mr->va && wqe->bind.length <= mr->length &&
+	       wqe->bind.addr - mr->va <= mr->length - wqe->bind.length;
 }
 
 /* Must hold the table's lock and a reference on the region. */
-static void bind_entry(struct mr_entry *w, struct mr_entry *mr, const struct ibv_mw_bind_info *info,
-		       uint32_t rkey, uint32_t qpn)
+static void bind_entry(struct mr_entry *w, struct mr_entry *mr, const struct send_wqe *wqe, uint32_t qpn)
 {
 	unbind(w);
 	fetch_add_relaxed(&mr->windows, 1);
 	w->parent = mr_key_index(mr->lkey);
-	w->rkey = rkey;
-	w->access = info->mw_access_flags;
-	w->zero_based = !!(info->mw_access_flags & IBV_ACCESS_ZERO_BASED);
-	w->va = w->zero_based ? 0 : info->addr;
-	w->length = info->length;
-	w->host = mr->host + (info->addr - mr->va);
+	w->access = wqe->bind.access;
+	w->zero_based = !!(wqe->bind.access & IBV_ACCESS_ZERO_BASED);
+	w->va = w->zero_based ? 0 : wqe->bind.addr;
+	w->length = wqe->bind.length;
+	w->host = mr->host + (wqe->bind.addr - mr->va);
 	w->qpn = qpn;
 	w->bound = 1;
-	mr_entry_publish(w);
 }
 
-/* A type 2 window takes the key that its user chose: same index, any tag. It must be free. */
-static bool type2_bindable(const struct mr_entry *w, const struct send_wqe *wqe, uint32_t current)
+/* The window that a request names, NULL if it is gone. Must hold the table's lock. */
+static struct mr_entry *window_of(const struct send_wqe *wqe)
 {
-	return !w->bound && wqe->bind.info.length && (wqe->rkey ^ current) >> 8 == 0;
+	struct mr_entry *w = mr_entry_find(wqe->bind.window);
+
+	return w && w->kind == MR_WINDOW && w->lkey == wqe->bind.window ? w : NULL;
 }
 
-static enum reason bind_locked(struct wq_qp *qp, const struct send_wqe *wqe, struct vrb_mw *mw)
+/* Is it in a state for this? */
+static bool bindable(const struct mr_entry *w, const struct send_wqe *wqe, uint32_t qpn)
 {
-	const struct ibv_mw_bind_info *info = &wqe->bind.info;
-	struct mr_entry *w = mr_entry_at(mw->index), *mr;
+	if (w->mw_type == IBV_MW_TYPE_1)
+		return true;
+	return wqe->bind.length ? !w->bound : w->bound && w->qpn == qpn;
+}
+
+/* The user of a type 2 window chooses the tag and nothing else, whatever the request says. */
+static uint32_t new_key(const struct mr_entry *w, const struct send_wqe *wqe)
+{
+	if (w->mw_type == IBV_MW_TYPE_1)
+		return wqe->rkey;
+	return (w->rkey & ~TAG_MASK) | (wqe->rkey & TAG_MASK);
+}
+
+static bool bind_to_region(struct mr_entry *w, const struct send_wqe *wqe, uint32_t qpn)
+{
+	struct mr_entry *mr = mr_entry_get(wqe->bind.region);
 	bool ok;
 
-	if (w->pdn != qp->pdn || (info->mw_access_flags & ~WINDOW_ACCESS))
-		return REASON_WR_MW_BIND;
-	if (w->mw_type == IBV_MW_TYPE_2 && !type2_bindable(w, wqe, w->rkey))
-		return REASON_WR_MW_BIND;
-	if (w->mw_type == IBV_MW_TYPE_1 && !info->length) {
-		unbind(w);
-		w->rkey = wqe->rkey;
-		return REASON_NONE;
-	}
-	mr = info->mr ? mr_entry_get(info->mr->lkey) : NULL;
 	if (!mr)
-		return REASON_WR_MW_BIND;
-	ok = region_allows(mr, w, info);
+		return false;
+	ok = region_allows(mr, w, wqe);
 	if (ok)
-		bind_entry(w, mr, info, wqe->rkey, qp->qpn);
+		bind_entry(w, mr, wqe, qpn);
 	mr_entry_put(mr);
-	return ok ? REASON_NONE : REASON_WR_MW_BIND;
+	return ok;
+}
+
+static bool bind_locked(struct wq_qp *qp, const struct send_wqe *wqe)
+{
+	struct mr_entry *w = window_of(wqe);
+
+	if (!w || w->pdn != qp->pdn || !bindable(w, wqe, qp->qpn))
+		return false;
+	if (!wqe->bind.length)
+		unbind(w);
+	else if (!bind_to_region(w, wqe, qp->qpn))
+		return false;
+	w->rkey = new_key(w, wqe);
+	if (w->bound)
+		mr_entry_publish(w);
+	return true;
 }
 
 enum reason vrb_mem_bind(struct wq_qp *qp, const struct send_wqe *wqe)
 {
-	struct vrb_mw *mw = wqe->bind.mw;
-	enum reason why;
+	bool ok;
 
 	mr_table_lock();
-	why = bind_locked(qp, wqe, mw);
+	ok = bind_locked(qp, wqe);
 	mr_table_unlock();
-	return why;
+	return ok ? REASON_NONE : REASON_WR_MW_BIND;
 }
 
 /*

@@ -7,11 +7,13 @@
 
 #include <infiniband/verbs.h>
 
+struct send_wqe;
 struct vrb_pd;
 
 struct vrb_mw {
 	struct ibv_mw ibv;
 	uint32_t index; /* in the key table */
+	uint32_t key;   /* by which queued binds name it; see mw.c */
 };
 
 static inline struct vrb_mw *to_vrb_mw(struct ibv_mw *mw)
@@ -28,5 +30,8 @@ int vrb_mw_dealloc(struct vrb_mw *mw);
  * and gives the rkey that the window will have.  0 or an errno value.
  */
 int vrb_mw_prepare_bind(struct vrb_mw *mw, const struct ibv_mw_bind *bind, uint32_t *rkey);
+
+/* What a bind asks for, copied into its WQE: window and region may be gone when it is executed. */
+void vrb_mw_fill_bind(struct send_wqe *w, const struct ibv_mw *mw, const struct ibv_mw_bind_info *info);
 
 #endif

@@ -84,7 +84,8 @@ static void copy_inline(struct send_wqe *w, const struct ibv_sge *sge, uint32_t 
 }
 
 /* What the opcode and the QP type add to the common part. */
-static void fill_operation(struct send_wqe *w, const struct ibv_send_wr *wr, enum ibv_qp_type type)
+static void fill_operation(const struct send_queue *sq, struct send_wqe *w,
+			   const struct ibv_send_wr *wr, enum ibv_qp_type type)
 {
 	switch (wr->opcode) {
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -96,15 +97,14 @@ static void fill_operation(struct send_wqe *w, const struct ibv_send_wr *wr, enu
 		break;
 	case IBV_WR_BIND_MW:
 		w->rkey = wr->bind_mw.rkey;
-		w->bind.mw = wr->bind_mw.mw;
-		w->bind.info = wr->bind_mw.bind_info;
+		vrb_mw_fill_bind(w, wr->bind_mw.mw, &wr->bind_mw.bind_info);
 		break;
 	default:
 		if (type == IBV_QPT_RAW_PACKET) {
 			w->ud.mss = wr->tso.mss;
 			w->ud.hdr_len = wr->tso.hdr_sz;
 		} else if (type == IBV_QPT_UD) {
-			w->ud.path = &to_vrb_ah(wr->wr.ud.ah)->path;
+			wqe_set_path(sq, w, &to_vrb_ah(wr->wr.ud.ah)->path);
 			w->ud.qpn = wr->wr.ud.remote_qpn & ROCE_QPN_MASK;
 			w->ud.qkey = wr->wr.ud.remote_qkey;
 			w->ud.mss = wr->tso.mss;
@@ -163,7 +163,7 @@ static void fill_send(struct vrb_qp *qp, struct send_wqe *w, const struct ibv_se
 {
 	w->length = d->length;
 	w->num_sge = d->inline_data ? 0 : d->num_sge;
-	fill_operation(w, wr, qp->ibv.qp_type);
+	fill_operation(&qp->wq.sq, w, wr, qp->ibv.qp_type);
 	if (wr->opcode == IBV_WR_TSO)
 		memcpy(wqe_tso_header(&qp->wq.sq, w), wr->tso.hdr, wr->tso.hdr_sz);
 	if (d->inline_data)

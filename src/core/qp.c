@@ -37,6 +37,12 @@ enum {
 	OPEN_NEEDS = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
 };
 
+static size_t send_stride(const struct ibv_qp_init_attr_ex *a)
+{
+	return sizeof(struct send_wqe) + a->cap.max_inline_data + qp_init_tso_header(a) +
+	       (a->qp_type == IBV_QPT_UD ? sizeof(struct net_path) : 0);
+}
+
 /* One piece of memory: send ring, receive ring or the copy of an SRQ's entry. */
 static int make_rings(struct vrb_qp *qp, const struct qp_shape *s)
 {
@@ -50,9 +56,7 @@ static int make_rings(struct vrb_qp *qp, const struct qp_shape *s)
 			   sizeof(struct send_wqe) + vrb_rndv_wqe_room());
 		sq_bytes = ring_bytes(sq);
 	} else if (s->sends) {
-		ring_shape(sq, cap->max_send_wr, cap->max_send_sge,
-			   sizeof(struct send_wqe) + cap->max_inline_data +
-				   qp_init_tso_header(&qp->init));
+		ring_shape(sq, cap->max_send_wr, cap->max_send_sge, send_stride(&qp->init));
 		sq_bytes = ring_bytes(sq);
 	}
 	if (s->shared || qp->srq) {

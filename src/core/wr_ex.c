@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/ah.h"
+#include "core/mw.h"
 #include "core/post.h"
 #include "core/qp.h"
 #include "roce/const.h"
@@ -252,8 +253,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 
 	if (w) {
 		w->rkey = rkey;
-		w->bind.mw = mw;
-		w->bind.info = *info;
+		vrb_mw_fill_bind(w, mw, info);
 	}
 }
 
@@ -274,13 +274,14 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-	struct wr_batch *b = &ex_to_qp(ex)->batch;
+	struct vrb_qp *qp = ex_to_qp(ex);
+	struct wr_batch *b = &qp->batch;
 	struct send_wqe *w = opened(b);
 
 	if (!w || !ah)
 		return;
 	b->desc.ah = to_vrb_ah(ah);
-	w->ud.path = &to_vrb_ah(ah)->path;
+	wqe_set_path(&qp->wq.sq, w, &to_vrb_ah(ah)->path);
 	w->ud.qpn = qpn & ROCE_QPN_MASK;
 	w->ud.qkey = qkey;
 }

@@ -2,7 +2,7 @@
 /*
  * What a memory key stands for, and the one access check.
  *
- * A key is  random:4 | index:20 | tag:8.  A region's lkey and rkey share the index and differ in the rest; a window has only an rkey, whose
+ * A key is  random:4 | index:20 | tag:8.  A region's lkey and rkey are the same number; a window has only an rkey, whose
  * tag belongs to its user.  Entries hold no pointers into the library: the other processes of the host see copies of them
  * (local/layout.h), and make the same check before they touch the owner's memory themselves.
  */

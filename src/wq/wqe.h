@@ -27,7 +27,7 @@
 
 #include <infiniband/verbs.h>
 
-struct net_path;
+#include "util/net.h"
 
 /* Flags of struct send_wqe beyond enum ibv_send_flags (which keep their values, bits 0..4). */
 enum {
@@ -55,15 +55,18 @@ struct send_wqe {
 			uint64_t swap;
 		} atomic;
 		struct {
-			const struct net_path *path;	/* copy owned by the AH; valid until the WQE is done */
+			const struct net_path *path;	/* see wqe_set_path() */
 			uint32_t qpn;
 			uint32_t qkey;
 			uint16_t mss;			/* TSO: payload bytes of a datagram */
 			uint16_t hdr_len;		/* TSO: header bytes, see wqe_tso_header() */
 		} ud;
 		struct {
-			void *mw;			/* struct vrb_mw, an object of core */
-			struct ibv_mw_bind_info info;
+			uint64_t addr;
+			uint64_t length;
+			uint32_t window;		/* lkeys, not objects: these may be gone when it is executed */
+			uint32_t region;		/* 0: none */
+			uint32_t access;		/* IBV_ACCESS_* */
 		} bind;
 		struct {
 			uint8_t placement;		/* enum ibv_placement_type of later releases */
@@ -143,6 +146,15 @@ static inline uint8_t *wqe_tso_header(const struct send_queue *sq, struct send_w
 static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t index)
 {
 	return wq_slot(&sq->ring, index);
+}
+
+/* Datagrams: the last bytes of a slot keep the path, since the AH may be destroyed before the request is executed. */
+static inline void wqe_set_path(const struct send_queue *sq, struct send_wqe *w, const struct net_path *path)
+{
+	struct net_path *copy = (struct net_path *)((uint8_t *)w + sq->ring.stride) - 1;
+
+	*copy = *path;
+	w->ud.path = copy;
 }
 
 static inline struct recv_wqe *rq_wqe(const struct recv_queue *rq, uint32_t index)

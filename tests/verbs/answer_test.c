@@ -85,7 +85,7 @@ static void test_refusal_to_a_latecomer(void)
 	set_up();
 	sge = world_sge(&src, 0, 8);
 	wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &dst, 0);
-	wr.wr.rdma.rkey = dst.mr->lkey;
+	wr.wr.rdma.rkey ^= 1;
 	world_move(&w, a, IBV_QPS_INIT, 0);
 	world_move(&w, b, IBV_QPS_INIT, 0);
 	world_move(&w, b, IBV_QPS_RTR, a->qp_num);

@@ -4,6 +4,8 @@
  * keep.
  */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "world.h"
 
@@ -95,7 +97,13 @@ static void type_1(struct setup *s)
 	CHECK_EQ(ibv_bind_mw(s->b, mw, &bind), 0);
 	world_expect(s->cq, 8, IBV_WC_SUCCESS);
 	write_through(s, mw->rkey, 256, IBV_WC_REM_ACCESS_ERR);
-	bind.bind_info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE;
+	/* What a window cannot grant is ignored. */
+	bind.bind_info.length = 256;
+	bind.bind_info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	CHECK_EQ(ibv_bind_mw(s->b, mw, &bind), 0);
+	world_expect(s->cq, 8, IBV_WC_SUCCESS);
+	write_through(s, mw->rkey, 256, IBV_WC_SUCCESS);
+	bind.bind_info.mw_access_flags = IBV_ACCESS_ZERO_BASED;
 	CHECK_EQ(ibv_bind_mw(s->b, mw, &bind), EINVAL);
 	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 }
@@ -167,6 +175,111 @@ static void failing_bind(struct setup *s)
 	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 }
 
+static void bind_through(struct setup *s, struct ibv_qp *qp, struct ibv_mw *mw, uint32_t rkey,
+			 enum ibv_wc_status status)
+{
+	struct ibv_send_wr bind = bind_request(s, mw, rkey);
+
+	bind.bind_mw.bind_info.mw_access_flags |= IBV_ACCESS_LOCAL_WRITE;
+	world_post(qp, &bind);
+	world_expect(s->cq, 4, status);
+}
+
+static void invalidate(struct setup *s, struct ibv_qp *qp, uint32_t rkey)
+{
+	struct ibv_send_wr inv = { .wr_id = 5, .opcode = IBV_WR_LOCAL_INV,
+				   .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = rkey };
+
+	world_post(qp, &inv);
+	world_expect(s->cq, 5, IBV_WC_SUCCESS);
+}
+
+/* Of the new key only the low eight bits are the program's; a free window may go to another QP. */
+static void life_of_type_2(struct setup *s)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
+	uint32_t base = mw->rkey & ~0xffu;
+
+	for (int round = 0; round < 4; round++) {
+		struct ibv_qp *binder = round & 1 ? s->a : s->b;
+		uint32_t tag = 0xba + round;
+
+		bind_through(s, binder, mw, tag, IBV_WC_SUCCESS);
+		if (binder == s->b)
+			write_through(s, base | tag, 0, IBV_WC_SUCCESS);
+		invalidate(s, binder, base | tag);
+	}
+	/* A bound one may not be bound again. */
+	bind_through(s, s->b, mw, 1, IBV_WC_SUCCESS);
+	bind_through(s, s->b, mw, 2, IBV_WC_MW_BIND_ERR);
+	reconnect(s);
+	CHECK_EQ(ibv_dealloc_mw(mw), 0);
+}
+
+/* Each serves the QP that bound it, side by side over one region. */
+static void windows_of_several_qps(struct setup *s)
+{
+	struct ibv_mw *of_a = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
+	struct ibv_mw *of_b = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
+	uint32_t key_a = ibv_inc_rkey(of_a->rkey), key_b = ibv_inc_rkey(of_b->rkey);
+
+	bind_through(s, s->a, of_a, key_a, IBV_WC_SUCCESS);
+	bind_through(s, s->b, of_b, key_b, IBV_WC_SUCCESS);
+	write_through(s, key_b, 0, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_dereg_mr(s->target.mr), EBUSY);
+	write_through(s, key_a, 0, IBV_WC_REM_ACCESS_ERR);
+	CHECK_EQ(ibv_dealloc_mw(of_a), 0);
+	CHECK_EQ(ibv_dealloc_mw(of_b), 0);
+}
+
+static void to_state(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+
+	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+}
+
+static void binds_in_error(struct setup *s)
+{
+	struct ibv_mw *one = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind bind = {
+		.wr_id = 8,
+		.bind_info = { s->target.mr, (uintptr_t)s->target.data, 256, IBV_ACCESS_REMOTE_WRITE },
+	};
+
+	to_state(s->b, IBV_QPS_ERR);
+	CHECK_EQ(ibv_bind_mw(s->b, one, &bind), 0);
+	world_expect(s->cq, 8, IBV_WC_WR_FLUSH_ERR);
+	bind_through(s, s->b, two, ibv_inc_rkey(two->rkey), IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(ibv_dealloc_mw(one), 0);
+	CHECK_EQ(ibv_dealloc_mw(two), 0);
+	reconnect(s);
+}
+
+/* A queued bind outlives its window, and its region, whose memory the program uses for something else. */
+static void binds_of_what_is_gone(struct setup *s)
+{
+	for (int gone = 0; gone < 2; gone++) {
+		struct ibv_mw *mw = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
+		struct ibv_mr *mr = ibv_reg_mr(s->w.pd, s->target.data, LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+		struct ibv_send_wr bind = bind_request(s, mw, ibv_inc_rkey(mw->rkey));
+		void *reused[64];
+
+		bind.bind_mw.bind_info.mr = mr;
+		to_state(s->b, IBV_QPS_SQD);
+		world_post(s->b, &bind);
+		CHECK_EQ(gone ? ibv_dereg_mr(mr) : ibv_dealloc_mw(mw), 0);
+		for (int i = 0; i < 64; i++)
+			reused[i] = memset(malloc(gone ? sizeof(*mr) + 64 : sizeof(*mw)), 0x7f, sizeof(*mw));
+		to_state(s->b, IBV_QPS_RTS);
+		world_expect(s->cq, 4, IBV_WC_MW_BIND_ERR);
+		for (int i = 0; i < 64; i++)
+			free(reused[i]);
+		CHECK_EQ(gone ? ibv_dealloc_mw(mw) : ibv_dereg_mr(mr), 0);
+		reconnect(s);
+	}
+}
+
 int main(void)
 {
 	struct setup s;
@@ -175,6 +288,10 @@ int main(void)
 	type_1(&s);
 	type_2(&s);
 	failing_bind(&s);
+	life_of_type_2(&s);
+	windows_of_several_qps(&s);
+	binds_in_error(&s);
+	binds_of_what_is_gone(&s);
 	close_all(&s);
 	return 0;
 }

@@ -205,7 +205,7 @@ struct fault {
 
 static void wrong_rkey(struct ibv_send_wr *wr)
 {
-	wr->wr.rdma.rkey = dst.mr->lkey;	/* programs do that */
+	wr->wr.rdma.rkey ^= 0x100;
 }
 
 static void beyond_end(struct ibv_send_wr *wr)

@@ -249,7 +249,7 @@ enum flaw {
 	QP_RIGHTS,	/* the responder's QP lacks it */
 	OTHER_PD,
 	DEAD,		/* deregistered */
-	SWAPPED,	/* lkey for rkey and the other way round */
+	OTHER_TAG,	/* the low bits of the key are wrong */
 	BEFORE,		/* begins one byte (atomics: eight) too early */
 	BEYOND,		/* ends as much too late */
 	WRAPS,		/* address + length overflows */
@@ -274,8 +274,8 @@ static struct victim make_victim(struct bench *b, enum flaw flaw, int rights)
 		v.pd = ibv_alloc_pd(b->w.ctx);
 	v.mr = ibv_reg_mr(v.pd ? v.pd : b->w.pd, v.mem + 64, 64, flaw == RIGHTS ? 0 : rights);
 	CHECK(v.mr);
-	v.lkey = flaw == SWAPPED ? v.mr->rkey : v.mr->lkey;
-	v.rkey = flaw == SWAPPED ? v.mr->lkey : v.mr->rkey;
+	v.lkey = v.mr->lkey ^ (flaw == OTHER_TAG);
+	v.rkey = v.mr->rkey ^ (flaw == OTHER_TAG);
 	if (flaw == DEAD) {
 		CHECK_EQ(ibv_dereg_mr(v.mr), 0);
 		v.mr = NULL;

@@ -66,6 +66,32 @@ static void datagram(uint64_t wr_id, struct ibv_sge sge, uint32_t qkey)
 	world_post(a, &wr);
 }
 
+/* A queued request goes where its address handle said, though that is gone and its place another's. */
+static void test_stale_handle(void)
+{
+	struct ibv_ah_attr elsewhere = {
+		.grh = { .dgid.raw = { [10] = 0xff, 0xff, 127, 0, 0, 99 }, .sgid_index = w.gid_index },
+		.is_global = 1,
+		.port_num = 1,
+	};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
+	struct ibv_ah *own = ah, *next[64];
+
+	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_STATE), 0);
+	world_recv(b, 1, world_sge(&dst, 0, BUF));
+	datagram(2, world_sge(&src, 0, 64), WORLD_QKEY);
+	CHECK_EQ(ibv_destroy_ah(own), 0);
+	for (int i = 0; i < 64; i++)
+		CHECK((next[i] = ibv_create_ah(w.pd, &elsewhere)));
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_STATE), 0);
+	world_expect(cq_a, 2, IBV_WC_SUCCESS);
+	world_expect(cq_b, 1, IBV_WC_SUCCESS);
+	ah = next[0];
+	for (int i = 1; i < 64; i++)
+		CHECK_EQ(ibv_destroy_ah(next[i]), 0);
+}
+
 static void test_delivery(void)
 {
 	static const uint32_t sizes[] = { 0, 1, 2, 3, 4, 255, 1024 };
@@ -224,6 +250,9 @@ int main(void)
 	world_open(&w);
 	set_up(IBV_QPT_UD);
 	test_delivery();
+	test_stale_handle();
+	tear_down();
+	set_up(IBV_QPT_UD);
 	test_answer();
 	test_drops();
 	test_key_counter_ends();
