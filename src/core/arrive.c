@@ -73,7 +73,7 @@ void vrb_touch(struct vrb_qp *qp, enum output_due due, struct vrb_receiver *r)
 static void run(struct vrb_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 {
 	if (qp->domain)
-		qp->wq.pdn = vrb_xrcd_srq_pdn(qp->domain, pkt->xrc_srqn);
+		qp->wq.pdn = qp->wq.recv_pdn = vrb_xrcd_srq_pdn(qp->domain, pkt->xrc_srqn);
 	roce_input(&qp->roce, pkt, now);
 }
 

@@ -26,6 +26,14 @@
  */
 static pthread_mutex_t unaligned_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The protection domain that memory must be of. */
+static uint32_t domain_of(const struct wq_qp *qp, enum mem_access access)
+{
+	if (mem_access_is_remote(access))
+		return qp->pdn;
+	return access == MEM_RECV_WRITE ? qp->recv_pdn : qp->send_pdn;
+}
+
 /* A reference on the entry that grants the access, or why not. */
 static enum reason acquire(const struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
 			   enum mem_access access, struct mr_entry **out)
@@ -38,7 +46,7 @@ static enum reason acquire(const struct wq_qp *qp, uint32_t key, uint64_t va, ui
 		vrb_fault_note(qp, key, va, len, access, why, NULL);
 		return why;
 	}
-	why = mr_entry_check(e, key, qp->pdn, qp->qpn, va, len, access);
+	why = mr_entry_check(e, key, domain_of(qp, access), qp->qpn, va, len, access);
 	if (unlikely(why != REASON_NONE)) {
 		vrb_fault_note(qp, key, va, len, access, why, e);
 		mr_entry_put(e);
@@ -134,7 +142,7 @@ void vrb_mem_unpin(struct mr_entry *pin)
 bool vrb_mem_pinned(const struct wq_qp *qp, const struct mr_entry *pin, uint32_t key, uint64_t va,
 		    uint64_t len, enum mem_access access, struct wq_seg *seg)
 {
-	if (mr_entry_check(pin, key, qp->pdn, qp->qpn, va, len, access) != REASON_NONE)
+	if (mr_entry_check(pin, key, domain_of(qp, access), qp->qpn, va, len, access) != REASON_NONE)
 		return false;
 	*seg = (struct wq_seg){ (uintptr_t)host_address(pin, va), len };
 	return true;

@@ -233,7 +233,7 @@ enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t
 		unpin(&p, 0);
 		return pull_bounced(wq, from, offset, total, dst, num_dst, access);
 	}
-	if (p.n == 1 && offset == 0 && access == MEM_LOCAL_WRITE)
+	if (p.n == 1 && offset == 0 && access == MEM_RECV_WRITE)
 		err = vrb_near_pull_helped(wq_to_vrb_qp(wq), from, &p.seg[0], dst[0].lkey);
 	else
 		err = local_pull(from, offset, p.seg, p.n, total);

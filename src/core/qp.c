@@ -141,12 +141,15 @@ static void note_objects(struct vrb_qp *qp, const struct qp_shape *s)
 		return;
 	}
 	qp->pd = to_vrb_pd(a->pd);
-	qp->wq.pdn = qp->pd->pdn;
+	qp->wq.pdn = qp->wq.send_pdn = qp->wq.recv_pdn = qp->pd->pdn;
 	qp->send_cq = s->sends ? to_vrb_cq(a->send_cq) : NULL;
 	if (!s->receives)
 		return;
 	qp->recv_cq = a->recv_cq ? to_vrb_cq(a->recv_cq) : NULL;
-	qp->srq = a->srq ? to_vrb_srq(a->srq) : NULL;
+	if (!a->srq)
+		return;
+	qp->srq = to_vrb_srq(a->srq);
+	qp->wq.recv_pdn = qp->srq->pd->pdn;
 }
 
 static void take_references(struct vrb_qp *qp)

@@ -51,7 +51,7 @@ static enum reason scatter(struct vrb_qp *qp, struct cursor *c, const uint8_t *f
 	while (len) {
 		uint32_t n = min((uint64_t)len, c->sge->length - c->skip);
 		enum reason why = vrb_mem_write(&qp->wq, c->sge->lkey, c->sge->addr + c->skip,
-						from, n, MEM_LOCAL_WRITE);
+						from, n, MEM_RECV_WRITE);
 
 		if (why)
 			return why;

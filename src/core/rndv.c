@@ -25,6 +25,8 @@ size_t vrb_rndv_wqe_room(void)
 void vrb_rndv_init(struct vrb_qp *qp, bool owner)
 {
 	qp->rndv.owner = owner;
+	if (owner)
+		qp->wq.send_pdn = qp->wq.recv_pdn;	/* its READs go to the buffers of tags */
 	list_init(&qp->rndv.waiting);
 	list_init(&qp->rndv.running);
 }

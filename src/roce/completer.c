@@ -245,7 +245,7 @@ static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, b
 		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
 	if (c->pkt->payload_len != expected)
 		return fail(c, IBV_WC_LOC_LEN_ERR, REASON_BAD_RESPONSE);
-	why = roce_scatter(qp, w->sge, w->num_sge, byte, c->pkt->payload, expected);
+	why = roce_scatter(qp, w->sge, w->num_sge, byte, c->pkt->payload, expected, MEM_LOCAL_WRITE);
 	return why ? fail(c, roce_local_status(why), why) : COMP_DONE;
 }
 
@@ -256,7 +256,8 @@ static enum comp_step place_atomic(struct comp_ctx *c, const struct send_wqe *w)
 
 	if (c->op->kind != ROCE_KIND_ATOMIC_ACK)
 		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
-	why = roce_scatter(c->qp, w->sge, w->num_sge, 0, &original, sizeof(original));
+	why = roce_scatter(c->qp, w->sge, w->num_sge, 0, &original, sizeof(original),
+			   MEM_LOCAL_WRITE);
 	return why ? fail(c, roce_local_status(why), why) : COMP_DONE;
 }
 

@@ -89,7 +89,7 @@ void roce_repair_acked(struct roce_qp *qp);
 enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset, uint8_t *dst,
 			uint32_t len);
 enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
-			 uint64_t offset, const void *src, uint32_t len);
+			 uint64_t offset, const void *src, uint32_t len, enum mem_access access);
 
 /* What the receive wants of a packet of its message, of which `received` bytes came before. */
 enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t received,

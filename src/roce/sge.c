@@ -64,7 +64,7 @@ enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset,
 }
 
 enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
-			 uint64_t offset, const void *src, uint32_t len)
+			 uint64_t offset, const void *src, uint32_t len, enum mem_access access)
 {
 	struct sge_walk walk = { sge, sge + num_sge, offset, len };
 	const uint8_t *p = src;
@@ -72,7 +72,7 @@ enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t
 
 	while (sge_next(&walk, &piece)) {
 		enum reason why = qp->wq->ops->mem_write(qp->wq, piece.lkey, piece.addr, p,
-							 piece.length, MEM_LOCAL_WRITE);
+							 piece.length, access);
 
 		if (why)
 			return why;
@@ -93,9 +93,9 @@ enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t 
 		return REASON_NONE;
 	if (pkt->pull)
 		return qp->wq->ops->pull(qp->wq, pkt->pull, begin, end - begin, w->sge, w->num_sge,
-					 MEM_LOCAL_WRITE);
+					 MEM_RECV_WRITE);
 	return roce_scatter(qp, w->sge, w->num_sge, begin - w->skip,
-			    pkt->payload + (begin - received), end - begin);
+			    pkt->payload + (begin - received), end - begin, MEM_RECV_WRITE);
 }
 
 /*

@@ -47,10 +47,11 @@ static enum reason deliver(struct roce_qp *qp, const struct roce_pkt *pkt)
 		return REASON_RECV_TOO_SMALL;
 	if (offset) {
 		build_grh(grh, pkt);
-		why = roce_scatter(qp, w->sge, w->num_sge, 0, grh, ROCE_GRH_LEN);
+		why = roce_scatter(qp, w->sge, w->num_sge, 0, grh, ROCE_GRH_LEN, MEM_RECV_WRITE);
 	}
 	if (!why)
-		why = roce_scatter(qp, w->sge, w->num_sge, offset, pkt->payload, pkt->payload_len);
+		why = roce_scatter(qp, w->sge, w->num_sge, offset, pkt->payload, pkt->payload_len,
+				   MEM_RECV_WRITE);
 	return why;
 }
 

@@ -21,6 +21,7 @@
 enum mem_access {
 	MEM_LOCAL_READ,		/* key is an lkey, any region of the PD */
 	MEM_LOCAL_WRITE,	/* key is an lkey, needs IBV_ACCESS_LOCAL_WRITE */
+	MEM_RECV_WRITE,		/* the same in a receive: the region is of the receive queue's PD */
 	MEM_REMOTE_READ,	/* key is an rkey of a region or window */
 	MEM_REMOTE_WRITE,
 	MEM_REMOTE_ATOMIC,

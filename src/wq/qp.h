@@ -134,7 +134,9 @@ struct wq_qp {
 	const struct wq_ops *ops;
 
 	uint32_t qpn;
-	uint32_t pdn;		/* what memory and address handles must belong to; XRC receive: of the SRQ that the current request names */
+	uint32_t pdn;		/* what memory that peers reach, windows and address handles must belong to; XRC receive: as recv_pdn */
+	uint32_t send_pdn;	/* the memory of send requests: pdn, unless the requests are the device's own */
+	uint32_t recv_pdn;	/* the memory of receives: that of the SRQ, if it has one; XRC receive: of the one that the current request names */
 	uint8_t type;		/* enum ibv_qp_type */
 	uint8_t state;		/* enum ibv_qp_state; the only copy. Transports move it to ERR or SQE, core to all others */
 	uint8_t sq_draining;	/* SQD only: requests already begun are still in flight */

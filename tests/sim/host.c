@@ -86,6 +86,7 @@ static struct sim_key *find_key(struct sim_host *h, uint32_t key, bool local)
 static const uint32_t right_needed[] = {
 	[MEM_LOCAL_READ] = 0,
 	[MEM_LOCAL_WRITE] = IBV_ACCESS_LOCAL_WRITE,
+	[MEM_RECV_WRITE] = IBV_ACCESS_LOCAL_WRITE,
 	[MEM_REMOTE_READ] = IBV_ACCESS_REMOTE_READ,
 	[MEM_REMOTE_WRITE] = IBV_ACCESS_REMOTE_WRITE,
 	[MEM_REMOTE_ATOMIC] = IBV_ACCESS_REMOTE_ATOMIC,
@@ -96,7 +97,7 @@ static const uint32_t right_needed[] = {
 static enum reason check(struct sim_qp *qp, uint32_t key, uint64_t va, uint64_t len,
 			 enum mem_access access, struct sim_key **found)
 {
-	bool local = access == MEM_LOCAL_READ || access == MEM_LOCAL_WRITE;
+	bool local = !mem_access_is_remote(access);
 	struct sim_key *k = find_key(qp->host, key, local);
 
 	if (!k)

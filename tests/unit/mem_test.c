@@ -27,7 +27,7 @@ enum {
 };
 
 static uint8_t memory[LEN] __attribute__((aligned(64)));
-static struct vrb_qp qp = { .wq = { .qpn = QPN, .pdn = PDN } };
+static struct vrb_qp qp = { .wq = { .qpn = QPN, .pdn = PDN, .send_pdn = PDN, .recv_pdn = PDN } };
 
 /* A live region over `memory`, seen by peers at va. */
 static struct mr_entry *region(uint64_t va, uint32_t access)
@@ -55,8 +55,10 @@ static void drop(struct mr_entry *e)
 
 static uint32_t key_for(const struct mr_entry *e, enum mem_access access)
 {
-	return access <= MEM_LOCAL_WRITE ? e->lkey : e->rkey;
+	return !mem_access_is_remote(access) ? e->lkey : e->rkey;
 }
+
+enum { LOCAL_WRITES = 1 << MEM_LOCAL_WRITE | 1 << MEM_RECV_WRITE };
 
 static void rights(void **state)
 {
@@ -65,12 +67,12 @@ static void rights(void **state)
 		uint8_t granted; /* mask of 1 << enum mem_access */
 	} rows[] = {
 		{ 0, 1 << MEM_LOCAL_READ },
-		{ IBV_ACCESS_LOCAL_WRITE, 1 << MEM_LOCAL_READ | 1 << MEM_LOCAL_WRITE },
+		{ IBV_ACCESS_LOCAL_WRITE, 1 << MEM_LOCAL_READ | LOCAL_WRITES },
 		{ IBV_ACCESS_REMOTE_READ, 1 << MEM_LOCAL_READ | 1 << MEM_REMOTE_READ },
 		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-		  1 << MEM_LOCAL_READ | 1 << MEM_LOCAL_WRITE | 1 << MEM_REMOTE_WRITE },
+		  1 << MEM_LOCAL_READ | LOCAL_WRITES | 1 << MEM_REMOTE_WRITE },
 		{ IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
-		  1 << MEM_LOCAL_READ | 1 << MEM_LOCAL_WRITE | 1 << MEM_REMOTE_ATOMIC },
+		  1 << MEM_LOCAL_READ | LOCAL_WRITES | 1 << MEM_REMOTE_ATOMIC },
 		{ IBV_ACCESS_FLUSH_GLOBAL, 1 << MEM_LOCAL_READ | 1 << MEM_REMOTE_FLUSH_GLOBAL },
 		{ IBV_ACCESS_FLUSH_PERSISTENT,
 		  1 << MEM_LOCAL_READ | 1 << MEM_REMOTE_FLUSH_PERSISTENT },
@@ -81,7 +83,7 @@ static void rights(void **state)
 
 		for (unsigned int a = MEM_LOCAL_READ; a <= MEM_REMOTE_FLUSH_PERSISTENT; a++) {
 			enum reason want = rows[i].granted & 1 << a ? REASON_NONE
-					   : a <= MEM_LOCAL_WRITE   ? REASON_LKEY_ACCESS
+					   : !mem_access_is_remote(a) ? REASON_LKEY_ACCESS
 								    : REASON_RKEY_ACCESS;
 
 			assert_int_equal(vrb_mem_check(&qp.wq, key_for(e, a), 0x1000, 8, a), want);
@@ -156,12 +158,18 @@ static void indices_come_back_late_and_with_new_keys(void **state)
 
 static void domains(void **state)
 {
-	struct mr_entry *e = region(0, IBV_ACCESS_REMOTE_READ);
+	struct mr_entry *e = region(0, IBV_ACCESS_REMOTE_READ), *f = region(0, IBV_ACCESS_LOCAL_WRITE);
 
-	qp.wq.pdn = PDN + 1;
+	qp.wq.pdn = qp.wq.send_pdn = PDN + 1;
+	assert_int_equal(vrb_mem_check(&qp.wq, f->lkey, 0, 1, MEM_RECV_WRITE), REASON_NONE);
 	assert_int_equal(vrb_mem_check(&qp.wq, e->lkey, 0, 1, MEM_LOCAL_READ), REASON_LKEY_PD);
 	assert_int_equal(vrb_mem_check(&qp.wq, e->rkey, 0, 1, MEM_REMOTE_READ), REASON_RKEY_PD);
-	qp.wq.pdn = PDN;
+	qp.wq.pdn = qp.wq.send_pdn = PDN;
+	qp.wq.recv_pdn = PDN + 1;
+	assert_int_equal(vrb_mem_check(&qp.wq, f->lkey, 0, 1, MEM_RECV_WRITE), REASON_LKEY_PD);
+	assert_int_equal(vrb_mem_check(&qp.wq, f->lkey, 0, 1, MEM_LOCAL_WRITE), REASON_NONE);
+	qp.wq.recv_pdn = PDN;
+	drop(f);
 	drop(e);
 }
 

@@ -19,12 +19,12 @@ static bool fails(struct roce_env *e, enum reason *why)
 
 static bool is_remote(enum mem_access access)
 {
-	return access != MEM_LOCAL_READ && access != MEM_LOCAL_WRITE;
+	return mem_access_is_remote(access);
 }
 
 static bool is_write(enum mem_access access)
 {
-	return access == MEM_LOCAL_WRITE || access == MEM_REMOTE_WRITE ||
+	return access == MEM_LOCAL_WRITE || access == MEM_RECV_WRITE || access == MEM_REMOTE_WRITE ||
 	       access == MEM_REMOTE_ATOMIC;
 }
 

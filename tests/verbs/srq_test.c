@@ -140,6 +140,41 @@ static void test_sharing(void)
 	CHECK_EQ(ibv_destroy_cq(recv_cq), 0);
 }
 
+/* A receive's memory must be of its queue's protection domain, and the QP's does not matter. */
+static void test_domains_of_memory(bool of_srq)
+{
+	struct ibv_pd *other = ibv_alloc_pd(w.ctx);
+	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_cq *cq = world_cq(&w, 16), *recv_cq = world_cq(&w, 16);
+	struct ibv_qp_init_attr attr = { .send_cq = recv_cq, .recv_cq = recv_cq, .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = 1, .max_send_sge = 1 } };
+	struct ibv_qp *from = world_qp(&w, IBV_QPT_RC, cq, NULL), *to;
+	struct ibv_mr *mr = ibv_reg_mr(of_srq ? other : w.pd, buf.data, 64, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = { (uintptr_t)buf.data, 64, mr->lkey };
+
+	attr.srq = ibv_create_srq(other, &srq_attr);
+	to = ibv_create_qp(w.pd, &attr);
+	CHECK(attr.srq && to);
+	world_connect(&w, from, to);
+	CHECK_EQ(post(attr.srq, 1, &sge, 1), 0);
+	world_send(from, 2, world_sge(&buf, 128, 64));
+	world_expect(recv_cq, 1, of_srq ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR);
+	world_expect(cq, 2, of_srq ? IBV_WC_SUCCESS : IBV_WC_REM_OP_ERR);
+	CHECK_EQ(ibv_destroy_qp(from), 0);
+	CHECK_EQ(ibv_destroy_qp(to), 0);
+	CHECK_EQ(ibv_destroy_srq(attr.srq), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	CHECK_EQ(ibv_destroy_cq(recv_cq), 0);
+	CHECK_EQ(ibv_dereg_mr(mr), 0);
+	CHECK_EQ(ibv_dealloc_pd(other), 0);
+	while (world_has_event(&w)) {
+		struct ibv_async_event ev;
+
+		CHECK_EQ(ibv_get_async_event(w.ctx, &ev), 0);
+		ibv_ack_async_event(&ev);
+	}
+}
+
 static struct ibv_xrcd *open_domain(int fd, int oflags)
 {
 	struct ibv_xrcd_init_attr attr = {
@@ -310,6 +345,8 @@ int main(void)
 	test_modify();
 	test_post();
 	test_sharing();
+	test_domains_of_memory(true);
+	test_domains_of_memory(false);
 	test_domains();
 	test_xrc();
 	test_xrc_overrun();

@@ -211,7 +211,7 @@ static void take_request(struct vrb_deputy *d, const struct xrc_msg *m, uint64_t
 	qp->now = now;
 	if (!qp->domain)
 		qp->domain = vrb_xrcd_find_domain(&d->domain);
-	qp->wq.pdn = vrb_xrcd_srq_pdn(qp->domain, pkt.xrc_srqn);
+	qp->wq.pdn = qp->wq.recv_pdn = vrb_xrcd_srq_pdn(qp->domain, pkt.xrc_srqn);
 	roce_input(&qp->roce, &pkt, now);
 }
 
