@@ -20,6 +20,7 @@
 #include "core/raw_port.h"
 #include "core/rwq.h"
 #include "core/tap.h"
+#include "run/log.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
@@ -159,6 +160,13 @@ static int apply(struct vrb_device *dev)
 
 /* ---- life ---- */
 
+/* What programs get to know is an errno value for all of it. */
+static int refuse(const struct vrb_qp *qp, int err, const char *why)
+{
+	log_info(LOG_CORE, "ibv_create_flow on QP 0x%x: %s", qp->wq.qpn, why);
+	return err;
+}
+
 /*
  * A UD QP's packets find it by its number, and no rule changes that; other types the kernel refuses
  * as well.
@@ -169,19 +177,24 @@ static int check_qp(const struct vrb_qp *qp)
 	case IBV_QPT_RAW_PACKET:
 		return 0;
 	case IBV_QPT_UD:
-		return EOPNOTSUPP;
+		return refuse(qp, EOPNOTSUPP, "datagrams find their QP by its number");
 	default:
-		return EINVAL;
+		return refuse(qp, EINVAL, "not a raw packet QP");
 	}
 }
 
-static int check_rule(const struct vrb_qp *qp, const struct flow_rule *rule)
+static int check_rule(const struct vrb_qp *qp, struct flow_rule *rule)
 {
 	const struct ibv_context *c = &qp->ctx->vctx.context;
 
-	if (rule->action)
-		return EOPNOTSUPP; /* there is no call that makes one */
-	return !rule->counters || rule->counters->context == c ? 0 : EINVAL;
+	if (rule->action) {
+		rule->refused = "an action handle, which no call makes";
+		return EOPNOTSUPP;
+	}
+	if (!rule->counters || rule->counters->context == c)
+		return 0;
+	rule->refused = "counters of another context";
+	return EINVAL;
 }
 
 /* Must hold vrb.drive. */
@@ -242,7 +255,7 @@ static int build(struct vrb_flow *flow, struct vrb_qp *qp, const struct ibv_flow
 	if (!err)
 		err = check_rule(qp, &flow->rule);
 	if (err)
-		return err;
+		return refuse(qp, err, flow->rule.refused);
 	flow->qp = qp;
 	flow->rule.owner = flow;
 	flow->ibv.context = &qp->ctx->vctx.context;
@@ -254,8 +267,10 @@ static int build(struct vrb_flow *flow, struct vrb_qp *qp, const struct ibv_flow
 	if (flow->rule.type == IBV_FLOW_ATTR_SNIFFER)
 		flow->taps = vrb_tap_listen(qp->ctx->dev);
 	err = insert(flow);
-	if (err)
+	if (err) {
 		let_go(flow);
+		refuse(qp, err, strerror(err));
+	}
 	return err;
 }
 

@@ -37,13 +37,13 @@ struct change {
 };
 
 enum {
-	TIMER_MAX = 31,
+	TIMER_MASK = 31,
 	RETRY_MAX = 7,
+	RNR_RETRY_ALWAYS = 7,
 	PKEYS = 1,
 	SL_MAX = 15,
 	ACCESS_FLUSH = IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT,
-	ACCESS_LEGAL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | ACCESS_FLUSH,
+	/* What means something to a QP; programs pass the flags of their regions, and devices ignore the rest. */
 	ACCESS_REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			IBV_ACCESS_REMOTE_ATOMIC | ACCESS_FLUSH,
 };
@@ -103,20 +103,12 @@ static int check_ranges(const struct ibv_qp_attr *a, int mask, struct change *c)
 	} rows[] = {
 		ROW(PORT, port_num, VRB_PORT_NUM, VRB_PORT_NUM),
 		ROW(PKEY_INDEX, pkey_index, 0, PKEYS - 1),
-		ROW(RQ_PSN, rq_psn, 0, ROCE_PSN_MASK),
-		ROW(SQ_PSN, sq_psn, 0, ROCE_PSN_MASK),
-		ROW(DEST_QPN, dest_qp_num, 0, ROCE_QPN_MASK),
-		ROW(TIMEOUT, timeout, 0, TIMER_MAX),
-		ROW(RETRY_CNT, retry_cnt, 0, RETRY_MAX),
-		ROW(RNR_RETRY, rnr_retry, 0, RETRY_MAX),
-		ROW(MIN_RNR_TIMER, min_rnr_timer, 0, TIMER_MAX),
 		ROW(MAX_QP_RD_ATOMIC, max_rd_atomic, 0, dev->max_qp_init_rd_atom),
 		ROW(MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, 0, dev->max_qp_rd_atom),
 		ROW(PATH_MIG_STATE, path_mig_state, IBV_MIG_MIGRATED, IBV_MIG_REARM),
 		ROW(RATE_LIMIT, rate_limit, 0, VRB_RATE_MAX),
 		ROW(ALT_PATH, alt_port_num, VRB_PORT_NUM, VRB_PORT_NUM),
 		ROW(ALT_PATH, alt_pkey_index, 0, PKEYS - 1),
-		ROW(ALT_PATH, alt_timeout, 0, TIMER_MAX),
 		ROW(PATH_MTU, path_mtu, IBV_MTU_256, IBV_MTU_4096),
 	};
 #undef ROW
@@ -125,8 +117,6 @@ static int check_ranges(const struct ibv_qp_attr *a, int mask, struct change *c)
 		if ((mask & rows[i].bit) && (rows[i].value < rows[i].lowest || rows[i].value > rows[i].highest))
 			return refuse(c, EINVAL, "%s is %u, not %u to %u", rows[i].name, rows[i].value,
 				      rows[i].lowest, rows[i].highest);
-	if ((mask & IBV_QP_ACCESS_FLAGS) && (a->qp_access_flags & ~(ACCESS_LEGAL | IBV_ACCESS_OPTIONAL_RANGE)))
-		return refuse(c, EINVAL, "qp_access_flags 0x%x has unknown bits", a->qp_access_flags);
 	return 0;
 }
 
@@ -357,16 +347,37 @@ static int ignored(enum ibv_qp_type type)
 	}
 }
 
+/*
+ * Devices have fields of so many bits and take the low ones of what they are given.  Counts are cut instead: of eight retries, which rxe
+ * makes, none would be left.
+ */
+static struct ibv_qp_attr fitted(const struct ibv_qp_attr *a, int mask)
+{
+	struct ibv_qp_attr to = *a;
+
+	to.rq_psn &= ROCE_PSN_MASK;
+	to.sq_psn &= ROCE_PSN_MASK;
+	to.dest_qp_num &= ROCE_QPN_MASK;
+	to.timeout &= TIMER_MASK;
+	to.alt_timeout &= TIMER_MASK;
+	to.min_rnr_timer &= TIMER_MASK;
+	if (mask & IBV_QP_RETRY_CNT)
+		to.retry_cnt = min(to.retry_cnt, RETRY_MAX);
+	if ((mask & IBV_QP_RNR_RETRY) && to.rnr_retry > RNR_RETRY_ALWAYS)
+		to.rnr_retry = RNR_RETRY_ALWAYS - 1;
+	return to;
+}
+
 int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
+	struct ibv_qp_attr fit = fitted(attr, mask &= ~ignored(qp->ibv.qp_type));
 	struct change c;
 	int ret;
 
-	mask &= ~ignored(qp->ibv.qp_type);
 	lock_acquire(&qp->lock);
-	ret = guard(qp, attr, mask, &c);
+	ret = guard(qp, &fit, mask, &c);
 	if (!ret)
-		commit(qp, attr, mask, &c);
+		commit(qp, &fit, mask, &c);
 	lock_release(&qp->lock);
 	if (ret)
 		log_warn(LOG_CORE, "QP 0x%x: ibv_modify_qp %s to %s: %s", qp->wq.qpn, qp_state_name(c.cur),

@@ -15,8 +15,6 @@
 #include "util/compiler.h"
 
 enum {
-	/* As the kernel's limit, which programs meet with every device. */
-	MAX_SPECS = 10,
 	PORT = 1, /* every device has one */
 	FLOW_LABEL_LIMIT = 1 << 20,
 	VNI_LIMIT = 1 << 24,
@@ -57,12 +55,17 @@ struct kind {
 struct reading {
 	struct flow_rule *rule;
 	const uint8_t *at;
-	size_t left;
 	uint32_t taken;     /* bits by enum place, those of the inner layer behind */
 	uint32_t last_type; /* the specification before */
 	int last_place;
 	bool mpls, out_of_order;
 };
+
+static int refuse(struct flow_rule *rule, const char *why)
+{
+	rule->refused = why;
+	return EINVAL;
+}
 
 #define COPY(to, filter, type, member) memcpy(&(to), (filter) + offsetof(type, member), sizeof(to))
 
@@ -194,16 +197,16 @@ static int read_action(struct reading *r, const struct kind *k, const uint8_t *s
 	case AT_TAG:
 		COPY(rule->tag, spec, struct ibv_flow_spec_action_tag, tag_id);
 		rule->tagged = true;
-		return rule->tag < TAG_LIMIT ? 0 : EINVAL;
+		return rule->tag < TAG_LIMIT ? 0 : refuse(rule, "a tag of more than 24 bits");
 	case AT_DROP:
 		rule->drop = true;
 		return 0;
 	case AT_HANDLE:
 		COPY(rule->action, spec, struct ibv_flow_spec_action_handle, action);
-		return rule->action ? 0 : EINVAL;
+		return rule->action ? 0 : refuse(rule, "an action handle that is NULL");
 	default:
 		COPY(rule->counters, spec, struct ibv_flow_spec_counter_action, counters);
-		return rule->counters ? 0 : EINVAL;
+		return rule->counters ? 0 : refuse(rule, "counters that are NULL");
 	}
 }
 
@@ -222,8 +225,10 @@ static int read_filter(struct reading *r, const struct kind *k, const uint8_t *s
 
 	if (longer) {
 		mask_at += longer;
-		if (!zero(mask_at + k->filter, longer))
+		if (!zero(mask_at + k->filter, longer)) {
+			rule->refused = "a field that is not known here";
 			return EOPNOTSUPP;
+		}
 	}
 	k->fill(&rule->val, val, val_at);
 	k->fill(&rule->mask, mask, mask_at);
@@ -234,7 +239,8 @@ static int read_filter(struct reading *r, const struct kind *k, const uint8_t *s
 
 static bool size_ok(const struct kind *k, uint16_t size)
 {
-	return size == k->size || (k->grows && size > k->size && (size - k->size) % 2 == 0);
+	return size == k->size ||
+	       (k->grows && size > k->size && size <= FLOW_SPEC_MAX && (size - k->size) % 2 == 0);
 }
 
 static int read_spec(struct reading *r)
@@ -246,20 +252,19 @@ static int read_spec(struct reading *r)
 	bool inner;
 	int place;
 
-	if (r->left < sizeof(type) + sizeof(size))
-		return EINVAL;
 	COPY(type, spec, struct ibv_flow_spec_eth, type);
 	COPY(size, spec, struct ibv_flow_spec_eth, size);
 	k = find_kind(type, r->last_type);
-	if (!k || !size_ok(k, size) || size > r->left)
-		return EINVAL;
+	if (!k)
+		return refuse(r->rule, "an unknown type of specification");
+	if (!size_ok(k, size))
+		return refuse(r->rule, "a specification whose size is not that of its struct");
 	inner = type & IBV_FLOW_SPEC_INNER;
 	place = k->place + (inner ? PLACES_OF_LAYER : 0);
 	if (r->taken & 1u << place)
-		return EINVAL;
+		return refuse(r->rule, "two specifications for one place");
 	r->taken |= 1u << place;
 	r->at += size;
-	r->left -= size;
 	if (!k->filter)
 		return read_action(r, k, spec);
 	r->out_of_order |= place < r->last_place;
@@ -322,21 +327,22 @@ static bool tunnels_agree(const struct flow_layer *l, const struct flow_layer *m
 	return true;
 }
 
-static int check_layer(struct flow_layer *val, struct flow_layer *mask)
+/* What is wrong with a layer, or NULL. */
+static const char *check_layer(struct flow_layer *val, struct flow_layer *mask)
 {
 	if (be32toh(val->flow_label) >= FLOW_LABEL_LIMIT ||
 	    be32toh(mask->flow_label) >= FLOW_LABEL_LIMIT)
-		return EINVAL;
+		return "a flow label of more than 20 bits";
 	if (val->ip_flags & mask->ip_flags & ~FLOW_IP_FLAGS)
-		return EINVAL;
+		return "IP flags that there are not";
 	if (!protocols_agree(val, mask) || !ether_types_agree(val, mask) ||
 	    !tunnels_agree(val, mask))
-		return EINVAL;
+		return "headers that do not follow each other";
 	if (mask->vlan_tag) {
 		val->headers |= FLOW_VLAN;
 		mask->headers |= FLOW_VLAN;
 	}
-	return 0;
+	return NULL;
 }
 
 /* Which actions make sense with which type of rule. */
@@ -355,20 +361,19 @@ static bool actions_ok(const struct flow_rule *rule)
 static int check(const struct reading *r)
 {
 	struct flow_rule *rule = r->rule;
-	int err = check_layer(&rule->val.outer, &rule->mask.outer);
+	const char *why = check_layer(&rule->val.outer, &rule->mask.outer);
 
-	if (!err)
-		err = check_layer(&rule->val.inner, &rule->mask.inner);
-	if (err)
-		return err;
-	if (be32toh(rule->val.vni) >= VNI_LIMIT || be32toh(rule->mask.vni) >= VNI_LIMIT)
-		return EINVAL;
-	if (r->mpls && r->out_of_order)
-		return EINVAL;
-	/* Only NORMAL rules choose. */
-	if (rule->type != IBV_FLOW_ATTR_NORMAL && r->last_type)
-		return EINVAL;
-	return actions_ok(rule) ? 0 : EINVAL;
+	if (!why)
+		why = check_layer(&rule->val.inner, &rule->mask.inner);
+	if (!why && (be32toh(rule->val.vni) >= VNI_LIMIT || be32toh(rule->mask.vni) >= VNI_LIMIT))
+		why = "a VNI of more than 24 bits";
+	if (!why && r->mpls && r->out_of_order)
+		why = "headers around MPLS in disorder";
+	if (!why && rule->type != IBV_FLOW_ATTR_NORMAL && r->last_type)
+		why = "only rules of type NORMAL choose by headers";
+	if (!why && !actions_ok(rule))
+		why = "an action that this type of rule has not";
+	return why ? refuse(rule, why) : 0;
 }
 
 /* Leaves of the values what the masks select, so that equal rules are equal bytes. */
@@ -389,10 +394,16 @@ static int read_attr(struct flow_rule *rule, const struct ibv_flow_attr *a)
 {
 	uint32_t allowed = a->type == IBV_FLOW_ATTR_NORMAL ? ALL_FLAGS : NO_FLAGS;
 
-	if (a->comp_mask || (uint32_t)a->type > IBV_FLOW_ATTR_SNIFFER || a->flags & ~allowed)
-		return EINVAL;
-	if (a->size < sizeof(*a) || a->num_of_specs > MAX_SPECS || a->port != PORT)
-		return EINVAL;
+	if (a->comp_mask)
+		return refuse(rule, "comp_mask is not 0");
+	if ((uint32_t)a->type > IBV_FLOW_ATTR_SNIFFER)
+		return refuse(rule, "an unknown type of rule");
+	if (a->flags & ~allowed)
+		return refuse(rule, "flags that this type of rule has not");
+	if (a->num_of_specs > FLOW_MAX_SPECS)
+		return refuse(rule, "more than ten specifications");
+	if (a->port != PORT)
+		return refuse(rule, "the port is not 1");
 	rule->type = a->type;
 	rule->priority = a->priority;
 	rule->dont_trap = a->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
@@ -406,7 +417,6 @@ int flow_rule_parse(struct flow_rule *rule, const struct ibv_flow_attr *attr)
 	struct reading r = {
 		.rule = rule,
 		.at = (const uint8_t *)(attr + 1),
-		.left = a.size - sizeof(a),
 		.last_place = -1,
 	};
 	int err;

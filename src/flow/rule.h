@@ -14,6 +14,11 @@
 /* Programs see tags of this many bits at most, as on hardware. */
 #define FLOW_TAG_BITS 24
 
+enum {
+	FLOW_MAX_SPECS = 10,	/* as the kernel's limit, which programs meet with every device */
+	FLOW_SPEC_MAX = 256,	/* bytes of a specification, those of later libraries included */
+};
+
 struct flow_rule {
 	struct flow_key val, mask;
 	uint32_t words; /* bit i: word i of the mask is not zero */
@@ -29,6 +34,8 @@ struct flow_rule {
 	const struct ibv_counters *counters;
 	const struct ibv_flow_action *action;
 
+	const char *refused; /* what is wrong with a rule that flow_rule_parse() does not take */
+
 	void *owner; /* the caller's: who gets the frame */
 	/* table.c's */
 	struct list node;
@@ -37,8 +44,9 @@ struct flow_rule {
 };
 
 /*
- * Reads a program's rule and nothing outside attr->size bytes, which must be readable.  Sets
- * everything but `owner` and the table's members.  Returns 0, EINVAL, EOPNOTSUPP.
+ * Reads a program's rule: attr->num_of_specs specifications behind it, FLOW_MAX_SPECS at most, each as long as it says and FLOW_SPEC_MAX at
+ * most.  attr->size is not looked at: rdma-core never does, and programs put there what they like.  Sets everything but `owner` and the
+ * table's members.  Returns 0, EINVAL, EOPNOTSUPP.
  */
 int flow_rule_parse(struct flow_rule *rule, const struct ibv_flow_attr *attr);
 

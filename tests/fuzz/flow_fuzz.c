@@ -130,7 +130,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 6)
 		return 0;
 	specs = min((size_t)data[1] * 2, size - 6);
-	attr = malloc(sizeof(*attr) + specs);
+	/* A specification may say that it is longer than what was left for it. */
+	attr = calloc(1, sizeof(*attr) + specs + 2 * FLOW_SPEC_MAX);
 	*attr = (struct ibv_flow_attr){
 		.type = data[3] % 5 ? IBV_FLOW_ATTR_NORMAL : data[3] % 4,
 		.size = sizeof(*attr) + specs,

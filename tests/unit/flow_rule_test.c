@@ -175,7 +175,7 @@ static const struct {
 	{ "unknown member", EINVAL, { .port = 1, .comp_mask = 1 } },
 	{ "port 0", EINVAL, { .port = 0 } },
 	{ "port 2", EINVAL, { .port = 2 } },
-	{ "short", EINVAL, { .port = 1, .size = (uint16_t)-1 } },
+	{ "a size that is none", 0, { .port = 1, .size = (uint16_t)-1 } },
 	{ "room behind the rule", 0, { .port = 1, .size = 100 } },
 	{ "a specification that is not there", EINVAL, { .port = 1, .num_of_specs = 1 } },
 	{ "too many", EINVAL, { .port = 1, .num_of_specs = 11, .size = 900 } },
@@ -497,26 +497,27 @@ static void every_field_has_a_place(void **state)
 }
 
 /*
- * Nothing behind `size` is read: the rule lies at the end of its memory, and a sanitizer watches.
+ * Nothing behind the last specification is read: the rule lies at the end of its memory, and a sanitizer watches.  What `size` says does not
+ * matter.
  */
 static void nothing_behind_is_read(void **state)
 {
 	struct spec_list list;
 	struct flow_rule rule;
+	struct ibv_flow_attr *a;
 
 	rule_begin(&list, IBV_FLOW_ATTR_NORMAL);
 	RULE_ADD(&list, eth, IBV_FLOW_SPEC_ETH);
 	RULE_ADD(&list, ipv6, IBV_FLOW_SPEC_IPV6);
 	RULE_ADD(&list, tcp_udp, IBV_FLOW_SPEC_UDP);
 	RULE_ADD(&list, counter_action, IBV_FLOW_SPEC_ACTION_COUNT, .counters = some_counters);
-	for (uint16_t size = sizeof(list.attr); size <= list.attr.size; size++) {
-		struct ibv_flow_attr *a = malloc(size);
-
-		memcpy(a, &list, size);
+	a = malloc(list.attr.size);
+	memcpy(a, &list, list.attr.size);
+	for (uint16_t size = 0; size <= list.attr.size; size++) {
 		a->size = size;
-		assert_int_equal(flow_rule_parse(&rule, a), size == list.attr.size ? 0 : EINVAL);
-		free(a);
+		assert_int_equal(flow_rule_parse(&rule, a), 0);
 	}
+	free(a);
 }
 
 int main(void)

@@ -198,7 +198,7 @@ static void test_refused_modification(void)
 		{ .drop = IBV_QP_DEST_QPN, .says = "IBV_QP_DEST_QPN is missing in the mask" },
 		{ .add = IBV_QP_QKEY, .says = "IBV_QP_QKEY cannot be changed here" },
 		{ .attr.path_mtu = 9, .says = "path_mtu is 9, not 1 to 5" },
-		{ .attr.min_rnr_timer = 32, .says = "min_rnr_timer is 32, not 0 to 31" },
+		{ .attr.max_dest_rd_atomic = 255, .says = "max_dest_rd_atomic is 255, not 0 to " },
 		{ .attr.ah_attr.grh.sgid_index = 255, .says = "the port has no GID 255" },
 		{ .attr.qp_state = IBV_QPS_SQD, .says = "INIT to SQD: there is no such transition" },
 		{ .add = IBV_QP_CUR_STATE, .attr.cur_qp_state = IBV_QPS_RTS, .says = "cur_qp_state is RTS" },
@@ -219,7 +219,7 @@ static void test_refused_modification(void)
 			attr.field = rows[i].attr.field;                                           \
 	} while (0)
 		TAKE(path_mtu);
-		TAKE(min_rnr_timer);
+		TAKE(max_dest_rd_atomic);
 		TAKE(ah_attr.grh.sgid_index);
 		TAKE(qp_state);
 		TAKE(cur_qp_state);

@@ -44,6 +44,7 @@ struct option {
 	int (*try)(uint64_t value, unsigned int kind);	/* 0 or the errno */
 	const struct flag *flag;
 	size_t n;
+	unsigned int lenient;	/* kinds that accept any bit, named or not */
 };
 
 /* ---------------------------------------------------------------- queue pairs */
@@ -399,9 +400,9 @@ static const struct flag accesses[] = {
 	{ ROW(IBV_ACCESS_REMOTE_READ), REG | DMABUF | DM | QP, "", "verbs mr" },
 	{ ROW(IBV_ACCESS_REMOTE_ATOMIC), REG | DMABUF | DM | QP, "", "verbs mr" },
 	{ ROW(IBV_ACCESS_MW_BIND), REG | DM | QP, "no window opens onto a dma-buf", "verbs mw" },
-	{ ROW(IBV_ACCESS_ZERO_BASED), REG | DM, "a dma-buf has an iova instead", "verbs mr" },
-	{ ROW(IBV_ACCESS_ON_DEMAND), REG, "device memory and dma-bufs are there already", "verbs mr" },
-	{ ROW(IBV_ACCESS_HUGETLB), REG, "a hint", "verbs mr" },
+	{ ROW(IBV_ACCESS_ZERO_BASED), REG | DM | QP, "a dma-buf has an iova instead; means nothing to a QP, as the next two", "verbs mr" },
+	{ ROW(IBV_ACCESS_ON_DEMAND), REG | QP, "device memory and dma-bufs are there already", "verbs mr" },
+	{ ROW(IBV_ACCESS_HUGETLB), REG | QP, "a hint", "verbs mr" },
 	{ ROW(IBV_ACCESS_FLUSH_GLOBAL), REG | DM | QP, "Annex A19", "verbs mr" },
 	{ ROW(IBV_ACCESS_FLUSH_PERSISTENT), REG | QP, "Annex A19: memory that a file keeps", "verbs mr" },
 	{ ROW(IBV_ACCESS_RELAXED_ORDERING), OPTIONAL, "a hint, as are all bits of IBV_ACCESS_OPTIONAL_RANGE", NULL },
@@ -475,7 +476,8 @@ static const struct option options[] = {
 	OPTION("`ibv_modify_srq`, mask", 32, try_srq_attr, srq_attrs, { "any" }),
 	OPTION("`ibv_ops_wr.flags`", 32, try_ops_flags, ops_flags, { "tag matching" }),
 	OPTION("`ibv_xrcd_init_attr.comp_mask`", 32, try_xrcd, xrcds, { "any" }),
-	OPTION("Access flags", 30, try_access, accesses, { "`ibv_reg_mr`", "`ibv_reg_dmabuf_mr`", "`ibv_reg_dm_mr`", "`qp_access_flags`" }),
+	{ "Access flags", { "`ibv_reg_mr`", "`ibv_reg_dmabuf_mr`", "`ibv_reg_dm_mr`", "`qp_access_flags`" }, 30, try_access,
+	  accesses, N(accesses), QP },
 	OPTION("`ibv_advise_mr`, flags", 32, try_advice, advices, { "any" }),
 	OPTION("`ibv_parent_domain_init_attr.comp_mask`", 32, try_parent, parents, { "any" }),
 	OPTION("`ibv_values_ex.comp_mask`", 32, try_values, values, { "any" }),
@@ -535,7 +537,7 @@ static int check_option(const struct option *o)
 		for (unsigned int i = 0; i < o->bits; i++) {
 			uint64_t bit = 1ull << i;
 			const struct flag *f = find(o, bit);
-			bool accepts = f ? f->kinds >> kind & 1 : optional_access(o, bit);
+			bool accepts = (f ? f->kinds : o->lenient) >> kind & 1 || optional_access(o, bit);
 			int got = o->try(bit, kind);
 
 			if (!got == accepts && (!got || got == EINVAL || got == EOPNOTSUPP))
