@@ -123,12 +123,10 @@ struct cm_conn {
 	bool datagram;			/* SIDR */
 	bool destroyed;			/* release() when timewait is over */
 	bool disconnected;		/* told */
-	bool overdue;			/* MRA was taken into account */
 
-	/* To the peer; src is ours. What the REQ named, not where its packet came from. */
+	/* To the peer; src is ours. */
 	struct net_path path;
 
-	/* From the REQ: it is the same on both sides, `req.primary` being seen by the active one. Without private data. */
 	uint64_t service_id;
 	uint64_t ca_guid, peer_guid;
 	uint64_t tid;
@@ -139,9 +137,9 @@ struct cm_conn {
 	uint8_t retry_count, rnr_retry;	/* of our send queue */
 	uint8_t responder_resources;	/* what we hold for the peer's READs and atomics */
 	uint8_t initiator_depth;	/* what we may have outstanding */
-	uint8_t ack_timeout;		/* IBV_QP_TIMEOUT of our QP */
-	uint8_t life_time;		/* packet life time of the path */
-	bool peer_srq;
+	uint8_t ack_timeout;		/* of our QP; and how long late messages may come */
+	uint8_t life_time;		/* packet life time of the path; active only */
+	bool alternate_offered;		/* by a REQ; there is none here */
 
 	/* Retries of REQ, REP, DREQ, SIDR_REQ, or the end of timewait. */
 	uint64_t deadline;
@@ -149,9 +147,10 @@ struct cm_conn {
 	uint8_t retries_left, max_retries;
 	uint8_t mad[CM_MAD_LEN];	/* which is sent again */
 
-	/* Engine's own. */
+	/* Places in the tables of struct cm. */
 	struct cm_link by_local, by_remote, by_qpn;
 	struct list half_open, of_source;
+	unsigned int source;
 	struct cm_conn *child, *next, *prev;	/* heap of deadlines */
 };
 
@@ -160,8 +159,8 @@ struct cm {
 	void *arg;
 	uint64_t seed;
 	struct cm_link *by_local[CM_BUCKETS];	/* local id */
-	struct cm_link *by_remote[CM_BUCKETS];	/* peer's CA GUID (datagram: address) and id */
-	struct cm_link *by_qpn[CM_BUCKETS];	/* peer's CA GUID and QP number: established, or on the way there */
+	struct cm_link *by_remote[CM_BUCKETS];	/* peer's address, CA GUID and id */
+	struct cm_link *by_qpn[CM_BUCKETS];	/* peer's address, CA GUID and QP number: connected, or on the way there */
 	struct cm_conn *deadlines;
 	struct {
 		struct list conns;		/* oldest first */
@@ -171,7 +170,15 @@ struct cm {
 	unsigned int num_half_open;
 	unsigned int max_half_open, max_per_source;
 	struct cm_stats {
-		uint64_t received, sent, garbage, duplicates, refused, ignored, dropped, retried, unknown;
+		uint64_t received, sent;
+		uint64_t garbage;	/* no message of ours, or one that contradicts itself */
+		uint64_t unknown;	/* for a connection that does not exist, or not any more */
+		uint64_t duplicates;	/* for one that is beyond it */
+		uint64_t forged;	/* with the right ids, but from another address or for another QP */
+		uint64_t refused;	/* requests that were answered by REJ or SIDR_REP at once */
+		uint64_t ignored;	/* requests that were not answered */
+		uint64_t dropped;	/* requests that gave way to others */
+		uint64_t retried;
 	} stats;
 };
 
@@ -195,16 +202,16 @@ uint64_t cm_next_timeout(const struct cm *cm);
 void cm_timeout(struct cm *cm, uint64_t now);
 
 /*
- * Active.  What is to be told is in `req`, but for local_id; `modifier` has the options of ECE.  path->src and path->dst are the addresses that the MADs travel
- * between; req->primary what the QPs shall use, seen by us.
+ * Active.  What is to be told is in `req`, but for local_id and psn; `modifier` has the options of ECE.  path->src and path->dst are the addresses
+ * that MADs travel between; req->primary what the QPs shall use, seen by us.  life_time: how long a packet may be on its way.
  */
 int cm_connect(struct cm *cm, struct cm_conn *c, const struct cm_req *req, uint32_t modifier, const struct net_path *path,
-	       uint64_t now);
+	       uint8_t life_time, uint64_t now);
 
 /* Active, after CM_EV_REP: the QP is in RTS. Sends RTU. `data` of up to CM_RTU_PRIVATE bytes, may be NULL. */
 int cm_establish(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now);
 
-/* Passive, after CM_EV_REQUEST: the QP is in RTS. Sends REP: all of `rep` but the ids. */
+/* Passive, after CM_EV_REQUEST: the QP is in RTS. Sends REP: all of `rep` but the ids, psn and failover. */
 int cm_accept(struct cm *cm, struct cm_conn *c, const struct cm_rep *rep, uint32_t modifier, uint64_t now);
 
 /* Passive: a packet of the peer has reached the QP. EISCONN if the RTU was there already. */
@@ -238,7 +245,8 @@ void cm_destroy(struct cm *cm, struct cm_conn *c, uint64_t now);
 
 /*
  * What the QP's next state needs of what was agreed on, for attr->qp_state INIT, RTR or RTS: as ibv_modify_qp() takes it, but for port_num,
- * pkey_index and ah_attr.grh.sgid_index, which the caller knows.  RTR and RTS: EINVAL before REQ or REP has come.
+ * pkey_index and ah_attr.grh.sgid_index, which the caller knows.  RTR and RTS: EINVAL before REQ or REP has come.  On the passive side before
+ * cm_accept(), max_rd_atomic and max_dest_rd_atomic are what the peer offered: the caller puts in what it is going to accept.
  */
 int cm_qp_attr(const struct cm_conn *c, struct ibv_qp_attr *attr, int *mask);
 

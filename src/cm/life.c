@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The states of a conn, and what hangs on them; docs/CM.md draws them.
+ *
+ *	in the table by local id	all states but CM_IDLE
+ *	by remote id			from REQ, REP or SIDR_REQ on, until CM_IDLE
+ *	by QP number			the same, but not in CM_TIMEWAIT
+ *	waits for the program		CM_REQ_RCVD, CM_SIDR_REQ_RCVD
+ *	deadline			REQ, REP, DREQ or SIDR_REQ sent, and CM_TIMEWAIT
+ */
+#include "cm/parts.h"
+#include "util/compiler.h"
+
+#include <assert.h>
+
+enum {
+	DEFAULT_HALF_OPEN = 8192,
+	DEFAULT_PER_SOURCE = 2048,
+};
+
+void cm_init(struct cm *cm, const struct cm_ops *ops, void *arg, uint64_t seed)
+{
+	memset(cm, 0, sizeof(*cm));
+	cm->ops = ops;
+	cm->arg = arg;
+	cm->seed = seed;
+	cm->max_half_open = DEFAULT_HALF_OPEN;
+	cm->max_per_source = DEFAULT_PER_SOURCE;
+	list_init(&cm->half_open);
+	for (unsigned int i = 0; i < CM_SOURCES; i++)
+		list_init(&cm->source[i].conns);
+}
+
+void cm_set_limits(struct cm *cm, unsigned int half_open, unsigned int per_source)
+{
+	cm->max_half_open = max(half_open, 1u);
+	cm->max_per_source = max(per_source, 1u);
+}
+
+void cm_conn_init(struct cm_conn *c, uint32_t local_id)
+{
+	memset(c, 0, sizeof(*c));
+	c->local_id = local_id;
+	c->deadline = VRB_NEVER;
+	list_init(&c->half_open);
+	list_init(&c->of_source);
+}
+
+struct cm_conn *cm_find(struct cm *cm, uint32_t local_id)
+{
+	return table_find_local(cm, local_id);
+}
+
+static const char *const state_names[CM_NUM_STATES] = {
+	[CM_IDLE] = "IDLE", [CM_REQ_SENT] = "REQ_SENT", [CM_MRA_REQ_RCVD] = "MRA_REQ_RCVD", [CM_REP_RCVD] = "REP_RCVD",
+	[CM_REQ_RCVD] = "REQ_RCVD", [CM_REP_SENT] = "REP_SENT", [CM_MRA_REP_RCVD] = "MRA_REP_RCVD",
+	[CM_ESTABLISHED] = "ESTABLISHED", [CM_DREQ_SENT] = "DREQ_SENT", [CM_DREQ_RCVD] = "DREQ_RCVD",
+	[CM_TIMEWAIT] = "TIMEWAIT", [CM_SIDR_REQ_SENT] = "SIDR_REQ_SENT", [CM_SIDR_REQ_RCVD] = "SIDR_REQ_RCVD",
+};
+
+const char *cm_state_name(enum cm_state state)
+{
+	return state < CM_NUM_STATES ? state_names[state] : "?";
+}
+
+static bool waits_for_program(enum cm_state state)
+{
+	return state == CM_REQ_RCVD || state == CM_SIDR_REQ_RCVD;
+}
+
+/* What the host shall say if this process dies has changed with the state. */
+static void leave_will(struct cm *cm, struct cm_conn *c)
+{
+	uint8_t mad[CM_MAD_LEN];
+	struct cm_msg m;
+
+	if (!cm->ops->will)
+		return;
+	if (say_last_word(c, &m)) {
+		cm_encode(mad, &m);
+		cm->ops->will(cm->arg, c, &c->path, mad);
+	} else {
+		cm->ops->will(cm->arg, c, &c->path, NULL);
+	}
+}
+
+/* States that have a deadline set it after this. */
+void life_enter(struct cm *cm, struct cm_conn *c, enum cm_state state)
+{
+	c->state = state;
+	deadline_clear(cm, c);
+	if (waits_for_program(state))
+		table_wait(cm, c);
+	else
+		table_wait_over(cm, c);
+	if (state == CM_IDLE)
+		table_del(c);
+	else
+		table_add_local(cm, c);
+	if (state == CM_TIMEWAIT)
+		table_del_qpn(c);
+	leave_will(cm, c);
+}
+
+void life_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now)
+{
+	life_enter(cm, c, CM_TIMEWAIT);
+	deadline_set(cm, c, time_after(now, cm_wire_time(c->ack_timeout)));
+}
+
+void life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status, const struct cm_msg *m)
+{
+	struct cm_event ev = { .type = type, .status = status, .msg = m };
+
+	if (!c->destroyed)
+		cm->ops->event(cm->arg, c, &ev);
+}
+
+void life_tell_disconnected(struct cm *cm, struct cm_conn *c, int status, const struct cm_msg *m)
+{
+	if (c->disconnected)
+		return;
+	c->disconnected = true;
+	life_tell(cm, c, CM_EV_DISCONNECTED, status, m);
+}
+
+/*
+ * The caller's hands are off the conn: says what has to be said.  A connection that its peer has agreed to stays until late messages have died
+ * out; the caller gets its memory back then.
+ */
+void cm_destroy(struct cm *cm, struct cm_conn *c, uint64_t now)
+{
+	bool lingers = c->state == CM_REP_SENT || c->state == CM_MRA_REP_RCVD || c->state == CM_ESTABLISHED ||
+		       c->state == CM_DREQ_SENT || c->state == CM_DREQ_RCVD;
+	struct cm_msg m;
+
+	c->destroyed = true;
+	if (say_last_word(c, &m))
+		say(cm, c, &m);
+	if (lingers)
+		life_enter_timewait(cm, c, now);
+	else if (c->state != CM_TIMEWAIT && c->state != CM_IDLE)
+		life_enter(cm, c, CM_IDLE);
+	if (c->state == CM_IDLE)
+		cm->ops->release(cm->arg, c);
+}
