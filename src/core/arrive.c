@@ -77,24 +77,11 @@ static void run(struct vrb_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 	roce_input(&qp->roce, pkt, now);
 }
 
-/*
- * What was waiting for the packet that just came; each asks for an ACK, for its sender has to learn
- * that it need not be sent again.  Where another one is missing, the next behind it has the engine
- * say so.  Must hold qp->lock.
- */
-static void take_held(struct vrb_qp *qp, uint64_t now)
+static void run_held(void *arg, const struct roce_pkt *pkt)
 {
-	const struct roce_pkt *p;
+	struct vrb_qp *qp = arg;
 
-	while ((p = held_take(qp->held, roce_expected_psn(&qp->roce)))) {
-		struct roce_pkt pkt = *p;
-
-		pkt.bth.ack_req = true;
-		run(qp, &pkt, now);
-	}
-	p = held_behind(qp->held, roce_expected_psn(&qp->roce));
-	if (p)
-		run(qp, p, now);
+	run(qp, pkt, qp->now);
 }
 
 /*
@@ -109,12 +96,13 @@ static bool may_hold(const struct vrb_qp *qp, const struct roce_pkt *pkt)
 void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct vrb_receiver *r, uint64_t now)
 {
 	bool early = unlikely(roce_early(&qp->roce, pkt));
+	uint32_t expected = roce_expected_psn(&qp->roce);
 
 	run(qp, pkt, now);
-	if (!early && unlikely(qp->held != NULL))
-		take_held(qp, now);
-	else if (early && may_hold(qp, pkt))
-		held_keep(&qp->held, pkt);
+	if (early && may_hold(qp, pkt))
+		held_keep(&qp->held, pkt, now);
+	else if (unlikely(qp->held != NULL) && roce_expected_psn(&qp->roce) != expected)
+		held_follow(qp->held, &qp->roce, run_held, qp, now);
 	vrb_touch(qp, vrb_output_due(qp), r);
 }
 

@@ -6,14 +6,19 @@
 
 #include "roce/psn.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
 
 struct copy {
 	struct roce_pkt pkt;
+	uint64_t since;
+	uint32_t at;		/* passed of struct held at that time */
+	bool doubted;
 	uint8_t payload[];
 };
 
 struct held {
 	uint32_t n;
+	uint32_t passed;			/* packets that came in their turn */
 	struct copy *taken;			/* out of its slot, valid for the caller */
 	struct copy *slot[HELD_PACKETS];	/* by PSN */
 };
@@ -34,6 +39,12 @@ static void drop(struct copy **c)
 	*c = NULL;
 }
 
+static void drop_slot(struct held *h, struct copy **slot)
+{
+	h->n -= *slot != NULL;
+	drop(slot);
+}
+
 static struct copy **slot_of(struct held *h, uint32_t psn)
 {
 	return &h->slot[psn % HELD_PACKETS];
@@ -51,13 +62,48 @@ static struct copy *copy_of(const struct roce_pkt *pkt)
 	c->pkt = *pkt;
 	c->pkt.ack = NULL;	/* has been heard */
 	c->pkt.payload = c->payload;
+	c->doubted = false;
 	if (pkt->payload_len)
 		memcpy(c->payload, pkt->payload, pkt->payload_len);
 	fetch_add_relaxed(&held_bytes, size_of(c));
 	return c;
 }
 
-void held_keep(struct held **hp, const struct roce_pkt *pkt)
+/* The headers as they are on the wire, but for what changes on the way or from one time that a packet is sent to the next. */
+static size_t lasting_headers(const struct roce_pkt *pkt, uint8_t *buf)
+{
+	struct roce_pkt p = *pkt;
+
+	p.bth.ack_req = p.bth.mig_req = p.bth.fecn = p.bth.becn = false;
+	return roce_encode_headers(buf, &p);
+}
+
+static bool same(const struct roce_pkt *a, const struct roce_pkt *b)
+{
+	uint8_t ha[ROCE_MAX_HDR], hb[ROCE_MAX_HDR];
+	size_t la = lasting_headers(a, ha), lb = lasting_headers(b, hb);
+
+	return la == lb && !memcmp(ha, hb, la) && a->payload_len == b->payload_len &&
+	       (!a->payload_len || !memcmp(a->payload, b->payload, a->payload_len));
+}
+
+static void put(struct held *h, struct copy **slot, const struct roce_pkt *pkt, uint64_t now)
+{
+	drop_slot(h, slot);
+	*slot = copy_of(pkt);
+	if (!*slot)
+		return;
+	h->n++;
+	(*slot)->since = now;
+	(*slot)->at = h->passed;
+}
+
+static bool is_old(const struct copy *c, uint64_t now)
+{
+	return now - c->since > HELD_TIME;
+}
+
+void held_keep(struct held **hp, const struct roce_pkt *pkt, uint64_t now)
 {
 	struct copy **slot;
 
@@ -66,29 +112,39 @@ void held_keep(struct held **hp, const struct roce_pkt *pkt)
 	if (!*hp)
 		return;
 	slot = slot_of(*hp, pkt->bth.psn);
-	if (*slot && (*slot)->pkt.bth.psn == pkt->bth.psn)
-		return;
-	(*hp)->n -= *slot != NULL;
-	drop(slot);
-	*slot = copy_of(pkt);
-	(*hp)->n += *slot != NULL;
+	if (!*slot || (*slot)->pkt.bth.psn != pkt->bth.psn || is_old(*slot, now))
+		put(*hp, slot, pkt, now);
+	else if (!same(&(*slot)->pkt, pkt))
+		(*slot)->doubted = true;
 }
 
-const struct roce_pkt *held_take(struct held *h, uint32_t psn)
+/* Drops what is of no use at psn any more.  Returns whether something is left that shows that the packet with this PSN was sent, and is missing. */
+static bool look_through(struct held *h, uint32_t psn, uint64_t now)
 {
-	struct copy **slot;
+	bool missing = false;
 
-	if (!h)
-		return NULL;
-	drop(&h->taken);
 	for (uint32_t i = 0; h->n && i < HELD_PACKETS; i++) {
-		if (!h->slot[i] || !psn_before(h->slot[i]->pkt.bth.psn, psn))
+		struct copy *c = h->slot[i];
+
+		if (!c)
 			continue;
-		drop(&h->slot[i]);
-		h->n--;
+		if (psn_before(c->pkt.bth.psn, psn) || is_old(c, now)) {
+			drop_slot(h, &h->slot[i]);
+			continue;
+		}
+		c->doubted |= h->passed - c->at > HELD_BELIEVED;
+		missing |= h->passed - c->at <= HELD_ASKED || c->pkt.bth.psn == psn;
 	}
-	slot = slot_of(h, psn);
-	if (!*slot || (*slot)->pkt.bth.psn != psn)
+	return missing;
+}
+
+/* The packet with this PSN, or NULL; it holds until the next call. */
+static const struct roce_pkt *take(struct held *h, uint32_t psn)
+{
+	struct copy **slot = slot_of(h, psn);
+
+	drop(&h->taken);
+	if (!*slot || (*slot)->pkt.bth.psn != psn || (*slot)->doubted)
 		return NULL;
 	h->taken = *slot;
 	*slot = NULL;
@@ -96,15 +152,22 @@ const struct roce_pkt *held_take(struct held *h, uint32_t psn)
 	return &h->taken->pkt;
 }
 
-const struct roce_pkt *held_behind(const struct held *h, uint32_t psn)
+void held_follow(struct held *h, struct roce_qp *qp, held_run *run, void *arg, uint64_t now)
 {
-	const struct roce_pkt *first = NULL;
+	const struct roce_pkt *p;
+	bool missing;
 
-	for (uint32_t i = 0; h && h->n && i < HELD_PACKETS; i++)
-		if (h->slot[i] && psn_before(psn, h->slot[i]->pkt.bth.psn) &&
-		    (!first || psn_before(h->slot[i]->pkt.bth.psn, first->bth.psn)))
-			first = &h->slot[i]->pkt;
-	return first;
+	h->passed++;
+	missing = look_through(h, roce_expected_psn(qp), now);
+	while ((p = take(h, roce_expected_psn(qp)))) {
+		struct roce_pkt pkt = *p;
+
+		pkt.bth.ack_req = true;
+		run(arg, &pkt);
+		missing = look_through(h, roce_expected_psn(qp), now);
+	}
+	if (missing)
+		roce_ask_again(qp);
 }
 
 void held_free(struct held **hp)

@@ -5,7 +5,7 @@
  *
  * Coalescing (IBTA vol 1, 9.7.5): an ACK speaks for every request before it, so only the newest
  * is kept while a burst of packets comes in, and a response that leaves with the same or a newer
- * PSN makes it superfluous.
+ * PSN makes it superfluous.  Only the NAK of a gap waits beside it.
  */
 #include "roce/acknak.h"
 
@@ -72,6 +72,16 @@ void roce_nak_pend(struct roce_qp *qp, uint8_t syndrome, uint32_t psn)
 	qp->resp.ack = (struct roce_ack){ .pending = true, .syndrome = syndrome, .psn = psn };
 }
 
+void roce_gap_pend(struct roce_qp *qp)
+{
+	qp->resp.gap_owed = true;
+}
+
+bool roce_ack_due(const struct roce_qp *qp)
+{
+	return qp->resp.ack.pending || qp->resp.gap_owed;
+}
+
 void roce_ack_implied(struct roce_qp *qp, uint32_t psn)
 {
 	struct roce_ack *ack = &qp->resp.ack;
@@ -81,20 +91,29 @@ void roce_ack_implied(struct roce_qp *qp, uint32_t psn)
 		ack->pending = false;
 }
 
-void roce_ack_take(struct roce_qp *qp, struct roce_pkt *pkt)
+static struct roce_ack take(struct roce_resp *resp)
 {
-	struct roce_ack *ack = &qp->resp.ack;
-
-	roce_prepare(qp, pkt, roce_response_opcode(qp->wq->type, ROCE_RC_ACKNOWLEDGE), ack->psn);
-	pkt->aeth.syndrome = is_positive(ack) ? roce_ack_syndrome(qp) : ack->syndrome;
-	pkt->aeth.msn = qp->resp.msn;
-	ack->pending = false;
+	if (resp->gap_owed) {
+		resp->gap_owed = false;
+		return (struct roce_ack){ .syndrome = roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_PSN_SEQUENCE_ERROR), .psn = resp->epsn };
+	}
+	resp->ack.pending = false;
+	return resp->ack;
 }
 
-/* What READs and atomics are owed goes first. */
+void roce_ack_take(struct roce_qp *qp, struct roce_pkt *pkt)
+{
+	struct roce_ack ack = take(&qp->resp);
+
+	roce_prepare(qp, pkt, roce_response_opcode(qp->wq->type, ROCE_RC_ACKNOWLEDGE), ack.psn);
+	pkt->aeth.syndrome = is_positive(&ack) ? roce_ack_syndrome(qp) : ack.syndrome;
+	pkt->aeth.msn = qp->resp.msn;
+}
+
+/* What READs and atomics are owed goes first, and the NAK of a gap. */
 bool roce_ack_may_ride(const struct roce_qp *qp)
 {
-	return qp->resp.ack.pending && is_positive(&qp->resp.ack) && !qp->resp.rd_owed;
+	return qp->resp.ack.pending && is_positive(&qp->resp.ack) && !qp->resp.rd_owed && !qp->resp.gap_owed;
 }
 
 void roce_ack_ride(struct roce_qp *qp, struct roce_rider *ack)

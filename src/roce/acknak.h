@@ -26,13 +26,23 @@ bool roce_credits_allow(const struct roce_qp *qp, uint32_t ssn);
 /* An ACK of everything up to psn wants to leave; replaces an older one, never a NAK as new. */
 void roce_ack_pend(struct roce_qp *qp, uint32_t psn);
 
-/* A NAK for psn wants to leave; it acknowledges everything before psn. */
+/* A NAK for the request with this psn wants to leave; it acknowledges everything before psn. */
 void roce_nak_pend(struct roce_qp *qp, uint8_t syndrome, uint32_t psn);
+
+/*
+ * The packet at epsn is missing, as far as one behind it tells, and wants to be asked for.  If that one is forged, the peer ignores the NAK, for
+ * it has not sent what it names, and so hears no ACK by it: a pending one stays.  It leaves behind the NAK, where a peer that has sent
+ * more discards it; in front it would say that nothing behind the gap is kept (repair.c).
+ */
+void roce_gap_pend(struct roce_qp *qp);
+
+/* Is there an ACK or NAK that wants to leave? */
+bool roce_ack_due(const struct roce_qp *qp);
 
 /* A response with this psn is about to leave: does away with a pending ACK that it implies. */
 void roce_ack_implied(struct roce_qp *qp, uint32_t psn);
 
-/* Fills *pkt with the pending ACK or NAK and forgets it. Must be pending. */
+/* Fills *pkt with the next of them and forgets it. One must be due. */
 void roce_ack_take(struct roce_qp *qp, struct roce_pkt *pkt);
 
 /* Instead: may it leave beside a request, if one leaves?  And then it does. */

@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 
+#include "roce/acknak.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
 
@@ -47,7 +48,8 @@ static void check_responder(const struct roce_qp *qp)
 	assert(!resp->wqe || resp->msg == ROCE_MSG_SEND);
 	assert(resp->msg == ROCE_MSG_WRITE || !resp->resid);
 	assert(resp->rd_owed <= qp->rd_atomic_slots);
-	assert(roce_is_reliable(qp) || (!resp->rd_owed && !resp->ack.pending));
+	assert(roce_is_reliable(qp) || (!resp->rd_owed && !roce_ack_due(qp)));
+	assert(!resp->gap_owed || resp->nak_sent);
 }
 
 static void check_dead(const struct roce_qp *qp)
@@ -55,6 +57,7 @@ static void check_dead(const struct roce_qp *qp)
 	assert(!qp->resp.wqe && !qp->req.halted);
 	assert(qp->retry.ack_deadline == VRB_NEVER && qp->retry.rnr_deadline == VRB_NEVER);
 	assert(qp->dying || (!qp->resp.rd_owed && !qp->resp.ack.pending));
+	assert(!qp->resp.gap_owed);
 }
 
 void roce_check(const struct roce_qp *qp)

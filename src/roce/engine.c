@@ -102,18 +102,24 @@ static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_inf
 	       (op->kind == ROCE_KIND_SEND || (op->kind == ROCE_KIND_WRITE && op->takes_recv));
 }
 
-static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
-		       const struct roce_opcode_info *op)
+/* But for its P_Key, which is counted by itself. */
+static bool speaks_to(const struct roce_qp *qp, const struct roce_pkt *pkt,
+		      const struct roce_opcode_info *op)
 {
 	if (unlikely(pkt->pull != NULL) && !may_be_pulled(qp, op))
 		return false;
-	if (!runs_responder(qp) || !roce_opcode_accepted(op, qp->wq->type))
+	return runs_responder(qp) && roce_opcode_accepted(op, qp->wq->type) && from_peer(qp->wq, pkt);
+}
+
+static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
+		       const struct roce_opcode_info *op)
+{
+	if (!speaks_to(qp, pkt, op))
 		return false;
-	if (unlikely(!roce_pkey_match(pkt->bth.pkey, qp->wq->pkey))) {
-		qp->counters.bad_pkey++;
-		return false;
-	}
-	return from_peer(qp->wq, pkt);
+	if (likely(roce_pkey_match(pkt->bth.pkey, qp->wq->pkey)))
+		return true;
+	qp->counters.bad_pkey++;
+	return false;
 }
 
 /*
@@ -224,10 +230,20 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 
 bool roce_early(const struct roce_qp *qp, const struct roce_pkt *pkt)
 {
+	const struct roce_opcode_info *op = roce_opcode_info(pkt->bth.opcode);
+
 	return unlikely(pkt->bth.psn != qp->resp.epsn) && !pkt->pull && roce_is_reliable(qp) &&
-	       roce_is_request(roce_opcode_info(pkt->bth.opcode)) && runs_responder(qp) &&
 	       psn_before(qp->resp.epsn, pkt->bth.psn) &&
-	       psn_before(pkt->bth.psn, psn_add(qp->resp.epsn, ROCE_WINDOW_MAX));
+	       psn_before(pkt->bth.psn, psn_add(qp->resp.epsn, ROCE_WINDOW_MAX)) &&
+	       roce_is_request(op) && speaks_to(qp, pkt, op) &&
+	       roce_pkey_match(pkt->bth.pkey, qp->wq->pkey) && pkt->payload_len <= qp->wq->mtu;
+}
+
+void roce_ask_again(struct roce_qp *qp)
+{
+	if (runs_responder(qp) && roce_is_reliable(qp))
+		roce_responder_ask(qp);
+	roce_check(qp);
 }
 
 /* Output */
@@ -300,7 +316,7 @@ bool roce_owes_ack_only(const struct roce_qp *qp)
 
 	if (qp->wq->state != IBV_QPS_RTR && qp->wq->state != IBV_QPS_RTS)
 		return false;
-	if (qp->resp.cnp_owed || qp->resp.rd_owed || qp->req.halted ||
+	if (qp->resp.cnp_owed || qp->resp.rd_owed || qp->resp.gap_owed || qp->req.halted ||
 	    qp->req.repair.next != qp->req.repair.end ||
 	    qp->req.index != qp->wq->sq.head)
 		return false;

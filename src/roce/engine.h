@@ -129,10 +129,13 @@ size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const stru
 			struct roce_rider *ack, uint64_t now);
 
 /*
- * Did a request arrive before one that is missing? The engine will want it again; a caller that keeps
- * it and brings it when roce_expected_psn() has come to it saves that.
+ * Is this a request that the QP would take in its turn, but one before it is missing? The engine will want it again; a caller that keeps
+ * it and brings it when roce_expected_psn() has come to it saves that.  Nothing proves that the peer has sent it (core/held.h).
  */
 bool roce_early(const struct roce_qp *qp, const struct roce_pkt *pkt);
+
+/* More is kept, behind another gap: the peer is to send what is missing there. */
+void roce_ask_again(struct roce_qp *qp);
 
 static inline uint32_t roce_expected_psn(const struct roce_qp *qp)
 {

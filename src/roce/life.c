@@ -134,6 +134,7 @@ void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason
 	qp->req.psn = qp->comp.una = qp->req.high;
 	qp->resp.msg = ROCE_MSG_NONE;
 	qp->resp.resid = 0;
+	qp->resp.gap_owed = false;
 	if (!qp->dying) {
 		roce_rd_reset(qp);
 		qp->resp.ack.pending = false;

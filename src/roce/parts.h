@@ -109,6 +109,9 @@ void roce_responder_start(struct roce_qp *qp);
 void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now);
 
+/* Says, once per gap, that the packet at epsn is missing. */
+void roce_responder_ask(struct roce_qp *qp);
+
 /* The receive held serves the next message. */
 void roce_responder_drop_message(struct roce_qp *qp);
 void roce_responder_fault(struct roce_qp *qp, enum reason why); /* see faults.h */

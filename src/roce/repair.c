@@ -8,8 +8,9 @@
  *	NAK of what is in the run	said before that arrived
  *	NAK of p again, or a run
  *	that cannot be			go-back-N
- *	ACK of the first run alone	the peer keeps nothing that lies behind a gap: go-back-N, from now on
- *	other ACK			repaired
+ *	ACK of the first run alone	the peer keeps nothing that lies behind a gap: go-back-N, from now on; unless it
+ *					once did, for then the NAK that comes before that ACK was lost
+ *	ACK of more			repaired, and the peer keeps what lies behind a gap
  *
  * What is lost of a run is found by a probe (retry.c): a gap gets one NAK.
  */
@@ -119,7 +120,8 @@ void roce_repair_acked(struct roce_qp *qp)
 	if (likely(!length(&r)) || r.next != r.end || psn_before(qp->comp.una, r.end))
 		return;
 	req->repair = none;
-	if (length(&r) != 1 || qp->comp.una != r.end || qp->comp.una == req->psn)
+	req->keeps |= psn_before(r.end, qp->comp.una);
+	if (length(&r) != 1 || qp->comp.una != r.end || qp->comp.una == req->psn || req->keeps)
 		return;
 	req->goes_back = true;
 	roce_requester_rewind(qp);

@@ -312,7 +312,7 @@ static enum resp_step execute(struct resp_ctx *c)
 		resp->ack_psn = resp->epsn;
 	resp->received += c->pkt->payload_len;
 	resp->epsn = psn_add(resp->epsn, 1);
-	resp->nak_sent = resp->pull_refused = false;
+	resp->nak_sent = resp->gap_owed = resp->pull_refused = false;
 	if (!(roce_ends(c->op)))
 		return RESP_ACK;
 	resp->msn = psn_add(resp->msn, 1);
@@ -359,16 +359,24 @@ static enum resp_step duplicate(struct resp_ctx *c)
  * IBTA vol 1, 9.7.5: one NAK per gap; after it, and after an RNR NAK, only the expected PSN
  * counts.
  */
+static bool ask_once(struct roce_qp *qp)
+{
+	if (qp->resp.nak_sent)
+		return false;
+	qp->resp.nak_sent = true;
+	roce_gap_pend(qp);
+	return true;
+}
+
 static enum resp_step gap(struct resp_ctx *c)
 {
-	struct roce_qp *qp = c->qp;
+	c->qp->counters.out_of_seq_request++;
+	return ask_once(c->qp) ? RESP_DONE : RESP_DROP;
+}
 
-	qp->counters.out_of_seq_request++;
-	if (qp->resp.nak_sent)
-		return RESP_DROP;
-	qp->resp.nak_sent = true;
-	roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_PSN_SEQUENCE_ERROR), qp->resp.epsn);
-	return RESP_DONE;
+void roce_responder_ask(struct roce_qp *qp)
+{
+	ask_once(qp);
 }
 
 static enum resp_step rnr(struct resp_ctx *c)
@@ -381,6 +389,7 @@ static enum resp_step rnr(struct resp_ctx *c)
 	}
 	qp->counters.send_rnr_err++;
 	qp->resp.nak_sent = true;
+	qp->resp.gap_owed = false;
 	roce_nak_pend(qp, roce_syndrome(ROCE_AETH_RNR_NAK, qp->wq->min_rnr_timer), qp->resp.epsn);
 	return RESP_DONE;
 }

@@ -95,7 +95,7 @@ size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 			return len;
 		}
 	}
-	return qp->resp.ack.pending ? ack(qp, buf) : 0;
+	return roce_ack_due(qp) ? ack(qp, buf) : 0;
 }
 
 /*

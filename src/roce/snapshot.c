@@ -99,7 +99,7 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
 	resp->wqe = NULL;
 	resp->nak_sent = s.nak_sent != 0;
 	resp->established = s.established != 0;
-	resp->ack.pending = resp->cnp_owed = false;
+	resp->ack.pending = resp->gap_owed = resp->cnp_owed = false;
 	qp->counters = s.counters;
 	if (s.state == IBV_QPS_ERR) {
 		qp->wq->state = IBV_QPS_ERR;
@@ -113,7 +113,7 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
 
 bool roce_snapshot_speaks(const struct roce_qp *qp)
 {
-	return qp->resp.ack.pending || qp->resp.rd_owed || qp->dying;
+	return roce_ack_due(qp) || qp->resp.rd_owed || qp->dying;
 }
 
 bool roce_snapshot_quiet(const struct roce_qp *qp)

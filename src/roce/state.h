@@ -28,7 +28,8 @@
  *	                          resp.epsn
  *
  * Answers leave in PSN order: first what the READ/atomic resources still owe, oldest first, then
- * the one pending ACK or NAK, which carries the newest PSN and so speaks for all before it.
+ * the NAK of a gap, then the one pending ACK or NAK, which carries the newest PSN and so speaks for all
+ * before it.
  *
  * Truths, kept between any two calls into the engine (check.c asserts them):
  *	RESET, INIT	nothing pending, no timer, no receive held
@@ -64,6 +65,7 @@ struct roce_req {
 	uint32_t segmented;     /* UD: payload bytes of the TSO request at sq.next that have left */
 	struct roce_repair repair;
 	bool goes_back;         /* the peer keeps nothing that lies behind a gap */
+	bool keeps;             /* it has been seen to keep it */
 	bool halted;            /* the WQE at index cannot be built; fails in its turn */
 	enum ibv_wc_status halt_status;
 	enum reason halt_why;
@@ -139,6 +141,7 @@ struct roce_resp {
 	uint32_t rd_due;  /* where the oldest slot with answers to send is looked for */
 	uint32_t rd_owed; /* slots with answers to send */
 	bool nak_sent;    /* since epsn moved: later requests are ignored */
+	bool gap_owed;    /* a NAK of the gap at epsn is to leave, before a pending ACK */
 	bool pull_refused; /* since epsn moved: the message at epsn shall come as packets */
 	bool established; /* COMM_EST was raised */
 	bool synced;      /* UC: epsn was taken from a packet */

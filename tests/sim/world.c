@@ -307,37 +307,34 @@ static void answer(struct world *w, struct sim_qp *qp)
 	}
 }
 
-/* As core does it. */
-static void take_held(struct world *w, struct sim_qp *qp)
+static void run_held(void *arg, const struct roce_pkt *pkt)
 {
-	const struct roce_pkt *p;
+	struct sim_qp *qp = arg;
 
-	while ((p = held_take(qp->held, roce_expected_psn(&qp->roce)))) {
-		struct roce_pkt pkt = *p;
+	roce_input(&qp->roce, pkt, qp->host->world->now);
+}
 
-		pkt.bth.ack_req = true;
-		roce_input(&qp->roce, &pkt, w->now);
-	}
-	p = held_behind(qp->held, roce_expected_psn(&qp->roce));
-	if (p)
-		roce_input(&qp->roce, p, w->now);
+/* As core/arrive.c does it. */
+static void run(struct world *w, struct sim_qp *qp, const struct roce_pkt *pkt)
+{
+	bool early = qp->holds && roce_early(&qp->roce, pkt);
+	uint32_t expected = roce_expected_psn(&qp->roce);
+
+	roce_input(&qp->roce, pkt, w->now);
+	if (early)
+		held_keep(&qp->held, pkt, w->now);
+	else if (qp->held && roce_expected_psn(&qp->roce) != expected)
+		held_follow(qp->held, &qp->roce, run_held, qp, w->now);
 }
 
 static void input(struct world *w, struct sim_qp *qp, const struct net_packet *p,
 		  const struct roce_pkt *pkt)
 {
-	bool early;
-
 	if (qp->wq.state == IBV_QPS_RESET || qp->wq.state == IBV_QPS_INIT)
 		return;
 	note_packet(w, TRACE_RECV, p->dst, p, pkt);
 	w->net.count.delivered++;
-	early = qp->holds && roce_early(&qp->roce, pkt);
-	roce_input(&qp->roce, pkt, w->now);
-	if (early)
-		held_keep(&qp->held, pkt);
-	else if (qp->held)
-		take_held(w, qp);
+	run(w, qp, pkt);
 	answer(w, qp);
 }
 

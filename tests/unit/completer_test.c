@@ -178,6 +178,22 @@ static void sequence_nak_goes_back(void **state)
 	assert_int_equal(env_drain(&e), 1);
 }
 
+/* One that has kept something once does: the NAK that comes before such an ACK was lost, and the rest need not go again. */
+static void who_keeps_is_remembered(void **state)
+{
+	send_some(5);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
+	repair(ENV_PSN + 1);
+	env_ack(&e, ENV_PSN + 4);
+	send_more(5);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 6);
+	repair(ENV_PSN + 6);
+	env_ack(&e, ENV_PSN + 6);
+	env_expect_silence(&e);
+	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 8);
+	repair(ENV_PSN + 8);
+}
+
 /* A peer that asks once more gets everything. */
 static void second_nak_for_a_gap_goes_back(void **state)
 {
@@ -515,6 +531,7 @@ int main(void)
 		cmocka_unit_test(reserved_syndromes_are_bad_responses),
 		cmocka_unit_test(sequence_nak_is_repaired),
 		cmocka_unit_test(sequence_nak_goes_back),
+		cmocka_unit_test(who_keeps_is_remembered),
 		cmocka_unit_test(second_nak_for_a_gap_goes_back),
 		cmocka_unit_test(next_gap_is_repaired),
 		cmocka_unit_test(a_long_gap_is_repaired_in_runs),

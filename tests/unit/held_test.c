@@ -1,35 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is kept, found, and forgotten; PSNs wrap. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+/*
+ * Early requests around a real engine: what is kept, run in its turn, and forgotten; what is not believed, as the table in
+ * held.h has it; PSNs wrap.
+ */
+#include "core/held.h"
 
 #include <string.h>
 
-#include "core/held.h"
-#include "roce/psn.h"
+#include "roce_env.h"
 
+static struct roce_env e;
 static struct held *h;
 
-static void keep(uint32_t psn)
+static int start(void **state)
 {
-	uint8_t payload[4] = { psn, psn >> 8, psn >> 16 };
-	struct roce_pkt pkt = { .bth.psn = psn_add(psn, 0), .payload = payload, .payload_len = 4 };
-
-	held_keep(&h, &pkt);
-	memset(payload, 0xee, sizeof(payload));
-}
-
-static void expect(uint32_t psn)
-{
-	const struct roce_pkt *p = held_take(h, psn);
-
-	assert_non_null(p);
-	assert_int_equal(p->bth.psn, psn);
-	assert_int_equal(p->payload[0], psn & 0xff);
-	assert_int_equal(p->payload_len, 4);
+	env_start(&e, IBV_QPT_RC);
+	for (int i = 0; i < ENV_DEPTH - 1; i++)
+		env_post_recv(&e, 8 * i, 8);
+	return 0;
 }
 
 static int forget(void **state)
@@ -39,56 +27,219 @@ static int forget(void **state)
 	return 0;
 }
 
-static void nothing_is_held_at_first(void **state)
+static void run(void *arg, const struct roce_pkt *pkt)
 {
-	assert_null(held_take(h, 5));
-	assert_null(held_behind(h, 5));
+	env_input(&e, pkt);
+}
+
+/* As core/arrive.c does it. */
+static void arrive(const struct roce_pkt *pkt)
+{
+	uint32_t expected = roce_expected_psn(&e.qp);
+	bool early = roce_early(&e.qp, pkt);
+
+	env_input(&e, pkt);
+	if (early)
+		held_keep(&h, pkt, e.now);
+	else if (h && roce_expected_psn(&e.qp) != expected)
+		held_follow(h, &e.qp, run, NULL, e.now);
+}
+
+/* A SEND of 4 bytes; `who` is what it says. */
+static struct roce_pkt said(uint32_t psn, uint32_t *who)
+{
+	struct roce_pkt pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, psn, 4);
+
+	pkt.payload = (const uint8_t *)who;
+	return pkt;
+}
+
+enum { TRUE_DATA = 0x1111, FORGED = 0x6666 };
+
+static void say(uint32_t psn, uint32_t who)
+{
+	struct roce_pkt pkt = said(psn, &who);
+
+	arrive(&pkt);
+	who = 0xeeeeeeee;	/* the packet buffer is used again */
+}
+
+/* So many messages have arrived; the last of them says this. */
+static void expect(uint32_t n, uint32_t who)
+{
+	uint32_t found;
+
+	assert_int_equal(e.num_cqes, n);
+	assert_int_equal(roce_expected_psn(&e.qp), psn_add(e.wq.rq_psn, n));
+	memcpy(&found, e.mem + 8 * (n - 1), 4);
+	assert_int_equal(found, who);
 }
 
 static void taken_in_any_order_once(void **state)
 {
-	keep(12);
-	keep(11);
-	keep(11);
-	keep(14);
-	assert_int_equal(held_behind(h, 10)->bth.psn, 11);
-	expect(11);
-	expect(12);
-	assert_null(held_take(h, 12));
-	assert_null(held_take(h, 13));
-	assert_int_equal(held_behind(h, 13)->bth.psn, 14);
-	expect(14);
-	assert_null(held_behind(h, 13));
-}
-
-static void what_lies_before_is_forgotten(void **state)
-{
-	keep(20);
-	keep(21);
-	keep(30);
-	assert_null(held_take(h, 25));
-	assert_null(held_take(h, 20));
-	expect(30);
+	say(ENV_PSN + 2, TRUE_DATA + 2);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN + 4, TRUE_DATA + 4);
+	assert_int_equal(e.num_cqes, 0);
+	say(ENV_PSN, TRUE_DATA);
+	expect(3, TRUE_DATA + 2);
+	say(ENV_PSN + 3, TRUE_DATA + 3);
+	expect(5, TRUE_DATA + 4);
+	say(ENV_PSN + 4, TRUE_DATA + 4);
+	expect(5, TRUE_DATA + 4);
 }
 
 static void psns_wrap(void **state)
 {
-	keep(0xffffff);
-	keep(1);
-	keep(0);
-	assert_int_equal(held_behind(h, 0xfffffe)->bth.psn, 0xffffff);
-	expect(0xffffff);
-	expect(0);
-	expect(1);
+	e.wq.rq_psn = 0xfffffe;
+	env_move(&e, IBV_QPS_RTR);
+	say(0, TRUE_DATA + 2);
+	say(0xffffff, TRUE_DATA + 1);
+	say(0xfffffe, TRUE_DATA);
+	expect(3, TRUE_DATA + 2);
 }
 
-/* A slot goes to the newest PSN that wants it. */
-static void a_slot_is_taken_over(void **state)
+/* The ACK of what was executed leaves, although what is missing behind it is asked for. */
+static void the_ack_leaves_with_the_next_nak(void **state)
 {
-	keep(7);
-	keep(7 + HELD_PACKETS);
-	assert_null(held_take(h, 7));
-	expect(7 + HELD_PACKETS);
+	uint32_t who = TRUE_DATA;
+	struct roce_pkt pkt = said(ENV_PSN, &who);
+
+	say(ENV_PSN + 5, FORGED);
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	pkt.bth.ack_req = true;
+	arrive(&pkt);
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
+	env_expect_aeth(&e, 11, ENV_PSN, 1);
+	env_expect_silence(&e);
+}
+
+/* A NAK that has not left when the gap closes says nothing any more. */
+static void a_closed_gap_is_not_asked_for(void **state)
+{
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN, TRUE_DATA);
+	env_expect_aeth(&e, 11, ENV_PSN + 1, 2);
+	env_expect_silence(&e);
+}
+
+/* What the QP would not take in its turn is not kept. */
+static void strangers_are_not_kept(void **state)
+{
+	uint32_t who = FORGED;
+	struct roce_pkt good = said(ENV_PSN + 1, &who), pkt;
+
+	assert_true(roce_early(&e.qp, &good));
+	pkt = good;
+	pkt.bth.pkey = 0x8001;
+	assert_false(roce_early(&e.qp, &pkt));
+	pkt = good;
+	pkt.bth.opcode = ROCE_UC_SEND_ONLY;
+	assert_false(roce_early(&e.qp, &pkt));
+	pkt = good;
+	pkt.bth.opcode = ROCE_RC_ACKNOWLEDGE;
+	assert_false(roce_early(&e.qp, &pkt));
+	pkt = good;
+	pkt.path.src.raw[15]++;
+	assert_false(roce_early(&e.qp, &pkt));
+	pkt = good;
+	pkt.payload_len = e.wq.mtu + 1;
+	assert_false(roce_early(&e.qp, &pkt));
+	pkt = good;
+	pkt.bth.psn = ENV_PSN + HELD_PACKETS;
+	assert_false(roce_early(&e.qp, &pkt));
+}
+
+/* Traffic without a gap comes to the PSN of a forged packet: the peer is asked what it says there, and heard. */
+static void passed_by_traffic_in_order(void **state)
+{
+	uint32_t n = HELD_ASKED + 5;
+
+	say(ENV_PSN + n, FORGED);
+	for (uint32_t i = 0; i < n; i++) {
+		env_drain(&e);
+		if (e.wq.rq.head == e.wq.rq.next)
+			env_post_recv(&e, 8 * i, 8);
+		say(ENV_PSN + i, TRUE_DATA + i);
+		assert_int_equal(e.qp.resp.gap_owed, i < HELD_ASKED || i == n - 1);
+	}
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + n);
+	expect(n, TRUE_DATA + n - 1);
+	env_post_recv(&e, 8 * n, 8);
+	say(ENV_PSN + n, TRUE_DATA + n);
+	expect(n + 1, TRUE_DATA + n);
+}
+
+/* As long as a repair, it is believed. */
+static void a_long_repair_is_believed(void **state)
+{
+	uint32_t n = HELD_BELIEVED;
+
+	say(ENV_PSN + n, TRUE_DATA + n);
+	for (uint32_t i = 0; i < n; i++)
+		say(ENV_PSN + i, TRUE_DATA + i);
+	expect(n + 1, TRUE_DATA + n);
+}
+
+static void old_ones_are_not_believed(void **state)
+{
+	say(ENV_PSN + 1, FORGED);
+	e.now += HELD_TIME + 1;
+	say(ENV_PSN, TRUE_DATA);
+	expect(1, TRUE_DATA);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	expect(2, TRUE_DATA + 1);
+}
+
+/* One that is too old does not dispute a new one. */
+static void an_old_one_gives_way(void **state)
+{
+	say(ENV_PSN + 1, FORGED);
+	e.now += HELD_TIME + 1;
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN, TRUE_DATA);
+	expect(2, TRUE_DATA + 1);
+}
+
+/* Which one is the peer's? It is asked. */
+static void of_two_that_differ_none_is_believed(void **state)
+{
+	say(ENV_PSN + 1, FORGED);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN + 1, FORGED);
+	env_drain(&e);
+	say(ENV_PSN, TRUE_DATA);
+	expect(1, TRUE_DATA);
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	expect(2, TRUE_DATA + 1);
+}
+
+/* A packet that is sent again asks for an ACK, and may bear another mark. */
+static void a_repeated_packet_is_the_same(void **state)
+{
+	uint32_t who = TRUE_DATA + 1;
+	struct roce_pkt pkt = said(ENV_PSN + 1, &who);
+
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	pkt.bth.ack_req = pkt.bth.fecn = true;
+	pkt.bth.mig_req = !pkt.bth.mig_req;
+	arrive(&pkt);
+	say(ENV_PSN, TRUE_DATA);
+	expect(2, TRUE_DATA + 1);
+}
+
+static void other_headers_are_a_difference(void **state)
+{
+	struct roce_pkt write = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
+
+	arrive(&write);
+	write.reth.va += 8;
+	arrive(&write);
+	say(ENV_PSN, TRUE_DATA);
+	expect(1, TRUE_DATA);
+	assert_int_equal(e.writes, 0);
 }
 
 /* Beyond the limit of the process nothing more is kept; what is freed counts no more. */
@@ -96,30 +247,49 @@ static void memory_has_a_limit(void **state)
 {
 	static struct held *many[HELD_BYTES / (HELD_PACKETS * 4096) + 8];
 	static uint8_t payload[4096];
-	size_t n = sizeof(many) / sizeof(many[0]), kept = 0;
+	size_t n = ARRAY_SIZE(many), last_kept = 0;
 
 	for (size_t i = 0; i < n; i++)
-		for (uint32_t psn = 0; psn < HELD_PACKETS; psn++)
-			held_keep(&many[i], &(struct roce_pkt){ .bth.psn = psn, .payload = payload,
-								.payload_len = 4096 });
+		for (uint32_t psn = ENV_PSN + 1; psn < ENV_PSN + HELD_PACKETS; psn++) {
+			struct roce_pkt pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, psn, 4);
+
+			pkt.payload = payload;
+			pkt.payload_len = 4096;
+			held_keep(&many[i], &pkt, e.now);
+		}
 	for (size_t i = 0; i < n; i++) {
-		kept += held_take(many[i], HELD_PACKETS - 1) != NULL;
+		env_init(&e, IBV_QPT_RC);
+		e.wq.mtu = 4096;
+		e.wq.rq_psn = ENV_PSN + HELD_PACKETS - 1;
+		env_rts(&e);
+		env_post_recv(&e, 0, 4096);
+		held_follow(many[i], &e.qp, run, NULL, e.now);
+		last_kept += e.num_cqes;
 		held_free(&many[i]);
 	}
-	assert_in_range(kept, HELD_BYTES / (HELD_PACKETS * 4400), HELD_BYTES / (HELD_PACKETS * 4096));
-	keep(1);
-	expect(1);
+	assert_in_range(last_kept, HELD_BYTES / (HELD_PACKETS * 4400), HELD_BYTES / (HELD_PACKETS * 4096));
+	start(NULL);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN, TRUE_DATA);
+	expect(2, TRUE_DATA + 1);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(nothing_is_held_at_first, forget),
-		cmocka_unit_test_teardown(taken_in_any_order_once, forget),
-		cmocka_unit_test_teardown(what_lies_before_is_forgotten, forget),
-		cmocka_unit_test_teardown(psns_wrap, forget),
-		cmocka_unit_test_teardown(a_slot_is_taken_over, forget),
-		cmocka_unit_test_teardown(memory_has_a_limit, forget),
+		cmocka_unit_test_setup_teardown(taken_in_any_order_once, start, forget),
+		cmocka_unit_test_setup_teardown(psns_wrap, start, forget),
+		cmocka_unit_test_setup_teardown(the_ack_leaves_with_the_next_nak, start, forget),
+		cmocka_unit_test_setup_teardown(a_closed_gap_is_not_asked_for, start, forget),
+		cmocka_unit_test_setup_teardown(strangers_are_not_kept, start, forget),
+		cmocka_unit_test_setup_teardown(passed_by_traffic_in_order, start, forget),
+		cmocka_unit_test_setup_teardown(a_long_repair_is_believed, start, forget),
+		cmocka_unit_test_setup_teardown(old_ones_are_not_believed, start, forget),
+		cmocka_unit_test_setup_teardown(an_old_one_gives_way, start, forget),
+		cmocka_unit_test_setup_teardown(of_two_that_differ_none_is_believed, start, forget),
+		cmocka_unit_test_setup_teardown(a_repeated_packet_is_the_same, start, forget),
+		cmocka_unit_test_setup_teardown(other_headers_are_a_difference, start, forget),
+		cmocka_unit_test_setup_teardown(memory_has_a_limit, start, forget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
