@@ -439,6 +439,12 @@ bool vrb_drive_messages(void)
 	return any;
 }
 
+static void on_begin(void *arg)
+{
+	if (vrb.local)
+		local_keep(vrb.local);
+}
+
 static enum progress_rest on_rest(void *arg)
 {
 	enum progress_rest rest = PROGRESS_SLEEP;
@@ -478,6 +484,7 @@ static void on_deadline(void *arg, uint64_t now)
 }
 
 const struct progress_ops vrb_drive_progress_ops = {
+	.begin = on_begin,
 	.rest = on_rest,
 	.deadline = next_deadline,
 	.expire = on_deadline,

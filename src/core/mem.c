@@ -5,7 +5,6 @@
  * Each access holds a reference on its entry from the check to the end of the copy, so that
  * deregistration waits for it.
  */
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,16 +14,11 @@
 #include "core/mr.h"
 #include "core/mrtab.h"
 #include "core/mw.h"
-#include "core/near.h"
+#include "core/process.h"
 #include "core/qp.h"
+#include "host/host.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
-
-/*
- * Atomics on addresses that are aligned for the peer but not in our memory (regions with an iova of
- * another alignment).
- */
-static pthread_mutex_t unaligned_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The protection domain that memory must be of. */
 static uint32_t domain_of(const struct wq_qp *qp, enum mem_access access)
@@ -156,7 +150,10 @@ static bool atomic_aligned(uint64_t *p, enum atomic_op op, uint64_t compare_add,
 	return vrb_guard_fetch_add64(p, compare_add, original);
 }
 
-/* IBV_ATOMIC_HCA: excluded against the other atomics of the device, which meet it here. */
+/*
+ * An address that is aligned for the peer but not in our memory: a region with an iova of another alignment.  Programs' own atomics are
+ * not excluded.
+ */
 static bool atomic_unaligned(void *p, enum atomic_op op, uint64_t compare_add, uint64_t swap,
 			     uint64_t *original)
 {
@@ -164,14 +161,12 @@ static bool atomic_unaligned(void *p, enum atomic_op op, uint64_t compare_add, u
 	bool ok;
 
 	*original = 0;
-	pthread_mutex_lock(&unaligned_lock);
 	ok = vrb_guard_copy(original, p, sizeof(*original));
 	if (op == ATOMIC_OP_FETCH_ADD)
 		next = *original + compare_add;
 	else
 		next = *original == compare_add ? swap : *original;
 	ok = ok && vrb_guard_copy(p, &next, sizeof(next));
-	pthread_mutex_unlock(&unaligned_lock);
 	return ok;
 }
 
@@ -186,12 +181,12 @@ enum reason vrb_mem_atomic(struct wq_qp *qp, uint32_t rkey, uint64_t va, enum at
 	if (why != REASON_NONE)
 		return why;
 	p = host_address(e, va);
-	vrb_near_lock_atomics();
+	host_lock_atomics(vrb.host, (uintptr_t)p);
 	if (likely((uintptr_t)p % sizeof(uint64_t) == 0))
 		ok = atomic_aligned(p, op, compare_add, swap, original);
 	else
 		ok = atomic_unaligned(p, op, compare_add, swap, original);
-	vrb_near_unlock_atomics();
+	host_unlock_atomics(vrb.host, (uintptr_t)p);
 	mr_entry_put(e);
 	return ok ? REASON_NONE : REASON_RKEY_UNMAPPED;
 }
@@ -207,10 +202,13 @@ enum reason vrb_mem_atomic_write(struct wq_qp *qp, uint32_t rkey, uint64_t va, u
 	if (why != REASON_NONE)
 		return why;
 	p = host_address(e, va);
+	/* Not in the middle of an atomic that a neighbour runs: that would undo it. */
+	host_lock_atomics(vrb.host, (uintptr_t)p);
 	if (likely((uintptr_t)p % sizeof(uint64_t) == 0))
 		ok = vrb_guard_store64(p, value);
 	else
 		ok = vrb_guard_copy(p, &value, sizeof(value));
+	host_unlock_atomics(vrb.host, (uintptr_t)p);
 	mr_entry_put(e);
 	return ok ? REASON_NONE : REASON_RKEY_UNMAPPED;
 }

@@ -82,7 +82,7 @@ bool vrb_near_find(struct vrb_qp *qp, uint64_t now);
 bool vrb_near_believes(struct vrb_qp *qp, int slot);
 
 /* wq_ops of the local transport. */
-unsigned int vrb_near_direct(struct wq_qp *wq);
+unsigned int vrb_near_direct(struct wq_qp *wq, enum reason *why);
 enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
 			  uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
 			  enum mem_access access);
@@ -97,9 +97,5 @@ void vrb_near_help(const struct local_pkt *in);
 
 /* The first bytes of a payload that stayed with its sender. */
 enum reason vrb_near_peek(const struct wq_pull *from, const struct wq_seg *to);
-
-/* Excludes atomics of all processes on this process's memory. */
-void vrb_near_lock_atomics(void);
-void vrb_near_unlock_atomics(void);
 
 #endif

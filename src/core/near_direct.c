@@ -125,7 +125,19 @@ static unsigned int run_copies(struct onesided *o, struct wq_qp *wq, uint32_t op
 	return n;
 }
 
-static unsigned int run_atomic(struct onesided *o, struct wq_qp *wq, const struct send_wqe *w)
+/* To where the request wants it, which may have gone since it was pinned: registered memory can be unmapped. */
+static enum reason store_original(struct wq_qp *wq, const struct send_wqe *w, uint64_t original)
+{
+	enum reason why = REASON_NONE;
+
+	for (unsigned int i = 0, at = 0; i < w->num_sge && why == REASON_NONE; at += w->sge[i++].length)
+		why = vrb_mem_write(wq, w->sge[i].lkey, w->sge[i].addr, (uint8_t *)&original + at,
+				    w->sge[i].length, MEM_LOCAL_WRITE);
+	return why;
+}
+
+static unsigned int run_atomic(struct onesided *o, struct wq_qp *wq, const struct send_wqe *w,
+			       enum reason *why)
 {
 	enum atomic_op op = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? ATOMIC_OP_CMP_SWAP :
 								      ATOMIC_OP_FETCH_ADD;
@@ -139,14 +151,13 @@ static unsigned int run_atomic(struct onesided *o, struct wq_qp *wq, const struc
 		return 0;
 	done = onesided_add(o, w->rkey, w->remote_addr, w->length, MEM_REMOTE_ATOMIC, p.seg, p.n) &&
 	       onesided_atomic(o, vrb.local, op, w->atomic.compare_add, w->atomic.swap, &original);
-	for (unsigned int i = 0, at = 0; done && i < w->num_sge; at += w->sge[i++].length)
-		vrb_mem_write(wq, w->sge[i].lkey, w->sge[i].addr, (uint8_t *)&original + at,
-			      w->sge[i].length, MEM_LOCAL_WRITE);
+	if (done)
+		*why = store_original(wq, w, original);
 	unpin(&p, 0);
-	return done;
+	return done && *why == REASON_NONE;
 }
 
-unsigned int vrb_near_direct(struct wq_qp *wq)
+unsigned int vrb_near_direct(struct wq_qp *wq, enum reason *why)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 	const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next);
@@ -166,7 +177,7 @@ unsigned int vrb_near_direct(struct wq_qp *wq)
 		break;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		n = run_atomic(&o, wq, w);
+		n = run_atomic(&o, wq, w, why);
 		break;
 	default:
 		break;	/* FLUSH and ATOMIC WRITE need the owner's processor */
@@ -249,16 +260,4 @@ enum reason vrb_near_pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t
 enum reason vrb_near_peek(const struct wq_pull *from, const struct wq_seg *to)
 {
 	return local_pull(from, 0, to, 1, to->len) ? REASON_PEER_DIED : REASON_NONE;
-}
-
-void vrb_near_lock_atomics(void)
-{
-	if (vrb.local)
-		local_lock_atomics(vrb.local);
-}
-
-void vrb_near_unlock_atomics(void)
-{
-	if (vrb.local)
-		local_unlock_atomics(vrb.local);
 }

@@ -50,7 +50,7 @@ struct vrb_process {
 	struct list contexts; /* struct vrb_context.node */
 
 	struct lock drive;
-	struct host *host;   /* NULL in private mode */
+	struct host *host;
 	struct local *local; /* NULL: no shared memory with other processes */
 	bool ecn;            /* VERBENA_ECN */
 	struct wire *wire;   /* NULL when the UDP port could not be had */

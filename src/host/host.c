@@ -102,6 +102,8 @@ static int join_table(struct host *h)
 		err = inbox_open(h);
 	if (!err)
 		err = publish_self(h);
+	if (!err)
+		err = atomics_share(&h->atomics, h->dir.fd);
 	if (err && h->slot != HOST_NO_SLOT)
 		clear_slot(h, h->slot);
 	table_unlock(&h->table);
@@ -214,6 +216,11 @@ static uint64_t group_of(const struct table *t)
 	return id ? id : 1;
 }
 
+static bool holder_alive(void *arg, uint64_t incarnation)
+{
+	return host_incarnation_alive(arg, incarnation);
+}
+
 int host_join(const char *dir, struct host **out)
 {
 	struct host *h = calloc(1, sizeof(*h));
@@ -226,6 +233,7 @@ int host_join(const char *dir, struct host **out)
 	while (!h->incarnation)
 		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;
 
+	atomics_init(&h->atomics, h->incarnation, holder_alive, h);
 	h->shared = join_shared(h, dir) == 0;
 	if (h->shared)
 		h->group = group_of(&h->table);
@@ -253,6 +261,7 @@ void host_forget(struct host *h)
 	if (!h)
 		return;
 	close_files(h);
+	atomics_close(&h->atomics);
 	qpns_clear(&h->qpns);
 	free(h);
 }
@@ -434,6 +443,27 @@ bool host_alive(struct host *h, int slot, uint64_t incarnation)
 	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
 		return false;
 	return slot == h->slot || table_slot_locked(&h->table, slot);
+}
+
+bool host_incarnation_alive(struct host *h, uint64_t incarnation)
+{
+	struct host_peer peer;
+
+	for (int slot = 0; slot < HOST_SLOTS; slot++) {
+		if (host_peer(h, slot, &peer) && peer.incarnation == incarnation)
+			return host_alive(h, slot, incarnation);
+	}
+	return false;
+}
+
+void host_lock_atomics(struct host *h, uint64_t address)
+{
+	atomics_lock(&h->atomics, address);
+}
+
+void host_unlock_atomics(struct host *h, uint64_t address)
+{
+	atomics_unlock(&h->atomics, address);
 }
 
 unsigned int host_janitor(struct host *h)

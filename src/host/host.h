@@ -135,6 +135,16 @@ bool host_same_network(struct host *h, int slot);
 /* True while the process with this incarnation lives. */
 bool host_alive(struct host *h, int slot, uint64_t incarnation);
 
+/* Does any process of this host that lives bear this incarnation? Slow. */
+bool host_incarnation_alive(struct host *h, uint64_t incarnation);
+
+/*
+ * Excludes the atomics of all processes of this host on the eight bytes at an address, which is as their owner has it; see atomics.h. Not
+ * slower than the atomic itself, but where another holds the lock.
+ */
+void host_lock_atomics(struct host *h, uint64_t address);
+void host_unlock_atomics(struct host *h, uint64_t address);
+
 /* Reclaims what dead processes left. Returns how many there were. */
 unsigned int host_janitor(struct host *h);
 

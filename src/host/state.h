@@ -5,6 +5,7 @@
 
 #include <sys/un.h>
 
+#include "host/atomics.h"
 #include "host/dir.h"
 #include "host/host.h"
 #include "host/qpn.h"
@@ -20,6 +21,7 @@ struct host {
 	struct host_run_dir dir;	/* fd -1 in private mode */
 	char sock_prefix[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int inbox;			/* -1 in private mode */
+	struct atomics atomics;		/* has locks of its own */
 
 	struct lock lock;		/* protects what follows */
 	struct table table;

@@ -5,7 +5,8 @@
 #include <sched.h>
 #include <sys/uio.h>
 
-#include "local/local.h"
+#include "host/host.h"
+#include "local/parts.h"
 #include "local/peer.h"
 #include "run/clock.h"
 #include "run/log.h"
@@ -133,7 +134,7 @@ enum help_outcome help_await(const struct help *h, struct local *l, uint64_t inc
 			cpu_relax();
 			continue;
 		}
-		if (!local_incarnation_alive(l, incarnation))
+		if (!host_incarnation_alive(l->host, incarnation))
 			return HELP_LOST;
 		if (until == 0)
 			until = clock_now() + PATIENCE;
@@ -207,7 +208,8 @@ void local_help(struct local_peer *peer, const struct help_offer *o, uint64_t sr
 	while (help_claim(&lane->help, o, mine, &at, &len)) {
 		struct iovec near = { (void *)(uintptr_t)(src + at), len };
 		struct iovec far = { (void *)(uintptr_t)(o->addr + at), len };
-		bool ok = process_vm_writev(peer->map.pid, &near, 1, &far, 1, 0) == (ssize_t)len;
+		bool ok = peer_in_reach(peer) &&
+			  process_vm_writev(peer->map.pid, &near, 1, &far, 1, 0) == (ssize_t)len;
 
 		help_report(&lane->help, o, ++mine, !ok);
 		if (!ok)

@@ -6,7 +6,7 @@
  * for them: who the owner is, its QPs, its memory keys; and one lane per peer slot, a ring by which that peer sends.
  *
  *	offset        size               what                          written by
- *	0             SEG_PAGE           header                        owner; doorbell, news, atomics lock: anybody
+ *	0             SEG_PAGE           header                        owner; doorbell, news: anybody
  *	SEG_QP_OFF    16,384 x 64 B      QP table, open addressing     owner
  *	SEG_MR_OFF    2^20 x 64 B         key table                     owner
  *	SEG_LANE_OFF  1,024 x LANE_SIZE  lane i: from slot i           peer i; owner: the two tails
@@ -29,7 +29,7 @@
 #define SEG_MAGIC 0x4745534e45425256ull	/* "VRBENSEG" read as little endian */
 
 enum {
-	SEG_LAYOUT = 5,		/* grows with every change of this file */
+	SEG_LAYOUT = 6,		/* grows with every change of this file */
 
 	SEG_PAGE = 64 * 1024,
 	SEG_PEERS = 1024,	/* one lane for each host slot */
@@ -56,7 +56,7 @@ struct seg_header {
 	int32_t pid;
 	int32_t slot;
 	uint32_t ready;		/* L1: stored (release) 1 after all of the above */
-	uint32_t reserved;
+	uint32_t keeper;	/* thread that vouches for the owner, with FUTEX_OWNER_DIED once it has ended; see keeper.h */
 
 	/* Doorbell: 1 while nobody of the owner polls. L2, see lane.h. */
 	uint32_t asleep cacheline_aligned;
@@ -71,9 +71,6 @@ struct seg_header {
 
 	/* Chunks of the key table that have memory; only grows. Others must not be touched. L4: set (release) before a key is published. */
 	uint64_t key_chunks[SEG_KEYS / SEG_KEY_CHUNK / 64];
-
-	/* Incarnation-tagged lock for atomics on the owner's memory; 0 = free. L3, see atomics.h. */
-	uint64_t atomics cacheline_aligned;
 };
 
 /*
@@ -176,12 +173,12 @@ _Static_assert(SEG_KEY_CHUNK * SEG_MR_ENTRY % SEG_PAGE == 0, "and what memory is
 AT(seg_header, incarnation, 16);
 AT(seg_header, identity, 40);
 AT(seg_header, ready, 56);
+AT(seg_header, keeper, 60);
 AT(seg_header, asleep, 64);
 AT(seg_header, news, 68);
 AT(seg_header, opened, 72);
 AT(seg_header, claimed, 200);
 AT(seg_header, key_chunks, 328);
-AT(seg_header, atomics, 512);
 AT(seg_qp, gen, 4);
 AT(seg_qp, type, 20);
 AT(seg_qp, established, 22);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The transport as a whole: its beginning and end, sleeping and waking, the lock for atomics.  local.h has the contract.
+ * The transport as a whole: its beginning and end, sleeping and waking.  local.h has the contract.
  */
 #include "local/local.h"
 
@@ -9,7 +9,6 @@
 #include <sys/prctl.h>
 
 #include "host/host.h"
-#include "local/atomics.h"
 #include "local/inbound.h"
 #include "local/parts.h"
 #include "local/peer.h"
@@ -68,15 +67,20 @@ void local_stop(struct local *l)
 		fetch_or_acq_rel(&h->opened[slot / 64], 1ull << slot % 64);
 		fetch_add_acq_rel(&h->news, 1);
 	}
+	keeper_end(&segment_header(l->seg)->keeper);
 	segment_destroy(l->seg, l->host);
 	free_peers(l);
 }
 
 void local_forget(struct local *l)
 {
-	atomics_after_fork();
 	segment_forget(l->seg);
 	free_peers(l);
+}
+
+void local_keep(struct local *l)
+{
+	keeper_begin(&l->keeper, &segment_header(l->seg)->keeper);
 }
 
 struct segment *local_segment(struct local *l)
@@ -87,32 +91,6 @@ struct segment *local_segment(struct local *l)
 uint64_t local_incarnation(const struct local *l)
 {
 	return host_incarnation(l->host);
-}
-
-bool local_incarnation_alive(struct local *l, uint64_t incarnation)
-{
-	struct host_peer facts;
-
-	for (int slot = 0; slot < HOST_SLOTS; slot++) {
-		if (host_peer(l->host, slot, &facts) && facts.incarnation == incarnation)
-			return host_alive(l->host, slot, incarnation);
-	}
-	return false;
-}
-
-static bool holder_alive(void *arg, uint64_t incarnation)
-{
-	return local_incarnation_alive(arg, incarnation);
-}
-
-void local_lock_atomics(struct local *l)
-{
-	atomics_lock(&segment_header(l->seg)->atomics, local_incarnation(l), holder_alive, l);
-}
-
-void local_unlock_atomics(struct local *l)
-{
-	atomics_unlock(&segment_header(l->seg)->atomics, local_incarnation(l));
 }
 
 bool local_sleep(struct local *l)

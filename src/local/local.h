@@ -15,7 +15,7 @@
  * business of one thread at a time (vrb.drive).
  *
  * When a process dies: its own segment is removed by the janitor of host; lanes it sent by are cleared by their owners when they
- * notice (local_recv) or when a successor in its slot asks; hazards it held count only while it lives; the atomics lock is taken over.
+ * notice (local_recv) or when a successor in its slot asks; hazards it held count only while it lives.
  */
 #ifndef VRB_LOCAL_LOCAL_H
 #define VRB_LOCAL_LOCAL_H
@@ -39,6 +39,9 @@ void local_stop(struct local *l);
 void local_forget(struct local *l);	/* in a forked child */
 
 struct segment *local_segment(struct local *l);
+
+/* Called by a thread that ends with the process, or before local_stop(): see keeper.h. */
+void local_keep(struct local *l);
 
 /*
  * The neighbour that owns a QP number, with a reference; NULL if it cannot be reached through memory (no such process, another
@@ -108,13 +111,6 @@ struct lane *local_lane_from(struct local *l, uint64_t incarnation);
 void local_pull_refused(struct local *l, const struct wq_pull *from);
 
 uint64_t local_incarnation(const struct local *l);
-
-/* Does any process of this host bear this incarnation? Slow. */
-bool local_incarnation_alive(struct local *l, uint64_t incarnation);
-
-/* The lock for atomics on this process's own memory; see atomics.h. */
-void local_lock_atomics(struct local *l);
-void local_unlock_atomics(struct local *l);
 
 /*
  * For a burst of packets or one-sided requests to one neighbour: the lane is ours in between.

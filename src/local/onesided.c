@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "host/host.h"
-#include "local/atomics.h"
+#include "local/parts.h"
 #include "local/peer.h"
 #include "util/atomic.h"
 
@@ -202,6 +202,15 @@ static unsigned int whole_requests(const struct onesided *o, uint64_t done)
 	return n;
 }
 
+/*
+ * What was read is believed only if it can still be itself that it was read from: the kernel says that a process leaves its memory before it
+ * does.  A write has happened by then, right or wrong.
+ */
+static bool believed(const struct onesided *o, move_fn fn)
+{
+	return fn == process_vm_writev || peer_in_reach(o->peer);
+}
+
 /* One call moves all, unless it is more than just under 2 GiB or a page is missing. */
 static unsigned int move(struct onesided *o, move_fn fn)
 {
@@ -213,7 +222,7 @@ static unsigned int move(struct onesided *o, move_fn fn)
 	/* L8: behind the fence of the last claim. */
 	if (!peer_map_qp_stands(o->entry, &o->target))
 		return 0;
-	while (done < o->total) {
+	while (done < o->total && peer_in_reach(o->peer)) {
 		ssize_t n = fn(o->peer->map.pid, near, n_near, far, n_far, 0);
 
 		if (n <= 0) {
@@ -226,7 +235,7 @@ static unsigned int move(struct onesided *o, move_fn fn)
 			n_far = advance(far, n_far, n);
 		}
 	}
-	return whole_requests(o, done);
+	return believed(o, fn) ? whole_requests(o, done) : 0;
 }
 
 unsigned int onesided_write(struct onesided *o)
@@ -239,26 +248,20 @@ unsigned int onesided_read(struct onesided *o)
 	return move(o, process_vm_readv);
 }
 
-static bool holder_alive(void *arg, uint64_t incarnation)
-{
-	struct local *l = arg;
-
-	return local_incarnation_alive(l, incarnation);
-}
-
 bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uint64_t compare_add,
 		     uint64_t swap, uint64_t *original)
 {
-	uint64_t value, me = local_incarnation(l);
+	uint64_t value, address = o->far_seg[0].addr;
 	struct iovec near = { &value, sizeof(value) };
-	struct iovec far = { (void *)(uintptr_t)o->far_seg[0].addr, sizeof(value) };
+	struct iovec far = { (void *)(uintptr_t)address, sizeof(value) };
 	int32_t pid = o->peer->map.pid;
 	bool ok;
 
-	if (o->far_seg[0].addr % sizeof(value) != 0 || !peer_map_qp_stands(o->entry, &o->target))
+	if (address % sizeof(value) != 0 || !peer_map_qp_stands(o->entry, &o->target))
 		return false;
-	atomics_lock(o->peer->map.atomics, me, holder_alive, l);
-	ok = process_vm_readv(pid, &near, 1, &far, 1, 0) == sizeof(value);
+	host_lock_atomics(l->host, address);
+	ok = peer_in_reach(o->peer) &&
+	     process_vm_readv(pid, &near, 1, &far, 1, 0) == sizeof(value);
 	if (ok) {
 		bool store = op == ATOMIC_OP_FETCH_ADD || value == compare_add;
 
@@ -267,7 +270,7 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 		if (store)
 			ok = process_vm_writev(pid, &near, 1, &far, 1, 0) == sizeof(value);
 	}
-	atomics_unlock(o->peer->map.atomics, me);
+	host_unlock_atomics(l->host, address);
 	if (!ok)
 		note_refusal(o);
 	return ok;

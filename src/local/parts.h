@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "local/keeper.h"
 #include "local/lane.h"
 #include "local/local.h"
 #include "util/list.h"
@@ -28,6 +29,7 @@ struct inbound {
 struct local {
 	struct host *host;
 	struct segment *seg;
+	struct keeper keeper;
 	struct lock lock;
 	struct list peers;
 

@@ -10,6 +10,7 @@
 #include "host/host.h"
 #include "host/wants_cpu.h"
 #include "local/parts.h"
+#include "run/log.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/time.h"
@@ -78,6 +79,25 @@ bool peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation)
 	       found.magic == SEG_MAGIC && found.incarnation == incarnation;
 }
 
+static bool is_itself(const struct local_peer *peer)
+{
+	if (likely(keeper_vouches(peer->map.keeper)))
+		return !keeper_gone(peer->map.keeper);
+	return peer_probe(peer->map.pid, peer->identity, peer->map.incarnation);
+}
+
+bool peer_in_reach(struct local_peer *peer)
+{
+	if (unlikely(!load_relaxed(&peer->cma)))
+		return false;
+	if (likely(is_itself(peer)))
+		return true;
+	log_info(LOG_LOCAL, "the process in slot %d is gone, runs another program or lets us copy no more",
+		 peer->slot);
+	store_relaxed(&peer->cma, false);
+	return false;
+}
+
 /* Neighbours that nobody talks to any more and that have died. Must hold l->lock. */
 static void sweep_peers(struct local *l)
 {
@@ -105,7 +125,8 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 	peer->slot = slot;
 	peer->alive = true;
 	lock_init(&peer->lock);
-	peer->cma = peer_probe(peer->map.pid, peer->map.header->identity, incarnation);
+	peer->identity = peer->map.header->identity;
+	peer->cma = peer_probe(peer->map.pid, peer->identity, incarnation);
 	list_add_tail(&l->peers, &peer->node);
 	return peer;
 }
@@ -154,7 +175,9 @@ bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now)
 {
 	uint64_t checked = load_relaxed(&peer->checked);	/* a hint: two threads may both look */
 
-	if (now - checked >= ALIVE_CHECK) {
+	if (unlikely(keeper_gone(peer->map.keeper))) {
+		store_relaxed(&peer->alive, false);
+	} else if (now - checked >= ALIVE_CHECK) {
 		store_relaxed(&peer->checked, now);
 		if (!host_alive(l->host, peer->slot, peer->map.incarnation))
 			store_relaxed(&peer->alive, false);

@@ -19,6 +19,7 @@ struct local_peer {
 
 	/* Immutable. */
 	struct peer_map map;
+	uint64_t identity;	/* address of its struct seg_identity in its memory */
 	int slot;
 
 	/* Atomic hints. */
@@ -33,7 +34,13 @@ struct local_peer {
 /* Must hold local->lock, or be the last. */
 void peer_free(struct local_peer *peer);
 
-/* Asks the kernel once per neighbour whether it lets us copy, and whether the pid names the process that is meant. */
+/* Asks the kernel whether it lets us copy, and whether the pid names the process that is meant. */
 bool peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation);
+
+/*
+ * May its memory be reached now?  Its pid names another process, or the same one another program, as soon as it exits or calls exec; so
+ * this is asked right before each access, and after one that brings something here.  False for good from then on.
+ */
+bool peer_in_reach(struct local_peer *peer);
 
 #endif

@@ -324,7 +324,7 @@ int peer_map_open(struct host *host, const struct segment *own, int own_slot, in
 	map->qps = map->tables;
 	map->keys = (struct mr_entry *)((uint8_t *)map->tables + (SEG_MR_OFF - SEG_QP_OFF));
 	map->asleep = &map->header->asleep;
-	map->atomics = &map->header->atomics;
+	map->keeper = &map->header->keeper;
 	map->pid = map->header->pid;
 	return 0;
 }

@@ -89,7 +89,7 @@ struct peer_map {
 	const struct mr_entry *keys;
 	struct lane *lane;
 	uint32_t *asleep;
-	uint64_t *atomics;
+	const uint32_t *keeper;
 	uint64_t incarnation;
 	int32_t pid;
 	void *tables;		/* mapping of both tables */

@@ -218,11 +218,16 @@ static bool may_run_direct(const struct roce_qp *qp, const struct send_wqe *w)
 static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
 {
 	struct send_queue *sq = &qp->wq->sq;
+	enum reason why = REASON_NONE;
 	unsigned int n;
 
 	if (sq->done != sq->next)
 		return false;
-	n = qp->wq->ops->direct(qp->wq);
+	n = qp->wq->ops->direct(qp->wq, &why);
+	if (unlikely(why)) {
+		roce_send_error(qp, why);
+		return false;
+	}
 	if (!n) {
 		w->flags |= WQE_BY_PACKET;
 		return true;

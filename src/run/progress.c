@@ -369,6 +369,8 @@ static void *thread_main(void *arg)
 	struct progress *p = arg;
 
 	run_in_short_slices();
+	if (p->ops && p->ops->begin)
+		p->ops->begin(p->arg);
 	while (!load_acquire(&p->stop))
 		run_once(p);
 	return NULL;

@@ -90,10 +90,10 @@ struct wq_ops {
 
 	/*
 	 * Local transport.  direct: runs the requests at sq.next one-sidedly in the memory of the peer, as many in a row as it can, and
-	 * returns how many; 0 if the first one must go by packets.  pull: fetches `total` bytes, from `offset` on, that a packet left in its
+	 * returns how many; 0 if the first one must go by packets, or *why says how it has failed, and it must not run again.  pull: fetches `total` bytes, from `offset` on, that a packet left in its
 	 * sender's memory into dst[].  Asked for only while wq_qp.direct, or with a packet that carries a wq_pull.
 	 */
-	unsigned int (*direct)(struct wq_qp *qp);
+	unsigned int (*direct)(struct wq_qp *qp, enum reason *why);
 	enum reason (*pull)(struct wq_qp *qp, const struct wq_pull *from, uint64_t offset,
 			    uint64_t total, const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access);
 

@@ -17,8 +17,12 @@
 #include "core/mr.h"
 #include "core/mrtab.h"
 #include "core/mw.h"
+#include "core/process.h"
 #include "core/qp.h"
+#include "host/host.h"
 #include "util/compiler.h"
+
+#include "place.h"
 
 enum {
 	PDN = 7,
@@ -463,6 +467,22 @@ static void zero_based_window(void **state)
 	drop(e);
 }
 
+static char dir[64];
+
+/* Atomics exclude each other on the whole host. */
+static int start(void **state)
+{
+	place_make_dir(dir);
+	return host_join(dir, &vrb.host);
+}
+
+static int stop(void **state)
+{
+	host_leave(vrb.host);
+	place_remove_dir(dir);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -483,5 +503,5 @@ int main(void)
 		cmocka_unit_test(zero_based_window),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, start, stop);
 }

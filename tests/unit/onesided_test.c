@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "host/host.h"
+#include "local/keeper.h"
 #include "local/onesided.h"
 #include "local/peer.h"
 
@@ -360,7 +361,79 @@ static void atomics_add_and_swap(void **state)
 	assert_int_equal(memory[4], 9);
 	onesided_end(&o);
 	local_burst_end(local[0], peer, false);
-	assert_int_equal(segment_header(local_segment(local[1]))->atomics, 0);
+}
+
+/* As if another program had taken the pid: nothing may be written there, nor read. No thread vouches here, so the kernel is asked. */
+static void nobody_else_is_reached(void **state)
+{
+	struct seg_identity *identity = &local_segment(local[1])->identity, saved = *identity;
+	static const enum mem_access accesses[] = { MEM_REMOTE_WRITE, MEM_REMOTE_READ };
+
+	for (unsigned int i = 0; i < sizeof(accesses) / sizeof(accesses[0]); i++) {
+		assert_true(write_here());
+		memory[2] = 77;
+		identity->incarnation++;
+		assert_false(try(&near, RKEY, VA + 16, 8, accesses[i]));
+		assert_int_equal(memory[2], 77);
+		*identity = saved;
+		/* Nor ever after, whatever the memory looks like then. */
+		assert_false(try(&near, RKEY, VA + 16, 8, accesses[i]));
+		peer->cma = true;
+	}
+}
+
+/* The owner's keeper has ended: before the access, or while it went on. */
+static void the_keepers_word_counts(void **state)
+{
+	uint32_t *keeper = &segment_header(local_segment(local[1]))->keeper;
+	struct seg_identity *identity = &local_segment(local[1])->identity;
+	uint64_t data = 0;
+	struct wq_seg seg = { (uintptr_t)&data, 8 }, word = { (uintptr_t)keeper, sizeof(*keeper) };
+	struct onesided o;
+
+	*keeper = 4711;
+	identity->incarnation++;	/* is not looked at */
+	assert_true(write_here());
+	*keeper |= FUTEX_OWNER_DIED;
+	memory[2] = 77;
+	assert_false(try(&near, RKEY, VA + 16, 8, MEM_REMOTE_WRITE));
+	assert_false(try(&near, RKEY, VA + 16, 8, MEM_REMOTE_READ));
+	assert_int_equal(memory[2], 77);
+	peer->cma = true;
+
+	/* A READ whose first piece is put where the word is: the peer is gone when it ends. */
+	*keeper = 4711;
+	*(uint32_t *)memory = FUTEX_OWNER_DIED;
+	local_burst_begin(peer);
+	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_add(&o, RKEY, VA, sizeof(*keeper), MEM_REMOTE_READ, &word, 1));
+	assert_true(onesided_add(&o, RKEY, VA + 8, 8, MEM_REMOTE_READ, &seg, 1));
+	assert_int_equal(onesided_read(&o), 0);
+	onesided_end(&o);
+	local_burst_end(local[0], peer, false);
+	identity->incarnation--;
+	*keeper = 0;
+	peer->cma = true;
+}
+
+static void atomics_reach_nobody_else(void **state)
+{
+	struct seg_identity *identity = &local_segment(local[1])->identity;
+	struct wq_seg seg = { 0, 8 };
+	uint64_t original;
+	struct onesided o;
+
+	memory[4] = 40;
+	local_burst_begin(peer);
+	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_add(&o, RKEY, VA + 32, 8, MEM_REMOTE_ATOMIC, &seg, 1));
+	identity->incarnation++;
+	assert_false(onesided_atomic(&o, local[0], ATOMIC_OP_FETCH_ADD, 2, 0, &original));
+	assert_int_equal(memory[4], 40);
+	identity->incarnation--;
+	peer->cma = true;
+	onesided_end(&o);
+	local_burst_end(local[0], peer, false);
 }
 
 int main(void)
@@ -375,6 +448,9 @@ int main(void)
 		cmocka_unit_test(lists_end_at_a_hole),
 		cmocka_unit_test(a_refused_key_changes_nothing),
 		cmocka_unit_test(atomics_add_and_swap),
+		cmocka_unit_test(nobody_else_is_reached),
+		cmocka_unit_test(the_keepers_word_counts),
+		cmocka_unit_test(atomics_reach_nobody_else),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -307,7 +307,7 @@ static void expire(void *arg, uint64_t now)
 		sem_post(&d->fired);
 }
 
-static const struct progress_ops deadline_ops = { next, expire };
+static const struct progress_ops deadline_ops = { .deadline = next, .expire = expire };
 
 static void deadlines_fire_and_hurry_wakes_a_sleeper(void **state)
 {

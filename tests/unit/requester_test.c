@@ -538,6 +538,21 @@ static void one_sided_requests_of_a_neighbour(void **state)
 	expect_packet(ROCE_RC_WRITE_ONLY, ENV_PSN + 2, 8);
 }
 
+/* It was run, but what it found has no place any more: an error, and nothing is run a second time. */
+static void one_sided_request_without_a_place(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	e.wq.direct = true;
+	e.direct_max = 1;
+	e.fail_at = 0;
+	e.fail_why = REASON_LKEY_UNMAPPED;
+	env_post(&e, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8);
+	env_post(&e, IBV_WR_RDMA_WRITE, 0, 8);
+	assert_int_equal(env_drain(&e), 0);
+	env_expect_cqe(&e, 0, 0, IBV_WC_LOC_PROT_ERR);
+	env_expect_cqe(&e, 1, 1, IBV_WC_WR_FLUSH_ERR);
+}
+
 /* A long SEND to a neighbour is one packet; it names the request, and its memory is checked. */
 static void long_send_leaves_its_payload(void **state)
 {
@@ -595,6 +610,7 @@ int main(void)
 		cmocka_unit_test(failed_from_outside),
 		cmocka_unit_test(psn_wraps_inside_a_message),
 		cmocka_unit_test(one_sided_requests_of_a_neighbour),
+		cmocka_unit_test(one_sided_request_without_a_place),
 		cmocka_unit_test(long_send_leaves_its_payload),
 		cmocka_unit_test(reset_forgets),
 	};

@@ -122,8 +122,10 @@ static enum reason bind_mw(struct wq_qp *wq, const struct send_wqe *wqe)
 	return REASON_NONE;
 }
 
-static unsigned int direct(struct wq_qp *wq)
+static unsigned int direct(struct wq_qp *wq, enum reason *why)
 {
+	if (fails(env_of(wq), why))
+		return 0;
 	return min(env_of(wq)->direct_max, wq->sq.head - wq->sq.next);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tables of a segment against an oracle, seen by a second member of the host; segments that are none; the lock of atomics. */
+/* The tables of a segment against an oracle, seen by a second member of the host; segments that are none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,6 @@
 #include <cmocka.h>
 
 #include "host/host.h"
-#include "local/atomics.h"
 #include "local/segment.h"
 #include "wq/qp.h"
 
@@ -291,53 +290,6 @@ static void a_segment_of_another_user_is_refused(void **state)
 	peer_map_close(&map);
 }
 
-/* ---- the lock of atomics ---- */
-
-static int questions, lives;
-
-static bool lives_for_a_while(void *arg, uint64_t incarnation)
-{
-	questions++;
-	return questions <= lives;
-}
-
-static void the_lock_is_taken_over(void **state)
-{
-	uint64_t word = 0;
-
-	atomics_lock(&word, PEER, lives_for_a_while, NULL);
-	assert_int_equal(word, PEER);
-	assert_int_equal(questions, 0);
-	atomics_unlock(&word, PEER);
-	assert_int_equal(word, 0);
-
-	/* From one that died: after it was asked for. */
-	word = OWNER;
-	lives = 2;
-	atomics_lock(&word, PEER, lives_for_a_while, NULL);
-	assert_int_equal(word, PEER);
-	assert_int_equal(questions, 3);
-	atomics_unlock(&word, PEER);
-
-	/* Our own name in a lock that we do not hold is rubbish. */
-	word = PEER;
-	questions = 0;
-	atomics_lock(&word, PEER, lives_for_a_while, NULL);
-	assert_int_equal(questions, 0);
-
-	/* Somebody took it from us: it is his. */
-	word = OWNER;
-	atomics_unlock(&word, PEER);
-	assert_int_equal(word, OWNER);
-
-	/* One that is stopped is not waited for for ever. */
-	questions = 0;
-	lives = 1 << 30;
-	atomics_lock(&word, PEER, lives_for_a_while, NULL);
-	assert_int_equal(word, PEER);
-	atomics_unlock(&word, PEER);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -348,7 +300,6 @@ int main(void)
 		cmocka_unit_test(any_bit_breaks_the_digest),
 		cmocka_unit_test(segments_of_others_are_refused),
 		cmocka_unit_test(a_segment_of_another_user_is_refused),
-		cmocka_unit_test(the_lock_is_taken_over),
 	};
 
 	int failed;

@@ -193,6 +193,38 @@ static void memory_that_goes_away(struct world *w)
 	pair_close(&pair);
 }
 
+/* Registered, but not mapped any more: whatever should come from there or go there fails, on every way. */
+static void own_memory_that_goes_away(struct world *w)
+{
+	static const enum ibv_wr_opcode opcodes[] = {
+		IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_ATOMIC_CMP_AND_SWP,
+	};
+	struct buffer remote = world_buffer(w, 64, WORLD_ACCESS);
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+		uint8_t *p = lonely_pages(page);
+		struct ibv_mr *mr = ibv_reg_mr(w->pd, p, page, WORLD_ACCESS);
+		struct ibv_send_wr wr;
+		struct ibv_sge sge;
+		struct pair pair;
+
+		CHECK(mr);
+		pair_open(w, &pair);
+		/* The first request is always a packet. */
+		CHECK_EQ(rdma(&pair, IBV_WR_RDMA_WRITE, (uintptr_t)remote.data, remote.mr->rkey), IBV_WC_SUCCESS);
+		munmap(p, page);
+		sge = (struct ibv_sge){ (uintptr_t)p, 8, mr->lkey };
+		wr = world_rdma(opcodes[i], i, &sge, &remote, 0);
+		world_post(pair.a, &wr);
+		world_expect(pair.cq, i, IBV_WC_LOC_PROT_ERR);
+		CHECK_EQ(ibv_dereg_mr(mr), 0);
+		pair_close(&pair);
+	}
+	world_free(&remote);
+}
+
 static void stale_keys(struct world *w)
 {
 	struct ibv_mr *mr = ibv_reg_mr(w->pd, memory, LEN, WORLD_ACCESS);
@@ -348,6 +380,7 @@ int main(void)
 	dereg_of_nothing();
 	other_addresses(&w);
 	memory_that_goes_away(&w);
+	own_memory_that_goes_away(&w);
 	stale_keys(&w);
 	reregistration(&w);
 	advice(&w);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A list of one futex, told to the kernel; see keeper.h. */
+#include "local/keeper.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void keeper_begin(struct keeper *k, uint32_t *word)
+{
+	k->node.next = &k->head.list;
+	k->head.list.next = &k->node;
+	k->head.futex_offset = (intptr_t)word - (intptr_t)&k->node;
+	k->head.list_op_pending = NULL;
+	if (syscall(SYS_set_robust_list, &k->head, sizeof(k->head)) == 0)
+		store_release(word, (uint32_t)syscall(SYS_gettid));
+}

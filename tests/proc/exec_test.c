@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A process whose memory a neighbour writes into calls exec.  The new program has memory of its own at the same address, which nobody may
+ * change; the writer's connection ends.
+ *
+ * The region is a section of this program at a fixed address (meson.build), so that the kernel maps it again before the new program's first
+ * instruction: there is no sooner.  The writer traces the target, and writes right then.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rc.h"
+
+enum {
+	SIZE = 1 << 20,
+	FILL = 0x3c,	/* not zero, so that the section has bytes in the file */
+	LEN = 65536,
+	ROUNDS = 20,
+	TIMEOUT = 8,
+	RETRIES = 1,
+	WRITES_BEFORE = 20,
+	CANNOT_TRACE = 7,
+};
+
+__attribute__((section(".target"))) static volatile unsigned char target[SIZE] = { [0 ... SIZE - 1] = FILL };
+
+/* The new program: waits until the writer has ended, and looks at what is its own. */
+static int look(int sock)
+{
+	char end;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(RC_LIMIT_S);
+	CHECK(read(sock, &end, 1) == 1);
+	for (int i = 0; i < SIZE; i++)
+		CHECK_EQ(target[i], FILL);
+	return 0;
+}
+
+static void run_target(int sock, const char *self)
+{
+	struct rc_addr mine, peer;
+	char number[16];
+	struct ibv_mr *mr;
+	struct rc rc;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	rc_open(&rc, LEN);
+	mr = ibv_reg_mr(rc.pd, (void *)target, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	CHECK(mr);
+	mine = rc_address(&rc, rc.qp);
+	mine.addr = (uintptr_t)target;
+	mine.rkey = mr->rkey;
+	CHECK(write(sock, &mine, sizeof(mine)) == sizeof(mine));
+	CHECK(read(sock, &peer, sizeof(peer)) == sizeof(peer));
+	rc_connect(&rc, rc.qp, &peer, TIMEOUT, RETRIES);
+	rc_meet(sock);
+	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
+		exit(CANNOT_TRACE);
+	raise(SIGSTOP);
+	snprintf(number, sizeof(number), "%d", sock);
+	execl(self, self, number, NULL);
+	CHECK(!"exec");
+}
+
+static enum ibv_wc_status write_once(struct rc *rc, const struct rc_addr *peer)
+{
+	CHECK(rc_post_send(rc, rc->qp, IBV_WR_RDMA_WRITE, LEN, peer, 0) == 0);
+	return rc_wait(rc).status;
+}
+
+/* Lets the target go on to its exec, and stops it in the new program's first instruction. */
+static void see_exec(pid_t pid)
+{
+	int status;
+
+	CHECK(ptrace(PTRACE_CONT, pid, NULL, NULL) == 0);
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFSTOPPED(status) && status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8));
+}
+
+static void one_round(const char *self)
+{
+	struct rc_addr peer;
+	int sock[2], status;
+	struct rc rc;
+	pid_t pid;
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0)
+		run_target(sock[1], self);
+	close(sock[1]);
+	rc_open(&rc, LEN);
+	memset(rc.buf, 0x5a, LEN);
+	rc_pair(&rc, sock[0], &peer, TIMEOUT, RETRIES);
+	CHECK(waitpid(pid, &status, WUNTRACED) == pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_TRACE)
+		SKIP("ptrace is refused here");
+	CHECK(WIFSTOPPED(status));
+	CHECK(ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL) == 0);
+	for (int i = 0; i < WRITES_BEFORE; i++)
+		CHECK_EQ(write_once(&rc, &peer), IBV_WC_SUCCESS);
+	see_exec(pid);
+	CHECK_EQ(write_once(&rc, &peer), IBV_WC_RETRY_EXC_ERR);
+	CHECK(ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0);
+	CHECK(write(sock[0], "e", 1) == 1);
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	close(sock[0]);
+	rc_close(&rc);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return look(atoi(argv[1]));
+	alarm(RC_LIMIT_S);
+	for (int i = 0; i < ROUNDS; i++)
+		one_round(argv[0]);
+	return 0;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The locks of atomics: who excludes whom, and who takes a lock over from whom. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/atomics.h"
+#include "util/compiler.h"
+
+#include "host_env.h"
+
+enum {
+	ME = 11,
+	OTHER = 12,
+	ADDRESS = 0x7000 + 5 * 8,
+	WORD = 5,
+	ADDITIONS = 20000,
+};
+
+static int questions, lives;
+
+static bool lives_for_a_while(void *arg, uint64_t incarnation)
+{
+	questions++;
+	return questions <= lives;
+}
+
+static void join_as(struct atomics *a, uint64_t me)
+{
+	int dir = open(run_dir, O_DIRECTORY | O_RDONLY);
+
+	assert_true(dir >= 0);
+	atomics_init(a, me, lives_for_a_while, NULL);
+	assert_int_equal(atomics_share(a, dir), 0);
+	close(dir);
+}
+
+static void the_lock_is_taken_over(void **state)
+{
+	uint64_t *word;
+	struct atomics a;
+
+	join_as(&a, ME);
+	word = &a.word[WORD].holder;
+	atomics_lock(&a, ADDRESS);
+	assert_int_equal(*word, ME);
+	assert_int_equal(questions, 0);
+	atomics_unlock(&a, ADDRESS);
+	assert_int_equal(*word, 0);
+
+	/* From one that died: after it was asked for. */
+	*word = OTHER;
+	lives = 2;
+	atomics_lock(&a, ADDRESS);
+	assert_int_equal(*word, ME);
+	assert_int_equal(questions, 3);
+	atomics_unlock(&a, ADDRESS);
+
+	/* Our own name in a lock that we do not hold is rubbish. */
+	*word = ME;
+	questions = 0;
+	atomics_lock(&a, ADDRESS);
+	assert_int_equal(questions, 0);
+
+	/* Somebody took it from us: it is his. */
+	*word = OTHER;
+	atomics_unlock(&a, ADDRESS);
+	assert_int_equal(*word, OTHER);
+
+	/* One that is stopped is not waited for for ever. */
+	questions = 0;
+	lives = 1 << 30;
+	atomics_lock(&a, ADDRESS);
+	assert_int_equal(*word, ME);
+	atomics_unlock(&a, ADDRESS);
+	atomics_close(&a);
+}
+
+/* The same memory in two places has the same lock, and words that cannot be the same memory need not wait for each other. */
+static void the_lock_is_the_memorys(void **state)
+{
+	struct atomics a, b;
+
+	join_as(&a, ME);
+	join_as(&b, OTHER);
+	for (uint64_t at = 0; at < ATOMICS_PAGE; at += 8) {
+		uint64_t word = at / 8 % ATOMICS_WORDS;
+
+		atomics_lock(&a, 0x10000 + at);
+		assert_int_equal(b.word[word].holder, ME);
+		atomics_lock(&b, 0x555000 + at + 8);
+		atomics_unlock(&a, 0x10000 + at);
+		atomics_lock(&a, 0x555000 + at);
+		assert_int_equal(b.word[word].holder, ME);
+		atomics_unlock(&a, 0x555000 + at);
+		atomics_unlock(&b, 0x555000 + at + 8);
+	}
+	atomics_close(&a);
+	atomics_close(&b);
+}
+
+static uint64_t sum;	/* not atomic: the locks are all there is */
+
+static void *add(void *arg)
+{
+	struct atomics *a = arg;
+
+	for (int i = 0; i < ADDITIONS; i++) {
+		atomics_lock(a, ADDRESS);
+		sum++;
+		atomics_unlock(a, ADDRESS);
+	}
+	return NULL;
+}
+
+/* Two threads of each of two processes; in private mode two of one. */
+static void nobody_is_between(void **state)
+{
+	struct atomics a[2];
+	pthread_t t[4];
+
+	lives = 1 << 30;
+	join_as(&a[0], ME);
+	join_as(&a[1], OTHER);
+	sum = 0;
+	for (unsigned int i = 0; i < ARRAY_SIZE(t); i++)
+		assert_int_equal(pthread_create(&t[i], NULL, add, &a[i % 2]), 0);
+	for (unsigned int i = 0; i < ARRAY_SIZE(t); i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(sum, ARRAY_SIZE(t) * ADDITIONS);
+	atomics_close(&a[0]);
+	atomics_close(&a[1]);
+
+	atomics_init(&a[0], ME, lives_for_a_while, NULL);
+	sum = 0;
+	for (unsigned int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, add, &a[0]), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(sum, 2 * ADDITIONS);
+	atomics_close(&a[0]);
+}
+
+/* A host's members have the file, with memory from the start. */
+static void members_share_them(void **state)
+{
+	char path[96];
+	struct host *h = join();
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/atomics", run_dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_true(st.st_blocks > 0);	/* memory is taken at once */
+	host_lock_atomics(h, ADDRESS);
+	host_unlock_atomics(h, ADDRESS);
+	host_leave(h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_DIR(the_lock_is_taken_over),
+		IN_DIR(the_lock_is_the_memorys),
+		IN_DIR(nobody_is_between),
+		IN_DIR(members_share_them),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
