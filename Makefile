@@ -21,7 +21,7 @@ export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan test-rxe bench install deb clean format help
+.PHONY: all setup demo test test-asan test-tsan test-load test-rxe bench install deb clean format help
 
 all: $(BUILD)/build.ninja
 	@ninja -C "$(BUILD)"
@@ -47,6 +47,14 @@ test-asan: setup
 	@$(MAKE) --no-print-directory all BUILD=build-asan \
 		MESON_ARGS="-Db_sanitize=address,undefined -Db_lundef=false $(MESON_ARGS)"
 	@python3 scripts/run_tests.py build-asan --timeout-multiplier 3 $(TEST_ARGS)
+
+# The tests of several processes, while other processes want the CPUs as well.  LOAD_ARGS: which tests; BUSY: how many others.
+LOAD_ARGS ?= --suite proc --suite stock
+BUSY ?= 20
+
+test-load: setup
+	@$(MAKE) --no-print-directory all
+	@python3 scripts/load.py --busy "$(BUSY)" "$(BUILD)" $(LOAD_ARGS)
 
 # Only the tests that run in one process: a stock program is not built for TSan.
 test-tsan: setup
@@ -90,4 +98,4 @@ format:
 
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
-	@echo "Targets: all setup demo test test-asan test-tsan test-rxe bench install deb clean format"
+	@echo "Targets: all setup demo test test-asan test-tsan test-load test-rxe bench install deb clean format"

@@ -39,6 +39,15 @@
 		}                                                                                  \
 	} while (0)
 
+/* How many times slower than usual this machine is said to be; limits that end what hangs are so much longer. */
+static inline unsigned int test_slower(void)
+{
+	const char *env = getenv("VERBENA_TEST_SLOWER");
+	unsigned long n = env ? strtoul(env, NULL, 10) : 1;
+
+	return n > 0 && n < 1000 ? (unsigned int)n : 1;
+}
+
 #define SKIP(why)                                                                                  \
 	do {                                                                                       \
 		fprintf(stderr, "skipped: %s\n", (why));                                           \

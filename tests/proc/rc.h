@@ -13,10 +13,10 @@
 
 #include "check.h"
 
-enum {
-	RC_DEPTH = 64,
-	RC_LIMIT_S = 200,	/* for alarm(): ends what hangs, not what is slow. run.py waits longer. */
-};
+enum { RC_DEPTH = 64 };
+
+/* For alarm(): ends what hangs, not what is slow. run.py waits longer. */
+#define RC_LIMIT_S (200 * test_slower())
 
 struct rc {
 	struct ibv_context *ctx;
