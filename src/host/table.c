@@ -20,6 +20,8 @@
 
 #define TURN_AT 64	/* behind the header */
 
+enum { READ_TRIES = 3 };
+
 static const struct table_header header_now = {
 	.magic = TABLE_MAGIC,
 	.version = TABLE_VERSION,
@@ -36,11 +38,14 @@ uint32_t table_now(void)
 	return s ? s : 1;
 }
 
+/* Who is not seen is taken for dead, and connections end for it: not because a read failed once. */
 static bool read_at(const struct table *t, void *buf, size_t len, off_t at)
 {
 	int cancel = cancel_off();
-	ssize_t n = pread(t->fd, buf, len, at);
+	ssize_t n = -1;
 
+	for (int tries = 0; tries < READ_TRIES && n < 0; tries++)
+		n = pread(t->fd, buf, len, at);
 	cancel_on(cancel);
 	return n == (ssize_t)len;
 }

@@ -26,6 +26,7 @@
 enum {
 	DUMP_TRIES = 5,		/* the kernel says when a dump was disturbed by a change */
 	DUMP_BUFFER = 32768,
+	DRAINED_AT_ONCE = 256,	/* messages of the monitor */
 };
 
 struct entry {
@@ -432,9 +433,10 @@ bool netdev_monitor_drain(int fd)
 
 	/*
 	 * What changed does not matter, only that something did; messages may be cut. ENOBUFS: some
-	 * were lost.
+	 * were lost. What more than this is waiting makes the socket readable again: nobody is kept
+	 * here by news that do not end.
 	 */
-	for (;;) {
+	for (int i = 0; i < DRAINED_AT_ONCE; i++) {
 		ssize_t n = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
@@ -443,4 +445,5 @@ bool netdev_monitor_drain(int fd)
 			return changed;
 		changed = true;
 	}
+	return changed;
 }

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * See failing_calls.h.  Nothing here includes the headers that declare these calls: those have other types for some parameters, which
+ * the calling convention does not see, and rename some.
+ */
+#define _GNU_SOURCE 1
+#include "failing_calls.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+
+static long countdown = -1;	/* atomic; -1: off */
+static bool for_ever, every_thread;
+static const char *failed;	/* atomic */
+static __thread bool chosen;
+
+void calls_fail(long n, bool forever, bool any_thread)
+{
+	__atomic_store_n(&countdown, -1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&failed, NULL, __ATOMIC_SEQ_CST);
+	for_ever = forever;
+	every_thread = any_thread;
+	chosen = n >= 0;
+	__atomic_store_n(&countdown, n, __ATOMIC_SEQ_CST);
+}
+
+const char *calls_failed(void)
+{
+	return __atomic_load_n(&failed, __ATOMIC_SEQ_CST);
+}
+
+/* Whose turn it is: true for the call that came when the count was 0, and for later ones if it is for ever. */
+static bool fails(const char *name)
+{
+	const char *none = NULL;
+	long left = __atomic_load_n(&countdown, __ATOMIC_SEQ_CST);
+
+	if (left < 0 || (!every_thread && !chosen))
+		return false;
+	do {
+		if (left < 0)
+			return false;
+	} while (!(left == 0 && for_ever) &&
+		 !__atomic_compare_exchange_n(&countdown, &left, left - 1, false, __ATOMIC_SEQ_CST,
+					      __ATOMIC_SEQ_CST));
+	if (left)
+		return false;
+	__atomic_compare_exchange_n(&failed, &none, name, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return true;
+}
+
+/* In place of the C library's. */
+#pragma GCC visibility push(default)
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+#pragma GCC diagnostic ignored "-Wbuiltin-declaration-mismatch"
+
+#define CALL(type_, name_, parameters_, arguments_, failure_, errno_)                              \
+	type_ name_ parameters_;                                                                   \
+	type_ name_ parameters_                                                                    \
+	{                                                                                          \
+		static type_(*real) parameters_;                                                   \
+                                                                                                   \
+		if (!real)                                                                         \
+			real = (type_(*) parameters_)dlsym(RTLD_NEXT, #name_);                     \
+		if (fails(#name_)) {                                                               \
+			errno = errno_;                                                            \
+			return failure_;                                                           \
+		}                                                                                  \
+		return real arguments_;                                                            \
+	}
+#include "failing_calls.def"
+#undef CALL
+
+/* Returns the error. */
+int posix_fallocate64(int fd, long at, long len)
+{
+	static int (*real)(int, long, long);
+
+	if (!real)
+		real = (int (*)(int, long, long))dlsym(RTLD_NEXT, "posix_fallocate64");
+	return fails("posix_fallocate64") ? ENOSPC : real(fd, at, len);
+}
+
+int pthread_create(void *thread, const void *attr, void *(*start)(void *), void *arg)
+{
+	static int (*real)(void *, const void *, void *(*)(void *), void *);
+
+	if (!real)
+		real = (int (*)(void *, const void *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
+	return fails("pthread_create") ? EAGAIN : real(thread, attr, start, arg);
+}
+
+static int error_of(long number)
+{
+	switch (number) {
+	case SYS_sendmsg:
+	case SYS_sendmmsg:
+	case SYS_recvmsg:
+	case SYS_recvmmsg:
+		return ENOBUFS;
+	case SYS_pidfd_open:
+		return EMFILE;
+	case SYS_sched_getattr:
+	case SYS_sched_setattr:
+		return EPERM;
+	default:	/* as futex, or write to an eventfd: they have no reason to fail */
+		return 0;
+	}
+}
+
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	long a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (!real)
+		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	if (error_of(number) && fails("syscall")) {
+		errno = error_of(number);
+		return -1;
+	}
+	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+#pragma GCC visibility pop
