@@ -186,8 +186,13 @@ static int make_table(struct table *t)
 {
 	if (ftruncate(t->fd, 0) < 0 || ftruncate(t->fd, TABLE_SIZE) < 0)
 		return errno;
-	if (fallocate(t->fd, 0, 0, TABLE_SIZE) < 0 && errno != EOPNOTSUPP && errno != ENOSYS)
-		return errno;
+	/* tmpfs gives up for a signal, and the process would be private for good. */
+	while (fallocate(t->fd, 0, 0, TABLE_SIZE) < 0) {
+		if (errno == EOPNOTSUPP || errno == ENOSYS)
+			break;
+		if (errno != EINTR)
+			return errno;
+	}
 	return write_at(t, &header_now, sizeof(header_now), 0);
 }
 

@@ -57,6 +57,13 @@ static void learn_sender(struct local *l, struct inbound *in)
 	store_relaxed(&lane->can_pull, peer_probe(in->pid, in->identity, in->sender));
 }
 
+/* There is no memory for the lane now: it stays told of, or its sender would send in vain for ever. */
+static void look_again(struct local *l, unsigned int slot)
+{
+	fetch_or_acq_rel(&segment_header(l->seg)->opened[slot / 64], 1ull << slot % 64);
+	l->lacking = true;
+}
+
 /* Somebody in this slot says that its lane is new, or in its way. */
 static void look_at_lane(struct local *l, unsigned int slot)
 {
@@ -64,8 +71,10 @@ static void look_at_lane(struct local *l, unsigned int slot)
 	struct inbound *in = find_inbound(l, slot);
 	uint64_t sender;
 
-	if (lane == NULL)
+	if (lane == NULL) {
+		look_again(l, slot);
 		return;
+	}
 	sender = load_acquire(&lane->sender);	/* L6 */
 	if (in == NULL && sender == 0)
 		return;
@@ -105,6 +114,7 @@ static void read_news(struct local *l, uint32_t news)
 	struct seg_header *h = segment_header(l->seg);
 
 	l->news_seen = news;
+	l->lacking = false;
 	for (unsigned int w = 0; w < ARRAY_SIZE(h->opened); w++) {
 		uint64_t bits = swap_acq_rel(&h->opened[w], 0);
 
@@ -176,7 +186,7 @@ unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, v
 	uint32_t news = load_acquire(&segment_header(l->seg)->news);	/* L6 */
 	unsigned int lanes, total = 0;
 
-	if (unlikely(news != l->news_seen))
+	if (unlikely(news != l->news_seen || l->lacking))
 		read_news(l, news);
 	lanes = l->n_inbound;
 	/* Begins with another lane each time, so that none starves behind a busy one. */

@@ -37,6 +37,7 @@ struct local {
 	uint32_t news_seen;
 	unsigned int n_inbound, next_inbound;
 	unsigned int n_dead;		/* some of inbound[] are; a hint */
+	bool lacking;			/* a lane was told of for which there was no memory */
 	struct inbound inbound[SEG_PEERS];
 };
 

@@ -29,8 +29,12 @@ static uint64_t pid_namespace(void)
 static int reserve(int fd, uint64_t off, uint64_t len)
 {
 	int cancel = cancel_off();
-	int err = posix_fallocate(fd, off, len);
+	int err;
 
+	/* tmpfs gives up for a signal. */
+	do
+		err = posix_fallocate(fd, off, len);
+	while (err == EINTR);
 	cancel_on(cancel);
 	return err;
 }

@@ -74,9 +74,12 @@ class Place:
         return self.bench.run(argv, self.env(host), self.prefix(host), expect)
 
     def device(self, kind):
+        """With an IPv4 address: the programs that exchange LIDs need one."""
         for name, facts in self.devices.items():
-            is_loopback = "::ffff:127.0.0.1" in facts["gids"].values()
-            if is_loopback == (kind == "lo") and facts["state"] == "PORT_ACTIVE":
+            addresses = facts["gids"].values()
+            is_loopback = "::ffff:127.0.0.1" in addresses
+            has_lid = any(address.startswith("::ffff:") for address in addresses)
+            if is_loopback == (kind == "lo") and has_lid and facts["state"] == "PORT_ACTIVE":
                 return name
         return None
 

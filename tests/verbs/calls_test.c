@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The kernel refuses: a program that makes one object of each kind, and one that moves data, run again and again with the N-th system
- * call failing, once or from then on, for all N.  Each verb works or says why not; nothing crashes or hangs, what was made can be taken
+ * call failing, once or from then on, or interrupted, for all N.  Each verb works or says why not; nothing crashes or hangs, what was made can be taken
  * down while calls go on failing, no descriptor and no mapping is left behind, and afterwards all works again.
  */
 #include <dirent.h>
@@ -91,6 +91,53 @@ static void sweep_objects(bool persistent, enum scope scope)
 	printf("%ld calls, persistent %d, scope %d: %u mappings before, %u after\n", n, persistent, scope, areas, mappings());
 	CHECK(n > 50);
 	CHECK(mappings() <= areas + MAPPINGS);
+}
+
+/* Which objects there are, as bits in the order of struct objects. */
+static uint64_t there(const struct objects *o)
+{
+	void *const *object = (void *const *)o;
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < sizeof(*o) / sizeof(*object); i++)
+		bits |= (uint64_t)(object[i] != NULL) << i;
+	return bits;
+}
+
+static uint64_t make_interrupted(long n, const char **which)
+{
+	struct objects o = { 0 };
+	uint64_t bits;
+
+	calls_fail(n, false, false);
+	objects_make(&o);
+	*which = calls_failed();
+	bits = there(&o);
+	objects_destroy(&o);
+	calls_fail(-1, false, false);
+	return bits;
+}
+
+/* A signal changes nothing: all that can be made is made. */
+static void sweep_interruptions(void)
+{
+	const char *which;
+	uint64_t all = make_interrupted(-1, &which);
+	long n = 0;
+
+	calls_are_interrupted(true);
+	do {
+		uint64_t made = make_interrupted(n, &which);
+
+		if (made != all)
+			printf("call %ld, %s, was interrupted: objects %llx of %llx\n", n, which,
+			       (unsigned long long)made, (unsigned long long)all);
+		CHECK(made == all);
+		n++;
+	} while (which);
+	calls_are_interrupted(false);
+	printf("%ld calls that signals interrupt\n", n);
+	CHECK(n > 5);
 }
 
 /* ---- data ---- */
@@ -202,7 +249,10 @@ int main(void)
 		sweep_objects(false, scope);
 		sweep_objects(true, scope);
 	}
+	sweep_interruptions();
 	sweep_data(false);
 	sweep_data(true);
+	calls_are_interrupted(true);
+	sweep_data(false);
 	return 0;
 }

@@ -10,10 +10,11 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 static long countdown = -1;	/* atomic; -1: off */
-static bool for_ever, every_thread;
+static bool for_ever, every_thread, interrupts;
 static const char *failed;	/* atomic */
 static __thread bool chosen;
 
@@ -32,13 +33,31 @@ const char *calls_failed(void)
 	return __atomic_load_n(&failed, __ATOMIC_SEQ_CST);
 }
 
+void calls_are_interrupted(bool interrupted)
+{
+	interrupts = interrupted;
+}
+
+static bool is_interruptible(const char *name)
+{
+	static const char *const names[] = {
+		"accept4", "connect", "fallocate64", "poll", "posix_fallocate64", "ppoll",
+		"recv", "send", "sendmsg", "sendto", "syscall",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 /* Whose turn it is: true for the call that came when the count was 0, and for later ones if it is for ever. */
 static bool fails(const char *name)
 {
 	const char *none = NULL;
 	long left = __atomic_load_n(&countdown, __ATOMIC_SEQ_CST);
 
-	if (left < 0 || (!every_thread && !chosen))
+	if (left < 0 || (!every_thread && !chosen) || (interrupts && !is_interruptible(name)))
 		return false;
 	do {
 		if (left < 0)
@@ -66,7 +85,7 @@ static bool fails(const char *name)
 		if (!real)                                                                         \
 			real = (type_(*) parameters_)dlsym(RTLD_NEXT, #name_);                     \
 		if (fails(#name_)) {                                                               \
-			errno = errno_;                                                            \
+			errno = interrupts ? EINTR : errno_;                                       \
 			return failure_;                                                           \
 		}                                                                                  \
 		return real arguments_;                                                            \
@@ -81,7 +100,7 @@ int posix_fallocate64(int fd, long at, long len)
 
 	if (!real)
 		real = (int (*)(int, long, long))dlsym(RTLD_NEXT, "posix_fallocate64");
-	return fails("posix_fallocate64") ? ENOSPC : real(fd, at, len);
+	return fails("posix_fallocate64") ? interrupts ? EINTR : ENOSPC : real(fd, at, len);
 }
 
 int pthread_create(void *thread, const void *attr, void *(*start)(void *), void *arg)
@@ -124,7 +143,7 @@ long syscall(long number, ...)
 	if (!real)
 		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	if (error_of(number) && fails("syscall")) {
-		errno = error_of(number);
+		errno = interrupts ? EINTR : error_of(number);
 		return -1;
 	}
 	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);

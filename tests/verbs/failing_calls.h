@@ -8,6 +8,9 @@
 
 #include <stdbool.h>
 
+/* From here on a call that fails is one that a signal interrupted: EINTR, and only those that signals do interrupt. */
+void calls_are_interrupted(bool interrupted);
+
 /* The n-th call from now (from 0) fails, and with `forever` all later ones, in this thread, or in any; -1: none. */
 void calls_fail(long n, bool forever, bool any_thread);
 
