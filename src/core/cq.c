@@ -375,6 +375,13 @@ static bool make_room(struct vrb_cq *cq, uint64_t now)
 	return false;
 }
 
+/* Those who complete read the clock before they wait for cq->lock. */
+static uint64_t stamp(struct vrb_cq *cq, uint64_t now)
+{
+	cq->newest = max(cq->newest, now);
+	return cq->newest;
+}
+
 static void add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32_t qp_num,
 		const struct wq_cqe *wc, uint64_t now)
 {
@@ -387,7 +394,7 @@ static void add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 		cqe->owner = owner;
 		cqe->released = released;
 		cqe->qp_num = qp_num;
-		cqe->time_ns = cq->wc_flags & TIMESTAMPS ? now : 0;
+		cqe->time_ns = cq->wc_flags & TIMESTAMPS ? stamp(cq, now) : 0;
 		notify(cq, wc, now);
 	}
 	lock_release(&cq->lock);

@@ -81,6 +81,7 @@ struct vrb_cq {
 	uint16_t moderation_count, moderation_usec;
 	uint16_t moderated;	/* completions held back since the CQ was armed */
 	uint64_t moderation_due;	/* VRB_NEVER: none held back */
+	uint64_t newest;	/* time stamp that was given out last */
 
 	/* The channel's part, under channel->queue.lock. */
 	struct list event_node;		/* in the queue while event_pending is not 0 */

@@ -8,7 +8,6 @@
  * to end.
  */
 #include <errno.h>
-#include <time.h>
 
 #include "core/cq.h"
 #include "core/drive.h"
@@ -136,11 +135,7 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 {
-	struct timespec wall;
-	uint64_t age = clock_now() - ex_to_cq(ex)->current.time_ns;
-
-	clock_gettime(CLOCK_REALTIME, &wall);
-	return (uint64_t)wall.tv_sec * VRB_SECOND + wall.tv_nsec - age;
+	return clock_wall(ex_to_cq(ex)->current.time_ns);
 }
 
 static uint16_t read_cvlan(struct ibv_cq_ex *ex)

@@ -73,9 +73,9 @@ static int check_region(const void *addr, size_t length, uint64_t iova, unsigned
 
 	if (err || is_implicit(addr, length, access))
 		return err;
-	if (!length || (uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
+	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
 		return EINVAL;
-	return check_mapped(addr, length, access);
+	return length ? check_mapped(addr, length, access) : 0;
 }
 
 /* What distinguishes one kind of region from another. */
@@ -221,7 +221,7 @@ int vrb_mr_reg_dm(struct vrb_pd *pd, struct vrb_dm *dm, uint64_t offset, size_t 
 
 	if (err)
 		return err;
-	if (!(access & IBV_ACCESS_ZERO_BASED) || !length || dm->ibv.context != pd->ibv.context)
+	if (!(access & IBV_ACCESS_ZERO_BASED) || dm->ibv.context != pd->ibv.context)
 		return EINVAL;
 	if (offset > dm->length || length > dm->length - offset)
 		return EINVAL;

@@ -5,6 +5,8 @@
  * does not hold on to its handle.
  */
 #include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include <infiniband/verbs.h>
@@ -15,10 +17,20 @@
 	(IBV_DMAH_INIT_ATTR_MASK_CPU_ID | IBV_DMAH_INIT_ATTR_MASK_PH |                             \
 	 IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE)
 
+/* The kernel names processors by the caller's affinity. */
+static bool may_run_on(uint32_t cpu)
+{
+	cpu_set_t set;
+
+	return cpu < CPU_SETSIZE && !sched_getaffinity(0, sizeof(set), &set) && CPU_ISSET(cpu, &set);
+}
+
 static int check(const struct ibv_dmah_init_attr *attr)
 {
 	if (attr->comp_mask & ~(uint32_t)KNOWN_MASK)
 		return EOPNOTSUPP;
+	if (attr->comp_mask & IBV_DMAH_INIT_ATTR_MASK_CPU_ID && !may_run_on(attr->cpu_id))
+		return EPERM;
 	/* PCI Express has two bits for it. */
 	if (attr->comp_mask & IBV_DMAH_INIT_ATTR_MASK_PH && attr->ph > 3)
 		return EINVAL;

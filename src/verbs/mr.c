@@ -55,31 +55,35 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return err ? answer_null(err) : &mr->ibv;
 }
 
-/* Every failure leaves the region as it was, which is what _INPUT says. */
-static int rereg_failed(int err)
+/* What rdma-core finds before it asks the kernel is _INPUT, what the kernel refuses is _CMD. The region is as it was. */
+static int rereg_failed(int err, enum ibv_rereg_mr_err_code code)
 {
 	errno = err;
-	return IBV_REREG_MR_ERR_INPUT;
+	return code;
+}
+
+static int rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
+	int err = vrb_context_check(mr->context);
+
+	if (!err && new_pd)
+		err = vrb_pd_check(pd);
+	if (!err && (!flags || (new_pd && pd->context != mr->context)))
+		err = EINVAL;
+	return err ? err : vrb_mr_rereg(to_vrb_mr(mr), flags, new_pd ? to_vrb_pd(pd) : NULL, addr, length, access);
 }
 
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access)
 {
-	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
-	int err = mr ? vrb_context_check(mr->context) : EINVAL;
+	bool move = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	int err;
 
-	if (!err && new_pd)
-		err = vrb_pd_check(pd);
-	if (!err && (!flags || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)))
-		err = EINVAL;
-	if (!err && new_pd && pd->context != mr->context)
-		err = EINVAL;
-	if (!err && (flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!length || !addr))
-		err = EINVAL;
-	if (!err)
-		err = vrb_mr_rereg(to_vrb_mr(mr), flags, new_pd ? to_vrb_pd(pd) : NULL, addr,
-				   length, access);
-	return err ? rereg_failed(err) : 0;
+	if (!mr || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (move && (!length || !addr)))
+		return rereg_failed(EINVAL, IBV_REREG_MR_ERR_INPUT);
+	err = rereg(mr, flags, pd, addr, length, access);
+	return err ? rereg_failed(err, IBV_REREG_MR_ERR_CMD) : 0;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)

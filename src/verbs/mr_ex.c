@@ -24,6 +24,9 @@ static int check(const struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 	if (attr->comp_mask & IBV_REG_MR_MASK_DMAH &&
 	    (!attr->dmah || attr->dmah->context != pd->context))
 		return EINVAL;
+	/* A hint is for pages that stay where they are. */
+	if (attr->comp_mask & IBV_REG_MR_MASK_DMAH && attr->access & IBV_ACCESS_ON_DEMAND)
+		return EOPNOTSUPP;
 	if (mask & IBV_REG_MR_MASK_BUF) {
 		if ((mask & ~(uint64_t)IBV_REG_MR_MASK_IOVA) !=
 		    (IBV_REG_MR_MASK_BUF | IBV_REG_MR_MASK_ADDR))

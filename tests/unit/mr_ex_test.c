@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include <infiniband/verbs.h>
+#include "core/pd.h"
 
 static struct {
 	int calls;
@@ -26,7 +26,8 @@ static struct {
 
 static struct ibv_mr the_mr;
 static struct ibv_context ctx, other_ctx;
-static struct ibv_pd pd = { .context = &ctx };
+static struct vrb_pd plain = { .ibv.context = &ctx };
+static struct vrb_pd parent = { .ibv.context = &ctx, .parent = &plain };
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t length, uint64_t iova,
 				unsigned int access)
@@ -77,7 +78,7 @@ static void combinations(void **state)
 {
 	struct ibv_dmah dmah = { .context = &ctx };
 	struct ibv_buf *buf;
-	char *mem = ibv_alloc_buf(&pd, 4096, &buf);
+	char *mem = ibv_alloc_buf(&plain.ibv, 4096, &buf);
 
 	assert_non_null(mem);
 	for (size_t i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
@@ -89,7 +90,7 @@ static void combinations(void **state)
 
 		memset(&seen, 0, sizeof(seen));
 		errno = 0;
-		mr = ibv_reg_mr_ex(&pd, &attr);
+		mr = ibv_reg_mr_ex(&plain.ibv, &attr);
 		if (masks[i].error) {
 			assert_null(mr);
 			assert_int_equal(errno, masks[i].error);
@@ -111,16 +112,16 @@ static void buffer_bounds(void **state)
 {
 	struct ibv_pd other_pd = { .context = &ctx };
 	struct ibv_buf *buf;
-	char *mem = ibv_alloc_buf(&pd, 4096, &buf);
+	char *mem = ibv_alloc_buf(&plain.ibv, 4096, &buf);
 	const struct {
 		struct ibv_pd *pd;
 		ptrdiff_t offset;
 		size_t length;
 		int ok;
 	} rows[] = {
-		{ &pd, 0, 4096, 1 },	   { &pd, 0, 4097, 0 },	   { &pd, 4000, 96, 1 },
-		{ &pd, 4000, 97, 0 },	   { &pd, 4096, 0, 1 },	   { &pd, 4097, 0, 0 },
-		{ &pd, -1, 1, 0 },	   { &pd, 1, SIZE_MAX, 0 }, { &other_pd, 0, 4096, 0 },
+		{ &plain.ibv, 0, 4096, 1 },	   { &plain.ibv, 0, 4097, 0 },	   { &plain.ibv, 4000, 96, 1 },
+		{ &plain.ibv, 4000, 97, 0 },	   { &plain.ibv, 4096, 0, 1 },	   { &plain.ibv, 4097, 0, 0 },
+		{ &plain.ibv, -1, 1, 0 },	   { &plain.ibv, 1, SIZE_MAX, 0 }, { &other_pd, 0, 4096, 0 },
 	};
 
 	assert_non_null(mem);
@@ -135,9 +136,9 @@ static void buffer_bounds(void **state)
 			assert_int_equal(errno, EINVAL);
 	}
 	ibv_free_buf(buf);
-	assert_null(ibv_alloc_buf(&pd, 0, &buf));
+	assert_null(ibv_alloc_buf(&plain.ibv, 0, &buf));
 	assert_int_equal(errno, EINVAL);
-	assert_null(ibv_alloc_buf(&pd, SIZE_MAX, &buf));
+	assert_null(ibv_alloc_buf(&plain.ibv, SIZE_MAX, &buf));
 	assert_int_equal(errno, ENOMEM);
 }
 
@@ -145,8 +146,14 @@ static void buffer_bounds(void **state)
 static void exported_buffer(void **state)
 {
 	struct ibv_buf *buf;
-	char *mem = ibv_alloc_buf(&pd, 5000, &buf), byte = 0;
+	char *mem = ibv_alloc_buf(&plain.ibv, 5000, &buf), byte = 0;
 	int fd = ibv_export_buf_dmabuf_fd(buf);
+
+	assert_int_equal(fd, -1);
+	assert_int_equal(errno, ENODATA);
+	ibv_free_buf(buf);
+	mem = ibv_alloc_buf(&parent.ibv, 5000, &buf);
+	fd = ibv_export_buf_dmabuf_fd(buf);
 
 	assert_true(fd >= 0);
 	mem[4999] = 42;
@@ -163,12 +170,14 @@ static void dma_handles(void **state)
 		int error;
 	} rows[] = {
 		{ { .comp_mask = 0 }, 0 },
-		{ { .comp_mask = 7, .cpu_id = 3, .ph = 3, .tph_mem_type = IBV_TPH_MEM_TYPE_PM },
+		{ { .comp_mask = 7,  .ph = 3, .tph_mem_type = IBV_TPH_MEM_TYPE_PM },
 		  0 },
 		{ { .comp_mask = IBV_DMAH_INIT_ATTR_MASK_PH, .ph = 4 }, EINVAL },
 		{ { .comp_mask = 0, .ph = 4 }, 0 },
 		{ { .comp_mask = IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE, .tph_mem_type = 2 },
 		  EINVAL },
+		{ { .comp_mask = IBV_DMAH_INIT_ATTR_MASK_CPU_ID, .cpu_id = 1 << 20 }, EPERM },
+		{ { .comp_mask = 0, .cpu_id = 1 << 20 }, 0 },
 		{ { .comp_mask = 8 }, EOPNOTSUPP },
 	};
 	struct ibv_mr_init_attr attr = { .comp_mask = A | D, .addr = &seen, .length = 1 };
@@ -188,10 +197,14 @@ static void dma_handles(void **state)
 
 	/* One of another device, or none at all, is no handle for this PD. */
 	attr.dmah = &(struct ibv_dmah){ .context = &other_ctx };
-	assert_null(ibv_reg_mr_ex(&pd, &attr));
+	assert_null(ibv_reg_mr_ex(&plain.ibv, &attr));
 	assert_int_equal(errno, EINVAL);
+	attr.dmah = &(struct ibv_dmah){ .context = &ctx };
+	attr.access = IBV_ACCESS_ON_DEMAND;
+	assert_null(ibv_reg_mr_ex(&plain.ibv, &attr));
+	assert_int_equal(errno, EOPNOTSUPP);
 	attr.dmah = NULL;
-	assert_null(ibv_reg_mr_ex(&pd, &attr));
+	assert_null(ibv_reg_mr_ex(&plain.ibv, &attr));
 	assert_int_equal(errno, EINVAL);
 }
 

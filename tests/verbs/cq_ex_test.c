@@ -130,6 +130,51 @@ static void test_fields(void)
 	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
 }
 
+/* A QP whose receives are flushed all at once. */
+static struct ibv_qp *flushed_at_once(struct ibv_cq *cq, int n)
+{
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+
+	world_move(&w, qp, IBV_QPS_INIT, 0);
+	for (int i = 0; i < n; i++) {
+		struct ibv_recv_wr wr = { .wr_id = i }, *bad;
+
+		CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+	}
+	world_move(&w, qp, IBV_QPS_ERR, 0);
+	return qp;
+}
+
+/* Each as late as the one before it or later, on both clocks. */
+static void test_time_order(void)
+{
+	enum { N = 16, ROUNDS = 20 };
+	struct ibv_cq_init_attr_ex attr = { .cqe = N, .wc_flags = ALL_FIELDS };
+	struct ibv_poll_cq_attr none = { 0 };
+	uint64_t stamp = 0, wall = 0;
+
+	for (int round = 0; round < ROUNDS; round++) {
+		struct ibv_cq_ex *ex = ibv_create_cq_ex(w.ctx, &attr);
+		struct ibv_qp *qp = flushed_at_once(ibv_cq_ex_to_cq(ex), N);
+		int n = 0;
+
+		CHECK_EQ(ibv_start_poll(ex, &none), 0);
+		do {
+			uint64_t next = ibv_wc_read_completion_ts(ex), next_wall = ibv_wc_read_completion_wallclock_ns(ex);
+
+			CHECK(next >= stamp);
+			CHECK(next_wall >= wall);
+			stamp = next;
+			wall = next_wall;
+			n++;
+		} while (!ibv_next_poll(ex));
+		ibv_end_poll(ex);
+		CHECK_EQ(n, N);
+		CHECK_EQ(ibv_destroy_qp(qp), 0);
+		CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
+	}
+}
+
 /* Told to ignore an overrun, the queue keeps the youngest. */
 static void test_ignore_overrun(void)
 {
@@ -194,6 +239,7 @@ int main(void)
 	buf = world_buffer(&w, 4096, WORLD_ACCESS);
 	test_create();
 	test_fields();
+	test_time_order();
 	test_ignore_overrun();
 	test_two_pollers();
 	world_free(&buf);

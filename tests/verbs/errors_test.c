@@ -6,6 +6,7 @@
  *	NULLS(verb, mistake, errno, call)	the call gives NULL and sets errno
  *	ERRNO(verb, mistake, errno, call)	it gives the errno value
  *	MINUS(verb, mistake, errno, call)	it gives -1 and sets errno
+ *	COMMAND(verb, mistake, errno, call)	ibv_rereg_mr: it gives IBV_REREG_MR_ERR_CMD and sets errno
  *	NEGATIVE(verb, mistake, errno, call)	it gives the errno value, negative
  *	VALUE(verb, case, value, call)		no mistake, but worth a row: it gives the value
  *	SHOWN(verb, mistake, answer, test, function)	another test shows it
@@ -22,6 +23,7 @@ enum form {
 	FORM_NULL,
 	FORM_ERRNO,
 	FORM_MINUS,
+	FORM_COMMAND,
 	FORM_NEGATIVE,
 	FORM_VALUE,
 	FORM_SHOWN,	/* by another test */
@@ -35,6 +37,7 @@ enum form {
 #define NULLS(v, m, e, ...)    CALL(__VA_ARGS__)
 #define ERRNO(v, m, e, ...)    CALL(__VA_ARGS__)
 #define MINUS(v, m, e, ...)    CALL(__VA_ARGS__)
+#define COMMAND(v, m, e, ...)  CALL(__VA_ARGS__)
 #define NEGATIVE(v, m, e, ...) CALL(__VA_ARGS__)
 #define VALUE(v, m, e, ...)    CALL(__VA_ARGS__)
 #define SHOWN(v, m, a, t, f)
@@ -45,6 +48,7 @@ enum form {
 #undef NULLS
 #undef ERRNO
 #undef MINUS
+#undef COMMAND
 #undef NEGATIVE
 #undef VALUE
 #undef SHOWN
@@ -53,6 +57,7 @@ enum form {
 #define NULLS(v, m, e, ...)    ROW(FORM_NULL, v, m, #e, e)
 #define ERRNO(v, m, e, ...)    ROW(FORM_ERRNO, v, m, #e, e)
 #define MINUS(v, m, e, ...)    ROW(FORM_MINUS, v, m, #e, e)
+#define COMMAND(v, m, e, ...)  ROW(FORM_COMMAND, v, m, #e, e)
 #define NEGATIVE(v, m, e, ...) ROW(FORM_NEGATIVE, v, m, #e, e)
 #define VALUE(v, m, e, ...)    ROW(FORM_VALUE, v, m, #e, e)
 #define SHOWN(v, m, a, t, f)   { FORM_SHOWN, #v, m, a, 0, NULL, t, f },
@@ -77,6 +82,8 @@ static long wanted(const struct row *r)
 		return 0;
 	case FORM_MINUS:
 		return -1;
+	case FORM_COMMAND:
+		return IBV_REREG_MR_ERR_CMD;
 	case FORM_NEGATIVE:
 		return -r->value;
 	default:
@@ -97,7 +104,7 @@ static int run_row(const struct row *r)
 		printf("%s, %s: gives %ld, wanted %ld\n", r->verb, r->mistake, got, wanted(r));
 		return 1;
 	}
-	if ((r->form == FORM_NULL || r->form == FORM_MINUS) && errno != r->value) {
+	if ((r->form == FORM_NULL || r->form == FORM_MINUS || r->form == FORM_COMMAND) && errno != r->value) {
 		printf("%s, %s: errno %d, wanted %s\n", r->verb, r->mistake, errno, r->answer);
 		return 1;
 	}
@@ -108,6 +115,7 @@ static void print_answer(const struct row *r)
 {
 	static const char *const before[] = {
 		[FORM_NULL] = "NULL, `", [FORM_ERRNO] = "`", [FORM_MINUS] = "-1, `",
+		[FORM_COMMAND] = "-4 (`IBV_REREG_MR_ERR_CMD`), `",
 		[FORM_NEGATIVE] = "`-", [FORM_VALUE] = "", [FORM_SHOWN] = "",
 	};
 

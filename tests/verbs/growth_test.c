@@ -58,6 +58,8 @@ static void test_reg_mr_ex(void)
 
 static void test_buffers(void)
 {
+	struct ibv_parent_domain_init_attr parent = { .pd = w.pd };
+	struct ibv_pd *pd = ibv_alloc_parent_domain(w.ctx, &parent);
 	struct ibv_buf *buf;
 	uint8_t *memory = ibv_alloc_buf(w.pd, 8192, &buf);
 	struct ibv_mr_init_attr attr = { .length = 4096, .access = WORLD_ACCESS, .iova = 0x101000 };
@@ -70,6 +72,11 @@ static void test_buffers(void)
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 	CHECK(!ibv_reg_buf_mr(w.pd, buf, memory + 4096, 4097, WORLD_ACCESS));
 	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(ibv_export_buf_dmabuf_fd(buf), -1);
+	CHECK_EQ(errno, ENODATA);
+	ibv_free_buf(buf);
+	memory = ibv_alloc_buf(pd, 8192, &buf);
+	CHECK(memory);
 
 	/* The same pages once more, by their descriptor. */
 	attr.comp_mask = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_IOVA;
@@ -82,6 +89,7 @@ static void test_buffers(void)
 	write_through(mr, 0x101000, memory + 4096); /* as far into a page as the offset, however long pages are */
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 	ibv_free_buf(buf);
+	CHECK_EQ(ibv_dealloc_pd(pd), 0);
 }
 
 static void test_device_memory_as_file(void)

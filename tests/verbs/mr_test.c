@@ -95,7 +95,6 @@ static void addresses(struct world *w)
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 	refused(ibv_reg_mr(w->pd, p + 2 * page, page, rw), EFAULT);
 	refused(ibv_reg_mr(w->pd, p + 3 * page, page, 0), EFAULT);
-	refused(ibv_reg_mr(w->pd, p, 0, rw), EINVAL);
 	refused(ibv_reg_mr(w->pd, (void *)UINTPTR_MAX, 2, rw), EINVAL);
 	refused(ibv_reg_mr(w->pd, NULL, 16, rw), EFAULT);
 	refused(ibv_reg_mr(NULL, p, 16, rw), EINVAL);
@@ -225,6 +224,35 @@ static void own_memory_that_goes_away(struct world *w)
 	world_free(&remote);
 }
 
+/* Nothing lies in them, but they have keys, and an empty message needs no more. */
+static void empty_regions(struct world *w)
+{
+	struct ibv_alloc_dm_attr attr = { .length = 4 };
+	struct ibv_dm *dm = ibv_alloc_dm(w->ctx, &attr);
+	struct ibv_mr *mr[] = {
+		ibv_reg_mr(w->pd, memory, 0, WORLD_ACCESS),
+		ibv_reg_dm_mr(w->pd, dm, 4, 0, WORLD_ACCESS | IBV_ACCESS_ZERO_BASED),
+	};
+
+	for (int i = 0; i < 2; i++) {
+		struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
+		uint64_t at = i ? 0 : (uintptr_t)memory;
+		struct pair p;
+
+		CHECK(mr[i]);
+		CHECK_EQ(mr[i]->length, 0);
+		pair_open(w, &p);
+		wr.wr.rdma.remote_addr = at;
+		wr.wr.rdma.rkey = mr[i]->rkey;
+		world_post(p.a, &wr);
+		world_expect(p.cq, 1, IBV_WC_SUCCESS);
+		CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, at, mr[i]->rkey), IBV_WC_REM_ACCESS_ERR);
+		pair_close(&p);
+		CHECK_EQ(ibv_dereg_mr(mr[i]), 0);
+	}
+	CHECK_EQ(ibv_free_dm(dm), 0);
+}
+
 static void stale_keys(struct world *w)
 {
 	struct ibv_mr *mr = ibv_reg_mr(w->pd, memory, LEN, WORLD_ACCESS);
@@ -249,15 +277,14 @@ static void reregistration(struct world *w)
 	struct ibv_pd *pd = ibv_alloc_pd(w->ctx);
 	struct pair p;
 
-	CHECK_EQ(ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	CHECK_EQ(ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_CMD);
 	CHECK_EQ(ibv_rereg_mr(mr, 8, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
-	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0),
-		 IBV_REREG_MR_ERR_INPUT);
+	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_CMD);
 	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, 0, 0),
 		 IBV_REREG_MR_ERR_INPUT);
 	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 			      IBV_ACCESS_REMOTE_WRITE),
-		 IBV_REREG_MR_ERR_INPUT);
+		 IBV_REREG_MR_ERR_CMD);
 	/* Access only. */
 	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, WORLD_ACCESS), 0);
 	pair_open(w, &p);
@@ -382,6 +409,7 @@ int main(void)
 	memory_that_goes_away(&w);
 	own_memory_that_goes_away(&w);
 	stale_keys(&w);
+	empty_regions(&w);
 	reregistration(&w);
 	advice(&w);
 	null_region(&w);
