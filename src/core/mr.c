@@ -159,7 +159,11 @@ int vrb_mr_reg(struct vrb_pd *pd, void *addr, size_t length, uint64_t iova, unsi
 	};
 	int err = check_region(addr, length, r.va, access);
 
-	return err ? err : create(pd, &r, mr);
+	if (!err)
+		err = create(pd, &r, mr);
+	if (!err)
+		(*mr)->plain = true;
+	return err;
 }
 
 /* Maps [offset, offset + length) of a file; *start is where offset lies. */
@@ -328,10 +332,8 @@ int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, si
 	if (!e)
 		return EINVAL;
 	rereg_values(mr, e, flags, addr, length, access, &r);
-	err = e->kind == MR_REGION && !mr->mapping && !mr->imported ? 0 : EINVAL;
 	mr_entry_put(e);
-	if (!err)
-		err = check_region(r.addr, r.length, r.va, r.access);
+	err = check_region(r.addr, r.length, r.va, r.access);
 	if (!err)
 		err = retract(e);
 	if (err)

@@ -34,6 +34,7 @@ struct vrb_mr {
 	size_t mapping_len;
 	struct vrb_dm *dm; /* device memory it shows, or NULL */
 	bool imported;     /* shares the entry of another vrb_mr */
+	bool plain;        /* made by ibv_reg_mr() and its kind; only these can be changed */
 };
 
 static inline struct vrb_mr *to_vrb_mr(struct ibv_mr *mr)
@@ -52,7 +53,7 @@ int vrb_mr_alloc_null(struct vrb_pd *pd, struct vrb_mr **mr);
 int vrb_mr_import(struct vrb_pd *pd, uint32_t handle, struct vrb_mr **mr);
 void vrb_mr_unimport(struct vrb_mr *mr);
 
-/* pd may be NULL (keep); EBUSY with windows bound. The region is unchanged on failure. */
+/* Of plain regions. pd may be NULL (keep); EBUSY with windows bound. The region is unchanged on failure. */
 int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, size_t length,
 		 unsigned int access);
 

@@ -80,7 +80,8 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 	bool move = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	int err;
 
-	if (!mr || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (move && (!length || !addr)))
+	if (!mr || !to_vrb_mr(mr)->plain || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	    (move && (!length || !addr)))
 		return rereg_failed(EINVAL, IBV_REREG_MR_ERR_INPUT);
 	err = rereg(mr, flags, pd, addr, length, access);
 	return err ? rereg_failed(err, IBV_REREG_MR_ERR_CMD) : 0;
