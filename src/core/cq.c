@@ -58,12 +58,18 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex 
 	return 0;
 }
 
+/* The largest CQ has one entry more than any may have. */
+static void tell_size(struct vrb_cq *cq)
+{
+	cq->ibv.cqe = min(cq->mask + 1, (uint32_t)vrb_device_limits.orig_attr.max_cqe);
+}
+
 static void init_public(struct vrb_cq *cq, const struct ibv_cq_init_attr_ex *attr)
 {
 	cq->ibv.context = &cq->ctx->vctx.context;
 	cq->ibv.channel = attr->channel;
 	cq->ibv.cq_context = attr->cq_context;
-	cq->ibv.cqe = cq->mask + 1;
+	tell_size(cq);
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
 }
@@ -121,7 +127,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		goto give_count;
-	cq->mask = ring_round_up(attr->cqe) - 1;
+	cq->mask = ring_beyond(attr->cqe) - 1;
 	cq->ring = calloc((size_t)cq->mask + 1, sizeof(*cq->ring));
 	if (!cq->ring || vrb_deadline_add(cq))
 		goto free_cq;
@@ -182,7 +188,7 @@ static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
 	cq->mask = mask;
 	store_relaxed(&cq->tail, 0);
 	store_relaxed(&cq->head, n);
-	cq->ibv.cqe = mask + 1;
+	tell_size(cq);
 }
 
 int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries)
@@ -193,7 +199,7 @@ int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries)
 
 	if (!entries_ok(entries))
 		return EINVAL;
-	size = ring_round_up(entries);
+	size = ring_beyond(entries);
 	ring = calloc(size, sizeof(*ring));
 	if (!ring)
 		return ENOMEM;

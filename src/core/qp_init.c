@@ -23,6 +23,7 @@ enum {
 	 * they expect.
 	 */
 	MIN_WR = 16,
+	INLINE_UNIT = 64,	/* room for inline data comes in blocks, as on mlx5 */
 };
 
 static const struct qp_shape shapes[] = {
@@ -186,8 +187,8 @@ void qp_init_grant(struct ibv_qp_cap *cap, const struct qp_shape *s, bool srq)
 {
 	if (s->sends) {
 		cap->max_send_wr = grant_depth(cap->max_send_wr);
-		cap->max_send_sge = max(cap->max_send_sge, (uint32_t)MIN_SEND_SGE);
-		cap->max_inline_data = max(cap->max_inline_data,
+		cap->max_send_sge = max(ring_round_up(cap->max_send_sge), (uint32_t)MIN_SEND_SGE);
+		cap->max_inline_data = max((cap->max_inline_data + INLINE_UNIT - 1) / INLINE_UNIT * INLINE_UNIT,
 					   cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge));
 	} else {
 		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
@@ -196,6 +197,6 @@ void qp_init_grant(struct ibv_qp_cap *cap, const struct qp_shape *s, bool srq)
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 	} else {
 		cap->max_recv_wr = grant_depth(cap->max_recv_wr);
-		cap->max_recv_sge = max(cap->max_recv_sge, 1u);
+		cap->max_recv_sge = ring_round_up(cap->max_recv_sge);
 	}
 }

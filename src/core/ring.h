@@ -17,6 +17,12 @@ static inline uint32_t ring_round_up(uint32_t n)
 	return size;
 }
 
+/* As mlx4 and mlx5 size what programs count one short: the next power of two, and never the very number. */
+static inline uint32_t ring_beyond(uint32_t n)
+{
+	return ring_round_up(n + 1);
+}
+
 /* Fills everything but the memory: `limit` entries of `stride` bytes at least, 16-aligned. */
 static inline void ring_shape(struct wq_ring *r, uint32_t limit, uint32_t max_sge, size_t stride)
 {

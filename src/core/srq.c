@@ -73,6 +73,11 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_srq_init_attr_ex
 	return type_ok(c, attr) ? 0 : EINVAL;
 }
 
+static uint32_t grant_depth(uint32_t wanted)
+{
+	return min(ring_beyond(wanted), (uint32_t)vrb_device_limits.orig_attr.max_srq_wr);
+}
+
 static void init_public(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *attr)
 {
 	srq->ibv.context = &srq->ctx->vctx.context;
@@ -111,6 +116,7 @@ static int number_srq(struct vrb_srq *srq)
 int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, struct vrb_srq **out)
 {
 	struct vrb_srq *srq;
+	uint32_t sge;
 	int ret = check_attr(ctx, attr);
 
 	if (ret)
@@ -122,8 +128,8 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		goto give_count;
-	ring_shape(&srq->ring, attr->attr.max_wr, max(attr->attr.max_sge, 1u),
-		   recv_stride(max(attr->attr.max_sge, 1u)));
+	sge = ring_round_up(attr->attr.max_sge);
+	ring_shape(&srq->ring, grant_depth(attr->attr.max_wr), sge, recv_stride(sge));
 	srq->ring.slots = malloc(ring_bytes(&srq->ring));
 	if (!srq->ring.slots)
 		goto free_srq;
@@ -231,7 +237,7 @@ int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mas
 		goto unlock;
 	}
 	if (mask & IBV_SRQ_MAX_WR) {
-		ring_shape(&ring, attr->max_wr, srq->ring.max_sge, srq->ring.stride);
+		ring_shape(&ring, grant_depth(attr->max_wr), srq->ring.max_sge, srq->ring.stride);
 		ring.slots = malloc(ring_bytes(&ring));
 		if (!ring.slots) {
 			ret = ENOMEM;

@@ -124,7 +124,7 @@ static void resize(struct vrb_cq *cq, const struct model *m, uint32_t size)
 {
 	uint32_t before = cq->ibv.cqe, rounded = 1;
 
-	while (rounded < size)
+	while (rounded <= size)
 		rounded <<= 1;
 	assert_int_equal(vrb_cq_resize(cq, size) == 0, m->n <= rounded);
 	if (m->n > rounded)
@@ -171,7 +171,7 @@ static void test_index_wrap(void **state)
 
 static void test_overrun_is_told_once(void **state)
 {
-	struct vrb_cq *cq = make(2);
+	struct vrb_cq *cq = make(1);
 	struct model m = { 0 };
 	struct wq_cqe wc = { 0 };
 

@@ -19,7 +19,7 @@ enum {
 static struct ibv_cq_ex *make(uint64_t fields, uint32_t flags)
 {
 	struct ibv_cq_init_attr_ex attr = {
-		.cqe = 8,
+		.cqe = 7,
 		.wc_flags = fields,
 		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 		.flags = flags,

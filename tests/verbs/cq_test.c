@@ -17,7 +17,7 @@ static void test_create(void)
 	for (int cqe = 1; cqe < 100; cqe += 7) {
 		cq = ibv_create_cq(w.ctx, cqe, &w, NULL, 0);
 		CHECK(cq);
-		CHECK(cq->cqe >= cqe);
+		CHECK(cq->cqe > cqe);	/* one more than asked for, as on devices */
 		CHECK(cq->context == w.ctx && cq->cq_context == &w && !cq->channel);
 		CHECK_EQ(ibv_destroy_cq(cq), 0);
 	}
