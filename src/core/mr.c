@@ -12,6 +12,7 @@
 #include "core/context.h"
 #include "core/dm.h"
 #include "core/guard.h"
+#include "core/linger.h"
 #include "core/memmap.h"
 #include "core/mrtab.h"
 #include "core/pd.h"
@@ -270,6 +271,7 @@ static int retract(struct mr_entry *e)
 {
 	if (load_acquire(&e->windows))
 		return EBUSY;
+	vrb_linger_region(e->pdn, e->lkey);
 	mr_entry_retract(e);
 	/* A bind that had a reference meanwhile has counted itself: pairs with bind_entry(). */
 	if (!load_acquire(&e->windows))

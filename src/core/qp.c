@@ -16,6 +16,7 @@
 #include "core/drive.h"
 #include "core/event.h"
 #include "core/held.h"
+#include "core/linger.h"
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/process.h"
@@ -462,6 +463,7 @@ static void destroy_real(struct vrb_qp *qp)
 	struct vrb_context *ctx = qp->ctx;
 	bool adopted = qp->adopted;
 
+	vrb_linger_qp(qp);
 	vrb_opener_inherit(qp);
 	stop(qp);
 	wait_for_acks(qp);

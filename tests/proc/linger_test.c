@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Post, then deregister the region, or destroy the queue pair, at once: what was posted still gets there, with the bytes that were there when it was
+ * posted.  And a peer that never answers holds nobody up.
+ *
+ *	linger_test DEREG|DESTROY|SILENT [transport]
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rc.h"
+#include "util/compiler.h"
+
+enum {
+	SIZE = 1 << 20,
+	ROUNDS = 10,
+	REQUESTS = 4,
+	SILENT_QPS = 1500,
+	NOBODY = 0x123456,	/* a number that no queue pair of this run directory has */
+	TIMEOUT = 14,
+	RETRIES = 7,
+};
+
+static const uint32_t lengths[] = { 4, 1024, 65536, SIZE };
+
+static uint8_t pattern(int round, int request)
+{
+	return 1 + (round * REQUESTS + request) % 0x7f;
+}
+
+static struct ibv_mr *reg(struct rc *rc)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rc->pd, rc->buf, rc->size, IBV_ACCESS_LOCAL_WRITE);
+
+	CHECK(mr);
+	return mr;
+}
+
+static void post(struct rc *rc, const struct ibv_mr *mr, enum ibv_wr_opcode opcode, uint32_t len,
+		 const struct rc_addr *peer)
+{
+	struct ibv_sge sge = { (uintptr_t)rc->buf, len, mr->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.opcode = opcode, .sg_list = &sge, .num_sge = 1,
+		.wr.rdma = { peer->addr, peer->rkey },
+	};
+
+	CHECK_EQ(ibv_post_send(rc->qp, &wr, &bad), 0);
+}
+
+/* The buffer is the program's again: it uses it for something else. */
+static void dereg(struct rc *rc, struct ibv_mr *mr)
+{
+	CHECK_EQ(ibv_dereg_mr(mr), 0);
+	memset(rc->buf, 0xee, rc->size);
+}
+
+static void send_and_dereg(struct rc *rc, int sock, const struct rc_addr *peer, uint32_t len, int round)
+{
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE };
+	enum ibv_wr_opcode opcode = opcodes[round % 2];
+
+	for (int i = 0; i < REQUESTS; i++) {
+		struct ibv_mr *mr = reg(rc);
+
+		memset(rc->buf, pattern(round, i), len);
+		post(rc, mr, opcode, len, peer);
+		dereg(rc, mr);
+		CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+		/* A WRITE says nothing to the peer: the byte does. */
+		CHECK(write(sock, "w", 1) == 1);
+		CHECK(read(sock, &(char){ 0 }, 1) == 1);
+	}
+}
+
+static void send_and_destroy(struct rc *rc, const struct rc_addr *peer, uint32_t len, int round)
+{
+	struct ibv_mr *mr = reg(rc);
+
+	memset(rc->buf, pattern(round, 0), len);
+	post(rc, mr, IBV_WR_SEND, len, peer);
+	CHECK_EQ(ibv_destroy_qp(rc->qp), 0);
+	rc->qp = NULL;
+	dereg(rc, mr);
+}
+
+static void expect_bytes(const struct rc *rc, uint32_t len, uint8_t value)
+{
+	for (uint32_t i = 0; i < len; i++)
+		CHECK_EQ((uint8_t)rc->buf[i], value);
+}
+
+static void receive(struct rc *rc, int sock, bool dereg_only, uint32_t len, int round)
+{
+	bool receives = !dereg_only || round % 2 == 0;
+
+	for (int i = 0; i < (dereg_only ? REQUESTS : 1); i++) {
+		char c;
+
+		if (receives) {
+			struct ibv_wc wc = rc_wait(rc);
+
+			CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+			CHECK_EQ(wc.byte_len, len);
+		}
+		if (dereg_only)
+			CHECK(read(sock, &c, 1) == 1);
+		expect_bytes(rc, len, pattern(round, i));
+		if (receives && i + 1 < REQUESTS)
+			rc_post_recv(rc, rc->qp, i);
+		if (dereg_only)
+			CHECK(write(sock, "g", 1) == 1);
+	}
+}
+
+/* Both sides, a connection for each round. */
+static void run(int sock, bool sends, bool dereg_only)
+{
+	struct ibv_qp *first;
+	struct rc rc;
+
+	rc_open(&rc, SIZE);
+	first = rc.qp;
+	for (unsigned int n = 0; n < ARRAY_SIZE(lengths); n++) {
+		for (int round = 0; round < ROUNDS; round++) {
+			struct rc_addr peer;
+
+			rc.qp = rc_new_qp(&rc);
+			if (!sends)
+				rc_post_recv(&rc, rc.qp, 0);
+			rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
+			if (!sends)
+				receive(&rc, sock, dereg_only, lengths[n], round);
+			else if (dereg_only)
+				send_and_dereg(&rc, sock, &peer, lengths[n], round);
+			else
+				send_and_destroy(&rc, &peer, lengths[n], round);
+			rc_meet(sock);
+			if (rc.qp)
+				CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
+		}
+	}
+	rc.qp = first;
+	rc_close(&rc);
+}
+
+static void run_pair(bool dereg_only)
+{
+	int sock[2], status;
+	pid_t pid;
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		run(sock[1], false, dereg_only);
+		exit(0);
+	}
+	run(sock[0], true, dereg_only);
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* If each of them were waited for, this would take longer than the test may. */
+static void run_silent(void)
+{
+	struct rc_addr nobody;
+	struct ibv_qp *first;
+	struct rc rc;
+
+	rc_open(&rc, 4096);
+	nobody = rc_address(&rc, rc.qp);
+	nobody.qpn = NOBODY;
+	first = rc.qp;
+	for (int i = 0; i < SILENT_QPS; i++) {
+		struct ibv_mr *mr = reg(&rc);
+
+		rc.qp = rc_new_qp(&rc);
+		rc_connect(&rc, rc.qp, &nobody, TIMEOUT, RETRIES);
+		post(&rc, mr, IBV_WR_SEND, 64, &nobody);
+		CHECK_EQ(ibv_dereg_mr(mr), 0);
+		CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
+	}
+	rc.qp = first;
+	rc_close(&rc);
+}
+
+int main(int argc, char **argv)
+{
+	alarm(RC_LIMIT_S);
+	CHECK(argc >= 2);
+	if (argc > 2)
+		CHECK(setenv("VERBENA_TRANSPORT", argv[2], 1) == 0);
+	if (strcmp(argv[1], "SILENT") == 0)
+		run_silent();
+	else
+		run_pair(strcmp(argv[1], "DEREG") == 0);
+	return 0;
+}
