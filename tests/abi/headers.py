@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the compiler makes of a set of public headers: types with their layouts, functions, macros.
 
-describe(cc, flags, headers) compiles a file that includes the headers and returns a Description.  Types come from the
-debugging information (all types, used or not), prototypes from gcc's -aux-info, macros from the preprocessor.
+describe(cc, flags, folder, headers) compiles a file that includes the headers of the folder (infiniband, rdma) and
+returns a Description.  Types come from the debugging information (all types, used or not), prototypes from gcc's
+-aux-info, macros from the preprocessor; the last two only as far as files of that folder have them.
 """
 import os
 import re
@@ -150,11 +151,11 @@ class Description:
         self.macros = macros        # name -> its expansion
 
 
-def read_functions(aux_file):
+def read_functions(aux_file, folder):
     functions = {}
     with open(aux_file, encoding='utf-8') as f:
         for line in f:
-            if '/infiniband/' not in line:
+            if f'/{folder}/' not in line:
                 continue
             is_definition = ':NF */' in line or ':OF */' in line
             name, prototype = normal_prototype(line, is_definition)
@@ -163,14 +164,14 @@ def read_functions(aux_file):
     return functions
 
 
-def read_macros(cc, flags, source, tmp):
-    """Macros defined in files of an infiniband/ folder, with their full expansion where they take no arguments."""
+def read_macros(cc, flags, folder, source, tmp):
+    """Macros defined in files of the folder, with their full expansion where they take no arguments."""
     out = subprocess.run([cc, *flags, '-E', '-dD', source], check=True, stdout=subprocess.PIPE, text=True).stdout
     names, ours = {}, False
     for line in out.splitlines():
         m = re.match(r'# \d+ "(.*?)"', line)
         if m:
-            ours = '/infiniband/' in m[1]
+            ours = f'/{folder}/' in m[1]
             continue
         m = re.match(r'#(define|undef) (\w+)(\()?', line)
         if m and m[1] == 'undef':
@@ -191,15 +192,15 @@ def read_macros(cc, flags, source, tmp):
     return macros
 
 
-def describe(cc, flags, headers):
+def describe(cc, flags, folder, headers):
     with tempfile.TemporaryDirectory() as tmp:
         source = os.path.join(tmp, 'all.c')
         with open(source, 'w', encoding='utf-8') as f:
-            f.write(''.join(f'#include <infiniband/{h}>\n' for h in headers))
+            f.write(''.join(f'#include <{folder}/{h}>\n' for h in headers))
         obj, aux = os.path.join(tmp, 'all.o'), os.path.join(tmp, 'all.aux')
         base = [cc, '-std=gnu11', '-w', *flags]
         subprocess.run([*base, '-g', '-gdwarf-4', '-fno-eliminate-unused-debug-types', '-aux-info', aux,
                         '-c', '-o', obj, source], check=True)
         types = Types(read_dies(obj))
-        return Description(types.records, types.enums, read_functions(aux),
-                           read_macros(cc, ['-std=gnu11', '-w', *flags], source, tmp))
+        return Description(types.records, types.enums, read_functions(aux, folder),
+                           read_macros(cc, ['-std=gnu11', '-w', *flags], folder, source, tmp))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every name of libibverbs-dev's headers exists in ours and means the same: sizes, offsets, types of members, values,
-prototypes, macros.  Ours may have more; what may differ is listed in GROWN.
+"""Every name of the headers of libibverbs-dev, or of librdmacm-dev, exists in ours and means the same: sizes, offsets,
+types of members, values, prototypes, macros.  Ours may have more; what may differ is listed in GROWN.
 
-usage: layout.py OUR_INCLUDE_FOLDER [COMPILER].  Exits 77 where libibverbs-dev is not installed.
+usage: layout.py OUR_INCLUDE_FOLDER infiniband|rdma [COMPILER].  Exits 77 where theirs are not installed.
 """
 import os
 import re
@@ -11,9 +11,14 @@ import sys
 
 import headers
 
-HEADERS = ('verbs.h', 'verbs_api.h', 'opcode.h', 'ib.h', 'sa.h', 'sa-kern-abi.h', 'arch.h', 'tm_types.h',
-           'ib_user_ioctl_verbs.h')
-SYSTEM = '/usr/include/infiniband'
+HEADERS = {
+    'infiniband': ('verbs.h', 'verbs_api.h', 'opcode.h', 'ib.h', 'sa.h', 'sa-kern-abi.h', 'arch.h', 'tm_types.h',
+                   'ib_user_ioctl_verbs.h'),
+    'rdma': ('rdma_cma.h', 'rdma_verbs.h', 'rdma_cma_abi.h'),
+}
+# At least so many constants, functions and macros: a parser that sees nothing would agree with everything.
+LEAST = {'infiniband': (500, 150, 30), 'rdma': (550, 55, 20)}
+SYSTEM = '/usr/include'
 
 # Structures that later releases lengthen, and by how much; the old part must not move.
 GROWN = {
@@ -71,16 +76,17 @@ def compare(ours, theirs):
 
 
 def main():
-    if not os.path.exists(os.path.join(SYSTEM, 'verbs.h')):
-        print('libibverbs-dev is not installed: nothing to compare with')
+    folder = sys.argv[2]
+    if not os.path.exists(os.path.join(SYSTEM, folder, HEADERS[folder][0])):
+        print(f'{folder}/{HEADERS[folder][0]} is not installed: nothing to compare with')
         return 77
-    cc = sys.argv[2] if len(sys.argv) > 2 else 'gcc'
-    ours = headers.describe(cc, ['-I', sys.argv[1]], HEADERS)
-    theirs = headers.describe(cc, [], HEADERS)
+    cc = sys.argv[3] if len(sys.argv) > 3 else 'gcc'
+    ours = headers.describe(cc, ['-I', sys.argv[1]], folder, HEADERS[folder])
+    theirs = headers.describe(cc, [], folder, HEADERS[folder])
     counts = f'{len(theirs.records)} structures, {len(theirs.enums)} constants, ' \
              f'{len(theirs.functions)} functions, {len(theirs.macros)} macros'
-    # A parser that sees nothing would agree with everything.
-    if len(theirs.enums) < 500 or len(theirs.functions) < 150 or len(theirs.macros) < 30:
+    seen = (len(theirs.enums), len(theirs.functions), len(theirs.macros))
+    if any(n < least for n, least in zip(seen, LEAST[folder])):
         print(f'only {counts}: the parser no longer understands the compiler')
         return 1
     bad = compare(ours, theirs)

@@ -26,7 +26,7 @@ def main():
     include, folder = sys.argv[1], sys.argv[2]
     flags = ['-DVERBENA_LEGACY_XRC', '-I', include]
     sanitize = sanitizers(os.path.join(folder, 'libibverbs.so.1'))
-    names = sorted(n for n, (_, kind) in headers.describe('gcc', flags, HEADERS).functions.items()
+    names = sorted(n for n, (_, kind) in headers.describe('gcc', flags, 'infiniband', HEADERS).functions.items()
                    if kind == 'extern')
     if len(names) < 80:
         print(f'only {len(names)} functions seen: the parser is broken')
