@@ -25,7 +25,7 @@ int cm_connect(struct cm *cm, struct cm_conn *c, const struct cm_req *req, uint3
 	c->service_id = req->service_id;
 	c->ca_guid = req->ca_guid;
 	c->qpn = req->qpn;
-	c->rq_psn = table_mix(cm, c->local_id, now) & 0xffffff;
+	c->rq_psn = cm_table_mix(cm, c->local_id, now) & 0xffffff;
 	c->transport = req->transport;
 	c->ext_transport = req->ext_transport;
 	c->mtu = req->mtu;
@@ -40,8 +40,8 @@ int cm_connect(struct cm *cm, struct cm_conn *c, const struct cm_req *req, uint3
 	m.tid = c->tid;
 	m.req.local_id = c->local_id;
 	m.req.psn = c->rq_psn;
-	life_enter(cm, c, CM_REQ_SENT);
-	say_until_answered(cm, c, &m, now);
+	cm_life_enter(cm, c, CM_REQ_SENT);
+	cm_say_until_answered(cm, c, &m, now);
 	return 0;
 }
 
@@ -49,8 +49,8 @@ int cm_establish(struct cm *cm, struct cm_conn *c, const void *data, size_t len,
 {
 	if (c->state != CM_REP_RCVD || too_long(data, len, CM_RTU_PRIVATE))
 		return EINVAL;
-	life_enter(cm, c, CM_ESTABLISHED);
-	say_rtu(cm, c, data, len);
+	cm_life_enter(cm, c, CM_ESTABLISHED);
+	cm_say_rtu(cm, c, data, len);
 	return 0;
 }
 
@@ -70,8 +70,8 @@ int cm_accept(struct cm *cm, struct cm_conn *c, const struct cm_rep *rep, uint32
 	m.rep.remote_id = c->remote_id;
 	m.rep.psn = c->rq_psn;
 	m.rep.failover = c->alternate_offered;	/* not supported */
-	life_enter(cm, c, CM_REP_SENT);
-	say_until_answered(cm, c, &m, now);
+	cm_life_enter(cm, c, CM_REP_SENT);
+	cm_say_until_answered(cm, c, &m, now);
 	return 0;
 }
 
@@ -81,8 +81,8 @@ int cm_notify(struct cm *cm, struct cm_conn *c, uint64_t now)
 		return EISCONN;
 	if (c->state != CM_REP_SENT && c->state != CM_MRA_REP_RCVD)
 		return EINVAL;
-	life_enter(cm, c, CM_ESTABLISHED);
-	life_tell(cm, c, CM_EV_ESTABLISHED, 0, NULL);
+	cm_life_enter(cm, c, CM_ESTABLISHED);
+	cm_life_tell(cm, c, CM_EV_ESTABLISHED, 0, NULL);
 	return 0;
 }
 
@@ -92,11 +92,11 @@ static int reject_datagram(struct cm *cm, struct cm_conn *c, const void *data, s
 
 	if (too_long(data, len, CM_SIDR_REP_PRIVATE))
 		return EINVAL;
-	say_last_word(c, &m);
+	cm_say_last_word(c, &m);
 	if (len)
 		memcpy(m.sidr_rep.private_data, data, len);
-	life_enter(cm, c, CM_IDLE);
-	say(cm, c, &m);
+	cm_life_enter(cm, c, CM_IDLE);
+	cm_say(cm, c, &m);
 	return 0;
 }
 
@@ -125,26 +125,26 @@ int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void 
 		return reject_datagram(cm, c, data, len);
 	if (!may_reject(c->state) || too_long(info, info_len, CM_REJ_INFO) || too_long(data, len, CM_REJ_PRIVATE))
 		return EINVAL;
-	m = say_rej(c, reason);
+	m = cm_say_rej(c, reason);
 	m.rej.info_len = (uint8_t)info_len;
 	if (info_len)
 		memcpy(m.rej.info, info, info_len);
 	if (len)
 		memcpy(m.rej.private_data, data, len);
 	if (agreed)
-		life_enter_timewait(cm, c, now);
+		cm_life_enter_timewait(cm, c, now);
 	else
-		life_enter(cm, c, CM_IDLE);
-	say(cm, c, &m);
+		cm_life_enter(cm, c, CM_IDLE);
+	cm_say(cm, c, &m);
 	return 0;
 }
 
 static void send_dreq(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now)
 {
-	struct cm_msg m = say_dreq(c, data, len);
+	struct cm_msg m = cm_say_dreq(c, data, len);
 
-	life_enter(cm, c, CM_DREQ_SENT);
-	say_until_answered(cm, c, &m, now);
+	cm_life_enter(cm, c, CM_DREQ_SENT);
+	cm_say_until_answered(cm, c, &m, now);
 }
 
 int cm_disconnect(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now)
@@ -154,14 +154,14 @@ int cm_disconnect(struct cm *cm, struct cm_conn *c, const void *data, size_t len
 		return 0;
 	}
 	if (c->state == CM_DREQ_RCVD && !too_long(data, len, CM_DREP_PRIVATE)) {
-		say_drep(cm, c, data, len);
-		life_enter_timewait(cm, c, now);
+		cm_say_drep(cm, c, data, len);
+		cm_life_enter_timewait(cm, c, now);
 		return 0;
 	}
 	return EINVAL;
 }
 
-void call_drop_stale(struct cm *cm, struct cm_conn *c, uint64_t now)
+void cm_call_drop_stale(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
 	if (c->state == CM_ESTABLISHED)
 		send_dreq(cm, c, NULL, 0, now);
@@ -171,7 +171,7 @@ int cm_ask_patience(struct cm *cm, struct cm_conn *c, uint8_t service_timeout)
 {
 	if (c->state != CM_REQ_RCVD && c->state != CM_REP_RCVD)
 		return EINVAL;
-	say_mra(cm, c, c->state == CM_REQ_RCVD ? CM_ABOUT_REQ : CM_ABOUT_REP, service_timeout);
+	cm_say_mra(cm, c, c->state == CM_REQ_RCVD ? CM_ABOUT_REQ : CM_ABOUT_REP, service_timeout);
 	return 0;
 }
 
@@ -191,8 +191,8 @@ int cm_sidr_connect(struct cm *cm, struct cm_conn *c, const struct cm_sidr_req *
 	c->interval = cm_wire_time(SIDR_TIMEOUT);
 	c->max_retries = SIDR_RETRIES;
 	m.sidr_req.request_id = c->local_id;
-	life_enter(cm, c, CM_SIDR_REQ_SENT);
-	say_until_answered(cm, c, &m, now);
+	cm_life_enter(cm, c, CM_SIDR_REQ_SENT);
+	cm_say_until_answered(cm, c, &m, now);
 	return 0;
 }
 
@@ -204,30 +204,30 @@ int cm_sidr_answer(struct cm *cm, struct cm_conn *c, const struct cm_sidr_rep *r
 		return EINVAL;
 	m.sidr_rep.request_id = c->remote_id;
 	m.sidr_rep.service_id = c->service_id;
-	life_enter(cm, c, CM_IDLE);
-	say(cm, c, &m);
+	cm_life_enter(cm, c, CM_IDLE);
+	cm_say(cm, c, &m);
 	return 0;
 }
 
 static void give_up(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
 	if (c->state == CM_DREQ_SENT) {
-		life_enter_timewait(cm, c, now);
-		life_tell_disconnected(cm, c, -ETIMEDOUT, NULL);
+		cm_life_enter_timewait(cm, c, now);
+		cm_life_tell_disconnected(cm, c, -ETIMEDOUT, NULL);
 	} else {
-		life_enter(cm, c, CM_IDLE);
-		life_tell(cm, c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
+		cm_life_enter(cm, c, CM_IDLE);
+		cm_life_tell(cm, c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
 	}
 }
 
 /* Late messages have died out. */
 static void leave_timewait(struct cm *cm, struct cm_conn *c)
 {
-	life_enter(cm, c, CM_IDLE);
+	cm_life_enter(cm, c, CM_IDLE);
 	if (c->destroyed)
 		cm->ops->release(cm->arg, c);
 	else
-		life_tell(cm, c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
+		cm_life_tell(cm, c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 }
 
 static void expire(struct cm *cm, struct cm_conn *c, uint64_t now)
@@ -236,8 +236,8 @@ static void expire(struct cm *cm, struct cm_conn *c, uint64_t now)
 		leave_timewait(cm, c);
 	} else if (c->retries_left) {
 		c->retries_left--;
-		deadline_set(cm, c, time_after(now, c->interval));
-		say_again(cm, c);
+		cm_deadline_set(cm, c, time_after(now, c->interval));
+		cm_say_again(cm, c);
 	} else {
 		give_up(cm, c, now);
 	}

@@ -60,7 +60,7 @@ static void cut(struct cm_conn *c)
 		c->next->prev = c->prev;
 }
 
-void deadline_clear(struct cm *cm, struct cm_conn *c)
+void cm_deadline_clear(struct cm *cm, struct cm_conn *c)
 {
 	struct cm_conn *rest;
 
@@ -77,9 +77,9 @@ void deadline_clear(struct cm *cm, struct cm_conn *c)
 	c->deadline = VRB_NEVER;
 }
 
-void deadline_set(struct cm *cm, struct cm_conn *c, uint64_t at)
+void cm_deadline_set(struct cm *cm, struct cm_conn *c, uint64_t at)
 {
-	deadline_clear(cm, c);
+	cm_deadline_clear(cm, c);
 	if (at == VRB_NEVER)
 		return;
 	c->deadline = at;

@@ -20,17 +20,17 @@ static void take_rep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, u
 {
 	const struct cm_rep *r = &m->rep;
 	uint32_t qpn = is_xrc(c) ? r->eecn : r->qpn;
-	struct cm_conn *old = table_find_qpn(cm, &c->path.dst, r->ca_guid, qpn);
+	struct cm_conn *old = cm_table_find_qpn(cm, &c->path.dst, r->ca_guid, qpn);
 
 	if (old) {
-		struct cm_msg rej = say_start(c, CM_REJ);
+		struct cm_msg rej = cm_say_start(c, CM_REJ);
 
 		rej.rej.local_id = c->local_id;
 		rej.rej.remote_id = r->local_id;
 		rej.rej.about = CM_ABOUT_REP;
 		rej.rej.reason = CM_REJ_STALE_CONN;
-		say(cm, c, &rej);
-		call_drop_stale(cm, old, now);
+		cm_say(cm, c, &rej);
+		cm_call_drop_stale(cm, old, now);
 		return;
 	}
 	c->remote_id = r->local_id;
@@ -41,16 +41,16 @@ static void take_rep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, u
 	c->responder_resources = r->initiator_depth;
 	c->initiator_depth = r->responder_resources;
 	c->ack_timeout = cm_ack_timeout(r->target_ack_delay, c->life_time);
-	life_enter(cm, c, CM_REP_RCVD);
-	table_add_remote(cm, c);
-	table_add_qpn(cm, c);
-	life_tell(cm, c, CM_EV_REP, 0, m);
+	cm_life_enter(cm, c, CM_REP_RCVD);
+	cm_table_add_remote(cm, c);
+	cm_table_add_qpn(cm, c);
+	cm_life_tell(cm, c, CM_EV_REP, 0, m);
 }
 
 static void wait_for_program(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	cm->stats.duplicates++;
-	say_mra(cm, c, CM_ABOUT_REP, CM_SERVICE_TIMEOUT);
+	cm_say_mra(cm, c, CM_ABOUT_REP, CM_SERVICE_TIMEOUT);
 }
 
 /* The RTU was lost. */
@@ -58,14 +58,14 @@ static void repeat_rtu(struct cm *cm, struct cm_conn *c, const struct cm_msg *m,
 {
 	cm->stats.duplicates++;
 	if (c->active)
-		say(cm, c, &(struct cm_msg){ .type = CM_RTU, .tid = c->tid,
+		cm_say(cm, c, &(struct cm_msg){ .type = CM_RTU, .tid = c->tid,
 					     .rtu = { .local_id = c->local_id, .remote_id = c->remote_id } });
 }
 
 static void take_rtu(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	life_enter(cm, c, CM_ESTABLISHED);
-	life_tell(cm, c, CM_EV_ESTABLISHED, 0, m);
+	cm_life_enter(cm, c, CM_ESTABLISHED);
+	cm_life_tell(cm, c, CM_EV_ESTABLISHED, 0, m);
 }
 
 /* The peer asks for patience: this try lasts so long, and none is used up. */
@@ -73,8 +73,8 @@ static void wait_longer(struct cm *cm, struct cm_conn *c, enum cm_state state, c
 {
 	uint64_t patience = cm_wire_time(m->mra.service_timeout) + cm_wire_time(c->ack_timeout);
 
-	life_enter(cm, c, state);
-	deadline_set(cm, c, time_after(now, patience));
+	cm_life_enter(cm, c, state);
+	cm_deadline_set(cm, c, time_after(now, patience));
 }
 
 static void take_mra_of_req(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
@@ -93,30 +93,30 @@ static void take_mra_of_rep(struct cm *cm, struct cm_conn *c, const struct cm_ms
 static void take_rej(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	if (m->rej.reason == CM_REJ_STALE_CONN)
-		life_enter_timewait(cm, c, now);
+		cm_life_enter_timewait(cm, c, now);
 	else
-		life_enter(cm, c, CM_IDLE);
-	life_tell(cm, c, CM_EV_REJECTED, m->rej.reason, m);
+		cm_life_enter(cm, c, CM_IDLE);
+	cm_life_tell(cm, c, CM_EV_REJECTED, m->rej.reason, m);
 }
 
 static void take_rej_late(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	life_enter_timewait(cm, c, now);
-	life_tell(cm, c, CM_EV_REJECTED, m->rej.reason, m);
+	cm_life_enter_timewait(cm, c, now);
+	cm_life_tell(cm, c, CM_EV_REJECTED, m->rej.reason, m);
 }
 
 /* The peer has given up before the program has answered. */
 static void take_rej_early(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	life_enter(cm, c, CM_IDLE);
-	life_tell(cm, c, CM_EV_GONE, m->rej.reason, m);
+	cm_life_enter(cm, c, CM_IDLE);
+	cm_life_tell(cm, c, CM_EV_GONE, m->rej.reason, m);
 }
 
 static void take_dreq(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	c->tid = m->tid;
-	life_enter(cm, c, CM_DREQ_RCVD);
-	life_tell_disconnected(cm, c, 0, m);
+	cm_life_enter(cm, c, CM_DREQ_RCVD);
+	cm_life_tell_disconnected(cm, c, 0, m);
 }
 
 /* The DREP was lost. */
@@ -124,19 +124,19 @@ static void repeat_drep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m
 {
 	cm->stats.duplicates++;
 	c->tid = m->tid;
-	say_drep(cm, c, NULL, 0);
+	cm_say_drep(cm, c, NULL, 0);
 }
 
 static void take_drep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	life_enter_timewait(cm, c, now);
-	life_tell_disconnected(cm, c, 0, m);
+	cm_life_enter_timewait(cm, c, now);
+	cm_life_tell_disconnected(cm, c, 0, m);
 }
 
 static void take_sidr_rep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	life_enter(cm, c, CM_IDLE);
-	life_tell(cm, c, CM_EV_SIDR_REP, m->sidr_rep.status, m);
+	cm_life_enter(cm, c, CM_IDLE);
+	cm_life_tell(cm, c, CM_EV_SIDR_REP, m->sidr_rep.status, m);
 }
 
 /* There are no alternate paths here. */
@@ -147,7 +147,7 @@ static void refuse_lap(struct cm *cm, struct cm_conn *c, const struct cm_msg *m,
 	apr.apr.local_id = c->local_id;
 	apr.apr.remote_id = c->remote_id;
 	apr.apr.status = CM_APR_UNSUPPORTED;
-	say(cm, c, &apr);
+	cm_say(cm, c, &apr);
 }
 
 /* REQ and SIDR_REQ are in request.c; APR answers what is never asked. */
@@ -202,8 +202,8 @@ static struct cm_conn *find(struct cm *cm, const struct net_path *from, const st
 
 	/* By who has waited in vain for an answer: it names itself by its CA. */
 	if (m->type == CM_REJ && m->rej.reason == CM_REJ_TIMEOUT && m->rej.info_len >= sizeof(uint64_t))
-		return table_find_remote(cm, &from->src, get_be64(m->rej.info), m->rej.local_id);
-	c = table_find_local(cm, ids.ours);
+		return cm_table_find_remote(cm, &from->src, get_be64(m->rej.info), m->rej.local_id);
+	c = cm_table_find_local(cm, ids.ours);
 	if (!c || (c->remote_id ? c->remote_id != ids.peers : !ids.first))
 		return NULL;
 	return c;
@@ -226,7 +226,7 @@ static void input_answer(struct cm *cm, const struct net_path *from, const struc
 	if (!c) {
 		cm->stats.unknown++;
 		if (cm_answer_for_nobody(&answer, m))
-			say_back(cm, from, &answer);
+			cm_say_back(cm, from, &answer);
 		return;
 	}
 	if (!is_genuine(c, from, m)) {
@@ -263,7 +263,7 @@ void cm_input(struct cm *cm, const struct net_path *path, const uint8_t *mad, si
 	if (cm_decode(&m, mad, len) != CM_DECODED || !has_sender(&m))
 		cm->stats.garbage++;
 	else if (m.type == CM_REQ || m.type == CM_SIDR_REQ)
-		request_input(cm, path, &m, now);
+		cm_request_input(cm, path, &m, now);
 	else
 		input_answer(cm, path, &m, now);
 }

@@ -48,7 +48,7 @@ void cm_conn_init(struct cm_conn *c, uint32_t local_id)
 
 struct cm_conn *cm_find(struct cm *cm, uint32_t local_id)
 {
-	return table_find_local(cm, local_id);
+	return cm_table_find_local(cm, local_id);
 }
 
 static const char *const state_names[CM_NUM_STATES] = {
@@ -76,7 +76,7 @@ static void leave_will(struct cm *cm, struct cm_conn *c)
 
 	if (!cm->ops->will)
 		return;
-	if (say_last_word(c, &m)) {
+	if (cm_say_last_word(c, &m)) {
 		cm_encode(mad, &m);
 		cm->ops->will(cm->arg, c, &c->path, mad);
 	} else {
@@ -85,30 +85,30 @@ static void leave_will(struct cm *cm, struct cm_conn *c)
 }
 
 /* States that have a deadline set it after this. */
-void life_enter(struct cm *cm, struct cm_conn *c, enum cm_state state)
+void cm_life_enter(struct cm *cm, struct cm_conn *c, enum cm_state state)
 {
 	c->state = state;
-	deadline_clear(cm, c);
+	cm_deadline_clear(cm, c);
 	if (waits_for_program(state))
-		table_wait(cm, c);
+		cm_table_wait(cm, c);
 	else
-		table_wait_over(cm, c);
+		cm_table_wait_over(cm, c);
 	if (state == CM_IDLE)
-		table_del(c);
+		cm_table_del(c);
 	else
-		table_add_local(cm, c);
+		cm_table_add_local(cm, c);
 	if (state == CM_TIMEWAIT)
-		table_del_qpn(c);
+		cm_table_del_qpn(c);
 	leave_will(cm, c);
 }
 
-void life_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now)
+void cm_life_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
-	life_enter(cm, c, CM_TIMEWAIT);
-	deadline_set(cm, c, time_after(now, cm_wire_time(c->ack_timeout)));
+	cm_life_enter(cm, c, CM_TIMEWAIT);
+	cm_deadline_set(cm, c, time_after(now, cm_wire_time(c->ack_timeout)));
 }
 
-void life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status, const struct cm_msg *m)
+void cm_life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status, const struct cm_msg *m)
 {
 	struct cm_event ev = { .type = type, .status = status, .msg = m };
 
@@ -116,12 +116,12 @@ void life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int st
 		cm->ops->event(cm->arg, c, &ev);
 }
 
-void life_tell_disconnected(struct cm *cm, struct cm_conn *c, int status, const struct cm_msg *m)
+void cm_life_tell_disconnected(struct cm *cm, struct cm_conn *c, int status, const struct cm_msg *m)
 {
 	if (c->disconnected)
 		return;
 	c->disconnected = true;
-	life_tell(cm, c, CM_EV_DISCONNECTED, status, m);
+	cm_life_tell(cm, c, CM_EV_DISCONNECTED, status, m);
 }
 
 /*
@@ -135,12 +135,12 @@ void cm_destroy(struct cm *cm, struct cm_conn *c, uint64_t now)
 	struct cm_msg m;
 
 	c->destroyed = true;
-	if (say_last_word(c, &m))
-		say(cm, c, &m);
+	if (cm_say_last_word(c, &m))
+		cm_say(cm, c, &m);
 	if (lingers)
-		life_enter_timewait(cm, c, now);
+		cm_life_enter_timewait(cm, c, now);
 	else if (c->state != CM_TIMEWAIT && c->state != CM_IDLE)
-		life_enter(cm, c, CM_IDLE);
+		cm_life_enter(cm, c, CM_IDLE);
 	if (c->state == CM_IDLE)
 		cm->ops->release(cm->arg, c);
 }

@@ -20,7 +20,7 @@ static void refuse(struct cm *cm, const struct net_path *from, const struct cm_m
 		memcpy(answer.rej.info, info, info_len);
 		answer.rej.info_len = (uint8_t)info_len;
 	}
-	say_back(cm, from, &answer);
+	cm_say_back(cm, from, &answer);
 }
 
 static bool transport_makes_sense(const struct cm_req *r)
@@ -72,7 +72,7 @@ static void take_req(struct cm *cm, struct cm_conn *c, const struct cm_msg *m)
 	c->remote_id = r->local_id;
 	c->peer_qpn = r->qpn;
 	c->sq_psn = r->psn;
-	c->rq_psn = table_mix(cm, c->local_id, m->tid) & 0xffffff;
+	c->rq_psn = cm_table_mix(cm, c->local_id, m->tid) & 0xffffff;
 	c->transport = r->transport;
 	c->ext_transport = r->ext_transport;
 	c->mtu = r->mtu;
@@ -96,13 +96,13 @@ static void take_sidr_req(struct cm_conn *c, const struct cm_msg *m)
 static void drop(struct cm *cm, struct cm_conn *c)
 {
 	cm->stats.dropped++;
-	life_enter(cm, c, CM_IDLE);
-	life_tell(cm, c, CM_EV_GONE, 0, NULL);
+	cm_life_enter(cm, c, CM_IDLE);
+	cm_life_tell(cm, c, CM_EV_GONE, 0, NULL);
 }
 
 static void make_room(struct cm *cm, const struct net_addr *source)
 {
-	struct cm_conn *oldest = table_one_too_many(cm, source);
+	struct cm_conn *oldest = cm_table_one_too_many(cm, source);
 
 	if (oldest)
 		drop(cm, oldest);
@@ -130,11 +130,11 @@ static void offer(struct cm *cm, const struct net_path *from, const struct cm_ms
 		take_req(cm, c, m);
 	else
 		take_sidr_req(c, m);
-	life_enter(cm, c, m->type == CM_REQ ? CM_REQ_RCVD : CM_SIDR_REQ_RCVD);
-	table_add_remote(cm, c);
+	cm_life_enter(cm, c, m->type == CM_REQ ? CM_REQ_RCVD : CM_SIDR_REQ_RCVD);
+	cm_table_add_remote(cm, c);
 	if (m->type == CM_REQ)
-		table_add_qpn(cm, c);
-	life_tell(cm, c, CM_EV_REQUEST, 0, m);
+		cm_table_add_qpn(cm, c);
+	cm_life_tell(cm, c, CM_EV_REQUEST, 0, m);
 }
 
 /* A REQ that was seen before: its answer was lost, or has not been given yet. */
@@ -142,14 +142,14 @@ static void repeat(struct cm *cm, struct cm_conn *c, const struct net_path *from
 {
 	cm->stats.duplicates++;
 	if (c->state == CM_REQ_RCVD)
-		say_mra(cm, c, CM_ABOUT_REQ, CM_SERVICE_TIMEOUT);
+		cm_say_mra(cm, c, CM_ABOUT_REQ, CM_SERVICE_TIMEOUT);
 	else if (c->state == CM_TIMEWAIT)
 		refuse(cm, from, m, CM_REJ_STALE_CONN, NULL, 0);
 }
 
 static void input_req(struct cm *cm, const struct net_path *from, const struct cm_msg *m, uint64_t now)
 {
-	struct cm_conn *c = table_find_remote(cm, &from->src, m->req.ca_guid, m->req.local_id);
+	struct cm_conn *c = cm_table_find_remote(cm, &from->src, m->req.ca_guid, m->req.local_id);
 
 	if (c) {
 		repeat(cm, c, from, m);
@@ -157,11 +157,11 @@ static void input_req(struct cm *cm, const struct net_path *from, const struct c
 	}
 	if (!check_req(cm, from, m))
 		return;
-	c = table_find_qpn(cm, &from->src, m->req.ca_guid, m->req.qpn);
+	c = cm_table_find_qpn(cm, &from->src, m->req.ca_guid, m->req.qpn);
 	if (c && c->state != CM_REQ_RCVD) {
 		/* The QP that asks is connected to us as far as we know: its process has begun anew. */
 		refuse(cm, from, m, CM_REJ_STALE_CONN, NULL, 0);
-		call_drop_stale(cm, c, now);
+		cm_call_drop_stale(cm, c, now);
 		return;
 	}
 	/* It asks for the second time: it does not wait for the answer to the first any more. */
@@ -172,13 +172,13 @@ static void input_req(struct cm *cm, const struct net_path *from, const struct c
 
 static void input_sidr_req(struct cm *cm, const struct net_path *from, const struct cm_msg *m)
 {
-	if (table_find_remote(cm, &from->src, 0, m->sidr_req.request_id))
+	if (cm_table_find_remote(cm, &from->src, 0, m->sidr_req.request_id))
 		cm->stats.duplicates++;
 	else
 		offer(cm, from, m);
 }
 
-void request_input(struct cm *cm, const struct net_path *from, const struct cm_msg *m, uint64_t now)
+void cm_request_input(struct cm *cm, const struct net_path *from, const struct cm_msg *m, uint64_t now)
 {
 	if (m->type == CM_REQ)
 		input_req(cm, from, m, now);

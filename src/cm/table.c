@@ -14,7 +14,7 @@ static uint64_t mix(uint64_t v)
 	return v ^ v >> 31;
 }
 
-uint64_t table_mix(const struct cm *cm, uint64_t a, uint64_t b)
+uint64_t cm_table_mix(const struct cm *cm, uint64_t a, uint64_t b)
 {
 	return mix(mix(cm->seed ^ a) + b);
 }
@@ -24,20 +24,20 @@ static uint64_t mix_address(const struct cm *cm, const struct net_addr *a)
 	uint64_t half[2];
 
 	memcpy(half, a->raw, sizeof(half));
-	return table_mix(cm, half[0], half[1]);
+	return cm_table_mix(cm, half[0], half[1]);
 }
 
 static struct cm_link **bucket_of_peer(const struct cm *cm, struct cm_link *const *table, const struct net_addr *peer,
 				       uint64_t guid, uint32_t number)
 {
-	uint64_t hash = table_mix(cm, mix_address(cm, peer) ^ guid, number);
+	uint64_t hash = cm_table_mix(cm, mix_address(cm, peer) ^ guid, number);
 
 	return (struct cm_link **)&table[hash % CM_BUCKETS];
 }
 
 static struct cm_link **bucket_of_local(const struct cm *cm, uint32_t local_id)
 {
-	return (struct cm_link **)&cm->by_local[table_mix(cm, local_id, 0) % CM_BUCKETS];
+	return (struct cm_link **)&cm->by_local[cm_table_mix(cm, local_id, 0) % CM_BUCKETS];
 }
 
 static void chain(struct cm_link **at, struct cm_link *l)
@@ -59,38 +59,38 @@ static void unchain(struct cm_link *l)
 	*l = (struct cm_link){ NULL, NULL };
 }
 
-void table_add_local(struct cm *cm, struct cm_conn *c)
+void cm_table_add_local(struct cm *cm, struct cm_conn *c)
 {
 	if (!c->by_local.at)
 		chain(bucket_of_local(cm, c->local_id), &c->by_local);
 }
 
-void table_add_remote(struct cm *cm, struct cm_conn *c)
+void cm_table_add_remote(struct cm *cm, struct cm_conn *c)
 {
 	unchain(&c->by_remote);
 	chain(bucket_of_peer(cm, cm->by_remote, &c->path.dst, c->peer_guid, c->remote_id), &c->by_remote);
 }
 
-void table_add_qpn(struct cm *cm, struct cm_conn *c)
+void cm_table_add_qpn(struct cm *cm, struct cm_conn *c)
 {
 	unchain(&c->by_qpn);
 	if (c->peer_qpn)
 		chain(bucket_of_peer(cm, cm->by_qpn, &c->path.dst, c->peer_guid, c->peer_qpn), &c->by_qpn);
 }
 
-void table_del_qpn(struct cm_conn *c)
+void cm_table_del_qpn(struct cm_conn *c)
 {
 	unchain(&c->by_qpn);
 }
 
-void table_del(struct cm_conn *c)
+void cm_table_del(struct cm_conn *c)
 {
 	unchain(&c->by_local);
 	unchain(&c->by_remote);
 	unchain(&c->by_qpn);
 }
 
-struct cm_conn *table_find_local(struct cm *cm, uint32_t local_id)
+struct cm_conn *cm_table_find_local(struct cm *cm, uint32_t local_id)
 {
 	for (struct cm_link *l = *bucket_of_local(cm, local_id); l; l = l->next) {
 		struct cm_conn *c = container_of(l, struct cm_conn, by_local);
@@ -106,7 +106,7 @@ static bool is_peer(const struct cm_conn *c, const struct net_addr *peer, uint64
 	return c->peer_guid == guid && net_addr_equal(&c->path.dst, peer);
 }
 
-struct cm_conn *table_find_remote(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t remote_id)
+struct cm_conn *cm_table_find_remote(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t remote_id)
 {
 	for (struct cm_link *l = *bucket_of_peer(cm, cm->by_remote, peer, guid, remote_id); l; l = l->next) {
 		struct cm_conn *c = container_of(l, struct cm_conn, by_remote);
@@ -117,7 +117,7 @@ struct cm_conn *table_find_remote(struct cm *cm, const struct net_addr *peer, ui
 	return NULL;
 }
 
-struct cm_conn *table_find_qpn(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t qpn)
+struct cm_conn *cm_table_find_qpn(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t qpn)
 {
 	for (struct cm_link *l = *bucket_of_peer(cm, cm->by_qpn, peer, guid, qpn); l; l = l->next) {
 		struct cm_conn *c = container_of(l, struct cm_conn, by_qpn);
@@ -133,7 +133,7 @@ static unsigned int source_of(const struct cm *cm, const struct net_addr *peer)
 	return mix_address(cm, peer) % CM_SOURCES;
 }
 
-void table_wait(struct cm *cm, struct cm_conn *c)
+void cm_table_wait(struct cm *cm, struct cm_conn *c)
 {
 	c->source = source_of(cm, &c->path.dst);
 	list_add_tail(&cm->half_open, &c->half_open);
@@ -142,7 +142,7 @@ void table_wait(struct cm *cm, struct cm_conn *c)
 	cm->source[c->source].n++;
 }
 
-void table_wait_over(struct cm *cm, struct cm_conn *c)
+void cm_table_wait_over(struct cm *cm, struct cm_conn *c)
 {
 	if (list_empty(&c->half_open))
 		return;
@@ -152,7 +152,7 @@ void table_wait_over(struct cm *cm, struct cm_conn *c)
 	cm->source[c->source].n--;
 }
 
-struct cm_conn *table_one_too_many(struct cm *cm, const struct net_addr *peer)
+struct cm_conn *cm_table_one_too_many(struct cm *cm, const struct net_addr *peer)
 {
 	unsigned int source = source_of(cm, peer);
 

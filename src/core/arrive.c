@@ -6,6 +6,7 @@
 #include "core/answer.h"
 #include "core/context.h"
 #include "core/drive.h"
+#include "core/gsi.h"
 #include "core/held.h"
 #include "core/mcast.h"
 #include "core/near.h"
@@ -181,10 +182,10 @@ static bool intact(const struct arrival *a, struct vrb_receiver *r)
 	return true;
 }
 
-/* Does it take vrb.drive? Datagrams to groups, and requests of domains that other processes share. */
+/* Does it take vrb.drive? Datagrams to groups, management, and requests of domains that other processes share. */
 static bool is_mains(const struct roce_pkt *pkt, const struct vrb_qp *qp)
 {
-	return pkt->bth.dest_qpn == VRB_MCAST_QPN || (qp && qp->domain);
+	return pkt->bth.dest_qpn == VRB_MCAST_QPN || pkt->bth.dest_qpn == VRB_GSI_QPN || (qp && qp->domain);
 }
 
 static void dispatch(struct vrb_qp *qp, const struct vrb_raw *raw, const struct arrival *a,
@@ -192,6 +193,8 @@ static void dispatch(struct vrb_qp *qp, const struct vrb_raw *raw, const struct 
 {
 	if (raw->pkt->bth.dest_qpn == VRB_MCAST_QPN) {
 		deliver_multicast(raw, r, now);
+	} else if (raw->pkt->bth.dest_qpn == VRB_GSI_QPN) {
+		vrb_gsi_input(raw->pkt, now);
 	} else if (qp) {
 		lock_acquire(&qp->lock);
 		deliver(qp, raw, r, now);

@@ -6,6 +6,7 @@
 
 #include "core/burst.h"
 #include "core/cq.h"
+#include "core/gsi.h"
 #include "core/near.h"
 #include "core/output.h"
 #include "core/process.h"
@@ -68,6 +69,15 @@ static void expire_qp(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 	lock_release(&qp->lock);
 }
 
+static void expire_cq(struct vrb_cq *cq, uint64_t now)
+{
+	if (!vrb_cq_timeout(cq, now))
+		return;
+	vrb_cq_fail_srqs(cq);
+	vrb_qptab_for_each(fail_user, cq);
+	vrb_deputy_fail_users(cq, now);
+}
+
 /* Does a peer seem not to have answered in time? Most timers that are due were set for an answer that has come since. */
 static bool is_missed(struct vrb_qp *qp, uint64_t now)
 {
@@ -90,20 +100,17 @@ bool vrb_deadlines_expire(uint64_t now, void (*take_all)(uint64_t now, bool poll
 		return false;
 	for (unsigned int i = 0; i < TIMERS && (t = timers_pop(vrb.timers, now)); i++) {
 		struct deadline *d = container_of(t, struct deadline, timer);
-		struct vrb_cq *cq = container_of(d, struct vrb_cq, timer);
-
 		any = true;
-		if (!d->of_cq && !taken && unlikely(is_missed(container_of(d, struct vrb_qp, timer), now))) {
+		if (d->kind == DEADLINE_QP && !taken && unlikely(is_missed(container_of(d, struct vrb_qp, timer), now))) {
 			taken = true;
 			take_all(now, poller);
 		}
-		if (!d->of_cq)
+		if (d->kind == DEADLINE_QP)
 			expire_qp(container_of(d, struct vrb_qp, timer), b, now);
-		else if (vrb_cq_timeout(cq, now)) {
-			vrb_cq_fail_srqs(cq);
-			vrb_qptab_for_each(fail_user, cq);
-			vrb_deputy_fail_users(cq, now);
-		}
+		else if (d->kind == DEADLINE_CQ)
+			expire_cq(container_of(d, struct vrb_cq, timer), now);
+		else
+			vrb_gsi_expire(now);
 	}
 	vrb_burst_flush(b);
 	return any;
@@ -111,7 +118,7 @@ bool vrb_deadlines_expire(uint64_t now, void (*take_all)(uint64_t now, bool poll
 
 int vrb_deadline_add(struct vrb_cq *cq)
 {
-	cq->timer.of_cq = true;
+	cq->timer.kind = DEADLINE_CQ;
 	return timers_add(vrb.timers, &cq->timer.timer);
 }
 

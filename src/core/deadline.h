@@ -16,7 +16,11 @@ struct vrb_cq;
 /* A timer and what it belongs to. */
 struct deadline {
 	struct timer timer;
-	bool of_cq;		/* of a vrb_cq, else of a vrb_qp */
+	enum {
+		DEADLINE_QP,
+		DEADLINE_CQ,
+		DEADLINE_GSI,
+	} kind;
 };
 
 /*

@@ -20,6 +20,7 @@
 #include "core/burst.h"
 #include "core/context.h"
 #include "core/deadline.h"
+#include "core/gsi.h"
 #include "core/mcast.h"
 #include "core/near.h"
 #include "core/output.h"
@@ -185,6 +186,10 @@ static bool take_inbox(uint64_t now)
 		if (msg == HOST_MESSAGE) {
 			messages++;
 			xrc_receive(buf, len, r, now);
+		}
+		if (msg == HOST_MAD) {
+			messages++;
+			vrb_gsi_handed(&path, buf, len, now);
 		}
 		if (msg != HOST_PACKET)
 			continue;
@@ -496,6 +501,8 @@ int vrb_drive_start(void)
 	int ret = inbox < 0 ? 0 : progress_watch(vrb.progress, inbox, PROGRESS_OWN, on_inbox, NULL);
 
 	if (!ret)
+		ret = vrb_gsi_start();
+	if (!ret)
 		ret = vrb_receivers_start();
 	if (ret)
 		vrb_drive_stop();
@@ -508,6 +515,7 @@ void vrb_drive_stop(void)
 	vrb_receivers_end();
 	if (host_inbox_fd(vrb.host) >= 0)
 		progress_unwatch(vrb.progress, host_inbox_fd(vrb.host));
+	vrb_gsi_stop();
 	vrb_deputy_free_all();
 	vrb_qptab_free();
 }
@@ -515,6 +523,7 @@ void vrb_drive_stop(void)
 /* The QPs of the parent stay in memory, unreachable; the timers and locks around them belong to threads that do not exist here. */
 void vrb_drive_forget_all(void)
 {
+	vrb_gsi_forget();
 	vrb_qptab_forget();
 	vrb_deputy_forget_all();
 	vrb_afar_forget_all();

@@ -132,6 +132,7 @@ static void close_files(struct host *h)
 {
 	if (h->inbox >= 0)
 		close(h->inbox);
+	services_close(&h->services);
 	if (h->table.fd >= 0)
 		table_close(&h->table);
 	if (h->dir.fd >= 0)
@@ -230,6 +231,7 @@ int host_join(const char *dir, struct host **out)
 	lock_init(&h->lock);
 	h->slot = HOST_NO_SLOT;
 	h->inbox = h->dir.fd = h->table.fd = -1;
+	services_init(&h->services);
 	while (!h->incarnation)
 		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;
 
@@ -481,6 +483,31 @@ unsigned int host_janitor(struct host *h)
 			n++;
 	}
 	lock_release(&h->lock);
+	return n;
+}
+
+void host_publish_manager(struct host *h, bool on)
+{
+	if (!h->shared)
+		return;
+	lock_acquire(&h->lock);
+	h->self.flags = on ? TABLE_MANAGER : 0;
+	table_write_slot(&h->table, h->slot, &h->self);
+	lock_release(&h->lock);
+}
+
+unsigned int host_managers(struct host *h, int *slots, unsigned int cap)
+{
+	struct table_slot s;
+	unsigned int n = 0;
+
+	if (!h->shared)
+		return 0;
+	for (int slot = 0; slot < HOST_SLOTS && n < cap; slot++) {
+		table_read_slot(&h->table, slot, &s);
+		if (slot != h->slot && s.incarnation && (s.flags & TABLE_MANAGER) && s.netns == h->self.netns)
+			slots[n++] = slot;
+	}
 	return n;
 }
 

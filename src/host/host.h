@@ -39,6 +39,7 @@ enum {
 	HOST_BLOCKS = 1 << (24 - HOST_BLOCK_BITS),
 	HOST_SHARDS = 9,		/* each block is of a shard, and each shard may have a socket of its own */
 	HOST_PACKET_MAX = 9216,		/* longest packet that can be handed over */
+	HOST_MAD_LEN = 256,
 };
 
 struct host;
@@ -166,6 +167,16 @@ int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const v
 	      size_t len);
 
 /*
+ * Hands a MAD that arrived here, or was sent here, to the process in a slot; incarnation 0: whoever it is.  Returns 0; ENOENT if there is no such process in
+ * this network namespace; EAGAIN if its inbox is full now.
+ */
+int host_hand_mad(struct host *h, int slot, uint64_t incarnation, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN]);
+
+/* The slots of other processes of this network namespace that have said that they manage connections. Returns how many, at most cap. */
+void host_publish_manager(struct host *h, bool on);
+unsigned int host_managers(struct host *h, int *slots, unsigned int cap);
+
+/*
  * Sends a message of another part of the library, which is in up to HOST_TELL_PARTS pieces, HOST_PACKET_MAX bytes in all, to the inbox of a
  * process.  Messages of one sender arrive in order, whole, and if this returns 0.  Otherwise: ENOENT if the process is gone, EAGAIN if it does
  * not empty its inbox, EMSGSIZE.
@@ -194,6 +205,7 @@ int host_inbox_fd(const struct host *h);
 enum host_msg {
 	HOST_NOTHING,		/* inbox is empty */
 	HOST_PACKET,		/* *path, *len and buf are what host_hand() was given */
+	HOST_MAD,		/* *path, *len (HOST_MAD_LEN) and buf are what host_hand_mad() was given */
 	HOST_DOORBELL,
 	HOST_MESSAGE,		/* *len and buf are what host_tell() was given */
 	HOST_GARBAGE,		/* something that was not understood; go on */

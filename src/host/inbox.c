@@ -27,6 +27,7 @@ enum {
 	KIND_PACKET = 1,
 	KIND_DOORBELL = 2,
 	KIND_MESSAGE = 3,
+	KIND_MAD = 4,
 	INBOX_BUFFER = 4 << 20,
 	/* An inbox holds few datagrams (net.unix.max_dgram_qlen, often 10). */
 	FULL_TRIES = 20,
@@ -235,6 +236,19 @@ int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const v
 	return send_patiently(h, slot, &l);
 }
 
+int host_hand_mad(struct host *h, int slot, uint64_t incarnation, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
+{
+	struct host_peer peer;
+	struct letter l;
+
+	if (!host_peer(h, slot, &peer) || (incarnation && peer.incarnation != incarnation) || peer.netns != h->self.netns)
+		return ENOENT;
+	letter_init(&l, KIND_MAD);
+	letter_add(&l, mad, HOST_MAD_LEN);
+	pack_path(&l.head, path);
+	return send_once(h, slot, &l);
+}
+
 int host_tell(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
 	      unsigned int n)
 {
@@ -277,10 +291,10 @@ static enum host_msg read_message(const struct msg_head *m, size_t got, struct n
 	*len = m->len;
 	if (m->kind == KIND_MESSAGE)
 		return HOST_MESSAGE;
-	if (m->kind != KIND_PACKET)
+	if (m->kind != KIND_PACKET && (m->kind != KIND_MAD || m->len != HOST_MAD_LEN))
 		return HOST_GARBAGE;
 	unpack_path(path, m);
-	return HOST_PACKET;
+	return m->kind == KIND_MAD ? HOST_MAD : HOST_PACKET;
 }
 
 enum host_msg host_inbox_recv(struct host *h, struct net_path *path, void *buf, size_t *len)

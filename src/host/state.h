@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a membership consists of; shared by host.c and inbox.c only. */
+/* What a membership consists of; shared by host.c, inbox.c and service.c only. */
 #ifndef VRB_HOST_STATE_H
 #define VRB_HOST_STATE_H
 
@@ -11,6 +11,12 @@
 #include "host/qpn.h"
 #include "host/table.h"
 #include "util/lock.h"
+
+/* Where services are kept: opened when it is needed first. */
+struct services {
+	int fd;			/* -1: not open */
+	uint8_t *memory;	/* private mode */
+};
 
 struct host {
 	/* Immutable after host_join(). */
@@ -26,9 +32,13 @@ struct host {
 	struct lock lock;		/* protects what follows */
 	struct table table;
 	struct qpns qpns;
+	struct services services;
 	struct table_slot self;		/* as published */
 	uint8_t deaf[HOST_SLOTS / 8];	/* inbox was full last time; atomic, not locked */
 };
+
+void services_init(struct services *s);
+void services_close(struct services *s);
 
 /* Creates and binds the inbox of h->slot. Returns 0 or an errno value. */
 int inbox_open(struct host *h);

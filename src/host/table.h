@@ -43,13 +43,15 @@ struct table_header {
 };
 static_assert(sizeof(struct table_header) == 32, "table header");
 
+enum { TABLE_MANAGER = 1 };	/* it manages connections */
+
 /* Written by the slot's process only, while it lives; cleared by who reclaims it. */
 struct table_slot {
 	uint64_t incarnation;	/* 0: empty */
 	uint64_t netns;
 	uint32_t pid;
 	uint16_t udp_port;
-	uint16_t reserved0;
+	uint16_t flags;		/* TABLE_MANAGER */
 	int32_t steer[2];	/* of shard 0 */
 	uint16_t shard[HOST_SHARDS - 1][2];	/* of the others, plus one; 0: where those of shard 0 go */
 };

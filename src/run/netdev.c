@@ -16,6 +16,7 @@
 #include <netinet/in.h>
 #include <netpacket/packet.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -406,6 +407,28 @@ int netdev_list(struct netdev **list, unsigned int *count)
 		err = make_list(&s, list, count);
 	free(s.entry);
 	return err;
+}
+
+/* An address is one's own if a socket can be bound to it. */
+bool netdev_owns(const struct net_addr *addr, uint32_t ifindex)
+{
+	bool ipv4 = net_is_ipv4(addr);
+	struct sockaddr_in sin = { .sin_family = AF_INET };
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6, .sin6_scope_id = net_is_link_local(addr) ? ifindex : 0 };
+	const struct sockaddr *sa = ipv4 ? (const struct sockaddr *)&sin : (const struct sockaddr *)&sin6;
+	bool own;
+	int fd;
+
+	if (net_is_multicast(addr) || net_addr_is_zero(addr))
+		return false;
+	fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	memcpy(&sin.sin_addr, addr->raw + 12, sizeof(sin.sin_addr));
+	memcpy(&sin6.sin6_addr, addr->raw, sizeof(sin6.sin6_addr));
+	own = bind(fd, sa, ipv4 ? sizeof(sin) : sizeof(sin6)) == 0;
+	close(fd);
+	return own;
 }
 
 int netdev_monitor_open(void)

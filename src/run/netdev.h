@@ -45,6 +45,9 @@ struct netdev {
  */
 int netdev_list(struct netdev **list, unsigned int *count);
 
+/* Is it a unicast address of this network namespace? ifindex: of a link-local one. */
+bool netdev_owns(const struct net_addr *addr, uint32_t ifindex);
+
 /*
  * A non-blocking, close-on-exec descriptor that becomes readable when an interface or an address
  * changes. Returns -errno if netlink is refused: then nothing follows the interfaces.

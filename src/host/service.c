@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "host/service.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/state.h"
+#include "run/config.h"
+#include "util/cancel.h"
+
+enum {
+	BUCKETS = 2048,
+	ENTRIES = 64,		/* of a bucket */
+	FILE_SIZE = BUCKETS * ENTRIES * 64,
+	PORT_MASK = 0xffff,
+	FIRST_PORT = 32768,	/* what Linux has without being told otherwise */
+	LAST_PORT = 60999,
+};
+
+enum {
+	ONLY_FAMILY = 1,
+	REUSE = 2,
+	LISTENS = 4,
+};
+
+/* Written under the table lock; read without it, so that a reader may see the halves of two: each is checked for itself. */
+struct entry {
+	uint64_t incarnation;	/* 0: free */
+	uint64_t netns;
+	uint64_t service_id;
+	struct net_addr addr;
+	uint32_t ifindex;
+	uint16_t slot;
+	uint8_t family;
+	uint8_t flags;
+	uint64_t reserved[2];
+};
+static_assert(sizeof(struct entry) == 64, "entry of the services file, docs/HOST.md");
+
+struct bucket {
+	struct entry entry[ENTRIES];
+};
+
+/* In private mode the file is a piece of memory, of which only what is used takes room. */
+static int open_store(struct host *h)
+{
+	struct services *s = &h->services;
+	struct rlimit lim;
+
+	if (s->fd >= 0 || s->memory)
+		return 0;
+	if (!h->shared) {
+		s->memory = calloc(1, FILE_SIZE);
+		return s->memory ? 0 : ENOMEM;
+	}
+	if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < FILE_SIZE)
+		return EFBIG;
+	s->fd = openat(h->dir.fd, "services", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	return s->fd < 0 ? errno : 0;
+}
+
+void services_init(struct services *s)
+{
+	*s = (struct services){ .fd = -1 };
+}
+
+void services_close(struct services *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s->memory);
+	services_init(s);
+}
+
+/* What is not there reads as free. */
+static void read_bucket(const struct host *h, uint32_t n, struct bucket *b)
+{
+	const struct services *s = &h->services;
+	ssize_t got;
+	int cancel;
+
+	if (s->memory) {
+		memcpy(b, s->memory + (size_t)n * sizeof(*b), sizeof(*b));
+		return;
+	}
+	cancel = cancel_off();
+	got = pread(s->fd, b, sizeof(*b), (off_t)n * (off_t)sizeof(*b));
+	cancel_on(cancel);
+	if (got < 0)
+		got = 0;
+	memset((uint8_t *)b + got, 0, sizeof(*b) - (size_t)got);
+}
+
+static int write_entry(struct host *h, uint32_t at, const struct entry *e)
+{
+	const struct services *s = &h->services;
+	ssize_t put;
+	int cancel;
+
+	if (s->memory) {
+		memcpy(s->memory + (size_t)at * sizeof(*e), e, sizeof(*e));
+		return 0;
+	}
+	cancel = cancel_off();
+	put = pwrite(s->fd, e, sizeof(*e), (off_t)at * (off_t)sizeof(*e));
+	cancel_on(cancel);
+	if (put == (ssize_t)sizeof(*e))
+		return 0;
+	return put < 0 ? errno : ENOSPC;
+}
+
+static uint32_t bucket_of(const struct host *h, uint64_t service_id)
+{
+	uint64_t v = (service_id ^ h->self.netns << 20) * 0x9e3779b97f4a7c15ull;
+
+	return (uint32_t)(v >> 32) % BUCKETS;
+}
+
+/* Of a live process of this network namespace. */
+static bool counts(struct host *h, const struct entry *e, uint64_t service_id)
+{
+	if (!e->incarnation || e->service_id != service_id || e->netns != h->self.netns)
+		return false;
+	return !h->shared || e->incarnation == h->incarnation || host_alive(h, e->slot, e->incarnation);
+}
+
+static bool is_any(const struct entry *e)
+{
+	return net_addr_is_zero(&e->addr);
+}
+
+/* Linux's cma_check_port(): what stands in the way of one more? */
+static int conflict(const struct entry *mine, const struct entry *other)
+{
+	if ((mine->flags & REUSE) && (other->flags & REUSE))
+		return 0;
+	if ((mine->flags & ONLY_FAMILY) && (other->flags & ONLY_FAMILY) && mine->family != other->family)
+		return 0;
+	if (is_any(mine) || is_any(other))
+		return EADDRNOTAVAIL;
+	return net_addr_equal(&mine->addr, &other->addr) && mine->ifindex == other->ifindex ? EADDRINUSE : 0;
+}
+
+/* Against all of the bucket but the entry `self` of it. */
+static int check_port(struct host *h, const struct bucket *b, const struct entry *mine, unsigned int self)
+{
+	for (unsigned int i = 0; i < ENTRIES; i++) {
+		int err = 0;
+
+		if (i != self && counts(h, &b->entry[i], mine->service_id))
+			err = conflict(mine, &b->entry[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* A free place, or that of a dead process; ENTRIES: there is none. */
+static unsigned int find_place(struct host *h, const struct bucket *b)
+{
+	for (unsigned int i = 0; i < ENTRIES; i++)
+		if (!b->entry[i].incarnation)
+			return i;
+	for (unsigned int i = 0; i < ENTRIES; i++)
+		if (h->shared && !host_alive(h, b->entry[i].slot, b->entry[i].incarnation))
+			return i;
+	return ENTRIES;
+}
+
+/* Must hold the table lock. */
+static int bind_port(struct host *h, const struct entry *mine, uint32_t *at)
+{
+	uint32_t n = bucket_of(h, mine->service_id);
+	struct bucket b;
+	unsigned int place;
+	int err;
+
+	read_bucket(h, n, &b);
+	err = check_port(h, &b, mine, ENTRIES);
+	if (err)
+		return err;
+	place = find_place(h, &b);
+	if (place == ENTRIES)
+		return ENOBUFS;
+	*at = n * ENTRIES + place;
+	return write_entry(h, *at, mine);
+}
+
+static void read_port_range(unsigned int *first, unsigned int *last)
+{
+	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+
+	if (!f || fscanf(f, "%u %u", first, last) != 2 || !*first || *first > *last || *last > PORT_MASK) {
+		*first = FIRST_PORT;
+		*last = LAST_PORT;
+	}
+	if (f)
+		fclose(f);
+}
+
+/* Must hold the table lock. It begins at random, so that a port does not come back soon. */
+static int bind_any_port(struct host *h, struct entry *mine, uint32_t *at)
+{
+	const uint64_t space = mine->service_id;
+	const bool reuse = mine->flags & REUSE;
+	unsigned int first, last, n, start;
+
+	read_port_range(&first, &last);
+	n = last - first + 1;
+	start = (unsigned int)(config_random() % n);
+	for (unsigned int i = 0; i < n; i++) {
+		int err;
+
+		mine->service_id = space | (first + (start + i) % n);
+		/* One that nobody has, though sharing it might be allowed. */
+		mine->flags &= (uint8_t)~REUSE;
+		err = bind_port(h, mine, at);
+		if (!err && reuse) {
+			mine->flags |= REUSE;
+			err = write_entry(h, *at, mine);
+		}
+		if (err != EADDRINUSE && err != EADDRNOTAVAIL && err != ENOBUFS)
+			return err;
+	}
+	return EADDRNOTAVAIL;
+}
+
+static struct entry make_entry(const struct host *h, const struct host_service *s)
+{
+	return (struct entry){
+		.incarnation = h->incarnation,
+		.netns = h->self.netns,
+		.service_id = s->service_id,
+		.addr = s->addr,
+		.ifindex = net_is_link_local(&s->addr) ? s->ifindex : 0,
+		.slot = (uint16_t)(h->slot < 0 ? 0 : h->slot),
+		.family = s->family,
+		.flags = (uint8_t)((s->only_family || s->family == 4 ? ONLY_FAMILY : 0) | (s->reuse ? REUSE : 0)),
+	};
+}
+
+/* Takes both locks, and opens the store. */
+static int begin_change(struct host *h)
+{
+	int err;
+
+	lock_acquire(&h->lock);
+	err = open_store(h);
+	if (!err && h->shared)
+		err = table_lock(&h->table);
+	if (err)
+		lock_release(&h->lock);
+	return err;
+}
+
+static void end_change(struct host *h)
+{
+	if (h->shared)
+		table_unlock(&h->table);
+	lock_release(&h->lock);
+}
+
+int host_service_bind(struct host *h, struct host_service *s, uint32_t *at)
+{
+	struct entry mine = make_entry(h, s);
+	int err = begin_change(h);
+
+	if (err)
+		return err;
+	if (mine.service_id & PORT_MASK)
+		err = bind_port(h, &mine, at);
+	else
+		err = bind_any_port(h, &mine, at);
+	end_change(h);
+	if (!err)
+		s->service_id = mine.service_id;
+	return err;
+}
+
+/* The entry is this process's own: nobody else changes it. */
+static bool read_own(struct host *h, uint32_t at, struct bucket *b)
+{
+	if (at / ENTRIES >= BUCKETS)
+		return false;
+	read_bucket(h, at / ENTRIES, b);
+	return b->entry[at % ENTRIES].incarnation == h->incarnation;
+}
+
+int host_service_listen(struct host *h, uint32_t at)
+{
+	struct bucket b;
+	struct entry *mine = &b.entry[at % ENTRIES];
+	int err = begin_change(h);
+
+	if (err)
+		return err;
+	if (!read_own(h, at, &b)) {
+		err = EINVAL;
+	} else {
+		mine->flags &= (uint8_t)~REUSE;
+		mine->flags |= LISTENS;
+		err = check_port(h, &b, mine, at % ENTRIES);
+		if (!err)
+			err = write_entry(h, at, mine);
+	}
+	end_change(h);
+	return err;
+}
+
+void host_service_unbind(struct host *h, uint32_t at)
+{
+	static const struct entry none;
+	struct bucket b;
+
+	/* One's own entry needs no lock to be emptied: whoever reads it finds it there, or not. */
+	lock_acquire(&h->lock);
+	if (!open_store(h) && read_own(h, at, &b))
+		write_entry(h, at, &none);
+	lock_release(&h->lock);
+}
+
+static bool takes(const struct entry *e, const struct net_addr *addr, uint32_t ifindex, uint8_t family)
+{
+	if (!(e->flags & LISTENS))
+		return false;
+	if (is_any(e))
+		return e->family == family || !(e->flags & ONLY_FAMILY);
+	return net_addr_equal(&e->addr, addr) && (!e->ifindex || !ifindex || e->ifindex == ifindex);
+}
+
+bool host_service_find(struct host *h, uint64_t service_id, const struct net_addr *addr, uint32_t ifindex, uint8_t family,
+		       int *slot, uint64_t *incarnation)
+{
+	struct bucket b;
+	bool found = false;
+
+	lock_acquire(&h->lock);
+	if (!open_store(h)) {
+		read_bucket(h, bucket_of(h, service_id), &b);
+		for (unsigned int i = 0; i < ENTRIES && !found; i++) {
+			const struct entry *e = &b.entry[i];
+
+			if (!takes(e, addr, ifindex, family) || !counts(h, e, service_id))
+				continue;
+			*slot = h->shared ? e->slot : HOST_NO_SLOT;
+			*incarnation = e->incarnation;
+			found = true;
+		}
+	}
+	lock_release(&h->lock);
+	return found;
+}

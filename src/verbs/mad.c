@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The calls of mad.h: life and fork, bindings; core/gsi.h has the rest.
+ *
+ * Locks: vrb_mad.lock, a leaf, protects the list of bindings.
+ */
+#include "verbs/mad.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "core/drive.h"
+#include "core/gsi.h"
+#include "core/process.h"
+#include "host/host.h"
+#include "host/service.h"
+#include "run/clock.h"
+#include "run/config.h"
+#include "util/atomic.h"
+#include "util/list.h"
+#include "verbs/symver.h"
+#include "wire/wire.h"
+
+struct vrb_mad {
+	struct vrb_gsi_ops ops;
+	unsigned int generation;	/* of the process that opened it: a child of that has nothing of it */
+	pthread_mutex_t lock;
+	struct list bindings;
+};
+
+struct vrb_binding {
+	struct list node;
+	uint32_t at;
+};
+
+static bool inherited(const struct vrb_mad *m)
+{
+	return m->generation != load_relaxed(&vrb.generation);
+}
+
+VRB_EXPORT int vrb_mad_open(const struct vrb_mad_ops *ops, void *arg, struct vrb_mad **out)
+{
+	struct vrb_mad *m = calloc(1, sizeof(*m));
+	int err;
+
+	if (!m)
+		return ENOMEM;
+	m->ops = (struct vrb_gsi_ops){ ops->receive, ops->timeout };
+	pthread_mutex_init(&m->lock, NULL);
+	list_init(&m->bindings);
+	err = vrb_process_get();
+	if (!err) {
+		m->generation = load_relaxed(&vrb.generation);
+		err = vrb_gsi_open(&m->ops, arg);
+		if (err)
+			vrb_process_put();
+	}
+	if (err) {
+		free(m);
+		return err;
+	}
+	*out = m;
+	return 0;
+}
+
+static void unbind(struct vrb_binding *b, bool ours)
+{
+	list_del(&b->node);
+	if (ours)
+		host_service_unbind(vrb.host, b->at);
+	free(b);
+}
+
+VRB_EXPORT void vrb_mad_close(struct vrb_mad *m)
+{
+	bool ours = !inherited(m);
+
+	if (ours)
+		vrb_gsi_close();
+	while (!list_empty(&m->bindings))
+		unbind(list_entry(m->bindings.next, struct vrb_binding, node), ours);
+	if (ours)
+		vrb_process_put();
+	free(m);
+}
+
+VRB_EXPORT uint64_t vrb_mad_now(void)
+{
+	return clock_now();
+}
+
+VRB_EXPORT void vrb_mad_arm(struct vrb_mad *m, uint64_t at)
+{
+	if (!inherited(m))
+		vrb_gsi_arm(at);
+}
+
+VRB_EXPORT int vrb_mad_send(struct vrb_mad *m, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN])
+{
+	return inherited(m) ? EIO : vrb_gsi_send(path, mad);
+}
+
+VRB_EXPORT uint32_t vrb_mad_comm_id(struct vrb_mad *m)
+{
+	return vrb_gsi_comm_id();
+}
+
+VRB_EXPORT bool vrb_mad_poll(struct vrb_mad *m)
+{
+	bool any;
+
+	if (inherited(m))
+		return false;
+	any = vrb_drive_poll(1);
+	any |= vrb_drive_messages();
+	return any;
+}
+
+VRB_EXPORT bool vrb_mad_polls(struct vrb_mad *m)
+{
+	return !config_get()->progress_thread;
+}
+
+VRB_EXPORT int vrb_mad_bind(struct vrb_mad *m, struct vrb_service *want, struct vrb_binding **out)
+{
+	struct host_service s = {
+		.service_id = want->service_id,
+		.addr = want->addr,
+		.ifindex = want->ifindex,
+		.family = want->family,
+		.only_family = want->only_family,
+		.reuse = want->reuse,
+	};
+	struct vrb_binding *b;
+	int err;
+
+	if (inherited(m))
+		return EIO;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return ENOMEM;
+	err = host_service_bind(vrb.host, &s, &b->at);
+	if (err) {
+		free(b);
+		return err;
+	}
+	want->service_id = s.service_id;
+	pthread_mutex_lock(&m->lock);
+	list_add_tail(&m->bindings, &b->node);
+	pthread_mutex_unlock(&m->lock);
+	*out = b;
+	return 0;
+}
+
+VRB_EXPORT int vrb_mad_listen(struct vrb_mad *m, struct vrb_binding *b)
+{
+	return inherited(m) ? EIO : host_service_listen(vrb.host, b->at);
+}
+
+VRB_EXPORT void vrb_mad_unbind(struct vrb_mad *m, struct vrb_binding *b)
+{
+	bool ours = !inherited(m);
+
+	if (ours)
+		pthread_mutex_lock(&m->lock);
+	unbind(b, ours);
+	if (ours)
+		pthread_mutex_unlock(&m->lock);
+}
+
+VRB_EXPORT int vrb_mad_trouble(struct vrb_mad *m, const struct net_addr *dst)
+{
+	if (inherited(m) || !vrb.wire)
+		return 0;
+	return trouble_about(vrb.wire->trouble, dst, clock_now());
+}
