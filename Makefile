@@ -21,7 +21,7 @@ export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan test-load test-rxe bench install deb clean format help
+.PHONY: all setup demo test test-asan test-tsan test-load test-rxe fuzz bench install deb clean format help
 
 all: $(BUILD)/build.ninja
 	@ninja -C "$(BUILD)"
@@ -63,6 +63,17 @@ test-tsan: setup
 	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
 		--suite unit --suite sim --suite verbs $(TEST_ARGS)
 
+# Every fuzz target for FUZZ_SECONDS: with clang as libFuzzer programs under ASan and UBSan, else the drivers with random inputs.
+FUZZ_SECONDS ?= 600
+FUZZ_CC := $(shell command -v clang)
+FUZZ_ARGS := -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
+
+fuzz: setup
+	@[ -e build-fuzz/build.ninja ] || $(if $(FUZZ_CC),CC=clang CFLAGS=-fsanitize=fuzzer-no-link) \
+		$(MESON) setup build-fuzz $(if $(FUZZ_CC),$(FUZZ_ARGS)) $(MESON_ARGS)
+	@ninja -C build-fuzz fuzz-programs
+	@python3 scripts/fuzz.py build-fuzz --seconds "$(FUZZ_SECONDS)" $(FUZZ_TARGETS)
+
 # A kernel's soft RoCE as the other end, in a guest (docs/TESTING.md).
 RXE_ARGS ?=
 RXE_GROUPS ?= all
@@ -98,4 +109,4 @@ format:
 
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
-	@echo "Targets: all setup demo test test-asan test-tsan test-load test-rxe bench install deb clean format"
+	@echo "Targets: all setup demo test test-asan test-tsan test-load test-rxe fuzz bench install deb clean format"

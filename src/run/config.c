@@ -17,7 +17,7 @@
 #include "run/clock.h"
 #include "util/net.h"
 
-enum { COMPLAINTS = 16, COMPLAINT_LEN = 256 };
+enum { COMPLAINTS = 16, COMPLAINT_LEN = 256, SHOWN_LEN = 65 };
 
 static struct config config;
 static pthread_once_t config_once = PTHREAD_ONCE_INIT;
@@ -275,10 +275,21 @@ static const struct {
 	{ "VERBENA_RECEIVERS", parse_receivers, "auto or 1..8" },
 };
 
+/* As much of a value as a line takes; what would move the cursor, or begin a line of its own, does not. */
+static const char *printable(const char *value, char text[SHOWN_LEN])
+{
+	size_t i;
+
+	for (i = 0; value[i] && i < SHOWN_LEN - 1; i++)
+		text[i] = (unsigned char)value[i] < ' ' || value[i] == 0x7f ? '?' : value[i];
+	text[i] = '\0';
+	return text;
+}
+
 void config_parse(struct config *cfg, config_lookup_fn lookup, config_complain_fn complain,
 		  void *arg)
 {
-	char line[COMPLAINT_LEN];
+	char line[COMPLAINT_LEN], shown[SHOWN_LEN];
 	unsigned int i;
 
 	memset(cfg, 0, sizeof(*cfg));
@@ -292,8 +303,8 @@ void config_parse(struct config *cfg, config_lookup_fn lookup, config_complain_f
 
 		if (!value || !value[0] || variables[i].parse(cfg, value))
 			continue;
-		snprintf(line, sizeof(line), "%s=%.64s is ignored: it should be %s",
-			 variables[i].name, value, variables[i].expected);
+		snprintf(line, sizeof(line), "%s=%s is ignored: it should be %s",
+			 variables[i].name, printable(value, shown), variables[i].expected);
 		complain(arg, line);
 	}
 }

@@ -8,26 +8,12 @@
  * The input is a program of one-byte steps with operands, so that a fuzzer can learn it.
  */
 #include "fuzz/fuzz.h"
+#include "fuzz/input.h"
 #include "unit/roce_env.h"
 
 enum {
 	MAX_PACKETS = 8 * ENV_MEM / 256, /* no drain needs more: a few READs of all memory */
 };
-
-/* Operands; zeros when the input is used up. */
-struct input {
-	const uint8_t *p, *end;
-};
-
-static uint8_t byte(struct input *in)
-{
-	return in->p < in->end ? *in->p++ : 0;
-}
-
-static uint32_t word(struct input *in)
-{
-	return (uint32_t)byte(in) << 24 | byte(in) << 16 | byte(in) << 8 | byte(in);
-}
 
 /* A length with a liking for the borders of packets. */
 static uint32_t length(struct input *in)
