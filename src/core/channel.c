@@ -3,6 +3,7 @@
 #include "core/channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -115,6 +116,12 @@ static void poll_until_raised(struct vrb_channel *channel, uint64_t end)
 	cancel_on(cancel);
 }
 
+/* The program has made the channel's descriptor non-blocking, and does not want to wait at all. */
+static bool blocks(const struct vrb_channel *channel)
+{
+	return !(fcntl(channel->ibv.fd, F_GETFL) & O_NONBLOCK);
+}
+
 /* Waits for an event and takes it, with the queue's lock. */
 static int await(struct vrb_channel *channel, struct list **node)
 {
@@ -123,7 +130,7 @@ static int await(struct vrb_channel *channel, struct list **node)
 
 	if (raised(channel))
 		return vrb_event_queue_take(&channel->queue, node);
-	if (patience_polls(&channel->patience)) {
+	if (patience_polls(&channel->patience) && blocks(channel)) {
 		poll_until_raised(channel, end);
 		return vrb_event_queue_take(&channel->queue, node);
 	}

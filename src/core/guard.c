@@ -52,6 +52,9 @@ static __thread struct {
 	unsigned int depth;
 } chaining __attribute__((tls_model("initial-exec")));
 
+/* The kernel ends a process whose fault finds its signal blocked; initial-exec as above. */
+static __thread bool unblocked __attribute__((tls_model("initial-exec")));
+
 #ifndef GUARD_PC
 static __thread sigjmp_buf *active_guard __attribute__((tls_model("initial-exec")));
 #endif
@@ -205,8 +208,27 @@ static void install(unsigned int which)
 	sigaction(sig, &ours, NULL);
 }
 
+static __attribute__((noinline)) void unblock(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (unsigned int i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaddset(&set, signals[i]);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	unblocked = true;
+}
+
+/* Before each access. */
+static inline void prepare(void)
+{
+	if (unlikely(!unblocked))
+		unblock();
+}
+
 void vrb_guard_install(void)
 {
+	unblock();
 	pthread_mutex_lock(&lock);
 	for (unsigned int i = 0; i < ARRAY_SIZE(signals); i++)
 		install(i);
@@ -227,21 +249,25 @@ int vrb_guard_fetch_add64_asm(uint64_t *p, uint64_t add, uint64_t *original);
 
 bool vrb_guard_copy(void *dst, const void *src, size_t len)
 {
+	prepare();
 	return vrb_guard_copy_asm(dst, src, len) == 0;
 }
 
 bool vrb_guard_store64(uint64_t *p, uint64_t value)
 {
+	prepare();
 	return vrb_guard_store64_asm(p, value) == 0;
 }
 
 bool vrb_guard_cmp_swap64(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *original)
 {
+	prepare();
 	return vrb_guard_cmp_swap64_asm(p, compare, swap, original) == 0;
 }
 
 bool vrb_guard_fetch_add64(uint64_t *p, uint64_t add, uint64_t *original)
 {
+	prepare();
 	return vrb_guard_fetch_add64_asm(p, add, original) == 0;
 }
 
@@ -251,6 +277,7 @@ bool vrb_guard_fetch_add64(uint64_t *p, uint64_t add, uint64_t *original)
 #define GUARDED(access)                                                                            \
 	do {                                                                                       \
 		sigjmp_buf guard;                                                                  \
+		prepare();                                                                         \
 		if (sigsetjmp(guard, 1)) {                                                         \
 			active_guard = NULL;                                                       \
 			return false;                                                              \

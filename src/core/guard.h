@@ -11,7 +11,8 @@
  *
  * On architectures without routines of their own, sigsetjmp does the same more slowly.
  *
- * Threads that make guarded accesses must not block SIGSEGV and SIGBUS.
+ * A thread that blocks SIGSEGV and SIGBUS gets them unblocked at its first guarded access and at
+ * each registration: nothing else would save it from what other threads survive.
  */
 #ifndef VRB_CORE_GUARD_H
 #define VRB_CORE_GUARD_H

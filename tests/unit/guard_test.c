@@ -288,6 +288,28 @@ static void default_action_still_kills(void **state)
 	assert_int_equal(killed_by(ignore_sent), 0);
 }
 
+static void *copy_with_all_blocked(void *p)
+{
+	uint8_t dst[64];
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	assert_false(vrb_guard_copy(dst, p, sizeof(dst)));
+	return NULL;
+}
+
+/* A thread that blocks every signal would be ended by its first fault. */
+static void a_thread_that_blocks_everything(void **state)
+{
+	uint8_t *p = cliff(PROT_NONE);
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, copy_with_all_blocked, p), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	munmap(p, page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +318,7 @@ int main(void)
 		cmocka_unit_test(reports_a_write_and_leaves_a_prefix),
 		cmocka_unit_test(reports_read_only_memory),
 		cmocka_unit_test(reports_a_file_that_shrank),
+		cmocka_unit_test(a_thread_that_blocks_everything),
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(last_byte_comes_last),
 		cmocka_unit_test(faults_of_the_program_go_to_its_handler),
