@@ -36,6 +36,7 @@ int vrb_channel_create(struct vrb_context *ctx, struct vrb_channel **channel)
 	ch->ibv.context = &ctx->vctx.context;
 	ch->ibv.fd = ch->queue.fd;
 	vrb_context_take(ctx, &ctx->n_channel, INT32_MAX);
+	vrb_live_add(&ch->live, ch, ch->ibv.context, 0);
 	*channel = ch;
 	return 0;
 }
@@ -50,6 +51,7 @@ int vrb_channel_destroy(struct vrb_channel *channel)
 	pthread_mutex_unlock(&ctx->lock);
 	if (users)
 		return EBUSY;
+	vrb_live_del(&channel->live);
 	vrb_context_give(ctx, &ctx->n_channel);
 	vrb_event_queue_destroy(&channel->queue);
 	free(channel);

@@ -13,6 +13,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/event.h"
+#include "core/live.h"
 #include "core/patience.h"
 
 struct vrb_context;
@@ -25,6 +26,7 @@ struct vrb_channel {
 	struct vrb_event_queue queue;
 	struct patience patience;
 	uint32_t shards;		/* atomic hint: of the CQs that were armed */
+	struct vrb_live live;
 };
 
 static inline struct vrb_channel *to_vrb_channel(struct ibv_comp_channel *c)

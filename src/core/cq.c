@@ -49,6 +49,8 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex 
 	if (!entries_ok(attr->cqe) ||
 	    attr->comp_vector >= (uint32_t)ctx->vctx.context.num_comp_vectors)
 		return EINVAL;
+	if (attr->channel && !vrb_live_has(attr->channel))
+		return ENOENT;
 	if (attr->channel && attr->channel->context != &ctx->vctx.context)
 		return EINVAL;
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
@@ -104,10 +106,12 @@ static void enlist(struct vrb_cq *cq)
 	pthread_mutex_lock(&cq->ctx->lock);
 	list_add_tail(&cq->ctx->cqs, &cq->node);
 	pthread_mutex_unlock(&cq->ctx->lock);
+	vrb_live_add(&cq->live, cq, cq->ibv.context, cq->ibv.handle);
 }
 
 static void delist(struct vrb_cq *cq)
 {
+	vrb_live_del(&cq->live);
 	pthread_mutex_lock(&cq->ctx->lock);
 	list_del(&cq->node);
 	pthread_mutex_unlock(&cq->ctx->lock);

@@ -15,6 +15,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/deadline.h"
+#include "core/live.h"
 #include "util/list.h"
 #include "util/lock.h"
 #include "wq/qp.h"
@@ -88,6 +89,7 @@ struct vrb_cq {
 	uint32_t event_pending;		/* completion events not delivered yet */
 
 	struct deadline timer;	/* overrun and events held back */
+	struct vrb_live live;
 };
 
 static inline struct vrb_cq *to_vrb_cq(struct ibv_cq *cq)

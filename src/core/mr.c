@@ -143,6 +143,7 @@ static int create(struct vrb_pd *pd, const struct region *r, struct vrb_mr **out
 	if (r->dm)
 		fetch_add_relaxed(&r->dm->users, 1);
 	mr_entry_publish(e);
+	vrb_live_add(&mr->live, mr, mr->ibv.context, mr->ibv.handle);
 	*out = mr;
 	return 0;
 }
@@ -250,6 +251,7 @@ static void free_mr(struct vrb_mr *mr)
 {
 	struct vrb_context *ctx = to_vrb_context(mr->ibv.context);
 
+	vrb_live_del(&mr->live);
 	vrb_context_give(ctx, &ctx->n_mr);
 	free(mr);
 }
@@ -381,6 +383,7 @@ int vrb_mr_import(struct vrb_pd *pd, uint32_t handle, struct vrb_mr **out)
 	mr->index = handle;
 	mr->access = e->access;
 	mr->imported = true;
+	vrb_live_add(&mr->live, mr, mr->ibv.context, mr->ibv.handle);
 	*out = mr;
 put:
 	mr_entry_put(e);

@@ -21,6 +21,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "core/live.h"
 #include "wq/qp.h"
 
 struct vrb_dm;
@@ -35,6 +36,7 @@ struct vrb_mr {
 	struct vrb_dm *dm; /* device memory it shows, or NULL */
 	bool imported;     /* shares the entry of another vrb_mr */
 	bool plain;        /* made by ibv_reg_mr() and its kind; only these can be changed */
+	struct vrb_live live;
 };
 
 static inline struct vrb_mr *to_vrb_mr(struct ibv_mr *mr)

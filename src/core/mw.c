@@ -66,6 +66,7 @@ int vrb_mw_alloc(struct vrb_pd *pd, enum ibv_mw_type type, struct vrb_mw **out)
 		.type = type,
 	};
 	vrb_pd_get(pd);
+	vrb_live_add(&mw->live, mw, mw->ibv.context, mw->ibv.handle);
 	*out = mw;
 	return 0;
 }
@@ -91,6 +92,7 @@ int vrb_mw_dealloc(struct vrb_mw *mw)
 	e->kind = MR_FREE;	/* to binds that are queued */
 	mr_table_unlock();
 	mr_entry_free(mw->index);
+	vrb_live_del(&mw->live);
 	vrb_pd_put(to_vrb_pd(mw->ibv.pd));
 	vrb_context_give(ctx, &ctx->n_mw);
 	free(mw);

@@ -7,6 +7,8 @@
 
 #include <infiniband/verbs.h>
 
+#include "core/live.h"
+
 struct send_wqe;
 struct vrb_pd;
 
@@ -14,6 +16,7 @@ struct vrb_mw {
 	struct ibv_mw ibv;
 	uint32_t index; /* in the key table */
 	uint32_t key;   /* by which queued binds name it; see mw.c */
+	struct vrb_live live;
 };
 
 static inline struct vrb_mw *to_vrb_mw(struct ibv_mw *mw)

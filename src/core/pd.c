@@ -39,11 +39,8 @@ void vrb_pd_put(struct vrb_pd *pd)
 
 int vrb_pd_check(struct ibv_pd *pd)
 {
-	int err;
+	int err = vrb_object_check(pd);
 
-	if (!pd)
-		return EINVAL;
-	err = vrb_context_check(pd->context);
 	if (err)
 		return err;
 	return to_vrb_pd(pd)->state->dead ? EINVAL : 0;
@@ -63,6 +60,7 @@ static struct vrb_pd *handle_new(struct vrb_context *ctx, uint32_t pdn, struct p
 	pthread_mutex_lock(&ctx->lock);
 	list_add_tail(&ctx->pds, &pd->node);
 	pthread_mutex_unlock(&ctx->lock);
+	vrb_live_add(&pd->live, pd, pd->ibv.context, pd->ibv.handle);
 	return pd;
 }
 
@@ -70,6 +68,7 @@ static void handle_free(struct vrb_pd *pd)
 {
 	struct vrb_context *ctx = to_vrb_context(pd->ibv.context);
 
+	vrb_live_del(&pd->live);
 	pthread_mutex_lock(&ctx->lock);
 	list_del(&pd->node);
 	pthread_mutex_unlock(&ctx->lock);

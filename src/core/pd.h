@@ -15,6 +15,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "core/live.h"
 #include "util/list.h"
 
 struct vrb_context;
@@ -38,6 +39,7 @@ struct vrb_pd {
 	struct vrb_pd *parent; /* parent domain: the PD it stands for */
 	struct vrb_td *td;     /* parent domain: its thread domain, or NULL */
 	void *pd_context;
+	struct vrb_live live;
 };
 
 static inline struct vrb_pd *to_vrb_pd(struct ibv_pd *pd)

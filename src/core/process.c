@@ -16,6 +16,7 @@
 #include "core/device.h"
 #include "core/drive.h"
 #include "core/guard.h"
+#include "core/live.h"
 #include "core/mrtab.h"
 #include "core/near.h"
 #include "core/raw_port.h"
@@ -82,6 +83,7 @@ static void after_fork_child(void)
 	list_init(&vrb.contexts);
 	vrb_device_after_fork();
 	vrb_guard_after_fork();
+	vrb_live_after_fork();
 	if (vrb.users) {
 		drop_inherited();
 		vrb_drive_forget_all();

@@ -310,6 +310,7 @@ static int create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr, con
 		goto free_number;
 	take_references(qp);
 	attr->cap = qp->init.cap;
+	vrb_live_add(&qp->live, qp, qp->ibv.context, qp->ibv.handle);
 	*out = qp;
 	return 0;
 free_number:
@@ -430,6 +431,7 @@ int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, st
 		return err;
 	}
 	vrb_xrcd_get(handle->xrcd);
+	vrb_live_add(&handle->live, handle, handle->ibv.context, handle->ibv.handle);
 	*out = handle;
 	return 0;
 }
@@ -506,11 +508,13 @@ static void destroy_handle(struct vrb_qp *handle)
 int vrb_qp_destroy(struct vrb_qp *qp)
 {
 	if (qp->afar || qp->target != qp) {
+		vrb_live_del(&qp->live);
 		destroy_handle(qp);
 		return 0;
 	}
 	if (in_use(qp))
 		return EBUSY;
+	vrb_live_del(&qp->live);
 	if (qp->xrcd && !vrb_xrcd_close_qp(qp, qp))
 		wait_for_acks(qp);	/* handles are left; the last one destroys it */
 	else

@@ -13,9 +13,10 @@
 
 #include <infiniband/verbs.h>
 
-#include "core/deadline.h"
 #include "core/cntr.h"
+#include "core/deadline.h"
 #include "core/habit.h"
+#include "core/live.h"
 #include "core/near.h"
 #include "core/output.h"
 #include "core/raw_send.h"
@@ -141,6 +142,7 @@ struct vrb_qp {
 	struct list xrc_node;		/* in the XRC domain's list; a handle: in its QP's, or afar.c's */
 	struct list handle_list;	/* XRC receive: handles of this process but its creator's, under the domain's lock */
 	bool created_here;		/* and the creator's is still open */
+	struct vrb_live live;
 };
 
 static inline struct vrb_qp *to_vrb_qp(struct ibv_qp *qp)

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "core/context.h"
+#include "core/cq.h"
 #include "core/device.h"
 #include "core/pd.h"
 #include "core/qp.h"
@@ -129,24 +130,51 @@ static bool srq_serves(const struct vrb_srq *srq, enum ibv_qp_type type)
 	return srq->type == IBV_SRQT_BASIC || (srq->type == IBV_SRQT_TM && type == IBV_QPT_RC);
 }
 
+static int check_cq(const struct vrb_context *ctx, struct ibv_cq *cq)
+{
+	int err = vrb_object_check(cq);
+
+	return err || belongs(ctx, cq->context) ? err : EINVAL;
+}
+
+static int check_srq(const struct vrb_context *ctx, struct ibv_srq *srq, enum ibv_qp_type type)
+{
+	int err = vrb_object_check(srq);
+
+	return err || (belongs(ctx, srq->context) && srq_serves(to_vrb_srq(srq), type)) ? err : EINVAL;
+}
+
+static int check_receiver(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
+			  const struct qp_shape *s)
+{
+	int err = a->srq ? check_srq(ctx, a->srq, s->type) : 0;
+
+	/* Where completions go to the SRQ's own CQ, the QP needs none. */
+	if (err || (!a->recv_cq && a->srq && to_vrb_srq(a->srq)->cq))
+		return err;
+	return check_cq(ctx, a->recv_cq);
+}
+
 static int check_objects(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
 			 const struct qp_shape *s)
 {
+	int err;
+
 	if (s->shared)
 		return qp_init_has(a, IBV_QP_INIT_ATTR_XRCD) && a->xrcd &&
 			       belongs(ctx, a->xrcd->context) ? 0 : EINVAL;
-	if (!qp_init_has(a, IBV_QP_INIT_ATTR_PD) || vrb_pd_check(a->pd) || !belongs(ctx, a->pd->context))
+	if (!qp_init_has(a, IBV_QP_INIT_ATTR_PD))
 		return EINVAL;
-	if (s->sends && (!a->send_cq || !belongs(ctx, a->send_cq->context)))
-		return EINVAL;
+	err = vrb_pd_check(a->pd);
+	if (!err && !belongs(ctx, a->pd->context))
+		err = EINVAL;
+	if (!err && s->sends)
+		err = check_cq(ctx, a->send_cq);
+	if (err)
+		return err;
 	if (!s->receives)
 		return a->srq ? EINVAL : 0;
-	if (a->srq && (!belongs(ctx, a->srq->context) || !srq_serves(to_vrb_srq(a->srq), s->type)))
-		return EINVAL;
-	/* Where completions go to the SRQ's own CQ, the QP needs none. */
-	if (!a->recv_cq)
-		return a->srq && to_vrb_srq(a->srq)->cq ? 0 : EINVAL;
-	return belongs(ctx, a->recv_cq->context) ? 0 : EINVAL;
+	return check_receiver(ctx, a, s);
 }
 
 static int check_caps(const struct ibv_qp_cap *cap, const struct qp_shape *s, bool srq)

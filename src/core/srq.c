@@ -61,11 +61,16 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_srq_init_attr_ex
 {
 	const struct ibv_device_attr *dev = &vrb_device_limits.orig_attr;
 	struct ibv_context *c = &ctx->vctx.context;
+	int err;
 
 	if (attr->comp_mask & ~INIT_MASK)
 		return EOPNOTSUPP;
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || vrb_pd_check(attr->pd) ||
-	    attr->pd->context != c)
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD))
+		return EINVAL;
+	err = vrb_pd_check(attr->pd);
+	if (err)
+		return err;
+	if (attr->pd->context != c)
 		return EINVAL;
 	if (attr->attr.max_wr < 1 || attr->attr.max_wr > (uint32_t)dev->max_srq_wr ||
 	    attr->attr.max_sge > (uint32_t)dev->max_srq_sge)
@@ -146,6 +151,7 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 	take_references(srq, attr);
 	attr->attr.max_wr = srq->ring.limit;
 	attr->attr.max_sge = srq->ring.max_sge;
+	vrb_live_add(&srq->live, srq, srq->ibv.context, srq->ibv.handle);
 	*out = srq;
 	return 0;
 free_ring:
@@ -172,6 +178,7 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 	}
 	if (load_acquire(&srq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
 		return EBUSY;
+	vrb_live_del(&srq->live);
 	if (srq->cq)
 		vrb_cq_unlink_srq(srq->cq, srq);
 	vrb_event_forget(srq->ctx, &srq->ibv);

@@ -16,6 +16,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "core/live.h"
 #include "util/list.h"
 #include "util/lock.h"
 #include "wq/wqe.h"
@@ -46,6 +47,7 @@ struct vrb_srq {
 	uint32_t head, tail;	/* free running */
 	/* armed limit, 0 = none: an event when fewer entries than this are left */
 	uint32_t limit;
+	struct vrb_live live;
 };
 
 static inline struct vrb_srq *to_vrb_srq(struct ibv_srq *srq)

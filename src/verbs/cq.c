@@ -39,7 +39,7 @@ struct ibv_cq_ex *op_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 
 static int check(struct ibv_cq *cq)
 {
-	return cq ? vrb_context_check(cq->context) : EINVAL;
+	return vrb_object_check(cq);
 }
 
 int ibv_resize_cq(struct ibv_cq *cq, int cqe)
@@ -97,7 +97,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	int err = channel ? vrb_context_check(channel->context) : EINVAL;
+	int err = !channel ? EINVAL : !vrb_live_has(channel) ? ENOENT : vrb_context_check(channel->context);
 
 	return answer(err ? err : vrb_channel_destroy(to_vrb_channel(channel)));
 }
@@ -118,6 +118,6 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
-	if (!check(cq))
+	if (cq && !vrb_context_check(cq->context))
 		vrb_event_acked(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
 }

@@ -65,7 +65,7 @@ static int rereg_failed(int err, enum ibv_rereg_mr_err_code code)
 static int rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
-	int err = vrb_context_check(mr->context);
+	int err = vrb_object_check(mr);
 
 	if (!err && new_pd)
 		err = vrb_pd_check(pd);
@@ -80,7 +80,7 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 	bool move = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	int err;
 
-	if (!mr || !to_vrb_mr(mr)->plain || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	if (!mr || (vrb_live_has(mr) && !to_vrb_mr(mr)->plain) || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
 	    (move && (!length || !addr)))
 		return rereg_failed(EINVAL, IBV_REREG_MR_ERR_INPUT);
 	err = rereg(mr, flags, pd, addr, length, access);
@@ -89,7 +89,7 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	int err = mr ? vrb_context_check(mr->context) : EINVAL;
+	int err = vrb_object_check(mr);
 
 	return answer(err ? err : vrb_mr_dereg(to_vrb_mr(mr)));
 }
@@ -106,7 +106,7 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 
 void ibv_unimport_mr(struct ibv_mr *mr)
 {
-	if (mr && !vrb_context_check(mr->context))
+	if (!vrb_object_check(mr))
 		vrb_mr_unimport(to_vrb_mr(mr));
 }
 

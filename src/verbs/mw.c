@@ -21,7 +21,7 @@ struct ibv_mw *op_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 int op_dealloc_mw(struct ibv_mw *mw)
 {
-	int err = mw ? vrb_context_check(mw->context) : EINVAL;
+	int err = vrb_object_check(mw);
 
 	return answer(err ? err : vrb_mw_dealloc(to_vrb_mw(mw)));
 }

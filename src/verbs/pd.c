@@ -35,7 +35,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 
 void ibv_unimport_pd(struct ibv_pd *pd)
 {
-	if (pd && !vrb_context_check(pd->context))
+	if (!vrb_object_check(pd))
 		vrb_pd_unimport(to_vrb_pd(pd));
 }
 

@@ -64,7 +64,7 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 
 static int check(struct ibv_qp *qp)
 {
-	return qp ? vrb_context_check(qp->context) : EINVAL;
+	return vrb_object_check(qp);
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp)
@@ -134,7 +134,7 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
  */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	int err = qp && ece ? vrb_context_check(qp->context) : EINVAL;
+	int err = ece ? check(qp) : EINVAL;
 
 	if (!err)
 		*ece = (struct ibv_ece){ .vendor_id = vrb_device_limits.orig_attr.vendor_id };
@@ -143,7 +143,7 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	int err = qp && ece && !ece->comp_mask ? vrb_context_check(qp->context) : EINVAL;
+	int err = ece && !ece->comp_mask ? check(qp) : EINVAL;
 
 	if (!err)
 		ece->options = 0;

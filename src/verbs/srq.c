@@ -44,7 +44,7 @@ struct ibv_srq *op_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 
 static int check(struct ibv_srq *srq)
 {
-	return srq ? vrb_context_check(srq->context) : EINVAL;
+	return vrb_object_check(srq);
 }
 
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
