@@ -98,19 +98,41 @@ void vrb_answer_posted(struct vrb_qp *qp)
 		vrb_output(qp, now);
 }
 
+static unsigned int owing;	/* atomic: QPs whose ACK was put off. Where it grows, somebody holds the lock of a receiver */
+
+void vrb_answer_put_off(struct vrb_qp *qp)
+{
+	if (!load_relaxed(&qp->owes) && !swap_acq_rel(&qp->owes, true))
+		fetch_add_relaxed(&owing, 1);
+}
+
+void vrb_answer_paid(struct vrb_qp *qp)
+{
+	if (swap_acq_rel(&qp->owes, false))
+		fetch_add_relaxed(&owing, -1);
+}
+
+/*
+ * The QPs of the list speak.  What was put off leaves before the QP's lock is free, or the program's next request could overtake its ACK; what
+ * belongs to a round may leave at its end, for the program does not know of the messages yet.
+ */
 static void answer_all(struct list *waiting, struct vrb_burst *b, uint64_t now)
 {
 	while (!list_empty(waiting)) {
 		struct vrb_qp *qp = list_entry(waiting->next, struct vrb_qp, touched);
+		bool owes;
 
 		unlist(qp);
 		/* The ACK may have left with a request since. */
 		if (load_relaxed(&qp->answered))
 			continue;
 		lock_acquire(&qp->lock);
+		owes = load_relaxed(&qp->owes);
 		if (qp->due == OUTPUT_NOW || vrb_output_due(qp) != OUTPUT_NOTHING) {
 			habit_alone(&qp->habit, now);
 			vrb_output_collect(qp, b, now);
+			if (owes)
+				vrb_burst_flush(b);
 		}
 		lock_release(&qp->lock);
 	}
@@ -123,6 +145,7 @@ static void move_to_owed(struct vrb_receiver *r)
 
 		list_del(node);
 		list_add_tail(&r->owed, node);
+		vrb_answer_put_off(list_entry(node, struct vrb_qp, touched));
 	}
 }
 
@@ -224,6 +247,22 @@ void vrb_answer_overdue(uint64_t now)
 			continue;
 		lock_acquire(r->lock);
 		vrb_answer(r, now);
+		lock_release(r->lock);
+	}
+}
+
+bool vrb_answer_others_owe(const struct vrb_qp *qp)
+{
+	return unlikely(load_relaxed(&owing) != load_relaxed(&qp->owes));
+}
+
+void vrb_answer_owed(void)
+{
+	vrb_for_each_receiver (r) {
+		if (load_relaxed(&r->owed_due) == VRB_NEVER)
+			continue;
+		lock_acquire(r->lock);
+		vrb_answer(r, clock_now());
 		lock_release(r->lock);
 	}
 }

@@ -33,6 +33,17 @@ void vrb_answer_overdue(uint64_t now);
 void vrb_answer_try_owed(void);
 
 /*
+ * Before posting: is there an ACK of another QP that was put off?  Then it leaves first, for whoever sees what is posted shall find its own request
+ * acknowledged.  Must hold no lock of level 3 or below.
+ */
+bool vrb_answer_others_owe(const struct vrb_qp *qp);
+void vrb_answer_owed(void);
+
+/* The QP's ACK is put off (must hold the lock of the receiver that has it on a list); the QP owes none any more (must hold qp->lock). */
+void vrb_answer_put_off(struct vrb_qp *qp);
+void vrb_answer_paid(struct vrb_qp *qp);
+
+/*
  * After posting: the QP speaks at once; but in a stream of small requests they may gather until the next poll, and leave together.
  * Must hold qp->lock.
  */

@@ -68,6 +68,8 @@ void vrb_touch(struct vrb_qp *qp, enum output_due due, struct vrb_receiver *r)
 	}
 	if (due != OUTPUT_NOTHING && !by)
 		vrb_answer_list(r, qp, &r->touched);
+	else if (due == OUTPUT_SOON)
+		vrb_answer_put_off(qp);
 }
 
 /* IBTA Annex A14: an XRC request acts in the protection domain of the SRQ it names. */

@@ -16,7 +16,9 @@
 #include "core/event.h"
 #include "core/pd.h"
 #include "core/qp.h"
+#include "core/receiver.h"
 #include "core/ring.h"
+#include "core/round.h"
 #include "core/srq.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -160,10 +162,25 @@ give_count:
 	return ENOMEM;
 }
 
+/* Nobody adds any more, but the round in which the last was added may not be over. */
+static void wait_for_rounds(struct vrb_cq *cq)
+{
+	bool held;
+
+	lock_acquire(&cq->lock);
+	held = cq->holds > 0;
+	lock_release(&cq->lock);
+	if (held) {
+		vrb_receivers_stop();
+		vrb_receivers_go_on();
+	}
+}
+
 int vrb_cq_destroy(struct vrb_cq *cq)
 {
 	if (load_acquire(&cq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
 		return EBUSY;
+	wait_for_rounds(cq);
 	delist(cq);
 	vrb_deadline_remove(cq);
 	if (cq->channel)
@@ -190,8 +207,9 @@ static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
 		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
 	cq->ring = ring;
 	cq->mask = mask;
+	store_relaxed(&cq->shown, cq->shown - cq->tail);
 	store_relaxed(&cq->tail, 0);
-	store_relaxed(&cq->head, n);
+	cq->head = n;
 	tell_size(cq);
 }
 
@@ -252,6 +270,8 @@ static struct vrb_cqe *pop(struct vrb_cq *cq)
 {
 	struct vrb_cqe *cqe = &cq->ring[cq->tail & cq->mask];
 
+	if (unlikely(cq->shown == cq->tail))
+		store_relaxed(&cq->shown, cq->shown + 1);
 	store_relaxed(&cq->tail, cq->tail + 1);
 	return cqe;
 }
@@ -259,7 +279,7 @@ static struct vrb_cqe *pop(struct vrb_cq *cq)
 /* A look without the lock: most polls find nothing. */
 static bool looks_empty(const struct vrb_cq *cq)
 {
-	return load_relaxed(&cq->tail) == load_relaxed(&cq->head) && !load_relaxed(&cq->overrun);
+	return load_relaxed(&cq->tail) == load_relaxed(&cq->shown) && !load_relaxed(&cq->overrun);
 }
 
 static int take_some(struct vrb_cq *cq, int n, struct ibv_wc *wc)
@@ -269,7 +289,7 @@ static int take_some(struct vrb_cq *cq, int n, struct ibv_wc *wc)
 	if (looks_empty(cq))
 		return 0;
 	lock_acquire(&cq->lock);
-	while (taken < n && cq->tail != cq->head) {
+	while (taken < n && cq->tail != cq->shown) {
 		struct vrb_cqe *cqe = pop(cq);
 
 		copy_out(&wc[taken++], cqe);
@@ -300,7 +320,7 @@ bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe)
 	if (looks_empty(cq))
 		return false;
 	lock_acquire(&cq->lock);
-	any = cq->tail != cq->head;
+	any = cq->tail != cq->shown;
 	if (any) {
 		*cqe = *pop(cq);
 		release_slots(cqe);
@@ -392,6 +412,36 @@ static uint64_t stamp(struct vrb_cq *cq, uint64_t now)
 	return cq->newest;
 }
 
+/* Pollers may have what was added, and whoever waits for it hears of it. Must hold cq->lock. */
+static void show(struct vrb_cq *cq, uint64_t now)
+{
+	uint32_t first = cq->shown;
+
+	store_relaxed(&cq->shown, cq->head);
+	for (uint32_t i = first; cq->armed && i != cq->head; i++)
+		notify(cq, &cq->ring[i & cq->mask].wc, now);
+}
+
+void vrb_cq_show(struct vrb_cq *cq, const struct vrb_round *round)
+{
+	lock_acquire(&cq->lock);
+	if (cq->held_by == round)
+		cq->held_by = NULL;
+	if (--cq->holds == 0)
+		show(cq, round->now);
+	lock_release(&cq->lock);
+}
+
+/* What was added is shown at the end of the calling thread's round. Must hold cq->lock. */
+static void hold(struct vrb_cq *cq, struct vrb_round *round)
+{
+	if (!round || cq->held_by == round || round->n == ROUND_CQS)
+		return;
+	cq->held_by = round;
+	cq->holds++;
+	round->cqs[round->n++] = cq;
+}
+
 static void add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32_t qp_num,
 		const struct wq_cqe *wc, uint64_t now)
 {
@@ -399,13 +449,16 @@ static void add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 	if (make_room(cq, now)) {
 		struct vrb_cqe *cqe = &cq->ring[cq->head & cq->mask];
 
-		store_relaxed(&cq->head, cq->head + 1);
+		cq->head++;
 		cqe->wc = *wc;
 		cqe->owner = owner;
 		cqe->released = released;
 		cqe->qp_num = qp_num;
 		cqe->time_ns = cq->wc_flags & TIMESTAMPS ? stamp(cq, now) : 0;
-		notify(cq, wc, now);
+		if (wc->recv)
+			hold(cq, vrb_round);
+		if (!cq->holds)
+			show(cq, now);
 	}
 	lock_release(&cq->lock);
 }
@@ -451,17 +504,20 @@ void vrb_cq_fail_srqs(struct vrb_cq *cq)
 
 void vrb_cq_purge(struct vrb_cq *cq, const void *owner)
 {
-	uint32_t kept;
+	uint32_t kept, shown;
 
 	lock_acquire(&cq->lock);
-	kept = cq->tail;
+	kept = shown = cq->tail;
 	for (uint32_t i = cq->tail; i != cq->head; i++) {
 		struct vrb_cqe *cqe = &cq->ring[i & cq->mask];
 
+		if (i == cq->shown)
+			shown = kept;
 		if (cqe->owner != owner)
 			cq->ring[kept++ & cq->mask] = *cqe;
 	}
-	store_relaxed(&cq->head, kept);
+	store_relaxed(&cq->shown, cq->shown == cq->head ? kept : shown);
+	cq->head = kept;
 	lock_release(&cq->lock);
 }
 

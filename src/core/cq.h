@@ -24,6 +24,7 @@ struct vrb_channel;
 struct vrb_context;
 struct vrb_pd;
 struct vrb_qp;
+struct vrb_round;
 struct vrb_srq;
 
 struct vrb_cqe {
@@ -67,7 +68,10 @@ struct vrb_cq {
 	struct lock lock;	/* everything below but the channel's part */
 	struct vrb_cqe *ring;
 	uint32_t mask;		/* entries - 1 */
-	uint32_t head, tail;	/* free running; head - tail entries wait. Pollers peek without the lock */
+	/* Free running; head - tail entries wait, of which pollers see those before `shown`. They peek without the lock */
+	uint32_t head, shown, tail;
+	uint32_t holds;		/* by rounds, whose completions are not shown yet (round.h) */
+	const struct vrb_round *held_by;	/* the last one */
 	uint8_t armed;		/* 0, VRB_CQ_ARM_SOLICITED or VRB_CQ_ARM_NEXT */
 	/* IBV_EVENT_CQ_ERR was raised, the CQ accepts nothing more; read without the lock, too */
 	bool overrun;
@@ -126,8 +130,8 @@ bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe);
 void vrb_cq_moderate(struct vrb_cq *cq, uint16_t count, uint16_t usec);
 
 /*
- * Adds a completion of qp and raises the completion event if it is due; on overrun raises CQ_ERR
- * and has the CQ's QPs failed from the drive.  Takes cq->lock; the caller may hold the QP's.
+ * Adds a completion of qp and raises the completion event if it is due; that of a receive at the end of the thread's round (round.h), if it is in
+ * one.  On overrun raises CQ_ERR and has the CQ's QPs failed from the drive.  Takes cq->lock; the caller may hold the QP's.
  */
 void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, uint64_t now);
 
@@ -137,6 +141,9 @@ void vrb_cq_add(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, u
  */
 void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
 		    const struct wq_cqe *wc, uint64_t now);
+
+/* A round ends that holds the CQ. Takes cq->lock. */
+void vrb_cq_show(struct vrb_cq *cq, const struct vrb_round *round);
 
 /* An SRQ that completes into the CQ itself comes and goes. Both take cq->lock. */
 void vrb_cq_link_srq(struct vrb_cq *cq, struct vrb_srq *srq);

@@ -30,6 +30,7 @@
 #include "core/raw_port.h"
 #include "core/raw_send.h"
 #include "core/receiver.h"
+#include "core/round.h"
 #include "core/steer.h"
 #include "core/xrc/afar.h"
 #include "core/xrc/deputy.h"
@@ -54,6 +55,7 @@ enum {
 	WIRE_EVERY_US = 20,	/* pollers look at a wire that nobody seems to use */
 	OTHERS_EVERY = 8,	/* so many times a poller looks at its own receiver, then whether another one is looked after */
 	NEGLECT_US = 50,	/* it is, if somebody has polled it so lately */
+	WITHIN_ROUNDS = 3,	/* a message, its ACK, and a look whether something is left */
 	CROWD = 64,		/* turns that pollers take in finding another one at it, before each gets its own receiver */
 };
 
@@ -150,15 +152,18 @@ void vrb_drive_remove_context(struct vrb_context *ctx)
 static bool take_lanes(uint64_t now, bool poller)
 {
 	struct vrb_receiver *r = vrb_main_receiver;
+	struct vrb_round round;
 	unsigned int n;
 
 	if (!vrb.local)
 		return false;
+	vrb_round_begin(&round, now);
 	n = local_recv(vrb.local, LANE_BURST, vrb_arrive_by_lane, &now);
 	if (poller && n)
 		vrb_answer_or_owe(r, n, true, now);
 	else if (n || load_relaxed(&r->owed_due) != VRB_NEVER)
 		vrb_answer(r, now);
+	vrb_round_end(&round);
 	return n > 0;
 }
 
@@ -175,10 +180,12 @@ static bool take_inbox(uint64_t now)
 	static uint8_t buf[HOST_PACKET_MAX];
 	struct vrb_receiver *r = vrb_main_receiver;
 	struct net_path path;
+	struct vrb_round round;
 	enum host_msg msg;
 	size_t len;
 	unsigned int packets = 0, messages = 0, i;
 
+	vrb_round_begin(&round, now);
 	for (i = 0; i < INBOX; i++) {
 		msg = host_inbox_recv(vrb.host, &path, buf, &len);
 		if (msg == HOST_NOTHING)
@@ -200,6 +207,7 @@ static bool take_inbox(uint64_t now)
 		inbox_busy_until = now + INBOX_LINGER;
 		vrb_answer(r, now);
 	}
+	vrb_round_end(&round);
 	if (packets)
 		vrb_steer_misled(packets, now);
 	return i > 0;
@@ -430,6 +438,21 @@ bool vrb_drive_poll(unsigned int shards)
 	any = poll_main(clock_now());
 	lock_release(&vrb.drive);
 	return yielded(any);
+}
+
+/*
+ * What a QP sends to another of its process is there already.  Its round and that of the answer are run at once, as a device loops it back: nobody
+ * may be about to poll.
+ */
+void vrb_drive_within(void)
+{
+	uint64_t now = clock_now();
+
+	lock_acquire(&vrb.drive);
+	for (int i = 0; i < WITHIN_ROUNDS; i++)
+		if (!(take_lanes(now, false) || vrb_receiver_take(vrb_main_receiver, now, false)))
+			break;
+	lock_release(&vrb.drive);
 }
 
 bool vrb_drive_messages(void)

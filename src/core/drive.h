@@ -55,6 +55,9 @@ void vrb_drive_blocks(void);
  */
 bool vrb_drive_poll(unsigned int shards);
 
+/* After a small request to a QP of this process: runs it, and its answer. Must hold no lock of level 3 or below. */
+void vrb_drive_within(void);
+
 /* For who waits for a message of another process: one round of lanes and inbox. True if anything was there. Must hold no lock. */
 bool vrb_drive_messages(void);
 

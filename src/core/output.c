@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/answer.h"
 #include "core/burst.h"
 #include "core/near.h"
 #include "core/process.h"
@@ -128,6 +129,8 @@ void vrb_output_collect(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 		collect_far(qp, b, now);
 	/* What found no room in a lane has a timer; of what goes by the wire some may gather. */
 	store_relaxed(&qp->answered, near && !roce_owes_ack(&qp->roce));
+	if (load_relaxed(&qp->owes) && !roce_owes_ack(&qp->roce))
+		vrb_answer_paid(qp);
 	tell_neighbours(qp);
 	arm(qp);
 }

@@ -13,6 +13,7 @@
 
 #include "core/ah.h"
 #include "core/answer.h"
+#include "core/drive.h"
 #include "core/mw.h"
 #include "core/qp.h"
 #include "core/srq.h"
@@ -21,6 +22,8 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
+
+enum { WITHIN_LEN = 4096 };	/* a request to a QP of this process is run by the poster up to this */
 
 /*
  * IBTA table of QP states: requests are refused before RTS, and accepted (to be flushed or kept)
@@ -243,15 +246,40 @@ static int post_chain(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 	return ret;
 }
 
+void vrb_post_begin(struct vrb_qp *qp)
+{
+	if (unlikely(vrb_answer_others_owe(qp)))
+		vrb_answer_owed();
+	lock_acquire(&qp->lock);
+}
+
+/* A long one had better be left to whoever receives it. */
+static bool runs_within(const struct vrb_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+
+	return unlikely(qp->within) && sq->head != sq->done &&
+	       sq_wqe(sq, sq->head - 1)->length <= WITHIN_LEN;
+}
+
+void vrb_post_end(struct vrb_qp *qp)
+{
+	bool within = runs_within(qp);
+
+	lock_release(&qp->lock);
+	if (within)
+		vrb_drive_within();
+}
+
 int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	int ret;
 
 	if (qp->send_ops)
 		lock_acquire(&qp->batch.lock);
-	lock_acquire(&qp->lock);
+	vrb_post_begin(qp);
 	ret = post_chain(qp, wr, bad);
-	lock_release(&qp->lock);
+	vrb_post_end(qp);
 	if (qp->send_ops)
 		lock_release(&qp->batch.lock);
 	return ret;

@@ -39,6 +39,10 @@ enum reason vrb_post_allowed(const struct vrb_qp *qp);
 int vrb_post_refused(const struct vrb_qp *qp, uint64_t wr_id, enum reason why);
 void vrb_post_kick(struct vrb_qp *qp);
 
+/* Around them, taking and giving back qp->lock: what was put off leaves first, and what stays in this process is run. */
+void vrb_post_begin(struct vrb_qp *qp);
+void vrb_post_end(struct vrb_qp *qp);
+
 /*
  * Where the result of an atomic goes: a list of another length than eight bytes stands for eight at its first
  * piece that is not empty, as on mlx5.

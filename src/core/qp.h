@@ -136,6 +136,8 @@ struct vrb_qp {
 	bool answered;			/* atomic: has said all it had to since packets came; qp->lock */
 	struct habit habit;		/* qp->lock */
 	bool gathers;			/* requests wait for company; qp->lock */
+	bool owes;			/* atomic: an ACK was put off, and is counted (answer.c) */
+	bool within;			/* its peer is a QP of this process; qp->lock */
 	struct vrb_loan *loan;		/* XRC receive: its state and other processes; NULL: never lent. qp->lock */
 	struct list openers;		/* XRC receive: processes that have it open (opener.h) */
 	uint8_t moving;			/* XRC receive: enum vrb_moving; qp->lock */

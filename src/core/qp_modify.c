@@ -20,9 +20,11 @@
 #include "core/near.h"
 #include "core/output.h"
 #include "core/port.h"
+#include "core/process.h"
 #include "core/qp.h"
 #include "core/qp_state.h"
 #include "core/xrc/loan.h"
+#include "host/host.h"
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/compiler.h"
@@ -298,6 +300,15 @@ static void replace_rd_atomic(struct vrb_qp *qp, struct change *c)
 	roce_qp_init(&qp->roce, &qp->wq, c->rd_atomic, c->slots);
 }
 
+/* Is the peer a QP of this process? */
+static bool is_within(const struct vrb_qp *qp)
+{
+	return qp->wq.state >= IBV_QPS_RTR && qp->wq.state <= IBV_QPS_SQE &&
+	       (qp->ibv.qp_type == IBV_QPT_RC || qp->ibv.qp_type == IBV_QPT_UC) &&
+	       vrb_port_find_gid(&qp->ctx->dev->port, &qp->wq.path.dst) >= 0 &&
+	       host_qpn_mine(vrb.host, qp->wq.dest_qpn);
+}
+
 static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, struct change *c)
 {
 	bool migrates = (mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state == IBV_MIG_MIGRATED &&
@@ -326,6 +337,7 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 		roce_qp_changed(&qp->roce, now);
 	if (migrates)
 		roce_qp_migrate(&qp->roce);
+	qp->within = is_within(qp);
 	vrb_near_changed(qp);
 	vrb_loan_changed(qp);
 	vrb_output(qp, now);

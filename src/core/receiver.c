@@ -6,7 +6,9 @@
 #include "core/answer.h"
 #include "core/arrive.h"
 #include "core/process.h"
+#include "core/round.h"
 #include "core/steer.h"
+#include "roce/opcode.h"
 #include "run/clock.h"
 #include "run/config.h"
 #include "run/log.h"
@@ -75,26 +77,52 @@ static void report_strays(struct vrb_receiver *r, uint64_t now)
 	r->strays = 0;
 }
 
+static bool answers_us(const struct wire_pkt *p)
+{
+	return p->len && !roce_is_request(roce_opcode_info(p->data[0]));
+}
+
+static void arrive(struct vrb_receiver *r, const struct wire_pkt *p, uint64_t now)
+{
+	vrb_arrive(&(struct arrival){ .path = &p->path,
+				      .data = p->data,
+				      .len = p->len,
+				      .id_known = p->id_known,
+				      .ip_id = p->ip_id },
+		   r, now);
+}
+
+/*
+ * ACKs before requests: a peer's ACK may travel behind its next request, as the last of a run (burst.c), and the program shall not see the
+ * request before its own is complete.
+ */
+static void run_burst(struct vrb_receiver *r, unsigned int n, uint64_t now)
+{
+	for (const struct wire_pkt *p = r->in; p < r->in + n; p++)
+		if (n == 1 || answers_us(p))
+			arrive(r, p, now);
+	for (const struct wire_pkt *p = r->in; p < r->in + n && n > 1; p++)
+		if (!answers_us(p))
+			arrive(r, p, now);
+}
+
 unsigned int vrb_receiver_take(struct vrb_receiver *r, uint64_t now, bool poller)
 {
 	unsigned int n = WIRE_BURST, sum = 0;
+	struct vrb_round round;
 
 	if (!r->wire)
 		return 0;
 	r->looked_at = now;
 	for (unsigned int i = 0; (i < BURSTS && n == WIRE_BURST) || r->wire->held; i++) {
 		n = wire_recv(r->wire, r->in, WIRE_BURST);
-		for (const struct wire_pkt *p = r->in; p < r->in + n; p++)
-			vrb_arrive(&(struct arrival){ .path = &p->path,
-						  .data = p->data,
-						  .len = p->len,
-						  .id_known = p->id_known,
-						  .ip_id = p->ip_id },
-				   r, now);
 		sum += n;
 		if (!n)
 			break;
+		vrb_round_begin(&round, now);
+		run_burst(r, n, now);
 		vrb_answer_or_owe(r, n, poller, now);
+		vrb_round_end(&round);
 	}
 	if (!sum)
 		vrb_answer(r, now);

@@ -373,7 +373,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int ret;
 
 	close_request(qp);
-	lock_acquire(&qp->lock);
+	vrb_post_begin(qp);
 	if (!b->error && vrb_post_allowed(qp))
 		b->error = vrb_post_refused(qp, ex->wr_id, REASON_WR_STATE);
 	if (!b->error && qp->wq.sq.head != b->base)
@@ -383,7 +383,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		qp->wq.sq.head += b->pending;
 		vrb_post_kick(qp);
 	}
-	lock_release(&qp->lock);
+	vrb_post_end(qp);
 	lock_release(&b->lock);
 	return ret;
 }

@@ -348,7 +348,8 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_rider *ack, u
 		return 0;
 	if (cnp_due(qp, now))
 		return build_cnp(qp, buf, now);
-	if (ack->allowed && roce_ack_may_ride(qp))
+	/* What is run in the peer's memory is there before any packet: the ACK first. */
+	if (ack->allowed && roce_ack_may_ride(qp) && !roce_requester_runs_direct(qp))
 		len = output_both(qp, buf, ack, now);
 	if (!len)
 		len = roce_response_output(qp, buf, now);

@@ -74,6 +74,9 @@ bool roce_requester_take_back(struct roce_qp *qp);
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 bool roce_is_local_op(const struct send_wqe *w);
 
+/* Would the next request be run in the memory of the peer, without a packet? */
+bool roce_requester_runs_direct(const struct roce_qp *qp);
+
 /* repair.c: a NAK asks for the oldest packet.  It goes again by itself, or all that was sent from there on. */
 void roce_repair_begin(struct roce_qp *qp);
 

@@ -211,6 +211,13 @@ static bool may_run_direct(const struct roce_qp *qp, const struct send_wqe *w)
 	return w->opcode == IBV_WR_RDMA_WRITE || roce_wants_response(w);
 }
 
+bool roce_requester_runs_direct(const struct roce_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+
+	return sq->next != sq->head && qp->req.index == sq->next && may_run_direct(qp, sq_wqe(sq, sq->next));
+}
+
 /*
  * One-sided requests at sq.next, run in the peer's memory when everything before them is done.
  * What is refused there goes by packets, and the peer answers it.

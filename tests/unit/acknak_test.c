@@ -189,6 +189,19 @@ static void what_does_not_ride(void **state)
 	assert_true(ack.any);
 }
 
+/* What is run in the peer's memory is seen there at once, and must not be seen before the ACK. */
+static void an_ack_goes_before_what_needs_no_packet(void **state)
+{
+	struct roce_rider ack;
+
+	start_owing();
+	e.wq.direct = true;
+	e.direct_max = 1;
+	env_post(&e, IBV_WR_RDMA_WRITE, 0, 8);
+	assert_int_equal(output_beside(&ack), ROCE_RC_ACKNOWLEDGE);
+	assert_int_equal(e.wq.sq.next, 0);
+}
+
 /* The peer's message was taken: it hears so, although this QP dies of its own. */
 static void a_request_that_fails_leaves_the_ack(void **state)
 {
@@ -270,6 +283,7 @@ int main(void)
 		cmocka_unit_test(an_ack_rides_beside_a_request),
 		cmocka_unit_test(what_does_not_ride),
 		cmocka_unit_test(a_request_that_fails_leaves_the_ack),
+		cmocka_unit_test(an_ack_goes_before_what_needs_no_packet),
 		cmocka_unit_test(a_rider_is_heard_first),
 		cmocka_unit_test(a_rider_out_of_place_is_dropped),
 	};

@@ -17,6 +17,7 @@
 #include "core/drive.h"
 #include "core/process.h"
 #include "core/qp.h"
+#include "core/round.h"
 #include "run/progress.h"
 #include "run/timers.h"
 #include "random.h"
@@ -154,6 +155,52 @@ static void test_against_model(void **state)
 }
 
 /* Indices run free: crossing the end of 32 bits changes nothing. */
+/*
+ * Receives that come in a round are shown at its end, and with them what came behind them; sends of a CQ without receives at once.  What is
+ * destroyed or moves to another ring in between keeps its place.
+ */
+static void test_rounds(void **state)
+{
+	struct wq_cqe sent = { .wr_id = 1 }, received = { .wr_id = 2, .recv = true };
+	struct vrb_round outer = { .now = 1 }, inner;
+	struct vrb_cq *cq = make(8), *sends = make(8);
+	struct vrb_cqe cqe;
+
+	vrb_cq_add(cq, qps[0], &sent, 0);
+	vrb_round_begin(&inner, 1);
+	vrb_cq_add(sends, qps[0], &sent, 1);
+	assert_true(vrb_cq_take(sends, &cqe));
+	vrb_cq_add(cq, qps[1], &received, 1);
+	vrb_cq_add(cq, qps[0], &sent, 1);
+	vrb_cq_add(cq, qps[2], &received, 1);
+	assert_int_equal(cqe.wc.wr_id, 1);
+	assert_true(vrb_cq_take(cq, &cqe));	/* what was there before */
+	assert_false(vrb_cq_take(cq, &cqe));
+	assert_int_equal(vrb_cq_resize(cq, 16), 0);
+	vrb_cq_purge(cq, qps[1]);
+	assert_false(vrb_cq_take(cq, &cqe));
+	vrb_round_end(&inner);
+	assert_true(vrb_cq_take(cq, &cqe));
+	assert_int_equal(cqe.qp_num, 100);
+	assert_true(vrb_cq_take(cq, &cqe));
+	assert_int_equal(cqe.qp_num, 102);
+	assert_false(vrb_cq_take(cq, &cqe));
+
+	/* Two rounds at once, as of two receivers: the later one shows them. */
+	vrb_round_begin(&outer, 2);
+	vrb_cq_add(cq, qps[0], &received, 2);
+	vrb_round = NULL;
+	vrb_round_begin(&inner, 2);
+	vrb_cq_add(cq, qps[0], &received, 2);
+	vrb_round_end(&inner);
+	assert_false(vrb_cq_take(cq, &cqe));
+	vrb_round_end(&outer);
+	assert_true(vrb_cq_take(cq, &cqe));
+	assert_true(vrb_cq_take(cq, &cqe));
+	assert_int_equal(vrb_cq_destroy(cq), 0);
+	assert_int_equal(vrb_cq_destroy(sends), 0);
+}
+
 static void test_index_wrap(void **state)
 {
 	struct vrb_cq *cq = make(4);
@@ -194,6 +241,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rounding),
 		cmocka_unit_test(test_against_model),
+		cmocka_unit_test(test_rounds),
 		cmocka_unit_test(test_index_wrap),
 		cmocka_unit_test(test_overrun_is_told_once),
 	};
