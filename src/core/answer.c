@@ -98,18 +98,18 @@ void vrb_answer_posted(struct vrb_qp *qp)
 		vrb_output(qp, now);
 }
 
-static unsigned int owing;	/* atomic: QPs whose ACK was put off. Where it grows, somebody holds the lock of a receiver */
+unsigned int vrb_answer_owing;
 
 void vrb_answer_put_off(struct vrb_qp *qp)
 {
 	if (!load_relaxed(&qp->owes) && !swap_acq_rel(&qp->owes, true))
-		fetch_add_relaxed(&owing, 1);
+		fetch_add_relaxed(&vrb_answer_owing, 1);
 }
 
 void vrb_answer_paid(struct vrb_qp *qp)
 {
 	if (swap_acq_rel(&qp->owes, false))
-		fetch_add_relaxed(&owing, -1);
+		fetch_add_relaxed(&vrb_answer_owing, -1);
 }
 
 /*
@@ -249,11 +249,6 @@ void vrb_answer_overdue(uint64_t now)
 		vrb_answer(r, now);
 		lock_release(r->lock);
 	}
-}
-
-bool vrb_answer_others_owe(const struct vrb_qp *qp)
-{
-	return unlikely(load_relaxed(&owing) != load_relaxed(&qp->owes));
 }
 
 void vrb_answer_owed(void)

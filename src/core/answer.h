@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/atomic.h"
+
 struct list;
 struct vrb_qp;
 struct vrb_receiver;
@@ -32,11 +34,18 @@ uint64_t vrb_answer_due(void);
 void vrb_answer_overdue(uint64_t now);
 void vrb_answer_try_owed(void);
 
+extern unsigned int vrb_answer_owing;	/* atomic: QPs whose ACK was put off */
+
+/* Is there an ACK of another QP that was put off? owes: the QP's own. */
+static inline bool vrb_answer_others_owe(bool owes)
+{
+	return load_relaxed(&vrb_answer_owing) != owes;
+}
+
 /*
- * Before posting: is there an ACK of another QP that was put off?  Then it leaves first, for whoever sees what is posted shall find its own request
- * acknowledged.  Must hold no lock of level 3 or below.
+ * All that was put off leaves: before posting, for whoever sees what is posted shall find its own request acknowledged.  Must hold no lock of
+ * level 3 or below.
  */
-bool vrb_answer_others_owe(const struct vrb_qp *qp);
 void vrb_answer_owed(void);
 
 /* The QP's ACK is put off (must hold the lock of the receiver that has it on a list); the QP owes none any more (must hold qp->lock). */

@@ -24,6 +24,8 @@
 #include "util/compiler.h"
 #include "util/time.h"
 
+__thread struct vrb_round *vrb_round;
+
 enum {
 	WC_FLAGS = IBV_CREATE_CQ_SUP_WC_FLAGS,
 	TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |

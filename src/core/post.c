@@ -248,7 +248,7 @@ static int post_chain(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 
 void vrb_post_begin(struct vrb_qp *qp)
 {
-	if (unlikely(vrb_answer_others_owe(qp)))
+	if (unlikely(vrb_answer_others_owe(load_relaxed(&qp->owes))))
 		vrb_answer_owed();
 	lock_acquire(&qp->lock);
 }

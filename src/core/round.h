@@ -9,9 +9,11 @@
 #ifndef VRB_CORE_ROUND_H
 #define VRB_CORE_ROUND_H
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 
-struct vrb_cq;
+#include "core/cq.h"
 
 enum { ROUND_CQS = 64 };	/* beyond so many completions are shown at once */
 
@@ -23,9 +25,20 @@ struct vrb_round {
 
 extern __thread struct vrb_round *vrb_round __attribute__((tls_model("initial-exec")));	/* the calling thread's, or NULL */
 
-void vrb_round_begin(struct vrb_round *round, uint64_t now);
+static inline void vrb_round_begin(struct vrb_round *round, uint64_t now)
+{
+	assert(!vrb_round);
+	round->now = now;
+	round->n = 0;
+	vrb_round = round;
+}
 
 /* After the answers. */
-void vrb_round_end(struct vrb_round *round);
+static inline void vrb_round_end(struct vrb_round *round)
+{
+	vrb_round = NULL;
+	for (unsigned int i = 0; i < round->n; i++)
+		vrb_cq_show(round->cqs[i], round);
+}
 
 #endif
