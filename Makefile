@@ -21,7 +21,7 @@ export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan test-load test-rxe fuzz bench install deb clean format help
+.PHONY: all setup demo test test-asan test-tsan test-load test-rxe fuzz soak bench install deb clean format help
 
 all: $(BUILD)/build.ninja
 	@ninja -C "$(BUILD)"
@@ -74,6 +74,13 @@ fuzz: setup
 	@ninja -C build-fuzz fuzz-programs
 	@python3 scripts/fuzz.py build-fuzz --seconds "$(FUZZ_SECONDS)" $(FUZZ_TARGETS)
 
+# Threads and processes for SOAK_SECONDS, some of them killed or stopped, and what must hold at the end.
+SOAK_SECONDS ?= 600
+
+soak: setup
+	@$(MAKE) --no-print-directory all
+	@python3 tests/stock/soak.py "$(BUILD)" "$(SOAK_SECONDS)"
+
 # A kernel's soft RoCE as the other end, in a guest (docs/TESTING.md).
 RXE_ARGS ?=
 RXE_GROUPS ?= all
@@ -109,4 +116,4 @@ format:
 
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
-	@echo "Targets: all setup demo test test-asan test-tsan test-load test-rxe fuzz bench install deb clean format"
+	@echo "Targets: all setup demo test test-asan test-tsan test-load test-rxe fuzz soak bench install deb clean format"

@@ -59,7 +59,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("target", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     failed = False
     for target in options.target or targets(options.build):
         run = run_libfuzzer if program(options.build, target, "") else run_random

@@ -53,7 +53,9 @@ static void complain(void *arg, const char *line)
 
 	check_line(line);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strstr(line, names[i])) {
+		size_t len = strlen(names[i]);
+
+		if (strncmp(line, names[i], len) == 0 && line[len] == '=') {
 			known = true;
 			e->blamed[i] = true;
 		}

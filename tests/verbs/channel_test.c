@@ -127,6 +127,23 @@ static void test_solicited(void)
 	ibv_ack_cq_events(cq, 1);
 }
 
+/* A completion in error raises an event, whatever was asked for: here a receive that is flushed. */
+static void test_solicited_or_failed(void)
+{
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	world_connect(&w, qp, qp);
+	world_recv(qp, 7, world_sge(&buf, 0, 8));
+	CHECK_EQ(ibv_req_notify_cq(cq, 1), 0);
+	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+	CHECK(readable());
+	take();
+	ibv_ack_cq_events(cq, 1);
+	world_expect(cq, 7, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
 /*
  * Several events wait while the program does not take them; the descriptor stays readable until
  * the last is taken.
@@ -256,6 +273,7 @@ int main(void)
 	test_armed_once();
 	test_armed_late();
 	test_solicited();
+	test_solicited_or_failed();
 	test_several();
 	test_nonblocking();
 	test_blocking();
