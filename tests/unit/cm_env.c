@@ -41,15 +41,16 @@ static enum cm_verdict on_request(void *arg, const struct cm_msg *m, const struc
 	*reason = e->reason;
 	if (e->verdict == CM_TAKE)
 		*conn = env_conn(e);
-	return e->verdict;
+	return e->verdict == CM_TAKE && !*conn ? CM_IGNORE : e->verdict;
 }
 
 static void on_release(void *arg, struct cm_conn *c)
 {
 	struct cm_env *e = arg;
 
-	REQUIRE(c->destroyed && c->state == CM_IDLE);
+	REQUIRE(c->destroyed && c->state == CM_IDLE && !e->released[c - e->conn]);
 	e->num_released++;
+	e->released[c - e->conn] = true;
 }
 
 static void on_will(void *arg, struct cm_conn *c, const struct net_path *path, const uint8_t *mad)
@@ -77,9 +78,17 @@ void env_init(struct cm_env *e)
 
 struct cm_conn *env_conn(struct cm_env *e)
 {
-	REQUIRE(e->num_conns < ENV_CONNS);
-	cm_conn_init(&e->conn[e->num_conns], OUR_ID + e->num_conns);
-	return &e->conn[e->num_conns++];
+	unsigned int i = 0;
+
+	while (i < e->num_conns && !e->released[i])
+		i++;
+	if (i == ENV_CONNS)
+		return NULL;
+	if (i == e->num_conns)
+		e->num_conns++;
+	e->released[i] = false;
+	cm_conn_init(&e->conn[i], OUR_ID + i);
+	return &e->conn[i];
 }
 
 void env_clear(struct cm_env *e)

@@ -34,7 +34,8 @@ struct cm_env {
 	struct cm cm;
 	uint64_t now;
 	struct cm_conn conn[ENV_CONNS];
-	unsigned int num_conns;
+	unsigned int num_conns;		/* that were ever used */
+	bool released[ENV_CONNS];
 
 	enum cm_verdict verdict;	/* of requests */
 	unsigned int reason;
@@ -54,7 +55,7 @@ struct net_addr env_address(unsigned int host);	/* 192.0.2.host */
 /* Host 1 is this one, host 2 the peer. */
 void env_init(struct cm_env *e);
 
-/* A conn of the environment's, initialised. */
+/* A conn of the environment's, initialised; NULL: all are in use. */
 struct cm_conn *env_conn(struct cm_env *e);
 
 /* Forgets what was said and told. */
