@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Thousands of worlds of the communication manager, against the oracle of cm_world.c. Seeds: README.md.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include "cm_world.h"
+#include "world.h"
+
+static void anything_goes(void **state)
+{
+	struct sim_seeds s = sim_seeds("cm anything", 1, 4000);
+	struct cm_world_result sum = { 0 };
+
+	for (uint64_t i = 0; i < s.runs; i++) {
+		struct cm_world_config c = cm_world_random_config(s.first + i);
+		struct cm_world_result r = cm_world_run(s.first + i, &c);
+
+		sum.connected += r.connected;
+		sum.refused += r.refused;
+		sum.unreachable += r.unreachable;
+		sum.retried += r.retried;
+		sum.duplicates += r.duplicates;
+	}
+	printf("# connected %u, refused %u, unreachable %u, sent again %llu, duplicates %llu\n", sum.connected, sum.refused,
+	       sum.unreachable, (unsigned long long)sum.retried, (unsigned long long)sum.duplicates);
+}
+
+/* Where nothing is lost and nobody dawdles, everybody is connected, and nothing is sent twice. */
+static void clean_network(void **state)
+{
+	struct sim_seeds s = sim_seeds("cm clean", 100001, 500);
+
+	for (uint64_t i = 0; i < s.runs; i++) {
+		struct cm_world_config c = { .hosts = 2 + i % 3, .attempts = 10, .delay_min = 1000, .delay_max = 100000,
+					     .datagrams = i % 2 ? 30 : 0 };
+		struct cm_world_result r = cm_world_run(s.first + i, &c);
+
+		if (r.connected != c.attempts || r.retried)
+			fail_msg("seed %llu: %u of %u connected, %llu sent again", (unsigned long long)(s.first + i), r.connected,
+				 c.attempts, (unsigned long long)r.retried);
+	}
+}
+
+/* A third of the messages is lost: sixteen tries are enough, and each connection comes about. */
+static void losses_are_repaired(void **state)
+{
+	struct sim_seeds s = sim_seeds("cm losses", 200001, 500);
+
+	for (uint64_t i = 0; i < s.runs; i++) {
+		struct cm_world_config c = { .hosts = 2, .attempts = 8, .loss = 300000, .duplication = 100000, .delay_min = 1000,
+					     .delay_max = 100 * VRB_MSEC };
+		struct cm_world_result r = cm_world_run(s.first + i, &c);
+
+		if (r.connected != c.attempts)
+			fail_msg("seed %llu: %u of %u connected", (unsigned long long)(s.first + i), r.connected, c.attempts);
+	}
+}
+
+/* A process dies, and its host speaks for it: nobody is left with a connection to it. */
+static void wills_reach_everybody(void **state)
+{
+	struct sim_seeds s = sim_seeds("cm wills", 300001, 500);
+
+	for (uint64_t i = 0; i < s.runs; i++) {
+		struct cm_world_config c = { .hosts = 3, .attempts = 12, .delay_min = 1000, .delay_max = 10 * VRB_MSEC, .deaths = 3,
+					     .wills = true, .dawdle = 10 };
+		struct cm_world_result r = cm_world_run(s.first + i, &c);
+
+		if (r.orphans)
+			fail_msg("seed %llu: %u orphans", (unsigned long long)(s.first + i), r.orphans);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(anything_goes),
+		cmocka_unit_test(clean_network),
+		cmocka_unit_test(losses_are_repaired),
+		cmocka_unit_test(wills_reach_everybody),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
