@@ -10,6 +10,7 @@
 #include "core/deadline.h"
 #include "core/drive.h"
 #include "core/process.h"
+#include "core/will.h"
 #include "host/host.h"
 #include "host/service.h"
 #include "roce/const.h"
@@ -491,6 +492,7 @@ void vrb_gsi_forget(void)
 	list_init(&gsi.queue);
 	gsi.queued = 0;
 	gsi.deadline = (struct deadline){ 0 };
+	vrb_will_forget();
 }
 
 int vrb_gsi_open(const struct vrb_gsi_ops *ops, void *arg)
@@ -505,13 +507,16 @@ int vrb_gsi_open(const struct vrb_gsi_ops *ops, void *arg)
 		gsi.arg = arg;
 	}
 	lock_release(&vrb.drive);
-	if (!err)
+	if (!err) {
 		host_publish_manager(vrb.host, true);
+		vrb_will_start();
+	}
 	return err;
 }
 
 void vrb_gsi_close(void)
 {
+	vrb_will_stop();
 	host_publish_manager(vrb.host, false);
 	lock_acquire(&vrb.drive);
 	gsi.ops = NULL;

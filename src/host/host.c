@@ -37,6 +37,13 @@ static void clear_slot(struct host *h, int slot)
 	table_write_slot(&h->table, slot, &empty);
 }
 
+/* The same, and its will is kept. */
+static void clear_dead(struct host *h, int slot, const struct table_slot *s)
+{
+	will_put_aside(h, slot, s);
+	clear_slot(h, slot);
+}
+
 /* Must hold h->lock. True if the slot's process is dead, and then all it had is free. */
 static bool reclaim(struct host *h, int slot)
 {
@@ -50,7 +57,7 @@ static bool reclaim(struct host *h, int slot)
 		table_read_slot(&h->table, slot, &s);
 		log_info(LOG_HOST, "process %u (slot %d) has died, reclaiming what it had", s.pid,
 			 slot);
-		clear_slot(h, slot);
+		clear_dead(h, slot, &s);
 		table_drop_slot(&h->table, slot);
 	}
 	table_unlock(&h->table);
@@ -68,7 +75,7 @@ static int take_slot(struct host *h)
 			continue;
 		table_read_slot(&h->table, slot, &s);
 		if (s.incarnation)
-			clear_slot(h, slot);
+			clear_dead(h, slot, &s);
 		h->slot = slot;
 		return 0;
 	}
@@ -133,6 +140,9 @@ static void close_files(struct host *h)
 	if (h->inbox >= 0)
 		close(h->inbox);
 	services_close(&h->services);
+	if (h->will >= 0)
+		close(h->will);
+	h->will = -1;
 	if (h->table.fd >= 0)
 		table_close(&h->table);
 	if (h->dir.fd >= 0)
@@ -232,6 +242,7 @@ int host_join(const char *dir, struct host **out)
 	h->slot = HOST_NO_SLOT;
 	h->inbox = h->dir.fd = h->table.fd = -1;
 	services_init(&h->services);
+	h->will = -1;
 	while (!h->incarnation)
 		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;
 
@@ -466,6 +477,18 @@ void host_lock_atomics(struct host *h, uint64_t address)
 void host_unlock_atomics(struct host *h, uint64_t address)
 {
 	atomics_unlock(&h->atomics, address);
+}
+
+bool host_reclaim(struct host *h, int slot)
+{
+	bool dead;
+
+	if (!h->shared)
+		return false;
+	lock_acquire(&h->lock);
+	dead = reclaim(h, slot);
+	lock_release(&h->lock);
+	return dead;
 }
 
 unsigned int host_janitor(struct host *h)

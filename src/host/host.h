@@ -146,6 +146,9 @@ bool host_incarnation_alive(struct host *h, uint64_t incarnation);
 void host_lock_atomics(struct host *h, uint64_t address);
 void host_unlock_atomics(struct host *h, uint64_t address);
 
+/* Reclaims what the process of a slot has left, if it is dead; true if it was. */
+bool host_reclaim(struct host *h, int slot);
+
 /* Reclaims what dead processes left. Returns how many there were. */
 unsigned int host_janitor(struct host *h);
 

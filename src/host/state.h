@@ -33,12 +33,16 @@ struct host {
 	struct table table;
 	struct qpns qpns;
 	struct services services;
+	int will;			/* this process's, -1: it has none */
 	struct table_slot self;		/* as published */
 	uint8_t deaf[HOST_SLOTS / 8];	/* inbox was full last time; atomic, not locked */
 };
 
 void services_init(struct services *s);
 void services_close(struct services *s);
+
+/* A dead process's will is kept, before its slot is cleared. */
+void will_put_aside(struct host *h, int slot, const struct table_slot *s);
 
 /* Creates and binds the inbox of h->slot. Returns 0 or an errno value. */
 int inbox_open(struct host *h);

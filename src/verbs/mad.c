@@ -13,6 +13,7 @@
 #include "core/drive.h"
 #include "core/gsi.h"
 #include "core/process.h"
+#include "core/will.h"
 #include "host/host.h"
 #include "host/service.h"
 #include "run/clock.h"
@@ -104,6 +105,12 @@ VRB_EXPORT int vrb_mad_send(struct vrb_mad *m, const struct net_path *path, cons
 VRB_EXPORT uint32_t vrb_mad_comm_id(struct vrb_mad *m)
 {
 	return vrb_gsi_comm_id();
+}
+
+VRB_EXPORT void vrb_mad_will(struct vrb_mad *m, uint32_t comm_id, const struct net_path *path, const uint8_t *mad)
+{
+	if (!inherited(m))
+		vrb_will_set(comm_id, path, mad);
 }
 
 VRB_EXPORT bool vrb_mad_poll(struct vrb_mad *m)

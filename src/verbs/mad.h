@@ -11,7 +11,7 @@
  * Threads and locks.  Any thread may call, but vrb_mad_open() and vrb_mad_close() must not be called in a callback.  Callbacks come from the
  * progress thread, or from a program's that polls a CQ, one at a time, and under a lock of libibverbs that verbs take (vrb.drive).  So:
  *	- a lock that a callback takes must not be held where a verb is called;
- *	- vrb_mad_send(), vrb_mad_arm(), vrb_mad_comm_id() and vrb_mad_now() may be called in callbacks and under that lock;
+ *	- vrb_mad_send(), vrb_mad_arm(), vrb_mad_will(), vrb_mad_comm_id() and vrb_mad_now() may be called in callbacks and under that lock;
  *	- what binds and listens may be called under that lock, but not in a callback: it waits for other processes.
  * A callback must not wait.
  *
@@ -46,7 +46,7 @@ struct vrb_mad_ops {
  */
 int vrb_mad_open(const struct vrb_mad_ops *ops, void *arg, struct vrb_mad **out);
 
-/* No callback runs when it returns. Gives back all services. */
+/* No callback runs when it returns. Gives back all services, and forgets all wills. */
 void vrb_mad_close(struct vrb_mad *m);
 
 /* Nanoseconds of the clock that deadlines are told in. */
@@ -73,6 +73,11 @@ uint32_t vrb_mad_comm_id(struct vrb_mad *m);
  */
 bool vrb_mad_polls(struct vrb_mad *m);
 bool vrb_mad_poll(struct vrb_mad *m);
+
+/*
+ * What others shall send if this process dies now, of a communication id; mad NULL: nothing any more.  One per id.
+ */
+void vrb_mad_will(struct vrb_mad *m, uint32_t comm_id, const struct net_path *path, const uint8_t *mad);
 
 /* A service id and addresses that requests for it may come to. */
 struct vrb_service {

@@ -479,12 +479,119 @@ static void test_garbage(void)
 	side_close(&s);
 }
 
+enum { WILLS = 200 };
+
+static uint32_t peer_of_living;	/* the first of the ids that the process `live` is connected to */
+
+/* Has connections, some of which are over, and waits for its end. */
+static void live(struct process *p)
+{
+	const struct net_path path = { .src = self, .dst = self };
+	uint8_t mad[VRB_MAD_LEN];
+	uint32_t id[WILLS];
+	struct side s;
+
+	side_open(&s);
+	for (uint32_t i = 0; i < WILLS; i++) {
+		id[i] = vrb_mad_comm_id(s.m);
+		make(mad, REJ, id[i], peer_of_living);
+		vrb_mad_will(s.m, id[i], &path, mad);
+		make(mad, DREQ, id[i], peer_of_living + i);
+		vrb_mad_will(s.m, id[i], &path, mad);
+	}
+	for (uint32_t i = 0; i < WILLS; i += 2)
+		vrb_mad_will(s.m, id[i], &path, NULL);
+	tell(p, 1);
+	pause();
+}
+
+/* Manages connections, and has none. */
+static void watch(struct process *p)
+{
+	struct side s;
+
+	side_open(&s);
+	tell(p, 1);
+	for (;;)
+		await(&s);
+}
+
+static void expect_wills(struct side *s)
+{
+	static uint8_t seen[WILLS];
+	uint8_t mad[VRB_MAD_LEN];
+	uint32_t id;
+
+	memset(seen, 0, sizeof(seen));
+	for (unsigned int i = 0; i < WILLS / 2; i++) {
+		struct arrived a = await(s);
+		uint32_t n = id_at(&a, 4) - peer_of_living;
+
+		CHECK_EQ(a.mad[ATTRIBUTE_AT], DREQ);
+		CHECK(n < WILLS && n % 2 && !seen[n]++);
+	}
+	/* Nothing comes twice: what is asked for now would arrive behind it. */
+	id = vrb_mad_comm_id(s->m);
+	make_request(mad, REQ, id, service);
+	say(s, mad);
+	expect_refusal(s, id);
+	CHECK(!any_more(s));
+}
+
+/* A process is killed, and the others of its host speak for it, once. */
+static void test_will(void)
+{
+	struct process victim, other[2];
+	struct side s;
+
+	for (int i = 0; i < 2; i++) {
+		start(&other[i], watch);
+		hear(&other[i]);
+	}
+	side_open(&s);
+	peer_of_living = vrb_mad_comm_id(s.m) & ~0xffffu;
+	start(&victim, live);
+	hear(&victim);
+	CHECK(!any_more(&s));
+	stop(&victim);
+	expect_wills(&s);
+	side_close(&s);
+	for (int i = 0; i < 2; i++)
+		stop(&other[i]);
+}
+
+/* There is nobody who could: then whoever comes next does. */
+static void test_late(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	struct process victim;
+	struct side s;
+
+	CHECK(ctx);	/* keeps the slot, which the ids are of */
+	side_open(&s);
+	peer_of_living = vrb_mad_comm_id(s.m) & ~0xffffu;
+	side_close(&s);
+	gather();
+	start(&victim, live);
+	hear(&victim);
+	stop(&victim);
+	/* Who comes finds the dead, and puts the will aside; who manages connections executes it. */
+	part();
+	gather();
+	side_open(&s);
+	expect_wills(&s);
+	side_close(&s);
+	part();
+	ibv_close_device(ctx);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
 	{ "NOBODY", test_nobody }, { "LISTENER", test_listener }, { "STOPPED", test_stopped }, { "SELF", test_self },
-	{ "IDS", test_ids },	   { "FORK", test_fork },	  { "GARBAGE", test_garbage },
+	{ "WILL", test_will },	   { "LATE", test_late },	  { "IDS", test_ids },	   { "FORK", test_fork },	  { "GARBAGE", test_garbage },
 };
 
 int main(int argc, char **argv)
