@@ -21,8 +21,14 @@
 #include "core/xrc/opener.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
 
-/* A child inherited the context by fork: every call on it must fail without side effects. */
+enum { CLOSED = UINT_MAX };	/* a generation that no process is of */
+
+/* Outermost: which contexts have heirs. */
+static pthread_mutex_t heirs = PTHREAD_MUTEX_INITIALIZER;
+
+/* A child inherited the context by fork, or it was closed with objects in it. */
 static bool is_dead(const struct vrb_context *ctx)
 {
 	return ctx->generation != load_relaxed(&vrb.generation);
@@ -108,6 +114,7 @@ static int open_with(struct vrb_device *dev, int cmd_fd, vrb_fill_ops_fn fill,
 	if (err)
 		goto free_ctx;
 	init_fields(ctx, dev, cmd_fd);
+	ctx->fill = fill;
 	err = identify(ctx);
 	if (err)
 		goto destroy_queue;
@@ -178,6 +185,72 @@ int vrb_context_import(int cmd_fd, vrb_fill_ops_fn fill, struct vrb_context **ct
 	return err;
 }
 
+/* A context of this process on the same device. Must hold heirs. */
+static int make_heir(struct vrb_context *ctx)
+{
+	struct ibv_context *c = &ctx->vctx.context;
+	struct vrb_context *heir;
+	int err = vrb_context_open(ctx->dev, ctx->fill, &heir);
+
+	if (err)
+		return err;
+	heir->origin = ctx;
+	ctx->heir = heir;
+	/* The program polls these; the parent's stay open, because who knows what has their numbers now. */
+	c->cmd_fd = heir->vctx.context.cmd_fd;
+	c->async_fd = heir->vctx.context.async_fd;
+	log_info(LOG_CORE, "a context of %s was inherited by fork: it stands for one of this process from now on",
+		 ctx->dev->ibv.name);
+	return 0;
+}
+
+/* In the memory of which process it was opened. */
+static struct vrb_context *origin_of(struct vrb_context *ctx)
+{
+	return ctx->origin ? ctx->origin : ctx;
+}
+
+int vrb_context_enter(struct ibv_context **c)
+{
+	struct vrb_context *ctx;
+	int err = vrb_context_check(*c);
+
+	if (likely(err != ENODEV))
+		return err;
+	ctx = origin_of(to_vrb_context(*c));
+	pthread_mutex_lock(&heirs);
+	if (ctx->generation == CLOSED)
+		err = ENODEV;
+	else
+		err = !ctx->heir || is_dead(ctx->heir) ? make_heir(ctx) : 0;
+	if (!err)
+		*c = &ctx->heir->vctx.context;
+	pthread_mutex_unlock(&heirs);
+	return err;
+}
+
+/* Whoever closes one of the two has closed both. */
+static struct vrb_context *part(struct vrb_context *ctx)
+{
+	struct vrb_context *origin = origin_of(ctx), *live = NULL;
+
+	pthread_mutex_lock(&heirs);
+	if (origin->generation != CLOSED)
+		live = is_dead(origin) ? origin->heir : origin;
+	if (live && is_dead(live))
+		live = NULL;
+	if (is_dead(origin))
+		origin->generation = CLOSED;
+	origin->heir = NULL;
+	pthread_mutex_unlock(&heirs);
+	return live;
+}
+
+void vrb_context_after_fork(void)
+{
+	pthread_mutex_init(&heirs, NULL);
+}
+
 /* Must hold ctx->lock. */
 static bool has_objects(const struct vrb_context *ctx)
 {
@@ -192,7 +265,7 @@ static bool has_objects(const struct vrb_context *ctx)
  */
 static void orphan(struct vrb_context *ctx)
 {
-	ctx->generation = UINT_MAX;
+	ctx->generation = CLOSED;
 	vrb_opener_inherit_all(ctx);
 	vrb_flow_remove_context(ctx);
 	vrb_drive_remove_context(ctx);
@@ -201,7 +274,7 @@ static void orphan(struct vrb_context *ctx)
 	log_info(LOG_CORE, "a context of %s was closed with objects in it", ctx->dev->ibv.name);
 }
 
-void vrb_context_close(struct vrb_context *ctx)
+static void close_live(struct vrb_context *ctx)
 {
 	bool orphans;
 
@@ -225,4 +298,19 @@ void vrb_context_close(struct vrb_context *ctx)
 	pthread_mutex_destroy(&ctx->lock);
 	vrb_ah_free_pool(ctx);
 	free(ctx);
+}
+
+int vrb_context_close(struct ibv_context *c)
+{
+	struct vrb_context *ctx, *live;
+
+	if (!c)
+		return EINVAL;
+	ctx = to_vrb_context(c);
+	if (origin_of(ctx)->generation == CLOSED)
+		return ENODEV;
+	live = part(ctx);
+	if (live)
+		close_live(live);
+	return 0;
 }

@@ -20,10 +20,20 @@
 /* Completion vectors are only a number to spread CQs by: there is one progress thread. */
 #define VRB_COMP_VECTORS 4
 
+/*
+ * Fills the verbs_context and ibv_context operation tables; every slot gets an answer, unsupported
+ * ones refuse. Lives in src/verbs/ops.c; the verbs layer passes it in, because core may not include
+ * verbs.
+ */
+typedef void (*vrb_fill_ops_fn)(struct verbs_context *vctx);
+
 struct vrb_context {
 	struct list node; /* vrb.contexts */
 	struct vrb_device *dev;
 	unsigned int generation; /* vrb.generation at open */
+	vrb_fill_ops_fn fill;
+	struct vrb_context *heir;	/* inherited by fork: what it stands for now, once it was used */
+	struct vrb_context *origin;	/* an heir's: the one that the program has */
 	dev_t cmd_dev; /* identity of the file behind cmd_fd: imported contexts share it */
 	ino_t cmd_ino;
 	pthread_mutex_t
@@ -47,17 +57,20 @@ static inline struct vrb_context *to_vrb_context(struct ibv_context *c)
 }
 
 /*
- * What every verb asks first about the context it was given: 0, EINVAL for NULL, ENODEV for a
- * context that was inherited by fork.
+ * What every verb asks first about the context of an object: 0, EINVAL for NULL, ENODEV for one
+ * that was inherited by fork, or closed with objects in it.
  */
 int vrb_context_check(struct ibv_context *c);
 
 /*
- * Fills the verbs_context and ibv_context operation tables; every slot gets an answer, unsupported
- * ones refuse. Lives in src/verbs/ops.c; the verbs layer passes it in, because core may not include
- * verbs.
+ * What every verb asks first about the context it was given.  One that was inherited by fork stands for one of
+ * this process, which is opened at its first use and takes its place in *c.  Returns as above, or
+ * why it could not be opened.
  */
-typedef void (*vrb_fill_ops_fn)(struct verbs_context *vctx);
+int vrb_context_enter(struct ibv_context **c);
+
+/* A forked child. */
+void vrb_context_after_fork(void);
 
 /* Both return 0 or an errno value. Import takes ownership of cmd_fd on success. */
 int vrb_context_open(struct vrb_device *dev, vrb_fill_ops_fn fill, struct vrb_context **ctx);
@@ -65,9 +78,9 @@ int vrb_context_import(int cmd_fd, vrb_fill_ops_fn fill, struct vrb_context **ct
 
 /*
  * Stops everything of the context and frees it; objects left open are orphaned as the manual says
- * (their memory is not freed).
+ * (their memory is not freed).  0, EINVAL for NULL, ENODEV for one that was closed.
  */
-void vrb_context_close(struct vrb_context *ctx);
+int vrb_context_close(struct ibv_context *c);
 
 /*
  * Counts an object of the context against its limit: 0 or ENOMEM.  counter is one of the n_*

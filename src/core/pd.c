@@ -37,10 +37,39 @@ void vrb_pd_put(struct vrb_pd *pd)
 	fetch_sub_release(&pd->state->users, 1);
 }
 
+/* In a forked child: takes the domain, a number that nothing of this process belongs to yet, to the context of this process. */
+static int inherit(struct vrb_pd *pd)
+{
+	struct ibv_context *c = pd->ibv.context;
+	struct vrb_context *ctx;
+	int err = vrb_context_enter(&c);
+
+	if (!err && pd->parent)
+		err = vrb_pd_check(&pd->parent->ibv);
+	if (err)
+		return err;
+	ctx = to_vrb_context(c);
+	pthread_mutex_lock(&ctx->lock);
+	if (pd->ibv.context != c) {
+		pd->ibv.context = c;
+		pd->state->users = 0;
+		if (pd->parent)
+			vrb_pd_get(pd->parent);
+		list_add_tail(&ctx->pds, &pd->node);
+		ctx->n_pd++;
+		vrb_live_del(&pd->live);
+		vrb_live_add(&pd->live, pd, c, pd->ibv.handle);
+	}
+	pthread_mutex_unlock(&ctx->lock);
+	return 0;
+}
+
 int vrb_pd_check(struct ibv_pd *pd)
 {
 	int err = vrb_object_check(pd);
 
+	if (err == ENODEV)
+		err = inherit(to_vrb_pd(pd));
 	if (err)
 		return err;
 	return to_vrb_pd(pd)->state->dead ? EINVAL : 0;

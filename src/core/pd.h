@@ -53,7 +53,8 @@ void vrb_pd_put(struct vrb_pd *pd);
 
 /*
  * What a verb asks about the PD it was given: 0, EINVAL for NULL or a domain that was deallocated
- * through another handle, ENODEV for one of a context inherited by fork.
+ * through another handle, and what vrb_object_check() says.  One that was inherited by fork is this process's own from now on, as its
+ * context is, with nothing in it.
  */
 int vrb_pd_check(struct ibv_pd *pd);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The process comes up with the first open context and goes down with the last; what a forked child
- * keeps of it is nothing.
+ * keeps of it is nothing but the contexts' and domains' names (context.c, pd.c).
  *
  * In the child only the forking thread exists.  It drops what it inherited without touching what it
  * shares with the parent (shared memory, sockets, eventfds), and starts over when it opens a device
@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/ask.h"
+#include "core/context.h"
 #include "core/device.h"
 #include "core/drive.h"
 #include "core/guard.h"
@@ -84,6 +85,7 @@ static void after_fork_child(void)
 	vrb_device_after_fork();
 	vrb_guard_after_fork();
 	vrb_live_after_fork();
+	vrb_context_after_fork();
 	if (vrb.users) {
 		drop_inherited();
 		vrb_drive_forget_all();

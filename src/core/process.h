@@ -5,6 +5,7 @@
  *
  * Lock order of the whole library, outermost first; a thread may skip levels but never go back:
  *
+ *	0  context.c's heirs	contexts that stand for others after a fork
  *	0  vrb.life		bringing the process up and down, which waits for the progress thread
  *	0  afar.c's calls	opening and closing QPs of other processes
  *	1  vrb.lock		device registry, list of contexts

@@ -19,7 +19,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 			struct ibv_grh *grh, struct ibv_ah_attr *ah_attr)
 {
-	int err = wc && ah_attr ? vrb_context_check(context) : EINVAL;
+	int err = wc && ah_attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err && (wc->wc_flags & IBV_WC_GRH) && !grh)
 		err = EINVAL;

@@ -14,7 +14,7 @@ int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_
 			      size_t caps_size)
 {
 	struct ibv_comp_cntr_caps ours;
-	int err = caps ? vrb_context_check(context) : EINVAL;
+	int err = caps ? vrb_context_enter(&context) : EINVAL;
 
 	if (err)
 		return answer(err);
@@ -28,7 +28,7 @@ struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
 					   struct ibv_comp_cntr_init_attr *cc_attr)
 {
 	struct vrb_cntr *c;
-	int err = cc_attr ? vrb_context_check(context) : EINVAL;
+	int err = cc_attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
 		err = vrb_cntr_create(to_vrb_context(context), cc_attr, &c);

@@ -18,7 +18,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 		.comp_vector = comp_vector,
 	};
 	struct vrb_cq *cq;
-	int err = vrb_context_check(context);
+	int err = vrb_context_enter(&context);
 
 	if (!err && (cqe < 1 || comp_vector < 0))
 		err = EINVAL;
@@ -30,7 +30,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 struct ibv_cq_ex *op_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	struct vrb_cq *cq;
-	int err = attr ? vrb_context_check(context) : EINVAL;
+	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
 		err = vrb_cq_create(to_vrb_context(context), attr, true, &cq);
@@ -88,7 +88,7 @@ int op_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct vrb_channel *channel;
-	int err = vrb_context_check(context);
+	int err = vrb_context_enter(&context);
 
 	if (!err)
 		err = vrb_channel_create(to_vrb_context(context), &channel);

@@ -64,17 +64,12 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 
 int ibv_close_device(struct ibv_context *context)
 {
-	int err = vrb_context_check(context);
-
-	if (err)
-		return answer_minus(err);
-	vrb_context_close(to_vrb_context(context));
-	return 0;
+	return answer_minus(vrb_context_close(context));
 }
 
 static int query(struct ibv_context *c, struct ibv_device_attr_ex *attr)
 {
-	int err = vrb_context_check(c);
+	int err = vrb_context_enter(&c);
 
 	if (!err)
 		vrb_device_query(to_vrb_context(c)->dev, attr);
@@ -115,7 +110,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device
 
 int op_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values)
 {
-	int err = values ? vrb_context_check(c) : EINVAL;
+	int err = values ? vrb_context_enter(&c) : EINVAL;
 	uint64_t now;
 
 	if (err)

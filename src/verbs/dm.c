@@ -9,7 +9,7 @@
 struct ibv_dm *op_alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr)
 {
 	struct vrb_dm *dm;
-	int err = attr ? vrb_context_check(c) : EINVAL;
+	int err = attr ? vrb_context_enter(&c) : EINVAL;
 
 	if (!err)
 		err = vrb_dm_alloc(to_vrb_context(c), attr, &dm);
@@ -26,7 +26,7 @@ int op_free_dm(struct ibv_dm *dm)
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
 	struct vrb_dm *dm;
-	int err = vrb_context_check(context);
+	int err = vrb_context_enter(&context);
 
 	if (!err)
 		err = vrb_dm_import(to_vrb_context(context), dm_handle, &dm);

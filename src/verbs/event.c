@@ -7,7 +7,7 @@
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	int err = event ? vrb_context_check(context) : EINVAL;
+	int err = event ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
 		err = vrb_event_get(to_vrb_context(context), event);

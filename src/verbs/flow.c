@@ -31,7 +31,7 @@ struct ibv_counters *op_create_counters(struct ibv_context *context,
 					struct ibv_counters_init_attr *attr)
 {
 	struct vrb_flow_count *c;
-	int err = attr ? vrb_context_check(context) : EINVAL;
+	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
 		err = vrb_flow_count_create(to_vrb_context(context), attr, &c);

@@ -9,7 +9,7 @@
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct vrb_pd *pd;
-	int err = vrb_context_check(context);
+	int err = vrb_context_enter(&context);
 
 	if (!err)
 		err = vrb_pd_alloc(to_vrb_context(context), &pd);
@@ -26,7 +26,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
 	struct vrb_pd *pd;
-	int err = vrb_context_check(context);
+	int err = vrb_context_enter(&context);
 
 	if (!err)
 		err = vrb_pd_import(to_vrb_context(context), pd_handle, &pd);
@@ -43,7 +43,7 @@ struct ibv_pd *op_alloc_parent_domain(struct ibv_context *c,
 				      struct ibv_parent_domain_init_attr *attr)
 {
 	struct vrb_pd *pd;
-	int err = attr ? vrb_context_check(c) : EINVAL;
+	int err = attr ? vrb_context_enter(&c) : EINVAL;
 
 	if (!err)
 		err = vrb_pd_alloc_parent(to_vrb_context(c), attr, &pd);
@@ -53,7 +53,7 @@ struct ibv_pd *op_alloc_parent_domain(struct ibv_context *c,
 struct ibv_td *op_alloc_td(struct ibv_context *c, struct ibv_td_init_attr *attr)
 {
 	struct vrb_td *td;
-	int err = attr ? vrb_context_check(c) : EINVAL;
+	int err = attr ? vrb_context_enter(&c) : EINVAL;
 
 	if (!err && attr->comp_mask)
 		err = EINVAL;

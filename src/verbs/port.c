@@ -20,7 +20,7 @@ enum { OLD_PORT_ATTR = 48 };
 
 static int check_port(struct ibv_context *c, uint32_t port_num)
 {
-	int err = vrb_context_check(c);
+	int err = vrb_context_enter(&c);
 
 	if (err)
 		return err;
@@ -131,7 +131,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			     size_t max_entries, uint32_t flags, size_t entry_size)
 {
 	struct net_addr gids[VRB_GID_TABLE];
-	int err = vrb_context_check(context);
+	int err = vrb_context_enter(&context);
 	size_t n = 0;
 
 	if (err || flags || entry_size < sizeof(*entries) || (max_entries && !entries))

@@ -40,7 +40,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 struct ibv_qp *op_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	struct vrb_qp *qp;
-	int err = attr ? vrb_context_check(context) : EINVAL;
+	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
 		err = vrb_qp_create(to_vrb_context(context), attr, &qp);
@@ -50,7 +50,7 @@ struct ibv_qp *op_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 struct ibv_qp *op_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	struct vrb_qp *qp;
-	int err = attr ? vrb_context_check(context) : EINVAL;
+	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
 		err = vrb_qp_open(to_vrb_context(context), attr, &qp);

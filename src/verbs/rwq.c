@@ -9,7 +9,7 @@
 struct ibv_wq *op_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
 	struct vrb_wq *wq;
-	int err = attr ? vrb_context_check(context) : EINVAL;
+	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
 		err = vrb_wq_create(to_vrb_context(context), attr, &wq);
@@ -34,7 +34,7 @@ struct ibv_rwq_ind_table *op_create_rwq_ind_table(struct ibv_context *context,
 						  struct ibv_rwq_ind_table_init_attr *attr)
 {
 	struct vrb_rwq_table *t;
-	int err = attr ? vrb_context_check(context) : EINVAL;
+	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
 		err = vrb_rwq_table_create(to_vrb_context(context), attr, &t);

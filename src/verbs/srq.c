@@ -35,7 +35,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 struct ibv_srq *op_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	struct vrb_srq *srq;
-	int err = attr ? vrb_context_check(context) : EINVAL;
+	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
 		err = vrb_srq_create(to_vrb_context(context), attr, &srq);
@@ -112,7 +112,7 @@ int op_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 struct ibv_xrcd *op_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
 	struct vrb_xrcd *xrcd;
-	int err = attr ? vrb_context_check(context) : EINVAL;
+	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	/* ibv_open_xrcd(3): both members are required. */
 	if (!err && attr->comp_mask != XRCD_MASK)

@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork(): the child owns nothing of the parent's device, cannot harm it, and may open the device
- * for itself.
+ * fork(): the child owns no object of the parent's and cannot harm them.  The context and the domain that it inherited stand for some of its
+ * own, and it may open the device for itself.
  */
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "world.h"
+
+/*
+ * ThreadSanitizer's run-time takes a child for single-threaded, a new thread gets the number of one that the parent had, which ends it; and
+ * AddressSanitizer's allocator has no fork handler, a child born while the parent's thread allocates waits for ever.
+ */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { CHILD_MAY_OPEN = 0 };
+#else
+enum { CHILD_MAY_OPEN = 1 };
+#endif
 
 struct link {
 	struct world w;
@@ -16,15 +26,21 @@ struct link {
 	struct buffer from, to;
 };
 
-static void link_open(struct link *l)
+/* Objects in the world that there is. */
+static void link_make(struct link *l)
 {
-	world_open(&l->w);
 	l->cq = world_cq(&l->w, 16);
 	l->a = world_qp(&l->w, IBV_QPT_RC, l->cq, NULL);
 	l->b = world_qp(&l->w, IBV_QPT_RC, l->cq, NULL);
 	world_connect(&l->w, l->a, l->b);
 	l->from = world_buffer(&l->w, 64, WORLD_ACCESS);
 	l->to = world_buffer(&l->w, 64, WORLD_ACCESS);
+}
+
+static void link_open(struct link *l)
+{
+	world_open(&l->w);
+	link_make(l);
 }
 
 static void link_use(struct link *l, uint8_t value)
@@ -38,73 +54,122 @@ static void link_use(struct link *l, uint8_t value)
 	CHECK_MEM(l->from.data, l->to.data, 64);
 }
 
-static void link_close(struct link *l)
+static void link_free(struct link *l)
 {
 	world_free(&l->from);
 	world_free(&l->to);
 	CHECK_EQ(ibv_destroy_qp(l->a), 0);
 	CHECK_EQ(ibv_destroy_qp(l->b), 0);
 	CHECK_EQ(ibv_destroy_cq(l->cq), 0);
+}
+
+static void link_close(struct link *l)
+{
+	link_free(l);
 	world_close(&l->w);
 }
 
-/* Every call on what was inherited fails. */
-static void inherited_is_dead(struct link *l)
+/* Every call on the parent's objects fails. */
+static void objects_are_the_parents(struct link *l)
 {
 	struct ibv_sge sge = world_sge(&l->from, 0, 64);
 	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &l->to, 0), *bad;
 	struct ibv_recv_wr rwr = { .wr_id = 1 }, *bad_recv;
-	struct ibv_device_attr attr;
-	struct ibv_async_event ev;
+	struct ibv_qp_init_attr init = { .send_cq = l->cq, .recv_cq = l->cq, .qp_type = IBV_QPT_RC };
 	struct ibv_wc wc;
-	union ibv_gid gid;
 
-	CHECK_EQ(ibv_query_device(l->w.ctx, &attr), ENODEV);
-	CHECK(ibv_query_gid(l->w.ctx, 1, 0, &gid) != 0);
-	CHECK(!ibv_alloc_pd(l->w.ctx));
-	CHECK(!ibv_reg_mr(l->w.pd, l->from.data, 64, 0));
-	CHECK(!ibv_create_cq(l->w.ctx, 1, NULL, NULL, 0));
 	CHECK(ibv_poll_cq(l->cq, 1, &wc) < 0);
-	CHECK(ibv_req_notify_cq(l->cq, 0) != 0);
-	CHECK(ibv_post_send(l->a, &wr, &bad) != 0);
-	CHECK(ibv_post_recv(l->a, &rwr, &bad_recv) != 0);
-	CHECK(ibv_get_async_event(l->w.ctx, &ev) != 0);
-	CHECK(ibv_dereg_mr(l->from.mr) != 0);
-	CHECK(ibv_destroy_qp(l->a) != 0);
-	CHECK(ibv_destroy_cq(l->cq) != 0);
-	CHECK(ibv_dealloc_pd(l->w.pd) != 0);
-	CHECK(ibv_close_device(l->w.ctx) != 0);
+	CHECK_EQ(ibv_req_notify_cq(l->cq, 0), ENODEV);
+	CHECK_EQ(ibv_post_send(l->a, &wr, &bad), ENODEV);
+	CHECK_EQ(ibv_post_recv(l->a, &rwr, &bad_recv), ENODEV);
+	CHECK_EQ(ibv_dereg_mr(l->from.mr), ENODEV);
+	CHECK_EQ(ibv_destroy_qp(l->a), ENODEV);
+	CHECK_EQ(ibv_destroy_cq(l->cq), ENODEV);
+	CHECK(!ibv_create_qp(l->w.pd, &init));
+	CHECK_EQ(errno, ENODEV);
 }
 
-/*
- * A device of its own, with a progress thread of its own.  Not with the sanitizers: ThreadSanitizer's run-time takes a child for
- * single-threaded, a new thread gets the number of one that the parent had, which ends it; and AddressSanitizer's allocator has no
- * fork handler, a child born while the parent's thread allocates waits for ever.
- */
+/* A device of its own, with a progress thread of its own. */
 static void open_anew(struct link *inherited)
 {
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 	struct link own;
 
 	link_open(&own);
 	for (int i = 1; i < 50; i++)
 		link_use(&own, i);
-	inherited_is_dead(inherited);
+	objects_are_the_parents(inherited);
 	link_close(&own);
-#endif
 }
 
-static void child(struct link *inherited)
+/* What answers here is a device of this process, whose events come to it and not to the parent. */
+static void go_on(const struct link *inherited)
 {
-	inherited_is_dead(inherited);
-	open_anew(inherited);
+	struct link l = { .w = inherited->w };
+	struct ibv_alloc_dm_attr dm_attr = { .length = 4 };
+	struct ibv_device_attr attr;
+	struct ibv_parent_domain_init_attr domain = { .pd = l.w.pd };
+	struct ibv_pd *parent_domain, *pd = ibv_alloc_pd(l.w.ctx);
+	struct ibv_dm *dm = ibv_alloc_dm(l.w.ctx, &dm_attr);
+
+	CHECK(pd && dm);
+	CHECK_EQ(ibv_query_device(l.w.ctx, &attr), 0);
+	link_make(&l);
+	for (int i = 1; i < 50; i++)
+		link_use(&l, i);
+	CHECK(!world_has_event(&l.w));
+	world_move(&l.w, l.a, IBV_QPS_ERR, 0);
+	parent_domain = ibv_alloc_parent_domain(l.w.ctx, &domain);
+	CHECK(parent_domain);
+	CHECK_EQ(ibv_dealloc_pd(l.w.pd), EBUSY);
+	CHECK_EQ(ibv_dealloc_pd(parent_domain), 0);
+	link_free(&l);
+	CHECK_EQ(ibv_free_dm(dm), 0);
+	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+static void wait_for(pid_t pid)
+{
+	int status;
+
+	CHECK(pid > 0);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+}
+
+/* Its child inherits what it had opened behind the inherited context, and goes on in the same way. */
+static void grandchild(const struct link *inherited)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		go_on(inherited);
+		_exit(0);
+	}
+	wait_for(pid);
+}
+
+static void child(struct link *inherited, int round)
+{
+	objects_are_the_parents(inherited);
+	if (CHILD_MAY_OPEN) {
+		if (round != 1)
+			go_on(inherited);
+		open_anew(inherited);
+		grandchild(inherited);
+		if (round != 1)
+			CHECK_EQ(ibv_dealloc_pd(inherited->w.pd), 0);
+	}
+	CHECK_EQ(ibv_close_device(inherited->w.ctx), 0);
+	CHECK_EQ(ibv_close_device(inherited->w.ctx), -1);
+	CHECK_EQ(errno, ENODEV);
+	CHECK(!ibv_alloc_pd(inherited->w.ctx));
+	CHECK_EQ(errno, ENODEV);
 	_exit(0);
 }
 
 int main(void)
 {
 	struct link l;
-	int status;
 
 	CHECK_EQ(ibv_fork_init(), 0);
 	CHECK_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
@@ -115,11 +180,10 @@ int main(void)
 		link_use(&l, round);
 		pid = fork();
 		if (pid == 0)
-			child(&l);
+			child(&l, round);
 		for (int i = 1; i < 50; i++)
 			link_use(&l, i);
-		CHECK_EQ(waitpid(pid, &status, 0), pid);
-		CHECK_EQ(status, 0);
+		wait_for(pid);
 	}
 	link_use(&l, 9);
 	link_close(&l);
