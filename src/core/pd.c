@@ -150,15 +150,12 @@ int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_
 	if (attr->comp_mask & ~known)
 		return EOPNOTSUPP;
 	parent = to_vrb_pd(attr->pd);
-	if (parent->ibv.context != c || parent->parent || (attr->td && attr->td->context != c))
+	if (parent->ibv.context != c || (attr->td && attr->td->context != c))
 		return EINVAL;
 	/*
-	 * Allocators come in pairs. They would be asked for queue memory, of which this device
-	 * keeps none in a program's hands.
+	 * Allocators would be asked for queue memory, of which this device keeps none in a
+	 * program's hands.
 	 */
-	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
-	    (!attr->alloc || !attr->free))
-		return EINVAL;
 	err = handle_create(ctx, parent->pdn, &pd);
 	if (err)
 		return err;

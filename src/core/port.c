@@ -15,6 +15,7 @@
 #include "util/compiler.h"
 
 enum {
+	SL_MASK = 15,
 	/*
 	 * IPv6 + UDP + BTH + XRCETH + RETH + ImmDt + ICRC: the most that goes around a full
 	 * payload.
@@ -336,7 +337,7 @@ int vrb_port_resolve(struct vrb_port *port, const struct ibv_ah_attr *attr, uint
 	if (!err && (net_is_link_local(&path->dst) || net_is_multicast(&path->dst)))
 		path->ifindex = port->ifindex;
 	lock_release(&port->lock);
-	path->sl = attr->sl;
+	path->sl = attr->sl & SL_MASK;
 	path->dst_port = ROCE_UDP_PORT;
 	path->src_port = source_port(path->flow_label, qpn_hash);
 	return err;

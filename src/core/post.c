@@ -318,20 +318,37 @@ static int post_one_recv(struct recv_queue *rq, const struct ibv_recv_wr *wr)
 	return ret;
 }
 
+/* Has it a receive queue of its own? */
+static bool has_rq(const struct vrb_qp *qp)
+{
+	return !qp->wq.has_srq && qp->ibv.qp_type < IBV_QPT_XRC_SEND;
+}
+
+static void recv_refused(const char *what, uint32_t number, uint64_t wr_id, int err)
+{
+	/* A full queue is no mistake: programs fill it to see how much it takes. */
+	if (err != ENOMEM)
+		log_info(LOG_CORE, "%s 0x%x: receive wr_id 0x%" PRIx64 " not posted: no list, too many pieces, or no receive queue",
+			 what, number, wr_id);
+}
+
+/* In RESET, too, as on mlx5: what is posted then waits for the QP to receive. A move to RESET drops it. */
 int vrb_post_recv(struct vrb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	int ret = 0;
 
 	lock_acquire(&qp->lock);
-	if (qp->wq.state == IBV_QPS_RESET || qp->wq.has_srq || qp->ibv.qp_type >= IBV_QPT_XRC_SEND)
+	if (!has_rq(qp))
 		ret = EINVAL;
 	for (; wr && !ret; wr = wr->next) {
 		ret = post_one_recv(&qp->wq.rq, wr);
 		if (ret)
 			break;
 	}
-	if (ret)
+	if (ret) {
 		*bad = wr;
+		recv_refused("QP", qp->wq.qpn, wr ? wr->wr_id : 0, ret);
+	}
 	if (qp->wq.state == IBV_QPS_ERR)
 		qp->now = clock_now();
 	roce_recv_posted(&qp->roce);
@@ -362,8 +379,10 @@ int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
 		if (ret)
 			break;
 	}
-	if (ret)
+	if (ret) {
 		*bad = wr;
+		recv_refused("SRQ", srq->srqn, wr ? wr->wr_id : 0, ret);
+	}
 	lock_release(&srq->lock);
 	return ret;
 }

@@ -43,7 +43,6 @@ enum {
 	RETRY_MAX = 7,
 	RNR_RETRY_ALWAYS = 7,
 	PKEYS = 1,
-	SL_MAX = 15,
 	ACCESS_FLUSH = IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT,
 	/* What means something to a QP; programs pass the flags of their regions, and devices ignore the rest. */
 	ACCESS_REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -148,8 +147,6 @@ static int resolve(struct vrb_qp *qp, const struct ibv_ah_attr *av, uint32_t has
 
 	if (av->port_num != VRB_PORT_NUM)
 		return refuse(c, EINVAL, "the address has port_num %u, not %u", av->port_num, VRB_PORT_NUM);
-	if (av->sl > SL_MAX)
-		return refuse(c, EINVAL, "the address has sl %u, more than %u", av->sl, SL_MAX);
 	err = vrb_port_resolve(&qp->ctx->dev->port, av, hash, path);
 	if (err && av->is_global)
 		return refuse(c, err, "the port has no GID %u, or cannot reach the dgid from it: %s",

@@ -48,6 +48,17 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_wq_init_attr *a)
 	return 0;
 }
 
+/* A move from RESET to RDY empties a work queue, as on mlx5: what is posted before it would be lost. */
+static int takes_receives(const struct vrb_wq *wq)
+{
+	bool reset;
+
+	lock_acquire(&wq->qp->lock);
+	reset = wq->qp->wq.state == IBV_QPS_RESET;
+	lock_release(&wq->qp->lock);
+	return reset ? EINVAL : 0;
+}
+
 static int post_recv(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct ibv_recv_wr *unwanted;
@@ -55,6 +66,8 @@ static int post_recv(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_
 
 	if (!bad)
 		bad = &unwanted;
+	if (likely(!err))
+		err = takes_receives(to_vrb_wq(wq));
 	if (unlikely(err)) {
 		*bad = wr;
 		return err;

@@ -102,8 +102,6 @@ int op_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 {
 	int err = srq_num ? vrb_context_check(srq->context) : EINVAL;
 
-	if (!err && to_vrb_srq(srq)->type != IBV_SRQT_XRC)
-		err = EINVAL;
 	if (!err)
 		*srq_num = to_vrb_srq(srq)->srqn;
 	return answer(err);

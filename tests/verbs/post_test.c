@@ -26,7 +26,7 @@ static int try_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr)
 	return ret;
 }
 
-/* IBTA: receives from INIT on, sends from RTS on. */
+/* Receives in every state, sends from RTS on. */
 static void test_states(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
@@ -34,7 +34,7 @@ static void test_states(void)
 	struct ibv_send_wr swr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 8);
 	struct ibv_recv_wr rwr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1 };
 
-	CHECK_EQ(try_recv(qp, &rwr), EINVAL);
+	CHECK_EQ(try_recv(qp, &rwr), 0);
 	CHECK_EQ(try_send(qp, &swr), EINVAL);
 	world_move(&w, qp, IBV_QPS_INIT, 0);
 	CHECK_EQ(try_recv(qp, &rwr), 0);
@@ -52,6 +52,30 @@ static void test_states(void)
  * A slot is free again when a completion at or behind it was polled: unsignaled requests fill the
  * queue for good.
  */
+/* What is posted in RESET is there when the QP can receive; a move back to RESET drops it. */
+static void test_receives_in_reset(void)
+{
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+
+	world_recv(qp, 1, world_sge(&buf, 0, 8));
+	world_recv(qp, 2, world_sge(&buf, 0, 8));
+	world_connect(&w, qp, qp);
+	world_send(qp, 3, world_sge(&buf, 64, 8));
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc;
+
+		world_poll(cq, &wc, 1);
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK(wc.wr_id == 1 || wc.wr_id == 3);
+	}
+	world_move(&w, qp, IBV_QPS_RESET, 0);
+	world_recv(qp, 4, world_sge(&buf, 0, 8));
+	world_move(&w, qp, IBV_QPS_INIT, 0);
+	world_move(&w, qp, IBV_QPS_ERR, 0);
+	world_expect(cq, 4, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
 static void test_full(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
@@ -182,6 +206,7 @@ int main(void)
 	cq = world_cq(&w, 256);
 	buf = world_buffer(&w, 16384, WORLD_ACCESS);
 	test_states();
+	test_receives_in_reset();
 	test_full();
 	test_chain();
 	test_requests();

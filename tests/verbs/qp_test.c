@@ -223,6 +223,19 @@ static void test_wide_values(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
+/* Nothing is received by it: the kernel does not look at its SRQ. */
+static void test_srq_of_a_sender(void)
+{
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_qp_init_attr attr = { .send_cq = cq, .srq = ibv_create_srq(w.pd, &srq), .qp_type = IBV_QPT_XRC_SEND,
+					 .cap = { .max_send_wr = 1 } };
+	struct ibv_qp *qp = ibv_create_qp(w.pd, &attr);
+
+	CHECK(attr.srq && qp);
+	CHECK_EQ(ibv_destroy_srq(attr.srq), 0);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
 static void test_query(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
@@ -361,6 +374,7 @@ int main(void)
 	test_required(IBV_QPT_UD);
 	test_values();
 	test_wide_values();
+	test_srq_of_a_sender();
 	test_query();
 	test_cur_state();
 	test_drain();
