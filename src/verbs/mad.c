@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/answer.h"
 #include "core/drive.h"
 #include "core/gsi.h"
 #include "core/process.h"
@@ -100,6 +101,12 @@ VRB_EXPORT void vrb_mad_arm(struct vrb_mad *m, uint64_t at)
 VRB_EXPORT int vrb_mad_send(struct vrb_mad *m, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN])
 {
 	return inherited(m) ? EIO : vrb_gsi_send(path, mad);
+}
+
+VRB_EXPORT void vrb_mad_settle(struct vrb_mad *m)
+{
+	if (!inherited(m))
+		vrb_answer_try_owed();
 }
 
 VRB_EXPORT uint32_t vrb_mad_comm_id(struct vrb_mad *m)

@@ -63,6 +63,12 @@ void vrb_mad_arm(struct vrb_mad *m, uint64_t at);
 int vrb_mad_send(struct vrb_mad *m, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN]);
 
 /*
+ * ACKs that wait for more to answer leave now.  A device sends them at once; a program that says by MAD what comes next must not seem to
+ * overtake what it has received.  Must hold no lock that a callback takes.
+ */
+void vrb_mad_settle(struct vrb_mad *m);
+
+/*
  * A communication id that no other process of the host gives out, and this one not again for 4 million others; never 0.
  */
 uint32_t vrb_mad_comm_id(struct vrb_mad *m);

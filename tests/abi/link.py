@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every function our public headers declare can be linked, from C and from C++.
 
-usage: link.py OUR_INCLUDE_FOLDER FOLDER_OF_THE_LIBRARY
+usage: link.py OUR_INCLUDE_FOLDER FOLDER_OF_THE_LIBRARIES infiniband|rdma
 """
 import os
 import shutil
@@ -12,7 +12,11 @@ import tempfile
 
 import headers
 
-HEADERS = ('verbs.h', 'sa.h', 'verbs_exp.h')
+# By the folder of the headers: which, what to link, and at least how many functions there are.
+LIBRARIES = {
+    'infiniband': (('verbs.h', 'sa.h', 'verbs_exp.h'), ['-libverbs'], 80),
+    'rdma': (('rdma_cma.h', 'rdma_verbs.h'), ['-lrdmacm', '-libverbs'], 43),
+}
 # A sanitized library needs a sanitized program.
 SANITIZERS = {'libasan': 'address', 'libtsan': 'thread', 'libubsan': 'undefined'}
 
@@ -23,15 +27,16 @@ def sanitizers(library):
 
 
 def main():
-    include, folder = sys.argv[1], sys.argv[2]
+    include, folder, kind_of = sys.argv[1:4]
+    public, libraries, least = LIBRARIES[kind_of]
     flags = ['-DVERBENA_LEGACY_XRC', '-I', include]
     sanitize = sanitizers(os.path.join(folder, 'libibverbs.so.1'))
-    names = sorted(n for n, (_, kind) in headers.describe('gcc', flags, 'infiniband', HEADERS).functions.items()
+    names = sorted(n for n, (_, kind) in headers.describe('gcc', flags, kind_of, public).functions.items()
                    if kind == 'extern')
-    if len(names) < 80:
+    if len(names) < least:
         print(f'only {len(names)} functions seen: the parser is broken')
         return 1
-    text = ''.join(f'#include <infiniband/{h}>\n' for h in HEADERS)
+    text = ''.join(f'#include <{kind_of}/{h}>\n' for h in public)
     text += ''.join(f'#undef {n}\n' for n in names)
     text += 'typedef void (*function)(void);\nextern const function all[];\nconst function all[] = {\n'
     text += ''.join(f'\t(function){n},\n' for n in names)
@@ -44,7 +49,7 @@ def main():
             if not shutil.which(cc):
                 continue
             subprocess.run([cc, '-x', language, '-w', *flags, *sanitize, '-o', program, source, '-x', 'none',
-                            '-L', folder, '-libverbs'], check=True)
+                            '-L', folder, *libraries], check=True)
             subprocess.run([program], check=True, env={**os.environ, 'LD_LIBRARY_PATH': folder})
     print(f'{len(names)} functions link')
     return 0

@@ -167,7 +167,7 @@ static void completions(void)
 	static const int at_once[] = { 1 }, fails[] = { -5 }, arm_fails[] = { 0, ENOMEM },
 			 after_arming[] = { 0, 0, 1 }, after_an_event[] = { 0, 0, 0, 1 },
 			 two_events[] = { 0, 0, 0, 0, 0, 0, 1 };
-	static const int *const scripts[] = { at_once,	    fails,	    arm_fails,
+	static const int *const scripts[] = { at_once,      fails,          arm_fails,
 					      after_arming, after_an_event, two_events };
 	struct ibv_wc wc;
 

@@ -217,17 +217,17 @@ class Bench:
         return path
 
     def _stage_library(self):
-        """The folder with libibverbs.so.1 (and libverbena.so.0): a copy that every user can read, whatever the mode of the build's parents."""
+        """The folder with the libraries: copies that every user can read, whatever the mode of the build's parents."""
         os.chmod(self.dir, 0o755)
         source = os.path.join(self.build, "lib", "libibverbs.so.1")
         if not os.path.exists(source):
             raise Failure(f"{source} does not exist; build first")
         lib = os.path.join(self.dir, "lib")
         os.mkdir(lib)
-        shutil.copyfile(source, os.path.join(lib, "libibverbs.so.1"))
-        upper = os.path.join(self.build, "lib", "libverbena.so.0")
-        if os.path.exists(upper):
-            shutil.copyfile(upper, os.path.join(lib, "libverbena.so.0"))
+        for name in "libibverbs.so.1", "librdmacm.so.1", "libverbena.so.0":
+            source = os.path.join(self.build, "lib", name)
+            if os.path.exists(source):
+                shutil.copyfile(source, os.path.join(lib, name))
         os.chmod(lib, 0o755)
         return lib
 

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the engine tells of connections: becomes events of ids, and ids of requests.  Here nothing
+ * but memory is touched; what needs verbs is done when the program fetches the event (deliver.c).
+ */
+#include "rdmacm/conn.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/addr.h"
+#include "rdmacm/cma.h"
+#include "rdmacm/event.h"
+#include "rdmacm/id.h"
+
+/* ---- Who listens ---- */
+
+/* A request as listeners look at it. */
+struct wanted {
+	uint64_t service_id;
+	struct cm_ip_header ip;
+	bool datagram;
+};
+
+/* Private data with the IP header in front. */
+static const uint8_t *private_data(const struct cm_msg *m)
+{
+	return m->type == CM_REQ ? m->req.private_data : m->sidr_req.private_data;
+}
+
+static struct wanted wanted_of(const struct cm_msg *m)
+{
+	struct wanted w = { .datagram = m->type == CM_SIDR_REQ };
+
+	w.service_id = w.datagram ? m->sidr_req.service_id : m->req.service_id;
+	cm_ip_header_decode(&w.ip, private_data(m));
+	return w;
+}
+
+/* Annex A11: what the header has to say. */
+static bool header_ok(const struct cm_ip_header *h)
+{
+	return h->version == 0 && (h->ip_version == 4 || h->ip_version == 6) &&
+	       !net_is_multicast(&h->src) && !net_is_multicast(&h->dst);
+}
+
+/* How well the listener fits: 0 not at all, 1 by a wildcard, 2 by its address. */
+static int fits(const struct cma_id *id, const struct wanted *w)
+{
+	const struct vrb_service *s = &id->service;
+
+	if (s->service_id != w->service_id)
+		return 0;
+	if (!net_addr_is_zero(&s->addr))
+		return net_addr_equal(&s->addr, &w->ip.dst) ? 2 : 0;
+	return s->family == w->ip.ip_version || (s->family == 6 && !s->only_family);
+}
+
+static struct cma_id *find_listener(const struct wanted *w)
+{
+	struct cma_id *best = NULL;
+	struct list *pos;
+	int quality = 0;
+
+	list_for_each (pos, &cma.listeners) {
+		struct cma_id *id = list_entry(pos, struct cma_id, on_listen);
+		int now = fits(id, w);
+
+		if (now > quality) {
+			quality = now;
+			best = id;
+		}
+	}
+	return best;
+}
+
+/* ---- Its id ---- */
+
+static enum ibv_qp_type qp_type_of(const struct cm_msg *m)
+{
+	if (m->type == CM_SIDR_REQ)
+		return IBV_QPT_UD;
+	if (m->req.transport == CM_UC)
+		return IBV_QPT_UC;
+	if (m->req.transport == CM_EXTENDED)
+		return IBV_QPT_XRC_RECV;
+	return IBV_QPT_RC;
+}
+
+static void set_addresses(struct cma_id *id, const struct wanted *w)
+{
+	addr_from_gid(&id->pub.route.addr.src_storage, &w->ip.dst, (uint16_t)w->service_id, 0);
+	addr_from_gid(&id->pub.route.addr.dst_storage, &w->ip.src, w->ip.src_port, 0);
+}
+
+static struct cma_id *new_child(struct cma_id *listener, const struct cm_msg *m,
+				const struct wanted *w)
+{
+	enum ibv_qp_type type = qp_type_of(m);
+	struct cma_id *id =
+		id_new(id_channel(listener), listener->pub.context, listener->pub.ps, type);
+
+	if (!id)
+		return NULL;
+	if (id_new_conn(id)) {
+		free(id);
+		return NULL;
+	}
+	id->state = ID_CONNECT;
+	id->child = true;
+	id->qkey = listener->qkey;
+	id->opt.tos = listener->opt.tos;
+	id->opt.tos_set = listener->opt.tos_set;
+	id->path.src = w->ip.dst;
+	id->path.dst = w->ip.src;
+	set_addresses(id, w);
+	id_add(id);
+	return id;
+}
+
+static void set_conn_request(struct event *e, const struct cm_req *req)
+{
+	struct rdma_conn_param *p = &e->pub.param.conn;
+
+	event_set_conn_data(e, req->private_data + CM_IP_HEADER_LEN,
+			    CM_REQ_PRIVATE - CM_IP_HEADER_LEN);
+	/* Seen from here. */
+	p->responder_resources = req->initiator_depth;
+	p->initiator_depth = req->responder_resources;
+	p->flow_control = req->flow_control;
+	p->retry_count = req->retry_count;
+	p->rnr_retry_count = req->rnr_retry;
+	p->srq = req->srq;
+	p->qp_num = req->qpn;
+}
+
+static struct event *new_request_event(struct cma_id *listener, struct cma_id *id,
+				       const struct cm_msg *m)
+{
+	struct event *e = event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	if (!e)
+		return NULL;
+	e->pub.listen_id = &listener->pub;
+	e->counts_on = listener;
+	if (m->type == CM_REQ)
+		set_conn_request(e, &m->req);
+	else
+		event_set_ud_data(e, m->sidr_req.private_data + CM_IP_HEADER_LEN,
+				  CM_SIDR_REQ_PRIVATE - CM_IP_HEADER_LEN);
+	return e;
+}
+
+/*
+ * An id and its event, which is queued when the engine has made up its mind about the exchange:
+ * conn_event().
+ */
+static enum cm_verdict take(struct cma_id *listener, const struct cm_msg *m, const struct wanted *w,
+			    struct cm_conn **out)
+{
+	struct cma_id *id;
+
+	if (listener->waiting >= listener->backlog)
+		return CM_IGNORE;
+	id = new_child(listener, m, w);
+	if (!id)
+		return CM_IGNORE;
+	if (m->type == CM_REQ)
+		id->peer_ece =
+			(struct ibv_ece){ .vendor_id = m->req.vendor_id, .options = m->modifier };
+	id->request = new_request_event(listener, id, m);
+	if (!id->request) {
+		/* The engine has not heard of it. */
+		list_del(&id->node);
+		free(id->conn);
+		free(id);
+		return CM_IGNORE;
+	}
+	*out = &id->conn->cm;
+	return CM_TAKE;
+}
+
+enum cm_verdict conn_request(void *arg, const struct cm_msg *m, const struct net_path *path,
+			     struct cm_conn **conn, unsigned int *reason)
+{
+	struct wanted w = wanted_of(m);
+	struct cma_id *listener = find_listener(&w);
+
+	*reason = w.datagram ? CM_SIDR_NO_SERVICE : CM_REJ_INVALID_SERVICE_ID;
+	if (!listener)
+		return CM_REFUSE;
+	*reason = w.datagram ? CM_SIDR_REJECTED : CM_REJ_CONSUMER;
+	if (!header_ok(&w.ip) || listener->pub.qp_type != qp_type_of(m))
+		return CM_REFUSE;
+	return take(listener, m, &w, conn);
+}
+
+/* ---- Events ---- */
+
+static void on_request(struct cma_id *id, const struct cm_event *ev)
+{
+	id->request->counts_on->waiting++;
+	event_post(id->request);
+}
+
+static void on_rep(struct cma_id *id, const struct cm_event *ev)
+{
+	const struct cm_rep *rep = &ev->msg->rep;
+	struct event *e = event_new(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	struct rdma_conn_param *p;
+
+	if (!e)
+		return;
+	event_set_conn_data(e, rep->private_data, CM_REP_PRIVATE);
+	p = &e->pub.param.conn;
+	p->responder_resources = rep->initiator_depth;
+	p->initiator_depth = rep->responder_resources;
+	p->flow_control = rep->flow_control;
+	p->rnr_retry_count = rep->rnr_retry;
+	p->srq = rep->srq;
+	p->qp_num = id->conn->cm.peer_qpn;
+	id->peer_ece =
+		(struct ibv_ece){ .vendor_id = rep->vendor_id, .options = ev->msg->modifier };
+	event_post(e);
+}
+
+static void on_established(struct cma_id *id, const struct cm_event *ev)
+{
+	event_raise(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+static void on_rejected(struct cma_id *id, const struct cm_event *ev)
+{
+	struct event *e = event_new(id, RDMA_CM_EVENT_REJECTED, ev->status);
+
+	if (!e)
+		return;
+	if (ev->msg)
+		event_set_conn_data(e, ev->msg->rej.private_data, CM_REJ_PRIVATE);
+	event_post(e);
+}
+
+static void on_unreachable(struct cma_id *id, const struct cm_event *ev)
+{
+	event_raise(id, RDMA_CM_EVENT_UNREACHABLE, ev->status);
+}
+
+static void on_disconnected(struct cma_id *id, const struct cm_event *ev)
+{
+	event_raise(id, RDMA_CM_EVENT_DISCONNECTED, ev->status);
+}
+
+static void on_timewait_exit(struct cma_id *id, const struct cm_event *ev)
+{
+	event_raise(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+}
+
+/* The answer of a datagram service: how to send to it. */
+static void set_service(struct cma_id *id, struct event *e, const struct cm_sidr_rep *rep)
+{
+	struct rdma_ud_param *p = &e->pub.param.ud;
+	const struct ibv_sa_path_rec *rec = &id->path_rec;
+
+	p->qp_num = rep->qpn;
+	p->qkey = rep->qkey;
+	p->ah_attr.is_global = 1;
+	p->ah_attr.port_num = id->path.place.port_num;
+	memcpy(p->ah_attr.grh.dgid.raw, id->path.dst.raw, sizeof(id->path.dst.raw));
+	p->ah_attr.grh.sgid_index = id->path.place.gid_index;
+	p->ah_attr.grh.hop_limit = rec->hop_limit;
+	p->ah_attr.grh.traffic_class = rec->traffic_class;
+	p->ah_attr.grh.flow_label = be32toh(rec->flow_label);
+	id->qkey = rep->qkey;
+}
+
+static void on_sidr_rep(struct cma_id *id, const struct cm_event *ev)
+{
+	const struct cm_sidr_rep *rep = &ev->msg->sidr_rep;
+	bool good = ev->status == CM_SIDR_OK;
+	/* A Q_Key of its own is one that the id's QP has not. */
+	bool same_key = rep->qkey && (!id->qkey || rep->qkey == id->qkey);
+	struct event *e;
+
+	if (good && !same_key) {
+		event_raise(id, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
+		return;
+	}
+	e = event_new(id, good ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_UNREACHABLE, ev->status);
+	if (!e)
+		return;
+	event_set_ud_data(e, rep->private_data, CM_SIDR_REP_PRIVATE);
+	if (good)
+		set_service(id, e, rep);
+	event_post(e);
+}
+
+/*
+ * The peer, or the engine for want of room, gave the request up: a program that was not told of it
+ * never is.
+ */
+static void on_gone(struct cma_id *id, const struct cm_event *ev)
+{
+	struct event *e = id->request;
+
+	if (!e)
+		return;
+	event_unqueue(id_channel(e->counts_on), e);
+	free(e);
+	cma_doom(id);
+}
+
+typedef void (*event_fn)(struct cma_id *id, const struct cm_event *ev);
+
+static const event_fn event_fns[] = {
+	[CM_EV_REQUEST] = on_request,
+	[CM_EV_REP] = on_rep,
+	[CM_EV_ESTABLISHED] = on_established,
+	[CM_EV_REJECTED] = on_rejected,
+	[CM_EV_UNREACHABLE] = on_unreachable,
+	[CM_EV_DISCONNECTED] = on_disconnected,
+	[CM_EV_TIMEWAIT_EXIT] = on_timewait_exit,
+	[CM_EV_SIDR_REP] = on_sidr_rep,
+	[CM_EV_GONE] = on_gone,
+};
+
+void conn_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
+{
+	struct cma_id *id = container_of(c, struct conn, cm)->id;
+
+	if (id)
+		event_fns[ev->type](id, ev);
+}

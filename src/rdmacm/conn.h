@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the engine tells of connections: becomes events of ids, and ids of requests.  Callbacks of
+ * cm/cm.h, under the cma lock.
+ */
+#ifndef VRB_RDMACM_CONN_H
+#define VRB_RDMACM_CONN_H
+
+#include "cm/cm.h"
+
+/* cm_ops.event */
+void conn_event(void *arg, struct cm_conn *c, const struct cm_event *ev);
+
+/* cm_ops.request: finds who listens, and makes an id for the request. */
+enum cm_verdict conn_request(void *arg, const struct cm_msg *m, const struct net_path *path,
+			     struct cm_conn **conn, unsigned int *reason);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The devices of ids.  A device is opened when its address is asked for first, or all are listed,
+ * and looked for anew when no open one has an address.
+ */
+#include "rdmacm/device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "rdmacm/qp1.h"
+#include "util/compiler.h"
+
+enum { GIDS = 512 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list devices = { &devices, &devices };
+
+/* ---- Opening.  Must hold the lock ---- */
+
+static struct device *find_open(const struct ibv_device *ibv)
+{
+	struct list *pos;
+
+	list_for_each (pos, &devices) {
+		struct device *dev = list_entry(pos, struct device, node);
+
+		if (dev->verbs->device == ibv)
+			return dev;
+	}
+	return NULL;
+}
+
+/* As the limits of a connection have it. */
+static uint8_t to_u8(int n)
+{
+	return (uint8_t)min(n, UINT8_MAX);
+}
+
+static int open_device(struct ibv_device *ibv, struct device **out)
+{
+	struct device *dev = find_open(ibv);
+	struct ibv_device_attr attr;
+
+	*out = dev;
+	if (dev)
+		return 0;
+	dev = calloc(1, sizeof(*dev));
+	if (!dev)
+		return ENOMEM;
+	dev->verbs = ibv_open_device(ibv);
+	if (!dev->verbs || ibv_query_device(dev->verbs, &attr)) {
+		if (dev->verbs)
+			ibv_close_device(dev->verbs);
+		free(dev);
+		return ENODEV;
+	}
+	dev->guid = be64toh(attr.node_guid);
+	dev->ack_delay = attr.local_ca_ack_delay;
+	dev->max_rd_atomic = to_u8(attr.max_qp_rd_atom);
+	dev->max_init_rd_atomic = to_u8(attr.max_qp_init_rd_atom);
+	list_add_tail(&devices, &dev->node);
+	*out = dev;
+	return 0;
+}
+
+static int open_all(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	int i, err = 0;
+
+	if (!list)
+		return errno;
+	for (i = 0; list[i] && err != ENOMEM; i++) {
+		struct device *dev;
+
+		err = open_device(list[i], &dev);
+	}
+	ibv_free_device_list(list);
+	return err == ENOMEM ? ENOMEM : 0;
+}
+
+static int use(struct device *dev)
+{
+	if (!dev->pd)
+		dev->pd = ibv_alloc_pd(dev->verbs);
+	if (!dev->pd)
+		return errno;
+	dev->users++;
+	return 0;
+}
+
+static void unuse(struct device *dev)
+{
+	if (--dev->users)
+		return;
+	/*
+	 * A program that leaves memory registered in it keeps it: then the next user finds it
+	 * again.
+	 */
+	if (!ibv_dealloc_pd(dev->pd))
+		dev->pd = NULL;
+}
+
+/* ---- Addresses ---- */
+
+static bool has_gid(struct device *dev, const struct net_addr *gid, uint32_t ifindex,
+		    struct place *out)
+{
+	static struct ibv_gid_entry entry[GIDS]; /* under the lock */
+	ssize_t n = ibv_query_gid_table(dev->verbs, entry, GIDS, 0), i;
+	struct ibv_port_attr port;
+
+	for (i = 0; i < n; i++) {
+		if (memcmp(entry[i].gid.raw, gid->raw, sizeof(gid->raw)) ||
+		    entry[i].gid_type != IBV_GID_TYPE_ROCE_V2)
+			continue;
+		if (net_is_link_local(gid) && ifindex && entry[i].ndev_ifindex != ifindex)
+			continue;
+		if (ibv_query_port(dev->verbs, (uint8_t)entry[i].port_num, &port))
+			continue;
+		*out = (struct place){
+			.dev = dev,
+			.port_num = (uint8_t)entry[i].port_num,
+			.gid_index = (uint8_t)entry[i].gid_index,
+			.ifindex = entry[i].ndev_ifindex,
+			.mtu = (uint8_t)port.active_mtu,
+		};
+		return true;
+	}
+	return false;
+}
+
+static bool find_gid(const struct net_addr *gid, uint32_t ifindex, struct place *out)
+{
+	struct list *pos;
+
+	list_for_each (pos, &devices)
+		if (has_gid(list_entry(pos, struct device, node), gid, ifindex, out))
+			return true;
+	return false;
+}
+
+int device_find(const struct net_addr *gid, uint32_t ifindex, struct place *out)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!find_gid(gid, ifindex, out)) {
+		err = open_all();
+		if (!err && !find_gid(gid, ifindex, out))
+			err = ENODEV;
+	}
+	if (!err)
+		err = use(out->dev);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+void device_get(struct device *dev)
+{
+	pthread_mutex_lock(&lock);
+	dev->users++;
+	pthread_mutex_unlock(&lock);
+}
+
+void device_put(struct device *dev)
+{
+	pthread_mutex_lock(&lock);
+	unuse(dev);
+	pthread_mutex_unlock(&lock);
+}
+
+static bool some_open(void)
+{
+	bool some;
+
+	pthread_mutex_lock(&lock);
+	some = !list_empty(&devices);
+	pthread_mutex_unlock(&lock);
+	return some;
+}
+
+int device_any(void)
+{
+	struct ibv_device **list;
+	int n = 0;
+
+	if (qp1_find())
+		return ENODEV;
+	if (some_open())
+		return 0;
+	list = ibv_get_device_list(&n);
+	if (!list)
+		return ENODEV;
+	ibv_free_device_list(list);
+	return n ? 0 : ENODEV;
+}
+
+int device_xrcd(struct device *dev, struct ibv_xrcd **out)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!dev->xrcd)
+		dev->xrcd = ibv_open_xrcd(dev->verbs, &attr);
+	if (!dev->xrcd)
+		err = errno;
+	*out = dev->xrcd;
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+/* ---- Lists for programs ---- */
+
+static int index_of(const struct device *dev)
+{
+	return ibv_get_device_index(dev->verbs->device);
+}
+
+static void sort_by_index(struct device **list, int n)
+{
+	int i, j;
+
+	for (i = 1; i < n; i++) {
+		struct device *dev = list[i];
+
+		for (j = i; j > 0 && index_of(list[j - 1]) > index_of(dev); j--)
+			list[j] = list[j - 1];
+		list[j] = dev;
+	}
+}
+
+/* Those of the open devices that the system has now, into list; their number. */
+static int present(struct device **list)
+{
+	struct ibv_device **now = ibv_get_device_list(NULL);
+	int i, n = 0;
+
+	for (i = 0; now && now[i]; i++) {
+		struct device *dev = find_open(now[i]);
+
+		if (dev && !use(dev))
+			list[n++] = dev;
+	}
+	if (now)
+		ibv_free_device_list(now);
+	sort_by_index(list, n);
+	return n;
+}
+
+static int list_locked(struct ibv_context ***out, int *count)
+{
+	struct device **found;
+	struct list *pos;
+	int i, most = 0, err = open_all();
+
+	if (err)
+		return err;
+	list_for_each (pos, &devices)
+		most++;
+	found = calloc((size_t)most + 1, sizeof(*found));
+	if (!found)
+		return ENOMEM;
+	*count = present(found);
+	*out = (struct ibv_context **)found;
+	for (i = 0; i < *count; i++)
+		(*out)[i] = found[i]->verbs;
+	if (*count)
+		return 0;
+	free(found);
+	return ENODEV;
+}
+
+int device_list(struct ibv_context ***list, int *count)
+{
+	int err = device_any();
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&lock);
+	err = list_locked(list, count);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+void device_list_put(struct ibv_context **list)
+{
+	int i;
+
+	pthread_mutex_lock(&lock);
+	for (i = 0; list[i]; i++) {
+		struct device *dev = find_open(list[i]->device);
+
+		if (dev)
+			unuse(dev);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void device_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	list_init(&devices);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Endpoints: ids that come ready to connect, or to listen, and the requests of synchronous
+ * listeners.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rdma/rdma_verbs.h>
+
+#include "rdmacm/cma.h"
+#include "rdmacm/id.h"
+
+enum { RESOLVE_MS = 2000 };
+
+/* ---- Active ---- */
+
+static int resolve_route(struct rdma_cm_id *id, struct rdma_addrinfo *res)
+{
+	int ret;
+
+	if (!res->ai_route_len)
+		return rdma_resolve_route(id, RESOLVE_MS);
+	ret = rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,
+			      res->ai_route_len);
+	return ret ? ret : id_wait(to_id(id));
+}
+
+static int keep_connect_data(struct cma_id *id, const struct rdma_addrinfo *res)
+{
+	if (!res->ai_connect_len)
+		return 0;
+	id->ep.connect = malloc(res->ai_connect_len);
+	if (!id->ep.connect)
+		return cma_result(ENOMEM);
+	memcpy(id->ep.connect, res->ai_connect, res->ai_connect_len);
+	id->ep.connect_len = res->ai_connect_len;
+	return 0;
+}
+
+static int make_active(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+		       struct ibv_qp_init_attr *attr)
+{
+	if (rdma_resolve_addr(id, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS) ||
+	    resolve_route(id, res))
+		return -1;
+	if (attr) {
+		attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
+		if (rdma_create_qp(id, pd, attr))
+			return -1;
+	}
+	return keep_connect_data(to_id(id), res);
+}
+
+/* ---- Passive ---- */
+
+static int make_passive(struct rdma_cm_id *pub, struct rdma_addrinfo *res, struct ibv_pd *pd,
+			const struct ibv_qp_init_attr *attr)
+{
+	struct cma_id *id = to_id(pub);
+
+	if (rdma_bind_addr(pub, res->ai_src_addr))
+		return -1;
+	if (!attr)
+		return 0;
+	id->ep.qp_attr = malloc(sizeof(*attr));
+	if (!id->ep.qp_attr)
+		return cma_result(ENOMEM);
+	*id->ep.qp_attr = *attr;
+	id->ep.qp_attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
+	id->ep.pd = pd;
+	return 0;
+}
+
+CMA_EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ibv_pd *pd,
+			      struct ibv_qp_init_attr *attr)
+{
+	struct cma_id *id;
+	int ret;
+
+	if (!out || !res)
+		return cma_result(EINVAL);
+	ret = cma_result(id_create(NULL, NULL, (enum rdma_port_space)res->ai_port_space,
+				   (enum ibv_qp_type)res->ai_qp_type, &id));
+	if (ret)
+		return ret;
+	ret = res->ai_flags & RAI_PASSIVE ? make_passive(&id->pub, res, pd, attr)
+					  : make_active(&id->pub, res, pd, attr);
+	if (ret) {
+		int err = errno;
+
+		rdma_destroy_ep(&id->pub);
+		return cma_result(err);
+	}
+	*out = &id->pub;
+	return 0;
+}
+
+CMA_EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	if (id->srq)
+		rdma_destroy_srq(id);
+	rdma_destroy_id(id);
+}
+
+/* ---- Requests ---- */
+
+/* The request stays in the new id until its next call. */
+static int adopt(struct cma_id *listener, struct rdma_cm_event *event)
+{
+	struct rdma_cm_id *id = event->id;
+	struct ibv_qp_init_attr attr;
+
+	if (rdma_migrate_id(id, NULL))
+		return -1;
+	id->event = event;
+	if (!listener->ep.qp_attr)
+		return 0;
+	attr = *listener->ep.qp_attr;
+	return rdma_create_qp(id, listener->ep.pd, &attr);
+}
+
+CMA_EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
+{
+	struct cma_id *listener = listen ? to_id(listen) : NULL;
+	int err = out ? id_enter(listener) : EINVAL;
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	if (err)
+		return cma_result(err);
+	err = listener->sync ? 0 : EINVAL;
+	cma_unlock();
+	if (err)
+		return cma_result(err);
+	if (id_wait(listener))
+		return -1;
+	if (listen->event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
+		return cma_result(EINVAL);
+	event = listen->event;
+	id = event->id;
+	listen->event = NULL;
+	if (adopt(listener, event)) {
+		err = errno;
+		if (id->event != event)
+			rdma_ack_cm_event(event);
+		rdma_destroy_ep(id);
+		return cma_result(err);
+	}
+	*out = id;
+	return 0;
+}

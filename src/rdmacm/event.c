@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Event channels and the events in them.
+ *
+ * Invariant, under the cma lock: queued events == count of the eventfd + takers that have read a
+ * count and not yet an event.  A taker that finds the queue empty lost its event to event_unqueue()
+ * and starts over.
+ */
+#include "rdmacm/event.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "rdmacm/cma.h"
+#include "rdmacm/group.h"
+#include "rdmacm/id.h"
+#include "run/log.h"
+
+int channel_create(struct channel **out)
+{
+	struct channel *ch = calloc(1, sizeof(*ch));
+
+	if (!ch)
+		return ENOMEM;
+	ch->pub.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	if (ch->pub.fd < 0) {
+		int err = errno;
+
+		free(ch);
+		return err;
+	}
+	ch->generation = cma.generation;
+	list_init(&ch->events);
+	*out = ch;
+	return 0;
+}
+
+void channel_destroy(struct channel *ch)
+{
+	close(ch->pub.fd);
+	free(ch);
+}
+
+struct event *event_new(struct cma_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct event *e = calloc(1, sizeof(*e));
+
+	if (!e) {
+		log_error(LOG_VERBS, "out of memory: %s is lost", rdma_event_str(type));
+		return NULL;
+	}
+	e->pub.id = &id->pub;
+	e->pub.event = type;
+	e->pub.status = status;
+	e->counts_on = id;
+	list_init(&e->node);
+	return e;
+}
+
+static const void *keep_data(struct event *e, const void *data, uint8_t len)
+{
+	memcpy(e->data, data, len);
+	return len ? e->data : NULL;
+}
+
+void event_set_conn_data(struct event *e, const void *data, uint8_t len)
+{
+	e->pub.param.conn.private_data = keep_data(e, data, len);
+	e->pub.param.conn.private_data_len = len;
+}
+
+void event_set_ud_data(struct event *e, const void *data, uint8_t len)
+{
+	e->pub.param.ud.private_data = keep_data(e, data, len);
+	e->pub.param.ud.private_data_len = len;
+}
+
+void event_post(struct event *e)
+{
+	struct channel *ch = id_channel(e->counts_on);
+	uint64_t one = 1;
+
+	list_add_tail(&ch->events, &e->node);
+	/* Cannot fail or block: the counter holds 2^64 - 2. */
+	if (write(ch->pub.fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void event_raise(struct cma_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct event *e = event_new(id, type, status);
+
+	if (e)
+		event_post(e);
+}
+
+/* An event leaves its queue. */
+static void left(struct event *e)
+{
+	list_del(&e->node);
+	if (e->pub.event != RDMA_CM_EVENT_CONNECT_REQUEST)
+		return;
+	e->counts_on->waiting--;
+	to_id(e->pub.id)->request = NULL;
+}
+
+/* Delivered, and acknowledged: of its id, and of its group. */
+static void count_delivered(const struct event *e, int by)
+{
+	e->counts_on->unacked += (unsigned int)by;
+	if (e->group)
+		e->group->unacked += (unsigned int)by;
+}
+
+/*
+ * Without a progress thread the one that waits does its work (VERBENA_PROGRESS=none): until an
+ * event is there, or once where the program does not want to wait.
+ */
+static void progress(const struct channel *ch)
+{
+	struct pollfd fd = { .fd = ch->pub.fd, .events = POLLIN };
+	bool wait = !(fcntl(ch->pub.fd, F_GETFL) & O_NONBLOCK);
+
+	do
+		qp1.poll(cma.mad);
+	while (wait && poll(&fd, 1, 0) == 0);
+}
+
+int channel_take(struct channel *ch, struct event **out)
+{
+	uint64_t count;
+
+	for (;;) {
+		if (cma.mad && qp1.polls(cma.mad))
+			progress(ch);
+		if (read(ch->pub.fd, &count, sizeof(count)) < 0)
+			return errno;
+		cma_lock();
+		if (!list_empty(&ch->events)) {
+			struct event *e = list_entry(ch->events.next, struct event, node);
+
+			left(e);
+			count_delivered(e, 1);
+			cma_unlock();
+			*out = e;
+			return 0;
+		}
+		cma_unlock();
+	}
+}
+
+void event_unqueue(struct channel *ch, struct event *e)
+{
+	uint64_t count;
+	struct iovec iov = { &count, sizeof(count) };
+
+	left(e);
+	/*
+	 * Takes the count back without sleeping.  Where that fails, a taker has it already and will
+	 * find out, or the kernel is too old and the next taker wakes up once for nothing.
+	 */
+	if (preadv2(ch->pub.fd, &iov, 1, -1, RWF_NOWAIT) < 0)
+		return;
+}
+
+void event_ack(struct event *e)
+{
+	cma_lock();
+	count_delivered(e, -1);
+	pthread_cond_broadcast(&cma.acked);
+	cma_unlock();
+	free(e);
+}
+
+void channel_sweep(struct channel *ch, struct cma_id *id, void (*fn)(struct event *e, void *arg),
+		   void *arg)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe (pos, tmp, &ch->events) {
+		struct event *e = list_entry(pos, struct event, node);
+
+		if (e->counts_on != id)
+			continue;
+		event_unqueue(ch, e);
+		fn(e, arg);
+	}
+}

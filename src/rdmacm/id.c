@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connection ids: made, waited for, moved and destroyed. */
+#include "rdmacm/id.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/addr.h"
+#include "rdmacm/cma.h"
+#include "rdmacm/group.h"
+#include "rdmacm/lookup.h"
+#include "rdmacm/resolver.h"
+
+int id_enter(struct cma_id *id)
+{
+	if (!id)
+		return EINVAL;
+	if (id->generation != cma.generation)
+		return EIO;
+	cma_lock();
+	return 0;
+}
+
+/* ---- Making ---- */
+
+struct cma_id *id_new(struct channel *ch, void *context, enum rdma_port_space ps,
+		      enum ibv_qp_type type)
+{
+	struct cma_id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	id->pub.channel = &ch->pub;
+	id->pub.context = context;
+	id->pub.ps = ps;
+	id->pub.qp_type = type;
+	id->generation = cma.generation;
+	list_init(&id->node);
+	list_init(&id->on_listen);
+	list_init(&id->groups);
+	return id;
+}
+
+void id_add(struct cma_id *id)
+{
+	list_add_tail(&cma.ids, &id->node);
+}
+
+static bool ps_known(enum rdma_port_space ps)
+{
+	return ps == RDMA_PS_TCP || ps == RDMA_PS_UDP || ps == RDMA_PS_IB || ps == RDMA_PS_IPOIB;
+}
+
+/* With a channel of its own where none is given. */
+static int create(struct channel *ch, void *context, enum rdma_port_space ps, enum ibv_qp_type type,
+		  struct cma_id **out)
+{
+	struct channel *own = NULL;
+	int err = ch ? 0 : channel_create(&own);
+
+	if (err)
+		return err;
+	*out = id_new(ch ? ch : own, context, ps, type);
+	if (!*out) {
+		if (own)
+			channel_destroy(own);
+		return ENOMEM;
+	}
+	(*out)->sync = own != NULL;
+	cma_lock();
+	id_add(*out);
+	cma_unlock();
+	return 0;
+}
+
+int id_create(struct channel *ch, void *context, enum rdma_port_space ps, enum ibv_qp_type type,
+	      struct cma_id **out)
+{
+	int err;
+
+	if (!ps_known(ps))
+		return EINVAL;
+	if (ch && ch->generation != cma.generation)
+		return EIO;
+	err = device_any();
+	return err ? err : create(ch, context, ps, type, out);
+}
+
+CMA_EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
+			      void *context, enum rdma_port_space ps)
+{
+	enum ibv_qp_type type = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
+	struct cma_id *made;
+	int err;
+
+	if (!id)
+		return cma_result(EINVAL);
+	err = id_create(channel ? to_channel(channel) : NULL, context, ps, type, &made);
+	if (!err)
+		*id = &made->pub;
+	return cma_result(err);
+}
+
+int id_new_conn(struct cma_id *id)
+{
+	struct conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return ENOMEM;
+	cm_conn_init(&conn->cm, qp1.comm_id(cma.mad));
+	conn->id = id;
+	id->conn = conn;
+	return 0;
+}
+
+/* ---- What the program sees ---- */
+
+void id_show_place(struct cma_id *id)
+{
+	struct rdma_addr *addr = &id->pub.route.addr;
+
+	id->pub.verbs = id->path.place.dev->verbs;
+	id->pub.port_num = id->path.place.port_num;
+	if (!id->pub.pd)
+		id->pub.pd = id->path.place.dev->pd;
+	memcpy(addr->addr.ibaddr.sgid.raw, id->path.src.raw, sizeof(id->path.src.raw));
+	memcpy(addr->addr.ibaddr.dgid.raw, id->path.dst.raw, sizeof(id->path.dst.raw));
+}
+
+void id_show_path(struct cma_id *id, const struct ibv_sa_path_rec *rec)
+{
+	id->path_rec = *rec;
+	id->pub.route.path_rec = &id->path_rec;
+	id->pub.route.num_paths = 1;
+}
+
+/* ---- Ending ---- */
+
+void id_end_conn(struct cma_id *id)
+{
+	struct conn *conn = id->conn;
+
+	if (!conn)
+		return;
+	id->conn = NULL;
+	conn->id = NULL;
+	cm_destroy(&cma.engine, &conn->cm, qp1.now());
+}
+
+void id_shut(struct cma_id *id)
+{
+	struct vrb_binding *binding = id->binding;
+
+	id_end_conn(id);
+	list_del(&id->on_listen);
+	id->binding = NULL;
+	if (binding)
+		qp1.unbind(cma.mad, binding);
+	lookup_cancel(id);
+	id->state = ID_DEAD;
+}
+
+/* An event that was not fetched, of an id that ends: of a request, the new id ends as well. */
+static void drop_event(struct event *e, void *arg)
+{
+	if (e->pub.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		id_discard(to_id(e->pub.id));
+	free(e);
+}
+
+/* Has no device yet: that comes when its event is fetched. */
+void id_discard(struct cma_id *id)
+{
+	id_end_conn(id);
+	list_del(&id->node);
+	free(id);
+}
+
+static void id_free(struct cma_id *id)
+{
+	if (id->path.place.dev)
+		device_put(id->path.place.dev);
+	if (id->sync)
+		channel_destroy(id_channel(id));
+	free(id->ep.qp_attr);
+	free(id->ep.connect);
+	free(id);
+}
+
+static void destroy(struct cma_id *id)
+{
+	cma_settle();
+	resolver_cancel(id);
+	groups_leave(id);
+	if (id->sync && id->pub.event) {
+		rdma_ack_cm_event(id->pub.event);
+		id->pub.event = NULL;
+	}
+	cma_lock();
+	id_shut(id);
+	if (id->pub.channel)
+		channel_sweep(id_channel(id), id, drop_event, NULL);
+	while (id->unacked)
+		pthread_cond_wait(&cma.acked, &cma.lock);
+	list_del(&id->node);
+	cma_unlock();
+	id_free(id);
+}
+
+CMA_EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	if (!id)
+		return cma_result(EINVAL);
+	/* What a child inherited is the parent's: its memory may be in the midst of a change. */
+	if (to_id(id)->generation != cma.generation)
+		return 0;
+	destroy(to_id(id));
+	return 0;
+}
+
+/* ---- Synchronous ids ---- */
+
+static int status_errno(const struct rdma_cm_event *e)
+{
+	if (e->event == RDMA_CM_EVENT_REJECTED)
+		return ECONNREFUSED;
+	return e->status < 0 ? -e->status : e->status;
+}
+
+int id_wait(struct cma_id *id)
+{
+	if (!id->sync)
+		return 0;
+	if (id->pub.event)
+		rdma_ack_cm_event(id->pub.event);
+	id->pub.event = NULL;
+	if (rdma_get_cm_event(id->pub.channel, &id->pub.event))
+		return -1;
+	return cma_result(status_errno(id->pub.event));
+}
+
+/* ---- Channels of ids ---- */
+
+CMA_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct channel *ch;
+	int err = device_any();
+
+	if (!err)
+		err = channel_create(&ch);
+	if (!err)
+		return &ch->pub;
+	errno = err;
+	return NULL;
+}
+
+/*
+ * Its ids end with it, as if the program had; their memory stays, for programs that destroy them
+ * later.
+ */
+static void shut_all(const struct channel *ch)
+{
+	struct list *pos;
+
+	list_for_each (pos, &cma.ids) {
+		struct cma_id *id = list_entry(pos, struct cma_id, node);
+
+		if (id->pub.channel != &ch->pub)
+			continue;
+		id_shut(id);
+		id->pub.channel = NULL;
+	}
+}
+
+static void resolver_cancel_all(const struct channel *ch)
+{
+	struct cma_id *found;
+
+	do {
+		struct list *pos;
+
+		found = NULL;
+		cma_lock();
+		list_for_each (pos, &cma.ids) {
+			struct cma_id *id = list_entry(pos, struct cma_id, node);
+
+			if (id->pub.channel == &ch->pub && id->state == ID_ADDR_QUERY) {
+				id->state = ID_DEAD;
+				found = id;
+				break;
+			}
+		}
+		cma_unlock();
+		if (found)
+			resolver_cancel(found);
+	} while (found);
+}
+
+CMA_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	struct channel *ch = to_channel(channel);
+	struct list *pos, *tmp;
+
+	if (ch->generation == cma.generation) {
+		resolver_cancel_all(ch);
+		cma_lock();
+		list_for_each_safe (pos, tmp, &ch->events) {
+			struct event *e = list_entry(pos, struct event, node);
+
+			event_unqueue(ch, e);
+			drop_event(e, NULL);
+		}
+		shut_all(ch);
+		cma_unlock();
+	}
+	channel_destroy(ch);
+}
+
+/* Moves its queued events, behind those that wait there already.  Under the lock. */
+static void move_event(struct event *e, void *arg)
+{
+	if (e->pub.event == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		to_id(e->pub.id)->pub.channel = &((struct channel *)arg)->pub;
+		to_id(e->pub.id)->request = e;
+		e->counts_on->waiting++;
+	}
+	event_post(e);
+}
+
+static void migrate(struct cma_id *id, struct channel *to)
+{
+	struct channel *from;
+
+	cma_lock();
+	from = id_channel(id);
+	id->pub.channel = &to->pub;
+	channel_sweep(from, id, move_event, to);
+	while (id->unacked)
+		pthread_cond_wait(&cma.acked, &cma.lock);
+	cma_unlock();
+}
+
+CMA_EXPORT int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel *channel)
+{
+	struct channel *to = channel ? to_channel(channel) : NULL, *own;
+	struct cma_id *id = pub ? to_id(pub) : NULL;
+	int err = id_enter(id);
+
+	if (err)
+		return cma_result(err);
+	err = id->sync && !channel ? EINVAL : 0;
+	cma_unlock();
+	if (!err && !channel)
+		err = channel_create(&to);
+	if (err)
+		return cma_result(err);
+	own = id->sync ? id_channel(id) : NULL;
+	if (own && pub->event) {
+		rdma_ack_cm_event(pub->event);
+		pub->event = NULL;
+	}
+	migrate(id, to);
+	id->sync = !channel;
+	if (own)
+		channel_destroy(own);
+	return 0;
+}
+
+CMA_EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return htobe16(addr_port(&id->route.addr.src_addr));
+}
+
+CMA_EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return htobe16(addr_port(&id->route.addr.dst_addr));
+}

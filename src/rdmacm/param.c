@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a program says of a connection. */
+#include "rdmacm/param.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "rdmacm/id.h"
+
+enum { RETRIES = 7 };
+
+/* Number of READs and atomics: 0xff means as many as the device can do. */
+static int limit(uint8_t *asked, uint8_t device)
+{
+	if (*asked == RDMA_MAX_RESP_RES)
+		*asked = device;
+	return *asked > device ? EINVAL : 0;
+}
+
+/* The id's QP knows better. */
+static void take_qp(const struct cma_id *id, struct rdma_conn_param *conn)
+{
+	conn->qp_num &= 0xffffff;
+	if (!id->pub.qp)
+		return;
+	conn->qp_num = id->pub.qp->qp_num;
+	conn->srq = id->pub.qp->srq != NULL;
+}
+
+static int take_data(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
+		     struct param *out)
+{
+	size_t before = id->ep.connect_len, len = in ? in->private_data_len : 0;
+
+	memset(out->data, 0, sizeof(out->data));
+	if (len && !in->private_data)
+		return EINVAL;
+	if (before + len > room)
+		return EINVAL;
+	if (before)
+		memcpy(out->data, id->ep.connect, before);
+	if (len)
+		memcpy(out->data + before, in->private_data, len);
+	return 0;
+}
+
+static int complete(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
+		    struct param *out)
+{
+	const struct device *dev = id->path.place.dev;
+	int err;
+
+	if (!dev || (!in && !id->pub.qp))
+		return EINVAL;
+	take_qp(id, &out->conn);
+	err = take_data(id, in, room, out);
+	if (!err && !id_is_datagram(id))
+		err = limit(&out->conn.responder_resources, dev->max_rd_atomic);
+	if (!err && !id_is_datagram(id))
+		err = limit(&out->conn.initiator_depth, dev->max_init_rd_atomic);
+	return err;
+}
+
+static const struct rdma_conn_param defaults = {
+	.responder_resources = RDMA_MAX_RESP_RES,
+	.initiator_depth = RDMA_MAX_INIT_DEPTH,
+	.retry_count = RETRIES,
+	.rnr_retry_count = RETRIES,
+};
+
+int param_of_connect(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
+		     struct param *out)
+{
+	out->conn = in ? *in : defaults;
+	return complete(id, in, room, out);
+}
+
+/* As many as the peer asked for, cut to what the device can do. */
+static void defaults_of_request(const struct cma_id *id, struct rdma_conn_param *conn)
+{
+	const struct device *dev = id->path.place.dev;
+
+	if (conn->responder_resources == RDMA_MAX_RESP_RES)
+		conn->responder_resources =
+			min(id->conn->cm.responder_resources, dev->max_rd_atomic);
+	if (conn->initiator_depth == RDMA_MAX_INIT_DEPTH)
+		conn->initiator_depth = min(id->conn->cm.initiator_depth, dev->max_init_rd_atomic);
+}
+
+int param_of_accept(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
+		    struct param *out)
+{
+	out->conn = in ? *in : defaults;
+	if (!in && id->conn && id->path.place.dev)
+		defaults_of_request(id, &out->conn);
+	return complete(id, in, room, out);
+}

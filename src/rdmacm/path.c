@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From addresses to devices and paths. */
+#include "rdmacm/path.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/addr.h"
+#include "rdmacm/cma.h"
+#include "rdmacm/id.h"
+#include "rdmacm/port.h"
+#include "rdmacm/resolver.h"
+#include "rdmacm/route.h"
+#include "run/netdev.h"
+
+/* ---- Devices ---- */
+
+static bool netdev_has(const struct netdev *nd, const struct net_addr *gid)
+{
+	uint32_t i;
+
+	for (i = 0; i < nd->n_addrs; i++)
+		if (net_addr_equal(&nd->addr[i].addr, gid))
+			return true;
+	return false;
+}
+
+static bool is_ours(const struct net_addr *gid)
+{
+	struct netdev *list = NULL;
+	unsigned int n = 0, i;
+	bool found = false;
+
+	if (netdev_list(&list, &n))
+		return true;
+	for (i = 0; i < n && !found; i++)
+		found = netdev_has(&list[i], gid);
+	free(list);
+	return found;
+}
+
+/* The kernel's answers differ by family. */
+static int no_device(const struct net_addr *gid)
+{
+	return net_is_ipv4(gid) && !is_ours(gid) ? EADDRNOTAVAIL : ENODEV;
+}
+
+/* IP over InfiniBand is not for Ethernet ports. */
+static int usable(const struct cma_id *id)
+{
+	return id->pub.ps == RDMA_PS_IPOIB ? EINVAL : 0;
+}
+
+static int find_place(const struct cma_id *id, const struct net_addr *gid, uint32_t ifindex,
+		      struct place *out)
+{
+	int err = device_find(gid, ifindex, out);
+
+	if (err)
+		return err == ENODEV ? no_device(gid) : err;
+	err = usable(id);
+	if (err) {
+		device_put(out->dev);
+		out->dev = NULL;
+	}
+	return err;
+}
+
+/* ---- Binding ---- */
+
+static int check_addr(const struct sockaddr *addr)
+{
+	if (!addr)
+		return EINVAL;
+	if (addr->sa_family == AF_IB)
+		return EAFNOSUPPORT;
+	if (!addr_len(addr))
+		return EINVAL;
+	return addr_needs_scope(addr) && !addr_scope(addr) ? EINVAL : 0;
+}
+
+static int bind_device(struct cma_id *id, const struct sockaddr *addr)
+{
+	struct net_addr gid = addr_gid(addr);
+	int err;
+
+	if (addr_is_wildcard(addr))
+		return 0;
+	err = find_place(id, &gid, addr_scope(addr), &id->path.place);
+	if (err)
+		return err;
+	id->path.src = gid;
+	return 0;
+}
+
+static void unbind_device(struct cma_id *id)
+{
+	if (id->path.place.dev)
+		device_put(id->path.place.dev);
+	id->path.place.dev = NULL;
+}
+
+static void show_bound(struct cma_id *id, const struct sockaddr *addr, uint16_t port)
+{
+	struct sockaddr *src = &id->pub.route.addr.src_addr;
+
+	memcpy(src, addr, addr_len(addr));
+	addr_set_port(src, port);
+	/* Of the same family from now on. */
+	id->pub.route.addr.dst_addr.sa_family = src->sa_family;
+	if (id->path.place.dev)
+		id_show_place(id);
+}
+
+int path_bind(struct cma_id *id, const struct sockaddr *addr)
+{
+	int err = check_addr(addr);
+
+	if (!err)
+		err = cma_start();
+	if (!err && id->state != ID_IDLE)
+		err = EINVAL;
+	if (!err)
+		err = bind_device(id, addr);
+	if (err)
+		return err;
+	err = port_bind(id, addr);
+	if (err) {
+		unbind_device(id);
+		return err;
+	}
+	show_bound(id, addr, port_number(id));
+	id->state = ID_BOUND;
+	return 0;
+}
+
+CMA_EXPORT int rdma_bind_addr(struct rdma_cm_id *pub, struct sockaddr *addr)
+{
+	struct cma_id *id = pub ? to_id(pub) : NULL;
+	int err = id_enter(id);
+
+	if (err)
+		return cma_result(err);
+	cma_unlock();
+	return cma_result(path_bind(id, addr));
+}
+
+/* ---- Resolving an address ---- */
+
+/* The wildcard address means this host. */
+static void set_dst(struct cma_id *id, const struct sockaddr *dst)
+{
+	struct sockaddr_storage *to = &id->pub.route.addr.dst_storage;
+
+	memcpy(to, dst, addr_len(dst));
+	if (!addr_is_any(dst))
+		return;
+	if (dst->sa_family == AF_INET)
+		((struct sockaddr_in *)(void *)to)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	else
+		((struct sockaddr_in6 *)(void *)to)->sin6_addr = in6addr_loopback;
+}
+
+/* An id without an address gets the given one, or the wildcard of the destination's family. */
+static int bind_source(struct cma_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+{
+	struct sockaddr_storage any;
+
+	addr_any(&any, dst->sa_family);
+	if (id->state == ID_IDLE)
+		return path_bind(id, src && src->sa_family ? src : (struct sockaddr *)&any);
+	return id->state == ID_BOUND ? 0 : EINVAL;
+}
+
+/* The route, from the id's own address if it has one. */
+static int find_route(struct cma_id *id, struct route *route)
+{
+	const struct rdma_addr *addr = &id->pub.route.addr;
+	bool bound = id->path.place.dev != NULL;
+
+	return route_lookup(bound ? &addr->src_addr : NULL, &addr->dst_addr, 0, route);
+}
+
+/* Returns 0 or what the event shall report. */
+static int take_route(struct cma_id *id, const struct route *route)
+{
+	int err;
+
+	if (!id->path.place.dev) {
+		err = find_place(id, &route->src, route->ifindex, &id->path.place);
+		if (err)
+			return err == EADDRNOTAVAIL ? ENODEV : err;
+		id->path.src = route->src;
+	}
+	id->path.dst = addr_gid(&id->pub.route.addr.dst_addr);
+	id->path.hop_limit = route->hop_limit;
+	return 0;
+}
+
+static void resolved(struct cma_id *id, int err)
+{
+	cma_lock();
+	id->state = err ? ID_BOUND : ID_ADDR_RESOLVED;
+	event_raise(id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, -err);
+	cma_unlock();
+}
+
+static int resolve(struct cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		   int timeout_ms)
+{
+	struct route route;
+	int err = check_addr(dst);
+
+	if (!err)
+		err = bind_source(id, src, dst);
+	if (err)
+		return err;
+	if (id->pub.route.addr.src_addr.sa_family != dst->sa_family)
+		return EINVAL;
+	set_dst(id, dst);
+	err = find_route(id, &route);
+	if (err)
+		return err;
+	id->state = ID_ADDR_QUERY;
+	err = take_route(id, &route);
+	if (!err && !route_neighbour_known(&route))
+		return resolver_wait(id, &route, &id->pub.route.addr.dst_addr, timeout_ms);
+	resolved(id, err);
+	return 0;
+}
+
+CMA_EXPORT int rdma_resolve_addr(struct rdma_cm_id *pub, struct sockaddr *src, struct sockaddr *dst,
+				 int timeout_ms)
+{
+	struct cma_id *id = pub ? to_id(pub) : NULL;
+	int err = id_enter(id);
+
+	if (err)
+		return cma_result(err);
+	cma_unlock();
+	err = resolve(id, src, dst, timeout_ms);
+	return err ? cma_result(err) : id_wait(id);
+}
+
+void path_show(struct cma_id *id)
+{
+	struct sockaddr_storage *src = &id->pub.route.addr.src_storage;
+	uint32_t scope = net_is_link_local(&id->path.src) ? id->path.place.ifindex : 0;
+
+	if (addr_is_wildcard((struct sockaddr *)src))
+		addr_from_gid(src, &id->path.src, addr_port((struct sockaddr *)src), scope);
+	id_show_place(id);
+}
+
+/* ---- Paths ---- */
+
+/* That of two addresses, as Linux makes it up. */
+static struct ibv_sa_path_rec path_rec(const struct cma_id *id)
+{
+	const struct id_options *opt = &id->opt;
+	struct ibv_sa_path_rec rec = {
+		.hop_limit = id->path.hop_limit,
+		.traffic_class = opt->tos,
+		.reversible = 1,
+		.numb_path = 1,
+		.pkey = htobe16(0xffff),
+		.mtu_selector = 2,
+		.mtu = id->path.place.mtu,
+		.rate_selector = 2,
+		.packet_life_time_selector = 2,
+		.packet_life_time = PATH_LIFE_TIME,
+		.preference =
+			IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
+	};
+
+	memcpy(rec.sgid.raw, id->path.src.raw, sizeof(rec.sgid.raw));
+	memcpy(rec.dgid.raw, id->path.dst.raw, sizeof(rec.dgid.raw));
+	if (opt->ack_timeout_set && opt->ack_timeout)
+		rec.packet_life_time = (uint8_t)(opt->ack_timeout - 1);
+	return rec;
+}
+
+static uint32_t flow_label(const struct rdma_addr *addr)
+{
+	uint32_t info = addr->src_addr.sa_family == AF_INET6
+				? ntohl(addr->src_sin6.sin6_flowinfo) & 0xfffff
+				: 0;
+
+	return info ? info
+		    : (addr_port(&addr->src_addr) * 31u + addr_port(&addr->dst_addr)) & 0xfffff;
+}
+
+static int resolve_route(struct cma_id *id, int timeout_ms)
+{
+	struct ibv_sa_path_rec rec;
+
+	if (id->state != ID_ADDR_RESOLVED || timeout_ms <= 0)
+		return EINVAL;
+	rec = path_rec(id);
+	rec.flow_label = htobe32(flow_label(&id->pub.route.addr));
+	id_show_path(id, &rec);
+	return 0;
+}
+
+CMA_EXPORT int rdma_resolve_route(struct rdma_cm_id *pub, int timeout_ms)
+{
+	struct cma_id *id = pub ? to_id(pub) : NULL;
+	int err = id_enter(id);
+
+	if (err)
+		return cma_result(err);
+	err = resolve_route(id, timeout_ms);
+	if (!err) {
+		id->state = ID_ROUTE_RESOLVED;
+		event_raise(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	}
+	cma_unlock();
+	return err ? cma_result(err) : id_wait(id);
+}
+
+/* ---- Of a request ---- */
+
+static void show_request_path(struct cma_id *id, const struct cm_conn *c)
+{
+	struct ibv_sa_path_rec rec;
+
+	id->opt.tos = c->path.traffic_class;
+	rec = path_rec(id);
+	rec.flow_label = htobe32(c->path.flow_label);
+	if (c->mtu)
+		rec.mtu = c->mtu;
+	id_show_path(id, &rec);
+}
+
+int path_of_request(struct cma_id *id)
+{
+	struct cm_conn c;
+	int err;
+
+	cma_lock();
+	if (id->conn)
+		c = id->conn->cm;
+	err = id->conn ? 0 : EINVAL;
+	cma_unlock();
+	if (!err)
+		err = find_place(id, &c.path.src, c.path.ifindex, &id->path.place);
+	if (err)
+		return err;
+	id->path.hop_limit = c.path.hop_limit;
+	id_show_place(id);
+	show_request_path(id, &c);
+	return 0;
+}

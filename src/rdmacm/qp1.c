@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls of libibverbs' private interface. */
+#include "rdmacm/qp1.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <infiniband/verbs.h>
+
+#include "run/log.h"
+#include "util/compiler.h"
+
+struct qp1 qp1;
+
+static const struct {
+	const char *name;
+	size_t offset;
+} calls[] = {
+	{ "vrb_mad_open", offsetof(struct qp1, open) },
+	{ "vrb_mad_close", offsetof(struct qp1, close) },
+	{ "vrb_mad_now", offsetof(struct qp1, now) },
+	{ "vrb_mad_arm", offsetof(struct qp1, arm) },
+	{ "vrb_mad_send", offsetof(struct qp1, send) },
+	{ "vrb_mad_settle", offsetof(struct qp1, settle) },
+	{ "vrb_mad_comm_id", offsetof(struct qp1, comm_id) },
+	{ "vrb_mad_bind", offsetof(struct qp1, bind) },
+	{ "vrb_mad_listen", offsetof(struct qp1, listen) },
+	{ "vrb_mad_unbind", offsetof(struct qp1, unbind) },
+	{ "vrb_mad_trouble", offsetof(struct qp1, trouble) },
+	{ "vrb_mad_polls", offsetof(struct qp1, polls) },
+	{ "vrb_mad_poll", offsetof(struct qp1, poll) },
+};
+
+static const char *path_of(const void *symbol)
+{
+	Dl_info info;
+
+	return dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "?";
+}
+
+static void complain(void)
+{
+	log_error(LOG_VERBS,
+		  "%s is Verbena's librdmacm, but %s is not Verbena's libibverbs, or of another "
+		  "version: no device can be used. Put the "
+		  "folder that has both first in LD_LIBRARY_PATH, or start the program by "
+		  "\"verbena run --\"",
+		  path_of(calls), path_of((const void *)(uintptr_t)ibv_get_device_list));
+}
+
+static bool found;
+
+static void find(void)
+{
+	void *library = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	size_t i;
+
+	found = library != NULL;
+	for (i = 0; i < ARRAY_SIZE(calls) && found; i++) {
+		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_1");
+
+		found = symbol != NULL;
+		memcpy((char *)&qp1 + calls[i].offset, &symbol, sizeof(symbol));
+	}
+	if (!found)
+		complain();
+	if (library)
+		dlclose(library);
+}
+
+int qp1_find(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find);
+	return found ? 0 : ENODEV;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Addresses that wait for a neighbour to answer.  The thread sleeps in poll(2) until the kernel
+ * tells of a neighbour, somebody asks for another one, or the nearest timeout has come; where
+ * netlink tells nothing it looks again now and then.
+ */
+#include "rdmacm/resolver.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rdmacm/addr.h"
+#include "rdmacm/cma.h"
+#include "rdmacm/id.h"
+#include "run/clock.h"
+#include "util/list.h"
+#include "util/time.h"
+
+enum { LOOK_AGAIN_MS = 100 };
+
+struct resolve {
+	struct list node;
+	struct cma_id *id;
+	struct route route;
+	uint64_t deadline;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list waiting = { &waiting, &waiting };
+static bool running;
+static int wake = -1;
+
+static void finish(struct resolve *r, int status)
+{
+	struct cma_id *id = r->id;
+
+	list_del(&r->node);
+	free(r);
+	cma_lock();
+	id->resolve = NULL;
+	id->state = status ? ID_BOUND : ID_ADDR_RESOLVED;
+	event_raise(id, status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, status);
+	cma_unlock();
+}
+
+/* Ends what can end.  Returns the nearest deadline. */
+static uint64_t look(uint64_t now)
+{
+	uint64_t nearest = VRB_NEVER;
+	struct list *pos, *tmp;
+
+	list_for_each_safe (pos, tmp, &waiting) {
+		struct resolve *r = list_entry(pos, struct resolve, node);
+
+		if (route_neighbour_known(&r->route))
+			finish(r, 0);
+		else if (time_reached(r->deadline, now))
+			finish(r, -ETIMEDOUT);
+		else
+			nearest = time_earlier(nearest, r->deadline);
+	}
+	return nearest;
+}
+
+static int sleep_ms(uint64_t until, bool watched)
+{
+	uint64_t now = clock_now(), ms = until > now ? (until - now) / VRB_MSEC + 1 : 0;
+
+	if (!watched && ms > LOOK_AGAIN_MS)
+		ms = LOOK_AGAIN_MS;
+	return ms > INT32_MAX ? INT32_MAX : (int)ms;
+}
+
+static void *run(void *arg)
+{
+	struct pollfd fds[2] = { { .fd = wake, .events = POLLIN },
+				 { .fd = route_monitor_open(), .events = POLLIN } };
+	uint64_t nearest, count;
+
+	pthread_mutex_lock(&lock);
+	while ((nearest = look(clock_now())) != VRB_NEVER) {
+		pthread_mutex_unlock(&lock);
+		poll(fds, 2, sleep_ms(nearest, fds[1].fd >= 0));
+		if (fds[0].revents && read(fds[0].fd, &count, sizeof(count)) < 0)
+			errno = 0;
+		if (fds[1].fd >= 0)
+			route_monitor_drain(fds[1].fd);
+		pthread_mutex_lock(&lock);
+	}
+	running = false;
+	close(wake);
+	wake = -1;
+	pthread_mutex_unlock(&lock);
+	if (fds[1].fd >= 0)
+		close(fds[1].fd);
+	return NULL;
+}
+
+/* Must hold the lock. */
+static int start(void)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (wake < 0)
+		return errno;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err) {
+		close(wake);
+		wake = -1;
+		return err;
+	}
+	pthread_detach(thread);
+	running = true;
+	return 0;
+}
+
+static int add(struct resolve *r)
+{
+	uint64_t one = 1;
+	int err;
+
+	list_add_tail(&waiting, &r->node);
+	if (running)
+		return write(wake, &one, sizeof(one)) < 0 ? errno : 0;
+	err = start();
+	if (err)
+		list_del(&r->node);
+	return err;
+}
+
+int resolver_wait(struct cma_id *id, const struct route *route, const struct sockaddr *dst,
+		  int timeout_ms)
+{
+	struct resolve *r = calloc(1, sizeof(*r));
+	int err;
+
+	if (!r)
+		return ENOMEM;
+	r->id = id;
+	r->route = *route;
+	r->deadline =
+		time_after(clock_now(), (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * VRB_MSEC);
+	route_ask_neighbour(dst, route->ifindex);
+	pthread_mutex_lock(&lock);
+	id->resolve = r;
+	err = add(r);
+	if (err)
+		id->resolve = NULL;
+	pthread_mutex_unlock(&lock);
+	if (err)
+		free(r);
+	return err;
+}
+
+void resolver_cancel(struct cma_id *id)
+{
+	pthread_mutex_lock(&lock);
+	if (id->resolve) {
+		list_del(&id->resolve->node);
+		free(id->resolve);
+		id->resolve = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+void resolver_forget(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	list_init(&waiting);
+	running = false;
+	wake = -1;
+}

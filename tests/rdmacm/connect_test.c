@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections: events of both sides, parameters, private data, data itself, refusals, ends. */
+#include <unistd.h>
+
+#include "world.h"
+
+static void check_data(const struct rdma_cm_event *e, const char *text, uint8_t room)
+{
+	const struct rdma_conn_param *p = &e->param.conn;
+
+	CHECK_EQ(p->private_data_len, room);
+	CHECK_MEM(p->private_data, text, strlen(text) + 1);
+	for (size_t i = strlen(text); i < room; i++)
+		CHECK_EQ(((const char *)p->private_data)[i], 0);
+}
+
+static struct ibv_qp_attr attr_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CHECK_EQ(ibv_query_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				      IBV_QP_RQ_PSN | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |
+				      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_RETRY_CNT |
+				      IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT | IBV_QP_ACCESS_FLAGS,
+			      &init),
+		 0);
+	return attr;
+}
+
+/* What each side is told, and what becomes of it in the QPs. */
+static void parameters(void)
+{
+	struct rdma_conn_param ask = {
+		.private_data = "hello",
+		.private_data_len = 5,
+		.responder_resources = 3,
+		.initiator_depth = 2,
+		.flow_control = 1,
+		.retry_count = 6,
+		.rnr_retry_count = 5,
+	};
+	struct rdma_conn_param answer = {
+		.private_data = "welcome",
+		.private_data_len = 7,
+		.responder_resources = 2,
+		.initiator_depth = 3,
+		.rnr_retry_count = 4,
+	};
+	struct pair p;
+	struct rdma_cm_event *e = pair_request(&p, RDMA_PS_TCP, &ask);
+	struct ibv_qp_attr a, b;
+
+	CHECK(e->listen_id == p.listener);
+	CHECK(e->id != p.listener && e->id->context == p.listener->context &&
+	      e->id->channel == p.ch[1]);
+	check_data(e, "hello", 56);
+	CHECK_EQ(e->param.conn.responder_resources, 2);
+	CHECK_EQ(e->param.conn.initiator_depth, 3);
+	CHECK_EQ(e->param.conn.flow_control, 1);
+	CHECK_EQ(e->param.conn.retry_count, 6);
+	CHECK_EQ(e->param.conn.rnr_retry_count, 5);
+	CHECK_EQ(e->param.conn.qp_num, p.id[0]->qp->qp_num);
+	CHECK(p.id[1]->verbs && p.id[1]->pd && p.id[1]->port_num == 1);
+	CHECK_EQ(p.id[1]->route.num_paths, 1);
+	CHECK_EQ(rdma_get_src_port(p.id[1]), rdma_get_src_port(p.listener));
+	CHECK_EQ(rdma_get_dst_port(p.id[1]), rdma_get_src_port(p.id[0]));
+	CHECK_MEM(&p.id[1]->route.addr.addr.ibaddr.dgid, &p.id[0]->route.addr.addr.ibaddr.sgid, 16);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+
+	world_qp(p.id[1]);
+	CHECK_EQ(rdma_accept(p.id[1], &answer), 0);
+	CHECK_EQ(p.id[1]->qp->state, IBV_QPS_RTS);
+	e = world_event(p.ch[0], RDMA_CM_EVENT_ESTABLISHED, 0);
+	CHECK(!e->listen_id);
+	check_data(e, "welcome", 196);
+	CHECK_EQ(e->param.conn.responder_resources, 3);
+	CHECK_EQ(e->param.conn.initiator_depth, 2);
+	CHECK_EQ(e->param.conn.rnr_retry_count, 4);
+	CHECK_EQ(e->param.conn.qp_num, p.id[1]->qp->qp_num);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	e = world_event(p.ch[1], RDMA_CM_EVENT_ESTABLISHED, 0);
+	CHECK(!e->param.conn.private_data);
+	CHECK_EQ(e->param.conn.private_data_len, 0);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+
+	a = attr_of(p.id[0]->qp);
+	b = attr_of(p.id[1]->qp);
+	CHECK_EQ(a.qp_state, IBV_QPS_RTS);
+	CHECK_EQ(b.qp_state, IBV_QPS_RTS);
+	CHECK_EQ(a.dest_qp_num, p.id[1]->qp->qp_num);
+	CHECK_EQ(b.dest_qp_num, p.id[0]->qp->qp_num);
+	CHECK_EQ(a.rq_psn, b.sq_psn);
+	CHECK_EQ(b.rq_psn, a.sq_psn);
+	CHECK_EQ(a.path_mtu, b.path_mtu);
+	CHECK_EQ(a.max_rd_atomic, 2);
+	CHECK_EQ(a.max_dest_rd_atomic, 3);
+	CHECK_EQ(b.max_rd_atomic, 3);
+	CHECK_EQ(b.max_dest_rd_atomic, 2);
+	CHECK_EQ(a.retry_cnt, 6);
+	CHECK_EQ(b.retry_cnt, 6);
+	CHECK_EQ(a.rnr_retry, 4);
+	CHECK_EQ(b.rnr_retry, 5);
+	CHECK_EQ(a.timeout, b.timeout);
+	CHECK_EQ(a.qp_access_flags,
+		 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+
+	pair_disconnect(&p);
+	CHECK_EQ(p.id[0]->qp->state, IBV_QPS_ERR);
+	world_expect(p.ch[0], RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	world_expect(p.ch[1], RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	pair_destroy(&p);
+}
+
+/* A side that serves no READs allows none. */
+static void no_reads(void)
+{
+	struct rdma_conn_param none = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct pair p;
+
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, &none)), 0);
+	world_qp(p.id[1]);
+	CHECK_EQ(rdma_accept(p.id[1], &none), 0);
+	world_expect(p.ch[0], RDMA_CM_EVENT_ESTABLISHED);
+	world_expect(p.ch[1], RDMA_CM_EVENT_ESTABLISHED);
+	CHECK_EQ(attr_of(p.id[0]->qp).qp_access_flags, IBV_ACCESS_REMOTE_WRITE);
+	CHECK_EQ(attr_of(p.id[1]->qp).qp_access_flags, IBV_ACCESS_REMOTE_WRITE);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+}
+
+static void data(void)
+{
+	static char text[2][16] = { "over and out" };
+	struct ibv_mr *mr[2];
+	struct ibv_wc wc;
+	struct pair p;
+
+	pair_connect(&p, NULL);
+	for (int i = 0; i < 2; i++) {
+		mr[i] = rdma_reg_msgs(p.id[i], text[i], sizeof(text[i]));
+		CHECK(mr[i]);
+	}
+	CHECK_EQ(rdma_post_recv(p.id[1], text[1], text[1], sizeof(text[1]), mr[1]), 0);
+	CHECK_EQ(rdma_post_send(p.id[0], text[0], text[0], sizeof(text[0]), mr[0], 0), 0);
+	CHECK_EQ(rdma_get_send_comp(p.id[0], &wc), 1);
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_EQ(rdma_get_recv_comp(p.id[1], &wc), 1);
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.wr_id, (uintptr_t)text[1]);
+	CHECK_MEM(text[0], text[1], sizeof(text[0]));
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(rdma_dereg_mr(mr[i]), 0);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+}
+
+static void refused(void)
+{
+	struct pair p;
+	struct rdma_cm_event *e = pair_request(&p, RDMA_PS_TCP, NULL);
+
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_EQ(rdma_reject(p.id[1], "not today", 9), 0);
+	e = world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 28);
+	check_data(e, "not today", 148);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_EQ(p.id[0]->qp->state, IBV_QPS_ERR);
+	/* Over for both. */
+	CHECK_FAILS(rdma_connect(p.id[0], NULL), EINVAL);
+	CHECK_FAILS(rdma_accept(p.id[1], &(struct rdma_conn_param){ .qp_num = 5 }), EINVAL);
+	pair_destroy(&p);
+
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
+	CHECK_EQ(rdma_reject_ece(p.id[1], NULL, 0), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 35)), 0);
+	pair_destroy(&p);
+
+	/* Who destroys a request refuses it. */
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
+	CHECK_EQ(rdma_destroy_id(p.id[1]), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 28)), 0);
+	p.id[1] = world_id(p.ch[1], RDMA_PS_TCP);
+	pair_destroy(&p);
+}
+
+static void nobody_listens(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *gone = world_listen(ch, RDMA_PS_TCP, LOOPBACK),
+			  *id = world_route(ch, gone, LOOPBACK);
+
+	CHECK_EQ(rdma_destroy_id(gone), 0);
+	world_qp(id);
+	CHECK_EQ(rdma_connect(id, NULL), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_REJECTED, 8)), 0);
+	rdma_destroy_qp(id);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+}
+
+/*
+ * The active side goes before it was answered: the program that has the request finds out when it
+ * accepts.
+ */
+static void given_up(void)
+{
+	struct rdma_cm_event *e;
+	struct pair p;
+
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
+	rdma_destroy_qp(p.id[0]);
+	CHECK_EQ(rdma_destroy_id(p.id[0]), 0);
+	/* When the next request is there, its REJ, which left before, has come. */
+	p.id[0] = world_route(p.ch[0], p.listener, LOOPBACK);
+	world_qp(p.id[0]);
+	CHECK_EQ(rdma_connect(p.id[0], NULL), 0);
+	e = world_event(p.ch[1], RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	world_qp(p.id[1]);
+	CHECK_FAILS(rdma_accept(p.id[1], NULL), EINVAL);
+	rdma_destroy_qp(p.id[1]);
+	CHECK_EQ(rdma_destroy_id(p.id[1]), 0);
+	p.id[1] = e->id;
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	world_quiet(p.ch[1]);
+	pair_destroy(&p);
+}
+
+/* A peer's process that ends, or destroys its id, is a disconnection. */
+static void destroyed(void)
+{
+	struct pair p;
+
+	pair_connect(&p, NULL);
+	rdma_destroy_qp(p.id[0]);
+	CHECK_EQ(rdma_destroy_id(p.id[0]), 0);
+	world_expect(p.ch[1], RDMA_CM_EVENT_DISCONNECTED);
+	CHECK_EQ(rdma_disconnect(p.id[1]), 0);
+	/* Once more does nothing. */
+	CHECK_EQ(rdma_disconnect(p.id[1]), 0);
+	p.id[0] = world_id(p.ch[0], RDMA_PS_TCP);
+	pair_destroy(&p);
+}
+
+/* Both at once. */
+static void crossing(void)
+{
+	struct pair p;
+
+	pair_connect(&p, NULL);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(rdma_disconnect(p.id[i]), 0);
+	for (int i = 0; i < 2; i++)
+		world_expect(p.ch[i], RDMA_CM_EVENT_DISCONNECTED);
+	pair_destroy(&p);
+}
+
+/*
+ * A listener that goes takes the requests along that nobody has fetched, and leaves connections
+ * alone.
+ */
+static void listener_goes(void)
+{
+	struct rdma_event_channel *ch[2] = { rdma_create_event_channel(),
+					     rdma_create_event_channel() };
+	struct rdma_cm_id *listener, *id;
+	struct pair p;
+
+	pair_connect(&p, NULL);
+	CHECK_EQ(rdma_destroy_id(p.listener), 0);
+	p.listener = world_id(p.ch[1], RDMA_PS_TCP);
+	world_quiet(p.ch[0]);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+
+	listener = world_listen(ch[1], RDMA_PS_TCP, LOOPBACK);
+	id = world_route(ch[0], listener, LOOPBACK);
+	world_qp(id);
+	CHECK_EQ(rdma_connect(id, NULL), 0);
+	world_wait(ch[1]);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch[0], RDMA_CM_EVENT_REJECTED, 28)), 0);
+	world_quiet(ch[1]);
+	rdma_destroy_qp(id);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	for (int i = 0; i < 2; i++)
+		rdma_destroy_event_channel(ch[i]);
+}
+
+/* What the calls refuse, in the states in which they do. */
+static void wrong_calls(void)
+{
+	struct rdma_conn_param param = { .qp_num = 7 },
+			       long_data = { .private_data = "", .private_data_len = 57 };
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct sockaddr_storage a = world_addr(LOOPBACK, 1);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP),
+			  *listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+
+	CHECK_FAILS(rdma_connect(NULL, &param), EINVAL);
+	CHECK_FAILS(rdma_connect(id, &param), EINVAL);
+	CHECK_FAILS(rdma_accept(id, &param), EINVAL);
+	CHECK_FAILS(rdma_reject(id, NULL, 0), EINVAL);
+	CHECK_FAILS(rdma_disconnect(id), EINVAL);
+	CHECK_FAILS(rdma_establish(id), EINVAL);
+	CHECK_FAILS(rdma_notify(id, IBV_EVENT_COMM_EST), EINVAL);
+	CHECK_FAILS(rdma_resolve_route(id, 100), EINVAL);
+	CHECK_FAILS(rdma_resolve_addr(listener, NULL, (struct sockaddr *)&a, 100), EINVAL);
+	CHECK_FAILS(rdma_listen(listener, 0), EINVAL);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+
+	id = world_route(ch, listener, LOOPBACK);
+	/* Neither a QP nor a word about one. */
+	CHECK_FAILS(rdma_connect(id, NULL), EINVAL);
+	CHECK_FAILS(rdma_connect(id, &long_data), EINVAL);
+	CHECK_FAILS(rdma_listen(id, 0), EINVAL);
+	CHECK_FAILS(rdma_resolve_route(id, 100), EINVAL);
+	param.responder_resources = 254;
+	CHECK_FAILS(rdma_connect(id, &param), EINVAL);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+}
+
+/* ids that were left behind end with their channel. */
+static void channel_goes(void)
+{
+	struct pair p;
+
+	pair_connect(&p, NULL);
+	rdma_destroy_qp(p.id[0]);
+	rdma_destroy_event_channel(p.ch[0]);
+	world_expect(p.ch[1], RDMA_CM_EVENT_DISCONNECTED);
+	CHECK_EQ(rdma_disconnect(p.id[1]), 0);
+	CHECK_EQ(rdma_destroy_id(p.id[0]), 0);
+	p.ch[0] = rdma_create_event_channel();
+	p.id[0] = world_id(p.ch[0], RDMA_PS_TCP);
+	pair_destroy(&p);
+}
+
+int main(void)
+{
+	parameters();
+	no_reads();
+	data();
+	refused();
+	nobody_listens();
+	given_up();
+	destroyed();
+	crossing();
+	listener_goes();
+	wrong_calls();
+	channel_goes();
+	return 0;
+}

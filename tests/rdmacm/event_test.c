@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Event channels: the descriptor, the order, acknowledgements, events of the program's own, names.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "util/atomic.h"
+#include "world.h"
+
+static void names(void)
+{
+	CHECK(!strcmp(rdma_event_str(RDMA_CM_EVENT_ADDR_RESOLVED), "RDMA_CM_EVENT_ADDR_RESOLVED"));
+	CHECK(!strcmp(rdma_event_str(RDMA_CM_EVENT_TIMEWAIT_EXIT), "RDMA_CM_EVENT_TIMEWAIT_EXIT"));
+	CHECK(!strcmp(rdma_event_str(RDMA_CM_EVENT_ADDRINFO_ERROR),
+		      "RDMA_CM_EVENT_ADDRINFO_ERROR"));
+	CHECK(!strcmp(rdma_event_str(RDMA_CM_EVENT_USER), "UNKNOWN EVENT"));
+	CHECK(!strcmp(rdma_event_str((enum rdma_cm_event_type) - 1), "UNKNOWN EVENT"));
+}
+
+static void own_event(struct rdma_cm_id *id, uint64_t arg)
+{
+	CHECK_EQ(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 7, arg), 0);
+}
+
+/* Readable exactly while an event waits, in order, of all ids. */
+static void order(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *a = world_id(ch, RDMA_PS_TCP), *b = world_id(ch, RDMA_PS_UDP);
+
+	world_quiet(ch);
+	for (uint64_t n = 0; n < 4; n++)
+		own_event(n & 1 ? b : a, n);
+	for (uint64_t n = 0; n < 4; n++) {
+		struct rdma_cm_event *e = world_event(ch, RDMA_CM_EVENT_USER, 7);
+
+		CHECK(e->id == (n & 1 ? b : a));
+		CHECK_EQ(e->param.arg, n);
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+	}
+	world_quiet(ch);
+	CHECK_FAILS(rdma_write_cm_event(a, RDMA_CM_EVENT_ESTABLISHED, 0, 0), EINVAL);
+	CHECK_FAILS(rdma_write_cm_event(NULL, RDMA_CM_EVENT_USER, 0, 0), EINVAL);
+	CHECK_EQ(rdma_destroy_id(a), 0);
+	CHECK_EQ(rdma_destroy_id(b), 0);
+}
+
+static void nothing(int sig)
+{
+}
+
+static void not_waiting(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_event *e;
+	struct sigaction act = { .sa_handler = nothing };
+	struct itimerspec soon = { .it_value.tv_nsec = 10 * 1000 * 1000,
+				   .it_interval.tv_nsec = 10 * 1000 * 1000 };
+	timer_t timer;
+
+	CHECK_FAILS(rdma_get_cm_event(ch, NULL), EINVAL);
+	CHECK_FAILS(rdma_ack_cm_event(NULL), EINVAL);
+	CHECK_EQ(fcntl(ch->fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+
+	/* A signal ends the wait. */
+	CHECK_EQ(sigaction(SIGALRM, &act, NULL), 0);
+	CHECK_EQ(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
+	CHECK_EQ(timer_settime(timer, 0, &soon, NULL), 0);
+	CHECK_FAILS(rdma_get_cm_event(ch, &e), EINTR);
+	CHECK_EQ(timer_delete(timer), 0);
+
+	CHECK_EQ(fcntl(ch->fd, F_SETFL, O_NONBLOCK), 0);
+	CHECK_FAILS(rdma_get_cm_event(ch, &e), EAGAIN);
+	CHECK_EQ(fcntl(ch->fd, F_SETFL, 0), 0);
+}
+
+/* Events that nobody fetched go with their id, and others stay. */
+static void dropped(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *a = world_id(ch, RDMA_PS_TCP), *b = world_id(ch, RDMA_PS_TCP);
+
+	own_event(a, 1);
+	own_event(b, 2);
+	own_event(a, 3);
+	CHECK_EQ(rdma_destroy_id(a), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_USER, 7)), 0);
+	world_quiet(ch);
+	CHECK_EQ(rdma_destroy_id(b), 0);
+}
+
+static uint32_t acknowledged;
+
+static void *destroy(void *arg)
+{
+	CHECK_EQ(rdma_destroy_id(arg), 0);
+	/* Relaxed: the lock of the library is between the two. */
+	CHECK(load_relaxed(&acknowledged));
+	return NULL;
+}
+
+/* An id stays until what was fetched of it is acknowledged. */
+static void destroy_waits(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	struct rdma_cm_event *e[2];
+	pthread_t thread;
+
+	own_event(id, 1);
+	own_event(id, 2);
+	e[0] = world_event(ch, RDMA_CM_EVENT_USER, 7);
+	e[1] = world_event(ch, RDMA_CM_EVENT_USER, 7);
+	CHECK_EQ(pthread_create(&thread, NULL, destroy, id), 0);
+	CHECK_EQ(rdma_ack_cm_event(e[1]), 0);
+	store_relaxed(&acknowledged, 1);
+	CHECK_EQ(rdma_ack_cm_event(e[0]), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+/* Its events go with it, to the end of the other channel. */
+static void migrated(struct rdma_event_channel *ch)
+{
+	struct rdma_event_channel *to = rdma_create_event_channel();
+	struct rdma_cm_id *a = world_id(ch, RDMA_PS_TCP), *b = world_id(to, RDMA_PS_TCP);
+	static const uint64_t wanted[] = { 2, 1, 3 };
+
+	own_event(a, 1);
+	own_event(b, 2);
+	own_event(a, 3);
+	CHECK_EQ(rdma_migrate_id(a, to), 0);
+	CHECK(a->channel == to);
+	world_quiet(ch);
+	for (int i = 0; i < 3; i++) {
+		struct rdma_cm_event *e = world_event(to, RDMA_CM_EVENT_USER, 7);
+
+		CHECK_EQ(e->param.arg, wanted[i]);
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+	}
+	/* To a channel of its own, and back. */
+	CHECK_EQ(rdma_migrate_id(a, NULL), 0);
+	CHECK(a->channel && a->channel != to);
+	CHECK_FAILS(rdma_migrate_id(a, NULL), EINVAL);
+	CHECK_EQ(rdma_migrate_id(a, ch), 0);
+	CHECK(a->channel == ch);
+	CHECK_EQ(rdma_destroy_id(a), 0);
+	CHECK_EQ(rdma_destroy_id(b), 0);
+	rdma_destroy_event_channel(to);
+}
+
+int main(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+
+	CHECK(ch);
+	names();
+	order(ch);
+	not_waiting(ch);
+	dropped(ch);
+	destroy_waits(ch);
+	migrated(ch);
+	rdma_destroy_event_channel(ch);
+	return 0;
+}

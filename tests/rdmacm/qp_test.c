@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs of ids: made by the library, with CQs of its own or the program's; and the program's
+ * own, moved by rdma_init_qp_attr().
+ */
+#include "world.h"
+
+enum {
+	INIT_MASK = 0x39,    /* STATE, ACCESS_FLAGS, PKEY_INDEX, PORT */
+	RTR_MASK = 0x129181, /* STATE, AV, PATH_MTU, DEST_QPN, RQ_PSN, MAX_DEST_RD_ATOMIC,
+				MIN_RNR_TIMER */
+	RTS_MASK = 0x12e01,  /* STATE, SQ_PSN, RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC, TIMEOUT */
+	UD_INIT_MASK = 0x71, /* STATE, PKEY_INDEX, PORT, QKEY */
+};
+
+static const struct ibv_qp_init_attr small = {
+	.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
+	.qp_type = IBV_QPT_RC,
+};
+
+/* ---- The library's ---- */
+
+static void made(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
+{
+	struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK);
+	struct ibv_qp_init_attr attr = small;
+	struct ibv_cq *cq;
+
+	CHECK_EQ(rdma_create_qp(id, NULL, &attr), 0);
+	CHECK(id->qp && id->qp->pd == id->pd);
+	CHECK_EQ(id->qp->state, IBV_QPS_INIT);
+	CHECK(attr.send_cq == id->send_cq && attr.recv_cq == id->recv_cq &&
+	      id->send_cq != id->recv_cq);
+	CHECK(id->send_cq->cq_context == id && id->recv_cq->cq_context == id);
+	CHECK(id->send_cq->channel == id->send_cq_channel &&
+	      id->recv_cq->channel == id->recv_cq_channel);
+	CHECK(id->send_cq_channel != id->recv_cq_channel);
+	CHECK_FAILS(rdma_create_qp(id, NULL, &attr), EINVAL);
+	rdma_destroy_qp(id);
+	CHECK(!id->qp && !id->send_cq && !id->recv_cq && !id->send_cq_channel &&
+	      !id->recv_cq_channel);
+
+	/* CQs of the program's stay its own. */
+	cq = ibv_create_cq(id->verbs, 8, NULL, NULL, 0);
+	CHECK(cq);
+	attr = small;
+	attr.send_cq = attr.recv_cq = cq;
+	CHECK_EQ(rdma_create_qp(id, id->pd, &attr), 0);
+	CHECK(!id->send_cq && !id->recv_cq);
+	rdma_destroy_qp(id);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+static void refused(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	struct ibv_qp_init_attr attr = small;
+	struct ibv_qp_attr qp = { .qp_state = IBV_QPS_INIT };
+	int mask;
+
+	/* Without a device. */
+	CHECK_FAILS(rdma_create_qp(id, NULL, &attr), EINVAL);
+	CHECK_FAILS(rdma_create_qp(id, NULL, NULL), EINVAL);
+	CHECK_FAILS(rdma_create_qp(NULL, NULL, &attr), EINVAL);
+	CHECK_FAILS(rdma_init_qp_attr(id, &qp, &mask), EINVAL);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+static void queues(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
+{
+	struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK);
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_qp_init_attr attr = small;
+
+	CHECK_EQ(rdma_create_srq(id, NULL, &srq), 0);
+	CHECK(id->srq);
+	CHECK_FAILS(rdma_create_srq(id, NULL, &srq), EINVAL);
+	CHECK_EQ(rdma_create_qp(id, NULL, &attr), 0);
+	CHECK(id->qp->srq == id->srq);
+	rdma_destroy_qp(id);
+	rdma_destroy_srq(id);
+	CHECK(!id->srq);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+/* ---- The program's ---- */
+
+struct own {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+static struct own own_qp(const struct rdma_cm_id *id)
+{
+	struct own own = { .cq = ibv_create_cq(id->verbs, 8, NULL, NULL, 0) };
+	struct ibv_qp_init_attr attr = small;
+
+	CHECK(own.cq);
+	attr.send_cq = attr.recv_cq = own.cq;
+	own.qp = ibv_create_qp(id->pd, &attr);
+	CHECK(own.qp);
+	return own;
+}
+
+static struct ibv_qp_attr move(struct rdma_cm_id *id, const struct own *own,
+			       enum ibv_qp_state state, int wanted)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+	int mask = 0;
+
+	CHECK_EQ(rdma_init_qp_attr(id, &attr, &mask), 0);
+	CHECK_EQ(mask, wanted);
+	CHECK_EQ(ibv_modify_qp(own->qp, &attr, mask), 0);
+	return attr;
+}
+
+static void too_early(struct rdma_cm_id *id)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+	int mask;
+
+	CHECK_FAILS(rdma_init_qp_attr(id, &attr, &mask), EINVAL);
+	CHECK_FAILS(rdma_init_qp_attr(id, NULL, &mask), EINVAL);
+	CHECK_FAILS(rdma_init_qp_attr(id, &attr, NULL), EINVAL);
+}
+
+static void end(struct own *own)
+{
+	CHECK_EQ(ibv_destroy_qp(own->qp), 0);
+	CHECK_EQ(ibv_destroy_cq(own->cq), 0);
+}
+
+static void by_hand(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
+{
+	struct rdma_conn_param param = { .responder_resources = 1,
+					 .initiator_depth = 1,
+					 .retry_count = 7,
+					 .rnr_retry_count = 7 };
+	struct ibv_ece ece = { .vendor_id = 0x15b3, .options = 0x77 }, peer;
+	struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK), *child;
+	struct rdma_cm_event *e;
+	struct own a = own_qp(id), b;
+
+	CHECK_EQ(move(id, &a, IBV_QPS_INIT, INIT_MASK).qp_access_flags, 0);
+	too_early(id);
+	CHECK_EQ(rdma_set_local_ece(id, &ece), 0);
+	param.qp_num = a.qp->qp_num;
+	CHECK_EQ(rdma_connect(id, &param), 0);
+
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	child = e->id;
+	CHECK_EQ(e->param.conn.qp_num, a.qp->qp_num);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_EQ(rdma_get_remote_ece(child, &peer), 0);
+	CHECK_EQ(peer.vendor_id, 0x15b3);
+	CHECK_EQ(peer.options, 0x77);
+	b = own_qp(child);
+	move(child, &b, IBV_QPS_INIT, INIT_MASK);
+	CHECK_EQ(move(child, &b, IBV_QPS_RTR, RTR_MASK).dest_qp_num, a.qp->qp_num);
+	move(child, &b, IBV_QPS_RTS, RTS_MASK);
+	param.qp_num = b.qp->qp_num;
+	CHECK_EQ(rdma_accept(child, &param), 0);
+
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	CHECK_EQ(e->param.conn.qp_num, b.qp->qp_num);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	move(id, &a, IBV_QPS_INIT, INIT_MASK);
+	CHECK_EQ(move(id, &a, IBV_QPS_RTR, RTR_MASK).dest_qp_num, b.qp->qp_num);
+	move(id, &a, IBV_QPS_RTS, RTS_MASK);
+	CHECK_EQ(rdma_establish(id), 0);
+	/* On the other side only. */
+	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
+	world_quiet(ch);
+	CHECK_FAILS(rdma_notify(child, IBV_EVENT_COMM_EST), EISCONN);
+
+	end(&a);
+	end(&b);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	world_expect(ch, RDMA_CM_EVENT_DISCONNECTED);
+	CHECK_EQ(rdma_destroy_id(child), 0);
+}
+
+/* The first packet stands for the confirmation. */
+static void notified(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
+{
+	struct rdma_conn_param param = { .retry_count = 7, .qp_num = 0x1234 };
+	struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK), *child;
+	struct rdma_cm_event *e;
+
+	CHECK_EQ(rdma_connect(id, &param), 0);
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	child = e->id;
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	param.qp_num = 0x1235;
+	CHECK_EQ(rdma_accept(child, &param), 0);
+	world_expect(ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	CHECK_EQ(rdma_notify(child, IBV_EVENT_COMM_EST), 0);
+	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK_EQ(rdma_destroy_id(child), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+static void datagrams(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_UDP, LOOPBACK),
+			  *id = world_route(ch, listener, LOOPBACK);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
+	int mask;
+
+	CHECK_EQ(rdma_init_qp_attr(id, &attr, &mask), 0);
+	CHECK_EQ(mask, UD_INIT_MASK);
+	CHECK_EQ(attr.qkey, RDMA_UDP_QKEY);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+}
+
+int main(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *listener;
+
+	CHECK(ch);
+	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+	made(ch, listener);
+	refused(ch);
+	queues(ch, listener);
+	by_hand(ch, listener);
+	notified(ch, listener);
+	datagrams(ch);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+	return 0;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdma_resolve_addr() and rdma_resolve_route(): what an id knows afterwards, and what cannot be
+ * resolved.
+ */
+#include <sys/socket.h>
+
+#include "world.h"
+
+static struct rdma_event_channel *ch;
+
+static void known(void)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 4711);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	const struct rdma_addr *addr = &id->route.addr;
+	const struct ibv_sa_path_rec *rec;
+	uint16_t port;
+
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
+	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(id->verbs && id->pd);
+	CHECK_EQ(id->port_num, 1);
+	CHECK_EQ(addr->src_sin.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	CHECK_EQ(addr->dst_sin.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	CHECK_EQ(ntohs(rdma_get_dst_port(id)), 4711);
+	port = ntohs(rdma_get_src_port(id));
+	CHECK(port);
+	CHECK_EQ(addr->addr.ibaddr.sgid.raw[12], 127);
+	CHECK_EQ(addr->addr.ibaddr.pkey, 0);
+	CHECK_EQ(id->route.num_paths, 0);
+
+	CHECK_FAILS(rdma_resolve_route(id, 0), EINVAL);
+	CHECK_EQ(rdma_resolve_route(id, WORLD_TIMEOUT_MS), 0);
+	world_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	CHECK_EQ(id->route.num_paths, 1);
+	rec = id->route.path_rec;
+	CHECK_MEM(&rec->sgid, &addr->addr.ibaddr.sgid, 16);
+	CHECK_MEM(&rec->dgid, &addr->addr.ibaddr.dgid, 16);
+	CHECK_EQ(ntohs(rec->pkey), 0xffff);
+	CHECK_EQ(rec->reversible, 1);
+	CHECK_EQ(rec->numb_path, 1);
+	CHECK_EQ(rec->mtu_selector, 2);
+	CHECK_EQ(rec->mtu, IBV_MTU_4096);
+	CHECK_EQ(rec->preference, 43);
+	CHECK_EQ(ntohl(rec->flow_label), (port * 31u + 4711) & 0xfffff);
+	/* Not once more. */
+	CHECK_FAILS(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), EINVAL);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+/* The wildcard as a destination means this host; a source that is given is kept. */
+static void wildcard(void)
+{
+	struct sockaddr_storage a = world_addr("0.0.0.0", 4711), from = world_addr(LOOPBACK, 0);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+
+	CHECK_EQ(rdma_resolve_addr(id, (struct sockaddr *)&from, (struct sockaddr *)&a,
+				   WORLD_TIMEOUT_MS),
+		 0);
+	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK_EQ(id->route.addr.dst_sin.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	CHECK_EQ(id->route.addr.src_sin.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+static void refused(void)
+{
+	struct sockaddr_storage v4 = world_addr(LOOPBACK, 1), v6 = world_addr("::1", 1),
+				link = world_addr("fe80::1", 1);
+	struct sockaddr_storage none = { .ss_family = AF_UNIX };
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+
+	CHECK_FAILS(rdma_resolve_addr(NULL, NULL, (struct sockaddr *)&v4, 100), EINVAL);
+	CHECK_FAILS(rdma_resolve_addr(id, NULL, NULL, 100), EINVAL);
+	CHECK_FAILS(rdma_resolve_addr(id, NULL, (struct sockaddr *)&none, 100), EINVAL);
+	CHECK_FAILS(rdma_resolve_addr(id, NULL, (struct sockaddr *)&link, 100), EINVAL);
+	CHECK_FAILS(rdma_resolve_addr(id, (struct sockaddr *)&v6, (struct sockaddr *)&v4, 100),
+		    EINVAL);
+	world_quiet(ch);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+/* IPoIB groups have no Ethernet device: the event says so, and the id can try something else. */
+static void no_device(void)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 1);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_IPOIB);
+
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
+		CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL)), 0);
+		CHECK(!id->verbs);
+	}
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+/* A synchronous id returns when it is done. */
+static void synchronous(void)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 1);
+	struct rdma_cm_id *id = world_id(NULL, RDMA_PS_TCP);
+
+	CHECK(id->channel);
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
+	CHECK_EQ(id->event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK(id->verbs);
+	CHECK_EQ(rdma_resolve_route(id, WORLD_TIMEOUT_MS), 0);
+	CHECK_EQ(id->event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+int main(void)
+{
+	ch = rdma_create_event_channel();
+	CHECK(ch);
+	known();
+	wildcard();
+	refused();
+	no_device();
+	synchronous();
+	rdma_destroy_event_channel(ch);
+	return 0;
+}
