@@ -30,6 +30,7 @@ enum {
 	SLOT_BITS = 10,			/* of a communication id, from the top */
 	SERIAL_BITS = 32 - SLOT_BITS,
 	KNOWN = 16,			/* addresses whose owner is remembered */
+	UNCLAIMED = HOST_NO_SLOT - 1,	/* a parcel's slot: a request for which nobody listens yet */
 };
 
 #define KNOWN_FOR     VRB_SECOND
@@ -37,6 +38,11 @@ enum {
 #define RETRY_LAST    (64 * VRB_MSEC)
 #define PATIENCE      (10 * VRB_SECOND)	/* and given up after that: the peer has sent again long since */
 #define BROADCAST_GAP (VRB_MSEC)
+/*
+ * A request waits so long for its listener.  Programs that tell each other "now connect" do not wait for each other's rdma_listen() (perftest: its second
+ * connection); a kernel's detours give them the time, and our host has none.  Refused is still a matter of milliseconds.
+ */
+#define GRACE         (60 * VRB_MSEC)
 
 /* A MAD that waits; slot: to whom. */
 struct parcel {
@@ -94,11 +100,12 @@ void vrb_gsi_arm(uint64_t at)
 
 static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot, uint64_t incarnation, uint64_t at, bool from_wire)
 {
+	uint64_t patience = slot == UNCLAIMED ? GRACE : PATIENCE;
 	struct parcel *p = malloc(sizeof(*p));
 
 	if (!p)
 		return false;
-	*p = (struct parcel){ .path = *path, .slot = slot, .incarnation = incarnation, .until = time_after(clock_now(), PATIENCE) };
+	*p = (struct parcel){ .path = *path, .slot = slot, .incarnation = incarnation, .until = time_after(clock_now(), patience) };
 	memcpy(p->mad, mad, sizeof(p->mad));
 	lock_acquire(&gsi.lock);
 	if (gsi.queued >= (from_wire ? QUEUE / 2 : QUEUE)) {
@@ -309,7 +316,7 @@ static int slot_of(uint64_t id)
 
 static void dispatch(const struct net_path *path, const uint8_t *mad, enum origin origin, uint64_t now)
 {
-	bool given = true;
+	bool given = true, waits = false;
 	uint64_t number;
 	struct cm_msg m;
 
@@ -318,6 +325,7 @@ static void dispatch(const struct net_path *path, const uint8_t *mad, enum origi
 	switch (cm_addressee(&m, &number)) {
 	case CM_TO_SERVICE:
 		given = give_to_service(number, path, mad, &m, origin, now);
+		waits = !given && enqueue(path, mad, UNCLAIMED, 0, now + RETRY_FIRST, origin == FROM_WIRE);
 		break;
 	case CM_TO_ID:
 		given = give(slot_of(number), 0, path, mad, &m, origin, now);
@@ -326,7 +334,7 @@ static void dispatch(const struct net_path *path, const uint8_t *mad, enum origi
 		give_to_all(path, mad, &m, origin, now);
 		break;
 	}
-	if (!given)
+	if (!given && !waits)
 		answer_for_nobody(path, &m);
 }
 
@@ -389,6 +397,14 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
 
 /* ---- later ---- */
 
+static bool claimed(const struct parcel *p, const struct cm_msg *m, uint64_t now)
+{
+	uint64_t service_id;
+
+	cm_addressee(m, &service_id);
+	return give_to_service(service_id, &p->path, p->mad, m, FROM_WIRE, now);
+}
+
 /* True if it has to wait on. */
 static bool try_again(const struct parcel *p, uint64_t now)
 {
@@ -396,7 +412,9 @@ static bool try_again(const struct parcel *p, uint64_t now)
 	int err = 0;
 
 	cm_decode(&m, p->mad, sizeof(p->mad));
-	if (is_self(p->slot))
+	if (p->slot == UNCLAIMED)
+		err = claimed(p, &m, now) ? 0 : now < p->until ? EAGAIN : ENOENT;
+	else if (is_self(p->slot))
 		deliver(&p->path, p->mad, &m, now);
 	else
 		err = host_hand_mad(vrb.host, p->slot, p->incarnation, &p->path, p->mad);
