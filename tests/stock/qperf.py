@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The distribution's qperf over the library under test: every RDMA test it has.
 
-    qperf.py BUILD_DIR one_host|hosts
+    qperf.py BUILD_DIR one_host|hosts [cm]
+
+cm: those that can connect through rdma_cm do.
 """
 import re
 import sys
@@ -17,6 +19,7 @@ TESTS = """
     rc_compare_swap_mr rc_fetch_add_mr ver_rc_compare_swap ver_rc_fetch_add
     uc_lat uc_rdma_write_lat uc_rdma_write_bw uc_rdma_write_poll_lat ud_lat
 """.split()
+CM_TESTS = [name for name in TESTS if name.startswith("rc_") or name.startswith("ver_rc_")]
 # qperf's own count of messages (-n) ends only some of its tests, hence a second each.
 SECONDS, SIZE, MTU = 1, 1024, 1024
 
@@ -32,25 +35,27 @@ def serve(bench, prefix):
     return port
 
 
-def cases(bench, address, server_prefix, client_prefix):
+def cases(bench, address, server_prefix, client_prefix, by_cm):
     port = serve(bench, server_prefix)
+    options = ["-cm", "1"] if by_cm else ["-mt", str(MTU)]
 
     def case(name):
         def run(_):
-            out = bench.run(["qperf", "-lp", str(port), "-t", str(SECONDS), "-m", str(SIZE), "-mt", str(MTU), "-vs", address,
+            out = bench.run(["qperf", "-lp", str(port), "-t", str(SECONDS), "-m", str(SIZE), *options, "-vs", address,
                              name], prefix=client_prefix)
             if not re.search(r"(latency|bw|msg_rate)\s+=\s+[\d.]+", out):
                 raise Failure(f"no result:\n{out}")
         return run
-    return [(name, case(name)) for name in TESTS]
+    return [(name, case(name)) for name in (CM_TESTS if by_cm else TESTS)]
 
 
 def main():
     build, where = sys.argv[1:3]
+    by_cm = sys.argv[3:] == ["cm"]
     harness.need_programs("qperf")
     with harness.Bench(build) as bench:
         if where == "one_host":
-            return harness.run_table(cases(bench, "127.0.0.1", None, None), bench)
+            return harness.run_table(cases(bench, "127.0.0.1", None, None, by_cm), bench)
         try:
             hosts = netns.TwoHosts()
         except netns.Unavailable as reason:
@@ -58,7 +63,7 @@ def main():
         with hosts:
             hosts.check()
             prefixes = [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)]
-            return harness.run_table(cases(bench, hosts.address(0), *prefixes), bench)
+            return harness.run_table(cases(bench, hosts.address(0), *prefixes, by_cm), bench)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Processes: a child has nothing of its parent's ids and can have its own; a process that ends,
+ * however, is told to its peers.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "world.h"
+
+static void wait_for(pid_t child, int signal)
+{
+	int status;
+
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	if (signal) {
+		CHECK(WIFSIGNALED(status));
+		CHECK_EQ(WTERMSIG(status), signal);
+	} else {
+		CHECK(WIFEXITED(status));
+		CHECK_EQ(WEXITSTATUS(status), 0);
+	}
+}
+
+/* In the child: nothing of the parent's works, nothing is harmed by trying, and something new
+ * works. */
+static void child_of(struct pair *p)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 0);
+	struct rdma_event_channel *ch;
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *id;
+
+	CHECK_FAILS(rdma_bind_addr(p->id[0], (struct sockaddr *)&a), EIO);
+	CHECK_FAILS(rdma_disconnect(p->id[0]), EIO);
+	CHECK_FAILS(rdma_get_cm_event(p->ch[0], &e), EIO);
+	CHECK_FAILS(rdma_create_id(p->ch[0], &id, NULL, RDMA_PS_TCP), EIO);
+	CHECK_EQ(rdma_destroy_id(p->id[0]), 0);
+
+	ch = rdma_create_event_channel();
+	CHECK(ch);
+	id = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+	exit(0);
+}
+
+static void inherited(void)
+{
+	struct pair p;
+	pid_t child;
+
+	pair_connect(&p, NULL);
+	child = fork();
+	CHECK(child >= 0);
+	if (!child)
+		child_of(&p);
+	wait_for(child, 0);
+	/* The parent's connection did not notice. */
+	world_quiet(p.ch[0]);
+	world_quiet(p.ch[1]);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+}
+
+/* A client in a process of its own, which ends in this way once it is connected. */
+static void client(uint16_t port, int out, int how)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct sockaddr_storage a = world_addr(LOOPBACK, port);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
+	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK_EQ(rdma_resolve_route(id, WORLD_TIMEOUT_MS), 0);
+	world_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	world_qp(id);
+	CHECK_EQ(rdma_connect(id, NULL), 0);
+	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK_EQ(write(out, "", 1), 1);
+	if (!how)
+		exit(0);
+	for (;;)
+		pause();
+}
+
+/* how: 0, or a signal. */
+static void ended(int how)
+{
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *listener, *id;
+	struct rdma_cm_event *e;
+	int port[2], established[2];
+	uint16_t number;
+	pid_t child;
+	char byte;
+
+	CHECK_EQ(pipe(port), 0);
+	CHECK_EQ(pipe(established), 0);
+	child = fork();
+	CHECK(child >= 0);
+	if (!child) {
+		CHECK_EQ(read(port[0], &number, sizeof(number)), sizeof(number));
+		client(number, established[1], how);
+	}
+	ch = rdma_create_event_channel();
+	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+	number = ntohs(rdma_get_src_port(listener));
+	CHECK_EQ(write(port[1], &number, sizeof(number)), sizeof(number));
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	id = e->id;
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	world_qp(id);
+	CHECK_EQ(rdma_accept(id, NULL), 0);
+	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK_EQ(read(established[0], &byte, 1), 1);
+	if (how)
+		CHECK_EQ(kill(child, how), 0);
+	wait_for(child, how);
+	world_expect(ch, RDMA_CM_EVENT_DISCONNECTED);
+	CHECK_EQ(rdma_disconnect(id), 0);
+	rdma_destroy_qp(id);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+	for (int i = 0; i < 2; i++) {
+		close(port[i]);
+		close(established[i]);
+	}
+}
+
+int main(void)
+{
+	ended(0);
+	inherited();
+	return 0;
+}

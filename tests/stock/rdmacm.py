@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The distribution's programs that connect through rdma_cm, over the libraries under test.
+
+    rdmacm.py BUILD_DIR GROUP [PART_OF_A_NAME]
+
+A server of rdma_cm has no socket whose state could be read.  So a client that is told that nobody listens is started
+again, as long as the server runs; any other failure counts.
+"""
+import shutil
+import sys
+import time
+
+import harness
+import netns
+from harness import Failure
+
+NOBODY_LISTENS = ("RDMA_CM_EVENT_REJECTED, error 8", "RDMA_CM_EVENT_REJECTED, error: 8", "Unexpected CM event bl blka 8",
+                  "RDMA_CM_EVENT_UNREACHABLE, error: 1", "rdma_connect: Connection refused")
+
+# Name, server, client, and what the outputs of both have to say, if anything.  {s}, {c}: addresses of the server and of the client.
+RPING = [
+    ("rping", "rping -s -a {s} -v -C 5 -S 64", "rping -c -a {s} -v -C 5 -S 64",
+     "server ping data: rdma-ping-4", "ping data: rdma-ping-4"),
+    ("rping, wildcard", "rping -s -a {any} -C 3", "rping -c -a {s} -C 3", "", ""),
+    ("rping -q: own QPs", "rping -s -a {s} -q -C 5", "rping -c -a {s} -q -C 5", "", ""),
+    ("rping -V -S 65535", "rping -s -a {s} -V -S 65535 -C 20", "rping -c -a {s} -V -S 65535 -C 20", "", ""),
+    ("rping -I: source given", "rping -s -a {s} -C 3", "rping -c -a {s} -I {c} -C 3", "", ""),
+]
+
+UTILITIES = [
+    ("ucmatose", "ucmatose -b {s} -c 3 -C 2 -S 100", "ucmatose -s {s} -c 3 -C 2 -S 100", "return status 0", "return status 0"),
+    ("ucmatose -c 40", "ucmatose -b {s} -c 40 -C 3 -S 1000", "ucmatose -s {s} -c 40 -C 3 -S 1000", "return status 0",
+     "return status 0"),
+    ("ucmatose -m: other channel", "ucmatose -b {s} -m -c 3 -C 2 -S 100", "ucmatose -s {s} -m -c 3 -C 2 -S 100",
+     "migrating to new event channel", "migrating to new event channel"),
+    ("ucmatose -t -a", "ucmatose -b {s} -t 8 -c 2 -C 2", "ucmatose -s {s} -t 8 -a 14 -c 2 -C 2", "return status 0",
+     "return status 0"),
+    ("ucmatose -C 0", "ucmatose -b {s} -c 2 -C 0", "ucmatose -s {s} -c 2 -C 0", "return status 0", "return status 0"),
+    ("udaddy", "udaddy -b {s} -c 1 -C 2 -S 64", "udaddy -s {s} -c 1 -C 2 -S 64", "return status 0", "return status 0"),
+    ("udaddy -c 10", "udaddy -b {s} -c 10 -C 3 -S 500", "udaddy -s {s} -c 10 -C 3 -S 500", "return status 0", "return status 0"),
+    ("rdma_client", "rdma_server -s {s} -p 7999", "rdma_client -s {s} -p 7999", "rdma_server: end 0", "rdma_client: end 0"),
+    # These listen on IPv4's wildcard, whatever they are told.
+    ("rdma_xclient -c r", "rdma_xserver -p 7999 -c r", "rdma_xclient -s {s} -p 7999 -c r", "rdma_xserver: end 0",
+     "rdma_xclient: end 0"),
+    ("rdma_xclient -c x", "rdma_xserver -p 7999 -c x", "rdma_xclient -s {s} -p 7999 -c x", "rdma_xserver: end 0",
+     "rdma_xclient: end 0"),
+]
+
+PERFTEST = [
+    (f"{program} -R {args}", f"{program} -R {args}", f"{program} -R {args} {{s}}", "rdma_cm QPs", "rdma_cm QPs")
+    for program, args in (
+        ("ib_send_bw", "-n 100 -s 4096"), ("ib_send_lat", "-n 100 -s 64"), ("ib_write_bw", "-n 100 -s 65536 -q 4"),
+        ("ib_write_lat", "-n 100 -s 64"), ("ib_read_bw", "-n 100 -s 4096 -T 104"), ("ib_read_lat", "-n 100"),
+        ("ib_atomic_bw", "-n 100"), ("ib_send_bw", "-c UD -n 100 -s 1000"), ("ib_send_lat", "-c UD -n 100 -s 500"),
+    )
+]
+
+# Two processes that take turns at one group.
+MULTICAST = [
+    ("mckey", "mckey -m {group} -b {s} -C 3", "mckey -s -m {group} -b {c} -C 3", "return status 0", "return status 0"),
+]
+
+FIO = "--ioengine=rdma --port=7888 --bs=4k --size=256k --iodepth=8"
+FIO_ROWS = [
+    (f"fio {verb}", f"fio --name=s {FIO} --rw=read", f"fio --name=c {FIO} --verb={verb} --hostname={{s}} --rw=write", "err= 0",
+     "err= 0")
+    for verb in ("write", "read", "send")
+]
+
+
+# These talk TCP first, on {port}.
+LIBFABRIC = [
+    (f"fi_pingpong -e {kind}", f"fi_pingpong -p verbs -e {kind} -I 50 -S 1024 -B {{port}}",
+     f"fi_pingpong -p verbs -e {kind} -I 50 -S 1024 -P {{port}} {{s}}", "1k", "1k")
+    for kind in ("msg", "rdm")
+]
+
+
+def refused(process):
+    output = process.output()
+    return any(text in output for text in NOBODY_LISTENS)
+
+
+def run_client(bench, server, argv, prefix, deadline):
+    """The client that found its server."""
+    while True:
+        client = bench.start(argv, prefix=prefix)
+        client.wait(deadline)
+        if not refused(client) or server.popen.poll() is not None or time.monotonic() > deadline:
+            return client
+
+
+def run_pair(bench, row, names, prefixes):
+    _, server_line, client_line, server_text, client_text = row
+    server = bench.start(server_line.format(**names).split(), prefix=prefixes[0])
+    deadline = time.monotonic() + harness.LIMIT_S
+    client = run_client(bench, server, client_line.format(**names).split(), prefixes[1], deadline)
+    server.wait(deadline if client.status == 0 else time.monotonic() + 2)
+    good = [server.status, client.status] == [0, 0] and server_text in server.output() and client_text in client.output()
+    if not good:
+        server.kill()
+        client.kill()
+        raise Failure(f"server:\n{server.describe()}\nclient:\n{client.describe()}")
+
+
+def for_family(rows, family):
+    return [row for row in rows if family == "v4" or not any(name in row[1] for name in ONLY_IPV4)]
+
+
+def present(rows):
+    """Those whose program is installed."""
+    kept = [row for row in rows if shutil.which(row[1].split()[0])]
+    if len(kept) < len(rows):
+        harness.left_out(len(rows) - len(kept), "the program is not installed (scripts/setup installs it)")
+    return kept
+
+
+def run_with_tcp(bench, row, names, prefixes):
+    _, server_line, client_line, server_text, client_text = row
+    port = bench.ports.take()
+    outputs = bench.pair(server_line.format(port=port, **names).split(), client_line.format(port=port, **names).split(), port,
+                         server_prefix=prefixes[0], client_prefix=prefixes[1])
+    for wanted, output in zip((server_text, client_text), outputs):
+        if wanted not in output:
+            raise Failure(f"wanted {wanted!r} in\n{output}")
+
+
+STEPS = "resolve addr", "resolve route", "create qp", "connect", "disconnect", "destroy"
+
+
+def run_cmtime(bench, names, prefixes):
+    """Its server ends by a signal only."""
+    server = bench.start(["cmtime", "-b", names["s"], "-c", "100"], prefix=prefixes[0])
+    deadline = time.monotonic() + harness.LIMIT_S
+    client = run_client(bench, server, ["cmtime", "-s", names["s"], "-c", "100"], prefixes[1], deadline)
+    server.kill()
+    output = client.output()
+    if client.status or "event:" in output or any(step not in output for step in STEPS):
+        raise Failure(f"server:\n{server.describe()}\nclient:\n{client.describe()}")
+
+
+def cases(bench, rows, names, prefixes):
+    def case(row):
+        run = run_with_tcp if row in LIBFABRIC else run_pair
+        return lambda _: run(bench, row, names, prefixes)
+    listed = [(row[0], case(row)) for row in present(rows)]
+    return [*listed, ("cmtime", lambda _: run_cmtime(bench, names, prefixes))]
+
+
+ONLY_IPV4 = ("rdma_xserver", "-R", "fio", "fi_pingpong")
+ONE_HOST = {
+    "rping": RPING,
+    "utilities": UTILITIES,
+    "perftest": PERFTEST,
+}
+BETWEEN_HOSTS = [*RPING, *UTILITIES, *PERFTEST, *MULTICAST, *FIO_ROWS, *LIBFABRIC]
+FAMILIES = {
+    "v4": {"any": "0.0.0.0", "group": "239.77.2.1"},
+    "v6": {"any": "::", "group": "ff15::77:2"},
+}
+
+
+def one_host(bench, rows, part):
+    names = {"s": "127.0.0.1", "c": "127.0.0.1", "any": "0.0.0.0"}
+    prefixes = [bench.user_prefix()] * 2
+    return harness.run_table([c for c in cases(bench, rows, names, prefixes) if part in c[0]], bench)
+
+
+def two_hosts(bench, family, part):
+    try:
+        hosts = netns.TwoHosts()
+    except netns.Unavailable as reason:
+        harness.skip(f"network namespaces cannot be made here: {reason}")
+    with hosts:
+        hosts.check()
+        prefixes = [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)]
+        addresses = [hosts.address(host, family) for host in (0, 1)]
+        names = {"s": addresses[0], "c": addresses[1], **FAMILIES[family]}
+        rows = for_family(BETWEEN_HOSTS, family)
+        return harness.run_table([c for c in cases(bench, rows, names, prefixes) if part in c[0]], bench)
+
+
+def main():
+    build, group = sys.argv[1:3]
+    part = sys.argv[3] if len(sys.argv) > 3 else ""
+    harness.need_programs("rping", "ib_send_bw")
+    with harness.Bench(build) as bench:
+        if group in ONE_HOST:
+            return one_host(bench, ONE_HOST[group], part)
+        return two_hosts(bench, group.removeprefix("hosts_"), part)
+
+
+if __name__ == "__main__":
+    harness.end_with(main)
