@@ -567,6 +567,22 @@ static bool read_position(const struct host_peer *peer, unsigned int shard, int3
 	return index[0] >= 0 || index[1] >= 0;
 }
 
+/* The last positions that are known. */
+static struct net_steer find_last(struct host *h, const struct host_peer *self)
+{
+	struct net_steer last = { 0, { -1, -1 } };
+	struct host_peer peer;
+
+	for (int slot = 0; slot < HOST_SLOTS; slot++) {
+		if (!in_group(h, slot, self, &peer))
+			continue;
+		for (unsigned int i = 0; i < HOST_SHARDS; i++)
+			for (unsigned int family = 0; family < 2; family++)
+				last.index[family] = max(last.index[family], peer.steer.at[i][family]);
+	}
+	return last;
+}
+
 /* Neighbouring blocks are of one owner as a rule. */
 size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 {
@@ -576,8 +592,9 @@ size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 	bool ours = false;
 	size_t n = 0;
 
-	if (!h->shared || !host_peer(h, h->slot, &self) || !self.udp_port)
+	if (!h->shared || !host_peer(h, h->slot, &self) || !self.udp_port || !cap)
 		return 0;
+	map[n++] = find_last(h, &self);
 	for (uint32_t first = 0; first < HOST_BLOCKS; first += TABLE_CHUNK) {
 		table_read_owners(&h->table, first, owner);
 		for (uint32_t i = 0; i < TABLE_CHUNK && n < cap; i++) {

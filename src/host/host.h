@@ -157,7 +157,7 @@ void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_stee
 
 /*
  * The blocks of all processes that share this one's UDP port and network namespace, in ascending
- * order. Returns how many, at most cap.
+ * order; the first is block 0. Returns how many, at most cap.
  */
 size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap);
 

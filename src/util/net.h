@@ -31,7 +31,7 @@ struct net_path {
 
 /*
  * A block of 256 QP numbers (their high 16 bits) and where its owner's sockets are in the reuseport groups of the port:
- * made by host/host.h, used by wire/steer.h.
+ * made by host/host.h, used by wire/steer.h.  Block 0, of QP 1, is everybody's: index is the last position that anybody has.
  */
 struct net_steer {
 	uint16_t block;

@@ -11,6 +11,7 @@ enum {
 	BTH_VERSION_AT = 1,
 	BTH_VERSION_MASK = 0x0f,
 	BTH_BLOCK_AT = 5,	/* high 16 bits of the destination QP number */
+	MANAGEMENT_BLOCK = 0,
 	PROBE_POSITION_AT = 8,
 	PROBE_MAGIC_AT = 12,
 	PROBE_NONCE_AT = 20,
@@ -94,18 +95,33 @@ static size_t collect(const struct net_steer *blocks, size_t n, unsigned int fam
 	return n_ranges;
 }
 
+/*
+ * A holds the block number: that of QP 1 is nobody's, and whoever gets a MAD hands it on (core/gsi.h).  By turns of chance, for the kernel's hash
+ * would give the repetitions of a lost one to the same process, which may be stopped.
+ */
+static void emit_management(struct program *p, uint32_t sockets)
+{
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MANAGEMENT_BLOCK, 0, 3));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)SKF_AD_OFF + SKF_AD_RANDOM));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, sockets));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
+}
+
 size_t steer_build(const struct net_steer *blocks, size_t n, unsigned int family,
 		   struct sock_filter *prog)
 {
 	struct program p = { .insn = prog };
 	struct range range[STEER_BLOCKS];
-	size_t n_ranges = collect(blocks, n, family, range);
+	bool everybodys = n && blocks->block == MANAGEMENT_BLOCK;
+	size_t n_ranges = collect(blocks + everybodys, n - everybodys, family, range);
 
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_VERSION_AT));
 	emit(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, BTH_VERSION_MASK, 0, 2));
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, PROBE_POSITION_AT));
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, BTH_BLOCK_AT));
+	if (everybodys && blocks->index[family] >= 0)
+		emit_management(&p, (uint32_t)blocks->index[family] + 1);
 	if (n_ranges)
 		emit_tree(&p, range, n_ranges);
 	else

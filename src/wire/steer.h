@@ -10,6 +10,7 @@
  *	number in bytes 8, 9 bytes 5, 6 (high 16 bits of the QP number)	binary search in the blocks
  *	of the table; the position of its owner not found					no
  *	position: the kernel falls back to its hash
+ *	block 0, of QP 1	any position up to the last, at random
  */
 #ifndef VRB_WIRE_STEER_H
 #define VRB_WIRE_STEER_H

@@ -365,6 +365,32 @@ static void test_stopped(void)
 	stop(&server);
 }
 
+enum { TRIES = 64 };
+
+/* A bystander is stopped: it does not swallow all that comes from the wire. */
+static void test_swallow(void)
+{
+	uint8_t mad[VRB_MAD_LEN];
+	struct side s;
+
+	gather();
+	side_open(&s);
+	for (int i = 0; i < BYSTANDERS; i++) {
+		uint32_t id = vrb_mad_comm_id(s.m);
+
+		kill(bystander[i].pid, SIGSTOP);
+		make_request(mad, REQ, id, service);
+		for (int k = 0; k < TRIES; k++)
+			say(&s, mad);
+		/* Refusals of the last round may be among them. */
+		while (id_at(&(struct arrived[]){ await(&s) }[0], 4) != id)
+			;
+		kill(bystander[i].pid, SIGCONT);
+	}
+	side_close(&s);
+	part();
+}
+
 /* Both ends in one process. */
 static void test_self(void)
 {
@@ -591,7 +617,7 @@ static const struct {
 	void (*run)(void);
 } tests[] = {
 	{ "NOBODY", test_nobody }, { "LISTENER", test_listener }, { "STOPPED", test_stopped }, { "SELF", test_self },
-	{ "WILL", test_will },	   { "LATE", test_late },	  { "IDS", test_ids },	   { "FORK", test_fork },	  { "GARBAGE", test_garbage },
+	{ "SWALLOW", test_swallow }, { "WILL", test_will },	   { "LATE", test_late },	  { "IDS", test_ids },	   { "FORK", test_fork },	  { "GARBAGE", test_garbage },
 };
 
 int main(int argc, char **argv)

@@ -18,14 +18,20 @@
 
 enum { MAX_BLOCKS = 4000 };
 
+static uint32_t chance;	/* the next random number */
+
 static uint32_t load(const uint8_t *pkt, uint16_t code, uint32_t at)
 {
+	if (at == (uint32_t)SKF_AD_OFF + SKF_AD_RANDOM)
+		return chance;
 	return (code & 0x18) == BPF_B ? pkt[at] : get_be16(pkt + at);
 }
 
 static bool jump_taken(uint16_t code, uint32_t a, uint32_t k)
 {
 	switch (BPF_OP(code)) {
+	case BPF_JEQ:
+		return a == k;
 	case BPF_JGE:
 		return a >= k;
 	case BPF_JGT:
@@ -48,6 +54,8 @@ static uint32_t run(const struct sock_filter *insn, size_t n, const uint8_t *pkt
 		assert_true(pc <= n);
 		if (BPF_CLASS(i->code) == BPF_LD)
 			a = load(pkt, i->code, i->k);
+		else if (i->code == (BPF_ALU | BPF_MOD | BPF_K))
+			a %= i->k;
 		else if (BPF_CLASS(i->code) == BPF_RET)
 			return BPF_RVAL(i->code) == BPF_A ? a : i->k;
 		else if (i->code == (BPF_JMP | BPF_JA))
@@ -87,11 +95,38 @@ static void compare(const struct net_steer *map, size_t n)
 		size_t len = steer_build(map, n, family, insn);
 
 		assert_in_range(len, 1, STEER_INSNS);
-		for (block = 0; block < 65536; block++) {
+		for (block = 1; block < 65536; block++) {
 			make_packet(pkt, block << 8 | (block * 31 & 0xff));
 			assert_int_equal(run(insn, len, pkt), search(map, n, family, block));
 		}
 	}
+}
+
+/* Packets to QP 1 go to every position up to the last, and to no other; without one to where the kernel likes. */
+static void management_goes_anywhere(void **state)
+{
+	const struct net_steer map[] = { { 0, { 4, 1 } }, { 7, { 2, 0 } }, { 900, { 0, -1 } } }, none = { 0, { -1, -1 } };
+	static struct sock_filter insn[STEER_INSNS];
+	const uint32_t sockets[2] = { 5, 2 };
+	uint8_t pkt[32];
+
+	make_packet(pkt, 1);
+	for (unsigned int family = 0; family < 2; family++) {
+		for (size_t n = 1; n <= 3; n++) {
+			size_t len = steer_build(map, n, family, insn);
+			uint32_t seen = 0;
+
+			for (chance = 0xfffffff0; chance != 100; chance++) {
+				uint32_t position = run(insn, len, pkt);
+
+				assert_true(position < sockets[family]);
+				seen |= 1u << position;
+			}
+			assert_int_equal(seen, (1u << sockets[family]) - 1);
+		}
+	}
+	assert_int_equal(run(insn, steer_build(&none, 1, 0, insn), pkt), STEER_NOWHERE);
+	assert_int_equal(run(insn, steer_build(NULL, 0, 0, insn), pkt), STEER_NOWHERE);
 }
 
 static void no_blocks_means_nowhere(void **state)
@@ -102,8 +137,8 @@ static void no_blocks_means_nowhere(void **state)
 static void boundaries(void **state)
 {
 	const struct net_steer map[] = {
-		{ 0, { 1, -1 } },     { 1, { 1, 0 } },	   { 2, { 2, 0 } },
-		{ 4, { 2, 0 } },      { 65534, { 9, 9 } }, { 65535, { 9, 8 } },
+		{ 3, { 1, -1 } },     { 4, { 1, 0 } },	   { 5, { 2, 0 } },
+		{ 7, { 2, 0 } },      { 65534, { 9, 9 } }, { 65535, { 9, 8 } },
 	};
 	size_t n;
 
@@ -143,11 +178,11 @@ static void a_table_that_is_too_long(void **state)
 	size_t i, len;
 
 	for (i = 0; i < MAX_BLOCKS; i++)
-		map[i] = (struct net_steer){ (uint16_t)(2 * i), { (int32_t)i, 0 } };
+		map[i] = (struct net_steer){ (uint16_t)(2 * i + 2), { (int32_t)i, 0 } };
 	len = steer_build(map, MAX_BLOCKS, 0, insn);
 	assert_in_range(len, 1, STEER_INSNS);
 	for (i = 0; i < MAX_BLOCKS; i++) {
-		make_packet(pkt, (uint32_t)(2 * i) << 8);
+		make_packet(pkt, (uint32_t)(2 * i + 2) << 8);
 		assert_int_equal(run(insn, len, pkt), i < STEER_BLOCKS ? i : STEER_NOWHERE);
 	}
 }
@@ -176,6 +211,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_blocks_means_nowhere),
+		cmocka_unit_test(management_goes_anywhere),
 		cmocka_unit_test(boundaries),
 		cmocka_unit_test(random_tables),
 		cmocka_unit_test(a_table_that_is_too_long),
