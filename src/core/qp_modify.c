@@ -27,6 +27,7 @@
 #include "host/host.h"
 #include "run/clock.h"
 #include "run/log.h"
+#include "run/netdev.h"
 #include "util/compiler.h"
 
 /* What a modification will commit; everything that can fail is computed into this first. */
@@ -165,9 +166,6 @@ static int prepare_paths(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mas
 	uint32_t hash = flow_hash(qp, a, mask);
 	int ret = 0;
 
-	if ((mask & IBV_QP_PATH_MTU) && a->path_mtu > active_mtu(qp))
-		return refuse(c, EINVAL, "path_mtu is %u bytes, the port's active MTU %u", mtu_bytes(a->path_mtu),
-			      mtu_bytes(active_mtu(qp)));
 	if (mask & IBV_QP_AV)
 		ret = resolve(qp, &a->ah_attr, hash, &c->path, c);
 	if (!ret && (mask & IBV_QP_ALT_PATH))
@@ -239,6 +237,21 @@ static void store_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int 
 #undef STORE
 }
 
+/*
+ * Programs name the device's longest MTU whatever the interface carries, and devices take it.  Within the host it works as it is; another host is
+ * sent what the interface carries, which both ends find alike where theirs are: READs take as many answers as the one asks for and the other sends.
+ */
+static enum ibv_mtu usable_mtu(struct vrb_qp *qp, enum ibv_mtu wanted)
+{
+	enum ibv_mtu active = active_mtu(qp);
+
+	if (wanted <= active || netdev_owns(&qp->wq.path.dst, qp->wq.path.ifindex))
+		return wanted;
+	log_once(LOG_CORE, LOG_WARN, "QP 0x%x: path_mtu is %u bytes, the interface of %s carries %u: that is what is used, and the peer must find the same",
+		 qp->wq.qpn, mtu_bytes(wanted), qp->ctx->dev->ibv.name, mtu_bytes(active));
+	return active;
+}
+
 /* What the transports read, from qp->attr. */
 static void store_wq(struct vrb_qp *qp, int mask, const struct change *c)
 {
@@ -253,8 +266,10 @@ static void store_wq(struct vrb_qp *qp, int mask, const struct change *c)
 	}
 	if (mask & IBV_QP_PATH_MIG_STATE)
 		wq->mig_state = a->path_mig_state;
-	if (mask & IBV_QP_PATH_MTU)
-		wq->mtu = mtu_bytes(a->path_mtu);
+	if (mask & IBV_QP_PATH_MTU) {
+		wq->path_mtu = mtu_bytes(a->path_mtu);
+		wq->mtu = mtu_bytes(usable_mtu(qp, a->path_mtu));
+	}
 	if (mask & IBV_QP_RATE_LIMIT)
 		wq->rate_kbps = a->rate_limit;
 	wq->access = a->qp_access_flags & ACCESS_REMOTE;

@@ -16,8 +16,10 @@ static enum reason execute_send(struct roce_qp *qp, const struct roce_pkt *pkt,
 {
 	struct roce_resp *resp = &qp->resp;
 
-	if (roce_starts(op))
+	if (roce_starts(op)) {
 		resp->received = 0;
+		resp->packet = pkt->payload_len;
+	}
 	resp->msg = ROCE_MSG_SEND;
 	return roce_deliver(qp, resp->wqe, resp->received, pkt);
 }
@@ -32,6 +34,7 @@ static enum reason execute_write(struct roce_qp *qp, const struct roce_pkt *pkt,
 
 	if (roce_starts(op)) {
 		resp->received = 0;
+		resp->packet = pkt->payload_len;
 		resp->va = pkt->reth.va;
 		resp->rkey = pkt->reth.rkey;
 		resp->resid = pkt->reth.len;

@@ -13,6 +13,7 @@
 #include "util/net.h"
 
 enum {
+	ROCE_MIN_MTU = 256,
 	ROCE_MAX_MTU = 4096,
 	ROCE_MAX_HDR = 12 + 4 + 8 + 28,	/* BTH plus the longest legal header list; static-asserted in opcode.c */
 	ROCE_ICRC_LEN = 4,

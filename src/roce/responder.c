@@ -212,16 +212,24 @@ static enum resp_step check_resource(struct resp_ctx *c)
 	return RESP_LENGTH;
 }
 
-/* FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4). */
+static bool is_mtu(uint32_t len)
+{
+	return len >= ROCE_MIN_MTU && !(len & (len - 1));
+}
+
+/*
+ * FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4).  The MTU is the sender's, as its FIRST shows, and not
+ * above the path's: an end whose interface carries less than the program says sends less (core/qp_modify.c).
+ */
 static bool payload_fits(const struct resp_ctx *c)
 {
-	uint32_t len = c->pkt->payload_len, mtu = c->qp->wq->mtu;
+	uint32_t len = c->pkt->payload_len, mtu = max(c->qp->wq->mtu, c->qp->wq->path_mtu);
 
 	if (c->pkt->pull)
 		return roce_starts(c->op) && roce_ends(c->op);
-	if (!(roce_ends(c->op)))
-		return len == mtu;
-	return len <= mtu && (len || roce_starts(c->op));
+	if (roce_starts(c->op))
+		return len <= mtu && (roce_ends(c->op) || is_mtu(len));
+	return roce_ends(c->op) ? len && len <= c->qp->resp.packet : len == c->qp->resp.packet;
 }
 
 /* The packets of a WRITE carry what its RETH announced, no more and no less. */

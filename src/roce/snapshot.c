@@ -27,7 +27,7 @@ size_t roce_snapshot_take(const struct roce_qp *qp, void *buf)
 	struct roce_snapshot s = {
 		.epsn = resp->epsn, .ack_psn = resp->ack_psn, .msn = resp->msn,
 		.va = resp->va, .rkey = resp->rkey, .resid = resp->resid,
-		.received = resp->received,
+		.received = resp->received, .packet = resp->packet,
 		.rd_next = resp->rd_next,
 		.n_rd = resources_in_use(qp),
 		.state = qp->wq->state,
@@ -96,6 +96,7 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
 	resp->msg = s.state == IBV_QPS_ERR ? ROCE_MSG_NONE : s.msg;
 	resp->resid = resp->msg == ROCE_MSG_WRITE ? s.resid : 0;
 	resp->received = s.received;
+	resp->packet = s.packet;
 	resp->wqe = NULL;
 	resp->nak_sent = s.nak_sent != 0;
 	resp->established = s.established != 0;

@@ -136,6 +136,7 @@ struct roce_resp {
 	uint32_t rkey;
 	uint32_t resid;    /* WRITE: bytes to come */
 	uint32_t received; /* bytes of the message so far */
+	uint32_t packet;   /* bytes of its packets but the last */
 	struct roce_ack ack;
 	uint32_t rd_next; /* slot the next READ or atomic takes */
 	uint32_t rd_due;  /* where the oldest slot with answers to send is looked for */

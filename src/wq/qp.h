@@ -147,7 +147,8 @@ struct wq_qp {
 	uint8_t mig_state;	/* enum ibv_mig_state */
 	uint8_t alt_timeout;
 
-	uint32_t mtu;		/* bytes: 256..4096 */
+	uint32_t mtu;		/* bytes: 256..4096. What leaves */
+	uint32_t path_mtu;	/* what may arrive, if that is more */
 	uint32_t max_msg;	/* longest message in bytes */
 	uint32_t dest_qpn;
 	uint32_t sq_psn;	/* initial */

@@ -8,8 +8,8 @@
 
 static const union ibv_gid loopback = { .raw = { [10] = 0xff, [11] = 0xff, 127, 0, 0, 1 } };
 
-/* The index of 127.0.0.1 in the device's GID table; -1: it is not the loopback device. */
-static int loopback_gid(struct ibv_context *ctx)
+/* The index of an address in the device's GID table; -1: it has none. */
+static int index_of(struct ibv_context *ctx, const union ibv_gid *wanted)
 {
 	struct ibv_port_attr port;
 	union ibv_gid gid;
@@ -17,13 +17,12 @@ static int loopback_gid(struct ibv_context *ctx)
 	if (ibv_query_port(ctx, 1, &port))
 		return -1;
 	for (int i = 0; i < port.gid_tbl_len; i++)
-		if (ibv_query_gid(ctx, 1, i, &gid) == 0 &&
-		    memcmp(&gid, &loopback, sizeof(gid)) == 0)
+		if (ibv_query_gid(ctx, 1, i, &gid) == 0 && memcmp(&gid, wanted, sizeof(gid)) == 0)
 			return i;
 	return -1;
 }
 
-static void open_loopback(struct rc *rc)
+static void open_device(struct rc *rc)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
@@ -31,7 +30,7 @@ static void open_loopback(struct rc *rc)
 	for (int i = 0; list[i]; i++) {
 		rc->ctx = ibv_open_device(list[i]);
 		CHECK(rc->ctx);
-		rc->gid_index = loopback_gid(rc->ctx);
+		rc->gid_index = index_of(rc->ctx, &rc->gid);
 		if (rc->gid_index >= 0)
 			break;
 		CHECK(ibv_close_device(rc->ctx) == 0);
@@ -39,16 +38,21 @@ static void open_loopback(struct rc *rc)
 	}
 	ibv_free_device_list(list);
 	if (!rc->ctx)
-		SKIP("there is no loopback device with 127.0.0.1");
+		SKIP("no device has the address, which is 127.0.0.1 as a rule");
 }
 
 void rc_open(struct rc *rc, size_t size)
 {
+	rc_open_at(rc, size, &loopback);
+}
+
+void rc_open_at(struct rc *rc, size_t size, const union ibv_gid *gid)
+{
 	struct ibv_port_attr port;
 
 	memset(rc, 0, sizeof(*rc));
-	open_loopback(rc);
-	rc->gid = loopback;
+	rc->gid = *gid;
+	open_device(rc);
 	CHECK(ibv_query_port(rc->ctx, 1, &port) == 0);
 	rc->mtu = port.active_mtu;
 	rc->pd = ibv_alloc_pd(rc->ctx);

@@ -43,6 +43,9 @@ struct rc_addr {
 /* Opens the loopback device and makes everything up to a QP in INIT. */
 void rc_open(struct rc *rc, size_t size);
 
+/* The same on the device that has this address. */
+void rc_open_at(struct rc *rc, size_t size, const union ibv_gid *gid);
+
 /* A second QP on the same device and CQ, in INIT. */
 struct ibv_qp *rc_new_qp(struct rc *rc);
 

@@ -224,6 +224,7 @@ BETWEEN_HOSTS = [
     ("rc_pingpong, GID", "ibv_rc_pingpong", "-c -n 300 -g {gid}"),
     ("rc_pingpong, events", "ibv_rc_pingpong", "-e -n 200 -g {gid}"),
     ("rc_pingpong, 256 KiB", "ibv_rc_pingpong", "-c -n 20 -s 262144 -g {gid}"),
+    ("rc_pingpong, path MTU above the interface's", "ibv_rc_pingpong", "-c -n 50 -s 20001 -m 4096 -g {gid}"),
     ("srq_pingpong", "ibv_srq_pingpong", "-n 50 -g {gid}"),
     ("ib_send_bw", "ib_send_bw", "-n 300 -s 8192 -x {gid}"),
     ("ib_send_lat", "ib_send_lat", "-n 300 -x {gid}"),

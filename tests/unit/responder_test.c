@@ -75,6 +75,34 @@ static void opcode_sequence_rows(void **state)
 }
 
 /*
+ * The sender may use less than the path's MTU, as its interface may carry no more, or more than this end's: its FIRST tells, and the rest of
+ * the message fits it.
+ */
+static void packets_of_the_senders_length(void **state)
+{
+	static const struct {
+		uint32_t first, middle, last;
+		bool ok;
+	} rows[] = {
+		{ 256, 256, 100, true },   { 512, 512, 512, true },  { 1024, 1024, 1, true },
+		{ 512, 256, 100, false },  { 512, 512, 513, false }, { 512, 1024, 100, false },
+		{ 2048, 2048, 1, false },  { 768, 768, 1, false },   { 128, 128, 1, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		env_start(&e, IBV_QPT_RC);
+		e.wq.path_mtu = 1024;
+		env_post_recv(&e, 0, 4096);
+		env_request(&e, ROCE_RC_SEND_FIRST, ENV_PSN, rows[i].first);
+		env_request(&e, ROCE_RC_SEND_MIDDLE, ENV_PSN + 1, rows[i].middle);
+		env_request(&e, ROCE_RC_SEND_LAST, ENV_PSN + 2, rows[i].last);
+		assert_int_equal(e.wq.state, rows[i].ok ? IBV_QPS_RTS : IBV_QPS_ERR);
+		if (rows[i].ok)
+			assert_int_equal(e.cqes[0].byte_len, rows[i].first + rows[i].middle + rows[i].last);
+	}
+}
+
+/*
  * IBTA vol 1, 9.7.4: FIRST and MIDDLE fill the MTU, LAST is not empty, a WRITE has the length
  * of its RETH.
  */
@@ -489,6 +517,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(opcode_sequence_rows),
 		cmocka_unit_test(length_rows),
+		cmocka_unit_test(packets_of_the_senders_length),
 		cmocka_unit_test(access_rows),
 		cmocka_unit_test(psn_window_boundaries),
 		cmocka_unit_test(one_nak_per_gap),
