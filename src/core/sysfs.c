@@ -84,7 +84,7 @@ static void put_node(const struct vrb_device *dev)
 {
 	struct sysfs_place p = vrb_sysfs_place("devices/%s/infiniband/%s", dev->ibv.name, dev->ibv.name);
 	struct sysfs_place class = vrb_sysfs_place("class/infiniband");
-	char text[PATH_MAX];
+	char text[SYSFS_PATH];
 	uint8_t guid[8];
 
 	put_be64(guid, dev->node_guid);
@@ -249,7 +249,7 @@ static void prune(const struct sysfs_place *p, struct vrb_device *const *list, i
 	const struct dirent *e;
 
 	while (d && (e = readdir(d))) {
-		char path[PATH_MAX + sizeof(e->d_name)];
+		char path[SYSFS_PATH + sizeof(e->d_name)];
 
 		if (e->d_name[0] == '.' || strcmp(e->d_name, "abi_version") == 0 ||
 		    listed(list, count, e->d_name))

@@ -94,7 +94,7 @@ static bool lock_file(int fd)
 void vrb_sysfs_count(struct vrb_device *dev)
 {
 	struct roce_counters sum;
-	char path[PATH_MAX + 16];
+	char path[SYSFS_PATH + 16];
 	int fd;
 
 	if (!vrb_sysfs_root())

@@ -18,7 +18,7 @@
 #include "host/dir.h"
 #include "run/log.h"
 
-static char root[PATH_MAX];	/* immutable once found */
+static char root[SYSFS_PATH];	/* immutable once found */
 static pthread_once_t root_once = PTHREAD_ONCE_INIT;
 
 static void find_root(void)
@@ -37,7 +37,7 @@ const char *vrb_sysfs_root(void)
 /* Makes the directories that a path leads through. */
 static void make_parents(const char *path)
 {
-	char part[PATH_MAX];
+	char part[SYSFS_PATH];
 	size_t skip = strlen(root);
 
 	snprintf(part, sizeof(part), "%s", path);
@@ -65,7 +65,7 @@ static bool has_content(const char *path, const char *text, size_t len)
 /* Puts a complete file into place, under a name that no other thread or process uses meanwhile. */
 static void replace(const char *path, const char *text, size_t len)
 {
-	char temp[2 * PATH_MAX];
+	char temp[2 * SYSFS_PATH];
 	bool ok;
 	int fd;
 
@@ -99,7 +99,7 @@ struct sysfs_place vrb_sysfs_place(const char *fmt, ...)
 
 void vrb_sysfs_put(const struct sysfs_place *p, const char *name, const char *fmt, ...)
 {
-	char path[PATH_MAX + 64], text[512];
+	char path[SYSFS_PATH + 64], text[512];
 	va_list ap;
 	int n;
 
@@ -108,7 +108,7 @@ void vrb_sysfs_put(const struct sysfs_place *p, const char *name, const char *fm
 	va_end(ap);
 	n = min(n, (int)sizeof(text) - 2);
 	text[n++] = '\n';
-	if (snprintf(path, sizeof(path), "%s/%s", p->path, name) >= PATH_MAX)
+	if (snprintf(path, sizeof(path), "%s/%s", p->path, name) >= SYSFS_PATH)
 		return;
 	if (!has_content(path, text, n))
 		replace(path, text, n);
@@ -116,9 +116,9 @@ void vrb_sysfs_put(const struct sysfs_place *p, const char *name, const char *fm
 
 void vrb_sysfs_put_link(const struct sysfs_place *p, const char *name, const char *target)
 {
-	char path[PATH_MAX + 64];
+	char path[SYSFS_PATH + 64];
 
-	if (snprintf(path, sizeof(path), "%s/%s", p->path, name) >= PATH_MAX)
+	if (snprintf(path, sizeof(path), "%s/%s", p->path, name) >= SYSFS_PATH)
 		return;
 	if (symlink(target, path) == 0 || errno == EEXIST)
 		return;
@@ -129,7 +129,7 @@ void vrb_sysfs_put_link(const struct sysfs_place *p, const char *name, const cha
 
 void vrb_sysfs_drop(const struct sysfs_place *p, const char *name)
 {
-	char path[PATH_MAX + 64];
+	char path[SYSFS_PATH + 64];
 
 	snprintf(path, sizeof(path), "%s/%s", p->path, name);
 	unlink(path);
@@ -137,7 +137,7 @@ void vrb_sysfs_drop(const struct sysfs_place *p, const char *name)
 
 uint64_t vrb_sysfs_number(const struct sysfs_place *p, const char *name)
 {
-	char path[PATH_MAX + 64], text[32] = "";
+	char path[SYSFS_PATH + 64], text[32] = "";
 	ssize_t n = 0;
 	int fd;
 

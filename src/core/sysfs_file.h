@@ -12,8 +12,10 @@
 #include "util/compiler.h"
 
 /* A directory of the tree, to be completed by a file name. */
+enum { SYSFS_PATH = 512 };	/* vrb_sysfs_root() leaves room */
+
 struct sysfs_place {
-	char path[PATH_MAX];
+	char path[SYSFS_PATH];
 };
 
 /* By its path below the root, which exists. */

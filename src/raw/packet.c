@@ -86,23 +86,29 @@ static int attach(struct packet_port *p, const struct sock_filter *program, unsi
 {
 	static const struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, TAKE_ALL),
 					none = BPF_STMT(BPF_RET | BPF_K, 0);
-	struct sock_filter whole[BPF_MAXINSNS];
-	unsigned int n = scope == RAW_SNIFF ? 0 : prologue(p, whole);
-	struct sock_fprog prog = { .filter = whole };
+	struct sock_filter *whole;
+	struct sock_fprog prog;
+	unsigned int n;
+	int err = 0;
 
 	if (!program || !len) {
 		program = program ? &none : &all;
 		len = 1;
 	}
-	if (len > BPF_MAXINSNS - n)
+	if (len > BPF_MAXINSNS - PROLOGUE)
 		return EINVAL;
+	whole = malloc((PROLOGUE + len) * sizeof(*whole));
+	if (!whole)
+		return ENOMEM;
+	n = scope == RAW_SNIFF ? 0 : prologue(p, whole);
 	memcpy(whole + n, program, len * sizeof(*program));
-	prog.len = n + len;
-	for (unsigned int i = 0; i < RAW_FDS; i++)
+	prog = (struct sock_fprog){ .filter = whole, .len = n + len };
+	for (unsigned int i = 0; i < RAW_FDS && !err; i++)
 		if (p->port.fd[i] >= 0 && setsockopt(p->port.fd[i], SOL_SOCKET, SO_ATTACH_FILTER,
 						     &prog, sizeof(prog)))
-			return errno;
-	return 0;
+			err = errno;
+	free(whole);
+	return err;
 }
 
 static int membership(const struct packet_port *p, int option, int type)

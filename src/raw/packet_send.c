@@ -13,6 +13,7 @@
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
+#include "util/own_memory.h"
 
 static void describe(struct virtio_net_hdr *v, const struct raw_out *o)
 {
@@ -49,25 +50,35 @@ static bool explain(int err, enum raw_sent *why)
 	}
 }
 
+struct batch {
+	struct iovec piece[RAW_BURST][RAW_PIECES + 1];
+	struct virtio_net_hdr head[RAW_BURST];
+	struct mmsghdr msg[RAW_BURST];
+};
+
+static struct own_memory batches = { .size = sizeof(struct batch) };
+
 unsigned int packet_send(struct raw_port *port, struct raw_out *out, unsigned int n, uint64_t now,
 			 enum raw_sent *why)
 {
 	struct packet_port *p = container_of(port, struct packet_port, port);
-	struct iovec piece[RAW_BURST][RAW_PIECES + 1];
-	struct virtio_net_hdr head[RAW_BURST];
-	struct mmsghdr msg[RAW_BURST];
+	struct batch *b = own_memory(&batches);
 	unsigned int done = 0;
 
 	n = min(n, (unsigned int)RAW_BURST);
+	if (!b) {	/* lost, as on a wire */
+		fetch_add_relaxed(&port->stats.refused, n);
+		return n;
+	}
 	for (unsigned int i = 0; i < n; i++) {
-		describe(&head[i], &out[i]);
-		piece[i][0] = (struct iovec){ &head[i], sizeof(head[i]) };
-		memcpy(&piece[i][1], out[i].piece, out[i].pieces * sizeof(struct iovec));
-		msg[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = piece[i],
-							.msg_iovlen = out[i].pieces + 1 } };
+		describe(&b->head[i], &out[i]);
+		b->piece[i][0] = (struct iovec){ &b->head[i], sizeof(b->head[i]) };
+		memcpy(&b->piece[i][1], out[i].piece, out[i].pieces * sizeof(struct iovec));
+		b->msg[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = b->piece[i],
+							   .msg_iovlen = out[i].pieces + 1 } };
 	}
 	while (done < n) {
-		int k = sys_sendmmsg(p->send_fd, msg + done, n - done, MSG_DONTWAIT);
+		int k = sys_sendmmsg(p->send_fd, b->msg + done, n - done, MSG_DONTWAIT);
 
 		if (k > 0) {
 			done += k;

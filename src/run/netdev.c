@@ -232,19 +232,19 @@ static int addr_message(const struct nlmsghdr *nlh, void *arg)
 
 static int receive_dump(struct mnl_socket *nl, uint32_t seq, mnl_cb_t cb, struct scan *s)
 {
-	char buf[DUMP_BUFFER] __attribute__((aligned(NLMSG_ALIGNTO)));
-	int more = MNL_CB_OK;
+	char *buf = malloc(DUMP_BUFFER);
+	int more = MNL_CB_OK, err = buf ? 0 : ENOMEM;
 
-	while (more > MNL_CB_STOP) {
-		ssize_t len = mnl_socket_recvfrom(nl, buf, sizeof(buf));
+	while (!err && more > MNL_CB_STOP) {
+		ssize_t len = mnl_socket_recvfrom(nl, buf, DUMP_BUFFER);
 
-		if (len <= 0)
-			return len ? errno : EIO;
-		more = mnl_cb_run(buf, (size_t)len, seq, mnl_socket_get_portid(nl), cb, s);
-		if (more == MNL_CB_ERROR)
-			return errno;
+		if (len > 0)
+			more = mnl_cb_run(buf, (size_t)len, seq, mnl_socket_get_portid(nl), cb, s);
+		if (len <= 0 || more == MNL_CB_ERROR)
+			err = len ? errno : EIO;
 	}
-	return 0;
+	free(buf);
+	return err;
 }
 
 static int dump(struct mnl_socket *nl, uint16_t type, uint32_t seq, mnl_cb_t cb, struct scan *s)

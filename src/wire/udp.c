@@ -362,10 +362,12 @@ void udp_position(const struct wire *w, int32_t index[2])
 int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n)
 {
 	struct udp_wire *u = to_udp(w);
-	struct sock_filter insn[STEER_INSNS];
+	struct sock_filter *insn = malloc(STEER_INSNS * sizeof(*insn));
 	unsigned int i;
 	int err = 0;
 
+	if (!insn)
+		return ENOMEM;
 	for (i = 0; i < UDP_FAMILIES; i++) {
 		struct sock_fprog prog = { .filter = insn };
 
@@ -376,5 +378,6 @@ int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n)
 			       sizeof(prog)) < 0)
 			err = errno;
 	}
+	free(insn);
 	return err;
 }

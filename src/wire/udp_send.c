@@ -11,6 +11,7 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/own_memory.h"
 #include "wire/udp_state.h"
 
 enum {
@@ -26,6 +27,8 @@ struct batch {
 	union udp_sockaddr to[WIRE_BURST];
 	uint8_t control[WIRE_BURST][SEND_CONTROL] __attribute__((aligned(sizeof(struct cmsghdr))));
 };
+
+static struct own_memory batches = { .size = sizeof(struct batch) };
 
 static void add_control(struct msghdr *mh, int level, int type, const void *data, size_t len)
 {
@@ -259,13 +262,17 @@ static unsigned int send_stretch(struct udp_wire *u, struct batch *b, struct wir
 unsigned int udp_send(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 {
 	struct udp_wire *u = to_udp(w);
+	struct batch *b = own_memory(&batches);
 	unsigned int done = 0, retries = 0;
-	struct batch b;
 
 	n = min(n, (unsigned int)WIRE_BURST);
+	if (unlikely(!b)) {	/* lost, as where the kernel has no memory */
+		fetch_add_relaxed(&w->stats.send_full, n);
+		return n;
+	}
 	while (done < n) {
 		bool retry;
-		unsigned int k = send_stretch(u, &b, pkts + done,
+		unsigned int k = send_stretch(u, b, pkts + done,
 					      same_family(pkts + done, n - done), !retries,
 					      &retry);
 

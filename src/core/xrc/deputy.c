@@ -40,6 +40,7 @@ struct vrb_deputy {
 	uint32_t epoch;
 	uint32_t seq;		/* of the last request */
 	uint64_t watch;
+	uint8_t state[ROCE_SNAPSHOT_MAX];	/* on its way home; too large for a stack. qp.lock */
 };
 
 enum { BUCKETS = 256 };
@@ -265,17 +266,16 @@ static int answer(struct vrb_deputy *d, bool with_state, bool final, const uint8
 {
 	struct xrc_head head = { .kind = XRC_ANSWER, .final = final, .qpn = d->qp.wq.qpn,
 				 .epoch = d->epoch, .seq = d->seq };
-	uint8_t state[ROCE_SNAPSHOT_MAX];
-	size_t n = with_state ? roce_snapshot_take(&d->qp.roce, state) : 0;
+	size_t n = with_state ? roce_snapshot_take(&d->qp.roce, d->state) : 0;
 	bool together = d->home.peer || n + len <= HOST_PACKET_MAX - sizeof(head);
 	int err = 0;
 
 	if (!together) {
 		head.final = false;
-		err = xrc_tell(&d->home, &head, NULL, 0, state, n, NULL, 0);
+		err = xrc_tell(&d->home, &head, NULL, 0, d->state, n, NULL, 0);
 		head.final = final;
 	}
-	return err ? err : xrc_tell(&d->home, &head, NULL, 0, state, together ? n : 0, packet, len);
+	return err ? err : xrc_tell(&d->home, &head, NULL, 0, d->state, together ? n : 0, packet, len);
 }
 
 /* In the middle of a message somebody must see that the rest will not come. */

@@ -308,13 +308,16 @@ static bool has_openers(struct vrb_qp *qp)
 
 bool vrb_opener_inherit(struct vrb_qp *qp)
 {
-	uint8_t state[ROCE_SNAPSHOT_MAX];
 	struct xrc_adoption a;
 	struct xrc_party heir;
 	bool moved = false;
+	uint8_t *state;
 	size_t len;
 
 	if (!has_openers(qp))
+		return false;
+	state = malloc(ROCE_SNAPSHOT_MAX);
+	if (!state)
 		return false;
 	bring_home(qp);
 	while (!moved && (heir = take_heir(qp)).slot != HOST_NO_SLOT) {
@@ -328,6 +331,7 @@ bool vrb_opener_inherit(struct vrb_qp *qp)
 		if (!moved && !host_qpn_mine(vrb.host, qp->wq.qpn))
 			break;
 	}
+	free(state);
 	if (moved) {
 		log_info(LOG_CORE, "QP 0x%x goes on in the process of slot %d", qp->wq.qpn, heir.slot);
 		introduce(qp, heir.slot);
