@@ -21,7 +21,7 @@ export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan test-load test-rxe fuzz soak bench install deb clean format help
+.PHONY: all setup demo test test-asan test-tsan test-load test-rxe fuzz soak coverage bench install deb clean format help
 
 all: $(BUILD)/build.ninja
 	@ninja -C "$(BUILD)"
@@ -74,6 +74,18 @@ fuzz: setup
 	@ninja -C build-fuzz fuzz-programs
 	@python3 scripts/fuzz.py build-fuzz --seconds "$(FUZZ_SECONDS)" $(FUZZ_TARGETS)
 
+# Which lines of core, roce and local the tests run.  The processes of an ordinary user write their counts, too.
+COVERAGE_TESTS ?= --suite unit --suite sim --suite verbs --suite proc --suite tools --suite libverbena
+COVERAGE_CFLAGS := -fprofile-update=atomic
+
+coverage: setup
+	@command -v gcovr >/dev/null || { echo "coverage: gcovr is not installed (apt-get install gcovr)" >&2; exit 1; }
+	@[ -e build-cov/build.ninja ] || CFLAGS="$(COVERAGE_CFLAGS)" $(MESON) setup build-cov -Db_coverage=true $(MESON_ARGS)
+	@ninja -C build-cov
+	@find build-cov -name '*.gcda' -delete; find build-cov -type d -exec chmod a+rwx {} +
+	-@umask 0; python3 scripts/run_tests.py build-cov --timeout-multiplier 3 $(COVERAGE_TESTS)
+	@python3 scripts/coverage.py "$(CURDIR)" build-cov
+
 # Threads and processes for SOAK_SECONDS, some of them killed or stopped, and what must hold at the end.
 SOAK_SECONDS ?= 600
 
@@ -116,4 +128,4 @@ format:
 
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
-	@echo "Targets: all setup demo test test-asan test-tsan test-load test-rxe fuzz soak bench install deb clean format"
+	@echo "Targets: all setup demo test test-asan test-tsan test-load test-rxe fuzz soak coverage bench install deb clean format"

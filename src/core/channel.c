@@ -80,6 +80,8 @@ void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq)
 	lock_acquire(&channel->queue.lock);
 	if (cq->event_pending++ == 0)
 		vrb_event_queue_push_locked(&channel->queue, &cq->event_node);
+	else
+		vrb_event_queue_touch_locked(&channel->queue);
 	lock_release(&channel->queue.lock);
 }
 

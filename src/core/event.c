@@ -90,17 +90,31 @@ int vrb_event_queue_take(struct vrb_event_queue *q, struct list **node)
 	}
 }
 
-void vrb_event_queue_remove_locked(struct vrb_event_queue *q, struct list *node)
+/* One off the eventfd, without sleeping. False: a taker has it already, or the kernel is too old. */
+static bool take_count(struct vrb_event_queue *q)
 {
 	uint64_t count;
 	struct iovec iov = { &count, sizeof(count) };
 
+	return preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) >= 0;
+}
+
+void vrb_event_queue_remove_locked(struct vrb_event_queue *q, struct list *node)
+{
 	list_del(node);
-	/*
-	 * Takes the count back without sleeping.  Where that fails, a taker has it already and will
-	 * find out, or the kernel is too old and the next taker wakes up once for nothing.
-	 */
-	if (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) < 0)
+	/* Where that fails, a taker will find out; on an old kernel the next one wakes up once for nothing. */
+	if (!take_count(q))
+		return;
+}
+
+void vrb_event_queue_touch_locked(struct vrb_event_queue *q)
+{
+	uint64_t one = 1;
+
+	/* Where it fails because of a taker, that one pushes what is left, which is an edge as well. */
+	if (!take_count(q))
+		return;
+	if (sys_write(q->fd, &one, sizeof(one)) < 0)
 		return;
 }
 

@@ -59,6 +59,9 @@ int vrb_event_queue_take(struct vrb_event_queue *q, struct list **node);
 /* Unlinks a queued node and takes its count back. Must hold q->lock. */
 void vrb_event_queue_remove_locked(struct vrb_event_queue *q, struct list *node);
 
+/* Something more has come for a node that is queued: who waits for edges of the descriptor sees one. Must hold q->lock. */
+void vrb_event_queue_touch_locked(struct vrb_event_queue *q);
+
 /*
  * Raises an event of a port or the device (GID_CHANGE, PORT_ERR, ...). Allocates; loses the event
  * with a log line when memory is out.
