@@ -397,8 +397,10 @@ int vrb_post_bind_mw(struct vrb_qp *qp, struct ibv_mw *mw, const struct ibv_mw_b
 	};
 	int ret = vrb_mw_prepare_bind(to_vrb_mw(mw), bind, &wr.bind_mw.rkey);
 
-	if (!wr_opcode_legal(qp->ibv.qp_type, IBV_WR_BIND_MW))
+	if (!ret && !wr_opcode_legal(qp->ibv.qp_type, IBV_WR_BIND_MW)) {
+		log_info(LOG_CORE, "ibv_bind_mw: QP 0x%x: this type of queue pair binds no windows", qp->wq.qpn);
 		ret = EINVAL;
+	}
 	if (!ret)
 		ret = vrb_post_send(qp, &wr, &bad);
 	if (!ret)
