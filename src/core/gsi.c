@@ -34,7 +34,7 @@ enum {
 };
 
 #define KNOWN_FOR     VRB_SECOND
-#define RETRY_FIRST   VRB_MSEC	/* a full inbox is tried again so soon, */
+#define RETRY_FIRST   (100 * VRB_USEC)	/* a full inbox, which holds few messages, is tried again so soon while it empties, */
 #define RETRY_LAST    (64 * VRB_MSEC)
 #define PATIENCE      (10 * VRB_SECOND)	/* and given up after that: the peer has sent again long since */
 #define BROADCAST_GAP (VRB_MSEC)
@@ -325,7 +325,7 @@ static void dispatch(const struct net_path *path, const uint8_t *mad, enum origi
 	switch (cm_addressee(&m, &number)) {
 	case CM_TO_SERVICE:
 		given = give_to_service(number, path, mad, &m, origin, now);
-		waits = !given && enqueue(path, mad, UNCLAIMED, 0, now + RETRY_FIRST, origin == FROM_WIRE);
+		waits = !given && enqueue(path, mad, UNCLAIMED, 0, now + VRB_MSEC, origin == FROM_WIRE);
 		break;
 	case CM_TO_ID:
 		given = give(slot_of(number), 0, path, mad, &m, origin, now);
@@ -431,11 +431,28 @@ static void requeue(struct parcel *p)
 	lock_release(&gsi.lock);
 }
 
-/* What is queued by now, once each. */
+/* Which inboxes were found full in a round: what else is for them need not be tried. */
+struct full {
+	uint8_t slot[HOST_SLOTS / 8];
+};
+
+static bool is_full(const struct full *f, int slot)
+{
+	return slot >= 0 && f->slot[slot / 8] >> slot % 8 & 1;
+}
+
+static void note_full(struct full *f, int slot)
+{
+	if (slot >= 0)
+		f->slot[slot / 8] |= (uint8_t)(1 << slot % 8);
+}
+
+/* What is queued by now, once each, in its order. */
 static void run_queue(uint64_t now)
 {
+	struct full full = { { 0 } };
+	bool waits = false, moved = false;
 	unsigned int n;
-	bool waits = false;
 
 	lock_acquire(&gsi.lock);
 	n = gsi.queued;
@@ -446,15 +463,17 @@ static void run_queue(uint64_t now)
 
 		if (!p)
 			break;
-		if (try_again(p, now)) {
+		if (is_full(&full, p->slot) || try_again(p, now)) {
+			note_full(&full, p->slot);
 			requeue(p);
 			waits = true;
 		} else {
+			moved = true;
 			free(p);
 		}
 	}
 	lock_acquire(&gsi.lock);
-	gsi.pause = waits ? min(2 * gsi.pause, RETRY_LAST) : RETRY_FIRST;
+	gsi.pause = waits && !moved ? min(2 * gsi.pause, RETRY_LAST) : RETRY_FIRST;
 	if (waits)
 		gsi.retry = min(gsi.retry, now + gsi.pause);
 	lock_release(&gsi.lock);
