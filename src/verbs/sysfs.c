@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/sysfs.h"
+#include "run/log.h"
 #include "verbs/exports.h"
 
 static char sysfs_path[PATH_MAX] = "/sys";
@@ -45,6 +46,18 @@ const char *ibv_get_sysfs_path(void)
 	return sysfs_path;
 }
 
+/*
+ * Nobody but rdma-core's librdmacm asks through this library whether the kernel manages connections.
+ * It cannot connect our devices, and would only say that a file is missing.
+ */
+static void complain_of_foreign_librdmacm(const char *file)
+{
+	if (!strcmp(file, "class/misc/rdma_cm/abi_version"))
+		log_once(LOG_VERBS, LOG_ERROR,
+			 "this libibverbs is Verbena's, but librdmacm is not: it has no device to connect by. Put the folder that has "
+			 "both first in LD_LIBRARY_PATH, or start the program by \"verbena run --\"");
+}
+
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
 	char path[PATH_MAX];
@@ -55,6 +68,7 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 		errno = EINVAL;
 		return -1;
 	}
+	complain_of_foreign_librdmacm(file);
 	vrb_sysfs_about_to_read(dir);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
