@@ -395,6 +395,16 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
 	return 0;
 }
 
+int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad)
+{
+	uint64_t now = clock_now();
+
+	if (!is_own_address(&path->dst, path->ifindex, now))
+		return vrb_gsi_send(path, mad);
+	dispatch(path, mad, FROM_HERE, now);
+	return 0;
+}
+
 /* ---- later ---- */
 
 static bool claimed(const struct parcel *p, const struct cm_msg *m, uint64_t now)

@@ -47,6 +47,12 @@ int vrb_gsi_open(const struct vrb_gsi_ops *ops, void *arg);
 void vrb_gsi_close(void);
 void vrb_gsi_arm(uint64_t at);
 int vrb_gsi_send(const struct net_path *path, const uint8_t *mad);
+
+/*
+ * In the name of a process that has died.  Never by the wire to an address of this host: the dead one's sockets may still be open, and what
+ * they get is lost.
+ */
+int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad);
 uint32_t vrb_gsi_comm_id(void);
 
 #endif

@@ -109,7 +109,7 @@ static void execute_one(void *arg, const struct net_path *path, const uint8_t ma
 {
 	unsigned int *n = arg;
 
-	vrb_gsi_send(path, mad);
+	vrb_gsi_send_for_dead(path, mad);
 	++*n;
 }
 

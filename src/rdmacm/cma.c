@@ -31,6 +31,13 @@ static void engine_send(void *arg, const struct net_path *path, const uint8_t ma
 	qp1.send(cma.mad, path, mad);
 }
 
+static void engine_will(void *arg, struct cm_conn *c, const struct net_path *path,
+			const uint8_t *mad)
+{
+	if (mad || !cma.ending)
+		qp1.will(cma.mad, c->local_id, path, mad);
+}
+
 static void engine_release(void *arg, struct cm_conn *c)
 {
 	free(container_of(c, struct conn, cm));
@@ -41,6 +48,7 @@ static const struct cm_ops engine_ops = {
 	.event = conn_event,
 	.request = conn_request,
 	.release = engine_release,
+	.will = engine_will,
 };
 
 /* ---- And what comes in for it ---- */
@@ -167,12 +175,16 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(NULL, NULL, after_fork);
 }
 
-/* Peers are told at once that the process ends, as the kernel does for its ids. */
+/*
+ * Peers are told at once that the process ends, as the kernel does for its ids.  What is lost of that, nobody here will repeat: so
+ * other processes of the host say it once more.
+ */
 __attribute__((destructor)) static void end_conns(void)
 {
 	struct list *pos;
 
 	cma_lock();
+	cma.ending = true;
 	list_for_each (pos, &cma.ids)
 		id_end_conn(list_entry(pos, struct cma_id, node));
 	cma_unlock();

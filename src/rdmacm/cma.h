@@ -32,6 +32,7 @@ struct cma {
 	unsigned int
 		generation; /* grows in a forked child: ids and channels of another one are dead */
 	struct cm engine;
+	bool ending;         /* the process: its wills stay */
 	struct vrb_mad *mad;   /* NULL before the first id has an address */
 	struct list ids;       /* struct cma_id.node */
 	struct list listeners; /* struct cma_id.on_listen */

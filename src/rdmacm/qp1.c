@@ -27,6 +27,7 @@ static const struct {
 	{ "vrb_mad_send", offsetof(struct qp1, send) },
 	{ "vrb_mad_settle", offsetof(struct qp1, settle) },
 	{ "vrb_mad_comm_id", offsetof(struct qp1, comm_id) },
+	{ "vrb_mad_will", offsetof(struct qp1, will) },
 	{ "vrb_mad_bind", offsetof(struct qp1, bind) },
 	{ "vrb_mad_listen", offsetof(struct qp1, listen) },
 	{ "vrb_mad_unbind", offsetof(struct qp1, unbind) },

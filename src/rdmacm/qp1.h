@@ -17,6 +17,7 @@ struct qp1 {
 	__typeof__(vrb_mad_send) *send;
 	__typeof__(vrb_mad_settle) *settle;
 	__typeof__(vrb_mad_comm_id) *comm_id;
+	__typeof__(vrb_mad_will) *will;
 	__typeof__(vrb_mad_bind) *bind;
 	__typeof__(vrb_mad_listen) *listen;
 	__typeof__(vrb_mad_unbind) *unbind;

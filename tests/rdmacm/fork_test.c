@@ -65,11 +65,12 @@ static void inherited(void)
 }
 
 /* A client in a process of its own, which ends in this way once it is connected. */
-static void client(uint16_t port, int out, int how)
+static void client(uint16_t port, int go, int how)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct sockaddr_storage a = world_addr(LOOPBACK, port);
 	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	char byte;
 
 	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
 	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -78,7 +79,8 @@ static void client(uint16_t port, int out, int how)
 	world_qp(id);
 	CHECK_EQ(rdma_connect(id, NULL), 0);
 	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
-	CHECK_EQ(write(out, "", 1), 1);
+	/* The other side has heard of it, too: a farewell could come before the confirmation. */
+	CHECK_EQ(read(go, &byte, 1), 1);
 	if (!how)
 		exit(0);
 	for (;;)
@@ -91,18 +93,17 @@ static void ended(int how)
 	struct rdma_event_channel *ch;
 	struct rdma_cm_id *listener, *id;
 	struct rdma_cm_event *e;
-	int port[2], established[2];
+	int port[2], go[2];
 	uint16_t number;
 	pid_t child;
-	char byte;
 
 	CHECK_EQ(pipe(port), 0);
-	CHECK_EQ(pipe(established), 0);
+	CHECK_EQ(pipe(go), 0);
 	child = fork();
 	CHECK(child >= 0);
 	if (!child) {
 		CHECK_EQ(read(port[0], &number, sizeof(number)), sizeof(number));
-		client(number, established[1], how);
+		client(number, go[0], how);
 	}
 	ch = rdma_create_event_channel();
 	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
@@ -114,7 +115,7 @@ static void ended(int how)
 	world_qp(id);
 	CHECK_EQ(rdma_accept(id, NULL), 0);
 	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
-	CHECK_EQ(read(established[0], &byte, 1), 1);
+	CHECK_EQ(write(go[1], "", 1), 1);
 	if (how)
 		CHECK_EQ(kill(child, how), 0);
 	wait_for(child, how);
@@ -126,13 +127,14 @@ static void ended(int how)
 	rdma_destroy_event_channel(ch);
 	for (int i = 0; i < 2; i++) {
 		close(port[i]);
-		close(established[i]);
+		close(go[i]);
 	}
 }
 
 int main(void)
 {
 	ended(0);
+	ended(SIGKILL);
 	inherited();
 	return 0;
 }
