@@ -1,51 +1,56 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # A thin front over meson and ninja, for people who want two commands.  `make help` lists the targets.
 #
-#	make            build into build/; then LD_LIBRARY_PATH=$PWD/build/lib COMMAND runs any RDMA program on it
-#	make deb        a Debian package, verbena_VERSION_ARCH.deb, in build-deb/
+#	make            build what is used into build/: optimised, without assertions, without tests; then
+#	                LD_LIBRARY_PATH=$PWD/build/lib COMMAND runs any RDMA program on it
 #	make demo       set-up, build, and two stock programs talking through it
-#	make test       set-up, build, all tests
+#	make install    the same build, to PREFIX
+#	make deb        a Debian package, verbena_VERSION_ARCH.deb, in build-deb/
+#	make dist       a source release, verbena-VERSION.tar.gz, in build-dist/, which builds without git
+#	make test       set-up, build with assertions into build-test/, all tests
+#	make test-package   the packages: built, checked, installed, used and removed; as root
 #	make bench      Verbena against what one would take instead, as ratios; GROUP=latency for some of it
 #
 # Variables: BUILD (folder), MESON_ARGS (for `meson setup`), TEST_ARGS (for `meson test`), PREFIX and DESTDIR (for install).
 
 SHELL := /bin/bash
 BUILD ?= build
-MESON ?= meson
+TEST_BUILD ?= build-test
+export MESON ?= meson
 PREFIX ?= /usr/local
 MESON_ARGS ?=
 TEST_ARGS ?=
+
+# As a distribution builds it: the engine does not check itself, and the layers are optimised as one.
+RELEASE_ARGS := -Doptimization=2 -Ddebug=false -Db_ndebug=true -Db_lto=true
 
 # Sanitizer reports must end the process that made them, or a test would not see them.
 export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan test-load test-rxe fuzz soak coverage bench install deb clean format help
+.PHONY: all setup demo test test-asan test-tsan test-load test-rxe test-package fuzz soak coverage bench install deb dist clean format help
 
-all: $(BUILD)/build.ninja
-	@ninja -C "$(BUILD)"
+all:
+	@scripts/setup --check build
+	@scripts/build.py "$(BUILD)" --prefix "$(PREFIX)" $(RELEASE_ARGS) -Dtests=false $(MESON_ARGS)
 
 # The targets that people type first bring the machine up to date before they build.
 setup:
 	@scripts/setup
 
-$(BUILD)/build.ninja:
-	@scripts/setup --check-build
-	@$(MESON) setup "$(BUILD)" --prefix "$(PREFIX)" $(MESON_ARGS)
-
-demo: setup
+demo:
+	@scripts/setup build demo
 	@$(MAKE) --no-print-directory all
 	@python3 scripts/demo.py "$(BUILD)"
 
 test: setup
-	@$(MAKE) --no-print-directory all
-	@python3 scripts/run_tests.py "$(BUILD)" $(TEST_ARGS)
+	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
+	@python3 scripts/run_tests.py "$(TEST_BUILD)" $(TEST_ARGS)
 
 # -Wl,-z,defs cannot hold in a sanitized shared library, hence b_lundef.
 test-asan: setup
-	@$(MAKE) --no-print-directory all BUILD=build-asan \
-		MESON_ARGS="-Db_sanitize=address,undefined -Db_lundef=false $(MESON_ARGS)"
+	@scripts/build.py build-asan -Db_sanitize=address,undefined -Db_lundef=false $(MESON_ARGS)
 	@python3 scripts/run_tests.py build-asan --timeout-multiplier 3 $(TEST_ARGS)
 
 # The tests of several processes, while other processes want the CPUs as well.  LOAD_ARGS: which tests; BUSY: how many others.
@@ -53,13 +58,12 @@ LOAD_ARGS ?= --suite proc --suite stock
 BUSY ?= 20
 
 test-load: setup
-	@$(MAKE) --no-print-directory all
-	@python3 scripts/load.py --busy "$(BUSY)" "$(BUILD)" $(LOAD_ARGS)
+	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
+	@python3 scripts/load.py --busy "$(BUSY)" "$(TEST_BUILD)" $(LOAD_ARGS)
 
 # Only the tests that run in one process: a stock program is not built for TSan.
 test-tsan: setup
-	@$(MAKE) --no-print-directory all BUILD=build-tsan \
-		MESON_ARGS="-Db_sanitize=thread -Db_lundef=false $(MESON_ARGS)"
+	@scripts/build.py build-tsan -Db_sanitize=thread -Db_lundef=false $(MESON_ARGS)
 	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
 		--suite unit --suite sim --suite verbs $(TEST_ARGS)
 
@@ -97,15 +101,13 @@ soak: setup
 RXE_ARGS ?=
 RXE_GROUPS ?= all
 
-test-rxe: all
-	@tests/rxe/guest.py $(RXE_ARGS) build-rxe -- tests/rxe/peer.py "$(BUILD)" "$(RXE_GROUPS)"
+test-rxe: setup
+	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
+	@tests/rxe/guest.py $(RXE_ARGS) build-rxe -- tests/rxe/peer.py "$(TEST_BUILD)" "$(RXE_GROUPS)"
 
-# As a distribution builds it: the engine does not check itself, and the layers are optimised as one.  GROUP: see bench/bench.py,
-# or packets.
-RELEASE_ARGS := -Db_ndebug=true -Db_lto=true
-
+# GROUP: see bench/bench.py, or packets.
 bench: setup
-	@$(MAKE) --no-print-directory build-bench/build.ninja BUILD=build-bench MESON_ARGS="$(RELEASE_ARGS) $(MESON_ARGS)"
+	@[ -e build-bench/build.ninja ] || $(MESON) setup build-bench $(RELEASE_ARGS) $(MESON_ARGS)
 	@ninja -C build-bench bench-programs
 	@[ "$(GROUP)" = packets ] || python3 bench/bench.py build-bench $(GROUP)
 	@[ -n "$(GROUP)" ] || python3 bench/lossy.py build-bench
@@ -114,18 +116,26 @@ bench: setup
 # The folder may have been configured for another prefix.
 install: all
 	@$(MESON) configure "$(BUILD)" --prefix "$(PREFIX)"
-	@ninja -C "$(BUILD)"
+	@scripts/build.py "$(BUILD)"
 	@$(MESON) install -C "$(BUILD)" --no-rebuild
 
-deb: setup
-	@scripts/make-deb
+deb:
+	@scripts/setup build package
+	@packaging/make-deb
+
+dist:
+	@packaging/make-dist
+
+test-package:
+	@scripts/setup build package package-test
+	@python3 tests/package/package.py $(TEST_ARGS)
 
 clean:
-	rm -rf "$(BUILD)" build-asan build-tsan build-deb build-bench build-rxe
+	rm -rf "$(BUILD)" "$(TEST_BUILD)" build-asan build-tsan build-bench build-deb build-dist build-rpm build-rxe
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
 
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
-	@echo "Targets: all setup demo test test-asan test-tsan test-load test-rxe fuzz soak coverage bench install deb clean format"
+	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-load test-rxe test-package fuzz soak coverage bench clean format"
