@@ -40,7 +40,7 @@ static int listener = -1;
 
 struct qp_view {
 	char device[IBV_SYSFS_NAME_MAX];
-	uint32_t qpn, dest_qpn, mtu;
+	uint32_t qpn, dest_qpn, mtu, sq_psn, rq_psn;
 	uint8_t type, state;
 	bool near, direct;
 	struct net_addr peer;
@@ -102,6 +102,8 @@ static void view_qp(struct vrb_qp *qp, void *arg)
 	v->qpn = wq->qpn;
 	v->dest_qpn = wq->dest_qpn;
 	v->mtu = wq->mtu;
+	v->sq_psn = wq->sq_psn;
+	v->rq_psn = wq->rq_psn;
 	v->type = wq->type;
 	v->state = wq->state;
 	v->near = qp->near.peer != NULL;
@@ -238,7 +240,8 @@ static void put_qp(FILE *f, const void *view)
 	fprintf(f, "{\"device\":\"%s\",\"qpn\":%u,\"type\":\"%s\",\"state\":\"%s\",\"transport\":\"%s\",",
 		v->device, v->qpn, qp_type(v->type), qp_state_name(v->state),
 		v->direct ? "local direct" : v->near ? "local" : "udp");
-	fprintf(f, "\"peer_qpn\":%u,\"peer\":\"%s\",\"mtu\":%u,", v->dest_qpn, peer, v->mtu);
+	fprintf(f, "\"peer_qpn\":%u,\"peer\":\"%s\",\"mtu\":%u,\"sq_psn\":%u,\"rq_psn\":%u,", v->dest_qpn, peer, v->mtu,
+		v->sq_psn, v->rq_psn);
 	fprintf(f, "\"sends_posted\":%u,\"sends_done\":%u,\"sends_waiting\":%u,\"send_depth\":%u,",
 		v->sq_head, v->sq_done, v->sq_head - v->sq_done, v->sq_size);
 	fprintf(f, "\"recvs_posted\":%u,\"recvs_taken\":%u,\"recvs_waiting\":%u,\"recv_depth\":%u,\"srq\":%s,",

@@ -97,6 +97,7 @@ static void receive(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_
 	struct wq_cqe cqe = { .opcode = IBV_WC_RECV, .recv = true, .flow_tag = flow_tag };
 
 	if (!w) {
+		qp->roce.counters.out_of_buffer++;
 		qp->roce.counters.dropped_pkts++;
 		return;
 	}

@@ -220,6 +220,8 @@ void vrb_sysfs_publish(struct vrb_device *dev)
 		if (!net_addr_is_zero(&gids[i]))
 			dev->described_gids = i + 1;
 	put_uverbs(dev);
+	if (!dev->described)
+		vrb_sysfs_count_begin(dev);
 	dev->described = now;
 }
 

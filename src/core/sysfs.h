@@ -39,6 +39,9 @@ void vrb_sysfs_prune(struct vrb_device *const *list, int count);
 /* Adds this process's counters to the files. Takes vrb.drive. */
 void vrb_sysfs_count(struct vrb_device *dev);
 
+/* Makes the files of the counters where they are missing. Must hold vrb.lock. */
+void vrb_sysfs_count_begin(struct vrb_device *dev);
+
 /* The same for the devices of all open contexts, if the directory lies in the tree. Takes vrb.lock. */
 void vrb_sysfs_about_to_read(const char *dir);
 

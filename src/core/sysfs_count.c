@@ -47,6 +47,7 @@ static const struct {
 	HW(completer_retry_err),
 	HW(retransmitted_pkts),
 	HW(dropped_pkts),
+	HW(out_of_buffer),
 	HW(rdma_sends),
 	HW(rdma_recvs),
 #undef HW
@@ -108,6 +109,21 @@ void vrb_sysfs_count(struct vrb_device *dev)
 	if (fd >= 0)
 		close(fd);
 	pthread_mutex_unlock(&count_lock);
+}
+
+/* The first to describe the device makes the files, so that who wants to watch them finds all. */
+void vrb_sysfs_count_begin(struct vrb_device *dev)
+{
+	struct sysfs_place p = vrb_sysfs_place("devices/%s/infiniband/%s/ports/1", dev->ibv.name, dev->ibv.name);
+	char path[2 * PATH_MAX];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(counters); i++) {
+		snprintf(path, sizeof(path), "%s/%s/%s", p.path, counters[i].dir, counters[i].name);
+		if (access(path, F_OK) == 0)
+			continue;
+		vrb_sysfs_count(dev);
+		return;
+	}
 }
 
 void vrb_sysfs_about_to_read(const char *dir)

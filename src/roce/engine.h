@@ -79,6 +79,7 @@ struct roce_counters {
 	uint64_t send_rnr_err, send_err, ack_deferred;
 	uint64_t retry_exceeded_err, retry_rnr_exceeded_err, completer_retry_err;
 	uint64_t retransmitted_pkts, dropped_pkts;
+	uint64_t out_of_buffer;			/* packets that found no receive posted, whatever became of them */
 	uint64_t bad_pkey, bad_qkey;		/* of the dropped ones */
 	uint64_t rdma_sends, rdma_recvs;	/* SENDs and receives that succeeded */
 	uint64_t ecn_marked, cnp_sent, cnp_rcvd;	/* Annex A17 congestion notification */

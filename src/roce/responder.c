@@ -391,6 +391,7 @@ static enum resp_step rnr(struct resp_ctx *c)
 {
 	struct roce_qp *qp = c->qp;
 
+	qp->counters.out_of_buffer++;
 	if (!roce_is_reliable(qp)) {
 		roce_responder_drop_message(qp);
 		return RESP_DROP;

@@ -109,6 +109,7 @@ void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 	}
 	qp->resp.wqe = qp->wq->ops->recv_take(qp->wq, 0, NULL, &why);
 	if (!qp->resp.wqe && !why) {
+		qp->counters.out_of_buffer++;
 		qp->counters.dropped_pkts++;
 		return;
 	}

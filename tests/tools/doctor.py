@@ -96,16 +96,20 @@ def case_vd001_other_library(bench):
     provoke(bench, "VD001", library=False)
 
 
-def stock_library(bench):
+def stock_file(name):
     found = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False,
                            env={**os.environ, "PATH": os.environ["PATH"] + ":/sbin:/usr/sbin"}).stdout
     for line in found.splitlines():
-        if line.strip().startswith("libibverbs.so.1 "):
-            folder = os.path.join(bench.dir, "stock")
-            os.makedirs(folder, mode=0o755, exist_ok=True)
-            shutil.copyfile(line.split()[-1], os.path.join(folder, "libibverbs.so.1"))
-            return folder
-    return None
+        if line.strip().startswith(f"{name} "):
+            return line.split()[-1]
+    raise LeftOut(f"the distribution's {name} is not installed")
+
+
+def stock_library(bench):
+    folder = os.path.join(bench.dir, "stock")
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    shutil.copyfile(stock_file("libibverbs.so.1"), os.path.join(folder, "libibverbs.so.1"))
+    return folder
 
 
 def case_vd002_library_order(bench):
@@ -232,6 +236,15 @@ def case_vd026_no_probe(bench):
     shutil.copyfile(bench.tool(), tool)
     os.chmod(tool, 0o755)
     must_find(bench.call([tool, "doctor", "--json"]), "VD026")
+
+
+def case_vd027_rdma_cm(bench):
+    theirs = stock_file("librdmacm.so.1")
+    folder = bench.make_dir("cm")
+    os.chmod(folder, 0o755)
+    for source, name in ((os.path.join(bench.lib, "libibverbs.so.1"), "libibverbs.so.1"), (theirs, "librdmacm.so.1")):
+        shutil.copyfile(source, os.path.join(folder, name))
+    provoke(bench, "VD027", folder, env={"LD_LIBRARY_PATH": folder})
 
 
 def case_vd021_shm(bench):

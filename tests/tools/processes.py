@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from tools import Failure, cases_of, main, want, want_equal
+from tools import Failure, LeftOut, cases_of, main, want, want_equal
 
 HOLDER = sys.argv.pop()
 SENDS = 20
@@ -102,6 +102,23 @@ def case_transport(bench):
         holder.send()
         (p,) = bench.json("ps")
         want(not p["local"] or p["qps"][0]["transport"].startswith("local"), p)
+
+
+def case_rdma_resource(bench):
+    """The same objects as iproute2 shows them."""
+    if not shutil.which("rdma", path=os.environ["PATH"] + ":/usr/sbin:/sbin"):
+        raise LeftOut("iproute2's rdma is not installed")
+    with Holder(bench) as one, Holder(bench) as two:
+        (p,) = [p for p in bench.json("ps") if p["pid"] == one.pid]
+        device = p["contexts"][0]["device"]
+        (summary,) = [d for d in json.loads(bench.verbena("rdma", "resource", "show", "-j", expect=0).out) if d["ifname"] == device]
+        want_equal([summary[kind] for kind in ("pd", "cq", "qp", "mr", "ctx", "srq")], [2, 2, 2, 2, 2, 0], summary)
+        qps = json.loads(bench.verbena("rdma", "resource", "show", "qp", "-j", expect=0).out)
+        want_equal(sorted((q["pid"], q["lqpn"], q["rqpn"], q["type"], q["state"]) for q in qps),
+                   sorted((h.pid, h.qpn, h.qpn, "RC", "RTS") for h in (one, two)), qps)
+        cqs = json.loads(bench.verbena("rdma", "resource", "show", "cq", "-j", expect=0).out)
+        want_equal(sorted((c["pid"], c["cqe"], c["users"]) for c in cqs),
+                   sorted((h.pid, p["cqs"][0]["entries"], p["cqs"][0]["users"]) for h in (one, two)), cqs)
 
 
 def case_counts(bench):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """verbena run: the library, the preloaded answers for /sys and /dev, options, exit statuses."""
+import json
 import os
 import shutil
+import socket
 import sys
 
 from tools import LeftOut, cases_of, main, want, want_equal
@@ -62,6 +64,71 @@ def case_ucx(bench):
     out = run(bench, "--", "ucx_info", "-d", expect=0).out
     for text in "Memory domain: vrb0", "Transport: rc_verbs", "Device: vrb0:1":
         want(text in out, f"no {text!r} in\n{out}")
+
+
+def counter(text, name):
+    """How much a counter has grown, as perftest reports it."""
+    lines = [line for line in text.splitlines() if name in line]
+    want(lines, f"no {name} in\n{text}")
+    return int(lines[-1].split("=")[-1].split(":")[-1].split()[-1])
+
+
+def case_perftest_counters(bench):
+    """perftest keeps the files open and reads them again at the end: the numbers are of that time."""
+    if not shutil.which("ib_send_bw"):
+        raise LeftOut("perftest is not installed")
+    if bench.sanitized:
+        raise LeftOut("perftest does not bear a preloaded library before a sanitizer's")
+    port = str(bench.ports.take())
+    argv = [bench.tool(), "run", "-d", "lo", "--", "ib_send_bw", "-n", "200", "-s", "1024", "-F", "-p", port,
+            "-W", "hw_counters/out_of_buffer,hw_counters/rdma_sends,counters/port_xmit_data"]
+    server, client = bench.pair(argv, [*argv, "127.0.0.1"], int(port))
+    want("Unable" not in server + client, server + client)
+    want(counter(client, "rdma_sends") >= 200 and counter(client, "port_xmit_data") >= 200 * 1024 // 4, client)
+
+
+def case_stock_librdmacm(bench):
+    """Who begins to connect by rdma_cm is told once whose it is; who is only linked with it is not."""
+    if not shutil.which("rping"):
+        raise LeftOut("rping is not installed")
+    if bench.sanitized:
+        raise LeftOut("a preloaded library and a sanitizer's do not bear each other")
+    line = "is not Verbena's librdmacm"
+    ours = os.path.exists(os.path.join(bench.lib, "librdmacm.so.1"))
+    done = run(bench, "--", "timeout", "5", "rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", str(bench.ports.take()))
+    want_equal((done.out + done.err).count(line), 0 if ours else 1, done.describe())
+    done = run(bench, "--", "ib_send_bw", "--version")
+    want(line not in done.out + done.err, done.describe())
+
+
+def rdma(bench, *words, **options):
+    if not any(os.path.exists(os.path.join(folder, "rdma")) for folder in ("/usr/bin", "/usr/sbin", "/sbin", "/bin")):
+        raise LeftOut("iproute2's rdma is not installed")
+    return bench.verbena("rdma", *words, **options)
+
+
+def case_rdma_shows_devices(bench):
+    """iproute2 asks by netlink, as test suites do that look for the interface of a device."""
+    names = {device["device"]: device["netdev"] for device in bench.json("netdevs")}
+    links = json.loads(rdma(bench, "link", "show", "-j", expect=0).out)
+    want_equal({link["ifname"]: link["netdev"] for link in links}, names, "links")
+    for link in links:
+        want(link["port"] == 1 and link["state"] in ("ACTIVE", "DOWN") and link["netdev_index"] == socket.if_nametoindex(link["netdev"]), link)
+    # Without the shorter form, through a shell, and of one device.
+    text = run(bench, "--", "sh", "-c", "rdma link show vrb0/1", expect=0).out
+    want(text.startswith("link vrb0/1 state ") and f"netdev {links[0]['netdev']} " in text, text)
+    devices = json.loads(rdma(bench, "dev", "-j", expect=0).out)
+    want_equal([d["ifname"] for d in devices], [link["ifname"] for link in links], "devices")
+    want(all(d["node_type"] == "ca" and len(d["node_guid"]) == 19 for d in devices), devices)
+    counters = json.loads(rdma(bench, "statistic", "show", "-j", expect=0).out)
+    want(all(c["port"] == 1 and "out_of_buffer" in c and "rcvd_pkts" in c for c in counters) and len(counters) == len(links), counters)
+
+
+def case_rdma_refuses(bench):
+    done = rdma(bench, "link", "add", "x0", "type", "rxe", "netdev", "lo", expect=1)
+    want("not supported" in done.out + done.err, done.describe())
+    rdma(bench, "dev", "show", "none0", expect=1)
+    want_equal(run(bench, "--", "rdma", "resource", "show", "mr", expect=1).out, "", "what is not told")
 
 
 def case_no_preload(bench):

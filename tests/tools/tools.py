@@ -37,7 +37,8 @@ class ToolBench(Bench):
             source = os.path.join(self.build, "bin", name)
             if os.path.exists(source):
                 self._stage(source, self.bin)
-        self._stage(os.path.join(self.build, "lib", "libverbena-preload.so"), self.lib)
+        for name in "libverbena-preload.so", "libverbena-nldev.so":
+            self._stage(os.path.join(self.build, "lib", name), self.lib)
         for name in LINKS:
             os.symlink("verbena", os.path.join(self.bin, name))
         self.sanitized = sanitizer_runtime(os.path.join(self.lib, "libibverbs.so.1"))

@@ -7,7 +7,7 @@
  *	/sys/class/infiniband[/...]   /sys/class/infiniband_verbs[/...]   /dev/infiniband[/...]
  *	/sys/devices/DEVICE[/...], where relative links lead to
  *
- * in the tree that the library keeps in its run directory (core/sysfs.h).  Everything else, and everything when there is no tree,
+ * in the tree that the library keeps in its run directory (core/sysfs.h), and sockets of NETLINK_RDMA are answered by it (netlink.h).  Everything else, and everything when there is no tree,
  * goes to libc as it came.  Below a directory of the tree files are real, so descriptors need no attention.
  *
  * Owns nothing but the tree's path, found at the first use of such a place.  Takes no lock but pthread_once's; errno is kept by
@@ -24,12 +24,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "counter.h"
 #include "host/dir.h"
+#include "netlink.h"
 #include "util/compiler.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -107,6 +111,12 @@ static const char *seen(const char *path, char buf[PATH_MAX])
 	return path;
 }
 
+/* Some resolve the name first, and open what it leads to. */
+static bool in_tree(const char *real)
+{
+	return real && tree[0] && strncmp(real, tree, strlen(tree)) == 0;
+}
+
 /* libc's function behind the one that is being defined. */
 #define NEXT(name) ((__typeof__(&name))next(&next_##name, #name))
 #define DECLARE_NEXT(name) static void *next_##name
@@ -141,7 +151,11 @@ static void *next(void **slot, const char *name)
 	{                                                                                          \
 		char buf[PATH_MAX];                                                                \
 		mode_t mode = MODE_OF(flags, flags);                                               \
-		return NEXT(name)(seen(path, buf), flags, mode);                                   \
+		const char *real = seen(path, buf);                                                \
+		int fd = NEXT(name)(real, flags, mode);                                            \
+		if (in_tree(real))                                                                 \
+			shim_counter_opened(fd, real, __builtin_return_address(0));                \
+		return fd;                                                                         \
 	}
 
 #define DEFINE_OPENAT(name)                                                                        \
@@ -246,3 +260,68 @@ DEFINE(char *, realpath, (const char *path, char *out), (seen(path, buf), out))
 DEFINE(char *, __realpath_chk, (const char *path, char *out, size_t size),
        (seen(path, buf), out, size))
 DEFINE(char *, canonicalize_file_name, (const char *path), (seen(path, buf)))
+
+/* ---- counters ---- */
+
+static void *next_read;
+
+EXPORT ssize_t read(int fd, void *data, size_t size)
+{
+	char path[PATH_MAX];
+	ssize_t n, now;
+	bool counter = unlikely(shim_counter_any()) && shim_counter_at_start(fd, path, sizeof(path));
+
+	n = NEXT(read)(fd, data, size);		/* to be at the end of the file then */
+	now = counter && n > 0 ? shim_counter_now(path, data, size) : -1;
+	return now > 0 ? now : n;
+}
+
+/* ---- NETLINK_RDMA ---- */
+
+static void *next_socket, *next_send, *next_sendto, *next_sendmsg;
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+	int fd = -1;
+
+	if (unlikely(domain == AF_NETLINK && protocol == NETLINK_RDMA)) {
+		pthread_once(&tree_once, find_tree);
+		fd = shim_netlink_open(tree, type, NEXT(socket));
+	}
+	return fd >= 0 ? fd : NEXT(socket)(domain, type, protocol);
+}
+
+static ssize_t answered(int fd, const void *data, size_t len)
+{
+	shim_netlink_answer(tree, fd, data, len);
+	return (ssize_t)len;
+}
+
+EXPORT ssize_t send(int fd, const void *data, size_t len, int flags)
+{
+	return shim_netlink_is_ours(fd) ? answered(fd, data, len) : NEXT(send)(fd, data, len, flags);
+}
+
+EXPORT ssize_t sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+{
+	return shim_netlink_is_ours(fd) ? answered(fd, data, len) : NEXT(sendto)(fd, data, len, flags, to, to_len);
+}
+
+/* Requests in several pieces are put together; who sends more than a page gets what the kernel says of a long one. */
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *mh, int flags)
+{
+	char whole[4096] __attribute__((aligned(8)));
+	size_t len = 0;
+
+	if (!shim_netlink_is_ours(fd))
+		return NEXT(sendmsg)(fd, mh, flags);
+	for (size_t i = 0; i < mh->msg_iovlen; i++) {
+		if (mh->msg_iov[i].iov_len > sizeof(whole) - len) {
+			errno = EMSGSIZE;
+			return -1;
+		}
+		memcpy(whole + len, mh->msg_iov[i].iov_base, mh->msg_iov[i].iov_len);
+		len += mh->msg_iov[i].iov_len;
+	}
+	return answered(fd, whole, len);
+}

@@ -75,13 +75,25 @@ static bool path_has_ours(void)
 	return yes;
 }
 
-/* Two lines of verbena-probe, which lies beside this program. */
-static bool run_probe(char path[PATH_MAX], int *count)
+/* What verbena-probe says, which lies beside this program. */
+struct probe {
+	char verbs[PATH_MAX];	/* or the loader's complaint after "!" */
+	char cm[PATH_MAX];	/* "": there is none */
+	int count;
+};
+
+static void read_line(FILE *f, char line[PATH_MAX])
 {
-	char command[PATH_MAX + 64], own[PATH_MAX];
+	if (!fgets(line, PATH_MAX, f))
+		line[0] = '\0';
+	line[strcspn(line, "\n")] = '\0';
+}
+
+static bool run_probe(struct probe *p)
+{
+	char command[PATH_MAX + 64], own[PATH_MAX], count[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 	FILE *f;
-	bool ok;
 
 	if (n <= 0)
 		return false;
@@ -91,26 +103,39 @@ static bool run_probe(char path[PATH_MAX], int *count)
 	f = popen(command, "re");
 	if (!f)
 		return false;
-	ok = fgets(path, PATH_MAX, f) != NULL;
-	path[strcspn(path, "\n")] = '\0';
-	if (!ok || path[0] == '!' || fscanf(f, "%d", count) != 1)
-		*count = 0;
+	read_line(f, p->verbs);
+	read_line(f, count);
+	p->count = atoi(count);
+	read_line(f, p->cm);
 	pclose(f);
-	return ok;
+	return p->verbs[0];
+}
+
+/* Ours lies beside our libibverbs, if this build has one. */
+static void check_cm(const char *theirs, const char *own_verbs)
+{
+	char own[PATH_MAX];
+
+	snprintf(own, sizeof(own), "%.*s/librdmacm.so.1", (int)(strrchr(own_verbs, '/') - own_verbs), own_verbs);
+	if (theirs[0] && !same_content(theirs, own))
+		found(27, "they load %s", theirs);
 }
 
 void check_library(void)
 {
-	char theirs[PATH_MAX] = "", own[PATH_MAX];
+	static struct probe probe;
+	const char *theirs = probe.verbs;
+	char own[PATH_MAX];
 	Dl_info info;
-	int count = 0;
+	int count;
 
 	if (!dladdr((const void *)ibv_get_device_list, &info) || !realpath(info.dli_fname, own))
 		return;
-	if (!run_probe(theirs, &count)) {
+	if (!run_probe(&probe)) {
 		found(26, "verbena-probe could not be run");
 		return;
 	}
+	count = probe.count;
 	if (theirs[0] == '!')
 		found(1, "%s", theirs + 1);
 	else if (!contains(theirs, "VERBENA_TRANSPORT") && count < 0)
@@ -123,6 +148,8 @@ void check_library(void)
 		found(3, "they load %s, this tool uses %s", theirs, own);
 	else
 		fine("programs started from here load %s", theirs);
+	if (contains(theirs, "VERBENA_TRANSPORT"))
+		check_cm(probe.cm, own);
 }
 
 static bool is_tmpfs(const char *path)

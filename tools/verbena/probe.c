@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbena-probe: what an ordinary program gets that is linked with libibverbs.so.1.  The doctor runs it and reads two lines: the file
- * that the loader found (or its complaint after "!"), and what ibv_get_device_list() answered: a count, or "-" and errno.
+ * verbena-probe: what an ordinary program gets that is linked with libibverbs.so.1.  The doctor runs it and reads three lines: the file
+ * that the loader found (or its complaint after "!", and nothing more), what ibv_get_device_list() answered: a count, or "-" and errno; and the file of
+ * librdmacm.so.1, empty if there is none.
  * Linked with nothing, so that the loader decides here as it does for others.
  */
 #include <dlfcn.h>
@@ -9,6 +10,15 @@
 #include <stdio.h>
 
 struct ibv_device;
+
+static const char *file_of(const char *library, const char *symbol)
+{
+	void *lib = dlopen(library, RTLD_NOW);
+	void *fn = lib ? dlsym(lib, symbol) : NULL;
+	Dl_info info;
+
+	return fn && dladdr(fn, &info) ? info.dli_fname : "";
+}
 
 int main(void)
 {
@@ -30,5 +40,6 @@ int main(void)
 		printf("%d\n", n);
 	else
 		printf("-%d\n", errno);
+	printf("%s\n", file_of("librdmacm.so.1", "rdma_create_id"));
 	return 0;
 }

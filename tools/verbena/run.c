@@ -137,6 +137,14 @@ static const char *variable_of(int letter)
 	return NULL;
 }
 
+int cmd_rdma(int argc, char **argv)
+{
+	int status = prepare(true);
+
+	argv[0] = (char *)"rdma";
+	return status ? status : start(argv);
+}
+
 int cmd_run(int argc, char **argv)
 {
 	struct option options[ARRAY_SIZE(settings) + ARRAY_SIZE(flags) + 1] = { 0 };

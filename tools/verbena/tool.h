@@ -34,6 +34,7 @@ struct command {
 };
 
 int cmd_run(int argc, char **argv);
+int cmd_rdma(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_gids(int argc, char **argv);

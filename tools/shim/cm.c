@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Programs that connect through rdma_cm and have loaded a librdmacm of somebody else's: that one asks the kernel for devices, and what it says of
+ * there being none tells nobody why.  One line at the first call that begins something.  Programs that are linked with it and never call it, as
+ * perftest without -R, hear nothing.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct rdma_event_channel;
+struct rdma_cm_id;
+struct rdma_addrinfo;
+struct ibv_pd;
+struct ibv_qp_init_attr;
+
+static size_t folder_len(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? (size_t)(slash - path) : 0;
+}
+
+/* Ours lies beside this library. */
+static void note(void *fn)
+{
+	static uint32_t told;
+	Dl_info self, cm;
+	size_t len;
+
+	if (load_relaxed(&told) || !dladdr((const void *)folder_len, &self) || !dladdr(fn, &cm))
+		return;
+	len = folder_len(self.dli_fname);
+	if ((folder_len(cm.dli_fname) == len && !strncmp(self.dli_fname, cm.dli_fname, len)) || swap_acq_rel(&told, 1))
+		return;
+	dprintf(STDERR_FILENO, "verbena: %s is not Verbena's librdmacm: it looks for devices of the kernel, and finds none of ours\n", cm.dli_fname);
+}
+
+/* A call that begins something: noted, then the library's own of that name; `none` where there is no such library. */
+#define DEFINE(ret, none, name, params, args)                                                      \
+	EXPORT ret name params;                                                                    \
+	EXPORT ret name params                                                                     \
+	{                                                                                          \
+		__typeof__(&name) fn = (__typeof__(&name))dlsym(RTLD_NEXT, #name);                 \
+                                                                                                   \
+		if (unlikely(!fn)) {                                                               \
+			errno = ENOSYS;                                                            \
+			return none;                                                               \
+		}                                                                                  \
+		note((void *)fn);                                                                  \
+		return fn args;                                                                    \
+	}
+
+DEFINE(struct rdma_event_channel *, NULL, rdma_create_event_channel, (void), ())
+DEFINE(int, -1, rdma_create_ep,
+       (struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (id, res, pd, attr))
+DEFINE(int, -1, rsocket, (int domain, int type, int protocol), (domain, type, protocol))
