@@ -5,8 +5,7 @@
     package.py [part of a case's name]
 
 Builds the Debian package, the source release and, from that and without git, the RPM; looks into them; then installs, uses and removes the
-Debian package in a fresh system of each release below, which debootstrap makes.  Ends with one plain line: N passed, N failed, N skipped.
-Needs root, and a mirror of the distribution.
+Debian package in a fresh system of each release below, which debootstrap makes.  Needs root, and a mirror of the distribution.
 """
 import os
 import re
@@ -14,21 +13,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+sys.path.insert(0, os.path.join(ROOT, "tests", "stock"))
+sys.dont_write_bytecode = True
+from harness import Failure, LeftOut, run_table  # noqa: E402
+
 SUITES = ("bookworm", "trixie")
 
 # Of a system without Verbena: what an ordinary user of RDMA has.
 STOCK = ("ibverbs-utils", "perftest")
-
-
-class Failure(Exception):
-    """A case found a fault; the text says which."""
-
-
-class LeftOut(Exception):
-    """A case cannot run here; the text says why."""
 
 
 def want(condition, text):
@@ -64,7 +58,7 @@ def tarball():
 
 # ---- built and looked at --------------------------------------------------------------------------------------------
 
-def case_changelog_is_of_this_version():
+def case_changelog_is_of_this_version(_):
     with open(os.path.join(ROOT, "CHANGELOG.md"), encoding="utf-8") as text:
         newest = re.search(r"^## (\S+)", text.read(), re.M)
     with open(os.path.join(ROOT, "packaging", "verbena.spec"), encoding="utf-8") as text:
@@ -72,7 +66,7 @@ def case_changelog_is_of_this_version():
     want(newest[1] == spec[1] == version(), f"CHANGELOG.md has {newest[1]}, the spec {spec[1]}, meson.build {version()}")
 
 
-def case_deb():
+def case_deb(_):
     need("dpkg-shlibdeps")
     run("make", "-C", ROOT, "deb")
     depends = run("dpkg", "-f", deb(), "Depends").strip()
@@ -81,13 +75,13 @@ def case_deb():
     want(not {"libibverbs1", "librdmacm1", "libsystemd0"} & set(names), f"not what our files name themselves: {depends}")
 
 
-def case_lintian():
+def case_lintian(_):
     need("lintian")
     said = run("lintian", "--fail-on", "error,warning", "--allow-root", deb())
     want(not said.strip(), said)
 
 
-def case_release_build():
+def case_release_build(_):
     """Without assertions, and nothing of the tests."""
     with tempfile.TemporaryDirectory() as folder:
         run("dpkg-deb", "-x", deb(), folder)
@@ -98,7 +92,7 @@ def case_release_build():
         want(not files, files)
 
 
-def case_rpm_from_source_release():
+def case_rpm_from_source_release(_):
     """The source release builds without git, and the RPM has the files that the Debian package has."""
     need("rpmbuild")
     run("make", "-C", ROOT, "dist")
@@ -211,30 +205,7 @@ def life_of_a_package(suite):
 
 
 CASES = [(name[5:], function) for name, function in list(globals().items()) if name.startswith("case_")]
-CASES += [(f"life on {suite}", lambda suite=suite: life_of_a_package(suite)) for suite in SUITES]
-
-
-def main():
-    only = sys.argv[1] if len(sys.argv) > 1 else ""
-    passed = failed = left_out = 0
-    for name, function in CASES:
-        if only not in name:
-            continue
-        began = time.monotonic()
-        try:
-            function()
-            passed += 1
-            print(f"ok     {name} ({time.monotonic() - began:.0f} s)")
-        except LeftOut as reason:
-            left_out += 1
-            print(f"skipped: {name}: {reason}")
-        except Failure as failure:
-            failed += 1
-            print(f"FAILED {name}\n{failure}\n")
-        sys.stdout.flush()
-    print(f"{passed} passed, {failed} failed, {left_out} skipped")
-    return 1 if failed or not passed else 0
-
+CASES += [(f"life on {suite}", lambda _, suite=suite: life_of_a_package(suite)) for suite in SUITES]
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_table(CASES, None, sys.argv[1] if len(sys.argv) > 1 else None))
