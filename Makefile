@@ -131,7 +131,7 @@ test-package:
 	@python3 tests/package/package.py $(TEST_ARGS)
 
 clean:
-	rm -rf "$(BUILD)" "$(TEST_BUILD)" build-asan build-tsan build-bench build-deb build-dist build-rpm build-rxe
+	rm -rf "$(BUILD)" "$(TEST_BUILD)" build-asan build-tsan build-bench build-cov build-fuzz build-deb build-dist build-rpm build-rxe
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i

@@ -13,6 +13,7 @@
 
 #include "core/context.h"
 #include "core/event.h"
+#include "core/number.h"
 #include "core/process.h"
 #include "core/qp.h"
 #include "core/rwq.h"
@@ -179,15 +180,21 @@ static bool index_taken(int index)
 	return false;
 }
 
-/* The state of a scan: numbers for devices that get their names by position. */
+static bool number_taken(uint32_t number)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+
+	snprintf(name, sizeof(name), "vrb%u", number);
+	return index_taken((int)number) || name_taken(name);
+}
+
 struct scan {
-	unsigned int next_name;
-	int next_index;
+	struct vrb_numbers *numbers;
 	struct vrb_device **list;
 	int count;
 };
 
-/* Must hold vrb.lock. wanted: from the configuration, or empty for the next vrb<N>. */
+/* Must hold vrb.lock. wanted: from the configuration, or empty for vrb<N>. */
 static struct vrb_device *device_new(const struct netdev *nd, uint32_t ordinal, const char *wanted,
 				     struct scan *scan)
 {
@@ -195,15 +202,11 @@ static struct vrb_device *device_new(const struct netdev *nd, uint32_t ordinal, 
 
 	if (!dev)
 		return NULL;
+	dev->index = (int)vrb_number_of(scan->numbers, nd->ifindex, ordinal, number_taken);
 	if (*wanted && !name_taken(wanted))
 		snprintf(dev->ibv.name, sizeof(dev->ibv.name), "%s", wanted);
 	else
-		do {
-			snprintf(dev->ibv.name, sizeof(dev->ibv.name), "vrb%u", scan->next_name++);
-		} while (name_taken(dev->ibv.name));
-	while (index_taken(scan->next_index))
-		scan->next_index++;
-	dev->index = scan->next_index++;
+		snprintf(dev->ibv.name, sizeof(dev->ibv.name), "vrb%d", dev->index);
 	dev->ordinal = ordinal;
 	dev->node_guid = make_guid(nd, ordinal);
 	dev->ibv.node_type = IBV_NODE_CA;
@@ -225,12 +228,9 @@ static bool scan_add(struct scan *scan, const struct netdev *nd, uint32_t ordina
 
 	if (!dev)
 		dev = device_new(nd, ordinal, wanted, scan);
-	else if (!*wanted)
-		scan->next_name++;
 	if (!dev)
 		return false;
 	dev->refs++;
-	vrb_sysfs_publish(dev);
 	scan->list[scan->count++] = dev;
 	return true;
 }
@@ -330,13 +330,24 @@ bool vrb_device_catch_up(void)
 /* Must hold vrb.lock. */
 static int build_list(struct scan *scan, const struct netdev *nds, unsigned int n)
 {
+	bool all = true;
+
 	follow_all(nds, n);
 	scan->list = calloc(n + CONFIG_DEVICES + 1, sizeof(struct vrb_device *));
-	if (!scan->list)
+	scan->numbers = malloc(sizeof(*scan->numbers));
+	if (!scan->list || !scan->numbers) {
+		free(scan->numbers);
 		return ENOMEM;
-	for (unsigned int i = 0; i < n; i++)
-		if (usable(&nds[i]) && !scan_interface(scan, &nds[i]))
-			return ENOMEM;
+	}
+	vrb_numbers_begin(scan->numbers, nds, n);
+	for (unsigned int i = 0; i < n && all; i++)
+		all = !usable(&nds[i]) || scan_interface(scan, &nds[i]);
+	vrb_numbers_end(scan->numbers);
+	free(scan->numbers);
+	if (!all)
+		return ENOMEM;
+	for (int i = 0; i < scan->count; i++)
+		vrb_sysfs_publish(scan->list[i]);
 	vrb_sysfs_prune(scan->list, scan->count);
 	return 0;
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The counters among the files of sysfs.h: sums over all processes.  A device's `counted` is under count_lock. */
-#include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "core/context.h"
@@ -20,7 +17,6 @@
 
 enum {
 	WORD = 4,	/* port data counters count words */
-	LOCK_TRIES = 50,
 };
 
 static pthread_mutex_t count_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -81,33 +77,21 @@ static void add_counters(struct vrb_device *dev, const struct roce_counters *sum
 	dev->counted = *sum;
 }
 
-/* A holder needs about a millisecond, but may be stopped: what cannot be added in time is added next time. */
-static bool lock_file(int fd)
-{
-	for (unsigned int i = 0; i < LOCK_TRIES; i++) {
-		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-			return true;
-		poll(NULL, 0, 1);
-	}
-	return false;
-}
-
 void vrb_sysfs_count(struct vrb_device *dev)
 {
 	struct roce_counters sum;
-	char path[SYSFS_PATH + 16];
 	int fd;
 
 	if (!vrb_sysfs_root())
 		return;
 	vrb_qptab_counters(dev, &sum);
 	pthread_mutex_lock(&count_lock);
-	snprintf(path, sizeof(path), "%s/lock", vrb_sysfs_root());
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd >= 0 && lock_file(fd))
+	/* What cannot be added now is added the next time. */
+	fd = vrb_sysfs_lock();
+	if (fd >= 0) {
 		add_counters(dev, &sum);
-	if (fd >= 0)
 		close(fd);
+	}
 	pthread_mutex_unlock(&count_lock);
 }
 

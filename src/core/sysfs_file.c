@@ -4,11 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +19,8 @@
 #include "core/sysfs.h"
 #include "host/dir.h"
 #include "run/log.h"
+
+enum { LOCK_TRIES = 50 };
 
 static char root[SYSFS_PATH];	/* immutable once found */
 static pthread_once_t root_once = PTHREAD_ONCE_INIT;
@@ -125,6 +129,30 @@ void vrb_sysfs_put_link(const struct sysfs_place *p, const char *name, const cha
 	make_parents(path);
 	if (symlink(target, path) < 0)
 		log_debug(LOG_CORE, "%s: %m", path);
+}
+
+int vrb_sysfs_lock(void)
+{
+	char path[SYSFS_PATH + 16];
+	int fd;
+
+	if (!vrb_sysfs_root())
+		return -1;
+	snprintf(path, sizeof(path), "%s/lock", root);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 && errno == ENOENT) {
+		make_parents(path);
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	}
+	/* A holder needs about a millisecond, but may be stopped. */
+	for (unsigned int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
+		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+			return fd;
+		poll(NULL, 0, 1);
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
 }
 
 void vrb_sysfs_drop(const struct sysfs_place *p, const char *name)

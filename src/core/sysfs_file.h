@@ -28,6 +28,11 @@ void vrb_sysfs_put(const struct sysfs_place *p, const char *name, const char *fm
 void vrb_sysfs_put_link(const struct sysfs_place *p, const char *name, const char *target);
 void vrb_sysfs_drop(const struct sysfs_place *p, const char *name);
 
+/*
+ * Locks the tree against other processes until the descriptor is closed; -1 if there is none, or who has it does not go on within a moment.
+ */
+int vrb_sysfs_lock(void);
+
 /* What a file holds; 0 if it is not there. */
 uint64_t vrb_sysfs_number(const struct sysfs_place *p, const char *name);
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """verbena devices, info, gids, netdevs, and what all commands do with bad input."""
+import json
 import subprocess
 import sys
 
@@ -31,6 +32,43 @@ def case_gids(bench):
 def case_netdevs(bench):
     want({"netdev": "lo", "up": True, "state": "ACTIVE", "port": 1}.items() <=
          [row for row in bench.json("netdevs") if row["netdev"] == "lo"][0].items(), "loopback")
+
+
+# An interface that gains an address, one that loses it and gets it again, one that is renamed, one that goes.
+CHANGES = """
+    say() { echo "$1 $("$TOOL" netdevs --json | tr -d ' \\n')"; }
+    ip link set lo up && ip link add a0 type veth peer name a1 && ip link add b0 type veth peer name b1 &&
+    for i in a0 a1 b0 b1; do echo 1 > /proc/sys/net/ipv6/conf/$i/disable_ipv6; ip link set $i up; done &&
+    ip addr add 192.0.2.1/24 dev b0 || exit 77
+    say first
+    ip addr add 192.0.2.2/24 dev a0; say gained
+    ip addr flush dev b0; say lost
+    ip addr add 192.0.2.1/24 dev b0; say again
+    ip link set a0 down; ip link set a0 name c0; ip link set c0 up; ip addr add 192.0.2.2/24 dev c0 2>/dev/null; say renamed
+    ip link del c0; say gone
+    ip link add d0 type veth peer name d1; ip link set d0 up; ip addr add 192.0.2.3/24 dev d0; say new
+"""
+
+
+def case_numbers_stay(bench):
+    """A device is called the same for as long as its interface exists, by each process anew."""
+    unshare = ["unshare", "-n"] if bench.as_root else ["unshare", "-Urn"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        raise LeftOut("no network namespaces here")
+    done = bench.call([*unshare, "sh", "-c", CHANGES], {"TOOL": bench.tool(), "VERBENA_DIR": bench.make_dir("numbers")}, prefix=[])
+    if done.status == 77:
+        raise LeftOut(f"no interfaces can be made here: {done.err.strip()}")
+    seen = {}
+    for line in done.out.splitlines():
+        step, rows = line.split(" ", 1)
+        seen[step] = {row["netdev"]: row["device"] for row in json.loads(rows)}
+    want_equal(seen["first"], {"b0": "vrb0", "lo": "vrb1"}, "first")
+    want_equal(seen["gained"], {"b0": "vrb0", "lo": "vrb1", "a0": "vrb2"}, "an interface with an address more")
+    want_equal(seen["lost"], {"lo": "vrb1", "a0": "vrb2"}, "one less")
+    want_equal(seen["again"], seen["gained"], "it is back")
+    want_equal(seen["renamed"], {"b0": "vrb0", "lo": "vrb1", "c0": "vrb2"}, "renamed")
+    want_equal(seen["gone"], {"b0": "vrb0", "lo": "vrb1"}, "gone")
+    want_equal(seen["new"], {"b0": "vrb0", "lo": "vrb1", "d0": "vrb2"}, "a new one gets what is free")
 
 
 def case_help(bench):

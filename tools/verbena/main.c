@@ -11,7 +11,7 @@
 
 const struct command commands[] = {
 	{ "run", cmd_run, "[options] -- COMMAND...", "Runs a program on Verbena", true },
-	{ "rdma", cmd_rdma, "dev|link|resource|statistic show", "iproute2's rdma, of Verbena's devices" },
+	{ "rdma", cmd_rdma, "dev|link|resource|statistic", "iproute2's rdma, of Verbena's devices" },
 	{ "devices", cmd_devices, "[--json]", "Lists the devices" },
 	{ "info", cmd_info, "[--json] [DEVICE]", "Shows what a device can do and how its port is" },
 	{ "gids", cmd_gids, "[--json] [DEVICE]", "Shows the GID tables" },

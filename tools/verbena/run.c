@@ -137,10 +137,15 @@ static const char *variable_of(int letter)
 	return NULL;
 }
 
+/* The words are iproute2's. */
 int cmd_rdma(int argc, char **argv)
 {
-	int status = prepare(true);
+	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
+	int status;
 
+	if (argc > 1 && strcmp(argv[1], "--help") == 0)
+		return next_option(argc, argv, ":h", options, "Runs rdma(8), which must be installed; verbena rdma help lists its commands.\n") == -1 ? EXIT_OK : EXIT_USAGE;
+	status = prepare(true);
 	argv[0] = (char *)"rdma";
 	return status ? status : start(argv);
 }
