@@ -94,8 +94,8 @@ coverage: setup
 SOAK_SECONDS ?= 600
 
 soak: setup
-	@$(MAKE) --no-print-directory all
-	@python3 tests/stock/soak.py "$(BUILD)" "$(SOAK_SECONDS)"
+	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
+	@python3 tests/stock/soak.py "$(TEST_BUILD)" "$(SOAK_SECONDS)"
 
 # A kernel's soft RoCE as the other end, in a guest (docs/TESTING.md).
 RXE_ARGS ?=
