@@ -99,7 +99,7 @@ void vrb_sysfs_count(struct vrb_device *dev)
 void vrb_sysfs_count_begin(struct vrb_device *dev)
 {
 	struct sysfs_place p = vrb_sysfs_place("devices/%s/infiniband/%s/ports/1", dev->ibv.name, dev->ibv.name);
-	char path[2 * PATH_MAX];
+	char path[2 * SYSFS_PATH];
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(counters); i++) {
 		snprintf(path, sizeof(path), "%s/%s/%s", p.path, counters[i].dir, counters[i].name);

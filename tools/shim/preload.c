@@ -265,15 +265,19 @@ DEFINE(char *, canonicalize_file_name, (const char *path), (seen(path, buf)))
 
 static void *next_read;
 
-EXPORT ssize_t read(int fd, void *data, size_t size)
+static __attribute__((noinline)) ssize_t read_counter(int fd, void *data, size_t size)
 {
 	char path[PATH_MAX];
-	ssize_t n, now;
-	bool counter = unlikely(shim_counter_any()) && shim_counter_at_start(fd, path, sizeof(path));
+	bool counter = shim_counter_at_start(fd, path, sizeof(path));
+	ssize_t n = NEXT(read)(fd, data, size);		/* to be at the end of the file then */
+	ssize_t now = counter && n > 0 ? shim_counter_now(path, data, size) : -1;
 
-	n = NEXT(read)(fd, data, size);		/* to be at the end of the file then */
-	now = counter && n > 0 ? shim_counter_now(path, data, size) : -1;
 	return now > 0 ? now : n;
+}
+
+EXPORT ssize_t read(int fd, void *data, size_t size)
+{
+	return likely(!shim_counter_any()) ? NEXT(read)(fd, data, size) : read_counter(fd, data, size);
 }
 
 /* ---- NETLINK_RDMA ---- */
