@@ -73,12 +73,14 @@ void vrb_near_stop(void)
 	if (!vrb.local)
 		return;
 	mr_table_reset();
+	vrb_near_members_put();
 	local_stop(vrb.local);
 	vrb.local = NULL;
 }
 
 void vrb_near_forget(void)
 {
+	vrb_near_members_forget();
 	if (vrb.local)
 		local_forget(vrb.local);
 	vrb.local = NULL;
@@ -88,8 +90,9 @@ static void release_peers(struct vrb_near *n)
 {
 	if (n->peer)
 		local_peer_put(vrb.local, n->peer);
-	if (n->ud_peer)
-		local_peer_put(vrb.local, n->ud_peer);
+	for (unsigned int i = 0; i < NEAR_ADDRESSEES; i++)
+		if (n->to[i].peer)
+			local_peer_put(vrb.local, n->to[i].peer);
 	*n = (struct vrb_near){ .retry = VRB_NEVER, .from_slot = HOST_NO_SLOT,
 				.published = n->published };
 }

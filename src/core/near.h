@@ -17,6 +17,9 @@
 struct vrb_qp;
 
 /* Part of struct vrb_qp, under qp->lock. */
+/* So many QPs at a time get datagrams without being looked for each time. */
+enum { NEAR_ADDRESSEES = 16 };
+
 struct vrb_near {
 	struct local_peer *peer;	/* with a reference; NULL: far */
 	uint64_t again;			/* when to look for a neighbour next */
@@ -32,13 +35,19 @@ struct vrb_near {
 	bool expected;			/* its process is a neighbour, its QP is not up yet */
 	uint8_t published;		/* what neighbours know: bits 0-3 state, 4-5 mig_state, 7 whether it is established */
 	int32_t from_slot;		/* slot whose packets this QP believes; HOST_NO_SLOT unknown */
-	uint32_t ud_qpn;		/* datagrams: number that ud_peer stands for */
-	struct local_peer *ud_peer;
+	struct near_addressee {
+		uint32_t qpn;
+		struct local_peer *peer;	/* that has it, with a reference; NULL: empty */
+	} to[NEAR_ADDRESSEES];		/* datagrams: by a few bits of the number */
 };
 
 int vrb_near_start(void);
 void vrb_near_stop(void);
 void vrb_near_forget(void);	/* in a forked child */
+
+/* near_send.c: the neighbours that it remembers are given back; or not, in a forked child. */
+void vrb_near_members_put(void);
+void vrb_near_members_forget(void);
 
 /* The QP's configuration was changed or it is going away: tells the neighbours, and forgets what was found out. Must hold qp->lock. */
 void vrb_near_changed(struct vrb_qp *qp);

@@ -25,6 +25,7 @@ enum {
 	STUCK_LANE_MS = 100,	/* nobody empties it: packets are lost from here on, so that retries are counted */
 	STUCK_UNRELIABLE_MS = 1000,	/* where nothing is retried: a neighbour that gets no processor shall not cost messages at once */
 	PUT_MAX = ((ROCE_MAX_PACKET + 63) & ~63) + ONESIDED_SEGS * sizeof(struct wq_seg),
+	LOOK_AGAIN_MS = 10,	/* for a neighbour that a datagram to a group could not reach */
 	PULL_MIN = 2048,	/* payloads from here on are left for the receiver to pull */
 };
 
@@ -199,15 +200,15 @@ bool vrb_near_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uin
 
 static struct local_peer *datagram_peer(struct vrb_qp *qp, uint32_t qpn, uint64_t now)
 {
-	struct vrb_near *n = &qp->near;
+	struct near_addressee *to = &qp->near.to[(qpn ^ qpn >> 8) % NEAR_ADDRESSEES];
 
-	if (n->ud_peer && n->ud_qpn == qpn && local_peer_alive(vrb.local, n->ud_peer, now))
-		return n->ud_peer;
-	if (n->ud_peer)
-		local_peer_put(vrb.local, n->ud_peer);
-	n->ud_qpn = qpn;
-	n->ud_peer = local_peer_get(vrb.local, qpn);
-	return n->ud_peer;
+	if (to->peer && to->qpn == qpn && local_peer_alive(vrb.local, to->peer, now))
+		return to->peer;
+	if (to->peer)
+		local_peer_put(vrb.local, to->peer);
+	to->qpn = qpn;
+	to->peer = local_peer_get(vrb.local, qpn);
+	return to->peer;
 }
 
 static bool send_datagram(struct local_peer *peer, const struct net_path *path,
@@ -235,17 +236,94 @@ static bool all_are_near(const struct vrb_qp *qp)
 	return !vrb.wire || qp->ctx->dev->port.loopback;
 }
 
-/* To every neighbour: they know whether they are members. Always true. */
-static bool send_to_all(const struct net_path *path, const uint8_t *packet, uint32_t len)
-{
-	for (int slot = 0; slot < HOST_SLOTS; slot++) {
-		struct local_peer *peer = local_peer_in(vrb.local, slot);
+/*
+ * All neighbours, with references, as long as no process comes or goes; one of them that could not be reached is tried again.  The lock is a
+ * leaf but for those of peers and of the local transport.
+ */
+static struct {
+	struct lock lock;
+	uint64_t generation;
+	uint64_t again;		/* VRB_NEVER: all were reached */
+	unsigned int n;
+	struct local_peer *peer[HOST_SLOTS];
+} members;
 
-		if (!peer)
+static void put_members(void)
+{
+	while (members.n)
+		local_peer_put(vrb.local, members.peer[--members.n]);
+	members.generation = 0;
+}
+
+void vrb_near_members_put(void)
+{
+	lock_acquire(&members.lock);
+	put_members();
+	lock_release(&members.lock);
+}
+
+void vrb_near_members_forget(void)
+{
+	members.n = 0;
+	members.generation = 0;
+	lock_init(&members.lock);
+}
+
+/* Must hold members.lock. */
+static void find_members(uint64_t generation, uint64_t now)
+{
+	struct host_peer facts;
+
+	put_members();
+	members.generation = generation;
+	members.again = VRB_NEVER;
+	for (int slot = 0; slot < HOST_SLOTS; slot++) {
+		struct local_peer *peer;
+
+		if (!host_peer(vrb.host, slot, &facts))
 			continue;
-		send_datagram(peer, path, packet, len);
-		local_peer_put(vrb.local, peer);
+		peer = local_peer_in(vrb.local, slot);
+		if (peer)
+			members.peer[members.n++] = peer;
+		else
+			members.again = time_after(now, LOOK_AGAIN_MS * VRB_MSEC);
 	}
+}
+
+/* Calls fn for each until it returns true, which it then does, too. */
+static bool any_member(bool (*fn)(struct local_peer *peer, const void *arg), const void *arg, uint64_t now)
+{
+	uint64_t generation = host_generation(vrb.host);
+	bool found = false;
+
+	lock_acquire(&members.lock);
+	if (generation != members.generation || time_reached(members.again, now))
+		find_members(generation, now);
+	for (unsigned int i = 0; i < members.n && !found; i++)
+		if (local_peer_alive(vrb.local, members.peer[i], now))
+			found = fn(members.peer[i], arg);
+	lock_release(&members.lock);
+	return found;
+}
+
+struct datagram {
+	const struct net_path *path;
+	const uint8_t *packet;
+	uint32_t len;
+};
+
+static bool send_copy(struct local_peer *peer, const void *arg)
+{
+	const struct datagram *d = arg;
+
+	send_datagram(peer, d->path, d->packet, d->len);
+	return false;
+}
+
+/* To every neighbour: they know whether they are members. Always true. */
+static bool send_to_all(const struct net_path *path, const uint8_t *packet, uint32_t len, uint64_t now)
+{
+	any_member(send_copy, &(struct datagram){ path, packet, len }, now);
 	return true;
 }
 
@@ -266,7 +344,7 @@ bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uin
 	bool sent;
 
 	if (net_is_multicast(&path->dst)) {
-		sent = all_are_near(qp) && send_to_all(path, packet, len);
+		sent = all_are_near(qp) && send_to_all(path, packet, len, now);
 	} else {
 		peer = addressee(qp, path, packet[5] << 16 | packet[6] << 8 | packet[7], now);
 		sent = peer && send_datagram(peer, path, packet, len);
@@ -284,19 +362,9 @@ static bool lane_full(struct local_peer *peer)
 	return full;
 }
 
-static bool any_lane_full(void)
+static bool is_full(struct local_peer *peer, const void *arg)
 {
-	bool full = false;
-
-	for (int slot = 0; slot < HOST_SLOTS && !full; slot++) {
-		struct local_peer *peer = local_peer_in(vrb.local, slot);
-
-		if (!peer)
-			continue;
-		full = lane_full(peer);
-		local_peer_put(vrb.local, peer);
-	}
-	return full;
+	return lane_full(peer);
 }
 
 static bool receiver_full(struct vrb_qp *qp, const struct send_wqe *w, uint64_t now)
@@ -304,7 +372,7 @@ static bool receiver_full(struct vrb_qp *qp, const struct send_wqe *w, uint64_t 
 	struct local_peer *peer;
 
 	if (w->ud.path && net_is_multicast(&w->ud.path->dst))
-		return all_are_near(qp) && any_lane_full();
+		return all_are_near(qp) && any_member(is_full, NULL, now);
 	peer = addressee(qp, w->ud.path, w->ud.qpn, now);
 	return peer && lane_full(peer);
 }

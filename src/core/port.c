@@ -156,6 +156,9 @@ static bool follow_addrs(struct vrb_port *port, const struct netdev *nd)
 		port->gid[slot].addr = nd->addr[i].addr;
 		port->gid[slot].prefix_len = effective_prefix(port, &nd->addr[i]);
 	}
+	port->gid_end = VRB_GID_TABLE;
+	while (port->gid_end && net_addr_is_zero(&port->gid[port->gid_end - 1].addr))
+		port->gid_end--;
 	return changed;
 }
 
@@ -262,12 +265,14 @@ void vrb_port_gids(struct vrb_port *port, struct net_addr *gids)
 
 int vrb_port_find_gid(struct vrb_port *port, const struct net_addr *gid)
 {
-	int slot;
+	int slot = -1;
 
 	if (net_addr_is_zero(gid))
 		return -1;
 	lock_acquire(&port->lock);
-	slot = slot_of(port, gid);
+	for (unsigned int i = 0; i < port->gid_end && slot < 0; i++)
+		if (net_addr_equal(&port->gid[i].addr, gid))
+			slot = (int)i;
 	lock_release(&port->lock);
 	return slot;
 }

@@ -39,6 +39,7 @@ struct vrb_port {
 	uint32_t link_downed; /* as the kernel counts lost carriers */
 	uint8_t active_width, active_speed; /* encoded as in struct ibv_port_attr */
 	struct vrb_gid gid[VRB_GID_TABLE];
+	unsigned int gid_end; /* slots from here on are empty */
 };
 
 struct netdev;

@@ -289,6 +289,11 @@ uint64_t host_group(const struct host *h)
 	return h->group;
 }
 
+uint64_t host_generation(const struct host *h)
+{
+	return h->shared ? table_turn(&h->table) : 1;
+}
+
 int host_slot(const struct host *h)
 {
 	return h->slot;

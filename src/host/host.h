@@ -81,6 +81,9 @@ bool host_shared(const struct host *h);
 /* Stands for all processes that are in the same table; 0 in private mode. */
 uint64_t host_group(const struct host *h);
 
+/* Is another number after every change of who is there, or what he owns. */
+uint64_t host_generation(const struct host *h);
+
 /* Own slot; HOST_NO_SLOT in private mode. */
 int host_slot(const struct host *h);
 

@@ -92,14 +92,14 @@ bool table_wait_over(struct table_wait *w, uint64_t turn, uint64_t now)
 	return now > w->moved + w->patience || now > w->began + TABLE_WAIT_MAX;
 }
 
-static uint64_t read_turn(const struct table *t)
+uint64_t table_turn(const struct table *t)
 {
 	uint64_t turn;
 
 	return read_at(t, &turn, sizeof(turn), TURN_AT) ? turn : 0;
 }
 
-/* For those who wait. */
+/* For those who wait, and those who keep what they have read. */
 static void tell_turn(struct table *t)
 {
 	uint64_t turn = clock_now();
@@ -117,7 +117,7 @@ static int wait_for_lock(struct table *t, uint64_t patience)
 
 		if (err != EAGAIN && err != EACCES && err != EINTR)
 			return err;
-		if (table_wait_over(&wait, read_turn(t), clock_now()))
+		if (table_wait_over(&wait, table_turn(t), clock_now()))
 			return EBUSY;
 		nanosleep(&pause, NULL);
 		pause.tv_nsec = min(2 * pause.tv_nsec, 2000000L);
@@ -140,6 +140,7 @@ int table_lock(struct table *t)
 
 void table_unlock(struct table *t)
 {
+	tell_turn(t);
 	set_lock(t, F_UNLCK, TABLE_LOCK_AT);
 }
 

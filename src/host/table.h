@@ -120,6 +120,9 @@ int table_lock(struct table *t);
 int table_lock_within(struct table *t, uint64_t patience);
 void table_unlock(struct table *t);
 
+/* Changes with each turn of whoever has the lock, at its beginning and at its end. */
+uint64_t table_turn(const struct table *t);
+
 /* Takes a slot's life lock; false if somebody lives in it. */
 bool table_take_slot(struct table *t, int slot);
 void table_drop_slot(struct table *t, int slot);

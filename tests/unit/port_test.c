@@ -128,6 +128,22 @@ static void slots_are_stable(void **state)
 	assert_int_equal(port.lid, 0x6401);
 }
 
+/* What is looked through for an address ends with the last one. */
+static void few_slots_are_looked_through(void **state)
+{
+	struct net_addr gid;
+	unsigned int last = 0;
+
+	for (unsigned int i = 0; i < VRB_GID_TABLE; i++)
+		if (vrb_port_gid(&port, i, &gid))
+			last = i + 1;
+	assert_true(last > 0);
+	assert_int_equal(port.gid_end, last);
+	assert_int_equal(vrb_port_find_gid(&port, &port.gid[last - 1].addr), last - 1);
+	vrb_port_follow(&port, NULL);
+	assert_int_equal(port.gid_end, 0);
+}
+
 static void state_follows_the_link(void **state)
 {
 	nd.running = false;
@@ -269,6 +285,7 @@ int main(void)
 		cmocka_unit_test_setup(attributes, setup),
 		cmocka_unit_test_setup(gids, setup),
 		cmocka_unit_test_setup(slots_are_stable, setup),
+		cmocka_unit_test_setup(few_slots_are_looked_through, setup),
 		cmocka_unit_test_setup(state_follows_the_link, setup),
 		cmocka_unit_test_setup(more_addresses_than_slots_are_left_out, setup),
 		cmocka_unit_test_setup(path_with_grh, setup),
