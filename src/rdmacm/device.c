@@ -173,30 +173,30 @@ void device_put(struct device *dev)
 	pthread_mutex_unlock(&lock);
 }
 
-static bool some_open(void)
-{
-	bool some;
+/* Listing devices is dear: once there was one, others will see for themselves whether it is still there. */
+static bool seen;
 
-	pthread_mutex_lock(&lock);
-	some = !list_empty(&devices);
-	pthread_mutex_unlock(&lock);
-	return some;
+static bool look_for_one(void)
+{
+	int n = 0;
+	struct ibv_device **list = ibv_get_device_list(&n);
+
+	if (list)
+		ibv_free_device_list(list);
+	return n > 0;
 }
 
 int device_any(void)
 {
-	struct ibv_device **list;
-	int n = 0;
+	bool any;
 
 	if (qp1_find())
 		return ENODEV;
-	if (some_open())
-		return 0;
-	list = ibv_get_device_list(&n);
-	if (!list)
-		return ENODEV;
-	ibv_free_device_list(list);
-	return n ? 0 : ENODEV;
+	pthread_mutex_lock(&lock);
+	seen = seen || look_for_one();
+	any = seen;
+	pthread_mutex_unlock(&lock);
+	return any ? 0 : ENODEV;
 }
 
 int device_xrcd(struct device *dev, struct ibv_xrcd **out)
