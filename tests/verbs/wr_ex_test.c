@@ -33,7 +33,8 @@ static void set_up(void)
 			     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
 			     IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 			     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE |
-			     IBV_QP_EX_WITH_FLUSH);
+			     IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV |
+			     IBV_QP_EX_WITH_BIND_MW);
 	qpx = ibv_qp_to_qp_ex(a);
 	b = world_qp(&w, IBV_QPT_RC, cq, NULL);
 	world_connect(&w, a, b);
@@ -126,6 +127,79 @@ static void test_others(void)
 	CHECK_EQ(wc.byte_len, 0);
 }
 
+static void test_write_with_immediate(void)
+{
+	struct ibv_wc wc;
+
+	memset(dst.data, 0, 64);
+	world_recv(b, 8, world_sge(&dst, 100, 100));
+	ibv_wr_start(qpx);
+	next(1, 0);
+	ibv_wr_rdma_write_imm(qpx, dst.mr->rkey, remote(0), htobe32(77));
+	ibv_wr_set_sge(qpx, src.mr->lkey, local(0), 64);
+	CHECK_EQ(ibv_wr_complete(qpx), 0);
+	wc = world_expect(cq, 8, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+	CHECK_EQ(wc.imm_data, htobe32(77));
+	CHECK_EQ(wc.byte_len, 64);
+	CHECK_MEM(dst.data, src.data, 64);
+}
+
+/* What the other end of the window's QP may do by it. */
+static void write_through(struct ibv_qp *qp, uint32_t rkey)
+{
+	struct ibv_sge sge = world_sge(&src, 0, 8);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 30, &sge, &dst, 0);
+
+	wr.wr.rdma.rkey = rkey;
+	world_post(qp, &wr);
+	world_expect(cq, 30, IBV_WC_SUCCESS);
+}
+
+/* A window of this QP is bound, used by the peer, and made void; one of the peer's is made void from here. */
+static void test_windows(void)
+{
+	struct ibv_mr *mr = ibv_reg_mr(w.pd, dst.data, dst.len, WORLD_ACCESS | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind_info info = { .mr = mr, .addr = (uintptr_t)dst.data, .length = 64,
+					 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	uint32_t rkey;
+	struct ibv_send_wr bind = { .wr_id = 4, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_wc wc;
+
+	CHECK(mr && mw);
+	rkey = ibv_inc_rkey(mw->rkey);
+	ibv_wr_start(qpx);
+	next(1, IBV_SEND_SIGNALED);
+	ibv_wr_bind_mw(qpx, mw, rkey, &info);
+	CHECK_EQ(ibv_wr_complete(qpx), 0);
+	CHECK_EQ(world_expect(cq, 1, IBV_WC_SUCCESS).opcode, IBV_WC_BIND_MW);
+	write_through(b, rkey);
+	ibv_wr_start(qpx);
+	next(2, IBV_SEND_SIGNALED);
+	ibv_wr_local_inv(qpx, rkey);
+	CHECK_EQ(ibv_wr_complete(qpx), 0);
+	CHECK_EQ(world_expect(cq, 2, IBV_WC_SUCCESS).opcode, IBV_WC_LOCAL_INV);
+
+	bind.bind_mw.mw = mw;
+	bind.bind_mw.rkey = rkey = ibv_inc_rkey(rkey);
+	bind.bind_mw.bind_info = info;
+	world_post(b, &bind);
+	world_expect(cq, 4, IBV_WC_SUCCESS);
+	write_through(a, rkey);
+	world_recv(b, 8, world_sge(&dst, 100, 100));
+	ibv_wr_start(qpx);
+	next(3, 0);
+	ibv_wr_send_inv(qpx, rkey);
+	ibv_wr_set_sge(qpx, src.mr->lkey, local(0), 16);
+	CHECK_EQ(ibv_wr_complete(qpx), 0);
+	wc = world_expect(cq, 8, IBV_WC_SUCCESS);
+	CHECK(wc.wc_flags & IBV_WC_WITH_INV);
+	CHECK_EQ(wc.invalidated_rkey, rkey);
+	CHECK_EQ(ibv_dealloc_mw(mw), 0);
+	CHECK_EQ(ibv_dereg_mr(mr), 0);
+}
+
 static void test_abort(void)
 {
 	struct ibv_wc wc;
@@ -175,7 +249,9 @@ static void too_much_inline(void)
 
 static void not_asked_for(void)
 {
-	ibv_wr_local_inv(qpx, 1);
+	static uint8_t header[14];
+
+	ibv_wr_send_tso(qpx, header, sizeof(header), 100);
 	write_one();
 }
 
@@ -276,6 +352,8 @@ int main(void)
 	set_up();
 	test_batch();
 	test_others();
+	test_write_with_immediate();
+	test_windows();
 	test_abort();
 	test_failures();
 	test_poll_within();
