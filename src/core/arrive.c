@@ -34,14 +34,25 @@ static void count(uint64_t *counter, uint64_t n)
 	store_relaxed(counter, load_relaxed(counter) + n);
 }
 
-/* A connected QP hears its peer only; a datagram must have come to an address of the QP's own port. Must hold qp->lock. */
-static bool path_matches(struct vrb_qp *qp, const struct net_path *p)
+/*
+ * A datagram must have come to an address of the QP's own port, or to a group that the QP is attached to: such a one names no QP
+ * (deliver_multicast()).
+ */
+static bool is_addressed(struct vrb_qp *qp, const struct roce_pkt *pkt)
 {
+	if (net_is_multicast(&pkt->path.dst))
+		return pkt->bth.dest_qpn == VRB_MCAST_QPN;
+	return vrb_port_find_gid(&qp->ctx->dev->port, &pkt->path.dst) >= 0;
+}
+
+/* A connected QP hears its peer only. Must hold qp->lock. */
+static bool path_matches(struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	const struct net_path *p = &pkt->path;
 	const struct wq_qp *wq = &qp->wq;
 
 	if (wq->type == IBV_QPT_UD)
-		return net_is_multicast(&p->dst) ||
-		       vrb_port_find_gid(&qp->ctx->dev->port, &p->dst) >= 0;
+		return is_addressed(qp, pkt);
 	if (net_addr_equal(&p->src, &wq->path.dst) && net_addr_equal(&p->dst, &wq->path.src))
 		return true;
 	return net_addr_equal(&p->src, &wq->alt_path.dst) &&
@@ -80,6 +91,19 @@ static void run(struct vrb_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 	roce_input(&qp->roce, pkt, now);
 }
 
+/*
+ * What goes by a lane meets no queue that could mark it: a notification of congestion on the way to a neighbour is forged.
+ * Must hold qp->lock.
+ */
+static bool is_about_a_lane(struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	if (likely(pkt->bth.opcode != ROCE_CNP_NOTIFICATION))
+		return false;
+	if (qp->wq.type != IBV_QPT_UD)
+		return qp->near.peer != NULL;
+	return vrb.local && vrb_port_find_gid(&qp->ctx->dev->port, &pkt->path.src) >= 0;
+}
+
 static void run_held(void *arg, const struct roce_pkt *pkt)
 {
 	struct vrb_qp *qp = arg;
@@ -113,7 +137,7 @@ void vrb_arrive_here(struct vrb_qp *qp, const struct roce_pkt *pkt, struct vrb_r
 static void deliver(struct vrb_qp *qp, const struct vrb_raw *raw, struct vrb_receiver *r, uint64_t now)
 {
 	qp->now = now;
-	if (!path_matches(qp, &raw->pkt->path))
+	if (!path_matches(qp, raw->pkt) || is_about_a_lane(qp, raw->pkt))
 		count(&r->stats.wrong_path, 1);
 	else if (qp->domain && qp->domain->has_inode && vrb_loan_takes(qp, raw, r, now))
 		vrb_touch(qp, OUTPUT_NOW, r);

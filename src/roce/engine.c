@@ -124,7 +124,8 @@ static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
 
 /*
  * A datagram's sender is told as any other (Annex A17), but not by the members of a group, which would all
- * speak at once, and slow it down to what the slowest takes.
+ * speak at once, and slow it down to what the slowest takes.  Only for a datagram that was accepted: its Q_Key shows that the
+ * sender is one of those that this QP works with, where address and QP number are its own word.
  */
 static void owe_cnp(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
@@ -144,7 +145,7 @@ static void owe_cnp(struct roce_qp *qp, const struct roce_pkt *pkt)
 static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 			    const struct roce_opcode_info *op, uint64_t now)
 {
-	if ((pkt->path.traffic_class & ROCE_ECN_MASK) != ROCE_ECN_CE && !pkt->bth.fecn)
+	if (likely((pkt->path.traffic_class & ROCE_ECN_MASK) != ROCE_ECN_CE && !pkt->bth.fecn))
 		return;
 	qp->counters.ecn_marked++;
 	owe_cnp(qp, pkt);
@@ -152,8 +153,13 @@ static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 		roce_cc_notified(&qp->cc, now);
 }
 
-static void hear_cnp(struct roce_qp *qp, uint64_t now)
+/* Of a connected QP only the peer was heard this far; a datagram comes from anywhere. */
+static void hear_cnp(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 {
+	if (qp->wq->type == IBV_QPT_UD && !roce_sent_to_lately(&qp->sent_to, &pkt->path.src, now)) {
+		qp->counters.dropped_pkts++;
+		return;
+	}
 	qp->counters.cnp_rcvd++;
 	if (roce_is_reliable(qp)) {
 		roce_cc_notified(&qp->cc, now);
@@ -167,13 +173,16 @@ static void dispatch(struct roce_qp *qp, const struct roce_pkt *pkt,
 		     const struct roce_opcode_info *op, uint64_t now)
 {
 	if (op->kind == ROCE_KIND_CNP) {
-		hear_cnp(qp, now);
+		hear_cnp(qp, pkt, now);
+		return;
+	}
+	if (qp->wq->type == IBV_QPT_UD) {
+		if (roce_ud_input(qp, pkt, op))
+			note_congestion(qp, pkt, op, now);
 		return;
 	}
 	note_congestion(qp, pkt, op, now);
-	if (qp->wq->type == IBV_QPT_UD)
-		roce_ud_input(qp, pkt, op);
-	else if (roce_is_request(op))
+	if (roce_is_request(op))
 		roce_responder_input(qp, pkt, op, now);
 	else if (runs_requester(qp))
 		roce_completer_input(qp, pkt, op, now);
@@ -287,6 +296,15 @@ static size_t output_dead(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	return len;
 }
 
+static size_t output_datagram(struct roce_qp *qp, uint8_t *buf, uint64_t now)
+{
+	size_t len = roce_ud_output(qp, buf);
+
+	if (len)
+		roce_sent_to_note(&qp->sent_to, &qp->out_path.dst, now);
+	return len;
+}
+
 static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	size_t len;
@@ -304,7 +322,7 @@ static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	}
 	if (!roce_pace_allows(qp, now))
 		return 0;
-	len = qp->wq->type == IBV_QPT_UD ? roce_ud_output(qp, buf)
+	len = qp->wq->type == IBV_QPT_UD ? output_datagram(qp, buf, now)
 					 : roce_requester_output(qp, buf, now);
 	roce_pace_sent(qp, len, now);
 	return len;

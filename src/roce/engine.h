@@ -27,6 +27,7 @@
  *	cc.c          the window that follows the path
  *	pace.c        rate limits
  *	slow.c        the rate of UC and UD that follows the path
+ *	sentto.h      whose notifications a UD QP believes
  *	ipoib.c       segmentation and checksums of IP packets in datagrams
  *	rd_atomic.c   replay of READs and atomics
  *	faults.c      reason -> NAK, status, event, QP action
@@ -60,6 +61,7 @@ struct roce_rd_atomic {
 	bool fresh;		/* the first answer is not complete yet */
 	uint32_t first_psn;
 	uint32_t last_psn;
+	uint64_t end;		/* the responder's psns behind it */
 	uint32_t answer_first;	/* of the answer in progress; a duplicate may begin later */
 	uint32_t answer_last;
 	uint32_t answer_end;	/* READ: byte of the message where it ends */

@@ -148,7 +148,9 @@ enum roce_uc_verdict roce_uc_check_psn(struct roce_qp *qp, const struct roce_pkt
 void roce_uc_sent(struct roce_qp *qp);
 
 /* ud.c */
-void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
+
+/* False: it is not for this QP, by its Q_Key or length. */
+bool roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		   const struct roce_opcode_info *op);
 size_t roce_ud_output(struct roce_qp *qp, uint8_t *buf);
 

@@ -22,7 +22,7 @@
 #include "util/time.h"
 
 enum {
-	ROCE_SLOW_MIN = 8000,		/* a megabyte per second, however steady the CNPs */
+	ROCE_SLOW_MIN = 40000,		/* 5 MB/s, however steady the CNPs: what somebody who forges them can do */
 	ROCE_SLOW_MAX = 40000000,	/* what is beyond has no bottleneck worth a limit */
 };
 

@@ -46,6 +46,7 @@
 #define VRB_ROCE_STATE_H
 
 #include "roce/cc.h"
+#include "roce/sentto.h"
 #include "roce/slow.h"
 
 /* Send side: PSNs that go again by themselves because of a NAK. repair.c */
@@ -128,6 +129,7 @@ enum roce_msg {
 /* Receive side. responder.c */
 struct roce_resp {
 	uint32_t epsn;        /* expected PSN */
+	uint64_t psns;        /* passed by epsn in all; does not wrap */
 	uint32_t ack_psn;     /* of the newest SEND or WRITE packet: what an ACK may say */
 	uint32_t msn;         /* messages completed, 24 bits */
 	enum roce_msg msg;    /* message in progress */
@@ -167,6 +169,7 @@ struct roce_qp {
 	struct roce_cc cc;
 	struct roce_burst burst;
 	struct roce_pace pace;
+	struct roce_sent_to sent_to; /* UD */
 	struct roce_resp resp;
 	const struct send_wqe *out_pull; /* its payload was left behind by the last packet */
 	struct net_path out_path;        /* UD: of the packet built last; its WQE is gone by then */

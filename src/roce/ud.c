@@ -98,20 +98,20 @@ static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt)
 	return pkt->payload_len <= qp->wq->mtu;
 }
 
-void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
+bool roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		   const struct roce_opcode_info *op)
 {
 	enum reason why = REASON_NONE;
 
 	if (!acceptable(qp, pkt)) {
 		qp->counters.dropped_pkts++;
-		return;
+		return false;
 	}
 	qp->resp.wqe = qp->wq->ops->recv_take(qp->wq, 0, NULL, &why);
 	if (!qp->resp.wqe && !why) {
 		qp->counters.out_of_buffer++;
 		qp->counters.dropped_pkts++;
-		return;
+		return true;
 	}
 	if (qp->resp.wqe)
 		why = deliver(qp, pkt);
@@ -119,6 +119,7 @@ void roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		roce_responder_fault(qp, why);
 	else
 		complete(qp, pkt, roce_has(op, ROCE_HDR_IMMDT));
+	return true;
 }
 
 static bool is_tso(const struct send_wqe *w)

@@ -257,21 +257,75 @@ static void marks_are_told_to_the_sender(void **state)
 	assert_int_equal(e.qp.counters.ecn_marked, 1);
 }
 
+/* Who does not know the Q_Key has nobody told, at an address and a QP that may be a third one's. */
+static void strangers_are_not_answered(void **state)
+{
+	struct roce_pkt pkt = datagram(8);
+
+	e.now += VRB_SECOND;
+	pkt.path.traffic_class |= ROCE_ECN_CE;
+	pkt.deth.qkey++;
+	env_input(&e, &pkt);
+	env_expect_silence(&e);
+	pkt.deth.qkey--;
+	pkt.payload_len = e.wq.mtu + 1;
+	env_input(&e, &pkt);
+	env_expect_silence(&e);
+	assert_int_equal(e.qp.counters.ecn_marked, 0);
+}
+
+static struct roce_pkt notification(void)
+{
+	struct roce_pkt cnp = env_pkt(&e, 0, 0, 0);
+
+	cnp.bth.opcode = ROCE_CNP_NOTIFICATION;
+	cnp.path.src.raw[15] = 99;	/* as post() has it */
+	return cnp;
+}
+
+static void hear_two(const struct roce_pkt *cnp)
+{
+	for (int i = 0; i < 2; i++, e.now += VRB_MSEC)
+		env_input(&e, cnp);
+}
+
+/* Only an address that was sent to may tell, and not long after. */
+static void strangers_do_not_slow_it_down(void **state)
+{
+	struct roce_pkt cnp;
+
+	env_start(&e, IBV_QPT_UD);
+	cnp = notification();
+	hear_two(&cnp);
+	post(200, 0x1234);
+	assert_int_equal(env_drain(&e), 1);
+	cnp.path.src.raw[15]++;
+	hear_two(&cnp);
+	cnp.path.src.raw[15] += ROCE_SENT_TO_SLOTS - 1;
+	hear_two(&cnp);
+	e.now += ROCE_LATELY;
+	cnp = notification();
+	hear_two(&cnp);
+	assert_int_equal(e.qp.counters.cnp_rcvd, 0);
+	assert_int_equal(e.qp.counters.dropped_pkts, 8);
+}
+
 /* Two that say so slow the QP down; below a limit of the program's own it stays that. */
 static void notifications_slow_it_down(void **state)
 {
 	struct roce_pkt cnp;
 
 	env_start(&e, IBV_QPT_UD);
-	cnp = env_pkt(&e, 0, 0, 0);
-	cnp.bth.opcode = ROCE_CNP_NOTIFICATION;
+	post(200, 0x1234);
+	assert_int_equal(env_drain(&e), 1);
+	cnp = notification();
 	for (int i = 0; i < 2; i++, e.now += VRB_MSEC) {
 		env_input(&e, &cnp);
 		post(200, 0x1234);
 		assert_int_equal(env_drain(&e), 1);
 	}
 	assert_int_equal(e.qp.counters.cnp_rcvd, 2);
-	assert_in_range(e.qp.pace.told.kbps, ROCE_SLOW_MIN, 9000);
+	assert_in_range(e.qp.pace.told.kbps, ROCE_SLOW_MIN, ROCE_SLOW_MIN + 1000);
 	for (int i = 0; i < 4; i++)
 		post(200, 0x1234);
 	assert_true(env_drain(&e) < 4);
@@ -292,6 +346,8 @@ int main(void)
 		cmocka_unit_test(doomed_requests),
 		cmocka_unit_test(receive_with_bad_memory),
 		cmocka_unit_test(marks_are_told_to_the_sender),
+		cmocka_unit_test(strangers_are_not_answered),
+		cmocka_unit_test(strangers_do_not_slow_it_down),
 		cmocka_unit_test(notifications_slow_it_down),
 	};
 
