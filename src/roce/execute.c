@@ -114,6 +114,7 @@ static enum reason execute_answered(struct roce_qp *qp, const struct roce_pkt *p
 	rd->original = original;
 	rd->msn = psn_add(resp->msn, 1);
 	resp->epsn = psn_add(resp->epsn, packets - 1);
+	resp->psns += packets - 1;
 	return REASON_NONE;
 }
 

@@ -14,7 +14,7 @@ enum fault_class {
 	CLASS_RECV_LOCAL, /* A: the receive's own memory failed its check */
 	CLASS_RECV_SMALL, /* C: message longer than the receive; D of a datagram, or anybody could stop a UD QP */
 	CLASS_REQUEST,    /* C: invalid request */
-	CLASS_ACCESS,     /* C: remote access violation */
+	CLASS_ACCESS,     /* C: remote access violation; a receive held is a WRITE's with immediate data */
 	CLASS_INVALIDATE, /* J: the message is there, its invalidation failed */
 };
 
@@ -40,13 +40,13 @@ static const struct roce_fault classes[] = {
 			    IBV_EVENT_QP_REQ_ERR,
 			    { ROCE_FAULT_NAK, ROCE_FAULT_DROP, ROCE_FAULT_DROP } },
 	[CLASS_ACCESS] = { ROCE_NAK_REMOTE_ACCESS_ERROR,
-			   IBV_WC_REM_ACCESS_ERR,
+			   IBV_WC_LOC_ACCESS_ERR,
 			   IBV_EVENT_QP_ACCESS_ERR,
 			   { ROCE_FAULT_NAK, ROCE_FAULT_DROP, ROCE_FAULT_DROP } },
-	[CLASS_INVALIDATE] = { ROCE_NAK_REMOTE_ACCESS_ERROR,
+	[CLASS_INVALIDATE] = { 0,
 			       IBV_WC_REM_INV_REQ_ERR,
 			       IBV_EVENT_QP_ACCESS_ERR,
-			       { ROCE_FAULT_NAK, ROCE_FAULT_COMPLETE, ROCE_FAULT_COMPLETE } },
+			       { ROCE_FAULT_ACK, ROCE_FAULT_COMPLETE, ROCE_FAULT_COMPLETE } },
 };
 
 static const struct {
@@ -72,7 +72,8 @@ static const struct {
 } requester_rows[] = {
 	{ REASON_WR_TOO_LONG, IBV_WC_LOC_LEN_ERR },  { REASON_WR_MTU, IBV_WC_LOC_LEN_ERR },
 	{ REASON_WR_TOO_SHORT, IBV_WC_LOC_LEN_ERR },
-	{ REASON_WR_MW_BIND, IBV_WC_MW_BIND_ERR },   { REASON_LKEY_UNKNOWN, IBV_WC_LOC_PROT_ERR },
+	{ REASON_WR_MW_BIND, IBV_WC_MW_BIND_ERR },   { REASON_WR_INVALIDATE, IBV_WC_MW_BIND_ERR },
+	{ REASON_LKEY_UNKNOWN, IBV_WC_LOC_PROT_ERR },
 	{ REASON_LKEY_PD, IBV_WC_LOC_PROT_ERR },     { REASON_LKEY_RANGE, IBV_WC_LOC_PROT_ERR },
 	{ REASON_LKEY_ACCESS, IBV_WC_LOC_PROT_ERR }, { REASON_LKEY_UNMAPPED, IBV_WC_LOC_PROT_ERR },
 };

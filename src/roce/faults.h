@@ -25,9 +25,10 @@ enum roce_fault_column roce_fault_column(uint8_t qp_type);
 
 /* What a responder does. */
 enum roce_fault_action {
-	/* Class A, C or J: NAK; the receive is completed in error, or an event raised; QP to ERR.
-	 */
+	/* Class A or C: NAK; the receive is completed in error, or an event raised; QP to ERR. */
 	ROCE_FAULT_NAK,
+	/* Class J: the same, but the message has arrived, and is acknowledged. */
+	ROCE_FAULT_ACK,
 	/* The same of a service that has no NAK. */
 	ROCE_FAULT_COMPLETE,
 	/* Class D or E: the message is dropped, its receive serves the next one. */

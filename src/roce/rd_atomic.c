@@ -65,6 +65,7 @@ struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t p
 		.fresh = true,
 		.first_psn = psn,
 		.last_psn = psn_add(psn, packets - 1),
+		.end = qp->resp.psns + packets,
 		.answer_first = psn,
 		.answer_last = psn_add(psn, packets - 1),
 		.next_psn = psn,
@@ -77,8 +78,8 @@ struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn)
 	for (uint32_t i = 0; i < roce_rd_slots(qp); i++) {
 		struct roce_rd_atomic *rd = &qp->rd_atomic[i];
 
-		if (rd->kind != ROCE_RD_FREE && !psn_before(psn, rd->first_psn) &&
-		    !psn_before(rd->last_psn, psn))
+		if (rd->kind != ROCE_RD_FREE && qp->resp.psns - rd->end < PSN_HALF &&
+		    !psn_before(psn, rd->first_psn) && !psn_before(rd->last_psn, psn))
 			return rd;
 	}
 	return NULL;

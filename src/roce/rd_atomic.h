@@ -40,7 +40,9 @@ bool roce_rd_available(const struct roce_qp *qp);
  */
 struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t packets);
 
-/* The slot whose PSNs include psn, or NULL. */
+/*
+ * The slot whose PSNs include psn, or NULL.  What lies half of all PSNs behind is not old any more, but to come (psn.h): it has no slot.
+ */
 struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn);
 
 /*

@@ -308,10 +308,6 @@ static enum resp_step execute(struct resp_ctx *c)
 	enum reason why;
 
 	why = roce_execute(qp, c->pkt, c->op, c->now);
-	if (!why && roce_has(c->op, ROCE_HDR_IETH))
-		why = qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true)
-			      ? REASON_REQ_INVALIDATE
-			      : REASON_NONE;
 	if (why == REASON_PEER_DIED)
 		return refuse_pull(c);
 	if (why)
@@ -320,11 +316,14 @@ static enum resp_step execute(struct resp_ctx *c)
 		resp->ack_psn = resp->epsn;
 	resp->received += c->pkt->payload_len;
 	resp->epsn = psn_add(resp->epsn, 1);
+	resp->psns++;
 	resp->nak_sent = resp->gap_owed = resp->pull_refused = false;
 	if (!(roce_ends(c->op)))
 		return RESP_ACK;
 	resp->msn = psn_add(resp->msn, 1);
 	resp->msg = ROCE_MSG_NONE;
+	if (roce_has(c->op, ROCE_HDR_IETH) && qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true))
+		return fault(c, REASON_REQ_INVALIDATE);
 	return resp->wqe ? RESP_COMPLETE : RESP_ACK;
 }
 
@@ -419,6 +418,9 @@ static void apply_fault(struct roce_qp *qp, enum reason why, uint32_t psn, bool 
 	}
 	if (action == ROCE_FAULT_NAK) {
 		roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, f->nak), psn);
+		qp->dying = true;
+	} else if (action == ROCE_FAULT_ACK) {
+		roce_ack_pend(qp, qp->resp.ack_psn);
 		qp->dying = true;
 	}
 	if (qp->flushed)

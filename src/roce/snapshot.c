@@ -25,7 +25,7 @@ size_t roce_snapshot_take(const struct roce_qp *qp, void *buf)
 {
 	const struct roce_resp *resp = &qp->resp;
 	struct roce_snapshot s = {
-		.epsn = resp->epsn, .ack_psn = resp->ack_psn, .msn = resp->msn,
+		.epsn = resp->epsn, .psns = resp->psns, .ack_psn = resp->ack_psn, .msn = resp->msn,
 		.va = resp->va, .rkey = resp->rkey, .resid = resp->resid,
 		.received = resp->received, .packet = resp->packet,
 		.rd_next = resp->rd_next,
@@ -89,6 +89,7 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
 		return false;
 	restore_resources(qp, &s, (const uint8_t *)buf + sizeof(s));
 	resp->epsn = s.epsn;
+	resp->psns = s.psns;
 	resp->ack_psn = s.ack_psn;
 	resp->msn = s.msn;
 	resp->va = s.va;
@@ -124,7 +125,8 @@ bool roce_snapshot_quiet(const struct roce_qp *qp)
 
 bool roce_snapshot_has_last_word(const struct roce_qp *qp)
 {
-	return qp->dying && !qp->resp.rd_owed && qp->resp.ack.pending;
+	return qp->dying && !qp->resp.rd_owed && qp->resp.ack.pending &&
+	       roce_syndrome_class(qp->resp.ack.syndrome) == ROCE_AETH_NAK;
 }
 
 void roce_snapshot_passed_on(struct roce_qp *qp)

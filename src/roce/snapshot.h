@@ -18,6 +18,7 @@
 /* Followed by n_rd entries of struct roce_rd_atomic. */
 struct roce_snapshot {
 	uint32_t epsn, msn;
+	uint64_t psns;
 	uint64_t va;
 	uint32_t rkey, resid, received;
 	uint32_t rd_next;

@@ -46,6 +46,7 @@ static void receive_completions(void **state)
 	}
 }
 
+/* Class J: the message has arrived, and its sender hears that; then the QP is silent. */
 static void failed_invalidation(void **state)
 {
 	struct roce_pkt pkt;
@@ -56,8 +57,11 @@ static void failed_invalidation(void **state)
 	e.fail_at = 0;
 	e.fail_why = REASON_WR_INVALIDATE;
 	env_input(&e, &pkt);
-	env_expect_nak(&e, ROCE_NAK_REMOTE_ACCESS_ERROR, ENV_PSN);
+	env_expect_aeth(&e, 0, ENV_PSN, 1);
 	env_expect_cqe(&e, 0, 1000, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(e.wq.state, IBV_QPS_ERR);
+	env_input(&e, &pkt);
+	env_expect_silence(&e);
 	assert_int_equal(e.cqes[0].reason, REASON_REQ_INVALIDATE);
 }
 

@@ -187,6 +187,39 @@ static void atomic_replay(void **state)
 	assert_int_equal(value, 42);
 }
 
+/*
+ * A PSN means another request once all PSNs have been used: what lies behind it by half of them is not answered from its old slot.
+ */
+static void old_slots_are_not_replayed_after_a_wrap(void **state)
+{
+	static const struct {
+		uint64_t passed;
+		bool answered;
+	} rows[] = { { 0, true }, { PSN_HALF - 1, true }, { PSN_HALF, false }, { PSN_HALF * 2 - 1, false },
+		     { PSN_HALF * 2, false }, { PSN_HALF * 4, false } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		env_start(&e, IBV_QPT_RC);
+		atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN, 0, 2);
+		env_drain(&e);
+		/* As that many WRITEs do. */
+		e.qp.resp.psns += rows[i].passed;
+		assert_int_equal(roce_rd_find(&e.qp, ENV_PSN) != NULL, rows[i].answered);
+	}
+}
+
+/* psns counts what epsn does. */
+static void psns_follow_the_expected_psn(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	read_request(ENV_PSN + 1, ENV_VA, 300);
+	atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN + 3, 0, 1);
+	read_request(ENV_PSN + 1, ENV_VA, 300);
+	assert_int_equal(e.qp.resp.psns, 4);
+	assert_int_equal(e.qp.resp.epsn, ENV_PSN + 4);
+}
+
 static void compare_and_swap(void **state)
 {
 	uint64_t value = 7;
@@ -358,6 +391,8 @@ int main(void)
 		cmocka_unit_test(false_duplicates_are_dropped),
 		cmocka_unit_test(duplicate_during_the_first_answer),
 		cmocka_unit_test(atomic_replay),
+		cmocka_unit_test(old_slots_are_not_replayed_after_a_wrap),
+		cmocka_unit_test(psns_follow_the_expected_psn),
 		cmocka_unit_test(compare_and_swap),
 		cmocka_unit_test(replay_needs_the_same_kind),
 		cmocka_unit_test(flush_and_atomic_write),

@@ -175,6 +175,50 @@ static void failing_bind(struct setup *s)
 	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 }
 
+/* The completions of request 6 and of receive 7, in any order. */
+static void expect_ends(struct setup *s, enum ibv_wc_status request, enum ibv_wc_status receive)
+{
+	struct ibv_wc wc[2];
+
+	world_poll(s->cq, wc, 2);
+	CHECK_EQ(wc[0].wr_id + wc[1].wr_id, 6 + 7);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(wc[i].status, wc[i].wr_id == 6 ? request : receive);
+	reconnect(s);
+}
+
+/*
+ * A region's key cannot be invalidated.  By a LOCAL_INV: it fails as a bind does.  By a peer: its message was received, so the peer has
+ * done well, but the receive fails (class J).
+ */
+static void failing_invalidations(struct setup *s)
+{
+	struct ibv_sge sge = world_sge(&s->local, 0, 16);
+	struct ibv_send_wr inv = { .wr_id = 5, .opcode = IBV_WR_LOCAL_INV,
+				   .invalidate_rkey = s->target.mr->rkey };
+	struct ibv_send_wr send = { .wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_INV,
+				    .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = s->target.mr->rkey };
+
+	world_post(s->b, &inv);
+	world_expect(s->cq, 5, IBV_WC_MW_BIND_ERR);
+	reconnect(s);
+	world_recv(s->b, 7, sge);
+	world_post(s->a, &send);
+	expect_ends(s, IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR);
+}
+
+/* What a WRITE with immediate data may not reach is a local access error of the receive that it takes. */
+static void write_with_immediate(struct setup *s)
+{
+	struct ibv_sge sge = world_sge(&s->local, 0, 16);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE_WITH_IMM, 6, &sge, &s->target, 0);
+
+	world_recv(s->b, 7, sge);
+	wr.wr.rdma.rkey = s->target.mr->rkey;
+	world_post(s->a, &wr);
+	expect_ends(s, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR);
+}
+
 static void bind_through(struct setup *s, struct ibv_qp *qp, struct ibv_mw *mw, uint32_t rkey,
 			 enum ibv_wc_status status)
 {
@@ -288,6 +332,8 @@ int main(void)
 	type_1(&s);
 	type_2(&s);
 	failing_bind(&s);
+	failing_invalidations(&s);
+	write_with_immediate(&s);
 	life_of_type_2(&s);
 	windows_of_several_qps(&s);
 	binds_in_error(&s);
