@@ -77,11 +77,6 @@ void roce_gap_pend(struct roce_qp *qp)
 	qp->resp.gap_owed = true;
 }
 
-bool roce_ack_due(const struct roce_qp *qp)
-{
-	return qp->resp.ack.pending || qp->resp.gap_owed;
-}
-
 void roce_ack_implied(struct roce_qp *qp, uint32_t psn)
 {
 	struct roce_ack *ack = &qp->resp.ack;

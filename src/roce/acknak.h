@@ -37,7 +37,10 @@ void roce_nak_pend(struct roce_qp *qp, uint8_t syndrome, uint32_t psn);
 void roce_gap_pend(struct roce_qp *qp);
 
 /* Is there an ACK or NAK that wants to leave? */
-bool roce_ack_due(const struct roce_qp *qp);
+static inline bool roce_ack_due(const struct roce_qp *qp)
+{
+	return qp->resp.ack.pending || qp->resp.gap_owed;
+}
 
 /* A response with this psn is about to leave: does away with a pending ACK that it implies. */
 void roce_ack_implied(struct roce_qp *qp, uint32_t psn);

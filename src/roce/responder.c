@@ -117,12 +117,11 @@ void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
 
 /*
  * The payload could not be fetched: a peer that lives sends packets instead, once it hears the NAK.  What it had sent before, perhaps the same
- * again, is not run: its packets would have the PSNs of a message that is past.
+ * again, is not run (ask_once()).
  */
 static enum resp_step refuse_pull(struct resp_ctx *c)
 {
 	roce_responder_drop_message(c->qp);
-	c->qp->resp.pull_refused = true;
 	c->qp->resp.nak_sent = false;
 	return RESP_GAP;
 }
@@ -365,12 +364,15 @@ static enum resp_step duplicate(struct resp_ctx *c)
 /*
  * IBTA vol 1, 9.7.5: one NAK per gap; after it, and after an RNR NAK, only the expected PSN
  * counts.
+ *
+ * A neighbour that hears the NAK sends the message at epsn as packets, if its payload was to be pulled, and numbers what follows anew.  So no
+ * copy of the old request may be run that is on its way still: the new packets would bear PSNs that are past.
  */
 static bool ask_once(struct roce_qp *qp)
 {
 	if (qp->resp.nak_sent)
 		return false;
-	qp->resp.nak_sent = true;
+	qp->resp.nak_sent = qp->resp.pull_refused = true;
 	roce_gap_pend(qp);
 	return true;
 }

@@ -32,7 +32,7 @@ size_t roce_snapshot_take(const struct roce_qp *qp, void *buf)
 		.n_rd = resources_in_use(qp),
 		.state = qp->wq->state,
 		.msg = resp->msg,
-		.nak_sent = resp->nak_sent, .established = resp->established,
+		.nak_sent = resp->nak_sent, .pull_refused = resp->pull_refused, .established = resp->established,
 		.owes = resp->rd_owed,
 		.last_psn = resp->ack.psn,
 		.last_word = roce_snapshot_has_last_word(qp) ? resp->ack.syndrome : 0,
@@ -100,6 +100,7 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
 	resp->packet = s.packet;
 	resp->wqe = NULL;
 	resp->nak_sent = s.nak_sent != 0;
+	resp->pull_refused = s.pull_refused != 0;
 	resp->established = s.established != 0;
 	resp->ack.pending = resp->gap_owed = resp->cnp_owed = false;
 	qp->counters = s.counters;

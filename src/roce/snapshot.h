@@ -30,7 +30,7 @@ struct roce_snapshot {
 	uint32_t ack_psn;
 	uint32_t last_psn;	/* of the last word */
 	uint8_t last_word;	/* syndrome of the NAK that is left to be said; 0: none */
-	uint8_t reserved;
+	uint8_t pull_refused;
 	uint16_t packet;	/* bytes of the packets of the message in progress */
 	struct roce_counters counters;
 };

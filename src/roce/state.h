@@ -145,7 +145,7 @@ struct roce_resp {
 	uint32_t rd_owed; /* slots with answers to send */
 	bool nak_sent;    /* since epsn moved: later requests are ignored */
 	bool gap_owed;    /* a NAK of the gap at epsn is to leave, before a pending ACK */
-	bool pull_refused; /* since epsn moved: the message at epsn shall come as packets */
+	bool pull_refused; /* since epsn moved: the message at epsn shall come as packets; its sender was or will be told by a NAK */
 	bool established; /* COMM_EST was raised */
 	bool synced;      /* UC: epsn was taken from a packet */
 	bool cnp_owed;

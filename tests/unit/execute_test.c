@@ -103,6 +103,61 @@ static void payload_is_pulled(void **state)
 	assert_memory_equal(e.mem, theirs, sizeof(theirs));
 }
 
+/* The request numbered so of `from`, whose payload stays with it, comes to `to`. */
+static void bring_pulled(struct roce_env *from, struct roce_env *to, const struct roce_pkt *packet)
+{
+	struct wq_seg seg = { (uintptr_t)from->mem, 1000 };
+	struct wq_pull pull = { .pid = 1, .num_seg = 1, .seg = &seg };
+	struct roce_pkt pkt = *packet;
+
+	pkt.pull = &pull;
+	pkt.payload_len = 1000;
+	to->now = from->now;
+	env_input(to, &pkt);
+}
+
+/*
+ * A neighbour that lost the first of three such requests has them sent again by a probe, while the NAK is on its way that has the first one go as
+ * packets: what the probe sent is not run, or these packets would come to PSNs that are past.
+ */
+static void copies_of_what_goes_as_packets_are_not_run(void **state)
+{
+	static struct roce_env a, b;
+	struct roce_pkt pkt[3];
+
+	env_init(&a, IBV_QPT_RC);
+	env_init(&b, IBV_QPT_RC);
+	env_connect(&a, &b);
+	env_rts(&a);
+	env_rts(&b);
+	a.wq.pull_min = 1000;
+	b.wq.has_srq = true;
+	for (int i = 0; i < 3; i++) {
+		env_post(&a, IBV_WR_SEND, 0, 1000);
+		env_post_recv(&b, 1024 * i, 1000);
+	}
+	for (int i = 0; i < 3; i++) {
+		assert_true(env_output(&a));
+		assert_non_null(roce_output_pull(&a.qp));
+		pkt[i] = a.out;
+	}
+	bring_pulled(&a, &b, &pkt[1]);
+	assert_true(env_output(&b));
+	for (int i = 0; i < 3; i++)
+		bring_pulled(&a, &b, &pkt[i]);
+	env_input(&a, &b.out);
+	a.wq.pull_min = 0;	/* env_pump() carries packets only */
+	env_pump(&a, &b);
+	assert_int_equal(a.num_cqes, 3);
+	assert_int_equal(b.num_cqes, 3);
+	for (int i = 0; i < 3; i++) {
+		env_expect_cqe(&a, i, i, IBV_WC_SUCCESS);
+		env_expect_cqe(&b, i, 1000 + i, IBV_WC_SUCCESS);
+		assert_int_equal(b.cqes[i].byte_len, 1000);
+		assert_memory_equal(b.mem + 1024 * i, a.mem, 1000);
+	}
+}
+
 /*
  * A receive that wants a message without its beginning, or only as much as it has room for: bytes of
  * a message of three packets, and of one that is pulled.
@@ -166,6 +221,7 @@ int main(void)
 		cmocka_unit_test(receive_completions),
 		cmocka_unit_test(failed_invalidation),
 		cmocka_unit_test(payload_is_pulled),
+		cmocka_unit_test(copies_of_what_goes_as_packets_are_not_run),
 		cmocka_unit_test(receive_wants_a_part),
 	};
 
