@@ -11,14 +11,13 @@
 struct copy {
 	struct roce_pkt pkt;
 	uint64_t since;
-	uint32_t at;		/* passed of struct held at that time */
+	uint32_t overtook;	/* packets in front of it that came later */
 	bool doubted;
 	uint8_t payload[];
 };
 
 struct held {
 	uint32_t n;
-	uint32_t passed;			/* packets that came in their turn */
 	struct copy *taken;			/* out of its slot, valid for the caller */
 	struct copy *slot[HELD_PACKETS];	/* by PSN */
 };
@@ -62,6 +61,7 @@ static struct copy *copy_of(const struct roce_pkt *pkt)
 	c->pkt = *pkt;
 	c->pkt.ack = NULL;	/* has been heard */
 	c->pkt.payload = c->payload;
+	c->overtook = 0;
 	c->doubted = false;
 	if (pkt->payload_len)
 		memcpy(c->payload, pkt->payload, pkt->payload_len);
@@ -95,12 +95,24 @@ static void put(struct held *h, struct copy **slot, const struct roce_pkt *pkt, 
 		return;
 	h->n++;
 	(*slot)->since = now;
-	(*slot)->at = h->passed;
 }
 
 static bool is_old(const struct copy *c, uint64_t now)
 {
 	return now - c->since > HELD_TIME;
+}
+
+/* A packet with this PSN has come for the first time. */
+static void note_overtaken(struct held *h, uint32_t psn)
+{
+	for (uint32_t i = 0; h->n && i < HELD_PACKETS; i++) {
+		struct copy *c = h->slot[i];
+
+		if (!c || !psn_before(psn, c->pkt.bth.psn))
+			continue;
+		c->overtook++;
+		c->doubted |= c->overtook > HELD_BELIEVED;
+	}
 }
 
 void held_keep(struct held **hp, const struct roce_pkt *pkt, uint64_t now)
@@ -112,10 +124,12 @@ void held_keep(struct held **hp, const struct roce_pkt *pkt, uint64_t now)
 	if (!*hp)
 		return;
 	slot = slot_of(*hp, pkt->bth.psn);
-	if (!*slot || (*slot)->pkt.bth.psn != pkt->bth.psn || is_old(*slot, now))
+	if (!*slot || (*slot)->pkt.bth.psn != pkt->bth.psn || is_old(*slot, now)) {
 		put(*hp, slot, pkt, now);
-	else if (!same(&(*slot)->pkt, pkt))
+		note_overtaken(*hp, pkt->bth.psn);
+	} else if (!same(&(*slot)->pkt, pkt)) {
 		(*slot)->doubted = true;
+	}
 }
 
 /* Drops what is of no use at psn any more.  Returns whether something is left that shows that the packet with this PSN was sent, and is missing. */
@@ -132,8 +146,7 @@ static bool look_through(struct held *h, uint32_t psn, uint64_t now)
 			drop_slot(h, &h->slot[i]);
 			continue;
 		}
-		c->doubted |= h->passed - c->at > HELD_BELIEVED;
-		missing |= h->passed - c->at <= HELD_ASKED || c->pkt.bth.psn == psn;
+		missing |= c->overtook <= HELD_ASKED || c->pkt.bth.psn == psn;
 	}
 	return missing;
 }
@@ -157,7 +170,7 @@ void held_follow(struct held *h, struct roce_qp *qp, held_run *run, void *arg, u
 	const struct roce_pkt *p;
 	bool missing;
 
-	h->passed++;
+	note_overtaken(h, psn_prev(roce_expected_psn(qp)));
 	missing = look_through(h, roce_expected_psn(qp), now);
 	while ((p = take(h, roce_expected_psn(qp)))) {
 		struct roce_pkt pkt = *p;

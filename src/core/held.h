@@ -8,15 +8,15 @@
  * them is right.  So one is believed only for as long as a repair of the gap in front of it explains:
  *
  *	old		HELD_TIME is over.  A repair takes a round trip.  It is forgotten
- *	passed		more than HELD_BELIEVED packets have come in their turn since.  Nearly all repairs are
- *			shorter; this is traffic without a gap, on its way to the PSN that the early packet bears
+ *	passed		more than HELD_BELIEVED packets in front of it came later.  Nearly all repairs are shorter;
+ *			this is traffic without a gap, on its way to the PSN that the early packet bears
  *	disputed	another packet with this PSN came, and is not the same.  One of them is forged
  *
  * The last two are doubted: when the turn of such a packet comes, the peer is asked for it.  That there is a gap in front of it is
  * believed for longer, until HELD_ASKED packets have come: to ask for what was not lost costs a packet, and to wait for a probe much time.
  *
- * What comes in its turn is never compared with what is held, and always runs.  So a forged packet has to be within HELD_BELIEVED
- * requests of the one that the peer sends next, where otherwise it has to be that one.
+ * What comes in its turn is never compared with what is held, and always runs.  So a forged packet must have at most
+ * HELD_BELIEVED missing ones in front of it; without all this it would have to be the very next.
  *
  * One per QP, made at its first gap; under the QP's lock.
  */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "roce_env.h"
+#include "held_env.h"
 
 static struct roce_env e;
 static struct held *h;
@@ -27,22 +27,9 @@ static int forget(void **state)
 	return 0;
 }
 
-static void run(void *arg, const struct roce_pkt *pkt)
-{
-	env_input(&e, pkt);
-}
-
-/* As core/arrive.c does it. */
 static void arrive(const struct roce_pkt *pkt)
 {
-	uint32_t expected = roce_expected_psn(&e.qp);
-	bool early = roce_early(&e.qp, pkt);
-
-	env_input(&e, pkt);
-	if (early)
-		held_keep(&h, pkt, e.now);
-	else if (h && roce_expected_psn(&e.qp) != expected)
-		held_follow(h, &e.qp, run, NULL, e.now);
+	env_arrive(&e, &h, pkt);
 }
 
 /* A SEND of 4 bytes; `who` is what it says. */
@@ -182,6 +169,20 @@ static void a_long_repair_is_believed(void **state)
 	expect(n + 1, TRUE_DATA + n);
 }
 
+/* The same where the traffic itself comes out of order. */
+static void passed_by_early_traffic(void **state)
+{
+	uint32_t n = HELD_BELIEVED + 1;
+
+	say(ENV_PSN + n, FORGED);
+	for (uint32_t i = 1; i < n; i++)
+		say(ENV_PSN + i, TRUE_DATA + i);
+	say(ENV_PSN, TRUE_DATA);
+	expect(n, TRUE_DATA + n - 1);
+	say(ENV_PSN + n, TRUE_DATA + n);
+	expect(n + 1, TRUE_DATA + n);
+}
+
 static void old_ones_are_not_believed(void **state)
 {
 	say(ENV_PSN + 1, FORGED);
@@ -263,7 +264,7 @@ static void memory_has_a_limit(void **state)
 		e.wq.rq_psn = ENV_PSN + HELD_PACKETS - 1;
 		env_rts(&e);
 		env_post_recv(&e, 0, 4096);
-		held_follow(many[i], &e.qp, run, NULL, e.now);
+		held_follow(many[i], &e.qp, env_run_held, &e, e.now);
 		last_kept += e.num_cqes;
 		held_free(&many[i]);
 	}
@@ -283,6 +284,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_closed_gap_is_not_asked_for, start, forget),
 		cmocka_unit_test_setup_teardown(strangers_are_not_kept, start, forget),
 		cmocka_unit_test_setup_teardown(passed_by_traffic_in_order, start, forget),
+		cmocka_unit_test_setup_teardown(passed_by_early_traffic, start, forget),
 		cmocka_unit_test_setup_teardown(a_long_repair_is_believed, start, forget),
 		cmocka_unit_test_setup_teardown(old_ones_are_not_believed, start, forget),
 		cmocka_unit_test_setup_teardown(an_old_one_gives_way, start, forget),
