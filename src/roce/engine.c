@@ -245,7 +245,7 @@ bool roce_early(const struct roce_qp *qp, const struct roce_pkt *pkt)
 	       psn_before(qp->resp.epsn, pkt->bth.psn) &&
 	       psn_before(pkt->bth.psn, psn_add(qp->resp.epsn, ROCE_WINDOW_MAX)) &&
 	       roce_is_request(op) && speaks_to(qp, pkt, op) &&
-	       roce_pkey_match(pkt->bth.pkey, qp->wq->pkey) && pkt->payload_len <= qp->wq->mtu;
+	       roce_pkey_match(pkt->bth.pkey, qp->wq->pkey) && pkt->payload_len <= max(qp->wq->mtu, qp->wq->path_mtu);
 }
 
 void roce_ask_again(struct roce_qp *qp)
