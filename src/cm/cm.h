@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The communication manager of one process (IBTA volume 1, chapter 12): it makes and ends connections, and resolves services of datagrams
- * (SIDR), by messages.  docs/CM.md has the state tables.
+ * The communication manager of one process (IBTA volume 1, chapter 12): it makes and ends connections, and
+ * resolves services of datagrams (SIDR), by messages.  docs/CM.md has the state tables.
  *
  * The caller owns time, memory and the wire:
  *	1. cm_input() gives it one MAD;
  *	2. ops->send() is called with each MAD that it has to say;
  *	3. ops->event() is called with what a program has to know;
  *	4. cm_timeout() is called when cm_next_timeout() has passed.
- * It may be called in any order and from one thread at a time: the caller has a lock for it.  It never sleeps, allocates, locks or reads a
- * clock.  The callbacks run in the midst of a call: they must not call it again; they take what they need along, and act afterwards.
+ * It may be called in any order and from one thread at a time: the caller has a lock for it.  It never
+ * sleeps, allocates, locks or reads a clock.  The callbacks run in the midst of a call: they must not call it
+ * again; they take what they need along, and act afterwards.
  *
- * Memory.  A struct cm_conn is the caller's, from cm_conn_init() until ops->release() says that it is not used any more; that is in
- * cm_destroy(), or later at the end of the time in which late messages of the old connection may come (timewait).
+ * Memory.  A struct cm_conn is the caller's, from cm_conn_init() until ops->release() says that it is not
+ * used any more; that is in cm_destroy(), or later at the end of the time in which late messages of the old
+ * connection may come (timewait).
  *
  * Calls return 0, or EINVAL where the state does not allow them.
  */
@@ -54,7 +56,8 @@ enum cm_state {
 
 enum cm_event_type {
 	/*
-	 * A connection or request came in: told once ops->request() has given a conn for it.  msg: REQ or SIDR_REQ.
+	 * A connection or request came in: told once ops->request() has given a conn for it.  msg: REQ or
+	 * SIDR_REQ.
 	 */
 	CM_EV_REQUEST,
 	CM_EV_REP,		/* active: accepted; msg: REP. The program moves its QP, then cm_establish() or cm_reject() */
@@ -65,8 +68,9 @@ enum cm_event_type {
 	CM_EV_TIMEWAIT_EXIT,	/* the QP number may be used again */
 	CM_EV_SIDR_REP,		/* status: enum cm_sidr_status; msg: SIDR_REP */
 	/*
-	 * Passive, before the program has accepted: nothing is left of the request, since its sender has given it up (msg: REJ), or since too
-	 * many are waiting.  An event of it that the program has not taken yet need not be told.
+	 * Passive, before the program has accepted: nothing is left of the request, since its sender has
+	 * given it up (msg: REJ), or since too many are waiting.  An event of it that the program has not
+	 * taken yet need not be told.
 	 */
 	CM_EV_GONE,
 };
@@ -93,8 +97,8 @@ struct cm_ops {
 	void (*event)(void *arg, struct cm_conn *c, const struct cm_event *ev);
 
 	/*
-	 * A REQ or SIDR_REQ that is new came by `path` (path->src is the peer's): is there a listener, and a conn (cm_conn_init() was called) for it?
-	 * CM_EV_REQUEST follows.
+	 * A REQ or SIDR_REQ that is new came by `path` (path->src is the peer's): is there a listener, and a
+	 * conn (cm_conn_init() was called) for it? CM_EV_REQUEST follows.
 	 */
 	enum cm_verdict (*request)(void *arg, const struct cm_msg *m, const struct net_path *path, struct cm_conn **conn,
 				   unsigned int *reason);
@@ -114,7 +118,8 @@ struct cm_link {
 };
 
 /*
- * One connection, or one exchange of SIDR.  Everything may be read by the caller and is written by the engine only.
+ * One connection, or one exchange of SIDR.  Everything may be read by the caller and is written by the engine
+ * only.
  */
 struct cm_conn {
 	enum cm_state state;
@@ -185,7 +190,10 @@ struct cm {
 /* seed: random, nobody else's to know. `cm` may hold anything before. */
 void cm_init(struct cm *cm, const struct cm_ops *ops, void *arg, uint64_t seed);
 
-/* How many requests may wait for a program's answer: in all, and of sources that a hash throws together. Beyond it the oldest is dropped. */
+/*
+ * How many requests may wait for a program's answer: in all, and of sources that a hash throws together.
+ * Beyond it the oldest is dropped.
+ */
 void cm_set_limits(struct cm *cm, unsigned int half_open, unsigned int per_source);
 
 /* local_id: unique on the host, not 0, and not in use here. */
@@ -202,8 +210,9 @@ uint64_t cm_next_timeout(const struct cm *cm);
 void cm_timeout(struct cm *cm, uint64_t now);
 
 /*
- * Active.  What is to be told is in `req`, but for local_id and psn; `modifier` has the options of ECE.  path->src and path->dst are the addresses
- * that MADs travel between; req->primary what the QPs shall use, seen by us.  life_time: how long a packet may be on its way.
+ * Active.  What is to be told is in `req`, but for local_id and psn; `modifier` has the options of ECE.
+ * path->src and path->dst are the addresses that MADs travel between; req->primary what the QPs shall use,
+ * seen by us.  life_time: how long a packet may be on its way.
  */
 int cm_connect(struct cm *cm, struct cm_conn *c, const struct cm_req *req, uint32_t modifier, const struct net_path *path,
 	       uint8_t life_time, uint64_t now);
@@ -217,7 +226,10 @@ int cm_accept(struct cm *cm, struct cm_conn *c, const struct cm_rep *rep, uint32
 /* Passive: a packet of the peer has reached the QP. EISCONN if the RTU was there already. */
 int cm_notify(struct cm *cm, struct cm_conn *c, uint64_t now);
 
-/* REJ in place of an answer to REQ or REP, or SIDR_REP with CM_SIDR_REJECTED. info: up to CM_REJ_INFO bytes, data: up to CM_REJ_PRIVATE (CM_SIDR_REP_PRIVATE). */
+/*
+ * REJ in place of an answer to REQ or REP, or SIDR_REP with CM_SIDR_REJECTED. info: up to CM_REJ_INFO bytes,
+ * data: up to CM_REJ_PRIVATE (CM_SIDR_REP_PRIVATE).
+ */
 int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void *info, size_t info_len, const void *data,
 	      size_t len, uint64_t now);
 
@@ -225,8 +237,8 @@ int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void 
 int cm_disconnect(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now);
 
 /*
- * MRA of one's own accord: the peer shall wait for 4.096 us * 2^service_timeout more.  Without it a duplicate of what the program has not answered yet
- * is answered by an MRA of CM_SERVICE_TIMEOUT.
+ * MRA of one's own accord: the peer shall wait for 4.096 us * 2^service_timeout more.  Without it a duplicate
+ * of what the program has not answered yet is answered by an MRA of CM_SERVICE_TIMEOUT.
  */
 int cm_ask_patience(struct cm *cm, struct cm_conn *c, uint8_t service_timeout);
 enum { CM_SERVICE_TIMEOUT = 24 };
@@ -238,15 +250,16 @@ int cm_sidr_connect(struct cm *cm, struct cm_conn *c, const struct cm_sidr_req *
 int cm_sidr_answer(struct cm *cm, struct cm_conn *c, const struct cm_sidr_rep *rep, uint32_t modifier);
 
 /*
- * The caller has no use for it any more.  Sends what the state demands: REJ, DREQ, DREP, SIDR_REP, or nothing.  No event comes any more; release()
- * comes, now or later.
+ * The caller has no use for it any more.  Sends what the state demands: REJ, DREQ, DREP, SIDR_REP, or
+ * nothing.  No event comes any more; release() comes, now or later.
  */
 void cm_destroy(struct cm *cm, struct cm_conn *c, uint64_t now);
 
 /*
- * What the QP's next state needs of what was agreed on, for attr->qp_state INIT, RTR or RTS: as ibv_modify_qp() takes it, but for port_num,
- * pkey_index and ah_attr.grh.sgid_index, which the caller knows.  RTR and RTS: EINVAL before REQ or REP has come.  On the passive side before
- * cm_accept(), max_rd_atomic and max_dest_rd_atomic are what the peer offered: the caller puts in what it is going to accept.
+ * What the QP's next state needs of what was agreed on, for attr->qp_state INIT, RTR or RTS: as
+ * ibv_modify_qp() takes it, but for port_num, pkey_index and ah_attr.grh.sgid_index, which the caller knows.
+ * RTR and RTS: EINVAL before REQ or REP has come.  On the passive side before cm_accept(), max_rd_atomic and
+ * max_dest_rd_atomic are what the peer offered: the caller puts in what it is going to accept.
  */
 int cm_qp_attr(const struct cm_conn *c, struct ibv_qp_attr *attr, int *mask);
 

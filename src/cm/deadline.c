@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deadlines of all conns in a pairing heap, which needs no memory but that of the conns: the earliest is at the root, each
- * conn's `child` begins the list of those behind it, linked by next and prev (of the first: its parent).
+ * Deadlines of all conns in a pairing heap, which needs no memory but that of the conns: the earliest is at
+ * the root, each conn's `child` begins the list of those behind it, linked by next and prev (of the first:
+ * its parent).
  */
 #include "cm/parts.h"
 

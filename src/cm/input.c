@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A message finds its conn, and what it does there is in a table: state by type.  What the table has nothing for is a repetition, or came too
- * late, and has no effect.
+ * A message finds its conn, and what it does there is in a table: state by type.  What the table has nothing
+ * for is a repetition, or came too late, and has no effect.
  */
 #include "cm/parts.h"
 #include "cm/stateless.h"

@@ -125,8 +125,8 @@ void cm_life_tell_disconnected(struct cm *cm, struct cm_conn *c, int status, con
 }
 
 /*
- * The caller's hands are off the conn: says what has to be said.  A connection that its peer has agreed to stays until late messages have died
- * out; the caller gets its memory back then.
+ * The caller's hands are off the conn: says what has to be said.  A connection that its peer has agreed to
+ * stays until late messages have died out; the caller gets its memory back then.
  */
 void cm_destroy(struct cm *cm, struct cm_conn *c, uint64_t now)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One table of fields per message serves both directions, so that encoding mirrors decoding.  Offsets are those of IBTA volume 1, chapter
- * 12.6: bytes from the start of the CM data, bit 7 of a byte being the most significant.
+ * One table of fields per message serves both directions, so that encoding mirrors decoding.  Offsets are
+ * those of IBTA volume 1, chapter 12.6: bytes from the start of the CM data, bit 7 of a byte being the most
+ * significant.
  */
 #include "cm/msg.h"
 
@@ -22,7 +23,10 @@ enum {
 	MODIFIER_AT = 20,
 };
 
-/* An integer of up to 64 bits on the wire, which is the part of a member that begins at its bit `shift`; or with `len`, bytes as they are. */
+/*
+ * An integer of up to 64 bits on the wire, which is the part of a member that begins at its bit `shift`; or
+ * with `len`, bytes as they are.
+ */
 struct field {
 	uint16_t bit;		/* from the start of the CM data, from the most significant one of the first byte */
 	uint8_t width;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The messages of communication management (IBTA volume 1, chapter 12) in host order: what decoding a MAD yields and encoding takes.
- * Nobody else touches their bytes.
+ * The messages of communication management (IBTA volume 1, chapter 12) in host order: what decoding a MAD
+ * yields and encoding takes.  Nobody else touches their bytes.
  *
- * Private data always has the length of its field, padded with zeroes: what is not used of it is not told on the wire.  Reserved bits are
- * neither kept nor looked at.
+ * Private data always has the length of its field, padded with zeroes: what is not used of it is not told on
+ * the wire.  Reserved bits are neither kept nor looked at.
  */
 #ifndef VRB_CM_MSG_H
 #define VRB_CM_MSG_H

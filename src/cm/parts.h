@@ -9,7 +9,10 @@
 
 /* table.c: who is who. */
 
-/* In all its tables once its keys are known: local_id; path.dst, peer_guid and remote_id; path.dst, peer_guid and peer_qpn. */
+/*
+ * In all its tables once its keys are known: local_id; path.dst, peer_guid and remote_id; path.dst, peer_guid
+ * and peer_qpn.
+ */
 void cm_table_add_local(struct cm *cm, struct cm_conn *c);
 void cm_table_add_remote(struct cm *cm, struct cm_conn *c);
 void cm_table_add_qpn(struct cm *cm, struct cm_conn *c);
@@ -20,7 +23,10 @@ struct cm_conn *cm_table_find_local(struct cm *cm, uint32_t local_id);
 struct cm_conn *cm_table_find_remote(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t remote_id);
 struct cm_conn *cm_table_find_qpn(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t qpn);
 
-/* Requests that wait for a program. cm_table_one_too_many(): before one more of that source comes, the one that has to go, or NULL. */
+/*
+ * Requests that wait for a program. cm_table_one_too_many(): before one more of that source comes, the one
+ * that has to go, or NULL.
+ */
 void cm_table_wait(struct cm *cm, struct cm_conn *c);
 void cm_table_wait_over(struct cm *cm, struct cm_conn *c);
 struct cm_conn *cm_table_one_too_many(struct cm *cm, const struct net_addr *source);

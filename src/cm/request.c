@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests: a REQ or SIDR_REQ is a repetition of what is known, or new.  A new one is checked, then the caller says what becomes of it.
+ * Requests: a REQ or SIDR_REQ is a repetition of what is known, or new.  A new one is checked, then the
+ * caller says what becomes of it.
  */
 #include "cm/parts.h"
 #include "cm/stateless.h"
@@ -30,8 +31,8 @@ static bool transport_makes_sense(const struct cm_req *r)
 }
 
 /*
- * A request speaks for the address that it came from, and for no other: else the answers to it could be aimed at anybody.  True if it is
- * fit for a listener.
+ * A request speaks for the address that it came from, and for no other: else the answers to it could be aimed
+ * at anybody.  True if it is fit for a listener.
  */
 static bool check_req(struct cm *cm, const struct net_path *from, const struct cm_msg *m)
 {

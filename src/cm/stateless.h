@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What can be done with a message without knowing a connection: finding whose it is among the processes of a host, and answering for
- * nobody.
+ * What can be done with a message without knowing a connection: finding whose it is among the processes of a
+ * host, and answering for nobody.
  */
 #ifndef VRB_CM_STATELESS_H
 #define VRB_CM_STATELESS_H
@@ -22,8 +22,8 @@ enum cm_addressee cm_addressee(const struct cm_msg *m, uint64_t *number);
 void cm_refuse(struct cm_msg *answer, const struct cm_msg *m, unsigned int reason);
 
 /*
- * The answer to a message that is for nobody here: to a request that there is no such service, to a DREQ that nothing is left of the
- * connection.  False: none.
+ * The answer to a message that is for nobody here: to a request that there is no such service, to a DREQ that
+ * nothing is left of the connection.  False: none.
  */
 bool cm_answer_for_nobody(struct cm_msg *answer, const struct cm_msg *m);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who is who: hash chains of conns by their keys, and the queue of requests that wait for a program.  A peer chooses its half of the keys, so
- * the hash has a seed that it does not know.
+ * Who is who: hash chains of conns by their keys, and the queue of requests that wait for a program.  A peer
+ * chooses its half of the keys, so the hash has a seed that it does not know.
  */
 #include "cm/parts.h"
 #include "util/compiler.h"

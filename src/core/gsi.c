@@ -39,8 +39,9 @@ enum {
 #define PATIENCE      (10 * VRB_SECOND)	/* and given up after that: the peer has sent again long since */
 #define BROADCAST_GAP (VRB_MSEC)
 /*
- * A request waits so long for its listener.  Programs that tell each other "now connect" do not wait for each other's rdma_listen() (perftest: its second
- * connection); a kernel's detours give them the time, and our host has none.  Refused is still a matter of milliseconds.
+ * A request waits so long for its listener.  Programs that tell each other "now connect" do not wait for each
+ * other's rdma_listen() (perftest: its second connection); a kernel's detours give them the time, and our
+ * host has none.  Refused is still a matter of milliseconds.
  */
 #define GRACE         (60 * VRB_MSEC)
 
@@ -176,7 +177,10 @@ static bool is_own_address(const struct net_addr *a, uint32_t ifindex, uint64_t 
 
 /* ---- communication ids ---- */
 
-/* A permutation of the numbers of SERIAL_BITS bits: three rounds of Feistel, so that who has seen some does not know the next. */
+/*
+ * A permutation of the numbers of SERIAL_BITS bits: three rounds of Feistel, so that who has seen some does
+ * not know the next.
+ */
 static uint32_t scramble(uint32_t n)
 {
 	const uint32_t half = SERIAL_BITS / 2, mask = (1u << half) - 1;

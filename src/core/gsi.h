@@ -6,11 +6,12 @@
  *	inbox -> drive.c -> vrb_gsi_handed()		one that another process has handed over
  *	vrb_gsi_send()					one that this process sends
  *
- * Each finds its process by what is in it (cm/stateless.h, host/service.h); what is for nobody is answered by whoever finds that out, so exactly once.
- * To an address of this network namespace a MAD goes by memory, unless VERBENA_TRANSPORT=udp.
+ * Each finds its process by what is in it (cm/stateless.h, host/service.h); what is for nobody is answered by
+ * whoever finds that out, so exactly once.  To an address of this network namespace a MAD goes by memory,
+ * unless VERBENA_TRANSPORT=udp.
  *
- * What shall happen later goes into a queue: MADs of this process to itself, whose callbacks must not run inside each other, and those
- * whose receiver's inbox is full.
+ * What shall happen later goes into a queue: MADs of this process to itself, whose callbacks must not run
+ * inside each other, and those whose receiver's inbox is full.
  *
  * Locks: callbacks and vrb_gsi_input() to _expire() run under vrb.drive.  The queue's own lock is a leaf.
  */

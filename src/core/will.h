@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Wills of connections (host/will.h): this process's own, by communication ids, and those of the dead, which it executes while it manages
- * connections.
+ * Wills of connections (host/will.h): this process's own, by communication ids, and those of the dead, which
+ * it executes while it manages connections.
  *
  * Lock: one of its own, a leaf but for host's.  Executing takes vrb.drive.
  */

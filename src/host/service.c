@@ -30,7 +30,10 @@ enum {
 	LISTENS = 4,
 };
 
-/* Written under the table lock; read without it, so that a reader may see the halves of two: each is checked for itself. */
+/*
+ * Written under the table lock; read without it, so that a reader may see the halves of two: each is checked
+ * for itself.
+ */
 struct entry {
 	uint64_t incarnation;	/* 0: free */
 	uint64_t netns;

@@ -119,8 +119,8 @@ static int slot_of(const char *name)
 }
 
 /*
- * The will was closed.  Who leaves in order has unlinked it before.  A process that dies closes its files one by one, and may seem to live for
- * a moment longer.
+ * The will was closed.  Who leaves in order has unlinked it before.  A process that dies closes its files one
+ * by one, and may seem to live for a moment longer.
  */
 static void closed(struct host *h, const char *name)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Feeds one communication manager with whatever hostile peers, a careless program and time can come up with: messages that are nearly right, wrong
- * or random, calls in any state, deadlines.  It must not crash or hang, keeps its bounds and its tables in order, says no more than
- * it was asked for, and releases all that is destroyed.
+ * Feeds one communication manager with whatever hostile peers, a careless program and time can come up with:
+ * messages that are nearly right, wrong or random, calls in any state, deadlines.  It must not crash or hang,
+ * keeps its bounds and its tables in order, says no more than it was asked for, and releases all that is
+ * destroyed.
  *
  * The input is a program of one-byte steps with operands, so that a fuzzer can learn it.
  */

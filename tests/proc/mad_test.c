@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QP 1 of a host with several processes (src/verbs/mad.h): whoever a MAD reaches, it comes to the process that it is for, or is answered
- * once.  Bystanders, which have a device open but manage no connections, are in the way.
+ * QP 1 of a host with several processes (src/verbs/mad.h): whoever a MAD reaches, it comes to the process
+ * that it is for, or is answered once.  Bystanders, which have a device open but manage no connections, are
+ * in the way.
  *
  *	mad_test WHAT [udp]
  */

@@ -36,7 +36,10 @@ enum phase {
 
 static const char *const phase_names[NUM_PHASES] = { "ASKED", "ACCEPTED", "WAITING", "ANSWERED", "UP", "DOWN", "OVER", "EXIT" };
 
-/* The oracle: which event may come in which phase, and what follows. One more than the phase; 0: it must not come. */
+/*
+ * The oracle: which event may come in which phase, and what follows. One more than the phase; 0: it must not
+ * come.
+ */
 static const uint8_t may[NUM_PHASES][CM_EV_GONE + 1] = {
 	[ASKED] = { [CM_EV_REP] = ACCEPTED + 1, [CM_EV_REJECTED] = OVER + 1, [CM_EV_UNREACHABLE] = OVER + 1, [CM_EV_SIDR_REP] = OVER + 1 },
 	[ACCEPTED] = { [CM_EV_REJECTED] = OVER + 1 },

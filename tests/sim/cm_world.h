@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hosts with a communication manager each, and programs that connect, accept, refuse, wait, disconnect and die, on a network that loses,
- * repeats and reorders.  Virtual time; one seed, one world.
+ * Hosts with a communication manager each, and programs that connect, accept, refuse, wait, disconnect and
+ * die, on a network that loses, repeats and reorders.  Virtual time; one seed, one world.
  *
- * Each conn is watched: its events come in an order that its side may see, and what the two ends of a connection believe of it agrees.
- * What goes wrong ends the test with the seed.
+ * Each conn is watched: its events come in an order that its side may see, and what the two ends of a
+ * connection believe of it agrees.  What goes wrong ends the test with the seed.
  */
 #ifndef SIM_CM_WORLD_H
 #define SIM_CM_WORLD_H

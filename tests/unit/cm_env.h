@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A communication manager in a world of its own: remembers what it says and tells, and speaks to it as its peer.
+ * A communication manager in a world of its own: remembers what it says and tells, and speaks to it as its
+ * peer.
  */
 #ifndef TESTS_UNIT_CM_ENV_H
 #define TESTS_UNIT_CM_ENV_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The messages of communication management: every MAD that two hosts of Linux soft RoCE exchanged (the captures in the folder that is the first argument)
- * decodes, and encodes again to the same 256 bytes; the fields of one connection are what they are known to be; and each bit of a MAD is
- * of one field or none.
+ * The messages of communication management: every MAD that two hosts of Linux soft RoCE exchanged (the
+ * captures in the folder that is the first argument) decodes, and encodes again to the same 256 bytes; the
+ * fields of one connection are what they are known to be; and each bit of a MAD is of one field or none.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -151,8 +151,8 @@ static void ip_headers_mirror(void **state)
 }
 
 /*
- * Of each message: with one bit set at a time, decoding and encoding yields that bit alone, or nothing for a reserved one.  And as many bits are of
- * fields as the specification has.
+ * Of each message: with one bit set at a time, decoding and encoding yields that bit alone, or nothing for a
+ * reserved one.  And as many bits are of fields as the specification has.
  */
 static void each_bit_is_of_one_field(void **state)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The states of connections: every message in every state, every call in every state, time, and what a peer cannot do who does not know.
+ * The states of connections: every message in every state, every call in every state, time, and what a peer
+ * cannot do who does not know.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -37,7 +38,9 @@ static void check(const char *what, enum cm_state state, const struct cm_conn *c
 			 cm_state_name(c->state), cm_state_name(want), e.num_sent, did_send, sent, e.num_told, did_tell, event);
 }
 
-/* What is not in a row has no effect; of messages for a connection that does not exist any more see `idle`. */
+/*
+ * What is not in a row has no effect; of messages for a connection that does not exist any more see `idle`.
+ */
 static const struct row {
 	enum cm_state state;
 	enum cm_type in;
@@ -81,7 +84,10 @@ static const struct row *row_of(enum cm_state state, enum cm_type in)
 	return NULL;
 }
 
-/* A REQ or REP of the peer that it has told of before, in the states that have heard none: then it is a new one. */
+/*
+ * A REQ or REP of the peer that it has told of before, in the states that have heard none: then it is a new
+ * one.
+ */
 static bool is_new(const struct cm_conn *c, enum cm_type in)
 {
 	return (in == CM_REQ && (!c->remote_id || c->datagram)) || (in == CM_SIDR_REQ && c->state != CM_SIDR_REQ_RCVD);
@@ -432,7 +438,9 @@ static void mra_about_something_else(void **state)
 	assert_int_equal(e.conn[0].state, CM_REP_SENT);
 }
 
-/* A REQ whose QP is connected already: its host has begun anew. The old connection ends in the regular way. */
+/*
+ * A REQ whose QP is connected already: its host has begun anew. The old connection ends in the regular way.
+ */
 static void stale_request(void **state)
 {
 	struct cm_msg m = env_msg(CM_REQ);
@@ -463,7 +471,9 @@ static void same_numbers_of_another_host(void **state)
 	assert_int_equal(e.conn[0].state, CM_REP_SENT);
 }
 
-/* A QP that asks again, under a new id, before the program has answered: it is the new request that counts. */
+/*
+ * A QP that asks again, under a new id, before the program has answered: it is the new request that counts.
+ */
 static void second_request_of_a_qp(void **state)
 {
 	struct cm_msg m = env_msg(CM_REQ);
