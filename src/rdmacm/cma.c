@@ -57,7 +57,9 @@ static void mad_receive(void *arg, const struct net_path *path, const uint8_t ma
 			uint64_t now)
 {
 	cma_lock();
-	cm_input(&cma.engine, path, mad, VRB_MAD_LEN, now);
+	/* While vrb_mad_open() runs there is nothing to answer by, and nobody whom it could be for. */
+	if (cma.mad)
+		cm_input(&cma.engine, path, mad, VRB_MAD_LEN, now);
 	cma_unlock();
 }
 
