@@ -50,7 +50,7 @@ static bool has_room(const struct vrb_qp *qp)
 static bool may_gather(const struct vrb_qp *qp, uint64_t now)
 {
 	return qp->far && qp->wq.state == IBV_QPS_RTS && has_room(qp) &&
-	       now - load_relaxed(&vrb_receiver_of_shard(qp->shard)->polled_at) < GATHER_POLLED;
+	       time_since(load_relaxed(&vrb_receiver_of_shard(qp->shard)->polled_at), now) < GATHER_POLLED;
 }
 
 bool vrb_answer_list(struct vrb_receiver *r, struct vrb_qp *qp, struct list *list)

@@ -55,11 +55,17 @@ static enum reason what_network_said(const struct net_addr *peer, uint64_t now)
 	}
 }
 
+/* Must hold qp->lock. */
+static bool is_unanswered(const struct vrb_qp *qp, uint64_t now)
+{
+	return roce_ack_overdue(&qp->roce, now) || roce_probe_due(&qp->roce, now);
+}
+
 static void expire_qp(struct vrb_qp *qp, struct vrb_burst *b, uint64_t now)
 {
 	lock_acquire(&qp->lock);
 	qp->now = now;
-	if (unlikely(roce_ack_overdue(&qp->roce, now)) && vrb_near_starves(qp, now))
+	if (is_unanswered(qp, now) && vrb_near_excuses(qp, roce_ack_overdue(&qp->roce, now), now))
 		roce_ack_excuse(&qp->roce, now);
 	if (time_reached(roce_next_timeout(&qp->roce), now)) {
 		qp->wq.unreached = vrb.wire ? what_network_said(&qp->wq.path.dst, now) : REASON_NONE;
@@ -84,7 +90,7 @@ static bool is_missed(struct vrb_qp *qp, uint64_t now)
 	bool missed;
 
 	lock_acquire(&qp->lock);
-	missed = roce_ack_overdue(&qp->roce, now);
+	missed = is_unanswered(qp, now);
 	lock_release(&qp->lock);
 	return missed;
 }

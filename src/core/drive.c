@@ -48,7 +48,7 @@
 enum {
 	INBOX = 64,		/* and this many messages from other processes */
 	LANE_BURST = 64,	/* and this many packets of neighbours */
-	LATE_ROUNDS = 64,	/* for a socket, before deadlines are held to be missed */
+	LATE_ROUNDS = 64,	/* for a socket, and for lanes, before deadlines are held to be missed */
 	POLLS_PER_YIELD = 256,	/* about as many microseconds as a hand-over takes, tenfold */
 	CLAIM_POLLS = 64,	/* polls without waiting for an event that make a program one that polls, */
 	STEADY_POLLS = 4096,	/* even if it has left work to the progress thread before */
@@ -242,7 +242,8 @@ static void take_late(uint64_t now, bool poller)
 /* The main receiver's part. Must hold vrb.drive. */
 static void take_main(uint64_t now, bool poller)
 {
-	take_lanes(now, poller);
+	for (unsigned int k = 0; k < LATE_ROUNDS && take_lanes(now, poller); k++)
+		;
 	take_inbox(now);
 	take_all_packets(vrb_main_receiver, now, poller);
 }
@@ -302,7 +303,7 @@ static bool look_at_wire(uint64_t now, bool neighbours)
 
 	if (neighbours && !far)
 		return false;
-	if (neighbours == far && now - vrb_main_receiver->looked_at < WIRE_EVERY_US * VRB_USEC)
+	if (neighbours == far && time_since(vrb_main_receiver->looked_at, now) < WIRE_EVERY_US * VRB_USEC)
 		return false;
 	if (!vrb_receiver_take(vrb_main_receiver, now, true))
 		return false;
@@ -360,7 +361,7 @@ static bool try_receiver(struct vrb_receiver *r, uint64_t now)
 	if (!lock_try(r->lock))
 		return false;
 	store_relaxed(&r->polled_at, now);
-	if (vrb_output_any_far() || now - r->looked_at >= WIRE_EVERY_US * VRB_USEC)
+	if (vrb_output_any_far() || time_since(r->looked_at, now) >= WIRE_EVERY_US * VRB_USEC)
 		packets = vrb_receiver_take(r, now, true);
 	lock_release(r->lock);
 	if (packets)
@@ -382,7 +383,7 @@ static struct vrb_receiver *own_receiver(unsigned int shards, unsigned int turn)
 
 static bool neglected(const struct vrb_receiver *r, uint64_t now)
 {
-	return now - load_relaxed(&r->polled_at) >= NEGLECT_US * VRB_USEC;
+	return time_since(load_relaxed(&r->polled_at), now) >= NEGLECT_US * VRB_USEC;
 }
 
 /* Nobody else may poll, so everything is looked after. */

@@ -40,7 +40,7 @@ static inline void habit_posted(struct habit *h, uint64_t now)
 {
 	if (!h->asked)
 		return;
-	if (now - h->asked > HABIT_SOON)
+	if (time_since(h->asked, now) > HABIT_SOON)
 		h->answered = 0;
 	else if (!habit_believed(h))
 		h->answered++;
@@ -50,7 +50,7 @@ static inline void habit_posted(struct habit *h, uint64_t now)
 /* The ACK leaves alone. */
 static inline void habit_alone(struct habit *h, uint64_t now)
 {
-	if (h->asked && now - h->asked >= HABIT_SOON)
+	if (h->asked && time_since(h->asked, now) >= HABIT_SOON)
 		h->answered = 0;
 }
 

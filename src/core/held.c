@@ -99,7 +99,7 @@ static void put(struct held *h, struct copy **slot, const struct roce_pkt *pkt, 
 
 static bool is_old(const struct copy *c, uint64_t now)
 {
-	return now - c->since > HELD_TIME;
+	return time_since(c->since, now) > HELD_TIME;
 }
 
 /* A packet with this PSN has come for the first time. */

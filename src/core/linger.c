@@ -128,10 +128,10 @@ static struct {
 /* Must hold budget.lock. */
 static void refill(uint64_t now)
 {
-	uint64_t back = (now - budget.at) / REFILL;
+	uint64_t back = time_since(budget.at, now) / REFILL;
 
 	budget.spent -= min(back, budget.spent);
-	budget.at = now;
+	budget.at = max(now, budget.at);
 }
 
 static uint64_t patience_at(uint64_t now)

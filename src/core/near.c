@@ -26,8 +26,6 @@ enum {
 	LOOK_AGAIN_MS = 1,	/* a neighbour that could not be reached is looked for again after this, */
 	LOOK_AGAIN_MAX_MS = 256,	/* and each time after twice as long, up to this */
 	HOLD_UC_MS = 1000,	/* an unreliable connection waits so long for its neighbour's QP */
-	STARVED_MS = 10000,	/* a neighbour that gets no processor is waited for so long, whatever the QP's timeouts, */
-	RAN_MS = 200,		/* unless it has run for so long meanwhile: then it could have looked */
 	QUIET_WIRE_MS = 100,	/* what an unreliable connection sent by the wire has arrived by then, or is lost */
 };
 
@@ -170,7 +168,7 @@ static bool may_switch(const struct vrb_qp *qp, uint64_t now)
 	if (qp->wq.type == IBV_QPT_UD || qp->wq.state < IBV_QPS_RTR)
 		return false;
 	if (qp->wq.type == IBV_QPT_UC)
-		return !qp->near.far_at || now - qp->near.far_at >= QUIET_WIRE_MS * VRB_MSEC;
+		return !qp->near.far_at || time_since(qp->near.far_at, now) >= QUIET_WIRE_MS * VRB_MSEC;
 	return !vrb.wire ||
 	       (nothing_in_flight(qp) && qp->roce.resp.rd_owed == 0);
 }
@@ -200,7 +198,7 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 		return;
 	local_peer_put(vrb.local, n->peer);
 	n->peer = peer;
-	n->full_since = n->pause = 0;
+	n->full_since = n->pause = n->put_at = 0;
 	n->retry = VRB_NEVER;
 	qp->wq.pull_min = 0;
 }
@@ -230,37 +228,68 @@ bool vrb_near_find(struct vrb_qp *qp, uint64_t now)
 	return n->peer != NULL;
 }
 
-bool vrb_near_holds(struct vrb_qp *qp, uint64_t now)
+/*
+ * Without a wire a packet goes to a neighbour or nowhere.  A neighbour that was not there at the first look is given until the next one before
+ * packets are lost on it; and a QP without an ack timeout, which would never send again, does not lose any.
+ */
+static bool holds_reliable(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_near *n = &qp->near;
 
-	if (qp->wq.type != IBV_QPT_UC)
-		return false;
 	n->retry = VRB_NEVER;
-	if (!n->expected || qp->wq.state != IBV_QPS_RTS || qp->wq.sq.next == qp->wq.sq.head)
-		return false;
-	if (!n->held_since)
-		n->held_since = now;
-	if (now - n->held_since >= HOLD_UC_MS * VRB_MSEC)
+	if (qp->wq.state != IBV_QPS_RTS || qp->wq.sq.done == qp->wq.sq.head ||
+	    (qp->wq.timeout != 0 && (n->patience > LOOK_AGAIN_MS || now >= n->again)))
 		return false;
 	n->retry = max(n->again, now);
 	return true;
 }
 
-bool vrb_near_starves(struct vrb_qp *qp, uint64_t now)
+bool vrb_near_holds(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_near *n = &qp->near;
 
-	if (!n->peer)
+	if (qp->wq.type == IBV_QPT_UD)
 		return false;
-	if (!n->starved_since || n->starved_una != qp->roce.comp.una) {
-		n->starved_since = now;
-		n->starved_ran = local_peer_ran(n->peer);
-		n->starved_una = qp->roce.comp.una;
-	}
-	return now - n->starved_since < STARVED_MS * VRB_MSEC &&
-	       local_peer_ran(n->peer) - n->starved_ran < RAN_MS * VRB_MSEC &&
-	       local_peer_starves(vrb.local, n->peer, now);
+	if (qp->wq.type != IBV_QPT_UC)
+		return !vrb.wire && holds_reliable(qp, now);
+	n->retry = VRB_NEVER;
+	if (!n->expected || qp->wq.state != IBV_QPS_RTS || qp->wq.sq.next == qp->wq.sq.head)
+		return false;
+	if (!n->held_since)
+		n->held_since = now;
+	if (time_since(n->held_since, now) >= HOLD_UC_MS * VRB_MSEC)
+		return false;
+	n->retry = max(n->again, now);
+	return true;
+}
+
+static bool peer_listens(const struct vrb_qp *qp)
+{
+	struct seg_qp published;
+
+	return local_peer_qp(qp->near.peer, qp->wq.dest_qpn, &published) &&
+	       wq_receives(published.state) && published.dest_qpn == qp->wq.qpn;
+}
+
+/*
+ * A neighbour that has taken what was put last has said its answer to what was there before.  So one timeout is waited longer, with a probe in
+ * it, and after that each finds out about the probe before: one that has been taken and not answered counts.
+ */
+bool vrb_near_excuses(struct vrb_qp *qp, bool overdue, uint64_t now)
+{
+	struct vrb_near *n = &qp->near;
+	bool asked;
+
+	if (!n->peer || !local_peer_alive(vrb.local, n->peer, now) || !peer_listens(qp))
+		return false;
+	if (!local_peer_took(n->peer, n->put_at))
+		return true;
+	if (!overdue)
+		return false;
+	asked = n->asked && n->asked_una == qp->roce.comp.una;
+	n->asked = true;
+	n->asked_una = qp->roce.comp.una;
+	return !asked;
 }
 
 bool vrb_near_migrated(struct vrb_qp *qp)

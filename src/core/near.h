@@ -25,9 +25,9 @@ struct vrb_near {
 	uint64_t again;			/* when to look for a neighbour next */
 	uint64_t retry;			/* the lane was full: send again then; VRB_NEVER if not */
 	uint64_t full_since;		/* and nothing fitted into it since then; 0: it has room */
-	uint64_t starved_since;		/* when an ack timeout first found the neighbour without a processor, */
-	uint64_t starved_ran;		/* how long it had run by then, */
-	uint32_t starved_una;		/* and no progress since: the oldest PSN then */
+	uint32_t put_at;		/* how far the lane was filled when a packet of this QP was put there last */
+	uint32_t asked_una;		/* an ack timeout has passed though the neighbour had taken all: the oldest PSN then */
+	bool asked;			/* that has happened once since the last progress */
 	uint64_t held_since;		/* unreliable: the neighbour is there, but not yet its QP; 0: not held */
 	uint64_t far_at;		/* unreliable: when a packet went by the wire */
 	uint32_t patience;		/* ms between looks */
@@ -70,8 +70,8 @@ bool vrb_near_datagram(struct vrb_qp *qp, const struct net_path *path, const uin
 bool vrb_near_waits(struct vrb_qp *qp, uint64_t now);
 
 /*
- * Must what an unreliable connection has to say wait for its neighbour's QP, which has not come up yet? Then near.retry is set. Only
- * after vrb_near_collect() returned false. Must hold qp->lock.
+ * Must what a connection has to say wait for its neighbour's QP, which has not come up yet?  An unreliable one waits, and any where there is no
+ * other way. Then near.retry is set. Only after vrb_near_collect() returned false. Must hold qp->lock.
  */
 bool vrb_near_holds(struct vrb_qp *qp, uint64_t now);
 
@@ -79,10 +79,11 @@ bool vrb_near_holds(struct vrb_qp *qp, uint64_t now);
 bool vrb_near_migrated(struct vrb_qp *qp);
 
 /*
- * Does the QP's peer not answer because its process gets no processor?  Then nothing is lost, and a device would have answered: an ack timeout
- * does not count, for some seconds.  Looks into /proc. Must hold qp->lock.
+ * Is it no sign of a loss that the QP's peer has not answered by now?  While its process lives and its QP listens nothing is lost on this way, however
+ * long that gets no processor, or is stopped: what it has not taken it cannot answer.  `overdue`: the ack timeout has passed, else it is a
+ * probe that would be sent. Must hold qp->lock.
  */
-bool vrb_near_starves(struct vrb_qp *qp, uint64_t now);
+bool vrb_near_excuses(struct vrb_qp *qp, bool overdue, uint64_t now);
 
 /* Is the QP near? Looks for its neighbour from time to time. Must hold qp->lock. */
 bool vrb_near_find(struct vrb_qp *qp, uint64_t now);

@@ -22,8 +22,8 @@
 enum {
 	FULL_LANE_US = 20,	/* a full lane is tried again after this, */
 	FULL_LANE_MAX_US = 1280,	/* and each time after twice as long, up to this: its owner may be stopped */
-	STUCK_LANE_MS = 100,	/* nobody empties it: packets are lost from here on, so that retries are counted */
-	STUCK_UNRELIABLE_MS = 1000,	/* where nothing is retried: a neighbour that gets no processor shall not cost messages at once */
+	LONG_FULL_MS = 1000,	/* nobody empties it: after so long it is tried less often, and datagrams are lost */
+	LONG_FULL_US = 20480,
 	PUT_MAX = ((ROCE_MAX_PACKET + 63) & ~63) + ONESIDED_SEGS * sizeof(struct wq_seg),
 	LOOK_AGAIN_MS = 10,	/* for a neighbour that a datagram to a group could not reach */
 	PULL_MIN = 2048,	/* payloads from here on are left for the receiver to pull */
@@ -109,12 +109,9 @@ static bool has_died(struct vrb_qp *qp, uint64_t now)
 	return true;
 }
 
-/* Has its lane had no room for so long that what does not fit is lost? */
-static bool is_stuck(const struct vrb_qp *qp, uint64_t now)
+static bool full_for_long(const struct vrb_near *n, uint64_t now)
 {
-	uint64_t patience = qp->wq.type == IBV_QPT_UC ? STUCK_UNRELIABLE_MS : STUCK_LANE_MS;
-
-	return qp->near.full_since && now - qp->near.full_since >= patience * VRB_MSEC;
+	return time_since(n->full_since, now) >= LONG_FULL_MS * VRB_MSEC;
 }
 
 static void note_room(struct vrb_near *n, bool full, bool moved, uint64_t now)
@@ -126,18 +123,19 @@ static void note_room(struct vrb_near *n, bool full, bool moved, uint64_t now)
 		return;
 	if (!n->full_since)
 		n->full_since = now;
-	n->pause = min(max(2 * n->pause, (uint32_t)FULL_LANE_US), (uint32_t)FULL_LANE_MAX_US);
+	n->pause = min(max(2 * n->pause, (uint32_t)FULL_LANE_US),
+		       full_for_long(n, now) ? (uint32_t)LONG_FULL_US : (uint32_t)FULL_LANE_MAX_US);
 	n->retry = time_after(now, n->pause * VRB_USEC);
 }
 
 /*
- * Packets to a neighbour that died, or that find no room in a lane that has been full for long, are lost as on a network: the engine must see
- * them leave, or it would never count a retry.  Where there is room again nothing is lost: a NAK is said once.
+ * Packets to a neighbour that died are lost as on a network: the engine must see them leave, or it would never count a retry.  To one that lives
+ * they wait for room, however long it takes.
  */
 bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 {
 	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
-	bool sent = false, full = false, lost = false, dead, stuck, watched;
+	bool sent = false, full = false, lost = false, dead, watched;
 	const struct net_path *path;
 	struct roce_rider ack;
 	struct lane_tx *tx;
@@ -148,13 +146,12 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 	watched = vrb_tap_wanted(now);
 	note_abilities(qp, watched);
 	dead = has_died(qp, now);
-	stuck = is_stuck(qp, now);
 	ack.allowed = !watched && qp->wq.type == IBV_QPT_RC;	/* a sniffer sees two packets */
 	tx = local_burst_begin(qp->near.peer);
 	while (len && !full && roce_has_output(&qp->roce)) {
 		bool room = !dead && lane_tx_room(tx, PUT_MAX);
 
-		lost = !room && (dead || stuck);
+		lost = !room && dead;
 		full = !room && !lost;
 		if (!full)
 			len = roce_output_with(&qp->roce, packet, sizeof(packet), &path, &ack, now);
@@ -165,11 +162,10 @@ bool vrb_near_collect(struct vrb_qp *qp, uint64_t now)
 		put(qp, tx, packet, len, &ack);
 		sent = true;
 	}
+	if (sent)
+		qp->near.put_at = tx->head;
 	local_burst_end(vrb.local, qp->near.peer, sent);
-	if (lost)
-		qp->near.retry = VRB_NEVER;	/* and full_since stays: it is full still */
-	else
-		note_room(&qp->near, full, sent, now);
+	note_room(&qp->near, full, sent, now);
 	return true;
 }
 
@@ -384,5 +380,5 @@ bool vrb_near_waits(struct vrb_qp *qp, uint64_t now)
 		    receiver_full(qp, sq_wqe(sq, sq->next), now);
 
 	note_room(&qp->near, full, !full, now);
-	return full && now - qp->near.full_since < STUCK_UNRELIABLE_MS * VRB_MSEC;
+	return full && !full_for_long(&qp->near, now);
 }

@@ -80,7 +80,7 @@ static unsigned int room(struct vrb_raw_port *raw, uint64_t now)
 	}
 	if (!raw->held_since)
 		raw->held_since = now;
-	if (now - raw->held_since < HOLD)
+	if (time_since(raw->held_since, now) < HOLD)
 		return 0;
 	raw->held_since = 0;
 	return fewest(raw, false);

@@ -158,7 +158,7 @@ void vrb_steer_qp_removed(uint32_t qpn)
 void vrb_steer_misled(unsigned int n, uint64_t now)
 {
 	steer.misled += n;
-	if (steer.misled < MISLED_LIMIT || now - steer.probed < steer.interval || !vrb.wire)
+	if (steer.misled < MISLED_LIMIT || time_since(steer.probed, now) < steer.interval || !vrb.wire)
 		return;
 	steer.misled = 0;
 	steer.probed = now;

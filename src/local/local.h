@@ -59,13 +59,8 @@ bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *c
 /* False once its process is gone; looks at most every millisecond. */
 bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now);
 
-/*
- * Has it left in its lane what was sent to it, only because it gets no processor? False if it is stopped, asleep or dead. Slow.
- */
-bool local_peer_starves(struct local *l, struct local_peer *peer, uint64_t now);
-
-/* Nanoseconds that its process has run; 0 if it is gone. */
-uint64_t local_peer_ran(const struct local_peer *peer);
+/* Has it taken what was in its lane when that was filled up to `head`, as lane_tx counts? */
+bool local_peer_took(const struct local_peer *peer, uint32_t head);
 
 /* May its memory be accessed one-sidedly? False where cross-memory attach is refused. */
 bool local_peer_cma(const struct local_peer *peer);

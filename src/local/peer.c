@@ -8,7 +8,6 @@
 #include <sys/uio.h>
 
 #include "host/host.h"
-#include "host/wants_cpu.h"
 #include "local/parts.h"
 #include "run/log.h"
 #include "util/atomic.h"
@@ -177,7 +176,7 @@ bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now)
 
 	if (unlikely(keeper_gone(peer->map.keeper))) {
 		store_relaxed(&peer->alive, false);
-	} else if (now - checked >= ALIVE_CHECK) {
+	} else if (time_since(checked, now) >= ALIVE_CHECK) {
 		store_relaxed(&peer->checked, now);
 		if (!host_alive(l->host, peer->slot, peer->map.incarnation))
 			store_relaxed(&peer->alive, false);
@@ -185,17 +184,9 @@ bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now)
 	return load_relaxed(&peer->alive);
 }
 
-bool local_peer_starves(struct local *l, struct local_peer *peer, uint64_t now)
+bool local_peer_took(const struct local_peer *peer, uint32_t head)
 {
-	bool drained = lane_tx_drained(local_burst_begin(peer));
-
-	local_burst_end(l, peer, false);
-	return !drained && local_peer_alive(l, peer, now) && host_wants_cpu(peer->map.pid);
-}
-
-uint64_t local_peer_ran(const struct local_peer *peer)
-{
-	return host_cpu_time(peer->map.pid);
+	return (int32_t)(load_relaxed(&peer->map.lane->tail) - head) >= 0;
 }
 
 bool local_peer_cma(const struct local_peer *peer)

@@ -195,7 +195,7 @@ static bool may_have_early(const struct packet_port *p)
 /* Counts what was read at a time that did not find the socket empty. */
 static bool is_stream(struct packet_port *p, unsigned int got, uint64_t now)
 {
-	if (now - p->backlog_since > STREAM_WITHIN) {
+	if (time_since(p->backlog_since, now) > STREAM_WITHIN) {
 		p->backlog_since = now;
 		p->backlog = 0;
 	}

@@ -174,7 +174,7 @@ static enum given give(struct virtual_port *p, struct member *m, const struct ra
 		return errno == EFAULT ? BUSY : NOBODY;
 	if (!m->full_since)
 		m->full_since = now;
-	return now - m->full_since < DEAF_AFTER ? BUSY : NOBODY;
+	return time_since(m->full_since, now) < DEAF_AFTER ? BUSY : NOBODY;
 }
 
 /* False: a member must be waited for. Must hold p->lock. */

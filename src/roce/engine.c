@@ -260,7 +260,7 @@ void roce_ask_again(struct roce_qp *qp)
 static bool cnp_due(const struct roce_qp *qp, uint64_t now)
 {
 	return qp->resp.cnp_owed &&
-	       (!qp->resp.cnp_sent || now - qp->resp.cnp_time >= CNP_INTERVAL_US * VRB_USEC);
+	       (!qp->resp.cnp_sent || time_since(qp->resp.cnp_time, now) >= CNP_INTERVAL_US * VRB_USEC);
 }
 
 static size_t build_cnp(struct roce_qp *qp, uint8_t *buf, uint64_t now)

@@ -189,10 +189,11 @@ uint64_t roce_next_timeout(const struct roce_qp *qp);
 void roce_timeout(struct roce_qp *qp, uint64_t now);
 
 /*
- * Has an ack timeout passed?  If the caller knows that the peer has not had a chance to answer, it may begin anew, without counting, before
- * roce_timeout() is called.
+ * Has an ack timeout passed; or the time after which the oldest packet is sent once more, to see whether it has arrived?  If the caller knows that the
+ * peer has not had a chance to answer, both may begin anew, without a packet and without counting, before roce_timeout() is called.
  */
 bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now);
+bool roce_probe_due(const struct roce_qp *qp, uint64_t now);
 void roce_ack_excuse(struct roce_qp *qp, uint64_t now);
 
 /*

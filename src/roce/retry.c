@@ -223,8 +223,15 @@ bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now)
 	return time_reached(qp->retry.ack_deadline, now);
 }
 
+bool roce_probe_due(const struct roce_qp *qp, uint64_t now)
+{
+	return time_reached(qp->retry.probe_at, now);
+}
+
 void roce_ack_excuse(struct roce_qp *qp, uint64_t now)
 {
+	if (qp->retry.probes < PROBES_MAX)
+		qp->retry.probes++;
 	start_timers(qp, now);
 }
 

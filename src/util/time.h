@@ -21,6 +21,15 @@ static inline uint64_t time_after(uint64_t now, uint64_t delay)
 	return delay >= VRB_NEVER - now ? VRB_NEVER : now + delay;
 }
 
+/*
+ * How long ago `then` was.  A time that was noted under a lock may lie ahead of a `now` that was read before the lock was had: that is 0, and no
+ * age.
+ */
+static inline uint64_t time_since(uint64_t then, uint64_t now)
+{
+	return now > then ? now - then : 0;
+}
+
 static inline bool time_reached(uint64_t deadline, uint64_t now)
 {
 	return deadline != VRB_NEVER && now >= deadline;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer is ended by SIGKILL, or stopped, in the middle of a transfer; or gets hardly any processor.
+ * A peer is ended by SIGKILL in the middle of a transfer; or stopped, or gets hardly any processor, and lives.
  *
  *	argument	the survivor was
  *	SEND		sending
  *	WRITE		writing
  *	READ		reading
- *	STOPPED		sending, to a peer that is stopped and not dead
+ *	STOPPED		sending, to a peer that is stopped, goes on, is stopped again and killed: nothing fails before that
  *	RESPOND		receiving
  *	STARVED		sending, to a peer that lives and wants to run: nothing fails
  *
@@ -22,6 +22,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rc.h"
@@ -36,6 +37,7 @@ enum {
 	RECV_ID = 1000000,
 	HOGS = 3,
 	STARVED_SENDS = 6,
+	STOPPED_MS = 500, /* many times what the retries of TIMEOUT take */
 };
 
 static void swap(int sock, const struct rc_addr *mine, struct rc_addr *theirs)
@@ -106,18 +108,10 @@ static void run_victim(int sock, bool requests, bool starves)
 	respond_for_ever(&rc);
 }
 
-/* Stopped, it keeps its sockets and memory but answers nothing. */
-static bool stop_only;
-
 static void end_victim(pid_t victim)
 {
 	int status;
 
-	if (stop_only) {
-		CHECK(kill(victim, SIGSTOP) == 0);
-		CHECK(waitpid(victim, &status, WUNTRACED) == victim && WIFSTOPPED(status));
-		return;
-	}
 	CHECK(kill(victim, SIGKILL) == 0);
 	CHECK(waitpid(victim, &status, 0) == victim);
 	/* It must have been alive and well until now. */
@@ -167,6 +161,51 @@ static void survive_as_requester(struct rc *rc, enum ibv_wr_opcode opcode,
 	CHECK(rc_post_send(rc, rc->qp, opcode, SIZE, peer, 1) == 0);
 	rc_post_recv(rc, rc->qp, RECV_ID);
 	expect_flush(rc, 1, 1);
+}
+
+/* Stopped, it keeps its sockets and memory but answers nothing. */
+static void stop_victim(pid_t victim)
+{
+	int status;
+
+	CHECK(kill(victim, SIGSTOP) == 0);
+	CHECK(waitpid(victim, &status, WUNTRACED) == victim && WIFSTOPPED(status));
+}
+
+static uint64_t ms_now(void)
+{
+	struct timespec t;
+
+	CHECK(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
+	return (uint64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void outlast_stop(struct rc *rc, const struct rc_addr *peer, pid_t victim)
+{
+	int left = SEND_DEPTH;
+	uint64_t until;
+	struct ibv_wc wc;
+
+	CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0) == 0);
+	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+	stop_victim(victim);
+	for (int i = 0; i < SEND_DEPTH; i++)
+		CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, i) == 0);
+	for (until = ms_now() + STOPPED_MS; ms_now() < until;) {
+		if (ibv_poll_cq(rc->cq, 1, &wc) == 0)
+			continue;
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		left--;
+	}
+	CHECK(left > 0);
+	CHECK(kill(victim, SIGCONT) == 0);
+	for (; left > 0; left--)
+		CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+	stop_victim(victim);
+	CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0) == 0);
+	end_victim(victim);
+	CHECK_EQ(rc_wait(rc).status, IBV_WC_RETRY_EXC_ERR);
+	expect_flush(rc, 0, RECVS);
 }
 
 static void survive_as_responder(struct rc *rc, pid_t victim)
@@ -235,6 +274,7 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "WRITE";
 	bool respond = strcmp(what, "RESPOND") == 0, starved = strcmp(what, "STARVED") == 0;
+	bool stopped = strcmp(what, "STOPPED") == 0;
 	enum ibv_wr_opcode opcode = opcode_of(what);
 	struct rc_addr peer;
 	struct rc rc;
@@ -242,7 +282,6 @@ int main(int argc, char **argv)
 	int sock[2];
 
 	alarm(RC_LIMIT_S);
-	stop_only = strcmp(what, "STOPPED") == 0;
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
 	/* Before either side has touched the library. */
 	victim = fork();
@@ -259,10 +298,12 @@ int main(int argc, char **argv)
 		survive_as_responder(&rc, victim);
 	else if (starved)
 		starve(&rc, &peer);
+	else if (stopped)
+		outlast_stop(&rc, &peer, victim);
 	else
 		survive_as_requester(&rc, opcode, &peer, victim);
 	rc_close(&rc);
-	if (stop_only || starved)
+	if (starved)
 		kill(victim, SIGKILL);
 	return 0;
 }
