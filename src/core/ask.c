@@ -219,6 +219,7 @@ static void put_counters(FILE *f, const struct roce_counters *c)
 		ROW(sent_pkts), ROW(rcvd_pkts), ROW(sent_bytes), ROW(rcvd_bytes), ROW(duplicate_request),
 		ROW(out_of_seq_request), ROW(rcvd_rnr_err), ROW(rcvd_seq_err), ROW(send_rnr_err),
 		ROW(retransmitted_pkts), ROW(dropped_pkts), ROW(rdma_sends), ROW(rdma_recvs),
+		ROW(unreceived_msgs), ROW(broken_msgs), ROW(refused_msgs), ROW(lost_pkts),
 #undef ROW
 	};
 

@@ -229,6 +229,20 @@ void vrb_fault_complete(struct vrb_qp *qp, const struct wq_cqe *cqe)
 	last.qpn = 0;
 }
 
+/* Datagrams without a receive are many a program's way of life. */
+void vrb_fault_dropped(struct vrb_qp *qp, enum reason why)
+{
+	enum log_level level = qp->wq.type == IBV_QPT_UD ? LOG_INFO : LOG_WARN;
+	struct text t = { .n = 0 };
+
+	if (qp->told_drop || !log_on(LOG_CORE, level))
+		return;
+	qp->told_drop = true;
+	add_qp(&t, &qp->wq);
+	add(&t, ": reason %u: %s; more of them are only counted", why, reason_str(why));
+	log_at(LOG_CORE, level, "%s", t.s);
+}
+
 void vrb_fault_event(struct vrb_qp *qp, enum ibv_event_type type)
 {
 	struct text t = { .n = 0 };

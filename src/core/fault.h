@@ -27,6 +27,9 @@ void vrb_fault_note(const struct wq_qp *wq, uint32_t key, uint64_t va, uint64_t 
 /* A completion in error is about to be raised. Must hold qp->lock. */
 void vrb_fault_complete(struct vrb_qp *qp, const struct wq_cqe *cqe);
 
+/* A message of an unreliable service was dropped: the first of a QP is told. Must hold qp->lock. */
+void vrb_fault_dropped(struct vrb_qp *qp, enum reason why);
+
 /* An affiliated event is about to be raised. Must hold qp->lock. */
 void vrb_fault_event(struct vrb_qp *qp, enum ibv_event_type type);
 

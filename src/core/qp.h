@@ -117,6 +117,7 @@ struct vrb_qp {
 	struct vrb_rndv rndv;
 	/* its first failure has been logged; see fault.h */
 	bool told;
+	bool told_drop;			/* and its first dropped message */
 	/* it holds an entry that was given back, to be taken next */
 	bool copy_held;
 	struct vrb_cntr *cntr[VRB_CNTR_OPS];	/* completion counters; NULL: not counted */

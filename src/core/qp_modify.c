@@ -295,7 +295,7 @@ static void forget(struct vrb_qp *qp)
 	vrb_qp_drop_taken(qp);
 	if (qp->rndv.owner)
 		vrb_rndv_abandon(qp);
-	qp->told = false;
+	qp->told = qp->told_drop = false;
 	qp->wq.mig_state = IBV_MIG_MIGRATED;
 	qp->wq.rate_kbps = qp->wq.rate_burst = 0;
 	if (qp->send_cq)

@@ -200,6 +200,11 @@ static void event(struct wq_qp *wq, enum ibv_event_type type)
 	vrb_qp_raise(qp, type);
 }
 
+static void dropped(struct wq_qp *wq, enum reason why)
+{
+	vrb_fault_dropped(wq_to_vrb_qp(wq), why);
+}
+
 const struct wq_ops vrb_qp_ops = {
 	.mem_check = vrb_mem_check,
 	.mem_read = vrb_mem_read,
@@ -216,5 +221,6 @@ const struct wq_ops vrb_qp_ops = {
 	.recv_untake = recv_untake,
 	.complete = complete,
 	.count = count,
+	.dropped = dropped,
 	.event = event,
 };

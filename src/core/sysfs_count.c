@@ -44,6 +44,10 @@ static const struct {
 	HW(retransmitted_pkts),
 	HW(dropped_pkts),
 	HW(out_of_buffer),
+	HW(unreceived_msgs),
+	HW(broken_msgs),
+	HW(refused_msgs),
+	HW(lost_pkts),
 	HW(rdma_sends),
 	HW(rdma_recvs),
 #undef HW

@@ -24,6 +24,12 @@ static void allow_access(void)
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
+/* Not any longer than that. */
+static void forbid_access(void)
+{
+	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+}
+
 int local_start(struct host *host, uint64_t netns, struct local **out)
 {
 	struct local *l = calloc(1, sizeof(*l));
@@ -67,6 +73,7 @@ void local_stop(struct local *l)
 		fetch_or_acq_rel(&h->opened[slot / 64], 1ull << slot % 64);
 		fetch_add_acq_rel(&h->news, 1);
 	}
+	forbid_access();
 	keeper_end(&segment_header(l->seg)->keeper);
 	segment_destroy(l->seg, l->host);
 	free_peers(l);

@@ -83,6 +83,8 @@ struct roce_counters {
 	uint64_t retransmitted_pkts, dropped_pkts;
 	uint64_t out_of_buffer;			/* packets that found no receive posted, whatever became of them */
 	uint64_t bad_pkey, bad_qkey;		/* of the dropped ones */
+	/* Unreliable: messages without a receive, with packets missing, and refused; packets that never came. */
+	uint64_t unreceived_msgs, broken_msgs, refused_msgs, lost_pkts;
 	uint64_t rdma_sends, rdma_recvs;	/* SENDs and receives that succeeded */
 	uint64_t ecn_marked, cnp_sent, cnp_rcvd;	/* Annex A17 congestion notification */
 };

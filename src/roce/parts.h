@@ -117,6 +117,9 @@ void roce_responder_ask(struct roce_qp *qp);
 
 /* The receive held serves the next message. */
 void roce_responder_drop_message(struct roce_qp *qp);
+
+/* A message of an unreliable service ends without a completion: counted, and told. */
+void roce_message_dropped(struct roce_qp *qp, enum reason why);
 void roce_responder_fault(struct roce_qp *qp, enum reason why); /* see faults.h */
 void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe);
 void roce_response_fault(struct roce_qp *qp, enum reason why, uint32_t psn); /* in place of the answer with that PSN */

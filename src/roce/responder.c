@@ -101,6 +101,27 @@ void roce_responder_drop_message(struct roce_qp *qp)
 	qp->resp.resid = 0;
 }
 
+void roce_message_dropped(struct roce_qp *qp, enum reason why)
+{
+	struct roce_counters *c = &qp->counters;
+
+	if (why == REASON_DROP_NO_RECEIVE)
+		c->unreceived_msgs++;
+	else if (why == REASON_DROP_BROKEN)
+		c->broken_msgs++;
+	else
+		c->refused_msgs++;
+	qp->wq->ops->dropped(qp->wq, why);
+}
+
+/* What is left of it is no gap. */
+static void drop_rest(struct roce_qp *qp, enum reason why)
+{
+	roce_responder_drop_message(qp);
+	qp->resp.epsn = psn_add(qp->resp.epsn, 1);
+	roce_message_dropped(qp, why);
+}
+
 void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
 {
 	struct wq_qp *wq = qp->wq;
@@ -394,7 +415,7 @@ static enum resp_step rnr(struct resp_ctx *c)
 
 	qp->counters.out_of_buffer++;
 	if (!roce_is_reliable(qp)) {
-		roce_responder_drop_message(qp);
+		drop_rest(qp, REASON_DROP_NO_RECEIVE);
 		return RESP_DROP;
 	}
 	qp->counters.send_rnr_err++;
@@ -414,7 +435,7 @@ static void apply_fault(struct roce_qp *qp, enum reason why, uint32_t psn, bool 
 	enum roce_fault_action action = f->action[roce_fault_column(qp->wq->type)];
 
 	if (action == ROCE_FAULT_DROP) {
-		roce_responder_drop_message(qp);
+		drop_rest(qp, why);
 		qp->counters.dropped_pkts++;
 		return;
 	}

@@ -24,23 +24,45 @@ static bool is_duplicate(const struct roce_resp *resp, uint32_t psn)
 	return resp->synced && behind && behind <= UC_DUPLICATE_RANGE;
 }
 
+/* The first packet of all may have any PSN. */
+static void note_gap(struct roce_qp *qp, uint32_t psn)
+{
+	qp->counters.out_of_seq_request++;
+	if (qp->resp.synced)
+		qp->counters.lost_pkts += psn_add(psn, 0 - qp->resp.epsn);
+}
+
+/* The one in progress will not be whole any more. False if there is none. */
+static bool end_message(struct roce_qp *qp)
+{
+	if (qp->resp.msg == ROCE_MSG_NONE)
+		return false;
+	roce_responder_drop_message(qp);
+	roce_message_dropped(qp, REASON_DROP_BROKEN);
+	return true;
+}
+
 enum roce_uc_verdict roce_uc_check_psn(struct roce_qp *qp, const struct roce_pkt *pkt, bool begins)
 {
 	struct roce_resp *resp = &qp->resp;
 	uint32_t psn = pkt->bth.psn;
+	bool gap, ended;
 
 	if (is_duplicate(resp, psn)) {
 		qp->counters.duplicate_request++;
 		return ROCE_UC_DROP;
 	}
-	if (psn != resp->epsn)
-		qp->counters.out_of_seq_request++;
-	if (begins || psn != resp->epsn)
-		roce_responder_drop_message(qp);
+	gap = psn != resp->epsn;
+	if (gap)
+		note_gap(qp, psn);
+	ended = (begins || gap) && end_message(qp);
 	resp->synced = true;
 	resp->epsn = psn;
 	if (begins || resp->msg != ROCE_MSG_NONE)
 		return ROCE_UC_ACCEPT;
+	/* Of another message than that, or of one that was dropped before and is counted. */
+	if (gap && !ended)
+		roce_message_dropped(qp, REASON_DROP_BROKEN);
 	resp->epsn = psn_add(psn, 1);
 	return ROCE_UC_DROP;
 }

@@ -111,6 +111,7 @@ bool roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 	if (!qp->resp.wqe && !why) {
 		qp->counters.out_of_buffer++;
 		qp->counters.dropped_pkts++;
+		roce_message_dropped(qp, REASON_DROP_NO_RECEIVE);
 		return true;
 	}
 	if (qp->resp.wqe)

@@ -125,6 +125,9 @@ struct wq_ops {
 	/* A send request ended, signaled or not; asked for only while wq_qp.counted. */
 	void (*count)(struct wq_qp *qp, const struct send_wqe *wqe, bool ok);
 
+	/* A message was dropped without a completion, as unreliable services do. */
+	void (*dropped)(struct wq_qp *qp, enum reason why);
+
 	/* Raises an affiliated asynchronous event (IBV_EVENT_COMM_EST, _SQ_DRAINED, _QP_FATAL, _QP_REQ_ERR, _QP_ACCESS_ERR, _PATH_MIG ...). */
 	void (*event)(struct wq_qp *qp, enum ibv_event_type type);
 };

@@ -347,6 +347,11 @@ static void event(struct wq_qp *wq, enum ibv_event_type type)
 	qp->events[type]++;
 }
 
+/* Counted by the engine. */
+static void dropped(struct wq_qp *wq, enum reason why)
+{
+}
+
 const struct wq_ops sim_ops = {
 	.mem_check = mem_check,
 	.mem_read = mem_read,
@@ -359,6 +364,7 @@ const struct wq_ops sim_ops = {
 	.recv_take = recv_take,
 	.recv_untake = recv_untake,
 	.complete = complete,
+	.dropped = dropped,
 	.event = event,
 };
 

@@ -184,6 +184,11 @@ static void event(struct wq_qp *wq, enum ibv_event_type type)
 	e->events[e->num_events++] = type;
 }
 
+static void dropped(struct wq_qp *wq, enum reason why)
+{
+	env_of(wq)->dropped = why;
+}
+
 static const struct wq_ops ops = {
 	.mem_check = check,
 	.mem_read = mem_read,
@@ -198,6 +203,7 @@ static const struct wq_ops ops = {
 	.recv_take = recv_take,
 	.recv_untake = recv_untake,
 	.complete = complete,
+	.dropped = dropped,
 	.event = event,
 };
 

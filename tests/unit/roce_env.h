@@ -56,6 +56,7 @@ struct roce_env {
 	/* The completion numbered so (0 = the next) kills the QP, as a CQ overrun does; -1: none.
 	 */
 	int overrun_at;
+	enum reason dropped; /* of the message that was dropped last */
 	unsigned int direct_max; /* requests that ops->direct takes at a time */
 	uint32_t atomics;        /* executed */
 	uint32_t writes;         /* remote writes executed */

@@ -82,6 +82,9 @@ static void gap_loses_one_message(void **state)
 	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
 	assert_int_equal(e.cqes[0].byte_len, 264);
 	assert_int_equal(env_drain(&e), 0);
+	assert_int_equal(e.qp.counters.broken_msgs, 1);
+	assert_int_equal(e.qp.counters.lost_pkts, 4);
+	assert_int_equal(e.dropped, REASON_DROP_BROKEN);
 }
 
 /* A message whose end was lost is given up when the next begins, though no PSN is missing. */
@@ -93,6 +96,8 @@ static void new_message_ends_an_unfinished_one(void **state)
 	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN + 1, 10);
 	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
 	assert_int_equal(e.cqes[0].byte_len, 10);
+	assert_int_equal(e.qp.counters.broken_msgs, 1);
+	assert_int_equal(e.qp.counters.lost_pkts, 0);
 }
 
 static void any_first_psn_is_taken(void **state)
@@ -104,6 +109,7 @@ static void any_first_psn_is_taken(void **state)
 		write_packet(ROCE_RC_WRITE_ONLY, psns[i], 8, 8);
 		write_packet(ROCE_RC_WRITE_ONLY, psns[i] + 1, 8, 8);
 		assert_int_equal(e.writes, 2);
+		assert_int_equal(e.qp.counters.lost_pkts, 0);
 	}
 }
 
@@ -160,8 +166,25 @@ static void no_receive_drops_the_message(void **state)
 	env_post_recv(&e, 0, 1000);
 	env_request(&e, ROCE_RC_SEND_LAST, ENV_PSN + 1, 8);
 	assert_int_equal(e.num_cqes, 0);
+	assert_int_equal(e.dropped, REASON_DROP_NO_RECEIVE);
 	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN + 2, 8);
 	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
+	/* Once, and what was left of it is no gap. */
+	assert_int_equal(e.qp.counters.unreceived_msgs, 1);
+	assert_int_equal(e.qp.counters.out_of_seq_request + e.qp.counters.broken_msgs, 0);
+}
+
+/* The message before is whole, of the next one the beginning is missing. */
+static void beginning_is_lost(void **state)
+{
+	env_start(&e, IBV_QPT_UC);
+	env_post_recv(&e, 0, 1000);
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
+	env_request(&e, ROCE_RC_SEND_MIDDLE, ENV_PSN + 2, 256);
+	env_request(&e, ROCE_RC_SEND_LAST, ENV_PSN + 3, 8);
+	assert_int_equal(e.num_cqes, 1);
+	assert_int_equal(e.qp.counters.broken_msgs, 1);
+	assert_int_equal(e.qp.counters.lost_pkts, 1);
 }
 
 /* A receive that cannot take the message is the receiver's own fault. */
@@ -187,6 +210,7 @@ int main(void)
 		cmocka_unit_test(partial_write),
 		cmocka_unit_test(faults_of_the_peer_are_dropped),
 		cmocka_unit_test(no_receive_drops_the_message),
+		cmocka_unit_test(beginning_is_lost),
 		cmocka_unit_test(receive_too_small),
 	};
 

@@ -188,6 +188,8 @@ static void silent_drops(void **state)
 	env_input(&e, &good);
 	assert_int_equal(e.num_cqes, 1);
 	assert_int_equal(e.qp.counters.dropped_pkts, 4);
+	assert_int_equal(e.qp.counters.unreceived_msgs, 1);
+	assert_int_equal(e.dropped, REASON_DROP_NO_RECEIVE);
 	assert_int_equal(e.qp.counters.bad_qkey, 1);
 	assert_int_equal(e.qp.counters.bad_pkey, 1);
 	assert_int_equal(e.wq.state, IBV_QPS_RTS);

@@ -23,6 +23,23 @@ static void print_summary(struct json_object *p)
 	       devices_of(p));
 }
 
+/* Messages that no completion tells of. */
+static void print_drops(struct json_object *q)
+{
+	static const struct {
+		const char *name, *what;
+	} drops[] = {
+		{ "unreceived_msgs", "without a receive" },
+		{ "broken_msgs", "with packets missing" },
+		{ "refused_msgs", "refused" },
+	};
+	struct json_object *c = json_object_object_get(q, "counters");
+
+	for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++)
+		if (number(c, drops[i].name))
+			printf("           dropped: %lld messages %s\n", (long long)number(c, drops[i].name), drops[i].what);
+}
+
 static void print_qps(struct json_object *p)
 {
 	struct json_object *qps = list(p, "qps");
@@ -42,6 +59,7 @@ static void print_qps(struct json_object *p)
 		else
 			printf(" %4lld/%-4lld\n", (long long)number(q, "recvs_waiting"),
 			       (long long)number(q, "recv_depth"));
+		print_drops(q);
 	}
 }
 
