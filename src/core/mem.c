@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/fault.h"
+#include "core/flusher.h"
 #include "core/guard.h"
 #include "core/mr.h"
 #include "core/mrtab.h"
@@ -18,6 +19,7 @@
 #include "core/qp.h"
 #include "host/host.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 
 /* The protection domain that memory must be of. */
@@ -214,23 +216,32 @@ enum reason vrb_mem_atomic_write(struct wq_qp *qp, uint32_t rkey, uint64_t va, u
 }
 
 /*
- * Memory is coherent: visibility needs no more than a fence. Persistence is that of the file behind
- * the mapping.
+ * Memory is coherent: visibility needs no more than a fence. Persistence is that of the file behind the mapping, which a thread of its own
+ * waits for and takes over the reference for; where that cannot be, the caller does.  XRC's responder may go to another process meanwhile.
  */
-static bool flush_range(const struct mr_entry *e, uint64_t va, uint64_t len, uint8_t placement)
+static enum reason flush_range(struct wq_qp *qp, struct mr_entry *e, uint64_t va, uint64_t len,
+			       uint8_t placement, bool *later)
 {
 	uintptr_t page = sysconf(_SC_PAGESIZE);
 	uintptr_t start = (uintptr_t)host_address(e, va);
 	uintptr_t from = start & ~(page - 1);
+	int cancel, err;
 
 	full_fence();
 	if (!(placement & IBV_FLUSH_PERSISTENT) || e->kind == MR_DM)
-		return true;
-	return msync((void *)from, start - from + len, MS_SYNC) == 0;
+		return REASON_NONE;
+	*later = qp->type == IBV_QPT_RC &&
+		 vrb_flusher_add(wq_to_vrb_qp(qp), e, (void *)from, start - from + len);
+	if (*later)
+		return REASON_NONE;
+	cancel = cancel_off();
+	err = msync((void *)from, start - from + len, MS_SYNC);
+	cancel_on(cancel);
+	return err == 0 ? REASON_NONE : REASON_RKEY_UNMAPPED;
 }
 
 enum reason vrb_mem_flush(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
-			  uint8_t placement, uint8_t selectivity)
+			  uint8_t placement, uint8_t selectivity, bool *later)
 {
 	enum mem_access access = placement & IBV_FLUSH_PERSISTENT ? MEM_REMOTE_FLUSH_PERSISTENT
 								  : MEM_REMOTE_FLUSH_GLOBAL;
@@ -248,8 +259,9 @@ enum reason vrb_mem_flush(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t
 	if (why == REASON_NONE && (placement & IBV_FLUSH_GLOBAL) &&
 	    !(e->access & IBV_ACCESS_FLUSH_GLOBAL))
 		why = REASON_RKEY_ACCESS;
-	if (why == REASON_NONE && !flush_range(e, va, len, placement))
-		why = REASON_RKEY_UNMAPPED;
-	mr_entry_put(e);
+	if (why == REASON_NONE)
+		why = flush_range(qp, e, va, len, placement, later);
+	if (!*later)
+		mr_entry_put(e);
 	return why;
 }

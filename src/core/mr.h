@@ -93,7 +93,7 @@ enum reason vrb_mem_atomic(struct wq_qp *qp, uint32_t rkey, uint64_t va, enum at
 			   uint64_t compare_add, uint64_t swap, uint64_t *original);
 enum reason vrb_mem_atomic_write(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t value);
 enum reason vrb_mem_flush(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
-			  uint8_t placement, uint8_t selectivity);
+			  uint8_t placement, uint8_t selectivity, bool *later);
 enum reason vrb_mem_invalidate(struct wq_qp *qp, uint32_t rkey, bool remote);
 enum reason vrb_mem_bind(struct wq_qp *qp, const struct send_wqe *wqe);
 

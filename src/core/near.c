@@ -271,6 +271,14 @@ static bool peer_listens(const struct vrb_qp *qp)
 	       wq_receives(published.state) && published.dest_qpn == qp->wq.qpn;
 }
 
+/* A FLUSH to persistence is answered when the disk has, and is answered then. */
+static bool waits_for_disk(const struct vrb_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+
+	return sq->done != sq->next && sq_wqe(sq, sq->done)->opcode == IBV_WR_FLUSH;
+}
+
 /*
  * A neighbour that has taken what was put last has said its answer to what was there before.  So one timeout is waited longer, with a probe in
  * it, and after that each finds out about the probe before: one that has been taken and not answered counts.
@@ -282,7 +290,7 @@ bool vrb_near_excuses(struct vrb_qp *qp, bool overdue, uint64_t now)
 
 	if (!n->peer || !local_peer_alive(vrb.local, n->peer, now) || !peer_listens(qp))
 		return false;
-	if (!local_peer_took(n->peer, n->put_at))
+	if (!local_peer_took(n->peer, n->put_at) || waits_for_disk(qp))
 		return true;
 	if (!overdue)
 		return false;

@@ -16,6 +16,7 @@
 #include "core/context.h"
 #include "core/device.h"
 #include "core/drive.h"
+#include "core/flusher.h"
 #include "core/guard.h"
 #include "core/live.h"
 #include "core/mrtab.h"
@@ -55,6 +56,7 @@ static void after_fork_parent(void)
 
 static void drop_inherited(void)
 {
+	vrb_flusher_forget();
 	if (vrb.progress)
 		progress_forget(vrb.progress);
 	if (vrb.host)
@@ -194,6 +196,7 @@ free_timers:
 static void bring_down(void)
 {
 	progress_stop(vrb.progress);
+	vrb_flusher_stop();
 	vrb_ask_stop();
 	stop_monitor();
 	vrb_raw_stop();

@@ -59,6 +59,8 @@ struct roce_rd_atomic {
 	uint8_t kind;		/* enum roce_rd_kind; 0 = free */
 	bool owed;		/* answers are still to be sent, next_psn .. answer_last */
 	bool fresh;		/* the first answer is not complete yet */
+	bool held;		/* it waits for roce_flushed() */
+	uint16_t why;		/* enum reason: a NAK takes its place */
 	uint32_t first_psn;
 	uint32_t last_psn;
 	uint64_t end;		/* the responder's psns behind it */
@@ -166,6 +168,9 @@ static inline uint64_t roce_round_trip(const struct roce_qp *qp)
 {
 	return qp->cc.rtt;
 }
+
+/* A FLUSH that was under way has ended: the one with this PSN, if it is still waited for. */
+void roce_flushed(struct roce_qp *qp, uint32_t psn, enum reason why);
 
 /* Is a positive ACK all that roce_output() has to say, if anything? Then it may wait for company. */
 bool roce_owes_ack_only(const struct roce_qp *qp);

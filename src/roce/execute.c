@@ -65,14 +65,14 @@ static enum reason execute_atomic(struct roce_qp *qp, const struct roce_pkt *pkt
 }
 
 static enum reason execute_a19(struct roce_qp *qp, const struct roce_pkt *pkt,
-			       const struct roce_opcode_info *op)
+			       const struct roce_opcode_info *op, bool *later)
 {
 	struct wq_qp *wq = qp->wq;
 	uint64_t value;
 
 	if (op->kind == ROCE_KIND_FLUSH)
 		return wq->ops->mem_flush(wq, pkt->reth.rkey, pkt->reth.va, pkt->reth.len,
-					  pkt->feth.placement, pkt->feth.selectivity);
+					  pkt->feth.placement, pkt->feth.selectivity, later);
 	memcpy(&value, pkt->payload, sizeof(value));
 	return wq->ops->mem_atomic_write(wq, pkt->reth.rkey, pkt->reth.va, value);
 }
@@ -95,13 +95,14 @@ static enum reason execute_answered(struct roce_qp *qp, const struct roce_pkt *p
 	uint64_t original = 0;
 	enum reason why = REASON_NONE;
 	struct roce_rd_atomic *rd;
+	bool later = false;
 
 	if (op->kind == ROCE_KIND_READ)
 		packets = psn_packets(pkt->reth.len, qp->wq->mtu);
 	else if (op->kind == ROCE_KIND_ATOMIC)
 		why = execute_atomic(qp, pkt, &original);
 	else
-		why = execute_a19(qp, pkt, op);
+		why = execute_a19(qp, pkt, op, &later);
 	if (why)
 		return why;
 	if (op->kind == ROCE_KIND_READ)
@@ -112,6 +113,8 @@ static enum reason execute_answered(struct roce_qp *qp, const struct roce_pkt *p
 	rd->va = pkt->reth.va;
 	rd->len = rd->answer_end = op->kind == ROCE_KIND_READ ? pkt->reth.len : 0;
 	rd->original = original;
+	rd->held = later;
+	rd->why = REASON_NONE;
 	rd->msn = psn_add(resp->msn, 1);
 	resp->epsn = psn_add(resp->epsn, packets - 1);
 	resp->psns += packets - 1;

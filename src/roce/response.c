@@ -43,7 +43,7 @@ static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf
 {
 	uint64_t skip = (uint64_t)psn_add(rd->next_psn, 0 - rd->first_psn) * qp->wq->mtu;
 	uint32_t len = min(rd->answer_end - skip, (uint64_t)qp->wq->mtu);
-	enum reason why = REASON_NONE;
+	enum reason why = rd->why;
 	struct roce_pkt pkt;
 	size_t hdr;
 
@@ -79,6 +79,16 @@ static size_t ack(struct roce_qp *qp, uint8_t *buf)
 	return roce_put_pad(qp, buf, roce_put_headers(&pkt, buf, 0), 0);
 }
 
+void roce_flushed(struct roce_qp *qp, uint32_t psn, enum reason why)
+{
+	struct roce_rd_atomic *rd = roce_rd_find(qp, psn);
+
+	if (!rd || !rd->held)
+		return;
+	rd->held = false;
+	rd->why = why;
+}
+
 size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct roce_rd_atomic *rd;
@@ -87,7 +97,7 @@ size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 		size_t len;
 
 		/* A pending ACK is of a newer PSN, so it waits, too. */
-		if (!qp->dying && !roce_pace_answer_allows(qp, now))
+		if (rd->held || (!qp->dying && !roce_pace_answer_allows(qp, now)))
 			return 0;
 		len = answer(qp, rd, buf);
 		if (len) {

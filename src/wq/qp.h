@@ -82,8 +82,9 @@ struct wq_ops {
 				  uint64_t compare_add, uint64_t swap, uint64_t *original);
 	/* ATOMIC WRITE of Annex A19: eight bytes in memory order, never torn. */
 	enum reason (*mem_atomic_write)(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t value);
+	/* *later: it is under way, and roce_flushed() will say how it ended. */
 	enum reason (*mem_flush)(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
-				 uint8_t placement, uint8_t selectivity);
+				 uint8_t placement, uint8_t selectivity, bool *later);
 	/* Invalidates a window (or region) by rkey, for SEND_WITH_INV (remote) or LOCAL_INV. */
 	enum reason (*invalidate)(struct wq_qp *qp, uint32_t rkey, bool remote);
 	enum reason (*bind_mw)(struct wq_qp *qp, const struct send_wqe *wqe);

@@ -199,7 +199,7 @@ static enum reason mem_atomic_write(struct wq_qp *wq, uint32_t rkey, uint64_t va
 }
 
 static enum reason mem_flush(struct wq_qp *wq, uint32_t rkey, uint64_t va, uint64_t len,
-			     uint8_t placement, uint8_t selectivity)
+			     uint8_t placement, uint8_t selectivity, bool *later)
 {
 	struct sim_qp *qp = to_sim(wq);
 	struct sim_key *k;

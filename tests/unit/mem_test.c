@@ -269,19 +269,19 @@ static void flushes(void **state)
 {
 	struct mr_entry *e = region(0, IBV_ACCESS_FLUSH_GLOBAL);
 
-	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, LEN, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
+	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, LEN, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE, &(bool){ false }),
 			 REASON_NONE);
 	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, LEN + 1, IBV_FLUSH_GLOBAL,
-				       IBV_FLUSH_RANGE),
+				       IBV_FLUSH_RANGE, &(bool){ false }),
 			 REASON_RKEY_RANGE);
 	/* The whole region: address and length do not matter. */
 	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 99, LEN + 1, IBV_FLUSH_GLOBAL,
-				       IBV_FLUSH_MR),
+				       IBV_FLUSH_MR, &(bool){ false }),
 			 REASON_NONE);
 	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, 8, IBV_FLUSH_PERSISTENT,
-				       IBV_FLUSH_RANGE),
+				       IBV_FLUSH_RANGE, &(bool){ false }),
 			 REASON_RKEY_ACCESS);
-	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey ^ 1, 0, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE),
+	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey ^ 1, 0, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE, &(bool){ false }),
 			 REASON_RKEY_UNKNOWN);
 	drop(e);
 }

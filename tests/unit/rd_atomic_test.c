@@ -271,6 +271,38 @@ static void flush_and_atomic_write(void **state)
 	assert_int_equal(e.mem[1], (ENV_PSN + 1 + 1) & 0xff);
 }
 
+/* Until its data are where they should be a FLUSH is not answered, nor what came behind it; asked for again it is not executed again. */
+static void flush_that_takes_long(void **state)
+{
+	static const enum reason ends[] = { REASON_NONE, REASON_RKEY_UNMAPPED };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		struct roce_pkt pkt;
+
+		env_start(&e, IBV_QPT_RC);
+		e.flushes_take_long = true;
+		pkt = env_pkt(&e, ROCE_RC_FLUSH, ENV_PSN, 0);
+		pkt.reth.len = 100;
+		pkt.feth.placement = ROCE_FLUSH_GLOBAL;
+		env_input(&e, &pkt);
+		read_request(ENV_PSN + 1, ENV_VA, 8);
+		env_input(&e, &pkt);
+		assert_false(env_output(&e));
+		assert_int_equal(e.flushes, 1);
+		roce_flushed(&e.qp, ENV_PSN + 1, REASON_NONE);	/* it is not that */
+		assert_false(env_output(&e));
+		roce_flushed(&e.qp, ENV_PSN, ends[i]);
+		if (ends[i]) {
+			expect_ack(ROCE_RC_ACKNOWLEDGE, ENV_PSN);
+			assert_int_equal(e.out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_REMOTE_ACCESS_ERROR));
+		} else {
+			expect_data(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN, 0, 0);
+			expect_ack(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN + 1);
+		}
+	}
+	e.flushes_take_long = false;
+}
+
 /* IBTA vol 1, 9.7.4: more open requests than max_dest_rd_atomic make an invalid request. */
 static void too_many_open_requests(void **state)
 {
@@ -396,6 +428,7 @@ int main(void)
 		cmocka_unit_test(compare_and_swap),
 		cmocka_unit_test(replay_needs_the_same_kind),
 		cmocka_unit_test(flush_and_atomic_write),
+		cmocka_unit_test(flush_that_takes_long),
 		cmocka_unit_test(too_many_open_requests),
 		cmocka_unit_test(none_allowed),
 		cmocka_unit_test(slots_are_reused_in_order),

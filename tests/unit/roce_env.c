@@ -93,12 +93,13 @@ static enum reason mem_atomic_write(struct wq_qp *wq, uint32_t rkey, uint64_t va
 }
 
 static enum reason mem_flush(struct wq_qp *wq, uint32_t rkey, uint64_t va, uint64_t len,
-			     uint8_t placement, uint8_t selectivity)
+			     uint8_t placement, uint8_t selectivity, bool *later)
 {
 	enum reason why = check(wq, rkey, va, len, MEM_REMOTE_FLUSH_GLOBAL);
 
 	if (!why)
 		env_of(wq)->flushes++;
+	*later = !why && env_of(wq)->flushes_take_long;
 	return why;
 }
 

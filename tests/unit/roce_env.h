@@ -57,6 +57,7 @@ struct roce_env {
 	 */
 	int overrun_at;
 	enum reason dropped; /* of the message that was dropped last */
+	bool flushes_take_long; /* until roce_flushed() */
 	unsigned int direct_max; /* requests that ops->direct takes at a time */
 	uint32_t atomics;        /* executed */
 	uint32_t writes;         /* remote writes executed */
