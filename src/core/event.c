@@ -95,11 +95,8 @@ static bool take_count(struct vrb_event_queue *q)
 {
 	uint64_t count;
 	struct iovec iov = { &count, sizeof(count) };
-	int cancel = cancel_off();
-	bool taken = preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) >= 0;
 
-	cancel_on(cancel);
-	return taken;
+	return sys_preadv2_here(q->fd, &iov, 1, RWF_NOWAIT) >= 0;
 }
 
 void vrb_event_queue_remove_locked(struct vrb_event_queue *q, struct list *node)

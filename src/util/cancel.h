@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static inline int cancel_off(void)
@@ -34,6 +35,12 @@ static inline void cancel_on(int old)
 static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 {
 	return syscall(SYS_write, fd, buf, len);
+}
+
+/* At the file's own position; the kernel wants that as two halves. */
+static inline ssize_t sys_preadv2_here(int fd, const struct iovec *iov, int n, int flags)
+{
+	return syscall(SYS_preadv2, fd, iov, n, -1L, -1L, flags);
 }
 
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int flags)
