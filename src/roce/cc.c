@@ -104,12 +104,14 @@ static uint32_t reduced(const struct roce_cc *cc)
 	return cc->window - cc->window * 3 / 10;
 }
 
-/* A second one in a row learns nothing new of the window that was too large. */
-void roce_cc_probe(struct roce_cc *cc, uint32_t until)
+/* A second one before what was in flight is answered learns nothing new of the window that was too large. */
+void roce_cc_probe(struct roce_cc *cc, uint32_t una, uint32_t until)
 {
+	bool again = cc->before && psn_before(una, cc->recover);
+
 	cc->recover = until;
 	roce_yield_disturbed(&cc->yield);
-	if (cc->before) {
+	if (again) {
 		cc->fast_to /= 2;
 	} else {
 		cc->before = cc->window;
@@ -122,7 +124,7 @@ void roce_cc_undo(struct roce_cc *cc)
 {
 	if (!cc->before)
 		return;
-	set_window(cc, cc->before);
+	set_window(cc, max(cc->window, cc->before));
 	cc->before = 0;
 }
 

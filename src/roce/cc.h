@@ -82,9 +82,10 @@ void roce_cc_time(struct roce_cc *cc, uint32_t psn, uint64_t now);
 /*
  * Nothing has come for a while: few packets may be in flight, until an answer shows that more were
  * lost, and the window grows fast to 0.7 of what it was; or that none were, and all is undone.  The
- * round trip in progress goes on: if that is what takes so long, it has to be learnt.
+ * round trip in progress goes on: if that is what takes so long, it has to be learnt.  `una` is the
+ * oldest packet in flight, `until` lies behind the newest.
  */
-void roce_cc_probe(struct roce_cc *cc, uint32_t until);
+void roce_cc_probe(struct roce_cc *cc, uint32_t una, uint32_t until);
 void roce_cc_undo(struct roce_cc *cc);
 
 /*

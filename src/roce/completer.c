@@ -127,7 +127,8 @@ static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 
 /*
  * Only PSNs in flight count (IBTA vol 1, 9.7.5: ghost acknowledgements are discarded).  An ACK of
- * the newest acknowledged PSN may bring credits.
+ * the newest acknowledged PSN may bring credits.  An answer that comes twice tells that a probe asked for
+ * what was only late.
  */
 static enum comp_step check_psn(struct comp_ctx *c)
 {
@@ -137,6 +138,8 @@ static enum comp_step check_psn(struct comp_ctx *c)
 	if (psn_before(psn, qp->comp.una)) {
 		if (c->op->kind == ROCE_KIND_ACK && psn_add(psn, 1) == qp->comp.una)
 			roce_credits_update(qp, c->pkt);
+		if (c->op->kind == ROCE_KIND_READ_RESPONSE)
+			roce_cc_undo(&qp->cc);
 		return COMP_DROP;
 	}
 	return psn_before(psn, qp->req.high) ? COMP_KIND : COMP_DROP;

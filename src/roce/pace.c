@@ -13,6 +13,7 @@
 enum {
 	ANSWERS_AHEAD = 4,	/* answers that leave together */
 	HEADERS = 20,		/* of a packet, about */
+	STALL = 4,		/* gaps: a longer one is also that of a process without a processor */
 	SPREAD = 16,		/* READs whose answers are spread after a sign of congestion */
 };
 
@@ -73,9 +74,10 @@ void roce_pace_asked(struct roce_qp *qp, uint32_t packets, uint64_t now)
 {
 	struct roce_answer_pace *a = &qp->pace.answers;
 	uint64_t took = now > a->asked_at && a->asked ? (now - a->asked_at) / a->asked : 0;
+	uint64_t slowest = max(STALL * a->gap, PACE_SLACK);
 
 	if (a->asked && took <= GAP_MAX)
-		a->gap = a->gap - a->gap / 4 + took / 4;
+		a->gap = a->gap - a->gap / 4 + min(took, slowest) / 4;
 	if (a->spread)
 		a->spread--;
 	a->asked = packets;

@@ -85,10 +85,15 @@ struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn)
 	return NULL;
 }
 
+bool roce_rd_to_come(const struct roce_rd_atomic *rd, uint32_t psn)
+{
+	return rd->owed && rd->fresh && !psn_before(psn, rd->next_psn);
+}
+
 void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn, uint32_t packets,
 		    uint32_t end)
 {
-	if (rd->owed && rd->fresh && !psn_before(psn, rd->next_psn))
+	if (roce_rd_to_come(rd, psn))
 		return;
 	if (!rd->owed) {
 		rd->owed = true;

@@ -45,6 +45,9 @@ struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t p
  */
 struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn);
 
+/* Has the first answer not left that bears this PSN? */
+bool roce_rd_to_come(const struct roce_rd_atomic *rd, uint32_t psn);
+
 /*
  * Answers psn .. psn + packets - 1 of the slot again, up to byte `end` of a READ; a first answer
  * that is not complete is kept to its own end.

@@ -150,7 +150,8 @@ bool roce_response_again(struct roce_qp *qp, const struct roce_pkt *pkt,
 	if (op->kind == ROCE_KIND_READ ? !repeats_read(qp, rd, pkt) : rd->kind != kinds[op->kind])
 		return false;
 	if (op->kind == ROCE_KIND_READ) {
-		roce_pace_spread_answers(qp, true);
+		if (!roce_rd_to_come(rd, pkt->bth.psn))
+			roce_pace_spread_answers(qp, true);
 		roce_rd_replay(qp, rd, pkt->bth.psn, psn_packets(pkt->reth.len, qp->wq->mtu),
 			       pkt->reth.va - rd->va + pkt->reth.len);
 	} else {

@@ -133,7 +133,7 @@ static enum reason why_exhausted(const struct roce_qp *qp, enum roce_retry_cause
 static void send_again(struct roce_qp *qp, enum roce_retry_cause cause)
 {
 	if (cause == ROCE_RETRY_TIMEOUT)
-		roce_cc_probe(&qp->cc, qp->req.high);
+		roce_cc_probe(&qp->cc, qp->comp.una, qp->req.high);
 	else
 		roce_cc_lost(&qp->cc, qp->comp.una, qp->req.high);
 	if (cause == ROCE_RETRY_NAK)
@@ -214,7 +214,7 @@ static void probe(struct roce_qp *qp, uint64_t now)
 	restart_probe_timer(qp, now);
 	if (qp->req.psn == qp->comp.una || qp->req.halted)
 		return;
-	roce_cc_probe(&qp->cc, qp->req.high);
+	roce_cc_probe(&qp->cc, qp->comp.una, qp->req.high);
 	roce_requester_rewind(qp);
 }
 

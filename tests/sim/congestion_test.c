@@ -99,6 +99,51 @@ static void bottleneck_is_shared(void **state)
 	plan_free(p);
 }
 
+/* --- a host without a processor --- */
+
+enum { STALLS = 20, STALL_MS = 8, READS = 60, READ_LEN = 65536 };
+
+static void stall(struct world *w, void *arg)
+{
+	w->net.cfg.delay = STALL_MS * VRB_MSEC;
+}
+
+static void go_on(struct world *w, void *arg)
+{
+	w->net.cfg.delay = 10000;
+}
+
+/*
+ * A responder that waits for a processor now and then loses nothing, and what the requester asks for again meanwhile is no
+ * congestion: neither becomes slow by it.  The READs take 34 ms of the link, and 8 of the stall.
+ */
+static void stalls_are_not_losses(void **state)
+{
+	struct net_config net = { .delay = 10000, .mbit_per_s = 1000 };
+	struct sim_qp_attr attr = sim_qp_defaults();
+	uint64_t longest = 0;
+	struct pair p;
+
+	attr.timeout = 14;
+	p = pair_new("stalls", &net, &attr, NULL);
+	for (int i = 0; i < STALLS; i++) {
+		uint64_t start = p.w->now;
+
+		world_at(p.w, start + 2 * VRB_MSEC, stall, NULL);
+		world_at(p.w, start + 3 * VRB_MSEC, go_on, NULL);
+		for (int j = 0; j < READS; j++)
+			pair_post(&p, pair_wr(&p, IBV_WR_RDMA_READ, READ_LEN));
+		pair_go(&p);
+		longest = max(longest, p.w->last_cqe - start);
+	}
+	pair_expect_counts(&p, STALLS * READS, 0);
+	assert_in_range(longest, 42 * VRB_MSEC, 44 * VRB_MSEC);
+	assert_int_equal(roce_qp_counters(&p.b->roce)->duplicate_request,
+			 roce_qp_counters(&p.a->roce)->retransmitted_pkts);
+	assert_in_range(roce_qp_counters(&p.a->roce)->retransmitted_pkts, 1, 4 * STALLS);
+	pair_free(&p);
+}
+
 /* --- services without a window --- */
 
 enum { TICK_US = 20, TICK_MESSAGES = 10, MESSAGE = 1024, QKEY = 0x11111111 };	/* 4 Gbit/s */
@@ -233,6 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(marks_are_notified),
 		cmocka_unit_test(bottleneck_is_shared),
+		cmocka_unit_test(stalls_are_not_losses),
 		cmocka_unit_test(datagrams_slow_down_when_told),
 		cmocka_unit_test(dead_path_is_left),
 	};

@@ -80,7 +80,7 @@ static void the_losses_of_a_window_cut_once(void **state)
 /* The probe has taken what the losses would, and the window comes back to it fast. */
 static void losses_that_a_probe_finds_cut_no_more(void **state)
 {
-	roce_cc_probe(&cc, 228);
+	roce_cc_probe(&cc, 100, 228);
 	roce_cc_acked(&cc, 102, 1, 0);
 	roce_cc_lost(&cc, 102, 228);
 	assert_int_equal(cc.fast_to, LIMIT - 38);
@@ -122,7 +122,7 @@ static void a_full_window_gives_way(void **state)
 	for (uint32_t i = 0; i < ROCE_YIELD_WAIT * ROCE_YIELD_PERIOD; i++)
 		round_trip(psn++, 2 * VRB_MSEC, &now);
 	assert_in_range(cc.window, 1, LIMIT * 7 / 10);
-	roce_cc_probe(&cc, psn);
+	roce_cc_probe(&cc, psn - 1, psn);
 	assert_int_equal(cc.yield.window, 0);
 }
 
@@ -206,7 +206,7 @@ static void growth_slows_with_delay(void **state)
 static void a_copy_does_not_end_the_timing(void **state)
 {
 	roce_cc_time(&cc, 5, 1000);
-	roce_cc_probe(&cc, 0);
+	roce_cc_probe(&cc, 0, 1);
 	roce_cc_acked(&cc, 6, 1, 501000);
 	assert_int_equal(cc.rtt, 500000);
 	roce_cc_time(&cc, 7, 600000);
@@ -225,11 +225,11 @@ static void an_answer_before_its_request_took_no_time(void **state)
 
 static void a_probe_in_vain_is_undone(void **state)
 {
-	roce_cc_probe(&cc, 0);
+	roce_cc_probe(&cc, 0, 1);
 	assert_int_equal(cc.window, ROCE_CC_MIN);
 	roce_cc_undo(&cc);
 	assert_int_equal(cc.window, LIMIT);
-	roce_cc_probe(&cc, 0);
+	roce_cc_probe(&cc, 0, 1);
 	for (uint32_t una = 1; una < 128; una *= 2)
 		roce_cc_acked(&cc, una, una, 0);
 	assert_in_range(cc.window, LIMIT - 38, LIMIT - 30);
@@ -238,12 +238,27 @@ static void a_probe_in_vain_is_undone(void **state)
 /* Silence that goes on is no reason to forget what the window was. */
 static void probes_in_a_row_halve_what_is_come_back_to(void **state)
 {
-	roce_cc_probe(&cc, 0);
-	roce_cc_probe(&cc, 0);
+	roce_cc_probe(&cc, 0, 128);
+	roce_cc_probe(&cc, 0, 128);
 	assert_int_equal(cc.window, ROCE_CC_MIN);
 	assert_int_equal(cc.fast_to, (LIMIT - 38) / 2);
 	roce_cc_undo(&cc);
 	assert_int_equal(cc.window, LIMIT);
+}
+
+/* But when what was in flight is answered, silence is another one, and the window of before is that of now. */
+static void a_probe_after_answers_begins_anew(void **state)
+{
+	uint32_t una = 0;
+
+	for (int i = 0; i < 20; i++) {
+		roce_cc_probe(&cc, una, una + 128);
+		una += 128;
+		roce_cc_acked(&cc, una, 128, 0);
+		assert_int_equal(cc.window, cc.fast_to);
+		cc.window = LIMIT;
+	}
+	assert_int_equal(cc.fast_to, LIMIT - 38);
 }
 
 static void a_window_that_was_cut_leaves_in_quarters(void **state)
@@ -334,6 +349,7 @@ int main(void)
 		cmocka_unit_test_setup(a_copy_does_not_end_the_timing, start),
 		cmocka_unit_test_setup(an_answer_before_its_request_took_no_time, start),
 		cmocka_unit_test_setup(a_probe_in_vain_is_undone, start),
+		cmocka_unit_test_setup(a_probe_after_answers_begins_anew, start),
 		cmocka_unit_test_setup(a_window_that_was_cut_leaves_in_quarters, start),
 	};
 

@@ -211,6 +211,16 @@ static void pauses_teach_nothing(void **state)
 	assert_in_range(free_before, 50 * VRB_USEC * 4 / 5 - 10, 50 * VRB_USEC * 4 / 5);
 }
 
+/* Nor how long one of the two waited for a processor: what took much longer than the others counts as a little longer. */
+static void a_stall_teaches_little(void **state)
+{
+	uint64_t now = learn();
+
+	now += 7 * VRB_MSEC;	/* from 8 ms on it is a pause */
+	roce_pace_asked(&qp, 8, now);
+	assert_in_range(qp.pace.answers.gap, 50 * VRB_USEC, 50 * VRB_USEC * 7 / 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +232,7 @@ int main(void)
 		cmocka_unit_test_setup(answers_leave_at_once_in_peace, reset),
 		cmocka_unit_test_setup(answers_are_spread, reset),
 		cmocka_unit_test_setup(spreading_ends, reset),
+		cmocka_unit_test_setup(a_stall_teaches_little, reset),
 		cmocka_unit_test_setup(pauses_teach_nothing, reset),
 	};
 
