@@ -456,6 +456,16 @@ void vrb_drive_within(void)
 	lock_release(&vrb.drive);
 }
 
+void vrb_drive_take_arrived(void)
+{
+	uint64_t now = clock_now();
+
+	take_late(now, false);
+	lock_acquire(&vrb.drive);
+	take_main(now, false);
+	lock_release(&vrb.drive);
+}
+
 bool vrb_drive_messages(void)
 {
 	uint64_t now = clock_now();

@@ -58,6 +58,11 @@ bool vrb_drive_poll(unsigned int shards);
 /* After a small request to a QP of this process: runs it, and its answer. Must hold no lock of level 3 or below. */
 void vrb_drive_within(void);
 
+/*
+ * Takes what has arrived, by memory and by the wire, up to a bound: a device has done so long before a program's next call.  Must hold no lock.
+ */
+void vrb_drive_take_arrived(void);
+
 /* For who waits for a message of another process: one round of lanes and inbox. True if anything was there. Must hold no lock. */
 bool vrb_drive_messages(void);
 

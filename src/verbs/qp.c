@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "core/device.h"
+#include "core/drive.h"
 #include "core/pd.h"
 #include "core/post.h"
 #include "core/qp_modify.h"
@@ -86,6 +87,9 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return answer(err);
 	if (to_vrb_qp(qp)->afar)
 		return answer(vrb_afar_modify(to_vrb_qp(qp), attr, attr_mask));
+	/* A request whose ACK is here already has succeeded: it is not flushed. */
+	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
+		vrb_drive_take_arrived();
 	err = vrb_qp_modify(to_vrb_qp(qp)->target, attr, attr_mask);
 	if (!err && attr_mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;

@@ -3,7 +3,10 @@
  * Post, then deregister the region, or destroy the queue pair, at once: what was posted still gets there, with the bytes that were there when it was
  * posted.  And a peer that never answers holds nobody up.
  *
- *	linger_test DEREG|DESTROY|SILENT [transport]
+ *	linger_test DEREG|DESTROY|FAIL|SILENT [transport]
+ *
+ * FAIL: a request whose ACK is here is not flushed when the queue pair is moved to the error state. There is no progress thread, so nothing
+ * takes the ACK before that, and nothing but a lane could bring it to a process that does not poll: local only.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -149,7 +152,53 @@ static void run(int sock, bool sends, bool dereg_only)
 	rc_close(&rc);
 }
 
-static void run_pair(bool dereg_only)
+static void fail_what_is_acknowledged(int sock, bool sends)
+{
+	struct ibv_qp_attr error = { .qp_state = IBV_QPS_ERR };
+	struct rc_addr peer;
+	struct rc rc;
+
+	CHECK(setenv("VERBENA_PROGRESS", "none", 1) == 0);
+	rc_open(&rc, 4096);
+	for (int round = 0; round < ROUNDS; round++) {
+		struct ibv_qp *first = rc.qp;
+
+		rc.qp = rc_new_qp(&rc);
+		for (int i = 0; i < 2 && !sends; i++)
+			rc_post_recv(&rc, rc.qp, i);
+		rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
+		if (sends) {
+			/* The first finds the way, for which it may need polls. */
+			for (int i = 0; i < 2; i++) {
+				if (i)
+					CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
+				CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, 64, &peer, round), 0);
+			}
+			rc_meet(sock);
+			CHECK_EQ(ibv_modify_qp(rc.qp, &error, IBV_QP_STATE), 0);
+			CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
+		} else {
+			CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
+			CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
+		}
+		/* The receiver's ACK leaves with its queue pair, if not before. */
+		CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
+		if (!sends)
+			rc_meet(sock);
+		rc.qp = first;
+	}
+	rc_close(&rc);
+}
+
+static void run_either(int sock, bool sends, const char *mode)
+{
+	if (strcmp(mode, "FAIL") == 0)
+		fail_what_is_acknowledged(sock, sends);
+	else
+		run(sock, sends, strcmp(mode, "DEREG") == 0);
+}
+
+static void run_pair(const char *mode)
 {
 	int sock[2], status;
 	pid_t pid;
@@ -159,10 +208,10 @@ static void run_pair(bool dereg_only)
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		run(sock[1], false, dereg_only);
+		run_either(sock[1], false, mode);
 		exit(0);
 	}
-	run(sock[0], true, dereg_only);
+	run_either(sock[0], true, mode);
 	CHECK(waitpid(pid, &status, 0) == pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
@@ -200,6 +249,6 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "SILENT") == 0)
 		run_silent();
 	else
-		run_pair(strcmp(argv[1], "DEREG") == 0);
+		run_pair(argv[1]);
 	return 0;
 }
