@@ -106,10 +106,12 @@ static int make(const char *node, const char *service, const struct rdma_addrinf
 	l->node = node ? strdup(node) : NULL;
 	l->service = service ? strdup(service) : NULL;
 	err = (node && !l->node) || (service && !l->service) ? ENOMEM : copy_hints(l, hints);
-	if (err)
+	if (err) {
 		lookup_free(l);
+		return err;
+	}
 	*out = l;
-	return err;
+	return 0;
 }
 
 /* Only InfiniBand has an administrator to ask. */
@@ -143,7 +145,7 @@ CMA_EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *pub, const char *node, c
 				     const struct rdma_addrinfo *hints)
 {
 	struct cma_id *id = pub ? to_id(pub) : NULL;
-	struct lookup *l;
+	struct lookup *l = NULL;
 	int err = id ? check(node, service, hints) : EINVAL;
 
 	if (!err)
