@@ -61,11 +61,12 @@ MULTICAST = [
     ("mckey", "mckey -m {group} -b {s} -C 3", "mckey -s -m {group} -b {c} -C 3", "return status 0", "return status 0"),
 ]
 
+# Not its SENDs: it asks for no RNR retry, so on any device they fail when its server is slower than its client.
 FIO = "--ioengine=rdma --port=7888 --bs=4k --size=256k --iodepth=8"
 FIO_ROWS = [
     (f"fio {verb}", f"fio --name=s {FIO} --rw=read", f"fio --name=c {FIO} --verb={verb} --hostname={{s}} --rw=write", "err= 0",
      "err= 0")
-    for verb in ("write", "read", "send")
+    for verb in ("write", "read")
 ]
 
 
