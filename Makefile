@@ -65,7 +65,7 @@ test-load: setup
 test-tsan: setup
 	@scripts/build.py build-tsan -Db_sanitize=thread -Db_lundef=false $(MESON_ARGS)
 	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
-		--suite unit --suite sim --suite verbs $(TEST_ARGS)
+		--suite unit --suite sim --suite verbs --suite rdmacm $(TEST_ARGS)
 
 # Every fuzz target for FUZZ_SECONDS: with clang as libFuzzer programs under ASan and UBSan, else the drivers with random inputs.
 FUZZ_SECONDS ?= 600

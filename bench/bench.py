@@ -4,7 +4,7 @@
 
     bench.py BUILD_DIR [GROUP...]
 
-Groups: wire, many, events, threads, instead, latency, rate, bandwidth64k, bandwidth1m, scale, on loopback; wire-veth, many-veth, events-veth: the same rows between two network
+Groups: wire, many, events, threads, instead, latency, rate, bandwidth64k, bandwidth1m, scale, rsockets, connect, on loopback; wire-veth, many-veth, events-veth, rsockets-veth: the same rows between two network
 namespaces; all without one.  Every quantity is measured several times, the contenders in turn, so that what else the machine does hits all of them; a row compares medians.
 Absolute figures are this machine's, the ratios are the result.  Asserts nothing.  BENCH_RUNS says how often (5).
 """
@@ -16,6 +16,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "stock"))
@@ -54,6 +55,7 @@ class Bench:
         self.shm_ref = bench.stage(os.path.join(build, "bench", "shm_ref"))
         self.both_ends = bench.stage(os.path.join(build, "bench", "self"))
         self.crowd = bench.stage(os.path.join(build, "bench", "threads"))
+        self.connections = bench.stage(os.path.join(build, "bench", "connect"))
         self.pair = bench.stage(os.path.join(build, "bench", "pair"))
         self.own_dir = os.path.join(bench.dir, "own")   # of who runs this, as bench/self is
         os.makedirs(self.own_dir, 0o700, exist_ok=True)
@@ -70,6 +72,22 @@ class Bench:
         text = self.verbs(transport, [program, "-x", self.gid, "-F", *args])
         rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d+\s+\d+\s+\d", line)]
         return float(rows[-1][column])
+
+    def rsockets(self, transport, program, size, count):
+        """MiB/s of a program over rsockets, whose server cannot be seen from outside: its client asks until somebody listens."""
+        argv = [program, "-S", str(size), "-C", str(count), "-I", "1", "-p", str(self.bench.ports.take())]
+        envs = [{**self.place.env(host), "VERBENA_TRANSPORT": transport} for host in (0, 1)]
+        prefixes = [[*self.place.prefix(host), *pin(1 - host)] for host in (0, 1)]
+        server = self.bench.start([*argv, "-b", self.server], envs[0], prefixes[0])
+        deadline = time.monotonic() + harness.LIMIT_S
+        while True:
+            client = self.bench.start([*argv, "-s", self.server], envs[1], prefixes[1])
+            if client.wait(deadline) == 0 or time.monotonic() > deadline or server.popen.poll() is not None:
+                break
+        server.wait(time.monotonic() + 2)
+        server.kill()
+        rows = [line.split() for line in client.output().splitlines() if line.startswith("custom")]
+        return float(rows[-1][6]) * 1e9 / 8 / 2 ** 20
 
     def own(self, transport, mode, size, count, qps):
         """bench/pair: WRITEs, sleeping or not, and many queue pairs."""
@@ -113,6 +131,11 @@ class Bench:
         env = {**os.environ, "VERBENA_TRANSPORT": "udp", "VERBENA_UDP_PORT": str(self.bench.udp_port), "VERBENA_RECEIVERS": receivers,
                "VERBENA_DIR": self.own_dir, "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
         return self.reference([self.crowd], [n, 8, window, 500], env) / 1e6
+
+    def connect(self, transport, *args):
+        env = {**os.environ, "VERBENA_TRANSPORT": transport, "VERBENA_UDP_PORT": str(self.bench.udp_port),
+               "VERBENA_DIR": self.own_dir, "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
+        return self.reference([self.connections], args, env)
 
     def ucx(self, transports, test, size, count, column):
         port = self.bench.ports.take()
@@ -278,6 +301,35 @@ def bandwidth(size):
     return rows
 
 
+def rsockets(b):
+    """Streams of bytes, which are copied in and out, against messages of that size."""
+    def messages(transport, size, count):
+        return lambda: b.perftest(transport, "ib_send_bw", ["-s", str(size), "-n", str(count)], 3)
+
+    def stream(transport, program, size, count):
+        return lambda: b.rsockets(transport, program, size, count)
+
+    return [(f"{program} {size >> 10} KiB, {transport}", BANDWIDTH, stream(transport, program, size, (1 << 28) // size),
+             [("ib_send_bw, the same", messages(transport, size, (1 << 29) // size), 0.8)])
+            for transport in (("udp",) if b.hosts else ("local", "udp"))
+            for size in (4 << 10, 64 << 10, 1 << 20) for program in ("rstream", "riostream")]
+
+
+def connect(b):
+    """Connections through rdma_cm, each with a queue pair at both ends, against what is wanted and TCP."""
+    def run(transport, *args):
+        return lambda: b.connect(transport, *args)
+
+    rows = []
+    for transport in ("local", "udp"):
+        rows += [(f"{clients} client{'s' * (clients > 1)}, {transport}", "connects/s", run(transport, "rate", clients, 3),
+                  [("wanted", lambda wanted=wanted: wanted, 1)]) for clients, wanted in ((1, 3000.0), (8, 10000.0))]
+        rows += [(f"rdma_connect, p{percent}, {transport}", LATENCY, run(transport, "latency", 2000, percent),
+                  [("connect(2)", run(transport, "tcp", 2000, percent)), *([("wanted", lambda: 1000.0, 1)] if percent == 99 else [])])
+                 for percent in (50, 99)]
+    return rows
+
+
 def scale(b):
     """One pair of QPs among many, both ends in one thread: what the code takes, with no line handed over."""
     def one(mode, *qps):
@@ -288,9 +340,9 @@ def scale(b):
 
 
 GROUPS = {"wire": wire, "many": many, "events": events, "threads": threads, "instead": instead, "latency": latency, "rate": rate, "bandwidth64k": bandwidth(1 << 16),
-          "bandwidth1m": bandwidth(1 << 20), "scale": scale}
+          "bandwidth1m": bandwidth(1 << 20), "scale": scale, "rsockets": rsockets, "connect": connect}
 VETH = "-veth"
-GROUPS.update({name + VETH: GROUPS[name] for name in ("wire", "many", "events")})
+GROUPS.update({name + VETH: GROUPS[name] for name in ("wire", "many", "events", "rsockets")})
 
 
 def medians(measurements):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checks of test programs: they survive NDEBUG, print what they compared, and end the program at the first failure.
- * Exit codes as Meson understands them: 0 passed, 1 failed, 77 skipped.
+ * Checks of test programs: they survive NDEBUG, print what they compared, and end the program at
+ * the first failure. Exit codes as Meson understands them: 0 passed, 1 failed, 77 skipped.
  */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
@@ -24,7 +24,8 @@
 	do {                                                                                       \
 		long long got_ = (long long)(got), want_ = (long long)(want);                      \
 		if (got_ != want_) {                                                               \
-			fprintf(stderr, "%s:%d: %s: %s is %lld (0x%llx), expected %lld (0x%llx)\n", \
+			fprintf(stderr,                                                            \
+				"%s:%d: %s: %s is %lld (0x%llx), expected %lld (0x%llx)\n",        \
 				__FILE__, __LINE__, __func__, #got, got_, got_, want_, want_);     \
 			exit(1);                                                                   \
 		}                                                                                  \
@@ -39,7 +40,10 @@
 		}                                                                                  \
 	} while (0)
 
-/* How many times slower than usual this machine is said to be; limits that end what hangs are so much longer. */
+/*
+ * How many times slower than usual this machine is said to be; limits that end what hangs are so
+ * much longer.
+ */
 static inline unsigned int test_slower(void)
 {
 	const char *env = getenv("VERBENA_TEST_SLOWER");

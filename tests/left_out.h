@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A case inside a test that cannot run here says so in one form, which scripts/run_tests.py adds up:
+ * A case inside a test that cannot run here says so in one form, which scripts/run_tests.py adds
+ * up:
  *
  *	left out: NUMBER OF CASES: REASON
  *

@@ -15,7 +15,7 @@
  *   Errors      EINVAL: an argument that can never be right.  ENOMEM: no memory, or a limit of the
  *               device reached.  EOPNOTSUPP: a call or an option this device does not have.  Only
  *               other codes are listed per call.
- *   Ownership   Every object belongs to the caller until he destroys it.  An object still in use by
+ *   Ownership   Every object belongs to the caller until destroyed.  An object still in use by
  *               another one is not destroyed: EBUSY.  Attribute structures are read or filled
  *               during the call only.
  *   Threads     Every call may be made from any thread at any time, on the same object too; only

@@ -5,8 +5,8 @@
  *
  * Verbena has no kernel part and opens no such device; this header is here for programs that were
  * written against the one of the same name.  Every command begins with ucma_abi_cmd_hdr's members:
- * its number and the lengths of what follows and of the answer, in bytes.  "response" is the address
- * of the answer, "uid" the caller's own number for an object, "id" the kernel's.
+ * its number and the lengths of what follows and of the answer, in bytes.  "response" is the
+ * address of the answer, "uid" the caller's own number for an object, "id" the kernel's.
  */
 #ifndef RDMA_CMA_ABI_H
 #define RDMA_CMA_ABI_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Short forms of the verbs for connection ids (rdma_cma.h): memory, requests and completions.
+ * Short forms of the verbs for ids of rdma_cma.h: memory, work requests and completions.  They use
+ * the PD, queue pair and completion queues of the id.
  *
- * Results are 0 or -1 with errno; rdma_reg_*() give NULL with errno, and the waits the number of
- * completions, 1.  Lengths are bytes.  A "context" comes back as wr_id.  Which memory, which queue
- * pair and which completion queues: those in the id.
+ * They return 0 or -1 with errno; rdma_reg_*() NULL with errno; the waits the number of
+ * completions, 1.  Lengths are bytes.  "context" is returned as wr_id.
  */
 #ifndef RDMA_VERBS_H
 #define RDMA_VERBS_H
@@ -22,7 +22,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* An error number as a result of this interface. */
+/* Converts an error number to a result of this interface. */
 static inline int rdma_seterrno(int ret)
 {
 	if (!ret)
@@ -33,10 +33,10 @@ static inline int rdma_seterrno(int ret)
 
 /* ---- Shared receive queues ---- */
 
-/* A receive queue in id->srq for all QPs made on the id later.  pd may be NULL: the device's. */
+/* Creates id->srq, for all QPs created on the id later.  pd NULL: the device's. */
 int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 
-/* The same with all types.  For XRC a CQ is made where attr has none. */
+/* The same, for all types.  For XRC a CQ is created if attr has none. */
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
 
 void rdma_destroy_srq(struct rdma_cm_id *id);
@@ -63,9 +63,9 @@ static inline int rdma_dereg_mr(struct ibv_mr *mr)
 	return rdma_seterrno(ibv_dereg_mr(mr));
 }
 
-/* ---- Requests with a list of memory pieces.  flags: enum ibv_send_flags ---- */
+/* ---- Work requests with a scatter list.  flags: enum ibv_send_flags ---- */
 
-/* To the SRQ, if the id has one, else to the QP. */
+/* Posts to the SRQ if the id has one, else to the QP. */
 static inline int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge)
 {
@@ -126,7 +126,7 @@ static inline int rdma_post_writev(struct rdma_cm_id *id, void *context, struct 
 	return rdma_seterrno(ibv_post_send(id->qp, &wr, &bad));
 }
 
-/* ---- Requests with one piece of memory.  mr may be NULL for inline data ---- */
+/* ---- Work requests with one buffer.  mr may be NULL for inline data ---- */
 
 static inline int rdma_post_recv(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				 struct ibv_mr *mr)
@@ -174,7 +174,7 @@ static inline int rdma_post_write(struct rdma_cm_id *id, void *context, void *ad
 	return rdma_post_writev(id, context, &sge, 1, flags, remote_addr, rkey);
 }
 
-/* To a datagram QP with the Q_Key of ids. */
+/* Sends to a datagram QP, with the Q_Key of ids. */
 static inline int rdma_post_ud_send(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				    struct ibv_mr *mr, int flags, struct ibv_ah *ah,
 				    uint32_t remote_qpn)
@@ -197,7 +197,7 @@ static inline int rdma_post_ud_send(struct rdma_cm_id *id, void *context, void *
 	return rdma_seterrno(ibv_post_send(id->qp, &wr, &bad));
 }
 
-/* ---- Completions: wait for one, on the CQs and channels that rdma_create_qp() made ---- */
+/* ---- Completions: wait for one, on the CQs that rdma_create_qp() created ---- */
 
 static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {
@@ -210,7 +210,7 @@ static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 			ret = ibv_req_notify_cq(id->send_cq, 0);
 			if (ret)
 				return rdma_seterrno(ret);
-			/* One may have come before the event was asked for. */
+			/* A completion may have arrived before the CQ was armed. */
 			ret = ibv_poll_cq(id->send_cq, 1, wc);
 		}
 		if (ret)

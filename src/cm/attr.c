@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What the QPs of a connection need of what was agreed on.
- */
+/* QP attributes that follow from a connection's parameters. */
 #include "cm/parts.h"
 #include "util/compiler.h"
 
@@ -12,7 +10,7 @@ enum {
 	ACCESS_REMOTE_READ = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
-/* As Linux computes it: twice the life time and the delay, rounded up to a power of two. */
+/* As Linux: twice the packet lifetime plus the ACK delay, rounded up to a power of two. */
 uint8_t cm_ack_timeout(uint8_t delay, uint8_t life_time)
 {
 	unsigned int t = life_time + 1u;
@@ -38,7 +36,7 @@ static enum kind kind_of(const struct cm_conn *c)
 	return c->transport == CM_UC ? KIND_UC : KIND_RC;
 }
 
-/* Has the peer told what it wants? */
+/* True once the peer's parameters are known. */
 static bool is_agreed(const struct cm_conn *c)
 {
 	return c->remote_id && !c->datagram;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a program asks for.  Each call checks the state first, and changes nothing if it fails.
+ * Calls by the program, and retries.  Each call checks the state first and changes nothing if it
+ * fails.
  */
 #include "cm/parts.h"
 #include "cm/stateless.h"
@@ -12,8 +13,8 @@ static bool too_long(const void *data, size_t len, size_t cap)
 	return len > cap || (len && !data);
 }
 
-int cm_connect(struct cm *cm, struct cm_conn *c, const struct cm_req *req, uint32_t modifier, const struct net_path *path,
-	       uint8_t life_time, uint64_t now)
+int cm_connect(struct cm *cm, struct cm_conn *c, const struct cm_req *req, uint32_t modifier,
+	       const struct net_path *path, uint8_t life_time, uint64_t now)
 {
 	struct cm_msg m = { .type = CM_REQ, .modifier = modifier, .req = *req };
 
@@ -54,7 +55,8 @@ int cm_establish(struct cm *cm, struct cm_conn *c, const void *data, size_t len,
 	return 0;
 }
 
-int cm_accept(struct cm *cm, struct cm_conn *c, const struct cm_rep *rep, uint32_t modifier, uint64_t now)
+int cm_accept(struct cm *cm, struct cm_conn *c, const struct cm_rep *rep, uint32_t modifier,
+	      uint64_t now)
 {
 	bool xrc = c->transport == CM_EXTENDED;
 	struct cm_msg m = { .type = CM_REP, .tid = c->tid, .modifier = modifier, .rep = *rep };
@@ -115,15 +117,16 @@ static bool may_reject(enum cm_state state)
 	}
 }
 
-int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void *info, size_t info_len, const void *data,
-	      size_t len, uint64_t now)
+int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void *info,
+	      size_t info_len, const void *data, size_t len, uint64_t now)
 {
 	bool agreed = c->state == CM_REP_SENT || c->state == CM_MRA_REP_RCVD;
 	struct cm_msg m;
 
 	if (c->state == CM_SIDR_REQ_RCVD)
 		return reject_datagram(cm, c, data, len);
-	if (!may_reject(c->state) || too_long(info, info_len, CM_REJ_INFO) || too_long(data, len, CM_REJ_PRIVATE))
+	if (!may_reject(c->state) || too_long(info, info_len, CM_REJ_INFO) ||
+	    too_long(data, len, CM_REJ_PRIVATE))
 		return EINVAL;
 	m = cm_say_rej(c, reason);
 	m.rej.info_len = (uint8_t)info_len;
@@ -175,10 +178,11 @@ int cm_ask_patience(struct cm *cm, struct cm_conn *c, uint8_t service_timeout)
 	return 0;
 }
 
-/* Linux: an answer is expected within this, and asked for so often again. */
+/* As Linux: response time of a SIDR_REQ (4.096 us * 2^n) and number of retries. */
 enum { SIDR_TIMEOUT = 20, SIDR_RETRIES = 15 };
 
-int cm_sidr_connect(struct cm *cm, struct cm_conn *c, const struct cm_sidr_req *req, const struct net_path *path, uint64_t now)
+int cm_sidr_connect(struct cm *cm, struct cm_conn *c, const struct cm_sidr_req *req,
+		    const struct net_path *path, uint64_t now)
 {
 	struct cm_msg m = { .type = CM_SIDR_REQ, .tid = c->local_id, .sidr_req = *req };
 
@@ -196,9 +200,12 @@ int cm_sidr_connect(struct cm *cm, struct cm_conn *c, const struct cm_sidr_req *
 	return 0;
 }
 
-int cm_sidr_answer(struct cm *cm, struct cm_conn *c, const struct cm_sidr_rep *rep, uint32_t modifier)
+int cm_sidr_answer(struct cm *cm, struct cm_conn *c, const struct cm_sidr_rep *rep,
+		   uint32_t modifier)
 {
-	struct cm_msg m = { .type = CM_SIDR_REP, .tid = c->tid, .modifier = modifier, .sidr_rep = *rep };
+	struct cm_msg m = {
+		.type = CM_SIDR_REP, .tid = c->tid, .modifier = modifier, .sidr_rep = *rep
+	};
 
 	if (c->state != CM_SIDR_REQ_RCVD)
 		return EINVAL;
@@ -220,7 +227,7 @@ static void give_up(struct cm *cm, struct cm_conn *c, uint64_t now)
 	}
 }
 
-/* Late messages have died out. */
+/* No late packet can arrive any more. */
 static void leave_timewait(struct cm *cm, struct cm_conn *c)
 {
 	cm_life_enter(cm, c, CM_IDLE);
@@ -230,11 +237,20 @@ static void leave_timewait(struct cm *cm, struct cm_conn *c)
 		cm_life_tell(cm, c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 }
 
+static void tell_late(struct cm *cm, struct cm_conn *c)
+{
+	bool asked = c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT;
+
+	if (asked && c->retries_left == c->max_retries && cm->ops->late)
+		cm->ops->late(cm->arg, c);
+}
+
 static void expire(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
 	if (c->state == CM_TIMEWAIT) {
 		leave_timewait(cm, c);
 	} else if (c->retries_left) {
+		tell_late(cm, c);
 		c->retries_left--;
 		cm_deadline_set(cm, c, time_after(now, c->interval));
 		cm_say_again(cm, c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deadlines of all conns in a pairing heap, which needs no memory but that of the conns: the earliest is at
- * the root, each conn's `child` begins the list of those behind it, linked by next and prev (of the first:
- * its parent).
+ * Deadlines of all conns in a pairing heap that is linked through the conns themselves.  The
+ * earliest is the root.  `child` is the first of a node's children, which are linked by next and
+ * prev; prev of the first child is the parent.
  */
 #include "cm/parts.h"
 
@@ -24,7 +24,7 @@ static struct cm_conn *meld(struct cm_conn *a, struct cm_conn *b)
 	return a;
 }
 
-/* Melds a list of heaps into one: neighbours in pairs, then the pairs from the last to the first. */
+/* Melds a list of heaps into one: adjacent ones in pairs, then the pairs from last to first. */
 static struct cm_conn *meld_all(struct cm_conn *first)
 {
 	struct cm_conn *pairs = NULL, *heap = NULL;
@@ -50,7 +50,7 @@ static struct cm_conn *meld_all(struct cm_conn *first)
 	return heap;
 }
 
-/* Takes one that is not the root off its parent or its elder sibling. */
+/* Unlinks a node other than the root from its parent or previous sibling. */
 static void cut(struct cm_conn *c)
 {
 	if (c->prev->child == c)

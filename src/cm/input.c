@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A message finds its conn, and what it does there is in a table: state by type.  What the table has nothing
- * for is a repetition, or came too late, and has no effect.
+ * Dispatch of messages other than REQ and SIDR_REQ by state and type.  A message without an entry
+ * in the table is a duplicate or late, and is ignored.
  */
 #include "cm/parts.h"
 #include "cm/stateless.h"
@@ -15,7 +15,7 @@ static bool is_xrc(const struct cm_conn *c)
 	return c->transport == CM_EXTENDED;
 }
 
-/* Active: what the peer has accepted. */
+/* Active side: the peer accepted. */
 static void take_rep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	const struct cm_rep *r = &m->rep;
@@ -53,13 +53,16 @@ static void wait_for_program(struct cm *cm, struct cm_conn *c, const struct cm_m
 	cm_say_mra(cm, c, CM_ABOUT_REP, CM_SERVICE_TIMEOUT);
 }
 
-/* The RTU was lost. */
+/* The peer repeats its REP: our RTU was lost. */
 static void repeat_rtu(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	cm->stats.duplicates++;
 	if (c->active)
-		cm_say(cm, c, &(struct cm_msg){ .type = CM_RTU, .tid = c->tid,
-					     .rtu = { .local_id = c->local_id, .remote_id = c->remote_id } });
+		cm_say(cm, c,
+		       &(struct cm_msg){
+			       .type = CM_RTU,
+			       .tid = c->tid,
+			       .rtu = { .local_id = c->local_id, .remote_id = c->remote_id } });
 }
 
 static void take_rtu(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
@@ -68,8 +71,9 @@ static void take_rtu(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, u
 	cm_life_tell(cm, c, CM_EV_ESTABLISHED, 0, m);
 }
 
-/* The peer asks for patience: this try lasts so long, and none is used up. */
-static void wait_longer(struct cm *cm, struct cm_conn *c, enum cm_state state, const struct cm_msg *m, uint64_t now)
+/* MRA: extends the current try, and uses up no retry. */
+static void wait_longer(struct cm *cm, struct cm_conn *c, enum cm_state state,
+			const struct cm_msg *m, uint64_t now)
 {
 	uint64_t patience = cm_wire_time(m->mra.service_timeout) + cm_wire_time(c->ack_timeout);
 
@@ -89,7 +93,10 @@ static void take_mra_of_rep(struct cm *cm, struct cm_conn *c, const struct cm_ms
 		wait_longer(cm, c, CM_MRA_REP_RCVD, m, now);
 }
 
-/* Refused before it was agreed on: nothing is left of it, unless the peer says that it had been. */
+/*
+ * Rejected before it was established.  After REJ 10 (stale connection) an earlier connection of the
+ * QP may still have packets on the way: hence timewait.
+ */
 static void take_rej(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	if (m->rej.reason == CM_REJ_STALE_CONN)
@@ -105,7 +112,7 @@ static void take_rej_late(struct cm *cm, struct cm_conn *c, const struct cm_msg 
 	cm_life_tell(cm, c, CM_EV_REJECTED, m->rej.reason, m);
 }
 
-/* The peer has given up before the program has answered. */
+/* The peer gave up before the program answered. */
 static void take_rej_early(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	cm_life_enter(cm, c, CM_IDLE);
@@ -119,7 +126,7 @@ static void take_dreq(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, 
 	cm_life_tell_disconnected(cm, c, 0, m);
 }
 
-/* The DREP was lost. */
+/* The peer repeats its DREQ: our DREP was lost. */
 static void repeat_drep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	cm->stats.duplicates++;
@@ -139,7 +146,7 @@ static void take_sidr_rep(struct cm *cm, struct cm_conn *c, const struct cm_msg 
 	cm_life_tell(cm, c, CM_EV_SIDR_REP, m->sidr_rep.status, m);
 }
 
-/* There are no alternate paths here. */
+/* Alternate paths are not supported. */
 static void refuse_lap(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	struct cm_msg apr = { .type = CM_APR, .tid = m->tid };
@@ -150,25 +157,31 @@ static void refuse_lap(struct cm *cm, struct cm_conn *c, const struct cm_msg *m,
 	cm_say(cm, c, &apr);
 }
 
-/* REQ and SIDR_REQ are in request.c; APR answers what is never asked. */
+/* request.c handles REQ and SIDR_REQ.  No LAP is ever sent, so an APR is never expected. */
 static const take_fn take[CM_NUM_STATES][CM_APR + 1] = {
 	[CM_REQ_SENT] = { [CM_REP] = take_rep, [CM_MRA] = take_mra_of_req, [CM_REJ] = take_rej },
 	[CM_MRA_REQ_RCVD] = { [CM_REP] = take_rep, [CM_REJ] = take_rej },
 	[CM_REP_RCVD] = { [CM_REP] = wait_for_program, [CM_REJ] = take_rej_late },
 	[CM_REQ_RCVD] = { [CM_REJ] = take_rej_early },
-	[CM_REP_SENT] = { [CM_RTU] = take_rtu, [CM_MRA] = take_mra_of_rep, [CM_REJ] = take_rej, [CM_DREQ] = take_dreq },
+	[CM_REP_SENT] = { [CM_RTU] = take_rtu,
+			  [CM_MRA] = take_mra_of_rep,
+			  [CM_REJ] = take_rej,
+			  [CM_DREQ] = take_dreq },
 	[CM_MRA_REP_RCVD] = { [CM_RTU] = take_rtu, [CM_REJ] = take_rej, [CM_DREQ] = take_dreq },
-	[CM_ESTABLISHED] = { [CM_REP] = repeat_rtu, [CM_REJ] = take_rej_late, [CM_DREQ] = take_dreq, [CM_LAP] = refuse_lap },
+	[CM_ESTABLISHED] = { [CM_REP] = repeat_rtu,
+			     [CM_REJ] = take_rej_late,
+			     [CM_DREQ] = take_dreq,
+			     [CM_LAP] = refuse_lap },
 	[CM_DREQ_SENT] = { [CM_REJ] = take_rej_late, [CM_DREQ] = take_dreq, [CM_DREP] = take_drep },
 	[CM_DREQ_RCVD] = { [CM_DREP] = take_drep },
 	[CM_TIMEWAIT] = { [CM_DREQ] = repeat_drep },
 	[CM_SIDR_REQ_SENT] = { [CM_SIDR_REP] = take_sidr_rep },
 };
 
-/* Two numbers of a message: ours, and the one that its sender goes by. */
+/* The communication ids of a message: ours and the sender's. */
 struct ids {
 	uint32_t ours, peers;
-	bool first;		/* it may be the first that we hear of the peer, whose id we do not know yet */
+	bool first;		/* may be the first message from a peer whose id is unknown */
 };
 
 static struct ids ids_of(const struct cm_msg *m)
@@ -200,8 +213,9 @@ static struct cm_conn *find(struct cm *cm, const struct net_path *from, const st
 	struct ids ids = ids_of(m);
 	struct cm_conn *c;
 
-	/* By who has waited in vain for an answer: it names itself by its CA. */
-	if (m->type == CM_REJ && m->rej.reason == CM_REJ_TIMEOUT && m->rej.info_len >= sizeof(uint64_t))
+	/* REJ after a timeout: its sender may not know our id, and gives its CA GUID instead. */
+	if (m->type == CM_REJ && m->rej.reason == CM_REJ_TIMEOUT &&
+	    m->rej.info_len >= sizeof(uint64_t))
 		return cm_table_find_remote(cm, &from->src, get_be64(m->rej.info), m->rej.local_id);
 	c = cm_table_find_local(cm, ids.ours);
 	if (!c || (c->remote_id ? c->remote_id != ids.peers : !ids.first))
@@ -209,7 +223,7 @@ static struct cm_conn *find(struct cm *cm, const struct net_path *from, const st
 	return c;
 }
 
-/* Does it come from where the conn's peer is, and mean the conn's QP? */
+/* True if the message comes from the conn's peer, and a DREQ names the conn's QP. */
 static bool is_genuine(const struct cm_conn *c, const struct net_path *from, const struct cm_msg *m)
 {
 	if (!net_addr_equal(&from->src, &c->path.dst) || !net_addr_equal(&from->dst, &c->path.src))
@@ -217,7 +231,8 @@ static bool is_genuine(const struct cm_conn *c, const struct net_path *from, con
 	return m->type != CM_DREQ || m->dreq.remote_qpn == c->qpn;
 }
 
-static void input_answer(struct cm *cm, const struct net_path *from, const struct cm_msg *m, uint64_t now)
+static void input_answer(struct cm *cm, const struct net_path *from, const struct cm_msg *m,
+			 uint64_t now)
 {
 	struct cm_conn *c = find(cm, from, m);
 	struct cm_msg answer;
@@ -240,7 +255,7 @@ static void input_answer(struct cm *cm, const struct net_path *from, const struc
 		cm->stats.duplicates++;
 }
 
-/* Nobody has the id 0, and so it cannot be answered. */
+/* Communication ids are not 0, so such a request could not be answered. */
 static bool has_sender(const struct cm_msg *m)
 {
 	switch (m->type) {
@@ -255,7 +270,8 @@ static bool has_sender(const struct cm_msg *m)
 	}
 }
 
-void cm_input(struct cm *cm, const struct net_path *path, const uint8_t *mad, size_t len, uint64_t now)
+void cm_input(struct cm *cm, const struct net_path *path, const uint8_t *mad, size_t len,
+	      uint64_t now)
 {
 	struct cm_msg m;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The states of a conn, and what hangs on them; docs/CM.md draws them.
+ * States of a conn, and what depends on them.  docs/CM.md has the state table.
  *
- *	in the table by local id	all states but CM_IDLE
- *	by remote id			from REQ, REP or SIDR_REQ on, until CM_IDLE
- *	by QP number			the same, but not in CM_TIMEWAIT
- *	waits for the program		CM_REQ_RCVD, CM_SIDR_REQ_RCVD
- *	deadline			REQ, REP, DREQ or SIDR_REQ sent, and CM_TIMEWAIT
+ *	table by local id	all states but CM_IDLE
+ *	table by remote id	from REQ, REP or SIDR_REQ to CM_IDLE
+ *	table by QP number	the same, except in CM_TIMEWAIT
+ *	half-open list		CM_REQ_RCVD, CM_SIDR_REQ_RCVD
+ *	deadline		REQ, REP, DREQ or SIDR_REQ sent, and CM_TIMEWAIT
  */
 #include "cm/parts.h"
 #include "util/compiler.h"
@@ -52,10 +52,19 @@ struct cm_conn *cm_find(struct cm *cm, uint32_t local_id)
 }
 
 static const char *const state_names[CM_NUM_STATES] = {
-	[CM_IDLE] = "IDLE", [CM_REQ_SENT] = "REQ_SENT", [CM_MRA_REQ_RCVD] = "MRA_REQ_RCVD", [CM_REP_RCVD] = "REP_RCVD",
-	[CM_REQ_RCVD] = "REQ_RCVD", [CM_REP_SENT] = "REP_SENT", [CM_MRA_REP_RCVD] = "MRA_REP_RCVD",
-	[CM_ESTABLISHED] = "ESTABLISHED", [CM_DREQ_SENT] = "DREQ_SENT", [CM_DREQ_RCVD] = "DREQ_RCVD",
-	[CM_TIMEWAIT] = "TIMEWAIT", [CM_SIDR_REQ_SENT] = "SIDR_REQ_SENT", [CM_SIDR_REQ_RCVD] = "SIDR_REQ_RCVD",
+	[CM_IDLE] = "IDLE",
+	[CM_REQ_SENT] = "REQ_SENT",
+	[CM_MRA_REQ_RCVD] = "MRA_REQ_RCVD",
+	[CM_REP_RCVD] = "REP_RCVD",
+	[CM_REQ_RCVD] = "REQ_RCVD",
+	[CM_REP_SENT] = "REP_SENT",
+	[CM_MRA_REP_RCVD] = "MRA_REP_RCVD",
+	[CM_ESTABLISHED] = "ESTABLISHED",
+	[CM_DREQ_SENT] = "DREQ_SENT",
+	[CM_DREQ_RCVD] = "DREQ_RCVD",
+	[CM_TIMEWAIT] = "TIMEWAIT",
+	[CM_SIDR_REQ_SENT] = "SIDR_REQ_SENT",
+	[CM_SIDR_REQ_RCVD] = "SIDR_REQ_RCVD",
 };
 
 const char *cm_state_name(enum cm_state state)
@@ -68,23 +77,23 @@ static bool waits_for_program(enum cm_state state)
 	return state == CM_REQ_RCVD || state == CM_SIDR_REQ_RCVD;
 }
 
-/* What the host shall say if this process dies has changed with the state. */
-static void leave_will(struct cm *cm, struct cm_conn *c)
+/* Updates the message that other processes send for this one if it dies. */
+static void set_exit_mad(struct cm *cm, struct cm_conn *c)
 {
 	uint8_t mad[CM_MAD_LEN];
 	struct cm_msg m;
 
-	if (!cm->ops->will)
+	if (!cm->ops->exit_mad)
 		return;
 	if (cm_say_last_word(c, &m)) {
 		cm_encode(mad, &m);
-		cm->ops->will(cm->arg, c, &c->path, mad);
+		cm->ops->exit_mad(cm->arg, c, &c->path, mad);
 	} else {
-		cm->ops->will(cm->arg, c, &c->path, NULL);
+		cm->ops->exit_mad(cm->arg, c, &c->path, NULL);
 	}
 }
 
-/* States that have a deadline set it after this. */
+/* Clears the deadline: a state that has one sets it afterwards. */
 void cm_life_enter(struct cm *cm, struct cm_conn *c, enum cm_state state)
 {
 	c->state = state;
@@ -99,7 +108,7 @@ void cm_life_enter(struct cm *cm, struct cm_conn *c, enum cm_state state)
 		cm_table_add_local(cm, c);
 	if (state == CM_TIMEWAIT)
 		cm_table_del_qpn(c);
-	leave_will(cm, c);
+	set_exit_mad(cm, c);
 }
 
 void cm_life_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now)
@@ -108,7 +117,8 @@ void cm_life_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now)
 	cm_deadline_set(cm, c, time_after(now, cm_wire_time(c->ack_timeout)));
 }
 
-void cm_life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status, const struct cm_msg *m)
+void cm_life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status,
+		  const struct cm_msg *m)
 {
 	struct cm_event ev = { .type = type, .status = status, .msg = m };
 
@@ -125,13 +135,14 @@ void cm_life_tell_disconnected(struct cm *cm, struct cm_conn *c, int status, con
 }
 
 /*
- * The caller's hands are off the conn: says what has to be said.  A connection that its peer has agreed to
- * stays until late messages have died out; the caller gets its memory back then.
+ * A connection that the peer has agreed to stays in timewait, since late packets may still arrive;
+ * its memory is released after that.
  */
 void cm_destroy(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
-	bool lingers = c->state == CM_REP_SENT || c->state == CM_MRA_REP_RCVD || c->state == CM_ESTABLISHED ||
-		       c->state == CM_DREQ_SENT || c->state == CM_DREQ_RCVD;
+	bool lingers = c->state == CM_REP_SENT || c->state == CM_MRA_REP_RCVD ||
+		       c->state == CM_ESTABLISHED || c->state == CM_DREQ_SENT ||
+		       c->state == CM_DREQ_RCVD;
 	struct cm_msg m;
 
 	c->destroyed = true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The messages of communication management (IBTA volume 1, chapter 12) in host order: what decoding a MAD
- * yields and encoding takes.  Nobody else touches their bytes.
+ * Messages of communication management (IBTA volume 1, chapter 12) in host byte order.  All access
+ * to their wire format is in msg.c.
  *
- * Private data always has the length of its field, padded with zeroes: what is not used of it is not told on
- * the wire.  Reserved bits are neither kept nor looked at.
+ * Private data always has the full length of its field, padded with zeroes: the wire has no length
+ * for it.  Reserved bits are ignored when decoding and zero when encoding.
  */
 #ifndef VRB_CM_MSG_H
 #define VRB_CM_MSG_H
@@ -17,8 +17,9 @@
 
 enum {
 	CM_MAD_LEN = 256,
+	CM_ATTRIBUTE_AT = 16,	/* where a MAD tells its type, 16 bits */
 
-	CM_REQ_PRIVATE = 92,	/* with the IP header, if there is one */
+	CM_REQ_PRIVATE = 92,	/* includes the IP header, if present */
 	CM_REP_PRIVATE = 196,
 	CM_RTU_PRIVATE = 224,
 	CM_REJ_PRIVATE = 148,
@@ -33,7 +34,8 @@ enum {
 	CM_SIDR_INFO = 72,
 	CM_APR_INFO = 72,
 
-	CM_IP_HEADER_LEN = 36,	/* Annex A11; in front of the consumer's private data of REQ and SIDR_REQ */
+	/* Annex A11; precedes the consumer's private data in REQ and SIDR_REQ */
+	CM_IP_HEADER_LEN = 36,
 };
 
 /* Attribute ids. */
@@ -61,7 +63,7 @@ enum cm_transport {
 
 enum { CM_EXT_XRC = 1 };
 
-/* REJ and MRA: which message it is about. */
+/* REJ and MRA: the message that is rejected or acknowledged. */
 enum cm_about {
 	CM_ABOUT_REQ,
 	CM_ABOUT_REP,
@@ -114,7 +116,7 @@ enum cm_sidr_status {
 	CM_SIDR_VERSION,
 };
 
-/* APR: what became of the alternate path. */
+/* APR: result of loading the alternate path. */
 enum cm_apr_status {
 	CM_APR_LOADED,
 	CM_APR_INVALID_COMM_INSTANCE,
@@ -122,7 +124,7 @@ enum cm_apr_status {
 	CM_APR_REJECTED,
 };
 
-/* A path as a REQ or LAP names it, seen by its sender. */
+/* A path in a REQ or LAP, from the sender's point of view. */
 struct cm_wire_path {
 	uint16_t local_lid, remote_lid;
 	struct net_addr local_gid, remote_gid;
@@ -132,7 +134,7 @@ struct cm_wire_path {
 	uint8_t hop_limit;
 	uint8_t sl;		/* 4 bits */
 	bool subnet_local;
-	uint8_t ack_timeout;	/* 5 bits; 4.096 us * 2^n, as everywhere here */
+	uint8_t ack_timeout;	/* 5 bits; 4.096 us * 2^n, like all times here */
 };
 
 struct cm_req {
@@ -141,12 +143,12 @@ struct cm_req {
 	uint64_t service_id;
 	uint64_t ca_guid;
 	uint32_t qkey;
-	uint32_t qpn;		/* 24 bits, like the two below and psn */
+	uint32_t qpn;		/* 24 bits, like both EECNs and psn */
 	uint32_t local_eecn, remote_eecn;
-	uint32_t psn;		/* with which the receiver shall begin to send */
+	uint32_t psn;		/* the PSN that the receiver starts sending with */
 	uint8_t responder_resources, initiator_depth;
-	uint8_t remote_response_timeout;	/* how long the receiver may take to answer */
-	uint8_t local_response_timeout;		/* how long the sender may take to answer a REP */
+	uint8_t remote_response_timeout;	/* time the receiver may take to reply */
+	uint8_t local_response_timeout;		/* time the sender may take to reply to a REP */
 	uint8_t transport;	/* enum cm_transport */
 	uint8_t ext_transport;	/* 3 bits */
 	bool flow_control, rdc_exists, srq, sap_supported;
@@ -262,32 +264,38 @@ struct cm_msg {
 
 enum cm_decoded {
 	CM_DECODED,
-	CM_NOT_CM,	/* another length, version, class or method: not for us */
-	CM_UNKNOWN,	/* of our class, with an attribute that we do not know */
+	CM_NOT_CM,	/* not for the CM: wrong length, version, class or method */
+	CM_UNKNOWN,	/* CM class, but an unknown attribute */
 };
 
-/* Whatever the bytes are, what is CM_DECODED is within the ranges told above. */
+/* If it returns CM_DECODED, all members are within the ranges given above, for any input. */
 enum cm_decoded cm_decode(struct cm_msg *m, const uint8_t *mad, size_t len);
 
-/* Writes all CM_MAD_LEN bytes. Fields wider than on the wire are cut to it. */
+/*
+ * Decodes only what stateless.h needs, at a third of the cost: type, transaction, ids, service id,
+ * the reason of a REJ, private data.  Other members are 0.
+ */
+enum cm_decoded cm_decode_head(struct cm_msg *m, const uint8_t *mad, size_t len);
+
+/* Writes all CM_MAD_LEN bytes.  Members wider than their field are truncated. */
 void cm_encode(uint8_t mad[CM_MAD_LEN], const struct cm_msg *m);
 
-/* "REQ", "SIDR_REP"; what a REJ's reason means, NULL if there is no such reason. */
+/* The type's name, such as "REQ"; and the meaning of a REJ reason, or NULL if it is unknown. */
 const char *cm_type_name(enum cm_type type);
 const char *cm_rej_reason_text(unsigned int reason);
 
 /* The IP header of Annex A11. Addresses are GIDs: ::ffff:a.b.c.d for IPv4. */
 struct cm_ip_header {
-	uint8_t version;	/* 0; any other is refused by everybody */
-	uint8_t ip_version;	/* 4 or 6; else there is no IP header */
-	uint16_t src_port;	/* of the active side; the destination's is in the service id */
+	uint8_t version;	/* 0; a REQ with any other version is rejected */
+	uint8_t ip_version;	/* 4 or 6; with any other value there is no IP header */
+	uint16_t src_port;	/* active side's port; the destination port is in the service id */
 	struct net_addr src, dst;
 };
 
 void cm_ip_header_decode(struct cm_ip_header *h, const uint8_t private_data[CM_IP_HEADER_LEN]);
 void cm_ip_header_encode(uint8_t private_data[CM_IP_HEADER_LEN], const struct cm_ip_header *h);
 
-/* The service ids of rdma_cm: port space (enum rdma_port_space) << 16 | port. */
+/* Service ids of rdma_cm: port space (enum rdma_port_space) << 16 | port. */
 static inline uint64_t cm_service_id(uint64_t port_space, uint16_t port)
 {
 	return port_space << 16 | port;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What the parts of the communication manager ask of each other; nobody else includes it.
- */
+/* Internal interface of the communication manager's files; included by src/cm/ only. */
 #ifndef VRB_CM_PARTS_H
 #define VRB_CM_PARTS_H
 
 #include "cm/cm.h"
 
-/* table.c: who is who. */
+/* table.c: lookup of conns. */
 
 /*
- * In all its tables once its keys are known: local_id; path.dst, peer_guid and remote_id; path.dst, peer_guid
- * and peer_qpn.
+ * Adds a conn to each table once the keys of that table are known: local_id; path.dst, peer_guid
+ * and remote_id; path.dst, peer_guid and peer_qpn.
  */
 void cm_table_add_local(struct cm *cm, struct cm_conn *c);
 void cm_table_add_remote(struct cm *cm, struct cm_conn *c);
@@ -20,30 +18,38 @@ void cm_table_del_qpn(struct cm_conn *c);
 void cm_table_del(struct cm_conn *c);
 
 struct cm_conn *cm_table_find_local(struct cm *cm, uint32_t local_id);
-struct cm_conn *cm_table_find_remote(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t remote_id);
-struct cm_conn *cm_table_find_qpn(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t qpn);
+struct cm_conn *cm_table_find_remote(struct cm *cm, const struct net_addr *peer, uint64_t guid,
+				     uint32_t remote_id);
+struct cm_conn *cm_table_find_qpn(struct cm *cm, const struct net_addr *peer, uint64_t guid,
+				  uint32_t qpn);
 
 /*
- * Requests that wait for a program. cm_table_one_too_many(): before one more of that source comes, the one
- * that has to go, or NULL.
+ * Requests that wait for a program's answer. cm_table_one_too_many() returns the request to drop
+ * before another one from this source is added, or NULL.
  */
 void cm_table_wait(struct cm *cm, struct cm_conn *c);
 void cm_table_wait_over(struct cm *cm, struct cm_conn *c);
 struct cm_conn *cm_table_one_too_many(struct cm *cm, const struct net_addr *source);
 
-/* Numbers that nobody can foresee who does not know the seed. */
+/* The source group with most waiting requests if it exceeds twice the count of `source`, or -1. */
+int cm_table_heaviest(const struct cm *cm, const struct net_addr *source);
+
+/* A keyed hash: unpredictable without the seed. */
 uint64_t cm_table_mix(const struct cm *cm, uint64_t a, uint64_t b);
 
-/* deadline.c: whose turn is next. */
+/* deadline.c: the heap of deadlines. */
 void cm_deadline_set(struct cm *cm, struct cm_conn *c, uint64_t at);
 void cm_deadline_clear(struct cm *cm, struct cm_conn *c);
 
-/* say.c: messages of a conn. */
+/* say.c: outgoing messages. */
 
-/* A header for a message of the conn. */
+/* Starts a message with the conn's transaction id. */
 struct cm_msg cm_say_start(const struct cm_conn *c, enum cm_type type);
 
-/* Sends it once; or now, and again until an answer comes. */
+/*
+ * cm_say() sends once; cm_say_until_answered() repeats at each deadline, up to max_retries times;
+ * cm_say_again() is one such repetition.
+ */
 void cm_say(struct cm *cm, struct cm_conn *c, const struct cm_msg *m);
 void cm_say_until_answered(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now);
 void cm_say_again(struct cm *cm, struct cm_conn *c);
@@ -54,32 +60,38 @@ void cm_say_drep(struct cm *cm, struct cm_conn *c, const void *data, size_t len)
 struct cm_msg cm_say_dreq(const struct cm_conn *c, const void *data, size_t len);
 struct cm_msg cm_say_rej(const struct cm_conn *c, unsigned int reason);
 
-/* What has to be said when the conn ends now; false: nothing. */
+/*
+ * The message that tells the peer that the conn ends in its current state.  Returns false if the
+ * state needs none.
+ */
 bool cm_say_last_word(const struct cm_conn *c, struct cm_msg *m);
 
-/* An answer to a message that there is no conn for: back to where it came from. */
+/* Sends a message without a conn back to the sender of the one it answers. */
 void cm_say_back(struct cm *cm, const struct net_path *from, const struct cm_msg *m);
 
 /* life.c: states. */
 
-/* Puts it into the state, with whatever hangs on that: tables, deadline, will. */
+/* Enters the state and updates what depends on it: tables, deadline, exit MAD. */
 void cm_life_enter(struct cm *cm, struct cm_conn *c, enum cm_state state);
 
-/* To CM_TIMEWAIT for as long as late messages may come. */
+/* Enters CM_TIMEWAIT for the conn's ACK timeout. */
 void cm_life_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now);
 
-void cm_life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status, const struct cm_msg *m);
-void cm_life_tell_disconnected(struct cm *cm, struct cm_conn *c, int status, const struct cm_msg *m);
+void cm_life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status,
+		  const struct cm_msg *m);
+void cm_life_tell_disconnected(struct cm *cm, struct cm_conn *c, int status,
+			       const struct cm_msg *m);
 
 /* call.c */
 
-/* A connection that its peer does not know any more is ended. */
+/* Ends a connection that its peer no longer has. */
 void cm_call_drop_stale(struct cm *cm, struct cm_conn *c, uint64_t now);
 
-/* request.c: REQ and SIDR_REQ. */
-void cm_request_input(struct cm *cm, const struct net_path *from, const struct cm_msg *m, uint64_t now);
+/* request.c: incoming REQ and SIDR_REQ. */
+void cm_request_input(struct cm *cm, const struct net_path *from, const struct cm_msg *m,
+		      uint64_t now);
 
-/* Wire times: 4.096 us * 2^t, which Linux counts in milliseconds, as we do. */
+/* A time on the wire, 4.096 us * 2^t.  Linux rounds it to milliseconds, and so do we. */
 static inline uint64_t cm_wire_time(uint8_t t)
 {
 	return t <= 8 ? VRB_MSEC : VRB_MSEC << (t - 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests: a REQ or SIDR_REQ is a repetition of what is known, or new.  A new one is checked, then the
- * caller says what becomes of it.
+ * Incoming REQ and SIDR_REQ: duplicates are told from new requests, which are checked here and then
+ * offered to the caller.
  */
 #include "cm/parts.h"
 #include "cm/stateless.h"
@@ -10,8 +10,8 @@
 
 enum { MTU_MAX = IBV_MTU_4096 };
 
-static void refuse(struct cm *cm, const struct net_path *from, const struct cm_msg *m, unsigned int reason, const void *info,
-		   size_t info_len)
+static void refuse(struct cm *cm, const struct net_path *from, const struct cm_msg *m,
+		   unsigned int reason, const void *info, size_t info_len)
 {
 	struct cm_msg answer;
 
@@ -31,8 +31,8 @@ static bool transport_makes_sense(const struct cm_req *r)
 }
 
 /*
- * A request speaks for the address that it came from, and for no other: else the answers to it could be aimed
- * at anybody.  True if it is fit for a listener.
+ * Checks a REQ; refuses it and returns false if it is invalid.  The GIDs in it must be the
+ * addresses of its packet: otherwise our replies could be aimed at any host.
  */
 static bool check_req(struct cm *cm, const struct net_path *from, const struct cm_msg *m)
 {
@@ -40,7 +40,8 @@ static bool check_req(struct cm *cm, const struct net_path *from, const struct c
 
 	if (!transport_makes_sense(r)) {
 		refuse(cm, from, m, CM_REJ_INVALID_TRANSPORT_TYPE, NULL, 0);
-	} else if (!net_addr_equal(&r->primary.local_gid, &from->src) || !net_addr_equal(&r->primary.remote_gid, &from->dst)) {
+	} else if (!net_addr_equal(&r->primary.local_gid, &from->src) ||
+		   !net_addr_equal(&r->primary.remote_gid, &from->dst)) {
 		refuse(cm, from, m, CM_REJ_INVALID_GID, &from->dst, sizeof(from->dst));
 	} else if (!r->mtu || r->mtu > MTU_MAX) {
 		refuse(cm, from, m, CM_REJ_INVALID_MTU, &(uint8_t){ MTU_MAX }, 1);
@@ -50,7 +51,7 @@ static bool check_req(struct cm *cm, const struct net_path *from, const struct c
 	return false;
 }
 
-/* The way back: what the packet did not tell is as the peer wants it. */
+/* The path back to the sender; take_req() adds what only the REQ contains. */
 static struct net_path reversed(const struct net_path *from)
 {
 	struct net_path path = *from;
@@ -109,6 +110,25 @@ static void make_room(struct cm *cm, const struct net_addr *source)
 		drop(cm, oldest);
 }
 
+bool cm_make_way(struct cm *cm, const struct net_addr *source,
+		 bool (*may_go)(const struct cm_conn *c, void *arg), void *arg)
+{
+	int heaviest = cm_table_heaviest(cm, source);
+	struct list *pos;
+
+	if (heaviest < 0)
+		return false;
+	list_for_each (pos, &cm->source[heaviest].conns) {
+		struct cm_conn *c = list_entry(pos, struct cm_conn, of_source);
+
+		if (!may_go(c, arg))
+			continue;
+		drop(cm, c);
+		return true;
+	}
+	return false;
+}
+
 static void offer(struct cm *cm, const struct net_path *from, const struct cm_msg *m)
 {
 	struct cm_conn *c = NULL;
@@ -138,8 +158,9 @@ static void offer(struct cm *cm, const struct net_path *from, const struct cm_ms
 	cm_life_tell(cm, c, CM_EV_REQUEST, 0, m);
 }
 
-/* A REQ that was seen before: its answer was lost, or has not been given yet. */
-static void repeat(struct cm *cm, struct cm_conn *c, const struct net_path *from, const struct cm_msg *m)
+/* A duplicate REQ: our reply was lost, or the program has not answered yet. */
+static void repeat(struct cm *cm, struct cm_conn *c, const struct net_path *from,
+		   const struct cm_msg *m)
 {
 	cm->stats.duplicates++;
 	if (c->state == CM_REQ_RCVD)
@@ -148,7 +169,8 @@ static void repeat(struct cm *cm, struct cm_conn *c, const struct net_path *from
 		refuse(cm, from, m, CM_REJ_STALE_CONN, NULL, 0);
 }
 
-static void input_req(struct cm *cm, const struct net_path *from, const struct cm_msg *m, uint64_t now)
+static void input_req(struct cm *cm, const struct net_path *from, const struct cm_msg *m,
+		      uint64_t now)
 {
 	struct cm_conn *c = cm_table_find_remote(cm, &from->src, m->req.ca_guid, m->req.local_id);
 
@@ -160,12 +182,12 @@ static void input_req(struct cm *cm, const struct net_path *from, const struct c
 		return;
 	c = cm_table_find_qpn(cm, &from->src, m->req.ca_guid, m->req.qpn);
 	if (c && c->state != CM_REQ_RCVD) {
-		/* The QP that asks is connected to us as far as we know: its process has begun anew. */
+		/* By our state the peer's QP is still connected to us: the peer has restarted. */
 		refuse(cm, from, m, CM_REJ_STALE_CONN, NULL, 0);
 		cm_call_drop_stale(cm, c, now);
 		return;
 	}
-	/* It asks for the second time: it does not wait for the answer to the first any more. */
+	/* A second REQ for the QP replaces the first, which the peer has given up. */
 	if (c)
 		drop(cm, c);
 	offer(cm, from, m);
@@ -179,7 +201,8 @@ static void input_sidr_req(struct cm *cm, const struct net_path *from, const str
 		offer(cm, from, m);
 }
 
-void cm_request_input(struct cm *cm, const struct net_path *from, const struct cm_msg *m, uint64_t now)
+void cm_request_input(struct cm *cm, const struct net_path *from, const struct cm_msg *m,
+		      uint64_t now)
 {
 	if (m->type == CM_REQ)
 		input_req(cm, from, m, now);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What a conn says.
- */
+/* Outgoing messages. */
 #include "cm/parts.h"
 #include "util/be.h"
 #include "util/compiler.h"
@@ -72,7 +70,7 @@ void cm_say_drep(struct cm *cm, struct cm_conn *c, const void *data, size_t len)
 	cm_say(cm, c, &m);
 }
 
-/* It begins a transaction of its own, on the passive side too. */
+/* A DREQ starts a transaction of its own, on the passive side too. */
 struct cm_msg cm_say_dreq(const struct cm_conn *c, const void *data, size_t len)
 {
 	struct cm_msg m = { .type = CM_DREQ, .tid = c->local_id };
@@ -85,7 +83,7 @@ struct cm_msg cm_say_dreq(const struct cm_conn *c, const void *data, size_t len)
 	return m;
 }
 
-/* Which message a REJ in this state is about. */
+/* The message that a REJ in this state rejects. */
 static enum cm_about rejected(const struct cm_conn *c)
 {
 	switch (c->state) {
@@ -109,7 +107,7 @@ struct cm_msg cm_say_rej(const struct cm_conn *c, unsigned int reason)
 	return m;
 }
 
-/* The peer may not have told its id yet: it finds the connection by our CA GUID. */
+/* If the peer's id is still unknown, the peer finds the connection by our CA GUID. */
 static struct cm_msg cm_say_gave_up(const struct cm_conn *c)
 {
 	struct cm_msg m = cm_say_rej(c, CM_REJ_TIMEOUT);

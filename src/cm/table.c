@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Who is who: hash chains of conns by their keys, and the queue of requests that wait for a program.  A peer
- * chooses its half of the keys, so the hash has a seed that it does not know.
- */
 #include "cm/parts.h"
 #include "util/compiler.h"
 
@@ -27,8 +23,8 @@ static uint64_t mix_address(const struct cm *cm, const struct net_addr *a)
 	return cm_table_mix(cm, half[0], half[1]);
 }
 
-static struct cm_link **bucket_of_peer(const struct cm *cm, struct cm_link *const *table, const struct net_addr *peer,
-				       uint64_t guid, uint32_t number)
+static struct cm_link **bucket_of_peer(const struct cm *cm, struct cm_link *const *table,
+				       const struct net_addr *peer, uint64_t guid, uint32_t number)
 {
 	uint64_t hash = cm_table_mix(cm, mix_address(cm, peer) ^ guid, number);
 
@@ -68,14 +64,16 @@ void cm_table_add_local(struct cm *cm, struct cm_conn *c)
 void cm_table_add_remote(struct cm *cm, struct cm_conn *c)
 {
 	unchain(&c->by_remote);
-	chain(bucket_of_peer(cm, cm->by_remote, &c->path.dst, c->peer_guid, c->remote_id), &c->by_remote);
+	chain(bucket_of_peer(cm, cm->by_remote, &c->path.dst, c->peer_guid, c->remote_id),
+	      &c->by_remote);
 }
 
 void cm_table_add_qpn(struct cm *cm, struct cm_conn *c)
 {
 	unchain(&c->by_qpn);
 	if (c->peer_qpn)
-		chain(bucket_of_peer(cm, cm->by_qpn, &c->path.dst, c->peer_guid, c->peer_qpn), &c->by_qpn);
+		chain(bucket_of_peer(cm, cm->by_qpn, &c->path.dst, c->peer_guid, c->peer_qpn),
+		      &c->by_qpn);
 }
 
 void cm_table_del_qpn(struct cm_conn *c)
@@ -106,9 +104,11 @@ static bool is_peer(const struct cm_conn *c, const struct net_addr *peer, uint64
 	return c->peer_guid == guid && net_addr_equal(&c->path.dst, peer);
 }
 
-struct cm_conn *cm_table_find_remote(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t remote_id)
+struct cm_conn *cm_table_find_remote(struct cm *cm, const struct net_addr *peer, uint64_t guid,
+				     uint32_t remote_id)
 {
-	for (struct cm_link *l = *bucket_of_peer(cm, cm->by_remote, peer, guid, remote_id); l; l = l->next) {
+	for (struct cm_link *l = *bucket_of_peer(cm, cm->by_remote, peer, guid, remote_id); l;
+	     l = l->next) {
 		struct cm_conn *c = container_of(l, struct cm_conn, by_remote);
 
 		if (c->remote_id == remote_id && is_peer(c, peer, guid))
@@ -117,7 +117,8 @@ struct cm_conn *cm_table_find_remote(struct cm *cm, const struct net_addr *peer,
 	return NULL;
 }
 
-struct cm_conn *cm_table_find_qpn(struct cm *cm, const struct net_addr *peer, uint64_t guid, uint32_t qpn)
+struct cm_conn *cm_table_find_qpn(struct cm *cm, const struct net_addr *peer, uint64_t guid,
+				  uint32_t qpn)
 {
 	for (struct cm_link *l = *bucket_of_peer(cm, cm->by_qpn, peer, guid, qpn); l; l = l->next) {
 		struct cm_conn *c = container_of(l, struct cm_conn, by_qpn);
@@ -161,4 +162,14 @@ struct cm_conn *cm_table_one_too_many(struct cm *cm, const struct net_addr *peer
 	if (cm->num_half_open >= cm->max_half_open)
 		return list_entry(cm->half_open.next, struct cm_conn, half_open);
 	return NULL;
+}
+
+int cm_table_heaviest(const struct cm *cm, const struct net_addr *peer)
+{
+	unsigned int n = cm->source[source_of(cm, peer)].n + 1, heaviest = 0;
+
+	for (unsigned int i = 1; i < CM_SOURCES; i++)
+		if (cm->source[i].n > cm->source[heaviest].n)
+			heaviest = i;
+	return cm->source[heaviest].n > 2 * n ? (int)heaviest : -1;
 }

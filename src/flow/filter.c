@@ -469,7 +469,7 @@ static void add_multicast(struct program *p)
 	take_if(p, 1);
 }
 
-/* Nobody is told of frames that it drops. */
+/* Frames that it drops are not reported. */
 static bool silent(const struct flow_rule *rule)
 {
 	return rule->drop && !rule->counters;

@@ -5,7 +5,7 @@
  *	dissect.h	a frame becomes a flow_key, every header field that rules look at
  *	rule.h		an ibv_flow_attr of a program becomes a flow_rule: a key and a mask
  *	table.h		the rules of a device, in the order in which frames meet them
- *	filter.h	the rules of a table as a socket filter: the kernel sorts out what nobody wants
+ *	filter.h	the rules of a table as a socket filter: the kernel drops what no rule wants
  *	hash.h		RSS: a key becomes a number that picks a work queue
  *
  * Pure: no socket, clock, allocator or lock.  The caller owns memory and makes sure that a table

@@ -226,7 +226,7 @@ static int read_filter(struct reading *r, const struct kind *k, const uint8_t *s
 	if (longer) {
 		mask_at += longer;
 		if (!zero(mask_at + k->filter, longer)) {
-			rule->refused = "a field that is not known here";
+			rule->refused = "an unknown field";
 			return EOPNOTSUPP;
 		}
 	}
@@ -334,10 +334,10 @@ static const char *check_layer(struct flow_layer *val, struct flow_layer *mask)
 	    be32toh(mask->flow_label) >= FLOW_LABEL_LIMIT)
 		return "a flow label of more than 20 bits";
 	if (val->ip_flags & mask->ip_flags & ~FLOW_IP_FLAGS)
-		return "IP flags that there are not";
+		return "invalid IP flags";
 	if (!protocols_agree(val, mask) || !ether_types_agree(val, mask) ||
 	    !tunnels_agree(val, mask))
-		return "headers that do not follow each other";
+		return "headers that cannot follow each other";
 	if (mask->vlan_tag) {
 		val->headers |= FLOW_VLAN;
 		mask->headers |= FLOW_VLAN;
@@ -350,7 +350,7 @@ static bool actions_ok(const struct flow_rule *rule)
 {
 	switch (rule->type) {
 	case IBV_FLOW_ATTR_NORMAL:
-		return !(rule->egress && rule->tagged); /* nobody reads it */
+		return !(rule->egress && rule->tagged); /* never read */
 	case IBV_FLOW_ATTR_SNIFFER:
 		return !rule->drop && !rule->action;
 	default:
@@ -368,11 +368,11 @@ static int check(const struct reading *r)
 	if (!why && (be32toh(rule->val.vni) >= VNI_LIMIT || be32toh(rule->mask.vni) >= VNI_LIMIT))
 		why = "a VNI of more than 24 bits";
 	if (!why && r->mpls && r->out_of_order)
-		why = "headers around MPLS in disorder";
+		why = "headers around MPLS out of order";
 	if (!why && rule->type != IBV_FLOW_ATTR_NORMAL && r->last_type)
-		why = "only rules of type NORMAL choose by headers";
+		why = "only rules of type NORMAL match headers";
 	if (!why && !actions_ok(rule))
-		why = "an action that this type of rule has not";
+		why = "an action not allowed for this type of rule";
 	return why ? refuse(rule, why) : 0;
 }
 
@@ -399,7 +399,7 @@ static int read_attr(struct flow_rule *rule, const struct ibv_flow_attr *a)
 	if ((uint32_t)a->type > IBV_FLOW_ATTR_SNIFFER)
 		return refuse(rule, "an unknown type of rule");
 	if (a->flags & ~allowed)
-		return refuse(rule, "flags that this type of rule has not");
+		return refuse(rule, "flags not allowed for this type of rule");
 	if (a->num_of_specs > FLOW_MAX_SPECS)
 		return refuse(rule, "more than ten specifications");
 	if (a->port != PORT)

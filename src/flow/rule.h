@@ -36,7 +36,7 @@ struct flow_rule {
 
 	const char *refused; /* what is wrong with a rule that flow_rule_parse() does not take */
 
-	void *owner; /* the caller's: who gets the frame */
+	void *owner; /* the caller's: the receiver of the frame */
 	/* table.c's */
 	struct list node;
 	bool twin; /* matches the same as the rule before it, and gets a copy of what that one takes
@@ -44,9 +44,10 @@ struct flow_rule {
 };
 
 /*
- * Reads a program's rule: attr->num_of_specs specifications behind it, FLOW_MAX_SPECS at most, each as long as it says and FLOW_SPEC_MAX at
- * most.  attr->size is not looked at: rdma-core never does, and programs put there what they like.  Sets everything but `owner` and the
- * table's members.  Returns 0, EINVAL, EOPNOTSUPP.
+ * Reads a program's rule: attr->num_of_specs specifications behind it, FLOW_MAX_SPECS at most, each
+ * as long as it says and FLOW_SPEC_MAX at most.  attr->size is not looked at: rdma-core never does,
+ * and programs put there what they like.  Sets everything but `owner` and the table's members.
+ * Returns 0, EINVAL, EOPNOTSUPP.
  */
 int flow_rule_parse(struct flow_rule *rule, const struct ibv_flow_attr *attr);
 

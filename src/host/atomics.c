@@ -18,7 +18,8 @@ enum {
 	FILE_SIZE = ATOMICS_WORDS * sizeof(struct atomics_word),
 };
 
-_Static_assert(ATOMICS_WORDS * sizeof(uint64_t) <= ATOMICS_PAGE, "below a page all mappings of one memory agree");
+_Static_assert(ATOMICS_WORDS * sizeof(uint64_t) <= ATOMICS_PAGE,
+	       "below a page all mappings of one memory agree");
 
 void atomics_init(struct atomics *a, uint64_t me, atomics_alive_fn alive, void *arg)
 {
@@ -109,6 +110,6 @@ void atomics_unlock(struct atomics *a, uint64_t address)
 	uint64_t me = a->me;
 
 	if (a->word)
-		cas_acq_rel(&a->word[i].holder, &me, 0);	/* L3; not if somebody took it over */
+		cas_acq_rel(&a->word[i].holder, &me, 0);	/* L3; unless it was taken over */
 	lock_release(&a->threads[i]);
 }

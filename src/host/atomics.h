@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The locks that make atomics of all processes of a host exclude each other (IBV_ATOMIC_HCA), whether they arrive by packet or are run by a
- * neighbour, and through whichever registration of the same bytes: several processes may have registered one shared page, each at an address of
- * its own.
+ * The locks that make atomics of all processes of a host exclude each other (IBV_ATOMIC_HCA),
+ * whether they arrive by packet or are run by a neighbour, and through whichever registration of
+ * the same bytes: several processes may have registered one shared page, each at an address of its
+ * own.
  *
- * An address chooses its lock by where it lies in its page, which is the same in every mapping of the same memory; so the lock belongs to the
- * memory, without anybody having to know what memory that is.  The words lie in the file `atomics` of the run directory, which all
- * processes map, those without the local transport too.  In private mode only the threads of the process exclude each other: nobody
- * else can reach its memory then.
+ * An address chooses its lock by where it lies in its page, which is the same in every mapping of
+ * the same memory; so the lock belongs to the memory, and no process needs to know what memory that
+ * is.  The words lie in the file `atomics` of the run directory, which all processes map, those
+ * without the local transport too.  In private mode only the threads of the process exclude each
+ * other: no other process can reach its memory then.
  *
- * A word: 0 = free, else the incarnation of the holder.  A holder does two short copies and lets go, so waiters spin; a waiter that spins long
- * asks whether the holder lives and takes the lock over from a dead one, or from one that has been stopped for seconds.  What a dead
- * holder left is whole: the 8-byte store that ends an atomic happens or does not.
+ * A word: 0 = free, else the incarnation of the holder.  A holder makes two short copies, so
+ * waiters spin; one that spins for long checks whether the holder lives, and takes the lock over
+ * from a dead holder, or from one stopped for seconds.  What a dead holder left is whole: the
+ * 8-byte store that ends an atomic happens or does not.
  *
- * The threads of one process exclude each other by locks of their own, so whoever finds its own incarnation in the word finds rubbish.
+ * The threads of one process exclude each other by locks of their own. Our own incarnation in the
+ * word therefore means corruption.
  *
- * L3: taking the word is acquire, freeing it release; together they order one atomic's copies before the next one's.
+ * L3: taking the word is acquire, freeing it release; together they order one atomic's copies
+ * before the next one's.
  */
 #ifndef VRB_HOST_ATOMICS_H
 #define VRB_HOST_ATOMICS_H
@@ -28,7 +33,8 @@
 
 enum {
 	ATOMICS_WORDS = 64,
-	ATOMICS_PAGE = 4096,	/* of the machines we know the smallest: mappings of one memory agree below it */
+	/* of the machines we know the smallest: mappings of one memory agree below it */
+	ATOMICS_PAGE = 4096,
 };
 
 /* Answers whether the process with this incarnation lives. */
@@ -53,7 +59,10 @@ void atomics_init(struct atomics *a, uint64_t me, atomics_alive_fn alive, void *
 int atomics_share(struct atomics *a, int dirfd);
 void atomics_close(struct atomics *a);
 
-/* For the eight bytes at an address of the process that owns the memory. A thread holds one at a time. */
+/*
+ * For the eight bytes at an address of the process that owns the memory. A thread holds one at a
+ * time.
+ */
 void atomics_lock(struct atomics *a, uint64_t address);
 void atomics_unlock(struct atomics *a, uint64_t address);
 

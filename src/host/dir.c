@@ -32,7 +32,7 @@ static int check_dir(int fd, const char *path, bool ours)
 		return EPERM;
 	if (fchmod(fd, 0700) < 0)
 		return errno;
-	log_info(LOG_HOST, "%s was open to others (mode %03o), and is closed to them now", path,
+	log_info(LOG_HOST, "%s was accessible to others (mode %03o); its mode is 0700 now", path,
 		 (unsigned int)st.st_mode & 0777);
 	return 0;
 }
@@ -68,7 +68,8 @@ static int try_inside(const char *place, struct host_run_dir *dir)
 {
 	char path[PATH_MAX];
 
-	if (snprintf(path, sizeof(path), "%s/verbena-%u", place, (unsigned int)geteuid()) >= (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%s/verbena-%u", place, (unsigned int)geteuid()) >=
+	    (int)sizeof(path))
 		return ENAMETOOLONG;
 	return try_dir(path, true, dir);
 }
@@ -143,10 +144,11 @@ int host_tree_path(char *path, size_t size)
 		return err;
 	close(dir.fd);
 	if (stat("/proc/self/ns/net", &st) < 0)
-		log_debug(LOG_HOST, "the network namespace has no number: %m");
+		log_debug(LOG_HOST, "cannot identify the network namespace: %m");
 	if (tag)
 		snprintf(suffix, sizeof(suffix), ".%08x", tag);
-	if (snprintf(path, size, "%s/sys.%lu%s", dir.path, (unsigned long)st.st_ino, suffix) >= (int)size)
+	if (snprintf(path, size, "%s/sys.%lu%s", dir.path, (unsigned long)st.st_ino, suffix) >=
+	    (int)size)
 		return ENAMETOOLONG;
 	return 0;
 }

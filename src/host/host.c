@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Joining and leaving, who is alive, and who owns which number.
+ * Joining and leaving, liveness, ownership of numbers.
  */
 #include "host/host.h"
 
@@ -14,6 +14,7 @@
 #include "host/state.h"
 #include "run/config.h"
 #include "run/log.h"
+#include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/hash.h"
 
@@ -37,10 +38,10 @@ static void clear_slot(struct host *h, int slot)
 	table_write_slot(&h->table, slot, &empty);
 }
 
-/* The same, and its will is kept. */
+/* The same, and its exit MADs are kept. */
 static void clear_dead(struct host *h, int slot, const struct table_slot *s)
 {
-	will_put_aside(h, slot, s);
+	exit_mads_put_aside(h, slot, s);
 	clear_slot(h, slot);
 }
 
@@ -50,12 +51,13 @@ static bool reclaim(struct host *h, int slot)
 	struct table_slot s;
 	bool dead = false;
 
-	if (slot == h->slot || table_slot_locked(&h->table, slot) || table_lock_within(&h->table, TABLE_PATIENCE_TO_TIDY))
+	if (slot == h->slot || table_slot_locked(&h->table, slot) ||
+	    table_lock_within(&h->table, TABLE_PATIENCE_TO_TIDY))
 		return false;
 	if (table_take_slot(&h->table, slot)) {
 		dead = true;
 		table_read_slot(&h->table, slot, &s);
-		log_info(LOG_HOST, "process %u (slot %d) has died, reclaiming what it had", s.pid,
+		log_info(LOG_HOST, "process %u (slot %d) has died; reclaiming its resources", s.pid,
 			 slot);
 		clear_dead(h, slot, &s);
 		table_drop_slot(&h->table, slot);
@@ -64,7 +66,7 @@ static bool reclaim(struct host *h, int slot)
 	return dead;
 }
 
-/* Finds a slot nobody lives in, and cleans it. Must hold the table lock. */
+/* Finds an unused slot and cleans it. Must hold the table lock. */
 static int take_slot(struct host *h)
 {
 	struct table_slot s;
@@ -123,13 +125,14 @@ static const char *explain(int err)
 	case EPROTO:
 		return "it is in use by another version of the library";
 	case EBADMSG:
-		return "its table makes no sense or is another user's; remove it when no program uses it";
+		return "its table is corrupt or belongs to another user; remove it when no program "
+		       "uses it";
 	case EBUSY:
-		return "another process holds its lock and does not go on";
+		return "another process holds its lock and makes no progress";
 	case EUSERS:
 		return "too many processes";
 	case EPERM:
-		return "it is another user's";
+		return "it belongs to another user";
 	default:
 		return strerror(err);
 	}
@@ -140,9 +143,9 @@ static void close_files(struct host *h)
 	if (h->inbox >= 0)
 		close(h->inbox);
 	services_close(&h->services);
-	if (h->will >= 0)
-		close(h->will);
-	h->will = -1;
+	if (h->exit_mads >= 0)
+		close(h->exit_mads);
+	h->exit_mads = -1;
 	if (h->table.fd >= 0)
 		table_close(&h->table);
 	if (h->dir.fd >= 0)
@@ -179,15 +182,23 @@ static void note_refusal(struct refused *r, struct host_run_dir *dir, int err)
 {
 	r->err = err;
 	r->opened = dir->path[0];
-	snprintf(r->path, sizeof(r->path), "%s", r->opened ? dir->path : r->wanted ? r->wanted : "/dev/shm");
+	snprintf(r->path, sizeof(r->path), "%s",
+		 r->opened   ? dir->path
+		 : r->wanted ? r->wanted
+			     : "/dev/shm");
 }
 
-/* A system without /dev/shm is no news; but what the user has chosen, or what others may be using, is. */
+/*
+ * A system without /dev/shm is normal; a failed choice of the user, or a place others may use, is
+ * worth a warning.
+ */
 static void tell_other_place(const struct host *h, const struct refused *r)
 {
 	bool news = r->wanted || r->opened || r->err == EPERM;
 
-	log_at(LOG_HOST, news ? LOG_WARN : LOG_INFO, "%s cannot be used (%s): %s is used instead, and programs that use another one are not seen",
+	log_at(LOG_HOST, news ? LOG_WARN : LOG_INFO,
+	       "cannot use %s (%s): using %s instead, without seeing programs that use another "
+	       "directory",
 	       r->path, explain(r->err), h->dir.path);
 }
 
@@ -209,12 +220,14 @@ static int join_shared(struct host *h, const char *dir)
 			tell_other_place(h, &first);
 		return 0;
 	}
-	log_warn(LOG_HOST, "no run directory (%s: %s): this process sees no other one of this host, and can only be the one on its UDP port",
+	log_warn(LOG_HOST,
+		 "no run directory (%s: %s): this process sees no other process on this host and "
+		 "cannot share its UDP port",
 		 first.path, explain(first.err));
 	return first.err;
 }
 
-/* The same for all who have this table open, and no one else; not 0. */
+/* The same for all processes with this table open, and only for these; not 0. */
 static uint64_t group_of(const struct table *t)
 {
 	struct stat st;
@@ -242,7 +255,7 @@ int host_join(const char *dir, struct host **out)
 	h->slot = HOST_NO_SLOT;
 	h->inbox = h->dir.fd = h->table.fd = -1;
 	services_init(&h->services);
-	h->will = -1;
+	h->exit_mads = -1;
 	while (!h->incarnation)
 		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;
 
@@ -252,7 +265,7 @@ int host_join(const char *dir, struct host **out)
 		h->group = group_of(&h->table);
 	qpns_init(&h->qpns, h->shared ? &h->table : NULL, h->slot);
 	if (h->shared)
-		host_janitor(h);
+		host_reap(h);
 	*out = h;
 	return 0;
 }
@@ -355,6 +368,11 @@ int host_qpn_take(struct host *h, uint32_t qpn, int giver)
 	return err;
 }
 
+unsigned int host_blocks_taken(const struct host *h)
+{
+	return load_relaxed(&h->qpns.taken);
+}
+
 bool host_qpn_mine(struct host *h, uint32_t qpn)
 {
 	bool mine;
@@ -423,6 +441,37 @@ static bool position_makes_sense(int32_t index)
 	return index >= -1 && index < UINT16_MAX;
 }
 
+/* A walk through all slots: they are read page by page. */
+struct walk {
+	struct table_slot page[TABLE_SLOTS];
+};
+
+static const struct table_slot *next_slot(const struct host *h, struct walk *w, int slot)
+{
+	if (slot % TABLE_SLOTS == 0)
+		table_read_slots(&h->table, slot, w->page);
+	return &w->page[slot % TABLE_SLOTS];
+}
+
+static bool peer_of(const struct table_slot *s, struct host_peer *peer)
+{
+	if (!s->incarnation)
+		return false;
+	*peer = (struct host_peer){
+		.pid = (pid_t)s->pid,
+		.incarnation = s->incarnation,
+		.netns = s->netns,
+		.udp_port = s->udp_port,
+	};
+	for (unsigned int family = 0; family < ARRAY_SIZE(s->steer); family++) {
+		peer->steer.at[0][family] =
+			position_makes_sense(s->steer[family]) ? s->steer[family] : -1;
+		for (unsigned int i = 1; i < HOST_SHARDS; i++)
+			peer->steer.at[i][family] = s->shard[i - 1][family] - 1;
+	}
+	return true;
+}
+
 bool host_peer(struct host *h, int slot, struct host_peer *peer)
 {
 	struct table_slot s;
@@ -430,20 +479,7 @@ bool host_peer(struct host *h, int slot, struct host_peer *peer)
 	if (!h->shared || slot < 0 || slot >= HOST_SLOTS)
 		return false;
 	table_read_slot(&h->table, slot, &s);
-	if (!s.incarnation)
-		return false;
-	*peer = (struct host_peer){
-		.pid = (pid_t)s.pid,
-		.incarnation = s.incarnation,
-		.netns = s.netns,
-		.udp_port = s.udp_port,
-	};
-	for (unsigned int family = 0; family < ARRAY_SIZE(s.steer); family++) {
-		peer->steer.at[0][family] = position_makes_sense(s.steer[family]) ? s.steer[family] : -1;
-		for (unsigned int i = 1; i < HOST_SHARDS; i++)
-			peer->steer.at[i][family] = s.shard[i - 1][family] - 1;
-	}
-	return true;
+	return peer_of(&s, peer);
 }
 
 bool host_same_network(struct host *h, int slot)
@@ -465,10 +501,10 @@ bool host_alive(struct host *h, int slot, uint64_t incarnation)
 
 bool host_incarnation_alive(struct host *h, uint64_t incarnation)
 {
-	struct host_peer peer;
+	struct walk walk;
 
-	for (int slot = 0; slot < HOST_SLOTS; slot++) {
-		if (host_peer(h, slot, &peer) && peer.incarnation == incarnation)
+	for (int slot = 0; h->shared && slot < HOST_SLOTS; slot++) {
+		if (next_slot(h, &walk, slot)->incarnation == incarnation)
 			return host_alive(h, slot, incarnation);
 	}
 	return false;
@@ -496,20 +532,18 @@ bool host_reclaim(struct host *h, int slot)
 	return dead;
 }
 
-unsigned int host_janitor(struct host *h)
+unsigned int host_reap(struct host *h)
 {
-	struct table_slot s;
+	struct walk walk;
 	unsigned int n = 0;
 	int slot;
 
 	if (!h->shared)
 		return 0;
 	lock_acquire(&h->lock);
-	for (slot = 0; slot < HOST_SLOTS; slot++) {
-		table_read_slot(&h->table, slot, &s);
-		if (s.incarnation && reclaim(h, slot))
+	for (slot = 0; slot < HOST_SLOTS; slot++)
+		if (next_slot(h, &walk, slot)->incarnation && reclaim(h, slot))
 			n++;
-	}
 	lock_release(&h->lock);
 	return n;
 }
@@ -526,14 +560,16 @@ void host_publish_manager(struct host *h, bool on)
 
 unsigned int host_managers(struct host *h, int *slots, unsigned int cap)
 {
-	struct table_slot s;
 	unsigned int n = 0;
+	struct walk walk;
 
 	if (!h->shared)
 		return 0;
 	for (int slot = 0; slot < HOST_SLOTS && n < cap; slot++) {
-		table_read_slot(&h->table, slot, &s);
-		if (slot != h->slot && s.incarnation && (s.flags & TABLE_MANAGER) && s.netns == h->self.netns)
+		const struct table_slot *s = next_slot(h, &walk, slot);
+
+		if (slot != h->slot && s->incarnation && (s->flags & TABLE_MANAGER) &&
+		    s->netns == h->self.netns)
 			slots[n++] = slot;
 	}
 	return n;
@@ -553,13 +589,13 @@ void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_stee
 	lock_release(&h->lock);
 }
 
-/* Is the slot's process one of those that share this one's port? */
-static bool in_group(struct host *h, int slot, const struct host_peer *self, struct host_peer *peer)
+/* Is it one of the processes that share this one's port? */
+static bool in_group(const struct host_peer *self, const struct host_peer *peer)
 {
-	return host_peer(h, slot, peer) && peer->netns == self->netns && peer->udp_port == self->udp_port;
+	return peer->netns == self->netns && peer->udp_port == self->udp_port;
 }
 
-/* Where a block of that shard is received; false: nobody has said. */
+/* Where a block of that shard is received; false: not published. */
 static bool read_position(const struct host_peer *peer, unsigned int shard, int32_t index[2])
 {
 	if (shard >= HOST_SHARDS)
@@ -577,13 +613,15 @@ static struct net_steer find_last(struct host *h, const struct host_peer *self)
 {
 	struct net_steer last = { 0, { -1, -1 } };
 	struct host_peer peer;
+	struct walk walk;
 
 	for (int slot = 0; slot < HOST_SLOTS; slot++) {
-		if (!in_group(h, slot, self, &peer))
+		if (!peer_of(next_slot(h, &walk, slot), &peer) || !in_group(self, &peer))
 			continue;
 		for (unsigned int i = 0; i < HOST_SHARDS; i++)
 			for (unsigned int family = 0; family < 2; family++)
-				last.index[family] = max(last.index[family], peer.steer.at[i][family]);
+				last.index[family] =
+					max(last.index[family], peer.steer.at[i][family]);
 	}
 	return last;
 }
@@ -606,7 +644,8 @@ size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 			if (!owner[i].slot_plus_1)
 				continue;
 			if (owner[i].slot_plus_1 != looked_at)
-				ours = in_group(h, owner[i].slot_plus_1 - 1, &self, &peer);
+				ours = host_peer(h, owner[i].slot_plus_1 - 1, &peer) &&
+				       in_group(&self, &peer);
 			looked_at = owner[i].slot_plus_1;
 			if (ours && read_position(&peer, owner[i].shard, map[n].index))
 				map[n++].block = (uint16_t)(first + i);

@@ -17,6 +17,7 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/tuning.h"
 
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -28,10 +29,8 @@ enum {
 	KIND_DOORBELL = 2,
 	KIND_MESSAGE = 3,
 	KIND_MAD = 4,
+	KIND_KEEPALIVE = 5,
 	INBOX_BUFFER = 4 << 20,
-	/* An inbox holds few datagrams (net.unix.max_dgram_qlen, often 10). */
-	FULL_TRIES = 20,
-	FULL_PAUSE_NS = 50000,
 };
 
 struct msg_head {
@@ -157,27 +156,27 @@ static bool mark_deaf(struct host *h, int slot, bool deaf)
 }
 
 /* A head and what follows it. */
-struct letter {
+struct outgoing {
 	struct msg_head head;
 	struct iovec iov[1 + HOST_TELL_PARTS];
 	unsigned int n;
 };
 
-static void letter_init(struct letter *l, uint16_t kind)
+static void outgoing_init(struct outgoing *l, uint16_t kind)
 {
 	l->head = (struct msg_head){ .magic = MSG_MAGIC, .kind = kind };
 	l->iov[0] = (struct iovec){ &l->head, sizeof(l->head) };
 	l->n = 1;
 }
 
-static void letter_add(struct letter *l, const void *data, size_t len)
+static void outgoing_add(struct outgoing *l, const void *data, size_t len)
 {
 	l->iov[l->n++] = (struct iovec){ (void *)data, len };
 	l->head.len += (uint16_t)len;
 }
 
-/* 0, EAGAIN when the inbox is full, ENOENT when there is nobody. */
-static int send_once(struct host *h, int slot, struct letter *l)
+/* 0, EAGAIN when the inbox is full, ENOENT when there is no such process. */
+static int send_once(struct host *h, int slot, struct outgoing *l)
 {
 	struct sockaddr_un sun;
 	struct msghdr mh = {
@@ -193,16 +192,16 @@ static int send_once(struct host *h, int slot, struct letter *l)
 }
 
 /* Waits a little for an inbox that fills up, once: not again before it has been found with room. */
-static int send_patiently(struct host *h, int slot, struct letter *l)
+static int send_with_retries(struct host *h, int slot, struct outgoing *l)
 {
-	const struct timespec pause = { .tv_nsec = FULL_PAUSE_NS };
+	const struct timespec pause = { .tv_nsec = TUNE_INBOX_FULL_NS };
 	int err = send_once(h, slot, l);
 	int tries;
 
 	if (err == EAGAIN && !mark_deaf(h, slot, true)) {
 		int cancel = cancel_off();
 
-		for (tries = 0; tries < FULL_TRIES && err == EAGAIN; tries++) {
+		for (tries = 0; tries < TUNE_INBOX_FULL_TRIES && err == EAGAIN; tries++) {
 			nanosleep(&pause, NULL);
 			err = send_once(h, slot, l);
 		}
@@ -217,7 +216,7 @@ int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const v
 	      size_t len)
 {
 	struct host_peer peer;
-	struct letter l;
+	struct outgoing l;
 	int slot;
 
 	if (len > HOST_PACKET_MAX)
@@ -230,21 +229,23 @@ int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const v
 	/* An address means another host in another network namespace. */
 	if (peer.netns && h->self.netns && peer.netns != h->self.netns)
 		return ENOENT;
-	letter_init(&l, KIND_PACKET);
-	letter_add(&l, data, len);
+	outgoing_init(&l, KIND_PACKET);
+	outgoing_add(&l, data, len);
 	pack_path(&l.head, path);
-	return send_patiently(h, slot, &l);
+	return send_with_retries(h, slot, &l);
 }
 
-int host_hand_mad(struct host *h, int slot, uint64_t incarnation, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
+int host_hand_mad(struct host *h, int slot, uint64_t incarnation, const struct net_path *path,
+		  const uint8_t mad[HOST_MAD_LEN])
 {
 	struct host_peer peer;
-	struct letter l;
+	struct outgoing l;
 
-	if (!host_peer(h, slot, &peer) || (incarnation && peer.incarnation != incarnation) || peer.netns != h->self.netns)
+	if (!host_peer(h, slot, &peer) || (incarnation && peer.incarnation != incarnation) ||
+	    peer.netns != h->self.netns)
 		return ENOENT;
-	letter_init(&l, KIND_MAD);
-	letter_add(&l, mad, HOST_MAD_LEN);
+	outgoing_init(&l, KIND_MAD);
+	outgoing_add(&l, mad, HOST_MAD_LEN);
 	pack_path(&l.head, path);
 	return send_once(h, slot, &l);
 }
@@ -253,7 +254,7 @@ int host_tell(struct host *h, int slot, uint64_t incarnation, const struct iovec
 	      unsigned int n)
 {
 	struct host_peer peer;
-	struct letter l;
+	struct outgoing l;
 	size_t len = 0;
 
 	for (unsigned int i = 0; i < n; i++)
@@ -262,23 +263,37 @@ int host_tell(struct host *h, int slot, uint64_t incarnation, const struct iovec
 		return EMSGSIZE;
 	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
 		return ENOENT;
-	letter_init(&l, KIND_MESSAGE);
+	outgoing_init(&l, KIND_MESSAGE);
 	for (unsigned int i = 0; i < n; i++)
-		letter_add(&l, part[i].iov_base, part[i].iov_len);
-	return send_patiently(h, slot, &l);
+		outgoing_add(&l, part[i].iov_base, part[i].iov_len);
+	return send_with_retries(h, slot, &l);
 }
 
 int host_ring(struct host *h, int slot, uint64_t incarnation)
 {
 	struct host_peer peer;
-	struct letter l;
+	struct outgoing l;
 	int err;
 
 	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
 		return ENOENT;
-	letter_init(&l, KIND_DOORBELL);
+	outgoing_init(&l, KIND_DOORBELL);
 	err = send_once(h, slot, &l);
 	return err == EAGAIN ? 0 : err;
+}
+
+int host_send_keepalive(struct host *h, int slot, struct host_keepalive *p)
+{
+	struct host_peer peer;
+	struct outgoing l;
+
+	if (!host_peer(h, slot, &peer) || peer.incarnation != p->to)
+		return ENOENT;
+	p->slot = h->slot;
+	p->from = h->incarnation;
+	outgoing_init(&l, KIND_KEEPALIVE);
+	outgoing_add(&l, p, sizeof(*p));
+	return send_once(h, slot, &l);
 }
 
 static enum host_msg read_message(const struct msg_head *m, size_t got, struct net_path *path,
@@ -291,6 +306,8 @@ static enum host_msg read_message(const struct msg_head *m, size_t got, struct n
 	*len = m->len;
 	if (m->kind == KIND_MESSAGE)
 		return HOST_MESSAGE;
+	if (m->kind == KIND_KEEPALIVE)
+		return m->len == sizeof(struct host_keepalive) ? HOST_KEEPALIVE : HOST_GARBAGE;
 	if (m->kind != KIND_PACKET && (m->kind != KIND_MAD || m->len != HOST_MAD_LEN))
 		return HOST_GARBAGE;
 	unpack_path(path, m);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "run/config.h"
+#include "util/atomic.h"
 
 void qpns_init(struct qpns *q, struct table *table, int slot)
 {
@@ -101,20 +102,32 @@ static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
 }
 
 /*
- * Where to look for a block.  Those of one process's shards lie side by side, if it can be had, because the steering program has one range for
- * neighbours that go to the same socket.
+ * Where to look for a block.  Those of one process's shards lie side by side, if it can be had,
+ * because the steering program has one range for neighbours that go to the same socket.
  */
 static uint32_t start_of(const struct qpns *q, unsigned int shard)
 {
 	for (size_t i = q->n_blocks; i--;)
 		if (q->block[i].shard != shard)
-			return ((uint32_t)q->block[i].number + shard - q->block[i].shard) % HOST_BLOCKS;
+			return ((uint32_t)q->block[i].number + shard - q->block[i].shard) %
+			       HOST_BLOCKS;
 	return (uint32_t)(config_random() % HOST_BLOCKS);
 }
 
-static int take_from_table(const struct qpns *q, unsigned int shard, uint32_t start, uint32_t *block)
+static int own(struct qpns *q, uint32_t block, const struct table_owner *mine)
 {
-	struct table_owner mine = { .slot_plus_1 = (uint16_t)(q->slot + 1), .shard = (uint16_t)shard };
+	int err = table_write_owner(q->table, block, mine);
+
+	if (!err)
+		fetch_add_relaxed(&q->taken, 1);
+	return err;
+}
+
+static int take_from_table(struct qpns *q, unsigned int shard, uint32_t start,
+			   uint32_t *block)
+{
+	struct table_owner mine = { .slot_plus_1 = (uint16_t)(q->slot + 1),
+				    .shard = (uint16_t)shard };
 	int err = table_lock(q->table);
 
 	if (err)
@@ -122,7 +135,7 @@ static int take_from_table(const struct qpns *q, unsigned int shard, uint32_t st
 	*block = search_table(q, start, false);
 	if (*block == HOST_BLOCKS)
 		*block = search_table(q, start, true);
-	err = *block == HOST_BLOCKS ? ENOMEM : table_write_owner(q->table, *block, &mine);
+	err = *block == HOST_BLOCKS ? ENOMEM : own(q, *block, &mine);
 	table_unlock(q->table);
 	return err;
 }
@@ -150,8 +163,8 @@ static void give_to_table(const struct qpns *q, uint32_t block)
 }
 
 /*
- * Makes room for one more block of a shard. Its queue is empty whenever this is called, so it needs no
- * unrolling.
+ * Makes room for one more block of a shard. Its queue is empty whenever this is called, so it needs
+ * no unrolling.
  */
 static int grow(struct qpns *q, struct qpn_queue *queue)
 {
@@ -175,10 +188,12 @@ static int take_block(struct qpns *q, unsigned int shard)
 	int err = grow(q, queue);
 
 	if (!err)
-		err = q->table ? take_from_table(q, shard, start, &number) : take_private(q, start, &number);
+		err = q->table ? take_from_table(q, shard, start, &number)
+			       : take_private(q, start, &number);
 	if (err)
 		return err;
-	q->block[q->n_blocks++] = (struct qpn_block){ .number = (uint16_t)number, .shard = (uint8_t)shard };
+	q->block[q->n_blocks++] =
+		(struct qpn_block){ .number = (uint16_t)number, .shard = (uint8_t)shard };
 	queue->size += QPN_BLOCK;
 	queue->head = 0;
 	start = (uint32_t)(config_random() % QPN_BLOCK);
@@ -276,7 +291,7 @@ int qpns_take(struct qpns *q, uint32_t qpn, int giver)
 	else if (!find_alone(q, block) && !list_alone(q, qpn))
 		err = ENOMEM;
 	else
-		err = table_write_owner(q->table, block, &mine);
+		err = own(q, block, &mine);
 	table_unlock(q->table);
 	return err;
 }

@@ -2,8 +2,8 @@
 /*
  * The QP numbers of this process: blocks it holds, and its free numbers in a queue, so that a
  * number that was freed is the last to be handed out again.  A block that is wholly unused goes
- * back to the table, where it rests for QPN_REST seconds before anybody takes it, unless nothing
- * else is left.  Each block is of a shard, and each shard has a queue of its own.
+ * back to the table, where it rests for QPN_REST seconds before reuse, unless nothing else is left.
+ * Each block is of a shard, and each shard has a queue of its own.
  *
  * No lock: the caller holds host->lock.
  */
@@ -39,9 +39,10 @@ struct qpn_queue {
 struct qpns {
 	struct table *table;	/* NULL in private mode: any block is free */
 	int slot;
+	unsigned int taken;	/* total blocks ever taken; atomic, read without the lock */
 	struct qpn_block *block;
 	size_t n_blocks;
-	uint32_t *alone;	/* numbers that have a block for themselves */
+	uint32_t *alone;	/* numbers with a block to themselves */
 	size_t n_alone;
 	struct qpn_queue queue[HOST_SHARDS];
 };
@@ -57,8 +58,8 @@ int qpns_alloc(struct qpns *q, unsigned int shard, uint32_t *qpn);
 bool qpns_free(struct qpns *q, uint32_t qpn);
 
 /*
- * A block of shard 0 for one number.  qpns_take() makes another slot's block that is used so this one's. Both return 0, ENOMEM, EINVAL, or why the table cannot
- * be changed.
+ * A block of shard 0 for one number.  qpns_take() makes another slot's block that is used so this
+ * one's. Both return 0, ENOMEM, EINVAL, or why the table cannot be changed.
  */
 int qpns_alloc_alone(struct qpns *q, uint32_t *qpn);
 int qpns_take(struct qpns *q, uint32_t qpn, int giver);

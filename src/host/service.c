@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "host/state.h"
+#include "run/clock.h"
 #include "run/config.h"
 #include "util/cancel.h"
+#include "util/time.h"
 
 enum {
 	BUCKETS = 2048,
@@ -31,8 +33,8 @@ enum {
 };
 
 /*
- * Written under the table lock; read without it, so that a reader may see the halves of two: each is checked
- * for itself.
+ * Written under the table lock; read without it, so that a reader may see the halves of two: each
+ * is checked for itself.
  */
 struct entry {
 	uint64_t incarnation;	/* 0: free */
@@ -51,6 +53,61 @@ struct bucket {
 	struct entry entry[ENTRIES];
 };
 
+/* Private copy of an entry of this process: its requests are found without a system call. */
+struct own_service {
+	struct own_service *next;
+	uint32_t at;
+	struct entry entry;
+};
+
+static struct own_service **find_own(struct services *s, uint32_t at)
+{
+	struct own_service **p = &s->own[at / ENTRIES];
+
+	while (*p && (*p)->at != at)
+		p = &(*p)->next;
+	return p;
+}
+
+/* Without memory the entry is found in the file, as others find it. */
+static void keep_own(struct services *s, uint32_t at, const struct entry *e)
+{
+	struct own_service **p;
+
+	if (!s->own)
+		s->own = calloc(BUCKETS, sizeof(*s->own));
+	if (!s->own)
+		return;
+	p = find_own(s, at);
+	if (!*p) {
+		*p = calloc(1, sizeof(**p));
+		if (!*p)
+			return;
+		(*p)->at = at;
+	}
+	(*p)->entry = *e;
+}
+
+/* True if there was one. */
+static bool drop_own(struct services *s, uint32_t at)
+{
+	struct own_service **p = s->own ? find_own(s, at) : NULL, *o = p ? *p : NULL;
+
+	if (!o)
+		return false;
+	*p = o->next;
+	free(o);
+	return true;
+}
+
+static void free_own(struct services *s)
+{
+	for (uint32_t n = 0; s->own && n < BUCKETS; n++)
+		while (s->own[n])
+			drop_own(s, s->own[n]->at);
+	free(s->own);
+}
+
 /* In private mode the file is a piece of memory, of which only what is used takes room. */
 static int open_store(struct host *h)
 {
@@ -63,9 +120,11 @@ static int open_store(struct host *h)
 		s->memory = calloc(1, FILE_SIZE);
 		return s->memory ? 0 : ENOMEM;
 	}
-	if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY && lim.rlim_cur < FILE_SIZE)
+	if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY &&
+	    lim.rlim_cur < FILE_SIZE)
 		return EFBIG;
-	s->fd = openat(h->dir.fd, "services", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	s->fd = openat(h->dir.fd, "services",
+		       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	return s->fd < 0 ? errno : 0;
 }
 
@@ -79,6 +138,7 @@ void services_close(struct services *s)
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s->memory);
+	free_own(s);
 	services_init(s);
 }
 
@@ -131,7 +191,8 @@ static bool counts(struct host *h, const struct entry *e, uint64_t service_id)
 {
 	if (!e->incarnation || e->service_id != service_id || e->netns != h->self.netns)
 		return false;
-	return !h->shared || e->incarnation == h->incarnation || host_alive(h, e->slot, e->incarnation);
+	return !h->shared || e->incarnation == h->incarnation ||
+	       host_alive(h, e->slot, e->incarnation);
 }
 
 static bool is_any(const struct entry *e)
@@ -144,15 +205,19 @@ static int conflict(const struct entry *mine, const struct entry *other)
 {
 	if ((mine->flags & REUSE) && (other->flags & REUSE))
 		return 0;
-	if ((mine->flags & ONLY_FAMILY) && (other->flags & ONLY_FAMILY) && mine->family != other->family)
+	if ((mine->flags & ONLY_FAMILY) && (other->flags & ONLY_FAMILY) &&
+	    mine->family != other->family)
 		return 0;
 	if (is_any(mine) || is_any(other))
 		return EADDRNOTAVAIL;
-	return net_addr_equal(&mine->addr, &other->addr) && mine->ifindex == other->ifindex ? EADDRINUSE : 0;
+	return net_addr_equal(&mine->addr, &other->addr) && mine->ifindex == other->ifindex
+		       ? EADDRINUSE
+		       : 0;
 }
 
 /* Against all of the bucket but the entry `self` of it. */
-static int check_port(struct host *h, const struct bucket *b, const struct entry *mine, unsigned int self)
+static int check_port(struct host *h, const struct bucket *b, const struct entry *mine,
+		      unsigned int self)
 {
 	for (unsigned int i = 0; i < ENTRIES; i++) {
 		int err = 0;
@@ -196,14 +261,21 @@ static int bind_port(struct host *h, const struct entry *mine, uint32_t *at)
 	return write_entry(h, *at, mine);
 }
 
-static void read_port_range(unsigned int *first, unsigned int *last)
+/* Once a second at most: opening the file costs more than all else of a binding. */
+static void read_port_range(struct services *s)
 {
-	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	uint64_t now = clock_now();
+	FILE *f;
 
-	if (!f || fscanf(f, "%u %u", first, last) != 2 || !*first || *first > *last || *last > PORT_MASK) {
-		*first = FIRST_PORT;
-		*last = LAST_PORT;
+	if (s->ports_read && now - s->ports_read < VRB_SECOND)
+		return;
+	f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	if (!f || fscanf(f, "%u %u", &s->first_port, &s->last_port) != 2 || !s->first_port ||
+	    s->first_port > s->last_port || s->last_port > PORT_MASK) {
+		s->first_port = FIRST_PORT;
+		s->last_port = LAST_PORT;
 	}
+	s->ports_read = now;
 	if (f)
 		fclose(f);
 }
@@ -213,16 +285,17 @@ static int bind_any_port(struct host *h, struct entry *mine, uint32_t *at)
 {
 	const uint64_t space = mine->service_id;
 	const bool reuse = mine->flags & REUSE;
-	unsigned int first, last, n, start;
+	unsigned int first, n, start;
 
-	read_port_range(&first, &last);
-	n = last - first + 1;
+	read_port_range(&h->services);
+	first = h->services.first_port;
+	n = h->services.last_port - first + 1;
 	start = (unsigned int)(config_random() % n);
 	for (unsigned int i = 0; i < n; i++) {
 		int err;
 
 		mine->service_id = space | (first + (start + i) % n);
-		/* One that nobody has, though sharing it might be allowed. */
+		/* An unused one, though sharing might be allowed. */
 		mine->flags &= (uint8_t)~REUSE;
 		err = bind_port(h, mine, at);
 		if (!err && reuse) {
@@ -245,7 +318,8 @@ static struct entry make_entry(const struct host *h, const struct host_service *
 		.ifindex = net_is_link_local(&s->addr) ? s->ifindex : 0,
 		.slot = (uint16_t)(h->slot < 0 ? 0 : h->slot),
 		.family = s->family,
-		.flags = (uint8_t)((s->only_family || s->family == 4 ? ONLY_FAMILY : 0) | (s->reuse ? REUSE : 0)),
+		.flags = (uint8_t)((s->only_family || s->family == 4 ? ONLY_FAMILY : 0) |
+				   (s->reuse ? REUSE : 0)),
 	};
 }
 
@@ -281,13 +355,15 @@ int host_service_bind(struct host *h, struct host_service *s, uint32_t *at)
 		err = bind_port(h, &mine, at);
 	else
 		err = bind_any_port(h, &mine, at);
+	if (!err)
+		keep_own(&h->services, *at, &mine);
 	end_change(h);
 	if (!err)
 		s->service_id = mine.service_id;
 	return err;
 }
 
-/* The entry is this process's own: nobody else changes it. */
+/* The entry is this process's own: no other process changes it. */
 static bool read_own(struct host *h, uint32_t at, struct bucket *b)
 {
 	if (at / ENTRIES >= BUCKETS)
@@ -296,7 +372,8 @@ static bool read_own(struct host *h, uint32_t at, struct bucket *b)
 	return b->entry[at % ENTRIES].incarnation == h->incarnation;
 }
 
-int host_service_listen(struct host *h, uint32_t at)
+/* Gives this process's entry other flags. */
+static int set_flags(struct host *h, uint32_t at, uint8_t clear, uint8_t set)
 {
 	struct bucket b;
 	struct entry *mine = &b.entry[at % ENTRIES];
@@ -307,14 +384,27 @@ int host_service_listen(struct host *h, uint32_t at)
 	if (!read_own(h, at, &b)) {
 		err = EINVAL;
 	} else {
-		mine->flags &= (uint8_t)~REUSE;
-		mine->flags |= LISTENS;
-		err = check_port(h, &b, mine, at % ENTRIES);
+		mine->flags &= (uint8_t)~clear;
+		mine->flags |= set;
+		if (set & LISTENS)
+			err = check_port(h, &b, mine, at % ENTRIES);
 		if (!err)
 			err = write_entry(h, at, mine);
+		if (!err)
+			keep_own(&h->services, at, mine);
 	}
 	end_change(h);
 	return err;
+}
+
+int host_service_listen(struct host *h, uint32_t at)
+{
+	return set_flags(h, at, REUSE, LISTENS);
+}
+
+int host_service_only_family(struct host *h, uint32_t at, bool only)
+{
+	return set_flags(h, at, ONLY_FAMILY, only ? ONLY_FAMILY : 0);
 }
 
 void host_service_unbind(struct host *h, uint32_t at)
@@ -322,14 +412,16 @@ void host_service_unbind(struct host *h, uint32_t at)
 	static const struct entry none;
 	struct bucket b;
 
-	/* One's own entry needs no lock to be emptied: whoever reads it finds it there, or not. */
+	/* Emptying an own entry needs no lock: a reader finds it or not. */
 	lock_acquire(&h->lock);
-	if (!open_store(h) && read_own(h, at, &b))
+	if (at / ENTRIES < BUCKETS && !open_store(h) &&
+	    (drop_own(&h->services, at) || read_own(h, at, &b)))
 		write_entry(h, at, &none);
 	lock_release(&h->lock);
 }
 
-static bool takes(const struct entry *e, const struct net_addr *addr, uint32_t ifindex, uint8_t family)
+static bool takes(const struct entry *e, const struct net_addr *addr, uint32_t ifindex,
+		  uint8_t family)
 {
 	if (!(e->flags & LISTENS))
 		return false;
@@ -338,24 +430,37 @@ static bool takes(const struct entry *e, const struct net_addr *addr, uint32_t i
 	return net_addr_equal(&e->addr, addr) && (!e->ifindex || !ifindex || e->ifindex == ifindex);
 }
 
-bool host_service_find(struct host *h, uint64_t service_id, const struct net_addr *addr, uint32_t ifindex, uint8_t family,
-		       int *slot, uint64_t *incarnation)
+static const struct entry *find_listener_here(const struct host *h, uint64_t service_id,
+					      const struct net_addr *addr, uint32_t ifindex,
+					      uint8_t family)
 {
+	const struct own_service *o = NULL;
+
+	if (h->services.own)
+		o = h->services.own[bucket_of(h, service_id)];
+	while (o && (o->entry.service_id != service_id || !takes(&o->entry, addr, ifindex, family)))
+		o = o->next;
+	return o ? &o->entry : NULL;
+}
+
+bool host_service_find(struct host *h, uint64_t service_id, const struct net_addr *addr,
+		       uint32_t ifindex, uint8_t family, int *slot, uint64_t *incarnation)
+{
+	const struct entry *found;
 	struct bucket b;
-	bool found = false;
 
 	lock_acquire(&h->lock);
-	if (!open_store(h)) {
+	found = find_listener_here(h, service_id, addr, ifindex, family);
+	if (!found && !open_store(h)) {
 		read_bucket(h, bucket_of(h, service_id), &b);
-		for (unsigned int i = 0; i < ENTRIES && !found; i++) {
-			const struct entry *e = &b.entry[i];
-
-			if (!takes(e, addr, ifindex, family) || !counts(h, e, service_id))
-				continue;
-			*slot = h->shared ? e->slot : HOST_NO_SLOT;
-			*incarnation = e->incarnation;
-			found = true;
-		}
+		for (unsigned int i = 0; i < ENTRIES && !found; i++)
+			if (takes(&b.entry[i], addr, ifindex, family) &&
+			    counts(h, &b.entry[i], service_id))
+				found = &b.entry[i];
+	}
+	if (found) {
+		*slot = h->shared ? found->slot : HOST_NO_SLOT;
+		*incarnation = found->incarnation;
 	}
 	lock_release(&h->lock);
 	return found;

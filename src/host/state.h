@@ -16,6 +16,9 @@
 struct services {
 	int fd;			/* -1: not open */
 	uint8_t *memory;	/* private mode */
+	struct own_service **own;	/* this process's, by bucket; NULL: none yet */
+	unsigned int first_port, last_port;
+	uint64_t ports_read;	/* when; 0: never */
 };
 
 struct host {
@@ -33,16 +36,17 @@ struct host {
 	struct table table;
 	struct qpns qpns;
 	struct services services;
-	int will;			/* this process's, -1: it has none */
+	int exit_mads;			/* this process's, -1: it has none */
 	struct table_slot self;		/* as published */
+	uint64_t dying[HOST_SLOTS / 64];	/* files closed, processes not seen dead; atomic */
 	uint8_t deaf[HOST_SLOTS / 8];	/* inbox was full last time; atomic, not locked */
 };
 
 void services_init(struct services *s);
 void services_close(struct services *s);
 
-/* A dead process's will is kept, before its slot is cleared. */
-void will_put_aside(struct host *h, int slot, const struct table_slot *s);
+/* A dead process's exit MADs are kept, before its slot is cleared. */
+void exit_mads_put_aside(struct host *h, int slot, const struct table_slot *s);
 
 /* Creates and binds the inbox of h->slot. Returns 0 or an errno value. */
 int inbox_open(struct host *h);

@@ -38,7 +38,10 @@ uint32_t table_now(void)
 	return s ? s : 1;
 }
 
-/* Who is not seen is taken for dead, and connections end for it: not because a read failed once. */
+/*
+ * A process that is not seen counts as dead, which ends connections: a single failed read must not
+ * do that.
+ */
 static bool read_at(const struct table *t, void *buf, size_t len, off_t at)
 {
 	int cancel = cancel_off();
@@ -84,7 +87,9 @@ static bool range_locked(const struct table *t, off_t at, off_t len)
 bool table_wait_over(struct table_wait *w, uint64_t turn, uint64_t now)
 {
 	if (!w->began)
-		*w = (struct table_wait){ .patience = w->patience, .began = now, .moved = now, .turn = turn };
+		*w = (struct table_wait){
+			.patience = w->patience, .began = now, .moved = now, .turn = turn
+		};
 	if (turn != w->turn) {
 		w->turn = turn;
 		w->moved = now;
@@ -99,7 +104,7 @@ uint64_t table_turn(const struct table *t)
 	return read_at(t, &turn, sizeof(turn), TURN_AT) ? turn : 0;
 }
 
-/* For those who wait, and those who keep what they have read. */
+/* For waiters, and for readers that cache what they have read. */
 static void tell_turn(struct table *t)
 {
 	uint64_t turn = clock_now();
@@ -248,7 +253,7 @@ int table_open(struct table *t, int dirfd)
 		       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (t->fd < 0)
 		return errno;
-	/* Whose table it is nobody knows yet. */
+	/* It is not known yet whose table it is. */
 	err = wait_for_lock(t, TABLE_PATIENCE);
 	if (!err) {
 		err = check_table(t, dirfd);
@@ -271,6 +276,14 @@ void table_read_slot(const struct table *t, int slot, struct table_slot *s)
 {
 	if (!read_at(t, s, sizeof(*s), TABLE_SLOTS_AT + slot * (off_t)sizeof(*s)))
 		memset(s, 0, sizeof(*s));
+}
+
+void table_read_slots(const struct table *t, int first, struct table_slot s[TABLE_SLOTS])
+{
+	const size_t len = TABLE_SLOTS * sizeof(*s);
+
+	if (!read_at(t, s, len, TABLE_SLOTS_AT + first * (off_t)sizeof(*s)))
+		memset(s, 0, len);
 }
 
 int table_write_slot(struct table *t, int slot, const struct table_slot *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The shared table: who has which slot and which blocks of QP numbers.  docs/HOST.md draws it.
+ * The shared table: owners of slots and of blocks of QP numbers.  docs/HOST.md draws it.
  *
  * It is a file that is read and written in place, not mapped: a mapping turns a full file system or
  * a truncated file into SIGBUS.  Whatever is read has been copied by that, and is checked by the
@@ -28,7 +28,7 @@
 #define TABLE_MAGIC 0x54534f4842525635ull	/* "5VRBHOST" as bytes on a little-endian machine */
 
 enum {
-	TABLE_VERSION = 1,	/* of everything in the run directory */
+	TABLE_VERSION = 2,	/* of everything in the run directory */
 	TABLE_SLOTS_AT = 4096,
 };
 
@@ -45,7 +45,7 @@ static_assert(sizeof(struct table_header) == 32, "table header");
 
 enum { TABLE_MANAGER = 1 };	/* it manages connections */
 
-/* Written by the slot's process only, while it lives; cleared by who reclaims it. */
+/* Written by the slot's process only, while it lives; cleared by its reclaimer. */
 struct table_slot {
 	uint64_t incarnation;	/* 0: empty */
 	uint64_t netns;
@@ -53,7 +53,8 @@ struct table_slot {
 	uint16_t udp_port;
 	uint16_t flags;		/* TABLE_MANAGER */
 	int32_t steer[2];	/* of shard 0 */
-	uint16_t shard[HOST_SHARDS - 1][2];	/* of the others, plus one; 0: where those of shard 0 go */
+	/* of the others, plus one; 0: where those of shard 0 go */
+	uint16_t shard[HOST_SHARDS - 1][2];
 };
 static_assert(sizeof(struct table_slot) == 64, "table slot");
 static_assert(offsetof(struct table_slot, steer) == 24, "table slot: steer");
@@ -71,9 +72,10 @@ enum {
 	TABLE_OWNERS_AT = TABLE_SLOTS_AT + HOST_SLOTS * 64,
 	TABLE_SIZE = TABLE_OWNERS_AT + HOST_BLOCKS * 8,
 	TABLE_CHUNK = 512,	/* owners read at once: one page */
+	TABLE_SLOTS = 64,	/* slots, the same */
 };
 static_assert(TABLE_OWNERS_AT == 69632 && TABLE_SIZE == 593920, "table layout, docs/HOST.md");
-static_assert(HOST_BLOCKS % TABLE_CHUNK == 0, "whole chunks");
+static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0, "whole chunks");
 
 #define TABLE_LOCK_AT      (1ll << 40)
 #define TABLE_SLOT_LOCK_AT (TABLE_LOCK_AT + 4096)
@@ -100,19 +102,23 @@ struct table_wait {
 bool table_wait_over(struct table_wait *wait, uint64_t turn, uint64_t now);
 
 /*
- * Opens or makes the table in the run directory.  One that makes no sense, or is of another version, is made anew if no live
- * process uses it. Returns 0, EPROTO (another version's that is in use), EBADMSG (makes no sense but is in use, or another user's),
- * EBUSY (its lock is held for long),
- * EFBIG (above the process's file size limit), or another errno value.
+ * Opens or makes the table in the run directory.  One that makes no sense, or is of another
+ * version, is made anew if no live process uses it. Returns 0, EPROTO (another version's that is in
+ * use), EBADMSG (makes no sense but is in use, or another user's), EBUSY (its lock is held for
+ * long), EFBIG (above the process's file size limit), or another errno value.
  */
 int table_open(struct table *t, int dirfd);
 void table_close(struct table *t);	/* drops its locks */
 
-/* Does any other open file have a lock in it?  Who lives in a table has one, of whatever version the table is. */
+/*
+ * Does any other open file have a lock in it?  Every process that uses a table has one, whatever
+ * the table's version.
+ */
 bool table_in_use(const struct table *t);
 
 /*
- * Waits as long as the lock changes hands, but not for one holder that does not go on, which may have been stopped: then EBUSY.
+ * Waits as long as the lock changes hands, but not for one holder that does not go on, which may
+ * have been stopped: then EBUSY.
  */
 int table_lock(struct table *t);
 
@@ -120,10 +126,10 @@ int table_lock(struct table *t);
 int table_lock_within(struct table *t, uint64_t patience);
 void table_unlock(struct table *t);
 
-/* Changes with each turn of whoever has the lock, at its beginning and at its end. */
+/* Changes whenever the lock is taken and released. */
 uint64_t table_turn(const struct table *t);
 
-/* Takes a slot's life lock; false if somebody lives in it. */
+/* Takes a slot's life lock; false if a live process has it. */
 bool table_take_slot(struct table *t, int slot);
 void table_drop_slot(struct table *t, int slot);
 
@@ -138,6 +144,9 @@ void table_unmark(struct table *t, uint64_t name);
 /* An empty slot reads as zero, and so does one that cannot be read. */
 void table_read_slot(const struct table *t, int slot, struct table_slot *s);
 int table_write_slot(struct table *t, int slot, const struct table_slot *s);
+
+/* The same of TABLE_SLOTS slots, from a multiple of TABLE_SLOTS on: all or none is read. */
+void table_read_slots(const struct table *t, int first, struct table_slot s[TABLE_SLOTS]);
 
 /* The owner of a block: its slot, or HOST_NO_SLOT. */
 int table_owner_of(const struct table *t, uint32_t block);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hazards (L8): neighbours name in their lanes the key that a one-sided access of theirs uses; whoever ends the key or the QP waits for
- * those that stand.
+ * Hazards (L8): peers publish in their lanes the key that a one-sided access uses; ending the key
+ * or the QP waits for these hazards.
  */
 #include <sched.h>
 
@@ -12,22 +12,22 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/time.h"
-
-enum {
-	SPINS = 4096,			/* before a wait becomes a doubt */
-};
+#include "util/tuning.h"
 
 #define UNUSED_PATIENCE (10 * VRB_SECOND)	/* what follows may be the end of the memory */
 #define QUIET_PATIENCE  (100 * VRB_MSEC)	/* here the memory stays registered */
 
-/* Is the value still in *p because somebody is slow? Not if he is dead, or so slow that he must be stopped. */
+/*
+ * Is the value still in *p because a process is slow? Not if it is dead, or so slow that it must be
+ * stopped.
+ */
 static void wait_hazard(struct local *l, unsigned int slot, const struct lane *lane,
 			const uint32_t *hazard, uint32_t value, uint64_t patience)
 {
 	uint64_t until = 0;
 
 	for (unsigned int tries = 1; load_acquire(hazard) == value; tries++) {
-		if (tries % SPINS != 0) {
+		if (tries % TUNE_HAZARD_SPINS != 0) {
 			cpu_relax();
 			continue;
 		}
@@ -37,7 +37,8 @@ static void wait_hazard(struct local *l, unsigned int slot, const struct lane *l
 			until = clock_now() + patience;
 		if (clock_now() >= until) {
 			log_limited(LOG_LOCAL, LOG_WARN,
-				    "the process in slot %u does not end its access to memory", slot);
+				    "the process in slot %u has not finished its access to memory",
+				    slot);
 			return;
 		}
 		sched_yield();

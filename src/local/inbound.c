@@ -11,7 +11,8 @@
 #include "util/compiler.h"
 
 enum {
-	BURST_BYTES = 1 << 20,		/* payload that is pulled in one burst, or a little more: then senders hear of it */
+	/* budget of pulled payload per burst; it may be exceeded by one packet */
+	TX_BATCH_BYTES = 1 << 20,
 };
 
 /* Makes the lane of a dead sender free for the next process in its slot. */
@@ -20,7 +21,7 @@ static void clear_lane(struct lane *lane)
 	memset(lane->hazard, 0, sizeof(lane->hazard));
 	for (unsigned int i = 0; i < LANE_SLOTS; i++)
 		lane->slot[i].head.seq = 0;
-	lane->help = (struct lane_help){ 0 };
+	lane->split_copy = (struct lane_split_copy){ 0 };
 	lane->ring_tail = 0;
 	lane->can_pull = 0;
 	lane->sender_identity = 0;
@@ -43,7 +44,10 @@ static struct inbound *find_inbound(struct local *l, unsigned int slot)
 	return NULL;
 }
 
-/* Who sends by this lane, and may we read his memory? Not known before he has announced himself in full. */
+/*
+ * Learns the sender of a lane, and whether its memory can be read. Unknown until the sender has set
+ * all fields.
+ */
 static void learn_sender(struct local *l, struct inbound *in)
 {
 	struct lane *lane = in->rx.lane;
@@ -57,14 +61,14 @@ static void learn_sender(struct local *l, struct inbound *in)
 	store_relaxed(&lane->can_pull, peer_probe(in->pid, in->identity, in->sender));
 }
 
-/* There is no memory for the lane now: it stays told of, or its sender would send in vain for ever. */
+/* No memory for the lane now: keep the announcement, or the sender would never be heard. */
 static void look_again(struct local *l, unsigned int slot)
 {
 	fetch_or_acq_rel(&segment_header(l->seg)->opened[slot / 64], 1ull << slot % 64);
 	l->lacking = true;
 }
 
-/* Somebody in this slot says that its lane is new, or in its way. */
+/* A process announced that its lane in this slot is new, or blocked by a predecessor's. */
 static void look_at_lane(struct local *l, unsigned int slot)
 {
 	struct lane *lane = segment_own_lane(l->seg, slot);
@@ -87,7 +91,7 @@ static void look_at_lane(struct local *l, unsigned int slot)
 		learn_sender(l, in);
 }
 
-/* When somebody new comes the dead go, so that they do not pile up. */
+/* A new sender is the occasion to remove dead ones, so that they do not accumulate. */
 static void find_dead(struct local *l)
 {
 	l->n_dead = 0;
@@ -124,7 +128,10 @@ static void read_news(struct local *l, uint32_t news)
 	find_dead(l);
 }
 
-/* The parts of a message that is more than a packet; everything was copied or is bounds-checked here, except what the payload says. */
+/*
+ * Decodes a message longer than a packet. Everything was copied or is bounds-checked here, except
+ * the content of the payload.
+ */
 static bool take_apart(const struct lane_head *head, struct local_pkt *pkt, struct net_path *path,
 		       struct wq_seg *segs)
 {
@@ -162,7 +169,7 @@ static unsigned int drain(struct inbound *in, unsigned int budget, local_pkt_fn 
 	unsigned int n = 0;
 	uint64_t pulled = 0;
 
-	while (n < budget && pulled < BURST_BYTES && lane_rx_get(&in->rx, &slot, &pkt.data)) {
+	while (n < budget && pulled < TX_BATCH_BYTES && lane_rx_get(&in->rx, &slot, &pkt.data)) {
 		pkt.len = head->len;
 		pkt.path = NULL;
 		pkt.payload = head->payload;
@@ -189,13 +196,13 @@ unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, v
 	if (unlikely(news != l->news_seen || l->lacking))
 		read_news(l, news);
 	lanes = l->n_inbound;
-	/* Begins with another lane each time, so that none starves behind a busy one. */
+	/* Starts with the next lane each time, so that no lane starves behind a busy one. */
 	for (unsigned int i = 0; i < lanes && total < budget; i++) {
 		if (l->next_inbound >= lanes)
 			l->next_inbound = 0;
 		total += drain(&l->inbound[l->next_inbound++], budget - total, fn, arg);
 	}
-	/* Whoever said that it leaves has sent what it had to before; the lanes are empty now. */
+	/* A sender that announced its exit sent everything before; the lanes are empty now. */
 	if (unlikely(l->n_dead) && total < budget)
 		drop_dead(l);
 	return total;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lanes by which neighbours send to us: noticing new ones, taking packets off them, clearing those of the dead.  The lanes and what is
- * known of their senders belong to the one thread that receives (vrb.drive).  Offers more to the rest of the transport than local.h tells.
+ * The lanes by which peers send to this process: finds new ones, takes packets, clears those of
+ * dead senders. Lanes and their state belong to the one thread that receives (vrb.poll_lock). For
+ * the files of this transport, beyond local.h.
  */
 #ifndef VRB_LOCAL_INBOUND_H
 #define VRB_LOCAL_INBOUND_H
@@ -10,7 +11,7 @@
 
 struct local;
 
-/* Would local_recv() find something? Must hold vrb.drive. */
+/* True if local_recv() would find something. Must hold vrb.poll_lock. */
 bool inbound_waits(struct local *l);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A list of one futex, told to the kernel; see keeper.h. */
+/* A robust list of one futex; see keeper.h. */
 #include "local/keeper.h"
 
 #include <sys/syscall.h>

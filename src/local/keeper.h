@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The keeper: a thread of the owner that vouches for the segment as long as it runs.  Its number stands in the header, on the robust futex list that
- * the kernel goes through when the thread ends: with the process, however that ends, or because exec is about to give the process another
- * memory, which happens after all other threads have ended.  So a word without FUTEX_OWNER_DIED says, at the price of a load, that the pid
- * still names the process that is meant, with the memory that is meant.
+ * The keeper: a thread that shows that its process still runs with the same memory. The word in the
+ * segment's header is a futex on the thread's robust list. The kernel marks it when the thread
+ * ends: when the process exits in any way, or when exec is about to replace its memory (after all
+ * other threads have ended). So a word without FUTEX_OWNER_DIED proves, for the price of a load,
+ * that the pid still names the expected process with the expected memory.
  *
- * 0: nobody vouches, as in a process without a progress thread.  Then neighbours have to ask the kernel each time (peer_in_reach()).
+ * 0: no keeper, as in a process without a progress thread. Peers then ask the kernel each time
+ * (peer_in_reach()).
  *
- * L10: the kernel's store comes before it takes the memory away; pairs with the acquire of keeper_gone().
+ * L10: the kernel's store precedes the removal of the memory; pairs with the acquire of
+ * keeper_gone().
  *
- * Nothing here is believed that a neighbour could have scribbled: the list lies in the owner's private memory, and a wrong word costs a connection.
+ * Nothing here depends on what a peer could overwrite: the list is in the owner's private memory,
+ * and a wrong word costs one connection.
  */
 #ifndef VRB_LOCAL_KEEPER_H
 #define VRB_LOCAL_KEEPER_H
@@ -21,19 +25,19 @@
 
 #include "util/atomic.h"
 
-/* In the owner's private memory for as long as the thread runs. */
+/* In the owner's private memory while the thread runs. */
 struct keeper {
 	struct robust_list_head head;
 	struct robust_list node;
 };
 
 /*
- * The calling thread vouches from now on.  It must lock no robust mutexes: glibc's list of them is replaced. Where the kernel has no such lists
- * nobody vouches.
+ * Makes the calling thread the keeper. It must not lock robust mutexes: this replaces glibc's list
+ * of them. If the kernel has no robust lists, the word stays 0.
  */
 void keeper_begin(struct keeper *k, uint32_t *word);
 
-/* It ends in good order, before the segment goes. */
+/* Ends in an orderly way, before the segment is destroyed. */
 static inline void keeper_end(uint32_t *word)
 {
 	store_release(word, FUTEX_OWNER_DIED);

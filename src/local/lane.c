@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The two ends of a lane; see lane.h for who may call what, and for the barrier labels. */
+/* The two ends of a lane; see lane.h for the locking rules and the barrier labels. */
 #include "local/lane.h"
 
 #include <string.h>
@@ -16,7 +16,10 @@ void lane_rx_init(struct lane_rx *rx, struct lane *lane)
 	*rx = (struct lane_rx){ .lane = lane };
 }
 
-/* L7, for each of the two.  A tail that passes head or goes back is the receiver's fault and is ignored. */
+/*
+ * L7, for each of the two.  A tail that passes head or goes back is the receiver's fault and is
+ * ignored.
+ */
 static void look_at_tail(struct lane_tx *tx)
 {
 	uint32_t tail = load_acquire(&tx->lane->tail);
@@ -45,7 +48,8 @@ static bool fits(const struct lane_tx *tx, uint32_t bytes)
 {
 	if (tx->head - tx->tail >= LANE_SLOTS)
 		return false;
-	return ring_gap(tx->ring_head, bytes) + bytes <= LANE_BYTES - (tx->ring_head - tx->ring_tail);
+	return ring_gap(tx->ring_head, bytes) + bytes <=
+	       LANE_BYTES - (tx->ring_head - tx->ring_tail);
 }
 
 bool lane_tx_room(struct lane_tx *tx, uint32_t bytes)
@@ -55,7 +59,8 @@ bool lane_tx_room(struct lane_tx *tx, uint32_t bytes)
 	bytes = bytes <= LANE_INLINE_MAX ? 0 : ring_round(bytes);
 	if (likely(fits(tx, bytes)))
 		return true;
-	look_at_tail(tx);	/* the receiver's line: touched only when what is known does not do */
+	/* the receiver's line: touched only when what is known does not do */
+	look_at_tail(tx);
 	return fits(tx, bytes);
 }
 
@@ -98,7 +103,9 @@ void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_p
 	store_release(&dst->head.seq, ++tx->head);	/* L5 */
 }
 
-/* L5.  A slot that holds neither the packet expected nor one of a round before: something was lost. */
+/*
+ * L5. A slot that holds neither the packet expected nor one of a round before: something was lost.
+ */
 static bool find_slot(struct lane_rx *rx, uint32_t seq)
 {
 	if ((seq - 1) % LANE_SLOTS != rx->next % LANE_SLOTS || seq == 0 ||
@@ -123,7 +130,8 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 
 	if (seq != rx->next + 1 && likely(!find_slot(rx, seq)))
 		return false;
-	prefetch_line(&rx->lane->slot[(rx->next + 1) % LANE_SLOTS]);	/* comes while this one is looked at */
+	/* comes while this one is looked at */
+	prefetch_line(&rx->lane->slot[(rx->next + 1) % LANE_SLOTS]);
 	copy->head = slot->head;
 	if (copy->head.where == LANE_INLINE) {
 		*data = copy->head.len <= LANE_INLINE_MAX ?
@@ -134,12 +142,4 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 	*data = copy->head.len <= LANE_BYTES && at + copy->head.len <= LANE_BYTES ?
 			rx->lane->bytes + at : NULL;
 	return true;
-}
-
-void lane_rx_done(struct lane_rx *rx, const struct lane_head *head)
-{
-	if (load_relaxed(&rx->lane->ring_tail) != head->ring_end)
-		store_release(&rx->lane->ring_tail, head->ring_end);	/* L7 */
-	rx->next++;
-	store_release(&rx->lane->tail, rx->next);	/* L7 */
 }

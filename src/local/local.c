@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The transport as a whole: its beginning and end, sleeping and waking.  local.h has the contract.
- */
+/* Start and stop of the transport, sleep and wake-up. local.h has the contract. */
 #include "local/local.h"
 
 #include <errno.h>
@@ -16,15 +14,15 @@
 #include "util/list.h"
 
 /*
- * Where the Yama security module asks for it: a process that has Verbena open lets the user's other processes reach its memory, as a device
- * would let them.  EINVAL: there is no Yama.
+ * The Yama security module requires this: allows the user's other processes to access the memory of
+ * this one, as RDMA implies. EINVAL: there is no Yama.
  */
 static void allow_access(void)
 {
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
-/* Not any longer than that. */
+/* Revokes it when the transport stops. */
 static void forbid_access(void)
 {
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
@@ -64,7 +62,7 @@ void local_stop(struct local *l)
 {
 	struct list *pos;
 
-	/* Our lanes are free for a successor in this slot. */
+	/* Leaves our lanes free for the next process in this slot. */
 	list_for_each(pos, &l->peers) {
 		struct local_peer *peer = list_entry(pos, struct local_peer, node);
 		uint32_t slot = host_slot(l->host);
@@ -114,7 +112,8 @@ bool local_sleep(struct local *l)
 
 void local_wake(struct local *l)
 {
-	store_relaxed(&segment_header(l->seg)->asleep, 0);	/* late is harmless: one doorbell too many */
+	/* a late store costs one needless doorbell */
+	store_relaxed(&segment_header(l->seg)->asleep, 0);
 }
 
 bool local_sleeps(const struct local *l)

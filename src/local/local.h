@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The local transport: reaches the processes of this host, user and network namespace through shared memory.
+ * The local transport: reaches the processes of this host, user and network namespace through
+ * shared memory.
  *
- * It offers two things to core, per neighbour process:
- *	- a wire made of memory (lane.h): packets of the engine, small ones copied once into a slot, large payloads left in place for the
+ * It offers two things to core, per peer process:
+ *	- a wire made of memory (lane.h): packets of the engine, small ones copied once into a slot,
+ *	large payloads left in place for the
  *	  receiver to pull with one system call;
- *	- one-sided access (onesided.c): WRITE, READ, atomics and FLUSH run here, after checking the neighbour's published QP and key
- *	  tables, by cross-memory attach.  Whatever is not plainly permitted is declined, and goes to the neighbour as packets, so
- *	  that the one who owns the memory finds the fault and answers it: rules of error handling exist once, in the engine.
+ *	- one-sided access (onesided.c): WRITE, READ, atomics and FLUSH run here, after checking the
+ *	peer's published QP and key tables, by cross-memory attach.  Whatever is not plainly
+ *	permitted is declined and goes as packets, so that the owner of the memory finds the fault
+ *	and answers it: rules of error handling exist once, in the engine.
  *
- * Every message may take either way, or UDP, at any time: the engine's sequence numbers keep the order.
+ * Every message may take either way, or UDP, at any time: the engine's sequence numbers keep the
+ * order.
  *
- * Locks: local->lock (list of peers; level 7 of core/process.h), peer->lock (its lane's sending end; below it).  Receiving is the
- * business of one thread at a time (vrb.drive).
+ * Locks: local->lock (list of peers; level 7 of core/base/state.h), peer->lock (its lane's sending
+ * end; below it).  Receiving is the business of one thread at a time (vrb.poll_lock).
  *
- * When a process dies: its own segment is removed by the janitor of host; lanes it sent by are cleared by their owners when they
- * notice (local_recv) or when a successor in its slot asks; hazards it held count only while it lives.
+ * When a process dies: its own segment is removed by host_reap(); lanes it sent by are
+ * cleared by their owners when they notice (local_recv) or when a successor in its slot asks;
+ * hazards it held count only while it lives.
  */
 #ifndef VRB_LOCAL_LOCAL_H
 #define VRB_LOCAL_LOCAL_H
@@ -33,7 +38,9 @@ struct host;
 struct local;
 struct local_peer;
 
-/* Returns 0, or why there is no local transport: ENOTSUP (private mode), ENOSPC, ENOMEM, EACCES ... */
+/*
+ * Returns 0, or why there is no local transport: ENOTSUP (private mode), ENOSPC, ENOMEM, EACCES ...
+ */
 int local_start(struct host *host, uint64_t netns, struct local **out);
 void local_stop(struct local *l);
 void local_forget(struct local *l);	/* in a forked child */
@@ -44,13 +51,14 @@ struct segment *local_segment(struct local *l);
 void local_keep(struct local *l);
 
 /*
- * The neighbour that owns a QP number, with a reference; NULL if it cannot be reached through memory (no such process, another
- * network or PID namespace, another layout version, no memory for the lane, or its lane is still being cleared of a predecessor).
+ * The peer that owns a QP number, with a reference; NULL if it cannot be reached through memory (no
+ * such process, another network or PID namespace, another layout version, no memory for the lane,
+ * or its lane is still being cleared of a predecessor).
  */
 struct local_peer *local_peer_get(struct local *l, uint32_t qpn);
 void local_peer_put(struct local *l, struct local_peer *peer);
 
-/* The neighbour in a host slot, likewise. */
+/* The peer in a host slot, likewise. */
 struct local_peer *local_peer_in(struct local *l, int slot);
 
 /* A consistent copy of one of its QPs; false if it has none of that number. */
@@ -62,19 +70,17 @@ bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now);
 /* Has it taken what was in its lane when that was filled up to `head`, as lane_tx counts? */
 bool local_peer_took(const struct local_peer *peer, uint32_t head);
 
-/* May its memory be accessed one-sidedly? False where cross-memory attach is refused. */
-bool local_peer_cma(const struct local_peer *peer);
-
-/* May payloads be left in place for it to pull? Becomes true when it has looked at our lane. */
-bool local_peer_pulls(const struct local_peer *peer);
-
-/* A packet taken from a lane. data holds until the callback returns and can be changed by the sender meanwhile. */
+/*
+ * A packet taken from a lane. data holds until the callback returns and can be changed by the
+ * sender meanwhile.
+ */
 struct local_pkt {
 	const uint8_t *data;
 	uint32_t len;
 	const struct net_path *path;	/* NULL unless it came with one */
 	uint32_t payload;		/* of a pulled packet */
-	struct wq_pull pull;		/* where a pulled packet's payload is; no segments: it is whole */
+	/* where a pulled packet's payload is; no segments: it is whole */
+	struct wq_pull pull;
 	int32_t slot;			/* of the sender */
 	bool message;			/* not a packet; see LANE_MESSAGE */
 	bool offer;			/* not a packet either; see LANE_OFFER */
@@ -84,42 +90,46 @@ struct local_pkt {
 };
 typedef void (*local_pkt_fn)(void *arg, const struct local_pkt *pkt);
 
-/* Takes up to budget packets off all lanes, fairly. Returns how many. Must hold vrb.drive. */
+/* Takes up to budget packets off all lanes, fairly. Returns how many. Must hold vrb.poll_lock. */
 unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, void *arg);
 
-/* Sleep and wake of the process as a whole; see L2 in lane.h. local_sleep() is false if something arrived: stay awake; must hold vrb.drive. */
+/*
+ * Sleep and wake of the process as a whole; see L2 in lane.h. local_sleep() is false if something
+ * arrived: stay awake; must hold vrb.poll_lock.
+ */
 bool local_sleep(struct local *l);
 void local_wake(struct local *l);
 bool local_sleeps(const struct local *l);
 
 /*
- * Copies from a sender's memory into ours: `total` bytes, beginning `skip` bytes into what it left there, to dst[].  Returns 0, EPERM
- * (refused), EFAULT (one of the memories is not there), ESRCH (that process is no more).
+ * Copies from a sender's memory into ours: `total` bytes, beginning `skip` bytes into what it left
+ * there, to dst[].  Returns 0, EPERM (refused), EFAULT (one of the memories is not there), ESRCH
+ * (that process is no more).
  */
 int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *dst,
 	       unsigned int ndst, uint64_t total);
 
-/* The lane by which a process sends to us; NULL if it is gone. Must hold vrb.drive. */
+/* The lane by which a process sends to us; NULL if it is gone. Must hold vrb.poll_lock. */
 struct lane *local_lane_from(struct local *l, uint64_t incarnation);
 
-/* The kernel refused: the sender shall leave no more payloads in its memory. Must hold vrb.drive. */
+/*
+ * The kernel refused: the sender must leave no more payloads in its memory. Must hold
+ * vrb.poll_lock.
+ */
 void local_pull_refused(struct local *l, const struct wq_pull *from);
 
 uint64_t local_incarnation(const struct local *l);
 
 /*
- * For a burst of packets or one-sided requests to one neighbour: the lane is ours in between.
- */
-struct lane_tx *local_burst_begin(struct local_peer *peer);
-void local_burst_end(struct local *l, struct local_peer *peer, bool sent);
-
-/*
- * Waits until no neighbour uses key `index` for a one-sided access; call after its entry was made dead.  A neighbour that is stopped in the
- * middle is waited for 10 seconds.
+ * Waits until no peer uses key `index` for a one-sided access; call after its entry was made dead.
+ * A peer stopped in the middle is waited for 10 seconds.
  */
 void local_wait_unused(struct local *l, uint32_t index);
 
-/* Waits until all one-sided accesses that are under way now have ended; call after a QP has ceased to listen. */
+/*
+ * Waits until all one-sided accesses that are under way now have ended; call after a QP has ceased
+ * to listen.
+ */
 void local_wait_quiet(struct local *l);
 
 #endif

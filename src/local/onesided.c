@@ -11,7 +11,7 @@
 #include "local/peer.h"
 #include "util/atomic.h"
 
-/* What the QP at the other end must allow; see qp_access_flags. */
+/* The qp_access_flags that the remote QP must have. */
 static uint32_t qp_right(enum mem_access access)
 {
 	switch (access) {
@@ -28,7 +28,7 @@ static bool listens(const struct seg_qp *target, const struct wq_qp *wq)
 {
 	if (target->type != IBV_QPT_RC || target->dest_qpn != wq->qpn || wq->type != IBV_QPT_RC)
 		return false;
-	/* The first request comes as a packet, because its QP raises an event for it. */
+	/* In RTR the first request must be a packet, because the QP raises an event for it. */
 	if (target->state != IBV_QPS_RTS && target->state != IBV_QPS_SQD &&
 	    !(target->state == IBV_QPS_RTR && target->established))
 		return false;
@@ -39,7 +39,7 @@ static bool listens(const struct seg_qp *target, const struct wq_qp *wq)
 bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq_qp *wq)
 {
 	o->peer = peer;
-	o->n_op = o->n_near = o->n_far = o->n_key = 0;
+	o->n_op = o->n_local = o->n_remote = o->n_key = 0;
 	o->total = 0;
 	if (!load_relaxed(&peer->cma))
 		return false;
@@ -47,7 +47,10 @@ bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq
 	return o->entry != NULL && listens(&o->target, wq);
 }
 
-/* L8. o->key is the entry as it is while our hazard stands; false, and no hazard stands, if there is none. */
+/*
+ * L8. On success o->key is a copy of the entry, valid while our hazard stands. Returns false,
+ * without a hazard, if there is no such entry.
+ */
 static bool claim_key(struct onesided *o, uint32_t index)
 {
 	const struct mr_entry *e = peer_map_key(&o->peer->map, index);
@@ -71,7 +74,7 @@ static bool claim_key(struct onesided *o, uint32_t index)
 	return false;
 }
 
-/* The requests of a list mostly name one key: its hazard stands for all of them. */
+/* Most requests of a list name one key; a single hazard covers them. */
 static bool granted(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 		    enum mem_access access)
 {
@@ -83,7 +86,8 @@ static bool granted(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len
 }
 
 enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *wq, uint32_t rkey,
-			    uint64_t va, uint64_t len, enum mem_access access, struct mr_entry *copy)
+			    uint64_t va, uint64_t len, enum mem_access access,
+			    struct mr_entry *copy)
 {
 	const struct mr_entry *e = peer_map_key(&peer->map, mr_key_index(rkey));
 	struct seg_qp target;
@@ -102,17 +106,22 @@ enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *w
 }
 
 /*
- * The last bytes of a request travel as a piece of their own, on our side: the kernel copies our pieces in order, but the bytes of one in any
- * order, and programs spin on the last.  Where stores are not seen in the order they were made, they are one on the other side, too: when the
- * kernel is done with one piece there it gives the references on its pages back, by atomics that are full barriers, before it copies the next.
+ * The last bytes of a request are a segment of their own on our side. The kernel copies our
+ * segments in order, but the bytes of one in any order, and programs spin on the last byte. On
+ * architectures with weak store order they are a segment of their own on the remote side too: when
+ * the kernel has finished a segment there, it drops its page references by atomics that are full
+ * barriers, before it copies the next.
  */
 #define TAIL UINT64_C(8)
 
-/* What continues the piece before needs none of its own: for each the kernel looks up its page. */
-static void add_far(struct onesided *o, uint64_t addr, uint64_t len, uint64_t tail)
+/*
+ * A range that continues the previous segment extends it: each segment costs the kernel a page
+ * lookup.
+ */
+static void add_remote(struct onesided *o, uint64_t addr, uint64_t len, uint64_t tail)
 {
-	if (STORES_IN_ORDER && o->n_far > 0) {
-		struct wq_seg *last = &o->far_seg[o->n_far - 1];
+	if (STORES_IN_ORDER && o->n_remote > 0) {
+		struct wq_seg *last = &o->remote_seg[o->n_remote - 1];
 
 		if (last->addr + last->len == addr) {
 			last->len += len;
@@ -120,30 +129,30 @@ static void add_far(struct onesided *o, uint64_t addr, uint64_t len, uint64_t ta
 		}
 	}
 	if (!STORES_IN_ORDER && len > tail) {
-		o->far_seg[o->n_far++] = (struct wq_seg){ addr, len - tail };
+		o->remote_seg[o->n_remote++] = (struct wq_seg){ addr, len - tail };
 		addr += len - tail;
 		len = tail;
 	}
-	o->far_seg[o->n_far++] = (struct wq_seg){ addr, len };
+	o->remote_seg[o->n_remote++] = (struct wq_seg){ addr, len };
 }
 
-static void add_near(struct onesided *o, const struct wq_seg *seg, unsigned int n)
+static void add_local(struct onesided *o, const struct wq_seg *seg, unsigned int n)
 {
 	struct wq_seg *last;
 
-	memcpy(&o->near_seg[o->n_near], seg, n * sizeof(*seg));
-	o->n_near += n;
-	last = &o->near_seg[o->n_near - 1];
+	memcpy(&o->local_seg[o->n_local], seg, n * sizeof(*seg));
+	o->n_local += n;
+	last = &o->local_seg[o->n_local - 1];
 	if (last->len > TAIL) {
 		last->len -= TAIL;
-		o->near_seg[o->n_near++] = (struct wq_seg){ last->addr + last->len, TAIL };
+		o->local_seg[o->n_local++] = (struct wq_seg){ last->addr + last->len, TAIL };
 	}
 }
 
 bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 		  enum mem_access access, const struct wq_seg *seg, unsigned int n)
 {
-	if (o->n_op == ONESIDED_OPS || o->n_near + n > ONESIDED_SEGS + o->n_op)
+	if (o->n_op == ONESIDED_OPS || o->n_local + n > ONESIDED_SEGS + o->n_op)
 		return false;
 	if (!(o->target.access & qp_right(access)))
 		return false;
@@ -152,8 +161,8 @@ bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 	if (len > 0) {
 		if (!granted(o, rkey, va, len, access))
 			return false;
-		add_far(o, o->key.host + (va - o->key.va), len, min(seg[n - 1].len, TAIL));
-		add_near(o, seg, n);
+		add_remote(o, o->key.host + (va - o->key.va), len, min(seg[n - 1].len, TAIL));
+		add_local(o, seg, n);
 	}
 	o->total += len;
 	o->end[o->n_op++] = o->total;
@@ -167,10 +176,10 @@ static unsigned int to_iovec(struct iovec *v, const struct wq_seg *seg, unsigned
 	return n;
 }
 
-typedef ssize_t (*move_fn)(pid_t pid, const struct iovec *near, unsigned long n_near,
-			   const struct iovec *far, unsigned long n_far, unsigned long flags);
+typedef ssize_t (*move_fn)(pid_t pid, const struct iovec *local_iov, unsigned long n_local,
+			   const struct iovec *remote_iov, unsigned long n_remote, unsigned long flags);
 
-/* Drops the pieces that have been moved. */
+/* Drops the segments that have been copied. */
 static unsigned int advance(struct iovec *v, unsigned int n, uint64_t done)
 {
 	unsigned int gone = 0;
@@ -186,7 +195,7 @@ static unsigned int advance(struct iovec *v, unsigned int n, uint64_t done)
 	return n;
 }
 
-/* Refused once, refused always: what the kernel allows does not depend on the bytes. */
+/* A refusal is permanent: the kernel's decision does not depend on the address. */
 static void note_refusal(struct onesided *o)
 {
 	if (errno == EPERM || errno == ENOSYS)
@@ -203,27 +212,27 @@ static unsigned int whole_requests(const struct onesided *o, uint64_t done)
 }
 
 /*
- * What was read is believed only if it can still be itself that it was read from: the kernel says that a process leaves its memory before it
- * does.  A write has happened by then, right or wrong.
+ * Data read is valid only if the peer still owned that memory: the kernel marks a process before it
+ * unmaps it. A write has happened by then in any case.
  */
-static bool believed(const struct onesided *o, move_fn fn)
+static bool is_valid(const struct onesided *o, move_fn fn)
 {
 	return fn == process_vm_writev || peer_in_reach(o->peer);
 }
 
-/* One call moves all, unless it is more than just under 2 GiB or a page is missing. */
+/* One call copies everything, unless it exceeds about 2 GiB or a page is missing. */
 static unsigned int move(struct onesided *o, move_fn fn)
 {
-	struct iovec near[ARRAY_SIZE(o->near_seg)], far[ARRAY_SIZE(o->far_seg)];
-	unsigned int n_near = to_iovec(near, o->near_seg, o->n_near);
-	unsigned int n_far = to_iovec(far, o->far_seg, o->n_far);
+	struct iovec local_iov[ARRAY_SIZE(o->local_seg)], remote_iov[ARRAY_SIZE(o->remote_seg)];
+	unsigned int n_local = to_iovec(local_iov, o->local_seg, o->n_local);
+	unsigned int n_remote = to_iovec(remote_iov, o->remote_seg, o->n_remote);
 	uint64_t done = 0;
 
-	/* L8: behind the fence of the last claim. */
+	/* L8: after the fence of the last claim. */
 	if (!peer_map_qp_stands(o->entry, &o->target))
 		return 0;
 	while (done < o->total && peer_in_reach(o->peer)) {
-		ssize_t n = fn(o->peer->map.pid, near, n_near, far, n_far, 0);
+		ssize_t n = fn(o->peer->map.pid, local_iov, n_local, remote_iov, n_remote, 0);
 
 		if (n <= 0) {
 			note_refusal(o);
@@ -231,11 +240,11 @@ static unsigned int move(struct onesided *o, move_fn fn)
 		}
 		done += n;
 		if (done < o->total) {
-			n_near = advance(near, n_near, n);
-			n_far = advance(far, n_far, n);
+			n_local = advance(local_iov, n_local, n);
+			n_remote = advance(remote_iov, n_remote, n);
 		}
 	}
-	return believed(o, fn) ? whole_requests(o, done) : 0;
+	return is_valid(o, fn) ? whole_requests(o, done) : 0;
 }
 
 unsigned int onesided_write(struct onesided *o)
@@ -251,9 +260,9 @@ unsigned int onesided_read(struct onesided *o)
 bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uint64_t compare_add,
 		     uint64_t swap, uint64_t *original)
 {
-	uint64_t value, address = o->far_seg[0].addr;
-	struct iovec near = { &value, sizeof(value) };
-	struct iovec far = { (void *)(uintptr_t)address, sizeof(value) };
+	uint64_t value, address = o->remote_seg[0].addr;
+	struct iovec local_iov = { &value, sizeof(value) };
+	struct iovec remote_iov = { (void *)(uintptr_t)address, sizeof(value) };
 	int32_t pid = o->peer->map.pid;
 	bool ok;
 
@@ -261,14 +270,15 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 		return false;
 	host_lock_atomics(l->host, address);
 	ok = peer_in_reach(o->peer) &&
-	     process_vm_readv(pid, &near, 1, &far, 1, 0) == sizeof(value);
+	     process_vm_readv(pid, &local_iov, 1, &remote_iov, 1, 0) == sizeof(value);
 	if (ok) {
 		bool store = op == ATOMIC_OP_FETCH_ADD || value == compare_add;
 
 		*original = value;
 		value = op == ATOMIC_OP_FETCH_ADD ? value + compare_add : swap;
 		if (store)
-			ok = process_vm_writev(pid, &near, 1, &far, 1, 0) == sizeof(value);
+			ok = process_vm_writev(pid, &local_iov, 1, &remote_iov, 1, 0) ==
+			     sizeof(value);
 	}
 	host_unlock_atomics(l->host, address);
 	if (!ok)
@@ -278,7 +288,7 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 
 void onesided_end(struct onesided *o)
 {
-	/* Release: the copies are done before the owner may see the keys unused. */
+	/* Release: the copies precede the owner's view of the keys as unused. */
 	for (unsigned int i = 0; i < o->n_key; i++)
 		store_release(&o->peer->map.lane->hazard[i], 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the local transport share. */
+/* Shared by the files of the local transport. */
 #ifndef VRB_LOCAL_PARTS_H
 #define VRB_LOCAL_PARTS_H
 
@@ -13,17 +13,18 @@
 #include "util/lock.h"
 
 enum {
-	SEGS_MAX = 64,			/* of a pulled packet; more are sent as packets */
+	/* limit for a pulled packet; with more, the payload is copied */
+	SEGS_MAX = 64,
 };
 
-/* A lane by which a neighbour sends to us. */
+/* A lane by which a peer sends to us. */
 struct inbound {
 	struct lane_rx rx;
 	uint64_t sender;	/* incarnation */
 	uint64_t identity;	/* address in its memory */
 	int32_t pid;
 	uint16_t slot;
-	bool dead;		/* what it left is still taken, then the lane is cleared */
+	bool dead;		/* remaining packets are taken, then the lane is cleared */
 };
 
 struct local {
@@ -33,11 +34,11 @@ struct local {
 	struct lock lock;
 	struct list peers;
 
-	/* vrb.drive */
+	/* vrb.poll_lock */
 	uint32_t news_seen;
 	unsigned int n_inbound, next_inbound;
-	unsigned int n_dead;		/* some of inbound[] are; a hint */
-	bool lacking;			/* a lane was told of for which there was no memory */
+	unsigned int n_dead;		/* hint: number of dead entries in inbound[] */
+	bool lacking;			/* an announced lane got no memory */
 	struct inbound inbound[SEG_PEERS];
 };
 

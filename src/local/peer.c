@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Neighbours: finding them, the lanes by which we send to them, and what we know of their health.  local.h has the contract.
- */
+/* Local peers: lookup, our lanes to them, and their liveness. local.h has the contract. */
 #include "local/peer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 
@@ -24,7 +23,7 @@ void peer_free(struct local_peer *peer)
 	free(peer);
 }
 
-/* Tells the owner of the segment that something is new with our lane. */
+/* Notifies the owner of the segment of a change of our lane. */
 static void announce(struct local *l, struct local_peer *peer)
 {
 	struct seg_header *h = peer->map.header;
@@ -35,7 +34,10 @@ static void announce(struct local *l, struct local_peer *peer)
 	host_ring(l->host, peer->slot, peer->map.incarnation);
 }
 
-/* L6: makes the lane ours.  False while what a predecessor in our slot left is in the way; its owner has been told. */
+/*
+ * L6: claims the lane. Returns false while a predecessor's lane occupies our slot; its owner has
+ * been notified.
+ */
 static bool claim_lane(struct local *l, struct local_peer *peer)
 {
 	uint64_t sender = 0, me = host_incarnation(l->host);
@@ -85,19 +87,38 @@ static bool is_itself(const struct local_peer *peer)
 	return peer_probe(peer->map.pid, peer->identity, peer->map.incarnation);
 }
 
+/*
+ * Has the process ended or called exec?  What its keeper tells at once where there is one; there is
+ * none while its progress thread has not run yet.  Its lock says nothing of an exec if a child has
+ * it that was cloned without the library's knowledge.
+ */
+static bool is_replaced(const struct local_peer *peer)
+{
+	if (keeper_gone(peer->map.keeper))
+		return true;
+	if (keeper_vouches(peer->map.keeper) || !peer->proven)
+		return false;
+	/* Other errors say that copies are refused now. */
+	errno = 0;
+	return !peer_probe(peer->map.pid, peer->identity, peer->map.incarnation) &&
+	       (errno == 0 || errno == EFAULT || errno == ESRCH);
+}
+
 bool peer_in_reach(struct local_peer *peer)
 {
 	if (unlikely(!load_relaxed(&peer->cma)))
 		return false;
 	if (likely(is_itself(peer)))
 		return true;
-	log_info(LOG_LOCAL, "the process in slot %d is gone, runs another program or lets us copy no more",
-		 peer->slot);
+	log_info(
+		LOG_LOCAL,
+		"the process in slot %d has exited, runs another program or refuses further copies",
+		peer->slot);
 	store_relaxed(&peer->cma, false);
 	return false;
 }
 
-/* Neighbours that nobody talks to any more and that have died. Must hold l->lock. */
+/* Frees unused peers that have died. Must hold l->lock. */
 static void sweep_peers(struct local *l)
 {
 	struct list *pos, *tmp;
@@ -117,7 +138,8 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 	sweep_peers(l);
 	if (peer == NULL)
 		return NULL;
-	if (peer_map_open(l->host, l->seg, host_slot(l->host), slot, incarnation, &peer->map) != 0) {
+	if (peer_map_open(l->host, l->seg, host_slot(l->host), slot, incarnation, &peer->map) !=
+	    0) {
 		free(peer);
 		return NULL;
 	}
@@ -125,7 +147,7 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 	peer->alive = true;
 	lock_init(&peer->lock);
 	peer->identity = peer->map.header->identity;
-	peer->cma = peer_probe(peer->map.pid, peer->identity, incarnation);
+	peer->cma = peer->proven = peer_probe(peer->map.pid, peer->identity, incarnation);
 	list_add_tail(&l->peers, &peer->node);
 	return peer;
 }
@@ -159,7 +181,7 @@ struct local_peer *local_peer_in(struct local *l, int slot)
 void local_peer_put(struct local *l, struct local_peer *peer)
 {
 	lock_acquire(&l->lock);
-	/* A live neighbour's lane is kept: it is costly to open, and its other end is still reading it. */
+	/* Keeps the lane of a live peer: opening is costly, and the peer still reads it. */
 	if (--peer->refs == 0 && !load_relaxed(&peer->alive))
 		peer_free(peer);
 	lock_release(&l->lock);
@@ -172,13 +194,14 @@ bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *c
 
 bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now)
 {
-	uint64_t checked = load_relaxed(&peer->checked);	/* a hint: two threads may both look */
+	/* a hint: two threads may both check */
+	uint64_t checked = load_relaxed(&peer->checked);
 
 	if (unlikely(keeper_gone(peer->map.keeper))) {
 		store_relaxed(&peer->alive, false);
 	} else if (time_since(checked, now) >= ALIVE_CHECK) {
 		store_relaxed(&peer->checked, now);
-		if (!host_alive(l->host, peer->slot, peer->map.incarnation))
+		if (is_replaced(peer) || !host_alive(l->host, peer->slot, peer->map.incarnation))
 			store_relaxed(&peer->alive, false);
 	}
 	return load_relaxed(&peer->alive);
@@ -189,28 +212,7 @@ bool local_peer_took(const struct local_peer *peer, uint32_t head)
 	return (int32_t)(load_relaxed(&peer->map.lane->tail) - head) >= 0;
 }
 
-bool local_peer_cma(const struct local_peer *peer)
+void peer_wake(struct local *l, const struct local_peer *peer)
 {
-	return load_relaxed(&peer->cma);
-}
-
-bool local_peer_pulls(const struct local_peer *peer)
-{
-	return load_relaxed(&peer->map.lane->can_pull) == 1;
-}
-
-struct lane_tx *local_burst_begin(struct local_peer *peer)
-{
-	lock_acquire(&peer->lock);
-	return &peer->tx;
-}
-
-void local_burst_end(struct local *l, struct local_peer *peer, bool sent)
-{
-	lock_release(&peer->lock);
-	if (!sent)
-		return;
-	full_fence();	/* L2: the slots before, asleep after */
-	if (unlikely(load_relaxed(peer->map.asleep)))
-		host_ring(l->host, peer->slot, peer->map.incarnation);
+	host_ring(l->host, peer->slot, peer->map.incarnation);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Payloads that senders left in place: copied here by cross-memory attach, after a look at who it is that they are copied from. */
+/*
+ * Payloads left in the sender's memory: copied by cross-memory attach, with a check of the sender's
+ * identity.
+ */
 #include <errno.h>
 #include <sys/uio.h>
 
@@ -8,8 +11,8 @@
 #include "util/compiler.h"
 
 /*
- * Fills at most n vectors with `len` bytes of segs behind `done`.  Not more: the kernel looks up all pages that it is shown of the other
- * side, copied or not.
+ * Fills up to n vectors with `len` bytes of segs after `done`, and no more: the kernel looks up
+ * every remote page that it is given, copied or not.
  */
 static unsigned int vectors_behind(struct iovec *v, const struct wq_seg *segs, unsigned int n,
 				   uint64_t done, uint64_t len)
@@ -31,12 +34,12 @@ static unsigned int vectors_behind(struct iovec *v, const struct wq_seg *segs, u
 	return k;
 }
 
-/* What a read that came back with n bytes says; *n becomes the payload among them. */
+/* Interprets a read of n bytes; *n becomes the number of payload bytes. */
 static int judge_pull(const struct wq_pull *from, const struct seg_identity *found, ssize_t *n)
 {
 	if (*n < 0)
 		return errno;
-	/* The pid may name another process by now, or the same with another program. */
+	/* The pid may name another process or program by now. */
 	if (*n < (ssize_t)sizeof(*found) || found->magic != SEG_MAGIC ||
 	    found->incarnation != from->incarnation)
 		return ESRCH;
@@ -54,7 +57,7 @@ int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *d
 		return EPERM;
 	theirs[0] = (struct iovec){ (void *)(uintptr_t)from->identity, sizeof(found) };
 	ours[0] = (struct iovec){ &found, sizeof(found) };
-	/* One call moves just under 2 GiB at most. */
+	/* One call copies at most about 2 GiB. */
 	for (uint64_t done = 0; done < total;) {
 		unsigned int nfrom = vectors_behind(theirs + 1, from->seg, from->num_seg,
 						    skip + done, total - done);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Creates the own segment and maps those of peers; segment.h has the contract, layout.h the bytes. */
+/*
+ * Creates this process's segment and maps those of peers; segment.h has the contract, layout.h the
+ * format.
+ */
 #include "local/segment.h"
 
 #include <errno.h>
@@ -17,7 +20,7 @@
 #include "util/cancel.h"
 #include "wq/qp.h"
 
-/* 0: not known, as where there is no /proc. */
+/* 0: unknown, for example without /proc. */
 static uint64_t pid_namespace(void)
 {
 	struct stat st;
@@ -25,13 +28,13 @@ static uint64_t pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-/* Gives a part of the file memory now, so that touching it later cannot raise SIGBUS. */
+/* Allocates memory for a range of the file, so that touching it cannot raise SIGBUS. */
 static int reserve(int fd, uint64_t off, uint64_t len)
 {
 	int cancel = cancel_off();
 	int err;
 
-	/* tmpfs gives up for a signal. */
+	/* tmpfs returns EINTR on a signal */
 	do
 		err = posix_fallocate(fd, off, len);
 	while (err == EINTR);
@@ -39,7 +42,7 @@ static int reserve(int fd, uint64_t off, uint64_t len)
 	return err;
 }
 
-/* Beyond the limit a write would not only fail but raise SIGXFSZ. */
+/* A write beyond RLIMIT_FSIZE would raise SIGXFSZ. */
 static bool fits_file_limit(void)
 {
 	struct rlimit lim;
@@ -80,7 +83,7 @@ int segment_create(struct host *host, uint64_t netns, struct segment **out)
 	if (seg == NULL)
 		return ENOMEM;
 	host_file_name(host_slot(host), "seg", name);
-	/* The slot is ours, so whatever bears the name is left over from the dead. */
+	/* The slot is ours, so a file of this name was left by a dead process. */
 	unlinkat(host_dirfd(host), name, 0);
 	seg->fd = openat(host_dirfd(host), name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
 			 0600);
@@ -138,7 +141,10 @@ static struct seg_qp *qp_table(const struct segment *seg)
 	return (struct seg_qp *)(seg->base + SEG_QP_OFF);
 }
 
-/* Where a number is, else the first reusable place on its probe path; SEG_QPS if there is none. Must hold seg->lock. */
+/*
+ * The place of a QPN, else the first reusable place on its probe path; SEG_QPS if there is none.
+ * Must hold seg->lock.
+ */
 static uint32_t find_place(const struct segment *seg, uint32_t qpn)
 {
 	uint32_t reusable = SEG_QPS;
@@ -159,7 +165,7 @@ static uint32_t find_place(const struct segment *seg, uint32_t qpn)
 /* Sequence lock: readers retry while gen is odd or has changed. */
 static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_facts facts)
 {
-	uint32_t gen = load_relaxed(&e->gen) & ~1u;	/* even, whatever somebody scribbled */
+	uint32_t gen = load_relaxed(&e->gen) & ~1u;	/* made even, whatever is there */
 
 	store_relaxed(&e->gen, gen + 1);
 	full_fence();
@@ -190,7 +196,10 @@ int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_q
 	return at != SEG_QPS ? 0 : EAGAIN;
 }
 
-/* A place before an empty one is on nobody's probe path: it becomes empty, and those before it. Must hold seg->lock. */
+/*
+ * A deleted entry before an empty one is on no probe path: it becomes empty, and so do deleted
+ * entries before it. Must hold seg->lock.
+ */
 static void empty_places(struct segment *seg, uint32_t at)
 {
 	while (seg->qpn[at] == SEG_QP_DELETED &&
@@ -212,7 +221,8 @@ void segment_retract_qp(struct segment *seg, uint32_t qpn)
 
 		seg->qpn[at] = SEG_QP_DELETED;
 		store_release(&e->qpn, SEG_QP_DELETED);
-		store_release(&e->gen, load_relaxed(&e->gen) + 2);	/* copies do not stand any more */
+		/* invalidates copies */
+		store_release(&e->gen, load_relaxed(&e->gen) + 2);
 		empty_places(seg, at);
 	}
 	lock_release(&seg->lock);
@@ -244,7 +254,7 @@ struct lane *segment_own_lane(struct segment *seg, unsigned int slot)
 	return segment_lane(seg, slot);
 }
 
-/* Everything that decides whether memory can be shared with the owner of the segment. */
+/* Checks whether memory can be shared with the owner of the segment. */
 static int check_header(const struct seg_header *h, const struct segment *own, uint64_t incarnation)
 {
 	if (load_acquire(&h->ready) != 1)	/* L1 */
@@ -270,7 +280,8 @@ static int open_peer_file(struct host *host, int slot, int *fd)
 	if (fstat(*fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
 	    (uint64_t)st.st_size != SEG_SIZE) {
 		log_once(LOG_LOCAL, LOG_WARN,
-			 "%s in the run directory is not used: it should be a file of %u with %llu bytes",
+			 "%s in the run directory is ignored: expected a file of user %u with %llu "
+			 "bytes",
 			 name, (unsigned int)geteuid(), (unsigned long long)SEG_SIZE);
 		close(*fd);
 		return EPROTO;
@@ -345,13 +356,13 @@ void peer_map_close(struct peer_map *map)
 
 static bool copy_qp(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)
 {
-	/* Bounded: an owner that died or misbehaves in the middle of an update has no QP. */
+	/* Bounded: an owner that died or stopped during an update counts as having no QP. */
 	for (int tries = 0; tries < 1000; tries++) {
 		uint32_t gen = load_acquire(&e->gen);
 
 		if (gen % 2 == 0) {
 			memcpy(copy, e, sizeof(*copy));
-			acquire_fence();	/* the copy before the second look */
+			acquire_fence();	/* orders the copy before the second load */
 			if (load_relaxed(&e->gen) == gen)
 				return copy->qpn == qpn;
 		}

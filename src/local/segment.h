@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Segments: this process's own, which its peers map, and theirs, mapped here.
+ * Segments: this process's own, which peers map, and those of peers, mapped here.
  *
- * Own segment: created when the process joins the host, removed when it leaves; the janitor of host removes those of the dead.
- * Peers: opened on demand, refcounted by the connections that use them, kept for the life of the peer's process.
+ * The own segment is created when the process joins the host and removed when it leaves;
+ * host_reap() removes those of dead processes. Peers' segments are mapped on demand, refcounted by
+ * the connections that use them, and kept while the peer lives.
  *
- * Locking: writers of the own QP table take segment->lock; neighbours are under local->lock.
+ * Locking: writers of the own QP table take segment->lock; peers are under local->lock.
  */
 #ifndef VRB_LOCAL_SEGMENT_H
 #define VRB_LOCAL_SEGMENT_H
@@ -28,24 +29,25 @@ struct segment {
 	struct seg_identity identity;
 	uint64_t netns, pidns;	/* as in the header */
 	struct lock lock;	/* writers of the QP table; a leaf */
-	uint32_t qpn[SEG_QPS];	/* lock: what the QP table holds: the table itself is written only */
-	uint64_t lanes[SEG_PEERS / 64];	/* atomic: lanes that are known to have memory */
+	/* lock; private copy of the QP table's keys, because the table itself is only written */
+	uint32_t qpn[SEG_QPS];
+	uint64_t lanes[SEG_PEERS / 64];	/* atomic: lanes with memory */
 };
 
-/* How this segment stands towards a QP number. */
+/* Special values of seg_qp.qpn. */
 enum {
 	SEG_QP_EMPTY = 0,
 	SEG_QP_DELETED = UINT32_MAX,
 };
 
-/* What the QP table says of a QP beyond its configuration. */
+/* The QP table's facts about a QP, besides its configuration. */
 struct seg_qp_facts {
 	bool established;
 };
 
 /*
- * Creates and publishes the process's segment.  Returns 0, ENOSPC (tmpfs full), ENOTSUP (private mode: nobody could find it), or what the
- * file system answered.
+ * Creates and publishes this process's segment. Returns 0, ENOSPC (tmpfs full), ENOTSUP (private
+ * mode: no peer could find it), or the error of the file system.
  */
 int segment_create(struct host *host, uint64_t netns, struct segment **out);
 void segment_destroy(struct segment *seg, struct host *host);
@@ -63,26 +65,29 @@ static inline struct lane *segment_lane(const struct segment *seg, unsigned int 
 	return (struct lane *)(seg->base + SEG_LANE_OFF + slot % SEG_PEERS * SEG_LANE_SIZE);
 }
 
-/* Did a sender in this slot ever open its lane? */
+/* True if a sender in this slot ever opened its lane. */
 static inline bool segment_lane_claimed(const struct segment *seg, unsigned int slot)
 {
 	return load_acquire(&segment_header(seg)->claimed[slot / 64]) >> slot % 64 & 1;
 }
 
 /*
- * The lane, once it is sure that it has memory; NULL if it has none. One that has not must not be touched: that would take memory from
- * tmpfs, or SIGBUS when it is full.
+ * The lane if it has memory, else NULL. A lane without memory must not be touched: that would
+ * allocate from tmpfs, or raise SIGBUS when it is full.
  */
 struct lane *segment_own_lane(struct segment *seg, unsigned int slot);
 
-/* Makes a QP visible, or its changed configuration; EAGAIN when the table is full (the QP is then reachable by packets only). */
+/*
+ * Publishes a QP or its changed configuration. Returns EAGAIN if the table is full; the QP is then
+ * reachable only by packets.
+ */
 int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_qp_facts facts);
 void segment_retract_qp(struct segment *seg, uint32_t qpn);
 
-/* Memory for entries [first, first + n) of the key table; NULL when tmpfs is full. */
+/* Memory for entries [first, first + n) of the key table; NULL if tmpfs is full. */
 struct mr_entry *segment_keys(struct segment *seg, uint32_t first, uint32_t n);
 
-/* A peer's segment as this process maps it: the header, the tables (read-only), and our lane. */
+/* A peer's mapped segment: the header, the tables (read-only) and our lane. */
 struct peer_map {
 	struct seg_header *header;
 	const struct seg_qp *qps;
@@ -96,21 +101,21 @@ struct peer_map {
 };
 
 /*
- * Maps the segment of the process in `slot`, as the sender in slot `own`.
- * Returns 0; ENOENT (none), EPROTO (not a segment, or of another layout version), EXDEV (another network or PID namespace: cannot be
- * reached by memory), ESTALE (belongs to another incarnation), ENOSPC (no memory for the lane).
+ * Maps the segment of the process in `slot`, as the sender in slot `own`. Returns 0, ENOENT (none),
+ * EPROTO (not a segment, or another layout version), EXDEV (another network or PID namespace),
+ * ESTALE (another incarnation) or ENOSPC (no memory for the lane).
  */
 int peer_map_open(struct host *host, const struct segment *own, int own_slot, int slot,
 		  uint64_t incarnation, struct peer_map *map);
 void peer_map_close(struct peer_map *map);
 
-/* A consistent copy of a peer's QP, and where it stands; NULL if it has none of that number. */
+/* Copies a peer's QP consistently and returns its entry; NULL if there is no such QP. */
 const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy);
 
-/* Does it still say what the copy says? */
+/* True if the entry still equals the copy. */
 bool peer_map_qp_stands(const struct seg_qp *entry, const struct seg_qp *copy);
 
-/* An entry of its key table; NULL if that part of the table has no memory. */
+/* An entry of the peer's key table; NULL if that part of the table has no memory. */
 const struct mr_entry *peer_map_key(const struct peer_map *map, uint32_t index);
 
 #endif

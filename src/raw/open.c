@@ -6,8 +6,8 @@
 #include "run/log.h"
 
 /*
- * On the loopback interface frames are between the processes of this host anyway: there an ordinary
- * user gets a segment of his own.  On any other, frames come from and go to other people.
+ * On the loopback interface frames stay on this host anyway, so an ordinary user gets a virtual
+ * segment. On others, frames come from and go to other hosts.
  */
 int raw_open(struct host *host, const struct raw_interface *on, enum config_raw how,
 	     struct raw_port **out)
@@ -21,7 +21,7 @@ int raw_open(struct host *host, const struct raw_interface *on, enum config_raw 
 		return err;
 	if (on->loopback)
 		return raw_virtual_open(host, on, out);
-	log_warn(LOG_WIRE, "raw packets on %s need CAP_NET_RAW; VERBENA_RAW=virtual offers a segment "
+	log_warn(LOG_WIRE, "raw packets on %s need CAP_NET_RAW; VERBENA_RAW=virtual uses a segment "
 		 "between your own processes", on->name);
 	return EPERM;
 }

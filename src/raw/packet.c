@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames by AF_PACKET: sockets that receive (packet_recv.c), one that sends (packet_send.c); here they
- * are opened and told what to take.
+ * Frames by AF_PACKET: sockets that receive (packet_recv.c), one that sends (packet_send.c); here
+ * they are opened and told what to take.
  *
- * Receiving begins with a plain socket, the early one, from which a frame can be read as soon as it is
- * there.  When frames come as a stream, a mapped ring takes over (TPACKET_V3), which costs a fraction
- * per frame, but hands its blocks over when they are full or a millisecond old.  (TPACKET_V2 would
- * hand over each frame, but its slots of equal size cost four times the cache: with 64-byte frames a
- * fifth of the rate.)  Both are one fanout group: a program of it, which can be exchanged once
- * without waiting, says which of the two gets a packet, so none is lost or seen twice.
+ * Receiving begins with a plain socket, the early one, from which a frame can be read as soon as it
+ * is there.  When frames come as a stream, a mapped ring takes over (TPACKET_V3), which costs a
+ * fraction per frame, but hands its blocks over when they are full or a millisecond old.
+ * (TPACKET_V2 would hand over each frame, but its slots of equal size cost four times the cache:
+ * with 64-byte frames a fifth of the rate.)  Both are one fanout group: a program of it, which can
+ * be exchanged once without waiting, says which of the two gets a packet, so none is lost or seen
+ * twice.
  *
  * That the sender has a socket of its own makes what it sends visible to the receiver, as a NIC's
  * loopback does: on the loopback interface because it comes back by itself, elsewhere as outgoing
@@ -185,7 +186,7 @@ static int set(int fd, int option, int value)
 
 static int packet_socket(void)
 {
-	/* Protocol 0: hears nothing until it is bound to one. */
+	/* Protocol 0: receives nothing until it is bound to one. */
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	return fd < 0 ? -(errno == EACCES ? EPERM : errno) : fd;
@@ -212,7 +213,8 @@ static int make_ring(struct packet_port *p)
 		req.tp_block_nr = p->blocks;
 		req.tp_frame_nr = p->blocks * (PACKET_BLOCK / FRAME_MIN);
 		err = 0;
-		if (setsockopt(p->port.fd[PACKET_RING], SOL_PACKET, PACKET_RX_RING, &req, sizeof(req)))
+		if (setsockopt(p->port.fd[PACKET_RING], SOL_PACKET, PACKET_RX_RING, &req,
+			       sizeof(req)))
 			err = errno;
 		if (!err)
 			break;
@@ -258,8 +260,8 @@ static int join_group(const struct packet_port *p, int fd, uint16_t id, uint32_t
 }
 
 /*
- * The early socket and the ring in a group of their own.  It must hold what comes until the ring takes
- * over, which is more than an ordinary socket may.
+ * The early socket and the ring in a group of their own.  It must hold what comes until the ring
+ * takes over, which is more than an ordinary socket may.
  */
 static int open_early(struct packet_port *p)
 {

@@ -2,13 +2,13 @@
 /*
  * Packets of the early socket and of the ring become frames.
  *
- * In the ring each lies behind what the kernel says of it, and a block goes back when its last packet
- * was dealt with:
+ * In the ring each lies behind what the kernel says of it, and a block goes back when its last
+ * packet was dealt with:
  *
  *	| tpacket3_hdr | sockaddr_ll | ... virtio_net_hdr | packet |
  *
- * The early socket gives the same in its address and control messages.  Packets left in it are older
- * than those of the ring, so it is read first, until it must be empty.
+ * The early socket gives the same in its address and control messages.  Packets left in it are
+ * older than those of the ring, so it is read first, until it must be empty.
  */
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>

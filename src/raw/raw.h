@@ -12,7 +12,7 @@
  * place.  Segments that the kernel carries as one (GSO) are taken apart and checksums that it left
  * to the interface are filled in, so a frame is what a wire would show.
  *
- * Sending: any number of threads.  Everything else: one at a time (core holds vrb.drive).
+ * Sending: any number of threads.  Everything else: one at a time (core holds vrb.poll_lock).
  */
 #ifndef VRB_RAW_RAW_H
 #define VRB_RAW_RAW_H
@@ -41,7 +41,7 @@ struct raw_frame {
 	uint8_t *data;
 	uint32_t len;
 	uint64_t time;		/* when it passed the interface, on the monotonic clock */
-	bool sum_ok;		/* the checksum of TCP or UDP is right; otherwise nobody has looked */
+	bool sum_ok;		/* the checksum of TCP or UDP is right; false: not checked */
 	/*
 	 * Left by this interface and does not come back: for sniffers only.  What the host sends to
 	 * the interface's own address or to a group counts as arrived, as on a NIC.
@@ -83,8 +83,9 @@ enum raw_scope {
 /* Only grow. Read without a lock. */
 struct raw_stats {
 	uint64_t sent, received;
-	uint64_t lost;		/* the kernel had no room for them: nobody took frames fast enough */
-	uint64_t refused;	/* could not leave: interface down, neighbour deaf, ... */
+	/* the kernel had no room for them: frames were not taken fast enough */
+	uint64_t lost;
+	uint64_t refused;	/* could not leave: interface down, member not reading, ... */
 };
 
 struct raw_port;

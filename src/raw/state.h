@@ -11,7 +11,8 @@ int raw_virtual_open(struct host *host, const struct raw_interface *on, struct r
 enum {
 	PACKET_EARLY,			/* descriptors of a packet_port */
 	PACKET_RING,
-	PACKET_BLOCK = 256 * 1024,	/* of the ring: a frame fits, whatever the kernel carries as one */
+	/* of the ring: a frame fits, whatever the kernel carries as one */
+	PACKET_BLOCK = 256 * 1024,
 	PACKET_BATCH = 8,		/* packets read from the early socket at a time */
 	PACKET_HEADROOM = 16,		/* for a tag that goes back */
 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A virtual Ethernet segment: a hub between the processes of one user, on one host and in one network
- * namespace, that have the same interface open.  For those who may not open the real one.
+ * A virtual Ethernet segment: a hub between the processes of one user, on one host and in one
+ * network namespace, that have the same interface open.  For users without the right to open the
+ * real one.
  *
- * Each member has a Unix datagram socket in the run directory, "sNNNN.eth.IFINDEX.DEVICE"; a datagram
- * is a frame.  A sender gives it to every member, itself included: flow rules say who wants it.  Members
- * come and go with their files; the file of a dead one refuses, until the host's janitor unlinks it.
+ * Each member has a Unix datagram socket in the run directory, "sNNNN.eth.IFINDEX.DEVICE"; a
+ * datagram is a frame.  A sender gives it to every member, itself included: flow rules decide which
+ * of them receive it.  Members come and go with their files; the file of a dead one refuses, until
+ * host_reap() unlinks it.
  *
  * A member whose queue is full is waited for, as Ethernet's flow control would (raw_send() says
  * RAW_FULL, and `progress` how many members have the frame).  One that takes nothing for
@@ -223,7 +225,8 @@ static unsigned int virtual_recv(struct raw_port *port, unsigned int most, uint6
 	unsigned int n = 0;
 
 	while (n < most) {
-		ssize_t len = recv(port->fd[0], p->frame, sizeof(p->frame), MSG_DONTWAIT | MSG_TRUNC);
+		ssize_t len =
+			recv(port->fd[0], p->frame, sizeof(p->frame), MSG_DONTWAIT | MSG_TRUNC);
 		struct raw_frame f = { .data = p->frame, .len = len, .time = now };
 
 		if (len < 0)
@@ -336,7 +339,7 @@ int raw_virtual_open(struct host *host, const struct raw_interface *on, struct r
 		return err;
 	}
 	(void)virtual_filter(&p->port, (const struct sock_filter[1]){ { 0 } }, 0, RAW_OWN);
-	log_info(LOG_WIRE, "raw packets of %s are on a virtual segment", on->name);
+	log_info(LOG_WIRE, "raw packets of %s use a virtual segment", on->name);
 	*out = &p->port;
 	return 0;
 }

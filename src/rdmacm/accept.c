@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The passive side: rdma_listen(), and what a program answers to requests. */
+/* The passive side: rdma_listen(), rdma_accept(), rdma_reject(). */
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ enum { MAX_BACKLOG = 1024 };
 
 /* ---- Listening ---- */
 
-/* An id that has no address yet gets any. */
+/* An id without an address gets the wildcard address and any port. */
 static int bind_any(struct cma_id *id)
 {
 	struct sockaddr_storage any;
@@ -31,10 +31,12 @@ static int listen_id(struct cma_id *id, int backlog)
 
 	if (err)
 		return err;
-	if (id->state != ID_BOUND)
-		return EINVAL;
 	cma_lock();
-	/* Before the host hears of it: from then on requests may come. */
+	if (id->state != ID_BOUND) {
+		cma_unlock();
+		return EINVAL;
+	}
+	/* Set before the host knows of the listener: requests may arrive from then on. */
 	id->backlog = backlog > 0 && backlog <= MAX_BACKLOG ? (unsigned int)backlog : MAX_BACKLOG;
 	list_add_tail(&cma.listeners, &id->on_listen);
 	id->state = ID_LISTEN;
@@ -44,7 +46,8 @@ static int listen_id(struct cma_id *id, int backlog)
 		return 0;
 	cma_lock();
 	list_del(&id->on_listen);
-	id->state = ID_BOUND;
+	if (id->state == ID_LISTEN)
+		id->state = ID_BOUND;
 	cma_unlock();
 	return err;
 }
@@ -100,7 +103,7 @@ static int send_sidr_rep(struct cma_id *id, const struct param *p)
 	return cm_sidr_answer(&cma.engine, &id->conn->cm, &rep, id->ece.options);
 }
 
-/* Has the engine something to be answered, and with what?  Under the lock. */
+/* Checks that a request or REP waits for an answer, and fills *p.  Under the lock. */
 static int prepare(struct cma_id *id, const struct rdma_conn_param *param, struct param *p)
 {
 	size_t room = id_is_datagram(id) ? CM_SIDR_REP_PRIVATE : CM_REP_PRIVATE;
@@ -116,6 +119,7 @@ static int prepare(struct cma_id *id, const struct rdma_conn_param *param, struc
 	id->responder_resources = p->conn.responder_resources;
 	id->initiator_depth = p->conn.initiator_depth;
 	id->accepted = true;
+	id->qp_num = p->conn.qp_num;
 	return 0;
 }
 
@@ -133,7 +137,7 @@ static int answer(struct cma_id *id, const struct param *p)
 	return err;
 }
 
-/* The QP is ready before the peer hears of it, and may send at once. */
+/* The QP is ready before REP is sent, because the peer may send as soon as it arrives. */
 static int accept_id(struct cma_id *id, const struct rdma_conn_param *param)
 {
 	struct param p;
@@ -158,7 +162,7 @@ CMA_EXPORT int rdma_accept(struct rdma_cm_id *pub, struct rdma_conn_param *param
 			qp_fail(id);
 		return cma_result(err);
 	}
-	/* Nobody confirms the answer of a datagram service. */
+	/* A SIDR_REP is not acknowledged, so there is no event to wait for. */
 	return id_is_datagram(id) ? 0 : id_wait(id);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_getaddrinfo(): names to addresses, by the resolver of the system.  No state, no lock. */
+/* rdma_getaddrinfo(): name resolution by the system's resolver.  No state, no lock. */
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "rdmacm/cma.h"
 #include "util/be.h"
 
-/* ---- What belongs to what ---- */
+/* ---- Socket types, port spaces and QP types ---- */
 
 static int socktype_of(int qp_type)
 {
@@ -140,7 +140,7 @@ static void to_ib(struct sockaddr_ib *ib, const struct sockaddr_in6 *ip, int por
 	ib->sib_scope_id = ip->sin6_scope_id;
 }
 
-/* Replaces what libc made of a GID. */
+/* Converts a result of libc to AF_IB. */
 static int convert(struct sockaddr **addr, socklen_t *len, int port_space)
 {
 	struct sockaddr_ib *ib;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What exists once per process: the lock, the engine, its tie to QP 1, and the ends of it all by
- * fork and exit.
+ * State of the process: the lock, the engine, its registration with QP 1, and what fork and exit do
+ * to them.
  */
 #include "rdmacm/cma.h"
 
@@ -11,8 +11,10 @@
 
 #include "rdmacm/conn.h"
 #include "rdmacm/device.h"
+#include "rdmacm/hotplug.h"
 #include "rdmacm/id.h"
 #include "rdmacm/resolver.h"
+#include "rdmacm/view.h"
 #include "run/clock.h"
 
 struct cma cma = {
@@ -20,22 +22,22 @@ struct cma cma = {
 	.acked = PTHREAD_COND_INITIALIZER,
 	.ids = { &cma.ids, &cma.ids },
 	.listeners = { &cma.listeners, &cma.listeners },
-	.doomed = { &cma.doomed, &cma.doomed },
+	.discarded = { &cma.discarded, &cma.discarded },
 };
 
-/* ---- The engine's calls.  Under the cma lock ---- */
+/* ---- Callbacks of the engine.  Under the cma lock ---- */
 
 static void engine_send(void *arg, const struct net_path *path, const uint8_t mad[CM_MAD_LEN])
 {
-	/* What is lost is sent again by the engine, or by the peer. */
+	/* A lost MAD is repeated by the engine or by the peer. */
 	qp1.send(cma.mad, path, mad);
 }
 
-static void engine_will(void *arg, struct cm_conn *c, const struct net_path *path,
+static void engine_exit_mad(void *arg, struct cm_conn *c, const struct net_path *path,
 			const uint8_t *mad)
 {
 	if (mad || !cma.ending)
-		qp1.will(cma.mad, c->local_id, path, mad);
+		qp1.at_exit(cma.mad, c->local_id, path, mad);
 }
 
 static void engine_release(void *arg, struct cm_conn *c)
@@ -47,19 +49,24 @@ static const struct cm_ops engine_ops = {
 	.send = engine_send,
 	.event = conn_event,
 	.request = conn_request,
+	.late = conn_late,
 	.release = engine_release,
-	.will = engine_will,
+	.exit_mad = engine_exit_mad,
 };
 
-/* ---- And what comes in for it ---- */
+/* ---- Callbacks of libibverbs ---- */
+
+/* Set by qp1.open() before the first callback.  cma.mad is the same, a little later. */
+static struct vrb_mad *opened;
 
 static void mad_receive(void *arg, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN],
 			uint64_t now)
 {
 	cma_lock();
-	/* While vrb_mad_open() runs there is nothing to answer by, and nobody whom it could be for. */
-	if (cma.mad)
-		cm_input(&cma.engine, path, mad, VRB_MAD_LEN, now);
+	/* It came while qp1.open() was running. */
+	if (!cma.mad)
+		cma.mad = opened;
+	cm_input(&cma.engine, path, mad, VRB_MAD_LEN, now);
 	cma_unlock();
 }
 
@@ -73,6 +80,8 @@ static void mad_timeout(void *arg, uint64_t now)
 static const struct vrb_mad_ops mad_ops = {
 	.receive = mad_receive,
 	.timeout = mad_timeout,
+	.device = hotplug,
+	.ids = view_ids,
 };
 
 /* ---- Locking ---- */
@@ -82,16 +91,16 @@ void cma_lock(void)
 	pthread_mutex_lock(&cma.lock);
 }
 
-void cma_doom(struct cma_id *id)
+void cma_discard_later(struct cma_id *id)
 {
 	list_del(&id->node);
-	list_add_tail(&cma.doomed, &id->node);
+	list_add_tail(&cma.discarded, &id->node);
 }
 
 void cma_unlock(void)
 {
-	while (!list_empty(&cma.doomed))
-		id_discard(list_entry(cma.doomed.next, struct cma_id, node));
+	while (!list_empty(&cma.discarded))
+		id_discard(list_entry(cma.discarded.next, struct cma_id, node));
 	if (cma.mad)
 		qp1.arm(cma.mad, cm_next_timeout(&cma.engine));
 	pthread_mutex_unlock(&cma.lock);
@@ -103,16 +112,16 @@ void cma_settle(void)
 		qp1.settle(cma.mad);
 }
 
-/* ---- Beginning and end ---- */
+/* ---- Start, fork and exit ---- */
 
 /*
- * Serialises cma_start(); outermost.  inherited: of the parent of a forked child, which has not
- * closed it yet.
+ * Serializes cma_start(); outermost lock.  inherited: the parent's registration in a forked child,
+ * which is closed by the next cma_start().
  */
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 static struct vrb_mad *inherited;
 
-/* Nobody else's to know. */
+/* Secret, so that peers cannot predict ids or hash values. */
 static uint64_t random_seed(void)
 {
 	uint64_t seed;
@@ -122,7 +131,6 @@ static uint64_t random_seed(void)
 
 static int start(void)
 {
-	struct vrb_mad *mad;
 	int err;
 
 	if (inherited)
@@ -131,11 +139,11 @@ static int start(void)
 	cma_lock();
 	cm_init(&cma.engine, &engine_ops, NULL, random_seed());
 	cma_unlock();
-	err = qp1.open(&mad_ops, NULL, &mad);
+	err = qp1.open(&mad_ops, NULL, &opened);
 	if (err)
 		return err;
 	cma_lock();
-	cma.mad = mad;
+	cma.mad = opened;
 	cma_unlock();
 	return 0;
 }
@@ -153,8 +161,9 @@ int cma_start(void)
 }
 
 /*
- * Everything there is belongs to the parent.  Its ids and channels are of another generation now,
- * and their memory is left alone: a thread of the parent may have been about to change it.
+ * All state belongs to the parent.  Ids and channels of its generation are rejected from now on;
+ * their memory is not touched, because a thread of the parent may have been changing it during
+ * fork().
  */
 static void after_fork(void)
 {
@@ -163,7 +172,7 @@ static void after_fork(void)
 	pthread_cond_init(&cma.acked, NULL);
 	list_init(&cma.ids);
 	list_init(&cma.listeners);
-	list_init(&cma.doomed);
+	list_init(&cma.discarded);
 	cma.generation++;
 	if (cma.mad)
 		inherited = cma.mad;
@@ -178,8 +187,8 @@ __attribute__((constructor)) static void watch_forks(void)
 }
 
 /*
- * Peers are told at once that the process ends, as the kernel does for its ids.  What is lost of that, nobody here will repeat: so
- * other processes of the host say it once more.
+ * Tells the peers that the process ends, as the kernel does for its ids.  These messages cannot be
+ * repeated, so other processes of the host send them once more (the wills).
  */
 __attribute__((destructor)) static void end_conns(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the engine tells of connections: becomes events of ids, and ids of requests.  Here nothing
- * but memory is touched; what needs verbs is done when the program fetches the event (deliver.c).
+ * Callbacks of the engine: turns its events into events of ids, and makes ids for requests.  No
+ * verb is called here, under the cma lock; deliver.c does that when the program fetches the event.
  */
 #include "rdmacm/conn.h"
 
@@ -11,41 +11,57 @@
 
 #include "rdmacm/addr.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/diagnose.h"
 #include "rdmacm/event.h"
 #include "rdmacm/id.h"
 
-/* ---- Who listens ---- */
+/* ---- Listeners ---- */
 
-/* A request as listeners look at it. */
+/* What listeners are matched against. */
 struct wanted {
 	uint64_t service_id;
 	struct cm_ip_header ip;
+	uint8_t family; /* 4, 6; 0: no IP header */
+	uint16_t pkey;
+	struct net_addr src, dst; /* from the IP header, else from the path */
+	struct net_addr from;	  /* of the packet */
 	bool datagram;
 };
 
-/* Private data with the IP header in front. */
+/* Private data including the IP header. */
 static const uint8_t *private_data(const struct cm_msg *m)
 {
 	return m->type == CM_REQ ? m->req.private_data : m->sidr_req.private_data;
 }
 
-static struct wanted wanted_of(const struct cm_msg *m)
+static struct wanted wanted_of(const struct cm_msg *m, const struct net_path *path)
 {
 	struct wanted w = { .datagram = m->type == CM_SIDR_REQ };
 
 	w.service_id = w.datagram ? m->sidr_req.service_id : m->req.service_id;
+	w.pkey = w.datagram ? m->sidr_req.pkey : m->req.pkey;
 	cm_ip_header_decode(&w.ip, private_data(m));
+	if (w.ip.version == 0 && (w.ip.ip_version == 4 || w.ip.ip_version == 6))
+		w.family = w.ip.ip_version;
+	w.src = w.family ? w.ip.src : path->src;
+	w.dst = w.family ? w.ip.dst : path->dst;
+	w.from = path->src;
 	return w;
 }
 
-/* Annex A11: what the header has to say. */
-static bool header_ok(const struct cm_ip_header *h)
+/* A listener bound to a GID gets the IP header as part of the private data. */
+static bool by_gid(const struct cma_id *listener)
 {
-	return h->version == 0 && (h->ip_version == 4 || h->ip_version == 6) &&
-	       !net_is_multicast(&h->src) && !net_is_multicast(&h->dst);
+	return listener->service.family == 0;
 }
 
-/* How well the listener fits: 0 not at all, 1 by a wildcard, 2 by its address. */
+/* Checks the IP header of Annex A11. */
+static bool header_ok(const struct wanted *w)
+{
+	return w->family && !net_is_multicast(&w->src) && !net_is_multicast(&w->dst);
+}
+
+/* Match of a listener: 0 none, 1 by wildcard, 2 by its address. */
 static int fits(const struct cma_id *id, const struct wanted *w)
 {
 	const struct vrb_service *s = &id->service;
@@ -53,8 +69,8 @@ static int fits(const struct cma_id *id, const struct wanted *w)
 	if (s->service_id != w->service_id)
 		return 0;
 	if (!net_addr_is_zero(&s->addr))
-		return net_addr_equal(&s->addr, &w->ip.dst) ? 2 : 0;
-	return s->family == w->ip.ip_version || (s->family == 6 && !s->only_family);
+		return net_addr_equal(&s->addr, &w->dst) ? 2 : 0;
+	return s->family == w->family || !s->only_family;
 }
 
 static struct cma_id *find_listener(const struct wanted *w)
@@ -75,7 +91,7 @@ static struct cma_id *find_listener(const struct wanted *w)
 	return best;
 }
 
-/* ---- Its id ---- */
+/* ---- The id of a request ---- */
 
 static enum ibv_qp_type qp_type_of(const struct cm_msg *m)
 {
@@ -88,10 +104,17 @@ static enum ibv_qp_type qp_type_of(const struct cm_msg *m)
 	return IBV_QPT_RC;
 }
 
-static void set_addresses(struct cma_id *id, const struct wanted *w)
+static void set_addresses(struct cma_id *id, const struct wanted *w, bool gids)
 {
-	addr_from_gid(&id->pub.route.addr.src_storage, &w->ip.dst, (uint16_t)w->service_id, 0);
-	addr_from_gid(&id->pub.route.addr.dst_storage, &w->ip.src, w->ip.src_port, 0);
+	struct rdma_addr *addr = &id->pub.route.addr;
+
+	if (gids) {
+		addr_ib(&addr->src_storage, &id->path.src, w->pkey, w->service_id);
+		addr_ib(&addr->dst_storage, &id->path.dst, w->pkey, 0);
+		return;
+	}
+	addr_from_gid(&addr->src_storage, &w->dst, (uint16_t)w->service_id, 0);
+	addr_from_gid(&addr->dst_storage, &w->src, w->ip.src_port, 0);
 }
 
 static struct cma_id *new_child(struct cma_id *listener, const struct cm_msg *m,
@@ -112,20 +135,19 @@ static struct cma_id *new_child(struct cma_id *listener, const struct cm_msg *m,
 	id->qkey = listener->qkey;
 	id->opt.tos = listener->opt.tos;
 	id->opt.tos_set = listener->opt.tos_set;
-	id->path.src = w->ip.dst;
-	id->path.dst = w->ip.src;
-	set_addresses(id, w);
+	id->path.src = w->dst;
+	id->path.dst = w->src;
+	set_addresses(id, w, by_gid(listener));
 	id_add(id);
 	return id;
 }
 
-static void set_conn_request(struct event *e, const struct cm_req *req)
+static void set_conn_request(struct event *e, const struct cm_req *req, uint8_t header)
 {
 	struct rdma_conn_param *p = &e->pub.param.conn;
 
-	event_set_conn_data(e, req->private_data + CM_IP_HEADER_LEN,
-			    CM_REQ_PRIVATE - CM_IP_HEADER_LEN);
-	/* Seen from here. */
+	event_set_conn_data(e, req->private_data + header, CM_REQ_PRIVATE - header);
+	/* The peer's initiator depth is our responder depth, and vice versa. */
 	p->responder_resources = req->initiator_depth;
 	p->initiator_depth = req->responder_resources;
 	p->flow_control = req->flow_control;
@@ -139,29 +161,36 @@ static struct event *new_request_event(struct cma_id *listener, struct cma_id *i
 				       const struct cm_msg *m)
 {
 	struct event *e = event_new(id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	uint8_t header = by_gid(listener) ? 0 : CM_IP_HEADER_LEN;
 
 	if (!e)
 		return NULL;
 	e->pub.listen_id = &listener->pub;
 	e->counts_on = listener;
 	if (m->type == CM_REQ)
-		set_conn_request(e, &m->req);
+		set_conn_request(e, &m->req, header);
 	else
-		event_set_ud_data(e, m->sidr_req.private_data + CM_IP_HEADER_LEN,
-				  CM_SIDR_REQ_PRIVATE - CM_IP_HEADER_LEN);
+		event_set_ud_data(e, m->sidr_req.private_data + header,
+				  CM_SIDR_REQ_PRIVATE - header);
 	return e;
 }
 
-/*
- * An id and its event, which is queued when the engine has made up its mind about the exchange:
- * conn_event().
- */
+/* Does the request wait for the listener's program to fetch it? */
+static bool is_queued_for(const struct cm_conn *c, void *listener)
+{
+	const struct cma_id *id = container_of(c, struct conn, cm)->id;
+
+	return id && id->request && id->request->counts_on == listener;
+}
+
+/* Makes an id and its event, which conn_event() queues once the engine has set up the conn. */
 static enum cm_verdict take(struct cma_id *listener, const struct cm_msg *m, const struct wanted *w,
 			    struct cm_conn **out)
 {
 	struct cma_id *id;
 
-	if (listener->waiting >= listener->backlog)
+	if (listener->waiting >= listener->backlog &&
+	    !cm_make_way(&cma.engine, &w->from, is_queued_for, listener))
 		return CM_IGNORE;
 	id = new_child(listener, m, w);
 	if (!id)
@@ -171,7 +200,7 @@ static enum cm_verdict take(struct cma_id *listener, const struct cm_msg *m, con
 			(struct ibv_ece){ .vendor_id = m->req.vendor_id, .options = m->modifier };
 	id->request = new_request_event(listener, id, m);
 	if (!id->request) {
-		/* The engine has not heard of it. */
+		/* The engine does not know the conn yet. */
 		list_del(&id->node);
 		free(id->conn);
 		free(id);
@@ -184,14 +213,14 @@ static enum cm_verdict take(struct cma_id *listener, const struct cm_msg *m, con
 enum cm_verdict conn_request(void *arg, const struct cm_msg *m, const struct net_path *path,
 			     struct cm_conn **conn, unsigned int *reason)
 {
-	struct wanted w = wanted_of(m);
+	struct wanted w = wanted_of(m, path);
 	struct cma_id *listener = find_listener(&w);
 
 	*reason = w.datagram ? CM_SIDR_NO_SERVICE : CM_REJ_INVALID_SERVICE_ID;
 	if (!listener)
 		return CM_REFUSE;
 	*reason = w.datagram ? CM_SIDR_REJECTED : CM_REJ_CONSUMER;
-	if (!header_ok(&w.ip) || listener->pub.qp_type != qp_type_of(m))
+	if ((!by_gid(listener) && !header_ok(&w)) || listener->pub.qp_type != qp_type_of(m))
 		return CM_REFUSE;
 	return take(listener, m, &w, conn);
 }
@@ -234,6 +263,8 @@ static void on_rejected(struct cma_id *id, const struct cm_event *ev)
 {
 	struct event *e = event_new(id, RDMA_CM_EVENT_REJECTED, ev->status);
 
+	if (!id->child)
+		diagnose_rejected(id, (unsigned int)ev->status);
 	if (!e)
 		return;
 	if (ev->msg)
@@ -243,6 +274,8 @@ static void on_rejected(struct cma_id *id, const struct cm_event *ev)
 
 static void on_unreachable(struct cma_id *id, const struct cm_event *ev)
 {
+	if (!id->child)
+		diagnose_silence(id, true);
 	event_raise(id, RDMA_CM_EVENT_UNREACHABLE, ev->status);
 }
 
@@ -256,7 +289,7 @@ static void on_timewait_exit(struct cma_id *id, const struct cm_event *ev)
 	event_raise(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 }
 
-/* The answer of a datagram service: how to send to it. */
+/* The peer's UD QP, from a SIDR_REP. */
 static void set_service(struct cma_id *id, struct event *e, const struct cm_sidr_rep *rep)
 {
 	struct rdma_ud_param *p = &e->pub.param.ud;
@@ -278,10 +311,12 @@ static void on_sidr_rep(struct cma_id *id, const struct cm_event *ev)
 {
 	const struct cm_sidr_rep *rep = &ev->msg->sidr_rep;
 	bool good = ev->status == CM_SIDR_OK;
-	/* A Q_Key of its own is one that the id's QP has not. */
+	/* A QP has one Q_Key: the id cannot send to a service with another one. */
 	bool same_key = rep->qkey && (!id->qkey || rep->qkey == id->qkey);
 	struct event *e;
 
+	if (ev->status == CM_SIDR_NO_SERVICE)
+		diagnose_rejected(id, CM_REJ_INVALID_SERVICE_ID);
 	if (good && !same_key) {
 		event_raise(id, RDMA_CM_EVENT_ADDR_ERROR, -EINVAL);
 		return;
@@ -296,8 +331,8 @@ static void on_sidr_rep(struct cma_id *id, const struct cm_event *ev)
 }
 
 /*
- * The peer, or the engine for want of room, gave the request up: a program that was not told of it
- * never is.
+ * The peer gave up, or the engine dropped the request for lack of room.  If the program has not
+ * seen the request, it is discarded.
  */
 static void on_gone(struct cma_id *id, const struct cm_event *ev)
 {
@@ -307,7 +342,7 @@ static void on_gone(struct cma_id *id, const struct cm_event *ev)
 		return;
 	event_unqueue(id_channel(e->counts_on), e);
 	free(e);
-	cma_doom(id);
+	cma_discard_later(id);
 }
 
 typedef void (*event_fn)(struct cma_id *id, const struct cm_event *ev);
@@ -330,4 +365,12 @@ void conn_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 
 	if (id)
 		event_fns[ev->type](id, ev);
+}
+
+void conn_late(void *arg, struct cm_conn *c)
+{
+	const struct cma_id *id = container_of(c, struct conn, cm)->id;
+
+	if (id)
+		diagnose_silence(id, false);
 }

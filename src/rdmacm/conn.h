@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the engine tells of connections: becomes events of ids, and ids of requests.  Callbacks of
- * cm/cm.h, under the cma lock.
+ * Callbacks of the engine (cm/cm.h): turn its events into events of ids, and make ids for requests.
+ * Under the cma lock.
  */
 #ifndef VRB_RDMACM_CONN_H
 #define VRB_RDMACM_CONN_H
@@ -11,8 +11,11 @@
 /* cm_ops.event */
 void conn_event(void *arg, struct cm_conn *c, const struct cm_event *ev);
 
-/* cm_ops.request: finds who listens, and makes an id for the request. */
+/* cm_ops.request: finds the listener and makes an id for the request. */
 enum cm_verdict conn_request(void *arg, const struct cm_msg *m, const struct net_path *path,
 			     struct cm_conn **conn, unsigned int *reason);
+
+/* cm_ops.late */
+void conn_late(void *arg, struct cm_conn *c);
 
 #endif

@@ -1,45 +1,61 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The active side: rdma_connect() and what follows; and the calls of either side that end a
- * connection or speak of it.
+ * The active side: rdma_connect(), rdma_establish(); calls of both sides: rdma_disconnect(),
+ * rdma_notify(), ECE.
  */
 #include <errno.h>
 #include <string.h>
+
+#include <infiniband/ib.h>
 
 #include "rdmacm/addr.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/id.h"
 #include "rdmacm/param.h"
 #include "rdmacm/qp.h"
+#include "util/be.h"
 
-/* As Linux has them: 4.096 us * 2^20 = 4.3 s, and 15 retries. */
+/* As Linux: 4.096 us * 2^20 = 4.3 s, and 15 retries. */
 enum {
 	RESPONSE_TIMEOUT = 20,
 	MAX_CM_RETRIES = 15,
 	PKEY = 0xffff,
 	ROUTED_LID = 0xffff,
-	REQ_ROOM = CM_REQ_PRIVATE - CM_IP_HEADER_LEN,
-	SIDR_ROOM = CM_SIDR_REQ_PRIVATE - CM_IP_HEADER_LEN,
 };
 
-/* ---- The messages ---- */
+/* ---- Messages ---- */
 
-static void put_ip_header(const struct cma_id *id, uint8_t *data)
+/* Private data taken by the IP header; a request between GIDs has none. */
+static size_t header_len(const struct cma_id *id)
+{
+	return addr_ip_version(&id->pub.route.addr.dst_addr) ? CM_IP_HEADER_LEN : 0;
+}
+
+static void put_private_data(const struct cma_id *id, const struct param *p, uint8_t *to,
+			     size_t room)
 {
 	const struct rdma_addr *addr = &id->pub.route.addr;
+	size_t header = header_len(id);
 	struct cm_ip_header ip = {
-		.ip_version = addr->dst_addr.sa_family == AF_INET ? 4 : 6,
+		.ip_version = addr_ip_version(&addr->dst_addr),
 		.src_port = addr_port(&addr->src_addr),
 		.src = id->path.src,
 		.dst = id->path.dst,
 	};
 
-	cm_ip_header_encode(data, &ip);
+	if (header)
+		cm_ip_header_encode(to, &ip);
+	memcpy(to + header, p->data, room - header);
 }
 
 static uint64_t service_of(const struct cma_id *id)
 {
-	return cm_service_id(id->pub.ps, addr_port(&id->pub.route.addr.dst_addr));
+	const struct rdma_addr *addr = &id->pub.route.addr;
+	const struct sockaddr_ib *ib = (const void *)&addr->dst_addr;
+
+	if (addr->dst_addr.sa_family == AF_IB)
+		return be64toh(ib->sib_sid);
+	return cm_service_id(id->pub.ps, addr_port(&addr->dst_addr));
 }
 
 static struct cm_wire_path wire_path(const struct cma_id *id)
@@ -68,7 +84,10 @@ static void set_transport(const struct cma_id *id, struct cm_req *req)
 	case IBV_QPT_XRC_SEND:
 		req->transport = CM_EXTENDED;
 		req->ext_transport = CM_EXT_XRC;
-		/* An initiator serves nothing, and its retries are nobody else's. */
+		/*
+		 * An XRC initiator serves no requests, and its retry counts do not concern the
+		 * peer.
+		 */
 		req->responder_resources = req->retry_count = req->rnr_retry = 0;
 		req->srq = false;
 		break;
@@ -99,12 +118,11 @@ static struct cm_req req_of(const struct cma_id *id, const struct param *p)
 	};
 
 	set_transport(id, &req);
-	put_ip_header(id, req.private_data);
-	memcpy(req.private_data + CM_IP_HEADER_LEN, p->data, REQ_ROOM);
+	put_private_data(id, p, req.private_data, CM_REQ_PRIVATE);
 	return req;
 }
 
-/* How the MADs themselves travel. */
+/* The path of MADs. */
 static struct net_path mad_path(const struct cma_id *id)
 {
 	return (struct net_path){
@@ -133,8 +151,7 @@ static int send_sidr_req(struct cma_id *id, const struct param *p)
 		.service_id = service_of(id),
 	};
 
-	put_ip_header(id, req.private_data);
-	memcpy(req.private_data + CM_IP_HEADER_LEN, p->data, SIDR_ROOM);
+	put_private_data(id, p, req.private_data, CM_SIDR_REQ_PRIVATE);
 	return cm_sidr_connect(&cma.engine, &id->conn->cm, &req, &path, qp1.now());
 }
 
@@ -152,21 +169,23 @@ static int start(struct cma_id *id, const struct param *p)
 		id_end_conn(id);
 	else
 		id->state = ID_CONNECT;
+	id->qp_num = p->conn.qp_num;
 	return err;
 }
 
 static int connect_id(struct cma_id *id, const struct rdma_conn_param *param)
 {
 	bool datagram = id_is_datagram(id);
+	size_t room = (datagram ? CM_SIDR_REQ_PRIVATE : CM_REQ_PRIVATE) - header_len(id);
 	struct param p;
 	int err;
 
 	if (id->state != ID_ROUTE_RESOLVED)
 		return EINVAL;
-	/* A datagram service is only asked for its QP: it needs to be told of none. */
+	/* A SIDR_REQ contains no QP, so the parameters are optional. */
 	if (datagram && !param)
 		return EINVAL;
-	err = param_of_connect(id, param, datagram ? SIDR_ROOM : REQ_ROOM, &p);
+	err = param_of_connect(id, param, room, &p);
 	return err ? err : start(id, &p);
 }
 
@@ -199,7 +218,7 @@ CMA_EXPORT int rdma_establish(struct rdma_cm_id *pub)
 	return cma_result(err);
 }
 
-/* ---- Of both sides ---- */
+/* ---- Both sides ---- */
 
 CMA_EXPORT int rdma_notify(struct rdma_cm_id *pub, enum ibv_event_type event)
 {
@@ -218,7 +237,7 @@ CMA_EXPORT int rdma_notify(struct rdma_cm_id *pub, enum ibv_event_type event)
 	return cma_result(err);
 }
 
-/* Once more, or before anything was agreed on, it does nothing. */
+/* Does nothing before the connection is established, or when it has ended. */
 static int disconnect(struct cma_id *id)
 {
 	int err = id_enter(id);
@@ -243,7 +262,7 @@ CMA_EXPORT int rdma_disconnect(struct rdma_cm_id *pub)
 	err = pub->verbs ? 0 : EINVAL;
 	cma_unlock();
 	cma_settle();
-	/* What is still posted is flushed before the peer hears of it. */
+	/* Flushes posted work requests before the peer is told. */
 	if (!err)
 		err = qp_fail(id);
 	if (!err)
@@ -253,34 +272,34 @@ CMA_EXPORT int rdma_disconnect(struct rdma_cm_id *pub)
 
 /* ---- ECE ---- */
 
-CMA_EXPORT int rdma_set_local_ece(struct rdma_cm_id *pub, struct ibv_ece *ece)
+/*
+ * Copies the local or the peer's ECE options.  Only for QPs that the program made itself: the
+ * library's have none.
+ */
+static int move_ece(struct rdma_cm_id *pub, struct ibv_ece *ece, bool set)
 {
 	struct cma_id *id = pub ? to_id(pub) : NULL;
 	int err = ece ? id_enter(id) : EINVAL;
 
 	if (err)
 		return cma_result(err);
-	/* For QPs of the program's own only: those of the library offer no options. */
 	if (pub->qp)
 		err = EINVAL;
-	else
+	else if (set)
 		id->ece = *ece;
-	cma_unlock();
-	return cma_result(err);
-}
-
-CMA_EXPORT int rdma_get_remote_ece(struct rdma_cm_id *pub, struct ibv_ece *ece)
-{
-	struct cma_id *id = pub ? to_id(pub) : NULL;
-	int err = ece ? id_enter(id) : EINVAL;
-
-	if (err)
-		return cma_result(err);
-	if (pub->qp)
-		err = EINVAL;
 	else
 		*ece = (struct ibv_ece){ .vendor_id = id->peer_ece.vendor_id,
 					 .options = id->peer_ece.options };
 	cma_unlock();
 	return cma_result(err);
+}
+
+CMA_EXPORT int rdma_set_local_ece(struct rdma_cm_id *pub, struct ibv_ece *ece)
+{
+	return move_ece(pub, ece, true);
+}
+
+CMA_EXPORT int rdma_get_remote_ece(struct rdma_cm_id *pub, struct ibv_ece *ece)
+{
+	return move_ece(pub, ece, false);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events on their way to the program, and what comes along: a program that has seen an event finds
- * done what follows from it.  Here verbs are called, without any lock; that the id stays is due to
- * the event being counted.
+ * Delivery of events: when the program fetches an event, the verbs that the event requires are
+ * called first.  No lock is held; the id stays because the event counts on it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 #include "rdmacm/path.h"
 #include "rdmacm/qp.h"
 
-/* Returns false if the program shall not see the event after all. */
+/* Returns false if the event must not be delivered. */
 typedef bool (*deliver_fn)(struct cma_id *id, struct event *e);
 
 static bool addr_resolved(struct cma_id *id, struct event *e)
@@ -31,12 +30,12 @@ static void reject(struct cma_id *id, unsigned int reason)
 	cma_unlock();
 }
 
-/* Gives the new id its device: that of the address that the request came to. */
+/* Assigns the new id to the device with the address that the request was sent to. */
 static bool connect_request(struct cma_id *id, struct event *e)
 {
 	if (!path_of_request(id))
 		return true;
-	/* Its address has left the device meanwhile. */
+	/* The address has left the device since the request arrived. */
 	reject(id, CM_REJ_INVALID_GID);
 	cma_lock();
 	id_discard(id);
@@ -45,7 +44,7 @@ static bool connect_request(struct cma_id *id, struct event *e)
 }
 
 /*
- * Accepted: a QP of ours follows at once, then the peer hears of it; without one the program does
+ * REP arrived: with a QP of the id, moves it to RTS and sends RTU; without one, the program does
  * both.
  */
 static int establish(struct cma_id *id)

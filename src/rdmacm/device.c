@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The devices of ids.  A device is opened when its address is asked for first, or all are listed,
- * and looked for anew when no open one has an address.
+ * Devices of ids.  A device is opened when one of its addresses is first used, or when all devices
+ * are listed; if no open device has an address, the list of devices is read again.
  */
 #include "rdmacm/device.h"
 
@@ -33,7 +33,7 @@ static struct device *find_open(const struct ibv_device *ibv)
 	return NULL;
 }
 
-/* As the limits of a connection have it. */
+/* Clamps to the 8 bits that connection messages have for it. */
 static uint8_t to_u8(int n)
 {
 	return (uint8_t)min(n, UINT8_MAX);
@@ -97,8 +97,8 @@ static void unuse(struct device *dev)
 	if (--dev->users)
 		return;
 	/*
-	 * A program that leaves memory registered in it keeps it: then the next user finds it
-	 * again.
+	 * If the program has not deregistered all its memory, the PD cannot be deallocated; the
+	 * next user gets the same one.
 	 */
 	if (!ibv_dealloc_pd(dev->pd))
 		dev->pd = NULL;
@@ -111,7 +111,6 @@ static bool has_gid(struct device *dev, const struct net_addr *gid, uint32_t ifi
 {
 	static struct ibv_gid_entry entry[GIDS]; /* under the lock */
 	ssize_t n = ibv_query_gid_table(dev->verbs, entry, GIDS, 0), i;
-	struct ibv_port_attr port;
 
 	for (i = 0; i < n; i++) {
 		if (memcmp(entry[i].gid.raw, gid->raw, sizeof(gid->raw)) ||
@@ -119,14 +118,12 @@ static bool has_gid(struct device *dev, const struct net_addr *gid, uint32_t ifi
 			continue;
 		if (net_is_link_local(gid) && ifindex && entry[i].ndev_ifindex != ifindex)
 			continue;
-		if (ibv_query_port(dev->verbs, (uint8_t)entry[i].port_num, &port))
-			continue;
 		*out = (struct place){
 			.dev = dev,
 			.port_num = (uint8_t)entry[i].port_num,
 			.gid_index = (uint8_t)entry[i].gid_index,
 			.ifindex = entry[i].ndev_ifindex,
-			.mtu = (uint8_t)port.active_mtu,
+			.mtu = qp1.mtu(dev->verbs),
 		};
 		return true;
 	}
@@ -173,7 +170,10 @@ void device_put(struct device *dev)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Listing devices is dear: once there was one, others will see for themselves whether it is still there. */
+/*
+ * Listing devices is expensive: after the first success later calls rely on it, and fail later if
+ * the device has gone.
+ */
 static bool seen;
 
 static bool look_for_one(void)
@@ -218,7 +218,7 @@ int device_xrcd(struct device *dev, struct ibv_xrcd **out)
 	return err;
 }
 
-/* ---- Lists for programs ---- */
+/* ---- Lists of devices ---- */
 
 static int index_of(const struct device *dev)
 {
@@ -238,7 +238,7 @@ static void sort_by_index(struct device **list, int n)
 	}
 }
 
-/* Those of the open devices that the system has now, into list; their number. */
+/* Stores the open devices that still exist in list, and returns their number. */
 static int present(struct device **list)
 {
 	struct ibv_device **now = ibv_get_device_list(NULL);

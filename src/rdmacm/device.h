@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The devices of ids: one open context for each, shared by all ids and kept while the library is
- * loaded, with a protection domain that lives as long as anybody uses it.
+ * Devices of ids: one open context per device, shared by all ids and kept until the library is
+ * unloaded.  Its protection domain is kept while it has users.
  *
- * Locks: a mutex of its own, under which verbs are called; never to be taken with cma.lock held.
+ * Lock: a mutex of its own, under which verbs are called.  Never taken with cma.lock held.
  */
 #ifndef VRB_RDMACM_DEVICE_H
 #define VRB_RDMACM_DEVICE_H
@@ -21,47 +21,47 @@ struct device {
 	struct ibv_context *verbs;
 	uint64_t guid;              /* host order */
 	uint8_t ack_delay;          /* 4.096 us * 2^n */
-	uint8_t max_rd_atomic;      /* READs and atomics: served at once */
-	uint8_t max_init_rd_atomic; /* and outstanding */
-	struct ibv_pd *pd;          /* NULL while nobody uses it */
+	uint8_t max_rd_atomic;      /* READs and atomics that it serves at a time */
+	uint8_t max_init_rd_atomic; /* READs and atomics outstanding */
+	struct ibv_pd *pd;          /* NULL without users */
 	unsigned int users;         /* of pd */
-	struct ibv_xrcd *xrcd;      /* opened when an XRC id needs it */
+	struct ibv_xrcd *xrcd;      /* opened for the first XRC id */
 };
 
-/* An address as its device has it. */
+/* An address of a device. */
 struct place {
 	struct device *dev;
 	uint8_t port_num;
 	uint8_t gid_index;
 	uint32_t ifindex;
-	uint8_t mtu; /* enum ibv_mtu: of the port now */
+	uint8_t mtu; /* enum ibv_mtu; the port's current MTU */
 };
 
 /*
- * The device with this GID; ifindex counts for link-local ones, 0 for any.  Counts a use of the
- * device's PD, to be given back by device_put().  Returns 0, ENODEV (no device has it), ENOMEM.
+ * Finds the device with this GID and takes a use of its PD; device_put() returns it.  ifindex
+ * applies to link-local GIDs, 0: any.  Returns 0, ENODEV (no device has the GID) or ENOMEM.
  */
 int device_find(const struct net_addr *gid, uint32_t ifindex, struct place *out);
 
 void device_get(struct device *dev);
 void device_put(struct device *dev);
 
-/* Is there a device at all?  0 or ENODEV. */
+/* Returns 0 if there is a device, else ENODEV. */
 int device_any(void);
 
 /* The device's XRC domain.  Returns 0 or an errno value. */
 int device_xrcd(struct device *dev, struct ibv_xrcd **out);
 
 /*
- * All devices that there are now, opened, each with a use; a malloc'ed array that ends with NULL.
- * errno value, ENODEV for none.
+ * Opens all devices and takes a use of each.  *list: malloc'ed, ends with NULL.  Returns 0 or an
+ * errno value, ENODEV if there is none.
  */
 int device_list(struct ibv_context ***list, int *count);
 
-/* Gives back what device_list() counted. */
+/* Returns the uses that device_list() took, and frees the list. */
 void device_list_put(struct ibv_context **list);
 
-/* In a forked child: the parent's are not ours. */
+/* In a forked child: drops the parent's devices without closing them. */
 void device_forget(void);
 
 #endif

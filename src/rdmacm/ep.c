@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Endpoints: ids that come ready to connect, or to listen, and the requests of synchronous
- * listeners.
- */
+/* Endpoints: rdma_create_ep(), and requests of synchronous listeners. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +105,7 @@ CMA_EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
 
 /* ---- Requests ---- */
 
-/* The request stays in the new id until its next call. */
+/* The request stays in the new id until the next call on that id. */
 static int adopt(struct cma_id *listener, struct rdma_cm_event *event)
 {
 	struct rdma_cm_id *id = event->id;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels and the events in them.
+ * Event channels and their events.
  *
- * Invariant, under the cma lock: queued events == count of the eventfd + takers that have read a
- * count and not yet an event.  A taker that finds the queue empty lost its event to event_unqueue()
- * and starts over.
+ * Invariant, under the cma lock: number of queued events == count of the eventfd + takers that have
+ * read a count but not taken an event yet.  A taker that finds the queue empty lost its event to
+ * event_unqueue() and starts over.
  */
 #include "rdmacm/event.h"
 
@@ -21,6 +21,7 @@
 #include "rdmacm/group.h"
 #include "rdmacm/id.h"
 #include "run/log.h"
+#include "util/atomic.h"
 
 int channel_create(struct channel **out)
 {
@@ -52,7 +53,7 @@ struct event *event_new(struct cma_id *id, enum rdma_cm_event_type type, int sta
 	struct event *e = calloc(1, sizeof(*e));
 
 	if (!e) {
-		log_error(LOG_VERBS, "out of memory: %s is lost", rdma_event_str(type));
+		log_error(LOG_VERBS, "out of memory: event %s is lost", rdma_event_str(type));
 		return NULL;
 	}
 	e->pub.id = &id->pub;
@@ -87,6 +88,7 @@ void event_post(struct event *e)
 	uint64_t one = 1;
 
 	list_add_tail(&ch->events, &e->node);
+	store_relaxed(&ch->queued, ch->queued + 1);
 	/* Cannot fail or block: the counter holds 2^64 - 2. */
 	if (write(ch->pub.fd, &one, sizeof(one)) < 0)
 		return;
@@ -100,17 +102,18 @@ void event_raise(struct cma_id *id, enum rdma_cm_event_type type, int status)
 		event_post(e);
 }
 
-/* An event leaves its queue. */
-static void left(struct event *e)
+/* Updates the counts when an event leaves its queue. */
+static void left(struct channel *ch, struct event *e)
 {
 	list_del(&e->node);
+	store_relaxed(&ch->queued, ch->queued - 1);
 	if (e->pub.event != RDMA_CM_EVENT_CONNECT_REQUEST)
 		return;
 	e->counts_on->waiting--;
 	to_id(e->pub.id)->request = NULL;
 }
 
-/* Delivered, and acknowledged: of its id, and of its group. */
+/* Delivered (by 1) or acknowledged (by -1): updates the counts of the id and the group. */
 static void count_delivered(const struct event *e, int by)
 {
 	e->counts_on->unacked += (unsigned int)by;
@@ -119,8 +122,8 @@ static void count_delivered(const struct event *e, int by)
 }
 
 /*
- * Without a progress thread the one that waits does its work (VERBENA_PROGRESS=none): until an
- * event is there, or once where the program does not want to wait.
+ * Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work: until an
+ * event is there, or once if the channel does not block.
  */
 static void progress(const struct channel *ch)
 {
@@ -130,6 +133,11 @@ static void progress(const struct channel *ch)
 	do
 		qp1.poll(cma.mad);
 	while (wait && poll(&fd, 1, 0) == 0);
+}
+
+bool channel_idle(const struct channel *ch)
+{
+	return !load_relaxed(&ch->queued) && !(cma.mad && qp1.polls(cma.mad));
 }
 
 int channel_take(struct channel *ch, struct event **out)
@@ -145,7 +153,7 @@ int channel_take(struct channel *ch, struct event **out)
 		if (!list_empty(&ch->events)) {
 			struct event *e = list_entry(ch->events.next, struct event, node);
 
-			left(e);
+			left(ch, e);
 			count_delivered(e, 1);
 			cma_unlock();
 			*out = e;
@@ -160,10 +168,10 @@ void event_unqueue(struct channel *ch, struct event *e)
 	uint64_t count;
 	struct iovec iov = { &count, sizeof(count) };
 
-	left(e);
+	left(ch, e);
 	/*
-	 * Takes the count back without sleeping.  Where that fails, a taker has it already and will
-	 * find out, or the kernel is too old and the next taker wakes up once for nothing.
+	 * Takes the count back without sleeping.  On failure a taker has read it already and starts
+	 * over, or the kernel lacks RWF_NOWAIT and the next taker wakes up once without an event.
 	 */
 	if (preadv2(ch->pub.fd, &iov, 1, -1, RWF_NOWAIT) < 0)
 		return;

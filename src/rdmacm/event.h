@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels and the events in them.
+ * Event channels and their events.
  *
- * A channel's descriptor is an eventfd in semaphore mode whose count equals the number of queued
- * events: it is readable exactly while one waits, honours an O_NONBLOCK of the program, and one
- * read takes one event.
+ * A channel's descriptor is an eventfd in semaphore mode whose count is the number of queued
+ * events: it is readable while one is queued, respects O_NONBLOCK, and each read takes one event.
  *
- * All under the cma lock, but for what says otherwise.
+ * All under the cma lock, unless stated otherwise.
  */
 #ifndef VRB_RDMACM_EVENT_H
 #define VRB_RDMACM_EVENT_H
@@ -26,15 +25,19 @@ struct group;
 
 struct channel {
 	struct rdma_event_channel pub;
-	unsigned int generation; /* cma.generation when it was made */
+	unsigned int generation; /* cma.generation at creation */
 	struct list events;      /* struct event.node, oldest first */
+	unsigned int queued;     /* their number; read without the lock */
 };
 
 struct event {
 	struct rdma_cm_event pub;
 	struct list node;
-	struct cma_id *counts_on;     /* whose rdma_destroy_id() waits until it is acknowledged: the
-					 listener's for a request */
+	/*
+	 * The id whose rdma_destroy_id() waits for the acknowledgement: the listener's for a
+	 * request.
+	 */
+	struct cma_id *counts_on;
 	struct group *group;          /* of multicast events */
 	uint8_t data[CM_RTU_PRIVATE]; /* private data */
 };
@@ -57,33 +60,38 @@ void channel_destroy(struct channel *ch);
 struct event *event_new(struct cma_id *id, enum rdma_cm_event_type type, int status);
 
 /*
- * The event's private data: len bytes from data, or from where they lie (NULL), told as connection
- * or datagram parameters.
+ * Sets the event's private data: len bytes from data; NULL: they are in the event already.  Stored
+ * as connection or datagram parameters, by the id's kind.
  */
 void event_set_conn_data(struct event *e, const void *data, uint8_t len);
 void event_set_ud_data(struct event *e, const void *data, uint8_t len);
 
-/* Queues it on its id's channel (a request: on the listener's). */
+/* Queues the event on its id's channel; a request on the listener's. */
 void event_post(struct event *e);
 
-/* The two together. */
+/* event_new() and event_post(). */
 void event_raise(struct cma_id *id, enum rdma_cm_event_type type, int status);
 
 /*
- * The oldest event of the channel, counted as delivered.  Sleeps as read(2) does, and must hold no
- * lock.  Returns 0, EAGAIN, EINTR ...
+ * No event is queued, and none would come of looking: channel_take() would block.  Costs no system
+ * call.  Needs no lock.
+ */
+bool channel_idle(const struct channel *ch);
+
+/*
+ * Takes the oldest event and counts it as delivered.  Blocks like read(2); must hold no lock.
+ * Returns 0 or an errno value, such as EAGAIN or EINTR.
  */
 int channel_take(struct channel *ch, struct event **out);
 
-/* Takes it out of its channel's queue. */
+/* Removes the event from its channel's queue. */
 void event_unqueue(struct channel *ch, struct event *e);
 
-/* Acknowledges: frees it.  Takes the lock. */
+/* Acknowledges and frees the event.  Takes the lock. */
 void event_ack(struct event *e);
 
 /*
- * Takes the events that count on the id and were not fetched out of the channel and hands each to
- * fn, which owns it.
+ * Removes all queued events that count on the id, and passes each to fn, which becomes its owner.
  */
 void channel_sweep(struct channel *ch, struct cma_id *id, void (*fn)(struct event *e, void *arg),
 		   void *arg);

@@ -35,7 +35,7 @@ static int join_ipv6(int fd, const struct sockaddr *addr, uint32_t ifindex)
 	return setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &req, sizeof(req)) < 0 ? errno : 0;
 }
 
-/* The membership lasts as long as the socket. */
+/* The membership ends when the socket is closed. */
 static int become_member(struct group *g, uint32_t ifindex)
 {
 	const struct sockaddr *addr = (const struct sockaddr *)&g->addr;
@@ -62,7 +62,8 @@ static void group_free(struct group *g)
 
 static int check(const struct cma_id *id, const struct sockaddr *addr)
 {
-	if (!addr || !addr_len(addr) || addr_is_any(addr) || !addr_is_multicast(addr))
+	if (!addr || !addr_len(addr) || !addr_ip_version(addr) || addr_is_any(addr) ||
+	    !addr_is_multicast(addr))
 		return EINVAL;
 	if (!id->path.place.dev || !id_is_datagram(id))
 		return EINVAL;
@@ -86,14 +87,14 @@ static struct group *new_group(const struct sockaddr *addr, bool send_only)
 	return g;
 }
 
-/* How to send to the group. */
+/* Fills in how to send to the group. */
 static void set_param(struct cma_id *id, struct event *e, const struct group *g, void *context)
 {
 	struct rdma_ud_param *p = &e->pub.param.ud;
 
 	if (!id->qkey)
 		id->qkey = RDMA_UDP_QKEY;
-	/* Not private data, but what the program gave to the call. */
+	/* Not private data, but the call's context argument. */
 	p->private_data = context;
 	p->qp_num = 0xffffff;
 	p->qkey = id->qkey;
@@ -121,7 +122,7 @@ static int join(struct cma_id *id, const struct sockaddr *addr, bool send_only, 
 	}
 	set_param(id, e, g, context);
 	e->group = g;
-	/* A group that failed is left by the program as well. */
+	/* A failed group stays until the program leaves it. */
 	list_add_tail(&id->groups, &g->node);
 	event_post(e);
 	return 0;
@@ -190,7 +191,7 @@ static struct group *find(struct cma_id *id, const struct sockaddr *addr)
 	return NULL;
 }
 
-/* Those that were not fetched.  Under the lock. */
+/* Drops queued events of the group.  Under the lock. */
 static void drop_events(struct cma_id *id, const struct group *g)
 {
 	struct channel *ch = id_channel(id);
@@ -206,7 +207,7 @@ static void drop_events(struct cma_id *id, const struct group *g)
 	}
 }
 
-/* The group is in no list any more.  Must not hold the lock. */
+/* The group must not be in any list.  Must not hold the lock. */
 static void leave(struct cma_id *id, struct group *g)
 {
 	if (g->attached && g->attached == id->pub.qp)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups of ids.  On RoCE joining is local: the interface takes the group's packets,
- * which is told to the network by IGMP or MLD, and the id's QP is attached.
+ * Multicast groups of ids.  On RoCE, joining is local: the interface joins the group, which sends
+ * IGMP or MLD reports, and the id's QP is attached.
  *
- * Under the cma lock, but for what says otherwise.
+ * Under the cma lock, unless stated otherwise.
  */
 #ifndef VRB_RDMACM_GROUP_H
 #define VRB_RDMACM_GROUP_H
@@ -22,18 +22,19 @@ struct group {
 	struct sockaddr_storage addr; /* as the program gave it */
 	union ibv_gid mgid;
 	bool send_only;
-	int member;              /* a socket that holds the membership; -1 */
-	struct ibv_qp *attached; /* by the thread that fetches or leaves, without the lock */
-	unsigned int unacked;    /* events that were delivered */
+	int member;              /* the socket that holds the membership; -1: none */
+	/* written without the lock, by the thread that fetches the event or leaves */
+	struct ibv_qp *attached;
+	unsigned int unacked;    /* delivered, unacknowledged events */
 };
 
 /*
- * The join has come to the program: attaches the id's QP.  Must not hold the lock.  Returns 0 or an
+ * Attaches the id's QP when the join event is delivered.  Must not hold the lock.  Returns 0 or an
  * errno value.
  */
 int group_attach(struct cma_id *id, struct group *g);
 
-/* Leaves all groups of an id that ends.  Must not hold the lock. */
+/* Leaves all groups when the id is destroyed.  Must not hold the lock. */
 void groups_leave(struct cma_id *id);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connection ids: made, waited for, moved and destroyed. */
+/* Connection ids: creation, synchronous waits, migration, destruction. */
 #include "rdmacm/id.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ int id_enter(struct cma_id *id)
 	return 0;
 }
 
-/* ---- Making ---- */
+/* ---- Creation ---- */
 
 struct cma_id *id_new(struct channel *ch, void *context, enum rdma_port_space ps,
 		      enum ibv_qp_type type)
@@ -52,7 +52,7 @@ static bool ps_known(enum rdma_port_space ps)
 	return ps == RDMA_PS_TCP || ps == RDMA_PS_UDP || ps == RDMA_PS_IB || ps == RDMA_PS_IPOIB;
 }
 
-/* With a channel of its own where none is given. */
+/* Without a channel the id gets its own and is synchronous. */
 static int create(struct channel *ch, void *context, enum rdma_port_space ps, enum ibv_qp_type type,
 		  struct cma_id **out)
 {
@@ -114,7 +114,15 @@ int id_new_conn(struct cma_id *id)
 	return 0;
 }
 
-/* ---- What the program sees ---- */
+/* ---- Fields the program sees ---- */
+
+void id_resolved(struct cma_id *id, int status)
+{
+	if (id->state != ID_ADDR_QUERY)
+		return;
+	id->state = status ? ID_BOUND : ID_ADDR_RESOLVED;
+	event_raise(id, status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, status);
+}
 
 void id_show_place(struct cma_id *id)
 {
@@ -135,7 +143,7 @@ void id_show_path(struct cma_id *id, const struct ibv_sa_path_rec *rec)
 	id->pub.route.num_paths = 1;
 }
 
-/* ---- Ending ---- */
+/* ---- Destruction ---- */
 
 void id_end_conn(struct cma_id *id)
 {
@@ -161,7 +169,7 @@ void id_shut(struct cma_id *id)
 	id->state = ID_DEAD;
 }
 
-/* An event that was not fetched, of an id that ends: of a request, the new id ends as well. */
+/* An unfetched event of an id that is destroyed; with a request, its id is discarded too. */
 static void drop_event(struct event *e, void *arg)
 {
 	if (e->pub.event == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -169,7 +177,7 @@ static void drop_event(struct event *e, void *arg)
 	free(e);
 }
 
-/* Has no device yet: that comes when its event is fetched. */
+/* It has no device to release: that is assigned when the event is fetched. */
 void id_discard(struct cma_id *id)
 {
 	id_end_conn(id);
@@ -212,7 +220,9 @@ CMA_EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 {
 	if (!id)
 		return cma_result(EINVAL);
-	/* What a child inherited is the parent's: its memory may be in the midst of a change. */
+	/*
+	 * An id inherited from the parent stays untouched: it may have been changing during fork().
+	 */
 	if (to_id(id)->generation != cma.generation)
 		return 0;
 	destroy(to_id(id));
@@ -256,8 +266,8 @@ CMA_EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 }
 
 /*
- * Its ids end with it, as if the program had; their memory stays, for programs that destroy them
- * later.
+ * Shuts down all ids of a channel that is destroyed.  Their memory stays, because some programs
+ * destroy them later.
  */
 static void shut_all(const struct channel *ch)
 {
@@ -317,7 +327,7 @@ CMA_EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	channel_destroy(ch);
 }
 
-/* Moves its queued events, behind those that wait there already.  Under the lock. */
+/* Moves queued events to the end of the new channel's queue.  Under the lock. */
 static void move_event(struct event *e, void *arg)
 {
 	if (e->pub.event == RDMA_CM_EVENT_CONNECT_REQUEST) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connection ids: what a program sees of one, and what goes with it.
+ * Connection ids: struct rdma_cm_id and its private part.
  *
- * Under the cma lock, but for "pub", which is written by calls of the program on that id and where
- * its events are delivered.
+ * Under the cma lock, except "pub", which is written by the program's calls on the id and during
+ * delivery of its events.
  */
 #ifndef VRB_RDMACM_ID_H
 #define VRB_RDMACM_ID_H
@@ -22,24 +22,24 @@
 
 enum id_state {
 	ID_IDLE,
-	ID_BOUND, /* has an address or a port */
+	ID_BOUND, /* bound to an address or a port */
 	ID_LISTEN,
 	ID_ADDR_QUERY,
 	ID_ADDR_RESOLVED,
 	ID_ROUTE_RESOLVED,
-	ID_CONNECT, /* from rdma_connect(), or the request, on */
-	ID_DEAD,    /* its channel or its device has gone */
+	ID_CONNECT, /* from rdma_connect(), or from the request, on */
+	ID_DEAD,    /* its channel was destroyed or its device removed */
 };
 
-/* An exchange of the engine.  It outlives its id for the time in which late messages may come. */
+/* A conn of the engine.  It outlives its id until the end of timewait. */
 struct conn {
 	struct cm_conn cm;
 	struct cma_id *id; /* NULL: the id was destroyed */
 };
 
-/* Where an id's packets go, once it has a device. */
+/* The path of an id that has a device. */
 struct id_path {
-	struct place place; /* place.dev NULL: no device yet; else counted */
+	struct place place; /* place.dev NULL: no device; else a use of it is held */
 	struct net_addr src, dst;
 	uint8_t hop_limit;
 };
@@ -52,11 +52,11 @@ struct id_options {
 	bool only_family, only_family_set;
 };
 
-/* What rdma_create_ep() keeps for rdma_get_request() and rdma_connect(). */
+/* Arguments of rdma_create_ep() for rdma_get_request() and rdma_connect(). */
 struct id_endpoint {
 	struct ibv_pd *pd;
 	struct ibv_qp_init_attr *qp_attr; /* malloc'ed, or NULL */
-	void *connect;                    /* goes before private data; malloc'ed, or NULL */
+	void *connect; /* precedes the private data of rdma_connect(); malloc'ed, or NULL */
 	size_t connect_len;
 };
 
@@ -66,28 +66,28 @@ struct cma_id {
 	struct list node;      /* cma.ids */
 	struct list on_listen; /* cma.listeners */
 	enum id_state state;
-	bool sync;            /* its channel is its own */
-	bool child;           /* made by a request: holds no port */
-	bool accepted;        /* by rdma_accept() */
-	bool mute;            /* told CONNECT_ERROR: nothing more comes of the connection */
-	unsigned int unacked; /* events that were delivered */
-	unsigned int waiting; /* listeners: requests that nobody fetched */
+	bool sync;            /* has a channel of its own */
+	bool child;           /* from a request: holds no port */
+	bool accepted;        /* rdma_accept() was called */
+	bool mute;            /* CONNECT_ERROR was delivered: no more events of the connection */
+	unsigned int unacked; /* delivered, unacknowledged events */
+	unsigned int waiting; /* listeners: requests not fetched yet */
 	unsigned int backlog;
 	struct conn *conn;
-	struct event *request; /* made by a request: its event, until it is fetched */
+	struct event *request; /* from a request: its event, until fetched */
 	struct vrb_binding *binding;
 	struct vrb_service service;
 	struct id_options opt;
 	struct id_path path;
 	struct ibv_sa_path_rec path_rec;              /* what pub.route.path_rec points to */
-	uint32_t qp_num;                              /* of the program's QP */
-	uint32_t qkey;                                /* datagrams; 0: not chosen yet */
-	uint8_t initiator_depth, responder_resources; /* as rdma_accept() was told */
+	uint32_t qp_num; /* of the id's QP, or given by the program; 0: none */
+	uint32_t qkey;                                /* datagrams; 0: not set yet */
+	uint8_t initiator_depth, responder_resources; /* as passed to rdma_accept() */
 	struct ibv_ece ece, peer_ece;
 	struct list groups; /* struct group.node */
 	struct id_endpoint ep;
 	struct resolve
-		*resolve; /* rdma_resolve_addr() that waits for a neighbour; resolver.c's lock */
+		*resolve; /* rdma_resolve_addr() in progress; under resolver.c's lock */
 	struct lookup *lookup; /* rdma_resolve_addrinfo() */
 };
 
@@ -101,57 +101,62 @@ static inline struct channel *id_channel(const struct cma_id *id)
 	return to_channel(id->pub.channel);
 }
 
-/* Datagrams: resolved by SIDR. */
+/* True for datagram services, which SIDR resolves. */
 static inline bool id_is_datagram(const struct cma_id *id)
 {
 	return id->pub.qp_type == IBV_QPT_UD;
 }
 
 /*
- * Takes the lock and finds the id good for a call: not NULL, not inherited by fork.  Returns 0 with
- * the lock held, or an errno value without it.
+ * Locks and checks the id for a call: not NULL, not inherited by fork.  Returns 0 with the lock
+ * held, or an errno value without it.
  */
 int id_enter(struct cma_id *id);
 
 /*
- * A new id as a program wants it; without a channel it is synchronous.  Must not hold the lock.
+ * Creates an id for the program; without a channel it is synchronous.  Must not hold the lock.
  * Returns 0 or an errno value.
  */
 int id_create(struct channel *ch, void *context, enum rdma_port_space ps, enum ibv_qp_type type,
 	      struct cma_id **out);
 
-/* A new id on the channel; it is in no list yet.  NULL: no memory. */
+/* Creates an id on the channel, in no list yet.  NULL: no memory. */
 struct cma_id *id_new(struct channel *ch, void *context, enum rdma_port_space ps,
 		      enum ibv_qp_type type);
 
-/* Lists it.  Under the lock. */
+/* Adds it to cma.ids.  Under the lock. */
 void id_add(struct cma_id *id);
 
-/* Shows the program the device and the GIDs in id->path; not under the lock. */
+/*
+ * Ends rdma_resolve_addr(): raises its event, unless the id's device was removed.  Under the lock.
+ */
+void id_resolved(struct cma_id *id, int status);
+
+/* Sets the device and the GIDs of id->path in "pub".  Not under the lock. */
 void id_show_place(struct cma_id *id);
 
-/* And the path; not under the lock. */
+/* Sets the path record in "pub".  Not under the lock. */
 void id_show_path(struct cma_id *id, const struct ibv_sa_path_rec *rec);
 
 /*
- * A new exchange in id->conn, whose engine state has a communication id of its own.  Under the
- * lock.  0 or ENOMEM.
+ * Gives id->conn a new conn of the engine with a new communication id.  Under the lock.  Returns 0
+ * or ENOMEM.
  */
 int id_new_conn(struct cma_id *id);
 
-/* Ends what the engine has of it; the peer is told.  Under the lock. */
+/* Ends the id's conn and tells the peer.  Under the lock. */
 void id_end_conn(struct cma_id *id);
 
-/* Ends everything that can end without a verb: exchange, port, groups, queries.  Under the lock. */
+/* Ends everything that needs no verb: conn, port, groups, lookups.  Under the lock. */
 void id_shut(struct cma_id *id);
 
 /*
- * Synchronous ids: waits for the id's next event, after acknowledging the one before.  Others: 0 at
- * once.  -1 with errno if it says that something failed.
+ * Synchronous ids: acknowledges the last event and waits for the next; -1 with errno if that
+ * reports a failure.  Other ids: returns 0 immediately.
  */
 int id_wait(struct cma_id *id);
 
-/* Destroys a request's id that no program has seen.  Under the lock. */
+/* Destroys the id of a request that the program has not seen.  Under the lock. */
 void id_discard(struct cma_id *id);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_resolve_addrinfo().  A lookup belongs to its thread while that runs, and to its id
- * afterwards; an id that ends before leaves it to the thread.
+ * rdma_resolve_addrinfo().  While its thread runs a lookup belongs to the thread, afterwards to its
+ * id; if the id is destroyed first, the thread frees it.
  */
 #include "rdmacm/lookup.h"
 
@@ -16,7 +16,7 @@
 #include "rdmacm/id.h"
 
 struct lookup {
-	struct cma_id *id; /* NULL: gone */
+	struct cma_id *id; /* NULL: the id was destroyed */
 	bool running;
 	char *node, *service;
 	struct rdma_addrinfo *hints; /* or NULL */
@@ -44,7 +44,7 @@ void lookup_cancel(struct cma_id *id)
 		lookup_free(l);
 }
 
-/* The status of an event: the resolver's code, or -errno. */
+/* The event's status: an EAI_* code, or -errno. */
 static int look_up(struct lookup *l)
 {
 	int err = rdma_getaddrinfo(l->node, l->service, l->hints, &l->result);
@@ -89,7 +89,7 @@ static int start(struct lookup *l)
 	return err;
 }
 
-/* Of hints everything but names, routes and data counts. */
+/* Copies the hints, except names, routes and connection data. */
 static int copy_hints(struct lookup *l, const struct rdma_addrinfo *hints)
 {
 	return hints ? cma_verb(rdma_getaddrinfo(NULL, NULL, hints, &l->hints)) : 0;
@@ -114,7 +114,7 @@ static int make(const char *node, const char *service, const struct rdma_addrinf
 	return 0;
 }
 
-/* Only InfiniBand has an administrator to ask. */
+/* RAI_SA asks InfiniBand's subnet administrator, which RoCE does not have. */
 static int check(const char *node, const char *service, const struct rdma_addrinfo *hints)
 {
 	if (!node && !service && !hints)

@@ -7,7 +7,7 @@
 #include "rdmacm/id.h"
 #include "util/be.h"
 
-/* ---- Level RDMA_OPTION_ID.  Under the lock; the length has been looked at ---- */
+/* ---- Level RDMA_OPTION_ID.  Under the lock; the length is already checked ---- */
 
 static int set_tos(struct cma_id *id, const void *value)
 {
@@ -43,6 +43,14 @@ static int set_only_family(struct cma_id *id, const void *value)
 	if (id->service.family == 6)
 		id->service.only_family = id->opt.only_family;
 	return 0;
+}
+
+/* Updates the host's table of listeners.  Not under the lock. */
+static int tell_host(struct cma_id *id)
+{
+	if (!id->binding || id->service.family != 6)
+		return 0;
+	return qp1.only_family(cma.mad, id->binding, id->opt.only_family);
 }
 
 static int set_ack_timeout(struct cma_id *id, const void *value)
@@ -101,7 +109,7 @@ static struct ibv_sa_path_rec unpack(const struct ibv_path_record *p)
 	};
 }
 
-/* The first that goes both ways takes the place of rdma_resolve_route(). */
+/* The first usable bidirectional path replaces rdma_resolve_route(). */
 static int set_path(struct cma_id *id, const struct ibv_path_data *path, size_t len)
 {
 	struct ibv_sa_path_rec rec;
@@ -137,5 +145,7 @@ CMA_EXPORT int rdma_set_option(struct rdma_cm_id *pub, int level, int name, void
 	else
 		err = ENOSYS;
 	cma_unlock();
+	if (!err && level == RDMA_OPTION_ID && name == RDMA_OPTION_ID_AFONLY)
+		err = tell_host(id);
 	return cma_result(err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a program says of a connection. */
+/* Connection parameters. */
 #include "rdmacm/param.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 enum { RETRIES = 7 };
 
-/* Number of READs and atomics: 0xff means as many as the device can do. */
+/* Number of READs and atomics; 0xff: as many as the device supports. */
 static int limit(uint8_t *asked, uint8_t device)
 {
 	if (*asked == RDMA_MAX_RESP_RES)
@@ -17,7 +17,7 @@ static int limit(uint8_t *asked, uint8_t device)
 	return *asked > device ? EINVAL : 0;
 }
 
-/* The id's QP knows better. */
+/* The id's own QP overrides what the program gives. */
 static void take_qp(const struct cma_id *id, struct rdma_conn_param *conn)
 {
 	conn->qp_num &= 0xffffff;
@@ -75,8 +75,11 @@ int param_of_connect(const struct cma_id *id, const struct rdma_conn_param *in, 
 	return complete(id, in, room, out);
 }
 
-/* As many as the peer asked for, cut to what the device can do. */
-static void defaults_of_request(const struct cma_id *id, struct rdma_conn_param *conn)
+/*
+ * Replaces 0xff by what the peer requested, limited by the device: the peer's QP cannot hold more
+ * READs.
+ */
+static void limit_to_request(const struct cma_id *id, struct rdma_conn_param *conn)
 {
 	const struct device *dev = id->path.place.dev;
 
@@ -91,7 +94,7 @@ int param_of_accept(const struct cma_id *id, const struct rdma_conn_param *in, s
 		    struct param *out)
 {
 	out->conn = in ? *in : defaults;
-	if (!in && id->conn && id->path.place.dev)
-		defaults_of_request(id, &out->conn);
+	if (id->conn && id->path.place.dev)
+		limit_to_request(id, &out->conn);
 	return complete(id, in, room, out);
 }

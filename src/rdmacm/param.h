@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a program says of a connection, checked, with the defaults filled in and what the id's QP
- * and device say put in place.
+ * Connection parameters from the program: checked, with defaults filled in and values of the id's
+ * QP and device applied.
  */
 #ifndef VRB_RDMACM_PARAM_H
 #define VRB_RDMACM_PARAM_H
@@ -18,8 +18,8 @@ struct param {
 };
 
 /*
- * Of rdma_connect() and rdma_accept(): in may be NULL.  room is how much private data the message
- * holds.  Returns 0 or EINVAL.
+ * For rdma_connect() and rdma_accept(); in may be NULL.  room: bytes of private data in the
+ * message. Returns 0 or EINVAL.
  */
 int param_of_connect(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		     struct param *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From addresses to devices and paths. */
+/* Addresses to devices and paths. */
 #include "rdmacm/path.h"
 
 #include <errno.h>
@@ -8,6 +8,7 @@
 
 #include "rdmacm/addr.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/diagnose.h"
 #include "rdmacm/id.h"
 #include "rdmacm/port.h"
 #include "rdmacm/resolver.h"
@@ -40,13 +41,13 @@ static bool is_ours(const struct net_addr *gid)
 	return found;
 }
 
-/* The kernel's answers differ by family. */
+/* As the kernel: EADDRNOTAVAIL for an IPv4 address that is not local, otherwise ENODEV. */
 static int no_device(const struct net_addr *gid)
 {
 	return net_is_ipv4(gid) && !is_ours(gid) ? EADDRNOTAVAIL : ENODEV;
 }
 
-/* IP over InfiniBand is not for Ethernet ports. */
+/* IP over InfiniBand does not exist on Ethernet ports. */
 static int usable(const struct cma_id *id)
 {
 	return id->pub.ps == RDMA_PS_IPOIB ? EINVAL : 0;
@@ -60,10 +61,59 @@ static int find_place(const struct cma_id *id, const struct net_addr *gid, uint3
 	if (err)
 		return err == ENODEV ? no_device(gid) : err;
 	err = usable(id);
-	if (err) {
+	if (err)
 		device_put(out->dev);
-		out->dev = NULL;
+	return err;
+}
+
+static unsigned int count_removals(void)
+{
+	unsigned int n;
+
+	cma_lock();
+	n = cma.removals;
+	cma_unlock();
+	return n;
+}
+
+/* From here on the id gets events of the device.  Returns false if that was removed meanwhile. */
+static bool set_place(struct cma_id *id, const struct place *place, unsigned int removals)
+{
+	bool good;
+
+	cma_lock();
+	good = removals == cma.removals;
+	if (good)
+		id->path.place = *place;
+	cma_unlock();
+	return good;
+}
+
+/* Assigns the id to the device of an address. */
+static int take_place(struct cma_id *id, const struct net_addr *gid, uint32_t ifindex)
+{
+	for (;;) {
+		unsigned int removals = count_removals();
+		struct place place;
+		int err = find_place(id, gid, ifindex, &place);
+
+		if (err || set_place(id, &place, removals))
+			return err;
+		device_put(place.dev);
 	}
+}
+
+/* Changes the state unless the id's device was removed.  Returns 0 or ENODEV. */
+static int set_state(struct cma_id *id, enum id_state state)
+{
+	int err = 0;
+
+	cma_lock();
+	if (id->state == ID_DEAD)
+		err = ENODEV;
+	else
+		id->state = state;
+	cma_unlock();
 	return err;
 }
 
@@ -73,8 +123,6 @@ static int check_addr(const struct sockaddr *addr)
 {
 	if (!addr)
 		return EINVAL;
-	if (addr->sa_family == AF_IB)
-		return EAFNOSUPPORT;
 	if (!addr_len(addr))
 		return EINVAL;
 	return addr_needs_scope(addr) && !addr_scope(addr) ? EINVAL : 0;
@@ -87,7 +135,7 @@ static int bind_device(struct cma_id *id, const struct sockaddr *addr)
 
 	if (addr_is_wildcard(addr))
 		return 0;
-	err = find_place(id, &gid, addr_scope(addr), &id->path.place);
+	err = take_place(id, &gid, addr_scope(addr));
 	if (err)
 		return err;
 	id->path.src = gid;
@@ -96,19 +144,31 @@ static int bind_device(struct cma_id *id, const struct sockaddr *addr)
 
 static void unbind_device(struct cma_id *id)
 {
-	if (id->path.place.dev)
-		device_put(id->path.place.dev);
+	struct device *dev;
+
+	cma_lock();
+	dev = id->path.place.dev;
 	id->path.place.dev = NULL;
+	cma_unlock();
+	if (dev)
+		device_put(dev);
 }
 
 static void show_bound(struct cma_id *id, const struct sockaddr *addr, uint16_t port)
 {
 	struct sockaddr *src = &id->pub.route.addr.src_addr;
+	struct net_addr gid = addr_gid(addr);
 
+	cma_lock();
 	memcpy(src, addr, addr_len(addr));
-	addr_set_port(src, port);
-	/* Of the same family from now on. */
+	if (addr->sa_family == AF_IB)
+		addr_ib(&id->pub.route.addr.src_storage, &gid, addr_pkey(addr),
+			id->service.service_id);
+	else
+		addr_set_port(src, port);
+	/* Fixes the destination's family, too. */
 	id->pub.route.addr.dst_addr.sa_family = src->sa_family;
+	cma_unlock();
 	if (id->path.place.dev)
 		id_show_place(id);
 }
@@ -131,8 +191,7 @@ int path_bind(struct cma_id *id, const struct sockaddr *addr)
 		return err;
 	}
 	show_bound(id, addr, port_number(id));
-	id->state = ID_BOUND;
-	return 0;
+	return set_state(id, ID_BOUND);
 }
 
 CMA_EXPORT int rdma_bind_addr(struct rdma_cm_id *pub, struct sockaddr *addr)
@@ -148,21 +207,22 @@ CMA_EXPORT int rdma_bind_addr(struct rdma_cm_id *pub, struct sockaddr *addr)
 
 /* ---- Resolving an address ---- */
 
-/* The wildcard address means this host. */
+/* A wildcard destination means this host. */
 static void set_dst(struct cma_id *id, const struct sockaddr *dst)
 {
+	static const struct net_addr loopback = { { [15] = 1 } };
 	struct sockaddr_storage *to = &id->pub.route.addr.dst_storage;
 
+	cma_lock();
 	memcpy(to, dst, addr_len(dst));
-	if (!addr_is_any(dst))
-		return;
-	if (dst->sa_family == AF_INET)
+	if (addr_is_any(dst) && dst->sa_family == AF_INET)
 		((struct sockaddr_in *)(void *)to)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	else
-		((struct sockaddr_in6 *)(void *)to)->sin6_addr = in6addr_loopback;
+	else if (addr_is_any(dst))
+		addr_set_gid(to, &loopback, 0);
+	cma_unlock();
 }
 
-/* An id without an address gets the given one, or the wildcard of the destination's family. */
+/* An unbound id is bound to the given source, or to the wildcard of the destination's family. */
 static int bind_source(struct cma_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
 	struct sockaddr_storage any;
@@ -173,22 +233,36 @@ static int bind_source(struct cma_id *id, const struct sockaddr *src, const stru
 	return id->state == ID_BOUND ? 0 : EINVAL;
 }
 
-/* The route, from the id's own address if it has one. */
+/* An attempt that failed may have left the id its device, though it has no address of its own. */
+static void forget_attempt(struct cma_id *id)
+{
+	if (addr_is_wildcard(&id->pub.route.addr.src_addr))
+		unbind_device(id);
+}
+
+/* Looks up the route, from the id's own address if it has one. */
 static int find_route(struct cma_id *id, struct route *route)
 {
 	const struct rdma_addr *addr = &id->pub.route.addr;
 	bool bound = id->path.place.dev != NULL;
+	uint32_t scope = bound ? id->path.place.ifindex : 0;
+	struct sockaddr_storage src, dst;
 
-	return route_lookup(bound ? &addr->src_addr : NULL, &addr->dst_addr, 0, route);
+	addr_to_ip(&src, &addr->src_addr, scope);
+	addr_to_ip(&dst, &addr->dst_addr, scope);
+	return route_lookup(bound ? (struct sockaddr *)&src : NULL, (struct sockaddr *)&dst, 0,
+			    route);
 }
 
-/* Returns 0 or what the event shall report. */
+/* Returns 0, or an errno value for the event's status. */
 static int take_route(struct cma_id *id, const struct route *route)
 {
 	int err;
 
 	if (!id->path.place.dev) {
-		err = find_place(id, &route->src, route->ifindex, &id->path.place);
+		err = take_place(id, &route->src, route->ifindex);
+		if (err)
+			diagnose_no_device(id, &route->src);
 		if (err)
 			return err == EADDRNOTAVAIL ? ENODEV : err;
 		id->path.src = route->src;
@@ -201,9 +275,16 @@ static int take_route(struct cma_id *id, const struct route *route)
 static void resolved(struct cma_id *id, int err)
 {
 	cma_lock();
-	id->state = err ? ID_BOUND : ID_ADDR_RESOLVED;
-	event_raise(id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, -err);
+	id_resolved(id, -err);
 	cma_unlock();
+}
+
+static int wait_for_neighbour(struct cma_id *id, const struct route *route, int timeout_ms)
+{
+	struct sockaddr_storage dst;
+
+	addr_to_ip(&dst, &id->pub.route.addr.dst_addr, route->ifindex);
+	return resolver_wait(id, route, (struct sockaddr *)&dst, timeout_ms);
 }
 
 static int resolve(struct cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
@@ -218,14 +299,17 @@ static int resolve(struct cma_id *id, const struct sockaddr *src, const struct s
 		return err;
 	if (id->pub.route.addr.src_addr.sa_family != dst->sa_family)
 		return EINVAL;
+	forget_attempt(id);
 	set_dst(id, dst);
 	err = find_route(id, &route);
 	if (err)
 		return err;
-	id->state = ID_ADDR_QUERY;
+	err = set_state(id, ID_ADDR_QUERY);
+	if (err)
+		return err;
 	err = take_route(id, &route);
 	if (!err && !route_neighbour_known(&route))
-		return resolver_wait(id, &route, &id->pub.route.addr.dst_addr, timeout_ms);
+		return wait_for_neighbour(id, &route, timeout_ms);
 	resolved(id, err);
 	return 0;
 }
@@ -248,14 +332,16 @@ void path_show(struct cma_id *id)
 	struct sockaddr_storage *src = &id->pub.route.addr.src_storage;
 	uint32_t scope = net_is_link_local(&id->path.src) ? id->path.place.ifindex : 0;
 
+	cma_lock();
 	if (addr_is_wildcard((struct sockaddr *)src))
-		addr_from_gid(src, &id->path.src, addr_port((struct sockaddr *)src), scope);
+		addr_set_gid(src, &id->path.src, scope);
+	cma_unlock();
 	id_show_place(id);
 }
 
 /* ---- Paths ---- */
 
-/* That of two addresses, as Linux makes it up. */
+/* The path record between two addresses, with the values that Linux uses on RoCE. */
 static struct ibv_sa_path_rec path_rec(const struct cma_id *id)
 {
 	const struct id_options *opt = &id->opt;
@@ -283,7 +369,8 @@ static struct ibv_sa_path_rec path_rec(const struct cma_id *id)
 
 static uint32_t flow_label(const struct rdma_addr *addr)
 {
-	uint32_t info = addr->src_addr.sa_family == AF_INET6
+	/* The offset is the same in both families that have it. */
+	uint32_t info = addr->src_addr.sa_family != AF_INET
 				? ntohl(addr->src_sin6.sin6_flowinfo) & 0xfffff
 				: 0;
 
@@ -319,7 +406,7 @@ CMA_EXPORT int rdma_resolve_route(struct rdma_cm_id *pub, int timeout_ms)
 	return err ? cma_result(err) : id_wait(id);
 }
 
-/* ---- Of a request ---- */
+/* ---- Path of a request ---- */
 
 static void show_request_path(struct cma_id *id, const struct cm_conn *c)
 {
@@ -344,7 +431,7 @@ int path_of_request(struct cma_id *id)
 	err = id->conn ? 0 : EINVAL;
 	cma_unlock();
 	if (!err)
-		err = find_place(id, &c.path.src, c.path.ifindex, &id->path.place);
+		err = take_place(id, &c.path.src, c.path.ifindex);
 	if (err)
 		return err;
 	id->path.hop_limit = c.path.hop_limit;

@@ -8,12 +8,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <infiniband/ib.h>
+
 #include "cm/msg.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/id.h"
+#include "util/be.h"
 
-/* net.NAME as a number, or what it is without /proc. */
+/* Reads a sysctl of net as a number; `otherwise` if /proc is not available. */
 static unsigned int sysctl(const char *path, unsigned int otherwise)
 {
 	FILE *f = fopen(path, "re");
@@ -43,25 +46,65 @@ static bool permitted(uint16_t port)
 	       may_bind_low_ports();
 }
 
-/* :: takes IPv4 as well, unless the program or the system says otherwise. */
+/* An id bound to :: also takes IPv4, unless the program or the system says otherwise. */
 static bool only_family(const struct cma_id *id, const struct sockaddr *addr)
 {
 	if (addr->sa_family == AF_INET)
 		return true;
+	if (addr->sa_family == AF_IB)
+		return false;
 	return id->opt.only_family_set ? id->opt.only_family
 				       : sysctl("/proc/sys/net/ipv6/bindv6only", 0) != 0;
+}
+
+/*
+ * As cma_select_ib_ps() of Linux: the port space of a service id, if its mask covers it; 0: none.
+ */
+static uint64_t port_space_of(const struct cma_id *id, uint64_t sid, uint64_t mask)
+{
+	static const enum rdma_port_space spaces[] = { RDMA_PS_IB, RDMA_PS_TCP, RDMA_PS_UDP };
+
+	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
+		uint64_t space = (uint64_t)spaces[i] << 16;
+
+		if (id->pub.ps != spaces[i] && id->pub.ps != RDMA_PS_IB)
+			continue;
+		if (((sid ^ space) & mask & RDMA_IB_IP_PS_MASK) == 0)
+			return space;
+	}
+	return 0;
+}
+
+static int service_of(const struct cma_id *id, const struct sockaddr *addr, uint64_t *service)
+{
+	const struct sockaddr_ib *ib = (const void *)addr;
+	uint64_t sid, mask, space;
+
+	if (addr->sa_family != AF_IB) {
+		*service = cm_service_id(id->pub.ps, addr_port(addr));
+		return 0;
+	}
+	sid = be64toh(ib->sib_sid);
+	mask = be64toh(ib->sib_sid_mask);
+	space = port_space_of(id, sid, mask);
+	*service = space | (sid & mask & RDMA_IB_IP_PORT_MASK);
+	return space ? 0 : EPROTONOSUPPORT;
 }
 
 int port_bind(struct cma_id *id, const struct sockaddr *addr)
 {
 	struct vrb_service *s = &id->service;
+	uint64_t service;
+	int err = service_of(id, addr, &service);
 
-	if (!permitted(addr_port(addr)))
+	if (err)
+		return err;
+	if (!permitted(cm_service_port(service)))
 		return EACCES;
 	*s = (struct vrb_service){
-		.service_id = cm_service_id(id->pub.ps, addr_port(addr)),
+		.service_id = service,
 		.ifindex = addr_scope(addr),
-		.family = addr->sa_family == AF_INET ? 4 : 6,
+		.family = addr_ip_version(addr),
 		.only_family = only_family(id, addr),
 		.reuse = id->opt.reuse,
 	};

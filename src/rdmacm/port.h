@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Port numbers of ids: who has which, on the whole host, is known below (verbs/mad.h).
- */
+/* Port numbers of ids.  The host's table of ports is libibverbs' (verbs/mad.h). */
 #ifndef VRB_RDMACM_PORT_H
 #define VRB_RDMACM_PORT_H
 
@@ -11,12 +9,12 @@ struct cma_id;
 struct sockaddr;
 
 /*
- * Takes the address's port, or a free one for 0.  Must not hold the cma lock.  Returns 0 or an
+ * Binds the address's port; port 0: any free one.  Must not hold the cma lock.  Returns 0 or an
  * errno value.
  */
 int port_bind(struct cma_id *id, const struct sockaddr *addr);
 
-/* Of an id that is bound. */
+/* Port of a bound id. */
 uint16_t port_number(const struct cma_id *id);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* ---- Completion queues ---- */
 
-/* A CQ with a channel of its own: rdma_get_send_comp() and rdma_get_recv_comp() depend on it. */
+/* A CQ with its own channel, which rdma_get_send_comp() and rdma_get_recv_comp() need. */
 static int make_cq(struct cma_id *id, uint32_t entries, struct ibv_comp_channel **channel,
 		   struct ibv_cq **cq)
 {
@@ -42,7 +42,7 @@ int qp_make_recv_cq(struct cma_id *id, uint32_t entries)
 	return make_cq(id, entries, &id->pub.recv_cq_channel, &id->pub.recv_cq);
 }
 
-/* Those that the program brings no CQ for, unless it has none of these requests. */
+/* Creates the CQs that the program does not give, unless the QP has no such requests. */
 static int make_cqs(struct cma_id *id, const struct ibv_qp_init_attr_ex *attr)
 {
 	int err = 0;
@@ -59,7 +59,7 @@ static int make_cqs(struct cma_id *id, const struct ibv_qp_init_attr_ex *attr)
 
 /* ---- Attributes ---- */
 
-/* Before there is an exchange, or for datagrams. */
+/* Attributes without a conn of the engine: before a connection, or for datagrams. */
 static void init_attr(const struct cma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	attr->pkey_index = 0;
@@ -89,14 +89,14 @@ static int datagram_attr(struct cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	}
 }
 
-/* What the engine does not know, and what the id says. */
+/* Adds what the engine does not know, and what the program set on the id. */
 static void own_attr(const struct cma_id *id, struct ibv_qp_attr *attr)
 {
 	attr->ah_attr.grh.sgid_index = id->path.place.gid_index;
 	attr->ah_attr.port_num = id->path.place.port_num;
 	if (id->opt.ack_timeout_set)
 		attr->timeout = id->opt.ack_timeout;
-	/* Numbers given to rdma_accept() hold in place of the request's. */
+	/* Arguments of rdma_accept() override the request's. */
 	if (id->accepted) {
 		attr->max_dest_rd_atomic = id->responder_resources;
 		attr->max_rd_atomic = id->initiator_depth;
@@ -159,7 +159,7 @@ static int move(struct cma_id *id, enum ibv_qp_state state)
 
 int qp_connect(struct cma_id *id)
 {
-	/* INIT once more: now the access rights are known. */
+	/* INIT again, because the access rights are only known now. */
 	static const enum ibv_qp_state way[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
 	size_t i;
 	int err = 0;
@@ -189,9 +189,9 @@ static int begin(struct cma_id *id)
 	return err;
 }
 
-/* ---- Making and destroying ---- */
+/* ---- Creation and destruction ---- */
 
-/* What the program left open: PD, CQs, SRQ, XRC domain. */
+/* Fills in what the program left open: PD, CQs, SRQ, XRC domain. */
 static int complete_attr(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	int err = 0;
@@ -222,8 +222,17 @@ static int complete_attr(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	return 0;
 }
 
+/* Stored for `verbena ps` and the rdma tool. */
+static void note_number(struct cma_id *id, uint32_t qpn)
+{
+	cma_lock();
+	id->qp_num = qpn;
+	cma_unlock();
+}
+
 int qp_create(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
+	const struct ibv_qp_init_attr_ex asked = *attr;
 	int err;
 
 	if (!id->pub.verbs || id->pub.qp)
@@ -235,12 +244,15 @@ int qp_create(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	err = id->pub.qp ? begin(id) : errno;
 	if (!err) {
 		id->pub.pd = attr->pd;
+		note_number(id, id->pub.qp->qp_num);
 		return 0;
 	}
 	if (id->pub.qp)
 		ibv_destroy_qp(id->pub.qp);
 	id->pub.qp = NULL;
 	qp_destroy_cqs(id);
+	/* The program may try again with these, and our CQs are gone. */
+	*attr = asked;
 	return err;
 }
 
@@ -255,7 +267,7 @@ CMA_EXPORT int rdma_create_qp_ex(struct rdma_cm_id *pub, struct ibv_qp_init_attr
 	return cma_result(attr ? qp_create(id, attr) : EINVAL);
 }
 
-/* The members that both kinds of attributes have come first, in the same order, up to here. */
+/* Up to here both kinds of attributes have the same members in the same order. */
 enum { COMMON_ATTR = offsetof(struct ibv_qp_init_attr_ex, comp_mask) };
 
 CMA_EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,

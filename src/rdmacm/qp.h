@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs of ids: made, and moved along with the connection.  Verbs are called here: never
+ * Queue pairs of ids: creation, and state changes along with the connection.  Calls verbs: never
  * under the cma lock.
  */
 #ifndef VRB_RDMACM_QP_H
@@ -13,16 +13,18 @@ struct cma_id;
 /* Returns 0 or an errno value. */
 int qp_create(struct cma_id *id, struct ibv_qp_init_attr_ex *attr);
 
-/* What the QP needs for attr->qp_state.  Returns 0 or an errno value. */
+/* Attributes for attr->qp_state.  Returns 0 or an errno value. */
 int qp_attr(struct cma_id *id, struct ibv_qp_attr *attr, int *mask);
 
-/* To RTS, when REQ or REP is there; nothing for datagrams.  Returns 0 or an errno value. */
+/*
+ * Moves the QP to RTS after REQ or REP; does nothing for datagrams.  Returns 0 or an errno value.
+ */
 int qp_connect(struct cma_id *id);
 
-/* To the error state, if the id has a connected QP. */
+/* Moves a connected QP of the id to the error state. */
 int qp_fail(struct cma_id *id);
 
-/* CQs of its own, with a channel each; 0 or an errno value. */
+/* The id's own receive CQ, with a channel.  Returns 0 or an errno value. */
 int qp_make_recv_cq(struct cma_id *id, uint32_t entries);
 void qp_destroy_cqs(struct cma_id *id);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls of libibverbs' private interface. */
+/* Loads libibverbs' private interface. */
 #include "rdmacm/qp1.h"
 
 #include <dlfcn.h>
@@ -26,10 +26,12 @@ static const struct {
 	{ "vrb_mad_arm", offsetof(struct qp1, arm) },
 	{ "vrb_mad_send", offsetof(struct qp1, send) },
 	{ "vrb_mad_settle", offsetof(struct qp1, settle) },
+	{ "vrb_mad_mtu", offsetof(struct qp1, mtu) },
 	{ "vrb_mad_comm_id", offsetof(struct qp1, comm_id) },
-	{ "vrb_mad_will", offsetof(struct qp1, will) },
+	{ "vrb_mad_at_exit", offsetof(struct qp1, at_exit) },
 	{ "vrb_mad_bind", offsetof(struct qp1, bind) },
 	{ "vrb_mad_listen", offsetof(struct qp1, listen) },
+	{ "vrb_mad_only_family", offsetof(struct qp1, only_family) },
 	{ "vrb_mad_unbind", offsetof(struct qp1, unbind) },
 	{ "vrb_mad_trouble", offsetof(struct qp1, trouble) },
 	{ "vrb_mad_polls", offsetof(struct qp1, polls) },
@@ -46,10 +48,9 @@ static const char *path_of(const void *symbol)
 static void complain(void)
 {
 	log_error(LOG_VERBS,
-		  "%s is Verbena's librdmacm, but %s is not Verbena's libibverbs, or of another "
-		  "version: no device can be used. Put the "
-		  "folder that has both first in LD_LIBRARY_PATH, or start the program by "
-		  "\"verbena run --\"",
+		  "%s is Verbena's librdmacm, but %s is not Verbena's libibverbs, or is another "
+		  "version: no device can be used. Put the folder that contains both first in "
+		  "LD_LIBRARY_PATH, or start the program with \"verbena run --\"",
 		  path_of(calls), path_of((const void *)(uintptr_t)ibv_get_device_list));
 }
 

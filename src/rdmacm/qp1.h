@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls of libibverbs' private interface (verbs/mad.h), found when they are needed first: so
- * that a program which has loaded another libibverbs than ours is told so, and does not die of a
- * missing symbol.
+ * libibverbs' private interface (verbs/mad.h), looked up at first use: a program that has loaded
+ * another libibverbs gets an error message instead of a failure of the dynamic linker.
  */
 #ifndef VRB_RDMACM_QP1_H
 #define VRB_RDMACM_QP1_H
@@ -16,10 +15,12 @@ struct qp1 {
 	__typeof__(vrb_mad_arm) *arm;
 	__typeof__(vrb_mad_send) *send;
 	__typeof__(vrb_mad_settle) *settle;
+	__typeof__(vrb_mad_mtu) *mtu;
 	__typeof__(vrb_mad_comm_id) *comm_id;
-	__typeof__(vrb_mad_will) *will;
+	__typeof__(vrb_mad_at_exit) *at_exit;
 	__typeof__(vrb_mad_bind) *bind;
 	__typeof__(vrb_mad_listen) *listen;
+	__typeof__(vrb_mad_only_family) *only_family;
 	__typeof__(vrb_mad_unbind) *unbind;
 	__typeof__(vrb_mad_trouble) *trouble;
 	__typeof__(vrb_mad_polls) *polls;
@@ -29,7 +30,7 @@ struct qp1 {
 /* Valid once qp1_find() has returned 0. */
 extern struct qp1 qp1;
 
-/* Returns 0, or ENODEV where libibverbs is not ours, which is told once.  Any thread. */
+/* Returns 0, or ENODEV if libibverbs is not Verbena's, which is logged once.  Any thread. */
 int qp1_find(void);
 
 #endif

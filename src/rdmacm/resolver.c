@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses that wait for a neighbour to answer.  The thread sleeps in poll(2) until the kernel
- * tells of a neighbour, somebody asks for another one, or the nearest timeout has come; where
- * netlink tells nothing it looks again now and then.
+ * Ids that wait for address resolution (ARP, ND).  The thread sleeps in poll(2) until the kernel
+ * reports a change of a neighbour, another id is added, or the nearest timeout expires; without
+ * netlink events it checks periodically.
  */
 #include "rdmacm/resolver.h"
 
@@ -44,12 +44,11 @@ static void finish(struct resolve *r, int status)
 	free(r);
 	cma_lock();
 	id->resolve = NULL;
-	id->state = status ? ID_BOUND : ID_ADDR_RESOLVED;
-	event_raise(id, status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, status);
+	id_resolved(id, status);
 	cma_unlock();
 }
 
-/* Ends what can end.  Returns the nearest deadline. */
+/* Ends resolutions that are done or timed out.  Returns the nearest deadline. */
 static uint64_t look(uint64_t now)
 {
 	uint64_t nearest = VRB_NEVER;

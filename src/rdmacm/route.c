@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Single requests to route netlink.  What the kernel sends is checked for length before use: in a
- * container something else may play the kernel.
+ * Requests to rtnetlink.  Lengths in replies are checked: in a container something else may pose as
+ * the kernel.
  */
 #include "rdmacm/route.h"
 
@@ -21,7 +21,7 @@ enum {
 	DEFAULT_HOP_LIMIT = 64,
 };
 
-/* ---- A question and its answer ---- */
+/* ---- Request and reply ---- */
 
 static int ask(struct nlmsghdr *nlh, mnl_cb_t cb, void *arg)
 {
@@ -142,7 +142,7 @@ static int by_netlink(const struct sockaddr *src, const struct sockaddr *dst, ui
 	return ask(nlh, route_message, r);
 }
 
-/* Where netlink is refused.  The neighbour is not known then, and nobody waits for it. */
+/* Used if netlink is refused.  The neighbour is unknown then, and is taken to be resolved. */
 static int by_socket(const struct sockaddr *src, const struct sockaddr *dst, struct route *r)
 {
 	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
@@ -255,7 +255,7 @@ bool route_neighbour_known(const struct route *r)
 	if (err == ENOENT)
 		return !has_neighbours(r->ifindex);
 	if (err)
-		return true; /* a kernel that cannot be asked for one neighbour */
+		return true; /* kernel without lookup of a single neighbour */
 	return n.found && (n.state & (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE |
 				      NUD_STALE | NUD_DELAY));
 }
@@ -270,7 +270,7 @@ void route_ask_neighbour(const struct sockaddr *dst, uint32_t ifindex)
 	memcpy(&to, dst, addr_len(dst));
 	if (addr_needs_scope(dst) && !addr_scope(dst))
 		((struct sockaddr_in6 *)(void *)&to)->sin6_scope_id = ifindex;
-	/* To a port where an empty datagram means nothing.  It need not arrive. */
+	/* Port 4791, where an empty datagram has no effect.  It need not arrive. */
 	addr_set_port((struct sockaddr *)&to, ROCE_UDP_PORT);
 	if (sendto(fd, "", 0, 0, (struct sockaddr *)&to, (socklen_t)addr_len(dst)) < 0)
 		errno = 0;
@@ -296,7 +296,7 @@ void route_monitor_drain(int fd)
 {
 	char buf[BUFFER];
 
-	/* What changed is not looked at; ENOBUFS says that there was more than the kernel kept. */
+	/* The contents do not matter; ENOBUFS means that notifications were lost. */
 	while (recv(fd, buf, sizeof(buf), 0) > 0 || errno == ENOBUFS)
 		;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues of ids.  Verbs are called; no lock. */
+/* Shared receive queues of ids.  Calls verbs; no lock. */
 #include <errno.h>
 #include <rdma/rdma_verbs.h>
 
@@ -7,7 +7,7 @@
 #include "rdmacm/id.h"
 #include "rdmacm/qp.h"
 
-/* An XRC queue has a CQ and a domain of its own. */
+/* An XRC SRQ has its own CQ, and an XRC domain. */
 static int complete_xrc(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	int err;
@@ -86,7 +86,7 @@ CMA_EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 {
 	ibv_destroy_srq(id->srq);
 	id->srq = NULL;
-	/* An XRC queue's CQ is of no use without it; a QP that is still there has it. */
+	/* Destroys the CQ of an XRC SRQ, unless the id's QP still uses it. */
 	if (!id->qp)
 		qp_destroy_cqs(to_id(id));
 }

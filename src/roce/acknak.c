@@ -3,7 +3,7 @@
  * Acknowledgements as seen from both sides: the responder's pending ACK or NAK, and the requester's
  * credit limit.
  *
- * Coalescing (IBTA vol 1, 9.7.5): an ACK speaks for every request before it, so only the newest
+ * Coalescing (IBTA vol 1, 9.7.5): an ACK covers every request before it, so only the newest
  * is kept while a burst of packets comes in, and a response that leaves with the same or a newer
  * PSN makes it superfluous.  Only the NAK of a gap waits beside it.
  */
@@ -38,16 +38,6 @@ void roce_credits_update(struct roce_qp *qp, const struct roce_pkt *pkt)
 	comp->lsn_known = code != ROCE_CREDITS_INVALID;
 	if (comp->lsn_known)
 		comp->lsn = psn_add(comp->msn, roce_credits(code));
-}
-
-bool roce_credits_short(const struct roce_qp *qp, uint32_t ssn)
-{
-	return qp->comp.lsn_known && psn_before(qp->comp.lsn, ssn);
-}
-
-bool roce_credits_allow(const struct roce_qp *qp, uint32_t ssn)
-{
-	return !roce_credits_short(qp, ssn) || qp->req.psn == qp->comp.una;
 }
 
 static bool is_positive(const struct roce_ack *ack)
@@ -90,7 +80,9 @@ static struct roce_ack take(struct roce_resp *resp)
 {
 	if (resp->gap_owed) {
 		resp->gap_owed = false;
-		return (struct roce_ack){ .syndrome = roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_PSN_SEQUENCE_ERROR), .psn = resp->epsn };
+		return (struct roce_ack){ .syndrome = roce_syndrome(ROCE_AETH_NAK,
+								    ROCE_NAK_PSN_SEQUENCE_ERROR),
+					  .psn = resp->epsn };
 	}
 	resp->ack.pending = false;
 	return resp->ack;
@@ -105,13 +97,7 @@ void roce_ack_take(struct roce_qp *qp, struct roce_pkt *pkt)
 	pkt->aeth.msn = qp->resp.msn;
 }
 
-/* What READs and atomics are owed goes first, and the NAK of a gap. */
-bool roce_ack_may_ride(const struct roce_qp *qp)
-{
-	return qp->resp.ack.pending && is_positive(&qp->resp.ack) && !qp->resp.rd_owed && !qp->resp.gap_owed;
-}
-
-void roce_ack_ride(struct roce_qp *qp, struct roce_rider *ack)
+void roce_ack_piggyback(struct roce_qp *qp, struct roce_piggyback_ack *ack)
 {
 	ack->any = true;
 	ack->syndrome = roce_ack_syndrome(qp);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The truths of state.h as code, called when the engine is left and when a packet or time enters
- * it. They speak of the engine's own state and of what its caller promised; nothing a peer or a
- * program sends can make one fail.
+ * The invariants of state.h as code, called when the engine is left and when a packet or time
+ * enters it. They are about the engine's own state and its caller's contract; nothing that a peer
+ * or a program sends can violate one.
  */
 #include <assert.h>
 
@@ -10,13 +10,7 @@
 #include "roce/parts.h"
 #include "roce/psn.h"
 
-#ifdef NDEBUG
-
-void roce_check(const struct roce_qp *qp)
-{
-}
-
-#else
+#ifndef NDEBUG
 
 static void check_send_queue(const struct roce_qp *qp)
 {

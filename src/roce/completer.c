@@ -127,8 +127,8 @@ static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 
 /*
  * Only PSNs in flight count (IBTA vol 1, 9.7.5: ghost acknowledgements are discarded).  An ACK of
- * the newest acknowledged PSN may bring credits.  An answer that comes twice tells that a probe asked for
- * what was only late.
+ * the newest acknowledged PSN may bring credits.  An answer that comes twice tells that a probe
+ * asked for what was only late.
  */
 static enum comp_step check_psn(struct comp_ctx *c)
 {
@@ -170,16 +170,16 @@ static enum comp_step do_ack(struct comp_ctx *c)
 {
 	if (!acknowledge_before(c, psn_add(c->pkt->bth.psn, 1)))
 		return COMP_GAP;
-	roce_repair_acked(c->qp);
+	roce_selective_retx_acked(c->qp);
 	return COMP_DONE;
 }
 
-/* A NAK of packets that are to be sent again anyway says nothing new. */
+/* A NAK of packets that will be retransmitted anyway carries no information. */
 static bool already_back(const struct comp_ctx *c)
 {
 	uint32_t psn = c->pkt->bth.psn;
 
-	return !psn_before(psn, c->qp->req.psn) || roce_repair_covers(c->qp, psn);
+	return !psn_before(psn, c->qp->req.psn) || roce_selective_retx_covers(c->qp, psn);
 }
 
 static enum comp_step do_rnr(struct comp_ctx *c)
@@ -248,7 +248,8 @@ static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, b
 		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
 	if (c->pkt->payload_len != expected)
 		return fail(c, IBV_WC_LOC_LEN_ERR, REASON_BAD_RESPONSE);
-	why = roce_scatter(qp, w->sge, w->num_sge, byte, c->pkt->payload, expected, MEM_LOCAL_WRITE);
+	why = roce_scatter(qp, w->sge, w->num_sge, byte, c->pkt->payload, expected,
+			   MEM_LOCAL_WRITE);
 	return why ? fail(c, roce_local_status(why), why) : COMP_DONE;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The numbers of the paper, under the paper's names: IBTA volume 1 chapter 9 (transport), Annex A14 (XRC), A17 (RoCEv2), A19
- * (FLUSH and ATOMIC WRITE).  Nothing here has state; header lengths and opcodes are in opcode.h.
+ * The numbers of the paper, under the paper's names: IBTA volume 1 chapter 9 (transport), Annex A14
+ * (XRC), A17 (RoCEv2), A19 (FLUSH and ATOMIC WRITE).  Nothing here has state; header lengths and
+ * opcodes are in opcode.h.
  */
 #ifndef VRB_ROCE_CONST_H
 #define VRB_ROCE_CONST_H
@@ -26,9 +27,13 @@ enum {
 };
 
 #define ROCE_QKEY_GSI	     0x80010000u /* the Q_Key of QP1 */
-#define ROCE_QKEY_CONTROLLED 0x80000000u /* set in a work request: the QP's own Q_Key goes out instead */
+#define ROCE_QKEY_CONTROLLED                                                                       \
+	0x80000000u /* set in a work request: the QP's own Q_Key goes out instead */
 
-/* Two P_Keys belong together if their bases agree and at least one is a full member; the invalid key 0 matches none. */
+/*
+ * Two P_Keys belong together if their bases agree and at least one is a full member; the invalid
+ * key 0 matches none.
+ */
 static inline bool roce_pkey_match(uint16_t a, uint16_t b)
 {
 	return (a & ROCE_PKEY_BASE_MASK) == (b & ROCE_PKEY_BASE_MASK) &&
@@ -85,7 +90,10 @@ static inline uint32_t roce_half_steps(uint32_t code)
 	return code < 4 ? code : (2 + (code & 1)) << (code / 2 - 1);
 }
 
-/* Credit count code 31: the responder does not report credits, the requester is not limited by them. */
+/*
+ * Credit count code 31: the responder does not report credits, the requester is not limited by
+ * them.
+ */
 #define ROCE_CREDITS_INVALID   31
 #define ROCE_CREDITS_UNLIMITED UINT32_MAX
 
@@ -105,7 +113,10 @@ static inline uint8_t roce_credit_code(uint32_t credits)
 	return code;
 }
 
-/* RNR NAK timer code (5 bits) -> nanoseconds: 1 is 0.01 ms, 31 is 491.52 ms, and 0 is the longest, 655.36 ms. */
+/*
+ * RNR NAK timer code (5 bits) -> nanoseconds: 1 is 0.01 ms, 31 is 491.52 ms, and 0 is the longest,
+ * 655.36 ms.
+ */
 static inline uint64_t roce_rnr_timer_ns(uint8_t code)
 {
 	code &= 0x1f;

@@ -15,30 +15,11 @@
 #include "roce/retry.h"
 #include "roce/snapshot.h"
 #include "util/compiler.h"
+#include "util/tuning.h"
 
 enum {
-	CNP_INTERVAL_US = 50, /* Annex A17 leaves it open; at most one CNP per QP in this time */
 	CNP_HOP_LIMIT = 64,
 };
-
-void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode, uint32_t psn)
-{
-	const struct wq_qp *wq = qp->wq;
-
-	memset(pkt, 0, offsetof(struct roce_pkt, path));
-	pkt->bth.opcode = opcode;
-	pkt->bth.mig_req = wq->mig_state == IBV_MIG_MIGRATED;
-	pkt->bth.pkey = wq->pkey;
-	pkt->bth.dest_qpn = wq->dest_qpn;
-	pkt->bth.psn = psn;
-}
-
-size_t roce_put_headers(struct roce_pkt *pkt, uint8_t *buf, uint32_t len)
-{
-	pkt->payload_len = len;
-	pkt->bth.pad = -len & 3;
-	return roce_encode_headers(buf, pkt);
-}
 
 void roce_complete_send(struct roce_qp *qp)
 {
@@ -52,16 +33,6 @@ void roce_complete_send(struct roce_qp *qp)
 		break;
 	}
 	wq_complete_send(qp->wq);
-}
-
-size_t roce_put_pad(struct roce_qp *qp, uint8_t *buf, size_t hdr, uint32_t len)
-{
-	uint32_t pad = -len & 3;
-
-	memset(buf + hdr + len, 0, pad);
-	qp->counters.sent_pkts++;
-	qp->counters.sent_bytes += len;
-	return hdr + len + pad;
 }
 
 static bool runs_responder(const struct roce_qp *qp)
@@ -95,7 +66,10 @@ static bool from_peer(const struct wq_qp *wq, const struct roce_pkt *pkt)
 	       net_addr_equal(&pkt->path.src, &wq->alt_path.dst);
 }
 
-/* Only a message of one packet that brings data to a reliable responder may leave its payload behind. */
+/*
+ * Only a message of one packet that brings data to a reliable responder may leave its payload
+ * behind.
+ */
 static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_info *op)
 {
 	return roce_is_reliable(qp) && roce_starts(op) && roce_ends(op) &&
@@ -103,7 +77,7 @@ static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_inf
 }
 
 /* But for its P_Key, which is counted by itself. */
-static bool speaks_to(const struct roce_qp *qp, const struct roce_pkt *pkt,
+static bool is_for_qp(const struct roce_qp *qp, const struct roce_pkt *pkt,
 		      const struct roce_opcode_info *op)
 {
 	if (unlikely(pkt->pull != NULL) && !may_be_pulled(qp, op))
@@ -114,7 +88,7 @@ static bool speaks_to(const struct roce_qp *qp, const struct roce_pkt *pkt,
 static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
 		       const struct roce_opcode_info *op)
 {
-	if (!speaks_to(qp, pkt, op))
+	if (!is_for_qp(qp, pkt, op))
 		return false;
 	if (likely(roce_pkey_match(pkt->bth.pkey, qp->wq->pkey)))
 		return true;
@@ -123,11 +97,12 @@ static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
 }
 
 /*
- * A datagram's sender is told as any other (Annex A17), but not by the members of a group, which would all
- * speak at once, and slow it down to what the slowest takes.  Only for a datagram that was accepted: its Q_Key shows that the
- * sender is one of those that this QP works with, where address and QP number are its own word.
+ * A datagram's sender is told as any other (Annex A17), but not by the members of a group, which
+ * would all speak at once, and slow it down to what the slowest takes. Only for a datagram that was
+ * accepted: its Q_Key shows that the sender is one of those that this QP works with, where address
+ * and QP number are its own word.
  */
-static void owe_cnp(struct roce_qp *qp, const struct roce_pkt *pkt)
+static void pend_cnp(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	struct roce_resp *resp = &qp->resp;
 
@@ -148,13 +123,13 @@ static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 	if (likely((pkt->path.traffic_class & ROCE_ECN_MASK) != ROCE_ECN_CE && !pkt->bth.fecn))
 		return;
 	qp->counters.ecn_marked++;
-	owe_cnp(qp, pkt);
+	pend_cnp(qp, pkt);
 	if (op->kind == ROCE_KIND_READ_RESPONSE)
 		roce_cc_notified(&qp->cc, now);
 }
 
 /* Of a connected QP only the peer was heard this far; a datagram comes from anywhere. */
-static void hear_cnp(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
+static void input_cnp(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 {
 	if (qp->wq->type == IBV_QPT_UD && !roce_sent_to_lately(&qp->sent_to, &pkt->path.src, now)) {
 		qp->counters.dropped_pkts++;
@@ -165,7 +140,7 @@ static void hear_cnp(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t no
 		roce_cc_notified(&qp->cc, now);
 		roce_pace_spread_answers(qp, false);
 	} else {
-		roce_pace_told(qp, now);
+		roce_pace_notified(qp, now);
 	}
 }
 
@@ -173,7 +148,7 @@ static void dispatch(struct roce_qp *qp, const struct roce_pkt *pkt,
 		     const struct roce_opcode_info *op, uint64_t now)
 {
 	if (op->kind == ROCE_KIND_CNP) {
-		hear_cnp(qp, pkt, now);
+		input_cnp(qp, pkt, now);
 		return;
 	}
 	if (qp->wq->type == IBV_QPT_UD) {
@@ -196,12 +171,17 @@ bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt)
 		qp->counters.dropped_pkts++;
 		return false;
 	}
-	roce_follow_migration(qp, pkt);
+	if (unlikely(qp->wq->mig_state != IBV_MIG_MIGRATED))
+		roce_follow_migration(qp, pkt);
 	return true;
 }
 
-/* The ACK that came beside a request, as if it had come in front of it. False: it was the end of the QP. */
-static bool hear_rider(struct roce_qp *qp, const struct roce_rider *ack, uint64_t now)
+/*
+ * The ACK that came beside a request, as if it had come in front of it. False: it was the end of
+ * the QP.
+ */
+static bool input_piggyback_ack(struct roce_qp *qp, const struct roce_piggyback_ack *ack,
+				uint64_t now)
 {
 	struct roce_pkt pkt;	/* an ACK is no more than this */
 
@@ -228,30 +208,31 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 		qp->counters.dropped_pkts++;
 		return;
 	}
-	if (roce_is_reliable(qp))
+	if (unlikely(qp->wq->mig_state != IBV_MIG_MIGRATED) && roce_is_reliable(qp))
 		roce_follow_migration(qp, pkt);
-	if (!pkt->ack || hear_rider(qp, pkt->ack, now))
+	if (!pkt->ack || input_piggyback_ack(qp, pkt->ack, now))
 		dispatch(qp, pkt, op, now);
 	else
 		qp->counters.dropped_pkts++;
 	roce_check(qp);
 }
 
-bool roce_early(const struct roce_qp *qp, const struct roce_pkt *pkt)
+bool roce_fills_gap_later(const struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	const struct roce_opcode_info *op = roce_opcode_info(pkt->bth.opcode);
 
-	return unlikely(pkt->bth.psn != qp->resp.epsn) && !pkt->pull && roce_is_reliable(qp) &&
-	       psn_before(qp->resp.epsn, pkt->bth.psn) &&
-	       psn_before(pkt->bth.psn, psn_add(qp->resp.epsn, ROCE_WINDOW_MAX)) &&
-	       roce_is_request(op) && speaks_to(qp, pkt, op) &&
-	       roce_pkey_match(pkt->bth.pkey, qp->wq->pkey) && pkt->payload_len <= max(qp->wq->mtu, qp->wq->path_mtu);
+	return !pkt->pull && roce_is_reliable(qp) &&
+	       psn_in_range(pkt->bth.psn, psn_next(qp->resp.epsn),
+			    psn_add(qp->resp.epsn, TUNE_WINDOW_MAX - 1)) &&
+	       is_for_qp(qp, pkt, op) &&
+	       roce_pkey_match(pkt->bth.pkey, qp->wq->pkey) &&
+	       pkt->payload_len <= max(qp->wq->mtu, qp->wq->path_mtu);
 }
 
-void roce_ask_again(struct roce_qp *qp)
+void roce_nak_again(struct roce_qp *qp)
 {
 	if (runs_responder(qp) && roce_is_reliable(qp))
-		roce_responder_ask(qp);
+		roce_responder_nak_gap(qp);
 	roce_check(qp);
 }
 
@@ -260,7 +241,8 @@ void roce_ask_again(struct roce_qp *qp)
 static bool cnp_due(const struct roce_qp *qp, uint64_t now)
 {
 	return qp->resp.cnp_owed &&
-	       (!qp->resp.cnp_sent || time_since(qp->resp.cnp_time, now) >= CNP_INTERVAL_US * VRB_USEC);
+	       (!qp->resp.cnp_sent ||
+		time_since(qp->resp.cnp_time, now) >= TUNE_CNP_SEND_US * VRB_USEC);
 }
 
 static size_t build_cnp(struct roce_qp *qp, uint8_t *buf, uint64_t now)
@@ -328,33 +310,24 @@ static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	return len;
 }
 
-bool roce_owes_ack_only(const struct roce_qp *qp)
+/*
+ * A request that carries the pending ACK.  0: no request leaves, and the ACK stays pending, even if
+ * the QP has just died: what it acknowledges was executed before.
+ */
+static size_t output_with_ack(struct roce_qp *qp, uint8_t *buf,
+			      struct roce_piggyback_ack *piggyback, uint64_t now)
 {
-	const struct roce_ack *ack = &qp->resp.ack;
-
-	if (qp->wq->state != IBV_QPS_RTR && qp->wq->state != IBV_QPS_RTS)
-		return false;
-	if (qp->resp.cnp_owed || qp->resp.rd_owed || qp->resp.gap_owed || qp->req.halted ||
-	    qp->req.repair.next != qp->req.repair.end ||
-	    qp->req.index != qp->wq->sq.head)
-		return false;
-	return !ack->pending || roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK;
-}
-
-/* A request that takes the ACK along; 0: there is none, and the ACK still wants to leave, also if this was the end of the QP. */
-static size_t output_both(struct roce_qp *qp, uint8_t *buf, struct roce_rider *rider, uint64_t now)
-{
-	struct roce_ack ack = qp->resp.ack;
+	uint32_t acked = qp->resp.ack.psn;
 	size_t len = output_sends(qp, buf, now);
 
 	if (len)
-		roce_ack_ride(qp, rider);
-	else
-		qp->resp.ack = ack;
+		roce_ack_piggyback(qp, piggyback);
+	else if (!qp->resp.ack.pending)
+		roce_ack_pend(qp, acked);
 	return len;
 }
 
-static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_rider *ack, uint64_t now)
+static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_piggyback_ack *ack, uint64_t now)
 {
 	size_t len = 0;
 
@@ -367,9 +340,9 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_rider *ack, u
 	if (cnp_due(qp, now))
 		return build_cnp(qp, buf, now);
 	/* What is run in the peer's memory is there before any packet: the ACK first. */
-	if (ack->allowed && roce_ack_may_ride(qp) && !roce_requester_runs_direct(qp))
-		len = output_both(qp, buf, ack, now);
-	if (!len)
+	if (ack->allowed && roce_ack_may_piggyback(qp) && !roce_requester_runs_direct(qp))
+		len = output_with_ack(qp, buf, ack, now);
+	if (!len && (qp->resp.rd_owed || roce_ack_due(qp)))
 		len = roce_response_output(qp, buf, now);
 	if (!len)
 		len = output_sends(qp, buf, now);
@@ -380,7 +353,7 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_rider *ack, u
 }
 
 size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
-			struct roce_rider *ack, uint64_t now)
+			struct roce_piggyback_ack *ack, uint64_t now)
 {
 	size_t len;
 
@@ -396,7 +369,7 @@ size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const stru
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now)
 {
-	struct roce_rider none = { .allowed = false };
+	struct roce_piggyback_ack none = { .allowed = false };
 
 	return roce_output_with(qp, buf, cap, path, &none, now);
 }

@@ -13,8 +13,8 @@
  * It reaches memory, receive buffers, completions and events through wq->ops, and reads its
  * configuration from *wq.
  *
- * One struct serves RC, UC, UD, XRC and raw packet QPs; which parts are in use follows from wq->type.  Parts and
- * their files:
+ * One struct serves RC, UC, UD, XRC and raw packet QPs; which parts are in use follows from
+ * wq->type.  Parts and their files:
  *
  *	requester.c   send queue -> requests (RC, XRC, UC): which is next, and may it leave?
  *	request.c     a request -> its packets
@@ -26,8 +26,8 @@
  *	retry.c       timeouts, go-back-N, RNR, limits, window
  *	cc.c          the window that follows the path
  *	pace.c        rate limits
- *	slow.c        the rate of UC and UD that follows the path
- *	sentto.h      whose notifications a UD QP believes
+ *	dcqcn.c        the rate of UC and UD that follows the path
+ *	sentto.h      whose notifications a UD QP accepts
  *	ipoib.c       segmentation and checksums of IP packets in datagrams
  *	rd_atomic.c   replay of READs and atomics
  *	faults.c      reason -> NAK, status, event, QP action
@@ -35,7 +35,7 @@
  *	raw.c         raw packet QPs: their queue; the frames are core's
  *	sge.c         payload between packets and scatter/gather lists
  *	snapshot.c    the responder's state, for another process to go on with (XRC)
- *	life.c        states, draining, death
+ *	qp_lifecycle.c        states, draining, death
  *	migrate.c     the alternate path
  *	engine.c      the entry points below and dispatch by QP type
  *	check.c       the truths of state.h, asserted
@@ -46,8 +46,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "roce/const.h"
+#include "roce/opcode.h"
 #include "roce/pkt.h"
 #include "roce/psn.h"
+#include "util/compiler.h"
 #include "util/time.h"
 #include "wq/qp.h"
 
@@ -83,9 +86,11 @@ struct roce_counters {
 	uint64_t send_rnr_err, send_err, ack_deferred;
 	uint64_t retry_exceeded_err, retry_rnr_exceeded_err, completer_retry_err;
 	uint64_t retransmitted_pkts, dropped_pkts;
-	uint64_t out_of_buffer;			/* packets that found no receive posted, whatever became of them */
+	/* packets that found no receive posted, whatever became of them */
+	uint64_t out_of_buffer;
 	uint64_t bad_pkey, bad_qkey;		/* of the dropped ones */
-	/* Unreliable: messages without a receive, with packets missing, and refused; packets that never came. */
+	/* Unreliable: messages without a receive, with packets missing, and refused; packets that
+	 * never came. */
 	uint64_t unreceived_msgs, broken_msgs, refused_msgs, lost_pkts;
 	uint64_t rdma_sends, rdma_recvs;	/* SENDs and receives that succeeded */
 	uint64_t ecn_marked, cnp_sent, cnp_rcvd;	/* Annex A17 congestion notification */
@@ -131,18 +136,29 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now);
 
-/* The same; an ACK may leave beside a request, in *ack, if ack->allowed.  ack->any tells whether it did. */
+/*
+ * The same; an ACK may leave beside a request, in *ack, if ack->allowed.  ack->any tells whether it
+ * did.
+ */
 size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
-			struct roce_rider *ack, uint64_t now);
+			struct roce_piggyback_ack *ack, uint64_t now);
+
+/* Of a request whose PSN is not the one expected: the rest of the question below. */
+bool roce_fills_gap_later(const struct roce_qp *qp, const struct roce_pkt *pkt);
 
 /*
- * Is this a request that the QP would take in its turn, but one before it is missing? The engine will want it again; a caller that keeps
- * it and brings it when roce_expected_psn() has come to it saves that.  Nothing proves that the peer has sent it (core/held.h).
+ * Is this a request that the QP would take in its turn, but one before it is missing? The engine
+ * will want it again; a caller that keeps it and brings it when roce_expected_psn() has come to it
+ * saves that.  Nothing proves that the peer has sent it (core/rx/reorder.h).
  */
-bool roce_early(const struct roce_qp *qp, const struct roce_pkt *pkt);
+static inline bool roce_out_of_order(const struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	return unlikely(pkt->bth.psn != qp->resp.epsn) &&
+	       roce_is_request(roce_opcode_info(pkt->bth.opcode)) && roce_fills_gap_later(qp, pkt);
+}
 
 /* More is kept, behind another gap: the peer is to send what is missing there. */
-void roce_ask_again(struct roce_qp *qp);
+void roce_nak_again(struct roce_qp *qp);
 
 static inline uint32_t roce_expected_psn(const struct roce_qp *qp)
 {
@@ -153,6 +169,12 @@ static inline uint32_t roce_expected_psn(const struct roce_qp *qp)
 static inline uint32_t roce_in_flight(const struct roce_qp *qp)
 {
 	return psn_add(qp->req.psn, 0 - qp->comp.una);
+}
+
+/* The oldest of them; of a READ, its next response. It advances with each answer. */
+static inline uint32_t roce_oldest_unacked(const struct roce_qp *qp)
+{
+	return qp->comp.una;
 }
 
 /* Does it take room on its path: more than one packet at a time, or would it? */
@@ -172,8 +194,42 @@ static inline uint64_t roce_round_trip(const struct roce_qp *qp)
 /* A FLUSH that was under way has ended: the one with this PSN, if it is still waited for. */
 void roce_flushed(struct roce_qp *qp, uint32_t psn, enum reason why);
 
-/* Is a positive ACK all that roce_output() has to say, if anything? Then it may wait for company. */
-bool roce_owes_ack_only(const struct roce_qp *qp);
+/* Has COMM_EST been raised, by this engine or by another one for it? */
+static inline bool roce_is_established(const struct roce_qp *qp)
+{
+	return qp->resp.established;
+}
+
+static inline void roce_set_established(struct roce_qp *qp)
+{
+	qp->resp.established = true;
+}
+
+/* Is a message in progress: its first packet has come, its last has not? */
+static inline bool roce_in_message(const struct roce_qp *qp)
+{
+	return qp->resp.msg != ROCE_MSG_NONE;
+}
+
+/* Are responses to READs or atomics still to be sent? */
+static inline bool roce_owes_responses(const struct roce_qp *qp)
+{
+	return qp->resp.rd_owed != 0;
+}
+
+/* True if roce_output() would send nothing, or only a positive ACK, which may be delayed. */
+static inline bool roce_owes_ack_only(const struct roce_qp *qp)
+{
+	const struct roce_ack *ack = &qp->resp.ack;
+
+	if (qp->wq->state != IBV_QPS_RTR && qp->wq->state != IBV_QPS_RTS)
+		return false;
+	if (qp->resp.cnp_owed || qp->resp.rd_owed || qp->resp.gap_owed || qp->req.halted ||
+	    qp->req.retx.next != qp->req.retx.end ||
+	    qp->req.index != qp->wq->sq.head)
+		return false;
+	return !ack->pending || roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK;
+}
 
 static inline bool roce_owes_ack(const struct roce_qp *qp)
 {
@@ -196,12 +252,13 @@ uint64_t roce_next_timeout(const struct roce_qp *qp);
 void roce_timeout(struct roce_qp *qp, uint64_t now);
 
 /*
- * Has an ack timeout passed; or the time after which the oldest packet is sent once more, to see whether it has arrived?  If the caller knows that the
- * peer has not had a chance to answer, both may begin anew, without a packet and without counting, before roce_timeout() is called.
+ * Has an ack timeout passed; or the time after which the oldest packet is sent once more, to see
+ * whether it has arrived?  If the caller knows that the peer has not had a chance to answer, what
+ * is due may begin anew, without a packet and without counting, before roce_timeout() is called.
  */
 bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now);
 bool roce_probe_due(const struct roce_qp *qp, uint64_t now);
-void roce_ack_excuse(struct roce_qp *qp, uint64_t now);
+void roce_defer_timeout(struct roce_qp *qp, uint64_t now);
 
 /*
  * Something outside moved the QP's work along (a receive was posted while an RNR was pending, a
@@ -217,10 +274,32 @@ void roce_recv_posted(struct roce_qp *qp);
 void roce_qp_fail(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
 
 /*
- * A raw packet QP's frame does not fit the receive that core holds for it: `cqe` of it is completed in
- * error, and the QP goes to ERR.
+ * A raw packet QP's frame does not fit the receive that core holds for it: `cqe` of it is completed
+ * in error, and the QP goes to ERR.
  */
 void roce_raw_failed(struct roce_qp *qp, struct wq_cqe *cqe, enum reason why);
+
+/*
+ * Payload and frames that core moves by itself: bytes of one-sided requests in the peer's memory,
+ * a raw packet QP's frames received, and those dropped; no_recv: for want of a receive.
+ */
+static inline void roce_count_onesided(struct roce_qp *qp, uint64_t sent, uint64_t rcvd)
+{
+	qp->counters.sent_bytes += sent;
+	qp->counters.rcvd_bytes += rcvd;
+}
+
+static inline void roce_count_raw_rcvd(struct roce_qp *qp, uint64_t bytes)
+{
+	qp->counters.rcvd_pkts++;
+	qp->counters.rcvd_bytes += bytes;
+}
+
+static inline void roce_count_raw_dropped(struct roce_qp *qp, bool no_recv)
+{
+	qp->counters.out_of_buffer += no_recv;
+	qp->counters.dropped_pkts++;
+}
 
 const struct roce_counters *roce_qp_counters(const struct roce_qp *qp);
 

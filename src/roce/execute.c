@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a request packet does, once the responder has found nothing against it: the payload goes into its receive or into memory, an atomic
- * is done, a READ takes a resource from which it is answered.
+ * What a request packet does, once the responder has found nothing against it: the payload goes
+ * into its receive or into memory, an atomic is done, a READ takes a resource from which it is
+ * answered.
  */
 #include <string.h>
 
@@ -52,7 +53,8 @@ static enum reason execute_write(struct roce_qp *qp, const struct roce_pkt *pkt,
 	return why;
 }
 
-static enum reason execute_atomic(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t *original)
+static enum reason execute_atomic(struct roce_qp *qp, const struct roce_pkt *pkt,
+				  uint64_t *original)
 {
 	struct wq_qp *wq = qp->wq;
 	bool cmp_swap = pkt->bth.opcode == ROCE_RC_COMPARE_SWAP ||

@@ -12,9 +12,11 @@
 enum fault_class {
 	CLASS_LOCAL,      /* A: the responder cannot do what it should */
 	CLASS_RECV_LOCAL, /* A: the receive's own memory failed its check */
-	CLASS_RECV_SMALL, /* C: message longer than the receive; D of a datagram, or anybody could stop a UD QP */
+	/* C: message longer than the receive; D of a datagram, or any sender could stop a UD QP */
+	CLASS_RECV_SMALL,
 	CLASS_REQUEST,    /* C: invalid request */
-	CLASS_ACCESS,     /* C: remote access violation; a receive held is a WRITE's with immediate data */
+	/* C: remote access violation; a receive held is a WRITE's with immediate data */
+	CLASS_ACCESS,
 	CLASS_INVALIDATE, /* J: the message is there, its invalidation failed */
 };
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The invariant CRC.  A pseudo header stands in for the layers below, so that the fields a router may change count as ones:
+ * The invariant CRC.  A pseudo header stands in for the layers below, so that the fields a router
+ * may change count as ones:
  *
  *	8 bytes of ones		in place of the local route header
- *	IPv4 (20) | IPv6 (40)	ones: ToS, TTL, header checksum | traffic class, flow label, hop limit
+ *	IPv4 (20) | IPv6 (40)	ones: ToS, TTL, header checksum | traffic class, flow label, hop
+ *				limit
  *	UDP (8)			ones: checksum
  *	BTH (12)		ones: the byte of FECN, BECN and reserved bits
  *	extended headers, payload, pad as they are
  *
- * ISA-L's crc32_gzip_refl() inverts its seed on entry and its result on return, as zlib does: a first call takes 0, and the
- * result of one call is the seed of the next.  The register is the reflected one: bit 31 is the coefficient of x^0.
+ * ISA-L's crc32_gzip_refl() inverts its seed on entry and its result on return, as zlib does: a
+ * first call takes 0, and the result of one call is the seed of the next.  The register is the
+ * reflected one: bit 31 is the coefficient of x^0.
  */
 #include "roce/icrc.h"
 
@@ -79,8 +82,9 @@ static uint8_t *put_udp(uint8_t *p, const struct net_path *path, uint16_t udp_le
 }
 
 /*
- * ISA-L may leave values in the upper halves of the vector registers; then every switch to code that was compiled for SSE only, as
- * ours is, costs more than the CRC of 4 KiB (docs/PERFORMANCE.md).
+ * ISA-L may leave values in the upper halves of the vector registers; then every switch to code
+ * that was compiled for SSE only, as ours is, costs more than the CRC of 4 KiB
+ * (docs/PERFORMANCE.md).
  */
 #ifdef __x86_64__
 static __attribute__((target("avx"))) void clear_upper_halves(void)
@@ -127,8 +131,9 @@ typedef uint32_t lanes __attribute__((vector_size(16)));
 typedef int32_t signed_lanes __attribute__((vector_size(16)));
 
 /*
- * a * c modulo the CRC's polynomial, where c is given as c, c * x^8, c * x^16, c * x^24: a byte of `a` belongs to each, so that
- * four chains of eight dependent steps run side by side instead of one of 32.
+ * a * c modulo the CRC's polynomial, where c is given as c, c * x^8, c * x^16, c * x^24: a byte of
+ * `a` belongs to each, so that four chains of eight dependent steps run side by side instead of one
+ * of 32.
  */
 static uint32_t gf_mul(uint32_t a, lanes c)
 {
@@ -173,9 +178,10 @@ static uint32_t gf_unshift(uint32_t crc, uint32_t bytes)
 }
 
 /*
- * Whether the CRC received differs from the CRC with identification 0 by what some identification would have added.
- * The CRC is linear: the difference is identification * x^(8 * (bytes behind it + 4)), and unshifted it must be a polynomial
- * that fits into the identification's 16 bits, in this register the upper half.
+ * Whether the CRC received differs from the CRC with identification 0 by what some identification
+ * would have added. The CRC is linear: the difference is identification * x^(8 * (bytes behind it +
+ * 4)), and unshifted it must be a polynomial that fits into the identification's 16 bits, in this
+ * register the upper half.
  */
 static bool fits_some_id(uint32_t difference, size_t len)
 {

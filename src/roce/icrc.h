@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The invariant CRC of RoCEv2 (IBTA Annex A17): CRC-32 over IP, UDP and transport headers and payload, with every field that a
- * router may change counted as ones.  Stored little endian behind the (padded) payload.
+ * The invariant CRC of RoCEv2 (IBTA Annex A17): CRC-32 over IP, UDP and transport headers and
+ * payload, with every field that a router may change counted as ones.  Stored little endian behind
+ * the (padded) payload.
  */
 #ifndef VRB_ROCE_ICRC_H
 #define VRB_ROCE_ICRC_H
@@ -13,20 +14,23 @@
 #include "util/net.h"
 
 /*
- * ICRC of the packet `data` of `len` bytes (BTH up to and including the pad, without the ICRC itself) as it travels along path.
- * ip_id is the IPv4 identification it carries (DF set); ignored for IPv6.
+ * ICRC of the packet `data` of `len` bytes (BTH up to and including the pad, without the ICRC
+ * itself) as it travels along path. ip_id is the IPv4 identification it carries (DF set); ignored
+ * for IPv6.
  */
 uint32_t roce_icrc(const struct net_path *path, uint16_t ip_id, const uint8_t *data, size_t len);
 
 enum roce_icrc_verdict {
 	ROCE_ICRC_GOOD,
 	ROCE_ICRC_BAD,
-	ROCE_ICRC_GOOD_FOR_SOME_ID,	/* IPv4 with unknown identification: the CRC fits one of the 65,536, 16 of 32 bits proven */
+	/* IPv4 with unknown identification: the CRC fits one of the 65,536, 16 of 32 bits proven */
+	ROCE_ICRC_GOOD_FOR_SOME_ID,
 };
 
 /*
- * Checks a received packet: data/len include the trailing ICRC; len >= 16.  With id_known the identification ip_id is used;
- * without it ip_id is a guess, and where it is wrong the identification is solved for.
+ * Checks a received packet: data/len include the trailing ICRC; len >= 16.  With id_known the
+ * identification ip_id is used; without it ip_id is a guess, and where it is wrong the
+ * identification is solved for.
  */
 enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_known, uint16_t ip_id,
 				       const uint8_t *data, size_t len);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Expands opcode.def into the lookup table and proves at compile time what the rest of the engine relies on. */
+/*
+ * Expands opcode.def into the lookup table and proves at compile time what the rest of the engine
+ * relies on.
+ */
 #include "roce/opcode.h"
 
 #include "roce/const.h"
@@ -54,7 +57,9 @@ const struct roce_opcode_info roce_opcodes[256] = {
 };
 #undef OPCODE
 
-/* Headers fit the buffers, are a multiple of four bytes, and the service is where the opcode says. */
+/*
+ * Headers fit the buffers, are a multiple of four bytes, and the service is where the opcode says.
+ */
 #define OPCODE(code_, service_, operation_, kind_, direction_, place_, headers_, payload_, recv_)  \
 	_Static_assert(HDR_LEN(headers_) <= ROCE_MAX_HDR, #operation_);                            \
 	_Static_assert(HDR_LEN(headers_) % 4 == 0, #operation_);                                   \

@@ -2,7 +2,7 @@
 /*
  * What is known about each BTH opcode, derived from the table in opcode.def.
  *
- * Everybody asks the table; nobody takes opcode bits apart or sums header lengths.
+ * All code asks the table; none takes opcode bits apart or sums header lengths.
  */
 #ifndef VRB_ROCE_OPCODE_H
 #define VRB_ROCE_OPCODE_H
@@ -99,7 +99,8 @@ struct roce_opcode_info {
 	uint8_t kind;			/* enum roce_kind */
 	uint8_t direction;		/* enum roce_direction */
 	uint8_t place;			/* enum roce_place */
-	bool takes_recv;		/* consumes a receive WQE: SEND first/only, WRITE with immediate */
+	/* consumes a receive WQE: SEND first/only, WRITE with immediate */
+	bool takes_recv;
 };
 
 /* Indexed by the opcode byte; unknown opcodes have kind NONE and no name. */
@@ -144,19 +145,23 @@ static inline bool roce_is_one_sided(const struct roce_opcode_info *op)
 }
 
 /*
- * Whether a QP of this type may receive the packet at all: the service must be its own; an XRC request is for an
- * XRC_RECV QP and an XRC response for an XRC_SEND QP; a CNP is for all of them.
+ * Whether a QP of this type may receive the packet at all: the service must be its own; an XRC
+ * request is for an XRC_RECV QP and an XRC response for an XRC_SEND QP; a CNP is for all of them.
  */
 bool roce_opcode_accepted(const struct roce_opcode_info *op, enum ibv_qp_type type);
 
 /*
- * The BTH opcode of one request packet of a work request (enum ibv_wr_opcode, FLUSH and ATOMIC WRITE included) that is the first
- * and/or the last of its message; immediate and invalidate follow from the work request.  -1 if that request does not exist on that
- * type of QP, or needs more than one packet where it must not.
+ * The BTH opcode of one request packet of a work request (enum ibv_wr_opcode, FLUSH and ATOMIC
+ * WRITE included) that is the first and/or the last of its message; immediate and invalidate follow
+ * from the work request.  -1 if that request does not exist on that type of QP, or needs more than
+ * one packet where it must not.
  */
 int roce_request_opcode(enum ibv_qp_type type, uint32_t wr_opcode, bool first, bool last);
 
-/* The opcode of a response (READ_RESPONSE_*, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, given in its RC form) as this type of QP sends it. */
+/*
+ * The opcode of a response (READ_RESPONSE_*, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, given in its RC form)
+ * as this type of QP sends it.
+ */
 uint8_t roce_response_opcode(enum ibv_qp_type type, enum roce_opcode rc_opcode);
 
 /* The opcode of one packet of a READ response, in RC form. */

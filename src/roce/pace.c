@@ -3,18 +3,10 @@
 #include "roce/pace.h"
 
 #include "util/compiler.h"
-
-/* Wakes later than this for less are not worth a timer. */
-#define PACE_SLACK (50 * VRB_USEC)
-
-/* The longest time between two answers: 8 Mbit/s at MTU 1024. */
-#define GAP_MAX VRB_MSEC
+#include "util/tuning.h"
 
 enum {
-	ANSWERS_AHEAD = 4,	/* answers that leave together */
 	HEADERS = 20,		/* of a packet, about */
-	STALL = 4,		/* gaps: a longer one is also that of a process without a processor */
-	SPREAD = 16,		/* READs whose answers are spread after a sign of congestion */
 };
 
 /* Nanoseconds that bytes take; 2^32 bytes at 1 kbit/s still fit. */
@@ -37,14 +29,14 @@ void roce_pace_reset(struct roce_qp *qp)
 	qp->pace.answers.resume = VRB_NEVER;
 }
 
-bool roce_pace_allows(struct roce_qp *qp, uint64_t now)
+bool roce_pace_wait_over(struct roce_qp *qp, uint64_t now)
 {
 	struct roce_pace *p = &qp->pace;
-	uint64_t ahead = PACE_SLACK;
+	uint64_t ahead = TUNE_PACE_SLACK;
 
 	if (unlikely(p->told.kbps))
-		roce_slow_recover(&p->told, now);
-	if (likely(!rate(qp)))
+		roce_dcqcn_recover(&p->told, now);
+	if (!rate(qp))
 		return true;
 	if (qp->wq->rate_kbps)
 		ahead = max(duration(qp->wq->rate_kbps, qp->wq->rate_burst), ahead);
@@ -54,29 +46,31 @@ bool roce_pace_allows(struct roce_qp *qp, uint64_t now)
 	return false;
 }
 
-void roce_pace_sent(struct roce_qp *qp, size_t len, uint64_t now)
+void roce_pace_count(struct roce_qp *qp, size_t len, uint64_t now)
 {
 	uint32_t kbps = rate(qp);
 
-	if (unlikely(kbps))
+	if (kbps)
 		qp->pace.free = time_after(max(qp->pace.free, now), duration(kbps, len));
 }
 
-void roce_pace_told(struct roce_qp *qp, uint64_t now)
+void roce_pace_notified(struct roce_qp *qp, uint64_t now)
 {
 	const struct roce_counters *c = &qp->counters;
 
-	roce_slow_notified(&qp->pace.told, c->sent_bytes + c->sent_pkts * HEADERS, now);
+	roce_dcqcn_notified(&qp->pace.told, c->sent_bytes + c->sent_pkts * HEADERS, now);
 }
 
-/* How long the requester takes for a packet, by how often it asks; pauses of its own do not count. */
+/*
+ * How long the requester takes for a packet, by how often it asks; pauses of its own do not count.
+ */
 void roce_pace_asked(struct roce_qp *qp, uint32_t packets, uint64_t now)
 {
 	struct roce_answer_pace *a = &qp->pace.answers;
 	uint64_t took = now > a->asked_at && a->asked ? (now - a->asked_at) / a->asked : 0;
-	uint64_t slowest = max(STALL * a->gap, PACE_SLACK);
+	uint64_t slowest = max(TUNE_PACE_STALL * a->gap, TUNE_PACE_SLACK);
 
-	if (a->asked && took <= GAP_MAX)
+	if (a->asked && took <= TUNE_PACE_GAP_MAX)
 		a->gap = a->gap - a->gap / 4 + min(took, slowest) / 4;
 	if (a->spread)
 		a->spread--;
@@ -88,7 +82,7 @@ void roce_pace_spread_answers(struct roce_qp *qp, bool lost)
 {
 	struct roce_answer_pace *a = &qp->pace.answers;
 
-	a->spread = SPREAD;
+	a->spread = TUNE_PACE_SPREAD;
 	if (lost)
 		a->asked = 0;	/* the time that the repair takes says nothing */
 }
@@ -96,7 +90,7 @@ void roce_pace_spread_answers(struct roce_qp *qp, bool lost)
 bool roce_pace_answer_allows(struct roce_qp *qp, uint64_t now)
 {
 	struct roce_answer_pace *a = &qp->pace.answers;
-	uint64_t ahead = max(ANSWERS_AHEAD * a->gap, PACE_SLACK);
+	uint64_t ahead = max(TUNE_PACE_AHEAD * a->gap, TUNE_PACE_SLACK);
 
 	if (!a->spread || a->free <= time_after(now, ahead))
 		return true;
@@ -111,11 +105,6 @@ void roce_pace_answered(struct roce_qp *qp, uint64_t now)
 
 	if (a->spread)
 		a->free = time_after(max(a->free, now), a->gap * 4 / 5);
-}
-
-uint64_t roce_pace_next(const struct roce_qp *qp)
-{
-	return time_earlier(qp->pace.resume, qp->pace.answers.resume);
 }
 
 void roce_pace_expire(struct roce_qp *qp, uint64_t now)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pacing of requests (ibv_modify_qp_rate_limit, and slow.h): a token bucket kept as a point in time.  Each
- * packet moves it by the time that the packet takes at the QP's rate; a packet may leave when it
- * lies no further ahead than a burst takes.
+ * Pacing of requests (ibv_modify_qp_rate_limit, and dcqcn.h): a token bucket kept as a point in
+ * time.  Each packet moves it by the time that the packet takes at the QP's rate; a packet may
+ * leave when it lies no further ahead than a burst takes.
  *
- * The answers to READs are the requester's doing: its window says how much it asks for.  But it asks
- * for long stretches, and a path that is congested needs them spread.  So for some READs after a
- * sign of congestion (a CNP, or a request that is repeated) their answers leave about as fast as the
- * requester has been seen to take them.
+ * READ responses are the requester's responsibility: its window limits what it asks for.  But it
+ * asks for long stretches, and a path that is congested needs them spread.  So for some READs after
+ * a sign of congestion (a CNP, or a request that is repeated) their answers leave about as fast as
+ * the requester has been seen to take them.
  */
 #ifndef VRB_ROCE_PACE_H
 #define VRB_ROCE_PACE_H
@@ -17,23 +17,49 @@
 #include <stdint.h>
 
 #include "roce/engine.h"
+#include "util/compiler.h"
+#include "util/time.h"
 
 void roce_pace_reset(struct roce_qp *qp);
 
 /* May a request leave now? If not, the engine's deadline says when. */
-bool roce_pace_allows(struct roce_qp *qp, uint64_t now);
-void roce_pace_sent(struct roce_qp *qp, size_t len, uint64_t now);
+static inline bool roce_is_paced(const struct roce_qp *qp)
+{
+	return unlikely(qp->wq->rate_kbps || qp->pace.told.kbps);
+}
+
+bool roce_pace_wait_over(struct roce_qp *qp, uint64_t now);
+
+static inline bool roce_pace_allows(struct roce_qp *qp, uint64_t now)
+{
+	return !roce_is_paced(qp) || roce_pace_wait_over(qp, now);
+}
+
+void roce_pace_count(struct roce_qp *qp, size_t len, uint64_t now);
+
+static inline void roce_pace_sent(struct roce_qp *qp, size_t len, uint64_t now)
+{
+	if (roce_is_paced(qp))
+		roce_pace_count(qp, len, now);
+}
 
 /* UC and UD: a CNP came. */
-void roce_pace_told(struct roce_qp *qp, uint64_t now);
+void roce_pace_notified(struct roce_qp *qp, uint64_t now);
 
-/* A new READ of so many packets; a sign of congestion; and the same as above for an answer to a READ. */
+/*
+ * A new READ of so many packets; a sign of congestion; and the same as above for an answer to a
+ * READ.
+ */
 void roce_pace_asked(struct roce_qp *qp, uint32_t packets, uint64_t now);
 void roce_pace_spread_answers(struct roce_qp *qp, bool lost);
 bool roce_pace_answer_allows(struct roce_qp *qp, uint64_t now);
 void roce_pace_answered(struct roce_qp *qp, uint64_t now);
 
-uint64_t roce_pace_next(const struct roce_qp *qp);
+static inline uint64_t roce_pace_next(const struct roce_qp *qp)
+{
+	return time_earlier(qp->pace.resume, qp->pace.answers.resume);
+}
+
 void roce_pace_expire(struct roce_qp *qp, uint64_t now);
 
 #endif

@@ -6,9 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "roce/engine.h"
 #include "roce/opcode.h"
+#include "util/compiler.h"
 
 /* engine.c */
 static inline bool roce_is_reliable(const struct roce_qp *qp)
@@ -18,20 +20,45 @@ static inline bool roce_is_reliable(const struct roce_qp *qp)
 }
 
 /* Starts a packet of this QP: opcode, P_Key, MigReq, destination, psn; the rest zero. */
-void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode, uint32_t psn);
+static inline void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode,
+				uint32_t psn)
+{
+	const struct wq_qp *wq = qp->wq;
+
+	memset(pkt, 0, offsetof(struct roce_pkt, path));
+	pkt->bth.opcode = opcode;
+	pkt->bth.mig_req = wq->mig_state == IBV_MIG_MIGRATED;
+	pkt->bth.pkey = wq->pkey;
+	pkt->bth.dest_qpn = wq->dest_qpn;
+	pkt->bth.psn = psn;
+}
 
 /*
  * A packet is put into a buffer in three moves: headers for a payload of len bytes, the payload by
  * the caller at the returned offset, then the pad.  roce_put_pad() returns the length of the packet
  * and counts it as sent.
  */
-size_t roce_put_headers(struct roce_pkt *pkt, uint8_t *buf, uint32_t len);
-size_t roce_put_pad(struct roce_qp *qp, uint8_t *buf, size_t hdr, uint32_t len);
+static inline size_t roce_put_headers(struct roce_pkt *pkt, uint8_t *buf, uint32_t len)
+{
+	pkt->payload_len = len;
+	pkt->bth.pad = -len & 3;
+	return roce_encode_headers(buf, pkt);
+}
+
+static inline size_t roce_put_pad(struct roce_qp *qp, uint8_t *buf, size_t hdr, uint32_t len)
+{
+	uint32_t pad = -len & 3;
+
+	memset(buf + hdr + len, 0, pad);
+	qp->counters.sent_pkts++;
+	qp->counters.sent_bytes += len;
+	return hdr + len + pad;
+}
 
 /* The oldest request of the send queue has succeeded. */
 void roce_complete_send(struct roce_qp *qp);
 
-/* life.c */
+/* qp_lifecycle.c */
 
 /*
  * The QP dies: the oldest send request gets status (unless that is a flush), everything else is
@@ -46,7 +73,13 @@ void roce_flush_queues(struct roce_qp *qp, enum ibv_wc_status status, enum reaso
 void roce_send_error(struct roce_qp *qp, enum reason why);
 
 /* SQD: raises SQ_DRAINED once everything begun is done. */
-void roce_check_drained(struct roce_qp *qp);
+void roce_drained(struct roce_qp *qp);
+
+static inline void roce_check_drained(struct roce_qp *qp)
+{
+	if (unlikely(qp->wq->state == IBV_QPS_SQD))
+		roce_drained(qp);
+}
 
 /* migrate.c */
 
@@ -58,7 +91,13 @@ bool roce_migrate(struct roce_qp *qp);
 void roce_follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt);
 
 /* check.c: the truths of state.h. */
+#ifdef NDEBUG
+static inline void roce_check(const struct roce_qp *qp)
+{
+}
+#else
 void roce_check(const struct roce_qp *qp);
+#endif
 
 /* requester.c */
 void roce_requester_start(struct roce_qp *qp);
@@ -66,8 +105,9 @@ void roce_requester_seek(struct roce_qp *qp, uint32_t psn); /* una .. high */
 void roce_requester_rewind(struct roce_qp *qp);
 
 /*
- * The peer awaits the packet at una.  If that one left its payload behind, it could not be fetched: the request and all
- * behind it begin anew, as packets and with the PSNs that those need.  False: it did not.
+ * The peer awaits the packet at una.  If that one left its payload behind, it could not be fetched:
+ * the request and all behind it begin anew, as packets and with the PSNs that those need.  False:
+ * it did not.
  */
 bool roce_requester_take_back(struct roce_qp *qp);
 
@@ -77,16 +117,31 @@ bool roce_is_local_op(const struct send_wqe *w);
 /* Would the next request be run in the memory of the peer, without a packet? */
 bool roce_requester_runs_direct(const struct roce_qp *qp);
 
-/* repair.c: a NAK asks for the oldest packet.  It goes again by itself, or all that was sent from there on. */
-void roce_repair_begin(struct roce_qp *qp);
+/*
+ * selective_retx.c: a NAK asks for the oldest packet.  It goes again by itself, or all that was
+ * sent from there on.
+ */
+void roce_selective_retx_begin(struct roce_qp *qp);
 
 /* Goes this packet again anyway, or has it? */
-bool roce_repair_covers(const struct roce_qp *qp, uint32_t psn);
-bool roce_repair_due(struct roce_qp *qp);
-size_t roce_repair_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
+bool roce_selective_retx_covers(const struct roce_qp *qp, uint32_t psn);
+bool roce_selective_retx_left(struct roce_qp *qp);
+
+static inline bool roce_selective_retx_due(struct roce_qp *qp)
+{
+	return unlikely(qp->req.retx.next != qp->req.retx.end) && roce_selective_retx_left(qp);
+}
+
+size_t roce_selective_retx_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 
 /* The oldest packets were acknowledged: was the repair enough? */
-void roce_repair_acked(struct roce_qp *qp);
+void roce_selective_retx_judge(struct roce_qp *qp);
+
+static inline void roce_selective_retx_acked(struct roce_qp *qp)
+{
+	if (unlikely(qp->req.retx.end != qp->req.retx.from))
+		roce_selective_retx_judge(qp);
+}
 
 /* sge.c: payload of a message from or to its scatter/gather list, beginning at byte `offset`. */
 enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset, uint8_t *dst,
@@ -113,16 +168,17 @@ void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now);
 
 /* Says, once per gap, that the packet at epsn is missing. */
-void roce_responder_ask(struct roce_qp *qp);
+void roce_responder_nak_gap(struct roce_qp *qp);
 
 /* The receive held serves the next message. */
 void roce_responder_drop_message(struct roce_qp *qp);
 
-/* A message of an unreliable service ends without a completion: counted, and told. */
+/* A message of an unreliable service ends without a completion: counted and reported. */
 void roce_message_dropped(struct roce_qp *qp, enum reason why);
 void roce_responder_fault(struct roce_qp *qp, enum reason why); /* see faults.h */
 void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe);
-void roce_response_fault(struct roce_qp *qp, enum reason why, uint32_t psn); /* in place of the answer with that PSN */
+void roce_response_fault(struct roce_qp *qp, enum reason why,
+			 uint32_t psn); /* in place of the answer with that PSN */
 const char *roce_resp_step_name(unsigned int step);
 
 /* execute.c: the packet takes effect.  Returns why it could not, or REASON_NONE. */

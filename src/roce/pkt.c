@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Headers between bytes and struct roce_pkt.  All lengths of a received packet are validated here and nowhere else; behind
- * roce_decode() a packet is known to hold what its opcode says.
+ * Headers between bytes and struct roce_pkt.  All lengths of a received packet are validated here
+ * and nowhere else; behind roce_decode() a packet is known to hold what its opcode says.
  */
 #include "roce/pkt.h"
 
@@ -225,6 +225,11 @@ static uint8_t *put_extended(uint8_t *p, const struct roce_opcode_info *op,
 	return p;
 }
 
+uint32_t roce_dest_qpn(const uint8_t *packet)
+{
+	return get_be24(packet + 5);
+}
+
 enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len)
 {
 	const struct roce_opcode_info *op;
@@ -239,7 +244,8 @@ enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len
 	op = roce_opcode_info(pkt->bth.opcode);
 	if (unlikely(op->kind == ROCE_KIND_NONE))
 		return ROCE_DROP_OPCODE;
-	/* Every packet is padded to a multiple of four bytes: any other length means that the end of the pad is missing. */
+	/* Every packet is padded to a multiple of four bytes: any other length means that the end
+	 * of the pad is missing. */
 	if (unlikely(len < op->hdr_len + (size_t)ROCE_ICRC_LEN || len % 4 != 0))
 		return ROCE_DROP_SHORT;
 	room = len - op->hdr_len - ROCE_ICRC_LEN;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A RoCE packet in host order: what decoding yields and encoding takes.  Nobody else touches header bytes.
- * "The packet" is everything behind the UDP header: BTH, extended headers, payload, pad, ICRC.
+ * A RoCE packet in host order: what decoding yields and encoding takes.  No other code touches
+ * header bytes. "The packet" is everything behind the UDP header: BTH, extended headers, payload,
+ * pad, ICRC.
  */
 #ifndef VRB_ROCE_PKT_H
 #define VRB_ROCE_PKT_H
@@ -15,7 +16,8 @@
 enum {
 	ROCE_MIN_MTU = 256,
 	ROCE_MAX_MTU = 4096,
-	ROCE_MAX_HDR = 12 + 4 + 8 + 28,	/* BTH plus the longest legal header list; static-asserted in opcode.c */
+	/* BTH plus the longest legal header list; static-asserted in opcode.c */
+	ROCE_MAX_HDR = 12 + 4 + 8 + 28,
 	ROCE_ICRC_LEN = 4,
 	ROCE_MAX_PACKET = ROCE_MAX_HDR + ROCE_MAX_MTU + 3 + ROCE_ICRC_LEN + 40,
 };
@@ -38,17 +40,20 @@ struct roce_bth {
 struct wq_pull;
 
 /*
- * An ACK that travels beside a request of its QP instead of in front of it: what it says that the request does not.  The network has no
- * such thing; neighbours have (docs/SHM.md).
+ * An ACK that travels beside a request of its QP instead of in front of it: the part that the
+ * request does not carry.  Only lanes carry one, not the network (docs/SHM.md).
  */
-struct roce_rider {
+struct roce_piggyback_ack {
 	bool allowed;		/* roce_output_with(): by the caller */
 	bool any;
 	uint8_t syndrome;
 	uint32_t psn, msn;	/* 24 bits */
 };
 
-/* A decoded packet. Header fields are valid where the opcode carries the header (enum roce_hdr in opcode.h). */
+/*
+ * A decoded packet. Header fields are valid where the opcode carries the header (enum roce_hdr in
+ * opcode.h).
+ */
 struct roce_pkt {
 	struct roce_bth bth;
 	struct {
@@ -80,8 +85,10 @@ struct roce_pkt {
 	} feth;				/* Annex A19 */
 	const uint8_t *payload;		/* inside the caller's packet buffer; without pad */
 	uint32_t payload_len;
-	const struct wq_pull *pull;	/* set by the caller: the payload (payload_len bytes) is in its sender's memory */
-	const struct roce_rider *ack;	/* set by the caller: came beside the packet, to be heard before it */
+	/* set by the caller: the payload (payload_len bytes) is in its sender's memory */
+	const struct wq_pull *pull;
+	/* set by the caller: came with the packet, to be processed before it */
+	const struct roce_piggyback_ack *ack;
 	struct net_path path;		/* filled by the caller: where it came from and went to */
 };
 
@@ -94,12 +101,18 @@ enum roce_drop {
 	ROCE_DROP_OPCODE,	/* unknown opcode */
 };
 
-/* Decodes len bytes at data, ICRC included but not checked (icrc.h does). Fills all of *pkt but path. */
+/*
+ * Decodes len bytes at data, ICRC included but not checked (icrc.h does). Fills all of *pkt but
+ * path.
+ */
 enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len);
 
+/* The destination QP number of a packet that was built here or decoded before: its BTH is whole. */
+uint32_t roce_dest_qpn(const uint8_t *packet);
+
 /*
- * Writes BTH and the extended headers that pkt->bth.opcode carries, in wire order, and returns their length.
- * buf has ROCE_MAX_HDR bytes.  Payload, pad and ICRC are the caller's.
+ * Writes BTH and the extended headers that pkt->bth.opcode carries, in wire order, and returns
+ * their length. buf has ROCE_MAX_HDR bytes.  Payload, pad and ICRC are the caller's.
  */
 size_t roce_encode_headers(uint8_t *buf, const struct roce_pkt *pkt);
 

@@ -2,9 +2,10 @@
 /*
  * Packet sequence numbers: 24-bit serial arithmetic.  MSNs and SSNs count the same way.
  *
- * Seen from any PSN, the 2^23 - 1 numbers that follow it are later and the 2^23 numbers before it are earlier; a difference is
- * therefore in -2^23 .. 2^23 - 1.  At most 2^23 packets may be outstanding, so that the two halves cannot be confused.
- * Arguments may carry rubbish above bit 23, results never do.
+ * Seen from any PSN, the 2^23 - 1 numbers that follow it are later and the 2^23 numbers before it
+ * are earlier; a difference is therefore in -2^23 .. 2^23 - 1.  At most 2^23 packets may be
+ * outstanding, so that the two halves cannot be confused. Bits of arguments above 23 are ignored;
+ * results have none.
  */
 #ifndef VRB_ROCE_PSN_H
 #define VRB_ROCE_PSN_H
@@ -40,16 +41,6 @@ static inline int32_t psn_diff(uint32_t a, uint32_t b)
 static inline bool psn_before(uint32_t a, uint32_t b)
 {
 	return psn_diff(a, b) < 0;
-}
-
-static inline bool psn_after(uint32_t a, uint32_t b)
-{
-	return psn_diff(a, b) > 0;
-}
-
-static inline bool psn_equal(uint32_t a, uint32_t b)
-{
-	return psn_diff(a, b) == 0;
 }
 
 /* first <= psn <= last, for a range of at most 2^23 numbers. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The ring of READ and atomic resources.  The array belongs to the caller of roce_qp_init();
- * rd_next is the slot to be taken next and therefore the oldest one; none from there up to rd_due owes
- * an answer.
+ * rd_next is the slot to be taken next and therefore the oldest one; none from there up to rd_due
+ * owes an answer.
  */
 #include "roce/rd_atomic.h"
 
@@ -79,7 +79,7 @@ struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn)
 		struct roce_rd_atomic *rd = &qp->rd_atomic[i];
 
 		if (rd->kind != ROCE_RD_FREE && qp->resp.psns - rd->end < PSN_HALF &&
-		    !psn_before(psn, rd->first_psn) && !psn_before(rd->last_psn, psn))
+		    psn_in_range(psn, rd->first_psn, rd->last_psn))
 			return rd;
 	}
 	return NULL;
@@ -107,12 +107,10 @@ void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn,
 	rd->answer_end = rd->fresh ? rd->len : end;
 }
 
-struct roce_rd_atomic *roce_rd_due(struct roce_qp *qp)
+struct roce_rd_atomic *roce_rd_oldest(struct roce_qp *qp)
 {
 	uint32_t *due = &qp->resp.rd_due;
 
-	if (!qp->resp.rd_owed)
-		return NULL;
 	for (uint32_t i = roce_rd_slots(qp); i; i--) {
 		if (*due >= roce_rd_slots(qp))
 			*due = 0;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "roce/engine.h"
+#include "util/compiler.h"
 
 /* By the answer that is due. */
 enum roce_rd_kind {
@@ -41,7 +42,8 @@ bool roce_rd_available(const struct roce_qp *qp);
 struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t packets);
 
 /*
- * The slot whose PSNs include psn, or NULL.  What lies half of all PSNs behind is not old any more, but to come (psn.h): it has no slot.
+ * The slot whose PSNs include psn, or NULL.  What lies half of all PSNs behind is not old any more,
+ * but to come (psn.h): it has no slot.
  */
 struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn);
 
@@ -56,7 +58,12 @@ void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn,
 		    uint32_t end);
 
 /* The oldest slot that owes an answer, or NULL. */
-struct roce_rd_atomic *roce_rd_due(struct roce_qp *qp);
+struct roce_rd_atomic *roce_rd_oldest(struct roce_qp *qp);
+
+static inline struct roce_rd_atomic *roce_rd_due(struct roce_qp *qp)
+{
+	return unlikely(qp->resp.rd_owed) ? roce_rd_oldest(qp) : NULL;
+}
 
 /* The packet at next_psn was built. */
 void roce_rd_advance(struct roce_qp *qp, struct roce_rd_atomic *rd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One request packet: which PSNs its message takes, its headers and payload, made from the WQE.  Which packet is next, and whether it may
- * leave, is the requester's.
+ * One request packet: which PSNs its message takes, its headers and payload, made from the WQE.
+ * Which packet is next, and whether it may leave, is the requester's.
  */
 #ifndef VRB_ROCE_REQUEST_H
 #define VRB_ROCE_REQUEST_H
@@ -59,7 +59,7 @@ static inline uint32_t roce_window_for(const struct roce_qp *qp, const struct se
 {
 	const struct wq_qp *wq = qp->wq;
 
-	return roce_cc_share(&qp->cc, wq->sharers, wq->mtu, w->length);
+	return roce_cc_share(&qp->cc, wq->active_qps, wq->mtu, w->length);
 }
 
 /* PSNs that the next packet of the WQE takes. */
@@ -69,7 +69,9 @@ static inline uint32_t roce_packet_psns(const struct roce_qp *qp, const struct s
 	return roce_is_read(w) ? roce_read_piece_end(qp, w, offset) - offset + 1 : 1;
 }
 
-/* The packet at req.psn, which is number `offset` of its message; 0 if its payload cannot be read. */
+/*
+ * The packet at req.psn, which is number `offset` of its message; 0 if its payload cannot be read.
+ */
 size_t roce_request_build(struct roce_qp *qp, struct send_wqe *w, uint32_t offset, uint8_t *buf);
 
 #endif

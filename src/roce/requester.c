@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The requester of RC, XRC and UC: which request packet is next, and whether it may leave (IBTA vol 1,
+ * The requester of RC, XRC and UC: which request packet is next, and whether it may leave (IBTA vol
+ * 1,
  * 9.7.7 and 9.8.2).  request.c builds it.
  *
  *	 next WQE ---> may it begin? ---> note its PSNs ---> build packet ---> advance ---> next WQE
@@ -82,7 +83,7 @@ void roce_requester_rewind(struct roce_qp *qp)
 	qp->req.rd_open = 0;
 	qp->req.since_ack_req = 0;
 	qp->req.halted = false;
-	qp->req.repair = (struct roce_repair){ 0 };
+	qp->req.retx = (struct roce_selective_retx){ 0 };
 }
 
 /* The peer has executed none of them: it takes packets in order, and said which one it awaits. */
@@ -100,20 +101,21 @@ bool roce_requester_take_back(struct roce_qp *qp)
 	sq->next = sq->done;
 	roce_requester_rewind(qp);
 	qp->req.goes_back = false;
-	qp->req.high = psn_add(qp->comp.una, 1);	/* which was used: the peer may still refuse it for good */
+	/* which was used: the peer may still refuse it for good */
+	qp->req.high = psn_add(qp->comp.una, 1);
 	qp->req.ssn = psn_add(oldest->ssn, -1);
 	roce_retry_stop(qp);
 	roce_check_drained(qp);
 	return true;
 }
 
-/* Is the request lawful here, as far as it can be told before the first packet? */
+/* Is the request valid here, as far as can be known before the first packet? */
 static enum reason check_request(struct roce_qp *qp, const struct send_wqe *w)
 {
 	const struct roce_opcode_info *op = op_of(qp, w);
 
-	if (w->doom)
-		return w->doom;
+	if (w->error)
+		return w->error;
 	if (op->kind == ROCE_KIND_NONE)
 		return REASON_WR_OPCODE;
 	if (w->length > qp->wq->max_msg)
@@ -136,8 +138,8 @@ static bool fenced(const struct roce_qp *qp, const struct send_wqe *w)
 }
 
 /*
- * What left while there were fewer sharers, and asked for no answer, is followed by a packet that does: nothing
- * else would open the window.
+ * What left while there were fewer active QPs, and asked for no answer, is followed by a packet
+ * that does: nothing else would open the window.
  */
 static bool window_open(const struct roce_qp *qp, const struct send_wqe *w, uint32_t psns)
 {
@@ -215,7 +217,8 @@ bool roce_requester_runs_direct(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;
 
-	return sq->next != sq->head && qp->req.index == sq->next && may_run_direct(qp, sq_wqe(sq, sq->next));
+	return sq->next != sq->head && qp->req.index == sq->next &&
+	       may_run_direct(qp, sq_wqe(sq, sq->next));
 }
 
 /*
@@ -313,7 +316,7 @@ static struct send_wqe *current(struct roce_qp *qp)
 			return may_send(qp, w, psn_add(qp->req.psn, 0 - w->first_psn)) ? w : NULL;
 		if (sq->next == sq->head || qp->wq->state == IBV_QPS_SQD)
 			return NULL;
-		if (unlikely(w->doom))
+		if (unlikely(w->error))
 			return begin(qp);
 		if (may_run_direct(qp, w)) {
 			if (!direct_op(qp, w))
@@ -347,13 +350,14 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct send_wqe *w;
 	uint32_t offset, psns, psn = qp->req.psn;
-	bool first = psn == qp->req.high;	/* the answer to another could be to the copy before it */
+	/* the answer to another could be to the copy before it */
+	bool first = psn == qp->req.high;
 	size_t len;
 
 	if (qp->retry.rnr_deadline != VRB_NEVER || !roce_cc_allows(&qp->cc, now))
 		return 0;
-	if (unlikely(roce_repair_due(qp)))
-		return roce_repair_output(qp, buf, now);
+	if (unlikely(roce_selective_retx_due(qp)))
+		return roce_selective_retx_output(qp, buf, now);
 	w = current(qp);
 	if (!w)
 		return 0;

@@ -137,8 +137,8 @@ void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
 }
 
 /*
- * The payload could not be fetched: a peer that lives sends packets instead, once it hears the NAK.  What it had sent before, perhaps the same
- * again, is not run (ask_once()).
+ * The payload could not be fetched: a live peer sends packets instead once it gets the NAK.  What
+ * it had sent before, perhaps the same again, is not run (ask_once()).
  */
 static enum resp_step refuse_pull(struct resp_ctx *c)
 {
@@ -161,7 +161,8 @@ static enum resp_step check_psn(struct resp_ctx *c)
 			       ? RESP_OPSEQ
 			       : RESP_DROP;
 	if (psn == qp->resp.epsn)
-		return unlikely(c->pkt->pull && qp->resp.pull_refused) ? refuse_pull(c) : RESP_OPSEQ;
+		return unlikely(c->pkt->pull && qp->resp.pull_refused) ? refuse_pull(c)
+								       : RESP_OPSEQ;
 	return psn_before(psn, qp->resp.epsn) ? RESP_DUPLICATE : RESP_GAP;
 }
 
@@ -238,8 +239,9 @@ static bool is_mtu(uint32_t len)
 }
 
 /*
- * FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4).  The MTU is the sender's, as its FIRST shows, and not
- * above the path's: an end whose interface carries less than the program says sends less (core/qp_modify.c).
+ * FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4).  The MTU
+ * is the sender's, as its FIRST shows, and not above the path's: an end whose interface carries
+ * less than the program says sends less (core/control/qp_modify.c).
  */
 static bool payload_fits(const struct resp_ctx *c)
 {
@@ -303,7 +305,8 @@ static enum reason check_range(struct resp_ctx *c, enum mem_access access)
 }
 
 /*
- * The whole range of a READ or WRITE is checked at its first packet; each access checks again, which is enough for a WRITE of one packet.
+ * The whole range of a READ or WRITE is checked at its first packet; each access checks again,
+ * which is enough for a WRITE of one packet.
  */
 static enum resp_step check_access(struct resp_ctx *c)
 {
@@ -342,7 +345,8 @@ static enum resp_step execute(struct resp_ctx *c)
 		return RESP_ACK;
 	resp->msn = psn_add(resp->msn, 1);
 	resp->msg = ROCE_MSG_NONE;
-	if (roce_has(c->op, ROCE_HDR_IETH) && qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true))
+	if (roce_has(c->op, ROCE_HDR_IETH) &&
+	    qp->wq->ops->invalidate(qp->wq, c->pkt->ieth_rkey, true))
 		return fault(c, REASON_REQ_INVALIDATE);
 	return resp->wqe ? RESP_COMPLETE : RESP_ACK;
 }
@@ -386,8 +390,9 @@ static enum resp_step duplicate(struct resp_ctx *c)
  * IBTA vol 1, 9.7.5: one NAK per gap; after it, and after an RNR NAK, only the expected PSN
  * counts.
  *
- * A neighbour that hears the NAK sends the message at epsn as packets, if its payload was to be pulled, and numbers what follows anew.  So no
- * copy of the old request may be run that is on its way still: the new packets would bear PSNs that are past.
+ * A local peer that gets the NAK resends the message at epsn as packets, if its payload was to be
+ * pulled, and renumbers what follows.  So no copy of the old request may be run that is on its way
+ * still: the new packets would bear PSNs that are past.
  */
 static bool ask_once(struct roce_qp *qp)
 {
@@ -404,7 +409,7 @@ static enum resp_step gap(struct resp_ctx *c)
 	return ask_once(c->qp) ? RESP_DONE : RESP_DROP;
 }
 
-void roce_responder_ask(struct roce_qp *qp)
+void roce_responder_nak_gap(struct roce_qp *qp)
 {
 	ask_once(qp);
 }
@@ -490,7 +495,10 @@ static enum resp_step (*const ends[RESP_DONE])(struct resp_ctx *c) = {
 	[RESP_DROP] = do_drop,
 };
 
-/* The steps that may lead on, in a row so that the compiler can join them.  Returns the first that ends the packet. */
+/*
+ * The steps that may lead on, in a row so that the compiler can join them.  Returns the first that
+ * ends the packet.
+ */
 static enum resp_step walk(struct resp_ctx *c)
 {
 	enum resp_step next = check_psn(c);

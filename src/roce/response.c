@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the responder sends: the answers that READ and atomic resources owe, oldest first, then the pending ACK or NAK; and what it says to
- * a request that comes again.
+ * What the responder sends: the answers that READ and atomic resources owe, oldest first, then the
+ * pending ACK or NAK; and its answer to a duplicate request.
  */
 #include "roce/acknak.h"
 #include "roce/faults.h"

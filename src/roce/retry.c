@@ -17,8 +17,11 @@
 #include "roce/parts.h"
 #include "roce/psn.h"
 #include "util/compiler.h"
+#include "util/tuning.h"
 
-enum { PROBES_MAX = 20 };	/* that still count: a millisecond, doubled so often, is longer than any timeout */
+enum {
+	PROBES_MAX = 20
+}; /* that still count: a millisecond, doubled so often, is longer than any timeout */
 
 /* Why the QP fails when a cause has used up its retries. */
 static const enum reason exhausted[ROCE_RETRY_CAUSES] = {
@@ -29,9 +32,9 @@ static const enum reason exhausted[ROCE_RETRY_CAUSES] = {
 
 uint32_t roce_window_limit(const struct roce_qp *qp)
 {
-	uint32_t packets = ROCE_WINDOW_BYTES / max(qp->wq->mtu, 256u);
+	uint32_t packets = TUNE_WINDOW_BYTES / max(qp->wq->mtu, 256u);
 
-	return max((uint32_t)ROCE_WINDOW_MIN, min(packets, (uint32_t)ROCE_WINDOW_MAX));
+	return max((uint32_t)TUNE_WINDOW_MIN, min(packets, (uint32_t)TUNE_WINDOW_MAX));
 }
 
 static void stop_ack_timer(struct roce_qp *qp)
@@ -52,11 +55,14 @@ void roce_retry_start(struct roce_qp *qp)
 		.left = qp->wq->retry_cnt,
 		.rnr_left = qp->wq->rnr_retry,
 	};
-	roce_cc_start(&qp->cc, roce_window_limit(qp), ROCE_WINDOW_MAX, qp->comp.una);
+	roce_cc_start(&qp->cc, roce_window_limit(qp), TUNE_WINDOW_MAX, qp->comp.una);
 	roce_retry_stop(qp);
 }
 
-/* A payload that the receiver fetches is acknowledged when it has been: a nanosecond for each byte is patience enough. */
+/*
+ * A payload that the receiver fetches is acknowledged when it has been: a nanosecond for each byte
+ * is patience enough.
+ */
 static uint64_t pull_time(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;
@@ -70,7 +76,7 @@ static uint64_t ack_timeout(const struct roce_qp *qp)
 	uint8_t timeout = qp->wq->timeout;
 
 	if (timeout)
-		timeout = max(timeout, (uint8_t)ROCE_TIMEOUT_FLOOR);
+		timeout = max(timeout, (uint8_t)TUNE_TIMEOUT_FLOOR);
 	return roce_ack_timeout_ns(timeout);
 }
 
@@ -86,10 +92,10 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
  */
 static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 {
-	uint64_t patience = max(ROCE_PROBE_RTTS * qp->cc.rtt, ROCE_PROBE_MIN) << qp->retry.probes;
+	uint64_t patience = max(TUNE_PROBE_RTTS * qp->cc.rtt, TUNE_PROBE_MIN) << qp->retry.probes;
 	uint64_t at;
 
-	patience = min(patience, ack_timeout(qp) / ROCE_PROBE_PART);
+	patience = min(patience, ack_timeout(qp) / TUNE_PROBE_PART);
 	at = time_after(time_after(now, patience), pull_time(qp));
 	if (qp->wq->timeout && at < qp->retry.ack_deadline)
 		qp->retry.probe_at = at;
@@ -116,7 +122,7 @@ void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now)
 	qp->retry.left = qp->wq->retry_cnt;
 	qp->retry.rnr_left = qp->wq->rnr_retry;
 	qp->retry.probes = 0;
-	roce_cc_acked(&qp->cc, qp->comp.una, psns * max(qp->wq->sharers, 1u), now);
+	roce_cc_acked(&qp->cc, qp->comp.una, psns * max(qp->wq->active_qps, 1u), now);
 	if (qp->req.psn == qp->comp.una)
 		stop_ack_timer(qp);
 	else
@@ -137,7 +143,7 @@ static void send_again(struct roce_qp *qp, enum roce_retry_cause cause)
 	else
 		roce_cc_lost(&qp->cc, qp->comp.una, qp->req.high);
 	if (cause == ROCE_RETRY_NAK)
-		roce_repair_begin(qp);
+		roce_selective_retx_begin(qp);
 	else
 		roce_requester_rewind(qp);
 }
@@ -180,32 +186,10 @@ void roce_burst_reset(struct roce_qp *qp)
 	qp->burst = (struct roce_burst){ .resume = VRB_NEVER };
 }
 
-bool roce_burst_allows(struct roce_qp *qp, uint64_t now)
-{
-	struct roce_burst *b = &qp->burst;
-
-	if (b->time != now)
-		*b = (struct roce_burst){ .time = now, .resume = VRB_NEVER };
-	if (b->packets < ROCE_BURST_MAX) {
-		b->packets++;
-		return true;
-	}
-	b->resume = time_after(now, 1);
-	return false;
-}
-
-uint64_t roce_retry_next(const struct roce_qp *qp)
-{
-	uint64_t patience = time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline);
-	uint64_t sending = time_earlier(qp->burst.resume, roce_cc_resume(&qp->cc));
-
-	return time_earlier(time_earlier(patience, qp->retry.probe_at), sending);
-}
-
 /*
- * The end of what was sent may be lost, and then no later packet tells the peer of it; or its ACK or
- * NAK is, or what went again after the one NAK that a gap gets.  The oldest packet, sent once more,
- * makes it say where it is.  The ack timeout goes on to run, and no retry is used up.
+ * The end of what was sent may be lost, and then no later packet tells the peer of it; or its ACK
+ * or NAK is, or what went again after the one NAK that a gap gets.  The oldest packet, sent once
+ * more, makes it say where it is.  The ack timeout goes on to run, and no retry is used up.
  */
 static void probe(struct roce_qp *qp, uint64_t now)
 {
@@ -228,11 +212,13 @@ bool roce_probe_due(const struct roce_qp *qp, uint64_t now)
 	return time_reached(qp->retry.probe_at, now);
 }
 
-void roce_ack_excuse(struct roce_qp *qp, uint64_t now)
+void roce_defer_timeout(struct roce_qp *qp, uint64_t now)
 {
 	if (qp->retry.probes < PROBES_MAX)
 		qp->retry.probes++;
-	start_timers(qp, now);
+	if (roce_ack_overdue(qp, now))
+		restart_ack_timer(qp, now);
+	restart_probe_timer(qp, now);
 }
 
 void roce_retry_expire(struct roce_qp *qp, uint64_t now)

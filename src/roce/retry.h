@@ -10,38 +10,8 @@
 #include <stdint.h>
 
 #include "roce/engine.h"
-
-enum {
-	/*
-	 * A local ack timeout below 4.096 us * 2^10 = 4.2 ms is taken as that: the specification
-	 * lets a device be coarser, and a process that is scheduled out for a few milliseconds is
-	 * not a lost packet.
-	 */
-	ROCE_TIMEOUT_FLOOR = 10,
-
-	/*
-	 * Unacknowledged requests: 128 KiB of payload, which a socket buffer of usual size can
-	 * hold, within these bounds.
-	 */
-	ROCE_WINDOW_BYTES = 128 * 1024,
-	ROCE_WINDOW_MIN = 4,
-	ROCE_WINDOW_MAX = 256,
-
-	/*
-	 * Packets that leave at one point in time.  Windows keep RC well below it; the answer to a
-	 * huge READ of another implementation, or a huge UC message, must not keep the caller in
-	 * its loop for seconds.
-	 */
-	ROCE_BURST_MAX = 1024,
-};
-
-/*
- * Without an answer the oldest packet is sent again after so many round trips, and this time at
- * least; then after twice that, and so on up to this part of the ack timeout.
- */
-#define ROCE_PROBE_RTTS 3
-#define ROCE_PROBE_MIN	VRB_MSEC
-#define ROCE_PROBE_PART 4
+#include "util/time.h"
+#include "util/tuning.h"
 
 /* Why packets are sent again. */
 enum roce_retry_cause {
@@ -66,10 +36,28 @@ void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now);
 void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now);
 
 /* May another packet leave now? If not, the burst goes on a moment later. */
-bool roce_burst_allows(struct roce_qp *qp, uint64_t now);
+static inline bool roce_burst_allows(struct roce_qp *qp, uint64_t now)
+{
+	struct roce_burst *b = &qp->burst;
+
+	if (b->time != now)
+		*b = (struct roce_burst){ .time = now, .resume = VRB_NEVER };
+	if (b->packets < TUNE_BURST_MAX) {
+		b->packets++;
+		return true;
+	}
+	b->resume = time_after(now, 1);
+	return false;
+}
 void roce_burst_reset(struct roce_qp *qp);
 
-uint64_t roce_retry_next(const struct roce_qp *qp);
+static inline uint64_t roce_retry_next(const struct roce_qp *qp)
+{
+	uint64_t patience = time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline);
+	uint64_t sending = time_earlier(qp->burst.resume, roce_cc_resume(&qp->cc));
+
+	return time_earlier(time_earlier(patience, qp->retry.probe_at), sending);
+}
 void roce_retry_expire(struct roce_qp *qp, uint64_t now);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The addresses that a UD QP has sent to of late.  Only who received something can have seen it marked: a congestion
- * notification from anywhere else is forged or lost its way.
+ * Recent destinations of a UD QP. Only a receiver can have seen a marked packet: a congestion
+ * notification from elsewhere is forged or misdirected.
  *
- * A table of the newest address in each place; who is not in it any more is not believed, which only means that the next
- * notification counts.
+ * A table of the newest address in each place; a notification from an evicted address is ignored,
+ * so only a later one counts.
  */
 #ifndef VRB_ROCE_SENTTO_H
 #define VRB_ROCE_SENTTO_H
@@ -32,7 +32,8 @@ static inline uint32_t roce_sent_to_place(const struct net_addr *a)
 	return (a->raw[15] ^ a->raw[14] ^ a->raw[13]) % ROCE_SENT_TO_SLOTS;
 }
 
-static inline void roce_sent_to_note(struct roce_sent_to *s, const struct net_addr *dst, uint64_t now)
+static inline void roce_sent_to_note(struct roce_sent_to *s, const struct net_addr *dst,
+				     uint64_t now)
 {
 	uint32_t i = roce_sent_to_place(dst);
 
@@ -40,7 +41,8 @@ static inline void roce_sent_to_note(struct roce_sent_to *s, const struct net_ad
 	s->slot[i].at = now;
 }
 
-static inline bool roce_sent_to_lately(const struct roce_sent_to *s, const struct net_addr *a, uint64_t now)
+static inline bool roce_sent_to_lately(const struct roce_sent_to *s, const struct net_addr *a,
+				       uint64_t now)
 {
 	uint32_t i = roce_sent_to_place(a);
 

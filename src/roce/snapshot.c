@@ -25,17 +25,25 @@ size_t roce_snapshot_take(const struct roce_qp *qp, void *buf)
 {
 	const struct roce_resp *resp = &qp->resp;
 	struct roce_snapshot s = {
-		.epsn = resp->epsn, .psns = resp->psns, .ack_psn = resp->ack_psn, .msn = resp->msn,
-		.va = resp->va, .rkey = resp->rkey, .resid = resp->resid,
-		.received = resp->received, .packet = resp->packet,
+		.epsn = resp->epsn,
+		.psns = resp->psns,
+		.ack_psn = resp->ack_psn,
+		.msn = resp->msn,
+		.va = resp->va,
+		.rkey = resp->rkey,
+		.resid = resp->resid,
+		.received = resp->received,
+		.packet = resp->packet,
 		.rd_next = resp->rd_next,
 		.n_rd = resources_in_use(qp),
 		.state = qp->wq->state,
 		.msg = resp->msg,
-		.nak_sent = resp->nak_sent, .pull_refused = resp->pull_refused, .established = resp->established,
+		.nak_sent = resp->nak_sent,
+		.pull_refused = resp->pull_refused,
+		.established = resp->established,
 		.owes = resp->rd_owed,
 		.last_psn = resp->ack.psn,
-		.last_word = roce_snapshot_has_last_word(qp) ? resp->ack.syndrome : 0,
+		.fatal_nak = roce_snapshot_has_fatal_nak(qp) ? resp->ack.syndrome : 0,
 		.counters = qp->counters,
 	};
 
@@ -49,12 +57,13 @@ static bool makes_sense(const struct roce_qp *qp, const struct roce_snapshot *s,
 {
 	if (s->n_rd > roce_rd_slots(qp) || len != sizeof(*s) + s->n_rd * sizeof(*qp->rd_atomic))
 		return false;
-	if (s->epsn >= PSN_LIMIT || s->ack_psn >= PSN_LIMIT || s->msn >= PSN_LIMIT || s->msg > ROCE_MSG_WRITE)
+	if (s->epsn >= PSN_LIMIT || s->ack_psn >= PSN_LIMIT || s->msn >= PSN_LIMIT ||
+	    s->msg > ROCE_MSG_WRITE)
 		return false;
 	if (s->rd_next && s->rd_next >= roce_rd_slots(qp))
 		return false;
-	if (s->last_word && (s->state != IBV_QPS_ERR || s->last_psn >= PSN_LIMIT ||
-			     roce_syndrome_class(s->last_word) != ROCE_AETH_NAK))
+	if (s->fatal_nak && (s->state != IBV_QPS_ERR || s->last_psn >= PSN_LIMIT ||
+			     roce_syndrome_class(s->fatal_nak) != ROCE_AETH_NAK))
 		return false;
 	return s->state >= IBV_QPS_RTR && s->state <= IBV_QPS_ERR && s->state != IBV_QPS_SQE;
 }
@@ -67,11 +76,13 @@ static void settle(struct roce_rd_atomic *rd)
 		rd->kind = ROCE_RD_FREE;
 }
 
-static void restore_resources(struct roce_qp *qp, const struct roce_snapshot *s, const uint8_t *from)
+static void restore_resources(struct roce_qp *qp, const struct roce_snapshot *s,
+			      const uint8_t *from)
 {
 	roce_rd_reset(qp);
 	for (uint32_t i = 0; i < s->n_rd; i++) {
-		memcpy(&qp->rd_atomic[i], from + i * sizeof(*qp->rd_atomic), sizeof(*qp->rd_atomic));
+		memcpy(&qp->rd_atomic[i], from + i * sizeof(*qp->rd_atomic),
+		       sizeof(*qp->rd_atomic));
 		settle(&qp->rd_atomic[i]);
 	}
 	qp->resp.rd_next = qp->resp.rd_due = s->rd_next;
@@ -107,30 +118,36 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
 	if (s.state == IBV_QPS_ERR) {
 		qp->wq->state = IBV_QPS_ERR;
 		qp->flushed = true;
-		qp->dying = s.last_word != 0;
+		qp->dying = s.fatal_nak != 0;
 		if (qp->dying)
-			roce_nak_pend(qp, s.last_word, s.last_psn);
+			roce_nak_pend(qp, s.fatal_nak, s.last_psn);
 	}
 	return true;
 }
 
-bool roce_snapshot_speaks(const struct roce_qp *qp)
+void roce_snapshot_abandon(struct roce_qp *qp)
+{
+	qp->resp.wqe = NULL;
+	qp->resp.msg = ROCE_MSG_NONE;
+}
+
+bool roce_snapshot_has_output(const struct roce_qp *qp)
 {
 	return roce_ack_due(qp) || qp->resp.rd_owed || qp->dying;
 }
 
 bool roce_snapshot_quiet(const struct roce_qp *qp)
 {
-	return qp->resp.msg == ROCE_MSG_NONE && !qp->resp.wqe && !roce_snapshot_speaks(qp);
+	return qp->resp.msg == ROCE_MSG_NONE && !qp->resp.wqe && !roce_snapshot_has_output(qp);
 }
 
-bool roce_snapshot_has_last_word(const struct roce_qp *qp)
+bool roce_snapshot_has_fatal_nak(const struct roce_qp *qp)
 {
 	return qp->dying && !qp->resp.rd_owed && qp->resp.ack.pending &&
 	       roce_syndrome_class(qp->resp.ack.syndrome) == ROCE_AETH_NAK;
 }
 
-void roce_snapshot_passed_on(struct roce_qp *qp)
+void roce_snapshot_nak_handed_over(struct roce_qp *qp)
 {
 	qp->dying = qp->resp.ack.pending = false;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The state of a responder in a form that travels: what another engine needs to go on where this one stopped.  For XRC receive QPs,
- * whose requests are run by the process that owns the shared receive queue they name (docs/XRC.md).
+ * The state of a responder in a portable form: what another engine needs to continue where this one
+ * stopped. For XRC receive QPs, whose requests run in the process that owns the shared receive
+ * queue they name (docs/XRC.md).
  *
- * What is still to be sent (an ACK, answers to READs) is not part of it: it has left before, or is lost.  But for the NAK that a QP dies with: it
- * is said once, and by whom the state has come home to.
+ * Pending output (an ACK, READ responses) is not included: it was sent before, or is lost. Only a
+ * fatal NAK is kept, and the engine that gets the state back sends it, once.
  */
 #ifndef VRB_ROCE_SNAPSHOT_H
 #define VRB_ROCE_SNAPSHOT_H
@@ -28,8 +29,8 @@ struct roce_snapshot {
 	uint8_t nak_sent, established;
 	uint32_t owes;		/* READs and atomics without their answers */
 	uint32_t ack_psn;
-	uint32_t last_psn;	/* of the last word */
-	uint8_t last_word;	/* syndrome of the NAK that is left to be said; 0: none */
+	uint32_t last_psn;	/* of the fatal NAK */
+	uint8_t fatal_nak;	/* syndrome of the NAK that is left to be said; 0: none */
 	uint8_t pull_refused;
 	uint16_t packet;	/* bytes of the packets of the message in progress */
 	struct roce_counters counters;
@@ -41,8 +42,12 @@ struct roce_snapshot {
 /* Writes the state of an engine to buf (ROCE_SNAPSHOT_MAX bytes), returns its length. */
 size_t roce_snapshot_take(const struct roce_qp *qp, void *buf);
 
+/* The message in progress and the receive held for it are given up, without a completion. */
+void roce_snapshot_abandon(struct roce_qp *qp);
+
 /*
- * Has an engine go on from there; it holds no receive. A snapshot in ERR makes it dead. False, and nothing is changed, if it makes no sense.
+ * Has an engine go on from there; it holds no receive. A snapshot in ERR makes it dead. False, and
+ * nothing is changed, if it makes no sense.
  */
 bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len);
 
@@ -50,18 +55,21 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len);
 bool roce_snapshot_quiet(const struct roce_qp *qp);
 
 /* Would roce_output() have an answer right now? */
-bool roce_snapshot_speaks(const struct roce_qp *qp);
+bool roce_snapshot_has_output(const struct roce_qp *qp);
 
-/* Is the NAK that the QP dies with all that is left to say? Then a snapshot has it; and once that has arrived, it is not this engine's any more. */
-bool roce_snapshot_has_last_word(const struct roce_qp *qp);
-void roce_snapshot_passed_on(struct roce_qp *qp);
+/*
+ * Is the NAK that the QP dies with all that is left to say? Then a snapshot has it; and once that
+ * has arrived, it is not this engine's any more.
+ */
+bool roce_snapshot_has_fatal_nak(const struct roce_qp *qp);
+void roce_snapshot_nak_handed_over(struct roce_qp *qp);
 
-/* Whoever ran the responder is gone in the middle of a message: the peer is told, the QP dies. */
+/* The process that ran the responder died mid-message: send a NAK; the QP dies. */
 void roce_snapshot_lost(struct roce_qp *qp);
 
 /*
- * Does the QP listen to this packet at all (service, P_Key, sender)?  Follows the peer's path migration.  For a packet that another engine will
- * run.
+ * Does the QP listen to this packet at all (service, P_Key, sender)?  Follows the peer's path
+ * migration.  For a packet that another engine will run.
  */
 bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt);
 

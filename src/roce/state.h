@@ -28,7 +28,7 @@
  *	                          resp.epsn
  *
  * Answers leave in PSN order: first what the READ/atomic resources still owe, oldest first, then
- * the NAK of a gap, then the one pending ACK or NAK, which carries the newest PSN and so speaks for all
+ * the NAK of a gap, then the one pending ACK or NAK, which carries the newest PSN and so covers all
  * before it.
  *
  * Truths, kept between any two calls into the engine (check.c asserts them):
@@ -47,10 +47,10 @@
 
 #include "roce/cc.h"
 #include "roce/sentto.h"
-#include "roce/slow.h"
+#include "roce/dcqcn.h"
 
-/* Send side: PSNs that go again by themselves because of a NAK. repair.c */
-struct roce_repair {
+/* Send side: PSNs that go again by themselves because of a NAK. selective_retx.c */
+struct roce_selective_retx {
 	uint32_t from, end; /* none if they are the same */
 	uint32_t next;      /* of the next packet to build; end: all have left */
 };
@@ -64,7 +64,7 @@ struct roce_req {
 	uint32_t rd_open;       /* READ requests and atomics before psn that await answers */
 	uint32_t since_ack_req; /* packets since one asked for an ACK */
 	uint32_t segmented;     /* UD: payload bytes of the TSO request at sq.next that have left */
-	struct roce_repair repair;
+	struct roce_selective_retx retx;
 	bool goes_back;         /* the peer keeps nothing that lies behind a gap */
 	bool keeps;             /* it has been seen to keep it */
 	bool halted;            /* the WQE at index cannot be built; fails in its turn */
@@ -103,7 +103,7 @@ struct roce_burst {
 struct roce_pace {
 	uint64_t free;   /* what was sent has passed by then, at the QP's rate */
 	uint64_t resume; /* requests wait until then; VRB_NEVER: none does */
-	struct roce_slow told;	/* UC and UD: what CNPs made of it */
+	struct roce_dcqcn told;	/* UC and UD: what CNPs made of it */
 	struct roce_answer_pace {
 		uint64_t asked_at; /* by the newest READ */
 		uint64_t gap;      /* time that the requester takes for an answer */
@@ -145,7 +145,9 @@ struct roce_resp {
 	uint32_t rd_owed; /* slots with answers to send */
 	bool nak_sent;    /* since epsn moved: later requests are ignored */
 	bool gap_owed;    /* a NAK of the gap at epsn is to leave, before a pending ACK */
-	bool pull_refused; /* since epsn moved: the message at epsn shall come as packets; its sender was or will be told by a NAK */
+	/* since epsn moved: the message at epsn shall come as packets; its sender was or will be
+	 * sent a NAK */
+	bool pull_refused;
 	bool established; /* COMM_EST was raised */
 	bool synced;      /* UC: epsn was taken from a packet */
 	bool cnp_owed;

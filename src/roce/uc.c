@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What UC does otherwise than RC (IBTA vol 1, 9.8.2): nothing is acknowledged or repeated.
+ * Where UC differs from RC (IBTA vol 1, 9.8.2): nothing is acknowledged or repeated.
  *
  *	requester	a WQE is done with its last packet
  *	responder	a gap ends the message in progress; its receive serves the next one.

@@ -56,8 +56,9 @@ static enum reason deliver(struct roce_qp *qp, const struct roce_pkt *pkt)
 }
 
 /*
- * IBTA Annex A17, A17.4.5.1: the completion tells whether IPv4 or IPv6 brought a datagram, to programs that look for addresses in the
- * GRH area.  RoCEv2 packets carry no service level; adapters put the answer into its place, and UCX looks for it there.
+ * IBTA Annex A17, A17.4.5.1: the completion tells whether IPv4 or IPv6 brought a datagram, to
+ * programs that look for addresses in the GRH area.  RoCEv2 packets carry no service level;
+ * adapters put the answer into its place, and UCX looks for it there.
  */
 enum {
 	SL_UDP = 8,
@@ -86,7 +87,7 @@ static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
 }
 
 /*
- * IBTA vol 1, 9.8.3: what does not fit, the path or the receive, is dropped without a word; only a
+ * IBTA vol 1, 9.8.3: what does not fit, the path or the receive, is dropped silently; only a
  * receive whose memory fails is an error.
  */
 static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt)
@@ -138,8 +139,8 @@ static enum reason check_request(const struct roce_qp *qp, const struct send_wqe
 {
 	uint32_t longest = is_tso(w) ? (uint32_t)w->ud.hdr_len + w->ud.mss : w->length;
 
-	if (w->doom)
-		return w->doom;
+	if (w->error)
+		return w->error;
 	if (wire_opcode(w) < 0 || (is_tso(w) && !w->ud.mss))
 		return REASON_WR_OPCODE;
 	if (longest > qp->wq->mtu)

@@ -51,7 +51,7 @@ uint64_t clock_wall(uint64_t time)
 {
 	uint64_t known = load_relaxed(&distance), measured = measure(known);
 
-	/* Who measures first does so for all: two are some nanoseconds apart. */
+	/* The first measurement counts for all: two differ by some nanoseconds. */
 	if (measured != known && !cas_acq_rel(&distance, &known, measured))
 		measured = known;
 	return time + measured;

@@ -275,7 +275,10 @@ static const struct {
 	{ "VERBENA_RECEIVERS", parse_receivers, "auto or 1..8" },
 };
 
-/* As much of a value as a line takes; what would move the cursor, or begin a line of its own, does not. */
+/*
+ * As much of a value as a line takes; what would move the cursor, or begin a line of its own, does
+ * not.
+ */
 static const char *printable(const char *value, char text[SHOWN_LEN])
 {
 	size_t i;

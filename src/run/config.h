@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The environment, read once.  A value that cannot be understood is told in one warning line, and
- * the default holds.  In a set-user-ID or otherwise privileged-on-exec program the environment is
- * not looked at.
+ * The environment, read once.  An invalid value is reported in one warning line, and the default
+ * holds.  In a set-user-ID or otherwise privileged-on-exec program the environment is not looked
+ * at.
  *
  *	VERBENA_TRANSPORT   auto (default) | udp | local
  *	VERBENA_UDP_PORT    1..65535, default 4791
@@ -16,10 +16,12 @@
  *	"warn,wire=debug"
  *	VERBENA_LOG_FILE    file that records are appended to instead of stderr
  *	VERBENA_SEED        decimal or 0x number: makes the randomised numbers repeatable
- *	VERBENA_RAW         auto (default) | packet | virtual: how raw packet QPs reach their interface
+ *	VERBENA_RAW         auto (default) | packet | virtual: how raw packet QPs reach their
+ *	interface
  *	VERBENA_ECN         on (default) | off: off, routers drop packets of reliable QPs instead of
  *	                    marking them
- *	VERBENA_RECEIVERS   auto (default) | 1..8: how many threads can take packets off the wire at once;
+ *	VERBENA_RECEIVERS   auto (default) | 1..8: how many threads can take packets off the wire at
+ *	once;
  *	                    auto: one, and more once several threads poll
  *	VERBENA_PROGRESS    thread (default) | none: without the progress thread programs have to
  *	poll
@@ -40,7 +42,8 @@ enum config_transport {
 };
 
 enum config_raw {
-	CONFIG_RAW_AUTO,	/* packet sockets; without the right to, the virtual segment on loopback */
+	/* packet sockets; without the right to, the virtual segment on loopback */
+	CONFIG_RAW_AUTO,
 	CONFIG_RAW_PACKET,
 	CONFIG_RAW_VIRTUAL,
 };

@@ -9,7 +9,7 @@
  * not evaluated. A record is written with one write(2), so records of several threads and processes
  * do not mix.
  *
- * The first detector of a failure logs it; nobody above repeats it.  errno is preserved, "%m"
+ * The first detector of a failure logs it; no caller repeats it.  errno is preserved, "%m"
  * works. May be called with any lock held (leaf), not from a signal handler.
  */
 #ifndef VRB_RUN_LOG_H

@@ -414,8 +414,10 @@ bool netdev_owns(const struct net_addr *addr, uint32_t ifindex)
 {
 	bool ipv4 = net_is_ipv4(addr);
 	struct sockaddr_in sin = { .sin_family = AF_INET };
-	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6, .sin6_scope_id = net_is_link_local(addr) ? ifindex : 0 };
-	const struct sockaddr *sa = ipv4 ? (const struct sockaddr *)&sin : (const struct sockaddr *)&sin6;
+	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6,
+				     .sin6_scope_id = net_is_link_local(addr) ? ifindex : 0 };
+	const struct sockaddr *sa =
+		ipv4 ? (const struct sockaddr *)&sin : (const struct sockaddr *)&sin6;
 	bool own;
 	int fd;
 
@@ -456,8 +458,8 @@ bool netdev_monitor_drain(int fd)
 
 	/*
 	 * What changed does not matter, only that something did; messages may be cut. ENOBUFS: some
-	 * were lost. What more than this is waiting makes the socket readable again: nobody is kept
-	 * here by news that do not end.
+	 * were lost. Messages beyond this bound make the socket readable again: an endless stream
+	 * cannot hold a caller here.
 	 */
 	for (int i = 0; i < DRAINED_AT_ONCE; i++) {
 		ssize_t n = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);

@@ -2,7 +2,7 @@
 /*
  * The thread takes a snapshot of the watches, sleeps in ppoll(2) on it, and calls back.  poll
  * rather than epoll: there are a handful of descriptors, and an epoll set would be shared with
- * forked children, who could change the parent's.
+ * forked children, which could change the parent's.
  *
  * Lock: p->lock protects the watches and the fields said below; a leaf, never held across a
  * callback.
@@ -30,7 +30,8 @@
 enum {
 	WATCHES = 64,
 	USELESS_LIMIT = 4,	/* useless wake-ups in a row before standing back, */
-	NEEDED_LIMIT = 256,	/* and of a thread that was missed: they cost as much as the millisecond in which it was */
+	/* and of a thread that was missed: they cost as much as the millisecond in which it was */
+	NEEDED_LIMIT = 256,
 	USEFUL_WEIGHT = 8,	/* so many of them one useful wake-up outweighs */
 };
 
@@ -62,8 +63,10 @@ struct progress {
 	bool look;			/* come back from standing back */
 	bool yield;			/* stand back */
 	bool polled;			/* since the thread looked last; a hint */
-	bool needed;			/* has come back to find work: who polls does not poll always. Atomic */
-	unsigned int useless;		/* wake-ups, less the useful ones; atomic, pollers count, too; a hint */
+	/* has come back to find work: the program does not always poll. Atomic */
+	bool needed;
+	/* wake-ups, less the useful ones; atomic, pollers count, too; a hint */
+	unsigned int useless;
 	uint64_t sleep_until;		/* 0 while awake */
 	uint64_t wakeups;
 
@@ -153,7 +156,7 @@ static uint64_t next_deadline(struct progress *p)
 	return p->ops ? p->ops->deadline(p->arg) : VRB_NEVER;
 }
 
-/* Comes back once nobody has polled for one interval. */
+/* Comes back once no thread has polled for one interval. */
 static void look_around(struct progress *p, uint64_t now)
 {
 	bool called, polled;
@@ -176,7 +179,7 @@ static void look_around(struct progress *p, uint64_t now)
 
 /*
  * Runs what is due and returns until when to sleep.  *late: a deadline has passed that the callback
- * could not serve (another thread is at it), so it is not a reason to stay awake.  Away, it leaves
+ * could not serve (another thread does), so it is not a reason to stay awake.  Away, it leaves
  * deadlines to the pollers: they are served at the next look if the pollers have stopped.
  */
 static uint64_t run_deadlines(struct progress *p, bool *late)
@@ -230,7 +233,7 @@ static int wait_until(struct pollfd *pfd, unsigned int n, uint64_t until)
 }
 
 /* One more wake-up in vain. True if it is time to stand back. */
-static bool in_vain(struct progress *p)
+static bool count_useless(struct progress *p)
 {
 	unsigned int n = load_relaxed(&p->useless) + 1;
 
@@ -261,14 +264,13 @@ static void call_back(struct progress *p, const struct watch *w)
 		return;
 	if (useful) {
 		useful_again(p);
-	} else if (!p->away && in_vain(p)) {
+	} else if (!p->away && count_useless(p)) {
 		stand_back(p);
 	}
 }
 
 /*
- * Stops early when a callback has changed the watches: the snapshot no longer says who may be
- * called.
+ * Stops early when a callback has changed the watches: the snapshot is stale then.
  */
 static void dispatch(struct progress *p, const struct pollfd *pfd)
 {
@@ -330,7 +332,8 @@ static void run_once(struct progress *p)
 	if (lingers(p))
 		until = 0;	/* a look, no sleep */
 
-	/* Partner: progress_hurry(). Either it sees sleep_until, or its deadline is seen here. Away, nobody need hurry us. */
+	/* Partner: progress_hurry(). Either it sees sleep_until, or its deadline is seen here.
+	 * While standing back it needs no wake-up. */
 	store_relaxed(&p->sleep_until, p->away ? 0 : until);
 	full_fence();
 	if (!late && !p->away && next_deadline(p) < until)
@@ -384,8 +387,8 @@ static int create_thread(struct progress *p)
 
 	sigfillset(&all);
 	/*
-	 * Accesses to memory of the program may fault, and that is handled: core/guard.h. A fault
-	 * while blocked would kill the process.
+	 * Accesses to memory of the program may fault, and that is handled: core/mem/nofault.h. A
+	 * fault while blocked would kill the process.
 	 */
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
@@ -505,7 +508,10 @@ bool progress_needed(const struct progress *p)
 	return load_relaxed(&p->needed);
 }
 
-/* What the caller stored before is behind what the thread did before, and before what it does once it is back: yield pairs with look_around(). */
+/*
+ * What the caller stored before is behind what the thread did before, and before what it does once
+ * it is back: yield pairs with look_around().
+ */
 void progress_stand_back(struct progress *p)
 {
 	if (!swap_acq_rel(&p->yield, true))
@@ -526,7 +532,7 @@ void progress_polled(struct progress *p)
 void progress_taken(struct progress *p)
 {
 	if (load_relaxed(&p->needed))
-		in_vain(p);
+		count_useless(p);
 }
 
 uint64_t progress_wakeups(const struct progress *p)

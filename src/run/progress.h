@@ -8,8 +8,8 @@
  * Standing back.  While an application thread polls, that thread empties the sockets, and the
  * progress thread would only be woken to find nothing.  After a few wake-ups in a row for which the
  * callbacks of PROGRESS_SHARED descriptors report nothing done, it stops watching those and looks
- * about every millisecond instead, for as long as progress_polled() keeps being called; once nobody
- * polls any more it watches again.  An idle process therefore has no wake-ups at all.
+ * about every millisecond instead, for as long as progress_polled() keeps being called; once
+ * polling stops it watches again.  An idle process therefore has no wake-ups at all.
  *
  * Locks: callbacks run without any lock of this part.  Its own lock is a leaf.
  */
@@ -21,14 +21,14 @@
 
 struct progress;
 
-/* A descriptor is readable. True if there was work that nobody else had done. */
+/* A descriptor is readable. True if there was work left. */
 typedef bool (*progress_ready_fn)(void *arg, int fd);
 
 /* May the thread sleep until something happens? */
 enum progress_rest {
-	PROGRESS_SLEEP,		/* yes: whoever has work for it will make a descriptor readable */
+	PROGRESS_SLEEP,		/* yes: new work will make a descriptor readable */
 	PROGRESS_WORKED,	/* there was work, and it has been done: ask again */
-	PROGRESS_BUSY,		/* somebody else is at it */
+	PROGRESS_BUSY,		/* another thread does the work */
 };
 
 struct progress_ops {
@@ -88,23 +88,25 @@ void progress_hurry(struct progress *p, uint64_t at);
 void progress_wake(struct progress *p);
 
 /*
- * Application threads are going to do the work for a while: stand back now, and leave deadlines to them as well.  The thread comes back
- * once nobody has polled for a millisecond.
+ * Application threads are going to do the work for a while: stand back now, and leave deadlines to
+ * them as well.  The thread comes back once no thread has polled for a millisecond.
  */
 void progress_stand_back(struct progress *p);
 
 /*
- * For callbacks: there was work of a kind that a program does not poll for, as an RDMA WRITE to its memory.  Had the thread just come back to
- * find it, the program is one that polls at times and watches memory at others, as after a WRITE of its own to the answer of it, and had
- * better not ask the thread to stand back: it is needed, until many wake-ups have proved useless.  Work that polls find as well proves
- * nothing: the program may have been kept from polling for want of a processor.
+ * For callbacks: there was work of a kind that a program does not poll for, as an RDMA WRITE to its
+ * memory.  Had the thread just come back to find it, the program is one that polls at times and
+ * watches memory at others, as after a WRITE of its own to the answer of it, and had better not ask
+ * the thread to stand back: it is needed, until many wake-ups have proved useless.  Work that polls
+ * find as well proves nothing: the program may have been kept from polling for want of a processor.
  */
 void progress_missed(struct progress *p);
 bool progress_needed(const struct progress *p);
 bool progress_away(const struct progress *p);
 
 /*
- * For callbacks: more is expected soon, so the thread does not sleep before `until` but looks at its descriptors again and again.
+ * For callbacks: more is expected soon, so the thread does not sleep before `until` but looks at
+ * its descriptors again and again.
  */
 void progress_linger(struct progress *p, uint64_t until);
 

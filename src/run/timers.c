@@ -14,15 +14,6 @@
 
 enum { NOT_ADDED = 0, NOT_ARMED = UINT32_MAX };
 
-struct timers {
-	struct lock lock;	/* protects all but next */
-	struct timer **heap;
-	uint32_t n;		/* armed */
-	uint32_t added;
-	uint32_t capacity;
-	uint64_t next;		/* heap[0]->at or VRB_NEVER; a hint that orders nothing */
-};
-
 struct timers *timers_new(void)
 {
 	struct timers *ts = calloc(1, sizeof(*ts));
@@ -161,6 +152,7 @@ bool timers_arm(struct timers *ts, struct timer *t, uint64_t at)
 	if (at >= load_relaxed(&t->at))
 		return false;
 	lock_acquire(&ts->lock);
+	at = max(at, ts->popped_until + 1);
 	first = at < load_relaxed(&ts->next);
 	if (at < t->at && t->slot != NOT_ADDED) {
 		uint32_t i = is_armed(t) ? t->slot - 1 : ts->n++;
@@ -183,12 +175,8 @@ struct timer *timers_pop(struct timers *ts, uint64_t now)
 	if (ts->n && time_reached(ts->heap[0]->at, now)) {
 		t = ts->heap[0];
 		disarm(ts, t);
+		ts->popped_until = max(ts->popped_until, now);
 	}
 	lock_release(&ts->lock);
 	return t;
-}
-
-uint64_t timers_next(const struct timers *ts)
-{
-	return load_relaxed(&ts->next);
 }

@@ -9,10 +9,11 @@
  *
  * The protocol that makes this safe:
  *	- the owner calls timers_arm() under its own lock (qp->lock);
- *	- who pops a timer takes the owner's lock afterwards, looks at its deadline, and arms it
+ *	- a thread that pops a timer takes the owner's lock afterwards, checks its deadline, and
+ *	arms it
  *	   again.
  *
- * Lock: the heap's own, a leaf (level 8 in core/process.h), taken inside every call but
+ * Lock: the heap's own, a leaf (level 8 in core/base/state.h), taken inside every call but
  * timers_next(). Room is reserved by timers_add(), so arming cannot fail.  O(log n).
  */
 #ifndef VRB_RUN_TIMERS_H
@@ -21,14 +22,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/atomic.h"
+#include "util/lock.h"
 #include "util/time.h"
-
-struct timers;
 
 /* Embedded in its owner. Zero-initialised, then timers_add(). Only timers.c looks inside. */
 struct timer {
-	uint64_t at;		/* VRB_NEVER: not armed. Heap's lock to write, anyone reads it as a hint */
+	/* VRB_NEVER: not armed. Heap's lock to write, anyone reads it as a hint */
+	uint64_t at;
 	uint32_t slot;		/* position in the heap; under the heap's lock */
+};
+
+/* Only timers.c looks inside, but for timers_next(). */
+struct timers {
+	struct lock lock;	/* protects all but next */
+	struct timer **heap;
+	uint32_t n;		/* armed */
+	uint32_t added;
+	uint32_t capacity;
+	uint64_t next;		/* heap[0]->at or VRB_NEVER; a hint that orders nothing */
+	uint64_t popped_until;	/* the latest `now` at which one was popped */
 };
 
 struct timers *timers_new(void);	/* NULL: no memory */
@@ -44,6 +57,7 @@ void timers_remove(struct timers *ts, struct timer *t);
 
 /*
  * Fires at `at` at the latest; does nothing if it fires earlier already or if `at` is VRB_NEVER.
+ * One that is due at once fires in the next round, so that it cannot keep others from firing.
  * True if this is now the earliest deadline of all, which the sleeping progress thread has to be
  * told (progress_hurry()).
  */
@@ -53,6 +67,9 @@ bool timers_arm(struct timers *ts, struct timer *t, uint64_t at);
 struct timer *timers_pop(struct timers *ts, uint64_t now);
 
 /* The earliest deadline, VRB_NEVER if none. One atomic load. */
-uint64_t timers_next(const struct timers *ts);
+static inline uint64_t timers_next(const struct timers *ts)
+{
+	return load_relaxed(&ts->next);
+}
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every atomic access of the tree is spelled with these; nobody else writes __atomic_*.
+ * Every atomic access of the tree uses these; __atomic_* appears nowhere else.
  *
- * acquire load / release store order one datum's publication: what the writer did before the store is seen
- * by whoever reads the stored value.  relaxed is for counters and hints that order nothing.  A comment at
- * each use names its partner, and says why a weaker order would do or would not.
+ * acquire load / release store order one datum's publication: what the writer did before the store
+ * is seen by every thread that reads the stored value.  relaxed is for counters and hints that
+ * order nothing.  A comment at each use names its partner, and says why a weaker order would do or
+ * would not.
  */
 #ifndef VRB_UTIL_ATOMIC_H
 #define VRB_UTIL_ATOMIC_H
@@ -32,7 +33,10 @@
 #define cas_acq_rel(p, expected, v)                                                                \
 	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
-/* Does everybody see a processor's plain stores in the order it made them?  Elsewhere they need a fence, or a release, in between. */
+/*
+ * Do all processors see plain stores in program order?  Elsewhere they need a fence, or a release,
+ * in between.
+ */
 #if defined(__x86_64__) || defined(__i386__)
 #define STORES_IN_ORDER true
 #else

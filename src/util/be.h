@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Big-endian cursor access to byte strings of any alignment.
- * put_*() return the cursor behind what they wrote; get_*() only read.  Callers have checked the length.
+ * Big-endian cursor access to byte strings of any alignment. put_*() return the cursor behind what
+ * they wrote; get_*() only read.  Callers have checked the length.
  */
 #ifndef VRB_UTIL_BE_H
 #define VRB_UTIL_BE_H

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that is cancelled (pthread_cancel) ends in the next call in which the C library allows that: most calls that may sleep, also when they are
- * asked not to.  Posting, polling and asking for events must not end there, for they hold locks.  So what they call is
+ * A thread that is cancelled (pthread_cancel) ends in the next call in which the C library allows
+ * that: most calls that may sleep, also when they are asked not to.  Posting, polling and asking
+ * for events must not end there, for they hold locks.  So what they call is
  *
  *	often		one of the system calls below, past the C library; that is also sooner done
  *	seldom		between cancel_off() and cancel_on()
  *
- * Where a program sleeps in a call of ours, for an event, it may be cancelled; no lock is held then.
+ * Where a program sleeps in a call of ours, for an event, it may be cancelled; no lock is held
+ * then.
  */
 #ifndef VRB_UTIL_CANCEL_H
 #define VRB_UTIL_CANCEL_H

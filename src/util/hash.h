@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * FNV-1a, 64 bits: names and fingerprints of what nobody has an interest to forge.
+ * FNV-1a, 64 bits: for names and fingerprints that need no protection against forgery.
  */
 #ifndef VRB_UTIL_HASH_H
 #define VRB_UTIL_HASH_H

@@ -185,7 +185,8 @@ static uint8_t *put_ipv4(uint8_t *header, const struct net_path *path, uint32_t 
 
 static uint8_t *put_ipv6(uint8_t *p, const struct net_path *path, uint32_t len)
 {
-	p = put_be32(p, 6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
+	p = put_be32(p,
+		     6u << 28 | (uint32_t)path->traffic_class << 20 | (path->flow_label & 0xfffff));
 	p = put_be16(p, (uint16_t)len);
 	p = put_u8(p, INET_PROTO_UDP);
 	p = put_u8(p, path->hop_limit);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IP packets with TCP or UDP in them: where things are, checksums, and cutting one into segments, as
- * network devices do it on a program's behalf.  Pure.  Reads and writes nothing behind the length
- * that it is given.
+ * IP packets with TCP or UDP in them: where things are, checksums, and cutting one into segments,
+ * as network devices do it on a program's behalf.  Pure.  Reads and writes nothing behind the
+ * length that it is given.
  */
 #ifndef VRB_UTIL_INET_H
 #define VRB_UTIL_INET_H
@@ -52,8 +52,8 @@ bool inet_parse(const uint8_t *p, uint32_t len, uint16_t type, uint32_t ip, enum
 bool inet_parse_frame(const uint8_t *p, uint32_t len, enum inet_end end, struct inet *f);
 
 /*
- * The IP header of a UDP packet of `len` bytes, complete: IPv4 (20 bytes, not to be fragmented) or IPv6 (40), as the path's destination is.
- * Returns what is behind it.
+ * The IP header of a UDP packet of `len` bytes, complete: IPv4 (20 bytes, not to be fragmented) or
+ * IPv6 (40), as the path's destination is. Returns what is behind it.
  */
 uint8_t *inet_put_header(uint8_t *p, const struct net_path *path, uint32_t len);
 
@@ -73,7 +73,10 @@ bool inet_header_sum_ok(const uint8_t *p, const struct inet *f);
 /* Are both checksums there and right? */
 bool inet_sums_ok(const uint8_t *p, const struct inet *f);
 
-/* One packet of several that a long one is cut into: a copy of its headers, then its part of the data. */
+/*
+ * One packet of several that a long one is cut into: a copy of its headers, then its part of the
+ * data.
+ */
 struct inet_segment {
 	uint32_t index;
 	uint32_t offset;	/* data bytes before it */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What happens to a lock that is taken.
+ * The slow paths of a contended lock.
  *
  *	sleeper		sleepers = 1, full fence, tries once more, then futex_wait(taken == 1)
  *	releaser	taken = 0 (release), then sleepers; if 1: 0, and wakes one
  *
- * The one that wakes has set `sleepers` again when it gets the lock, so its own release wakes the next: one system call for each that
- * slept, however long the scheduler takes to run it.
+ * The thread that wakes sets `sleepers` again when it gets the lock, so its own release wakes the
+ * next: one system call per sleeper, however long the scheduler takes to run it.
  *
- * The releaser's store may become visible after its load: then the sleeper finds `taken` still 1, sleeps, and nobody wakes it.  The store is
- * on its way within nanoseconds and the sleeper's system call takes longer, so this is rare to the point of never; a sleep has an end, so
- * that it would cost a millisecond.
+ * The releaser's store may become visible after its load. Then the sleeper finds `taken` still 1
+ * and sleeps, and no thread wakes it. The store takes nanoseconds and the sleeper's system call
+ * longer, so this practically never happens; the timeout of the sleep limits its cost to a
+ * millisecond.
  */
 #include "util/lock.h"
 
@@ -21,7 +22,8 @@
 #include <unistd.h>
 
 enum {
-	SPINS = 64,		/* some microseconds: a preempted holder is not waited for like that */
+	/* some microseconds; a longer wait means a preempted holder */
+	SPINS = 64,
 	SLEEP_NS = 1000000,
 };
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock of every data-path object.  Taking it costs one atomic instruction and giving it back a plain store, which is why it is
- * not a pthread mutex: those were a quarter of what a small message costs.
+ * The lock of every data-path object. Taking it costs one atomic instruction, and releasing it a
+ * plain store. It is not a pthread mutex because those took a quarter of the time of a small
+ * message.
  *
- * Objects made under an ibv_td keep theirs: the progress thread may run the same object.
+ * Objects created under an ibv_td keep their lock: the progress thread may use the same object.
  *
- * Who finds it taken spins for a moment, because critical sections are short, and then sleeps.  Whoever gives it back looks
- * whether somebody sleeps without a fence between the two, so he may look too early; a sleeper therefore wakes by itself now and then
- * (lock.c).  ThreadSanitizer is told of it as of a mutex, so that it checks the order of locks.
+ * A thread that finds the lock taken spins for a moment, because critical sections are short, and
+ * then sleeps. The release checks for sleepers without a fence after the store, so it may check too
+ * early; therefore a sleep has a timeout (lock.c). ThreadSanitizer is told that this is a mutex, so
+ * that it checks the lock order.
  */
 #ifndef VRB_UTIL_LOCK_H
 #define VRB_UTIL_LOCK_H
@@ -31,10 +33,10 @@
 
 struct lock {
 	uint32_t taken;		/* atomic: 0 or 1; sleepers wait on it */
-	uint32_t sleepers;	/* atomic: somebody may be asleep */
+	uint32_t sleepers;	/* atomic: a thread may be asleep */
 };
 
-/* lock.c: the slow ways. */
+/* The slow paths, in lock.c. */
 void lock_wait(struct lock *l);
 void lock_wake(struct lock *l);
 
@@ -49,7 +51,18 @@ static inline void lock_destroy(struct lock *l)
 	__tsan_mutex_destroy(l, 0);
 }
 
-/* Acquire: pairs with the release of whoever held it before. */
+/*
+ * Reinitialises a static lock in a forked child; its holder may have been a thread that does not
+ * exist there. Call it from fork handlers only: ThreadSanitizer reports nothing inside them, such
+ * as the destruction of a held lock.
+ */
+static inline void lock_renew(struct lock *l)
+{
+	lock_destroy(l);
+	lock_init(l);
+}
+
+/* Acquire: pairs with the previous holder's release. */
 static inline bool lock_taken_now(struct lock *l)
 {
 	uint32_t free = 0;

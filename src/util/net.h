@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where a packet goes and where it came from.  Addresses are GIDs: IPv6 as it is, IPv4 as ::ffff:a.b.c.d.
+ * Where a packet goes and where it came from.  Addresses are GIDs: IPv6 as it is, IPv4 as
+ * ::ffff:a.b.c.d.
  */
 #ifndef VRB_UTIL_NET_H
 #define VRB_UTIL_NET_H
@@ -19,7 +20,8 @@ struct net_addr {
 struct net_path {
 	struct net_addr src;
 	struct net_addr dst;
-	uint32_t ifindex;	/* interface to leave by / arrived on; 0 = any. Needed for link-local and multicast */
+	/* interface to leave by / arrived on; 0 = any. Needed for link-local and multicast */
+	uint32_t ifindex;
 	uint32_t flow_label;	/* 20 bits; IPv6 only */
 	uint16_t src_port;	/* UDP, host order */
 	uint16_t dst_port;	/* UDP, host order */
@@ -30,8 +32,9 @@ struct net_path {
 };
 
 /*
- * A block of 256 QP numbers (their high 16 bits) and where its owner's sockets are in the reuseport groups of the port:
- * made by host/host.h, used by wire/steer.h.  Block 0, of QP 1, is everybody's: index is the last position that anybody has.
+ * A block of 256 QP numbers (their high 16 bits) and where its owner's sockets are in the reuseport
+ * groups of the port: made by host/host.h, used by wire/steer.h.  Block 0, of QP 1, is shared:
+ * index is the last position in use.
  */
 struct net_steer {
 	uint16_t block;

@@ -8,7 +8,7 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-/* Whoever comes second gives its key back. */
+/* The loser of a race gives its key back. */
 static bool make_key(struct own_memory *o)
 {
 	uint32_t none = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of the calling thread, made when it is first asked for and freed with the thread: for what is too large for the stack of a program's
- * thread and needed at each call.  No lock.
+ * Memory of the calling thread, made when it is first asked for and freed with the thread: for what
+ * is too large for the stack of a program's thread and needed at each call.  No lock.
  */
 #ifndef VRB_UTIL_OWN_MEMORY_H
 #define VRB_UTIL_OWN_MEMORY_H

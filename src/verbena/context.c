@@ -70,8 +70,8 @@ static int resolve_sizes(struct context *ctx)
 		if (*value == VERBENA_MAX)
 			*value = most;
 		if (*value < sizes[i].least || *value > most)
-			return fail(EINVAL, "%s: %d is not in %d .. %d", sizes[i].name, *value, sizes[i].least,
-				    most);
+			return fail(EINVAL, "%s: %d is outside %d .. %d", sizes[i].name, *value,
+				    sizes[i].least, most);
 	}
 	/* A completion queue that overflows ends its queue pair. */
 	ctx->opt.send_cqe = larger(ctx->opt.send_cqe, ctx->opt.max_send_wr);
@@ -92,7 +92,8 @@ static int check_options(const struct verbena_context_options *opt)
 	case IBV_QPT_RAW_PACKET:
 		return 0;
 	default:
-		return fail(EINVAL, "qp_type: %d is none of RAW_PACKET, RC, UC, UD", (int)opt->qp_type);
+		return fail(EINVAL, "qp_type: %d is not RAW_PACKET, RC, UC or UD",
+			    (int)opt->qp_type);
 	}
 }
 
@@ -125,8 +126,8 @@ static int check_port(struct context *ctx)
 	if (err)
 		return fail(err, "ibv_query_port %s port %u", ctx->dev_name, ctx->pub.port_num);
 	if (attr.state != IBV_PORT_ACTIVE && !ctx->opt.force)
-		return fail(ENETDOWN, "%s port %u is not active (%s)", ctx->dev_name, ctx->pub.port_num,
-			    ibv_port_state_str(attr.state));
+		return fail(ENETDOWN, "%s port %u is not active (%s)", ctx->dev_name,
+			    ctx->pub.port_num, ibv_port_state_str(attr.state));
 	ctx->mtu = (uint8_t)attr.active_mtu;
 	ctx->self.lid = attr.lid;
 	return 0;
@@ -140,13 +141,13 @@ static struct ibv_comp_channel *create_channel(struct context *ctx)
 		fail(errno, "ibv_create_comp_channel");
 		return NULL;
 	}
-	/* The loop waits in poll(), and must not hang when somebody else took the event. */
+	/* The loop waits in poll(), and must not hang when another thread took the event. */
 	fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
 	return channel;
 }
 
-static int create_cq(struct context *ctx, int cqe, struct ibv_comp_channel *channel, struct ibv_cq **cq,
-		     struct ibv_wc **wcs, uint32_t *entries)
+static int create_cq(struct context *ctx, int cqe, struct ibv_comp_channel *channel,
+		     struct ibv_cq **cq, struct ibv_wc **wcs, uint32_t *entries)
 {
 	*cq = ibv_create_cq(ctx->pub.context, cqe, ctx, channel, ctx->opt.comp_vector);
 	if (!*cq)
@@ -167,8 +168,10 @@ static int create_cqs(struct context *ctx)
 	pub->recv_comp_channel = create_channel(ctx);
 	if (!pub->recv_comp_channel)
 		return -1;
-	if (create_cq(ctx, ctx->opt.send_cqe, pub->send_comp_channel, &pub->send_cq, &pub->send_wcs, &pub->send_cqe) ||
-	    create_cq(ctx, ctx->opt.recv_cqe, pub->recv_comp_channel, &pub->recv_cq, &pub->recv_wcs, &pub->recv_cqe))
+	if (create_cq(ctx, ctx->opt.send_cqe, pub->send_comp_channel, &pub->send_cq, &pub->send_wcs,
+		      &pub->send_cqe) ||
+	    create_cq(ctx, ctx->opt.recv_cqe, pub->recv_comp_channel, &pub->recv_cq, &pub->recv_wcs,
+		      &pub->recv_cqe))
 		return -1;
 	if (ctx->opt.req_notify_send)
 		err = ibv_req_notify_cq(pub->send_cq, ctx->opt.solicited_only_send);
@@ -191,13 +194,15 @@ static int create_qp(struct context *ctx)
 			.max_inline_data = ctx->opt.max_inline_data,
 		},
 		.qp_type = ctx->opt.qp_type,
-		/* The loop posts again what completes; a send without a completion would be lost to it. */
+		/* The loop posts again what completes; a send without a completion would be lost to
+		 * it. */
 		.sq_sig_all = 1,
 	};
 
 	ctx->pub.qp = ibv_create_qp(ctx->pub.pd, &attr);
 	if (!ctx->pub.qp && errno == EPERM && attr.qp_type == IBV_QPT_RAW_PACKET)
-		return fail(EPERM, "ibv_create_qp: raw packets on %s need CAP_NET_RAW", ctx->dev_name);
+		return fail(EPERM, "ibv_create_qp: raw packets on %s need CAP_NET_RAW",
+			    ctx->dev_name);
 	if (!ctx->pub.qp)
 		return fail(errno, "ibv_create_qp");
 	ctx->pub.max_send_wr = attr.cap.max_send_wr;
@@ -231,11 +236,12 @@ API struct verbena_context *verbena_create_context(const char *dev_name, unsigne
 
 	opt.size = sizeof(opt);
 	if (!dev_name || strlen(dev_name) >= sizeof(ctx->dev_name) || port_num > UINT8_MAX) {
-		fail(EINVAL, "not the name of a device, or no port: %.64s, %u", dev_name ? dev_name : "NULL",
+		fail(EINVAL, "no such device or port: %.64s, %u", dev_name ? dev_name : "NULL",
 		     port_num);
 		return NULL;
 	}
-	if (options && (options_copy(&opt, sizeof(opt), options, "context options") || check_options(&opt)))
+	if (options &&
+	    (options_copy(&opt, sizeof(opt), options, "context options") || check_options(&opt)))
 		return NULL;
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Flow rules from selectors: a rule has the specifications of the layers up to the highest one that is asked for,
- * as devices want them, with a mask of ones where a selector is not 0.
+ * Flow rules from selectors: a rule has the specifications of the layers up to the highest one that
+ * is asked for, as devices want them, with a mask of ones where a selector is not 0.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,9 +25,11 @@ struct rule {
 };
 
 _Static_assert(offsetof(struct rule, eth) == sizeof(struct ibv_flow_attr), "no gap before eth");
-_Static_assert(offsetof(struct rule, ipv4) == offsetof(struct rule, eth) + sizeof(struct ibv_flow_spec_eth),
+_Static_assert(offsetof(struct rule, ipv4) ==
+		       offsetof(struct rule, eth) + sizeof(struct ibv_flow_spec_eth),
 	       "no gap before ipv4");
-_Static_assert(offsetof(struct rule, l4) == offsetof(struct rule, ipv4) + sizeof(struct ibv_flow_spec_ipv4_ext),
+_Static_assert(offsetof(struct rule, l4) ==
+		       offsetof(struct rule, ipv4) + sizeof(struct ibv_flow_spec_ipv4_ext),
 	       "no gap before l4");
 
 /* Sets one field and its mask. */
@@ -124,10 +126,11 @@ API struct ibv_flow *verbena_create_flow_qp(struct ibv_qp *qp, unsigned int port
 	struct rule rule;
 
 	if (!qp || port_num > UINT8_MAX) {
-		fail(EINVAL, "no queue pair, or no port %u", port_num);
+		fail(EINVAL, "NULL queue pair, or no port %u", port_num);
 		return NULL;
 	}
-	if (options && (options_copy(&opt, sizeof(opt), options, "flow options") || check_options(&opt)))
+	if (options &&
+	    (options_copy(&opt, sizeof(opt), options, "flow options") || check_options(&opt)))
 		return NULL;
 	build(&rule, port_num, &opt);
 	flow = ibv_create_flow(qp, &rule.attr);
@@ -136,7 +139,8 @@ API struct ibv_flow *verbena_create_flow_qp(struct ibv_qp *qp, unsigned int port
 	return flow;
 }
 
-API struct ibv_flow *verbena_create_flow(struct verbena_context *ctx, const struct verbena_flow_options *options)
+API struct ibv_flow *verbena_create_flow(struct verbena_context *ctx,
+					 const struct verbena_flow_options *options)
 {
 	if (!ctx) {
 		fail(EINVAL, "verbena_create_flow: NULL");

@@ -2,8 +2,9 @@
 /*
  * The loop: completions, callback, posting again.
  *
- * An armed CQ raises one event, with its next completion.  So the order is: take what is there; when there is nothing,
- * wait for the event, arm the CQ anew, and look again, since a completion before the arming raises none.
+ * An armed CQ raises one event, with its next completion.  So the order is: take what is there;
+ * when there is nothing, wait for the event, arm the CQ anew, and look again, since a completion
+ * before the arming raises none.
  */
 #include <errno.h>
 #include <poll.h>
@@ -39,7 +40,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* 0 or more: completions; -1: told. */
+/* 0 or more: completions; -1: error, reported. */
 static int take(struct loop *l)
 {
 	int n = ibv_poll_cq(l->cq, l->cqe, l->wcs);
@@ -62,7 +63,7 @@ static int arm_again(struct loop *l)
 	return err ? fail(err, "ibv_req_notify_cq") : 0;
 }
 
-/* Sleeps until the deadline or an event.  1: an event; 0: none; -1: told. */
+/* Sleeps until the deadline or an event.  1: an event; 0: none; -1: error, reported. */
 static int sleep_for_event(struct loop *l, uint64_t deadline)
 {
 	struct pollfd fd = { .fd = l->channel->fd, .events = POLLIN };
@@ -71,7 +72,10 @@ static int sleep_for_event(struct loop *l, uint64_t deadline)
 
 	do {
 		now = now_ms();
-		n = poll(&fd, 1, l->timeout_ms < 0 ? -1 : deadline > now ? (int)(deadline - now) : 0);
+		n = poll(&fd, 1,
+			 l->timeout_ms < 0 ? -1
+			 : deadline > now  ? (int)(deadline - now)
+					   : 0);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? fail(errno, "poll") : n;
 }
@@ -98,22 +102,25 @@ static int wait_for_completions(struct loop *l)
 }
 
 /*
- * Links the requests of the first n completions in their order.  Should one appear twice, the later link holds, so
- * the list ends in any case.
+ * Links the requests of the first n completions in their order.  Should one appear twice, the later
+ * link holds, so the list ends in any case.
  */
 static int post_again(struct loop *l, int n)
 {
 	for (int i = 0; i < n; i++)
 		if (l->wcs[i].wr_id >= l->num_wr)
-			return fail(EINVAL, "a completion's wr_id %llu is no index into %u requests",
+			return fail(EINVAL,
+				    "a completion's wr_id %llu is not an index into %u requests",
 				    (unsigned long long)l->wcs[i].wr_id, l->num_wr);
 	if (l->send_wrs) {
 		for (int i = 0; i < n; i++)
-			l->send_wrs[l->wcs[i].wr_id].next = i + 1 < n ? &l->send_wrs[l->wcs[i + 1].wr_id] : NULL;
+			l->send_wrs[l->wcs[i].wr_id].next =
+				i + 1 < n ? &l->send_wrs[l->wcs[i + 1].wr_id] : NULL;
 		return verbena_post_send_wrs(l->ctx, &l->send_wrs[l->wcs[0].wr_id], false);
 	}
 	for (int i = 0; i < n; i++)
-		l->recv_wrs[l->wcs[i].wr_id].next = i + 1 < n ? &l->recv_wrs[l->wcs[i + 1].wr_id] : NULL;
+		l->recv_wrs[l->wcs[i].wr_id].next =
+			i + 1 < n ? &l->recv_wrs[l->wcs[i + 1].wr_id] : NULL;
 	return verbena_post_recv_wrs(l->ctx, &l->recv_wrs[l->wcs[0].wr_id], false);
 }
 
@@ -140,11 +147,12 @@ static int run(struct loop *l)
 	}
 }
 
-API int verbena_repost_send_loop(verbena_send_callback callback, struct verbena_context *ctx, struct ibv_send_wr *wrs,
-				 uint32_t num_wr, int timeout_ms, void *arg)
+API int verbena_repost_send_loop(verbena_send_callback callback, struct verbena_context *ctx,
+				 struct ibv_send_wr *wrs, uint32_t num_wr, int timeout_ms,
+				 void *arg)
 {
 	if (!callback || !ctx || !wrs || !num_wr)
-		return fail(EINVAL, "verbena_repost_send_loop: NULL, or no requests");
+		return fail(EINVAL, "verbena_repost_send_loop: NULL argument or no requests");
 	return run(&(struct loop){
 		.ctx = ctx,
 		.channel = ctx->send_comp_channel,
@@ -161,11 +169,12 @@ API int verbena_repost_send_loop(verbena_send_callback callback, struct verbena_
 	});
 }
 
-API int verbena_repost_recv_loop(verbena_recv_callback callback, struct verbena_context *ctx, struct ibv_recv_wr *wrs,
-				 uint32_t num_wr, int timeout_ms, void *arg)
+API int verbena_repost_recv_loop(verbena_recv_callback callback, struct verbena_context *ctx,
+				 struct ibv_recv_wr *wrs, uint32_t num_wr, int timeout_ms,
+				 void *arg)
 {
 	if (!callback || !ctx || !wrs || !num_wr)
-		return fail(EINVAL, "verbena_repost_recv_loop: NULL, or no requests");
+		return fail(EINVAL, "verbena_repost_recv_loop: NULL argument or no requests");
 	return run(&(struct loop){
 		.ctx = ctx,
 		.channel = ctx->recv_comp_channel,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Option structs that may grow: each begins with its size as the program knows it.  A later version appends members
- * whose zero means what the earlier one did.
+ * Option structs that may grow: each begins with its size as the program knows it.  A later version
+ * appends members whose zero means what the earlier one did.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,7 +16,8 @@ static int size_of(const void *options, size_t known, const char *what, size_t *
 {
 	memcpy(size, options, sizeof(*size));
 	if (*size < known || *size > LARGEST)
-		return fail(EINVAL, "%s: size %zu is that of no version; was it initialised?", what, *size);
+		return fail(EINVAL, "%s: size %zu matches no version; was it initialised?", what,
+			    *size);
 	return 0;
 }
 
@@ -39,7 +40,7 @@ int options_init(void *options, size_t size, const void *defaults, size_t known,
 	if (!options)
 		return fail(EINVAL, "%s: NULL", what);
 	if (size < known || size > LARGEST)
-		return fail(EINVAL, "%s: size %zu is that of no version", what, size);
+		return fail(EINVAL, "%s: size %zu matches no version", what, size);
 	memset(options, 0, size);
 	memcpy(options, defaults, known);
 	memcpy(options, &size, sizeof(size));

@@ -5,7 +5,8 @@
  *	ERROR ──qp_to_init── RESET ── INIT ──qp_to_receiving── RTR ──qp_to_sending── RTS
  *	                                                             SQD, SQE ───────┘
  *
- * Which attributes a transition needs differs by type; a raw packet queue pair has nothing to say but its port.
+ * Which attributes a transition needs differs by type; a raw packet queue pair has nothing to say
+ * but its port.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,7 +17,8 @@
 enum {
 	PSN_MASK = 0xffffff,
 	QPN_MASK = 0xffffff,
-	/* Of RC: the local ACK timeout of 67 ms, tried 7 times; receivers that are not ready are waited for. */
+	/* Of RC: the local ACK timeout of 67 ms, tried 7 times; receivers that are not ready are
+	 * waited for. */
 	TIMEOUT = 14,
 	RETRIES = 7,
 	RNR_RETRY_FOREVER = 7,
@@ -51,7 +53,8 @@ static int choose_gid(struct context *ctx)
 	int best = 0, err;
 	union ibv_gid gid;
 
-	for (int i = 0; i <= UINT8_MAX && !ibv_query_gid(ctx->pub.context, ctx->pub.port_num, i, &gid); i++) {
+	for (int i = 0;
+	     i <= UINT8_MAX && !ibv_query_gid(ctx->pub.context, ctx->pub.port_num, i, &gid); i++) {
 		if (worth(&gid) <= best)
 			continue;
 		best = worth(&gid);
@@ -67,9 +70,11 @@ int path_find_self(struct context *ctx)
 {
 	if (ctx->opt.gid_index >= 0) {
 		ctx->gid_index = (uint8_t)ctx->opt.gid_index;
-		if (ibv_query_gid(ctx->pub.context, ctx->pub.port_num, ctx->opt.gid_index, &ctx->self.gid) ||
+		if (ibv_query_gid(ctx->pub.context, ctx->pub.port_num, ctx->opt.gid_index,
+				  &ctx->self.gid) ||
 		    !worth(&ctx->self.gid))
-			return fail(EINVAL, "gid_index: %s has no entry %d", ctx->dev_name, ctx->opt.gid_index);
+			return fail(EINVAL, "gid_index: %s has no entry %d", ctx->dev_name,
+				    ctx->opt.gid_index);
 	} else if (choose_gid(ctx)) {
 		return -1;
 	}
@@ -87,7 +92,7 @@ API int verbena_get_address(const struct verbena_context *ctx, struct verbena_ad
 	if (!ctx || !address)
 		return fail(EINVAL, "verbena_get_address: NULL");
 	if (of_const_pub(ctx)->opt.qp_type == IBV_QPT_RAW_PACKET)
-		return fail(EOPNOTSUPP, "the address of a raw packet queue pair");
+		return fail(EOPNOTSUPP, "a raw packet queue pair has no address");
 	*address = of_const_pub(ctx)->self;
 	return 0;
 }
@@ -138,10 +143,10 @@ API int verbena_connect(struct verbena_context *pub, const struct verbena_addres
 	if (!pub || !peer)
 		return fail(EINVAL, "verbena_connect: NULL");
 	if (ctx->opt.qp_type == IBV_QPT_RAW_PACKET)
-		return fail(EOPNOTSUPP, "connecting a raw packet queue pair");
-	if (peer->mtu < IBV_MTU_256 || peer->mtu > IBV_MTU_4096 || peer->qpn > QPN_MASK || peer->psn > PSN_MASK ||
-	    peer->reserved || memcmp(&peer->gid, &none, sizeof(none)) == 0)
-		return fail(EINVAL, "verbena_connect: not an address");
+		return fail(EOPNOTSUPP, "a raw packet queue pair cannot be connected");
+	if (peer->mtu < IBV_MTU_256 || peer->mtu > IBV_MTU_4096 || peer->qpn > QPN_MASK ||
+	    peer->psn > PSN_MASK || peer->reserved || memcmp(&peer->gid, &none, sizeof(none)) == 0)
+		return fail(EINVAL, "verbena_connect: invalid address");
 	if (ctx->opt.qp_type == IBV_QPT_UD) {
 		if (address_datagrams(ctx, peer))
 			return -1;
@@ -149,7 +154,8 @@ API int verbena_connect(struct verbena_context *pub, const struct verbena_addres
 		state = query_state(ctx);
 		if (state < 0)
 			return -1;
-		if (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE)
+		if (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+		    state == IBV_QPS_SQE)
 			return fail(EISCONN, "verbena_connect");
 	}
 	ctx->peer = *peer;
@@ -164,7 +170,8 @@ static int init_mask(enum ibv_qp_type type)
 {
 	if (type == IBV_QPT_RAW_PACKET)
 		return IBV_QP_PORT;
-	return IBV_QP_PKEY_INDEX | IBV_QP_PORT | (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+	return IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+	       (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 }
 
 static int rtr_mask(enum ibv_qp_type type)
@@ -225,7 +232,7 @@ int qp_to_init(struct context *ctx)
 int path_check(struct context *ctx)
 {
 	if (!ctx->connected && rtr_mask(ctx->opt.qp_type))
-		return fail(ENOTCONN, "who is the peer? verbena_connect() tells");
+		return fail(ENOTCONN, "no peer: call verbena_connect() first");
 	return 0;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of libverbena share.  The library stands outside of the layers: it knows the public verbs only, takes
- * no lock and starts no thread.
+ * What the files of libverbena share.  The library stands outside of the layers: it knows the
+ * public verbs only, takes no lock and starts no thread.
  *
- * One thread may send and another receive on a context.  What both use is written while the context is created or
- * connected, and read afterwards; a message is its thread's own.
+ * One thread may send and another receive on a context.  What both use is written while the context
+ * is created or connected, and read afterwards; a message is its thread's own.
  */
 #ifndef VERBENA_PRIVATE_H
 #define VERBENA_PRIVATE_H
@@ -36,7 +36,9 @@ static inline const struct context *of_const_pub(const struct verbena_context *p
 	return (const struct context *)pub;
 }
 
-/* Sets errno and the message, which gets the text of err appended unless it is EINVAL.  Returns -1. */
+/*
+ * Sets errno and the message, which gets the text of err appended unless it is EINVAL. Returns -1.
+ */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same for a work request that could not be posted. */
@@ -46,8 +48,8 @@ int fail_wr(int err, const char *verb, uint64_t wr_id);
 int bufs_check(const struct verbena_buf *bufs, uint32_t num_bufs, uint32_t num_wr);
 
 /*
- * Takes a program's struct whose first member is its size into ours of `known` bytes.  0, EINVAL, E2BIG; told.
- * `what` is the struct in the message.
+ * Takes a program's struct whose first member is its size into ours of `known` bytes.  0, EINVAL,
+ * E2BIG; reported. `what` is the struct in the message.
  */
 int options_copy(void *to, size_t known, const void *from, const char *what);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work requests for packet buffers.  Sends and receives differ in their struct only, so what both have is written
- * once: registration and scatter lists ("parts").
+ * Work requests for packet buffers.  Sends and receives differ in their struct only, so what both
+ * have is written once: registration and scatter lists ("parts").
  */
 #include <errno.h>
 #include <limits.h>
@@ -25,7 +25,8 @@ static int deregister(struct ibv_mr **mrs, uint32_t n)
 	return err ? fail(err, "ibv_dereg_mr") : 0;
 }
 
-static struct ibv_mr **register_bufs(struct verbena_context *ctx, const struct verbena_buf *bufs, uint32_t num_bufs)
+static struct ibv_mr **register_bufs(struct verbena_context *ctx, const struct verbena_buf *bufs,
+				     uint32_t num_bufs)
 {
 	struct ibv_mr **mrs = calloc(num_bufs, sizeof(struct ibv_mr *));
 	int err;
@@ -35,7 +36,8 @@ static struct ibv_mr **register_bufs(struct verbena_context *ctx, const struct v
 		return NULL;
 	}
 	for (uint32_t b = 0; b < num_bufs; b++) {
-		mrs[b] = ibv_reg_mr(ctx->pd, bufs[b].addr, bufs[b].row * bufs[b].num_pkt, IBV_ACCESS_LOCAL_WRITE);
+		mrs[b] = ibv_reg_mr(ctx->pd, bufs[b].addr, bufs[b].row * bufs[b].num_pkt,
+				    IBV_ACCESS_LOCAL_WRITE);
 		if (mrs[b])
 			continue;
 		err = errno;
@@ -54,8 +56,8 @@ static bool lies_within(const struct verbena_buf *buf, const struct ibv_mr *mr)
 	       buf->row * buf->num_pkt <= mr->length - offset;
 }
 
-static struct ibv_sge *sges_of(struct ibv_mr *const *mrs, const struct verbena_buf *bufs, uint32_t num_bufs,
-			       uint32_t num_wr)
+static struct ibv_sge *sges_of(struct ibv_mr *const *mrs, const struct verbena_buf *bufs,
+			       uint32_t num_bufs, uint32_t num_wr)
 {
 	uint32_t *lkeys = calloc(num_bufs, sizeof(*lkeys));
 	struct ibv_sge *sges;
@@ -72,8 +74,8 @@ static struct ibv_sge *sges_of(struct ibv_mr *const *mrs, const struct verbena_b
 }
 
 /* The form with regions. */
-static int check_regions(struct ibv_mr *const *mrs, const struct verbena_buf *bufs, uint32_t num_bufs,
-			 uint32_t num_wr)
+static int check_regions(struct ibv_mr *const *mrs, const struct verbena_buf *bufs,
+			 uint32_t num_bufs, uint32_t num_wr)
 {
 	if (!mrs)
 		return fail(EINVAL, "no memory regions");
@@ -88,8 +90,8 @@ static int check_regions(struct ibv_mr *const *mrs, const struct verbena_buf *bu
 }
 
 /* The form with a context. */
-static int make_parts(struct verbena_context *ctx, const struct verbena_buf *bufs, uint32_t num_bufs,
-		      uint32_t num_wr, struct parts *parts)
+static int make_parts(struct verbena_context *ctx, const struct verbena_buf *bufs,
+		      uint32_t num_bufs, uint32_t num_wr, struct parts *parts)
 {
 	int err;
 
@@ -108,8 +110,8 @@ static int make_parts(struct verbena_context *ctx, const struct verbena_buf *buf
 }
 
 /* Posting all or nothing: what can be known before it is done. */
-static int check_create(struct verbena_context *ctx, unsigned int flags, unsigned int known, const void *set,
-			uint32_t num_wr, uint32_t most)
+static int check_create(struct verbena_context *ctx, unsigned int flags, unsigned int known,
+			const void *set, uint32_t num_wr, uint32_t most)
 {
 	if (!ctx || !set)
 		return fail(EINVAL, "NULL");
@@ -141,7 +143,8 @@ static struct ibv_send_wr *make_sends(struct ibv_sge *sges, uint32_t num_bufs, u
 }
 
 /* Where they go, and what the device does to them. */
-static void address_sends(struct context *ctx, struct ibv_send_wr *wrs, uint32_t num_wr, unsigned int flags)
+static void address_sends(struct context *ctx, struct ibv_send_wr *wrs, uint32_t num_wr,
+			  unsigned int flags)
 {
 	for (uint32_t i = 0; i < num_wr; i++) {
 		if (flags & VERBENA_OFFLOAD)
@@ -154,17 +157,19 @@ static void address_sends(struct context *ctx, struct ibv_send_wr *wrs, uint32_t
 	}
 }
 
-API int verbena_create_send_wrs(struct verbena_context *ctx, const struct verbena_buf *bufs, uint32_t num_bufs,
-				uint32_t num_wr, unsigned int flags, struct verbena_send_wrs *set)
+API int verbena_create_send_wrs(struct verbena_context *ctx, const struct verbena_buf *bufs,
+				uint32_t num_bufs, uint32_t num_wr, unsigned int flags,
+				struct verbena_send_wrs *set)
 {
 	struct verbena_send_wrs made = { .num_wr = num_wr, .num_bufs = num_bufs };
 	struct parts parts;
 	int err;
 
-	if (check_create(ctx, flags, VERBENA_POST | VERBENA_OFFLOAD, set, num_wr, ctx ? ctx->max_send_wr : 0))
+	if (check_create(ctx, flags, VERBENA_POST | VERBENA_OFFLOAD, set, num_wr,
+			 ctx ? ctx->max_send_wr : 0))
 		return -1;
 	if ((flags & VERBENA_POST) && of_pub(ctx)->opt.qp_type == IBV_QPT_UD && !ctx->ah)
-		return fail(ENOTCONN, "where to? verbena_connect() tells");
+		return fail(ENOTCONN, "no destination: call verbena_connect() first");
 	if (make_parts(ctx, bufs, num_bufs, num_wr, &parts))
 		return -1;
 	made.sges = parts.sges;
@@ -184,8 +189,9 @@ destroy:
 	return -1;
 }
 
-API int verbena_create_send_wrs_mrs(struct ibv_mr *const *mrs, const struct verbena_buf *bufs, uint32_t num_bufs,
-				    uint32_t num_wr, struct verbena_send_wrs *set)
+API int verbena_create_send_wrs_mrs(struct ibv_mr *const *mrs, const struct verbena_buf *bufs,
+				    uint32_t num_bufs, uint32_t num_wr,
+				    struct verbena_send_wrs *set)
 {
 	struct verbena_send_wrs made = { .num_wr = num_wr, .num_bufs = num_bufs };
 
@@ -237,8 +243,9 @@ static struct ibv_recv_wr *make_recvs(struct ibv_sge *sges, uint32_t num_bufs, u
 	return wrs;
 }
 
-API int verbena_create_recv_wrs(struct verbena_context *ctx, const struct verbena_buf *bufs, uint32_t num_bufs,
-				uint32_t num_wr, unsigned int flags, struct verbena_recv_wrs *set)
+API int verbena_create_recv_wrs(struct verbena_context *ctx, const struct verbena_buf *bufs,
+				uint32_t num_bufs, uint32_t num_wr, unsigned int flags,
+				struct verbena_recv_wrs *set)
 {
 	struct verbena_recv_wrs made = { .num_wr = num_wr, .num_bufs = num_bufs };
 	struct parts parts;
@@ -260,8 +267,9 @@ API int verbena_create_recv_wrs(struct verbena_context *ctx, const struct verben
 	return 0;
 }
 
-API int verbena_create_recv_wrs_mrs(struct ibv_mr *const *mrs, const struct verbena_buf *bufs, uint32_t num_bufs,
-				    uint32_t num_wr, struct verbena_recv_wrs *set)
+API int verbena_create_recv_wrs_mrs(struct ibv_mr *const *mrs, const struct verbena_buf *bufs,
+				    uint32_t num_bufs, uint32_t num_wr,
+				    struct verbena_recv_wrs *set)
 {
 	struct verbena_recv_wrs made = { .num_wr = num_wr, .num_bufs = num_bufs };
 

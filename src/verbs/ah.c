@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Address handles. */
-#include "core/ah.h"
+#include "core/device/ah.h"
 
-#include "core/context.h"
-#include "core/pd.h"
+#include "core/base/context.h"
+#include "core/mem/pd.h"
 #include "verbs/answer.h"
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/pd.h"
+#include "core/mem/pd.h"
 #include "verbs/answer.h"
 
 /* Fills in the memory of `b`, whose size is set: 0 or an errno value. */
@@ -87,7 +87,10 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
-/* A plain domain's buffers are ordinary memory to rdma-core; those that it has as dma-bufs belong to parent domains. */
+/*
+ * A plain domain's buffers are ordinary memory to rdma-core; those that it has as dma-bufs belong
+ * to parent domains.
+ */
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
 {
 	if (!buf)

@@ -2,9 +2,10 @@
 /* Completion counters (beyond release 64). */
 #include <string.h>
 
-#include "core/cntr.h"
-#include "core/context.h"
-#include "core/qp.h"
+#include "core/base/context.h"
+#include "core/control/qp_modify.h"
+#include "core/cq/comp_cntr.h"
+#include "core/qp/qp.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
@@ -88,7 +89,8 @@ int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value)
 	int err = value ? check(comp_cntr) : EINVAL;
 
 	if (!err)
-		*value = load_acquire(&to_vrb_cntr(comp_cntr)->done); /* pairs with core/cntr.c */
+		*value = load_acquire(
+			&to_vrb_cntr(comp_cntr)->done); /* pairs with core/cq/comp_cntr.c */
 	return answer(err);
 }
 
@@ -109,6 +111,6 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
 	if (!err && attr->comp_mask)
 		err = EOPNOTSUPP;
 	return answer(err ? err :
-			    vrb_cntr_attach(to_vrb_qp(qp)->target, to_vrb_cntr(comp_cntr),
+			    vrb_qp_attach_cntr(to_vrb_qp(qp)->config.target, to_vrb_cntr(comp_cntr),
 					    attr->op_mask));
 }

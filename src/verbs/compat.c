@@ -87,7 +87,7 @@ OLD(destroy_ah, int, refuse_errno)
 OLD(attach_mcast, int, refuse_errno)
 OLD(detach_mcast, int, refuse_errno)
 
-/* Providers of that time announced themselves with this call; there is nobody to listen. */
+/* Providers of that time registered with this call; it has no effect. */
 VRB_EXPORT void vrb_1_1_register_driver(void);
 VRB_SYMVER(vrb_1_1_register_driver, ibv_register_driver, IBVERBS_1.1);
 void vrb_1_1_register_driver(void)

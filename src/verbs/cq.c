@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues and their events. */
-#include "core/cq.h"
+#include "core/cq/async_event.h"
+#include "core/cq/cq.h"
 
-#include "core/channel.h"
-#include "core/context.h"
+#include "core/base/context.h"
+#include "core/cq/comp_channel.h"
+#include "core/fastpath/event_wait.h"
+#include "core/fastpath/poll.h"
+#include "core/progress/timeouts.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
@@ -23,7 +27,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	if (!err && (cqe < 1 || comp_vector < 0))
 		err = EINVAL;
 	if (!err)
-		err = vrb_cq_create(to_vrb_context(context), &attr, false, &cq);
+		err = vrb_cq_create(to_vrb_context(context), &attr, false, vrb_timeout_cq, &cq);
 	return err ? answer_null(err) : &cq->ibv;
 }
 
@@ -33,7 +37,9 @@ struct ibv_cq_ex *op_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
-		err = vrb_cq_create(to_vrb_context(context), attr, true, &cq);
+		err = vrb_cq_create(to_vrb_context(context), attr, true, vrb_timeout_cq, &cq);
+	if (!err)
+		vrb_cq_ex_init(cq);
 	return err ? answer_null(err) : &cq->ex;
 }
 
@@ -97,7 +103,9 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	int err = !channel ? EINVAL : !vrb_live_has(channel) ? ENOENT : vrb_context_check(channel->context);
+	int err = !channel                 ? EINVAL
+		  : !vrb_live_has(channel) ? ENOENT
+					   : vrb_context_check(channel->context);
 
 	return answer(err ? err : vrb_channel_destroy(to_vrb_channel(channel)));
 }

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/context.h"
+#include "core/base/context.h"
+#include "core/device/device.h"
+#include "core/process/context_open.h"
 #include "run/clock.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"

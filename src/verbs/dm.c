@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Device memory; its registration is in mr.c. */
-#include "core/dm.h"
+#include "core/mem/dm.h"
 
-#include "core/context.h"
+#include "core/base/context.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
 

@@ -22,7 +22,8 @@ static bool may_run_on(uint32_t cpu)
 {
 	cpu_set_t set;
 
-	return cpu < CPU_SETSIZE && !sched_getaffinity(0, sizeof(set), &set) && CPU_ISSET(cpu, &set);
+	return cpu < CPU_SETSIZE && !sched_getaffinity(0, sizeof(set), &set) &&
+	       CPU_ISSET(cpu, &set);
 }
 
 static int check(const struct ibv_dmah_init_attr *attr)

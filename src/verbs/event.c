@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous events. */
-#include "core/event.h"
+#include "core/cq/async_event.h"
 
-#include "core/context.h"
+#include "core/base/context.h"
 #include "verbs/answer.h"
 
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Flows and their counters. */
-#include "core/flow.h"
+#include "core/raw/flow.h"
 
-#include "core/context.h"
-#include "core/flow_count.h"
-#include "core/qp.h"
+#include "core/base/context.h"
+#include "core/qp/qp.h"
+#include "core/raw/flow_counters.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
 

@@ -100,7 +100,7 @@ struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc
 	srq = ibv_create_srq_ex(pd->context, &attr);
 	if (!srq)
 		return NULL;
-	/* Every SRQ of this library has room for these three; core/srq.h. */
+	/* Every SRQ of this library has room for these three; core/qp/srq.h. */
 	srq->xrc_domain = xrc_domain;
 	srq->xrc_cq = xrc_cq;
 	ibv_get_srq_num(srq, &srq->xrc_srq_num);

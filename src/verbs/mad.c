@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls of mad.h: life and fork, bindings; core/gsi.h has the rest.
+ * The calls of mad.h: life and fork, bindings; core/mad/gsi.h has the rest.
  *
  * Locks: vrb_mad.lock, a leaf, protects the list of bindings.
  */
@@ -10,15 +10,20 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "core/answer.h"
-#include "core/drive.h"
-#include "core/gsi.h"
-#include "core/process.h"
-#include "core/will.h"
+#include "core/base/context.h"
+#include "core/base/state.h"
+#include "core/device/device.h"
+#include "core/device/port.h"
+#include "core/mad/gsi.h"
+#include "core/mad/exit_mad.h"
+#include "core/process/process.h"
+#include "core/progress/poll_loop.h"
+#include "core/tx/tx_sched.h"
 #include "host/host.h"
 #include "host/service.h"
 #include "run/clock.h"
 #include "run/config.h"
+#include "run/netdev.h"
 #include "util/atomic.h"
 #include "util/list.h"
 #include "verbs/symver.h"
@@ -26,7 +31,10 @@
 
 struct vrb_mad {
 	struct vrb_gsi_ops ops;
-	unsigned int generation;	/* of the process that opened it: a child of that has nothing of it */
+	void (*device)(void *arg, const struct ibv_device *dev, enum vrb_mad_news news);
+	void *arg;
+	/* of the process that opened it: a child of that has nothing of it */
+	unsigned int generation;
 	pthread_mutex_t lock;
 	struct list bindings;
 };
@@ -41,14 +49,26 @@ static bool inherited(const struct vrb_mad *m)
 	return m->generation != load_relaxed(&vrb.generation);
 }
 
+static void device_news(void *arg, const struct ibv_device *dev, enum vrb_device_news news)
+{
+	struct vrb_mad *m = arg;
+
+	if (!inherited(m))
+		m->device(m->arg, dev,
+			  news == VRB_DEVICE_GONE ? VRB_MAD_DEVICE_GONE : VRB_MAD_NEW_LINK_ADDRESS);
+}
+
 VRB_EXPORT int vrb_mad_open(const struct vrb_mad_ops *ops, void *arg, struct vrb_mad **out)
 {
 	struct vrb_mad *m = calloc(1, sizeof(*m));
 	int err;
 
+	*out = m;
 	if (!m)
 		return ENOMEM;
-	m->ops = (struct vrb_gsi_ops){ ops->receive, ops->timeout };
+	m->ops = (struct vrb_gsi_ops){ ops->receive, ops->timeout, ops->ids };
+	m->device = ops->device;
+	m->arg = arg;
 	pthread_mutex_init(&m->lock, NULL);
 	list_init(&m->bindings);
 	err = vrb_process_get();
@@ -59,10 +79,12 @@ VRB_EXPORT int vrb_mad_open(const struct vrb_mad_ops *ops, void *arg, struct vrb
 			vrb_process_put();
 	}
 	if (err) {
+		*out = NULL;
 		free(m);
 		return err;
 	}
-	*out = m;
+	if (m->device)
+		vrb_device_watch(device_news, m);
 	return 0;
 }
 
@@ -78,6 +100,9 @@ VRB_EXPORT void vrb_mad_close(struct vrb_mad *m)
 {
 	bool ours = !inherited(m);
 
+	/* A child's registry is a copy of its own, and so is its watcher. */
+	if (m->device)
+		vrb_device_watch(NULL, NULL);
 	if (ours)
 		vrb_gsi_close();
 	while (!list_empty(&m->bindings))
@@ -98,7 +123,8 @@ VRB_EXPORT void vrb_mad_arm(struct vrb_mad *m, uint64_t at)
 		vrb_gsi_arm(at);
 }
 
-VRB_EXPORT int vrb_mad_send(struct vrb_mad *m, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN])
+VRB_EXPORT int vrb_mad_send(struct vrb_mad *m, const struct net_path *path,
+			    const uint8_t mad[VRB_MAD_LEN])
 {
 	return inherited(m) ? EIO : vrb_gsi_send(path, mad);
 }
@@ -106,7 +132,16 @@ VRB_EXPORT int vrb_mad_send(struct vrb_mad *m, const struct net_path *path, cons
 VRB_EXPORT void vrb_mad_settle(struct vrb_mad *m)
 {
 	if (!inherited(m))
-		vrb_answer_try_owed();
+		vrb_tx_try_flush_delayed();
+}
+
+VRB_EXPORT uint8_t vrb_mad_mtu(struct ibv_context *verbs)
+{
+	struct ibv_port_attr attr;
+
+	vrb_device_catch_up();
+	vrb_port_query(&to_vrb_context(verbs)->dev->port, &attr);
+	return (uint8_t)attr.active_mtu;
 }
 
 VRB_EXPORT uint32_t vrb_mad_comm_id(struct vrb_mad *m)
@@ -114,10 +149,11 @@ VRB_EXPORT uint32_t vrb_mad_comm_id(struct vrb_mad *m)
 	return vrb_gsi_comm_id();
 }
 
-VRB_EXPORT void vrb_mad_will(struct vrb_mad *m, uint32_t comm_id, const struct net_path *path, const uint8_t *mad)
+VRB_EXPORT void vrb_mad_at_exit(struct vrb_mad *m, uint32_t comm_id, const struct net_path *path,
+			     const uint8_t *mad)
 {
 	if (!inherited(m))
-		vrb_will_set(comm_id, path, mad);
+		vrb_exit_mad_set(comm_id, path, mad);
 }
 
 VRB_EXPORT bool vrb_mad_poll(struct vrb_mad *m)
@@ -126,8 +162,8 @@ VRB_EXPORT bool vrb_mad_poll(struct vrb_mad *m)
 
 	if (inherited(m))
 		return false;
-	any = vrb_drive_poll(1);
-	any |= vrb_drive_messages();
+	any = vrb_poll_once(1);
+	any |= vrb_poll_messages();
 	return any;
 }
 
@@ -172,6 +208,11 @@ VRB_EXPORT int vrb_mad_listen(struct vrb_mad *m, struct vrb_binding *b)
 	return inherited(m) ? EIO : host_service_listen(vrb.host, b->at);
 }
 
+VRB_EXPORT int vrb_mad_only_family(struct vrb_mad *m, struct vrb_binding *b, bool only)
+{
+	return inherited(m) ? EIO : host_service_only_family(vrb.host, b->at, only);
+}
+
 VRB_EXPORT void vrb_mad_unbind(struct vrb_mad *m, struct vrb_binding *b)
 {
 	bool ours = !inherited(m);
@@ -185,7 +226,9 @@ VRB_EXPORT void vrb_mad_unbind(struct vrb_mad *m, struct vrb_binding *b)
 
 VRB_EXPORT int vrb_mad_trouble(struct vrb_mad *m, const struct net_addr *dst)
 {
-	if (inherited(m) || !vrb.wire)
+	if (inherited(m))
 		return 0;
-	return trouble_about(vrb.wire->trouble, dst, clock_now());
+	if (!vrb.wire)
+		return netdev_owns(dst, 0) ? 0 : ENETDOWN;
+	return path_errors_latest(vrb.wire->path_errors, dst, clock_now());
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups. The LID is for InfiniBand links; here the GID says it all. */
-#include "core/mcast.h"
+/* Multicast groups. The LID is for InfiniBand links; here the GID suffices. */
+#include "core/rx/mcast.h"
 
-#include "core/context.h"
-#include "core/qp.h"
+#include "core/base/context.h"
+#include "core/qp/qp.h"
 #include "verbs/answer.h"
 
 /* 0, or why these arguments can be neither attached nor detached. */
@@ -17,7 +17,8 @@ int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 	int err = check(qp, gid);
 
 	return answer(err ? err :
-			    vrb_mcast_attach(to_vrb_qp(qp)->target, (const struct net_addr *)gid));
+			    vrb_mcast_attach(to_vrb_qp(qp)->config.target,
+					     (const struct net_addr *)gid));
 }
 
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
@@ -25,5 +26,6 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 	int err = check(qp, gid);
 
 	return answer(err ? err :
-			    vrb_mcast_detach(to_vrb_qp(qp)->target, (const struct net_addr *)gid));
+			    vrb_mcast_detach(to_vrb_qp(qp)->config.target,
+					     (const struct net_addr *)gid));
 }

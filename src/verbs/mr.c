@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory regions. */
-#include "core/mr.h"
+#include "core/mem/mr.h"
 
-#include "core/context.h"
-#include "core/dm.h"
-#include "core/mrtab.h"
-#include "core/pd.h"
+#include "core/base/context.h"
+#include "core/mem/dm.h"
+#include "core/mem/key_table.h"
+#include "core/mem/pd.h"
+#include "core/progress/drain.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
 
@@ -13,8 +14,8 @@
 #undef ibv_reg_mr_iova
 
 /* site: where in the program the region is registered, for messages about it. */
-static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
-			  const void *site)
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			  unsigned int access, const void *site)
 {
 	struct vrb_mr *mr;
 	int err = vrb_pd_check(pd);
@@ -55,14 +56,18 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 	return err ? answer_null(err) : &mr->ibv;
 }
 
-/* What rdma-core finds before it asks the kernel is _INPUT, what the kernel refuses is _CMD. The region is as it was. */
+/*
+ * What rdma-core finds before it asks the kernel is _INPUT, what the kernel refuses is _CMD. The
+ * region is as it was.
+ */
 static int rereg_failed(int err, enum ibv_rereg_mr_err_code code)
 {
 	errno = err;
 	return code;
 }
 
-static int rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+static int rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
 {
 	bool new_pd = flags & IBV_REREG_MR_CHANGE_PD;
 	int err = vrb_object_check(mr);
@@ -71,7 +76,9 @@ static int rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 		err = vrb_pd_check(pd);
 	if (!err && (!flags || (new_pd && pd->context != mr->context)))
 		err = EINVAL;
-	return err ? err : vrb_mr_rereg(to_vrb_mr(mr), flags, new_pd ? to_vrb_pd(pd) : NULL, addr, length, access);
+	return err ? err
+		   : vrb_mr_rereg(to_vrb_mr(mr), flags, new_pd ? to_vrb_pd(pd) : NULL, addr, length,
+				  access, vrb_drain_region);
 }
 
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
@@ -80,8 +87,8 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 	bool move = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	int err;
 
-	if (!mr || (vrb_live_has(mr) && !to_vrb_mr(mr)->plain) || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
-	    (move && (!length || !addr)))
+	if (!mr || (vrb_live_has(mr) && !to_vrb_mr(mr)->plain) ||
+	    flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (move && (!length || !addr)))
 		return rereg_failed(EINVAL, IBV_REREG_MR_ERR_INPUT);
 	err = rereg(mr, flags, pd, addr, length, access);
 	return err ? rereg_failed(err, IBV_REREG_MR_ERR_CMD) : 0;
@@ -91,7 +98,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	int err = vrb_object_check(mr);
 
-	return answer(err ? err : vrb_mr_dereg(to_vrb_mr(mr)));
+	return answer(err ? err : vrb_mr_dereg(to_vrb_mr(mr), vrb_drain_region));
 }
 
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows. */
-#include "core/mw.h"
+#include "core/mem/mw.h"
 
-#include "core/context.h"
-#include "core/pd.h"
-#include "core/post.h"
-#include "core/qp.h"
+#include "core/base/context.h"
+#include "core/fastpath/post.h"
+#include "core/mem/pd.h"
+#include "core/qp/qp.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
 
@@ -32,5 +32,5 @@ int op_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
 	if (!err && mw->context != qp->context)
 		err = EINVAL;
-	return answer(err ? err : vrb_post_bind_mw(to_vrb_qp(qp)->target, mw, bind));
+	return answer(err ? err : vrb_post_bind_mw(to_vrb_qp(qp)->config.target, mw, bind));
 }

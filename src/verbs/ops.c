@@ -87,7 +87,7 @@ static const struct verbs_context extended_ops = {
 	op_create_wq,		/* create_wq */
 	op_query_rt_values,	/* query_rt_values */
 	op_create_cq_ex,	/* create_cq_ex */
-	NULL,			/* priv: nobody's but ours, and we need none */
+	NULL,			/* priv: ours alone, and not needed */
 	op_query_device_ex,	/* query_device_ex */
 	op_destroy_flow,	/* ibv_destroy_flow */
 	NULL,			/* ABI_placeholder2 */

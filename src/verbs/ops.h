@@ -47,8 +47,8 @@ struct ibv_flow *op_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
 int op_destroy_flow(struct ibv_flow *flow);
 struct ibv_counters *op_create_counters(struct ibv_context *c, struct ibv_counters_init_attr *attr);
 int op_destroy_counters(struct ibv_counters *counters);
-int op_attach_counters_point_flow(struct ibv_counters *counters, struct ibv_counter_attach_attr *attr,
-				  struct ibv_flow *flow);
+int op_attach_counters_point_flow(struct ibv_counters *counters,
+				  struct ibv_counter_attach_attr *attr, struct ibv_flow *flow);
 int op_read_counters(struct ibv_counters *counters, uint64_t *values, uint32_t n, uint32_t flags);
 
 /* rwq.c */

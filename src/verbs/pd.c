@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Protection, thread and parent domains. */
-#include "core/pd.h"
+#include "core/mem/pd.h"
 
-#include "core/context.h"
+#include "core/base/context.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
 

@@ -4,10 +4,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/context.h"
-#include "core/device.h"
-#include "core/neigh.h"
-#include "core/qptab.h"
+#include "core/base/context.h"
+#include "core/device/arp.h"
+#include "core/device/device.h"
+#include "core/diag/port_counters.h"
+#include "core/qp/qp_table.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/exports.h"
@@ -37,7 +38,7 @@ static void add_violations(struct ibv_context *c, struct ibv_port_attr *attr)
 {
 	struct roce_counters sum;
 
-	vrb_qptab_counters(to_vrb_context(c)->dev, &sum);
+	vrb_device_counters(to_vrb_context(c)->dev, &sum);
 	attr->bad_pkey_cntr = min(sum.bad_pkey, (uint64_t)UINT16_MAX);
 	attr->qkey_viol_cntr = min(sum.bad_qkey, (uint64_t)UINT16_MAX);
 }

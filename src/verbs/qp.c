@@ -1,22 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Queue pairs: life, attributes, posting. */
-#include "core/qp.h"
+#include "core/qp/qp.h"
 
 #include <string.h>
 
-#include "core/context.h"
-#include "core/device.h"
-#include "core/drive.h"
-#include "core/pd.h"
-#include "core/post.h"
-#include "core/qp_modify.h"
-#include "core/xrc/afar.h"
+#include "core/base/context.h"
+#include "core/control/qp_create.h"
+#include "core/control/qp_modify.h"
+#include "core/device/device.h"
+#include "core/fastpath/post.h"
+#include "core/mem/pd.h"
+#include "core/progress/poll_loop.h"
+#include "core/xrc/open_qp.h"
+#include "core/xrc/remote_handle.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
 
-/* IBV_QPT_XRC of verbs.h with VERBENA_LEGACY_XRC: the sending half, under its name before there were two. */
+/*
+ * IBV_QPT_XRC of verbs.h with VERBENA_LEGACY_XRC: the sending half, under its name before there
+ * were two.
+ */
 enum { OLD_QPT_XRC = 5 };
+
+static int create(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **qp)
+{
+	bool shared = attr->qp_type == IBV_QPT_XRC_RECV;
+
+	return vrb_qp_create(to_vrb_context(c), attr, shared ? &vrb_xrc_qp_hooks : NULL, qp);
+}
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
@@ -31,7 +43,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	ex.pd = pd;
 	if ((int)ex.qp_type == OLD_QPT_XRC)
 		ex.qp_type = IBV_QPT_XRC_SEND;
-	err = vrb_qp_create(to_vrb_context(pd->context), &ex, &qp);
+	err = create(pd->context, &ex, &qp);
 	if (err)
 		return answer_null(err);
 	attr->cap = ex.cap;
@@ -44,7 +56,7 @@ struct ibv_qp *op_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	if (!err)
-		err = vrb_qp_create(to_vrb_context(context), attr, &qp);
+		err = create(context, attr, &qp);
 	return err ? answer_null(err) : &qp->ibv;
 }
 
@@ -60,7 +72,7 @@ struct ibv_qp *op_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	return qp && to_vrb_qp(qp)->send_ops ? &to_vrb_qp(qp)->ex : NULL;
+	return qp && to_vrb_qp(qp)->config.send_ops ? &to_vrb_qp(qp)->ex : NULL;
 }
 
 static int check(struct ibv_qp *qp)
@@ -72,12 +84,16 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	int err = check(qp);
 
-	return answer(err ? err : vrb_qp_destroy(to_vrb_qp(qp)));
+	if (err)
+		return answer(err);
+	if (to_vrb_qp(qp)->config.init.qp_type == IBV_QPT_XRC_RECV)
+		return answer(vrb_qp_close(to_vrb_qp(qp)));
+	return answer(vrb_qp_destroy(to_vrb_qp(qp)));
 }
 
 /*
- * qp->state is what the program was told last, here and by ibv_query_qp(): programs read it without
- * any lock, so nobody else writes it.  What has become of the QP meanwhile is in wq.state.
+ * qp->state is what the program last got, here and from ibv_query_qp(): programs read it without a
+ * lock, so nothing else writes it. The current state is in wq.state.
  */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
@@ -85,12 +101,12 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 
 	if (err)
 		return answer(err);
-	if (to_vrb_qp(qp)->afar)
-		return answer(vrb_afar_modify(to_vrb_qp(qp), attr, attr_mask));
+	if (to_vrb_qp(qp)->config.remote)
+		return answer(vrb_remote_modify(to_vrb_qp(qp), attr, attr_mask));
 	/* A request whose ACK is here already has succeeded: it is not flushed. */
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
-		vrb_drive_take_arrived();
-	err = vrb_qp_modify(to_vrb_qp(qp)->target, attr, attr_mask);
+		vrb_poll_arrived();
+	err = vrb_qp_modify(to_vrb_qp(qp)->config.target, attr, attr_mask);
 	if (!err && attr_mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;
 	return answer(err);
@@ -103,13 +119,13 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 
 	if (err)
 		return answer(err);
-	if (to_vrb_qp(qp)->afar) {
-		memcpy(init_attr, &to_vrb_qp(qp)->init, sizeof(*init_attr));
-		err = vrb_afar_query(to_vrb_qp(qp), attr);
+	if (to_vrb_qp(qp)->config.remote) {
+		memcpy(init_attr, &to_vrb_qp(qp)->config.init, sizeof(*init_attr));
+		err = vrb_remote_query(to_vrb_qp(qp), attr);
 		if (err)
 			return answer(err);
 	} else {
-		vrb_qp_query(to_vrb_qp(qp)->target, attr, init_attr);
+		vrb_qp_query(to_vrb_qp(qp)->config.target, attr, init_attr);
 	}
 	init_attr->qp_context = qp->qp_context;
 	qp->state = attr->qp_state;
@@ -122,7 +138,8 @@ int op_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *at
 	int err = attr && !attr->comp_mask ? check(qp) : EINVAL;
 
 	if (!err)
-		err = vrb_qp_set_rate(to_vrb_qp(qp)->target, attr->rate_limit, attr->max_burst_sz);
+		err = vrb_qp_set_rate(to_vrb_qp(qp)->config.target, attr->rate_limit,
+				      attr->max_burst_sz);
 	return answer(err);
 }
 
@@ -133,8 +150,9 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 }
 
 /*
- * Enhanced connection establishment: the two ends agree on options of their vendor.  This device has no options, so it answers every
- * offer by accepting none of it; connections are established as without.
+ * Enhanced connection establishment: the two ends agree on options of their vendor.  This device
+ * has no options, so it answers every offer by accepting none of it; connections are established as
+ * without.
  */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {

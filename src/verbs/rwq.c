@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work queues and their indirection tables. */
-#include "core/rwq.h"
+#include "core/control/wq.h"
 
-#include "core/context.h"
+#include "core/base/context.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues and XRC domains. */
-#include "core/srq.h"
+#include "core/qp/srq.h"
 
-#include "core/context.h"
-#include "core/pd.h"
-#include "core/post.h"
-#include "core/tm.h"
-#include "core/xrc/xrcd.h"
+#include "core/base/context.h"
+#include "core/fastpath/post.h"
+#include "core/mem/pd.h"
+#include "core/qp/tag_match.h"
+#include "core/qp/xrcd.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Files about devices, for those who look for them through this library: ibv_devinfo (board_id),
- * librdmacm and Open MPI (whether there is a kernel stack).  A host with RDMA devices of the kernel
- * has them below /sys; elsewhere it is the tree of core/sysfs.c.
+ * Files about devices, for programs that look for them through this library: ibv_devinfo
+ * (board_id), librdmacm and Open MPI (whether there is a kernel stack).  A host with RDMA devices
+ * of the kernel has them below /sys; elsewhere it is the tree of core/device/sysfs_tree.c.
  *
  * Owns the path, found once.
  */
@@ -15,7 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/sysfs.h"
+#include "core/device/sysfs_tree.h"
+#include "core/diag/port_counters.h"
 #include "run/log.h"
 #include "verbs/exports.h"
 
@@ -47,15 +48,17 @@ const char *ibv_get_sysfs_path(void)
 }
 
 /*
- * Nobody but rdma-core's librdmacm asks through this library whether the kernel manages connections.
+ * Only rdma-core's librdmacm asks through this library whether the kernel manages connections.
  * It cannot connect our devices, and would only say that a file is missing.
  */
 static void complain_of_foreign_librdmacm(const char *file)
 {
 	if (!strcmp(file, "class/misc/rdma_cm/abi_version"))
 		log_once(LOG_VERBS, LOG_ERROR,
-			 "this libibverbs is Verbena's, but librdmacm is not: it has no device to connect by. Put the folder that has "
-			 "both first in LD_LIBRARY_PATH, or start the program by \"verbena run --\"");
+			 "this libibverbs is Verbena's, but librdmacm is not: it has no device to "
+			 "connect by. Put the folder that has "
+			 "both first in LD_LIBRARY_PATH, or start the program by \"verbena run "
+			 "--\"");
 }
 
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)

@@ -28,10 +28,12 @@ int claim_port(uint16_t port, uint64_t group)
 	if (fd < 0)
 		return -1;
 	len = print_port(sun.sun_path + 1, cap, port);
-	len += snprintf(sun.sun_path + 1 + len, cap - (size_t)len, "%016" PRIx64 "-%016" PRIx64, group, config_random());
-	if (bind(fd, (struct sockaddr *)&sun, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) == 0)
+	len += snprintf(sun.sun_path + 1 + len, cap - (size_t)len, "%016" PRIx64 "-%016" PRIx64,
+			group, config_random());
+	if (bind(fd, (struct sockaddr *)&sun,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) == 0)
 		return fd;
-	log_debug(LOG_WIRE, "cannot show that UDP port %u is shared: %m", port);
+	log_debug(LOG_WIRE, "cannot claim UDP port %u for this run directory: %m", port);
 	close(fd);
 	return -1;
 }
@@ -49,7 +51,8 @@ bool claim_of_others(uint16_t port, uint64_t group)
 		const char *name = strstr(line, wanted);
 		uint64_t other;
 
-		found = name && sscanf(name + strlen(wanted), "%16" SCNx64, &other) == 1 && other != group;
+		found = name && sscanf(name + strlen(wanted), "%16" SCNx64, &other) == 1 &&
+			other != group;
 	}
 	if (f)
 		fclose(f);

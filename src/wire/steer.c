@@ -96,13 +96,15 @@ static size_t collect(const struct net_steer *blocks, size_t n, unsigned int fam
 }
 
 /*
- * A holds the block number: that of QP 1 is nobody's, and whoever gets a MAD hands it on (core/gsi.h).  By turns of chance, for the kernel's hash
- * would give the repetitions of a lost one to the same process, which may be stopped.
+ * A holds the block number: QP 1 has no owner, and the process that gets a MAD passes it on
+ * (core/mad/gsi.h).  By turns of chance, for the kernel's hash would give the repetitions of a lost
+ * one to the same process, which may be stopped.
  */
 static void emit_management(struct program *p, uint32_t sockets)
 {
 	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MANAGEMENT_BLOCK, 0, 3));
-	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)SKF_AD_OFF + SKF_AD_RANDOM));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+					     (uint32_t)SKF_AD_OFF + SKF_AD_RANDOM));
 	emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, sockets));
 	emit(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
 }

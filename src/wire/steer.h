@@ -24,7 +24,8 @@
 struct sock_filter;
 
 enum {
-	STEER_BLOCKS = 512,	/* ranges in one program; adjacent blocks of one owner are one range */
+	/* ranges in one program; adjacent blocks of one owner are one range */
+	STEER_BLOCKS = 512,
 	STEER_INSNS = 4096,	/* the kernel's limit, and the size of the caller's array */
 	STEER_NOWHERE = 0xffffffff,
 	STEER_PROBE_LEN = 32,
@@ -37,7 +38,7 @@ enum {
 size_t steer_build(const struct net_steer *blocks, size_t n, unsigned int family,
 		   struct sock_filter *prog);
 
-/* A probe: steered to `position`, and known by its nonce to who sent it. */
+/* A probe: steered to `position`, recognised by its sender by the nonce. */
 void steer_probe_make(uint8_t buf[STEER_PROBE_LEN], uint16_t position, uint64_t nonce);
 
 /*

@@ -16,6 +16,7 @@
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "wire/claim.h"
+#include "wire/mcast_twin.h"
 #include "wire/udp_state.h"
 
 enum {
@@ -157,12 +158,20 @@ static int change_membership(struct udp_wire *u, const struct net_addr *group, u
 
 static int udp_join(struct wire *w, const struct net_addr *group, uint32_t ifindex)
 {
-	return change_membership(to_udp(w), group, ifindex, IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP);
+	struct udp_wire *u = to_udp(w);
+	int err = change_membership(u, group, ifindex, IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP);
+
+	if (!err && u->group && net_is_ipv4(group))
+		mcast_twin_join(&u->twins, group, ifindex, w->port);
+	return err;
 }
 
 static int udp_leave(struct wire *w, const struct net_addr *group, uint32_t ifindex)
 {
-	return change_membership(to_udp(w), group, ifindex, IP_DROP_MEMBERSHIP, IPV6_LEAVE_GROUP);
+	struct udp_wire *u = to_udp(w);
+
+	mcast_twin_leave(&u->twins, group, ifindex);
+	return change_membership(u, group, ifindex, IP_DROP_MEMBERSHIP, IPV6_LEAVE_GROUP);
 }
 
 static void udp_close(struct wire *w)
@@ -173,6 +182,7 @@ static void udp_close(struct wire *w)
 	for (i = 0; i < UDP_FAMILIES; i++)
 		if (u->fd[i] >= 0)
 			close(u->fd[i]);
+	mcast_twin_close_all(&u->twins);
 	if (u->claim >= 0)
 		close(u->claim);
 	free(u->cell);
@@ -184,14 +194,17 @@ static const struct wire_ops udp_ops = {
 	udp_send, udp_recv, udp_fds, udp_readable, udp_join, udp_leave, udp_close,
 };
 
-/* Who may have the port, and what to do. */
+/* Why the port cannot be had, and what to do. */
 static const char *holder(const struct udp_wire *u)
 {
 	if (!u->group)
-		return "it is taken, and cannot be shared without a run directory: make one (VERBENA_DIR), or give each process a port of its own (VERBENA_UDP_PORT)";
+		return "it is in use, and cannot be shared without a run directory: set "
+		       "VERBENA_DIR, or give each process its own VERBENA_UDP_PORT";
 	if (claim_of_others(u->wire.port, u->group))
-		return "it is taken by processes with another run directory: give all the same VERBENA_DIR, or this one a VERBENA_UDP_PORT of its own";
-	return "it is taken by another user, another program, or a process without run directory: VERBENA_UDP_PORT chooses another port";
+		return "processes with another run directory use it: give all the same "
+		       "VERBENA_DIR, or this one its own VERBENA_UDP_PORT";
+	return "another user, another program or a process without run directory uses it: choose "
+	       "another port with VERBENA_UDP_PORT";
 }
 
 /* Once: a program may open and close its device many times. */
@@ -202,7 +215,7 @@ static void complain(const struct udp_wire *u, int err)
 	if (load_relaxed(&told) == err)
 		return;
 	store_relaxed(&told, err);
-	log_warn(LOG_WIRE, "no packets to or from other hosts: UDP port %u: %s", u->wire.port,
+	log_warn(LOG_WIRE, "cannot reach other hosts: UDP port %u: %s", u->wire.port,
 		 err == EADDRINUSE ? holder(u) : strerror(err));
 }
 
@@ -233,8 +246,8 @@ static bool takes_runs(const struct udp_wire *u)
 	return getsockopt(fd, IPPROTO_UDP, OPT_UDP_SEGMENT, &value, &len) == 0;
 }
 
-/* trouble: NULL for its own. */
-static struct udp_wire *make_wire(uint16_t port, uint64_t group, struct trouble *trouble)
+/* path_errors: NULL for its own. */
+static struct udp_wire *make_wire(uint16_t port, uint64_t group, struct path_errors *path_errors)
 {
 	struct udp_wire *u = calloc(1, sizeof(*u));
 
@@ -244,8 +257,10 @@ static struct udp_wire *make_wire(uint16_t port, uint64_t group, struct trouble 
 	u->wire.port = port;
 	u->group = group;
 	u->claim = -1;
-	trouble_init(&u->trouble);
-	u->wire.trouble = trouble ? trouble : &u->trouble;
+	list_init(&u->twins);
+	u->keep = ADMIT_ALL;
+	path_errors_init(&u->path_errors);
+	u->wire.path_errors = path_errors ? path_errors : &u->path_errors;
 	u->position[UDP_IPV4] = u->position[UDP_IPV6] = -1;
 	u->fd[UDP_IPV4] = u->fd[UDP_IPV6] = -1;
 	u->cell = malloc(UDP_MESSAGES * sizeof(*u->cell));
@@ -264,7 +279,8 @@ static void begin(struct udp_wire *u, struct wire **out)
 }
 
 /*
- * Looks for others before and after it has shown itself: of two groups that come at the same time at least one sees the other.
+ * Looks for others before and after it has shown itself: of two groups that come at the same time
+ * at least one sees the other.
  */
 static int open_claimed(struct udp_wire *u)
 {
@@ -298,7 +314,7 @@ int udp_open(uint16_t port, uint64_t group, struct wire **out)
 int udp_open_beside(const struct wire *first, struct wire **out)
 {
 	const struct udp_wire *f = container_of(first, struct udp_wire, wire);
-	struct udp_wire *u = make_wire(first->port, f->group, first->trouble);
+	struct udp_wire *u = make_wire(first->port, f->group, first->path_errors);
 	int err = u ? open_families(u) : ENOMEM;
 
 	if (!err)
@@ -380,4 +396,19 @@ int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n)
 	}
 	free(insn);
 	return err;
+}
+
+void udp_admit(struct wire *w, unsigned int keep)
+{
+	struct udp_wire *u = to_udp(w);
+	struct sock_filter insn[ADMIT_INSNS];
+	struct sock_fprog prog = { .filter = insn,
+				   .len = (unsigned short)admit_build(keep, insn) };
+	int option = keep < ADMIT_ALL ? SO_ATTACH_FILTER : SO_DETACH_FILTER;
+
+	store_relaxed(&u->keep, keep);
+	for (unsigned int i = 0; i < UDP_FAMILIES; i++)
+		if (u->fd[i] >= 0 &&
+		    setsockopt(u->fd[i], SOL_SOCKET, option, &prog, sizeof(prog)) < 0)
+			log_debug(LOG_WIRE, "admission of connection requests: %m");
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The UDP wire: one IPv4 and one IPv6 socket bound to the wildcard address of the RoCEv2 port,
- * shared with the user's other processes of the same run directory by SO_REUSEPORT (claim.h keeps others out).
+ * shared with the user's other processes of the same run directory by SO_REUSEPORT (claim.h keeps
+ * others out).
  *
  * Steering.  The kernel spreads packets over the sockets of the port by a hash of addresses and
  * ports, which says nothing about which process owns the QP.  steer.h's program makes the kernel
@@ -13,7 +14,7 @@
  *	2. udp_probe() sends one packet per possible position to itself; they come back through
  *	   wire_recv(), which keeps them;
  *	3. udp_position() then tells where this wire is (a process may have several);
- *	4. publishes that (host_publish_wire), collects everybody's (host_steer_map) and calls
+ *	4. publishes that (host_publish_wire), collects those of all (host_steer_map) and calls
  *	   udp_steer() again.
  *
  * All four after opening; 4 after the blocks of QP numbers have changed; 2 to 4 when many packets
@@ -23,26 +24,28 @@
 #ifndef VRB_WIRE_UDP_H
 #define VRB_WIRE_UDP_H
 
+#include "wire/admit.h"
 #include "wire/steer.h"
 #include "wire/wire.h"
 
 /*
- * Opens it.  group: of the processes with which it shares the port (host_group()); 0: with none.  Returns 0, EADDRINUSE if anybody else has the port,
- * EAFNOSUPPORT if there is neither IPv4 nor IPv6, or another errno value.  Logs one warning if it
- * fails.
+ * Opens it.  group: of the processes with which it shares the port (host_group()); 0: with none.
+ * Returns 0, EADDRINUSE if the port is in use, EAFNOSUPPORT if there is neither IPv4 nor IPv6, or
+ * another errno value.  Logs one warning if it fails.
  */
 int udp_open(uint16_t port, uint64_t group, struct wire **out);
 
 /*
- * Another one on the port of the process's first, which outlives it: it is no loss if that fails, and nothing is logged.  The kernel gives an ICMP
- * message to any socket of the port, whichever has sent what it is about, so they all note them in one place.
+ * Another one on the port of the process's first, which outlives it: it is no loss if that fails,
+ * and nothing is logged.  The kernel gives an ICMP message to any socket of the port, whichever has
+ * sent what it is about, so they all note them in one place.
  */
 int udp_open_beside(const struct wire *first, struct wire **out);
 
 /*
- * Starts finding out the wire's positions among at most `members` in each group, and forgets
- * what was known.  One thread at a time, but another one may be in wire_recv(): a probe of before that it finds may then still count, until the
- * next time.
+ * Starts finding out the wire's positions among at most `members` in each group, and forgets what
+ * was known.  One thread at a time, but another one may be in wire_recv(): a probe of before that
+ * it finds may then still count, until the next time.
  */
 void udp_probe(struct wire *w, unsigned int members);
 
@@ -54,5 +57,19 @@ void udp_position(const struct wire *w, int32_t index[2]);
  * beyond STEER_BLOCKS are left to the hash.
  */
 int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n);
+
+enum { UDP_FULL = 256 };
+
+/*
+ * How full the receive buffers are, of UDP_FULL.  The kernel counts out late what was received, by
+ * a quarter of the buffer, but never while it is empty.
+ */
+unsigned int udp_fill(const struct wire *w);
+
+/*
+ * From now on the kernel lets `keep` of ADMIT_ALL connection requests into the receive buffer
+ * (wire/admit.h).  What it drops counts in stats.recv_not_admitted while that is fewer than all.
+ */
+void udp_admit(struct wire *w, unsigned int keep);
 
 #endif

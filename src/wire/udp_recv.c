@@ -14,7 +14,8 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
-#include "wire/steer.h"
+#include "util/tuning.h"
+#include "wire/udp.h"
 #include "wire/udp_state.h"
 
 static void map_ipv4(struct net_addr *a, const struct in_addr *ipv4)
@@ -115,20 +116,27 @@ static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port, u
 	}
 }
 
-/* Told once: connections slow down until they lose no more, and whoever wonders why can read it here. */
+/* Logged once, to explain slow connections: they slow down until no packets are lost. */
 static void note_overflow(struct udp_wire *u, uint32_t lost)
 {
 	static bool told;
 	int size = 0;
 	socklen_t len = sizeof(size);
 
-	u->wire.stats.recv_overflow += lost - u->overflow[u->family];
+	uint64_t n = lost - u->overflow[u->family];
+
 	u->overflow[u->family] = lost;
+	/* The kernel counts both as one. */
+	if (load_relaxed(&u->keep) < ADMIT_ALL) {
+		u->wire.stats.recv_not_admitted += n;
+		return;
+	}
+	u->wire.stats.recv_overflow += n;
 	if (load_relaxed(&told))
 		return;
 	store_relaxed(&told, true);
 	getsockopt(u->fd[u->family], SOL_SOCKET, SO_RCVBUF, &size, &len);
-	log_warn(LOG_WIRE, "packets were lost because the receive buffer of UDP port %u, %d KiB, was full; "
+	log_warn(LOG_WIRE, "packets were lost: the receive buffer of UDP port %u (%d KiB) was full; "
 		 "net.core.rmem_max limits it", u->wire.port, size / 1024);
 }
 
@@ -137,30 +145,45 @@ enum {
 	MEMINFO_QUEUED = 0,
 	MEMINFO_BUFFER = 1,
 	MEMINFO_VARS = 9,
-	CROWD = 32768,	/* bytes at once: who receives less need not fear for the buffer */
 	ECN_MASK = 3,
 	ECN_NOT_ECT = 0,
 	ECN_CE = 3,
 };
 
-/*
- * The socket's buffer is the last queue of the path, and marks as a router's does: where more than three quarters are in use, packets
- * that may be marked are, so that their senders slow down before any is lost.  The kernel counts what the packets occupy, which may
- * be several times their length, and may be late in counting out what was received, by a quarter of the buffer.
- */
-static bool crowded(struct udp_wire *u, unsigned int family)
+/* Of UDP_FULL; 0 where the kernel does not tell. */
+static unsigned int fill_of(int fd)
 {
 	uint32_t info[MEMINFO_VARS];
 	socklen_t len = sizeof(info);
 
-	if (u->got_bytes < CROWD || getsockopt(u->fd[family], SOL_SOCKET, SO_MEMINFO, info, &len) < 0)
-		return false;
-	return info[MEMINFO_QUEUED] > info[MEMINFO_BUFFER] / 4 * 3;
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len) < 0 ||
+	    !info[MEMINFO_BUFFER])
+		return 0;
+	return (unsigned int)min((uint64_t)info[MEMINFO_QUEUED] * UDP_FULL / info[MEMINFO_BUFFER],
+				 (uint64_t)UDP_FULL);
+}
+
+unsigned int udp_fill(const struct wire *w)
+{
+	const struct udp_wire *u = container_of(w, struct udp_wire, wire);
+
+	return max(fill_of(u->fd[UDP_IPV4]), fill_of(u->fd[UDP_IPV6]));
+}
+
+/*
+ * The socket's buffer is the last queue of the path, and marks as a router's does: where more than
+ * three quarters are in use, packets that may be marked are, so that their senders slow down before
+ * any is lost. The kernel counts what the packets occupy, which may be several times their length,
+ * and may be late in counting out what was received, by a quarter of the buffer.
+ */
+static bool nearly_full(struct udp_wire *u, unsigned int family)
+{
+	return u->got_bytes >= TUNE_SOCKET_CROWD && fill_of(u->fd[family]) > UDP_FULL / 4 * 3;
 }
 
 static void mark(struct udp_wire *u, struct net_path *path)
 {
-	if (likely(!u->crowded) || (path->traffic_class & ECN_MASK) == ECN_NOT_ECT)
+	if (likely(!u->nearly_full) || (path->traffic_class & ECN_MASK) == ECN_NOT_ECT)
 		return;
 	path->traffic_class |= ECN_CE;
 	u->wire.stats.recv_marked++;
@@ -239,9 +262,9 @@ static void note_error(struct udp_wire *u, struct msghdr *mh)
 		memcpy(&e, CMSG_DATA(c), sizeof(e));
 		read_destination(&dst, mh->msg_name);
 		errno = (int)e.ee_errno;
-		log_debug(LOG_WIRE, "ICMP about a packet sent: %m");
+		log_debug(LOG_WIRE, "ICMP error for a sent packet: %m");
 		if (e.ee_errno)
-			trouble_note(u->wire.trouble, &dst, (int)e.ee_errno, clock_now());
+			path_errors_note(u->wire.path_errors, &dst, (int)e.ee_errno, clock_now());
 	}
 }
 
@@ -275,7 +298,7 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 
 	if (u->fd[family] < 0)
 		return 0;
-	u->crowded = crowded(u, family);
+	u->nearly_full = nearly_full(u, family);
 	for (tries = 0; tries < UDP_MESSAGES; tries++) {
 		got = sys_recvmmsg(u->fd[family], u->mm, UDP_MESSAGES, MSG_DONTWAIT);
 		if (got >= 0 || errno == EAGAIN)

@@ -159,10 +159,11 @@ static bool refuses_run(struct udp_wire *u, int err)
 }
 
 /*
- * What becomes of the first message of a batch that could not be sent.  A first error may be an ICMP
- * message about an earlier packet, of which the kernel tells once.
+ * What becomes of the first message of a batch that could not be sent.  A first error may be an
+ * ICMP message about an earlier packet, of which the kernel tells once.
  */
-static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool run, bool first, int err)
+static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool run, bool first,
+			  int err)
 {
 	struct wire_stats *s = &u->wire.stats;
 
@@ -182,11 +183,11 @@ static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool r
 		return RETRY;
 	if (run && refuses_run(u, err))
 		return ALONE;
-	trouble_note(u->wire.trouble, &pkt->path.dst, err, clock_now());
+	path_errors_note(u->wire.path_errors, &pkt->path.dst, err, clock_now());
 	switch (err) {
 	case EMSGSIZE:
 		fetch_add_relaxed(&s->send_too_long, 1);
-		log_limited(LOG_WIRE, LOG_WARN, "a packet of %u bytes is too long for its interface",
+		log_limited(LOG_WIRE, LOG_WARN, "a packet of %u bytes exceeds its interface's MTU",
 			    pkt->len);
 		return LOST;
 	case EINVAL:
@@ -203,7 +204,7 @@ static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool r
 	}
 	fetch_add_relaxed(&s->send_refused, 1);
 	errno = err;
-	log_limited(LOG_WIRE, LOG_DEBUG, "the kernel refuses a packet: %m");
+	log_limited(LOG_WIRE, LOG_DEBUG, "the kernel refused a packet: %m");
 	return LOST;
 }
 
@@ -228,8 +229,8 @@ static unsigned int packets_in(const struct batch *b, unsigned int n)
 }
 
 /*
- * Sends one stretch from its start; returns how many packets are dealt with, 0 if the socket is full
- * or a run has to be given up, and sets *retry where the same message has to be tried again.
+ * Sends one stretch from its start; returns how many packets are dealt with, 0 if the socket is
+ * full or a run has to be given up, and sets *retry where the same message has to be tried again.
  */
 static unsigned int send_stretch(struct udp_wire *u, struct batch *b, struct wire_pkt *pkts,
 				 unsigned int n, bool first, bool *retry)

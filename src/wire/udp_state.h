@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 
 #include "util/compiler.h"
+#include "util/list.h"
 #include "wire/wire.h"
 
 enum { UDP_IPV4, UDP_IPV6, UDP_FAMILIES };
@@ -20,7 +21,8 @@ enum {
 
 enum {
 	UDP_RECV_CONTROL = 192,
-	UDP_CELL = 65536,	/* the longest message, of many packets where the kernel merges them */
+	/* the longest message, of many packets where the kernel merges them */
+	UDP_CELL = 65536,
 	UDP_MESSAGES = 32,	/* received by one call */
 	UDP_OTHER_EVERY = 8,	/* so many times the busier family is asked, then the other one */
 };
@@ -47,8 +49,10 @@ struct udp_wire {
 	int fd[UDP_FAMILIES];		/* -1: not carried */
 	uint64_t group;			/* that shares the port; 0: it is not shared */
 	int claim;			/* -1: none */
-	struct trouble trouble;		/* of this one and those beside it */
-	bool no_flow_label;		/* the kernel wants a lease on them; atomic, only ever set */
+	struct list twins;		/* mcast_twin.h */
+	struct path_errors path_errors;		/* of this one and those beside it */
+	/* the kernel wants a lease on them; atomic, only ever set */
+	bool no_flow_label;
 
 	/* The receiving thread's. */
 	uint64_t nonce;			/* of the probes under way; atomic, as is */
@@ -59,12 +63,14 @@ struct udp_wire {
 	uint32_t overflow[UDP_FAMILIES];	/* the kernel's counter, as seen last */
 	unsigned int turn;		/* counts calls; UDP_OTHER_EVERY */
 	uint32_t got_bytes;		/* by the last call that got any */
-	bool crowded;			/* so was the buffer before the last call */
+	bool nearly_full;			/* so was the buffer before the last call */
+	unsigned int keep;		/* of ADMIT_ALL, udp_admit(); atomic */
 	struct udp_cell *cell;		/* UDP_MESSAGES of them */
 	uint8_t (*data)[UDP_CELL];
 	struct mmsghdr mm[UDP_MESSAGES];	/* mm[i] receives into cell[i] */
 
-	/* What mm[] holds that has not been returned yet: messages next..got, the first from offset. */
+	/* What mm[] holds that has not been returned yet: messages next..got, the first from
+	 * offset. */
 	unsigned int got, next;
 	struct udp_cut {
 		struct net_path path;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "util/net.h"
-#include "wire/trouble.h"
+#include "wire/path_errors.h"
 
 enum {
 	WIRE_BURST = 64,	/* packets moved by one call at most */
@@ -37,8 +37,8 @@ enum {
  * IPv4 identification with which each packet leaves; everything else leaves with 0.
  *
  * Receiving: all is filled.  data points into memory of the wire and holds until the next
- * wire_recv(); it may be written.  The kernel does not show the identification of a packet; ip_id is
- * a guess unless id_known.
+ * wire_recv(); it may be written.  The kernel does not show the identification of a packet; ip_id
+ * is a guess unless id_known.
  */
 struct wire_pkt {
 	struct net_path path;
@@ -59,7 +59,9 @@ struct wire_stats {
 	uint64_t recv_errors;		/* ICMP errors that were drained */
 	uint64_t recv_truncated;
 	uint64_t recv_overflow;		/* packets that found the socket's receive buffer full */
-	uint64_t recv_marked;		/* messages that came from a buffer nearly full, and say so now (ECN) */
+	uint64_t recv_not_admitted;	/* connection requests that udp_admit() kept out */
+	/* messages that came from a buffer nearly full, and say so now (ECN) */
+	uint64_t recv_marked;
 	uint64_t probes;		/* steering probes of this and other processes */
 };
 
@@ -82,7 +84,7 @@ struct wire {
 	bool runs;		/* it takes runs; atomic, may be withdrawn */
 	bool held;		/* packets were received that wire_recv() has not returned yet */
 	struct wire_stats stats;
-	struct trouble *trouble;	/* of all wires of the process */
+	struct path_errors *path_errors;	/* of all wires of the process */
 };
 
 /*

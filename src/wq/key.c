@@ -4,22 +4,14 @@
 
 #include <string.h>
 
-/* The right that the entry must grant. */
+/* The right that the entry must grant for a remote access. */
 static const uint32_t rights[] = {
-	[MEM_LOCAL_READ] = 0,
-	[MEM_LOCAL_WRITE] = IBV_ACCESS_LOCAL_WRITE,
-	[MEM_RECV_WRITE] = IBV_ACCESS_LOCAL_WRITE,
 	[MEM_REMOTE_READ] = IBV_ACCESS_REMOTE_READ,
 	[MEM_REMOTE_WRITE] = IBV_ACCESS_REMOTE_WRITE,
 	[MEM_REMOTE_ATOMIC] = IBV_ACCESS_REMOTE_ATOMIC,
 	[MEM_REMOTE_FLUSH_GLOBAL] = IBV_ACCESS_FLUSH_GLOBAL,
 	[MEM_REMOTE_FLUSH_PERSISTENT] = IBV_ACCESS_FLUSH_PERSISTENT,
 };
-
-static bool in_range(const struct mr_entry *e, uint64_t va, uint64_t len)
-{
-	return va >= e->va && len <= e->length && va - e->va <= e->length - len;
-}
 
 uint32_t mr_entry_sum(const struct mr_entry *e)
 {
@@ -33,20 +25,9 @@ uint32_t mr_entry_sum(const struct mr_entry *e)
 	return sum >> 32;
 }
 
-static enum reason check_local(const struct mr_entry *e, uint32_t key, uint32_t pdn, uint32_t need,
-			       uint64_t va, uint64_t len)
-{
-	if (e->kind == MR_WINDOW || e->lkey != key)
-		return REASON_LKEY_UNKNOWN;
-	if (e->pdn != pdn)
-		return REASON_LKEY_PD;
-	if (need & ~e->access)
-		return REASON_LKEY_ACCESS;
-	return in_range(e, va, len) ? REASON_NONE : REASON_LKEY_RANGE;
-}
-
-static enum reason check_remote(const struct mr_entry *e, uint32_t key, uint32_t pdn, uint32_t qpn,
-				uint32_t need, uint64_t va, uint64_t len)
+enum reason mr_entry_check_remote(const struct mr_entry *e, uint32_t key, uint32_t pdn,
+				  uint32_t qpn,
+				   uint64_t va, uint64_t len, enum mem_access access)
 {
 	if (e->rkey != key || e->kind == MR_NULL)
 		return REASON_RKEY_UNKNOWN;
@@ -54,15 +35,7 @@ static enum reason check_remote(const struct mr_entry *e, uint32_t key, uint32_t
 		return REASON_RKEY_PD;
 	if (e->kind == MR_WINDOW && e->mw_type == IBV_MW_TYPE_2 && e->qpn != qpn)
 		return REASON_RKEY_WINDOW_QP;
-	if (need & ~e->access)
+	if (rights[access] & ~e->access)
 		return REASON_RKEY_ACCESS;
-	return in_range(e, va, len) ? REASON_NONE : REASON_RKEY_RANGE;
-}
-
-enum reason mr_entry_check(const struct mr_entry *e, uint32_t key, uint32_t pdn, uint32_t qpn,
-			   uint64_t va, uint64_t len, enum mem_access access)
-{
-	if (mem_access_is_remote(access))
-		return check_remote(e, key, pdn, qpn, rights[access], va, len);
-	return check_local(e, key, pdn, rights[access], va, len);
+	return mr_entry_spans(e, va, len) ? REASON_NONE : REASON_RKEY_RANGE;
 }

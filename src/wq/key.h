@@ -2,9 +2,10 @@
 /*
  * What a memory key stands for, and the one access check.
  *
- * A key is  random:4 | index:20 | tag:8.  A region's lkey and rkey are the same number; a window has only an rkey, whose
- * tag belongs to its user.  Entries hold no pointers into the library: the other processes of the host see copies of them
- * (local/layout.h), and make the same check before they touch the owner's memory themselves.
+ * A key is  random:4 | index:20 | tag:8.  A region's lkey and rkey are the same number; a window
+ * has only an rkey, whose tag belongs to its user.  Entries hold no pointers into the library: the
+ * other processes of the host see copies of them (local/layout.h), and make the same check before
+ * they touch the owner's memory themselves.
  */
 #ifndef VRB_WQ_KEY_H
 #define VRB_WQ_KEY_H
@@ -45,7 +46,8 @@ enum {
 };
 
 struct mr_entry {
-	uint32_t refs;		/* atomic: bit 31 live, low bits accesses in flight of the owner's threads */
+	/* atomic: bit 31 live, low bits accesses in flight of the owner's threads */
+	uint32_t refs;
 	uint32_t lkey;
 	uint32_t rkey;
 	uint32_t pdn;
@@ -63,7 +65,10 @@ struct mr_entry {
 	uint32_t sum;		/* in the copy for others: mr_entry_sum() */
 };
 
-/* Tables of them begin at a page.  The type asks for no alignment, because copies of it lie in thread-local storage (core/fault.c). */
+/*
+ * Tables of them begin at a page.  The type asks for no alignment, because copies of it lie in
+ * thread-local storage (core/qp/error_report.c).
+ */
 _Static_assert(sizeof(struct mr_entry) == 64, "one entry, one cache line");
 
 static inline uint32_t mr_key_index(uint32_t key)
@@ -77,16 +82,45 @@ static inline bool mem_access_is_remote(enum mem_access access)
 }
 
 /*
- * What keeps others from acting on an entry that somebody scribbled on: a digest of everything behind refs.  Against accidents, not against
- * intent: whoever may write here may as well write to the owner's memory himself.
+ * Keeps others from acting on a corrupted entry: a digest of everything after refs. Against
+ * accidents, not attacks: a process that can write here can write to the owner's memory anyway.
  */
 uint32_t mr_entry_sum(const struct mr_entry *e);
 
+static inline bool mr_entry_spans(const struct mr_entry *e, uint64_t va, uint64_t len)
+{
+	return va >= e->va && len <= e->length && va - e->va <= e->length - len;
+}
+
+static inline enum reason mr_entry_check_local(const struct mr_entry *e, uint32_t key, uint32_t pdn,
+					       uint64_t va, uint64_t len, enum mem_access access)
+{
+	uint32_t need = access == MEM_LOCAL_READ ? 0 : IBV_ACCESS_LOCAL_WRITE;
+
+	if (e->kind == MR_WINDOW || e->lkey != key)
+		return REASON_LKEY_UNKNOWN;
+	if (e->pdn != pdn)
+		return REASON_LKEY_PD;
+	if (need & ~e->access)
+		return REASON_LKEY_ACCESS;
+	return mr_entry_spans(e, va, len) ? REASON_NONE : REASON_LKEY_RANGE;
+}
+
+enum reason mr_entry_check_remote(const struct mr_entry *e, uint32_t key, uint32_t pdn,
+				  uint32_t qpn,
+				  uint64_t va, uint64_t len, enum mem_access access);
+
 /*
- * May a QP of protection domain pdn, numbered qpn (the owner's), use `key` for this access to [va, va + len)?
- * The entry is live, or a copy of one that was.
+ * May a QP of protection domain pdn, numbered qpn (the owner's), use `key` for this access to [va,
+ * va + len)? The entry is live, or a copy of one that was.
  */
-enum reason mr_entry_check(const struct mr_entry *e, uint32_t key, uint32_t pdn, uint32_t qpn,
-			   uint64_t va, uint64_t len, enum mem_access access);
+static inline enum reason mr_entry_check(const struct mr_entry *e, uint32_t key, uint32_t pdn,
+					 uint32_t qpn, uint64_t va, uint64_t len,
+					 enum mem_access access)
+{
+	if (mem_access_is_remote(access))
+		return mr_entry_check_remote(e, key, pdn, qpn, va, len, access);
+	return mr_entry_check_local(e, key, pdn, va, len, access);
+}
 
 #endif

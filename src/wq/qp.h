@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What both transports share about a queue pair: its configuration, its queues, and the calls by which a transport
- * reaches memory, receive buffers, completions and events.  core owns it; roce and local work on it.
+ * What both transports share about a queue pair: its configuration, its queues, and the calls by
+ * which a transport reaches memory, receive buffers, completions and events.  core owns it; roce
+ * and local work on it.
  *
  * Every function here and every wq_ops call is made under the QP's lock.
  */
@@ -23,7 +24,9 @@ enum atomic_op {
 	ATOMIC_OP_FETCH_ADD,
 };
 
-/* A completion on its way to a CQ; the CQ's owner adds qp_num and time. Fields as in struct ibv_wc. */
+/*
+ * A completion on its way to a CQ; the CQ's owner adds qp_num and time. Fields as in struct ibv_wc.
+ */
 struct wq_cqe {
 	uint64_t wr_id;
 	uint32_t status;	/* enum ibv_wc_status */
@@ -33,7 +36,8 @@ struct wq_cqe {
 	uint32_t imm;		/* big endian immediate, or host-order invalidated rkey */
 	uint32_t src_qp;
 	uint32_t wc_flags;
-	uint32_t release;	/* queue index behind the completed WQE: slots before it are free once this is polled */
+	/* queue index behind the completed WQE: slots before it are free once this is polled */
+	uint32_t release;
 	uint16_t slid;
 	uint16_t pkey_index;
 	uint8_t sl;
@@ -41,7 +45,8 @@ struct wq_cqe {
 	uint32_t tm_priv;	/* of the tag matching header; 0 if none was matched */
 	uint64_t tm_tag;
 	bool recv;		/* goes to the receive CQ and releases the receive queue */
-	bool solicited;		/* wakes a CQ armed for solicited events; errors do so in any case */
+	/* wakes a CQ armed for solicited events; errors do so in any case */
+	bool solicited;
 	uint32_t flow_tag;
 	uint16_t cvlan;		/* VLAN tag that was stripped */
 };
@@ -60,7 +65,9 @@ struct wq_pull {
 	} *seg;
 };
 
-/* The beginning of a message that asks for a receive: its first packet, and whether there are more. */
+/*
+ * The beginning of a message that asks for a receive: its first packet, and whether there are more.
+ */
 struct wq_head {
 	const uint8_t *data;
 	uint32_t len;
@@ -77,11 +84,13 @@ struct wq_ops {
 				uint32_t len, enum mem_access access);
 	enum reason (*mem_write)(struct wq_qp *qp, uint32_t key, uint64_t va, const void *src,
 				 uint32_t len, enum mem_access access);
-	/* 64-bit atomic in host byte order, excluded against every other atomic of the device; va is 8-aligned (checked by the caller). */
+	/* 64-bit atomic in host byte order, excluded against every other atomic of the device; va
+	 * is 8-aligned (checked by the caller). */
 	enum reason (*mem_atomic)(struct wq_qp *qp, uint32_t rkey, uint64_t va, enum atomic_op op,
 				  uint64_t compare_add, uint64_t swap, uint64_t *original);
 	/* ATOMIC WRITE of Annex A19: eight bytes in memory order, never torn. */
-	enum reason (*mem_atomic_write)(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t value);
+	enum reason (*mem_atomic_write)(struct wq_qp *qp, uint32_t rkey, uint64_t va,
+					uint64_t value);
 	/* *later: it is under way, and roce_flushed() will say how it ended. */
 	enum reason (*mem_flush)(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
 				 uint8_t placement, uint8_t selectivity, bool *later);
@@ -90,37 +99,42 @@ struct wq_ops {
 	enum reason (*bind_mw)(struct wq_qp *qp, const struct send_wqe *wqe);
 
 	/*
-	 * Local transport.  direct: runs the requests at sq.next one-sidedly in the memory of the peer, as many in a row as it can, and
-	 * returns how many; 0 if the first one must go by packets, or *why says how it has failed, and it must not run again.  pull: fetches `total` bytes, from `offset` on, that a packet left in its
-	 * sender's memory into dst[].  Asked for only while wq_qp.direct, or with a packet that carries a wq_pull.
+	 * Local transport.  direct: runs the requests at sq.next one-sidedly in the memory of the
+	 * peer, as many in a row as it can, and returns how many; 0 if the first one must go by
+	 * packets, or *why says how it has failed, and it must not run again.  pull: fetches
+	 * `total` bytes, from `offset` on, that a packet left in its sender's memory into dst[].
+	 * Asked for only while wq_qp.direct, or with a packet that carries a wq_pull.
 	 */
 	unsigned int (*direct)(struct wq_qp *qp, enum reason *why);
 	enum reason (*pull)(struct wq_qp *qp, const struct wq_pull *from, uint64_t offset,
-			    uint64_t total, const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access);
+			    uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
+			    enum mem_access access);
 
 	/*
-	 * Raw packet QPs: sends the frames of the requests from sq.done on, `most` of them.  Returns
-	 * how many are complete.  Fewer: there is no room now, and *begun tells whether some frames
-	 * of the next have left; or *why says why the next cannot be sent.
+	 * Raw packet QPs: sends the frames of the requests from sq.done on, `most` of them.
+	 * Returns how many are complete.  Fewer: there is no room now, and *begun tells whether
+	 * some frames of the next have left; or *why says why the next cannot be sent.
 	 */
 	unsigned int (*send_frames)(struct wq_qp *qp, uint32_t most, bool *begun, enum reason *why);
 
 	/*
-	 * Takes the receive WQE for an incoming message: the next one of the RQ, the SRQ, or for XRC the SRQ numbered srqn; or one that
-	 * wants a message with this head, which is NULL for a WRITE.
-	 * NULL with *why = REASON_NONE: none is posted (RNR); otherwise *why says what is wrong.  The WQE stays valid until the
-	 * completion for it is raised; a QP holds at most one.
+	 * Takes the receive WQE for an incoming message: the next one of the RQ, the SRQ, or for
+	 * XRC the SRQ numbered srqn; or one that wants a message with this head, which is NULL for
+	 * a WRITE. NULL with *why = REASON_NONE: none is posted (RNR); otherwise *why says what is
+	 * wrong.  The WQE stays valid until the completion for it is raised; a QP holds at most
+	 * one.
 	 */
 	struct recv_wqe *(*recv_take)(struct wq_qp *qp, uint32_t srqn, const struct wq_head *head,
 				      enum reason *why);
 
 	/*
-	 * Gives the held receive WQE back unused: the message it was taken for was dropped and the WQE must serve the next
-	 * one (UC loss rules, UD drops).
+	 * Gives the held receive WQE back unused: the message it was taken for was dropped and the
+	 * WQE must serve the next one (UC loss rules, UD drops).
 	 */
 	void (*recv_untake)(struct wq_qp *qp);
 
-	/* Raises a completion. For recv the WQE taken last is consumed. Never fails: an overrun becomes IBV_EVENT_CQ_ERR. */
+	/* Raises a completion. For recv the WQE taken last is consumed. Never fails: an overrun
+	 * becomes IBV_EVENT_CQ_ERR. */
 	void (*complete)(struct wq_qp *qp, const struct wq_cqe *cqe);
 
 	/* A send request ended, signaled or not; asked for only while wq_qp.counted. */
@@ -129,7 +143,8 @@ struct wq_ops {
 	/* A message was dropped without a completion, as unreliable services do. */
 	void (*dropped)(struct wq_qp *qp, enum reason why);
 
-	/* Raises an affiliated asynchronous event (IBV_EVENT_COMM_EST, _SQ_DRAINED, _QP_FATAL, _QP_REQ_ERR, _QP_ACCESS_ERR, _PATH_MIG ...). */
+	/* Raises an affiliated asynchronous event (IBV_EVENT_COMM_EST, _SQ_DRAINED, _QP_FATAL,
+	 * _QP_REQ_ERR, _QP_ACCESS_ERR, _PATH_MIG ...). */
 	void (*event)(struct wq_qp *qp, enum ibv_event_type type);
 };
 
@@ -138,11 +153,17 @@ struct wq_qp {
 	const struct wq_ops *ops;
 
 	uint32_t qpn;
-	uint32_t pdn;		/* what memory that peers reach, windows and address handles must belong to; XRC receive: as recv_pdn */
-	uint32_t send_pdn;	/* the memory of send requests: pdn, unless the requests are the device's own */
-	uint32_t recv_pdn;	/* the memory of receives: that of the SRQ, if it has one; XRC receive: of the one that the current request names */
+	/* what memory that peers reach, windows and address handles must belong to; XRC receive: as
+	 * recv_pdn */
+	uint32_t pdn;
+	/* the memory of send requests: pdn, unless the requests are the device's own */
+	uint32_t send_pdn;
+	/* the memory of receives: that of the SRQ, if it has one; XRC receive: of the one that the
+	 * current request names */
+	uint32_t recv_pdn;
 	uint8_t type;		/* enum ibv_qp_type */
-	uint8_t state;		/* enum ibv_qp_state; the only copy. Transports move it to ERR or SQE, core to all others */
+	/* enum ibv_qp_state; the only copy. Transports move it to ERR or SQE, core to all others */
+	uint8_t state;
 	uint8_t sq_draining;	/* SQD only: requests already begun are still in flight */
 	uint8_t sqd_notify;	/* raise SQ_DRAINED when the drain ends */
 
@@ -168,15 +189,20 @@ struct wq_qp {
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;		/* 7 = for ever */
 	bool direct;		/* the peer's memory is in reach of ops->direct */
-	uint32_t pull_min;	/* SENDs and WRITEs with immediate of this length leave their payload for the receiver to pull; 0 = none */
+	/* SENDs and WRITEs with immediate of this length leave their payload for the receiver to
+	 * pull; 0 = none */
+	uint32_t pull_min;
 	uint32_t rate_kbps;	/* requests are paced to this; 0 = not */
 	uint32_t rate_burst;	/* bytes that may leave at once */
-	uint32_t sharers;	/* QPs that send to the same address at the time, this one included; 0 or 1: it is alone */
-	bool counted;		/* ops->count wants to hear of send requests */
+	/* QPs that send to the same address at the time, this one included; 0 or 1: it is alone */
+	uint32_t active_qps;
+	bool counted;		/* ops->count is called for send requests */
 	bool has_srq;
 	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */
-	uint16_t unreached;		/* enum reason: why requests are not answered, if that is known when they are given up */
-	uint16_t fault;			/* enum reason: why the responder raises an event; set before it does */
+	/* enum reason: why requests are not answered, if that is known when they are given up */
+	uint16_t unreached;
+	/* enum reason: why the responder raises an event; set before it does */
+	uint16_t fault;
 	uint32_t xrcd;			/* XRC receive QP: its domain */
 
 	struct send_queue sq;
@@ -191,11 +217,14 @@ static inline bool wq_receives(uint8_t state)
 
 /*
  * Completes every outstanding send request with IBV_WC_WR_FLUSH_ERR, in order, signaled or not.
- * `first` (with reason and a status of its own) is for the request that caused the error, or IBV_WC_WR_FLUSH_ERR.
+ * `first` (with reason and a status of its own) is for the request that caused the error, or
+ * IBV_WC_WR_FLUSH_ERR.
  */
 void wq_flush_send(struct wq_qp *qp, enum ibv_wc_status first, enum reason why);
 
-/* Completes every posted receive of the QP's own RQ with IBV_WC_WR_FLUSH_ERR. No effect on an SRQ. */
+/*
+ * Completes every posted receive of the QP's own RQ with IBV_WC_WR_FLUSH_ERR. No effect on an SRQ.
+ */
 void wq_flush_recv(struct wq_qp *qp);
 
 /*

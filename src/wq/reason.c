@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Looks reasons up in the catalogue; a linear search, because it only serves people reading errors. */
+/*
+ * Looks reasons up in the catalogue; a linear search, because it only serves people reading errors.
+ */
 #include "wq/reason.h"
 
 #include <stddef.h>

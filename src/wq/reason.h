@@ -9,7 +9,9 @@ enum reason {
 };
 #undef REASON
 
-/* The sentence of a reason; "unknown reason" for a number that is not in the catalogue. Never NULL. */
+/*
+ * The sentence of a reason; "unknown reason" for a number that is not in the catalogue. Never NULL.
+ */
 const char *reason_str(unsigned int number);
 
 /* The symbolic name without its prefix, e.g. "RKEY_RANGE"; NULL for an unknown number. */

@@ -2,21 +2,22 @@
 /*
  * Work queue memory: what a posted work request looks like inside, and the rings that hold them.
  *
- * Below both transports (roce, local), so that either can run the same queue.  No locks here: a send queue and a
- * receive queue are used under their QP's lock, a shared receive queue under its own.
+ * Below both transports (roce, local), so that either can run the same queue. No locks here: a send
+ * queue and a receive queue are used under their QP's lock, a shared receive queue under its own.
  *
- * Ring indices run free over 32 bits and are masked on use, so head - tail is always the number of entries.
+ * Ring indices run free over 32 bits and are masked on use, so head - tail is always the number of
+ * entries.
  *
  * Life of a send WQE (indices only ever advance):
  *
  *	released <= done <= next <= head
  *	   |         |       |       +-- next free slot; post advances it
- *	   |         |       +---------- first WQE of which no packet was built yet; owned by the transport
+ *	   |         |       +---------- first WQE without a packet so far; owned by the transport
  *	   |         +------------------ oldest WQE that is not complete; owned by the transport
- *	   +---------------------------- slots before it may be reused; advanced when the application polls the completion
+ *	   +---------------------------- slots before it may be reused; advanced by polling a completion
  *
- * A slot is reused only once a completion at or after it was polled, as hardware providers do it: a program that never
- * signals must fail here as it fails there.
+ * A slot is reused only once a completion at or after it was polled, as hardware providers do it: a
+ * program that never signals must fail here as it fails there.
  */
 #ifndef VRB_WQ_WQE_H
 #define VRB_WQ_WQE_H
@@ -32,12 +33,16 @@
 /* Flags of struct send_wqe beyond enum ibv_send_flags (which keep their values, bits 0..4). */
 enum {
 	WQE_DATA_INLINE = 1 << 8,	/* payload lies behind the WQE instead of SGEs */
-	WQE_SIGNALED = 1 << 9,		/* raise a completion on success: IBV_SEND_SIGNALED or sq_sig_all */
+	/* raise a completion on success: IBV_SEND_SIGNALED or sq_sig_all */
+	WQE_SIGNALED = 1 << 9,
 
 	/* Transport's notes, clear when posted. */
-	WQE_EXECUTED = 1 << 10,		/* was run one-sidedly: takes no PSN, done when its turn comes */
-	WQE_BY_PACKET = 1 << 11,	/* could not be run one-sidedly, or its payload not be fetched */
-	WQE_PULL = 1 << 12,		/* travels as one packet; the receiver fetches the payload */
+	/* was run one-sidedly: takes no PSN, done when its turn comes */
+	WQE_EXECUTED = 1 << 10,
+	/* could not be run one-sidedly, or its payload not be fetched */
+	WQE_BY_PACKET = 1 << 11,
+	/* travels as one packet; the receiver fetches the payload */
+	WQE_PULL = 1 << 12,
 };
 
 struct send_wqe {
@@ -46,7 +51,9 @@ struct send_wqe {
 	uint32_t flags;		/* IBV_SEND_* | WQE_* */
 	uint32_t length;	/* payload bytes of the message, 0..2^31 */
 	uint32_t num_sge;	/* entries of sge[]; 0 when inline */
-	uint32_t imm;		/* immediate data as it goes on the wire (big endian), or the rkey to invalidate (host order) */
+	/* immediate data as it goes on the wire (big endian), or the rkey to invalidate (host
+	 * order) */
+	uint32_t imm;
 	uint32_t rkey;
 	uint64_t remote_addr;
 	union {
@@ -59,23 +66,27 @@ struct send_wqe {
 			uint32_t qpn;
 			uint32_t qkey;
 			uint16_t mss;			/* TSO: payload bytes of a datagram */
-			uint16_t hdr_len;		/* TSO: header bytes, see wqe_tso_header() */
+			/* TSO: header bytes, see wqe_tso_header() */
+			uint16_t hdr_len;
 		} ud;
 		struct {
 			uint64_t addr;
 			uint64_t length;
-			uint32_t window;		/* lkeys, not objects: these may be gone when it is executed */
+			/* lkeys, not objects: these may be gone when it is executed */
+			uint32_t window;
 			uint32_t region;		/* 0: none */
 			uint32_t access;		/* IBV_ACCESS_* */
 		} bind;
 		struct {
-			uint8_t placement;		/* enum ibv_placement_type of later releases */
+			/* enum ibv_placement_type of later releases */
+			uint8_t placement;
 			uint8_t selectivity;
 		} flush;
 		uint64_t atomic_write;			/* 8 bytes in memory order */
 	};
 	uint32_t srqn;		/* XRC: destination SRQ number */
-	uint16_t doom;		/* enum reason: posting found this fault; the request fails with it in its turn, untouched */
+	/* enum reason: posting found this fault; the request fails with it in its turn, untouched */
+	uint16_t error;
 
 	/* Transport's notes; written when the first packet is built. */
 	uint32_t first_psn;
@@ -95,8 +106,10 @@ struct recv_wqe {
 	uint64_t wr_id;
 	uint32_t num_sge;
 	uint32_t length;	/* sum of the SGE lengths, saturated at UINT32_MAX */
-	uint32_t skip;		/* leading bytes of the message that the list does not get; 0 for a program's receive */
-	uint32_t clip;		/* what the list has no room for is dropped instead of being an error */
+	/* leading bytes of the message that the list does not get; 0 for a program's receive */
+	uint32_t skip;
+	/* what the list has no room for is dropped instead of being an error */
+	uint32_t clip;
 	struct ibv_sge sge[];
 };
 
@@ -120,7 +133,8 @@ struct send_queue {
 	uint32_t head;
 	uint32_t next;
 	uint32_t done;
-	uint32_t released;	/* atomic: stored (release) by pollers under their CQ lock, loaded (acquire) by posters */
+	/* atomic: stored (release) by pollers under their CQ lock, loaded (acquire) by posters */
+	uint32_t released;
 	uint32_t max_inline;
 	uint8_t sig_all;
 };
@@ -148,8 +162,12 @@ static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t inde
 	return wq_slot(&sq->ring, index);
 }
 
-/* Datagrams: the last bytes of a slot keep the path, since the AH may be destroyed before the request is executed. */
-static inline void wqe_set_path(const struct send_queue *sq, struct send_wqe *w, const struct net_path *path)
+/*
+ * Datagrams: the last bytes of a slot keep the path, since the AH may be destroyed before the
+ * request is executed.
+ */
+static inline void wqe_set_path(const struct send_queue *sq, struct send_wqe *w,
+				const struct net_path *path)
 {
 	struct net_path *copy = (struct net_path *)((uint8_t *)w + sq->ring.stride) - 1;
 

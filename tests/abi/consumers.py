@@ -13,16 +13,14 @@ import sys
 # What names of the library look like in the linker's complaints.
 NAMES = {
     'libibverbs.so.1': ('ibv_', 'IBVERBS', 'verbs'),
-    'librdmacm.so.1': ('rdma_', 'RDMACM', 'librdmacm'),
+    'librdmacm.so.1': ('rdma_', 'RDMACM', 'librdmacm', 'symbol: r'),
 }
-# These want rsockets, which are not there yet.
-RSOCKETS = ('rcopy', 'rstream', 'riostream', 'udpong', 'librspreload')
 PATTERNS = (
     '/usr/bin/ibv_*', '/usr/bin/ib_*', '/usr/bin/raw_ethernet_*',
     '/usr/bin/rping', '/usr/bin/ucmatose', '/usr/bin/udaddy', '/usr/bin/mckey', '/usr/bin/cmtime',
     '/usr/bin/rdma_*', '/usr/bin/rcopy', '/usr/bin/rstream', '/usr/bin/riostream', '/usr/bin/udpong',
     '/usr/bin/qperf', '/usr/bin/fio', '/usr/bin/fi_info', '/usr/bin/ucx_*',
-    '{lib}/librdmacm.so.1', '{lib}/libmlx5.so.1', '{lib}/libmlx4.so.1', '{lib}/libefa.so.1', '{lib}/libmana.so.1',
+    '{lib}/librdmacm.so.1', '{lib}/rsocket/librspreload.so', '{lib}/libmlx5.so.1', '{lib}/libmlx4.so.1', '{lib}/libefa.so.1', '{lib}/libmana.so.1',
     '{lib}/libibverbs/*-rdmav*.so', '{lib}/ucx/libuct_ib.so.0', '{lib}/ucx/libuct_rdmacm.so.0',
     '{lib}/libfabric.so.1', '{lib}/libfabric/*.so', '{lib}/openmpi/lib/openmpi3/*openib*.so',
     '/usr/lib/python3/dist-packages/pyverbs/*.so',
@@ -55,7 +53,7 @@ def main():
     paths = sorted({os.path.realpath(p) for pattern in PATTERNS for p in glob.glob(pattern.format(lib=lib))})
     paths = [p for p in paths if os.path.isfile(p) and uses(p, library)]
     if library == 'librdmacm.so.1':
-        paths = [p for p in paths if not os.path.basename(p).startswith(RSOCKETS) and not os.path.basename(p).startswith(library)]
+        paths = [p for p in paths if not os.path.basename(p).startswith(library)]
     if not paths:
         print(f'nothing that uses {library} is installed')
         return 77

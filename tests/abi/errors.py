@@ -3,7 +3,7 @@
 """docs/ERRORS.md against the tests it speaks of.
 
 usage: errors.py TESTPROGRAM SOURCEROOT [--update].  Checks that
-  - the tables of the document are what `TESTPROGRAM --table` prints (--update writes them there);
+  - the lists of the document are the rows that `TESTPROGRAM --table` prints, by call and answer (--update writes them);
   - every test and function that they name exists, as do those of the events in docs/VERBS.md;
   - every call that the headers declare has a row, or a reason here to have none.
 """
@@ -11,8 +11,26 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 
 MARK = '<!-- Below: printed by tests/verbs/errors_test.c, put here by tests/abi/errors.py --update -->\n'
+
+ERROR = r'((NULL|-1), )?`-?EINVAL`'
+
+# Mistakes that are listed once for all calls, or that the head of the page tells (None): the item's title, answer, mistake.
+COMMON = (
+    (None, r'.*`ENODEV`|-1', r'.*closed context'),
+    (None, ERROR, r'NULL [\w ]+'),
+    ('NULL argument, no effect', r'0', r'NULL \w+: no effect'),
+    ('Domain deallocated through an imported handle, **`EINVAL`**', ERROR, r'domain deallocated through .*'),
+    ('Above the device\'s limit (`max_pd`, `max_mr`, …), **`ENOMEM`**', r'.*`ENOMEM`', r'more than `max_\w+`'),
+    ('Depth or SGEs above the device\'s limit (`max_cqe`, …), **`EINVAL`**', ERROR, r'more [\w ]+ than `max_\w+`'),
+    ('An object of another context, **`EINVAL`**', ERROR, r'[\w ]+ of another context'),
+    ('Port 0 or too large, **`EINVAL`**', ERROR, r'port (0|too large)'),
+    ('Unknown flag or attribute, **`EINVAL`**', ERROR, r'unknown (flag|attribute|value|input|change|access flag)'),
+    ('Unknown flag or attribute, **`EOPNOTSUPP`**', r'.*`EOPNOTSUPP`', r'unknown (flag|attribute)'),
+    (None, r'.*', r'every QP type, .*|boundary sizes'),
+)
 
 # Calls without a row, and why.
 NO_ROW = {
@@ -22,7 +40,7 @@ NO_ROW = {
     r'ibv_cq_ex_to_cq|ibv_inc_rkey|ibv_flow_label_to_udp_sport|ibv_is_qpt_supported': 'a conversion',
     r'ibv_\w*rate\w*_to_\w+|mbps_to_ibv_rate|mult_to_ibv_rate': 'a conversion; unit rate',
     r'ibv_copy_\w+': 'a conversion; unit marshal',
-    r'ibv_get_sysfs_path|ibv_read_sysfs_file': 'unit sysfs',
+    r'ibv_get_sysfs_path|ibv_read_sysfs_file': 'unit sysfs_tree',
     r'ibv_exp_\w+|_+ibv_\w+': 'ends in the calls that have rows; unit verbs_exp',
 }
 
@@ -41,8 +59,62 @@ def halves(root):
     return before + mark, after
 
 
+def cells_of(line):
+    return [cell.strip() for cell in line.strip('| ').split(' | ')]
+
+
+def chapters(table):
+    """The title of each chapter, and of each of its calls the answers and to which mistakes it gives them."""
+    for chapter in table.split('\n## ')[1:]:
+        title, _, lines = chapter.partition('\n')
+        calls = {}
+        for line in lines.splitlines():
+            if line.startswith('| `'):
+                call, mistake, answer, _ = cells_of(line + ' ')
+                calls.setdefault(call, {}).setdefault(answer, []).append(mistake)
+        yield title, calls
+
+
+def rendered(table):
+    """An item for each answer that many calls share, then for each call, or for several that answer the same."""
+    found = list(chapters(table))
+    yield ''
+    for title, answer, mistake in COMMON:
+        own = dict.fromkeys(call for _, calls in found for call in calls if taken(calls[call], answer, mistake))
+        if title:
+            yield from item(f'- {title}: {", ".join(own)}')
+    for title, calls in found:
+        same = {}
+        for call, answers in calls.items():
+            text = '; '.join(f'**{short(answer)}**: {", ".join(mistakes)}' for answer, mistakes in answers.items() if mistakes)
+            same.setdefault(text, []).append(call)
+        same.pop('', None)
+        if same:
+            yield from ('', f'## {title}', '')
+        for text, names in same.items():
+            yield from item(f'- {", ".join(names)} {text}')
+
+
+def taken(answers, answer, mistake):
+    """Takes these mistakes out of a call's own; were there any?"""
+    count = sum(map(len, answers.values()))
+    for given, mistakes in answers.items():
+        if re.fullmatch(answer, given):
+            mistakes[:] = [m for m in mistakes if not re.fullmatch(mistake, m)]
+    return sum(map(len, answers.values())) < count
+
+
+def short(answer):
+    """The head of the page says which calls return NULL or -1 with an errno."""
+    return re.sub(r'^(NULL|-1|(-4) \(\S+\)), (?=`E[A-Z]+`)', lambda m: '-4, ' if m[2] else '', answer) or 'nothing'
+
+
+def item(text):
+    return textwrap.wrap(text, 100, subsequent_indent='  ', break_long_words=False, break_on_hyphens=False)
+
+
 def check_table(root, table):
-    have, want = halves(root)[1].splitlines(), table.splitlines()
+    have, want = halves(root)[1].splitlines(), list(rendered(table))
     if have != want:
         for line in sorted(set(want) - set(have)):
             yield f'not in docs/ERRORS.md: {line}'
@@ -106,7 +178,7 @@ def main():
     if '--update' in sys.argv:
         before = halves(root)[0]
         with open(document(root), 'w', encoding='utf-8') as f:
-            f.write(before + table)
+            f.write(before + '\n'.join(rendered(table)) + '\n')
         return 0
     wrong = [*check_table(root, table), *check_tests(root, rows(table)), *check_tests(root, events(root)), *check_complete(root, table)]
     print('\n'.join(wrong))

@@ -14,7 +14,7 @@ import headers
 HEADERS = {
     'infiniband': ('verbs.h', 'verbs_api.h', 'opcode.h', 'ib.h', 'sa.h', 'sa-kern-abi.h', 'arch.h', 'tm_types.h',
                    'ib_user_ioctl_verbs.h'),
-    'rdma': ('rdma_cma.h', 'rdma_verbs.h', 'rdma_cma_abi.h'),
+    'rdma': ('rdma_cma.h', 'rdma_verbs.h', 'rdma_cma_abi.h', 'rsocket.h'),
 }
 # At least so many constants, functions and macros: a parser that sees nothing would agree with everything.
 LEAST = {'infiniband': (500, 150, 30), 'rdma': (550, 55, 20)}

@@ -3,13 +3,14 @@
 """docs/OPTIONS.md against the test it speaks of.
 
 usage: options.py TESTPROGRAM SOURCEROOT [--update].  Checks that
-  - the tables of the document are what `TESTPROGRAM --table` prints (--update writes them there);
+  - the lists of the document are the rows that `TESTPROGRAM --table` prints, by answer (--update);
   - every test that they name exists;
   - every bit of these enums of the headers has a row.
 """
 import os
 import re
 import sys
+import textwrap
 
 import errors
 
@@ -43,6 +44,28 @@ def check_complete(root, table):
                 yield f'{member} of enum {name}: no row'
 
 
+def rendered(table):
+    """An item for each answer: the flags that have it, with their notes."""
+    answers = {}
+    for line in table.splitlines():
+        if line.startswith('## '):
+            yield from items(answers)
+            answers = {}
+            yield from ('', line, '')
+        elif line.startswith('On: ') and line != 'On: any.':
+            yield from (line, '')
+        elif line.startswith('| `'):
+            flag, answer, note, _ = errors.cells_of(line)
+            answers.setdefault(answer, []).append(f'{flag} ({note})' if note else flag)
+    yield from items(answers)
+
+
+def items(answers):
+    for answer, flags in answers.items():
+        yield from textwrap.wrap(f'- **{answer}**: ' + ', '.join(flags), 100, subsequent_indent='  ',
+                                 break_long_words=False, break_on_hyphens=False)
+
+
 def main():
     program, root = sys.argv[1:3]
     table = errors.printed(program)
@@ -51,10 +74,10 @@ def main():
         before, mark, have = f.read().partition(MARK)
     if '--update' in sys.argv:
         with open(document, 'w', encoding='utf-8') as f:
-            f.write(before + mark + table)
+            f.write(before + mark + '\n'.join(rendered(table)) + '\n')
         return 0
     wrong = [*errors.check_tests(root, errors.rows(table)), *check_complete(root, table)]
-    if have != table:
+    if have.splitlines() != list(rendered(table)):
         wrong.append('docs/OPTIONS.md differs; tests/abi/options.py --update writes it')
     print('\n'.join(wrong))
     return 1 if wrong else 0

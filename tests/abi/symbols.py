@@ -19,9 +19,6 @@ REFERENCE = {
     'libibverbs': (('libibverbs.symbols', 'libibverbs.private.symbols'), 'needed_by.txt'),
     'librdmacm': (('librdmacm.symbols',), 'needed_of_librdmacm.txt'),
 }
-# rsockets are not there yet.
-MISSING = re.compile(r'r(socket|bind|listen|accept|connect|shutdown|close|recv(from|msg)?|send(to|msg)?|readv?|writev?|'
-                     r'get(peer|sock)name|[sg]etsockopt|fcntl|iomap|iounmap|iowrite)$')
 # Exported beyond the map: see src/verbs/compat.c and src/verbs/symver.h.
 OLD_NODES = ('IBVERBS_1.0', 'IBVERBS_1.1', 'IBVERBS_PRIVATE_57', 'IBVERBS_PRIVATE_59', 'IBVERBS_PRIVATE_64',
              'IBVERBS_PRIVATE_65')
@@ -64,8 +61,6 @@ def check_reference(found, names):
     for name in names:
         for row in rows(name):
             symbol, node, which, kind = row.split()[:4]
-            if MISSING.match(symbol):
-                continue
             have = found.get((symbol, node))
             if have is None:
                 yield f'{symbol}@{node}: missing'
@@ -81,7 +76,7 @@ def check_consumers(found, name):
             continue
         node, symbols = row.strip().split(': ')
         for symbol in symbols.split():
-            if (symbol, node) not in found and not MISSING.match(symbol):
+            if (symbol, node) not in found:
                 yield f'{consumer} needs {symbol}@{node}'
 
 

@@ -59,7 +59,7 @@ static void first_release(void)
 		CHECK_EQ(rows[i].is_int ? (int)got : got, rows[i].answer);
 		CHECK_EQ(errno, ENOSYS);
 	}
-	/* These have nobody to tell. */
+	/* These calls cannot report an error. */
 	old("ibv_free_device_list", "IBVERBS_1.0")(NULL, NULL, NULL, NULL);
 	old("ibv_ack_async_event", "IBVERBS_1.0")(NULL, NULL, NULL, NULL);
 	old("ibv_ack_cq_events", "IBVERBS_1.0")(NULL, NULL, NULL, NULL);

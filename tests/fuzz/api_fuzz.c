@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sequences of calls with good and bad handles, against an oracle of their answers: which objects there are, which of them are in use, and
- * in which state each queue pair is.  A call with a handle that is missing or of another context is refused, an object in use stays,
- * everything else works; every completion is of a request that was posted, and none comes twice.
+ * Sequences of calls with good and bad handles, against an oracle of their answers: which objects
+ * there are, which of them are in use, and in which state each queue pair is.  A call with a handle
+ * that is missing or of another context is refused, an object in use stays, everything else works;
+ * every completion is of a request that was posted, and none comes twice.
  *
- * The input is a program of one-byte steps with operands.  All objects are destroyed at its end, which must work.
+ * The input is a program of one-byte steps with operands.  All objects are destroyed at its end,
+ * which must work.
  */
 #include <errno.h>
 
@@ -131,14 +133,15 @@ static void cq_step(struct input *in)
 	c->channel = channel;
 	good = good && (channel < 0 || channels[channel].ctx == c->ctx);
 	errno = 0;
-	c->cq = ibv_create_cq(world[c->ctx].ctx, size, c, channel < 0 ? NULL : channels[channel].channel, 0);
+	c->cq = ibv_create_cq(world[c->ctx].ctx, size, c,
+			      channel < 0 ? NULL : channels[channel].channel, 0);
 	FUZZ_CHECK(!!c->cq == good);
 	FUZZ_CHECK(c->cq || errno == EINVAL || errno == ENOMEM);
 	if (c->cq && channel >= 0)
 		channels[channel].users++;
 }
 
-/* Who may write or add from afar must be allowed to write here. */
+/* Remote write and atomic rights need local write. */
 static bool access_makes_sense(int access)
 {
 	return access & IBV_ACCESS_LOCAL_WRITE ||
@@ -206,7 +209,10 @@ static void qp_step(struct input *in)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
 	struct ibv_qp_init_attr attr = {
-		.cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1, .max_recv_sge = 1 },
+		.cap = { .max_send_wr = DEPTH,
+			 .max_recv_wr = DEPTH,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 		.sq_sig_all = 1,
 	};
 	struct qp *q = &qps[slot(in)];
@@ -266,7 +272,8 @@ static void look_at_state(struct qp *q)
 	struct ibv_qp_attr attr;
 
 	FUZZ_CHECK(ibv_query_qp(q->qp, &attr, IBV_QP_STATE, &init) == 0);
-	FUZZ_CHECK(attr.qp_state == q->state || attr.qp_state == IBV_QPS_ERR || attr.qp_state == IBV_QPS_SQE);
+	FUZZ_CHECK(attr.qp_state == q->state || attr.qp_state == IBV_QPS_ERR ||
+		   attr.qp_state == IBV_QPS_SQE);
 	FUZZ_CHECK(q->state >= IBV_QPS_RTR || attr.qp_state == q->state);
 	q->state = attr.qp_state;
 }
@@ -352,11 +359,14 @@ static void srq_recv_step(struct input *in)
 
 static void send_step(struct input *in)
 {
-	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
-						      IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE_WITH_IMM };
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+						      IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+						      IBV_WR_RDMA_WRITE_WITH_IMM };
 	struct qp *q = &qps[slot(in)];
 	struct ibv_sge sge = sge_of(in);
-	struct ibv_send_wr wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1, .opcode = opcodes[byte(in) % 5] };
+	struct ibv_send_wr wr = {
+		.wr_id = 3, .sg_list = &sge, .num_sge = 1, .opcode = opcodes[byte(in) % 5]
+	};
 	struct ibv_send_wr *bad = NULL;
 	int answer;
 
@@ -466,9 +476,10 @@ static void missing_step(struct input *in)
 }
 
 static void (*const steps[])(struct input *in) = {
-	pd_step, pd_step, channel_step, cq_step, cq_step, mr_step, mr_step, srq_step, qp_step, qp_step,
-	modify_step, modify_step, modify_step, modify_step, recv_step, srq_recv_step, send_step, send_step,
-	poll_step, poll_step, arm_step, missing_step,
+	pd_step,     pd_step,     channel_step, cq_step,       cq_step,     mr_step,
+	mr_step,     srq_step,    qp_step,      qp_step,       modify_step, modify_step,
+	modify_step, modify_step, recv_step,    srq_recv_step, send_step,   send_step,
+	poll_step,   poll_step,   arm_step,     missing_step,
 };
 
 /* In the order in which nothing is in use. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Feeds one communication manager with whatever hostile peers, a careless program and time can come up with:
- * messages that are nearly right, wrong or random, calls in any state, deadlines.  It must not crash or hang,
- * keeps its bounds and its tables in order, says no more than it was asked for, and releases all that is
- * destroyed.
+ * Feeds one communication manager with whatever hostile peers, a careless program and time can come
+ * up with: messages that are nearly right, wrong or random, calls in any state, deadlines.  It must
+ * not crash or hang, keeps its bounds and its tables in order, says no more than it was asked for,
+ * and releases all that is destroyed.
  *
  * The input is a program of one-byte steps with operands, so that a fuzzer can learn it.
  */
@@ -15,7 +15,7 @@
 enum {
 	HALF_OPEN = 12,
 	PER_SOURCE = 5,
-	ANSWERS = 3,		/* to one message: of a stale connection a REJ and a DREQ, and one for luck */
+	ANSWERS = 3, /* to one message: of a stale connection a REJ and a DREQ, and one for luck */
 	ROUNDS = 40 * ENV_CONNS,
 };
 
@@ -28,7 +28,7 @@ static uint8_t byte(struct input *in)
 	return in->p < in->end ? *in->p++ : 0;
 }
 
-/* An id that somebody may have. */
+/* An id that may be in use. */
 static uint32_t some_id(struct input *in, uint32_t first)
 {
 	uint8_t b = byte(in);
@@ -120,7 +120,8 @@ static void connect_one(struct cm_env *e, struct input *in)
 	if (byte(in) % 4)
 		cm_connect(&e->cm, c, &req, 0, &path, byte(in) % 32, e->now);
 	else
-		cm_sidr_connect(&e->cm, c, &(struct cm_sidr_req){ .service_id = SERVICE }, &path, e->now);
+		cm_sidr_connect(&e->cm, c, &(struct cm_sidr_req){ .service_id = SERVICE }, &path,
+				e->now);
 }
 
 static void call_one(struct cm_env *e, struct input *in)
@@ -189,7 +190,8 @@ static void check(struct cm_env *e)
 		FUZZ_CHECK((cm_find(&e->cm, c->local_id) == c) == (c->state != CM_IDLE));
 		FUZZ_CHECK((c->deadline != VRB_NEVER) == expects_deadline(c));
 		FUZZ_CHECK((c->by_remote.at != NULL) <= (c->state != CM_IDLE));
-		FUZZ_CHECK(c->state != CM_ESTABLISHED || (c->by_remote.at && (c->by_qpn.at || !c->peer_qpn)));
+		FUZZ_CHECK(c->state != CM_ESTABLISHED ||
+			   (c->by_remote.at && (c->by_qpn.at || !c->peer_qpn)));
 		FUZZ_CHECK(c->state != CM_TIMEWAIT || !c->by_qpn.at);
 		FUZZ_CHECK(!c->destroyed || c->state == CM_TIMEWAIT);
 		waiting += c->state == CM_REQ_RCVD || c->state == CM_SIDR_REQ_RCVD;

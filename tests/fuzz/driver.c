@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs a fuzz target without a fuzzer: deterministic random inputs as an ordinary test, or files to repeat a finding.
+ * Runs a fuzz target without a fuzzer: deterministic random inputs as an ordinary test, or files to
+ * repeat a finding.
  *
  *	TARGET RUNS		RUNS random inputs, seed from VERBENA_SEED
  *	TARGET FILE...		each file once

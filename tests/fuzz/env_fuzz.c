@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The environment: every variable that the library reads, with any bytes for a value.  What comes out is in range, each complaint is one
- * line that can be printed, and what was complained about has its default.
+ * The environment: every variable that the library reads, with any bytes for a value.  What comes
+ * out is in range, each complaint is one line that can be printed, and what was complained about
+ * has its default.
  *
- * The input is a list of values, each ended by a zero byte, for the variables in the order of names[]; behind the last they begin anew.
+ * The input is a list of values, each ended by a zero byte, for the variables in the order of
+ * names[]; behind the last they begin anew.
  */
 #include <string.h>
 
@@ -17,9 +19,9 @@ enum {
 };
 
 static const char *const names[] = {
-	"VERBENA_TRANSPORT", "VERBENA_UDP_PORT", "VERBENA_DEVICES",   "VERBENA_DIR",	  "VERBENA_LOG",
-	"VERBENA_LOG_FILE",  "VERBENA_SEED",	 "VERBENA_RAW",	      "VERBENA_ECN",	  "VERBENA_RECEIVERS",
-	"VERBENA_PROGRESS",
+	"VERBENA_TRANSPORT", "VERBENA_UDP_PORT",  "VERBENA_DEVICES",  "VERBENA_DIR",
+	"VERBENA_LOG",       "VERBENA_LOG_FILE",  "VERBENA_SEED",     "VERBENA_RAW",
+	"VERBENA_ECN",       "VERBENA_RECEIVERS", "VERBENA_PROGRESS",
 };
 
 struct env {

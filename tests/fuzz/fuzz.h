@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fuzz targets share: the entry point that libFuzzer calls, and a check that no build option removes. */
+/*
+ * What fuzz targets share: the entry point that libFuzzer calls, and a check that no build option
+ * removes.
+ */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 

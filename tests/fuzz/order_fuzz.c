@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two engines, core/held.c at the responder, and between them a network that reorders, repeats and loses what they say, and a stranger who
- * forges early requests; or a lane, which keeps the order, loses what finds no room, and leaves long payloads for the responder to pull,
- * which may fail.  The oracle: what is delivered is what was sent, in order and once, however the packets came; and all of it once the
- * way is good.
+ * Two engines, core/rx/reorder.c at the responder, and between them a network that reorders,
+ * repeats and loses what they say, and a stranger who forges early requests; or a lane, which keeps
+ * the order, loses what finds no room, and leaves long payloads for the responder to pull, which
+ * may fail.  The oracle: what is delivered is what was sent, in order and once, however the packets
+ * came; and all of it once the way is good.
  *
- * What the stranger forges has too many missing packets in front of it to be believed (core/held.h). With fewer it could be the peer's for all
- * that the responder can know, as the very next one can.
+ * What the stranger forges has too many missing packets in front of it to be believed
+ * (core/rx/reorder.h). With fewer it could be the peer's for all that the responder can know, as
+ * the very next one can.
  *
  * The input is a program of one-byte steps with operands, as engine_fuzz.c has it.
  */
 #include <string.h>
 
 #include "fuzz/fuzz.h"
-#include "unit/held_env.h"
+#include "unit/reorder_env.h"
+
+#include "util/tuning.h"
 
 enum {
 	SLOT = 2048,		/* of a message, at either end */
@@ -24,7 +28,7 @@ enum {
 	RESULT_AT = COUNTER_AT + 8,	/* at a */
 	FLIGHTS = 128,
 	ROUNDS_MAX = 20000,
-	REACH = HELD_PACKETS - 1,	/* of a forged packet, in PSNs */
+	REACH = REORDER_PACKETS - 1,	/* of a forged packet, in PSNs */
 	PULL_MIN = 1000,
 };
 
@@ -41,7 +45,7 @@ struct message {
 
 static struct {
 	struct roce_env a, b;
-	struct held *held;
+	struct reorder_queue *held;
 	bool lane;
 	struct flight flight[FLIGHTS];
 	uint32_t flights;
@@ -51,7 +55,7 @@ static struct {
 	uint32_t next_send;		/* and where the next one of them is looked for in sent[] */
 	uint32_t adds;
 	uint8_t seen[1 << 16];	/* by PSN less ENV_PSN: has come to b */
-	uint8_t model[SLOTS * SLOT];	/* what WRITEs have made of their place, in order of posting */
+	uint8_t model[SLOTS * SLOT]; /* what WRITEs have made of their place, in order of posting */
 } w;
 
 struct input {
@@ -122,7 +126,8 @@ static void look_at_completions(void)
 static void check_death(void)
 {
 	for (uint32_t i = 0; i < w.a.num_cqes; i++)
-		FUZZ_CHECK(w.a.cqes[i].status == IBV_WC_SUCCESS || w.a.cqes[i].status == IBV_WC_WR_FLUSH_ERR ||
+		FUZZ_CHECK(w.a.cqes[i].status == IBV_WC_SUCCESS ||
+			   w.a.cqes[i].status == IBV_WC_WR_FLUSH_ERR ||
 			   w.a.cqes[i].status == IBV_WC_RETRY_EXC_ERR);
 	FUZZ_CHECK(w.b.wq.state != IBV_QPS_ERR);
 }
@@ -139,7 +144,8 @@ static void collect(struct roce_env *e)
 		*f = (struct flight){ .pkt = e->out, .to_b = e == &w.a };
 		memcpy(f->payload, e->out.payload, e->out.payload_len);
 		if (left)
-			f->seg = (struct wq_seg){ (uintptr_t)e->mem + (left->sge[0].addr - ENV_VA), left->length };
+			f->seg = (struct wq_seg){ (uintptr_t)e->mem + (left->sge[0].addr - ENV_VA),
+						  left->length };
 	}
 }
 
@@ -221,8 +227,10 @@ static bool has_come(uint32_t psn)
 
 static void forge(struct input *in)
 {
-	static const uint8_t kinds[] = { ROCE_RC_SEND_ONLY, ROCE_RC_WRITE_ONLY, ROCE_RC_FETCH_ADD, ROCE_RC_SEND_MIDDLE,
-					 ROCE_RC_SEND_LAST, ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE, ROCE_RC_READ_REQUEST, 0xff };
+	static const uint8_t kinds[] = { ROCE_RC_SEND_ONLY,    ROCE_RC_WRITE_ONLY,
+					 ROCE_RC_FETCH_ADD,    ROCE_RC_SEND_MIDDLE,
+					 ROCE_RC_SEND_LAST,    ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE,
+					 ROCE_RC_READ_REQUEST, 0xff };
 	uint32_t epsn = roce_expected_psn(&w.b.qp), reach = byte(in), missing = 0, psn;
 	uint8_t kind = kinds[byte(in) % ARRAY_SIZE(kinds)];
 	struct flight f = { .to_b = true };
@@ -230,15 +238,17 @@ static void forge(struct input *in)
 	for (uint32_t i = 0; i < reach; i++)
 		missing += !has_come(psn_add(epsn, i));
 	psn = psn_add(epsn, reach);
-	if (missing <= HELD_BELIEVED || reach > REACH || w.lane || is_dead())
+	if (missing <= TUNE_REORDER_TRUSTED || reach > REACH || w.lane || is_dead())
 		return;
-	f.pkt = env_pkt(&w.b, kind == 0xff ? ROCE_RC_SEND_ONLY : kind, psn, kind == ROCE_RC_SEND_MIDDLE ? 256 : 8);
+	f.pkt = env_pkt(&w.b, kind == 0xff ? ROCE_RC_SEND_ONLY : kind, psn,
+			kind == ROCE_RC_SEND_MIDDLE ? 256 : 8);
 	if (kind == ROCE_RC_FETCH_ADD || kind == ROCE_RC_READ_REQUEST)
 		f.pkt.payload_len = 0;
 	if (kind == 0xff)
 		f.pkt.bth.pkey = 0x1234;
 	f.pkt.bth.ack_req = byte(in) & 1;
-	f.pkt.atomic.va = f.pkt.reth.va = ENV_VA + (kind == ROCE_RC_FETCH_ADD ? COUNTER_AT : WRITE_AT);
+	f.pkt.atomic.va = f.pkt.reth.va =
+		ENV_VA + (kind == ROCE_RC_FETCH_ADD ? COUNTER_AT : WRITE_AT);
 	f.pkt.atomic.rkey = ENV_KEY;
 	f.pkt.atomic.swap_add = 1000;
 	memset(f.payload, 0xee, sizeof(f.payload));
@@ -254,7 +264,8 @@ static void forge(struct input *in)
 static void post(struct input *in)
 {
 	static const uint32_t lens[] = { 0, 1, 8, 256, 257, 700, PULL_MIN, 1300 };
-	uint32_t n = w.posted, at = n % SLOTS * SLOT, kind = byte(in) % 4, len = lens[byte(in) % ARRAY_SIZE(lens)];
+	uint32_t n = w.posted, at = n % SLOTS * SLOT, kind = byte(in) % 4,
+		 len = lens[byte(in) % ARRAY_SIZE(lens)];
 	struct send_wqe *wqe;
 
 	if (is_dead() || n + 1 == ARRAY_SIZE(w.sent) || w.a.wq.sq.head - w.a.wq.sq.done >= SLOTS)
@@ -377,6 +388,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		step(&in);
 	settle();
 	check_end();
-	held_free(&w.held);
+	reorder_free(&w.held);
 	return 0;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fuzz target: bytes from the network into decoder and ICRC check.  Input: one byte of choices, a path, the packet.
+ * Fuzz target: bytes from the network into decoder and ICRC check.  Input: one byte of choices, a
+ * path, the packet.
  *
- * What decodes must lie inside the input, encode again to a packet that decodes the same, and pass the ICRC check once it is
- * given the right one.
+ * What decodes must lie inside the input, encode again to a packet that decodes the same, and pass
+ * the ICRC check once it is given the right one.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 
 enum {
 	CHOICE_IPV4 = 1,
-	CHOICE_KNOWN_OPCODE = 2,	/* map the first byte to an opcode that exists, with version 0 */
+	CHOICE_KNOWN_OPCODE = 2, /* map the first byte to an opcode that exists, with version 0 */
 	CHOICE_WHOLE_LENGTH = 4,	/* cut to a multiple of four */
 	CHOICE_ID_KNOWN = 8,
 };

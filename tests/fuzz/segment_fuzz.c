@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared segments that somebody scribbles into: two members of a host, of which one sends to the other, looks up its queue pairs and keys
- * and reads its memory, while any byte of the header, the tables and the lane between them may change.  Nobody may crash, read
- * beyond what is shared, or be kept waiting; an access that is granted is inside the region.
+ * Shared segments that somebody scribbles into: two members of a host, of which one sends to the
+ * other, looks up its queue pairs and keys and reads its memory, while any byte of the header, the
+ * tables and the lane between them may change.  Nobody may crash, read beyond what is shared, or be
+ * kept waiting; an access that is granted is inside the region.
  *
  * The input is a program of one-byte steps with operands.  What it changed is put back afterwards.
  */
@@ -16,6 +17,7 @@
 #include "local/lane.h"
 #include "local/local.h"
 #include "local/onesided.h"
+#include "local/peer.h"
 #include "local/segment.h"
 #include "unit/place.h"
 #include "util/compiler.h"
@@ -92,8 +94,15 @@ static void publish_key(void)
 	struct mr_entry *e = key_table();
 
 	*e = (struct mr_entry){
-		.refs = MR_LIVE, .rkey = RKEY, .lkey = RKEY, .pdn = PDN, .kind = MR_REGION,
-		.access = IBV_ACCESS_LOCAL_WRITE | far.access, .va = VA, .length = LEN, .host = (uintptr_t)memory,
+		.refs = MR_LIVE,
+		.rkey = RKEY,
+		.lkey = RKEY,
+		.pdn = PDN,
+		.kind = MR_REGION,
+		.access = IBV_ACCESS_LOCAL_WRITE | far.access,
+		.va = VA,
+		.length = LEN,
+		.host = (uintptr_t)memory,
 	};
 	e->sum = mr_entry_sum(e);
 }
@@ -167,13 +176,13 @@ static void send(struct input *in)
 	uint8_t data[600];
 	struct lane_part part = { data, word(in) % sizeof(data) };
 	struct lane_head head = { .where = LANE_INLINE };
-	struct lane_tx *tx = local_burst_begin(peer);
+	struct lane_tx *tx = local_tx_begin(peer);
 
 	memset(data, byte(in), sizeof(data));
 	if (lane_tx_room(tx, part.len))
 		lane_tx_put(tx, &head, &part, 1);
 	(void)lane_tx_drained(tx);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 }
 
 /* Only reads: what a forged key names may be any memory of this process. */
@@ -184,15 +193,16 @@ static void read_one_sided(struct input *in)
 	struct wq_seg seg = { (uintptr_t)data, len };
 	struct onesided o;
 
-	local_burst_begin(peer);
-	if (onesided_begin(&o, peer, &near) && onesided_add(&o, RKEY, va, len, MEM_REMOTE_READ, &seg, 1)) {
-		FUZZ_CHECK(o.n_far >= (len != 0));
+	local_tx_begin(peer);
+	if (onesided_begin(&o, peer, &near) &&
+	    onesided_add(&o, RKEY, va, len, MEM_REMOTE_READ, &seg, 1)) {
+		FUZZ_CHECK(o.n_remote >= (len != 0));
 		onesided_read(&o);
 	}
 	onesided_end(&o);
 	for (int i = 0; i < LANE_HAZARDS; i++)
 		FUZZ_CHECK(lane()->hazard[i] == 0);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 }
 
 static void look_up(struct input *in)
@@ -216,8 +226,8 @@ static void why_not(struct input *in)
 static void open_anew(void)
 {
 	struct peer_map map;
-	int err = peer_map_open(host[0], local_segment(local[0]), host_slot(host[0]), host_slot(host[1]),
-				host_incarnation(host[1]), &map);
+	int err = peer_map_open(host[0], local_segment(local[0]), host_slot(host[0]),
+				host_slot(host[1]), host_incarnation(host[1]), &map);
 	struct seg_qp copy;
 
 	if (err)
@@ -247,7 +257,8 @@ static void step(struct input *in)
 		scribble(in, key_table(), sizeof(keys));
 		break;
 	case 3:
-		scribble(in, &lane()->tail, offsetof(struct lane, slot) - offsetof(struct lane, tail));
+		scribble(in, &lane()->tail,
+			 offsetof(struct lane, slot) - offsetof(struct lane, tail));
 		break;
 	case 4:
 		scribble(in, lane()->slot, sizeof(lane()->slot));

@@ -28,7 +28,7 @@ def protocol(label, init, orders, weaker):
     return register
 
 
-@protocol('L2 doorbell (lane.h, local_burst_end, local_sleep)', {'seq': 0, 'asleep': 0},
+@protocol('L2 doorbell (lane.h, local_tx_end, local_sleep)', {'seq': 0, 'asleep': 0},
           {'sender fence': SC, 'owner fence': SC}, {'sender fence': AR, 'owner fence': AR})
 def doorbell(o):
     def sender():
@@ -156,7 +156,7 @@ def key(o):
     return [requester, owner], lambda out, last: last['memory'] != 2
 
 
-@protocol('L8: a QP that stops listening (onesided_begin, peer_map_qp_stands, vrb_near_changed)',
+@protocol('L8: a QP that stops listening (onesided_begin, peer_map_qp_stands, vrb_peer_publish)',
           {'gen': 0, 'hazard': 0, 'memory': 0},
           {'claim fence': SC, 'wait fence': SC, 'end': REL}, {'claim fence': AR, 'wait fence': AR, 'end': RLX})
 def deaf(o):
@@ -192,7 +192,7 @@ def piece(o):
     return [sender, receiver], lambda out, last: out[1] != 1
 
 
-@protocol('L9: a receiver that gives up (local_help, help_close, wait_hazards)', {'hazard': 0, 'claim': 0, 'memory': 0},
+@protocol('L9: a receiver that gives up (local_split_copy, split_copy_close, wait_hazards)', {'hazard': 0, 'claim': 0, 'memory': 0},
           {'claim': AR, 'close': AR, 'end': REL, 'wait': ACQ}, {'claim': RLX, 'close': RLX, 'end': RLX, 'wait': RLX})
 def gives_up(o):
     def sender():
@@ -282,7 +282,7 @@ def lock(o):
     return [thread, thread], lambda out, last: last['data'] != 2
 
 
-@protocol('completion counters (core/cntr.c, verbs/comp_cntr.c)', {'data': 0, 'done': 0}, {'count': REL, 'read': ACQ},
+@protocol('completion counters (core/cq/comp_cntr.c, verbs/comp_cntr.c)', {'data': 0, 'done': 0}, {'count': REL, 'read': ACQ},
           {'count': RLX, 'read': RLX})
 def counter(o):
     def device():

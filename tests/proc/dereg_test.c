@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deregistration races with remote access: one process writes into a region of another as fast as it can while that deregisters it.  What
- * ibv_dereg_mr has returned for never changes again, and the writer gets its error.  The same for ibv_rereg_mr, for a region that stays
- * while the QP is destroyed, and for memory windows that are invalidated, unbound or deallocated.
+ * Deregistration races with remote access: one process writes into a region of another as fast as
+ * it can while that deregisters it.  What ibv_dereg_mr has returned for never changes again, and
+ * the writer gets its error.  The same for ibv_rereg_mr, for a region that stays while the QP is
+ * destroyed, and for memory windows that are invalidated, unbound or deallocated.
  */
 #include <signal.h>
 #include <string.h>

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process whose memory a neighbour writes into calls exec.  The new program has memory of its own at the same address, which nobody may
- * change; the writer's connection ends.
+ * A process whose memory a neighbour writes into calls exec.  The new program has memory of its own
+ * at the same address, which nobody may change; the writer's connection ends.
  *
- * The region is a section of this program at a fixed address (meson.build), so that the kernel maps it again before the new program's first
- * instruction: there is no sooner.  The writer traces the target, and writes right then.
+ * The region is a section of this program at a fixed address (meson.build), so that the kernel maps
+ * it again before the new program's first instruction: there is no sooner.  The writer traces the
+ * target, and writes right then.  A child of the target that the library has not heard of (a raw
+ * clone) keeps its locks, so that the host's table calls it alive: what protects the new program is
+ * the proof before each access.
  */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -28,7 +33,9 @@ enum {
 	CANNOT_TRACE = 7,
 };
 
-__attribute__((section(".target"))) static volatile unsigned char target[SIZE] = { [0 ... SIZE - 1] = FILL };
+__attribute__((section(".target"))) static volatile unsigned char target[SIZE] = {
+	[0 ... SIZE - 1] = FILL,
+};
 
 /* The new program: waits until the writer has ended, and looks at what is its own. */
 static int look(int sock)
@@ -43,7 +50,20 @@ static int look(int sock)
 	return 0;
 }
 
-static void run_target(int sock, const char *self)
+/* Keeps whatever descriptors its parent has, as long as that lives. */
+static void leave_child(void)
+{
+	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
+
+	CHECK(pid >= 0);
+	if (pid)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
+static void run_target(int sock, const char *self, bool without_thread)
 {
 	struct rc_addr mine, peer;
 	char number[16];
@@ -51,8 +71,11 @@ static void run_target(int sock, const char *self)
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (without_thread)
+		setenv("VERBENA_PROGRESS", "none", 1);
 	rc_open(&rc, LEN);
-	mr = ibv_reg_mr(rc.pd, (void *)target, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	mr = ibv_reg_mr(rc.pd, (void *)target, SIZE,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	CHECK(mr);
 	mine = rc_address(&rc, rc.qp);
 	mine.addr = (uintptr_t)target;
@@ -61,6 +84,7 @@ static void run_target(int sock, const char *self)
 	CHECK(read(sock, &peer, sizeof(peer)) == sizeof(peer));
 	rc_connect(&rc, rc.qp, &peer, TIMEOUT, RETRIES);
 	rc_meet(sock);
+	leave_child();
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
 		exit(CANNOT_TRACE);
 	raise(SIGSTOP);
@@ -85,7 +109,11 @@ static void see_exec(pid_t pid)
 	CHECK(WIFSTOPPED(status) && status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8));
 }
 
-static void one_round(const char *self)
+/*
+ * A target without a progress thread is as one whose thread has not run yet.  Only in the first
+ * round: later ones inherit the settings that this process has read.
+ */
+static void one_round(const char *self, bool without_thread)
 {
 	struct rc_addr peer;
 	int sock[2], status;
@@ -96,7 +124,7 @@ static void one_round(const char *self)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0)
-		run_target(sock[1], self);
+		run_target(sock[1], self, without_thread);
 	close(sock[1]);
 	rc_open(&rc, LEN);
 	memset(rc.buf, 0x5a, LEN);
@@ -124,6 +152,6 @@ int main(int argc, char **argv)
 		return look(atoi(argv[1]));
 	alarm(RC_LIMIT_S);
 	for (int i = 0; i < ROUNDS; i++)
-		one_round(argv[0]);
+		one_round(argv[0], i == 0);
 	return 0;
 }

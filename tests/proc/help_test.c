@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Long SENDs, which a sender that polls helps to copy: each message arrives as it was sent, whatever its length and place.
+ * Long SENDs, which a sender that polls helps to copy: each message arrives as it was sent,
+ * whatever its length and place.
  *
  *	help_test STREAM	the sender polls
- *	help_test STOP		it is stopped again and again, for longer than the receiver waits for it, and goes on
- *	help_test GONE		the receiver takes its memory back in the middle: nothing changes it any more
+ *	help_test STOP		it is stopped again and again, for longer than the receiver waits
+ *for it, and goes on
+ *	help_test GONE		the receiver takes its memory back in the middle: nothing changes it
+ *any more
  *
  * VERBENA_SEED repeats a sequence.
  */
@@ -27,7 +30,11 @@ enum {
 	MESSAGES = 100,
 	ROUNDS = 12,
 	LOOKS = 20,
-	TIMEOUT = 17,	/* half a second: longer than a busy machine, or the one who stops the sender, keeps it away */
+	/*
+	 * half a second: longer than a busy machine, or the process that stops the sender, delays
+	 * it
+	 */
+	TIMEOUT = 17,
 	RETRIES = 7,
 };
 
@@ -167,7 +174,7 @@ static void stream(bool stopped)
 	CHECK(waitpid(sender, &status, 0) == sender && status == 0);
 }
 
-/* Sends until it hears that nobody listens. */
+/* Sends until the peer is reported unreachable. */
 static void send_for_ever(int sock)
 {
 	struct message m = { .len = SIZE, .value = 1 };
@@ -182,7 +189,8 @@ static void send_for_ever(int sock)
 		struct rc_addr peer;
 
 		rc.qp = rc_new_qp(&rc);
-		rc_pair(&rc, sock, &peer, 14, 2);	/* gives up soon, but not before a busy receiver */
+		/* gives up soon, but not before a busy receiver */
+		rc_pair(&rc, sock, &peer, 14, 2);
 		while (send_message(&rc, &m).status == IBV_WC_SUCCESS)
 			;
 		rc_meet(sock);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An idle process uses no CPU: with an open context, a connected QP that has been busy, and a thread that waits for its next completion
- * event, no thread wakes up, and none is in a system call that would end by itself.
+ * An idle process uses no CPU: with an open context, a connected QP that has been busy, and a
+ * thread that waits for its next completion event, no thread wakes up, and none is in a system call
+ * that would end by itself.
  *
  *	idle_test [TRANSPORT]
  *
- * Counts wake-ups (context switches in /proc/self/task), not time.  A wake-up may have a cause outside, say an address that
- * changes; then a row of quiet windows begins anew.  What ticks more slowly than such a row lasts is seen by its time-out.
+ * Counts wake-ups (context switches in /proc/self/task), not time.  A wake-up may have a cause
+ * outside, say an address that changes; then a row of quiet windows begins anew.  What ticks more
+ * slowly than such a row lasts is seen by its time-out.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -23,7 +25,7 @@
 enum {
 	QUIET = 3,		/* windows in a row */
 	WINDOWS = 20,		/* in all, at most */
-	MESSAGES = 300,		/* before it is idle, so many that waits for them are known to be short */
+	MESSAGES = 300, /* before it is idle, so many that waits for them are known to be short */
 };
 
 static unsigned long switches_of(const char *tid)
@@ -44,8 +46,8 @@ static unsigned long switches_of(const char *tid)
 	return sum;
 }
 
-/* Context switches of all threads but this one. */
-static unsigned long wakeups(int *threads)
+/* The sum of what fn returns for all threads but this one; how many they are. */
+static unsigned long sum_of_others(unsigned long (*fn)(const char *tid), int *threads)
 {
 	unsigned long sum = 0;
 	struct dirent *entry;
@@ -60,7 +62,7 @@ static unsigned long wakeups(int *threads)
 		if (entry->d_name[0] == '.' || strcmp(entry->d_name, self) == 0)
 			continue;
 		++*threads;
-		sum += switches_of(entry->d_name);
+		sum += fn(entry->d_name);
 	}
 	closedir(tasks);
 	return sum;
@@ -70,13 +72,16 @@ static unsigned long wakeups(int *threads)
 static unsigned long window(int *threads)
 {
 	struct timespec second = { .tv_sec = 1 };
-	unsigned long before = wakeups(threads);
+	unsigned long before = sum_of_others(switches_of, threads);
 
 	nanosleep(&second, NULL);
-	return wakeups(threads) - before;
+	return sum_of_others(switches_of, threads) - before;
 }
 
-/* Which argument of a system call, counted from 0, says for how long it waits, and what stands for ever. */
+/*
+ * Which argument of a system call, counted from 0, says for how long it waits, and what stands for
+ * ever.
+ */
 static const struct endless {
 	long call;
 	int arg;	/* -1: it always waits for ever */
@@ -101,8 +106,8 @@ static bool waits_for_ever(long call, const unsigned long arg[6])
 	return false;
 }
 
-/* False if this kernel does not show it. */
-static bool check_system_call(const char *tid)
+/* 1 if this kernel does not show it. */
+static unsigned long check_system_call(const char *tid)
 {
 	char path[64], line[256] = "";
 	unsigned long arg[6];
@@ -112,35 +117,25 @@ static bool check_system_call(const char *tid)
 	snprintf(path, sizeof(path), "/proc/self/task/%.16s/syscall", tid);
 	file = fopen(path, "r");
 	if (!file)
-		return false;
+		return 1;
 	if (!fgets(line, sizeof(line), file))
 		line[0] = '\0';
 	fclose(file);
 	if (!line[0])
-		return false;
+		return 1;
 	printf("thread %s: %s", tid, line);
-	CHECK(sscanf(line, "%ld %lx %lx %lx %lx %lx %lx", &call, &arg[0], &arg[1], &arg[2], &arg[3], &arg[4],
-		     &arg[5]) == 7);
+	CHECK(sscanf(line, "%ld %lx %lx %lx %lx %lx %lx", &call, &arg[0], &arg[1], &arg[2], &arg[3],
+		     &arg[4], &arg[5]) == 7);
 	CHECK(waits_for_ever(call, arg));
-	return true;
+	return 0;
 }
 
 /* All threads but this one are in system calls that only an event ends. */
 static void check_system_calls(void)
 {
-	unsigned int hidden = 0;
-	struct dirent *entry;
-	char self[16];
-	DIR *tasks;
+	int threads;
 
-	snprintf(self, sizeof(self), "%ld", (long)syscall(SYS_gettid));
-	tasks = opendir("/proc/self/task");
-	CHECK(tasks);
-	while ((entry = readdir(tasks)))
-		if (entry->d_name[0] != '.' && strcmp(entry->d_name, self) != 0)
-			hidden += !check_system_call(entry->d_name);
-	closedir(tasks);
-	if (hidden)
+	if (sum_of_others(check_system_call, &threads))
 		left_out(1, "/proc/self/task/*/syscall cannot be read");
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes are killed at random points, again and again (VERBENA_RUNS times), while one survives them all:  it sees its requests fail within
- * the QP's timeouts, flushes the rest, and goes on with the next.  In the end the run directory holds nothing of the dead.
+ * Processes are killed at random points, again and again (VERBENA_RUNS times), while one survives
+ * them all:  it sees its requests fail within the QP's timeouts, flushes the rest, and goes on with
+ * the next.  In the end the run directory holds nothing of the dead.
  *
- * Each run draws what the two do: who requests, with what, how large.  VERBENA_SEED repeats a sequence.
+ * Each run draws what the two do: who requests, with what, how large.  VERBENA_SEED repeats a
+ * sequence.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -98,7 +100,10 @@ static void run_victim(int sock, bool requests)
 	work_for_ever(&l);
 }
 
-/* Works until the victim is dead, and then until an error says so; a receiver hears of nothing and ends by itself. */
+/*
+ * Works until the victim is dead, and then until an error says so; a receiver hears of nothing and
+ * ends by itself.
+ */
 static void outlive(struct load *l, pid_t victim)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -168,7 +173,7 @@ int main(void)
 		run_once(&rc);
 	rc.qp = first;
 	rc_close(&rc);
-	/* Whoever joins cleans up, and so does who leaves. */
+	/* Joining and leaving both clean up. */
 	rc_open(&rc, SIZE);
 	rc_close(&rc);
 	CHECK(rc_slot_files() == 0);

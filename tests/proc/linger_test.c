@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Post, then deregister the region, or destroy the queue pair, at once: what was posted still gets there, with the bytes that were there when it was
- * posted.  And a peer that never answers holds nobody up.
+ * Post, then deregister the region, or destroy the queue pair, at once: what was posted still gets
+ * there, with the bytes that were there when it was posted.  And a peer that never answers holds
+ * nobody up.
  *
  *	linger_test DEREG|DESTROY|FAIL|SILENT [transport]
  *
- * FAIL: a request whose ACK is here is not flushed when the queue pair is moved to the error state. There is no progress thread, so nothing
- * takes the ACK before that, and nothing but a lane could bring it to a process that does not poll: local only.
+ * FAIL: a request whose ACK is here is not flushed when the queue pair is moved to the error state.
+ * There is no progress thread, so nothing takes the ACK before that, and nothing but a lane could
+ * bring it to a process that does not poll: local only.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -63,7 +65,8 @@ static void dereg(struct rc *rc, struct ibv_mr *mr)
 	memset(rc->buf, 0xee, rc->size);
 }
 
-static void send_and_dereg(struct rc *rc, int sock, const struct rc_addr *peer, uint32_t len, int round)
+static void send_and_dereg(struct rc *rc, int sock, const struct rc_addr *peer, uint32_t len,
+			   int round)
 {
 	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE };
 	enum ibv_wr_opcode opcode = opcodes[round % 2];
@@ -172,7 +175,8 @@ static void fail_what_is_acknowledged(int sock, bool sends)
 			for (int i = 0; i < 2; i++) {
 				if (i)
 					CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
-				CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, 64, &peer, round), 0);
+				CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, 64, &peer, round),
+					 0);
 			}
 			rc_meet(sock);
 			CHECK_EQ(ibv_modify_qp(rc.qp, &error, IBV_QP_STATE), 0);

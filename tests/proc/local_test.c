@@ -153,7 +153,7 @@ static void refuse_attach(void)
 		skip("no seccomp filters");
 }
 
-/* Nobody but root may look into this process any more. */
+/* Only root may access this process's memory from here on. */
 static void forbid_attach(void)
 {
 	CHECK(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
@@ -222,7 +222,8 @@ static void want(struct rc *rc, enum ibv_wc_opcode opcode)
 }
 
 /* Writes a pattern to the second half of the peer's buffer and reads it back. */
-static void write_and_read(struct rc *rc, const struct rc_addr *peer, uint32_t len, unsigned int salt)
+static void write_and_read(struct rc *rc, const struct rc_addr *peer, uint32_t len,
+			   unsigned int salt)
 {
 	struct rc_addr there = *peer;
 
@@ -312,7 +313,7 @@ static void respond(struct rc *rc, int sock, void (*midway)(void))
 
 struct how {
 	const char *name;
-	segment_fn spoil;	/* done to all segments before anybody looks at another's */
+	segment_fn spoil;	/* done to all segments before they are mapped by another process */
 	int lanes;		/* 1: used, 0: not used, -1: either */
 	bool refuse[2];
 	void (*midway)(void);	/* done by both in the middle */
@@ -385,8 +386,9 @@ static int run_pair(const struct how *how)
 }
 
 /*
- * Sizes at which the first segment, the second one, the keys or a lane find no room.  Where not even the table of the host fits, two
- * processes cannot share a UDP port (docs/HOST.md), so the smallest has room for that and for the files that describe the devices.
+ * Sizes at which the first segment, the second one, the keys or a lane find no room.  Where not
+ * even the table of the host fits, two processes cannot share a UDP port (docs/HOST.md), so the
+ * smallest has room for that and for the files that describe the devices.
  */
 static int run_full(const struct how *how)
 {
@@ -441,8 +443,9 @@ static struct usage usage_of(pid_t pid)
 		snprintf(name, sizeof(name), "%s/%s/stat", path, entry->d_name);
 		f = entry->d_name[0] == '.' ? NULL : fopen(name, "r");
 		if (f && fgets(line, sizeof(line), f) &&
-		    sscanf(strrchr(line, ')') + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-			   &user, &system) == 2)
+		    sscanf(strrchr(line, ')') + 1,
+			   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+			   &system) == 2)
 			u.ticks += user + system;
 		if (f)
 			fclose(f);
@@ -466,7 +469,10 @@ static void one_sided(struct rc *rc, const struct rc_addr *peer, int n)
 
 static int run_cpu(void)
 {
-	/* Woken for one operation in a thousand, it would switch 150 times; what else may wake it (an address that changes) is rare. */
+	/*
+	 * Woken for one operation in a thousand, it would switch 150 times; what else may wake it
+	 * (an address that changes) is rare.
+	 */
 	enum { FEW = 300, MANY = 150000, SWITCHES = 10, TICKS = 2 };
 	struct usage before, after;
 	struct rc_addr peer;
@@ -528,7 +534,8 @@ int main(int argc, char **argv)
 		limit_files();
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (strcmp(what, ways[i].name) == 0)
-			status = strcmp(what, "FULL") == 0 ? run_full(&ways[i]) : run_pair(&ways[i]);
+			status =
+				strcmp(what, "FULL") == 0 ? run_full(&ways[i]) : run_pair(&ways[i]);
 	if (status == 1)
 		printf("%s failed\n", what);
 	return status;

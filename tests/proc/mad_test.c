@@ -506,7 +506,72 @@ static void test_garbage(void)
 	side_close(&s);
 }
 
-enum { WILLS = 200 };
+enum {
+	OPENINGS = 300,
+	ASKED = 32,	/* requests without an answer yet */
+};
+
+/* Asks for the end of a connection, by ids of one slot, until it is told to stop: each is answered once. */
+static uint32_t asked_slot;
+
+static void ask_on(struct process *p)
+{
+	struct pollfd fd = { p->pipe[0], POLLIN, 0 };
+	uint32_t waiting = 0, n = 0;
+	uint8_t mad[VRB_MAD_LEN];
+	struct side s;
+
+	side_open(&s);
+	while (poll(&fd, 1, 0) == 0 || waiting) {
+		while (waiting < ASKED && poll(&fd, 1, 0) == 0) {
+			make(mad, DREQ, vrb_mad_comm_id(s.m), asked_slot | ++n % 4096);
+			say(&s, mad);
+			waiting++;
+		}
+		CHECK_EQ(await(&s).mad[ATTRIBUTE_AT], DREP);
+		waiting--;
+	}
+	CHECK(!any_more(&s));
+	side_close(&s);
+}
+
+static void answer(void *arg, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN], uint64_t now)
+{
+	const struct net_path back = { .src = path->dst, .dst = path->src };
+	struct side *s = arg;
+	uint8_t reply[VRB_MAD_LEN];
+
+	CHECK(s->m);
+	make(reply, DREP, get_be32(mad + DATA_AT + 4), get_be32(mad + DATA_AT));
+	CHECK_EQ(vrb_mad_send(s->m, &back, reply), 0);
+}
+
+/* MADs come while it is opened and closed: no callback finds it half open, and each is answered. */
+static void test_open(void)
+{
+	static const struct vrb_mad_ops answering = { answer, on_timeout };
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	struct process other;
+	struct side s;
+	int status;
+
+	CHECK(ctx);	/* keeps the slot, which the ids are of */
+	side_open(&s);
+	asked_slot = vrb_mad_comm_id(s.m) & ~0x3fffffu;
+	side_close(&s);
+	start(&other, ask_on);
+	for (int i = 0; i < OPENINGS; i++) {
+		s.m = NULL;
+		CHECK_EQ(vrb_mad_open(&answering, &s, &s.m), 0);
+		vrb_mad_close(s.m);
+	}
+	tell(&other, 1);
+	CHECK(waitpid(other.pid, &status, 0) == other.pid && status == 0);
+	ibv_close_device(ctx);
+}
+
+enum { EXIT_MADS = 200 };
 
 static uint32_t peer_of_living;	/* the first of the ids that the process `live` is connected to */
 
@@ -515,19 +580,19 @@ static void live(struct process *p)
 {
 	const struct net_path path = { .src = self, .dst = self };
 	uint8_t mad[VRB_MAD_LEN];
-	uint32_t id[WILLS];
+	uint32_t id[EXIT_MADS];
 	struct side s;
 
 	side_open(&s);
-	for (uint32_t i = 0; i < WILLS; i++) {
+	for (uint32_t i = 0; i < EXIT_MADS; i++) {
 		id[i] = vrb_mad_comm_id(s.m);
 		make(mad, REJ, id[i], peer_of_living);
-		vrb_mad_will(s.m, id[i], &path, mad);
+		vrb_mad_at_exit(s.m, id[i], &path, mad);
 		make(mad, DREQ, id[i], peer_of_living + i);
-		vrb_mad_will(s.m, id[i], &path, mad);
+		vrb_mad_at_exit(s.m, id[i], &path, mad);
 	}
-	for (uint32_t i = 0; i < WILLS; i += 2)
-		vrb_mad_will(s.m, id[i], &path, NULL);
+	for (uint32_t i = 0; i < EXIT_MADS; i += 2)
+		vrb_mad_at_exit(s.m, id[i], &path, NULL);
 	tell(p, 1);
 	pause();
 }
@@ -543,19 +608,19 @@ static void watch(struct process *p)
 		await(&s);
 }
 
-static void expect_wills(struct side *s)
+static void expect_exit_mads(struct side *s)
 {
-	static uint8_t seen[WILLS];
+	static uint8_t seen[EXIT_MADS];
 	uint8_t mad[VRB_MAD_LEN];
 	uint32_t id;
 
 	memset(seen, 0, sizeof(seen));
-	for (unsigned int i = 0; i < WILLS / 2; i++) {
+	for (unsigned int i = 0; i < EXIT_MADS / 2; i++) {
 		struct arrived a = await(s);
 		uint32_t n = id_at(&a, 4) - peer_of_living;
 
 		CHECK_EQ(a.mad[ATTRIBUTE_AT], DREQ);
-		CHECK(n < WILLS && n % 2 && !seen[n]++);
+		CHECK(n < EXIT_MADS && n % 2 && !seen[n]++);
 	}
 	/* Nothing comes twice: what is asked for now would arrive behind it. */
 	id = vrb_mad_comm_id(s->m);
@@ -566,7 +631,7 @@ static void expect_wills(struct side *s)
 }
 
 /* A process is killed, and the others of its host speak for it, once. */
-static void test_will(void)
+static void test_at_exit(void)
 {
 	struct process victim, other[2];
 	struct side s;
@@ -581,7 +646,7 @@ static void test_will(void)
 	hear(&victim);
 	CHECK(!any_more(&s));
 	stop(&victim);
-	expect_wills(&s);
+	expect_exit_mads(&s);
 	side_close(&s);
 	for (int i = 0; i < 2; i++)
 		stop(&other[i]);
@@ -603,11 +668,14 @@ static void test_late(void)
 	start(&victim, live);
 	hear(&victim);
 	stop(&victim);
-	/* Who comes finds the dead, and puts the will aside; who manages connections executes it. */
+	/*
+	 * Who comes finds the dead, and puts the exit MADs aside; who manages connections executes
+	 * them.
+	 */
 	part();
 	gather();
 	side_open(&s);
-	expect_wills(&s);
+	expect_exit_mads(&s);
 	side_close(&s);
 	part();
 	ibv_close_device(ctx);
@@ -618,7 +686,8 @@ static const struct {
 	void (*run)(void);
 } tests[] = {
 	{ "NOBODY", test_nobody }, { "LISTENER", test_listener }, { "STOPPED", test_stopped }, { "SELF", test_self },
-	{ "SWALLOW", test_swallow }, { "WILL", test_will },	   { "LATE", test_late },	  { "IDS", test_ids },	   { "FORK", test_fork },	  { "GARBAGE", test_garbage },
+	{ "SWALLOW", test_swallow }, { "AT_EXIT", test_at_exit },	   { "LATE", test_late },	  { "IDS", test_ids },	   { "FORK", test_fork },	  { "GARBAGE", test_garbage },
+	{ "OPEN", test_open },
 };
 
 int main(int argc, char **argv)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * When the answer is there, the completion of the question is there too: programs rely on it, since an adapter acknowledges a message before
- * the program at the other end hears of it.  The server answers on the QP that the question came by, or on another one with CQs of its own; both
- * sides poll, or wait for events.
+ * When the answer is there, the completion of the question is there too: programs rely on it, since
+ * an adapter acknowledges a message before the program at the other end hears of it.  The server
+ * answers on the QP that the question came by, or on another one with CQs of its own; both sides
+ * poll, or wait for events.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -40,8 +41,11 @@ struct side {
 
 static void open_line(struct rc *rc, struct line *l)
 {
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
-					 .cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr init = {
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 
 	l->channel = ibv_create_comp_channel(rc->ctx);
@@ -52,7 +56,9 @@ static void open_line(struct rc *rc, struct line *l)
 	init.recv_cq = l->received;
 	l->qp = ibv_create_qp(rc->pd, &init);
 	CHECK(l->qp);
-	CHECK(ibv_modify_qp(l->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
+	CHECK(ibv_modify_qp(l->qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+	      0);
 }
 
 static void close_line(struct line *l)
@@ -186,7 +192,8 @@ int main(int argc, char **argv)
 		serve(sock[1], events);
 	late = ask(sock[0], events);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status));
-	printf("%d of %d answers were there before the completion of their question\n", late, QUESTIONS);
+	printf("%d of %d answers were there before the completion of their question\n", late,
+	       QUESTIONS);
 	CHECK(late == 0);
 	return 0;
 }

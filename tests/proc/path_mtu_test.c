@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * path_mtu 4096, as programs hard-code it, over an interface of MTU 1500: within one host, and between two hosts (network namespaces), with every
- * kind of request, so that the ends agree about each PSN.
+ * path_mtu 4096, as programs hard-code it, over an interface of MTU 1500: within one host, and
+ * between two hosts (network namespaces), with every kind of request, so that the ends agree about
+ * each PSN.
  */
 #include <sched.h>
 #include <signal.h>
@@ -72,7 +73,8 @@ static void connect_side(struct rc *rc, int sock, struct rc_addr *peer)
 	CHECK(attr.path_mtu == IBV_MTU_4096);
 }
 
-static void post(struct rc *rc, enum ibv_wr_opcode opcode, uint32_t len, uint32_t from, const struct rc_addr *peer, uint32_t to)
+static void post(struct rc *rc, enum ibv_wr_opcode opcode, uint32_t len, uint32_t from,
+		 const struct rc_addr *peer, uint32_t to)
 {
 	struct ibv_sge sge = { (uintptr_t)rc->buf + from, len, rc->mr->lkey };
 	struct ibv_send_wr *bad, wr = { .opcode = opcode, .sg_list = &sge, .num_sge = 1,
@@ -86,7 +88,8 @@ static void expect(struct rc *rc, enum ibv_wc_opcode opcode)
 	struct ibv_wc wc = rc_wait(rc);
 
 	if (wc.status != IBV_WC_SUCCESS)
-		printf("%s: %s, vendor_err %u\n", opcode & IBV_WC_RECV ? "receive" : "request", ibv_wc_status_str(wc.status), wc.vendor_err);
+		printf("%s: %s, vendor_err %u\n", opcode & IBV_WC_RECV ? "receive" : "request",
+		       ibv_wc_status_str(wc.status), wc.vendor_err);
 	CHECK(wc.status == IBV_WC_SUCCESS);
 	CHECK(wc.opcode == opcode);
 }
@@ -154,7 +157,9 @@ static void second(int sock, bool apart)
 		CHECK(unshare(CLONE_NEWNET) == 0);
 		rc_meet(sock);	/* the interface comes */
 		rc_meet(sock);
-		run(IP "addr add 198.51.100.2/24 dev v0 && " IP "link set v0 up && " IP "link set lo up", 0);
+		run(IP "addr add 198.51.100.2/24 dev v0 && " IP "link set v0 up && " IP
+		       "link set lo up",
+		    0);
 	}
 	rc_meet(sock);
 	talk(sock, 1, &gid);

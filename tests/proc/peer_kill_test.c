@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer is ended by SIGKILL in the middle of a transfer; or stopped, or gets hardly any processor, and lives.
+ * A peer is ended by SIGKILL in the middle of a transfer; or stopped, or gets hardly any processor,
+ * and lives.
  *
  *	argument	the survivor was
  *	SEND		sending
  *	WRITE		writing
  *	READ		reading
- *	STOPPED		sending, to a peer that is stopped, goes on, is stopped again and killed: nothing fails before that
- *	RESPOND		receiving
+ *	STOPPED		sending, to a peer that is stopped, goes on, is stopped again and killed:
+ *nothing fails before that
+ *	CLONED		writing; a child that the library has not heard of (a raw clone) keeps the
+ *peer's descriptors, and outlives it RESPOND		receiving
  *	STARVED		sending, to a peer that lives and wants to run: nothing fails
+ *	DEAF		sending, to a peer that lives, and runs, but has reset its QP
+ *
+ * A second argument is the transport.
  *
  * A requester's oldest request fails with RETRY_EXC_ERR, all others and its receives are flushed,
  * and the QP is in ERR. For a receiver nothing fails by itself; its receives are flushed when it
@@ -21,6 +27,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,7 +98,32 @@ static void pin_to_first_cpu(void)
 	}
 }
 
-static void run_victim(int sock, bool requests, bool starves)
+static void fall_silent(struct rc *rc, int sock)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	char done = 'D';
+
+	CHECK(ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE) == 0);
+	CHECK(write(sock, &done, 1) == 1);
+	for (;;)
+		pause();
+}
+
+/* It ends with the survivor, which has the only other end of the pipe. */
+static void leave_child(const int *life)
+{
+	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
+	char none;
+
+	CHECK(pid >= 0);
+	if (pid)
+		return;
+	close(life[1]);
+	CHECK(read(life[0], &none, 1) == 0);
+	_exit(0);
+}
+
+static void run_victim(int sock, bool requests, bool starves, bool deaf, const int *life)
 {
 	struct rc_addr peer;
 	struct rc rc;
@@ -103,6 +135,10 @@ static void run_victim(int sock, bool requests, bool starves)
 	}
 	rc_open(&rc, SIZE);
 	connect_pair(&rc, sock, &peer);
+	if (life)
+		leave_child(life);
+	if (deaf)
+		fall_silent(&rc, sock);
 	if (requests)
 		request_for_ever(&rc, &peer);
 	respond_for_ever(&rc);
@@ -208,6 +244,17 @@ static void outlast_stop(struct rc *rc, const struct rc_addr *peer, pid_t victim
 	expect_flush(rc, 0, RECVS);
 }
 
+static void be_ignored(struct rc *rc, int sock, const struct rc_addr *peer, pid_t victim)
+{
+	char done;
+
+	CHECK(read(sock, &done, 1) == 1);
+	CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0) == 0);
+	CHECK_EQ(rc_wait(rc).status, IBV_WC_RETRY_EXC_ERR);
+	expect_flush(rc, 0, RECVS);
+	end_victim(victim);
+}
+
 static void survive_as_responder(struct rc *rc, pid_t victim)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -243,7 +290,9 @@ static pid_t start_hog(void)
 		;
 }
 
-/* The victim's share of its processor is some per mille, so that it runs for a moment now and then. */
+/*
+ * The victim's share of its processor is some per mille, so that it runs for a moment now and then.
+ */
 static void starve(struct rc *rc, const struct rc_addr *peer)
 {
 	pid_t hog[HOGS];
@@ -267,6 +316,8 @@ static enum ibv_wr_opcode opcode_of(const char *what)
 {
 	if (strcmp(what, "WRITE") == 0)
 		return IBV_WR_RDMA_WRITE;
+	if (strcmp(what, "CLONED") == 0)
+		return IBV_WR_RDMA_WRITE;
 	return strcmp(what, "READ") == 0 ? IBV_WR_RDMA_READ : IBV_WR_SEND;
 }
 
@@ -274,21 +325,24 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "WRITE";
 	bool respond = strcmp(what, "RESPOND") == 0, starved = strcmp(what, "STARVED") == 0;
-	bool stopped = strcmp(what, "STOPPED") == 0;
+	bool stopped = strcmp(what, "STOPPED") == 0, deaf = strcmp(what, "DEAF") == 0;
+	bool cloned = strcmp(what, "CLONED") == 0;
 	enum ibv_wr_opcode opcode = opcode_of(what);
 	struct rc_addr peer;
 	struct rc rc;
 	pid_t victim;
-	int sock[2];
+	int sock[2], life[2];
 
 	alarm(RC_LIMIT_S);
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
+	if (argc > 2)
+		CHECK(setenv("VERBENA_TRANSPORT", argv[2], 1) == 0);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0 && pipe(life) == 0);
 	/* Before either side has touched the library. */
 	victim = fork();
 	CHECK(victim >= 0);
 	if (victim == 0) {
 		close(sock[0]);
-		run_victim(sock[1], respond, starved);
+		run_victim(sock[1], respond, starved, deaf, cloned ? life : NULL);
 	}
 	close(sock[1]);
 
@@ -300,6 +354,8 @@ int main(int argc, char **argv)
 		starve(&rc, &peer);
 	else if (stopped)
 		outlast_stop(&rc, &peer, victim);
+	else if (deaf)
+		be_ignored(&rc, sock[0], &peer, victim);
 	else
 		survive_as_requester(&rc, opcode, &peer, victim);
 	rc_close(&rc);

@@ -55,7 +55,8 @@ struct rc_addr rc_address(const struct rc *rc, const struct ibv_qp *qp);
 void rc_meet(int sock);
 
 /*
- * Tells the process at the other end of the socket of rc->qp, connects it to what that process tells, and waits until both have.
+ * Tells the process at the other end of the socket of rc->qp, connects it to what that process
+ * tells, and waits until both have.
  */
 void rc_pair(struct rc *rc, int sock, struct rc_addr *peer, uint8_t timeout, uint8_t retry_cnt);
 
@@ -73,7 +74,10 @@ void rc_post_recv(struct rc *rc, struct ibv_qp *qp, uint64_t wr_id);
 int rc_post_send(struct rc *rc, struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t len,
 		 const struct rc_addr *peer, uint64_t wr_id);
 
-/* FETCH_AND_ADD of `add` at the start of the peer's buffer, the value found goes to the start of ours. */
+/*
+ * FETCH_AND_ADD of `add` at the start of the peer's buffer, the value found goes to the start of
+ * ours.
+ */
 int rc_post_fetch_add(struct rc *rc, struct ibv_qp *qp, uint64_t add, const struct rc_addr *peer,
 		      uint64_t wr_id);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes that have several sockets each on the one port, some of which are killed: their sockets leave gaps, into which the kernel moves
- * others, so that packets come to the wrong sockets until the processes have found out.  Everybody who lives is reached all the time.
+ * Processes that have several sockets each on the one port, some of which are killed: their sockets
+ * leave gaps, into which the kernel moves others, so that packets come to the wrong sockets until
+ * the processes have found out.  Everybody who lives is reached all the time.
  */
 #include <signal.h>
 #include <stdlib.h>

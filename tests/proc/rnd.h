@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random numbers for tests of several processes: a child forked after the start draws what its parent does. */
+/*
+ * Random numbers for tests of several processes: a child forked after the start draws what its
+ * parent does.
+ */
 #ifndef TESTS_PROC_RND_H
 #define TESTS_PROC_RND_H
 

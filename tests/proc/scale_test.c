@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- *	scale_test PROCS	64 processes, each connected to each: a WRITE and a SEND over every connection
- *	scale_test MEMORY	1,000 connected QPs in one process: what an idle one costs beyond its queues
+ *	scale_test PROCS	64 processes, each connected to each: a WRITE and a SEND over every
+ *connection scale_test MEMORY	1,000 connected QPs in one process: what an idle one costs beyond
+ *its queues
  */
 #include <malloc.h>
 #include <signal.h>

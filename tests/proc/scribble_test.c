@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A neighbour writes rubbish into the segments of two processes that talk to each other: lanes, tables, headers.  Their connections may
- * fail, and then they make new ones; nobody crashes, and nobody hangs: after the scribbling has ended new processes talk as if nothing had been.
+ * A neighbour writes rubbish into the segments of two processes that talk to each other: lanes,
+ * tables, headers.  Their connections may fail, and then they make new ones; nobody crashes, and
+ * nobody hangs: after the scribbling has ended new processes talk as if nothing had been.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -115,7 +116,8 @@ static void scribble_for_ever(void)
 
 static int post_any(struct rc *rc, const struct rc_addr *peer, uint32_t i)
 {
-	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE,
+						  IBV_WR_RDMA_READ };
 	static const uint32_t lens[] = { 8, 3000, SIZE };
 
 	if (i % 4 == 3)

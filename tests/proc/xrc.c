@@ -105,8 +105,8 @@ void xrc_post(struct xrc *x, unsigned int i)
 	CHECK(ibv_post_srq_recv(x->srq, &wr, &bad) == 0);
 }
 
-void xrc_send(struct xrc *x, enum ibv_wr_opcode opcode, uint32_t srqn, uint64_t src_off, uint32_t len,
-	      const struct rc_addr *target, uint64_t wr_id, int flags)
+void xrc_send(struct xrc *x, enum ibv_wr_opcode opcode, uint32_t srqn, uint64_t src_off,
+	      uint32_t len, const struct rc_addr *target, uint64_t wr_id, int flags)
 {
 	struct ibv_sge sge = { (uintptr_t)x->rc.buf + src_off, len, x->rc.mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1, .opcode = opcode,

@@ -34,7 +34,10 @@ void xrc_close(struct xrc *x);	/* all that is not NULL */
 /* An SRQ of the domain, with the CQ. */
 void xrc_make_srq(struct xrc *x);
 
-/* The halves of a connection, in INIT. rc_connect() does for both: each ignores what is the other's. */
+/*
+ * The halves of a connection, in INIT. rc_connect() does for both: each ignores what is the
+ * other's.
+ */
 struct ibv_qp *xrc_recv_qp(struct xrc *x);
 struct ibv_qp *xrc_send_qp(struct xrc *x);
 
@@ -43,8 +46,8 @@ char *xrc_buffer(struct xrc *x, unsigned int i);
 void xrc_post(struct xrc *x, unsigned int i);
 
 /* A request to the SRQ; src_off is where its bytes are in the buffer. */
-void xrc_send(struct xrc *x, enum ibv_wr_opcode opcode, uint32_t srqn, uint64_t src_off, uint32_t len,
-	      const struct rc_addr *target, uint64_t wr_id, int flags);
+void xrc_send(struct xrc *x, enum ibv_wr_opcode opcode, uint32_t srqn, uint64_t src_off,
+	      uint32_t len, const struct rc_addr *target, uint64_t wr_id, int flags);
 
 struct ibv_wc xrc_wait(struct ibv_cq *cq);
 

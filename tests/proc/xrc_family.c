@@ -16,7 +16,7 @@ void family_say(int sock, enum order o)
 	child_tell(sock, &o, sizeof(o));
 }
 
-/* The home and the owners, but nobody who sends yet. */
+/* The home and the owners, but no sender yet. */
 void family_gather_receivers(struct family *f)
 {
 	alarm(RC_LIMIT_S);

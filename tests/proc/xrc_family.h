@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An XRC domain of several processes: one has the receive QP (the home), others have the SRQs that a further one, the initiator, names in its
- * requests.  The test's first process is the initiator, and tells the others what to do.
+ * An XRC domain of several processes: one has the receive QP (the home), others have the SRQs that
+ * a further one, the initiator, names in its requests.  The test's first process is the initiator,
+ * and tells the others what to do.
  *
  * xrc_member.c is what they do, xrc_family.c what the first one does with them.
  */
@@ -20,7 +21,7 @@ enum {
 	MESSAGES = 400,
 	WINDOW = 12,
 	TIMEOUT = 14, RETRIES = 7,	/* given up after half a second */
-	PATIENT = 18,			/* after eight: for streams that must not fail on a busy machine */
+	PATIENT = 18, /* after eight: for streams that must not fail on a busy machine */
 };
 
 /* What the members inherit. */
@@ -39,7 +40,7 @@ enum order {
 	SHOW,		/* the first bytes of the buffer */
 	SLEEP,		/* arm the CQ for solicited completions and wait for the event */
 	DROP_SRQ,
-	AGAIN,		/* close everything of XRC, open it again; then tell the number of the new SRQ */
+	AGAIN, /* close everything of XRC, open it again; then tell the number of the new SRQ */
 	OPEN,		/* the QP of the home */
 	STATE,		/* of the QP: tell what ibv_query_qp says, -1 if that fails */
 	EVENT,		/* of the QP: wait for one and tell it */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The members of an XRC domain are killed at random points of a stream, again and again (VERBENA_RUNS times).  VERBENA_SEED repeats a sequence.
+ * The members of an XRC domain are killed at random points of a stream, again and again
+ * (VERBENA_RUNS times).  VERBENA_SEED repeats a sequence.
  */
 #include <unistd.h>
 
@@ -13,8 +14,9 @@ enum {
 };
 
 /*
- * One of the receivers is killed in the middle of a stream.  Without the home nobody answers; without an owner the requests that name its SRQ
- * are refused, and the other owners hear of nothing.
+ * One of the receivers is killed in the middle of a stream.  Without the home there are no answers;
+ * without an owner the requests that name its SRQ are refused, and the other owners are not
+ * affected.
  */
 static void kill_receiver(int victim)
 {
@@ -32,7 +34,7 @@ static void kill_receiver(int victim)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 		stream_to(&s, rnd(TARGETS));
 	}
-	/* The next message needs a slot that nobody reads any more. */
+	/* The next message needs a slot that is not read any more. */
 	if (s.open == WINDOW)
 		CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 	child_kill(&f.child[victim]);
@@ -52,7 +54,8 @@ static void kill_receiver(int victim)
 }
 
 /*
- * The home moves, and somebody is killed around that time.  Whoever lives ends well; the initiator has an answer for each of its requests.
+ * The home moves, and a process is killed around that time.  The survivors end normally; the
+ * initiator has an answer for each of its requests.
  */
 static void kill_in_move(void)
 {
@@ -79,7 +82,8 @@ static void kill_in_move(void)
 	child_kill(&f.child[victim]);
 	f.child[victim].pid = 0;
 	status = stream_drain(&s);
-	printf("killed %u while the home moved after %u messages: status %d\n", victim, move_at, status);
+	printf("killed %u while the home moved after %u messages: status %d\n", victim, move_at,
+	       status);
 	CHECK(status == IBV_WC_SUCCESS || status == IBV_WC_RETRY_EXC_ERR ||
 	      status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR);
 	if (victim)
@@ -155,7 +159,7 @@ static void test_kill(void)
 		else
 			kill_receiver((int)victim);
 	}
-	/* Who joins cleans up, and so does who leaves. */
+	/* Joining and leaving both clean up. */
 	rc_open(&rc, 4096);
 	rc_close(&rc);
 	CHECK_EQ(rc_slot_files(), 0);

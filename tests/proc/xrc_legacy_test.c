@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * OFED's XRC calls in three processes: a receive QP lives until the last process that is registered for it has unregistered, its creator
- * being one of them, and not the last one here.
+ * OFED's XRC calls in three processes: a receive QP lives until the last process that is registered
+ * for it has unregistered, its creator being one of them, and not the last one here.
  */
 #define VERBENA_LEGACY_XRC
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Noise in the messages of an XRC domain: a process of the same user sends what looks like them to every inbox, with kinds, lengths, numbers
- * and senders that are true or random, while a stream runs.  It may cost the connection; it must not cost a process.
+ * Noise in the messages of an XRC domain: a process of the same user sends what looks like them to
+ * every inbox, with kinds, lengths, numbers and senders that are true or random, while a stream
+ * runs.  It may cost the connection; it must not cost a process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +18,12 @@
 enum {
 	LETTERS = 4000,
 	HEAD = 64,		/* of an inbox message; docs/HOST.md */
-	SLOTS_AT = 4096,	/* in the host's table, 64 bytes each, that begin with the incarnation */
+	SLOTS_AT = 4096, /* in the host's table, 64 bytes each, that begin with the incarnation */
 	SLOT_SIZE = 64,
 	SLOTS = 8,		/* more than there are processes */
 };
 
-/* struct xrc_head of src/core/xrc/xrcmsg.h, in numbers. */
+/* struct xrc_head of src/core/xrc/msg.h, in numbers. */
 struct noise {
 	uint32_t magic;
 	uint8_t kind, final;
@@ -51,7 +52,9 @@ static uint64_t incarnation_of(int slot)
 
 static uint32_t some_length(uint32_t most)
 {
-	static const uint32_t lens[] = { 0, 1, 4, 8, 16, 48, 96, 100, 128, 192, 200, 232, 300, 400 };
+	static const uint32_t lens[] = {
+		0, 1, 4, 8, 16, 48, 96, 100, 128, 192, 200, 232, 300, 400
+	};
 
 	switch (rnd(4)) {
 	case 0:
@@ -99,8 +102,9 @@ static void post_letter(int sock, int slot, const struct noise *n, size_t len)
 	memcpy(letter + 6, &size, sizeof(size));
 	memcpy(letter + HEAD, n, len);
 	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/s%04d.sock", getenv("VERBENA_DIR"), slot);
-	/* Full, or nobody there: as it comes. */
-	if (sendto(sock, letter, HEAD + len, MSG_DONTWAIT, (struct sockaddr *)&sun, sizeof(sun)) < 0)
+	/* The queue is full, or there is no receiver: both are allowed. */
+	if (sendto(sock, letter, HEAD + len, MSG_DONTWAIT, (struct sockaddr *)&sun, sizeof(sun)) <
+	    0)
 		CHECK(errno != EINVAL);
 }
 

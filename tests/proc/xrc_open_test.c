@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_open_qp() of an XRC receive QP of another process: calls, events, and who has it in the end. */
+/* ibv_open_qp() of an XRC receive QP of another process: calls, events, and final ownership. */
 #include "rnd.h"
 #include "xrc_family.h"
 
@@ -12,7 +12,7 @@ static void test_open(void)
 	family_order(&f, 1, OPEN);
 	CHECK_EQ(family_ask(&f, 1, STATE), IBV_QPS_RTS);
 	family_send(&f, 2, 100);
-	/* An SRQ that nobody has. */
+	/* An SRQ number that is not in use. */
 	xrc_send(&f.x, IBV_WR_SEND, f.facts[0].srqn ^ 0x10000, 0, 8, NULL, 1, 0);
 	family_sent(&f, IBV_WC_REM_INV_REQ_ERR);
 	for (int i = 0; i < 2; i++) {
@@ -24,7 +24,9 @@ static void test_open(void)
 	family_part(&f);
 }
 
-/* The first message of all is an event, which the process of the SRQ sees first and does not get. */
+/*
+ * The first message of all is an event, which the process of the SRQ sees first and does not get.
+ */
 static void test_established(void)
 {
 	struct family f = { 0 };
@@ -113,7 +115,7 @@ static void test_move(void)
 	family_part(&f);
 }
 
-/* A home that is killed takes the QP along; who has it open hears of it. */
+/* When the home is killed, its QP ends; processes that have it open get an event. */
 static void test_orphan(void)
 {
 	struct family f = { 0 };

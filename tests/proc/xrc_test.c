@@ -30,7 +30,10 @@ static void test_stream(void)
 	family_part(&f);
 }
 
-/* WRITE, READ, atomics and WRITE with immediate act in the memory of the SRQ's process, with its keys. */
+/*
+ * WRITE, READ, atomics and WRITE with immediate act in the memory of the SRQ's process, with its
+ * keys.
+ */
 static void test_memory(void)
 {
 	struct family f = { 0 };

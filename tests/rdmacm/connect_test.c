@@ -29,6 +29,34 @@ static struct ibv_qp_attr attr_of(struct ibv_qp *qp)
 	return attr;
 }
 
+/* 0xff given to rdma_accept() means what the peer asked for: it cannot hold more READs. */
+static void as_many_as_requested(void)
+{
+	struct rdma_conn_param ask = {
+		.responder_resources = 1, .initiator_depth = 2, .retry_count = 7
+	};
+	struct rdma_conn_param answer = {
+		.responder_resources = RDMA_MAX_RESP_RES, .initiator_depth = RDMA_MAX_INIT_DEPTH
+	};
+	struct pair p;
+	struct rdma_cm_event *e = pair_request(&p, RDMA_PS_TCP, &ask);
+	struct ibv_qp_attr a;
+
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	world_qp(p.id[1]);
+	CHECK_EQ(rdma_accept(p.id[1], &answer), 0);
+	a = attr_of(p.id[1]->qp);
+	CHECK_EQ(a.max_rd_atomic, 1);
+	CHECK_EQ(a.max_dest_rd_atomic, 2);
+	e = world_event(p.ch[0], RDMA_CM_EVENT_ESTABLISHED, 0);
+	CHECK_EQ(e->param.conn.responder_resources, 1);
+	CHECK_EQ(e->param.conn.initiator_depth, 2);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	world_expect(p.ch[1], RDMA_CM_EVENT_ESTABLISHED);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+}
+
 /* What each side is told, and what becomes of it in the QPs. */
 static void parameters(void)
 {
@@ -177,7 +205,7 @@ static void refused(void)
 	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 35)), 0);
 	pair_destroy(&p);
 
-	/* Who destroys a request refuses it. */
+	/* Destroying the id of a request refuses it. */
 	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
 	CHECK_EQ(rdma_destroy_id(p.id[1]), 0);
 	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 28)), 0);
@@ -256,10 +284,7 @@ static void crossing(void)
 	pair_destroy(&p);
 }
 
-/*
- * A listener that goes takes the requests along that nobody has fetched, and leaves connections
- * alone.
- */
+/* When a listener is destroyed, its unfetched requests are refused, and its connections stay. */
 static void listener_goes(void)
 {
 	struct rdma_event_channel *ch[2] = { rdma_create_event_channel(),
@@ -342,6 +367,7 @@ static void channel_goes(void)
 int main(void)
 {
 	parameters();
+	as_many_as_requested();
 	no_reads();
 	data();
 	refused();

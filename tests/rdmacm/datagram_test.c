@@ -58,7 +58,7 @@ static void found(void)
 	check_service(&e->param.ud, p.id[1]);
 	to = e->param.ud;
 	CHECK_EQ(rdma_ack_cm_event(e), 0);
-	/* Nobody confirms it. */
+	/* A SIDR_REP is not acknowledged. */
 	world_quiet(p.ch[1]);
 	send_and_receive(&p, &to);
 	pair_destroy(&p);

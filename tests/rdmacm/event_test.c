@@ -77,7 +77,7 @@ static void not_waiting(struct rdma_event_channel *ch)
 	CHECK_EQ(fcntl(ch->fd, F_SETFL, 0), 0);
 }
 
-/* Events that nobody fetched go with their id, and others stay. */
+/* Unfetched events are dropped with their id, and others stay. */
 static void dropped(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_id *a = world_id(ch, RDMA_PS_TCP), *b = world_id(ch, RDMA_PS_TCP);

@@ -50,7 +50,7 @@ static struct rdma_ud_param joined(struct rdma_cm_id *id, struct sockaddr_storag
 	return p;
 }
 
-/* One sends, both members hear it; who only sends does not. */
+/* Both members receive the message; a send-only member does not. */
 static void sent(void)
 {
 	static struct {
@@ -85,7 +85,7 @@ static void sent(void)
 	end(to);
 }
 
-/* An event that nobody fetched goes with the membership. */
+/* An unfetched event is dropped with the membership. */
 static void left_early(void)
 {
 	struct sockaddr_storage group = world_addr(GROUP, 0);

@@ -112,7 +112,7 @@ static void path(void)
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
-/* :: and IPv4: who takes whose requests. */
+/* :: and IPv4: which listener gets which requests. */
 static void families(void)
 {
 	for (int only = 0; only < 2; only++) {
@@ -120,8 +120,10 @@ static void families(void)
 		struct rdma_cm_id *listener = world_id(ch, RDMA_PS_TCP), *id;
 		struct rdma_conn_param param = { .qp_num = 0x123 };
 
-		CHECK_EQ(set(listener, RDMA_OPTION_ID_AFONLY, only, sizeof(int)), 0);
+		/* Also when it is bound already. */
+		CHECK_EQ(set(listener, RDMA_OPTION_ID_AFONLY, !only, sizeof(int)), 0);
 		CHECK_EQ(rdma_bind_addr(listener, (struct sockaddr *)&any), 0);
+		CHECK_EQ(set(listener, RDMA_OPTION_ID_AFONLY, only, sizeof(int)), 0);
 		CHECK_EQ(rdma_listen(listener, 0), 0);
 		CHECK_FAILS(set(listener, RDMA_OPTION_ID_AFONLY, only, sizeof(int)), EINVAL);
 		CHECK_FAILS(set(listener, RDMA_OPTION_ID_REUSEADDR, 1, sizeof(int)), EINVAL);
@@ -143,10 +145,81 @@ static void families(void)
 	}
 }
 
+static void check_ece(struct rdma_cm_id *id, uint32_t vendor, uint32_t options)
+{
+	struct ibv_ece ece = { .comp_mask = ~0u };
+
+	CHECK_EQ(rdma_get_remote_ece(id, &ece), 0);
+	CHECK_EQ(ece.vendor_id, vendor);
+	CHECK_EQ(ece.options, options);
+	CHECK_EQ(ece.comp_mask, 0);
+}
+
+/*
+ * Options of a vendor reach the other side, and its answer comes back: for QPs of the program's
+ * own. Whoever answers without options of its own repeats the vendor, and offers nothing.
+ */
+static void ece(bool answered)
+{
+	struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK), *child, *id;
+	struct ibv_ece mine = { .vendor_id = 0x123456, .options = 0xa5a50001 };
+	struct ibv_ece theirs = { .vendor_id = 0x123456, .options = 1 };
+	struct rdma_conn_param param = { .qp_num = 0x1000 + answered };
+	struct rdma_conn_param answer = { .qp_num = 0x2000 + answered };
+	struct rdma_cm_event *e;
+
+	id = world_route(ch, listener, LOOPBACK);
+	CHECK_FAILS(rdma_set_local_ece(NULL, &mine), EINVAL);
+	CHECK_FAILS(rdma_set_local_ece(id, NULL), EINVAL);
+	CHECK_EQ(rdma_set_local_ece(id, &mine), 0);
+	CHECK_EQ(rdma_connect(id, &param), 0);
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	child = e->id;
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	check_ece(child, mine.vendor_id, mine.options);
+	if (answered)
+		CHECK_EQ(rdma_set_local_ece(child, &theirs), 0);
+	CHECK_EQ(rdma_accept(child, &answer), 0);
+	world_expect(ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	check_ece(id, mine.vendor_id, answered ? 1 : 0);
+	world_qp(id);
+	CHECK_FAILS(rdma_set_local_ece(id, &mine), EINVAL);
+	CHECK_FAILS(rdma_get_remote_ece(id, &mine), EINVAL);
+	rdma_destroy_qp(id);
+	CHECK_EQ(rdma_destroy_id(child), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+}
+
+/* Options that the passive side cannot do. */
+static void ece_refused(void)
+{
+	struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK), *id, *child;
+	struct rdma_conn_param param = { .qp_num = 0x1002 };
+	struct rdma_cm_event *e;
+
+	id = world_route(ch, listener, LOOPBACK);
+	CHECK_EQ(rdma_connect(id, &param), 0);
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	child = e->id;
+	check_ece(child, 0, 0);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_EQ(rdma_reject_ece(child, "no", 2), 0);
+	CHECK_EQ(rdma_destroy_id(child), 0);
+	e = world_event(ch, RDMA_CM_EVENT_REJECTED, 35);
+	CHECK_MEM(e->param.conn.private_data, "no", 3);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+}
+
 int main(void)
 {
 	ch = rdma_create_event_channel();
 	CHECK(ch);
+	ece(true);
+	ece(false);
+	ece_refused();
 	refused();
 	in_effect();
 	path();

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Addresses and ports that ids are bound to: who may have which, and with what answer others do
- * not.
- */
+/* Addresses and ports that ids are bound to: who may have which, and the error otherwise. */
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -105,7 +102,7 @@ static void beside_tcp(void)
 	close(fd);
 }
 
-/* Shared by those who all want it; who listens has it alone. */
+/* Shared if all ids ask for it; a listener has its port alone. */
 static void shared(void)
 {
 	struct sockaddr_storage a = world_addr("0.0.0.0", 0);

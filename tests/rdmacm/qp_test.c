@@ -52,6 +52,22 @@ static void made(struct rdma_event_channel *ch, const struct rdma_cm_id *listene
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
+/* After a failure the attributes are as before, so that the program can try with smaller ones. */
+static void second_try(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
+{
+	struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK);
+	struct ibv_qp_init_attr attr = small;
+
+	attr.cap.max_inline_data = 1 << 30;
+	CHECK_EQ(rdma_create_qp(id, NULL, &attr), -1);
+	CHECK(!attr.send_cq && !attr.recv_cq && !id->send_cq && !id->recv_cq && !id->qp);
+	attr.cap.max_inline_data = 0;
+	CHECK_EQ(rdma_create_qp(id, NULL, &attr), 0);
+	CHECK(attr.send_cq == id->send_cq && attr.recv_cq == id->recv_cq && id->send_cq);
+	rdma_destroy_qp(id);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
 static void refused(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
@@ -223,6 +239,7 @@ int main(void)
 	CHECK(ch);
 	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
 	made(ch, listener);
+	second_try(ch, listener);
 	refused(ch);
 	queues(ch, listener);
 	by_hand(ch, listener);

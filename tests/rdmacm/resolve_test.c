@@ -3,8 +3,12 @@
  * rdma_resolve_addr() and rdma_resolve_route(): what an id knows afterwards, and what cannot be
  * resolved.
  */
+#include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "../unit/place.h"
 #include "world.h"
 
 static struct rdma_event_channel *ch;
@@ -110,8 +114,48 @@ static void synchronous(void)
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
+/* After a failure the id may take another way: it keeps no device of the first one. */
+static void another_way(void)
+{
+	struct sockaddr_storage a = world_addr("10.77.0.9", 1), b = world_addr(LOOPBACK, 1);
+	const struct rdma_addr *addr;
+	struct rdma_cm_id *id;
+
+	CHECK_EQ(system("PATH=$PATH:/usr/sbin:/sbin; ip link add vrbt0 type veth peer name vrbt1 &&"
+			" ip addr add 10.77.0.1/24 dev vrbt0 && ip link set vrbt0 up &&"
+			" ip link set vrbt1 up"),
+		 0);
+	ch = rdma_create_event_channel();
+	CHECK(ch);
+	id = world_id(ch, RDMA_PS_TCP);
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, 100), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT)), 0);
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&b, WORLD_TIMEOUT_MS), 0);
+	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	addr = &id->route.addr;
+	CHECK_EQ(addr->src_sin.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	CHECK_EQ(addr->addr.ibaddr.sgid.raw[12], 127);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+}
+
+static void in_own_network(void (*fn)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		if (place_enter_netns())
+			fn();
+		exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+}
+
 int main(void)
 {
+	in_own_network(another_way);
 	ch = rdma_create_event_channel();
 	CHECK(ch);
 	known();

@@ -22,7 +22,8 @@ enum {
 
 static int accept_one(const char *port)
 {
-	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)atoi(port)) };
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6,
+				    .sin6_port = htons((uint16_t)atoi(port)) };
 	int listener = socket(AF_INET6, SOCK_STREAM, 0), on = 1, sock;
 
 	CHECK(listener >= 0);
@@ -102,7 +103,9 @@ static struct ibv_ah_attr path(const struct end *e)
 	return (struct ibv_ah_attr){
 		.is_global = 1,
 		.port_num = 1,
-		.grh = { .dgid = e->theirs.gid, .sgid_index = (uint8_t)e->place.gid_index, .hop_limit = 64 },
+		.grh = { .dgid = e->theirs.gid,
+			 .sgid_index = (uint8_t)e->place.gid_index,
+			 .hop_limit = 64 },
 	};
 }
 
@@ -113,7 +116,11 @@ static void create(struct end *e, const struct end_setup *setup)
 		.recv_cq = e->cq,
 		.qp_type = setup->type,
 		.sq_sig_all = 1,
-		.cap = { .max_send_wr = END_DEPTH, .max_recv_wr = END_DEPTH, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64 },
+		.cap = { .max_send_wr = END_DEPTH,
+			 .max_recv_wr = END_DEPTH,
+			 .max_send_sge = 2,
+			 .max_recv_sge = 2,
+			 .max_inline_data = 64 },
 	};
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -122,7 +129,9 @@ static void create(struct end *e, const struct end_setup *setup)
 		.qp_access_flags = setup->qp_access ? setup->qp_access : END_ALL_ACCESS,
 	};
 
-	e->mr = ibv_reg_mr(e->pd, e->buf, END_SIZE, (int)(setup->mr_access ? setup->mr_access : END_ALL_ACCESS | IBV_ACCESS_MW_BIND));
+	e->mr = ibv_reg_mr(e->pd, e->buf, END_SIZE,
+			   (int)(setup->mr_access ? setup->mr_access
+						  : END_ALL_ACCESS | IBV_ACCESS_MW_BIND));
 	e->qp = ibv_create_qp(e->pd, &init);
 	CHECK(e->mr && e->qp);
 	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
@@ -137,7 +146,8 @@ static void to_rtr(struct end *e, const struct end_setup *setup)
 		.path_mtu = e->place.mtu,
 		.dest_qp_num = e->theirs.qpn,
 		.rq_psn = e->theirs.psn,
-		.max_dest_rd_atomic = setup->max_dest_rd_atomic ? setup->max_dest_rd_atomic : RD_ATOMIC,
+		.max_dest_rd_atomic =
+			setup->max_dest_rd_atomic ? setup->max_dest_rd_atomic : RD_ATOMIC,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
 	int mask = IBV_QP_STATE;
@@ -162,7 +172,8 @@ static void to_rts(struct end *e, const struct end_setup *setup)
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
 	if (setup->type == IBV_QPT_RC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
 	CHECK_EQ(ibv_modify_qp(e->qp, &attr, mask), 0);
 }
 
@@ -203,7 +214,9 @@ void end_close(struct end *e)
 
 void end_recv(struct end *e, uint64_t wr_id, size_t offset, size_t len)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)e->buf + offset, .length = (uint32_t)len, .lkey = e->mr->lkey };
+	struct ibv_sge sge = { .addr = (uintptr_t)e->buf + offset,
+			       .length = (uint32_t)len,
+			       .lkey = e->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	CHECK_EQ(ibv_post_recv(e->qp, &wr, &bad), 0);

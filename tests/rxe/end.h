@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One end of a connection between two programs, which may be on different implementations: everything goes over the
- * public interface, and a TCP connection tells the other end what it must know and keeps both in step. Nothing here returns
- * an error: CHECK ends the program.
+ * One end of a connection between two programs, which may be on different implementations:
+ * everything goes over the public interface, and a TCP connection tells the other end what it must
+ * know and keeps both in step. Nothing here returns an error: CHECK ends the program.
  */
 #ifndef TESTS_RXE_END_H
 #define TESTS_RXE_END_H
@@ -19,7 +19,8 @@ enum {
 	END_DEPTH = 64,
 	END_SIZE = 1 << 21,
 	END_QKEY = 0x1234567,
-	END_ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	END_ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			 IBV_ACCESS_REMOTE_ATOMIC,
 };
 
 /* From the command line. */

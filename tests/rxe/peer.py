@@ -17,6 +17,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "stock"))
+import cm                                                   # noqa: E402  pylint: disable=wrong-import-position
 import harness                                              # noqa: E402  pylint: disable=wrong-import-position
 from harness import Failure                                 # noqa: E402  pylint: disable=wrong-import-position
 from stock import CALIBRATIONS, UNCALIBRATED, Place         # noqa: E402  pylint: disable=wrong-import-position
@@ -331,6 +332,8 @@ GROUPS = {
     "datagrams": lambda _bench: probe_cases(DATAGRAMS, ("v4", "v6")),
     "mix": mix_cases,
     "loss": loss_cases,
+    "cm": lambda bench: cm.cases(link(bench), "v4", (OURS, PEER)),
+    "cm_v6": lambda bench: cm.cases(link(bench), "v6", (OURS, PEER)),
 }
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two of this program, one on Verbena and one on a kernel's soft RoCE, do with each other what the distribution's programs do not:
+ * Two of this program, one on Verbena and one on a kernel's soft RoCE, do with each other what the
+ * distribution's programs do not:
  *
  *	probe -d DEVICE -g GID_INDEX -m MTU -p TCP_PORT SCENARIO [NUMBER...] [-h SERVER]
  *
@@ -77,13 +78,16 @@ int main(int argc, char **argv)
 		}
 	}
 	if (!place.device || optind >= argc) {
-		fprintf(stderr, "usage: %s -d DEVICE -g GID_INDEX -m MTU -p TCP_PORT SCENARIO [NUMBER...] [-h SERVER]\n", argv[0]);
+		fprintf(stderr,
+			"usage: %s -d DEVICE -g GID_INDEX -m MTU -p TCP_PORT SCENARIO [NUMBER...] "
+			"[-h SERVER]\n",
+			argv[0]);
 		return 2;
 	}
 	numbers = argv + optind + 1;
 	end_open(&end, &place);
-	if (!probe_fault(&end, argv[optind]) && !probe_window(&end, argv[optind]) && !probe_mix(&end, argv[optind]) &&
-	    !probe_datagram(&end, argv[optind])) {
+	if (!probe_fault(&end, argv[optind]) && !probe_window(&end, argv[optind]) &&
+	    !probe_mix(&end, argv[optind]) && !probe_datagram(&end, argv[optind])) {
 		fprintf(stderr, "%s: no such scenario\n", argv[optind]);
 		return 2;
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What probe.c can do with two connected ends. Every one prints what it saw, in words that peer.py compares with its tables. */
+/*
+ * What probe.c can do with two connected ends. Every one prints what it saw, in words that peer.py
+ * compares with its tables.
+ */
 #ifndef TESTS_RXE_PROBE_H
 #define TESTS_RXE_PROBE_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UD: what arrives, and what must not. The requester sends COUNT messages, each with its number as immediate data; the responder prints
- * which it got, until the last one, which is always a good unicast message.
+ * UD: what arrives, and what must not. The requester sends COUNT messages, each with its number as
+ * immediate data; the responder prints which it got, until the last one, which is always a good
+ * unicast message.
  */
 #include <arpa/inet.h>
 
@@ -48,7 +49,9 @@ static struct ibv_ah *group_ah(struct end *e)
 	struct ibv_ah_attr attr = {
 		.is_global = 1,
 		.port_num = 1,
-		.grh = { .dgid = group_of(e), .sgid_index = (uint8_t)e->place.gid_index, .hop_limit = 1 },
+		.grh = { .dgid = group_of(e),
+			 .sgid_index = (uint8_t)e->place.gid_index,
+			 .hop_limit = 1 },
 	};
 	struct ibv_ah *ah = ibv_create_ah(e->pd, &attr);
 
@@ -65,7 +68,11 @@ static void request(struct end *e, const struct datagram *d)
 	end_meet(e);
 	for (int i = 0; i < COUNT; i++) {
 		bool last = i == COUNT - 1;
-		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htonl((uint32_t)i), .sg_list = &sge, .num_sge = 1 }, *bad;
+		struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM,
+					  .imm_data = htonl((uint32_t)i),
+					  .sg_list = &sge,
+					  .num_sge = 1 },
+				   *bad;
 
 		memset(e->buf, 'a' + i, LEN);
 		wr.wr.ud.ah = group && !last ? group : e->ah;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A request that something is wrong with, or something stands in the way of. The requester prints the status of that request and of
- * the SEND behind it, the responder those of its receives and the event that its QP raised.
+ * A request that something is wrong with, or something stands in the way of. The requester prints
+ * the status of that request and of the SEND behind it, the responder those of its receives and the
+ * event that its QP raised.
  */
 #include "probe.h"
 
@@ -52,15 +53,25 @@ static const struct fault faults[] = {
 	{ "send_late_recv", IBV_WR_SEND, 3000, .late = true },
 	{ "write_imm_late_recv", IBV_WR_RDMA_WRITE_WITH_IMM, 3000, .late = true },
 	{ "send_no_recv", IBV_WR_SEND, SMALL, .recv_len = NO_RECV, .rnr_retry_limit = 2 },
-	{ "write_imm_no_recv", IBV_WR_RDMA_WRITE_WITH_IMM, SMALL, .recv_len = NO_RECV, .rnr_retry_limit = 2 },
+	{ "write_imm_no_recv", IBV_WR_RDMA_WRITE_WITH_IMM, SMALL, .recv_len = NO_RECV,
+	  .rnr_retry_limit = 2 },
 	{ "send_nobody_listens", IBV_WR_SEND, SMALL, .recv_len = NO_RECV, .reset = true },
 };
 
 static void post(struct end *e, const struct fault *f)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)e->buf, .length = f->length, .lkey = e->mr->lkey };
-	struct ibv_send_wr behind = { .wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 0 };
-	struct ibv_send_wr wr = { .wr_id = 1, .next = &behind, .opcode = f->opcode, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_sge sge = { .addr = (uintptr_t)e->buf,
+			       .length = f->length,
+			       .lkey = e->mr->lkey };
+	struct ibv_send_wr behind = {
+		.wr_id = 2, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 0
+	};
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .next = &behind,
+				  .opcode = f->opcode,
+				  .sg_list = &sge,
+				  .num_sge = 1 },
+			   *bad;
 	uint64_t addr = e->theirs.addr + f->offset;
 	uint32_t rkey = e->theirs.rkey ^ f->rkey_change;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random requests of all kinds, both ends at once, many outstanding: mix [SEED [COUNT]]. Each end knows the other's plan by the seed,
- * and so what must have happened to its memory, in which order, and how often: once, whatever the network did.
+ * Random requests of all kinds, both ends at once, many outstanding: mix [SEED [COUNT]]. Each end
+ * knows the other's plan by the seed, and so what must have happened to its memory, in which order,
+ * and how often: once, whatever the network did.
  */
 #include <arpa/inet.h>
 
@@ -27,7 +28,9 @@ static const uint64_t RECV = 1ull << 32;	/* in a wr_id */
 enum kind { SEND, SEND_IMM, WRITE, WRITE_IMM, READ, FETCH_ADD, KINDS };
 
 static const enum ibv_wr_opcode opcodes[KINDS] = {
-	IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
+	IBV_WR_SEND,       IBV_WR_SEND_WITH_IMM,
+	IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+	IBV_WR_RDMA_READ,  IBV_WR_ATOMIC_FETCH_AND_ADD,
 };
 
 /* One end's requests, one after the other. */
@@ -126,7 +129,8 @@ static void post_next(struct mix *m)
 		wr.wr.atomic.rkey = e->theirs.rkey;
 		wr.wr.atomic.compare_add = 1;
 	} else if (p->kind >= WRITE) {
-		wr.wr.rdma.remote_addr = e->theirs.addr + p->offset + (p->kind == READ ? SOURCE_AT : TARGET_AT);
+		wr.wr.rdma.remote_addr =
+			e->theirs.addr + p->offset + (p->kind == READ ? SOURCE_AT : TARGET_AT);
 		wr.wr.rdma.rkey = e->theirs.rkey;
 	}
 	if (p->kind < READ) {
@@ -210,12 +214,15 @@ static void drive(struct mix *m)
 		while (m->mine.number < m->count && m->mine.number - m->completed < WINDOW)
 			post_next(m);
 		if (!end_poll(m->e, &wc, LIMIT_MS)) {
-			printf("stuck: %u of %u done, %u to receive\n", m->completed, m->count, m->to_receive);
+			printf("stuck: %u of %u done, %u to receive\n", m->completed, m->count,
+			       m->to_receive);
 			exit(1);
 		}
 		if (wc.status != IBV_WC_SUCCESS) {
-			printf("%s of %u: %s, kind %d, %u bytes\n", wc.wr_id & RECV ? "receive" : "request", m->completed,
-				status_name(wc.status), m->done[m->completed % WINDOW].kind, m->done[m->completed % WINDOW].len);
+			printf("%s of %u: %s, kind %d, %u bytes\n",
+			       wc.wr_id & RECV ? "receive" : "request", m->completed,
+			       status_name(wc.status), m->done[m->completed % WINDOW].kind,
+			       m->done[m->completed % WINDOW].len);
 			exit(1);
 		}
 		if (wc.wr_id & RECV)

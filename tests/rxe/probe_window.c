@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows at the responder, and invalidation from afar. The requester writes through the window, does what the scenario says to
- * it, and writes again; both print the statuses that they got.
+ * Memory windows at the responder, and invalidation from afar. The requester writes through the
+ * window, does what the scenario says to it, and writes again; both print the statuses that they
+ * got.
  */
 #include "probe.h"
 
@@ -48,7 +49,11 @@ static bool print_next(struct end *e)
 static bool write_through(struct end *e, uint32_t rkey, size_t offset)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)e->buf, .length = LEN, .lkey = e->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = WRITE_ID, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_send_wr wr = { .wr_id = WRITE_ID,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .sg_list = &sge,
+				  .num_sge = 1 },
+			   *bad;
 
 	wr.wr.rdma.remote_addr = e->theirs.addr + offset;
 	wr.wr.rdma.rkey = rkey;
@@ -59,7 +64,11 @@ static bool write_through(struct end *e, uint32_t rkey, size_t offset)
 static void send_inv(struct end *e, uint32_t rkey)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)e->buf, .length = LEN, .lkey = e->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = INV_ID, .opcode = IBV_WR_SEND_WITH_INV, .sg_list = &sge, .num_sge = 1, .invalidate_rkey = rkey };
+	struct ibv_send_wr wr = { .wr_id = INV_ID,
+				  .opcode = IBV_WR_SEND_WITH_INV,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .invalidate_rkey = rkey };
 	struct ibv_send_wr *bad;
 
 	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), 0);
@@ -78,7 +87,9 @@ static void request(struct end *e, const struct window *w)
 	end_meet(e);
 	end_meet(e);	/* the responder has done its part */
 	if (w->ending != WRONG_INV)
-		lives = write_through(e, rkey, w->ending == OUTSIDE ? WINDOW_AT + WINDOW_LEN - LEN + 1 : WINDOW_AT);
+		lives = write_through(e, rkey,
+				      w->ending == OUTSIDE ? WINDOW_AT + WINDOW_LEN - LEN + 1
+							   : WINDOW_AT);
 	end_swap(e, &lives, &theirs, sizeof(lives));
 }
 
@@ -86,11 +97,15 @@ static void request(struct end *e, const struct window *w)
 
 static void bind(struct end *e, struct ibv_mw *mw, enum ibv_mw_type type, size_t len)
 {
-	struct ibv_mw_bind_info info = { .mr = e->mr, .addr = (uintptr_t)e->buf + WINDOW_AT, .length = len,
-		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	struct ibv_mw_bind_info info = { .mr = e->mr,
+					 .addr = (uintptr_t)e->buf + WINDOW_AT,
+					 .length = len,
+					 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
 
 	if (type == IBV_MW_TYPE_1) {
-		struct ibv_mw_bind one = { .wr_id = BIND_ID, .send_flags = IBV_SEND_SIGNALED, .bind_info = info };
+		struct ibv_mw_bind one = { .wr_id = BIND_ID,
+					   .send_flags = IBV_SEND_SIGNALED,
+					   .bind_info = info };
 
 		CHECK_EQ(ibv_bind_mw(e->qp, mw, &one), 0);
 	} else {
@@ -107,7 +122,10 @@ static void bind(struct end *e, struct ibv_mw *mw, enum ibv_mw_type type, size_t
 
 static void local_inv(struct end *e, uint32_t rkey)
 {
-	struct ibv_send_wr wr = { .wr_id = INV_ID, .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = rkey }, *bad;
+	struct ibv_send_wr wr = { .wr_id = INV_ID,
+				  .opcode = IBV_WR_LOCAL_INV,
+				  .invalidate_rkey = rkey },
+			   *bad;
 
 	CHECK_EQ(ibv_post_send(e->qp, &wr, &bad), 0);
 	print_next(e);

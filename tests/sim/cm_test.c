@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Thousands of worlds of the communication manager, against the oracle of cm_world.c. Seeds: README.md.
+ * Thousands of worlds of the communication manager, against the oracle of cm_world.c. Seeds:
+ * README.md.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,8 +28,9 @@ static void anything_goes(void **state)
 		sum.retried += r.retried;
 		sum.duplicates += r.duplicates;
 	}
-	printf("# connected %u, refused %u, unreachable %u, sent again %llu, duplicates %llu\n", sum.connected, sum.refused,
-	       sum.unreachable, (unsigned long long)sum.retried, (unsigned long long)sum.duplicates);
+	printf("# connected %u, refused %u, unreachable %u, sent again %llu, duplicates %llu\n",
+	       sum.connected, sum.refused, sum.unreachable, (unsigned long long)sum.retried,
+	       (unsigned long long)sum.duplicates);
 }
 
 /* Where nothing is lost and nobody dawdles, everybody is connected, and nothing is sent twice. */
@@ -37,13 +39,17 @@ static void clean_network(void **state)
 	struct sim_seeds s = sim_seeds("cm clean", 100001, 500);
 
 	for (uint64_t i = 0; i < s.runs; i++) {
-		struct cm_world_config c = { .hosts = 2 + i % 3, .attempts = 10, .delay_min = 1000, .delay_max = 100000,
+		struct cm_world_config c = { .hosts = 2 + i % 3,
+					     .attempts = 10,
+					     .delay_min = 1000,
+					     .delay_max = 100000,
 					     .datagrams = i % 2 ? 30 : 0 };
 		struct cm_world_result r = cm_world_run(s.first + i, &c);
 
 		if (r.connected != c.attempts || r.retried)
-			fail_msg("seed %llu: %u of %u connected, %llu sent again", (unsigned long long)(s.first + i), r.connected,
-				 c.attempts, (unsigned long long)r.retried);
+			fail_msg("seed %llu: %u of %u connected, %llu sent again",
+				 (unsigned long long)(s.first + i), r.connected, c.attempts,
+				 (unsigned long long)r.retried);
 	}
 }
 
@@ -53,27 +59,38 @@ static void losses_are_repaired(void **state)
 	struct sim_seeds s = sim_seeds("cm losses", 200001, 500);
 
 	for (uint64_t i = 0; i < s.runs; i++) {
-		struct cm_world_config c = { .hosts = 2, .attempts = 8, .loss = 300000, .duplication = 100000, .delay_min = 1000,
+		struct cm_world_config c = { .hosts = 2,
+					     .attempts = 8,
+					     .loss = 300000,
+					     .duplication = 100000,
+					     .delay_min = 1000,
 					     .delay_max = 100 * VRB_MSEC };
 		struct cm_world_result r = cm_world_run(s.first + i, &c);
 
 		if (r.connected != c.attempts)
-			fail_msg("seed %llu: %u of %u connected", (unsigned long long)(s.first + i), r.connected, c.attempts);
+			fail_msg("seed %llu: %u of %u connected", (unsigned long long)(s.first + i),
+				 r.connected, c.attempts);
 	}
 }
 
 /* A process dies, and its host speaks for it: nobody is left with a connection to it. */
-static void wills_reach_everybody(void **state)
+static void exit_mads_reach_everybody(void **state)
 {
-	struct sim_seeds s = sim_seeds("cm wills", 300001, 500);
+	struct sim_seeds s = sim_seeds("cm exit MADs", 300001, 500);
 
 	for (uint64_t i = 0; i < s.runs; i++) {
-		struct cm_world_config c = { .hosts = 3, .attempts = 12, .delay_min = 1000, .delay_max = 10 * VRB_MSEC, .deaths = 3,
-					     .wills = true, .dawdle = 10 };
+		struct cm_world_config c = { .hosts = 3,
+					     .attempts = 12,
+					     .delay_min = 1000,
+					     .delay_max = 10 * VRB_MSEC,
+					     .deaths = 3,
+					     .exit_mads = true,
+					     .dawdle = 10 };
 		struct cm_world_result r = cm_world_run(s.first + i, &c);
 
 		if (r.orphans)
-			fail_msg("seed %llu: %u orphans", (unsigned long long)(s.first + i), r.orphans);
+			fail_msg("seed %llu: %u orphans", (unsigned long long)(s.first + i),
+				 r.orphans);
 	}
 }
 
@@ -83,7 +100,7 @@ int main(void)
 		cmocka_unit_test(anything_goes),
 		cmocka_unit_test(clean_network),
 		cmocka_unit_test(losses_are_repaired),
-		cmocka_unit_test(wills_reach_everybody),
+		cmocka_unit_test(exit_mads_reach_everybody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

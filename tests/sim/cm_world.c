@@ -34,17 +34,23 @@ enum phase {
 	NUM_PHASES
 };
 
-static const char *const phase_names[NUM_PHASES] = { "ASKED", "ACCEPTED", "WAITING", "ANSWERED", "UP", "DOWN", "OVER", "EXIT" };
+static const char *const phase_names[NUM_PHASES] = { "ASKED", "ACCEPTED", "WAITING", "ANSWERED",
+						     "UP",    "DOWN",     "OVER",    "EXIT" };
 
 /*
- * The oracle: which event may come in which phase, and what follows. One more than the phase; 0: it must not
- * come.
+ * The oracle: which event may come in which phase, and what follows. One more than the phase; 0: it
+ * must not come.
  */
 static const uint8_t may[NUM_PHASES][CM_EV_GONE + 1] = {
-	[ASKED] = { [CM_EV_REP] = ACCEPTED + 1, [CM_EV_REJECTED] = OVER + 1, [CM_EV_UNREACHABLE] = OVER + 1, [CM_EV_SIDR_REP] = OVER + 1 },
+	[ASKED] = { [CM_EV_REP] = ACCEPTED + 1,
+		    [CM_EV_REJECTED] = OVER + 1,
+		    [CM_EV_UNREACHABLE] = OVER + 1,
+		    [CM_EV_SIDR_REP] = OVER + 1 },
 	[ACCEPTED] = { [CM_EV_REJECTED] = OVER + 1 },
 	[WAITING] = { [CM_EV_GONE] = OVER + 1 },
-	[ANSWERED] = { [CM_EV_ESTABLISHED] = UP + 1, [CM_EV_REJECTED] = OVER + 1, [CM_EV_UNREACHABLE] = OVER + 1,
+	[ANSWERED] = { [CM_EV_ESTABLISHED] = UP + 1,
+		       [CM_EV_REJECTED] = OVER + 1,
+		       [CM_EV_UNREACHABLE] = OVER + 1,
 		       [CM_EV_DISCONNECTED] = DOWN + 1 },
 	[UP] = { [CM_EV_DISCONNECTED] = DOWN + 1, [CM_EV_REJECTED] = OVER + 1 },
 	[DOWN] = { [CM_EV_TIMEWAIT_EXIT] = EXIT + 1 },
@@ -68,9 +74,9 @@ struct end {
 	unsigned int attempt;
 	enum phase phase;
 	bool was_up, destroyed, released, dead;
-	bool has_will;
-	struct net_path will_path;
-	uint8_t will[CM_MAD_LEN];
+	bool has_exit_mad;
+	struct net_path exit_mad_path;
+	uint8_t exit_mad[CM_MAD_LEN];
 };
 
 struct host {
@@ -244,8 +250,8 @@ static struct end *end_new(unsigned int host, unsigned int attempt, enum phase p
 	return e;
 }
 
-static enum cm_verdict on_request(void *arg, const struct cm_msg *m, const struct net_path *path, struct cm_conn **conn,
-				  unsigned int *reason)
+static enum cm_verdict on_request(void *arg, const struct cm_msg *m, const struct net_path *path,
+				  struct cm_conn **conn, unsigned int *reason)
 {
 	struct host *h = arg;
 	const uint8_t *data = m->type == CM_REQ ? m->req.private_data : m->sidr_req.private_data;
@@ -265,14 +271,15 @@ static void on_release(void *arg, struct cm_conn *c)
 	e->released = true;
 }
 
-static void on_will(void *arg, struct cm_conn *c, const struct net_path *path, const uint8_t *mad)
+static void on_exit_mad(void *arg, struct cm_conn *c, const struct net_path *path,
+			const uint8_t *mad)
 {
 	struct end *e = container_of(c, struct end, conn);
 
-	e->has_will = mad != NULL;
+	e->has_exit_mad = mad != NULL;
 	if (mad) {
-		e->will_path = *path;
-		memcpy(e->will, mad, sizeof(e->will));
+		e->exit_mad_path = *path;
+		memcpy(e->exit_mad, mad, sizeof(e->exit_mad));
 	}
 }
 
@@ -281,10 +288,13 @@ static void check_agreement(const struct end *a, const struct end *p)
 {
 	const struct cm_conn *x = &a->conn, *y = &p->conn;
 
-	REQUIRE(x->remote_id == y->local_id && y->remote_id == x->local_id, "attempt %u: ids", a->attempt);
-	REQUIRE(x->peer_qpn == y->qpn && y->peer_qpn == x->qpn, "attempt %u: QP numbers", a->attempt);
+	REQUIRE(x->remote_id == y->local_id && y->remote_id == x->local_id, "attempt %u: ids",
+		a->attempt);
+	REQUIRE(x->peer_qpn == y->qpn && y->peer_qpn == x->qpn, "attempt %u: QP numbers",
+		a->attempt);
 	REQUIRE(x->sq_psn == y->rq_psn && y->sq_psn == x->rq_psn, "attempt %u: PSNs", a->attempt);
-	REQUIRE(x->mtu == y->mtu && x->responder_resources == y->initiator_depth && y->responder_resources == x->initiator_depth,
+	REQUIRE(x->mtu == y->mtu && x->responder_resources == y->initiator_depth &&
+			y->responder_resources == x->initiator_depth,
 		"attempt %u: resources", a->attempt);
 }
 
@@ -296,7 +306,8 @@ static void note_up(struct end *e)
 	if (e->conn.active)
 		return;
 	REQUIRE(!t->up, "attempt %u is established twice", e->attempt);
-	REQUIRE(t->active->was_up || t->active->dead, "attempt %u: the active end is not established", e->attempt);
+	REQUIRE(t->active->was_up || t->active->dead,
+		"attempt %u: the active end is not established", e->attempt);
 	t->up = e;
 	if (!t->active->dead)
 		check_agreement(t->active, e);
@@ -310,7 +321,8 @@ static void note_down(const struct end *e, enum phase was)
 
 	if (was != ANSWERED)
 		return;
-	REQUIRE(t->active->was_up || t->active->dead, "attempt %u: the active end is not established", e->attempt);
+	REQUIRE(t->active->was_up || t->active->dead,
+		"attempt %u: the active end is not established", e->attempt);
 	w->result.connected++;
 }
 
@@ -337,7 +349,8 @@ static void on_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 		return;
 	}
 	to = may[e->phase][ev->type];
-	REQUIRE(to, "event %d in phase %s of attempt %u (%s)", ev->type, phase_names[e->phase], e->attempt, c->active ? "active" : "passive");
+	REQUIRE(to, "event %d in phase %s of attempt %u (%s)", ev->type, phase_names[e->phase],
+		e->attempt, c->active ? "active" : "passive");
 	if (e->phase == WAITING)
 		h->waiting--;
 	e->phase = to - 1;
@@ -350,14 +363,15 @@ static void on_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 	if (ev->type == CM_EV_UNREACHABLE)
 		w->result.unreachable += c->active;
 	if (ev->type == CM_EV_SIDR_REP) {
-		REQUIRE(ev->status == CM_SIDR_OK ? t->answered : true, "attempt %u: nobody has answered", e->attempt);
+		REQUIRE(ev->status == CM_SIDR_OK ? t->answered : true,
+			"attempt %u: nobody has answered", e->attempt);
 		w->result.connected += ev->status == CM_SIDR_OK;
 	}
 	if (e->phase != EXIT)
 		plan_for(REACT, e, reaction());
 }
 
-static const struct cm_ops ops = { on_send, on_event, on_request, on_release, on_will };
+static const struct cm_ops ops = { on_send, on_event, on_request, on_release, on_exit_mad };
 
 /* ---- programs ---- */
 
@@ -365,11 +379,22 @@ static struct cm_req make_req(unsigned int from, unsigned int to, unsigned int a
 {
 	struct host *h = &w->host[from];
 	struct cm_req req = {
-		.service_id = SERVICE, .ca_guid = from + 1, .qpn = ++h->next_qpn,
-		.responder_resources = (uint8_t)rng_below(&w->rng, 16), .initiator_depth = (uint8_t)rng_below(&w->rng, 16),
-		.remote_response_timeout = 20, .local_response_timeout = 20, .retry_count = 7, .rnr_retry = 7, .pkey = 0xffff,
-		.mtu = (uint8_t)rng_range(&w->rng, 1, 5), .max_cm_retries = 15,
-		.primary = { .local_gid = address(from), .remote_gid = address(to), .hop_limit = 64, .ack_timeout = 17 },
+		.service_id = SERVICE,
+		.ca_guid = from + 1,
+		.qpn = ++h->next_qpn,
+		.responder_resources = (uint8_t)rng_below(&w->rng, 16),
+		.initiator_depth = (uint8_t)rng_below(&w->rng, 16),
+		.remote_response_timeout = 20,
+		.local_response_timeout = 20,
+		.retry_count = 7,
+		.rnr_retry = 7,
+		.pkey = 0xffff,
+		.mtu = (uint8_t)rng_range(&w->rng, 1, 5),
+		.max_cm_retries = 15,
+		.primary = { .local_gid = address(from),
+			     .remote_gid = address(to),
+			     .hop_limit = 64,
+			     .ack_timeout = 17 },
 	};
 
 	put_be32(req.private_data + TAG_AT, attempt);
@@ -379,7 +404,8 @@ static struct cm_req make_req(unsigned int from, unsigned int to, unsigned int a
 static void start(unsigned int attempt)
 {
 	unsigned int from = (unsigned int)rng_below(&w->rng, w->cfg->hosts);
-	unsigned int to = (from + 1 + (unsigned int)rng_below(&w->rng, w->cfg->hosts - 1)) % w->cfg->hosts;
+	unsigned int to =
+		(from + 1 + (unsigned int)rng_below(&w->rng, w->cfg->hosts - 1)) % w->cfg->hosts;
 	struct net_path path = { .src = address(from), .dst = address(to) };
 	struct attempt *t = &w->attempt[attempt];
 	struct end *e = end_new(from, attempt, ASKED);
@@ -398,7 +424,8 @@ static void start(unsigned int attempt)
 	} else {
 		struct cm_req req = make_req(from, to, attempt);
 
-		REQUIRE(!cm_connect(&w->host[from].cm, &e->conn, &req, 0, &path, 16, w->now), "connect");
+		REQUIRE(!cm_connect(&w->host[from].cm, &e->conn, &req, 0, &path, 16, w->now),
+			"connect");
 	}
 }
 
@@ -421,7 +448,8 @@ static void plan_end(struct end *e)
 	if (!rng_percent(&w->rng, 20))
 		plan_for(HANG_UP, e, rng_range(&w->rng, 1, 5 * VRB_SECOND));
 	/* Who vanishes does not wait for its last message to arrive, which is sent once only. */
-	plan_for(DESTROY, e, rng_range(&w->rng, w->cfg->vanish ? 1 : 120 * VRB_SECOND, 400 * VRB_SECOND));
+	plan_for(DESTROY, e,
+		 rng_range(&w->rng, w->cfg->vanish ? 1 : 120 * VRB_SECOND, 400 * VRB_SECOND));
 }
 
 /* Accepted by the peer: the program agrees, or thinks better of it. */
@@ -432,7 +460,8 @@ static void finish(struct end *e)
 	if (rng_percent(&w->rng, w->cfg->vanish)) {
 		destroy(e);
 	} else if (rng_percent(&w->rng, w->cfg->refuse)) {
-		REQUIRE(!cm_reject(&h->cm, &e->conn, CM_REJ_CONSUMER, NULL, 0, NULL, 0, w->now), "reject");
+		REQUIRE(!cm_reject(&h->cm, &e->conn, CM_REJ_CONSUMER, NULL, 0, NULL, 0, w->now),
+			"reject");
 		e->phase = OVER;
 		plan_for(DESTROY, e, reaction());
 	} else {
@@ -446,7 +475,9 @@ static void finish(struct end *e)
 static void accept_datagram(struct end *e)
 {
 	w->attempt[e->attempt].answered = true;
-	REQUIRE(!cm_sidr_answer(&w->host[e->host].cm, &e->conn, &(struct cm_sidr_rep){ .qpn = 9 }, 0), "answer");
+	REQUIRE(!cm_sidr_answer(&w->host[e->host].cm, &e->conn, &(struct cm_sidr_rep){ .qpn = 9 },
+				0),
+		"answer");
 	e->phase = OVER;
 	plan_for(DESTROY, e, reaction());
 }
@@ -455,8 +486,12 @@ static void decide(struct end *e)
 {
 	struct host *h = &w->host[e->host];
 	struct cm_rep rep = {
-		.ca_guid = e->host + 1, .qpn = ++h->next_qpn, .responder_resources = e->conn.responder_resources,
-		.initiator_depth = e->conn.initiator_depth, .target_ack_delay = 15, .rnr_retry = 7,
+		.ca_guid = e->host + 1,
+		.qpn = ++h->next_qpn,
+		.responder_resources = e->conn.responder_resources,
+		.initiator_depth = e->conn.initiator_depth,
+		.target_ack_delay = 15,
+		.rnr_retry = 7,
 	};
 
 	if (rng_percent(&w->rng, w->cfg->vanish)) {
@@ -466,7 +501,8 @@ static void decide(struct end *e)
 	h->waiting--;
 	if (rng_percent(&w->rng, w->cfg->refuse)) {
 		w->attempt[e->attempt].refused = true;
-		REQUIRE(!cm_reject(&h->cm, &e->conn, CM_REJ_CONSUMER, NULL, 0, NULL, 0, w->now), "reject");
+		REQUIRE(!cm_reject(&h->cm, &e->conn, CM_REJ_CONSUMER, NULL, 0, NULL, 0, w->now),
+			"reject");
 		e->phase = OVER;
 		plan_for(DESTROY, e, reaction());
 	} else if (e->conn.datagram) {
@@ -518,11 +554,11 @@ static void kill_host(unsigned int host)
 		if (e->host != host || e->dead || e->released)
 			continue;
 		e->dead = true;
-		if (w->cfg->wills && e->has_will)
-			transmit(&e->will_path, e->will);
+		if (w->cfg->exit_mads && e->has_exit_mad)
+			transmit(&e->exit_mad_path, e->exit_mad);
 	}
 	plan(REVIVE, rng_range(&w->rng, 10 * VRB_MSEC, 60 * VRB_SECOND))->host = host;
-	if (w->cfg->wills)
+	if (w->cfg->exit_mads)
 		plan(COUNT_ORPHANS, ORPHANS_AT)->host = host;
 }
 
@@ -547,7 +583,8 @@ static void count_orphans(unsigned int host)
 		struct attempt *t = &w->attempt[e->attempt];
 		struct end *other = e->conn.active ? t->up : t->active;
 
-		if (e->phase == UP && !e->dead && !e->destroyed && other && other->dead && net_addr_equal(&e->conn.path.dst, &dead))
+		if (e->phase == UP && !e->dead && !e->destroyed && other && other->dead &&
+		    net_addr_equal(&e->conn.path.dst, &dead))
 			w->result.orphans++;
 	}
 }
@@ -647,14 +684,16 @@ static bool close_all(void)
 static void check_end(void)
 {
 	for (struct end *e = w->ends; e; e = e->next)
-		REQUIRE(e->released || e->dead, "attempt %u: a conn in %s is not released", e->attempt, cm_state_name(e->conn.state));
+		REQUIRE(e->released || e->dead, "attempt %u: a conn in %s is not released",
+			e->attempt, cm_state_name(e->conn.state));
 	for (unsigned int i = 0; i < w->cfg->hosts; i++) {
 		const struct cm *cm = &w->host[i].cm;
 
 		REQUIRE(!cm->num_half_open && !cm->deadlines, "host %u is not at rest", i);
 		w->result.retried += cm->stats.retried;
 		w->result.duplicates += cm->stats.duplicates;
-		REQUIRE(!cm->stats.garbage && !cm->stats.forged, "host %u took something for forged", i);
+		REQUIRE(!cm->stats.garbage && !cm->stats.forged,
+			"host %u took something for forged", i);
 	}
 }
 
@@ -679,7 +718,9 @@ struct cm_world_config cm_world_random_config(uint64_t seed)
 	rng_seed(&r, seed ^ 0xc0ffee);
 	c.hosts = (unsigned int)rng_range(&r, 2, HOSTS);
 	c.attempts = (unsigned int)rng_range(&r, 1, 12);
-	c.loss = rng_percent(&r, 70) ? (uint32_t)rng_below(&r, 400000) : rng_percent(&r, 30) ? 900000 : 0;
+	c.loss = rng_percent(&r, 70)   ? (uint32_t)rng_below(&r, 400000)
+		 : rng_percent(&r, 30) ? 900000
+				       : 0;
 	c.duplication = rng_percent(&r, 50) ? (uint32_t)rng_below(&r, 300000) : 0;
 	c.delay_min = rng_range(&r, 1000, VRB_MSEC);
 	c.delay_max = c.delay_min + rng_below(&r, 250 * VRB_MSEC);
@@ -688,7 +729,7 @@ struct cm_world_config cm_world_random_config(uint64_t seed)
 	c.dawdle = rng_percent(&r, 50) ? 30 : 0;
 	c.datagrams = rng_percent(&r, 50) ? 30 : 0;
 	c.deaths = rng_percent(&r, 40) ? (unsigned int)rng_range(&r, 1, 3) : 0;
-	c.wills = rng_percent(&r, 50);
+	c.exit_mads = rng_percent(&r, 50);
 	c.backlog = rng_percent(&r, 20) ? 2 : 0;
 	return c;
 }
@@ -708,7 +749,8 @@ struct cm_world_result cm_world_run(uint64_t seed, const struct cm_world_config 
 	for (unsigned int i = 0; i < cfg->attempts; i++)
 		plan(CONNECT, rng_below(&w->rng, 20 * VRB_SECOND))->host = i;
 	for (unsigned int i = 0; i < cfg->deaths; i++)
-		plan(KILL, rng_below(&w->rng, 40 * VRB_SECOND))->host = (unsigned int)rng_below(&w->rng, cfg->hosts);
+		plan(KILL, rng_below(&w->rng, 40 * VRB_SECOND))->host =
+			(unsigned int)rng_below(&w->rng, cfg->hosts);
 	do
 		while (advance())
 			;

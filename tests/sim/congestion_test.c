@@ -114,8 +114,9 @@ static void go_on(struct world *w, void *arg)
 }
 
 /*
- * A responder that waits for a processor now and then loses nothing, and what the requester asks for again meanwhile is no
- * congestion: neither becomes slow by it.  The READs take 34 ms of the link, and 8 of the stall.
+ * A responder that waits for a processor now and then loses nothing, and what the requester asks
+ * for again meanwhile is no congestion: neither becomes slow by it.  The READs take 34 ms of the
+ * link, and 8 of the stall.
  */
 static void stalls_are_not_losses(void **state)
 {
@@ -165,9 +166,9 @@ static void tick(struct world *w, void *arg)
 }
 
 /*
- * UC and UD into a link a quarter as fast.  A queue that marks, a router's or the receiver's socket, slows
- * them down to what the link takes, and after the first moment little is lost; one that does not can
- * but drop the rest.
+ * UC and UD into a link a quarter as fast.  A queue that marks, a router's or the receiver's
+ * socket, slows them down to what the link takes, and after the first moment little is lost; one
+ * that does not can but drop the rest.
  */
 static void datagrams_slow_down_when_told(void **state)
 {
@@ -175,8 +176,9 @@ static void datagrams_slow_down_when_told(void **state)
 		enum ibv_qp_type type;
 		uint32_t buffer, mark;
 	} rows[] = {
-		{ IBV_QPT_UC, 150000, 0 }, { IBV_QPT_UC, 150000, 30000 }, { IBV_QPT_UC, 425984, 319488 },
-		{ IBV_QPT_UD, 150000, 0 }, { IBV_QPT_UD, 150000, 30000 }, { IBV_QPT_UD, 425984, 319488 },
+		{ IBV_QPT_UC, 150000, 0 },      { IBV_QPT_UC, 150000, 30000 },
+		{ IBV_QPT_UC, 425984, 319488 }, { IBV_QPT_UD, 150000, 0 },
+		{ IBV_QPT_UD, 150000, 30000 },  { IBV_QPT_UD, 425984, 319488 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -196,7 +198,8 @@ static void datagrams_slow_down_when_told(void **state)
 		}
 		path = sim_path(p.h[0], p.h[1]);
 		s = (struct source){ .qp = p.a };
-		s.wr = pair_wr(&p, rows[i].type == IBV_QPT_UD ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, MESSAGE);
+		s.wr = pair_wr(&p, rows[i].type == IBV_QPT_UD ? IBV_WR_SEND : IBV_WR_RDMA_WRITE,
+			       MESSAGE);
 		s.wr.path = &path;
 		s.wr.qpn = p.b->wq.qpn;
 		s.wr.qkey = QKEY;

@@ -42,7 +42,8 @@ static void connect_leg(struct fan *f, struct fan_leg *leg, struct sim_host *hub
 	const uint32_t access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 				IBV_ACCESS_REMOTE_WRITE;
 	const struct fan_config *cfg = f->cfg;
-	struct sim_host *leaf = i && cfg->together ? f->leg[0].leaf->host : world_add_host(f->w, cfg->len);
+	struct sim_host *leaf =
+		i && cfg->together ? f->leg[0].leaf->host : world_add_host(f->w, cfg->len);
 	struct sim_key *near = sim_reg_mr(leaf, 1, leaf->base, leaf->size, access);
 	struct sim_key *far = sim_reg_mr(hub, 1, hub->base, hub->size, access);
 	struct sim_qp *at_hub = sim_create_qp(hub, &cfg->qp);

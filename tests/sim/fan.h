@@ -15,7 +15,7 @@ struct fan_config {
 	struct sim_qp_attr qp;
 	uint32_t leaves;
 	bool together;		/* all of them are QPs of one host */
-	uint32_t opcode;	/* IBV_WR_RDMA_WRITE: the leaves ask; IBV_WR_RDMA_READ: the hub does */
+	uint32_t opcode; /* IBV_WR_RDMA_WRITE: the leaves ask; IBV_WR_RDMA_READ: the hub does */
 	uint32_t len;		/* of a message */
 	uint32_t messages;	/* of each leaf; 0: without end */
 	uint32_t depth;		/* messages posted at a time */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One flow over a link that loses packets at random.  Where the link is short it is nearly full; where it is long, not less arrives than TCP
- * with CUBIC would carry in packets of the same length.
+ * One flow over a link that loses packets at random.  Where the link is short it is nearly full;
+ * where it is long, not less arrives than TCP with CUBIC would carry in packets of the same length.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +29,11 @@ struct row {
 static uint32_t goodput(const struct row *r, uint64_t seed)
 {
 	struct fan_config c = {
-		.net = { .delay = r->rtt_us * VRB_USEC / 2, .mbit_per_s = r->mbps, .fast_egress = true,
-			 .buffer = QUEUE, .loss_ppm = r->loss_ppm },
+		.net = { .delay = r->rtt_us * VRB_USEC / 2,
+			 .mbit_per_s = r->mbps,
+			 .fast_egress = true,
+			 .buffer = QUEUE,
+			 .loss_ppm = r->loss_ppm },
 		.qp = sim_qp_defaults(),
 		.leaves = 1,
 		.opcode = IBV_WR_RDMA_WRITE,
@@ -53,9 +56,11 @@ static uint32_t goodput(const struct row *r, uint64_t seed)
 static void short_links_are_nearly_full(void **state)
 {
 	static const struct row rows[] = {
-		{ 50, 50, 1000, 1024, 98 },  { 50, 50, 10000, 1024, 96 },   { 50, 50, 30000, 1024, 88 },
-		{ 200, 50, 1000, 1024, 98 }, { 200, 50, 10000, 1024, 96 },  { 200, 50, 30000, 1024, 88 },
-		{ 200, 50, 1000, 4096, 98 }, { 200, 50, 10000, 4096, 96 },  { 200, 50, 30000, 4096, 88 },
+		{ 50, 50, 1000, 1024, 98 },   { 50, 50, 10000, 1024, 96 },
+		{ 50, 50, 30000, 1024, 88 },  { 200, 50, 1000, 1024, 98 },
+		{ 200, 50, 10000, 1024, 96 }, { 200, 50, 30000, 1024, 88 },
+		{ 200, 50, 1000, 4096, 98 },  { 200, 50, 10000, 4096, 96 },
+		{ 200, 50, 30000, 4096, 88 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -66,14 +71,15 @@ static void short_links_are_nearly_full(void **state)
 			uint32_t got = goodput(r, seed);
 
 			if (got * 100 < full * r->percent)
-				fail_msg("row %zu, seed %llu: %u of %u Mbit/s", i, (unsigned long long)seed, got, full);
+				fail_msg("row %zu, seed %llu: %u of %u Mbit/s", i,
+					 (unsigned long long)seed, got, full);
 		}
 	}
 }
 
 /*
- * In these conditions CUBIC's window is Reno's (RFC 9438, 4.3), which is sqrt(3 / 2p) packets on average: 12.2 at 1 %, 38.7 at 0.1 %.  It leaves
- * most of the link unused in each row.
+ * In these conditions CUBIC's window is Reno's (RFC 9438, 4.3), which is sqrt(3 / 2p) packets on
+ * average: 12.2 at 1 %, 38.7 at 0.1 %.  It leaves most of the link unused in each row.
  */
 static void long_links_carry_what_tcp_does(void **state)
 {

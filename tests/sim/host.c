@@ -3,7 +3,7 @@
  * Memory, keys, receive queues, completions and events of a simulated host; struct wq_ops over
  * them.
  */
-#include "core/held.h"
+#include "core/rx/reorder.h"
 #include "host.h"
 
 #include <stdlib.h>
@@ -388,8 +388,8 @@ static void free_srq(struct sim_srq *srq)
 
 static void free_qp(struct sim_qp *qp)
 {
-	held_free(&qp->held);
-	share_leave(&qp->host->shares, &qp->share);
+	reorder_free(&qp->held);
+	path_leave(&qp->host->shares, &qp->share);
 	free(qp->wq.sq.ring.slots);
 	free(qp->wq.rq.ring.slots);
 	free(qp->send_cqes.v);

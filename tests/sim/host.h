@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/share.h"
+#include "core/base/path_flows.h"
+#include "roce/delayed_ack.h"
 #include "roce/engine.h"
 #include "wq/qp.h"
 
@@ -55,8 +56,12 @@ struct sim_qp {
 	bool progressed;		/* completions since the world last looked */
 	bool kick_pending;
 	bool holds;			/* requests that come before a missing one are kept */
-	struct held *held;
-	struct share_ref share;
+	struct reorder_queue *held;
+	bool delays_acks;		/* an ACK may wait for the program's reply */
+	struct roce_delayed_ack delayed_ack;
+	/* ACKs that waited, and those that did in vain */
+	uint32_t acks_delayed, acks_overdue;
+	struct path_ref share;
 	uint64_t binds, invalidations, flushes;
 	void *user;
 };
@@ -75,7 +80,7 @@ struct sim_host {
 	struct sim_srq *srq[4];
 	uint32_t nsrqs;
 	uint64_t fake_bytes_written;
-	struct share_table shares;	/* of paths */
+	struct path_table shares;	/* of paths */
 };
 
 extern const struct wq_ops sim_ops;

@@ -88,7 +88,7 @@ static bool parse_frame(struct capture_packet *p, const uint8_t *frame, size_t l
 	       p->data + p->len <= frame + len;
 }
 
-/* Of microseconds or of nanoseconds: nobody looks at the times here. */
+/* Microseconds or nanoseconds: times are not read here. */
 static bool is_pcap(uint32_t magic)
 {
 	return magic == 0xa1b2c3d4 || magic == 0xa1b23c4d;

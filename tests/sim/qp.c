@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/held.h"
+#include "core/rx/reorder.h"
 #include "util/compiler.h"
 #include "world.h"
 
@@ -70,7 +70,7 @@ struct sim_qp *sim_create_qp(struct sim_host *h, const struct sim_qp_attr *a)
 static void sim_forget(struct sim_qp *qp)
 {
 	qp->taken = NULL;
-	held_free(&qp->held);
+	reorder_free(&qp->held);
 }
 
 void sim_modify(struct sim_qp *qp, enum ibv_qp_state to)

@@ -227,7 +227,10 @@ static void each_row(void **state)
 		run_row(&rows[i]);
 }
 
-/* A key that cannot be invalidated: the message was received and is acknowledged, its receive fails, and the QP dies without a word (class J). */
+/*
+ * A key that cannot be invalidated: the message was received and is acknowledged, its receive
+ * fails, and the QP dies without a word (class J).
+ */
 static void failed_invalidation_is_acknowledged(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -276,8 +279,8 @@ static bool drop_all(void *arg, const struct net_packet *p)
 }
 
 /*
- * A dead peer: the request is given up after 1 + retry_cnt timeouts, each between one and four times
- * what the program chose (9.7.6.1.3).  In the meantime it is probed.
+ * A dead peer: the request is given up after 1 + retry_cnt timeouts, each between one and four
+ * times what the program chose (9.7.6.1.3).  In the meantime it is probed.
  */
 static void dead_peer(void **state)
 {

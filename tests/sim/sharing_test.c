@@ -82,12 +82,18 @@ static void check_share(const struct share *s, uint64_t seed)
 static void two_flows_share_within_two_to_one(void **state)
 {
 	static const struct share rows[] = {
-		{ IBV_WR_RDMA_WRITE, 1024, 100, false },   { IBV_WR_RDMA_WRITE, 1024, 1000, false },
-		{ IBV_WR_RDMA_WRITE, 1024, 10000, false }, { IBV_WR_RDMA_WRITE, 4096, 100, false },
-		{ IBV_WR_RDMA_WRITE, 4096, 1000, false },  { IBV_WR_RDMA_WRITE, 4096, 10000, false },
-		{ IBV_WR_RDMA_WRITE, 1024, 1000, true },   { IBV_WR_RDMA_WRITE, 4096, 10000, true },
-		{ IBV_WR_RDMA_READ, 1024, 100, false },    { IBV_WR_RDMA_READ, 1024, 1000, false },
-		{ IBV_WR_RDMA_READ, 4096, 1000, false },   { IBV_WR_RDMA_READ, 1024, 1000, true },
+		{ IBV_WR_RDMA_WRITE, 1024, 100, false },
+		{ IBV_WR_RDMA_WRITE, 1024, 1000, false },
+		{ IBV_WR_RDMA_WRITE, 1024, 10000, false },
+		{ IBV_WR_RDMA_WRITE, 4096, 100, false },
+		{ IBV_WR_RDMA_WRITE, 4096, 1000, false },
+		{ IBV_WR_RDMA_WRITE, 4096, 10000, false },
+		{ IBV_WR_RDMA_WRITE, 1024, 1000, true },
+		{ IBV_WR_RDMA_WRITE, 4096, 10000, true },
+		{ IBV_WR_RDMA_READ, 1024, 100, false },
+		{ IBV_WR_RDMA_READ, 1024, 1000, false },
+		{ IBV_WR_RDMA_READ, 4096, 1000, false },
+		{ IBV_WR_RDMA_READ, 1024, 1000, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
@@ -100,7 +106,10 @@ struct newcomer {
 	uint64_t lazy;		/* the smaller, the more alike are all delays */
 };
 
-/* Messages done by a flow that has filled the queue by itself, and by one that comes then.  In hundredths. */
+/*
+ * Messages done by a flow that has filled the queue by itself, and by one that comes then.  In
+ * hundredths.
+ */
 static uint32_t newcomer_ratio(const struct newcomer *n, uint64_t seed)
 {
 	struct fan_config c = fan_config(n->opcode, 2, n->mtu, n->mbps, false);
@@ -122,17 +131,22 @@ static uint32_t newcomer_ratio(const struct newcomer *n, uint64_t seed)
 }
 
 /*
- * The queue is full, and the flow that fills it loses nothing by itself: whoever comes has to find room.
- * In time enough for 36,000 packets of 1024 bytes.
+ * The queue is full, and the flow that fills it loses nothing by itself: whoever comes has to find
+ * room. In time enough for 36,000 packets of 1024 bytes.
  */
 static void newcomers_get_their_share(void **state)
 {
 	static const struct newcomer rows[] = {
-		{ IBV_WR_RDMA_WRITE, 1024, 100, 0 },	    { IBV_WR_RDMA_WRITE, 1024, 100, LAZY_NS },
-		{ IBV_WR_RDMA_WRITE, 1024, 200, 0 },	    { IBV_WR_RDMA_WRITE, 1024, 1000, 1000 },
-		{ IBV_WR_RDMA_WRITE, 1024, 10000, LAZY_NS }, { IBV_WR_RDMA_WRITE, 4096, 100, 0 },
-		{ IBV_WR_RDMA_WRITE, 4096, 1000, LAZY_NS },  { IBV_WR_RDMA_WRITE, 4096, 10000, LAZY_NS },
-		{ IBV_WR_RDMA_READ, 1024, 100, LAZY_NS },   { IBV_WR_RDMA_READ, 4096, 1000, LAZY_NS },
+		{ IBV_WR_RDMA_WRITE, 1024, 100, 0 },
+		{ IBV_WR_RDMA_WRITE, 1024, 100, LAZY_NS },
+		{ IBV_WR_RDMA_WRITE, 1024, 200, 0 },
+		{ IBV_WR_RDMA_WRITE, 1024, 1000, 1000 },
+		{ IBV_WR_RDMA_WRITE, 1024, 10000, LAZY_NS },
+		{ IBV_WR_RDMA_WRITE, 4096, 100, 0 },
+		{ IBV_WR_RDMA_WRITE, 4096, 1000, LAZY_NS },
+		{ IBV_WR_RDMA_WRITE, 4096, 10000, LAZY_NS },
+		{ IBV_WR_RDMA_READ, 1024, 100, LAZY_NS },
+		{ IBV_WR_RDMA_READ, 4096, 1000, LAZY_NS },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -149,8 +163,8 @@ static void newcomers_get_their_share(void **state)
 }
 
 /*
- * A queue that marks from a fifth on: its marks become CNPs, these slow the senders down, and nothing
- * is lost nor sent twice.
+ * A queue that marks from a fifth on: its marks become CNPs, these slow the senders down, and
+ * nothing is lost nor sent twice.
  */
 static void marks_slow_down_before_anything_is_lost(void **state)
 {
@@ -174,18 +188,21 @@ static void marks_slow_down_before_anything_is_lost(void **state)
 
 /*
  * QPs of one host to another have one window together, which the port's queue can hold: but for the
- * first moment, when they do not know of each other, nothing is lost, though each by itself would fill
- * it.  They share it, and the link is busy.
+ * first moment, when they do not know of each other, nothing is lost, though each by itself would
+ * fill it.  They share it, and the link is busy.
  */
 static void qps_to_one_host_share_a_window(void **state)
 {
 	static const struct {
 		uint32_t qps, mtu, mbps;
-	} rows[] = { { 2, 1024, 1000 }, { 4, 1024, 1000 },  { 16, 1024, 1000 }, { 32, 1024, 1000 },
-		     { 4, 4096, 1000 }, { 32, 4096, 1000 }, { 16, 1024, 100 },	{ 16, 4096, 1000 } };
+	} rows[] = {
+		{ 2, 1024, 1000 }, { 4, 1024, 1000 },  { 16, 1024, 1000 }, { 32, 1024, 1000 },
+		{ 4, 4096, 1000 }, { 32, 4096, 1000 }, { 16, 1024, 100 },  { 16, 4096, 1000 }
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct fan_config c = fan_config(IBV_WR_RDMA_WRITE, rows[i].qps, rows[i].mtu, rows[i].mbps, false);
+		struct fan_config c = fan_config(IBV_WR_RDMA_WRITE, rows[i].qps, rows[i].mtu,
+						 rows[i].mbps, false);
 		uint64_t time = 400 * VRB_SECOND / rows[i].mbps, delivered = 0, lost, again;
 		uint32_t least = ~0u, most = 0;
 		struct fan *f;
@@ -202,12 +219,15 @@ static void qps_to_one_host_share_a_window(void **state)
 			most = max(most, fan_done(f, k));
 			delivered += fan_done(f, k) * (uint64_t)MESSAGE * 8;
 		}
-		world_check(f->w, lost <= rows[i].qps && again <= 8 * rows[i].qps &&
-				  f->w->net.count.overflowed == lost &&
-				  fan_counters(f).retransmitted_pkts == again,
-			    "row %zu: %llu packets were lost at first, %llu in all", i, (unsigned long long)lost,
+		world_check(f->w,
+			    lost <= rows[i].qps && again <= 8 * rows[i].qps &&
+				    f->w->net.count.overflowed == lost &&
+				    fan_counters(f).retransmitted_pkts == again,
+			    "row %zu: %llu packets were lost at first, %llu in all", i,
+			    (unsigned long long)lost,
 			    (unsigned long long)f->w->net.count.overflowed);
-		world_check(f->w, most <= 2 * least, "row %zu: one has done %u, another %u", i, least, most);
+		world_check(f->w, most <= 2 * least, "row %zu: one has done %u, another %u", i,
+			    least, most);
 		world_check(f->w, delivered * 10 >= 8 * rows[i].mbps * (time / VRB_USEC),
 			    "row %zu: only %llu bits", i, (unsigned long long)delivered);
 		fan_free(f);
@@ -320,9 +340,9 @@ static bool drop_psn(void *arg, const struct net_packet *p)
 }
 
 /*
- * A WRITE of 24 packets, all in flight at once.  While anything behind the loss arrives, a round trip
- * repairs it, and the timer (67 ms) has no part in it; what nothing follows, a probe finds.  A peer
- * that keeps what comes behind a gap gets the lost packet only, another one the rest, too.
+ * A WRITE of 24 packets, all in flight at once.  While anything behind the loss arrives, a round
+ * trip repairs it, and the timer (67 ms) has no part in it; what nothing follows, a probe finds.  A
+ * peer that keeps what comes behind a gap gets the lost packet only, another one the rest, too.
  */
 static void loss_is_repaired_without_the_timer(void **state)
 {

@@ -20,7 +20,7 @@ enum trace_kind {
 	TRACE_FLIPPED,		/* the network damaged it */
 	TRACE_FULL,		/* the switch port's buffer was full */
 	TRACE_BAD_ICRC,		/* the receiver threw it away */
-	TRACE_NO_QP,		/* nobody there */
+	TRACE_NO_QP,		/* no such QP */
 	TRACE_POST_SEND,
 	TRACE_POST_RECV,
 	TRACE_CQE,

@@ -236,7 +236,7 @@ static void any_network_is_survived(void **state)
 	}
 }
 
-/* A message that finds no receive is dropped, and nobody is told. */
+/* A message without a receive is dropped silently. */
 static void no_receive_drops(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/held.h"
+#include "core/rx/reorder.h"
 #include "roce/icrc.h"
 #include "util/compiler.h"
 
@@ -131,7 +131,7 @@ struct sim_host *world_add_host(struct world *w, uint64_t mem_size)
 	 */
 	h->base = 0x7f0000000000ull + (rng_below(&w->rng, 1 << 20) << 12);
 	rng_fill(&w->rng, h->mem, mem_size);
-	share_init(&h->shares);
+	path_table_init(&h->shares);
 	w->host[w->nhosts++] = h;
 	return h;
 }
@@ -273,14 +273,16 @@ void world_kick(struct world *w, struct sim_qp *qp)
 
 	do {
 		if (has_window(qp))
-			qp->wq.sharers = share_sharers(&qp->host->shares, &qp->share, &qp->wq.path);
+			qp->wq.active_qps =
+				path_active_qps(&qp->host->shares, &qp->share, &qp->wq.path);
 		while ((len = roce_output(&qp->roce, buf, ROCE_MAX_PACKET, &path, w->now)) != 0) {
 			world_check(w, n++ < MAX_BURST, "QP 0x%x does not stop sending",
 				    qp->wq.qpn);
 			transmit(w, qp, path, buf, len);
 		}
 		if (roce_takes_room(&qp->roce))
-			share_count(&qp->host->shares, &qp->share, roce_round_trip(&qp->roce), w->now);
+			path_mark_active(&qp->host->shares, &qp->share, roce_round_trip(&qp->roce),
+					 w->now);
 		if (!qp->progressed || !w->progress)
 			return;
 		qp->progressed = false;
@@ -296,9 +298,41 @@ static void late_kick(struct world *w, void *arg)
 	world_kick(w, qp);
 }
 
+static void ack_overdue(struct world *w, void *arg)
+{
+	struct sim_qp *qp = arg;
+	struct roce_delayed_ack *d = &qp->delayed_ack;
+
+	if (!d->asked || w->now - d->asked < roce_delayed_ack_time(false) ||
+	    !roce_owes_ack(&qp->roce))
+		return;
+	qp->acks_overdue++;
+	roce_delayed_ack_alone(d, w->now);
+	world_kick(w, qp);
+}
+
+/* As core/tx/tx_sched.c does it where nobody polls. */
+static bool delay_ack(struct world *w, struct sim_qp *qp)
+{
+	struct roce_delayed_ack *d = &qp->delayed_ack;
+	bool urgent = !roce_owes_ack_only(&qp->roce);
+
+	if (!qp->delays_acks || !roce_owes_ack(&qp->roce))
+		return false;
+	if (!urgent)
+		roce_delayed_ack_asked(d, w->now);
+	if (!roce_delayed_ack_may_wait(urgent, false, roce_delayed_ack_expects_reply(d)))
+		return false;
+	qp->acks_delayed++;
+	world_at(w, w->now + roce_delayed_ack_time(false), ack_overdue, qp);
+	return true;
+}
+
 /* After the engine was called: lets it answer, now or a little later. */
 static void answer(struct world *w, struct sim_qp *qp)
 {
+	if (delay_ack(w, qp))
+		return;
 	if (!w->lazy) {
 		world_kick(w, qp);
 	} else if (!qp->kick_pending) {
@@ -314,17 +348,17 @@ static void run_held(void *arg, const struct roce_pkt *pkt)
 	roce_input(&qp->roce, pkt, qp->host->world->now);
 }
 
-/* As core/arrive.c does it. */
+/* As core/rx/demux.c does it. */
 static void run(struct world *w, struct sim_qp *qp, const struct roce_pkt *pkt)
 {
-	bool early = qp->holds && roce_early(&qp->roce, pkt);
+	bool early = qp->holds && roce_out_of_order(&qp->roce, pkt);
 	uint32_t expected = roce_expected_psn(&qp->roce);
 
 	roce_input(&qp->roce, pkt, w->now);
 	if (early)
-		held_keep(&qp->held, pkt, w->now);
+		reorder_insert(&qp->held, pkt, w->now);
 	else if (qp->held && roce_expected_psn(&qp->roce) != expected)
-		held_follow(qp->held, &qp->roce, run_held, qp, w->now);
+		reorder_deliver(qp->held, &qp->roce, run_held, qp, w->now);
 }
 
 static void input(struct world *w, struct sim_qp *qp, const struct net_packet *p,

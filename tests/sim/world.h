@@ -127,7 +127,7 @@ struct sim_rwr {
 /* False when the queue is full. Posting does not transmit: world_kick does. */
 bool sim_post_send(struct sim_qp *qp, const struct sim_wr *wr);
 bool sim_post_recv(struct sim_qp *qp, const struct sim_rwr *wr);
-/* Posting to an SRQ wakes nobody: an RNR NAK was sent, and the sender tries again. */
+/* Posting to an SRQ wakes no QP: an RNR NAK was sent, and the sender retries. */
 void sim_post_srq_recv(struct world *w, struct sim_srq *srq, const struct sim_rwr *wr);
 
 void world_kick(struct world *w, struct sim_qp *qp);

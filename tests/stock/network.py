@@ -180,6 +180,7 @@ def sharing_cases(_bench):
 # ---- loss -------------------------------------------------------------------------------------------------------------
 
 LOSSY_RATE = "200mbit"
+LOSS_RUNS = 5
 # The largest RoCE MTU that an interface MTU carries, and how much of a packet on the wire is payload: RoCE's, and TCP's with time stamps.
 LINKS = {1500: (1024, 1024 / 1082, 1448 / 1514), 4200: (4096, 4096 / 4154, 4148 / 4214)}
 
@@ -200,16 +201,20 @@ def goodputs(net, mtu):
 
 
 def goodput_at(per_mille, mtu, at_least):
-    """at_least: of the part of the link that TCP fills, in most runs."""
+    """
+    at_least: of the part of the link that TCP fills.  Both run in turn, and the best of one is held against the best of the
+    other: what a loaded machine takes from a run never makes it faster, and to choose for both favours neither.
+    """
     def case(bench):
         _, our_part, tcp_part = LINKS[mtu]
         with lossy_network(bench, per_mille, mtu) as net:
-            def once():
-                ours, tcp = goodputs(net, mtu)
-                print(f"       {per_mille / 10:g} % lost of 200 Mbit/s, MTU {mtu}: Verbena {ours:.0f}, TCP cubic {tcp:.0f} Mbit/s, "
-                      f"ratio {ours / tcp:.3f}")
-                return ours / our_part >= at_least * tcp / tcp_part
-            most_of_the_runs(f"a goodput below {at_least:g} of TCP's", once)
+            runs = [goodputs(net, mtu) for _ in range(LOSS_RUNS)]
+        for ours, tcp in runs:
+            print(f"       {per_mille / 10:g} % lost of 200 Mbit/s, MTU {mtu}: Verbena {ours:.0f}, TCP cubic {tcp:.0f} Mbit/s, "
+                  f"ratio {ours / tcp:.3f}")
+        ours, tcp = (max(column) for column in zip(*runs))
+        if ours / our_part < at_least * tcp / tcp_part:
+            raise Failure(f"a goodput below {at_least:g} of TCP's: at best {ours:.0f} and {tcp:.0f} Mbit/s")
     return case
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets as they were on the wire, from a pcap file: is each what other RoCE devices expect?  Prints
- * what was seen, one "name count" per line; the first packet that is wrong ends it.
+ * Packets as they were on the wire, from a pcap file: is each what other RoCE devices expect?
+ * Prints what was seen, one "name count" per line; the first packet that is wrong ends it.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,7 +29,8 @@ static void check(bool good, const char *fmt, ...)
 }
 
 static struct {
-	uint32_t packets, in_runs, padded, ack_requests, credits, ecn_capable, marked, notifications;
+	uint32_t packets, in_runs, padded, ack_requests, credits, ecn_capable, marked,
+		notifications;
 } seen;
 
 static void look(const struct capture_packet *p)
@@ -49,13 +50,15 @@ static void look(const struct capture_packet *p)
 	pad = pkt.bth.pad;
 	for (uint32_t i = 0; i < pad; i++)
 		check(!pkt.payload[pkt.payload_len + i], "pad byte %u is not zero", i);
-	check(!roce_is_request(op) || !roce_ends(op) || op->kind == ROCE_KIND_CNP || pkt.bth.ack_req ||
-	      pkt.bth.opcode >> 5, "the last packet of a message asks for no ACK");
+	check(!roce_is_request(op) || !roce_ends(op) || op->kind == ROCE_KIND_CNP ||
+		      pkt.bth.ack_req || pkt.bth.opcode >> 5,
+	      "the last packet of a message asks for no ACK");
 	seen.packets++;
 	seen.in_runs += p->ip_id != 0;
 	seen.padded += pad != 0;
 	seen.ack_requests += pkt.bth.ack_req;
-	seen.credits += roce_has(op, ROCE_HDR_AETH) && roce_syndrome_class(pkt.aeth.syndrome) == ROCE_AETH_ACK &&
+	seen.credits += roce_has(op, ROCE_HDR_AETH) &&
+			roce_syndrome_class(pkt.aeth.syndrome) == ROCE_AETH_ACK &&
 			roce_syndrome_value(pkt.aeth.syndrome) != ROCE_CREDITS_INVALID;
 	seen.ecn_capable += (p->path.traffic_class & ROCE_ECN_MASK) != ROCE_ECN_NOT_ECT;
 	seen.marked += (p->path.traffic_class & ROCE_ECN_MASK) == ROCE_ECN_CE;
@@ -72,8 +75,10 @@ int main(int argc, char **argv)
 	}
 	for (at = 0; at < c.n; at++)
 		look(&c.packet[at]);
-	printf("packets %u\nin_runs %u\npadded %u\nack_requests %u\ncredits %u\necn_capable %u\nmarked %u\n"
-	       "notifications %u\n", seen.packets, seen.in_runs, seen.padded, seen.ack_requests, seen.credits,
+	printf("packets %u\nin_runs %u\npadded %u\nack_requests %u\ncredits %u\necn_capable "
+	       "%u\nmarked %u\n"
+	       "notifications %u\n",
+	       seen.packets, seen.in_runs, seen.padded, seen.ack_requests, seen.credits,
 	       seen.ecn_capable, seen.marked, seen.notifications);
 	capture_free(&c);
 	return 0;

@@ -16,7 +16,7 @@ def rows(path, pattern):
 
 def case_every_reason(bench):
     known = {(t["number"], t["name"]): t for t in bench.json("explain", "--all") if t["kind"] == "vendor_err"}
-    for name, number, sentence in rows("src/wq/reason.def", r'^REASON\((\w+), (\d+), "(.*)"\)'):
+    for name, number, sentence in rows("src/wq/reason.def", r'^REASON\((\w+), (\d+),\s+"(.*)"\)'):
         topic = known.get((int(number), name))
         want(topic, f"no row for {name}")
         want_equal(topic["meaning"], sentence, name)
@@ -44,12 +44,24 @@ def case_every_finding(bench):
         want(f"## {code}" in troubles, f"docs/TROUBLESHOOTING.md has no section {code}")
 
 
+def case_every_reason_of_rej_and_cm_event(bench):
+    topics = bench.json("explain", "--all")
+    numbers = sorted(t["number"] for t in topics if t["kind"] == "rej")
+    want_equal(numbers, [*range(1, 34), 35], "reasons of REJ")
+    named = {t["name"]: t["number"] for t in topics if t["kind"] == "cm_event"}
+    values = rows("include/rdma/rdma_cma.h", r"^\s+(RDMA_CM_EVENT_\w+)")
+    want(len(values) >= 20, values)
+    want_equal(sorted(named, key=named.get), sorted(set(values), key=values.index), "events of rdma_cm")
+
+
 def case_words(bench):
     for word, name in (
             ("IBV_WC_RETRY_EXC_ERR", "IBV_WC_RETRY_EXC_ERR"), ("retry_exc_err", "IBV_WC_RETRY_EXC_ERR"),
             ("status:12", "IBV_WC_RETRY_EXC_ERR"), ("vendor_err:203", "RKEY_ACCESS"), ("203", "RKEY_ACCESS"),
             ("0xcb", "RKEY_ACCESS"), ("REASON_RKEY_ACCESS", "RKEY_ACCESS"), ("event:18", "IBV_EVENT_GID_CHANGE"),
-            ("GID_CHANGE", "IBV_EVENT_GID_CHANGE"), ("enomem", "ENOMEM"), ("-12", "ENOMEM"), ("vd010", "VD010"),
+            ("GID_CHANGE", "IBV_EVENT_GID_CHANGE"), ("rej:8", "IB_CM_REJ_INVALID_SERVICE_ID"),
+            ("RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_REJECTED"), ("cm_event:7", "RDMA_CM_EVENT_UNREACHABLE"),
+            ("enomem", "ENOMEM"), ("-12", "ENOMEM"), ("vd010", "VD010"),
             ("transport retry counter exceeded", "IBV_WC_RETRY_EXC_ERR"), ("Function not implemented", "ENOSYS")):
         topics = bench.json("explain", word) if word[0] != "-" else None
         if topics is None:

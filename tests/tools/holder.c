@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process to look at: a region, a CQ of 63 entries and an RC queue pair that is connected to itself, with 3 receives posted.  Says
- * "ready" with its QP number, does one SEND for each line on stdin, and ends with its input.
+ * A process to look at: a region, a CQ of 63 entries and an RC queue pair that is connected to
+ * itself, with 3 receives posted.  Says "ready" with its QP number, does one SEND for each line on
+ * stdin, and ends with its input.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,13 +35,20 @@ static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *cq)
 
 	if (!qp)
 		exit(3);
-	fail = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-				     .dest_qp_num = qp->qp_num, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
-				     .ah_attr = { .is_global = 1, .port_num = 1, .grh.hop_limit = 1 } };
+	fail = ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				     .path_mtu = IBV_MTU_1024,
+				     .dest_qp_num = qp->qp_num,
+				     .max_dest_rd_atomic = 1,
+				     .min_rnr_timer = 12,
+				     .ah_attr = {
+					     .is_global = 1, .port_num = 1, .grh.hop_limit = 1 } };
 	fail |= ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid);
-	fail |= ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	fail |= ibv_modify_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				      IBV_QP_MIN_RNR_TIMER);
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = 14;
 	attr.retry_cnt = attr.rnr_retry = 7;
@@ -87,7 +95,8 @@ int main(void)
 	static char memory[SIZE];
 	struct ibv_context *ctx = open_loopback();
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
-	struct ibv_mr *mr = ibv_reg_mr(pd, memory, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	struct ibv_mr *mr =
+		ibv_reg_mr(pd, memory, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	struct ibv_cq *cq = ibv_create_cq(ctx, 63, NULL, NULL, 0);
 	struct ibv_qp *qp = connect_to_itself(pd, cq);
 	char line[16];

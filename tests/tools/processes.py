@@ -121,6 +121,43 @@ def case_rdma_resource(bench):
                    sorted((h.pid, p["cqs"][0]["entries"], p["cqs"][0]["users"]) for h in (one, two)), cqs)
 
 
+def case_cm_ids(bench):
+    """Ids of rdma_cm, as verbena and iproute2 show them: a listener everywhere, and both ends of a connection."""
+    if not shutil.which("rping"):
+        raise LeftOut("rping is not installed")
+    prefix, env = bench.user_prefix(), bench.env()
+    server = subprocess.Popen([*prefix, "rping", "-s", "-a", "0.0.0.0", "-p", "7999"], env=env, stdout=subprocess.DEVNULL)
+    client = None
+    try:
+        ids = []
+        for _ in range(200):
+            ids = [i for p in bench.json("ps") for i in p["cm_ids"]]
+            if ids and ids[0]["state"] == "LISTEN":
+                break
+        want_equal([(i["device"], i["port_space"], i["src"], i["src_port"], i["qpn"]) for i in ids], [("", "TCP", "*", 7999, 0)], ids)
+        client = subprocess.Popen([*prefix, "rping", "-c", "-a", "127.0.0.1", "-p", "7999"], env=env, stdout=subprocess.DEVNULL)
+        for _ in range(200):
+            processes = {p["pid"]: p for p in bench.json("ps")}
+            both = [i for p in processes.values() for i in p["cm_ids"] if i["exchange"] == "ESTABLISHED"]
+            if len(both) == 2:
+                break
+        want_equal({(i["state"], i["type"], i["src"], i["dst"]) for i in both}, {("CONNECT", "RC", "127.0.0.1", "127.0.0.1")}, both)
+        want_equal(sorted(i["qpn"] for i in both), sorted(q["qpn"] for p in processes.values() for q in p["qps"]), processes)
+        text = bench.verbena("ps", str(server.pid), expect=0).out
+        for word in "*:7999", "LISTEN", "ESTABLISHED", f"127.0.0.1:{both[0]['src_port']}":
+            want(word in text, f"no {word!r} in\n{text}")
+        want("3 CM ids" in bench.verbena("top", "-n", "1", expect=0).out, "top")
+        if shutil.which("rdma", path=os.environ["PATH"] + ":/usr/sbin:/sbin"):
+            rows = json.loads(bench.verbena("rdma", "resource", "show", "cm_id", "-j", expect=0).out)
+            want_equal({(r["state"], r["pid"]) for r in rows},
+                       {("LISTEN", server.pid), ("CONNECT", server.pid), ("CONNECT", client.pid)}, rows)
+            want_equal({r["lqpn"] for r in rows if r["state"] == "CONNECT"}, {i["qpn"] for i in both}, rows)
+    finally:
+        for process in filter(None, (client, server)):
+            process.kill()
+            process.wait()
+
+
 def case_counts(bench):
     with Holder(bench) as holder:
         for _ in range(5):

@@ -9,7 +9,8 @@
 #include "recorder.h"
 
 enum {
-	CALLS_MAX = 100000,
+	CALLS_MAX = 200000,
+	SECTIONS_MAX = 100,
 };
 
 struct call {
@@ -19,7 +20,14 @@ struct call {
 
 static __thread bool on;
 static struct call calls[CALLS_MAX];
-static size_t count;
+static size_t count, start; /* of all calls; where the current section begins */
+
+static struct section {
+	const char *name;
+	unsigned int round;
+	size_t end;
+} sections[SECTIONS_MAX];
+static unsigned int n_sections;
 
 static void note(const void *function, bool enter)
 {
@@ -45,29 +53,38 @@ void __cyg_profile_func_exit(void *function, void *caller)
 
 void trace_start(void)
 {
-	count = 0;
+	start = count;
 	on = true;
 }
 
 void trace_drop(void)
 {
 	on = false;
-	count = 0;
+	count = start;
 }
 
-void trace_stop(FILE *out, const char *name, const void *in_library)
+void trace_keep(const char *name, unsigned int round)
+{
+	on = false;
+	CHECK(count < CALLS_MAX && n_sections < SECTIONS_MAX);
+	sections[n_sections++] = (struct section){ name, round, count };
+}
+
+void trace_write(FILE *out, const void *in_library)
 {
 	Dl_info library, found;
+	size_t i = 0;
 
-	on = false;
-	CHECK(count < CALLS_MAX);
 	CHECK(dladdr(in_library, &library));
-	for (size_t i = 0; i < count; i++) {
-		if (!dladdr(calls[i].function, &found) || found.dli_fbase != library.dli_fbase)
-			continue;
-		fprintf(out, "%s %s %#tx\n", name, calls[i].enter ? "enter" : "leave",
-			(const char *)calls[i].function - (const char *)library.dli_fbase);
+	for (unsigned int k = 0; k < n_sections; k++) {
+		const struct section *s = &sections[k];
+
+		for (; i < s->end; i++) {
+			if (!dladdr(calls[i].function, &found) || found.dli_fbase != library.dli_fbase)
+				continue;
+			fprintf(out, "%s %u %s %#tx\n", s->name, s->round, calls[i].enter ? "enter" : "leave",
+				(const char *)calls[i].function - (const char *)library.dli_fbase);
+		}
 	}
 	fflush(out);
-	count = 0;
 }

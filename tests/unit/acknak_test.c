@@ -128,8 +128,11 @@ static void newest_acknowledgement_survives(void **state)
 	assert_false(ack->pending);
 }
 
-/* What the engine has to say if its ACKs may travel beside requests; the opcode of the packet, -1: none. */
-static int output_beside(struct roce_rider *ack)
+/*
+ * What the engine has to say if its ACKs may travel beside requests; the opcode of the packet, -1:
+ * none.
+ */
+static int output_beside(struct roce_piggyback_ack *ack)
 {
 	ack->allowed = true;
 	e.len = roce_output_with(&e.qp, e.buf, sizeof(e.buf), &e.out_path, ack, e.now);
@@ -147,7 +150,7 @@ static void start_owing(void)
 
 static void an_ack_rides_beside_a_request(void **state)
 {
-	struct roce_rider ack;
+	struct roce_piggyback_ack ack;
 
 	start_owing();
 	env_post(&e, IBV_WR_SEND, 0, 8);
@@ -163,10 +166,12 @@ static void an_ack_rides_beside_a_request(void **state)
 	assert_int_equal(output_beside(&ack), -1);
 }
 
-/* It leaves as ever where there is no request, where it is a NAK, and behind what a READ is owed. */
+/*
+ * It leaves as ever where there is no request, where it is a NAK, and behind what a READ is owed.
+ */
 static void what_does_not_ride(void **state)
 {
-	struct roce_rider ack;
+	struct roce_piggyback_ack ack;
 
 	start_owing();
 	assert_int_equal(output_beside(&ack), ROCE_RC_ACKNOWLEDGE);
@@ -192,7 +197,7 @@ static void what_does_not_ride(void **state)
 /* What is run in the peer's memory is seen there at once, and must not be seen before the ACK. */
 static void an_ack_goes_before_what_needs_no_packet(void **state)
 {
-	struct roce_rider ack;
+	struct roce_piggyback_ack ack;
 
 	start_owing();
 	e.wq.direct = true;
@@ -205,7 +210,7 @@ static void an_ack_goes_before_what_needs_no_packet(void **state)
 /* The peer's message was taken: it hears so, although this QP dies of its own. */
 static void a_request_that_fails_leaves_the_ack(void **state)
 {
-	struct roce_rider ack;
+	struct roce_piggyback_ack ack;
 
 	start_owing();
 	env_post(&e, IBV_WR_SEND, 0, 8);
@@ -217,7 +222,7 @@ static void a_request_that_fails_leaves_the_ack(void **state)
 	assert_int_equal(output_beside(&ack), -1);
 }
 
-static void request_beside(const struct roce_rider *ack, uint32_t psn)
+static void request_beside(const struct roce_piggyback_ack *ack, uint32_t psn)
 {
 	struct roce_pkt pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, psn, 8);
 
@@ -225,10 +230,15 @@ static void request_beside(const struct roce_rider *ack, uint32_t psn)
 	env_input(&e, &pkt);
 }
 
-/* As if it had come in front: completions in this order, and a NAK is the end of the QP before the request. */
+/*
+ * As if it had come in front: completions in this order, and a NAK is the end of the QP before the
+ * request.
+ */
 static void a_rider_is_heard_first(void **state)
 {
-	struct roce_rider ack = { .psn = ENV_PSN, .msn = 1, .syndrome = ROCE_CREDITS_INVALID };
+	struct roce_piggyback_ack ack = { .psn = ENV_PSN,
+					  .msn = 1,
+					  .syndrome = ROCE_CREDITS_INVALID };
 
 	env_start(&e, IBV_QPT_RC);
 	env_post_recv(&e, 0, 8);
@@ -254,7 +264,7 @@ static void a_rider_is_heard_first(void **state)
 /* A neighbour may write anything: an ACK to a QP that has no requester, or no use for it. */
 static void a_rider_out_of_place_is_dropped(void **state)
 {
-	struct roce_rider ack = { .psn = ENV_PSN, .syndrome = ROCE_CREDITS_INVALID };
+	struct roce_piggyback_ack ack = { .psn = ENV_PSN, .syndrome = ROCE_CREDITS_INVALID };
 
 	env_init(&e, IBV_QPT_RC);
 	env_rtr(&e);

@@ -9,6 +9,7 @@
 #include "roce/cc.h"
 #include "util/compiler.h"
 #include "util/time.h"
+#include "util/tuning.h"
 
 enum { LIMIT = 128, MOST = 2 * LIMIT };
 
@@ -54,13 +55,15 @@ static void the_window_has_a_floor_and_a_limit(void **state)
 	assert_int_equal(cc.window, LIMIT - 38);
 	for (int i = 0; i < 40; i++)
 		lose();
-	assert_in_range(cc.window, ROCE_CC_MIN, 3);
+	assert_in_range(cc.window, TUNE_CC_WINDOW_MIN, 3);
 	for (int i = 0; i < 100; i++)
 		roce_cc_acked(&cc, 5000, LIMIT, 0);
 	assert_int_equal(cc.window, LIMIT);
 }
 
-/* What left before the first loss was known is of the same congestion; what left behind it is not. */
+/*
+ * What left before the first loss was known is of the same congestion; what left behind it is not.
+ */
 static void the_losses_of_a_window_cut_once(void **state)
 {
 	const uint32_t cut = LIMIT - 38;
@@ -101,7 +104,10 @@ static void recovery_ends_with_what_was_in_flight(void **state)
 	assert_int_equal(cc.window, LIMIT - 38);
 }
 
-/* Long round trips of a window that never was disturbed: a part of it goes, and comes back if they stay as long. */
+/*
+ * Long round trips of a window that never was disturbed: a part of it goes, and comes back if they
+ * stay as long.
+ */
 static void a_full_window_gives_way(void **state)
 {
 	uint64_t now = VRB_SECOND;
@@ -109,42 +115,47 @@ static void a_full_window_gives_way(void **state)
 
 	while (cc.window == LIMIT)
 		round_trip(psn++, VRB_MSEC, &now);
-	assert_int_equal(psn, ROCE_YIELD_WAIT * ROCE_YIELD_PERIOD);
+	assert_int_equal(psn, TUNE_CC_PROBE_WAIT * TUNE_CC_PROBE_PERIOD);
 	assert_int_equal(cc.window, LIMIT - 38);
 	assert_false(cc.timing);
-	for (uint32_t i = 1; i < ROCE_YIELD_PERIOD; i++) {
+	for (uint32_t i = 1; i < TUNE_CC_PROBE_PERIOD; i++) {
 		round_trip(psn++, VRB_MSEC, &now);
 		assert_int_equal(cc.window, LIMIT - 38 + i);
 	}
 	round_trip(psn++, VRB_MSEC, &now);
 	assert_int_equal(cc.window, LIMIT);
 	lose();
-	for (uint32_t i = 0; i < ROCE_YIELD_WAIT * ROCE_YIELD_PERIOD; i++)
+	for (uint32_t i = 0; i < TUNE_CC_PROBE_WAIT * TUNE_CC_PROBE_PERIOD; i++)
 		round_trip(psn++, 2 * VRB_MSEC, &now);
 	assert_in_range(cc.window, 1, LIMIT * 7 / 10);
 	roce_cc_probe(&cc, psn - 1, psn);
-	assert_int_equal(cc.yield.window, 0);
+	assert_int_equal(cc.probe.window, 0);
 }
 
 /* The part of a window of 64 packets of 4096 bytes that one of several QPs may use. */
 static void a_window_is_shared(void **state)
 {
 	static const struct {
-		uint32_t sharers;
+		uint32_t active_qps;
 		uint64_t len;
 		uint32_t part;
 	} rows[] = {
-		{ 0, 65536, 64 }, { 1, 65536, 64 }, { 2, 65536, 32 }, { 3, 65536, 21 }, { 16, 65536, 4 },
-		{ 64, 65536, 1 }, { 65, 65536, 1 }, { 1000000, 65536, 1 },	/* never nothing */
-		{ 16, 4096, 4 }, { 16, 2048, 8 }, { 16, 1024, 16 },	/* shorter ones take less, */
-		{ 16, 8, 16 }, { 16, 0, 16 },	/* but not much less, */
-		{ 2, 8, 128 }, { 1, 8, 256 }, { 1, 2048, 128 },	/* as with a shorter MTU; */
+		{ 0, 65536, 64 }, { 1, 65536, 64 },
+		{ 2, 65536, 32 }, { 3, 65536, 21 },
+		{ 16, 65536, 4 }, { 64, 65536, 1 },
+		{ 65, 65536, 1 }, { 1000000, 65536, 1 }, /* never nothing */
+		{ 16, 4096, 4 },  { 16, 2048, 8 },
+		{ 16, 1024, 16 },                /* shorter ones take less, */
+		{ 16, 8, 16 },    { 16, 0, 16 }, /* but not much less, */
+		{ 2, 8, 128 },    { 1, 8, 256 },
+		{ 1, 2048, 128 }, /* as with a shorter MTU; */
 	};
 
 	roce_cc_start(&cc, 32, 64, 0);
 	cc.window = 64;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		assert_int_equal(roce_cc_share(&cc, rows[i].sharers, 4096, rows[i].len), rows[i].part);
+		assert_int_equal(roce_cc_share(&cc, rows[i].active_qps, 4096, rows[i].len),
+				 rows[i].part);
 	assert_int_equal(roce_cc_share(&cc, 1, 512, 8), 64);
 	cc.window = 31;		/* and one that was cut is what it is */
 	assert_int_equal(roce_cc_share(&cc, 1, 4096, 8), 31);
@@ -152,7 +163,10 @@ static void a_window_is_shared(void **state)
 	assert_int_equal(roce_cc_share(&cc, 62, 4096, 8), 2);
 }
 
-/* Annex A17; DCQCN: the first notification halves, rare ones later take less; one counts in a round trip. */
+/*
+ * Annex A17; DCQCN: the first notification halves, rare ones later take less; one counts in a round
+ * trip.
+ */
 static void notifications_cut_by_how_steady_they_are(void **state)
 {
 	uint64_t now = VRB_SECOND;
@@ -176,7 +190,10 @@ static void notifications_cut_by_how_steady_they_are(void **state)
 	assert_in_range(cc.window, before * 8 / 10, before);
 }
 
-/* By round trip and by limit: the same bytes at any MTU, but a packet at least for each window's worth. */
+/*
+ * By round trip and by limit: the same bytes at any MTU, but a packet at least for each window's
+ * worth.
+ */
 static void growth_slows_with_delay(void **state)
 {
 	static const struct {
@@ -200,8 +217,8 @@ static void growth_slows_with_delay(void **state)
 }
 
 /*
- * A probe is the copy of a packet, and nobody knows which of the two was answered: the first is what
- * counts, or a round trip that has become longer than the patience for it would never be seen.
+ * A probe is the copy of a packet, and nobody knows which of the two was answered: the first is
+ * what counts, or a round trip that has become longer than the patience for it would never be seen.
  */
 static void a_copy_does_not_end_the_timing(void **state)
 {
@@ -226,7 +243,7 @@ static void an_answer_before_its_request_took_no_time(void **state)
 static void a_probe_in_vain_is_undone(void **state)
 {
 	roce_cc_probe(&cc, 0, 1);
-	assert_int_equal(cc.window, ROCE_CC_MIN);
+	assert_int_equal(cc.window, TUNE_CC_WINDOW_MIN);
 	roce_cc_undo(&cc);
 	assert_int_equal(cc.window, LIMIT);
 	roce_cc_probe(&cc, 0, 1);
@@ -240,13 +257,16 @@ static void probes_in_a_row_halve_what_is_come_back_to(void **state)
 {
 	roce_cc_probe(&cc, 0, 128);
 	roce_cc_probe(&cc, 0, 128);
-	assert_int_equal(cc.window, ROCE_CC_MIN);
+	assert_int_equal(cc.window, TUNE_CC_WINDOW_MIN);
 	assert_int_equal(cc.fast_to, (LIMIT - 38) / 2);
 	roce_cc_undo(&cc);
 	assert_int_equal(cc.window, LIMIT);
 }
 
-/* But when what was in flight is answered, silence is another one, and the window of before is that of now. */
+/*
+ * But when what was in flight is answered, silence is another one, and the window of before is that
+ * of now.
+ */
 static void a_probe_after_answers_begins_anew(void **state)
 {
 	uint32_t una = 0;
@@ -308,7 +328,10 @@ static void a_path_of_unknown_speed_keeps_the_limit(void **state)
 	assert_int_equal(cc.window, LIMIT);
 }
 
-/* Each loss beyond the limit makes the next attempt wait four times as long; what is lost along with it does not. */
+/*
+ * Each loss beyond the limit makes the next attempt wait four times as long; what is lost along
+ * with it does not.
+ */
 static void what_was_lost_beyond_the_limit_is_remembered(void **state)
 {
 	static const uint32_t patience[] = { 16, 64, 256, 1024 };

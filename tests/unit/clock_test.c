@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The distance between the monotonic clock and the wall's: kept while it can be right, taken anew after a step. */
+/*
+ * The distance between the monotonic clock and the wall's: kept while it can be right, taken anew
+ * after a step.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +21,7 @@ static void distances(void **state)
 	static const struct {
 		int64_t known;		/* off WALL; 1: not known yet */
 		uint64_t before, after;	/* the wall clock is read in the middle */
-		int64_t step;		/* that somebody set it by */
+		int64_t step;		/* step of the clock */
 		int64_t want;		/* off WALL */
 	} rows[] = {
 		{ 1, 100, 200, 0, 0 },
@@ -37,8 +40,10 @@ static void distances(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		uint64_t known = rows[i].known == 1 ? 0 : (uint64_t)(WALL * VRB_SECOND + rows[i].known);
-		uint64_t wall = WALL * VRB_SECOND + (rows[i].before + rows[i].after) / 2 + (uint64_t)rows[i].step;
+		uint64_t known =
+			rows[i].known == 1 ? 0 : (uint64_t)(WALL * VRB_SECOND + rows[i].known);
+		uint64_t wall = WALL * VRB_SECOND + (rows[i].before + rows[i].after) / 2 +
+				(uint64_t)rows[i].step;
 
 		assert_int_equal(clock_distance(known, rows[i].before, wall, rows[i].after),
 				 WALL * VRB_SECOND + (uint64_t)rows[i].want);

@@ -28,13 +28,15 @@ static void on_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 	if (e->num_told == ENV_LOG)
 		return;
 	e->num_told++;
-	*t = (struct cm_told){ .conn = c, .type = ev->type, .status = ev->status, .has_msg = ev->msg != NULL };
+	*t = (struct cm_told){
+		.conn = c, .type = ev->type, .status = ev->status, .has_msg = ev->msg != NULL
+	};
 	if (ev->msg)
 		t->msg = *ev->msg;
 }
 
-static enum cm_verdict on_request(void *arg, const struct cm_msg *m, const struct net_path *path, struct cm_conn **conn,
-				  unsigned int *reason)
+static enum cm_verdict on_request(void *arg, const struct cm_msg *m, const struct net_path *path,
+				  struct cm_conn **conn, unsigned int *reason)
 {
 	struct cm_env *e = arg;
 
@@ -62,11 +64,22 @@ static void on_will(void *arg, struct cm_conn *c, const struct net_path *path, c
 		REQUIRE(cm_decode(&e->will, mad, CM_MAD_LEN) == CM_DECODED);
 }
 
-static const struct cm_ops ops = { on_send, on_event, on_request, on_release, on_will };
+static void on_late(void *arg, struct cm_conn *c)
+{
+	struct cm_env *e = arg;
+
+	e->num_late++;
+}
+
+static const struct cm_ops ops = { on_send, on_event, on_request, on_release, on_will, on_late };
 
 struct net_addr env_address(unsigned int host)
 {
-	return (struct net_addr){ { [10] = 0xff, [11] = 0xff, [12] = 192, [14] = (uint8_t)(2 + (host >> 8)), [15] = (uint8_t)host } };
+	return (struct net_addr){ { [10] = 0xff,
+				    [11] = 0xff,
+				    [12] = 192,
+				    [14] = (uint8_t)(2 + (host >> 8)),
+				    [15] = (uint8_t)host } };
 }
 
 void env_init(struct cm_env *e)
@@ -104,17 +117,33 @@ struct net_path env_path(void)
 struct cm_req env_req(void)
 {
 	return (struct cm_req){
-		.service_id = SERVICE, .ca_guid = OUR_GUID, .qpn = OUR_QPN, .responder_resources = 3, .initiator_depth = 2,
-		.remote_response_timeout = 20, .local_response_timeout = 20, .retry_count = 7, .rnr_retry = 6, .pkey = 0xffff,
-		.mtu = 3, .max_cm_retries = 15,
-		.primary = { .local_gid = env_address(1), .remote_gid = env_address(2), .hop_limit = 64, .ack_timeout = 19 },
+		.service_id = SERVICE,
+		.ca_guid = OUR_GUID,
+		.qpn = OUR_QPN,
+		.responder_resources = 3,
+		.initiator_depth = 2,
+		.remote_response_timeout = 20,
+		.local_response_timeout = 20,
+		.retry_count = 7,
+		.rnr_retry = 6,
+		.pkey = 0xffff,
+		.mtu = 3,
+		.max_cm_retries = 15,
+		.primary = { .local_gid = env_address(1),
+			     .remote_gid = env_address(2),
+			     .hop_limit = 64,
+			     .ack_timeout = 19 },
 	};
 }
 
 struct cm_rep env_rep(void)
 {
-	return (struct cm_rep){ .ca_guid = OUR_GUID, .qpn = OUR_QPN, .responder_resources = 2, .initiator_depth = 3,
-				.target_ack_delay = 15, .rnr_retry = 5 };
+	return (struct cm_rep){ .ca_guid = OUR_GUID,
+				.qpn = OUR_QPN,
+				.responder_resources = 2,
+				.initiator_depth = 3,
+				.target_ack_delay = 15,
+				.rnr_retry = 5 };
 }
 
 struct cm_msg env_msg(enum cm_type type)
@@ -140,10 +169,14 @@ struct cm_msg env_msg(enum cm_type type)
 		m.rep.psn = 0x654321;
 		break;
 	case CM_SIDR_REQ:
-		m.sidr_req = (struct cm_sidr_req){ .request_id = PEER_ID, .pkey = 0xffff, .service_id = SERVICE };
+		m.sidr_req = (struct cm_sidr_req){ .request_id = PEER_ID,
+						   .pkey = 0xffff,
+						   .service_id = SERVICE };
 		break;
 	case CM_SIDR_REP:
-		m.sidr_rep = (struct cm_sidr_rep){ .request_id = OUR_ID, .service_id = SERVICE, .qpn = PEER_QPN };
+		m.sidr_rep = (struct cm_sidr_rep){ .request_id = OUR_ID,
+						   .service_id = SERVICE,
+						   .qpn = PEER_QPN };
 		break;
 	case CM_DREQ:
 		m.dreq.remote_qpn = OUR_QPN;

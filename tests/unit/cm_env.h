@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A communication manager in a world of its own: remembers what it says and tells, and speaks to it as its
- * peer.
+ * A communication manager in a world of its own: remembers what it says and tells, and speaks to it
+ * as its peer.
  */
 #ifndef TESTS_UNIT_CM_ENV_H
 #define TESTS_UNIT_CM_ENV_H
@@ -47,6 +47,7 @@ struct cm_env {
 	struct cm_told told[ENV_LOG];
 	unsigned int num_told;
 	unsigned int num_released;
+	unsigned int num_late;
 	struct cm_msg will;		/* of the conn that changed last */
 	bool has_will;
 };

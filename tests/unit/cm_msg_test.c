@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The messages of communication management: every MAD that two hosts of Linux soft RoCE exchanged (the
- * captures in the folder that is the first argument) decodes, and encodes again to the same 256 bytes; the
- * fields of one connection are what they are known to be; and each bit of a MAD is of one field or none.
+ * The messages of communication management: every MAD that two hosts of Linux soft RoCE exchanged
+ * (the captures in the folder that is the first argument) decodes, and encodes again to the same
+ * 256 bytes; the fields of one connection are what they are known to be; and each bit of a MAD is
+ * of one field or none.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 
 #include "cm/msg.h"
+#include "cm/stateless.h"
 #include "roce/pkt.h"
 #include "sim/pcap.h"
 #include "util/compiler.h"
@@ -40,6 +42,30 @@ static const uint8_t *mad_of(const struct capture_packet *p)
 	return pkt.payload;
 }
 
+/* The head of a MAD says who it is for, and what is answered for nobody, as all of it does. */
+static void check_head(const uint8_t *mad, const struct cm_msg *m)
+{
+	uint64_t want = 0, got = 0;
+	struct cm_msg head, answer[2];
+	uint8_t bytes[2][CM_MAD_LEN];
+	bool answers;
+
+	assert_int_equal(cm_decode_head(&head, mad, CM_MAD_LEN), CM_DECODED);
+	assert_int_equal(cm_addressee(&head, &got), cm_addressee(m, &want));
+	assert_true(got == want && head.tid == m->tid);
+	if (m->type == CM_REQ)
+		assert_memory_equal(head.req.private_data, m->req.private_data, CM_REQ_PRIVATE);
+	if (m->type == CM_SIDR_REQ)
+		assert_memory_equal(head.sidr_req.private_data, m->sidr_req.private_data,
+				    CM_SIDR_REQ_PRIVATE);
+	answers = cm_answer_for_nobody(&answer[0], m);
+	assert_int_equal(cm_answer_for_nobody(&answer[1], &head), answers);
+	for (int i = 0; answers && i < 2; i++)
+		cm_encode(bytes[i], &answer[i]);
+	if (answers)
+		assert_memory_equal(bytes[0], bytes[1], CM_MAD_LEN);
+}
+
 static unsigned int check_file(const char *name, unsigned int seen[CM_APR + 1])
 {
 	uint8_t again[CM_MAD_LEN];
@@ -56,7 +82,9 @@ static unsigned int check_file(const char *name, unsigned int seen[CM_APR + 1])
 		assert_int_equal(cm_decode(&m, mad, CM_MAD_LEN), CM_DECODED);
 		cm_encode(again, &m);
 		if (memcmp(mad, again, sizeof(again)) != 0)
-			fail_msg("%s: %s, packet %u, encodes differently", name, cm_type_name(m.type), i);
+			fail_msg("%s: %s, packet %u, encodes differently", name,
+				 cm_type_name(m.type), i);
+		check_head(mad, &m);
 		seen[m.type]++;
 		n++;
 	}
@@ -66,8 +94,8 @@ static unsigned int check_file(const char *name, unsigned int seen[CM_APR + 1])
 
 static void mads_of_soft_roce(void **state)
 {
-	static const enum cm_type all[] = { CM_REQ, CM_MRA, CM_REJ, CM_REP, CM_RTU, CM_DREQ, CM_DREP, CM_SIDR_REQ,
-					    CM_SIDR_REP };
+	static const enum cm_type all[] = { CM_REQ,  CM_MRA,  CM_REJ,      CM_REP,     CM_RTU,
+					    CM_DREQ, CM_DREP, CM_SIDR_REQ, CM_SIDR_REP };
 	unsigned int seen[CM_APR + 1] = { 0 }, files = 0, n = 0;
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
@@ -91,7 +119,9 @@ static void mads_of_soft_roce(void **state)
 
 static struct net_addr ipv4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
 {
-	return (struct net_addr){ { [10] = 0xff, [11] = 0xff, [12] = a, [13] = b, [14] = c, [15] = d } };
+	return (struct net_addr){
+		{ [10] = 0xff, [11] = 0xff, [12] = a, [13] = b, [14] = c, [15] = d }
+	};
 }
 
 /* What the capture's dump by another program says. */
@@ -106,16 +136,21 @@ static void fields_of_a_connection(void **state)
 	cm_decode(&m, mad_of(&c.packet[0]), CM_MAD_LEN);
 	assert_int_equal(m.type, CM_REQ);
 	assert_true(m.tid == 0x00000002d4402d68 && m.req.local_id == 0x682d40d4);
-	assert_true(m.req.service_id == cm_service_id(0x106, 7471) && m.req.ca_guid == 0x505400fffe780002);
+	assert_true(m.req.service_id == cm_service_id(0x106, 7471) &&
+		    m.req.ca_guid == 0x505400fffe780002);
 	assert_true(m.req.qpn == 0x13 && m.req.psn == 0x6288ca && m.req.pkey == 0xffff);
 	assert_true(m.req.responder_resources == 3 && m.req.initiator_depth == 2);
 	assert_true(m.req.remote_response_timeout == 20 && m.req.local_response_timeout == 20);
-	assert_true(m.req.transport == CM_RC && m.req.ext_transport == 0 && !m.req.flow_control && !m.req.srq);
-	assert_true(m.req.retry_count == 7 && m.req.rnr_retry == 7 && m.req.max_cm_retries == 15 && m.req.mtu == 3);
+	assert_true(m.req.transport == CM_RC && m.req.ext_transport == 0 && !m.req.flow_control &&
+		    !m.req.srq);
+	assert_true(m.req.retry_count == 7 && m.req.rnr_retry == 7 && m.req.max_cm_retries == 15 &&
+		    m.req.mtu == 3);
 	assert_true(m.req.primary.local_lid == 0xffff && m.req.primary.remote_lid == 0xffff);
-	assert_true(net_addr_equal(&m.req.primary.local_gid, &a) && net_addr_equal(&m.req.primary.remote_gid, &b));
+	assert_true(net_addr_equal(&m.req.primary.local_gid, &a) &&
+		    net_addr_equal(&m.req.primary.remote_gid, &b));
 	assert_true(m.req.primary.flow_label == 0x82d58 && m.req.primary.hop_limit == 64);
-	assert_true(m.req.primary.ack_timeout == 19 && !m.req.primary.subnet_local && m.req.alternate.local_lid == 0);
+	assert_true(m.req.primary.ack_timeout == 19 && !m.req.primary.subnet_local &&
+		    m.req.alternate.local_lid == 0);
 	cm_ip_header_decode(&ip, m.req.private_data);
 	assert_true(ip.version == 0 && ip.ip_version == 4 && ip.src_port == 50871);
 	assert_true(net_addr_equal(&ip.src, &a) && net_addr_equal(&ip.dst, &b));
@@ -123,9 +158,12 @@ static void fields_of_a_connection(void **state)
 
 	cm_decode(&m, mad_of(&c.packet[1]), CM_MAD_LEN);
 	assert_int_equal(m.type, CM_REP);
-	assert_true(m.rep.local_id == 0xb1979e4a && m.rep.remote_id == 0x682d40d4 && m.rep.qpn == 0x12);
-	assert_true(m.rep.psn == 0xa2ffcb && m.rep.responder_resources == 2 && m.rep.initiator_depth == 3);
-	assert_true(m.rep.target_ack_delay == 15 && m.rep.rnr_retry == 7 && m.rep.ca_guid == 0x505400fffe780003);
+	assert_true(m.rep.local_id == 0xb1979e4a && m.rep.remote_id == 0x682d40d4 &&
+		    m.rep.qpn == 0x12);
+	assert_true(m.rep.psn == 0xa2ffcb && m.rep.responder_resources == 2 &&
+		    m.rep.initiator_depth == 3);
+	assert_true(m.rep.target_ack_delay == 15 && m.rep.rnr_retry == 7 &&
+		    m.rep.ca_guid == 0x505400fffe780003);
 
 	cm_decode(&m, mad_of(&c.packet[3]), CM_MAD_LEN);
 	assert_true(m.type == CM_DREQ && m.dreq.remote_qpn == 0x12);
@@ -135,24 +173,31 @@ static void fields_of_a_connection(void **state)
 static void ip_headers_mirror(void **state)
 {
 	static const struct cm_ip_header v6 = {
-		.ip_version = 6, .src_port = 7174, .src = { { 0xfd, [15] = 1 } }, .dst = { { 0xfe, 0x80, [15] = 2 } },
+		.ip_version = 6,
+		.src_port = 7174,
+		.src = { { 0xfd, [15] = 1 } },
+		.dst = { { 0xfe, 0x80, [15] = 2 } },
 	};
-	struct cm_ip_header v4 = { .ip_version = 4, .src_port = 1, .src = ipv4(192, 0, 2, 1), .dst = ipv4(127, 0, 0, 1) };
+	struct cm_ip_header v4 = {
+		.ip_version = 4, .src_port = 1, .src = ipv4(192, 0, 2, 1), .dst = ipv4(127, 0, 0, 1)
+	};
 	uint8_t wire[CM_IP_HEADER_LEN];
 	struct cm_ip_header h;
 
 	cm_ip_header_encode(wire, &v4);
 	assert_true(wire[4 + 10] == 0 && wire[4 + 12] == 192 && wire[1] == 0x40);
 	cm_ip_header_decode(&h, wire);
-	assert_true(h.ip_version == 4 && h.src_port == 1 && net_addr_equal(&h.src, &v4.src) && net_addr_equal(&h.dst, &v4.dst));
+	assert_true(h.ip_version == 4 && h.src_port == 1 && net_addr_equal(&h.src, &v4.src) &&
+		    net_addr_equal(&h.dst, &v4.dst));
 	cm_ip_header_encode(wire, &v6);
 	cm_ip_header_decode(&h, wire);
-	assert_true(h.ip_version == 6 && net_addr_equal(&h.src, &v6.src) && net_addr_equal(&h.dst, &v6.dst));
+	assert_true(h.ip_version == 6 && net_addr_equal(&h.src, &v6.src) &&
+		    net_addr_equal(&h.dst, &v6.dst));
 }
 
 /*
- * Of each message: with one bit set at a time, decoding and encoding yields that bit alone, or nothing for a
- * reserved one.  And as many bits are of fields as the specification has.
+ * Of each message: with one bit set at a time, decoding and encoding yields that bit alone, or
+ * nothing for a reserved one.  And as many bits are of fields as the specification has.
  */
 static void each_bit_is_of_one_field(void **state)
 {
@@ -187,11 +232,13 @@ static void each_bit_is_of_one_field(void **state)
 			cm_encode(again, &m);
 			if (!memcmp(again, nothing, sizeof(again)))
 				reserved++;
-			else if (bit / 8 != 24 + 9 && bit / 8 != 24 + 8 && bit / 8 != 24 + 5)	/* lengths are cut */
+			/* lengths are cut */
+			else if (bit / 8 != 24 + 9 && bit / 8 != 24 + 8 && bit / 8 != 24 + 5)
 				assert_memory_equal(again, mad, sizeof(mad));
 		}
 		if (reserved != of[i].reserved)
-			fail_msg("%s: %u bits are of no field, not %u", cm_type_name(of[i].type), reserved, of[i].reserved);
+			fail_msg("%s: %u bits are of no field, not %u", cm_type_name(of[i].type),
+				 reserved, of[i].reserved);
 	}
 }
 
@@ -201,9 +248,10 @@ static void what_is_not_ours(void **state)
 		uint8_t at, value;
 		enum cm_decoded want;
 	} changes[] = {
-		{ 0, 2, CM_NOT_CM }, { 1, 3, CM_NOT_CM }, { 2, 1, CM_NOT_CM }, { 3, 0x81, CM_NOT_CM },
-		{ 17, 0x0f, CM_UNKNOWN }, { 17, 0x1b, CM_UNKNOWN }, { 16, 1, CM_UNKNOWN },
-		{ 5, 1, CM_DECODED }, { 7, 1, CM_DECODED }, { 19, 1, CM_DECODED },
+		{ 0, 2, CM_NOT_CM },    { 1, 3, CM_NOT_CM },      { 2, 1, CM_NOT_CM },
+		{ 3, 0x81, CM_NOT_CM }, { 17, 0x0f, CM_UNKNOWN }, { 17, 0x1b, CM_UNKNOWN },
+		{ 16, 1, CM_UNKNOWN },  { 5, 1, CM_DECODED },     { 7, 1, CM_DECODED },
+		{ 19, 1, CM_DECODED },
 	};
 	struct cm_msg m = { .type = CM_RTU };
 	uint8_t mad[CM_MAD_LEN];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The states of connections: every message in every state, every call in every state, time, and what a peer
- * cannot do who does not know.
+ * The states of connections: every message in every state, every call in every state, time, and
+ * what a peer cannot do who does not know.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -28,18 +28,23 @@ static bool went_to(unsigned int host)
 	return net_addr_equal(&e.sent_by[0].dst, &a);
 }
 
-static void check(const char *what, enum cm_state state, const struct cm_conn *c, enum cm_state want, int sent, int event)
+static void check(const char *what, enum cm_state state, const struct cm_conn *c,
+		  enum cm_state want, int sent, int event)
 {
 	int did_send = e.num_sent ? (int)e.sent[0].type : NOTHING;
 	int did_tell = e.num_told ? (int)e.told[0].type : NOTHING;
 
-	if (c->state != want || did_send != sent || did_tell != event || e.num_sent > 1 || e.num_told > 1)
-		fail_msg("%s in %s: state %s (want %s), %u sent: %#x (want %#x), %u told: %d (want %d)", what, cm_state_name(state),
-			 cm_state_name(c->state), cm_state_name(want), e.num_sent, did_send, sent, e.num_told, did_tell, event);
+	if (c->state != want || did_send != sent || did_tell != event || e.num_sent > 1 ||
+	    e.num_told > 1)
+		fail_msg("%s in %s: state %s (want %s), %u sent: %#x (want %#x), %u told: %d (want "
+			 "%d)",
+			 what, cm_state_name(state), cm_state_name(c->state), cm_state_name(want),
+			 e.num_sent, did_send, sent, e.num_told, did_tell, event);
 }
 
 /*
- * What is not in a row has no effect; of messages for a connection that does not exist any more see `idle`.
+ * What is not in a row has no effect; of messages for a connection that does not exist any more see
+ * `idle`.
  */
 static const struct row {
 	enum cm_state state;
@@ -85,12 +90,13 @@ static const struct row *row_of(enum cm_state state, enum cm_type in)
 }
 
 /*
- * A REQ or REP of the peer that it has told of before, in the states that have heard none: then it is a new
- * one.
+ * A REQ or REP of the peer that it has told of before, in the states that have heard none: then it
+ * is a new one.
  */
 static bool is_new(const struct cm_conn *c, enum cm_type in)
 {
-	return (in == CM_REQ && (!c->remote_id || c->datagram)) || (in == CM_SIDR_REQ && c->state != CM_SIDR_REQ_RCVD);
+	return (in == CM_REQ && (!c->remote_id || c->datagram)) ||
+	       (in == CM_SIDR_REQ && c->state != CM_SIDR_REQ_RCVD);
 }
 
 /* In CM_SIDR_REQ_SENT and before, a DREQ is for nobody. */
@@ -136,18 +142,37 @@ static void messages_for_nobody(void **state)
 		env_init(&e);
 		c = env_reach(&e, CM_IDLE);
 		env_hear_from(&e, 3, &m);
-		check(cm_type_name(in), CM_IDLE, c, CM_IDLE, in == CM_DREQ ? CM_DREP : NOTHING, NOTHING);
+		check(cm_type_name(in), CM_IDLE, c, CM_IDLE, in == CM_DREQ ? CM_DREP : NOTHING,
+		      NOTHING);
 	}
 	env_init(&e);
-	env_hear_from(&e, 3, &(struct cm_msg){ .type = CM_DREQ, .tid = 9, .dreq = { .local_id = 1, .remote_id = 2 } });
-	assert_true(e.sent[0].tid == 9 && e.sent[0].drep.local_id == 2 && e.sent[0].drep.remote_id == 1);
+	env_hear_from(&e, 3,
+		      &(struct cm_msg){ .type = CM_DREQ,
+					.tid = 9,
+					.dreq = { .local_id = 1, .remote_id = 2 } });
+	assert_true(e.sent[0].tid == 9 && e.sent[0].drep.local_id == 2 &&
+		    e.sent[0].drep.remote_id == 1);
 	assert_true(went_to(3));
 }
 
-enum call { CONNECT, ESTABLISH, ACCEPT, NOTIFY, REJECT, DISCONNECT, PATIENCE, SIDR_CONNECT, SIDR_ANSWER, DESTROY, NUM_CALLS };
+enum call {
+	CONNECT,
+	ESTABLISH,
+	ACCEPT,
+	NOTIFY,
+	REJECT,
+	DISCONNECT,
+	PATIENCE,
+	SIDR_CONNECT,
+	SIDR_ANSWER,
+	DESTROY,
+	NUM_CALLS
+};
 
-static const char *const call_names[NUM_CALLS] = { "connect", "establish", "accept", "notify", "reject", "disconnect", "patience",
-						   "sidr_connect", "sidr_answer", "destroy" };
+static const char *const call_names[NUM_CALLS] = { "connect",  "establish",    "accept",
+						   "notify",   "reject",       "disconnect",
+						   "patience", "sidr_connect", "sidr_answer",
+						   "destroy" };
 
 static int call(struct cm_conn *c, enum call which)
 {
@@ -171,7 +196,8 @@ static int call(struct cm_conn *c, enum call which)
 	case PATIENCE:
 		return cm_ask_patience(&e.cm, c, 10);
 	case SIDR_CONNECT:
-		return cm_sidr_connect(&e.cm, c, &(struct cm_sidr_req){ .service_id = SERVICE }, &path, e.now);
+		return cm_sidr_connect(&e.cm, c, &(struct cm_sidr_req){ .service_id = SERVICE },
+				       &path, e.now);
 	case SIDR_ANSWER:
 		return cm_sidr_answer(&e.cm, c, &(struct cm_sidr_rep){ .qpn = OUR_QPN }, 0);
 	default:
@@ -239,8 +265,11 @@ static void calls_in_states(void **state)
 			env_init(&e);
 			c = env_reach(&e, s);
 			ret = call(c, which);
-			check(call_names[which], s, c, r ? r->to : s, r ? r->sent : NOTHING, r ? r->event : NOTHING);
-			assert_int_equal(ret, r ? 0 : s == CM_ESTABLISHED && which == NOTIFY ? EISCONN : EINVAL);
+			check(call_names[which], s, c, r ? r->to : s, r ? r->sent : NOTHING,
+			      r ? r->event : NOTHING);
+			assert_int_equal(ret, r                                        ? 0
+					      : s == CM_ESTABLISHED && which == NOTIFY ? EISCONN
+										       : EINVAL);
 			if (which == DESTROY)
 				assert_int_equal(e.num_released, r->to == CM_IDLE);
 		}
@@ -262,8 +291,8 @@ static void destruction_ends(void **state)
 	}
 }
 
-/* The will is what destroying would say. */
-static void wills(void **state)
+/* The exit MAD is what destroying would say. */
+static void exit_mads(void **state)
 {
 	for (enum cm_state s = CM_REQ_SENT; s < CM_NUM_STATES; s++) {
 		bool has_will;
@@ -280,7 +309,8 @@ static void wills(void **state)
 	}
 }
 
-static void check_rej(enum cm_state s, unsigned int about, unsigned int reason, uint32_t local, uint32_t remote)
+static void check_rej(enum cm_state s, unsigned int about, unsigned int reason, uint32_t local,
+		      uint32_t remote)
 {
 	env_init(&e);
 	cm_destroy(&e.cm, env_reach(&e, s), e.now);
@@ -324,7 +354,8 @@ static void every_reason(void **state)
 		assert_int_equal(e.num_told, 1);
 		assert_int_equal(e.told[0].status, reason);
 		assert_int_equal(e.told[0].msg.rej.private_data[147], 5);
-		assert_int_equal(e.conn[0].state, reason == CM_REJ_STALE_CONN ? CM_TIMEWAIT : CM_IDLE);
+		assert_int_equal(e.conn[0].state,
+				 reason == CM_REJ_STALE_CONN ? CM_TIMEWAIT : CM_IDLE);
 	}
 }
 
@@ -360,7 +391,8 @@ static const struct retry_row {
 	{ CM_MRA_REQ_RCVD, 65536 + 2048, 2 * 1024 + 4096, CM_REQ, CM_IDLE, CM_EV_UNREACHABLE },
 	{ CM_REP_SENT, 4096, 4096, CM_REP, CM_IDLE, CM_EV_UNREACHABLE },
 	{ CM_MRA_REP_RCVD, 65536 + 2048, 4096, CM_REP, CM_IDLE, CM_EV_UNREACHABLE },
-	{ CM_DREQ_SENT, 2 * 1024 + 4096, 2 * 1024 + 4096, CM_DREQ, CM_TIMEWAIT, CM_EV_DISCONNECTED },
+	{ CM_DREQ_SENT, 2 * 1024 + 4096, 2 * 1024 + 4096, CM_DREQ, CM_TIMEWAIT,
+	  CM_EV_DISCONNECTED },
 	{ CM_SIDR_REQ_SENT, 4096, 4096, CM_SIDR_REQ, CM_IDLE, CM_EV_UNREACHABLE },
 };
 
@@ -383,6 +415,8 @@ static void retries(void **state)
 			assert_memory_equal(&e.sent[n], &e.sent[0], sizeof(e.sent[0]));
 		}
 		assert_int_equal(e.num_told, 0);
+		assert_int_equal(e.num_late,
+				 r->state == CM_REQ_SENT || r->state == CM_SIDR_REQ_SENT);
 		assert_true(env_wait(&e));
 		assert_int_equal(e.num_sent, 15);
 		assert_int_equal(e.conn[0].state, r->to);
@@ -439,7 +473,8 @@ static void mra_about_something_else(void **state)
 }
 
 /*
- * A REQ whose QP is connected already: its host has begun anew. The old connection ends in the regular way.
+ * A REQ whose QP is connected already: its host has begun anew. The old connection ends in the
+ * regular way.
  */
 static void stale_request(void **state)
 {
@@ -472,7 +507,8 @@ static void same_numbers_of_another_host(void **state)
 }
 
 /*
- * A QP that asks again, under a new id, before the program has answered: it is the new request that counts.
+ * A QP that asks again, under a new id, before the program has answered: it is the new request that
+ * counts.
  */
 static void second_request_of_a_qp(void **state)
 {
@@ -537,9 +573,12 @@ static void requests_that_are_refused(void **state)
 		unsigned int reason;
 		unsigned int info_len;
 	} rows_[] = {
-		{ "RD", CM_REJ_INVALID_TRANSPORT_TYPE, 0 }, { "extended 2", CM_REJ_INVALID_TRANSPORT_TYPE, 0 },
-		{ "local GID", CM_REJ_INVALID_GID, 16 },    { "remote GID", CM_REJ_INVALID_GID, 16 },
-		{ "MTU 0", CM_REJ_INVALID_MTU, 1 },	    { "MTU 6", CM_REJ_INVALID_MTU, 1 },
+		{ "RD", CM_REJ_INVALID_TRANSPORT_TYPE, 0 },
+		{ "extended 2", CM_REJ_INVALID_TRANSPORT_TYPE, 0 },
+		{ "local GID", CM_REJ_INVALID_GID, 16 },
+		{ "remote GID", CM_REJ_INVALID_GID, 16 },
+		{ "MTU 0", CM_REJ_INVALID_MTU, 1 },
+		{ "MTU 6", CM_REJ_INVALID_MTU, 1 },
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(rows_); i++) {
@@ -554,7 +593,8 @@ static void requests_that_are_refused(void **state)
 			m.req.primary.remote_gid = env_address(9);
 		m.req.mtu = i == 4 ? 0 : i == 5 ? 6 : 3;
 		env_hear(&e, &m);
-		if (e.num_sent != 1 || e.sent[0].rej.reason != rows_[i].reason || e.sent[0].rej.info_len != rows_[i].info_len)
+		if (e.num_sent != 1 || e.sent[0].rej.reason != rows_[i].reason ||
+		    e.sent[0].rej.info_len != rows_[i].info_len)
 			fail_msg("%s: reason %u", rows_[i].what, e.sent[0].rej.reason);
 		/* To where it came from, whatever it says. */
 		assert_true(went_to(2));
@@ -570,12 +610,15 @@ static void verdicts(void **state)
 	e.verdict = CM_REFUSE;
 	e.reason = CM_REJ_INVALID_SERVICE_ID;
 	env_hear(&e, &req);
-	assert_true(e.sent[0].type == CM_REJ && e.sent[0].rej.reason == 8 && e.sent[0].rej.local_id == 0);
-	assert_true(e.sent[0].rej.about == CM_ABOUT_REQ && e.sent[0].rej.remote_id == PEER_ID && e.sent[0].tid == 0x77);
+	assert_true(e.sent[0].type == CM_REJ && e.sent[0].rej.reason == 8 &&
+		    e.sent[0].rej.local_id == 0);
+	assert_true(e.sent[0].rej.about == CM_ABOUT_REQ && e.sent[0].rej.remote_id == PEER_ID &&
+		    e.sent[0].tid == 0x77);
 	e.reason = CM_SIDR_NO_SERVICE;
 	env_hear(&e, &sidr);
 	assert_true(e.sent[1].type == CM_SIDR_REP && e.sent[1].sidr_rep.status == 1);
-	assert_true(e.sent[1].sidr_rep.request_id == PEER_ID && e.sent[1].sidr_rep.service_id == SERVICE);
+	assert_true(e.sent[1].sidr_rep.request_id == PEER_ID &&
+		    e.sent[1].sidr_rep.service_id == SERVICE);
 	e.verdict = CM_IGNORE;
 	env_hear(&e, &req);
 	env_hear(&e, &sidr);
@@ -587,7 +630,8 @@ static void verdicts(void **state)
 /* With one of the numbers wrong, or from another address, a message does nothing to anybody. */
 static void forged(void **state)
 {
-	static const enum cm_type types[] = { CM_REJ, CM_RTU, CM_DREQ, CM_DREP, CM_MRA, CM_REP, CM_LAP };
+	static const enum cm_type types[] = { CM_REJ, CM_RTU, CM_DREQ, CM_DREP,
+					      CM_MRA, CM_REP, CM_LAP };
 
 	for (enum cm_state s = CM_REQ_SENT; s <= CM_TIMEWAIT; s++) {
 		for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
@@ -604,7 +648,8 @@ static void forged(void **state)
 					continue;
 				env_hear_from(&e, wrong == 2 ? 3 : 2, &m);
 				if (c->state != s || e.num_told)
-					fail_msg("%s with wrong number %u in %s", cm_type_name(types[i]), wrong, cm_state_name(s));
+					fail_msg("%s with wrong number %u in %s",
+						 cm_type_name(types[i]), wrong, cm_state_name(s));
 				assert_true(e.num_sent == 0 || e.sent[0].type == CM_DREP);
 			}
 		}
@@ -643,7 +688,10 @@ static void hear_request(unsigned int host, uint32_t id)
 	env_hear_from(&e, host, &m);
 }
 
-/* A flood of one source drops its own oldest, one of many the oldest of all; who was accepted stays. */
+/*
+ * A flood of one source drops its own oldest, one of many the oldest of all; who was accepted
+ * stays.
+ */
 static void limits(void **state)
 {
 	struct cm_rep rep = env_rep();
@@ -674,6 +722,41 @@ static void limits(void **state)
 	assert_int_equal(e.conn[e.num_conns - 1].state, CM_REQ_RCVD);
 }
 
+static bool any_but(const struct cm_conn *c, void *arg)
+{
+	return c != arg;
+}
+
+static bool none(const struct cm_conn *c, void *arg)
+{
+	return false;
+}
+
+/* For a limit of the caller's: who asks more than twice as often as others makes way for them. */
+static void loud_sources_make_way(void **state)
+{
+	struct net_addr loud = env_address(2), quiet = env_address(3);
+
+	env_init(&e);
+	for (uint32_t i = 0; i < 4; i++)
+		hear_request(2, 100 + i);
+	hear_request(3, 200);
+	assert_false(cm_make_way(&e.cm, &loud, any_but, NULL));
+	/* Two of the quiet one would be half as many, and then it is one of the loud. */
+	assert_false(cm_make_way(&e.cm, &quiet, any_but, NULL));
+	hear_request(2, 104);
+	assert_true(cm_make_way(&e.cm, &quiet, any_but, &e.conn[0]));
+	assert_int_equal(e.conn[0].state, CM_REQ_RCVD);
+	assert_int_equal(e.conn[1].state, CM_IDLE);
+	assert_int_equal(e.told[e.num_told - 1].type, CM_EV_GONE);
+	assert_int_equal(e.cm.num_half_open, 5);
+	assert_int_equal(e.cm.stats.dropped, 1);
+	/* Nobody may go. */
+	hear_request(2, 105);
+	assert_false(cm_make_way(&e.cm, &quiet, none, NULL));
+	assert_int_equal(e.cm.num_half_open, 6);
+}
+
 static void datagrams(void **state)
 {
 	struct cm_msg m = env_msg(CM_SIDR_REQ);
@@ -684,8 +767,10 @@ static void datagrams(void **state)
 	env_hear(&e, &m);
 	assert_int_equal(e.num_conns, 1);
 	assert_int_equal(e.num_sent, 0);
-	cm_sidr_answer(&e.cm, &e.conn[0], &(struct cm_sidr_rep){ .qpn = 5, .qkey = 6, .private_data = "hi" }, 0);
-	assert_true(e.sent[0].sidr_rep.request_id == PEER_ID && e.sent[0].sidr_rep.service_id == SERVICE && e.sent[0].tid == 0x77);
+	cm_sidr_answer(&e.cm, &e.conn[0],
+		       &(struct cm_sidr_rep){ .qpn = 5, .qkey = 6, .private_data = "hi" }, 0);
+	assert_true(e.sent[0].sidr_rep.request_id == PEER_ID &&
+		    e.sent[0].sidr_rep.service_id == SERVICE && e.sent[0].tid == 0x77);
 	assert_true(e.sent[0].sidr_rep.qpn == 5 && e.sent[0].sidr_rep.qkey == 6);
 	/* After the answer it is a new request. */
 	env_hear(&e, &m);
@@ -708,19 +793,24 @@ static void private_data_limits(void **state)
 
 	env_init(&e);
 	env_reach(&e, CM_REQ_RCVD);
-	assert_int_equal(cm_reject(&e.cm, &e.conn[0], 28, NULL, 0, data, CM_REJ_PRIVATE + 1, e.now), EINVAL);
-	assert_int_equal(cm_reject(&e.cm, &e.conn[0], 28, data, CM_REJ_INFO + 1, NULL, 0, e.now), EINVAL);
+	assert_int_equal(cm_reject(&e.cm, &e.conn[0], 28, NULL, 0, data, CM_REJ_PRIVATE + 1, e.now),
+			 EINVAL);
+	assert_int_equal(cm_reject(&e.cm, &e.conn[0], 28, data, CM_REJ_INFO + 1, NULL, 0, e.now),
+			 EINVAL);
 	assert_int_equal(cm_reject(&e.cm, &e.conn[0], 28, NULL, 0, NULL, 1, e.now), EINVAL);
 	assert_int_equal(cm_reject(&e.cm, &e.conn[0], 28, NULL, 0, data, CM_REJ_PRIVATE, e.now), 0);
 	env_init(&e);
 	env_reach(&e, CM_REP_RCVD);
 	assert_int_equal(cm_establish(&e.cm, &e.conn[0], data, CM_RTU_PRIVATE + 1, e.now), EINVAL);
 	assert_int_equal(cm_establish(&e.cm, &e.conn[0], data, CM_RTU_PRIVATE, e.now), 0);
-	assert_int_equal(cm_disconnect(&e.cm, &e.conn[0], data, CM_DREQ_PRIVATE + 1, e.now), EINVAL);
+	assert_int_equal(cm_disconnect(&e.cm, &e.conn[0], data, CM_DREQ_PRIVATE + 1, e.now),
+			 EINVAL);
 	assert_int_equal(cm_disconnect(&e.cm, &e.conn[0], data, CM_DREQ_PRIVATE, e.now), 0);
 	env_init(&e);
 	env_reach(&e, CM_SIDR_REQ_RCVD);
-	assert_int_equal(cm_reject(&e.cm, &e.conn[0], 28, NULL, 0, data, CM_SIDR_REP_PRIVATE + 1, e.now), EINVAL);
+	assert_int_equal(cm_reject(&e.cm, &e.conn[0], 28, NULL, 0, data, CM_SIDR_REP_PRIVATE + 1,
+				   e.now),
+			 EINVAL);
 	assert_int_equal(e.conn[0].state, CM_SIDR_REQ_RCVD);
 }
 
@@ -752,12 +842,15 @@ static void attributes_of_qps(void **state)
 	assert_true(mask == MASK_INIT && a.qp_access_flags == 0xe);
 	a.qp_state = IBV_QPS_RTR;
 	assert_int_equal(cm_qp_attr(c, &a, &mask), 0);
-	assert_true(mask == MASK_RTR && a.dest_qp_num == PEER_QPN && a.path_mtu == 3 && a.max_dest_rd_atomic == 3);
-	assert_true(a.ah_attr.is_global && a.ah_attr.grh.dgid.raw[15] == 2 && a.ah_attr.grh.hop_limit == 64);
+	assert_true(mask == MASK_RTR && a.dest_qp_num == PEER_QPN && a.path_mtu == 3 &&
+		    a.max_dest_rd_atomic == 3);
+	assert_true(a.ah_attr.is_global && a.ah_attr.grh.dgid.raw[15] == 2 &&
+		    a.ah_attr.grh.hop_limit == 64);
 	assert_true(a.rq_psn == c->rq_psn && a.rq_psn <= 0xffffff);
 	a.qp_state = IBV_QPS_RTS;
 	assert_int_equal(cm_qp_attr(c, &a, &mask), 0);
-	assert_true(mask == MASK_RTS && a.sq_psn == 0x654321 && a.retry_cnt == 7 && a.rnr_retry == 5);
+	assert_true(mask == MASK_RTS && a.sq_psn == 0x654321 && a.retry_cnt == 7 &&
+		    a.rnr_retry == 5);
 	assert_true(a.timeout == 19 && a.max_rd_atomic == 2);
 
 	env_init(&e);
@@ -773,7 +866,8 @@ static void attributes_of_qps(void **state)
 	assert_int_equal(a.max_dest_rd_atomic, 1);
 	a.qp_state = IBV_QPS_RTS;
 	assert_int_equal(cm_qp_attr(c, &a, &mask), 0);
-	assert_true(mask == MASK_RTS && a.sq_psn == 0x654321 && a.retry_cnt == 7 && a.rnr_retry == 6);
+	assert_true(mask == MASK_RTS && a.sq_psn == 0x654321 && a.retry_cnt == 7 &&
+		    a.rnr_retry == 6);
 	assert_true(a.timeout == 19 && a.max_rd_atomic == 1);
 	a.qp_state = IBV_QPS_SQD;
 	assert_int_equal(cm_qp_attr(c, &a, &mask), EINVAL);
@@ -790,7 +884,8 @@ static void attributes_by_transport(void **state)
 	env_hear(&e, &m);
 	a.qp_state = IBV_QPS_RTR;
 	cm_qp_attr(&e.conn[0], &a, &mask);
-	assert_int_equal(mask, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
+	assert_int_equal(mask, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN);
 	a.qp_state = IBV_QPS_RTS;
 	cm_qp_attr(&e.conn[0], &a, &mask);
 	assert_int_equal(mask, IBV_QP_STATE | IBV_QP_SQ_PSN);
@@ -810,7 +905,8 @@ static void attributes_by_transport(void **state)
 /* IBTA 12.7.34, with the pairs that are known of Linux. */
 static void ack_timeouts(void **state)
 {
-	static const uint8_t known[][3] = { { 15, 18, 19 }, { 15, 16, 17 }, { 15, 14, 16 }, { 20, 18, 21 }, { 20, 10, 20 }, { 0, 31, 31 } };
+	static const uint8_t known[][3] = { { 15, 18, 19 }, { 15, 16, 17 }, { 15, 14, 16 },
+					    { 20, 18, 21 }, { 20, 10, 20 }, { 0, 31, 31 } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
 		assert_int_equal(cm_ack_timeout(known[i][0], known[i][1]), known[i][2]);
@@ -852,7 +948,7 @@ int main(void)
 		cmocka_unit_test(messages_for_nobody),
 		cmocka_unit_test(calls_in_states),
 		cmocka_unit_test(destruction_ends),
-		cmocka_unit_test(wills),
+		cmocka_unit_test(exit_mads),
 		cmocka_unit_test(contents_of_rejs),
 		cmocka_unit_test(every_reason),
 		cmocka_unit_test(rej_for_want_of_an_answer),
@@ -870,6 +966,7 @@ int main(void)
 		cmocka_unit_test(forged),
 		cmocka_unit_test(nobody_has_id_0),
 		cmocka_unit_test(limits),
+		cmocka_unit_test(loud_sources_make_way),
 		cmocka_unit_test(datagrams),
 		cmocka_unit_test(private_data_limits),
 		cmocka_unit_test(attributes_of_qps),

@@ -94,8 +94,9 @@ static void fatal_naks(void **state)
 }
 
 /*
- * A message whose payload the peer could not pull goes again as packets.  Before it has gone the peer may refuse it for good, and will not say
- * that twice; an ACK of what it has not executed means nothing.
+ * A message whose payload the peer could not pull goes again as packets.  Before it has gone the
+ * peer may refuse it for good, and will not say that twice; an ACK of what it has not executed
+ * means nothing.
  */
 static void what_was_taken_back_may_be_refused(void **state)
 {
@@ -149,7 +150,9 @@ static void repair(uint32_t psn)
 	assert_false(env_output(&e));
 }
 
-/* A peer that has kept what came behind the gap acknowledges all of it: nothing else is sent again. */
+/*
+ * A peer that has kept what came behind the gap acknowledges all of it: nothing else is sent again.
+ */
 static void sequence_nak_is_repaired(void **state)
 {
 	send_some(5);
@@ -163,7 +166,9 @@ static void sequence_nak_is_repaired(void **state)
 	assert_int_equal(e.qp.counters.rcvd_seq_err, 1);
 }
 
-/* One that has not acknowledges just the repair; from then on a NAK sends everything again at once. */
+/*
+ * One that has not acknowledges just the repair; from then on a NAK sends everything again at once.
+ */
 static void sequence_nak_goes_back(void **state)
 {
 	send_some(5);
@@ -178,7 +183,10 @@ static void sequence_nak_goes_back(void **state)
 	assert_int_equal(env_drain(&e), 1);
 }
 
-/* One that has kept something once does: the NAK that comes before such an ACK was lost, and the rest need not go again. */
+/*
+ * One that has kept something once does: the NAK that comes before such an ACK was lost, and the
+ * rest need not go again.
+ */
 static void who_keeps_is_remembered(void **state)
 {
 	send_some(5);
@@ -217,7 +225,10 @@ static void next_gap_is_repaired(void **state)
 	assert_int_equal(e.qp.counters.retransmitted_pkts, 2);
 }
 
-/* The gap is longer than what went again: the next run is four times as long, and what it brings in is no news. */
+/*
+ * The gap is longer than what went again: the next run is four times as long, and what it brings in
+ * is no news.
+ */
 static void a_long_gap_is_repaired_in_runs(void **state)
 {
 	uint32_t psn = ENV_PSN + 1;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The computed code tables against the printed ones: RNR timers, credit counts, ACK timeouts, syndromes, P_Keys. */
+/*
+ * The computed code tables against the printed ones: RNR timers, credit counts, ACK timeouts,
+ * syndromes, P_Keys.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +15,9 @@
 
 /* In units of 10 microseconds, as the paper prints them. */
 static const uint32_t rnr_timers[32] = {
-	65536, 1,    2,	   3,	 4,    6,    8,	   12,	 16,   24,    32,    48,    64,	   96,	 128,	192,
-	256,   384,  512,  768,	 1024, 1536, 2048, 3072, 4096, 6144,  8192,  12288, 16384, 24576, 32768, 49152,
+	65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
+	48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
 
 static void rnr_timer_codes(void **state)

@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/context.h"
-#include "core/cq.h"
-#include "core/drive.h"
-#include "core/process.h"
-#include "core/qp.h"
-#include "core/round.h"
+#include "core/base/context.h"
+#include "core/base/state.h"
+#include "core/cq/async_event.h"
+#include "core/cq/cq.h"
+#include "core/cq/round.h"
+#include "core/qp/qp.h"
+#include "random.h"
 #include "run/progress.h"
 #include "run/timers.h"
-#include "random.h"
 
 enum {
 	QPS = 3,
@@ -31,6 +31,13 @@ enum {
 static struct vrb_context *ctx;
 static struct vrb_qp *qps[QPS];
 
+static uint64_t no_deadline(void *arg)
+{
+	return VRB_NEVER;
+}
+
+static const struct progress_ops idle = { .deadline = no_deadline };
+
 static int set_up(void **state)
 {
 	ctx = calloc(1, sizeof(*ctx));
@@ -39,7 +46,7 @@ static int set_up(void **state)
 	ctx->vctx.context.num_comp_vectors = 1;
 	assert_int_equal(vrb_event_queue_init(&ctx->events), 0);
 	vrb.timers = timers_new();
-	assert_int_equal(progress_new(&vrb_drive_progress_ops, NULL, &vrb.progress), 0);
+	assert_int_equal(progress_new(&idle, NULL, &vrb.progress), 0);
 	for (int i = 0; i < QPS; i++) {
 		qps[i] = calloc(1, sizeof(*qps[i]));
 		qps[i]->wq.qpn = 100 + i;
@@ -64,7 +71,7 @@ static struct vrb_cq *make(uint32_t cqe)
 	struct ibv_cq_init_attr_ex attr = { .cqe = cqe };
 	struct vrb_cq *cq;
 
-	assert_int_equal(vrb_cq_create(ctx, &attr, false, &cq), 0);
+	assert_int_equal(vrb_cq_create(ctx, &attr, false, NULL, &cq), 0);
 	return cq;
 }
 
@@ -88,11 +95,16 @@ struct model {
 	} entry[MOST];
 };
 
+static void complete(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, uint64_t now)
+{
+	vrb_cq_add(cq, qp, wc->recv ? &qp->wq.rq.released : &qp->wq.sq.released, qp->wq.qpn, wc, now);
+}
+
 static void add(struct vrb_cq *cq, struct model *m, unsigned int qp, uint64_t wr_id)
 {
 	struct wq_cqe wc = { .wr_id = wr_id, .release = (uint32_t)wr_id };
 
-	vrb_cq_add(cq, qps[qp], &wc, 0);
+	complete(cq, qps[qp], &wc, 0);
 	m->entry[m->n].qp = qp;
 	m->entry[m->n++].wr_id = wr_id;
 }
@@ -166,13 +178,13 @@ static void test_rounds(void **state)
 	struct vrb_cq *cq = make(8), *sends = make(8);
 	struct vrb_cqe cqe;
 
-	vrb_cq_add(cq, qps[0], &sent, 0);
+	complete(cq, qps[0], &sent, 0);
 	vrb_round_begin(&inner, 1);
-	vrb_cq_add(sends, qps[0], &sent, 1);
+	complete(sends, qps[0], &sent, 1);
 	assert_true(vrb_cq_take(sends, &cqe));
-	vrb_cq_add(cq, qps[1], &received, 1);
-	vrb_cq_add(cq, qps[0], &sent, 1);
-	vrb_cq_add(cq, qps[2], &received, 1);
+	complete(cq, qps[1], &received, 1);
+	complete(cq, qps[0], &sent, 1);
+	complete(cq, qps[2], &received, 1);
 	assert_int_equal(cqe.wc.wr_id, 1);
 	assert_true(vrb_cq_take(cq, &cqe));	/* what was there before */
 	assert_false(vrb_cq_take(cq, &cqe));
@@ -188,10 +200,10 @@ static void test_rounds(void **state)
 
 	/* Two rounds at once, as of two receivers: the later one shows them. */
 	vrb_round_begin(&outer, 2);
-	vrb_cq_add(cq, qps[0], &received, 2);
+	complete(cq, qps[0], &received, 2);
 	vrb_round = NULL;
 	vrb_round_begin(&inner, 2);
-	vrb_cq_add(cq, qps[0], &received, 2);
+	complete(cq, qps[0], &received, 2);
 	vrb_round_end(&inner);
 	assert_false(vrb_cq_take(cq, &cqe));
 	vrb_round_end(&outer);
@@ -225,12 +237,12 @@ static void test_overrun_is_told_once(void **state)
 	add(cq, &m, 0, 1);
 	add(cq, &m, 0, 2);
 	assert_false(cq->overrun);
-	vrb_cq_add(cq, qps[0], &wc, 0);
+	complete(cq, qps[0], &wc, 0);
 	assert_true(cq->overrun);
 	assert_true(vrb_cq_timeout(cq, 0));
 	assert_false(vrb_cq_timeout(cq, 0));
 	take(cq, &m);
-	vrb_cq_add(cq, qps[0], &wc, 0);	/* nothing is taken any more */
+	complete(cq, qps[0], &wc, 0);	/* nothing is taken any more */
 	take(cq, &m);
 	take(cq, &m);
 	assert_int_equal(vrb_cq_destroy(cq), 0);

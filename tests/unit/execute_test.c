@@ -66,8 +66,9 @@ static void failed_invalidation(void **state)
 }
 
 /*
- * A payload that stayed with a neighbour is fetched. One that cannot be shall come as packets: the same request again, which may have
- * been on its way, is refused like the first, and has no effect that those packets would collide with.
+ * A payload that stayed with a neighbour is fetched. One that cannot be shall come as packets: the
+ * same request again, which may have been on its way, is refused like the first, and has no effect
+ * that those packets would collide with.
  */
 static void payload_is_pulled(void **state)
 {
@@ -117,8 +118,9 @@ static void bring_pulled(struct roce_env *from, struct roce_env *to, const struc
 }
 
 /*
- * A neighbour that lost the first of three such requests has them sent again by a probe, while the NAK is on its way that has the first one go as
- * packets: what the probe sent is not run, or these packets would come to PSNs that are past.
+ * A neighbour that lost the first of three such requests has them sent again by a probe, while the
+ * NAK is on its way that has the first one go as packets: what the probe sent is not run, or these
+ * packets would come to PSNs that are past.
  */
 static void copies_of_what_goes_as_packets_are_not_run(void **state)
 {
@@ -159,8 +161,8 @@ static void copies_of_what_goes_as_packets_are_not_run(void **state)
 }
 
 /*
- * A receive that wants a message without its beginning, or only as much as it has room for: bytes of
- * a message of three packets, and of one that is pulled.
+ * A receive that wants a message without its beginning, or only as much as it has room for: bytes
+ * of a message of three packets, and of one that is pulled.
  */
 static void receive_wants_a_part(void **state)
 {
@@ -191,12 +193,14 @@ static void receive_wants_a_part(void **state)
 		w->skip = skip;
 		w->clip = rows[i / 2].clip;
 		memset(e.mem, 0xee, 1024);
-		for (uint32_t at = 0, n = 0; at < sizeof(message) && e.num_cqes == 0; at += 256, n++) {
+		for (uint32_t at = 0, n = 0; at < sizeof(message) && e.num_cqes == 0;
+		     at += 256, n++) {
 			uint8_t op = pulled	? ROCE_RC_SEND_ONLY :
 				     at == 0	? ROCE_RC_SEND_FIRST :
 				     at + 256 < sizeof(message) ? ROCE_RC_SEND_MIDDLE :
 								  ROCE_RC_SEND_LAST;
-			uint32_t len = pulled ? sizeof(message) : min(256u, (uint32_t)sizeof(message) - at);
+			uint32_t len = pulled ? sizeof(message)
+					      : min(256u, (uint32_t)sizeof(message) - at);
 			struct roce_pkt pkt = env_pkt(&e, op, ENV_PSN + n, pulled ? 0 : len);
 
 			pkt.payload = message + at;

@@ -61,7 +61,8 @@ static void responder_rows(void **state)
 		assert_int_equal(f->nak, rows[i].nak);
 		assert_int_equal(f->status, rows[i].status);
 		assert_int_equal(f->event, rows[i].event);
-		assert_int_equal(f->action[ROCE_FAULT_RC], rows[i].nak ? ROCE_FAULT_NAK : ROCE_FAULT_ACK);
+		assert_int_equal(f->action[ROCE_FAULT_RC],
+				 rows[i].nak ? ROCE_FAULT_NAK : ROCE_FAULT_ACK);
 		assert_int_equal(f->action[ROCE_FAULT_UC], rows[i].uc);
 		assert_int_equal(f->action[ROCE_FAULT_UD],
 				 rows[i].ud_drops ? ROCE_FAULT_DROP : rows[i].uc);

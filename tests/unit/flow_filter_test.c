@@ -330,7 +330,7 @@ static void tables_that_take_nothing_or_all(void **state)
 	assert_int_equal(compile(&t, &rule, &list, 1), 1);
 	assert_int_equal(program[0].k, UINT32_MAX);
 
-	/* It drops, and nobody hears of it. */
+	/* It drops silently. */
 	RULE_ADD(&list, action_drop, IBV_FLOW_SPEC_ACTION_DROP);
 	assert_true(compile(&t, &rule, &list, 1) > 1);
 	assert_false(takes(flow_filter(&t, program, ROOM), (const uint8_t[60]){ 0 }, 60));

@@ -497,8 +497,8 @@ static void every_field_has_a_place(void **state)
 }
 
 /*
- * Nothing behind the last specification is read: the rule lies at the end of its memory, and a sanitizer watches.  What `size` says does not
- * matter.
+ * Nothing behind the last specification is read: the rule lies at the end of its memory, and a
+ * sanitizer watches.  What `size` says does not matter.
  */
 static void nothing_behind_is_read(void **state)
 {

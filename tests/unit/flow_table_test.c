@@ -102,7 +102,10 @@ static int add(struct flow_table *t, struct flow_rule *rule, const struct plan *
 static const struct order_row {
 	const char *what;
 	struct plan plan[6];
-	/* rules hit in order, as digits: by a unicast frame of type 1, of type 2, by a multicast frame of type 2 */
+	/*
+	 * rules hit in order, as digits: by a unicast frame of type 1, of type 2, by a multicast
+	 * frame of type 2
+	 */
 	const char *one, *two, *multicast;
 } order_rows[] = {
 	{ "nobody", { { .type = ANY, .ether_type = 3 } }, "", "", "" },
@@ -255,7 +258,7 @@ static void removal_among_copies(void **state)
 	}
 }
 
-/* Who gets a frame, worked out from the rules alone and without lists. */
+/* The expected receivers of a frame, computed from the rules alone, without lists. */
 static unsigned int expected_hits(const struct plan *plan, const bool *matches, unsigned int n,
 				  bool multicast, bool *hit)
 {

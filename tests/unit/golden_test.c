@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every RoCEv2 packet that Linux soft RoCE sent in the captures under tests/data (the folders named as arguments): it decodes,
- * its headers encode to the same bits, its ICRC is ours, and no changed byte goes unnoticed.
+ * Every RoCEv2 packet that Linux soft RoCE sent in the captures under tests/data (the folders named
+ * as arguments): it decodes, its headers encode to the same bits, its ICRC is ours, and no changed
+ * byte goes unnoticed.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -141,7 +142,8 @@ static void check_corruption(const char *file, const struct golden *g)
 			continue;
 		copy[i] ^= flip;
 		if (!is_bad(g, copy))
-			fail_msg("%s: packet %u, byte %zu changed unnoticed", file, count.packets, i);
+			fail_msg("%s: packet %u, byte %zu changed unnoticed", file, count.packets,
+				 i);
 		copy[i] ^= flip;
 		count.corrupted++;
 	}

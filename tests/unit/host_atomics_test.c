@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The locks of atomics: who excludes whom, and who takes a lock over from whom. */
+/* The locks of atomics: mutual exclusion, and takeover from a dead owner. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static void the_lock_is_taken_over(void **state)
 	atomics_lock(&a, ADDRESS);
 	assert_int_equal(questions, 0);
 
-	/* Somebody took it from us: it is his. */
+	/* Another process took it over: it stays that one's. */
 	*word = OTHER;
 	atomics_unlock(&a, ADDRESS);
 	assert_int_equal(*word, OTHER);
@@ -79,7 +79,10 @@ static void the_lock_is_taken_over(void **state)
 	atomics_close(&a);
 }
 
-/* The same memory in two places has the same lock, and words that cannot be the same memory need not wait for each other. */
+/*
+ * The same memory in two places has the same lock, and words that cannot be the same memory need
+ * not wait for each other.
+ */
 static void the_lock_is_the_memorys(void **state)
 {
 	struct atomics a, b;
@@ -102,7 +105,11 @@ static void the_lock_is_the_memorys(void **state)
 	atomics_close(&b);
 }
 
-static uint64_t sum;	/* read and written on its own: the locks are all there is. Two mappings of one word are two words for ThreadSanitizer. */
+/*
+ * read and written on its own: the locks are all there is. Two mappings of one word are two words
+ * for ThreadSanitizer.
+ */
+static uint64_t sum;
 
 static void *add(void *arg)
 {

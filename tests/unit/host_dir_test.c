@@ -28,7 +28,10 @@ static void must_be_elsewhere(void)
 	host_leave(h);
 }
 
-/* Joins twice, in the directory of that name in the one that is asked for, which nobody else may use. */
+/*
+ * Joins twice, in the directory of that name in the one that is asked for, which nobody else may
+ * use.
+ */
 static void must_be_inside(void)
 {
 	struct host *a = join(), *b = join();
@@ -42,7 +45,7 @@ static void must_be_inside(void)
 	assert_int_equal(stat(inside, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
 	host_leave(a);
-	/* Somebody opens it to others: it is ours by its name, so it is closed again. */
+	/* Opened to others by chmod: it is ours by its name, so it is closed again. */
 	assert_int_equal(chmod(inside, 0755), 0);
 	a = join();
 	assert_int_equal(stat(inside, &st), 0);
@@ -106,7 +109,10 @@ static void a_table_of_another_user_is_refused(void **state)
 	host_leave(h);
 }
 
-/* The names in /dev/shm and /tmp are the first comer's, whoever that is. Returns what is wrong; 77: it cannot be tried. */
+/*
+ * The names in /dev/shm and /tmp are the first comer's, whoever that is. Returns what is wrong; 77:
+ * it cannot be tried.
+ */
 static int join_beside_another_user(void)
 {
 	char first[64], second[64];

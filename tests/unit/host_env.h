@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of host/ share: each has a run directory of its own, and joins as many hosts in it as it likes.
+ * What the tests of host/ share: each has a run directory of its own, and joins as many hosts in it
+ * as it likes.
  */
 #ifndef TESTS_HOST_ENV_H
 #define TESTS_HOST_ENV_H

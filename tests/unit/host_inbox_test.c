@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The inbox: packets, messages and doorbells from other processes arrive whole, or their sender is told.
+ * The inbox: packets, messages and doorbells from other processes arrive whole, or their sender is
+ * told.
  */
 #include <errno.h>
 #include <poll.h>
@@ -74,7 +75,9 @@ static void messages_arrive_whole_and_in_order(void **state)
 {
 	static uint8_t big[HOST_PACKET_MAX], buf[HOST_PACKET_MAX];
 	struct host *a = join(), *b = join();
-	const struct iovec parts[] = { { (void *)"one", 3 }, { NULL, 0 }, { (void *)"two", 3 }, { big, 1000 } };
+	const struct iovec parts[] = {
+		{ (void *)"one", 3 }, { NULL, 0 }, { (void *)"two", 3 }, { big, 1000 }
+	};
 	const struct iovec too_long[] = { { big, sizeof(big) }, { (void *)"x", 1 } };
 	uint64_t to = host_incarnation(b);
 	int slot = host_slot(b);
@@ -116,6 +119,32 @@ static void doorbells_wake(void **state)
 	host_leave(b);
 }
 
+static void keepalives_name_who_sent_them(void **state)
+{
+	struct host *a = join(), *b = join();
+	struct host_keepalive p = { .asked_at = 7, .to = host_incarnation(b) }, got;
+	static uint8_t buf[HOST_PACKET_MAX];
+	struct net_path path;
+	unsigned int sent = 1, gone = host_slot(b);
+	size_t len;
+
+	assert_int_equal(host_send_keepalive(a, host_slot(b), &p), 0);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_KEEPALIVE);
+	memcpy(&got, buf, sizeof(got));
+	assert_int_equal(got.asked_at, 7);
+	assert_int_equal(got.answer, 0);
+	assert_int_equal(got.slot, host_slot(a));
+	assert_true(got.from == host_incarnation(a));
+	while (host_send_keepalive(a, host_slot(b), &p) == 0 && sent < 100000)
+		sent++;
+	assert_int_equal(host_send_keepalive(a, host_slot(b), &p), EAGAIN);
+	p.to++;
+	assert_int_equal(host_send_keepalive(a, host_slot(b), &p), ENOENT);
+	host_leave(b);
+	assert_int_equal(host_send_keepalive(a, gone, &p), ENOENT);
+	host_leave(a);
+}
+
 static void noise_in_the_inbox_is_garbage(void **state)
 {
 	uint64_t seed = place_seed();
@@ -136,7 +165,8 @@ static void noise_in_the_inbox_is_garbage(void **state)
 		/* Half of them with the right magic. */
 		if (i % 2)
 			memcpy(noise, "\x31\x42\x52\x56", 4);
-		assert_int_equal(sendto(fd, noise, lens[i], 0, (struct sockaddr *)&sun, sizeof(sun)),
+		assert_int_equal(sendto(fd, noise, lens[i], 0, (struct sockaddr *)&sun,
+					sizeof(sun)),
 				 lens[i]);
 		assert_int_equal(host_inbox_recv(h, &path, buf, &len), HOST_GARBAGE);
 	}
@@ -151,6 +181,7 @@ int main(void)
 		IN_DIR(a_full_inbox_is_told_and_does_not_block),
 		IN_DIR(messages_arrive_whole_and_in_order),
 		IN_DIR(doorbells_wake),
+		IN_DIR(keepalives_name_who_sent_them),
 		IN_DIR(noise_in_the_inbox_is_garbage),
 	};
 

@@ -19,7 +19,7 @@ static void numbers_are_unique_and_come_back_late(void **state)
 	struct host *h = join();
 	static uint8_t seen[1 << 24];
 	uint32_t qpn, first;
-	unsigned int i;
+	unsigned int i, blocks;
 
 	for (i = 0; i < 3000; i++) {
 		assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
@@ -30,7 +30,9 @@ static void numbers_are_unique_and_come_back_late(void **state)
 		if (seen[i])
 			host_qpn_free(h, i);
 
-	/* One at a time, the same number comes back only after all other spare ones. */
+	/* One at a time, the same number comes back only after all other spare ones, and none of a new block. */
+	blocks = host_blocks_taken(h);
+	assert_in_range(blocks, 3000 / 256, 3000 / 256 + 2);
 	assert_int_equal(host_qpn_alloc(h, 0, &first), 0);
 	host_qpn_free(h, first);
 	for (i = 0; i < 1000; i++) {
@@ -39,6 +41,7 @@ static void numbers_are_unique_and_come_back_late(void **state)
 		host_qpn_free(h, qpn);
 		host_qpn_free(h, qpn);
 	}
+	assert_int_equal(host_blocks_taken(h), blocks);
 	host_leave(h);
 }
 
@@ -124,8 +127,8 @@ static void many_processes_never_share_a_number(void **state)
 	uint64_t seed = place_seed();
 	int i, status;
 
-	taken = mmap(NULL, 1 << 24, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
-		     -1, 0);
+	taken = mmap(NULL, 1 << 24, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	assert_true(taken != MAP_FAILED);
 	for (i = 0; i < CHILDREN; i++)
 		if (fork() == 0)
@@ -137,7 +140,10 @@ static void many_processes_never_share_a_number(void **state)
 	munmap(taken, 1 << 24);
 }
 
-/* A number that has a block for itself moves from process to process, and with it whom packets are handed to. */
+/*
+ * A number that has a block for itself moves from process to process, and with it whom packets are
+ * handed to.
+ */
 static void a_number_alone_can_be_taken_over(void **state)
 {
 	struct host *a = join(), *b = join(), *c = join();

@@ -111,9 +111,61 @@ static void listeners_are_found(void **state)
 	assert_true(finds(a, TCP(4), &v6, 6, a));
 	host_service_unbind(a, at[0]);
 	assert_true(finds(b, TCP(1), &one, 4, NULL));
+	assert_int_equal(host_service_only_family(a, at[0], true), EINVAL);
 	host_leave(a);
 	assert_true(finds(b, TCP(2), &two, 4, NULL));
 	host_leave(b);
+}
+
+/* The process that listens looks nothing up: not in a file that another one has emptied. */
+static void own_listeners_are_remembered(void **state)
+{
+	struct host *a = join(), *b = join();
+	struct host_service s = service(TCP(9), &any, 4);
+	const struct net_addr one = v4(1);
+	char path[4096];
+	uint32_t at;
+
+	assert_int_equal(host_service_bind(a, &s, &at), 0);
+	assert_true(finds(a, TCP(9), &one, 4, NULL));
+	assert_int_equal(host_service_listen(a, at), 0);
+	assert_true(finds(b, TCP(9), &one, 4, a));
+	snprintf(path, sizeof(path), "%s/services", run_dir);
+	assert_int_equal(truncate(path, 0), 0);
+	assert_true(finds(b, TCP(9), &one, 4, NULL));
+	assert_true(finds(a, TCP(9), &one, 4, a));
+	assert_true(finds(a, TCP(9), &v6, 6, NULL));
+	assert_true(finds(a, TCP(10), &one, 4, NULL));
+	host_service_unbind(a, at);
+	assert_true(finds(a, TCP(9), &one, 4, NULL));
+	host_leave(b);
+	host_leave(a);
+}
+
+/* An IPv6 wildcard that changes its mind about IPv4 before it listens. */
+static void only_family_after_binding(void **state)
+{
+	struct host *a = join();
+	struct host_service six = service(TCP(5), &any, 6), four = service(TCP(5), &any, 4);
+	const struct net_addr one = v4(1);
+	uint32_t at, at4;
+
+	six.only_family = true;
+	assert_int_equal(host_service_bind(a, &six, &at), 0);
+	assert_int_equal(host_service_bind(a, &four, &at4), 0);
+	assert_int_equal(host_service_only_family(a, at, false), 0);
+	assert_int_equal(host_service_listen(a, at), EADDRNOTAVAIL);
+	host_service_unbind(a, at4);
+	assert_int_equal(host_service_listen(a, at), 0);
+	assert_true(finds(a, TCP(5), &one, 4, a));
+	host_service_unbind(a, at);
+	six.only_family = false;
+	assert_int_equal(host_service_bind(a, &six, &at), 0);
+	assert_int_equal(host_service_only_family(a, at, true), 0);
+	assert_int_equal(host_service_listen(a, at), 0);
+	assert_true(finds(a, TCP(5), &one, 4, NULL));
+	assert_true(finds(a, TCP(5), &v6, 6, a));
+	host_leave(a);
 }
 
 /* Of those that share a port none may listen, until it is alone. */
@@ -306,7 +358,8 @@ static void race(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_DIR(who_may_share),	      IN_DIR(listeners_are_found), IN_DIR(listening_ends_sharing), IN_DIR(any_port),
+		IN_DIR(who_may_share),	      IN_DIR(listeners_are_found), IN_DIR(own_listeners_are_remembered), IN_DIR(only_family_after_binding),
+		IN_DIR(listening_ends_sharing), IN_DIR(any_port),
 		IN_DIR(full_bucket),	      IN_DIR(the_dead_leave_nothing), IN_DIR(noise),
 		IN_DIR(in_private_mode),      IN_DIR(race),
 	};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table that all processes map: nothing that anybody writes into it, or does to its file, can crash or hang the others.
+ * The table that all processes map: whatever is written into it, or done to its file, cannot crash
+ * or hang other processes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +59,7 @@ static void exercise(struct host *h)
 	}
 	host_publish_wire(h, 4791, &(struct host_steer){ .at = { { 0, 0 } } });
 	assert_in_range(host_steer_map(h, map, ARRAY_SIZE(map)), 0, ARRAY_SIZE(map));
-	host_janitor(h);
+	host_reap(h);
 }
 
 static void garbage_is_survived(void **state)
@@ -73,12 +74,12 @@ static void garbage_is_survived(void **state)
 
 		for (i = 0; i < sizeof(noise); i++)
 			noise[i] = (uint8_t)place_next(&seed);
-		/* Nobody lives: it is made anew. */
+		/* No live process: it is created anew. */
 		write_table(noise, sizeof(noise), 0);
 		a = join();
 		assert_true(host_shared(a));
 		exercise(a);
-		/* Somebody lives: what is behind the header is noise under the feet of both. */
+		/* There is a live process: everything after the header is corrupted under both. */
 		b = join();
 		write_table(noise, sizeof(noise) - 4096, 4096);
 		exercise(a);
@@ -112,7 +113,9 @@ static void a_short_table_is_made_anew(void **state)
 static int live_in_other_version(void)
 {
 	struct table_header other = { TABLE_MAGIC, TABLE_VERSION + 1, 1, 1, 1, 1, 0 };
-	struct flock life = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1234567, .l_len = 1 };
+	struct flock life = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1234567, .l_len = 1
+	};
 	char path[96];
 	int fd;
 
@@ -231,7 +234,9 @@ static void a_stopped_holder_of_the_lock_does_not_hang_others(void **state)
 	host_leave(b);
 }
 
-/* Steps of a wait, from its first look on: the time, whose turn it is, and whether that is enough. */
+/*
+ * Steps of a wait, from its first look on: the time, whose turn it is, and whether that is enough.
+ */
 static void who_waits_has_patience_while_the_lock_changes_hands(void **state)
 {
 	enum { PATIENCE = 100 };
@@ -241,7 +246,7 @@ static void who_waits_has_patience_while_the_lock_changes_hands(void **state)
 	} steps[] = {
 		{ 1, 7, false },
 		{ 101, 7, false },
-		{ 102, 8, false },	/* somebody else has it: the time begins anew */
+		{ 102, 8, false },	/* another process has it: the time starts again */
 		{ 202, 8, false },
 		{ 203, 8, true },
 		{ 204, 0, false },	/* the table was made anew */
@@ -253,7 +258,8 @@ static void who_waits_has_patience_while_the_lock_changes_hands(void **state)
 	struct table_wait wait = { .patience = PATIENCE };
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
-		assert_int_equal(table_wait_over(&wait, steps[i].turn, steps[i].now), steps[i].over);
+		assert_int_equal(table_wait_over(&wait, steps[i].turn, steps[i].now),
+				 steps[i].over);
 }
 
 static uint64_t turn_of(struct table *t)
@@ -264,7 +270,7 @@ static uint64_t turn_of(struct table *t)
 	return turn;
 }
 
-/* Who takes the lock says so, and only then. */
+/* Taking the lock is reported, and only then. */
 static void each_turn_is_told(void **state)
 {
 	int dir = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -287,7 +293,7 @@ static void each_turn_is_told(void **state)
 	close(dir);
 }
 
-/* A mark is there while anybody has it. */
+/* A mark stays while any process holds it. */
 static void marks_end_with_their_last_holder(void **state)
 {
 	struct host *a = join(), *b = join(), *c = join();

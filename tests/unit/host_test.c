@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many processes in one run directory: they see each other, the dead are reclaimed, and a forked child takes nothing away.
+ * Many processes in one run directory: they see each other, the dead are reclaimed, and a forked
+ * child takes nothing away.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -10,7 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/dir.h"
 #include "host/table.h"
+#include "host/exit_mad.h"
 #include "host_env.h"
 #include "place.h"
 #include "util/compiler.h"
@@ -52,6 +55,33 @@ static void two_processes_see_each_other(void **state)
 	host_leave(a);
 }
 
+/*
+ * Its file of exit MADs is closed while it still holds its slot: nobody waits for it, and it is
+ * found dead later.
+ */
+static void the_dying_are_looked_for_again(void **state)
+{
+	struct host *a = join(), *b = join();
+	uint8_t mad[HOST_MAD_LEN] = { 1 };
+	int fd = host_exit_mad_watch(a), dirfd = open(run_dir, O_RDONLY | O_DIRECTORY);
+	char name[32];
+
+	assert_true(fd >= 0 && dirfd >= 0);
+	assert_int_equal(host_exit_mad_write(b, 0, &some_path, mad), 0);
+	host_file_name(host_slot(b), "exit-mads", name);
+	close(openat(dirfd, name, O_WRONLY));
+	assert_false(host_exit_mad_news(a, fd));
+	assert_true(host_exit_mad_dying(a));
+	host_exit_mad_look_again(a, false);
+	assert_true(host_exit_mad_dying(a));
+	host_leave(b);
+	host_exit_mad_look_again(a, false);
+	assert_false(host_exit_mad_dying(a));
+	close(dirfd);
+	close(fd);
+	host_leave(a);
+}
+
 /* Joins, works and leaves over and over until it is killed. */
 static void live_dangerously(void)
 {
@@ -85,10 +115,10 @@ static void the_killed_are_reclaimed(void **state)
 		waitpid(pid, &status, 0);
 		assert_true(WIFSIGNALED(status));
 		if (round % 3 == 0)
-			host_janitor(h);
+			host_reap(h);
 	}
-	host_janitor(h);
-	assert_int_equal(host_janitor(h), 0);
+	host_reap(h);
+	assert_int_equal(host_reap(h), 0);
 
 	/* Nothing of the dead is left: no slot, no block, no file. */
 	fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -128,7 +158,7 @@ static void a_dead_owner_is_found_by_asking(void **state)
 	assert_int_equal(status, 0);
 	assert_int_equal(read(out[0], &qpn, sizeof(qpn)), sizeof(qpn));
 	assert_int_equal(host_owner(h, qpn), HOST_NO_SLOT);
-	assert_int_equal(host_janitor(h), 0);
+	assert_int_equal(host_reap(h), 0);
 	close(out[0]);
 	close(out[1]);
 	host_leave(h);
@@ -223,6 +253,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_DIR(two_processes_see_each_other),
+		IN_DIR(the_dying_are_looked_for_again),
 		IN_DIR(the_killed_are_reclaimed),
 		IN_DIR(a_dead_owner_is_found_by_asking),
 		IN_DIR(a_forked_child_leaves_the_parents_alone),

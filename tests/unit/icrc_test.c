@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ICRC against a bit-by-bit one over a pseudo header written down a second time, the fields it must ignore, and the
- * verdict for packets whose IPv4 identification is not known.
+ * The ICRC against a bit-by-bit one over a pseudo header written down a second time, the fields it
+ * must ignore, and the verdict for packets whose IPv4 identification is not known.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,9 @@
 
 enum { BUF = ROCE_MAX_PACKET };
 
-/* A small RC SEND ONLY and its ACK as Linux soft RoCE sent them, from tests/data/pcap/rc_send.pcap. */
+/*
+ * A small RC SEND ONLY and its ACK as Linux soft RoCE sent them, from tests/data/pcap/rc_send.pcap.
+ */
 static const struct {
 	uint16_t src_port, ip_id;
 	uint8_t src[4], dst[4];
@@ -127,12 +129,14 @@ static void captured_packets(void **state)
 
 		ipv4_addr(&path.src, captured[i].src);
 		ipv4_addr(&path.dst, captured[i].dst);
-		assert_int_equal(roce_icrc_check(&path, true, id, captured[i].data, captured[i].len),
+		assert_int_equal(roce_icrc_check(&path, true, id, captured[i].data,
+						 captured[i].len),
 				 ROCE_ICRC_GOOD);
 		assert_int_equal(roce_icrc_check(&path, true, id + 1, captured[i].data,
 						 captured[i].len),
 				 ROCE_ICRC_BAD);
-		assert_int_equal(roce_icrc_check(&path, false, 0, captured[i].data, captured[i].len),
+		assert_int_equal(roce_icrc_check(&path, false, 0, captured[i].data,
+						 captured[i].len),
 				 ROCE_ICRC_GOOD_FOR_SOME_ID);
 	}
 }
@@ -224,7 +228,10 @@ static void every_changed_byte_is_caught(void **state)
 	}
 }
 
-/* Without the identification 16 bits of proof remain: of 2^16 packets full of rubbish about one passes. */
+/*
+ * Without the identification 16 bits of proof remain: of 2^16 packets full of rubbish about one
+ * passes.
+ */
 static void rubbish_passes_once_in_65536(void **state)
 {
 	struct net_path path = random_path(true);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets taken apart and put together: against sums that go byte by byte, at every length and cut short everywhere. */
+/*
+ * Packets taken apart and put together: against sums that go byte by byte, at every length and cut
+ * short everywhere.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,7 +138,10 @@ static void test_parse_and_fill(void **state)
 	}
 }
 
-/* A sum of zero is right in a TCP segment; in a datagram it says that there is none, and none is sent. */
+/*
+ * A sum of zero is right in a TCP segment; in a datagram it says that there is none, and none is
+ * sent.
+ */
 static void test_sum_of_zero(void **state)
 {
 	static const uint8_t protos[] = { INET_PROTO_TCP, INET_PROTO_UDP };
@@ -162,7 +168,9 @@ static void test_sum_of_zero(void **state)
 	}
 }
 
-/* Cut short anywhere, in memory of just that size, a frame is understood or not, and that is all. */
+/*
+ * Cut short anywhere, in memory of just that size, a frame is understood or not, and that is all.
+ */
 static void test_cut_short(void **state)
 {
 	uint64_t seed = place_seed();

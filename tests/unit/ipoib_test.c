@@ -141,7 +141,9 @@ static void checksums_are_filled_in(void **state)
 	}
 }
 
-/* Bytes that no checksum covers: those of the encapsulation, and IPv6's flow label and hop limit. */
+/*
+ * Bytes that no checksum covers: those of the encapsulation, and IPv6's flow label and hop limit.
+ */
 static bool covered(const struct packet *p, uint32_t at)
 {
 	return at >= ENCAP && !(p->ipv6 && (at < ENCAP + 4 || at == ENCAP + 7));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lane against an oracle: random packets through a ring, checked byte by byte; a full one; a hostile one. */
+/*
+ * The lane against an oracle: random packets through a ring, checked byte by byte; a full one; a
+ * hostile one.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -80,7 +83,8 @@ static void random_packets_arrive_whole_and_in_order(void **state)
 	lane_tx_init(&tx, lane);
 	lane_rx_init(&rx, lane);
 	while (got < 20000) {
-		for (uint32_t n = rnd() % 40; n > 0 && put_random(&tx, &sent[put % LANE_SLOTS]); n--)
+		for (uint32_t n = rnd() % 40; n > 0 && put_random(&tx, &sent[put % LANE_SLOTS]);
+		     n--)
 			put++;
 		for (uint32_t n = rnd() % 40; n > 0 && got < put; n--, got++)
 			get_and_compare(&rx, &sent[got % LANE_SLOTS]);

@@ -158,8 +158,8 @@ static void domain_and_srq(void **state)
 }
 
 /*
- * Where MLNX_OFED 4 has them: a program of that time reads them there.  They follow a mutex and a condition, which on x86-64 are 40 and 48
- * bytes long.
+ * Where MLNX_OFED 4 has them: a program of that time reads them there.  They follow a mutex and a
+ * condition, which on x86-64 are 40 and 48 bytes long.
  */
 static void old_offsets(void **state)
 {

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/context.h"
+#include "core/base/context.h"
 #include "left_out.h"
 
 static struct ibv_context *ctx;

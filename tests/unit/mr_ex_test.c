@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "core/pd.h"
+#include "core/mem/pd.h"
 
 static struct {
 	int calls;
@@ -119,9 +119,11 @@ static void buffer_bounds(void **state)
 		size_t length;
 		int ok;
 	} rows[] = {
-		{ &plain.ibv, 0, 4096, 1 },	   { &plain.ibv, 0, 4097, 0 },	   { &plain.ibv, 4000, 96, 1 },
-		{ &plain.ibv, 4000, 97, 0 },	   { &plain.ibv, 4096, 0, 1 },	   { &plain.ibv, 4097, 0, 0 },
-		{ &plain.ibv, -1, 1, 0 },	   { &plain.ibv, 1, SIZE_MAX, 0 }, { &other_pd, 0, 4096, 0 },
+		{ &plain.ibv, 0, 4096, 1 },  { &plain.ibv, 0, 4097, 0 },
+		{ &plain.ibv, 4000, 96, 1 }, { &plain.ibv, 4000, 97, 0 },
+		{ &plain.ibv, 4096, 0, 1 },  { &plain.ibv, 4097, 0, 0 },
+		{ &plain.ibv, -1, 1, 0 },    { &plain.ibv, 1, SIZE_MAX, 0 },
+		{ &other_pd, 0, 4096, 0 },
 	};
 
 	assert_non_null(mem);

@@ -194,7 +194,8 @@ static void check_many(void)
 	unsigned int i, n;
 
 	for (i = 0; i < NETDEV_ADDRS + 20; i++) {
-		snprintf(line, sizeof(line), "addr add 192.0.%u.%u/32 dev lo", i / 200, 1 + i % 200);
+		snprintf(line, sizeof(line), "addr add 192.0.%u.%u/32 dev lo", i / 200,
+			 1 + i % 200);
 		ip(line);
 	}
 	CHECK(netdev_list(&list, &n) == 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who may write into whose memory: each thing that must be right, made wrong once; the bytes; the hazards. Two members in one process. */
+/*
+ * Checks of one-sided access: each condition violated once; the bytes; the hazards.  Two members in
+ * one process.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,7 +41,8 @@ static uint64_t memory[LEN / 8];	/* of member 1 */
 static void publish(const struct wq_qp *qp, bool established)
 {
 	assert_int_equal(segment_publish_qp(local_segment(local[1]), qp,
-					    (struct seg_qp_facts){ .established = established }), 0);
+					    (struct seg_qp_facts){ .established = established }),
+			 0);
 }
 
 static int stop(void **state);
@@ -102,14 +106,15 @@ static const struct lane *lane(void)
 }
 
 /* Tries one access of 8 bytes at offset 16; true if it was permitted. */
-static bool try(const struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len, enum mem_access access)
+static bool try(const struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
+		enum mem_access access)
 {
 	uint64_t data = 0x1122334455667788;
 	struct wq_seg seg = { (uintptr_t)&data, len };
 	struct onesided o;
 	bool ok;
 
-	local_burst_begin(peer);
+	local_tx_begin(peer);
 	ok = onesided_begin(&o, peer, qp) && onesided_add(&o, rkey, va, len, access, &seg, 1);
 	if (ok) {
 		assert_int_equal(lane()->hazard[0], mr_key_index(rkey));
@@ -118,7 +123,7 @@ static bool try(const struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len
 	onesided_end(&o);
 	for (int i = 0; i < LANE_HAZARDS; i++)
 		assert_int_equal(lane()->hazard[i], 0);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 	return ok;
 }
 
@@ -138,9 +143,10 @@ static void the_queue_pair_must_listen(void **state)
 		uint8_t state;
 		bool established, ok;
 	} rows[] = {
-		{ IBV_QPS_RESET, true, false }, { IBV_QPS_INIT, true, false }, { IBV_QPS_RTR, false, false },
-		{ IBV_QPS_RTR, true, true },	{ IBV_QPS_RTS, false, true },  { IBV_QPS_SQD, true, true },
-		{ IBV_QPS_SQE, true, false },	{ IBV_QPS_ERR, true, false },
+		{ IBV_QPS_RESET, true, false }, { IBV_QPS_INIT, true, false },
+		{ IBV_QPS_RTR, false, false },  { IBV_QPS_RTR, true, true },
+		{ IBV_QPS_RTS, false, true },   { IBV_QPS_SQD, true, true },
+		{ IBV_QPS_SQE, true, false },   { IBV_QPS_ERR, true, false },
 	};
 	struct wq_qp qp = far;
 
@@ -203,7 +209,7 @@ static void the_key_must_grant_it(void **state)
 		*key = e;
 		assert_false(write_here());
 	}
-	/* Somebody scribbled on the address. */
+	/* The address was corrupted. */
 	*key = good_key;
 	key->host += 8;
 	assert_false(write_here());
@@ -223,13 +229,13 @@ static void a_change_in_between_counts(void **state)
 	struct onesided o;
 
 	memory[0] = 0;
-	local_burst_begin(peer);
+	local_tx_begin(peer);
 	assert_true(onesided_begin(&o, peer, &near));
 	assert_true(onesided_add(&o, RKEY, VA, 8, MEM_REMOTE_WRITE, &seg, 1));
 	publish(&far, true);
 	assert_false(onesided_write(&o));
 	onesided_end(&o);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 	assert_int_equal(memory[0], 0);
 }
 
@@ -238,7 +244,7 @@ static void lists_go_in_one_call(void **state)
 	uint64_t data[ONESIDED_OPS + 1];
 	struct onesided o;
 
-	local_burst_begin(peer);
+	local_tx_begin(peer);
 	assert_true(onesided_begin(&o, peer, &near));
 	for (int i = 0; i <= ONESIDED_OPS; i++) {
 		struct wq_seg whole = { (uintptr_t)&data[i], 8 };
@@ -249,17 +255,20 @@ static void lists_go_in_one_call(void **state)
 					      i % 2 ? cut : &whole, i % 2 + 1),
 				 i < ONESIDED_OPS);
 	}
-	/* One key, one hazard; what lies side by side is one piece, where that keeps the order of stores. */
+	/*
+	 * One key, one hazard; what lies side by side is one piece, where that keeps the order of
+	 * stores.
+	 */
 	assert_int_equal(lane()->hazard[0], mr_key_index(RKEY));
 	assert_int_equal(lane()->hazard[1], 0);
 	if (STORES_IN_ORDER)
-		assert_int_equal(o.n_far, 1);
+		assert_int_equal(o.n_remote, 1);
 	else
-		assert_in_range(o.n_far, ONESIDED_OPS, 2 * ONESIDED_OPS);
+		assert_in_range(o.n_remote, ONESIDED_OPS, 2 * ONESIDED_OPS);
 	assert_int_equal(onesided_write(&o), ONESIDED_OPS);
 	onesided_end(&o);
 	assert_memory_equal(memory, data, 8 * ONESIDED_OPS);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 }
 
 /* What a list writes last lies where it says, whatever the order and the overlaps. */
@@ -270,7 +279,7 @@ static void lists_keep_their_order(void **state)
 	struct onesided o;
 
 	memset(memory, 0, sizeof(expected));
-	local_burst_begin(peer);
+	local_tx_begin(peer);
 	assert_true(onesided_begin(&o, peer, &near));
 	for (unsigned int i = 0; i < ARRAY_SIZE(at); i++) {
 		struct wq_seg seg = { (uintptr_t)&data[i], 8 };
@@ -281,7 +290,7 @@ static void lists_keep_their_order(void **state)
 	}
 	assert_int_equal(onesided_write(&o), ARRAY_SIZE(at));
 	onesided_end(&o);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 	assert_memory_equal(memory, expected, sizeof(expected));
 }
 
@@ -290,7 +299,8 @@ static void lists_end_at_a_hole(void **state)
 {
 	long page = sysconf(_SC_PAGESIZE);
 	uint8_t data[100];
-	uint8_t *region = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *region =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct wq_seg seg = { (uintptr_t)data, sizeof(data) };
 	struct onesided o;
 
@@ -300,7 +310,7 @@ static void lists_end_at_a_hole(void **state)
 	key->host = (uintptr_t)region;
 	key->length = 2 * page;
 	key->sum = mr_entry_sum(key);
-	local_burst_begin(peer);
+	local_tx_begin(peer);
 	assert_true(onesided_begin(&o, peer, &near));
 	assert_true(onesided_add(&o, RKEY, VA, 100, MEM_REMOTE_WRITE, &seg, 1));
 	assert_true(onesided_add(&o, RKEY, VA + 500, 100, MEM_REMOTE_WRITE, &seg, 1));
@@ -308,14 +318,17 @@ static void lists_end_at_a_hole(void **state)
 	assert_true(onesided_add(&o, RKEY, VA + 1000, 100, MEM_REMOTE_WRITE, &seg, 1));
 	assert_int_equal(onesided_write(&o), 2);
 	onesided_end(&o);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 	assert_memory_equal(region + 500, data, sizeof(data));
 	assert_int_equal(region[1000], 0);
 	munmap(region, page);
 	*key = good_key;
 }
 
-/* A key that is refused does not take the place of the one whose hazard stands, however often it is tried. */
+/*
+ * A key that is refused does not take the place of the one whose hazard stands, however often it is
+ * tried.
+ */
 static void a_refused_key_changes_nothing(void **state)
 {
 	const uint32_t other = RKEY + (1 << 8);
@@ -328,7 +341,7 @@ static void a_refused_key_changes_nothing(void **state)
 	*scribbled = good_key;
 	scribbled->rkey = other;
 	scribbled->sum = mr_entry_sum(scribbled) + 1;
-	local_burst_begin(peer);
+	local_tx_begin(peer);
 	assert_true(onesided_begin(&o, peer, &near));
 	assert_true(onesided_add(&o, RKEY, VA, 8, MEM_REMOTE_WRITE, &seg[0], 1));
 	assert_false(onesided_add(&o, other, VA + 8, 8, MEM_REMOTE_WRITE, &seg[1], 1));
@@ -337,7 +350,7 @@ static void a_refused_key_changes_nothing(void **state)
 	assert_int_equal(lane()->hazard[1], 0);
 	assert_int_equal(onesided_write(&o), 2);
 	onesided_end(&o);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 	assert_memory_equal(memory, data, sizeof(data));
 	memset(scribbled, 0, sizeof(*scribbled));
 }
@@ -349,7 +362,7 @@ static void atomics_add_and_swap(void **state)
 	struct onesided o;
 
 	memory[4] = 40;
-	local_burst_begin(peer);
+	local_tx_begin(peer);
 	assert_true(onesided_begin(&o, peer, &near));
 	assert_true(onesided_add(&o, RKEY, VA + 32, 8, MEM_REMOTE_ATOMIC, &seg, 1));
 	assert_true(onesided_atomic(&o, local[0], ATOMIC_OP_FETCH_ADD, 2, 0, &original));
@@ -360,10 +373,13 @@ static void atomics_add_and_swap(void **state)
 	assert_true(onesided_atomic(&o, local[0], ATOMIC_OP_CMP_SWAP, 42, 9, &original));
 	assert_int_equal(memory[4], 9);
 	onesided_end(&o);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 }
 
-/* As if another program had taken the pid: nothing may be written there, nor read. No thread vouches here, so the kernel is asked. */
+/*
+ * As if another program had taken the pid: nothing may be written there, nor read. No thread
+ * vouches here, so the kernel is asked.
+ */
 static void nobody_else_is_reached(void **state)
 {
 	struct seg_identity *identity = &local_segment(local[1])->identity, saved = *identity;
@@ -404,13 +420,13 @@ static void the_keepers_word_counts(void **state)
 	/* A READ whose first piece is put where the word is: the peer is gone when it ends. */
 	*keeper = 4711;
 	*(uint32_t *)memory = FUTEX_OWNER_DIED;
-	local_burst_begin(peer);
+	local_tx_begin(peer);
 	assert_true(onesided_begin(&o, peer, &near));
 	assert_true(onesided_add(&o, RKEY, VA, sizeof(*keeper), MEM_REMOTE_READ, &word, 1));
 	assert_true(onesided_add(&o, RKEY, VA + 8, 8, MEM_REMOTE_READ, &seg, 1));
 	assert_int_equal(onesided_read(&o), 0);
 	onesided_end(&o);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 	identity->incarnation--;
 	*keeper = 0;
 	peer->cma = true;
@@ -424,7 +440,7 @@ static void atomics_reach_nobody_else(void **state)
 	struct onesided o;
 
 	memory[4] = 40;
-	local_burst_begin(peer);
+	local_tx_begin(peer);
 	assert_true(onesided_begin(&o, peer, &near));
 	assert_true(onesided_add(&o, RKEY, VA + 32, 8, MEM_REMOTE_ATOMIC, &seg, 1));
 	identity->incarnation++;
@@ -433,7 +449,7 @@ static void atomics_reach_nobody_else(void **state)
 	identity->incarnation--;
 	peer->cma = true;
 	onesided_end(&o);
-	local_burst_end(local[0], peer, false);
+	local_tx_end(local[0], peer, false);
 }
 
 int main(void)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The opcode table: code points and lengths as printed, its rules as invariants over all rows, and the requester's choice. */
+/*
+ * The opcode table: code points and lengths as printed, its rules as invariants over all rows, and
+ * the requester's choice.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,8 +65,8 @@ static void code_points_and_lengths(void **state)
 
 static void unknown_codes_have_no_row(void **state)
 {
-	static const uint8_t unknown[] = { 0x15, 0x18, 0x1f, 0x2c, 0x31, 0x36, 0x3c, 0x40, 0x44, 0x60,
-					   0x66, 0x80, 0x82, 0xb5, 0xb8, 0xc0, 0xe0, 0xff };
+	static const uint8_t unknown[] = { 0x15, 0x18, 0x1f, 0x2c, 0x31, 0x36, 0x3c, 0x40, 0x44,
+					   0x60, 0x66, 0x80, 0x82, 0xb5, 0xb8, 0xc0, 0xe0, 0xff };
 	unsigned rows = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++) {
@@ -218,7 +221,8 @@ static void responder_chooses(void **state)
 	assert_int_equal(roce_read_response(true, true), 0x10);
 	assert_int_equal(roce_response_opcode(IBV_QPT_RC, ROCE_RC_ACKNOWLEDGE), 0x11);
 	assert_int_equal(roce_response_opcode(IBV_QPT_XRC_RECV, ROCE_RC_ACKNOWLEDGE), 0xb1);
-	assert_int_equal(roce_response_opcode(IBV_QPT_XRC_RECV, roce_read_response(true, true)), 0xb0);
+	assert_int_equal(roce_response_opcode(IBV_QPT_XRC_RECV, roce_read_response(true, true)),
+			 0xb0);
 }
 
 int main(void)

@@ -40,7 +40,10 @@ static void no_rate_no_limit(void **state)
 	assert_int_equal(roce_pace_next(&qp), VRB_NEVER);
 }
 
-/* How long a packet keeps the next one back: rate in kbit/s, burst and packet in bytes, nanoseconds. */
+/*
+ * How long a packet keeps the next one back: rate in kbit/s, burst and packet in bytes,
+ * nanoseconds.
+ */
 static const struct {
 	uint32_t rate, burst;
 	size_t len;
@@ -154,7 +157,10 @@ static void answers_leave_at_once_in_peace(void **state)
 	assert_int_equal(roce_pace_next(&qp), VRB_NEVER);
 }
 
-/* After a sign of congestion: some at once, then one after the other, a little faster than they are taken. */
+/*
+ * After a sign of congestion: some at once, then one after the other, a little faster than they are
+ * taken.
+ */
 static void answers_are_spread(void **state)
 {
 	uint64_t now = learn(), gap;
@@ -197,7 +203,10 @@ static void spreading_ends(void **state)
 	}
 }
 
-/* What is not the network's doing is not learnt: a pause of the program, the time that a repair takes. */
+/*
+ * What is not the network's doing is not learnt: a pause of the program, the time that a repair
+ * takes.
+ */
 static void pauses_teach_nothing(void **state)
 {
 	uint64_t now = learn(), free_before;
@@ -211,7 +220,10 @@ static void pauses_teach_nothing(void **state)
 	assert_in_range(free_before, 50 * VRB_USEC * 4 / 5 - 10, 50 * VRB_USEC * 4 / 5);
 }
 
-/* Nor how long one of the two waited for a processor: what took much longer than the others counts as a little longer. */
+/*
+ * Nor how long one of the two waited for a processor: what took much longer than the others counts
+ * as a little longer.
+ */
 static void a_stall_teaches_little(void **state)
 {
 	uint64_t now = learn();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames by packet sockets, in a network namespace of our own: what arrives is what a wire would have
- * shown, whatever the kernel has saved itself; what leaves is what was asked for; and what is sent to
- * oneself comes back once.
+ * Frames by packet sockets, in a network namespace of our own: what arrives is what a wire would
+ * have shown, whatever the kernel has saved itself; what leaves is what was asked for; and what is
+ * sent to oneself comes back once.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -157,7 +157,10 @@ static void test_there_and_back(void)
 		send_to(left, right_mac, i);
 	hear(right, &h, 10);
 	after = clock_now();
-	/* Of two clocks that are read one after the other: as long as all of this has taken, on a busy machine. */
+	/*
+	 * Of two clocks that are read one after the other: as long as all of this has taken, on a
+	 * busy machine.
+	 */
 	skew = after - before + VRB_MSEC;
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(h.f[i].len, 100);
@@ -200,7 +203,9 @@ static void test_tag(void)
 	assert_memory_equal(h.f[0].data, frame, sizeof(frame));
 }
 
-/* As on a NIC: what goes to the interface's own address or to a group is heard here as well, once. */
+/*
+ * As on a NIC: what goes to the interface's own address or to a group is heard here as well, once.
+ */
 static void test_loop(void)
 {
 	struct raw_port *other = open_port("left", left_mac);
@@ -221,7 +226,7 @@ static void test_loop(void)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(h.f[i].data[50], 2 + i);
 	hear(right, &h, 4);
-	/* Who sniffs hears what leaves, too. */
+	/* A sniffer gets outgoing packets, too. */
 	listen_to(other, TYPE, RAW_SNIFF);
 	send_to(left, foreign_mac, 5);
 	send_to(left, left_mac, 6);
@@ -257,7 +262,10 @@ static uint32_t tcp_headers(uint8_t *p, bool ipv6, uint32_t data)
 	return l4 + 20;
 }
 
-/* The interface completes a checksum and cuts a long frame; what arrives is as if it had come by wire. */
+/*
+ * The interface completes a checksum and cuts a long frame; what arrives is as if it had come by
+ * wire.
+ */
 static void test_offload(void)
 {
 	static uint8_t frame[10000];
@@ -293,7 +301,9 @@ static void test_offload(void)
 	}
 }
 
-/* A frame in many pieces, the longest that fits, one that does not, and one whose memory is gone. */
+/*
+ * A frame in many pieces, the longest that fits, one that does not, and one whose memory is gone.
+ */
 static void test_limits(void)
 {
 	static uint8_t frame[2000];
@@ -313,7 +323,9 @@ static void test_limits(void)
 	assert_int_equal(h.f[0].len, 1514);
 	assert_memory_equal(h.f[0].data, frame, 1514);
 	munmap(gone, 4096);
-	out[1] = (struct raw_out){ .piece = { { frame, 14 }, { gone, 100 } }, .pieces = 2, .len = 114 };
+	out[1] = (struct raw_out){ .piece = { { frame, 14 }, { gone, 100 } },
+				   .pieces = 2,
+				   .len = 114 };
 	out[2] = whole(frame, 60);
 	assert_int_equal(raw_send(left, out, 3, clock_now(), &why), 1);
 	assert_int_equal(why, RAW_BAD_MEMORY);
@@ -328,7 +340,10 @@ static void send_number(uint32_t number)
 	send_one(left, whole(frame, sizeof(frame)));
 }
 
-/* Frames that pile up change their way in the middle: each arrives once, in order, few or many at a time. */
+/*
+ * Frames that pile up change their way in the middle: each arrives once, in order, few or many at a
+ * time.
+ */
 static void test_stream(void)
 {
 	enum { FRAMES = 3000, AHEAD = 500 };
@@ -379,7 +394,8 @@ static void test_kernel_datagram(void)
 static void test_kernel_stream(void)
 {
 	enum { BYTES = 30000 };
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	int listener = socket(AF_INET, SOCK_STREAM, 0), a = socket(AF_INET, SOCK_STREAM, 0), b;
 	static uint8_t sent[BYTES], got[BYTES];
 	socklen_t len = sizeof(at);
@@ -405,7 +421,8 @@ static void test_kernel_stream(void)
 			assert_true(inet_parse_frame(h.f[i].data, h.f[i].len, INET_AS_TOLD, &f));
 			assert_true(h.f[i].len <= 1514);
 			assert_true(inet_sums_ok(h.f[i].data, &f));
-			if (get_be16(h.f[i].data + f.l4 + 2) != ntohs(at.sin_port) || f.end == f.data)
+			if (get_be16(h.f[i].data + f.l4 + 2) != ntohs(at.sin_port) ||
+			    f.end == f.data)
 				continue;
 			seq = get_be32(h.f[i].data + f.l4 + 4);
 			if (!heard)
@@ -427,7 +444,8 @@ static void all(void)
 	if (!place_enter_netns())
 		exit(SKIPPED);
 	run("ip link set lo mtu 1500 2>&1");
-	run("ip link add left address 02:00:00:00:00:01 type veth peer name right address 02:00:00:00:00:02 2>&1");
+	run("ip link add left address 02:00:00:00:00:01 type veth peer name right address "
+	    "02:00:00:00:00:02 2>&1");
 	run("ip link set left up 2>&1 && ip link set right up 2>&1");
 	left = open_port("left", left_mac);
 	right = open_port("right", right_mac);
@@ -461,7 +479,7 @@ static void test_in_a_namespace(void **state)
 	assert_int_equal(verdict, 0);
 }
 
-/* Without the right to, nobody opens an interface. */
+/* Without the capability, no interface can be opened. */
 static void test_no_right(void **state)
 {
 	const struct raw_interface lo = { .name = "lo", .index = 1, .loopback = true };

@@ -183,6 +183,7 @@ static void check_round_trip(uint8_t code, const struct roce_opcode_info *op)
 		assert_ptr_equal(pkt.payload, data + op->hdr_len);
 		assert_int_equal(pkt.payload_len, payload);
 		assert_int_equal(pkt.path.src_port, 0xa5a5);
+		assert_int_equal(roce_dest_qpn(data), pkt.bth.dest_qpn);
 		check_encoding(&pkt, op, data);
 	}
 }

@@ -37,14 +37,19 @@ void place_remove_dir(const char *path)
 	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* As in tests/stock/harness.py: by an abstract UNIX socket of its name, which stays open as long as the program. */
+/*
+ * As in tests/stock/harness.py: by an abstract UNIX socket of its name, which stays open as long as
+ * the program.
+ */
 static bool reserve(uint16_t port)
 {
 	struct sockaddr_un token = { .sun_family = AF_UNIX };
-	int n = snprintf(token.sun_path + 1, sizeof(token.sun_path) - 1, "verbena-test-port-%u", port);
+	int n = snprintf(token.sun_path + 1, sizeof(token.sun_path) - 1, "verbena-test-port-%u",
+			 port);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (bind(fd, (struct sockaddr *)&token, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+	if (bind(fd, (struct sockaddr *)&token,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
 		return true;
 	close(fd);
 	return false;

@@ -9,15 +9,16 @@
 #include <stdint.h>
 
 /*
- * Makes a directory of mode 0700 and writes its name into path.  In memory if possible, as a program's run directory is: a test of
- * what is mapped from there must not wait for a disk that others keep busy.
+ * Makes a directory of mode 0700 and writes its name into path.  In memory if possible, as a
+ * program's run directory is: a test of what is mapped from there must not wait for a disk that
+ * others keep busy.
  */
 void place_make_dir(char path[64]);
 
 /* Removes it and all that is in it. */
 void place_remove_dir(const char *path);
 
-/* A UDP port that nobody has, IPv4 or IPv6, right now, and no other test gets. */
+/* A UDP port that is free now, for IPv4 and IPv6, and that no other test gets. */
 uint16_t place_free_port(void);
 
 /* $VERBENA_SEED or one of the clock; prints it. */

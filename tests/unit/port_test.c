@@ -11,7 +11,7 @@
 #include <arpa/inet.h>
 #include <cmocka.h>
 
-#include "core/port.h"
+#include "core/device/port.h"
 #include "run/netdev.h"
 #include "util/compiler.h"
 

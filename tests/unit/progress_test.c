@@ -25,7 +25,8 @@ struct source {
 	sem_t called;
 	bool useful;
 	bool leave_unread;
-	struct progress *one_sided;	/* of this thread, which is told that its work was of the kind that nobody polls for */
+	/* of this thread, which is told that its work was of the kind that nobody polls for */
+	struct progress *one_sided;
 	uint64_t calls;
 };
 
@@ -117,7 +118,9 @@ static bool on_stream(void *arg, int fd)
 	return on_ready(&l->source, fd);
 }
 
-/* A look is no wake-up. What comes while it lingers is served; and it sleeps when the time is over. */
+/*
+ * A look is no wake-up. What comes while it lingers is served; and it sleeps when the time is over.
+ */
 static void lingers_without_sleep_until_it_is_told(void **state)
 {
 	struct lingering l = { .until = VRB_NEVER };
@@ -167,7 +170,7 @@ static void stands_back_from_pollers_and_comes_back(void **state)
 		sem_wait(&s.called);
 	assert_true(progress_wakeups(p) <= 3 * load_relaxed(&s.calls) + 3);
 
-	/* What arrives once nobody polls any more is served, without anybody's help. */
+	/* Packets that arrive after polling has stopped are served without help. */
 	store_relaxed(&s.leave_unread, false);
 	store_relaxed(&s.useful, true);
 	while (sem_trywait(&s.called) == 0)
@@ -208,8 +211,8 @@ static void free_with_both(struct progress *p, struct source *own, struct source
 }
 
 /*
- * Work that comes while the thread stands back is found when it is back.  On a busy machine it may be back before the work is there, and has
- * then not been missed: the next time, then.
+ * Work that comes while the thread stands back is found when it is back.  On a busy machine it may
+ * be back before the work is there, and has then not been missed: the next time, then.
  */
 static void be_missed(struct progress *p, struct source *own, struct source *shared)
 {
@@ -230,12 +233,12 @@ static void tells_when_pollers_left_it_work_until_it_is_useless(void **state)
 	struct progress *p = start_with_both(&own, &shared);
 
 
-	/* Nobody polls: it comes back, finds what has waited, and says so. */
+	/* No thread polls: it resumes, finds the backlog, and says so. */
 	assert_false(progress_needed(p));
 	be_missed(p, &own, &shared);
 	assert_false(progress_away(p));
 
-	/* Somebody else takes all there is: it goes by itself, and when asked. */
+	/* Another thread takes all packets: it stops by itself, and when asked. */
 	store_relaxed(&shared.useful, false);
 	store_relaxed(&shared.leave_unread, true);
 	feed(&shared);

@@ -37,8 +37,6 @@ static void differences_at_boundaries(void **state)
 		if (psn_diff(a, b) != diff)
 			fail_msg("%s: %d, not %d", differences[i].name, psn_diff(a, b), diff);
 		assert_int_equal(psn_before(a, b), diff < 0);
-		assert_int_equal(psn_after(a, b), diff > 0);
-		assert_int_equal(psn_equal(a, b), diff == 0);
 	}
 }
 

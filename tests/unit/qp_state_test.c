@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/qp_state.h"
+#include "core/control/qp_state.h"
 #include "util/compiler.h"
 
 enum {
@@ -193,20 +193,11 @@ static void test_outside_the_table(void **state)
 	assert_false(qp_state_allowed((enum ibv_qp_type)0, S(RESET), S(RESET), 0));
 }
 
-static void test_names(void **state)
-{
-	assert_string_equal(qp_state_name(S(RESET)), "RESET");
-	assert_string_equal(qp_state_name(S(ERR)), "ERR");
-	assert_string_equal(qp_state_name(IBV_QPS_UNKNOWN), "?");
-	assert_string_equal(qp_state_name(UINT32_MAX), "?");
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_cell),
 		cmocka_unit_test(test_outside_the_table),
-		cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Random numbers for unit tests: one seed per run, printed, and taken from VERBENA_SEED to repeat it (splitmix64). */
+/*
+ * Random numbers for unit tests: one seed per run, printed, and taken from VERBENA_SEED to repeat
+ * it (splitmix64).
+ */
 #ifndef TESTS_UNIT_RANDOM_H
 #define TESTS_UNIT_RANDOM_H
 

@@ -188,15 +188,20 @@ static void atomic_replay(void **state)
 }
 
 /*
- * A PSN means another request once all PSNs have been used: what lies behind it by half of them is not answered from its old slot.
+ * A PSN means another request once all PSNs have been used: what lies behind it by half of them is
+ * not answered from its old slot.
  */
 static void old_slots_are_not_replayed_after_a_wrap(void **state)
 {
 	static const struct {
 		uint64_t passed;
 		bool answered;
-	} rows[] = { { 0, true }, { PSN_HALF - 1, true }, { PSN_HALF, false }, { PSN_HALF * 2 - 1, false },
-		     { PSN_HALF * 2, false }, { PSN_HALF * 4, false } };
+	} rows[] = { { 0, true },
+		     { PSN_HALF - 1, true },
+		     { PSN_HALF, false },
+		     { PSN_HALF * 2 - 1, false },
+		     { PSN_HALF * 2, false },
+		     { PSN_HALF * 4, false } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		env_start(&e, IBV_QPT_RC);
@@ -271,7 +276,10 @@ static void flush_and_atomic_write(void **state)
 	assert_int_equal(e.mem[1], (ENV_PSN + 1 + 1) & 0xff);
 }
 
-/* Until its data are where they should be a FLUSH is not answered, nor what came behind it; asked for again it is not executed again. */
+/*
+ * Until its data are where they should be a FLUSH is not answered, nor what came behind it; asked
+ * for again it is not executed again.
+ */
 static void flush_that_takes_long(void **state)
 {
 	static const enum reason ends[] = { REASON_NONE, REASON_RKEY_UNMAPPED };
@@ -294,7 +302,9 @@ static void flush_that_takes_long(void **state)
 		roce_flushed(&e.qp, ENV_PSN, ends[i]);
 		if (ends[i]) {
 			expect_ack(ROCE_RC_ACKNOWLEDGE, ENV_PSN);
-			assert_int_equal(e.out.aeth.syndrome, roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_REMOTE_ACCESS_ERROR));
+			assert_int_equal(e.out.aeth.syndrome,
+					 roce_syndrome(ROCE_AETH_NAK,
+						       ROCE_NAK_REMOTE_ACCESS_ERROR));
 		} else {
 			expect_data(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN, 0, 0);
 			expect_ack(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN + 1);
@@ -365,7 +375,7 @@ static void memory_gone_while_answering(void **state)
 	assert_int_equal(e.events[0], IBV_EVENT_QP_ACCESS_ERR);
 }
 
-/* Whoever has waited longest, by looking at all of them. */
+/* The request that has waited longest, by looking at all of them. */
 static struct roce_rd_atomic *oldest_due(struct roce_qp *qp)
 {
 	uint32_t slots = roce_rd_slots(qp);

@@ -224,18 +224,18 @@ static void window_bounds_what_is_in_flight(void **state)
 }
 
 /*
- * One of four sharers has a quarter of its window, and learns from each answer as much as the four
- * together.  If they become more while a part of it is on its way and has asked for no answer, one more
- * packet leaves that does.
+ * One of four active QPs has a quarter of its window, and learns from each answer as much as the
+ * four together.  If they become more while a part of it is on its way and has asked for no answer,
+ * one more packet leaves that does.
  */
-static void sharers_have_a_part_of_the_window(void **state)
+static void active_qps_share_the_window(void **state)
 {
 	uint32_t window;
 
 	env_start(&e, IBV_QPT_RC);
 	e.qp.cc.window = window = roce_window_limit(&e.qp);
 	e.wq.mtu = 1024;
-	e.wq.sharers = 4;
+	e.wq.active_qps = 4;
 	env_post(&e, IBV_WR_RDMA_WRITE, 0, 1024 * 1000);
 	assert_int_equal(env_drain(&e), window / 4);
 	assert_true(e.out.bth.ack_req);
@@ -249,7 +249,7 @@ static void sharers_have_a_part_of_the_window(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		expect_packet(i ? ROCE_RC_WRITE_MIDDLE : ROCE_RC_WRITE_FIRST, ENV_PSN + i, 1024);
 	assert_false(e.out.bth.ack_req);
-	e.wq.sharers = window;
+	e.wq.active_qps = window;
 	expect_packet(ROCE_RC_WRITE_MIDDLE, ENV_PSN + 3, 1024);
 	assert_true(e.out.bth.ack_req);
 	expect_silence();
@@ -538,7 +538,9 @@ static void one_sided_requests_of_a_neighbour(void **state)
 	expect_packet(ROCE_RC_WRITE_ONLY, ENV_PSN + 2, 8);
 }
 
-/* It was run, but what it found has no place any more: an error, and nothing is run a second time. */
+/*
+ * It was run, but what it found has no place any more: an error, and nothing is run a second time.
+ */
 static void one_sided_request_without_a_place(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -595,7 +597,7 @@ int main(void)
 		cmocka_unit_test(atomic_write_carries_its_word),
 		cmocka_unit_test(gathers_sges_and_inline_data),
 		cmocka_unit_test(window_bounds_what_is_in_flight),
-		cmocka_unit_test(sharers_have_a_part_of_the_window),
+		cmocka_unit_test(active_qps_share_the_window),
 		cmocka_unit_test(max_rd_atomic_is_kept),
 		cmocka_unit_test(long_read_is_asked_for_in_pieces),
 		cmocka_unit_test(fence_waits_for_reads_and_atomics),

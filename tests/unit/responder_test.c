@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The responder, packet by packet: rows for every opcode transition, length and access rule (IBTA
- * vol 1, 9.7.4), every NAK class, the PSN window and RNR. What it says to duplicates: response_test.c.
+ * vol 1, 9.7.4), every NAK class, the PSN window and RNR. What it says to duplicates:
+ * response_test.c.
  */
 #include "roce_env.h"
 
@@ -75,8 +76,8 @@ static void opcode_sequence_rows(void **state)
 }
 
 /*
- * The sender may use less than the path's MTU, as its interface may carry no more, or more than this end's: its FIRST tells, and the rest of
- * the message fits it.
+ * The sender may use less than the path's MTU, as its interface may carry no more, or more than
+ * this end's: its FIRST tells, and the rest of the message fits it.
  */
 static void packets_of_the_senders_length(void **state)
 {
@@ -98,7 +99,8 @@ static void packets_of_the_senders_length(void **state)
 		env_request(&e, ROCE_RC_SEND_LAST, ENV_PSN + 2, rows[i].last);
 		assert_int_equal(e.wq.state, rows[i].ok ? IBV_QPS_RTS : IBV_QPS_ERR);
 		if (rows[i].ok)
-			assert_int_equal(e.cqes[0].byte_len, rows[i].first + rows[i].middle + rows[i].last);
+			assert_int_equal(e.cqes[0].byte_len,
+					 rows[i].first + rows[i].middle + rows[i].last);
 	}
 }
 
@@ -457,7 +459,7 @@ static void congestion_is_notified(void **state)
 	assert_int_equal(e.qp.counters.ecn_marked, 2);
 }
 
-/* Whoever chooses a receive may look at the message first: its first packet, once. */
+/* Code that chooses a receive may look at the message first: its first packet, once. */
 static void head_is_shown(void **state)
 {
 	struct roce_pkt pkt;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the responder says, and in what order: ACKs that coalesce, duplicates, the last word of a dying QP. */
+/*
+ * What the responder says, and in what order: ACKs that coalesce, duplicates, the last word of a
+ * dying QP.
+ */
 #include "roce_env.h"
 
 #include "roce/faults.h"
@@ -51,8 +54,9 @@ static void duplicate_send_is_acknowledged_not_delivered(void **state)
 }
 
 /*
- * An ACK speaks for SENDs and WRITEs only: a READ or atomic behind the newest of them, whose answer may be lost, is acknowledged by that
- * answer. A requester that takes the ACK for it has no data (soft RoCE, seen live).
+ * An ACK speaks for SENDs and WRITEs only: a READ or atomic behind the newest of them, whose answer
+ * may be lost, is acknowledged by that answer. A requester that takes the ACK for it has no data
+ * (soft RoCE, seen live).
  */
 static void duplicate_behind_which_reads_wait(void **state)
 {

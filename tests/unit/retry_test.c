@@ -7,6 +7,8 @@
 
 #include "roce/retry.h"
 
+#include "util/tuning.h"
+
 static struct roce_env e;
 
 static void send_one(uint8_t retry_cnt, uint8_t rnr_retry)
@@ -68,14 +70,14 @@ static void timeouts_are_counted(void **state)
 }
 
 /* However often: what the peer could not have answered. */
-static void excused_timeouts_do_not_count(void **state)
+static void deferred_timeouts_do_not_count(void **state)
 {
 	send_one(1, 7);
 	for (int i = 0; i < 20; i++) {
 		e.now = e.qp.retry.ack_deadline - 1;
 		assert_false(roce_ack_overdue(&e.qp, e.now++));
 		assert_true(roce_ack_overdue(&e.qp, e.now));
-		roce_ack_excuse(&e.qp, e.now);
+		roce_defer_timeout(&e.qp, e.now);
 		roce_timeout(&e.qp, e.now);
 		env_drain(&e);
 	}
@@ -85,6 +87,24 @@ static void excused_timeouts_do_not_count(void **state)
 	assert_int_equal(e.num_cqes, 0);
 	env_expire(&e);
 	env_expect_cqe(&e, 0, 0, IBV_WC_RETRY_EXC_ERR);
+}
+
+/* The question that the ack timeout asks would never come if probes put it off. */
+static void a_deferred_probe_leaves_the_ack_timeout_running(void **state)
+{
+	uint64_t deadline;
+
+	send_one(1, 7);
+	deadline = e.qp.retry.ack_deadline;
+	while (e.qp.retry.probe_at != VRB_NEVER) {
+		e.now = e.qp.retry.probe_at;
+		assert_true(roce_probe_due(&e.qp, e.now));
+		roce_defer_timeout(&e.qp, e.now);
+		roce_timeout(&e.qp, e.now);
+		assert_int_equal(env_drain(&e), 0);
+		assert_true(e.qp.retry.ack_deadline == deadline);
+	}
+	assert_true(roce_next_timeout(&e.qp) == deadline);
 }
 
 static void progress_refills_the_counter(void **state)
@@ -220,7 +240,10 @@ static void timeout_resends_from_the_oldest_unacknowledged(void **state)
 	assert_int_equal(e.num_cqes, 2);
 }
 
-/* One packet after a timeout; when that was for nothing, as before; else in steps back to the full window. */
+/*
+ * One packet after a timeout; when that was for nothing, as before; else in steps back to the full
+ * window.
+ */
 static void window_shrinks_and_grows(void **state)
 {
 	uint32_t full, first;
@@ -228,9 +251,9 @@ static void window_shrinks_and_grows(void **state)
 	send_one(7, 7);
 	full = roce_window_limit(&e.qp);
 	first = e.qp.cc.window;
-	assert_int_equal(first, full / ROCE_CC_FIRST);
+	assert_int_equal(first, full / TUNE_CC_FIRST);
 	env_expire(&e);
-	assert_int_equal(e.qp.cc.window, ROCE_CC_MIN);
+	assert_int_equal(e.qp.cc.window, TUNE_CC_WINDOW_MIN);
 	roce_retry_progress(&e.qp, full, e.now);
 	assert_int_equal(e.qp.cc.window, first - first * 3 / 10);
 	for (int i = 0; i < 100; i++)
@@ -239,8 +262,8 @@ static void window_shrinks_and_grows(void **state)
 }
 
 /*
- * Probes come long before the ack timeout, wait twice as long each up to a quarter of it, and use up
- * no retry; each is the oldest packet alone.
+ * Probes come long before the ack timeout, wait twice as long each up to a quarter of it, and use
+ * up no retry; each is the oldest packet alone.
  */
 static void probes_wait_longer_each_time(void **state)
 {
@@ -257,7 +280,7 @@ static void probes_wait_longer_each_time(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(ms); i++) {
 		uint64_t at = roce_next_timeout(&e.qp);
 
-		assert_true(at - last == min(ms[i] * VRB_MSEC, timeout / ROCE_PROBE_PART));
+		assert_true(at - last == min(ms[i] * VRB_MSEC, timeout / TUNE_PROBE_PART));
 		last = e.now = at;
 		roce_timeout(&e.qp, at);
 		assert_true(env_output(&e));
@@ -290,12 +313,12 @@ static void bursts_are_bounded(void **state)
 	env_rts(&e);
 	env_post(&e, IBV_WR_RDMA_WRITE, 0, 256 * 1000);
 	env_post(&e, IBV_WR_RDMA_WRITE, 0, 256 * 1000);
-	assert_int_equal(env_drain(&e), ROCE_BURST_MAX);
+	assert_int_equal(env_drain(&e), TUNE_BURST_MAX);
 	assert_true(roce_next_timeout(&e.qp) == e.now + 1);
 	assert_int_equal(env_drain(&e), 0);
 	env_expire(&e);
 	assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
-	assert_int_equal(env_drain(&e), 2000 - ROCE_BURST_MAX);
+	assert_int_equal(env_drain(&e), 2000 - TUNE_BURST_MAX);
 	assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
 }
 
@@ -361,7 +384,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(local_ack_timeout_rows),
 		cmocka_unit_test(timeouts_are_counted),
-		cmocka_unit_test(excused_timeouts_do_not_count),
+		cmocka_unit_test(deferred_timeouts_do_not_count),
+		cmocka_unit_test(a_deferred_probe_leaves_the_ack_timeout_running),
 		cmocka_unit_test(progress_refills_the_counter),
 		cmocka_unit_test(progress_restarts_the_timer),
 		cmocka_unit_test(early_timeout_calls_do_nothing),

@@ -24,8 +24,8 @@ static bool is_remote(enum mem_access access)
 
 static bool is_write(enum mem_access access)
 {
-	return access == MEM_LOCAL_WRITE || access == MEM_RECV_WRITE || access == MEM_REMOTE_WRITE ||
-	       access == MEM_REMOTE_ATOMIC;
+	return access == MEM_LOCAL_WRITE || access == MEM_RECV_WRITE ||
+	       access == MEM_REMOTE_WRITE || access == MEM_REMOTE_ATOMIC;
 }
 
 static enum reason check(struct wq_qp *wq, uint32_t key, uint64_t va, uint64_t len,
@@ -131,7 +131,8 @@ static unsigned int direct(struct wq_qp *wq, enum reason *why)
 }
 
 static enum reason pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
-			uint64_t total, const struct ibv_sge *dst, uint32_t num_dst, enum mem_access access)
+			uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
+			enum mem_access access)
 {
 	enum reason why;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tables of a segment against an oracle, seen by a second member of the host; segments that are none. */
+/*
+ * The tables of a segment against an oracle, seen by a second member of the host; segments that are
+ * none.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -56,7 +59,7 @@ static int leave(void **state)
 	return 0;
 }
 
-/* The owner is member 0, who looks is member 1. */
+/* The owner is member 0, the reader member 1. */
 static int open_map(struct peer_map *map)
 {
 	return peer_map_open(host[1], seg[1], host_slot(host[1]), host_slot(host[0]),
@@ -281,7 +284,10 @@ static void a_segment_of_another_user_is_refused(void **state)
 	assert_null(map.tables);
 	assert_null(map.lane);
 	assert_true(was_logged(name));
-	/* In the name that a process wants for its own it is no obstacle: the directory is the process's. */
+	/*
+	 * In the name that a process wants for its own it is no obstacle: the directory is the
+	 * process's.
+	 */
 	segment_destroy(seg[0], host[0]);
 	close(openat(host_dirfd(host[0]), name, O_CREAT | O_RDWR, 0600));
 	assert_int_equal(fchownat(host_dirfd(host[0]), name, 4242, 0, 0), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A responder's state goes to another engine, which goes on; and state that makes no sense goes nowhere.
+ * A responder's state goes to another engine, which goes on; and state that makes no sense goes
+ * nowhere.
  */
 #include "roce_env.h"
 
@@ -46,7 +47,7 @@ static void the_other_engine_goes_on(void **unused)
 
 		env_post_recv(e, i, 64);
 		send_only(e, ENV_PSN + i);
-		assert_true(roce_snapshot_speaks(&e->qp));
+		assert_true(roce_snapshot_has_output(&e->qp));
 		assert_false(roce_snapshot_quiet(&e->qp));
 		assert_true(env_output(e));
 		assert_int_equal(e->out.bth.psn, ENV_PSN + i);
@@ -117,7 +118,10 @@ static void read_request(struct roce_env *e, uint32_t psn, uint32_t len)
 	env_input(e, &pkt);
 }
 
-/* A NAK that a QP dies with is said once, by whoever the state comes to; what is owed before it has to be said where it is known. */
+/*
+ * A NAK that a QP dies with is said once, by whoever the state comes to; what is owed before it has
+ * to be said where it is known.
+ */
 static void the_last_word_travels(void **unused)
 {
 	start(&home);
@@ -126,16 +130,16 @@ static void the_last_word_travels(void **unused)
 	read_request(&deputy, ENV_PSN, 8);
 	send_only(&deputy, ENV_PSN + 1);	/* 16 bytes: too long */
 	assert_int_equal(deputy.wq.state, IBV_QPS_ERR);
-	assert_false(roce_snapshot_has_last_word(&deputy.qp));
+	assert_false(roce_snapshot_has_fatal_nak(&deputy.qp));
 	move(&deputy, &home);
 	assert_false(env_output(&home));
 	assert_true(env_output(&deputy));
 	assert_int_equal(deputy.out.bth.opcode, ROCE_XRC_READ_RESPONSE_ONLY);
-	assert_true(roce_snapshot_has_last_word(&deputy.qp));
+	assert_true(roce_snapshot_has_fatal_nak(&deputy.qp));
 	/* The first one got lost on its way. */
 	move(&deputy, &home);
 	move(&deputy, &home);
-	roce_snapshot_passed_on(&deputy.qp);
+	roce_snapshot_nak_handed_over(&deputy.qp);
 	assert_true(roce_snapshot_quiet(&deputy.qp));
 	assert_false(env_output(&deputy));
 	assert_true(env_output(&home));
@@ -169,10 +173,10 @@ static void nonsense_is_refused(void **unused)
 	REFUSED(state, IBV_QPS_INIT);
 	REFUSED(state, IBV_QPS_SQE);
 	REFUSED(state, IBV_QPS_ERR + 1);
-	REFUSED(last_word, ROCE_AETH_NAK << 5);
+	REFUSED(fatal_nak, ROCE_AETH_NAK << 5);
 	good.state = IBV_QPS_ERR;
-	good.last_word = ROCE_AETH_NAK << 5;
-	REFUSED(last_word, ROCE_AETH_RNR_NAK << 5);
+	good.fatal_nak = ROCE_AETH_NAK << 5;
+	REFUSED(fatal_nak, ROCE_AETH_RNR_NAK << 5);
 	REFUSED(last_psn, 1 << 24);
 	memcpy(&good, state, sizeof(good));
 #undef REFUSED
@@ -199,7 +203,7 @@ static void resources_are_checked(void **unused)
 	assert_true(roce_snapshot_restore(&home.qp, &raw, sizeof(raw)));
 	assert_int_equal(home.rd[0].kind, ROCE_RD_FREE);
 	assert_int_equal(home.rd[1].kind, ROCE_RD_ATOMIC);
-	assert_false(roce_snapshot_speaks(&home.qp));
+	assert_false(roce_snapshot_has_output(&home.qp));
 }
 
 int main(void)

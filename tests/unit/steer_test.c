@@ -102,10 +102,14 @@ static void compare(const struct net_steer *map, size_t n)
 	}
 }
 
-/* Packets to QP 1 go to every position up to the last, and to no other; without one to where the kernel likes. */
+/*
+ * Packets to QP 1 go to every position up to the last, and to no other; without one to where the
+ * kernel likes.
+ */
 static void management_goes_anywhere(void **state)
 {
-	const struct net_steer map[] = { { 0, { 4, 1 } }, { 7, { 2, 0 } }, { 900, { 0, -1 } } }, none = { 0, { -1, -1 } };
+	const struct net_steer map[] = { { 0, { 4, 1 } }, { 7, { 2, 0 } }, { 900, { 0, -1 } } },
+			       none = { 0, { -1, -1 } };
 	static struct sock_filter insn[STEER_INSNS];
 	const uint32_t sockets[2] = { 5, 2 };
 	uint8_t pkt[32];
@@ -162,7 +166,8 @@ static void random_tables(void **state)
 				break;
 			map[n++] = (struct net_steer){
 				(uint16_t)block,
-				{ (int32_t)(place_next(&seed) % 4) - 1, (int32_t)(place_next(&seed) % 100) },
+				{ (int32_t)(place_next(&seed) % 4) - 1,
+				  (int32_t)(place_next(&seed) % 100) },
 			};
 		}
 		compare(map, n);

@@ -41,6 +41,28 @@ static void only_an_earlier_deadline_counts(void **state)
 	timers_free(ts);
 }
 
+/* A round pops all that are due, though one of them is due again at once, each time. */
+static void none_keeps_others_from_firing(void **state)
+{
+	struct timers *ts = timers_new();
+	struct timer greedy = { 0 }, other = { 0 };
+	unsigned int popped = 0;
+	struct timer *t;
+
+	assert_int_equal(timers_add(ts, &greedy), 0);
+	assert_int_equal(timers_add(ts, &other), 0);
+	timers_arm(ts, &greedy, 10);
+	timers_arm(ts, &other, 20);
+	while ((t = timers_pop(ts, 100)) && ++popped < 10)
+		if (t == &greedy)
+			timers_arm(ts, &greedy, 10);
+	assert_int_equal(popped, 2);
+	assert_ptr_equal(timers_pop(ts, 101), &greedy);
+	timers_remove(ts, &greedy);
+	timers_remove(ts, &other);
+	timers_free(ts);
+}
+
 static void a_timer_that_was_never_added_is_inert(void **state)
 {
 	struct timers *ts = timers_new();
@@ -72,6 +94,7 @@ static void first_is_told_only_for_the_earliest_of_all(void **state)
 struct oracle {
 	uint64_t at[N];		/* VRB_NEVER: not armed */
 	bool added[N];
+	uint64_t popped_until;
 };
 
 static uint64_t oracle_next(const struct oracle *o)
@@ -88,7 +111,7 @@ static void step(struct timers *ts, struct timer *t, struct oracle *o, uint64_t 
 		 uint64_t *seed)
 {
 	int i = (int)(place_next(seed) % N);
-	uint64_t at = *now + place_next(seed) % 1000;
+	uint64_t at = *now + place_next(seed) % 1000 - 1;
 	struct timer *p;
 
 	switch (place_next(seed) % 7) {
@@ -108,12 +131,14 @@ static void step(struct timers *ts, struct timer *t, struct oracle *o, uint64_t 
 			assert_true(o->at[p - t] <= *now);
 			assert_true(o->at[p - t] == oracle_next(o));
 			o->at[p - t] = VRB_NEVER;
+			o->popped_until = *now;
 		}
 		assert_true(oracle_next(o) > *now);
 		break;
 	default:
 		if (!o->added[i])
 			break;
+		at = at > o->popped_until ? at : o->popped_until + 1;
 		assert_int_equal(timers_arm(ts, &t[i], at), at < oracle_next(o));
 		o->at[i] = time_earlier(o->at[i], at);
 	}
@@ -148,11 +173,14 @@ struct race {
 static void *popper(void *arg)
 {
 	struct race *r = arg;
+	uint64_t now = 1000000;
 	bool done = false;
 
+	/* Time goes on: what was popped can be armed for later than that only. */
 	while (!done) {
-		if (!timers_pop(r->ts, 1000000))
+		if (!timers_pop(r->ts, now))
 			continue;
+		now++;
 		pthread_mutex_lock(&r->lock);
 		r->fired = r->deadline;
 		done = r->deadline == 1;
@@ -186,6 +214,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_due_when_empty),
 		cmocka_unit_test(only_an_earlier_deadline_counts),
+		cmocka_unit_test(none_keeps_others_from_firing),
 		cmocka_unit_test(a_timer_that_was_never_added_is_inert),
 		cmocka_unit_test(first_is_told_only_for_the_earliest_of_all),
 		cmocka_unit_test(agrees_with_the_oracle),

@@ -9,6 +9,8 @@
 
 #include "util/be.h"
 
+#include "util/tuning.h"
+
 static struct roce_env e;
 static struct net_path ah;
 
@@ -174,7 +176,8 @@ static void without_header_area(void **state)
 /* IBTA vol 1, 9.8.3: wrong Q_Key or P_Key, too long, no receive: not a word, but counted. */
 static void silent_drops(void **state)
 {
-	struct roce_pkt wrong_key = datagram(8), wrong_pkey = datagram(8), too_long = datagram(257), good = datagram(8);
+	struct roce_pkt wrong_key = datagram(8), wrong_pkey = datagram(8), too_long = datagram(257),
+			good = datagram(8);
 
 	wrong_key.deth.qkey++;
 	receive(&wrong_key);
@@ -196,7 +199,7 @@ static void silent_drops(void **state)
 	assert_int_equal(env_drain(&e), 0);
 }
 
-/* Or anybody who knows the Q_Key could stop the QP: the receive is there for the next one. */
+/* Otherwise any sender with the Q_Key could stop the QP: the receive stays for the next one. */
 static void receive_too_small(void **state)
 {
 	struct roce_pkt too_long = datagram(8), fits = datagram(7);
@@ -211,11 +214,11 @@ static void receive_too_small(void **state)
 }
 
 /* A request that posting found unfit fails in its turn, whatever it would do. */
-static void doomed_requests(void **state)
+static void failing_requests(void **state)
 {
 	env_start(&e, IBV_QPT_UD);
 	post(8, 0);
-	post(8, 0)->doom = REASON_WR_AH_PD;
+	post(8, 0)->error = REASON_WR_AH_PD;
 	assert_int_equal(env_drain(&e), 1);
 	env_expect_cqe(&e, 0, 0, IBV_WC_SUCCESS);
 	env_expect_cqe(&e, 1, 1, IBV_WC_LOC_QP_OP_ERR);
@@ -232,7 +235,10 @@ static void receive_with_bad_memory(void **state)
 	env_expect_cqe(&e, 0, 1000, IBV_WC_LOC_PROT_ERR);
 }
 
-/* Annex A17: the sender's QP is told, at the sender's address; one in 50 us, and not by a member of a group. */
+/*
+ * Annex A17: the sender's QP is told, at the sender's address; one in 50 us, and not by a member of
+ * a group.
+ */
 static void marks_are_told_to_the_sender(void **state)
 {
 	struct roce_pkt pkt = datagram(8);
@@ -327,7 +333,7 @@ static void notifications_slow_it_down(void **state)
 		assert_int_equal(env_drain(&e), 1);
 	}
 	assert_int_equal(e.qp.counters.cnp_rcvd, 2);
-	assert_in_range(e.qp.pace.told.kbps, ROCE_SLOW_MIN, ROCE_SLOW_MIN + 1000);
+	assert_in_range(e.qp.pace.told.kbps, TUNE_DCQCN_MIN, TUNE_DCQCN_MIN + 1000);
 	for (int i = 0; i < 4; i++)
 		post(200, 0x1234);
 	assert_true(env_drain(&e) < 4);
@@ -345,7 +351,7 @@ int main(void)
 		cmocka_unit_test(without_header_area),
 		cmocka_unit_test(silent_drops),
 		cmocka_unit_test(receive_too_small),
-		cmocka_unit_test(doomed_requests),
+		cmocka_unit_test(failing_requests),
 		cmocka_unit_test(receive_with_bad_memory),
 		cmocka_unit_test(marks_are_told_to_the_sender),
 		cmocka_unit_test(strangers_are_not_answered),

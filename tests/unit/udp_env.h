@@ -13,7 +13,7 @@
 #include "wire/udp.h"
 
 enum {
-	ENV_GROUP = 7,		/* of those who share the test's port */
+	ENV_GROUP = 7,		/* number of processes that share the test's port */
 	ENV_RUN = 20,
 	ENV_PATIENCE_MS = 20000,
 };

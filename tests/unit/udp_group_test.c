@@ -60,7 +60,8 @@ static void member_down(struct member *m)
  * How many packets to `to`, sent by `from`, arrive there directly; the rest is taken from whoever
  * got it.
  */
-static unsigned int arrive_directly_of(struct member *m, unsigned int n, struct member *from, struct member *to)
+static unsigned int arrive_directly_of(struct member *m, unsigned int n, struct member *from,
+				       struct member *to)
 {
 	uint8_t data[32] = { 4, 0x40 };
 	struct wire_pkt out = { .data = data, .len = sizeof(data) };
@@ -116,7 +117,10 @@ static void steering_finds_the_owner_and_survives_departures(void **state)
 	place_remove_dir(dir);
 }
 
-/* A process with two wires: each gets what is for its shard, and the one that is closed leaves nothing unreachable. */
+/*
+ * A process with two wires: each gets what is for its shard, and the one that is closed leaves
+ * nothing unreachable.
+ */
 static void shards_have_wires_of_their_own(void **state)
 {
 	struct member m[2] = { { NULL } }, shard = { NULL };
@@ -130,7 +134,8 @@ static void shards_have_wires_of_their_own(void **state)
 	shard.wire = env_open();
 	assert_int_equal(host_qpn_alloc(shard.host, 3, &shard.qpn), 0);
 	refresh(&m[0]);
-	assert_int_equal(arrive_directly_of(m, 2, &m[1], &shard), 0);	/* nobody has said where: to the first wire */
+	/* no steering yet: the first wire gets it */
+	assert_int_equal(arrive_directly_of(m, 2, &m[1], &shard), 0);
 
 	memset(&steer, 0xff, sizeof(steer));
 	udp_probe(m[0].wire, MEMBERS);
@@ -159,7 +164,8 @@ static void shards_have_wires_of_their_own(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(steering_finds_the_owner_and_survives_departures, env_new_port),
+		cmocka_unit_test_setup(steering_finds_the_owner_and_survives_departures,
+				       env_new_port),
 		cmocka_unit_test_setup(shards_have_wires_of_their_own, env_new_port),
 	};
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The UDP wire over interfaces that are narrow, slow, or without IPv6: in network namespaces, where the test may make them. */
+/*
+ * The UDP wire over interfaces that are narrow, slow, or without IPv6: in network namespaces, where
+ * the test may make them.
+ */
 #include "left_out.h"
 #include "udp_env.h"
 
@@ -45,8 +48,9 @@ static void in_netns_that_cuts_runs(void)
 	struct wire *w;
 	int fd;
 
-	if (!place_enter_netns() || system("PATH=$PATH:/usr/sbin:/sbin tc qdisc add dev lo root tbf "
-					   "rate 10gbit burst 2000b latency 1s") != 0)
+	if (!place_enter_netns() ||
+	    system("PATH=$PATH:/usr/sbin:/sbin tc qdisc add dev lo root tbf "
+		   "rate 10gbit burst 2000b latency 1s") != 0)
 		_exit(77);
 	fd = packet_socket();
 	must(!udp_open(env_port, ENV_GROUP, &w), "udp_open");
@@ -55,7 +59,8 @@ static void in_netns_that_cuts_runs(void)
 	for (i = 0; i < ENV_RUN; i++) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 
-		must(poll(&p, 1, ENV_PATIENCE_MS) == 1 && recv(fd, ip, sizeof(ip), 0) > 0, "no packet seen");
+		must(poll(&p, 1, ENV_PATIENCE_MS) == 1 && recv(fd, ip, sizeof(ip), 0) > 0,
+		     "no packet seen");
 		must(get_be16(ip + 4) == i, "identification");
 		must(get_be16(ip + 6) == 0x4000, "DF");
 		must(get_be16(ip + 24) == 8 + out[i].len, "UDP length");
@@ -74,7 +79,8 @@ static void in_netns_of_small_mtu(void)
 	unsigned int i, done = 0, given_back = 0;
 	struct wire *w;
 
-	if (!place_enter_netns() || system("PATH=$PATH:/usr/sbin:/sbin ip link set lo mtu 700") != 0)
+	if (!place_enter_netns() ||
+	    system("PATH=$PATH:/usr/sbin:/sbin ip link set lo mtu 700") != 0)
 		_exit(77);
 	must(!udp_open(env_port, ENV_GROUP, &w), "udp_open");
 	env_make_run(out, data, 1000, env_path_v4());
@@ -93,7 +99,10 @@ static void in_netns_of_small_mtu(void)
 	_exit(0);
 }
 
-/* ENOBUFS: what the interface's queue has no room for is lost, as at a router; nobody waits for it, and later packets leave. */
+/*
+ * ENOBUFS: what the interface's queue has no room for is lost, as at a router; nobody waits for it,
+ * and later packets leave.
+ */
 static void in_netns_of_short_queue(void)
 {
 	enum { PACKETS = 20 };
@@ -101,15 +110,18 @@ static void in_netns_of_short_queue(void)
 	struct wire_pkt out[PACKETS];
 	struct wire *w;
 
-	if (!place_enter_netns() ||
-	    system("PATH=$PATH:/usr/sbin:/sbin tc qdisc add dev lo root tbf rate 8kbit burst 2500 limit 2500") != 0)
+	if (!place_enter_netns() || system("PATH=$PATH:/usr/sbin:/sbin tc qdisc add dev lo root "
+					   "tbf rate 8kbit burst 2500 limit 2500") != 0)
 		_exit(77);
 	must(!udp_open(env_port, ENV_GROUP, &w), "udp_open");
 	for (unsigned int i = 0; i < PACKETS; i++)
-		out[i] = (struct wire_pkt){ .path = env_path_v4(), .data = data, .len = sizeof(data) };
+		out[i] = (struct wire_pkt){ .path = env_path_v4(),
+					    .data = data,
+					    .len = sizeof(data) };
 	for (unsigned int i = 0; i < PACKETS; i++)
 		must(wire_send(w, &out[i], 1) == 1, "a packet that is lost is dealt with");
-	must(w->stats.send_full > 0 && w->stats.sent > 0, "some have left and some found the queue full");
+	must(w->stats.send_full > 0 && w->stats.sent > 0,
+	     "some have left and some found the queue full");
 	must(w->stats.send_full + w->stats.sent == PACKETS, "each is counted once");
 	must(w->stats.send_refused == 0, "it is no refusal");
 	must(system("PATH=$PATH:/usr/sbin:/sbin tc qdisc del dev lo root") == 0, "tc");
@@ -168,7 +180,8 @@ static void disabled_ipv6_leaves_ipv4(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_run_is_cut_into_packets_of_rising_identification, env_new_port),
+		cmocka_unit_test_setup(a_run_is_cut_into_packets_of_rising_identification,
+				       env_new_port),
 		cmocka_unit_test_setup(a_run_above_the_mtu_is_given_back, env_new_port),
 		cmocka_unit_test_setup(a_full_interface_queue_loses_packets, env_new_port),
 		cmocka_unit_test_setup(disabled_ipv6_leaves_ipv4, env_new_port),

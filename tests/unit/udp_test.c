@@ -180,11 +180,15 @@ static void what_cannot_be_sent_is_lost_and_counted(void **state)
 	wire_close(w);
 }
 
-/* Nobody takes packets: the kernel drops what finds no room, and the next packet after that says how many. Returns them. */
+/*
+ * Nobody takes packets: the kernel drops what finds no room, and the next packet after that says
+ * how many. Returns them.
+ */
 static uint64_t overflow(struct wire *w)
 {
 	static uint8_t data[8192];
-	struct wire_pkt out = { .path = env_path_v4(), .data = data, .len = sizeof(data) }, in[WIRE_BURST];
+	struct wire_pkt out = { .path = env_path_v4(), .data = data, .len = sizeof(data) },
+			in[WIRE_BURST];
 	uint64_t sent = 0, got = 0;
 	unsigned int n;
 
@@ -252,17 +256,23 @@ static unsigned int filled(int fd)
 	return 100ull * info[0] / info[1];
 }
 
-/* Where packets fill most of the buffer, those that may be marked say so; not those that may not, and not when few are waiting. */
+/*
+ * Where packets fill most of the buffer, those that may be marked say so; not those that may not,
+ * and not when few are waiting.
+ */
 static void a_crowded_buffer_marks(void **state)
 {
 	static const struct {
 		uint8_t traffic_class;
 		unsigned int percent;
 		bool marks;
-	} rows[] = { { 0x6a, 40, false }, { 0x6a, 76, true }, { 0x6a, 40, false }, { 0x68, 76, false } };
+	} rows[] = {
+		{ 0x6a, 40, false }, { 0x6a, 76, true }, { 0x6a, 40, false }, { 0x68, 76, false }
+	};
 	struct wire *w = env_open();
 	static uint8_t data[9000];
-	struct wire_pkt out = { .path = env_path_v4(), .data = data, .len = sizeof(data) }, in[WIRE_BURST];
+	struct wire_pkt out = { .path = env_path_v4(), .data = data, .len = sizeof(data) },
+			in[WIRE_BURST];
 	int fds[WIRE_FDS], size = 200000;
 	uint64_t marked = 0;
 
@@ -276,7 +286,8 @@ static void a_crowded_buffer_marks(void **state)
 			assert_int_equal(wire_send(w, &out, 1), 1);
 		assert_int_equal(env_receive(w, in, n), n);
 		for (unsigned int k = 0; k < n; k++)
-			assert_int_equal(in[k].path.traffic_class, rows[i].traffic_class | (rows[i].marks ? 3 : 0));
+			assert_int_equal(in[k].path.traffic_class,
+					 rows[i].traffic_class | (rows[i].marks ? 3 : 0));
 		marked += rows[i].marks ? n : 0;
 		assert_int_equal(w->stats.recv_marked, marked);
 	}
@@ -294,9 +305,11 @@ static void icmp_errors_are_remembered(void **state)
 	int fds[WIRE_FDS];
 	struct pollfd p;
 
-	/* 127.0.0.2 is this host, but another port is nobody's. */
+	/* 127.0.0.2 is this host, but the port is not bound. */
 	for (int i = 0; i < 2; i++)
-		out[i] = (struct wire_pkt){ .path = env_path_v4(), .data = data, .len = sizeof(data) };
+		out[i] = (struct wire_pkt){ .path = env_path_v4(),
+					    .data = data,
+					    .len = sizeof(data) };
 	out[0].path.dst = nobody;
 	w->port++;
 	assert_int_equal(wire_send(w, out, 1), 1);
@@ -306,14 +319,17 @@ static void icmp_errors_are_remembered(void **state)
 	wire_fds(w, fds);
 	wire_readable(w, fds[0]);
 	assert_int_equal(wire_recv(w, &in, 1), 0);
-	assert_int_equal(trouble_about(w->trouble, &nobody, 0), ECONNREFUSED);
+	assert_int_equal(path_errors_latest(w->path_errors, &nobody, 0), ECONNREFUSED);
 	assert_int_equal(w->stats.recv_errors, 1);
 	p = (struct pollfd){ .fd = fds[0], .events = POLLIN };
 	assert_int_equal(poll(&p, 1, 0), 0);
 	wire_close(w);
 }
 
-/* The kernel gives the message to whichever socket of the port its hash says: a process with several knows all the same. */
+/*
+ * The kernel gives the message to whichever socket of the port its hash says: a process with
+ * several knows all the same.
+ */
 static void icmp_errors_of_any_socket_are_remembered(void **state)
 {
 	enum { WIRES = 4 };
@@ -327,7 +343,7 @@ static void icmp_errors_of_any_socket_are_remembered(void **state)
 		assert_int_equal(udp_open_beside(w[0], &w[i]), 0);
 	out.path.dst = env_addr("::ffff:127.0.0.2");
 	w[0]->port++;
-	for (unsigned int i = 0; i < TROUBLES; i++, out.path.dst.raw[15]++)
+	for (unsigned int i = 0; i < PATH_ERRORS; i++, out.path.dst.raw[15]++)
 		assert_int_equal(wire_send(w[0], &out, 1), 1);
 	w[0]->port--;
 	for (unsigned int i = 0; i < WIRES; i++) {
@@ -336,9 +352,10 @@ static void icmp_errors_of_any_socket_are_remembered(void **state)
 		elsewhere += i ? w[i]->stats.recv_errors : 0;
 	}
 	assert_true(elsewhere > 0);
-	for (unsigned int i = 0; i < TROUBLES; i++) {
+	for (unsigned int i = 0; i < PATH_ERRORS; i++) {
 		out.path.dst.raw[15]--;
-		assert_int_equal(trouble_about(w[0]->trouble, &out.path.dst, 0), ECONNREFUSED);
+		assert_int_equal(path_errors_latest(w[0]->path_errors, &out.path.dst, 0),
+				 ECONNREFUSED);
 	}
 	for (unsigned int i = WIRES; i; i--)
 		wire_close(w[i - 1]);
@@ -369,7 +386,7 @@ static void a_port_that_is_not_shared_is_a_distinct_error(void **state)
 	wire_close(w);
 }
 
-/* Of a group others are welcome, without one nobody is, and a second group stays out. */
+/* Wires of the same group share the port; others, and wires without a group, do not. */
 static void a_port_is_shared_within_one_group(void **state)
 {
 	static const struct {
@@ -434,7 +451,10 @@ static void only_to_port(int fd)
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)), 0);
 }
 
-/* What the ICRC relies on: identification 0 and DF; and a checksum, without which the kernel merges nothing. */
+/*
+ * What the ICRC relies on: identification 0 and DF; and a checksum, without which the kernel merges
+ * nothing.
+ */
 static void ip_header_is_what_the_icrc_needs(void **state)
 {
 	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP) };
@@ -452,7 +472,9 @@ static void ip_header_is_what_the_icrc_needs(void **state)
 	ll.sll_ifindex = (int)if_nametoindex("lo");
 	assert_int_equal(bind(fd, (struct sockaddr *)&ll, sizeof(ll)), 0);
 	for (i = 0; i < 3; i++)
-		out[i] = (struct wire_pkt){ .path = env_path_v4(), .data = data, .len = sizeof(data) };
+		out[i] = (struct wire_pkt){ .path = env_path_v4(),
+					    .data = data,
+					    .len = sizeof(data) };
 	assert_int_equal(wire_send(w, out, 3), 3);
 	while (seen < 3) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };

@@ -92,7 +92,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Everybody on the interface hears it, the sender too; nobody on another. */
+/* All ports on the interface get the frame, the sender's too; other interfaces do not. */
 static void test_hub(void **state)
 {
 	struct member a = join(1, 0), b = join(1, 0), second = join(1, 1), other = join(2, 0);
@@ -105,7 +105,7 @@ static void test_hub(void **state)
 	assert_int_equal(hear(&second), 1);
 	assert_int_equal(hear(&other), 0);
 	assert_memory_equal(b.last, data, LEN);
-	/* Who comes and goes is noticed at once. */
+	/* Joining and leaving take effect at once. */
 	leave(&b);
 	b = join(1, 0);
 	out = frame(data, 8);
@@ -142,7 +142,10 @@ static void test_flow_control(void **state)
 	leave(&b);
 }
 
-/* One that stops listening is waited for, for a while; then the others go on without it, until it listens again. */
+/*
+ * One that stops listening is waited for, for a while; then the others go on without it, until it
+ * listens again.
+ */
 static void test_deaf(void **state)
 {
 	struct member a = join(1, 0), deaf = join(1, 0);

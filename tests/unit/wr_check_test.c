@@ -8,9 +8,9 @@
 
 #include <errno.h>
 
-#include "core/ah.h"
-#include "core/pd.h"
-#include "core/wr_check.h"
+#include "core/device/ah.h"
+#include "core/mem/pd.h"
+#include "core/qp/wr_check.h"
 #include "util/compiler.h"
 
 enum {
@@ -89,7 +89,10 @@ static bool has(const char *s, char c)
 	return false;
 }
 
-/* An opcode of other types fails when it is executed; one of none, or a QP that sends nothing, when it is posted. */
+/*
+ * An opcode of other types fails when it is executed; one of none, or a QP that sends nothing, when
+ * it is posted.
+ */
 static enum reason unfit(char type, const char *types)
 {
 	return type == '-' || !types[0] ? REASON_WR_UNKNOWN : REASON_WR_OPCODE;
@@ -106,7 +109,8 @@ static void test_every_type_and_opcode(void **state)
 
 			assert_int_equal(wr_opcode_legal(qp_types[t].type, legal[o].opcode), want);
 			assert_int_equal(wr_check_send(&l, &d),
-					 want ? REASON_NONE : unfit(qp_types[t].letter, legal[o].types));
+					 want ? REASON_NONE
+					      : unfit(qp_types[t].letter, legal[o].types));
 		}
 	}
 	assert_false(wr_opcode_legal(IBV_QPT_RC, WR_OPCODES));
@@ -159,37 +163,89 @@ static void apply(struct wr_desc *d, const struct wr_desc *with)
 
 static const struct row rows[] = {
 	{ "most SGEs", IBV_QPT_RC, IBV_WR_SEND, { .num_sge = MAX_SGE }, REASON_NONE },
-	{ "one SGE more", IBV_QPT_RC, IBV_WR_SEND, { .num_sge = MAX_SGE + 1 },
-	  REASON_WR_SGE_COUNT, EINVAL },
-	{ "inline buffers are not SGEs", IBV_QPT_RC, IBV_WR_SEND,
-	  { .inline_data = true, .num_sge = 50 }, REASON_NONE },
-	{ "most inline", IBV_QPT_RC, IBV_WR_SEND, { .inline_data = true, .length = MAX_INLINE },
+	{ "one SGE more",
+	  IBV_QPT_RC,
+	  IBV_WR_SEND,
+	  { .num_sge = MAX_SGE + 1 },
+	  REASON_WR_SGE_COUNT,
+	  EINVAL },
+	{ "inline buffers are not SGEs",
+	  IBV_QPT_RC,
+	  IBV_WR_SEND,
+	  { .inline_data = true, .num_sge = 50 },
 	  REASON_NONE },
-	{ "one inline byte more", IBV_QPT_RC, IBV_WR_SEND,
-	  { .inline_data = true, .length = MAX_INLINE + 1 }, REASON_WR_INLINE_SIZE, EINVAL },
-	{ "inline data of a READ", IBV_QPT_RC, IBV_WR_RDMA_READ, { .inline_data = true },
-	  REASON_WR_FLAGS, EINVAL },
+	{ "most inline",
+	  IBV_QPT_RC,
+	  IBV_WR_SEND,
+	  { .inline_data = true, .length = MAX_INLINE },
+	  REASON_NONE },
+	{ "one inline byte more",
+	  IBV_QPT_RC,
+	  IBV_WR_SEND,
+	  { .inline_data = true, .length = MAX_INLINE + 1 },
+	  REASON_WR_INLINE_SIZE,
+	  EINVAL },
+	{ "inline data of a READ",
+	  IBV_QPT_RC,
+	  IBV_WR_RDMA_READ,
+	  { .inline_data = true },
+	  REASON_WR_FLAGS,
+	  EINVAL },
 	{ "longest message", IBV_QPT_RC, IBV_WR_SEND, { .length = MAX_MSG }, REASON_NONE },
 	{ "one byte more", IBV_QPT_RC, IBV_WR_SEND, { .length = MAX_MSG + 1 }, REASON_WR_TOO_LONG },
 	{ "beyond 32 bits", IBV_QPT_UC, IBV_WR_SEND, { .length = 1ull << 32 }, REASON_WR_TOO_LONG },
-	{ "longest read", IBV_QPT_RC, IBV_WR_RDMA_READ, { .length = MAX_MSG + 1 },
+	{ "longest read",
+	  IBV_QPT_RC,
+	  IBV_WR_RDMA_READ,
+	  { .length = MAX_MSG + 1 },
 	  REASON_WR_TOO_LONG },
-	{ "longest flush", IBV_QPT_RC, IBV_WR_FLUSH, { .length = MAX_MSG + 1 },
+	{ "longest flush",
+	  IBV_QPT_RC,
+	  IBV_WR_FLUSH,
+	  { .length = MAX_MSG + 1 },
 	  REASON_WR_TOO_LONG },
 	{ "flush of a range", IBV_QPT_RC, IBV_WR_FLUSH, { .length = MAX_MSG }, REASON_NONE },
-	{ "flush with data", IBV_QPT_RC, IBV_WR_FLUSH, { .num_sge = 1 }, REASON_WR_SGE_COUNT, EINVAL },
-	{ "atomic of nothing", IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, { .length = UINT32_MAX },
+	{ "flush with data",
+	  IBV_QPT_RC,
+	  IBV_WR_FLUSH,
+	  { .num_sge = 1 },
+	  REASON_WR_SGE_COUNT,
+	  EINVAL },
+	{ "atomic of nothing",
+	  IBV_QPT_RC,
+	  IBV_WR_ATOMIC_FETCH_AND_ADD,
+	  { .length = UINT32_MAX },
 	  REASON_WR_ATOMIC_SIZE },
-	{ "atomic of seven", IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, { .length = 7 }, REASON_NONE },
-	{ "atomic of sixteen", IBV_QPT_RC, IBV_WR_ATOMIC_CMP_AND_SWP, { .length = 16 }, REASON_NONE },
-	{ "atomic in two pieces", IBV_QPT_RC, IBV_WR_ATOMIC_CMP_AND_SWP, { .num_sge = 2 },
+	{ "atomic of seven",
+	  IBV_QPT_RC,
+	  IBV_WR_ATOMIC_FETCH_AND_ADD,
+	  { .length = 7 },
+	  REASON_NONE },
+	{ "atomic of sixteen",
+	  IBV_QPT_RC,
+	  IBV_WR_ATOMIC_CMP_AND_SWP,
+	  { .length = 16 },
+	  REASON_NONE },
+	{ "atomic in two pieces",
+	  IBV_QPT_RC,
+	  IBV_WR_ATOMIC_CMP_AND_SWP,
+	  { .num_sge = 2 },
 	  REASON_NONE },
 	{ "whole datagram", IBV_QPT_UD, IBV_WR_SEND, { .length = MTU }, REASON_NONE },
 	{ "datagram too long", IBV_QPT_UD, IBV_WR_SEND, { .length = MTU + 1 }, REASON_WR_MTU },
 	{ "READ on UD", IBV_QPT_UD, IBV_WR_RDMA_READ, { 0 }, REASON_WR_OPCODE },
-	{ "WRITE on a raw packet QP", IBV_QPT_RAW_PACKET, IBV_WR_RDMA_WRITE, { 0 }, REASON_WR_OPCODE },
+	{ "WRITE on a raw packet QP",
+	  IBV_QPT_RAW_PACKET,
+	  IBV_WR_RDMA_WRITE,
+	  { 0 },
+	  REASON_WR_OPCODE },
 	{ "an opcode that there is not", IBV_QPT_RC, 12, { 0 }, REASON_WR_UNKNOWN, EINVAL },
-	{ "a QP that sends nothing", IBV_QPT_XRC_RECV, IBV_WR_SEND, { 0 }, REASON_WR_UNKNOWN, EINVAL },
+	{ "a QP that sends nothing",
+	  IBV_QPT_XRC_RECV,
+	  IBV_WR_SEND,
+	  { 0 },
+	  REASON_WR_UNKNOWN,
+	  EINVAL },
 	{ "segmented datagram", IBV_QPT_UD, IBV_WR_TSO, { .length = 100 * MTU }, REASON_NONE },
 	{ "header too long", IBV_QPT_UD, IBV_WR_TSO, { .tso_header = 65 }, REASON_WR_TSO, EINVAL },
 	{ "segments too long", IBV_QPT_UD, IBV_WR_TSO, { .mss = MTU }, REASON_WR_MTU },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loop allocates nothing: neither the library nor the verbs below it, in the thread that loops.  Both directions
- * are counted, from the second callback on (the first follows what is set up once).
+ * The loop allocates nothing: neither the library nor the verbs below it, in the thread that loops.
+ * Both directions are counted, from the second callback on (the first follows what is set up once).
  */
 #include <pthread.h>
 

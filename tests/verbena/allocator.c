@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* malloc() and the others, by the names that glibc keeps for those who replace them. */
+/* malloc() and relatives, under the names that glibc provides for replacements. */
 #include "allocator.h"
 
 #include <errno.h>

@@ -56,9 +56,12 @@ static void test_members(enum ibv_qp_type type)
 	CHECK(strcmp(ctx->dev_name, loopback()) == 0 && ctx->dev_name != loopback());
 	CHECK_EQ(ctx->port_num, 1);
 	CHECK(ctx->context && ctx->pd && ctx->pd->context == ctx->context);
-	CHECK(ctx->send_comp_channel && ctx->recv_comp_channel && ctx->send_comp_channel != ctx->recv_comp_channel);
-	CHECK(ctx->send_cq->channel == ctx->send_comp_channel && ctx->recv_cq->channel == ctx->recv_comp_channel);
-	CHECK(ctx->qp->send_cq == ctx->send_cq && ctx->qp->recv_cq == ctx->recv_cq && ctx->qp->pd == ctx->pd);
+	CHECK(ctx->send_comp_channel && ctx->recv_comp_channel &&
+	      ctx->send_comp_channel != ctx->recv_comp_channel);
+	CHECK(ctx->send_cq->channel == ctx->send_comp_channel &&
+	      ctx->recv_cq->channel == ctx->recv_comp_channel);
+	CHECK(ctx->qp->send_cq == ctx->send_cq && ctx->qp->recv_cq == ctx->recv_cq &&
+	      ctx->qp->pd == ctx->pd);
 	CHECK_EQ(ctx->qp->qp_type, type);
 	CHECK(fcntl(ctx->send_comp_channel->fd, F_GETFL) & O_NONBLOCK);
 	CHECK(fcntl(ctx->recv_comp_channel->fd, F_GETFL) & O_NONBLOCK);
@@ -83,8 +86,9 @@ static void test_maximum(enum ibv_qp_type type)
 #define ROW(name, attr)                                                                            \
 	{ offsetof(struct verbena_context_options, name), offsetof(struct verbena_context, name), \
 	  offsetof(struct ibv_device_attr, attr) }
-		ROW(send_cqe, max_cqe),	     ROW(recv_cqe, max_cqe),	 ROW(max_send_wr, max_qp_wr),
-		ROW(max_recv_wr, max_qp_wr), ROW(max_send_sge, max_sge), ROW(max_recv_sge, max_sge),
+		ROW(send_cqe, max_cqe),      ROW(recv_cqe, max_cqe),
+		ROW(max_send_wr, max_qp_wr), ROW(max_recv_wr, max_qp_wr),
+		ROW(max_send_sge, max_sge),  ROW(max_recv_sge, max_sge),
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -100,7 +104,8 @@ static void test_maximum(enum ibv_qp_type type)
 		OK(verbena_destroy_context(ctx) == 0);
 
 		/* One more than that, and the other negative numbers, are refused. */
-		*(int *)((char *)&opt + rows[i].option) = *(int *)((char *)&attr + rows[i].device) + 1;
+		*(int *)((char *)&opt + rows[i].option) =
+			*(int *)((char *)&attr + rows[i].device) + 1;
 		FAILS(verbena_create_context(loopback(), 1, &opt), NULL, EINVAL);
 		*(int *)((char *)&opt + rows[i].option) = -2;
 		FAILS(verbena_create_context(loopback(), 1, &opt), NULL, EINVAL);
@@ -204,7 +209,10 @@ static void test_busy(enum ibv_qp_type type)
 
 static void test_notifications(enum ibv_qp_type type)
 {
-	/* An armed CQ raises an event for a flushed receive; see loop_test for those that are not armed. */
+	/*
+	 * An armed CQ raises an event for a flushed receive; see loop_test for those that are not
+	 * armed.
+	 */
 	struct verbena_context_options opt = options_of(type);
 
 	for (int armed = 0; armed < 2; armed++) {
@@ -219,7 +227,8 @@ static void test_notifications(enum ibv_qp_type type)
 		CHECK_EQ(ibv_post_recv(ctx->qp, &wr, &bad), 0);
 		CHECK_EQ(ibv_modify_qp(ctx->qp, &attr, IBV_QP_STATE), 0);
 		CHECK_EQ(ibv_poll_cq(ctx->recv_cq, 1, ctx->recv_wcs), 1);
-		CHECK_EQ(ibv_get_cq_event(ctx->recv_comp_channel, &cq, &cq_context), armed ? 0 : -1);
+		CHECK_EQ(ibv_get_cq_event(ctx->recv_comp_channel, &cq, &cq_context),
+			 armed ? 0 : -1);
 		if (armed)
 			ibv_ack_cq_events(cq, 1);
 		else
@@ -245,10 +254,13 @@ static void test_capabilities(enum ibv_qp_type type)
 		known += errno == 0;
 		CHECK(errno == 0 || (errno == EINVAL && !has));
 		if (errno == 0)
-			CHECK_EQ(has, ((attr.orig_attr.device_cap_flags | attr.device_cap_flags_ex) & cap) != 0);
+			CHECK_EQ(has,
+				 ((attr.orig_attr.device_cap_flags | attr.device_cap_flags_ex) &
+				  cap) != 0);
 	}
 	CHECK_EQ(known, 26);	/* 24 of the enum, 2 beyond it */
-	for (uint32_t cap = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING; cap <= IBV_RAW_PACKET_CAP_DELAY_DROP; cap <<= 1)
+	for (uint32_t cap = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING;
+	     cap <= IBV_RAW_PACKET_CAP_DELAY_DROP; cap <<= 1)
 		CHECK_EQ(verbena_hascapability_raw(ctx, cap), (attr.raw_packet_caps & cap) != 0);
 	FAILS(verbena_hascapability(ctx, 0), false, EINVAL);
 	FAILS(verbena_hascapability(ctx, IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW), false, EINVAL);
@@ -260,8 +272,8 @@ static void test_capabilities(enum ibv_qp_type type)
 }
 
 /*
- * In a network namespace of its own, with an interface whose other end is down: a device that has an address and no
- * carrier.  False where the system allows none.
+ * In a network namespace of its own, with an interface whose other end is down: a device that has
+ * an address and no carrier.  False where the system allows none.
  */
 static bool enter_silence(void)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every selector and attribute of a flow rule: what reaches ibv_create_flow(), byte for byte.  The verb is replaced by
- * one that keeps what it is given; whether rules select is a matter of the device (flow_test).
+ * Every selector and attribute of a flow rule: what reaches ibv_create_flow(), byte for byte.  The
+ * verb is replaced by one that keeps what it is given; whether rules select is a matter of the
+ * device (flow_test).
  */
 #include <endian.h>
 #include <stddef.h>
@@ -67,11 +68,22 @@ struct row {
 
 static const struct row rows[] = {
 	{ "nothing", { 0 }, 0, { .attr = { 0 } } },
-	{ "all", { .flow_type = IBV_FLOW_ATTR_ALL_DEFAULT }, 0, { .attr.type = IBV_FLOW_ATTR_ALL_DEFAULT } },
-	{ "mc", { .flow_type = IBV_FLOW_ATTR_MC_DEFAULT }, 0, { .attr.type = IBV_FLOW_ATTR_MC_DEFAULT } },
-	{ "sniffer", { .flow_type = IBV_FLOW_ATTR_SNIFFER }, 0, { .attr.type = IBV_FLOW_ATTR_SNIFFER } },
+	{ "all",
+	  { .flow_type = IBV_FLOW_ATTR_ALL_DEFAULT },
+	  0,
+	  { .attr.type = IBV_FLOW_ATTR_ALL_DEFAULT } },
+	{ "mc",
+	  { .flow_type = IBV_FLOW_ATTR_MC_DEFAULT },
+	  0,
+	  { .attr.type = IBV_FLOW_ATTR_MC_DEFAULT } },
+	{ "sniffer",
+	  { .flow_type = IBV_FLOW_ATTR_SNIFFER },
+	  0,
+	  { .attr.type = IBV_FLOW_ATTR_SNIFFER } },
 	{ "priority", { .priority = 0x1234 }, 0, { .attr.priority = 0x1234 } },
-	{ "flow_flags", { .flow_flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP }, 0,
+	{ "flow_flags",
+	  { .flow_flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP },
+	  0,
 	  { .attr.flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP } },
 	{ "dmac", { .dmac = MAC }, 1, { ETH(dst_mac, MAC, MASK) } },
 	{ "smac", { .smac = MAC }, 1, { ETH(src_mac, MAC, MASK) } },
@@ -85,10 +97,16 @@ static const struct row rows[] = {
 	{ "flags", { .flags = 2 }, 2, { IPV4(flags, 2, ONES8) } },
 	{ "dport", { .dport = 4791 }, 3, { L4(dst_port, BE16(4791), ONES16) } },
 	{ "sport", { .sport = 4791 }, 3, { L4(src_port, BE16(4791), ONES16) } },
-	{ "tcp", { .dport = 80, .tcpudp = VERBENA_TCP }, 3,
-	  { .l4 = { .type = IBV_FLOW_SPEC_TCP, .val = { .dst_port = BE16(80) }, .mask = { .dst_port = ONES16 } } } },
+	{ "tcp",
+	  { .dport = 80, .tcpudp = VERBENA_TCP },
+	  3,
+	  { .l4 = { .type = IBV_FLOW_SPEC_TCP,
+		    .val = { .dst_port = BE16(80) },
+		    .mask = { .dst_port = ONES16 } } } },
 	{ "tcp alone", { .tcpudp = VERBENA_TCP }, 0, { .attr = { 0 } } },
-	{ "layers add up", { .vlan = 5, .dip = 1, .dport = 2, .sport = 3 }, 3,
+	{ "layers add up",
+	  { .vlan = 5, .dip = 1, .dport = 2, .sport = 3 },
+	  3,
 	  { ETH(vlan_tag, BE16(5), ONES16), IPV4(dst_ip, BE32(1), ONES32),
 	    .l4 = { .val = { BE16(2), BE16(3) }, .mask = { ONES16, ONES16 } } } },
 };

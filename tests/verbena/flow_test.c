@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules select: for each selector a frame that differs from the one that is wanted in this field only.  Both are sent by one
- * context and offered to another on the virtual segment of the loopback device; only the wanted one comes.
+ * Rules select: for each selector a frame that differs from the one that is wanted in this field
+ * only.  Both are sent by one context and offered to another on the virtual segment of the loopback
+ * device; only the wanted one comes.
  */
 #include <stdlib.h>
 
@@ -16,9 +17,10 @@ enum {
 
 /* IPv4 and UDP from 10.0.1.35:4000 to 10.0.1.36:5000. */
 static const uint8_t wanted[LENGTH] = {
-	0x02, 0x11, 0x22, 0x33, 0x44, 0x55, 0x02, 0x66, 0x77, 0x88, 0x99, 0xaa, 0x08, 0x00,
-	0x45, 0xb8, 0x00, 0x32, 0x12, 0x34, 0x40, 0x00, 0x07, 0x11, 0x00, 0x00, 10, 0, 1, 35, 10, 0, 1, 36,
-	0x0f, 0xa0, 0x13, 0x88, 0x00, 0x1e, 0x00, 0x00, 'w', 'a', 'n', 't', 'e', 'd',
+	0x02, 0x11, 0x22, 0x33, 0x44, 0x55, 0x02, 0x66, 0x77, 0x88, 0x99, 0xaa,
+	0x08, 0x00, 0x45, 0xb8, 0x00, 0x32, 0x12, 0x34, 0x40, 0x00, 0x07, 0x11,
+	0x00, 0x00, 10,   0,    1,    35,   10,   0,    1,    36,   0x0f, 0xa0,
+	0x13, 0x88, 0x00, 0x1e, 0x00, 0x00, 'w',  'a',  'n',  't',  'e',  'd',
 };
 
 static struct pair p;
@@ -50,7 +52,10 @@ static void exchange(int marks[2])
 	OK(verbena_post_wrs(p.a, sends.wrs, true) == 0);
 	for (int done = 0; done < 2;)
 		done += ibv_poll_cq(p.a->send_cq, 2, p.a->send_wcs);
-	/* They are in the receiver's queue, on which the loop looks at the end of a silent moment at the latest. */
+	/*
+	 * They are in the receiver's queue, on which the loop looks at the end of a silent moment
+	 * at the latest.
+	 */
 	OK(verbena_repost_loop(take_all, p.b, recvs.wrs, WRS, 5, marks) == 0);
 }
 
@@ -117,17 +122,20 @@ static void test_selectors(void)
 	} rows[] = {
 #define ROW(member, at) { #member, offsetof(struct verbena_flow_options, member), \
 			  sizeof(((struct verbena_flow_options *)0)->member), at }
-		ROW(dmac, DMAC + 5), ROW(smac, SMAC + 5), ROW(ethtype, ETHTYPE + 1), ROW(sip, SIP + 3), ROW(dip, DIP + 3),
-		ROW(proto, PROTO), ROW(tos, TOS), ROW(ttl, TTL), ROW(dport, DPORT + 1), ROW(sport, SPORT + 1),
+		ROW(dmac, DMAC + 5),   ROW(smac, SMAC + 5), ROW(ethtype, ETHTYPE + 1),
+		ROW(sip, SIP + 3),     ROW(dip, DIP + 3),   ROW(proto, PROTO),
+		ROW(tos, TOS),         ROW(ttl, TTL),       ROW(dport, DPORT + 1),
+		ROW(sport, SPORT + 1),
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct verbena_flow_options one = only(rows[i].offset, rows[i].size), all = everything();
+		struct verbena_flow_options one = only(rows[i].offset, rows[i].size),
+					    all = everything();
 
 		offer(rows[i].at);
 		expect(rows[i].name, &one, 1, 0);
 		expect("with all others", &all, 1, 0);
-		/* The other frame is one too, for who wants it. */
+		/* The other frame is valid, too. */
 		offer(LENGTH - 2);
 		expect("another byte", &one, 1, 1);
 	}
@@ -165,14 +173,18 @@ static void test_tcp(void)
 	opt.dport = 5000;
 	expect("udp", &opt, 1, 0);
 	opt.tcpudp = VERBENA_TCP;
-	/* As a TCP header the bytes are short, so the frame is long enough only with the fields that are asked for. */
+	/*
+	 * As a TCP header the bytes are short, so the frame is long enough only with the fields
+	 * that are asked for.
+	 */
 	expect("tcp", &opt, 0, 1);
 }
 
 /* Types: all that no other rule takes; multicast that no other rule takes; a copy of everything. */
 static void test_types(void)
 {
-	struct verbena_flow_options opt, normal = only(offsetof(struct verbena_flow_options, dport), sizeof(uint16_t));
+	struct verbena_flow_options opt,
+		normal = only(offsetof(struct verbena_flow_options, dport), sizeof(uint16_t));
 	struct ibv_flow *flow;
 	int marks[2];
 
@@ -186,7 +198,9 @@ static void test_types(void)
 	opt.flow_type = IBV_FLOW_ATTR_SNIFFER;
 	expect("sniffer", &opt, 1, 1);
 
-	/* Two rules: the normal one of a, with its own receives, takes what b has only by default. */
+	/*
+	 * Two rules: the normal one of a, with its own receives, takes what b has only by default.
+	 */
 	flow = verbena_create_flow(p.a, &normal);
 	OK(flow);
 	opt.flow_type = IBV_FLOW_ATTR_ALL_DEFAULT;

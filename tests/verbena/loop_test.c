@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loop: a stream in both directions of the API, its end by count as the document describes it, timeouts, signals,
- * callbacks that misbehave.  Two contexts of one process talk to each other, each in a thread of its own.
+ * The loop: a stream in both directions of the API, its end by count as the document describes it,
+ * timeouts, signals, callbacks that misbehave.  Two contexts of one process talk to each other,
+ * each in a thread of its own.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -19,7 +20,8 @@ enum {
 	HEADER_ROW = 64,
 	PAYLOAD = 200,
 	PAYLOAD_ROW = 256,
-	SLOTS = 64,	  /* packet places of each buffer, more than requests: they move on as the document says */
+	/* packet places of each buffer, more than requests: they move on as the document says */
+	SLOTS = 64,
 	FOREVER = -1,
 };
 
@@ -30,7 +32,8 @@ struct stream {
 	int posted, done; /* of the receiver */
 
 	uint8_t header[SLOTS][HEADER_ROW], payload[SLOTS][PAYLOAD_ROW];		  /* sent from */
-	uint8_t grh[SLOTS][GRH], in_header[SLOTS][HEADER_ROW], in_payload[SLOTS][PAYLOAD_ROW]; /* received into */
+	/* received into */
+	uint8_t grh[SLOTS][GRH], in_header[SLOTS][HEADER_ROW], in_payload[SLOTS][PAYLOAD_ROW];
 	struct verbena_send_wrs sends;
 	struct verbena_recv_wrs recvs;
 	int slot_of[WRS]; /* of each receive */
@@ -144,7 +147,8 @@ static void stream_open(struct stream *s, const struct verbena_context_options *
 	s->ud = opt->qp_type == IBV_QPT_UD;
 	s->p = pair_create(opt);
 	OK(verbena_create_send_wrs(s->p.a, out, 2, WRS, 0, &s->sends) == 0);
-	OK(verbena_create_recv_wrs(s->p.b, s->ud ? in : in + 1, s->ud ? 3 : 2, WRS, VERBENA_POST, &s->recvs) == 0);
+	OK(verbena_create_recv_wrs(s->p.b, s->ud ? in : in + 1, s->ud ? 3 : 2, WRS, VERBENA_POST,
+				   &s->recvs) == 0);
 	for (int i = 0; i < WRS; i++)
 		s->slot_of[i] = i;
 	s->posted = WRS;
@@ -230,7 +234,10 @@ static double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Nothing comes: called with 0 again and again, until it says so.  A positive answer then posts nothing. */
+/*
+ * Nothing comes: called with 0 again and again, until it says so.  A positive answer then posts
+ * nothing.
+ */
 static void test_timeouts(enum ibv_qp_type type)
 {
 	static struct stream s;
@@ -243,7 +250,8 @@ static void test_timeouts(enum ibv_qp_type type)
 			struct script c = { .to_timeout = timeout / 5, .patience = 4 };
 			double began = seconds();
 
-			OK(verbena_repost_loop(scripted, s.p.b, s.recvs.wrs, WRS, timeout, &c) == 0);
+			OK(verbena_repost_loop(scripted, s.p.b, s.recvs.wrs, WRS, timeout, &c) ==
+			   0);
 			CHECK_EQ(c.timeouts, 5);
 			CHECK_EQ(c.batches, 0);
 			/* Not before its time; the clock has whole milliseconds. */
@@ -344,7 +352,10 @@ static void test_answers(enum ibv_qp_type type)
 
 		stream_open(&s, &opt);
 		OK(loop_over(&s, 3, &c) == 0);
-		/* UC and UD complete a send before it has arrived: they may make two batches, which is another story. */
+		/*
+		 * UC and UD complete a send before it has arrived: they may make two batches, which
+		 * is another story.
+		 */
 		if (c.batches == 1 && c.completions == 3)
 			CHECK_EQ(posted(&s), rows[i++].posted);
 		else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory runs out: contexts, a connection, and work requests are made again and again with the N-th allocation
- * failing, once or from then on, for all N.  Each call works or says ENOMEM, and what was made can be taken down.
+ * Memory runs out: contexts, a connection, and work requests are made again and again with the N-th
+ * allocation failing, once or from then on, for all N.  Each call works or says ENOMEM, and what
+ * was made can be taken down.
  */
 #include "allocator.h"
 #include "pair.h"

@@ -63,7 +63,10 @@ enum ibv_qp_type type_named(const char *name)
 		const char *name;
 		enum ibv_qp_type type;
 	} types[] = {
-		{ "rc", IBV_QPT_RC }, { "uc", IBV_QPT_UC }, { "ud", IBV_QPT_UD }, { "raw", IBV_QPT_RAW_PACKET },
+		{ "rc", IBV_QPT_RC },
+		{ "uc", IBV_QPT_UC },
+		{ "ud", IBV_QPT_UD },
+		{ "raw", IBV_QPT_RAW_PACKET },
 	};
 
 	for (size_t i = 0; name && i < sizeof(types) / sizeof(types[0]); i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of libverbena share: contexts on the loopback device, and two of them that are each other's peer.
- * Everything fails the test by itself.
+ * What the tests of libverbena share: contexts on the loopback device, and two of them that are
+ * each other's peer. Everything fails the test by itself.
  */
 #ifndef TESTS_VERBENA_PAIR_H
 #define TESTS_VERBENA_PAIR_H
@@ -21,8 +21,8 @@ enum {
 #define OK(call)                                                                                   \
 	do {                                                                                       \
 		if (!(call)) {                                                                     \
-			fprintf(stderr, "%s:%d: %s: %s (errno %d: %s)\n", __FILE__, __LINE__, #call, \
-				verbena_error(), errno, strerror(errno));                          \
+			fprintf(stderr, "%s:%d: %s: %s (errno %d: %s)\n", __FILE__, __LINE__,      \
+				#call, verbena_error(), errno, strerror(errno));                   \
 			exit(1);                                                                   \
 		}                                                                                  \
 	} while (0)

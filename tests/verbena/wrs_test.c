@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scatter lists and work requests from packet buffers, posting them, and the states that posting takes a QP to. */
+/*
+ * Scatter lists and work requests from packet buffers, posting them, and the states that posting
+ * takes a QP to.
+ */
 #include <stdint.h>
 
 #include "pair.h"
@@ -66,9 +69,11 @@ static void test_bad_bufs(struct verbena_context *ctx)
 		{ { payloads, PAYLOAD, ROWS - 1, 0 }, 1 }, /* not as many packets as the other */
 		{ { payloads, PAYLOAD, ROWS, 0 }, ROWS + 1 },
 		{ { payloads, PAYLOAD, ROWS, 0 }, 0 },
-		{ { payloads, (size_t)1 << 33, ROWS, 0 }, 1 }, /* longer than a scatter element can be */
+		/* longer than a scatter element can be */
+		{ { payloads, (size_t)1 << 33, ROWS, 0 }, 1 },
 		{ { payloads, SIZE_MAX / 2, ROWS, SIZE_MAX / 2 - 1 }, 1 },
-		{ { payloads, SIZE_MAX / ROWS, ROWS, SIZE_MAX / ROWS - 1 }, 1 }, /* beyond the address space */
+		/* beyond the address space */
+		{ { payloads, SIZE_MAX / ROWS, ROWS, SIZE_MAX / ROWS - 1 }, 1 },
 	};
 	const uint32_t keys[2] = { 0 };
 	struct verbena_send_wrs sends = { .num_wr = 77 };
@@ -83,8 +88,10 @@ static void test_bad_bufs(struct verbena_context *ctx)
 		FAILS(verbena_create_sges(bufs, 2, keys, rows[i].num_wr), NULL, EINVAL);
 		FAILS(verbena_create_send_wrs(ctx, bufs, 2, rows[i].num_wr, 0, &sends), -1, EINVAL);
 		FAILS(verbena_create_recv_wrs(ctx, bufs, 2, rows[i].num_wr, 0, &recvs), -1, EINVAL);
-		FAILS(verbena_create_send_wrs_mrs(mrs, bufs, 2, rows[i].num_wr, &sends), -1, EINVAL);
-		FAILS(verbena_create_recv_wrs_mrs(mrs, bufs, 2, rows[i].num_wr, &recvs), -1, EINVAL);
+		FAILS(verbena_create_send_wrs_mrs(mrs, bufs, 2, rows[i].num_wr, &sends), -1,
+		      EINVAL);
+		FAILS(verbena_create_recv_wrs_mrs(mrs, bufs, 2, rows[i].num_wr, &recvs), -1,
+		      EINVAL);
 	}
 	CHECK_EQ(sends.num_wr, 77);
 	CHECK_EQ(recvs.num_wr, 77);
@@ -124,7 +131,8 @@ static void test_bad_arguments(struct verbena_context *ctx)
 	OK(verbena_destroy_recv_wrs(NULL) == 0);
 }
 
-static void check_requests(const struct verbena_send_wrs *sends, const struct verbena_recv_wrs *recvs, unsigned int flags)
+static void check_requests(const struct verbena_send_wrs *sends,
+			   const struct verbena_recv_wrs *recvs, unsigned int flags)
 {
 	for (uint32_t i = 0; i < ROWS; i++) {
 		CHECK_EQ(sends->wrs[i].wr_id, i);
@@ -140,7 +148,7 @@ static void check_requests(const struct verbena_send_wrs *sends, const struct ve
 	}
 }
 
-/* Both forms; the regions belong to who registered them. */
+/* Both forms; the program owns regions that it registered. */
 static void test_create(struct verbena_context *ctx)
 {
 	struct verbena_send_wrs sends;
@@ -149,22 +157,27 @@ static void test_create(struct verbena_context *ctx)
 
 	OK(verbena_create_send_wrs(ctx, two, 2, ROWS, VERBENA_OFFLOAD, &sends) == 0);
 	OK(verbena_create_recv_wrs(ctx, two, 2, ROWS, 0, &recvs) == 0);
-	CHECK(sends.num_wr == ROWS && sends.num_bufs == 2 && recvs.num_wr == ROWS && recvs.num_bufs == 2);
+	CHECK(sends.num_wr == ROWS && sends.num_bufs == 2 && recvs.num_wr == ROWS &&
+	      recvs.num_bufs == 2);
 	check_requests(&sends, &recvs, IBV_SEND_SIGNALED | IBV_SEND_IP_CSUM);
 	for (int b = 0; b < 2; b++) {
-		CHECK(sends.mrs[b]->addr == two[b].addr && sends.mrs[b]->length == ROWS * two[b].row);
-		CHECK(recvs.mrs[b]->addr == two[b].addr && recvs.mrs[b]->length == ROWS * two[b].row);
+		CHECK(sends.mrs[b]->addr == two[b].addr &&
+		      sends.mrs[b]->length == ROWS * two[b].row);
+		CHECK(recvs.mrs[b]->addr == two[b].addr &&
+		      recvs.mrs[b]->length == ROWS * two[b].row);
 	}
 	check_sges(sends.sges, ROWS, sends.mrs[0]->lkey, sends.mrs[1]->lkey);
 	check_sges(recvs.sges, ROWS, recvs.mrs[0]->lkey, recvs.mrs[1]->lkey);
 	for (int twice = 0; twice < 2; twice++) {
 		OK(verbena_destroy_send_wrs(&sends) == 0);
 		OK(verbena_destroy_recv_wrs(&recvs) == 0);
-		CHECK(!sends.wrs && !sends.sges && !sends.mrs && !recvs.wrs && !recvs.sges && !recvs.mrs);
+		CHECK(!sends.wrs && !sends.sges && !sends.mrs && !recvs.wrs && !recvs.sges &&
+		      !recvs.mrs);
 	}
 
 	for (int b = 0; b < 2; b++)
-		mrs[b] = ibv_reg_mr(ctx->pd, two[b].addr, ROWS * two[b].row, IBV_ACCESS_LOCAL_WRITE);
+		mrs[b] =
+			ibv_reg_mr(ctx->pd, two[b].addr, ROWS * two[b].row, IBV_ACCESS_LOCAL_WRITE);
 	OK(verbena_create_send_wrs_mrs(mrs, two, 2, ROWS, &sends) == 0);
 	OK(verbena_create_recv_wrs_mrs(mrs, two, 2, ROWS, &recvs) == 0);
 	check_requests(&sends, &recvs, IBV_SEND_SIGNALED);
@@ -200,7 +213,8 @@ static void force_state(struct verbena_context *ctx, enum ibv_qp_state state)
 	CHECK_EQ(ibv_modify_qp(ctx->qp, &attr, IBV_QP_STATE), 0);
 }
 
-static void wait_completions(struct ibv_cq *cq, struct ibv_wc *wcs, int n, enum ibv_wc_status status)
+static void wait_completions(struct ibv_cq *cq, struct ibv_wc *wcs, int n,
+			     enum ibv_wc_status status)
 {
 	int got, done = 0;
 
@@ -268,7 +282,10 @@ static void test_post(const struct verbena_context_options *opt)
 	pair_destroy(&p);
 }
 
-/* What cannot be posted is told with the request that it is about, and without side effects where the call makes all. */
+/*
+ * What cannot be posted is told with the request that it is about, and without side effects where
+ * the call makes all.
+ */
 static void test_post_refused(const struct verbena_context_options *opt)
 {
 	struct verbena_context *ctx = context_of(opt);
@@ -277,14 +294,19 @@ static void test_post_refused(const struct verbena_context_options *opt)
 	bool raw = opt->qp_type == IBV_QPT_RAW_PACKET, ud = opt->qp_type == IBV_QPT_UD;
 
 	if (!raw)
-		FAILS(verbena_create_send_wrs(ctx, two, 2, ROWS, VERBENA_POST, &sends), -1, ENOTCONN);
+		FAILS(verbena_create_send_wrs(ctx, two, 2, ROWS, VERBENA_POST, &sends), -1,
+		      ENOTCONN);
 	if (!raw && !ud) {
-		FAILS(verbena_create_recv_wrs(ctx, two, 2, ROWS, VERBENA_POST, &recvs), -1, ENOTCONN);
+		FAILS(verbena_create_recv_wrs(ctx, two, 2, ROWS, VERBENA_POST, &recvs), -1,
+		      ENOTCONN);
 		FAILS(verbena_post_recv_wrs(ctx, &(struct ibv_recv_wr){ 0 }, true), -1, ENOTCONN);
 		FAILS(verbena_post_send_wrs(ctx, &(struct ibv_send_wr){ 0 }, true), -1, ENOTCONN);
 		CHECK_EQ(state_of(ctx), IBV_QPS_INIT);
 	}
-	/* Sends in INIT; a scatter list longer than the queue takes; an operation that does not exist. */
+	/*
+	 * Sends in INIT; a scatter list longer than the queue takes; an operation that does not
+	 * exist.
+	 */
 	OK(verbena_create_send_wrs(ctx, two, 2, ROWS, 0, &sends) == 0);
 	FAILS(verbena_post_wrs(ctx, sends.wrs, false), -1, EINVAL);
 	CHECK(strstr(verbena_error(), "wr_id 0"));
@@ -309,10 +331,13 @@ static void test_too_many(enum ibv_qp_type type)
 
 	opt.max_send_wr = opt.max_recv_wr = 1;
 	ctx = context_of(&opt);
-	many.num_pkt = (ctx->max_send_wr > ctx->max_recv_wr ? ctx->max_send_wr : ctx->max_recv_wr) + 1;
+	many.num_pkt =
+		(ctx->max_send_wr > ctx->max_recv_wr ? ctx->max_send_wr : ctx->max_recv_wr) + 1;
 	many.addr = calloc(many.num_pkt, 1);
-	FAILS(verbena_create_send_wrs(ctx, &many, 1, (uint32_t)many.num_pkt, VERBENA_POST, &sends), -1, ENOMEM);
-	FAILS(verbena_create_recv_wrs(ctx, &many, 1, (uint32_t)many.num_pkt, VERBENA_POST, &recvs), -1, ENOMEM);
+	FAILS(verbena_create_send_wrs(ctx, &many, 1, (uint32_t)many.num_pkt, VERBENA_POST, &sends),
+	      -1, ENOMEM);
+	FAILS(verbena_create_recv_wrs(ctx, &many, 1, (uint32_t)many.num_pkt, VERBENA_POST, &recvs),
+	      -1, ENOMEM);
 	OK(verbena_destroy_context(ctx) == 0);
 	free(many.addr);
 }

@@ -297,8 +297,8 @@ static void send_empty(struct ibv_qp *from, uint32_t srqn, enum ibv_wc_status st
 }
 
 /*
- * An SRQ that can report no receive any more, because its own completion queue has overrun: SRQ_ERR,
- * and after it neither the program nor a queue pair gets anything done with it.
+ * An SRQ that can report no receive any more, because its own completion queue has overrun:
+ * SRQ_ERR, and after it neither the program nor a queue pair gets anything done with it.
  */
 static void test_srq_err(void)
 {
@@ -407,7 +407,7 @@ static void test_acknowledgement(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK(__atomic_load_n(&acknowledged, __ATOMIC_RELAXED));
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	/* One that nobody took goes with its object. */
+	/* An unfetched event is dropped with its object. */
 	qp = world_qp(&w, IBV_QPT_RC, cq, srq);
 	world_connect(&w, qp, qp);
 	world_move(&w, qp, IBV_QPS_ERR, 0);

@@ -65,7 +65,10 @@ static bool refusal_came_at_once(void)
 	return n == 2;
 }
 
-/* The receiver owes an ACK, which waits for company; the refusal that follows does not. Other threads may be in the way at times. */
+/*
+ * The receiver owes an ACK, which waits for company; the refusal that follows does not. Other
+ * threads may be in the way at times.
+ */
 static void test_refusal_behind_an_ack(void)
 {
 	int at_once = 0;

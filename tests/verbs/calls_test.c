@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernel refuses: a program that makes one object of each kind, and one that moves data, run again and again with the N-th system
- * call failing, once or from then on, or interrupted, for all N.  Each verb works or says why not; nothing crashes or hangs, what was made can be taken
- * down while calls go on failing, no descriptor and no mapping is left behind, and afterwards all works again.
+ * The kernel refuses: a program that makes one object of each kind, and one that moves data, run
+ * again and again with the N-th system call failing, once or from then on, or interrupted, for all
+ * N.  Each verb works or says why not; nothing crashes or hangs, what was made can be taken down
+ * while calls go on failing, no descriptor and no mapping is left behind, and afterwards all works
+ * again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,8 +15,9 @@
 enum {
 	MOST = 20000,		/* calls of one run */
 	MESSAGES = 8,
-	LEN = 20000,		/* several packets, and left in place for the receiver on one host */
-	STEP = 7,		/* of the calls while data move: which is the N-th differs from run to run anyway */
+	LEN = 20000, /* several packets, and left in place for the receiver on one host */
+	/* of the calls while data move: which is the N-th differs from run to run anyway */
+	STEP = 7,
 	MAPPINGS = 8,		/* the C library and the sanitizers of the kernel may keep some */
 };
 
@@ -88,7 +91,8 @@ static void sweep_objects(bool persistent, enum scope scope)
 		CHECK(++n < MOST);
 	}
 	calls_fail(-1, false, false);
-	printf("%ld calls, persistent %d, scope %d: %u mappings before, %u after\n", n, persistent, scope, areas, mappings());
+	printf("%ld calls, persistent %d, scope %d: %u mappings before, %u after\n", n, persistent,
+	       scope, areas, mappings());
 	CHECK(n > 50);
 	CHECK(mappings() <= areas + MAPPINGS);
 }
@@ -192,7 +196,8 @@ static int move_data(struct data *d)
 
 			world_poll(d->cq, &wc, 1);
 			if (wc.status != IBV_WC_SUCCESS && !failed++)
-				printf("the first to fail: %s, reason %u\n", ibv_wc_status_str(wc.status), wc.vendor_err);
+				printf("the first to fail: %s, reason %u\n",
+				       ibv_wc_status_str(wc.status), wc.vendor_err);
 			expected--;
 			if (failed) {	/* the other side may wait for ever: that is its right */
 				struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that is cancelled does not end inside posting, polling or asking for an event, where it would leave locks taken.  The threads here cancel
- * themselves first, so that they would end in the first system call that the C library lets them end in.
+ * A thread that is cancelled does not end inside posting, polling or asking for an event, where it
+ * would leave locks taken.  The threads here cancel themselves first, so that they would end in the
+ * first system call that the C library lets them end in.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -37,7 +38,9 @@ static void set_up(void)
 	world_connect(&w, rc, rc);
 	ud = world_qp(&w, IBV_QPT_UD, cq, NULL);
 	world_connect(&w, ud, ud);
-	to = (struct ibv_ah_attr){ .is_global = 1, .port_num = 1, .grh = { .dgid = w.gid, .sgid_index = (uint8_t)w.gid_index } };
+	to = (struct ibv_ah_attr){ .is_global = 1,
+				   .port_num = 1,
+				   .grh = { .dgid = w.gid, .sgid_index = (uint8_t)w.gid_index } };
 	ah = ibv_create_ah(w.pd, &to);
 	CHECK(ah);
 }
@@ -76,10 +79,12 @@ static void send_and_receive(void)
 
 static void one_sided(void)
 {
-	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD };
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+						      IBV_WR_ATOMIC_FETCH_AND_ADD };
 
 	for (size_t i = 0; i < sizeof(opcodes) / sizeof(*opcodes); i++) {
-		struct ibv_sge sge = world_sge(&buf, 0, opcodes[i] == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : LEN);
+		struct ibv_sge sge =
+			world_sge(&buf, 0, opcodes[i] == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : LEN);
 		struct ibv_send_wr wr = world_rdma(opcodes[i], 1, &sge, &buf, LEN);
 
 		arm();
@@ -91,8 +96,14 @@ static void one_sided(void)
 static void datagram(void)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 64);
-	struct ibv_send_wr wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				  .wr.ud = { .ah = ah, .remote_qpn = ud->qp_num, .remote_qkey = WORLD_QKEY } };
+	struct ibv_send_wr wr = {
+		.wr_id = 2,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.ud = { .ah = ah, .remote_qpn = ud->qp_num, .remote_qkey = WORLD_QKEY }
+	};
 
 	arm();
 	world_recv(ud, 1, world_sge(&buf, LEN, 256));
@@ -108,7 +119,7 @@ static void refused_request(void)
 	CHECK(ibv_post_send(rc, &wr, &bad) != 0);
 }
 
-/* A request to a QP number, or to itself, with a key that nobody has. */
+/* A request to a QP number, or to itself, with an invalid key. */
 static void failure(uint32_t peer, enum ibv_wc_status status)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
@@ -147,7 +158,8 @@ static void unanswered_request(void)
 
 static void refused_access(void)
 {
-	failure(0, IBV_WC_WR_FLUSH_ERR);	/* the responder of the same QP dies of it first, with an asynchronous event */
+	/* the responder of the same QP dies of it first, with an asynchronous event */
+	failure(0, IBV_WC_WR_FLUSH_ERR);
 }
 
 static void frame(void)
@@ -172,7 +184,7 @@ static void *sentenced(void *arg)
 	return NULL;
 }
 
-/* What it used is nobody's afterwards. */
+/* Its resources are free afterwards. */
 static void test_act(void (*act)(void))
 {
 	pthread_t thread;
@@ -190,7 +202,9 @@ static void test_act(void (*act)(void))
 /* And while a sniffer is told of each packet. */
 static void test_frames(void)
 {
-	struct ibv_flow_attr all = { .type = IBV_FLOW_ATTR_SNIFFER, .size = sizeof(all), .port = 1 };
+	struct ibv_flow_attr all = { .type = IBV_FLOW_ATTR_SNIFFER,
+				     .size = sizeof(all),
+				     .port = 1 };
 	struct ibv_flow *sniffer;
 	struct ibv_qp *qp;
 

@@ -192,7 +192,10 @@ static void test_blocking(void)
 	CHECK_EQ(pthread_join(waiter, NULL), 0);
 }
 
-/* Posts a write and waits for its event, for ever, and may end only there; where waits are short that is done by polling. */
+/*
+ * Posts a write and waits for its event, for ever, and may end only there; where waits are short
+ * that is done by polling.
+ */
 static void *write_for_ever(void *arg)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
@@ -242,7 +245,7 @@ static void *acknowledge(void *arg)
 	return NULL;
 }
 
-/* Destruction waits for the acknowledgement, and takes events that nobody took along. */
+/* Destruction waits for acknowledgements, and drops unfetched events. */
 static void test_destroy(void)
 {
 	struct ibv_cq *second = ibv_create_cq(w.ctx, 8, NULL, channel, 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion counters: each operation counted by what it is, signaled or not, in requests or bytes, successes apart from failures. */
+/*
+ * Completion counters: each operation counted by what it is, signaled or not, in requests or bytes,
+ * successes apart from failures.
+ */
 #include <errno.h>
 
 #include "world.h"

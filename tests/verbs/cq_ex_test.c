@@ -160,7 +160,8 @@ static void test_time_order(void)
 
 		CHECK_EQ(ibv_start_poll(ex, &none), 0);
 		do {
-			uint64_t next = ibv_wc_read_completion_ts(ex), next_wall = ibv_wc_read_completion_wallclock_ns(ex);
+			uint64_t next = ibv_wc_read_completion_ts(ex),
+				 next_wall = ibv_wc_read_completion_wallclock_ns(ex);
 
 			CHECK(next >= stamp);
 			CHECK(next_wall >= wall);

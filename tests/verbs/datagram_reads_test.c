@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A datagram costs no look at the table of the host's processes, whomever the one before it went to; one to a group costs a look at whether
- * somebody has come or gone.  Counted are the system calls that read, as the kernel counts them for this thread.
+ * A datagram costs no look at the table of the host's processes, whomever the one before it went
+ * to; one to a group costs a look at whether somebody has come or gone.  Counted are the system
+ * calls that read, as the kernel counts them for this thread.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ enum {
 	DATAGRAMS = 200,
 	TARGETS = 4,
 	AWAKE = 10000,	/* polls that make a program one that polls */
-	FIRST = 1500,	/* reads until everybody is known: one for each place in the table */
+	FIRST = 1500,	/* reads until all processes are known: one for each slot of the table */
 	MCAST_QPN = 0xffffff,
 };
 
@@ -39,8 +40,11 @@ static long reads(void)
 
 static struct ibv_ah *make_ah(const union ibv_gid *gid)
 {
-	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1,
-				    .grh = { .dgid = *gid, .sgid_index = w.gid_index, .hop_limit = 1 } };
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .dgid = *gid, .sgid_index = w.gid_index, .hop_limit = 1 }
+	};
 	struct ibv_ah *ah = ibv_create_ah(w.pd, &attr);
 
 	CHECK(ah);
@@ -59,9 +63,14 @@ static void poll_in_vain(int times)
 static void say(struct ibv_ah *ah, uint32_t qpn)
 {
 	struct ibv_sge sge = world_sge(&mem, 0, 32);
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED,
-				  .wr.ud = { .ah = ah, .remote_qpn = qpn, .remote_qkey = WORLD_QKEY } };
+	struct ibv_send_wr wr = {
+		.wr_id = 1,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.ud = { .ah = ah, .remote_qpn = qpn, .remote_qkey = WORLD_QKEY }
+	};
 
 	world_post(from, &wr);
 	world_expect(cq, 1, IBV_WC_SUCCESS);
@@ -90,7 +99,9 @@ static void test_group(void)
 	struct ibv_ah *ah;
 	long before;
 
-	CHECK_EQ(inet_pton(AF_INET6, w.gid.raw[10] == 0xff ? "::ffff:239.1.2.3" : "ff1e::123", group.raw), 1);
+	CHECK_EQ(inet_pton(AF_INET6, w.gid.raw[10] == 0xff ? "::ffff:239.1.2.3" : "ff1e::123",
+			   group.raw),
+		 1);
 	ah = make_ah(&group);
 	before = reads();
 	for (int i = 0; i < DATAGRAMS; i++)
@@ -103,7 +114,10 @@ static void test_group(void)
 
 int main(void)
 {
-	/* What a progress thread reads is not this thread's, but what it leaves to this one would be. */
+	/*
+	 * What a progress thread reads is not this thread's, but what it leaves to this one would
+	 * be.
+	 */
 	setenv("VERBENA_PROGRESS", "none", 1);
 	setenv("VERBENA_TRANSPORT", "local", 1);
 	world_open(&w);

@@ -21,7 +21,7 @@ static void lists(void)
 	b = ibv_get_device_list(&m);
 	CHECK_EQ(m, n);
 	for (int i = 0; i < n; i++) {
-		/* The same objects while somebody holds them. */
+		/* The same objects while they are in use. */
 		CHECK(a[i] == b[i]);
 		CHECK_EQ(a[i]->node_type, IBV_NODE_CA);
 		CHECK_EQ(a[i]->transport_type, IBV_TRANSPORT_IB);
@@ -115,7 +115,7 @@ static void import(struct world *w)
 
 static void closing_with_objects_inside(struct world *w)
 {
-	/* Leaked by contract; static, so that leak checkers know somebody who remembers them. */
+	/* Leaked by contract; static, so that leak checkers find a reference. */
 	static struct ibv_context *ctx;
 	static struct ibv_pd *pd;
 	static struct ibv_cq *cq;

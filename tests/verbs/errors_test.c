@@ -6,10 +6,10 @@
  *	NULLS(verb, mistake, errno, call)	the call gives NULL and sets errno
  *	ERRNO(verb, mistake, errno, call)	it gives the errno value
  *	MINUS(verb, mistake, errno, call)	it gives -1 and sets errno
- *	COMMAND(verb, mistake, errno, call)	ibv_rereg_mr: it gives IBV_REREG_MR_ERR_CMD and sets errno
- *	NEGATIVE(verb, mistake, errno, call)	it gives the errno value, negative
- *	VALUE(verb, case, value, call)		no mistake, but worth a row: it gives the value
- *	SHOWN(verb, mistake, answer, test, function)	another test shows it
+ *	COMMAND(verb, mistake, errno, call)	ibv_rereg_mr: it gives IBV_REREG_MR_ERR_CMD and sets
+ *errno NEGATIVE(verb, mistake, errno, call)	it gives the errno value, negative VALUE(verb, case,
+ *value, call)		no mistake, but worth a row: it gives the value SHOWN(verb, mistake, answer,
+ *test, function)	another test shows it
  *
  * Rows share their objects and must leave them as they were: in the end everything can be taken
  * down.
@@ -32,7 +32,11 @@ enum form {
 
 #define GLUE_(a, b)	       a##b
 #define GLUE(a, b)	       GLUE_(a, b)
-#define CALL(...)	       static long GLUE(FILE_TAG, __LINE__)(void) { return (long)(__VA_ARGS__); }
+#define CALL(...)                                                                                  \
+	static long GLUE(FILE_TAG, __LINE__)(void)                                                 \
+	{                                                                                          \
+		return (long)(__VA_ARGS__);                                                        \
+	}
 #define CHAPTER(name)
 #define NULLS(v, m, e, ...)    CALL(__VA_ARGS__)
 #define ERRNO(v, m, e, ...)    CALL(__VA_ARGS__)
@@ -104,7 +108,8 @@ static int run_row(const struct row *r)
 		printf("%s, %s: gives %ld, wanted %ld\n", r->verb, r->mistake, got, wanted(r));
 		return 1;
 	}
-	if ((r->form == FORM_NULL || r->form == FORM_MINUS || r->form == FORM_COMMAND) && errno != r->value) {
+	if ((r->form == FORM_NULL || r->form == FORM_MINUS || r->form == FORM_COMMAND) &&
+	    errno != r->value) {
 		printf("%s, %s: errno %d, wanted %s\n", r->verb, r->mistake, errno, r->answer);
 		return 1;
 	}

@@ -132,7 +132,10 @@ static void a_device_is_lost(struct ibv_context *other)
 	ip("link set vrbt1 up");
 	ctx = open_on("10.77.0.1");
 	CHECK((pd = ibv_alloc_pd(ctx)));
-	/* The kernel says that there is a carrier when it gets round to it; without, the port would have nothing to lose. */
+	/*
+	 * The kernel says that there is a carrier when it gets round to it; without, the port would
+	 * have nothing to lose.
+	 */
 	if (state_of(ctx) != IBV_PORT_ACTIVE)
 		await(ctx, IBV_EVENT_PORT_ACTIVE);
 	ip("link del vrbt0");

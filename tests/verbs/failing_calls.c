@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See failing_calls.h.  Nothing here includes the headers that declare these calls: those have other types for some parameters, which
- * the calling convention does not see, and rename some.
+ * See failing_calls.h.  Nothing here includes the headers that declare these calls: those have
+ * other types for some parameters, which the calling convention does not see, and rename some.
  */
 #define _GNU_SOURCE 1
 #include "failing_calls.h"
@@ -51,7 +51,10 @@ static bool is_interruptible(const char *name)
 	return false;
 }
 
-/* Whose turn it is: true for the call that came when the count was 0, and for later ones if it is for ever. */
+/*
+ * Whose turn it is: true for the call that came when the count was 0, and for later ones if it is
+ * for ever.
+ */
 static bool fails(const char *name)
 {
 	const char *none = NULL;
@@ -67,7 +70,8 @@ static bool fails(const char *name)
 					      __ATOMIC_SEQ_CST));
 	if (left)
 		return false;
-	__atomic_compare_exchange_n(&failed, &none, name, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(&failed, &none, name, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
 	return true;
 }
 
@@ -108,7 +112,8 @@ int pthread_create(void *thread, const void *attr, void *(*start)(void *), void 
 	static int (*real)(void *, const void *, void *(*)(void *), void *);
 
 	if (!real)
-		real = (int (*)(void *, const void *, void *(*)(void *), void *))dlsym(RTLD_NEXT, "pthread_create");
+		real = (int (*)(void *, const void *, void *(*)(void *),
+				void *))dlsym(RTLD_NEXT, "pthread_create");
 	return fails("pthread_create") ? EAGAIN : real(thread, attr, start, arg);
 }
 

@@ -100,7 +100,7 @@ static void test_missing_right(void)
 	CHECK_EQ(wc.vendor_err, 11);
 	must_say(logged(), "RDMA WRITE wr_id 0x7: IBV_WC_REM_ACCESS_ERR, vendor_err 301");
 	must_say(logged(), "without REMOTE_WRITE, registered at fault_verbs+0x");
-	must_say(logged(), "refused a request of its peer: reason 203");
+	must_say(logged(), "refused a request from its peer: reason 203");
 	snprintf(key, sizeof(key), "rkey 0x%x, address 0x%llx, length 64", dst.mr->rkey,
 		 (unsigned long long)(uintptr_t)dst.data);
 	must_say(logged(), key);
@@ -195,11 +195,11 @@ static void test_refused_modification(void)
 		int add, drop; /* against the mask that would do */
 		const char *says;
 	} rows[] = {
-		{ .drop = IBV_QP_DEST_QPN, .says = "IBV_QP_DEST_QPN is missing in the mask" },
-		{ .add = IBV_QP_QKEY, .says = "IBV_QP_QKEY cannot be changed here" },
-		{ .attr.path_mtu = 9, .says = "path_mtu is 9, not 1 to 5" },
-		{ .attr.max_dest_rd_atomic = 255, .says = "max_dest_rd_atomic is 255, not 0 to " },
-		{ .attr.ah_attr.grh.sgid_index = 255, .says = "the port has no GID 255" },
+		{ .drop = IBV_QP_DEST_QPN, .says = "IBV_QP_DEST_QPN is missing from the mask" },
+		{ .add = IBV_QP_QKEY, .says = "IBV_QP_QKEY cannot be changed in" },
+		{ .attr.path_mtu = 9, .says = "path_mtu is 9, but must be 1 to 5" },
+		{ .attr.max_dest_rd_atomic = 255, .says = "max_dest_rd_atomic is 255, but must be 0 to " },
+		{ .attr.ah_attr.grh.sgid_index = 255, .says = "GID 255 of the port is empty" },
 		{ .attr.qp_state = IBV_QPS_SQD, .says = "INIT to SQD: there is no such transition" },
 		{ .add = IBV_QP_CUR_STATE, .attr.cur_qp_state = IBV_QPS_RTS, .says = "cur_qp_state is RTS" },
 	};

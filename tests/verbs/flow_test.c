@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Flow rules between raw packet QPs: who gets a frame, tags, drops, counters, and what is refused.
- */
+/* Flow rules between raw packet QPs: receivers of a frame, tags, drops, counters, refusals. */
 #include <errno.h>
 #include <pthread.h>
 
@@ -236,7 +234,7 @@ static void drops_and_counts(void)
 	frames_end(&r);
 }
 
-/* What leaves is counted and dropped before anybody sees it; the request is done all the same. */
+/* A sent frame is counted and dropped before any receiver; its request completes. */
 static void egress(void)
 {
 	struct receiver r = frames_receiver(&w);
@@ -501,7 +499,7 @@ static void changes_under_traffic(void)
 /* A context that ends with flows in it leaves nothing behind that frames could find. */
 static void left_behind(void)
 {
-	static struct world other; /* what is left stays in reach, for those who look for leaks */
+	static struct world other; /* static, so that leak checkers find a reference */
 	static struct receiver r;
 	static struct ibv_flow *flows[2];
 

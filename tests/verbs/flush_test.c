@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * FLUSH to persistence takes as long as the disk does, which is this program's msync() here: meanwhile every other queue pair works, nothing of
- * the same one is answered out of turn, and no thread of the program that polls can end in it.
+ * FLUSH to persistence takes as long as the disk does, which is this program's msync() here:
+ * meanwhile every other queue pair works, nothing of the same one is answered out of turn, and no
+ * thread of the program that polls can end in it.
  */
 #include <errno.h>
 #include <pthread.h>

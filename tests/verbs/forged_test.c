@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets of a stranger on the wire, with good ICRCs: requests ahead of their time, marked datagrams that shall have a third one answered,
- * datagrams to a group that name a QP which is no member.
+ * Packets of a stranger on the wire, with good ICRCs: requests ahead of their time, marked
+ * datagrams that shall have a third one answered, datagrams to a group that name a QP which is no
+ * member.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -12,11 +13,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "core/held.h"
+#include "core/rx/reorder.h"
 #include "roce/icrc.h"
 #include "roce/opcode.h"
 #include "roce/psn.h"
 #include "util/be.h"
+#include "util/tuning.h"
 #include "world.h"
 
 enum {
@@ -66,8 +68,12 @@ static int open_socket(const char *at, uint16_t udp_port)
 	return fd;
 }
 
-/* Sends a packet as if it came from `src`: with the identification 0, which goes with an unfragmented one. */
-static void forge(const char *src, const char *dst, int tos, const struct roce_pkt *pkt, uint32_t len)
+/*
+ * Sends a packet as if it came from `src`: with the identification 0, which goes with an
+ * unfragmented one.
+ */
+static void forge(const char *src, const char *dst, int tos, const struct roce_pkt *pkt,
+		  uint32_t len)
 {
 	struct sockaddr_in to = socket_address(dst, port()), from;
 	struct in_addr through = { htonl(INADDR_LOOPBACK) };
@@ -94,7 +100,11 @@ static void forge(const char *src, const char *dst, int tos, const struct roce_p
 static struct roce_pkt request(uint8_t opcode, uint32_t qpn, uint32_t psn)
 {
 	return (struct roce_pkt){
-		.bth = { .opcode = opcode, .pkey = 0xffff, .dest_qpn = qpn, .psn = psn, .mig_req = true },
+		.bth = { .opcode = opcode,
+			 .pkey = 0xffff,
+			 .dest_qpn = qpn,
+			 .psn = psn,
+			 .mig_req = true },
 		.deth = { .qkey = WORLD_QKEY, .src_qpn = STRANGERS_QPN },
 	};
 }
@@ -133,7 +143,7 @@ static void send_one(uint32_t n)
 /* What a stranger says in a message's place before its turn is not delivered in its turn. */
 static void test_early_requests(void)
 {
-	uint32_t ahead = HELD_BELIEVED + 1;
+	uint32_t ahead = TUNE_REORDER_TRUSTED + 1;
 	struct roce_pkt pkt;
 
 	set_up(IBV_QPT_RC);

@@ -86,7 +86,8 @@ static void test_buffers(void)
 	mr = ibv_reg_mr_ex(w.pd, &attr);
 	CHECK(mr);
 	CHECK_EQ(close(attr.fd), 0);
-	write_through(mr, 0x101000, memory + 4096); /* as far into a page as the offset, however long pages are */
+	/* as far into a page as the offset, however long pages are */
+	write_through(mr, 0x101000, memory + 4096);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 	ibv_free_buf(buf);
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What programs rely on though no page promises it, because it holds on every adapter (docs/COMPATIBILITY.md).
+ * What programs rely on though no page promises it, because it holds on every adapter
+ * (docs/COMPATIBILITY.md).
  */
 #include <pthread.h>
 #include <sched.h>
@@ -58,7 +59,10 @@ static void write_one(void)
 	world_expect(cq, 1, IBV_WC_SUCCESS);
 }
 
-/* brpc's dispatcher is edge-triggered: each event is an edge, also while one before it has not been taken. */
+/*
+ * brpc's dispatcher is edge-triggered: each event is an edge, also while one before it has not been
+ * taken.
+ */
 static void test_edges(void)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLET }, got;
@@ -137,7 +141,10 @@ static void test_last_byte_is_last(void)
 	CHECK_EQ(pthread_join(watcher, NULL), 0);
 }
 
-/* NCCL: many WRITEs that are not signaled, then one of no bytes with immediate data; whoever receives that finds all of them. */
+/*
+ * NCCL: many WRITEs that are not signaled, then one of no bytes with immediate data; whoever
+ * receives that finds all of them.
+ */
 static void test_writes_before_an_empty_one(void)
 {
 	struct ibv_send_wr wr[BATCH + 1];
@@ -166,7 +173,10 @@ static void test_writes_before_an_empty_one(void)
 	}
 }
 
-/* eRPC and others keep requests and lists on the stack, and the data of inline ones: all of it may change once posting has returned. */
+/*
+ * eRPC and others keep requests and lists on the stack, and the data of inline ones: all of it may
+ * change once posting has returned.
+ */
 static void test_requests_are_copied(void)
 {
 	uint8_t data[32];
@@ -209,7 +219,10 @@ static void test_overlapping_regions(void)
 	write_one();
 }
 
-/* A request that fails tells which: number, queue pair and status are there, and so are those of the flushed ones behind it, in order. */
+/*
+ * A request that fails tells which: number, queue pair and status are there, and so are those of
+ * the flushed ones behind it, in order.
+ */
 static void test_failures_have_names(void)
 {
 	struct ibv_sge sge = world_sge(&out, 0, 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast: who is attached gets a copy, who is not does not, and a QP that asks not to hear its own process does not.
- * IPv4 and IPv6 groups, over whichever transport the environment chooses.
+ * Multicast: who is attached gets a copy, who is not does not, and a QP that asks not to hear its
+ * own process does not. IPv4 and IPv6 groups, over whichever transport the environment chooses.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,7 +23,8 @@ struct member {
 
 static struct member new_member(struct world *w, uint32_t create_flags)
 {
-	struct member m = { .cq = world_cq(w, 16), .buf = world_buffer(w, GRH + LEN, WORLD_ACCESS) };
+	struct member m = { .cq = world_cq(w, 16),
+			    .buf = world_buffer(w, GRH + LEN, WORLD_ACCESS) };
 	struct ibv_qp_init_attr_ex init = {
 		.qp_type = IBV_QPT_UD,
 		.send_cq = m.cq,

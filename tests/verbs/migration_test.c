@@ -119,7 +119,10 @@ static void migrate(struct world *w, const struct path *first, const struct path
 	world_free(&buf);
 }
 
-/* A peer that asks for a migration to the path in use is not followed, and that is told once: it asks with every packet. */
+/*
+ * A peer that asks for a migration to the path in use is not followed, and that is told once: it
+ * asks with every packet.
+ */
 static void refuse(struct world *w, const struct path *first, const struct path *second)
 {
 	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_MIGRATED };

@@ -22,7 +22,8 @@ static void refused(struct ibv_mr *mr, int err)
 }
 
 /*
- * Pages below a large gap: what other threads map meanwhile goes to the top of the gap, and not where these pages are taken away.
+ * Pages below a large gap: what other threads map meanwhile goes to the top of the gap, and not
+ * where these pages are taken away.
  */
 static uint8_t *lonely_pages(size_t len)
 {
@@ -72,7 +73,8 @@ static void access_flags(struct world *w)
 		CHECK(mr->addr == memory);
 		CHECK_EQ(mr->length, LEN);
 		CHECK(mr->pd == w->pd && mr->context == w->ctx);
-		CHECK_EQ(mr->lkey, mr->rkey);	/* as on mlx5 and rxe: programs use one for the other */
+		/* as on mlx5 and rxe: programs use one for the other */
+		CHECK_EQ(mr->lkey, mr->rkey);
 		CHECK_EQ(ibv_dereg_mr(mr), 0);
 	}
 }
@@ -192,7 +194,10 @@ static void memory_that_goes_away(struct world *w)
 	pair_close(&pair);
 }
 
-/* Registered, but not mapped any more: whatever should come from there or go there fails, on every way. */
+/*
+ * Registered, but not mapped any more: whatever should come from there or go there fails, on every
+ * way.
+ */
 static void own_memory_that_goes_away(struct world *w)
 {
 	static const enum ibv_wr_opcode opcodes[] = {
@@ -212,7 +217,8 @@ static void own_memory_that_goes_away(struct world *w)
 		CHECK(mr);
 		pair_open(w, &pair);
 		/* The first request is always a packet. */
-		CHECK_EQ(rdma(&pair, IBV_WR_RDMA_WRITE, (uintptr_t)remote.data, remote.mr->rkey), IBV_WC_SUCCESS);
+		CHECK_EQ(rdma(&pair, IBV_WR_RDMA_WRITE, (uintptr_t)remote.data, remote.mr->rkey),
+			 IBV_WC_SUCCESS);
 		munmap(p, page);
 		sge = (struct ibv_sge){ (uintptr_t)p, 8, mr->lkey };
 		wr = world_rdma(opcodes[i], i, &sge, &remote, 0);
@@ -235,7 +241,9 @@ static void empty_regions(struct world *w)
 	};
 
 	for (int i = 0; i < 2; i++) {
-		struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
+		struct ibv_send_wr wr = { .wr_id = 1,
+					  .opcode = IBV_WR_RDMA_WRITE,
+					  .send_flags = IBV_SEND_SIGNALED };
 		uint64_t at = i ? 0 : (uintptr_t)memory;
 		struct pair p;
 

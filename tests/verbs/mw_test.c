@@ -188,16 +188,20 @@ static void expect_ends(struct setup *s, enum ibv_wc_status request, enum ibv_wc
 }
 
 /*
- * A region's key cannot be invalidated.  By a LOCAL_INV: it fails as a bind does.  By a peer: its message was received, so the peer has
- * done well, but the receive fails (class J).
+ * A region's key cannot be invalidated.  By a LOCAL_INV: it fails as a bind does.  By a peer: its
+ * message was received, so the peer has done well, but the receive fails (class J).
  */
 static void failing_invalidations(struct setup *s)
 {
 	struct ibv_sge sge = world_sge(&s->local, 0, 16);
 	struct ibv_send_wr inv = { .wr_id = 5, .opcode = IBV_WR_LOCAL_INV,
 				   .invalidate_rkey = s->target.mr->rkey };
-	struct ibv_send_wr send = { .wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_INV,
-				    .send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = s->target.mr->rkey };
+	struct ibv_send_wr send = { .wr_id = 6,
+				    .sg_list = &sge,
+				    .num_sge = 1,
+				    .opcode = IBV_WR_SEND_WITH_INV,
+				    .send_flags = IBV_SEND_SIGNALED,
+				    .invalidate_rkey = s->target.mr->rkey };
 
 	world_post(s->b, &inv);
 	world_expect(s->cq, 5, IBV_WC_MW_BIND_ERR);
@@ -207,7 +211,10 @@ static void failing_invalidations(struct setup *s)
 	expect_ends(s, IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR);
 }
 
-/* What a WRITE with immediate data may not reach is a local access error of the receive that it takes. */
+/*
+ * What a WRITE with immediate data may not reach is a local access error of the receive that it
+ * takes.
+ */
 static void write_with_immediate(struct setup *s)
 {
 	struct ibv_sge sge = world_sge(&s->local, 0, 16);
@@ -285,10 +292,12 @@ static void to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 
 static void binds_in_error(struct setup *s)
 {
-	struct ibv_mw *one = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
+	struct ibv_mw *one = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_1),
+		      *two = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
 	struct ibv_mw_bind bind = {
 		.wr_id = 8,
-		.bind_info = { s->target.mr, (uintptr_t)s->target.data, 256, IBV_ACCESS_REMOTE_WRITE },
+		.bind_info = { s->target.mr, (uintptr_t)s->target.data, 256,
+			       IBV_ACCESS_REMOTE_WRITE },
 	};
 
 	to_state(s->b, IBV_QPS_ERR);
@@ -300,12 +309,16 @@ static void binds_in_error(struct setup *s)
 	reconnect(s);
 }
 
-/* A queued bind outlives its window, and its region, whose memory the program uses for something else. */
+/*
+ * A queued bind outlives its window, and its region, whose memory the program uses for something
+ * else.
+ */
 static void binds_of_what_is_gone(struct setup *s)
 {
 	for (int gone = 0; gone < 2; gone++) {
 		struct ibv_mw *mw = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
-		struct ibv_mr *mr = ibv_reg_mr(s->w.pd, s->target.data, LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+		struct ibv_mr *mr = ibv_reg_mr(s->w.pd, s->target.data, LEN,
+					       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 		struct ibv_send_wr bind = bind_request(s, mw, ibv_inc_rkey(mw->rkey));
 		void *reused[64];
 
@@ -314,7 +327,8 @@ static void binds_of_what_is_gone(struct setup *s)
 		world_post(s->b, &bind);
 		CHECK_EQ(gone ? ibv_dereg_mr(mr) : ibv_dealloc_mw(mw), 0);
 		for (int i = 0; i < 64; i++)
-			reused[i] = memset(malloc(gone ? sizeof(*mr) + 64 : sizeof(*mw)), 0x7f, sizeof(*mw));
+			reused[i] = memset(malloc(gone ? sizeof(*mr) + 64 : sizeof(*mw)), 0x7f,
+					   sizeof(*mw));
 		to_state(s->b, IBV_QPS_RTS);
 		world_expect(s->cq, 4, IBV_WC_MW_BIND_ERR);
 		for (int i = 0; i < 64; i++)

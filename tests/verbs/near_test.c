@@ -97,7 +97,8 @@ static void run(struct pair *p, struct ibv_send_wr wr)
 static void there_and_back(struct pair *p, int n)
 {
 	size_t far = (size_t)RECVS * BIG;
-	struct ibv_sge out = world_sge(&p->a_buf, BIG, BIG), in = world_sge(&p->a_buf, 2 * BIG, BIG);
+	struct ibv_sge out = world_sge(&p->a_buf, BIG, BIG),
+		       in = world_sge(&p->a_buf, 2 * BIG, BIG);
 
 	memset(p->a_buf.data + BIG, ~n, BIG);
 	run(p, world_rdma(IBV_WR_RDMA_WRITE, 1, &out, &p->b_buf, far));
@@ -128,7 +129,7 @@ static void *sender(void *arg)
 	return NULL;
 }
 
-/* A region's key, given to whoever writes; 0: none at the moment. */
+/* The region whose key writers use; NULL: none at the moment. */
 static struct ibv_mr *target;
 static pthread_mutex_t target_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t target_memory[4096];
@@ -191,7 +192,8 @@ static void *shoot(void *arg)
 }
 
 /*
- * A datagram at a time, for which a receive waits: nothing may lose it, whatever comes and goes beside it.
+ * A datagram at a time, for which a receive waits: nothing may lose it, whatever comes and goes
+ * beside it.
  */
 static void say(struct ibv_qp *a, struct ibv_send_wr *wr, struct ibv_cq *from, struct ibv_cq *to)
 {

@@ -56,7 +56,9 @@ static void make_flows(struct objects *o)
 		{ .size = sizeof(rule), .num_of_specs = 1, .port = 1 },
 		{ .type = IBV_FLOW_SPEC_ACTION_COUNT, .size = sizeof(rule.count) },
 	};
-	struct ibv_flow_attr all = { .type = IBV_FLOW_ATTR_SNIFFER, .size = sizeof(all), .port = 1 };
+	struct ibv_flow_attr all = { .type = IBV_FLOW_ATTR_SNIFFER,
+				     .size = sizeof(all),
+				     .port = 1 };
 
 	o->counters = ibv_create_counters(o->ctx, &counters_attr);
 	if (!o->raw || !o->counters)
@@ -70,11 +72,14 @@ static void make_flows(struct objects *o)
 static void make_spread(struct objects *o)
 {
 	static uint8_t key[40];
-	struct ibv_wq_init_attr wq_attr = { .wq_type = IBV_WQT_RQ, .max_wr = 8, .max_sge = 1, .pd = o->pd, .cq = o->cq };
+	struct ibv_wq_init_attr wq_attr = {
+		.wq_type = IBV_WQT_RQ, .max_wr = 8, .max_sge = 1, .pd = o->pd, .cq = o->cq
+	};
 	struct ibv_rwq_ind_table_init_attr table_attr = { .ind_tbl = &o->wq };
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_RAW_PACKET,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
+		.comp_mask =
+			IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
 		.pd = o->pd,
 		.rx_hash_conf = { IBV_RX_HASH_FUNC_TOEPLITZ, sizeof(key), key, 0 },
 	};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One object of each kind, for tests of what happens when something is lacking: whatever could be made is there. */
+/*
+ * One object of each kind, for tests of what happens when something is lacking: whatever could be
+ * made is there.
+ */
 #ifndef TESTS_VERBS_OBJECTS_H
 #define TESTS_VERBS_OBJECTS_H
 

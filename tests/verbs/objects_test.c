@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a program does to its objects behind the library's back: members that it has garbled, and objects that it destroys twice or names
- * after their end.  Control calls tell, as a kernel would that is given a handle that it does not know.
+ * What a program does to its objects behind the library's back: members that it has garbled, and
+ * objects that it destroys twice or names after their end.  Control calls tell, as a kernel would
+ * that is given a handle that it does not know.
  */
 #include <errno.h>
 

@@ -32,7 +32,8 @@ static void on_demand_op(struct ibv_qp *qp, struct ibv_srq *srq, struct ibv_mr *
 		wr.wr.ud.remote_qkey = WORLD_QKEY;
 	}
 	if (receives)
-		CHECK_EQ(srq ? ibv_post_srq_recv(srq, &recv, &bad) : ibv_post_recv(qp, &recv, &bad), 0);
+		CHECK_EQ(srq ? ibv_post_srq_recv(srq, &recv, &bad) : ibv_post_recv(qp, &recv, &bad),
+			 0);
 	world_post(qp, &wr);
 	world_poll(cq, wc, receives ? 2 : 1);
 	for (int i = 0; i <= receives; i++)
@@ -102,7 +103,8 @@ static void test_operations(void)
 
 		world_connect(&w, qp, qp);
 		for (const int *op = rows[i / 2].opcode; *op >= 0; op++)
-			on_demand_op(qp, shared, all, *op, rows[i / 2].type == IBV_QPT_UD ? ah : NULL);
+			on_demand_op(qp, shared, all, *op,
+				     rows[i / 2].type == IBV_QPT_UD ? ah : NULL);
 		CHECK_EQ(ibv_destroy_qp(qp), 0);
 	}
 	on_demand_a19(all);

@@ -2,7 +2,8 @@
 /*
  * Every bit of every option that a call takes, on every kind of object that takes it: accepted or
  * refused as its row says; bits without a name are refused.  And every capability that the device
- * claims or does not.  docs/OPTIONS.md is what `--table` prints, and `abi options` compares the two.
+ * claims or does not.  docs/OPTIONS.md is what `--table` prints, and `abi options` compares the
+ * two.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ struct flag {
 	const char *test;	/* that shows what it does; NULL: this one shows all there is */
 };
 
-/* An option: who takes it, and what its bits are. */
+/* An option: the calls that take it, and its bits. */
 struct option {
 	const char *what;
 	const char *kind[MAX_KINDS];
@@ -88,10 +89,14 @@ static int try_create_flags(uint64_t value, unsigned int kind)
 static const struct flag create_flags[] = {
 	{ ROW(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB), UD, "multicast is UD's", "verbs mcast" },
 	{ ROW(IBV_QP_CREATE_SCATTER_FCS), 0, "frames come without their FCS", NULL },
-	{ ROW(IBV_QP_CREATE_CVLAN_STRIPPING), RAW, "the others have no frames", "verbs raw_offload" },
+	{ ROW(IBV_QP_CREATE_CVLAN_STRIPPING), RAW, "the others have no frames",
+	  "verbs raw_offload" },
 	{ ROW(IBV_QP_CREATE_SOURCE_QPN), 0,
-	  "a QP's number on the wire tells whose packets are whose; there is no IPoIB interface to lie under", NULL },
-	{ ROW(IBV_QP_CREATE_PCI_WRITE_END_PADDING), 0, "no bus: nothing is written behind a message", NULL },
+	  "a QP's number on the wire tells whose packets are whose; there is no IPoIB interface to "
+	  "lie under",
+	  NULL },
+	{ ROW(IBV_QP_CREATE_PCI_WRITE_END_PADDING), 0,
+	  "no bus: nothing is written behind a message", NULL },
 };
 
 static int try_qp_mask(uint64_t value, unsigned int kind)
@@ -103,11 +108,15 @@ static int try_qp_mask(uint64_t value, unsigned int kind)
 
 static const struct flag qp_masks[] = {
 	{ ROW(IBV_QP_INIT_ATTR_PD), ALL_QPS, "", "verbs qp" },
-	{ ROW(IBV_QP_INIT_ATTR_XRCD), ALL_QPS, "XRC receive needs it; the others do not look at it", "verbs srq" },
+	{ ROW(IBV_QP_INIT_ATTR_XRCD), ALL_QPS, "XRC receive needs it; the others do not look at it",
+	  "verbs srq" },
 	{ ROW(IBV_QP_INIT_ATTR_CREATE_FLAGS), ALL_QPS, "", NULL },
-	{ ROW(IBV_QP_INIT_ATTR_MAX_TSO_HEADER), ALL_QPS, "0; more on UD and raw packet", "verbs ipoib" },
-	{ ROW(IBV_QP_INIT_ATTR_IND_TABLE), 0, "alone; with IBV_QP_INIT_ATTR_RX_HASH on raw packet", "verbs rwq" },
-	{ ROW(IBV_QP_INIT_ATTR_RX_HASH), 0, "alone; with IBV_QP_INIT_ATTR_IND_TABLE on raw packet", "verbs rwq" },
+	{ ROW(IBV_QP_INIT_ATTR_MAX_TSO_HEADER), ALL_QPS, "0; more on UD and raw packet",
+	  "verbs ipoib" },
+	{ ROW(IBV_QP_INIT_ATTR_IND_TABLE), 0, "alone; with IBV_QP_INIT_ATTR_RX_HASH on raw packet",
+	  "verbs rwq" },
+	{ ROW(IBV_QP_INIT_ATTR_RX_HASH), 0, "alone; with IBV_QP_INIT_ATTR_IND_TABLE on raw packet",
+	  "verbs rwq" },
 	{ ROW(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS), ALL_QPS, "", "verbs wr_ex" },
 };
 
@@ -196,8 +205,10 @@ static int try_cq_flags(uint64_t value, unsigned int kind)
 }
 
 static const struct flag cq_flags[] = {
-	{ ROW(IBV_CREATE_CQ_ATTR_SINGLE_THREADED), 1, "no lock from ibv_start_poll to ibv_end_poll", "verbs cq_ex" },
-	{ ROW(IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN), 1, "the oldest completion gives way", "verbs cq_ex" },
+	{ ROW(IBV_CREATE_CQ_ATTR_SINGLE_THREADED), 1, "no lock from ibv_start_poll to ibv_end_poll",
+	  "verbs cq_ex" },
+	{ ROW(IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN), 1, "the oldest completion gives way",
+	  "verbs cq_ex" },
 };
 
 static int try_wc_flags(uint64_t value, unsigned int kind)
@@ -283,8 +294,10 @@ static int try_srq_mask(uint64_t value, unsigned int kind)
 static const struct flag srq_masks[] = {
 	{ ROW(IBV_SRQ_INIT_ATTR_TYPE), BASIC | XRC | TM, "", NULL },
 	{ ROW(IBV_SRQ_INIT_ATTR_PD), BASIC | XRC | TM, "required", "verbs srq" },
-	{ ROW(IBV_SRQ_INIT_ATTR_XRCD), BASIC | XRC | TM, "XRC needs it; the others do not look at it", "verbs srq" },
-	{ ROW(IBV_SRQ_INIT_ATTR_CQ), BASIC | XRC | TM, "XRC and tag matching need it", "verbs srq" },
+	{ ROW(IBV_SRQ_INIT_ATTR_XRCD), BASIC | XRC | TM,
+	  "XRC needs it; the others do not look at it", "verbs srq" },
+	{ ROW(IBV_SRQ_INIT_ATTR_CQ), BASIC | XRC | TM, "XRC and tag matching need it",
+	  "verbs srq" },
 	{ ROW(IBV_SRQ_INIT_ATTR_TM), TM, "what it asks for, the others do not have", "verbs tags" },
 	{ ROW(IBV_SRQ_INIT_ATTR_RESERVED), 0, "", NULL },
 };
@@ -395,17 +408,22 @@ static int try_access(uint64_t value, unsigned int kind)
 }
 
 static const struct flag accesses[] = {
-	{ ROW(IBV_ACCESS_LOCAL_WRITE), REG | DMABUF | DM | QP, "REMOTE_WRITE and REMOTE_ATOMIC need it on a region", "verbs mr" },
+	{ ROW(IBV_ACCESS_LOCAL_WRITE), REG | DMABUF | DM | QP,
+	  "REMOTE_WRITE and REMOTE_ATOMIC need it on a region", "verbs mr" },
 	{ ROW(IBV_ACCESS_REMOTE_WRITE), REG | DMABUF | DM | QP, "", "verbs mr" },
 	{ ROW(IBV_ACCESS_REMOTE_READ), REG | DMABUF | DM | QP, "", "verbs mr" },
 	{ ROW(IBV_ACCESS_REMOTE_ATOMIC), REG | DMABUF | DM | QP, "", "verbs mr" },
 	{ ROW(IBV_ACCESS_MW_BIND), REG | DM | QP, "no window opens onto a dma-buf", "verbs mw" },
-	{ ROW(IBV_ACCESS_ZERO_BASED), REG | DM | QP, "a dma-buf has an iova instead; means nothing to a QP, as the next two", "verbs mr" },
-	{ ROW(IBV_ACCESS_ON_DEMAND), REG | QP, "device memory and dma-bufs are there already", "verbs mr" },
+	{ ROW(IBV_ACCESS_ZERO_BASED), REG | DM | QP,
+	  "a dma-buf has an iova instead; means nothing to a QP, as the next two", "verbs mr" },
+	{ ROW(IBV_ACCESS_ON_DEMAND), REG | QP, "device memory and dma-bufs are there already",
+	  "verbs mr" },
 	{ ROW(IBV_ACCESS_HUGETLB), REG | QP, "a hint", "verbs mr" },
 	{ ROW(IBV_ACCESS_FLUSH_GLOBAL), REG | DM | QP, "Annex A19", "verbs mr" },
-	{ ROW(IBV_ACCESS_FLUSH_PERSISTENT), REG | QP, "Annex A19: memory that a file keeps", "verbs mr" },
-	{ ROW(IBV_ACCESS_RELAXED_ORDERING), OPTIONAL, "a hint, as are all bits of IBV_ACCESS_OPTIONAL_RANGE", NULL },
+	{ ROW(IBV_ACCESS_FLUSH_PERSISTENT), REG | QP, "Annex A19: memory that a file keeps",
+	  "verbs mr" },
+	{ ROW(IBV_ACCESS_RELAXED_ORDERING), OPTIONAL,
+	  "a hint, as are all bits of IBV_ACCESS_OPTIONAL_RANGE", NULL },
 };
 
 static int try_advice(uint64_t value, unsigned int kind)
@@ -446,7 +464,8 @@ static int try_parent(uint64_t value, unsigned int kind)
 }
 
 static const struct flag parents[] = {
-	{ ROW(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS), 1, "never called: a device may allocate by itself", "verbs pd" },
+	{ ROW(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS), 1,
+	  "never called: a device may allocate by itself", "verbs pd" },
 	{ ROW(IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT), 1, "", "verbs pd" },
 };
 
@@ -472,12 +491,18 @@ static const struct option options[] = {
 	OPTION("`ibv_cq_init_attr_ex.wc_flags`", 64, try_wc_flags, wc_flags, { "any" }),
 	OPTION("`ibv_cq_init_attr_ex.comp_mask`", 32, try_cq_mask, cq_masks, { "any" }),
 	OPTION("`ibv_modify_cq_attr.attr_mask`", 32, try_cq_attr, cq_attrs, { "any" }),
-	OPTION("`ibv_srq_init_attr_ex.comp_mask`", 32, try_srq_mask, srq_masks, { "basic", "XRC", "tag matching" }),
+	OPTION("`ibv_srq_init_attr_ex.comp_mask`", 32, try_srq_mask, srq_masks,
+	       { "basic", "XRC", "tag matching" }),
 	OPTION("`ibv_modify_srq`, mask", 32, try_srq_attr, srq_attrs, { "any" }),
 	OPTION("`ibv_ops_wr.flags`", 32, try_ops_flags, ops_flags, { "tag matching" }),
 	OPTION("`ibv_xrcd_init_attr.comp_mask`", 32, try_xrcd, xrcds, { "any" }),
-	{ "Access flags", { "`ibv_reg_mr`", "`ibv_reg_dmabuf_mr`", "`ibv_reg_dm_mr`", "`qp_access_flags`" }, 30, try_access,
-	  accesses, N(accesses), QP },
+	{ "Access flags",
+	  { "`ibv_reg_mr`", "`ibv_reg_dmabuf_mr`", "`ibv_reg_dm_mr`", "`qp_access_flags`" },
+	  30,
+	  try_access,
+	  accesses,
+	  N(accesses),
+	  QP },
 	OPTION("`ibv_advise_mr`, flags", 32, try_advice, advices, { "any" }),
 	OPTION("`ibv_parent_domain_init_attr.comp_mask`", 32, try_parent, parents, { "any" }),
 	OPTION("`ibv_values_ex.comp_mask`", 32, try_values, values, { "any" }),
@@ -537,7 +562,8 @@ static int check_option(const struct option *o)
 		for (unsigned int i = 0; i < o->bits; i++) {
 			uint64_t bit = 1ull << i;
 			const struct flag *f = find(o, bit);
-			bool accepts = (f ? f->kinds : o->lenient) >> kind & 1 || optional_access(o, bit);
+			bool accepts =
+				(f ? f->kinds : o->lenient) >> kind & 1 || optional_access(o, bit);
 			int got = o->try(bit, kind);
 
 			if (!got == accepts && (!got || got == EINVAL || got == EOPNOTSUPP))
@@ -560,7 +586,8 @@ static void print_kinds(const struct option *o, unsigned int kinds)
 		printf("accepted");
 	else
 		printf("accepted: ");
-	for (unsigned int k = 0; kinds && kinds != (1u << kinds_of(o)) - 1 && k < kinds_of(o); k++) {
+	for (unsigned int k = 0; kinds && kinds != (1u << kinds_of(o)) - 1 && k < kinds_of(o);
+	     k++) {
 		if (!(kinds >> k & 1))
 			continue;
 		printf("%s%s", comma, o->kind[k]);
@@ -593,7 +620,8 @@ static uint64_t cap_flags, odp_general, odp_rc, odp_uc, odp_ud, odp_xrc, tm_flag
 #define ODP_UD(name, ...) { ROW(name), " for UD", &odp_ud, __VA_ARGS__ }
 
 static const struct claim claims[] = {
-	CAP(IBV_DEVICE_RESIZE_MAX_WR, false, "the depth of a queue pair's queues is fixed", "unit qp_state"),
+	CAP(IBV_DEVICE_RESIZE_MAX_WR, false, "the depth of a queue pair's queues is fixed",
+	    "unit qp_state"),
 	CAP(IBV_DEVICE_BAD_PKEY_CNTR, true, "of what this process dropped", "unit responder"),
 	CAP(IBV_DEVICE_BAD_QKEY_CNTR, true, "of what this process dropped", "verbs ud"),
 	CAP(IBV_DEVICE_AUTO_PATH_MIG, true, "", "verbs migration"),
@@ -606,7 +634,8 @@ static const struct claim claims[] = {
 	CAP(IBV_DEVICE_SYS_IMAGE_GUID, true, "", "verbs device"),
 	CAP(IBV_DEVICE_RC_RNR_NAK_GEN, true, "", "unit responder"),
 	CAP(IBV_DEVICE_SRQ_RESIZE, true, "", "verbs srq"),
-	CAP(IBV_DEVICE_N_NOTIFY_CQ, false, "the call that used it is gone from the interface", NULL),
+	CAP(IBV_DEVICE_N_NOTIFY_CQ, false, "the call that used it is gone from the interface",
+	    NULL),
 	CAP(IBV_DEVICE_MEM_WINDOW, true, "", "verbs mw"),
 	CAP(IBV_DEVICE_UD_IP_CSUM, true, "", "verbs ipoib"),
 	CAP(IBV_DEVICE_XRC, true, "", "verbs srq"),
@@ -615,11 +644,15 @@ static const struct claim claims[] = {
 	CAP(IBV_DEVICE_MEM_WINDOW_TYPE_2B, true, "", "verbs mw"),
 	CAP(IBV_DEVICE_RAW_IP_CSUM, true, "", "verbs raw_offload"),
 	CAP(IBV_DEVICE_RC_IP_CSUM, false, "connections carry no IP packets", NULL),
-	CAP(IBV_DEVICE_RAW_MULTI, false, "frames to groups come by flow rules, not by ibv_attach_mcast", NULL),
+	CAP(IBV_DEVICE_RAW_MULTI, false,
+	    "frames to groups come by flow rules, not by ibv_attach_mcast", NULL),
 	CAP(IBV_DEVICE_MANAGED_FLOW_STEERING, true, "on raw packet queue pairs", "verbs rwq"),
-	{ "IBV_DEVICE_RAW_SCATTER_FCS", IBV_DEVICE_RAW_SCATTER_FCS, "", &cap_flags, false, "frames come without their FCS", NULL },
-	{ "IBV_DEVICE_PCI_WRITE_END_PADDING", IBV_DEVICE_PCI_WRITE_END_PADDING, "", &cap_flags, false, "no bus", NULL },
-	{ ROW(IBV_ODP_SUPPORT), "", &odp_general, true, "every region is naturally on demand", "verbs on_demand" },
+	{ "IBV_DEVICE_RAW_SCATTER_FCS", IBV_DEVICE_RAW_SCATTER_FCS, "", &cap_flags, false,
+	  "frames come without their FCS", NULL },
+	{ "IBV_DEVICE_PCI_WRITE_END_PADDING", IBV_DEVICE_PCI_WRITE_END_PADDING, "", &cap_flags,
+	  false, "no bus", NULL },
+	{ ROW(IBV_ODP_SUPPORT), "", &odp_general, true, "every region is naturally on demand",
+	  "verbs on_demand" },
 	{ ROW(IBV_ODP_SUPPORT_IMPLICIT), "", &odp_general, true, "", "verbs on_demand" },
 	ODP_RC(IBV_ODP_SUPPORT_SEND, true, "", "verbs on_demand"),
 	ODP_RC(IBV_ODP_SUPPORT_RECV, true, "", "verbs on_demand"),
@@ -677,8 +710,8 @@ static void print_claims(void)
 	for (size_t i = 0; i < N(claims); i++) {
 		const struct claim *c = &claims[i];
 
-		printf("| `%s` | %sclaimed%s | %s | %s |\n", c->name, c->claimed ? "" : "not ", c->of,
-		       c->note, c->test ? c->test : "verbs options");
+		printf("| `%s` | %sclaimed%s | %s | %s |\n", c->name, c->claimed ? "" : "not ",
+		       c->of, c->note, c->test ? c->test : "verbs options");
 	}
 }
 

@@ -60,7 +60,8 @@ static void parents(struct world *w)
 	CHECK((parent = ibv_alloc_parent_domain(w->ctx, &attr)));
 	CHECK_EQ(ibv_dealloc_pd(pd), EBUSY);
 	CHECK_EQ(ibv_dealloc_td(td), EBUSY);
-	CHECK((again = ibv_alloc_parent_domain(w->ctx, &(struct ibv_parent_domain_init_attr){ .pd = parent })));
+	CHECK((again = ibv_alloc_parent_domain(w->ctx, &(struct ibv_parent_domain_init_attr){
+							       .pd = parent })));
 	CHECK_EQ(ibv_dealloc_pd(parent), EBUSY);
 	CHECK_EQ(ibv_dealloc_pd(again), 0);
 	CHECK((mr = ibv_alloc_null_mr(parent)));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each test program has a run directory and a UDP port of its own, so that what runs beside it, or another version of the library, is no
- * part of the test.  Before main(): the library reads its environment once.
+ * Each test program has a run directory and a UDP port of its own, so that what runs beside it, or
+ * another version of the library, is no part of the test.  Before main(): the library reads its
+ * environment once.
  *
  * A port is reserved as in tests/stock/harness.py, by holding an abstract UNIX socket of its name.
  */
@@ -24,7 +25,8 @@ static int reserve(unsigned int port)
 {
 	struct sockaddr_un token = { .sun_family = AF_UNIX };
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
-	int n = snprintf(token.sun_path + 1, sizeof(token.sun_path) - 1, "verbena-test-port-%u", port);
+	int n = snprintf(token.sun_path + 1, sizeof(token.sun_path) - 1, "verbena-test-port-%u",
+			 port);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int udp, free_;
 

@@ -80,7 +80,8 @@ static void moved(const char *const *list)
 
 #define MOVED(...) moved((const char *const[]){ __VA_ARGS__, NULL })
 /* What a packet that was lost or late would bring. */
-#define WEATHER "?completer_retry_err", "?retransmitted_pkts", "?duplicate_request",                \
+#define WEATHER                                                                                    \
+	"?completer_retry_err", "?retransmitted_pkts", "?duplicate_request",                       \
 		"?out_of_seq_request", "?rcvd_seq_err", "?dropped_pkts"
 
 /* A connection whose requester has these retry counts, and whose PSNs differ by `skew`. */
@@ -113,7 +114,8 @@ struct pair {
 
 static struct pair open_pair(void)
 {
-	return (struct pair){ world_qp(&w, IBV_QPT_RC, cq, NULL), world_qp(&w, IBV_QPT_RC, cq, NULL) };
+	return (struct pair){ world_qp(&w, IBV_QPT_RC, cq, NULL),
+			      world_qp(&w, IBV_QPT_RC, cq, NULL) };
 }
 
 static void close_pair(struct pair *p)
@@ -124,11 +126,14 @@ static void close_pair(struct pair *p)
 
 static void test_traffic(void)
 {
-	const uint64_t sent = counter("hw_counters/sent_pkts"), rcvd = counter("hw_counters/rcvd_pkts");
-	const uint64_t xmit = counter("counters/port_xmit_data"), recv = counter("counters/port_rcv_data");
+	const uint64_t sent = counter("hw_counters/sent_pkts"),
+		       rcvd = counter("hw_counters/rcvd_pkts");
+	const uint64_t xmit = counter("counters/port_xmit_data"),
+		       recv = counter("counters/port_rcv_data");
 	const uint64_t xmit_pkts = counter("counters/port_xmit_packets");
 	const uint64_t rcv_pkts = counter("counters/port_rcv_packets");
-	const uint64_t sends = counter("hw_counters/rdma_sends"), recvs = counter("hw_counters/rdma_recvs");
+	const uint64_t sends = counter("hw_counters/rdma_sends"),
+		       recvs = counter("hw_counters/rdma_recvs");
 	struct pair p = open_pair();
 	struct ibv_wc wc[2];
 
@@ -137,7 +142,9 @@ static void test_traffic(void)
 	world_recv(p.b, 1, world_sge(&buf, LEN, LEN));
 	world_send(p.a, 2, world_sge(&buf, 0, LEN));
 	world_poll(cq, wc, 2);
-	/* Three packets of the message, or one that leaves its payload to be pulled, and the ACK. */
+	/*
+	 * Three packets of the message, or one that leaves its payload to be pulled, and the ACK.
+	 */
 	CHECK(counter("hw_counters/sent_pkts") >= sent + 2);
 	CHECK(counter("hw_counters/rcvd_pkts") >= rcvd + 2);
 	CHECK(counter("counters/port_xmit_packets") - xmit_pkts ==
@@ -165,7 +172,7 @@ static void test_not_ready(void)
 	close_pair(&p);
 }
 
-/* To somebody who does not answer. */
+/* To a peer that does not answer. */
 static void test_no_answer(void)
 {
 	struct pair p = open_pair();
@@ -210,8 +217,9 @@ static void test_duplicate(void)
 }
 
 /*
- * The responder misses one that was never sent.  Its NAK names that one, of which the requester knows
- * nothing; NAKs that are heard (rcvd_seq_err) are for a network that loses packets: unit completer.
+ * The responder misses one that was never sent.  Its NAK names that one, of which the requester
+ * knows nothing; NAKs that are heard (rcvd_seq_err) are for a network that loses packets: unit
+ * completer.
  */
 static void test_out_of_sequence(void)
 {
@@ -226,7 +234,10 @@ static void test_out_of_sequence(void)
 	close_pair(&p);
 }
 
-/* A datagram without a receive is dropped; so is one with the wrong Q_Key, which the port counts, too. */
+/*
+ * A datagram without a receive is dropped; so is one with the wrong Q_Key, which the port counts,
+ * too.
+ */
 static void test_dropped(void)
 {
 	struct ibv_ah_attr to = { .is_global = 1, .port_num = 1,

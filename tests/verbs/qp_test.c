@@ -227,7 +227,9 @@ static void test_wide_values(void)
 static void test_srq_of_a_sender(void)
 {
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 1, .max_sge = 1 } };
-	struct ibv_qp_init_attr attr = { .send_cq = cq, .srq = ibv_create_srq(w.pd, &srq), .qp_type = IBV_QPT_XRC_SEND,
+	struct ibv_qp_init_attr attr = { .send_cq = cq,
+					 .srq = ibv_create_srq(w.pd, &srq),
+					 .qp_type = IBV_QPT_XRC_SEND,
 					 .cap = { .max_send_wr = 1 } };
 	struct ibv_qp *qp = ibv_create_qp(w.pd, &attr);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Raw packet QPs of several processes on one virtual segment, and who may not have any.
- */
+/* Raw packet QPs of several processes on one virtual segment, and the right that they need. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -62,7 +60,7 @@ static void test_two_processes(void)
 	close(ready[1]);
 }
 
-/* A neighbour that was killed, or is stopped, keeps nobody from sending. */
+/* A process that was killed or stopped does not keep others from sending. */
 static void test_dead_neighbour(void)
 {
 	struct ibv_sge to, from;

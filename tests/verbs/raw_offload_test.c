@@ -59,7 +59,9 @@ static bool sums_right(const uint8_t *frame, uint32_t len)
 	return fold(sum) == 0xffff && (v6 || fold(add(0, ip, IPV4)) == 0xffff);
 }
 
-/* Headers of a frame with `data` bytes behind them, checksums not filled in. Returns their length. */
+/*
+ * Headers of a frame with `data` bytes behind them, checksums not filled in. Returns their length.
+ */
 static uint32_t headers(uint8_t *p, bool v6, uint8_t proto, uint32_t data)
 {
 	uint32_t l4 = proto == IPPROTO_TCP ? TCP : UDP;

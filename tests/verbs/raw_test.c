@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Raw packet QPs on the virtual segment, as an ordinary user has it on the loopback device: what goes
- * in comes out, split over buffers; and what goes wrong goes wrong in words and nowhere else.
+ * Raw packet QPs on the virtual segment, as an ordinary user has it on the loopback device: what
+ * goes in comes out, split over buffers; and what goes wrong goes wrong in words and nowhere else.
  */
 #include <errno.h>
 
@@ -73,7 +73,9 @@ static void test_inline(void)
 	close_bench(&b);
 }
 
-/* Many at once arrive in order, and a burst that is larger than any queue between leaves as it can. */
+/*
+ * Many at once arrive in order, and a burst that is larger than any queue between leaves as it can.
+ */
 static void test_order(void)
 {
 	enum { FRAMES = 500 };
@@ -167,7 +169,9 @@ static void test_bad_sends(void)
 	close_bench(&b);
 }
 
-/* Nothing of a frame that does not fit is written; the QP is in error, and what waits is flushed. */
+/*
+ * Nothing of a frame that does not fit is written; the QP is in error, and what waits is flushed.
+ */
 static void test_small_buffer(void)
 {
 	struct ibv_sge to, more, from;
@@ -210,8 +214,8 @@ static void test_bad_receive(void)
 }
 
 /*
- * Another QP with the same rule, made later: it hears a frame after the first QP has heard it, or has
- * not.
+ * Another QP with the same rule, made later: it hears a frame after the first QP has heard it, or
+ * has not.
  */
 struct witness {
 	struct ibv_qp *qp;
@@ -233,7 +237,7 @@ static void dismiss(struct witness *w)
 	CHECK_EQ(ibv_destroy_qp(w->qp), 0);
 }
 
-/* Sends a frame of this length from the witness to itself, and whoever else hears it. */
+/* Sends a frame of this length from the witness to itself and to all other receivers. */
 static void say(struct bench *b, struct witness *w, uint32_t len)
 {
 	struct ibv_sge to = world_sge(&b->in, 4096, 4096), from = world_sge(&b->out, 0, len);

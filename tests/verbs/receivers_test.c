@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that poll at the same time, each with CQs of its own: every message arrives once, in order, and as it was sent, while other QPs
- * come and go, and although one CQ is polled by two threads and another one by none.  Then again in a forked child, which starts over.
+ * Threads that poll at the same time, each with CQs of its own: every message arrives once, in
+ * order, and as it was sent, while other QPs come and go, and although one CQ is polled by two
+ * threads and another one by none.  Then again in a forked child, which starts over.
  *
  * Run with VERBENA_RECEIVERS, and without: then the crowd itself brings the receivers up.
  */
@@ -20,7 +21,7 @@ enum {
 	WINDOW = 8,
 	LEN = 32,
 	CHURNS = 40,
-	SLOTS = 2 * WINDOW,	/* in a worker's buffer; those that are sent, then those that come */
+	SLOTS = 2 * WINDOW, /* in a worker's buffer; those that are sent, then those that come */
 };
 
 static struct world w;
@@ -114,7 +115,7 @@ static void *churn(void *arg)
 	return NULL;
 }
 
-/* Polls the CQ that others poll, too, and whose completions anybody may take. */
+/* Polls a CQ that other threads poll, too; any of them may take a completion. */
 static void *poll_shared(void *arg)
 {
 	struct ibv_wc wc[4];
@@ -142,7 +143,7 @@ static void join(pthread_t t)
 	CHECK_EQ(pthread_join(t, NULL), 0);
 }
 
-/* Nobody polls the CQ of this one: that its memory changes is somebody else's work. */
+/* No thread polls the CQ of this QP: other threads have to process the write. */
 static void write_unseen(struct buffer *b)
 {
 	struct ibv_sge sge = world_sge(b, 0, 8);

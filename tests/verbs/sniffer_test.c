@@ -108,7 +108,7 @@ static void connected(void)
 	expect(RC_FETCH_ADD, b->qp_num);
 	expect(RC_ATOMIC_ACKNOWLEDGE, a->qp_num);
 
-	/* Nobody looks any more. */
+	/* The last sniffer is gone. */
 	CHECK_EQ(ibv_destroy_flow(flow), 0);
 	wr = world_rdma(IBV_WR_RDMA_WRITE, 6, &sge, &to, 0);
 	world_post(a, &wr);

@@ -148,7 +148,9 @@ static void test_domains_of_memory(bool of_srq)
 	struct ibv_pd *other = ibv_alloc_pd(w.ctx);
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
 	struct ibv_cq *cq = world_cq(&w, 16), *recv_cq = world_cq(&w, 16);
-	struct ibv_qp_init_attr attr = { .send_cq = recv_cq, .recv_cq = recv_cq, .qp_type = IBV_QPT_RC,
+	struct ibv_qp_init_attr attr = { .send_cq = recv_cq,
+					 .recv_cq = recv_cq,
+					 .qp_type = IBV_QPT_RC,
 					 .cap = { .max_send_wr = 1, .max_send_sge = 1 } };
 	struct ibv_qp *from = world_qp(&w, IBV_QPT_RC, cq, NULL), *to;
 	struct ibv_mr *mr = ibv_reg_mr(of_srq ? other : w.pd, buf.data, 64, IBV_ACCESS_LOCAL_WRITE);
@@ -243,9 +245,12 @@ static struct ibv_srq *xrc_srq(struct ibv_xrcd *xrcd, struct ibv_cq *cq, uint32_
 }
 
 /* A message whose completion stays in its CQ. */
-static void send_last(struct ibv_qp *from, struct ibv_cq *send_cq, struct ibv_srq *srq, uint32_t number)
+static void send_last(struct ibv_qp *from, struct ibv_cq *send_cq, struct ibv_srq *srq,
+		      uint32_t number)
 {
-	struct ibv_send_wr wr = { .wr_id = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED,
 				  .qp_type.xrc.remote_srqn = number };
 
 	CHECK_EQ(post(srq, 20, NULL, 0), 0);

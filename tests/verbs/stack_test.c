@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs give their threads small stacks: all that a thread does with a connection fits into one of STACK bytes, next to what the C library
- * itself takes there.
+ * Programs give their threads small stacks: all that a thread does with a connection fits into one
+ * of STACK bytes, next to what the C library itself takes there.
  */
 #include <pthread.h>
 
@@ -16,7 +16,8 @@ static struct world w;
 
 static void talk(struct ibv_qp *qp, struct ibv_cq *cq, struct buffer *from, struct buffer *to)
 {
-	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
+	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE,
+						      IBV_WR_RDMA_READ };
 	struct ibv_wc wc[2];
 
 	for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
@@ -36,7 +37,8 @@ static void connection(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 64);
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
-	struct buffer from = world_buffer(&w, LEN, WORLD_ACCESS), to = world_buffer(&w, LEN, WORLD_ACCESS);
+	struct buffer from = world_buffer(&w, LEN, WORLD_ACCESS),
+		      to = world_buffer(&w, LEN, WORLD_ACCESS);
 
 	world_connect(&w, qp, qp);
 	talk(qp, cq, &from, &to);
@@ -48,14 +50,19 @@ static void connection(void)
 
 static void datagrams(void)
 {
-	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1,
-				    .grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 1 } };
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 1 }
+	};
 	struct ibv_cq *cq = world_cq(&w, 64);
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_UD, cq, NULL);
 	struct buffer mem = world_buffer(&w, 4096, WORLD_ACCESS);
 	struct ibv_ah *ah = ibv_create_ah(w.pd, &attr);
 	struct ibv_sge sge = world_sge(&mem, 0, 100);
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_send_wr wr = {
+		.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND
+	};
 
 	CHECK(ah);
 	world_connect(&w, qp, qp);

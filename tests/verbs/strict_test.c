@@ -32,8 +32,8 @@ static const struct kind {
 };
 
 /*
- * ibv_post_send(3): which opcode goes with which type. FLUSH and ATOMIC WRITE are for ibv_wr_* only;
- * TSO wants a QP made for it.
+ * ibv_post_send(3): which opcode goes with which type. FLUSH and ATOMIC WRITE are for ibv_wr_*
+ * only; TSO wants a QP made for it.
  */
 static const struct op {
 	int types;
@@ -122,13 +122,19 @@ static void post(struct bench *b, struct ibv_qp *qp, struct ibv_send_wr *wr, int
 	b->cells++;
 }
 
-/* An opcode that no type has is refused; one that other types have is posted, and fails when it is executed. */
+/*
+ * An opcode that no type has is refused; one that other types have is posted, and fails when it is
+ * executed.
+ */
 static bool is_posted(int op)
 {
 	return ops[op].types != 0;
 }
 
-/* Type x opcode x flag, in ERR: what may be posted is flushed, what may not is refused. Flags that say nothing are ignored. */
+/*
+ * Type x opcode x flag, in ERR: what may be posted is flushed, what may not is refused. Flags that
+ * say nothing are ignored.
+ */
 static void flags_by_opcode(struct bench *b, const struct kind *k)
 {
 	static const unsigned int flags[] = { 0, IBV_SEND_FENCE, IBV_SEND_SIGNALED,
@@ -181,8 +187,9 @@ static void states_by_opcode(struct bench *b, const struct kind *k)
 }
 
 /*
- * Type x opcode x size, executed: EINVAL, or success.  An atomic takes eight bytes, whatever its list says,
- * but none of nothing; that and a long datagram fail in execution, see doomed_test.c.
+ * Type x opcode x size, executed: EINVAL, or success.  An atomic takes eight bytes, whatever its
+ * list says, but none of nothing; that and a long datagram fail in execution, see
+ * completion_error_test.c.
  */
 static void sizes_by_opcode(struct bench *b, const struct kind *k)
 {
@@ -203,7 +210,8 @@ static void sizes_by_opcode(struct bench *b, const struct kind *k)
 			bool ok = true;
 
 			sge.length = sizes[i / 2];
-			if ((ops[op].atomic && !sge.length) || (k->type == IBV_QPT_UD && sge.length > UD_MTU))
+			if ((ops[op].atomic && !sge.length) ||
+			    (k->type == IBV_QPT_UD && sge.length > UD_MTU))
 				continue;
 			if (inlined) {
 				wr.send_flags |= IBV_SEND_INLINE;
@@ -344,8 +352,9 @@ static void remote_cell(struct bench *b, int row, enum flaw flaw)
 	struct victim v = make_victim(b, flaw, remote_ops[row].right);
 	struct ibv_sge sge = world_sge(&b->mem, 0, 8);
 	struct ibv_send_wr wr = world_rdma(remote_ops[row].opcode, 1, &sge, &b->mem, 0);
-	enum ibv_wc_status want = flaw == NONE ? IBV_WC_SUCCESS :
-				  flaw == QP_RIGHTS ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR;
+	enum ibv_wc_status want = flaw == NONE        ? IBV_WC_SUCCESS
+				  : flaw == QP_RIGHTS ? IBV_WC_REM_INV_REQ_ERR
+						      : IBV_WC_REM_ACCESS_ERR;
 	uint64_t at = flawed_address(&v, flaw, remote_ops[row].step);
 
 	world_connect(&b->w, a, r);
@@ -412,7 +421,10 @@ static struct ibv_flow *steer(struct ibv_qp *qp, const uint8_t mac[6])
 		struct ibv_flow_attr attr;
 		struct ibv_flow_spec_eth eth;
 	} rule = {
-		.attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule), .num_of_specs = 1, .port = 1 },
+		.attr = { .type = IBV_FLOW_ATTR_NORMAL,
+			  .size = sizeof(rule),
+			  .num_of_specs = 1,
+			  .port = 1 },
 		.eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth) },
 	};
 	struct ibv_flow *flow;

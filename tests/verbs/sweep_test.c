@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every value of every attribute that ibv_modify_qp lets a connection have: it then sends, writes, reads, adds and completes.  The first queue
- * pair is ready before the second one has a path, as in any program that connects one after the other.
+ * Every value of every attribute that ibv_modify_qp lets a connection have: it then sends, writes,
+ * reads, adds and completes.  The first queue pair is ready before the second one has a path, as in
+ * any program that connects one after the other.
  */
 #include <string.h>
 
@@ -30,7 +31,10 @@ static void set_sl(struct ibv_qp_attr *a, uint32_t v) { a->ah_attr.sl = v; }
 static void set_static_rate(struct ibv_qp_attr *a, uint32_t v) { a->ah_attr.static_rate = v; }
 static void set_src_path_bits(struct ibv_qp_attr *a, uint32_t v) { a->ah_attr.src_path_bits = v; }
 static void set_hop_limit(struct ibv_qp_attr *a, uint32_t v) { a->ah_attr.grh.hop_limit = v; }
-static void set_traffic_class(struct ibv_qp_attr *a, uint32_t v) { a->ah_attr.grh.traffic_class = v; }
+static void set_traffic_class(struct ibv_qp_attr *a, uint32_t v)
+{
+	a->ah_attr.grh.traffic_class = v;
+}
 static void set_flow_label(struct ibv_qp_attr *a, uint32_t v) { a->ah_attr.grh.flow_label = v; }
 
 static void set_dlid(struct ibv_qp_attr *a, uint32_t v)
@@ -109,7 +113,8 @@ static void request(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t len)
 
 static void try(const struct sweep *s, uint32_t value)
 {
-	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, cq, NULL), *b = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *b = world_qp(&w, IBV_QPT_RC, cq, NULL);
 
 	printf("%s %u\n", s->name, value);
 	bring_up(a, b->qp_num, s, value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tag matching gone wrong: buffers that are too small or not writable, READs and FINs that fail, and
- * queue pairs that end in the middle of a message.
+ * Tag matching gone wrong: buffers that are too small or not writable, READs and FINs that fail,
+ * and queue pairs that end in the middle of a message.
  */
 #include <endian.h>
 
@@ -109,7 +109,7 @@ static void test_read_fails(void)
 	bench_close(&b);
 }
 
-/* Nobody takes the FIN: the data is there, but the connection is not. */
+/* The FIN is not received: the data has arrived, but the connection fails. */
 static void test_fin_fails(void)
 {
 	struct bench b;
@@ -187,8 +187,8 @@ static void ends_in_rendezvous(enum end how)
 }
 
 /*
- * A QP that ends in the middle of an eager message: its sender dies at the second SGE, whose key is wrong,
- * when packets of the first are there.
+ * A QP that ends in the middle of an eager message: its sender dies at the second SGE, whose key is
+ * wrong, when packets of the first are there.
  */
 static void ends_in_message(enum end how, bool expected)
 {

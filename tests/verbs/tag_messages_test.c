@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages to a list of tags: eager, untagged and unexpected ones, what of them goes where, and what
- * their completions say; also while other threads change the list.
+ * Messages to a list of tags: eager, untagged and unexpected ones, what of them goes where, and
+ * what their completions say; also while other threads change the list.
  */
 #include <endian.h>
 #include <errno.h>
@@ -12,7 +12,9 @@
 
 static void test_eager(void)
 {
-	static const uint32_t lengths[] = { 0, 1, 15, 16, 17, 1008, 1009, 2047, 2048, 5000, 1 << 20 };
+	static const uint32_t lengths[] = {
+		0, 1, 15, 16, 17, 1008, 1009, 2047, 2048, 5000, 1 << 20
+	};
 	struct bench b;
 
 	bench_open(&b, 0, 1);
@@ -115,7 +117,10 @@ static void test_immediate(void)
 	bench_close(&b);
 }
 
-/* What has no sound header of a tagged message goes whole into an ordinary receive; it is not counted. */
+/*
+ * What has no sound header of a tagged message goes whole into an ordinary receive; it is not
+ * counted.
+ */
 static void test_no_tag(void)
 {
 	static const struct {

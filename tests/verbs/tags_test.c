@@ -259,8 +259,8 @@ static void test_order(void)
 }
 
 /*
- * The race that the sync phase is for: a message comes while the program adds the tag for it; the next one
- * must not overtake it.
+ * The race that the sync phase is for: a message comes while the program adds the tag for it; the
+ * next one must not overtake it.
  */
 static void test_sync(void)
 {
@@ -303,7 +303,10 @@ static void test_sync(void)
 	bench_close(&b);
 }
 
-/* A program that lets unexpected messages pile up is asked for a sync, before counts of 16 bits could wrap. */
+/*
+ * A program that lets unexpected messages pile up is asked for a sync, before counts of 16 bits
+ * could wrap.
+ */
 static void test_far_behind(void)
 {
 	struct bench b;

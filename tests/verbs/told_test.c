@@ -29,21 +29,23 @@ static void told(const char *words)
 	CHECK_EQ(truncate(log_path, 0), 0);
 }
 
-/* What the header refuses by itself (no region, one of another domain, type 2) nobody hears of. */
+/* Binds that the inline function refuses (no region, another domain, type 2) are not reported. */
 static void refused_binds(void)
 {
-	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL), *ud = world_qp(&w, IBV_QPT_UD, cq, NULL);
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *ud = world_qp(&w, IBV_QPT_UD, cq, NULL);
 	struct buffer b = world_buffer(&w, 64, IBV_ACCESS_MW_BIND);
 	struct ibv_mw *mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_1);
-	struct ibv_mw_bind bind = { .bind_info = { b.mr, (uintptr_t)b.data, 64, IBV_ACCESS_REMOTE_READ } };
+	struct ibv_mw_bind bind = { .bind_info = { b.mr, (uintptr_t)b.data, 64,
+						   IBV_ACCESS_REMOTE_READ } };
 
 	CHECK_EQ(ibv_bind_mw(qp, mw, &bind), EINVAL);
 	told("not posted: the queue pair is not in a state");
 	CHECK_EQ(ibv_bind_mw(ud, mw, &bind), EINVAL);
-	told("this type of queue pair binds no windows");
+	told("a QP of this type cannot bind windows");
 	bind.bind_info.mw_access_flags |= IBV_ACCESS_ZERO_BASED;
 	CHECK_EQ(ibv_bind_mw(qp, mw, &bind), EINVAL);
-	told("addressed by virtual address only");
+	told("a type 1 window cannot be zero-based");
 	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK_EQ(ibv_destroy_qp(ud), 0);

@@ -66,11 +66,14 @@ static void datagram(uint64_t wr_id, struct ibv_sge sge, uint32_t qkey)
 	world_post(a, &wr);
 }
 
-/* A queued request goes where its address handle said, though that is gone and its place another's. */
+/*
+ * A queued request goes where its address handle said, though that is gone and its place another's.
+ */
 static void test_stale_handle(void)
 {
 	struct ibv_ah_attr elsewhere = {
-		.grh = { .dgid.raw = { [10] = 0xff, 0xff, 127, 0, 0, 99 }, .sgid_index = w.gid_index },
+		.grh = { .dgid.raw = { [10] = 0xff, 0xff, 127, 0, 0, 99 },
+			 .sgid_index = w.gid_index },
 		.is_global = 1,
 		.port_num = 1,
 	};
@@ -136,7 +139,10 @@ static uint32_t qkey_violations(void)
 	return port.qkey_viol_cntr;
 }
 
-/* A wrong Q_Key, no receive: nobody hears of it, but the port counts the key; the next datagram arrives. */
+/*
+ * A wrong Q_Key, no receive: neither is reported, but the port counts the key; the next datagram
+ * arrives.
+ */
 static void test_drops(void)
 {
 	uint32_t before = qkey_violations();

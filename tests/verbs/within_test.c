@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two QPs of one process: a small message and its ACK are run by the thread that posts, as an adapter loops them back.  There is no progress
- * thread here and nobody polls a CQ, so the events of both ends can have no other origin.
+ * Two QPs of one process: a small message and its ACK are run by the thread that posts, as an
+ * adapter loops them back.  There is no progress thread here and nobody polls a CQ, so the events
+ * of both ends can have no other origin.
  */
 #include <poll.h>
 #include <stdio.h>

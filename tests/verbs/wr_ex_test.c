@@ -30,11 +30,12 @@ static void set_up(void)
 {
 	cq = world_cq(&w, 128);
 	a = make(IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-			     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-			     IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-			     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_WRITE |
-			     IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV |
-			     IBV_QP_EX_WITH_BIND_MW);
+				     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+				     IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+				     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+				     IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_FLUSH |
+				     IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV |
+				     IBV_QP_EX_WITH_BIND_MW);
 	qpx = ibv_qp_to_qp_ex(a);
 	b = world_qp(&w, IBV_QPT_RC, cq, NULL);
 	world_connect(&w, a, b);
@@ -156,7 +157,10 @@ static void write_through(struct ibv_qp *qp, uint32_t rkey)
 	world_expect(cq, 30, IBV_WC_SUCCESS);
 }
 
-/* A window of this QP is bound, used by the peer, and made void; one of the peer's is made void from here. */
+/*
+ * A window of this QP is bound, used by the peer, and made void; one of the peer's is made void
+ * from here.
+ */
 static void test_windows(void)
 {
 	struct ibv_mr *mr = ibv_reg_mr(w.pd, dst.data, dst.len, WORLD_ACCESS | IBV_ACCESS_MW_BIND);
@@ -164,7 +168,9 @@ static void test_windows(void)
 	struct ibv_mw_bind_info info = { .mr = mr, .addr = (uintptr_t)dst.data, .length = 64,
 					 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
 	uint32_t rkey;
-	struct ibv_send_wr bind = { .wr_id = 4, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr bind = { .wr_id = 4,
+				    .opcode = IBV_WR_BIND_MW,
+				    .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_wc wc;
 
 	CHECK(mr && mw);

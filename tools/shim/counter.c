@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A descriptor is known by the inode behind it, so that one that was closed and is another file now is none of these. */
+/*
+ * A descriptor is identified by its inode, so one that was closed and reused is not taken for a
+ * counter.
+ */
 #include "counter.h"
 
 #include <dlfcn.h>
@@ -16,7 +19,7 @@
 enum { FILES = 64 };	/* that a program may have open at a time */
 
 static struct counter_file {
-	uint32_t fd_plus_1;	/* atomic, written last; 0: the rest means nothing */
+	uint32_t fd_plus_1;	/* atomic, written last; 0: the entry is unused */
 	dev_t dev;
 	ino_t ino;
 	char path[PATH_MAX];
@@ -31,13 +34,14 @@ static bool is_counter(const char *path)
 	return strstr(path, "/counters/") || strstr(path, "/hw_counters/");
 }
 
-/* It holds locks when it opens them. */
+/* The library holds locks when it opens them. */
 static bool is_library(const void *caller)
 {
 	const void *fn = dlsym(RTLD_DEFAULT, "ibv_read_sysfs_file");
 	Dl_info library, other;
 
-	return fn && dladdr(fn, &library) && dladdr(caller, &other) && library.dli_fbase == other.dli_fbase;
+	return fn && dladdr(fn, &library) && dladdr(caller, &other) &&
+	       library.dli_fbase == other.dli_fbase;
 }
 
 void shim_counter_opened(int fd, const char *path, const void *caller)
@@ -46,7 +50,8 @@ void shim_counter_opened(int fd, const char *path, const void *caller)
 	struct stat st;
 	int saved = errno;
 
-	if (fd < 0 || !is_counter(path) || is_library(caller) || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+	if (fd < 0 || !is_counter(path) || is_library(caller) || fstat(fd, &st) < 0 ||
+	    !S_ISREG(st.st_mode)) {
 		errno = saved;
 		return;
 	}
@@ -73,7 +78,8 @@ bool shim_counter_at_start(int fd, char *path, size_t cap)
 		for (unsigned int i = 0; i < FILES && !found; i++) {
 			const struct counter_file *f = &files[i];
 
-			found = load_acquire(&f->fd_plus_1) == (uint32_t)fd + 1 && f->dev == st.st_dev && f->ino == st.st_ino;
+			found = load_acquire(&f->fd_plus_1) == (uint32_t)fd + 1 &&
+				f->dev == st.st_dev && f->ino == st.st_ino;
 			if (found)
 				snprintf(path, cap, "%s", f->path);
 		}
@@ -95,7 +101,7 @@ ssize_t shim_counter_now(const char *path, void *buf, size_t size)
 	n = read_sysfs(dir, slash + 1, text, sizeof(text) - 1);
 	if (n <= 0)
 		return -1;
-	text[n++] = '\n';	/* which that call takes off */
+	text[n++] = '\n';	/* removed again by that call */
 	if ((size_t)n > size)
 		n = (int)size;
 	memcpy(buf, text, (size_t)n);

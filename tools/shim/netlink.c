@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets are known by the cookie that the kernel gives each, so a descriptor that was closed and is another file now is none of ours.  Lock-free:
- * the cookies are a ring of atomic words.
+ * Sockets are identified by their kernel cookie, so a descriptor that was closed and reused is not
+ * taken for one of ours.  Lock-free: the cookies are a ring of atomic words.
  */
 #include "netlink.h"
 
@@ -21,8 +21,8 @@
 #include "util/atomic.h"
 
 enum {
-	SOCKETS = 64,		/* that a program may have at a time */
-	ROOM = 4 << 20,		/* for what is answered before it is read */
+	SOCKETS = 64,		/* that a program may have open at a time */
+	ROOM = 4 << 20,		/* for answers that are not read yet */
 };
 
 static uint64_t cookies[SOCKETS];
@@ -47,7 +47,9 @@ static nldev_answer_fn *load_module(void)
 		return load_acquire(&fn);
 	if (!dladdr((const void *)shim_netlink_open, &self) || !strrchr(self.dli_fname, '/'))
 		return NULL;
-	snprintf(path, sizeof(path), "%.*s/%s", (int)(strrchr(self.dli_fname, '/') - self.dli_fname), self.dli_fname, NLDEV_MODULE);
+	snprintf(path, sizeof(path), "%.*s/%s",
+		 (int)(strrchr(self.dli_fname, '/') - self.dli_fname), self.dli_fname,
+		 NLDEV_MODULE);
 	module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (module)
 		store_release(&fn, (nldev_answer_fn *)dlsym(module, NLDEV_ENTRY));
@@ -90,7 +92,7 @@ bool shim_netlink_is_ours(int fd)
 	return ours;
 }
 
-/* The kernel names a socket at its first message; ours never get to the kernel. */
+/* The kernel names a socket at its first message, but ours never send to the kernel. */
 static uint32_t name_of(int fd)
 {
 	struct sockaddr_nl nl = { .nl_family = AF_NETLINK };
@@ -102,7 +104,8 @@ static uint32_t name_of(int fd)
 		return nl.nl_pid;
 	len = sizeof(nl);
 	nl = (struct sockaddr_nl){ .nl_family = AF_NETLINK };
-	if (bind(fd, (struct sockaddr *)&nl, len) < 0 || getsockname(fd, (struct sockaddr *)&nl, &len) < 0)
+	if (bind(fd, (struct sockaddr *)&nl, len) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&nl, &len) < 0)
 		return 0;
 	return nl.nl_pid;
 }
@@ -112,12 +115,14 @@ struct receiver {
 	struct sockaddr_nl to;
 };
 
-/* What does not fit is lost, as the kernel's answers are; who waits for the end then hears of it. */
+/* Answers that do not fit are lost, as the kernel's are; a reader of the end notices. */
 static void put(void *arg, const void *data, size_t len)
 {
 	struct receiver *r = arg;
 	struct iovec iov = { (void *)data, len };
-	struct msghdr mh = { .msg_name = &r->to, .msg_namelen = sizeof(r->to), .msg_iov = &iov, .msg_iovlen = 1 };
+	struct msghdr mh = {
+		.msg_name = &r->to, .msg_namelen = sizeof(r->to), .msg_iov = &iov, .msg_iovlen = 1
+	};
 
 	syscall(SYS_sendmsg, r->from, &mh, MSG_DONTWAIT);
 }

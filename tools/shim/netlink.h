@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * NETLINK_RDMA sockets under the preloaded library: in their place the program gets a socket of a protocol that any user may have, and what it
- * sends to the kernel is answered here (nldev.h) by a message to that socket.  So all else that a program does with a socket works as it is.
+ * NETLINK_RDMA sockets under the preloaded library: the program gets a socket of a protocol open to
+ * all users instead.  Requests to the kernel are answered here (nldev.h) by messages to that
+ * socket. All other calls on the socket work unchanged.
  */
 #ifndef VRB_SHIM_NETLINK_H
 #define VRB_SHIM_NETLINK_H
@@ -9,10 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Returns the descriptor of a socket in place of one of NETLINK_RDMA; -1: the kernel shall be asked. */
+/* Opens a socket in place of a NETLINK_RDMA one.  Returns its descriptor; -1: use the kernel's. */
 int shim_netlink_open(const char *tree, int type, int (*make)(int domain, int type, int protocol));
 
-/* Was it made here, and is it still that?  Costs nothing in a program that has none. */
+/* True if the descriptor is still a socket made here.  Cheap if the program has none. */
 bool shim_netlink_is_ours(int fd);
 
 void shim_netlink_answer(const char *tree, int fd, const void *data, size_t len);

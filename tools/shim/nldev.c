@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See nldev.h.  One row per command: what it says of a device, or of each object of a kind.  Facts come from the tree's files, and from the
- * user's processes (ask.h), whose objects these are; each request asks anew.  No lock: state is on the stack.
+ * See nldev.h.  One row per command: what to report of a device, or of each object of a kind.
+ * Device data comes from the tree's files; objects come from the user's processes (ask.h), which
+ * are asked anew for each request.  No lock: state is on the stack.
  */
 #include "nldev.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -20,13 +22,13 @@
 #include "util/compiler.h"
 
 enum {
-	DATAGRAM = 8192,	/* readers have that much room */
+	DATAGRAM = 8192,	/* size of readers' buffers */
 	ENTRY_MOST = 512,	/* of one object */
 	PORT = 1,
 	DUMP = NLM_F_DUMP,
 };
 
-/* One request, and the datagram that is being filled. */
+/* A request, and the datagram being filled. */
 struct request {
 	const char *tree;
 	const struct nlmsghdr *asked;
@@ -34,7 +36,7 @@ struct request {
 	nldev_put_fn put;
 	void *arg;
 	const struct nlattr *attr[RDMA_NLDEV_ATTR_MAX];
-	struct json_object *processes;	/* NULL until they are asked */
+	struct json_object *processes;	/* NULL until asked for */
 	struct nlmsghdr *reply;
 	char buf[DATAGRAM] __attribute__((aligned(MNL_ALIGNTO)));
 };
@@ -66,7 +68,7 @@ static void end(struct request *r)
 	r->put(r->arg, r->reply, r->reply->nlmsg_len);
 }
 
-/* err: positive, or 0 for an acknowledgement. */
+/* err: positive; 0: acknowledgement. */
 static void put_error(struct request *r, int err)
 {
 	struct nlmsgerr *e;
@@ -100,12 +102,12 @@ static void begin_device(struct request *r, const struct nldev_device *dev)
 	put_handle(r, dev);
 }
 
-/* ---- what is said of a device ---- */
+/* ---- Devices ---- */
 
 static int say_device(struct request *r, const struct nldev_device *dev)
 {
 	begin_device(r, dev);
-	mnl_attr_put_u32(r->reply, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);	/* how many there are */
+	mnl_attr_put_u32(r->reply, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);	/* number of ports */
 	if (dev->fw_version[0])
 		mnl_attr_put_strz(r->reply, RDMA_NLDEV_ATTR_FW_VERSION, dev->fw_version);
 	mnl_attr_put_u64(r->reply, RDMA_NLDEV_ATTR_NODE_GUID, dev->node_guid);
@@ -137,14 +139,16 @@ static int say_counters(struct request *r, const struct nldev_device *dev)
 	struct nlattr *table, *entry;
 
 	if (r->attr[RDMA_NLDEV_ATTR_STAT_RES])
-		return EOPNOTSUPP;	/* counters of single objects: none can be bound to any */
+		return EOPNOTSUPP;	/* no object can have counters bound to it */
 	begin_device(r, dev);
 	mnl_attr_put_u32(r->reply, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
 	table = mnl_attr_nest_start(r->reply, RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
 	for (unsigned int i = 0; i < n; i++) {
 		entry = mnl_attr_nest_start(r->reply, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY);
-		mnl_attr_put_strz(r->reply, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, list[i].name);
-		mnl_attr_put_u64(r->reply, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, list[i].value);
+		mnl_attr_put_strz(r->reply, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME,
+				  list[i].name);
+		mnl_attr_put_u64(r->reply, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE,
+				 list[i].value);
 		mnl_attr_nest_end(r->reply, entry);
 	}
 	mnl_attr_nest_end(r->reply, table);
@@ -152,7 +156,7 @@ static int say_counters(struct request *r, const struct nldev_device *dev)
 	return 0;
 }
 
-/* ---- what the user's processes have ---- */
+/* ---- Objects of the user's processes ---- */
 
 static bool keep(struct json_object *process, void *arg)
 {
@@ -169,14 +173,30 @@ static struct json_object *processes(struct request *r)
 	return r->processes;
 }
 
+/* An id that listens on all devices is shown on each, as by the kernel. */
 static bool is_of(struct json_object *o, const struct nldev_device *dev)
 {
 	const char *name = json_object_get_string(json_object_object_get(o, "device"));
 
-	return name && strcmp(name, dev->name) == 0;
+	return name && (strcmp(name, dev->name) == 0 ||
+			(!*name && strcmp(text(o, "state"), "LISTEN") == 0));
 }
 
-/* key: a number of each context; NULL: the contexts themselves. */
+static uint64_t count_ids(struct request *r, const struct nldev_device *dev)
+{
+	struct json_object *all = processes(r);
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < list_length(all); i++) {
+		struct json_object *ids = list(json_object_array_get_idx(all, i), "cm_ids");
+
+		for (size_t j = 0; j < list_length(ids); j++)
+			n += is_of(json_object_array_get_idx(ids, j), dev);
+	}
+	return n;
+}
+
+/* key: a number in each context; NULL: counts the contexts themselves. */
 static uint64_t sum_of(struct request *r, const struct nldev_device *dev, const char *key)
 {
 	struct json_object *all = processes(r);
@@ -195,13 +215,15 @@ static uint64_t sum_of(struct request *r, const struct nldev_device *dev, const 
 	return sum;
 }
 
-/* Names and order of the kernel's. */
+/* Names and order are the kernel's. */
 static int say_summary(struct request *r, const struct nldev_device *dev)
 {
 	static const struct {
 		const char *name, *key;
+		uint64_t (*sum)(struct request *r, const struct nldev_device *dev);
 	} rows[] = {
-		{ "pd", "pd" }, { "cq", "cq" }, { "qp", "qp" }, { "cm_id", "cm_id" }, { "mr", "mr" }, { "ctx", NULL }, { "srq", "srq" },
+		{ "pd", "pd" }, { "cq", "cq" },  { "qp", "qp" },   { "cm_id", .sum = count_ids },
+		{ "mr", "mr" }, { "ctx", NULL }, { "srq", "srq" },
 	};
 	struct nlattr *table, *entry;
 
@@ -210,7 +232,8 @@ static int say_summary(struct request *r, const struct nldev_device *dev)
 	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++) {
 		entry = mnl_attr_nest_start(r->reply, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY);
 		mnl_attr_put_strz(r->reply, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_NAME, rows[i].name);
-		mnl_attr_put_u64(r->reply, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR, sum_of(r, dev, rows[i].key));
+		mnl_attr_put_u64(r->reply, RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_CURR,
+				 rows[i].sum ? rows[i].sum(r, dev) : sum_of(r, dev, rows[i].key));
 		mnl_attr_nest_end(r->reply, entry);
 	}
 	mnl_attr_nest_end(r->reply, table);
@@ -231,14 +254,20 @@ static uint8_t code_of(const struct code *rows, size_t n, const char *name)
 	return UINT8_MAX;
 }
 
-/* The kernel's numbers of types and states, which are not those of verbs. */
+/* The kernel's numbers of types and states differ from those of verbs. */
 enum { KERNEL_RC = 2, KERNEL_UC, KERNEL_UD, KERNEL_RAW = 8, KERNEL_XRC_SEND, KERNEL_XRC_RECV };
 
 static void put_qp(struct nlmsghdr *m, struct json_object *q)
 {
-	static const struct code types[] = { { "RC", KERNEL_RC }, { "UC", KERNEL_UC }, { "UD", KERNEL_UD }, { "RAW", KERNEL_RAW },
-					     { "XRC_SEND", KERNEL_XRC_SEND }, { "XRC_RECV", KERNEL_XRC_RECV } };
-	static const struct code states[] = { { "RESET", 0 }, { "INIT", 1 }, { "RTR", 2 }, { "RTS", 3 }, { "SQD", 4 }, { "SQE", 5 }, { "ERR", 6 } };
+	static const struct code types[] = { { "RC", KERNEL_RC },
+					     { "UC", KERNEL_UC },
+					     { "UD", KERNEL_UD },
+					     { "RAW", KERNEL_RAW },
+					     { "XRC_SEND", KERNEL_XRC_SEND },
+					     { "XRC_RECV", KERNEL_XRC_RECV } };
+	static const struct code states[] = { { "RESET", 0 }, { "INIT", 1 }, { "RTR", 2 },
+					      { "RTS", 3 },   { "SQD", 4 },  { "SQE", 5 },
+					      { "ERR", 6 } };
 	uint8_t type = code_of(types, ARRAY_SIZE(types), text(q, "type"));
 
 	mnl_attr_put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
@@ -249,7 +278,60 @@ static void put_qp(struct nlmsghdr *m, struct json_object *q)
 	}
 	mnl_attr_put_u32(m, RDMA_NLDEV_ATTR_RES_SQ_PSN, (uint32_t)number(q, "sq_psn"));
 	mnl_attr_put_u8(m, RDMA_NLDEV_ATTR_RES_TYPE, type);
-	mnl_attr_put_u8(m, RDMA_NLDEV_ATTR_RES_STATE, code_of(states, ARRAY_SIZE(states), text(q, "state")));
+	mnl_attr_put_u8(m, RDMA_NLDEV_ATTR_RES_STATE,
+			code_of(states, ARRAY_SIZE(states), text(q, "state")));
+}
+
+/* "10.0.0.1" or "fe80::1" with a port; "*": any. */
+static void put_sockaddr(struct nlmsghdr *m, uint16_t attr, const char *addr, int port)
+{
+	struct sockaddr_storage a = { .ss_family = AF_INET };
+	struct sockaddr_in *four = (void *)&a;
+	struct sockaddr_in6 *six = (void *)&a;
+
+	if (!port && strcmp(addr, "*") == 0)
+		return;
+	if (inet_pton(AF_INET6, addr, &six->sin6_addr) == 1) {
+		six->sin6_family = AF_INET6;
+	} else {
+		memset(&a, 0, sizeof(a));
+		four->sin_family = AF_INET;
+		if (inet_pton(AF_INET, addr, &four->sin_addr) != 1)
+			four->sin_addr.s_addr = htonl(INADDR_ANY);
+	}
+	four->sin_port = htons((uint16_t)port);	/* the offset is the same in both families */
+	mnl_attr_put(m, attr, sizeof(a), &a);
+}
+
+static void put_id(struct nlmsghdr *m, struct json_object *id)
+{
+	static const struct code types[] = { { "RC", KERNEL_RC },
+					     { "UC", KERNEL_UC },
+					     { "UD", KERNEL_UD },
+					     { "XRC_SEND", KERNEL_XRC_SEND },
+					     { "XRC_RECV", KERNEL_XRC_RECV } };
+	static const struct code states[] = { { "IDLE", 0 },          { "ADDR_QUERY", 1 },
+					      { "ADDR_RESOLVED", 2 }, { "ROUTE_RESOLVED", 4 },
+					      { "CONNECT", 5 },       { "DISCONNECT", 6 },
+					      { "ADDR_BOUND", 7 },    { "LISTEN", 8 },
+					      { "DEVICE_REMOVAL", 9 } };
+	static const struct {
+		const char *name;
+		uint32_t value;
+	} spaces[] = { { "IPOIB", 0x2 }, { "TCP", 0x106 }, { "UDP", 0x111 }, { "IB", 0x13f } };
+
+	mnl_attr_put_u32(m, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
+	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++)
+		if (strcmp(spaces[i].name, text(id, "port_space")) == 0)
+			mnl_attr_put_u32(m, RDMA_NLDEV_ATTR_RES_PS, spaces[i].value);
+	if (number(id, "qpn"))
+		mnl_attr_put_u32(m, RDMA_NLDEV_ATTR_RES_LQPN, (uint32_t)number(id, "qpn"));
+	mnl_attr_put_u8(m, RDMA_NLDEV_ATTR_RES_TYPE,
+			code_of(types, ARRAY_SIZE(types), text(id, "type")));
+	mnl_attr_put_u8(m, RDMA_NLDEV_ATTR_RES_STATE,
+			code_of(states, ARRAY_SIZE(states), text(id, "state")));
+	put_sockaddr(m, RDMA_NLDEV_ATTR_RES_SRC_ADDR, text(id, "src"), (int)number(id, "src_port"));
+	put_sockaddr(m, RDMA_NLDEV_ATTR_RES_DST_ADDR, text(id, "dst"), (int)number(id, "dst_port"));
 }
 
 static void put_cq(struct nlmsghdr *m, struct json_object *c)
@@ -259,18 +341,23 @@ static void put_cq(struct nlmsghdr *m, struct json_object *c)
 	mnl_attr_put_u32(m, RDMA_NLDEV_ATTR_RES_CQN, (uint32_t)number(c, "handle"));
 }
 
-/* A row of a kind of objects: the list in a process's answer, and the attributes that carry it. */
+/* A kind of objects: the list in a process's answer, and the attributes that carry it. */
 static const struct kind {
 	unsigned int command;
 	const char *list;
 	uint16_t table, entry;
 	void (*put)(struct nlmsghdr *m, struct json_object *o);
 } kinds[] = {
-	{ RDMA_NLDEV_CMD_RES_QP_GET, "qps", RDMA_NLDEV_ATTR_RES_QP, RDMA_NLDEV_ATTR_RES_QP_ENTRY, put_qp },
-	{ RDMA_NLDEV_CMD_RES_CQ_GET, "cqs", RDMA_NLDEV_ATTR_RES_CQ, RDMA_NLDEV_ATTR_RES_CQ_ENTRY, put_cq },
+	{ RDMA_NLDEV_CMD_RES_QP_GET, "qps", RDMA_NLDEV_ATTR_RES_QP, RDMA_NLDEV_ATTR_RES_QP_ENTRY,
+	  put_qp },
+	{ RDMA_NLDEV_CMD_RES_CQ_GET, "cqs", RDMA_NLDEV_ATTR_RES_CQ, RDMA_NLDEV_ATTR_RES_CQ_ENTRY,
+	  put_cq },
+	{ RDMA_NLDEV_CMD_RES_CM_ID_GET, "cm_ids", RDMA_NLDEV_ATTR_RES_CM_ID,
+	  RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY, put_id },
 };
 
-static struct nlattr *begin_table(struct request *r, const struct nldev_device *dev, const struct kind *k)
+static struct nlattr *begin_table(struct request *r, const struct nldev_device *dev,
+				  const struct kind *k)
 {
 	begin_device(r, dev);
 	return mnl_attr_nest_start(r->reply, k->table);
@@ -282,7 +369,8 @@ static void say_objects(struct request *r, const struct nldev_device *dev, const
 	struct json_object *all = processes(r);
 
 	for (size_t i = 0; i < list_length(all); i++) {
-		struct json_object *p = json_object_array_get_idx(all, i), *objects = list(p, k->list);
+		struct json_object *p = json_object_array_get_idx(all, i),
+				   *objects = list(p, k->list);
 
 		for (size_t j = 0; j < list_length(objects); j++) {
 			struct json_object *o = json_object_array_get_idx(objects, j);
@@ -296,7 +384,8 @@ static void say_objects(struct request *r, const struct nldev_device *dev, const
 			}
 			entry = mnl_attr_nest_start(r->reply, k->entry);
 			k->put(r->reply, o);
-			mnl_attr_put_u32(r->reply, RDMA_NLDEV_ATTR_RES_PID, (uint32_t)number(p, "pid"));
+			mnl_attr_put_u32(r->reply, RDMA_NLDEV_ATTR_RES_PID,
+					 (uint32_t)number(p, "pid"));
 			mnl_attr_nest_end(r->reply, entry);
 		}
 	}
@@ -304,9 +393,12 @@ static void say_objects(struct request *r, const struct nldev_device *dev, const
 	end(r);
 }
 
-/* ---- requests ---- */
+/* ---- Requests ---- */
 
-/* A network namespace has the devices of its own interfaces; a child that writes to registered memory has a copy. */
+/*
+ * Fixed values: each network namespace has the devices of its own interfaces (netns exclusive), and
+ * copy-on-fork is supported.
+ */
 static void say_system(struct request *r)
 {
 	begin(r, r->asked->nlmsg_type, 0);
@@ -336,21 +428,21 @@ static bool is_known(unsigned int command)
 	return known;
 }
 
-/* Of a known command. Returns 0 or a positive errno value. */
+/* Answers a known command.  Returns 0 or a positive errno value. */
 static int say(struct request *r, unsigned int command, const struct nldev_device *dev)
 {
 	for (unsigned int i = 0; i < ARRAY_SIZE(of_device); i++)
 		if (of_device[i].command == command)
 			return of_device[i].say(r, dev);
 	if (!is_dump(r))
-		return EOPNOTSUPP;	/* single objects: whoever asks can take the table and look */
+		return EOPNOTSUPP;	/* single objects: callers can search the table */
 	for (unsigned int i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (kinds[i].command == command)
 			say_objects(r, dev, &kinds[i]);
 	return 0;
 }
 
-/* To the device that is meant; a dump without one is of all. */
+/* Answers for the requested device; a dump without one covers all. */
 static int say_of_devices(struct request *r, unsigned int command)
 {
 	struct nldev_device list[NLDEV_DEVICES];
@@ -390,7 +482,8 @@ static void answer(struct request *r)
 	int err = EOPNOTSUPP;
 
 	mnl_attr_parse(r->asked, 0, note_attr, r);
-	if (RDMA_NL_GET_CLIENT(r->asked->nlmsg_type) == RDMA_NL_NLDEV && command == RDMA_NLDEV_CMD_SYS_GET) {
+	if (RDMA_NL_GET_CLIENT(r->asked->nlmsg_type) == RDMA_NL_NLDEV &&
+	    command == RDMA_NLDEV_CMD_SYS_GET) {
 		say_system(r);
 		err = 0;
 	} else if (RDMA_NL_GET_CLIENT(r->asked->nlmsg_type) == RDMA_NL_NLDEV) {
@@ -405,12 +498,16 @@ static void answer(struct request *r)
 	json_object_put(r->processes);
 }
 
-__attribute__((visibility("default"))) void verbena_nldev_answer(const char *tree, uint32_t portid, const void *data, size_t len, nldev_put_fn put, void *arg)
+__attribute__((visibility("default"))) void verbena_nldev_answer(const char *tree, uint32_t portid,
+								 const void *data, size_t len,
+								 nldev_put_fn put, void *arg)
 {
 	int left = (int)len;
 
 	for (const struct nlmsghdr *m = data; mnl_nlmsg_ok(m, left); m = mnl_nlmsg_next(m, &left)) {
-		struct request r = { .tree = tree, .asked = m, .portid = portid, .put = put, .arg = arg };
+		struct request r = {
+			.tree = tree, .asked = m, .portid = portid, .put = put, .arg = arg
+		};
 
 		answer(&r);
 	}

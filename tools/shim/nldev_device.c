@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* The first line of a file; "" if there is none. */
-static __attribute__((format(printf, 3, 4))) void read_line(char *to, size_t cap, const char *fmt, ...)
+static __attribute__((format(printf, 3, 4))) void read_line(char *to, size_t cap, const char *fmt,
+							    ...)
 {
 	char path[PATH_MAX];
 	va_list ap;
@@ -117,19 +118,22 @@ unsigned int nldev_devices(const char *tree, struct nldev_device list[NLDEV_DEVI
 	return n;
 }
 
-unsigned int nldev_counters(const char *tree, const struct nldev_device *dev, struct nldev_counter list[NLDEV_COUNTERS])
+unsigned int nldev_counters(const char *tree, const struct nldev_device *dev,
+			    struct nldev_counter list[NLDEV_COUNTERS])
 {
 	struct dirent **names;
 	char path[PATH_MAX], line[32];
 	unsigned int count = 0;
 	int n;
 
-	snprintf(path, sizeof(path), "%s/devices/%s/infiniband/%s/ports/1/hw_counters", tree, dev->name, dev->name);
+	snprintf(path, sizeof(path), "%s/devices/%s/infiniband/%s/ports/1/hw_counters", tree,
+		 dev->name, dev->name);
 	n = scandir(path, &names, is_visible, alphasort);
 	for (int i = 0; i < n; i++) {
 		if (count < NLDEV_COUNTERS) {
 			read_line(line, sizeof(line), "%s/%s", path, names[i]->d_name);
-			snprintf(list[count].name, sizeof(list[count].name), "%.63s", names[i]->d_name);
+			snprintf(list[count].name, sizeof(list[count].name), "%.63s",
+				 names[i]->d_name);
 			list[count++].value = strtoull(line, NULL, 10);
 		}
 		free(names[i]);

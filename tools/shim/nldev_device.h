@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Devices as the files of the tree describe them (core/sysfs.h). Whatever is read is checked; what is missing is 0 or empty. */
+/*
+ * Devices as described by the tree's files (core/device/sysfs_tree.h).  Everything read is checked;
+ * missing values are 0 or empty.
+ */
 #ifndef VRB_SHIM_NLDEV_DEVICE_H
 #define VRB_SHIM_NLDEV_DEVICE_H
 
@@ -22,10 +25,11 @@ struct nldev_counter {
 	uint64_t value;
 };
 
-/* In the order of their indices. Returns how many. */
+/* Lists the devices by index.  Returns their number. */
 unsigned int nldev_devices(const char *tree, struct nldev_device list[NLDEV_DEVICES]);
 
-/* The port's hw_counters, in the order of their names. Returns how many. */
-unsigned int nldev_counters(const char *tree, const struct nldev_device *dev, struct nldev_counter list[NLDEV_COUNTERS]);
+/* Lists the port's hw_counters by name.  Returns their number. */
+unsigned int nldev_counters(const char *tree, const struct nldev_device *dev,
+			    struct nldev_counter list[NLDEV_COUNTERS]);
 
 #endif

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libverbena-preload.so: for programs that look for RDMA devices in /sys and /dev before (or without) calling verbs.
+ * libverbena-preload.so: for programs that look for RDMA devices in /sys and /dev before calling
+ * verbs, or without calling them.
  *
- * Calls that take a path see the hard-coded places
+ * Calls that take a path see the places
  *
  *	/sys/class/infiniband[/...]   /sys/class/infiniband_verbs[/...]   /dev/infiniband[/...]
- *	/sys/devices/DEVICE[/...], where relative links lead to
+ *	/sys/devices/DEVICE[/...], the target of relative links
  *
- * in the tree that the library keeps in its run directory (core/sysfs.h), and sockets of NETLINK_RDMA are answered by it (netlink.h).  Everything else, and everything when there is no tree,
- * goes to libc as it came.  Below a directory of the tree files are real, so descriptors need no attention.
+ * in the tree that the library keeps in its run directory (core/device/sysfs_tree.h), and
+ * NETLINK_RDMA sockets are emulated (netlink.h).  All other calls, and all calls if there is no
+ * tree, go to libc unchanged.  Files in the tree are real, so descriptors need no further
+ * emulation.
  *
- * Owns nothing but the tree's path, found at the first use of such a place.  Takes no lock but pthread_once's; errno is kept by
- * the rewriting.  Programs that make system calls of their own (static ones, Go) are not reached.
+ * Owns nothing but the tree's path, found at the first use of such a place.  Takes no lock except
+ * pthread_once's; rewriting a path keeps errno.  Programs that make system calls themselves (static
+ * ones, Go) are not covered.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -41,7 +45,7 @@
 static const struct {
 	const char *place;
 	const char *in_tree;
-	bool devices;		/* only what is a device of ours */
+	bool devices;		/* only for devices of ours */
 } places[] = {
 	{ "/sys/class/infiniband_verbs", "class/infiniband_verbs" },
 	{ "/sys/class/infiniband", "class/infiniband" },
@@ -58,7 +62,10 @@ static void find_tree(void)
 		tree[0] = '\0';
 }
 
-/* What follows `place` in path, "" or with a slash; NULL if it lies elsewhere. Repeated slashes count once. */
+/*
+ * The part of path after `place`, "" or starting with a slash; NULL if path is elsewhere.  Repeated
+ * slashes count as one.
+ */
 static const char *below(const char *path, const char *place)
 {
 	while (*place) {
@@ -78,17 +85,18 @@ static bool is_there(const char *path)
 	return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
 }
 
-/* A device of ours, by what follows /sys/devices. Uses buf. */
+/* True if the part after /sys/devices is a device of ours.  Uses buf. */
 static bool our_device(const char *rest, char buf[PATH_MAX])
 {
 	size_t len = strcspn(rest + strspn(rest, "/"), "/") + strspn(rest, "/");
 
 	if (len < 2 || !tree[0])
 		return false;
-	return snprintf(buf, PATH_MAX, "%s/devices%.*s", tree, (int)len, rest) < PATH_MAX && is_there(buf);
+	return snprintf(buf, PATH_MAX, "%s/devices%.*s", tree, (int)len, rest) < PATH_MAX &&
+	       is_there(buf);
 }
 
-/* The path that libc shall see. */
+/* Translates a path for libc. */
 static const char *seen(const char *path, char buf[PATH_MAX])
 {
 	int saved = errno;
@@ -111,13 +119,13 @@ static const char *seen(const char *path, char buf[PATH_MAX])
 	return path;
 }
 
-/* Some resolve the name first, and open what it leads to. */
+/* Some programs resolve the name first, and open the result. */
 static bool in_tree(const char *real)
 {
 	return real && tree[0] && strncmp(real, tree, strlen(tree)) == 0;
 }
 
-/* libc's function behind the one that is being defined. */
+/* libc's function with the name that is being defined. */
 #define NEXT(name) ((__typeof__(&name))next(&next_##name, #name))
 #define DECLARE_NEXT(name) static void *next_##name
 
@@ -132,7 +140,7 @@ static void *next(void **slot, const char *name)
 	return fn;
 }
 
-/* The third argument of open() is there only if it makes a file. */
+/* open() has a third argument only if it creates a file. */
 #define MODE_OF(flags, last)                                                                       \
 	({                                                                                         \
 		mode_t mode_ = 0;                                                                  \
@@ -167,7 +175,7 @@ static void *next(void **slot, const char *name)
 		return NEXT(name)(dir, seen(path, buf), flags, mode);                              \
 	}
 
-/* The rest: a result, parameters, and the arguments with seen(path, buf) in the path's place. */
+/* Other calls: result, parameters, and arguments with seen(path, buf) as the path. */
 #define DEFINE(ret, name, params, args)                                                            \
 	DECLARE_NEXT(name);                                                                        \
 	EXPORT ret name params                                                                     \
@@ -176,7 +184,7 @@ static void *next(void **slot, const char *name)
 		return NEXT(name) args;                                                            \
 	}
 
-/* What compilers with _FORTIFY_SOURCE, and programs of before glibc 2.33, call. */
+/* Called by programs compiled with _FORTIFY_SOURCE, or built before glibc 2.33. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
@@ -213,7 +221,8 @@ DEFINE(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags)
        (dir, seen(path, buf), st, flags))
 DEFINE(int, statx, (int dir, const char *path, int flags, unsigned int mask, struct statx *st),
        (dir, seen(path, buf), flags, mask, st))
-DEFINE(int, __xstat, (int version, const char *path, struct stat *st), (version, seen(path, buf), st))
+DEFINE(int, __xstat, (int version, const char *path, struct stat *st),
+       (version, seen(path, buf), st))
 DEFINE(int, __xstat64, (int version, const char *path, struct stat64 *st),
        (version, seen(path, buf), st))
 DEFINE(int, __lxstat, (int version, const char *path, struct stat *st),
@@ -246,8 +255,10 @@ DEFINE(ssize_t, getxattr, (const char *path, const char *name, void *value, size
        (seen(path, buf), name, value, size))
 DEFINE(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t size),
        (seen(path, buf), name, value, size))
-DEFINE(ssize_t, listxattr, (const char *path, char *list, size_t size), (seen(path, buf), list, size))
-DEFINE(ssize_t, llistxattr, (const char *path, char *list, size_t size), (seen(path, buf), list, size))
+DEFINE(ssize_t, listxattr, (const char *path, char *list, size_t size),
+       (seen(path, buf), list, size))
+DEFINE(ssize_t, llistxattr, (const char *path, char *list, size_t size),
+       (seen(path, buf), list, size))
 
 DEFINE(ssize_t, readlink, (const char *path, char *out, size_t size), (seen(path, buf), out, size))
 DEFINE(ssize_t, readlinkat, (int dir, const char *path, char *out, size_t size),
@@ -261,7 +272,7 @@ DEFINE(char *, __realpath_chk, (const char *path, char *out, size_t size),
        (seen(path, buf), out, size))
 DEFINE(char *, canonicalize_file_name, (const char *path), (seen(path, buf)))
 
-/* ---- counters ---- */
+/* ---- Counters ---- */
 
 static void *next_read;
 
@@ -269,7 +280,7 @@ static __attribute__((noinline)) ssize_t read_counter(int fd, void *data, size_t
 {
 	char path[PATH_MAX];
 	bool counter = shim_counter_at_start(fd, path, sizeof(path));
-	ssize_t n = NEXT(read)(fd, data, size);		/* to be at the end of the file then */
+	ssize_t n = NEXT(read)(fd, data, size); /* leaves the offset at the end of the file */
 	ssize_t now = counter && n > 0 ? shim_counter_now(path, data, size) : -1;
 
 	return now > 0 ? now : n;
@@ -277,7 +288,8 @@ static __attribute__((noinline)) ssize_t read_counter(int fd, void *data, size_t
 
 EXPORT ssize_t read(int fd, void *data, size_t size)
 {
-	return likely(!shim_counter_any()) ? NEXT(read)(fd, data, size) : read_counter(fd, data, size);
+	return likely(!shim_counter_any()) ? NEXT(read)(fd, data, size)
+					   : read_counter(fd, data, size);
 }
 
 /* ---- NETLINK_RDMA ---- */
@@ -303,15 +315,18 @@ static ssize_t answered(int fd, const void *data, size_t len)
 
 EXPORT ssize_t send(int fd, const void *data, size_t len, int flags)
 {
-	return shim_netlink_is_ours(fd) ? answered(fd, data, len) : NEXT(send)(fd, data, len, flags);
+	return shim_netlink_is_ours(fd) ? answered(fd, data, len)
+					: NEXT(send)(fd, data, len, flags);
 }
 
-EXPORT ssize_t sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+EXPORT ssize_t sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,
+		      socklen_t to_len)
 {
-	return shim_netlink_is_ours(fd) ? answered(fd, data, len) : NEXT(sendto)(fd, data, len, flags, to, to_len);
+	return shim_netlink_is_ours(fd) ? answered(fd, data, len)
+					: NEXT(sendto)(fd, data, len, flags, to, to_len);
 }
 
-/* Requests in several pieces are put together; who sends more than a page gets what the kernel says of a long one. */
+/* Joins requests in several pieces.  A request of more than a page is sent to the kernel. */
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *mh, int flags)
 {
 	char whole[4096] __attribute__((aligned(8)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See ask.h.  Whatever an answer contains is checked by the JSON parser and used by name only. */
+/* See ask.h.  The JSON parser checks answers; their values are only used by name. */
 #include "ask.h"
 
 #include <dirent.h>
@@ -19,14 +19,15 @@
 #include "run/config.h"
 
 enum {
-	WAIT_MS = 1000,		/* for each of many, */
-	LONG_WAIT_MS = 10000,	/* and for the one that is meant: a busy machine's processes are slow to answer */
+	WAIT_MS = 1000,		/* for each of many processes */
+	/* for a single process: on a busy machine it may answer slowly */
+	LONG_WAIT_MS = 10000,
 	MAX_ANSWER = 64 << 20,
 };
 
 enum outcome { ANSWERED, GONE, SILENT };
 
-/* -1, and errno EAGAIN: it has not even accepted those who asked before. */
+/* Returns -1 with EAGAIN if earlier requests are not accepted yet. */
 static int connect_to(const struct host_run_dir *dir, const char *name)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -36,7 +37,8 @@ static int connect_to(const struct host_run_dir *dir, const char *name)
 		return -1;
 	if (snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%s", dir->path, name) >=
 	    (int)sizeof(sun.sun_path))
-		snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/%.32s", dir->fd, name);
+		snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/%.32s", dir->fd,
+			 name);
 	if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
 		return fd;
 	saved = errno;
@@ -45,7 +47,7 @@ static int connect_to(const struct host_run_dir *dir, const char *name)
 	return -1;
 }
 
-/* The descriptor that comes with the answer; -1: there was none. */
+/* The descriptor sent along with the answer; -1: none. */
 static int receive_file(int from)
 {
 	union {
@@ -92,7 +94,10 @@ static struct json_object *read_json(int file)
 	return o;
 }
 
-/* As this process's PID namespace has it, from the kernel; the answer's own is another namespace's maybe.  0: unknown. */
+/*
+ * The peer's PID in this namespace, from the kernel; the answer itself may hold another
+ * namespace's. 0: unknown.
+ */
 static int peer_pid(int fd)
 {
 	struct ucred cred;
@@ -113,8 +118,9 @@ static enum outcome read_answer(int fd, int wait_ms, struct json_object **out)
 	return *out ? ANSWERED : ready > 0 ? GONE : SILENT;
 }
 
-/* pid: the one that is meant; 0: any. */
-static enum outcome ask_one(const struct host_run_dir *dir, const char *name, int pid, struct json_object **out)
+/* pid: the requested process; 0: any. */
+static enum outcome ask_one(const struct host_run_dir *dir, const char *name, int pid,
+			    struct json_object **out)
 {
 	int fd = connect_to(dir, name), peer;
 	enum outcome outcome = GONE;

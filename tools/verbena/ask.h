@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Asks the user's processes what they do (core/ask.h has the other end). */
+/* Asks the user's processes for their state (the other end is core/diag/introspect.h). */
 #ifndef VRB_TOOL_ASK_H
 #define VRB_TOOL_ASK_H
 
@@ -7,16 +7,17 @@
 
 struct json_object;
 
-/* Called for each process that answered; true: the callee is done with it, false: it keeps it. */
+/* Called for each process that answered.  Returns true if the caller may free `process`. */
 typedef bool (*ask_fn)(struct json_object *process, void *arg);
 
 /*
- * Asks all that can be asked.  Returns how many answered, -1 if there is no run directory; *silent (may be NULL) counts those that live but did
- * not answer in time.  A process that ends meanwhile is neither.
+ * Asks all processes.  Returns the number that answered, -1 if there is no run directory; *silent
+ * (may be NULL) counts those that live but did not answer in time.  Processes that end meanwhile
+ * are not counted.
  */
 int ask_all(ask_fn fn, void *arg, int *silent);
 
-/* The same of one process, by its number in this PID namespace, with more patience; 0: of all. */
+/* Asks one process, by PID in this namespace, and waits longer; 0: all. */
 int ask_process(int pid, ask_fn fn, void *arg, int *silent);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbena capture: packets of a flow rule into a pcap file. */
+/* verbena capture: writes packets that match a flow rule to a pcap file. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -19,16 +19,16 @@
 #include "util/compiler.h"
 
 enum {
-	MEMORY = 64 << 20,	/* bytes for packets that wait for us */
+	MEMORY = 64 << 20,	/* bytes for packets that are not written yet */
 	FEWEST = 64, MOST = 8192, /* packets */
-	TIMEOUT_MS = 100,	/* how often an idle capture looks at the clock and for signals */
+	TIMEOUT_MS = 100,	/* interval at which an idle capture checks time and signals */
 	BEYOND_MTU = 14 + 8,	/* Ethernet header, two VLAN tags */
 };
 
 struct capture {
 	const char *device, *interface, *expression, *file;
 	struct verbena_flow_options rule;
-	bool selects;		/* the rule says more than "everything" */
+	bool selects;		/* the rule has a selector */
 	uint64_t count;		/* 0: no limit */
 	double seconds;		/* 0: no limit */
 
@@ -41,12 +41,12 @@ struct capture {
 	struct timespec end;
 	uint64_t captured, bytes, filtered;
 	enum ibv_wc_status failure;
-	int broken;		/* errno value: the file cannot be written */
+	int broken;		/* errno value of a failed write */
 };
 
 /* ---- Selectors ---- */
 
-/* How a selector is written, and how wide its member of the rule is. */
+/* Format of a selector's value, and width of its member in the rule. */
 enum kind { MAC, IP, NUMBER8, NUMBER16 };
 
 static const struct selector {
@@ -55,9 +55,10 @@ static const struct selector {
 	size_t offset;
 } selectors[] = {
 #define SELECTOR(name, kind) { #name, kind, offsetof(struct verbena_flow_options, name) }
-	SELECTOR(dmac, MAC),	     SELECTOR(smac, MAC),    SELECTOR(ethtype, NUMBER16), SELECTOR(vlan, NUMBER16),
-	SELECTOR(sip, IP),	     SELECTOR(dip, IP),	     SELECTOR(proto, NUMBER8),	  SELECTOR(tos, NUMBER8),
-	SELECTOR(ttl, NUMBER8),	     SELECTOR(flags, NUMBER8), SELECTOR(dport, NUMBER16), SELECTOR(sport, NUMBER16),
+	SELECTOR(dmac, MAC),          SELECTOR(smac, MAC),       SELECTOR(ethtype, NUMBER16),
+	SELECTOR(vlan, NUMBER16),     SELECTOR(sip, IP),         SELECTOR(dip, IP),
+	SELECTOR(proto, NUMBER8),     SELECTOR(tos, NUMBER8),    SELECTOR(ttl, NUMBER8),
+	SELECTOR(flags, NUMBER8),     SELECTOR(dport, NUMBER16), SELECTOR(sport, NUMBER16),
 	SELECTOR(priority, NUMBER16),
 #undef SELECTOR
 };
@@ -76,8 +77,9 @@ static bool parse_mac(const char *text, uint8_t mac[6])
 	unsigned int byte[6];
 	int len = 0;
 
-	if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &byte[0], &byte[1], &byte[2], &byte[3], &byte[4], &byte[5],
-		   &len) != 6 || text[len])
+	if (sscanf(text, "%2x:%2x:%2x:%2x:%2x:%2x%n", &byte[0], &byte[1], &byte[2], &byte[3],
+		   &byte[4], &byte[5], &len) != 6 ||
+	    text[len])
 		return false;
 	for (int i = 0; i < 6; i++)
 		mac[i] = (uint8_t)byte[i];
@@ -134,16 +136,16 @@ static bool parse_type(const char *text, enum ibv_flow_attr_type *type)
 static const char help[] =
 	"  -d, --device NAME      device (default: the first)\n"
 	"  -i, --interface NAME   or the interface behind it\n"
-	"  -c, --count N          end after N packets\n"
-	"  -s, --seconds S        end after S seconds\n"
+	"  -c, --count N          stop after N packets\n"
+	"  -s, --seconds S        stop after S seconds\n"
 	"  -f, --filter EXPR      only what matches, as in pcap-filter(7)\n"
-	"Which packets are taken (default: a copy of everything that passes):\n"
+	"Which packets are captured (default: a copy of everything):\n"
 	"  --type TYPE            normal (default with a selector), all, mc, sniffer\n"
 	"  --dmac, --smac MAC     --ethtype, --vlan N\n"
 	"  --sip, --dip ADDRESS   --proto, --tos, --ttl, --flags N\n"
 	"  --dport, --sport PORT  of UDP; with --tcp of TCP\n"
 	"  --priority N           0 first\n"
-	"FILE - is the standard output.  Ends with ^C as well.\n";
+	"FILE - is standard output.  ^C ends the capture, too.\n";
 
 static int bad_value(const char *option, const char *value)
 {
@@ -153,20 +155,25 @@ static int bad_value(const char *option, const char *value)
 
 enum { TYPE = 256, TCP, SELECT };
 
-/* getopt's table: the plain options, then the selectors. */
+/* getopt's table: plain options, then selectors. */
 static void list_options(struct option *o)
 {
 	static const struct option plain[] = {
-		{ "device", required_argument, NULL, 'd' }, { "interface", required_argument, NULL, 'i' },
-		{ "count", required_argument, NULL, 'c' },  { "seconds", required_argument, NULL, 's' },
-		{ "filter", required_argument, NULL, 'f' }, { "type", required_argument, NULL, TYPE },
-		{ "tcp", no_argument, NULL, TCP },	    { "help", no_argument, NULL, 'h' },
+		{ "device", required_argument, NULL, 'd' },
+		{ "interface", required_argument, NULL, 'i' },
+		{ "count", required_argument, NULL, 'c' },
+		{ "seconds", required_argument, NULL, 's' },
+		{ "filter", required_argument, NULL, 'f' },
+		{ "type", required_argument, NULL, TYPE },
+		{ "tcp", no_argument, NULL, TCP },
+		{ "help", no_argument, NULL, 'h' },
 	};
 
 	memcpy(o, plain, sizeof(plain));
 	o += ARRAY_SIZE(plain);
 	for (unsigned int i = 0; i < ARRAY_SIZE(selectors); i++)
-		*o++ = (struct option){ selectors[i].name, required_argument, NULL, SELECT + (int)i };
+		*o++ = (struct option){ selectors[i].name, required_argument, NULL,
+					SELECT + (int)i };
 	*o = (struct option){ 0 };
 }
 
@@ -185,10 +192,14 @@ static int take_option(struct capture *c, int option)
 		c->expression = optarg;
 		return 0;
 	case 'c':
-		return parse_number(optarg, UINT64_MAX, &c->count) && c->count ? 0 : bad_value("count", optarg);
+		return parse_number(optarg, UINT64_MAX, &c->count) && c->count
+			       ? 0
+			       : bad_value("count", optarg);
 	case 's':
 		c->seconds = strtod(optarg, &end);
-		return end != optarg && !*end && c->seconds > 0 && c->seconds < 1e9 ? 0 : bad_value("seconds", optarg);
+		return end != optarg && !*end && c->seconds > 0 && c->seconds < 1e9
+			       ? 0
+			       : bad_value("seconds", optarg);
 	case TYPE:
 		c->selects = true;
 		return parse_type(optarg, &c->rule.flow_type) ? 0 : bad_value("type", optarg);
@@ -212,7 +223,7 @@ static int parse_options(struct capture *c, int argc, char **argv)
 		if (option == '?' || take_option(c, option))
 			return EXIT_USAGE;
 	if (optind >= argc)
-		return complain(EXIT_USAGE, "into which file? try --help");
+		return complain(EXIT_USAGE, "no file given; try --help");
 	c->file = argv[optind];
 	if (c->device && c->interface)
 		return complain(EXIT_USAGE, "--device or --interface, not both");
@@ -223,7 +234,7 @@ static int parse_options(struct capture *c, int argc, char **argv)
 
 /* ---- Device and file ---- */
 
-/* Name of the device that is meant, and the MTU of its interface. */
+/* Name of the requested device, and its interface's MTU. */
 static int find_device(const struct capture *c, char name[64], int *mtu)
 {
 	struct ifreq request = { 0 };
@@ -252,7 +263,10 @@ static int find_device(const struct capture *c, char name[64], int *mtu)
 	ibv_free_device_list(list);
 	if (status != EXIT_OK)
 		return complain(EXIT_NO_DEVICE, "no device %s%s (verbena netdevs lists them)",
-				c->interface ? "for interface " : "", c->interface ? c->interface : c->device ? c->device : "");
+				c->interface ? "for interface " : "",
+				c->interface ? c->interface
+				: c->device  ? c->device
+					     : "");
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	*mtu = fd >= 0 && ioctl(fd, SIOCGIFMTU, &request) == 0 ? request.ifr_mtu : UINT16_MAX;
 	close(fd);
@@ -261,17 +275,22 @@ static int find_device(const struct capture *c, char name[64], int *mtu)
 
 static int open_file(struct capture *c)
 {
-	c->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, (int)c->row, PCAP_TSTAMP_PRECISION_NANO);
+	c->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, (int)c->row,
+						       PCAP_TSTAMP_PRECISION_NANO);
 	if (!c->pcap)
 		return complain(EXIT_FAILED, "out of memory");
-	if (c->expression && pcap_compile(c->pcap, &c->filter, c->expression, 1, PCAP_NETMASK_UNKNOWN))
+	if (c->expression &&
+	    pcap_compile(c->pcap, &c->filter, c->expression, 1, PCAP_NETMASK_UNKNOWN))
 		return complain(EXIT_USAGE, "--filter: %s", pcap_geterr(c->pcap));
 	if (strcmp(c->file, "-") == 0 && isatty(STDOUT_FILENO))
-		return complain(EXIT_USAGE, "a pcap file is nothing for a terminal: name a file, or pipe it");
+		return complain(
+			EXIT_USAGE,
+			"refusing to write a pcap file to a terminal: name a file or use a pipe");
 	c->dump = pcap_dump_open(c->pcap, c->file);
 	if (!c->dump)
-		return complain(errno == EACCES || errno == EPERM ? EXIT_REFUSED : EXIT_FAILED, "%s", pcap_geterr(c->pcap));
-	/* A reader at the other end of a pipe learns at once what this is. */
+		return complain(errno == EACCES || errno == EPERM ? EXIT_REFUSED : EXIT_FAILED,
+				"%s", pcap_geterr(c->pcap));
+	/* Writes the header now, so that a reader of a pipe knows the format. */
 	if (pcap_dump_flush(c->dump))
 		return complain(EXIT_FAILED, "%s: %s", c->file, strerror(errno));
 	return EXIT_OK;
@@ -293,13 +312,15 @@ static bool is_over(const struct capture *c)
 	if (stopped || c->broken || c->failure || (c->count && c->captured >= c->count))
 		return true;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return c->seconds > 0 &&
-	       (now.tv_sec > c->end.tv_sec || (now.tv_sec == c->end.tv_sec && now.tv_nsec >= c->end.tv_nsec));
+	return c->seconds > 0 && (now.tv_sec > c->end.tv_sec ||
+				  (now.tv_sec == c->end.tv_sec && now.tv_nsec >= c->end.tv_nsec));
 }
 
 static void keep(struct capture *c, const struct ibv_wc *wc, const struct timespec *now)
 {
-	struct pcap_pkthdr header = { .ts = { now->tv_sec, now->tv_nsec }, .caplen = wc->byte_len, .len = wc->byte_len };
+	struct pcap_pkthdr header = { .ts = { now->tv_sec, now->tv_nsec },
+				      .caplen = wc->byte_len,
+				      .len = wc->byte_len };
 	const uint8_t *packet = c->slots + wc->wr_id * c->row;
 
 	if (c->expression && !pcap_offline_filter(&c->filter, &header, packet)) {
@@ -324,7 +345,7 @@ static int on_packets(struct ibv_wc *wcs, int num_wc, struct ibv_recv_wr *wrs, v
 		else
 			c->failure = wcs[i].status;
 	}
-	/* A quiet moment: let a reader have what there is. */
+	/* Idle: flush, so that a reader gets all packets. */
 	if (!num_wc)
 		pcap_dump_flush(c->dump);
 	if (ferror(pcap_dump_file(c->dump)))
@@ -336,8 +357,11 @@ static int tell(const char *what)
 {
 	int err = errno;
 
-	return complain(err == EPERM || err == EACCES ? EXIT_REFUSED : err == ENODEV ? EXIT_NO_DEVICE : EXIT_FAILED,
-			"%s: %s%s", what, verbena_error(), err == EPERM ? " (verbena doctor says what to do)" : "");
+	return complain(err == EPERM || err == EACCES ? EXIT_REFUSED
+			: err == ENODEV               ? EXIT_NO_DEVICE
+						      : EXIT_FAILED,
+			"%s: %s%s", what, verbena_error(),
+			err == EPERM ? " (verbena doctor says what to do)" : "");
 }
 
 static int run(struct capture *c, struct verbena_context *ctx, uint32_t slots)
@@ -361,11 +385,11 @@ static int run(struct capture *c, struct verbena_context *ctx, uint32_t slots)
 	sigaction(SIGTERM, &act, NULL);
 	flow = verbena_create_flow(ctx, &c->rule);
 	if (!flow)
-		status = tell("the rule");
+		status = tell("cannot create the flow rule");
 	else
 		fprintf(stderr, "verbena capture: listening on %s\n", ctx->dev_name);
 	if (flow && verbena_repost_loop(on_packets, ctx, recvs.wrs, slots, TIMEOUT_MS, c))
-		status = tell("cannot go on");
+		status = tell("the capture failed");
 	verbena_destroy_flow(flow);
 	verbena_destroy_recv_wrs(&recvs);
 	return status;
@@ -378,9 +402,10 @@ static int finish(struct capture *c)
 	if (c->broken)
 		return complain(EXIT_FAILED, "%s: %s", c->file, strerror(c->broken));
 	if (c->failure)
-		return complain(EXIT_FAILED, "receiving failed: %s (verbena explain says more)", ibv_wc_status_str(c->failure));
-	fprintf(stderr, "verbena capture: %llu packets, %llu bytes", (unsigned long long)c->captured,
-		(unsigned long long)c->bytes);
+		return complain(EXIT_FAILED, "receiving failed: %s (verbena explain says more)",
+				ibv_wc_status_str(c->failure));
+	fprintf(stderr, "verbena capture: %llu packets, %llu bytes",
+		(unsigned long long)c->captured, (unsigned long long)c->bytes);
 	if (c->expression)
 		fprintf(stderr, ", %llu did not match", (unsigned long long)c->filtered);
 	fputc('\n', stderr);
@@ -398,7 +423,9 @@ static int capture(struct capture *c)
 	if (status != EXIT_OK)
 		return status;
 	c->row = ((size_t)mtu + BEYOND_MTU + 63) & ~(size_t)63;
-	slots = MEMORY / c->row < FEWEST ? FEWEST : MEMORY / c->row > MOST ? MOST : (uint32_t)(MEMORY / c->row);
+	slots = MEMORY / c->row < FEWEST ? FEWEST
+		: MEMORY / c->row > MOST ? MOST
+					 : (uint32_t)(MEMORY / c->row);
 	verbena_context_options_init(&options, sizeof(options));
 	options.max_recv_wr = (int)slots;
 	options.max_send_wr = 0;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * get-rdma-device-info IFACE: what a script needs to know to use RDMA on an interface, one name=value a line.
+ * get-rdma-device-info IFACE: what a script needs to use RDMA on an interface, one name=value per
+ * line.
  *
- * The GID index is that of the interface's IPv4 address, or of its first address if it has none.  A VLAN interface has a device of
- * its own here; where that is switched off ($VERBENA_DEVICES) the device below it answers, as on hardware.
+ * The GID index is that of the interface's IPv4 address, or of its first address if it has none.  A
+ * VLAN interface has its own device; if $VERBENA_DEVICES leaves it out, the device of its lower
+ * interface is returned, as on hardware.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +28,7 @@ static bool is_ipv4(const union ibv_gid *gid)
 	return memcmp(gid->raw, mapped, sizeof(mapped)) == 0;
 }
 
-/* The best entry of one port: IPv4 before others. */
+/* Best GID of a port: IPv4 first. */
 static bool search_port(struct ibv_context *ctx, uint8_t p, unsigned int ifindex, struct found *f)
 {
 	struct ibv_port_attr attr;
@@ -67,7 +69,10 @@ static bool search(struct ibv_device **list, unsigned int ifindex, struct found 
 	return any;
 }
 
-/* The interface below a VLAN (or the like) interface: its "lower_<name>" in sysfs; by its name where that is hidden. 0: none. */
+/*
+ * The lower interface of a VLAN or similar interface: "lower_<name>" in sysfs, or derived from its
+ * name if sysfs is hidden.  0: none.
+ */
 static unsigned int lower_interface(const char *ifname)
 {
 	char path[64 + IF_NAMESIZE], base[IF_NAMESIZE];
@@ -107,7 +112,7 @@ int alias_device_info(int argc, char **argv)
 	}
 	ifindex = if_nametoindex(argv[1]);
 	if (!ifindex)
-		return refuse(argv[1], "there is no such network interface");
+		return refuse(argv[1], "no such network interface");
 	list = ibv_get_device_list(NULL);
 	if (!list)
 		return refuse(argv[1], strerror(errno));
@@ -116,9 +121,11 @@ int alias_device_info(int argc, char **argv)
 		any = search(list, lower_interface(argv[1]), &f);
 	ibv_free_device_list(list);
 	if (!any)
-		return refuse(argv[1], netdev_is_up(argv[1]) ?
-			      "no RDMA device: it has no address, or VERBENA_DEVICES leaves it out" :
-			      "no RDMA device: the interface is down");
-	printf("device_name=%s\ngid_index=%u\nib_port=%u\nmtu_index=%d\n", f.device, f.index, f.port, f.mtu);
+		return refuse(argv[1], netdev_is_up(argv[1])
+					       ? "no RDMA device: it has no address, or "
+						 "VERBENA_DEVICES leaves it out"
+					       : "no RDMA device: the interface is down");
+	printf("device_name=%s\ngid_index=%u\nib_port=%u\nmtu_index=%d\n", f.device, f.index,
+	       f.port, f.mtu);
 	return 0;
 }

@@ -34,9 +34,11 @@ static struct json_object *to_json(struct ibv_device **list, int n)
 			port_netdev(ctx, 1, netdev);
 			ibv_close_device(ctx);
 		}
-		json_object_object_add(o, "name", json_object_new_string(ibv_get_device_name(list[i])));
+		json_object_object_add(o, "name",
+				       json_object_new_string(ibv_get_device_name(list[i])));
 		json_object_object_add(o, "node_guid", json_object_new_string(text));
-		json_object_object_add(o, "index", json_object_new_int(ibv_get_device_index(list[i])));
+		json_object_object_add(o, "index",
+				       json_object_new_int(ibv_get_device_index(list[i])));
 		json_object_object_add(o, "uverbs", json_object_new_string(list[i]->dev_name));
 		json_object_object_add(o, "netdev", json_object_new_string(netdev));
 		json_object_object_add(o, "path", json_object_new_string(list[i]->ibdev_path));
@@ -54,7 +56,8 @@ int cmd_devices(int argc, char **argv)
 	bool json = false;
 	int n, c, status;
 
-	while ((c = next_option(argc, argv, "+:jh", options, "  -j, --json   machine-readable\n")) != -1) {
+	while ((c = next_option(argc, argv, "+:jh", options,
+				"  -j, --json   machine-readable\n")) != -1) {
 		if (c == '?')
 			return EXIT_USAGE;
 		json = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_devinfo: options, messages and exit statuses of the traditional program. */
+/* ibv_devinfo: options, messages and exit statuses are those of rdma-core's. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static int list_names(struct ibv_device **list, int n)
 	return 0;
 }
 
-/* Returns 0, or an exit status after a complaint. */
+/* Returns 0, or an exit status after printing an error. */
 static int parse(int argc, char **argv, struct request *r)
 {
 	static const struct option options[] = { { "ib-dev", required_argument, NULL, 'd' },
@@ -63,7 +63,7 @@ static int parse(int argc, char **argv, struct request *r)
 	return 0;
 }
 
-/* The traditional program describes all devices, or the one that was named. */
+/* Describes all devices, or the named one, like rdma-core's. */
 static int describe(struct ibv_device **list, const struct request *r)
 {
 	int status = 0;

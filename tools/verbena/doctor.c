@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbena doctor: runs the checks, prints what they found. */
+/* verbena doctor: runs the checks and prints their findings. */
 #include "doctor.h"
 
 #include <getopt.h>
@@ -27,8 +27,9 @@ static const struct finding {
 };
 
 static void (*const checks[])(void) = {
-	check_environment, check_library, check_system_files, check_devices, check_ipv6, check_mtu,
-	check_port, check_sharers, check_directory, check_version, check_processes, check_attach, check_limits,
+	check_environment, check_library, check_system_files, check_devices,   check_ipv6,
+	check_mtu,         check_port,    check_port_users,      check_directory, check_version,
+	check_processes,   check_attach,  check_limits,
 };
 
 static struct json_object *report;	/* NULL: text */
@@ -65,7 +66,8 @@ void found(unsigned int number, const char *fmt, ...)
 
 		json_object_object_add(o, "code", json_object_new_string(code));
 		json_object_object_add(o, "severity",
-				       json_object_new_string(f->severity == PROBLEM ? "problem" : "note"));
+				       json_object_new_string(f->severity == PROBLEM ? "problem"
+										     : "note"));
 		json_object_object_add(o, "what", json_object_new_string(f->title));
 		json_object_object_add(o, "seen", json_object_new_string(detail));
 		json_object_object_add(o, "causes", json_object_new_string(f->causes));
@@ -110,8 +112,8 @@ void check_environment(void)
 
 	config_parse(&config, from_environment, note_complaint, &bad);
 	if (!bad)
-		fine("the environment variables are understood");
-	/* The library's own warnings would repeat what is found here. */
+		fine("the environment variables are valid");
+	/* The library's own warnings would repeat the findings. */
 	setenv("VERBENA_LOG", "off", 1);
 }
 
@@ -131,8 +133,13 @@ struct topic doctor_topic(size_t i)
 	const struct finding *f = &findings[i];
 
 	snprintf(name, sizeof(name), "VD%03u", f->number);
-	return (struct topic){ .kind = "finding", .number = (int)f->number, .name = name, .prefix = "",
-			       .meaning = f->title, .causes = f->causes, .look = f->advice };
+	return (struct topic){ .kind = "finding",
+			       .number = (int)f->number,
+			       .name = name,
+			       .prefix = "",
+			       .meaning = f->title,
+			       .causes = f->causes,
+			       .look = f->advice };
 }
 
 static void print_result(void)
@@ -147,11 +154,13 @@ static void print_result(void)
 		return;
 	}
 	if (counts[PROBLEM])
-		printf("%u problem%s, %u note%s; docs/TROUBLESHOOTING.md has a section for each code\n",
+		printf("%u problem%s, %u note%s; docs/TROUBLESHOOTING.md has a section for each "
+		       "code\n",
 		       counts[PROBLEM], counts[PROBLEM] == 1 ? "" : "s", counts[NOTE],
 		       counts[NOTE] == 1 ? "" : "s");
 	else
-		printf("Verbena works here (%u note%s)\n", counts[NOTE], counts[NOTE] == 1 ? "" : "s");
+		printf("Verbena works here (%u note%s)\n", counts[NOTE],
+		       counts[NOTE] == 1 ? "" : "s");
 }
 
 int cmd_doctor(int argc, char **argv)
@@ -164,7 +173,7 @@ int cmd_doctor(int argc, char **argv)
 
 	while ((c = next_option(argc, argv, ":qjh", options,
 				"Exit status 1 if there is a problem; notes alone give 0.\n"
-				"  -q, --quiet   only what is not as it should be\n"
+				"  -q, --quiet   findings only\n"
 				"  -j, --json    machine-readable\n")) != -1) {
 		if (c == '?')
 			return EXIT_USAGE;

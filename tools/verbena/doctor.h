@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The doctor: checks, each a function that reports findings (doctor.def).  doctor.c runs and prints them;
- * doctor_library.c, doctor_net.c, doctor_sharers.c, doctor_host.c look.
+ * The doctor: each check is a function that reports findings (doctor.def).  doctor.c runs the
+ * checks and prints findings; doctor_library.c, doctor_net.c, doctor_port_users.c and
+ * doctor_host.c contain the checks.
  */
 #ifndef VRB_TOOL_DOCTOR_H
 #define VRB_TOOL_DOCTOR_H
@@ -10,13 +11,13 @@
 
 #include "explain.h"
 
-/* Reports finding VD<number> with what was seen. */
+/* Reports finding VD<number>, with details. */
 void found(unsigned int number, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Something was checked and is as it should be. */
+/* Reports that a check found nothing wrong. */
 void fine(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* The checks, in the order in which they run. */
+/* The checks, in order. */
 void check_environment(void);
 void check_library(void);
 void check_system_files(void);
@@ -24,20 +25,20 @@ void check_devices(void);
 void check_ipv6(void);
 void check_mtu(void);
 void check_port(void);
-void check_sharers(void);
+void check_port_users(void);
 void check_directory(void);
 void check_version(void);
 void check_processes(void);
 void check_attach(void);
 void check_limits(void);
 
-/* The directory that the processes share; what was asked for if there is none. */
+/* The directory that the processes share; the requested one if none can be used. */
 const char *doctor_run_dir(void);
 
-/* The configuration as the environment has it. */
+/* The configuration from the environment. */
 const struct config *doctor_config(void);
 
-/* For explain: the findings as topics. */
+/* The findings, as topics of `verbena explain`. */
 size_t doctor_topics(void);
 struct topic doctor_topic(size_t i);
 

@@ -24,7 +24,8 @@
 #include "run/config.h"
 
 enum {
-	MIN_FREE = 32 << 20,	/* bytes of the shared file system: a process's segment as it is used */
+	/* bytes in the shared file system: a process's segment, as far as it is used */
+	MIN_FREE = 32 << 20,
 	MIN_FILES = 64,
 	MIN_LOCKED = 1 << 20,
 };
@@ -61,7 +62,7 @@ static void check_room(const char *dir)
 		fine("%s can be used, %llu MiB are free", dir, room >> 20);
 }
 
-/* A table of another version is in nobody's way once those who use it are gone. */
+/* A table of another version matters only while it has users. */
 static bool version_fits(const struct host_run_dir *dir)
 {
 	struct table t = { .fd = openat(dir->fd, "table", O_RDONLY | O_CLOEXEC) };
@@ -74,7 +75,8 @@ static bool version_fits(const struct host_run_dir *dir)
 		h.version != TABLE_VERSION && table_in_use(&t);
 	close(t.fd);
 	if (other)
-		found(23, "%s has version %u, this one is %u", dir->path, h.version, (unsigned int)TABLE_VERSION);
+		found(23, "%s has version %u, this one is %u", dir->path, h.version,
+		      (unsigned int)TABLE_VERSION);
 	return !other;
 }
 
@@ -89,7 +91,7 @@ static int open_writable(const char *wanted, unsigned int place, struct host_run
 	return err;
 }
 
-/* The first that serves is the one that processes use. */
+/* Processes use the first directory that works. */
 void check_directory(void)
 {
 	const char *wanted = doctor_config()->dir;
@@ -100,7 +102,8 @@ void check_directory(void)
 	for (unsigned int i = 0; i < places; i++) {
 		err = open_writable(wanted, i, &dir);
 		if (!err && first)
-			found(25, "%s: %s; %s is used instead", wanted_dir(), strerror(first), dir.path);
+			found(25, "%s: %s; %s is used instead", wanted_dir(), strerror(first),
+			      dir.path);
 		if (!i)
 			first = err;
 		if (err)
@@ -109,7 +112,7 @@ void check_directory(void)
 		check_room(dir.path);
 		return;
 	}
-	found(20, "%s: %s; nor can any other place be used", wanted_dir(), strerror(first));
+	found(20, "%s: %s; no other place can be used either", wanted_dir(), strerror(first));
 }
 
 void check_version(void)
@@ -140,7 +143,7 @@ void check_processes(void)
 	ask_all(other_version, NULL, NULL);
 }
 
-/* Cross-memory attach between two processes that are not each other's ancestors. */
+/* Cross-memory attach to a process that is neither ancestor nor descendant. */
 
 static int attach(pid_t pid, const uint64_t *address)
 {
@@ -172,7 +175,7 @@ static const char *who_refuses(int err)
 	if (read_number("/proc/self/status", "Seccomp:") == 2)
 		return "a seccomp filter";
 	if (err == ENOSYS)
-		return "the kernel, which does not have it";
+		return "the kernel, which lacks it";
 	return "the kernel: different users, or a process that is not dumpable";
 }
 
@@ -229,8 +232,8 @@ void check_limits(void)
 			continue;
 		all = false;
 		found(limits[i].code, "%s is %llu%s, it should be %llu or more", limits[i].what,
-		      (unsigned long long)r.rlim_cur, limits[i].resource == RLIMIT_NOFILE ? "" : " bytes",
-		      limits[i].least);
+		      (unsigned long long)r.rlim_cur,
+		      limits[i].resource == RLIMIT_NOFILE ? "" : " bytes", limits[i].least);
 	}
 	if (all)
 		fine("limits on files, memory and addresses are large enough");

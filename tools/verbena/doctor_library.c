@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which library programs get, what it answers, and what they see in /dev and /sys. */
+/* Which library programs load, what it returns, and what they see in /dev and /sys. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,10 +59,11 @@ static bool same_content(const char *a, const char *b)
 	return same;
 }
 
-/* Ours is somewhere in LD_LIBRARY_PATH. */
+/* True if Verbena's folder is in LD_LIBRARY_PATH. */
 static bool path_has_ours(void)
 {
-	char *copy = strdup(getenv("LD_LIBRARY_PATH") ? getenv("LD_LIBRARY_PATH") : ""), *rest = copy;
+	char *copy = strdup(getenv("LD_LIBRARY_PATH") ? getenv("LD_LIBRARY_PATH") : ""),
+	     *rest = copy;
 	bool yes = false;
 
 	for (char *folder; copy && !yes && (folder = strsep(&rest, ":;"));) {
@@ -75,10 +76,10 @@ static bool path_has_ours(void)
 	return yes;
 }
 
-/* What verbena-probe says, which lies beside this program. */
+/* Output of verbena-probe, which is in the same folder as this program. */
 struct probe {
-	char verbs[PATH_MAX];	/* or the loader's complaint after "!" */
-	char cm[PATH_MAX];	/* "": there is none */
+	char verbs[PATH_MAX];	/* or the loader's error message after "!" */
+	char cm[PATH_MAX];	/* "": none */
 	int count;
 };
 
@@ -111,12 +112,13 @@ static bool run_probe(struct probe *p)
 	return p->verbs[0];
 }
 
-/* Ours lies beside our libibverbs, if this build has one. */
+/* Verbena's librdmacm is in the same folder as its libibverbs, if this build has one. */
 static void check_cm(const char *theirs, const char *own_verbs)
 {
 	char own[PATH_MAX];
 
-	snprintf(own, sizeof(own), "%.*s/librdmacm.so.1", (int)(strrchr(own_verbs, '/') - own_verbs), own_verbs);
+	snprintf(own, sizeof(own), "%.*s/librdmacm.so.1",
+		 (int)(strrchr(own_verbs, '/') - own_verbs), own_verbs);
 	if (theirs[0] && !same_content(theirs, own))
 		found(27, "they load %s", theirs);
 }
@@ -139,7 +141,8 @@ void check_library(void)
 	if (theirs[0] == '!')
 		found(1, "%s", theirs + 1);
 	else if (!contains(theirs, "VERBENA_TRANSPORT") && count < 0)
-		found(path_has_ours() ? 2 : 1, "they load %s; its ibv_get_device_list returns NULL (%s)", theirs,
+		found(path_has_ours() ? 2 : 1,
+		      "they load %s; its ibv_get_device_list returns NULL (%s)", theirs,
 		      strerror(-count));
 	else if (!contains(theirs, "VERBENA_TRANSPORT"))
 		found(path_has_ours() ? 2 : 1, "they load %s, which has %d device%s", theirs, count,
@@ -161,19 +164,20 @@ static bool is_tmpfs(const char *path)
 
 void check_system_files(void)
 {
-	bool dev = is_tmpfs("/dev") && access("/dev/kmsg", F_OK) < 0 && access("/dev/mem", F_OK) < 0;
+	bool dev =
+		is_tmpfs("/dev") && access("/dev/kmsg", F_OK) < 0 && access("/dev/mem", F_OK) < 0;
 	bool sys = access("/sys/class/net", F_OK) < 0;
 
 	if (dev || sys)
-		found(4, "%s%s%s", dev ? "/dev has no devices of the host" : "", dev && sys ? ", " : "",
-		      sys ? "/sys/class/net is not there" : "");
+		found(4, "%s%s%s", dev ? "/dev has no devices of the host" : "",
+		      dev && sys ? ", " : "", sys ? "/sys/class/net is missing" : "");
 	else
 		fine("/dev and /sys are the host's");
 	if (access("/sys/class/infiniband", F_OK) == 0)
-		found(34, "/sys/class/infiniband is there");
+		found(34, "/sys/class/infiniband exists");
 }
 
-/* Why the interfaces make no devices. */
+/* Says why there are no devices. */
 static void explain_none(void)
 {
 	const struct config *cfg = doctor_config();
@@ -185,14 +189,17 @@ static void explain_none(void)
 		n = 0;
 	for (unsigned int i = 0; i < n; i++) {
 		usable += list[i].up && list[i].n_addrs;
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s is %s", i ? ", " : "",
-			 list[i].name, !list[i].up ? "down" : list[i].n_addrs ? "usable" : "up without address");
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s is %s",
+			 i ? ", " : "", list[i].name,
+			 !list[i].up       ? "down"
+			 : list[i].n_addrs ? "usable"
+					   : "up without address");
 	}
 	free(list);
 	if (usable && cfg->n_devices)
 		found(7, "VERBENA_DEVICES=%s; %s", getenv("VERBENA_DEVICES"), text);
 	else
-		found(6, "%s", n ? text : "there are no interfaces");
+		found(6, "%s", n ? text : "no interfaces");
 }
 
 static void check_names(void)
@@ -201,7 +208,7 @@ static void check_names(void)
 
 	for (unsigned int i = 0; i < cfg->n_devices; i++)
 		if (!if_nametoindex(cfg->device[i].ifname))
-			found(7, "there is no interface '%s'", cfg->device[i].ifname);
+			found(7, "no interface '%s'", cfg->device[i].ifname);
 }
 
 static bool check_open(struct ibv_device *dev)
@@ -230,6 +237,7 @@ void check_devices(void)
 	else
 		check_names();
 	if (n && check_open(list[0]))
-		fine("%d device%s, %s can be opened", n, n == 1 ? "" : "s", ibv_get_device_name(list[0]));
+		fine("%d device%s, %s can be opened", n, n == 1 ? "" : "s",
+		     ibv_get_device_name(list[0]));
 	ibv_free_device_list(list);
 }

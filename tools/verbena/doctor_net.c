@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The network: address families, MTUs, the UDP port, and whether packets get through. */
+/* The network: address families, MTUs, the UDP port, and whether packets arrive. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -16,9 +16,9 @@
 
 enum {
 	SMALL = 64,
-	IP6_UDP = 48,	/* bytes of headers that leave less for a packet */
+	IP6_UDP = 48,	/* bytes of headers */
 	IP4_UDP = 28,
-	MTU_1024 = 1024 + 76,	/* a path MTU with all headers */
+	MTU_1024 = 1024 + 76,	/* interface MTU for a path MTU of 1024 */
 	WAIT_MS = 500,
 };
 
@@ -33,7 +33,7 @@ void check_ipv6(void)
 	else if (first == EOF)
 		found(12, "no interface has an IPv6 address");
 	else
-		fine("there is IPv6");
+		fine("IPv6 is available");
 	if (fd >= 0)
 		close(fd);
 	if (f)
@@ -100,7 +100,7 @@ static bool passes(int from, int to, size_t size)
 	return ok;
 }
 
-/* Addresses of one kind of trouble: a finding each would be the same text many times. */
+/* Addresses with the same problem, for one finding. */
 struct places {
 	unsigned int n;
 	char text[400];
@@ -111,25 +111,28 @@ static void add_place(struct places *p, const char *address, const char *interfa
 	size_t len = strlen(p->text);
 
 	p->n++;
-	snprintf(p->text + len, sizeof(p->text) - len, "%s%s (%s)", len ? ", " : "", address, interface);
+	snprintf(p->text + len, sizeof(p->text) - len, "%s%s (%s)", len ? ", " : "", address,
+		 interface);
 }
 
 struct port_report {
 	struct places taken, silent, short_only;
-	int err;	/* of the last that is taken */
+	int err;	/* of the last address that is taken */
 };
 
 /*
- * A packet from any port to ours.  The receiving socket hears the sender only, so that it takes nothing from running programs, with which
- * it shares the port as they do among themselves.
+ * Sends a packet from any port to ours.  The receiving socket is connected to the sender, so that
+ * it takes nothing from running programs, with which it shares the port.
  */
-static bool probe(const struct netdev *nd, const struct net_addr *addr, uint16_t port, struct port_report *report)
+static bool probe(const struct netdev *nd, const struct net_addr *addr, uint16_t port,
+		  struct port_report *report)
 {
 	int to, from, on = 1;
 	struct endpoint dst, src;
 	bool ok = false;
 
-	if (!set_endpoint(&dst, addr, nd->ifindex, port) || !set_endpoint(&src, addr, nd->ifindex, 0))
+	if (!set_endpoint(&dst, addr, nd->ifindex, port) ||
+	    !set_endpoint(&src, addr, nd->ifindex, 0))
 		return true;
 	to = socket(dst.sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	from = socket(dst.sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -145,7 +148,8 @@ static bool probe(const struct netdev *nd, const struct net_addr *addr, uint16_t
 	}
 	if (connect(from, (struct sockaddr *)&dst.sa, dst.len) < 0 || !passes(from, to, SMALL))
 		add_place(&report->silent, dst.text, nd->name);
-	else if (!passes(from, to, (nd->mtu < 4200 ? nd->mtu : 4200) - (dst.v4 ? IP4_UDP : IP6_UDP)))
+	else if (!passes(from, to,
+			 (nd->mtu < 4200 ? nd->mtu : 4200) - (dst.v4 ? IP4_UDP : IP6_UDP)))
 		add_place(&report->short_only, dst.text, nd->name);
 	else
 		ok = true;

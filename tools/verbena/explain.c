@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbena explain: the tables of explain.def, reason.def and the doctor's findings, looked up by number, name or message. */
+/*
+ * verbena explain: looks up explain.def, reason.def and the doctor's findings by number, name or
+ * message.
+ */
 #include "explain.h"
 
 #include <ctype.h>
@@ -10,6 +13,7 @@
 #include <string.h>
 
 #include <json-c/json.h>
+#include <rdma/rdma_cma.h>
 
 #include "doctor.h"
 #include "tool.h"
@@ -19,18 +23,25 @@
 static const struct topic topics[] = {
 #define STATUS(name, meaning, causes, look)                                                        \
 	{ "status", IBV_WC_##name, #name, "IBV_WC_", NULL, meaning, causes, look },
-#define WHY(name, causes, look) { "vendor_err", REASON_##name, #name, "", NULL, NULL, causes, look },
+#define WHY(name, causes, look)                                                                    \
+	{ "vendor_err", REASON_##name, #name, "", NULL, NULL, causes, look },
 #define EVENT(name, meaning, causes, look)                                                         \
 	{ "event", IBV_EVENT_##name, #name, "IBV_EVENT_", NULL, meaning, causes, look },
 #define CALL(name, verbs, meaning, look) { "errno", name, #name, "", verbs, meaning, "", look },
+#define REJ(number, name, meaning, causes, look)                                                   \
+	{ "rej", number, #name, "IB_CM_REJ_", NULL, meaning, causes, look },
+#define CM_EVENT(name, meaning, causes, look)                                                      \
+	{ "cm_event", RDMA_CM_EVENT_##name, #name, "RDMA_CM_EVENT_", NULL, meaning, causes, look },
 #include "explain.def"
 #undef STATUS
 #undef WHY
 #undef EVENT
 #undef CALL
+#undef REJ
+#undef CM_EVENT
 };
 
-/* The sentence about it: the catalogue's for a reason. */
+/* The meaning; for a reason its text in reason.def. */
 static const char *meaning(const struct topic *t)
 {
 	return t->meaning ? t->meaning : reason_str((unsigned int)t->number);
@@ -69,7 +80,8 @@ static bool matches(const struct topic *t, const char *kind, const char *word)
 	if (is_number(word, &value))
 		return value == t->number && strcmp(t->kind, "finding") != 0;
 	return strcasecmp(word, t->name) == 0 || strcasecmp(word, message(t)) == 0 ||
-	       (prefix && strncasecmp(word, t->prefix, prefix) == 0 && strcasecmp(word + prefix, t->name) == 0) ||
+	       (prefix && strncasecmp(word, t->prefix, prefix) == 0 &&
+		strcasecmp(word + prefix, t->name) == 0) ||
 	       (strncasecmp(word, "REASON_", 7) == 0 && strcmp(t->kind, "vendor_err") == 0 &&
 		strcasecmp(word + 7, t->name) == 0);
 }
@@ -92,8 +104,8 @@ static void print_topic(const struct topic *t)
 	if (strcmp(t->kind, "finding") == 0)
 		printf("%s%s%s (verbena doctor)\n", BOLD, t->name, PLAIN);
 	else
-		printf("%s%s%s%s (%s %d%s%s)\n", BOLD, t->prefix, t->name, PLAIN, t->kind, t->number,
-		       t->of ? " of " : "", t->of ? t->of : "");
+		printf("%s%s%s%s (%s %d%s%s)\n", BOLD, t->prefix, t->name, PLAIN, t->kind,
+		       t->number, t->of ? " of " : "", t->of ? t->of : "");
 	printf("  %s\n", meaning(t));
 	print_list("likely causes", t->causes);
 	print_list("look at", t->look);
@@ -143,13 +155,14 @@ static int explain(const char *kind, const char *word, struct json_object *all)
 	return found;
 }
 
-/* An errno value that no verb gives a meaning of its own is still one. */
+/* An errno value without a special meaning for any verb. */
 static bool plain_errno(const char *word)
 {
 	int value;
 
 	if (is_number(word, &value))
-		return value > 0 && value < 134 && printf("errno %d: %s\n", value, strerror(value)) > 0;
+		return value > 0 && value < 134 &&
+		       printf("errno %d: %s\n", value, strerror(value)) > 0;
 	for (value = 1; value < 134; value++)
 		if (strerrorname_np(value) && strcasecmp(strerrorname_np(value), word) == 0)
 			return printf("%s (errno %d): %s\n", word, value, strerror(value)) > 0;
@@ -164,8 +177,8 @@ static int print_all(struct json_object *all)
 		if (all)
 			tell(&topics[i], all, 0);
 		else
-			printf("%-10s %4d  %s%s\n", topics[i].kind, topics[i].number, topics[i].prefix,
-			       topics[i].name);
+			printf("%-10s %4d  %s%s\n", topics[i].kind, topics[i].number,
+			       topics[i].prefix, topics[i].name);
 		n++;
 	}
 	return n;
@@ -176,12 +189,16 @@ static const char help[] =
 	"  CODE     a completion's vendor_err (301, NAK_REMOTE_ACCESS), or the doctor's (VD001)\n"
 	"  ERRNO    what a verb returned or set: ENOMEM, 12, -12\n"
 	"  EVENT    an asynchronous event: IBV_EVENT_GID_CHANGE, GID_CHANGE, 18\n"
-	"A number may be several of these; status:12, vendor_err:12, errno:12, event:12 say which.\n"
-	"A message is understood too: \"transport retry counter exceeded\".\n"
+	"  CM EVENT of rdma_cm: RDMA_CM_EVENT_UNREACHABLE, UNREACHABLE, cm_event:7\n"
+	"  REJ      why a connection was refused, the status of RDMA_CM_EVENT_REJECTED: rej:8\n"
+	"A number may be several of these; status:12, vendor_err:12, errno:12, event:12, rej:12, "
+	"cm_event:12\n"
+	"say which.\n"
+	"A message works as well: \"transport retry counter exceeded\".\n"
 	"  -a, --all    list everything that can be explained\n"
 	"  -j, --json   machine-readable\n";
 
-/* "-12" is what a verb returned, and no option. */
+/* "-12" is a value returned by a verb, not an option. */
 static void name_errnos(int argc, char **argv)
 {
 	static char word[24];
@@ -217,7 +234,9 @@ int cmd_explain(int argc, char **argv)
 	}
 	word = argv[optind];
 	if (!word && !everything)
-		return complain(EXIT_USAGE, "explain what? a status, vendor_err, errno or event; try --help");
+		return complain(
+			EXIT_USAGE,
+			"explain what? a status, vendor_err, errno, event or reason; try --help");
 	if (!no_arguments(argc, argv, everything ? optind : optind + 1))
 		return EXIT_USAGE;
 	colon = word ? strchr(word, ':') : NULL;
@@ -229,7 +248,9 @@ int cmd_explain(int argc, char **argv)
 	if (!found && !all && (!kind[0] || strcmp(kind, "errno") == 0) && plain_errno(word))
 		return EXIT_OK;
 	if (!found)
-		return complain(EXIT_FAILED, "nothing is known about '%s'; verbena explain --all lists what is", word);
+		return complain(EXIT_FAILED,
+				"unknown: '%s'; verbena explain --all lists what can be explained",
+				word);
 	if (all)
 		print_json(all);
 	return EXIT_OK;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A topic that somebody asks about. */
+/* A topic that can be explained. */
 #ifndef VRB_TOOL_EXPLAIN_H
 #define VRB_TOOL_EXPLAIN_H
 
 struct topic {
-	const char *kind;	/* "status", "vendor_err", "event", "errno", "finding" */
+	/* "status", "vendor_err", "event", "errno", "rej", "cm_event", "finding" */
+	const char *kind;
 	int number;
 	const char *name;	/* without prefix */
 	const char *prefix;	/* "IBV_WC_", "" */

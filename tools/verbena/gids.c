@@ -14,16 +14,16 @@
 typedef void (*entry_fn)(const char *device, const struct ibv_gid_entry *entry, const char *netdev,
 			 void *arg);
 
-/* An address that is nobody's: zero, or a link-local prefix with nothing behind it. */
+/* No address: zero, or a link-local prefix followed by zeros. */
 static bool is_empty(const union ibv_gid *gid)
 {
 	static const unsigned char link_local[8] = { 0xfe, 0x80 };
 
-	return !gid->global.interface_id &&
-	       (!gid->global.subnet_prefix || memcmp(gid->raw, link_local, sizeof(link_local)) == 0);
+	return !gid->global.interface_id && (!gid->global.subnet_prefix ||
+					     memcmp(gid->raw, link_local, sizeof(link_local)) == 0);
 }
 
-/* Returns how many. */
+/* Returns the number of entries. */
 static int each_entry(struct ibv_context *ctx, entry_fn fn, void *arg)
 {
 	struct ibv_device_attr attr;
@@ -37,7 +37,8 @@ static int each_entry(struct ibv_context *ctx, entry_fn fn, void *arg)
 		for (int i = 0; i < port.gid_tbl_len; i++) {
 			char netdev[IF_NAMESIZE] = "";
 
-			if (ibv_query_gid_ex(ctx, p, (uint32_t)i, &entry, 0) || is_empty(&entry.gid))
+			if (ibv_query_gid_ex(ctx, p, (uint32_t)i, &entry, 0) ||
+			    is_empty(&entry.gid))
 				continue;
 			if_indextoname(entry.ndev_ifindex, netdev);
 			fn(ibv_get_device_name(ctx->device), &entry, netdev, arg);
@@ -62,20 +63,23 @@ static bool ipv4_text(const union ibv_gid *gid, char text[INET_ADDRSTRLEN])
 }
 
 /* The traditional script takes a first group of zeros for IPv4. */
-static void print_entry(const char *device, const struct ibv_gid_entry *e, const char *netdev, void *arg)
+static void print_entry(const char *device, const struct ibv_gid_entry *e, const char *netdev,
+			void *arg)
 {
 	char gid[40], ipv4[INET_ADDRSTRLEN];
 
 	group_text(e->gid.raw, sizeof(e->gid.raw), gid);
 	printf("%s\t%u\t%u\t%s\t", device, e->port_num, e->gid_index, gid);
-	if (!e->gid.raw[0] && !e->gid.raw[1] && inet_ntop(AF_INET, e->gid.raw + 12, ipv4, sizeof(ipv4)))
+	if (!e->gid.raw[0] && !e->gid.raw[1] &&
+	    inet_ntop(AF_INET, e->gid.raw + 12, ipv4, sizeof(ipv4)))
 		printf("%s  ", ipv4);
 	else
 		printf("\t");
 	printf("\t%s\t%s\n", version(e), netdev);
 }
 
-static void add_entry(const char *device, const struct ibv_gid_entry *e, const char *netdev, void *arg)
+static void add_entry(const char *device, const struct ibv_gid_entry *e, const char *netdev,
+		      void *arg)
 {
 	struct json_object *o = json_object_new_object();
 	char gid[40], ipv4[INET_ADDRSTRLEN];
@@ -87,13 +91,15 @@ static void add_entry(const char *device, const struct ibv_gid_entry *e, const c
 	json_object_object_add(o, "gid", json_object_new_string(gid));
 	if (ipv4_text(&e->gid, ipv4))
 		json_object_object_add(o, "ipv4", json_object_new_string(ipv4));
-	json_object_object_add(o, "type", json_object_new_string(
-					  e->gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "RoCE v1"));
+	json_object_object_add(o, "type",
+			       json_object_new_string(e->gid_type == IBV_GID_TYPE_ROCE_V2
+							      ? "RoCE v2"
+							      : "RoCE v1"));
 	json_object_object_add(o, "netdev", json_object_new_string(netdev));
 	json_object_array_add(arg, o);
 }
 
-/* All devices or the named one. Returns the number of entries, -1 if there is no such device. */
+/* All devices, or the named one.  Returns the number of entries, -1 if there is no such device. */
 static int each_device(struct ibv_device **list, const char *wanted, entry_fn fn, void *arg)
 {
 	int n = 0;
@@ -135,7 +141,8 @@ int cmd_gids(int argc, char **argv)
 	const char *wanted;
 	int n, c, status;
 
-	while ((c = next_option(argc, argv, ":jh", options, "  -j, --json   machine-readable\n")) != -1) {
+	while ((c = next_option(argc, argv, ":jh", options, "  -j, --json   machine-readable\n")) !=
+	       -1) {
 		if (c == '?')
 			return EXIT_USAGE;
 		all = all ? all : json_object_new_array();
@@ -150,7 +157,8 @@ int cmd_gids(int argc, char **argv)
 	for (struct ibv_device **d = list; *d && wanted; d++)
 		n += strcmp(wanted, ibv_get_device_name(*d)) == 0;
 	if (wanted && !n)
-		status = complain(EXIT_NO_DEVICE, "no device '%s' (verbena devices lists them)", wanted);
+		status = complain(EXIT_NO_DEVICE, "no device '%s' (verbena devices lists them)",
+				  wanted);
 	else
 		status = EXIT_OK;
 	if (!status && !all)

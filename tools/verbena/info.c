@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbena info, and ibv_devinfo.  The text is the traditional one to the byte, so fields stand in tables in its order; values that no
- * device of ours has (raw packet capabilities) are left out.
+ * verbena info, and ibv_devinfo.  The text equals rdma-core's byte by byte, so fields are in tables
+ * in its order; values that no device has (raw packet capabilities) are left out.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -48,9 +48,11 @@ static const struct flag_name odp_general_names[] = {
 	{ IBV_ODP_SUPPORT_IMPLICIT, "ODP_SUPPORT_IMPLICIT" },
 };
 
-static const char *const transports[] = { "InfiniBand", "iWARP", "usNIC", "usNIC UDP", "unspecified" };
+static const char *const transports[] = { "InfiniBand", "iWARP", "usNIC", "usNIC UDP",
+					  "unspecified" };
 static const char *const atomics[] = { "ATOMIC_NONE", "ATOMIC_HCA", "ATOMIC_GLOB" };
-static const char *const states[] = { "PORT_NOP", "PORT_DOWN", "PORT_INIT", "PORT_ARMED", "PORT_ACTIVE" };
+static const char *const states[] = { "PORT_NOP", "PORT_DOWN", "PORT_INIT", "PORT_ARMED",
+				      "PORT_ACTIVE" };
 static const char *const mtus[] = { NULL, "256", "512", "1024", "2048", "4096" };
 static const char *const link_layers[] = { "Unspecified", "InfiniBand", "Ethernet" };
 static const char *const widths[] = { [1] = "1", [2] = "4", [4] = "8", [8] = "12", [16] = "2" };
@@ -63,7 +65,8 @@ static const char *const phys_states[] = { NULL, "SLEEP", "POLLING", "DISABLED",
 
 #define NAME(table, i, otherwise) name_in(table, ARRAY_SIZE(table), (unsigned int)(i), otherwise)
 
-static const char *name_in(const char *const *table, size_t n, unsigned int i, const char *otherwise)
+static const char *name_in(const char *const *table, size_t n, unsigned int i,
+			   const char *otherwise)
 {
 	return i < n && table[i] ? table[i] : otherwise;
 }
@@ -106,14 +109,16 @@ static const struct number {
 	NUMBER("max_sge:\t\t\t", max_sge), NUMBER("max_sge_rd:\t\t\t", max_sge_rd),
 	NUMBER("max_cq:\t\t\t\t", max_cq), NUMBER("max_cqe:\t\t\t", max_cqe),
 	NUMBER("max_mr:\t\t\t\t", max_mr), NUMBER("max_pd:\t\t\t\t", max_pd),
-	NUMBER("max_qp_rd_atom:\t\t\t", max_qp_rd_atom), NUMBER("max_ee_rd_atom:\t\t\t", max_ee_rd_atom),
+	NUMBER("max_qp_rd_atom:\t\t\t", max_qp_rd_atom),
+	NUMBER("max_ee_rd_atom:\t\t\t", max_ee_rd_atom),
 	NUMBER("max_res_rd_atom:\t\t", max_res_rd_atom),
 	NUMBER("max_qp_init_rd_atom:\t\t", max_qp_init_rd_atom),
 	NUMBER("max_ee_init_rd_atom:\t\t", max_ee_init_rd_atom),
 }, after_atomic[] = {
 	NUMBER("max_ee:\t\t\t\t", max_ee), NUMBER("max_rdd:\t\t\t", max_rdd),
 	NUMBER("max_mw:\t\t\t\t", max_mw), NUMBER("max_raw_ipv6_qp:\t\t", max_raw_ipv6_qp),
-	NUMBER("max_raw_ethy_qp:\t\t", max_raw_ethy_qp), NUMBER("max_mcast_grp:\t\t\t", max_mcast_grp),
+	NUMBER("max_raw_ethy_qp:\t\t", max_raw_ethy_qp),
+	NUMBER("max_mcast_grp:\t\t\t", max_mcast_grp),
 	NUMBER("max_mcast_qp_attach:\t\t", max_mcast_qp_attach),
 	NUMBER("max_total_mcast_qp_attach:\t", max_total_mcast_qp_attach),
 	NUMBER("max_ah:\t\t\t\t", max_ah), NUMBER("max_fmr:\t\t\t", max_fmr),
@@ -149,7 +154,8 @@ static void print_limits(const struct ibv_device_attr *a)
 		printf("\tmax_map_per_fmr:\t\t%d\n", a->max_map_per_fmr);
 	printf("\tmax_srq:\t\t\t%d\n", a->max_srq);
 	if (a->max_srq)
-		printf("\tmax_srq_wr:\t\t\t%d\n\tmax_srq_sge:\t\t\t%d\n", a->max_srq_wr, a->max_srq_sge);
+		printf("\tmax_srq_wr:\t\t\t%d\n\tmax_srq_sge:\t\t\t%d\n", a->max_srq_wr,
+		       a->max_srq_sge);
 	printf("\tmax_pkeys:\t\t\t%d\n", a->max_pkeys);
 	printf("\tlocal_ca_ack_delay:\t\t%d\n", a->local_ca_ack_delay);
 }
@@ -229,15 +235,18 @@ static void print_extended(const struct ibv_device_attr_ex *x)
 	       (unsigned long)x->rss_caps.rx_hash_fields_mask);
 	print_qp_types(x->rss_caps.supported_qpts);
 	printf("\tmax_wq_type_rq:\t\t\t%u\n", x->max_wq_type_rq);
-	printf("\tpacket_pacing_caps:\n\t\tqp_rate_limit_min:\t%ukbps\n\t\tqp_rate_limit_max:\t%ukbps\n",
+	printf("\tpacket_pacing_caps:\n\t\tqp_rate_limit_min:\t%ukbps\n\t\tqp_rate_limit_max:\t%"
+	       "ukbps\n",
 	       x->packet_pacing_caps.qp_rate_limit_min, x->packet_pacing_caps.qp_rate_limit_max);
 	print_qp_types(x->packet_pacing_caps.supported_qpts);
 	print_tag_matching(&x->tm_caps);
 	if (x->cq_mod_caps.max_cq_count || x->cq_mod_caps.max_cq_period)
-		printf("\n\tcq moderation caps:\n\t\tmax_cq_count:\t%u\n\t\tmax_cq_period:\t%u us\n\n",
+		printf("\n\tcq moderation caps:\n\t\tmax_cq_count:\t%u\n\t\tmax_cq_period:\t%u "
+		       "us\n\n",
 		       x->cq_mod_caps.max_cq_count, x->cq_mod_caps.max_cq_period);
 	if (x->max_dm_size)
-		printf("\tmaximum available device memory:\t%luBytes\n\n", (unsigned long)x->max_dm_size);
+		printf("\tmaximum available device memory:\t%luBytes\n\n",
+		       (unsigned long)x->max_dm_size);
 }
 
 static void gid_text(const union ibv_gid *gid, unsigned int type, char *text, size_t size)
@@ -275,7 +284,8 @@ static void print_port_details(struct ibv_context *ctx, const struct ibv_port_at
 	printf("\t\t\tmax_msg_sz:\t\t0x%x\n", a->max_msg_sz);
 	printf("\t\t\tport_cap_flags:\t\t0x%08x\n", a->port_cap_flags);
 	printf("\t\t\tport_cap_flags2:\t0x%04x\n", a->port_cap_flags2);
-	printf("\t\t\tmax_vl_num:\t\t%s (%d)\n", a->max_vl_num == 1 ? "1" : "invalid value", a->max_vl_num);
+	printf("\t\t\tmax_vl_num:\t\t%s (%d)\n", a->max_vl_num == 1 ? "1" : "invalid value",
+	       a->max_vl_num);
 	printf("\t\t\tbad_pkey_cntr:\t\t0x%x\n", a->bad_pkey_cntr);
 	printf("\t\t\tqkey_viol_cntr:\t\t0x%x\n", a->qkey_viol_cntr);
 	printf("\t\t\tsm_sl:\t\t\t%d\n", a->sm_sl);
@@ -303,9 +313,10 @@ static int print_port(struct ibv_context *ctx, unsigned int port, bool verbose)
 	printf("\t\tport:\t%u\n", port);
 	printf("\t\t\tstate:\t\t\t%s (%d)\n", NAME(states, a.state, "invalid state"), a.state);
 	printf("\t\t\tmax_mtu:\t\t%s (%d)\n", NAME(mtus, a.max_mtu, "invalid MTU"), a.max_mtu);
-	printf("\t\t\tactive_mtu:\t\t%s (%d)\n", NAME(mtus, a.active_mtu, "invalid MTU"), a.active_mtu);
-	printf("\t\t\tsm_lid:\t\t\t%d\n\t\t\tport_lid:\t\t%d\n\t\t\tport_lmc:\t\t0x%02x\n", a.sm_lid,
-	       a.lid, a.lmc);
+	printf("\t\t\tactive_mtu:\t\t%s (%d)\n", NAME(mtus, a.active_mtu, "invalid MTU"),
+	       a.active_mtu);
+	printf("\t\t\tsm_lid:\t\t\t%d\n\t\t\tport_lid:\t\t%d\n\t\t\tport_lmc:\t\t0x%02x\n",
+	       a.sm_lid, a.lid, a.lmc);
 	printf("\t\t\tlink_layer:\t\t%s\n", NAME(link_layers, a.link_layer, "Unknown"));
 	if (!verbose)
 		return 0;
@@ -411,7 +422,8 @@ static struct json_object *port_json(struct ibv_context *ctx, unsigned int port)
 }
 
 /* "max_qp_rd_atom:\t\t" -> "max_qp_rd_atom" */
-static void add_number(struct json_object *o, const struct ibv_device_attr *a, const struct number *n)
+static void add_number(struct json_object *o, const struct ibv_device_attr *a,
+		       const struct number *n)
 {
 	char key[40];
 
@@ -465,8 +477,8 @@ static int info_json(struct ibv_device **list, const char *wanted)
 			continue;
 		ctx = ibv_open_device(*list);
 		if (!ctx) {
-			status = complain(EXIT_REFUSED, "cannot open %s: %s", ibv_get_device_name(*list),
-					  strerror(errno));
+			status = complain(EXIT_REFUSED, "cannot open %s: %s",
+					  ibv_get_device_name(*list), strerror(errno));
 			continue;
 		}
 		json_object_array_add(all, device_json(ctx));
@@ -497,7 +509,8 @@ int cmd_info(int argc, char **argv)
 	bool json = false;
 	int n, c, status = EXIT_OK, found = 0;
 
-	while ((c = next_option(argc, argv, ":jh", options, "  -j, --json   machine-readable\n")) != -1) {
+	while ((c = next_option(argc, argv, ":jh", options, "  -j, --json   machine-readable\n")) !=
+	       -1) {
 		if (c == '?')
 			return EXIT_USAGE;
 		json = true;
@@ -511,9 +524,10 @@ int cmd_info(int argc, char **argv)
 	for (int i = 0; i < n; i++)
 		found += !wanted || strcmp(wanted, ibv_get_device_name(list[i])) == 0;
 	if (!found && wanted)
-		status = complain(EXIT_NO_DEVICE, "no device '%s' (verbena devices lists them)", wanted);
+		status = complain(EXIT_NO_DEVICE, "no device '%s' (verbena devices lists them)",
+				  wanted);
 	else if (!found)
-		status = complain(EXIT_NO_DEVICE, "there are no devices (verbena doctor says why)");
+		status = complain(EXIT_NO_DEVICE, "no devices (verbena doctor says why)");
 	else
 		status = json ? info_json(list, wanted) : info_text(list, wanted);
 	ibv_free_device_list(list);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which command is meant, by name of the link or by first argument. */
+/* Selects the command by the name of the link or by the first argument. */
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +11,19 @@
 
 const struct command commands[] = {
 	{ "run", cmd_run, "[options] -- COMMAND...", "Runs a program on Verbena", true },
-	{ "rdma", cmd_rdma, "dev|link|resource|statistic", "iproute2's rdma, of Verbena's devices" },
+	{ "rdma", cmd_rdma, "dev|link|resource|statistic",
+	  "iproute2's rdma, of Verbena's devices" },
 	{ "devices", cmd_devices, "[--json]", "Lists the devices" },
-	{ "info", cmd_info, "[--json] [DEVICE]", "Shows what a device can do and how its port is" },
+	{ "info", cmd_info, "[--json] [DEVICE]", "Shows a device's attributes and its port" },
 	{ "gids", cmd_gids, "[--json] [DEVICE]", "Shows the GID tables" },
 	{ "netdevs", cmd_netdevs, "[--json]", "Shows which interface is behind which device" },
-	{ "watch", cmd_watch, "[--json] [DEVICE]", "Prints asynchronous events as they come" },
-	{ "top", cmd_top, "[--json] [-n TIMES] [-i SECONDS]", "Shows what the user's processes do" },
+	{ "watch", cmd_watch, "[--json] [DEVICE]", "Prints asynchronous events as they arrive" },
+	{ "top", cmd_top, "[--json] [-n TIMES] [-i SECONDS]",
+	  "Shows what the user's processes do" },
 	{ "ps", cmd_ps, "[--json] [PID]", "Shows which processes hold which objects" },
 	{ "doctor", cmd_doctor, "[--json]", "Checks this machine and says what to do", true },
-	{ "explain", cmd_explain, "[--json] STATUS|ERRNO|CODE|EVENT", "Says what an error means", true },
+	{ "explain", cmd_explain, "[--json] STATUS|ERRNO|CODE|EVENT", "Explains an error",
+	  true },
 	{ "capture", cmd_capture, "[options] FILE", "Writes packets to a pcap file" },
 	{ "perf", cmd_perf, "[--json] [--svg FILE] [--quick]", "Measures this machine" },
 	{ "completion", cmd_completion, "", "Prints a completion script for bash", true },
@@ -45,9 +48,12 @@ static int help(void)
 	     "RDMA verbs on any Linux machine, in user space.\n");
 	for (const struct command *c = commands; c->name; c++)
 		printf("  %s%-11s%s %-34s %s\n", BOLD, c->name, PLAIN, c->args, c->help);
-	puts("\nverbena COMMAND --help lists a command's options; verbena --version says which this is.\n"
-	     "Exit status: 0 done, 1 failed or found a problem, 2 bad option, argument or VERBENA_*\n"
-	     "variable, 3 no such device, 4 refused by the system.  More in verbena(1), verbena(7).");
+	puts("\nverbena COMMAND --help lists a command's options; verbena --version prints the "
+	     "version.\n"
+	     "Exit status: 0 done, 1 failed or found a problem, 2 bad option, argument or "
+	     "VERBENA_*\n"
+	     "variable, 3 no such device, 4 denied by the system.  More in verbena(1), "
+	     "verbena(7).");
 	return EXIT_OK;
 }
 
@@ -58,11 +64,12 @@ static const char *from_environment(void *arg, const char *name)
 
 static void tell(void *arg, const char *line)
 {
-	/* "NAME=value is ignored: ..." is what the library says, which goes on. */
+	/* The library prints "NAME=value is ignored: ...", and continues. */
 	const char *what = strstr(line, " is ignored: ");
 
 	if (!*(bool *)arg && what)
-		complain(EXIT_USAGE, "%.*s: %s", (int)(what - line), line, what + strlen(" is ignored: "));
+		complain(EXIT_USAGE, "%.*s: %s", (int)(what - line), line,
+			 what + strlen(" is ignored: "));
 	else if (!*(bool *)arg)
 		complain(EXIT_USAGE, "%s", line);
 	*(bool *)arg = true;
@@ -93,8 +100,9 @@ int main(int argc, char **argv)
 		if (argc && strcmp(name, aliases[i].name) == 0)
 			return aliases[i].run(argc, argv);
 	if (argc < 2)
-		return complain(EXIT_USAGE, "which command? try verbena --help");
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+		return complain(EXIT_USAGE, "no command given; try verbena --help");
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    strcmp(argv[1], "help") == 0)
 		return help();
 	if (strcmp(argv[1], "--version") == 0)
 		return printf("verbena %s\n", VRB_VERSION) < 0;

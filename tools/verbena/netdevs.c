@@ -30,7 +30,8 @@ static void each_row(struct ibv_device **list, row_fn fn, void *arg)
 		if (ibv_query_device(row.ctx, &row.attr))
 			row.attr.phys_port_cnt = 0;
 		for (row.port = 1; row.port <= row.attr.phys_port_cnt; row.port++) {
-			row.state = ibv_query_port(row.ctx, (uint8_t)row.port, &port) ? IBV_PORT_NOP : port.state;
+			row.state = ibv_query_port(row.ctx, (uint8_t)row.port, &port) ? IBV_PORT_NOP
+										      : port.state;
 			port_netdev(row.ctx, row.port, row.netdev);
 			fn(&row, arg);
 		}
@@ -45,8 +46,8 @@ static const char *up_or_down(const struct row *row)
 
 static void print_row(const struct row *row, void *arg)
 {
-	printf("%s port %u ==> %s (%s)\n", ibv_get_device_name(row->ctx->device), row->port, row->netdev,
-	       up_or_down(row));
+	printf("%s port %u ==> %s (%s)\n", ibv_get_device_name(row->ctx->device), row->port,
+	       row->netdev, up_or_down(row));
 }
 
 static const char *state_name(enum ibv_port_state state)
@@ -59,17 +60,18 @@ static const char *state_name(enum ibv_port_state state)
 	}
 }
 
-/* There is no PCI function: its place holds the name that our own tree gives the bus device. */
+/* There is no PCI function; the column has the bus device's name in our own tree. */
 static void print_row_verbose(const struct row *row, void *arg)
 {
 	const char *name = ibv_get_device_name(row->ctx->device);
 	char board[64];
 
-	if (ibv_read_sysfs_file(row->ctx->device->ibdev_path, "board_id", board, sizeof(board)) <= 0)
+	if (ibv_read_sysfs_file(row->ctx->device->ibdev_path, "board_id", board, sizeof(board)) <=
+	    0)
 		snprintf(board, sizeof(board), "NA");
-	printf("%s %s (MT%u - %s) Verbena software device fw %s port %u (%-6s) ==> %s (%s)\n", name, name,
-	       row->attr.vendor_part_id, board, row->attr.fw_ver, row->port, state_name(row->state),
-	       row->netdev, up_or_down(row));
+	printf("%s %s (MT%u - %s) Verbena software device fw %s port %u (%-6s) ==> %s (%s)\n", name,
+	       name, row->attr.vendor_part_id, board, row->attr.fw_ver, row->port,
+	       state_name(row->state), row->netdev, up_or_down(row));
 }
 
 static void add_row(const struct row *row, void *arg)
@@ -126,7 +128,8 @@ int alias_ibdev2netdev(int argc, char **argv)
 		fprintf(stderr, "ibdev2netdev: cannot list devices: %s\n", strerror(errno));
 		return 1;
 	}
-	each_row(list, argc > 1 && strcmp(argv[1], "-v") == 0 ? print_row_verbose : print_row, NULL);
+	each_row(list, argc > 1 && strcmp(argv[1], "-v") == 0 ? print_row_verbose : print_row,
+		 NULL);
 	ibv_free_device_list(list);
 	return 0;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbena perf: measures both transports by size, and what memcpy and bare UDP do on this machine; a table, JSON, an SVG plot. */
+/*
+ * verbena perf: measures both transports by size, and memcpy and bare UDP for comparison; prints a
+ * table, JSON or an SVG plot.
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -14,7 +17,16 @@
 #include "perf_pair.h"
 #include "tool.h"
 
-enum { TRANSPORTS = 2, SIZES = 7, WIDTH = 640, HEIGHT = 360, LEFT = 60, BOTTOM = 320, TOP = 40, RIGHT = 600 };
+enum {
+	TRANSPORTS = 2,
+	SIZES = 7,
+	WIDTH = 640,
+	HEIGHT = 360,
+	LEFT = 60,
+	BOTTOM = 320,
+	TOP = 40,
+	RIGHT = 600
+};
 
 static const char *const transports[TRANSPORTS] = { "local", "udp" };
 static const size_t sizes[SIZES] = { 8, 64, 512, 4096, 32768, 262144, 1048576 };
@@ -23,7 +35,7 @@ static struct perf_point points[TRANSPORTS][SIZES];
 static struct perf_limits limits;
 static unsigned int steps;
 
-/* Only for somebody who watches. */
+/* Progress, on a terminal only. */
 static void step(void)
 {
 	unsigned int all = TRANSPORTS * SIZES;
@@ -31,11 +43,11 @@ static void step(void)
 	steps++;
 	if (!isatty(STDERR_FILENO))
 		return;
-	fprintf(stderr, "\r[%-*.*s] %u/%u%s", (int)all, (int)steps, "####################", steps, all,
-		steps == all ? "\r\033[K" : "");
+	fprintf(stderr, "\r[%-*.*s] %u/%u%s", (int)all, (int)steps, "####################", steps,
+		all, steps == all ? "\r\033[K" : "");
 }
 
-/* The local transport is measured by memcpy, the other one by bare UDP. */
+/* Limit of the local transport: memcpy; of UDP: bare UDP. */
 static double limit_mib_s(int t)
 {
 	return t == 0 ? limits.memcpy_mib_s : limits.udp_mib_s;
@@ -43,16 +55,18 @@ static double limit_mib_s(int t)
 
 static void print_table(void)
 {
-	printf("memcpy of 1 MiB: %.0f MiB/s\nbare UDP on loopback: %.2f us one way (8 bytes, polling), %.0f MiB/s (stream)\n",
+	printf("memcpy of 1 MiB: %.0f MiB/s\nbare UDP on loopback: %.2f us one way (8 bytes, "
+	       "polling), %.0f MiB/s (stream)\n",
 	       limits.memcpy_mib_s, limits.udp_us, limits.udp_mib_s);
 	for (int t = 0; t < TRANSPORTS; t++) {
-		printf("\n%s%-9s %12s %10s %12s %12s %10s%s\n", BOLD, transports[t], "SEND us", "of UDP", "WRITE/s",
-		       "WRITE MiB/s", t == 0 ? "of memcpy" : "of UDP", PLAIN);
+		printf("\n%s%-9s %12s %10s %12s %12s %10s%s\n", BOLD, transports[t], "SEND us",
+		       "of UDP", "WRITE/s", "WRITE MiB/s", t == 0 ? "of memcpy" : "of UDP", PLAIN);
 		for (int i = 0; i < SIZES; i++) {
 			const struct perf_point *p = &points[t][i];
 
 			printf("%-9zu %12.2f %9.2fx %12.0f %12.1f %9.2fx\n", p->size, p->latency_us,
-			       p->latency_us / limits.udp_us, p->rate, p->mib_s, p->mib_s / limit_mib_s(t));
+			       p->latency_us / limits.udp_us, p->rate, p->mib_s,
+			       p->mib_s / limit_mib_s(t));
 		}
 	}
 }
@@ -71,9 +85,12 @@ static struct json_object *to_json(void)
 			const struct perf_point *p = &points[t][i];
 			struct json_object *row = json_object_new_object();
 
-			json_object_object_add(row, "size", json_object_new_int64((int64_t)p->size));
-			json_object_object_add(row, "send_latency_us", json_object_new_double(p->latency_us));
-			json_object_object_add(row, "write_mib_s", json_object_new_double(p->mib_s));
+			json_object_object_add(row, "size",
+					       json_object_new_int64((int64_t)p->size));
+			json_object_object_add(row, "send_latency_us",
+					       json_object_new_double(p->latency_us));
+			json_object_object_add(row, "write_mib_s",
+					       json_object_new_double(p->mib_s));
 			json_object_object_add(row, "write_rate", json_object_new_double(p->rate));
 			json_object_array_add(rows, row);
 		}
@@ -95,8 +112,9 @@ static void plot_line(FILE *f, int t, bool latency, const char *ink)
 	for (int i = 0; i < SIZES; i++)
 		fprintf(f, "%d,%.1f ", LEFT + i * (RIGHT - LEFT) / (SIZES - 1),
 			y_of(latency ? points[t][i].latency_us : points[t][i].mib_s));
-	fprintf(f, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s %s</text>\n", LEFT + 10 + 270 * latency, 14 + 16 * t,
-		ink, transports[t], latency ? "SEND us (dashed)" : "WRITE MiB/s");
+	fprintf(f, "\"/>\n<text x=\"%d\" y=\"%d\" fill=\"%s\">%s %s</text>\n",
+		LEFT + 10 + 270 * latency, 14 + 16 * t, ink, transports[t],
+		latency ? "SEND us (dashed)" : "WRITE MiB/s");
 }
 
 static int plot(const char *path)
@@ -106,11 +124,17 @@ static int plot(const char *path)
 
 	if (!f)
 		return complain(EXIT_FAILED, "%s: %s", path, strerror(errno));
-	fprintf(f, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" font-family=\"sans-serif\" "
-		"font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n", WIDTH, HEIGHT);
+	fprintf(f,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+		"font-family=\"sans-serif\" "
+		"font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+		WIDTH, HEIGHT);
 	for (int d = -1; d <= 6; d++)
-		fprintf(f, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"5\" y=\"%.1f\">%g</text>\n",
-			LEFT, RIGHT, y_of(pow(10, d)), y_of(pow(10, d)), y_of(pow(10, d)) + 4, pow(10, d));
+		fprintf(f,
+			"<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text "
+			"x=\"5\" y=\"%.1f\">%g</text>\n",
+			LEFT, RIGHT, y_of(pow(10, d)), y_of(pow(10, d)), y_of(pow(10, d)) + 4,
+			pow(10, d));
 	for (int i = 0; i < SIZES; i++)
 		fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%zu</text>\n",
 			LEFT + i * (RIGHT - LEFT) / (SIZES - 1), BOTTOM + 18, sizes[i]);
@@ -135,7 +159,8 @@ int cmd_perf(int argc, char **argv)
 	int c;
 
 	while ((c = next_option(argc, argv, ":s:qjh", options,
-				"Two processes on loopback, by shared memory and by UDP, for sizes from 8 bytes to 1 MiB.\n"
+				"Two processes on loopback, by shared memory and by UDP, for sizes "
+				"from 8 bytes to 1 MiB.\n"
 				"  -s, --svg FILE   a plot of latency and bandwidth by size\n"
 				"  -q, --quick      a tenth of the time\n"
 				"  -j, --json       machine-readable\n")) != -1) {
@@ -155,7 +180,8 @@ int cmd_perf(int argc, char **argv)
 		for (int i = 0; i < SIZES; i++)
 			points[t][i].size = sizes[i];
 		if (perf_pair(transports[t], points[t], SIZES, seconds, step))
-			return complain(EXIT_FAILED, "transport %s does not work here; verbena doctor says why",
+			return complain(EXIT_FAILED,
+					"transport %s does not work here; verbena doctor says why",
 					transports[t]);
 	}
 	if (json)

@@ -17,7 +17,7 @@
 
 enum {
 	BLOCK = 1 << 20,
-	SEGMENT = 4096,			/* as long as a packet of the loopback device */
+	SEGMENT = 4096,			/* length of a packet on the loopback device */
 	TRAIN = 15 * SEGMENT,		/* segments of one call, within 64 KiB */
 	SAMPLES = 1 << 16,
 };
@@ -77,7 +77,8 @@ static bool udp_pair(int fd[2])
 	socklen_t len = sizeof(sa[0]);
 
 	for (int i = 0; i < 2; i++) {
-		sa[i] = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		sa[i] = (struct sockaddr_in){ .sin_family = AF_INET,
+					      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 		fd[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		if (fd[i] < 0 || bind(fd[i], (struct sockaddr *)&sa[i], len) < 0 ||
 		    getsockname(fd[i], (struct sockaddr *)&sa[i], &len) < 0)
@@ -87,7 +88,7 @@ static bool udp_pair(int fd[2])
 	       connect(fd[1], (struct sockaddr *)&sa[0], len) == 0;
 }
 
-/* Answers what comes, until it is killed. */
+/* Echoes packets until killed. */
 static void echo(int fd)
 {
 	char buf[64];
@@ -97,7 +98,7 @@ static void echo(int fd)
 			send(fd, buf, 8, 0);
 }
 
-/* Sends as much as it can, until it is killed. */
+/* Sends as fast as possible until killed. */
 static void flood(int fd)
 {
 	static char train[TRAIN];
@@ -108,7 +109,7 @@ static void flood(int fd)
 		send(fd, train, sizeof(train), 0);
 }
 
-/* The other end of a pair of sockets, in a process of its own. */
+/* Starts a process at the other end of a socket pair. */
 static pid_t opposite(int fd, void (*body)(int))
 {
 	pid_t pid = fork();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See perf_pair.h.  The two sides are children of the tool, so that each reads the environment anew and the tool stays without devices.
- * They agree on each step over a socket pair; side 0 measures and writes its points to a pipe.
+ * See perf_pair.h.  Both sides are children of the tool, so that each reads the environment anew
+ * and the tool itself opens no device.  They synchronize each step over a socket pair; side 0
+ * measures and writes its points to a pipe.
  */
 #include "perf_pair.h"
 
@@ -18,7 +19,14 @@
 
 #include "perf_limits.h"
 
-enum { BUFFER = 1 << 20, DEPTH = 64, BATCH = 16, WARM_UP = 50, LIMIT_S = 60, SAMPLES_MAX = 1 << 20 };
+enum {
+	BUFFER = 1 << 20,
+	DEPTH = 64,
+	BATCH = 16,
+	WARM_UP = 50,
+	LIMIT_S = 60,	/* for one size: ends what hangs, not what is slow */
+	SAMPLES_MAX = 1 << 20
+};
 
 struct address {
 	union ibv_gid gid;
@@ -40,7 +48,7 @@ static void need(int ok)
 		_exit(1);
 }
 
-/* Both sides have come here; each gets what the other one says. */
+/* Barrier of both sides, which exchange messages in it. */
 static void swap(struct side *s, const void *mine, void *theirs, size_t len)
 {
 	need(write(s->sock, mine, len) == (ssize_t)len);
@@ -56,27 +64,38 @@ static void connect_qp(struct side *s, const union ibv_gid *gid)
 	need(!ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 			    IBV_QP_ACCESS_FLAGS));
 	swap(s, &own, &s->peer, sizeof(own));
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_4096,
-				     .dest_qp_num = s->peer.qpn, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
-				     .ah_attr = { .is_global = 1, .port_num = 1,
-						  .grh = { .dgid = s->peer.gid, .hop_limit = 1 } } };
-	need(!ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
-	/* A second: where others want the processors, a process that waits for one is not lost. */
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7,
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				     .path_mtu = IBV_MTU_4096,
+				     .dest_qp_num = s->peer.qpn,
+				     .max_dest_rd_atomic = 1,
+				     .min_rnr_timer = 1,
+				     .ah_attr = {
+					     .is_global = 1,
+					     .port_num = 1,
+					     .grh = { .dgid = s->peer.gid, .hop_limit = 1 } } };
+	need(!ibv_modify_qp(s->qp, &attr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER));
+	/* ACK timeout of a second: a process that waits for a CPU is not taken for dead. */
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+				     .timeout = 18,
+				     .retry_cnt = 7,
+				     .rnr_retry = 7,
 				     .max_rd_atomic = 1 };
 	need(!ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 			    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-/* Loopback, which is the last device. */
+/* Opens the loopback device, which is the last one. */
 static void open_side(struct side *s)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	union ibv_gid gid;
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 2 * DEPTH, 2 * DEPTH, 1, 1, 0 } };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .cap = { 2 * DEPTH, 2 * DEPTH, 1, 1, 0 } };
 
 	need(list && list[0]);
 	while (list[1])
@@ -86,7 +105,8 @@ static void open_side(struct side *s)
 	pd = ibv_alloc_pd(ctx);
 	s->cq = ibv_create_cq(ctx, 4 * DEPTH, NULL, NULL, 0);
 	need(pd && s->cq);
-	s->mr = ibv_reg_mr(pd, calloc(1, BUFFER), BUFFER, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	s->mr = ibv_reg_mr(pd, calloc(1, BUFFER), BUFFER,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	init.send_cq = init.recv_cq = s->cq;
 	s->qp = ibv_create_qp(pd, &init);
 	need(s->mr && s->qp);
@@ -112,7 +132,7 @@ static void post(struct side *s, enum ibv_wr_opcode opcode, size_t size)
 	need(!ibv_post_send(s->qp, &wr, &bad));
 }
 
-/* Returns how many, 1 to n, after at least one has come. */
+/* Returns the number of completions, 1 to n. */
 static int wait_some(struct side *s, int n, int *receives)
 {
 	struct ibv_wc wc[BATCH];
@@ -128,7 +148,7 @@ static int wait_some(struct side *s, int n, int *receives)
 	return got;
 }
 
-/* One message each way: both completions of it. */
+/* One message each way: waits for both completions. */
 static void exchange(struct side *s, size_t size, int first)
 {
 	int receives = 0, done = 0;
@@ -147,7 +167,7 @@ static void exchange(struct side *s, size_t size, int first)
 	}
 }
 
-/* The median of single messages: what else the machine does hits some of them only. */
+/* Median of single messages: other load on the machine affects only some. */
 static double ping_pong(struct side *s, size_t size, long count, int first)
 {
 	double *samples = calloc((size_t)count, sizeof(*samples)), before, now, median;
@@ -203,7 +223,8 @@ static void measure(struct side *s, int first, struct perf_point *p, double seco
 		need(write(out, p, sizeof(*p)) == (ssize_t)sizeof(*p));
 }
 
-static void run_side(int sock, int first, const struct perf_point *points, size_t n, double seconds, int out)
+static void run_side(int sock, int first, const struct perf_point *points, size_t n, double seconds,
+		     int out)
 {
 	struct side s = { .sock = sock };
 	char byte = 0, other;
@@ -218,12 +239,14 @@ static void run_side(int sock, int first, const struct perf_point *points, size_
 	for (size_t i = 0; i < n; i++) {
 		struct perf_point p = points[i];
 
+		alarm(LIMIT_S);
 		measure(&s, first, &p, seconds, out);
 	}
 	_exit(0);
 }
 
-int perf_pair(const char *transport, struct perf_point *points, size_t n, double seconds, void (*step)(void))
+int perf_pair(const char *transport, struct perf_point *points, size_t n, double seconds,
+	      void (*step)(void))
 {
 	int sock[2], result[2], good = 0, status;
 	pid_t pid[2];
@@ -242,7 +265,8 @@ int perf_pair(const char *transport, struct perf_point *points, size_t n, double
 	close(sock[0]);
 	close(sock[1]);
 	close(result[1]);
-	for (size_t i = 0; i < n && read(result[0], &points[i], sizeof(*points)) == (ssize_t)sizeof(*points); i++)
+	for (size_t i = 0;
+	     i < n && read(result[0], &points[i], sizeof(*points)) == (ssize_t)sizeof(*points); i++)
 		step();
 	close(result[0]);
 	for (int i = 0; i < 2; i++)

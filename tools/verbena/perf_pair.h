@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two processes that measure themselves through the public verbs only. */
+/* Measures two processes that use public verbs only. */
 #ifndef VRB_TOOL_PERF_PAIR_H
 #define VRB_TOOL_PERF_PAIR_H
 
@@ -8,14 +8,16 @@
 struct perf_point {
 	size_t size;		/* bytes */
 	double latency_us;	/* one way: half of a SEND ping-pong */
-	double mib_s;		/* RDMA WRITEs, a window of them */
-	double rate;		/* the same in requests a second */
+	double mib_s;		/* RDMA WRITEs, a window of them outstanding */
+	double rate;		/* the same, requests per second */
 };
 
 /*
- * Measures the n sizes in points[] over a transport ("local", "udp"), each for about `seconds`; step is called after each size.
- * Returns 0, or -1 if the processes could not do it. Must be called before this process uses the library.
+ * Measures the n sizes in points[] over a transport ("local", "udp"), each for about `seconds`;
+ * calls step after each size.  Returns 0, or -1 if the processes failed.  Must be called before
+ * this process uses the library.
  */
-int perf_pair(const char *transport, struct perf_point *points, size_t n, double seconds, void (*step)(void));
+int perf_pair(const char *transport, struct perf_point *points, size_t n, double seconds,
+	      void (*step)(void));
 
 #endif

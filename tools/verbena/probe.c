@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbena-probe: what an ordinary program gets that is linked with libibverbs.so.1.  The doctor runs it and reads three lines: the file
- * that the loader found (or its complaint after "!", and nothing more), what ibv_get_device_list() answered: a count, or "-" and errno; and the file of
- * librdmacm.so.1, empty if there is none.
- * Linked with nothing, so that the loader decides here as it does for others.
+ * verbena-probe: reports what an ordinary program gets that is linked with libibverbs.so.1.  The
+ * doctor runs it and reads three lines: the file that the loader found (or its error message after
+ * "!", and nothing else); the result of ibv_get_device_list(): a count, or "-" and errno; and the
+ * file of librdmacm.so.1, empty if there is none.  It is linked with no library, so that the loader
+ * decides here as for other programs.
  */
 #include <dlfcn.h>
 #include <errno.h>

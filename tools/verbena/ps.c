@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <json-c/json.h>
 
@@ -18,12 +19,12 @@ struct wanted {
 
 static void print_summary(struct json_object *p)
 {
-	printf("%7d  %-16s %4lld %5lld %6lld  %s\n", (int)number(p, "pid"), text(p, "program"),
-	       (long long)number(p, "n_qps"), (long long)number(p, "n_cqs"), (long long)number(p, "n_mrs"),
-	       devices_of(p));
+	printf("%7d  %-16s %4lld %5lld %6lld %6lld  %s\n", (int)number(p, "pid"),
+	       text(p, "program"), (long long)number(p, "n_qps"), (long long)number(p, "n_cqs"),
+	       (long long)number(p, "n_mrs"), (long long)number(p, "n_cm_ids"), devices_of(p));
 }
 
-/* Messages that no completion tells of. */
+/* Dropped messages, for which there is no completion. */
 static void print_drops(struct json_object *q)
 {
 	static const struct {
@@ -37,7 +38,8 @@ static void print_drops(struct json_object *q)
 
 	for (size_t i = 0; i < sizeof(drops) / sizeof(drops[0]); i++)
 		if (number(c, drops[i].name))
-			printf("           dropped: %lld messages %s\n", (long long)number(c, drops[i].name), drops[i].what);
+			printf("           dropped: %lld messages %s\n",
+			       (long long)number(c, drops[i].name), drops[i].what);
 }
 
 static void print_qps(struct json_object *p)
@@ -45,15 +47,15 @@ static void print_qps(struct json_object *p)
 	struct json_object *qps = list(p, "qps");
 
 	if (list_length(qps))
-		printf("\n  %-8s %-8s %-5s %-12s %-8s %-26s %9s %9s\n", "QP", "type", "state", "transport", "peer",
-		       "address", "sends", "receives");
+		printf("\n  %-8s %-8s %-5s %-12s %-8s %-26s %9s %9s\n", "QP", "type", "state",
+		       "transport", "peer", "address", "sends", "receives");
 	for (size_t i = 0; i < list_length(qps); i++) {
 		struct json_object *q = json_object_array_get_idx(qps, i);
 
-		printf("  0x%06llx %-8s %-5s %-12s 0x%06llx %-26s %4lld/%-4lld", (long long)number(q, "qpn"),
-		       text(q, "type"), text(q, "state"), text(q, "transport"), (long long)number(q, "peer_qpn"),
-		       text(q, "peer"), (long long)number(q, "sends_waiting"),
-		       (long long)number(q, "send_depth"));
+		printf("  0x%06llx %-8s %-5s %-12s 0x%06llx %-26s %4lld/%-4lld",
+		       (long long)number(q, "qpn"), text(q, "type"), text(q, "state"),
+		       text(q, "transport"), (long long)number(q, "peer_qpn"), text(q, "peer"),
+		       (long long)number(q, "sends_waiting"), (long long)number(q, "send_depth"));
 		if (json_object_get_boolean(json_object_object_get(q, "srq")))
 			printf("       SRQ\n");
 		else
@@ -68,15 +70,17 @@ static void print_cqs(struct json_object *p)
 	struct json_object *cqs = list(p, "cqs");
 
 	if (list_length(cqs))
-		printf("\n  %-8s %-8s %8s %8s %6s\n", "CQ", "device", "waiting", "entries", "users");
+		printf("\n  %-8s %-8s %8s %8s %6s\n", "CQ", "device", "waiting", "entries",
+		       "users");
 	for (size_t i = 0; i < list_length(cqs); i++) {
 		struct json_object *c = json_object_array_get_idx(cqs, i);
 
-		printf("  %-8lld %-8s %8lld %8lld %6lld%s%s\n", (long long)number(c, "handle"), text(c, "device"),
-		       (long long)number(c, "waiting"), (long long)number(c, "entries"),
-		       (long long)number(c, "users"),
+		printf("  %-8lld %-8s %8lld %8lld %6lld%s%s\n", (long long)number(c, "handle"),
+		       text(c, "device"), (long long)number(c, "waiting"),
+		       (long long)number(c, "entries"), (long long)number(c, "users"),
 		       json_object_get_boolean(json_object_object_get(c, "armed")) ? " armed" : "",
-		       json_object_get_boolean(json_object_object_get(c, "overrun")) ? " OVERRUN" : "");
+		       json_object_get_boolean(json_object_object_get(c, "overrun")) ? " OVERRUN"
+										     : "");
 	}
 }
 
@@ -85,15 +89,48 @@ static void print_mrs(struct json_object *p)
 	struct json_object *mrs = list(p, "mrs");
 
 	if (list_length(mrs))
-		printf("\n  %-10s %-10s %-13s %-18s %12s  %s\n", "lkey", "rkey", "kind", "address", "length",
-		       "access");
+		printf("\n  %-10s %-10s %-13s %-18s %12s  %s\n", "lkey", "rkey", "kind", "address",
+		       "length", "access");
 	for (size_t i = 0; i < list_length(mrs); i++) {
 		struct json_object *m = json_object_array_get_idx(mrs, i);
 		char rights[128];
 
-		printf("  0x%08llx 0x%08llx %-13s 0x%-16llx %12lld  %s\n", (long long)number(m, "lkey"),
-		       (long long)number(m, "rkey"), text(m, "kind"), (long long)number(m, "address"),
-		       (long long)number(m, "length"), access_text((unsigned int)number(m, "access"), rights, sizeof(rights)));
+		printf("  0x%08llx 0x%08llx %-13s 0x%-16llx %12lld  %s\n",
+		       (long long)number(m, "lkey"), (long long)number(m, "rkey"), text(m, "kind"),
+		       (long long)number(m, "address"), (long long)number(m, "length"),
+		       access_text((unsigned int)number(m, "access"), rights, sizeof(rights)));
+	}
+}
+
+/* "10.0.0.1:4791", "[fe80::1]:4791", or "". */
+static const char *endpoint(struct json_object *id, const char *addr, const char *port, char to[64])
+{
+	const char *a = text(id, addr);
+	int n = (int)number(id, port);
+
+	to[0] = '\0';
+	if (n || strcmp(a, "*") != 0)
+		snprintf(to, 64, strchr(a, ':') ? "[%s]:%d" : "%s:%d", a, n);
+	return to;
+}
+
+static void print_ids(struct json_object *p)
+{
+	struct json_object *ids = list(p, "cm_ids");
+
+	if (list_length(ids))
+		printf("\n  %-5s %-8s %-14s %-14s %-24s %-24s %-8s %s\n", "CM id", "type", "state",
+		       "exchange", "address", "peer", "QP", "device");
+	for (size_t i = 0; i < list_length(ids); i++) {
+		struct json_object *id = json_object_array_get_idx(ids, i);
+		char src[64], dst[64], qp[16] = "-";
+
+		if (number(id, "qpn"))
+			snprintf(qp, sizeof(qp), "0x%06llx", (unsigned long long)number(id, "qpn"));
+		printf("  %-5s %-8s %-14s %-14s %-24s %-24s %-8s %s\n", text(id, "port_space"),
+		       text(id, "type"), text(id, "state"), text(id, "exchange"),
+		       endpoint(id, "src", "src_port", src), endpoint(id, "dst", "dst_port", dst),
+		       qp, text(id, "device"));
 	}
 }
 
@@ -107,13 +144,15 @@ static bool show(struct json_object *p, void *arg)
 		return false;
 	}
 	if (!w->any)
-		printf("%7s  %-16s %4s %5s %6s  %s\n", "PID", "PROGRAM", "QPS", "CQS", "MRS", "DEVICES");
+		printf("%7s  %-16s %4s %5s %6s %6s  %s\n", "PID", "PROGRAM", "QPS", "CQS", "MRS",
+		       "CMIDS", "DEVICES");
 	w->any = true;
 	print_summary(p);
 	if (w->pid) {
 		print_qps(p);
 		print_cqs(p);
 		print_mrs(p);
+		print_ids(p);
 	}
 	return true;
 }
@@ -129,9 +168,11 @@ int cmd_ps(int argc, char **argv)
 	char *end = (char *)nothing;
 
 	while ((c = next_option(argc, argv, ":jh", options,
-				"With a PID: each queue pair, completion queue and memory region of that process.\n"
-				"Of the user's processes that share this VERBENA_DIR.\n"
-				"  -j, --json   machine-readable, always with all objects\n")) != -1) {
+				"With a PID: each queue pair, completion queue, memory region and "
+				"rdma_cm id of that process.\n"
+				"Shows processes of the user that share this VERBENA_DIR.\n"
+				"  -j, --json   machine-readable, always with all objects\n")) !=
+	       -1) {
 		if (c == '?')
 			return EXIT_USAGE;
 		w.all = w.all ? w.all : json_object_new_array();
@@ -139,22 +180,28 @@ int cmd_ps(int argc, char **argv)
 	if (optind < argc) {
 		w.pid = (int)strtol(argv[optind], &end, 10);
 		if (*end || w.pid <= 0)
-			return complain(EXIT_USAGE, "'%s' is no process number", argv[optind]);
+			return complain(EXIT_USAGE, "'%s' is not a process id", argv[optind]);
 		if (!no_arguments(argc, argv, optind + 1))
 			return EXIT_USAGE;
 	}
 	n = ask_process(w.pid, show, &w, &silent);
 	if (n < 0)
-		return complain(EXIT_REFUSED, "the directory that processes share cannot be used; verbena doctor says why");
+		return complain(EXIT_REFUSED, "the directory that processes share cannot be used; "
+					      "verbena doctor says why");
 	if (silent && w.pid && !w.any)
-		return complain(EXIT_FAILED, "process %d uses Verbena but did not answer (stopped, without progress thread, or without processor)", w.pid);
+		return complain(EXIT_FAILED,
+				"process %d uses Verbena but did not answer (stopped, without "
+				"progress thread, or without a CPU)",
+				w.pid);
 	if (silent)
-		complain(0, "%d process%s did not answer (stopped, or without progress thread)", silent,
-			 silent == 1 ? "" : "es");
+		complain(0, "%d process%s did not answer (stopped, or without progress thread)",
+			 silent, silent == 1 ? "" : "es");
 	if (w.all)
 		print_json(w.all);
 	if (w.pid && !w.any)
-		return complain(EXIT_FAILED, "process %d does not use Verbena, or not in this VERBENA_DIR", w.pid);
+		return complain(EXIT_FAILED,
+				"process %d does not use Verbena, or not in this VERBENA_DIR",
+				w.pid);
 	if (!w.any && !w.all)
 		printf("no process uses Verbena\n");
 	return EXIT_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbena run: starts a program with our library first in the loader's path and the preloaded answers for /sys and /dev.
- * Everything it does is done by environment variables; verbena(1) lists them.
+ * verbena run: starts a program with Verbena's library first in the loader's path and the emulation
+ * of /sys and /dev preloaded.  It only sets environment variables; verbena(1) lists them.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,15 +22,29 @@ static const struct {
 	const char *variable;
 	const char *help;
 } settings[] = {
-	{ { "devices", required_argument, NULL, 'd' }, "VERBENA_DEVICES", "interfaces, or name=interface" },
-	{ { "transport", required_argument, NULL, 't' }, "VERBENA_TRANSPORT", "auto, udp or local" },
-	{ { "log", required_argument, NULL, 'l' }, "VERBENA_LOG", "off error warn info debug trace, module=level" },
-	{ { "log-file", required_argument, NULL, 'L' }, "VERBENA_LOG_FILE", "where log lines go instead of stderr" },
-	{ { "port", required_argument, NULL, 'p' }, "VERBENA_UDP_PORT", "UDP port, 4791 if not given" },
-	{ { "dir", required_argument, NULL, 'D' }, "VERBENA_DIR", "directory that the processes share" },
+	{ { "devices", required_argument, NULL, 'd' },
+	  "VERBENA_DEVICES",
+	  "interfaces, or name=interface" },
+	{ { "transport", required_argument, NULL, 't' },
+	  "VERBENA_TRANSPORT",
+	  "auto, udp or local" },
+	{ { "log", required_argument, NULL, 'l' },
+	  "VERBENA_LOG",
+	  "off error warn info debug trace, module=level" },
+	{ { "log-file", required_argument, NULL, 'L' },
+	  "VERBENA_LOG_FILE",
+	  "where log lines go instead of stderr" },
+	{ { "port", required_argument, NULL, 'p' },
+	  "VERBENA_UDP_PORT",
+	  "UDP port, 4791 if not given" },
+	{ { "dir", required_argument, NULL, 'D' },
+	  "VERBENA_DIR",
+	  "directory that the processes share" },
 	{ { "raw", required_argument, NULL, 'r' }, "VERBENA_RAW", "auto, packet or virtual" },
 	{ { "progress", required_argument, NULL, 'P' }, "VERBENA_PROGRESS", "thread or none" },
-	{ { "seed", required_argument, NULL, 's' }, "VERBENA_SEED", "makes random numbers repeatable" },
+	{ { "seed", required_argument, NULL, 's' },
+	  "VERBENA_SEED",
+	  "makes random numbers repeatable" },
 };
 
 static const struct option flags[] = {
@@ -45,16 +59,19 @@ static const char *help_text(void)
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++)
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "  -%c, --%-10s VALUE   %-18s %s\n",
-				      settings[i].option.val, settings[i].option.name,
-				      settings[i].variable, settings[i].help);
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "  -%c, --%-10s VALUE   %-18s %s\n", settings[i].option.val,
+				      settings[i].option.name, settings[i].variable,
+				      settings[i].help);
 	snprintf(text + n, sizeof(text) - n,
-		 "  -n, --no-preload         do not answer for /sys/class/infiniband and /dev/infiniband\n"
-		 "  -e, --print              print the environment variables instead of running anything\n");
+		 "  -n, --no-preload         do not emulate /sys/class/infiniband and "
+		 "/dev/infiniband\n"
+		 "  -e, --print              print the environment variables instead of running "
+		 "anything\n");
 	return text;
 }
 
-/* The folder of the library that this program itself runs on. */
+/* The folder of the library that this program uses. */
 static bool library_folder(char folder[PATH_MAX])
 {
 	Dl_info info;
@@ -68,7 +85,7 @@ static bool library_folder(char folder[PATH_MAX])
 	return slash != NULL;
 }
 
-/* Puts `what` before (or behind) what a list of the environment has; false: no memory. */
+/* Prepends or appends `what` to a list in the environment.  Returns false if out of memory. */
 static bool extend(const char *name, const char *what, bool first)
 {
 	const char *old = getenv(name);
@@ -92,13 +109,17 @@ static int prepare(bool preload)
 	struct ibv_device **list;
 
 	if (!library_folder(folder))
-		return complain(EXIT_FAILED, "cannot find the library that I am linked with");
+		return complain(EXIT_FAILED,
+				"cannot find the libibverbs.so.1 that this tool is linked with");
 	snprintf(shim, sizeof(shim), "%s/%s", folder, SHIM);
 	if (preload && access(shim, R_OK) < 0)
 		return complain(EXIT_FAILED, "%s: %s", shim, strerror(errno));
-	if (!extend("LD_LIBRARY_PATH", folder, true) || (preload && !extend("LD_PRELOAD", shim, false)))
+	if (!extend("LD_LIBRARY_PATH", folder, true) ||
+	    (preload && !extend("LD_PRELOAD", shim, false)))
 		return complain(EXIT_FAILED, "out of memory");
-	/* Writes the files that the preloaded library shows, before a shell script looks for them. */
+	/*
+	 * Creates the files that the preloaded library shows, for scripts that look for them first.
+	 */
 	list = ibv_get_device_list(&count);
 	if (list)
 		ibv_free_device_list(list);
@@ -126,7 +147,8 @@ static int start(char **argv)
 
 	execvp(argv[0], argv);
 	err = errno;
-	return complain(err == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN, "%s: %s", argv[0], strerror(err));
+	return complain(err == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN, "%s: %s", argv[0],
+			strerror(err));
 }
 
 static const char *variable_of(int letter)
@@ -137,14 +159,18 @@ static const char *variable_of(int letter)
 	return NULL;
 }
 
-/* The words are iproute2's. */
+/* Arguments are those of iproute2's rdma. */
 int cmd_rdma(int argc, char **argv)
 {
 	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
 	int status;
 
 	if (argc > 1 && strcmp(argv[1], "--help") == 0)
-		return next_option(argc, argv, ":h", options, "Runs rdma(8), which must be installed; verbena rdma help lists its commands.\n") == -1 ? EXIT_OK : EXIT_USAGE;
+		return next_option(argc, argv, ":h", options,
+				   "Runs rdma(8), which must be installed; verbena rdma help lists "
+				   "its commands.\n") == -1
+			       ? EXIT_OK
+			       : EXIT_USAGE;
 	status = prepare(true);
 	argv[0] = (char *)"rdma";
 	return status ? status : start(argv);
@@ -172,7 +198,7 @@ int cmd_run(int argc, char **argv)
 	if (environment_is_bad())
 		return EXIT_USAGE;
 	if (optind >= argc && !print)
-		return complain(EXIT_USAGE, "which program? verbena run [options] -- COMMAND");
+		return complain(EXIT_USAGE, "no program given: verbena run [options] -- COMMAND");
 	status = prepare(preload);
 	if (status)
 		return status;

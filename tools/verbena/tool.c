@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the subcommands share: complaints, options, devices, colours. */
+/* Common parts of the subcommands: error messages, options, devices, colours. */
 #include "tool.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ int complain(int status, const char *fmt, ...)
 	return status;
 }
 
-/* getopt's own words would name the program only. */
+/* getopt's own message would name the program only. */
 static void bad_option(char **argv, int opt)
 {
 	const char *word = argv[optind - 1];
@@ -80,8 +80,10 @@ struct ibv_device **all_devices(int *count, int *status)
 	struct ibv_device **list = ibv_get_device_list(count);
 
 	if (!list)
-		*status = complain(errno == EPERM || errno == EACCES ? EXIT_REFUSED : EXIT_NO_DEVICE,
-				   "cannot list devices: %s (verbena doctor says why)", strerror(errno));
+		*status =
+			complain(errno == EPERM || errno == EACCES ? EXIT_REFUSED : EXIT_NO_DEVICE,
+				 "cannot list devices: %s (verbena doctor says why)",
+				 strerror(errno));
 	return list;
 }
 
@@ -104,9 +106,10 @@ struct ibv_context *open_device(const char *name, int *status)
 	if (dev)
 		ctx = ibv_open_device(dev);
 	if (!dev && name)
-		*status = complain(EXIT_NO_DEVICE, "no device '%s' (verbena devices lists them)", name);
+		*status = complain(EXIT_NO_DEVICE, "no device '%s' (verbena devices lists them)",
+				   name);
 	else if (!dev)
-		*status = complain(EXIT_NO_DEVICE, "there are no devices (verbena doctor says why)");
+		*status = complain(EXIT_NO_DEVICE, "no devices (verbena doctor says why)");
 	else if (!ctx)
 		*status = complain(errno == ENOMEM ? EXIT_FAILED : EXIT_REFUSED,
 				   "cannot open %s: %s (verbena doctor says why)",
@@ -147,7 +150,8 @@ bool netdev_is_up(const char *name)
 
 void print_json(struct json_object *o)
 {
-	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE));
+	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+						       JSON_C_TO_STRING_NOSLASHESCAPE));
 	json_object_put(o);
 }
 

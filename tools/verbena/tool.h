@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The verbena tool: one subcommand a file, a table of them in main.c, and what they share (tool.c).
+ * The verbena tool: one file per subcommand, a table of them in main.c, and common parts in tool.c.
  *
- * Results go to stdout, complaints to stderr, one line each.  Single-threaded but for perf.
+ * Results go to stdout, errors to stderr, one line each.  Single-threaded, except perf.
  */
 #ifndef VRB_TOOL_H
 #define VRB_TOOL_H
@@ -17,12 +17,13 @@ struct json_object;
 /* Exit statuses; verbena(1) documents them. */
 enum {
 	EXIT_OK = 0,
-	EXIT_FAILED = 1,	/* what was asked for failed, or doctor found a problem */
-	EXIT_USAGE = 2,		/* an option, an argument or an environment variable that cannot be understood */
+	EXIT_FAILED = 1,	/* the operation failed, or doctor found a problem */
+	/* invalid option, argument or environment variable */
+	EXIT_USAGE = 2,
 	EXIT_NO_DEVICE = 3,	/* no such device, or none at all */
-	EXIT_REFUSED = 4,	/* the system refuses: permissions, limits */
-	EXIT_CANNOT_RUN = 126,	/* run: the program is there but cannot be started */
-	EXIT_NOT_FOUND = 127,	/* run: there is no such program */
+	EXIT_REFUSED = 4,	/* denied by the system: permissions, limits */
+	EXIT_CANNOT_RUN = 126,	/* run: the program cannot be started */
+	EXIT_NOT_FOUND = 127,	/* run: no such program */
 };
 
 struct command {
@@ -30,7 +31,7 @@ struct command {
 	int (*run)(int argc, char **argv);	/* argv[0] is the command's name */
 	const char *args;
 	const char *help;
-	bool any_environment;	/* works although $VERBENA_* cannot be understood */
+	bool any_environment;	/* works with an invalid $VERBENA_* */
 };
 
 int cmd_run(int argc, char **argv);
@@ -48,7 +49,7 @@ int cmd_capture(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 
-/* Programs of other names: the same binary, called by a link. They answer as their namesakes do. */
+/* Programs with other names: links to the same binary that behave like rdma-core's. */
 int alias_ibv_devices(int argc, char **argv);
 int alias_ibv_devinfo(int argc, char **argv);
 int alias_ibv_asyncwatch(int argc, char **argv);
@@ -58,42 +59,45 @@ int alias_device_info(int argc, char **argv);
 
 extern const struct command commands[];
 
-/* $VERBENA_* cannot be understood; the first complaint has been told. */
+/* A $VERBENA_* is invalid; its first error has been printed. */
 bool environment_is_bad(void);
 
-/* One line on stderr, "verbena NAME: ...". Returns status. */
+/* Prints one line on stderr, "verbena NAME: ...".  Returns status. */
 int complain(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The command that complain() names. */
+/* The command named by complain(). */
 extern const char *tool_command;
 
 /*
- * getopt_long() for a command: unknown options are told in one line.  '?' then means "return EXIT_USAGE".
- * --help prints the command's line and its options, and ends the program.
+ * getopt_long() for a command: unknown options are reported in one line, and '?' means "return
+ * EXIT_USAGE".  --help prints the command's usage and exits.
  */
 struct option;
 int next_option(int argc, char **argv, const char *letters, const struct option *options,
 		const char *help);
 
-/* Nothing may be left after the options; says so and returns false otherwise. */
+/* Returns false, after an error message, if there are arguments after the options. */
 bool no_arguments(int argc, char **argv, int first);
 
-/* All devices; NULL after a complaint, with *status set. Free with ibv_free_device_list(). */
+/*
+ * Lists all devices; NULL after an error message, with *status set.  Free with
+ * ibv_free_device_list().
+ */
 struct ibv_device **all_devices(int *count, int *status);
 
-/* Opens the named device, NULL: the first one. NULL after a complaint, with *status set. */
+/* Opens the named device, NULL: the first one.  NULL after an error message, with *status set. */
 struct ibv_context *open_device(const char *name, int *status);
 
-/* The interface behind a port: the one of its first GID; "" if it has none. */
+/* The interface behind a port, by its first GID; "" if it has none. */
 void port_netdev(struct ibv_context *ctx, unsigned int port, char name[16]);
 
-/* Is the interface up and running? */
+/* True if the interface is up and running. */
 bool netdev_is_up(const char *name);
 
-/* Exported by libibverbs for its providers and tools, and declared in none of its public headers. */
+/* Exported by libibverbs for providers and tools, but in no public header. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* Prints, adds a newline, frees. */
+/* Prints it with a newline, and frees it. */
 void print_json(struct json_object *o);
 
 /* Escape sequence if stdout is a terminal (and $NO_COLOR is not set), else "". */

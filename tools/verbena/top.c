@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbena top: what the user's processes do, again and again.  Rates are differences between two answers of the same process and QP; what
- * was not there before has none.
+ * verbena top: what the user's processes do, repeatedly.  Rates are differences between two answers
+ * of the same process and QP; new ones have none.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -39,13 +39,15 @@ static struct json_object *find(struct json_object *all, const char *key, int64_
 	return NULL;
 }
 
-/* Queue indices run over 32 bits. */
-static double per_second(struct json_object *now, struct json_object *then, const char *key, double seconds)
+/* Queue indices wrap at 32 bits. */
+static double per_second(struct json_object *now, struct json_object *then, const char *key,
+			 double seconds)
 {
 	return (uint32_t)(number(now, key) - number(then, key)) / seconds;
 }
 
-static double counted(struct json_object *now, struct json_object *then, const char *key, double seconds)
+static double counted(struct json_object *now, struct json_object *then, const char *key,
+		      double seconds)
 {
 	struct json_object *a = json_object_object_get(now, "counters");
 	struct json_object *b = json_object_object_get(then, "counters");
@@ -54,7 +56,7 @@ static double counted(struct json_object *now, struct json_object *then, const c
 	return grown > 0 ? (double)grown / seconds : 0;
 }
 
-/* Of a QP of process p since the previous round. */
+/* Rates of a QP of process p since the previous round. */
 static struct rates rates_of(struct json_object *p, struct json_object *q)
 {
 	struct json_object *old = find(previous, "pid", number(p, "pid"));
@@ -69,7 +71,8 @@ static struct rates rates_of(struct json_object *p, struct json_object *q)
 		.recvs = per_second(q, then, "recvs_taken", seconds),
 		.out_bytes = counted(q, then, "sent_bytes", seconds),
 		.in_bytes = counted(q, then, "rcvd_bytes", seconds),
-		.packets = counted(q, then, "sent_pkts", seconds) + counted(q, then, "rcvd_pkts", seconds),
+		.packets = counted(q, then, "sent_pkts", seconds) +
+			   counted(q, then, "rcvd_pkts", seconds),
 		.retries = counted(q, then, "retransmitted_pkts", seconds),
 	};
 }
@@ -79,7 +82,7 @@ static void add_double(struct json_object *o, const char *key, double v)
 	json_object_object_add(o, key, json_object_new_double(v));
 }
 
-/* The processes with a "rates" object in each QP whose rates are known. */
+/* Adds a "rates" object to each QP whose rates are known. */
 static void add_rates(struct json_object *all)
 {
 	for (size_t i = 0; i < list_length(all); i++) {
@@ -124,27 +127,29 @@ static int rows_of_terminal(void)
 {
 	struct winsize w;
 
-	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row ? w.ws_row :
-											       1 << 30;
+	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row
+		       ? w.ws_row
+		       : 1 << 30;
 }
 
 static void print_qp(struct json_object *p, struct json_object *q)
 {
 	struct rates r = rates_of(p, q);
 
-	printf("%7lld %-14.14s 0x%06llx %-4.4s %-5s %-12s %4lld/%-4lld", (long long)number(p, "pid"),
-	       text(p, "program"), (long long)number(q, "qpn"), text(q, "type"), text(q, "state"),
-	       text(q, "transport"), (long long)number(q, "sends_waiting"), (long long)number(q, "send_depth"));
+	printf("%7lld %-14.14s 0x%06llx %-4.4s %-5s %-12s %4lld/%-4lld",
+	       (long long)number(p, "pid"), text(p, "program"), (long long)number(q, "qpn"),
+	       text(q, "type"), text(q, "state"), text(q, "transport"),
+	       (long long)number(q, "sends_waiting"), (long long)number(q, "send_depth"));
 	if (r.known)
-		printf(" %7s %7s %7s %7s %7s\n", scaled(r.sends), scaled(r.recvs), scaled(r.out_bytes),
-		       scaled(r.in_bytes), scaled(r.retries));
+		printf(" %7s %7s %7s %7s %7s\n", scaled(r.sends), scaled(r.recvs),
+		       scaled(r.out_bytes), scaled(r.in_bytes), scaled(r.retries));
 	else
 		printf(" %7s %7s %7s %7s %7s\n", "-", "-", "-", "-", "-");
 }
 
 static void print_screen(struct json_object *all, int silent)
 {
-	long long qps = 0, cqs = 0, mrs = 0;
+	long long qps = 0, cqs = 0, mrs = 0, ids = 0;
 	int room = rows_of_terminal() - 4;
 	size_t n = list_length(all);
 
@@ -154,12 +159,15 @@ static void print_screen(struct json_object *all, int silent)
 		qps += number(p, "n_qps");
 		cqs += number(p, "n_cqs");
 		mrs += number(p, "n_mrs");
+		ids += number(p, "n_cm_ids");
 	}
-	printf("%zu process%s, %lld QPs, %lld CQs, %lld MRs", n, n == 1 ? "" : "es", qps, cqs, mrs);
+	printf("%zu process%s, %lld QPs, %lld CQs, %lld MRs, %lld CM ids", n, n == 1 ? "" : "es",
+	       qps, cqs, mrs, ids);
 	if (silent)
 		printf("; %d do not answer", silent);
-	printf("\n%s%7s %-14s %-8s %-4s %-5s %-12s %-9s %7s %7s %7s %7s %7s%s\n", BOLD, "PID", "PROGRAM", "QP",
-	       "TYPE", "STATE", "TRANSPORT", "SENDS", "send/s", "recv/s", "out B/s", "in B/s", "again/s", PLAIN);
+	printf("\n%s%7s %-14s %-8s %-4s %-5s %-12s %-9s %7s %7s %7s %7s %7s%s\n", BOLD, "PID",
+	       "PROGRAM", "QP", "TYPE", "STATE", "TRANSPORT", "SENDS", "send/s", "recv/s",
+	       "out B/s", "in B/s", "again/s", PLAIN);
 	for (size_t i = 0; i < n; i++) {
 		struct json_object *p = json_object_array_get_idx(all, i), *l = list(p, "qps");
 
@@ -212,7 +220,8 @@ static int round_once(bool json, int nth)
 
 	if (ask_all(keep, all, &silent) < 0) {
 		json_object_put(all);
-		return complain(EXIT_REFUSED, "the directory that processes share cannot be used; verbena doctor says why");
+		return complain(EXIT_REFUSED, "the directory that processes share cannot be used; "
+					      "verbena doctor says why");
 	}
 	if (json) {
 		add_rates(all);
@@ -246,7 +255,8 @@ int cmd_top(int argc, char **argv)
 				"Ends with q, ^C or after -n rounds.\n"
 				"  -n, --times N          how many rounds; for ever if not given\n"
 				"  -i, --interval SECONDS between two rounds, 1 if not given\n"
-				"  -j, --json             one line with everything a round\n")) != -1) {
+				"  -j, --json             one line with everything a round\n")) !=
+	       -1) {
 		if (c == '?')
 			return EXIT_USAGE;
 		if (c == 'j')
@@ -256,7 +266,8 @@ int cmd_top(int argc, char **argv)
 		else
 			interval = strtod(optarg, &end);
 		if (*end || times < 0 || !(interval >= 0.05 && interval <= 3600))
-			return complain(EXIT_USAGE, "'%s' is not a number that makes sense here", optarg);
+			return complain(EXIT_USAGE, "'%s' is not a number, or out of range",
+					optarg);
 	}
 	if (!no_arguments(argc, argv, optind))
 		return EXIT_USAGE;

@@ -17,7 +17,7 @@ int64_t number(struct json_object *o, const char *key)
 
 const char *text(struct json_object *o, const char *key)
 {
-	static char kept[5][64];
+	static char kept[8][64];
 	static unsigned int next;
 	const char *s = json_object_get_string(json_object_object_get(o, key));
 	char *to = kept[next++ % ARRAY_SIZE(kept)];
@@ -63,9 +63,12 @@ const char *access_text(unsigned int access, char *buf, size_t size)
 		unsigned int bit;
 		const char *name;
 	} rows[] = {
-		{ IBV_ACCESS_LOCAL_WRITE, "local-write" },   { IBV_ACCESS_REMOTE_WRITE, "remote-write" },
-		{ IBV_ACCESS_REMOTE_READ, "remote-read" },   { IBV_ACCESS_REMOTE_ATOMIC, "atomic" },
-		{ IBV_ACCESS_MW_BIND, "bind" },		     { IBV_ACCESS_ZERO_BASED, "zero-based" },
+		{ IBV_ACCESS_LOCAL_WRITE, "local-write" },
+		{ IBV_ACCESS_REMOTE_WRITE, "remote-write" },
+		{ IBV_ACCESS_REMOTE_READ, "remote-read" },
+		{ IBV_ACCESS_REMOTE_ATOMIC, "atomic" },
+		{ IBV_ACCESS_MW_BIND, "bind" },
+		{ IBV_ACCESS_ZERO_BASED, "zero-based" },
 		{ IBV_ACCESS_ON_DEMAND, "on-demand" },
 	};
 	size_t n = 0;
@@ -73,6 +76,7 @@ const char *access_text(unsigned int access, char *buf, size_t size)
 	buf[0] = '\0';
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (access & rows[i].bit)
-			n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? " " : "", rows[i].name);
+			n += (size_t)snprintf(buf + n, size - n, "%s%s", n ? " " : "",
+					      rows[i].name);
 	return n ? buf : "read";
 }

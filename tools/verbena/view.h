@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading what a process said of itself: what is missing counts as 0, "" or an empty list. */
+/* Access to a process's answer: missing values count as 0, "" or an empty list. */
 #ifndef VRB_TOOL_VIEW_H
 #define VRB_TOOL_VIEW_H
 
@@ -10,13 +10,13 @@ struct json_object;
 
 int64_t number(struct json_object *o, const char *key);
 
-/* Printable: what a terminal could take for a command is replaced. Holds until the fifth next call. */
+/* The text without control characters.  Valid until the fifth next call. */
 const char *text(struct json_object *o, const char *key);
 
 struct json_object *list(struct json_object *o, const char *key);
 size_t list_length(struct json_object *list);
 
-/* "vrb0 vrb1": of a process's contexts. Holds until the next call. */
+/* Names of a process's devices, such as "vrb0 vrb1".  Valid until the next call. */
 const char *devices_of(struct json_object *process);
 
 /* IBV_ACCESS_* as words; returns buf. */

@@ -14,15 +14,17 @@
 
 #define EVENT(name) [IBV_EVENT_##name] = "IBV_EVENT_" #name
 
-/* All of them, and those that the traditional program knows. */
+/* All events, and those that rdma-core's program knows. */
 static const char *const names[] = {
 	EVENT(CQ_ERR), EVENT(QP_FATAL), EVENT(QP_REQ_ERR), EVENT(QP_ACCESS_ERR), EVENT(COMM_EST),
 	EVENT(SQ_DRAINED), EVENT(PATH_MIG), EVENT(PATH_MIG_ERR), EVENT(DEVICE_FATAL),
-	EVENT(PORT_ACTIVE), EVENT(PORT_ERR), EVENT(LID_CHANGE), EVENT(PKEY_CHANGE), EVENT(SM_CHANGE),
+	EVENT(PORT_ACTIVE), EVENT(PORT_ERR), EVENT(LID_CHANGE), EVENT(PKEY_CHANGE),
+	EVENT(SM_CHANGE),
 	EVENT(SRQ_ERR), EVENT(SRQ_LIMIT_REACHED), EVENT(QP_LAST_WQE_REACHED),
 	EVENT(CLIENT_REREGISTER), EVENT(GID_CHANGE), EVENT(WQ_FATAL),
 }, *const traditional[] = {
-	EVENT(DEVICE_FATAL), EVENT(PORT_ACTIVE), EVENT(PORT_ERR), EVENT(LID_CHANGE), EVENT(PKEY_CHANGE),
+	EVENT(DEVICE_FATAL), EVENT(PORT_ACTIVE), EVENT(PORT_ERR), EVENT(LID_CHANGE),
+	EVENT(PKEY_CHANGE),
 	EVENT(SM_CHANGE), EVENT(CLIENT_REREGISTER), EVENT(GID_CHANGE),
 };
 
@@ -35,15 +37,18 @@ static void tell_text(struct ibv_context *ctx, const struct ibv_async_event *ev)
 	       ev->element.port_num);
 }
 
-/* One object a line, for a reader that takes them as they come. */
+/* One object per line, for readers of a pipe. */
 static void tell_json(struct ibv_context *ctx, const struct ibv_async_event *ev)
 {
 	struct json_object *o = json_object_new_object();
 	unsigned int type = ev->event_type;
 
-	json_object_object_add(o, "device", json_object_new_string(ibv_get_device_name(ctx->device)));
-	json_object_object_add(o, "event", json_object_new_string(type < ARRAY_SIZE(names) && names[type] ?
-								   names[type] : "unknown event"));
+	json_object_object_add(o, "device",
+			       json_object_new_string(ibv_get_device_name(ctx->device)));
+	json_object_object_add(o, "event",
+			       json_object_new_string(type < ARRAY_SIZE(names) && names[type]
+							      ? names[type]
+							      : "unknown event"));
 	json_object_object_add(o, "number", json_object_new_int((int)type));
 	json_object_object_add(o, "port", json_object_new_int(ev->element.port_num));
 	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN));
@@ -88,11 +93,12 @@ static int watch_all(bool json)
 	ibv_free_device_list(list);
 	if (opened) {
 		if (!json)
-			printf("watching %d device%s; end with ^C\n", opened, opened == 1 ? "" : "s");
+			printf("watching %d device%s; end with ^C\n", opened,
+			       opened == 1 ? "" : "s");
 		return follow(ctx, (nfds_t)opened, json);
 	}
 	free(ctx);
-	return complain(EXIT_NO_DEVICE, "there are no devices (verbena doctor says why)");
+	return complain(EXIT_NO_DEVICE, "no devices (verbena doctor says why)");
 }
 
 int cmd_watch(int argc, char **argv)
@@ -148,7 +154,8 @@ static int watch_traditionally(struct ibv_device *dev)
 		unsigned int type = ev.event_type;
 
 		printf("  event_type %s (%u), port %d\n",
-		       type < ARRAY_SIZE(traditional) && traditional[type] ? traditional[type] : "unexpected",
+		       type < ARRAY_SIZE(traditional) && traditional[type] ? traditional[type]
+									   : "unexpected",
 		       type, ev.element.port_num);
 		ibv_ack_async_event(&ev);
 	}

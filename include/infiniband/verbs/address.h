@@ -10,7 +10,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* What the global route header (on RoCE: the IP header) of packets on a path shall say. */
+/* What the global route header (on RoCE: the IP header) of packets on a path contains. */
 struct ibv_global_route {
 	union ibv_gid dgid;
 	uint32_t flow_label; /* 20 bits */
@@ -36,7 +36,7 @@ struct ibv_ah_attr {
 	uint8_t sl; /* 0..15 */
 	uint8_t src_path_bits;
 	uint8_t static_rate; /* enum ibv_rate */
-	/* the path is told by grh; required on RoCE devices that have no LIDs */
+	/* grh describes the path; required on RoCE devices without LIDs */
 	uint8_t is_global;
 	uint8_t port_num;
 };
@@ -81,7 +81,7 @@ int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /*
  * The Ethernet address (and VLAN, 0xffff for none) behind a destination GID.  Returns 0, or a
- * negative errno value; may ask the neighbour, so may take its time.
+ * negative errno value; may do address resolution, so may take a while.
  */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);

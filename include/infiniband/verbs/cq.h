@@ -154,7 +154,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 			     struct ibv_comp_channel *channel, int comp_vector);
 
 /*
- * At least `cqe` entries henceforth, told in cq->cqe.  EINVAL if fewer than wait in it.
+ * Resizes to at least `cqe` entries, returned in cq->cqe.  EINVAL if fewer than wait in it.
  * ibv_resize_cq(3)
  */
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);

@@ -412,8 +412,8 @@ struct ibv_port_attr {
 };
 
 /*
- * The exported function writes 48 bytes, up to `flags`, for programs of 2006.  Everybody else gets
- * the inline function below, which has the whole structure filled.  ibv_query_port(3)
+ * The exported function writes 48 bytes, up to `flags`, for programs of 2006.  All others get the
+ * inline function below, which fills the whole structure.  ibv_query_port(3)
  */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);

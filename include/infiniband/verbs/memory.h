@@ -3,7 +3,7 @@
  * Chapter of verbs.h: protection domains, memory regions, memory windows, device memory,
  * provider-made buffers.
  *
- * A region's lkey entitles the own queues, its rkey whoever is told it.  The memory stays the
+ * A region's lkey is for own queues, its rkey for peers.  The memory stays the
  * program's, but must remain mapped until the region is deregistered.
  */
 #ifndef INFINIBAND_VERBS_MEMORY_H
@@ -73,7 +73,7 @@ enum ibv_parent_domain_init_attr_mask {
 	IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1, /* pd_context */
 };
 
-/* What the program's allocator returns when the library shall allocate by itself. */
+/* What the program's allocator returns when the library is to allocate by itself. */
 #define IBV_ALLOCATOR_USE_DEFAULT ((void *)-1)
 
 struct ibv_parent_domain_init_attr {

@@ -109,7 +109,7 @@ enum ibv_qp_init_attr_mask {
 };
 
 enum ibv_qp_create_flags {
-	IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1 << 1, /* does not hear its own multicast */
+	IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1 << 1, /* does not receive its own multicast */
 	IBV_QP_CREATE_SCATTER_FCS = 1 << 8,
 	IBV_QP_CREATE_CVLAN_STRIPPING = 1 << 9,
 	IBV_QP_CREATE_SOURCE_QPN = 1 << 10, /* sends with the number source_qpn */

@@ -174,7 +174,7 @@ struct ibv_data_buf {
 	size_t length;
 };
 
-/* Where flushed data shall be. */
+/* Where flushed data must be. */
 enum ibv_placement_type {
 	IBV_FLUSH_GLOBAL = 1 << 0,     /* visible to every reader of the memory */
 	IBV_FLUSH_PERSISTENT = 1 << 1, /* safe from loss of power */

@@ -64,7 +64,7 @@ extern union ibv_gid group;
 #define XRC_DOMAIN   ((struct ibv_xrc_domain *)(void *)near.xrcd)
 #define OTHER_DOMAIN ((struct ibv_xrc_domain *)(void *)file_domain)
 
-/* Places for answers that nobody reads, and arguments that nobody minds. */
+/* Output arguments that are not read, and arguments without effect. */
 extern struct ibv_port_attr port;
 extern struct ibv_gid_entry gid_entry;
 extern union ibv_gid gid;
@@ -120,9 +120,11 @@ extern struct ibv_flow_attr flow_attr;	/* every frame */
 		.comp_mask = OPEN_MASK, .qp_num = xrc_qp->qp_num, .xrcd = near.xrcd,               \
 		.qp_type = IBV_QPT_XRC_RECV, __VA_ARGS__ })
 #define AH_ATTR(...)                                                                               \
-	(&(struct ibv_ah_attr){ .is_global = 1, .port_num = 1,                                     \
-				.grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 1 }, \
-				__VA_ARGS__ })
+	(&(struct ibv_ah_attr){                                                                    \
+		.is_global = 1,                                                                    \
+		.port_num = 1,                                                                     \
+		.grh = { .dgid = w.gid, .sgid_index = w.gid_index, .hop_limit = 1 },               \
+		__VA_ARGS__ })
 #define AH(...) ibv_create_ah(near.pd, AH_ATTR(__VA_ARGS__))
 #define DM(...) ibv_alloc_dm(near.ctx, &(struct ibv_alloc_dm_attr){ __VA_ARGS__ })
 #define BIND(qp, mw, region, ...)                                                                  \

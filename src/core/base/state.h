@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Per-process state: the host membership, the wire, the progress thread, the QP table and the
+ * timers. Created with the first open context, destroyed with the last.
+ *
+ * Lock order of the whole library, outermost first; a thread may skip levels but never go back:
+ *
+ *	0  context.c's successors	contexts that replace inherited ones after a fork
+ *	0  vrb.life		start and stop of the process state, join of the progress thread
+ *	0  remote_handle.c's calls  opening and closing QPs of other processes
+ *	1  vrb.lock		device registry, list of contexts
+ *	2  context->lock	lists of objects of one context, counts of children
+ *	3  RX queues' locks, in the order of their numbers
+ *				one thread at a time receives from a wire (pollers try the lock);
+ *				see rx_queue.h
+ *	   vrb.poll_lock	the main RX queue's lock; lanes, timers, all without another lock
+ *	   remote_handle.c's lock  handles of QPs of other processes
+ *	4  qp->lock		one QP: queues, engine, state
+ *	   xrc_domain->lock	lists of one XRC domain
+ *	5  srq->lock
+ *	6  cq->lock
+ *	7  channel / context event queues, port table, mr table's writer lock
+ *	8  timers, host, log, shares, lists of senders	(leaves)
+ *
+ * A packet never outlives its QP: a QP is removed from the table under the locks of all RX queues,
+ * so a thread that dispatches packets or timers while holding one of them may use the QP it found.
+ */
+#ifndef VRB_CORE_BASE_STATE_H
+#define VRB_CORE_BASE_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/path_flows.h"
+#include "util/list.h"
+#include "util/lock.h"
+
+struct host;
+struct local;
+struct progress;
+struct timers;
+struct vrb_xrc_ops;
+struct wire;
+
+struct vrb_process {
+	pthread_mutex_t life;
+	pthread_mutex_t lock;
+	unsigned int users; /* open contexts; under vrb.life */
+	unsigned int
+		generation;   /* incremented in a forked child; contexts of others are dead */
+	int monitor;          /* netdev_monitor_open(); -1: interface changes are not monitored */
+	struct list contexts; /* struct vrb_context.node */
+
+	struct lock poll_lock;
+	struct host *host;
+	struct local *local; /* NULL: no shared-memory transport */
+	bool ecn;            /* VERBENA_ECN */
+	struct wire *wire;   /* NULL if the UDP port could not be bound */
+	struct progress *progress;
+	struct timers *timers;
+	struct path_table paths;
+	const struct vrb_xrc_ops *xrc; /* immutable while the process is up */
+};
+
+extern struct vrb_process vrb;
+
+#endif

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels. */
+#include "core/cq/comp_channel.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "core/base/context.h"
+#include "core/cq/async_event.h"
+#include "core/cq/cq.h"
+#include "util/atomic.h"
+
+int vrb_channel_create(struct vrb_context *ctx, struct vrb_channel **channel)
+{
+	struct vrb_channel *ch = calloc(1, sizeof(*ch));
+	int ret;
+
+	if (!ch)
+		return ENOMEM;
+	ret = vrb_event_queue_init(&ch->queue);
+	if (ret) {
+		free(ch);
+		return ret;
+	}
+	busy_poll_init(&ch->busy_poll);
+	ch->ctx = ctx;
+	ch->ibv.context = &ctx->vctx.context;
+	ch->ibv.fd = ch->queue.fd;
+	vrb_context_take(ctx, &ctx->n_channel, INT32_MAX);
+	vrb_live_add(&ch->live, ch, ch->ibv.context, 0);
+	*channel = ch;
+	return 0;
+}
+
+int vrb_channel_destroy(struct vrb_channel *channel)
+{
+	struct vrb_context *ctx = channel->ctx;
+	int users;
+
+	pthread_mutex_lock(&ctx->lock);
+	users = channel->ibv.refcnt;
+	pthread_mutex_unlock(&ctx->lock);
+	if (users)
+		return EBUSY;
+	vrb_live_del(&channel->live);
+	vrb_context_give(ctx, &ctx->n_channel);
+	vrb_event_queue_destroy(&channel->queue);
+	free(channel);
+	return 0;
+}
+
+static void count_user(struct vrb_channel *channel, int change)
+{
+	pthread_mutex_lock(&channel->ctx->lock);
+	channel->ibv.refcnt += change;
+	pthread_mutex_unlock(&channel->ctx->lock);
+}
+
+void vrb_channel_attach(struct vrb_channel *channel)
+{
+	count_user(channel, 1);
+}
+
+void vrb_channel_detach(struct vrb_channel *channel)
+{
+	count_user(channel, -1);
+}
+
+void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq)
+{
+	lock_acquire(&channel->queue.lock);
+	if (cq->event_pending++ == 0)
+		vrb_event_queue_push_locked(&channel->queue, &cq->event_node);
+	else
+		vrb_event_queue_touch_locked(&channel->queue);
+	lock_release(&channel->queue.lock);
+}
+
+void vrb_channel_forget(struct vrb_channel *channel, struct vrb_cq *cq)
+{
+	lock_acquire(&channel->queue.lock);
+	if (cq->event_pending)
+		vrb_event_queue_remove_locked(&channel->queue, &cq->event_node);
+	cq->event_pending = 0;
+	lock_release(&channel->queue.lock);
+}

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues: the ring, events and their moderation, overrun. Takes cq->lock, and the
+ * channel's below it. vrb_cq_add() is called with a QP's lock held.
+ */
+#include "core/cq/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/context.h"
+#include "core/base/limits.h"
+#include "core/base/object_timer.h"
+#include "core/base/ring.h"
+#include "core/base/rx_queues.h"
+#include "core/cq/async_event.h"
+#include "core/cq/comp_channel.h"
+#include "core/cq/round.h"
+#include "core/mem/pd.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/time.h"
+
+__thread struct vrb_round *vrb_round;
+
+enum {
+	WC_FLAGS = IBV_CREATE_CQ_SUP_WC_FLAGS,
+	TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+		     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+	CREATE_FLAGS = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
+	INIT_MASK = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
+};
+
+static uint32_t waiting(const struct vrb_cq *cq)
+{
+	return cq->head - cq->tail;
+}
+
+static bool entries_ok(uint32_t entries)
+{
+	return entries >= 1 && entries <= (uint32_t)vrb_device_limits.orig_attr.max_cqe;
+}
+
+static int check_attr(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *attr)
+{
+	if (attr->comp_mask & ~INIT_MASK || attr->wc_flags & ~(uint64_t)WC_FLAGS)
+		return EOPNOTSUPP;
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && attr->flags & ~CREATE_FLAGS)
+		return EOPNOTSUPP;
+	if (!entries_ok(attr->cqe) ||
+	    attr->comp_vector >= (uint32_t)ctx->vctx.context.num_comp_vectors)
+		return EINVAL;
+	if (attr->channel && !vrb_live_has(attr->channel))
+		return ENOENT;
+	if (attr->channel && attr->channel->context != &ctx->vctx.context)
+		return EINVAL;
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    (!attr->parent_domain || attr->parent_domain->context != &ctx->vctx.context ||
+	     !to_vrb_pd(attr->parent_domain)->parent))
+		return EINVAL;
+	return 0;
+}
+
+/* The ring is a power of two, but a CQ must not report more than max_cqe. */
+static void tell_size(struct vrb_cq *cq)
+{
+	cq->ibv.cqe = min(cq->mask + 1, (uint32_t)vrb_device_limits.orig_attr.max_cqe);
+}
+
+static void init_public(struct vrb_cq *cq, const struct ibv_cq_init_attr_ex *attr)
+{
+	cq->ibv.context = &cq->ctx->vctx.context;
+	cq->ibv.channel = attr->channel;
+	cq->ibv.cq_context = attr->cq_context;
+	tell_size(cq);
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+}
+
+static void take_references(struct vrb_cq *cq, const struct ibv_cq_init_attr_ex *attr)
+{
+	if (attr->channel) {
+		cq->channel = to_vrb_channel(attr->channel);
+		vrb_channel_attach(cq->channel);
+	}
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		cq->parent = to_vrb_pd(attr->parent_domain);
+		vrb_pd_get(cq->parent);
+	}
+}
+
+static void drop_references(struct vrb_cq *cq)
+{
+	if (cq->channel)
+		vrb_channel_detach(cq->channel);
+	if (cq->parent)
+		vrb_pd_put(cq->parent);
+	vrb_context_give(cq->ctx, &cq->ctx->n_cq);
+}
+
+/* Numbers the CQ and adds it to the context's list, for introspection. */
+static void enlist(struct vrb_cq *cq)
+{
+	static uint32_t numbers;
+
+	cq->ibv.handle = fetch_add_relaxed(&numbers, 1) + 1;
+	pthread_mutex_lock(&cq->ctx->lock);
+	list_add_tail(&cq->ctx->cqs, &cq->node);
+	pthread_mutex_unlock(&cq->ctx->lock);
+	vrb_live_add(&cq->live, cq, cq->ibv.context, cq->ibv.handle);
+}
+
+static void delist(struct vrb_cq *cq)
+{
+	vrb_live_del(&cq->live);
+	pthread_mutex_lock(&cq->ctx->lock);
+	list_del(&cq->node);
+	pthread_mutex_unlock(&cq->ctx->lock);
+}
+
+int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *attr, bool is_ex,
+		  void (*expire)(struct object_timer *d, struct expiry *e), struct vrb_cq **out)
+{
+	struct vrb_cq *cq;
+	int ret = check_attr(ctx, attr);
+
+	if (ret)
+		return ret;
+	ret = vrb_context_take(ctx, &ctx->n_cq, vrb_device_limits.orig_attr.max_cq);
+	if (ret)
+		return ret;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		goto give_count;
+	cq->mask = ring_beyond(attr->cqe) - 1;
+	cq->ring = calloc((size_t)cq->mask + 1, sizeof(*cq->ring));
+	if (!cq->ring || vrb_timer_add(&cq->timer, expire))
+		goto free_cq;
+	cq->ctx = ctx;
+	cq->is_ex = is_ex;
+	cq->wc_flags = is_ex ? attr->wc_flags : 0;
+	cq->create_flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	cq->comp_vector = attr->comp_vector;
+	cq->moderation_due = VRB_NEVER;
+	lock_init(&cq->lock);
+	lock_init(&cq->poll_lock);
+	list_init(&cq->event_node);
+	list_init(&cq->srqs);
+	init_public(cq, attr);
+	take_references(cq, attr);
+	enlist(cq);
+	*out = cq;
+	return 0;
+free_cq:
+	free(cq->ring);
+	free(cq);
+give_count:
+	vrb_context_give(ctx, &ctx->n_cq);
+	return ENOMEM;
+}
+
+/* No completion can be added any more, but a round that added one may still hold the CQ. */
+static void wait_for_rounds(struct vrb_cq *cq)
+{
+	bool held;
+
+	lock_acquire(&cq->lock);
+	held = cq->holds > 0;
+	lock_release(&cq->lock);
+	if (held) {
+		vrb_rx_queues_lock();
+		vrb_rx_queues_unlock();
+	}
+}
+
+int vrb_cq_destroy(struct vrb_cq *cq)
+{
+	if (load_acquire(&cq->users))	/* pairs with fetch_sub in vrb_qp_destroy() */
+		return EBUSY;
+	wait_for_rounds(cq);
+	delist(cq);
+	vrb_timer_remove(&cq->timer);
+	if (cq->channel)
+		vrb_channel_forget(cq->channel, cq);
+	vrb_event_forget(cq->ctx, &cq->ibv);
+	vrb_event_wait_acked(&cq->ibv.mutex, &cq->ibv.cond, &cq->ibv.comp_events_completed);
+	vrb_event_wait_acked(&cq->ibv.mutex, &cq->ibv.cond, &cq->ibv.async_events_completed);
+	drop_references(cq);
+	pthread_mutex_destroy(&cq->ibv.mutex);
+	pthread_cond_destroy(&cq->ibv.cond);
+	lock_destroy(&cq->lock);
+	lock_destroy(&cq->poll_lock);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+/* Moves the queued entries to a ring of another size. */
+static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
+{
+	uint32_t n = waiting(cq);
+
+	for (uint32_t i = 0; i < n; i++)
+		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
+	cq->ring = ring;
+	cq->mask = mask;
+	store_relaxed(&cq->shown, cq->shown - cq->tail);
+	store_relaxed(&cq->tail, 0);
+	cq->head = n;
+	tell_size(cq);
+}
+
+int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries)
+{
+	struct vrb_cqe *ring, *unused;
+	uint32_t size;
+	int ret = 0;
+
+	if (!entries_ok(entries))
+		return EINVAL;
+	size = ring_beyond(entries);
+	ring = calloc(size, sizeof(*ring));
+	if (!ring)
+		return ENOMEM;
+	lock_acquire(&cq->lock);
+	if (waiting(cq) > size) {
+		unused = ring;
+		ret = EINVAL;
+	} else {
+		unused = cq->ring;
+		change_ring(cq, ring, size - 1);
+	}
+	lock_release(&cq->lock);
+	free(unused);
+	return ret;
+}
+
+/*
+ * Returns the slots up to the completed request to its queue. The release pairs with the acquire of
+ * post: a slot may be overwritten only after its completion was polled.
+ */
+static void release_slots(const struct vrb_cqe *cqe)
+{
+	if (cqe->released)
+		store_release(cqe->released, cqe->wc.release);
+}
+
+static void copy_out(struct ibv_wc *wc, const struct vrb_cqe *cqe)
+{
+	wc->wr_id = cqe->wc.wr_id;
+	wc->status = cqe->wc.status;
+	wc->opcode = cqe->wc.opcode;
+	wc->vendor_err = cqe->wc.reason;
+	wc->byte_len = cqe->wc.byte_len;
+	wc->imm_data = cqe->wc.imm;
+	wc->qp_num = cqe->qp_num;
+	wc->src_qp = cqe->wc.src_qp;
+	wc->wc_flags = cqe->wc.wc_flags;
+	wc->pkey_index = cqe->wc.pkey_index;
+	wc->slid = cqe->wc.slid;
+	wc->sl = cqe->wc.sl;
+	wc->dlid_path_bits = cqe->wc.dlid_path_bits;
+}
+
+/* Removes the oldest entry. Must hold cq->lock. */
+static struct vrb_cqe *pop(struct vrb_cq *cq)
+{
+	struct vrb_cqe *cqe = &cq->ring[cq->tail & cq->mask];
+
+	if (unlikely(cq->shown == cq->tail))
+		store_relaxed(&cq->shown, cq->shown + 1);
+	store_relaxed(&cq->tail, cq->tail + 1);
+	return cqe;
+}
+
+int vrb_cq_pop_some(struct vrb_cq *cq, int n, struct ibv_wc *wc)
+{
+	int taken = 0;
+
+	lock_acquire(&cq->lock);
+	while (taken < n && cq->tail != cq->shown) {
+		struct vrb_cqe *cqe = pop(cq);
+
+		copy_out(&wc[taken++], cqe);
+		release_slots(cqe);
+	}
+	if (!taken && cq->overrun)
+		taken = -1;
+	lock_release(&cq->lock);
+	return taken;
+}
+
+bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe)
+{
+	bool any;
+
+	if (vrb_cq_looks_empty(cq))
+		return false;
+	lock_acquire(&cq->lock);
+	any = cq->tail != cq->shown;
+	if (any) {
+		*cqe = *pop(cq);
+		release_slots(cqe);
+	}
+	lock_release(&cq->lock);
+	return any;
+}
+
+void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only)
+{
+	uint8_t wanted = solicited_only ? VRB_CQ_ARM_SOLICITED : VRB_CQ_ARM_NEXT;
+
+	lock_acquire(&cq->lock);
+	/* NEXT_COMP includes SOLICITED, so a weaker request does not replace a stronger one. */
+	cq->armed = max(cq->armed, wanted);
+	lock_release(&cq->lock);
+}
+
+static void raise_event(struct vrb_cq *cq)
+{
+	cq->armed = 0;
+	cq->moderated = 0;
+	cq->moderation_due = VRB_NEVER;
+	if (cq->channel)
+		vrb_channel_raise(cq->channel, cq);
+}
+
+void vrb_cq_moderate(struct vrb_cq *cq, uint16_t count, uint16_t usec)
+{
+	lock_acquire(&cq->lock);
+	cq->moderation_count = count;
+	cq->moderation_usec = usec;
+	if (cq->moderated && !count && !usec)
+		raise_event(cq);
+	lock_release(&cq->lock);
+}
+
+/* Counts a completion of an armed CQ; true if moderation delays its event. */
+static bool held_back(struct vrb_cq *cq, uint64_t now)
+{
+	if (cq->moderation_count <= 1 && !cq->moderation_usec)
+		return false;
+	cq->moderated++;
+	if (cq->moderation_count && cq->moderated >= cq->moderation_count)
+		return false;
+	if (cq->moderation_usec && cq->moderation_due == VRB_NEVER) {
+		cq->moderation_due = time_after(now, cq->moderation_usec * VRB_USEC);
+		vrb_timer_set(&cq->timer, cq->moderation_due);
+	}
+	return true;
+}
+
+static void notify(struct vrb_cq *cq, const struct wq_cqe *wc, uint64_t now)
+{
+	if (!cq->armed)
+		return;
+	if (cq->armed == VRB_CQ_ARM_SOLICITED && !wc->solicited && wc->status == IBV_WC_SUCCESS)
+		return;
+	if (!held_back(cq, now))
+		raise_event(cq);
+}
+
+/* Ensures room for one entry; false if the CQ accepts none. */
+static bool make_room(struct vrb_cq *cq, uint64_t now)
+{
+	if (cq->overrun)
+		return false;
+	if (waiting(cq) <= cq->mask)
+		return true;
+	if (cq->create_flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) {
+		release_slots(pop(cq));
+		return true;
+	}
+	store_relaxed(&cq->overrun, true);	/* relaxed: a flag that publishes no data */
+	vrb_event_cq(&cq->ibv, IBV_EVENT_CQ_ERR);
+	vrb_timer_set(&cq->timer, now);
+	return false;
+}
+
+/* The clock was read before cq->lock was taken, so `now` may be older than the last stamp. */
+static uint64_t stamp(struct vrb_cq *cq, uint64_t now)
+{
+	cq->newest = max(cq->newest, now);
+	return cq->newest;
+}
+
+/* Makes the added entries visible to pollers and raises the event. Must hold cq->lock. */
+static void show(struct vrb_cq *cq, uint64_t now)
+{
+	uint32_t first = cq->shown;
+
+	store_relaxed(&cq->shown, cq->head);
+	for (uint32_t i = first; cq->armed && i != cq->head; i++)
+		notify(cq, &cq->ring[i & cq->mask].wc, now);
+}
+
+void vrb_cq_show(struct vrb_cq *cq, const struct vrb_round *round)
+{
+	lock_acquire(&cq->lock);
+	if (cq->held_by == round)
+		cq->held_by = NULL;
+	if (--cq->holds == 0)
+		show(cq, round->now);
+	lock_release(&cq->lock);
+}
+
+/* Delays visibility to the end of the calling thread's round. Must hold cq->lock. */
+static void hold(struct vrb_cq *cq, struct vrb_round *round)
+{
+	if (!round || cq->held_by == round || round->n == ROUND_CQS)
+		return;
+	cq->held_by = round;
+	cq->holds++;
+	round->cqs[round->n++] = cq;
+}
+
+void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32_t qp_num,
+		const struct wq_cqe *wc, uint64_t now)
+{
+	lock_acquire(&cq->lock);
+	if (make_room(cq, now)) {
+		struct vrb_cqe *cqe = &cq->ring[cq->head & cq->mask];
+
+		cq->head++;
+		cqe->wc = *wc;
+		cqe->owner = owner;
+		cqe->released = released;
+		cqe->qp_num = qp_num;
+		cqe->time_ns = cq->wc_flags & TIMESTAMPS ? stamp(cq, now) : 0;
+		if (wc->recv)
+			hold(cq, vrb_round);
+		if (!cq->holds)
+			show(cq, now);
+	}
+	lock_release(&cq->lock);
+}
+
+void vrb_cq_purge(struct vrb_cq *cq, const void *owner)
+{
+	uint32_t kept, shown;
+
+	lock_acquire(&cq->lock);
+	kept = shown = cq->tail;
+	for (uint32_t i = cq->tail; i != cq->head; i++) {
+		struct vrb_cqe *cqe = &cq->ring[i & cq->mask];
+
+		if (i == cq->shown)
+			shown = kept;
+		if (cqe->owner != owner)
+			cq->ring[kept++ & cq->mask] = *cqe;
+	}
+	store_relaxed(&cq->shown, cq->shown == cq->head ? kept : shown);
+	cq->head = kept;
+	lock_release(&cq->lock);
+}
+
+bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now)
+{
+	bool overrun;
+
+	lock_acquire(&cq->lock);
+	if (time_reached(cq->moderation_due, now))
+		raise_event(cq);
+	vrb_timer_set(&cq->timer, cq->moderation_due);
+	overrun = cq->overrun && !cq->overrun_reported;
+	cq->overrun_reported = cq->overrun;
+	lock_release(&cq->lock);
+	return overrun;
+}

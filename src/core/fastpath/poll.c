@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/fastpath/poll.h"
+
+#include "core/cq/cq.h"
+#include "core/progress/poll_loop.h"
+#include "util/atomic.h"
+
+int vrb_cq_poll(struct vrb_cq *cq, int n, struct ibv_wc *wc)
+{
+	int taken;
+
+	if (n <= 0)
+		return 0;
+	taken = vrb_cq_take_some(cq, n, wc);
+	if (!taken && vrb_poll_once(load_relaxed(&cq->shards)))
+		taken = vrb_cq_take_some(cq, n, wc);
+	return taken;
+}

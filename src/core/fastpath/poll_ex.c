@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The extended form of a CQ: ibv_start_poll, ibv_next_poll, ibv_end_poll and the readers of one
+ * completion.
+ *
+ * A poller copies the completion, so cq->lock is free while the program reads it, and the program
+ * may post and poll in between. poll_lock excludes other pollers from start to end.
+ */
+#include <errno.h>
+
+#include "core/cq/cq.h"
+#include "core/fastpath/poll.h"
+#include "core/progress/poll_loop.h"
+#include "run/clock.h"
+#include "util/compiler.h"
+
+static struct vrb_cq *ex_to_cq(struct ibv_cq_ex *ex)
+{
+	return container_of(ex, struct vrb_cq, ex);
+}
+
+static int take_current(struct vrb_cq *cq)
+{
+	if (!vrb_cq_take(cq, &cq->current))
+		return ENOENT;
+	cq->ex.status = cq->current.wc.status;
+	cq->ex.wr_id = cq->current.wc.wr_id;
+	return 0;
+}
+
+static int take_driving(struct vrb_cq *cq)
+{
+	int ret = take_current(cq);
+
+	if (ret && vrb_poll_once(load_relaxed(&cq->shards)))
+		ret = take_current(cq);
+	return ret;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct vrb_cq *cq = ex_to_cq(ex);
+	int ret;
+
+	if (attr && attr->comp_mask)
+		return EINVAL;
+	lock_acquire(&cq->poll_lock);
+	ret = take_driving(cq);
+	if (ret)
+		lock_release(&cq->poll_lock);
+	return ret;
+}
+
+static int start_poll_single(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	if (attr && attr->comp_mask)
+		return EINVAL;
+	return take_driving(ex_to_cq(ex));
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	return take_current(ex_to_cq(ex));
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+	lock_release(&ex_to_cq(ex)->poll_lock);
+}
+
+static void end_poll_single(struct ibv_cq_ex *ex)
+{
+}
+
+static const struct wq_cqe *current(struct ibv_cq_ex *ex)
+{
+	return &ex_to_cq(ex)->current.wc;
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+	return current(ex)->opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+	return current(ex)->reason;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+	return current(ex)->byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+	return current(ex)->imm;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+	return ex_to_cq(ex)->current.qp_num;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+	return current(ex)->src_qp;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
+{
+	return current(ex)->wc_flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *ex)
+{
+	return current(ex)->slid;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+	return current(ex)->sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	return current(ex)->dlid_path_bits;
+}
+
+/* The device clock is the monotonic clock in nanoseconds; hca_core_clock says so. */
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+	return ex_to_cq(ex)->current.time_ns;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	return clock_wall(ex_to_cq(ex)->current.time_ns);
+}
+
+static uint16_t read_cvlan(struct ibv_cq_ex *ex)
+{
+	return current(ex)->cvlan;
+}
+
+static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
+{
+	return current(ex)->flow_tag;
+}
+
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+	*info = (struct ibv_wc_tm_info){ current(ex)->tm_tag, current(ex)->tm_priv };
+}
+
+void vrb_cq_ex_init(struct vrb_cq *cq)
+{
+	struct ibv_cq_ex *ex = &cq->ex;
+	bool single = cq->create_flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+
+	ex->start_poll = single ? start_poll_single : start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = single ? end_poll_single : end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_wc_flags = read_wc_flags;
+
+#define READER(flag, reader)                                                                       \
+	do {                                                                                       \
+		if (cq->wc_flags & IBV_WC_EX_WITH_##flag)                                          \
+			ex->reader = reader;                                                       \
+	} while (0)
+	READER(BYTE_LEN, read_byte_len);
+	READER(IMM, read_imm_data);
+	READER(QP_NUM, read_qp_num);
+	READER(SRC_QP, read_src_qp);
+	READER(SLID, read_slid);
+	READER(SL, read_sl);
+	READER(DLID_PATH_BITS, read_dlid_path_bits);
+	READER(COMPLETION_TIMESTAMP, read_completion_ts);
+	READER(COMPLETION_TIMESTAMP_WALLCLOCK, read_completion_wallclock_ns);
+	READER(CVLAN, read_cvlan);
+	READER(FLOW_TAG, read_flow_tag);
+	READER(TM_INFO, read_tm_info);
+#undef READER
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/local/keepalive.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "core/base/context.h"
+#include "core/base/state.h"
+#include "core/device/device.h"
+#include "core/qp/qp.h"
+#include "util/compiler.h"
+#include "util/tuning.h"
+
+enum { QUESTIONS = 64 };	/* probes per round; the inbox yields no more */
+
+/* State of the process in a slot. */
+struct known_process {
+	uint64_t incarnation;
+	uint64_t asked_at;	/* when the last probe was sent */
+	uint64_t answered;	/* when the last answered probe was sent */
+	uint64_t heard_at;	/* when its answer arrived */
+	pid_t pid;
+	/* it replied although the pid does not exist here: it is in another PID namespace */
+	bool foreign;
+};
+
+static struct known_process known[HOST_SLOTS];
+static struct host_keepalive question[QUESTIONS];
+static unsigned int questions;
+
+static struct known_process *know(int slot, const struct host_peer *peer)
+{
+	struct known_process *a = &known[slot];
+
+	if (a->incarnation != peer->incarnation)
+		*a = (struct known_process){ .incarnation = peer->incarnation, .pid = peer->pid };
+	return a;
+}
+
+static bool exists(pid_t pid)
+{
+	return kill(pid, 0) == 0 || errno != ESRCH;
+}
+
+/*
+ * Check the pid: the lock and the inbox look alive as long as a child that was cloned without the
+ * library's knowledge has them open.
+ */
+static bool has_died(const struct known_process *a)
+{
+	return !a->foreign && !exists(a->pid);
+}
+
+/*
+ * Returns the peer's process if it is another process of this host that uses the same network, or
+ * NULL if it is not, or is unknown.
+ */
+static struct known_process *process_of(struct vrb_qp *qp, int *slot)
+{
+	struct host_peer peer;
+
+	if (vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) < 0)
+		return NULL;
+	*slot = host_owner(vrb.host, qp->wq.dest_qpn);
+	if (*slot == HOST_NO_SLOT || *slot == host_slot(vrb.host) ||
+	    !host_same_network(vrb.host, *slot) || !host_peer(vrb.host, *slot, &peer) ||
+	    !peer.udp_port)
+		return NULL;
+	return know(*slot, &peer);
+}
+
+/*
+ * One pending probe serves all QPs. Repeat it after a while, in case a full inbox dropped it.
+ */
+static bool is_waiting(const struct known_process *a, uint64_t now)
+{
+	return a->asked_at > a->answered && time_since(a->asked_at, now) < TUNE_KEEPALIVE_REPEAT;
+}
+
+/* Sends a probe, which also serves every QP that has been waiting for an answer since earlier. */
+static void ask(struct known_process *a, int slot, uint64_t now)
+{
+	struct host_keepalive p = { .asked_at = now, .to = a->incarnation };
+
+	if (a->asked_at == now || is_waiting(a, now))
+		return;
+	if (!host_send_keepalive(vrb.host, slot, &p))
+		a->asked_at = now;
+}
+
+/* As vrb_keepalive_defers_timeout(), for a live process. */
+static bool defers(struct vrb_qp *qp, struct known_process *a, int slot, bool overdue, uint64_t now)
+{
+	struct vrb_keepalive *own = &qp->peer.keepalive;
+	bool answered;
+
+	if (!own->asked_at || own->una != roce_oldest_unacked(&qp->roce)) {
+		*own = (struct vrb_keepalive){ .asked_at = now,
+					       .una = roce_oldest_unacked(&qp->roce) };
+		ask(a, slot, now);
+		return overdue;
+	}
+	answered = a->answered >= own->asked_at;
+	if (!answered)
+		ask(a, slot, now);
+	else if (!own->heard_at)
+		own->heard_at = a->heard_at;
+	if (!overdue)
+		return !answered;
+	if (!answered || time_since(own->heard_at, now) < TUNE_KEEPALIVE_GRACE)
+		return true;
+	/* This timeout counts; the next one needs a new probe. */
+	own->asked_at = 0;
+	return false;
+}
+
+bool vrb_keepalive_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
+{
+	struct known_process *a;
+	int slot;
+
+	a = process_of(qp, &slot);
+	return a && defers(qp, a, slot, overdue, now) && !has_died(a);
+}
+
+static void note_answer(const struct host_keepalive *p, uint64_t now)
+{
+	struct known_process *a = &known[p->slot];
+
+	if (a->incarnation != p->from || p->asked_at > now || p->asked_at <= a->answered)
+		return;
+	a->answered = p->asked_at;
+	a->heard_at = now;
+	a->foreign = !exists(a->pid);
+}
+
+void vrb_keepalive_receive(const void *keepalive, uint64_t now)
+{
+	struct host_keepalive p;
+
+	memcpy(&p, keepalive, sizeof(p));
+	if (p.slot < 0 || p.slot >= HOST_SLOTS || p.to != host_incarnation(vrb.host))
+		return;
+	if (p.answer)
+		note_answer(&p, now);
+	else if (questions < QUESTIONS)
+		question[questions++] = p;
+}
+
+bool vrb_keepalive_asked(void)
+{
+	return questions != 0;
+}
+
+void vrb_keepalive_reply(void)
+{
+	for (unsigned int i = 0; i < questions; i++) {
+		struct host_keepalive p = question[i];
+		int slot = p.slot;
+
+		p.to = p.from;
+		p.answer = 1;
+		host_send_keepalive(vrb.host, slot, &p);
+	}
+	questions = 0;
+}
+
+void vrb_keepalive_forget(void)
+{
+	memset(known, 0, sizeof(known));
+	questions = 0;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Looks up the peer of a QP on this host and publishes the QP to its peers; peer_link.h documents
+ * the interface. peer_tx.c sends packets to the peer, peer_rdma.c accesses its memory, split_copy.c
+ * shares a copy with it.
+ *
+ * Locks: runs under qp->lock.
+ */
+#include "core/local/peer_link.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/context.h"
+#include "core/base/state.h"
+#include "core/device/device.h"
+#include "core/mem/key_table.h"
+#include "core/mem/mr.h"
+#include "core/qp/qp.h"
+#include "host/host.h"
+#include "run/config.h"
+#include "run/log.h"
+#include "util/compiler.h"
+#include "util/tuning.h"
+
+static uint64_t network_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/net", &st) == 0 ? st.st_ino : 0;
+}
+
+static struct mr_entry *key_chunk(uint32_t first, uint32_t n)
+{
+	return segment_keys(local_segment(vrb.local), first, n);
+}
+
+static void wait_unused(uint32_t index)
+{
+	local_wait_unused(vrb.local, index);
+}
+
+int vrb_local_start(void)
+{
+	int err;
+
+	vrb.local = NULL;
+	if (config_get()->transport == CONFIG_UDP)
+		return ENOTSUP;
+	err = local_start(vrb.host, network_namespace(), &vrb.local);
+	if (err != 0) {
+		vrb.local = NULL;
+		if (err != ENOTSUP)
+			log_limited(LOG_LOCAL, LOG_WARN,
+				    "cannot share memory with other processes, using packets: %s",
+				    strerror(err));
+		return err;
+	}
+	mr_table_source(key_chunk, wait_unused);
+	return 0;
+}
+
+/*
+ * The key table lies in the segment, so reset it first. No key is in use: no context is open.
+ */
+void vrb_local_stop(void)
+{
+	if (!vrb.local)
+		return;
+	mr_table_reset();
+	vrb_peer_members_put();
+	local_stop(vrb.local);
+	vrb.local = NULL;
+}
+
+void vrb_local_forget(void)
+{
+	vrb_peer_members_forget();
+	vrb_keepalive_forget();
+	if (vrb.local)
+		local_forget(vrb.local);
+	vrb.local = NULL;
+}
+
+static void release_peers(struct vrb_peer *n)
+{
+	if (n->process)
+		local_peer_put(vrb.local, n->process);
+	for (unsigned int i = 0; i < UD_DESTS; i++)
+		if (n->ud[i].peer)
+			local_peer_put(vrb.local, n->ud[i].peer);
+	*n = (struct vrb_peer){ .retry_at = VRB_NEVER, .slot = HOST_NO_SLOT,
+				.published = n->published };
+}
+
+static bool was_receiving(const struct vrb_qp *qp)
+{
+	return wq_receives(qp->peer.published & 0xf);
+}
+
+void vrb_peer_publish(struct vrb_qp *qp)
+{
+	struct seg_qp_facts facts = { .established = roce_is_established(&qp->roce) };
+	bool stopped_receiving = was_receiving(qp) && !wq_receives(qp->wq.state);
+
+	qp->peer.published = vrb_peer_publication(qp);
+	/* Raw packet QPs have no peer. */
+	if (!vrb.local || qp->wq.type == IBV_QPT_RAW_PACKET)
+		return;
+	/* The peer may have come up since: look it up again before sending the first message. */
+	if (qp->wq.state == IBV_QPS_RTS)
+		qp->peer.lookup_at = qp->peer.lookup_backoff_ms = 0;
+	/* The peer's process does not change while the connection lasts. */
+	if (qp->wq.state == IBV_QPS_RESET || qp->wq.state == IBV_QPS_INIT) {
+		release_peers(&qp->peer);
+		qp->wq.direct = false;
+		qp->wq.pull_min = 0;
+	}
+	segment_publish_qp(local_segment(vrb.local), &qp->wq, facts);
+	/* After a QP has stopped receiving, no peer may write to its memory. */
+	if (stopped_receiving)
+		local_wait_quiet(vrb.local);
+}
+
+void vrb_peer_drop(struct vrb_qp *qp)
+{
+	if (!vrb.local)
+		return;
+	segment_retract_qp(local_segment(vrb.local), qp->wq.qpn);
+	if (was_receiving(qp))
+		local_wait_quiet(vrb.local);
+	release_peers(&qp->peer);
+}
+
+/*
+ * A QP number alone does not identify the peer: another host may use the same one. The published
+ * address must match too, within this network namespace.
+ */
+static bool is_peer_of(const struct local_peer *peer, const struct wq_qp *wq)
+{
+	struct seg_qp published;
+
+	return local_peer_qp(peer, wq->dest_qpn, &published) &&
+	       memcmp(published.src_gid, wq->path.dst.raw, sizeof(published.src_gid)) == 0;
+}
+
+static bool nothing_in_flight(const struct vrb_qp *qp)
+{
+	return roce_in_flight(&qp->roce) == 0;
+}
+
+/* A packet in a lane must not overtake one on the wire: the receiver would see a loss. */
+static bool may_switch(const struct vrb_qp *qp, uint64_t now)
+{
+	if (qp->wq.type == IBV_QPT_UD || qp->wq.state < IBV_QPS_RTR)
+		return false;
+	if (qp->wq.type == IBV_QPT_UC)
+		return !qp->peer.wire_tx_at ||
+		       time_since(qp->peer.wire_tx_at, now) >= TUNE_PEER_UC_QUIET_MS * VRB_MSEC;
+	return !vrb.wire || (nothing_in_flight(qp) && !roce_owes_responses(&qp->roce));
+}
+
+/*
+ * An XRC receive QP can move to another process (docs/XRC.md). Look it up again once its process no
+ * longer has it. Requests in flight must keep using a lane, because the receiver may still fetch
+ * their payload.
+ */
+static void follow_peer(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_peer *n = &qp->peer;
+	struct local_peer *peer;
+	struct seg_qp published;
+
+	if (local_peer_alive(vrb.local, n->process, now) &&
+	    local_peer_qp(n->process, qp->wq.dest_qpn, &published))
+		return;
+	if (now < n->lookup_at)
+		return;
+	n->lookup_at = time_after(now, TUNE_PEER_RETRY_MS * VRB_MSEC);
+	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
+	if (peer && !is_peer_of(peer, &qp->wq)) {
+		local_peer_put(vrb.local, peer);
+		peer = NULL;
+	}
+	if (!peer && !nothing_in_flight(qp))
+		return;
+	local_peer_put(vrb.local, n->process);
+	n->process = peer;
+	n->tx_blocked_since = n->retry_backoff_us = n->tx_head = 0;
+	n->retry_at = VRB_NEVER;
+	qp->wq.pull_min = 0;
+}
+
+bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_peer *n = &qp->peer;
+	struct local_peer *peer;
+
+	if (qp->wq.type == IBV_QPT_XRC_SEND && n->process != NULL)
+		follow_peer(qp, now);
+	if (n->process != NULL)
+		return true;
+	if (now < n->lookup_at || !may_switch(qp, now))
+		return false;
+	n->lookup_backoff_ms = min(max(2 * n->lookup_backoff_ms, (uint32_t)TUNE_PEER_RETRY_MS),
+			  (uint32_t)TUNE_PEER_RETRY_MAX_MS);
+	n->lookup_at = time_after(now, n->lookup_backoff_ms * VRB_MSEC);
+	n->rtr_expected = false;
+	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
+	if (!peer)
+		return false;
+	if (is_peer_of(peer, &qp->wq))
+		n->process = peer;
+	else
+		local_peer_put(vrb.local, peer);
+	n->rtr_expected = !n->process &&
+		      vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) >= 0;
+	return n->process != NULL;
+}
+
+/*
+ * Without a wire, a packet can only go to a peer on this host. A peer missing at the first lookup
+ * gets until the second one before packets are dropped; a QP without an ack timeout never
+ * retransmits, so its packets always wait.
+ */
+static bool wait_reliable(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_peer *n = &qp->peer;
+
+	n->retry_at = VRB_NEVER;
+	if (qp->wq.state != IBV_QPS_RTS || qp->wq.sq.done == qp->wq.sq.head ||
+	    (qp->wq.timeout != 0 &&
+	     (n->lookup_backoff_ms > TUNE_PEER_RETRY_MS || now >= n->lookup_at)))
+		return false;
+	n->retry_at = max(n->lookup_at, now);
+	return true;
+}
+
+bool vrb_peer_wait_for_rtr(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_peer *n = &qp->peer;
+
+	if (qp->wq.type == IBV_QPT_UD)
+		return false;
+	if (qp->wq.type != IBV_QPT_UC)
+		return !vrb.wire && wait_reliable(qp, now);
+	n->retry_at = VRB_NEVER;
+	if (!n->rtr_expected || qp->wq.state != IBV_QPS_RTS || qp->wq.sq.next == qp->wq.sq.head)
+		return false;
+	if (!n->rtr_wait_since)
+		n->rtr_wait_since = now;
+	if (time_since(n->rtr_wait_since, now) >= TUNE_PEER_UC_WAIT_MS * VRB_MSEC)
+		return false;
+	n->retry_at = max(n->lookup_at, now);
+	return true;
+}
+
+static bool peer_receives(const struct vrb_qp *qp)
+{
+	struct seg_qp published;
+
+	return local_peer_qp(qp->peer.process, qp->wq.dest_qpn, &published) &&
+	       wq_receives(published.state) && published.dest_qpn == qp->wq.qpn;
+}
+
+/* The response to a FLUSH to persistence takes as long as the disk. */
+static bool waits_for_disk(const struct vrb_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+
+	return sq->done != sq->next && sq_wqe(sq, sq->done)->opcode == IBV_WR_FLUSH;
+}
+
+/*
+ * A peer that has consumed our last packet has answered those before it. So the first timeout is
+ * deferred and sends a probe; each later timeout counts if the previous probe was consumed but not
+ * answered.
+ */
+bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
+{
+	struct vrb_peer *n = &qp->peer;
+	bool asked;
+
+	if (!n->process)
+		return vrb_keepalive_defers_timeout(qp, overdue, now);
+	if (!local_peer_alive(vrb.local, n->process, now) || !peer_receives(qp))
+		return false;
+	if (!local_peer_took(n->process, n->tx_head) || waits_for_disk(qp))
+		return true;
+	if (!overdue)
+		return false;
+	asked = n->deferred && n->deferred_una == roce_oldest_unacked(&qp->roce);
+	n->deferred = true;
+	n->deferred_una = roce_oldest_unacked(&qp->roce);
+	return !asked;
+}
+
+bool vrb_peer_migrated(struct vrb_qp *qp)
+{
+	struct seg_qp published;
+
+	return !qp->peer.process || !local_peer_qp(qp->peer.process, qp->wq.dest_qpn, &published) ||
+	       memcmp(published.src_gid, qp->wq.alt_path.dst.raw, sizeof(published.src_gid)) == 0;
+}
+
+bool vrb_peer_verify(struct vrb_qp *qp, int slot)
+{
+	if (qp->wq.type == IBV_QPT_UD)
+		return true;
+	if (qp->peer.slot != slot)
+		qp->peer.slot = host_owner(vrb.host, qp->wq.dest_qpn);
+	if (qp->peer.slot != slot)
+		return false;
+	/* The last lookup failed and no wire can carry the answer: look the peer up again. */
+	if (!qp->peer.process && !vrb.wire)
+		qp->peer.lookup_at = qp->peer.lookup_backoff_ms = 0;
+	return true;
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Executes one-sided requests in the peer's memory and fetches payloads from it. Memory is pinned
+ * by key and then copied by local/onesided.h; peer_link.h documents the interface.
+ *
+ * Locks: runs under qp->lock; takes references on key table entries below it.
+ */
+#include <errno.h>
+
+#include "core/base/state.h"
+#include "core/local/peer_link.h"
+#include "core/mem/mr.h"
+#include "core/qp/qp.h"
+#include "local/onesided.h"
+#include "util/compiler.h"
+
+enum {
+	LIST_BYTES = 256 * 1024,	/* bytes per call, if it executes several requests */
+	BOUNCE = 4096,		/* piece size of payloads copied through a bounce buffer */
+};
+
+/* Pinned memory of one or more requests. */
+struct pinned {
+	unsigned int n;
+	/* last pinned entry, shared by pieces of the same region; NULL: none */
+	const struct mr_entry *last;
+	struct wq_seg seg[ONESIDED_SEGS];
+	struct mr_entry *entry[ONESIDED_SEGS];	/* NULL: needs no reference of its own */
+};
+
+static void pinned_init(struct pinned *p)
+{
+	p->n = 0;
+	p->last = NULL;
+}
+
+static void unpin(struct pinned *p, unsigned int from)
+{
+	if (p->n > from)
+		p->last = NULL;
+	while (p->n > from) {
+		if (p->entry[--p->n])
+			vrb_mem_unpin(p->entry[p->n]);
+	}
+}
+
+static bool pin_piece(struct pinned *p, struct wq_qp *wq, const struct ibv_sge *sge,
+		      enum mem_access access)
+{
+	struct wq_seg *seg = &p->seg[p->n];
+	struct mr_entry **entry = &p->entry[p->n];
+
+	if (p->n == ONESIDED_SEGS)
+		return false;
+	*entry = NULL;
+	if (!p->last ||
+	    !vrb_mem_pinned(wq, p->last, sge->lkey, sge->addr, sge->length, access, seg)) {
+		if (vrb_mem_pin(wq, sge->lkey, sge->addr, sge->length, access, seg, entry) !=
+		    REASON_NONE)
+			return false;
+		p->last = *entry;
+	}
+	p->n++;
+	return true;
+}
+
+static bool pin(struct pinned *p, struct wq_qp *wq, const struct send_wqe *w,
+		enum mem_access access)
+{
+	unsigned int first = p->n;
+
+	if (w->flags & WQE_DATA_INLINE) {
+		if (p->n == ONESIDED_SEGS)
+			return false;
+		p->entry[p->n] = NULL;
+		p->seg[p->n++] = (struct wq_seg){ (uintptr_t)w->sge, w->length };
+		return true;
+	}
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		const struct ibv_sge *sge = &w->sge[i];
+
+		if (sge->length == 0)
+			continue;
+		if (!pin_piece(p, wq, sge, access)) {
+			unpin(p, first);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Gathers consecutive requests with the same opcode, as many as fit. */
+static unsigned int gather(struct onesided *o, struct pinned *p, struct wq_qp *wq, uint32_t opcode)
+{
+	bool write = opcode == IBV_WR_RDMA_WRITE;
+	unsigned int n = 0;
+
+	while (wq->sq.next + n != wq->sq.head && n < ONESIDED_OPS && o->total < LIST_BYTES) {
+		const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next + n);
+		unsigned int first = p->n;
+
+		if (w->opcode != opcode || w->error || w->length > wq->max_msg)
+			break;
+		if (!pin(p, wq, w, write ? MEM_LOCAL_READ : MEM_LOCAL_WRITE))
+			break;
+		if (!onesided_add(o, w->rkey, w->remote_addr, w->length,
+				  write ? MEM_REMOTE_WRITE : MEM_REMOTE_READ, &p->seg[first],
+				  p->n - first)) {
+			unpin(p, first);
+			break;
+		}
+		n++;
+	}
+	return n;
+}
+
+static unsigned int run_copies(struct onesided *o, struct wq_qp *wq, uint32_t opcode)
+{
+	struct pinned p;
+	unsigned int n;
+
+	pinned_init(&p);
+	n = gather(o, &p, wq, opcode);
+	if (n)
+		n = opcode == IBV_WR_RDMA_WRITE ? onesided_write(o) : onesided_read(o);
+	unpin(&p, 0);
+	return n;
+}
+
+/*
+ * Stores the original value. The write can fail, because the program may have unmapped the memory.
+ */
+static enum reason store_original(struct wq_qp *wq, const struct send_wqe *w, uint64_t original)
+{
+	enum reason why = REASON_NONE;
+
+	for (unsigned int i = 0, at = 0; i < w->num_sge && why == REASON_NONE;
+	     at += w->sge[i++].length)
+		why = vrb_mem_write(wq, w->sge[i].lkey, w->sge[i].addr, (uint8_t *)&original + at,
+				    w->sge[i].length, MEM_LOCAL_WRITE);
+	return why;
+}
+
+static unsigned int run_atomic(struct onesided *o, struct wq_qp *wq, const struct send_wqe *w,
+			       enum reason *why)
+{
+	enum atomic_op op = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? ATOMIC_OP_CMP_SWAP :
+								      ATOMIC_OP_FETCH_ADD;
+	struct pinned p;
+	uint64_t original;
+	bool done;
+
+	pinned_init(&p);
+	if (w->length != sizeof(original) || w->remote_addr % sizeof(original) ||
+	    !pin(&p, wq, w, MEM_LOCAL_WRITE))
+		return 0;
+	done = onesided_add(o, w->rkey, w->remote_addr, w->length, MEM_REMOTE_ATOMIC, p.seg, p.n) &&
+	       onesided_atomic(o, vrb.local, op, w->atomic.compare_add, w->atomic.swap, &original);
+	if (done)
+		*why = store_original(wq, w, original);
+	unpin(&p, 0);
+	return done && *why == REASON_NONE;
+}
+
+unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why)
+{
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+	const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next);
+	struct onesided o;
+	unsigned int n = 0;
+
+	/*
+	 * Without initiator depth, send READs and atomics as packets, so that the responder
+	 * refuses them.
+	 */
+	if (w->opcode != IBV_WR_RDMA_WRITE && !wq->max_rd_atomic)
+		return 0;
+	if (!onesided_begin(&o, qp->peer.process, wq))
+		return 0;
+	switch (w->opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_READ:
+		n = run_copies(&o, wq, w->opcode);
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		n = run_atomic(&o, wq, w, why);
+		break;
+	default:
+		break;	/* FLUSH and ATOMIC WRITE must run in the process that owns the memory */
+	}
+	onesided_end(&o);
+	if (n && w->opcode == IBV_WR_RDMA_WRITE)
+		roce_count_onesided(&qp->roce, o.end[n - 1], 0);
+	else if (n)
+		roce_count_onesided(&qp->roce, 0, o.end[n - 1]);
+	return n;
+}
+
+/*
+ * Copies through a bounce buffer and checks each piece: for null regions and long SGE lists.
+ */
+static enum reason pull_bounced(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
+				uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
+				enum mem_access access)
+{
+	uint8_t bounce[BOUNCE];
+	uint64_t done = 0, in_sge = 0;
+
+	while (done < total && num_dst > 0) {
+		struct wq_seg here = { (uintptr_t)bounce, 0 };
+		enum reason why;
+
+		here.len = min(total - done, dst->length - in_sge);
+		here.len = min(here.len, (uint64_t)sizeof(bounce));
+		if (here.len && local_pull(from, offset + done, &here, 1, here.len))
+			return REASON_PEER_DIED;
+		why = wq->ops->mem_write(wq, dst->lkey, dst->addr + in_sge, bounce, here.len,
+					 access);
+		if (why != REASON_NONE)
+			return why;
+		done += here.len;
+		in_sge += here.len;
+		if (in_sge == dst->length) {
+			dst++;
+			num_dst--;
+			in_sge = 0;
+		}
+	}
+	return done == total ? REASON_NONE : REASON_LKEY_RANGE;
+}
+
+enum reason vrb_peer_fetch(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
+			  uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
+			  enum mem_access access)
+{
+	struct pinned p;
+	enum reason why = REASON_NONE;
+	uint64_t left = total;
+	int err;
+
+	pinned_init(&p);
+	for (uint32_t i = 0; i < num_dst && left > 0 && why == REASON_NONE; i++) {
+		uint64_t len = min(left, (uint64_t)dst[i].length);
+
+		if (len == 0)
+			continue;
+		if (p.n == ONESIDED_SEGS)
+			break;
+		why = vrb_mem_pin(wq, dst[i].lkey, dst[i].addr, len, access, &p.seg[p.n],
+				  &p.entry[p.n]);
+		p.n += why == REASON_NONE;
+		left -= len;
+	}
+	if (why != REASON_NONE || left > 0) {
+		unpin(&p, 0);
+		return pull_bounced(wq, from, offset, total, dst, num_dst, access);
+	}
+	if (p.n == 1 && offset == 0 && access == MEM_RECV_WRITE)
+		err = vrb_peer_fetch_split(wq_to_vrb_qp(wq), from, &p.seg[0], dst[0].lkey);
+	else
+		err = local_pull(from, offset, p.seg, p.n, total);
+	unpin(&p, 0);
+	if (err == EPERM || err == ENOSYS)
+		local_pull_refused(vrb.local, from);
+	/* EFAULT does not tell which side faulted; a bounced copy does. */
+	if (err == EFAULT)
+		return pull_bounced(wq, from, offset, total, dst, num_dst, access);
+	return err ? REASON_PEER_DIED : REASON_NONE;
+}

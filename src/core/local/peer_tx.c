@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sends packets to peers on this host: in bursts from connected QPs, one by one from UD QPs;
+ * peer_link.h documents the interface.
+ *
+ * Locks: runs under qp->lock; takes peer->lock for a burst and key table references below it.
+ */
+#include <sched.h>
+#include <string.h>
+
+#include "core/base/context.h"
+#include "core/base/state.h"
+#include "core/device/device.h"
+#include "core/device/mirror.h"
+#include "core/local/peer_link.h"
+#include "core/mem/mr.h"
+#include "core/qp/qp.h"
+#include "host/host.h"
+#include "local/onesided.h"
+#include "local/peer.h"
+#include "run/clock.h"
+#include "util/compiler.h"
+#include "util/tuning.h"
+
+enum {
+	PUT_MAX = ((ROCE_MAX_PACKET + 63) & ~63) + ONESIDED_SEGS * sizeof(struct wq_seg),
+};
+
+static const uint8_t no_icrc[ROCE_ICRC_LEN];
+
+/*
+ * Lists the pieces of a request's payload. The engine has just checked its keys. Returns 0 if a
+ * region has since been deregistered.
+ */
+static unsigned int payload_pieces(struct vrb_qp *qp, const struct send_wqe *w, struct wq_seg *seg)
+{
+	unsigned int n = 0;
+
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		const struct ibv_sge *sge = &w->sge[i];
+		struct mr_entry *pin;
+
+		if (sge->length == 0)
+			continue;
+		if (vrb_mem_pin(&qp->wq, sge->lkey, sge->addr, sge->length, MEM_LOCAL_READ, &seg[n],
+				&pin) != REASON_NONE)
+			return 0;
+		vrb_mem_unpin(pin);
+		n++;
+	}
+	return n;
+}
+
+/* Sends a packet whose payload stays in the sender's memory, for the receiver to fetch. */
+static void put_pull(struct vrb_qp *qp, const struct send_wqe *w, struct lane_tx *tx,
+		     struct lane_head *head, const struct lane_part *packet)
+{
+	struct wq_seg seg[ONESIDED_SEGS];
+	struct lane_part parts[] = { *packet, { seg, 0 } };
+
+	head->where = LANE_PULL;
+	head->payload = w->length;
+	head->nseg = payload_pieces(qp, w, seg);
+	if (head->nseg == 0)
+		return;	/* The region is gone: drop the packet; the retry reports the error. */
+	parts[1].len = head->nseg * sizeof(seg[0]);
+	lane_tx_put(tx, head, parts, ARRAY_SIZE(parts));
+}
+
+/* `buf` has room for an ICRC after the packet. */
+static void put(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf, uint32_t len,
+		const struct roce_piggyback_ack *ack)
+{
+	const struct send_wqe *w = roce_output_pull(&qp->roce);
+	struct lane_head head = { .where = LANE_INLINE };
+	struct lane_part packet = { buf, len + ROCE_ICRC_LEN };
+
+	memset(buf + len, 0, ROCE_ICRC_LEN);
+	if (ack->any) {
+		head.flags = LANE_ACK;
+		head.ack_psn = ack->psn;
+		head.ack_aeth = (uint32_t)ack->syndrome << 24 | ack->msn;
+	}
+	if (unlikely(w != NULL))
+		put_pull(qp, w, tx, &head, &packet);
+	else
+		lane_tx_put(tx, &head, &packet, 1);
+}
+
+/*
+ * Updates the shortcuts that the peer permits; it attaches to our lane only after our first packet.
+ * Paced or mirrored traffic needs whole packets, so it uses no shortcuts.
+ */
+static void note_abilities(struct vrb_qp *qp, bool watched)
+{
+	struct local_peer *peer = qp->peer.process;
+	bool packets = qp->wq.rate_kbps != 0 || watched;
+
+	qp->wq.direct = qp->wq.type == IBV_QPT_RC && !packets && local_peer_cma(peer);
+	qp->wq.pull_min = !packets && local_peer_pulls(peer) ? TUNE_LANE_PULL_MIN : 0;
+}
+
+/* The pid of a dead peer may be reused, so stop direct access to its memory. */
+static bool has_died(struct vrb_qp *qp, uint64_t now)
+{
+	if (likely(local_peer_alive(vrb.local, qp->peer.process, now)))
+		return false;
+	qp->wq.direct = false;
+	return true;
+}
+
+static bool full_for_long(const struct vrb_peer *n, uint64_t now)
+{
+	return time_since(n->tx_blocked_since, now) >= TUNE_LANE_STUCK_MS * VRB_MSEC;
+}
+
+static void note_room(struct vrb_peer *n, bool full, bool moved, uint64_t now)
+{
+	n->retry_at = VRB_NEVER;
+	if (!full || moved)
+		n->tx_blocked_since = n->retry_backoff_us = 0;
+	if (likely(!full))
+		return;
+	if (!n->tx_blocked_since)
+		n->tx_blocked_since = now;
+	n->retry_backoff_us = min(max(2 * n->retry_backoff_us, (uint32_t)TUNE_LANE_RETRY_US),
+		       full_for_long(n, now) ? (uint32_t)TUNE_LANE_STUCK_RETRY_US :
+					       (uint32_t)TUNE_LANE_RETRY_MAX_US);
+	n->retry_at = time_after(now, n->retry_backoff_us * VRB_USEC);
+}
+
+/*
+ * Packets to a dead peer are dropped as on a network: the engine must consider them sent, or it
+ * would never count a retry. Packets to a live peer wait for room indefinitely.
+ */
+bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
+{
+	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
+	bool sent = false, full = false, lost = false, dead, watched;
+	const struct net_path *path;
+	struct roce_piggyback_ack ack;
+	struct lane_tx *tx;
+	size_t len = 1;
+
+	if (!vrb_peer_lookup(qp, now))
+		return false;
+	watched = vrb_mirror_enabled(now);
+	note_abilities(qp, watched);
+	dead = has_died(qp, now);
+	ack.allowed = !watched && qp->wq.type == IBV_QPT_RC;	/* mirror the ACK as a packet */
+	tx = local_tx_begin(qp->peer.process);
+	while (len && !full && roce_has_output(&qp->roce)) {
+		bool room = !dead && lane_tx_room(tx, PUT_MAX);
+
+		lost = !room && dead;
+		full = !room && !lost;
+		if (!full)
+			len = roce_output_with(&qp->roce, packet, sizeof(packet), &path, &ack, now);
+		if (!room || !len)
+			continue;
+		if (unlikely(watched))
+			vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path, packet, len,
+					  false);
+		put(qp, tx, packet, len, &ack);
+		sent = true;
+	}
+	if (sent)
+		qp->peer.tx_head = tx->head;
+	local_tx_end(vrb.local, qp->peer.process, sent);
+	note_room(&qp->peer, full, sent, now);
+	return true;
+}
+
+bool vrb_peer_tx_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now)
+{
+	struct lane_head head = { .where = LANE_INLINE };
+	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) } };
+	uint64_t start = clock_now();
+	struct lane_tx *tx;
+	bool room;
+
+	if (!vrb_peer_lookup(qp, now))
+		return false;
+	if (vrb_mirror_enabled(now))
+		vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, &qp->wq.path, packet, len,
+				  false);
+	do {
+		tx = local_tx_begin(qp->peer.process);
+		room = lane_tx_room(tx, len + sizeof(no_icrc));
+		if (room)
+			lane_tx_put(tx, &head, parts, ARRAY_SIZE(parts));
+		local_tx_end(vrb.local, qp->peer.process, room);
+		if (!room)
+			sched_yield();
+	} while (!room && clock_now() - start < VRB_MSEC &&
+		 local_peer_alive(vrb.local, qp->peer.process, clock_now()));
+	return true;
+}
+
+static struct local_peer *datagram_peer(struct vrb_qp *qp, uint32_t qpn, uint64_t now)
+{
+	struct ud_dest *to = &qp->peer.ud[(qpn ^ qpn >> 8) % UD_DESTS];
+
+	if (to->peer && to->qpn == qpn && local_peer_alive(vrb.local, to->peer, now))
+		return to->peer;
+	if (to->peer)
+		local_peer_put(vrb.local, to->peer);
+	to->qpn = qpn;
+	to->peer = local_peer_get(vrb.local, qpn);
+	return to->peer;
+}
+
+static bool send_datagram(struct local_peer *peer, const struct net_path *path,
+			  const uint8_t *packet, uint32_t len)
+{
+	struct lane_head head = { .where = LANE_INLINE, .flags = LANE_PATH };
+	struct lane_part parts[] = {
+		{ path, sizeof(*path) }, { packet, len }, { no_icrc, sizeof(no_icrc) }
+	};
+	struct lane_tx *tx = local_tx_begin(peer);
+	bool room = lane_tx_room(tx, sizeof(*path) + len + sizeof(no_icrc));
+
+	if (room)
+		lane_tx_put(tx, &head, parts, ARRAY_SIZE(parts));
+	local_tx_end(vrb.local, peer, room);
+	return room;
+}
+
+/*
+ * All members of a multicast group are on this host if there is no wire, or on the loopback
+ * interface, which has no IPv6 multicast route.
+ */
+static bool all_members_local(const struct vrb_qp *qp)
+{
+	return !vrb.wire || qp->config.ctx->dev->port.loopback;
+}
+
+/*
+ * Cache of all processes of this host, with references, refreshed when one starts or exits.
+ * Unreachable processes are retried. Only the locks of peers and the local transport rank below
+ * the lock.
+ */
+static struct {
+	struct lock lock;
+	uint64_t generation;
+	uint64_t again;		/* when to retry; VRB_NEVER: all were reachable */
+	unsigned int n;
+	struct local_peer *peer[HOST_SLOTS];
+} members;
+
+static void put_members(void)
+{
+	while (members.n)
+		local_peer_put(vrb.local, members.peer[--members.n]);
+	members.generation = 0;
+}
+
+void vrb_peer_members_put(void)
+{
+	lock_acquire(&members.lock);
+	put_members();
+	lock_release(&members.lock);
+}
+
+void vrb_peer_members_forget(void)
+{
+	members.n = 0;
+	members.generation = 0;
+	lock_renew(&members.lock);
+}
+
+/* Must hold members.lock. */
+static void find_members(uint64_t generation, uint64_t now)
+{
+	struct host_peer facts;
+
+	put_members();
+	members.generation = generation;
+	members.again = VRB_NEVER;
+	for (int slot = 0; slot < HOST_SLOTS; slot++) {
+		struct local_peer *peer;
+
+		if (!host_peer(vrb.host, slot, &facts))
+			continue;
+		peer = local_peer_in(vrb.local, slot);
+		if (peer)
+			members.peer[members.n++] = peer;
+		else
+			members.again = time_after(now, TUNE_PEER_GROUP_RETRY_MS * VRB_MSEC);
+	}
+}
+
+/* Calls fn for each live process until it returns true. Returns whether it did. */
+static bool any_member(bool (*fn)(struct local_peer *peer, const void *arg), const void *arg,
+		       uint64_t now)
+{
+	uint64_t generation = host_generation(vrb.host);
+	bool found = false;
+
+	lock_acquire(&members.lock);
+	if (generation != members.generation || time_reached(members.again, now))
+		find_members(generation, now);
+	for (unsigned int i = 0; i < members.n && !found; i++)
+		if (local_peer_alive(vrb.local, members.peer[i], now))
+			found = fn(members.peer[i], arg);
+	lock_release(&members.lock);
+	return found;
+}
+
+struct datagram {
+	const struct net_path *path;
+	const uint8_t *packet;
+	uint32_t len;
+};
+
+static bool send_copy(struct local_peer *peer, const void *arg)
+{
+	const struct datagram *d = arg;
+
+	send_datagram(peer, d->path, d->packet, d->len);
+	return false;
+}
+
+/* Sends a multicast datagram to all processes, which know their group members. Returns true. */
+static bool send_to_all(const struct net_path *path, const uint8_t *packet, uint32_t len,
+			uint64_t now)
+{
+	any_member(send_copy, &(struct datagram){ path, packet, len }, now);
+	return true;
+}
+
+/* Returns the local process that a unicast datagram is for; NULL: none. */
+static struct local_peer *addressee(struct vrb_qp *qp, const struct net_path *path, uint32_t qpn,
+				    uint64_t now)
+{
+	if (!path || net_is_multicast(&path->dst) ||
+	    vrb_port_find_gid(&qp->config.ctx->dev->port, &path->dst) < 0)
+		return NULL;
+	return datagram_peer(qp, qpn, now);
+}
+
+bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
+		       uint32_t len, uint64_t now)
+{
+	struct local_peer *peer;
+	bool sent;
+
+	if (net_is_multicast(&path->dst)) {
+		sent = all_members_local(qp) && send_to_all(path, packet, len, now);
+	} else {
+		peer = addressee(qp, path, roce_dest_qpn(packet), now);
+		sent = peer && send_datagram(peer, path, packet, len);
+	}
+	if (sent && vrb_mirror_enabled(now))
+		vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path, packet, len, false);
+	return sent;
+}
+
+static bool lane_full(struct local_peer *peer)
+{
+	bool full = !lane_tx_room(local_tx_begin(peer), PUT_MAX);
+
+	local_tx_end(vrb.local, peer, false);
+	return full;
+}
+
+static bool is_full(struct local_peer *peer, const void *arg)
+{
+	return lane_full(peer);
+}
+
+static bool receiver_full(struct vrb_qp *qp, const struct send_wqe *w, uint64_t now)
+{
+	struct local_peer *peer;
+
+	if (w->ud.path && net_is_multicast(&w->ud.path->dst))
+		return all_members_local(qp) && any_member(is_full, NULL, now);
+	peer = addressee(qp, w->ud.path, w->ud.qpn, now);
+	return peer && lane_full(peer);
+}
+
+bool vrb_peer_lane_full(struct vrb_qp *qp, uint64_t now)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+	bool full = qp->wq.state == IBV_QPS_RTS && sq->next != sq->head &&
+		    receiver_full(qp, sq_wqe(sq, sq->next), now);
+
+	note_room(&qp->peer, full, !full, now);
+	return full && !full_for_long(&qp->peer, now);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/mad/exit_mad.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/object_timer.h"
+#include "core/base/state.h"
+#include "core/mad/gsi.h"
+#include "host/host.h"
+#include "host/exit_mad.h"
+#include "run/clock.h"
+#include "run/log.h"
+#include "run/progress.h"
+#include "util/lock.h"
+#include "util/time.h"
+
+enum {
+	BUCKETS = 4096,
+	FIRST_ROOM = 64,
+	NONE = 0,	/* indices start at 1 */
+	LOOKS = 12,	/* for a dying process, 0.4 s in total: exit is slow on a busy machine */
+};
+
+/* after its file was closed; the interval doubles each time */
+#define FIRST_LOOK (100 * VRB_USEC)
+
+/* The index of a record in the file; links in its hash chain or in the free list. */
+struct place {
+	uint32_t comm_id;
+	uint32_t next;
+};
+
+static struct {
+	int fd;			/* from host_exit_mad_watch(), or -1 */
+	struct object_timer deadline;	/* next check for dying processes */
+	unsigned int looks;	/* since the last file was closed; vrb.poll_lock */
+	struct lock lock;	/* protects everything below */
+	struct place *place;	/* [0] is unused */
+	uint32_t used, room, free;
+	uint32_t bucket[BUCKETS];
+} exit_mads = { .fd = -1 };
+
+static uint32_t *bucket_of(uint32_t comm_id)
+{
+	return &exit_mads.bucket[(comm_id * 0x9e3779b1u) >> 20];
+}
+
+static uint32_t find(uint32_t comm_id)
+{
+	uint32_t i = *bucket_of(comm_id);
+
+	while (i != NONE && exit_mads.place[i].comm_id != comm_id)
+		i = exit_mads.place[i].next;
+	return i;
+}
+
+static bool grow(void)
+{
+	uint32_t room = exit_mads.room ? 2 * exit_mads.room : FIRST_ROOM;
+	struct place *place = realloc(exit_mads.place, room * sizeof(*place));
+
+	if (!place)
+		return false;
+	exit_mads.place = place;
+	exit_mads.room = room;
+	if (!exit_mads.used)
+		exit_mads.used = 1;
+	return true;
+}
+
+/* Returns NONE if memory is exhausted; this connection then has no exit MAD. */
+static uint32_t add(uint32_t comm_id)
+{
+	uint32_t i = exit_mads.free;
+
+	if (i != NONE) {
+		exit_mads.free = exit_mads.place[i].next;
+	} else {
+		if (exit_mads.used == exit_mads.room && !grow())
+			return NONE;
+		i = exit_mads.used++;
+	}
+	exit_mads.place[i] = (struct place){ comm_id, *bucket_of(comm_id) };
+	*bucket_of(comm_id) = i;
+	return i;
+}
+
+static void del(uint32_t i)
+{
+	uint32_t *at = bucket_of(exit_mads.place[i].comm_id);
+
+	while (*at != i)
+		at = &exit_mads.place[*at].next;
+	*at = exit_mads.place[i].next;
+	exit_mads.place[i].next = exit_mads.free;
+	exit_mads.free = i;
+}
+
+void vrb_exit_mad_set(uint32_t comm_id, const struct net_path *path, const uint8_t *mad)
+{
+	uint32_t i;
+
+	lock_acquire(&exit_mads.lock);
+	i = find(comm_id);
+	if (i == NONE && mad)
+		i = add(comm_id);
+	if (i != NONE) {
+		host_exit_mad_write(vrb.host, i, path, mad);
+		if (!mad)
+			del(i);
+	}
+	lock_release(&exit_mads.lock);
+}
+
+static void execute_one(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
+{
+	unsigned int *n = arg;
+
+	vrb_gsi_send_for_dead(path, mad);
+	++*n;
+}
+
+static void execute(void)
+{
+	unsigned int n = 0;
+
+	lock_acquire(&vrb.poll_lock);
+	host_exit_mad_execute(vrb.host, execute_one, &n);
+	lock_release(&vrb.poll_lock);
+	if (n)
+		log_info(LOG_CORE, "a process has died: notified the peers of its %u connections",
+			 n);
+}
+
+static void look_again(struct object_timer *d, struct expiry *e)
+{
+	if (!host_exit_mad_dying(vrb.host))
+		return;
+	host_exit_mad_look_again(vrb.host, ++exit_mads.looks >= LOOKS);
+	if (host_exit_mad_dying(vrb.host))
+		vrb_timer_set(d, e->now + (FIRST_LOOK << exit_mads.looks));
+}
+
+static bool on_news(void *arg, int fd)
+{
+	bool any = host_exit_mad_news(vrb.host, fd);
+
+	if (host_exit_mad_dying(vrb.host)) {
+		lock_acquire(&vrb.poll_lock);
+		exit_mads.looks = 0;
+		vrb_timer_set(&exit_mads.deadline, clock_now() + FIRST_LOOK);
+		lock_release(&vrb.poll_lock);
+	}
+	if (any)
+		execute();
+	return any;
+}
+
+void vrb_exit_mad_start(void)
+{
+	if (!vrb_timer_add(&exit_mads.deadline, look_again))
+		exit_mads.fd = host_exit_mad_watch(vrb.host);
+	if (exit_mads.fd >= 0 &&
+	    progress_watch(vrb.progress, exit_mads.fd, PROGRESS_OWN, on_news, NULL)) {
+		close(exit_mads.fd);
+		exit_mads.fd = -1;
+	}
+	execute();
+}
+
+static void reset(void)
+{
+	free(exit_mads.place);
+	exit_mads.place = NULL;
+	exit_mads.used = exit_mads.room = exit_mads.free = 0;
+	memset(exit_mads.bucket, 0, sizeof(exit_mads.bucket));
+}
+
+/* The process ends in order, so it withdraws its remaining exit_mads. */
+void vrb_exit_mad_stop(void)
+{
+	if (exit_mads.fd >= 0) {
+		progress_unwatch(vrb.progress, exit_mads.fd);
+		close(exit_mads.fd);
+		exit_mads.fd = -1;
+	}
+	vrb_timer_remove(&exit_mads.deadline);
+	lock_acquire(&exit_mads.lock);
+	for (uint32_t i = 1; i < exit_mads.used; i++)
+		host_exit_mad_write(vrb.host, i, NULL, NULL);
+	reset();
+	lock_release(&exit_mads.lock);
+}
+
+void vrb_exit_mad_forget(void)
+{
+	if (exit_mads.fd >= 0)
+		close(exit_mads.fd);
+	exit_mads.fd = -1;
+	exit_mads.deadline = (struct object_timer){ 0 };
+	lock_renew(&exit_mads.lock);
+	reset();
+}

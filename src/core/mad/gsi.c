@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/mad/gsi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cm/stateless.h"
+#include "core/base/object_timer.h"
+#include "core/base/state.h"
+#include "core/mad/admission.h"
+#include "core/mad/exit_mad.h"
+#include "core/tx/tx_batch.h"
+#include "host/host.h"
+#include "host/service.h"
+#include "roce/const.h"
+#include "roce/opcode.h"
+#include "roce/pkt.h"
+#include "run/clock.h"
+#include "run/config.h"
+#include "run/netdev.h"
+#include "run/progress.h"
+#include "util/atomic.h"
+#include "util/be.h"
+#include "util/compiler.h"
+
+enum {
+	QUEUE = 2048,			/* limit in MADs; half of it for MADs from the wire */
+	HOP_LIMIT = 64,
+	MANAGERS = HOST_SLOTS,
+	SLOT_BITS = 10,			/* top bits of a communication id */
+	SERIAL_BITS = 32 - SLOT_BITS,
+	KNOWN = 16,			/* cached decisions about addresses */
+	/* slot of a pending MAD: a request whose service has no listener yet */
+	UNCLAIMED = HOST_NO_SLOT - 1,
+};
+
+#define KNOWN_FOR     VRB_SECOND
+/* first and last interval between attempts on a full inbox */
+#define RETRY_FIRST   (100 * VRB_USEC)
+#define RETRY_LAST    (64 * VRB_MSEC)
+/* how long to try; by then the peer has retransmitted */
+#define PATIENCE      (10 * VRB_SECOND)
+#define BROADCAST_GAP (VRB_MSEC)
+/*
+ * How long a request waits for a listener. Programs that exchange "connect now" do not wait for
+ * each other's rdma_listen() (perftest: its second connection). A kernel CM is slow enough that it
+ * succeeds; we are faster. A rejection still takes only milliseconds.
+ */
+#define GRACE         (60 * VRB_MSEC)
+
+/* A queued MAD for the process in `slot`. */
+struct queued_mad {
+	struct list node;
+	struct net_path path;
+	int slot;
+	uint64_t incarnation;
+	uint64_t until;
+	uint8_t mad[CM_MAD_LEN];
+};
+
+struct known {
+	struct net_addr addr;
+	uint32_t ifindex;
+	bool own;
+	uint64_t at;
+};
+
+static struct {
+	const struct vrb_gsi_ops *ops;	/* vrb.poll_lock; NULL: this process has no CM */
+	void *arg;
+	uint64_t broadcast_at;		/* vrb.poll_lock; time of the last broadcast */
+	struct object_timer deadline;
+
+	struct lock lock;		/* protects everything below */
+	uint64_t wanted;		/* earliest time passed to vrb_gsi_arm() */
+	uint64_t retry, pause;
+	struct list queue;		/* struct queued_mad */
+	unsigned int queued;
+	struct known known[KNOWN];
+	unsigned int next_known;
+
+	uint32_t serial;		/* atomic */
+	uint32_t first_id, key;
+} gsi = { .queue = { &gsi.queue, &gsi.queue } };
+
+/* ---- time ---- */
+
+/* Makes the process's timer fire at `at` or earlier. */
+static void arm(uint64_t at)
+{
+	if (timers_arm(vrb.timers, &gsi.deadline.timer, at))
+		progress_hurry(vrb.progress, at);
+}
+
+void vrb_gsi_ids(cm_show_fn fn, void *to)
+{
+	if (gsi.ops && gsi.ops->ids)
+		gsi.ops->ids(gsi.arg, fn, to);
+}
+
+void vrb_gsi_arm(uint64_t at)
+{
+	lock_acquire(&gsi.lock);
+	gsi.wanted = min(gsi.wanted, at);
+	lock_release(&gsi.lock);
+	arm(at);
+}
+
+/* ---- the queue ---- */
+
+static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
+		    uint64_t incarnation, uint64_t at, bool from_wire)
+{
+	uint64_t patience = slot == UNCLAIMED ? GRACE : PATIENCE;
+	struct queued_mad *p = malloc(sizeof(*p));
+
+	if (!p)
+		return false;
+	*p = (struct queued_mad){ .path = *path,
+			      .slot = slot,
+			      .incarnation = incarnation,
+			      .until = time_after(clock_now(), patience) };
+	memcpy(p->mad, mad, sizeof(p->mad));
+	lock_acquire(&gsi.lock);
+	if (gsi.queued >= (from_wire ? QUEUE / 2 : QUEUE)) {
+		lock_release(&gsi.lock);
+		free(p);
+		return false;
+	}
+	list_add_tail(&gsi.queue, &p->node);
+	gsi.queued++;
+	gsi.retry = min(gsi.retry, at);
+	lock_release(&gsi.lock);
+	arm(at);
+	return true;
+}
+
+static struct queued_mad *dequeue(void)
+{
+	struct queued_mad *p = NULL;
+
+	lock_acquire(&gsi.lock);
+	if (!list_empty(&gsi.queue)) {
+		p = list_entry(gsi.queue.next, struct queued_mad, node);
+		list_del(&p->node);
+		gsi.queued--;
+	}
+	lock_release(&gsi.lock);
+	return p;
+}
+
+static void clear_queue(void)
+{
+	struct queued_mad *p;
+
+	while ((p = dequeue()))
+		free(p);
+}
+
+/* ---- addresses ---- */
+
+static bool look_up(const struct net_addr *a, uint32_t ifindex, uint64_t now, bool *own)
+{
+	bool found = false;
+
+	lock_acquire(&gsi.lock);
+	for (unsigned int i = 0; i < KNOWN && !found; i++) {
+		const struct known *k = &gsi.known[i];
+
+		found = k->ifindex == ifindex && net_addr_equal(&k->addr, a) &&
+			now - k->at < KNOWN_FOR;
+		if (found)
+			*own = k->own;
+	}
+	lock_release(&gsi.lock);
+	return found;
+}
+
+static bool is_own_address(const struct net_addr *a, uint32_t ifindex, uint64_t now)
+{
+	bool own;
+
+	if (look_up(a, ifindex, now, &own))
+		return own;
+	own = netdev_owns(a, ifindex);
+	lock_acquire(&gsi.lock);
+	gsi.known[gsi.next_known++ % KNOWN] = (struct known){ *a, ifindex, own, now };
+	lock_release(&gsi.lock);
+	return own;
+}
+
+/* ---- communication ids ---- */
+
+/*
+ * A permutation of SERIAL_BITS-bit numbers, three Feistel rounds, so that earlier ids do not reveal
+ * the next one.
+ */
+static uint32_t scramble(uint32_t n)
+{
+	const uint32_t half = SERIAL_BITS / 2, mask = (1u << half) - 1;
+	uint32_t left = n >> half & mask, right = n & mask;
+
+	for (uint32_t round = 0; round < 3; round++) {
+		uint32_t mixed = (right ^ gsi.key ^ round << 28) * 0x9e3779b1u;
+		uint32_t next = left ^ (mixed >> 17 & mask);
+
+		left = right;
+		right = next;
+	}
+	return left << half | right;
+}
+
+uint32_t vrb_gsi_comm_id(void)
+{
+	uint32_t id;
+
+	do
+		id = gsi.first_id |
+			scramble(fetch_add_relaxed(&gsi.serial, 1) & ((1u << SERIAL_BITS) - 1));
+	while (!id);
+	return id;
+}
+
+static int slot_of_id(uint64_t id)
+{
+	return (int)(id >> SERIAL_BITS) & (HOST_SLOTS - 1);
+}
+
+/* ---- dispatch ---- */
+
+/* The source of a MAD; it says whether vrb.poll_lock is held. */
+enum origin {
+	FROM_WIRE,	/* or another process; vrb.poll_lock is held */
+	FROM_HERE,
+};
+
+static void answer_for_nobody(const struct net_path *path, const struct cm_msg *m)
+{
+	struct net_path back = *path;
+	struct cm_msg answer;
+	uint8_t mad[CM_MAD_LEN];
+
+	if (!cm_answer_for_nobody(&answer, m))
+		return;
+	back.src = path->dst;
+	back.dst = path->src;
+	cm_encode(mad, &answer);
+	vrb_gsi_send(&back, mad);
+}
+
+/* Must hold vrb.poll_lock. */
+static void deliver(const struct net_path *path, const uint8_t *mad, const struct cm_msg *m,
+		    uint64_t now)
+{
+	if (gsi.ops)
+		gsi.ops->receive(gsi.arg, path, mad, now);
+	else
+		answer_for_nobody(path, m);
+}
+
+static bool is_self(int slot)
+{
+	return slot == host_slot(vrb.host) || slot == HOST_NO_SLOT;
+}
+
+/* Passes a MAD to the process in a slot; false if there is none. */
+static bool give(int slot, uint64_t incarnation, const struct net_path *path, const uint8_t *mad,
+		 const struct cm_msg *m,
+		 enum origin origin, uint64_t now)
+{
+	if (!is_self(slot)) {
+		int err = host_hand_mad(vrb.host, slot, incarnation, path, mad);
+
+		if (err == EAGAIN)
+			enqueue(path, mad, slot, incarnation, now + RETRY_FIRST,
+				origin == FROM_WIRE);
+		return err != ENOENT;
+	}
+	if (origin == FROM_HERE)
+		enqueue(path, mad, slot, 0, now, false);
+	else
+		deliver(path, mad, m, now);
+	return true;
+}
+
+/* The address family of a request, and the address that it asks for. */
+static uint8_t family_of(const struct cm_msg *m, const struct net_path *path, struct net_addr *dst)
+{
+	const uint8_t *data = m->type == CM_REQ ? m->req.private_data : m->sidr_req.private_data;
+	struct cm_ip_header ip;
+
+	cm_ip_header_decode(&ip, data);
+	if (ip.version == 0 && (ip.ip_version == 4 || ip.ip_version == 6)) {
+		*dst = ip.dst;
+		return ip.ip_version;
+	}
+	*dst = path->dst;
+	return 0;
+}
+
+static bool give_to_service(uint64_t service_id, const struct net_path *path, const uint8_t *mad,
+			    const struct cm_msg *m,
+			    enum origin origin, uint64_t now)
+{
+	uint64_t incarnation;
+	struct net_addr dst;
+	uint8_t family = family_of(m, path, &dst);
+	int slot;
+
+	return host_service_find(vrb.host, service_id, &dst, path->ifindex, family, &slot,
+				 &incarnation) &&
+	       give(slot, incarnation, path, mad, m, origin, now);
+}
+
+/*
+ * Passes a MAD to every process with a CM. Rate-limited for MADs from the wire: processing costs
+ * more than sending.
+ */
+static void give_to_all(const struct net_path *path, const uint8_t *mad, const struct cm_msg *m,
+			enum origin origin, uint64_t now)
+{
+	int slots[MANAGERS];
+	unsigned int n;
+
+	if (origin == FROM_WIRE) {
+		if (now - gsi.broadcast_at < BROADCAST_GAP)
+			return;
+		gsi.broadcast_at = now;
+	}
+	n = host_managers(vrb.host, slots, MANAGERS);
+	for (unsigned int i = 0; i < n; i++)
+		give(slots[i], 0, path, mad, m, origin, now);
+	give(HOST_NO_SLOT, 0, path, mad, m, origin, now);
+}
+
+/* The slot that a communication id names. A process without a slot uses a random one. */
+static int slot_of(uint64_t id)
+{
+	uint32_t own = gsi.first_id >> SERIAL_BITS;
+	int slot = slot_of_id(id);
+
+	return (uint32_t)slot == own ? HOST_NO_SLOT : slot;
+}
+
+static void dispatch(const struct net_path *path, const uint8_t *mad, enum origin origin,
+		     uint64_t now)
+{
+	bool given = true, waits = false;
+	uint64_t number;
+	struct cm_msg m;
+
+	if (cm_decode_head(&m, mad, CM_MAD_LEN) != CM_DECODED)
+		return;
+	switch (cm_addressee(&m, &number)) {
+	case CM_TO_SERVICE:
+		given = give_to_service(number, path, mad, &m, origin, now);
+		waits = !given &&
+			enqueue(path, mad, UNCLAIMED, 0, now + VRB_MSEC, origin == FROM_WIRE);
+		break;
+	case CM_TO_ID:
+		given = give(slot_of(number), 0, path, mad, &m, origin, now);
+		break;
+	case CM_TO_ALL:
+		give_to_all(path, mad, &m, origin, now);
+		break;
+	}
+	if (!given && !waits)
+		answer_for_nobody(path, &m);
+}
+
+/* ---- in and out ---- */
+
+static bool is_request(const uint8_t *mad)
+{
+	uint16_t type = get_be16(mad + CM_ATTRIBUTE_AT);
+
+	return type == CM_REQ || type == CM_SIDR_REQ;
+}
+
+void vrb_gsi_input(const struct roce_pkt *pkt, uint64_t now)
+{
+	if (pkt->bth.opcode != ROCE_UD_SEND_ONLY || pkt->deth.qkey != ROCE_QKEY_GSI ||
+	    pkt->payload_len != CM_MAD_LEN ||
+	    !roce_pkey_match(pkt->bth.pkey, ROCE_PKEY_DEFAULT))
+		return;
+	if (is_request(pkt->payload))
+		vrb_admission_request(now);
+	dispatch(&pkt->path, pkt->payload, FROM_WIRE, now);
+}
+
+/* The process that passed the MAD on has done the lookup; it is not passed on again. */
+void vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len, uint64_t now)
+{
+	struct cm_msg m;
+
+	if (len == CM_MAD_LEN && cm_decode_head(&m, mad, len) == CM_DECODED)
+		deliver(path, mad, &m, now);
+}
+
+static void send_by_wire(const struct net_path *path, const uint8_t *mad)
+{
+	static uint32_t psn;
+	const struct roce_pkt pkt = {
+		.bth = { .opcode = ROCE_UD_SEND_ONLY,
+			 .pkey = ROCE_PKEY_DEFAULT,
+			 .dest_qpn = VRB_GSI_QPN,
+			 .psn = fetch_add_relaxed(&psn, 1) & 0xffffff },
+		.deth = { .qkey = ROCE_QKEY_GSI, .src_qpn = VRB_GSI_QPN },
+	};
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+	uint8_t *p;
+	size_t len;
+
+	if (!b)
+		return;
+	p = vrb_tx_batch_room(b);
+	len = roce_encode_headers(p, &pkt);
+	memcpy(p + len, mad, CM_MAD_LEN);
+	vrb_tx_batch_seal(b, path, len + CM_MAD_LEN, false);
+	vrb_tx_batch_flush(b);
+}
+
+int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
+{
+	uint64_t now = clock_now();
+	struct net_path p = *path;
+
+	if (!p.hop_limit)
+		p.hop_limit = HOP_LIMIT;
+	if (vrb.wire &&
+	    (config_get()->transport == CONFIG_UDP || !is_own_address(&p.dst, p.ifindex, now))) {
+		send_by_wire(&p, mad);
+		return 0;
+	}
+	if (!is_own_address(&p.dst, p.ifindex, now))
+		return ENETUNREACH;
+	dispatch(&p, mad, FROM_HERE, now);
+	return 0;
+}
+
+int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad)
+{
+	uint64_t now = clock_now();
+
+	if (!is_own_address(&path->dst, path->ifindex, now))
+		return vrb_gsi_send(path, mad);
+	dispatch(path, mad, FROM_HERE, now);
+	return 0;
+}
+
+/* ---- retries ---- */
+
+static bool claimed(const struct queued_mad *p, const struct cm_msg *m, uint64_t now)
+{
+	uint64_t service_id;
+
+	cm_addressee(m, &service_id);
+	return give_to_service(service_id, &p->path, p->mad, m, FROM_WIRE, now);
+}
+
+/* Returns true if the MAD must stay queued. */
+static bool try_again(const struct queued_mad *p, uint64_t now)
+{
+	struct cm_msg m;
+	int err = 0;
+
+	cm_decode_head(&m, p->mad, sizeof(p->mad));
+	if (p->slot == UNCLAIMED)
+		err = claimed(p, &m, now) ? 0 : now < p->until ? EAGAIN : ENOENT;
+	else if (is_self(p->slot))
+		deliver(&p->path, p->mad, &m, now);
+	else
+		err = host_hand_mad(vrb.host, p->slot, p->incarnation, &p->path, p->mad);
+	if (err == ENOENT)
+		answer_for_nobody(&p->path, &m);
+	return err == EAGAIN && now < p->until;
+}
+
+static void requeue(struct queued_mad *p)
+{
+	lock_acquire(&gsi.lock);
+	list_add_tail(&gsi.queue, &p->node);
+	gsi.queued++;
+	lock_release(&gsi.lock);
+}
+
+/* Inboxes found full in this round; other MADs for them are not tried. */
+struct full {
+	uint8_t slot[HOST_SLOTS / 8];
+};
+
+static bool is_full(const struct full *f, int slot)
+{
+	return slot >= 0 && f->slot[slot / 8] >> slot % 8 & 1;
+}
+
+static void note_full(struct full *f, int slot)
+{
+	if (slot >= 0)
+		f->slot[slot / 8] |= (uint8_t)(1 << slot % 8);
+}
+
+/* Tries each queued MAD once, in order. */
+static void run_queue(uint64_t now)
+{
+	struct full full = { { 0 } };
+	bool waits = false, moved = false;
+	unsigned int n;
+
+	lock_acquire(&gsi.lock);
+	n = gsi.queued;
+	gsi.retry = VRB_NEVER;
+	lock_release(&gsi.lock);
+	while (n--) {
+		struct queued_mad *p = dequeue();
+
+		if (!p)
+			break;
+		if (is_full(&full, p->slot) || try_again(p, now)) {
+			note_full(&full, p->slot);
+			requeue(p);
+			waits = true;
+		} else {
+			moved = true;
+			free(p);
+		}
+	}
+	lock_acquire(&gsi.lock);
+	gsi.pause = waits && !moved ? min(2 * gsi.pause, RETRY_LAST) : RETRY_FIRST;
+	if (waits)
+		gsi.retry = min(gsi.retry, now + gsi.pause);
+	lock_release(&gsi.lock);
+}
+
+/* ---- start and stop ---- */
+
+static void expire(uint64_t now)
+{
+	bool due, queued;
+	uint64_t next;
+
+	lock_acquire(&gsi.lock);
+	due = time_reached(gsi.wanted, now);
+	queued = time_reached(gsi.retry, now);
+	if (due)
+		gsi.wanted = VRB_NEVER;
+	lock_release(&gsi.lock);
+	if (queued)
+		run_queue(now);
+	if (due && gsi.ops)
+		gsi.ops->timeout(gsi.arg, now);
+	lock_acquire(&gsi.lock);
+	next = min(gsi.wanted, gsi.retry);
+	lock_release(&gsi.lock);
+	arm(next);
+}
+
+static void on_timer(struct object_timer *d, struct expiry *e)
+{
+	expire(e->now);
+}
+
+int vrb_gsi_start(void)
+{
+	int slot = host_slot(vrb.host), err;
+	uint64_t random = config_random();
+
+	gsi.wanted = gsi.retry = VRB_NEVER;
+	gsi.pause = RETRY_FIRST;
+	gsi.first_id =
+		(slot == HOST_NO_SLOT ? (uint32_t)random % HOST_SLOTS :
+		 (uint32_t)slot) << SERIAL_BITS;
+	gsi.key = (uint32_t)(random >> 32);
+	store_relaxed(&gsi.serial, (uint32_t)config_random());
+	err = vrb_timer_add(&gsi.deadline, on_timer);
+	return err ? err : vrb_admission_start();
+}
+
+void vrb_gsi_stop(void)
+{
+	timers_remove(vrb.timers, &gsi.deadline.timer);
+	vrb_admission_stop();
+	clear_queue();
+}
+
+void vrb_gsi_forget(void)
+{
+	gsi.ops = NULL;
+	lock_renew(&gsi.lock);
+	list_init(&gsi.queue);
+	gsi.queued = 0;
+	gsi.deadline = (struct object_timer){ 0 };
+	vrb_admission_forget();
+	vrb_exit_mad_forget();
+}
+
+int vrb_gsi_open(const struct vrb_gsi_ops *ops, void *arg)
+{
+	int err = 0;
+
+	lock_acquire(&vrb.poll_lock);
+	if (gsi.ops) {
+		err = EBUSY;
+	} else {
+		gsi.ops = ops;
+		gsi.arg = arg;
+	}
+	lock_release(&vrb.poll_lock);
+	if (!err) {
+		host_publish_manager(vrb.host, true);
+		vrb_exit_mad_start();
+	}
+	return err;
+}
+
+void vrb_gsi_close(void)
+{
+	vrb_exit_mad_stop();
+	host_publish_manager(vrb.host, false);
+	lock_acquire(&vrb.poll_lock);
+	gsi.ops = NULL;
+	lock_release(&vrb.poll_lock);
+	lock_acquire(&gsi.lock);
+	gsi.wanted = VRB_NEVER;
+	lock_release(&gsi.lock);
+}

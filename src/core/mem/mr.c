@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions: checks, registration, advice, import. The only lock is the key table's, taken
+ * inside key_table.c.
+ */
+#include "core/mem/mr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/base/context.h"
+#include "core/mem/dm.h"
+#include "core/mem/key_table.h"
+#include "core/mem/nofault.h"
+#include "core/mem/pd.h"
+#include "core/mem/proc_maps.h"
+#include "util/atomic.h"
+
+enum {
+	DMABUF_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+			IBV_ACCESS_REMOTE_ATOMIC,
+	MR_ACCESS = DMABUF_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+		    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_FLUSH_GLOBAL |
+		    IBV_ACCESS_FLUSH_PERSISTENT,
+	NEEDS_LOCAL_WRITE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+};
+
+static int check_access(unsigned int access, unsigned int known)
+{
+	/* A device may ignore the optional flags. We do: relaxed ordering has no effect here. */
+	if (access & ~(known | IBV_ACCESS_OPTIONAL_RANGE))
+		return EINVAL;
+	if ((access & NEEDS_LOCAL_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EINVAL;
+	return 0;
+}
+
+/* Implicit ODP: ibv_reg_mr(pd, NULL, SIZE_MAX, IBV_ACCESS_ON_DEMAND), the whole address space. */
+static bool is_implicit(const void *addr, size_t length, unsigned int access)
+{
+	return (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
+}
+
+/*
+ * Hardware would pin the pages here, and fail if it cannot. On-demand regions are checked when they
+ * are used.
+ */
+static int check_mapped(const void *addr, size_t length, unsigned int access)
+{
+	struct memmap map;
+	int err;
+
+	if ((access & IBV_ACCESS_ON_DEMAND) && !(access & IBV_ACCESS_FLUSH_PERSISTENT))
+		return 0;
+	err = memmap_query(addr, length, &map);
+	if (err)
+		return err;
+	if (!map.readable || ((access & IBV_ACCESS_LOCAL_WRITE) && !map.writable))
+		return EFAULT;
+	/* Only a file mapping can be made persistent. */
+	if ((access & IBV_ACCESS_FLUSH_PERSISTENT) && !map.shared_file)
+		return EINVAL;
+	return 0;
+}
+
+static int check_region(const void *addr, size_t length, uint64_t iova, unsigned int access)
+{
+	int err = check_access(access, MR_ACCESS);
+
+	if (err || is_implicit(addr, length, access))
+		return err;
+	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
+		return EINVAL;
+	return length ? check_mapped(addr, length, access) : 0;
+}
+
+/* The parameters of a region, whatever call creates it. */
+struct region {
+	enum mr_kind kind;
+	void *addr; /* the program's address, or NULL */
+	uint64_t host;
+	uint64_t va;
+	uint64_t length;
+	unsigned int access;
+	void *mapping;
+	size_t mapping_len;
+	struct vrb_dm *dm;
+};
+
+static void fill_entry(struct mr_entry *e, const struct region *r, uint32_t pdn)
+{
+	e->kind = r->kind;
+	e->pdn = pdn;
+	e->access = r->access;
+	e->zero_based = r->va == 0 && r->addr;
+	e->va = r->va;
+	e->length = r->length;
+	e->host = r->host;
+	e->windows = 0;
+}
+
+static void fill_mr(struct vrb_mr *mr, const struct region *r, struct vrb_pd *pd)
+{
+	mr->ibv.context = pd->ibv.context;
+	mr->ibv.pd = &pd->ibv;
+	mr->ibv.addr = r->addr;
+	mr->ibv.length = r->length;
+	mr->access = r->access;
+	mr->mapping = r->mapping;
+	mr->mapping_len = r->mapping_len;
+	mr->dm = r->dm;
+}
+
+/* Charges the limit, allocates the object and publishes the entry. */
+static int create(struct vrb_pd *pd, const struct region *r, struct vrb_mr **out)
+{
+	struct vrb_context *ctx = to_vrb_context(pd->ibv.context);
+	int err = vrb_context_take(ctx, &ctx->n_mr, vrb_device_limits.orig_attr.max_mr);
+	struct mr_entry *e;
+	struct vrb_mr *mr;
+
+	if (err)
+		return err;
+	mr = calloc(1, sizeof(*mr));
+	e = mr ? mr_entry_alloc(&mr->index) : NULL;
+	if (!e) {
+		free(mr);
+		vrb_context_give(ctx, &ctx->n_mr);
+		return ENOMEM;
+	}
+	vrb_guard_install();
+	fill_entry(e, r, pd->pdn);
+	fill_mr(mr, r, pd);
+	mr->ibv.handle = mr->index;
+	mr->ibv.lkey = e->lkey;
+	mr->ibv.rkey = r->kind == MR_NULL ? 0 : e->rkey;
+	vrb_pd_get(pd);
+	if (r->dm)
+		fetch_add_relaxed(&r->dm->users, 1);
+	mr_entry_publish(e);
+	vrb_live_add(&mr->live, mr, mr->ibv.context, mr->ibv.handle);
+	*out = mr;
+	return 0;
+}
+
+int vrb_mr_reg(struct vrb_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
+	       struct vrb_mr **mr)
+{
+	struct region r = {
+		.kind = MR_REGION,
+		.addr = addr,
+		.host = (uintptr_t)addr,
+		.va = access & IBV_ACCESS_ZERO_BASED ? 0 : iova,
+		.length = length,
+		.access = access,
+	};
+	int err = check_region(addr, length, r.va, access);
+
+	if (!err)
+		err = create(pd, &r, mr);
+	if (!err)
+		(*mr)->plain = true;
+	return err;
+}
+
+/* Maps [offset, offset + length) of a file; r->host is the address of offset. */
+static int map_file(int fd, uint64_t offset, size_t length, unsigned int access, struct region *r)
+{
+	const uint64_t page = sysconf(_SC_PAGESIZE);
+	uint64_t skip = offset % page;
+	off_t size = lseek(fd, 0, SEEK_END);
+	int prot = PROT_READ | (access & IBV_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0);
+
+	if (length > SIZE_MAX - skip || offset + length < offset)
+		return EINVAL;
+	if (size >= 0 && offset + length > (uint64_t)size)
+		return EINVAL;
+	r->mapping_len = skip + length;
+	r->mapping = mmap(NULL, r->mapping_len, prot, MAP_SHARED, fd, (off_t)(offset - skip));
+	if (r->mapping == MAP_FAILED)
+		return errno;
+	r->host = (uintptr_t)r->mapping + skip;
+	return 0;
+}
+
+int vrb_mr_reg_dmabuf(struct vrb_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+		      unsigned int access, struct vrb_mr **mr)
+{
+	struct region r = {
+		.kind = MR_REGION,
+		.va = iova,
+		.length = length,
+		.access = access,
+	};
+	const uint64_t page = sysconf(_SC_PAGESIZE);
+	int err = check_access(access, DMABUF_ACCESS);
+
+	if (err)
+		return err;
+	if (!length || (offset ^ iova) % page || iova + length < iova)
+		return EINVAL;
+	err = map_file(fd, offset, length, access, &r);
+	if (err)
+		return err;
+	err = create(pd, &r, mr);
+	if (err)
+		munmap(r.mapping, r.mapping_len);
+	return err;
+}
+
+int vrb_mr_reg_dm(struct vrb_pd *pd, struct vrb_dm *dm, uint64_t offset, size_t length,
+		  unsigned int access, struct vrb_mr **mr)
+{
+	struct region r = {
+		.kind = MR_DM,
+		.length = length,
+		.access = access,
+		.dm = dm,
+	};
+	int err = check_access(access, MR_ACCESS & ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
+						     IBV_ACCESS_FLUSH_PERSISTENT));
+
+	if (err)
+		return err;
+	if (!(access & IBV_ACCESS_ZERO_BASED) || dm->ibv.context != pd->ibv.context)
+		return EINVAL;
+	if (offset > dm->length || length > dm->length - offset)
+		return EINVAL;
+	r.host = (uintptr_t)dm->mem + offset;
+	return create(pd, &r, mr);
+}
+
+int vrb_mr_alloc_null(struct vrb_pd *pd, struct vrb_mr **mr)
+{
+	const struct region r = {
+		.kind = MR_NULL,
+		.length = UINT64_MAX,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+	};
+
+	return create(pd, &r, mr);
+}
+
+/* Frees the handle only. The entry is gone or belongs to another handle. */
+static void free_mr(struct vrb_mr *mr)
+{
+	struct vrb_context *ctx = to_vrb_context(mr->ibv.context);
+
+	vrb_live_del(&mr->live);
+	vrb_context_give(ctx, &ctx->n_mr);
+	free(mr);
+}
+
+/* A reference on the region's entry; NULL if it was deregistered through another handle. */
+static struct mr_entry *entry_of(const struct vrb_mr *mr)
+{
+	struct mr_entry *e = mr_entry_get(mr->ibv.lkey);
+
+	if (e && e->lkey == mr->ibv.lkey && e->kind != MR_WINDOW)
+		return e;
+	if (e)
+		mr_entry_put(e);
+	return NULL;
+}
+
+/* Ends all access. EBUSY while windows are bound to the region. */
+static int retract(const struct vrb_mr *mr, struct mr_entry *e, vrb_mr_drain_fn drain)
+{
+	if (load_acquire(&e->windows))
+		return EBUSY;
+	drain(to_vrb_pd(mr->ibv.pd), e->lkey);
+	mr_entry_retract(e);
+	/* A concurrent bind may have raised the count. Pairs with bind_entry(). */
+	if (!load_acquire(&e->windows))
+		return 0;
+	mr_entry_publish(e);
+	return EBUSY;
+}
+
+/* Releases the mapping or device memory that registration took. */
+static void drop_backing(struct vrb_mr *mr)
+{
+	if (mr->mapping)
+		munmap(mr->mapping, mr->mapping_len);
+	if (mr->dm)
+		fetch_sub_release(&mr->dm->users, 1);
+}
+
+int vrb_mr_dereg(struct vrb_mr *mr, vrb_mr_drain_fn drain)
+{
+	struct mr_entry *e = entry_of(mr);
+	int err;
+
+	if (!e)
+		return EINVAL;
+	mr_entry_put(e);
+	err = retract(mr, e, drain);
+	if (err)
+		return err;
+	mr_entry_free(mr->index);
+	drop_backing(mr);
+	vrb_pd_put(to_vrb_pd(mr->ibv.pd));
+	free_mr(mr);
+	return 0;
+}
+
+/* The flags say which values are new; the others stay. */
+static void rereg_values(const struct vrb_mr *mr, const struct mr_entry *e, int flags, void *addr,
+			 size_t length, unsigned int access, struct region *r)
+{
+	bool move = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+
+	r->kind = MR_REGION;
+	r->access = flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access;
+	r->addr = move ? addr : mr->ibv.addr;
+	r->length = move ? length : mr->ibv.length;
+	r->host = move ? (uintptr_t)addr : e->host;
+	r->va = move ? (uintptr_t)addr : e->va;
+	if (r->access & IBV_ACCESS_ZERO_BASED)
+		r->va = 0;
+}
+
+int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, size_t length,
+		 unsigned int access, vrb_mr_drain_fn drain)
+{
+	struct vrb_pd *old = to_vrb_pd(mr->ibv.pd);
+	struct mr_entry *e = entry_of(mr);
+	struct region r = { 0 };
+	int err;
+
+	if (!e)
+		return EINVAL;
+	rereg_values(mr, e, flags, addr, length, access, &r);
+	mr_entry_put(e);
+	err = check_region(r.addr, r.length, r.va, r.access);
+	if (!err)
+		err = retract(mr, e, drain);
+	if (err)
+		return err;
+	if (!pd)
+		pd = old;
+	fill_entry(e, &r, pd->pdn);
+	fill_mr(mr, &r, pd);
+	vrb_pd_get(pd);
+	vrb_pd_put(old);
+	mr_entry_publish(e);
+	return 0;
+}
+
+int vrb_mr_import(struct vrb_pd *pd, uint32_t handle, struct vrb_mr **out)
+{
+	struct vrb_context *ctx = to_vrb_context(pd->ibv.context);
+	struct mr_entry *e = handle && handle <= MR_INDEX_MAX ? mr_entry_get(handle << 8) : NULL;
+	struct vrb_mr *mr = NULL;
+	int err = ENOENT;
+
+	if (!e)
+		return ENOENT;
+	if (e->kind == MR_WINDOW || e->pdn != pd->pdn)
+		goto put;
+	err = vrb_context_take(ctx, &ctx->n_mr, vrb_device_limits.orig_attr.max_mr);
+	if (err)
+		goto put;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr) {
+		vrb_context_give(ctx, &ctx->n_mr);
+		err = ENOMEM;
+		goto put;
+	}
+	mr->ibv = (struct ibv_mr){
+		.context = pd->ibv.context,
+		.pd = &pd->ibv,
+		.length = e->length,
+		.handle = handle,
+		.lkey = e->lkey,
+		.rkey = e->kind == MR_NULL ? 0 : e->rkey,
+	};
+	mr->index = handle;
+	mr->access = e->access;
+	mr->imported = true;
+	vrb_live_add(&mr->live, mr, mr->ibv.context, mr->ibv.handle);
+	*out = mr;
+put:
+	mr_entry_put(e);
+	return err;
+}
+
+/* The region survives unless it was deregistered through another handle. */
+void vrb_mr_unimport(struct vrb_mr *mr)
+{
+	struct mr_entry *e = entry_of(mr);
+
+	if (e)
+		mr_entry_put(e);
+	else
+		drop_backing(mr);
+	free_mr(mr);
+}
+
+/* Errors as in ibv_advise_mr(3). */
+static int check_advice(const struct mr_entry *e, const struct vrb_pd *pd,
+			const struct ibv_sge *sge, bool write)
+{
+	if (e->lkey != sge->lkey)
+		return ENOENT;
+	if (e->kind == MR_WINDOW)
+		return EINVAL;
+	if (e->pdn != pd->pdn)
+		return EPERM;
+	if (!(e->access & IBV_ACCESS_ON_DEMAND))
+		return EINVAL;
+	if (write && !(e->access & IBV_ACCESS_LOCAL_WRITE))
+		return EPERM;
+	if (sge->addr < e->va || sge->length > e->length ||
+	    sge->addr - e->va > e->length - sge->length)
+		return EFAULT;
+	return 0;
+}
+
+/* Asks the kernel to prefetch the pages; it may evict them again. */
+static int prefetch(const struct mr_entry *e, const struct ibv_sge *sge, uint32_t advice)
+{
+	const uintptr_t page = sysconf(_SC_PAGESIZE);
+	uintptr_t start = e->host + (sge->addr - e->va), from = start & ~(page - 1);
+	struct memmap map;
+	int err;
+
+	if (!sge->length)
+		return 0;
+	err = memmap_query((void *)start, sge->length, &map);
+	if (err)
+		return err;
+	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !map.writable)
+		return EFAULT;
+	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		(void)madvise((void *)from, start - from + sge->length, MADV_WILLNEED);
+	return 0;
+}
+
+int vrb_mr_advise(struct vrb_pd *pd, uint32_t advice, uint32_t flags, const struct ibv_sge *sge,
+		  uint32_t num_sge)
+{
+	bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+
+	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return ENOTSUP;
+	if (flags & ~IBV_ADVISE_MR_FLAG_FLUSH)
+		return EINVAL;
+	for (uint32_t i = 0; i < num_sge; i++) {
+		struct mr_entry *e = mr_entry_get(sge[i].lkey);
+		int err;
+
+		if (!e)
+			return ENOENT;
+		err = check_advice(e, pd, &sge[i], write);
+		if (!err)
+			err = prefetch(e, &sge[i], advice);
+		mr_entry_put(e);
+		if (err)
+			return err;
+	}
+	return 0;
+}

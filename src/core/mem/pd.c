@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Protection domains, thread domains and parent domains, and the references that forbid
+ * deallocation.
+ */
+#include "core/mem/pd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/context.h"
+#include "core/base/state.h"
+#include "util/atomic.h"
+
+static uint32_t last_pdn; /* atomic */
+
+static struct pd_state *state_new(void)
+{
+	struct pd_state *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->handles = 1;
+	s->generation = vrb.generation;
+	pd_senders_init(&s->senders);
+	return s;
+}
+
+static void state_put(struct pd_state *s)
+{
+	if (fetch_sub_acq_rel(&s->handles, 1) == 1)
+		free(s);
+}
+
+struct pd_senders *vrb_pd_senders(struct vrb_pd *pd)
+{
+	while (pd->parent)
+		pd = pd->parent;
+	return &pd->state->senders;
+}
+
+void vrb_pd_get(struct vrb_pd *pd)
+{
+	fetch_add_relaxed(&pd->state->users, 1);
+}
+
+void vrb_pd_put(struct vrb_pd *pd)
+{
+	/* Pairs with the acquire in dealloc: the object is gone before the count drops. */
+	fetch_sub_release(&pd->state->users, 1);
+}
+
+/* In a forked child: nothing uses it yet.  Its handles share it, and the first one resets it. */
+static void state_inherit(struct pd_state *s)
+{
+	if (s->generation == vrb.generation)
+		return;
+	s->generation = vrb.generation;
+	s->users = 0;
+	pd_senders_init(&s->senders);
+}
+
+/*
+ * For a forked child: moves an inherited PD to this process's context.  It keeps its number, which
+ * no object of this process uses yet.
+ */
+static int inherit(struct vrb_pd *pd)
+{
+	struct ibv_context *c = pd->ibv.context;
+	struct vrb_context *ctx;
+	int err = vrb_context_enter(&c);
+
+	if (!err && pd->parent)
+		err = vrb_pd_check(&pd->parent->ibv);
+	if (err)
+		return err;
+	ctx = to_vrb_context(c);
+	pthread_mutex_lock(&ctx->lock);
+	if (pd->ibv.context != c) {
+		pd->ibv.context = c;
+		state_inherit(pd->state);
+		if (pd->parent)
+			vrb_pd_get(pd->parent);
+		list_add_tail(&ctx->pds, &pd->node);
+		ctx->n_pd++;
+		vrb_live_del(&pd->live);
+		vrb_live_add(&pd->live, pd, c, pd->ibv.handle);
+	}
+	pthread_mutex_unlock(&ctx->lock);
+	return 0;
+}
+
+int vrb_pd_check(struct ibv_pd *pd)
+{
+	int err = vrb_object_check(pd);
+
+	if (err == ENODEV)
+		err = inherit(to_vrb_pd(pd));
+	if (err)
+		return err;
+	return to_vrb_pd(pd)->state->dead ? EINVAL : 0;
+}
+
+/* Adds a handle to its context's list. */
+static struct vrb_pd *handle_new(struct vrb_context *ctx, uint32_t pdn, struct pd_state *state)
+{
+	struct vrb_pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return NULL;
+	pd->ibv.context = &ctx->vctx.context;
+	pd->ibv.handle = pdn;
+	pd->pdn = pdn;
+	pd->state = state;
+	pthread_mutex_lock(&ctx->lock);
+	list_add_tail(&ctx->pds, &pd->node);
+	pthread_mutex_unlock(&ctx->lock);
+	vrb_live_add(&pd->live, pd, pd->ibv.context, pd->ibv.handle);
+	return pd;
+}
+
+static void handle_free(struct vrb_pd *pd)
+{
+	struct vrb_context *ctx = to_vrb_context(pd->ibv.context);
+
+	vrb_live_del(&pd->live);
+	pthread_mutex_lock(&ctx->lock);
+	list_del(&pd->node);
+	pthread_mutex_unlock(&ctx->lock);
+	vrb_context_give(ctx, &ctx->n_pd);
+	state_put(pd->state);
+	free(pd);
+}
+
+static int handle_create(struct vrb_context *ctx, uint32_t pdn, struct vrb_pd **pd)
+{
+	struct pd_state *state;
+	int err = vrb_context_take(ctx, &ctx->n_pd, vrb_device_limits.orig_attr.max_pd);
+
+	if (err)
+		return err;
+	state = state_new();
+	if (!state)
+		goto give;
+	*pd = handle_new(ctx, pdn, state);
+	if (*pd)
+		return 0;
+	state_put(state);
+give:
+	vrb_context_give(ctx, &ctx->n_pd);
+	return ENOMEM;
+}
+
+int vrb_pd_alloc(struct vrb_context *ctx, struct vrb_pd **pd)
+{
+	uint32_t pdn;
+
+	do {
+		pdn = fetch_add_relaxed(&last_pdn, 1) + 1;
+	} while (pdn == 0);
+	return handle_create(ctx, pdn, pd);
+}
+
+int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_init_attr *attr,
+			struct vrb_pd **out)
+{
+	const uint32_t known =
+		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	struct ibv_context *c = &ctx->vctx.context;
+	struct vrb_pd *parent, *pd;
+	int err;
+
+	err = vrb_pd_check(attr->pd);
+	if (err)
+		return err;
+	if (attr->comp_mask & ~known)
+		return EOPNOTSUPP;
+	parent = to_vrb_pd(attr->pd);
+	if (parent->ibv.context != c || (attr->td && attr->td->context != c))
+		return EINVAL;
+	/* Custom allocators are for queue memory; this device has none in user-visible buffers. */
+	err = handle_create(ctx, parent->pdn, &pd);
+	if (err)
+		return err;
+	pd->parent = parent;
+	vrb_pd_get(parent);
+	pd->td = (struct vrb_td *)attr->td;
+	if (pd->td)
+		fetch_add_relaxed(&pd->td->users, 1);
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		pd->pd_context = attr->pd_context;
+	*out = pd;
+	return 0;
+}
+
+int vrb_pd_dealloc(struct vrb_pd *pd)
+{
+	if (load_acquire(&pd->state->users))
+		return EBUSY;
+	pd->state->dead = true;
+	if (pd->parent)
+		vrb_pd_put(pd->parent);
+	if (pd->td)
+		fetch_sub_release(&pd->td->users, 1);
+	handle_free(pd);
+	return 0;
+}
+
+static struct vrb_pd *find_by_handle(struct vrb_context *ctx, uint32_t handle)
+{
+	struct list *pos;
+
+	list_for_each (pos, &ctx->pds) {
+		struct vrb_pd *pd = list_entry(pos, struct vrb_pd, node);
+
+		if (pd->ibv.handle == handle && !pd->parent && !pd->state->dead)
+			return pd;
+	}
+	return NULL;
+}
+
+/*
+ * A reference on the state that a handle names, in any context that shares ctx's command file; NULL
+ * if there is none.
+ */
+static struct pd_state *state_by_handle(struct vrb_context *ctx, uint32_t handle)
+{
+	struct pd_state *state = NULL;
+	struct list *pos;
+
+	pthread_mutex_lock(&vrb.lock);
+	list_for_each (pos, &vrb.contexts) {
+		struct vrb_context *c = list_entry(pos, struct vrb_context, node);
+		struct vrb_pd *pd;
+
+		if (c->cmd_dev != ctx->cmd_dev || c->cmd_ino != ctx->cmd_ino)
+			continue;
+		pthread_mutex_lock(&c->lock);
+		pd = find_by_handle(c, handle);
+		if (pd) {
+			state = pd->state;
+			fetch_add_relaxed(&state->handles, 1);
+		}
+		pthread_mutex_unlock(&c->lock);
+		if (state)
+			break;
+	}
+	pthread_mutex_unlock(&vrb.lock);
+	return state;
+}
+
+int vrb_pd_import(struct vrb_context *ctx, uint32_t handle, struct vrb_pd **pd)
+{
+	struct pd_state *state = state_by_handle(ctx, handle);
+	int err;
+
+	if (!state)
+		return ENOENT;
+	err = vrb_context_take(ctx, &ctx->n_pd, vrb_device_limits.orig_attr.max_pd);
+	if (err)
+		goto put;
+	*pd = handle_new(ctx, handle, state);
+	if (*pd)
+		return 0;
+	err = ENOMEM;
+	vrb_context_give(ctx, &ctx->n_pd);
+put:
+	state_put(state);
+	return err;
+}
+
+void vrb_pd_unimport(struct vrb_pd *pd)
+{
+	handle_free(pd);
+}
+
+int vrb_td_alloc(struct vrb_context *ctx, struct vrb_td **td)
+{
+	*td = calloc(1, sizeof(**td));
+	if (!*td)
+		return ENOMEM;
+	(*td)->ibv.context = &ctx->vctx.context;
+	return 0;
+}
+
+int vrb_td_dealloc(struct vrb_td *td)
+{
+	if (load_acquire(&td->users))
+		return EBUSY;
+	free(td);
+	return 0;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Waits for requests that need an object which is about to be destroyed; drain.h says how long. */
+#include "core/progress/drain.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "core/base/state.h"
+#include "core/mem/pd.h"
+#include "core/progress/poll_loop.h"
+#include "core/qp/qp.h"
+#include "host/host.h"
+#include "local/local.h"
+#include "run/clock.h"
+#include "util/atomic.h"
+#include "util/cancel.h"
+#include "util/compiler.h"
+
+enum {
+	/* only yields between checks for this long: most answers arrive by then; */
+	EAGER_US = 100,
+	/* then sleeps between checks, and the progress thread works as well */
+	PAUSE_US = 50,
+	REFILL = 10,		/* the budget refills in this multiple of itself */
+};
+
+/* What a check looks for, and its result. */
+struct wait {
+	/* of the region's domain; NULL: all requests that change something at the peer */
+	struct pd_senders *senders;
+	uint32_t lkey;
+	uint64_t now;
+	bool waits;			/* some request is not done */
+	uint64_t sign;			/* changes with each answer */
+};
+
+static bool names(const struct send_wqe *w, uint32_t lkey)
+{
+	if (w->flags & WQE_DATA_INLINE)
+		return false;
+	for (uint32_t i = 0; i < w->num_sge; i++)
+		if (w->sge[i].length && mr_key_index(w->sge[i].lkey) == mr_key_index(lkey))
+			return true;
+	return false;
+}
+
+static bool changes_the_peer(const struct send_wqe *w)
+{
+	switch (w->opcode) {
+	case IBV_WR_RDMA_READ:
+	case IBV_WR_LOCAL_INV:
+	case IBV_WR_BIND_MW:
+	case IBV_WR_FLUSH:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/* In SQD the QP finishes only what it has begun; otherwise also what is posted. */
+static uint32_t last_to_be_done(const struct wq_qp *wq)
+{
+	switch (wq->state) {
+	case IBV_QPS_RTS:
+		return wq->sq.head;
+	case IBV_QPS_SQD:
+		return wq->sq.next;
+	default:
+		return wq->sq.done;
+	}
+}
+
+/* A dead local peer never replies. */
+static bool has_died(const struct vrb_qp *qp, uint64_t now)
+{
+	return qp->peer.process && !local_peer_alive(vrb.local, qp->peer.process, now);
+}
+
+/* Must hold qp->lock. */
+static void look_at(struct wait *l, const struct vrb_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+	uint32_t end = last_to_be_done(&qp->wq);
+	bool waits = false;
+
+	if (likely(sq->done == end) || has_died(qp, l->now))
+		return;
+	for (uint32_t i = sq->done; i != end && !waits; i++)
+		waits = l->senders ? names(sq_wqe(sq, i), l->lkey) : changes_the_peer(sq_wqe(sq, i));
+	l->waits |= waits;
+	/* The oldest pending request, and its last acknowledged packet. */
+	if (waits)
+		l->sign += (uint64_t)sq->done + sq->next + roce_oldest_unacked(&qp->roce);
+}
+
+uint64_t vrb_drain_looks;
+
+/*
+ * The QPs with requests outstanding stay on the list.  Must hold vrb.poll_lock, so that none goes.
+ */
+static void look_at_senders(struct wait *l)
+{
+	struct list *node;
+
+	for (uint32_t n = load_relaxed(&l->senders->n);
+	     n && (node = pd_senders_take(l->senders)); n--) {
+		struct vrb_qp *qp = list_entry(node, struct vrb_qp, post.sender);
+
+		vrb_drain_looks++;
+		lock_acquire(&qp->lock);
+		look_at(l, qp);
+		qp->post.is_sender = qp->wq.sq.done != qp->wq.sq.head;
+		if (qp->post.is_sender)
+			pd_senders_add(l->senders, node);
+		lock_release(&qp->lock);
+	}
+}
+
+/* Checks one queue pair, or those of the domain. */
+static void look(struct wait *l, struct vrb_qp *qp)
+{
+	l->now = clock_now();
+	l->waits = false;
+	l->sign = 0;
+	if (qp) {
+		lock_acquire(&qp->lock);
+		look_at(l, qp);
+		lock_release(&qp->lock);
+	} else if (load_relaxed(&l->senders->n)) {
+		lock_acquire(&vrb.poll_lock);
+		look_at_senders(l);
+		lock_release(&vrb.poll_lock);
+	}
+}
+
+static struct {
+	struct lock lock;
+	uint64_t spent;		/* of DRAIN_BUDGET, at */
+	uint64_t at;
+} budget;
+
+/* Must hold budget.lock. */
+static void refill(uint64_t now)
+{
+	uint64_t back = time_since(budget.at, now) / REFILL;
+
+	budget.spent -= min(back, budget.spent);
+	budget.at = max(now, budget.at);
+}
+
+static uint64_t patience_at(uint64_t now)
+{
+	uint64_t left;
+
+	lock_acquire(&budget.lock);
+	refill(now);
+	left = DRAIN_BUDGET - min(budget.spent, DRAIN_BUDGET);
+	lock_release(&budget.lock);
+	return min(left, DRAIN_SILENCE);
+}
+
+static void spend(uint64_t silence, uint64_t now)
+{
+	lock_acquire(&budget.lock);
+	refill(now);
+	budget.spent += silence;
+	lock_release(&budget.lock);
+}
+
+static void rest(uint64_t waited)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_US * VRB_USEC };
+	int cancel;
+
+	if (waited < EAGER_US * VRB_USEC) {
+		sched_yield();
+		return;
+	}
+	cancel = cancel_off();
+	nanosleep(&pause, NULL);
+	cancel_on(cancel);
+}
+
+static void wait_for(struct wait *l, struct vrb_qp *qp)
+{
+	uint64_t start, heard, patience, sign;
+
+	look(l, qp);
+	if (likely(!l->waits))
+		return;
+	start = heard = l->now;
+	patience = patience_at(start);
+	while (l->waits && l->now - heard < patience && l->now - start < DRAIN_MAX) {
+		sign = l->sign;
+		if (!vrb_poll_once((1u << HOST_SHARDS) - 1))
+			rest(l->now - start);
+		look(l, qp);
+		if (l->sign != sign)
+			heard = l->now;
+	}
+	if (l->waits)
+		spend(l->now - heard, l->now);
+}
+
+void vrb_drain_region(struct vrb_pd *pd, uint32_t lkey)
+{
+	wait_for(&(struct wait){ .senders = vrb_pd_senders(pd), .lkey = lkey }, NULL);
+}
+
+void vrb_drain_qp(struct vrb_qp *qp)
+{
+	wait_for(&(struct wait){ 0 }, qp);
+}

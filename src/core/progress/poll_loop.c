@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Rounds of progress.
+ *
+ *	wire, inbox, lanes -> demux.c -> engine           a batch at a time, scheduling their QPs
+ *	scheduled QPs -> tx_sched.c -> transmit.c         so that one ACK covers a batch
+ *	timers that are due -> timeouts.c -> engine, transmit.c
+ *
+ * Packets are taken under the lock of their rx queue; that of the main one is vrb.poll_lock, which
+ * covers everything else too. A QP found in the table lives until the lock is released
+ * (base/rx_queues.h). Below it qp->lock, one QP at a time. Output needs only qp->lock: each thread
+ * has its own batch.
+ */
+#include "core/progress/poll_loop.h"
+
+#include <sched.h>
+
+#include "core/base/context.h"
+#include "core/base/object_timer.h"
+#include "core/base/rx_queues.h"
+#include "core/base/state.h"
+#include "core/base/xrc_ops.h"
+#include "core/cq/round.h"
+#include "core/device/device.h"
+#include "core/local/peer_link.h"
+#include "core/local/keepalive.h"
+#include "core/mad/gsi.h"
+#include "core/progress/rx_queue.h"
+#include "core/progress/rx_steering.h"
+#include "core/progress/timeouts.h"
+#include "core/qp/qp.h"
+#include "core/qp/qp_table.h"
+#include "core/qp/xrcd.h"
+#include "core/raw/raw_port.h"
+#include "core/raw/raw_tx.h"
+#include "core/rx/demux.h"
+#include "core/rx/mcast.h"
+#include "core/tx/transmit.h"
+#include "core/tx/tx_batch.h"
+#include "core/tx/tx_sched.h"
+#include "host/host.h"
+#include "run/clock.h"
+#include "run/progress.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/tuning.h"
+#include "wire/wire.h"
+
+enum {
+	INBOX = 64,		/* messages from other processes per round */
+	LANE_BURST = 64,	/* packets from processes of this host per round */
+};
+
+/* Adding and removing QPs */
+
+int vrb_progress_add_qp_locked(struct vrb_qp *qp)
+{
+	int ret = vrb_timer_add(&qp->timer, vrb_timeout_qp);
+
+	if (ret)
+		return ret;
+	ret = vrb_qp_table_add(qp);
+	if (!ret && qp->wq.type == IBV_QPT_RAW_PACKET)
+		vrb_raw_add(qp);
+	if (!ret)
+		vrb_steer_qp_added();
+	else
+		timers_remove(vrb.timers, &qp->timer.timer);
+	return ret;
+}
+
+int vrb_progress_add_qp(struct vrb_qp *qp)
+{
+	int ret;
+
+	lock_acquire(&vrb.poll_lock);
+	ret = vrb_progress_add_qp_locked(qp);
+	lock_release(&vrb.poll_lock);
+	return ret;
+}
+
+void vrb_progress_remove_qp(struct vrb_qp *qp)
+{
+	vrb_rx_queues_lock();
+	vrb_for_each_rx_queue (r)
+		vrb_tx_flush(r, clock_now());
+	vrb_qp_table_remove(qp);
+	timers_remove(vrb.timers, &qp->timer.timer);
+	list_del(&qp->sched.node);
+	list_del(&qp->dispatch.raw_node);
+	if (qp->post.senders)
+		pd_senders_remove(qp->post.senders, &qp->post.sender);
+	vrb_set_uses_wire(qp, false);
+	vrb_counters_add(&qp->config.ctx->dev->retired, roce_qp_counters(&qp->roce));
+	vrb_rx_queues_unlock();
+}
+
+static void remove_orphan(struct vrb_qp *qp, void *arg)
+{
+	if (qp->config.ctx != arg)
+		return;
+	vrb_qp_table_remove(qp);
+	timers_remove(vrb.timers, &qp->timer.timer);
+	list_del(&qp->sched.node);
+	list_del(&qp->dispatch.raw_node);
+	if (qp->post.senders)
+		pd_senders_remove(qp->post.senders, &qp->post.sender);
+	lock_acquire(&qp->lock);
+	vrb_set_uses_wire(qp, false);
+	if (qp->config.hooks && qp->config.hooks->release)
+		qp->config.hooks->release(qp);
+	vrb_peer_drop(qp);
+	lock_release(&qp->lock);
+	host_qpn_free(vrb.host, qp->wq.qpn);
+}
+
+void vrb_progress_remove_context(struct vrb_context *ctx)
+{
+	vrb_rx_queues_lock();
+	vrb_qp_table_for_each(remove_orphan, ctx);
+	vrb_rx_queues_unlock();
+}
+
+/* Input through memory */
+
+/* Must hold vrb.poll_lock. */
+static bool take_lanes(uint64_t now, bool poller)
+{
+	struct vrb_rx_queue *r = vrb_main_rx_queue;
+	struct vrb_round round;
+	unsigned int n;
+
+	if (!vrb.local)
+		return false;
+	vrb_round_begin(&round, now);
+	n = local_recv(vrb.local, LANE_BURST, vrb_rx_packet_local, &now);
+	if (poller && n)
+		vrb_tx_flush_or_delay(r, n, true, now);
+	else if (n || load_relaxed(&r->delayed_deadline) != VRB_NEVER)
+		vrb_tx_flush(r, now);
+	vrb_round_end(&round);
+	return n > 0;
+}
+
+/*
+ * The progress thread serves the inbox; while packets arrive there, pollers check it too, which is
+ * faster.
+ */
+static uint64_t inbox_busy_until;	/* vrb.poll_lock */
+
+static void take_all_packets(struct vrb_rx_queue *r, uint64_t now, bool poller)
+{
+	int fds[WIRE_FDS];
+	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		wire_readable(r->wire, fds[i]);
+		for (unsigned int k = 0;
+		     k < TUNE_POLL_LATE_ROUNDS && vrb_rx_queue_poll(r, now, poller); k++)
+			;
+	}
+}
+
+/*
+ * Answers keepalives: the sender has transmitted before and got no reply. Must hold vrb.poll_lock.
+ */
+static void reply_to_keepalives(uint64_t now)
+{
+	if (likely(!vrb_keepalive_asked()))
+		return;
+	take_all_packets(vrb_main_rx_queue, now, false);
+	vrb_tx_flush(vrb_main_rx_queue, now);
+	vrb_keepalive_reply();
+}
+
+/* Must hold vrb.poll_lock. */
+static bool take_inbox(uint64_t now)
+{
+	static uint8_t buf[HOST_PACKET_MAX];
+	struct vrb_rx_queue *r = vrb_main_rx_queue;
+	struct net_path path;
+	struct vrb_round round;
+	enum host_msg msg;
+	size_t len;
+	unsigned int packets = 0, messages = 0, i;
+
+	vrb_round_begin(&round, now);
+	for (i = 0; i < INBOX; i++) {
+		msg = host_inbox_recv(vrb.host, &path, buf, &len);
+		if (msg == HOST_NOTHING)
+			break;
+		if (msg == HOST_MESSAGE) {
+			messages++;
+			vrb.xrc->message(buf, len, r, now);
+		}
+		if (msg == HOST_MAD) {
+			messages++;
+			vrb_gsi_handed(&path, buf, len, now);
+		}
+		if (msg == HOST_KEEPALIVE)
+			vrb_keepalive_receive(buf, now);
+		if (msg != HOST_PACKET)
+			continue;
+		packets++;
+		vrb_rx_packet(
+			&(struct rx_packet){
+				.path = &path, .data = buf, .len = len, .handed = true },
+			r, now);
+	}
+	if (packets + messages) {
+		inbox_busy_until = now + TUNE_INBOX_LINGER;
+		vrb_tx_flush(r, now);
+	}
+	vrb_round_end(&round);
+	if (packets)
+		vrb_steer_misled(packets, now);
+	reply_to_keepalives(now);
+	return i > 0;
+}
+
+/*
+ * Packets that have arrived are not late, even if no thread had a CPU to take them. Takes them
+ * before deadlines expire: first those of the other rx queues; a busy one is polled by its owner.
+ * Must hold no lock of level 3 or below.
+ */
+static void take_late(uint64_t now, bool poller)
+{
+	vrb_for_each_rx_queue (r) {
+		if (r == vrb_main_rx_queue || !lock_try(r->lock))
+			continue;
+		take_all_packets(r, now, poller);
+		lock_release(r->lock);
+	}
+}
+
+/* The main rx queue's part of take_late(). Must hold vrb.poll_lock. */
+static void take_main(uint64_t now, bool poller)
+{
+	for (unsigned int k = 0; k < TUNE_POLL_LATE_ROUNDS && take_lanes(now, poller); k++)
+		;
+	take_inbox(now);
+	take_all_packets(vrb_main_rx_queue, now, poller);
+}
+
+/* Must hold vrb.poll_lock. */
+static bool run_timers(uint64_t now, bool poller)
+{
+	return unlikely(timers_next(vrb.timers) <= now) && vrb_timers_expire(now, take_main, poller);
+}
+
+/* Pollers and the progress thread */
+
+/* atomic hint: polls since the program last waited for an event, or while the thread waits */
+static unsigned int polls;
+/* atomic hint: pollers of other rx queues found work at the main one */
+static bool main_busy;
+
+/* True if the progress thread waits for lane or wire input. */
+static bool thread_sleeps(void)
+{
+	return vrb.local ? local_sleeps(vrb.local) : !progress_away(vrb.progress);
+}
+
+/*
+ * A program that polls steadily takes over from the progress thread: local peers need not ring the
+ * doorbell, and the two threads do not compete for a CPU. The thread resumes once the polling has
+ * stopped.
+ */
+static void thread_handoff(void)
+{
+	unsigned int n;
+
+	if (likely(!thread_sleeps()))
+		return;
+	n = fetch_add_relaxed(&polls, 1);
+	if (n < (progress_needed(vrb.progress) ? TUNE_POLL_STEADY : TUNE_POLL_HANDOFF))
+		return;
+	/* Order matters: the thread runs one more round, and checks the lanes before it sleeps. */
+	if (vrb.local)
+		local_wake(vrb.local);
+	progress_stand_back(vrb.progress);
+	store_relaxed(&polls, 0);
+}
+
+void vrb_prepare_sleep(void)
+{
+	store_relaxed(&polls, 0);
+	vrb_tx_try_flush_delayed();
+	if (!thread_sleeps())
+		progress_wake(vrb.progress);
+}
+
+/*
+ * Polls the wire every time while packets are expected, and rarely while it is idle or the lanes
+ * are busy. Must hold vrb.poll_lock.
+ */
+static bool look_at_wire(uint64_t now, bool neighbours)
+{
+	bool far = vrb_any_uses_wire();
+
+	if (neighbours && !far)
+		return false;
+	if (neighbours == far &&
+	    time_since(vrb_main_rx_queue->looked_at, now) < TUNE_POLL_WIRE_US * VRB_USEC)
+		return false;
+	if (!vrb_rx_queue_poll(vrb_main_rx_queue, now, true))
+		return false;
+	progress_taken(vrb.progress);
+	return true;
+}
+
+/*
+ * With more polling programs than CPUs, the peer may be waiting for ours: yields after some time of
+ * unsuccessful polling.
+ */
+static bool yield_if_idle(bool any)
+{
+	static __thread unsigned int in_vain __attribute__((tls_model("initial-exec")));
+
+	if (any)
+		in_vain = 0;
+	else if (++in_vain % TUNE_POLL_YIELD == 0)
+		sched_yield();
+	return any;
+}
+
+/* Polls the main rx queue and everything that belongs to it. Must hold vrb.poll_lock. */
+static bool poll_main(uint64_t now)
+{
+	bool any;
+
+	store_relaxed(&vrb_main_rx_queue->polled_at, now);
+	any = take_lanes(now, true);
+	any |= look_at_wire(now, any);
+	if (unlikely(now < inbox_busy_until))
+		any |= take_inbox(now);
+	any |= vrb_raw_poll(now);
+	any |= run_timers(now, true);
+	return any;
+}
+
+static bool try_main(uint64_t now)
+{
+	bool any;
+
+	if (!lock_try(&vrb.poll_lock))
+		return false;
+	any = poll_main(now);
+	lock_release(&vrb.poll_lock);
+	if (load_relaxed(&main_busy) != any)
+		store_relaxed(&main_busy, any);
+	return any;
+}
+
+static bool try_receiver(struct vrb_rx_queue *r, uint64_t now)
+{
+	unsigned int packets = 0;
+
+	if (!lock_try(r->lock))
+		return false;
+	store_relaxed(&r->polled_at, now);
+	if (vrb_any_uses_wire() || time_since(r->looked_at, now) >= TUNE_POLL_WIRE_US * VRB_USEC)
+		packets = vrb_rx_queue_poll(r, now, true);
+	lock_release(r->lock);
+	if (packets)
+		progress_taken(vrb.progress);
+	return packets;
+}
+
+/* The rx queues of a CQ's QPs, in turn; usually there is only one. */
+static struct vrb_rx_queue *own_receiver(unsigned int shards, unsigned int turn)
+{
+	unsigned int rest = shards >> 1;
+
+	if (!rest)
+		return vrb_main_rx_queue;
+	for (turn %= (unsigned int)__builtin_popcount(rest); turn; turn--)
+		rest &= rest - 1;
+	return vrb_rx_queue_of_shard(1 + (unsigned int)__builtin_ctz(rest));
+}
+
+static bool is_unpolled(const struct vrb_rx_queue *r, uint64_t now)
+{
+	return time_since(load_relaxed(&r->polled_at), now) >= TUNE_POLL_UNPOLLED_US * VRB_USEC;
+}
+
+/* If no other thread polls, each poller checks everything in turn. */
+static bool poll_in_turn(unsigned int shards)
+{
+	static __thread unsigned int turn __attribute__((tls_model("initial-exec")));
+	unsigned int n = load_acquire(&vrb_extra_rx_queues);
+	struct vrb_rx_queue *own = own_receiver(shards, ++turn), *other;
+	bool others = turn % TUNE_POLL_OTHERS == 0, any = false;
+	uint64_t now = clock_now();
+
+	if (own != vrb_main_rx_queue)
+		any = try_receiver(own, now);
+	if (unlikely(timers_next(vrb.timers) <= now)) {
+		take_late(now, true);
+		any |= try_main(now);
+	} else if ((shards & 1) || own == vrb_main_rx_queue || load_relaxed(&main_busy) ||
+		   (others && is_unpolled(vrb_main_rx_queue, now))) {
+		any |= try_main(now);
+	}
+	other = &vrb_rx_queues[1 + turn / TUNE_POLL_OTHERS % n];
+	if (others && other != own && is_unpolled(other, now))
+		any |= try_receiver(other, now);
+	return any;
+}
+
+/* Detects that several threads poll at once: each finds the lock held by another. */
+static void rx_contention(void)
+{
+	static __thread char self __attribute__((tls_model("initial-exec")));
+	static char *last;		/* atomic hints */
+	static unsigned int turns;
+
+	if (load_relaxed(&last) == &self)
+		return;
+	store_relaxed(&last, &self);
+	if (fetch_add_relaxed(&turns, 1) >= TUNE_POLL_CONTENDED && vrb_any_uses_wire())
+		vrb_rx_queues_open();
+}
+
+bool vrb_poll_once(unsigned int shards)
+{
+	bool any;
+
+	progress_polled(vrb.progress);
+	thread_handoff();
+	if (unlikely(load_relaxed(&vrb_extra_rx_queues)))
+		return yield_if_idle(poll_in_turn(shards));
+	if (!lock_try(&vrb.poll_lock)) {
+		rx_contention();
+		return yield_if_idle(false);
+	}
+	any = poll_main(clock_now());
+	lock_release(&vrb.poll_lock);
+	return yield_if_idle(any);
+}
+
+/* vrb.poll_lock: peers see no sleeper, though the progress thread sleeps */
+static bool held_awake;
+
+bool vrb_loopback_begin(void)
+{
+	if (!vrb.local || !lock_try(&vrb.poll_lock))
+		return false;
+	held_awake = local_sleeps(vrb.local);
+	if (held_awake)
+		local_wake(vrb.local);
+	return true;
+}
+
+void vrb_loopback_end(void)
+{
+	/* Packets that arrived meanwhile rang no doorbell. */
+	if (held_awake && !local_sleep(vrb.local))
+		progress_wake(vrb.progress);
+	lock_release(&vrb.poll_lock);
+}
+
+void vrb_loopback_run(bool begun, bool by_lane, bool signaled)
+{
+	uint64_t now = clock_now();
+
+	if (!begun)
+		lock_acquire(&vrb.poll_lock);
+	for (int rounds = signaled ? 2 : 1; rounds; rounds--)
+		if (by_lane ? !take_lanes(now, !signaled) :
+			      !vrb_rx_queue_poll(vrb_main_rx_queue, now, false))
+			break;
+	if (!begun)
+		lock_release(&vrb.poll_lock);
+}
+
+void vrb_poll_arrived(void)
+{
+	uint64_t now = clock_now();
+
+	take_late(now, false);
+	lock_acquire(&vrb.poll_lock);
+	take_main(now, false);
+	lock_release(&vrb.poll_lock);
+}
+
+bool vrb_poll_messages(void)
+{
+	uint64_t now = clock_now();
+	bool any;
+
+	lock_acquire(&vrb.poll_lock);
+	any = take_lanes(now, false);
+	any |= take_inbox(now);
+	lock_release(&vrb.poll_lock);
+	return any;
+}
+
+static void on_begin(void *arg)
+{
+	if (vrb.local)
+		local_keep(vrb.local);
+}
+
+static enum progress_rest on_rest(void *arg)
+{
+	enum progress_rest rest = PROGRESS_SLEEP;
+
+	if (!vrb.local)
+		return PROGRESS_SLEEP;
+	if (!lock_try(&vrb.poll_lock))
+		return PROGRESS_BUSY;
+	if (take_lanes(clock_now(), false) || !local_sleep(vrb.local))
+		rest = PROGRESS_WORKED;
+	lock_release(&vrb.poll_lock);
+	return rest;
+}
+
+static bool on_inbox(void *arg, int fd)
+{
+	bool any;
+
+	lock_acquire(&vrb.poll_lock);
+	any = take_inbox(clock_now());
+	lock_release(&vrb.poll_lock);
+	return any;
+}
+
+static uint64_t next_deadline(void *arg)
+{
+	return time_earlier(timers_next(vrb.timers), vrb_delayed_tx_deadline());
+}
+
+static void on_deadline(void *arg, uint64_t now)
+{
+	take_late(now, false);
+	lock_acquire(&vrb.poll_lock);
+	run_timers(now, false);
+	lock_release(&vrb.poll_lock);
+	vrb_tx_flush_expired(now);
+}
+
+const struct progress_ops vrb_progress_ops = {
+	.begin = on_begin,
+	.rest = on_rest,
+	.deadline = next_deadline,
+	.expire = on_deadline,
+};
+
+int vrb_progress_start(void)
+{
+	int inbox = host_inbox_fd(vrb.host);
+	int ret = inbox < 0 ? 0 : progress_watch(vrb.progress, inbox, PROGRESS_OWN, on_inbox, NULL);
+
+	if (!ret)
+		ret = vrb_gsi_start();
+	if (!ret)
+		ret = vrb_rx_queues_start();
+	if (ret)
+		vrb_progress_stop();
+	return ret;
+}
+
+void vrb_progress_stop(void)
+{
+	vrb_steer_stop();
+	vrb_rx_queues_end();
+	if (host_inbox_fd(vrb.host) >= 0)
+		progress_unwatch(vrb.progress, host_inbox_fd(vrb.host));
+	vrb_gsi_stop();
+	vrb_qp_table_free();
+}

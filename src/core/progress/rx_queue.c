@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/progress/rx_queue.h"
+
+#include <unistd.h>
+
+#include "core/base/state.h"
+#include "core/cq/round.h"
+#include "core/progress/rx_steering.h"
+#include "core/rx/demux.h"
+#include "core/tx/tx_sched.h"
+#include "roce/opcode.h"
+#include "run/clock.h"
+#include "run/config.h"
+#include "run/log.h"
+#include "run/progress.h"
+#include "util/cancel.h"
+#include "util/tuning.h"
+#include "wire/udp.h"
+
+enum {
+	BURSTS = 4,		/* bursts per round */
+	MISSTEERED_MAX = 32,		/* so many are worth a system call */
+};
+
+/* Reception */
+
+static void report_missteered(struct vrb_rx_queue *r, uint64_t now)
+{
+	if (r != vrb_main_rx_queue)
+		lock_acquire(&vrb.poll_lock);
+	vrb_steer_misled(r->missteered, now);
+	if (r != vrb_main_rx_queue)
+		lock_release(&vrb.poll_lock);
+	r->missteered = 0;
+}
+
+static bool answers_us(const struct wire_pkt *p)
+{
+	return p->len && !roce_is_request(roce_opcode_info(p->data[0]));
+}
+
+static void arrive(struct vrb_rx_queue *r, const struct wire_pkt *p, uint64_t now)
+{
+	vrb_rx_packet(&(struct rx_packet){ .path = &p->path,
+				      .data = p->data,
+				      .len = p->len,
+				      .id_known = p->id_known,
+				      .ip_id = p->ip_id },
+		   r, now);
+}
+
+/*
+ * Runs ACKs before requests: an ACK may travel after the peer's next request, as the last of a run
+ * (tx_batch.c), but the program must not see that request before its own has completed.
+ */
+static void run_burst(struct vrb_rx_queue *r, unsigned int n, uint64_t now)
+{
+	for (const struct wire_pkt *p = r->in; p < r->in + n; p++)
+		if (n == 1 || answers_us(p))
+			arrive(r, p, now);
+	for (const struct wire_pkt *p = r->in; p < r->in + n && n > 1; p++)
+		if (!answers_us(p))
+			arrive(r, p, now);
+}
+
+unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller)
+{
+	unsigned int n = WIRE_BURST, sum = 0;
+	struct vrb_round round;
+
+	if (!r->wire)
+		return 0;
+	r->looked_at = now;
+	for (unsigned int i = 0; (i < BURSTS && n == WIRE_BURST) || r->wire->held; i++) {
+		n = wire_recv(r->wire, r->in, WIRE_BURST);
+		sum += n;
+		if (!n)
+			break;
+		vrb_round_begin(&round, now);
+		run_burst(r, n, now);
+		vrb_tx_flush_or_delay(r, n, poller, now);
+		vrb_round_end(&round);
+	}
+	if (!sum)
+		vrb_tx_flush(r, now);
+	vrb_steer_packets_seen(r);
+	if (unlikely(r->missteered >= MISSTEERED_MAX))
+		report_missteered(r, now);
+	return sum;
+}
+
+/*
+ * Returns the number of packets received and sent; a large number means a stream. fd: a descriptor
+ * reported readable, or -1.
+ */
+static unsigned int serve(struct vrb_rx_queue *r, int fd, uint64_t now, bool *any)
+{
+	uint64_t sent = load_relaxed(&vrb_rx_stats.sent_pkts);
+	unsigned int packets, one_sided;
+
+	lock_acquire(r->lock);
+	if (fd >= 0)
+		wire_readable(r->wire, fd);
+	one_sided = r->onesided_pkts;
+	packets = vrb_rx_queue_poll(r, now, false);
+	if (r->onesided_pkts != one_sided)
+		progress_missed(vrb.progress);
+	lock_release(r->lock);
+	*any |= packets > 0;
+	return packets + (unsigned int)(load_relaxed(&vrb_rx_stats.sent_pkts) - sent);
+}
+
+/* With a single rx queue, its socket shows as fast as ppoll(2) whether a stream continues. */
+static bool on_wire(void *arg, int fd)
+{
+	struct vrb_rx_queue *r = arg;
+	uint64_t now = clock_now(), until = 0, end = now + TUNE_LINGER_MAX;
+	bool any = false;
+	unsigned int packets = serve(r, fd, now, &any);
+
+	for (;;) {
+		if (packets >= TUNE_LINGER_STREAM)
+			until = now + TUNE_LINGER;
+		now = clock_now();
+		if (now >= until || now >= end || progress_away(vrb.progress) ||
+		    load_relaxed(&vrb_extra_rx_queues))
+			break;
+		packets = serve(r, -1, now, &any);
+	}
+	if (until)
+		progress_linger(vrb.progress, until);
+	return any;
+}
+
+static int watch(struct vrb_rx_queue *r)
+{
+	int fds[WIRE_FDS], ret = 0;
+	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
+
+	for (unsigned int i = 0; i < n && !ret; i++)
+		ret = progress_watch(vrb.progress, fds[i], PROGRESS_SHARED, on_wire, r);
+	return ret;
+}
+
+static void unwatch(struct vrb_rx_queue *r)
+{
+	int fds[WIRE_FDS];
+	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		progress_unwatch(vrb.progress, fds[i]);
+}
+
+/* Opening and closing rx queues */
+
+static bool opening;	/* atomic: rx queues are open or being opened */
+
+static void clear(struct vrb_rx_queue *r)
+{
+	list_init(&r->scheduled);
+	list_init(&r->delayed);
+	r->delayed_deadline = VRB_NEVER;
+	r->missteered = 0;
+	r->looked_at = 0;
+}
+
+static unsigned int power_of_two(unsigned int n)
+{
+	unsigned int p = 1;
+
+	while (p < n && p < VRB_RX_QUEUES - 1)
+		p *= 2;
+	return p;
+}
+
+/*
+ * CPUs of the machine, because each thread may be bound to one. One CPU does not need several rx
+ * queues.
+ */
+static unsigned int processors(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > 0 ? (unsigned int)n : 1;
+}
+
+/* Closes all wires except the main one, vrb.wire. */
+static void close_wires(void)
+{
+	for (unsigned int i = 1; i < VRB_RX_QUEUES; i++) {
+		struct vrb_rx_queue *r = &vrb_rx_queues[i];
+
+		if (r->wire)
+			wire_close(r->wire);
+		r->wire = NULL;
+	}
+}
+
+/* Opens n wires, or none. */
+static bool open_wires(unsigned int n)
+{
+	for (unsigned int i = 1; i <= n; i++) {
+		struct vrb_rx_queue *r = &vrb_rx_queues[i];
+
+		if (udp_open_beside(vrb.wire, &r->wire)) {
+			close_wires();
+			return false;
+		}
+		r->lock = &r->own_lock;
+		lock_init(r->lock);
+		clear(r);
+	}
+	return true;
+}
+
+static void open_receivers(unsigned int n)
+{
+	/* Without the host table, other processes cannot learn the positions. */
+	if (!vrb.wire || !host_shared(vrb.host) || n < 2 || swap_acq_rel(&opening, true))
+		return;
+	if (!open_wires(n))
+		return;
+	lock_acquire(&vrb.poll_lock);
+	store_release(&vrb_extra_rx_queues, n);
+	vrb_steer_probe();
+	lock_release(&vrb.poll_lock);
+	for (unsigned int i = 1; i <= n; i++) {
+		struct vrb_rx_queue *r = &vrb_rx_queues[i];
+
+		lock_acquire(r->lock);
+		/* over loopback the probes have arrived already */
+		vrb_rx_queue_poll(r, clock_now(), false);
+		lock_release(r->lock);
+		if (watch(r))
+			log_warn(LOG_CORE, "the progress thread cannot watch the socket of an RX queue");
+	}
+	log_debug(LOG_CORE, "opened %u more RX queues", n);
+}
+
+void vrb_rx_queues_open(void)
+{
+	int cancel;
+
+	if (load_relaxed(&opening) || config_get()->receivers)
+		return;
+	cancel = cancel_off();
+	open_receivers(power_of_two(processors()));
+	cancel_on(cancel);
+}
+
+int vrb_rx_queues_start(void)
+{
+	struct vrb_rx_queue *r = vrb_main_rx_queue;
+
+	lock_acquire(r->lock);
+	r->wire = vrb.wire;
+	vrb_steer_start();
+	vrb_rx_queue_poll(r, clock_now(), false);
+	lock_release(r->lock);
+	open_receivers(power_of_two(config_get()->receivers));
+	return watch(r);
+}
+
+void vrb_rx_queues_end(void)
+{
+	vrb_for_each_rx_queue (r)
+		unwatch(r);
+	close_wires();
+	vrb_main_rx_queue->wire = NULL;
+	store_relaxed(&vrb_extra_rx_queues, 0);
+	store_relaxed(&opening, false);
+}
+
+/*
+ * In a forked child: closes the wires on this side only, also those that another thread of the
+ * parent was opening.
+ */
+void vrb_rx_queues_forget(void)
+{
+	close_wires();
+	vrb_main_rx_queue->wire = NULL;
+	lock_renew(&vrb.poll_lock);
+	for (unsigned int i = 1; i < VRB_RX_QUEUES; i++)
+		lock_renew(&vrb_rx_queues[i].own_lock);
+	clear(vrb_main_rx_queue);
+	store_relaxed(&vrb_extra_rx_queues, 0);
+	store_relaxed(&opening, false);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Steering of packets between the processes of one port. State under vrb.poll_lock. */
+#include "core/progress/rx_steering.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/base/state.h"
+#include "core/progress/rx_queue.h"
+#include "host/host.h"
+#include "run/log.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/time.h"
+#include "util/tuning.h"
+#include "wire/udp.h"
+
+enum {
+	SPARE_POSITIONS = 16,	/* members that joined and have not published yet */
+};
+
+static struct {
+	bool awaiting;		/* a probe is on its way; atomic, as is */
+	int32_t at[VRB_RX_QUEUES][2];	/* where receivers are, as far as the probe has told */
+	int32_t before[VRB_RX_QUEUES][2];	/* where they were when it was sent */
+	struct host_steer published;
+	unsigned int misled;
+	uint64_t probed, interval;
+	unsigned int blocks;	/* host_blocks_taken() that the installed program knows of */
+} steer;
+
+/* Installs what is published; the number of group members that makes possible. */
+static unsigned int install(void)
+{
+	struct net_steer map[STEER_BLOCKS];
+	unsigned int blocks = host_blocks_taken(vrb.host);
+	size_t n = host_steer_map(vrb.host, map, STEER_BLOCKS);
+	int32_t last = 0;
+	int err = udp_steer(vrb.wire, map, n);
+
+	steer.blocks = blocks;
+	if (err)
+		log_once(LOG_CORE, LOG_WARN, "packets cannot be steered to their process: %s",
+			 strerror(err));
+	for (size_t i = 0; i < n; i++)
+		for (unsigned int family = 0; family < ARRAY_SIZE(map[i].index); family++)
+			last = max(last, map[i].index[family]);
+	return last + 1;
+}
+
+static void set_at(struct vrb_rx_queue *r, const int32_t at[2])
+{
+	int32_t *known = steer.at[r - vrb_rx_queues];
+
+	store_relaxed(&known[0], at[0]);
+	store_relaxed(&known[1], at[1]);
+}
+
+/* What is not known yet is where it was. Returns whether it is known. */
+static bool look_up(const struct vrb_rx_queue *r, unsigned int family, int32_t *to)
+{
+	bool carried = family ? r->wire->ipv6 : r->wire->ipv4;
+
+	*to = steer.at[r - vrb_rx_queues][family];
+	if (*to >= 0)
+		return true;
+	*to = steer.before[r - vrb_rx_queues][family];
+	return !carried;
+}
+
+void vrb_steer_probe(void)
+{
+	static const int32_t nowhere[2] = { -1, -1 };
+	unsigned int members = install() + SPARE_POSITIONS;
+
+	store_relaxed(&steer.awaiting, true);
+	vrb_for_each_rx_queue (r) {
+		for (unsigned int family = 0; family < ARRAY_SIZE(nowhere); family++)
+			look_up(r, family, &steer.before[r - vrb_rx_queues][family]);
+		set_at(r, nowhere);
+		udp_probe(r->wire, members);
+	}
+}
+
+void vrb_steer_start(void)
+{
+	memset(&steer, 0, sizeof(steer));
+	memset(steer.at, 0xff, sizeof(steer.at));
+	memset(steer.before, 0xff, sizeof(steer.before));
+	memset(&steer.published, 0xff, sizeof(steer.published));
+	steer.interval = TUNE_STEER_PROBE;
+	if (vrb.wire && host_shared(vrb.host))
+		vrb_steer_probe();
+}
+
+/* Must hold vrb.poll_lock. */
+static void publish(void)
+{
+	struct host_steer to;
+	bool known = true;
+
+	for (unsigned int shard = 0; shard < HOST_SHARDS; shard++)
+		for (unsigned int family = 0; family < ARRAY_SIZE(to.at[shard]); family++)
+			known &= look_up(vrb_rx_queue_of_shard(shard), family, &to.at[shard][family]);
+	if (memcmp(&to, &steer.published, sizeof(to))) {
+		steer.published = to;
+		host_publish_wire(vrb.host, vrb.wire->port, &to);
+		install();
+	}
+	if (!known)
+		return;
+	store_relaxed(&steer.awaiting, false);
+	steer.interval = memcmp(steer.before, steer.at, sizeof(steer.at)) ? TUNE_STEER_PROBE :
+			 min(2 * steer.interval, TUNE_STEER_PROBE_SELDOM);
+}
+
+void vrb_steer_stop(void)
+{
+	struct host_steer nowhere;
+
+	memset(&nowhere, 0xff, sizeof(nowhere));
+	host_publish_wire(vrb.host, 0, &nowhere);
+}
+
+void vrb_steer_packets_seen(struct vrb_rx_queue *r)
+{
+	const int32_t *known = steer.at[r - vrb_rx_queues];
+	int32_t at[2];
+
+	if (likely(!load_relaxed(&steer.awaiting)))
+		return;
+	udp_position(r->wire, at);
+	if (at[0] == load_relaxed(&known[0]) && at[1] == load_relaxed(&known[1]))
+		return;
+	if (r != vrb_main_rx_queue)
+		lock_acquire(&vrb.poll_lock);
+	/*
+	 * Again, now that no probe can begin: what was there before it began must not be taken for
+	 * its answer.
+	 */
+	udp_position(r->wire, at);
+	set_at(r, at);
+	publish();
+	if (r != vrb_main_rx_queue)
+		lock_release(&vrb.poll_lock);
+}
+
+void vrb_steer_qp_added(void)
+{
+	if (unlikely(steer.blocks != host_blocks_taken(vrb.host)) && vrb.wire &&
+	    host_shared(vrb.host))
+		install();
+}
+
+void vrb_steer_misled(unsigned int n, uint64_t now)
+{
+	steer.misled += n;
+	if (steer.misled < TUNE_STEER_MISLED || time_since(steer.probed, now) < steer.interval ||
+	    !vrb.wire)
+		return;
+	steer.misled = 0;
+	steer.probed = now;
+	vrb_steer_probe();
+}

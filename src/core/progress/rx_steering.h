@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Keeps the kernel's steering program up to date, so that packets for this process's QPs arrive at
+ * its own sockets. wire/udp.h describes the steps, host/host.h what processes publish. Everything
+ * is under vrb.poll_lock unless stated otherwise.
+ */
+#ifndef VRB_CORE_PROGRESS_RX_STEERING_H
+#define VRB_CORE_PROGRESS_RX_STEERING_H
+
+#include <stdint.h>
+
+struct vrb_rx_queue;
+
+/*
+ * Probes for this process's position once the wire is open. The reply comes with the next packets.
+ */
+void vrb_steer_start(void);
+
+/* Probes for the positions of all rx queues, because there are new ones or they may have moved. */
+void vrb_steer_probe(void);
+
+/* Announces to the other processes that this one leaves. */
+void vrb_steer_stop(void);
+
+/* Call after adding a QP: its block of numbers may not have been published to the kernel yet. */
+void vrb_steer_qp_added(void);
+
+/*
+ * Call after taking packets, which may include a probe. Cheap while no probe is pending. Must hold
+ * only the rx queue's lock; takes vrb.poll_lock unless that is the lock held.
+ */
+void vrb_steer_packets_seen(struct vrb_rx_queue *r);
+
+/*
+ * n packets were passed on by other processes, or arrived on the wrong rx queue. Probes again if
+ * this persists.
+ */
+void vrb_steer_misled(unsigned int n, uint64_t now);
+
+#endif

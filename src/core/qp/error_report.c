@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See error_report.h. */
+#include "core/qp/error_report.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/state.h"
+#include "core/mem/key_table.h"
+#include "core/mem/refusal.h"
+#include "core/qp/qp.h"
+#include "local/onesided.h"
+#include "run/log.h"
+#include "util/compiler.h"
+
+/* Names of refused accesses in the report. */
+static const char *const access_names[] = {
+	[MEM_LOCAL_READ] = "LOCAL_READ",	[MEM_LOCAL_WRITE] = "LOCAL_WRITE",
+	[MEM_RECV_WRITE] = "LOCAL_WRITE",	[MEM_REMOTE_READ] = "REMOTE_READ",
+	[MEM_REMOTE_WRITE] = "REMOTE_WRITE",	[MEM_REMOTE_ATOMIC] = "REMOTE_ATOMIC",
+	[MEM_REMOTE_FLUSH_GLOBAL] = "FLUSH_GLOBAL",
+	[MEM_REMOTE_FLUSH_PERSISTENT] = "FLUSH_PERSISTENT",
+};
+
+static const char *const status_names[] = {
+#define STATUS(name) [IBV_WC_##name] = "IBV_WC_" #name
+	STATUS(LOC_LEN_ERR), STATUS(LOC_QP_OP_ERR), STATUS(LOC_EEC_OP_ERR), STATUS(LOC_PROT_ERR),
+	STATUS(WR_FLUSH_ERR), STATUS(MW_BIND_ERR), STATUS(BAD_RESP_ERR), STATUS(LOC_ACCESS_ERR),
+	STATUS(REM_INV_REQ_ERR), STATUS(REM_ACCESS_ERR), STATUS(REM_OP_ERR), STATUS(RETRY_EXC_ERR),
+	STATUS(RNR_RETRY_EXC_ERR), STATUS(LOC_RDD_VIOL_ERR), STATUS(REM_INV_RD_REQ_ERR),
+	STATUS(REM_ABORT_ERR), STATUS(INV_EECN_ERR), STATUS(INV_EEC_STATE_ERR), STATUS(FATAL_ERR),
+	STATUS(RESP_TIMEOUT_ERR), STATUS(GENERAL_ERR), STATUS(TM_ERR), STATUS(TM_RNDV_INCOMPLETE),
+#undef STATUS
+};
+
+/* Opcode names, and the access each needs to remote memory; -1: none. */
+static const struct opcode {
+	const char *name;
+	int access;
+} opcodes[] = {
+	[IBV_WR_RDMA_WRITE] = { "RDMA WRITE", MEM_REMOTE_WRITE },
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = { "RDMA WRITE with immediate", MEM_REMOTE_WRITE },
+	[IBV_WR_SEND] = { "SEND", -1 },
+	[IBV_WR_SEND_WITH_IMM] = { "SEND with immediate", -1 },
+	[IBV_WR_RDMA_READ] = { "RDMA READ", MEM_REMOTE_READ },
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = { "compare-and-swap", MEM_REMOTE_ATOMIC },
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = { "fetch-and-add", MEM_REMOTE_ATOMIC },
+	[IBV_WR_LOCAL_INV] = { "local invalidate", -1 },
+	[IBV_WR_BIND_MW] = { "bind memory window", -1 },
+	[IBV_WR_SEND_WITH_INV] = { "SEND with invalidate", -1 },
+	[14] = { "FLUSH", MEM_REMOTE_FLUSH_GLOBAL },
+	[15] = { "ATOMIC WRITE", MEM_REMOTE_WRITE },
+};
+
+/* A text buffer; output that does not fit is truncated. */
+struct text {
+	char s[640];
+	size_t n;
+};
+
+static void add(struct text *t, const char *fmt, ...) format_printf(2, 3);
+
+static void add(struct text *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->s + t->n, sizeof(t->s) - t->n, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		t->n = min(t->n + (size_t)n, sizeof(t->s) - 1);
+}
+
+static void add_qp(struct text *t, const struct wq_qp *wq)
+{
+	char address[INET6_ADDRSTRLEN] = "?";
+
+	add(t, "QP 0x%x (%s", wq->qpn, vrb_qp_type_name(wq->type));
+	if (wq->type != IBV_QPT_UD && wq->type != IBV_QPT_RAW_PACKET) {
+		inet_ntop(AF_INET6, wq->path.dst.raw, address, sizeof(address));
+		add(t, ", to 0x%x at %s", wq->dest_qpn, address);
+	}
+	add(t, ")");
+}
+
+/* Appends the code location that registered a region, in a form that addr2line accepts. */
+static void add_site(struct text *t, uint32_t key)
+{
+	const void *site = mr_site(key);
+	const char *file;
+	Dl_info info;
+
+	if (!site || !dladdr(site, &info) || !info.dli_fname)
+		return;
+	file = strrchr(info.dli_fname, '/');
+	add(t, ", registered at %s+0x%tx", file ? file + 1 : info.dli_fname,
+	    (const char *)site - (const char *)info.dli_fbase);
+	if (info.dli_sname)
+		add(t, " in %s", info.dli_sname);
+}
+
+/* Appends the key and the property of its region or window that made the access fail. */
+static void add_refusal(struct text *t, const struct refusal *r)
+{
+	const char *kind = mem_access_is_remote(r->access) ? "rkey" : "lkey";
+	const struct mr_entry *e = &r->entry;
+
+	add(t, "; %s 0x%x, address 0x%llx, length %llu", kind, r->key, (unsigned long long)r->va,
+	    (unsigned long long)r->len);
+	if (!r->named || r->why == REASON_LKEY_UNKNOWN || r->why == REASON_RKEY_UNKNOWN) {
+		add(t, ": the %s names nothing", kind);
+		return;
+	}
+	add(t, ": the %s names a %s [0x%llx, 0x%llx)", kind, e->kind == MR_WINDOW ? "window" :
+	    "region",
+	    (unsigned long long)e->va, (unsigned long long)(e->va + e->length));
+	if (r->why == REASON_LKEY_ACCESS || r->why == REASON_RKEY_ACCESS)
+		add(t, " without %s", access_names[r->access]);
+	else if (r->why == REASON_LKEY_PD || r->why == REASON_RKEY_PD)
+		add(t, " in another protection domain");
+	if (!r->remote && e->kind == MR_REGION)
+		add_site(t, r->key);
+}
+
+/* A peer on this host: look up the cause, which its NAK does not carry, in its key table. */
+static bool ask_neighbour(struct vrb_qp *qp, const struct send_wqe *w, int access,
+			  struct refusal *r)
+{
+	if (!vrb.local || !qp->peer.process || access < 0)
+		return false;
+	*r = (struct refusal){ .key = w->rkey, .va = w->remote_addr, .len = w->length,
+			       .access = (enum mem_access)access, .remote = true };
+	r->why =
+		onesided_reason(qp->peer.process, &qp->wq, r->key, r->va, r->len, r->access,
+				&r->entry);
+	r->named = r->entry.kind != MR_FREE;
+	return r->why != REASON_NONE;
+}
+
+static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *cqe)
+{
+	const struct send_wqe *w = sq_wqe(&qp->wq.sq, cqe->release - 1);
+	const struct opcode *op = w->opcode < ARRAY_SIZE(opcodes) ? &opcodes[w->opcode] : NULL;
+	struct refusal r;
+
+	add(t, "%s wr_id 0x%llx: %s, vendor_err %u: %s", op && op->name ? op->name : "request",
+	    (unsigned long long)w->wr_id, status_names[cqe->status], cqe->reason,
+	    	reason_str(cqe->reason));
+	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
+		add_refusal(t, &vrb_refusal);
+	else if (cqe->reason == REASON_NAK_REMOTE_ACCESS && op &&
+		 ask_neighbour(qp, w, op->access, &r))
+		add_refusal(t, &r);
+	else if (op && op->access >= 0)
+		add(t, "; rkey 0x%x, address 0x%llx, length %u", w->rkey,
+		    (unsigned long long)w->remote_addr, w->length);
+	else if (!(w->flags & WQE_DATA_INLINE) && w->num_sge)
+		add(t, "; first lkey 0x%x, address 0x%llx, length %u of %u in %u SGEs",
+		    w->sge[0].lkey,
+		    (unsigned long long)w->sge[0].addr, w->sge[0].length, w->length, w->num_sge);
+}
+
+static void add_receive(struct text *t, struct vrb_qp *qp, const struct wq_cqe *cqe)
+{
+	const struct recv_wqe *w = qp->recv.wqe;
+
+	add(t, "receive wr_id 0x%llx: %s, vendor_err %u: %s",
+	    (unsigned long long)(w ? w->wr_id : cqe->wr_id), status_names[cqe->status], cqe->reason,
+	    reason_str(cqe->reason));
+	if (vrb_refusal.qpn == qp->wq.qpn)
+		add_refusal(t, &vrb_refusal);
+	else if (w)
+		add(t, "; buffer of %u bytes in %u SGEs", w->length, w->num_sge);
+}
+
+/* Only the first failure of a QP is reported, not its consequences. */
+static bool tells(struct vrb_qp *qp)
+{
+	if (qp->comp.error_logged || !log_on(LOG_CORE, LOG_WARN))
+		return false;
+	qp->comp.error_logged = true;
+	return true;
+}
+
+void vrb_report_completion(struct vrb_qp *qp, const struct wq_cqe *cqe)
+{
+	struct text t = { .n = 0 };
+
+	if (cqe->reason == REASON_WR_FLUSHED || cqe->status >= ARRAY_SIZE(status_names) ||
+	    !tells(qp))
+		return;
+	add_qp(&t, &qp->wq);
+	add(&t, " failed: ");
+	if (cqe->recv)
+		add_receive(&t, qp, cqe);
+	else
+		add_request(&t, qp, cqe);
+	log_warn(LOG_CORE, "%s", t.s);
+	vrb_refusal.qpn = 0;
+}
+
+/* UD: informational only, because many programs drop datagrams in normal operation. */
+void vrb_report_drop(struct vrb_qp *qp, enum reason why)
+{
+	enum log_level level = qp->wq.type == IBV_QPT_UD ? LOG_INFO : LOG_WARN;
+	struct text t = { .n = 0 };
+
+	if (qp->comp.drop_logged || !log_on(LOG_CORE, level))
+		return;
+	qp->comp.drop_logged = true;
+	add_qp(&t, &qp->wq);
+	add(&t, ": reason %u: %s; further drops are only counted", why, reason_str(why));
+	log_at(LOG_CORE, level, "%s", t.s);
+}
+
+void vrb_report_event(struct vrb_qp *qp, enum ibv_event_type type)
+{
+	struct text t = { .n = 0 };
+
+	if ((type != IBV_EVENT_QP_ACCESS_ERR && type != IBV_EVENT_QP_REQ_ERR &&
+	     type != IBV_EVENT_QP_FATAL) || !tells(qp))
+		return;
+	add_qp(&t, &qp->wq);
+	add(&t, " refused a request from its peer: reason %u: %s", qp->wq.fault,
+	    reason_str(qp->wq.fault));
+	if (vrb_refusal.qpn == qp->wq.qpn)
+		add_refusal(&t, &vrb_refusal);
+	log_warn(LOG_CORE, "%s", t.s);
+	vrb_refusal.qpn = 0;
+}

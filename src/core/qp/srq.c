@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Shared receive queues. srq->lock protects the ring and the armed limit; it ranks below qp->lock.
+ */
+#include "core/qp/srq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/context.h"
+#include "core/base/ring.h"
+#include "core/base/state.h"
+#include "core/base/xrc_ops.h"
+#include "core/cq/async_event.h"
+#include "core/cq/cq.h"
+#include "core/device/device.h"
+#include "core/mem/pd.h"
+#include "core/qp/tag_match.h"
+#include "core/qp/xrcd.h"
+#include "host/host.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+enum {
+	INIT_MASK = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+		    IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+};
+
+/* Attributes that each type requires besides a PD, and those it rejects. */
+static const struct {
+	uint32_t needs, refuses;
+} types[] = {
+	[IBV_SRQT_BASIC] = { 0, IBV_SRQ_INIT_ATTR_TM },
+	[IBV_SRQT_XRC] = { IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_TM },
+	[IBV_SRQT_TM] = { IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM, 0 },
+};
+
+static uint32_t next_srqn;
+
+static enum ibv_srq_type type_of(const struct ibv_srq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
+}
+
+static bool type_ok(const struct ibv_context *c, const struct ibv_srq_init_attr_ex *attr)
+{
+	unsigned int type = type_of(attr);
+
+	if (type >= ARRAY_SIZE(types) || attr->comp_mask & types[type].refuses ||
+	    (attr->comp_mask & types[type].needs) != types[type].needs)
+		return false;
+	if (types[type].needs & IBV_SRQ_INIT_ATTR_CQ && (!attr->cq || attr->cq->context != c))
+		return false;
+	return !(types[type].needs & IBV_SRQ_INIT_ATTR_XRCD) ||
+	       (attr->xrcd && attr->xrcd->context == c);
+}
+
+static int check_attr(struct vrb_context *ctx, const struct ibv_srq_init_attr_ex *attr)
+{
+	const struct ibv_device_attr *dev = &vrb_device_limits.orig_attr;
+	struct ibv_context *c = &ctx->vctx.context;
+	int err;
+
+	if (attr->comp_mask & ~INIT_MASK)
+		return EOPNOTSUPP;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD))
+		return EINVAL;
+	err = vrb_pd_check(attr->pd);
+	if (err)
+		return err;
+	if (attr->pd->context != c)
+		return EINVAL;
+	if (attr->attr.max_wr < 1 || attr->attr.max_wr > (uint32_t)dev->max_srq_wr ||
+	    attr->attr.max_sge > (uint32_t)dev->max_srq_sge)
+		return EINVAL;
+	return type_ok(c, attr) ? 0 : EINVAL;
+}
+
+static uint32_t grant_depth(uint32_t wanted)
+{
+	return min(ring_beyond(wanted), (uint32_t)vrb_device_limits.orig_attr.max_srq_wr);
+}
+
+static void init_public(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *attr)
+{
+	srq->ibv.context = &srq->ctx->vctx.context;
+	srq->ibv.srq_context = attr->srq_context;
+	srq->ibv.pd = attr->pd;
+	srq->ibv.handle = srq->srqn;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+}
+
+static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *attr)
+{
+	srq->pd = to_vrb_pd(attr->pd);
+	vrb_pd_get(srq->pd);
+	if (srq->type == IBV_SRQT_BASIC)
+		return;
+	srq->cq = to_vrb_cq(attr->cq);
+	fetch_add_relaxed(&srq->cq->users, 1);
+	vrb_cq_link_srq(srq->cq, srq);
+	if (srq->type != IBV_SRQT_XRC)
+		return;
+	fetch_or_acq_rel(&srq->cq->shards, 1);	/* the main RX queue executes XRC requests */
+	srq->xrcd = to_vrb_xrcd(attr->xrcd);
+	vrb_xrcd_add_srq(srq->xrcd, srq);
+}
+
+/* Other processes and hosts refer to an XRC SRQ, so its number is unique on the host. */
+static int number_srq(struct vrb_srq *srq)
+{
+	if (srq->type == IBV_SRQT_XRC)
+		return host_qpn_alloc(vrb.host, 0, &srq->srqn);
+	srq->srqn = (fetch_add_relaxed(&next_srqn, 1) + 1) & ROCE_SRQN_MASK;
+	return 0;
+}
+
+int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, struct vrb_srq **out)
+{
+	struct vrb_srq *srq;
+	uint32_t sge;
+	int ret = check_attr(ctx, attr);
+
+	if (ret)
+		return ret;
+	ret = vrb_context_take(ctx, &ctx->n_srq, vrb_device_limits.orig_attr.max_srq);
+	if (ret)
+		return ret;
+	ret = ENOMEM;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		goto give_count;
+	sge = ring_round_up(attr->attr.max_sge);
+	ring_shape(&srq->ring, grant_depth(attr->attr.max_wr), sge, recv_stride(sge));
+	srq->ring.slots = malloc(ring_bytes(&srq->ring));
+	if (!srq->ring.slots)
+		goto free_srq;
+	srq->ctx = ctx;
+	srq->type = type_of(attr);
+	ret = srq->type == IBV_SRQT_TM ? vrb_tm_create(&attr->tm_cap, &srq->tm) : 0;
+	if (!ret)
+		ret = number_srq(srq);
+	if (ret)
+		goto free_ring;
+	lock_init(&srq->lock);
+	list_init(&srq->node);
+	init_public(srq, attr);
+	take_references(srq, attr);
+	attr->attr.max_wr = srq->ring.limit;
+	attr->attr.max_sge = srq->ring.max_sge;
+	vrb_live_add(&srq->live, srq, srq->ibv.context, srq->ibv.handle);
+	*out = srq;
+	return 0;
+free_ring:
+	vrb_tm_free(srq->tm);
+	free(srq->ring.slots);
+free_srq:
+	free(srq);
+give_count:
+	vrb_context_give(ctx, &ctx->n_srq);
+	return ret;
+}
+
+int vrb_srq_destroy(struct vrb_srq *srq)
+{
+	/* After its removal from the domain, an XRC SRQ cannot gain new references. */
+	if (srq->xrcd && !vrb_xrcd_del_srq(srq->xrcd, srq)) {
+		/* The reference may belong to a remote responder whose home has died. */
+		vrb.xrc->reap();
+		if (!vrb_xrcd_del_srq(srq->xrcd, srq))
+			return EBUSY;
+	}
+	if (load_acquire(&srq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
+		return EBUSY;
+	vrb_live_del(&srq->live);
+	if (srq->cq)
+		vrb_cq_unlink_srq(srq->cq, srq);
+	vrb_event_forget(srq->ctx, &srq->ibv);
+	vrb_event_wait_acked(&srq->ibv.mutex, &srq->ibv.cond, &srq->ibv.events_completed);
+	if (srq->cq) {
+		vrb_cq_purge(srq->cq, srq);
+		fetch_sub_release(&srq->cq->users, 1);
+	}
+	if (srq->xrcd) {
+		vrb_xrcd_put(srq->xrcd);
+		host_qpn_free(vrb.host, srq->srqn);
+	}
+	vrb_pd_put(srq->pd);
+	vrb_context_give(srq->ctx, &srq->ctx->n_srq);
+	pthread_mutex_destroy(&srq->ibv.mutex);
+	pthread_cond_destroy(&srq->ibv.cond);
+	lock_destroy(&srq->lock);
+	vrb_tm_free(srq->tm);
+	free(srq->ring.slots);
+	free(srq);
+	return 0;
+}
+
+bool vrb_srq_failed(const struct vrb_srq *srq)
+{
+	return srq->cq && load_relaxed(&srq->cq->overrun);
+}
+
+/* Moves the posted entries to the new ring, whose memory is allocated. */
+static void change_ring(struct vrb_srq *srq, const struct wq_ring *to)
+{
+	uint32_t n = srq->head - srq->tail;
+
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(wq_slot(to, i), wq_slot(&srq->ring, srq->tail + i), to->stride);
+	srq->ring = *to;
+	srq->tail = 0;
+	srq->head = n;
+}
+
+static bool attr_ok(const struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	uint32_t most = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->ring.limit;
+
+	if (mask & IBV_SRQ_MAX_WR &&
+	    (most < 1 || most > (uint32_t)vrb_device_limits.orig_attr.max_srq_wr ||
+	     most < srq->head - srq->tail))
+		return false;
+	return !(mask & IBV_SRQ_LIMIT) || attr->srq_limit <= most;
+}
+
+int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	struct wq_ring ring = { 0 };
+	void *unused = NULL;
+	int ret = 0;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) || vrb_srq_failed(srq))
+		return EINVAL;
+	lock_acquire(&srq->lock);
+	if (!attr_ok(srq, attr, mask)) {
+		ret = EINVAL;
+		goto unlock;
+	}
+	if (mask & IBV_SRQ_MAX_WR) {
+		ring_shape(&ring, grant_depth(attr->max_wr), srq->ring.max_sge, srq->ring.stride);
+		ring.slots = malloc(ring_bytes(&ring));
+		if (!ring.slots) {
+			ret = ENOMEM;
+			goto unlock;
+		}
+		unused = srq->ring.slots;
+		change_ring(srq, &ring);
+	}
+	if (mask & IBV_SRQ_LIMIT)
+		srq->limit = attr->srq_limit;
+unlock:
+	lock_release(&srq->lock);
+	free(unused);
+	return ret;
+}
+
+int vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr)
+{
+	if (vrb_srq_failed(srq))
+		return EINVAL;
+	lock_acquire(&srq->lock);
+	attr->max_wr = srq->ring.limit;
+	attr->max_sge = srq->ring.max_sge;
+	attr->srq_limit = srq->limit;
+	lock_release(&srq->lock);
+	return 0;
+}
+
+bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, bool *limit)
+{
+	const struct recv_wqe *entry;
+
+	*limit = false;
+	if (srq->head == srq->tail)
+		return false;
+	entry = wq_slot(&srq->ring, srq->tail++);
+	memcpy(copy, entry, recv_stride(entry->num_sge));
+	*limit = srq->limit && srq->head - srq->tail < srq->limit;
+	if (*limit)
+		srq->limit = 0;
+	return true;
+}
+
+uint32_t vrb_srq_waiting(struct vrb_srq *srq)
+{
+	uint32_t n;
+
+	lock_acquire(&srq->lock);
+	n = srq->head - srq->tail;
+	lock_release(&srq->lock);
+	return n;
+}
+
+bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy)
+{
+	bool any, limit;
+
+	lock_acquire(&srq->lock);
+	any = vrb_srq_take_locked(srq, copy, &limit);
+	lock_release(&srq->lock);
+	if (limit)
+		vrb_event_srq(&srq->ibv, IBV_EVENT_SRQ_LIMIT_REACHED);
+	return any;
+}
+
+void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
+		    const struct wq_cqe *wc, uint64_t now)
+{
+	vrb_cq_add(srq->cq, srq, released, qp_num, wc, now);
+}
+
+void vrb_cq_link_srq(struct vrb_cq *cq, struct vrb_srq *srq)
+{
+	lock_acquire(&cq->lock);
+	list_add_tail(&cq->srqs, &srq->cq_node);
+	lock_release(&cq->lock);
+}
+
+void vrb_cq_unlink_srq(struct vrb_cq *cq, struct vrb_srq *srq)
+{
+	lock_acquire(&cq->lock);
+	list_del(&srq->cq_node);
+	lock_release(&cq->lock);
+}
+
+void vrb_cq_fail_srqs(struct vrb_cq *cq)
+{
+	struct list *pos;
+
+	lock_acquire(&cq->lock);
+	list_for_each (pos, &cq->srqs)
+		vrb_event_srq(&list_entry(pos, struct vrb_srq, cq_node)->ibv, IBV_EVENT_SRQ_ERR);
+	lock_release(&cq->lock);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Parts of struct vrb_qp for the rooms local, tx and raw. Under qp->lock.
+ */
+#ifndef VRB_CORE_QP_TRANSPORT_STATE_H
+#define VRB_CORE_QP_TRANSPORT_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct local_peer;
+
+/* For tx/transmit.h: how urgently a QP must transmit. */
+enum tx_urgency {
+	TX_NOTHING,
+	TX_SOON,	/* an ACK, or a timer to arm: may be delayed */
+	TX_NOW,
+};
+
+/* For raw/raw_tx.h: the part of the request at the head of the queue that has been sent. */
+struct vrb_raw_begun {
+	uint32_t index;		/* the request; the rest is valid only while it is at the head */
+	uint32_t offset;	/* sent payload bytes of a segmented send */
+	uint32_t progress;	/* of the next frame; see struct raw_out */
+};
+
+/* Part of struct vrb_peer, under qp->lock. */
+struct vrb_keepalive {
+	/* probes sent from this time on cover the packets in flight; 0: none wanted */
+	uint64_t asked_at;
+	uint64_t heard_at;	/* when the first answer to one arrived; 0: not yet */
+	uint32_t una;		/* oldest unacknowledged PSN at asked_at */
+};
+
+/* For local/peer_link.h: number of cached datagram destinations. */
+enum { UD_DESTS = 16 };
+
+struct vrb_peer {
+	struct local_peer *process;	/* holds a reference; NULL: the QP uses the wire */
+	uint64_t lookup_at;			/* when to look up the peer next */
+	/* when to retry transmission to a full lane or a missing peer; VRB_NEVER: no retry */
+	uint64_t retry_at;
+	/* since when the lane has been full; 0: it has room */
+	uint64_t tx_blocked_since;
+	/* head of the lane after this QP's last packet */
+	uint32_t tx_head;
+	/* oldest unacknowledged PSN when an ack timeout was last deferred */
+	uint32_t deferred_una;
+	bool deferred;			/* deferred_una is valid */
+	/* UC: since when the QP has been waiting for its peer's QP; 0: not waiting */
+	uint64_t rtr_wait_since;
+	uint64_t wire_tx_at;		/* UC: when a packet last used the wire */
+	uint32_t lookup_backoff_ms;		/* between lookups */
+	uint32_t retry_backoff_us;			/* before the next retry of a full lane */
+	/* the peer's address is on this host, but its QP is not up yet */
+	bool rtr_expected;
+	/* published state: bits 0-3 state, 4-5 mig_state, 7 established */
+	uint8_t published;
+	struct vrb_keepalive keepalive;		/* probe to the process of a peer on the wire */
+	int32_t slot;		/* slot of the peer's process; HOST_NO_SLOT: unknown */
+	struct ud_dest {
+		uint32_t qpn;
+		struct local_peer *peer;	/* has the QP; holds a reference; NULL: empty */
+	} ud[UD_DESTS];		/* cached datagram destinations, hashed by QP number */
+};
+
+#endif

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/rx/demux.h"
+
+#include <errno.h>
+
+#include "core/base/context.h"
+#include "core/base/rx_queues.h"
+#include "core/base/state.h"
+#include "core/base/xrc_ops.h"
+#include "core/device/device.h"
+#include "core/device/port.h"
+#include "core/local/peer_link.h"
+#include "core/mad/gsi.h"
+#include "core/qp/qp.h"
+#include "core/qp/qp_table.h"
+#include "core/qp/xrcd.h"
+#include "core/rx/mcast.h"
+#include "core/rx/reorder.h"
+#include "core/tx/transmit.h"
+#include "core/tx/tx_sched.h"
+#include "host/host.h"
+#include "local/local.h"
+#include "roce/icrc.h"
+#include "roce/opcode.h"
+#include "util/atomic.h"
+#include "wire/wire.h"
+
+enum { MIN_PACKET = 12 + ROCE_ICRC_LEN };
+
+/* For an RX queue's stats, which are written only under its lock. */
+static void count(uint64_t *counter, uint64_t n)
+{
+	store_relaxed(counter, load_relaxed(counter) + n);
+}
+
+/*
+ * A datagram must be addressed to the QP's own port or to a group. deliver_multicast() passes
+ * multicast datagrams, whose destination QP is VRB_MCAST_QPN, only to attached QPs.
+ */
+static bool is_addressed(struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	if (net_is_multicast(&pkt->path.dst))
+		return pkt->bth.dest_qpn == VRB_MCAST_QPN;
+	return vrb_port_find_gid(&qp->config.ctx->dev->port, &pkt->path.dst) >= 0;
+}
+
+/* A connected QP accepts packets only from its peer. Must hold qp->lock. */
+static bool path_matches(struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	const struct net_path *p = &pkt->path;
+	const struct wq_qp *wq = &qp->wq;
+
+	if (wq->type == IBV_QPT_UD)
+		return is_addressed(qp, pkt);
+	if (net_addr_equal(&p->src, &wq->path.dst) && net_addr_equal(&p->dst, &wq->path.src))
+		return true;
+	return !net_addr_is_zero(&wq->alt_path.dst) &&
+	       net_addr_equal(&p->src, &wq->alt_path.dst) &&
+	       net_addr_equal(&p->dst, &wq->alt_path.src);
+}
+
+/*
+ * A fatal NAK goes out at once: it is never retransmitted, and the process may exit as soon as it
+ * sees the error.
+ */
+void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue *r)
+{
+	const struct vrb_rx_queue *by = load_acquire(&qp->sched.rx_queue);
+
+	store_relaxed(&qp->sched.ack_sent, false);
+	if (due == TX_SOON)
+		roce_delayed_ack_asked(&qp->post.delayed_ack, qp->now);
+	if (unlikely(by && by != r)) {
+		vrb_transmit(qp, qp->now);
+		return;
+	}
+	qp->sched.urgency = due;
+	qp->sched.expects_reply = roce_delayed_ack_expects_reply(&qp->post.delayed_ack);
+	if (unlikely(by && qp->wq.state == IBV_QPS_ERR)) {
+		list_del(&qp->sched.node);
+		list_add_tail(&r->scheduled, &qp->sched.node);
+	}
+	if (due != TX_NOTHING && !by)
+		vrb_tx_enqueue(r, qp, &r->scheduled);
+	else if (due == TX_SOON)
+		vrb_delayed_ack_begin(qp);
+}
+
+/* IBTA Annex A14: an XRC request is checked against the protection domain of the SRQ it names. */
+static void run(struct vrb_qp *qp, const struct roce_pkt *pkt, uint64_t now)
+{
+	if (qp->config.domain)
+		qp->wq.pdn = qp->wq.recv_pdn = vrb_xrcd_srq_pdn(qp->config.domain, pkt->xrc_srqn);
+	roce_input(&qp->roce, pkt, now);
+}
+
+/*
+ * No queue marks packets in a lane, so a congestion notification from a peer on this host is
+ * forged. Must hold qp->lock.
+ */
+static bool is_forged_cnp(struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	if (likely(pkt->bth.opcode != ROCE_CNP_NOTIFICATION))
+		return false;
+	if (qp->wq.type != IBV_QPT_UD)
+		return qp->peer.process != NULL;
+	return vrb.local && vrb_port_find_gid(&qp->config.ctx->dev->port, &pkt->path.src) >= 0;
+}
+
+static void run_reordered(void *arg, const struct roce_pkt *pkt)
+{
+	struct vrb_qp *qp = arg;
+
+	run(qp, pkt, qp->now);
+}
+
+/*
+ * A lane preserves order, so a gap there is not a loss. In a shared XRC domain, only the packet
+ * with the expected PSN decides which process executes the request.
+ */
+static bool may_reorder(const struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	return !pkt->pull && !qp->peer.process &&
+	       !(qp->config.domain && qp->config.domain->has_inode);
+}
+
+void vrb_rx_execute(struct vrb_qp *qp, const struct roce_pkt *pkt, struct vrb_rx_queue *r,
+		    uint64_t now)
+{
+	bool early = unlikely(roce_out_of_order(&qp->roce, pkt));
+	uint32_t expected = roce_expected_psn(&qp->roce);
+
+	run(qp, pkt, now);
+	if (early && may_reorder(qp, pkt))
+		reorder_insert(&qp->recv.reorder, pkt, now);
+	else if (unlikely(qp->recv.reorder != NULL) && roce_expected_psn(&qp->roce) != expected)
+		reorder_deliver(qp->recv.reorder, &qp->roce, run_reordered, qp, now);
+	vrb_tx_schedule(qp, vrb_tx_urgency(qp), r);
+}
+
+/* Must hold qp->lock. */
+static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_rx_queue *r,
+		    uint64_t now)
+{
+	qp->now = now;
+	if (!path_matches(qp, raw->pkt) || is_forged_cnp(qp, raw->pkt))
+		count(&r->stats.wrong_path, 1);
+	else if (unlikely(qp->config.hooks != NULL) && qp->config.hooks->redirect &&
+		 qp->config.hooks->redirect(qp, raw, r, now))
+		vrb_tx_schedule(qp, TX_NOW, r);
+	else
+		vrb_rx_execute(qp, raw->pkt, r, now);
+}
+
+/* Forwards a packet for a QP that is not in this process, if another process has the QP. */
+static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t len,
+		      struct vrb_rx_queue *r)
+{
+	switch (host_hand(vrb.host, pkt->bth.dest_qpn, &pkt->path, data, len)) {
+	case 0:
+		count(&r->stats.handed, 1);
+		break;
+	case ENOENT:
+		count(&r->stats.unknown_qp, 1);
+		break;
+	default:
+		count(&r->stats.hand_lost, 1);
+	}
+}
+
+struct multicast {
+	const struct rx_decoded *raw;
+	struct vrb_rx_queue *r;
+	uint64_t now;
+};
+
+/*
+ * IBV_QP_CREATE_BLOCK_SELF_MCAST_LB drops datagrams that this process sent from this port. Must
+ * hold vrb.poll_lock.
+ */
+static bool own_echo(struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	return (qp->config.init.create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) &&
+	       vrb_qp_table_find(pkt->deth.src_qpn) &&
+	       vrb_port_find_gid(&qp->config.ctx->dev->port, &pkt->path.src) >= 0;
+}
+
+static void deliver_copy(struct vrb_qp *qp, void *arg)
+{
+	const struct multicast *m = arg;
+
+	if (own_echo(qp, m->raw->pkt))
+		return;
+	lock_acquire(&qp->lock);
+	deliver(qp, m->raw, m->r, m->now);
+	lock_release(&qp->lock);
+}
+
+/*
+ * Delivers a copy of a multicast datagram to every attached QP of this process. Other processes
+ * receive their own copy.
+ */
+static void deliver_multicast(const struct rx_decoded *raw, struct vrb_rx_queue *r, uint64_t now)
+{
+	const struct net_path *path = &raw->pkt->path;
+	struct multicast m = { raw, r, now };
+
+	if (net_is_multicast(&path->dst))
+		vrb_mcast_for_each(&path->dst, path->ifindex, deliver_copy, &m);
+}
+
+static bool intact(const struct rx_packet *a, struct vrb_rx_queue *r)
+{
+	if (a->len < MIN_PACKET || a->len > WIRE_MAX_PACKET) {
+		count(&r->stats.malformed, 1);
+		return false;
+	}
+	if (roce_icrc_check(a->path, a->id_known, a->ip_id, a->data, a->len) == ROCE_ICRC_BAD) {
+		count(&r->stats.icrc_errors, 1);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Must the packet be processed under vrb.poll_lock? True for multicast datagrams, MADs, and
+ * requests in an XRC domain.
+ */
+static bool needs_main_queue(const struct roce_pkt *pkt, const struct vrb_qp *qp)
+{
+	return pkt->bth.dest_qpn == VRB_MCAST_QPN || pkt->bth.dest_qpn == VRB_GSI_QPN ||
+	       (qp && qp->config.domain);
+}
+
+static void dispatch(struct vrb_qp *qp, const struct rx_decoded *raw, const struct rx_packet *a,
+		     struct vrb_rx_queue *r, uint64_t now)
+{
+	if (raw->pkt->bth.dest_qpn == VRB_MCAST_QPN) {
+		deliver_multicast(raw, r, now);
+	} else if (raw->pkt->bth.dest_qpn == VRB_GSI_QPN) {
+		vrb_gsi_input(raw->pkt, now);
+	} else if (qp) {
+		lock_acquire(&qp->lock);
+		deliver(qp, raw, r, now);
+		lock_release(&qp->lock);
+	} else if (!a->handed) {
+		hand_over(raw->pkt, a->data, a->len, r);
+	} else {
+		count(&r->stats.unknown_qp, 1);
+	}
+}
+
+void vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t now)
+{
+	struct roce_pkt pkt;
+	const struct rx_decoded raw = { &pkt, a->data, a->len };
+	struct vrb_qp *qp;
+
+	count(&r->stats.rcvd_pkts, 1);
+	if (!intact(a, r))
+		return;
+	if (roce_decode(&pkt, a->data, a->len) != ROCE_DECODED) {
+		count(&r->stats.malformed, 1);
+		return;
+	}
+	pkt.path = *a->path;
+	r->onesided_pkts += roce_is_one_sided(roce_opcode_info(pkt.bth.opcode));
+	qp = vrb_qp_table_find(pkt.bth.dest_qpn);
+	if (unlikely(qp && r != vrb_rx_queue_of_shard(qp->config.shard) && !a->handed))
+		r->missteered++;
+	if (likely(r == vrb_main_rx_queue || !needs_main_queue(&pkt, qp))) {
+		dispatch(qp, &raw, a, r, now);
+		return;
+	}
+	lock_acquire(&vrb.poll_lock);
+	dispatch(qp, &raw, a, vrb_main_rx_queue, now);
+	vrb_tx_flush(vrb_main_rx_queue, now);
+	lock_release(&vrb.poll_lock);
+}
+
+/*
+ * Sets the path of a packet from a lane. A datagram carries its path; any other packet has the path
+ * of the connection, or the alternate path once the peer has migrated. False if the sender is not
+ * the QP's peer. Must hold qp->lock.
+ */
+static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct roce_pkt *pkt)
+{
+	bool migrated = pkt->bth.mig_req && qp->wq.mig_state == IBV_MIG_ARMED &&
+		vrb_peer_migrated(qp);
+	const struct net_path *own = migrated ? &qp->wq.alt_path : &qp->wq.path;
+
+	if (in->path) {
+		pkt->path = *in->path;
+		return true;
+	}
+	pkt->path = *own;
+	pkt->path.src = own->dst;
+	pkt->path.dst = own->src;
+	return vrb_is_peer(qp, in->slot);
+}
+
+void vrb_rx_packet_local(void *arg, const struct local_pkt *in)
+{
+	const uint64_t *now = arg;
+	struct vrb_rx_queue *r = vrb_main_rx_queue;
+	struct roce_piggyback_ack ack;
+	struct roce_pkt pkt;
+	const struct rx_decoded raw = { &pkt, in->data, in->len };
+	struct vrb_qp *qp;
+
+	if (in->message) {
+		vrb.xrc->message(in->data, in->len, r, *now);
+		return;
+	}
+	if (in->offer) {
+		vrb_peer_split_copy(in);
+		return;
+	}
+	count(&r->stats.rcvd_pkts, 1);
+	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
+		count(&r->stats.malformed, 1);
+		return;
+	}
+	if (pkt.bth.dest_qpn == VRB_MCAST_QPN && in->path) {
+		pkt.path = *in->path;
+		deliver_multicast(&raw, r, *now);
+		return;
+	}
+	qp = vrb_qp_table_find(pkt.bth.dest_qpn);
+	if (!qp) {
+		count(&r->stats.unknown_qp, 1);
+		return;
+	}
+	if (in->pull.num_seg) {
+		pkt.pull = &in->pull;
+		pkt.payload_len = in->payload;
+	}
+	if (in->acks) {
+		ack.psn = in->ack_psn & ROCE_PSN_MASK;
+		ack.msn = in->ack_aeth & ROCE_PSN_MASK;
+		ack.syndrome = in->ack_aeth >> 24;
+		pkt.ack = &ack;
+	}
+	lock_acquire(&qp->lock);
+	if (fill_path(qp, in, &pkt))
+		deliver(qp, &raw, r, *now);
+	else
+		count(&r->stats.wrong_path, 1);
+	lock_release(&qp->lock);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Demultiplexes received packets: ICRC -> decode -> QP lookup -> path check -> engine. Then puts
+ * the QP on the RX queue's `scheduled` list, so that core/tx/tx_sched.h sends one ACK for all
+ * packets of the round. All callers hold the RX queue's lock.
+ */
+#ifndef VRB_CORE_RX_DEMUX_H
+#define VRB_CORE_RX_DEMUX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/tx/transmit.h"
+
+struct local_pkt;
+struct net_path;
+struct roce_pkt;
+struct vrb_qp;
+struct vrb_rx_queue;
+
+/* A decoded packet, and its bytes including the ICRC or room for it. */
+struct rx_decoded {
+	const struct roce_pkt *pkt;
+	const uint8_t *data;
+	size_t len;
+};
+
+struct rx_packet {
+	const struct net_path *path;
+	const uint8_t *data;
+	size_t len;
+	bool id_known;
+	uint16_t ip_id;
+	bool handed;		/* forwarded by another process; never forwarded again */
+};
+
+/* Processes a packet from the wire, or one forwarded by another process. */
+void vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t now);
+
+/*
+ * Schedules the QP to transmit at the end of the round. Must hold the RX queue's lock and
+ * qp->lock.
+ */
+void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue *r);
+
+/* Executes a request on the QP in this process. Must hold qp->lock. */
+void vrb_rx_execute(struct vrb_qp *qp, const struct roce_pkt *pkt, struct vrb_rx_queue *r,
+		    uint64_t now);
+
+/*
+ * Processes a packet from a lane, on the main RX queue. A local_recv() callback; `now` points to
+ * the current time, a uint64_t.
+ */
+void vrb_rx_packet_local(void *now, const struct local_pkt *in);
+
+#endif

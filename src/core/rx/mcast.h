@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Multicast groups, per interface, and the UD QPs of this process attached to them.
+ *
+ * vrb.poll_lock protects the table. Attaching the first QP to a group on an interface joins the
+ * group there; detaching the last one leaves it.
+ */
+#ifndef VRB_CORE_RX_MCAST_H
+#define VRB_CORE_RX_MCAST_H
+
+#include "util/net.h"
+
+struct vrb_qp;
+
+/* The destination QP number of a multicast datagram (IBTA vol 1, 10.5). */
+#define VRB_MCAST_QPN 0xffffffu
+
+/*
+ * Attaching an attached QP has no effect. Returns 0, EINVAL (not a UD QP, not a multicast address,
+ * or an address family that the port lacks), ENOMEM (also at a device limit), or the errno of
+ * joining the group.
+ */
+int vrb_mcast_attach(struct vrb_qp *qp, const struct net_addr *group);
+
+/* Returns EINVAL if the QP is not attached. */
+int vrb_mcast_detach(struct vrb_qp *qp, const struct net_addr *group);
+
+/*
+ * Calls fn for each QP attached to the group on this interface (0: on any). Must hold
+ * vrb.poll_lock.
+ */
+typedef void (*vrb_mcast_fn)(struct vrb_qp *qp, void *arg);
+void vrb_mcast_for_each(const struct net_addr *group, uint32_t ifindex, vrb_mcast_fn fn, void *arg);
+
+/* In a forked child: drops the memberships, which are the parent's. */
+void vrb_mcast_forget(void);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/tx/tx_batch.h"
+
+#include <endian.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/rx_queues.h"
+#include "core/base/state.h"
+#include "roce/const.h"
+#include "roce/icrc.h"
+#include "roce/opcode.h"
+#include "util/atomic.h"
+#include "util/cancel.h"
+#include "util/compiler.h"
+#include "util/tuning.h"
+
+enum {
+	/* high 16 bits of the destination QP number, which select the receiving socket */
+	BTH_BLOCK_AT = 5,
+	BTH_BLOCK_LEN = 2,
+};
+
+__thread struct vrb_tx_batch *vrb_tx_batch_mine;
+static pthread_key_t own_key;
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+
+static void make_own_key(void)
+{
+	pthread_key_create(&own_key, free);
+}
+
+static void clear(struct vrb_tx_batch *b)
+{
+	b->n = 0;
+	b->used = 0;
+	b->run_len = 0;
+}
+
+struct vrb_tx_batch *vrb_tx_batch_new(void)
+{
+	pthread_once(&own_once, make_own_key);
+	vrb_tx_batch_mine = malloc(sizeof(*vrb_tx_batch_mine));
+	if (vrb_tx_batch_mine) {
+		clear(vrb_tx_batch_mine);
+		pthread_setspecific(own_key, vrb_tx_batch_mine);
+	}
+	return vrb_tx_batch_mine;
+}
+
+void vrb_tx_batch_forget(void)
+{
+	vrb_tx_batch_mine = NULL;
+}
+
+/* Appends the ICRC, which covers the IP identification in ip_id. */
+static void put_icrc(struct wire_pkt *p)
+{
+	size_t len = p->len - ROCE_ICRC_LEN;
+	uint32_t icrc = htole32(roce_icrc(&p->path, p->ip_id, p->data, len));
+
+	memcpy(p->data + len, &icrc, sizeof(icrc));
+}
+
+/* Can p follow `last` in its run? A shorter packet can, as the final one. */
+static bool joins(const struct vrb_tx_batch *b, const struct wire_pkt *last,
+		  const struct wire_pkt *p)
+{
+	return p->len <= b->run_len && b->run_bytes + p->len <= WIRE_RUN_BYTES &&
+	       load_relaxed(&vrb.wire->runs) && !memcmp(&last->path, &p->path, sizeof(p->path)) &&
+	       !memcmp(last->data + BTH_BLOCK_AT, p->data + BTH_BLOCK_AT, BTH_BLOCK_LEN);
+}
+
+static void enter_run(struct vrb_tx_batch *b, struct wire_pkt *p)
+{
+	if (b->n && joins(b, p - 1, p)) {
+		p->ip_id = p[-1].ip_id + 1;
+		b->run_bytes += p->len;
+		if (p->len < b->run_len)
+			b->run_len = 0;
+	} else {
+		b->run_bytes = b->run_len = p->len;
+	}
+}
+
+/*
+ * Another packet of this length would start a new run. Flush first, so that the run starts in the
+ * next batch, where more packets can join it.
+ */
+static bool run_full(const struct vrb_tx_batch *b, uint32_t len)
+{
+	return b->run_bytes + len > WIRE_RUN_BYTES;
+}
+
+void vrb_tx_batch_seal(struct vrb_tx_batch *b, const struct net_path *path, size_t len, bool ect)
+{
+	struct wire_pkt *p = &b->pkts[b->n];
+
+	if (!vrb.wire) {
+		fetch_add_relaxed(&vrb_rx_stats.send_lost, 1);
+		return;
+	}
+	*p = (struct wire_pkt){ .path = *path,
+				.data = vrb_tx_batch_room(b),
+				.len = len + ROCE_ICRC_LEN };
+	p->path.src_port = wire_src_port(vrb.wire);
+	p->path.dst_port = wire_dst_port(vrb.wire);
+	if (ect && vrb.ecn && (p->path.traffic_class & ROCE_ECN_MASK) == ROCE_ECN_NOT_ECT)
+		p->path.traffic_class |= ROCE_ECN_ECT0;
+	enter_run(b, p);
+	put_icrc(p);
+	b->used += p->len;
+	if (++b->n == TX_BATCH_PACKETS || b->used >= TX_BATCH_BYTES || run_full(b, p->len))
+		vrb_tx_batch_flush(b);
+}
+
+static void wait_for_room(void)
+{
+	struct pollfd fds[WIRE_FDS];
+	int fd[WIRE_FDS];
+	unsigned int n = wire_fds(vrb.wire, fd);
+	int cancel = cancel_off();
+
+	for (unsigned int i = 0; i < n; i++)
+		fds[i] = (struct pollfd){ .fd = fd[i], .events = POLLOUT };
+	poll(fds, n, TUNE_SOCKET_FULL_MS);
+	cancel_on(cancel);
+}
+
+/* Splits the run that starts at p into single packets, with the ICRCs that these need. */
+static void give_up_run(struct wire_pkt *p, const struct wire_pkt *end)
+{
+	p->alone = false;
+	while (++p < end && p->ip_id) {
+		p->ip_id = 0;
+		put_icrc(p);
+	}
+}
+
+/*
+ * Moves a leading ACK to the end of the run of requests to the same peer, if one run fills the rest
+ * of the batch. This saves a message to the kernel, and the ACK arrives together with the requests.
+ */
+static void move_ack(struct vrb_tx_batch *b)
+{
+	struct wire_pkt ack = b->pkts[0];
+
+	if (b->n < 2 || roce_opcode_info(ack.data[0])->kind != ROCE_KIND_ACK || b->pkts[1].ip_id ||
+	    b->pkts[b->n - 1].ip_id != b->n - 2 || !joins(b, &b->pkts[b->n - 1], &ack))
+		return;
+	memmove(b->pkts, b->pkts + 1, (b->n - 1) * sizeof(ack));
+	ack.ip_id = (uint16_t)(b->n - 1);
+	put_icrc(&ack);
+	b->pkts[b->n - 1] = ack;
+}
+
+void vrb_tx_batch_send(struct vrb_tx_batch *b)
+{
+	unsigned int done = 0, tries = 0;
+
+	move_ack(b);
+	while (done < b->n && tries < TUNE_SOCKET_FULL_TRIES) {
+		struct wire_pkt *rest = b->pkts + done;
+		unsigned int k = wire_send(vrb.wire, rest, b->n - done);
+
+		done += k;
+		if (done == b->n)
+			break;
+		if (rest[k].alone) {
+			give_up_run(rest + k, b->pkts + b->n);
+		} else {
+			tries++;
+			wait_for_room();
+		}
+	}
+	fetch_add_relaxed(&vrb_rx_stats.sent_pkts, done);
+	if (done < b->n)
+		fetch_add_relaxed(&vrb_rx_stats.send_lost, b->n - done);
+	clear(b);
+}

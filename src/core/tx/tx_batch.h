@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread's batch of outgoing packets: built in one buffer, completed with their ICRC while hot in
+ * the cache, and sent together.
+ *
+ * Consecutive packets of equal length to the same destination form a run, which the kernel takes as
+ * one message (GSO); wire/wire.h has the conditions. Thread-local; no locks.
+ */
+#ifndef VRB_CORE_TX_TX_BATCH_H
+#define VRB_CORE_TX_TX_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "roce/pkt.h"
+#include "util/compiler.h"
+#include "wire/wire.h"
+
+enum {
+	TX_BATCH_PACKETS = WIRE_BURST,
+	TX_BATCH_BYTES = 64 * 1024,	/* the peer processes one batch while we build the next */
+};
+
+struct vrb_tx_batch {
+	unsigned int n;
+	uint32_t used;		/* bytes of `data` */
+	uint32_t run_bytes;	/* size of the last packet's run */
+	uint32_t run_len;	/* length of the run's packets; 0: the run has ended */
+	struct wire_pkt pkts[TX_BATCH_PACKETS];
+	uint8_t data[TX_BATCH_BYTES + ROCE_MAX_PACKET];
+};
+
+extern __thread struct vrb_tx_batch *vrb_tx_batch_mine __attribute__((tls_model("initial-exec")));
+struct vrb_tx_batch *vrb_tx_batch_new(void);
+void vrb_tx_batch_send(struct vrb_tx_batch *b);
+
+/*
+ * The calling thread's batch, empty unless the caller is filling it; NULL if memory is exhausted.
+ * Freed at thread exit.
+ */
+static inline struct vrb_tx_batch *vrb_tx_batch_own(void)
+{
+	return likely(vrb_tx_batch_mine) ? vrb_tx_batch_mine : vrb_tx_batch_new();
+}
+
+/* Room for the next packet, ROCE_MAX_PACKET bytes. */
+static inline uint8_t *vrb_tx_batch_room(struct vrb_tx_batch *b)
+{
+	return b->data + b->used;
+}
+
+/*
+ * Completes the packet in vrb_tx_batch_room(), `len` bytes without ICRC. `ect`: the QP reacts to
+ * congestion notifications, so routers may mark the packet instead of dropping it (RFC 3168).
+ * Sends the batch if it is full.
+ */
+void vrb_tx_batch_seal(struct vrb_tx_batch *b, const struct net_path *path, size_t len, bool ect);
+
+/* Sends the batch. Waits briefly for a full socket, then drops the rest. */
+static inline void vrb_tx_batch_flush(struct vrb_tx_batch *b)
+{
+	if (b->n)
+		vrb_tx_batch_send(b);
+}
+
+/* In a forked child: the batch is the parent's. */
+void vrb_tx_batch_forget(void);
+
+#endif

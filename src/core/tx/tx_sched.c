@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/tx/tx_sched.h"
+
+#include "core/base/rx_queues.h"
+#include "core/base/state.h"
+#include "core/qp/qp.h"
+#include "core/tx/transmit.h"
+#include "core/tx/tx_batch.h"
+#include "run/clock.h"
+#include "run/progress.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/tuning.h"
+
+/* Must hold r->lock, as must all functions below that take an RX queue. */
+static void delay_until(struct vrb_rx_queue *r, uint64_t at)
+{
+	if (load_relaxed(&r->delayed_deadline) <= at)
+		return;
+	store_relaxed(&r->delayed_deadline, at);
+	progress_hurry(vrb.progress, at);
+}
+
+/*
+ * Are the pending requests few and small enough to wait for more? Must hold qp->lock.
+ */
+static bool has_room(const struct vrb_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+	uint32_t waiting = sq->head - sq->next, in_flight = roce_in_flight(&qp->roce);
+
+	return waiting && roce_coalesces(waiting, in_flight, sq_wqe(sq, sq->head - 1)->length);
+}
+
+/*
+ * Coalesce only a stream of small requests, and only while the program polls, so that the requests
+ * do not wait long. Must hold qp->lock.
+ */
+static bool may_coalesce(const struct vrb_qp *qp, uint64_t now)
+{
+	return qp->post.uses_wire && qp->wq.state == IBV_QPS_RTS && has_room(qp) &&
+	       time_since(load_relaxed(&vrb_rx_queue_of_shard(qp->config.shard)->polled_at), now) <
+		       TUNE_COALESCE_POLLED;
+}
+
+bool vrb_tx_enqueue(struct vrb_rx_queue *r, struct vrb_qp *qp, struct list *list)
+{
+	/* Acquire: pairs with unlist(), after which the former RX queue no longer uses the node. */
+	const struct vrb_rx_queue *by = load_acquire(&qp->sched.rx_queue);
+
+	if (!by) {
+		list_add_tail(list, &qp->sched.node);
+		store_relaxed(&qp->sched.rx_queue, r);
+	}
+	return !by || by == r;
+}
+
+static void unlist(struct vrb_qp *qp)
+{
+	list_del(&qp->sched.node);
+	store_release(&qp->sched.rx_queue, NULL);
+}
+
+/* Only tries the RX queue's lock, which ranks above qp->lock. Must hold qp->lock. */
+static bool coalesce(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_rx_queue *r = vrb_rx_queue_of_shard(qp->config.shard);
+
+	if (!lock_try(r->lock))
+		return false;
+	qp->post.coalesces = vrb_tx_enqueue(r, qp, &r->delayed);
+	if (qp->post.coalesces)
+		delay_until(r, now + TUNE_ACK_DELAY_MAX);
+	lock_release(r->lock);
+	return qp->post.coalesces;
+}
+
+/* While coalescing, the deadline is already set, so skip reading the clock for each request. */
+void vrb_doorbell(struct vrb_qp *qp)
+{
+	uint64_t now;
+
+	vrb_qp_note_posted(qp);
+	if (qp->post.coalesces && !qp->post.delayed_ack.asked && qp->wq.state == IBV_QPS_RTS &&
+	    has_room(qp))
+		return;
+	now = clock_now();
+	roce_delayed_ack_posted(&qp->post.delayed_ack, now);
+	if (!may_coalesce(qp, now) || !(qp->post.coalesces || coalesce(qp, now)))
+		vrb_transmit(qp, now);
+}
+
+unsigned int vrb_delayed_acks;
+
+void vrb_delayed_ack_begin(struct vrb_qp *qp)
+{
+	if (!load_relaxed(&qp->sched.ack_delayed) && !swap_acq_rel(&qp->sched.ack_delayed, true))
+		fetch_add_relaxed(&vrb_delayed_acks, 1);
+}
+
+void vrb_delayed_ack_end(struct vrb_qp *qp)
+{
+	if (swap_acq_rel(&qp->sched.ack_delayed, false))
+		fetch_add_relaxed(&vrb_delayed_acks, -1);
+}
+
+/*
+ * Transmits the output of all QPs on the list. A delayed ACK must be sent before qp->lock is
+ * released, or the program's next request could overtake it. An ACK of this round can wait for the
+ * end of the round, because the program does not see the messages before that.
+ */
+static void transmit_all(struct list *waiting, struct vrb_tx_batch *b, uint64_t now)
+{
+	while (!list_empty(waiting)) {
+		struct vrb_qp *qp = list_entry(waiting->next, struct vrb_qp, sched.node);
+		bool owes;
+
+		unlist(qp);
+		/* The ACK may have been piggybacked on a request since. */
+		if (load_relaxed(&qp->sched.ack_sent))
+			continue;
+		lock_acquire(&qp->lock);
+		owes = load_relaxed(&qp->sched.ack_delayed);
+		if (qp->sched.urgency == TX_NOW || vrb_tx_urgency(qp) != TX_NOTHING) {
+			roce_delayed_ack_alone(&qp->post.delayed_ack, now);
+			vrb_transmit_batch(qp, b, now);
+			if (owes)
+				vrb_tx_batch_flush(b);
+		}
+		lock_release(&qp->lock);
+	}
+}
+
+static void delay_scheduled(struct vrb_rx_queue *r)
+{
+	while (!list_empty(&r->scheduled)) {
+		struct list *node = r->scheduled.next;
+
+		list_del(node);
+		list_add_tail(&r->delayed, node);
+		vrb_delayed_ack_begin(list_entry(node, struct vrb_qp, sched.node));
+	}
+}
+
+/* Out of memory: try again after the longest delay. */
+static void retry_later(struct vrb_rx_queue *r, uint64_t now)
+{
+	delay_scheduled(r);
+	store_relaxed(&r->delayed_deadline, VRB_NEVER);
+	delay_until(r, now + TUNE_ACK_DELAY_MAX);
+}
+
+/*
+ * A stale deadline wakes the progress thread once for nothing; resetting it per message would cost
+ * a fence.
+ */
+static void clear_past_deadline(struct vrb_rx_queue *r, uint64_t now)
+{
+	if (time_reached(load_relaxed(&r->delayed_deadline), now))
+		store_relaxed(&r->delayed_deadline, VRB_NEVER);
+}
+
+void vrb_tx_flush(struct vrb_rx_queue *r, uint64_t now)
+{
+	struct vrb_tx_batch *b;
+
+	if (list_empty(&r->scheduled) && list_empty(&r->delayed)) {
+		clear_past_deadline(r, now);
+		return;
+	}
+	b = vrb_tx_batch_own();
+	if (unlikely(!b)) {
+		retry_later(r, now);
+		return;
+	}
+	transmit_all(&r->scheduled, b, now);
+	transmit_all(&r->delayed, b, now);
+	r->delayed_polls = 0;
+	clear_past_deadline(r, now);
+	vrb_tx_batch_flush(b);
+}
+
+/*
+ * Can the ACKs for this round be delayed? After a poll they wait for the next poll; otherwise only
+ * if the program is expected to reply.
+ */
+static bool may_delay(const struct vrb_rx_queue *r, unsigned int packets, bool poller)
+{
+	const struct list *pos;
+
+	if (!roce_delayed_ack_round(packets))
+		return false;
+	list_for_each(pos, &r->scheduled) {
+		const struct vrb_qp *qp = list_entry(pos, struct vrb_qp, sched.node);
+
+		if (!roce_delayed_ack_may_wait(qp->sched.urgency == TX_NOW, poller,
+					       qp->sched.expects_reply))
+			return false;
+	}
+	return true;
+}
+
+/* Sends the output of the delayed QPs, and leaves the scheduled ones of this round. */
+static void flush_delayed_only(struct vrb_rx_queue *r, uint64_t now)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+
+	if (unlikely(!b))
+		return;
+	transmit_all(&r->delayed, b, now);
+	r->delayed_polls = 0;
+	vrb_tx_batch_flush(b);
+}
+
+void vrb_tx_flush_or_delay(struct vrb_rx_queue *r, unsigned int packets, bool poller, uint64_t now)
+{
+	if (!may_delay(r, packets, poller)) {
+		vrb_tx_flush(r, now);
+		return;
+	}
+	if (roce_delayed_ack_polls_over(r->delayed_polls))
+		flush_delayed_only(r, now);
+	r->delayed_polls++;
+	delay_scheduled(r);
+	delay_until(r, now + roce_delayed_ack_time(poller));
+}
+
+uint64_t vrb_delayed_tx_deadline(void)
+{
+	uint64_t due = VRB_NEVER;
+
+	vrb_for_each_rx_queue (r)
+		due = time_earlier(due, load_relaxed(&r->delayed_deadline));
+	return due;
+}
+
+void vrb_tx_flush_expired(uint64_t now)
+{
+	vrb_for_each_rx_queue (r) {
+		if (!time_reached(load_relaxed(&r->delayed_deadline), now))
+			continue;
+		lock_acquire(r->lock);
+		vrb_tx_flush(r, now);
+		lock_release(r->lock);
+	}
+}
+
+void vrb_tx_flush_delayed(void)
+{
+	vrb_for_each_rx_queue (r) {
+		if (load_relaxed(&r->delayed_deadline) == VRB_NEVER)
+			continue;
+		lock_acquire(r->lock);
+		vrb_tx_flush(r, clock_now());
+		lock_release(r->lock);
+	}
+}
+
+void vrb_tx_try_flush_delayed(void)
+{
+	vrb_for_each_rx_queue (r) {
+		if (load_relaxed(&r->delayed_deadline) == VRB_NEVER || !lock_try(r->lock))
+			continue;
+		vrb_tx_flush(r, clock_now());
+		lock_release(r->lock);
+	}
+}
+
+/*
+ * Flush delayed ACKs at exit. Skips locked RX queues: the thread that holds the lock flushes the
+ * queue itself, or exit has stopped it.
+ */
+static __attribute__((destructor)) void flush_at_exit(void)
+{
+	vrb_tx_try_flush_delayed();
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Location of the responder's state:
+ *
+ *	here --delegate()--> away --all answered, no message in progress--> here
+ *	                  |
+ *	                  '-- its process died --> here; the QP fails if a message was in progress
+ *
+ * Invariants: while the state is away, the engine here sends nothing and holds the state from the
+ * last answer. Requests are parked only while the state is away, or while the output that must
+ * precede a delegation is blocked.
+ */
+#include "core/xrc/delegation.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/state.h"
+#include "core/qp/qp.h"
+#include "core/qp/qp_table.h"
+#include "core/rx/demux.h"
+#include "core/tx/transmit.h"
+#include "core/xrc/msg.h"
+#include "host/host.h"
+#include "roce/opcode.h"
+#include "run/log.h"
+#include "util/compiler.h"
+
+enum { PARKED_MAX = 64 };
+
+#define OWNER_VALID VRB_MSEC	/* how long the cached owner of an SRQ is valid */
+
+/* A request queued until the state returns. */
+struct parked {
+	struct list node;
+	struct net_path path;
+	struct wq_pull pull;
+	struct wq_seg seg[XRC_SEGS];
+	uint32_t payload;
+	bool pulled;
+	size_t len;
+	uint8_t data[];
+};
+
+struct vrb_delegation {
+	struct xrc_peer to;	/* slot HOST_NO_SLOT: the state is here */
+	uint32_t epoch;
+	uint32_t sent, done;
+	bool owed;		/* READ or atomic responses of the last answer are outstanding */
+	struct list parked;
+	unsigned int n_parked;
+	/* cache: the SRQ of the last request, its owner, and when that was looked up */
+	uint32_t srqn;
+	int owner;		/* HOST_NO_SLOT: this process or none */
+	uint64_t looked;
+	/* buffer for the state to send; too large for the stack. Under qp->lock */
+	uint8_t state[ROCE_SNAPSHOT_MAX];
+};
+
+enum verdict {
+	RUN,		/* execute the request here */
+	TAKEN,
+	WAIT,		/* park it, or keep it parked */
+};
+
+static bool is_away(const struct vrb_delegation *l)
+{
+	return l->to.slot != HOST_NO_SLOT;
+}
+
+static struct vrb_delegation *new_delegation(void)
+{
+	struct vrb_delegation *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->to.slot = l->owner = HOST_NO_SLOT;
+	list_init(&l->parked);
+	return l;
+}
+
+/* The other live process that owns an SRQ; HOST_NO_SLOT if there is none. */
+static int foreign_owner(const struct vrb_qp *qp, uint32_t srqn)
+{
+	int slot;
+
+	if (!qp->config.domain->has_inode || !host_shared(vrb.host))
+		return HOST_NO_SLOT;
+	slot = host_owner(vrb.host, srqn);
+	return slot == host_slot(vrb.host) ? HOST_NO_SLOT : slot;
+}
+
+static int owner_of(struct vrb_qp *qp, struct vrb_delegation *l, uint32_t srqn, uint64_t now)
+{
+	if (l->looked && l->srqn == srqn && now - l->looked < OWNER_VALID)
+		return l->owner;
+	l->owner = foreign_owner(qp, srqn);
+	l->srqn = srqn;
+	l->looked = now;
+	return l->owner;
+}
+
+static struct xrc_head head_of(const struct vrb_qp *qp, enum xrc_kind kind)
+{
+	return (struct xrc_head){ .kind = kind, .qpn = qp->wq.qpn,
+				  .epoch = qp->xrc.delegation->epoch };
+}
+
+struct xrc_config vrb_delegation_config(const struct vrb_qp *qp)
+{
+	const struct wq_qp *wq = &qp->wq;
+
+	return (struct xrc_config){
+		.domain = qp->config.domain->key,
+		.path = wq->path, .alt_path = wq->alt_path,
+		.mtu = wq->mtu, .max_msg = wq->max_msg, .dest_qpn = wq->dest_qpn,
+		.access = wq->access,
+		.pkey = wq->pkey, .pkey_index = wq->pkey_index,
+		.state = wq->state, .mig_state = wq->mig_state,
+		.max_dest_rd_atomic = min((uint32_t)wq->max_dest_rd_atomic,
+					  qp->recv.rd_atomic_slots),
+		.min_rnr_timer = wq->min_rnr_timer,
+	};
+}
+
+bool vrb_delegation_config_ok(const struct xrc_config *c)
+{
+	return wq_receives(c->state) && c->mtu >= 256 && c->mtu <= ROCE_MAX_MTU &&
+	       !(c->mtu & (c->mtu - 1)) && c->max_msg <= VRB_MAX_MSG &&
+	       c->max_dest_rd_atomic <= ROCE_MAX_RD_ATOMIC;
+}
+
+void vrb_delegation_configure(struct vrb_qp *qp, const struct xrc_config *c)
+{
+	struct wq_qp *wq = &qp->wq;
+
+	wq->path = c->path;
+	wq->alt_path = c->alt_path;
+	wq->mtu = c->mtu;
+	wq->max_msg = c->max_msg;
+	wq->dest_qpn = c->dest_qpn & ROCE_QPN_MASK;
+	wq->access = c->access;
+	wq->pkey = c->pkey;
+	wq->pkey_index = c->pkey_index;
+	wq->state = c->state;
+	wq->mig_state = c->mig_state;
+	wq->max_dest_rd_atomic = c->max_dest_rd_atomic;
+	wq->min_rnr_timer = c->min_rnr_timer & 31;
+}
+
+bool vrb_delegation_make_resources(struct vrb_qp *qp, uint32_t n)
+{
+	struct roce_rd_atomic *rd = calloc(max(n, 1u), sizeof(*rd));
+
+	if (!rd)
+		return false;
+	free(qp->recv.rd_atomic);
+	qp->recv.rd_atomic = rd;
+	qp->recv.rd_atomic_slots = n;
+	return true;
+}
+
+static void send_config(struct vrb_qp *qp)
+{
+	struct xrc_head head = head_of(qp, XRC_CONFIG);
+	struct xrc_config config = vrb_delegation_config(qp);
+
+	xrc_send(&qp->xrc.delegation->to, &head, &config, sizeof(config), NULL, 0, NULL, 0);
+}
+
+static void revoke(struct vrb_qp *qp)
+{
+	struct xrc_head head = head_of(qp, XRC_REVOKE);
+
+	head.seq = qp->wq.state;
+	xrc_send(&qp->xrc.delegation->to, &head, NULL, 0, NULL, 0, NULL, 0);
+	xrc_peer_drop(&qp->xrc.delegation->to);
+}
+
+/* The responder's process died: takes the state back. Fails the QP if a message was in progress. */
+static void peer_died(struct vrb_qp *qp)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+	bool begun = roce_in_message(&qp->roce) || l->owed;
+
+	log_info(LOG_CORE, "QP 0x%x: the process in slot %d that executed its requests has died",
+		 qp->wq.qpn, l->to.slot);
+	xrc_peer_drop(&l->to);
+	l->looked = 0;
+	l->owed = false;
+	if (begun && qp->wq.state != IBV_QPS_ERR)
+		roce_snapshot_lost(&qp->roce);
+}
+
+/*
+ * Sends the responder's state to another process. Returns 0, EAGAIN (output that must precede the
+ * delegation is blocked, or there is no room for the message) or ENOENT (no such process).
+ */
+static int delegate(struct vrb_qp *qp, int slot, uint64_t now)
+{
+	struct xrc_config config = vrb_delegation_config(qp);
+	struct vrb_delegation *l = qp->xrc.delegation;
+	struct xrc_head head;
+	int err;
+
+	if (!roce_snapshot_quiet(&qp->roce))
+		vrb_transmit(qp, now);
+	if (!roce_snapshot_quiet(&qp->roce))
+		return EAGAIN;
+	if (!xrc_peer_find(&l->to, slot))
+		return ENOENT;
+	l->epoch++;
+	l->sent = l->done = 0;
+	head = head_of(qp, XRC_DELEGATE);
+	err = xrc_send(&l->to, &head, &config, sizeof(config), l->state,
+		       roce_snapshot_take(&qp->roce, l->state), NULL, 0);
+	if (err)
+		xrc_peer_drop(&l->to);
+	return err;
+}
+
+/* Forwards a request. It is lost if there is no room, as on a network. */
+static void pass_on(struct vrb_qp *qp, const struct rx_decoded *raw)
+{
+	const struct wq_pull *pull = raw->pkt->pull;
+	struct {
+		struct xrc_request r;
+		struct wq_seg seg[XRC_SEGS];
+	} body = { .r = { .path = raw->pkt->path } };
+	struct vrb_delegation *l = qp->xrc.delegation;
+	struct xrc_head head = head_of(qp, XRC_REQUEST);
+	size_t len = sizeof(body.r);
+
+	if (pull) {
+		body.r.payload = raw->pkt->payload_len;
+		body.r.num_seg = min(pull->num_seg, (uint32_t)XRC_SEGS);
+		body.r.pid = pull->pid;
+		body.r.identity = pull->identity;
+		body.r.incarnation = pull->incarnation;
+		memcpy(body.seg, pull->seg, body.r.num_seg * sizeof(*pull->seg));
+		len += body.r.num_seg * sizeof(*pull->seg);
+	}
+	head.seq = l->sent + 1;
+	if (!xrc_send(&l->to, &head, &body, len, NULL, 0, raw->data, raw->len))
+		l->sent++;
+}
+
+static enum verdict run_here(struct vrb_qp *qp, const struct rx_decoded *raw, uint64_t now)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+	int owner;
+
+	if (!roce_starts(roce_opcode_info(raw->pkt->bth.opcode)) ||
+	    roce_in_message(&qp->roce))
+		return RUN;
+	owner = owner_of(qp, l, raw->pkt->xrc_srqn, now);
+	if (owner == HOST_NO_SLOT)
+		return RUN;
+	switch (delegate(qp, owner, now)) {
+	case 0:
+		pass_on(qp, raw);
+		return TAKEN;
+	case EAGAIN:
+		return WAIT;
+	default:
+		l->looked = 0;
+		return RUN;
+	}
+}
+
+/* Decides which process executes a request. */
+static enum verdict route(struct vrb_qp *qp, const struct rx_decoded *raw, uint64_t now)
+{
+	bool starts = roce_starts(roce_opcode_info(raw->pkt->bth.opcode));
+	struct vrb_delegation *l = qp->xrc.delegation;
+
+	if (is_away(l) && !xrc_peer_alive(&l->to, now))
+		peer_died(qp);
+	if (!is_away(l))
+		return run_here(qp, raw, now);
+	if (!starts || owner_of(qp, l, raw->pkt->xrc_srqn, now) == l->to.slot) {
+		pass_on(qp, raw);
+		return TAKEN;
+	}
+	if (l->sent != l->done)
+		return WAIT;
+	if (roce_in_message(&qp->roce)) {
+		/* A new message before the end of the last one: let the remote responder NAK it. */
+		pass_on(qp, raw);
+		return TAKEN;
+	}
+	revoke(qp);
+	return run_here(qp, raw, now);
+}
+
+static void park(struct vrb_delegation *l, const struct rx_decoded *raw)
+{
+	const struct wq_pull *pull = raw->pkt->pull;
+	struct parked *p;
+
+	if (l->n_parked == PARKED_MAX)
+		return;
+	p = malloc(sizeof(*p) + raw->len);
+	if (!p)
+		return;
+	p->path = raw->pkt->path;
+	p->pulled = pull;
+	if (pull) {
+		p->pull = *pull;
+		p->pull.num_seg = min(pull->num_seg, (uint32_t)XRC_SEGS);
+		memcpy(p->seg, pull->seg, p->pull.num_seg * sizeof(*p->seg));
+		p->pull.seg = p->seg;
+		p->payload = raw->pkt->payload_len;
+	}
+	p->len = raw->len;
+	memcpy(p->data, raw->data, raw->len);
+	list_add_tail(&l->parked, &p->node);
+	l->n_parked++;
+}
+
+static void unpark(struct vrb_delegation *l, struct parked *p)
+{
+	list_del(&p->node);
+	free(p);
+	l->n_parked--;
+}
+
+static void forget_parked(struct vrb_delegation *l)
+{
+	while (l->n_parked)
+		unpark(l, list_entry(l->parked.next, struct parked, node));
+}
+
+/* Routes parked requests until one must wait again. */
+static void resume(struct vrb_qp *qp, struct vrb_rx_queue *r, uint64_t now)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+	struct roce_pkt pkt;
+
+	while (l->n_parked) {
+		struct parked *p = list_entry(l->parked.next, struct parked, node);
+		struct rx_decoded raw = { &pkt, p->data, p->len };
+		enum verdict v = TAKEN;
+
+		if (roce_decode(&pkt, p->data, p->len) == ROCE_DECODED) {
+			pkt.path = p->path;
+			if (p->pulled) {
+				pkt.pull = &p->pull;
+				pkt.payload_len = p->payload;
+			}
+			v = route(qp, &raw, now);
+		}
+		if (v == WAIT)
+			return;
+		if (v == RUN)
+			vrb_rx_execute(qp, &pkt, r, now);
+		unpark(l, p);
+	}
+}
+
+/* Any request may trigger path migration. The home detects it and sends the new configuration. */
+static bool admit(struct vrb_qp *qp, const struct roce_pkt *pkt)
+{
+	uint8_t before = qp->wq.mig_state;
+
+	if (!roce_admit(&qp->roce, pkt))
+		return false;
+	if (qp->wq.mig_state != before && is_away(qp->xrc.delegation))
+		send_config(qp);
+	return true;
+}
+
+bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
+			     struct vrb_rx_queue *r, uint64_t now)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+	enum verdict v;
+
+	if (!qp->config.domain->has_inode)
+		return false;
+	if (qp->xrc.migrating == VRB_HOME_LEFT ||
+	    (qp->xrc.migrating == VRB_HOME_LEAVES &&
+	     roce_starts(roce_opcode_info(raw->pkt->bth.opcode))))
+		return true;
+	if (!wq_receives(qp->wq.state))
+		return false;
+	if (!l) {
+		if (foreign_owner(qp, raw->pkt->xrc_srqn) == HOST_NO_SLOT)
+			return false;
+		l = qp->xrc.delegation = new_delegation();
+		if (!l)
+			return true;
+	}
+	if (!admit(qp, raw->pkt))
+		return true;
+	/* The process that the parked requests wait for may have died. */
+	if (l->n_parked)
+		resume(qp, r, now);
+	v = l->n_parked ? WAIT : route(qp, raw, now);
+	if (v == WAIT)
+		park(l, raw);
+	return v != RUN;
+}
+
+bool vrb_delegation_settled(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+
+	if (l && is_away(l) && !xrc_peer_alive(&l->to, now))
+		peer_died(qp);
+	return (!l || !is_away(l) || l->sent == l->done) && !roce_in_message(&qp->roce);
+}
+
+void vrb_delegation_modified(struct vrb_qp *qp)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+
+	if (!l)
+		return;
+	if (!wq_receives(qp->wq.state))
+		forget_parked(l);
+	if (!is_away(l))
+		return;
+	if (wq_receives(qp->wq.state))
+		send_config(qp);
+	else
+		revoke(qp);
+}
+
+void vrb_delegation_free(struct vrb_qp *qp)
+{
+	if (!qp->xrc.delegation)
+		return;
+	if (is_away(qp->xrc.delegation))
+		revoke(qp);
+	forget_parked(qp->xrc.delegation);
+	free(qp->xrc.delegation);
+	qp->xrc.delegation = NULL;
+}
+
+static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct vrb_rx_queue *r,
+			uint64_t now)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+	struct roce_snapshot s;
+
+	if (m->head.state) {
+		if (!roce_snapshot_restore(&qp->roce, m->state, m->head.state))
+			return;
+		memcpy(&s, m->state, sizeof(s));
+		l->owed = s.owes && !m->head.final;
+	}
+	if (m->head.packet > ROCE_ICRC_LEN && m->head.packet <= ROCE_MAX_PACKET)
+		vrb_transmit_packet(qp, m->packet, m->head.packet, now);
+	if (!m->head.final || m->head.seq - l->done > l->sent - l->done)
+		return;
+	l->done = m->head.seq;
+	if (qp->wq.state == IBV_QPS_ERR) {
+		forget_parked(l);
+		revoke(qp);
+	}
+	resume(qp, r, now);
+	vrb_tx_schedule(qp, TX_NOW, r);
+}
+
+static void take_event(struct vrb_qp *qp, const struct xrc_msg *m)
+{
+	struct xrc_event e;
+
+	if (m->head.body != sizeof(e))
+		return;
+	memcpy(&e, m->body, sizeof(e));
+	qp->wq.fault = e.fault;
+	switch (e.type) {
+	case IBV_EVENT_COMM_EST:
+		roce_set_established(&qp->roce);
+		/* fall through */
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		qp->wq.ops->event(&qp->wq, e.type);
+		break;
+	default:
+		break;
+	}
+}
+
+void vrb_delegation_receive(const struct xrc_msg *m, struct vrb_rx_queue *r, uint64_t now)
+{
+	struct vrb_qp *qp = vrb_qp_table_find(m->head.qpn);
+
+	if (!qp)
+		return;
+	lock_acquire(&qp->lock);
+	if (qp->xrc.delegation && is_away(qp->xrc.delegation) &&
+	    m->head.epoch == qp->xrc.delegation->epoch &&
+	    xrc_peer_sent(&qp->xrc.delegation->to, m)) {
+		qp->now = now;
+		if (m->head.kind == XRC_ANSWER)
+			take_answer(qp, m, r, now);
+		else
+			take_event(qp, m);
+	}
+	lock_release(&qp->lock);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Delegation of an XRC receive QP's responder. The QP's home forwards requests that name an SRQ of
+ * another process to that process, together with the responder's state; docs/XRC.md.
+ *
+ * Must hold qp->lock. Functions that handle received packets or messages also run under
+ * vrb.poll_lock.
+ */
+#ifndef VRB_CORE_XRC_DELEGATION_H
+#define VRB_CORE_XRC_DELEGATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vrb_qp;
+struct rx_decoded;
+struct xrc_config;
+struct vrb_rx_queue;
+struct xrc_msg;
+
+/* Forwards a request that another process must execute, or queues it; false: execute it here. */
+bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
+			     struct vrb_rx_queue *r, uint64_t now);
+
+/* Called after the QP's configuration or state has changed. */
+void vrb_delegation_modified(struct vrb_qp *qp);
+
+/* Revokes and frees the delegation, if any. */
+void vrb_delegation_free(struct vrb_qp *qp);
+
+/*
+ * Is the state up to date here, with no request unanswered and no message in progress? Takes the
+ * state back if the process that had it has died.
+ */
+bool vrb_delegation_settled(struct vrb_qp *qp, uint64_t now);
+
+/* Get, validate and apply the configuration of a remote responder. */
+struct xrc_config vrb_delegation_config(const struct vrb_qp *qp);
+bool vrb_delegation_config_ok(const struct xrc_config *c);
+void vrb_delegation_configure(struct vrb_qp *qp, const struct xrc_config *c);
+
+/* Replaces the QP's READ and atomic resources. False: out of memory. */
+bool vrb_delegation_make_resources(struct vrb_qp *qp, uint32_t n);
+
+/* Handles an answer or event from the remote responder. Takes qp->lock of its QP. */
+void vrb_delegation_receive(const struct xrc_msg *m, struct vrb_rx_queue *r, uint64_t now);
+
+#endif

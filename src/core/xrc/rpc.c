@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/xrc/rpc.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/progress/poll_loop.h"
+#include "run/clock.h"
+#include "util/lock.h"
+
+#define PATIENCE (5 * VRB_SECOND)
+
+enum { PAUSE_NS = 50000 };
+
+/* A pending call, on the caller's stack. */
+struct rpc {
+	struct list node;
+	uint32_t id;
+	bool done;
+	int err;
+	void *reply;
+	size_t len;
+};
+
+static struct lock rpc_lock;	/* a leaf */
+static struct list rpcs = { &rpcs, &rpcs };
+static uint32_t last_id;
+
+static bool is_done(struct rpc *a)
+{
+	bool done;
+
+	lock_acquire(&rpc_lock);
+	done = a->done;
+	lock_release(&rpc_lock);
+	return done;
+}
+
+/*
+ * Waits for a moment; returns 0 to continue, or ESRCH or ETIMEDOUT. The waiting thread polls,
+ * because there may be no progress thread and the other process may need room in our lane or inbox.
+ */
+static int wait_once(struct xrc_peer *to, uint64_t start)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+	uint64_t now = clock_now();
+
+	if (!xrc_peer_alive(to, now))
+		return ESRCH;
+	if (now - start >= PATIENCE)
+		return ETIMEDOUT;
+	if (!vrb_poll_messages())
+		nanosleep(&pause, NULL);
+	return 0;
+}
+
+static int await(struct rpc *a, struct xrc_peer *to, uint64_t start)
+{
+	int err = 0;
+
+	while (!err && !is_done(a))
+		err = wait_once(to, start);
+	return err ? err : a->err;
+}
+
+int xrc_rpc(int slot, enum xrc_call call, uint32_t qpn, const void *body, size_t body_len,
+	    const void *state, size_t state_len, void *reply, size_t reply_len)
+{
+	struct xrc_head head = { .kind = XRC_RPC, .qpn = qpn, .epoch = call };
+	struct rpc a = { .reply = reply, .len = reply_len };
+	uint64_t start = clock_now();
+	struct xrc_peer to;
+	int err, over = 0;
+
+	if (!xrc_peer_find(&to, slot))
+		return ESRCH;
+	lock_acquire(&rpc_lock);
+	a.id = head.seq = ++last_id;
+	list_add_tail(&rpcs, &a.node);
+	lock_release(&rpc_lock);
+	do
+		err = xrc_send(&to, &head, body, body_len, state, state_len, NULL, 0);
+	while (err == EAGAIN && !(over = wait_once(&to, start)));
+	if (err)
+		err = over ? over : ESRCH;
+	else
+		err = await(&a, &to, start);
+	lock_acquire(&rpc_lock);
+	list_del(&a.node);
+	lock_release(&rpc_lock);
+	xrc_peer_drop(&to);
+	return err;
+}
+
+void xrc_take_reply(const struct xrc_msg *m)
+{
+	struct list *pos;
+
+	lock_acquire(&rpc_lock);
+	list_for_each (pos, &rpcs) {
+		struct rpc *a = list_entry(pos, struct rpc, node);
+
+		if (a->id != m->head.seq)
+			continue;
+		a->err = (int)m->head.epoch;
+		if (!a->err && m->head.body != a->len)
+			a->err = EPROTO;
+		if (!a->err && a->len)
+			memcpy(a->reply, m->body, a->len);
+		a->done = true;
+	}
+	lock_release(&rpc_lock);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "host/exit_mad.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/state.h"
+#include "run/log.h"
+#include "util/atomic.h"
+#include "util/cancel.h"
+#include "util/compiler.h"
+
+enum {
+	RECORDS_MAX = 1 << 20,	/* of a file that another process may have written */
+	NAME_MAX_ASIDE = 64,
+	NEWS = 4096,
+};
+
+#define ASIDE	"exit-mads."
+#define TOO_OLD (60 * 60)	/* seconds: exit MADs that no process of its network namespace took */
+
+struct record {
+	uint32_t valid;
+	uint32_t flow_label;
+	uint32_t ifindex;
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+	uint8_t reserved[2];
+	struct net_addr src, dst;
+	uint8_t mad[HOST_MAD_LEN];
+	uint8_t reserved2[16];
+};
+static_assert(sizeof(struct record) == 320, "record of an exit MAD, docs/HOST.md");
+
+/* Must hold h->lock. */
+static int open_exit_mads(struct host *h)
+{
+	char name[32];
+
+	if (h->exit_mads >= 0)
+		return 0;
+	host_file_name(h->slot, "exit-mads", name);
+	h->exit_mads = openat(h->dir.fd, name,
+			 O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	return h->exit_mads < 0 ? errno : 0;
+}
+
+static int write_record(int fd, uint32_t index, const struct record *r)
+{
+	int cancel = cancel_off();
+	ssize_t n = pwrite(fd, r, sizeof(*r), (off_t)index * (off_t)sizeof(*r));
+
+	cancel_on(cancel);
+	if (n == (ssize_t)sizeof(*r))
+		return 0;
+	return n < 0 ? errno : ENOSPC;
+}
+
+int host_exit_mad_write(struct host *h, uint32_t index, const struct net_path *path,
+			const uint8_t *mad)
+{
+	struct record r = { .valid = mad != NULL };
+	int err;
+
+	if (!h->shared)
+		return 0;
+	if (mad) {
+		r.flow_label = path->flow_label;
+		r.ifindex = path->ifindex;
+		r.traffic_class = path->traffic_class;
+		r.hop_limit = path->hop_limit;
+		r.src = path->src;
+		r.dst = path->dst;
+		memcpy(r.mad, mad, sizeof(r.mad));
+	}
+	lock_acquire(&h->lock);
+	err = open_exit_mads(h);
+	if (!err)
+		err = write_record(h->exit_mads, index, &r);
+	lock_release(&h->lock);
+	return err;
+}
+
+int host_exit_mad_watch(struct host *h)
+{
+	char here[32];
+	int fd;
+
+	if (!h->shared)
+		return -1;
+	fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	snprintf(here, sizeof(here), "/proc/self/fd/%d", h->dir.fd);
+	if (inotify_add_watch(fd, here, IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR) >= 0)
+		return fd;
+	log_info(LOG_HOST, "cannot watch %s (%s): peers of a process that dies will not be told",
+		 h->dir.path, strerror(errno));
+	close(fd);
+	return -1;
+}
+
+/* The slot of exit MADs that are not put aside, or HOST_NO_SLOT. */
+static int slot_of(const char *name)
+{
+	char right[32];
+	int slot;
+
+	if (sscanf(name, "s%4d.exit-mads", &slot) != 1 || slot < 0 || slot >= HOST_SLOTS)
+		return HOST_NO_SLOT;
+	host_file_name(slot, "exit-mads", right);
+	return strcmp(name, right) ? HOST_NO_SLOT : slot;
+}
+
+/* Has the process of a closed file died, or is there nothing to wait for? */
+static bool settled(struct host *h, int slot)
+{
+	char name[32];
+
+	host_file_name(slot, "exit-mads", name);
+	return slot == h->slot || faccessat(h->dir.fd, name, F_OK, 0) || host_reclaim(h, slot);
+}
+
+/*
+ * The file was closed.  A process that leaves in order unlinks it first.  A process that dies
+ * closes its files one by one, and may seem to live for a moment longer: then it is looked for
+ * again.
+ */
+static void closed(struct host *h, const char *name)
+{
+	int slot = slot_of(name);
+
+	if (slot != HOST_NO_SLOT && !settled(h, slot))
+		fetch_or_acq_rel(&h->dying[slot / 64], 1ull << slot % 64);
+}
+
+bool host_exit_mad_dying(const struct host *h)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(h->dying); i++)
+		if (load_relaxed(&h->dying[i]))
+			return true;
+	return false;
+}
+
+void host_exit_mad_look_again(struct host *h, bool last)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(h->dying); i++) {
+		uint64_t bits = swap_acq_rel(&h->dying[i], 0);
+
+		for (; bits; bits &= bits - 1) {
+			unsigned int bit = (unsigned int)__builtin_ctzll(bits);
+
+			if (!settled(h, (int)(i * 64 + bit)) && !last)
+				fetch_or_acq_rel(&h->dying[i], 1ull << bit);
+		}
+	}
+}
+
+bool host_exit_mad_news(struct host *h, int fd)
+{
+	char buf[NEWS] __attribute__((aligned(__alignof__(struct inotify_event))));
+	bool any = false;
+	ssize_t n;
+
+	while ((n = read(fd, buf, sizeof(buf))) > 0) {
+		for (char *p = buf; p < buf + n;) {
+			const struct inotify_event *e = (const struct inotify_event *)p;
+
+			if (e->mask & IN_CLOSE_WRITE && e->len)
+				closed(h, e->name);
+			else
+				any |= !e->len || !strncmp(e->name, ASIDE, strlen(ASIDE));
+			p += sizeof(*e) + e->len;
+		}
+	}
+	return any;
+}
+
+void exit_mads_put_aside(struct host *h, int slot, const struct table_slot *s)
+{
+	char name[32], aside[NAME_MAX_ASIDE];
+
+	host_file_name(slot, "exit-mads", name);
+	snprintf(aside, sizeof(aside), ASIDE "%016" PRIx64 ".%016" PRIx64, s->netns,
+		 s->incarnation);
+	renameat(h->dir.fd, name, h->dir.fd, aside);
+}
+
+static bool is_too_old(const struct host *h, const char *name)
+{
+	struct stat st;
+
+	return !strncmp(name, ASIDE, strlen(ASIDE)) &&
+	       !fstatat(h->dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) &&
+	       time(NULL) - st.st_mtime > TOO_OLD;
+}
+
+/* Exit MADs of this network namespace. */
+static bool is_ours(const struct host *h, const char *name)
+{
+	char prefix[NAME_MAX_ASIDE];
+
+	snprintf(prefix, sizeof(prefix), ASIDE "%016" PRIx64 ".", h->self.netns);
+	return !strncmp(name, prefix, strlen(prefix));
+}
+
+static void
+execute(int fd, void (*fn)(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN]),
+	void *arg)
+{
+	struct record r;
+
+	for (off_t i = 0;
+	     i < RECORDS_MAX && pread(fd, &r, sizeof(r), i * (off_t)sizeof(r)) == sizeof(r); i++) {
+		struct net_path path = {
+			.src = r.src,
+			.dst = r.dst,
+			.ifindex = r.ifindex,
+			.flow_label = r.flow_label & 0xfffff,
+			.traffic_class = r.traffic_class,
+			.hop_limit = r.hop_limit,
+		};
+
+		if (r.valid)
+			fn(arg, &path, r.mad);
+	}
+}
+
+/*
+ * The process whose rename succeeds owns it. Under that name it goes with its new owner, should
+ * that die.
+ */
+static int take(struct host *h, const char *name)
+{
+	char mine[32];
+	int fd;
+
+	host_file_name(h->slot, "successor", mine);
+	if (renameat(h->dir.fd, name, h->dir.fd, mine) < 0)
+		return -1;
+	fd = openat(h->dir.fd, mine, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	unlinkat(h->dir.fd, mine, 0);
+	return fd;
+}
+
+void host_exit_mad_execute(struct host *h,
+		       void (*fn)(void *arg, const struct net_path *path,
+				  const uint8_t mad[HOST_MAD_LEN]),
+		       void *arg)
+{
+	int dirfd = h->shared ? openat(h->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	DIR *d = dirfd < 0 ? NULL : fdopendir(dirfd);
+	const struct dirent *e;
+
+	if (!d) {
+		if (dirfd >= 0)
+			close(dirfd);
+		return;
+	}
+	while ((e = readdir(d))) {
+		int fd;
+
+		if (is_too_old(h, e->d_name))
+			unlinkat(h->dir.fd, e->d_name, 0);
+		fd = is_ours(h, e->d_name) ? take(h, e->d_name) : -1;
+		if (fd < 0)
+			continue;
+		execute(fd, fn, arg);
+		close(fd);
+	}
+	closedir(d);
+}

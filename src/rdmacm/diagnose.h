@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Logs in one line why the program does not connect; only the first failure of the process.
+ * Programs themselves print an error number at best.  May be called with any lock held.
+ */
+#ifndef VRB_RDMACM_DIAGNOSE_H
+#define VRB_RDMACM_DIAGNOSE_H
+
+#include <stdbool.h>
+
+struct cma_id;
+struct net_addr;
+
+/* The peer rejected a request. */
+void diagnose_rejected(const struct cma_id *id, unsigned int reason);
+
+/*
+ * A request was not answered and is retried, or (last) given up.  For a retry only an ICMP error is
+ * logged.
+ */
+void diagnose_silence(const struct cma_id *id, bool last);
+
+/* The route to the id's destination starts at src, which no device has. */
+void diagnose_no_device(const struct cma_id *id, const struct net_addr *src);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An rsocket: the object behind a descriptor of rsocket().
+ *
+ * Locks, outermost first:
+ *
+ *	tx_turn, rx_turn	one sender and one receiver at a time; held while they wait
+ *	lock			all other members; held for verbs and calls of rdma_cma.h
+ *
+ * Threads wait without the lock (rs_wait.h).
+ */
+#ifndef VRB_RDMACM_RS_H
+#define VRB_RDMACM_RS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
+
+#include "rdmacm/cma.h"
+#include "rdmacm/rs_stream.h"
+#include "util/compiler.h"
+#include "util/list.h"
+
+enum {
+	RS_TABLE = 65536, /* highest descriptor that can be an rsocket, plus 1 */
+};
+
+enum rs_state {
+	RS_NEW,
+	RS_BOUND,
+	RS_LISTENING,
+	RS_RESOLVING, /* address, then route */
+	RS_ROUTING,
+	RS_CONNECTING,
+	RS_ACCEPTING, /* REP sent; the peer has not confirmed yet */
+	RS_OPEN,
+	RS_CLOSED, /* closed by the peer, or shut down in both directions */
+	RS_FAILED, /* rs->error is the cause */
+};
+
+struct rs_options {
+	uint32_t sq, rq, inline_max, iomap;
+	uint32_t rcvbuf, sndbuf; /* bytes */
+	bool reuse, keepalive, nodelay, oob_inline, only_v6, only_v6_set;
+	struct linger linger;
+	uint32_t keep_idle, keep_intvl, keep_cnt; /* seconds, seconds, number */
+	uint8_t tos;
+	int rcv_timeout, snd_timeout; /* ms; -1: none */
+};
+
+struct rs_listen {
+	pthread_mutex_t gate; /* leaf lock of all that follows */
+	int ready;            /* eventfd; its count is the queue's length; -1: none */
+	struct list queue;    /* struct rsocket.node; connections that raccept() can return */
+	unsigned int waiting, coming, backlog;
+	bool paused; /* the queue is full: requests wait until raccept() takes one */
+	bool closed;
+};
+
+struct rs_dgram;
+struct rs_watch;
+
+struct rsocket {
+	int fd; /* index in the table; descriptor of the id's channel, or of the UDP socket */
+	int domain, type;
+	unsigned int generation; /* cma.generation at creation */
+	unsigned int refs;       /* atomic; held by the table and the service thread */
+	bool nonblock, cloexec;
+
+	pthread_mutex_t tx_turn, rx_turn, lock;
+	enum rs_state state;
+	bool peer_gone;           /* the peer accepts no data any more and will not answer */
+	bool can_read, can_write; /* in RS_OPEN: not shut down by either side */
+	int error;                /* errno of calls in RS_FAILED */
+	int so_error;             /* SO_ERROR; cleared when read */
+	struct rs_options opt;
+	struct list waiters; /* struct rs_waiter.node */
+
+	struct rdma_cm_id *id;               /* streams */
+	unsigned int tries;                  /* of address resolution */
+	/* RS_ACCEPTING: the listener, counted; its queue will take this one */
+	struct rsocket *parent;
+	struct list node;                    /* parent's queue */
+	struct sockaddr_storage local, peer; /* valid after the id is destroyed, too */
+	struct ibv_path_data *route;         /* SOL_RDMA, RDMA_ROUTE */
+	unsigned int routes;
+	struct rs_watch *watch; /* rs_service.c's */
+	uint64_t keepalive_at;
+	struct list on_keepalive;
+
+	struct rs_stream stream;
+	struct rs_listen listen;
+	struct rs_dgram *dgram;
+};
+
+/* ---- rs_table.c ---- */
+
+/*
+ * The rsocket with this descriptor.  NULL with EBADF, or with EIO in a forked child for an rsocket
+ * of the parent.
+ */
+struct rsocket *rs_find(int fd);
+
+/* The same without errno; includes the parent's. */
+struct rsocket *rs_peek(int fd);
+
+/* As rs_peek(), and counts it: it exists until rs_put(), even if another thread closes it. */
+struct rsocket *rs_hold(int fd);
+
+int rs_insert(struct rsocket *rs);
+void rs_remove(struct rsocket *rs);
+
+/* ---- rs_socket.c ---- */
+
+struct rsocket *rs_new(int domain, int type, const struct rs_options *opt);
+void rs_get(struct rsocket *rs);
+void rs_put(struct rsocket *rs);
+
+static inline bool rs_is_stream(const struct rsocket *rs)
+{
+	return rs->type == SOCK_STREAM;
+}
+
+/* True while rconnect() is in progress. */
+static inline bool rs_in_progress(const struct rsocket *rs)
+{
+	return rs->state >= RS_RESOLVING && rs->state <= RS_CONNECTING;
+}
+
+/* Moves to RS_FAILED with this error and wakes waiting threads.  Under the lock. */
+void rs_fail(struct rsocket *rs, int error);
+
+/* Moves to RS_CLOSED: neither direction works any more.  Under the lock. */
+void rs_closed(struct rsocket *rs);
+
+#endif

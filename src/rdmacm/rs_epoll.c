@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * epoll for rsockets and other descriptors.
+ *
+ * The descriptor is a real epoll.  It holds ordinary descriptors themselves, and for each rsocket
+ * the descriptors that signal its events, edge triggered.  An item that may be ready is in the
+ * queue; a waiting thread checks the items there and arms those that are not ready.  So an item
+ * outside the queue is armed, and a thread that disarms an rsocket wakes it, which queues the item
+ * again.
+ *
+ * Locks, outermost first: ep->lock (items), rsockets' locks, ep->gate (the queue).
+ */
+#include "rdmacm/rs_epoll.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rdmacm/rs.h"
+#include "rdmacm/rs_poll.h"
+#include "rdmacm/rs_wait.h"
+#include "run/clock.h"
+#include "util/atomic.h"
+
+enum {
+	BATCH = 64,
+	MS = 1000000,
+};
+
+struct item {
+	struct list node;  /* ep->items */
+	struct list queue; /* ep->queue */
+	struct rs_epoll *ep;
+	struct rsocket *rs; /* NULL: an ordinary descriptor */
+	int fd;
+	uint32_t serial;
+	struct epoll_event event; /* from the program; events 0: disabled by EPOLLONESHOT */
+	struct rs_waiter waiter;
+	int watched[RS_WATCHED];
+	unsigned int watches;
+};
+
+struct rs_epoll {
+	int fd, kick;
+	unsigned int generation;
+	pthread_mutex_t lock, gate;
+	struct list items, queue;
+	struct item **by_fd;
+	unsigned int sleepers; /* under gate */
+	uint32_t serial;
+};
+
+static struct rs_epoll *table[RS_TABLE];
+static int highest = -1; /* atomic: highest descriptor of an epoll so far */
+
+static struct rs_epoll *find(int fd)
+{
+	struct rs_epoll *ep = fd >= 0 && fd < RS_TABLE ? load_acquire(&table[fd]) : NULL;
+
+	if (ep && ep->generation == cma.generation)
+		return ep;
+	errno = EBADF;
+	return NULL;
+}
+
+/* ---- The queue ---- */
+
+static void enqueue(struct item *it)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&it->ep->gate);
+	if (list_empty(&it->queue)) {
+		list_add_tail(&it->ep->queue, &it->queue);
+		if (it->ep->sleepers && write(it->ep->kick, &one, sizeof(one)) < 0)
+			errno = 0;
+	}
+	pthread_mutex_unlock(&it->ep->gate);
+}
+
+static struct item *dequeue(struct rs_epoll *ep)
+{
+	struct item *it = NULL;
+
+	pthread_mutex_lock(&ep->gate);
+	if (!list_empty(&ep->queue)) {
+		it = list_entry(ep->queue.next, struct item, queue);
+		list_del(&it->queue);
+	}
+	pthread_mutex_unlock(&ep->gate);
+	return it;
+}
+
+static void wake_item(struct rs_waiter *w)
+{
+	enqueue(container_of(w, struct item, waiter));
+}
+
+/* ---- Items.  Under ep->lock ---- */
+
+static struct item *find_item(struct rs_epoll *ep, int fd)
+{
+	return fd >= 0 && fd < RS_TABLE ? ep->by_fd[fd] : NULL;
+}
+
+static uint64_t tag(const struct item *it)
+{
+	return (uint64_t)it->serial << 32 | (uint32_t)it->fd;
+}
+
+static struct item *by_tag(struct rs_epoll *ep, uint64_t data)
+{
+	struct item *it = find_item(ep, (int)(uint32_t)data);
+
+	return it && it->serial == data >> 32 ? it : NULL;
+}
+
+/* Updates the descriptors that signal the rsocket, which depend on its state. */
+static void watch(struct item *it, const struct pollfd *fds, unsigned int n)
+{
+	struct epoll_event e = { .events = EPOLLIN | EPOLLET, .data.u64 = tag(it) };
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		if (i < it->watches && it->watched[i] == fds[i].fd)
+			continue;
+		if (i < it->watches)
+			epoll_ctl(it->ep->fd, EPOLL_CTL_DEL, it->watched[i], NULL);
+		it->watched[i] = fds[i].fd;
+		/* A descriptor that was in another slot is there already. */
+		if (epoll_ctl(it->ep->fd, EPOLL_CTL_ADD, fds[i].fd, &e))
+			epoll_ctl(it->ep->fd, EPOLL_CTL_MOD, fds[i].fd, &e);
+	}
+	it->watches = n;
+}
+
+/* Returns the requested events that are ready; arms the rsocket if none is. */
+static uint32_t look(struct item *it)
+{
+	struct pollfd fds[RS_WATCHED];
+	struct rsocket *rs = it->rs;
+	short asked = (short)(it->event.events &
+			      (EPOLLIN | EPOLLOUT | EPOLLRDNORM | EPOLLWRNORM | EPOLLRDHUP));
+	short is;
+
+	pthread_mutex_lock(&rs->lock);
+	list_del(&it->waiter.node);
+	is = it->event.events & EPOLLET ? 0 : rs_ready(rs, asked);
+	if (!is) {
+		rs_progress_all(rs);
+		watch(it, fds, rs_arm(rs, fds));
+		rs_progress(rs);
+		is = rs_ready(rs, asked);
+	}
+	list_add_tail(&rs->waiters, &it->waiter.node);
+	pthread_mutex_unlock(&rs->lock);
+	return (uint32_t)is;
+}
+
+static void unlist(struct item *it)
+{
+	pthread_mutex_lock(&it->rs->lock);
+	list_del(&it->waiter.node);
+	pthread_mutex_unlock(&it->rs->lock);
+	while (it->watches)
+		epoll_ctl(it->ep->fd, EPOLL_CTL_DEL, it->watched[--it->watches], NULL);
+}
+
+static void free_item(struct item *it)
+{
+	if (it->rs)
+		unlist(it);
+	list_del(&it->node);
+	it->ep->by_fd[it->fd] = NULL;
+	pthread_mutex_lock(&it->ep->gate);
+	list_del(&it->queue);
+	pthread_mutex_unlock(&it->ep->gate);
+	free(it);
+}
+
+static struct item *new_item(struct rs_epoll *ep, int fd, const struct epoll_event *event)
+{
+	struct item *it = calloc(1, sizeof(*it));
+
+	if (!it)
+		return NULL;
+	it->ep = ep;
+	it->fd = fd;
+	it->serial = ++ep->serial;
+	it->event = *event;
+	it->waiter.wake = wake_item;
+	list_init(&it->waiter.node);
+	list_init(&it->queue);
+	list_add_tail(&ep->items, &it->node);
+	ep->by_fd[fd] = it;
+	return it;
+}
+
+/* ---- repoll_ctl() ---- */
+
+static int control_plain(struct rs_epoll *ep, int op, struct item *it)
+{
+	struct epoll_event e = { .events = it->event.events, .data.u64 = tag(it) };
+
+	return epoll_ctl(ep->fd, op, it->fd, &e) ? errno : 0;
+}
+
+static int add(struct rs_epoll *ep, int fd, const struct epoll_event *event)
+{
+	struct item *it = find_item(ep, fd);
+	struct rsocket *rs = rs_peek(fd);
+	int err = 0;
+
+	if (it && it->rs)
+		return EEXIST;
+	/* A closed descriptor has left the epoll, and its number may have been reused. */
+	if (it && !control_plain(ep, EPOLL_CTL_MOD, it))
+		return EEXIST;
+	if (it)
+		free_item(it);
+	if (fd < 0 || fd >= RS_TABLE)
+		return fd < 0 ? EBADF : EPERM;
+	it = new_item(ep, fd, event);
+	if (!it)
+		return ENOMEM;
+	it->rs = rs;
+	if (rs)
+		enqueue(it);
+	else
+		err = control_plain(ep, EPOLL_CTL_ADD, it);
+	if (err)
+		free_item(it);
+	return err;
+}
+
+static int control(struct rs_epoll *ep, int op, int fd, const struct epoll_event *event)
+{
+	struct item *it = find_item(ep, fd);
+	int err = 0;
+
+	if (op == EPOLL_CTL_ADD)
+		return event ? add(ep, fd, event) : EFAULT;
+	if (!it)
+		return ENOENT;
+	if (op == EPOLL_CTL_DEL) {
+		if (!it->rs)
+			err = control_plain(ep, op, it);
+		free_item(it);
+		return err;
+	}
+	if (op != EPOLL_CTL_MOD)
+		return EINVAL;
+	if (!event)
+		return EFAULT;
+	it->event = *event;
+	if (!it->rs)
+		return control_plain(ep, op, it);
+	enqueue(it);
+	return 0;
+}
+
+CMA_EXPORT int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	struct rs_epoll *ep = find(epfd);
+	int err;
+
+	if (!ep)
+		return -1;
+	if (fd == epfd)
+		return cma_result(EINVAL);
+	pthread_mutex_lock(&ep->lock);
+	err = control(ep, op, fd, event);
+	pthread_mutex_unlock(&ep->lock);
+	return cma_result(err);
+}
+
+/* ---- repoll_wait() ---- */
+
+/*
+ * Takes events of the real epoll; those of ordinary descriptors go to the program.  Under ep->lock.
+ */
+static int take_real(struct rs_epoll *ep, const struct epoll_event *real, int n,
+		     struct epoll_event *out)
+{
+	int i, count = 0;
+
+	for (i = 0; i < n; i++) {
+		struct item *it;
+
+		if (!real[i].data.u64) {
+			rs_clear_event(ep->kick);
+			continue;
+		}
+		it = by_tag(ep, real[i].data.u64);
+		if (it && it->rs) {
+			enqueue(it);
+		} else if (it) {
+			out[count].events = real[i].events;
+			out[count++].data = it->event.data;
+		}
+	}
+	return count;
+}
+
+/* Checks each item in the queue once.  Under ep->lock. */
+static int take_queue(struct rs_epoll *ep, struct epoll_event *out, int max)
+{
+	struct item *again[BATCH], *it;
+	int count = 0, kept = 0;
+
+	while (count < max && kept < BATCH && (it = dequeue(ep))) {
+		uint32_t is = it->event.events ? look(it) : 0;
+
+		if (!is)
+			continue;
+		out[count].events = is;
+		out[count++].data = it->event.data;
+		if (it->event.events & EPOLLONESHOT)
+			it->event.events = 0;
+		else if (!(it->event.events & EPOLLET))
+			again[kept++] = it;
+	}
+	while (kept)
+		enqueue(again[--kept]);
+	return count;
+}
+
+/* One round, which may sleep.  Returns the number of ready items; -1 with errno. */
+static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int timeout_ms)
+{
+	struct epoll_event real[BATCH];
+	bool polls = cma.mad && qp1.polls(cma.mad);
+	int n, count;
+
+	pthread_mutex_lock(&ep->gate);
+	if (!list_empty(&ep->queue) || polls)
+		timeout_ms = 0;
+	ep->sleepers += timeout_ms != 0;
+	pthread_mutex_unlock(&ep->gate);
+	if (polls)
+		qp1.poll(cma.mad);
+	n = epoll_wait(ep->fd, real, min(max, (int)BATCH), timeout_ms);
+	if (timeout_ms) {
+		int err = errno;
+
+		pthread_mutex_lock(&ep->gate);
+		ep->sleepers--;
+		pthread_mutex_unlock(&ep->gate);
+		errno = err;
+	}
+	if (n < 0)
+		return -1;
+	pthread_mutex_lock(&ep->lock);
+	count = take_real(ep, real, n, out);
+	count += take_queue(ep, out + count, max - count);
+	pthread_mutex_unlock(&ep->lock);
+	return count;
+}
+
+CMA_EXPORT int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)
+{
+	uint64_t until = timeout > 0 ? clock_now() + (uint64_t)timeout * MS : 0, now;
+	struct rs_epoll *ep = find(epfd);
+	int n, left = timeout;
+
+	if (!ep)
+		return -1;
+	if (maxevents <= 0 || !events)
+		return cma_result(EINVAL);
+	for (;;) {
+		n = round_of(ep, events, maxevents, left);
+		if (n || !timeout)
+			return n;
+		if (timeout < 0)
+			continue;
+		now = clock_now();
+		if (now >= until)
+			return 0;
+		left = (int)((until - now + MS - 1) / MS);
+	}
+}
+
+/* ---- Creation and destruction ---- */
+
+static int begin(struct rs_epoll *ep, int flags)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	ep->fd = epoll_create1(flags);
+	ep->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (ep->fd < 0 || ep->kick < 0 || epoll_ctl(ep->fd, EPOLL_CTL_ADD, ep->kick, &e))
+		return errno;
+	return ep->fd < RS_TABLE ? 0 : EMFILE;
+}
+
+static void end(struct rs_epoll *ep)
+{
+	if (ep->fd >= 0)
+		close(ep->fd);
+	if (ep->kick >= 0)
+		close(ep->kick);
+	free(ep->by_fd);
+	free(ep);
+}
+
+CMA_EXPORT int repoll_create(int flags)
+{
+	struct rs_epoll *ep = calloc(1, sizeof(*ep));
+	int err, most;
+
+	if (!ep)
+		return cma_result(ENOMEM);
+	ep->fd = ep->kick = -1;
+	ep->by_fd = calloc(RS_TABLE, sizeof(*ep->by_fd));
+	ep->generation = cma.generation;
+	list_init(&ep->items);
+	list_init(&ep->queue);
+	pthread_mutex_init(&ep->lock, NULL);
+	pthread_mutex_init(&ep->gate, NULL);
+	err = ep->by_fd ? begin(ep, flags) : ENOMEM;
+	if (err) {
+		end(ep);
+		return cma_result(err);
+	}
+	store_release(&table[ep->fd], ep);
+	most = load_relaxed(&highest);
+	while (most < ep->fd && !cas_acq_rel(&highest, &most, ep->fd))
+		;
+	return ep->fd;
+}
+
+int rs_epoll_close(int fd)
+{
+	struct rs_epoll *ep = fd >= 0 && fd < RS_TABLE ? table[fd] : NULL;
+
+	if (!ep)
+		return EBADF;
+	store_release(&table[fd], NULL);
+	/* In a forked child, the parent's locks may be held: only the descriptor is closed. */
+	if (ep->generation == cma.generation) {
+		pthread_mutex_lock(&ep->lock);
+		while (!list_empty(&ep->items))
+			free_item(list_entry(ep->items.next, struct item, node));
+		pthread_mutex_unlock(&ep->lock);
+	}
+	end(ep);
+	return 0;
+}
+
+void rs_epoll_forget(struct rsocket *rs)
+{
+	int fd;
+
+	for (fd = 0; fd <= load_relaxed(&highest); fd++) {
+		struct rs_epoll *ep = load_acquire(&table[fd]);
+		struct item *it;
+
+		if (!ep || ep->generation != cma.generation)
+			continue;
+		pthread_mutex_lock(&ep->lock);
+		it = find_item(ep, rs->fd);
+		if (it && it->rs == rs)
+			free_item(it);
+		pthread_mutex_unlock(&ep->lock);
+	}
+}

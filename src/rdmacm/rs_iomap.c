@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory mappings: ours, announced to the peer, and the peer's. */
+#include "rdmacm/rs_iomap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "rdmacm/rs.h"
+#include "rdmacm/rs_io.h"
+#include "rdmacm/rs_stream.h"
+#include "rdmacm/rs_wait.h"
+#include "util/compiler.h"
+
+/* Memory of this process. */
+struct rs_map {
+	struct list node;     /* rs->stream.maps */
+	struct list announce; /* rs->stream.announce; linked until the peer knows of it */
+	struct rs_mapping as;
+	uint32_t index; /* in the peer's table */
+	struct ibv_mr *mr;
+};
+
+/* ---- Our mappings ---- */
+
+bool rs_iomap_flush(struct rsocket *rs)
+{
+	struct rs_stream *s = &rs->stream;
+
+	while (!list_empty(&s->announce)) {
+		struct rs_map *m = list_entry(s->announce.next, struct rs_map, announce);
+
+		if (rs->state != RS_OPEN || !rs_tx_credit(&s->tx) || !rs_stream_can_tell(s))
+			return false;
+		list_del(&m->announce);
+		rs_stream_announce(rs, m->index, &m->as);
+	}
+	return true;
+}
+
+static int add_map(struct rsocket *rs, void *buf, size_t len, int prot, uint64_t offset)
+{
+	struct rs_stream *s = &rs->stream;
+	int access = IBV_ACCESS_LOCAL_WRITE;
+	struct rs_map *m;
+
+	if (prot & PROT_WRITE)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	if ((prot & PROT_WRITE) && s->mappings >= s->peer.iomap_size)
+		return ENOMEM;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return ENOMEM;
+	m->mr = ibv_reg_mr(rs->id->pd, buf, len, access);
+	if (!m->mr) {
+		int err = errno;
+
+		free(m);
+		return err;
+	}
+	m->as = (struct rs_mapping){
+		.offset = offset,
+		.to = { (uintptr_t)buf, m->mr->rkey, (uint32_t)len },
+	};
+	list_init(&m->announce);
+	list_add_tail(&s->maps, &m->node);
+	if (prot & PROT_WRITE) {
+		m->index = s->mappings++;
+		list_add_tail(&s->announce, &m->announce);
+		rs_iomap_flush(rs);
+	}
+	return 0;
+}
+
+CMA_EXPORT off_t riomap(int fd, void *buf, size_t len, int prot, int flags, off_t offset)
+{
+	struct rsocket *rs = rs_find(fd);
+	int err;
+
+	if (!rs)
+		return -1;
+	if (!rs_is_stream(rs) || !len || len > UINT32_MAX || (prot & ~(PROT_WRITE | PROT_NONE)))
+		return cma_result(EINVAL);
+	if (offset == -1)
+		offset = (off_t)(uintptr_t)buf;
+	pthread_mutex_lock(&rs->lock);
+	rs_progress(rs);
+	err = rs->state == RS_OPEN     ? add_map(rs, buf, len, prot, (uint64_t)offset)
+	      : rs->state == RS_FAILED ? rs->error
+				       : ENOTCONN;
+	pthread_mutex_unlock(&rs->lock);
+	return err ? cma_result(err) : offset;
+}
+
+static void free_map(struct rs_map *m)
+{
+	list_del(&m->node);
+	list_del(&m->announce);
+	ibv_dereg_mr(m->mr);
+	free(m);
+}
+
+void rs_iomap_clear(struct rsocket *rs)
+{
+	while (!list_empty(&rs->stream.maps))
+		free_map(list_entry(rs->stream.maps.next, struct rs_map, node));
+}
+
+CMA_EXPORT int riounmap(int fd, void *buf, size_t len)
+{
+	struct rsocket *rs = rs_find(fd);
+	struct list *pos;
+	int err = EINVAL;
+
+	if (!rs)
+		return -1;
+	pthread_mutex_lock(&rs->lock);
+	list_for_each (pos, &rs->stream.maps) {
+		struct rs_map *m = list_entry(pos, struct rs_map, node);
+
+		if (m->mr->addr == buf && m->mr->length == len) {
+			free_map(m);
+			err = 0;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&rs->lock);
+	return cma_result(err);
+}
+
+/* ---- The peer's mappings ---- */
+
+/* Looks up an offset in a copy of the peer's table, which the peer may change at any time. */
+static bool find_mapping(const struct rsocket *rs, uint64_t offset, struct rs_region *to)
+{
+	const struct rs_stream *s = &rs->stream;
+	const uint8_t *table = s->list + RS_SGL_ENTRIES * RS_SGE_LEN;
+	struct rs_mapping m;
+	uint32_t i;
+
+	for (i = 0; i < s->iomap_size; i++) {
+		rs_mapping_decode(table + (size_t)i * RS_IOMAP_LEN, &m);
+		if (offset < m.offset || offset - m.offset >= m.to.length)
+			continue;
+		*to = m.to;
+		to->addr += offset - m.offset;
+		to->length -= (uint32_t)(offset - m.offset);
+		return true;
+	}
+	return false;
+}
+
+static bool can_write(struct rsocket *rs)
+{
+	if (rs->state != RS_OPEN || !rs->can_write)
+		return true;
+	return rs_iomap_flush(rs) &&
+	       rs_stream_write_room(rs) >= min((uint32_t)RS_LEAST_ROOM, rs->stream.out_size / 2);
+}
+
+static int write_some(struct rsocket *rs, const uint8_t *buf, size_t n, uint64_t offset, bool *end,
+		      size_t *wrote)
+{
+	struct rs_region to;
+	uint32_t room;
+
+	*wrote = 0;
+	*end = !find_mapping(rs, offset, &to);
+	if (*end)
+		return 0;
+	room = min(rs_stream_write_room(rs), (uint32_t)RS_MOST_SENT);
+	room = min(room, to.length);
+	*wrote = min(n, (size_t)room);
+	rs_stream_write(rs, buf, (uint32_t)*wrote, &to);
+	return rs->state == RS_FAILED ? rs->error : 0;
+}
+
+static size_t write_all(struct rsocket *rs, const uint8_t *buf, size_t n, uint64_t offset,
+			bool nonblock, int *err)
+{
+	size_t done = 0, wrote;
+	bool end = false;
+
+	rs_progress(rs);
+	while (done < n && !end) {
+		*err = rs_send_error(rs);
+		if (!*err && !can_write(rs)) {
+			*err = rs_await(rs, can_write, nonblock, rs->opt.snd_timeout);
+			if (!*err)
+				continue;
+		}
+		if (!*err)
+			*err = write_some(rs, buf + done, n - done, offset + done, &end, &wrote);
+		if (*err)
+			break;
+		done += wrote;
+	}
+	return done;
+}
+
+CMA_EXPORT size_t riowrite(int fd, const void *buf, size_t n, off_t offset, int flags)
+{
+	struct rsocket *rs = rs_find(fd);
+	size_t done;
+	int err = 0;
+
+	if (!rs)
+		return (size_t)-1;
+	if (!rs_is_stream(rs))
+		return (size_t)cma_result(ENOTSUP);
+	pthread_mutex_lock(&rs->tx_turn);
+	pthread_mutex_lock(&rs->lock);
+	done = write_all(rs, buf, n, (uint64_t)offset, rs->nonblock || (flags & MSG_DONTWAIT),
+			 &err);
+	pthread_mutex_unlock(&rs->lock);
+	pthread_mutex_unlock(&rs->tx_turn);
+	return !done && err ? (size_t)cma_result(err) : done;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rlisten(), raccept(), and acceptance of connections by the service thread. */
+#include "rdmacm/rs_listen.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rdmacm/rs_conn.h"
+#include "rdmacm/rs_name.h"
+#include "rdmacm/rs_service.h"
+#include "rdmacm/rs_wait.h"
+
+enum { MOST_WAITING = 1024 };
+
+static void count_up(struct rs_listen *l)
+{
+	uint64_t one = 1;
+
+	if (write(l->ready, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void count_down(struct rs_listen *l)
+{
+	uint64_t one;
+
+	if (read(l->ready, &one, sizeof(one)) < 0)
+		return;
+}
+
+bool rs_listen_has(struct rsocket *rs)
+{
+	bool any;
+
+	pthread_mutex_lock(&rs->listen.gate);
+	any = rs->listen.waiting != 0;
+	pthread_mutex_unlock(&rs->listen.gate);
+	return any;
+}
+
+/* ---- Connections being accepted.  In the service thread, without locks ---- */
+
+static enum rs_state child_state(struct rsocket *rs)
+{
+	enum rs_state state;
+
+	pthread_mutex_lock(&rs->lock);
+	rs_conn_progress(rs);
+	state = rs->state;
+	pthread_mutex_unlock(&rs->lock);
+	return state;
+}
+
+/* Queues the connection for raccept().  Returns false if the listener is closed. */
+static bool enqueue(struct rs_listen *l, struct rsocket *rs)
+{
+	bool taken;
+
+	pthread_mutex_lock(&l->gate);
+	l->coming--;
+	taken = rs && !l->closed;
+	if (taken) {
+		list_add_tail(&l->queue, &rs->node);
+		l->waiting++;
+		count_up(l);
+	}
+	pthread_mutex_unlock(&l->gate);
+	return taken;
+}
+
+static void child_event(struct rsocket *rs)
+{
+	enum rs_state state = child_state(rs);
+	struct rsocket *parent = rs->parent;
+	bool taken;
+
+	if (state == RS_ACCEPTING || !parent)
+		return;
+	rs_unwatch(rs);
+	rs->parent = NULL;
+	taken = enqueue(&parent->listen, state == RS_FAILED ? NULL : rs);
+	if (!taken)
+		rs_put(rs);
+	rs_put(parent);
+}
+
+static void watch_child(struct rsocket *parent, struct rsocket *rs)
+{
+	rs_get(parent);
+	rs->parent = parent;
+	pthread_mutex_lock(&parent->listen.gate);
+	parent->listen.coming++;
+	pthread_mutex_unlock(&parent->listen.gate);
+	if (!rs_watch(rs, rs->fd, child_event))
+		return;
+	enqueue(&parent->listen, NULL);
+	rs_put(rs);
+	rs_put(parent);
+}
+
+/* ---- Requests ---- */
+
+static bool has_room(struct rs_listen *l)
+{
+	bool room;
+
+	pthread_mutex_lock(&l->gate);
+	room = !l->closed && l->waiting + l->coming < l->backlog;
+	l->paused = !room;
+	pthread_mutex_unlock(&l->gate);
+	return room;
+}
+
+/* Answers the next request; *child is NULL if it was refused.  Returns false if there is none. */
+static bool answer_next(struct rsocket *rs, struct rsocket **child)
+{
+	struct rdma_cm_event *e;
+	bool any;
+
+	*child = NULL;
+	pthread_mutex_lock(&rs->lock);
+	any = rs->id && !rdma_get_cm_event(rs->id->channel, &e);
+	if (any && e->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		*child = rs_conn_accept(rs, e);
+	else if (any)
+		rdma_ack_cm_event(e);
+	pthread_mutex_unlock(&rs->lock);
+	return any;
+}
+
+static void requests(struct rsocket *rs)
+{
+	struct rsocket *child;
+
+	for (;;) {
+		while (has_room(&rs->listen)) {
+			if (!answer_next(rs, &child))
+				return;
+			if (child)
+				watch_child(rs, child);
+		}
+		rs_unwatch(rs);
+		/*
+		 * raccept() may have made room before the watch ended, and so not have restarted
+		 * it.
+		 */
+		if (!has_room(&rs->listen))
+			return;
+		rs_watch(rs, rs->fd, requests);
+	}
+}
+
+/* ---- The calls ---- */
+
+/* As the stock library: many, unless the program gives a limit. */
+static unsigned int limit(int backlog)
+{
+	return backlog > 0 ? (unsigned int)backlog : MOST_WAITING;
+}
+
+static int begin(struct rsocket *rs, int backlog)
+{
+	struct rs_listen *l = &rs->listen;
+	int err;
+
+	if (rs->state == RS_LISTENING) {
+		l->backlog = limit(backlog);
+		return 0;
+	}
+	if (rs->state > RS_BOUND || !rs_is_stream(rs))
+		return rs_is_stream(rs) ? EINVAL : EOPNOTSUPP;
+	l->backlog = limit(backlog);
+	if (l->ready < 0)
+		l->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+	if (l->ready < 0)
+		return errno;
+	if (rdma_listen(rs->id, backlog))
+		return errno;
+	rs->state = RS_LISTENING;
+	err = rs_watch(rs, rs->fd, requests);
+	if (err)
+		rs->state = RS_BOUND;
+	return err;
+}
+
+CMA_EXPORT int rlisten(int fd, int backlog)
+{
+	struct rsocket *rs = rs_find(fd);
+	int err;
+
+	if (!rs)
+		return -1;
+	pthread_mutex_lock(&rs->lock);
+	err = begin(rs, backlog);
+	pthread_mutex_unlock(&rs->lock);
+	return cma_result(err);
+}
+
+static struct rsocket *dequeue(struct rsocket *rs)
+{
+	struct rs_listen *l = &rs->listen;
+	struct rsocket *child = NULL;
+	bool resume = false;
+
+	pthread_mutex_lock(&l->gate);
+	if (l->waiting) {
+		child = list_entry(l->queue.next, struct rsocket, node);
+		list_del(&child->node);
+		l->waiting--;
+		count_down(l);
+		resume = l->paused && !l->closed;
+		l->paused = false;
+	}
+	pthread_mutex_unlock(&l->gate);
+	if (resume)
+		rs_watch(rs, rs->fd, requests);
+	return child;
+}
+
+static bool accept_ready(struct rsocket *rs)
+{
+	return rs->state != RS_LISTENING || rs_listen_has(rs);
+}
+
+/* Two threads may see the same connection, and only one gets it. */
+static int wait_for_child(struct rsocket *rs, struct rsocket **child)
+{
+	int err = 0;
+
+	do {
+		if (rs->state != RS_LISTENING)
+			return EINVAL;
+		*child = dequeue(rs);
+		if (!*child)
+			err = rs_await(rs, accept_ready, rs->nonblock, rs->opt.rcv_timeout);
+	} while (!*child && !err);
+	return err;
+}
+
+CMA_EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *addrlen)
+{
+	struct rsocket *rs = rs_find(fd), *child = NULL;
+	int err;
+
+	if (!rs)
+		return -1;
+	pthread_mutex_lock(&rs->lock);
+	err = rs_is_stream(rs) ? wait_for_child(rs, &child) : EOPNOTSUPP;
+	pthread_mutex_unlock(&rs->lock);
+	if (!err)
+		err = rs_insert(child);
+	if (err) {
+		if (child)
+			rs_put(child);
+		return cma_result(err);
+	}
+	if (child->opt.keepalive)
+		rs_keepalive(child);
+	if (addr && addrlen)
+		rs_copy_name(rdma_get_peer_addr(child->id), addr, addrlen);
+	return child->fd;
+}
+
+void rs_listen_close(struct rsocket *rs)
+{
+	struct rs_listen *l = &rs->listen;
+	struct list *pos, *tmp;
+
+	pthread_mutex_lock(&l->gate);
+	l->closed = true;
+	l->waiting = 0;
+	pthread_mutex_unlock(&l->gate);
+	rs_unwatch(rs);
+	/* The rsocket is closed, so no other thread uses the queue. */
+	list_for_each_safe (pos, tmp, &l->queue) {
+		struct rsocket *child = list_entry(pos, struct rsocket, node);
+
+		list_del(&child->node);
+		rs_put(child);
+	}
+}

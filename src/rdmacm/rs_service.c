@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The service thread. */
+#include "rdmacm/rs_service.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rdmacm/rs.h"
+#include "rdmacm/rs_stream.h"
+#include "rdmacm/rs_wait.h"
+#include "run/clock.h"
+
+enum { EVENTS = 64 };
+
+struct rs_watch {
+	struct list node;
+	struct rsocket *rs; /* counted; NULL: unwatched */
+	int fd;
+	void (*fn)(struct rsocket *rs);
+};
+
+/*
+ * Watches that have ended are freed by the thread between rounds, because it may have fetched an
+ * event of one.
+ */
+static struct {
+	pthread_mutex_t lock;
+	bool running;
+	int epfd, kick;
+	struct list watches, ended; /* struct rs_watch.node */
+	struct list keepalives;     /* struct rsocket.on_keepalive */
+} service = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.epfd = -1,
+	.kick = -1,
+	.watches = { &service.watches, &service.watches },
+	.ended = { &service.ended, &service.ended },
+	.keepalives = { &service.keepalives, &service.keepalives },
+};
+
+static void kick(void)
+{
+	uint64_t one = 1;
+
+	if (write(service.kick, &one, sizeof(one)) < 0)
+		return;
+}
+
+/* ---- Keepalive ---- */
+
+static uint64_t keep_idle_ns(const struct rsocket *rs)
+{
+	return rs->opt.keep_idle * 1000000000ULL;
+}
+
+/* The next rsocket with a keepalive due, counted; else *at is when one is due.  Under the lock. */
+static struct rsocket *next_keepalive(uint64_t now, uint64_t *at)
+{
+	struct list *pos;
+
+	*at = UINT64_MAX;
+	list_for_each (pos, &service.keepalives) {
+		struct rsocket *rs = list_entry(pos, struct rsocket, on_keepalive);
+
+		if (rs->keepalive_at <= now) {
+			rs->keepalive_at = now + keep_idle_ns(rs);
+			rs_get(rs);
+			return rs;
+		}
+		*at = min(*at, rs->keepalive_at);
+	}
+	return NULL;
+}
+
+static void send_keepalive(struct rsocket *rs)
+{
+	pthread_mutex_lock(&rs->lock);
+	rs_progress_all(rs);
+	if (rs->state == RS_OPEN && rs_stream_can_tell(&rs->stream))
+		rs_stream_ping(rs);
+	pthread_mutex_unlock(&rs->lock);
+}
+
+/* Sends due keepalives.  Returns ms until the next one, -1: none. */
+static int do_keepalives(void)
+{
+	struct rsocket *rs;
+	uint64_t now = clock_now(), at, ms;
+
+	for (;;) {
+		pthread_mutex_lock(&service.lock);
+		rs = next_keepalive(now, &at);
+		pthread_mutex_unlock(&service.lock);
+		if (!rs)
+			break;
+		send_keepalive(rs);
+		rs_put(rs);
+	}
+	if (at == UINT64_MAX)
+		return -1;
+	ms = (at - now + 999999) / 1000000;
+	return (int)min(ms, (uint64_t)INT32_MAX);
+}
+
+int rs_keepalive(struct rsocket *rs)
+{
+	int err = rs_watch(NULL, -1, NULL);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&service.lock);
+	rs->keepalive_at = clock_now() + keep_idle_ns(rs);
+	list_del(&rs->on_keepalive);
+	list_add_tail(&service.keepalives, &rs->on_keepalive);
+	kick();
+	pthread_mutex_unlock(&service.lock);
+	return 0;
+}
+
+void rs_no_keepalive(struct rsocket *rs)
+{
+	pthread_mutex_lock(&service.lock);
+	list_del(&rs->on_keepalive);
+	pthread_mutex_unlock(&service.lock);
+}
+
+/* ---- The thread ---- */
+
+static void call(struct rs_watch *w)
+{
+	struct rsocket *rs;
+
+	pthread_mutex_lock(&service.lock);
+	rs = w->rs;
+	if (rs)
+		rs_get(rs);
+	pthread_mutex_unlock(&service.lock);
+	if (!rs)
+		return;
+	w->fn(rs);
+	rs_put(rs);
+}
+
+static void free_ended(void)
+{
+	pthread_mutex_lock(&service.lock);
+	while (!list_empty(&service.ended)) {
+		struct rs_watch *w = list_entry(service.ended.next, struct rs_watch, node);
+
+		list_del(&w->node);
+		free(w);
+	}
+	pthread_mutex_unlock(&service.lock);
+}
+
+static void *run(void *arg)
+{
+	struct epoll_event events[EVENTS];
+	int i, n;
+
+	for (;;) {
+		n = epoll_wait(service.epfd, events, EVENTS, do_keepalives());
+		for (i = 0; i < n; i++) {
+			if (events[i].data.ptr)
+				call(events[i].data.ptr);
+			else
+				rs_clear_event(service.kick);
+		}
+		free_ended();
+	}
+	return NULL;
+}
+
+/* All signals are blocked: they are for the program's own threads. */
+static int start_thread(void)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, &attr, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return err;
+}
+
+static int start(void)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	int err = 0;
+
+	service.epfd = epoll_create1(EPOLL_CLOEXEC);
+	service.kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (service.epfd < 0 || service.kick < 0 ||
+	    epoll_ctl(service.epfd, EPOLL_CTL_ADD, service.kick, &e))
+		err = errno;
+	if (!err)
+		err = start_thread();
+	service.running = !err;
+	if (!err)
+		return 0;
+	close(service.epfd);
+	close(service.kick);
+	return err;
+}
+
+/* ---- Watches ---- */
+
+static int add(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs))
+{
+	struct rs_watch *w = calloc(1, sizeof(*w));
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = w };
+
+	if (!w)
+		return ENOMEM;
+	*w = (struct rs_watch){ .rs = rs, .fd = fd, .fn = fn };
+	list_init(&w->node);
+	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, fd, &e)) {
+		free(w);
+		return errno;
+	}
+	rs_get(rs);
+	list_add_tail(&service.watches, &w->node);
+	rs->watch = w;
+	return 0;
+}
+
+int rs_watch(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs))
+{
+	int err;
+
+	pthread_mutex_lock(&service.lock);
+	err = service.running ? 0 : start();
+	if (!err && rs && !rs->watch)
+		err = add(rs, fd, fn);
+	pthread_mutex_unlock(&service.lock);
+	return err;
+}
+
+void rs_unwatch(struct rsocket *rs)
+{
+	struct rs_watch *w;
+
+	pthread_mutex_lock(&service.lock);
+	w = rs->watch;
+	rs->watch = NULL;
+	if (w) {
+		epoll_ctl(service.epfd, EPOLL_CTL_DEL, w->fd, NULL);
+		list_del(&w->node);
+		list_add_tail(&service.ended, &w->node);
+		w->rs = NULL;
+		kick();
+	}
+	pthread_mutex_unlock(&service.lock);
+	if (w)
+		rs_put(rs);
+}
+
+/* A forked child has no service thread. */
+static void after_fork(void)
+{
+	pthread_mutex_init(&service.lock, NULL);
+	if (service.running) {
+		close(service.epfd);
+		close(service.kick);
+	}
+	service.running = false;
+	list_init(&service.watches);
+	list_init(&service.ended);
+	list_init(&service.keepalives);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, after_fork);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The service thread does what must not depend on the program's calls: it answers requests,
+ * continues connecting, reads the UDP sockets of datagram rsockets and sends keepalives.  It is
+ * started at first use, and sleeps while nothing happens.
+ */
+#ifndef VRB_RDMACM_RS_SERVICE_H
+#define VRB_RDMACM_RS_SERVICE_H
+
+struct rsocket;
+
+/*
+ * From now until rs_unwatch() the thread calls fn(rs), without locks, while fd is readable.  One
+ * watch per rsocket.  Returns 0 or an errno value.
+ */
+int rs_watch(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs));
+
+/* A call in progress may continue after it returns.  Does nothing without a watch. */
+void rs_unwatch(struct rsocket *rs);
+
+/* Starts or stops keepalives after a change of rs->opt. */
+int rs_keepalive(struct rsocket *rs);
+void rs_no_keepalive(struct rsocket *rs);
+
+#endif

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rsocket(), rbind(), rconnect(), rshutdown(), rclose(). */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <infiniband/ib.h>
+
+#include "rdmacm/rs.h"
+#include "rdmacm/rs_config.h"
+#include "rdmacm/rs_conn.h"
+#include "rdmacm/rs_dgram.h"
+#include "rdmacm/rs_epoll.h"
+#include "rdmacm/rs_iomap.h"
+#include "rdmacm/rs_listen.h"
+#include "rdmacm/rs_name.h"
+#include "rdmacm/rs_service.h"
+#include "rdmacm/rs_wait.h"
+#include "util/atomic.h"
+
+enum {
+	LINGER_MS = 10000, /* for sent data to be acknowledged; default of SO_LINGER */
+};
+
+/* ---- Lifetime ---- */
+
+static struct rs_options default_options(void)
+{
+	const struct rs_config *c = rs_config();
+
+	return (struct rs_options){
+		.sq = c->sqsize_default,
+		.rq = c->rqsize_default,
+		.inline_max = c->inline_default,
+		.iomap = c->iomap_size,
+		.rcvbuf = c->mem_default,
+		.sndbuf = c->wmem_default,
+		.keep_idle = c->keep_idle,
+		.keep_intvl = 75,
+		.keep_cnt = 9,
+		.rcv_timeout = -1,
+		.snd_timeout = -1,
+	};
+}
+
+/* Makes an id with its own channel, whose descriptor becomes the rsocket's. */
+static int make_id(struct rsocket *rs)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+
+	if (!ch)
+		return errno;
+	if (fcntl(ch->fd, F_SETFL, O_NONBLOCK) || rdma_create_id(ch, &rs->id, rs, RDMA_PS_TCP)) {
+		int err = errno;
+
+		rdma_destroy_event_channel(ch);
+		return err;
+	}
+	rs->fd = ch->fd;
+	return 0;
+}
+
+static void init(struct rsocket *rs, int domain, int type, const struct rs_options *opt)
+{
+	rs->fd = -1;
+	rs->domain = domain;
+	rs->type = type;
+	rs->generation = cma.generation;
+	rs->refs = 1;
+	rs->opt = *opt;
+	rs->listen.ready = -1;
+	list_init(&rs->waiters);
+	list_init(&rs->node);
+	list_init(&rs->on_keepalive);
+	list_init(&rs->listen.queue);
+	list_init(&rs->stream.maps);
+	list_init(&rs->stream.announce);
+	pthread_mutex_init(&rs->lock, NULL);
+	pthread_mutex_init(&rs->tx_turn, NULL);
+	pthread_mutex_init(&rs->rx_turn, NULL);
+	pthread_mutex_init(&rs->listen.gate, NULL);
+}
+
+struct rsocket *rs_new(int domain, int type, const struct rs_options *opt)
+{
+	struct rsocket *rs = calloc(1, sizeof(*rs));
+	int err;
+
+	if (!rs) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	init(rs, domain, type, opt);
+	err = type == SOCK_STREAM ? make_id(rs) : rs_dgram_create(rs);
+	if (!err)
+		return rs;
+	free(rs);
+	errno = err;
+	return NULL;
+}
+
+/* An rsocket inherited from the parent: only its descriptors are closed. */
+static void drop_inherited(struct rsocket *rs)
+{
+	close(rs->fd);
+}
+
+static void destroy(struct rsocket *rs)
+{
+	struct rdma_event_channel *ch;
+
+	if (rs_is_stream(rs)) {
+		ch = rs->id->channel;
+		rs_iomap_clear(rs);
+		rs_stream_destroy(rs);
+		rdma_destroy_id(rs->id);
+		rdma_destroy_event_channel(ch);
+		if (rs->listen.ready >= 0)
+			close(rs->listen.ready);
+	} else {
+		rs_dgram_destroy(rs);
+	}
+	free(rs->route);
+	pthread_mutex_destroy(&rs->lock);
+	pthread_mutex_destroy(&rs->tx_turn);
+	pthread_mutex_destroy(&rs->rx_turn);
+	pthread_mutex_destroy(&rs->listen.gate);
+	free(rs);
+}
+
+void rs_get(struct rsocket *rs)
+{
+	fetch_add_relaxed(&rs->refs, 1U);
+}
+
+void rs_put(struct rsocket *rs)
+{
+	if (fetch_sub_acq_rel(&rs->refs, 1U) == 1)
+		destroy(rs);
+}
+
+/* ---- States ---- */
+
+void rs_fail(struct rsocket *rs, int error)
+{
+	bool was_open = rs->state == RS_OPEN;
+
+	if (rs->state == RS_FAILED)
+		return;
+	rs->state = RS_FAILED;
+	rs->can_read = rs->can_write = false;
+	rs->error = rs->so_error = error;
+	/* Tells the peer that no more data will be sent. */
+	if (was_open)
+		rdma_disconnect(rs->id);
+	rs_wake(rs);
+}
+
+void rs_closed(struct rsocket *rs)
+{
+	if (rs->state == RS_FAILED)
+		return;
+	rs->state = RS_CLOSED;
+	rs->can_read = rs->can_write = false;
+	rs_wake(rs);
+}
+
+/* ---- rsocket(), rbind() ---- */
+
+static int check_kind(int domain, int type, int protocol)
+{
+	int tcp_or_udp = type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP;
+
+	if (domain != AF_INET && domain != AF_INET6 && domain != AF_IB)
+		return ENOTSUP;
+	if (type != SOCK_STREAM && type != SOCK_DGRAM)
+		return ENOTSUP;
+	return protocol && protocol != tcp_or_udp ? ENOTSUP : 0;
+}
+
+CMA_EXPORT int rsocket(int domain, int type, int protocol)
+{
+	int flags = type & (SOCK_NONBLOCK | SOCK_CLOEXEC), err;
+	struct rs_options opt = default_options();
+	struct rsocket *rs;
+
+	type &= ~flags;
+	err = check_kind(domain, type, protocol);
+	if (err)
+		return cma_result(err);
+	rs = rs_new(domain, type, &opt);
+	if (!rs)
+		return -1;
+	rs->nonblock = flags & SOCK_NONBLOCK;
+	rs->cloexec = flags & SOCK_CLOEXEC;
+	err = rs_insert(rs);
+	if (!err)
+		return rs->fd;
+	rs_put(rs);
+	return cma_result(err);
+}
+
+static void set_bind_options(struct rsocket *rs)
+{
+	int on = 1, only = rs->opt.only_v6;
+
+	if (rs->opt.reuse)
+		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
+	if (rs->opt.only_v6_set && rs->domain == AF_INET6)
+		rdma_set_option(rs->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof(only));
+}
+
+static int bind_id(struct rsocket *rs, const struct sockaddr *addr)
+{
+	if (rs->state != RS_NEW)
+		return EINVAL;
+	set_bind_options(rs);
+	if (rdma_bind_addr(rs->id, (struct sockaddr *)(uintptr_t)addr))
+		return errno;
+	rs->state = RS_BOUND;
+	return 0;
+}
+
+CMA_EXPORT int rbind(int fd, const struct sockaddr *addr, socklen_t addrlen)
+{
+	struct rsocket *rs = rs_find(fd);
+	int err;
+
+	if (!rs)
+		return -1;
+	err = rs_check_name(addr, addrlen);
+	if (err)
+		return cma_result(err);
+	if (addr->sa_family != rs->domain)
+		return cma_result(EAFNOSUPPORT);
+	pthread_mutex_lock(&rs->lock);
+	err = rs_is_stream(rs) ? bind_id(rs, addr) : rs_dgram_bind(rs, addr, addrlen);
+	pthread_mutex_unlock(&rs->lock);
+	return cma_result(err);
+}
+
+/* ---- rconnect() ---- */
+
+static bool settled(struct rsocket *rs)
+{
+	return !rs_in_progress(rs);
+}
+
+/* Continues a non-blocking rconnect().  In the service thread. */
+static void connect_event(struct rsocket *rs)
+{
+	bool done;
+
+	pthread_mutex_lock(&rs->lock);
+	if (rs_in_progress(rs))
+		rs_progress(rs);
+	done = settled(rs);
+	pthread_mutex_unlock(&rs->lock);
+	if (done)
+		rs_unwatch(rs);
+}
+
+static int connected(struct rsocket *rs)
+{
+	int err = rs->state == RS_FAILED ? rs->error : 0;
+
+	if (err)
+		rs->so_error = 0;
+	return err;
+}
+
+static int wait_connected(struct rsocket *rs)
+{
+	int err;
+
+	if (rs->nonblock) {
+		if (settled(rs))
+			return connected(rs);
+		err = rs_watch(rs, rs->fd, connect_event);
+		return err ? err : EINPROGRESS;
+	}
+	err = rs_await(rs, settled, false, rs->opt.snd_timeout);
+	if (err == EAGAIN || err == EINTR) {
+		/* The service thread continues. */
+		rs_watch(rs, rs->fd, connect_event);
+		return err == EAGAIN ? EINPROGRESS : EINTR;
+	}
+	return err ? err : connected(rs);
+}
+
+static int connect_stream(struct rsocket *rs, const struct sockaddr *addr)
+{
+	if (rs_in_progress(rs)) {
+		rs_progress(rs);
+		if (rs_in_progress(rs))
+			return rs->nonblock ? EALREADY : wait_connected(rs);
+		return connected(rs);
+	}
+	if (rs->state > RS_BOUND)
+		return rs->state == RS_OPEN ? EISCONN : EINVAL;
+	set_bind_options(rs);
+	rs_conn_start(rs, addr);
+	return wait_connected(rs);
+}
+
+CMA_EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t addrlen)
+{
+	struct rsocket *rs = rs_find(fd);
+	int err;
+
+	if (!rs)
+		return -1;
+	err = rs_check_name(addr, addrlen);
+	if (err)
+		return cma_result(err);
+	pthread_mutex_lock(&rs->lock);
+	err = rs_is_stream(rs) ? connect_stream(rs, addr) : rs_dgram_connect(rs, addr, addrlen);
+	if (!err && rs_is_stream(rs) && rs->opt.keepalive)
+		rs_keepalive(rs);
+	pthread_mutex_unlock(&rs->lock);
+	return cma_result(err);
+}
+
+/* ---- rshutdown(), rclose() ---- */
+
+static bool can_tell(struct rsocket *rs)
+{
+	return rs->state != RS_OPEN || rs_stream_can_tell(&rs->stream);
+}
+
+static bool all_arrived(struct rsocket *rs)
+{
+	/* A queue pair in the error state gets no acknowledgements. */
+	return rs->state == RS_FAILED || rs->peer_gone || rs_stream_idle(&rs->stream);
+}
+
+static int linger_ms(const struct rsocket *rs)
+{
+	if (!rs->opt.linger.l_onoff)
+		return LINGER_MS;
+	return rs->opt.linger.l_linger < INT32_MAX / 1000 ? rs->opt.linger.l_linger * 1000 : -1;
+}
+
+/*
+ * Tells the peer, and waits for the acknowledgement if both directions have ended, because the
+ * connection may be closed next.
+ */
+static int shut(struct rsocket *rs, bool reading, bool writing)
+{
+	bool read_on = rs->can_read && !reading, write_on = rs->can_write && !writing;
+	int err;
+
+	/* A direction that the peer has already shut down is announced along with the other. */
+	if (write_on || (!rs->can_write && read_on)) {
+		rs->can_read = read_on;
+		rs_wake(rs);
+		return 0;
+	}
+	err = rs_await(rs, can_tell, false, linger_ms(rs));
+	if (err || rs->state != RS_OPEN)
+		return err == EAGAIN ? ETIMEDOUT : err;
+	/* The peer may have shut down its direction meanwhile. */
+	read_on = rs->can_read && !reading;
+	rs->can_read = read_on;
+	rs->can_write = write_on;
+	rs_stream_tell(rs, read_on ? RS_CTRL_SHUTDOWN : RS_CTRL_DISCONNECT);
+	if (!read_on)
+		rs_closed(rs);
+	rs_wake(rs);
+	return 0;
+}
+
+static int shut_stream(struct rsocket *rs, int how)
+{
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return EINVAL;
+	if (rs->state == RS_CLOSED)
+		return 0;
+	if (rs->state == RS_LISTENING) {
+		/* As with sockets, threads in raccept() return. */
+		rs_closed(rs);
+		return 0;
+	}
+	if (rs->state != RS_OPEN)
+		return ENOTCONN;
+	return shut(rs, how != SHUT_WR, how != SHUT_RD);
+}
+
+CMA_EXPORT int rshutdown(int fd, int how)
+{
+	struct rsocket *rs = rs_find(fd);
+	int err;
+
+	if (!rs)
+		return -1;
+	if (!rs_is_stream(rs))
+		return shutdown(fd, how);
+	pthread_mutex_lock(&rs->lock);
+	rs_progress(rs);
+	err = shut_stream(rs, how);
+	pthread_mutex_unlock(&rs->lock);
+	return cma_result(err);
+}
+
+/* Afterwards the connection can be destroyed: sent data was acknowledged, or never will be. */
+static void finish_stream(struct rsocket *rs)
+{
+	bool reset = rs->opt.linger.l_onoff && !rs->opt.linger.l_linger;
+
+	if (rs->state == RS_OPEN)
+		shut(rs, true, true);
+	if (rs->state == RS_CLOSED && rs->stream.cq && !reset)
+		rs_await(rs, all_arrived, false, linger_ms(rs));
+	rs_closed(rs);
+}
+
+CMA_EXPORT int rclose(int fd)
+{
+	struct rsocket *rs = rs_peek(fd);
+
+	if (!rs)
+		return rs_epoll_close(fd) ? EBADF : 0;
+	rs_remove(rs);
+	if (rs->generation != cma.generation) {
+		drop_inherited(rs);
+		return 0;
+	}
+	rs_no_keepalive(rs);
+	if (rs->state == RS_LISTENING || rs->listen.ready >= 0)
+		rs_listen_close(rs);
+	else
+		rs_unwatch(rs);
+	if (rs_is_stream(rs)) {
+		pthread_mutex_lock(&rs->lock);
+		finish_stream(rs);
+		pthread_mutex_unlock(&rs->lock);
+	}
+	rs_epoll_forget(rs);
+	rs_put(rs);
+	return 0;
+}

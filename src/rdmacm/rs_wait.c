@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Waiting for one rsocket, and waking waiting threads. */
+#include "rdmacm/rs_wait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rdmacm/event.h"
+#include "rdmacm/rs.h"
+#include "rdmacm/rs_config.h"
+#include "rdmacm/rs_conn.h"
+#include "rdmacm/rs_dgram.h"
+#include "rdmacm/rs_iomap.h"
+#include "rdmacm/rs_stream.h"
+#include "run/clock.h"
+#include "util/atomic.h"
+
+/* ---- One eventfd per thread ---- */
+
+static pthread_key_t event_key;
+static pthread_once_t event_once = PTHREAD_ONCE_INIT;
+static __thread int own_event = -1;
+static __thread unsigned int own_generation;
+
+static void close_event(void *value)
+{
+	if (own_event >= 0 && own_generation == cma.generation)
+		close(own_event);
+	own_event = -1;
+}
+
+static void make_key(void)
+{
+	pthread_key_create(&event_key, close_event);
+}
+
+int rs_own_event(void)
+{
+	/* After fork() the inherited eventfd belongs to the parent's thread. */
+	if (own_event >= 0 && own_generation == cma.generation)
+		return own_event;
+	pthread_once(&event_once, make_key);
+	own_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	own_generation = cma.generation;
+	if (own_event >= 0)
+		pthread_setspecific(event_key, &own_event);
+	return own_event;
+}
+
+void rs_clear_event(int efd)
+{
+	uint64_t count;
+
+	/* EAGAIN: the count was zero already. */
+	if (read(efd, &count, sizeof(count)) < 0)
+		return;
+}
+
+void rs_wake_event(struct rs_waiter *w)
+{
+	uint64_t one = 1;
+
+	/* Cannot fail: the count never reaches 2^64 - 1. */
+	if (write(w->efd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void rs_wake(struct rsocket *rs)
+{
+	struct list *pos;
+
+	list_for_each (pos, &rs->waiters) {
+		struct rs_waiter *w = list_entry(pos, struct rs_waiter, node);
+
+		w->wake(w);
+	}
+}
+
+/* ---- Progress ---- */
+
+static bool has_queue(const struct rsocket *rs)
+{
+	return rs->state == RS_OPEN || rs->state == RS_CLOSED;
+}
+
+bool rs_progress(struct rsocket *rs)
+{
+	bool changed = false;
+
+	if (!rs_is_stream(rs))
+		changed = rs_dgram_progress(rs);
+	else if (has_queue(rs))
+		changed = rs_stream_progress(rs);
+	else if (rs_in_progress(rs))
+		changed = rs_conn_progress(rs);
+	if (rs->state == RS_OPEN && !list_empty(&rs->stream.announce))
+		rs_iomap_flush(rs);
+	if (changed)
+		rs_wake(rs);
+	return changed;
+}
+
+bool rs_progress_all(struct rsocket *rs)
+{
+	bool changed = false;
+
+	if (!rs_is_stream(rs)) {
+		changed = rs_dgram_progress_all(rs);
+	} else if (has_queue(rs)) {
+		changed = rs_stream_event(rs);
+		changed |= rs_conn_progress(rs);
+	}
+	/* Wakes waiters even if nothing is new: descriptors they armed are disarmed now. */
+	if (changed)
+		rs_wake(rs);
+	changed |= rs_progress(rs);
+	return changed;
+}
+
+unsigned int rs_arm(struct rsocket *rs, struct pollfd fds[RS_WATCHED])
+{
+	unsigned int n = 0;
+
+	if (!rs_is_stream(rs))
+		return rs_dgram_arm(rs, fds);
+	if (rs->state == RS_LISTENING) {
+		fds[n++] = (struct pollfd){ .fd = rs->listen.ready, .events = POLLIN };
+		return n;
+	}
+	if (has_queue(rs)) {
+		rs_stream_arm(rs);
+		fds[n++] = (struct pollfd){ .fd = rs->stream.events->fd, .events = POLLIN };
+	}
+	if (rs_in_progress(rs) || has_queue(rs))
+		fds[n++] = (struct pollfd){ .fd = rs->id->channel->fd, .events = POLLIN };
+	return n;
+}
+
+/* ---- Waiting ---- */
+
+/* Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work. */
+static int sleep_on(struct pollfd *fds, unsigned int n, int timeout_ms)
+{
+	if (cma.mad && qp1.polls(cma.mad)) {
+		qp1.poll(cma.mad);
+		return poll(fds, n, 0);
+	}
+	return poll(fds, n, timeout_ms);
+}
+
+static bool spin(struct rsocket *rs, bool (*ready)(struct rsocket *rs))
+{
+	uint64_t until = 0;
+
+	for (;;) {
+		rs_progress(rs);
+		if (ready(rs))
+			return true;
+		if (!until)
+			until = clock_now() + rs_config()->polling_time * 1000ULL;
+		else if (clock_now() >= until)
+			return false;
+		cpu_relax();
+	}
+}
+
+/* Sleeps once.  Returns 0, EINTR or EMFILE. */
+static int sleep_once(struct rsocket *rs, int timeout_ms, bool (*ready)(struct rsocket *rs))
+{
+	struct rs_waiter w = { .wake = rs_wake_event, .efd = rs_own_event() };
+	struct pollfd fds[RS_WATCHED + 1];
+	unsigned int n;
+	int err = 0;
+
+	if (w.efd < 0)
+		return errno;
+	/* Consumes events first: consuming them after rs_arm() would disarm the channel. */
+	rs_progress_all(rs);
+	n = rs_arm(rs, fds);
+	rs_progress(rs);
+	if (ready(rs))
+		return 0;
+	fds[n++] = (struct pollfd){ .fd = w.efd, .events = POLLIN };
+	list_add_tail(&rs->waiters, &w.node);
+	pthread_mutex_unlock(&rs->lock);
+	if (sleep_on(fds, n, timeout_ms) < 0)
+		err = errno;
+	if (fds[n - 1].revents)
+		rs_clear_event(w.efd);
+	pthread_mutex_lock(&rs->lock);
+	list_del(&w.node);
+	rs_progress_all(rs);
+	return err;
+}
+
+/* A connected stream that rs_progress() has looked at, without events of its connection. */
+static bool is_quiet(const struct rsocket *rs)
+{
+	return rs_is_stream(rs) && has_queue(rs) && channel_idle(to_channel(rs->id->channel));
+}
+
+int rs_await(struct rsocket *rs, bool (*ready)(struct rsocket *rs), bool nonblock, int timeout_ms)
+{
+	uint64_t until = timeout_ms < 0 ? UINT64_MAX : clock_now() + (uint64_t)timeout_ms * 1000000;
+
+	rs_progress(rs);
+	if (ready(rs))
+		return 0;
+	if (nonblock) {
+		if (!is_quiet(rs))
+			rs_progress_all(rs);
+		return ready(rs) ? 0 : EAGAIN;
+	}
+	if (spin(rs, ready))
+		return 0;
+	for (;;) {
+		uint64_t now = timeout_ms < 0 ? 0 : clock_now();
+		int err, left = timeout_ms < 0 ? -1 : (int)((until - min(now, until)) / 1000000);
+
+		err = sleep_once(rs, left, ready);
+		if (ready(rs))
+			return 0;
+		if (err)
+			return err;
+		if (timeout_ms >= 0 && clock_now() >= until)
+			return EAGAIN;
+	}
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads that wait for rsockets.  Each checks its condition by polling first, then sleeps in
+ * poll() on the descriptors that signal the rsocket.
+ *
+ * One thread may take off a completion queue what another one sleeps for.  So each thread has an
+ * eventfd, and a thread that has changed an rsocket wakes those in rs->waiters by it.
+ */
+#ifndef VRB_RDMACM_RS_WAIT_H
+#define VRB_RDMACM_RS_WAIT_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/list.h"
+
+struct rsocket;
+
+struct rs_waiter {
+	struct list node; /* rs->waiters */
+	void (*wake)(struct rs_waiter *w);
+	int efd;
+};
+
+enum { RS_WATCHED = 2 /* most descriptors that signal one rsocket */ };
+
+/* Handles completions.  Under the lock.  Returns true if anything has changed. */
+bool rs_progress(struct rsocket *rs);
+
+/* The same, and events of the connection, which cost a system call. */
+bool rs_progress_all(struct rsocket *rs);
+
+/*
+ * Arms the descriptors in fds: one becomes readable when the rsocket's state may have changed.
+ * Call rs_progress() once more before sleeping; rs_progress_all() disarms.  Under the lock.
+ * Returns their number.
+ */
+unsigned int rs_arm(struct rsocket *rs, struct pollfd fds[RS_WATCHED]);
+
+/* Wakes waiting threads.  Under the lock. */
+void rs_wake(struct rsocket *rs);
+
+/* The eventfd of this thread; -1 with errno. */
+int rs_own_event(void);
+void rs_clear_event(int efd);
+void rs_wake_event(struct rs_waiter *w);
+
+/*
+ * Waits for ready(rs), at most timeout_ms (-1: no limit).  Under the lock, which it releases while
+ * it waits.  Returns 0, EAGAIN (timeout, or not ready with nonblock) or EINTR.
+ */
+int rs_await(struct rsocket *rs, bool (*ready)(struct rsocket *rs), bool nonblock, int timeout_ms);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * When an ACK may wait, and when small requests may wait for more. Pure decisions that read no
+ * clock: core/tx/tx_sched.c executes them, tests/sim/world.c simulates them.
+ *
+ * If the program usually replies at once on the QP that received, the ACK may wait for the reply
+ * and travel with it, even if no thread polls. A target that watches its memory would otherwise
+ * have its ACK sent before it sees the data. ACKs of a program that never replies are not late:
+ * delaying starts only after some replies, and ends with the first ACK that waited in vain.
+ */
+#ifndef VRB_ROCE_DELAYED_ACK_H
+#define VRB_ROCE_DELAYED_ACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/compiler.h"
+#include "util/time.h"
+#include "util/tuning.h"
+
+struct roce_delayed_ack {
+	uint64_t asked;		/* when a packet came that wants an ACK; 0: none since the last post */
+	uint8_t replies;	/* in a row and in time, TUNE_PINGPONG_REPLIES at most */
+};
+
+/* A packet wants an ACK. */
+static inline void roce_delayed_ack_asked(struct roce_delayed_ack *d, uint64_t now)
+{
+	d->asked = now;
+}
+
+static inline bool roce_delayed_ack_expects_reply(const struct roce_delayed_ack *d)
+{
+	return d->replies == TUNE_PINGPONG_REPLIES;
+}
+
+/* The program posts: a reply, if an ACK is wanted. */
+static inline void roce_delayed_ack_posted(struct roce_delayed_ack *d, uint64_t now)
+{
+	if (!d->asked)
+		return;
+	if (time_since(d->asked, now) > TUNE_PINGPONG_REPLY_TIME)
+		d->replies = 0;
+	else if (!roce_delayed_ack_expects_reply(d))
+		d->replies++;
+	d->asked = 0;
+}
+
+/* The ACK leaves alone. */
+static inline void roce_delayed_ack_alone(struct roce_delayed_ack *d, uint64_t now)
+{
+	if (d->asked && time_since(d->asked, now) >= TUNE_PINGPONG_REPLY_TIME)
+		d->replies = 0;
+}
+
+/*
+ * May ACKs wait after a round of so many packets? More are a stream, whose sender waits for them.
+ */
+static inline bool roce_delayed_ack_round(uint32_t packets)
+{
+	return packets <= TUNE_ACK_DELAY_PACKETS;
+}
+
+/*
+ * May that of a QP?  For the next poll if a poller took the packets, else for the reply.  urgent:
+ * it has more to send than an ACK.
+ */
+static inline bool roce_delayed_ack_may_wait(bool urgent, bool poller, bool expects_reply)
+{
+	return !urgent && (poller || expects_reply);
+}
+
+/* Have ACKs waited for so many polls that they leave now? */
+static inline bool roce_delayed_ack_polls_over(uint32_t polls)
+{
+	return polls >= TUNE_ACK_DELAY_POLLS;
+}
+
+/* How long they wait at most. */
+static inline uint64_t roce_delayed_ack_time(bool poller)
+{
+	return poller ? TUNE_ACK_DELAY_MAX : TUNE_PINGPONG_REPLY_TIME;
+}
+
+/*
+ * Are the posted requests that wait, the last of them of `len` bytes, few and small enough for
+ * more?
+ */
+static inline bool roce_coalesces(uint32_t waiting, uint32_t in_flight, uint64_t len)
+{
+	return waiting && in_flight >= TUNE_COALESCE_IN_FLIGHT &&
+	       waiting < min(in_flight * TUNE_COALESCE_TIMES, (uint32_t)TUNE_COALESCE_MAX) &&
+	       len <= TUNE_COALESCE_LEN;
+}
+
+#endif

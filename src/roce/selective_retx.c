@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a sequence NAK asks for, sent again by itself: a run of packets, [from, end).
+ *
+ *	NAK of p			run p, of one packet
+ *	NAK of the run's end		the gap is longer: the next run is four times as long
+ *	NAK of another packet		another gap: one packet again
+ *	NAK of what is in the run	said before that arrived
+ *	NAK of p again, or a run
+ *	that cannot be			go-back-N
+ *	ACK of the first run alone	the peer keeps nothing that lies behind a gap: go-back-N,
+ *					from now on; unless it
+ *					once did, for then the NAK that comes before that ACK was
+ *					lost
+ *	ACK of more			repaired, and the peer keeps what lies behind a gap
+ *
+ * What is lost of a run is found by a probe (retry.c): a gap gets one NAK.
+ */
+#include "roce/parts.h"
+#include "roce/psn.h"
+#include "roce/request.h"
+#include "roce/retry.h"
+#include "util/compiler.h"
+#include "util/tuning.h"
+
+static const struct roce_selective_retx none;
+
+static uint32_t length(const struct roce_selective_retx *r)
+{
+	return psn_add(r->end, 0 - r->from);
+}
+
+/*
+ * How many of n packets from the requester's place on are not done by a response: those answers
+ * have PSNs of their own.
+ */
+static uint32_t without_response(const struct roce_qp *qp, uint32_t n)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+
+	for (uint32_t i = qp->req.index; i != sq->next; i++) {
+		const struct send_wqe *w = sq_wqe(sq, i);
+
+		if (roce_is_local_op(w) || !roce_wants_response(w))
+			continue;
+		if (psn_before(w->first_psn, qp->req.psn))
+			return 0;
+		return min(n, psn_add(w->first_psn, 0 - qp->req.psn));
+	}
+	return n;
+}
+
+void roce_selective_retx_begin(struct roce_qp *qp)
+{
+	uint32_t una = qp->comp.una, n = 1;
+	struct roce_req at = qp->req;
+	bool again = length(&at.retx) && una == at.retx.from;
+
+	if (length(&at.retx) && una == at.retx.end)
+		n = min(TUNE_RETX_GROWTH * length(&at.retx), (uint32_t)TUNE_RETX_RUN_MAX);
+	roce_requester_rewind(qp);
+	if (at.goes_back || again || at.psn != at.high || at.halted)
+		return;
+	n = without_response(qp, min(n, psn_add(at.high, 0 - una)));
+	if (!n)
+		return;
+	at.retx = (struct roce_selective_retx){ .from = una, .next = una, .end = psn_add(una, n) };
+	qp->req = at;
+}
+
+bool roce_selective_retx_covers(const struct roce_qp *qp, uint32_t psn)
+{
+	const struct roce_selective_retx *r = &qp->req.retx;
+
+	return !psn_before(psn, r->from) && psn_before(psn, r->end) &&
+	       (psn != r->from || r->next == r->from);
+}
+
+/* An ACK may have come after the NAK. */
+bool roce_selective_retx_left(struct roce_qp *qp)
+{
+	struct roce_selective_retx *r = &qp->req.retx;
+
+	if (!psn_before(qp->comp.una, r->end))
+		*r = none;
+	else if (psn_before(r->next, qp->comp.una))
+		r->next = qp->comp.una;
+	return r->next != r->end;
+}
+
+/* It asks for an ACK, and the requester's place stays. */
+size_t roce_selective_retx_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
+{
+	struct roce_req at = qp->req;
+	struct send_wqe *w;
+	size_t len;
+
+	roce_requester_seek(qp, at.retx.next);
+	qp->req.since_ack_req = TUNE_WINDOW_MAX;
+	w = sq_wqe(&qp->wq->sq, qp->req.index);
+	len = roce_request_build(qp, w, psn_add(qp->req.psn, 0 - w->first_psn), buf);
+	if (!len)
+		return 0;
+	at.retx.next = psn_add(at.retx.next, 1);
+	qp->req = at;
+	qp->counters.retransmitted_pkts++;
+	roce_cc_sent(&qp->cc);
+	roce_retry_sent(qp, now);
+	return len;
+}
+
+void roce_selective_retx_judge(struct roce_qp *qp)
+{
+	struct roce_req *req = &qp->req;
+	struct roce_selective_retx r = req->retx;
+
+	if (r.next != r.end || psn_before(qp->comp.una, r.end))
+		return;
+	req->retx = none;
+	req->keeps |= psn_before(r.end, qp->comp.una);
+	if (length(&r) != 1 || qp->comp.una != r.end || qp->comp.una == req->psn || req->keeps)
+		return;
+	req->goes_back = true;
+	roce_requester_rewind(qp);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From TCP to rsocket. */
+#include "rspreload/deferred.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/rsocket.h>
+
+#include "rspreload/entry.h"
+#include "rspreload/real.h"
+#include "rspreload/tune.h"
+
+enum {
+	RETRY_MS = 2,    /* while another child has the port */
+	GRACE_MS = 5000, /* for a connection whose TCP has ended */
+	GREETING = 4, /* zero bytes */
+};
+
+bool deferred_wanted(int domain, int type)
+{
+	const char *text = getenv("RDMAV_FORK_SAFE");
+
+	return text && atoi(text) && type == SOCK_STREAM &&
+	       (domain == AF_INET || domain == AF_INET6);
+}
+
+/* ---- Both sides ---- */
+
+static void copy_option(int number, int fd, int level, int name)
+{
+	socklen_t len = sizeof(int);
+	int value;
+
+	if (!real()->getsockopt(number, level, name, &value, &len) && value)
+		rsetsockopt(fd, level, name, &value, len);
+}
+
+/* The number stands for fd from now on.  In other processes it stays TCP. */
+static void become(struct entry *e, int number, int fd)
+{
+	int flags = real()->fcntl(number, F_GETFD), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	copy_option(number, fd, IPPROTO_TCP, TCP_NODELAY);
+	copy_option(number, fd, SOL_SOCKET, SO_KEEPALIVE);
+	rfcntl(fd, F_SETFL, real()->fcntl(number, F_GETFL) & O_NONBLOCK);
+	e->fd = fd;
+	e->kind = ENTRY_SOCKET;
+	if (null < 0)
+		return;
+	real()->dup3(null, number, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+	real()->close(null);
+}
+
+static int new_rsocket(const struct sockaddr_storage *addr)
+{
+	int fd = rsocket(addr->ss_family, SOCK_STREAM, 0);
+
+	if (fd >= 0)
+		tune(fd);
+	return fd;
+}
+
+/* IPv4 at a socket of IPv6 is IPv4 to rdma_cm. */
+static socklen_t unmap(struct sockaddr_storage *addr)
+{
+	struct sockaddr_in6 six;
+	struct sockaddr_in four = { .sin_family = AF_INET };
+
+	if (addr->ss_family != AF_INET6)
+		return sizeof(four);
+	memcpy(&six, addr, sizeof(six));
+	if (!IN6_IS_ADDR_V4MAPPED(&six.sin6_addr))
+		return sizeof(six);
+	four.sin_port = six.sin6_port;
+	memcpy(&four.sin_addr, six.sin6_addr.s6_addr + 12, sizeof(four.sin_addr));
+	memcpy(addr, &four, sizeof(four));
+	return sizeof(four);
+}
+
+/* The other side has closed, or never was there.  Waits so long. */
+static bool gone(int number, int ms)
+{
+	struct pollfd p = { .fd = number, .events = POLLRDHUP };
+
+	return real()->poll(&p, 1, ms) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/* ---- The side that accepted ---- */
+
+/* The port is the lock: one child has it at a time, until its own client has come. */
+static int listen_at(int number, const struct sockaddr_storage *addr, socklen_t len)
+{
+	for (;;) {
+		int fd = new_rsocket(addr);
+
+		if (fd < 0)
+			return -1;
+		if (!rbind(fd, (const struct sockaddr *)addr, len) && !rlisten(fd, 1))
+			return fd;
+		rclose(fd);
+		if ((errno != EADDRINUSE && errno != EADDRNOTAVAIL) || gone(number, RETRY_MS))
+			return -1;
+	}
+}
+
+/* Who connects ends TCP at once, perhaps before the listener knows of the connection. */
+static int accept_from(int listener, int number)
+{
+	struct pollfd p[2] = { { .fd = listener, .events = POLLIN },
+			       { .fd = number, .events = POLLRDHUP } };
+	int ready;
+
+	do
+		ready = rpoll(p, 2, -1);
+	while (ready < 0 && errno == EINTR);
+	if (ready > 0 && !p[0].revents)
+		ready = rpoll(p, 1, GRACE_MS);
+	return ready > 0 && p[0].revents ? raccept(listener, NULL, NULL) : -1;
+}
+
+static int settle_accepted(int number)
+{
+	static const uint8_t greeting[GREETING];
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	int listener, fd = -1;
+
+	if (real()->getsockname(number, (struct sockaddr *)&addr, &len))
+		return -1;
+	len = unmap(&addr);
+	listener = listen_at(number, &addr, len);
+	if (listener < 0)
+		return -1;
+	if (real()->send(number, greeting, GREETING, MSG_NOSIGNAL) == GREETING)
+		fd = accept_from(listener, number);
+	rclose(listener);
+	return fd;
+}
+
+/* ---- The side that connects ---- */
+
+/* False: something else was sent, or the connection has ended. */
+static bool hear_greeting(int number)
+{
+	static const uint8_t greeting[GREETING];
+	uint8_t got[GREETING];
+	ssize_t n;
+
+	for (;;) {
+		struct pollfd p = { .fd = number, .events = POLLIN };
+
+		if (real()->poll(&p, 1, -1) < 0) {
+			if (errno == EINTR)
+				continue;
+			return false;
+		}
+		n = real()->recv(number, got, GREETING, MSG_PEEK | MSG_DONTWAIT);
+		if (n <= 0 || memcmp(got, greeting, (size_t)n))
+			return false;
+		if (n == GREETING)
+			return true;
+		/* The rest comes in a moment, but poll() would not wait for it. */
+		if (gone(number, RETRY_MS))
+			return false;
+	}
+}
+
+/* A side that waits in accept_from() must hear of a failure. */
+static int settle_connected(int number)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	int fd;
+
+	if (!hear_greeting(number) || real()->getpeername(number, (struct sockaddr *)&addr, &len))
+		return -1;
+	len = unmap(&addr);
+	fd = new_rsocket(&addr);
+	if (fd >= 0 && !rconnect(fd, (const struct sockaddr *)&addr, len))
+		return fd;
+	if (fd >= 0)
+		rclose(fd);
+	real()->shutdown(number, SHUT_RDWR);
+	return -1;
+}
+
+/* ---- Data ---- */
+
+/* In this thread; librdmacm's own calls come by here, too. */
+static __thread bool settling;
+
+/* What cannot become an rsocket stays TCP, and is not asked again. */
+static void settle(struct entry *e, int number)
+{
+	int fd;
+
+	settling = true;
+	fd = e->side == SIDE_ACCEPTED ? settle_accepted(number) : settle_connected(number);
+	settling = false;
+	if (fd >= 0)
+		become(e, number, fd);
+	else
+		e->side = SIDE_NONE;
+}
+
+int deferred_fd(int number)
+{
+	struct entry *e = entry_find(number);
+	int error = errno;
+
+	if (!e)
+		return -1;
+	if (!settling && e->kind == ENTRY_DEFERRED && e->side != SIDE_NONE) {
+		pthread_mutex_lock(&e->turn);
+		if (e->kind == ENTRY_DEFERRED && e->side != SIDE_NONE)
+			settle(e, number);
+		pthread_mutex_unlock(&e->turn);
+		errno = error;
+	}
+	return e->fd;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Servers that fork for each connection, with RDMAV_FORK_SAFE=1 on both sides: a child cannot use
+ * its parent's rsockets.  So streams are TCP until their first data.  Then the process that has
+ * accepted one (the child) listens with an rsocket on the same port, sends four zero bytes by TCP,
+ * and accepts the rsocket with which the other side answers; TCP ends.  This is the stock library's
+ * protocol.
+ */
+#ifndef VRB_RSPRELOAD_DEFERRED_H
+#define VRB_RSPRELOAD_DEFERRED_H
+
+#include <stdbool.h>
+
+/* Do sockets of this kind begin as TCP? */
+bool deferred_wanted(int domain, int type);
+
+/*
+ * For a call that moves data: the rsocket of the number, which becomes one now if it was deferred
+ * (this may wait for the other side).  -1: the system's own, perhaps for ever, if the other side
+ * has no such library.  errno is kept.
+ */
+int deferred_fd(int number);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of numbers. */
+#include "rspreload/entry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "rspreload/real.h"
+#include "util/atomic.h"
+
+enum { NUMBERS = 65536 };
+
+static struct entry *table[NUMBERS];
+static unsigned int used;
+
+struct entry *entry_find(int number)
+{
+	return number >= 0 && number < NUMBERS ? load_acquire(&table[number]) : NULL;
+}
+
+int entry_fd(int number)
+{
+	const struct entry *e = entry_find(number);
+
+	return e ? e->fd : -1;
+}
+
+bool entry_any(void)
+{
+	return load_relaxed(&used) != 0;
+}
+
+int entry_make(enum entry_kind kind, int fd, bool cloexec)
+{
+	struct entry *e = calloc(1, sizeof(*e));
+	int number = e ? open("/dev/null", O_RDWR | (cloexec ? O_CLOEXEC : 0)) : -1;
+
+	if (number >= NUMBERS) {
+		real()->close(number);
+		errno = EMFILE;
+		number = -1;
+	}
+	if (number < 0) {
+		free(e);
+		return -1;
+	}
+	*e = (struct entry){ .kind = kind, .fd = fd };
+	entry_share(e, number);
+	return number;
+}
+
+struct entry *entry_adopt(int number, int domain)
+{
+	struct entry *e = number < NUMBERS ? calloc(1, sizeof(*e)) : NULL;
+
+	if (!e) {
+		errno = number < NUMBERS ? ENOMEM : EMFILE;
+		return NULL;
+	}
+	*e = (struct entry){
+		.kind = ENTRY_DEFERRED, .fd = -1, .domain = domain, .type = SOCK_STREAM
+	};
+	pthread_mutex_init(&e->turn, NULL);
+	entry_share(e, number);
+	return e;
+}
+
+void entry_share(struct entry *e, int number)
+{
+	fetch_add_relaxed(&e->users, 1U);
+	fetch_add_relaxed(&used, 1U);
+	store_release(&table[number], e);
+}
+
+struct entry *entry_drop(int number)
+{
+	struct entry *e = entry_find(number);
+
+	if (!e)
+		return NULL;
+	store_release(&table[number], NULL);
+	fetch_sub_acq_rel(&used, 1U);
+	return fetch_sub_acq_rel(&e->users, 1U) == 1 ? e : NULL;
+}

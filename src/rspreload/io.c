@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bytes in and out.  The forms with "_chk" are what compilers make of them with _FORTIFY_SOURCE. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include <rdma/rsocket.h>
+
+#include "rspreload/deferred.h"
+#include "rspreload/entry.h"
+#include "rspreload/real.h"
+#include "util/compiler.h"
+
+PRELOAD_EXPORT ssize_t __read_chk(int number, void *buf, size_t n, size_t room);
+PRELOAD_EXPORT ssize_t __recv_chk(int number, void *buf, size_t n, size_t room, int flags);
+PRELOAD_EXPORT ssize_t __recvfrom_chk(int number, void *buf, size_t n, size_t room, int flags,
+				      struct sockaddr *from, socklen_t *len);
+PRELOAD_EXPORT ssize_t sendfile64(int number, int file, off_t *offset, size_t n);
+
+static void check_room(size_t n, size_t room)
+{
+	if (n > room)
+		abort();
+}
+
+/* ---- In ---- */
+
+PRELOAD_EXPORT ssize_t recv(int number, void *buf, size_t n, int flags)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->recv(number, buf, n, flags) : rrecv(fd, buf, n, flags);
+}
+
+PRELOAD_EXPORT ssize_t __recv_chk(int number, void *buf, size_t n, size_t room, int flags)
+{
+	check_room(n, room);
+	return recv(number, buf, n, flags);
+}
+
+PRELOAD_EXPORT ssize_t recvfrom(int number, void *buf, size_t n, int flags, struct sockaddr *from,
+				socklen_t *len)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->recvfrom(number, buf, n, flags, from, len)
+		      : rrecvfrom(fd, buf, n, flags, from, len);
+}
+
+PRELOAD_EXPORT ssize_t __recvfrom_chk(int number, void *buf, size_t n, size_t room, int flags,
+				      struct sockaddr *from, socklen_t *len)
+{
+	check_room(n, room);
+	return recvfrom(number, buf, n, flags, from, len);
+}
+
+PRELOAD_EXPORT ssize_t recvmsg(int number, struct msghdr *msg, int flags)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->recvmsg(number, msg, flags) : rrecvmsg(fd, msg, flags);
+}
+
+PRELOAD_EXPORT ssize_t read(int number, void *buf, size_t n)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->read(number, buf, n) : rread(fd, buf, n);
+}
+
+PRELOAD_EXPORT ssize_t __read_chk(int number, void *buf, size_t n, size_t room)
+{
+	check_room(n, room);
+	return read(number, buf, n);
+}
+
+PRELOAD_EXPORT ssize_t readv(int number, const struct iovec *iov, int n)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->readv(number, iov, n) : rreadv(fd, iov, n);
+}
+
+/* ---- Out ---- */
+
+PRELOAD_EXPORT ssize_t send(int number, const void *buf, size_t n, int flags)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->send(number, buf, n, flags) : rsend(fd, buf, n, flags);
+}
+
+PRELOAD_EXPORT ssize_t sendto(int number, const void *buf, size_t n, int flags,
+			      const struct sockaddr *to, socklen_t len)
+{
+	int fd = deferred_fd(number);
+	const struct entry *e = entry_find(number);
+
+	if (fd < 0)
+		return real()->sendto(number, buf, n, flags, to, len);
+	/* TCP does not look at the address. */
+	return e->type == SOCK_STREAM ? rsend(fd, buf, n, flags)
+				      : rsendto(fd, buf, n, flags, to, len);
+}
+
+PRELOAD_EXPORT ssize_t sendmsg(int number, const struct msghdr *msg, int flags)
+{
+	int fd = deferred_fd(number);
+	const struct entry *e = entry_find(number);
+	struct msghdr plain;
+
+	if (fd < 0)
+		return real()->sendmsg(number, msg, flags);
+	plain = *msg;
+	if (e->type == SOCK_STREAM)
+		plain.msg_name = NULL;
+	return rsendmsg(fd, &plain, flags);
+}
+
+PRELOAD_EXPORT ssize_t write(int number, const void *buf, size_t n)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->write(number, buf, n) : rwrite(fd, buf, n);
+}
+
+PRELOAD_EXPORT ssize_t writev(int number, const struct iovec *iov, int n)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->writev(number, iov, n) : rwritev(fd, iov, n);
+}
+
+/* ---- From a file ---- */
+
+/* One piece: bytes sent, 0 at the file's end, -1. */
+static ssize_t send_piece(int fd, int file, off_t at, size_t n)
+{
+	char piece[65536];
+	ssize_t got = pread(file, piece, min(n, sizeof(piece)), at);
+
+	return got > 0 ? rwrite(fd, piece, (size_t)got) : got;
+}
+
+static ssize_t send_file(int fd, int file, off_t *offset, size_t n)
+{
+	off_t at = offset ? *offset : lseek(file, 0, SEEK_CUR);
+	size_t done = 0;
+	ssize_t sent = 0;
+
+	if (at < 0)
+		return -1;
+	while (done < n) {
+		sent = send_piece(fd, file, at + (off_t)done, n - done);
+		if (sent <= 0)
+			break;
+		done += (size_t)sent;
+	}
+	if (offset)
+		*offset = at + (off_t)done;
+	else
+		lseek(file, at + (off_t)done, SEEK_SET);
+	return done ? (ssize_t)done : sent;
+}
+
+PRELOAD_EXPORT ssize_t sendfile(int number, int file, off_t *offset, size_t n)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->sendfile(number, file, offset, n) : send_file(fd, file, offset, n);
+}
+
+PRELOAD_EXPORT ssize_t sendfile64(int number, int file, off_t *offset, size_t n)
+{
+	return sendfile(number, file, offset, n);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options, flags. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+
+#include <rdma/rsocket.h>
+
+#include "rspreload/deferred.h"
+#include "rspreload/entry.h"
+#include "rspreload/real.h"
+
+PRELOAD_EXPORT int fcntl64(int number, int cmd, ...);
+
+PRELOAD_EXPORT int setsockopt(int number, int level, int name, const void *value, socklen_t len)
+{
+	int fd = entry_fd(number);
+
+	if (fd < 0)
+		return real()->setsockopt(number, level, name, value, len);
+	if (!rsetsockopt(fd, level, name, value, len))
+		return 0;
+	/* Programs take a refusal for a failure; what RDMA has no such thing for is done already.
+	 */
+	if (errno != ENOTSUP)
+		return -1;
+	return 0;
+}
+
+PRELOAD_EXPORT int getsockopt(int number, int level, int name, void *value, socklen_t *len)
+{
+	int fd = entry_fd(number);
+
+	return fd < 0 ? real()->getsockopt(number, level, name, value, len)
+		      : rgetsockopt(fd, level, name, value, len);
+}
+
+static int control(int number, int cmd, long arg)
+{
+	struct entry *e = entry_find(number);
+	int made;
+
+	if (!e)
+		return real()->fcntl(number, cmd, arg);
+	if (e->kind == ENTRY_DEFERRED && (cmd == F_GETFL || cmd == F_SETFL))
+		return real()->fcntl(number, cmd, arg);
+	switch (cmd) {
+	case F_GETFL:
+		return e->kind == ENTRY_SOCKET ? rfcntl(e->fd, cmd) : O_RDWR;
+	case F_SETFL:
+		return e->kind == ENTRY_SOCKET ? rfcntl(e->fd, cmd, arg) : 0;
+	case F_DUPFD:
+	case F_DUPFD_CLOEXEC:
+		made = real()->fcntl(number, cmd, arg);
+		if (made >= 0)
+			entry_share(e, made);
+		return made;
+	default:
+		return real()->fcntl(number, cmd, arg);
+	}
+}
+
+PRELOAD_EXPORT int fcntl(int number, int cmd, ...)
+{
+	va_list args;
+	long arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, long);
+	va_end(args);
+	return control(number, cmd, arg);
+}
+
+PRELOAD_EXPORT int fcntl64(int number, int cmd, ...)
+{
+	va_list args;
+	long arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, long);
+	va_end(args);
+	return control(number, cmd, arg);
+}
+
+static int set_nonblock(int fd, const int *on)
+{
+	int flags = rfcntl(fd, F_GETFL);
+
+	return rfcntl(fd, F_SETFL, *on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+}
+
+static int count_readable(int fd, int *count)
+{
+	char some[65536];
+	ssize_t n = rrecv(fd, some, sizeof(some), MSG_PEEK | MSG_DONTWAIT);
+
+	if (n < 0 && errno != EAGAIN)
+		return -1;
+	*count = n < 0 ? 0 : (int)n;
+	return 0;
+}
+
+PRELOAD_EXPORT int ioctl(int number, unsigned long request, ...)
+{
+	const struct entry *e;
+	va_list args;
+	void *arg;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if (request == FIONREAD)
+		deferred_fd(number);
+	e = entry_find(number);
+	if (!e || e->kind != ENTRY_SOCKET)
+		return real()->ioctl(number, request, arg);
+	if (request == FIONBIO)
+		return set_nonblock(e->fd, arg);
+	if (request == FIONREAD)
+		return count_readable(e->fd, arg);
+	return real()->ioctl(number, request, arg);
+}

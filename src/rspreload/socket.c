@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From socket() to close(). */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <rdma/rsocket.h>
+
+#include "rspreload/allow.h"
+#include "rspreload/deferred.h"
+#include "rspreload/entry.h"
+#include "rspreload/real.h"
+#include "rspreload/tune.h"
+#include "util/compiler.h"
+
+/* Not in every header of the system's. */
+PRELOAD_EXPORT int accept4(int number, struct sockaddr *addr, socklen_t *len, int flags);
+PRELOAD_EXPORT int dup3(int old, int number, int flags);
+
+/* ---- Making ---- */
+
+/* A socket of the system's, which becomes an rsocket later. */
+static int make_deferred(int domain, int type, int protocol)
+{
+	int number = real()->socket(domain, type, protocol);
+
+	if (number >= 0 && !entry_adopt(number, domain)) {
+		real()->close(number);
+		return -1;
+	}
+	return number;
+}
+
+PRELOAD_EXPORT int socket(int domain, int type, int protocol)
+{
+	int flags = type & (SOCK_NONBLOCK | SOCK_CLOEXEC), kind = type & ~flags, fd, number;
+	struct entry *e;
+
+	if (real_is_ours(__builtin_return_address(0)) || !allow(domain, kind, protocol))
+		return real()->socket(domain, type, protocol);
+	if (deferred_wanted(domain, kind))
+		return make_deferred(domain, type, protocol);
+	fd = rsocket(domain, type, protocol);
+	if (fd < 0)
+		return real()->socket(domain, type, protocol);
+	tune(fd);
+	number = entry_make(ENTRY_SOCKET, fd, flags & SOCK_CLOEXEC);
+	if (number < 0) {
+		rclose(fd);
+		return -1;
+	}
+	e = entry_find(number);
+	e->domain = domain;
+	e->type = kind;
+	return number;
+}
+
+PRELOAD_EXPORT int bind(int number, const struct sockaddr *addr, socklen_t len)
+{
+	int fd = entry_fd(number);
+
+	return fd < 0 ? real()->bind(number, addr, len) : rbind(fd, addr, len);
+}
+
+PRELOAD_EXPORT int listen(int number, int backlog)
+{
+	int fd = entry_fd(number);
+
+	return fd < 0 ? real()->listen(number, backlog) : rlisten(fd, backlog);
+}
+
+static int accept_on(const struct entry *e, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	int fd = raccept(e->fd, addr, len), number;
+	struct entry *made;
+
+	if (fd < 0)
+		return -1;
+	/* accept() hands down no flags, raccept() does. */
+	rfcntl(fd, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
+	number = entry_make(ENTRY_SOCKET, fd, flags & SOCK_CLOEXEC);
+	if (number < 0) {
+		rclose(fd);
+		return -1;
+	}
+	made = entry_find(number);
+	made->domain = e->domain;
+	made->type = e->type;
+	return number;
+}
+
+static int accept_deferred(const struct entry *e, int number, struct sockaddr *addr, socklen_t *len,
+			   int flags)
+{
+	int got = real()->accept4(number, addr, len, flags);
+	struct entry *made = got >= 0 ? entry_adopt(got, e->domain) : NULL;
+
+	if (made)
+		made->side = SIDE_ACCEPTED;
+	return got;
+}
+
+PRELOAD_EXPORT int accept4(int number, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	const struct entry *e = entry_find(number);
+
+	if (e && e->kind == ENTRY_DEFERRED)
+		return accept_deferred(e, number, addr, len, flags);
+	return e ? accept_on(e, addr, len, flags) : real()->accept4(number, addr, len, flags);
+}
+
+PRELOAD_EXPORT int accept(int number, struct sockaddr *addr, socklen_t *len)
+{
+	return accept4(number, addr, len, 0);
+}
+
+/* ---- Ending ---- */
+
+static void release(struct entry *e)
+{
+	if (!e)
+		return;
+	if (e->kind != ENTRY_DEFERRED)
+		rclose(e->fd);
+	free(e);
+}
+
+PRELOAD_EXPORT int close(int number)
+{
+	struct entry *e;
+	int ret;
+
+	if (!entry_find(number))
+		return real()->close(number);
+	e = entry_drop(number);
+	ret = real()->close(number);
+	release(e);
+	return ret;
+}
+
+PRELOAD_EXPORT int shutdown(int number, int how)
+{
+	int fd = deferred_fd(number);
+
+	return fd < 0 ? real()->shutdown(number, how) : rshutdown(fd, how);
+}
+
+/* ---- Connecting ---- */
+
+static void copy_option(int from, int to, int level, int name)
+{
+	socklen_t len = sizeof(int);
+	int value;
+
+	if (!rgetsockopt(from, level, name, &value, &len) && value)
+		real()->setsockopt(to, level, name, &value, len);
+}
+
+/* The number becomes a socket of the system's.  0, or -1 with errno. */
+static int make_real(int number)
+{
+	const struct entry *e = entry_find(number);
+	int made = real()->socket(e->domain, e->type, 0), old = real()->fcntl(number, F_GETFD);
+
+	if (made < 0)
+		return -1;
+	copy_option(e->fd, made, SOL_SOCKET, SO_REUSEADDR);
+	if (e->type == SOCK_STREAM)
+		copy_option(e->fd, made, IPPROTO_TCP, TCP_NODELAY);
+	real()->fcntl(made, F_SETFL, rfcntl(e->fd, F_GETFL));
+	if (real()->dup3(made, number, old & FD_CLOEXEC ? O_CLOEXEC : 0) < 0) {
+		real()->close(made);
+		return -1;
+	}
+	real()->close(made);
+	release(entry_drop(number));
+	return 0;
+}
+
+/* RDMA reaches no peer here; TCP may. */
+static bool try_real(int error)
+{
+	return error != EINPROGRESS && error != EALREADY && error != EISCONN && error != EINTR &&
+	       error != EBADF && error != EFAULT && error != EIO;
+}
+
+static int connect_deferred(struct entry *e, int number, const struct sockaddr *addr, socklen_t len)
+{
+	int ret = real()->connect(number, addr, len);
+
+	if (!ret || errno == EINPROGRESS)
+		e->side = SIDE_CONNECTED;
+	return ret;
+}
+
+PRELOAD_EXPORT int connect(int number, const struct sockaddr *addr, socklen_t len)
+{
+	struct entry *e = entry_find(number);
+	int fd = entry_fd(number), ret;
+
+	if (e && e->kind == ENTRY_DEFERRED)
+		return connect_deferred(e, number, addr, len);
+	if (fd < 0)
+		return real()->connect(number, addr, len);
+	ret = rconnect(fd, addr, len);
+	if (!ret || !try_real(errno))
+		return ret;
+	return make_real(number) ? -1 : real()->connect(number, addr, len);
+}
+
+/* ---- More numbers for one ---- */
+
+static int shared(struct entry *e, int number)
+{
+	if (e && number >= 0)
+		entry_share(e, number);
+	return number;
+}
+
+PRELOAD_EXPORT int dup(int old)
+{
+	return shared(entry_find(old), real()->dup(old));
+}
+
+/* What the number was is gone. */
+static int replaced(int old, int number, int got)
+{
+	if (got < 0)
+		return got;
+	release(entry_drop(number));
+	return shared(entry_find(old), got);
+}
+
+PRELOAD_EXPORT int dup2(int old, int number)
+{
+	if (old == number)
+		return real()->dup2(old, number);
+	return replaced(old, number, real()->dup2(old, number));
+}
+
+PRELOAD_EXPORT int dup3(int old, int number, int flags)
+{
+	return replaced(old, number, real()->dup3(old, number, flags));
+}
+
+/* ---- Names ---- */
+
+PRELOAD_EXPORT int getpeername(int number, struct sockaddr *addr, socklen_t *len)
+{
+	int fd = entry_fd(number);
+
+	return fd < 0 ? real()->getpeername(number, addr, len) : rgetpeername(fd, addr, len);
+}
+
+PRELOAD_EXPORT int getsockname(int number, struct sockaddr *addr, socklen_t *len)
+{
+	int fd = entry_fd(number);
+
+	return fd < 0 ? real()->getsockname(number, addr, len) : rgetsockname(fd, addr, len);
+}

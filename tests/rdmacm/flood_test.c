@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Forged MADs with valid ICRCs: floods of requests from as many addresses as loopback has, during
+ * which programs still connect, and forged ends of connections with unknown ids.  They need a wire,
+ * so there are none with the local transport alone.
+ */
+#include <arpa/inet.h>
+#include <endian.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../unit/place.h"
+#include "cm/msg.h"
+#include "roce/icrc.h"
+#include "roce/opcode.h"
+#include "roce/pkt.h"
+#include "util/atomic.h"
+#include "world.h"
+
+enum {
+	BACKLOG = 1024,
+	FLOOD = 20000,
+	CONNECTS = 8,
+	WARM_UP = 1000,
+	BURST = 32,
+	PACKET = ROCE_MAX_HDR + CM_MAD_LEN + 4,
+	FORGED = 2000,
+	SOCKETS = 64,
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	PAUSE_US = 2500, /* between bursts: a sanitized library is many times slower */
+#else
+	PAUSE_US = 0,
+#endif
+};
+
+static int sockets[SOCKETS];
+static struct net_addr sources[SOCKETS];
+static uint16_t source_ports[SOCKETS];
+static uint16_t udp_port;
+
+static struct net_addr gid_of(uint32_t ip)
+{
+	struct net_addr a = { { [10] = 0xff, [11] = 0xff } };
+	uint32_t be = htonl(ip);
+
+	memcpy(a.raw + 12, &be, 4);
+	return a;
+}
+
+/* 127.9.x.y: used by the attacker only. */
+static void open_sockets(void)
+{
+	for (int i = 0; i < SOCKETS; i++) {
+		uint32_t ip = 0x7f090000u + (uint32_t)i * 257 + 1;
+		struct sockaddr_in sa = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(ip) };
+		int whole = IP_PMTUDISC_PROBE;
+		socklen_t size = sizeof(sa);
+
+		sockets[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+		CHECK_EQ(bind(sockets[i], (struct sockaddr *)&sa, sizeof(sa)), 0);
+		CHECK_EQ(getsockname(sockets[i], (struct sockaddr *)&sa, &size), 0);
+		CHECK_EQ(setsockopt(sockets[i], IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole)),
+			 0);
+		sources[i] = gid_of(ip);
+		source_ports[i] = ntohs(sa.sin_port);
+	}
+}
+
+/* A packet from one of the stranger's addresses to 127.0.0.1; returns its length. */
+static uint32_t make_packet(uint8_t packet[PACKET], int from, const struct cm_msg *m)
+{
+	struct net_path path = { .src = sources[from],
+				 .dst = gid_of(INADDR_LOOPBACK),
+				 .src_port = source_ports[from],
+				 .dst_port = udp_port };
+	struct roce_pkt pkt = {
+		.bth = { .opcode = ROCE_UD_SEND_ONLY, .pkey = 0xffff, .dest_qpn = 1 },
+		.deth = { .qkey = 0x80010000, .src_qpn = 1 },
+	};
+	uint32_t icrc, n = (uint32_t)roce_encode_headers(packet, &pkt);
+
+	cm_encode(packet + n, m);
+	n += CM_MAD_LEN;
+	icrc = htole32(roce_icrc(&path, 0, packet, n));
+	memcpy(packet + n, &icrc, sizeof(icrc));
+	return n + (uint32_t)sizeof(icrc);
+}
+
+static struct sockaddr_in target(void)
+{
+	return (struct sockaddr_in){ .sin_family = AF_INET,
+				     .sin_port = htons(udp_port),
+				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+}
+
+static void send_mad(int from, const struct cm_msg *m)
+{
+	struct sockaddr_in to = target();
+	uint8_t packet[PACKET];
+	uint32_t n = make_packet(packet, from, m);
+
+	/* What a full buffer drops is one less. */
+	if (sendto(sockets[from], packet, n, 0, (struct sockaddr *)&to, sizeof(to)) < 0)
+		return;
+}
+
+/* A request that cannot be told from a genuine one. */
+static struct cm_msg request(int from, uint64_t service, uint64_t *seed)
+{
+	struct cm_msg m = { .type = CM_REQ, .tid = place_next(seed) };
+	struct cm_ip_header ip = { .ip_version = 4,
+				   .src_port = 1,
+				   .src = sources[from],
+				   .dst = gid_of(INADDR_LOOPBACK) };
+
+	m.req = (struct cm_req){
+		.local_id = (uint32_t)place_next(seed) | 1,
+		.service_id = service,
+		.ca_guid = place_next(seed),
+		.qpn = (uint32_t)place_next(seed) & 0xffffff,
+		.remote_response_timeout = 20,
+		.local_response_timeout = 20,
+		.max_cm_retries = 15,
+		.transport = CM_RC,
+		.pkey = 0xffff,
+		.mtu = 3,
+		.primary = { .local_gid = sources[from],
+			     .remote_gid = gid_of(INADDR_LOOPBACK),
+			     .hop_limit = 64,
+			     .ack_timeout = 17 },
+	};
+	cm_ip_header_encode(m.req.private_data, &ip);
+	return m;
+}
+
+static uint64_t service_of(const struct rdma_cm_id *listener)
+{
+	return cm_service_id(RDMA_PS_TCP, ntohs(listener->route.addr.src_sin.sin_port));
+}
+
+/* How many events wait: a channel's descriptor is an eventfd that counts them. */
+static unsigned int queued(const struct rdma_event_channel *ch)
+{
+	char path[64], line[100];
+	unsigned int n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", ch->fd);
+	CHECK((f = fopen(path, "r")));
+	while (fgets(line, sizeof(line), f))
+		sscanf(line, "eventfd-count: %x", &n);
+	fclose(f);
+	return n;
+}
+
+/* A program that looks at nothing holds its backlog, and no more. */
+static void state_is_bounded(uint64_t seed)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *listener;
+	unsigned int n = 0;
+
+	CHECK(ch);
+	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+	for (int i = 0; i < FLOOD; i++) {
+		struct cm_msg m = request(i % SOCKETS, service_of(listener), &seed);
+
+		send_mad(i % SOCKETS, &m);
+		CHECK(i % 1000 || queued(ch) <= BACKLOG);
+	}
+	world_wait(ch);
+	CHECK(queued(ch) <= BACKLOG);
+	for (struct pollfd fd = { .fd = ch->fd, .events = POLLIN }; poll(&fd, 1, 200) == 1; n++) {
+		struct rdma_cm_event *e;
+		struct rdma_cm_id *id;
+
+		CHECK_EQ(rdma_get_cm_event(ch, &e), 0);
+		CHECK_EQ(e->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+		id = e->id;
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+		CHECK_EQ(rdma_destroy_id(id), 0);
+	}
+	printf("%u of %d forged requests reached the program\n", n, FLOOD);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+}
+
+struct flood {
+	uint64_t service, seed;
+	uint32_t stop, sent;
+	struct timespec cpu; /* that it took */
+};
+
+/* Requests of one source, sent by one call; returns how many. */
+static unsigned int send_burst(int from, uint64_t service, uint64_t *seed)
+{
+	static uint8_t packets[BURST][PACKET];
+	struct sockaddr_in to = target();
+	struct mmsghdr mm[BURST];
+	struct iovec iov[BURST];
+	int n;
+
+	for (int i = 0; i < BURST; i++) {
+		struct cm_msg m = request(from, service, seed);
+
+		iov[i] = (struct iovec){ packets[i], make_packet(packets[i], from, &m) };
+		mm[i].msg_hdr = (struct msghdr){ .msg_name = &to, .msg_namelen = sizeof(to),
+						 .msg_iov = &iov[i], .msg_iovlen = 1 };
+	}
+	n = sendmmsg(sockets[from], mm, BURST, 0);
+	return n < 0 ? 0 : (unsigned int)n;
+}
+
+/* As many as this thread can make, without a pause where the library has its full speed. */
+static void *flood(void *arg)
+{
+	struct flood *f = arg;
+
+	for (int i = 0; !load_relaxed(&f->stop); i = (i + 1) % SOCKETS) {
+		fetch_add_relaxed(&f->sent, send_burst(i, f->service, &f->seed));
+		if (PAUSE_US)
+			usleep(PAUSE_US);
+	}
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &f->cpu);
+	return NULL;
+}
+
+/* The server tells its clients by their private data, and refuses all others. */
+static bool serve_one(struct rdma_event_channel *ch, struct rdma_cm_id **accepted)
+{
+	struct rdma_conn_param param = { .qp_num = 0 };
+	static uint32_t qpn = 0x2000;
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *id;
+	bool ours;
+
+	CHECK_EQ(rdma_get_cm_event(ch, &e), 0);
+	id = e->id;
+	if (e->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
+		ours = e->event == RDMA_CM_EVENT_ESTABLISHED;
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+		return ours && id == *accepted;
+	}
+	ours = !memcmp(e->param.conn.private_data, "ours", 4);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	if (!ours) {
+		CHECK_EQ(rdma_destroy_id(id), 0);
+		return false;
+	}
+	param.qp_num = qpn++;
+	*accepted = id;
+	/* The client may have given up this try. */
+	if (rdma_accept(id, &param))
+		CHECK_EQ(errno, EINVAL);
+	return false;
+}
+
+static void connect_one(struct rdma_event_channel *server, struct rdma_cm_id *listener)
+{
+	static uint32_t qpn = 0x1000;
+	struct rdma_conn_param param = { .qp_num = qpn++,
+					 .private_data = "ours",
+					 .private_data_len = 4 };
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id, *accepted = NULL;
+	struct pollfd fds[2] = { { .fd = server->fd, .events = POLLIN }, { .events = POLLIN } };
+	bool up = false;
+
+	CHECK(ch);
+	id = world_route(ch, listener, LOOPBACK);
+	CHECK_EQ(rdma_connect(id, &param), 0);
+	fds[1].fd = ch->fd;
+	while (!up) {
+		CHECK(poll(fds, 2, WORLD_PATIENCE * 1000) > 0);
+		if (fds[1].revents) {
+			world_expect(ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+			CHECK_EQ(rdma_establish(id), 0);
+		}
+		if (fds[0].revents)
+			up = serve_one(server, &accepted);
+	}
+	CHECK_EQ(rdma_destroy_id(accepted), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+}
+
+static double seconds(struct timespec t)
+{
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/*
+ * Each connects within a few of its 16 tries, which are 4.3 s apart: most at the first one, since
+ * the quiet source goes before the loud ones, and what answers requests is not dropped with them.
+ */
+static void programs_connect_meanwhile(uint64_t seed)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct flood f = { .seed = seed };
+	struct timespec start, end;
+	struct rdma_cm_id *listener;
+	pthread_t thread;
+
+	CHECK(ch);
+	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+	f.service = service_of(listener);
+	CHECK_EQ(pthread_create(&thread, NULL, flood, &f), 0);
+	while (load_relaxed(&f.sent) < WARM_UP)
+		sched_yield();
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (int i = 0; i < CONNECTS; i++)
+		connect_one(ch, listener);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	store_relaxed(&f.stop, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	printf("%d connections in %.2f s beside %u forged requests, %.0f/s; the flood alone makes %.0f/s\n",
+	       CONNECTS, seconds(end) - seconds(start), f.sent,
+	       f.sent / (seconds(end) - seconds(start)), f.sent / seconds(f.cpu));
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+}
+
+/* Guessed ids end no connection, whatever the sender. */
+static void forged_ends(uint64_t seed)
+{
+	struct pair p;
+
+	pair_connect(&p, NULL);
+	for (int i = 0; i < FORGED; i++) {
+		uint32_t ours = (uint32_t)place_next(&seed), theirs = (uint32_t)place_next(&seed);
+		struct cm_msg dreq = { .type = CM_DREQ };
+		struct cm_msg rej = { .type = CM_REJ };
+
+		dreq.dreq.local_id = rej.rej.local_id = theirs;
+		dreq.dreq.remote_id = rej.rej.remote_id = ours;
+		dreq.dreq.remote_qpn = p.id[i & 1]->qp->qp_num;
+		rej.rej.reason = CM_REJ_CONSUMER;
+		send_mad(i % SOCKETS, &dreq);
+		send_mad(i % SOCKETS, &rej);
+	}
+	world_quiet(p.ch[0]);
+	world_quiet(p.ch[1]);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+}
+
+int main(void)
+{
+	const char *transport = getenv("VERBENA_TRANSPORT");
+	uint64_t seed = place_seed();
+
+	if (transport && !strcmp(transport, "local")) {
+		printf("left out: 3: the local transport has no wire\n");
+		return 0;
+	}
+	udp_port = (uint16_t)atoi(getenv("VERBENA_UDP_PORT"));
+	open_sockets();
+	state_is_bounded(seed);
+	programs_connect_meanwhile(seed + 1);
+	forged_ends(seed + 2);
+	return 0;
+}

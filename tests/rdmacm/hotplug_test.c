@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An interface that gets another link address, and one that goes, while ids are on it: in a network
+ * namespace of the test's own.
+ */
+#include "../unit/place.h"
+#include "world.h"
+
+#define ADDRESS "10.77.0.1"
+
+static void ip(const char *args)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line), "PATH=$PATH:/usr/sbin:/sbin ip %s", args);
+	CHECK_EQ(system(line), 0);
+}
+
+static void make_interface(void)
+{
+	ip("link add vrbt0 type veth peer name vrbt1");
+	ip("addr add " ADDRESS "/24 dev vrbt0");
+	ip("link set vrbt0 up");
+	ip("link set vrbt1 up");
+}
+
+/* Both ends of a connection over the interface. */
+struct ends {
+	struct rdma_event_channel *ch[2]; /* active, passive */
+	struct rdma_cm_id *listener, *id[2];
+};
+
+static void connect_ends(struct ends *p)
+{
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct rdma_cm_event *e;
+
+	for (int i = 0; i < 2; i++)
+		CHECK((p->ch[i] = rdma_create_event_channel()));
+	p->listener = world_listen(p->ch[1], RDMA_PS_TCP, ADDRESS);
+	p->id[0] = world_route(p->ch[0], p->listener, ADDRESS);
+	world_qp(p->id[0]);
+	CHECK_EQ(rdma_connect(p->id[0], &param), 0);
+	e = world_event(p->ch[1], RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	p->id[1] = e->id;
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	world_qp(p->id[1]);
+	CHECK_EQ(rdma_accept(p->id[1], &param), 0);
+	world_expect(p->ch[0], RDMA_CM_EVENT_ESTABLISHED);
+	world_expect(p->ch[1], RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void destroy_ends(struct ends *p)
+{
+	for (int i = 0; i < 2; i++) {
+		rdma_destroy_qp(p->id[i]);
+		CHECK_EQ(rdma_destroy_id(p->id[i]), 0);
+	}
+	CHECK_EQ(rdma_destroy_id(p->listener), 0);
+	for (int i = 0; i < 2; i++)
+		rdma_destroy_event_channel(p->ch[i]);
+}
+
+/* All ids of the interface are told, whatever they are for, and none loses anything by it. */
+static void new_link_address(struct ends *p, struct rdma_event_channel *others)
+{
+	ip("link set vrbt0 address 02:00:00:00:77:01");
+	world_expect(p->ch[0], RDMA_CM_EVENT_ADDR_CHANGE);
+	world_expect(p->ch[1], RDMA_CM_EVENT_ADDR_CHANGE);
+	world_expect(p->ch[1], RDMA_CM_EVENT_ADDR_CHANGE);
+	world_quiet(others);
+}
+
+static void gone(struct ends *p)
+{
+	struct rdma_conn_param param = { .qp_num = 1 };
+	struct sockaddr_storage a = world_addr(ADDRESS, 1);
+
+	world_expect(p->ch[0], RDMA_CM_EVENT_DEVICE_REMOVAL);
+	/* The listener and its child. */
+	world_expect(p->ch[1], RDMA_CM_EVENT_DEVICE_REMOVAL);
+	world_expect(p->ch[1], RDMA_CM_EVENT_DEVICE_REMOVAL);
+	CHECK_FAILS(rdma_connect(p->id[0], &param), EINVAL);
+	CHECK_FAILS(rdma_accept(p->id[1], &param), EINVAL);
+	CHECK_FAILS(rdma_listen(p->listener, 0), EINVAL);
+	CHECK_FAILS(rdma_resolve_addr(p->listener, NULL, (struct sockaddr *)&a, 1), EINVAL);
+}
+
+/* Its port can be bound again once the interface is back. */
+static void again(uint16_t port)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct sockaddr_storage a = world_addr(ADDRESS, port);
+	struct rdma_cm_id *id;
+
+	CHECK(ch);
+	make_interface();
+	id = world_id(ch, RDMA_PS_TCP);
+	CHECK_EQ(rdma_bind_addr(id, (struct sockaddr *)&a), 0);
+	CHECK_EQ(rdma_listen(id, 0), 0);
+	world_quiet(ch);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+}
+
+/* Connections over other interfaces, and wildcard listeners, get no event. */
+static void removal(void)
+{
+	struct rdma_event_channel *others;
+	struct rdma_cm_id *any;
+	struct pair loop;
+	struct ends p;
+	uint16_t port;
+
+	make_interface();
+	CHECK((others = rdma_create_event_channel()));
+	any = world_listen(others, RDMA_PS_TCP, "0.0.0.0");
+	pair_connect(&loop, NULL);
+	connect_ends(&p);
+	new_link_address(&p, others);
+	port = ntohs(rdma_get_src_port(p.listener));
+	ip("link del vrbt0");
+	gone(&p);
+	world_quiet(others);
+	world_quiet(loop.ch[0]);
+	world_quiet(loop.ch[1]);
+	pair_disconnect(&loop);
+	again(port);
+	for (int i = 0; i < 2; i++)
+		world_quiet(p.ch[i]);
+	destroy_ends(&p);
+	pair_destroy(&loop);
+	CHECK_EQ(rdma_destroy_id(any), 0);
+	rdma_destroy_event_channel(others);
+}
+
+int main(void)
+{
+	if (!place_enter_netns())
+		SKIP("no network namespaces");
+	removal();
+	return 0;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagram rsockets: to an address and connected; sizes, names, order of failures, and strangers.
+ */
+#include <unistd.h>
+
+#include "rspair.h"
+
+enum {
+	MANY = 100,
+	WAIT_MS = WORLD_PATIENCE * 1000,
+};
+
+static int bound(struct sockaddr_in *at)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 0);
+	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+	socklen_t len = sizeof(*at);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(rbind(fd, (struct sockaddr *)&a, sizeof(*at)), 0);
+	CHECK_EQ(rgetsockname(fd, (struct sockaddr *)at, &len), 0);
+	return fd;
+}
+
+/* The first goes over UDP, the others from queue pair to queue pair, once the answer has come. */
+static void there_and_back(void)
+{
+	struct sockaddr_in a, b, from;
+	int fd[2] = { bound(&a), bound(&b) };
+	socklen_t len;
+
+	for (int i = 0; i < MANY; i++) {
+		int got = -1;
+
+		len = sizeof(from);
+		CHECK_EQ(rsendto(fd[0], &i, sizeof(i), 0, (struct sockaddr *)&b, sizeof(b)),
+			 sizeof(i));
+		CHECK_EQ(rspair_poll(fd[1], POLLIN, WAIT_MS), POLLIN);
+		CHECK_EQ(rrecvfrom(fd[1], &got, sizeof(got), 0, (struct sockaddr *)&from, &len),
+			 sizeof(got));
+		CHECK_EQ(got, i);
+		CHECK_EQ(len, sizeof(from));
+		CHECK_EQ(from.sin_port, a.sin_port);
+		CHECK_EQ(from.sin_addr.s_addr, a.sin_addr.s_addr);
+		CHECK_EQ(rsendto(fd[1], &i, sizeof(i), 0, (struct sockaddr *)&from, len),
+			 sizeof(i));
+		CHECK_EQ(rrecv(fd[0], &got, sizeof(got), 0), sizeof(got));
+	}
+	CHECK_FAILS(rrecv(fd[0], &len, 1, MSG_DONTWAIT), EAGAIN);
+	CHECK_EQ(rclose(fd[0]), 0);
+	CHECK_EQ(rclose(fd[1]), 0);
+}
+
+static void connected(void)
+{
+	static char big[4096];
+	struct sockaddr_in at;
+	int server = bound(&at), fd = rsocket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, IPPROTO_UDP);
+	struct iovec iov[2] = { { big, 3 }, { big, 5 } };
+
+	CHECK_FAILS(rsend(fd, big, 1, 0), EDESTADDRREQ);
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	CHECK_FAILS(rsend(fd, big, sizeof(big), 0), EMSGSIZE);
+	CHECK_EQ(rwritev(fd, iov, 2), 8);
+	CHECK_EQ(rrecv(server, big, 4, MSG_TRUNC), 8);
+	CHECK_EQ(rsend(fd, "", 0, 0), 0);
+	CHECK_EQ(rrecv(server, big, sizeof(big), 0), 0);
+	CHECK_EQ(rsend(fd, big, 1000, 0), 1000);
+	CHECK_EQ(rrecv(server, big, 10, MSG_PEEK), 10);
+	CHECK_EQ(rrecv(server, big, sizeof(big), 0), 1000);
+	CHECK_FAILS(rlisten(fd, 1), EOPNOTSUPP);
+	CHECK_FAILS(raccept(fd, NULL, NULL), EOPNOTSUPP);
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(rclose(server), 0);
+}
+
+/* Datagrams without a valid header, or with another address than their source, are dropped. */
+static void strangers(void)
+{
+	static const uint8_t claims[] = { 0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0,  0,
+					  0,    0,    9,    10,   1, 1, 1,  'x' };
+	static const uint8_t true_one[] = { 0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0,  0,
+					    0,    0,    9,    127,  0, 0, 1,  'y' };
+	struct sockaddr_in at;
+	int fd = bound(&at), udp = socket(AF_INET, SOCK_DGRAM, 0);
+	char got[8];
+
+	CHECK_EQ(sendto(udp, "hello", 5, 0, (struct sockaddr *)&at, sizeof(at)), 5);
+	for (size_t len = 0; len < 16; len++)
+		CHECK_EQ(sendto(udp, true_one, len, 0, (struct sockaddr *)&at, sizeof(at)), len);
+	CHECK_EQ(sendto(udp, claims, sizeof(claims), 0, (struct sockaddr *)&at, sizeof(at)),
+		 sizeof(claims));
+	CHECK_EQ(sendto(udp, true_one, sizeof(true_one), 0, (struct sockaddr *)&at, sizeof(at)),
+		 sizeof(true_one));
+	CHECK_EQ(rrecv(fd, got, sizeof(got), 0), 1);
+	CHECK_EQ(got[0], 'y');
+	CHECK_FAILS(rrecv(fd, got, 1, MSG_DONTWAIT), EAGAIN);
+	close(udp);
+	CHECK_EQ(rclose(fd), 0);
+}
+
+int main(void)
+{
+	there_and_back();
+	connected();
+	strangers();
+	return 0;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* epoll over rsockets and an ordinary descriptor: level, edge, once; what is changed and closed. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "rspair.h"
+
+enum { WAIT_MS = WORLD_PATIENCE * 1000 };
+
+static int ep;
+
+static void control(int op, int fd, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.u64 = 0x100000000 + (uint64_t)fd };
+
+	CHECK_EQ(repoll_ctl(ep, op, fd, &e), 0);
+}
+
+/* Exactly one event, of this descriptor. */
+static void expect(int fd, uint32_t events)
+{
+	struct epoll_event e[4];
+
+	CHECK_EQ(repoll_wait(ep, e, 4, WAIT_MS), 1);
+	CHECK_EQ(e[0].data.u64, 0x100000000 + (uint64_t)fd);
+	CHECK_EQ(e[0].events, events);
+}
+
+static void expect_none(void)
+{
+	struct epoll_event e;
+
+	CHECK_EQ(repoll_wait(ep, &e, 1, 0), 0);
+}
+
+static void levels(struct rspair *p)
+{
+	char c;
+
+	control(EPOLL_CTL_ADD, p->fd[1], EPOLLIN);
+	expect_none();
+	CHECK_EQ(rsend(p->fd[0], "ab", 2, 0), 2);
+	expect(p->fd[1], EPOLLIN);
+	expect(p->fd[1], EPOLLIN);
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	expect(p->fd[1], EPOLLIN);
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	expect_none();
+	control(EPOLL_CTL_MOD, p->fd[1], EPOLLIN | EPOLLOUT);
+	expect(p->fd[1], EPOLLOUT);
+	CHECK_FAILS(repoll_ctl(ep, EPOLL_CTL_ADD, p->fd[1], &(struct epoll_event){ 0 }), EEXIST);
+	control(EPOLL_CTL_DEL, p->fd[1], 0);
+	CHECK_FAILS(repoll_ctl(ep, EPOLL_CTL_DEL, p->fd[1], NULL), ENOENT);
+	expect_none();
+}
+
+static void edges(struct rspair *p)
+{
+	char c;
+
+	control(EPOLL_CTL_ADD, p->fd[1], EPOLLIN | EPOLLET);
+	CHECK_EQ(rsend(p->fd[0], "a", 1, 0), 1);
+	expect(p->fd[1], EPOLLIN);
+	expect_none();
+	CHECK_EQ(rsend(p->fd[0], "b", 1, 0), 1);
+	expect(p->fd[1], EPOLLIN);
+	expect_none();
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	control(EPOLL_CTL_MOD, p->fd[1], EPOLLIN | EPOLLONESHOT);
+	CHECK_EQ(rsend(p->fd[0], "c", 1, 0), 1);
+	expect(p->fd[1], EPOLLIN);
+	expect_none();
+	control(EPOLL_CTL_MOD, p->fd[1], EPOLLIN);
+	expect(p->fd[1], EPOLLIN);
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+}
+
+static void *write_later(void *arg)
+{
+	usleep(20000);
+	CHECK_EQ(rsend(*(int *)arg, "x", 1, 0), 1);
+	return NULL;
+}
+
+/* Asleep when it comes, together with a pipe. */
+static void asleep(struct rspair *p)
+{
+	pthread_t thread;
+	int pipes[2];
+	char c;
+
+	CHECK_EQ(pipe(pipes), 0);
+	control(EPOLL_CTL_ADD, pipes[0], EPOLLIN);
+	expect_none();
+	CHECK_EQ(pthread_create(&thread, NULL, write_later, &p->fd[0]), 0);
+	expect(p->fd[1], EPOLLIN);
+	pthread_join(thread, NULL);
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	CHECK_EQ(write(pipes[1], "y", 1), 1);
+	expect(pipes[0], EPOLLIN);
+	CHECK_EQ(close(pipes[0]), 0);
+	CHECK_EQ(close(pipes[1]), 0);
+	expect_none();
+}
+
+static void listeners(void)
+{
+	struct sockaddr_storage a;
+	int listener = rspair_listen(LOOPBACK, &a), fd = rsocket(AF_INET, SOCK_STREAM, 0), peer;
+
+	control(EPOLL_CTL_ADD, listener, EPOLLIN);
+	expect_none();
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), 0);
+	expect(listener, EPOLLIN);
+	peer = raccept(listener, NULL, NULL);
+	CHECK(peer >= 0);
+	expect_none();
+	CHECK_EQ(rclose(listener), 0);
+	CHECK_EQ(rclose(fd), 0);
+	control(EPOLL_CTL_ADD, peer, EPOLLIN | EPOLLRDHUP);
+	expect(peer, EPOLLIN | EPOLLHUP | EPOLLRDHUP);
+	CHECK_EQ(rclose(peer), 0);
+	expect_none();
+}
+
+/*
+ * The end of the peer's data is reported together with the data, as TCP does: a program that waits
+ * for edges gets no other event if it reads only the data.
+ */
+static void ends_with_data(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	char buf[4];
+
+	control(EPOLL_CTL_ADD, p.fd[1], EPOLLIN | EPOLLRDHUP | EPOLLET);
+	CHECK_EQ(rspair_poll(p.fd[1], POLLRDHUP, 0), 0);
+	CHECK_EQ(rsend(p.fd[0], "ab", 2, 0), 2);
+	CHECK_EQ(rshutdown(p.fd[0], SHUT_WR), 0);
+	CHECK_EQ(rspair_poll(p.fd[1], POLLRDHUP, WAIT_MS), POLLRDHUP);
+	CHECK_EQ(rspair_poll(p.fd[1], POLLIN, 0), POLLIN);
+	expect(p.fd[1], EPOLLIN | EPOLLRDHUP);
+	CHECK_EQ(rrecv(p.fd[1], buf, sizeof(buf), 0), 2);
+	CHECK_EQ(rclose(p.fd[0]), 0);
+	CHECK_EQ(rspair_poll(p.fd[1], 0, WAIT_MS), POLLHUP);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+
+	p = rspair_make(LOOPBACK, 0);
+	control(EPOLL_CTL_ADD, p.fd[1], EPOLLIN | EPOLLRDHUP | EPOLLET);
+	CHECK_EQ(rsend(p.fd[0], "ab", 2, 0), 2);
+	CHECK_EQ(rclose(p.fd[0]), 0);
+	CHECK_EQ(rspair_poll(p.fd[1], POLLRDHUP, WAIT_MS), POLLRDHUP);
+	expect(p.fd[1], EPOLLIN | EPOLLRDHUP);
+	CHECK_EQ(rrecv(p.fd[1], buf, sizeof(buf), 0), 2);
+	CHECK_EQ(rrecv(p.fd[1], buf, sizeof(buf), 0), 0);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+}
+
+int main(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+
+	ep = repoll_create(EPOLL_CLOEXEC);
+	CHECK(ep >= 0);
+	CHECK_FAILS(repoll_wait(p.fd[0], &(struct epoll_event){ 0 }, 1, 0), EBADF);
+	levels(&p);
+	edges(&p);
+	asleep(&p);
+	rspair_close(&p);
+	listeners();
+	ends_with_data();
+	CHECK_EQ(rclose(ep), 0);
+	return 0;
+}

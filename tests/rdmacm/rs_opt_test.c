@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options of rsockets: what is kept, doubled, inherited, refused; keepalive; defaults by files. */
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "rspair.h"
+
+static int get(int fd, int level, int name)
+{
+	socklen_t len = sizeof(int);
+	int v = -1;
+
+	CHECK_EQ(rgetsockopt(fd, level, name, &v, &len), 0);
+	CHECK_EQ(len, sizeof(int));
+	return v;
+}
+
+static void set(int fd, int level, int name, int v)
+{
+	CHECK_EQ(rsetsockopt(fd, level, name, &v, sizeof(v)), 0);
+}
+
+static void kept(void)
+{
+	static const struct {
+		int level, name, set, get;
+	} row[] = {
+		{ SOL_SOCKET, SO_REUSEADDR, 1, 1 },    { SOL_SOCKET, SO_RCVBUF, 50000, 100000 },
+		{ SOL_SOCKET, SO_SNDBUF, 1, 4096 },    { SOL_SOCKET, SO_OOBINLINE, 1, 1 },
+		{ SOL_SOCKET, SO_KEEPALIVE, 1, 1 },    { IPPROTO_TCP, TCP_NODELAY, 1, 1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, 33, 33 }, { IPPROTO_TCP, TCP_KEEPCNT, 3, 3 },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, 4, 4 },  { IPPROTO_IP, IP_TOS, 0x20, 0x20 },
+		{ SOL_RDMA, RDMA_SQSIZE, 1, 16 },      { SOL_RDMA, RDMA_RQSIZE, 100, 100 },
+		{ SOL_RDMA, RDMA_INLINE, 16, 16 },     { SOL_RDMA, RDMA_IOMAPSIZE, 300, 256 },
+	};
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0), zero = 0;
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		set(fd, row[i].level, row[i].name, row[i].set);
+		CHECK_EQ(get(fd, row[i].level, row[i].name), row[i].get);
+	}
+	CHECK_EQ(get(fd, SOL_SOCKET, SO_TYPE), SOCK_STREAM);
+	CHECK_EQ(get(fd, SOL_SOCKET, SO_ERROR), 0);
+	CHECK_EQ(get(fd, SOL_SOCKET, SO_BROADCAST), 0);
+	CHECK_FAILS(rsetsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &zero, sizeof(zero)), EINVAL);
+	CHECK_FAILS(rsetsockopt(fd, SOL_SOCKET, SO_DEBUG, &zero, sizeof(zero)), ENOTSUP);
+	CHECK_FAILS(rsetsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &zero, 1), EINVAL);
+	CHECK_FAILS(rfcntl(fd, F_GETOWN), ENOTSUP);
+	CHECK_EQ(rfcntl(fd, F_SETFD, FD_CLOEXEC), 0);
+	CHECK_EQ(rfcntl(fd, F_GETFD), FD_CLOEXEC);
+	CHECK_EQ(rclose(fd), 0);
+}
+
+static void of_a_connection(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 8);
+	int v = 20;
+
+	CHECK_EQ(get(p.fd[1], SOL_RDMA, RDMA_IOMAPSIZE), 8);
+	CHECK(get(p.fd[0], IPPROTO_TCP, TCP_MAXSEG) >= 256);
+	CHECK_FAILS(rsetsockopt(p.fd[0], SOL_RDMA, RDMA_SQSIZE, &v, sizeof(v)), EINVAL);
+	/* Its size was settled when it was connected. */
+	set(p.fd[0], SOL_SOCKET, SO_RCVBUF, 1000);
+	CHECK(get(p.fd[0], SOL_SOCKET, SO_RCVBUF) > 2000);
+	rspair_close(&p);
+}
+
+/* A receive that is given up after a time. */
+static void timeouts(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	struct timeval t = { .tv_usec = 20000 };
+	char c;
+
+	CHECK_EQ(rsetsockopt(p.fd[0], SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)), 0);
+	CHECK_FAILS(rrecv(p.fd[0], &c, 1, 0), EAGAIN);
+	rspair_close(&p);
+}
+
+/* The peer's program is told nothing, and goes on. */
+static void keepalive(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	char c;
+
+	set(p.fd[0], SOL_SOCKET, SO_KEEPALIVE, 1);
+	set(p.fd[0], IPPROTO_TCP, TCP_KEEPIDLE, 1);
+	CHECK_EQ(rspair_poll(p.fd[1], POLLIN, 1500), 0);
+	CHECK_EQ(rspair_poll(p.fd[0], POLLIN, 0), 0);
+	CHECK_EQ(rsend(p.fd[0], "x", 1, 0), 1);
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
+	rspair_close(&p);
+}
+
+static void write_default(const char *folder, const char *name, const char *text)
+{
+	char path[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "w");
+	CHECK(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void remove_default(const char *folder, const char *name)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	CHECK_EQ(unlink(path), 0);
+}
+
+/* Read once, by the first call of the process. */
+static void defaults(void)
+{
+	char folder[] = "/tmp/rs-opt-XXXXXX";
+	int fd;
+
+	CHECK(mkdtemp(folder));
+	write_default(folder, "mem_default", "262144\n");
+	write_default(folder, "sqsize_default", "70000");
+	write_default(folder, "rqsize_default", "nonsense");
+	write_default(folder, "inline_default", "0\n");
+	setenv("VERBENA_RSOCKET_DIR", folder, 1);
+	fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	CHECK_EQ(get(fd, SOL_SOCKET, SO_RCVBUF), 262144);
+	CHECK_EQ(get(fd, SOL_SOCKET, SO_SNDBUF), 131072);
+	CHECK_EQ(get(fd, SOL_RDMA, RDMA_SQSIZE), 0xfffe);
+	CHECK_EQ(get(fd, SOL_RDMA, RDMA_RQSIZE), 384);
+	CHECK_EQ(get(fd, SOL_RDMA, RDMA_INLINE), 0);
+	CHECK_EQ(rclose(fd), 0);
+	remove_default(folder, "mem_default");
+	remove_default(folder, "sqsize_default");
+	remove_default(folder, "rqsize_default");
+	remove_default(folder, "inline_default");
+	CHECK_EQ(rmdir(folder), 0);
+}
+
+int main(void)
+{
+	defaults();
+	kept();
+	of_a_connection();
+	timeouts();
+	keepalive();
+	return 0;
+}

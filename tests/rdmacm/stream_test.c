@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Stream rsockets: connecting, bytes both ways, waiting, shutting down, and what calls say of wrong
+ * states.  Both ends in one process.
+ */
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rdma/rsocket.h>
+
+#include "rspair.h"
+
+enum {
+	MANY = 3000000, /* bytes: rings go round often */
+	ROUNDS = 40,
+	PORT_FREE = 9,  /* nobody listens on discard */
+};
+
+static uint8_t byte_at(size_t i)
+{
+	return (uint8_t)(i * 31 + (i >> 10));
+}
+
+/* ---- Bytes ---- */
+
+static void echo(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	char got[32] = "";
+
+	CHECK_EQ(rsend(p.fd[0], "hello", 5, 0), 5);
+	CHECK_EQ(rrecv(p.fd[1], got, sizeof(got), MSG_PEEK), 5);
+	CHECK_EQ(rrecv(p.fd[1], got, 2, 0), 2);
+	CHECK_EQ(rrecv(p.fd[1], got + 2, sizeof(got) - 2, 0), 3);
+	CHECK_MEM(got, "hello", 5);
+	CHECK_EQ(rwrite(p.fd[1], "x", 1), 1);
+	CHECK_EQ(rread(p.fd[0], got, sizeof(got)), 1);
+	rspair_close(&p);
+}
+
+static uint8_t bytes[MANY];	/* by all senders; filled before they start */
+
+static void *send_many(void *arg)
+{
+	int fd = *(int *)arg;
+
+	CHECK_EQ(rsend(fd, bytes, MANY, 0), MANY);
+	CHECK_EQ(rshutdown(fd, SHUT_WR), 0);
+	return NULL;
+}
+
+/* Bytes of all sizes until the end. */
+static void recv_many(int fd)
+{
+	uint8_t in[70000];
+	size_t at = 0, ask = 1;
+	ssize_t n;
+
+	while ((n = rrecv(fd, in, ask, 0)) > 0) {
+		for (ssize_t i = 0; i < n; i++, at++)
+			CHECK_EQ(in[i], byte_at(at));
+		ask = ask * 3 % sizeof(in) + 1;
+	}
+	CHECK_EQ(n, 0);
+	CHECK_EQ(at, MANY);
+}
+
+static void many_bytes(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, send_many, &p.fd[0]), 0);
+	recv_many(p.fd[1]);
+	pthread_join(thread, NULL);
+	/* The other direction still works. */
+	CHECK_EQ(rsend(p.fd[1], "ok", 2, 0), 2);
+	CHECK_EQ(rrecv(p.fd[0], (char[2]){ 0 }, 2, MSG_WAITALL), 2);
+	rspair_close(&p);
+}
+
+/* Both directions at once, a thread for each. */
+static void *recv_thread(void *arg)
+{
+	recv_many(*(int *)arg);
+	return NULL;
+}
+
+static void both_ways(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	pthread_t sender[2], receiver[2];
+
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(pthread_create(&receiver[i], NULL, recv_thread, &p.fd[i]), 0);
+		CHECK_EQ(pthread_create(&sender[i], NULL, send_many, &p.fd[i]), 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		pthread_join(sender[i], NULL);
+		pthread_join(receiver[i], NULL);
+	}
+	rspair_close(&p);
+}
+
+static void vectors(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	char a[4], b[4], from[] = "abcdefgh";
+	struct iovec out[3] = { { from, 3 }, { from + 3, 0 }, { from + 3, 5 } };
+	struct iovec in[2] = { { a, 4 }, { b, 4 } };
+	struct msghdr msg = { .msg_iov = in, .msg_iovlen = 2 };
+
+	CHECK_EQ(rwritev(p.fd[0], out, 3), 8);
+	CHECK_EQ(rrecvmsg(p.fd[1], &msg, MSG_WAITALL), 8);
+	CHECK_MEM(a, "abcd", 4);
+	CHECK_MEM(b, "efgh", 4);
+	msg.msg_iov = out;
+	msg.msg_iovlen = 3;
+	CHECK_EQ(rsendmsg(p.fd[1], &msg, 0), 8);
+	CHECK_EQ(rreadv(p.fd[0], in, 2), 8);
+	msg.msg_control = from;
+	msg.msg_controllen = sizeof(from);
+	CHECK_FAILS(rsendmsg(p.fd[1], &msg, 0), ENOTSUP);
+	rspair_close(&p);
+}
+
+/* ---- What a transfer posts ---- */
+
+static struct {
+	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+	unsigned int requests, askew;
+} posted;
+
+static int count_posts(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
+		posted.requests++;
+		if (w->num_sge && w->sg_list[0].length > 64) /* neither inline nor a grant */
+			posted.askew += (w->sg_list[0].addr - w->wr.rdma.remote_addr) % 64 != 0;
+	}
+	return posted.post_send(qp, wr, bad);
+}
+
+static void watch_posts(bool on)
+{
+	struct ibv_context **list = rdma_get_devices(NULL);
+
+	for (int i = 0; list[i]; i++) {
+		if (on)
+			posted.post_send = list[i]->ops.post_send;
+		list[i]->ops.post_send = on ? count_posts : posted.post_send;
+	}
+	rdma_free_devices(list);
+}
+
+/*
+ * One message and one grant for each half of the ring; and whatever came before, data lie as their
+ * destination does, which is what makes copies between processes fast.
+ */
+static void transfer_cost(void)
+{
+	enum { PIECE = 65536, PIECES = 16 };
+	static uint8_t data[PIECE];
+	struct rspair p = rspair_make(LOOPBACK, 0);
+
+	watch_posts(true);
+	for (int i = 0; i < PIECES; i++) {
+		CHECK_EQ(rsend(p.fd[0], data, PIECE, 0), PIECE);
+		CHECK_EQ(rrecv(p.fd[1], data, PIECE, MSG_WAITALL), PIECE);
+	}
+	printf("%u requests per MiB\n", posted.requests);
+	CHECK(posted.requests <= 2 * PIECES);
+	CHECK_EQ(rsend(p.fd[0], data, 16, 0), 16); /* inline */
+	CHECK_EQ(rrecv(p.fd[1], data, 16, MSG_WAITALL), 16);
+	for (int i = 0; i < PIECES; i++) {
+		CHECK_EQ(rsend(p.fd[0], data, 3000 + i, 0), 3000 + i);
+		CHECK_EQ(rrecv(p.fd[1], data, 3000 + i, MSG_WAITALL), 3000 + i);
+	}
+	CHECK_EQ(posted.askew, 0);
+	watch_posts(false);
+	rspair_close(&p);
+}
+
+/* ---- Without waiting ---- */
+
+static __thread unsigned int reads;
+
+/* The libraries' calls of this thread, too. */
+__attribute__((visibility("default"))) ssize_t read(int fd, void *buf, size_t n)
+{
+	reads++;
+	return syscall(SYS_read, fd, buf, n);
+}
+
+/* Who polls by MSG_DONTWAIT does not read the event channel each time. */
+static void polling_cost(void)
+{
+	enum { CALLS = 1000 };
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	char c;
+
+	reads = 0;
+	for (int i = 0; i < CALLS; i++)
+		CHECK_FAILS(rrecv(p.fd[0], &c, 1, MSG_DONTWAIT), EAGAIN);
+	printf("%u reads in %d calls\n", reads, CALLS);
+	CHECK_EQ(reads, 0);
+	rspair_close(&p);
+}
+
+static void nonblocking(void)
+{
+	static uint8_t data[100000];
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	size_t sent = 0, got = 0;
+	ssize_t n;
+
+	CHECK_EQ(rfcntl(p.fd[0], F_SETFL, O_NONBLOCK), 0);
+	CHECK(rfcntl(p.fd[0], F_GETFL) & O_NONBLOCK);
+	CHECK_FAILS(rrecv(p.fd[0], data, 1, 0), EAGAIN);
+	CHECK_FAILS(rrecv(p.fd[1], data, 1, MSG_DONTWAIT), EAGAIN);
+	/* Until the peer's ring and ours are full. */
+	while ((n = rsend(p.fd[0], data, sizeof(data), 0)) > 0)
+		sent += (size_t)n;
+	CHECK_EQ(errno, EAGAIN);
+	CHECK(sent >= 65536);
+	while (got < sent) {
+		n = rrecv(p.fd[1], data, sizeof(data), 0);
+		CHECK(n > 0);
+		got += (size_t)n;
+	}
+	CHECK_EQ(got, sent);
+	CHECK_EQ(rspair_poll(p.fd[0], POLLOUT, WORLD_PATIENCE * 1000), POLLOUT);
+	CHECK(rsend(p.fd[0], data, sizeof(data), 0) > 0);
+	rspair_close(&p);
+}
+
+static void connect_later(void)
+{
+	struct sockaddr_storage a;
+	int listener = rspair_listen(LOOPBACK, &a),
+	    fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	int peer, err = -1;
+	socklen_t len = sizeof(err);
+
+	CHECK_EQ(rfcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	CHECK_FAILS(raccept(listener, NULL, NULL), EAGAIN);
+	if (rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)))
+		CHECK_EQ(errno, EINPROGRESS);
+	CHECK_EQ(rspair_poll(fd, POLLOUT, WORLD_PATIENCE * 1000), POLLOUT);
+	CHECK_EQ(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
+	CHECK_EQ(err, 0);
+	CHECK_EQ(rspair_poll(listener, POLLIN, WORLD_PATIENCE * 1000), POLLIN);
+	peer = raccept(listener, NULL, NULL);
+	CHECK(peer >= 0);
+	CHECK_EQ(rsend(fd, "x", 1, 0), 1);
+	CHECK_EQ(rspair_poll(peer, POLLIN, WORLD_PATIENCE * 1000), POLLIN);
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(rclose(peer), 0);
+	CHECK_EQ(rclose(listener), 0);
+}
+
+static void refused(void)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, PORT_FREE);
+	int fd = rsocket(AF_INET, SOCK_STREAM, IPPROTO_TCP), err = 0;
+	socklen_t len = sizeof(err);
+
+	CHECK_FAILS(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), ECONNREFUSED);
+	CHECK_FAILS(rsend(fd, "x", 1, 0), ECONNREFUSED);
+	CHECK_EQ(rclose(fd), 0);
+	fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), -1);
+	/* The answer may be there before the call returns. */
+	if (errno != ECONNREFUSED) {
+		CHECK_EQ(errno, EINPROGRESS);
+		CHECK(rspair_poll(fd, POLLOUT, WORLD_PATIENCE * 1000) & POLLERR);
+		CHECK_EQ(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
+		CHECK_EQ(err, ECONNREFUSED);
+	}
+	CHECK_EQ(rclose(fd), 0);
+}
+
+/* A connect that is complete before anybody accepts it, as with TCP.  limit 0: the default. */
+static void backlog(int limit)
+{
+	struct sockaddr_storage a;
+	int listener = rspair_listen(LOOPBACK, &a), fd[3], peer;
+
+	CHECK_EQ(rlisten(listener, limit), 0);
+
+	for (int i = 0; i < 3; i++) {
+		fd[i] = rsocket(AF_INET, SOCK_STREAM, 0);
+		CHECK_EQ(rconnect(fd[i], (struct sockaddr *)&a, sizeof(struct sockaddr_in)), 0);
+		CHECK_EQ(rsend(fd[i], &i, sizeof(i), 0), sizeof(i));
+	}
+	for (int i = 0; i < 3; i++) {
+		int got;
+
+		peer = raccept(listener, NULL, NULL);
+		CHECK_EQ(rrecv(peer, &got, sizeof(got), MSG_WAITALL), sizeof(got));
+		CHECK_EQ(got, i);
+		CHECK_EQ(rclose(peer), 0);
+		CHECK_EQ(rrecv(fd[i], &got, 1, 0), 0);
+		CHECK_EQ(rclose(fd[i]), 0);
+	}
+	CHECK_EQ(rclose(listener), 0);
+}
+
+/* ---- Ends ---- */
+
+static void ends(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	char c;
+
+	CHECK_EQ(rsend(p.fd[0], "ab", 2, 0), 2);
+	CHECK_EQ(rclose(p.fd[0]), 0);
+	/* What was sent can be read, then it ends; writing fails. */
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
+	CHECK_EQ(c, 'b');
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 0);
+	CHECK_EQ(rspair_poll(p.fd[1], POLLIN, 0), POLLIN | POLLHUP);
+	CHECK_FAILS(rsend(p.fd[1], "x", 1, 0), ECONNRESET);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.fd[1]), EBADF);
+	CHECK_FAILS(rrecv(p.fd[1], &c, 1, 0), EBADF);
+	CHECK_EQ(rclose(p.listener), 0);
+}
+
+/* The peer's message is seen by the second look of rshutdown(), which waits for it. */
+static struct {
+	int (*poll_cq)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+	int looks;
+} late;
+
+static int poll_late(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	int got;
+
+	if (late.looks++ == 0)
+		return 0;
+	do
+		got = late.poll_cq(cq, n, wc);
+	while (late.looks == 2 && !got);
+	return got;
+}
+
+static void both_shut_down_at_once(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	struct ibv_context **list = rdma_get_devices(NULL);
+
+	CHECK_EQ(rshutdown(p.fd[1], SHUT_WR), 0);
+	for (int i = 0; list[i]; i++) {
+		late.poll_cq = list[i]->ops.poll_cq;
+		list[i]->ops.poll_cq = poll_late;
+	}
+	CHECK_EQ(rshutdown(p.fd[0], SHUT_WR), 0);
+	for (int i = 0; list[i]; i++)
+		list[i]->ops.poll_cq = late.poll_cq;
+	rdma_free_devices(list);
+	CHECK(late.looks >= 2);
+	CHECK(rspair_poll(p.fd[0], POLLIN, 0) & POLLIN);
+	CHECK_EQ(rrecv(p.fd[0], (char[1]){ 0 }, 1, 0), 0);
+	CHECK_EQ(rrecv(p.fd[1], (char[1]){ 0 }, 1, 0), 0);
+	rspair_close(&p);
+}
+
+static void *close_later(void *arg)
+{
+	CHECK_EQ(rclose(*(int *)arg), 0);
+	return NULL;
+}
+
+/* Both at once, with messages of both on their way: neither waits for an answer of the other. */
+static void both_end(void)
+{
+	time_t start = time(NULL);
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct rspair p = rspair_make(LOOPBACK, 0);
+		pthread_t thread;
+
+		for (int j = 0; j < 2; j++)
+			CHECK_EQ(rsend(p.fd[j], "x", 1, 0), 1);
+		CHECK_EQ(pthread_create(&thread, NULL, close_later, &p.fd[0]), 0);
+		CHECK_EQ(rclose(p.fd[1]), 0);
+		pthread_join(thread, NULL);
+		CHECK_EQ(rclose(p.listener), 0);
+	}
+	/* A single wait for what does not come takes ten. */
+	CHECK(time(NULL) - start < 9 * (time_t)test_slower());
+}
+
+static void *poll_long(void *arg)
+{
+	return (void *)(intptr_t)rspair_poll(*(int *)arg, POLLIN, -1);
+}
+
+/* rpoll() returns when another thread closes what it sleeps for. */
+static void closed_under_poll(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	pthread_t thread;
+	void *revents;
+
+	CHECK_EQ(pthread_create(&thread, NULL, poll_long, &p.fd[1]), 0);
+	usleep(50000);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(pthread_join(thread, &revents), 0);
+	CHECK_EQ((intptr_t)revents & POLLNVAL, POLLNVAL);
+	CHECK_EQ(rclose(p.fd[0]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+}
+
+static void wrong(void)
+{
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	struct sockaddr_storage a = world_addr(LOOPBACK, 0), b;
+	socklen_t len = sizeof(b);
+
+	CHECK_FAILS(rsocket(AF_UNIX, SOCK_STREAM, 0), ENOTSUP);
+	CHECK_FAILS(rsocket(AF_INET, SOCK_RAW, 0), ENOTSUP);
+	CHECK_FAILS(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), ENOTSUP);
+	CHECK_FAILS(rsend(fd, "x", 1, 0), ENOTCONN);
+	CHECK_FAILS(rrecv(fd, &len, 1, 0), ENOTCONN);
+	CHECK_FAILS(rshutdown(fd, SHUT_WR), ENOTCONN);
+	CHECK_FAILS(rgetpeername(fd, (struct sockaddr *)&b, &len), ENOTCONN);
+	CHECK_FAILS(raccept(fd, NULL, NULL), EINVAL);
+	CHECK_FAILS(rbind(fd, (struct sockaddr *)&a, 4), EINVAL);
+	CHECK_EQ(rbind(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), 0);
+	CHECK_FAILS(rbind(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), EINVAL);
+	CHECK_EQ(rgetsockname(fd, (struct sockaddr *)&b, &len), 0);
+	CHECK_EQ(len, sizeof(struct sockaddr_in));
+	CHECK(((struct sockaddr_in *)&b)->sin_port != 0);
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_FAILS(rsend(0, "x", 1, 0), EBADF);
+}
+
+static void names(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	struct sockaddr_in a[2], b[2];
+	socklen_t len = sizeof(a[0]);
+
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(rgetsockname(p.fd[i], (struct sockaddr *)&a[i], &len), 0);
+		CHECK_EQ(rgetpeername(p.fd[i], (struct sockaddr *)&b[i], &len), 0);
+	}
+	CHECK_EQ(a[0].sin_port, b[1].sin_port);
+	CHECK_EQ(a[1].sin_port, b[0].sin_port);
+	CHECK_EQ(a[0].sin_addr.s_addr, b[1].sin_addr.s_addr);
+	rspair_close(&p);
+}
+
+int main(void)
+{
+	for (size_t i = 0; i < MANY; i++)
+		bytes[i] = byte_at(i);
+	echo();
+	many_bytes();
+	both_ways();
+	vectors();
+	transfer_cost();
+	polling_cost();
+	nonblocking();
+	connect_later();
+	refused();
+	backlog(8);
+	backlog(0);
+	closed_under_poll();
+	ends();
+	both_shut_down_at_once();
+	both_end();
+	wrong();
+	names();
+	return 0;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two QPs in the simulated world with what core adds to the engine: delayed ACKs, the reordering
+ * buffer, and the fairness probe under a window that fills a queue.  All counts are exact.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "oracle.h"
+#include "pair.h"
+#include "util/tuning.h"
+
+enum { REPLY_AFTER = 20000, ROUNDS = 20, BATCHES = 4, MESSAGE = 65536 };
+
+/* a asks with a small WRITE; b's program replies with one, or does not. */
+static void ping(struct pair *p, bool reply)
+{
+	struct sim_wr wr = pair_wr(p, IBV_WR_RDMA_WRITE, 8);
+
+	pair_post(p, wr);
+	world_kick(p->w, p->a);
+	world_run_until(p->w, p->w->now + REPLY_AFTER);
+	if (reply) {
+		roce_delayed_ack_posted(&p->b->delayed_ack, p->w->now);
+		world_kick(p->w, p->b);
+	}
+	world_run(p->w);
+}
+
+static void acks_wait_for_replies_that_have_shown(void **state)
+{
+	struct sim_qp_attr attr = sim_qp_defaults();
+	struct pair p = pair_new("delayed ack", NULL, &attr, NULL);
+
+	pair_watch(&p);
+	p.b->delays_acks = true;
+	for (int i = 0; i < ROUNDS; i++)
+		ping(&p, true);
+	assert_int_equal(p.b->acks_delayed, ROUNDS - TUNE_PINGPONG_REPLIES);
+	assert_int_equal(p.b->acks_overdue, 0);
+	ping(&p, false);
+	assert_int_equal(p.b->acks_delayed, ROUNDS - TUNE_PINGPONG_REPLIES + 1);
+	assert_int_equal(p.b->acks_overdue, 1);
+	for (int i = 0; i < ROUNDS; i++)
+		ping(&p, false);
+	assert_int_equal(p.b->acks_overdue, 1);
+	assert_int_equal(p.sent_a, 2 * ROUNDS + 1);
+	assert_int_equal(p.sent_b, 2 * ROUNDS + 1);
+	pair_expect_counts(&p, 2 * ROUNDS + 1, 0);
+	pair_free(&p);
+}
+
+/* The second of a message's packets is lost once. */
+static bool lose_second(void *arg, const struct net_packet *pkt)
+{
+	uint32_t *seen = arg;
+
+	return pkt->src == 0 && ++*seen == 2;
+}
+
+static void check_reordering(bool holds, uint32_t sent)
+{
+	struct sim_qp_attr attr = sim_qp_defaults();
+	uint32_t seen = 0;
+	struct net_config net = { .delay = 5000, .drop = lose_second, .drop_arg = &seen };
+	struct pair p = pair_new("reordering", &net, &attr, NULL);
+
+	pair_watch(&p);
+	p.b->holds = holds;
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 5 * attr.mtu));
+	pair_go(&p);
+	pair_expect_counts(&p, 1, 0);
+	assert_int_equal(p.naks, 1);
+	assert_int_equal(p.sent_a, sent);
+	pair_free(&p);
+}
+
+static void what_came_early_is_not_sent_again(void **state)
+{
+	check_reordering(true, 5 + 1);
+	check_reordering(false, 5 + 4);
+}
+
+struct probing {
+	struct pair p;
+	uint32_t trials, sent;
+	bool in_trial;
+};
+
+static void count_trials(struct world *w, const struct net_packet *pkt, const struct roce_pkt *d)
+{
+	struct probing *c = w->user;
+	bool now = c->p.a->roce.cc.probe.window != 0;
+
+	c->sent += pkt->src == 0;
+	c->trials += now && !c->in_trial;
+	c->in_trial = now;
+}
+
+/*
+ * again: packets that ack probes (roce/retry.c) send once more, since no round trip is known yet.
+ */
+static void check_probing(const char *name, const struct net_config *net, uint32_t trials,
+			  uint32_t again)
+{
+	struct sim_qp_attr attr = sim_qp_defaults();
+	struct probing c = { 0 };
+
+	attr.timeout = 14;	/* longer than the queue */
+	c.p = pair_new(name, net, &attr, NULL);
+	c.p.w->user = &c;
+	c.p.w->tap = count_trials;
+	for (uint32_t i = 0; i < BATCHES; i++) {
+		for (uint32_t k = 0; k < attr.sq_depth; k++)
+			pair_post(&c.p, pair_wr(&c.p, IBV_WR_RDMA_WRITE, MESSAGE));
+		pair_go(&c.p);
+	}
+	pair_expect_counts(&c.p, BATCHES * attr.sq_depth, 0);
+	assert_int_equal(c.sent, BATCHES * attr.sq_depth * (MESSAGE / attr.mtu) + again);
+	assert_int_equal(c.trials, trials);
+	pair_free(&c.p);
+}
+
+/* A deep queue that the flow fills by itself: each trial shortens it, and the next comes soon. */
+static void a_queue_of_the_own_flow_is_probed_again(void **state)
+{
+	struct net_config net = { .delay = 10000, .mbit_per_s = 100, .fast_egress = true };
+
+	check_probing("own queue", &net, 25, 0);
+}
+
+/* A long path without a queue: trials are in vain, and become rare. */
+static void a_long_path_is_probed_ever_less(void **state)
+{
+	struct net_config net = { .delay = 6 * VRB_MSEC };
+
+	check_probing("long path", &net, 2, 11);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(acks_wait_for_replies_that_have_shown),
+		cmocka_unit_test(what_came_early_is_not_sent_again),
+		cmocka_unit_test(a_queue_of_the_own_flow_is_probed_again),
+		cmocka_unit_test(a_long_path_is_probed_ever_less),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

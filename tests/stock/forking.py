@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A web server that forks for each request, as Python's library has it, over whatever sockets are.
+
+    forking.py ADDRESS PORT FOLDER
+
+Prints for each request whether its process has the number of an rsocket, a /dev/null, or a socket.
+"""
+import functools
+import http.server
+import os
+import socket
+import socketserver
+import stat
+import sys
+
+
+class Server(socketserver.ForkingMixIn, http.server.HTTPServer):
+    address_family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+    request_queue_size = 20
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def do_GET(self):
+        null = stat.S_ISCHR(os.fstat(self.connection.fileno()).st_mode)
+        os.write(1, f"{os.getpid()} has {'an rsocket' if null else 'a socket'}\n".encode())
+        super().do_GET()
+
+
+def main():
+    handler = functools.partial(Handler, directory=sys.argv[3])
+    with Server((sys.argv[1], int(sys.argv[2])), handler) as server:
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

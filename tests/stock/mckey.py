@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The distribution's mckey: several members of a multicast group send, receive, leave, join again.
+
+    mckey.py BUILD_DIR one_host|hosts_v4|hosts_v6 [PART_OF_A_NAME]
+
+A receiver ends when all its messages have come, so a message too few hangs and fails.  Nothing is
+sent before every receiver has printed that it joined (stdbuf makes its output unbuffered); it posts
+its receives before.
+"""
+import sys
+import time
+
+import harness
+import netns
+from harness import Failure
+
+JOINED = "mckey: joined dgid"
+GOOD = "return status 0"
+
+
+class Member:
+    """A receiver, joined once made."""
+
+    def __init__(self, group, place, args):
+        self.process = group.start(place, args)
+        self.wanted = int(args.split("-c ")[1].split()[0]) if "-c " in args else 1
+        while self.process.output().count(JOINED) < self.wanted:
+            if self.process.popen.poll() is not None or time.monotonic() > group.deadline:
+                self.process.wait(0)
+                raise Failure(f"it never joined:\n{self.process.describe()}")
+            time.sleep(0.02)
+
+    def runs(self):
+        return self.process.popen.poll() is None
+
+
+class Group:
+    """places: (bind address, prefix of commands) of each host."""
+
+    def __init__(self, bench, address, places):
+        self.bench = bench
+        self.address = address
+        self.places = places
+        self.deadline = time.monotonic() + harness.LIMIT_S
+
+    def start(self, place, args):
+        own, prefix = self.places[place]
+        words = ["stdbuf", "-o0", "mckey", *args.format(own=own, group=self.address).split()]
+        return self.bench.start(words, prefix=prefix)
+
+    def receiver(self, place, args):
+        return Member(self, place, "-m {group} -b {own} " + args)
+
+    def send(self, place, args):
+        self.end(self.start(place, "-s -m {group} -b {own} " + args))
+
+    def end(self, process):
+        if process.wait(self.deadline) != 0 or GOOD not in process.output():
+            process.kill()
+            raise Failure("\n".join(p.describe() for p in self.bench.processes))
+
+
+def alternate(places, count):
+    """A place for each of so many members: all hosts in turn."""
+    return [i % len(places) for i in range(count)]
+
+
+def members(receivers, sender, count=3):
+    """So many receivers with these arguments, one sender."""
+    def case(group):
+        joined = [group.receiver(place, receivers) for place in alternate(group.places, count)]
+        group.send(len(group.places) - 1, sender)
+        for member in joined:
+            group.end(member.process)
+    return case
+
+
+def leave_and_join(group):
+    """One receiver stays; another leaves and a third joins, and hears nothing sent between."""
+    last = len(group.places) - 1
+    stays, leaves = group.receiver(0, "-C 9"), group.receiver(last, "-C 3")
+    group.send(last, "-C 3")
+    group.end(leaves.process)
+    group.send(0, "-C 3")
+    joins = group.receiver(last, "-C 3")
+    if not stays.runs() or not joins.runs():
+        raise Failure(f"ended too early:\n{stays.process.describe()}\n{joins.process.describe()}")
+    group.send(0, "-C 3")
+    group.end(joins.process)
+    group.end(stays.process)
+
+
+def refused(group):
+    """The groups of IPoIB do not exist on Ethernet, as on Linux."""
+    process = group.start(0, "-m {group} -b {own} -p 0x2")
+    if process.wait(group.deadline) == 0 or "Invalid argument" not in process.output():
+        raise Failure(process.describe())
+
+
+def other_group(group):
+    """A member of another group hears nothing of this one."""
+    here = group.receiver(0, "-C 3")
+    address, group.address = group.address, group.address[:-1] + "9"
+    there = group.receiver(0, "-C 3")
+    group.address = address
+    group.send(len(group.places) - 1, "-C 3")
+    group.end(here.process)
+    if not there.runs():
+        raise Failure(f"messages of another group:\n{there.process.describe()}")
+    there.process.kill()
+
+
+CASES = [
+    ("three receivers", members("-C 3", "-C 3")),
+    ("four members of one process", members("-c 4 -C 5", "-C 5", 1)),
+    ("-S 1000", members("-C 10 -S 1000", "-C 10 -S 1000", 2)),
+    ("-o: send-only", members("-C 3", "-C 3 -o", 2)),
+    ("-l: no loopback", members("-C 3 -l", "-C 3 -l", 2)),
+    ("-p 0x2: IPOIB", refused),
+    ("leave and join again", leave_and_join),
+    ("other group", other_group),
+]
+GROUPS = {"v4": "239.77.3.1", "v6": "ff15::77:31"}
+
+
+def table(bench, family, places, part):
+    def case(run):
+        return lambda _: run(Group(bench, GROUPS[family], places))
+    cases = [(f"{name}, {family}", case(run)) for name, run in CASES if part in name]
+    return harness.run_table(cases, bench)
+
+
+def main():
+    build, where = sys.argv[1:3]
+    part = sys.argv[3] if len(sys.argv) > 3 else ""
+    harness.need_programs("mckey", "stdbuf")
+    with harness.Bench(build) as bench:
+        try:
+            hosts = netns.TwoHosts()
+        except netns.Unavailable as reason:
+            harness.skip(f"network namespaces cannot be made here: {reason}")
+        with hosts:
+            hosts.check()
+            prefixes = [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)]
+
+            def run(family, used):
+                places = [(hosts.address(host, family), prefixes[host]) for host in used]
+                return table(bench, family, places, part)
+
+            if where == "one_host":
+                return max(run(family, (0,)) for family in GROUPS)
+            return run(where.removeprefix("hosts_"), (0, 1))
+
+
+if __name__ == "__main__":
+    harness.end_with(main)

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Open MPI and MPICH of the distribution, by `verbena run` on one host; each element is checked.
+
+    mpi.py BUILD_DIR [PART_OF_A_NAME]
+
+libfabric's verbs provider connects through rdma_cm.  UCX in an MPI job does not: its addresses go
+through the launcher.  Not in Debian 12: the rdmacm part of Open MPI's openib BTL, without which it
+refuses Ethernet ("no cpcs for port"), and MPICH over libfabric (its device is ch4:ucx).
+
+The host is a network namespace with one IPv4 address: libfabric takes no loopback interface, and
+ofi_rxm connects for ever by link-local addresses, whose scope the passive side does not hear.
+"""
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "stock"))
+import netns  # noqa: E402
+from tools import LeftOut, ToolBench, run_table, skip, want  # noqa: E402
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mpi_peer.c")
+OPEN_MPI = "mpirun.openmpi --oversubscribe --allow-run-as-root -np {n} --mca plm_rsh_agent false"
+MPICH = "mpirun.mpich -launcher fork -n {n}"
+
+# Name, compiler, launcher with arguments, ranks, environment.
+ROWS = [
+    ("Open MPI, UCX rc_verbs", "mpicc.openmpi", OPEN_MPI + " --mca pml ucx --mca osc ucx", 4,
+     {"UCX_TLS": "rc_v,self"}),
+    ("Open MPI, UCX ud_verbs", "mpicc.openmpi", OPEN_MPI + " --mca pml ucx --mca osc ucx", 3,
+     {"UCX_TLS": "ud_v,self"}),
+    ("Open MPI, libfabric verbs;ofi_rxm", "mpicc.openmpi", OPEN_MPI + " --mca pml cm --mca mtl ofi"
+     " --mca mtl_ofi_provider_include verbs;ofi_rxm", 3, {}),
+    ("MPICH, UCX rc_verbs", "mpicc.mpich", MPICH, 4, {"UCX_TLS": "rc_v,self"}),
+    ("MPICH, UCX ud_verbs", "mpicc.mpich", MPICH, 3, {"UCX_TLS": "ud_v,self"}),
+]
+
+
+def program(bench, compiler):
+    """What the compiler made of SOURCE, for an ordinary user to run."""
+    target = os.path.join(bench.dir, compiler + ".peer")
+    if not os.path.exists(target):
+        done = bench.call([compiler, "-O1", SOURCE, "-o", target], prefix=[], no_library=True)
+        if done.status and "mpi.h: No such file" in done.err:
+            raise LeftOut(f"{compiler} has no headers (scripts/setup installs them)")
+        want(done.status == 0, done.describe())
+        os.chmod(target, 0o755)
+    return target
+
+
+def run_row(bench, row, prefix):
+    _, compiler, launcher, ranks, env = row
+    if not shutil.which(compiler) or not shutil.which(launcher.split()[0]):
+        raise LeftOut(f"{compiler} is not installed (scripts/setup installs it)")
+    words = [bench.tool(), "run", "--", *launcher.format(n=ranks).split(), program(bench, compiler)]
+    env = {"UCX_WARN_UNUSED_ENV_VARS": "n", "TMPDIR": bench.make_dir(f"tmp{bench.count}"), **env}
+    out = bench.run(words, env, prefix)
+    want(f"{ranks} ranks, 0 bad" in out, out)
+
+
+def main():
+    build = sys.argv[1]
+    if not shutil.which("mpirun.openmpi") and not shutil.which("mpirun.mpich"):
+        skip("neither Open MPI nor MPICH is installed (scripts/setup installs them)")
+    with ToolBench(build) as bench:
+        try:
+            hosts = netns.TwoHosts(("v4",))
+        except netns.Unavailable as reason:
+            skip(f"network namespaces cannot be made here: {reason}")
+        with hosts:
+            prefix = hosts.prefix(0, bench.user_prefix())
+            cases = [(row[0], lambda _, row=row: run_row(bench, row, prefix)) for row in ROWS]
+            return run_table(cases, bench, sys.argv[2] if len(sys.argv) > 2 else None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

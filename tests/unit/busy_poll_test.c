@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Rows of waits, a letter each, and whether the next one polls. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/cq/busy_poll.h"
+#include "util/compiler.h"
+#include "util/tuning.h"
+
+static const struct row {
+	const char *what;
+	/* s: the event came soon; l: late.  Where a wait polls first, that is what polling finds. */
+	const char *waits;
+	bool polls;
+} rows[] = {
+	{ "at first it sleeps", "", false },
+	{ "after a short wait it polls", "s", true },
+	{ "and goes on", "ssssssss", true },
+	{ "a long wait: it sleeps", "sssl", false },
+	{ "idle: it never polls", "llllllllll", false },
+	{ "one short wait after polling in vain makes it poll again", "sls", true },
+	{ "in vain twice in a row: three short waits", "slslss", false },
+	{ "then", "slslsss", true },
+	{ "in vain three times: seven", "slslssslssssss", false },
+	{ "then", "slslssslsssssss", true },
+	{ "success forgets it", "slslssslsssssssss" "ls", true },
+	{ "long waits that sleep do not bring the next attempt nearer", "slslllllllss", false },
+};
+
+static void happen(struct busy_poll *p, bool soon)
+{
+	if (busy_poll_enabled(p))
+		busy_poll_polled(p, soon);
+	else
+		busy_poll_slept(p, soon);
+}
+
+static void who_waits_briefly_polls(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct busy_poll p;
+
+		busy_poll_init(&p);
+		for (const char *w = rows[i].waits; *w; w++)
+			happen(&p, *w == 's');
+		if (busy_poll_enabled(&p) != rows[i].polls)
+			fail_msg("%s (%s)", rows[i].what, rows[i].waits);
+	}
+}
+
+/* Where polling is always in vain it is one wait of many. */
+static void polls_in_vain_grow_rare(void **state)
+{
+	struct busy_poll p;
+	int polled = 0, waits;
+
+	busy_poll_init(&p);
+	for (waits = 0; waits < 10 * (TUNE_BUSY_POLL_SLEEPS_MAX + 1); waits++) {
+		if (busy_poll_enabled(&p)) {
+			polled++;
+			busy_poll_polled(&p, false);
+		} else {
+			busy_poll_slept(&p, true);
+		}
+	}
+	assert_in_range(polled, 1, 7 + waits / (TUNE_BUSY_POLL_SLEEPS_MAX + 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_waits_briefly_polls),
+		cmocka_unit_test(polls_in_vain_grow_rare),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

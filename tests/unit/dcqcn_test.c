@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* DCQCN's rate by itself: what CNPs make of it, when they come and when they do not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "roce/dcqcn.h"
+#include "util/compiler.h"
+#include "util/tuning.h"
+
+enum { GBIT = 1000000 };
+
+static struct roce_dcqcn r;
+
+static int reset(void **state)
+{
+	r = (struct roce_dcqcn){ 0 };
+	return 0;
+}
+
+/* Bytes that a rate makes in a time. */
+static uint64_t bytes(uint64_t kbps, uint64_t time)
+{
+	return kbps * time / 8 / 1000000;
+}
+
+/* What the second of two CNPs sets as a rate, after so much was sent in between. */
+static void the_first_rate_is_half_of_what_is_measured(void **state)
+{
+	static const struct {
+		uint64_t kbps, time;
+		uint32_t rate;
+	} rows[] = {
+		{ GBIT, VRB_MSEC, GBIT / 2 },
+		{ 10 * GBIT, 200 * VRB_USEC, 5 * GBIT },
+		{ 10 * GBIT, 199 * VRB_USEC, 0 },	/* not long enough to tell */
+		{ GBIT, 10 * VRB_MSEC, GBIT / 2 },
+		{ GBIT, 10 * VRB_MSEC + 1, 0 },		/* who knows when that was sent */
+		{ 1000, VRB_MSEC, TUNE_DCQCN_MIN },
+		{ 0, VRB_MSEC, 0 },
+		{ 400ull * GBIT, VRB_MSEC, TUNE_DCQCN_MAX / 2 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t now = VRB_SECOND;
+
+		reset(NULL);
+		roce_dcqcn_notified(&r, 12345, now);
+		assert_int_equal(r.kbps, 0);
+		roce_dcqcn_notified(&r, 12345 + bytes(rows[i].kbps, rows[i].time), now + rows[i].time);
+		assert_int_equal(r.kbps, rows[i].rate);
+	}
+}
+
+static uint64_t slowed(uint32_t kbps)
+{
+	uint64_t now = VRB_SECOND;
+
+	reset(NULL);
+	roce_dcqcn_notified(&r, 0, now);
+	now += VRB_MSEC;
+	roce_dcqcn_notified(&r, bytes(kbps, VRB_MSEC), now);
+	return now;
+}
+
+static void a_cut_counts_once_in_a_period(void **state)
+{
+	uint64_t now = slowed(GBIT);
+
+	for (int i = 0; i < 10; i++)
+		roce_dcqcn_notified(&r, 0, now += 49 * VRB_USEC);
+	assert_int_equal(r.kbps, GBIT / 2);
+	roce_dcqcn_recover(&r, now + VRB_MSEC);
+	assert_true(r.kbps > GBIT / 2);
+}
+
+/* One in 50 us, as long as the queue stands: half in each period, but not below the least. */
+static void steady_notifications_halve_it_each_period(void **state)
+{
+	uint64_t now = slowed(GBIT);
+
+	for (uint32_t want = GBIT / 2; want > 2 * TUNE_DCQCN_MIN; want /= 2) {
+		assert_in_range(r.kbps, want - want / 50, want + want / 50);
+		for (int i = 0; i < 20; i++)
+			roce_dcqcn_notified(&r, 0, now += 50 * VRB_USEC);
+	}
+	for (int i = 0; i < 200; i++)
+		roce_dcqcn_notified(&r, 0, now += 50 * VRB_USEC);
+	assert_int_equal(r.kbps, TUNE_DCQCN_MIN);
+}
+
+/* Half the way back in each period, then beyond. */
+static void it_recovers_by_periods(void **state)
+{
+	uint64_t now = slowed(GBIT);
+	uint32_t gap = GBIT / 2;
+
+	roce_dcqcn_recover(&r, now + TUNE_DCQCN_PERIOD - 1);
+	assert_int_equal(r.kbps, GBIT / 2);
+	for (int i = 1; i <= 5; i++) {
+		roce_dcqcn_recover(&r, now += TUNE_DCQCN_PERIOD);
+		gap /= 2;
+		assert_in_range(r.kbps, GBIT - gap - 5, GBIT - gap + 5);
+	}
+	for (int i = 0; i < 10; i++)
+		roce_dcqcn_recover(&r, now += TUNE_DCQCN_PERIOD);
+	assert_in_range(r.kbps, GBIT + 50000, GBIT + 80000);
+}
+
+/* Rare ones take less, for alpha says that the queue is short. */
+static void rare_notifications_cut_less(void **state)
+{
+	uint64_t now = slowed(GBIT);
+	uint32_t before;
+
+	roce_dcqcn_recover(&r, now += 40 * TUNE_DCQCN_PERIOD);
+	before = r.kbps;
+	roce_dcqcn_notified(&r, 0, now);
+	assert_in_range(r.kbps, before * 9 / 10, before - 1);
+	assert_int_equal(r.target, before);
+}
+
+static void it_ends_after_a_while(void **state)
+{
+	uint64_t now = slowed(2 * TUNE_DCQCN_MIN), ends = 0;
+
+	assert_int_equal(r.kbps, TUNE_DCQCN_MIN);
+	for (int i = 0; i < 2000 && r.kbps; i++) {
+		roce_dcqcn_recover(&r, now += TUNE_DCQCN_PERIOD);
+		ends++;
+	}
+	assert_in_range(ends, 1000, 2000);
+	/* The same if nobody looked. */
+	now = slowed(2 * TUNE_DCQCN_MIN);
+	roce_dcqcn_recover(&r, now + 3600 * VRB_SECOND);
+	assert_int_equal(r.kbps, 0);
+	/* And from there it begins anew, with a rate that is measured. */
+	roce_dcqcn_notified(&r, 0, now + 7200 * VRB_SECOND);
+	assert_int_equal(r.kbps, 0);
+}
+
+static void time_may_stand_or_step_back(void **state)
+{
+	uint64_t now = slowed(GBIT);
+
+	roce_dcqcn_notified(&r, 0, now - VRB_SECOND);
+	roce_dcqcn_recover(&r, now - VRB_SECOND);
+	assert_int_equal(r.kbps, GBIT / 2);
+	reset(NULL);
+	roce_dcqcn_notified(&r, 1000, now);
+	roce_dcqcn_notified(&r, 1000, now);
+	roce_dcqcn_notified(&r, 1000, now - 1);
+	assert_int_equal(r.kbps, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(the_first_rate_is_half_of_what_is_measured, reset),
+		cmocka_unit_test_setup(a_cut_counts_once_in_a_period, reset),
+		cmocka_unit_test_setup(steady_notifications_halve_it_each_period, reset),
+		cmocka_unit_test_setup(it_recovers_by_periods, reset),
+		cmocka_unit_test_setup(rare_notifications_cut_less, reset),
+		cmocka_unit_test_setup(it_ends_after_a_while, reset),
+		cmocka_unit_test_setup(time_may_stand_or_step_back, reset),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Questions to the process of a peer on this host. Host and port are played by the test. */
+#include "core/local/keepalive.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/base/context.h"
+#include "core/base/state.h"
+#include "core/device/device.h"
+#include "core/qp/qp.h"
+#include "util/tuning.h"
+
+enum { OWN_SLOT = 1, PEER_SLOT = 2, OWN_ID = 100, PEER_ID = 200 };
+
+struct vrb_process vrb;
+
+static struct vrb_device dev;
+static struct vrb_context ctx = { .dev = &dev };
+static struct vrb_qp qp, other;
+static struct host_keepalive sent;
+static unsigned int questions;
+static bool inbox_full;
+
+int vrb_port_find_gid(struct vrb_port *port, const struct net_addr *gid)
+{
+	return 0;
+}
+
+int host_owner(struct host *h, uint32_t qpn)
+{
+	return PEER_SLOT;
+}
+
+int host_slot(const struct host *h)
+{
+	return OWN_SLOT;
+}
+
+uint64_t host_incarnation(const struct host *h)
+{
+	return OWN_ID;
+}
+
+bool host_same_network(struct host *h, int slot)
+{
+	return true;
+}
+
+bool host_peer(struct host *h, int slot, struct host_peer *peer)
+{
+	*peer = (struct host_peer){ .incarnation = PEER_ID, .pid = getpid(), .udp_port = 4791 };
+	return true;
+}
+
+int host_send_keepalive(struct host *h, int slot, struct host_keepalive *p)
+{
+	if (inbox_full)
+		return EAGAIN;
+	questions++;
+	sent = *p;
+	return 0;
+}
+
+static void answer(uint64_t now)
+{
+	struct host_keepalive p = { .from = PEER_ID, .to = OWN_ID, .asked_at = sent.asked_at,
+				.slot = PEER_SLOT, .answer = 1 };
+
+	vrb_keepalive_receive(&p, now);
+}
+
+static bool probe_deferred(uint64_t now)
+{
+	return vrb_keepalive_defers_timeout(&qp, false, now);
+}
+
+static bool timeout_deferred(uint64_t now)
+{
+	return vrb_keepalive_defers_timeout(&qp, true, now);
+}
+
+static int set_up(void **state)
+{
+	vrb_keepalive_forget();
+	memset(&qp, 0, sizeof(qp));
+	memset(&other, 0, sizeof(other));
+	qp.config.ctx = other.config.ctx = &ctx;
+	questions = 0;
+	inbox_full = false;
+	return 0;
+}
+
+/* The first probe is sent: it may be that packets were lost. */
+static void the_first_probe_asks(void **state)
+{
+	assert_false(probe_deferred(1000));
+	assert_int_equal(questions, 1);
+	assert_true(probe_deferred(2000));
+	assert_true(timeout_deferred(3000));
+	assert_int_equal(questions, 1);
+}
+
+static void an_answer_lets_probes_and_timeouts_count(void **state)
+{
+	uint64_t now = 1000;
+
+	probe_deferred(now);
+	answer(now + 500);
+	assert_false(probe_deferred(now + 1000));
+	assert_true(timeout_deferred(now + 1000));	/* within the grace */
+	set_up(NULL);
+	probe_deferred(now);
+	answer(now + 500);
+	assert_false(timeout_deferred(now + 500 + TUNE_KEEPALIVE_GRACE));
+}
+
+static void a_lost_question_is_asked_again(void **state)
+{
+	uint64_t now = 1000;
+
+	probe_deferred(now);
+	assert_true(probe_deferred(now + TUNE_KEEPALIVE_REPEAT - 1));
+	assert_int_equal(questions, 1);
+	assert_true(probe_deferred(now + TUNE_KEEPALIVE_REPEAT));
+	assert_int_equal(questions, 2);
+	answer(now + TUNE_KEEPALIVE_REPEAT + 1);
+	assert_false(probe_deferred(now + TUNE_KEEPALIVE_REPEAT + 2));
+}
+
+static void a_question_that_found_no_room_is_asked_at_the_next_probe(void **state)
+{
+	inbox_full = true;
+	assert_false(probe_deferred(1000));
+	inbox_full = false;
+	assert_true(probe_deferred(2000));
+	assert_int_equal(questions, 1);
+	answer(2500);
+	assert_false(probe_deferred(3000));
+}
+
+enum { ROUND = 5000000, ROUNDS = 20 };	/* ns; more than the grace */
+
+static void another_qp_asks(uint64_t now)
+{
+	memset(&other.peer.keepalive, 0, sizeof(other.peer.keepalive));
+	vrb_keepalive_defers_timeout(&other, true, now);
+}
+
+/* The process is asked and answers all the time, so its last answer is always a new one. */
+static void answers_to_other_qps_do_not_prolong_the_grace(void **state)
+{
+	unsigned int deferred = 0;
+
+	for (uint64_t now = ROUND; deferred < ROUNDS; now += ROUND, deferred++) {
+		another_qp_asks(now);
+		answer(now + 10);
+		if (!timeout_deferred(now + 20))
+			break;
+		answer(now + 30);
+	}
+	assert_in_range(deferred, 1, 3);
+}
+
+static void the_pending_question_of_another_qp_is_no_hindrance(void **state)
+{
+	unsigned int deferred = 0;
+
+	for (uint64_t now = ROUND; deferred < ROUNDS; now += ROUND, deferred++) {
+		another_qp_asks(now);
+		if (!timeout_deferred(now + 10))
+			break;
+		answer(now + 20);
+	}
+	assert_in_range(deferred, 1, 3);
+}
+
+static void answers_that_take_longer_than_the_timeout_count(void **state)
+{
+	unsigned int deferred = 0;
+
+	for (uint64_t now = ROUND; deferred < ROUNDS; now += ROUND, deferred++) {
+		if (!timeout_deferred(now))
+			break;
+		if (deferred % 2)
+			answer(now + 10);
+	}
+	assert_in_range(deferred, 1, 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(the_first_probe_asks, set_up),
+		cmocka_unit_test_setup(an_answer_lets_probes_and_timeouts_count, set_up),
+		cmocka_unit_test_setup(a_lost_question_is_asked_again, set_up),
+		cmocka_unit_test_setup(a_question_that_found_no_room_is_asked_at_the_next_probe, set_up),
+		cmocka_unit_test_setup(answers_to_other_qps_do_not_prolong_the_grace, set_up),
+		cmocka_unit_test_setup(the_pending_question_of_another_qp_is_no_hindrance, set_up),
+		cmocka_unit_test_setup(answers_that_take_longer_than_the_timeout_count, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a QP of every kind begins with, and the names of its type and states. */
+#include "core/qp/qp.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "util/compiler.h"
+
+static void begins_in_reset_and_on_no_list(void **state)
+{
+	static const struct wq_ops ops;
+	struct vrb_qp *qp = calloc(1, sizeof(*qp));
+
+	assert_non_null(qp);
+	vrb_qp_init(qp, IBV_QPT_XRC_RECV, &ops);
+	assert_ptr_equal(qp->config.target, qp);
+	assert_int_equal(qp->wq.state, IBV_QPS_RESET);
+	assert_int_equal(qp->wq.type, IBV_QPT_XRC_RECV);
+	assert_ptr_equal(qp->wq.ops, &ops);
+	assert_true(list_empty(&qp->sched.node));
+	assert_true(list_empty(&qp->dispatch.raw_node));
+	assert_true(list_empty(&qp->xrc.node));
+	assert_true(list_empty(&qp->xrc.open_table));
+	assert_true(list_empty(&qp->xrc.handles));
+	assert_int_equal(qp->peer.retry_at, VRB_NEVER);
+	assert_true(qp->peer.slot < 0);
+	assert_int_equal(roce_in_flight(&qp->roce), 0);
+	assert_false(roce_in_message(&qp->roce));
+	assert_int_equal(roce_next_timeout(&qp->roce), VRB_NEVER);
+	qp->recv.rd_atomic = malloc(sizeof(*qp->recv.rd_atomic));	/* vrb_qp_fini() frees it */
+	vrb_qp_fini(qp);
+	free(qp);
+}
+
+static void states_and_types_have_names(void **state)
+{
+	assert_string_equal(vrb_qp_state_name(IBV_QPS_RESET), "RESET");
+	assert_string_equal(vrb_qp_state_name(IBV_QPS_ERR), "ERR");
+	assert_string_equal(vrb_qp_state_name(IBV_QPS_UNKNOWN), "?");
+	assert_string_equal(vrb_qp_state_name(UINT32_MAX), "?");
+	assert_string_equal(vrb_qp_type_name(IBV_QPT_UC), "UC");
+	assert_string_equal(vrb_qp_type_name(IBV_QPT_XRC_SEND), "XRC_SEND");
+	assert_string_equal(vrb_qp_type_name(IBV_QPT_RAW_PACKET), "RAW");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(begins_in_reset_and_on_no_list),
+		cmocka_unit_test(states_and_types_have_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

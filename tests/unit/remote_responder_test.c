@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A remote responder and its home, whose end is played by the test: messages to it are counted, and
+ * refused while its inbox is full.
+ */
+#include "core/xrc/remote_responder.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/rx_queues.h"
+#include "core/base/state.h"
+#include "core/progress/timeouts.h"
+#include "core/tx/tx_sched.h"
+#include "core/xrc/msg.h"
+#include "roce/snapshot.h"
+#include "run/clock.h"
+#include "run/progress.h"
+#include "run/timers.h"
+
+enum { QPN = 0x123456, HOME = 3 };
+
+static struct {
+	bool inbox_full;
+	unsigned int answers, refused;
+} home;
+
+bool xrc_peer_find(struct xrc_peer *p, int slot)
+{
+	*p = (struct xrc_peer){ .slot = slot, .incarnation = 1 };
+	return true;
+}
+
+void xrc_peer_drop(struct xrc_peer *p)
+{
+}
+
+bool xrc_peer_alive(struct xrc_peer *p, uint64_t now)
+{
+	return true;
+}
+
+bool xrc_peer_sent(const struct xrc_peer *p, const struct xrc_msg *m)
+{
+	return p->slot == m->head.slot;
+}
+
+bool xrc_peer_room(struct xrc_peer *p)
+{
+	return true;
+}
+
+int xrc_send(struct xrc_peer *to, struct xrc_head *head, const void *body, size_t body_len,
+	     const void *state, size_t state_len, const void *packet, size_t packet_len)
+{
+	if (home.inbox_full) {
+		home.refused++;
+		return EAGAIN;
+	}
+	home.answers++;
+	return 0;
+}
+
+bool xrc_parse(struct xrc_msg *m, const uint8_t *data, size_t len)
+{
+	return false;
+}
+
+static void nothing_to_take(uint64_t now, bool poller)
+{
+}
+
+static void from_home(enum xrc_kind kind, uint64_t now)
+{
+	static const struct xrc_config config = {
+		.mtu = 1024, .max_msg = 1 << 20, .state = IBV_QPS_RTS, .max_dest_rd_atomic = 1,
+	};
+	static struct roce_qp engine;
+	static struct wq_qp wq;
+	struct xrc_msg m = { .head = { .kind = kind, .qpn = QPN, .epoch = 1, .slot = HOME } };
+
+	if (kind == XRC_DELEGATE || kind == XRC_CONFIG) {
+		m.head.body = sizeof(config);
+		memcpy(m.body, &config, sizeof(config));
+	}
+	if (kind == XRC_DELEGATE) {
+		wq.state = IBV_QPS_RTS;
+		roce_qp_init(&engine, &wq, NULL, 0);
+		m.head.state = roce_snapshot_take(&engine, m.state);
+	}
+	vrb_responder_receive(&m, vrb_main_rx_queue, now);
+	vrb_tx_flush(vrb_main_rx_queue, now);
+}
+
+static int set_up(void **state)
+{
+	memset(&home, 0, sizeof(home));
+	lock_init(&vrb.poll_lock);
+	vrb.timers = timers_new();
+	return !vrb.timers || progress_new(NULL, NULL, &vrb.progress);
+}
+
+static int tear_down(void **state)
+{
+	vrb_responder_free_all();
+	progress_free(vrb.progress);
+	timers_free(vrb.timers);
+	return 0;
+}
+
+static void an_answer_that_found_no_room_is_sent_again(void **state)
+{
+	uint64_t now = clock_now();
+
+	from_home(XRC_DELEGATE, now);
+	home.inbox_full = true;
+	from_home(XRC_CONFIG, now);
+	assert_int_equal(home.refused, 1);
+	home.inbox_full = false;
+	assert_false(vrb_timers_expire(now, nothing_to_take, false));
+	assert_true(vrb_timers_expire(now + VRB_SECOND, nothing_to_take, false));
+	assert_int_equal(home.answers, 1);
+	assert_true(timers_next(vrb.timers) == VRB_NEVER);
+}
+
+/*
+ * Its timer was armed again and again for that answer, before those of all other QPs: they sent
+ * nothing any more.
+ */
+static void a_revocation_drops_that_answer_and_its_timer(void **state)
+{
+	uint64_t now = clock_now();
+
+	from_home(XRC_DELEGATE, now);
+	home.inbox_full = true;
+	from_home(XRC_CONFIG, now);
+	assert_int_equal(home.refused, 1);
+	from_home(XRC_REVOKE, now);
+	vrb_timers_expire(now + VRB_SECOND, nothing_to_take, false);
+	assert_true(timers_next(vrb.timers) == VRB_NEVER);
+	assert_int_equal(home.refused, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(an_answer_that_found_no_room_is_sent_again, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_revocation_drops_that_answer_and_its_timer,
+						set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

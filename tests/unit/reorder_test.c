@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Early requests around a real engine: what is kept, run in its turn, and forgotten; what is not
+ * believed, as the table in reorder.h has it; PSNs wrap.
+ */
+#include "core/rx/reorder.h"
+#include "roce/reorder.h"
+
+#include "util/tuning.h"
+
+#include <string.h>
+
+#include "reorder_env.h"
+
+static struct roce_env e;
+static struct reorder_queue *h;
+
+static int start(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	for (int i = 0; i < ENV_DEPTH - 1; i++)
+		env_post_recv(&e, 8 * i, 8);
+	return 0;
+}
+
+static int forget(void **state)
+{
+	reorder_free(&h);
+	assert_null(h);
+	return 0;
+}
+
+static void arrive(const struct roce_pkt *pkt)
+{
+	env_arrive(&e, &h, pkt);
+}
+
+/* A SEND of 4 bytes; `who` is what it says. */
+static struct roce_pkt said(uint32_t psn, uint32_t *who)
+{
+	struct roce_pkt pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, psn, 4);
+
+	pkt.payload = (const uint8_t *)who;
+	return pkt;
+}
+
+enum { TRUE_DATA = 0x1111, FORGED = 0x6666 };
+
+static void say(uint32_t psn, uint32_t who)
+{
+	struct roce_pkt pkt = said(psn, &who);
+
+	arrive(&pkt);
+	who = 0xeeeeeeee;	/* the packet buffer is used again */
+}
+
+/* So many messages have arrived; the last of them says this. */
+static void expect(uint32_t n, uint32_t who)
+{
+	uint32_t found;
+
+	assert_int_equal(e.num_cqes, n);
+	assert_int_equal(roce_expected_psn(&e.qp), psn_add(e.wq.rq_psn, n));
+	memcpy(&found, e.mem + 8 * (n - 1), 4);
+	assert_int_equal(found, who);
+}
+
+static void taken_in_any_order_once(void **state)
+{
+	say(ENV_PSN + 2, TRUE_DATA + 2);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN + 4, TRUE_DATA + 4);
+	assert_int_equal(e.num_cqes, 0);
+	say(ENV_PSN, TRUE_DATA);
+	expect(3, TRUE_DATA + 2);
+	say(ENV_PSN + 3, TRUE_DATA + 3);
+	expect(5, TRUE_DATA + 4);
+	say(ENV_PSN + 4, TRUE_DATA + 4);
+	expect(5, TRUE_DATA + 4);
+}
+
+static void psns_wrap(void **state)
+{
+	e.wq.rq_psn = 0xfffffe;
+	env_move(&e, IBV_QPS_RTR);
+	say(0, TRUE_DATA + 2);
+	say(0xffffff, TRUE_DATA + 1);
+	say(0xfffffe, TRUE_DATA);
+	expect(3, TRUE_DATA + 2);
+}
+
+/* The ACK of what was executed leaves, although what is missing behind it is asked for. */
+static void the_ack_leaves_with_the_next_nak(void **state)
+{
+	uint32_t who = TRUE_DATA;
+	struct roce_pkt pkt = said(ENV_PSN, &who);
+
+	say(ENV_PSN + 5, FORGED);
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
+	pkt.bth.ack_req = true;
+	arrive(&pkt);
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
+	env_expect_aeth(&e, 11, ENV_PSN, 1);
+	env_expect_silence(&e);
+}
+
+/* A NAK that has not left when the gap closes says nothing any more. */
+static void a_closed_gap_is_not_asked_for(void **state)
+{
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN, TRUE_DATA);
+	env_expect_aeth(&e, 11, ENV_PSN + 1, 2);
+	env_expect_silence(&e);
+}
+
+/* What the QP would not take in its turn is not kept. */
+static void strangers_are_not_kept(void **state)
+{
+	uint32_t who = FORGED;
+	struct roce_pkt good = said(ENV_PSN + 1, &who), pkt;
+
+	assert_true(roce_out_of_order(&e.qp, &good));
+	pkt = good;
+	pkt.bth.pkey = 0x8001;
+	assert_false(roce_out_of_order(&e.qp, &pkt));
+	pkt = good;
+	pkt.bth.opcode = ROCE_UC_SEND_ONLY;
+	assert_false(roce_out_of_order(&e.qp, &pkt));
+	pkt = good;
+	pkt.bth.opcode = ROCE_RC_ACKNOWLEDGE;
+	assert_false(roce_out_of_order(&e.qp, &pkt));
+	pkt = good;
+	pkt.path.src.raw[15]++;
+	assert_false(roce_out_of_order(&e.qp, &pkt));
+	pkt = good;
+	pkt.payload_len = e.wq.mtu + 1;
+	assert_false(roce_out_of_order(&e.qp, &pkt));
+	pkt = good;
+	pkt.bth.psn = ENV_PSN + REORDER_PACKETS;
+	assert_false(roce_out_of_order(&e.qp, &pkt));
+}
+
+/*
+ * Traffic without a gap comes to the PSN of a forged packet: the peer is asked what it says there,
+ * and heard.
+ */
+static void passed_by_traffic_in_order(void **state)
+{
+	uint32_t n = TUNE_REORDER_MISSING + 5;
+
+	say(ENV_PSN + n, FORGED);
+	for (uint32_t i = 0; i < n; i++) {
+		env_drain(&e);
+		if (e.wq.rq.head == e.wq.rq.next)
+			env_post_recv(&e, 8 * i, 8);
+		say(ENV_PSN + i, TRUE_DATA + i);
+		assert_int_equal(e.qp.resp.gap_owed, i < TUNE_REORDER_MISSING || i == n - 1);
+	}
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + n);
+	expect(n, TRUE_DATA + n - 1);
+	env_post_recv(&e, 8 * n, 8);
+	say(ENV_PSN + n, TRUE_DATA + n);
+	expect(n + 1, TRUE_DATA + n);
+}
+
+/* As long as a repair, it is believed. */
+static void a_long_repair_is_believed(void **state)
+{
+	uint32_t n = TUNE_REORDER_TRUSTED;
+
+	say(ENV_PSN + n, TRUE_DATA + n);
+	for (uint32_t i = 0; i < n; i++)
+		say(ENV_PSN + i, TRUE_DATA + i);
+	expect(n + 1, TRUE_DATA + n);
+}
+
+/* The same where the traffic itself comes out of order. */
+static void passed_by_early_traffic(void **state)
+{
+	uint32_t n = TUNE_REORDER_TRUSTED + 1;
+
+	say(ENV_PSN + n, FORGED);
+	for (uint32_t i = 1; i < n; i++)
+		say(ENV_PSN + i, TRUE_DATA + i);
+	say(ENV_PSN, TRUE_DATA);
+	expect(n, TRUE_DATA + n - 1);
+	say(ENV_PSN + n, TRUE_DATA + n);
+	expect(n + 1, TRUE_DATA + n);
+}
+
+static void old_ones_are_not_believed(void **state)
+{
+	say(ENV_PSN + 1, FORGED);
+	e.now += TUNE_REORDER_AGE + 1;
+	say(ENV_PSN, TRUE_DATA);
+	expect(1, TRUE_DATA);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	expect(2, TRUE_DATA + 1);
+}
+
+/* One that is too old does not dispute a new one. */
+static void an_old_one_gives_way(void **state)
+{
+	say(ENV_PSN + 1, FORGED);
+	e.now += TUNE_REORDER_AGE + 1;
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN, TRUE_DATA);
+	expect(2, TRUE_DATA + 1);
+}
+
+/* Which one is the peer's? It is asked. */
+static void of_two_that_differ_none_is_believed(void **state)
+{
+	say(ENV_PSN + 1, FORGED);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN + 1, FORGED);
+	env_drain(&e);
+	say(ENV_PSN, TRUE_DATA);
+	expect(1, TRUE_DATA);
+	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	expect(2, TRUE_DATA + 1);
+}
+
+/* A packet that is sent again asks for an ACK, and may bear another mark. */
+static void a_repeated_packet_is_the_same(void **state)
+{
+	uint32_t who = TRUE_DATA + 1;
+	struct roce_pkt pkt = said(ENV_PSN + 1, &who);
+
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	pkt.bth.ack_req = pkt.bth.fecn = true;
+	pkt.bth.mig_req = !pkt.bth.mig_req;
+	arrive(&pkt);
+	say(ENV_PSN, TRUE_DATA);
+	expect(2, TRUE_DATA + 1);
+}
+
+static void other_headers_are_a_difference(void **state)
+{
+	struct roce_pkt write = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
+
+	arrive(&write);
+	write.reth.va += 8;
+	arrive(&write);
+	say(ENV_PSN, TRUE_DATA);
+	expect(1, TRUE_DATA);
+	assert_int_equal(e.writes, 0);
+}
+
+/* Beyond the limit of the process nothing more is kept; what is freed counts no more. */
+static void memory_has_a_limit(void **state)
+{
+	static struct reorder_queue *many[TUNE_REORDER_BYTES / (REORDER_PACKETS * 4096) + 8];
+	static uint8_t payload[4096];
+	size_t n = ARRAY_SIZE(many), last_kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		for (uint32_t psn = ENV_PSN + 1; psn < ENV_PSN + REORDER_PACKETS; psn++) {
+			struct roce_pkt pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, psn, 4);
+
+			pkt.payload = payload;
+			pkt.payload_len = 4096;
+			reorder_insert(&many[i], &pkt, e.now);
+		}
+	for (size_t i = 0; i < n; i++) {
+		env_init(&e, IBV_QPT_RC);
+		e.wq.mtu = 4096;
+		e.wq.rq_psn = ENV_PSN + REORDER_PACKETS - 1;
+		env_rts(&e);
+		env_post_recv(&e, 0, 4096);
+		reorder_deliver(many[i], &e.qp, env_run_held, &e, e.now);
+		last_kept += e.num_cqes;
+		reorder_free(&many[i]);
+	}
+	assert_in_range(last_kept, TUNE_REORDER_BYTES / (REORDER_PACKETS * 4400),
+			TUNE_REORDER_BYTES / (REORDER_PACKETS * 4096));
+	start(NULL);
+	say(ENV_PSN + 1, TRUE_DATA + 1);
+	say(ENV_PSN, TRUE_DATA);
+	expect(2, TRUE_DATA + 1);
+}
+
+/* The rules by themselves: an early packet 10 ahead of PSN 100, after so many late ones. */
+static void rules_of_an_early_packet(void **state)
+{
+	static const struct {
+		uint32_t passed, expected;
+		uint64_t age;
+		bool over, gap, runs;
+	} rows[] = {
+		{ 0, 100, 0, false, true, false },
+		{ 0, 110, 0, false, true, true },
+		{ 0, 111, 0, true, true, false },
+		{ TUNE_REORDER_TRUSTED, 110, 0, false, true, true },
+		{ TUNE_REORDER_TRUSTED + 1, 110, 0, false, true, false },
+		{ TUNE_REORDER_MISSING, 100, 0, false, true, false },
+		{ TUNE_REORDER_MISSING + 1, 100, 0, false, false, false },
+		{ TUNE_REORDER_MISSING + 1, 110, 0, false, true, false },
+		{ 0, 110, TUNE_REORDER_AGE, false, true, true },
+		{ 0, 110, TUNE_REORDER_AGE + 1, true, true, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct roce_early r = roce_early_new(110, 1000);
+
+		for (uint32_t k = 0; k < rows[i].passed; k++)
+			roce_early_passed(&r, 105);
+		roce_early_passed(&r, 110);	/* not in front of it */
+		if (roce_early_is_over(&r, rows[i].expected, 1000 + rows[i].age) != rows[i].over ||
+		    roce_early_shows_gap(&r, rows[i].expected) != rows[i].gap ||
+		    roce_early_runs(&r, rows[i].expected) != rows[i].runs)
+			fail_msg("row %zu", i);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(taken_in_any_order_once, start, forget),
+		cmocka_unit_test_setup_teardown(psns_wrap, start, forget),
+		cmocka_unit_test_setup_teardown(the_ack_leaves_with_the_next_nak, start, forget),
+		cmocka_unit_test_setup_teardown(a_closed_gap_is_not_asked_for, start, forget),
+		cmocka_unit_test_setup_teardown(strangers_are_not_kept, start, forget),
+		cmocka_unit_test_setup_teardown(passed_by_traffic_in_order, start, forget),
+		cmocka_unit_test_setup_teardown(passed_by_early_traffic, start, forget),
+		cmocka_unit_test_setup_teardown(a_long_repair_is_believed, start, forget),
+		cmocka_unit_test_setup_teardown(old_ones_are_not_believed, start, forget),
+		cmocka_unit_test_setup_teardown(an_old_one_gives_way, start, forget),
+		cmocka_unit_test_setup_teardown(of_two_that_differ_none_is_believed, start, forget),
+		cmocka_unit_test_setup_teardown(a_repeated_packet_is_the_same, start, forget),
+		cmocka_unit_test_setup_teardown(other_headers_are_a_difference, start, forget),
+		cmocka_unit_test_setup_teardown(memory_has_a_limit, start, forget),
+		cmocka_unit_test(rules_of_an_early_packet),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

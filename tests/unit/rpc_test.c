@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls of another process that lives, but is stopped or waits itself. The test plays it, and time:
+ * a look at the clock takes a millisecond.
+ */
+#include "core/xrc/rpc.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/progress/poll_loop.h"
+#include "run/clock.h"
+#include "util/time.h"
+
+enum { MANY = 1000000 };
+
+static uint64_t now;
+static bool full, died, frees_when_polled, replies;
+static unsigned int sends, polls;
+
+uint64_t clock_now(void)
+{
+	return now += VRB_MSEC;
+}
+
+bool xrc_peer_find(struct xrc_peer *p, int slot)
+{
+	*p = (struct xrc_peer){ .slot = slot };
+	return true;
+}
+
+void xrc_peer_drop(struct xrc_peer *p)
+{
+}
+
+/* A call that has not ended by then never would. */
+bool xrc_peer_alive(struct xrc_peer *p, uint64_t at)
+{
+	return !died && sends < MANY;
+}
+
+int xrc_send(struct xrc_peer *to, struct xrc_head *head, const void *body, size_t body_len,
+	     const void *state, size_t state_len, const void *packet, size_t packet_len)
+{
+	struct xrc_msg m = { .head = { .seq = head->seq } };
+
+	sends++;
+	if (full)
+		return EAGAIN;
+	if (replies)
+		xrc_take_reply(&m);
+	return 0;
+}
+
+bool vrb_poll_messages(void)
+{
+	polls++;
+	full &= !frees_when_polled;
+	return true;
+}
+
+static int call(void)
+{
+	return xrc_rpc(1, XRC_CALL_CLOSE, 0x123456, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static int set_up(void **state)
+{
+	now = sends = polls = 0;
+	full = died = frees_when_polled = replies = false;
+	return 0;
+}
+
+static void a_stopped_process_without_room_times_out(void **state)
+{
+	full = true;
+	assert_int_equal(call(), ETIMEDOUT);
+	assert_in_range(now, 5 * VRB_SECOND, 6 * VRB_SECOND);
+}
+
+static void a_process_that_does_not_reply_times_out(void **state)
+{
+	assert_int_equal(call(), ETIMEDOUT);
+	assert_in_range(now, 5 * VRB_SECOND, 6 * VRB_SECOND);
+	assert_int_equal(sends, 1);
+}
+
+/* Two processes that call each other wait for room in each other's inbox. */
+static void the_caller_takes_messages_while_it_waits_for_room(void **state)
+{
+	full = frees_when_polled = replies = true;
+	assert_int_equal(call(), 0);
+	assert_int_equal(polls, 1);
+}
+
+static void a_dead_process_ends_the_wait(void **state)
+{
+	full = died = true;
+	assert_int_equal(call(), ESRCH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_stopped_process_without_room_times_out, set_up),
+		cmocka_unit_test_setup(a_process_that_does_not_reply_times_out, set_up),
+		cmocka_unit_test_setup(the_caller_takes_messages_while_it_waits_for_room, set_up),
+		cmocka_unit_test_setup(a_dead_process_ends_the_wait, set_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which packets leave together: rows of packets, and the messages that a wire which takes all makes
+ * of them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/rx_queues.h"
+#include "core/base/state.h"
+#include "core/progress/poll_loop.h"
+#include "core/tx/tx_batch.h"
+#include "roce/const.h"
+#include "roce/icrc.h"
+#include "util/compiler.h"
+
+struct vrb_process vrb;
+struct rx_stats vrb_rx_stats;
+
+enum {
+	OPCODE_ACK = 0x11,	/* RC */
+	OPCODE_SEND = 0x00,
+	WRITE_FIRST = 12 + 16 + 4096,	/* without its ICRC; 16 bytes longer than what follows it */
+	MIDDLE = 12 + 4096,
+	SMALL_MIDDLE = 12 + 1024,
+	ACK = 12 + 4,
+};
+
+/* What left: digits for the packets of a message, a space between messages, a bar between calls. */
+static char left[512];
+static bool refuses;	/* the wire takes no runs any more */
+
+static bool intact(const struct wire_pkt *p)
+{
+	return roce_icrc_check(&p->path, true, p->ip_id, p->data, p->len) == ROCE_ICRC_GOOD;
+}
+
+static unsigned int take(struct wire *w, struct wire_pkt *pkts, unsigned int n)
+{
+	char *out = left + strlen(left);
+
+	for (unsigned int i = 0, k; i < n; i += k) {
+		assert_int_equal(pkts[i].ip_id, 0);
+		for (k = 1; i + k < n && pkts[i + k].ip_id; k++)
+			assert_int_equal(pkts[i + k].ip_id, k);
+		if (refuses && k > 1) {
+			w->runs = false;
+			pkts[i].alone = true;
+			return i;
+		}
+		for (unsigned int j = i; j < i + k; j++)
+			assert_true(intact(&pkts[j]));
+		out += sprintf(out, "%u ", k);
+	}
+	strcpy(out, "| ");
+	return n;
+}
+
+static const struct wire_ops ops = { .send = take };
+static struct wire wire = { .ops = &ops, .port = 4791 };
+
+/* A packet of `len` bytes and its ICRC. */
+static void add(struct vrb_tx_batch *b, uint8_t opcode, uint32_t len, uint8_t host, uint8_t block)
+{
+	struct net_path path = { .src.raw = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 },
+				 .dst.raw = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = host } };
+	uint8_t *p = vrb_tx_batch_room(b);
+
+	memset(p, 0, len);
+	p[0] = opcode;
+	p[5] = block;
+	vrb_tx_batch_seal(b, &path, len, false);
+}
+
+struct packets {
+	unsigned int count;
+	uint32_t len;
+	uint8_t opcode, host, block;
+};
+
+static const struct row {
+	const char *what;
+	struct packets in[8];
+	const char *out;
+} rows[] = {
+	{ "one packet", { { 1, MIDDLE } }, "1 | " },
+	{ "equal ones are a run", { { 3, MIDDLE } }, "3 | " },
+	{ "a shorter one ends it", { { 3, MIDDLE }, { 1, 100 }, { 1, 100 } }, "4 1 | " },
+	{ "a longer one begins another", { { 2, 100 }, { 2, MIDDLE } }, "2 2 | " },
+	{ "so does another place",
+	  { { 2, 100, OPCODE_SEND, 1 }, { 2, 100, OPCODE_SEND, 2 } },
+	  "2 2 | " },
+	{ "and another block of QP numbers",
+	  { { 2, 100, OPCODE_SEND, 1, 0 }, { 2, 100, OPCODE_SEND, 1, 1 } },
+	  "2 2 | " },
+	{ "a SEND of 64 KiB is one packet more than a run holds", { { 16, MIDDLE } }, "15 | 1 | " },
+	{ "and runs go on from one to the next",
+	  { { 16, MIDDLE }, { 16, MIDDLE }, { 16, MIDDLE } },
+	  "15 | 15 | 15 | 3 | " },
+	{ "with small packets as well",
+	  { { 64, SMALL_MIDDLE }, { 64, SMALL_MIDDLE } },
+	  "62 | 62 | 4 | " },
+	{ "the first of a WRITE is longer",
+	  { { 1, WRITE_FIRST }, { 15, MIDDLE }, { 1, WRITE_FIRST }, { 15, MIDDLE } },
+	  "2 14 | 2 14 | " },
+	{ "what follows it fills runs",
+	  { { 1, WRITE_FIRST }, { 31, MIDDLE } },
+	  "2 14 | 15 | 1 | " },
+	{ "so many of any kind", { { 70, 100 } }, "64 | 6 | " },
+	{ "an ACK ends the run behind it", { { 1, ACK, OPCODE_ACK }, { 2, 100 } }, "3 | " },
+	{ "if there is one run only",
+	  { { 1, ACK, OPCODE_ACK }, { 2, 100 }, { 2, MIDDLE } },
+	  "1 2 2 | " },
+};
+
+static void test_runs(void **state)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+
+	refuses = false;
+	for (const struct row *r = rows; r < rows + ARRAY_SIZE(rows); r++) {
+		wire.runs = true;
+		left[0] = '\0';
+		for (const struct packets *p = r->in; p < r->in + ARRAY_SIZE(r->in); p++)
+			for (unsigned int i = 0; i < p->count; i++)
+				add(b, p->opcode, p->len, p->host, p->block);
+		vrb_tx_batch_flush(b);
+		if (strcmp(left, r->out))
+			fail_msg("%s: \"%s\" left, not \"%s\"", r->what, left, r->out);
+		assert_int_equal(b->n, 0);
+	}
+}
+
+/* It becomes single packets with identification 0, whose ICRC is another one. */
+static void test_refused_run(void **state)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+
+	refuses = wire.runs = true;
+	left[0] = '\0';
+	for (unsigned int i = 0; i < 3; i++)
+		add(b, OPCODE_SEND, MIDDLE, 1, 0);
+	vrb_tx_batch_flush(b);
+	assert_string_equal(left, "1 1 1 | ");
+	left[0] = '\0';
+	for (unsigned int i = 0; i < 2; i++)
+		add(b, OPCODE_SEND, MIDDLE, 1, 0);
+	vrb_tx_batch_flush(b);
+	assert_string_equal(left, "1 1 | ");
+}
+
+static void test_no_wire(void **state)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+	uint64_t before = vrb_rx_stats.send_lost;
+
+	vrb.wire = NULL;
+	add(b, OPCODE_SEND, MIDDLE, 1, 0);
+	vrb_tx_batch_flush(b);
+	vrb.wire = &wire;
+	assert_int_equal(vrb_rx_stats.send_lost, before + 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_runs),
+		cmocka_unit_test(test_refused_run),
+		cmocka_unit_test(test_no_wire),
+	};
+
+	vrb.wire = &wire;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
