@@ -33,6 +33,19 @@ def is_left_out(_bench):
     raise harness.LeftOut("not here")
 
 
+def never_calibrated(_bench):
+    raise harness.Failure(f"{harness.UNCALIBRATED} 0.8")
+
+
+def calibrated_at_last():
+    """A case in which perftest measures the clock at the last of its tries."""
+    tries = iter([never_calibrated] * (harness.CALIBRATIONS - 1) + [passes])
+
+    def calibrated_late(bench):
+        next(tries)(bench)
+    return calibrated_late
+
+
 def check_table(cases, status, *lines):
     """Which cases a table has, its exit status, and lines that it prints."""
     got, out = printed(harness.run_table, [(case.__name__, case) for case in cases], None)
@@ -58,6 +71,8 @@ def main():
     check_table([passes, fails, is_left_out], 1, "1 of 2 passed")
     check_table([is_left_out], harness.SKIP)
     check_table([], 1)
+    check_table([calibrated_at_last()], 0, "1 of 1 passed")
+    check_table([never_calibrated], 1, "0 of 1 passed")
     check_sum()
 
 

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "stock"))
 import cm                                                   # noqa: E402  pylint: disable=wrong-import-position
 import harness                                              # noqa: E402  pylint: disable=wrong-import-position
 from harness import Failure                                 # noqa: E402  pylint: disable=wrong-import-position
-from stock import CALIBRATIONS, UNCALIBRATED, Place         # noqa: E402  pylint: disable=wrong-import-position
+from stock import Place                                     # noqa: E402  pylint: disable=wrong-import-position
 
 ADDRESS = os.environ.get("VERBENA_TEST_RXE_PEER")
 DEVICE = os.environ.get("VERBENA_TEST_RXE_DEVICE", "rxe0")
@@ -89,16 +89,6 @@ class Link:
 
     def pair(self, program, args, server, kind="v4"):
         """Server there, client at the other end; 0 wanted from both, and their outputs."""
-        for _ in range(CALIBRATIONS):
-            try:
-                return self.try_pair(program, args, server, kind)
-            except Failure as failure:
-                if UNCALIBRATED not in str(failure):
-                    raise
-                last = failure
-        raise last
-
-    def try_pair(self, program, args, server, kind):
         client = PEER if server == OURS else OURS
         port = self.bench.ports.take()
         deadline = time.monotonic() + harness.LIMIT_S

@@ -116,15 +116,27 @@ class Flow:
         self.mbits = mbits
         self.client = None
 
+    def wait(self, deadline):
+        """Both ends succeed by then."""
+        if self.client.wait(deadline) != 0 or self.server.wait(deadline) != 0:
+            raise Failure(f"server:\n{self.server.describe()}\nclient:\n{self.client.describe()}")
+
+    def kill(self):
+        self.client.kill()
+        self.server.kill()
+
 
 def run(*flows):
     """All at once; Mbit/s of each."""
     deadline = time.monotonic() + harness.LIMIT_S
     for flow in flows:
         flow.client = flow.start_client()
-    for flow in flows:
-        if flow.client.wait(deadline) != 0 or flow.server.wait(deadline) != 0:
-            raise Failure(f"server:\n{flow.server.describe()}\nclient:\n{flow.client.describe()}")
+    try:
+        for flow in flows:
+            flow.wait(deadline)
+    finally:
+        for flow in flows:
+            flow.kill()     # what is left once one has failed
     return [flow.mbits(flow.client.output()) if flow.mbits else float(flow.server.output()) for flow in flows]
 
 
@@ -252,9 +264,7 @@ def queue_of(net, flow):
         (qdisc,) = json.loads(net.hosts.run(netns.ROUTER, "tc", "-s", "-j", "qdisc", "show", "dev", netns.TO[0]))
         seen.append(qdisc["backlog"])
         time.sleep(0.02)
-    deadline = time.monotonic() + harness.LIMIT_S
-    if flow.client.wait(deadline) != 0 or flow.server.wait(deadline) != 0:
-        raise Failure(f"server:\n{flow.server.describe()}\nclient:\n{flow.client.describe()}")
+    flow.wait(time.monotonic() + harness.LIMIT_S)
     return statistics.median(seen)
 
 

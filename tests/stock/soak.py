@@ -23,7 +23,7 @@ import time
 
 import harness
 from harness import Failure
-from stock import UNCALIBRATED, Place
+from stock import Place
 
 SECONDS = 600
 WORKERS = 3
@@ -111,7 +111,7 @@ class Soak:
         statuses = [process.wait(deadline) for process in both]
         if statuses != [0, 0]:
             text = "\n".join(process.describe() for process in both)
-            if UNCALIBRATED in text:
+            if harness.UNCALIBRATED in text:
                 return
             for process in both:
                 process.kill()

@@ -36,12 +36,6 @@ def parse_devinfo(text):
     return devices
 
 
-# perftest measures the CPU's clock against the wall clock before it reports, and gives up when the machine is too busy
-# for that.  That says nothing about the library, so the pair runs again.
-UNCALIBRATED = "Correlation coefficient"
-CALIBRATIONS = 5
-
-
 class Place:
     """Where the two programs of a case run: devices on one host, or one device in each of two namespaces."""
 
@@ -91,18 +85,10 @@ class Place:
         return None
 
     def pair(self, program, args, device, server_address):
-        for _ in range(CALIBRATIONS):
-            port = self.bench.ports.take()
-            common = [program, *args, "-d", device, "-p", str(port)]
-            try:
-                return self.bench.pair(common, [*common, server_address], port, self.env(0), self.env(1),
-                                       self.prefix(0), self.prefix(1))
-            except Failure as failure:
-                if UNCALIBRATED not in str(failure):
-                    raise
-                last = failure
-        raise last
-
+        port = self.bench.ports.take()
+        common = [program, *args, "-d", device, "-p", str(port)]
+        return self.bench.pair(common, [*common, server_address], port, self.env(0), self.env(1),
+                               self.prefix(0), self.prefix(1))
 
     def party(self, program, args, clients, device, server_address):
         """
