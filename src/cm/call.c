@@ -41,8 +41,8 @@ int cm_connect(struct cm *cm, struct cm_conn *c, const struct cm_req *req, uint3
 	m.tid = c->tid;
 	m.req.local_id = c->local_id;
 	m.req.psn = c->rq_psn;
-	cm_life_enter(cm, c, CM_REQ_SENT);
-	cm_say_until_answered(cm, c, &m, now);
+	cm_enter_state(cm, c, CM_REQ_SENT);
+	cm_send_with_retries(cm, c, &m, now);
 	return 0;
 }
 
@@ -50,8 +50,8 @@ int cm_establish(struct cm *cm, struct cm_conn *c, const void *data, size_t len,
 {
 	if (c->state != CM_REP_RCVD || too_long(data, len, CM_RTU_PRIVATE))
 		return EINVAL;
-	cm_life_enter(cm, c, CM_ESTABLISHED);
-	cm_say_rtu(cm, c, data, len);
+	cm_enter_state(cm, c, CM_ESTABLISHED);
+	cm_send_rtu(cm, c, data, len);
 	return 0;
 }
 
@@ -72,8 +72,8 @@ int cm_accept(struct cm *cm, struct cm_conn *c, const struct cm_rep *rep, uint32
 	m.rep.remote_id = c->remote_id;
 	m.rep.psn = c->rq_psn;
 	m.rep.failover = c->alternate_offered;	/* not supported */
-	cm_life_enter(cm, c, CM_REP_SENT);
-	cm_say_until_answered(cm, c, &m, now);
+	cm_enter_state(cm, c, CM_REP_SENT);
+	cm_send_with_retries(cm, c, &m, now);
 	return 0;
 }
 
@@ -83,8 +83,8 @@ int cm_notify(struct cm *cm, struct cm_conn *c, uint64_t now)
 		return EISCONN;
 	if (c->state != CM_REP_SENT && c->state != CM_MRA_REP_RCVD)
 		return EINVAL;
-	cm_life_enter(cm, c, CM_ESTABLISHED);
-	cm_life_tell(cm, c, CM_EV_ESTABLISHED, 0, NULL);
+	cm_enter_state(cm, c, CM_ESTABLISHED);
+	cm_raise_event(cm, c, CM_EV_ESTABLISHED, 0, NULL);
 	return 0;
 }
 
@@ -94,11 +94,11 @@ static int reject_datagram(struct cm *cm, struct cm_conn *c, const void *data, s
 
 	if (too_long(data, len, CM_SIDR_REP_PRIVATE))
 		return EINVAL;
-	cm_say_last_word(c, &m);
+	cm_format_final(c, &m);
 	if (len)
 		memcpy(m.sidr_rep.private_data, data, len);
-	cm_life_enter(cm, c, CM_IDLE);
-	cm_say(cm, c, &m);
+	cm_enter_state(cm, c, CM_IDLE);
+	cm_send(cm, c, &m);
 	return 0;
 }
 
@@ -128,26 +128,26 @@ int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void 
 	if (!may_reject(c->state) || too_long(info, info_len, CM_REJ_INFO) ||
 	    too_long(data, len, CM_REJ_PRIVATE))
 		return EINVAL;
-	m = cm_say_rej(c, reason);
+	m = cm_format_rej(c, reason);
 	m.rej.info_len = (uint8_t)info_len;
 	if (info_len)
 		memcpy(m.rej.info, info, info_len);
 	if (len)
 		memcpy(m.rej.private_data, data, len);
 	if (agreed)
-		cm_life_enter_timewait(cm, c, now);
+		cm_enter_timewait(cm, c, now);
 	else
-		cm_life_enter(cm, c, CM_IDLE);
-	cm_say(cm, c, &m);
+		cm_enter_state(cm, c, CM_IDLE);
+	cm_send(cm, c, &m);
 	return 0;
 }
 
 static void send_dreq(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now)
 {
-	struct cm_msg m = cm_say_dreq(c, data, len);
+	struct cm_msg m = cm_format_dreq(c, data, len);
 
-	cm_life_enter(cm, c, CM_DREQ_SENT);
-	cm_say_until_answered(cm, c, &m, now);
+	cm_enter_state(cm, c, CM_DREQ_SENT);
+	cm_send_with_retries(cm, c, &m, now);
 }
 
 int cm_disconnect(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now)
@@ -157,8 +157,8 @@ int cm_disconnect(struct cm *cm, struct cm_conn *c, const void *data, size_t len
 		return 0;
 	}
 	if (c->state == CM_DREQ_RCVD && !too_long(data, len, CM_DREP_PRIVATE)) {
-		cm_say_drep(cm, c, data, len);
-		cm_life_enter_timewait(cm, c, now);
+		cm_send_drep(cm, c, data, len);
+		cm_enter_timewait(cm, c, now);
 		return 0;
 	}
 	return EINVAL;
@@ -170,11 +170,11 @@ void cm_call_drop_stale(struct cm *cm, struct cm_conn *c, uint64_t now)
 		send_dreq(cm, c, NULL, 0, now);
 }
 
-int cm_ask_patience(struct cm *cm, struct cm_conn *c, uint8_t service_timeout)
+int cm_acknowledge(struct cm *cm, struct cm_conn *c, uint8_t service_timeout)
 {
 	if (c->state != CM_REQ_RCVD && c->state != CM_REP_RCVD)
 		return EINVAL;
-	cm_say_mra(cm, c, c->state == CM_REQ_RCVD ? CM_ABOUT_REQ : CM_ABOUT_REP, service_timeout);
+	cm_send_mra(cm, c, c->state == CM_REQ_RCVD ? CM_ABOUT_REQ : CM_ABOUT_REP, service_timeout);
 	return 0;
 }
 
@@ -195,8 +195,8 @@ int cm_sidr_connect(struct cm *cm, struct cm_conn *c, const struct cm_sidr_req *
 	c->interval = cm_wire_time(SIDR_TIMEOUT);
 	c->max_retries = SIDR_RETRIES;
 	m.sidr_req.request_id = c->local_id;
-	cm_life_enter(cm, c, CM_SIDR_REQ_SENT);
-	cm_say_until_answered(cm, c, &m, now);
+	cm_enter_state(cm, c, CM_SIDR_REQ_SENT);
+	cm_send_with_retries(cm, c, &m, now);
 	return 0;
 }
 
@@ -211,33 +211,33 @@ int cm_sidr_answer(struct cm *cm, struct cm_conn *c, const struct cm_sidr_rep *r
 		return EINVAL;
 	m.sidr_rep.request_id = c->remote_id;
 	m.sidr_rep.service_id = c->service_id;
-	cm_life_enter(cm, c, CM_IDLE);
-	cm_say(cm, c, &m);
+	cm_enter_state(cm, c, CM_IDLE);
+	cm_send(cm, c, &m);
 	return 0;
 }
 
 static void give_up(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
 	if (c->state == CM_DREQ_SENT) {
-		cm_life_enter_timewait(cm, c, now);
-		cm_life_tell_disconnected(cm, c, -ETIMEDOUT, NULL);
+		cm_enter_timewait(cm, c, now);
+		cm_raise_disconnected(cm, c, -ETIMEDOUT, NULL);
 	} else {
-		cm_life_enter(cm, c, CM_IDLE);
-		cm_life_tell(cm, c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
+		cm_enter_state(cm, c, CM_IDLE);
+		cm_raise_event(cm, c, CM_EV_UNREACHABLE, -ETIMEDOUT, NULL);
 	}
 }
 
 /* No late packet can arrive any more. */
 static void leave_timewait(struct cm *cm, struct cm_conn *c)
 {
-	cm_life_enter(cm, c, CM_IDLE);
+	cm_enter_state(cm, c, CM_IDLE);
 	if (c->destroyed)
 		cm->ops->release(cm->arg, c);
 	else
-		cm_life_tell(cm, c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
+		cm_raise_event(cm, c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 }
 
-static void tell_late(struct cm *cm, struct cm_conn *c)
+static void report_late(struct cm *cm, struct cm_conn *c)
 {
 	bool asked = c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT;
 
@@ -250,10 +250,10 @@ static void expire(struct cm *cm, struct cm_conn *c, uint64_t now)
 	if (c->state == CM_TIMEWAIT) {
 		leave_timewait(cm, c);
 	} else if (c->retries_left) {
-		tell_late(cm, c);
+		report_late(cm, c);
 		c->retries_left--;
 		cm_deadline_set(cm, c, time_after(now, c->interval));
-		cm_say_again(cm, c);
+		cm_resend(cm, c);
 	} else {
 		give_up(cm, c, now);
 	}

@@ -275,7 +275,7 @@ int cm_disconnect(struct cm *cm, struct cm_conn *c, const void *data, size_t len
  * Sends an MRA: the peer waits for another 4.096 us * 2^service_timeout.  The engine itself answers
  * a duplicate of an unanswered request with an MRA of CM_SERVICE_TIMEOUT.
  */
-int cm_ask_patience(struct cm *cm, struct cm_conn *c, uint8_t service_timeout);
+int cm_acknowledge(struct cm *cm, struct cm_conn *c, uint8_t service_timeout);
 enum { CM_SERVICE_TIMEOUT = 24 };
 
 /* Datagrams: sends SIDR_REQ to ask for the peer's QP.  Arguments as for cm_connect(). */

@@ -23,13 +23,13 @@ static void take_rep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, u
 	struct cm_conn *old = cm_table_find_qpn(cm, &c->path.dst, r->ca_guid, qpn);
 
 	if (old) {
-		struct cm_msg rej = cm_say_start(c, CM_REJ);
+		struct cm_msg rej = cm_msg_start(c, CM_REJ);
 
 		rej.rej.local_id = c->local_id;
 		rej.rej.remote_id = r->local_id;
 		rej.rej.about = CM_ABOUT_REP;
 		rej.rej.reason = CM_REJ_STALE_CONN;
-		cm_say(cm, c, &rej);
+		cm_send(cm, c, &rej);
 		cm_call_drop_stale(cm, old, now);
 		return;
 	}
@@ -41,16 +41,16 @@ static void take_rep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, u
 	c->responder_resources = r->initiator_depth;
 	c->initiator_depth = r->responder_resources;
 	c->ack_timeout = cm_ack_timeout(r->target_ack_delay, c->life_time);
-	cm_life_enter(cm, c, CM_REP_RCVD);
+	cm_enter_state(cm, c, CM_REP_RCVD);
 	cm_table_add_remote(cm, c);
 	cm_table_add_qpn(cm, c);
-	cm_life_tell(cm, c, CM_EV_REP, 0, m);
+	cm_raise_event(cm, c, CM_EV_REP, 0, m);
 }
 
 static void wait_for_program(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	cm->stats.duplicates++;
-	cm_say_mra(cm, c, CM_ABOUT_REP, CM_SERVICE_TIMEOUT);
+	cm_send_mra(cm, c, CM_ABOUT_REP, CM_SERVICE_TIMEOUT);
 }
 
 /* The peer repeats its REP: our RTU was lost. */
@@ -58,27 +58,27 @@ static void repeat_rtu(struct cm *cm, struct cm_conn *c, const struct cm_msg *m,
 {
 	cm->stats.duplicates++;
 	if (c->active)
-		cm_say(cm, c,
-		       &(struct cm_msg){
-			       .type = CM_RTU,
-			       .tid = c->tid,
-			       .rtu = { .local_id = c->local_id, .remote_id = c->remote_id } });
+		cm_send(cm, c,
+			&(struct cm_msg){
+				.type = CM_RTU,
+				.tid = c->tid,
+				.rtu = { .local_id = c->local_id, .remote_id = c->remote_id } });
 }
 
 static void take_rtu(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	cm_life_enter(cm, c, CM_ESTABLISHED);
-	cm_life_tell(cm, c, CM_EV_ESTABLISHED, 0, m);
+	cm_enter_state(cm, c, CM_ESTABLISHED);
+	cm_raise_event(cm, c, CM_EV_ESTABLISHED, 0, m);
 }
 
 /* MRA: extends the current try, and uses up no retry. */
 static void wait_longer(struct cm *cm, struct cm_conn *c, enum cm_state state,
 			const struct cm_msg *m, uint64_t now)
 {
-	uint64_t patience = cm_wire_time(m->mra.service_timeout) + cm_wire_time(c->ack_timeout);
+	uint64_t extension = cm_wire_time(m->mra.service_timeout) + cm_wire_time(c->ack_timeout);
 
-	cm_life_enter(cm, c, state);
-	cm_deadline_set(cm, c, time_after(now, patience));
+	cm_enter_state(cm, c, state);
+	cm_deadline_set(cm, c, time_after(now, extension));
 }
 
 static void take_mra_of_req(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
@@ -100,30 +100,30 @@ static void take_mra_of_rep(struct cm *cm, struct cm_conn *c, const struct cm_ms
 static void take_rej(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	if (m->rej.reason == CM_REJ_STALE_CONN)
-		cm_life_enter_timewait(cm, c, now);
+		cm_enter_timewait(cm, c, now);
 	else
-		cm_life_enter(cm, c, CM_IDLE);
-	cm_life_tell(cm, c, CM_EV_REJECTED, m->rej.reason, m);
+		cm_enter_state(cm, c, CM_IDLE);
+	cm_raise_event(cm, c, CM_EV_REJECTED, m->rej.reason, m);
 }
 
 static void take_rej_late(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	cm_life_enter_timewait(cm, c, now);
-	cm_life_tell(cm, c, CM_EV_REJECTED, m->rej.reason, m);
+	cm_enter_timewait(cm, c, now);
+	cm_raise_event(cm, c, CM_EV_REJECTED, m->rej.reason, m);
 }
 
 /* The peer gave up before the program answered. */
 static void take_rej_early(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	cm_life_enter(cm, c, CM_IDLE);
-	cm_life_tell(cm, c, CM_EV_GONE, m->rej.reason, m);
+	cm_enter_state(cm, c, CM_IDLE);
+	cm_raise_event(cm, c, CM_EV_GONE, m->rej.reason, m);
 }
 
 static void take_dreq(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	c->tid = m->tid;
-	cm_life_enter(cm, c, CM_DREQ_RCVD);
-	cm_life_tell_disconnected(cm, c, 0, m);
+	cm_enter_state(cm, c, CM_DREQ_RCVD);
+	cm_raise_disconnected(cm, c, 0, m);
 }
 
 /* The peer repeats its DREQ: our DREP was lost. */
@@ -131,19 +131,19 @@ static void repeat_drep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m
 {
 	cm->stats.duplicates++;
 	c->tid = m->tid;
-	cm_say_drep(cm, c, NULL, 0);
+	cm_send_drep(cm, c, NULL, 0);
 }
 
 static void take_drep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	cm_life_enter_timewait(cm, c, now);
-	cm_life_tell_disconnected(cm, c, 0, m);
+	cm_enter_timewait(cm, c, now);
+	cm_raise_disconnected(cm, c, 0, m);
 }
 
 static void take_sidr_rep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
-	cm_life_enter(cm, c, CM_IDLE);
-	cm_life_tell(cm, c, CM_EV_SIDR_REP, m->sidr_rep.status, m);
+	cm_enter_state(cm, c, CM_IDLE);
+	cm_raise_event(cm, c, CM_EV_SIDR_REP, m->sidr_rep.status, m);
 }
 
 /* Alternate paths are not supported. */
@@ -154,7 +154,7 @@ static void refuse_lap(struct cm *cm, struct cm_conn *c, const struct cm_msg *m,
 	apr.apr.local_id = c->local_id;
 	apr.apr.remote_id = c->remote_id;
 	apr.apr.status = CM_APR_UNSUPPORTED;
-	cm_say(cm, c, &apr);
+	cm_send(cm, c, &apr);
 }
 
 /* request.c handles REQ and SIDR_REQ.  No LAP is ever sent, so an APR is never expected. */
@@ -240,8 +240,8 @@ static void input_answer(struct cm *cm, const struct net_path *from, const struc
 
 	if (!c) {
 		cm->stats.unknown++;
-		if (cm_answer_for_nobody(&answer, m))
-			cm_say_back(cm, from, &answer);
+		if (cm_stateless_reply(&answer, m))
+			cm_send_reply(cm, from, &answer);
 		return;
 	}
 	if (!is_genuine(c, from, m)) {

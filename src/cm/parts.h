@@ -41,46 +41,45 @@ uint64_t cm_table_mix(const struct cm *cm, uint64_t a, uint64_t b);
 void cm_deadline_set(struct cm *cm, struct cm_conn *c, uint64_t at);
 void cm_deadline_clear(struct cm *cm, struct cm_conn *c);
 
-/* say.c: outgoing messages. */
+/* send.c: outgoing messages. */
 
 /* Starts a message with the conn's transaction id. */
-struct cm_msg cm_say_start(const struct cm_conn *c, enum cm_type type);
+struct cm_msg cm_msg_start(const struct cm_conn *c, enum cm_type type);
 
 /*
- * cm_say() sends once; cm_say_until_answered() repeats at each deadline, up to max_retries times;
- * cm_say_again() is one such repetition.
+ * cm_send() sends once; cm_send_with_retries() repeats at each deadline, up to max_retries times;
+ * cm_resend() is one such repetition.
  */
-void cm_say(struct cm *cm, struct cm_conn *c, const struct cm_msg *m);
-void cm_say_until_answered(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now);
-void cm_say_again(struct cm *cm, struct cm_conn *c);
+void cm_send(struct cm *cm, struct cm_conn *c, const struct cm_msg *m);
+void cm_send_with_retries(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now);
+void cm_resend(struct cm *cm, struct cm_conn *c);
 
-void cm_say_mra(struct cm *cm, struct cm_conn *c, enum cm_about about, uint8_t service_timeout);
-void cm_say_rtu(struct cm *cm, struct cm_conn *c, const void *data, size_t len);
-void cm_say_drep(struct cm *cm, struct cm_conn *c, const void *data, size_t len);
-struct cm_msg cm_say_dreq(const struct cm_conn *c, const void *data, size_t len);
-struct cm_msg cm_say_rej(const struct cm_conn *c, unsigned int reason);
+void cm_send_mra(struct cm *cm, struct cm_conn *c, enum cm_about about, uint8_t service_timeout);
+void cm_send_rtu(struct cm *cm, struct cm_conn *c, const void *data, size_t len);
+void cm_send_drep(struct cm *cm, struct cm_conn *c, const void *data, size_t len);
+struct cm_msg cm_format_dreq(const struct cm_conn *c, const void *data, size_t len);
+struct cm_msg cm_format_rej(const struct cm_conn *c, unsigned int reason);
 
 /*
  * The message that tells the peer that the conn ends in its current state.  Returns false if the
  * state needs none.
  */
-bool cm_say_last_word(const struct cm_conn *c, struct cm_msg *m);
+bool cm_format_final(const struct cm_conn *c, struct cm_msg *m);
 
 /* Sends a message without a conn back to the sender of the one it answers. */
-void cm_say_back(struct cm *cm, const struct net_path *from, const struct cm_msg *m);
+void cm_send_reply(struct cm *cm, const struct net_path *from, const struct cm_msg *m);
 
-/* life.c: states. */
+/* state.c: states. */
 
 /* Enters the state and updates what depends on it: tables, deadline, exit MAD. */
-void cm_life_enter(struct cm *cm, struct cm_conn *c, enum cm_state state);
+void cm_enter_state(struct cm *cm, struct cm_conn *c, enum cm_state state);
 
 /* Enters CM_TIMEWAIT for the conn's ACK timeout. */
-void cm_life_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now);
+void cm_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now);
 
-void cm_life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status,
-		  const struct cm_msg *m);
-void cm_life_tell_disconnected(struct cm *cm, struct cm_conn *c, int status,
-			       const struct cm_msg *m);
+void cm_raise_event(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status,
+		    const struct cm_msg *m);
+void cm_raise_disconnected(struct cm *cm, struct cm_conn *c, int status, const struct cm_msg *m);
 
 /* call.c */
 

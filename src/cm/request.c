@@ -21,7 +21,7 @@ static void refuse(struct cm *cm, const struct net_path *from, const struct cm_m
 		memcpy(answer.rej.info, info, info_len);
 		answer.rej.info_len = (uint8_t)info_len;
 	}
-	cm_say_back(cm, from, &answer);
+	cm_send_reply(cm, from, &answer);
 }
 
 static bool transport_makes_sense(const struct cm_req *r)
@@ -98,8 +98,8 @@ static void take_sidr_req(struct cm_conn *c, const struct cm_msg *m)
 static void drop(struct cm *cm, struct cm_conn *c)
 {
 	cm->stats.dropped++;
-	cm_life_enter(cm, c, CM_IDLE);
-	cm_life_tell(cm, c, CM_EV_GONE, 0, NULL);
+	cm_enter_state(cm, c, CM_IDLE);
+	cm_raise_event(cm, c, CM_EV_GONE, 0, NULL);
 }
 
 static void make_room(struct cm *cm, const struct net_addr *source)
@@ -151,11 +151,11 @@ static void offer(struct cm *cm, const struct net_path *from, const struct cm_ms
 		take_req(cm, c, m);
 	else
 		take_sidr_req(c, m);
-	cm_life_enter(cm, c, m->type == CM_REQ ? CM_REQ_RCVD : CM_SIDR_REQ_RCVD);
+	cm_enter_state(cm, c, m->type == CM_REQ ? CM_REQ_RCVD : CM_SIDR_REQ_RCVD);
 	cm_table_add_remote(cm, c);
 	if (m->type == CM_REQ)
 		cm_table_add_qpn(cm, c);
-	cm_life_tell(cm, c, CM_EV_REQUEST, 0, m);
+	cm_raise_event(cm, c, CM_EV_REQUEST, 0, m);
 }
 
 /* A duplicate REQ: our reply was lost, or the program has not answered yet. */
@@ -164,7 +164,7 @@ static void repeat(struct cm *cm, struct cm_conn *c, const struct net_path *from
 {
 	cm->stats.duplicates++;
 	if (c->state == CM_REQ_RCVD)
-		cm_say_mra(cm, c, CM_ABOUT_REQ, CM_SERVICE_TIMEOUT);
+		cm_send_mra(cm, c, CM_ABOUT_REQ, CM_SERVICE_TIMEOUT);
 	else if (c->state == CM_TIMEWAIT)
 		refuse(cm, from, m, CM_REJ_STALE_CONN, NULL, 0);
 }

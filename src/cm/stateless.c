@@ -57,7 +57,7 @@ void cm_refuse(struct cm_msg *answer, const struct cm_msg *m, unsigned int reaso
 	}
 }
 
-bool cm_answer_for_nobody(struct cm_msg *answer, const struct cm_msg *m)
+bool cm_stateless_reply(struct cm_msg *answer, const struct cm_msg *m)
 {
 	switch (m->type) {
 	case CM_REQ:

@@ -28,6 +28,6 @@ void cm_refuse(struct cm_msg *answer, const struct cm_msg *m, unsigned int reaso
  * Makes the reply to a message that no process of this host takes: a request gets "no such
  * service", a DREQ a DREP.  Returns false if the message needs no reply.
  */
-bool cm_answer_for_nobody(struct cm_msg *answer, const struct cm_msg *m);
+bool cm_stateless_reply(struct cm_msg *answer, const struct cm_msg *m);
 
 #endif

@@ -154,7 +154,7 @@ static void call_one(struct cm_env *e, struct input *in)
 		cm_sidr_answer(&e->cm, c, &(struct cm_sidr_rep){ .qpn = OUR_QPN }, 0);
 		break;
 	case 6:
-		cm_ask_patience(&e->cm, c, byte(in) % 32);
+		cm_acknowledge(&e->cm, c, byte(in) % 32);
 		break;
 	default:
 		cm_destroy(&e->cm, c, e->now);
@@ -176,7 +176,7 @@ static bool expects_deadline(const struct cm_conn *c)
 	}
 }
 
-/* What life.c says of the states. */
+/* What state.c says of the states. */
 static void check(struct cm_env *e)
 {
 	uint64_t earliest = VRB_NEVER;
@@ -209,11 +209,11 @@ static void step(struct cm_env *e, struct input *in)
 	case 1:
 	case 2:
 		hear(e, in);
-		FUZZ_CHECK(e->num_sent <= ANSWERS && e->num_told <= 3);
+		FUZZ_CHECK(e->num_sent <= ANSWERS && e->num_raised <= 3);
 		break;
 	case 3:
 		hear_noise(e, in);
-		FUZZ_CHECK(e->num_sent <= ANSWERS && e->num_told <= 3);
+		FUZZ_CHECK(e->num_sent <= ANSWERS && e->num_raised <= 3);
 		break;
 	case 4:
 		connect_one(e, in);

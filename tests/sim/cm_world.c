@@ -216,13 +216,13 @@ static void transmit(const struct net_path *path, const uint8_t *mad)
 }
 
 /* A host whose process is dead: another one of it answers for nobody. */
-static void answer_for_nobody(const struct net_path *path, const uint8_t *mad)
+static void reply_stateless(const struct net_path *path, const uint8_t *mad)
 {
 	struct net_path back = { .src = path->dst, .dst = path->src };
 	uint8_t out[CM_MAD_LEN];
 	struct cm_msg m, answer;
 
-	if (cm_decode(&m, mad, CM_MAD_LEN) != CM_DECODED || !cm_answer_for_nobody(&answer, &m))
+	if (cm_decode(&m, mad, CM_MAD_LEN) != CM_DECODED || !cm_stateless_reply(&answer, &m))
 		return;
 	cm_encode(out, &answer);
 	transmit(&back, out);
@@ -604,7 +604,7 @@ static void make_move(const struct move *m)
 		if (h->alive)
 			cm_input(&h->cm, &m->path, m->mad, CM_MAD_LEN, w->now);
 		else
-			answer_for_nobody(&m->path, m->mad);
+			reply_stateless(&m->path, m->mad);
 		break;
 	}
 	case CONNECT:

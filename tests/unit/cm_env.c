@@ -22,13 +22,13 @@ static void on_send(void *arg, const struct net_path *path, const uint8_t mad[CM
 static void on_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 {
 	struct cm_env *e = arg;
-	struct cm_told *t = &e->told[e->num_told];
+	struct cm_raised *t = &e->raised[e->num_raised];
 
 	REQUIRE(!c->destroyed);
-	if (e->num_told == ENV_LOG)
+	if (e->num_raised == ENV_LOG)
 		return;
-	e->num_told++;
-	*t = (struct cm_told){
+	e->num_raised++;
+	*t = (struct cm_raised){
 		.conn = c, .type = ev->type, .status = ev->status, .has_msg = ev->msg != NULL
 	};
 	if (ev->msg)
@@ -106,7 +106,7 @@ struct cm_conn *env_conn(struct cm_env *e)
 
 void env_clear(struct cm_env *e)
 {
-	e->num_sent = e->num_told = e->num_released = 0;
+	e->num_sent = e->num_raised = e->num_released = 0;
 }
 
 struct net_path env_path(void)

@@ -23,7 +23,7 @@ enum {
 #define PEER_GUID 0x2222222222222222ull
 #define SERVICE   0x0000000001061c06ull
 
-struct cm_told {
+struct cm_raised {
 	struct cm_conn *conn;
 	enum cm_event_type type;
 	int status;
@@ -44,8 +44,8 @@ struct cm_env {
 	struct cm_msg sent[ENV_LOG];	/* decoded again */
 	struct net_path sent_by[ENV_LOG];
 	unsigned int num_sent;
-	struct cm_told told[ENV_LOG];
-	unsigned int num_told;
+	struct cm_raised raised[ENV_LOG];
+	unsigned int num_raised;
 	unsigned int num_released;
 	unsigned int num_late;
 	struct cm_msg will;		/* of the conn that changed last */
@@ -60,7 +60,7 @@ void env_init(struct cm_env *e);
 /* A conn of the environment's, initialised; NULL: all are in use. */
 struct cm_conn *env_conn(struct cm_env *e);
 
-/* Forgets what was said and told. */
+/* Forgets the messages sent and the events raised. */
 void env_clear(struct cm_env *e);
 
 /* A message of the peer's to the first conn, as it should be. */

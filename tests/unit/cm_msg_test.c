@@ -58,8 +58,8 @@ static void check_head(const uint8_t *mad, const struct cm_msg *m)
 	if (m->type == CM_SIDR_REQ)
 		assert_memory_equal(head.sidr_req.private_data, m->sidr_req.private_data,
 				    CM_SIDR_REQ_PRIVATE);
-	answers = cm_answer_for_nobody(&answer[0], m);
-	assert_int_equal(cm_answer_for_nobody(&answer[1], &head), answers);
+	answers = cm_stateless_reply(&answer[0], m);
+	assert_int_equal(cm_stateless_reply(&answer[1], &head), answers);
 	for (int i = 0; answers && i < 2; i++)
 		cm_encode(bytes[i], &answer[i]);
 	if (answers)

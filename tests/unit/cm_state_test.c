@@ -32,14 +32,14 @@ static void check(const char *what, enum cm_state state, const struct cm_conn *c
 		  enum cm_state want, int sent, int event)
 {
 	int did_send = e.num_sent ? (int)e.sent[0].type : NOTHING;
-	int did_tell = e.num_told ? (int)e.told[0].type : NOTHING;
+	int did_raise = e.num_raised ? (int)e.raised[0].type : NOTHING;
 
-	if (c->state != want || did_send != sent || did_tell != event || e.num_sent > 1 ||
-	    e.num_told > 1)
-		fail_msg("%s in %s: state %s (want %s), %u sent: %#x (want %#x), %u told: %d (want "
+	if (c->state != want || did_send != sent || did_raise != event || e.num_sent > 1 ||
+	    e.num_raised > 1)
+		fail_msg("%s in %s: state %s (want %s), %u sent: %#x (want %#x), %u raised: %d (want "
 			 "%d)",
 			 what, cm_state_name(state), cm_state_name(c->state), cm_state_name(want),
-			 e.num_sent, did_send, sent, e.num_told, did_tell, event);
+			 e.num_sent, did_send, sent, e.num_raised, did_raise, event);
 }
 
 /*
@@ -89,18 +89,15 @@ static const struct row *row_of(enum cm_state state, enum cm_type in)
 	return NULL;
 }
 
-/*
- * A REQ or REP of the peer that it has told of before, in the states that have heard none: then it
- * is a new one.
- */
+/* A REQ or SIDR_REQ in a state that knows no request of the peer: it is a new one. */
 static bool is_new(const struct cm_conn *c, enum cm_type in)
 {
 	return (in == CM_REQ && (!c->remote_id || c->datagram)) ||
 	       (in == CM_SIDR_REQ && c->state != CM_SIDR_REQ_RCVD);
 }
 
-/* In CM_SIDR_REQ_SENT and before, a DREQ is for nobody. */
-static bool is_for_nobody(const struct cm_conn *c, enum cm_type in)
+/* In CM_SIDR_REQ_SENT and before, a DREQ has no receiver. */
+static bool has_no_receiver(const struct cm_conn *c, enum cm_type in)
 {
 	return in == CM_DREQ && (!c->remote_id || c->datagram);
 }
@@ -115,7 +112,7 @@ static void messages_in_states(void **state)
 
 			env_init(&e);
 			c = env_reach(&e, s);
-			if (is_new(c, in) || is_for_nobody(c, in))
+			if (is_new(c, in) || has_no_receiver(c, in))
 				continue;
 			if (in == CM_MRA)
 				m.mra.about = c->active ? CM_ABOUT_REQ : CM_ABOUT_REP;
@@ -194,7 +191,7 @@ static int call(struct cm_conn *c, enum call which)
 	case DISCONNECT:
 		return cm_disconnect(&e.cm, c, NULL, 0, e.now);
 	case PATIENCE:
-		return cm_ask_patience(&e.cm, c, 10);
+		return cm_acknowledge(&e.cm, c, 10);
 	case SIDR_CONNECT:
 		return cm_sidr_connect(&e.cm, c, &(struct cm_sidr_req){ .service_id = SERVICE },
 				       &path, e.now);
@@ -285,7 +282,7 @@ static void destruction_ends(void **state)
 		while (env_wait(&e))
 			;
 		assert_int_equal(e.num_released, 1);
-		assert_int_equal(e.num_told, 0);
+		assert_int_equal(e.num_raised, 0);
 		assert_null(cm_find(&e.cm, OUR_ID));
 		assert_int_equal(e.cm.num_half_open, 0);
 	}
@@ -351,9 +348,9 @@ static void every_reason(void **state)
 		m.rej.reason = (uint16_t)reason;
 		m.rej.private_data[147] = 5;
 		env_hear(&e, &m);
-		assert_int_equal(e.num_told, 1);
-		assert_int_equal(e.told[0].status, reason);
-		assert_int_equal(e.told[0].msg.rej.private_data[147], 5);
+		assert_int_equal(e.num_raised, 1);
+		assert_int_equal(e.raised[0].status, reason);
+		assert_int_equal(e.raised[0].msg.rej.private_data[147], 5);
 		assert_int_equal(e.conn[0].state,
 				 reason == CM_REJ_STALE_CONN ? CM_TIMEWAIT : CM_IDLE);
 	}
@@ -376,7 +373,7 @@ static void rej_for_want_of_an_answer(void **state)
 	put_be64(m.rej.info, PEER_GUID);
 	env_hear(&e, &m);
 	assert_int_equal(e.conn[0].state, CM_IDLE);
-	assert_int_equal(e.told[0].type, CM_EV_GONE);
+	assert_int_equal(e.raised[0].type, CM_EV_GONE);
 }
 
 /* How often, how far apart, and what comes of it. */
@@ -414,15 +411,15 @@ static void retries(void **state)
 			assert_int_equal(e.sent[n].type, r->sent);
 			assert_memory_equal(&e.sent[n], &e.sent[0], sizeof(e.sent[0]));
 		}
-		assert_int_equal(e.num_told, 0);
+		assert_int_equal(e.num_raised, 0);
 		assert_int_equal(e.num_late,
 				 r->state == CM_REQ_SENT || r->state == CM_SIDR_REQ_SENT);
 		assert_true(env_wait(&e));
 		assert_int_equal(e.num_sent, 15);
 		assert_int_equal(e.conn[0].state, r->to);
-		assert_int_equal(e.num_told, 1);
-		assert_int_equal(e.told[0].type, r->event);
-		assert_int_equal(e.told[0].status, -ETIMEDOUT);
+		assert_int_equal(e.num_raised, 1);
+		assert_int_equal(e.raised[0].type, r->event);
+		assert_int_equal(e.raised[0].status, -ETIMEDOUT);
 	}
 }
 
@@ -438,7 +435,7 @@ static void timewait(void **state)
 	assert_int_equal(e.sent[0].type, CM_DREP);
 	assert_true(env_wait(&e));
 	assert_true(e.now - since == 2048 * VRB_MSEC);
-	assert_int_equal(e.told[0].type, CM_EV_TIMEWAIT_EXIT);
+	assert_int_equal(e.raised[0].type, CM_EV_TIMEWAIT_EXIT);
 	assert_false(env_wait(&e));
 	/* Nobody any more, which answers as well. */
 	env_hear(&e, &dreq);
@@ -518,9 +515,9 @@ static void second_request_of_a_qp(void **state)
 	env_reach(&e, CM_REQ_RCVD);
 	m.req.local_id = PEER_ID + 1;
 	env_hear(&e, &m);
-	assert_int_equal(e.num_told, 2);
-	assert_true(e.told[0].type == CM_EV_GONE && e.told[0].conn == &e.conn[0]);
-	assert_true(e.told[1].type == CM_EV_REQUEST && e.told[1].conn == &e.conn[1]);
+	assert_int_equal(e.num_raised, 2);
+	assert_true(e.raised[0].type == CM_EV_GONE && e.raised[0].conn == &e.conn[0]);
+	assert_true(e.raised[1].type == CM_EV_REQUEST && e.raised[1].conn == &e.conn[1]);
 	assert_int_equal(cm_accept(&e.cm, &e.conn[0], &(struct cm_rep){ 0 }, 0, e.now), EINVAL);
 }
 
@@ -545,10 +542,10 @@ static void stale_reply(void **state)
 	assert_true(e.sent[0].rej.about == CM_ABOUT_REP && e.sent[0].rej.remote_id == PEER_ID + 1);
 	assert_int_equal(e.sent[1].type, CM_DREQ);
 	assert_int_equal(c->state, CM_REQ_SENT);
-	assert_int_equal(e.num_told, 0);
+	assert_int_equal(e.num_raised, 0);
 }
 
-/* Both ends disconnect at once: each is told once, and answers. */
+/* Both ends disconnect at once: each raises one event, and answers. */
 static void crossing_dreqs(void **state)
 {
 	struct cm_msg dreq = env_msg(CM_DREQ), drep = env_msg(CM_DREP);
@@ -557,12 +554,12 @@ static void crossing_dreqs(void **state)
 	env_reach(&e, CM_DREQ_SENT);
 	env_hear(&e, &dreq);
 	assert_int_equal(e.conn[0].state, CM_DREQ_RCVD);
-	assert_int_equal(e.num_told, 1);
+	assert_int_equal(e.num_raised, 1);
 	assert_int_equal(cm_disconnect(&e.cm, &e.conn[0], NULL, 0, e.now), 0);
 	assert_int_equal(e.sent[0].type, CM_DREP);
 	assert_true(e.sent[0].tid == 0x77);
 	env_hear(&e, &drep);
-	assert_int_equal(e.num_told, 1);
+	assert_int_equal(e.num_raised, 1);
 	assert_int_equal(e.conn[0].state, CM_TIMEWAIT);
 }
 
@@ -643,11 +640,11 @@ static void forged(void **state)
 				c = env_reach(&e, s);
 				m.rtu.local_id += wrong == 0;
 				m.rtu.remote_id += wrong == 1;
-				/* Before the peer has told its id, any may be it. */
+				/* Before the peer has sent its id, any id may be the right one. */
 				if (wrong == 0 && !c->remote_id)
 					continue;
 				env_hear_from(&e, wrong == 2 ? 3 : 2, &m);
-				if (c->state != s || e.num_told)
+				if (c->state != s || e.num_raised)
 					fail_msg("%s with wrong number %u in %s",
 						 cm_type_name(types[i]), wrong, cm_state_name(s));
 				assert_true(e.num_sent == 0 || e.sent[0].type == CM_DREP);
@@ -661,7 +658,7 @@ static void forged(void **state)
 		env_reach(&e, CM_ESTABLISHED);
 		m.dreq.remote_qpn++;
 		env_hear(&e, &m);
-		assert_true(e.num_sent == 0 && e.num_told == 0);
+		assert_true(e.num_sent == 0 && e.num_raised == 0);
 		assert_int_equal(e.cm.stats.forged, 1);
 	}
 }
@@ -748,7 +745,7 @@ static void loud_sources_make_way(void **state)
 	assert_true(cm_make_way(&e.cm, &quiet, any_but, &e.conn[0]));
 	assert_int_equal(e.conn[0].state, CM_REQ_RCVD);
 	assert_int_equal(e.conn[1].state, CM_IDLE);
-	assert_int_equal(e.told[e.num_told - 1].type, CM_EV_GONE);
+	assert_int_equal(e.raised[e.num_raised - 1].type, CM_EV_GONE);
 	assert_int_equal(e.cm.num_half_open, 5);
 	assert_int_equal(e.cm.stats.dropped, 1);
 	/* Nobody may go. */
@@ -784,7 +781,7 @@ static void datagrams(void **state)
 	m = env_msg(CM_SIDR_REP);
 	m.sidr_rep.status = CM_SIDR_NO_SERVICE;
 	env_hear(&e, &m);
-	assert_int_equal(e.told[0].status, CM_SIDR_NO_SERVICE);
+	assert_int_equal(e.raised[0].status, CM_SIDR_NO_SERVICE);
 }
 
 static void private_data_limits(void **state)

@@ -235,13 +235,13 @@ enum origin {
 	FROM_HERE,
 };
 
-static void answer_for_nobody(const struct net_path *path, const struct cm_msg *m)
+static void reply_stateless(const struct net_path *path, const struct cm_msg *m)
 {
 	struct net_path back = *path;
 	struct cm_msg answer;
 	uint8_t mad[CM_MAD_LEN];
 
-	if (!cm_answer_for_nobody(&answer, m))
+	if (!cm_stateless_reply(&answer, m))
 		return;
 	back.src = path->dst;
 	back.dst = path->src;
@@ -256,7 +256,7 @@ static void deliver(const struct net_path *path, const uint8_t *mad, const struc
 	if (gsi.ops)
 		gsi.ops->receive(gsi.arg, path, mad, now);
 	else
-		answer_for_nobody(path, m);
+		reply_stateless(path, m);
 }
 
 static bool is_self(int slot)
@@ -366,7 +366,7 @@ static void dispatch(const struct net_path *path, const uint8_t *mad, enum origi
 		break;
 	}
 	if (!given && !waits)
-		answer_for_nobody(path, &m);
+		reply_stateless(path, &m);
 }
 
 /* ---- in and out ---- */
@@ -473,7 +473,7 @@ static bool try_again(const struct queued_mad *p, uint64_t now)
 	else
 		err = host_hand_mad(vrb.host, p->slot, p->incarnation, &p->path, p->mad);
 	if (err == ENOENT)
-		answer_for_nobody(&p->path, &m);
+		reply_stateless(&p->path, &m);
 	return err == EAGAIN && now < p->until;
 }
 

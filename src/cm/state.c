@@ -85,7 +85,7 @@ static void set_exit_mad(struct cm *cm, struct cm_conn *c)
 
 	if (!cm->ops->exit_mad)
 		return;
-	if (cm_say_last_word(c, &m)) {
+	if (cm_format_final(c, &m)) {
 		cm_encode(mad, &m);
 		cm->ops->exit_mad(cm->arg, c, &c->path, mad);
 	} else {
@@ -94,7 +94,7 @@ static void set_exit_mad(struct cm *cm, struct cm_conn *c)
 }
 
 /* Clears the deadline: a state that has one sets it afterwards. */
-void cm_life_enter(struct cm *cm, struct cm_conn *c, enum cm_state state)
+void cm_enter_state(struct cm *cm, struct cm_conn *c, enum cm_state state)
 {
 	c->state = state;
 	cm_deadline_clear(cm, c);
@@ -111,14 +111,14 @@ void cm_life_enter(struct cm *cm, struct cm_conn *c, enum cm_state state)
 	set_exit_mad(cm, c);
 }
 
-void cm_life_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now)
+void cm_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
-	cm_life_enter(cm, c, CM_TIMEWAIT);
+	cm_enter_state(cm, c, CM_TIMEWAIT);
 	cm_deadline_set(cm, c, time_after(now, cm_wire_time(c->ack_timeout)));
 }
 
-void cm_life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status,
-		  const struct cm_msg *m)
+void cm_raise_event(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status,
+		    const struct cm_msg *m)
 {
 	struct cm_event ev = { .type = type, .status = status, .msg = m };
 
@@ -126,12 +126,12 @@ void cm_life_tell(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int
 		cm->ops->event(cm->arg, c, &ev);
 }
 
-void cm_life_tell_disconnected(struct cm *cm, struct cm_conn *c, int status, const struct cm_msg *m)
+void cm_raise_disconnected(struct cm *cm, struct cm_conn *c, int status, const struct cm_msg *m)
 {
 	if (c->disconnected)
 		return;
 	c->disconnected = true;
-	cm_life_tell(cm, c, CM_EV_DISCONNECTED, status, m);
+	cm_raise_event(cm, c, CM_EV_DISCONNECTED, status, m);
 }
 
 /*
@@ -146,12 +146,12 @@ void cm_destroy(struct cm *cm, struct cm_conn *c, uint64_t now)
 	struct cm_msg m;
 
 	c->destroyed = true;
-	if (cm_say_last_word(c, &m))
-		cm_say(cm, c, &m);
+	if (cm_format_final(c, &m))
+		cm_send(cm, c, &m);
 	if (lingers)
-		cm_life_enter_timewait(cm, c, now);
+		cm_enter_timewait(cm, c, now);
 	else if (c->state != CM_TIMEWAIT && c->state != CM_IDLE)
-		cm_life_enter(cm, c, CM_IDLE);
+		cm_enter_state(cm, c, CM_IDLE);
 	if (c->state == CM_IDLE)
 		cm->ops->release(cm->arg, c);
 }

@@ -4,7 +4,7 @@
 #include "util/be.h"
 #include "util/compiler.h"
 
-struct cm_msg cm_say_start(const struct cm_conn *c, enum cm_type type)
+struct cm_msg cm_msg_start(const struct cm_conn *c, enum cm_type type)
 {
 	return (struct cm_msg){ .type = type, .tid = c->tid };
 }
@@ -15,7 +15,7 @@ static void send_mad(struct cm *cm, const struct net_path *path, const uint8_t m
 	cm->ops->send(cm->arg, path, mad);
 }
 
-void cm_say(struct cm *cm, struct cm_conn *c, const struct cm_msg *m)
+void cm_send(struct cm *cm, struct cm_conn *c, const struct cm_msg *m)
 {
 	uint8_t mad[CM_MAD_LEN];
 
@@ -23,7 +23,7 @@ void cm_say(struct cm *cm, struct cm_conn *c, const struct cm_msg *m)
 	send_mad(cm, &c->path, mad);
 }
 
-void cm_say_until_answered(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
+void cm_send_with_retries(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	cm_encode(c->mad, m);
 	c->retries_left = c->max_retries;
@@ -31,47 +31,47 @@ void cm_say_until_answered(struct cm *cm, struct cm_conn *c, const struct cm_msg
 	send_mad(cm, &c->path, c->mad);
 }
 
-void cm_say_again(struct cm *cm, struct cm_conn *c)
+void cm_resend(struct cm *cm, struct cm_conn *c)
 {
 	cm->stats.retried++;
 	send_mad(cm, &c->path, c->mad);
 }
 
-void cm_say_mra(struct cm *cm, struct cm_conn *c, enum cm_about about, uint8_t service_timeout)
+void cm_send_mra(struct cm *cm, struct cm_conn *c, enum cm_about about, uint8_t service_timeout)
 {
-	struct cm_msg m = cm_say_start(c, CM_MRA);
+	struct cm_msg m = cm_msg_start(c, CM_MRA);
 
 	m.mra.local_id = c->local_id;
 	m.mra.remote_id = c->remote_id;
 	m.mra.about = about;
 	m.mra.service_timeout = service_timeout;
-	cm_say(cm, c, &m);
+	cm_send(cm, c, &m);
 }
 
-void cm_say_rtu(struct cm *cm, struct cm_conn *c, const void *data, size_t len)
+void cm_send_rtu(struct cm *cm, struct cm_conn *c, const void *data, size_t len)
 {
-	struct cm_msg m = cm_say_start(c, CM_RTU);
+	struct cm_msg m = cm_msg_start(c, CM_RTU);
 
 	m.rtu.local_id = c->local_id;
 	m.rtu.remote_id = c->remote_id;
 	if (len)
 		memcpy(m.rtu.private_data, data, len);
-	cm_say(cm, c, &m);
+	cm_send(cm, c, &m);
 }
 
-void cm_say_drep(struct cm *cm, struct cm_conn *c, const void *data, size_t len)
+void cm_send_drep(struct cm *cm, struct cm_conn *c, const void *data, size_t len)
 {
-	struct cm_msg m = cm_say_start(c, CM_DREP);
+	struct cm_msg m = cm_msg_start(c, CM_DREP);
 
 	m.drep.local_id = c->local_id;
 	m.drep.remote_id = c->remote_id;
 	if (len)
 		memcpy(m.drep.private_data, data, len);
-	cm_say(cm, c, &m);
+	cm_send(cm, c, &m);
 }
 
 /* A DREQ starts a transaction of its own, on the passive side too. */
-struct cm_msg cm_say_dreq(const struct cm_conn *c, const void *data, size_t len)
+struct cm_msg cm_format_dreq(const struct cm_conn *c, const void *data, size_t len)
 {
 	struct cm_msg m = { .type = CM_DREQ, .tid = c->local_id };
 
@@ -96,9 +96,9 @@ static enum cm_about rejected(const struct cm_conn *c)
 	}
 }
 
-struct cm_msg cm_say_rej(const struct cm_conn *c, unsigned int reason)
+struct cm_msg cm_format_rej(const struct cm_conn *c, unsigned int reason)
 {
-	struct cm_msg m = cm_say_start(c, CM_REJ);
+	struct cm_msg m = cm_msg_start(c, CM_REJ);
 
 	m.rej.local_id = c->local_id;
 	m.rej.remote_id = c->remote_id;
@@ -108,38 +108,38 @@ struct cm_msg cm_say_rej(const struct cm_conn *c, unsigned int reason)
 }
 
 /* If the peer's id is still unknown, the peer finds the connection by our CA GUID. */
-static struct cm_msg cm_say_gave_up(const struct cm_conn *c)
+static struct cm_msg format_timeout_rej(const struct cm_conn *c)
 {
-	struct cm_msg m = cm_say_rej(c, CM_REJ_TIMEOUT);
+	struct cm_msg m = cm_format_rej(c, CM_REJ_TIMEOUT);
 
 	m.rej.info_len = sizeof(uint64_t);
 	put_be64(m.rej.info, c->ca_guid);
 	return m;
 }
 
-bool cm_say_last_word(const struct cm_conn *c, struct cm_msg *m)
+bool cm_format_final(const struct cm_conn *c, struct cm_msg *m)
 {
 	switch (c->state) {
 	case CM_REQ_SENT:
 	case CM_MRA_REQ_RCVD:
-		*m = cm_say_gave_up(c);
+		*m = format_timeout_rej(c);
 		return true;
 	case CM_REQ_RCVD:
 	case CM_REP_RCVD:
 	case CM_REP_SENT:
 	case CM_MRA_REP_RCVD:
-		*m = cm_say_rej(c, CM_REJ_CONSUMER);
+		*m = cm_format_rej(c, CM_REJ_CONSUMER);
 		return true;
 	case CM_ESTABLISHED:
-		*m = cm_say_dreq(c, NULL, 0);
+		*m = cm_format_dreq(c, NULL, 0);
 		return true;
 	case CM_DREQ_RCVD:
-		*m = cm_say_start(c, CM_DREP);
+		*m = cm_msg_start(c, CM_DREP);
 		m->drep.local_id = c->local_id;
 		m->drep.remote_id = c->remote_id;
 		return true;
 	case CM_SIDR_REQ_RCVD:
-		*m = cm_say_start(c, CM_SIDR_REP);
+		*m = cm_msg_start(c, CM_SIDR_REP);
 		m->sidr_rep.request_id = c->remote_id;
 		m->sidr_rep.service_id = c->service_id;
 		m->sidr_rep.status = CM_SIDR_REJECTED;
@@ -149,7 +149,7 @@ bool cm_say_last_word(const struct cm_conn *c, struct cm_msg *m)
 	}
 }
 
-void cm_say_back(struct cm *cm, const struct net_path *from, const struct cm_msg *m)
+void cm_send_reply(struct cm *cm, const struct net_path *from, const struct cm_msg *m)
 {
 	struct net_path path = *from;
 	uint8_t mad[CM_MAD_LEN];
