@@ -64,6 +64,12 @@ bool lane_tx_room(struct lane_tx *tx, uint32_t bytes)
 	return fits(tx, bytes);
 }
 
+uint32_t lane_tx_tail(struct lane_tx *tx)
+{
+	look_at_tail(tx);
+	return tx->tail;
+}
+
 bool lane_tx_drained(const struct lane_tx *tx)
 {
 	return load_relaxed(&tx->lane->tail) == tx->head;

@@ -52,6 +52,9 @@ void lane_rx_init(struct lane_rx *rx, struct lane *lane);
 /* True if a slot, and in the ring room for `bytes` (0 = none), are free now. */
 bool lane_tx_room(struct lane_tx *tx, uint32_t bytes);
 
+/* Slots before this one were taken by the receiver (L7). */
+uint32_t lane_tx_tail(struct lane_tx *tx);
+
 /* Has the receiver taken all that was sent? */
 bool lane_tx_drained(const struct lane_tx *tx);
 

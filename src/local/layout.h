@@ -103,7 +103,7 @@ struct seg_qp {
 	uint8_t max_dest_rd_atomic;
 	uint8_t dest_gid[16];
 	uint8_t src_gid[16];
-	uint64_t spare;
+	uint64_t progress;	/* L11: newest ACK, see message.h; 0 = none */
 };
 
 /* How a packet travels. */
@@ -122,13 +122,14 @@ enum {
 	/* an ACK of the same queue pair comes with the packet, in ack_psn and ack_aeth */
 	LANE_ACK = 1 << 2,
 	LANE_OFFER = 1 << 3,	/* not a packet but a struct split_copy_offer */
+	LANE_BARE = 1 << 4,	/* a request without packet headers, see message.h */
 };
 
 struct lane_head {
 	uint32_t seq;		/* L5: index + 1, stored last (release) by the sender */
 	uint32_t len;		/* bytes of path, packet and segments */
 	uint8_t where;		/* enum lane_where */
-	uint8_t flags;		/* LANE_PATH, LANE_MESSAGE, LANE_ACK, LANE_OFFER */
+	uint8_t flags;		/* LANE_PATH ... LANE_BARE */
 	uint16_t nseg;		/* LANE_PULL */
 	uint32_t ring_off;	/* free-running offset into the byte ring */
 	/* free-running end of what the byte ring holds up to and with this slot */
@@ -208,7 +209,7 @@ AT(seg_qp, gen, 4);
 AT(seg_qp, type, 20);
 AT(seg_qp, established, 22);
 AT(seg_qp, dest_gid, 24);
-AT(seg_qp, spare, 56);
+AT(seg_qp, progress, 56);
 AT(mr_entry, sum, 60);
 AT(lane, sender_identity, 8);
 AT(lane, can_pull, 16);

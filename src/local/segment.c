@@ -182,6 +182,14 @@ static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_
 	store_release(&e->qpn, qp->qpn);	/* L4 */
 }
 
+/*
+ * What a QP has acknowledged stays until its next connection begins, or another QP gets the entry.
+ */
+static bool forgets_progress(const struct segment *seg, uint32_t at, const struct wq_qp *qp)
+{
+	return seg->qpn[at] != qp->qpn || qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT;
+}
+
 int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_qp_facts facts)
 {
 	uint32_t at;
@@ -189,6 +197,8 @@ int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_q
 	lock_acquire(&seg->lock);
 	at = find_place(seg, qp->qpn);
 	if (at != SEG_QPS) {
+		if (forgets_progress(seg, at, qp))
+			store_relaxed(&qp_table(seg)[at].progress, 0);	/* L11 */
 		seg->qpn[at] = qp->qpn;
 		write_entry(&qp_table(seg)[at], qp, facts);
 	}

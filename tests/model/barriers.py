@@ -210,6 +210,65 @@ def gives_up(o):
     return [sender, receiver], lambda out, last: last['memory'] != 2
 
 
+@protocol('L11: a payload that the receiver has read (message_publish, message_published)', {'payload': 1, 'progress': 0},
+          {'publish': REL, 'look': ACQ}, {'publish': RLX, 'look': RLX})
+def executed(o):
+    def receiver():
+        value = yield R('payload', NA)
+        yield W('progress', 1, o['publish'])
+        return value
+
+    def sender():
+        if not (yield R('progress', o['look'])):
+            raise Cut
+        yield W('payload', 2, NA)   # the program's again
+    return [receiver, sender], lambda out, last: out[0] != 1
+
+
+@protocol('L11 and L7: a slot that was taken has its word (lane_rx_done, message_next, message_published)', {'progress': 0, 'tail': 0},
+          {'done': REL, 'tail': ACQ}, {'done': RLX, 'tail': RLX})
+def taken(o):
+    def receiver():
+        yield W('progress', 1, REL)
+        yield W('tail', 1, o['done'])
+
+    def sender():
+        if not (yield R('tail', o['tail'])):
+            raise Cut
+        return (yield R('progress', ACQ))
+    return [receiver, sender], lambda out, last: out[1] != 1
+
+
+@protocol('L11: an entry that becomes another QP\'s (message_published, segment_retract_qp)', {'qpn': 1, 'progress': 1},
+          {'publish': REL, 'look': ACQ}, {'publish': RLX, 'look': RLX})
+def foreign(o):
+    def owner():
+        yield W('qpn', 9, REL)
+        yield W('progress', 0, RLX)
+        yield W('qpn', 2, REL)
+        yield W('progress', 2, o['publish'])
+
+    def sender():
+        progress = yield R('progress', o['look'])
+        return progress, (yield R('qpn', RLX))
+    # The other's progress under the number of the one before.
+    return [owner, sender], lambda out, last: out[1] == (2, 1)
+
+
+@protocol('L11 and L4: a new QP has no old progress (segment_publish_qp, peer_map_qp)', {'qpn': 9, 'progress': 1},
+          {'publish': REL, 'learn': ACQ}, {'publish': RLX, 'learn': RLX})
+def fresh(o):
+    def owner():
+        yield W('progress', 0, RLX)
+        yield W('qpn', 2, o['publish'])
+
+    def sender():
+        if (yield R('qpn', o['learn'])) != 2:
+            raise Cut
+        return (yield R('progress', ACQ))
+    return [owner, sender], lambda out, last: out[1] != 0
+
+
 @protocol('references on a key (mr_entry_get, mr_entry_put, mr_entry_retract)', {'refs': 8, 'memory': 0},
           {'get': AR, 'put': REL, 'retract': AR, 'drain': ACQ}, {'put': RLX, 'drain': RLX})
 def refs(o):

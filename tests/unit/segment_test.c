@@ -163,6 +163,35 @@ static void a_copy_falls_with_any_change(void **state)
 	peer_map_close(&map);
 }
 
+/* Of the connection before, and of the QP that had the entry before, nothing is left. */
+static void progress_ends_with_the_connection(void **state)
+{
+	struct wq_qp qp = { .qpn = FIRST_QPN, .state = IBV_QPS_RTS };
+	struct wq_qp next = { .qpn = FIRST_QPN + SEG_QPS, .state = IBV_QPS_RTS };
+	struct seg_qp *table = (struct seg_qp *)(seg[0]->base + SEG_QP_OFF);
+	struct seg_qp copy;
+	struct peer_map map;
+
+	assert_int_equal(open_map(&map), 0);
+	segment_publish_qp(seg[0], &qp, (struct seg_qp_facts){ 0 });
+	table[FIRST_QPN % SEG_QPS].progress = 1;
+	qp.state = IBV_QPS_ERR;
+	segment_publish_qp(seg[0], &qp, (struct seg_qp_facts){ 0 });
+	assert_non_null(peer_map_qp(&map, FIRST_QPN, &copy));
+	assert_int_equal(copy.progress, 1);
+	qp.state = IBV_QPS_RESET;
+	segment_publish_qp(seg[0], &qp, (struct seg_qp_facts){ 0 });
+	assert_non_null(peer_map_qp(&map, FIRST_QPN, &copy));
+	assert_int_equal(copy.progress, 0);
+	table[FIRST_QPN % SEG_QPS].progress = 2;
+	segment_retract_qp(seg[0], FIRST_QPN);
+	segment_publish_qp(seg[0], &next, (struct seg_qp_facts){ 0 });
+	assert_non_null(peer_map_qp(&map, next.qpn, &copy));
+	assert_int_equal(copy.progress, 0);
+	segment_retract_qp(seg[0], next.qpn);
+	peer_map_close(&map);
+}
+
 /* What others scribble into the table, the owner writes over. */
 static void scribbling_does_not_last(void **state)
 {
@@ -301,6 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(qps_are_what_was_published),
 		cmocka_unit_test(a_copy_falls_with_any_change),
+		cmocka_unit_test(progress_ends_with_the_connection),
 		cmocka_unit_test(scribbling_does_not_last),
 		cmocka_unit_test(keys_without_memory_are_not_touched),
 		cmocka_unit_test(any_bit_breaks_the_digest),
