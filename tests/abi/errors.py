@@ -40,7 +40,7 @@ NO_ROW = {
     r'ibv_cq_ex_to_cq|ibv_inc_rkey|ibv_flow_label_to_udp_sport|ibv_is_qpt_supported': 'a conversion',
     r'ibv_\w*rate\w*_to_\w+|mbps_to_ibv_rate|mult_to_ibv_rate': 'a conversion; unit rate',
     r'ibv_copy_\w+': 'a conversion; unit marshal',
-    r'ibv_get_sysfs_path|ibv_read_sysfs_file': 'unit sysfs_tree',
+    r'ibv_get_sysfs_path|ibv_read_sysfs_file': 'unit sysfs',
     r'ibv_exp_\w+|_+ibv_\w+': 'ends in the calls that have rows; unit verbs_exp',
 }
 

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a deregistration costs beside other queue pairs, counted in queue pairs that it looks at:
- * nothing for those of other domains and for those that posted nothing since the last one.
+ * Deregistration waits for the requests that name the region, and for no others.  What that costs
+ * beside other queue pairs is counted in queue pairs that it looks at: nothing for those of other
+ * domains and for those that posted nothing since the last one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "core/progress/drain.h"
-#include "core/qp/qp.h"
+
+#include "core_qp.h"
+
+#include "core/device/device.h"
+#include "core/mem/mr.h"
+#include "core/progress/poll_loop.h"
 #include "place.h"
+#include "run/clock.h"
 
 enum {
 	IDLE = 2000,
@@ -22,65 +20,40 @@ enum {
 	REGIONS = 50,
 };
 
-static struct ibv_context *ctx;
-static struct ibv_pd *pd, *other_pd;
-static struct ibv_cq *cq;
-static struct ibv_mr *mr;
-static union ibv_gid gid;
+static const struct wq_ops no_ops;
+static struct vrb_device dev;
+static struct vrb_context *ctx;
+static struct vrb_pd *pd, *other_pd;
 static uint8_t memory[64];
 
-static struct ibv_qp *new_qp(struct ibv_pd *of)
+static struct vrb_qp *new_qp(struct vrb_pd *of)
 {
-	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-					 .cap = { 4, 4, 1, 1, 0 } };
-	struct ibv_qp *qp = ibv_create_qp(of, &init);
+	struct vrb_qp *qp = core_qp_new(ctx, of, &no_ops);
 
-	assert_non_null(qp);
+	qp->wq.state = IBV_QPS_RTS;
+	assert_int_equal(vrb_progress_add_qp(qp), 0);
 	return qp;
 }
 
-static void move(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask)
+static void destroy(struct vrb_qp *qp)
 {
-	assert_int_equal(ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE), 0);
+	vrb_progress_remove_qp(qp);
+	core_qp_free(qp);
 }
 
-/* A QP that is its own peer, without receives. */
-static struct ibv_qp *new_peer_of_itself(struct ibv_pd *of)
+static void post(struct vrb_qp *qp, const struct ibv_sge *sge)
 {
-	struct ibv_qp *qp = new_qp(of);
-
-	move(qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = 1,
-				       .qp_access_flags = IBV_ACCESS_REMOTE_WRITE },
-	     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	move(qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-				       .dest_qp_num = qp->qp_num, .min_rnr_timer = 1,
-				       .ah_attr = { .is_global = 1, .port_num = 1,
-						    .grh = { .dgid = gid } } },
-	     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	move(qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				       .rnr_retry = 7 },
-	     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		     IBV_QP_MAX_QP_RD_ATOMIC);
-	return qp;
+	lock_acquire(&qp->lock);
+	core_qp_fill(qp, IBV_WR_RDMA_WRITE, sge);
+	vrb_qp_note_posted(qp);
+	lock_release(&qp->lock);
 }
 
-static void post(struct ibv_qp *qp, enum ibv_wr_opcode opcode)
+static void complete_all(struct vrb_qp *qp)
 {
-	struct ibv_send_wr *bad, wr = { .opcode = opcode, .send_flags = IBV_SEND_SIGNALED };
-
-	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-}
-
-static void wait_for_success(void)
-{
-	struct ibv_wc wc;
-	int n;
-
-	while ((n = ibv_poll_cq(cq, 1, &wc)) == 0)
-		;
-	assert_int_equal(n, 1);
-	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	lock_acquire(&qp->lock);
+	qp->wq.sq.done = qp->wq.sq.next = qp->wq.sq.head;
+	lock_release(&qp->lock);
 }
 
 /* Queue pairs that so many deregistrations in `pd` look at. */
@@ -89,23 +62,23 @@ static uint64_t looks_of(unsigned int regions)
 	uint64_t before = vrb_drain_looks;
 
 	while (regions--) {
-		struct ibv_mr *m = ibv_reg_mr(pd, memory, sizeof(memory), 0);
+		struct vrb_mr *m;
 
-		assert_non_null(m);
-		assert_int_equal(ibv_dereg_mr(m), 0);
+		assert_int_equal(vrb_mr_reg(pd, memory, sizeof(memory), (uintptr_t)memory, 0, &m), 0);
+		assert_int_equal(vrb_mr_dereg(m, vrb_drain_region), 0);
 	}
 	return vrb_drain_looks - before;
 }
 
-static void idle_ones_cost_nothing(struct ibv_pd *of)
+static void idle_ones_cost_nothing(struct vrb_pd *of)
 {
-	static struct ibv_qp *qp[IDLE];
+	static struct vrb_qp *qp[IDLE];
 
 	for (int i = 0; i < IDLE; i++)
 		qp[i] = new_qp(of);
 	assert_int_equal(looks_of(REGIONS), 0);
 	for (int i = 0; i < IDLE; i++)
-		assert_int_equal(ibv_destroy_qp(qp[i]), 0);
+		destroy(qp[i]);
 }
 
 static void idle_ones_of_this_domain(void **state)
@@ -120,36 +93,34 @@ static void idle_ones_of_another_domain(void **state)
 
 static void those_that_posted_are_looked_at_once(void **state)
 {
-	struct ibv_qp *qp[BUSY];
+	struct vrb_qp *qp[BUSY];
 
 	for (int i = 0; i < BUSY; i++)
-		qp[i] = new_peer_of_itself(pd);
+		qp[i] = new_qp(pd);
 	for (int round = 0; round < 2; round++) {
 		for (int i = 0; i < BUSY; i++) {
-			post(qp[i], IBV_WR_RDMA_WRITE);
-			post(qp[i], IBV_WR_RDMA_WRITE);
-			wait_for_success();
-			wait_for_success();
+			post(qp[i], NULL);
+			post(qp[i], NULL);
+			complete_all(qp[i]);
 		}
 		assert_int_equal(looks_of(1), BUSY);
 		assert_int_equal(looks_of(REGIONS), 0);
 	}
-	post(qp[0], IBV_WR_RDMA_WRITE);
-	wait_for_success();
+	post(qp[0], NULL);
+	complete_all(qp[0]);
 	for (int i = 0; i < BUSY; i++)
-		assert_int_equal(ibv_destroy_qp(qp[i]), 0);
+		destroy(qp[i]);
 	assert_int_equal(looks_of(1), 0);
 }
 
-/* Its SEND waits for a receive for ever. */
-static void see_busy_one(struct ibv_pd *of, uint64_t looks)
+/* Its request names no region, and is never done. */
+static void see_busy_one(struct vrb_pd *of, uint64_t looks)
 {
-	struct ibv_qp *qp = new_peer_of_itself(of);
+	struct vrb_qp *qp = new_qp(of);
 
-	post(qp, IBV_WR_SEND);
+	post(qp, NULL);
 	assert_int_equal(looks_of(REGIONS), looks);
-	move(qp, (struct ibv_qp_attr){ .qp_state = IBV_QPS_ERR }, 0);
-	assert_int_equal(ibv_destroy_qp(qp), 0);
+	destroy(qp);
 }
 
 static void a_busy_one_is_looked_at_each_time(void **state)
@@ -164,47 +135,75 @@ static void not_for_another_domain(void **state)
 
 static void a_parent_domain_has_the_list_of_its_parent(void **state)
 {
-	struct ibv_parent_domain_init_attr attr = { .pd = pd };
-	struct ibv_pd *parent = ibv_alloc_parent_domain(ctx, &attr);
+	struct ibv_parent_domain_init_attr attr = { .pd = &pd->ibv };
+	struct vrb_pd *parent;
 
-	assert_non_null(parent);
+	assert_int_equal(vrb_pd_alloc_parent(ctx, &attr, &parent), 0);
 	see_busy_one(parent, REGIONS);
-	assert_int_equal(ibv_dealloc_pd(parent), 0);
+	assert_int_equal(vrb_pd_dealloc(parent), 0);
+}
+
+/* The answer to a request, which whoever polls finds. */
+static struct {
+	struct object_timer timer;
+	struct vrb_qp *qp;
+} answer;
+
+static void answer_comes(struct object_timer *t, struct expiry *e)
+{
+	complete_all(answer.qp);
+}
+
+static void post_to_be_answered(struct vrb_qp *qp, const struct ibv_sge *sge)
+{
+	answer.qp = qp;
+	post(qp, sge);
+	vrb_timer_set(&answer.timer, clock_now());
+}
+
+static bool is_done(const struct vrb_qp *qp)
+{
+	return qp->wq.sq.done == qp->wq.sq.head;
+}
+
+static void deregistration_polls_until_the_request_is_done(void **state)
+{
+	struct vrb_qp *qp = new_qp(pd);
+	struct vrb_mr *mr;
+
+	assert_int_equal(vrb_timer_add(&answer.timer, answer_comes), 0);
+	assert_int_equal(vrb_mr_reg(pd, memory, sizeof(memory), (uintptr_t)memory, 0, &mr), 0);
+	post_to_be_answered(qp, &(struct ibv_sge){ (uintptr_t)memory, 1, mr->ibv.lkey });
+	assert_int_equal(vrb_mr_dereg(mr, vrb_drain_region), 0);
+	assert_true(is_done(qp));
+	post_to_be_answered(qp, NULL);
+	vrb_drain_qp(qp);
+	assert_true(is_done(qp));
+	vrb_timer_remove(&answer.timer);
+	destroy(qp);
 }
 
 static char dir[64];
 
 static int set_up(void **state)
 {
-	struct ibv_device **list;
-	char port[8];
-	int n = 0;
-
 	place_make_dir(dir);
-	snprintf(port, sizeof(port), "%u", place_free_port());
-	setenv("VERBENA_DIR", dir, 1);
-	setenv("VERBENA_UDP_PORT", port, 1);
-	setenv("VERBENA_LOG", "off", 0);
-	list = ibv_get_device_list(&n);
-	ctx = n ? ibv_open_device(list[n - 1]) : NULL;
-	ibv_free_device_list(list);
-	assert_non_null(ctx);
-	assert_int_equal(ibv_query_gid(ctx, 1, 0, &gid), 0);
-	pd = ibv_alloc_pd(ctx);
-	other_pd = ibv_alloc_pd(ctx);
-	cq = ibv_create_cq(ctx, 8, NULL, NULL, 0);
-	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
-	assert_true(pd && other_pd && cq && mr);
+	ctx = core_env_open();
+	ctx->dev = &dev;
+	assert_int_equal(host_join(dir, &vrb.host), 0);
+	assert_int_equal(vrb_pd_alloc(ctx, &pd), 0);
+	assert_int_equal(vrb_pd_alloc(ctx, &other_pd), 0);
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	int ret = ibv_dereg_mr(mr) || ibv_destroy_cq(cq) || ibv_dealloc_pd(pd) ||
-		  ibv_dealloc_pd(other_pd) || ibv_close_device(ctx);
-
+	assert_int_equal(vrb_pd_dealloc(pd), 0);
+	assert_int_equal(vrb_pd_dealloc(other_pd), 0);
+	host_leave(vrb.host);
+	core_env_close(ctx);
 	place_remove_dir(dir);
-	return ret;
+	return 0;
 }
 
 int main(void)
@@ -216,6 +215,7 @@ int main(void)
 		cmocka_unit_test(a_busy_one_is_looked_at_each_time),
 		cmocka_unit_test(not_for_another_domain),
 		cmocka_unit_test(a_parent_domain_has_the_list_of_its_parent),
+		cmocka_unit_test(deregistration_polls_until_the_request_is_done),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,30 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * MADs to another process of the host whose inbox is full.  The other one is a second member of the
- * host in this process, whose inbox is read by hand; the progress thread is stopped, and timers
- * expire at times that the test chooses.
+ * host in this process, whose inbox is read by hand; timers expire at times that the test chooses.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <infiniband/verbs.h>
-
-#include "core/base/state.h"
 #include "core/mad/gsi.h"
-#include "core/progress/poll_loop.h"
+
+#include "core_env.h"
+
+#include "core/base/object_timer.h"
 #include "host/host.h"
 #include "place.h"
 #include "run/clock.h"
-#include "run/progress.h"
 #include "util/be.h"
-#include "util/time.h"
 
 enum {
 	MADS = 200,
@@ -41,7 +28,7 @@ enum {
 #define LATE (64 * VRB_MSEC)
 
 static const struct net_addr self = { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } };
-static struct ibv_context *ctx;
+static struct vrb_context *ctx;
 static struct host *other;
 static uint32_t sent, received;
 
@@ -72,6 +59,20 @@ static unsigned int receive_all(void)
 	return n;
 }
 
+static void expire(uint64_t now)
+{
+	struct expiry e = { .now = now };
+	struct timer *t = timers_pop(vrb.timers, now);
+	struct object_timer *d;
+
+	if (!t)
+		return;
+	d = container_of(t, struct object_timer, timer);
+	lock_acquire(&vrb.poll_lock);
+	d->expire(d, &e);
+	lock_release(&vrb.poll_lock);
+}
+
 static void a_full_inbox_is_refilled_as_often_as_it_is_emptied(void **state)
 {
 	unsigned int room, n;
@@ -81,13 +82,13 @@ static void a_full_inbox_is_refilled_as_often_as_it_is_emptied(void **state)
 		send_next();
 	now = clock_now();
 	for (int i = 0; i < IN_VAIN; i++)
-		vrb_progress_ops.expire(NULL, now += LATE);
+		expire(now += LATE);
 	room = receive_all();
 	assert_in_range(room, 1, MADS / 4);
-	vrb_progress_ops.expire(NULL, now += LATE);
+	expire(now += LATE);
 	while ((n = receive_all())) {
 		assert_true(n >= room || received == MADS);
-		vrb_progress_ops.expire(NULL, now += SOON);
+		expire(now += SOON);
 	}
 	assert_int_equal(received, MADS);
 	/* And what comes now finds an inbox with room, and nothing before it. */
@@ -99,28 +100,19 @@ static char dir[64];
 
 static int set_up(void **state)
 {
-	struct ibv_device **list;
-	char port[8];
-	int n = 0;
-
 	place_make_dir(dir);
-	snprintf(port, sizeof(port), "%u", place_free_port());
-	setenv("VERBENA_DIR", dir, 1);
-	setenv("VERBENA_UDP_PORT", port, 1);
-	setenv("VERBENA_TRANSPORT", "auto", 1);
-	setenv("VERBENA_LOG", "off", 0);
-	list = ibv_get_device_list(&n);
-	ctx = n ? ibv_open_device(list[n - 1]) : NULL;
-	ibv_free_device_list(list);
-	assert_non_null(ctx);
-	progress_stop(vrb.progress);
+	ctx = core_env_open();
+	assert_int_equal(host_join(dir, &vrb.host), 0);
+	assert_int_equal(vrb_gsi_start(), 0);
 	return host_join(dir, &other);
 }
 
 static int tear_down(void **state)
 {
 	host_leave(other);
-	assert_int_equal(ibv_close_device(ctx), 0);
+	vrb_gsi_stop();
+	host_leave(vrb.host);
+	core_env_close(ctx);
 	place_remove_dir(dir);
 	return 0;
 }

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connecting to a process's socket in the run directory returns one JSON object with its state. */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/diag/introspect.h"
 
-#include <cmocka.h>
-#include <infiniband/verbs.h>
+#include "core_qp.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "core/base/state.h"
-#include "host/host.h"
+#include "core/cq/cq.h"
+#include "core/device/device.h"
+#include "core/mem/mr.h"
+#include "core/qp/qp_table.h"
 #include "place.h"
 
 enum { ANSWER_MAX = 1 << 20 };
 
+static const struct wq_ops no_ops;
 static char dir[64];
-static struct ibv_context *ctx;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
-static struct ibv_mr *mr;
+static struct vrb_device dev = { .ibv.name = "vrb7" };
+static struct vrb_context *ctx;
+static struct vrb_pd *pd;
+static struct vrb_cq *cq;
+static struct vrb_mr *mr;
 static uint8_t memory[4096];
 
 static int connect_to(const char *kind)
@@ -94,39 +94,35 @@ static void expect(const char *text, const char *format, ...)
 		fail_msg("no %s in %s", part, text);
 }
 
-static struct ibv_qp *create_qp(enum ibv_qp_type type)
-{
-	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = type, .cap = { 4, 4, 1, 1, 0 }
-	};
-	struct ibv_qp *qp = ibv_create_qp(pd, &init);
-
-	assert_non_null(qp);
-	return qp;
-}
-
 static void an_answer_has_what_there_is(void **state)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
 	static const char *const names[] = { "RC", "UC", "UD" };
-	struct ibv_qp *qp[3];
+	struct vrb_qp *qp[3];
 	char *text;
 
-	for (int i = 0; i < 3; i++)
-		qp[i] = create_qp(types[i]);
+	for (int i = 0; i < 3; i++) {
+		qp[i] = core_qp_new(ctx, pd, &no_ops);
+		qp[i]->wq.type = types[i];
+		assert_int_equal(vrb_qp_table_add(qp[i]), 0);
+	}
 	text = ask();
 	expect(text, "\"pid\":%d", (int)getpid());
-	expect(text, "\"n_contexts\":1");
+	expect(text, "\"n_contexts\":1,\"contexts\":[{\"device\":\"vrb7\",\"pd\":1,\"mr\":1");
 	expect(text, "\"n_qps\":3");
 	for (int i = 0; i < 3; i++)
-		expect(text, "\"qpn\":%u,\"type\":\"%s\",\"state\":\"RESET\"", qp[i]->qp_num,
+		expect(text, "\"qpn\":%u,\"type\":\"%s\",\"state\":\"RESET\"", qp[i]->wq.qpn,
 		       names[i]);
 	expect(text, "\"n_cqs\":1");
-	expect(text, "\"kind\":\"region\",\"lkey\":%u,\"rkey\":%u", mr->lkey, mr->rkey);
+	expect(text, "\"kind\":\"region\",\"lkey\":%u,\"rkey\":%u", mr->ibv.lkey, mr->ibv.rkey);
 	expect(text, "\"address\":%llu,\"length\":4096", (unsigned long long)(uintptr_t)memory);
 	free(text);
+	lock_acquire(&vrb.poll_lock);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(ibv_destroy_qp(qp[i]), 0);
+		vrb_qp_table_remove(qp[i]);
+	lock_release(&vrb.poll_lock);
+	for (int i = 0; i < 3; i++)
+		core_qp_free(qp[i]);
 	text = ask();
 	expect(text, "\"n_qps\":0,\"qps\":[]");
 	free(text);
@@ -152,35 +148,41 @@ static void an_asker_may_be_gone(void **state)
 	free(ask());
 }
 
+static void no_drain(struct vrb_pd *of, uint32_t lkey)
+{
+}
+
 static int set_up(void **state)
 {
-	struct ibv_device **list;
-	char port[8];
-	int n = 0;
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
 
 	place_make_dir(dir);
-	snprintf(port, sizeof(port), "%u", place_free_port());
-	setenv("VERBENA_DIR", dir, 1);
-	setenv("VERBENA_UDP_PORT", port, 1);
-	setenv("VERBENA_LOG", "off", 0);
-	list = ibv_get_device_list(&n);
-	ctx = n ? ibv_open_device(list[n - 1]) : NULL;
-	ibv_free_device_list(list);
-	assert_non_null(ctx);
-	pd = ibv_alloc_pd(ctx);
-	cq = ibv_create_cq(ctx, 8, NULL, NULL, 0);
-	mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE);
-	assert_true(pd && cq && mr);
+	ctx = core_env_open();
+	ctx->dev = &dev;
+	list_add_tail(&vrb.contexts, &ctx->node);
+	assert_int_equal(host_join(dir, &vrb.host), 0);
+	assert_int_equal(vrb_pd_alloc(ctx, &pd), 0);
+	assert_int_equal(vrb_cq_create(ctx, &attr, false, NULL, &cq), 0);
+	assert_int_equal(vrb_mr_reg(pd, memory, sizeof(memory), (uintptr_t)memory,
+				    IBV_ACCESS_LOCAL_WRITE, &mr), 0);
+	vrb_introspect_start();
+	assert_int_equal(progress_start(vrb.progress), 0);
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	int ret = ibv_dereg_mr(mr) || ibv_destroy_cq(cq) || ibv_dealloc_pd(pd) ||
-		  ibv_close_device(ctx);
-
+	progress_stop(vrb.progress);
+	vrb_introspect_stop();
+	assert_int_equal(vrb_mr_dereg(mr, no_drain), 0);
+	assert_int_equal(vrb_cq_destroy(cq), 0);
+	assert_int_equal(vrb_pd_dealloc(pd), 0);
+	vrb_qp_table_free();
+	host_leave(vrb.host);
+	list_del(&ctx->node);
+	core_env_close(ctx);
 	place_remove_dir(dir);
-	return ret;
+	return 0;
 }
 
 int main(void)

@@ -1,86 +1,82 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A process that got no processor for a while: its deadline has passed, and the answer lies in its
- * socket.  No thread polls here but the test: the progress thread is stopped.
+ * socket.  No thread polls here but the test.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
-#include "core/base/state.h"
-#include "core/cq/cq.h"
 #include "core/progress/poll_loop.h"
-#include "core/qp/qp.h"
+
+#include "core_qp.h"
+
+#include "core/cq/cq.h"
+#include "core/device/device.h"
+#include "core/mem/mr.h"
+#include "core/progress/drain.h"
+#include "core/progress/timeouts.h"
+#include "core/tx/transport_ops.h"
 #include "core/tx/tx_sched.h"
 #include "place.h"
 #include "run/clock.h"
-#include "run/progress.h"
-#include "util/atomic.h"
-#include "util/time.h"
-#include "wire/wire.h"
+#include "wire/udp.h"
 
 enum {
 	TIMEOUT = 10,	/* 4.2 ms */
 	JUNK = 100,	/* datagrams that came before the answer: more than a poll takes */
 };
 
-static struct ibv_context *ctx;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
-static struct ibv_mr *mr;
-static struct ibv_qp *qp;
+static struct vrb_device dev;
+static struct vrb_context *ctx;
+static struct vrb_pd *pd;
+static struct vrb_cq *cq;
+static struct vrb_mr *mr;
+static struct vrb_qp *qp;
 static volatile uint64_t memory[2];
 
-static void move(struct ibv_qp_attr attr, int mask)
+static void move(uint8_t to)
 {
-	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
+	uint8_t from = qp->wq.state;
+
+	qp->wq.state = to;
+	roce_qp_moved(&qp->roce, from, clock_now());
 }
 
-/* A QP that is its own peer. */
+/* A QP that is its own peer, by the wire. */
 static void connect_to_itself(void)
 {
-	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-					 .cap = { 4, 4, 1, 1, 0 } };
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
-				    .port_num = 1,
-				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-
-	qp = ibv_create_qp(pd, &init);
-	assert_non_null(qp);
-	move(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
-				     .path_mtu = IBV_MTU_1024,
-				     .dest_qp_num = qp->qp_num,
-				     .min_rnr_timer = 1,
-				     .ah_attr = { .is_global = 1, .port_num = 1 } };
-	assert_int_equal(ibv_query_gid(ctx, 1, 0, &attr.ah_attr.grh.dgid), 0);
-	move(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .timeout = TIMEOUT, .retry_cnt = 7, .rnr_retry = 7
+	static const struct net_addr loopback = {
+		{ [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 }
 	};
-	move(attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	/* as if its peer were elsewhere: posting runs nothing here */
-	to_vrb_qp(qp)->post.same_process = false;
+	struct wq_qp *wq;
+
+	qp = core_qp_new(ctx, pd, &vrb_transport_ops);
+	qp->config.send_cq = qp->config.recv_cq = cq;
+	wq = &qp->wq;
+	wq->path = (struct net_path){ .src = loopback, .dst = loopback, .hop_limit = 1 };
+	wq->mtu = wq->path_mtu = 1024;
+	wq->dest_qpn = wq->qpn;
+	wq->pkey = VRB_PKEY_DEFAULT;
+	wq->access = IBV_ACCESS_REMOTE_WRITE;
+	wq->min_rnr_timer = 1;
+	wq->timeout = TIMEOUT;
+	wq->retry_cnt = wq->rnr_retry = 7;
+	assert_int_equal(vrb_progress_add_qp(qp), 0);
+	lock_acquire(&qp->lock);
+	move(IBV_QPS_INIT);
+	move(IBV_QPS_RTR);
+	move(IBV_QPS_RTS);
+	lock_release(&qp->lock);
 }
 
 static void post_write(void)
 {
-	struct ibv_sge sge = { (uintptr_t)&memory[0], sizeof(memory[0]), mr->lkey };
-	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_RDMA_WRITE,
-					.send_flags = IBV_SEND_SIGNALED,
-					.sg_list = &sge,
-					.num_sge = 1 };
+	struct ibv_sge sge = { (uintptr_t)&memory[0], sizeof(memory[0]), mr->ibv.lkey };
+	struct send_wqe *w;
 
-	wr.wr.rdma.remote_addr = (uintptr_t)&memory[1];
-	wr.wr.rdma.rkey = mr->rkey;
-	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	lock_acquire(&qp->lock);
+	w = core_qp_fill(qp, IBV_WR_RDMA_WRITE, &sge);
+	w->remote_addr = (uintptr_t)&memory[1];
+	w->rkey = mr->ibv.rkey;
+	vrb_doorbell(qp);
+	lock_release(&qp->lock);
 }
 
 /*
@@ -89,14 +85,14 @@ static void post_write(void)
  */
 static void answer_behind(unsigned int junk)
 {
-	struct wire_pkt pkt = { .path = to_vrb_qp(qp)->wq.path,
+	struct wire_pkt pkt = { .path = qp->wq.path,
 				.data = (uint8_t[8]){ 0 },
 				.len = 8 };
 
 	memory[0]++;
 	post_write();
 	while (memory[1] != memory[0])
-		vrb_poll_once(load_relaxed(&to_vrb_cq(cq)->shards));
+		vrb_poll_once(1);
 	for (unsigned int i = 0; i < junk; i++)
 		assert_int_equal(wire_send(vrb.wire, &pkt, 1), 1);
 	vrb_tx_try_flush_delayed();
@@ -104,20 +100,20 @@ static void answer_behind(unsigned int junk)
 
 static void deadline_passes(void)
 {
-	while (!time_reached(to_vrb_qp(qp)->roce.retry.ack_deadline, clock_now()))
+	while (!time_reached(qp->roce.retry.ack_deadline, clock_now()))
 		;
 }
 
 static uint64_t retransmitted(void)
 {
-	return roce_qp_counters(&to_vrb_qp(qp)->roce)->retransmitted_pkts;
+	return roce_qp_counters(&qp->roce)->retransmitted_pkts;
 }
 
 static void expect_success(void)
 {
 	struct ibv_wc wc;
 
-	assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
+	assert_int_equal(vrb_cq_take_some(cq, 1, &wc), 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 }
 
@@ -142,7 +138,7 @@ static void a_poller_reads_before_it_expires(void **state)
 	answer_behind(JUNK);
 	deadline_passes();
 	before = retransmitted();
-	vrb_poll_once(load_relaxed(&to_vrb_cq(cq)->shards));
+	vrb_poll_once(1);
 	assert_int_equal(retransmitted(), before);
 	expect_success();
 }
@@ -151,37 +147,36 @@ static char dir[64];
 
 static int set_up(void **state)
 {
-	struct ibv_device **list;
-	char port[8];
-	int n = 0;
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
 
 	place_make_dir(dir);
-	snprintf(port, sizeof(port), "%u", place_free_port());
-	setenv("VERBENA_DIR", dir, 1);
-	setenv("VERBENA_UDP_PORT", port, 1);
-	setenv("VERBENA_TRANSPORT", "udp", 1);
-	setenv("VERBENA_LOG", "off", 0);
-	list = ibv_get_device_list(&n);
-	ctx = n ? ibv_open_device(list[n - 1]) : NULL;
-	ibv_free_device_list(list);
-	assert_non_null(ctx);
-	progress_stop(vrb.progress);
-	pd = ibv_alloc_pd(ctx);
-	cq = ibv_create_cq(ctx, 8, NULL, NULL, 0);
-	mr = ibv_reg_mr(pd, (void *)memory, sizeof(memory),
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	assert_true(pd && cq && mr);
+	ctx = core_env_open();
+	ctx->dev = &dev;
+	path_table_init(&vrb.paths);
+	assert_int_equal(host_join(dir, &vrb.host), 0);
+	assert_int_equal(udp_open(place_free_port(), host_group(vrb.host), &vrb.wire), 0);
+	assert_int_equal(vrb_progress_start(), 0);
+	assert_int_equal(vrb_pd_alloc(ctx, &pd), 0);
+	assert_int_equal(vrb_cq_create(ctx, &attr, false, vrb_timeout_cq, &cq), 0);
+	assert_int_equal(vrb_mr_reg(pd, (void *)memory, sizeof(memory), (uintptr_t)memory,
+				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &mr), 0);
 	connect_to_itself();
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	int ret = ibv_destroy_qp(qp) || ibv_dereg_mr(mr) || ibv_destroy_cq(cq) ||
-		  ibv_dealloc_pd(pd) || ibv_close_device(ctx);
-
+	vrb_progress_remove_qp(qp);
+	core_qp_free(qp);
+	assert_int_equal(vrb_mr_dereg(mr, vrb_drain_region), 0);
+	assert_int_equal(vrb_cq_destroy(cq), 0);
+	assert_int_equal(vrb_pd_dealloc(pd), 0);
+	vrb_progress_stop();
+	wire_close(vrb.wire);
+	host_leave(vrb.host);
+	core_env_close(ctx);
 	place_remove_dir(dir);
-	return ret;
+	return 0;
 }
 
 int main(void)
