@@ -2,12 +2,12 @@
 /*
  * An rsocket: the object behind a descriptor of rsocket().
  *
- * Locks, outermost first:
+ * rs->lock protects it, and is held for verbs and calls of rdma_cma.h, but not while a thread waits
+ * (rs_wait.h).  A sender and a receiver have a turn each, also while they wait, so that messages of
+ * several threads do not mix.
  *
- *	tx_turn, rx_turn	one sender and one receiver at a time; held while they wait
- *	lock			all other members; held for verbs and calls of rdma_cma.h
- *
- * Threads wait without the lock (rs_wait.h).
+ * A call counts the rsocket, so another thread may close it meanwhile.  Calls are cancellation
+ * points only where they wait.
  */
 #ifndef VRB_RDMACM_RS_H
 #define VRB_RDMACM_RS_H
@@ -26,6 +26,13 @@
 
 enum {
 	RS_TABLE = 65536, /* highest descriptor that can be an rsocket, plus 1 */
+};
+
+/* Of a thread that sends or receives. */
+enum rs_turn {
+	RS_FREE,
+	RS_BUSY,
+	RS_WAITING, /* nothing can be sent or received */
 };
 
 enum rs_state {
@@ -64,13 +71,17 @@ struct rs_dgram;
 struct rs_watch;
 
 struct rsocket {
+	unsigned int refs; /* atomic; held by the table, the service thread and calls */
+	struct list spare; /* rs_table.c's */
+
 	int fd; /* index in the table; descriptor of the id's channel, or of the UDP socket */
 	int domain, type;
 	unsigned int generation; /* cma.generation at creation */
-	unsigned int refs;       /* atomic; held by the table and the service thread */
 	bool nonblock, cloexec;
 
-	pthread_mutex_t tx_turn, rx_turn, lock;
+	pthread_mutex_t lock;
+	enum rs_turn tx_turn, rx_turn;
+	bool in_line; /* threads wait for a turn */
 	enum rs_state state;
 	bool peer_gone;           /* the peer accepts no data any more and will not answer */
 	bool can_read, can_write; /* in RS_OPEN: not shut down by either side */
@@ -98,20 +109,46 @@ struct rsocket {
 
 /* ---- rs_table.c ---- */
 
-/*
- * The rsocket with this descriptor.  NULL with EBADF, or with EIO in a forked child for an rsocket
- * of the parent.
- */
-struct rsocket *rs_find(int fd);
+/* Memory for one, all zero, and back.  NULL: none left. */
+struct rsocket *rs_alloc(void);
+void rs_free(struct rsocket *rs);
 
-/* The same without errno; includes the parent's. */
+/*
+ * The rsocket with this descriptor, be it the parent's in a forked child.  May be destroyed any
+ * time: only its address counts.
+ */
 struct rsocket *rs_peek(int fd);
 
-/* As rs_peek(), and counts it: it exists until rs_put(), even if another thread closes it. */
+/* The same, counted: it exists until rs_put().  Not of the parent's. */
 struct rsocket *rs_hold(int fd);
 
 int rs_insert(struct rsocket *rs);
-void rs_remove(struct rsocket *rs);
+
+/* Returns what was there, with the table's count. */
+struct rsocket *rs_remove(int fd);
+
+static inline bool rs_is_removed(const struct rsocket *rs)
+{
+	return rs_peek(rs->fd) != rs;
+}
+
+/* ---- rs_call.c ---- */
+
+/*
+ * Begins a call: returns the rsocket, counted.  NULL with EBADF, or with EIO in a forked child for
+ * an rsocket of the parent.  Cancellation is off until the call returns or waits.
+ */
+#define RS_CALL __attribute__((cleanup(rs_leave)))
+struct rsocket *rs_enter(int fd);
+void rs_leave(struct rsocket **rs);
+
+/* Calls may be nested. */
+void rs_call_begin(void);
+void rs_call_end(void);
+
+/* Around a wait: cancellation is as the program has set it.  No lock may be held. */
+void rs_wait_begin(void);
+void rs_wait_end(void);
 
 /* ---- rs_socket.c ---- */
 

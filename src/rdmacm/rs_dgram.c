@@ -22,6 +22,7 @@
 #include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "rdmacm/rs.h"
+#include "rdmacm/rs_io.h"
 #include "rdmacm/rs_name.h"
 #include "rdmacm/rs_service.h"
 #include "rdmacm/rs_wait.h"
@@ -626,7 +627,7 @@ short rs_dgram_ready(struct rsocket *rs)
 
 static bool has_datagram(struct rsocket *rs)
 {
-	return !list_empty(&rs->dgram->queue);
+	return !list_empty(&rs->dgram->queue) || rs->state == RS_CLOSED;
 }
 
 static size_t gather(const struct iovec *iov, int n, uint8_t *out, size_t room)
@@ -688,6 +689,8 @@ static bool all_have_slots(struct rsocket *rs)
 {
 	struct list *pos;
 
+	if (rs->state == RS_CLOSED)
+		return true;
 	list_for_each (pos, &rs->dgram->ports)
 		if (!list_entry(pos, struct port, node)->free_slots)
 			return false;
@@ -719,7 +722,9 @@ static int send_to(struct rsocket *rs, struct sockaddr_storage *to, const uint8_
 	}
 	if (n + (at.version == 4 ? 8 : RS_UD_HEADER_MAX) > peer->port->most)
 		return EMSGSIZE;
-	err = rs_await(rs, all_have_slots, nonblock, rs->opt.snd_timeout);
+	err = rs_await(rs, &rs->tx_turn, all_have_slots, nonblock, rs->opt.snd_timeout);
+	if (!err && rs->state == RS_CLOSED)
+		err = EBADF;
 	if (err)
 		return err;
 	/* The peer may have been evicted meanwhile. */
@@ -747,7 +752,7 @@ ssize_t rs_dgram_send(struct rsocket *rs, const struct iovec *iov, int iovcnt, i
 		memset(&addr, 0, sizeof(addr));
 		memcpy(&addr, to, addr_len(to));
 	}
-	err = send_to(rs, &addr, data, n, rs->nonblock || (flags & MSG_DONTWAIT));
+	err = send_to(rs, &addr, data, n, rs_never_waits(rs, flags));
 	return err ? cma_result(err) : (ssize_t)n;
 }
 
@@ -767,12 +772,14 @@ static size_t scatter(const struct iovec *iov, int n, const uint8_t *data, size_
 ssize_t rs_dgram_recv(struct rsocket *rs, const struct iovec *iov, int iovcnt, int flags,
 		      struct sockaddr *from, socklen_t *len, int *msg_flags)
 {
-	bool nonblock = rs->nonblock || (flags & MSG_DONTWAIT);
+	bool nonblock = rs_never_waits(rs, flags);
 	struct sockaddr_storage addr;
 	struct datagram *g;
 	size_t n;
-	int err = rs_await(rs, has_datagram, nonblock, rs->opt.rcv_timeout);
+	int err = rs_await(rs, &rs->rx_turn, has_datagram, nonblock, rs->opt.rcv_timeout);
 
+	if (!err && rs->state == RS_CLOSED)
+		err = EBADF;
 	if (err)
 		return cma_result(err);
 	g = list_entry(rs->dgram->queue.next, struct datagram, node);

@@ -8,7 +8,8 @@
  * outside the queue is armed, and a thread that disarms an rsocket wakes it, which queues the item
  * again.
  *
- * Locks, outermost first: ep->lock (items), rsockets' locks, ep->gate (the queue).
+ * Locks, outermost first: ep->lock (items), rsockets' locks, ep->gate (the queue).  A call counts
+ * the epoll, so another thread may close it meanwhile.
  */
 #include "rdmacm/rs_epoll.h"
 
@@ -46,6 +47,7 @@ struct item {
 struct rs_epoll {
 	int fd, kick;
 	unsigned int generation;
+	unsigned int refs; /* atomic; held by the table and calls */
 	pthread_mutex_t lock, gate;
 	struct list items, queue;
 	struct item **by_fd;
@@ -56,14 +58,81 @@ struct rs_epoll {
 static struct rs_epoll *table[RS_TABLE];
 static int highest = -1; /* atomic: highest descriptor of an epoll so far */
 
-static struct rs_epoll *find(int fd)
-{
-	struct rs_epoll *ep = fd >= 0 && fd < RS_TABLE ? load_acquire(&table[fd]) : NULL;
+/* Leaf lock: the table's count stays as long as it is held. */
+static pthread_mutex_t removal = PTHREAD_MUTEX_INITIALIZER;
 
-	if (ep && ep->generation == cma.generation)
-		return ep;
-	errno = EBADF;
-	return NULL;
+static struct rs_epoll *peek(int fd)
+{
+	return fd >= 0 && fd < RS_TABLE ? load_acquire(&table[fd]) : NULL;
+}
+
+/* Counted; NULL: none, or the parent's in a forked child. */
+static struct rs_epoll *hold(int fd)
+{
+	struct rs_epoll *ep;
+
+	if (!peek(fd))
+		return NULL;
+	pthread_mutex_lock(&removal);
+	ep = peek(fd);
+	if (ep && ep->generation != cma.generation)
+		ep = NULL;
+	if (ep)
+		fetch_add_relaxed(&ep->refs, 1U);
+	pthread_mutex_unlock(&removal);
+	return ep;
+}
+
+static struct rs_epoll *take_out(int fd)
+{
+	struct rs_epoll *ep;
+
+	pthread_mutex_lock(&removal);
+	ep = peek(fd);
+	if (ep)
+		store_release(&table[fd], NULL);
+	pthread_mutex_unlock(&removal);
+	return ep;
+}
+
+static void end(struct rs_epoll *ep)
+{
+	if (ep->fd >= 0)
+		close(ep->fd);
+	if (ep->kick >= 0)
+		close(ep->kick);
+	free(ep->by_fd);
+	free(ep);
+}
+
+static void put(struct rs_epoll *ep)
+{
+	if (fetch_sub_acq_rel(&ep->refs, 1U) == 1)
+		end(ep);
+}
+
+/* As RS_CALL, of an epoll. */
+#define EPOLL_CALL __attribute__((cleanup(leave)))
+static struct rs_epoll *enter(int fd)
+{
+	struct rs_epoll *ep = hold(fd);
+
+	if (ep)
+		rs_call_begin();
+	else
+		errno = EBADF;
+	return ep;
+}
+
+static void leave(struct rs_epoll **ep)
+{
+	int err = errno;
+
+	if (!*ep)
+		return;
+	put(*ep);
+	rs_call_end();
+	errno = err;
 }
 
 /* ---- The queue ---- */
@@ -264,7 +333,7 @@ static int control(struct rs_epoll *ep, int op, int fd, const struct epoll_event
 
 CMA_EXPORT int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
-	struct rs_epoll *ep = find(epfd);
+	EPOLL_CALL struct rs_epoll *ep = enter(epfd);
 	int err;
 
 	if (!ep)
@@ -328,31 +397,40 @@ static int take_queue(struct rs_epoll *ep, struct epoll_event *out, int max)
 	return count;
 }
 
+/* The thread sleeps no more, or is cancelled. */
+static void awake(void *arg)
+{
+	struct rs_epoll *ep = arg;
+
+	pthread_mutex_lock(&ep->gate);
+	ep->sleepers--;
+	pthread_mutex_unlock(&ep->gate);
+}
+
 /* One round, which may sleep.  Returns the number of ready items; -1 with errno. */
 static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int timeout_ms)
 {
 	struct epoll_event real[BATCH];
 	bool polls = cma.mad && qp1.polls(cma.mad);
-	int n, count;
+	int n, count, err;
 
 	pthread_mutex_lock(&ep->gate);
-	if (!list_empty(&ep->queue) || polls)
+	if (!list_empty(&ep->queue) || polls || peek(ep->fd) != ep)
 		timeout_ms = 0;
-	ep->sleepers += timeout_ms != 0;
+	ep->sleepers++;
 	pthread_mutex_unlock(&ep->gate);
 	if (polls)
 		qp1.poll(cma.mad);
+	pthread_cleanup_push(awake, ep);
+	rs_wait_begin();
 	n = epoll_wait(ep->fd, real, min(max, (int)BATCH), timeout_ms);
-	if (timeout_ms) {
-		int err = errno;
-
-		pthread_mutex_lock(&ep->gate);
-		ep->sleepers--;
-		pthread_mutex_unlock(&ep->gate);
-		errno = err;
-	}
+	err = errno;
+	rs_wait_end();
+	pthread_cleanup_pop(1);
 	if (n < 0)
-		return -1;
+		return cma_result(err);
+	if (peek(ep->fd) != ep)
+		return 0;
 	pthread_mutex_lock(&ep->lock);
 	count = take_real(ep, real, n, out);
 	count += take_queue(ep, out + count, max - count);
@@ -363,7 +441,7 @@ static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int t
 CMA_EXPORT int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)
 {
 	uint64_t until = timeout > 0 ? clock_now() + (uint64_t)timeout * MS : 0, now;
-	struct rs_epoll *ep = find(epfd);
+	EPOLL_CALL struct rs_epoll *ep = enter(epfd);
 	int n, left = timeout;
 
 	if (!ep)
@@ -374,6 +452,8 @@ CMA_EXPORT int repoll_wait(int epfd, struct epoll_event *events, int maxevents, 
 		n = round_of(ep, events, maxevents, left);
 		if (n || !timeout)
 			return n;
+		if (peek(epfd) != ep)
+			return cma_result(EBADF);
 		if (timeout < 0)
 			continue;
 		now = clock_now();
@@ -396,16 +476,6 @@ static int begin(struct rs_epoll *ep, int flags)
 	return ep->fd < RS_TABLE ? 0 : EMFILE;
 }
 
-static void end(struct rs_epoll *ep)
-{
-	if (ep->fd >= 0)
-		close(ep->fd);
-	if (ep->kick >= 0)
-		close(ep->kick);
-	free(ep->by_fd);
-	free(ep);
-}
-
 CMA_EXPORT int repoll_create(int flags)
 {
 	struct rs_epoll *ep = calloc(1, sizeof(*ep));
@@ -416,6 +486,7 @@ CMA_EXPORT int repoll_create(int flags)
 	ep->fd = ep->kick = -1;
 	ep->by_fd = calloc(RS_TABLE, sizeof(*ep->by_fd));
 	ep->generation = cma.generation;
+	ep->refs = 1;
 	list_init(&ep->items);
 	list_init(&ep->queue);
 	pthread_mutex_init(&ep->lock, NULL);
@@ -434,19 +505,24 @@ CMA_EXPORT int repoll_create(int flags)
 
 int rs_epoll_close(int fd)
 {
-	struct rs_epoll *ep = fd >= 0 && fd < RS_TABLE ? table[fd] : NULL;
+	struct rs_epoll *ep = peek(fd) ? take_out(fd) : NULL;
+	uint64_t one = 1;
 
 	if (!ep)
 		return EBADF;
-	store_release(&table[fd], NULL);
 	/* In a forked child, the parent's locks may be held: only the descriptor is closed. */
-	if (ep->generation == cma.generation) {
-		pthread_mutex_lock(&ep->lock);
-		while (!list_empty(&ep->items))
-			free_item(list_entry(ep->items.next, struct item, node));
-		pthread_mutex_unlock(&ep->lock);
+	if (ep->generation != cma.generation) {
+		end(ep);
+		return 0;
 	}
-	end(ep);
+	pthread_mutex_lock(&ep->lock);
+	while (!list_empty(&ep->items))
+		free_item(list_entry(ep->items.next, struct item, node));
+	pthread_mutex_unlock(&ep->lock);
+	/* Nobody clears it any more, so it wakes all threads. */
+	if (write(ep->kick, &one, sizeof(one)) < 0)
+		errno = 0;
+	put(ep);
 	return 0;
 }
 
@@ -455,15 +531,26 @@ void rs_epoll_forget(struct rsocket *rs)
 	int fd;
 
 	for (fd = 0; fd <= load_relaxed(&highest); fd++) {
-		struct rs_epoll *ep = load_acquire(&table[fd]);
+		struct rs_epoll *ep = hold(fd);
 		struct item *it;
 
-		if (!ep || ep->generation != cma.generation)
+		if (!ep)
 			continue;
 		pthread_mutex_lock(&ep->lock);
 		it = find_item(ep, rs->fd);
 		if (it && it->rs == rs)
 			free_item(it);
 		pthread_mutex_unlock(&ep->lock);
+		put(ep);
 	}
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_init(&removal, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, after_fork);
 }

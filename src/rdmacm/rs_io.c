@@ -48,6 +48,11 @@ static ssize_t result(size_t done, int err)
 	return -1;
 }
 
+bool rs_never_waits(const struct rsocket *rs, int flags)
+{
+	return rs->nonblock || (flags & MSG_DONTWAIT);
+}
+
 /* ---- Streams: receiving ---- */
 
 bool rs_can_recv(struct rsocket *rs)
@@ -121,7 +126,7 @@ static int recv_error(const struct rsocket *rs)
 
 static ssize_t recv_stream(struct rsocket *rs, const struct iovec *iov, size_t n, int flags)
 {
-	bool nonblock = rs->nonblock || (flags & MSG_DONTWAIT), peek = flags & MSG_PEEK;
+	bool nonblock = rs_never_waits(rs, flags), peek = flags & MSG_PEEK;
 	size_t done = 0;
 	int err = 0;
 
@@ -136,7 +141,7 @@ static ssize_t recv_stream(struct rsocket *rs, const struct iovec *iov, size_t n
 		err = recv_error(rs);
 		if (err || rs->state == RS_CLOSED || (rs->state == RS_OPEN && !rs->can_read))
 			break;
-		err = rs_await(rs, rs_can_recv, nonblock, rs->opt.rcv_timeout);
+		err = rs_await(rs, &rs->rx_turn, rs_can_recv, nonblock, rs->opt.rcv_timeout);
 		if (err)
 			break;
 	}
@@ -167,7 +172,7 @@ int rs_send_error(struct rsocket *rs)
 
 static ssize_t send_stream(struct rsocket *rs, const struct iovec *iov, size_t n, int flags)
 {
-	bool nonblock = rs->nonblock || (flags & MSG_DONTWAIT);
+	bool nonblock = rs_never_waits(rs, flags);
 	uint32_t room;
 	size_t done = 0;
 	int err = 0;
@@ -184,7 +189,7 @@ static ssize_t send_stream(struct rsocket *rs, const struct iovec *iov, size_t n
 			done += room;
 			continue;
 		}
-		err = rs_await(rs, rs_can_send, nonblock, rs->opt.snd_timeout);
+		err = rs_await(rs, &rs->tx_turn, rs_can_send, nonblock, rs->opt.snd_timeout);
 	}
 	return result(done, err);
 }
@@ -195,19 +200,23 @@ static ssize_t send_any(struct rsocket *rs, const struct iovec *iov, int iovcnt,
 			const struct sockaddr *to, socklen_t len)
 {
 	ssize_t n = total(iov, iovcnt);
+	int err;
 
 	if (n < 0)
 		return -1;
-	pthread_mutex_lock(&rs->tx_turn);
 	pthread_mutex_lock(&rs->lock);
-	if (!rs_is_stream(rs))
+	err = rs_take_turn(rs, &rs->tx_turn, rs_never_waits(rs, flags), rs->opt.snd_timeout);
+	if (err)
+		n = cma_result(err);
+	else if (!rs_is_stream(rs))
 		n = rs_dgram_send(rs, iov, iovcnt, flags, to, len);
 	else if (to && rs->state == RS_OPEN)
 		n = cma_result(EISCONN);
 	else
 		n = send_stream(rs, iov, (size_t)n, flags);
+	if (!err)
+		rs_end_turn(rs, &rs->tx_turn);
 	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_unlock(&rs->tx_turn);
 	return n;
 }
 
@@ -222,19 +231,23 @@ static ssize_t recv_any(struct rsocket *rs, const struct iovec *iov, int iovcnt,
 			struct sockaddr *from, socklen_t *len, int *msg_flags)
 {
 	ssize_t n = total(iov, iovcnt);
+	int err;
 
 	if (n < 0)
 		return -1;
-	pthread_mutex_lock(&rs->rx_turn);
 	pthread_mutex_lock(&rs->lock);
-	if (!rs_is_stream(rs)) {
+	err = rs_take_turn(rs, &rs->rx_turn, rs_never_waits(rs, flags), rs->opt.rcv_timeout);
+	if (err) {
+		n = cma_result(err);
+	} else if (!rs_is_stream(rs)) {
 		n = rs_dgram_recv(rs, iov, iovcnt, flags, from, len, msg_flags);
 	} else {
 		n = recv_stream(rs, iov, (size_t)n, flags);
 		stream_name(rs, from, len);
 	}
+	if (!err)
+		rs_end_turn(rs, &rs->rx_turn);
 	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_unlock(&rs->rx_turn);
 	return n;
 }
 
@@ -244,7 +257,7 @@ CMA_EXPORT ssize_t rsendto(int fd, const void *buf, size_t len, int flags,
 			   const struct sockaddr *to, socklen_t tolen)
 {
 	struct iovec iov = { (void *)(uintptr_t)buf, len };
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 
 	return rs ? send_any(rs, &iov, 1, flags, to, tolen) : -1;
 }
@@ -261,14 +274,14 @@ CMA_EXPORT ssize_t rwrite(int fd, const void *buf, size_t len)
 
 CMA_EXPORT ssize_t rwritev(int fd, const struct iovec *iov, int iovcnt)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 
 	return rs ? send_any(rs, iov, iovcnt, 0, NULL, 0) : -1;
 }
 
 CMA_EXPORT ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 
 	if (!rs)
 		return -1;
@@ -282,7 +295,7 @@ CMA_EXPORT ssize_t rrecvfrom(int fd, void *buf, size_t len, int flags, struct so
 			     socklen_t *fromlen)
 {
 	struct iovec iov = { buf, len };
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int ignored = 0;
 
 	return rs ? recv_any(rs, &iov, 1, flags, from, fromlen, &ignored) : -1;
@@ -300,7 +313,7 @@ CMA_EXPORT ssize_t rread(int fd, void *buf, size_t len)
 
 CMA_EXPORT ssize_t rreadv(int fd, const struct iovec *iov, int iovcnt)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int ignored = 0;
 
 	return rs ? recv_any(rs, iov, iovcnt, 0, NULL, NULL, &ignored) : -1;
@@ -308,7 +321,7 @@ CMA_EXPORT ssize_t rreadv(int fd, const struct iovec *iov, int iovcnt)
 
 CMA_EXPORT ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int out = 0;
 	ssize_t n;
 

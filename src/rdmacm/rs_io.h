@@ -7,6 +7,9 @@
 
 struct rsocket;
 
+/* Is it told not to wait? */
+bool rs_never_waits(const struct rsocket *rs, int flags);
+
 /* True if a call would not block.  Under the lock. */
 bool rs_can_recv(struct rsocket *rs);
 bool rs_can_send(struct rsocket *rs);

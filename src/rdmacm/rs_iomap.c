@@ -17,9 +17,11 @@ struct rs_map {
 	struct list node;     /* rs->stream.maps */
 	struct list announce; /* rs->stream.announce; linked until the peer knows of it */
 	struct rs_mapping as;
-	uint32_t index; /* in the peer's table */
+	uint32_t index; /* in the peer's table; NOT_THERE: not for the peer */
 	struct ibv_mr *mr;
 };
+
+enum { NOT_THERE = UINT32_MAX };
 
 /* ---- Our mappings ---- */
 
@@ -38,16 +40,37 @@ bool rs_iomap_flush(struct rsocket *rs)
 	return true;
 }
 
+/*
+ * The lowest index that no mapping has, and the place of its mapping in the list, which is in the
+ * order of indices.
+ */
+static struct list *find_gap(struct rs_stream *s, uint32_t *index)
+{
+	struct list *pos;
+
+	*index = 0;
+	list_for_each (pos, &s->maps) {
+		if (list_entry(pos, struct rs_map, node)->index != *index)
+			break;
+		++*index;
+	}
+	return pos;
+}
+
 static int add_map(struct rsocket *rs, void *buf, size_t len, int prot, uint64_t offset)
 {
 	struct rs_stream *s = &rs->stream;
 	int access = IBV_ACCESS_LOCAL_WRITE;
+	struct list *place = &s->maps;
+	uint32_t index = NOT_THERE;
 	struct rs_map *m;
 
-	if (prot & PROT_WRITE)
+	if (prot & PROT_WRITE) {
 		access |= IBV_ACCESS_REMOTE_WRITE;
-	if ((prot & PROT_WRITE) && s->mappings >= s->peer.iomap_size)
-		return ENOMEM;
+		place = find_gap(s, &index);
+		if (index >= s->peer.iomap_size)
+			return ENOMEM;
+	}
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return ENOMEM;
@@ -62,10 +85,10 @@ static int add_map(struct rsocket *rs, void *buf, size_t len, int prot, uint64_t
 		.offset = offset,
 		.to = { (uintptr_t)buf, m->mr->rkey, (uint32_t)len },
 	};
+	m->index = index;
 	list_init(&m->announce);
-	list_add_tail(&s->maps, &m->node);
+	list_add_tail(place, &m->node);
 	if (prot & PROT_WRITE) {
-		m->index = s->mappings++;
 		list_add_tail(&s->announce, &m->announce);
 		rs_iomap_flush(rs);
 	}
@@ -74,7 +97,7 @@ static int add_map(struct rsocket *rs, void *buf, size_t len, int prot, uint64_t
 
 CMA_EXPORT off_t riomap(int fd, void *buf, size_t len, int prot, int flags, off_t offset)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int err;
 
 	if (!rs)
@@ -108,7 +131,7 @@ void rs_iomap_clear(struct rsocket *rs)
 
 CMA_EXPORT int riounmap(int fd, void *buf, size_t len)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	struct list *pos;
 	int err = EINVAL;
 
@@ -185,7 +208,7 @@ static size_t write_all(struct rsocket *rs, const uint8_t *buf, size_t n, uint64
 	while (done < n && !end) {
 		*err = rs_send_error(rs);
 		if (!*err && !can_write(rs)) {
-			*err = rs_await(rs, can_write, nonblock, rs->opt.snd_timeout);
+			*err = rs_await(rs, &rs->tx_turn, can_write, nonblock, rs->opt.snd_timeout);
 			if (!*err)
 				continue;
 		}
@@ -200,19 +223,22 @@ static size_t write_all(struct rsocket *rs, const uint8_t *buf, size_t n, uint64
 
 CMA_EXPORT size_t riowrite(int fd, const void *buf, size_t n, off_t offset, int flags)
 {
-	struct rsocket *rs = rs_find(fd);
-	size_t done;
-	int err = 0;
+	RS_CALL struct rsocket *rs = rs_enter(fd);
+	size_t done = 0;
+	bool nonblock;
+	int err;
 
 	if (!rs)
 		return (size_t)-1;
 	if (!rs_is_stream(rs))
 		return (size_t)cma_result(ENOTSUP);
-	pthread_mutex_lock(&rs->tx_turn);
+	nonblock = rs_never_waits(rs, flags);
 	pthread_mutex_lock(&rs->lock);
-	done = write_all(rs, buf, n, (uint64_t)offset, rs->nonblock || (flags & MSG_DONTWAIT),
-			 &err);
+	err = rs_take_turn(rs, &rs->tx_turn, nonblock, rs->opt.snd_timeout);
+	if (!err) {
+		done = write_all(rs, buf, n, (uint64_t)offset, nonblock, &err);
+		rs_end_turn(rs, &rs->tx_turn);
+	}
 	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_unlock(&rs->tx_turn);
 	return !done && err ? (size_t)cma_result(err) : done;
 }

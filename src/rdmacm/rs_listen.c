@@ -188,7 +188,7 @@ static int begin(struct rsocket *rs, int backlog)
 
 CMA_EXPORT int rlisten(int fd, int backlog)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int err;
 
 	if (!rs)
@@ -235,14 +235,15 @@ static int wait_for_child(struct rsocket *rs, struct rsocket **child)
 			return EINVAL;
 		*child = dequeue(rs);
 		if (!*child)
-			err = rs_await(rs, accept_ready, rs->nonblock, rs->opt.rcv_timeout);
+			err = rs_await(rs, NULL, accept_ready, rs->nonblock, rs->opt.rcv_timeout);
 	} while (!*child && !err);
 	return err;
 }
 
 CMA_EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *addrlen)
 {
-	struct rsocket *rs = rs_find(fd), *child = NULL;
+	RS_CALL struct rsocket *rs = rs_enter(fd);
+	struct rsocket *child = NULL;
 	int err;
 
 	if (!rs)

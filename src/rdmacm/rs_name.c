@@ -40,7 +40,7 @@ static void copy_id_name(const struct rsocket *rs, const struct sockaddr *from,
 
 CMA_EXPORT int rgetsockname(int fd, struct sockaddr *addr, socklen_t *addrlen)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 
 	if (!rs)
 		return -1;
@@ -56,7 +56,7 @@ CMA_EXPORT int rgetsockname(int fd, struct sockaddr *addr, socklen_t *addrlen)
 
 CMA_EXPORT int rgetpeername(int fd, struct sockaddr *addr, socklen_t *addrlen)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int err = 0;
 
 	if (!rs)

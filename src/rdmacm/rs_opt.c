@@ -401,7 +401,7 @@ static int set_option(struct rsocket *rs, int level, int name, const void *value
 
 CMA_EXPORT int rsetsockopt(int fd, int level, int name, const void *value, socklen_t len)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int err;
 
 	if (!rs)
@@ -437,7 +437,7 @@ static int get_option(struct rsocket *rs, int level, int name, void *value, sock
 
 CMA_EXPORT int rgetsockopt(int fd, int level, int name, void *value, socklen_t *len)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int err;
 
 	if (!rs)
@@ -455,7 +455,7 @@ static int get_flags(const struct rsocket *rs)
 
 CMA_EXPORT int rfcntl(int fd, int cmd, ...)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	va_list args;
 	long arg;
 

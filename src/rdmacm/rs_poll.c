@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/select.h>
 
 #include "rdmacm/rs.h"
 #include "rdmacm/rs_config.h"
@@ -15,6 +14,7 @@
 #include "rdmacm/rs_wait.h"
 #include "run/clock.h"
 #include "util/atomic.h"
+#include "util/fdsets.h"
 
 enum {
 	FEW = 32, /* descriptors for which arrays on the stack suffice */
@@ -57,11 +57,10 @@ short rs_ready(struct rsocket *rs, short events)
 
 /* ---- One call ---- */
 
-/* This thread in an rsocket's list.  The rsocket is counted: another thread may close it. */
+/* One of the program's descriptors, and this thread in its rsocket's list. */
 struct sleeper {
 	struct rs_waiter waiter;
-	struct rsocket *rs; /* NULL: an ordinary descriptor */
-	bool closed;
+	struct rsocket *rs; /* counted; NULL: an ordinary descriptor, or the parent's rsocket */
 };
 
 /* fds[0 .. n) are the program's; sleep_fds has room for all descriptors that signal them. */
@@ -72,21 +71,11 @@ struct call {
 	bool mixed; /* some are ordinary descriptors */
 };
 
-static struct rsocket *rs_of(const struct pollfd *fd)
-{
-	return rs_peek(fd->fd);
-}
-
-static bool is_inherited(const struct rsocket *rs)
-{
-	return rs->generation != cma.generation;
-}
-
 static short look(struct rsocket *rs, short events, bool all)
 {
 	short revents;
 
-	if (is_inherited(rs))
+	if (rs_is_removed(rs))
 		return POLLNVAL;
 	pthread_mutex_lock(&rs->lock);
 	revents = 0;
@@ -103,38 +92,53 @@ static short look(struct rsocket *rs, short events, bool all)
 	return revents;
 }
 
-/* Polls the ordinary descriptors without sleeping.  Returns -1 with errno. */
+/* Looks at all rsockets.  Returns the number of ready ones. */
+static int look_at_rsockets(struct call *c, bool all)
+{
+	int ready = 0;
+	nfds_t i;
+
+	for (i = 0; i < c->n; i++) {
+		if (!c->sleepers[i].rs)
+			continue;
+		c->fds[i].revents = look(c->sleepers[i].rs, c->fds[i].events, all);
+		ready += c->fds[i].revents != 0;
+	}
+	return ready;
+}
+
+static bool is_parents(const struct call *c, nfds_t i)
+{
+	return !c->sleepers[i].rs && rs_peek(c->fds[i].fd);
+}
+
+/* Polls the ordinary descriptors without sleeping.  Returns how many are ready; -1 with errno. */
 static int look_at_others(struct call *c)
 {
 	nfds_t i, j = 0;
+	int ready = 0;
 
 	for (i = 0; i < c->n; i++)
-		if (!rs_of(&c->fds[i]))
+		if (!c->sleepers[i].rs)
 			c->sleep_fds[j++] = c->fds[i];
-	if (poll(c->sleep_fds, j, 0) < 0)
+	if (j && poll(c->sleep_fds, j, 0) < 0)
 		return -1;
-	for (i = 0, j = 0; i < c->n; i++)
-		if (!rs_of(&c->fds[i]))
-			c->fds[i].revents = c->sleep_fds[j++].revents;
-	return 0;
+	for (i = 0, j = 0; i < c->n; i++) {
+		if (c->sleepers[i].rs)
+			continue;
+		c->fds[i].revents = is_parents(c, i) ? POLLNVAL : c->sleep_fds[j].revents;
+		ready += c->fds[i].revents != 0;
+		j++;
+	}
+	return ready;
 }
 
 /* Returns the number of ready descriptors; -1 with errno. */
 static int look_at_all(struct call *c, bool all)
 {
-	int ready = 0;
-	nfds_t i;
+	int others = c->mixed ? look_at_others(c) : 0;
 
-	if (c->mixed && look_at_others(c))
-		return -1;
-	for (i = 0; i < c->n; i++) {
-		struct rsocket *rs = rs_of(&c->fds[i]);
-
-		if (rs)
-			c->fds[i].revents = look(rs, c->fds[i].events, all);
-		ready += c->fds[i].revents != 0;
-	}
-	return ready;
+	return others < 0 ? -1 : others + look_at_rsockets(c, all);
 }
 
 /* Registers this thread with an rsocket; fills fds and returns their number. */
@@ -142,8 +146,6 @@ static nfds_t join(struct sleeper *s, int efd, struct pollfd *fds)
 {
 	nfds_t n;
 
-	if (is_inherited(s->rs))
-		return 0;
 	pthread_mutex_lock(&s->rs->lock);
 	s->waiter.wake = rs_wake_event;
 	s->waiter.efd = efd;
@@ -160,25 +162,18 @@ static nfds_t prepare(struct call *c, int efd)
 	nfds_t i, n = 0;
 
 	for (i = 0; i < c->n; i++) {
-		struct sleeper *s = &c->sleepers[i];
-
-		list_init(&s->waiter.node);
-		s->closed = false;
-		s->rs = rs_hold(c->fds[i].fd);
-		if (s->rs) {
-			n += join(s, efd, c->sleep_fds + n);
-			continue;
-		}
-		/* Perhaps it was an rsocket before. */
-		c->mixed = true;
-		c->sleep_fds[n++] = c->fds[i];
+		if (c->sleepers[i].rs)
+			n += join(&c->sleepers[i], efd, c->sleep_fds + n);
+		else
+			c->sleep_fds[n++] = c->fds[i];
 	}
 	c->sleep_fds[n++] = (struct pollfd){ .fd = efd, .events = POLLIN };
 	return n;
 }
 
-static void leave(struct call *c)
+static void leave(void *arg)
 {
+	struct call *c = arg;
 	nfds_t i;
 
 	for (i = 0; i < c->n; i++) {
@@ -186,64 +181,31 @@ static void leave(struct call *c)
 
 		if (!s->rs)
 			continue;
-		s->closed = rs_of(&c->fds[i]) != s->rs;
-		if (!is_inherited(s->rs)) {
-			pthread_mutex_lock(&s->rs->lock);
-			list_del(&s->waiter.node);
-			pthread_mutex_unlock(&s->rs->lock);
-		}
-		rs_put(s->rs);
+		pthread_mutex_lock(&s->rs->lock);
+		list_del(&s->waiter.node);
+		pthread_mutex_unlock(&s->rs->lock);
 	}
-}
-
-/* Marks what another thread has closed while this one slept; returns their number. */
-static int mark_closed(struct call *c)
-{
-	int n = 0;
-	nfds_t i;
-
-	for (i = 0; i < c->n; i++) {
-		if (!c->sleepers[i].closed)
-			continue;
-		c->fds[i].revents = POLLNVAL;
-		n++;
-	}
-	return n;
+	rs_clear_event(rs_own_event());
 }
 
 /* Sleeps once.  Returns the number of ready descriptors, 0 for none, -1 with errno. */
 static int sleep_once(struct call *c, int timeout_ms)
 {
-	int efd = rs_own_event(), ready, err = 0;
-	bool polls = cma.mad && qp1.polls(cma.mad);
+	int efd = rs_own_event(), err = 0;
 	nfds_t n;
 
 	if (efd < 0)
 		return -1;
 	n = prepare(c, efd);
 	/* sleep_fds is in use from here on. */
-	ready = 0;
-	for (nfds_t i = 0; i < c->n; i++) {
-		struct rsocket *rs = rs_of(&c->fds[i]);
-
-		if (rs)
-			c->fds[i].revents = look(rs, c->fds[i].events, false);
-		ready += rs && c->fds[i].revents;
-	}
-	if (!ready) {
-		if (polls)
-			qp1.poll(cma.mad);
-		if (poll(c->sleep_fds, n, polls ? 0 : timeout_ms) < 0)
-			err = errno;
-	}
-	leave(c);
-	rs_clear_event(efd);
-	if (err) {
-		errno = err;
-		return -1;
-	}
-	ready = look_at_all(c, true);
-	return ready ? ready : mark_closed(c);
+	pthread_cleanup_push(leave, c);
+	if (!look_at_rsockets(c, false) && rs_sleep(c->sleep_fds, n, timeout_ms) < 0)
+		err = errno;
+	pthread_cleanup_pop(1);
+	if (!err)
+		return look_at_all(c, true);
+	errno = err;
+	return -1;
 }
 
 static int wait_for_any(struct call *c, int timeout_ms)
@@ -275,108 +237,83 @@ static int wait_for_any(struct call *c, int timeout_ms)
 	}
 }
 
-CMA_EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+static void end_call(struct call *c)
+{
+	int err = errno;
+	nfds_t i;
+
+	for (i = 0; c->sleepers && i < c->n; i++)
+		if (c->sleepers[i].rs)
+			rs_put(c->sleepers[i].rs);
+	if (c->n > FEW) {
+		free(c->sleep_fds);
+		free(c->sleepers);
+	}
+	rs_call_end();
+	errno = err;
+}
+
+static int poll_rsockets(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
 	struct pollfd few_fds[FEW * RS_WATCHED + 1];
 	struct sleeper few[FEW];
-	struct call c = { .fds = fds, .sleep_fds = few_fds, .sleepers = few, .n = nfds };
-	nfds_t i, rsockets = 0;
-	int ready = -1;
+	__attribute__((cleanup(end_call))) struct call c = {
+		.fds = fds,
+		.n = n,
+		.sleep_fds = n > FEW ? calloc(n * RS_WATCHED + 1, sizeof(*fds)) : few_fds,
+		.sleepers = n > FEW ? calloc(n, sizeof(*few)) : few,
+	};
+	nfds_t i;
 
-	for (i = 0; i < nfds; i++)
-		rsockets += rs_of(&fds[i]) != NULL;
-	if (!rsockets)
-		return poll(fds, nfds, timeout);
-	c.mixed = rsockets < nfds;
-	if (nfds > FEW) {
-		c.sleep_fds = calloc(nfds * RS_WATCHED + 1, sizeof(*c.sleep_fds));
-		c.sleepers = calloc(nfds, sizeof(*c.sleepers));
+	rs_call_begin();
+	for (i = 0; c.sleepers && i < n; i++) {
+		list_init(&c.sleepers[i].waiter.node);
+		c.sleepers[i].rs = rs_hold(fds[i].fd);
+		c.mixed |= !c.sleepers[i].rs;
 	}
 	if (c.sleep_fds && c.sleepers)
-		ready = wait_for_any(&c, timeout);
-	else
-		errno = ENOMEM;
-	if (nfds > FEW) {
-		free(c.sleep_fds);
-		free(c.sleepers);
-	}
-	return ready;
+		return wait_for_any(&c, timeout_ms);
+	return cma_result(ENOMEM);
+}
+
+CMA_EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+{
+	nfds_t i;
+
+	for (i = 0; i < nfds; i++)
+		if (rs_peek(fds[i].fd))
+			return poll_rsockets(fds, nfds, timeout);
+	return poll(fds, nfds, timeout);
 }
 
 /* ---- rselect() ---- */
 
-static bool in_set(int fd, const fd_set *set)
+static int select_sets(const struct fdsets *s, struct pollfd *fds, int timeout_ms)
 {
-	return set && FD_ISSET(fd, set);
-}
+	nfds_t n = fdsets_to_poll(s, fds);
+	int ready = rpoll(fds, n, timeout_ms);
 
-static nfds_t collect(int nfds, const fd_set *r, const fd_set *w, const fd_set *x,
-		      struct pollfd *fds)
-{
-	nfds_t n = 0;
-	int fd;
-
-	for (fd = 0; fd < nfds; fd++) {
-		short events =
-			(short)((in_set(fd, r) ? POLLIN : 0) | (in_set(fd, w) ? POLLOUT : 0) |
-				(in_set(fd, x) ? POLLPRI : 0));
-
-		if (events)
-			fds[n++] = (struct pollfd){ .fd = fd, .events = events };
-	}
-	return n;
-}
-
-static int keep(int fd, bool ready, fd_set *set)
-{
-	if (!in_set(fd, set))
-		return 0;
-	if (ready)
-		return 1;
-	FD_CLR(fd, set);
-	return 0;
-}
-
-static int to_sets(const struct pollfd *fds, nfds_t n, fd_set *r, fd_set *w, fd_set *x)
-{
-	int ready = 0;
-	nfds_t i;
-
-	for (i = 0; i < n; i++) {
-		short is = fds[i].revents;
-
-		ready += keep(fds[i].fd, is & (POLLIN | POLLHUP | POLLERR), r);
-		ready += keep(fds[i].fd, is & (POLLOUT | POLLERR), w);
-		ready += keep(fds[i].fd, is & POLLPRI, x);
-	}
-	return ready;
-}
-
-/* Rounded up, so as not to return early; -1: no timeout. */
-static int to_ms(const struct timeval *t)
-{
-	if (!t)
+	if (ready < 0)
 		return -1;
-	if (t->tv_sec >= INT32_MAX / 1000)
-		return INT32_MAX;
-	return (int)(t->tv_sec * 1000 + (t->tv_usec + 999) / 1000);
+	ready = fdsets_from_poll(s, fds, n);
+	return ready < 0 ? cma_result(EBADF) : ready;
 }
 
+/* As the system's, it takes sets of more than FD_SETSIZE descriptors. */
 CMA_EXPORT int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		       struct timeval *timeout)
 {
-	struct pollfd fds[FD_SETSIZE];
-	nfds_t n, i;
+	const struct fdsets s = { fdsets_size(nfds), readfds, writefds, exceptfds };
+	struct pollfd *fds;
 	int ready;
 
-	if (nfds < 0 || nfds > FD_SETSIZE)
+	if (nfds < 0 || !fdsets_time_ok(timeout))
 		return cma_result(EINVAL);
-	n = collect(nfds, readfds, writefds, exceptfds, fds);
-	ready = rpoll(fds, n, to_ms(timeout));
-	if (ready < 0)
-		return -1;
-	for (i = 0; i < n; i++)
-		if (fds[i].revents & POLLNVAL)
-			return cma_result(EBADF);
-	return to_sets(fds, n, readfds, writefds, exceptfds);
+	fds = calloc((size_t)s.n + 1, sizeof(*fds));
+	if (!fds)
+		return cma_result(ENOMEM);
+	pthread_cleanup_push(free, fds);
+	ready = select_sets(&s, fds, fdsets_ms(timeout));
+	pthread_cleanup_pop(1);
+	return ready;
 }

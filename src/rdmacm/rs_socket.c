@@ -68,7 +68,6 @@ static void init(struct rsocket *rs, int domain, int type, const struct rs_optio
 	rs->domain = domain;
 	rs->type = type;
 	rs->generation = cma.generation;
-	rs->refs = 1;
 	rs->opt = *opt;
 	rs->listen.ready = -1;
 	list_init(&rs->waiters);
@@ -78,14 +77,19 @@ static void init(struct rsocket *rs, int domain, int type, const struct rs_optio
 	list_init(&rs->stream.maps);
 	list_init(&rs->stream.announce);
 	pthread_mutex_init(&rs->lock, NULL);
-	pthread_mutex_init(&rs->tx_turn, NULL);
-	pthread_mutex_init(&rs->rx_turn, NULL);
 	pthread_mutex_init(&rs->listen.gate, NULL);
+}
+
+static void end(struct rsocket *rs)
+{
+	pthread_mutex_destroy(&rs->lock);
+	pthread_mutex_destroy(&rs->listen.gate);
+	rs_free(rs);
 }
 
 struct rsocket *rs_new(int domain, int type, const struct rs_options *opt)
 {
-	struct rsocket *rs = calloc(1, sizeof(*rs));
+	struct rsocket *rs = rs_alloc();
 	int err;
 
 	if (!rs) {
@@ -94,11 +98,14 @@ struct rsocket *rs_new(int domain, int type, const struct rs_options *opt)
 	}
 	init(rs, domain, type, opt);
 	err = type == SOCK_STREAM ? make_id(rs) : rs_dgram_create(rs);
-	if (!err)
-		return rs;
-	free(rs);
-	errno = err;
-	return NULL;
+	if (err) {
+		end(rs);
+		errno = err;
+		return NULL;
+	}
+	/* Pairs with the compare-and-swap of rs_hold(). */
+	fetch_add_acq_rel(&rs->refs, 1U);
+	return rs;
 }
 
 /* An rsocket inherited from the parent: only its descriptors are closed. */
@@ -123,11 +130,7 @@ static void destroy(struct rsocket *rs)
 		rs_dgram_destroy(rs);
 	}
 	free(rs->route);
-	pthread_mutex_destroy(&rs->lock);
-	pthread_mutex_destroy(&rs->tx_turn);
-	pthread_mutex_destroy(&rs->rx_turn);
-	pthread_mutex_destroy(&rs->listen.gate);
-	free(rs);
+	end(rs);
 }
 
 void rs_get(struct rsocket *rs)
@@ -182,7 +185,7 @@ static int check_kind(int domain, int type, int protocol)
 
 CMA_EXPORT int rsocket(int domain, int type, int protocol)
 {
-	int flags = type & (SOCK_NONBLOCK | SOCK_CLOEXEC), err;
+	int flags = type & (SOCK_NONBLOCK | SOCK_CLOEXEC), err, fd;
 	struct rs_options opt = default_options();
 	struct rsocket *rs;
 
@@ -195,11 +198,11 @@ CMA_EXPORT int rsocket(int domain, int type, int protocol)
 		return -1;
 	rs->nonblock = flags & SOCK_NONBLOCK;
 	rs->cloexec = flags & SOCK_CLOEXEC;
+	fd = rs->fd;
 	err = rs_insert(rs);
-	if (!err)
-		return rs->fd;
-	rs_put(rs);
-	return cma_result(err);
+	if (err)
+		rs_put(rs);
+	return err ? cma_result(err) : fd;
 }
 
 static void set_bind_options(struct rsocket *rs)
@@ -225,7 +228,7 @@ static int bind_id(struct rsocket *rs, const struct sockaddr *addr)
 
 CMA_EXPORT int rbind(int fd, const struct sockaddr *addr, socklen_t addrlen)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int err;
 
 	if (!rs)
@@ -264,11 +267,11 @@ static void connect_event(struct rsocket *rs)
 
 static int connected(struct rsocket *rs)
 {
-	int err = rs->state == RS_FAILED ? rs->error : 0;
-
-	if (err)
+	if (rs->state == RS_FAILED) {
 		rs->so_error = 0;
-	return err;
+		return rs->error;
+	}
+	return rs_is_removed(rs) ? EBADF : 0;
 }
 
 static int wait_connected(struct rsocket *rs)
@@ -281,7 +284,7 @@ static int wait_connected(struct rsocket *rs)
 		err = rs_watch(rs, rs->fd, connect_event);
 		return err ? err : EINPROGRESS;
 	}
-	err = rs_await(rs, settled, false, rs->opt.snd_timeout);
+	err = rs_await(rs, NULL, settled, false, rs->opt.snd_timeout);
 	if (err == EAGAIN || err == EINTR) {
 		/* The service thread continues. */
 		rs_watch(rs, rs->fd, connect_event);
@@ -307,7 +310,7 @@ static int connect_stream(struct rsocket *rs, const struct sockaddr *addr)
 
 CMA_EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t addrlen)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int err;
 
 	if (!rs)
@@ -358,7 +361,7 @@ static int shut(struct rsocket *rs, bool reading, bool writing)
 		rs_wake(rs);
 		return 0;
 	}
-	err = rs_await(rs, can_tell, false, linger_ms(rs));
+	err = rs_await(rs, NULL, can_tell, false, linger_ms(rs));
 	if (err || rs->state != RS_OPEN)
 		return err == EAGAIN ? ETIMEDOUT : err;
 	/* The peer may have shut down its direction meanwhile. */
@@ -390,7 +393,7 @@ static int shut_stream(struct rsocket *rs, int how)
 
 CMA_EXPORT int rshutdown(int fd, int how)
 {
-	struct rsocket *rs = rs_find(fd);
+	RS_CALL struct rsocket *rs = rs_enter(fd);
 	int err;
 
 	if (!rs)
@@ -412,32 +415,35 @@ static void finish_stream(struct rsocket *rs)
 	if (rs->state == RS_OPEN)
 		shut(rs, true, true);
 	if (rs->state == RS_CLOSED && rs->stream.cq && !reset)
-		rs_await(rs, all_arrived, false, linger_ms(rs));
+		rs_await(rs, NULL, all_arrived, false, linger_ms(rs));
 	rs_closed(rs);
 }
 
+/* Threads that wait for it return; the last one destroys it. */
 CMA_EXPORT int rclose(int fd)
 {
-	struct rsocket *rs = rs_peek(fd);
+	struct rsocket *rs = rs_remove(fd);
 
 	if (!rs)
 		return rs_epoll_close(fd) ? EBADF : 0;
-	rs_remove(rs);
 	if (rs->generation != cma.generation) {
 		drop_inherited(rs);
 		return 0;
 	}
+	rs_call_begin();
 	rs_no_keepalive(rs);
-	if (rs->state == RS_LISTENING || rs->listen.ready >= 0)
+	if (rs->listen.ready >= 0)
 		rs_listen_close(rs);
 	else
 		rs_unwatch(rs);
-	if (rs_is_stream(rs)) {
-		pthread_mutex_lock(&rs->lock);
+	pthread_mutex_lock(&rs->lock);
+	if (rs_is_stream(rs))
 		finish_stream(rs);
-		pthread_mutex_unlock(&rs->lock);
-	}
+	rs_closed(rs);
+	rs_wake(rs);
+	pthread_mutex_unlock(&rs->lock);
 	rs_epoll_forget(rs);
 	rs_put(rs);
+	rs_call_end();
 	return 0;
 }

@@ -52,7 +52,6 @@ struct rs_stream {
 	size_t memory_len;
 	struct ibv_mr *ring_mr, *list_mr, *out_mr;
 
-	uint32_t mappings; /* announced to the peer */
 	struct list maps;  /* struct rs_map.node */
 	struct list announce;
 };

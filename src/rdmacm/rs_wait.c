@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -80,9 +81,10 @@ void rs_wake(struct rsocket *rs)
 
 /* ---- Progress ---- */
 
+/* A listener that is closed has none. */
 static bool has_queue(const struct rsocket *rs)
 {
-	return rs->state == RS_OPEN || rs->state == RS_CLOSED;
+	return rs->state == RS_OPEN || (rs->state == RS_CLOSED && rs->stream.cq);
 }
 
 bool rs_progress(struct rsocket *rs)
@@ -141,13 +143,18 @@ unsigned int rs_arm(struct rsocket *rs, struct pollfd fds[RS_WATCHED])
 /* ---- Waiting ---- */
 
 /* Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work. */
-static int sleep_on(struct pollfd *fds, unsigned int n, int timeout_ms)
+int rs_sleep(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
+	int ready;
+
 	if (cma.mad && qp1.polls(cma.mad)) {
 		qp1.poll(cma.mad);
-		return poll(fds, n, 0);
+		timeout_ms = 0;
 	}
-	return poll(fds, n, timeout_ms);
+	rs_wait_begin();
+	ready = poll(fds, n, timeout_ms);
+	rs_wait_end();
+	return ready;
 }
 
 static bool spin(struct rsocket *rs, bool (*ready)(struct rsocket *rs))
@@ -166,15 +173,44 @@ static bool spin(struct rsocket *rs, bool (*ready)(struct rsocket *rs))
 	}
 }
 
-/* Sleeps once.  Returns 0, EINTR or EMFILE. */
-static int sleep_once(struct rsocket *rs, int timeout_ms, bool (*ready)(struct rsocket *rs))
+/* A thread that sleeps. */
+struct sleeper {
+	struct rs_waiter waiter;
+	struct rsocket *rs;
+	enum rs_turn *turn;
+};
+
+/* Runs also if the thread is cancelled.  Takes the lock. */
+static void woken(struct sleeper *s)
 {
-	struct rs_waiter w = { .wake = rs_wake_event, .efd = rs_own_event() };
+	pthread_mutex_lock(&s->rs->lock);
+	list_del(&s->waiter.node);
+}
+
+static void cancelled(void *arg)
+{
+	struct sleeper *s = arg;
+
+	woken(s);
+	if (s->turn)
+		rs_end_turn(s->rs, s->turn);
+	pthread_mutex_unlock(&s->rs->lock);
+}
+
+/* Sleeps once.  Returns 0, EINTR or EMFILE. */
+static int sleep_once(struct rsocket *rs, enum rs_turn *turn, int timeout_ms,
+		      bool (*ready)(struct rsocket *rs))
+{
+	struct sleeper s = {
+		.waiter = { .wake = rs_wake_event, .efd = rs_own_event() },
+		.rs = rs,
+		.turn = turn,
+	};
 	struct pollfd fds[RS_WATCHED + 1];
 	unsigned int n;
 	int err = 0;
 
-	if (w.efd < 0)
+	if (s.waiter.efd < 0)
 		return errno;
 	/* Consumes events first: consuming them after rs_arm() would disarm the channel. */
 	rs_progress_all(rs);
@@ -182,15 +218,16 @@ static int sleep_once(struct rsocket *rs, int timeout_ms, bool (*ready)(struct r
 	rs_progress(rs);
 	if (ready(rs))
 		return 0;
-	fds[n++] = (struct pollfd){ .fd = w.efd, .events = POLLIN };
-	list_add_tail(&rs->waiters, &w.node);
+	fds[n++] = (struct pollfd){ .fd = s.waiter.efd, .events = POLLIN };
+	list_add_tail(&rs->waiters, &s.waiter.node);
 	pthread_mutex_unlock(&rs->lock);
-	if (sleep_on(fds, n, timeout_ms) < 0)
+	pthread_cleanup_push(cancelled, &s);
+	if (rs_sleep(fds, n, timeout_ms) < 0)
 		err = errno;
+	pthread_cleanup_pop(0);
 	if (fds[n - 1].revents)
-		rs_clear_event(w.efd);
-	pthread_mutex_lock(&rs->lock);
-	list_del(&w.node);
+		rs_clear_event(s.waiter.efd);
+	woken(&s);
 	rs_progress_all(rs);
 	return err;
 }
@@ -201,9 +238,29 @@ static bool is_quiet(const struct rsocket *rs)
 	return rs_is_stream(rs) && has_queue(rs) && channel_idle(to_channel(rs->id->channel));
 }
 
-int rs_await(struct rsocket *rs, bool (*ready)(struct rsocket *rs), bool nonblock, int timeout_ms)
+static int sleep_until(struct rsocket *rs, enum rs_turn *turn, bool (*ready)(struct rsocket *rs),
+		       int timeout_ms)
 {
 	uint64_t until = timeout_ms < 0 ? UINT64_MAX : clock_now() + (uint64_t)timeout_ms * 1000000;
+
+	for (;;) {
+		uint64_t now = timeout_ms < 0 ? 0 : clock_now();
+		int err, left = timeout_ms < 0 ? -1 : (int)((until - min(now, until)) / 1000000);
+
+		err = sleep_once(rs, turn, left, ready);
+		if (ready(rs))
+			return 0;
+		if (err)
+			return err;
+		if (timeout_ms >= 0 && clock_now() >= until)
+			return EAGAIN;
+	}
+}
+
+int rs_await(struct rsocket *rs, enum rs_turn *turn, bool (*ready)(struct rsocket *rs),
+	     bool nonblock, int timeout_ms)
+{
+	int err;
 
 	rs_progress(rs);
 	if (ready(rs))
@@ -215,16 +272,54 @@ int rs_await(struct rsocket *rs, bool (*ready)(struct rsocket *rs), bool nonbloc
 	}
 	if (spin(rs, ready))
 		return 0;
-	for (;;) {
-		uint64_t now = timeout_ms < 0 ? 0 : clock_now();
-		int err, left = timeout_ms < 0 ? -1 : (int)((until - min(now, until)) / 1000000);
+	if (turn)
+		*turn = RS_WAITING;
+	err = sleep_until(rs, turn, ready, timeout_ms);
+	if (turn)
+		*turn = RS_BUSY;
+	return err;
+}
 
-		err = sleep_once(rs, left, ready);
-		if (ready(rs))
-			return 0;
-		if (err)
-			return err;
-		if (timeout_ms >= 0 && clock_now() >= until)
-			return EAGAIN;
+/* ---- Turns ---- */
+
+static bool is_free(struct rsocket *rs, enum rs_turn turn)
+{
+	rs->in_line |= turn != RS_FREE;
+	return turn == RS_FREE;
+}
+
+static bool tx_free(struct rsocket *rs)
+{
+	return is_free(rs, rs->tx_turn);
+}
+
+static bool rx_free(struct rsocket *rs)
+{
+	return is_free(rs, rs->rx_turn);
+}
+
+int rs_take_turn(struct rsocket *rs, enum rs_turn *turn, bool nonblock, int timeout_ms)
+{
+	int err = 0;
+
+	/* It copies, which takes no longer than what this thread is about to do. */
+	while (nonblock && *turn == RS_BUSY) {
+		pthread_mutex_unlock(&rs->lock);
+		sched_yield();
+		pthread_mutex_lock(&rs->lock);
 	}
+	if (*turn != RS_FREE)
+		err = rs_await(rs, NULL, turn == &rs->tx_turn ? tx_free : rx_free, nonblock,
+			       timeout_ms);
+	if (!err)
+		*turn = RS_BUSY;
+	return err;
+}
+
+void rs_end_turn(struct rsocket *rs, enum rs_turn *turn)
+{
+	*turn = RS_FREE;
+	if (rs->in_line)
+		rs_wake(rs);
+	rs->in_line = false;
 }

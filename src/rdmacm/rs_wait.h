@@ -13,9 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rdmacm/rs.h"
 #include "util/list.h"
-
-struct rsocket;
 
 struct rs_waiter {
 	struct list node; /* rs->waiters */
@@ -46,10 +45,22 @@ int rs_own_event(void);
 void rs_clear_event(int efd);
 void rs_wake_event(struct rs_waiter *w);
 
+/* poll(2), which is a cancellation point.  Must hold no lock. */
+int rs_sleep(struct pollfd *fds, nfds_t n, int timeout_ms);
+
 /*
  * Waits for ready(rs), at most timeout_ms (-1: no limit).  Under the lock, which it releases while
- * it waits.  Returns 0, EAGAIN (timeout, or not ready with nonblock) or EINTR.
+ * it waits.  turn: the turn that this thread has, or NULL.  Returns 0, EAGAIN (timeout, or not ready
+ * with nonblock) or EINTR.
  */
-int rs_await(struct rsocket *rs, bool (*ready)(struct rsocket *rs), bool nonblock, int timeout_ms);
+int rs_await(struct rsocket *rs, enum rs_turn *turn, bool (*ready)(struct rsocket *rs),
+	     bool nonblock, int timeout_ms);
+
+/*
+ * Waits for a turn of rs, as rs_await() does; with nonblock, until the thread that has it waits.
+ * Under the lock.
+ */
+int rs_take_turn(struct rsocket *rs, enum rs_turn *turn, bool nonblock, int timeout_ms);
+void rs_end_turn(struct rsocket *rs, enum rs_turn *turn);
 
 #endif

@@ -59,6 +59,7 @@ static void find(void)
 	FIND(epoll_ctl);
 	FIND(epoll_wait);
 	FIND(epoll_pwait);
+	FIND(epoll_pwait2);
 #undef FIND
 	our_bases[0] = base_of((const void *)dlsym(RTLD_DEFAULT, "rclose"));
 	our_bases[1] = base_of((const void *)dlsym(RTLD_DEFAULT, "ibv_dealloc_pd"));

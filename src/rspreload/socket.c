@@ -74,7 +74,8 @@ PRELOAD_EXPORT int listen(int number, int backlog)
 
 static int accept_on(const struct entry *e, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	int fd = raccept(e->fd, addr, len), number;
+	/* Another thread may close it meanwhile. */
+	int domain = e->domain, type = e->type, fd = raccept(e->fd, addr, len), number;
 	struct entry *made;
 
 	if (fd < 0)
@@ -87,8 +88,8 @@ static int accept_on(const struct entry *e, struct sockaddr *addr, socklen_t *le
 		return -1;
 	}
 	made = entry_find(number);
-	made->domain = e->domain;
-	made->type = e->type;
+	made->domain = domain;
+	made->type = type;
 	return number;
 }
 

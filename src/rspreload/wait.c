@@ -9,10 +9,15 @@
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
+#include "util/fdsets.h"
 
 enum { FEW = 64 };
 
 PRELOAD_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
+PRELOAD_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+			       const sigset_t *mask, size_t room);
+PRELOAD_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int max,
+				const struct timespec *timeout, const sigset_t *mask);
 
 /* ---- poll() ---- */
 
@@ -86,6 +91,12 @@ static int to_ms(const struct timespec *t)
 	return (int)(t->tv_sec * 1000 + (t->tv_nsec + 999999) / 1000000);
 }
 
+/* What is wrong is for the system to say. */
+static bool time_ok(const struct timespec *t)
+{
+	return !t || (t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000);
+}
+
 PRELOAD_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 			 const sigset_t *mask)
 {
@@ -93,7 +104,7 @@ PRELOAD_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ti
 	int ready;
 
 	settle_accepted(fds, n);
-	if (!any_entry(fds, n))
+	if (!time_ok(timeout) || !any_entry(fds, n))
 		return real()->ppoll(fds, n, timeout, mask);
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, mask, &old);
@@ -103,88 +114,70 @@ PRELOAD_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *ti
 	return ready;
 }
 
-/* ---- select() ---- */
-
-static bool in_set(int fd, const fd_set *set)
+PRELOAD_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+			       const sigset_t *mask, size_t room)
 {
-	return set && FD_ISSET(fd, set);
+	if (room / sizeof(*fds) < n)
+		abort();
+	return ppoll(fds, n, timeout, mask);
 }
 
-static bool any_selected(int n, const fd_set *r, const fd_set *w, const fd_set *x)
+/* ---- select() ---- */
+
+static bool any_selected(const struct fdsets *s)
 {
 	int fd;
 
-	for (fd = 0; entry_any() && fd < n; fd++)
-		if ((in_set(fd, r) || in_set(fd, w) || in_set(fd, x)) && entry_find(fd))
+	for (fd = 0; entry_any() && fd < s->n; fd++)
+		if (entry_find(fd) &&
+		    (fdsets_in(fd, s->r) || fdsets_in(fd, s->w) || fdsets_in(fd, s->x)))
 			return true;
 	return false;
 }
 
-static nfds_t collect(int n, const fd_set *r, const fd_set *w, const fd_set *x, struct pollfd *out)
+static int select_mapped(const struct fdsets *s, int timeout_ms)
 {
-	nfds_t count = 0;
-	int fd;
+	struct pollfd *fds = calloc((size_t)s->n, sizeof(*fds));
+	nfds_t n;
+	int ready;
 
-	for (fd = 0; fd < n; fd++) {
-		short events =
-			(short)((in_set(fd, r) ? POLLIN : 0) | (in_set(fd, w) ? POLLOUT : 0) |
-				(in_set(fd, x) ? POLLPRI : 0));
-
-		if (events)
-			out[count++] = (struct pollfd){ .fd = fd, .events = events };
-	}
-	return count;
-}
-
-static int keep(int fd, bool ready, fd_set *set)
-{
-	if (!in_set(fd, set))
-		return 0;
-	if (!ready)
-		FD_CLR(fd, set);
-	return ready;
-}
-
-static int select_mapped(int n, fd_set *r, fd_set *w, fd_set *x, int timeout_ms)
-{
-	struct pollfd fds[FD_SETSIZE];
-	nfds_t count = collect(n, r, w, x, fds), i;
-	int ready = 0;
-
-	if (poll(fds, count, timeout_ms) < 0)
+	if (!fds) {
+		errno = ENOMEM;
 		return -1;
-	for (i = 0; i < count; i++) {
-		short is = fds[i].revents;
-
-		ready += keep(fds[i].fd, is & (POLLIN | POLLHUP | POLLERR), r);
-		ready += keep(fds[i].fd, is & (POLLOUT | POLLERR), w);
-		ready += keep(fds[i].fd, is & POLLPRI, x);
 	}
+	pthread_cleanup_push(free, fds);
+	n = fdsets_to_poll(s, fds);
+	ready = poll(fds, n, timeout_ms);
+	if (ready >= 0) {
+		ready = fdsets_from_poll(s, fds, n);
+		if (ready < 0)
+			errno = EBADF;
+	}
+	pthread_cleanup_pop(1);
 	return ready;
 }
 
 PRELOAD_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *timeout)
 {
-	struct timespec t;
+	const struct fdsets s = { fdsets_size(n), r, w, x };
 
-	if (n < 0 || n > FD_SETSIZE || !any_selected(n, r, w, x))
+	if (!fdsets_time_ok(timeout) || !any_selected(&s))
 		return real()->select(n, r, w, x, timeout);
-	if (timeout)
-		t = (struct timespec){ timeout->tv_sec, timeout->tv_usec * 1000 };
-	return select_mapped(n, r, w, x, to_ms(timeout ? &t : NULL));
+	return select_mapped(&s, fdsets_ms(timeout));
 }
 
 PRELOAD_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *x, const struct timespec *timeout,
 			   const sigset_t *mask)
 {
+	const struct fdsets s = { fdsets_size(n), r, w, x };
 	sigset_t old;
 	int ready;
 
-	if (n < 0 || n > FD_SETSIZE || !any_selected(n, r, w, x))
+	if (!time_ok(timeout) || !any_selected(&s))
 		return real()->pselect(n, r, w, x, timeout, mask);
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, mask, &old);
-	ready = select_mapped(n, r, w, x, to_ms(timeout));
+	ready = select_mapped(&s, to_ms(timeout));
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return ready;
@@ -232,18 +225,39 @@ PRELOAD_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max, in
 		      : repoll_wait(ep, events, max, timeout);
 }
 
-PRELOAD_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout,
-			       const sigset_t *mask)
+static int wait_masked(int ep, struct epoll_event *events, int max, int timeout_ms,
+		       const sigset_t *mask)
 {
-	int ep = entry_fd(epoll), ready;
 	sigset_t old;
+	int ready;
 
-	if (ep < 0)
-		return real()->epoll_pwait(epoll, events, max, timeout, mask);
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, mask, &old);
-	ready = repoll_wait(ep, events, max, timeout);
+	ready = repoll_wait(ep, events, max, timeout_ms);
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return ready;
+}
+
+PRELOAD_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout,
+			       const sigset_t *mask)
+{
+	int ep = entry_fd(epoll);
+
+	return ep < 0 ? real()->epoll_pwait(epoll, events, max, timeout, mask)
+		      : wait_masked(ep, events, max, timeout, mask);
+}
+
+/* Programs fall back to epoll_pwait() where there is none. */
+PRELOAD_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int max,
+				const struct timespec *timeout, const sigset_t *mask)
+{
+	int ep = entry_fd(epoll);
+
+	if (ep >= 0 && time_ok(timeout))
+		return wait_masked(ep, events, max, to_ms(timeout), mask);
+	if (real()->epoll_pwait2)
+		return real()->epoll_pwait2(epoll, events, max, timeout, mask);
+	errno = ENOSYS;
+	return -1;
 }

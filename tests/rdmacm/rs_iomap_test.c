@@ -65,9 +65,29 @@ static void tables(void)
 	rspair_close(&p);
 }
 
+/* What was mapped in the place of another is what the peer writes to. */
+static void again(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, MAPS);
+
+	CHECK_EQ(riomap(p.fd[1], memory, 10, PROT_WRITE, 0, 0), 0);
+	for (int i = 1; i < 10; i++) {
+		CHECK_EQ(riomap(p.fd[1], memory + i * 10, 10, PROT_WRITE, 0, i * 10), i * 10);
+		CHECK_FAILS(riomap(p.fd[1], memory, 10, PROT_WRITE, 0, 1000), ENOMEM);
+		sync_to(&p);
+		data[0] = (uint8_t)(100 + i);
+		CHECK_EQ(riowrite(p.fd[0], data, 10, i * 10, 0), 10);
+		sync_from(&p);
+		CHECK_EQ(memory[i * 10], 100 + i);
+		CHECK_EQ(riounmap(p.fd[1], memory + (i - 1) * 10, 10), 0);
+	}
+	rspair_close(&p);
+}
+
 int main(void)
 {
 	writes();
+	again();
 	tables();
 	return 0;
 }

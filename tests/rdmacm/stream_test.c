@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@ enum {
 	MANY = 3000000, /* bytes: rings go round often */
 	ROUNDS = 40,
 	PORT_FREE = 9,  /* nobody listens on discard */
+	FAR = 3000,     /* descriptor beyond FD_SETSIZE */
 };
 
 static uint8_t byte_at(size_t i)
@@ -418,6 +421,38 @@ static void closed_under_poll(void)
 	CHECK_EQ(rclose(p.listener), 0);
 }
 
+/* Descriptors beyond FD_SETSIZE, in sets that have room for them. */
+static void select_far(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	fd_set set[FAR / FD_SETSIZE + 1] = { 0 };
+	fd_mask *word = (fd_mask *)set + FAR / NFDBITS, far = 1UL << FAR % NFDBITS;
+	struct timeval t = { .tv_sec = -1 };
+	struct rlimit most = { FAR + 1, FAR + 1 };
+	int pipes[2];
+
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &most), 0);
+	CHECK_EQ(pipe(pipes), 0);
+	CHECK_EQ(dup2(pipes[0], FAR), FAR);
+	FD_SET(p.fd[0], set);
+	*word |= far;
+	CHECK_FAILS(rselect(FAR + 1, set, NULL, NULL, &t), EINVAL);
+	CHECK_FAILS(rselect(-1, set, NULL, NULL, NULL), EINVAL);
+	CHECK_EQ(write(pipes[1], "x", 1), 1);
+	CHECK_EQ(rselect(FAR + 1, set, NULL, NULL, NULL), 1);
+	CHECK_EQ(*word, far);
+	CHECK(!FD_ISSET(p.fd[0], set));
+	FD_SET(p.fd[0], set);
+	CHECK_EQ(close(FAR), 0);
+	CHECK_FAILS(rselect(FAR + 1, set, NULL, NULL, NULL), EBADF);
+	*word = 0;
+	t = (struct timeval){ 0 };
+	CHECK_EQ(rselect(FD_SETSIZE, set, NULL, NULL, &t), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(close(pipes[i]), 0);
+	rspair_close(&p);
+}
+
 static void wrong(void)
 {
 	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
@@ -477,6 +512,7 @@ int main(void)
 	ends();
 	both_shut_down_at_once();
 	both_end();
+	select_far();
 	wrong();
 	names();
 	return 0;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ *	preload_test LIBRSPRELOAD
+ *
+ * Calls of the system's that no program of the stock tests makes, with librspreload.so before them:
+ * epoll_pwait2(), and select() with more descriptors than FD_SETSIZE.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum {
+	FAR = 3000, /* descriptor beyond FD_SETSIZE */
+	PATIENCE = 20,
+};
+
+static struct timeval patience(void)
+{
+	return (struct timeval){ .tv_sec = PATIENCE };
+}
+
+static int listen_at(struct sockaddr_in *a)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(*a);
+
+	*a = (struct sockaddr_in){ .sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	CHECK_EQ(bind(fd, (struct sockaddr *)a, len), 0);
+	CHECK_EQ(listen(fd, 1), 0);
+	CHECK_EQ(getsockname(fd, (struct sockaddr *)a, &len), 0);
+	return fd;
+}
+
+static void waits_by_timespec(int from, int to)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.fd = to };
+	struct timespec t = { .tv_sec = PATIENCE };
+	int ep = epoll_create1(0);
+
+	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, to, &e), 0);
+	CHECK_EQ(write(from, "x", 1), 1);
+	CHECK_EQ(epoll_pwait2(ep, &e, 1, &t, NULL), 1);
+	CHECK_EQ(e.data.fd, to);
+	CHECK_EQ(read(to, &e, 1), 1);
+	t = (struct timespec){ .tv_nsec = 1 };
+	CHECK_EQ(epoll_pwait2(ep, &e, 1, &t, NULL), 0);
+	CHECK_EQ(close(ep), 0);
+}
+
+static void selects_far(int from, int to)
+{
+	fd_set *set = calloc(FAR / FD_SETSIZE + 1, sizeof(*set));
+	fd_mask *word = (fd_mask *)set + FAR / NFDBITS;
+	struct rlimit most = { FAR + 1, FAR + 1 };
+	struct timeval t = patience();
+
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &most), 0);
+	CHECK_EQ(dup2(to, FAR), FAR);
+	CHECK_EQ(write(from, "y", 1), 1);
+	*word = 1UL << FAR % NFDBITS;
+	CHECK_EQ(select(FAR + 1, set, NULL, NULL, &t), 1);
+	CHECK_EQ(*word, 1UL << FAR % NFDBITS);
+	CHECK_EQ(read(FAR, &t, 1), 1);
+	t = (struct timeval){ 0 };
+	CHECK_EQ(select(FAR + 1, set, NULL, NULL, &t), 0);
+	CHECK_EQ(*word, 0);
+	t.tv_sec = -1;
+	CHECK_EQ(select(FAR + 1, set, NULL, NULL, &t), -1);
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(close(FAR), 0);
+	free(set);
+}
+
+static void over_rsockets(void)
+{
+	struct sockaddr_in a;
+	int listener = listen_at(&a), from = socket(AF_INET, SOCK_STREAM, 0), to;
+
+	CHECK_EQ(connect(from, (struct sockaddr *)&a, sizeof(a)), 0);
+	to = accept(listener, NULL, NULL);
+	CHECK(to >= 0);
+	waits_by_timespec(from, to);
+	selects_far(from, to);
+	CHECK_EQ(close(from), 0);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
+/* Runs itself with the library, in the place of its own that it has by now. */
+static int again(char **argv)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		setenv("LD_PRELOAD", argv[1], 1);
+		execl("/proc/self/exe", argv[0], NULL);
+		_exit(127);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	return status != 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return again(argv);
+	over_rsockets();
+	return 0;
+}

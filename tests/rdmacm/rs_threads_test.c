@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread that waits in a call of rsockets while another thread closes the rsocket, cancels the
+ * thread, or calls without waiting.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/epoll.h>
+
+#include <rdma/rsocket.h>
+
+#include "rspair.h"
+#include "util/atomic.h"
+
+enum { ROUNDS = 8 };
+
+/* ---- When a thread sleeps ---- */
+
+static unsigned int naps;
+static __thread bool counted;
+
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	static int (*real)(struct pollfd *, nfds_t, int);
+
+	if (!load_relaxed(&real))
+		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "poll"));
+	if (counted && ms)
+		fetch_add_relaxed(&naps, 1U);
+	return load_relaxed(&real)(fds, n, ms);
+}
+
+EXPORTED int epoll_wait(int fd, struct epoll_event *e, int n, int ms)
+{
+	static int (*real)(int, struct epoll_event *, int, int);
+
+	if (!load_relaxed(&real))
+		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "epoll_wait"));
+	if (counted && ms)
+		fetch_add_relaxed(&naps, 1U);
+	return load_relaxed(&real)(fd, e, n, ms);
+}
+
+static void until_asleep(unsigned int before, unsigned int threads)
+{
+	while (load_relaxed(&naps) - before < threads)
+		sched_yield();
+}
+
+/* ---- Calls that wait ---- */
+
+struct waiting {
+	int fd;
+	long (*call)(int fd);
+	long ret;
+	int error;
+};
+
+static long receive(int fd)
+{
+	char c;
+
+	return rrecv(fd, &c, 1, 0);
+}
+
+static uint8_t much[4 << 20];
+
+/* A call that has sent some says so; the next one fails. */
+static long send_much(int fd)
+{
+	while (rsend(fd, much, sizeof(much), 0) > 0)
+		;
+	CHECK(errno == ECONNRESET || errno == EBADF);
+	errno = 0;
+	return -1;
+}
+
+static long accept_one(int fd)
+{
+	return raccept(fd, NULL, NULL);
+}
+
+static struct sockaddr_storage to;
+
+static long connect_to(int fd)
+{
+	return rconnect(fd, (struct sockaddr *)&to, sizeof(struct sockaddr_in));
+}
+
+static long poll_one(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n = rpoll(&p, 1, -1);
+
+	return n == 1 ? p.revents : n;
+}
+
+static long wait_epoll(int fd)
+{
+	struct epoll_event e;
+
+	return repoll_wait(fd, &e, 1, -1);
+}
+
+static void *wait_in(void *arg)
+{
+	struct waiting *w = arg;
+
+	counted = true;
+	w->ret = w->call(w->fd);
+	w->error = w->ret < 0 ? errno : 0;
+	return NULL;
+}
+
+static pthread_t start(struct waiting *w)
+{
+	unsigned int before = load_relaxed(&naps);
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, wait_in, w), 0);
+	until_asleep(before, 1);
+	return thread;
+}
+
+/* What the call returns when another thread closes its rsocket. */
+static void closed(int fd, long (*call)(int fd), long ret, int error)
+{
+	struct waiting w[2] = { { .fd = fd, .call = call }, { .fd = fd, .call = call } };
+	pthread_t thread[2];
+
+	for (int i = 0; i < 2; i++)
+		thread[i] = start(&w[i]);
+	CHECK_EQ(rclose(fd), 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(pthread_join(thread[i], NULL), 0);
+		CHECK_EQ(w[i].ret, ret);
+		CHECK_EQ(w[i].error, error);
+	}
+	CHECK_EQ(rclose(fd), EBADF);
+}
+
+/* The second one that waits is cancelled first. */
+static void cancelled(int fd, long (*call)(int fd))
+{
+	struct waiting w[2] = { { .fd = fd, .call = call }, { .fd = fd, .call = call } };
+	pthread_t thread[2];
+	void *how;
+
+	for (int i = 0; i < 2; i++)
+		thread[i] = start(&w[i]);
+	for (int i = 1; i >= 0; i--) {
+		CHECK_EQ(pthread_cancel(thread[i]), 0);
+		CHECK_EQ(pthread_join(thread[i], &how), 0);
+		CHECK(how == PTHREAD_CANCELED);
+	}
+}
+
+/* ---- Closed ---- */
+
+static int bound_dgram(void)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 0);
+	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
+
+	CHECK_EQ(rbind(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), 0);
+	return fd;
+}
+
+static void close_each(void)
+{
+	struct sockaddr_storage a;
+	struct rspair p = rspair_make(LOOPBACK, 0);
+
+	closed(p.fd[0], receive, 0, 0);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+	p = rspair_make(LOOPBACK, 0);
+	closed(p.fd[0], poll_one, POLLNVAL, 0);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+	closed(rspair_listen(LOOPBACK, &a), accept_one, -1, EINVAL);
+	closed(bound_dgram(), receive, -1, EBADF);
+	closed(repoll_create(0), wait_epoll, -1, EBADF);
+}
+
+/* The peer takes nothing; what is on its way is thrown away. */
+static void close_sender(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	struct linger hard = { .l_onoff = 1, .l_linger = 0 };
+
+	CHECK_EQ(rsetsockopt(p.fd[0], SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)), 0);
+	closed(p.fd[0], send_much, -1, 0);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+}
+
+/* The listener's queue is full. */
+static void close_connecting(void)
+{
+	int listener = rspair_listen(LOOPBACK, &to), first = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK_EQ(rlisten(listener, 1), 0);
+	CHECK_EQ(connect_to(first), 0);
+	closed(rsocket(AF_INET, SOCK_STREAM, 0), connect_to, -1, EBADF);
+	CHECK_EQ(rclose(first), 0);
+	CHECK_EQ(rclose(listener), 0);
+}
+
+/* Two threads close at once: one of them has. */
+static void *close_it(void *arg)
+{
+	return (void *)(intptr_t)rclose(*(int *)arg);
+}
+
+static void close_twice(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	pthread_t thread;
+	void *other;
+	int mine;
+
+	CHECK_EQ(pthread_create(&thread, NULL, close_it, &p.fd[0]), 0);
+	mine = rclose(p.fd[0]);
+	CHECK_EQ(pthread_join(thread, &other), 0);
+	CHECK_EQ(mine + (intptr_t)other, EBADF);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+}
+
+/* ---- Cancelled ---- */
+
+static void cancel_each(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	int dgram = bound_dgram(), ep = repoll_create(0);
+	struct epoll_event e = { .events = EPOLLIN, .data.fd = 7 };
+
+	cancelled(p.fd[0], receive);
+	cancelled(p.fd[0], poll_one);
+	cancelled(p.listener, accept_one);
+	cancelled(dgram, receive);
+	CHECK_EQ(repoll_ctl(ep, EPOLL_CTL_ADD, p.fd[0], &e), 0);
+	cancelled(ep, wait_epoll);
+	/* All of them still work. */
+	CHECK_EQ(rsend(p.fd[1], "x", 1, 0), 1);
+	CHECK_EQ(repoll_wait(ep, &e, 1, WORLD_PATIENCE * 1000), 1);
+	CHECK_EQ(e.data.fd, 7);
+	CHECK_EQ(receive(p.fd[0]), 1);
+	CHECK_FAILS(rrecv(dgram, &e, 1, MSG_DONTWAIT), EAGAIN);
+	CHECK_EQ(rclose(ep), 0);
+	CHECK_EQ(rclose(dgram), 0);
+	rspair_close(&p);
+}
+
+static void cancel_sender(void)
+{
+	static uint8_t got[65536];
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	size_t left;
+
+	cancelled(p.fd[0], send_much);
+	CHECK_EQ(rshutdown(p.fd[0], SHUT_WR), 0);
+	for (left = 0; rrecv(p.fd[1], got, sizeof(got), 0) > 0; left++)
+		;
+	CHECK(left > 0);
+	rspair_close(&p);
+}
+
+/* ---- Without waiting ---- */
+
+static void dont_wait(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	struct waiting in = { .fd = p.fd[0], .call = receive },
+		       out = { .fd = p.fd[0], .call = send_much };
+	struct timeval soon = { .tv_usec = 1000 };
+	pthread_t receiver = start(&in), sender = start(&out);
+	char c;
+
+	CHECK_FAILS(rrecv(p.fd[0], &c, 1, MSG_DONTWAIT), EAGAIN);
+	CHECK_FAILS(rsend(p.fd[0], &c, 1, MSG_DONTWAIT), EAGAIN);
+	CHECK_EQ(rsetsockopt(p.fd[0], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)), 0);
+	CHECK_FAILS(rrecv(p.fd[0], &c, 1, 0), EAGAIN);
+	CHECK_EQ(rsend(p.fd[1], "x", 1, 0), 1);
+	CHECK_EQ(pthread_join(receiver, NULL), 0);
+	CHECK_EQ(in.ret, 1);
+	CHECK_EQ(pthread_cancel(sender), 0);
+	CHECK_EQ(pthread_join(sender, NULL), 0);
+	rspair_close(&p);
+}
+
+int main(void)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		close_each();
+		close_sender();
+		close_connecting();
+		close_twice();
+		cancel_each();
+		cancel_sender();
+		dont_wait();
+	}
+	return 0;
+}
