@@ -22,6 +22,20 @@ static struct vrb_context *ctx;
 static struct vrb_qp *qp;
 static struct xrc_domain domain = { .has_inode = true, .key = { 1, 2, 3 } };
 static struct xrc_msg m;
+static unsigned int refused;	/* allocations */
+static bool out_of_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+/* The library's; meson.build links them here. */
+void *__wrap_malloc(size_t size)
+{
+	if (!out_of_memory)
+		return __real_malloc(size);
+	out_of_memory = ++refused < 10;
+	return NULL;
+}
 
 static int set_up(void **state)
 {
@@ -119,6 +133,18 @@ static void only_openers_call(void **state)
 	assert_int_equal(vrb_open_table_on_query(&m, 0, &attr, &len), EINVAL);
 }
 
+/* A context that is closed with objects left in it looked for the same QP for ever. */
+static void a_home_that_cannot_move_for_lack_of_memory_ends(void **state)
+{
+	assert_int_equal(open_it(), 0);
+	refused = 0;
+	out_of_memory = true;
+	vrb_open_table_migrate_all(ctx);
+	out_of_memory = false;
+	assert_int_equal(refused, 1);
+	assert_int_equal(close_it(), EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +152,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(refuses_what_is_not_the_qp, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(only_openers_call, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_home_that_cannot_move_for_lack_of_memory_ends,
+						set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,19 +312,14 @@ static bool has_openers(struct vrb_qp *qp)
 	return any;
 }
 
-bool vrb_open_table_migrate(struct vrb_qp *qp)
+/* Offers the QP to one opener after the other. state: ROCE_SNAPSHOT_MAX bytes. */
+static bool move_home(struct vrb_qp *qp, uint8_t *state)
 {
 	struct xrc_import a;
 	struct xrc_peer successor;
 	bool moved = false;
-	uint8_t *state;
 	size_t len;
 
-	if (!has_openers(qp))
-		return false;
-	state = malloc(ROCE_SNAPSHOT_MAX);
-	if (!state)
-		return false;
 	bring_home(qp);
 	while (!moved && (successor = take_successor(qp)).slot != HOST_NO_SLOT) {
 		lock_acquire(&qp->lock);
@@ -337,12 +332,31 @@ bool vrb_open_table_migrate(struct vrb_qp *qp)
 		if (!moved && !host_qpn_mine(vrb.host, qp->wq.qpn))
 			break;
 	}
-	free(state);
 	if (moved) {
 		log_info(LOG_CORE, "QP 0x%x has moved to the process in slot %d", qp->wq.qpn,
 			 successor.slot);
 		send_openers(qp, successor.slot);
 	}
+	return moved;
+}
+
+bool vrb_open_table_migrate(struct vrb_qp *qp)
+{
+	bool moved = false;
+	uint8_t *state;
+
+	if (!has_openers(qp))
+		return false;
+	state = malloc(ROCE_SNAPSHOT_MAX);
+	if (state)
+		moved = move_home(qp, state);
+	else
+		log_warn(LOG_CORE, "out of memory: QP 0x%x ends here, though others have it open",
+			 qp->wq.qpn);
+	free(state);
+	lock_acquire(&qp->lock);
+	vrb_open_table_drop(qp);
+	lock_release(&qp->lock);
 	return moved;
 }
 

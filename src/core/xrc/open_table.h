@@ -25,7 +25,7 @@ void vrb_open_table_event(struct vrb_qp *qp, enum ibv_event_type type);
 /*
  * Called after the last handle of this process was closed. Moves the home to an opener if there is
  * one; the caller destroys the QP in any case. Returns true if it moved; the QP number then belongs
- * to the new home. Must hold no lock.
+ * to the new home. The list is empty afterwards. Must hold no lock.
  */
 bool vrb_open_table_migrate(struct vrb_qp *qp);
 
