@@ -264,7 +264,7 @@ static bool peer_receives(const struct vrb_qp *qp)
 	       wq_receives(published.state) && published.dest_qpn == qp->wq.qpn;
 }
 
-/* The response to a FLUSH to persistence takes as long as the disk. */
+/* The response to a FLUSH to persistence takes as long as the disk: no timeout of it counts. */
 static bool waits_for_disk(const struct vrb_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq.sq;
@@ -286,10 +286,12 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 		return vrb_keepalive_defers_timeout(qp, overdue, now);
 	if (!local_peer_alive(vrb.local, n->process, now) || !peer_receives(qp))
 		return false;
-	if (!local_peer_took(n->process, n->tx_head) || waits_for_disk(qp))
+	if (!local_peer_took(n->process, n->tx_head))
 		return true;
 	if (!overdue)
 		return false;
+	if (waits_for_disk(qp))
+		return true;
 	asked = n->deferred && n->deferred_una == roce_oldest_unacked(&qp->roce);
 	n->deferred = true;
 	n->deferred_una = roce_oldest_unacked(&qp->roce);
