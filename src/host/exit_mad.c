@@ -214,26 +214,35 @@ static bool is_ours(const struct host *h, const char *name)
 	return !strncmp(name, prefix, strlen(prefix));
 }
 
-static void
-execute(int fd, void (*fn)(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN]),
-	void *arg)
+static bool send_record(const struct record *r, host_exit_mad_fn fn, void *arg)
+{
+	struct net_path path = {
+		.src = r->src,
+		.dst = r->dst,
+		.ifindex = r->ifindex,
+		.flow_label = r->flow_label & 0xfffff,
+		.traffic_class = r->traffic_class,
+		.hop_limit = r->hop_limit,
+	};
+
+	return !r->valid || fn(arg, &path, r->mad);
+}
+
+/* Goes on with the file taken last. False: not to its end. */
+static bool execute(struct host *h, host_exit_mad_fn fn, void *arg)
 {
 	struct record r;
 
-	for (off_t i = 0;
-	     i < RECORDS_MAX && pread(fd, &r, sizeof(r), i * (off_t)sizeof(r)) == sizeof(r); i++) {
-		struct net_path path = {
-			.src = r.src,
-			.dst = r.dst,
-			.ifindex = r.ifindex,
-			.flow_label = r.flow_label & 0xfffff,
-			.traffic_class = r.traffic_class,
-			.hop_limit = r.hop_limit,
-		};
-
-		if (r.valid)
-			fn(arg, &path, r.mad);
-	}
+	for (; h->inherited >= 0 && h->next_record < RECORDS_MAX &&
+	       pread(h->inherited, &r, sizeof(r), h->next_record * (off_t)sizeof(r)) == sizeof(r);
+	     h->next_record++)
+		if (!send_record(&r, fn, arg))
+			return false;
+	if (h->inherited >= 0)
+		close(h->inherited);
+	h->inherited = -1;
+	h->next_record = 0;
+	return true;
 }
 
 /*
@@ -253,30 +262,34 @@ static int take(struct host *h, const char *name)
 	return fd;
 }
 
-void host_exit_mad_execute(struct host *h,
-		       void (*fn)(void *arg, const struct net_path *path,
-				  const uint8_t mad[HOST_MAD_LEN]),
-		       void *arg)
+static bool execute_all(struct host *h, DIR *d, host_exit_mad_fn fn, void *arg)
+{
+	const struct dirent *e;
+	bool done = execute(h, fn, arg);
+
+	while (done && (e = readdir(d))) {
+		if (is_too_old(h, e->d_name))
+			unlinkat(h->dir.fd, e->d_name, 0);
+		if (!is_ours(h, e->d_name))
+			continue;
+		h->inherited = take(h, e->d_name);
+		done = execute(h, fn, arg);
+	}
+	return done;
+}
+
+bool host_exit_mad_execute(struct host *h, host_exit_mad_fn fn, void *arg)
 {
 	int dirfd = h->shared ? openat(h->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	DIR *d = dirfd < 0 ? NULL : fdopendir(dirfd);
-	const struct dirent *e;
+	bool done;
 
 	if (!d) {
 		if (dirfd >= 0)
 			close(dirfd);
-		return;
+		return true;
 	}
-	while ((e = readdir(d))) {
-		int fd;
-
-		if (is_too_old(h, e->d_name))
-			unlinkat(h->dir.fd, e->d_name, 0);
-		fd = is_ours(h, e->d_name) ? take(h, e->d_name) : -1;
-		if (fd < 0)
-			continue;
-		execute(fd, fn, arg);
-		close(fd);
-	}
+	done = execute_all(h, d, fn, arg);
 	closedir(d);
+	return done;
 }

@@ -48,10 +48,14 @@ bool host_exit_mad_news(struct host *h, int fd);
 bool host_exit_mad_dying(const struct host *h);
 void host_exit_mad_look_again(struct host *h, bool last);
 
-/* Takes the exit MADs that are put aside, and calls fn with each record. */
-void host_exit_mad_execute(struct host *h,
-		       void (*fn)(void *arg, const struct net_path *path,
-				  const uint8_t mad[HOST_MAD_LEN]),
-		       void *arg);
+/* Sends the MAD of a record. False: it cannot be sent now. */
+typedef bool (*host_exit_mad_fn)(void *arg, const struct net_path *path,
+				 const uint8_t mad[HOST_MAD_LEN]);
+
+/*
+ * Takes the exit MADs that are put aside, and calls fn with each record. False: one could not be
+ * sent now, and the next call goes on with it.
+ */
+bool host_exit_mad_execute(struct host *h, host_exit_mad_fn fn, void *arg);
 
 #endif

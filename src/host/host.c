@@ -145,7 +145,9 @@ static void close_files(struct host *h)
 	services_close(&h->services);
 	if (h->exit_mads >= 0)
 		close(h->exit_mads);
-	h->exit_mads = -1;
+	if (h->inherited >= 0)
+		close(h->inherited);
+	h->exit_mads = h->inherited = -1;
 	if (h->table.fd >= 0)
 		table_close(&h->table);
 	if (h->dir.fd >= 0)
@@ -255,7 +257,7 @@ int host_join(const char *dir, struct host **out)
 	h->slot = HOST_NO_SLOT;
 	h->inbox = h->dir.fd = h->table.fd = -1;
 	services_init(&h->services);
-	h->exit_mads = -1;
+	h->exit_mads = h->inherited = -1;
 	while (!h->incarnation)
 		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;
 

@@ -37,6 +37,9 @@ struct host {
 	struct qpns qpns;
 	struct services services;
 	int exit_mads;			/* this process's, -1: it has none */
+	/* of host_exit_mad_execute(), not locked: a dead process's, -1: none; its next record */
+	int inherited;
+	uint32_t next_record;
 	struct table_slot self;		/* as published */
 	uint64_t dying[HOST_SLOTS / 64];	/* files closed, processes not seen dead; atomic */
 	uint8_t deaf[HOST_SLOTS / 8];	/* inbox was full last time; atomic, not locked */

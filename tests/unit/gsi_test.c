@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MADs to another process of the host whose inbox is full.  The other one is a second member of the
- * host in this process, whose inbox is read by hand; timers expire at times that the test chooses.
+ * MADs to another process of the host whose inbox is full, and more exit MADs of a dead one than
+ * wait at a time.  The other one is a second member of the host in this process, whose inbox is read
+ * by hand; timers expire at times that the test chooses.
  */
 #include "core/mad/gsi.h"
 
 #include "core_env.h"
 
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "core/base/object_timer.h"
+#include "host/exit_mad.h"
 #include "host/host.h"
 #include "place.h"
 #include "run/clock.h"
@@ -15,6 +21,7 @@
 
 enum {
 	MADS = 200,
+	EXIT_MADS = 2500,	/* to each of two processes */
 	IN_VAIN = 10,
 	DREQ = 0x15,
 	ATTRIBUTE_AT = 17,
@@ -32,15 +39,23 @@ static struct vrb_context *ctx;
 static struct host *other;
 static uint32_t sent, received;
 
-/* The n-th to the other process, by an id of its slot. */
+static const struct net_path path = { .src = self, .dst = self };
+
+/* The n-th to a process, by an id of its slot. */
+static void make_mad(uint8_t mad[HOST_MAD_LEN], uint32_t n, int slot)
+{
+	memset(mad, 0, HOST_MAD_LEN);
+	memcpy(mad, (uint8_t[]){ 1, 7, 2, 3 }, 4);
+	mad[ATTRIBUTE_AT] = DREQ;
+	put_be32(mad + DATA_AT, n);
+	put_be32(mad + DATA_AT + 4, (uint32_t)slot << ID_BITS | 1);
+}
+
 static void send_next(void)
 {
-	const struct net_path path = { .src = self, .dst = self };
-	uint8_t mad[HOST_MAD_LEN] = { 1, 7, 2, 3 };
+	uint8_t mad[HOST_MAD_LEN];
 
-	mad[ATTRIBUTE_AT] = DREQ;
-	put_be32(mad + DATA_AT, ++sent);
-	put_be32(mad + DATA_AT + 4, (uint32_t)host_slot(other) << ID_BITS | 1);
+	make_mad(mad, ++sent, host_slot(other));
 	assert_int_equal(vrb_gsi_send(&path, mad), 0);
 }
 
@@ -48,11 +63,11 @@ static void send_next(void)
 static unsigned int receive_all(void)
 {
 	uint8_t buf[HOST_PACKET_MAX];
-	struct net_path path;
+	struct net_path from;
 	unsigned int n = 0;
 	size_t len;
 
-	for (; host_inbox_recv(other, &path, buf, &len) == HOST_MAD; n++) {
+	for (; host_inbox_recv(other, &from, buf, &len) == HOST_MAD; n++) {
 		assert_int_equal(len, HOST_MAD_LEN);
 		assert_int_equal(get_be32(buf + DATA_AT), ++received);
 	}
@@ -62,14 +77,14 @@ static unsigned int receive_all(void)
 static void expire(uint64_t now)
 {
 	struct expiry e = { .now = now };
-	struct timer *t = timers_pop(vrb.timers, now);
-	struct object_timer *d;
+	struct timer *t;
 
-	if (!t)
-		return;
-	d = container_of(t, struct object_timer, timer);
 	lock_acquire(&vrb.poll_lock);
-	d->expire(d, &e);
+	while ((t = timers_pop(vrb.timers, now))) {
+		struct object_timer *d = container_of(t, struct object_timer, timer);
+
+		d->expire(d, &e);
+	}
 	lock_release(&vrb.poll_lock);
 }
 
@@ -97,6 +112,65 @@ static void a_full_inbox_is_refilled_as_often_as_it_is_emptied(void **state)
 }
 
 static char dir[64];
+static unsigned int here, there;	/* exit MADs of the dead process */
+
+static void count_here(void *arg, const struct net_path *from, const uint8_t *mad, uint64_t now)
+{
+	here++;
+}
+
+static void nothing_to_do(void *arg, uint64_t now)
+{
+}
+
+static void count_there(void)
+{
+	uint8_t buf[HOST_PACKET_MAX];
+	struct net_path from;
+	size_t len;
+
+	while (host_inbox_recv(other, &from, buf, &len) == HOST_MAD)
+		there++;
+}
+
+/* A process with connections to this one and to the other one; it dies. */
+static void live_and_die(int this_slot)
+{
+	uint8_t mad[HOST_MAD_LEN];
+	struct host *h;
+
+	if (host_join(dir, &h))
+		_exit(1);
+	for (uint32_t i = 0; i < 2 * EXIT_MADS; i++) {
+		make_mad(mad, i + 1, i % 2 ? this_slot : host_slot(other));
+		if (host_exit_mad_write(h, i, &path, mad))
+			_exit(1);
+	}
+	_exit(0);
+}
+
+/* Nobody would send them again. */
+static void exit_mads_of_thousands_of_connections_all_arrive(void **state)
+{
+	static const struct vrb_gsi_ops ops = { .receive = count_here, .timeout = nothing_to_do };
+	int slot = host_slot(vrb.host), status;
+	uint64_t now = clock_now();
+	pid_t pid = fork();
+
+	if (!pid)
+		live_and_die(slot);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	host_reap(vrb.host);
+	assert_int_equal(vrb_gsi_open(&ops, NULL), 0);
+	for (unsigned int i = 0; i < 2 * EXIT_MADS && here + there < 2 * EXIT_MADS; i++) {
+		expire(now += VRB_MSEC);
+		count_there();
+	}
+	vrb_gsi_close();
+	assert_int_equal(here, EXIT_MADS);
+	assert_int_equal(there, EXIT_MADS);
+}
 
 static int set_up(void **state)
 {
@@ -121,6 +195,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_full_inbox_is_refilled_as_often_as_it_is_emptied),
+		cmocka_unit_test(exit_mads_of_thousands_of_connections_all_arrive),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

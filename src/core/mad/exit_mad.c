@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/mad/exit_mad.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@ enum {
 
 /* after its file was closed; the interval doubles each time */
 #define FIRST_LOOK (100 * VRB_USEC)
+/* between attempts to send what found no room */
+#define RESUME     VRB_MSEC
 
 /* The index of a record in the file; links in its hash chain or in the free list. */
 struct place {
@@ -34,13 +37,15 @@ struct place {
 
 static struct {
 	int fd;			/* from host_exit_mad_watch(), or -1 */
-	struct object_timer deadline;	/* next check for dying processes */
+	struct object_timer deadline;	/* of the two that follow */
+	/* vrb.poll_lock; when to check for dying processes, and when to go on sending */
+	uint64_t look_at, resume_at;
 	unsigned int looks;	/* since the last file was closed; vrb.poll_lock */
 	struct lock lock;	/* protects everything below */
 	struct place *place;	/* [0] is unused */
 	uint32_t used, room, free;
 	uint32_t bucket[BUCKETS];
-} exit_mads = { .fd = -1 };
+} exit_mads = { .fd = -1, .look_at = VRB_NEVER, .resume_at = VRB_NEVER };
 
 static uint32_t *bucket_of(uint32_t comm_id)
 {
@@ -114,60 +119,81 @@ void vrb_exit_mad_set(uint32_t comm_id, const struct net_path *path, const uint8
 	lock_release(&exit_mads.lock);
 }
 
-static void execute_one(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
+static bool execute_one(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
 {
 	unsigned int *n = arg;
 
-	vrb_gsi_send_for_dead(path, mad);
+	if (vrb_gsi_send_for_dead(path, mad) == EAGAIN)
+		return false;
 	++*n;
+	return true;
 }
 
-static void execute(void)
+/* Must hold vrb.poll_lock, as must the next two. */
+static void arm(void)
+{
+	vrb_timer_set(&exit_mads.deadline, time_earlier(exit_mads.look_at, exit_mads.resume_at));
+}
+
+static void execute(uint64_t now)
 {
 	unsigned int n = 0;
+	bool done = host_exit_mad_execute(vrb.host, execute_one, &n);
 
-	lock_acquire(&vrb.poll_lock);
-	host_exit_mad_execute(vrb.host, execute_one, &n);
-	lock_release(&vrb.poll_lock);
+	exit_mads.resume_at = done ? VRB_NEVER : now + RESUME;
+	arm();
 	if (n)
 		log_info(LOG_CORE, "a process has died: notified the peers of its %u connections",
 			 n);
 }
 
-static void look_again(struct object_timer *d, struct expiry *e)
+static void look_again(uint64_t now)
 {
+	exit_mads.look_at = VRB_NEVER;
 	if (!host_exit_mad_dying(vrb.host))
 		return;
 	host_exit_mad_look_again(vrb.host, ++exit_mads.looks >= LOOKS);
 	if (host_exit_mad_dying(vrb.host))
-		vrb_timer_set(d, e->now + (FIRST_LOOK << exit_mads.looks));
+		exit_mads.look_at = now + (FIRST_LOOK << exit_mads.looks);
+}
+
+static void on_timer(struct object_timer *d, struct expiry *e)
+{
+	if (time_reached(exit_mads.look_at, e->now))
+		look_again(e->now);
+	if (time_reached(exit_mads.resume_at, e->now))
+		execute(e->now);
+	arm();
 }
 
 static bool on_news(void *arg, int fd)
 {
 	bool any = host_exit_mad_news(vrb.host, fd);
 
+	lock_acquire(&vrb.poll_lock);
 	if (host_exit_mad_dying(vrb.host)) {
-		lock_acquire(&vrb.poll_lock);
 		exit_mads.looks = 0;
-		vrb_timer_set(&exit_mads.deadline, clock_now() + FIRST_LOOK);
-		lock_release(&vrb.poll_lock);
+		exit_mads.look_at = clock_now() + FIRST_LOOK;
+		arm();
 	}
 	if (any)
-		execute();
+		execute(clock_now());
+	lock_release(&vrb.poll_lock);
 	return any;
 }
 
 void vrb_exit_mad_start(void)
 {
-	if (!vrb_timer_add(&exit_mads.deadline, look_again))
+	if (!vrb_timer_add(&exit_mads.deadline, on_timer))
 		exit_mads.fd = host_exit_mad_watch(vrb.host);
 	if (exit_mads.fd >= 0 &&
 	    progress_watch(vrb.progress, exit_mads.fd, PROGRESS_OWN, on_news, NULL)) {
 		close(exit_mads.fd);
 		exit_mads.fd = -1;
 	}
-	execute();
+	lock_acquire(&vrb.poll_lock);
+	execute(clock_now());
+	lock_release(&vrb.poll_lock);
 }
 
 static void reset(void)
@@ -187,6 +213,7 @@ void vrb_exit_mad_stop(void)
 		exit_mads.fd = -1;
 	}
 	vrb_timer_remove(&exit_mads.deadline);
+	exit_mads.look_at = exit_mads.resume_at = VRB_NEVER;
 	lock_acquire(&exit_mads.lock);
 	for (uint32_t i = 1; i < exit_mads.used; i++)
 		host_exit_mad_write(vrb.host, i, NULL, NULL);
@@ -200,6 +227,7 @@ void vrb_exit_mad_forget(void)
 		close(exit_mads.fd);
 	exit_mads.fd = -1;
 	exit_mads.deadline = (struct object_timer){ 0 };
+	exit_mads.look_at = exit_mads.resume_at = VRB_NEVER;
 	lock_renew(&exit_mads.lock);
 	reset();
 }

@@ -18,6 +18,7 @@
 #include "roce/pkt.h"
 #include "run/clock.h"
 #include "run/config.h"
+#include "run/log.h"
 #include "run/netdev.h"
 #include "run/progress.h"
 #include "util/atomic.h"
@@ -25,7 +26,8 @@
 #include "util/compiler.h"
 
 enum {
-	QUEUE = 2048,			/* limit in MADs; half of it for MADs from the wire */
+	/* limit in MADs; half of it for MADs from the wire, and for those of dead processes */
+	QUEUE = 2048,
 	HOP_LIMIT = 64,
 	MANAGERS = HOST_SLOTS,
 	SLOT_BITS = 10,			/* top bits of a communication id */
@@ -259,6 +261,13 @@ static void deliver(const struct net_path *path, const uint8_t *mad, const struc
 		reply_stateless(path, m);
 }
 
+/* Its sender retransmits it, as on a network. */
+static void note_lost(void)
+{
+	log_limited(LOG_CORE, LOG_WARN,
+		    "dropped a MAD: too many wait for processes that do not take theirs");
+}
+
 static bool is_self(int slot)
 {
 	return slot == host_slot(vrb.host) || slot == HOST_NO_SLOT;
@@ -272,15 +281,15 @@ static bool give(int slot, uint64_t incarnation, const struct net_path *path, co
 	if (!is_self(slot)) {
 		int err = host_hand_mad(vrb.host, slot, incarnation, path, mad);
 
-		if (err == EAGAIN)
-			enqueue(path, mad, slot, incarnation, now + RETRY_FIRST,
-				origin == FROM_WIRE);
+		if (err == EAGAIN && !enqueue(path, mad, slot, incarnation, now + RETRY_FIRST,
+					      origin == FROM_WIRE))
+			note_lost();
 		return err != ENOENT;
 	}
-	if (origin == FROM_HERE)
-		enqueue(path, mad, slot, 0, now, false);
-	else
+	if (origin == FROM_WIRE)
 		deliver(path, mad, m, now);
+	else if (!enqueue(path, mad, slot, 0, now, false))
+		note_lost();
 	return true;
 }
 
@@ -439,12 +448,24 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
 	return 0;
 }
 
+static bool is_half_full(void)
+{
+	bool half;
+
+	lock_acquire(&gsi.lock);
+	half = gsi.queued >= QUEUE / 2;
+	lock_release(&gsi.lock);
+	return half;
+}
+
 int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad)
 {
 	uint64_t now = clock_now();
 
 	if (!is_own_address(&path->dst, path->ifindex, now))
 		return vrb_gsi_send(path, mad);
+	if (is_half_full())
+		return EAGAIN;
 	dispatch(path, mad, FROM_HERE, now);
 	return 0;
 }

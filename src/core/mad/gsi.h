@@ -55,7 +55,8 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad);
 
 /*
  * Sends for a process that has died. A MAD for this host never takes the wire: the dead process's
- * sockets may still be open and would swallow it.
+ * sockets may still be open and would swallow it. Returns EAGAIN if too many wait for room: nobody
+ * sends it again otherwise.
  */
 int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad);
 uint32_t vrb_gsi_comm_id(void);
