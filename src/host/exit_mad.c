@@ -136,12 +136,17 @@ static bool settled(struct host *h, int slot)
  * closes its files one by one, and may seem to live for a moment longer: then it is looked for
  * again.
  */
-static void closed(struct host *h, const char *name)
+static void closed(struct host *h, int slot)
 {
-	int slot = slot_of(name);
-
 	if (slot != HOST_NO_SLOT && !settled(h, slot))
 		fetch_or_acq_rel(&h->dying[slot / 64], 1ull << slot % 64);
+}
+
+/* The kernel has dropped events: any file may have been closed. */
+static void closed_any(struct host *h)
+{
+	for (int slot = 0; slot < HOST_SLOTS; slot++)
+		closed(h, slot);
 }
 
 bool host_exit_mad_dying(const struct host *h)
@@ -176,8 +181,10 @@ bool host_exit_mad_news(struct host *h, int fd)
 		for (char *p = buf; p < buf + n;) {
 			const struct inotify_event *e = (const struct inotify_event *)p;
 
+			if (e->mask & IN_Q_OVERFLOW)
+				closed_any(h);
 			if (e->mask & IN_CLOSE_WRITE && e->len)
-				closed(h, e->name);
+				closed(h, slot_of(e->name));
 			else
 				any |= !e->len || !strncmp(e->name, ASIDE, strlen(ASIDE));
 			p += sizeof(*e) + e->len;

@@ -82,6 +82,43 @@ static void the_dying_are_looked_for_again(void **state)
 	host_leave(a);
 }
 
+/* More events than the kernel keeps; no two in a row are the same, or they would be one. */
+static void overflow(int dirfd)
+{
+	FILE *f = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
+	unsigned int max;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%u", &max), 1);
+	fclose(f);
+	for (unsigned int i = 0; i <= max; i++)
+		close(openat(dirfd, i % 2 ? "odd" : "even", O_WRONLY | O_CREAT, 0600));
+	unlinkat(dirfd, "odd", 0);
+	unlinkat(dirfd, "even", 0);
+}
+
+static void the_dead_are_found_though_events_are_lost(void **state)
+{
+	struct host *a = join();
+	uint8_t mad[HOST_MAD_LEN] = { 1 };
+	int fd = host_exit_mad_watch(a), dirfd = open(run_dir, O_RDONLY | O_DIRECTORY), status;
+	pid_t pid;
+
+	assert_true(fd >= 0 && dirfd >= 0);
+	overflow(dirfd);
+	pid = fork();
+	if (!pid)
+		_exit(host_exit_mad_write(join(), 0, &some_path, mad));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(files_with_prefix("exit-mads"), 0);
+	assert_true(host_exit_mad_news(a, fd));
+	assert_int_equal(files_with_prefix("exit-mads"), 1);
+	close(dirfd);
+	close(fd);
+	host_leave(a);
+}
+
 /* Joins, works and leaves over and over until it is killed. */
 static void live_dangerously(void)
 {
@@ -254,6 +291,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_DIR(two_processes_see_each_other),
 		IN_DIR(the_dying_are_looked_for_again),
+		IN_DIR(the_dead_are_found_though_events_are_lost),
 		IN_DIR(the_killed_are_reclaimed),
 		IN_DIR(a_dead_owner_is_found_by_asking),
 		IN_DIR(a_forked_child_leaves_the_parents_alone),
