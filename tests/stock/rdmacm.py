@@ -70,8 +70,23 @@ PERFTEST = [
     for program, args in (
         ("ib_send_bw", "-n 100 -s 4096"), ("ib_send_lat", "-n 100 -s 64"), ("ib_write_bw", "-n 100 -s 65536 -q 4"),
         ("ib_write_lat", "-n 100 -s 64"), ("ib_read_bw", "-n 100 -s 4096 -T 104"), ("ib_read_lat", "-n 100"),
-        ("ib_atomic_bw", "-n 100"), ("ib_send_bw", "-c UD -n 100 -s 1000"), ("ib_send_lat", "-c UD -n 100 -s 500"),
+        ("ib_atomic_bw", "-n 100"), ("ib_atomic_lat", "-n 100"), ("ib_send_bw", "-c UD -n 100 -s 1000"), ("ib_send_lat", "-c UD -n 100 -s 500"),
     )
+]
+
+# perftest's own words, before it looks for a device, whatever library it has: -R is for RC and UD.  A version that can do more fails here.
+XRC_REFUSED, UC_REFUSED = "XRC does not support RDMA_CM", "UC is not supported in librdmacm"
+REFUSED = [
+    *((f"{program} -R -c XRC", XRC_REFUSED) for program in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw",
+                                                            "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat")),
+    *((f"{program} -R -c UC", UC_REFUSED) for program in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat")),
+]
+
+# What libfabric makes of the devices and of rdma_cm, and what each answer has to say.
+FI_INFO = [
+    ("fi_info -l", ("verbs:",)),
+    ("fi_info -p verbs -t FI_EP_MSG", ("provider: verbs\n", "domain: vrb", "type: FI_EP_MSG", "protocol: FI_PROTO_RDMA_CM_IB_RC")),
+    ("fi_info -p verbs -t FI_EP_RDM", ("provider: verbs;ofi_rxm", "domain: vrb", "type: FI_EP_RDM", "protocol: FI_PROTO_RXM")),
 ]
 
 # Two processes that take turns at one group.
@@ -152,6 +167,22 @@ def run_with_tcp(bench, row, names, prefixes):
             raise Failure(f"wanted {wanted!r} in\n{output}")
 
 
+def run_alone(bench, command, wanted, good, prefix):
+    process = bench.start(command.split(), prefix=prefix)
+    process.wait(time.monotonic() + harness.LIMIT_S)
+    if (process.status == 0) != good or any(text not in process.output() for text in wanted):
+        raise Failure(f"wanted {wanted}:\n{process.describe()}")
+
+
+def alone_cases(bench, rows, prefix):
+    """Of one process each."""
+    alone = [(command, (words,), False) for command, words in REFUSED] if all(row in rows for row in PERFTEST) else []
+    if all(row in rows for row in LIBFABRIC) and shutil.which("fi_info"):
+        alone += [(command, wanted, True) for command, wanted in FI_INFO]
+    return [(command, lambda _, row=(command, wanted, good): run_alone(bench, *row, prefix))
+            for command, wanted, good in alone]
+
+
 STEPS = "resolve addr", "resolve route", "create qp", "connect", "disconnect", "destroy"
 
 
@@ -218,6 +249,7 @@ def cases(bench, rows, names, prefixes):
         run = run_with_tcp if row in LIBFABRIC else run_pair
         return lambda _: run(bench, row, names, prefixes)
     listed = [(row[0], case(row)) for row in present(rows)]
+    listed += alone_cases(bench, rows, prefixes[0])
     if all(row in rows for row in RSOCKETS):
         listed += rsocket_cases(bench, names, prefixes)
     return [*listed, ("cmtime", lambda _: run_cmtime(bench, names, prefixes))]
