@@ -67,6 +67,11 @@ int xrc_send(struct xrc_peer *to, struct xrc_head *head, const void *body, size_
 	return 0;
 }
 
+void xrc_send_surely(struct xrc_peer *to, struct xrc_head *head, const void *body, size_t body_len)
+{
+	xrc_send(to, head, body, body_len, NULL, 0, NULL, 0);
+}
+
 bool xrc_parse(struct xrc_msg *m, const uint8_t *data, size_t len)
 {
 	return false;

@@ -19,7 +19,8 @@
  *	   xrc_domain->lock	lists of one XRC domain
  *	5  srq->lock
  *	6  cq->lock
- *	7  channel / context event queues, port table, mr table's writer lock
+ *	7  resend.c's lock	XRC messages that wait for room; above the others of this level
+ *	   channel / context event queues, port table, mr table's writer lock
  *	8  timers, host, log, shares, lists of senders	(leaves)
  *
  * A packet never outlives its QP: a QP is removed from the table under the locks of all RX queues,

@@ -36,6 +36,7 @@
 #include "core/xrc/dispatch.h"
 #include "core/xrc/remote_handle.h"
 #include "core/xrc/remote_responder.h"
+#include "core/xrc/resend.h"
 #include "host/host.h"
 #include "run/config.h"
 #include "run/log.h"
@@ -91,6 +92,7 @@ static void forget_objects(void)
 	vrb_qp_table_forget();
 	vrb_responder_forget_all();
 	vrb_remote_forget_all();
+	vrb_xrc_resend_forget();
 	vrb_xrcd_forget_all();
 	vrb_tx_batch_forget();
 	vrb_raw_send_forget();
@@ -205,6 +207,7 @@ static int bring_up(void)
 	stop_monitor();
 	vrb_progress_stop();
 	vrb_responder_free_all();
+	vrb_xrc_resend_stop();
 leave:
 	leave();
 free_progress:
@@ -226,6 +229,7 @@ static void bring_down(void)
 	vrb_raw_stop();
 	vrb_progress_stop();
 	vrb_responder_free_all();
+	vrb_xrc_resend_stop();
 	leave();
 	progress_free(vrb.progress);
 	vrb.progress = NULL;

@@ -166,7 +166,7 @@ static void send_config(struct vrb_qp *qp)
 	struct xrc_head head = head_of(qp, XRC_CONFIG);
 	struct xrc_config config = vrb_delegation_config(qp);
 
-	xrc_send(&qp->xrc.delegation->to, &head, &config, sizeof(config), NULL, 0, NULL, 0);
+	xrc_send_surely(&qp->xrc.delegation->to, &head, &config, sizeof(config));
 }
 
 static void revoke(struct vrb_qp *qp)
@@ -174,7 +174,7 @@ static void revoke(struct vrb_qp *qp)
 	struct xrc_head head = head_of(qp, XRC_REVOKE);
 
 	head.seq = qp->wq.state;
-	xrc_send(&qp->xrc.delegation->to, &head, NULL, 0, NULL, 0, NULL, 0);
+	xrc_send_surely(&qp->xrc.delegation->to, &head, NULL, 0);
 	xrc_peer_drop(&qp->xrc.delegation->to);
 }
 

@@ -39,7 +39,7 @@ static void serve(const struct xrc_msg *m, uint64_t now)
 			head.epoch = (uint32_t)calls[call].run(m, now, reply, &len);
 		else
 			head.epoch = EPROTO;
-		xrc_send(&to, &head, reply, len, NULL, 0, NULL, 0);
+		xrc_send_surely(&to, &head, reply, len);
 	}
 	xrc_peer_drop(&to);
 }

@@ -115,8 +115,8 @@ static int send_by_inbox(struct xrc_peer *to, const struct lane_part *parts, uns
 	}
 }
 
-int xrc_send(struct xrc_peer *to, struct xrc_head *head, const void *body, size_t body_len,
-	     const void *state, size_t state_len, const void *packet, size_t packet_len)
+int xrc_send_once(struct xrc_peer *to, struct xrc_head *head, const void *body, size_t body_len,
+		  const void *state, size_t state_len, const void *packet, size_t packet_len)
 {
 	const struct lane_part given[] = { { head, sizeof(*head) }, { body, body_len },
 					   { state, state_len }, { packet, packet_len } };

@@ -119,6 +119,16 @@ bool xrc_peer_room(struct xrc_peer *p);
 int xrc_send(struct xrc_peer *to, struct xrc_head *head, const void *body, size_t body_len,
 	     const void *state, size_t state_len, const void *packet, size_t packet_len);
 
+/*
+ * For what nobody repeats: a message that finds no room is kept until the process takes it or
+ * exits, and no other message to that process overtakes it.
+ */
+void xrc_send_surely(struct xrc_peer *to, struct xrc_head *head, const void *body, size_t body_len);
+
+/* As xrc_send(), past the messages that are kept (resend.c). */
+int xrc_send_once(struct xrc_peer *to, struct xrc_head *head, const void *body, size_t body_len,
+		  const void *state, size_t state_len, const void *packet, size_t packet_len);
+
 /* Validates a message and copies all but the packet. False: malformed. */
 bool xrc_parse(struct xrc_msg *m, const uint8_t *data, size_t len);
 

@@ -83,7 +83,7 @@ void vrb_open_table_event(struct vrb_qp *qp, enum ibv_event_type type)
 	list_for_each (pos, &qp->xrc.open_table) {
 		struct open_entry *o = list_entry(pos, struct open_entry, node);
 
-		xrc_send(&o->party, &head, &e, sizeof(e), NULL, 0, NULL, 0);
+		xrc_send_surely(&o->party, &head, &e, sizeof(e));
 	}
 }
 
@@ -94,7 +94,7 @@ static void announce_home(struct vrb_qp *qp, int slot, uint64_t incarnation)
 	struct xrc_event e = { .type = XRC_NEW_HOME };
 	struct open_entry *o = find(qp, slot, incarnation);
 
-	xrc_send(&o->party, &head, &e, sizeof(e), NULL, 0, NULL, 0);
+	xrc_send_surely(&o->party, &head, &e, sizeof(e));
 }
 
 /* ---- calls from openers ---- */

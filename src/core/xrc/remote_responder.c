@@ -371,7 +371,7 @@ static void raise_at_home(struct vrb_qp *qp, enum ibv_event_type type)
 	struct xrc_event e = { type, qp->wq.fault };
 
 	if (d->active)
-		xrc_send(&d->home, &head, &e, sizeof(e), NULL, 0, NULL, 0);
+		xrc_send_surely(&d->home, &head, &e, sizeof(e));
 }
 
 void vrb_responder_fail_users(struct vrb_cq *cq, uint64_t now)
