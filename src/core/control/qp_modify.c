@@ -22,7 +22,6 @@
 #include "core/qp/qp.h"
 #include "core/control/qp_state.h"
 #include "core/rx/reorder.h"
-#include "core/rx/reorder.h"
 #include "core/tx/transmit.h"
 #include "host/host.h"
 #include "run/clock.h"

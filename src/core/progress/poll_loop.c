@@ -79,17 +79,23 @@ int vrb_progress_add_qp(struct vrb_qp *qp)
 	return ret;
 }
 
-void vrb_progress_remove_qp(struct vrb_qp *qp)
+/* Must hold the locks of all rx queues. */
+static void take_out(struct vrb_qp *qp)
 {
-	vrb_rx_queues_lock();
-	vrb_for_each_rx_queue (r)
-		vrb_tx_flush(r, clock_now());
 	vrb_qp_table_remove(qp);
 	timers_remove(vrb.timers, &qp->timer.timer);
 	list_del(&qp->sched.node);
 	list_del(&qp->dispatch.raw_node);
 	if (qp->post.senders)
 		pd_senders_remove(qp->post.senders, &qp->post.sender);
+}
+
+void vrb_progress_remove_qp(struct vrb_qp *qp)
+{
+	vrb_rx_queues_lock();
+	vrb_for_each_rx_queue (r)
+		vrb_tx_flush(r, clock_now());
+	take_out(qp);
 	vrb_set_uses_wire(qp, false);
 	vrb_counters_add(&qp->config.ctx->dev->retired, roce_qp_counters(&qp->roce));
 	vrb_rx_queues_unlock();
@@ -99,12 +105,7 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 {
 	if (qp->config.ctx != arg)
 		return;
-	vrb_qp_table_remove(qp);
-	timers_remove(vrb.timers, &qp->timer.timer);
-	list_del(&qp->sched.node);
-	list_del(&qp->dispatch.raw_node);
-	if (qp->post.senders)
-		pd_senders_remove(qp->post.senders, &qp->post.sender);
+	take_out(qp);
 	lock_acquire(&qp->lock);
 	vrb_set_uses_wire(qp, false);
 	if (qp->config.hooks && qp->config.hooks->release)

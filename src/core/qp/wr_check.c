@@ -18,11 +18,12 @@
 
 /* QP types as bits. */
 enum {
-	RC = 1 << 0,
-	UC = 1 << 1,
-	UD = 1 << 2,
-	XS = 1 << 3,	/* XRC send */
-	RAW = 1 << 4,
+	RC = 1 << IBV_QPT_RC,
+	UC = 1 << IBV_QPT_UC,
+	UD = 1 << IBV_QPT_UD,
+	XS = 1 << IBV_QPT_XRC_SEND,
+	RAW = 1 << IBV_QPT_RAW_PACKET,
+	SENDS = RC | UC | UD | XS | RAW,
 	CONN = RC | UC | XS,
 	ACKED = RC | XS,
 };
@@ -37,8 +38,8 @@ enum {
 };
 
 static const struct rule {
-	uint8_t types;
-	uint8_t wants;
+	uint16_t types;
+	uint16_t wants;
 } rules[WR_OPCODES] = {
 	[IBV_WR_RDMA_WRITE] = { CONN, INLINE_OK },
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = { CONN, INLINE_OK },
@@ -55,22 +56,10 @@ static const struct rule {
 	[IBV_WR_ATOMIC_WRITE] = { ACKED, INLINE_OK },
 };
 
+/* 0: the type sends nothing. */
 static unsigned int type_bit(enum ibv_qp_type type)
 {
-	switch (type) {
-	case IBV_QPT_RC:
-		return RC;
-	case IBV_QPT_UC:
-		return UC;
-	case IBV_QPT_UD:
-		return UD;
-	case IBV_QPT_XRC_SEND:
-		return XS;
-	case IBV_QPT_RAW_PACKET:
-		return RAW;
-	default:
-		return 0;
-	}
+	return type <= IBV_QPT_XRC_SEND ? SENDS & 1u << type : 0;
 }
 
 bool wr_opcode_legal(enum ibv_qp_type type, uint32_t opcode)
