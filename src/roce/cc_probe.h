@@ -4,15 +4,16 @@
  * packets take each free place, and a new flow finds none. So a flow whose round trips have been
  * long for some windows shrinks its window on trial.
  *
- *	round trips become shorter	the queue was mostly its own: it stays with less, and grows
- *					again
- *	they do not			the path is long, or the queue is others': it has its window
- *					back, and
- *					waits four times as long, unless round trips become longer
- *					still
+ *	round trips get shorter	the queue was mostly its own: it keeps the smaller window, which
+ *				grows again
+ *	they do not		the path is long, or the queue is others': it restores its window.
+ *				The next trial comes after four times as long, or sooner if round
+ *				trips get longer still
  *
- * Time is cut into periods of three windows; a trial takes one.  The shortest round trip of each is
- * what counts: longer ones are the peer's scheduler.  Pure.
+ * Time is divided into periods of three windows; a trial takes one. Of each period the shortest
+ * round trip counts: longer ones are due to the peer's scheduler.
+ *
+ * Part of struct roce_cc; only cc.c calls this. Windows count PSNs, times are in ns. Pure.
  */
 #ifndef VRB_ROCE_CC_PROBE_H
 #define VRB_ROCE_CC_PROBE_H
@@ -23,26 +24,28 @@
 #include "util/time.h"
 
 struct roce_cc_probe {
-	uint32_t keep;		/* a window of no more has nothing to give */
-	uint32_t window;	/* before the trial; 0: there is none */
-	uint32_t windows;	/* acknowledged in this period */
-	uint32_t periods;	/* of long round trips since the last trial */
-	uint32_t wait;		/* so many until the next */
-	uint64_t least;		/* round trip in this period; VRB_NEVER: none was measured */
-	uint64_t before;	/* the same in the one before the last trial */
+	uint32_t keep;		/* windows up to this size make no trial */
+	uint32_t window;	/* window before the trial; 0: no trial runs */
+	uint32_t windows;	/* windows acknowledged in this period */
+	uint32_t periods;	/* periods with long round trips since the last trial */
+	uint32_t wait;		/* number of such periods before the next trial */
+	uint64_t least;		/* shortest round trip in this period; VRB_NEVER: none measured */
+	uint64_t before;	/* the same for the period before the last trial */
 };
 
+/* Starts without a trial. */
 void roce_cc_probe_start(struct roce_cc_probe *p, uint32_t keep);
 
-/* Loss, a CNP, or nothing at all came: what was measured says nothing. */
+/* Call on loss, a CNP or silence: discards the measurements, which mean nothing then. */
 void roce_cc_probe_disturbed(struct roce_cc_probe *p);
 
+/* A round trip was measured. */
 static inline void roce_cc_probe_sample(struct roce_cc_probe *p, uint64_t rtt)
 {
 	p->least = min(p->least, rtt);
 }
 
-/* A window's worth was acknowledged.  Returns the window from now on. */
+/* A window's worth was acknowledged. Returns the new window. */
 uint32_t roce_cc_probe_adapt(struct roce_cc_probe *p, uint32_t window);
 
 #endif

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rate of a QP of the unacknowledged services, which has no window, once it was told of
- * congestion: as DCQCN has it.
+ * Rate limit of a UC or UD QP, which has no window, after congestion notifications: DCQCN.
  *
  *	no CNP yet	unlimited, at no cost
- *	first CNP	what leaves from now on is measured
- *	CNP		rate * (1 - alpha / 2), of the measured one if there is no limit yet; once in a
- *			period.  alpha says how steadily they come
- *	periods after	five that go half the way back to what was, each; then steps beyond it, and larger
- *	without one	ones after 100; and above TUNE_DCQCN_MAX unlimited again
+ *	first CNP	starts to measure the rate
+ *	CNP		rate * (1 - alpha / 2), once per period; of the measured rate if there is
+ *			no limit yet. alpha says how steadily CNPs arrive
+ *	periods without	five that each recover half of the cut, then steps beyond the old rate,
+ *	a CNP		larger ones after 100; unlimited again above TUNE_DCQCN_MAX
  *
- * Rates are kilobits per second, of packets without their outer headers, as pace.h counts them.
- * Pure; time passes only where it is called.
+ * Owns struct roce_dcqcn, part of a QP's pacing; only pace.c calls this. Rates are in kbit/s of
+ * packets without their outer headers, as pace.h counts them; times are in ns. Pure.
  */
 #ifndef VRB_ROCE_DCQCN_H
 #define VRB_ROCE_DCQCN_H
@@ -23,21 +22,21 @@
 
 struct roce_dcqcn {
 	uint32_t kbps;		/* 0: unlimited */
-	/* of recovery: the rate before the last cut, or more if several followed each other */
+	/* rate to recover to: that before the last cut; after several cuts, an average of theirs */
 	uint32_t target;
 	uint32_t alpha;		/* of 1024 */
 	uint32_t periods;	/* since the last cut */
-	bool noted;		/* a CNP came late in the period of the cut: it ends with another one */
+	bool noted;		/* a late CNP in the period of a cut, which ends with another */
 	uint64_t period_end;
-	bool measures;
-	uint64_t measured_at;	/* since when, */
-	uint64_t measured_from;	/* and bytes sent by then */
+	bool measures;		/* the rate is being measured */
+	uint64_t measured_at;	/* start of the measurement */
+	uint64_t measured_from;	/* bytes sent before it */
 };
 
-/* A CNP came; `bytes` have been sent in all. */
+/* A CNP arrived; `bytes` is the total sent by the QP. */
 void roce_dcqcn_notified(struct roce_dcqcn *r, uint64_t bytes, uint64_t now);
 
-/* Lets it recover from cuts. Only while kbps is set. */
+/* Counts the periods that have passed, and recovers. Only while kbps is not 0. */
 void roce_dcqcn_recover(struct roce_dcqcn *r, uint64_t now);
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The requester's patience: local ack timeout, RNR wait, retry counters, and how much may be in
- * flight. The only place that sets a deadline or a window (IBTA vol 1, 9.7.6 and 9.9.2).
+ * Retransmission: local ACK timeout, RNR wait, retry counters, and how much may be in flight. The
+ * only place that sets a deadline or a window (IBTA vol 1, 9.7.6 and 9.9.2).
+ *
+ * Owns qp->retry and qp->burst. The requester reports what it sends, the completer what arrives;
+ * engine.c asks for the next deadline and calls roce_retry_expire() after it. Times are in ns.
  */
 #ifndef VRB_ROCE_RETRY_H
 #define VRB_ROCE_RETRY_H
@@ -26,16 +29,22 @@ uint32_t roce_window_limit(const struct roce_qp *qp);
 
 void roce_retry_start(struct roce_qp *qp); /* full counters, no timer */
 void roce_retry_stop(struct roce_qp *qp);  /* no timer */
+
+/* A request was sent: starts the timer if it does not run. */
 void roce_retry_sent(struct roce_qp *qp, uint64_t now);
+
+/* `psns` more PSNs are acknowledged: full counters, and a new deadline for the rest. */
 void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now);
 
 /* Goes back to the oldest unacknowledged PSN, or fails the QP when the retries are used up. */
 void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now);
 
-/* The same for an RNR NAK: sending resumes when the peer's timer has run. */
+/*
+ * The same for an RNR NAK: sending resumes after the peer's timer, encoded as in the syndrome.
+ */
 void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now);
 
-/* May another packet leave now? If not, the burst goes on a moment later. */
+/* May another packet leave now? If not, the burst continues 1 ns later, in the next round. */
 static inline bool roce_burst_allows(struct roce_qp *qp, uint64_t now)
 {
 	struct roce_burst *b = &qp->burst;
@@ -51,6 +60,7 @@ static inline bool roce_burst_allows(struct roce_qp *qp, uint64_t now)
 }
 void roce_burst_reset(struct roce_qp *qp);
 
+/* The next deadline; VRB_NEVER: none. */
 static inline uint64_t roce_retry_next(const struct roce_qp *qp)
 {
 	uint64_t patience = time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline);
@@ -58,6 +68,8 @@ static inline uint64_t roce_retry_next(const struct roce_qp *qp)
 
 	return time_earlier(time_earlier(patience, qp->retry.probe_at), sending);
 }
+
+/* Acts on the deadlines that have passed. */
 void roce_retry_expire(struct roce_qp *qp, uint64_t now);
 
 #endif
