@@ -298,11 +298,7 @@ def case_tags_between_hosts(pair, hosts):
 
 
 def run_hosts(bench):
-    try:
-        hosts = netns.TwoHosts()
-    except netns.Unavailable as reason:
-        harness.skip(f"network namespaces cannot be made here: {reason}")
-    with hosts:
+    with netns.two_hosts() as hosts:
         for host in 0, 1:
             hosts.ip(host, "addr", "add", f"{SECOND[host]}/24", "dev", netns.IFNAME)
         hosts.check()

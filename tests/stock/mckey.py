@@ -136,11 +136,7 @@ def main():
     part = sys.argv[3] if len(sys.argv) > 3 else ""
     harness.need_programs("mckey", "stdbuf")
     with harness.Bench(build) as bench:
-        try:
-            hosts = netns.TwoHosts()
-        except netns.Unavailable as reason:
-            harness.skip(f"network namespaces cannot be made here: {reason}")
-        with hosts:
+        with netns.two_hosts() as hosts:
             hosts.check()
             prefixes = [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)]
 

@@ -7,7 +7,7 @@ process ends nothing is left behind.  Root makes the namespaces directly; anybod
 import os
 import subprocess
 
-from harness import Failure
+from harness import Failure, skip
 
 HOLD = "echo ready; exec cat"
 IFNAME = "veth0"
@@ -105,6 +105,15 @@ class TwoHosts:
                               text=True, check=False)
         if "v4" in self.addresses and done.returncode:
             raise Failure(f"no route between the namespaces: {done.stderr}")
+
+
+def two_hosts(*args):
+    """TwoHosts(), for a test that is nothing without them."""
+    try:
+        return TwoHosts(*args)
+    except Unavailable as reason:
+        skip(f"network namespaces cannot be made here: {reason}")
+
 
 
 ROUTER = 2

@@ -148,11 +148,7 @@ def main():
         if group == "one_host":
             return table(bench, {"s": "127.0.0.1", "u": "127.0.0.1"}, [bench.user_prefix()] * 2, "v4", part)
         family = group.removeprefix("hosts_")
-        try:
-            hosts = netns.TwoHosts()
-        except netns.Unavailable as reason:
-            harness.skip(f"network namespaces cannot be made here: {reason}")
-        with hosts:
+        with netns.two_hosts() as hosts:
             hosts.check()
             address = hosts.address(0, family)
             names = {"s": address, "u": f"[{address}]" if family == "v6" else address}

@@ -56,11 +56,7 @@ def main():
     with harness.Bench(build) as bench:
         if where == "one_host":
             return harness.run_table(cases(bench, "127.0.0.1", None, None, by_cm), bench)
-        try:
-            hosts = netns.TwoHosts()
-        except netns.Unavailable as reason:
-            harness.skip(f"network namespaces cannot be made here: {reason}")
-        with hosts:
+        with netns.two_hosts() as hosts:
             hosts.check()
             prefixes = [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)]
             return harness.run_table(cases(bench, hosts.address(0), *prefixes, by_cm), bench)

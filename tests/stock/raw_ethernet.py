@@ -75,11 +75,7 @@ def main():
     only = sys.argv[2] if len(sys.argv) > 2 else None
     harness.need_programs("raw_ethernet_bw", "raw_ethernet_lat", "raw_ethernet_burst_lat", "stdbuf")
     with harness.Bench(build) as bench:
-        try:
-            hosts = netns.TwoHosts(("v4",))
-        except netns.Unavailable as reason:
-            harness.skip(f"network namespaces cannot be made here: {reason}")
-        with hosts:
+        with netns.two_hosts(("v4",)) as hosts:
             for host in 0, 1:
                 hosts.ip(host, "link", "set", netns.IFNAME, "address", MAC[host])
             place = Place(bench, hosts)

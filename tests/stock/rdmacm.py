@@ -278,11 +278,7 @@ def one_host(bench, rows, part):
 
 
 def two_hosts(bench, family, part):
-    try:
-        hosts = netns.TwoHosts()
-    except netns.Unavailable as reason:
-        harness.skip(f"network namespaces cannot be made here: {reason}")
-    with hosts:
+    with netns.two_hosts() as hosts:
         hosts.check()
         prefixes = [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)]
         addresses = [hosts.address(host, family) for host in (0, 1)]

@@ -369,11 +369,7 @@ def main():
         if group not in HOST_GROUPS:
             return harness.run_table(GROUPS[group](bench), bench, only)
         family, mtu, rows, shared_dir = HOST_GROUPS[group]
-        try:
-            hosts = netns.TwoHosts()
-        except netns.Unavailable as reason:
-            harness.skip(f"network namespaces cannot be made here: {reason}")
-        with hosts:
+        with netns.two_hosts() as hosts:
             hosts.set_mtu(mtu)
             return harness.run_table(between_hosts(bench, hosts, family, rows, shared_dir), bench, only)
 

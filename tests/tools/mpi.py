@@ -63,11 +63,7 @@ def main():
     if not shutil.which("mpirun.openmpi") and not shutil.which("mpirun.mpich"):
         skip("neither Open MPI nor MPICH is installed (scripts/setup installs them)")
     with ToolBench(build) as bench:
-        try:
-            hosts = netns.TwoHosts(("v4",))
-        except netns.Unavailable as reason:
-            skip(f"network namespaces cannot be made here: {reason}")
-        with hosts:
+        with netns.two_hosts(("v4",)) as hosts:
             prefix = hosts.prefix(0, bench.user_prefix())
             cases = [(row[0], lambda _, row=row: run_row(bench, row, prefix)) for row in ROWS]
             return run_table(cases, bench, sys.argv[2] if len(sys.argv) > 2 else None)

@@ -64,11 +64,7 @@ def main():
     with ToolBench(build) as bench:
         if where == "one_host":
             return run_table(cases(bench, loopback(bench), "127.0.0.1"), bench)
-        try:
-            hosts = netns.TwoHosts()
-        except netns.Unavailable as reason:
-            skip(f"network namespaces cannot be made here: {reason}")
-        with hosts:
+        with netns.two_hosts() as hosts:
             hosts.check()
             prefixes = [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)]
             return run_table(cases(bench, "vrb0", hosts.address(0), prefixes), bench)
