@@ -316,7 +316,7 @@ def rsockets(b):
 
 
 def connect(b):
-    """Connections through rdma_cm, each with a queue pair at both ends, against what is wanted and TCP."""
+    """Connections through rdma_cm, each with a queue pair at both ends, against what is wanted and TCP; also while strangers forge requests."""
     def run(transport, *args):
         return lambda: b.connect(transport, *args)
 
@@ -327,6 +327,9 @@ def connect(b):
         rows += [(f"rdma_connect, p{percent}, {transport}", LATENCY, run(transport, "latency", 2000, percent),
                   [("connect(2)", run(transport, "tcp", 2000, percent)), *([("wanted", lambda: 1000.0, 1)] if percent == 99 else [])])
                  for percent in (50, 99)]
+    rows += [("forged REQs, beside 1 client", "REQs/s", run("udp", "forged", 1, 5), [("wanted", lambda: 100000.0, 1)]),
+             ("1 client, 100,000 forged REQs/s", "connects/s", run("udp", "flooded", 1, 5), [("alone", run("udp", "rate", 1, 3))]),
+             ("rdma_connect, p99, forged REQs", LATENCY, run("udp", "flooded-latency", 5, 99), [("alone", run("udp", "latency", 2000, 99))])]
     return rows
 
 

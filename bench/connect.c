@@ -6,11 +6,18 @@
  *	connect latency COUNT PERCENT	prints the us in which so many percent of rdma_connect() return
  *	connect tcp COUNT PERCENT	the same of connect(2)
  *
- * Each has a server process; a connection has a queue pair at both ends.
+ *	connect flooded CLIENTS SECONDS	the rate, while FORGED requests of strangers come per second
+ *	connect flooded-latency SECONDS PERCENT	the us of rdma_connect(), then
+ *	connect forged CLIENTS SECONDS	how many came per second
+ *
+ * Each has a server process; a connection has a queue pair at both ends.  The server refuses who
+ * does not say OURS.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +30,11 @@
 
 #include <rdma/rdma_cma.h>
 
-enum { DEPTH = 4, BACKLOG = 1024, TIMEOUT_MS = 2000, MOST_CLIENTS = 64 };
+#include "forge.h"
+
+enum { DEPTH = 4, BACKLOG = 1024, TIMEOUT_MS = 2000, MOST_CLIENTS = 64, FORGED = 100000 };
+
+static const char ours[4] = "ours";
 
 static void check(int ok, const char *what)
 {
@@ -60,15 +71,31 @@ static void make_qp(struct rdma_cm_id *id, struct ibv_cq **cq)
 
 /* ---- Servers: tell their port, and go on until they are killed ---- */
 
-static void serve_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, struct ibv_cq **cq)
+static void answer(struct rdma_cm_id *id, bool genuine, struct ibv_cq **cq)
 {
 	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
 
+	if (!genuine) {
+		rdma_destroy_id(id);
+		return;
+	}
+	make_qp(id, cq);
+	if (!rdma_accept(id, &param))
+		return;
+	/* It has waited for so long that its sender has given up this try. */
+	check(errno == EINVAL, "rdma_accept");
+	rdma_destroy_qp(id);
+	rdma_destroy_id(id);
+}
+
+static void serve_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, bool genuine,
+			struct ibv_cq **cq)
+{
 	switch (event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		make_qp(id, cq);
-		check(!rdma_accept(id, &param), "rdma_accept");
+		answer(id, genuine, cq);
 		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_DISCONNECTED:
 		rdma_disconnect(id);
 		rdma_destroy_qp(id);
@@ -96,9 +123,11 @@ static void serve(int tell)
 	while (!rdma_get_cm_event(ch, &e)) {
 		enum rdma_cm_event_type event = e->event;
 		struct rdma_cm_id *id = e->id;
+		bool genuine = event == RDMA_CM_EVENT_CONNECT_REQUEST &&
+			       !memcmp(e->param.conn.private_data, ours, sizeof(ours));
 
 		rdma_ack_cm_event(e);
-		serve_event(id, event, &cq);
+		serve_event(id, event, genuine, &cq);
 	}
 }
 
@@ -140,7 +169,8 @@ static pid_t start(void (*server)(int tell), uint16_t *port)
 /* One connection; returns the us that rdma_connect() took. */
 static double connect_once(uint16_t port, struct ibv_cq **cq)
 {
-	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7,
+					 .private_data = ours, .private_data_len = sizeof(ours) };
 	struct sockaddr_in sa = loopback(port);
 	struct rdma_cm_id *id;
 	double begin, took;
@@ -171,21 +201,72 @@ static double connect_tcp_once(uint16_t port, struct ibv_cq **cq)
 	return took;
 }
 
-static void rate(unsigned int clients, double seconds)
-{
-	unsigned int *done = mmap(NULL, MOST_CLIENTS * sizeof(*done), PROT_READ | PROT_WRITE,
-				  MAP_SHARED | MAP_ANONYMOUS, -1, 0), sum = 0;
-	uint16_t port;
-	pid_t server = start(serve, &port);
+/* ---- Strangers ---- */
 
-	check(done != MAP_FAILED && clients && clients <= MOST_CLIENTS, "clients");
+/* FORGED requests per second, as far as this machine can; counts them. */
+static void flood(uint16_t port, unsigned int *forged)
+{
+	double begin = now_us();
+	uint64_t seed = 1, sent = 0;
+
+	forge_open((uint16_t)atoi(getenv("VERBENA_UDP_PORT")));
+	for (int from = 0;; from = (from + 1) % FORGE_SOURCES) {
+		unsigned int n = forge_burst(from, cm_service_id(RDMA_PS_TCP, port), &seed);
+
+		sent += n;
+		*forged += n;
+		while ((double)sent > (now_us() - begin) * (FORGED / 1e6))
+			usleep(100);
+	}
+}
+
+static unsigned int *shared_counts(void)
+{
+	unsigned int *counts = mmap(NULL, (MOST_CLIENTS + 1) * sizeof(*counts),
+				    PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	check(counts != MAP_FAILED, "mmap");
+	return counts;
+}
+
+/* Returns its process, once it has begun. */
+static pid_t start_flood(uint16_t port, unsigned int *forged)
+{
+	pid_t pid = fork();
+
+	check(pid >= 0, "fork");
+	if (!pid)
+		flood(port, forged);
+	while (!*(volatile unsigned int *)forged)
+		usleep(1000);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	if (pid > 0)
+		kill(pid, SIGKILL);
+}
+
+/* ---- What is measured ---- */
+
+/* Prints what all clients make per second, or what strangers forge meanwhile. */
+static void rate(unsigned int clients, double seconds, bool flooded, bool show_forged)
+{
+	unsigned int *done = shared_counts(), *forged = &done[MOST_CLIENTS], sum = 0;
+	uint16_t port;
+	pid_t server = start(serve, &port), strangers = flooded ? start_flood(port, forged) : 0;
+	double begin = now_us();
+
+	check(clients && clients <= MOST_CLIENTS, "clients");
+	*forged = 0;
 	for (unsigned int i = 0; i < clients; i++) {
-		double end = now_us() + seconds * 1e6;
+		double end_us = now_us() + seconds * 1e6;
 		struct ibv_cq *cq = NULL;
 
 		if (fork())
 			continue;
-		for (; now_us() < end; done[i]++)
+		for (; now_us() < end_us; done[i]++)
 			connect_once(port, &cq);
 		_exit(0);
 	}
@@ -194,10 +275,13 @@ static void rate(unsigned int clients, double seconds)
 
 		check(wait(&status) > 0 && !status, "a client failed");
 	}
+	/* The last connection may have taken long. */
+	seconds = (now_us() - begin) / 1e6;
 	for (unsigned int i = 0; i < clients; i++)
 		sum += done[i];
-	kill(server, SIGKILL);
-	printf("%.1f\n", sum / seconds);
+	end(strangers);
+	end(server);
+	printf("%.1f\n", (show_forged ? *forged : sum) / seconds);
 }
 
 static int by_value(const void *a, const void *b)
@@ -219,7 +303,26 @@ static void latency(void (*server)(int tell), double (*once)(uint16_t port, stru
 	for (unsigned int i = 0; i < n; i++)
 		took[i] = once(port, &cq);
 	qsort(took, n, sizeof(*took), by_value);
-	kill(pid, SIGKILL);
+	end(pid);
+	printf("%.1f\n", took[(size_t)(n - 1) * percent / 100]);
+	free(took);
+}
+
+static void flooded_latency(double seconds, unsigned int percent)
+{
+	enum { MOST = 1 << 20 };
+	double *took = calloc(MOST, sizeof(*took)), until;
+	unsigned int n = 0, *forged = shared_counts();
+	struct ibv_cq *cq = NULL;
+	uint16_t port;
+	pid_t server = start(serve, &port), strangers = start_flood(port, forged);
+
+	check(took != NULL, "memory");
+	for (until = now_us() + seconds * 1e6; now_us() < until && n < MOST; n++)
+		took[n] = connect_once(port, &cq);
+	qsort(took, n, sizeof(*took), by_value);
+	end(strangers);
+	end(server);
 	printf("%.1f\n", took[(size_t)(n - 1) * percent / 100]);
 	free(took);
 }
@@ -230,13 +333,20 @@ int main(int argc, char **argv)
 	unsigned int b = argc > 3 ? (unsigned int)atoi(argv[3]) : 0;
 
 	if (argc == 4 && !strcmp(argv[1], "rate"))
-		rate(a, b);
+		rate(a, b, false, false);
+	else if (argc == 4 && !strcmp(argv[1], "flooded"))
+		rate(a, b, true, false);
+	else if (argc == 4 && !strcmp(argv[1], "forged"))
+		rate(a, b, true, true);
+	else if (argc == 4 && !strcmp(argv[1], "flooded-latency") && b <= 100)
+		flooded_latency(a, b);
 	else if (argc == 4 && !strcmp(argv[1], "latency") && b <= 100)
 		latency(serve, connect_once, a, b);
 	else if (argc == 4 && !strcmp(argv[1], "tcp") && b <= 100)
 		latency(serve_tcp, connect_tcp_once, a, b);
 	else
-		return fprintf(stderr, "connect rate CLIENTS SECONDS | latency COUNT PERCENT | "
-				       "tcp COUNT PERCENT\n"), 2;
+		return fprintf(stderr, "connect rate|flooded|forged CLIENTS SECONDS | "
+				       "latency|tcp COUNT PERCENT | "
+				       "flooded-latency SECONDS PERCENT\n"), 2;
 	return 0;
 }

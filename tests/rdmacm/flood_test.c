@@ -5,19 +5,15 @@
  * so there are none with the local transport alone.
  */
 #include <arpa/inet.h>
-#include <endian.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../unit/place.h"
 #include "cm/msg.h"
-#include "roce/icrc.h"
-#include "roce/opcode.h"
-#include "roce/pkt.h"
+#include "forge.h"
 #include "util/atomic.h"
 #include "world.h"
 
@@ -26,116 +22,13 @@ enum {
 	FLOOD = 20000,
 	CONNECTS = 8,
 	WARM_UP = 1000,
-	BURST = 32,
-	PACKET = ROCE_MAX_HDR + CM_MAD_LEN + 4,
 	FORGED = 2000,
-	SOCKETS = 64,
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	PAUSE_US = 2500, /* between bursts: a sanitized library is many times slower */
 #else
 	PAUSE_US = 0,
 #endif
 };
-
-static int sockets[SOCKETS];
-static struct net_addr sources[SOCKETS];
-static uint16_t source_ports[SOCKETS];
-static uint16_t udp_port;
-
-static struct net_addr gid_of(uint32_t ip)
-{
-	struct net_addr a = { { [10] = 0xff, [11] = 0xff } };
-	uint32_t be = htonl(ip);
-
-	memcpy(a.raw + 12, &be, 4);
-	return a;
-}
-
-/* 127.9.x.y: used by the attacker only. */
-static void open_sockets(void)
-{
-	for (int i = 0; i < SOCKETS; i++) {
-		uint32_t ip = 0x7f090000u + (uint32_t)i * 257 + 1;
-		struct sockaddr_in sa = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(ip) };
-		int whole = IP_PMTUDISC_PROBE;
-		socklen_t size = sizeof(sa);
-
-		sockets[i] = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		CHECK_EQ(bind(sockets[i], (struct sockaddr *)&sa, sizeof(sa)), 0);
-		CHECK_EQ(getsockname(sockets[i], (struct sockaddr *)&sa, &size), 0);
-		CHECK_EQ(setsockopt(sockets[i], IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof(whole)),
-			 0);
-		sources[i] = gid_of(ip);
-		source_ports[i] = ntohs(sa.sin_port);
-	}
-}
-
-/* A packet from one of the stranger's addresses to 127.0.0.1; returns its length. */
-static uint32_t make_packet(uint8_t packet[PACKET], int from, const struct cm_msg *m)
-{
-	struct net_path path = { .src = sources[from],
-				 .dst = gid_of(INADDR_LOOPBACK),
-				 .src_port = source_ports[from],
-				 .dst_port = udp_port };
-	struct roce_pkt pkt = {
-		.bth = { .opcode = ROCE_UD_SEND_ONLY, .pkey = 0xffff, .dest_qpn = 1 },
-		.deth = { .qkey = 0x80010000, .src_qpn = 1 },
-	};
-	uint32_t icrc, n = (uint32_t)roce_encode_headers(packet, &pkt);
-
-	cm_encode(packet + n, m);
-	n += CM_MAD_LEN;
-	icrc = htole32(roce_icrc(&path, 0, packet, n));
-	memcpy(packet + n, &icrc, sizeof(icrc));
-	return n + (uint32_t)sizeof(icrc);
-}
-
-static struct sockaddr_in target(void)
-{
-	return (struct sockaddr_in){ .sin_family = AF_INET,
-				     .sin_port = htons(udp_port),
-				     .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-}
-
-static void send_mad(int from, const struct cm_msg *m)
-{
-	struct sockaddr_in to = target();
-	uint8_t packet[PACKET];
-	uint32_t n = make_packet(packet, from, m);
-
-	/* What a full buffer drops is one less. */
-	if (sendto(sockets[from], packet, n, 0, (struct sockaddr *)&to, sizeof(to)) < 0)
-		return;
-}
-
-/* A request that cannot be told from a genuine one. */
-static struct cm_msg request(int from, uint64_t service, uint64_t *seed)
-{
-	struct cm_msg m = { .type = CM_REQ, .tid = place_next(seed) };
-	struct cm_ip_header ip = { .ip_version = 4,
-				   .src_port = 1,
-				   .src = sources[from],
-				   .dst = gid_of(INADDR_LOOPBACK) };
-
-	m.req = (struct cm_req){
-		.local_id = (uint32_t)place_next(seed) | 1,
-		.service_id = service,
-		.ca_guid = place_next(seed),
-		.qpn = (uint32_t)place_next(seed) & 0xffffff,
-		.remote_response_timeout = 20,
-		.local_response_timeout = 20,
-		.max_cm_retries = 15,
-		.transport = CM_RC,
-		.pkey = 0xffff,
-		.mtu = 3,
-		.primary = { .local_gid = sources[from],
-			     .remote_gid = gid_of(INADDR_LOOPBACK),
-			     .hop_limit = 64,
-			     .ack_timeout = 17 },
-	};
-	cm_ip_header_encode(m.req.private_data, &ip);
-	return m;
-}
 
 static uint64_t service_of(const struct rdma_cm_id *listener)
 {
@@ -167,9 +60,9 @@ static void state_is_bounded(uint64_t seed)
 	CHECK(ch);
 	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
 	for (int i = 0; i < FLOOD; i++) {
-		struct cm_msg m = request(i % SOCKETS, service_of(listener), &seed);
+		struct cm_msg m = forge_request(i % FORGE_SOURCES, service_of(listener), &seed);
 
-		send_mad(i % SOCKETS, &m);
+		forge_send(i % FORGE_SOURCES, &m);
 		CHECK(i % 1000 || queued(ch) <= BACKLOG);
 	}
 	world_wait(ch);
@@ -195,33 +88,13 @@ struct flood {
 	struct timespec cpu; /* that it took */
 };
 
-/* Requests of one source, sent by one call; returns how many. */
-static unsigned int send_burst(int from, uint64_t service, uint64_t *seed)
-{
-	static uint8_t packets[BURST][PACKET];
-	struct sockaddr_in to = target();
-	struct mmsghdr mm[BURST];
-	struct iovec iov[BURST];
-	int n;
-
-	for (int i = 0; i < BURST; i++) {
-		struct cm_msg m = request(from, service, seed);
-
-		iov[i] = (struct iovec){ packets[i], make_packet(packets[i], from, &m) };
-		mm[i].msg_hdr = (struct msghdr){ .msg_name = &to, .msg_namelen = sizeof(to),
-						 .msg_iov = &iov[i], .msg_iovlen = 1 };
-	}
-	n = sendmmsg(sockets[from], mm, BURST, 0);
-	return n < 0 ? 0 : (unsigned int)n;
-}
-
 /* As many as this thread can make, without a pause where the library has its full speed. */
 static void *flood(void *arg)
 {
 	struct flood *f = arg;
 
-	for (int i = 0; !load_relaxed(&f->stop); i = (i + 1) % SOCKETS) {
-		fetch_add_relaxed(&f->sent, send_burst(i, f->service, &f->seed));
+	for (int i = 0; !load_relaxed(&f->stop); i = (i + 1) % FORGE_SOURCES) {
+		fetch_add_relaxed(&f->sent, forge_burst(i, f->service, &f->seed));
 		if (PAUSE_US)
 			usleep(PAUSE_US);
 	}
@@ -339,8 +212,8 @@ static void forged_ends(uint64_t seed)
 		dreq.dreq.remote_id = rej.rej.remote_id = ours;
 		dreq.dreq.remote_qpn = p.id[i & 1]->qp->qp_num;
 		rej.rej.reason = CM_REJ_CONSUMER;
-		send_mad(i % SOCKETS, &dreq);
-		send_mad(i % SOCKETS, &rej);
+		forge_send(i % FORGE_SOURCES, &dreq);
+		forge_send(i % FORGE_SOURCES, &rej);
 	}
 	world_quiet(p.ch[0]);
 	world_quiet(p.ch[1]);
@@ -357,8 +230,7 @@ int main(void)
 		printf("left out: 3: the local transport has no wire\n");
 		return 0;
 	}
-	udp_port = (uint16_t)atoi(getenv("VERBENA_UDP_PORT"));
-	open_sockets();
+	forge_open((uint16_t)atoi(getenv("VERBENA_UDP_PORT")));
 	state_is_bounded(seed);
 	programs_connect_meanwhile(seed + 1);
 	forged_ends(seed + 2);
