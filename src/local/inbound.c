@@ -65,7 +65,7 @@ static void learn_sender(struct local *l, struct inbound *in)
 static void look_again(struct local *l, unsigned int slot)
 {
 	fetch_or_acq_rel(&segment_header(l->seg)->opened[slot / 64], 1ull << slot % 64);
-	l->lacking = true;
+	store_relaxed(&l->lacking, true);
 }
 
 /* A process announced that its lane in this slot is new, or blocked by a predecessor's. */
@@ -118,7 +118,7 @@ static void read_news(struct local *l, uint32_t news)
 	struct seg_header *h = segment_header(l->seg);
 
 	l->news_seen = news;
-	l->lacking = false;
+	store_relaxed(&l->lacking, false);
 	for (unsigned int w = 0; w < ARRAY_SIZE(h->opened); w++) {
 		uint64_t bits = swap_acq_rel(&h->opened[w], 0);
 
@@ -206,6 +206,11 @@ unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, v
 	if (unlikely(l->n_dead) && total < budget)
 		drop_dead(l);
 	return total;
+}
+
+bool local_lacks_memory(const struct local *l)
+{
+	return load_relaxed(&l->lacking);
 }
 
 bool inbound_waits(struct local *l)

@@ -38,7 +38,7 @@ struct local {
 	uint32_t news_seen;
 	unsigned int n_inbound, next_inbound;
 	unsigned int n_dead;		/* hint: number of dead entries in inbound[] */
-	bool lacking;			/* an announced lane got no memory */
+	bool lacking;			/* atomic: an announced lane got no memory */
 	struct inbound inbound[SEG_PEERS];
 };
 

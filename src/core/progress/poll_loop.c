@@ -51,6 +51,8 @@ enum {
 	LANE_BURST = 64,	/* packets from processes of this host per round */
 };
 
+#define LANE_RETRY (10 * VRB_MSEC)	/* between attempts to get memory for a lane */
+
 /* Adding and removing QPs */
 
 int vrb_progress_add_qp_locked(struct vrb_qp *qp)
@@ -529,7 +531,11 @@ static bool on_inbox(void *arg, int fd)
 
 static uint64_t next_deadline(void *arg)
 {
-	return time_earlier(timers_next(vrb.timers), vrb_delayed_tx_deadline());
+	uint64_t at = time_earlier(timers_next(vrb.timers), vrb_delayed_tx_deadline());
+
+	if (unlikely(vrb.local && local_lacks_memory(vrb.local)))
+		at = time_earlier(at, time_after(clock_now(), LANE_RETRY));
+	return at;
 }
 
 static void on_deadline(void *arg, uint64_t now)
