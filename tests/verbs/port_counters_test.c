@@ -278,6 +278,31 @@ static void test_dropped(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
+/* Counters only grow, also when a context is closed that has queue pairs left. */
+static void test_orphans(void)
+{
+	static struct world left;
+	uint64_t sent, sends = counter("hw_counters/rdma_sends");
+	struct ibv_qp *a, *b;
+	struct ibv_cq *all;
+	struct buffer data;
+
+	world_open(&left);
+	data = world_buffer(&left, LEN, WORLD_ACCESS);
+	all = world_cq(&left, 16);
+	a = world_qp(&left, IBV_QPT_RC, all, NULL);
+	b = world_qp(&left, IBV_QPT_RC, all, NULL);
+	world_connect(&left, a, b);
+	world_recv(b, 1, world_sge(&data, 0, 64));
+	world_send(a, 2, world_sge(&data, 64, 64));
+	world_poll(all, (struct ibv_wc[2]){ 0 }, 2);
+	sent = counter("hw_counters/sent_pkts");
+	CHECK_EQ(counter("hw_counters/rdma_sends"), sends + 1);
+	CHECK_EQ(ibv_close_device(left.ctx), 0);
+	CHECK_EQ(counter("hw_counters/rdma_sends"), sends + 1);
+	CHECK(counter("hw_counters/sent_pkts") >= sent);
+}
+
 int main(void)
 {
 	setenv("VERBENA_LOG", "error", 1);	/* failures are what this is about */
@@ -297,6 +322,7 @@ int main(void)
 	counter("hw_counters/link_downed");
 	counter("hw_counters/ack_deferred");
 	world_free(&buf);
+	test_orphans();
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	world_close(&w);
 	return 0;

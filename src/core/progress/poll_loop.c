@@ -90,6 +90,9 @@ static void take_out(struct vrb_qp *qp)
 	list_del(&qp->dispatch.raw_node);
 	if (qp->post.senders)
 		pd_senders_remove(qp->post.senders, &qp->post.sender);
+	vrb_delayed_ack_end(qp);
+	vrb_set_uses_wire(qp, false);
+	vrb_counters_add(&qp->config.ctx->dev->retired, roce_qp_counters(&qp->roce));
 }
 
 void vrb_progress_remove_qp(struct vrb_qp *qp)
@@ -98,8 +101,6 @@ void vrb_progress_remove_qp(struct vrb_qp *qp)
 	vrb_for_each_rx_queue (r)
 		vrb_tx_flush(r, clock_now());
 	take_out(qp);
-	vrb_set_uses_wire(qp, false);
-	vrb_counters_add(&qp->config.ctx->dev->retired, roce_qp_counters(&qp->roce));
 	vrb_rx_queues_unlock();
 }
 
@@ -107,9 +108,8 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 {
 	if (qp->config.ctx != arg)
 		return;
-	take_out(qp);
 	lock_acquire(&qp->lock);
-	vrb_set_uses_wire(qp, false);
+	take_out(qp);
 	if (qp->config.hooks && qp->config.hooks->release)
 		qp->config.hooks->release(qp);
 	vrb_peer_drop(qp);
