@@ -10,6 +10,16 @@
 enum { PAST = 1000, NOW = 5000 };
 
 static unsigned int fires;
+static bool out_of_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+/* The library's; meson.build links them here. */
+void *__wrap_malloc(size_t size)
+{
+	return out_of_memory ? NULL : __real_malloc(size);
+}
 
 static void fire(struct object_timer *d, struct expiry *e)
 {
@@ -44,9 +54,29 @@ static void a_raw_qp_that_may_not_send_has_no_timer(void **state)
 	core_env_close(ctx);
 }
 
+/* The program has posted, and waits: nothing else would send its request. */
+static void a_qp_that_found_no_memory_tries_again(void **state)
+{
+	struct vrb_context *ctx = core_env_open();
+	static struct vrb_qp qp;
+
+	vrb_qp_init(&qp, IBV_QPT_RC, &no_ops);
+	qp.config.ctx = ctx;
+	assert_int_equal(vrb_timer_add(&qp.timer, fire), 0);
+	out_of_memory = true;
+	vrb_transmit(&qp, NOW);
+	out_of_memory = false;
+	assert_in_range(timers_next(vrb.timers), NOW + 1, NOW + VRB_SECOND);
+	timers_remove(vrb.timers, &qp.timer.timer);
+	vrb_qp_fini(&qp);
+	core_env_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		/* before this thread has its memory */
+		cmocka_unit_test(a_qp_that_found_no_memory_tries_again),
 		cmocka_unit_test(a_raw_qp_that_may_not_send_has_no_timer),
 	};
 

@@ -16,6 +16,8 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
+#define MEMORY_RETRY VRB_MSEC	/* then it may be there again */
+
 unsigned int vrb_wire_qps;
 
 static uint64_t deadline(const struct vrb_qp *qp)
@@ -32,12 +34,15 @@ enum tx_urgency vrb_tx_urgency(const struct vrb_qp *qp)
 	return TX_NOTHING;
 }
 
-static void arm(struct vrb_qp *qp)
+static void arm_at(struct vrb_qp *qp, uint64_t at)
 {
-	uint64_t at = deadline(qp);
-
 	if (timers_arm(vrb.timers, &qp->timer.timer, at))
 		progress_hurry(vrb.progress, at);
+}
+
+static void arm(struct vrb_qp *qp)
+{
+	arm_at(qp, deadline(qp));
 }
 
 void vrb_set_uses_wire(struct vrb_qp *qp, bool far)
@@ -145,6 +150,7 @@ void vrb_transmit(struct vrb_qp *qp, uint64_t now)
 
 	if (!b) {
 		log_limited(LOG_CORE, LOG_ERROR, "out of memory: QP 0x%x cannot send", qp->wq.qpn);
+		arm_at(qp, time_after(now, MEMORY_RETRY));
 		return;
 	}
 	vrb_transmit_batch(qp, b, now);
