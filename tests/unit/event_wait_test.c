@@ -16,6 +16,7 @@
 #include "core/cq/comp_channel.h"
 #include "core/cq/cq.h"
 #include "core/fastpath/poll.h"
+#include "core/progress/poll_loop.h"
 #include "run/clock.h"
 #include "util/atomic.h"
 
@@ -77,17 +78,20 @@ static void set_flags(int flags)
 	assert_int_equal(fcntl(channel->ibv.fd, F_SETFL, flags), 0);
 }
 
-static void only_a_blocking_one_polls(void **state)
+/* The progress thread is there for a wait that is long enough to end the polling. */
+static void only_a_blocking_one_waits(void **state)
 {
 	expect_short_waits();
 	vrb_cq_arm(cq, false);
 	vrb_timer_set(&arrival, clock_now());
 	assert_int_equal(take(), EAGAIN);
 	assert_true(vrb_cq_looks_empty(cq));
+	assert_int_equal(progress_start(vrb.progress), 0);
 	expect_short_waits();
 	set_flags(0);
 	assert_int_equal(take(), 0);
 	set_flags(O_NONBLOCK);
+	progress_stop(vrb.progress);
 	expect_success();
 	assert_int_equal(take(), EAGAIN);
 }
@@ -161,6 +165,8 @@ static int set_up(void **state)
 	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
 
 	ctx = core_env_open();
+	progress_free(vrb.progress);
+	assert_int_equal(progress_new(&vrb_progress_ops, NULL, &vrb.progress), 0);
 	assert_int_equal(vrb_channel_create(ctx, &channel), 0);
 	attr.channel = &channel->ibv;
 	assert_int_equal(vrb_cq_create(ctx, &attr, false, NULL, &cq), 0);
@@ -181,7 +187,7 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_a_blocking_one_polls),
+		cmocka_unit_test(only_a_blocking_one_waits),
 		cmocka_unit_test(another_takes_it_between_poll_and_read),
 		cmocka_unit_test(several_take_each_event_once),
 	};
