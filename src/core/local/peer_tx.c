@@ -321,14 +321,6 @@ static bool send_copy(struct local_peer *peer, const void *arg)
 	return false;
 }
 
-/* Sends a multicast datagram to all processes, which know their group members. Returns true. */
-static bool send_to_all(const struct net_path *path, const uint8_t *packet, uint32_t len,
-			uint64_t now)
-{
-	any_member(send_copy, &(struct datagram){ path, packet, len }, now);
-	return true;
-}
-
 /* Returns the local process that a unicast datagram is for; NULL: none. */
 static struct local_peer *addressee(struct vrb_qp *qp, const struct net_path *path, uint32_t qpn,
 				    uint64_t now)
@@ -346,7 +338,10 @@ bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_
 	bool sent;
 
 	if (net_is_multicast(&path->dst)) {
-		sent = all_members_local(qp) && send_to_all(path, packet, len, now);
+		sent = all_members_local(qp);
+		/* To all processes: they know their group members. */
+		if (sent)
+			any_member(send_copy, &(struct datagram){ path, packet, len }, now);
 	} else {
 		peer = addressee(qp, path, roce_dest_qpn(packet), now);
 		sent = peer && send_datagram(peer, path, packet, len);

@@ -31,14 +31,14 @@ enum {
 
 /* ---- frames ---- */
 
-struct rx_packet {
+struct matched_frame {
 	const struct raw_frame *frame;
 	struct flow_key key;
 };
 
 static void hit(void *arg, struct flow_rule *rule)
 {
-	const struct rx_packet *a = arg;
+	const struct matched_frame *a = arg;
 	const struct vrb_flow *flow = rule->owner;
 
 	if (flow->count)
@@ -49,7 +49,7 @@ static void hit(void *arg, struct flow_rule *rule)
 
 void vrb_flow_input(struct vrb_device *dev, const struct raw_frame *f)
 {
-	struct rx_packet a = { .frame = f };
+	struct matched_frame a = { .frame = f };
 
 	flow_dissect(&a.key, f->data, f->len);
 	if (f->outgoing)
