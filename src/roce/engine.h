@@ -252,12 +252,12 @@ uint64_t roce_next_timeout(const struct roce_qp *qp);
 void roce_timeout(struct roce_qp *qp, uint64_t now);
 
 /*
- * Has an ack timeout passed; or the time after which the oldest packet is sent once more, to see
- * whether it has arrived?  If the caller knows that the peer has not had a chance to answer, what
+ * Has an ack timeout passed?  When has, or will have, or the time after which the oldest packet is
+ * sent once more, to see whether it has arrived; VRB_NEVER: nothing is unanswered.  If the caller knows that the peer has not had a chance to answer, what
  * is due may begin anew, without a packet and without counting, before roce_timeout() is called.
  */
 bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now);
-bool roce_probe_due(const struct roce_qp *qp, uint64_t now);
+uint64_t roce_reply_due(const struct roce_qp *qp);
 void roce_defer_timeout(struct roce_qp *qp, uint64_t now);
 
 /*

@@ -207,9 +207,9 @@ bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now)
 	return time_reached(qp->retry.ack_deadline, now);
 }
 
-bool roce_probe_due(const struct roce_qp *qp, uint64_t now)
+uint64_t roce_reply_due(const struct roce_qp *qp)
 {
-	return time_reached(qp->retry.probe_at, now);
+	return time_earlier(qp->retry.ack_deadline, qp->retry.probe_at);
 }
 
 void roce_defer_timeout(struct roce_qp *qp, uint64_t now)

@@ -402,6 +402,12 @@
 #define TUNE_POLL_LATE_ROUNDS 64
 
 /*
+ * Unit: ns, until the next look whether an RX queue was served since a reply was due.  Chosen, not
+ * measured.  Read by: core/progress/timeouts.c.
+ */
+#define TUNE_UNSERVED_RETRY (250 * VRB_USEC)
+
+/*
  * Unit: polls, without a wait for an event, and a program counts as polling.  Chosen, not
  * measured.  Read by: core/progress/poll_loop.c.
  */

@@ -7,19 +7,23 @@
 
 #include "core_qp.h"
 
+#include "core/base/rx_queues.h"
 #include "core/cq/cq.h"
 #include "core/device/device.h"
 #include "core/mem/mr.h"
 #include "core/progress/drain.h"
+#include "core/progress/rx_queue.h"
 #include "core/progress/timeouts.h"
 #include "core/tx/transport_ops.h"
 #include "core/tx/tx_sched.h"
+#include "left_out.h"
 #include "place.h"
 #include "run/clock.h"
 #include "wire/udp.h"
 
 enum {
 	TIMEOUT = 10,	/* 4.2 ms */
+	TIMEOUTS = 10,	/* more than there are retries */
 	JUNK = 100,	/* datagrams that came before the answer: more than a poll takes */
 };
 
@@ -143,6 +147,37 @@ static void a_poller_reads_before_it_expires(void **state)
 	expect_success();
 }
 
+/* A thread without a processor holds a queue: nobody can know whether the answer lies there. */
+static void nothing_expires_before_all_queues_are_served(void **state)
+{
+	struct vrb_rx_queue *r = &vrb_rx_queues[1];
+	uint64_t before, end;
+	struct ibv_wc wc;
+
+	vrb_rx_queues_open();
+	if (!load_relaxed(&vrb_extra_rx_queues))
+		LEAVE_OUT("one processor needs one queue");
+	qp->wq.dest_qpn ^= 1;	/* nobody's */
+	memory[0]++;
+	post_write();
+	qp->wq.dest_qpn ^= 1;
+
+	lock_acquire(r->lock);
+	before = retransmitted();
+	end = time_after(clock_now(), TIMEOUTS * roce_ack_timeout_ns(TIMEOUT));
+	while (!time_reached(end, clock_now()))
+		vrb_poll_once(1);
+	assert_int_equal(retransmitted(), before);
+	lock_release(r->lock);
+
+	while (!vrb_cq_take_some(cq, 1, &wc)) {
+		vrb_poll_once(1);
+		vrb_tx_try_flush_delayed();
+	}
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_true(memory[1] == memory[0]);
+}
+
 static char dir[64];
 
 static int set_up(void **state)
@@ -184,6 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_thread_reads_before_it_expires),
 		cmocka_unit_test(a_poller_reads_before_it_expires),
+		cmocka_unit_test(nothing_expires_before_all_queues_are_served),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

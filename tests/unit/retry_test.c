@@ -98,7 +98,7 @@ static void a_deferred_probe_leaves_the_ack_timeout_running(void **state)
 	deadline = e.qp.retry.ack_deadline;
 	while (e.qp.retry.probe_at != VRB_NEVER) {
 		e.now = e.qp.retry.probe_at;
-		assert_true(roce_probe_due(&e.qp, e.now));
+		assert_true(roce_reply_due(&e.qp) == e.now);
 		roce_defer_timeout(&e.qp, e.now);
 		roce_timeout(&e.qp, e.now);
 		assert_int_equal(env_drain(&e), 0);

@@ -225,7 +225,6 @@ static void in_child(void)
 
 int main(void)
 {
-	alarm(100);
 	everything();
 	in_child();
 	world_close(&w);

@@ -50,6 +50,7 @@ struct vrb_rx_queue {
 	/* NULL: none; immutable while the queue exists */
 	struct wire *wire;
 	uint64_t looked_at;		/* when the sockets were last read */
+	uint64_t served_at;	/* atomic: when the last round of packets that is over began */
 	/* one-sided packets, which programs wait for without polling a CQ; wraps */
 	unsigned int onesided_pkts;
 	/* packets for QPs of another queue since steering was set up */

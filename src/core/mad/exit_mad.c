@@ -21,7 +21,7 @@ enum {
 	BUCKETS = 4096,
 	FIRST_ROOM = 64,
 	NONE = 0,	/* indices start at 1 */
-	LOOKS = 12,	/* for a dying process, 0.4 s in total: exit is slow on a busy machine */
+	LOOKS = 20,	/* for a dying process, 105 s in total: exit is slow on a busy machine */
 };
 
 /* after its file was closed; the interval doubles each time */
@@ -168,9 +168,10 @@ static void on_timer(struct object_timer *d, struct expiry *e)
 
 static bool on_news(void *arg, int fd)
 {
-	bool any = host_exit_mad_news(vrb.host, fd);
+	bool any;
 
 	lock_acquire(&vrb.poll_lock);
+	any = host_exit_mad_news(vrb.host, fd);
 	if (host_exit_mad_dying(vrb.host)) {
 		exit_mads.looks = 0;
 		exit_mads.look_at = clock_now() + FIRST_LOOK;
@@ -192,6 +193,8 @@ void vrb_exit_mad_start(void)
 		exit_mads.fd = -1;
 	}
 	lock_acquire(&vrb.poll_lock);
+	/* Who died before the watch began was seen by nobody. */
+	host_reap(vrb.host);
 	execute(clock_now());
 	lock_release(&vrb.poll_lock);
 }

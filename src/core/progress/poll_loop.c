@@ -174,6 +174,7 @@ static void reply_to_keepalives(uint64_t now)
 	take_all_packets(vrb_main_rx_queue, now, false);
 	vrb_tx_flush(vrb_main_rx_queue, now);
 	vrb_keepalive_reply();
+	vrb_steer_doubt(now);
 }
 
 /* Must hold vrb.poll_lock. */
@@ -223,7 +224,8 @@ static bool take_inbox(uint64_t now)
 
 /*
  * Packets that have arrived are not late, even if no thread had a CPU to take them. Takes them
- * before deadlines expire: first those of the other rx queues; a busy one is polled by its owner.
+ * before deadlines expire: first those of the other rx queues; one that another thread holds is
+ * waited for, if a reply is missed (timeouts.c).
  * Must hold no lock of level 3 or below.
  */
 static void take_late(uint64_t now, bool poller)

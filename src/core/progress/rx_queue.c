@@ -83,6 +83,8 @@ unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller
 	}
 	if (!sum)
 		vrb_tx_flush(r, now);
+	/* Release: what the packets did to their QPs comes before. Partner: is_served_since(). */
+	store_release(&r->served_at, now);
 	vrb_steer_packets_seen(r);
 	if (unlikely(r->missteered >= MISSTEERED_MAX))
 		report_missteered(r, now);
@@ -162,6 +164,7 @@ static void clear(struct vrb_rx_queue *r)
 	r->delayed_deadline = VRB_NEVER;
 	r->missteered = 0;
 	r->looked_at = 0;
+	store_relaxed(&r->served_at, 0);
 }
 
 static unsigned int power_of_two(unsigned int n)

@@ -20,12 +20,12 @@ enum {
 };
 
 static struct {
-	bool awaiting;		/* a probe is on its way; atomic, as is */
-	int32_t at[VRB_RX_QUEUES][2];	/* where receivers are, as far as the probe has told */
+	int32_t at[VRB_RX_QUEUES][2];	/* where receivers are, as the probe has told; atomic */
 	int32_t before[VRB_RX_QUEUES][2];	/* where they were when it was sent */
 	struct host_steer published;
 	unsigned int misled;
 	uint64_t probed, interval;
+	uint64_t generation;	/* host_generation() before the last probe */
 	unsigned int blocks;	/* host_blocks_taken() that the installed program knows of */
 } steer;
 
@@ -71,9 +71,10 @@ static bool look_up(const struct vrb_rx_queue *r, unsigned int family, int32_t *
 void vrb_steer_probe(void)
 {
 	static const int32_t nowhere[2] = { -1, -1 };
-	unsigned int members = install() + SPARE_POSITIONS;
+	unsigned int members;
 
-	store_relaxed(&steer.awaiting, true);
+	steer.generation = host_generation(vrb.host);
+	members = install() + SPARE_POSITIONS;
 	vrb_for_each_rx_queue (r) {
 		for (unsigned int family = 0; family < ARRAY_SIZE(nowhere); family++)
 			look_up(r, family, &steer.before[r - vrb_rx_queues][family]);
@@ -107,10 +108,8 @@ static void publish(void)
 		host_publish_wire(vrb.host, vrb.wire->port, &to);
 		install();
 	}
-	if (!known)
-		return;
-	store_relaxed(&steer.awaiting, false);
-	steer.interval = memcmp(steer.before, steer.at, sizeof(steer.at)) ? TUNE_STEER_PROBE :
+	if (known)
+		steer.interval = memcmp(steer.before, steer.at, sizeof(steer.at)) ? TUNE_STEER_PROBE :
 			 min(2 * steer.interval, TUNE_STEER_PROBE_SELDOM);
 }
 
@@ -127,10 +126,8 @@ void vrb_steer_packets_seen(struct vrb_rx_queue *r)
 	const int32_t *known = steer.at[r - vrb_rx_queues];
 	int32_t at[2];
 
-	if (likely(!load_relaxed(&steer.awaiting)))
-		return;
 	udp_position(r->wire, at);
-	if (at[0] == load_relaxed(&known[0]) && at[1] == load_relaxed(&known[1]))
+	if (likely(at[0] == load_relaxed(&known[0]) && at[1] == load_relaxed(&known[1])))
 		return;
 	if (r != vrb_main_rx_queue)
 		lock_acquire(&vrb.poll_lock);
@@ -152,13 +149,28 @@ void vrb_steer_qp_added(void)
 		install();
 }
 
+static void probe_again(uint64_t now)
+{
+	steer.misled = 0;
+	steer.probed = now;
+	vrb_steer_probe();
+}
+
 void vrb_steer_misled(unsigned int n, uint64_t now)
 {
 	steer.misled += n;
 	if (steer.misled < TUNE_STEER_MISLED || time_since(steer.probed, now) < steer.interval ||
 	    !vrb.wire)
 		return;
-	steer.misled = 0;
-	steer.probed = now;
-	vrb_steer_probe();
+	probe_again(now);
+}
+
+void vrb_steer_doubt(uint64_t now)
+{
+	uint64_t since = time_since(steer.probed, now);
+
+	if (since < TUNE_STEER_PROBE || !vrb.wire || !host_shared(vrb.host))
+		return;
+	if (since >= steer.interval || host_generation(vrb.host) != steer.generation)
+		probe_again(now);
 }

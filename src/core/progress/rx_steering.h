@@ -26,8 +26,8 @@ void vrb_steer_stop(void);
 void vrb_steer_qp_added(void);
 
 /*
- * Call after taking packets, which may include a probe. Cheap while no probe is pending. Must hold
- * only the rx queue's lock; takes vrb.poll_lock unless that is the lock held.
+ * Call after taking packets, which may include a probe. Cheap if none did. Must hold only the rx
+ * queue's lock; takes vrb.poll_lock unless that is the lock held.
  */
 void vrb_steer_packets_seen(struct vrb_rx_queue *r);
 
@@ -36,5 +36,11 @@ void vrb_steer_packets_seen(struct vrb_rx_queue *r);
  * this persists.
  */
 void vrb_steer_misled(unsigned int n, uint64_t now);
+
+/*
+ * Packets were not answered: they may have come to a socket that nobody reads, of a process that is
+ * stopped. Probes again if other processes have come or gone, and now and then anyway.
+ */
+void vrb_steer_doubt(uint64_t now);
 
 #endif

@@ -4,10 +4,12 @@
 #include <errno.h>
 
 #include "core/base/object_timer.h"
+#include "core/base/rx_queues.h"
 #include "core/base/state.h"
 #include "core/base/xrc_ops.h"
 #include "core/cq/cq.h"
 #include "core/local/peer_link.h"
+#include "core/progress/rx_steering.h"
 #include "core/qp/qp.h"
 #include "core/qp/qp_table.h"
 #include "core/qp/srq.h"
@@ -15,7 +17,9 @@
 #include "core/tx/transmit.h"
 #include "core/tx/tx_batch.h"
 #include "run/clock.h"
+#include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/tuning.h"
 #include "wire/wire.h"
 
 enum {
@@ -54,12 +58,6 @@ static enum reason what_network_said(const struct net_addr *peer, uint64_t now)
 	}
 }
 
-/* Must hold qp->lock. */
-static bool is_unanswered(const struct vrb_qp *qp, uint64_t now)
-{
-	return roce_ack_overdue(&qp->roce, now) || roce_probe_due(&qp->roce, now);
-}
-
 void vrb_timeout_cq(struct object_timer *d, struct expiry *e)
 {
 	struct vrb_cq *cq = container_of(d, struct vrb_cq, timer);
@@ -72,24 +70,46 @@ void vrb_timeout_cq(struct object_timer *d, struct expiry *e)
 }
 
 /*
- * True if a peer seems not to have replied in time. Most timers that are due were set for a reply
+ * Since when a reply is missed; VRB_NEVER if none is. Most timers that are due were set for a reply
  * that has come since.
  */
-static bool is_missed(struct vrb_qp *qp, uint64_t now)
+static uint64_t missed_since(struct vrb_qp *qp, uint64_t now)
 {
-	bool missed;
+	uint64_t since;
 
 	lock_acquire(&qp->lock);
-	missed = is_unanswered(qp, now);
+	since = roce_reply_due(&qp->roce);
 	lock_release(&qp->lock);
-	return missed;
+	return time_reached(since, now) ? since : VRB_NEVER;
 }
 
-static void expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
+/*
+ * Otherwise packets from before may be in the hands of a thread that has no CPU, or behind them.
+ * The caller has served the main RX queue.
+ */
+static bool is_served_since(uint64_t at)
 {
+	vrb_for_each_rx_queue (r)
+		if (r != vrb_main_rx_queue && load_acquire(&r->served_at) < at)
+			return false;
+	return true;
+}
+
+/* Must hold qp->lock. */
+static bool is_overdue_by_wire(struct vrb_qp *qp, uint64_t now)
+{
+	return roce_ack_overdue(&qp->roce, now) && !qp->peer.process;
+}
+
+/* True if the timeout of a packet on the wire has passed. */
+static bool expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
+{
+	bool overdue;
+
 	lock_acquire(&qp->lock);
 	qp->now = now;
-	if (is_unanswered(qp, now) &&
+	overdue = is_overdue_by_wire(qp, now);
+	if (time_reached(roce_reply_due(&qp->roce), now) &&
 	    vrb_peer_defers_timeout(qp, roce_ack_overdue(&qp->roce, now), now))
 		roce_defer_timeout(&qp->roce, now);
 	if (time_reached(roce_next_timeout(&qp->roce), now)) {
@@ -98,17 +118,23 @@ static void expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 	}
 	vrb_transmit_batch(qp, b, now);
 	lock_release(&qp->lock);
+	return overdue;
 }
 
 void vrb_timeout_qp(struct object_timer *d, struct expiry *e)
 {
 	struct vrb_qp *qp = container_of(d, struct vrb_qp, timer);
+	uint64_t missed = missed_since(qp, e->now);
 
-	if (!e->taken && unlikely(is_missed(qp, e->now))) {
+	if (!e->taken && unlikely(missed != VRB_NEVER)) {
 		e->taken = true;
 		e->take_all(e->now, e->poller);
+		missed = missed_since(qp, e->now);
 	}
-	expire_qp(qp, e->batch, e->now);
+	if (unlikely(missed != VRB_NEVER && !is_served_since(missed)))
+		vrb_timer_set(d, time_after(e->now, TUNE_UNSERVED_RETRY));
+	else if (unlikely(expire_qp(qp, e->batch, e->now)))
+		vrb_steer_doubt(e->now);
 }
 
 bool vrb_timers_expire(uint64_t now, void (*take_all)(uint64_t now, bool poller), bool poller)
