@@ -160,6 +160,8 @@ void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 
 /* Local operations, and a halted request, whose turn has come. */
 void roce_completer_settle(struct roce_qp *qp);
+
+/* The name of a step, for tests: last_step tells how far the last packet came. */
 const char *roce_comp_step_name(unsigned int step);
 
 /* responder.c */
@@ -179,7 +181,7 @@ void roce_responder_fault(struct roce_qp *qp, enum reason why); /* see faults.h 
 void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe);
 void roce_response_fault(struct roce_qp *qp, enum reason why,
 			 uint32_t psn); /* in place of the answer with that PSN */
-const char *roce_resp_step_name(unsigned int step);
+const char *roce_resp_step_name(unsigned int step);	/* as roce_comp_step_name() */
 
 /* execute.c: the packet takes effect.  Returns why it could not, or REASON_NONE. */
 enum reason roce_execute(struct roce_qp *qp, const struct roce_pkt *pkt,

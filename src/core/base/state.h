@@ -5,14 +5,14 @@
  *
  * Lock order of the whole library, outermost first; a thread may skip levels but never go back:
  *
- *	0  context.c's successors	contexts that replace inherited ones after a fork
+ *	0  context_open.c's successors	contexts that replace inherited ones after a fork
  *	0  vrb.life		start and stop of the process state, join of the progress thread
  *	0  remote_handle.c's calls  opening and closing QPs of other processes
  *	1  vrb.lock		device registry, list of contexts
  *	2  context->lock	lists of objects of one context, counts of children
  *	3  RX queues' locks, in the order of their numbers
  *				one thread at a time receives from a wire (pollers try the lock);
- *				see rx_queue.h
+ *				see rx_queues.h
  *	   vrb.poll_lock	the main RX queue's lock; lanes, timers, all without another lock
  *	   remote_handle.c's lock  handles of QPs of other processes
  *	4  qp->lock		one QP: queues, engine, state
@@ -20,8 +20,8 @@
  *	5  srq->lock
  *	6  cq->lock
  *	7  resend.c's lock	XRC messages that wait for room; above the others of this level
- *	   channel / context event queues, port table, mr table's writer lock
- *	8  timers, host, log, shares, lists of senders	(leaves)
+ *	   channel / context event queues, port tables, key table's writer lock
+ *	8  timers, host, log, path flows, lists of senders	(leaves)
  *
  * A packet never outlives its QP: a QP is removed from the table under the locks of all RX queues,
  * so a thread that dispatches packets or timers while holding one of them may use the QP it found.
