@@ -61,8 +61,8 @@ def main():
     build = sys.argv[1]
     with harness.Bench(build) as bench:
         demo = Demo(bench, build)
-        who = "uid 65534 (nobody), because you are root" if bench.as_root else f"uid {os.getuid()}"
-        print(f"Verbena demo: the distribution's own RDMA programs, no RDMA hardware, no kernel module; as {who}.")
+        job_owner = "uid 65534 (nobody), because you are root" if bench.as_root else f"uid {os.getuid()}"
+        print(f"Verbena demo: the distribution's own RDMA programs, no RDMA hardware, no kernel module; as {job_owner}.")
         if demo.env == {}:
             print(f"(UDP port {ROCE_PORT} is taken by another program here; the demo uses {bench.udp_port}.)")
         demo.devices()

@@ -482,7 +482,7 @@ static bool takes_all(const struct flow_rule *rule)
 	return rule->type != IBV_FLOW_ATTR_MC_DEFAULT;
 }
 
-static bool somebody_takes_all(const struct list *head)
+static bool any_takes_all(const struct list *head)
 {
 	const struct list *at;
 
@@ -498,8 +498,8 @@ unsigned int flow_filter(const struct flow_table *t, struct sock_filter *out, un
 	struct program p = { .out = out, .room = room };
 	const struct list *at;
 
-	p.too_long = !list_empty(&t->sniffers) || somebody_takes_all(&t->defaults) ||
-		     somebody_takes_all(&t->normal);
+	p.too_long = !list_empty(&t->sniffers) || any_takes_all(&t->defaults) ||
+		     any_takes_all(&t->normal);
 	if (!p.too_long && !(list_empty(&t->normal) && list_empty(&t->defaults)))
 		find_ip(&p);
 	if (!p.too_long && !list_empty(&t->normal))

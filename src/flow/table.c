@@ -92,7 +92,7 @@ void flow_table_del(struct flow_table *t, struct flow_rule *rule)
 }
 
 enum end {
-	NOBODY, /* nothing ended the search */
+	UNDECIDED, /* nothing ended the search */
 	TAKEN,
 	DROPPED,
 };
@@ -100,7 +100,7 @@ enum end {
 static enum end choose(const struct list *head, const struct flow_key *key, flow_hit_fn *hit,
 		       void *arg)
 {
-	enum end end = NOBODY;
+	enum end end = UNDECIDED;
 	bool matches = false;
 	const struct list *at;
 
@@ -108,7 +108,7 @@ static enum end choose(const struct list *head, const struct flow_key *key, flow
 		struct flow_rule *rule = rule_of(at);
 
 		if (!rule->twin) {
-			if (end != NOBODY)
+			if (end != UNDECIDED)
 				break;
 			matches = flow_rule_matches(rule, key);
 		}
@@ -159,7 +159,7 @@ void flow_table_received(const struct flow_table *t, const struct flow_key *key,
 			 void *arg)
 {
 	flow_table_sniffed(t, hit, arg);
-	if (choose(&t->normal, key, hit, arg) == NOBODY)
+	if (choose(&t->normal, key, hit, arg) == UNDECIDED)
 		left_over(t, key, hit, arg);
 }
 

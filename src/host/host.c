@@ -52,7 +52,7 @@ static bool reclaim(struct host *h, int slot)
 	bool dead = false;
 
 	if (slot == h->slot || table_slot_locked(&h->table, slot) ||
-	    table_lock_within(&h->table, TABLE_PATIENCE_TO_TIDY))
+	    table_lock_within(&h->table, TABLE_CLEANUP_TIMEOUT))
 		return false;
 	if (table_take_slot(&h->table, slot)) {
 		dead = true;
@@ -194,7 +194,7 @@ static void note_refusal(struct refused *r, struct host_run_dir *dir, int err)
  * A system without /dev/shm is normal; a failed choice of the user, or a place others may use, is
  * worth a warning.
  */
-static void tell_other_place(const struct host *h, const struct refused *r)
+static void log_other_place(const struct host *h, const struct refused *r)
 {
 	bool news = r->wanted || r->opened || r->err == EPERM;
 
@@ -219,7 +219,7 @@ static int join_shared(struct host *h, const char *dir)
 			continue;
 		}
 		if (first.err)
-			tell_other_place(h, &first);
+			log_other_place(h, &first);
 		return 0;
 	}
 	log_warn(LOG_HOST,
@@ -277,7 +277,7 @@ void host_leave(struct host *h)
 	if (!h)
 		return;
 	/* If the lock cannot be had the next process finds a dead slot, which is as good. */
-	if (h->shared && !table_lock_within(&h->table, TABLE_PATIENCE_TO_TIDY)) {
+	if (h->shared && !table_lock_within(&h->table, TABLE_CLEANUP_TIMEOUT)) {
 		clear_slot(h, h->slot);
 		table_unlock(&h->table);
 	}

@@ -196,14 +196,14 @@ void host_publish_manager(struct host *h, bool on);
 unsigned int host_managers(struct host *h, int *slots, unsigned int cap);
 
 /*
- * Sends a message of another part of the library, which is in up to HOST_TELL_PARTS pieces,
+ * Sends a message of another part of the library, which is in up to HOST_MESSAGE_PARTS pieces,
  * HOST_PACKET_MAX bytes in all, to the inbox of a process.  Messages of one sender arrive in order,
  * whole, and if this returns 0.  Otherwise: ENOENT if the process is gone, EAGAIN if it does not
  * empty its inbox, EMSGSIZE.
  */
-enum { HOST_TELL_PARTS = 4 };
-int host_tell(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
-	      unsigned int n);
+enum { HOST_MESSAGE_PARTS = 4 };
+int host_send_message(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
+		      unsigned int n);
 
 /*
  * Marks: any number of processes may have a mark, named by 60 bits; it exists while one of them
@@ -246,7 +246,7 @@ enum host_msg {
 	 * buf is a struct host_keepalive that was sent to this process, or to another one before it
 	 */
 	HOST_KEEPALIVE,
-	HOST_MESSAGE,		/* *len and buf are what host_tell() was given */
+	HOST_MESSAGE,		/* *len and buf are what host_send_message() was given */
 	HOST_GARBAGE,		/* something that was not understood; go on */
 };
 

@@ -158,7 +158,7 @@ static bool mark_deaf(struct host *h, int slot, bool deaf)
 /* A head and what follows it. */
 struct outgoing {
 	struct msg_head head;
-	struct iovec iov[1 + HOST_TELL_PARTS];
+	struct iovec iov[1 + HOST_MESSAGE_PARTS];
 	unsigned int n;
 };
 
@@ -250,8 +250,8 @@ int host_hand_mad(struct host *h, int slot, uint64_t incarnation, const struct n
 	return send_once(h, slot, &l);
 }
 
-int host_tell(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
-	      unsigned int n)
+int host_send_message(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
+		      unsigned int n)
 {
 	struct host_peer peer;
 	struct outgoing l;
@@ -259,7 +259,7 @@ int host_tell(struct host *h, int slot, uint64_t incarnation, const struct iovec
 
 	for (unsigned int i = 0; i < n; i++)
 		len += part[i].iov_len;
-	if (len > HOST_PACKET_MAX || n > HOST_TELL_PARTS)
+	if (len > HOST_PACKET_MAX || n > HOST_MESSAGE_PARTS)
 		return EMSGSIZE;
 	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
 		return ENOENT;

@@ -156,7 +156,7 @@ static void give_to_table(const struct qpns *q, uint32_t block)
 {
 	struct table_owner freed = { .freed_at = table_now() };
 
-	if (!q->table || table_lock_within(q->table, TABLE_PATIENCE_TO_TIDY))
+	if (!q->table || table_lock_within(q->table, TABLE_CLEANUP_TIMEOUT))
 		return;
 	table_write_owner(q->table, block, &freed);
 	table_unlock(q->table);

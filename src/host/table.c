@@ -88,13 +88,13 @@ bool table_wait_over(struct table_wait *w, uint64_t turn, uint64_t now)
 {
 	if (!w->began)
 		*w = (struct table_wait){
-			.patience = w->patience, .began = now, .moved = now, .turn = turn
+			.timeout = w->timeout, .began = now, .moved = now, .turn = turn
 		};
 	if (turn != w->turn) {
 		w->turn = turn;
 		w->moved = now;
 	}
-	return now > w->moved + w->patience || now > w->began + TABLE_WAIT_MAX;
+	return now > w->moved + w->timeout || now > w->began + TABLE_WAIT_MAX;
 }
 
 uint64_t table_turn(const struct table *t)
@@ -105,16 +105,16 @@ uint64_t table_turn(const struct table *t)
 }
 
 /* For waiters, and for readers that cache what they have read. */
-static void tell_turn(struct table *t)
+static void advance_turn(struct table *t)
 {
 	uint64_t turn = clock_now();
 
 	write_at(t, &turn, sizeof(turn), TURN_AT);
 }
 
-static int wait_for_lock(struct table *t, uint64_t patience)
+static int wait_for_lock(struct table *t, uint64_t timeout)
 {
-	struct table_wait wait = { .patience = patience };
+	struct table_wait wait = { .timeout = timeout };
 	struct timespec pause = { .tv_nsec = 20000 };
 
 	for (;;) {
@@ -129,23 +129,23 @@ static int wait_for_lock(struct table *t, uint64_t patience)
 	}
 }
 
-int table_lock_within(struct table *t, uint64_t patience)
+int table_lock_within(struct table *t, uint64_t timeout)
 {
-	int err = wait_for_lock(t, patience);
+	int err = wait_for_lock(t, timeout);
 
 	if (!err)
-		tell_turn(t);
+		advance_turn(t);
 	return err;
 }
 
 int table_lock(struct table *t)
 {
-	return table_lock_within(t, TABLE_PATIENCE);
+	return table_lock_within(t, TABLE_LOCK_TIMEOUT);
 }
 
 void table_unlock(struct table *t)
 {
-	tell_turn(t);
+	advance_turn(t);
 	set_lock(t, F_UNLCK, TABLE_LOCK_AT);
 }
 
@@ -254,11 +254,11 @@ int table_open(struct table *t, int dirfd)
 	if (t->fd < 0)
 		return errno;
 	/* It is not known yet whose table it is. */
-	err = wait_for_lock(t, TABLE_PATIENCE);
+	err = wait_for_lock(t, TABLE_LOCK_TIMEOUT);
 	if (!err) {
 		err = check_table(t, dirfd);
 		if (!err)
-			tell_turn(t);
+			advance_turn(t);
 		table_unlock(t);
 	}
 	if (err)

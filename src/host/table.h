@@ -83,17 +83,17 @@ static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0, "
 #define TABLE_MARK_MASK    ((1ull << 60) - 1)
 
 /* How long one holder of the lock is waited for, and all of them together. */
-#define TABLE_PATIENCE (3 * VRB_SECOND)
-#define TABLE_PATIENCE_TO_TIDY VRB_SECOND
+#define TABLE_LOCK_TIMEOUT (3 * VRB_SECOND)
+#define TABLE_CLEANUP_TIMEOUT VRB_SECOND
 #define TABLE_WAIT_MAX (30 * VRB_SECOND)
 
 struct table {
 	int fd;
 };
 
-/* A wait for the lock; `patience` is set before, the rest is 0. */
+/* A wait for the lock; `timeout` is set before, the rest is 0. */
 struct table_wait {
-	uint64_t patience;
+	uint64_t timeout;
 	uint64_t began, moved;	/* when it was asked for, and when another holder was seen last */
 	uint64_t turn;
 };
@@ -122,8 +122,8 @@ bool table_in_use(const struct table *t);
  */
 int table_lock(struct table *t);
 
-/* The same for what can be left to others: with a patience of its own for one holder, in ns. */
-int table_lock_within(struct table *t, uint64_t patience);
+/* The same for what can be left to others: with a timeout of its own for one holder, in ns. */
+int table_lock_within(struct table *t, uint64_t timeout);
 void table_unlock(struct table *t);
 
 /* Changes whenever the lock is taken and released. */

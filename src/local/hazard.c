@@ -14,15 +14,15 @@
 #include "util/time.h"
 #include "util/tuning.h"
 
-#define UNUSED_PATIENCE (10 * VRB_SECOND)	/* what follows may be the end of the memory */
-#define QUIET_PATIENCE  (100 * VRB_MSEC)	/* here the memory stays registered */
+#define UNUSED_TIMEOUT (10 * VRB_SECOND)	/* what follows may be the end of the memory */
+#define QUIET_TIMEOUT  (100 * VRB_MSEC)	/* here the memory stays registered */
 
 /*
  * Is the value still in *p because a process is slow? Not if it is dead, or so slow that it must be
  * stopped.
  */
 static void wait_hazard(struct local *l, unsigned int slot, const struct lane *lane,
-			const uint32_t *hazard, uint32_t value, uint64_t patience)
+			const uint32_t *hazard, uint32_t value, uint64_t timeout)
 {
 	uint64_t until = 0;
 
@@ -34,7 +34,7 @@ static void wait_hazard(struct local *l, unsigned int slot, const struct lane *l
 		if (!host_alive(l->host, slot, load_relaxed(&lane->sender)))
 			return;
 		if (until == 0)
-			until = clock_now() + patience;
+			until = clock_now() + timeout;
 		if (clock_now() >= until) {
 			log_limited(LOG_LOCAL, LOG_WARN,
 				    "the process in slot %u has not finished its access to memory",
@@ -46,7 +46,7 @@ static void wait_hazard(struct local *l, unsigned int slot, const struct lane *l
 }
 
 /* L8.  Waits for the hazards that name key `index`, or for all that stand now if it is 0. */
-static void wait_hazards(struct local *l, uint32_t index, uint64_t patience)
+static void wait_hazards(struct local *l, uint32_t index, uint64_t timeout)
 {
 	full_fence();	/* what makes the access illegal is before, the hazards are read after */
 	for (unsigned int slot = 0; slot < SEG_PEERS; slot++) {
@@ -59,17 +59,17 @@ static void wait_hazards(struct local *l, uint32_t index, uint64_t patience)
 			uint32_t found = load_acquire(&lane->hazard[i]);
 
 			if (found != 0 && (index == 0 || found == index))
-				wait_hazard(l, slot, lane, &lane->hazard[i], found, patience);
+				wait_hazard(l, slot, lane, &lane->hazard[i], found, timeout);
 		}
 	}
 }
 
 void local_wait_unused(struct local *l, uint32_t index)
 {
-	wait_hazards(l, index, UNUSED_PATIENCE);
+	wait_hazards(l, index, UNUSED_TIMEOUT);
 }
 
 void local_wait_quiet(struct local *l)
 {
-	wait_hazards(l, 0, QUIET_PATIENCE);
+	wait_hazards(l, 0, QUIET_TIMEOUT);
 }

@@ -50,19 +50,19 @@ static int judge_pull(const struct wq_pull *from, const struct seg_identity *fou
 int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *dst,
 	       unsigned int ndst, uint64_t total)
 {
-	struct iovec theirs[SEGS_MAX + 1], ours[SEGS_MAX + 1];
+	struct iovec remote[SEGS_MAX + 1], local[SEGS_MAX + 1];
 	struct seg_identity found;
 
 	if (from->num_seg > SEGS_MAX || ndst > SEGS_MAX)
 		return EPERM;
-	theirs[0] = (struct iovec){ (void *)(uintptr_t)from->identity, sizeof(found) };
-	ours[0] = (struct iovec){ &found, sizeof(found) };
+	remote[0] = (struct iovec){ (void *)(uintptr_t)from->identity, sizeof(found) };
+	local[0] = (struct iovec){ &found, sizeof(found) };
 	/* One call copies at most about 2 GiB. */
 	for (uint64_t done = 0; done < total;) {
-		unsigned int nfrom = vectors_behind(theirs + 1, from->seg, from->num_seg,
+		unsigned int nfrom = vectors_behind(remote + 1, from->seg, from->num_seg,
 						    skip + done, total - done);
-		unsigned int nto = vectors_behind(ours + 1, dst, ndst, done, total - done);
-		ssize_t n = process_vm_readv(from->pid, ours, nto + 1, theirs, nfrom + 1, 0);
+		unsigned int nto = vectors_behind(local + 1, dst, ndst, done, total - done);
+		ssize_t n = process_vm_readv(from->pid, local, nto + 1, remote, nfrom + 1, 0);
 		int err = judge_pull(from, &found, &n);
 
 		if (err != 0)

@@ -117,7 +117,7 @@ void split_copy_close(struct split_copy *h)
 	take(h, COUNT_MAX);
 }
 
-uint64_t split_copy_theirs(const struct split_copy *h)
+uint64_t split_copy_sender_part(const struct split_copy *h)
 {
 	uint32_t pieces = count_pieces(h->length, h->piece);
 

@@ -68,7 +68,7 @@ bool split_copy_take(struct split_copy *h, uint64_t *at, uint64_t *len);
 void split_copy_close(struct split_copy *h);
 
 /* Where the sender's part begins, once nothing is left; the length if it has none. */
-uint64_t split_copy_theirs(const struct split_copy *h);
+uint64_t split_copy_sender_part(const struct split_copy *h);
 
 /* Then: waits for what the sender has claimed. */
 enum split_copy_outcome split_copy_await(const struct split_copy *h, struct local *l,

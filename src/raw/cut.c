@@ -14,7 +14,7 @@ unsigned int raw_cut(const struct raw_frame *whole, uint32_t mss, uint8_t *room,
 	struct inet f;
 	uint32_t data;
 
-	if (!mss || !inet_parse_frame(whole->data, whole->len, INET_AS_TOLD, &f) || !f.data)
+	if (!mss || !inet_parse_frame(whole->data, whole->len, INET_BY_HEADER, &f) || !f.data)
 		return 0;
 	data = f.end - f.data;
 	part.data = room;

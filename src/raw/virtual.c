@@ -158,9 +158,9 @@ static void follow_members(struct virtual_port *p)
 
 /* Sending */
 
-enum given { GIVEN, BUSY, NOBODY };
+enum delivery { DELIVERED, BUSY, UNREACHABLE };
 
-static enum given give(struct virtual_port *p, struct member *m, const struct raw_out *o,
+static enum delivery give(struct virtual_port *p, struct member *m, const struct raw_out *o,
 		       uint64_t now)
 {
 	struct msghdr mh = { .msg_name = &m->at,
@@ -170,13 +170,13 @@ static enum given give(struct virtual_port *p, struct member *m, const struct ra
 
 	if (sys_sendmsg(p->port.fd[0], &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
 		m->full_since = 0;
-		return GIVEN;
+		return DELIVERED;
 	}
 	if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR)
-		return errno == EFAULT ? BUSY : NOBODY;
+		return errno == EFAULT ? BUSY : UNREACHABLE;
 	if (!m->full_since)
 		m->full_since = now;
-	return time_since(m->full_since, now) < DEAF_AFTER ? BUSY : NOBODY;
+	return time_since(m->full_since, now) < DEAF_AFTER ? BUSY : UNREACHABLE;
 }
 
 /* False: a member must be waited for. Must hold p->lock. */
@@ -186,10 +186,10 @@ static bool give_all(struct virtual_port *p, struct raw_out *o, uint64_t now)
 		switch (give(p, &p->member[o->progress], o, now)) {
 		case BUSY:
 			return false;
-		case NOBODY:
+		case UNREACHABLE:
 			fetch_add_relaxed(&p->port.stats.refused, 1);
 			break;
-		case GIVEN:
+		case DELIVERED:
 			break;
 		}
 	return true;

@@ -15,7 +15,7 @@
 enum { TEXT = INET6_ADDRSTRLEN + 8 };
 
 /* Only the first failure is logged: later ones have the same cause, or the program expects them. */
-static bool told;
+static bool logged;
 
 static const char *text_of(const struct net_addr *a, char text[TEXT])
 {
@@ -41,7 +41,7 @@ void diagnose_rejected(const struct cma_id *id, unsigned int reason)
 	const char *why = cm_rej_reason_text(reason);
 	char to[TEXT];
 
-	if (!log_on(LOG_VERBS, LOG_WARN) || !log_first(&told))
+	if (!log_on(LOG_VERBS, LOG_WARN) || !log_first(&logged))
 		return;
 	text_of(&id->path.dst, to);
 	if (reason == CM_REJ_INVALID_SERVICE_ID)
@@ -84,10 +84,10 @@ void diagnose_silence(const struct cma_id *id, bool last)
 	char to[TEXT];
 	int trouble;
 
-	if (load_relaxed(&told))
+	if (load_relaxed(&logged))
 		return;
 	trouble = qp1.trouble(cma.mad, &id->path.dst);
-	if ((!trouble && !last) || !log_on(LOG_VERBS, LOG_WARN) || !log_first(&told))
+	if ((!trouble && !last) || !log_on(LOG_VERBS, LOG_WARN) || !log_first(&logged))
 		return;
 	text_of(&id->path.dst, to);
 	if (trouble)
@@ -104,7 +104,7 @@ void diagnose_no_device(const struct cma_id *id, const struct net_addr *src)
 	char to[TEXT], from[TEXT];
 	struct net_addr dst = addr_gid(&id->pub.route.addr.dst_addr);
 
-	if (!log_on(LOG_VERBS, LOG_WARN) || !log_first(&told))
+	if (!log_on(LOG_VERBS, LOG_WARN) || !log_first(&logged))
 		return;
 	log_warn(LOG_VERBS,
 		 "connect: no device can send to %s: the route starts at %s, which is no device's "

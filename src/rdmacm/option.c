@@ -46,7 +46,7 @@ static int set_only_family(struct cma_id *id, const void *value)
 }
 
 /* Updates the host's table of listeners.  Not under the lock. */
-static int tell_host(struct cma_id *id)
+static int update_host(struct cma_id *id)
 {
 	if (!id->binding || id->service.family != 6)
 		return 0;
@@ -146,6 +146,6 @@ CMA_EXPORT int rdma_set_option(struct rdma_cm_id *pub, int level, int name, void
 		err = ENOSYS;
 	cma_unlock();
 	if (!err && level == RDMA_OPTION_ID && name == RDMA_OPTION_ID_AFONLY)
-		err = tell_host(id);
+		err = update_host(id);
 	return cma_result(err);
 }

@@ -151,7 +151,7 @@ int resolver_wait(struct cma_id *id, const struct route *route, const struct soc
 	r->route = *route;
 	r->deadline =
 		time_after(clock_now(), (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * VRB_MSEC);
-	route_ask_neighbour(dst, route->ifindex);
+	route_probe_neighbour(dst, route->ifindex);
 	pthread_mutex_lock(&lock);
 	id->resolve = r;
 	err = add(r);

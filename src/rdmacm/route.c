@@ -260,7 +260,7 @@ bool route_neighbour_known(const struct route *r)
 				      NUD_STALE | NUD_DELAY));
 }
 
-void route_ask_neighbour(const struct sockaddr *dst, uint32_t ifindex)
+void route_probe_neighbour(const struct sockaddr *dst, uint32_t ifindex)
 {
 	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_storage to;

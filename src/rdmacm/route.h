@@ -33,7 +33,7 @@ int route_lookup(const struct sockaddr *src, const struct sockaddr *dst, uint8_t
 bool route_neighbour_known(const struct route *r);
 
 /* Makes the kernel resolve the neighbour, by an empty datagram to the destination. */
-void route_ask_neighbour(const struct sockaddr *dst, uint32_t ifindex);
+void route_probe_neighbour(const struct sockaddr *dst, uint32_t ifindex);
 
 /* Opens a non-blocking descriptor that is readable after a neighbour changes; or -errno. */
 int route_monitor_open(void);

@@ -32,7 +32,7 @@ bool rs_iomap_flush(struct rsocket *rs)
 	while (!list_empty(&s->announce)) {
 		struct rs_map *m = list_entry(s->announce.next, struct rs_map, announce);
 
-		if (rs->state != RS_OPEN || !rs_tx_credit(&s->tx) || !rs_stream_can_tell(s))
+		if (rs->state != RS_OPEN || !rs_tx_credit(&s->tx) || !rs_stream_can_send_ctrl(s))
 			return false;
 		list_del(&m->announce);
 		rs_stream_announce(rs, m->index, &m->as);

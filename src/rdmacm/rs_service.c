@@ -81,7 +81,7 @@ static void send_keepalive(struct rsocket *rs)
 {
 	pthread_mutex_lock(&rs->lock);
 	rs_progress_all(rs);
-	if (rs->state == RS_OPEN && rs_stream_can_tell(&rs->stream))
+	if (rs->state == RS_OPEN && rs_stream_can_send_ctrl(&rs->stream))
 		rs_stream_ping(rs);
 	pthread_mutex_unlock(&rs->lock);
 }

@@ -328,9 +328,9 @@ CMA_EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t addrlen)
 
 /* ---- rshutdown(), rclose() ---- */
 
-static bool can_tell(struct rsocket *rs)
+static bool can_send_ctrl(struct rsocket *rs)
 {
-	return rs->state != RS_OPEN || rs_stream_can_tell(&rs->stream);
+	return rs->state != RS_OPEN || rs_stream_can_send_ctrl(&rs->stream);
 }
 
 static bool all_arrived(struct rsocket *rs)
@@ -361,14 +361,14 @@ static int shut(struct rsocket *rs, bool reading, bool writing)
 		rs_wake(rs);
 		return 0;
 	}
-	err = rs_await(rs, NULL, can_tell, false, linger_ms(rs));
+	err = rs_await(rs, NULL, can_send_ctrl, false, linger_ms(rs));
 	if (err || rs->state != RS_OPEN)
 		return err == EAGAIN ? ETIMEDOUT : err;
 	/* The peer may have shut down its direction meanwhile. */
 	read_on = rs->can_read && !reading;
 	rs->can_read = read_on;
 	rs->can_write = write_on;
-	rs_stream_tell(rs, read_on ? RS_CTRL_SHUTDOWN : RS_CTRL_DISCONNECT);
+	rs_stream_send_ctrl(rs, read_on ? RS_CTRL_SHUTDOWN : RS_CTRL_DISCONNECT);
 	if (!read_on)
 		rs_closed(rs);
 	rs_wake(rs);

@@ -275,7 +275,7 @@ static void post_slot(struct rsocket *rs, const uint8_t *data, uint32_t n,
 	post(rs, &wr);
 }
 
-void rs_stream_tell(struct rsocket *rs, enum rs_ctrl what)
+void rs_stream_send_ctrl(struct rsocket *rs, enum rs_ctrl what)
 {
 	post_slot(rs, NULL, 0, NULL, rs_imm(RS_OP_CTRL, what));
 }

@@ -100,13 +100,13 @@ void rs_stream_write(struct rsocket *rs, const uint8_t *buf, uint32_t n,
 uint32_t rs_stream_write_room(const struct rsocket *rs);
 
 /* True if there is a slot for a message without data. */
-static inline bool rs_stream_can_tell(const struct rs_stream *s)
+static inline bool rs_stream_can_send_ctrl(const struct rs_stream *s)
 {
 	return s->slots_free != 0;
 }
 
 /* Sends DISCONNECT or SHUTDOWN.  Needs a slot. */
-void rs_stream_tell(struct rsocket *rs, enum rs_ctrl what);
+void rs_stream_send_ctrl(struct rsocket *rs, enum rs_ctrl what);
 
 /* Writes a mapping of ours to the peer's table.  Needs a slot and a credit. */
 void rs_stream_announce(struct rsocket *rs, uint32_t index, const struct rs_mapping *m);

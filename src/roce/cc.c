@@ -18,7 +18,7 @@ void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t p
 	*cc = (struct roce_cc){ .limit = limit,
 				.most = max(limit, min(most, limit * TUNE_CC_BEYOND)),
 				.window = first, .fast_to = limit, .alpha = ONE, .recover = psn,
-				.patience = TUNE_CC_PATIENCE_FIRST };
+				.calm_needed = TUNE_CC_PATIENCE_FIRST };
 	roce_cc_probe_start(&cc->probe, first);
 }
 
@@ -33,7 +33,7 @@ static void disturb(struct roce_cc *cc)
 {
 	roce_cc_probe_disturbed(&cc->probe);
 	if (cc->window > cc->limit && cc->calm)
-		cc->patience = min(cc->patience * TUNE_CC_PATIENCE_MORE,
+		cc->calm_needed = min(cc->calm_needed * TUNE_CC_PATIENCE_MORE,
 				   (uint32_t)TUNE_CC_PATIENCE_MAX);
 	cc->calm = 0;
 }
@@ -110,7 +110,7 @@ static uint32_t ceiling(const struct roce_cc *cc)
 {
 	bool fast = cc->rtt && cc->rtt < TUNE_CC_DELAY_STEP;
 
-	return fast && cc->calm >= cc->patience ? cc->most : cc->limit;
+	return fast && cc->calm >= cc->calm_needed ? cc->most : cc->limit;
 }
 
 static void give_way(struct roce_cc *cc)

@@ -40,7 +40,7 @@ struct roce_cc {
 	uint32_t most;		/* limit of the part beyond the limit */
 	uint32_t window;
 	uint32_t calm;		/* windows acknowledged since the last loss or CNP */
-	uint32_t patience;	/* calm windows needed to grow beyond the limit */
+	uint32_t calm_needed;	/* calm windows needed to grow beyond the limit */
 	uint32_t acked;		/* PSNs acknowledged since the window last changed */
 	uint32_t growth;	/* growth of less than a packet, in fractions of one */
 	uint32_t fast_to;	/* below this, the window grows by what is acknowledged */

@@ -19,14 +19,14 @@
 #include "util/tuning.h"
 
 struct roce_delayed_ack {
-	uint64_t asked;		/* when a packet came that wants an ACK; 0: none since the last post */
+	uint64_t requested;	/* when a packet came that wants an ACK; 0: none since the last post */
 	uint8_t replies;	/* in a row and in time, TUNE_PINGPONG_REPLIES at most */
 };
 
 /* A packet wants an ACK. */
-static inline void roce_delayed_ack_asked(struct roce_delayed_ack *d, uint64_t now)
+static inline void roce_delayed_ack_requested(struct roce_delayed_ack *d, uint64_t now)
 {
-	d->asked = now;
+	d->requested = now;
 }
 
 static inline bool roce_delayed_ack_expects_reply(const struct roce_delayed_ack *d)
@@ -37,19 +37,19 @@ static inline bool roce_delayed_ack_expects_reply(const struct roce_delayed_ack 
 /* The program posts: a reply, if an ACK is wanted. */
 static inline void roce_delayed_ack_posted(struct roce_delayed_ack *d, uint64_t now)
 {
-	if (!d->asked)
+	if (!d->requested)
 		return;
-	if (time_since(d->asked, now) > TUNE_PINGPONG_REPLY_TIME)
+	if (time_since(d->requested, now) > TUNE_PINGPONG_REPLY_TIME)
 		d->replies = 0;
 	else if (!roce_delayed_ack_expects_reply(d))
 		d->replies++;
-	d->asked = 0;
+	d->requested = 0;
 }
 
 /* The ACK leaves alone. */
 static inline void roce_delayed_ack_alone(struct roce_delayed_ack *d, uint64_t now)
 {
-	if (d->asked && time_since(d->asked, now) >= TUNE_PINGPONG_REPLY_TIME)
+	if (d->requested && time_since(d->requested, now) >= TUNE_PINGPONG_REPLY_TIME)
 		d->replies = 0;
 }
 

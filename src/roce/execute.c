@@ -108,7 +108,7 @@ static enum reason execute_answered(struct roce_qp *qp, const struct roce_pkt *p
 	if (why)
 		return why;
 	if (op->kind == ROCE_KIND_READ)
-		roce_pace_asked(qp, packets, now);
+		roce_pace_read(qp, packets, now);
 	rd = roce_rd_take(qp, resp->epsn, packets);
 	rd->kind = kinds[op->kind];
 	rd->rkey = pkt->reth.rkey;

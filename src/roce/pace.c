@@ -18,9 +18,9 @@ static uint64_t duration(uint32_t kbps, uint64_t bytes)
 /* The program's limit, and what congestion makes of it; 0: none. */
 static uint32_t rate(const struct roce_qp *qp)
 {
-	uint32_t own = qp->wq->rate_kbps, told = qp->pace.told.kbps;
+	uint32_t own = qp->wq->rate_kbps, cnp = qp->pace.dcqcn.kbps;
 
-	return own && told ? min(own, told) : own + told;
+	return own && cnp ? min(own, cnp) : own + cnp;
 }
 
 void roce_pace_reset(struct roce_qp *qp)
@@ -34,8 +34,8 @@ bool roce_pace_wait_over(struct roce_qp *qp, uint64_t now)
 	struct roce_pace *p = &qp->pace;
 	uint64_t ahead = TUNE_PACE_SLACK;
 
-	if (unlikely(p->told.kbps))
-		roce_dcqcn_recover(&p->told, now);
+	if (unlikely(p->dcqcn.kbps))
+		roce_dcqcn_recover(&p->dcqcn, now);
 	if (!rate(qp))
 		return true;
 	if (qp->wq->rate_kbps)
@@ -58,13 +58,13 @@ void roce_pace_notified(struct roce_qp *qp, uint64_t now)
 {
 	const struct roce_counters *c = &qp->counters;
 
-	roce_dcqcn_notified(&qp->pace.told, c->sent_bytes + c->sent_pkts * HEADERS, now);
+	roce_dcqcn_notified(&qp->pace.dcqcn, c->sent_bytes + c->sent_pkts * HEADERS, now);
 }
 
 /*
  * How long the requester takes for a packet, by how often it asks; pauses of its own do not count.
  */
-void roce_pace_asked(struct roce_qp *qp, uint32_t packets, uint64_t now)
+void roce_pace_read(struct roce_qp *qp, uint32_t packets, uint64_t now)
 {
 	struct roce_answer_pace *a = &qp->pace.answers;
 	uint64_t took = now > a->asked_at && a->asked ? (now - a->asked_at) / a->asked : 0;

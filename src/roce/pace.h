@@ -25,7 +25,7 @@ void roce_pace_reset(struct roce_qp *qp);
 /* May a request leave now? If not, the engine's deadline says when. */
 static inline bool roce_is_paced(const struct roce_qp *qp)
 {
-	return unlikely(qp->wq->rate_kbps || qp->pace.told.kbps);
+	return unlikely(qp->wq->rate_kbps || qp->pace.dcqcn.kbps);
 }
 
 bool roce_pace_wait_over(struct roce_qp *qp, uint64_t now);
@@ -50,7 +50,7 @@ void roce_pace_notified(struct roce_qp *qp, uint64_t now);
  * A new READ of so many packets; a sign of congestion; and the same as above for an answer to a
  * READ.
  */
-void roce_pace_asked(struct roce_qp *qp, uint32_t packets, uint64_t now);
+void roce_pace_read(struct roce_qp *qp, uint32_t packets, uint64_t now);
 void roce_pace_spread_answers(struct roce_qp *qp, bool lost);
 bool roce_pace_answer_allows(struct roce_qp *qp, uint64_t now);
 void roce_pace_answered(struct roce_qp *qp, uint64_t now);

@@ -138,7 +138,7 @@ void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
 
 /*
  * The payload could not be fetched: a live peer sends packets instead once it gets the NAK.  What
- * it had sent before, perhaps the same again, is not run (ask_once()).
+ * it had sent before, perhaps the same again, is not run (nak_once()).
  */
 static enum resp_step refuse_pull(struct resp_ctx *c)
 {
@@ -394,7 +394,7 @@ static enum resp_step duplicate(struct resp_ctx *c)
  * pulled, and renumbers what follows.  So no copy of the old request may be run that is on its way
  * still: the new packets would bear PSNs that are past.
  */
-static bool ask_once(struct roce_qp *qp)
+static bool nak_once(struct roce_qp *qp)
 {
 	if (qp->resp.nak_sent)
 		return false;
@@ -406,12 +406,12 @@ static bool ask_once(struct roce_qp *qp)
 static enum resp_step gap(struct resp_ctx *c)
 {
 	c->qp->counters.out_of_seq_request++;
-	return ask_once(c->qp) ? RESP_DONE : RESP_DROP;
+	return nak_once(c->qp) ? RESP_DONE : RESP_DROP;
 }
 
 void roce_responder_nak_gap(struct roce_qp *qp)
 {
-	ask_once(qp);
+	nak_once(qp);
 }
 
 static enum resp_step rnr(struct resp_ctx *c)

@@ -60,8 +60,8 @@ void roce_retry_start(struct roce_qp *qp)
 }
 
 /*
- * A payload that the receiver fetches is acknowledged when it has been: a nanosecond for each byte
- * is patience enough.
+ * A payload that the receiver fetches is acknowledged once the fetch is done: allow a
+ * nanosecond for each byte.
  */
 static uint64_t pull_time(const struct roce_qp *qp)
 {
@@ -92,11 +92,11 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
  */
 static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 {
-	uint64_t patience = max(TUNE_PROBE_RTTS * qp->cc.rtt, TUNE_PROBE_MIN) << qp->retry.probes;
+	uint64_t wait = max(TUNE_PROBE_RTTS * qp->cc.rtt, TUNE_PROBE_MIN) << qp->retry.probes;
 	uint64_t at;
 
-	patience = min(patience, ack_timeout(qp) / TUNE_PROBE_PART);
-	at = time_after(time_after(now, patience), pull_time(qp));
+	wait = min(wait, ack_timeout(qp) / TUNE_PROBE_PART);
+	at = time_after(time_after(now, wait), pull_time(qp));
 	if (qp->wq->timeout && at < qp->retry.ack_deadline)
 		qp->retry.probe_at = at;
 	else

@@ -63,10 +63,10 @@ void roce_burst_reset(struct roce_qp *qp);
 /* The next deadline; VRB_NEVER: none. */
 static inline uint64_t roce_retry_next(const struct roce_qp *qp)
 {
-	uint64_t patience = time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline);
+	uint64_t waiting = time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline);
 	uint64_t sending = time_earlier(qp->burst.resume, roce_cc_resume(&qp->cc));
 
-	return time_earlier(time_earlier(patience, qp->retry.probe_at), sending);
+	return time_earlier(time_earlier(waiting, qp->retry.probe_at), sending);
 }
 
 /* Acts on the deadlines that have passed. */

@@ -103,7 +103,7 @@ struct roce_burst {
 struct roce_pace {
 	uint64_t free;   /* what was sent has passed by then, at the QP's rate */
 	uint64_t resume; /* requests wait until then; VRB_NEVER: none does */
-	struct roce_dcqcn told;	/* UC and UD: what CNPs made of it */
+	struct roce_dcqcn dcqcn;	/* UC and UD: what CNPs made of it */
 	struct roce_answer_pace {
 		uint64_t asked_at; /* by the newest READ */
 		uint64_t gap;      /* time that the requester takes for an answer */

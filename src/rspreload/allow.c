@@ -64,12 +64,12 @@ static const char *domain_name(int domain)
 
 bool allow_line(const char *line, const char *program, int domain, int type, int protocol)
 {
-	char who[FIELD], d[FIELD], t[FIELD], p[FIELD];
+	char name[FIELD], d[FIELD], t[FIELD], p[FIELD];
 	bool stream = type == SOCK_STREAM;
 
-	if (sscanf(line, "%63s %63s %63s %63s", who, d, t, p) != 4)
+	if (sscanf(line, "%63s %63s %63s %63s", name, d, t, p) != 4)
 		return false;
-	if (strcmp(who, "*") && strncmp(program, who, strlen(who)))
+	if (strcmp(name, "*") && strncmp(program, name, strlen(name)))
 		return false;
 	return names(d, domain_name(domain), "AF_", "PF_") &&
 	       names(t, stream ? "STREAM" : "DGRAM", "SOCK_", "SOCK_") &&

@@ -38,7 +38,7 @@ struct inet {
 
 /* Where the packet ends. */
 enum inet_end {
-	INET_AS_TOLD,	/* its header says */
+	INET_BY_HEADER,	/* its header says */
 	INET_AT_END,	/* with what was given: the length in its header is not filled in yet */
 };
 

@@ -114,15 +114,15 @@ size_t steer_build(const struct net_steer *blocks, size_t n, unsigned int family
 {
 	struct program p = { .insn = prog };
 	struct range range[STEER_BLOCKS];
-	bool everybodys = n && blocks->block == MANAGEMENT_BLOCK;
-	size_t n_ranges = collect(blocks + everybodys, n - everybodys, family, range);
+	bool management = n && blocks->block == MANAGEMENT_BLOCK;
+	size_t n_ranges = collect(blocks + management, n - management, family, range);
 
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_B | BPF_ABS, BTH_VERSION_AT));
 	emit(&p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, BTH_VERSION_MASK, 0, 2));
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, PROBE_POSITION_AT));
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_A, 0));
 	emit(&p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, BTH_BLOCK_AT));
-	if (everybodys && blocks->index[family] >= 0)
+	if (management && blocks->index[family] >= 0)
 		emit_management(&p, (uint32_t)blocks->index[family] + 1);
 	if (n_ranges)
 		emit_tree(&p, range, n_ranges);

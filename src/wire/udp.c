@@ -210,11 +210,11 @@ static const char *holder(const struct udp_wire *u)
 /* Once: a program may open and close its device many times. */
 static void complain(const struct udp_wire *u, int err)
 {
-	static int told;
+	static int logged;
 
-	if (load_relaxed(&told) == err)
+	if (load_relaxed(&logged) == err)
 		return;
-	store_relaxed(&told, err);
+	store_relaxed(&logged, err);
 	log_warn(LOG_WIRE, "cannot reach other hosts: UDP port %u: %s", u->wire.port,
 		 err == EADDRINUSE ? holder(u) : strerror(err));
 }

@@ -87,7 +87,7 @@ static void read_segment(uint32_t *segment, const struct cmsghdr *c)
 
 /*
  * *segment: where the kernel has merged packets, the length of all but the last.  *lost: how many
- * have found the receive buffer full since the socket was made; not told while there were none.
+ * have found the receive buffer full since the socket was made; not logged while there were none.
  */
 static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port, uint32_t *segment,
 		      uint32_t *lost)
@@ -119,7 +119,7 @@ static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port, u
 /* Logged once, to explain slow connections: they slow down until no packets are lost. */
 static void note_overflow(struct udp_wire *u, uint32_t lost)
 {
-	static bool told;
+	static bool logged;
 	int size = 0;
 	socklen_t len = sizeof(size);
 
@@ -132,9 +132,9 @@ static void note_overflow(struct udp_wire *u, uint32_t lost)
 		return;
 	}
 	u->wire.stats.recv_overflow += n;
-	if (load_relaxed(&told))
+	if (load_relaxed(&logged))
 		return;
-	store_relaxed(&told, true);
+	store_relaxed(&logged, true);
 	getsockopt(u->fd[u->family], SOL_SOCKET, SO_RCVBUF, &size, &len);
 	log_warn(LOG_WIRE, "packets were lost: the receive buffer of UDP port %u (%d KiB) was full; "
 		 "net.core.rmem_max limits it", u->wire.port, size / 1024);

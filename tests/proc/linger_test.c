@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Post, then deregister the region, or destroy the queue pair, at once: what was posted still gets
- * there, with the bytes that were there when it was posted.  And a peer that never answers holds
- * nobody up.
+ * there, with the bytes that were there when it was posted.  A peer that never answers delays
+ * nothing.
  *
  *	linger_test DEREG|DESTROY|FAIL|SILENT [transport]
  *
@@ -26,7 +26,7 @@ enum {
 	ROUNDS = 10,
 	REQUESTS = 4,
 	SILENT_QPS = 1500,
-	NOBODY = 0x123456,	/* a number that no queue pair of this run directory has */
+	UNUSED_QPN = 0x123456,	/* a number that no queue pair of this run directory has */
 	TIMEOUT = 14,
 	RETRIES = 7,
 };
@@ -223,20 +223,20 @@ static void run_pair(const char *mode)
 /* If each of them were waited for, this would take longer than the test may. */
 static void run_silent(void)
 {
-	struct rc_addr nobody;
+	struct rc_addr unused;
 	struct ibv_qp *first;
 	struct rc rc;
 
 	rc_open(&rc, 4096);
-	nobody = rc_address(&rc, rc.qp);
-	nobody.qpn = NOBODY;
+	unused = rc_address(&rc, rc.qp);
+	unused.qpn = UNUSED_QPN;
 	first = rc.qp;
 	for (int i = 0; i < SILENT_QPS; i++) {
 		struct ibv_mr *mr = reg(&rc);
 
 		rc.qp = rc_new_qp(&rc);
-		rc_connect(&rc, rc.qp, &nobody, TIMEOUT, RETRIES);
-		post(&rc, mr, IBV_WR_SEND, 64, &nobody);
+		rc_connect(&rc, rc.qp, &unused, TIMEOUT, RETRIES);
+		post(&rc, mr, IBV_WR_SEND, 64, &unused);
 		CHECK_EQ(ibv_dereg_mr(mr), 0);
 		CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
 	}

@@ -254,7 +254,7 @@ static void expect_refusal(struct side *s, uint32_t id)
 
 /* ---- what is tested ---- */
 
-static void test_nobody(void)
+static void test_no_listener(void)
 {
 	uint8_t mad[VRB_MAD_LEN];
 	struct arrived a;
@@ -738,7 +738,7 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	{ "NOBODY", test_nobody }, { "LISTENER", test_listener }, { "STOPPED", test_stopped }, { "SELF", test_self },
+	{ "NO-LISTENER", test_no_listener }, { "LISTENER", test_listener }, { "STOPPED", test_stopped }, { "SELF", test_self },
 	{ "SWALLOW", test_swallow }, { "AT_EXIT", test_at_exit }, { "HELD_UP", test_held_up },
 	{ "UNSEEN", test_unseen },   { "LATE", test_late },	  { "IDS", test_ids },	   { "FORK", test_fork },	  { "GARBAGE", test_garbage },
 	{ "OPEN", test_open },

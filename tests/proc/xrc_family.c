@@ -61,10 +61,10 @@ void family_sent(struct family *f, enum ibv_wc_status status)
 	CHECK_EQ(wc.status, status);
 }
 
-void family_order(struct family *f, int who, enum order o)
+void family_order(struct family *f, int member, enum order o)
 {
-	family_say(f->child[who].sock, o);
-	rc_meet(f->child[who].sock);
+	family_say(f->child[member].sock, o);
+	rc_meet(f->child[member].sock);
 }
 
 void family_order_all(struct family *f, enum order o)
@@ -74,12 +74,12 @@ void family_order_all(struct family *f, enum order o)
 }
 
 /* How many messages a receiver has got. */
-uint32_t family_stop(struct family *f, int who)
+uint32_t family_stop(struct family *f, int member)
 {
 	uint32_t got;
 
-	family_say(f->child[who].sock, STOP);
-	child_hear(f->child[who].sock, &got, sizeof(got));
+	family_say(f->child[member].sock, STOP);
+	child_hear(f->child[member].sock, &got, sizeof(got));
 	return got;
 }
 
@@ -116,39 +116,39 @@ enum ibv_wc_status stream_drain(struct stream *s)
 	return first;
 }
 
-struct ibv_wc family_take(struct family *f, int who)
+struct ibv_wc family_take(struct family *f, int member)
 {
 	struct ibv_wc wc;
 
-	family_say(f->child[who].sock, TAKE);
-	child_hear(f->child[who].sock, &wc, sizeof(wc));
+	family_say(f->child[member].sock, TAKE);
+	child_hear(f->child[member].sock, &wc, sizeof(wc));
 	return wc;
 }
 
-uint64_t family_word(struct family *f, int who)
+uint64_t family_word(struct family *f, int member)
 {
 	uint64_t word[8];
 
-	family_say(f->child[who].sock, SHOW);
-	child_hear(f->child[who].sock, word, sizeof(word));
+	family_say(f->child[member].sock, SHOW);
+	child_hear(f->child[member].sock, word, sizeof(word));
 	return word[0];
 }
 
-int family_ask(struct family *f, int who, enum order o)
+int family_ask(struct family *f, int member, enum order o)
 {
 	int n;
 
-	family_say(f->child[who].sock, o);
-	child_hear(f->child[who].sock, &n, sizeof(n));
+	family_say(f->child[member].sock, o);
+	child_hear(f->child[member].sock, &n, sizeof(n));
 	return n;
 }
 
-void family_send(struct family *f, int who, uint32_t len)
+void family_send(struct family *f, int member, uint32_t len)
 {
-	family_order(f, who, POST);
-	xrc_send(&f->x, IBV_WR_SEND, f->facts[who].srqn, 0, len, NULL, len, 0);
+	family_order(f, member, POST);
+	xrc_send(&f->x, IBV_WR_SEND, f->facts[member].srqn, 0, len, NULL, len, 0);
 	family_sent(f, IBV_WC_SUCCESS);
-	CHECK_EQ(family_take(f, who).byte_len, len);
+	CHECK_EQ(family_take(f, member).byte_len, len);
 }
 
 int family_main(int argc, char **argv, const struct family_case *cases, size_t n)

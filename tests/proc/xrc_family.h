@@ -75,18 +75,18 @@ void family_part(struct family *f);
 
 /* Orders: without an answer, with a byte as answer, to all, with a number as answer. */
 void family_say(int sock, enum order o);
-void family_order(struct family *f, int who, enum order o);
+void family_order(struct family *f, int member, enum order o);
 void family_order_all(struct family *f, enum order o);
-int family_ask(struct family *f, int who, enum order o);
-struct ibv_wc family_take(struct family *f, int who);	/* TAKE */
-uint64_t family_word(struct family *f, int who);	/* SHOW: the first one */
-uint32_t family_stop(struct family *f, int who);	/* STOP: how many messages it has got */
+int family_ask(struct family *f, int member, enum order o);
+struct ibv_wc family_take(struct family *f, int member);	/* TAKE */
+uint64_t family_word(struct family *f, int member);	/* SHOW: the first one */
+uint32_t family_stop(struct family *f, int member);	/* STOP: how many messages it has got */
 
 /* Waits for one completion of the initiator. */
 void family_sent(struct family *f, enum ibv_wc_status status);
 
 /* One SEND, from POST to TAKE. */
-void family_send(struct family *f, int who, uint32_t len);
+void family_send(struct family *f, int member, uint32_t len);
 
 /* Numbered messages of all sizes to random receivers, WINDOW of them in flight. */
 struct stream {

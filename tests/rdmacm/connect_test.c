@@ -213,7 +213,7 @@ static void refused(void)
 	pair_destroy(&p);
 }
 
-static void nobody_listens(void)
+static void no_listener(void)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct rdma_cm_id *gone = world_listen(ch, RDMA_PS_TCP, LOOPBACK),
@@ -371,7 +371,7 @@ int main(void)
 	no_reads();
 	data();
 	refused();
-	nobody_listens();
+	no_listener();
 	given_up();
 	destroyed();
 	crossing();

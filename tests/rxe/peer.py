@@ -212,7 +212,7 @@ FAULTS = [
     ("write_imm_late_recv", "SUCCESS SUCCESS", "SUCCESS SUCCESS", "no event"),
     ("send_no_recv", "RNR_RETRY_EXC FLUSH", "", "no event"),
     ("write_imm_no_recv", "RNR_RETRY_EXC FLUSH", "", "no event"),
-    ("send_nobody_listens", "RETRY_EXC FLUSH", "", "no event"),
+    ("send_no_listener", "RETRY_EXC FLUSH", "", "no event"),
 ]
 
 # What the requester sees, and the responder.

@@ -55,7 +55,7 @@ static const struct fault faults[] = {
 	{ "send_no_recv", IBV_WR_SEND, SMALL, .recv_len = NO_RECV, .rnr_retry_limit = 2 },
 	{ "write_imm_no_recv", IBV_WR_RDMA_WRITE_WITH_IMM, SMALL, .recv_len = NO_RECV,
 	  .rnr_retry_limit = 2 },
-	{ "send_nobody_listens", IBV_WR_SEND, SMALL, .recv_len = NO_RECV, .reset = true },
+	{ "send_no_listener", IBV_WR_SEND, SMALL, .recv_len = NO_RECV, .reset = true },
 };
 
 static void post(struct end *e, const struct fault *f)

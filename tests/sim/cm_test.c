@@ -74,7 +74,7 @@ static void losses_are_repaired(void **state)
 }
 
 /* A process dies, and its host speaks for it: nobody is left with a connection to it. */
-static void exit_mads_reach_everybody(void **state)
+static void exit_mads_reach_all_peers(void **state)
 {
 	struct sim_seeds s = sim_seeds("cm exit MADs", 300001, 500);
 
@@ -100,7 +100,7 @@ int main(void)
 		cmocka_unit_test(anything_goes),
 		cmocka_unit_test(clean_network),
 		cmocka_unit_test(losses_are_repaired),
-		cmocka_unit_test(exit_mads_reach_everybody),
+		cmocka_unit_test(exit_mads_reach_all_peers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

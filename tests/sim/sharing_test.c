@@ -22,7 +22,7 @@
 
 enum {
 	SEEDS = 3,
-	NEWCOMERS = 11,
+	NEW_FLOWS = 11,
 	MESSAGE = 65536,
 	QUEUE = 150000,
 	LAZY_NS = 20000,	/* programs look at their queues this late at most */
@@ -150,15 +150,15 @@ static void newcomers_get_their_share(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		uint64_t ratio[NEWCOMERS];
+		uint64_t ratio[NEW_FLOWS];
 
-		for (uint64_t seed = 1; seed <= NEWCOMERS; seed++)
+		for (uint64_t seed = 1; seed <= NEW_FLOWS; seed++)
 			ratio[seed - 1] = newcomer_ratio(&rows[i], seed);
-		qsort(ratio, NEWCOMERS, sizeof(ratio[0]), by_value);
-		if (ratio[NEWCOMERS / 2] > 130 || ratio[NEWCOMERS - 1] > 200)
+		qsort(ratio, NEW_FLOWS, sizeof(ratio[0]), by_value);
+		if (ratio[NEW_FLOWS / 2] > 130 || ratio[NEW_FLOWS - 1] > 200)
 			fail_msg("row %zu: %llu : 100 in the middle, %llu : 100 at most", i,
-				 (unsigned long long)ratio[NEWCOMERS / 2],
-				 (unsigned long long)ratio[NEWCOMERS - 1]);
+				 (unsigned long long)ratio[NEW_FLOWS / 2],
+				 (unsigned long long)ratio[NEW_FLOWS - 1]);
 	}
 }
 

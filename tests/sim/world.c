@@ -303,7 +303,7 @@ static void ack_overdue(struct world *w, void *arg)
 	struct sim_qp *qp = arg;
 	struct roce_delayed_ack *d = &qp->delayed_ack;
 
-	if (!d->asked || w->now - d->asked < roce_delayed_ack_time(false) ||
+	if (!d->requested || w->now - d->requested < roce_delayed_ack_time(false) ||
 	    !roce_owes_ack(&qp->roce))
 		return;
 	qp->acks_overdue++;
@@ -320,7 +320,7 @@ static bool delay_ack(struct world *w, struct sim_qp *qp)
 	if (!qp->delays_acks || !roce_owes_ack(&qp->roce))
 		return false;
 	if (!urgent)
-		roce_delayed_ack_asked(d, w->now);
+		roce_delayed_ack_requested(d, w->now);
 	if (!roce_delayed_ack_may_wait(urgent, false, roce_delayed_ack_expects_reply(d)))
 		return false;
 	qp->acks_delayed++;

@@ -16,7 +16,7 @@ import harness
 import netns
 from harness import Failure
 
-NOBODY_LISTENS = ("RDMA_CM_EVENT_REJECTED, error 8", "RDMA_CM_EVENT_REJECTED, error: 8", "Unexpected CM event bl blka 8",
+NO_LISTENER = ("RDMA_CM_EVENT_REJECTED, error 8", "RDMA_CM_EVENT_REJECTED, error: 8", "Unexpected CM event bl blka 8",
                   "RDMA_CM_EVENT_UNREACHABLE, error: 1", "rdma_connect: Connection refused", "rconnect: Connection refused")
 
 # Name, server, client, and what the outputs of both have to say, if anything.  {s}, {c}: addresses of the server and of the client.
@@ -116,7 +116,7 @@ LIBFABRIC = [
 
 def refused(process):
     output = process.output()
-    return any(text in output for text in NOBODY_LISTENS)
+    return any(text in output for text in NO_LISTENER)
 
 
 def run_client(bench, server, argv, prefix, deadline):

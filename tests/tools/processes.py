@@ -70,7 +70,7 @@ def case_another_run_directory(bench):
         shutil.rmtree(os.path.dirname(other))
 
 
-def case_nobody(bench):
+def case_no_process(bench):
     want_equal(bench.verbena("ps", expect=0).out, "no process uses Verbena\n", "ps")
     want_equal(bench.json("ps"), [], "ps --json")
 

@@ -78,7 +78,7 @@ static void probe_with_a_long_message(void **state)
 }
 
 /* READs and plain WRITEs need no receive; a WRITE with immediate only for its last packet. */
-static void who_needs_a_credit(void **state)
+static void requests_that_need_a_credit(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	env_post(&e, IBV_WR_SEND, 0, 8);
@@ -287,7 +287,7 @@ int main(void)
 		cmocka_unit_test(no_credits_with_a_shared_queue),
 		cmocka_unit_test(requester_keeps_to_its_credits),
 		cmocka_unit_test(probe_with_a_long_message),
-		cmocka_unit_test(who_needs_a_credit),
+		cmocka_unit_test(requests_that_need_a_credit),
 		cmocka_unit_test(stale_credits_are_ignored),
 		cmocka_unit_test(newest_acknowledgement_survives),
 		cmocka_unit_test(an_ack_rides_beside_a_request),

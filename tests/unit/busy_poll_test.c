@@ -38,7 +38,7 @@ static void happen(struct busy_poll *p, bool soon)
 		busy_poll_slept(p, soon);
 }
 
-static void who_waits_briefly_polls(void **state)
+static void short_waits_are_polled(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct busy_poll p;
@@ -72,7 +72,7 @@ static void polls_in_vain_grow_rare(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_waits_briefly_polls),
+		cmocka_unit_test(short_waits_are_polled),
 		cmocka_unit_test(polls_in_vain_grow_rare),
 	};
 

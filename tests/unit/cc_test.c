@@ -348,7 +348,7 @@ static void what_was_lost_beyond_the_limit_is_remembered(void **state)
 		assert_in_range(cc.window, 1, 2 * LIMIT - 1);
 	}
 	lose();
-	assert_int_equal(cc.patience, 4096);
+	assert_int_equal(cc.calm_needed, 4096);
 	assert_true(after_windows(4095, 50 * VRB_USEC, &psn, &now) <= LIMIT);
 	assert_int_equal(after_windows(60, 50 * VRB_USEC, &psn, &now), 2 * LIMIT);
 }

@@ -128,7 +128,7 @@ static void messages_in_states(void **state)
 }
 
 /* For a connection that never was, or is over. */
-static void messages_for_nobody(void **state)
+static void messages_without_a_receiver(void **state)
 {
 	for (enum cm_type in = CM_MRA; in <= CM_APR; in++) {
 		struct cm_msg m = env_msg(in);
@@ -168,7 +168,7 @@ enum call {
 
 static const char *const call_names[NUM_CALLS] = { "connect",  "establish",    "accept",
 						   "notify",   "reject",       "disconnect",
-						   "patience", "sidr_connect", "sidr_answer",
+						   "acknowledge", "sidr_connect", "sidr_answer",
 						   "destroy" };
 
 static int call(struct cm_conn *c, enum call which)
@@ -663,7 +663,7 @@ static void forged(void **state)
 	}
 }
 
-static void nobody_has_id_0(void **state)
+static void no_conn_has_id_0(void **state)
 {
 	struct cm_msg req = env_msg(CM_REQ), sidr = env_msg(CM_SIDR_REQ);
 
@@ -942,7 +942,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_in_states),
-		cmocka_unit_test(messages_for_nobody),
+		cmocka_unit_test(messages_without_a_receiver),
 		cmocka_unit_test(calls_in_states),
 		cmocka_unit_test(destruction_ends),
 		cmocka_unit_test(exit_mads),
@@ -961,7 +961,7 @@ int main(void)
 		cmocka_unit_test(requests_that_are_refused),
 		cmocka_unit_test(verdicts),
 		cmocka_unit_test(forged),
-		cmocka_unit_test(nobody_has_id_0),
+		cmocka_unit_test(no_conn_has_id_0),
 		cmocka_unit_test(limits),
 		cmocka_unit_test(loud_sources_make_way),
 		cmocka_unit_test(datagrams),

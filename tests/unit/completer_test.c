@@ -187,7 +187,7 @@ static void sequence_nak_goes_back(void **state)
  * One that has kept something once does: the NAK that comes before such an ACK was lost, and the
  * rest need not go again.
  */
-static void who_keeps_is_remembered(void **state)
+static void a_peer_that_keeps_packets_is_remembered(void **state)
 {
 	send_some(5);
 	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
@@ -542,7 +542,7 @@ int main(void)
 		cmocka_unit_test(reserved_syndromes_are_bad_responses),
 		cmocka_unit_test(sequence_nak_is_repaired),
 		cmocka_unit_test(sequence_nak_goes_back),
-		cmocka_unit_test(who_keeps_is_remembered),
+		cmocka_unit_test(a_peer_that_keeps_packets_is_remembered),
 		cmocka_unit_test(second_nak_for_a_gap_goes_back),
 		cmocka_unit_test(next_gap_is_repaired),
 		cmocka_unit_test(a_long_gap_is_repaired_in_runs),

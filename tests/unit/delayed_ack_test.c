@@ -40,7 +40,7 @@ static void happen(struct roce_delayed_ack *h, char event, uint64_t *now)
 {
 	*now += 10 * VRB_USEC;
 	if (event != 'p')
-		roce_delayed_ack_asked(h, *now);
+		roce_delayed_ack_requested(h, *now);
 	switch (event) {
 	case 'a':
 		*now += TUNE_PINGPONG_REPLY_TIME;

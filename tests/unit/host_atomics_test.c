@@ -124,7 +124,7 @@ static void *add(void *arg)
 }
 
 /* Two threads of each of two processes; in private mode two of one. */
-static void nobody_is_between(void **state)
+static void atomics_do_not_interleave(void **state)
 {
 	struct atomics a[2];
 	pthread_t t[4];
@@ -172,7 +172,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_DIR(the_lock_is_taken_over),
 		IN_DIR(the_lock_is_the_memorys),
-		IN_DIR(nobody_is_between),
+		IN_DIR(atomics_do_not_interleave),
 		IN_DIR(members_share_them),
 	};
 

@@ -84,20 +84,20 @@ static void messages_arrive_whole_and_in_order(void **state)
 	struct net_path path;
 	size_t len;
 
-	assert_int_equal(host_tell(a, slot, to, parts, 4), 0);
-	assert_int_equal(host_tell(a, slot, to, parts, 1), 0);
+	assert_int_equal(host_send_message(a, slot, to, parts, 4), 0);
+	assert_int_equal(host_send_message(a, slot, to, parts, 1), 0);
 	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
 	assert_int_equal(len, 1006);
 	assert_memory_equal(buf, "onetwo", 6);
 	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
 	assert_int_equal(len, 3);
-	assert_int_equal(host_tell(a, slot, to, too_long, 1), 0);
+	assert_int_equal(host_send_message(a, slot, to, too_long, 1), 0);
 	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
 	assert_int_equal(len, sizeof(big));
-	assert_int_equal(host_tell(a, slot, to, too_long, 2), EMSGSIZE);
-	assert_int_equal(host_tell(a, slot, to + 1, parts, 1), ENOENT);
+	assert_int_equal(host_send_message(a, slot, to, too_long, 2), EMSGSIZE);
+	assert_int_equal(host_send_message(a, slot, to + 1, parts, 1), ENOENT);
 	host_leave(b);
-	assert_int_equal(host_tell(a, slot, to, parts, 1), ENOENT);
+	assert_int_equal(host_send_message(a, slot, to, parts, 1), ENOENT);
 	host_leave(a);
 }
 
@@ -119,7 +119,7 @@ static void doorbells_wake(void **state)
 	host_leave(b);
 }
 
-static void keepalives_name_who_sent_them(void **state)
+static void keepalives_name_their_sender(void **state)
 {
 	struct host *a = join(), *b = join();
 	struct host_keepalive p = { .asked_at = 7, .to = host_incarnation(b) }, got;
@@ -181,7 +181,7 @@ int main(void)
 		IN_DIR(a_full_inbox_is_told_and_does_not_block),
 		IN_DIR(messages_arrive_whole_and_in_order),
 		IN_DIR(doorbells_wake),
-		IN_DIR(keepalives_name_who_sent_them),
+		IN_DIR(keepalives_name_their_sender),
 		IN_DIR(noise_in_the_inbox_is_garbage),
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Services: who may share a port, who is found, and what the dead leave.
+ * Services: which listeners may share a port, which one is found, and what dead processes leave.
  */
 #include <errno.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static struct host_service service(uint64_t id, const struct net_addr *addr, uin
 }
 
 /* What a second binding meets, on the same port. */
-static void who_may_share(void **state)
+static void sharing_rules(void **state)
 {
 	const struct net_addr a = v4(1), b = v4(2);
 	const struct {
@@ -74,14 +74,14 @@ static void who_may_share(void **state)
 	}
 }
 
-static bool finds(struct host *h, uint64_t id, const struct net_addr *addr, uint8_t family, const struct host *who)
+static bool finds(struct host *h, uint64_t id, const struct net_addr *addr, uint8_t family, const struct host *owner)
 {
 	uint64_t incarnation;
 	int slot;
 
 	if (!host_service_find(h, id, addr, 0, family, &slot, &incarnation))
-		return !who;
-	return who && slot == host_slot(who) && incarnation == host_incarnation(who);
+		return !owner;
+	return owner && slot == host_slot(owner) && incarnation == host_incarnation(owner);
 }
 
 static void listeners_are_found(void **state)
@@ -358,7 +358,7 @@ static void race(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_DIR(who_may_share),	      IN_DIR(listeners_are_found), IN_DIR(own_listeners_are_remembered), IN_DIR(only_family_after_binding),
+		IN_DIR(sharing_rules),	      IN_DIR(listeners_are_found), IN_DIR(own_listeners_are_remembered), IN_DIR(only_family_after_binding),
 		IN_DIR(listening_ends_sharing), IN_DIR(any_port),
 		IN_DIR(full_bucket),	      IN_DIR(the_dead_leave_nothing), IN_DIR(noise),
 		IN_DIR(in_private_mode),      IN_DIR(race),

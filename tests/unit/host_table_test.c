@@ -140,7 +140,7 @@ static void another_version_is_left_alone_while_it_is_used(void **state)
 	close(fd);
 }
 
-static void another_version_that_nobody_uses_gives_way(void **state)
+static void an_unused_table_of_another_version_gives_way(void **state)
 {
 	int fd = live_in_other_version(), left;
 	char path[96];
@@ -237,9 +237,9 @@ static void a_stopped_holder_of_the_lock_does_not_hang_others(void **state)
 /*
  * Steps of a wait, from its first look on: the time, whose turn it is, and whether that is enough.
  */
-static void who_waits_has_patience_while_the_lock_changes_hands(void **state)
+static void a_waiter_waits_while_the_lock_changes_hands(void **state)
 {
-	enum { PATIENCE = 100 };
+	enum { TIMEOUT = 100 };
 	static const struct {
 		uint64_t now, turn;
 		bool over;
@@ -255,7 +255,7 @@ static void who_waits_has_patience_while_the_lock_changes_hands(void **state)
 		{ TABLE_WAIT_MAX + 1, 9, false },
 		{ TABLE_WAIT_MAX + 2, 10, true },
 	};
-	struct table_wait wait = { .patience = PATIENCE };
+	struct table_wait wait = { .timeout = TIMEOUT };
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
 		assert_int_equal(table_wait_over(&wait, steps[i].turn, steps[i].now),
@@ -319,11 +319,11 @@ int main(void)
 		IN_DIR(garbage_is_survived),
 		IN_DIR(a_short_table_is_made_anew),
 		IN_DIR(another_version_is_left_alone_while_it_is_used),
-		IN_DIR(another_version_that_nobody_uses_gives_way),
+		IN_DIR(an_unused_table_of_another_version_gives_way),
 		IN_DIR(a_full_directory_means_another_one),
 		IN_DIR(a_file_size_limit_does_not_kill),
 		IN_DIR(a_stopped_holder_of_the_lock_does_not_hang_others),
-		cmocka_unit_test(who_waits_has_patience_while_the_lock_changes_hands),
+		cmocka_unit_test(a_waiter_waits_while_the_lock_changes_hands),
 		IN_DIR(each_turn_is_told),
 		IN_DIR(marks_end_with_their_last_holder),
 	};

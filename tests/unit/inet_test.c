@@ -116,7 +116,7 @@ static void test_parse_and_fill(void **state)
 		struct inet f;
 		uint8_t *flipped;
 
-		assert_true(inet_parse_frame(p, len, INET_AS_TOLD, &f));
+		assert_true(inet_parse_frame(p, len, INET_BY_HEADER, &f));
 		assert_int_equal(f.ip, INET_ETHERNET + s.tags * INET_TAG);
 		assert_int_equal(f.ipv6, s.ipv6);
 		assert_int_equal(f.proto, s.proto);
@@ -153,7 +153,7 @@ static void test_sum_of_zero(void **state)
 		uint32_t len = make(p, &s, &seed);
 		struct inet f;
 
-		assert_true(inet_parse_frame(p, len, INET_AS_TOLD, &f));
+		assert_true(inet_parse_frame(p, len, INET_BY_HEADER, &f));
 		inet_fill_header_sum(p, &f);
 		/* What the sum came to, as data, makes the next one zero. */
 		put_be16(p + f.end - 2, 0);
@@ -185,7 +185,7 @@ static void test_cut_short(void **state)
 			struct inet f;
 
 			memcpy(copy, p, n);
-			if (inet_parse_frame(copy, n, INET_AS_TOLD, &f))
+			if (inet_parse_frame(copy, n, INET_BY_HEADER, &f))
 				assert_true(f.end <= n);
 			if (inet_parse_frame(copy, n, INET_AT_END, &f)) {
 				assert_int_equal(f.end, n);
@@ -214,7 +214,7 @@ static void test_noise(void **state)
 			p[12 + place_next(&seed) % 70] = place_next(&seed);
 		copy = malloc(len);
 		memcpy(copy, p, len);
-		if (inet_parse_frame(copy, len, INET_AS_TOLD, &f)) {
+		if (inet_parse_frame(copy, len, INET_BY_HEADER, &f)) {
 			assert_true(f.end <= len && f.l4 <= f.end && f.data <= f.end);
 			inet_sums_ok(copy, &f);
 			inet_fill_header_sum(copy, &f);
@@ -235,7 +235,7 @@ static void test_fragment(void **state)
 	struct inet f;
 
 	put_be16(p + INET_ETHERNET + 6, 0x2000);
-	assert_true(inet_parse_frame(p, len, INET_AS_TOLD, &f));
+	assert_true(inet_parse_frame(p, len, INET_BY_HEADER, &f));
 	assert_int_equal(f.l4, 0);
 	assert_int_equal(f.sum, 0);
 	inet_fill_header_sum(p, &f);
@@ -257,7 +257,7 @@ static void test_header(void **state)
 	memcpy(path.dst.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\xc0\xa8\x03\x04", 16);
 	assert_ptr_equal(inet_put_header(p, &path, 100), p + IPV4);
 	assert_memory_equal(p, v4, sizeof(v4));
-	assert_true(inet_parse(p, IPV4 + 100, INET_TYPE_IPV4, 0, INET_AS_TOLD, &f));
+	assert_true(inet_parse(p, IPV4 + 100, INET_TYPE_IPV4, 0, INET_BY_HEADER, &f));
 	assert_true(inet_header_sum_ok(p, &f));
 
 	memset(path.src.raw, 0xaa, 16);
@@ -266,7 +266,7 @@ static void test_header(void **state)
 	assert_memory_equal(p, v6, sizeof(v6));
 	assert_memory_equal(p + 8, path.src.raw, 16);
 	assert_memory_equal(p + 24, path.dst.raw, 16);
-	assert_true(inet_parse(p, IPV6 + 100, INET_TYPE_IPV6, 0, INET_AS_TOLD, &f));
+	assert_true(inet_parse(p, IPV6 + 100, INET_TYPE_IPV6, 0, INET_BY_HEADER, &f));
 }
 
 int main(void)

@@ -380,7 +380,7 @@ static void atomics_add_and_swap(void **state)
  * As if another program had taken the pid: nothing may be written there, nor read. No thread
  * vouches here, so the kernel is asked.
  */
-static void nobody_else_is_reached(void **state)
+static void no_other_process_is_reached(void **state)
 {
 	struct seg_identity *identity = &local_segment(local[1])->identity, saved = *identity;
 	static const enum mem_access accesses[] = { MEM_REMOTE_WRITE, MEM_REMOTE_READ };
@@ -432,7 +432,7 @@ static void the_keepers_word_counts(void **state)
 	peer->cma = true;
 }
 
-static void atomics_reach_nobody_else(void **state)
+static void atomics_reach_no_other_process(void **state)
 {
 	struct seg_identity *identity = &local_segment(local[1])->identity;
 	struct wq_seg seg = { 0, 8 };
@@ -464,9 +464,9 @@ int main(void)
 		cmocka_unit_test(lists_end_at_a_hole),
 		cmocka_unit_test(a_refused_key_changes_nothing),
 		cmocka_unit_test(atomics_add_and_swap),
-		cmocka_unit_test(nobody_else_is_reached),
+		cmocka_unit_test(no_other_process_is_reached),
 		cmocka_unit_test(the_keepers_word_counts),
-		cmocka_unit_test(atomics_reach_nobody_else),
+		cmocka_unit_test(atomics_reach_no_other_process),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

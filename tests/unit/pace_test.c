@@ -140,7 +140,7 @@ static uint64_t learn(void)
 	uint64_t now = VRB_SECOND;
 
 	for (int i = 0; i < 100; i++) {
-		roce_pace_asked(&qp, 8, now);
+		roce_pace_read(&qp, 8, now);
 		now += 400 * VRB_USEC;
 	}
 	return now;
@@ -197,7 +197,7 @@ static void spreading_ends(void **state)
 			for (int j = 0; j < 20; j++)
 				roce_pace_answered(&qp, now);
 			assert_false(roce_pace_answer_allows(&qp, now));
-			roce_pace_asked(&qp, 8, now);
+			roce_pace_read(&qp, 8, now);
 		}
 		assert_true(roce_pace_answer_allows(&qp, now));
 	}
@@ -211,10 +211,10 @@ static void pauses_teach_nothing(void **state)
 {
 	uint64_t now = learn(), free_before;
 
-	roce_pace_asked(&qp, 8, now + 10 * VRB_SECOND);
+	roce_pace_read(&qp, 8, now + 10 * VRB_SECOND);
 	now += 20 * VRB_SECOND;
 	roce_pace_spread_answers(&qp, true);
-	roce_pace_asked(&qp, 8, now);
+	roce_pace_read(&qp, 8, now);
 	roce_pace_answered(&qp, now);
 	free_before = qp.pace.answers.free - now;
 	assert_in_range(free_before, 50 * VRB_USEC * 4 / 5 - 10, 50 * VRB_USEC * 4 / 5);
@@ -229,7 +229,7 @@ static void a_stall_teaches_little(void **state)
 	uint64_t now = learn();
 
 	now += 7 * VRB_MSEC;	/* from 8 ms on it is a pause */
-	roce_pace_asked(&qp, 8, now);
+	roce_pace_read(&qp, 8, now);
 	assert_in_range(qp.pace.answers.gap, 50 * VRB_USEC, 50 * VRB_USEC * 7 / 4);
 }
 

@@ -277,7 +277,7 @@ static void test_offload(void)
 
 		for (uint32_t i = 0; i < data; i++)
 			frame[len + i] = i * 5 + v6;
-		assert_true(inet_parse_frame(frame, len + data, INET_AS_TOLD, &f));
+		assert_true(inet_parse_frame(frame, len + data, INET_BY_HEADER, &f));
 		inet_fill_header_sum(frame, &f);
 		put_be16(frame + f.sum, inet_pseudo_sum(frame, &f));
 		out.sum_start = f.l4;
@@ -293,7 +293,7 @@ static void test_offload(void)
 
 			assert_int_equal(h.f[i].len, len + part);
 			assert_true(h.f[i].sum_ok);
-			assert_true(inet_parse_frame(h.f[i].data, h.f[i].len, INET_AS_TOLD, &f));
+			assert_true(inet_parse_frame(h.f[i].data, h.f[i].len, INET_BY_HEADER, &f));
 			assert_true(inet_sums_ok(h.f[i].data, &f));
 			assert_int_equal(get_be32(h.f[i].data + f.l4 + 4), 1000 + i * MSS);
 			assert_memory_equal(h.f[i].data + len, frame + len + i * MSS, part);
@@ -384,7 +384,7 @@ static void test_kernel_datagram(void)
 		hear(lo, &h, 1);
 	while (h.f[0].data[23] != INET_PROTO_UDP);
 	assert_int_equal(h.f[0].len, 42 + sizeof(data));
-	assert_true(inet_parse_frame(h.f[0].data, h.f[0].len, INET_AS_TOLD, &f));
+	assert_true(inet_parse_frame(h.f[0].data, h.f[0].len, INET_BY_HEADER, &f));
 	assert_true(inet_sums_ok(h.f[0].data, &f));
 	close(fd);
 	raw_close(lo, true);
@@ -418,7 +418,7 @@ static void test_kernel_stream(void)
 
 		hear(lo, &h, 1);
 		for (unsigned int i = 0; i < h.n; i++) {
-			assert_true(inet_parse_frame(h.f[i].data, h.f[i].len, INET_AS_TOLD, &f));
+			assert_true(inet_parse_frame(h.f[i].data, h.f[i].len, INET_BY_HEADER, &f));
 			assert_true(h.f[i].len <= 1514);
 			assert_true(inet_sums_ok(h.f[i].data, &f));
 			if (get_be16(h.f[i].data + f.l4 + 2) != ntohs(at.sin_port) ||

@@ -72,7 +72,7 @@ static void another_address_is_another_path(void **state)
 }
 
 /* A QP that only asks, as one does that waits for each answer, is not counted. */
-static void who_takes_no_room_does_not_count(void **state)
+static void flows_without_packets_in_flight_do_not_count(void **state)
 {
 	assert_int_equal(use(0, &path_a, 0), 1);
 	for (int i = 1; i < QPS; i++)
@@ -167,7 +167,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(each_newcomer_finds_one_more, start, leave),
 		cmocka_unit_test_setup_teardown(another_address_is_another_path, start, leave),
-		cmocka_unit_test_setup_teardown(who_takes_no_room_does_not_count, start, leave),
+		cmocka_unit_test_setup_teardown(flows_without_packets_in_flight_do_not_count, start, leave),
 		cmocka_unit_test_setup_teardown(past_periods_are_forgotten_by_halves, start, leave),
 		cmocka_unit_test_setup_teardown(a_pause_changes_nothing, start, leave),
 		cmocka_unit_test_setup_teardown(a_period_is_two_round_trips_at_least, start, leave),

@@ -52,7 +52,7 @@ static int by_ioctl(uintptr_t at, uintptr_t end, struct memmap *map)
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), err;
 
 	assert_true(fd >= 0);
-	err = ask_ioctl(fd, at, end, map);
+	err = query_ioctl(fd, at, end, map);
 	close(fd);
 	return err;
 }
@@ -63,7 +63,7 @@ static int by_text(uintptr_t at, uintptr_t end, struct memmap *map)
 	int err;
 
 	assert_non_null(f);
-	err = ask_text(f, at, end, map);
+	err = query_text(f, at, end, map);
 	fclose(f);
 	return err;
 }
@@ -113,10 +113,10 @@ static void mincore_way(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uintptr_t at = (uintptr_t)area + rows[i].from * page;
 
-		assert_int_equal(ask_mincore(at, at + rows[i].pages * page), rows[i].err);
+		assert_int_equal(query_mincore(at, at + rows[i].pages * page), rows[i].err);
 	}
-	assert_int_equal(ask_mincore((uintptr_t)area + page - 1, (uintptr_t)area + page + 1), 0);
-	assert_int_equal(ask_mincore((uintptr_t)area + 2 * page - 1,
+	assert_int_equal(query_mincore((uintptr_t)area + page - 1, (uintptr_t)area + page + 1), 0);
+	assert_int_equal(query_mincore((uintptr_t)area + 2 * page - 1,
 				     (uintptr_t)area + 2 * page + 1),
 			 EFAULT);
 }
@@ -158,7 +158,7 @@ static void text_lines(void **state)
 		FILE *f = fmemopen(text, strlen(text), "r");
 		struct memmap map = { true, true, true };
 
-		assert_int_equal(ask_text(f, lines[i].at, lines[i].end, &map), lines[i].err);
+		assert_int_equal(query_text(f, lines[i].at, lines[i].end, &map), lines[i].err);
 		fclose(f);
 	}
 }

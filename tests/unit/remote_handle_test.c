@@ -13,7 +13,7 @@
 #include "host/host.h"
 #include "place.h"
 
-enum { NOBODYS = 0xabcdef };
+enum { UNUSED_QPN = 0xabcdef };
 
 static const struct wq_ops no_ops;
 static char dir[64];
@@ -33,7 +33,7 @@ static int set_up(void **state)
 	handle->config.ctx = ctx;
 	handle->config.xrcd = &xrcd;
 	handle->ibv.context = &ctx->vctx.context;
-	handle->wq.qpn = NOBODYS;
+	handle->wq.qpn = UNUSED_QPN;
 	domain.has_inode = true;
 	return 0;
 }
@@ -78,7 +78,7 @@ static void without_a_home_calls_fail(void **state)
 static void ignores_events_of_what_is_not_open(void **state)
 {
 	struct xrc_event e = { .type = IBV_EVENT_QP_FATAL };
-	struct xrc_msg m = { .head = { .qpn = NOBODYS, .slot = HOST_NO_SLOT, .body = sizeof(e) } };
+	struct xrc_msg m = { .head = { .qpn = UNUSED_QPN, .slot = HOST_NO_SLOT, .body = sizeof(e) } };
 
 	memcpy(m.body, &e, sizeof(e));
 	vrb_remote_receive(&m);

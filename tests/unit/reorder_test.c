@@ -35,48 +35,48 @@ static void arrive(const struct roce_pkt *pkt)
 	env_arrive(&e, &h, pkt);
 }
 
-/* A SEND of 4 bytes; `who` is what it says. */
-static struct roce_pkt said(uint32_t psn, uint32_t *who)
+/* A SEND of 4 bytes; `content` is its payload. */
+static struct roce_pkt packet_with(uint32_t psn, uint32_t *content)
 {
 	struct roce_pkt pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, psn, 4);
 
-	pkt.payload = (const uint8_t *)who;
+	pkt.payload = (const uint8_t *)content;
 	return pkt;
 }
 
 enum { TRUE_DATA = 0x1111, FORGED = 0x6666 };
 
-static void say(uint32_t psn, uint32_t who)
+static void receive(uint32_t psn, uint32_t content)
 {
-	struct roce_pkt pkt = said(psn, &who);
+	struct roce_pkt pkt = packet_with(psn, &content);
 
 	arrive(&pkt);
-	who = 0xeeeeeeee;	/* the packet buffer is used again */
+	content = 0xeeeeeeee;	/* the packet buffer is used again */
 }
 
-/* So many messages have arrived; the last of them says this. */
-static void expect(uint32_t n, uint32_t who)
+/* n messages have arrived; the last one has this content. */
+static void expect(uint32_t n, uint32_t content)
 {
 	uint32_t found;
 
 	assert_int_equal(e.num_cqes, n);
 	assert_int_equal(roce_expected_psn(&e.qp), psn_add(e.wq.rq_psn, n));
 	memcpy(&found, e.mem + 8 * (n - 1), 4);
-	assert_int_equal(found, who);
+	assert_int_equal(found, content);
 }
 
 static void taken_in_any_order_once(void **state)
 {
-	say(ENV_PSN + 2, TRUE_DATA + 2);
-	say(ENV_PSN + 1, TRUE_DATA + 1);
-	say(ENV_PSN + 1, TRUE_DATA + 1);
-	say(ENV_PSN + 4, TRUE_DATA + 4);
+	receive(ENV_PSN + 2, TRUE_DATA + 2);
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
+	receive(ENV_PSN + 4, TRUE_DATA + 4);
 	assert_int_equal(e.num_cqes, 0);
-	say(ENV_PSN, TRUE_DATA);
+	receive(ENV_PSN, TRUE_DATA);
 	expect(3, TRUE_DATA + 2);
-	say(ENV_PSN + 3, TRUE_DATA + 3);
+	receive(ENV_PSN + 3, TRUE_DATA + 3);
 	expect(5, TRUE_DATA + 4);
-	say(ENV_PSN + 4, TRUE_DATA + 4);
+	receive(ENV_PSN + 4, TRUE_DATA + 4);
 	expect(5, TRUE_DATA + 4);
 }
 
@@ -84,19 +84,19 @@ static void psns_wrap(void **state)
 {
 	e.wq.rq_psn = 0xfffffe;
 	env_move(&e, IBV_QPS_RTR);
-	say(0, TRUE_DATA + 2);
-	say(0xffffff, TRUE_DATA + 1);
-	say(0xfffffe, TRUE_DATA);
+	receive(0, TRUE_DATA + 2);
+	receive(0xffffff, TRUE_DATA + 1);
+	receive(0xfffffe, TRUE_DATA);
 	expect(3, TRUE_DATA + 2);
 }
 
 /* The ACK of what was executed leaves, although what is missing behind it is asked for. */
 static void the_ack_leaves_with_the_next_nak(void **state)
 {
-	uint32_t who = TRUE_DATA;
-	struct roce_pkt pkt = said(ENV_PSN, &who);
+	uint32_t content = TRUE_DATA;
+	struct roce_pkt pkt = packet_with(ENV_PSN, &content);
 
-	say(ENV_PSN + 5, FORGED);
+	receive(ENV_PSN + 5, FORGED);
 	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
 	pkt.bth.ack_req = true;
 	arrive(&pkt);
@@ -108,8 +108,8 @@ static void the_ack_leaves_with_the_next_nak(void **state)
 /* A NAK that has not left when the gap closes says nothing any more. */
 static void a_closed_gap_is_not_asked_for(void **state)
 {
-	say(ENV_PSN + 1, TRUE_DATA + 1);
-	say(ENV_PSN, TRUE_DATA);
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
+	receive(ENV_PSN, TRUE_DATA);
 	env_expect_aeth(&e, 11, ENV_PSN + 1, 2);
 	env_expect_silence(&e);
 }
@@ -117,8 +117,8 @@ static void a_closed_gap_is_not_asked_for(void **state)
 /* What the QP would not take in its turn is not kept. */
 static void strangers_are_not_kept(void **state)
 {
-	uint32_t who = FORGED;
-	struct roce_pkt good = said(ENV_PSN + 1, &who), pkt;
+	uint32_t content = FORGED;
+	struct roce_pkt good = packet_with(ENV_PSN + 1, &content), pkt;
 
 	assert_true(roce_out_of_order(&e.qp, &good));
 	pkt = good;
@@ -149,18 +149,18 @@ static void passed_by_traffic_in_order(void **state)
 {
 	uint32_t n = TUNE_REORDER_MISSING + 5;
 
-	say(ENV_PSN + n, FORGED);
+	receive(ENV_PSN + n, FORGED);
 	for (uint32_t i = 0; i < n; i++) {
 		env_drain(&e);
 		if (e.wq.rq.head == e.wq.rq.next)
 			env_post_recv(&e, 8 * i, 8);
-		say(ENV_PSN + i, TRUE_DATA + i);
+		receive(ENV_PSN + i, TRUE_DATA + i);
 		assert_int_equal(e.qp.resp.gap_owed, i < TUNE_REORDER_MISSING || i == n - 1);
 	}
 	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + n);
 	expect(n, TRUE_DATA + n - 1);
 	env_post_recv(&e, 8 * n, 8);
-	say(ENV_PSN + n, TRUE_DATA + n);
+	receive(ENV_PSN + n, TRUE_DATA + n);
 	expect(n + 1, TRUE_DATA + n);
 }
 
@@ -169,9 +169,9 @@ static void a_long_repair_is_believed(void **state)
 {
 	uint32_t n = TUNE_REORDER_TRUSTED;
 
-	say(ENV_PSN + n, TRUE_DATA + n);
+	receive(ENV_PSN + n, TRUE_DATA + n);
 	for (uint32_t i = 0; i < n; i++)
-		say(ENV_PSN + i, TRUE_DATA + i);
+		receive(ENV_PSN + i, TRUE_DATA + i);
 	expect(n + 1, TRUE_DATA + n);
 }
 
@@ -180,60 +180,60 @@ static void passed_by_early_traffic(void **state)
 {
 	uint32_t n = TUNE_REORDER_TRUSTED + 1;
 
-	say(ENV_PSN + n, FORGED);
+	receive(ENV_PSN + n, FORGED);
 	for (uint32_t i = 1; i < n; i++)
-		say(ENV_PSN + i, TRUE_DATA + i);
-	say(ENV_PSN, TRUE_DATA);
+		receive(ENV_PSN + i, TRUE_DATA + i);
+	receive(ENV_PSN, TRUE_DATA);
 	expect(n, TRUE_DATA + n - 1);
-	say(ENV_PSN + n, TRUE_DATA + n);
+	receive(ENV_PSN + n, TRUE_DATA + n);
 	expect(n + 1, TRUE_DATA + n);
 }
 
 static void old_ones_are_not_believed(void **state)
 {
-	say(ENV_PSN + 1, FORGED);
+	receive(ENV_PSN + 1, FORGED);
 	e.now += TUNE_REORDER_AGE + 1;
-	say(ENV_PSN, TRUE_DATA);
+	receive(ENV_PSN, TRUE_DATA);
 	expect(1, TRUE_DATA);
-	say(ENV_PSN + 1, TRUE_DATA + 1);
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
 	expect(2, TRUE_DATA + 1);
 }
 
 /* One that is too old does not dispute a new one. */
 static void an_old_one_gives_way(void **state)
 {
-	say(ENV_PSN + 1, FORGED);
+	receive(ENV_PSN + 1, FORGED);
 	e.now += TUNE_REORDER_AGE + 1;
-	say(ENV_PSN + 1, TRUE_DATA + 1);
-	say(ENV_PSN, TRUE_DATA);
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
+	receive(ENV_PSN, TRUE_DATA);
 	expect(2, TRUE_DATA + 1);
 }
 
 /* Which one is the peer's? It is asked. */
 static void of_two_that_differ_none_is_believed(void **state)
 {
-	say(ENV_PSN + 1, FORGED);
-	say(ENV_PSN + 1, TRUE_DATA + 1);
-	say(ENV_PSN + 1, FORGED);
+	receive(ENV_PSN + 1, FORGED);
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
+	receive(ENV_PSN + 1, FORGED);
 	env_drain(&e);
-	say(ENV_PSN, TRUE_DATA);
+	receive(ENV_PSN, TRUE_DATA);
 	expect(1, TRUE_DATA);
 	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 1);
-	say(ENV_PSN + 1, TRUE_DATA + 1);
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
 	expect(2, TRUE_DATA + 1);
 }
 
 /* A packet that is sent again asks for an ACK, and may bear another mark. */
 static void a_repeated_packet_is_the_same(void **state)
 {
-	uint32_t who = TRUE_DATA + 1;
-	struct roce_pkt pkt = said(ENV_PSN + 1, &who);
+	uint32_t content = TRUE_DATA + 1;
+	struct roce_pkt pkt = packet_with(ENV_PSN + 1, &content);
 
-	say(ENV_PSN + 1, TRUE_DATA + 1);
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
 	pkt.bth.ack_req = pkt.bth.fecn = true;
 	pkt.bth.mig_req = !pkt.bth.mig_req;
 	arrive(&pkt);
-	say(ENV_PSN, TRUE_DATA);
+	receive(ENV_PSN, TRUE_DATA);
 	expect(2, TRUE_DATA + 1);
 }
 
@@ -244,7 +244,7 @@ static void other_headers_are_a_difference(void **state)
 	arrive(&write);
 	write.reth.va += 8;
 	arrive(&write);
-	say(ENV_PSN, TRUE_DATA);
+	receive(ENV_PSN, TRUE_DATA);
 	expect(1, TRUE_DATA);
 	assert_int_equal(e.writes, 0);
 }
@@ -277,8 +277,8 @@ static void memory_has_a_limit(void **state)
 	assert_in_range(last_kept, TUNE_REORDER_BYTES / (REORDER_PACKETS * 4400),
 			TUNE_REORDER_BYTES / (REORDER_PACKETS * 4096));
 	start(NULL);
-	say(ENV_PSN + 1, TRUE_DATA + 1);
-	say(ENV_PSN, TRUE_DATA);
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
+	receive(ENV_PSN, TRUE_DATA);
 	expect(2, TRUE_DATA + 1);
 }
 

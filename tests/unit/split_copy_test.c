@@ -26,24 +26,24 @@ static struct split_copy_offer offer_of(const struct split_copy *h)
 	return (struct split_copy_offer){ .id = h->id, .length = h->length, .piece = h->piece };
 }
 
-/* The taker of each grain of a payload; pieces begin at whole grains. */
-static uint8_t taker[LENGTH_MAX / GRAIN + 1];
+/* Which side copied each grain of a payload; pieces begin at whole grains. */
+static uint8_t copier_of[LENGTH_MAX / GRAIN + 1];
 
-static void note(uint64_t at, uint64_t len, uint32_t length, uint8_t who)
+static void note(uint64_t at, uint64_t len, uint32_t length, uint8_t copier)
 {
 	assert_int_equal(at % GRAIN, 0);
 	assert_true(len > 0 && at + len <= length);
 	assert_true(len % GRAIN == 0 || at + len == length);
 	for (uint64_t i = at / GRAIN; i * GRAIN < at + len; i++) {
-		assert_int_equal(taker[i], 0);
-		taker[i] = who;
+		assert_int_equal(copier_of[i], 0);
+		copier_of[i] = copier;
 	}
 }
 
 static void want_all_taken(const struct split_copy *h)
 {
 	for (uint64_t at = 0; at < h->length; at += GRAIN)
-		assert_int_equal(taker[at / GRAIN], at < split_copy_theirs(h) ? 1 : 2);
+		assert_int_equal(copier_of[at / GRAIN], at < split_copy_sender_part(h) ? 1 : 2);
 }
 
 static void each_piece_has_one_taker(void **state)
@@ -56,7 +56,7 @@ static void each_piece_has_one_taker(void **state)
 		struct split_copy_offer o;
 		uint64_t at, len;
 
-		memset(taker, 0, sizeof(taker));
+		memset(copier_of, 0, sizeof(copier_of));
 		split_copy_open(&h, lane,
 				TUNE_SPLIT_COPY_MIN +
 					random_below(LENGTH_MAX - TUNE_SPLIT_COPY_MIN));
@@ -110,7 +110,7 @@ static void two_threads(void **state)
 		uint64_t at, len;
 		pthread_t t;
 
-		memset(taker, 0, sizeof(taker));
+		memset(copier_of, 0, sizeof(copier_of));
 		split_copy_open(&h, lane, LENGTH_MAX - random_below(TUNE_SPLIT_COPY_MIN));
 		r.offer = offer_of(&h);
 		assert_int_equal(pthread_create(&t, NULL, race, &r), 0);
@@ -119,7 +119,7 @@ static void two_threads(void **state)
 		pthread_join(t, NULL);
 		assert_int_equal(split_copy_await(&h, NULL, 0), SPLIT_COPY_DONE);
 		want_all_taken(&h);
-		assert_int_equal(r.bytes, h.length - split_copy_theirs(&h));
+		assert_int_equal(r.bytes, h.length - split_copy_sender_part(&h));
 	}
 	free(lane);
 }
@@ -141,7 +141,7 @@ static void past_offers(void **state)
 	assert_false(split_copy_claim(&lane->split_copy, &o, 0, &at, &len));
 	split_copy_close(&h);
 	assert_false(split_copy_claim(&lane->split_copy, &o, 1, &at, &len));
-	assert_int_equal(split_copy_theirs(&h), TUNE_SPLIT_COPY_MIN - h.piece);
+	assert_int_equal(split_copy_sender_part(&h), TUNE_SPLIT_COPY_MIN - h.piece);
 	free(lane);
 }
 
@@ -159,7 +159,7 @@ static void failed_copies(void **state)
 	while (split_copy_take(&h, &at, &len))
 		;
 	assert_int_equal(split_copy_await(&h, NULL, 0), SPLIT_COPY_FAILED);
-	assert_int_equal(split_copy_theirs(&h), TUNE_SPLIT_COPY_MIN - h.piece);
+	assert_int_equal(split_copy_sender_part(&h), TUNE_SPLIT_COPY_MIN - h.piece);
 	free(lane);
 }
 
@@ -176,7 +176,7 @@ static void rubbish_in_the_claim(void **state)
 		uint32_t steps = 0, when = random_below(8);
 		uint64_t at, len;
 
-		memset(taker, 0, sizeof(taker));
+		memset(copier_of, 0, sizeof(copier_of));
 		split_copy_open(&h, lane,
 				TUNE_SPLIT_COPY_MIN +
 					random_below(LENGTH_MAX - TUNE_SPLIT_COPY_MIN));
@@ -191,8 +191,8 @@ static void rubbish_in_the_claim(void **state)
 			if (steps == when + 1)
 				lane->split_copy.claim = 0;
 		}
-		for (at = 0; at < split_copy_theirs(&h); at += GRAIN)
-			assert_int_equal(taker[at / GRAIN], 1);
+		for (at = 0; at < split_copy_sender_part(&h); at += GRAIN)
+			assert_int_equal(copier_of[at / GRAIN], 1);
 		split_copy_close(&h);
 	}
 	free(lane);

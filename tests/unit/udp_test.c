@@ -300,7 +300,7 @@ static void icmp_errors_are_remembered(void **state)
 {
 	struct wire *w = env_open();
 	struct wire_pkt out[2], in;
-	struct net_addr nobody = env_addr("::ffff:127.0.0.2");
+	struct net_addr closed = env_addr("::ffff:127.0.0.2");
 	uint8_t data[16] = { 42 };
 	int fds[WIRE_FDS];
 	struct pollfd p;
@@ -310,7 +310,7 @@ static void icmp_errors_are_remembered(void **state)
 		out[i] = (struct wire_pkt){ .path = env_path_v4(),
 					    .data = data,
 					    .len = sizeof(data) };
-	out[0].path.dst = nobody;
+	out[0].path.dst = closed;
 	w->port++;
 	assert_int_equal(wire_send(w, out, 1), 1);
 	w->port--;
@@ -319,7 +319,7 @@ static void icmp_errors_are_remembered(void **state)
 	wire_fds(w, fds);
 	wire_readable(w, fds[0]);
 	assert_int_equal(wire_recv(w, &in, 1), 0);
-	assert_int_equal(path_errors_latest(w->path_errors, &nobody, 0), ECONNREFUSED);
+	assert_int_equal(path_errors_latest(w->path_errors, &closed, 0), ECONNREFUSED);
 	assert_int_equal(w->stats.recv_errors, 1);
 	p = (struct pollfd){ .fd = fds[0], .events = POLLIN };
 	assert_int_equal(poll(&p, 1, 0), 0);
@@ -412,7 +412,7 @@ static void a_port_is_shared_within_one_group(void **state)
 	}
 }
 
-static void multicast_reaches_who_joined(void **state)
+static void multicast_reaches_members(void **state)
 {
 	struct wire *a = env_open(), *b = env_open();
 	uint32_t lo = if_nametoindex("lo");
@@ -512,7 +512,7 @@ int main(void)
 		cmocka_unit_test_setup(truncated_packets_are_dropped, env_new_port),
 		cmocka_unit_test_setup(a_port_that_is_not_shared_is_a_distinct_error, env_new_port),
 		cmocka_unit_test_setup(a_port_is_shared_within_one_group, env_new_port),
-		cmocka_unit_test_setup(multicast_reaches_who_joined, env_new_port),
+		cmocka_unit_test_setup(multicast_reaches_members, env_new_port),
 		cmocka_unit_test_setup(ip_header_is_what_the_icrc_needs, env_new_port),
 	};
 

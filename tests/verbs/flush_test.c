@@ -162,8 +162,8 @@ static void a_disk_that_fails(void)
 	answer = 0;
 }
 
-/* The queue pairs go while the disk is at it. */
-static void nobody_left(void)
+/* The queue pairs are destroyed while the disk write is in progress. */
+static void queue_pairs_are_destroyed_meanwhile(void)
 {
 	destroy_pair();
 	make_pair();
@@ -188,7 +188,7 @@ int main(void)
 	others_go_on();
 	no_thread_ends_in_it();
 	a_disk_that_fails();
-	nobody_left();
+	queue_pairs_are_destroyed_meanwhile();
 	CHECK_EQ(ibv_destroy_qp(other), 0);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 	munmap(memory, LEN);

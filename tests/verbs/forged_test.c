@@ -25,7 +25,7 @@ enum {
 	LEN = 8,
 	GRH = 40,
 	CE = 3,
-	STRANGERS_QPN = 0xabcdef,
+	FORGED_QPN = 0xabcdef,
 };
 
 static struct world w;
@@ -105,7 +105,7 @@ static struct roce_pkt request(uint8_t opcode, uint32_t qpn, uint32_t psn)
 			 .dest_qpn = qpn,
 			 .psn = psn,
 			 .mig_req = true },
-		.deth = { .qkey = WORLD_QKEY, .src_qpn = STRANGERS_QPN },
+		.deth = { .qkey = WORLD_QKEY, .src_qpn = FORGED_QPN },
 	};
 }
 
@@ -189,7 +189,7 @@ static void test_reflected_notifications(void)
 	expect_datagram(16);
 	CHECK(recv(victim, got, sizeof(got), 0) > 0);
 	CHECK_EQ(got[0], ROCE_CNP_NOTIFICATION);
-	CHECK_EQ(get_be24(got + 5), STRANGERS_QPN);
+	CHECK_EQ(get_be24(got + 5), FORGED_QPN);
 	close(victim);
 	tear_down();
 }

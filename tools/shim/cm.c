@@ -33,15 +33,15 @@ static size_t folder_len(const char *path)
 /* Ours is in the same folder as this library. */
 static void note(void *fn)
 {
-	static uint32_t told;
+	static uint32_t logged;
 	Dl_info self, cm;
 	size_t len;
 
-	if (load_relaxed(&told) || !dladdr((const void *)folder_len, &self) || !dladdr(fn, &cm))
+	if (load_relaxed(&logged) || !dladdr((const void *)folder_len, &self) || !dladdr(fn, &cm))
 		return;
 	len = folder_len(self.dli_fname);
 	if ((folder_len(cm.dli_fname) == len && !strncmp(self.dli_fname, cm.dli_fname, len)) ||
-	    swap_acq_rel(&told, 1))
+	    swap_acq_rel(&logged, 1))
 		return;
 	dprintf(STDERR_FILENO,
 		"verbena: %s is not Verbena's librdmacm: it looks for devices of the kernel, and "

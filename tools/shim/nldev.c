@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See nldev.h.  One row per command: what to report of a device, or of each object of a kind.
- * Device data comes from the tree's files; objects come from the user's processes (ask.h), which
+ * Device data comes from the tree's files; objects come from the user's processes (query.h), which
  * are asked anew for each request.  No lock: state is on the stack.
  */
 #include "nldev.h"
@@ -16,7 +16,7 @@
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 
-#include "../verbena/ask.h"
+#include "../verbena/query.h"
 #include "../verbena/view.h"
 #include "nldev_device.h"
 #include "util/compiler.h"
@@ -104,7 +104,7 @@ static void begin_device(struct request *r, const struct nldev_device *dev)
 
 /* ---- Devices ---- */
 
-static int say_device(struct request *r, const struct nldev_device *dev)
+static int reply_device(struct request *r, const struct nldev_device *dev)
 {
 	begin_device(r, dev);
 	mnl_attr_put_u32(r->reply, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);	/* number of ports */
@@ -118,7 +118,7 @@ static int say_device(struct request *r, const struct nldev_device *dev)
 	return 0;
 }
 
-static int say_port(struct request *r, const struct nldev_device *dev)
+static int reply_port(struct request *r, const struct nldev_device *dev)
 {
 	begin_device(r, dev);
 	mnl_attr_put_u32(r->reply, RDMA_NLDEV_ATTR_PORT_INDEX, PORT);
@@ -132,7 +132,7 @@ static int say_port(struct request *r, const struct nldev_device *dev)
 	return 0;
 }
 
-static int say_counters(struct request *r, const struct nldev_device *dev)
+static int reply_counters(struct request *r, const struct nldev_device *dev)
 {
 	struct nldev_counter list[NLDEV_COUNTERS];
 	unsigned int n = nldev_counters(r->tree, dev, list);
@@ -168,7 +168,7 @@ static struct json_object *processes(struct request *r)
 {
 	if (!r->processes) {
 		r->processes = json_object_new_array();
-		ask_all(keep, r->processes, NULL);
+		query_all(keep, r->processes, NULL);
 	}
 	return r->processes;
 }
@@ -216,7 +216,7 @@ static uint64_t sum_of(struct request *r, const struct nldev_device *dev, const 
 }
 
 /* Names and order are the kernel's. */
-static int say_summary(struct request *r, const struct nldev_device *dev)
+static int reply_summary(struct request *r, const struct nldev_device *dev)
 {
 	static const struct {
 		const char *name, *key;
@@ -363,7 +363,7 @@ static struct nlattr *begin_table(struct request *r, const struct nldev_device *
 	return mnl_attr_nest_start(r->reply, k->table);
 }
 
-static void say_objects(struct request *r, const struct nldev_device *dev, const struct kind *k)
+static void reply_objects(struct request *r, const struct nldev_device *dev, const struct kind *k)
 {
 	struct nlattr *table = begin_table(r, dev, k), *entry;
 	struct json_object *all = processes(r);
@@ -399,7 +399,7 @@ static void say_objects(struct request *r, const struct nldev_device *dev, const
  * Fixed values: each network namespace has the devices of its own interfaces (netns exclusive), and
  * copy-on-fork is supported.
  */
-static void say_system(struct request *r)
+static void reply_system(struct request *r)
 {
 	begin(r, r->asked->nlmsg_type, 0);
 	mnl_attr_put_u8(r->reply, RDMA_NLDEV_SYS_ATTR_NETNS_MODE, 0);
@@ -411,10 +411,10 @@ static const struct {
 	unsigned int command;
 	int (*say)(struct request *r, const struct nldev_device *dev);
 } of_device[] = {
-	{ RDMA_NLDEV_CMD_GET, say_device },
-	{ RDMA_NLDEV_CMD_PORT_GET, say_port },
-	{ RDMA_NLDEV_CMD_RES_GET, say_summary },
-	{ RDMA_NLDEV_CMD_STAT_GET, say_counters },
+	{ RDMA_NLDEV_CMD_GET, reply_device },
+	{ RDMA_NLDEV_CMD_PORT_GET, reply_port },
+	{ RDMA_NLDEV_CMD_RES_GET, reply_summary },
+	{ RDMA_NLDEV_CMD_STAT_GET, reply_counters },
 };
 
 static bool is_known(unsigned int command)
@@ -438,12 +438,12 @@ static int say(struct request *r, unsigned int command, const struct nldev_devic
 		return EOPNOTSUPP;	/* single objects: callers can search the table */
 	for (unsigned int i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (kinds[i].command == command)
-			say_objects(r, dev, &kinds[i]);
+			reply_objects(r, dev, &kinds[i]);
 	return 0;
 }
 
 /* Answers for the requested device; a dump without one covers all. */
-static int say_of_devices(struct request *r, unsigned int command)
+static int reply_devices(struct request *r, unsigned int command)
 {
 	struct nldev_device list[NLDEV_DEVICES];
 	unsigned int n = nldev_devices(r->tree, list), said = 0;
@@ -484,10 +484,10 @@ static void answer(struct request *r)
 	mnl_attr_parse(r->asked, 0, note_attr, r);
 	if (RDMA_NL_GET_CLIENT(r->asked->nlmsg_type) == RDMA_NL_NLDEV &&
 	    command == RDMA_NLDEV_CMD_SYS_GET) {
-		say_system(r);
+		reply_system(r);
 		err = 0;
 	} else if (RDMA_NL_GET_CLIENT(r->asked->nlmsg_type) == RDMA_NL_NLDEV) {
-		err = say_of_devices(r, command);
+		err = reply_devices(r, command);
 	}
 	if (err)
 		put_error(r, err);

@@ -17,7 +17,7 @@
 
 #include <json-c/json.h>
 
-#include "ask.h"
+#include "query.h"
 #include "doctor.h"
 #include "host/dir.h"
 #include "host/table.h"
@@ -140,7 +140,7 @@ static bool other_version(struct json_object *o, void *arg)
 
 void check_processes(void)
 {
-	ask_all(other_version, NULL, NULL);
+	query_all(other_version, NULL, NULL);
 }
 
 /* Cross-memory attach to a process that is neither ancestor nor descendant. */
@@ -168,7 +168,7 @@ static long read_number(const char *path, const char *key)
 	return v;
 }
 
-static const char *who_refuses(int err)
+static const char *refused_by(int err)
 {
 	if (read_number("/proc/sys/kernel/yama/ptrace_scope", "") >= 1)
 		return "Yama (kernel.yama.ptrace_scope)";
@@ -203,7 +203,7 @@ void check_attach(void)
 		return;
 	if (WEXITSTATUS(status))
 		found(30, "process_vm_readv: %s; refused by %s", strerror(WEXITSTATUS(status)),
-		      who_refuses(WEXITSTATUS(status)));
+		      refused_by(WEXITSTATUS(status)));
 	else
 		fine("processes may access each other's memory");
 }

@@ -7,7 +7,7 @@
 
 #include <json-c/json.h>
 
-#include "ask.h"
+#include "query.h"
 #include "tool.h"
 #include "view.h"
 
@@ -184,7 +184,7 @@ int cmd_ps(int argc, char **argv)
 		if (!no_arguments(argc, argv, optind + 1))
 			return EXIT_USAGE;
 	}
-	n = ask_process(w.pid, show, &w, &silent);
+	n = query_process(w.pid, show, &w, &silent);
 	if (n < 0)
 		return complain(EXIT_REFUSED, "the directory that processes share cannot be used; "
 					      "verbena doctor says why");

@@ -14,7 +14,7 @@
 
 #include <json-c/json.h>
 
-#include "ask.h"
+#include "query.h"
 #include "tool.h"
 #include "view.h"
 
@@ -218,7 +218,7 @@ static int round_once(bool json, int nth)
 	struct json_object *all = json_object_new_array();
 	int silent;
 
-	if (ask_all(keep, all, &silent) < 0) {
+	if (query_all(keep, all, &silent) < 0) {
 		json_object_put(all);
 		return complain(EXIT_REFUSED, "the directory that processes share cannot be used; "
 					      "verbena doctor says why");

@@ -28,7 +28,7 @@ static const char *const names[] = {
 	EVENT(SM_CHANGE), EVENT(CLIENT_REREGISTER), EVENT(GID_CHANGE),
 };
 
-static void tell_text(struct ibv_context *ctx, const struct ibv_async_event *ev)
+static void print_event_text(struct ibv_context *ctx, const struct ibv_async_event *ev)
 {
 	unsigned int type = ev->event_type;
 
@@ -38,7 +38,7 @@ static void tell_text(struct ibv_context *ctx, const struct ibv_async_event *ev)
 }
 
 /* One object per line, for readers of a pipe. */
-static void tell_json(struct ibv_context *ctx, const struct ibv_async_event *ev)
+static void print_event_json(struct ibv_context *ctx, const struct ibv_async_event *ev)
 {
 	struct json_object *o = json_object_new_object();
 	unsigned int type = ev->event_type;
@@ -68,7 +68,7 @@ static int follow(struct ibv_context **ctx, nfds_t n, bool json)
 		for (nfds_t i = 0; i < n; i++) {
 			if (!(fds[i].revents & POLLIN) || ibv_get_async_event(ctx[i], &ev))
 				continue;
-			(json ? tell_json : tell_text)(ctx[i], &ev);
+			(json ? print_event_json : print_event_text)(ctx[i], &ev);
 			ibv_ack_async_event(&ev);
 		}
 	}

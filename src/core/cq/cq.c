@@ -62,7 +62,7 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex 
 }
 
 /* The ring is a power of two, but a CQ must not report more than max_cqe. */
-static void tell_size(struct vrb_cq *cq)
+static void show_size(struct vrb_cq *cq)
 {
 	cq->ibv.cqe = min(cq->mask + 1, (uint32_t)vrb_device_limits.orig_attr.max_cqe);
 }
@@ -72,7 +72,7 @@ static void init_public(struct vrb_cq *cq, const struct ibv_cq_init_attr_ex *att
 	cq->ibv.context = &cq->ctx->vctx.context;
 	cq->ibv.channel = attr->channel;
 	cq->ibv.cq_context = attr->cq_context;
-	tell_size(cq);
+	show_size(cq);
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
 }
@@ -207,7 +207,7 @@ static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
 	store_relaxed(&cq->shown, cq->shown - cq->tail);
 	store_relaxed(&cq->tail, 0);
 	cq->head = n;
-	tell_size(cq);
+	show_size(cq);
 }
 
 int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries)

@@ -165,7 +165,7 @@ static bool scan_interface(struct scan *scan, const struct netdev *nd)
 }
 
 /* Must hold vrb.lock. */
-static void tell_contexts(const struct vrb_device *dev, uint32_t events)
+static void notify_contexts(const struct vrb_device *dev, uint32_t events)
 {
 	static const enum ibv_event_type order[] = { IBV_EVENT_PORT_ERR, IBV_EVENT_GID_CHANGE,
 						     IBV_EVENT_LID_CHANGE, IBV_EVENT_PORT_ACTIVE,
@@ -196,7 +196,7 @@ void vrb_device_watch(vrb_device_watcher fn, void *arg)
 }
 
 /* Must hold vrb.lock. */
-static void tell_watcher(const struct vrb_device *dev, enum vrb_device_news news)
+static void notify_watcher(const struct vrb_device *dev, enum vrb_device_news news)
 {
 	if (watcher)
 		watcher(watcher_arg, &dev->ibv, news);
@@ -224,12 +224,12 @@ static void follow_all(const struct netdev *nds, unsigned int n)
 			events |= 1u << IBV_EVENT_DEVICE_FATAL;
 		dev->gone = !nd;
 		if (moved)
-			tell_watcher(dev, VRB_DEVICE_NEW_MAC);
+			notify_watcher(dev, VRB_DEVICE_NEW_MAC);
 		if (!events)
 			continue;
-		tell_contexts(dev, events);
+		notify_contexts(dev, events);
 		if (lost)
-			tell_watcher(dev, VRB_DEVICE_GONE);
+			notify_watcher(dev, VRB_DEVICE_GONE);
 		vrb_sysfs_publish(dev);
 	}
 }

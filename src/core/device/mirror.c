@@ -88,7 +88,7 @@ static struct list own = { &own, &own };
 static struct other others[OTHERS];
 static unsigned int num_others;
 static struct timespec listed;
-static int teller = -1;
+static int tx_socket = -1;
 
 /* ---------------------------------------------------------------- listeners */
 
@@ -218,7 +218,7 @@ static uint32_t build_frame(uint8_t *frame, const uint8_t mac[6], const struct n
 	memcpy(p, packet, len);
 	memcpy(p + len, &icrc, sizeof(icrc));
 	p += len + sizeof(icrc);
-	if (inet_parse_frame(frame, (uint32_t)(p - frame), INET_AS_TOLD, &ip))
+	if (inet_parse_frame(frame, (uint32_t)(p - frame), INET_BY_HEADER, &ip))
 		inet_fill_payload_sum(frame, &ip);
 	return (uint32_t)(p - frame);
 }
@@ -246,13 +246,13 @@ static void send_frame(struct other *o, const uint8_t *frame, uint32_t len, uint
 	if (now < o->deaf_until)
 		return;
 	for (unsigned int tries = 0; tries < 2; tries++) {
-		struct pollfd room = { .fd = teller, .events = POLLOUT };
+		struct pollfd room = { .fd = tx_socket, .events = POLLOUT };
 
-		if (sendto(teller, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL, at, sizeof(o->at)) >= 0)
+		if (sendto(tx_socket, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL, at, sizeof(o->at)) >= 0)
 			return;
 		if (errno != EAGAIN && errno != ENOBUFS)
 			break;
-		if (tries == 0 && connect(teller, at, sizeof(o->at)) == 0)
+		if (tries == 0 && connect(tx_socket, at, sizeof(o->at)) == 0)
 			poll(&room, 1, FULL_WAIT_MS); /* poll() waits only for a connected peer */
 	}
 	o->deaf_until = time_after(now, DEAF_MS * VRB_MSEC);
@@ -261,7 +261,7 @@ static void send_frame(struct other *o, const uint8_t *frame, uint32_t len, uint
 void vrb_mirror_packet(struct vrb_port *port, uint64_t now, const struct net_path *path,
 		  const uint8_t *packet, size_t len, bool wire)
 {
-	struct net_path told = *path;
+	struct net_path outer = *path;
 	uint8_t frame[FRAME_MAX], mac[6];
 	uint32_t ifindex, n;
 	struct list *at;
@@ -271,11 +271,11 @@ void vrb_mirror_packet(struct vrb_port *port, uint64_t now, const struct net_pat
 	ifindex = port->ifindex;
 	memcpy(mac, port->mac, sizeof(mac));
 	lock_release(&port->lock);
-	told.src_port = vrb.wire ? wire_src_port(vrb.wire) : ROCE_UDP_PORT;
-	told.dst_port = vrb.wire ? wire_dst_port(vrb.wire) : ROCE_UDP_PORT;
-	if (!told.hop_limit)
-		told.hop_limit = DEFAULT_HOPS;
-	n = build_frame(frame, mac, &told, packet, len);
+	outer.src_port = vrb.wire ? wire_src_port(vrb.wire) : ROCE_UDP_PORT;
+	outer.dst_port = vrb.wire ? wire_dst_port(vrb.wire) : ROCE_UDP_PORT;
+	if (!outer.hop_limit)
+		outer.hop_limit = DEFAULT_HOPS;
+	n = build_frame(frame, mac, &outer, packet, len);
 	cancel = cancel_off();
 	lock_acquire(&mirror_lock);
 	list_for_each (at, &own) {
@@ -284,8 +284,8 @@ void vrb_mirror_packet(struct vrb_port *port, uint64_t now, const struct net_pat
 		if (t->ifindex == ifindex && (t->wire || !wire))
 			queue_frame(t, frame, n);
 	}
-	if (num_others && teller < 0)
-		teller = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (num_others && tx_socket < 0)
+		tx_socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	for (unsigned int i = 0; i < num_others; i++) {
 		if (others[i].ifindex == ifindex && (others[i].wire || !wire))
 			send_frame(&others[i], frame, n, now);
@@ -333,7 +333,7 @@ bool vrb_mirror_take(struct vrb_device *dev, uint64_t now)
 	return dev->mirror && take(dev->mirror, now);
 }
 
-static bool on_told(void *arg, int fd)
+static bool on_frames(void *arg, int fd)
 {
 	bool any;
 
@@ -363,7 +363,7 @@ static int open_socket(struct mirror *t)
 	unlinkat(host_dirfd(vrb.host), name, 0);
 	if (bind(t->fd, (struct sockaddr *)&at, sizeof(at)))
 		return errno;
-	return progress_watch(vrb.progress, t->fd, PROGRESS_SHARED, on_told, t);
+	return progress_watch(vrb.progress, t->fd, PROGRESS_SHARED, on_frames, t);
 }
 
 static void close_socket(struct mirror *t)
@@ -385,7 +385,7 @@ static int open_bell(struct mirror *t)
 	t->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->bell < 0)
 		return errno;
-	return progress_watch(vrb.progress, t->bell, PROGRESS_SHARED, on_told, t);
+	return progress_watch(vrb.progress, t->bell, PROGRESS_SHARED, on_frames, t);
 }
 
 static void free_mirror(struct mirror *t)
@@ -485,9 +485,9 @@ void vrb_mirror_forget(void)
 		if (t->fd >= 0)
 			close(t->fd);
 	}
-	if (teller >= 0)
-		close(teller);
-	teller = -1;
+	if (tx_socket >= 0)
+		close(tx_socket);
+	tx_socket = -1;
 	num_others = 0;
 	listed = (struct timespec){ 0 };
 	store_relaxed(&vrb_mirror_listeners, 0);

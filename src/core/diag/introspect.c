@@ -447,7 +447,7 @@ static void answer(int to)
 		close(file);
 }
 
-static bool on_ask(void *arg, int fd)
+static bool on_query(void *arg, int fd)
 {
 	int to = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -484,7 +484,7 @@ void vrb_introspect_start(void)
 		return;
 	unlink(sun.sun_path);
 	if (bind(listener, (struct sockaddr *)&sun, sizeof(sun)) < 0 || listen(listener, BACKLOG) < 0 ||
-	    progress_watch(vrb.progress, listener, PROGRESS_OWN, on_ask, NULL)) {
+	    progress_watch(vrb.progress, listener, PROGRESS_OWN, on_query, NULL)) {
 		log_debug(LOG_CORE, "%s: %m", sun.sun_path);
 		close(listener);
 		listener = -1;

@@ -66,17 +66,17 @@ static bool ask(struct vrb_qp *qp, struct split_copy *h, const struct wq_pull *f
 int vrb_peer_fetch_split(struct vrb_qp *qp, const struct wq_pull *from, const struct wq_seg *to,
 			 uint32_t key)
 {
-	uint64_t theirs;
+	uint64_t sender_at;
 	struct split_copy h;
 	int err;
 
 	if (!may_be_helped(qp, from, to->len) || !ask(qp, &h, from, to, key))
 		return local_pull(from, 0, to, 1, to->len);
 	err = copy_front(&h, from, to);
-	theirs = split_copy_theirs(&h);
+	sender_at = split_copy_sender_part(&h);
 	switch (split_copy_await(&h, vrb.local, from->incarnation)) {
 	case SPLIT_COPY_FAILED:
-		return err ? err : copy_part(from, to, theirs, h.length - theirs);
+		return err ? err : copy_part(from, to, sender_at, h.length - sender_at);
 	case SPLIT_COPY_LOST:
 		return ESRCH;
 	default:

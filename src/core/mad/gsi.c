@@ -42,7 +42,7 @@ enum {
 #define RETRY_FIRST   (100 * VRB_USEC)
 #define RETRY_LAST    (64 * VRB_MSEC)
 /* how long to try; by then the peer has retransmitted */
-#define PATIENCE      (10 * VRB_SECOND)
+#define QUEUE_TIMEOUT (10 * VRB_SECOND)
 #define BROADCAST_GAP (VRB_MSEC)
 /*
  * How long a request waits for a listener. Programs that exchange "connect now" do not wait for
@@ -114,7 +114,7 @@ void vrb_gsi_arm(uint64_t at)
 static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
 		    uint64_t incarnation, uint64_t at, bool from_wire)
 {
-	uint64_t patience = slot == UNCLAIMED ? GRACE : PATIENCE;
+	uint64_t timeout = slot == UNCLAIMED ? GRACE : QUEUE_TIMEOUT;
 	struct queued_mad *p = malloc(sizeof(*p));
 
 	if (!p)
@@ -122,7 +122,7 @@ static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
 	*p = (struct queued_mad){ .path = *path,
 			      .slot = slot,
 			      .incarnation = incarnation,
-			      .until = time_after(clock_now(), patience) };
+			      .until = time_after(clock_now(), timeout) };
 	memcpy(p->mad, mad, sizeof(p->mad));
 	lock_acquire(&gsi.lock);
 	if (gsi.queued >= (from_wire ? QUEUE / 2 : QUEUE)) {

@@ -50,7 +50,7 @@ static void merge(struct memmap *map, bool readable, bool writable, bool shared_
 }
 
 /* Returns 0, EFAULT, or ENOTTY if the kernel does not know the ioctl. */
-static int ask_ioctl(int fd, uintptr_t at, uintptr_t end, struct memmap *map)
+static int query_ioctl(int fd, uintptr_t at, uintptr_t end, struct memmap *map)
 {
 	while (at < end) {
 		struct procmap_query q = { .size = sizeof(q), .query_addr = at };
@@ -84,7 +84,7 @@ static bool take_line(const char *line, uintptr_t *at, uintptr_t end, struct mem
 	return *at >= end;
 }
 
-static int ask_text(FILE *f, uintptr_t at, uintptr_t end, struct memmap *map)
+static int query_text(FILE *f, uintptr_t at, uintptr_t end, struct memmap *map)
 {
 	char line[4352];
 
@@ -94,7 +94,7 @@ static int ask_text(FILE *f, uintptr_t at, uintptr_t end, struct memmap *map)
 	return at >= end ? 0 : EFAULT;
 }
 
-static int ask_mincore(uintptr_t at, uintptr_t end)
+static int query_mincore(uintptr_t at, uintptr_t end)
 {
 	const uintptr_t page = sysconf(_SC_PAGESIZE);
 	unsigned char present[256];
@@ -117,7 +117,7 @@ int memmap_query(const void *addr, size_t len, struct memmap *map)
 	*map = (struct memmap){ true, true, true };
 	if (fd < 0)
 		goto mincore;
-	err = ask_ioctl(fd, at, end, map);
+	err = query_ioctl(fd, at, end, map);
 	if (err != ENOTTY) {
 		close(fd);
 		return err;
@@ -128,10 +128,10 @@ int memmap_query(const void *addr, size_t len, struct memmap *map)
 		close(fd);
 		goto mincore;
 	}
-	err = ask_text(f, at, end, map);
+	err = query_text(f, at, end, map);
 	fclose(f);
 	return err;
 mincore:
 	map->shared_file = false;
-	return ask_mincore(at, end);
+	return query_mincore(at, end);
 }

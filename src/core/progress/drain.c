@@ -149,7 +149,7 @@ static void refill(uint64_t now)
 	budget.at = max(now, budget.at);
 }
 
-static uint64_t patience_at(uint64_t now)
+static uint64_t silence_allowed(uint64_t now)
 {
 	uint64_t left;
 
@@ -184,23 +184,23 @@ static void rest(uint64_t waited)
 
 static void wait_for(struct wait *l, struct vrb_qp *qp)
 {
-	uint64_t start, heard, patience, sign;
+	uint64_t start, progressed, allowed, sign;
 
 	look(l, qp);
 	if (likely(!l->waits))
 		return;
-	start = heard = l->now;
-	patience = patience_at(start);
-	while (l->waits && l->now - heard < patience && l->now - start < DRAIN_MAX) {
+	start = progressed = l->now;
+	allowed = silence_allowed(start);
+	while (l->waits && l->now - progressed < allowed && l->now - start < DRAIN_MAX) {
 		sign = l->sign;
 		if (!vrb_poll_once((1u << HOST_SHARDS) - 1))
 			rest(l->now - start);
 		look(l, qp);
 		if (l->sign != sign)
-			heard = l->now;
+			progressed = l->now;
 	}
 	if (l->waits)
-		spend(l->now - heard, l->now);
+		spend(l->now - progressed, l->now);
 }
 
 void vrb_drain_region(struct vrb_pd *pd, uint32_t lkey)

@@ -299,13 +299,13 @@ void vrb_prepare_sleep(void)
  * Polls the wire every time while packets are expected, and rarely while it is idle or the lanes
  * are busy. Must hold vrb.poll_lock.
  */
-static bool look_at_wire(uint64_t now, bool neighbours)
+static bool look_at_wire(uint64_t now, bool local)
 {
-	bool far = vrb_any_uses_wire();
+	bool wire = vrb_any_uses_wire();
 
-	if (neighbours && !far)
+	if (local && !wire)
 		return false;
-	if (neighbours == far &&
+	if (local == wire &&
 	    time_since(vrb_main_rx_queue->looked_at, now) < TUNE_POLL_WIRE_US * VRB_USEC)
 		return false;
 	if (!vrb_rx_queue_poll(vrb_main_rx_queue, now, true))

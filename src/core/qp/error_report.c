@@ -128,8 +128,8 @@ static void add_refusal(struct text *t, const struct refusal *r)
 }
 
 /* A peer on this host: look up the cause, which its NAK does not carry, in its key table. */
-static bool ask_neighbour(struct vrb_qp *qp, const struct send_wqe *w, int access,
-			  struct refusal *r)
+static bool query_peer(struct vrb_qp *qp, const struct send_wqe *w, int access,
+		       struct refusal *r)
 {
 	if (!vrb.local || !qp->peer.process || access < 0)
 		return false;
@@ -154,7 +154,7 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
 		add_refusal(t, &vrb_refusal);
 	else if (cqe->reason == REASON_NAK_REMOTE_ACCESS && op &&
-		 ask_neighbour(qp, w, op->access, &r))
+		 query_peer(qp, w, op->access, &r))
 		add_refusal(t, &r);
 	else if (op && op->access >= 0)
 		add(t, "; rkey 0x%x, address 0x%llx, length %u", w->rkey,

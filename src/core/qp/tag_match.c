@@ -236,7 +236,7 @@ static void show_buffer(struct recv_wqe *w, const struct tag *tag)
 	memcpy(w->sge, tag->sge, tag->num_sge * sizeof(*w->sge));
 }
 
-static void tell_match(struct vrb_qp *qp, bool solicited)
+static void raise_match(struct vrb_qp *qp, bool solicited)
 {
 	struct vrb_tm_message *a = &qp->recv.arrival;
 	struct wq_cqe cqe = {
@@ -250,7 +250,7 @@ static void tell_match(struct vrb_qp *qp, bool solicited)
 		.solicited = solicited,
 	};
 
-	a->told = true;
+	a->raised = true;
 	vrb_cq_add_srq(qp->config.srq, qp->wq.qpn, NULL, &cqe, qp->now);
 }
 
@@ -261,7 +261,7 @@ static struct recv_wqe *begin_eager(struct vrb_qp *qp, bool whole)
 	a->kind = TM_MESSAGE_EAGER;
 	a->wqe->skip = sizeof(struct ibv_tmh);
 	if (!whole)
-		tell_match(qp, false);
+		raise_match(qp, false);
 	return a->wqe;
 }
 
@@ -287,7 +287,7 @@ static struct recv_wqe *begin_matched(struct vrb_qp *qp, const struct wq_head *h
 {
 	struct vrb_tm_message *a = &qp->recv.arrival;
 
-	a->told = false;
+	a->raised = false;
 	a->message = h->tag;
 	a->priv = h->priv;
 	show_buffer(a->wqe, a->tag);
@@ -396,7 +396,7 @@ static void complete_eager(struct vrb_qp *qp, struct wq_cqe *cqe)
 
 	cqe->byte_len -= min(cqe->byte_len, (uint32_t)sizeof(struct ibv_tmh));
 	cqe->wc_flags |= IBV_WC_TM_DATA_VALID;
-	if (!a->told) {
+	if (!a->raised) {
 		cqe->wc_flags |= IBV_WC_TM_MATCH;
 		cqe->tm_tag = a->message;
 		cqe->tm_priv = a->priv;
@@ -433,7 +433,7 @@ void vrb_tm_complete(struct vrb_qp *qp, struct wq_cqe *cqe)
 		complete_left(qp, cqe);
 	} else {
 		a->tag->solicited = cqe->solicited;
-		tell_match(qp, cqe->solicited);
+		raise_match(qp, cqe->solicited);
 		vrb_rndv_begin(qp, a->tag);
 	}
 	a->kind = TM_MESSAGE_NONE;
@@ -454,7 +454,7 @@ void vrb_tm_undo(struct vrb_qp *qp)
 
 	if (a->kind == TM_MESSAGE_UNEXPECTED)
 		uncount(qp->config.srq);
-	else if (a->kind >= TM_MESSAGE_EAGER && !a->told)
+	else if (a->kind >= TM_MESSAGE_EAGER && !a->raised)
 		give_back(qp, a->tag);
 	else if (a->kind >= TM_MESSAGE_EAGER)
 		vrb_tm_finish(qp, a->tag, &cqe);

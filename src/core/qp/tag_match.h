@@ -38,7 +38,7 @@ enum vrb_arrival_kind {
 /* The message that a QP is receiving; under qp->lock. */
 struct vrb_tm_message {
 	uint8_t kind;		/* enum vrb_arrival_kind */
-	bool told;		/* the completion of the match has been raised */
+	bool raised;		/* the completion of the match has been raised */
 	uint16_t why;		/* TM_MESSAGE_LEFT: enum reason */
 	struct tag *tag;
 	uint64_t message;	/* the tag in its header */

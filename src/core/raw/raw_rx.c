@@ -83,7 +83,7 @@ static bool sums_ok(const struct raw_frame *f)
 {
 	struct inet ip;
 
-	if (!inet_parse_frame(f->data, f->len, INET_AS_TOLD, &ip))
+	if (!inet_parse_frame(f->data, f->len, INET_BY_HEADER, &ip))
 		return false;
 	return f->sum_ok && ip.sum ? inet_header_sum_ok(f->data, &ip) : inet_sums_ok(f->data, &ip);
 }

@@ -250,7 +250,7 @@ static enum reason build_summed(struct scratch *s, struct walk *k, struct raw_ou
 	if (why)
 		return why;
 	add_piece(o, frame, k->len);
-	if (!inet_parse_frame(frame, k->len, INET_AS_TOLD, &f))
+	if (!inet_parse_frame(frame, k->len, INET_BY_HEADER, &f))
 		return REASON_NONE;
 	inet_fill_header_sum(frame, &f);
 	leave_payload_sum(o, frame, &f, port_of(k->qp)->offloads && f.end == k->len);

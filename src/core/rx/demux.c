@@ -69,7 +69,7 @@ void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue
 
 	store_relaxed(&qp->sched.ack_sent, false);
 	if (due == TX_SOON)
-		roce_delayed_ack_asked(&qp->post.delayed_ack, qp->now);
+		roce_delayed_ack_requested(&qp->post.delayed_ack, qp->now);
 	if (unlikely(by && by != r)) {
 		vrb_transmit(qp, qp->now);
 		return;

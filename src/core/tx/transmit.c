@@ -45,13 +45,13 @@ static void arm(struct vrb_qp *qp)
 	arm_at(qp, deadline(qp));
 }
 
-void vrb_set_uses_wire(struct vrb_qp *qp, bool far)
+void vrb_set_uses_wire(struct vrb_qp *qp, bool wire)
 {
-	if (likely(qp->post.uses_wire == far))
+	if (likely(qp->post.uses_wire == wire))
 		return;
-	qp->post.uses_wire = far;
-	fetch_add_relaxed(&vrb_wire_qps, far ? 1 : -1);
-	if (!far) {
+	qp->post.uses_wire = wire;
+	fetch_add_relaxed(&vrb_wire_qps, wire ? 1 : -1);
+	if (!wire) {
 		path_leave(&vrb.paths, &qp->post.share);
 		qp->wq.active_qps = 0;
 	}

@@ -35,7 +35,7 @@ void vrb_transmit_packet(struct vrb_qp *qp, const uint8_t *packet, size_t len, u
  * Records whether the QP expects packets from the wire. While no QP does, pollers need not check
  * it. Must hold qp->lock.
  */
-void vrb_set_uses_wire(struct vrb_qp *qp, bool far);
+void vrb_set_uses_wire(struct vrb_qp *qp, bool wire);
 
 extern unsigned int vrb_wire_qps;	/* atomic: QPs that expect packets from the wire */
 

@@ -81,7 +81,7 @@ void vrb_doorbell(struct vrb_qp *qp)
 	uint64_t now;
 
 	vrb_qp_note_posted(qp);
-	if (qp->post.coalesces && !qp->post.delayed_ack.asked && qp->wq.state == IBV_QPS_RTS &&
+	if (qp->post.coalesces && !qp->post.delayed_ack.requested && qp->wq.state == IBV_QPS_RTS &&
 	    has_room(qp))
 		return;
 	now = clock_now();

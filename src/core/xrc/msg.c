@@ -18,10 +18,10 @@ enum {
 	MESSAGE_MAX = sizeof(struct xrc_msg) + PACKET_MAX,
 };
 
-#define ROOM_PATIENCE VRB_MSEC
+#define ROOM_TIMEOUT VRB_MSEC
 
 _Static_assert(sizeof(struct xrc_head) == 48, "layout of messages");
-_Static_assert(HOST_TELL_PARTS == 4, "head, body, state and packet");
+_Static_assert(HOST_MESSAGE_PARTS == 4, "head, body, state and packet");
 _Static_assert(MESSAGE_MAX <= LANE_BYTES / 2, "fits a lane");
 
 bool xrc_peer_find(struct xrc_peer *p, int slot)
@@ -90,7 +90,7 @@ static int send_by_lane(struct xrc_peer *to, const struct lane_part *parts, unsi
 			return ENOENT;
 		if (!start)
 			start = now;
-		to->stalled |= now - start >= ROOM_PATIENCE;
+		to->stalled |= now - start >= ROOM_TIMEOUT;
 		if (to->stalled)
 			return EAGAIN;
 		sched_yield();
@@ -101,11 +101,11 @@ static int send_by_lane(struct xrc_peer *to, const struct lane_part *parts, unsi
 
 static int send_by_inbox(struct xrc_peer *to, const struct lane_part *parts, unsigned int n)
 {
-	struct iovec iov[HOST_TELL_PARTS];
+	struct iovec iov[HOST_MESSAGE_PARTS];
 
 	for (unsigned int i = 0; i < n; i++)
 		iov[i] = (struct iovec){ (void *)parts[i].data, parts[i].len };
-	switch (host_tell(vrb.host, to->slot, to->incarnation, iov, n)) {
+	switch (host_send_message(vrb.host, to->slot, to->incarnation, iov, n)) {
 	case 0:
 		return 0;
 	case ENOENT:

@@ -97,7 +97,7 @@ struct xrc_peer {
 	int slot;
 	uint64_t incarnation;
 	struct local_peer *peer;	/* holds a reference; NULL: use the inbox */
-	/* its lane was full for ROOM_PATIENCE: do not wait again until it has had room */
+	/* its lane was full for ROOM_TIMEOUT: do not wait again until it has had room */
 	bool stalled;
 };
 

@@ -20,7 +20,7 @@
 #include "run/log.h"
 #include "util/compiler.h"
 
-#define SETTLE_PATIENCE VRB_SECOND	/* limit for pending requests and messages in progress */
+#define SETTLE_TIMEOUT VRB_SECOND	/* limit for pending requests and messages in progress */
 
 struct open_entry {
 	struct list node;
@@ -233,7 +233,7 @@ static void bring_home(struct vrb_qp *qp)
 		qp->xrc.migrating = VRB_HOME_LEAVES;
 		settled = vrb_delegation_settled(qp, now);
 		/* The requester does not complete its message: fail the QP. */
-		if (!settled && now - start > SETTLE_PATIENCE) {
+		if (!settled && now - start > SETTLE_TIMEOUT) {
 			roce_snapshot_lost(&qp->roce);
 			settled = true;
 		}

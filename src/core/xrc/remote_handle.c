@@ -30,7 +30,7 @@
 #include "run/progress.h"
 #include "util/atomic.h"
 
-#define PATIENCE (5 * VRB_SECOND)
+#define CALL_TIMEOUT (5 * VRB_SECOND)
 
 enum { PAUSE_NS = 1000000 };
 
@@ -153,7 +153,7 @@ static int call(struct vrb_qp *handle, enum xrc_call what, const void *body, siz
 	uint32_t qpn = handle->wq.qpn;
 	uint64_t start = clock_now();
 
-	while (clock_now() - start < PATIENCE) {
+	while (clock_now() - start < CALL_TIMEOUT) {
 		int slot = host_owner(vrb.host, qpn), err = EAGAIN;
 
 		if (is_ours(handle))

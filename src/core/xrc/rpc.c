@@ -9,7 +9,7 @@
 #include "run/clock.h"
 #include "util/lock.h"
 
-#define PATIENCE (5 * VRB_SECOND)
+#define RPC_TIMEOUT (5 * VRB_SECOND)
 
 enum { PAUSE_NS = 50000 };
 
@@ -48,7 +48,7 @@ static int wait_once(struct xrc_peer *to, uint64_t start)
 
 	if (!xrc_peer_alive(to, now))
 		return ESRCH;
-	if (now - start >= PATIENCE)
+	if (now - start >= RPC_TIMEOUT)
 		return ETIMEDOUT;
 	if (!vrb_poll_messages())
 		nanosleep(&pause, NULL);

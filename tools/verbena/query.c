@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See ask.h.  The JSON parser checks answers; their values are only used by name. */
-#include "ask.h"
+/* See query.h.  The JSON parser checks answers; their values are only used by name. */
+#include "query.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -119,8 +119,8 @@ static enum outcome read_answer(int fd, int wait_ms, struct json_object **out)
 }
 
 /* pid: the requested process; 0: any. */
-static enum outcome ask_one(const struct host_run_dir *dir, const char *name, int pid,
-			    struct json_object **out)
+static enum outcome query_one(const struct host_run_dir *dir, const char *name, int pid,
+			      struct json_object **out)
 {
 	int fd = connect_to(dir, name), peer;
 	enum outcome outcome = GONE;
@@ -143,7 +143,7 @@ static int is_socket(const struct dirent *e)
 	return e->d_name[0] == 's' && n > 5 && strcmp(e->d_name + n - 4, ".ask") == 0;
 }
 
-int ask_process(int pid, ask_fn fn, void *arg, int *silent)
+int query_process(int pid, query_fn fn, void *arg, int *silent)
 {
 	struct host_run_dir dir;
 	struct dirent **list;
@@ -156,7 +156,7 @@ int ask_process(int pid, ask_fn fn, void *arg, int *silent)
 	n = scandir(dir.path, &list, is_socket, alphasort);
 	for (int i = 0; i < n; i++) {
 		struct json_object *o = NULL;
-		enum outcome outcome = ask_one(&dir, list[i]->d_name, pid, &o);
+		enum outcome outcome = query_one(&dir, list[i]->d_name, pid, &o);
 
 		free(list[i]);
 		if (outcome == SILENT && silent)
@@ -173,7 +173,7 @@ int ask_process(int pid, ask_fn fn, void *arg, int *silent)
 	return answered;
 }
 
-int ask_all(ask_fn fn, void *arg, int *silent)
+int query_all(query_fn fn, void *arg, int *silent)
 {
-	return ask_process(0, fn, arg, silent);
+	return query_process(0, fn, arg, silent);
 }

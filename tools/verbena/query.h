@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asks the user's processes for their state (the other end is core/diag/introspect.h). */
-#ifndef VRB_TOOL_ASK_H
-#define VRB_TOOL_ASK_H
+#ifndef VRB_TOOL_QUERY_H
+#define VRB_TOOL_QUERY_H
 
 #include <stdbool.h>
 
 struct json_object;
 
 /* Called for each process that answered.  Returns true if the caller may free `process`. */
-typedef bool (*ask_fn)(struct json_object *process, void *arg);
+typedef bool (*query_fn)(struct json_object *process, void *arg);
 
 /*
  * Asks all processes.  Returns the number that answered, -1 if there is no run directory; *silent
  * (may be NULL) counts those that live but did not answer in time.  Processes that end meanwhile
  * are not counted.
  */
-int ask_all(ask_fn fn, void *arg, int *silent);
+int query_all(query_fn fn, void *arg, int *silent);
 
 /* Asks one process, by PID in this namespace, and waits longer; 0: all. */
-int ask_process(int pid, ask_fn fn, void *arg, int *silent);
+int query_process(int pid, query_fn fn, void *arg, int *silent);
 
 #endif
