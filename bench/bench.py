@@ -4,9 +4,12 @@
 
     bench.py BUILD_DIR [GROUP...]
 
-Groups: wire, many, events, threads, instead, latency, rate, bandwidth64k, bandwidth1m, scale, rsockets, connect, on loopback; wire-veth, many-veth, events-veth, rsockets-veth: the same rows between two network
-namespaces; all without one.  Every quantity is measured several times, the contenders in turn, so that what else the machine does hits all of them; a row compares medians.
-Absolute figures are this machine's, the ratios are the result.  Asserts nothing.  BENCH_RUNS says how often (5).
+Groups: wire, many, events, threads, instead, latency, rate, bandwidth64k, bandwidth1m, scale,
+rsockets, connect, on loopback; wire-veth, many-veth, events-veth, rsockets-veth: the same rows
+between two network namespaces; all without one.  Every quantity is measured several times, the
+contenders in turn, so that what else the machine does hits all of them; a row compares medians.
+Absolute figures are this machine's, the ratios are the result.  Asserts nothing.  BENCH_RUNS says
+how often (5).
 """
 import contextlib
 import os
@@ -42,7 +45,8 @@ def pin(cpu_number):
 
 
 class Bench:
-    """All contenders, both ends on the loopback device, or each in one of two network namespaces."""
+    """All contenders, both ends on the loopback device, or each in one of two network
+    namespaces."""
 
     def __init__(self, bench, build, hosts=None):
         self.bench = bench
@@ -61,7 +65,8 @@ class Bench:
         os.makedirs(self.own_dir, 0o700, exist_ok=True)
 
     def verbs(self, transport, argv):
-        """What the client says of a program over the library; the server has the same arguments, and each its own CPU."""
+        """What the client says of a program over the library; the server has the same arguments,
+        and each its own CPU."""
         port = self.bench.ports.take()
         argv = [*map(str, argv), "-d", self.device, "-p", str(port)]
         envs = [{**self.place.env(host), "VERBENA_TRANSPORT": transport} for host in (0, 1)]
@@ -74,15 +79,23 @@ class Bench:
         return float(rows[-1][column])
 
     def rsockets(self, transport, program, size, count):
-        """MiB/s of a program over rsockets, whose server cannot be seen from outside: its client asks until somebody listens."""
-        argv = [program, "-S", str(size), "-C", str(count), "-I", "1", "-p", str(self.bench.ports.take())]
+        """MiB/s of a program over rsockets, whose server cannot be seen from outside: its client
+        asks until somebody listens."""
+        argv = [
+            program, "-S", str(size), "-C", str(count), "-I", "1", "-p",
+            str(self.bench.ports.take()),
+        ]
         envs = [{**self.place.env(host), "VERBENA_TRANSPORT": transport} for host in (0, 1)]
         prefixes = [[*self.place.prefix(host), *pin(1 - host)] for host in (0, 1)]
         server = self.bench.start([*argv, "-b", self.server], envs[0], prefixes[0])
         deadline = time.monotonic() + harness.LIMIT_S
         while True:
             client = self.bench.start([*argv, "-s", self.server], envs[1], prefixes[1])
-            if client.wait(deadline) == 0 or time.monotonic() > deadline or server.popen.poll() is not None:
+            if (
+                client.wait(deadline) == 0
+                or time.monotonic() > deadline
+                or server.popen.poll() is not None
+            ):
                 break
         server.wait(time.monotonic() + 2)
         server.kill()
@@ -107,7 +120,9 @@ class Bench:
         return self.perftest(transport, program, ["-s", "65536", "-n", "2000"], 3)
 
     def reference(self, program, args, env=None):
-        done = subprocess.run([*program, *map(str, args)], capture_output=True, text=True, check=False, env=env)
+        done = subprocess.run(
+            [*program, *map(str, args)], capture_output=True, text=True, check=False, env=env
+        )
         if done.returncode:
             raise harness.Failure(f"{os.path.basename(program[-1])} {args}: {done.stderr}")
         return float(done.stdout)
@@ -116,33 +131,56 @@ class Bench:
         if not self.hosts:
             return self.reference([self.udp_ref], args)
         # The client's namespace first: it sends.
-        places = [word for host in (1, 0) for word in (self.hosts.netns(host), self.hosts.address(host))]
+        places = [
+            word for host in (1, 0) for word in (self.hosts.netns(host), self.hosts.address(host))
+        ]
         return self.reference([*self.hosts.enter(1), self.udp_ref], [*args, *places])
 
     def shm(self, *args):
         return self.reference([self.shm_ref], args)
 
     def self_cost(self, *args, transport="local"):
-        env = {**os.environ, "VERBENA_TRANSPORT": transport, "VERBENA_UDP_PORT": str(self.bench.udp_port),
-               "VERBENA_DIR": self.own_dir, "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
+        env = {
+            **os.environ,
+            "VERBENA_TRANSPORT": transport,
+            "VERBENA_UDP_PORT": str(self.bench.udp_port),
+            "VERBENA_DIR": self.own_dir,
+            "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib"),
+        }
         return self.reference([self.both_ends], args, env)
 
     def threads(self, n, window, receivers="auto"):
-        env = {**os.environ, "VERBENA_TRANSPORT": "udp", "VERBENA_UDP_PORT": str(self.bench.udp_port), "VERBENA_RECEIVERS": receivers,
-               "VERBENA_DIR": self.own_dir, "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
+        env = {
+            **os.environ,
+            "VERBENA_TRANSPORT": "udp",
+            "VERBENA_UDP_PORT": str(self.bench.udp_port),
+            "VERBENA_RECEIVERS": receivers,
+            "VERBENA_DIR": self.own_dir,
+            "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib"),
+        }
         return self.reference([self.crowd], [n, 8, window, 500], env) / 1e6
 
     def connect(self, transport, *args):
-        env = {**os.environ, "VERBENA_TRANSPORT": transport, "VERBENA_UDP_PORT": str(self.bench.udp_port),
-               "VERBENA_DIR": self.own_dir, "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib")}
+        env = {
+            **os.environ,
+            "VERBENA_TRANSPORT": transport,
+            "VERBENA_UDP_PORT": str(self.bench.udp_port),
+            "VERBENA_DIR": self.own_dir,
+            "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib"),
+        }
         return self.reference([self.connections], args, env)
 
     def ucx(self, transports, test, size, count, column):
         port = self.bench.ports.take()
-        argv = ["ucx_perftest", "-t", test, "-s", str(size), "-n", str(count), "-w", "100", "-f", "-p", str(port)]
+        argv = [
+            "ucx_perftest", "-t", test, "-s", str(size), "-n", str(count), "-w", "100", "-f", "-p",
+            str(port),
+        ]
         env = {"LD_LIBRARY_PATH": None, "LD_PRELOAD": None, "UCX_TLS": transports}
         user = self.bench.user_prefix()
-        _, text = self.bench.pair(argv, [*argv, "127.0.0.1"], port, env, env, [*user, *pin(1)], [*user, *pin(0)])
+        _, text = self.bench.pair(
+            argv, [*argv, "127.0.0.1"], port, env, env, [*user, *pin(1)], [*user, *pin(0)]
+        )
         rows = [line.split() for line in text.splitlines() if re.match(r"Final:|\s*\d+\s+\d", line)]
         return float(rows[-1][column].rstrip("+"))
 
@@ -152,82 +190,155 @@ def ucx_has():
 
 
 def wire(b):
-    """Rows: (what, unit, Verbena's measurement, [(name, its measurement[, goal]), ...]); a goal is the least ratio wanted.
+    """Rows: (what, unit, Verbena's measurement, [(name, its measurement[, goal]), ...]); a goal is
+    the least ratio wanted.
 
-    The wire against programs that do nothing but move UDP: datagrams as long as our packets, which carry 28 bytes of headers and ICRC
-    in front of 8, and 44 around a segment.
+    The wire against programs that do nothing but move UDP: datagrams as long as our packets, which
+    carry 28 bytes of headers and ICRC in front of 8, and 44 around a segment.
     """
     def typical(program):
         return lambda: b.perftest("udp", program, ["-s", "8", "-n", "20000"], 4)
 
     def stream(verb, mtu):
-        return lambda: b.perftest("udp", f"ib_{verb}_bw", ["-s", "65536", "-n", "10000", "-m", str(mtu)], 3)
+        return lambda: b.perftest(
+            "udp", f"ib_{verb}_bw", ["-s", "65536", "-n", "10000", "-m", str(mtu)], 3
+        )
 
     def per_call(mode, size, count):
         return lambda: b.udp(mode, size, count)
 
     pingpong = lambda: b.udp("pingpong", 24, 20000)
-    rows = [("SEND 8 bytes, UDP", LATENCY, typical("ib_send_lat"), [("UDP ping-pong", pingpong, 1 / 1.4)]),
-            ("WRITE 8 bytes, UDP", LATENCY, typical("ib_write_lat"), [("UDP ping-pong", pingpong, 1 / 2)])]
+    rows = [
+        (
+            "SEND 8 bytes, UDP", LATENCY, typical("ib_send_lat"),
+            [("UDP ping-pong", pingpong, 1 / 1.4)],
+        ),
+        (
+            "WRITE 8 bytes, UDP", LATENCY, typical("ib_write_lat"),
+            [("UDP ping-pong", pingpong, 1 / 2)],
+        ),
+    ]
     for mtu in 4096, 1024:
-        against = [(f"UDP {mtu} bytes, GSO and GRO", per_call("gso", mtu + 44, 400000000 // mtu), 0.5),
-                   (f"UDP {mtu} bytes per call", per_call("stream", mtu + 44, 200000000 // mtu), 2)]
-        rows += [(f"{verb.upper()} 64 KiB, MTU {mtu}", BANDWIDTH, stream(verb, mtu), against) for verb in ("write", "send")]
-        rows.append((f"READ 64 KiB, MTU {mtu}", BANDWIDTH, stream("read", mtu), [("WRITE, the same", stream("write", mtu), 0.9)]))
+        against = [
+            (f"UDP {mtu} bytes, GSO and GRO", per_call("gso", mtu + 44, 400000000 // mtu), 0.5),
+            (f"UDP {mtu} bytes per call", per_call("stream", mtu + 44, 200000000 // mtu), 2),
+        ]
+        rows += [
+            (f"{verb.upper()} 64 KiB, MTU {mtu}", BANDWIDTH, stream(verb, mtu), against)
+            for verb in ("write", "send")
+        ]
+        rows.append(
+            (
+                f"READ 64 KiB, MTU {mtu}", BANDWIDTH, stream("read", mtu),
+                [("WRITE, the same", stream("write", mtu), 0.9)],
+            )
+        )
     for verb in "write", "send":
-        rows.append((f"{verb.upper()} 8 bytes, UDP", RATE,
-                     lambda verb=verb: b.perftest("udp", f"ib_{verb}_bw", ["-s", "8", "-n", "307200"], 4),
-                     [("UDP 36 bytes per call", lambda: b.udp("stream", 36, 300000) * 2 ** 20 / 36 / 1e6, 4)]))
+        rows.append(
+            (
+                f"{verb.upper()} 8 bytes, UDP",
+                RATE,
+                lambda verb=verb: b.perftest(
+                    "udp", f"ib_{verb}_bw", ["-s", "8", "-n", "307200"], 4
+                ),
+                [
+                    (
+                        "UDP 36 bytes per call",
+                        lambda: b.udp("stream", 36, 300000) * 2**20 / 36 / 1e6,
+                        4,
+                    )
+                ],
+            )
+        )
     return rows
 
 
 def many(b):
-    """Ten thousand queue pairs over the wire: two processes, and on loopback both ends in one thread, where nothing is handed over."""
+    """Ten thousand queue pairs over the wire: two processes, and on loopback both ends in one
+    thread, where nothing is handed over."""
     def alone(qps):
         return lambda: b.self_cost("round", 8, 40000, qps, transport="udp")
 
     def two(qps):
         return lambda: b.own("udp", "send", 8, 100000, qps)
 
-    rows = [("SEND 8 bytes, 10,000 QPs", COST, two(10000), [("16 QPs", two(16), 1 / 1.5)]),
-            ("QP pairs connected by TCP", "pairs/s", lambda: b.own("udp", "setup", 8, 1, 5000), [("wanted", lambda: 2000.0, 1)])]
+    rows = [
+        ("SEND 8 bytes, 10,000 QPs", COST, two(10000), [("16 QPs", two(16), 1 / 1.5)]),
+        (
+            "QP pairs connected by TCP",
+            "pairs/s",
+            lambda: b.own("udp", "setup", 8, 1, 5000),
+            [("wanted", lambda: 2000.0, 1)],
+        ),
+    ]
     if not b.hosts:
-        rows += [("10,000 QPs, one thread", COST, alone(10000), [("16 QPs", alone(16), 1 / 1.5)]),
-                 ("QP pairs set up, one thread", "pairs/s", lambda: b.self_cost("setup", 8, 5000, transport="udp"), [("wanted", lambda: 2000.0, 1)])]
+        rows += [
+            ("10,000 QPs, one thread", COST, alone(10000), [("16 QPs", alone(16), 1 / 1.5)]),
+            (
+                "QP pairs set up, one thread",
+                "pairs/s",
+                lambda: b.self_cost("setup", 8, 5000, transport="udp"),
+                [("wanted", lambda: 2000.0, 1)],
+            ),
+        ]
     return rows
 
 
 def events(b):
-    """What programs that sleep between completions cost against ones that poll. perftest has events for SEND only, so WRITE is a program of our own."""
+    """What programs that sleep between completions cost against ones that poll. perftest has events
+    for SEND only, so WRITE is a program of our own."""
     size, count = 1 << 16, 1 << 15
 
     def cost(run):
         return lambda: b.processor_time(size * count / 2 ** 30, run)
 
     def send(transport, *more):
-        return cost(lambda: b.perftest(transport, "ib_send_bw", ["-s", size, "-n", count, *more], 3))
+        return cost(
+            lambda: b.perftest(transport, "ib_send_bw", ["-s", size, "-n", count, *more], 3)
+        )
 
     def write(transport, mode):
         return cost(lambda: b.own(transport, mode, size, count, 1))
 
     def pingpong(transport, *more):
-        return cost(lambda: b.verbs(transport, ["ibv_rc_pingpong", "-g", b.gid, "-m", 4096, "-s", size, "-n", count // 2, *more]))
+        return cost(
+            lambda: b.verbs(
+                transport,
+                ["ibv_rc_pingpong", "-g", b.gid, "-m", 4096, "-s", size, "-n", count // 2, *more],
+            )
+        )
 
     rows = []
     for transport in ("udp",) if b.hosts else ("udp", "local"):
-        rows += [(f"{name}, events, {transport}", PROCESSOR, run(transport, sleeping), [("polling", run(transport, *polling), 1 / 1.3)])
-                 for name, run, sleeping, polling in (("SEND 64 KiB", send, "-e", ()), ("WRITE 64 KiB", write, "sleep", ("write",)),
-                                                      ("Ping-pong 64 KiB", pingpong, "-e", ()))]
+        rows += [
+            (
+                f"{name}, events, {transport}", PROCESSOR, run(transport, sleeping),
+                [("polling", run(transport, *polling), 1 / 1.3)],
+            )
+            for name, run, sleeping, polling in (
+                ("SEND 64 KiB", send, "-e", ()),
+                ("WRITE 64 KiB", write, "sleep", ("write",)),
+                ("Ping-pong 64 KiB", pingpong, "-e", ()),
+            )
+        ]
     return rows
 
 
 def threads(b):
-    """Two threads, each both ends of its own connection over UDP, against one that does so; and where both have to receive by turns."""
+    """Two threads, each both ends of its own connection over UDP, against one that does so; and
+    where both have to receive by turns."""
     def some(n, window, *receivers):
         return lambda: b.threads(n, window, *receivers)
 
-    return [(f"SEND 8 bytes, 2 threads, {window} on their way", RATE, some(2, window),
-             [("1 thread", some(1, window), 1.6), ("2 threads, 1 receiver", some(2, window, "1"))]) for window in (1, 16)]
+    return [
+        (
+            f"SEND 8 bytes, 2 threads, {window} on their way",
+            RATE,
+            some(2, window),
+            [("1 thread", some(1, window), 1.6), ("2 threads, 1 receiver", some(2, window, "1"))],
+        )
+        for window in (1, 16)
+    ]
 
 
 def instead(b):
@@ -235,10 +346,23 @@ def instead(b):
     pingpong = ("UDP ping-pong", lambda: b.udp("pingpong", 64, 20000))
     stream = ("UDP 4 KiB per call", lambda: b.udp("stream", 4096, 50000))
     tcp = [("UCX tcp", lambda: b.ucx("tcp,self", "tag_lat", 64, 10000, 1))] if ucx_has() else []
-    return ([(f"{verb.upper()} 64 bytes", LATENCY, lambda verb=verb: b.latency("auto", f"ib_{verb}_lat"),
-              [pingpong, *(tcp if verb == "send" else [])]) for verb in VERBS] +
-            [(f"{verb.upper()} 64 KiB", BANDWIDTH, lambda verb=verb: b.bandwidth("auto", f"ib_{verb}_bw"), [stream])
-             for verb in VERBS])
+    return [
+        (
+            f"{verb.upper()} 64 bytes",
+            LATENCY,
+            lambda verb=verb: b.latency("auto", f"ib_{verb}_lat"),
+            [pingpong, *(tcp if verb == "send" else [])],
+        )
+        for verb in VERBS
+    ] + [
+        (
+            f"{verb.upper()} 64 KiB",
+            BANDWIDTH,
+            lambda verb=verb: b.bandwidth("auto", f"ib_{verb}_bw"),
+            [stream],
+        )
+        for verb in VERBS
+    ]
 
 
 def latency(b):
@@ -246,7 +370,9 @@ def latency(b):
     def typical(program, column=4):
         return lambda: b.perftest("local", program, ["-s", "8", "-n", "20000"], column)
 
-    ucx = [("UCX posix", lambda: b.ucx("posix,self", "tag_lat", 8, 50000, 1), 1)] if ucx_has() else []
+    ucx = (
+        [("UCX posix", lambda: b.ucx("posix,self", "tag_lat", 8, 50000, 1), 1)] if ucx_has() else []
+    )
     rows = [("SEND 8 bytes", LATENCY, typical("ib_send_lat"),
              [("a cache line handed over", lambda: b.shm("line", 100000), 1 / 2.5), *ucx])]
     for verb in "write", "read":
@@ -265,26 +391,54 @@ def rate(b):
     def calls(pieces):
         return lambda: pieces / b.shm("list", pieces, 20000)
 
-    return [("SEND 8 bytes", RATE, per_second("ib_send_bw"), [("wanted", lambda: 3.0, 1)]),
-            ("SEND 8 bytes, lists of 16", RATE, per_second("ib_send_bw", "-l", "16"), [("wanted", lambda: 3.0, 1)]),
-            ("WRITE 8 bytes", RATE, per_second("ib_write_bw"), [("process_vm_writev, 1 piece", calls(1))]),
-            ("WRITE 8 bytes, lists of 16", RATE, per_second("ib_write_bw", "-l", "16"),
-             [("process_vm_writev, 1 piece", calls(1), 3), ("process_vm_writev, 16 pieces", calls(16))]),
-            ("WRITE 8 bytes, lists of 64", RATE, per_second("ib_write_bw", "-l", "64"),
-             [("process_vm_writev, 1 piece", calls(1), 3), ("process_vm_writev, 64 pieces", calls(64))])]
+    return [
+        ("SEND 8 bytes", RATE, per_second("ib_send_bw"), [("wanted", lambda: 3.0, 1)]),
+        (
+            "SEND 8 bytes, lists of 16",
+            RATE,
+            per_second("ib_send_bw", "-l", "16"),
+            [("wanted", lambda: 3.0, 1)],
+        ),
+        (
+            "WRITE 8 bytes", RATE, per_second("ib_write_bw"),
+            [("process_vm_writev, 1 piece", calls(1))],
+        ),
+        (
+            "WRITE 8 bytes, lists of 16",
+            RATE,
+            per_second("ib_write_bw", "-l", "16"),
+            [
+                ("process_vm_writev, 1 piece", calls(1), 3),
+                ("process_vm_writev, 16 pieces", calls(16)),
+            ],
+        ),
+        (
+            "WRITE 8 bytes, lists of 64",
+            RATE,
+            per_second("ib_write_bw", "-l", "64"),
+            [
+                ("process_vm_writev, 1 piece", calls(1), 3),
+                ("process_vm_writev, 64 pieces", calls(64)),
+            ],
+        ),
+    ]
 
 
 def bandwidth(size):
     """The same host against the best that copies by the kernel do, and UCX."""
     def rows(b):
         def copies():
-            return max(chunk / b.shm("read", chunk, (1 << 28) // chunk) * 1e6 / 2 ** 20 for chunk in CHUNKS)
+            return max(
+                chunk / b.shm("read", chunk, (1 << 28) // chunk) * 1e6 / 2**20 for chunk in CHUNKS
+            )
 
         tests = {"send": "tag_bw", "write": "ucp_put_bw", "read": "ucp_get"}
         count = (1 << 29) // size
 
         def ours(verb, column):
-            return lambda: b.perftest("local", f"ib_{verb}_bw", ["-s", str(size), "-n", str(count)], column)
+            return lambda: b.perftest(
+                "local", f"ib_{verb}_bw", ["-s", str(size), "-n", str(count)], column
+            )
 
         def ucx(verb):
             return lambda: b.ucx("posix,cma,self", tests[verb], size, count, 5)
@@ -309,41 +463,96 @@ def rsockets(b):
     def stream(transport, program, size, count):
         return lambda: b.rsockets(transport, program, size, count)
 
-    return [(f"{program} {size >> 10} KiB, {transport}", BANDWIDTH, stream(transport, program, size, (1 << 28) // size),
-             [("ib_send_bw, the same", messages(transport, size, (1 << 29) // size), 0.8)])
-            for transport in (("udp",) if b.hosts else ("local", "udp"))
-            for size in (4 << 10, 64 << 10, 1 << 20) for program in ("rstream", "riostream")]
+    return [
+        (
+            f"{program} {size >> 10} KiB, {transport}",
+            BANDWIDTH,
+            stream(transport, program, size, (1 << 28) // size),
+            [("ib_send_bw, the same", messages(transport, size, (1 << 29) // size), 0.8)],
+        )
+        for transport in (("udp",) if b.hosts else ("local", "udp"))
+        for size in (4 << 10, 64 << 10, 1 << 20)
+        for program in ("rstream", "riostream")
+    ]
 
 
 def connect(b):
-    """Connections through rdma_cm, each with a queue pair at both ends, against what is wanted and TCP; also while strangers forge requests."""
+    """Connections through rdma_cm, each with a queue pair at both ends, against what is wanted and
+    TCP; also while strangers forge requests."""
     def run(transport, *args):
         return lambda: b.connect(transport, *args)
 
     rows = []
     for transport in ("local", "udp"):
-        rows += [(f"{clients} client{'s' * (clients > 1)}, {transport}", "connects/s", run(transport, "rate", clients, 3),
-                  [("wanted", lambda wanted=wanted: wanted, 1)]) for clients, wanted in ((1, 3000.0), (8, 10000.0))]
-        rows += [(f"rdma_connect, p{percent}, {transport}", LATENCY, run(transport, "latency", 2000, percent),
-                  [("connect(2)", run(transport, "tcp", 2000, percent)), *([("wanted", lambda: 1000.0, 1)] if percent == 99 else [])])
-                 for percent in (50, 99)]
-    rows += [("forged REQs, beside 1 client", "REQs/s", run("udp", "forged", 1, 5), [("wanted", lambda: 100000.0, 1)]),
-             ("1 client, 100,000 forged REQs/s", "connects/s", run("udp", "flooded", 1, 5), [("alone", run("udp", "rate", 1, 3))]),
-             ("rdma_connect, p99, forged REQs", LATENCY, run("udp", "flooded-latency", 5, 99), [("alone", run("udp", "latency", 2000, 99))])]
+        rows += [
+            (
+                f"{clients} client{'s' * (clients > 1)}, {transport}",
+                "connects/s",
+                run(transport, "rate", clients, 3),
+                [("wanted", lambda wanted=wanted: wanted, 1)],
+            )
+            for clients, wanted in ((1, 3000.0), (8, 10000.0))
+        ]
+        rows += [
+            (
+                f"rdma_connect, p{percent}, {transport}",
+                LATENCY,
+                run(transport, "latency", 2000, percent),
+                [
+                    ("connect(2)", run(transport, "tcp", 2000, percent)),
+                    *([("wanted", lambda: 1000.0, 1)] if percent == 99 else []),
+                ],
+            )
+            for percent in (50, 99)
+        ]
+    rows += [
+        (
+            "forged REQs, beside 1 client",
+            "REQs/s",
+            run("udp", "forged", 1, 5),
+            [("wanted", lambda: 100000.0, 1)],
+        ),
+        (
+            "1 client, 100,000 forged REQs/s", "connects/s", run("udp", "flooded", 1, 5),
+            [("alone", run("udp", "rate", 1, 3))],
+        ),
+        (
+            "rdma_connect, p99, forged REQs", LATENCY, run("udp", "flooded-latency", 5, 99),
+            [("alone", run("udp", "latency", 2000, 99))],
+        ),
+    ]
     return rows
 
 
 def scale(b):
-    """One pair of QPs among many, both ends in one thread: what the code takes, with no line handed over."""
+    """One pair of QPs among many, both ends in one thread: what the code takes, with no line handed
+    over."""
     def one(mode, *qps):
         return lambda: b.self_cost(mode, 8, 60000, *qps)
 
-    return [(f"{mode.upper()} 8 bytes, of 1,000 QPs", COST, one(mode, 1000), [("a lone pair", one(mode), 1 / 1.2)])
-            for mode in VERBS]
+    return [
+        (
+            f"{mode.upper()} 8 bytes, of 1,000 QPs", COST, one(mode, 1000),
+            [("a lone pair", one(mode), 1 / 1.2)],
+        )
+        for mode in VERBS
+    ]
 
 
-GROUPS = {"wire": wire, "many": many, "events": events, "threads": threads, "instead": instead, "latency": latency, "rate": rate, "bandwidth64k": bandwidth(1 << 16),
-          "bandwidth1m": bandwidth(1 << 20), "scale": scale, "rsockets": rsockets, "connect": connect}
+GROUPS = {
+    "wire": wire,
+    "many": many,
+    "events": events,
+    "threads": threads,
+    "instead": instead,
+    "latency": latency,
+    "rate": rate,
+    "bandwidth64k": bandwidth(1 << 16),
+    "bandwidth1m": bandwidth(1 << 20),
+    "scale": scale,
+    "rsockets": rsockets,
+    "connect": connect,
+}
 VETH = "-veth"
 GROUPS.update({name + VETH: GROUPS[name] for name in ("wire", "many", "events", "rsockets")})
 
@@ -374,13 +583,17 @@ def show(row):
             continue
         ratio = other / value if unit in (LATENCY, COST, PROCESSOR) else value / other
         said = "reached" if goal and ratio >= goal[0] else "missed" if goal else ""
-        line(what, f"{value:.2f}", name, f"{other:.2f}", f"{ratio:.2f}", f"{goal[0]:.2f}" if goal else "", f"{unit:<10} {said}")
+        line(
+            what, f"{value:.2f}", name, f"{other:.2f}", f"{ratio:.2f}",
+            f"{goal[0]:.2f}" if goal else "", f"{unit:<10} {said}",
+        )
     sys.stdout.flush()
 
 
 @contextlib.contextmanager
 def two_hosts():
-    """Two namespaces with room for packets of MTU 4096 between them; None where they cannot be made, and the reason."""
+    """Two namespaces with room for packets of MTU 4096 between them; None where they cannot be
+    made, and the reason."""
     try:
         hosts = netns.TwoHosts(("v4",))
     except netns.Unavailable as problem:
@@ -401,9 +614,15 @@ def main():
         on_loopback = Bench(bench, build)
         over_veth = Bench(bench, build, hosts) if hosts else None
         load, cpus = os.getloadavg()[0], len(os.sched_getaffinity(0))
-        print(f"Medians of {RUNS} runs, the two processes on different CPUs, on loopback; {VETH}: between two network namespaces, interface MTU {VETH_MTU}.")
+        print(
+            f"Medians of {RUNS} runs, the two processes on different CPUs, "
+            f"on loopback; {VETH}: between two network namespaces, interface MTU {VETH_MTU}."
+        )
         print("Ratio above 1: Verbena is better.")
-        print(f"Load before the first run: {load:.1f} on {cpus} CPUs; what spins suffers most from a busy machine.")
+        print(
+            f"Load before the first run: {load:.1f} on {cpus} CPUs; "
+            f"what spins suffers most from a busy machine."
+        )
         for name in names or GROUPS:
             b = over_veth if name.endswith(VETH) else on_loopback
             if not b:

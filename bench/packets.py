@@ -4,10 +4,11 @@
 
     packets.py BUILD_DIR [RUNS]
 
-The same numbered UDP packets, sent as fast as one CPU can, go in turn to examples/udp_capture (a raw packet queue pair,
-a flow rule, headers and payloads apart), to a bare TPACKET_V3 receiver with a ring of the same size, and to tcpdump.
-Prints medians, and the median of each round's ratio to the bare receiver; the goal is 0.9.  The rate is of what was received,
-over the time of sending.  Needs the right to make namespaces.
+The same numbered UDP packets, sent as fast as one CPU can, go in turn to examples/udp_capture (a
+raw packet queue pair, a flow rule, headers and payloads apart), to a bare TPACKET_V3 receiver with
+a ring of the same size, and to tcpdump. Prints medians, and the median of each round's ratio to the
+bare receiver; the goal is 0.9.  The rate is of what was received, over the time of sending.  Needs
+the right to make namespaces.
 """
 import os
 import re
@@ -40,8 +41,10 @@ class Capture:
     """One contender: started, waited for until it captures, ended, and asked what it saw."""
 
     def __init__(self, argv, ready, env=None):
-        self.popen = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
-                                      start_new_session=True)
+        self.popen = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
+            start_new_session=True,
+        )
         self.text = ""
         while ready not in self.text:
             line = self.popen.stdout.readline()
@@ -67,27 +70,60 @@ class Packets:
         self.hosts = hosts
         self.ref = bench.stage(os.path.join(build, "bench", "packet_ref"))
         self.example = bench.stage(os.path.join(build, "examples", "example_udp_capture"))
-        self.mac = re.search(r"link/ether (\S+)", self.in_host(1, "ip", "link", "show", netns.IFNAME)).group(1)
+        self.mac = re.search(
+            r"link/ether (\S+)", self.in_host(1, "ip", "link", "show", netns.IFNAME)
+        ).group(1)
 
     def in_host(self, host, *argv):
-        return subprocess.run([*self.hosts.enter(host), *argv], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [*self.hosts.enter(host), *argv], capture_output=True, text=True, check=True
+        ).stdout
 
     def send(self, size, count):
-        out = self.in_host(0, *pin(0), self.ref, "send", netns.IFNAME, self.mac, self.hosts.address(0), self.hosts.address(1),
-                           str(PORT), str(size), str(count))
+        out = self.in_host(
+            0, *pin(0), self.ref, "send", netns.IFNAME, self.mac, self.hosts.address(0),
+            self.hosts.address(1), str(PORT), str(size),
+            str(count)
+        )
         return float(out)
 
     def verbena(self):
-        env = {**self.bench.env(), "VERBENA_DEVICES": f"veth={netns.IFNAME}", "VERBENA_DIR": self.bench.dir + "/capture"}
-        return Capture([*self.hosts.enter(1), *pin(1), self.example, "-d", "veth", "-t", "1", str(PORT)], "capturing", env), False
+        env = {
+            **self.bench.env(),
+            "VERBENA_DEVICES": f"veth={netns.IFNAME}",
+            "VERBENA_DIR": self.bench.dir + "/capture",
+        }
+        return (
+            Capture(
+                [*self.hosts.enter(1), *pin(1), self.example, "-d", "veth", "-t", "1", str(PORT)],
+                "capturing",
+                env,
+            ),
+            False,
+        )
 
     def bare(self):
-        return Capture([*self.hosts.enter(1), *pin(1), self.ref, "receive", netns.IFNAME, str(PORT)], "capturing"), False
+        return (
+            Capture(
+                [*self.hosts.enter(1), *pin(1), self.ref, "receive", netns.IFNAME, str(PORT)],
+                "capturing",
+            ),
+            False,
+        )
 
     def tcpdump(self, *more):
-        # It would drop its rights and then be unable to open /dev/null for writing in a user namespace.
-        return Capture([*self.hosts.enter(1), *pin(1), "tcpdump", "-n", "-Z", "root", "-i", netns.IFNAME, "-w", "/dev/null",
-                        *more, "udp", "dst", "port", str(PORT)], "listening on"), True
+        # It would drop its rights and then be unable to open /dev/null for writing in a user
+        # namespace.
+        return (
+            Capture(
+                [
+                    *self.hosts.enter(1), *pin(1), "tcpdump", "-n", "-Z", "root", "-i",
+                    netns.IFNAME, "-w", "/dev/null", *more, "udp", "dst", "port", str(PORT),
+                ],
+                "listening on",
+            ),
+            True,
+        )
 
     def measure(self, start, size, count):
         """(million packets per second, lost of a thousand)"""
@@ -117,7 +153,10 @@ def main():
             contenders["tcpdump -w /dev/null"] = p.tcpdump
             contenders["tcpdump, 32 MiB buffer"] = lambda: p.tcpdump("-B", "32768")
         print(f"Packet capture between two namespaces, medians of {runs} runs\n")
-        print(f"{'payload':>7}  {'receiver':<24} {'million/s':>10} {'lost':>8} {'ratio':>7} {'goal':>6}")
+        print(
+            f"{'payload':>7}  {'receiver':<24} {'million/s':>10} "
+            f"{'lost':>8} {'ratio':>7} {'goal':>6}"
+        )
         for size, count in SIZES.items():
             samples = {name: [] for name in contenders}
             for _ in range(runs):
@@ -132,7 +171,9 @@ def show(size, name, values, bare):
     ratio = statistics.median(ours / theirs for (ours, _), (theirs, _) in zip(values, bare))
     goal = GOALS.get(name)
     said = "" if not goal else f"{goal:>6.2f}  {'reached' if ratio >= goal else 'missed'}"
-    print(f"{size:>7}  {name:<24} {rate:>10.3f} {lost / 10:>7.2f}% {ratio:>7.2f} {said}", flush=True)
+    print(
+        f"{size:>7}  {name:<24} {rate:>10.3f} {lost / 10:>7.2f}% {ratio:>7.2f} {said}", flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Configures a build folder if it is new, and builds it; progress is one line, and what failed is told in full.
+"""Configures a build folder if it is new, and builds it; progress is one line, and what failed is
+told in full.
 
     build.py FOLDER [arguments for `meson setup`]
 
@@ -18,8 +19,10 @@ STEP = 10     # per cent, where the line cannot be written anew
 def configure(folder, args):
     if os.path.exists(os.path.join(folder, "build.ninja")):
         return 0
-    done = subprocess.run([os.environ.get("MESON", "meson"), "setup", folder, *args], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        [os.environ.get("MESON", "meson"), "setup", folder, *args], stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, check=False,
+    )
     if done.returncode:
         print(done.stdout, file=sys.stderr)
     return done.returncode
@@ -41,7 +44,10 @@ class Progress:
         if self.terminal:
             print(f"\r{self.name}: {step} %", end="")
         else:
-            print(f"{self.name}: {step}" if self.told < 0 else f" {step}", end=" %" if step == 100 else "")
+            print(
+                f"{self.name}: {step}" if self.told < 0 else f" {step}",
+                end=" %" if step == 100 else "",
+            )
         self.told = step
         sys.stdout.flush()
 
@@ -53,7 +59,10 @@ class Progress:
 def build(folder):
     env = {**os.environ, "NINJA_STATUS": "[%f/%t] "}
     progress, rest = Progress(folder), []
-    with subprocess.Popen(["ninja", "-C", folder], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ninja:
+    with subprocess.Popen(
+        ["ninja", "-C", folder], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    ) as ninja:
         for line in ninja.stdout:
             status = STATUS.match(line)
             if status:

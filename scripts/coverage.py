@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which lines of core, roce and local the tests run, after they have run in a build with -Db_coverage=true.
+"""Which lines of core, roce and local the tests run, after they have run in a build with
+-Db_coverage=true.
 
     coverage.py SOURCE_ROOT BUILD_DIR [--lines]
 
-Prints a line per folder and per file that is not covered in full, with --lines the numbers of the lines as well; ends with 1 if less than
-90 % of the lines of a folder were run.  docs/RELIABILITY.md says why what is left is left.
+Prints a line per folder and per file that is not covered in full, with --lines the numbers of the
+lines as well; ends with 1 if less than 90 % of the lines of a folder were run.  docs/RELIABILITY.md
+says why what is left is left.
 """
 import collections
 import json
@@ -18,10 +20,16 @@ WANTED = 90.0
 
 
 def measure(root, build):
-    """For each file: its lines that count, and those that ran. Only as the library has it: tests compile some files otherwise."""
-    done = subprocess.run(["gcovr", "--root", root, "--object-directory", build, "--json", "-",
-                           *(f"--filter={root}/{folder}/" for folder in FOLDERS), os.path.join(build, "src")],
-                          stdout=subprocess.PIPE, check=True)
+    """For each file: its lines that count, and those that ran. Only as the library has it: tests
+    compile some files otherwise."""
+    done = subprocess.run(
+        [
+            "gcovr", "--root", root, "--object-directory", build, "--json", "-",
+            *(f"--filter={root}/{folder}/" for folder in FOLDERS), os.path.join(build, "src"),
+        ],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
     files = collections.defaultdict(dict)
     for entry in json.loads(done.stdout)["files"]:
         lines = files[entry["file"]]

@@ -61,14 +61,24 @@ def main():
     build = sys.argv[1]
     with harness.Bench(build) as bench:
         demo = Demo(bench, build)
-        job_owner = "uid 65534 (nobody), because you are root" if bench.as_root else f"uid {os.getuid()}"
-        print(f"Verbena demo: the distribution's own RDMA programs, no RDMA hardware, no kernel module; as {job_owner}.")
+        job_owner = (
+            "uid 65534 (nobody), because you are root" if bench.as_root else f"uid {os.getuid()}"
+        )
+        print(
+            f"Verbena demo: the distribution's own RDMA programs, no RDMA hardware, "
+            f"no kernel module; as {job_owner}."
+        )
         if demo.env == {}:
-            print(f"(UDP port {ROCE_PORT} is taken by another program here; the demo uses {bench.udp_port}.)")
+            print(
+                f"(UDP port {ROCE_PORT} is taken by another program here; "
+                f"the demo uses {bench.udp_port}.)"
+            )
         demo.devices()
         demo.pair(["ibv_rc_pingpong", "-c"], r"address:|bytes in|iters in")
         demo.pair(["ib_write_bw", "-n", "1000", "-s", "65536"], r"#bytes|^ \d")
-        print(f"\nThat worked. Run yours:  LD_LIBRARY_PATH=$PWD/{os.path.relpath(build)}/lib COMMAND")
+        print(
+            f"\nThat worked. Run yours:  LD_LIBRARY_PATH=$PWD/{os.path.relpath(build)}/lib COMMAND"
+        )
 
 
 if __name__ == "__main__":

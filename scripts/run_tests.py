@@ -4,10 +4,12 @@
 
     run_tests.py BUILD_DIR [arguments for meson test]
 
-The counts come from meson's machine-readable log, so they are what it saw.  Skipped tests are named with
-their reason (their last line of output), because a skip that nobody reads is a test that nobody runs.
+The counts come from meson's machine-readable log, so they are what it saw.  Skipped tests are named
+with their reason (their last line of output), because a skip that nobody reads is a test that
+nobody runs.
 
-A test that runs, but not all of its cases, prints for those (tests/left_out.h, tests/stock/harness.py)
+A test that runs, but not all of its cases, prints for those (tests/left_out.h,
+tests/stock/harness.py)
 
     left out: NUMBER: REASON
 
@@ -41,7 +43,9 @@ def report_left_out(results):
     cases = collections.Counter()
     tests = collections.defaultdict(set)
     for result in results:
-        for number, reason in LEFT_OUT.findall(f"{result.get('stdout') or ''}\n{result.get('stderr') or ''}"):
+        for number, reason in LEFT_OUT.findall(
+            f"{result.get('stdout') or ''}\n{result.get('stderr') or ''}"
+        ):
             cases[reason] += int(number)
             tests[reason].add(result["name"])
     for reason, number in cases.most_common():
@@ -54,7 +58,9 @@ def main():
     log = os.path.join(build, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.unlink(log)
-    status = subprocess.call(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", *args])
+    status = subprocess.call(
+        ["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", *args]
+    )
     if not os.path.exists(log):
         print("0 passed, 1 failed, 0 skipped")
         return status or 1

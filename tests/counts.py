@@ -57,7 +57,11 @@ def check_table(cases, status, *lines):
 def check_sum():
     results = [
         {"name": "one", "stdout": "\nleft out: 2: no right\n[ SKIPPED ] case\n"},
-        {"name": "two", "stdout": "ok\n", "stderr": "  left out: 1: no right\nleft out: 4: no IPv6 here"},
+        {
+            "name": "two",
+            "stdout": "ok\n",
+            "stderr": "  left out: 1: no right\nleft out: 4: no IPv6 here",
+        },
         {"name": "three", "stdout": "nothing is left out: 5 of 5\n"},
         {"name": "four"},
     ]

@@ -40,16 +40,26 @@ def main():
         source, program = os.path.join(tmp, 'p.c'), os.path.join(tmp, 'p')
         with open(source, 'w', encoding='utf-8') as f:
             f.write(PROGRAM)
-        subprocess.run(['gcc', '-I', include, *sanitizers(os.path.join(folder, 'libibverbs.so.1')), '-o', program, source,
-                        os.path.join(folder, 'libibverbs.a'), *private_libraries(pc)], check=True)
-        needed = subprocess.run(['readelf', '-d', program], stdout=subprocess.PIPE, text=True, check=True).stdout
+        subprocess.run(
+            [
+                'gcc', '-I', include, *sanitizers(os.path.join(folder, 'libibverbs.so.1')), '-o',
+                program, source, os.path.join(folder, 'libibverbs.a'), *private_libraries(pc),
+            ],
+            check=True,
+        )
+        needed = subprocess.run(
+            ['readelf', '-d', program], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
         if 'libibverbs' in needed:
             print(f'the program wants the shared library:\n{needed}')
             return 1
         env = {k: v for k, v in os.environ.items() if k != 'LD_LIBRARY_PATH'}
         run_dir = os.path.join(tmp, 'run')
         os.mkdir(run_dir, 0o700)
-        out = subprocess.run([program], env={**env, 'VERBENA_DIR': run_dir}, stdout=subprocess.PIPE, text=True, check=False)
+        out = subprocess.run(
+            [program], env={**env, 'VERBENA_DIR': run_dir}, stdout=subprocess.PIPE, text=True,
+            check=False,
+        )
         print(out.stdout.strip())
         return out.returncode
 

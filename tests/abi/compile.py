@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compiles each public header alone, and all together, as C and as C++, with every warning an error.
+"""Compiles each public header alone, and all together, as C and as C++, with every warning an
+error.
 
-usage: compile.py OUR_INCLUDE_FOLDER.  With libibverbs-dev installed, the headers of its vendors are compiled on top of
-ours as well.
+usage: compile.py OUR_INCLUDE_FOLDER.  With libibverbs-dev installed, the headers of its vendors are
+compiled on top of ours as well.
 """
 import itertools
 import os
@@ -13,7 +14,9 @@ import sys
 
 STRICT = ['-Wall', '-Wextra', '-pedantic', '-Werror']
 C = [(cc, ['-x', 'c', f'-std={std}']) for cc in ('gcc', 'clang') for std in ('c99', 'c11', 'gnu11')]
-CXX = [(cc, ['-x', 'c++', f'-std={std}']) for cc in ('g++', 'clang++') for std in ('c++11', 'c++17')]
+CXX = [
+    (cc, ['-x', 'c++', f'-std={std}']) for cc in ('g++', 'clang++') for std in ('c++11', 'c++17')
+]
 # Not ours, so not held to our warnings.
 GUESTS = ['infiniband/mlx5dv.h', 'infiniband/mlx4dv.h', 'infiniband/efadv.h', 'infiniband/manadv.h']
 
@@ -22,7 +25,9 @@ def public_headers(include):
     found = []
     for ours in 'infiniband', 'rdma', 'verbena':
         for folder, _, files in os.walk(os.path.join(include, ours)):
-            found += [os.path.relpath(os.path.join(folder, f), include) for f in files if f.endswith('.h')]
+            found += [
+                os.path.relpath(os.path.join(folder, f), include) for f in files if f.endswith('.h')
+            ]
     return sorted(found)
 
 
@@ -59,7 +64,9 @@ def cases(include):
 
 
 def main():
-    results = [compiles(cc, flags, sys.argv[1], headers) for cc, flags, headers in cases(sys.argv[1])]
+    results = [
+        compiles(cc, flags, sys.argv[1], headers) for cc, flags, headers in cases(sys.argv[1])
+    ]
     if not results:
         print('no compiler found')
         return 77

@@ -3,7 +3,8 @@
 """docs/ERRORS.md against the tests it speaks of.
 
 usage: errors.py TESTPROGRAM SOURCEROOT [--update].  Checks that
-  - the lists of the document are the rows that `TESTPROGRAM --table` prints, by call and answer (--update writes them);
+  - the lists of the document are the rows that `TESTPROGRAM --table` prints, by call and answer
+  (--update writes them);
   - every test and function that they name exists, as do those of the events in docs/VERBS.md;
   - every call that the headers declare has a row, or a reason here to have none.
 """
@@ -13,21 +14,41 @@ import subprocess
 import sys
 import textwrap
 
-MARK = '<!-- Below: printed by tests/verbs/errors_test.c, put here by tests/abi/errors.py --update -->\n'
+MARK = (
+    '<!-- Below: printed by tests/verbs/errors_test.c, '
+    'put here by tests/abi/errors.py --update -->\n'
+)
 
 ERROR = r'((NULL|-1), )?`-?EINVAL`'
 
-# Mistakes that are listed once for all calls, or that the head of the page tells (None): the item's title, answer, mistake.
+# Mistakes that are listed once for all calls, or that the head of the page tells (None): the item's
+# title, answer, mistake.
 COMMON = (
     (None, r'.*`ENODEV`|-1', r'.*closed context'),
     (None, ERROR, r'NULL [\w ]+'),
     ('NULL argument, no effect', r'0', r'NULL \w+: no effect'),
-    ('Domain deallocated through an imported handle, **`EINVAL`**', ERROR, r'domain deallocated through .*'),
-    ('Above the device\'s limit (`max_pd`, `max_mr`, …), **`ENOMEM`**', r'.*`ENOMEM`', r'more than `max_\w+`'),
-    ('Depth or SGEs above the device\'s limit (`max_cqe`, …), **`EINVAL`**', ERROR, r'more [\w ]+ than `max_\w+`'),
+    (
+        'Domain deallocated through an imported handle, **`EINVAL`**',
+        ERROR,
+        r'domain deallocated through .*',
+    ),
+    (
+        'Above the device\'s limit (`max_pd`, `max_mr`, …), **`ENOMEM`**',
+        r'.*`ENOMEM`',
+        r'more than `max_\w+`',
+    ),
+    (
+        'Depth or SGEs above the device\'s limit (`max_cqe`, …), **`EINVAL`**',
+        ERROR,
+        r'more [\w ]+ than `max_\w+`',
+    ),
     ('An object of another context, **`EINVAL`**', ERROR, r'[\w ]+ of another context'),
     ('Port 0 or too large, **`EINVAL`**', ERROR, r'port (0|too large)'),
-    ('Unknown flag or attribute, **`EINVAL`**', ERROR, r'unknown (flag|attribute|value|input|change|access flag)'),
+    (
+        'Unknown flag or attribute, **`EINVAL`**',
+        ERROR,
+        r'unknown (flag|attribute|value|input|change|access flag)',
+    ),
     ('Unknown flag or attribute, **`EOPNOTSUPP`**', r'.*`EOPNOTSUPP`', r'unknown (flag|attribute)'),
     (None, r'.*', r'every QP type, .*|boundary sizes'),
 )
@@ -37,7 +58,8 @@ NO_ROW = {
     r'ibv_wc_read_\w+': 'reads a completion that was polled',
     r'ibv_end_poll': 'returns nothing',
     r'ibv_wr_(?!complete|abort)\w+': 'says nothing; ibv_wr_complete tells',
-    r'ibv_cq_ex_to_cq|ibv_inc_rkey|ibv_flow_label_to_udp_sport|ibv_is_qpt_supported': 'a conversion',
+    r'ibv_cq_ex_to_cq|ibv_inc_rkey|'
+    r'ibv_flow_label_to_udp_sport|ibv_is_qpt_supported': 'a conversion',
     r'ibv_\w*rate\w*_to_\w+|mbps_to_ibv_rate|mult_to_ibv_rate': 'a conversion; unit rate',
     r'ibv_copy_\w+': 'a conversion; unit marshal',
     r'ibv_get_sysfs_path|ibv_read_sysfs_file': 'unit sysfs',
@@ -50,7 +72,9 @@ def document(root):
 
 
 def printed(program):
-    return subprocess.run([program, '--table'], check=True, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(
+        [program, '--table'], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def halves(root):
@@ -64,7 +88,8 @@ def cells_of(line):
 
 
 def chapters(table):
-    """The title of each chapter, and of each of its calls the answers and to which mistakes it gives them."""
+    """The title of each chapter, and of each of its calls the answers and to which mistakes it
+    gives them."""
     for chapter in table.split('\n## ')[1:]:
         title, _, lines = chapter.partition('\n')
         calls = {}
@@ -76,17 +101,24 @@ def chapters(table):
 
 
 def rendered(table):
-    """An item for each answer that many calls share, then for each call, or for several that answer the same."""
+    """An item for each answer that many calls share, then for each call, or for several that answer
+    the same."""
     found = list(chapters(table))
     yield ''
     for title, answer, mistake in COMMON:
-        own = dict.fromkeys(call for _, calls in found for call in calls if taken(calls[call], answer, mistake))
+        own = dict.fromkeys(
+            call for _, calls in found for call in calls if taken(calls[call], answer, mistake)
+        )
         if title:
             yield from item(f'- {title}: {", ".join(own)}')
     for title, calls in found:
         same = {}
         for call, answers in calls.items():
-            text = '; '.join(f'**{short(answer)}**: {", ".join(mistakes)}' for answer, mistakes in answers.items() if mistakes)
+            text = '; '.join(
+                f'**{short(answer)}**: {", ".join(mistakes)}'
+                for answer, mistakes in answers.items()
+                if mistakes
+            )
             same.setdefault(text, []).append(call)
         same.pop('', None)
         if same:
@@ -106,11 +138,16 @@ def taken(answers, answer, mistake):
 
 def short(answer):
     """The head of the page says which calls return NULL or -1 with an errno."""
-    return re.sub(r'^(NULL|-1|(-4) \(\S+\)), (?=`E[A-Z]+`)', lambda m: '-4, ' if m[2] else '', answer) or 'nothing'
+    return (
+        re.sub(r'^(NULL|-1|(-4) \(\S+\)), (?=`E[A-Z]+`)', lambda m: '-4, ' if m[2] else '', answer)
+        or 'nothing'
+    )
 
 
 def item(text):
-    return textwrap.wrap(text, 100, subsequent_indent='  ', break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(
+        text, 100, subsequent_indent='  ', break_long_words=False, break_on_hyphens=False
+    )
 
 
 def check_table(root, table):
@@ -162,7 +199,9 @@ def declared(root):
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), encoding='utf-8') as f:
             text = re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)
-        yield from re.findall(r'^[a-z][\w \t]*[ *](\w*ibv_\w+|mbps_to_ibv_rate|mult_to_ibv_rate)\(', text, re.M)
+        yield from re.findall(
+            r'^[a-z][\w \t]*[ *](\w*ibv_\w+|mbps_to_ibv_rate|mult_to_ibv_rate)\(', text, re.M
+        )
 
 
 def check_complete(root, table):
@@ -180,7 +219,10 @@ def main():
         with open(document(root), 'w', encoding='utf-8') as f:
             f.write(before + '\n'.join(rendered(table)) + '\n')
         return 0
-    wrong = [*check_table(root, table), *check_tests(root, rows(table)), *check_tests(root, events(root)), *check_complete(root, table)]
+    wrong = [
+        *check_table(root, table), *check_tests(root, rows(table)),
+        *check_tests(root, events(root)), *check_complete(root, table),
+    ]
     print('\n'.join(wrong))
     return 1 if wrong else 0
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the compiler makes of a set of public headers: types with their layouts, functions, macros.
 
-describe(cc, flags, folder, headers) compiles a file that includes the headers of the folder (infiniband, rdma) and
-returns a Description.  Types come from the debugging information (all types, used or not), prototypes from gcc's
+describe(cc, flags, folder, headers) compiles a file that includes the headers of the folder
+(infiniband, rdma) and returns a Description.  Types come from the debugging information (all types,
+used or not), prototypes from gcc's
 -aux-info, macros from the preprocessor; the last two only as far as files of that folder have them.
 """
 import os
@@ -68,12 +69,18 @@ class Types:
         self.records = {}  # 'struct x' -> (size, {path: (offset, size, type)})
         self.enums = {}    # constant -> (value, enum)
         for die in dies.values():
-            if die.tag in ('structure_type', 'union_type') and die.number('DW_AT_byte_size') is not None:
+            if (
+                die.tag in ('structure_type', 'union_type')
+                and die.number('DW_AT_byte_size') is not None
+            ):
                 name = die.text('DW_AT_name')
                 if name:
                     members = {}
                     self.walk(die, '', 0, members)
-                    self.records[f'{self.kind(die)} {name}'] = (die.number('DW_AT_byte_size'), members)
+                    self.records[f'{self.kind(die)} {name}'] = (
+                        die.number('DW_AT_byte_size'),
+                        members,
+                    )
             elif die.tag == 'enumeration_type':
                 for c in die.children:
                     if c.tag == 'enumerator':
@@ -82,7 +89,9 @@ class Types:
 
     @staticmethod
     def kind(die):
-        return {'structure_type': 'struct', 'union_type': 'union', 'enumeration_type': 'enum'}[die.tag]
+        return {'structure_type': 'struct', 'union_type': 'union', 'enumeration_type': 'enum'}[
+            die.tag
+        ]
 
     def walk(self, record, prefix, base, members):
         for m in record.children:
@@ -91,7 +100,9 @@ class Types:
             offset = base + (m.number('DW_AT_data_member_location') or 0)
             target = self.dies[m.ref('DW_AT_type')]
             name = m.text('DW_AT_name')
-            anonymous = target.tag in ('structure_type', 'union_type') and not target.text('DW_AT_name')
+            anonymous = target.tag in ('structure_type', 'union_type') and not target.text(
+                'DW_AT_name'
+            )
             path = prefix + name if name else prefix
             if name:
                 members[path] = (offset, self.size(target), '' if anonymous else self.name(target))
@@ -165,8 +176,11 @@ def read_functions(aux_file, folder):
 
 
 def read_macros(cc, flags, folder, source, tmp):
-    """Macros defined in files of the folder, with their full expansion where they take no arguments."""
-    out = subprocess.run([cc, *flags, '-E', '-dD', source], check=True, stdout=subprocess.PIPE, text=True).stdout
+    """Macros defined in files of the folder, with their full expansion where they take no
+    arguments."""
+    out = subprocess.run(
+        [cc, *flags, '-E', '-dD', source], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     names, ours = {}, False
     for line in out.splitlines():
         m = re.match(r'# \d+ "(.*?)"', line)
@@ -199,8 +213,13 @@ def describe(cc, flags, folder, headers):
             f.write(''.join(f'#include <{folder}/{h}>\n' for h in headers))
         obj, aux = os.path.join(tmp, 'all.o'), os.path.join(tmp, 'all.aux')
         base = [cc, '-std=gnu11', '-w', *flags]
-        subprocess.run([*base, '-g', '-gdwarf-4', '-fno-eliminate-unused-debug-types', '-aux-info', aux,
-                        '-c', '-o', obj, source], check=True)
+        subprocess.run(
+            [
+                *base, '-g', '-gdwarf-4', '-fno-eliminate-unused-debug-types', '-aux-info', aux,
+                '-c', '-o', obj, source,
+            ],
+            check=True,
+        )
         types = Types(read_dies(obj))
         return Description(types.records, types.enums, read_functions(aux, folder),
                            read_macros(cc, ['-std=gnu11', '-w', *flags], folder, source, tmp))

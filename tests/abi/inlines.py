@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs inlines.c, or rdma_inlines.c, over our headers and over the distribution's, as C with and without optimisation:
-same output.
+"""Runs inlines.c, or rdma_inlines.c, over our headers and over the distribution's, as C with and
+without optimisation: same output.
 
-usage: inlines.py OUR_INCLUDE_FOLDER infiniband|rdma.  Exits 77 where the distribution's are not installed.
+usage: inlines.py OUR_INCLUDE_FOLDER infiniband|rdma.  Exits 77 where the distribution's are not
+installed.
 """
 import difflib
 import os
@@ -21,8 +22,13 @@ PROGRAMS = {
 
 def trace(source, flags, tmp):
     program = os.path.join(tmp, 'inlines')
-    subprocess.run(['gcc', '-std=gnu11', '-w', *flags, '-o', program, os.path.join(HERE, source), '-lpthread'], check=True)
-    return subprocess.run([program], check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    subprocess.run(
+        ['gcc', '-std=gnu11', '-w', *flags, '-o', program, os.path.join(HERE, source), '-lpthread'],
+        check=True,
+    )
+    return subprocess.run(
+        [program], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()
 
 
 def main():
@@ -35,7 +41,11 @@ def main():
             theirs = trace(source, [optimise], tmp)
             ours = trace(source, [optimise, '-I', sys.argv[1]], tmp)
             if ours != theirs:
-                print('\n'.join(difflib.unified_diff(theirs, ours, 'theirs', 'ours', lineterm='', n=0)))
+                print(
+                    '\n'.join(
+                        difflib.unified_diff(theirs, ours, 'theirs', 'ours', lineterm='', n=0)
+                    )
+                )
                 return 1
             if len(theirs) < least:
                 print(f'only {len(theirs)} lines: the trace is broken')

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every name of the headers of libibverbs-dev, or of librdmacm-dev, exists in ours and means the same: sizes, offsets,
-types of members, values, prototypes, macros.  Ours may have more; what may differ is listed in GROWN.
+"""Every name of the headers of libibverbs-dev, or of librdmacm-dev, exists in ours and means the
+same: sizes, offsets, types of members, values, prototypes, macros.  Ours may have more; what may
+differ is listed in GROWN.
 
-usage: layout.py OUR_INCLUDE_FOLDER infiniband|rdma [COMPILER].  Exits 77 where theirs are not installed.
+usage: layout.py OUR_INCLUDE_FOLDER infiniband|rdma [COMPILER].  Exits 77 where theirs are not
+installed.
 """
 import os
 import re
@@ -12,11 +14,14 @@ import sys
 import headers
 
 HEADERS = {
-    'infiniband': ('verbs.h', 'verbs_api.h', 'opcode.h', 'ib.h', 'sa.h', 'sa-kern-abi.h', 'arch.h', 'tm_types.h',
-                   'ib_user_ioctl_verbs.h'),
+    'infiniband': (
+        'verbs.h', 'verbs_api.h', 'opcode.h', 'ib.h', 'sa.h', 'sa-kern-abi.h', 'arch.h',
+        'tm_types.h', 'ib_user_ioctl_verbs.h',
+    ),
     'rdma': ('rdma_cma.h', 'rdma_verbs.h', 'rdma_cma_abi.h', 'rsocket.h'),
 }
-# At least so many constants, functions and macros: a parser that sees nothing would agree with everything.
+# At least so many constants, functions and macros: a parser that sees nothing would agree with
+# everything.
 LEAST = {'infiniband': (500, 150, 30), 'rdma': (550, 55, 20)}
 SYSTEM = '/usr/include'
 
@@ -37,7 +42,8 @@ def same_macro(ours, theirs):
     def value(text):
         bare = re.sub(r'\b(0x[0-9a-fA-F]+|\d+)[uUlL]+\b', r'\1', text)
         try:
-            return eval(bare, {'__builtins__': {}}) if bare else ''  # constants of our own and the system's headers
+            # eval() sees only constants of our own and the system's headers.
+            return eval(bare, {'__builtins__': {}}) if bare else ''
         except (SyntaxError, NameError, TypeError):
             return re.sub(r'\s', '', text)
     return value(ours) == value(theirs)
@@ -59,7 +65,9 @@ def compare(ours, theirs):
             if path not in our_members:
                 bad.append(f'{name}.{path}: missing')
             elif our_members[path] != (offset + shift, length, kind):
-                bad.append(f'{name}.{path}: {our_members[path]}, not {(offset + shift, length, kind)}')
+                bad.append(
+                    f'{name}.{path}: {our_members[path]}, not {(offset + shift, length, kind)}'
+                )
     for what in ('enums', 'functions'):
         mine = getattr(ours, what)
         for name, fact in getattr(theirs, what).items():

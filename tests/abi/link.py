@@ -31,14 +31,19 @@ def main():
     public, libraries, least = LIBRARIES[kind_of]
     flags = ['-DVERBENA_LEGACY_XRC', '-I', include]
     sanitize = sanitizers(os.path.join(folder, 'libibverbs.so.1'))
-    names = sorted(n for n, (_, kind) in headers.describe('gcc', flags, kind_of, public).functions.items()
-                   if kind == 'extern')
+    names = sorted(
+        n
+        for n, (_, kind) in headers.describe('gcc', flags, kind_of, public).functions.items()
+        if kind == 'extern'
+    )
     if len(names) < least:
         print(f'only {len(names)} functions seen: the parser is broken')
         return 1
     text = ''.join(f'#include <{kind_of}/{h}>\n' for h in public)
     text += ''.join(f'#undef {n}\n' for n in names)
-    text += 'typedef void (*function)(void);\nextern const function all[];\nconst function all[] = {\n'
+    text += (
+        'typedef void (*function)(void);\nextern const function all[];\nconst function all[] = {\n'
+    )
     text += ''.join(f'\t(function){n},\n' for n in names)
     text += '};\nint main(void) { return !all[0]; }\n'
     with tempfile.TemporaryDirectory() as tmp:
@@ -48,8 +53,13 @@ def main():
         for cc, language in (('gcc', 'c'), ('g++', 'c++')):
             if not shutil.which(cc):
                 continue
-            subprocess.run([cc, '-x', language, '-w', *flags, *sanitize, '-o', program, source, '-x', 'none',
-                            '-L', folder, *libraries], check=True)
+            subprocess.run(
+                [
+                    cc, '-x', language, '-w', *flags, *sanitize, '-o', program, source, '-x',
+                    'none', '-L', folder, *libraries,
+                ],
+                check=True,
+            )
             subprocess.run([program], check=True, env={**os.environ, 'LD_LIBRARY_PATH': folder})
     print(f'{len(names)} functions link')
     return 0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs that load the library when they run: by either of its names, symbols by version or without, closed and opened again.
+"""Programs that load the library when they run: by either of its names, symbols by version or
+without, closed and opened again.
 
     loading.py LIB_DIR
 """
@@ -10,10 +11,11 @@ import sys
 
 # What collective libraries ask for with dlvsym(), all of IBVERBS_1.1.
 SYMBOLS = """
-    ibv_get_device_list ibv_free_device_list ibv_get_device_name ibv_open_device ibv_close_device ibv_get_async_event
-    ibv_ack_async_event ibv_query_device ibv_query_port ibv_query_gid ibv_query_qp ibv_alloc_pd ibv_dealloc_pd ibv_reg_mr
-    ibv_dereg_mr ibv_create_cq ibv_destroy_cq ibv_create_qp ibv_modify_qp
-    ibv_destroy_qp ibv_fork_init ibv_event_type_str ibv_create_ah ibv_create_srq ibv_get_cq_event ibv_ack_cq_events
+    ibv_get_device_list ibv_free_device_list ibv_get_device_name ibv_open_device ibv_close_device
+    ibv_get_async_event ibv_ack_async_event ibv_query_device ibv_query_port ibv_query_gid
+    ibv_query_qp ibv_alloc_pd ibv_dealloc_pd ibv_reg_mr ibv_dereg_mr ibv_create_cq ibv_destroy_cq
+    ibv_create_qp ibv_modify_qp ibv_destroy_qp ibv_fork_init ibv_event_type_str ibv_create_ah
+    ibv_create_srq ibv_get_cq_event ibv_ack_cq_events
 """.split()
 
 
@@ -28,7 +30,9 @@ def inside(lib):
         for symbol in SYMBOLS:
             versioned = libc.dlvsym(handle, symbol.encode(), b"IBVERBS_1.1")
             assert versioned, f"{name}: no {symbol}@IBVERBS_1.1"
-            assert libc.dlsym(handle, symbol.encode()) == versioned, f"{name}: {symbol} has another default"
+            assert (
+                libc.dlsym(handle, symbol.encode()) == versioned
+            ), f"{name}: {symbol} has another default"
         assert libc.dlclose(handle) == 0
     print(f"{len(SYMBOLS)} symbols by both names")
 

@@ -14,12 +14,18 @@ import textwrap
 
 import errors
 
-MARK = '<!-- Below: printed by tests/verbs/options_test.c, put here by tests/abi/options.py --update -->\n'
-ENUMS = ['ibv_qp_create_flags', 'ibv_qp_init_attr_mask', 'ibv_qp_create_send_ops_flags', 'ibv_qp_open_attr_mask',
-         'ibv_create_cq_attr_flags', 'ibv_create_cq_wc_flags', 'ibv_cq_init_attr_mask', 'ibv_cq_attr_mask',
-         'ibv_srq_init_attr_mask', 'ibv_srq_attr_mask', 'ibv_ops_flags', 'ibv_xrcd_init_attr_mask', 'ibv_access_flags',
-         'ibv_parent_domain_init_attr_mask', 'ibv_values_mask', 'ibv_device_cap_flags', 'ibv_odp_transport_cap_bits',
-         'ibv_odp_general_caps', 'ibv_tm_cap_flags']
+MARK = (
+    '<!-- Below: printed by tests/verbs/options_test.c, '
+    'put here by tests/abi/options.py --update -->\n'
+)
+ENUMS = [
+    'ibv_qp_create_flags', 'ibv_qp_init_attr_mask', 'ibv_qp_create_send_ops_flags',
+    'ibv_qp_open_attr_mask', 'ibv_create_cq_attr_flags', 'ibv_create_cq_wc_flags',
+    'ibv_cq_init_attr_mask', 'ibv_cq_attr_mask', 'ibv_srq_init_attr_mask', 'ibv_srq_attr_mask',
+    'ibv_ops_flags', 'ibv_xrcd_init_attr_mask', 'ibv_access_flags',
+    'ibv_parent_domain_init_attr_mask', 'ibv_values_mask', 'ibv_device_cap_flags',
+    'ibv_odp_transport_cap_bits', 'ibv_odp_general_caps', 'ibv_tm_cap_flags',
+]
 
 
 def enumerators(root, name):
@@ -62,8 +68,10 @@ def rendered(table):
 
 def items(answers):
     for answer, flags in answers.items():
-        yield from textwrap.wrap(f'- **{answer}**: ' + ', '.join(flags), 100, subsequent_indent='  ',
-                                 break_long_words=False, break_on_hyphens=False)
+        yield from textwrap.wrap(
+            f'- **{answer}**: ' + ', '.join(flags), 100, subsequent_indent='  ',
+            break_long_words=False, break_on_hyphens=False,
+        )
 
 
 def main():

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The symbol table of a built library against what existing binaries expect of libibverbs.so.1 or librdmacm.so.1.
+"""The symbol table of a built library against what existing binaries expect of libibverbs.so.1 or
+librdmacm.so.1.
 
 usage: symbols.py LIBRARY MAP.  Checks that
-  - every symbol of the library's data/*.symbols is there, in its node, with its type, as default or as old version;
+  - every symbol of the library's data/*.symbols is there, in its node, with its type, as default or
+  as old version;
   - every import of the programs in data/needed_by.txt is satisfied;
-  - every default version is one that MAP gives, every node of MAP is defined, and nothing else is exported;
-  - dlopen() finds room for its thread-local memory: on aarch64 that is given at an alignment of 16 only.
+  - every default version is one that MAP gives, every node of MAP is defined, and nothing else is
+  exported;
+  - dlopen() finds room for its thread-local memory: on aarch64 that is given at an alignment of 16
+  only.
 """
 import os
 import re
@@ -14,14 +18,17 @@ import subprocess
 import sys
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'data')
-# By the name of the map: what the distribution's library has, and what its programs and libraries need of it.
+# By the name of the map: what the distribution's library has, and what its programs and libraries
+# need of it.
 REFERENCE = {
     'libibverbs': (('libibverbs.symbols', 'libibverbs.private.symbols'), 'needed_by.txt'),
     'librdmacm': (('librdmacm.symbols',), 'needed_of_librdmacm.txt'),
 }
 # Exported beyond the map: see src/verbs/compat.c and src/verbs/symver.h.
-OLD_NODES = ('IBVERBS_1.0', 'IBVERBS_1.1', 'IBVERBS_PRIVATE_57', 'IBVERBS_PRIVATE_59', 'IBVERBS_PRIVATE_64',
-             'IBVERBS_PRIVATE_65')
+OLD_NODES = (
+    'IBVERBS_1.0', 'IBVERBS_1.1', 'IBVERBS_PRIVATE_57', 'IBVERBS_PRIVATE_59', 'IBVERBS_PRIVATE_64',
+    'IBVERBS_PRIVATE_65',
+)
 
 
 def rows(name):
@@ -31,7 +38,9 @@ def rows(name):
 
 def exports(library):
     """{(name, node): (is default, type)} and the nodes."""
-    out = subprocess.run(['readelf', '-W', '--dyn-syms', library], check=True, stdout=subprocess.PIPE, text=True).stdout
+    out = subprocess.run(
+        ['readelf', '-W', '--dyn-syms', library], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     found, nodes = {}, set()
     for line in out.splitlines():
         f = line.split()
@@ -94,7 +103,10 @@ def check_map(found, nodes, wanted):
 
 
 def check_thread_local(library):
-    out = subprocess.run(['readelf', '-W', '--program-headers', library], check=True, stdout=subprocess.PIPE, text=True).stdout
+    out = subprocess.run(
+        ['readelf', '-W', '--program-headers', library], check=True, stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
     for line in out.splitlines():
         f = line.split()
         if f[:1] == ['TLS'] and int(f[-1], 16) > 16:
@@ -104,8 +116,10 @@ def check_thread_local(library):
 def main():
     found, nodes = exports(sys.argv[1])
     symbols, needed_by = REFERENCE[os.path.splitext(os.path.basename(sys.argv[2]))[0]]
-    bad = [*check_reference(found, symbols), *check_consumers(found, needed_by), *check_map(found, nodes, read_map(sys.argv[2])),
-           *check_thread_local(sys.argv[1])]
+    bad = [
+        *check_reference(found, symbols), *check_consumers(found, needed_by),
+        *check_map(found, nodes, read_map(sys.argv[2])), *check_thread_local(sys.argv[1]),
+    ]
     print('\n'.join(bad) or f'{len(found)} symbols as they should be')
     return 1 if bad else 0
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The barrier pairs of docs/SHM.md and of the progress thread, in every execution that C11 allows (c11.py).
+"""The barrier pairs of docs/SHM.md and of the progress thread, in every execution that C11 allows
+(c11.py).
 
-Each protocol is written with the orders that the sources use, by name.  As they are it cannot go wrong; with one of them weakened, as its row
-says, it can: so the model sees what it is asked about.
+Each protocol is written with the orders that the sources use, by name.  As they are it cannot go
+wrong; with one of them weakened, as its row says, it can: so the model sees what it is asked about.
 
 usage: barriers.py
 """
@@ -44,8 +45,12 @@ def doorbell(o):
     return [sender, owner], lambda out, last: out[1] and not out[0]
 
 
-@protocol('L5 and L7: slots (lane_tx_put, lane_rx_get, lane_rx_done)', {'slot': 0, 'seq': 0, 'tail': 0},
-          {'put': REL, 'get': ACQ, 'done': REL, 'look': ACQ}, {'put': RLX, 'get': RLX, 'done': RLX, 'look': RLX})
+@protocol(
+    'L5 and L7: slots (lane_tx_put, lane_rx_get, lane_rx_done)',
+    {'slot': 0, 'seq': 0, 'tail': 0},
+    {'put': REL, 'get': ACQ, 'done': REL, 'look': ACQ},
+    {'put': RLX, 'get': RLX, 'done': RLX, 'look': RLX},
+)
 def slots(o):
     def sender():
         yield W('slot', 1, NA)
@@ -64,8 +69,12 @@ def slots(o):
     return [sender, receiver], lambda out, last: out[1] != 1
 
 
-@protocol('L7: bytes of the ring (look_at_tail, lane_rx_done)', {'bytes': 1, 'tail': 0, 'ring_tail': 0},
-          {'done': REL, 'look': ACQ}, {'done': RLX, 'look': RLX})
+@protocol(
+    'L7: bytes of the ring (look_at_tail, lane_rx_done)',
+    {'bytes': 1, 'tail': 0, 'ring_tail': 0},
+    {'done': REL, 'look': ACQ},
+    {'done': RLX, 'look': RLX},
+)
 def ring(o):
     def sender():
         yield R('tail', ACQ)
@@ -80,8 +89,12 @@ def ring(o):
     return [sender, receiver], lambda out, last: out[1] != 1
 
 
-@protocol('L6: a lane from its dead sender to the next (clear_lane, claim_lane)', {'slot': 7, 'sender': 9},
-          {'clear': REL, 'claim': AR}, {'clear': RLX, 'claim': RLX})
+@protocol(
+    'L6: a lane from its dead sender to the next (clear_lane, claim_lane)',
+    {'slot': 7, 'sender': 9},
+    {'clear': REL, 'claim': AR},
+    {'clear': RLX, 'claim': RLX},
+)
 def claim(o):
     def owner():
         yield W('slot', 0, NA)
@@ -150,15 +163,22 @@ def key(o):
     def owner():
         yield W('live', 0, RLX)
         yield F(o['wait fence'])
-        if (yield R('claimed', ACQ)) and (yield R('hazard', o['wait'])) and (yield R('hazard', o['wait'])):
+        if (
+            (yield R('claimed', ACQ))
+            and (yield R('hazard', o['wait']))
+            and (yield R('hazard', o['wait']))
+        ):
             raise Cut   # goes on waiting
         yield W('memory', 2, NA)    # is the program's again
     return [requester, owner], lambda out, last: last['memory'] != 2
 
 
-@protocol('L8: a QP that stops listening (onesided_begin, peer_map_qp_stands, vrb_peer_publish)',
-          {'gen': 0, 'hazard': 0, 'memory': 0},
-          {'claim fence': SC, 'wait fence': SC, 'end': REL}, {'claim fence': AR, 'wait fence': AR, 'end': RLX})
+@protocol(
+    'L8: a QP that stops listening (onesided_begin, peer_map_qp_stands, vrb_peer_publish)',
+    {'gen': 0, 'hazard': 0, 'memory': 0},
+    {'claim fence': SC, 'wait fence': SC, 'end': REL},
+    {'claim fence': AR, 'wait fence': AR, 'end': RLX},
+)
 def deaf(o):
     def requester():
         if (yield R('gen', ACQ)):
@@ -192,8 +212,12 @@ def piece(o):
     return [sender, receiver], lambda out, last: out[1] != 1
 
 
-@protocol('L9: a receiver that gives up (local_split_copy, split_copy_close, wait_hazards)', {'hazard': 0, 'claim': 0, 'memory': 0},
-          {'claim': AR, 'close': AR, 'end': REL, 'wait': ACQ}, {'claim': RLX, 'close': RLX, 'end': RLX, 'wait': RLX})
+@protocol(
+    'L9: a receiver that gives up (local_split_copy, split_copy_close, wait_hazards)',
+    {'hazard': 0, 'claim': 0, 'memory': 0},
+    {'claim': AR, 'close': AR, 'end': REL, 'wait': ACQ},
+    {'claim': RLX, 'close': RLX, 'end': RLX, 'wait': RLX},
+)
 def gives_up(o):
     def sender():
         yield W('hazard', 1, RLX)
@@ -210,8 +234,12 @@ def gives_up(o):
     return [sender, receiver], lambda out, last: last['memory'] != 2
 
 
-@protocol('L11: a payload that the receiver has read (message_publish, message_published)', {'payload': 1, 'progress': 0},
-          {'publish': REL, 'look': ACQ}, {'publish': RLX, 'look': RLX})
+@protocol(
+    'L11: a payload that the receiver has read (message_publish, message_published)',
+    {'payload': 1, 'progress': 0},
+    {'publish': REL, 'look': ACQ},
+    {'publish': RLX, 'look': RLX},
+)
 def executed(o):
     def receiver():
         value = yield R('payload', NA)
@@ -225,8 +253,13 @@ def executed(o):
     return [receiver, sender], lambda out, last: out[0] != 1
 
 
-@protocol('L11 and L7: a slot that was taken has its word (lane_rx_done, message_next, message_published)', {'progress': 0, 'tail': 0},
-          {'done': REL, 'tail': ACQ}, {'done': RLX, 'tail': RLX})
+@protocol(
+    'L11 and L7: a slot that was taken has its word '
+    '(lane_rx_done, message_next, message_published)',
+    {'progress': 0, 'tail': 0},
+    {'done': REL, 'tail': ACQ},
+    {'done': RLX, 'tail': RLX},
+)
 def taken(o):
     def receiver():
         yield W('progress', 1, REL)
@@ -239,8 +272,12 @@ def taken(o):
     return [receiver, sender], lambda out, last: out[1] != 1
 
 
-@protocol('L11: an entry that becomes another QP\'s (message_published, segment_retract_qp)', {'qpn': 1, 'progress': 1},
-          {'publish': REL, 'look': ACQ}, {'publish': RLX, 'look': RLX})
+@protocol(
+    'L11: an entry that becomes another QP\'s (message_published, segment_retract_qp)',
+    {'qpn': 1, 'progress': 1},
+    {'publish': REL, 'look': ACQ},
+    {'publish': RLX, 'look': RLX},
+)
 def foreign(o):
     def owner():
         yield W('qpn', 9, REL)
@@ -255,8 +292,12 @@ def foreign(o):
     return [owner, sender], lambda out, last: out[1] == (2, 1)
 
 
-@protocol('L11 and L4: a new QP has no old progress (segment_publish_qp, peer_map_qp)', {'qpn': 9, 'progress': 1},
-          {'publish': REL, 'learn': ACQ}, {'publish': RLX, 'learn': RLX})
+@protocol(
+    'L11 and L4: a new QP has no old progress (segment_publish_qp, peer_map_qp)',
+    {'qpn': 9, 'progress': 1},
+    {'publish': REL, 'learn': ACQ},
+    {'publish': RLX, 'learn': RLX},
+)
 def fresh(o):
     def owner():
         yield W('progress', 0, RLX)
@@ -269,8 +310,12 @@ def fresh(o):
     return [owner, sender], lambda out, last: out[1] != 0
 
 
-@protocol('references on a key (mr_entry_get, mr_entry_put, mr_entry_retract)', {'refs': 8, 'memory': 0},
-          {'get': AR, 'put': REL, 'retract': AR, 'drain': ACQ}, {'put': RLX, 'drain': RLX})
+@protocol(
+    'references on a key (mr_entry_get, mr_entry_put, mr_entry_retract)',
+    {'refs': 8, 'memory': 0},
+    {'get': AR, 'put': REL, 'retract': AR, 'drain': ACQ},
+    {'put': RLX, 'drain': RLX},
+)
 def refs(o):
     def access():
         if (yield U('refs', lambda v: v + 1, o['get'])) & 8:
@@ -299,8 +344,12 @@ def publish(o):
     return [owner, access], lambda out, last: out[1] != 1
 
 
-@protocol('the progress thread sleeps, a deadline comes nearer (run_once, progress_hurry)', {'deadline': 9, 'sleep_until': 0},
-          {'sleep fence': SC, 'hurry fence': SC}, {'sleep fence': AR, 'hurry fence': AR})
+@protocol(
+    'the progress thread sleeps, a deadline comes nearer (run_once, progress_hurry)',
+    {'deadline': 9, 'sleep_until': 0},
+    {'sleep fence': SC, 'hurry fence': SC},
+    {'sleep fence': AR, 'hurry fence': AR},
+)
 def hurry(o):
     def thread():
         yield W('sleep_until', 9, RLX)
@@ -315,8 +364,12 @@ def hurry(o):
     return [thread, caller], lambda out, last: out[0] and not out[1]
 
 
-@protocol('pollers take over from the progress thread (claim, look_around, local_sleep)', {'asleep': 1, 'yield': 0},
-          {'ask': AR, 'heed': AR}, {'ask': RLX, 'heed': RLX})
+@protocol(
+    'pollers take over from the progress thread (claim, look_around, local_sleep)',
+    {'asleep': 1, 'yield': 0},
+    {'ask': AR, 'heed': AR},
+    {'ask': RLX, 'heed': RLX},
+)
 def stand_back(o):
     def poller():
         yield W('asleep', 0, RLX)
@@ -330,7 +383,12 @@ def stand_back(o):
     return [poller, thread], lambda out, last: last['asleep'] == 0
 
 
-@protocol('L3 and util/lock.h: a lock', {'taken': 0, 'data': 0}, {'take': AR, 'give': REL}, {'take': RLX, 'give': RLX})
+@protocol(
+    'L3 and util/lock.h: a lock',
+    {'taken': 0, 'data': 0},
+    {'take': AR, 'give': REL},
+    {'take': RLX, 'give': RLX},
+)
 def lock(o):
     def thread():
         if (yield U('taken', lambda v: 1, o['take'])):
@@ -341,8 +399,12 @@ def lock(o):
     return [thread, thread], lambda out, last: last['data'] != 2
 
 
-@protocol('completion counters (core/cq/comp_cntr.c, verbs/comp_cntr.c)', {'data': 0, 'done': 0}, {'count': REL, 'read': ACQ},
-          {'count': RLX, 'read': RLX})
+@protocol(
+    'completion counters (core/cq/comp_cntr.c, verbs/comp_cntr.c)',
+    {'data': 0, 'done': 0},
+    {'count': REL, 'read': ACQ},
+    {'count': RLX, 'read': RLX},
+)
 def counter(o):
     def device():
         yield W('data', 1, NA)

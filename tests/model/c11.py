@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Every execution that C11 allows of a few short threads: what barriers.py asks.
 
-The model is RC11 (Lahav, Vafeiadis, Kang, Hur, Dreyer: Repairing sequential consistency in C/C++11, 2017), with C++20's release sequences.
-Compilers' mappings of it to x86, ARMv8, POWER and RISC-V are proved, so what it forbids happens on none of them.
+The model is RC11 (Lahav, Vafeiadis, Kang, Hur, Dreyer: Repairing sequential consistency in C/C++11,
+2017), with C++20's release sequences. Compilers' mappings of it to x86, ARMv8, POWER and RISC-V are
+proved, so what it forbids happens on none of them.
 
 A thread is a generator function.  It yields accesses and gets what they read:
 
@@ -11,8 +12,10 @@ A thread is a generator function.  It yields accesses and gets what they read:
     old = yield U('news', lambda v: v + 1, AR)   a read-modify-write
     yield F(SC)                                  a fence
 
-NA is a plain access: two of one place by different threads, one of them a store, that are not ordered are a race, which is an error by itself.
-A thread that would wait for something else to happen than it reads says `raise Cut`: such executions do not count.  What it returns is its outcome.
+NA is a plain access: two of one place by different threads, one of them a store, that are not
+ordered are a race, which is an error by itself. A thread that would wait for something else to
+happen than it reads says `raise Cut`: such executions do not count.  What it returns is its
+outcome.
 """
 import collections
 import functools
@@ -82,7 +85,10 @@ def all_traces(threads, init):
         grown = {loc: vs | {e.wrote for run in runs for e in run if e.loc == loc and e.kind in 'WU'}
                  for loc, vs in domain.items()}
         # An update builds on as many others as there are.
-        updates = sum(max((sum(e.kind == 'U' for e in run) for run, _ in thread), default=0) for thread in found)
+        updates = sum(
+            max((sum(e.kind == 'U' for e in run) for run, _ in thread), default=0)
+            for thread in found
+        )
         if grown == domain or rounds > updates + len(threads):
             return [[run for run in thread if run[1] is not Cut] for thread in found]
         domain = grown
@@ -134,8 +140,14 @@ class Execution:
     def __init__(self, events, rf, orders):
         n = range(len(events))
         self.events, self.orders, self.hb = events, orders, None
-        self.sb = [sum(1 << b for b in n if a < b and e.thread in (-1, events[b].thread) and events[b].thread != -1)
-                   for a, e in enumerate(events)]
+        self.sb = [
+            sum(
+                1 << b
+                for b in n
+                if a < b and e.thread in (-1, events[b].thread) and events[b].thread != -1
+            )
+            for a, e in enumerate(events)
+        ]
         self.rf, self.mo, self.rb = [0 for _ in n], [0 for _ in n], [0 for _ in n]
         for order in orders.values():
             for i, w in enumerate(order):
@@ -151,10 +163,18 @@ class Execution:
             if ev[r].mode == NA:
                 continue
             ends = [r] if ev[r].mode in ACQUIRES else []
-            ends += [f for f, e in enumerate(ev) if e.kind == 'F' and e.mode in ACQUIRES and self.sb[r] >> f & 1]
+            ends += [
+                f
+                for f, e in enumerate(ev)
+                if e.kind == 'F' and e.mode in ACQUIRES and self.sb[r] >> f & 1
+            ]
             while True:  # back along the release sequence
                 starts = [w] if ev[w].mode in RELEASES else []
-                starts += [f for f, e in enumerate(ev) if e.kind == 'F' and e.mode in RELEASES and self.sb[f] >> w & 1]
+                starts += [
+                    f
+                    for f, e in enumerate(ev)
+                    if e.kind == 'F' and e.mode in RELEASES and self.sb[f] >> w & 1
+                ]
                 for a in starts if ev[w].mode != NA else []:
                     sw[a] |= sum(1 << b for b in ends)
                 if ev[w].kind != 'U':
@@ -169,9 +189,14 @@ class Execution:
         eco = closure(union(self.rf, self.mo, self.rb))
         if loops(self.hb) or loops(compose(self.hb, optional(eco))):
             return False
-        for u, w in self.source.items():  # nothing comes between what an update reads and what it writes
-            if self.events[u].kind == 'U' and (not self.mo[w] >> u & 1 or any(self.mo[w] >> x & 1 and self.mo[x] >> u & 1
-                                                                          for x in range(len(self.events)))):
+        for (
+            u,
+            w,
+        ) in self.source.items():  # nothing comes between what an update reads and what it writes
+            if self.events[u].kind == 'U' and (
+                not self.mo[w] >> u & 1
+                or any(self.mo[w] >> x & 1 and self.mo[x] >> u & 1 for x in range(len(self.events)))
+            ):
                 return False
         return not loops(closure(self.sequential(eco)))
 
@@ -180,7 +205,10 @@ class Execution:
         sc = sum(1 << a for a, e in enumerate(ev) if e.mode == SC and e.kind != 'F')
         fences = sum(1 << a for a, e in enumerate(ev) if e.mode == SC and e.kind == 'F')
         every = (1 << len(ev)) - 1
-        same = [sum(1 << b for b, f in enumerate(ev) if e.loc is not None and e.loc == f.loc) for e in ev]
+        same = [
+            sum(1 << b for b, f in enumerate(ev) if e.loc is not None and e.loc == f.loc)
+            for e in ev
+        ]
         hb_same = [row & same[a] for a, row in enumerate(hb)]
         apart = [row & ~same[a] for a, row in enumerate(self.sb)]
         scb = union(self.sb, compose(compose(apart, hb), apart), hb_same, self.mo, self.rb)
@@ -188,15 +216,23 @@ class Execution:
         base = only(sc, scb, sc)
         base = union(base, only(sc, compose(scb, only(every, near, fences)), every))
         base = union(base, compose(only(fences, near, every), only(every, scb, sc)))
-        base = union(base, compose(compose(only(fences, near, every), scb), only(every, near, fences)))
+        base = union(
+            base, compose(compose(only(fences, near, every), scb), only(every, near, fences))
+        )
         return union(base, only(fences, union(hb, compose(compose(hb, eco), hb)), fences))
 
     def race(self):
         for a, e in enumerate(self.events):
             for b, f in enumerate(self.events[:a]):
-                if (e.loc == f.loc is not None and NA in (e.mode, f.mode) and {e.kind, f.kind} != {'R'} and
-                        -1 not in (e.thread, f.thread) and e.thread != f.thread and
-                        not self.hb[a] >> b & 1 and not self.hb[b] >> a & 1):
+                if (
+                    e.loc == f.loc is not None
+                    and NA in (e.mode, f.mode)
+                    and {e.kind, f.kind} != {'R'}
+                    and -1 not in (e.thread, f.thread)
+                    and e.thread != f.thread
+                    and not self.hb[a] >> b & 1
+                    and not self.hb[b] >> a & 1
+                ):
                     return e.loc
         return None
 
@@ -210,11 +246,18 @@ def executions(threads, init):
     start = [Done(-1, 'W', loc, RLX, None, v) for loc, v in init.items()]
     for runs in itertools.product(*all_traces(threads, init)):
         events = start + [e for run, _ in runs for e in run]
-        writes = {loc: [i for i, e in enumerate(events) if e.loc == loc and e.kind in 'WU'] for loc in init}
+        writes = {
+            loc: [i for i, e in enumerate(events) if e.loc == loc and e.kind in 'WU']
+            for loc in init
+        }
         reads = [i for i, e in enumerate(events) if e.kind in 'RU']
-        sources = [[w for w in writes[events[r].loc] if w != r and events[w].wrote == events[r].read] for r in reads]
-        for orders in itertools.product(*([(ws[0], *rest) for rest in itertools.permutations(ws[1:])]
-                                          for ws in writes.values())):
+        sources = [
+            [w for w in writes[events[r].loc] if w != r and events[w].wrote == events[r].read]
+            for r in reads
+        ]
+        for orders in itertools.product(
+            *([(ws[0], *rest) for rest in itertools.permutations(ws[1:])] for ws in writes.values())
+        ):
             for chosen in itertools.product(*sources):
                 x = Execution(events, dict(zip(reads, chosen)), dict(zip(writes, orders)))
                 if x.consistent():

@@ -4,8 +4,9 @@
 
     package.py [part of a case's name]
 
-Builds the Debian package, the source release and, from that and without git, the RPM; looks into them; then installs, uses and removes the
-Debian package in a fresh system of each release below, which debootstrap makes.  Needs root, and a mirror of the distribution.
+Builds the Debian package, the source release and, from that and without git, the RPM; looks into
+them; then installs, uses and removes the Debian package in a fresh system of each release below,
+which debootstrap makes.  Needs root, and a mirror of the distribution.
 """
 import os
 import re
@@ -31,7 +32,9 @@ def want(condition, text):
 
 
 def run(*argv, expect=0, **options):
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options)
+    done = subprocess.run(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options
+    )
     if expect is not None and done.returncode != expect:
         raise Failure(f"$ {' '.join(argv)}\n{done.stdout}[exit status {done.returncode}]")
     return done.stdout
@@ -56,14 +59,17 @@ def tarball():
     return os.path.join(ROOT, "build-dist", f"verbena-{version()}.tar.gz")
 
 
-# ---- built and looked at --------------------------------------------------------------------------------------------
+# ---- built and looked at -------------------------------------------------------------------------
 
 def case_changelog_is_of_this_version(_):
     with open(os.path.join(ROOT, "CHANGELOG.md"), encoding="utf-8") as text:
         newest = re.search(r"^## (\S+)", text.read(), re.M)
     with open(os.path.join(ROOT, "packaging", "verbena.spec"), encoding="utf-8") as text:
         spec = re.search(r"^Version:\s*(\S+)", text.read(), re.M)
-    want(newest[1] == spec[1] == version(), f"CHANGELOG.md has {newest[1]}, the spec {spec[1]}, meson.build {version()}")
+    want(
+        newest[1] == spec[1] == version(),
+        f"CHANGELOG.md has {newest[1]}, the spec {spec[1]}, meson.build {version()}",
+    )
 
 
 def case_deb(_):
@@ -71,8 +77,14 @@ def case_deb(_):
     run("make", "-C", ROOT, "deb")
     depends = run("dpkg", "-f", deb(), "Depends").strip()
     names = [entry.split()[0] for entry in depends.split(", ")]
-    want("libc6" in names and all("(>= " in entry for entry in depends.split(", ")), f"versions: {depends}")
-    want(not {"libibverbs1", "librdmacm1", "libsystemd0"} & set(names), f"not what our files name themselves: {depends}")
+    want(
+        "libc6" in names and all("(>= " in entry for entry in depends.split(", ")),
+        f"versions: {depends}",
+    )
+    want(
+        not {"libibverbs1", "librdmacm1", "libsystemd0"} & set(names),
+        f"not what our files name themselves: {depends}",
+    )
 
 
 def case_lintian(_):
@@ -87,13 +99,17 @@ def case_release_build(_):
         run("dpkg-deb", "-x", deb(), folder)
         lib = os.path.join(folder, "usr", "lib", "verbena")
         symbols = run("nm", "-D", os.path.join(lib, "libibverbs.so.1"))
-        want("ibv_open_device" in symbols and "__assert_fail" not in symbols, "libibverbs.so.1 has assertions")
+        want(
+            "ibv_open_device" in symbols and "__assert_fail" not in symbols,
+            "libibverbs.so.1 has assertions",
+        )
         files = run("find", folder, "-name", "*example*", "-o", "-name", "*_test*")
         want(not files, files)
 
 
 def case_rpm_from_source_release(_):
-    """The source release builds without git, and the RPM has the files that the Debian package has."""
+    """The source release builds without git, and the RPM has the files that the Debian package
+    has."""
     need("rpmbuild")
     run("make", "-C", ROOT, "dist")
     with tempfile.TemporaryDirectory() as top:
@@ -103,7 +119,11 @@ def case_rpm_from_source_release(_):
         run("rpmbuild", "-tb", "--nodeps", "--define", f"_topdir {top}", tarball(),
             env={**os.environ, "PATH": f"{away}:{os.environ['PATH']}"})
         (rpm,) = run("find", os.path.join(top, "RPMS"), "-name", "*.rpm").split()
-        of_rpm = {name for name in run("rpm", "-qlp", rpm).splitlines() if not name.startswith("/usr/share/doc")}
+        of_rpm = {
+            name
+            for name in run("rpm", "-qlp", rpm).splitlines()
+            if not name.startswith("/usr/share/doc")
+        }
     listed = run("sh", "-c", f"dpkg-deb --fsys-tarfile {deb()} | tar t").splitlines()
     of_deb = {name[1:] for name in listed if not name.endswith("/") and "/share/doc/" not in name}
     bare = {re.sub(r"\.gz$", "", name) for name in of_rpm}
@@ -111,12 +131,16 @@ def case_rpm_from_source_release(_):
     want(not lacking, f"only in the Debian package: {sorted(lacking)}")
 
 
-# ---- installed, used, removed ---------------------------------------------------------------------------------------
+# ---- installed, used, removed --------------------------------------------------------------------
 
-# $0: the system's root. Mounts end with the mount namespace; the devices are those of any container.
+# $0: the system's root. Mounts end with the mount namespace; the devices are those of any
+# container.
 ENTER = """
-mount -t proc proc "$0/proc" && mount -t tmpfs none "$0/dev" && mkdir "$0/dev/shm" && mount -t tmpfs -o mode=1777 none "$0/dev/shm" &&
-for d in null zero full random urandom; do touch "$0/dev/$d" && mount --bind "/dev/$d" "$0/dev/$d" || exit; done
+mount -t proc proc "$0/proc" && mount -t tmpfs none "$0/dev" && mkdir "$0/dev/shm" &&
+mount -t tmpfs -o mode=1777 none "$0/dev/shm" &&
+for d in null zero full random urandom; do
+    touch "$0/dev/$d" && mount --bind "/dev/$d" "$0/dev/$d" || exit
+done
 exec chroot "$0" "$@"
 """
 
@@ -138,11 +162,15 @@ class System:
             raise LeftOut("only root can make a system")
         need("debootstrap", "unshare", "chroot")
         self.root = tempfile.mkdtemp(prefix="verbena-system-")
-        done = subprocess.run(["debootstrap", "--variant=minbase", suite, self.root], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, check=False)
+        done = subprocess.run(
+            ["debootstrap", "--variant=minbase", suite, self.root], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, check=False,
+        )
         if done.returncode:
             self.remove()
-            raise LeftOut(f"no system of {suite}: {(done.stdout.strip().splitlines() or ['?'])[-1]}")
+            raise LeftOut(
+                f"no system of {suite}: {(done.stdout.strip().splitlines() or ['?'])[-1]}"
+            )
 
     def __enter__(self):
         os.chmod(self.root, 0o755)
@@ -156,8 +184,15 @@ class System:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def run(self, *argv, expect=0):
-        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8", "HOME": "/root",
-               **{name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}}
+        env = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "DEBIAN_FRONTEND": "noninteractive",
+            "LC_ALL": "C.UTF-8",
+            "HOME": "/root",
+            **{
+                name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")
+            },
+        }
         return run("unshare", "-mpf", "sh", "-c", ENTER, self.root, *argv, expect=expect, env=env)
 
     def install(self, *packages):
@@ -166,7 +201,11 @@ class System:
     def files(self):
         """All but what the package manager notes for itself."""
         found = run("find", self.root, "-xdev", "-not", "-type", "d", "-printf", "/%P\n")
-        return {name for name in found.splitlines() if not name.startswith(("/var/lib/dpkg/", "/var/lib/apt/", "/var/cache/", "/var/log/"))}
+        return {
+            name
+            for name in found.splitlines()
+            if not name.startswith(("/var/lib/dpkg/", "/var/lib/apt/", "/var/cache/", "/var/log/"))
+        }
 
 
 def free_port():
@@ -175,7 +214,10 @@ def free_port():
 
 def use(system):
     """Stock programs find devices by `verbena run`, and only by that."""
-    want("vrb" not in system.run("ibv_devices", expect=None), "rdma-core's library is not in its place")
+    want(
+        "vrb" not in system.run("ibv_devices", expect=None),
+        "rdma-core's library is not in its place",
+    )
     devices = system.run("verbena", "run", "--", "ibv_devices")
     want("vrb" in devices, devices)
     said = system.run("verbena", "doctor", expect=None)
@@ -194,8 +236,13 @@ def life_of_a_package(suite):
         use(system)
         system.run("apt-get", "-qq", "purge", "-y", "verbena")
         before = system.files()
-        want(not [name for name in before if "verbena" in name and name != "/verbena.deb"], sorted(before))
-        shutil.copy(os.path.join(ROOT, "docs", "ci", "install.sh"), os.path.join(system.root, "install.sh"))
+        want(
+            not [name for name in before if "verbena" in name and name != "/verbena.deb"],
+            sorted(before),
+        )
+        shutil.copy(
+            os.path.join(ROOT, "docs", "ci", "install.sh"), os.path.join(system.root, "install.sh")
+        )
         system.run("sh", "/install.sh", "/verbena.deb")
         use(system)
         system.run("apt-get", "-qq", "purge", "-y", "verbena")
@@ -204,7 +251,9 @@ def life_of_a_package(suite):
         want(after == before, f"left: {sorted(after - before)}, taken: {sorted(before - after)}")
 
 
-CASES = [(name[5:], function) for name, function in list(globals().items()) if name.startswith("case_")]
+CASES = [
+    (name[5:], function) for name, function in list(globals().items()) if name.startswith("case_")
+]
 CASES += [(f"life on {suite}", lambda _, suite=suite: life_of_a_package(suite)) for suite in SUITES]
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every example that names a release names the version of meson.build and the repository of packaging/publisher."""
+"""Every example that names a release names the version of meson.build and the repository of
+packaging/publisher."""
 import os
 import re
 import subprocess
 import sys
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-PLACES = ("README.md", "action.yml", "docs/ci/README.md", "docs/ci/workflow.yml", "docs/ci/gitlab-ci.yml",
-          "docs/ci/install.sh", "docs/ci/Dockerfile", "packaging/make-deb", "packaging/verbena.spec")
+PLACES = (
+    "README.md", "action.yml", "docs/ci/README.md", "docs/ci/workflow.yml", "docs/ci/gitlab-ci.yml",
+    "docs/ci/install.sh", "docs/ci/Dockerfile", "packaging/make-deb", "packaging/verbena.spec",
+)
 
 
 def read(name):
@@ -29,7 +32,9 @@ def complaints(name, text, version, publisher):
 
 
 def main():
-    version = subprocess.run([os.path.join(ROOT, "packaging", "version")], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+    version = subprocess.run(
+        [os.path.join(ROOT, "packaging", "version")], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
     publisher = dict(re.findall(r'^(\w+)="?([^"\n]+)', read("packaging/publisher"), re.M))
     found = [line for name in PLACES for line in complaints(name, read(name), version, publisher)]
     newest = re.search(r"^## (\S+)", read("CHANGELOG.md"), re.M)[1]

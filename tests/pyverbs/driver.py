@@ -4,7 +4,8 @@
 
     driver.py BUILD_DIR one_host|hosts
 
-Two processes do what is asked of them (side.py), on one host or in two network namespaces; what is asked stands here.
+Two processes do what is asked of them (side.py), on one host or in two network namespaces; what is
+asked stands here.
 """
 import json
 import os
@@ -41,13 +42,19 @@ class Remote:
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(harness.LIMIT_S)
         self.lines = self.socket.makefile("rw", encoding="utf-8")
-        self.process = bench.start([PYTHON, bench.side, str(theirs.fileno())], prefix=prefix, pass_fds=[theirs.fileno()])
+        self.process = bench.start(
+            [PYTHON, bench.side, str(theirs.fileno())], prefix=prefix, pass_fds=[theirs.fileno()]
+        )
         theirs.close()
 
     def __getattr__(self, method):
         def call(*arguments, **options):
             try:
-                print(json.dumps({"method": method, "arguments": arguments, "options": options}), file=self.lines, flush=True)
+                print(
+                    json.dumps({"method": method, "arguments": arguments, "options": options}),
+                    file=self.lines,
+                    flush=True,
+                )
                 line = self.lines.readline()
             except OSError as problem:
                 line = ""
@@ -69,7 +76,9 @@ class Remote:
 
 class Pair:
     def __init__(self, bench, addresses=("127.0.0.1", "127.0.0.1"), prefixes=(None, None)):
-        self.sides = [Remote(bench, address, prefix) for address, prefix in zip(addresses, prefixes)]
+        self.sides = [
+            Remote(bench, address, prefix) for address, prefix in zip(addresses, prefixes)
+        ]
 
     def __enter__(self):
         return self
@@ -170,8 +179,13 @@ def case_extended_cq(pair):
 
 
 def case_builders(pair):
-    a, b, at = pair.connect("IBV_QPT_RC", operations=["IBV_QP_EX_WITH_SEND", "IBV_QP_EX_WITH_RDMA_WRITE",
-                                                      "IBV_QP_EX_WITH_RDMA_READ", "IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD"])
+    a, b, at = pair.connect(
+        "IBV_QPT_RC",
+        operations=[
+            "IBV_QP_EX_WITH_SEND", "IBV_QP_EX_WITH_RDMA_WRITE", "IBV_QP_EX_WITH_RDMA_READ",
+            "IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD",
+        ],
+    )
     b.post_recv(1, 1000, 100)
     a.write_memory(0, "built")
     a.build(2, "wr_send", [], 0, 5)
@@ -238,7 +252,13 @@ def case_tags(pair):
     text = 200 * "rendezvous"
     a.write_memory(8192, text)
     a.post_recv(2, 1024, 64)
-    send(RNDV, 0x1003, struct.pack(">QII", at[0]["addr"] + 8192, at[0]["rkey"], len(text)), 512, more=[2])
+    send(
+        RNDV,
+        0x1003,
+        struct.pack(">QII", at[0]["addr"] + 8192, at[0]["rkey"], len(text)),
+        512,
+        more=[2],
+    )
     tagged(b, wr_id=3, opcode=TM_RECV, flags=TM_MATCH, tag=0x1003)
     tagged(b, wr_id=3, opcode=TM_RECV, flags=TM_DATA_VALID, len=len(text))
     want_equal(b.read_memory(32768 + 2048 * 3, len(text)), text, "memory")
@@ -254,7 +274,10 @@ def case_close_open(pair):
         pair.close()
 
 
-ONE_HOST = [case_rc, case_srq, case_uc, case_extended_cq, case_builders, case_window, case_tags, case_close_open]
+ONE_HOST = [
+    case_rc, case_srq, case_uc, case_extended_cq, case_builders, case_window, case_tags,
+    case_close_open,
+]
 
 
 # ---- two hosts
@@ -263,13 +286,17 @@ def drop(hosts, host, address):
     """Packets to this address of the host vanish."""
     rules = ("table ip cut {\nchain in {\ntype filter hook input priority 0;\n"
              f"ip daddr {address} udp dport != 0 drop;\n}}\n}}\n")
-    done = subprocess.run([*hosts.enter(host), "nft", "-f", "-"], input=rules, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*hosts.enter(host), "nft", "-f", "-"], input=rules, capture_output=True, text=True,
+        check=False,
+    )
     if done.returncode:
         harness.skip(f"nft cannot drop packets here: {done.stderr.strip()}")
 
 
 def case_migration(pair, hosts):
-    """The first path dies under a connection that has an alternate one: both ends go on over that, and say so."""
+    """The first path dies under a connection that has an alternate one: both ends go on over that,
+    and say so."""
     a, b, at = pair.connect("IBV_QPT_RC")
     for side, own, peer in (a, *SECOND), (b, *reversed(SECOND)):
         side.load_alternate(own, peer)
@@ -284,7 +311,11 @@ def case_migration(pair, hosts):
     want_equal(b.read_memory(500, 19), "over the other path", "memory")
     want_equal([side.events(1) for side in (a, b)], [["IBV_EVENT_PATH_MIG"]] * 2, "events")
     for side, own in (a, SECOND[0]), (b, SECOND[1]):
-        want_equal(side.query(), {"state": 3, "mig": MIGRATED, "sgid": side.gid_index(own)}, "what ibv_query_qp tells")
+        want_equal(
+            side.query(),
+            {"state": 3, "mig": MIGRATED, "sgid": side.gid_index(own)},
+            "what ibv_query_qp tells",
+        )
     message(b, a)
     message(a, b)
 
@@ -310,7 +341,13 @@ def run_hosts(bench):
                 with Pair(bench, addresses, prefixes) as pair:
                     case(pair, hosts)
             return run
-        return harness.run_table([(c.__name__[5:], on_hosts(c)) for c in (case_services, case_tags_between_hosts, case_migration)], bench)
+        return harness.run_table(
+            [
+                (c.__name__[5:], on_hosts(c))
+                for c in (case_services, case_tags_between_hosts, case_migration)
+            ],
+            bench,
+        )
 
 
 def run_one_host(bench):

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""One host of a test, through rdma-core's Python wrapper (pyverbs): does what the driver asks, one JSON line each way.
+"""One host of a test, through rdma-core's Python wrapper (pyverbs): does what the driver asks, one
+JSON line each way.
 
     side.py FD       FD: a connected stream socket, inherited
 """
@@ -29,7 +30,9 @@ def value(name):
 
 
 def gid_of(address):
-    return "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(int(n) for n in address.split("."))
+    return "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(
+        int(n) for n in address.split(".")
+    )
 
 
 class Side:
@@ -58,22 +61,36 @@ class Side:
         self.cq = CQ(self.ctx, 4 * DEPTH)
 
     def cq_extended(self):
-        flags = (e.IBV_WC_EX_WITH_BYTE_LEN | e.IBV_WC_EX_WITH_IMM | e.IBV_WC_EX_WITH_QP_NUM | e.IBV_WC_EX_WITH_SRC_QP |
-                 e.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+        flags = (
+            e.IBV_WC_EX_WITH_BYTE_LEN
+            | e.IBV_WC_EX_WITH_IMM
+            | e.IBV_WC_EX_WITH_QP_NUM
+            | e.IBV_WC_EX_WITH_SRC_QP
+            | e.IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
+        )
         self.cq = CQEX(self.ctx, CqInitAttrEx(cqe=4 * DEPTH, wc_flags=flags))
 
     def srq_plain(self):
         self.srq = SRQ(self.pd, SrqInitAttr(SrqAttr(max_wr=DEPTH)))
 
     def cq_tags(self):
-        self.cq = CQEX(self.ctx, CqInitAttrEx(cqe=4 * DEPTH, wc_flags=e.IBV_WC_STANDARD_FLAGS | e.IBV_WC_EX_WITH_TM_INFO))
+        self.cq = CQEX(
+            self.ctx,
+            CqInitAttrEx(
+                cqe=4 * DEPTH, wc_flags=e.IBV_WC_STANDARD_FLAGS | e.IBV_WC_EX_WITH_TM_INFO
+            ),
+        )
 
     def srq_tags(self):
         """Matches tags; its QPs leave their send queue to the device."""
         caps = self.ctx.query_device_ex().tm_caps
         attr = SrqInitAttrEx()
-        attr.comp_mask = (e.IBV_SRQ_INIT_ATTR_TYPE | e.IBV_SRQ_INIT_ATTR_PD | e.IBV_SRQ_INIT_ATTR_CQ |
-                          e.IBV_SRQ_INIT_ATTR_TM)
+        attr.comp_mask = (
+            e.IBV_SRQ_INIT_ATTR_TYPE
+            | e.IBV_SRQ_INIT_ATTR_PD
+            | e.IBV_SRQ_INIT_ATTR_CQ
+            | e.IBV_SRQ_INIT_ATTR_TM
+        )
         attr.srq_type = e.IBV_SRQT_TM
         attr.pd = self.pd
         attr.cq = self.cq
@@ -83,16 +100,27 @@ class Side:
         self.send_depth = 0
 
     def create_qp(self, kind, operations=None):
-        cap = QPCap(max_send_wr=self.send_depth, max_recv_wr=DEPTH, max_send_sge=4, max_recv_sge=4, max_inline_data=64)
+        cap = QPCap(
+            max_send_wr=self.send_depth, max_recv_wr=DEPTH, max_send_sge=4, max_recv_sge=4,
+            max_inline_data=64,
+        )
         if operations is None:
-            self.qp = QP(self.pd, QPInitAttr(qp_type=value(kind), scq=self.cq, rcq=self.cq, srq=self.srq, cap=cap))
+            self.qp = QP(
+                self.pd,
+                QPInitAttr(qp_type=value(kind), scq=self.cq, rcq=self.cq, srq=self.srq, cap=cap),
+            )
         else:
             mask = e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
             flags = 0
             for name in operations:
                 flags |= value(name)
-            self.qp = QPEx(self.ctx, QPInitAttrEx(qp_type=value(kind), scq=self.cq, rcq=self.cq, srq=self.srq, cap=cap,
-                                                  pd=self.pd, comp_mask=mask, send_ops_flags=flags))
+            self.qp = QPEx(
+                self.ctx,
+                QPInitAttrEx(
+                    qp_type=value(kind), scq=self.cq, rcq=self.cq, srq=self.srq, cap=cap,
+                    pd=self.pd, comp_mask=mask, send_ops_flags=flags,
+                ),
+            )
         attr = QPAttr(port_num=1)
         attr.qp_access_flags = ACCESS & ~e.IBV_ACCESS_MW_BIND
         self.qp.to_init(attr)
@@ -131,7 +159,9 @@ class Side:
         wr = RecvWR(wr_id=wr_id, num_sge=1, sg=[SGE(self.mr.buf + offset, length, self.mr.lkey)])
         (self.srq or self.qp).post_recv(wr)
 
-    def post_send(self, wr_id, opcode, offset, length, remote=None, remote_offset=0, atomic=None, imm=None):
+    def post_send(
+        self, wr_id, opcode, offset, length, remote=None, remote_offset=0, atomic=None, imm=None
+    ):
         wr = SendWR(wr_id=wr_id, opcode=value(opcode), num_sge=1, send_flags=e.IBV_SEND_SIGNALED,
                     sg=[SGE(self.mr.buf + offset, length, self.mr.lkey)], imm_data=imm or 0)
         if atomic:
@@ -158,22 +188,36 @@ class Side:
         return window.rkey
 
     def tag_add(self, wr_id, tag, mask, offset, length, unexpected):
-        wr = OpsWr(wr_id=wr_id, opcode=e.IBV_WR_TAG_ADD, unexpected_cnt=unexpected, recv_wr_id=wr_id, num_sge=1, tag=tag,
-                   mask=mask, sg_list=[SGE(self.mr.buf + offset, length, self.mr.lkey)])
+        wr = OpsWr(
+            wr_id=wr_id, opcode=e.IBV_WR_TAG_ADD, unexpected_cnt=unexpected, recv_wr_id=wr_id,
+            num_sge=1, tag=tag, mask=mask,
+            sg_list=[SGE(self.mr.buf + offset, length, self.mr.lkey)],
+        )
         self.srq.post_srq_ops(wr)
 
     def tag_sync(self, wr_id, unexpected):
-        self.srq.post_srq_ops(OpsWr(wr_id=wr_id, opcode=e.IBV_WR_TAG_SYNC, unexpected_cnt=unexpected,
-                                    flags=e.IBV_OPS_SIGNALED | e.IBV_OPS_TM_SYNC))
+        self.srq.post_srq_ops(
+            OpsWr(
+                wr_id=wr_id, opcode=e.IBV_WR_TAG_SYNC, unexpected_cnt=unexpected,
+                flags=e.IBV_OPS_SIGNALED | e.IBV_OPS_TM_SYNC,
+            )
+        )
 
     def poll_tags(self, number):
         """As poll(), with what only tag matching tells."""
         done = []
         while len(done) < number:
             if self.cq.start_poll(PollCqAttr()) == 0:
-                done.append({"wr_id": self.cq.wr_id, "status": self.cq.status, "opcode": self.cq.read_opcode(),
-                             "flags": self.cq.read_wc_flags(), "tag": self.cq.read_tm_info().tag,
-                             "len": self.cq.read_byte_len()})
+                done.append(
+                    {
+                        "wr_id": self.cq.wr_id,
+                        "status": self.cq.status,
+                        "opcode": self.cq.read_opcode(),
+                        "flags": self.cq.read_wc_flags(),
+                        "tag": self.cq.read_tm_info().tag,
+                        "len": self.cq.read_byte_len(),
+                    }
+                )
                 self.cq.end_poll()
         return done
 
@@ -193,9 +237,16 @@ class Side:
         done = []
         status = self.cq.start_poll(PollCqAttr())
         while status == 0:
-            done.append({"wr_id": self.cq.wr_id, "status": self.cq.status, "opcode": self.cq.read_opcode(),
-                         "len": self.cq.read_byte_len(), "vendor": self.cq.read_vendor_err(),
-                         "stamp": self.cq.read_timestamp()})
+            done.append(
+                {
+                    "wr_id": self.cq.wr_id,
+                    "status": self.cq.status,
+                    "opcode": self.cq.read_opcode(),
+                    "len": self.cq.read_byte_len(),
+                    "vendor": self.cq.read_vendor_err(),
+                    "stamp": self.cq.read_timestamp(),
+                }
+            )
             status = self.cq.poll_next()
         if done:
             self.cq.end_poll()
@@ -252,7 +303,9 @@ def serve(channel):
     for line in lines:
         call = json.loads(line)
         try:
-            answer = {"result": getattr(side, call["method"])(*call["arguments"], **call["options"])}
+            answer = {
+                "result": getattr(side, call["method"])(*call["arguments"], **call["options"])
+            }
         except Exception as problem:  # whatever it is, the driver tells it
             answer = {"error": f"{type(problem).__name__}: {problem}"}
         print(json.dumps(answer), file=lines, flush=True)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A program that finds only one of the two libraries of ours, and the distribution's other one, is told so in one line.
+"""A program that finds only one of the two libraries of ours, and the distribution's other one, is
+told so in one line.
 
     mixed.py BUILD_DIR
 """
@@ -20,8 +21,10 @@ def complaints(build, library):
     with tempfile.TemporaryDirectory() as folder:
         shutil.copyfile(os.path.join(build, "lib", library), os.path.join(folder, library))
         env = {**os.environ, "LD_LIBRARY_PATH": folder, "VERBENA_DIR": folder}
-        done = subprocess.run(["rping", "-c", "-a", "127.0.0.1"], env=env, capture_output=True, text=True, timeout=60,
-                              check=False)
+        done = subprocess.run(
+            ["rping", "-c", "-a", "127.0.0.1"], env=env, capture_output=True, text=True, timeout=60,
+            check=False,
+        )
         if done.returncode == 0:
             sys.exit(f"rping succeeds with our {library} alone")
         return [line for line in done.stderr.splitlines() if "verbena" in line]

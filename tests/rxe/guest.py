@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A soft-RoCE peer to test against, on any machine with apt and QEMU: a Linux guest with an rxe device.
+"""A soft-RoCE peer to test against, on any machine with apt and QEMU: a Linux guest with an rxe
+device.
 
     guest.py [--mtu N] [--kernel SUITE] FOLDER -- COMMAND...
 
-Fetches the kernel of this Debian (or of another SUITE of it) with apt from the mirror that apt is configured for,
-unpacks it in FOLDER (it stays there for the next time), and boots it in QEMU.  The guest's root is this machine's
-own, read-only: its programs and its rdma-core are the distribution's.  A tap device in a network namespace of our
-own joins the two.  COMMAND runs in that namespace, with
+Fetches the kernel of this Debian (or of another SUITE of it) with apt from the mirror that apt is
+configured for, unpacks it in FOLDER (it stays there for the next time), and boots it in QEMU.  The
+guest's root is this machine's own, read-only: its programs and its rdma-core are the
+distribution's.  A tap device in a network namespace of our own joins the two.  COMMAND runs in that
+namespace, with
 
     VERBENA_TEST_RXE_PEER    the guest's IPv4 address
     VERBENA_TEST_RXE_SHELL   what to put before a command that shall run there
@@ -30,9 +32,18 @@ AGENT = os.path.join(HERE, "agent.py")
 PORT = 4711
 OURS = ("10.78.0.1/24", "fd78::1/64")
 PEER = ("10.78.0.2/24", "fd78::2/64")
-MODULES = ("virtio_pci", "virtio_net", "9pnet_virtio", "9p", "crc32_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe")
+MODULES = (
+    "virtio_pci", "virtio_net", "9pnet_virtio", "9p", "crc32_generic", "ib_uverbs", "rdma_ucm",
+    "rdma_rxe",
+)
 BOOT_S = 240
-PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "modprobe": "kmod", "busybox": "busybox-static", "cpio": "cpio", "ip": "iproute2"}
+PROGRAMS = {
+    "qemu-system-x86_64": "qemu-system-x86",
+    "modprobe": "kmod",
+    "busybox": "busybox-static",
+    "cpio": "cpio",
+    "ip": "iproute2",
+}
 
 
 def run(*argv, **options):
@@ -42,14 +53,19 @@ def run(*argv, **options):
     return done.stdout
 
 
-# ---- the kernel -------------------------------------------------------------------------------------------------------
+# ---- the kernel ----------------------------------------------------------------------------------
 
 def apt_options(folder, suite):
     """For another suite than apt knows: the same mirror, in lists of its own."""
     if not suite:
         return []
-    targets = run("apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)", "Created-By: Packages")
-    site, release, _ = next(line for line in targets.splitlines() if line.endswith(" main")).split(" ")
+    targets = run(
+        "apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)",
+        "Created-By: Packages",
+    )
+    site, release, _ = next(line for line in targets.splitlines() if line.endswith(" main")).split(
+        " "
+    )
     if release == suite:
         return []
     lists = os.path.join(folder, "apt")
@@ -57,8 +73,11 @@ def apt_options(folder, suite):
     sources = os.path.join(folder, "apt.list")
     with open(sources, "w", encoding="ascii") as out:
         out.write(f"deb {site} {suite} main\n")
-    options = ["-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=/dev/null", "-o", f"Dir::State::lists={lists}",
-               "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="]
+    options = [
+        "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=/dev/null", "-o",
+        f"Dir::State::lists={lists}", "-o", "Dir::Cache::pkgcache=", "-o",
+        "Dir::Cache::srcpkgcache=",
+    ]
     run("apt-get", *options, "update")
     return options
 
@@ -80,7 +99,10 @@ def fetch_kernel(folder, suite):
     run("dpkg", "-x", deb, name + ".new", cwd=folder)
     os.remove(os.path.join(folder, deb))
     modules = next_entry(name + ".new", "usr/lib/modules", "lib/modules")
-    run("depmod", "-b", os.path.dirname(os.path.dirname(os.path.dirname(modules))), os.path.basename(modules))
+    run(
+        "depmod", "-b", os.path.dirname(os.path.dirname(os.path.dirname(modules))),
+        os.path.basename(modules),
+    )
     os.rename(name + ".new", name)
     return name
 
@@ -106,7 +128,9 @@ def pack(kernel, folder):
     base = kernel if os.path.isdir(os.path.join(kernel, "lib")) else os.path.join(kernel, "usr")
     order = []
     for module in MODULES:
-        for line in run("modprobe", "-d", base, "-S", version, "--show-depends", module).splitlines():
+        for line in run(
+            "modprobe", "-d", base, "-S", version, "--show-depends", module
+        ).splitlines():
             path = line.split()[1] if line.startswith("insmod") else None
             if path and path not in order:
                 order.append(path)
@@ -120,11 +144,14 @@ def pack(kernel, folder):
     image = os.path.join(folder, "initramfs.cpio")
     with open(image, "wb") as out:
         names = run("find", ".", cwd=root)
-        subprocess.run(["cpio", "--quiet", "-o", "-H", "newc"], input=names.encode(), stdout=out, cwd=root, check=True)
+        subprocess.run(
+            ["cpio", "--quiet", "-o", "-H", "newc"], input=names.encode(), stdout=out, cwd=root,
+            check=True,
+        )
     return image
 
 
-# ---- the guest --------------------------------------------------------------------------------------------------------
+# ---- the guest -----------------------------------------------------------------------------------
 
 class Guest:
     """A namespace with a tap device, and QEMU at its other end."""
@@ -132,39 +159,66 @@ class Guest:
     def __init__(self, kernel, folder, mtu):
         self.console = os.path.join(folder, "console")
         self.qemu = None
-        self.holder = subprocess.Popen(["unshare", "-n", "sh", "-c", "echo ready; exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.holder = subprocess.Popen(
+            ["unshare", "-n", "sh", "-c", "echo ready; exec cat"], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True,
+        )
         if self.holder.stdout.readline() != "ready\n":
             raise SystemExit("no network namespace can be made here")
         self.enter = ["nsenter", "-t", str(self.holder.pid), "-n", "--"]
-        for words in ("link set lo up", "tuntap add mode tap name tap0", f"link set tap0 addrgenmode none mtu {mtu} up",
-                      f"addr add {OURS[0]} dev tap0", f"addr add {OURS[1]} dev tap0 nodad"):
+        for words in (
+            "link set lo up", "tuntap add mode tap name tap0",
+            f"link set tap0 addrgenmode none mtu {mtu} up", f"addr add {OURS[0]} dev tap0",
+            f"addr add {OURS[1]} dev tap0 nodad",
+        ):
             run(*self.enter, "ip", *words.split())
         self.boot(kernel, folder, mtu)
 
     def boot(self, kernel, folder, mtu):
-        words = ["console=ttyS0 panic=-1 quiet mitigations=off", f"rxe.mtu={mtu}", f"rxe.addresses={','.join(PEER)}", f"rxe.agent={AGENT}",
-                 f"rxe.port={PORT}"]
-        # Software emulation: what it needs runs everywhere, and it is fast enough for the counts of the tests.
-        argv = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1G", "-nodefaults", "-no-reboot", "-display", "none",
-                "-serial", f"file:{self.console}", "-kernel", os.path.join(kernel, "boot", vmlinuz(kernel)), "-initrd", pack(kernel, folder),
-                "-append", " ".join(words),
-                "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap", "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
-                "-netdev", "tap,id=net,ifname=tap0,script=no,downscript=no", "-device", f"virtio-net-pci,netdev=net,romfile=,host_mtu={max(mtu, 9000)}"]
+        words = [
+            "console=ttyS0 panic=-1 quiet mitigations=off", f"rxe.mtu={mtu}",
+            f"rxe.addresses={','.join(PEER)}", f"rxe.agent={AGENT}", f"rxe.port={PORT}",
+        ]
+        # Software emulation: what it needs runs everywhere, and it is fast enough for the counts of
+        # the tests.
+        argv = [
+            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m",
+            "1G", "-nodefaults", "-no-reboot", "-display", "none", "-serial",
+            f"file:{self.console}", "-kernel", os.path.join(kernel, "boot", vmlinuz(kernel)),
+            "-initrd", pack(kernel, folder), "-append", " ".join(words), "-fsdev",
+            "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
+            "-device",
+            "virtio-9p-pci,fsdev=host,mount_tag=host",
+            "-netdev",
+            "tap,id=net,ifname=tap0,script=no,downscript=no",
+            "-device",
+            f"virtio-net-pci,netdev=net,romfile=,host_mtu={max(mtu, 9000)}",
+        ]
         # Whatever way this program ends, QEMU does not outlive it.
-        self.qemu = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *self.enter, "nice", "-n", "10", *argv], stdin=subprocess.DEVNULL)
+        self.qemu = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", *self.enter, "nice", "-n", "10", *argv],
+            stdin=subprocess.DEVNULL,
+        )
         self.shell = ["python3", AGENT, PEER[0].split("/")[0], str(PORT), "--"]
         deadline = time.monotonic() + BOOT_S
-        while subprocess.run([*self.enter, *self.shell, "true"], capture_output=True, check=False).returncode:
+        while subprocess.run(
+            [*self.enter, *self.shell, "true"], capture_output=True, check=False
+        ).returncode:
             if self.qemu.poll() is not None or time.monotonic() > deadline:
                 with open(self.console, encoding="utf-8", errors="replace") as text:
                     raise SystemExit(f"the guest does not come up:\n{text.read()[-4000:]}")
             time.sleep(0.5)
 
     def env(self):
-        return {"VERBENA_TEST_RXE_PEER": PEER[0].split("/")[0], "VERBENA_TEST_RXE_SHELL": shlex.join(self.shell)}
+        return {
+            "VERBENA_TEST_RXE_PEER": PEER[0].split("/")[0],
+            "VERBENA_TEST_RXE_SHELL": shlex.join(self.shell),
+        }
 
     def run(self, argv):
-        return subprocess.run([*self.enter, *argv], env={**os.environ, **self.env()}, check=False).returncode
+        return subprocess.run(
+            [*self.enter, *argv], env={**os.environ, **self.env()}, check=False
+        ).returncode
 
     def close(self):
         if self.qemu and self.qemu.poll() is None:
@@ -175,11 +229,15 @@ class Guest:
 
 
 def vmlinuz(kernel):
-    return next(name for name in os.listdir(os.path.join(kernel, "boot")) if name.startswith("vmlinuz"))
+    return next(
+        name for name in os.listdir(os.path.join(kernel, "boot")) if name.startswith("vmlinuz")
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mtu", type=int, default=1500)
     parser.add_argument("--kernel", metavar="SUITE")
     parser.add_argument("folder")

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Verbena against a kernel's soft RoCE: the distribution's programs in both directions, and probe.c for what they do not do.
+"""Verbena against a kernel's soft RoCE: the distribution's programs in both directions, and probe.c
+for what they do not do.
 
     peer.py BUILD_DIR GROUP [part of a case's name]
 
-VERBENA_TEST_RXE_PEER is the peer's IPv4 address.  It has rdma-core, perftest and a device VERBENA_TEST_RXE_DEVICE (rxe0);
-VERBENA_TEST_RXE_SHELL goes before a command that shall run there (ssh -o BatchMode=yes ADDRESS).  guest.py
-boots such a peer.  Without one every group is skipped.
+VERBENA_TEST_RXE_PEER is the peer's IPv4 address.  It has rdma-core, perftest and a device
+VERBENA_TEST_RXE_DEVICE (rxe0); VERBENA_TEST_RXE_SHELL goes before a command that shall run there
+(ssh -o BatchMode=yes ADDRESS).  guest.py boots such a peer.  Without one every group is skipped.
 """
 import ipaddress
 import os
@@ -17,18 +18,20 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "stock"))
-import cm                                                   # noqa: E402  pylint: disable=wrong-import-position
-import harness                                              # noqa: E402  pylint: disable=wrong-import-position
-from harness import Failure                                 # noqa: E402  pylint: disable=wrong-import-position
-from stock import Place                                     # noqa: E402  pylint: disable=wrong-import-position
+import cm  # noqa: E402  pylint: disable=wrong-import-position
+import harness  # noqa: E402  pylint: disable=wrong-import-position
+from harness import Failure  # noqa: E402  pylint: disable=wrong-import-position
+from stock import Place  # noqa: E402  pylint: disable=wrong-import-position
 
 ADDRESS = os.environ.get("VERBENA_TEST_RXE_PEER")
 DEVICE = os.environ.get("VERBENA_TEST_RXE_DEVICE", "rxe0")
 SHELL = shlex.split(os.environ.get("VERBENA_TEST_RXE_SHELL", f"ssh -o BatchMode=yes {ADDRESS}"))
 OURS, PEER = "verbena", "rxe"
 PROBE = "rxe_probe"
-# By itself the probe finds the library of the build; at the peer it shall take the distribution's.
-DISTRIBUTIONS = """LD_LIBRARY_PATH=$(dirname "$(ldconfig -p | sed -n 's/.*libibverbs[.]so[.]1 .*=> //p' | head -1)") exec "$0" "$@" """
+# The probe finds the library of the build; on the peer it must use the distribution's instead.
+DISTRIBUTIONS = """\
+LD_LIBRARY_PATH=$(dirname "$(ldconfig -p | \
+sed -n 's/.*libibverbs[.]so[.]1 .*=> //p' | head -1)") exec "$0" "$@" """
 MTUS = (256, 512, 1024, 2048, 4096)
 
 
@@ -40,11 +43,16 @@ class Link:
         self.place = Place(bench)
         self.built_probe = os.path.join(bench.build, "tests", "rxe", PROBE)
         self.probe = bench.stage(self.built_probe)
-        route = subprocess.run(["ip", "-o", "route", "get", ADDRESS], capture_output=True, text=True, check=True).stdout.split()
+        route = subprocess.run(
+            ["ip", "-o", "route", "get", ADDRESS], capture_output=True, text=True, check=True
+        ).stdout.split()
         self.netdev = route[route.index("dev") + 1]
         self.addresses = {OURS: {"v4": route[route.index("src") + 1]}, PEER: {"v4": ADDRESS}}
         self.devices = {OURS: self.our_device(), PEER: DEVICE}
-        self.gids = {OURS: dict(self.place.devices[self.devices[OURS]]["gids"]), PEER: self.peer_gids()}
+        self.gids = {
+            OURS: dict(self.place.devices[self.devices[OURS]]["gids"]),
+            PEER: self.peer_gids(),
+        }
         for end, gids in self.gids.items():
             for gid in gids.values():
                 if family(gid) == "v6":
@@ -52,13 +60,20 @@ class Link:
 
     def our_device(self):
         mapped = "::ffff:" + self.addresses[OURS]["v4"]
-        return next(name for name, facts in self.place.devices.items() if mapped in facts["gids"].values())
+        return next(
+            name for name, facts in self.place.devices.items() if mapped in facts["gids"].values()
+        )
 
     def there(self, *argv):
         return self.bench.run(argv, prefix=SHELL)
 
     def peer_gids(self):
-        rows = self.there("sh", "-c", f"cd /sys/class/infiniband/{DEVICE}/ports/1/gids; grep -v 0000:0000:0000:0000:0000:0000:0000:0000 *")
+        rows = self.there(
+            "sh",
+            "-c",
+            f"cd /sys/class/infiniband/{DEVICE}/ports/1/gids; "
+            f"grep -v 0000:0000:0000:0000:0000:0000:0000:0000 *",
+        )
         pairs = (row.split(":", 1) for row in rows.splitlines())
         return {int(index): str(ipaddress.IPv6Address(gid)) for index, gid in pairs}
 
@@ -67,13 +82,18 @@ class Link:
 
     def mtu(self):
         """The largest RoCE MTU that fits: 100 bytes are enough for all headers."""
-        words = subprocess.run(["ip", "-o", "link", "show", "dev", self.netdev], capture_output=True, text=True, check=True).stdout.split()
+        words = subprocess.run(
+            ["ip", "-o", "link", "show", "dev", self.netdev], capture_output=True, text=True,
+            check=True,
+        ).stdout.split()
         return max(mtu for mtu in MTUS if mtu <= int(words[words.index("mtu") + 1]) - 100)
 
     def start(self, end, argv):
         if end == PEER:
             return self.bench.start(argv, prefix=SHELL)
-        return self.bench.start(argv, {**self.place.env(0), "VERBENA_UDP_PORT": None}, self.place.prefix(0))
+        return self.bench.start(
+            argv, {**self.place.env(0), "VERBENA_UDP_PORT": None}, self.place.prefix(0)
+        )
 
     def listens(self, end, process, port):
         if end == OURS:
@@ -82,10 +102,23 @@ class Link:
 
     def words(self, end, program, args, port, kind):
         if program == PROBE:
-            path = [self.probe] if end == OURS else ["sh", "-c", DISTRIBUTIONS, os.environ.get("VERBENA_TEST_RXE_PROBE", self.built_probe)]
-            return [*path, "-d", self.devices[end], "-g", str(self.gid_index(end, kind)), "-m", str(self.mtu()), "-p", str(port), *args.split()]
+            path = (
+                [self.probe]
+                if end == OURS
+                else [
+                    "sh", "-c", DISTRIBUTIONS,
+                    os.environ.get("VERBENA_TEST_RXE_PROBE", self.built_probe),
+                ]
+            )
+            return [
+                *path, "-d", self.devices[end], "-g", str(self.gid_index(end, kind)), "-m",
+                str(self.mtu()), "-p", str(port), *args.split(),
+            ]
         gid = "-g" if program.startswith("ibv_") else "-x"
-        return [program, *args.split(), "-d", self.devices[end], gid, str(self.gid_index(end, kind)), "-p", str(port)]
+        return [
+            program, *args.split(), "-d", self.devices[end], gid, str(self.gid_index(end, kind)),
+            "-p", str(port),
+        ]
 
     def pair(self, program, args, server, kind="v4"):
         """Server there, client at the other end; 0 wanted from both, and their outputs."""
@@ -100,12 +133,20 @@ class Link:
                 raise Failure(f"the server never listened:\n{first.describe()}")
             time.sleep(0.05)
         host = ["-h"] if program == PROBE else []
-        second = self.start(client, [*self.words(client, program, args, port, kind), *host, self.addresses[server]["v4"]])
-        statuses = [second.wait(deadline), first.wait(deadline if second.status == 0 else time.monotonic() + 2)]
+        second = self.start(
+            client,
+            [*self.words(client, program, args, port, kind), *host, self.addresses[server]["v4"]],
+        )
+        statuses = [
+            second.wait(deadline),
+            first.wait(deadline if second.status == 0 else time.monotonic() + 2),
+        ]
         first.kill()
         second.kill()
         if statuses != [0, 0]:
-            raise Failure(f"server ({server}):\n{first.describe()}\nclient ({client}):\n{second.describe()}")
+            raise Failure(
+                f"server ({server}):\n{first.describe()}\nclient ({client}):\n{second.describe()}"
+            )
         return first.output(), second.output()
 
 
@@ -123,7 +164,7 @@ def family(gid):
     return "v4" if gid.startswith("::ffff:") else "link" if gid.startswith("fe80:") else "v6"
 
 
-# ---- tables -----------------------------------------------------------------------------------------------------------
+# ---- tables --------------------------------------------------------------------------------------
 
 SIZES = (1, 2, 63, 255, 256, 257, 1023, 1024, 1025, 4096, 4097, 65536, 100000)
 
@@ -144,8 +185,16 @@ PINGPONG = [
 ]
 
 PERFTEST = [
-    *[(f"ib_{op}_lat", f"-n 50 -s {size}") for op in ("send", "write", "read") for size in (1, 256, 65536)],
-    *[(f"ib_{op}_bw", f"-n 50 -s {size}") for op in ("send", "write", "read") for size in (1, 1024, 65536)],
+    *[
+        (f"ib_{op}_lat", f"-n 50 -s {size}")
+        for op in ("send", "write", "read")
+        for size in (1, 256, 65536)
+    ],
+    *[
+        (f"ib_{op}_bw", f"-n 50 -s {size}")
+        for op in ("send", "write", "read")
+        for size in (1, 1024, 65536)
+    ],
     *[(f"ib_{op}_bw", "-n 5 -t 5 -s 1048576") for op in ("send", "write", "read")],
     *[(f"ib_{op}_lat", "-n 50 -s 64 -I 64") for op in ("send", "write")],
     *[(f"ib_{op}_bw", "-n 100 -b -s 8192") for op in ("send", "write", "read")],
@@ -167,27 +216,45 @@ PERFTEST = [
 
 MTU = [
     *[("ibv_rc_pingpong", f"-c -n 10 -s 20001 -m {mtu}") for mtu in MTUS],
-    *[(f"ib_{op}_bw", f"-n 20 -s 100003 -m {mtu}") for op in ("send", "write", "read") for mtu in MTUS],
+    *[
+        (f"ib_{op}_bw", f"-n 20 -s 100003 -m {mtu}")
+        for op in ("send", "write", "read")
+        for mtu in MTUS
+    ],
 ]
 
 
 def both_ways(rows, kind="v4"):
     def of(program, args, server):
         return lambda bench: link(bench).pair(program, args, server, kind)
-    return [(f"{program} {args} {kind}, server {server}", of(program, args, server)) for program, args in rows for server in (OURS, PEER)]
+    return [
+        (f"{program} {args} {kind}, server {server}", of(program, args, server))
+        for program, args in rows
+        for server in (OURS, PEER)
+    ]
 
 
 def mtu_cases(bench):
     most = link(bench).mtu()
-    return both_ways([(program, args) for program, args in MTU if int(args.split("-m ")[1]) <= most])
+    return both_ways(
+        [(program, args) for program, args in MTU if int(args.split("-m ")[1]) <= most]
+    )
 
 
 def v6_cases(_bench):
     sizes = [("ibv_rc_pingpong", f"-c -n 20 -s {size}") for size in (1, 1025, 65536)]
-    return both_ways([*sizes, *[row for row in PINGPONG if "-c" not in row[1]], *[row for row in PERFTEST if "1048576" not in row[1]]], "v6")
+    return both_ways(
+        [
+            *sizes,
+            *[row for row in PINGPONG if "-c" not in row[1]],
+            *[row for row in PERFTEST if "1048576" not in row[1]],
+        ],
+        "v6",
+    )
 
 
-# Scenarios of the probe.  What the requester sees, what the responder's receives, and the event at Verbena (soft RoCE raises none).
+# Scenarios of the probe.  What the requester sees, what the responder's receives, and the event at
+# Verbena (soft RoCE raises none).
 FAULTS = [
     ("write", "SUCCESS SUCCESS", "SUCCESS", "no event"),
     ("write_bad_rkey", "REM_ACCESS FLUSH", "FLUSH", "QP_ACCESS_ERR"),
@@ -245,7 +312,9 @@ RXE_RESPONDS = {
 
 def saw(text, end):
     """What an end of the probe printed, after its name."""
-    return next((line[len(end):].strip() for line in text.splitlines() if line.startswith(end)), "nothing")
+    return next(
+        (line[len(end) :].strip() for line in text.splitlines() if line.startswith(end)), "nothing"
+    )
 
 
 def wanted(name, requester, responder, event, server):
@@ -266,18 +335,26 @@ def probe_cases(rows, kinds):
                 raise Failure(f"requester and responder: wanted {wanted(*row, server)}, got {seen}")
         return case
     rows = [row if len(row) == 4 else (*row, None) for row in rows]
-    return [(f"{row[0]} {kind}, server {server}", of(row, server, kind)) for row in rows for server in (OURS, PEER) for kind in kinds]
+    return [
+        (f"{row[0]} {kind}, server {server}", of(row, server, kind))
+        for row in rows
+        for server in (OURS, PEER)
+        for kind in kinds
+    ]
 
 
 class Loss:
-    """So many packets of a thousand are lost, each way, at our interface, which no longer cuts runs of packets."""
+    """So many packets of a thousand are lost, each way, at our interface, which no longer cuts runs
+    of packets."""
 
     def __init__(self, ends, per_mille):
         self.netdev = ends.netdev
         rule = f"udp dport 4791 numgen random mod 1000 < {per_mille} drop"
         self.table = "add table inet verbena_loss; " + "".join(
-            f"add chain inet verbena_loss {hook} {{ type filter hook {hook} priority 0; }}; add rule inet verbena_loss {hook} {rule}; "
-            for hook in ("input", "output"))
+            f"add chain inet verbena_loss {hook} {{ type filter hook {hook} priority 0; }}; "
+            f"add rule inet verbena_loss {hook} {rule}; "
+            for hook in ("input", "output")
+        )
 
     def __enter__(self):
         subprocess.run(["ip", "link", "set", self.netdev, "gso_max_segs", "1"], check=True)
@@ -304,8 +381,15 @@ def loss_cases(_bench):
             with Loss(link(bench), per_mille):
                 link(bench).pair(program, args, server)
         return case
-    return [(f"{per_mille / 10:g} % lost: {program} {args}, server {server}", of(program, args, server, per_mille))
-            for per_mille in (10, 50) for program, args in LOSSY for server in (OURS, PEER)]
+    return [
+        (
+            f"{per_mille / 10:g} % lost: {program} {args}, server {server}",
+            of(program, args, server, per_mille),
+        )
+        for per_mille in (10, 50)
+        for program, args in LOSSY
+        for server in (OURS, PEER)
+    ]
 
 
 def mix_cases(_bench):
@@ -331,7 +415,9 @@ def main():
     build, group = sys.argv[1], sys.argv[2]
     only = sys.argv[3] if len(sys.argv) > 3 else None
     if not ADDRESS:
-        harness.skip("VERBENA_TEST_RXE_PEER names no host with a soft-RoCE device (docs/TESTING.md)")
+        harness.skip(
+            "VERBENA_TEST_RXE_PEER names no host with a soft-RoCE device (docs/TESTING.md)"
+        )
     harness.need_programs("ib_write_bw", "ibv_rc_pingpong", "ip")
     failed = 0
     with harness.Bench(build) as bench:

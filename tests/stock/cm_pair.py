@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs one of our own client/server programs that connect through rdma_cm as a pair over the libraries under test.
+"""Runs one of our own client/server programs that connect through rdma_cm as a pair over the
+libraries under test.
 
     cm_pair.py BUILD_DIR PROGRAM SERVER_TEXT CLIENT_TEXT
 
@@ -22,7 +23,11 @@ def main():
             deadline = time.monotonic() + harness.LIMIT_S
             server, client = bench.start([program]), bench.start([program, "127.0.0.1"])
             statuses = [side.wait(deadline) for side in (server, client)]
-            if statuses != [0, 0] or server_text not in server.output() or client_text not in client.output():
+            if (
+                statuses != [0, 0]
+                or server_text not in server.output()
+                or client_text not in client.output()
+            ):
                 raise Failure(f"server:\n{server.describe()}\nclient:\n{client.describe()}")
 
         return harness.run_table([("127.0.0.1", case)], bench)

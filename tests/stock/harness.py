@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs the distribution's own RDMA programs, never rebuilt, over the library under test.
 
-A Bench owns what one test needs: a private run directory, a UDP port and TCP ports that no other test on this
-host has, the library where an ordinary user can read it, and the processes it started.  Leaving it ends them (by
-process group) and removes the files.  Output is captured and shown only when something failed.
+A Bench owns what one test needs: a private run directory, a UDP port and TCP ports that no other
+test on this host has, the library where an ordinary user can read it, and the processes it started.
+Leaving it ends them (by process group) and removes the files.  Output is captured and shown only
+when something failed.
 
-Programs run as an ordinary user: as they are when the test does, as uid 65534 when the test runs as root.
+Programs run as an ordinary user: as they are when the test does, as uid 65534 when the test runs as
+root.
 """
 import os
 import random
@@ -20,18 +22,19 @@ import time
 NOBODY = 65534
 SKIP = 77
 
-# A /tmp of the bench's own, in which the bench's folder is where it was: $0 is that folder, the command follows.
+# A /tmp of the bench's own, in which the bench's folder is where it was: $0 is that folder, the
+# command follows.
 OWN_TMP = """
 mount --bind "$0" "$0/tmp/${0##*/}" && mount --rbind "$0/tmp" /tmp && exec "$@"
 """
 
-# One limit for any single pair of programs; generous, because it only ever matters when something hangs.
-# On a machine that is known to be slower (scripts/load.py), so many times longer.
+# One limit for any single pair of programs; generous, because it only ever matters when something
+# hangs. On a machine that is known to be slower (scripts/load.py), so many times longer.
 SLOWER = int(os.environ.get("VERBENA_TEST_SLOWER", "1"))
 LIMIT_S = float(os.environ.get("VERBENA_TEST_LIMIT", "120")) * SLOWER
 
-# perftest measures the CPU's clock against the wall clock before it reports, and gives up when the machine is too busy
-# for that.  That says nothing about the library, so the case runs again.
+# perftest measures the CPU's clock against the wall clock before it reports, and gives up when the
+# machine is too busy for that.  That says nothing about the library, so the case runs again.
 UNCALIBRATED = "Correlation coefficient"
 CALIBRATIONS = 5
 
@@ -39,8 +42,11 @@ CALIBRATIONS = 5
 MEMORY = "/dev/shm"
 MEMORY_BYTES = 4 << 30     # many times what 64 processes of `proc scale_test` fill
 
-# Variables of ours that reach the programs: everything else of the caller's settings must not change a test.
-PASSED_ON = ("VERBENA_TRANSPORT", "VERBENA_LOG", "VERBENA_RUNS", "VERBENA_SEED", "VERBENA_TEST_SLOWER")
+# Variables of ours that reach the programs: everything else of the caller's settings must not
+# change a test.
+PASSED_ON = (
+    "VERBENA_TRANSPORT", "VERBENA_LOG", "VERBENA_RUNS", "VERBENA_SEED", "VERBENA_TEST_SLOWER",
+)
 
 
 class Failure(Exception):
@@ -90,8 +96,8 @@ def sanitizer_runtime(library):
 class Ports:
     """Port numbers that nobody on this host uses and no other test gets.
 
-    A number is reserved by holding an abstract UNIX socket of that name, so two tests that run at the same time
-    never choose the same one, and a test that is killed gives its numbers back.
+    A number is reserved by holding an abstract UNIX socket of that name, so two tests that run at
+    the same time never choose the same one, and a test that is killed gives its numbers back.
     """
 
     def __init__(self):
@@ -137,9 +143,10 @@ class Process:
         self.log_path = log_path
         self.status = None
         with open(log_path, "wb") as log:
-            self.popen = subprocess.Popen([*prefix, *argv], env=env, stdin=subprocess.DEVNULL, stdout=log,
-                                          stderr=subprocess.STDOUT, start_new_session=True, cwd="/",
-                                          pass_fds=pass_fds)
+            self.popen = subprocess.Popen(
+                [*prefix, *argv], env=env, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, start_new_session=True, cwd="/", pass_fds=pass_fds,
+            )
 
     @property
     def pid(self):
@@ -209,7 +216,8 @@ class Bench:
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def _make_run_dir(self):
-        """In memory where there is room, as it is without VERBENA_DIR: what processes share must not wait for a disk that others keep busy."""
+        """In memory where there is room, as it is without VERBENA_DIR: what processes share must
+        not wait for a disk that others keep busy."""
         try:
             memory = os.statvfs(MEMORY)
             if memory.f_bavail * memory.f_frsize < MEMORY_BYTES:
@@ -222,7 +230,8 @@ class Bench:
         return path
 
     def _stage_library(self):
-        """The folder with the libraries: copies that every user can read, whatever the mode of the build's parents."""
+        """The folder with the libraries: copies that every user can read, whatever the mode of the
+        build's parents."""
         os.chmod(self.dir, 0o755)
         source = os.path.join(self.build, "lib", "libibverbs.so.1")
         if not os.path.exists(source):
@@ -257,8 +266,9 @@ class Bench:
 
     def own_tmp_prefix(self, in_namespace=False):
         """
-        Before a command that shall find in /tmp only what this bench's programs leave there.  in_namespace: it already runs in a user namespace,
-        if that needs one.  [] where mounts are not allowed, or the bench is not in /tmp.
+        Before a command that shall find in /tmp only what this bench's programs leave there.
+        in_namespace: it already runs in a user namespace, if that needs one.  [] where mounts are
+        not allowed, or the bench is not in /tmp.
         """
         tmp = os.path.join(self.dir, "tmp")
         if os.path.dirname(self.dir) != "/tmp":
@@ -269,18 +279,29 @@ class Bench:
             os.mkdir(os.path.join(tmp, os.path.basename(self.dir)))
         users = [] if self.as_root or in_namespace else ["-Ur"]
         prefix = ["unshare", *users, "-m", "sh", "-c", OWN_TMP, self.dir]
-        probe = subprocess.run([*prefix, "true"], capture_output=True, check=False) if not in_namespace else None
+        probe = (
+            subprocess.run([*prefix, "true"], capture_output=True, check=False)
+            if not in_namespace
+            else None
+        )
         return prefix if probe is None or probe.returncode == 0 else []
 
     def env(self, extra=None):
-        env = {k: v for k, v in os.environ.items() if not k.startswith("VERBENA_") or k in PASSED_ON}
-        env.update(LD_LIBRARY_PATH=self.lib, VERBENA_DIR=self.run_dir, VERBENA_UDP_PORT=str(self.udp_port),
-                   HOME=self.dir, LC_ALL="C")
+        env = {
+            k: v for k, v in os.environ.items() if not k.startswith("VERBENA_") or k in PASSED_ON
+        }
+        env.update(
+            LD_LIBRARY_PATH=self.lib, VERBENA_DIR=self.run_dir, VERBENA_UDP_PORT=str(self.udp_port),
+            HOME=self.dir, LC_ALL="C",
+        )
         runtime = sanitizer_runtime(os.path.join(self.lib, "libibverbs.so.1"))
         if runtime:
-            # Leaks of the stock programs are not ours to report; our own are found by the tests in tests/verbs.
+            # Leaks of the stock programs are not ours to report; our own are found by the tests in
+            # tests/verbs.
             env["LD_PRELOAD"] = runtime
-            env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "") + ":detect_leaks=0:verify_asan_link_order=0"
+            env["ASAN_OPTIONS"] = (
+                env.get("ASAN_OPTIONS", "") + ":detect_leaks=0:verify_asan_link_order=0"
+            )
         env.update(extra or {})
         return {k: v for k, v in env.items() if v is not None}
 
@@ -300,8 +321,10 @@ class Bench:
             raise Failure(f"wanted exit status {expect} within {limit:g} s:\n{process.describe()}")
         return process.output()
 
-    def pair(self, server, client, port, server_env=None, client_env=None, server_prefix=None, client_prefix=None,
-             limit=LIMIT_S):
+    def pair(
+        self, server, client, port, server_env=None, client_env=None, server_prefix=None,
+        client_prefix=None, limit=LIMIT_S,
+    ):
         """Runs a server, a client once the server listens on TCP `port`, and wants 0 from both."""
         deadline = time.monotonic() + limit
         first = self.start(server, server_env, server_prefix)
@@ -312,7 +335,10 @@ class Bench:
                 raise Failure(f"the server never listened:\n{first.describe()}")
             time.sleep(0.01)
         second = self.start(client, client_env, client_prefix)
-        statuses = [second.wait(deadline), first.wait(deadline if second.status == 0 else time.monotonic() + 2)]
+        statuses = [
+            second.wait(deadline),
+            first.wait(deadline if second.status == 0 else time.monotonic() + 2),
+        ]
         if statuses != [0, 0]:
             second.kill()
             first.kill()
@@ -322,7 +348,8 @@ class Bench:
 
     def party(self, server, clients, port, limit=LIMIT_S):
         """
-        Runs a server and, once it listens, any number of clients at the same time, and wants 0 from all.  Each is (command, environment, prefix).
+        Runs a server and, once it listens, any number of clients at the same time, and wants 0 from
+        all.  Each is (command, environment, prefix).
         """
         deadline = time.monotonic() + limit
         started = [self.start(*server)]
@@ -353,7 +380,8 @@ def calibrated(function):
 
 
 def run_table(cases, bench, only=None):
-    """Runs (name, function) cases, prints one line each, and returns the exit status of the test."""
+    """Runs (name, function) cases, prints one line each, and returns the exit status of the
+    test."""
     count = {"passed": 0, "failed": 0, "left out": 0}
     for name, function in cases:
         if only and only not in name:

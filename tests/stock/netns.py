@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Two network namespaces joined by a veth pair: two hosts, as far as a program can tell.
 
-Each namespace lives as long as its holder, a `cat` that reads a pipe from this process, so whatever way this
-process ends nothing is left behind.  Root makes the namespaces directly; anybody else inside a user namespace.
+Each namespace lives as long as its holder, a `cat` that reads a pipe from this process, so whatever
+way this process ends nothing is left behind.  Root makes the namespaces directly; anybody else
+inside a user namespace.
 """
 import os
 import subprocess
@@ -24,8 +25,10 @@ class Unavailable(Exception):
 
 class Holder:
     def __init__(self, argv):
-        self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                      text=True, start_new_session=True)
+        self.popen = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )
         if self.popen.stdout.readline() != "ready\n":
             self.popen.stdin.close()
             raise Unavailable(self.popen.stderr.read().strip() or "unshare failed")
@@ -45,7 +48,9 @@ class TwoHosts:
         self.holders = []
         self.addresses = addresses
         try:
-            self.holders.append(Holder(["unshare", "-n" if self.as_root else "-Urn", "sh", "-c", HOLD]))
+            self.holders.append(
+                Holder(["unshare", "-n" if self.as_root else "-Urn", "sh", "-c", HOLD])
+            )
             self.holders.append(Holder([*self.enter(0), "unshare", "-n", "sh", "-c", HOLD]))
             self._connect()
         except Unavailable:
@@ -79,7 +84,9 @@ class TwoHosts:
         return PLAN[family][host].split("/")[0]
 
     def ip(self, host, *words):
-        done = subprocess.run([*self.enter(host), "ip", *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*self.enter(host), "ip", *words], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise Unavailable(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
@@ -87,7 +94,8 @@ class TwoHosts:
         self.ip(0, "link", "add", IFNAME, "type", "veth", "peer", "name", IFNAME, "netns",
                 str(self.holders[1].popen.pid))
         for host in 0, 1:
-            # No addresses of the kernel's own making: they would be unusable until duplicate detection ends.
+            # No addresses of the kernel's own making: they would be unusable until duplicate
+            # detection ends.
             self.ip(host, "link", "set", IFNAME, "addrgenmode", "none")
             self.ip(host, "link", "set", "lo", "up")
             self.ip(host, "link", "set", IFNAME, "up")
@@ -101,8 +109,10 @@ class TwoHosts:
 
     def check(self):
         """Proves that the two hosts reach each other before anything is blamed on the library."""
-        done = subprocess.run([*self.enter(1), "ip", "-o", "route", "get", self.address(0)], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run(
+            [*self.enter(1), "ip", "-o", "route", "get", self.address(0)], capture_output=True,
+            text=True, check=False,
+        )
         if "v4" in self.addresses and done.returncode:
             raise Failure(f"no route between the namespaces: {done.stderr}")
 
@@ -134,7 +144,9 @@ class RoutedHosts(TwoHosts):
                 {"v4": f"10.77.{host}.254", "v6": f"fd77:0:0:{host}::fe"}[family])
 
     def run(self, host, *argv):
-        done = subprocess.run([*self.enter(host), *argv], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*self.enter(host), *argv], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise Unavailable(f"{' '.join(argv)}: {done.stderr.strip()}")
         return done.stdout
@@ -154,9 +166,17 @@ class RoutedHosts(TwoHosts):
                 self.ip(ROUTER, "addr", "add", address, "dev", TO[host], "nodad")
             for family in "v4", "v6":
                 nodad = [] if family == "v4" else ["nodad"]
-                self.ip(host, "addr", "add", self.network_address(host, family), "dev", IFNAME, *nodad)
+                self.ip(
+                    host, "addr", "add", self.network_address(host, family), "dev", IFNAME, *nodad
+                )
                 self.set_route(host, family)
-        self.run(ROUTER, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
+        self.run(
+            ROUTER,
+            "sh",
+            "-c",
+            "echo 1 > /proc/sys/net/ipv4/ip_forward; "
+            "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
+        )
 
     def set_mtu(self, mtu):
         for host in 0, 1:

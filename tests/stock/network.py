@@ -4,8 +4,9 @@
 
     network.py BUILD_DIR GROUP [part of a case's name]
 
-Two hosts with a router between them, three network namespaces.  Data flow from host 1 to host 0, and what the
-network does to them it does at the router.  No case asserts a time; those about sharing compare flows of one run.
+Two hosts with a router between them, three network namespaces.  Data flow from host 1 to host 0,
+and what the network does to them it does at the router.  No case asserts a time; those about
+sharing compare flows of one run.
 """
 import functools
 import json
@@ -49,18 +50,25 @@ class Network:
         self.hosts.close()
 
     def per_packet(self):
-        """Segments leave one by one, as from a network card: otherwise a loss takes 64 KiB at once."""
+        """Segments leave one by one, as from a network card: otherwise a loss takes 64 KiB at
+        once."""
         for host in 0, 1:
             self.hosts.ip(host, "link", "set", netns.IFNAME, "gso_max_segs", "1")
 
     def slow(self, rate):
-        self.hosts.run(netns.ROUTER, "tc", "qdisc", "replace", "dev", netns.TO[0], "root", "tbf", "rate", rate,
-                       "burst", "16k", "limit", "150k")
+        self.hosts.run(
+            netns.ROUTER, "tc", "qdisc", "replace", "dev", netns.TO[0], "root", "tbf", "rate", rate,
+            "burst", "16k", "limit", "150k",
+        )
 
     def mark(self, kbytes_per_s):
-        """What exceeds that rate is marked, if it says that it may be: a router that has seen a queue coming."""
-        rule = (f"iifname {netns.TO[1]} ip ecn != not-ect limit rate over {kbytes_per_s:.0f} kbytes/second burst 32 kbytes "
-                "ip ecn set ce")
+        """What exceeds that rate is marked, if it says that it may be: a router that has seen a
+        queue coming."""
+        rule = (
+            f"iifname {netns.TO[1]} ip ecn != not-ect "
+            f"limit rate over {kbytes_per_s:.0f} kbytes/second burst 32 kbytes "
+            "ip ecn set ce"
+        )
         self.hosts.run(netns.ROUTER, "nft", "add table ip marking; "
                        "add chain ip marking forward { type filter hook forward priority 0; }; "
                        f"add rule ip marking forward {rule}")
@@ -88,11 +96,14 @@ class Network:
         return self.bench.start(argv, {**self.place.env(1), **(env or {})}, prefix)
 
     def verbs(self, program="ib_write_bw", args=f"-s 65536 -D {SECONDS} -f 0", env=None):
-        """A started server, and what starts its client. They find each other by IPv4, whatever the packets are."""
+        """A started server, and what starts its client. They find each other by IPv4, whatever the
+        packets are."""
         common = [program, *args.split(), "-d", self.device, "-x", self.gid, "-p", "PORT"]
         server, port = self.server(common, env)
         common[-1] = str(port)
-        return Flow(server, lambda: self.client([*common, self.hosts.address(0)], env), mbits_of_perftest)
+        return Flow(
+            server, lambda: self.client([*common, self.hosts.address(0)], env), mbits_of_perftest
+        )
 
     def tcp(self):
         tool = self.bench.stage(TCP)
@@ -137,12 +148,16 @@ def run(*flows):
     finally:
         for flow in flows:
             flow.kill()     # what is left once one has failed
-    return [flow.mbits(flow.client.output()) if flow.mbits else float(flow.server.output()) for flow in flows]
+    return [
+        flow.mbits(flow.client.output()) if flow.mbits else float(flow.server.output())
+        for flow in flows
+    ]
 
 
-# ---- sharing ----------------------------------------------------------------------------------------------------------
+# ---- sharing -------------------------------------------------------------------------------------
 
-SHARING_TRIES = 5   # a program that is not scheduled for a while has no share: most of so many runs count
+# A program that is not scheduled for a while gets no share, so most of these runs must pass.
+SHARING_TRIES = 5
 
 
 def most_of_the_runs(what, once):
@@ -185,16 +200,20 @@ def beside_tcp(rate):
 
 def sharing_cases(_bench):
     harness.need_programs("tc", "ib_write_bw")
-    return [(f"{what} at {rate}", case(rate)) for rate in ("100mbit", "200mbit")
-            for what, case in (("two Verbena flows", two_to_one), ("Verbena beside TCP", beside_tcp))]
+    return [
+        (f"{what} at {rate}", case(rate))
+        for rate in ("100mbit", "200mbit")
+        for what, case in (("two Verbena flows", two_to_one), ("Verbena beside TCP", beside_tcp))
+    ]
 
 
-# ---- loss -------------------------------------------------------------------------------------------------------------
+# ---- loss ----------------------------------------------------------------------------------------
 
 LOSSY_RATE = "200mbit"
 LOSS_RUNS = 6
 BUSY_SHARE = 0.25   # of the processors, used by others: what is short of TCP's then shows nothing
-# The largest RoCE MTU that an interface MTU carries, and how much of a packet on the wire is payload: RoCE's, and TCP's with time stamps.
+# The largest RoCE MTU that an interface MTU carries, and how much of a packet on the wire is
+# payload: RoCE's, and TCP's with time stamps.
 LINKS = {1500: (1024, 1024 / 1082, 1448 / 1514), 4200: (4096, 4096 / 4154, 4148 / 4214)}
 
 
@@ -228,10 +247,10 @@ def busy_share():
 
 def goodput_at(per_mille, mtu, at_least):
     """
-    at_least: of the part of the link that TCP fills.  Both run in turn, until the best of one against
-    the best of the other reaches it: what a loaded machine takes from a run never makes it faster, and
-    to choose for both favours neither.  Our programs poll and need a processor each, the kernel's TCP
-    does not, so a machine that others use says nothing.
+    at_least: of the part of the link that TCP fills.  Both run in turn, until the best of one
+    against the best of the other reaches it: what a loaded machine takes from a run never makes it
+    faster, and to choose for both favours neither.  Our programs poll and need a processor each,
+    the kernel's TCP does not, so a machine that others use says nothing.
     """
     def case(bench):
         _, our_part, tcp_part = LINKS[mtu]
@@ -254,14 +273,18 @@ def goodput_at(per_mille, mtu, at_least):
 
 def loss_cases(_bench):
     harness.need_programs("tc", "nft", "ib_write_bw")
-    # With packets of the same length (MTU 4200) both fill the link, and the payload is the same. At MTU 1500 RoCE's largest is 1024, and what
-    # is lost is made good by more packets. The margins are for a machine where others want the processors: these programs poll, the
-    # kernel's TCP need not.
-    return [("0.1 %", goodput_at(1, 1500, 0.9)), ("1 %", goodput_at(10, 1500, 0.9)), ("1 %, packets of the same length", goodput_at(10, 4200, 0.98)),
-            ("3 %", goodput_at(30, 1500, 0.9))]
+    # With packets of the same length (MTU 4200) both fill the link, and the payload is the same. At
+    # MTU 1500 RoCE's largest is 1024, and what is lost is made good by more packets. The margins
+    # are for a machine where others want the processors: these programs poll, the kernel's TCP need
+    # not.
+    return [
+        ("0.1 %", goodput_at(1, 1500, 0.9)), ("1 %", goodput_at(10, 1500, 0.9)),
+        ("1 %, packets of the same length", goodput_at(10, 4200, 0.98)),
+        ("3 %", goodput_at(30, 1500, 0.9)),
+    ]
 
 
-# ---- marks ------------------------------------------------------------------------------------------------------------
+# ---- marks ---------------------------------------------------------------------------------------
 
 MARKED_KBYTES = 15000   # a second, 120 Mbit/s
 
@@ -283,7 +306,9 @@ def queue_of(net, flow):
     flow.client = flow.start_client()
     seen = []
     while flow.client.popen.poll() is None:
-        (qdisc,) = json.loads(net.hosts.run(netns.ROUTER, "tc", "-s", "-j", "qdisc", "show", "dev", netns.TO[0]))
+        (qdisc,) = json.loads(
+            net.hosts.run(netns.ROUTER, "tc", "-s", "-j", "qdisc", "show", "dev", netns.TO[0])
+        )
         seen.append(qdisc["backlog"])
         time.sleep(0.02)
     flow.wait(time.monotonic() + harness.LIMIT_S)
@@ -298,7 +323,9 @@ def marks_slow_down(bench):
         net.mark(MARKED_KBYTES)
 
         def once():
-            deaf, told = queue_of(net, net.verbs(env={"VERBENA_ECN": "off"})), queue_of(net, net.verbs())
+            deaf, told = queue_of(net, net.verbs(env={"VERBENA_ECN": "off"})), queue_of(
+                net, net.verbs()
+            )
             print(f"       {told:.0f} bytes wait with marks, {deaf:.0f} without")
             return told <= 0.5 * deaf
         most_of_the_runs("marks did not halve the queue", once)
@@ -306,14 +333,17 @@ def marks_slow_down(bench):
 
 def marks_cases(_bench):
     harness.need_programs("tc", "nft", "ib_write_bw", "tcpdump")
-    return [("marks are answered by CNPs", marks_are_answered), ("marks slow down", marks_slow_down),
-            ("two marked flows", two_to_one(LOSSY_RATE, MARKED_KBYTES))]
+    return [
+        ("marks are answered by CNPs", marks_are_answered),
+        ("marks slow down", marks_slow_down),
+        ("two marked flows", two_to_one(LOSSY_RATE, MARKED_KBYTES)),
+    ]
 
 
-# ---- interruptions ----------------------------------------------------------------------------------------------------
+# ---- interruptions -------------------------------------------------------------------------------
 
 LONG = "-s 65536 -D 60 -f 0 -u 18"      # ends when the test does; a retry budget of eight seconds
-SHORT = "-s 65536 -D 60 -f 0 -u 15"     # of a second, which a busy machine does not use up by itself
+SHORT = "-s 65536 -D 60 -f 0 -u 15"  # of a second, which a busy machine does not use up by itself
 
 
 def until(what, condition, limit=harness.LIMIT_S):
@@ -343,7 +373,10 @@ def started(net, args, mtu=1024):
     flow = net.verbs(args=f"{args} -m {mtu}")
     flow.client = flow.start_client()
     before = packets_sent(net)
-    until("packets of the client", lambda: packets_sent(net) > before + 1000 or flow.client.popen.poll() is not None)
+    until(
+        "packets of the client",
+        lambda: packets_sent(net) > before + 1000 or flow.client.popen.poll() is not None,
+    )
     return flow
 
 
@@ -357,17 +390,25 @@ def packets_sent(net):
 
 def goes_on(net, flow):
     before = packets_sent(net)
-    until("the transfer goes on", lambda: packets_sent(net) > before + 5000 or flow.client.popen.poll() is not None)
+    until(
+        "the transfer goes on",
+        lambda: packets_sent(net) > before + 5000 or flow.client.popen.poll() is not None,
+    )
     if flow.client.popen.poll() is not None:
         flow.client.wait(0)
         raise Failure(f"the client gave up:\n{flow.client.describe()}")
 
 
 def fails_with(flow, reason):
-    """The oldest request fails with RETRY_EXC_ERR (12) and the reason, which perftest prints in hex."""
+    """The oldest request fails with RETRY_EXC_ERR (12) and the reason, which perftest prints in
+    hex."""
     flow.client.wait(time.monotonic() + harness.LIMIT_S)
     text = flow.client.output()
-    if flow.client.status in (0, None) or flow.client.status < 0 or f"syndrom 0x{reason:x}" not in text:
+    if (
+        flow.client.status in (0, None)
+        or flow.client.status < 0
+        or f"syndrom 0x{reason:x}" not in text
+    ):
         flow.client.kill()
         raise Failure(f"wanted status 12 and reason {reason}:\n{flow.client.describe()}")
 
@@ -386,7 +427,9 @@ def interface_down_and_up(bench, family):
         watcher.expect("IBV_EVENT_PORT_ERR")
         net.hosts.ip(1, "link", "set", netns.IFNAME, "up")
         if family == "v6":      # the kernel takes them away
-            net.hosts.ip(1, "addr", "add", net.hosts.network_address(1, family), "dev", netns.IFNAME, "nodad")
+            net.hosts.ip(
+                1, "addr", "add", net.hosts.network_address(1, family), "dev", netns.IFNAME, "nodad"
+            )
         net.hosts.set_route(1, family)
         watcher.expect("IBV_EVENT_PORT_ACTIVE")
         goes_on(net, flow)
@@ -461,10 +504,14 @@ def path_cases(_bench):
             ("MTU of the router lowered", router_wants_shorter_packets),
             ("shorter packets pass that router", shorter_packets_pass),
             ("the peer's process ends", peer_ends)]
-    return [(f"{what}, IP{family}", functools.partial(case, family=family)) for what, case in cases for family in ("v4", "v6")]
+    return [
+        (f"{what}, IP{family}", functools.partial(case, family=family))
+        for what, case in cases
+        for family in ("v4", "v6")
+    ]
 
 
-# ---- the port ---------------------------------------------------------------------------------------------------------
+# ---- the port ------------------------------------------------------------------------------------
 
 HOLD_PORT = f"""
 import socket
@@ -477,14 +524,21 @@ sys.stdin.read()
 
 
 def port_taken(bench):
-    """Another user's program has UDP 4791: one line names the port and the variable, which moves away from it."""
+    """Another user's program has UDP 4791: one line names the port and the variable, which moves
+    away from it."""
     with Network(bench) as net:
-        holder = subprocess.Popen([*net.hosts.enter(1), "python3", "-c", HOLD_PORT], stdin=subprocess.PIPE)
+        holder = subprocess.Popen(
+            [*net.hosts.enter(1), "python3", "-c", HOLD_PORT], stdin=subprocess.PIPE
+        )
         try:
             until("the port is taken", lambda: ":0001 " in net.hosts.run(1, "cat", "/proc/net/tcp"))
             told = net.place.run(1, ["ibv_devinfo"])
             lines = [line for line in told.splitlines() if "UDP port" in line]
-            if len(lines) != 1 or f"UDP port {PORT}" not in lines[0] or "VERBENA_UDP_PORT" not in lines[0]:
+            if (
+                len(lines) != 1
+                or f"UDP port {PORT}" not in lines[0]
+                or "VERBENA_UDP_PORT" not in lines[0]
+            ):
                 raise Failure(f"no single line names the port:\n{told}")
             run(net.verbs(args="-s 4096 -n 500", env={"VERBENA_UDP_PORT": "4792"}))
         finally:
@@ -497,13 +551,19 @@ def port_cases(_bench):
     return [("another program on the port, and another port", port_taken)]
 
 
-# ---- packets ----------------------------------------------------------------------------------------------------------
+# ---- packets -------------------------------------------------------------------------------------
 
 def captured(net, flow, name, host=1):
     """What the flow puts on the link of a host, as packet_check counts it."""
     pcap = os.path.join(net.bench.dir, name + ".pcap")
-    dump = subprocess.Popen([*net.hosts.enter(host), "tcpdump", "--immediate-mode", "-Z", "root", "-i", netns.IFNAME, "-U", "-B", "65536", "-w", pcap,
-                             "udp", "port", str(PORT)], stderr=subprocess.PIPE, text=True)
+    dump = subprocess.Popen(
+        [
+            *net.hosts.enter(host), "tcpdump", "--immediate-mode", "-Z", "root", "-i", netns.IFNAME,
+            "-U", "-B", "65536", "-w", pcap, "udp", "port", str(PORT),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         while "listening on" not in (line := dump.stderr.readline()):
             if not line:
@@ -535,15 +595,40 @@ def packets_of(program, args, *wanted, env=None, unwanted=()):
 def packets_cases(_bench):
     harness.need_programs("ib_write_bw", "tcpdump")
     runs = ("in_runs", "ack_requests", "ecn_capable")
-    return [("WRITE, 64 KiB: each segment of a run", packets_of("ib_write_bw", "-s 65536 -n 50", *runs)),
-            ("SEND, odd length: pad, credits", packets_of("ib_send_bw", "-s 5003 -n 100", *runs, "padded", "credits")),
-            ("READ, odd length", packets_of("ib_read_bw", "-s 10001 -n 50", "in_runs", "padded")),
-            ("atomics", packets_of("ib_atomic_bw", "-n 50", "ack_requests")),
-            ("UC may be marked, and asks for no answer",
-             packets_of("ib_send_bw", "-c UC -s 1024 -n 50", "ecn_capable", unwanted=("ack_requests",))),
-            ("UD may be marked", packets_of("ib_send_bw", "-c UD -s 1024 -n 50", "ecn_capable", unwanted=("ack_requests",))),
-            ("VERBENA_ECN=off", packets_of("ib_write_bw", "-s 65536 -n 50", "in_runs", env={"VERBENA_ECN": "off"},
-                                           unwanted=("ecn_capable",)))]
+    return [
+        (
+            "WRITE, 64 KiB: each segment of a run",
+            packets_of("ib_write_bw", "-s 65536 -n 50", *runs),
+        ),
+        (
+            "SEND, odd length: pad, credits",
+            packets_of("ib_send_bw", "-s 5003 -n 100", *runs, "padded", "credits"),
+        ),
+        ("READ, odd length", packets_of("ib_read_bw", "-s 10001 -n 50", "in_runs", "padded")),
+        ("atomics", packets_of("ib_atomic_bw", "-n 50", "ack_requests")),
+        (
+            "UC may be marked, and asks for no answer",
+            packets_of(
+                "ib_send_bw", "-c UC -s 1024 -n 50", "ecn_capable", unwanted=("ack_requests",)
+            ),
+        ),
+        (
+            "UD may be marked",
+            packets_of(
+                "ib_send_bw", "-c UD -s 1024 -n 50", "ecn_capable", unwanted=("ack_requests",)
+            ),
+        ),
+        (
+            "VERBENA_ECN=off",
+            packets_of(
+                "ib_write_bw",
+                "-s 65536 -n 50",
+                "in_runs",
+                env={"VERBENA_ECN": "off"},
+                unwanted=("ecn_capable",),
+            ),
+        ),
+    ]
 
 
 GROUPS = {

@@ -23,7 +23,9 @@ def main():
             def case(_bench):
                 server, client = place.pair(program, [], device, "127.0.0.1")
                 if server_text not in server or client_text not in client:
-                    raise Failure(f"wanted {server_text!r} and {client_text!r} in\n{server}\nand\n{client}")
+                    raise Failure(
+                        f"wanted {server_text!r} and {client_text!r} in\n{server}\nand\n{client}"
+                    )
             return case
 
         devices = filter(None, (place.device("lo"), place.device("eth")))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs of the distribution that know nothing of RDMA, over librspreload.so: server and client with it, and no TCP.
+"""Programs of the distribution that know nothing of RDMA, over librspreload.so: server and client
+with it, and no TCP.
 
     preload.py BUILD_DIR one_host|hosts_v4|hosts_v6 [PART_OF_A_NAME]
 
-A listener of rsockets cannot be seen from outside.  So a client that fails is started again as long as its server runs,
-until a deadline; and a server that listens on TCP after all has failed.
+A listener of rsockets cannot be seen from outside.  So a client that fails is started again as long
+as its server runs, until a deadline; and a server that listens on TCP after all has failed.
 """
 import os
 import shutil
@@ -20,31 +21,73 @@ FILE = "file.txt"
 LINES = 60000
 RETRY_S = 60 * harness.SLOWER
 
-# Name, server, client, what the client's output has to say, and the server's if it ends by itself (None: it does not).
-# {s}: the server's address; {u}: in a URL; {p}: a port; {d}: a folder with FILE in it.
+# Name, server, client, what the client's output has to say, and the server's if it ends by itself
+# (None: it does not). {s}: the server's address; {u}: in a URL; {p}: a port; {d}: a folder with
+# FILE in it.
 ROWS = [
-    ("rstream -T s", "rstream -T s -b {s} -p {p} -S 4096 -C 20 -I 1", "rstream -T s -s {s} -p {p} -S 4096 -C 20 -I 1", "Gb/sec", "Gb/sec"),
+    (
+        "rstream -T s", "rstream -T s -b {s} -p {p} -S 4096 -C 20 -I 1",
+        "rstream -T s -s {s} -p {p} -S 4096 -C 20 -I 1", "Gb/sec", "Gb/sec",
+    ),
     ("nc", "nc -l {s} {p}", "sh -c 'cat {d}/" + FILE + " | nc -N {s} {p}'", "", f"\n{LINES}\n"),
     ("iperf3", "iperf3 -s -1 -B {s} -p {p}", "iperf3 -c {s} -p {p} -n 20M", "receiver", "receiver"),
-    ("iperf3 -R -P 3", "iperf3 -s -1 -B {s} -p {p}", "iperf3 -c {s} -p {p} -n 6M -R -P 3", "receiver", "sender"),
-    ("curl", "python3 -m http.server {p} --bind {s} --directory {d}", "curl -sS -m 30 http://{u}:{p}/" + FILE, f"\n{LINES}\n", None),
-    ("redis-benchmark", "redis-server --port {p} --bind {s} --appendonly no --protected-mode no --dir {d}",
-     "redis-benchmark -h {s} -p {p} -n 2000 -c 10 -q -t set,get", "GET:", None),
-    ("redis-benchmark -P 16", "redis-server --port {p} --bind {s} --appendonly no --protected-mode no --dir {d}",
-     "redis-benchmark -h {s} -p {p} -n 5000 -c 4 -P 16 -d 2000 -q -t set,get", "GET:", None),
-    ("sockperf --tcp", "sockperf sr --tcp -i {s} -p {p}", "sockperf pp --tcp -i {s} -p {p} -t 1", "avg-latency", None),
-    ("sockperf", "sockperf sr -i {s} -p {p}", "sockperf pp -i {s} -p {p} -t 1", "avg-latency", None),
+    (
+        "iperf3 -R -P 3", "iperf3 -s -1 -B {s} -p {p}", "iperf3 -c {s} -p {p} -n 6M -R -P 3",
+        "receiver", "sender",
+    ),
+    (
+        "curl", "python3 -m http.server {p} --bind {s} --directory {d}",
+        "curl -sS -m 30 http://{u}:{p}/" + FILE, f"\n{LINES}\n", None,
+    ),
+    (
+        "redis-benchmark",
+        "redis-server --port {p} --bind {s} --appendonly no --protected-mode no --dir {d}",
+        "redis-benchmark -h {s} -p {p} -n 2000 -c 10 -q -t set,get",
+        "GET:",
+        None,
+    ),
+    (
+        "redis-benchmark -P 16",
+        "redis-server --port {p} --bind {s} --appendonly no --protected-mode no --dir {d}",
+        "redis-benchmark -h {s} -p {p} -n 5000 -c 4 -P 16 -d 2000 -q -t set,get",
+        "GET:",
+        None,
+    ),
+    (
+        "sockperf --tcp", "sockperf sr --tcp -i {s} -p {p}", "sockperf pp --tcp -i {s} -p {p} -t 1",
+        "avg-latency", None,
+    ),
+    (
+        "sockperf", "sockperf sr -i {s} -p {p}", "sockperf pp -i {s} -p {p} -t 1", "avg-latency",
+        None,
+    ),
 ]
 # With RDMAV_FORK_SAFE=1: streams begin as TCP, so that a server can fork for each.
 CLIENTS = 8
 CURLS = "sh -c 'for i in $(seq {clients}); do curl -sS -m 60 http://{u}:{p}/" + FILE + \
     " > {d}/got.$i & done; wait; cat {d}/got.*'"
 FORK_SAFE = [
-    ("fork safe: rstream -T s", "rstream -T s -b {s} -p {p} -S 4096 -C 20 -I 1",
-     "rstream -T s -s {s} -p {p} -S 4096 -C 20 -I 1", "Gb/sec", "Gb/sec"),
-    ("fork safe: rstream -T s -T f", "rstream -T s -T f -b {s} -p {p} -S 4096 -C 20 -I 1",
-     "rstream -T s -s {s} -p {p} -S 4096 -C 20 -I 1", "Gb/sec", "Gb/sec"),
-    ("fork safe: server that forks", "python3 -u {forking} {s} {p} {d}", CURLS, f"\n{LINES}\n", None),
+    (
+        "fork safe: rstream -T s",
+        "rstream -T s -b {s} -p {p} -S 4096 -C 20 -I 1",
+        "rstream -T s -s {s} -p {p} -S 4096 -C 20 -I 1",
+        "Gb/sec",
+        "Gb/sec",
+    ),
+    (
+        "fork safe: rstream -T s -T f",
+        "rstream -T s -T f -b {s} -p {p} -S 4096 -C 20 -I 1",
+        "rstream -T s -s {s} -p {p} -S 4096 -C 20 -I 1",
+        "Gb/sec",
+        "Gb/sec",
+    ),
+    (
+        "fork safe: server that forks",
+        "python3 -u {forking} {s} {p} {d}",
+        CURLS,
+        f"\n{LINES}\n",
+        None,
+    ),
 ]
 ONLY_IPV4 = ("sockperf", "sockperf --tcp")
 
@@ -74,7 +117,9 @@ def run_row(bench, row, names, prefixes, library):
     names = {**names, "p": port}
     env = {"LD_PRELOAD": library}
     server = bench.start(split(server_line.format(**names)), env, prefixes[0])
-    client = run_client(bench, server, split(client_line.format(**names)), env, prefixes[1], client_text)
+    client = run_client(
+        bench, server, split(client_line.format(**names)), env, prefixes[1], client_text
+    )
     by_tcp = server.popen.poll() is None and server.listens_on(port)
     if server_text is not None:
         server.wait(time.monotonic() + RETRY_S)
@@ -83,7 +128,10 @@ def run_row(bench, row, names, prefixes, library):
         good = good and server.status == 0 and server_text in server.output()
     server.kill()
     if not good:
-        raise Failure(f"server{' on TCP' if by_tcp else ''}:\n{server.describe()}\nclient:\n{client.describe()}")
+        raise Failure(
+            f"server{' on TCP' if by_tcp else ''}:\n{server.describe()}\n"
+            f"client:\n{client.describe()}"
+        )
 
 
 def brief(process):
@@ -128,10 +176,18 @@ def make_file(bench):
 def table(bench, names, prefixes, family, part):
     library = os.path.join(bench.lib, "librspreload.so")
     shutil.copyfile(os.path.join(bench.build, "lib", "rsocket", "librspreload.so"), library)
-    rows = [row for row in [*ROWS, *FORK_SAFE] if part in row[0] and (family == "v4" or row[0] not in ONLY_IPV4)]
-    kept = [row for row in rows if shutil.which(row[1].split()[0]) and shutil.which(split(row[2])[0])]
+    rows = [
+        row
+        for row in [*ROWS, *FORK_SAFE]
+        if part in row[0] and (family == "v4" or row[0] not in ONLY_IPV4)
+    ]
+    kept = [
+        row for row in rows if shutil.which(row[1].split()[0]) and shutil.which(split(row[2])[0])
+    ]
     if len(kept) < len(rows):
-        harness.left_out(len(rows) - len(kept), "the program is not installed (scripts/setup installs it)")
+        harness.left_out(
+            len(rows) - len(kept), "the program is not installed (scripts/setup installs it)"
+        )
     forking = bench.stage(os.path.join(os.path.dirname(os.path.abspath(__file__)), "forking.py"))
     names = {**names, "d": make_file(bench), "forking": forking}
 
@@ -146,13 +202,18 @@ def main():
     part = sys.argv[3] if len(sys.argv) > 3 else ""
     with harness.Bench(build) as bench:
         if group == "one_host":
-            return table(bench, {"s": "127.0.0.1", "u": "127.0.0.1"}, [bench.user_prefix()] * 2, "v4", part)
+            return table(
+                bench, {"s": "127.0.0.1", "u": "127.0.0.1"}, [bench.user_prefix()] * 2, "v4", part
+            )
         family = group.removeprefix("hosts_")
         with netns.two_hosts() as hosts:
             hosts.check()
             address = hosts.address(0, family)
             names = {"s": address, "u": f"[{address}]" if family == "v6" else address}
-            return table(bench, names, [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)], family, part)
+            return table(
+                bench, names, [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)], family,
+                part,
+            )
 
 
 if __name__ == "__main__":

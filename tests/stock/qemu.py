@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A live migration of the distribution's QEMU over rdma:, which connects through rdma_cm, of a machine without a disk.
+"""A live migration of the distribution's QEMU over rdma:, which connects through rdma_cm, of a
+machine without a disk.
 
     qemu.py BUILD_DIR
 """
@@ -22,7 +23,10 @@ class Machine:
 
     def __init__(self, bench, name, words, deadline):
         path = os.path.join(bench.make_dir(name), "control")
-        self.process = bench.start([PROGRAM, *MACHINE.split(), "-qmp", f"unix:{path},server,nowait", *words], prefix=bench.user_prefix())
+        self.process = bench.start(
+            [PROGRAM, *MACHINE.split(), "-qmp", f"unix:{path},server,nowait", *words],
+            prefix=bench.user_prefix(),
+        )
         self.lines = self.connect(path, deadline).makefile("rw")
         self.lines.readline()       # its greeting
         self.ask("qmp_capabilities")
@@ -73,7 +77,9 @@ def case_migration(bench):
     source = Machine(bench, "from", [], deadline)
     source.wait_for("query-status", "status", "running", (), deadline)
     source.ask("migrate", uri=where)
-    moved = source.wait_for("query-migrate", "status", "completed", ("failed", "cancelled"), deadline)
+    moved = source.wait_for(
+        "query-migrate", "status", "completed", ("failed", "cancelled"), deadline
+    )
     to.wait_for("query-status", "status", "running", (), deadline)
     if moved["ram"]["total"] < 32 << 20:
         raise Failure(f"not all of its memory has moved: {moved}")

@@ -15,7 +15,8 @@ import netns
 from harness import Failure
 
 TESTS = """
-    rc_lat rc_bw rc_bi_bw rc_rdma_read_lat rc_rdma_read_bw rc_rdma_write_lat rc_rdma_write_bw rc_rdma_write_poll_lat
+    rc_lat rc_bw rc_bi_bw rc_rdma_read_lat rc_rdma_read_bw
+    rc_rdma_write_lat rc_rdma_write_bw rc_rdma_write_poll_lat
     rc_compare_swap_mr rc_fetch_add_mr ver_rc_compare_swap ver_rc_fetch_add
     uc_lat uc_rdma_write_lat uc_rdma_write_bw uc_rdma_write_poll_lat ud_lat
 """.split()
@@ -41,8 +42,13 @@ def cases(bench, address, server_prefix, client_prefix, by_cm):
 
     def case(name):
         def run(_):
-            out = bench.run(["qperf", "-lp", str(port), "-t", str(SECONDS), "-m", str(SIZE), *options, "-vs", address,
-                             name], prefix=client_prefix)
+            out = bench.run(
+                [
+                    "qperf", "-lp", str(port), "-t", str(SECONDS), "-m", str(SIZE), *options, "-vs",
+                    address, name,
+                ],
+                prefix=client_prefix,
+            )
             if not re.search(r"(latency|bw|msg_rate)\s+=\s+[\d.]+", out):
                 raise Failure(f"no result:\n{out}")
         return run

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""perftest's raw packet programs between two namespaces: whole frames on the wire, flow rules at the other end.
+"""perftest's raw packet programs between two namespaces: whole frames on the wire, flow rules at
+the other end.
 
     raw_ethernet.py BUILD_DIR [part of a case's name]
 
-The programs have no handshake: the client starts when the server says that it is ready.  They need CAP_NET_RAW, so as root they stay root.
+The programs have no handshake: the client starts when the server says that it is ready.  They need
+CAP_NET_RAW, so as root they stay root.
 
-What is not asked of them, because it cannot work with perftest's own code: events (`-e`: it never arms the CQ), `--promiscuous` and
-`--sniffer` (it destroys a rule that it did not make), and raw_ethernet_burst_lat without packet pacing (its checks refuse every other
-rate limiter) or with bursts other than 16 (what it has room for and what it polls).
+What is not asked of them, because it cannot work with perftest's own code: events (`-e`: it never
+arms the CQ), `--promiscuous` and `--sniffer` (it destroys a rule that it did not make), and
+raw_ethernet_burst_lat without packet pacing (its checks refuse every other rate limiter) or with
+bursts other than 16 (what it has room for and what it polls).
 """
 import os
 import sys
@@ -22,7 +25,9 @@ from stock import Place
 MAC = ("02:00:00:00:77:01", "02:00:00:00:77:02")
 READY = "#bytes"
 IP = ["-J", "10.77.0.2", "-j", "10.77.0.1", "-K", "2000", "-k", "3000"]
-BURST = ["--rate_limit_type=PP", "--rate_limit=4000", "--rate_units=M", "--burst_size=16", "-Q", "1"]
+BURST = [
+    "--rate_limit_type=PP", "--rate_limit=4000", "--rate_units=M", "--burst_size=16", "-Q", "1",
+]
 
 # raw_ethernet_bw waits for ever for a frame that was lost, and nothing tells its client to wait.  So all that a row sends fits into the
 # 512 receives that the server posts first, and into the thousand packets that a kernel keeps for a CPU that others want.
@@ -85,7 +90,10 @@ def main():
             place.dirs = [os.path.join(bench.dir, f"own{host}") for host in (0, 1)]
             for path in place.dirs:
                 os.mkdir(path, 0o700)
-            cases = [(name, lambda _bench, p=program, a=args: run(place, p, a)) for name, program, args in CASES]
+            cases = [
+                (name, lambda _bench, p=program, a=args: run(place, p, a))
+                for name, program, args in CASES
+            ]
             return harness.run_table(cases, bench, only)
 
 

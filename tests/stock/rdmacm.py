@@ -4,9 +4,8 @@
 
     rdmacm.py BUILD_DIR GROUP [PART_OF_A_NAME]
 
-A server of rdma_cm has no socket whose state could be read.  So a client that is told that nobody listens is started
-again, as long as the server runs; any other failure counts.
-"""
+A server of rdma_cm has no socket whose state could be read.  So a client that is told that nobody
+listens is started again, as long as the server runs; any other failure counts. """
 import os
 import shutil
 import sys
@@ -16,93 +15,196 @@ import harness
 import netns
 from harness import Failure
 
-NO_LISTENER = ("RDMA_CM_EVENT_REJECTED, error 8", "RDMA_CM_EVENT_REJECTED, error: 8", "Unexpected CM event bl blka 8",
-                  "RDMA_CM_EVENT_UNREACHABLE, error: 1", "rdma_connect: Connection refused", "rconnect: Connection refused")
+NO_LISTENER = (
+    "RDMA_CM_EVENT_REJECTED, error 8",
+    "RDMA_CM_EVENT_REJECTED, error: 8",
+    "Unexpected CM event bl blka 8",
+    "RDMA_CM_EVENT_UNREACHABLE, error: 1",
+    "rdma_connect: Connection refused",
+    "rconnect: Connection refused",
+)
 
-# Name, server, client, and what the outputs of both have to say, if anything.  {s}, {c}: addresses of the server and of the client.
+# Name, server, client, and what the outputs of both have to say, if anything.  {s}, {c}: addresses
+# of the server and of the client.
 RPING = [
-    ("rping", "rping -s -a {s} -v -C 5 -S 64", "rping -c -a {s} -v -C 5 -S 64",
-     "server ping data: rdma-ping-4", "ping data: rdma-ping-4"),
+    (
+        "rping",
+        "rping -s -a {s} -v -C 5 -S 64",
+        "rping -c -a {s} -v -C 5 -S 64",
+        "server ping data: rdma-ping-4",
+        "ping data: rdma-ping-4",
+    ),
     ("rping, wildcard", "rping -s -a {any} -C 3", "rping -c -a {s} -C 3", "", ""),
     ("rping -q: own QPs", "rping -s -a {s} -q -C 5", "rping -c -a {s} -q -C 5", "", ""),
-    ("rping -V -S 65535", "rping -s -a {s} -V -S 65535 -C 20", "rping -c -a {s} -V -S 65535 -C 20", "", ""),
+    (
+        "rping -V -S 65535", "rping -s -a {s} -V -S 65535 -C 20",
+        "rping -c -a {s} -V -S 65535 -C 20", "", "",
+    ),
     ("rping -I: source given", "rping -s -a {s} -C 3", "rping -c -a {s} -I {c} -C 3", "", ""),
 ]
 
 UTILITIES = [
-    ("ucmatose", "ucmatose -b {s} -c 3 -C 2 -S 100", "ucmatose -s {s} -c 3 -C 2 -S 100", "return status 0", "return status 0"),
-    ("ucmatose -c 40", "ucmatose -b {s} -c 40 -C 3 -S 1000", "ucmatose -s {s} -c 40 -C 3 -S 1000", "return status 0",
-     "return status 0"),
-    ("ucmatose -m: other channel", "ucmatose -b {s} -m -c 3 -C 2 -S 100", "ucmatose -s {s} -m -c 3 -C 2 -S 100",
-     "migrating to new event channel", "migrating to new event channel"),
-    ("ucmatose -t -a", "ucmatose -b {s} -t 8 -c 2 -C 2", "ucmatose -s {s} -t 8 -a 14 -c 2 -C 2", "return status 0",
-     "return status 0"),
-    ("ucmatose -C 0", "ucmatose -b {s} -c 2 -C 0", "ucmatose -s {s} -c 2 -C 0", "return status 0", "return status 0"),
-    ("udaddy", "udaddy -b {s} -c 1 -C 2 -S 64", "udaddy -s {s} -c 1 -C 2 -S 64", "return status 0", "return status 0"),
-    ("udaddy -c 10", "udaddy -b {s} -c 10 -C 3 -S 500", "udaddy -s {s} -c 10 -C 3 -S 500", "return status 0", "return status 0"),
-    ("ucmatose -f gid: AF_IB", "ucmatose -f gid -P ib -b {s_gid} -c 2 -C 2", "ucmatose -f gid -P ib -s {s_gid} -c 2 -C 2",
-     "return status 0", "return status 0"),
-    ("udaddy -f gid: AF_IB", "udaddy -f gid -b {s_gid} -c 2 -C 2", "udaddy -f gid -s {s_gid} -c 2 -C 2", "return status 0",
-     "return status 0"),
-    ("rdma_client", "rdma_server -s {s} -p 7999", "rdma_client -s {s} -p 7999", "rdma_server: end 0", "rdma_client: end 0"),
+    (
+        "ucmatose", "ucmatose -b {s} -c 3 -C 2 -S 100", "ucmatose -s {s} -c 3 -C 2 -S 100",
+        "return status 0", "return status 0",
+    ),
+    (
+        "ucmatose -c 40", "ucmatose -b {s} -c 40 -C 3 -S 1000",
+        "ucmatose -s {s} -c 40 -C 3 -S 1000", "return status 0", "return status 0",
+    ),
+    (
+        "ucmatose -m: other channel",
+        "ucmatose -b {s} -m -c 3 -C 2 -S 100",
+        "ucmatose -s {s} -m -c 3 -C 2 -S 100",
+        "migrating to new event channel",
+        "migrating to new event channel",
+    ),
+    (
+        "ucmatose -t -a", "ucmatose -b {s} -t 8 -c 2 -C 2", "ucmatose -s {s} -t 8 -a 14 -c 2 -C 2",
+        "return status 0", "return status 0",
+    ),
+    (
+        "ucmatose -C 0", "ucmatose -b {s} -c 2 -C 0", "ucmatose -s {s} -c 2 -C 0",
+        "return status 0", "return status 0",
+    ),
+    (
+        "udaddy", "udaddy -b {s} -c 1 -C 2 -S 64", "udaddy -s {s} -c 1 -C 2 -S 64",
+        "return status 0", "return status 0",
+    ),
+    (
+        "udaddy -c 10", "udaddy -b {s} -c 10 -C 3 -S 500", "udaddy -s {s} -c 10 -C 3 -S 500",
+        "return status 0", "return status 0",
+    ),
+    (
+        "ucmatose -f gid: AF_IB",
+        "ucmatose -f gid -P ib -b {s_gid} -c 2 -C 2",
+        "ucmatose -f gid -P ib -s {s_gid} -c 2 -C 2",
+        "return status 0",
+        "return status 0",
+    ),
+    (
+        "udaddy -f gid: AF_IB",
+        "udaddy -f gid -b {s_gid} -c 2 -C 2",
+        "udaddy -f gid -s {s_gid} -c 2 -C 2",
+        "return status 0",
+        "return status 0",
+    ),
+    (
+        "rdma_client",
+        "rdma_server -s {s} -p 7999",
+        "rdma_client -s {s} -p 7999",
+        "rdma_server: end 0",
+        "rdma_client: end 0",
+    ),
     # These listen on IPv4's wildcard, whatever they are told.
-    ("rdma_xclient -c r", "rdma_xserver -p 7999 -c r", "rdma_xclient -s {s} -p 7999 -c r", "rdma_xserver: end 0",
-     "rdma_xclient: end 0"),
-    ("rdma_xclient -c x", "rdma_xserver -p 7999 -c x", "rdma_xclient -s {s} -p 7999 -c x", "rdma_xserver: end 0",
-     "rdma_xclient: end 0"),
+    (
+        "rdma_xclient -c r",
+        "rdma_xserver -p 7999 -c r",
+        "rdma_xclient -s {s} -p 7999 -c r",
+        "rdma_xserver: end 0",
+        "rdma_xclient: end 0",
+    ),
+    (
+        "rdma_xclient -c x",
+        "rdma_xserver -p 7999 -c x",
+        "rdma_xclient -s {s} -p 7999 -c x",
+        "rdma_xserver: end 0",
+        "rdma_xclient: end 0",
+    ),
 ]
 
 RSOCKETS = [
-    (f"{program} {args}", f"{program} -b {{s}} {args}", f"{program} -s {{s}} {args}", "Gb/sec", "Gb/sec")
+    (
+        f"{program} {args}", f"{program} -b {{s}} {args}", f"{program} -s {{s}} {args}", "Gb/sec",
+        "Gb/sec",
+    )
     for program, args in (
-        ("rstream", "-S 4096 -C 20 -I 2"), ("rstream", "-S 100000 -C 20 -I 2 -T b"), ("rstream", "-S 4096 -C 20 -I 2 -T n"),
-        ("rstream", "-S 4096 -C 20 -I 2 -T a"), ("rstream", "-S 65536 -C 20 -I 2 -T v"), ("rstream", "-S 256 -C 20 -I 2 -T r"),
-        ("rstream", "-S 64 -C 200 -I 2 -i 0"), ("rstream", "-S 1000 -C 20 -I 2 -B 8192"), ("rstream", "-S 64 -C 20 -I 1 -k 1"),
-        ("riostream", "-S 4096 -C 20 -I 2"), ("riostream", "-S 100000 -C 20 -I 2 -T b"), ("riostream", "-S 4096 -C 20 -I 2 -T v"),
+        ("rstream", "-S 4096 -C 20 -I 2"), ("rstream", "-S 100000 -C 20 -I 2 -T b"),
+        ("rstream", "-S 4096 -C 20 -I 2 -T n"), ("rstream", "-S 4096 -C 20 -I 2 -T a"),
+        ("rstream", "-S 65536 -C 20 -I 2 -T v"), ("rstream", "-S 256 -C 20 -I 2 -T r"),
+        ("rstream", "-S 64 -C 200 -I 2 -i 0"), ("rstream", "-S 1000 -C 20 -I 2 -B 8192"),
+        ("rstream", "-S 64 -C 20 -I 1 -k 1"), ("riostream", "-S 4096 -C 20 -I 2"),
+        ("riostream", "-S 100000 -C 20 -I 2 -T b"), ("riostream", "-S 4096 -C 20 -I 2 -T v"),
     )
 ] + [
-    ("rstream -f gid: AF_IB", "rstream -f gid -b {s_gid} -S 4096 -C 20 -I 2",
-     "rstream -f gid -s {s_gid} -S 4096 -C 20 -I 2", "Gb/sec", "Gb/sec"),
+    (
+        "rstream -f gid: AF_IB",
+        "rstream -f gid -b {s_gid} -S 4096 -C 20 -I 2",
+        "rstream -f gid -s {s_gid} -S 4096 -C 20 -I 2",
+        "Gb/sec",
+        "Gb/sec",
+    )
 ]
 
 PERFTEST = [
-    (f"{program} -R {args}", f"{program} -R {args}", f"{program} -R {args} {{s}}", "rdma_cm QPs", "rdma_cm QPs")
+    (
+        f"{program} -R {args}", f"{program} -R {args}", f"{program} -R {args} {{s}}", "rdma_cm QPs",
+        "rdma_cm QPs",
+    )
     for program, args in (
-        ("ib_send_bw", "-n 100 -s 4096"), ("ib_send_lat", "-n 100 -s 64"), ("ib_write_bw", "-n 100 -s 65536 -q 4"),
-        ("ib_write_lat", "-n 100 -s 64"), ("ib_read_bw", "-n 100 -s 4096 -T 104"), ("ib_read_lat", "-n 100"),
-        ("ib_atomic_bw", "-n 100"), ("ib_atomic_lat", "-n 100"), ("ib_send_bw", "-c UD -n 100 -s 1000"), ("ib_send_lat", "-c UD -n 100 -s 500"),
+        ("ib_send_bw", "-n 100 -s 4096"), ("ib_send_lat", "-n 100 -s 64"),
+        ("ib_write_bw", "-n 100 -s 65536 -q 4"), ("ib_write_lat", "-n 100 -s 64"),
+        ("ib_read_bw", "-n 100 -s 4096 -T 104"), ("ib_read_lat", "-n 100"),
+        ("ib_atomic_bw", "-n 100"), ("ib_atomic_lat", "-n 100"),
+        ("ib_send_bw", "-c UD -n 100 -s 1000"), ("ib_send_lat", "-c UD -n 100 -s 500"),
     )
 ]
 
-# perftest's own words, before it looks for a device, whatever library it has: -R is for RC and UD.  A version that can do more fails here.
+# perftest's own words, before it looks for a device, whatever library it has: -R is for RC and UD.
+# A version that can do more fails here.
 XRC_REFUSED, UC_REFUSED = "XRC does not support RDMA_CM", "UC is not supported in librdmacm"
 REFUSED = [
-    *((f"{program} -R -c XRC", XRC_REFUSED) for program in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw",
-                                                            "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat")),
-    *((f"{program} -R -c UC", UC_REFUSED) for program in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat")),
+    *(
+        (f"{program} -R -c XRC", XRC_REFUSED)
+        for program in (
+            "ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat",
+            "ib_atomic_bw", "ib_atomic_lat",
+        )
+    ),
+    *(
+        (f"{program} -R -c UC", UC_REFUSED)
+        for program in ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat")
+    ),
 ]
 
 # What libfabric makes of the devices and of rdma_cm, and what each answer has to say.
 FI_INFO = [
     ("fi_info -l", ("verbs:",)),
-    ("fi_info -p verbs -t FI_EP_MSG", ("provider: verbs\n", "domain: vrb", "type: FI_EP_MSG", "protocol: FI_PROTO_RDMA_CM_IB_RC")),
-    ("fi_info -p verbs -t FI_EP_RDM", ("provider: verbs;ofi_rxm", "domain: vrb", "type: FI_EP_RDM", "protocol: FI_PROTO_RXM")),
+    (
+        "fi_info -p verbs -t FI_EP_MSG",
+        ("provider: verbs\n", "domain: vrb", "type: FI_EP_MSG", "protocol: FI_PROTO_RDMA_CM_IB_RC"),
+    ),
+    (
+        "fi_info -p verbs -t FI_EP_RDM",
+        ("provider: verbs;ofi_rxm", "domain: vrb", "type: FI_EP_RDM", "protocol: FI_PROTO_RXM"),
+    ),
 ]
 
 # Two processes that take turns at one group.
 MULTICAST = [
-    ("mckey", "mckey -m {group} -b {s} -C 3", "mckey -s -m {group} -b {c} -C 3", "return status 0", "return status 0"),
+    (
+        "mckey", "mckey -m {group} -b {s} -C 3", "mckey -s -m {group} -b {c} -C 3",
+        "return status 0", "return status 0",
+    )
 ]
 
-# Not its SENDs: it asks for no RNR retry, so on any device they fail when its server is slower than its client.
+# Not its SENDs: it asks for no RNR retry, so on any device they fail when its server is slower than
+# its client.
 FIO = "--ioengine=rdma --port=7888 --bs=4k --size=256k --iodepth=8"
 FIO_ROWS = [
-    (f"fio {verb}", f"fio --name=s {FIO} --rw=read", f"fio --name=c {FIO} --verb={verb} --hostname={{s}} --rw=write", "err= 0",
-     "err= 0")
+    (
+        f"fio {verb}", f"fio --name=s {FIO} --rw=read",
+        f"fio --name=c {FIO} --verb={verb} --hostname={{s}} --rw=write", "err= 0", "err= 0",
+    )
     for verb in ("write", "read")
 ] + [
-    ("fio verify", f"fio --name=s {FIO} --rw=read", f"fio --name=c {FIO} --verb=write --hostname={{s}} --rw=write --verify=crc32c",
-     "err= 0", "err= 0"),
+    (
+        "fio verify",
+        f"fio --name=s {FIO} --rw=read",
+        f"fio --name=c {FIO} --verb=write --hostname={{s}} --rw=write --verify=crc32c",
+        "err= 0",
+        "err= 0",
+    )
 ]
 
 
@@ -134,7 +236,11 @@ def run_pair(bench, row, names, prefixes):
     deadline = time.monotonic() + harness.LIMIT_S
     client = run_client(bench, server, client_line.format(**names).split(), prefixes[1], deadline)
     server.wait(deadline if client.status == 0 else time.monotonic() + 2)
-    good = [server.status, client.status] == [0, 0] and server_text in server.output() and client_text in client.output()
+    good = (
+        [server.status, client.status] == [0, 0]
+        and server_text in server.output()
+        and client_text in client.output()
+    )
     if not good:
         server.kill()
         client.kill()
@@ -153,15 +259,20 @@ def present(rows):
     """Those whose program is installed."""
     kept = [row for row in rows if shutil.which(row[1].split()[0])]
     if len(kept) < len(rows):
-        harness.left_out(len(rows) - len(kept), "the program is not installed (scripts/setup installs it)")
+        harness.left_out(
+            len(rows) - len(kept), "the program is not installed (scripts/setup installs it)"
+        )
     return kept
 
 
 def run_with_tcp(bench, row, names, prefixes):
     _, server_line, client_line, server_text, client_text = row
     port = bench.ports.take()
-    outputs = bench.pair(server_line.format(port=port, **names).split(), client_line.format(port=port, **names).split(), port,
-                         server_prefix=prefixes[0], client_prefix=prefixes[1])
+    outputs = bench.pair(
+        server_line.format(port=port, **names).split(),
+        client_line.format(port=port, **names).split(), port, server_prefix=prefixes[0],
+        client_prefix=prefixes[1],
+    )
     for wanted, output in zip((server_text, client_text), outputs):
         if wanted not in output:
             raise Failure(f"wanted {wanted!r} in\n{output}")
@@ -176,7 +287,11 @@ def run_alone(bench, command, wanted, good, prefix):
 
 def alone_cases(bench, rows, prefix):
     """Of one process each."""
-    alone = [(command, (words,), False) for command, words in REFUSED] if all(row in rows for row in PERFTEST) else []
+    alone = (
+        [(command, (words,), False) for command, words in REFUSED]
+        if all(row in rows for row in PERFTEST)
+        else []
+    )
     if all(row in rows for row in LIBFABRIC) and shutil.which("fi_info"):
         alone += [(command, wanted, True) for command, wanted in FI_INFO]
     return [(command, lambda _, row=(command, wanted, good): run_alone(bench, *row, prefix))
@@ -190,19 +305,27 @@ def run_cmtime(bench, names, prefixes):
     """Its server ends by a signal only."""
     server = bench.start(["cmtime", "-b", names["s"], "-c", "100"], prefix=prefixes[0])
     deadline = time.monotonic() + harness.LIMIT_S
-    client = run_client(bench, server, ["cmtime", "-s", names["s"], "-c", "100"], prefixes[1], deadline)
+    client = run_client(
+        bench, server, ["cmtime", "-s", names["s"], "-c", "100"], prefixes[1], deadline
+    )
     server.kill()
     output = client.output()
     if client.status or "event:" in output or any(step not in output for step in STEPS):
         raise Failure(f"server:\n{server.describe()}\nclient:\n{client.describe()}")
 
 
-UDPONG = [f"udpong {args}".strip() for args in ("-S 64 -C 100", "-S 1000 -C 100 -T b", "-S 64 -C 100 -T e", "-S 256 -C 100 -T n",
-                                               "-S 2000 -C 20 -T a")]
+UDPONG = [
+    f"udpong {args}".strip()
+    for args in (
+        "-S 64 -C 100", "-S 1000 -C 100 -T b", "-S 64 -C 100 -T e", "-S 256 -C 100 -T n",
+        "-S 2000 -C 20 -T a",
+    )
+]
 
 
 def run_udpong(bench, command, names, prefixes):
-    """Its server ends by a signal only, and nobody is told that it does not run yet: the client asks for a second, for ever."""
+    """Its server ends by a signal only, and nobody is told that it does not run yet: the client
+    asks for a second, for ever."""
     deadline = time.monotonic() + harness.LIMIT_S
     server = bench.start([*command.split(), "-b", names["s"]], prefix=prefixes[0])
     client = bench.start([*command.split(), "-s", names["s"]], prefix=prefixes[1])
@@ -225,7 +348,10 @@ def run_rcopy(bench, names, prefixes):
         f.write(bytes(range(256)) * (RCOPY_BYTES // 256))
     server = bench.start(["rcopy", "-p", "7427"], prefix=prefixes[0])
     deadline = time.monotonic() + harness.LIMIT_S
-    client = run_client(bench, server, ["rcopy", source, f"{names['s']}:{target}", "-p", "7427"], prefixes[1], deadline)
+    client = run_client(
+        bench, server, ["rcopy", source, f"{names['s']}:{target}", "-p", "7427"], prefixes[1],
+        deadline,
+    )
     server.kill()
     try:
         with open(source, "rb") as a, open(target, "rb") as b:
@@ -238,7 +364,10 @@ def run_rcopy(bench, names, prefixes):
 
 
 def rsocket_cases(bench, names, prefixes):
-    listed = [(command, lambda _, command=command: run_udpong(bench, command, names, prefixes)) for command in UDPONG]
+    listed = [
+        (command, lambda _, command=command: run_udpong(bench, command, names, prefixes))
+        for command in UDPONG
+    ]
     if ":" not in names["s"]:
         listed.append(("rcopy", lambda _: run_rcopy(bench, names, prefixes)))
     return listed if shutil.which("udpong") else []
@@ -255,7 +384,8 @@ def cases(bench, rows, names, prefixes):
     return [*listed, ("cmtime", lambda _: run_cmtime(bench, names, prefixes))]
 
 
-# rdma_xserver listens on IPv4's wildcard only; perftest 4.5 says that the address family is not supported; fio's engine takes IPv4 only.
+# rdma_xserver listens on IPv4's wildcard only; perftest 4.5 says that the address family is not
+# supported; fio's engine takes IPv4 only.
 ONLY_IPV4 = ("rdma_xserver", "-R", "fio")
 ONE_HOST = {
     "rping": RPING,
@@ -274,7 +404,9 @@ FAMILIES = {
 def one_host(bench, rows, part):
     names = {"s": "127.0.0.1", "c": "127.0.0.1", "s_gid": gid_of("127.0.0.1"), **FAMILIES["v4"]}
     prefixes = [bench.user_prefix()] * 2
-    return harness.run_table([c for c in cases(bench, rows, names, prefixes) if part in c[0]], bench)
+    return harness.run_table(
+        [c for c in cases(bench, rows, names, prefixes) if part in c[0]], bench
+    )
 
 
 def two_hosts(bench, family, part):
@@ -282,9 +414,16 @@ def two_hosts(bench, family, part):
         hosts.check()
         prefixes = [hosts.prefix(host, bench.user_prefix()) for host in (0, 1)]
         addresses = [hosts.address(host, family) for host in (0, 1)]
-        names = {"s": addresses[0], "c": addresses[1], "s_gid": gid_of(addresses[0]), **FAMILIES[family]}
+        names = {
+            "s": addresses[0],
+            "c": addresses[1],
+            "s_gid": gid_of(addresses[0]),
+            **FAMILIES[family],
+        }
         rows = for_family(BETWEEN_HOSTS, family)
-        return harness.run_table([c for c in cases(bench, rows, names, prefixes) if part in c[0]], bench)
+        return harness.run_table(
+            [c for c in cases(bench, rows, names, prefixes) if part in c[0]], bench
+        )
 
 
 def main():

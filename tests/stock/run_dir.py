@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run directories that cannot be used, or are not the same: who can talk still talks, and who cannot is told why.
+"""Run directories that cannot be used, or are not the same: who can talk still talks, and who
+cannot is told why.
 
     run_dir.py BUILD_DIR [part of a case's name]
 """
@@ -50,7 +51,8 @@ def case_directory_of_mode_755(bench):
 
 
 def case_no_directory(bench):
-    """A file, or a folder that is not there: another place serves, and each program says so once."""
+    """A file, or a folder that is not there: another place serves, and each program says so
+    once."""
     path = os.path.join(bench.dir, "file")
     with open(path, "w", encoding="ascii"):
         pass
@@ -65,7 +67,9 @@ def old_table(bench, name):
     path = bench.make_dir(name)
     table = os.path.join(path, "table")
     with open(table, "wb") as out:
-        out.write(struct.pack("=QIIIIII", 0x54534f4842525635, 99, 1024, 65536, 64, 8, 0) + bytes(4096))
+        out.write(
+            struct.pack("=QIIIIII", 0x54534F4842525635, 99, 1024, 65536, 64, 8, 0) + bytes(4096)
+        )
     if bench.as_root:
         os.chown(table, harness.NOBODY, harness.NOBODY)
     return path
@@ -111,7 +115,9 @@ def case_no_place_at_all(bench):
     unshare = ["unshare", *([] if bench.as_root else ["-Ur"]), "-m"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         raise harness.LeftOut("no mount namespaces here")
-    prefix = [*unshare, "sh", "-c", NO_PLACES, "sh", *(bench.user_prefix() if bench.as_root else ())]
+    prefix = [
+        *unshare, "sh", "-c", NO_PLACES, "sh", *(bench.user_prefix() if bench.as_root else ()),
+    ]
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         os.chmod(folder, 0o755)
         subprocess.run(["cp", "-r", bench.lib, folder], check=True)
@@ -127,7 +133,9 @@ def case_no_place_at_all(bench):
         two.kill()
 
 
-CASES = [(name[5:], function) for name, function in list(globals().items()) if name.startswith("case_")]
+CASES = [
+    (name[5:], function) for name, function in list(globals().items()) if name.startswith("case_")
+]
 
 
 def main():

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Rows of the services beyond RC, and of what the stock programs can be told besides sizes and depths."""
+"""Rows of the services beyond RC, and of options other than sizes and depths."""
 import os
 
-# Every option of ibv_rc_pingpong, alone where it can be and in the combinations that it accepts: -P wants -o, -j
-# does not go with -o, and -t not with -e: ibv_rc_pingpong then takes an event whose completion it has polled before for a
-# failed poll.
+import harness
+
+# Every option of ibv_rc_pingpong, alone where it can be and in the combinations that it accepts: -P
+# wants -o, -j does not go with -o, and -t not with -e: ibv_rc_pingpong then takes an event whose
+# completion it has polled before for a failed poll.
 RC_OPTIONS = [
     ("rc_pingpong -N", "ibv_rc_pingpong", "-N -c -n 100"),
     ("rc_pingpong -t", "ibv_rc_pingpong", "-t -c -n 100"),
@@ -28,16 +30,25 @@ PINGPONGS = [
     ("xsrq_pingpong -g -l", "ibv_xsrq_pingpong", "-c 1 -g {v4} -l 3 -i 1 -n 50"),
 ]
 
-# ib_send_bw waits for ever for what an unreliable service lost, and is told of no loss.  So all that its rows send fits into a socket buffer
-# of the default size (425,984 bytes, of which a datagram of 1,000 takes 2,304), even if the receiver gets no processor meanwhile.
-# With UC it is in stock.py's group `unreliable`.
+# ib_send_bw waits for ever for what an unreliable service lost, and is told of no loss.  So all
+# that its rows send fits into a socket buffer of the default size (425,984 bytes, of which a
+# datagram of 1,000 takes 2,304), even if the receiver gets no processor meanwhile. With UC it is in
+# stock.py's group `unreliable`.
 PERFTEST = [
-    *[(f"{program} -c {kind}", program, f"-c {kind} -n {count} -s {size}")
-      for kind, count, size, programs in (
-          ("UC", 200, 5000, ("ib_send_lat", "ib_write_bw", "ib_write_lat")),
-          ("UD", 100, 1000, ("ib_send_bw", "ib_send_lat")),
-          ("XRC", 200, 5000, ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_bw", "ib_read_lat")))
-      for program in programs],
+    *[
+        (f"{program} -c {kind}", program, f"-c {kind} -n {count} -s {size}")
+        for kind, count, size, programs in (
+            ("UC", 200, 5000, ("ib_send_lat", "ib_write_bw", "ib_write_lat")),
+            ("UD", 100, 1000, ("ib_send_bw", "ib_send_lat")),
+            (
+                "XRC",
+                200,
+                5000,
+                ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_bw", "ib_read_lat"),
+            ),
+        )
+        for program in programs
+    ],
     ("ib_atomic_bw -c XRC", "ib_atomic_bw", "-c XRC -n 200"),
     ("ib_write_bw -c XRC -q 4 -b", "ib_write_bw", "-c XRC -q 4 -b -n 200 -s 4096"),
     ("ib_send_bw -c UD -q 4", "ib_send_bw", "-c UD -q 4 -n 40 -s 500"),
@@ -45,7 +56,10 @@ PERFTEST = [
     ("ib_send_bw -c XRC -e", "ib_send_bw", "-c XRC -e -n 200"),
     ("ib_send_bw -c UD --use-srq", "ib_send_bw", "-c UD --use-srq -n 100 -s 1000"),
     ("ib_send_lat --use-srq", "ib_send_lat", "--use-srq -n 200"),
-    *[(f"ib_send_bw -I {size}", "ib_send_bw", f"-I {size} -s {size} -n 200") for size in (1, 64, 512, 900)],
+    *[
+        (f"ib_send_bw -I {size}", "ib_send_bw", f"-I {size} -s {size} -n 200")
+        for size in (1, 64, 512, 900)
+    ],
     ("ib_write_lat -I 220", "ib_write_lat", "-I 220 -s 220 -n 200"),
     ("ib_send_lat -c UD -I 100", "ib_send_lat", "-c UD -I 100 -s 100 -n 200"),
     ("ib_write_bw --odp", "ib_write_bw", "--odp -n 200"),
@@ -64,7 +78,8 @@ MULTICAST_IPV6 = [
 
 ONE_HOST = [*RC_OPTIONS, *PINGPONGS, *PERFTEST, *MULTICAST]
 
-# A few of each kind cross from host to host; perftest is told which address, the others find it by LID.
+# A few of each kind cross from host to host; perftest is told which address, the others find it by
+# LID.
 BETWEEN_HOSTS = [
     *[row for row in RC_OPTIONS if len(row[0].split()) > 3],
     *PINGPONGS,
@@ -86,7 +101,8 @@ def has_xrc(rows):
 
 
 def runnable(rows, uid, own_tmp):
-    """The rows without those that another user's leftovers make impossible, unless the programs have a /tmp of their own."""
+    """The rows without those that another user's leftovers make impossible, unless the programs
+    have a /tmp of their own."""
     foreign = [name for name in XRC_FILES if os.path.exists(name) and os.stat(name).st_uid != uid]
     if foreign and not own_tmp and has_xrc(rows):
         kept = [row for row in rows if "-c XRC" not in row[2]]

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Many processes and threads on one host for a long time, some of them killed or stopped, and what must hold afterwards.
+"""Many processes and threads on one host for a long time, some of them killed or stopped, and what
+must hold afterwards.
 
     soak.py BUILD_DIR [SECONDS]
 
-Several workers, each of which runs one pair of programs after the other, chosen at random (VERBENA_SEED): stock programs that move and compare
-data, all in one run directory.  Beside them a program of ours with many threads and one with random requests against a model go on and on.
-In a third of the pairs one side is killed in the middle: the other must not crash, and if it has requests under way, as the clients of perftest
-have, it must end.  (A server that waits for a message does so for ever, as on an adapter.)  In some, one side is stopped for a
-moment: then nothing may be seen of it.
+Several workers, each of which runs one pair of programs after the other, chosen at random
+(VERBENA_SEED): stock programs that move and compare data, all in one run directory.  Beside them a
+program of ours with many threads and one with random requests against a model go on and on. In a
+third of the pairs one side is killed in the middle: the other must not crash, and if it has
+requests under way, as the clients of perftest have, it must end.  (A server that waits for a
+message does so for ever, as on an adapter.)  In some, one side is stopped for a moment: then
+nothing may be seen of it.
 
-At the end nothing is left: no file of a dead process, no process that uses the library, no memory beyond the host's table; and
-a pair works as in a fresh directory.
+At the end nothing is left: no file of a dead process, no process that uses the library, no memory
+beyond the host's table; and a pair works as in a fresh directory.
 """
 import os
 import random
@@ -104,7 +107,10 @@ class Soak:
         status = process.wait(time.monotonic() + (SURVIVOR_S if must_end else PATIENCE_S))
         process.kill()
         if (status is None and must_end) or (status is not None and status < 0):
-            raise Failure(f"its peer was killed, and it {'goes on' if status is None else 'crashed'}:\n{process.describe()}")
+            raise Failure(
+                f"its peer was killed, and "
+                f"it {'goes on' if status is None else 'crashed'}:\n{process.describe()}"
+            )
 
     @staticmethod
     def both_succeed(both, deadline):
@@ -126,7 +132,9 @@ class Soak:
                 if harm:
                     self.note(harm)
             except Failure as failure:
-                self.problems.append(f"{program} {args} ({harm or 'left alone'}, side {side}):\n{failure}")
+                self.problems.append(
+                    f"{program} {args} ({harm or 'left alone'}, side {side}):\n{failure}"
+                )
 
     def threaded(self, program):
         while self.goes_on():
@@ -139,7 +147,10 @@ class Soak:
                 self.problems.append(f"VERBENA_SEED={seed} {program}:\n{failure}")
 
     def run(self):
-        programs = [self.bench.stage(os.path.join(self.bench.build, "tests", "verbs", name)) for name in THREADED]
+        programs = [
+            self.bench.stage(os.path.join(self.bench.build, "tests", "verbs", name))
+            for name in THREADED
+        ]
         threads = [threading.Thread(target=self.worker) for _ in range(WORKERS)]
         threads += [threading.Thread(target=self.threaded, args=(program,)) for program in programs]
         for thread in threads:
@@ -149,11 +160,21 @@ class Soak:
 
     def check_end(self):
         """Whoever comes next cleans up what the killed ones have left."""
-        self.bench.pair(self.last(), [*self.last(), "127.0.0.1"], self.port, self.place.env(0), self.place.env(1))
-        left = [name for folder in set(self.place.dirs) for name in os.listdir(folder) if OF_A_PROCESS.match(name)]
+        self.bench.pair(
+            self.last(), [*self.last(), "127.0.0.1"], self.port, self.place.env(0),
+            self.place.env(1),
+        )
+        left = [
+            name
+            for folder in set(self.place.dirs)
+            for name in os.listdir(folder)
+            if OF_A_PROCESS.match(name)
+        ]
         if left:
             raise Failure(f"files of processes that are gone: {left}")
-        alive = [process.describe() for process in self.bench.processes if process.popen.poll() is None]
+        alive = [
+            process.describe() for process in self.bench.processes if process.popen.poll() is None
+        ]
         if alive:
             raise Failure("still running:\n" + "\n".join(alive))
 

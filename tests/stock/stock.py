@@ -4,8 +4,9 @@
 
     stock.py BUILD_DIR GROUP [part of a case's name]
 
-A case is a row: name, program, its arguments, and where it runs.  Both sides get the same arguments, the client
-the server's address as well.  `lo` is the loopback device, `eth` the first other one, `ns` two namespaces.
+A case is a row: name, program, its arguments, and where it runs.  Both sides get the same
+arguments, the client the server's address as well.  `lo` is the loopback device, `eth` the first
+other one, `ns` two namespaces.
 """
 import os
 import random
@@ -37,7 +38,8 @@ def parse_devinfo(text):
 
 
 class Place:
-    """Where the two programs of a case run: devices on one host, or one device in each of two namespaces."""
+    """Where the two programs of a case run: devices on one host, or one device in each of two
+    namespaces."""
 
     def __init__(self, bench, hosts=None, shared_dir=False, transport=None, own_tmp=False):
         self.bench = bench
@@ -79,7 +81,13 @@ class Place:
 
     def gid_index(self, device, family):
         for index, address in self.devices[device]["gids"].items():
-            kind = "v4" if address.startswith("::ffff:") else "link" if address.startswith("fe80:") else "v6"
+            kind = (
+                "v4"
+                if address.startswith("::ffff:")
+                else "link"
+                if address.startswith("fe80:")
+                else "v6"
+            )
             if kind == family:
                 return index
         return None
@@ -92,16 +100,19 @@ class Place:
 
     def party(self, program, args, clients, device, server_address):
         """
-        A server that serves several clients, of the other host where there are two.  ibv_xsrq_pingpong answers all through one connection if the
-        LID of the first client is its own: then their domain must be one.
+        A server that serves several clients, of the other host where there are two.
+        ibv_xsrq_pingpong answers all through one connection if the LID of the first client is its
+        own: then their domain must be one.
         """
         port = self.bench.ports.take()
         common = [program, *args, "-d", device, "-p", str(port)]
         client = [*common, server_address], self.env(1), self.prefix(1)
-        self.bench.party(([*common, "-c", str(clients)], self.env(0), self.prefix(0)), [client] * clients, port)
+        self.bench.party(
+            ([*common, "-c", str(clients)], self.env(0), self.prefix(0)), [client] * clients, port
+        )
 
 
-# ---- tables ---------------------------------------------------------------------------------------------------------
+# ---- tables --------------------------------------------------------------------------------------
 
 # ibv_*_pingpong: name, program, arguments.  -c makes the programs compare every received buffer.
 RC_PINGPONG = [
@@ -117,10 +128,15 @@ RC_PINGPONG = [
 ]
 
 PINGPONG_SIZES = [
-    *[(f"size {size}", "ibv_rc_pingpong", f"-c -n 50 -s {size}")
-      for size in (1, 2, 63, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 65536, 100000)],
+    *[
+        (f"size {size}", "ibv_rc_pingpong", f"-c -n 50 -s {size}")
+        for size in (1, 2, 63, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 65536, 100000)
+    ],
     ("size 1048576", "ibv_rc_pingpong", "-c -n 10 -s 1048576"),
-    *[(f"mtu {mtu}", "ibv_rc_pingpong", f"-c -n 50 -m {mtu} -s 20001") for mtu in (256, 512, 1024, 2048, 4096)],
+    *[
+        (f"mtu {mtu}", "ibv_rc_pingpong", f"-c -n 50 -m {mtu} -s 20001")
+        for mtu in (256, 512, 1024, 2048, 4096)
+    ],
 ]
 
 SRQ_PINGPONG = [
@@ -140,11 +156,15 @@ def perftest(program, sizes, extra=(), iters=300):
 
 
 SEND = [
-    *perftest("ib_send_bw", (1, 1024, 65536), ("-s 4096 -t 16 -r 64", "-s 2048 -m 256", "-s 100 -I 100")),
+    *perftest(
+        "ib_send_bw", (1, 1024, 65536), ("-s 4096 -t 16 -r 64", "-s 2048 -m 256", "-s 100 -I 100")
+    ),
     *perftest("ib_send_lat", (2, 4096), ("-s 64 -I 0",)),
 ]
 WRITE = [
-    *perftest("ib_write_bw", (1, 4097, 65536), ("-s 4096 -t 16", "-s 5000 -m 512", "-s 512 -l 4 -t 64")),
+    *perftest(
+        "ib_write_bw", (1, 4097, 65536), ("-s 4096 -t 16", "-s 5000 -m 512", "-s 512 -l 4 -t 64")
+    ),
     ("ib_write_bw 1 MiB", "ib_write_bw", "-s 1048576 -n 20"),
     *perftest("ib_write_lat", (2, 4096), ("-s 64 -I 0",)),
 ]
@@ -154,8 +174,11 @@ READ = [
     *perftest("ib_read_lat", (2, 4096)),
 ]
 ATOMIC = [
-    *[(f"{program} {kind}", program, f"-n 300 -A {kind}")
-      for program in ("ib_atomic_bw", "ib_atomic_lat") for kind in ("FETCH_AND_ADD", "{cmp_and_swap}")],
+    *[
+        (f"{program} {kind}", program, f"-n 300 -A {kind}")
+        for program in ("ib_atomic_bw", "ib_atomic_lat")
+        for kind in ("FETCH_AND_ADD", "{cmp_and_swap}")
+    ],
     ("ib_atomic_bw -q 4", "ib_atomic_bw", "-n 200 -q 4"),
 ]
 MANY_QPS = [
@@ -178,8 +201,8 @@ EVENTS = [
     ("ib_read_lat -e", "ib_read_lat", "-e -n 300 -s 64"),
     ("ib_atomic_bw -e", "ib_atomic_bw", "-e -n 300"),
 ]
-# What is lost here stays lost, and these programs then wait for ever: so no more is in flight than the smallest socket
-# buffer holds.
+# What is lost here stays lost, and these programs then wait for ever: so no more is in flight than
+# the smallest socket buffer holds.
 UNRELIABLE = [
     ("ibv_uc_pingpong", "ibv_uc_pingpong", "-c -n 200"),
     ("ibv_uc_pingpong -e", "ibv_uc_pingpong", "-e -n 200"),
@@ -200,9 +223,11 @@ XRC = [
       ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_bw")],
     ("ib_atomic_bw -c XRC", "ib_atomic_bw", "-c XRC -n 200"),
 ]
-# Other kinds of memory and clocks: on demand, implicit, prefetched, of the device; completion timestamps.
+# Other kinds of memory and clocks: on demand, implicit, prefetched, of the device; completion
+# timestamps.
 KINDS = [
-    (f"ibv_rc_pingpong {args}", "ibv_rc_pingpong", f"-n 100 {args}") for args in ("-o", "-O", "-o -P", "-j", "-t")
+    (f"ibv_rc_pingpong {args}", "ibv_rc_pingpong", f"-n 100 {args}")
+    for args in ("-o", "-O", "-o -P", "-j", "-t")
 ]
 # What two hosts run: one row of each kind.
 BETWEEN_HOSTS = [
@@ -210,7 +235,11 @@ BETWEEN_HOSTS = [
     ("rc_pingpong, GID", "ibv_rc_pingpong", "-c -n 300 -g {gid}"),
     ("rc_pingpong, events", "ibv_rc_pingpong", "-e -n 200 -g {gid}"),
     ("rc_pingpong, 256 KiB", "ibv_rc_pingpong", "-c -n 20 -s 262144 -g {gid}"),
-    ("rc_pingpong, path MTU above the interface's", "ibv_rc_pingpong", "-c -n 50 -s 20001 -m 4096 -g {gid}"),
+    (
+        "rc_pingpong, path MTU above the interface's",
+        "ibv_rc_pingpong",
+        "-c -n 50 -s 20001 -m 4096 -g {gid}",
+    ),
     ("srq_pingpong", "ibv_srq_pingpong", "-n 50 -g {gid}"),
     ("ib_send_bw", "ib_send_bw", "-n 300 -s 8192 -x {gid}"),
     ("ib_send_lat", "ib_send_lat", "-n 300 -x {gid}"),
@@ -225,11 +254,13 @@ BETWEEN_HOSTS = [
 WITHOUT_GID = ("rc_pingpong, LID",)
 
 
-# ---- rows to cases --------------------------------------------------------------------------------------------------
+# ---- rows to cases -------------------------------------------------------------------------------
 
 def cmp_and_swap():
     """What this release of perftest calls it: its parser and its help text have disagreed."""
-    done = subprocess.run(["ib_atomic_bw", "-A", "CMP_AND_SWAP", "-h"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ib_atomic_bw", "-A", "CMP_AND_SWAP", "-h"], capture_output=True, text=True, check=False
+    )
     return "CMP_AND_SWP" if "Invalid" in done.stdout + done.stderr else "CMP_AND_SWAP"
 
 
@@ -249,7 +280,8 @@ def row_case(place, kind, row, family=None):
 def server_address(place, kind, family):
     if not place.hosts:
         return "127.0.0.1"
-    # perftest resolves the server's name as IPv4 only; the RDMA addresses are what the family is about.
+    # perftest resolves the server's name as IPv4 only; the RDMA addresses are what the family is
+    # about.
     return place.hosts.address(0, "v4")
 
 
@@ -269,15 +301,18 @@ def on_devices(bench, rows, kinds=("lo", "eth"), transport=None):
 
 def party_cases(place, kind):
     def case(clients, args):
-        return lambda _bench: place.party("ibv_xsrq_pingpong", shlex.split(args), clients, place.device(kind),
-                                          server_address(place, kind, None))
+        return lambda _bench: place.party(
+            "ibv_xsrq_pingpong", shlex.split(args), clients, place.device(kind),
+            server_address(place, kind, None),
+        )
 
     return [(f"{kind}: xsrq_pingpong {args}, {clients} clients", case(clients, args))
             for clients, args in services.XSRQ_PARTIES]
 
 
 def gid_cases(bench):
-    """ibv_rc_pingpong -g for every GID that every active device shows, and an index that is empty."""
+    """ibv_rc_pingpong -g for every GID that every active device shows, and an index that is
+    empty."""
     place = Place(bench)
     cases = []
     for device, facts in place.devices.items():
@@ -285,7 +320,9 @@ def gid_cases(bench):
             continue
         for index, address in facts["gids"].items():
             def case(_bench, device=device, index=index):
-                place.pair("ibv_rc_pingpong", ["-c", "-n", "100", "-g", str(index)], device, "127.0.0.1")
+                place.pair(
+                    "ibv_rc_pingpong", ["-c", "-n", "100", "-g", str(index)], device, "127.0.0.1"
+                )
             cases.append((f"{device}: -g {index} ({address})", case))
     return cases
 
@@ -350,13 +387,18 @@ GROUPS = {
     "xrc": lambda bench: on_devices(bench, XRC),
     "kinds": lambda bench: on_devices(bench, KINDS),
     "services_udp": lambda bench: on_devices(bench, services.ONE_HOST, ("lo",), "udp"),
-    "services_local": lambda bench: on_devices(bench, [*services.ONE_HOST, *services.MULTICAST_IPV6], ("lo",), "local"),
+    "services_local": lambda bench: on_devices(
+        bench, [*services.ONE_HOST, *services.MULTICAST_IPV6], ("lo",), "local"
+    ),
 }
-# Groups between two namespaces: GID family, interface MTU, rows, whether both hosts share one run directory.
+# Groups between two namespaces: GID family, interface MTU, rows, whether both hosts share one run
+# directory.
 HOST_GROUPS = {
     "hosts_v4": ("v4", 1500, BETWEEN_HOSTS, False),
     "hosts_v6": ("v6", 1500, [r for r in BETWEEN_HOSTS if r[0] not in WITHOUT_GID], False),
-    "hosts_link_local": ("link", 9000, [r for r in BETWEEN_HOSTS if r[0] not in WITHOUT_GID], False),
+    "hosts_link_local": (
+        "link", 9000, [r for r in BETWEEN_HOSTS if r[0] not in WITHOUT_GID], False,
+    ),
     "hosts_shared_dir": ("v4", 9000, BETWEEN_HOSTS[:3], True),
     "hosts_services": ("v4", 1500, services.BETWEEN_HOSTS, False),
 }
@@ -371,7 +413,9 @@ def main():
         family, mtu, rows, shared_dir = HOST_GROUPS[group]
         with netns.two_hosts() as hosts:
             hosts.set_mtu(mtu)
-            return harness.run_table(between_hosts(bench, hosts, family, rows, shared_dir), bench, only)
+            return harness.run_table(
+                between_hosts(bench, hosts, family, rows, shared_dir), bench, only
+            )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""verbena doctor: each finding is provoked, by the environment, limits, namespaces, a seccomp filter or sockets in the way."""
+"""verbena doctor: each finding is provoked, by the environment, limits, namespaces, a seccomp
+filter or sockets in the way."""
 import array
 import fcntl
 import json
@@ -15,7 +16,8 @@ import threading
 
 from tools import Failure, LeftOut, cases_of, main, want, want_equal
 
-# A program: installs a seccomp filter that refuses one system call with an errno value (socket(): of one family only), then runs another.
+# A program: installs a seccomp filter that refuses one system call with an errno value (socket():
+# of one family only), then runs another.
 FILTER = r"""
 import ctypes, errno, os, struct, sys
 call, value, family = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -30,7 +32,10 @@ if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(fprog), 0, 0):
     sys.exit(77)
 os.execv(sys.argv[4], sys.argv[4:])
 """
-SYSCALLS = {"x86_64": {"socket": 41, "process_vm_readv": 310, "eventfd2": 290}, "aarch64": {"socket": 198, "process_vm_readv": 270, "eventfd2": 19}}
+SYSCALLS = {
+    "x86_64": {"socket": 41, "process_vm_readv": 310, "eventfd2": 290},
+    "aarch64": {"socket": 198, "process_vm_readv": 270, "eventfd2": 19},
+}
 
 
 # Not in the fcntl module of Python 3.11.
@@ -56,7 +61,9 @@ def must_find(done, code, seen=""):
 
 
 def provoke(bench, code, seen="", env=None, library=True):
-    must_find(bench.call([bench.tool(), "doctor", "--json"], env, no_library=not library), code, seen)
+    must_find(
+        bench.call([bench.tool(), "doctor", "--json"], env, no_library=not library), code, seen
+    )
 
 
 def user(bench):
@@ -66,18 +73,26 @@ def user(bench):
 def namespace(bench, *flags):
     """A command prefix: new namespaces, with root's rights inside."""
     argv = ["unshare", *flags] if bench.as_root else ["unshare", "-Ur", *flags]
-    if not shutil.which("unshare") or subprocess.run([*argv, "true"], capture_output=True, check=False).returncode:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*argv, "true"], capture_output=True, check=False).returncode
+    ):
         return None
     return argv
 
 
 def in_namespace(bench, code, flags, script, seen="", env=None, wrap=()):
-    """Runs a shell script as root of new namespaces, then the doctor as the user, behind the words of `wrap`."""
+    """Runs a shell script as root of new namespaces, then the doctor as the user, behind the words
+    of `wrap`."""
     argv = namespace(bench, *flags)
     if not argv:
         raise LeftOut("no namespaces here")
-    tool = shlex.join([*(user(bench) if bench.as_root else ()), *wrap, bench.tool(), "doctor", "--json"])
-    done = bench.call([*argv, "sh", "-c", f"{{ {script}\n}} >&2 || exit 77\nexec {tool}"], env, prefix=[])
+    tool = shlex.join(
+        [*(user(bench) if bench.as_root else ()), *wrap, bench.tool(), "doctor", "--json"]
+    )
+    done = bench.call(
+        [*argv, "sh", "-c", f"{{ {script}\n}} >&2 || exit 77\nexec {tool}"], env, prefix=[]
+    )
     if done.status == 77:
         raise LeftOut(done.err.strip())
     must_find(done, code, seen)
@@ -85,8 +100,14 @@ def in_namespace(bench, code, flags, script, seen="", env=None, wrap=()):
 
 def case_healthy(bench):
     findings = read(bench.call([bench.tool(), "doctor", "--json"]))
-    want(not {"VD001", "VD002", "VD003", "VD005", "VD006", "VD007", "VD008", "VD009", "VD010", "VD011", "VD014", "VD020",
-              "VD023", "VD024", "VD025", "VD026", "VD032"} & set(findings), findings)
+    want(
+        not {
+            "VD001", "VD002", "VD003", "VD005", "VD006", "VD007", "VD008", "VD009", "VD010",
+            "VD011", "VD014", "VD020", "VD023", "VD024", "VD025", "VD026", "VD032",
+        }
+        & set(findings),
+        findings,
+    )
     text = bench.call([bench.tool(), "doctor"], expect=0).out
     want("ok      " in text and "Verbena works here" in text and "\033" not in text, text)
     want("ok      " not in bench.call([bench.tool(), "doctor", "-q"], expect=0).out, "quiet")
@@ -97,8 +118,10 @@ def case_vd001_other_library(bench):
 
 
 def stock_file(name):
-    found = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False,
-                           env={**os.environ, "PATH": os.environ["PATH"] + ":/sbin:/usr/sbin"}).stdout
+    found = subprocess.run(
+        ["ldconfig", "-p"], capture_output=True, text=True, check=False,
+        env={**os.environ, "PATH": os.environ["PATH"] + ":/sbin:/usr/sbin"},
+    ).stdout
     for line in found.splitlines():
         if line.strip().startswith(f"{name} "):
             return line.split()[-1]
@@ -142,7 +165,9 @@ def filtered(bench, call, value, family=-1):
         raise LeftOut("no numbers of system calls for this machine")
     if bench.sanitized:
         raise LeftOut("a sanitizer's run-time needs the system calls that are refused")
-    return ["/usr/bin/python3", "-I", "-S", "-c", FILTER, str(machine[call]), str(value), str(family)]
+    return [
+        "/usr/bin/python3", "-I", "-S", "-c", FILTER, str(machine[call]), str(value), str(family),
+    ]
 
 
 def seccomp(bench, code, seen, call, value, family=-1):
@@ -186,34 +211,62 @@ def case_vd010_port_taken(bench):
         provoke(bench, "VD010", "127.0.0.1", env={"VERBENA_UDP_PORT": str(other.getsockname()[1])})
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
         other.bind(("::", 0))
-        done = bench.call([bench.tool(), "doctor", "--json"], {"VERBENA_UDP_PORT": str(other.getsockname()[1])})
+        done = bench.call(
+            [bench.tool(), "doctor", "--json"], {"VERBENA_UDP_PORT": str(other.getsockname()[1])}
+        )
         codes = [finding["code"] for finding in json.loads(done.out)["findings"]]
         want_equal(codes.count("VD010"), 1, "one finding for all addresses")
 
 
 def case_vd011_firewall(bench):
-    in_namespace(bench, "VD011", ["-n"], """
-        ip link set lo up && nft add table ip t && nft add chain ip t c '{ type filter hook input priority 0; }' &&
-        nft add rule ip t c udp dport 4791 drop""", "127.0.0.1", env={"VERBENA_UDP_PORT": "4791"})
+    in_namespace(
+        bench,
+        "VD011",
+        ["-n"],
+        """
+        ip link set lo up && nft add table ip t &&
+        nft add chain ip t c '{ type filter hook input priority 0; }' &&
+        nft add rule ip t c udp dport 4791 drop""",
+        "127.0.0.1",
+        env={"VERBENA_UDP_PORT": "4791"},
+    )
 
 
 def case_vd012_no_ipv6(bench):
-    in_namespace(bench, "VD012", ["-n"], "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 && ip link set lo up")
+    in_namespace(
+        bench, "VD012", ["-n"], "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 && ip link set lo up"
+    )
 
 
 def case_vd013_small_mtu(bench):
-    in_namespace(bench, "VD013", ["-n"], "ip link set lo mtu 600 && ip link set lo up", "lo has 600")
+    in_namespace(
+        bench, "VD013", ["-n"], "ip link set lo mtu 600 && ip link set lo up", "lo has 600"
+    )
 
 
 def case_vd014_large_packets(bench):
-    in_namespace(bench, "VD014", ["-n"], """
-        ip link set lo up && nft add table ip t && nft add chain ip t c '{ type filter hook input priority 0; }' &&
-        nft add rule ip t c udp length \\> 1000 drop""", "127.0.0.1")
+    in_namespace(
+        bench,
+        "VD014",
+        ["-n"],
+        """
+        ip link set lo up && nft add table ip t &&
+        nft add chain ip t c '{ type filter hook input priority 0; }' &&
+        nft add rule ip t c udp length \\> 1000 drop""",
+        "127.0.0.1",
+    )
 
 
 def case_vd020_no_directory(bench):
-    in_namespace(bench, "VD020", ["-m"], "mount -t tmpfs -o ro none /dev/shm && mount --bind /tmp /tmp && mount -o remount,ro,bind /tmp",
-                 "/dev/shm", env={"VERBENA_DIR": None})
+    in_namespace(
+        bench,
+        "VD020",
+        ["-m"],
+        "mount -t tmpfs -o ro none /dev/shm && mount --bind /tmp /tmp "
+        "&& mount -o remount,ro,bind /tmp",
+        "/dev/shm",
+        env={"VERBENA_DIR": None},
+    )
 
 
 def case_vd020_mode_755(bench):
@@ -226,7 +279,10 @@ def case_vd020_mode_755(bench):
 
 def case_vd025_another_directory(bench):
     provoke(bench, "VD025", "/proc/self", env={"VERBENA_DIR": "/proc/self"})
-    in_namespace(bench, "VD025", ["-m"], "mount -t tmpfs -o ro none /dev/shm", "/tmp/verbena-", env={"VERBENA_DIR": None})
+    in_namespace(
+        bench, "VD025", ["-m"], "mount -t tmpfs -o ro none /dev/shm", "/tmp/verbena-",
+        env={"VERBENA_DIR": None},
+    )
 
 
 def case_vd026_no_probe(bench):
@@ -242,14 +298,19 @@ def case_vd027_rdma_cm(bench):
     theirs = stock_file("librdmacm.so.1")
     folder = bench.make_dir("cm")
     os.chmod(folder, 0o755)
-    for source, name in ((os.path.join(bench.lib, "libibverbs.so.1"), "libibverbs.so.1"), (theirs, "librdmacm.so.1")):
+    for source, name in (
+        (os.path.join(bench.lib, "libibverbs.so.1"), "libibverbs.so.1"),
+        (theirs, "librdmacm.so.1"),
+    ):
         shutil.copyfile(source, os.path.join(folder, name))
     provoke(bench, "VD027", folder, env={"LD_LIBRARY_PATH": folder})
 
 
 def case_vd021_shm(bench):
-    in_namespace(bench, "VD021", ["-m"], "mount -t tmpfs -o size=1m,mode=1777 none /dev/shm", "/dev/shm",
-                 env={"VERBENA_DIR": None})
+    in_namespace(
+        bench, "VD021", ["-m"], "mount -t tmpfs -o size=1m,mode=1777 none /dev/shm", "/dev/shm",
+        env={"VERBENA_DIR": None},
+    )
 
 
 def case_vd022_file_size(bench):
@@ -260,11 +321,15 @@ def case_vd023_version(bench):
     path = bench.make_dir("version")
     table = os.path.join(path, "table")
     with open(table, "wb") as out:
-        out.write(struct.pack("=QIIIIII", 0x54534f4842525635, 99, 1024, 65536, 64, 8, 0) + bytes(4096))
+        out.write(
+            struct.pack("=QIIIIII", 0x54534F4842525635, 99, 1024, 65536, 64, 8, 0) + bytes(4096)
+        )
         if bench.as_root:
             os.chown(table, 65534, 65534)
         # One who lives in it, as any version shows it.
-        fcntl.fcntl(out, F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 1 << 41, 1, 0))
+        fcntl.fcntl(
+            out, F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 1 << 41, 1, 0)
+        )
         provoke(bench, "VD023", "version 99", env={"VERBENA_DIR": path})
 
 
@@ -274,7 +339,9 @@ def answer(listener):
     with connection, tempfile.TemporaryFile() as text:
         text.write(b'{"version": "9.9", "pid": 1, "program": "old"}')
         text.flush()
-        connection.sendmsg([b"A"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [text.fileno()]))])
+        connection.sendmsg(
+            [b"A"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [text.fileno()]))]
+        )
 
 
 def case_vd024_other_version(bench):
@@ -295,11 +362,21 @@ def case_vd030_attach(bench):
 
 
 def case_vd030_yama(bench):
-    """A kernel with Yama, as far as the doctor can tell: its setting is there, and attaching is refused."""
+    """A kernel with Yama, as far as the doctor can tell: its setting is there, and attaching is
+    refused."""
     wrap = filtered(bench, "process_vm_readv", 1)
-    in_namespace(bench, "VD030", ["-m"], """
+    in_namespace(
+        bench,
+        "VD030",
+        ["-m"],
+        """
         mkdir -p {0}/yama && echo 2 > {0}/yama/ptrace_scope && chmod -R a+rX {0} &&
-        mount --bind {0} /proc/sys/kernel""".format(os.path.join(bench.dir, "kernel")), "Yama", wrap=wrap)
+        mount --bind {0} /proc/sys/kernel""".format(
+            os.path.join(bench.dir, "kernel")
+        ),
+        "Yama",
+        wrap=wrap,
+    )
 
 
 def case_vd031_locked_memory(bench):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""verbena explain: every status, event and reason is known by number and name; so are errno values, codes and messages."""
+"""verbena explain: every status, event and reason is known by number and name; so are errno values,
+codes and messages."""
 import os
 import re
 import sys
@@ -15,7 +16,11 @@ def rows(path, pattern):
 
 
 def case_every_reason(bench):
-    known = {(t["number"], t["name"]): t for t in bench.json("explain", "--all") if t["kind"] == "vendor_err"}
+    known = {
+        (t["number"], t["name"]): t
+        for t in bench.json("explain", "--all")
+        if t["kind"] == "vendor_err"
+    }
     for name, number, sentence in rows("src/wq/reason.def", r'^REASON\((\w+), (\d+),\s+"(.*)"\)'):
         topic = known.get((int(number), name))
         want(topic, f"no row for {name}")
@@ -51,30 +56,41 @@ def case_every_reason_of_rej_and_cm_event(bench):
     named = {t["name"]: t["number"] for t in topics if t["kind"] == "cm_event"}
     values = rows("include/rdma/rdma_cma.h", r"^\s+(RDMA_CM_EVENT_\w+)")
     want(len(values) >= 20, values)
-    want_equal(sorted(named, key=named.get), sorted(set(values), key=values.index), "events of rdma_cm")
+    want_equal(
+        sorted(named, key=named.get), sorted(set(values), key=values.index), "events of rdma_cm"
+    )
 
 
 def case_words(bench):
     for word, name in (
-            ("IBV_WC_RETRY_EXC_ERR", "IBV_WC_RETRY_EXC_ERR"), ("retry_exc_err", "IBV_WC_RETRY_EXC_ERR"),
-            ("status:12", "IBV_WC_RETRY_EXC_ERR"), ("vendor_err:203", "RKEY_ACCESS"), ("203", "RKEY_ACCESS"),
-            ("0xcb", "RKEY_ACCESS"), ("REASON_RKEY_ACCESS", "RKEY_ACCESS"), ("event:18", "IBV_EVENT_GID_CHANGE"),
-            ("GID_CHANGE", "IBV_EVENT_GID_CHANGE"), ("rej:8", "IB_CM_REJ_INVALID_SERVICE_ID"),
-            ("RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_REJECTED"), ("cm_event:7", "RDMA_CM_EVENT_UNREACHABLE"),
-            ("enomem", "ENOMEM"), ("-12", "ENOMEM"), ("vd010", "VD010"),
-            ("transport retry counter exceeded", "IBV_WC_RETRY_EXC_ERR"), ("Function not implemented", "ENOSYS")):
+        ("IBV_WC_RETRY_EXC_ERR", "IBV_WC_RETRY_EXC_ERR"), ("retry_exc_err", "IBV_WC_RETRY_EXC_ERR"),
+        ("status:12", "IBV_WC_RETRY_EXC_ERR"), ("vendor_err:203", "RKEY_ACCESS"),
+        ("203", "RKEY_ACCESS"), ("0xcb", "RKEY_ACCESS"), ("REASON_RKEY_ACCESS", "RKEY_ACCESS"),
+        ("event:18", "IBV_EVENT_GID_CHANGE"), ("GID_CHANGE", "IBV_EVENT_GID_CHANGE"),
+        ("rej:8", "IB_CM_REJ_INVALID_SERVICE_ID"),
+        ("RDMA_CM_EVENT_REJECTED", "RDMA_CM_EVENT_REJECTED"),
+        ("cm_event:7", "RDMA_CM_EVENT_UNREACHABLE"), ("enomem", "ENOMEM"), ("-12", "ENOMEM"),
+        ("vd010", "VD010"), ("transport retry counter exceeded", "IBV_WC_RETRY_EXC_ERR"),
+        ("Function not implemented", "ENOSYS"),
+    ):
         topics = bench.json("explain", word) if word[0] != "-" else None
         if topics is None:
             want(bench.verbena("explain", word, expect=0).out.startswith(name), word)
         else:
             want_equal({t["name"] for t in topics}, {name}, word)
-    want({t["kind"] for t in bench.json("explain", "12")} >= {"status", "vendor_err", "event", "errno"}, "12")
+    want(
+        {t["kind"] for t in bench.json("explain", "12")}
+        >= {"status", "vendor_err", "event", "errno"},
+        "12",
+    )
     want("Broken pipe" in bench.verbena("explain", "EPIPE", expect=0).out, "EPIPE")
 
 
 def case_bad_input(bench):
-    for words, status in (([], 2), (["-x"], 2), (["a", "b"], 2), (["nonsense"], 1), (["99999"], 1), (["1e9"], 1),
-                          (["status:nonsense"], 1), (["\x01"], 1), (["12x"], 1)):
+    for words, status in (
+        ([], 2), (["-x"], 2), (["a", "b"], 2), (["nonsense"], 1), (["99999"], 1), (["1e9"], 1),
+        (["status:nonsense"], 1), (["\x01"], 1), (["12x"], 1),
+    ):
         done = bench.verbena("explain", *words, expect=status)
         want(len(done.err.splitlines()) == 1 and not done.out, done.describe())
 

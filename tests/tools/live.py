@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tool says of interfaces that change, on a host of its own: live events, VLAN interfaces."""
+"""What the tool says of interfaces that change, on a host of its own: live events, VLAN
+interfaces."""
 import os
 import re
 import shutil
@@ -19,8 +20,10 @@ class Watcher:
     """A program that prints events until it is ended."""
 
     def __init__(self, bench, hosts, argv):
-        self.popen = subprocess.Popen(["stdbuf", "-oL", *argv], env=bench.env(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                      text=True, cwd="/")
+        self.popen = subprocess.Popen(
+            ["stdbuf", "-oL", *argv], env=bench.env(), stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, cwd="/",
+        )
         self.argv = argv
 
     def line(self):
@@ -53,7 +56,10 @@ def case_asyncwatch(bench, hosts):
     if not stock:
         raise LeftOut("ibv_asyncwatch is not installed (scripts/setup installs it)")
     prefix = hosts.prefix(0, bench.user_prefix())
-    watchers = [Watcher(bench, hosts, [*prefix, program, "-d", "vrb0"]) for program in (stock, bench.tool("ibv_asyncwatch"))]
+    watchers = [
+        Watcher(bench, hosts, [*prefix, program, "-d", "vrb0"])
+        for program in (stock, bench.tool("ibv_asyncwatch"))
+    ]
     try:
         for watcher in watchers:
             want(re.fullmatch(r"vrb0: async event FD \d+", watcher.line()), "first line")
@@ -65,7 +71,9 @@ def case_asyncwatch(bench, hosts):
 
 
 def case_watch(bench, hosts):
-    watcher = Watcher(bench, hosts, [*hosts.prefix(0, bench.user_prefix()), bench.tool(), "watch", "vrb0"])
+    watcher = Watcher(
+        bench, hosts, [*hosts.prefix(0, bench.user_prefix()), bench.tool(), "watch", "vrb0"]
+    )
     try:
         deadline = time.monotonic() + harness.LIMIT_S
         first = watcher.line()

@@ -10,12 +10,20 @@ from tools import cases_of, main, want, want_equal
 def case_forms(bench):
     svg = os.path.join(bench.make_dir("plot"), "plot.svg")
     result = bench.json("perf", "--quick", "--svg", svg, limit=150)
-    want_equal(sorted(result), ["local", "memcpy_mib_s", "udp", "udp_latency_us", "udp_mib_s"], "keys")
+    want_equal(
+        sorted(result), ["local", "memcpy_mib_s", "udp", "udp_latency_us", "udp_mib_s"], "keys"
+    )
     for transport in "local", "udp":
-        want_equal([row["size"] for row in result[transport]], [8, 64, 512, 4096, 32768, 262144, 1048576], transport)
+        want_equal(
+            [row["size"] for row in result[transport]],
+            [8, 64, 512, 4096, 32768, 262144, 1048576],
+            transport,
+        )
         want(all(row["send_latency_us"] > 0 and row["write_mib_s"] > 0 and row["write_rate"] > 0
                  for row in result[transport]), result)
-    lines = xml.etree.ElementTree.parse(svg).getroot().findall("{http://www.w3.org/2000/svg}polyline")
+    lines = (
+        xml.etree.ElementTree.parse(svg).getroot().findall("{http://www.w3.org/2000/svg}polyline")
+    )
     want_equal([len(line.get("points").split()) for line in lines], [7] * 4, "lines of the plot")
 
 

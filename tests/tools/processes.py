@@ -15,15 +15,18 @@ SENDS = 20
 
 
 class Holder:
-    """A process with one QP, one CQ, one MR; send() makes it send one message of 4096 bytes to itself."""
+    """A process with one QP, one CQ, one MR; send() makes it send one message of 4096 bytes to
+    itself."""
 
     def __init__(self, bench, env=None):
         program = os.path.join(bench.dir, "holder")
         if not os.path.exists(program):
             bench.stage(HOLDER)
             os.rename(os.path.join(bench.dir, os.path.basename(HOLDER)), program)
-        self.popen = subprocess.Popen([*bench.user_prefix(), program], env=bench.env(env), stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, text=True, cwd="/")
+        self.popen = subprocess.Popen(
+            [*bench.user_prefix(), program], env=bench.env(env), stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, cwd="/",
+        )
         words = self.popen.stdout.readline().split()
         if words[:1] != ["ready"]:
             raise Failure(f"the holder ended with {self.popen.wait()}")
@@ -56,13 +59,21 @@ def findings(bench, port, run_dir=None):
 
 
 def case_another_run_directory(bench):
-    """Who comes second is told by the doctor who has the port (VD015); on a port of its own it is none of its business."""
-    port, other = bench.env()["VERBENA_UDP_PORT"], os.path.join(tempfile.mkdtemp(prefix="verbena-"), "run")
+    """Who comes second is told by the doctor who has the port (VD015); on a port of its own it is
+    none of its business."""
+    port, other = bench.env()["VERBENA_UDP_PORT"], os.path.join(
+        tempfile.mkdtemp(prefix="verbena-"), "run"
+    )
     os.chmod(os.path.dirname(other), 0o777)
     try:
         with Holder(bench) as member, Holder(bench, {"VERBENA_DIR": other}) as stranger:
             seen = findings(bench, port, other).get("VD015", "")
-            want(f"process {member.pid} " in seen and other in seen and str(stranger.pid) not in seen, seen)
+            want(
+                f"process {member.pid} " in seen
+                and other in seen
+                and str(stranger.pid) not in seen,
+                seen,
+            )
             want("VD015" not in findings(bench, port), "who came first has the port")
         with Holder(bench):
             want("VD015" not in findings(bench, port), "one directory")
@@ -82,12 +93,22 @@ def case_ps(bench):
         p = processes[one.pid]
         want_equal((p["program"], p["n_qps"], p["n_cqs"], p["n_mrs"]), ("holder", 1, 1, 1), p)
         (qp,), (cq,), (mr,) = p["qps"], p["cqs"], p["mrs"]
-        want_equal((qp["qpn"], qp["type"], qp["state"], qp["peer_qpn"]), (one.qpn, "RC", "RTS", one.qpn), qp)
+        want_equal(
+            (qp["qpn"], qp["type"], qp["state"], qp["peer_qpn"]),
+            (one.qpn, "RC", "RTS", one.qpn),
+            qp,
+        )
         want(qp["send_depth"] >= 8 and qp["recv_depth"] >= 16 and qp["recvs_waiting"] == 3, qp)
-        want_equal((cq["entries"], cq["users"], qp["send_cq"], qp["recv_cq"]), (64, 2, cq["handle"], cq["handle"]), cq)
+        want_equal(
+            (cq["entries"], cq["users"], qp["send_cq"], qp["recv_cq"]),
+            (64, 2, cq["handle"], cq["handle"]),
+            cq,
+        )
         want_equal((mr["rkey"], mr["length"], mr["access"]), (one.rkey, 4096, 5), mr)
         text = bench.verbena("ps", str(one.pid), expect=0).out
-        for word in f"0x{one.qpn:06x} RC", "local-write remote-read", "RTS", "3/", f"0x{one.rkey:08x}":
+        for word in (
+            f"0x{one.qpn:06x} RC", "local-write remote-read", "RTS", "3/", f"0x{one.rkey:08x}",
+        ):
             want(word in text, f"no {word!r} in\n{text}")
         want(str(two.pid) not in text, text)
 
@@ -111,22 +132,36 @@ def case_rdma_resource(bench):
     with Holder(bench) as one, Holder(bench) as two:
         (p,) = [p for p in bench.json("ps") if p["pid"] == one.pid]
         device = p["contexts"][0]["device"]
-        (summary,) = [d for d in json.loads(bench.verbena("rdma", "resource", "show", "-j", expect=0).out) if d["ifname"] == device]
-        want_equal([summary[kind] for kind in ("pd", "cq", "qp", "mr", "ctx", "srq")], [2, 2, 2, 2, 2, 0], summary)
+        (summary,) = [
+            d
+            for d in json.loads(bench.verbena("rdma", "resource", "show", "-j", expect=0).out)
+            if d["ifname"] == device
+        ]
+        want_equal(
+            [summary[kind] for kind in ("pd", "cq", "qp", "mr", "ctx", "srq")],
+            [2, 2, 2, 2, 2, 0],
+            summary,
+        )
         qps = json.loads(bench.verbena("rdma", "resource", "show", "qp", "-j", expect=0).out)
         want_equal(sorted((q["pid"], q["lqpn"], q["rqpn"], q["type"], q["state"]) for q in qps),
                    sorted((h.pid, h.qpn, h.qpn, "RC", "RTS") for h in (one, two)), qps)
         cqs = json.loads(bench.verbena("rdma", "resource", "show", "cq", "-j", expect=0).out)
-        want_equal(sorted((c["pid"], c["cqe"], c["users"]) for c in cqs),
-                   sorted((h.pid, p["cqs"][0]["entries"], p["cqs"][0]["users"]) for h in (one, two)), cqs)
+        want_equal(
+            sorted((c["pid"], c["cqe"], c["users"]) for c in cqs),
+            sorted((h.pid, p["cqs"][0]["entries"], p["cqs"][0]["users"]) for h in (one, two)),
+            cqs,
+        )
 
 
 def case_cm_ids(bench):
-    """Ids of rdma_cm, as verbena and iproute2 show them: a listener everywhere, and both ends of a connection."""
+    """Ids of rdma_cm, as verbena and iproute2 show them: a listener everywhere, and both ends of a
+    connection."""
     if not shutil.which("rping"):
         raise LeftOut("rping is not installed")
     prefix, env = bench.user_prefix(), bench.env()
-    server = subprocess.Popen([*prefix, "rping", "-s", "-a", "0.0.0.0", "-p", "7999"], env=env, stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [*prefix, "rping", "-s", "-a", "0.0.0.0", "-p", "7999"], env=env, stdout=subprocess.DEVNULL
+    )
     client = None
     try:
         ids = []
@@ -134,24 +169,49 @@ def case_cm_ids(bench):
             ids = [i for p in bench.json("ps") for i in p["cm_ids"]]
             if ids and ids[0]["state"] == "LISTEN":
                 break
-        want_equal([(i["device"], i["port_space"], i["src"], i["src_port"], i["qpn"]) for i in ids], [("", "TCP", "*", 7999, 0)], ids)
-        client = subprocess.Popen([*prefix, "rping", "-c", "-a", "127.0.0.1", "-p", "7999"], env=env, stdout=subprocess.DEVNULL)
+        want_equal(
+            [(i["device"], i["port_space"], i["src"], i["src_port"], i["qpn"]) for i in ids],
+            [("", "TCP", "*", 7999, 0)],
+            ids,
+        )
+        client = subprocess.Popen(
+            [*prefix, "rping", "-c", "-a", "127.0.0.1", "-p", "7999"],
+            env=env,
+            stdout=subprocess.DEVNULL,
+        )
         for _ in range(200):
             processes = {p["pid"]: p for p in bench.json("ps")}
-            both = [i for p in processes.values() for i in p["cm_ids"] if i["exchange"] == "ESTABLISHED"]
+            both = [
+                i for p in processes.values() for i in p["cm_ids"] if i["exchange"] == "ESTABLISHED"
+            ]
             if len(both) == 2:
                 break
-        want_equal({(i["state"], i["type"], i["src"], i["dst"]) for i in both}, {("CONNECT", "RC", "127.0.0.1", "127.0.0.1")}, both)
-        want_equal(sorted(i["qpn"] for i in both), sorted(q["qpn"] for p in processes.values() for q in p["qps"]), processes)
+        want_equal(
+            {(i["state"], i["type"], i["src"], i["dst"]) for i in both},
+            {("CONNECT", "RC", "127.0.0.1", "127.0.0.1")},
+            both,
+        )
+        want_equal(
+            sorted(i["qpn"] for i in both),
+            sorted(q["qpn"] for p in processes.values() for q in p["qps"]),
+            processes,
+        )
         text = bench.verbena("ps", str(server.pid), expect=0).out
         for word in "*:7999", "LISTEN", "ESTABLISHED", f"127.0.0.1:{both[0]['src_port']}":
             want(word in text, f"no {word!r} in\n{text}")
         want("3 CM ids" in bench.verbena("top", "-n", "1", expect=0).out, "top")
         if shutil.which("rdma", path=os.environ["PATH"] + ":/usr/sbin:/sbin"):
-            rows = json.loads(bench.verbena("rdma", "resource", "show", "cm_id", "-j", expect=0).out)
-            want_equal({(r["state"], r["pid"]) for r in rows},
-                       {("LISTEN", server.pid), ("CONNECT", server.pid), ("CONNECT", client.pid)}, rows)
-            want_equal({r["lqpn"] for r in rows if r["state"] == "CONNECT"}, {i["qpn"] for i in both}, rows)
+            rows = json.loads(
+                bench.verbena("rdma", "resource", "show", "cm_id", "-j", expect=0).out
+            )
+            want_equal(
+                {(r["state"], r["pid"]) for r in rows},
+                {("LISTEN", server.pid), ("CONNECT", server.pid), ("CONNECT", client.pid)},
+                rows,
+            )
+            want_equal(
+                {r["lqpn"] for r in rows if r["state"] == "CONNECT"}, {i["qpn"] for i in both}, rows
+            )
     finally:
         for process in filter(None, (client, server)):
             process.kill()
@@ -163,7 +223,11 @@ def case_counts(bench):
         for _ in range(5):
             holder.send()
         (qp,) = bench.json("ps")[0]["qps"]
-        want_equal((qp["sends_posted"], qp["sends_done"], qp["recvs_taken"], qp["recvs_waiting"]), (5, 5, 5, 3), qp)
+        want_equal(
+            (qp["sends_posted"], qp["sends_done"], qp["recvs_taken"], qp["recvs_waiting"]),
+            (5, 5, 5, 3),
+            qp,
+        )
         (cq,) = bench.json("ps")[0]["cqs"]
         want_equal((cq["completions"], cq["waiting"]), (10, 0), cq)
 
@@ -175,7 +239,8 @@ def samples(watcher):
 
 
 def sends_told(samples_of_top, sends):
-    """The sum of the rates, times their seconds, from the first sample to the one that has seen all those sends."""
+    """The sum of the rates, times their seconds, from the first sample to the one that has seen all
+    those sends."""
     told, before = 0, None
     for sample in samples_of_top:
         qp = sample["qps"][0]
@@ -192,8 +257,13 @@ def sends_told(samples_of_top, sends):
 
 def case_top(bench):
     with Holder(bench) as holder:
-        watcher = subprocess.Popen([*bench.user_prefix(), bench.tool(), "top", "--json", "-n", "100000", "-i", "0.3"],
-                                   env=bench.env(), stdout=subprocess.PIPE, text=True, cwd="/")
+        watcher = subprocess.Popen(
+            [*bench.user_prefix(), bench.tool(), "top", "--json", "-n", "100000", "-i", "0.3"],
+            env=bench.env(),
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd="/",
+        )
         try:
             told = sends_told(samples(watcher), lambda: [holder.send() for _ in range(SENDS)])
         finally:
@@ -201,9 +271,16 @@ def case_top(bench):
             watcher.wait()
             watcher.stdout.close()
         want(SENDS - 0.1 <= told <= SENDS + 0.1, f"the rates add up to {told} sends")
-        want_equal(len(bench.verbena("top", "--json", "-n", "3", "-i", "0.1", expect=0).out.splitlines()), 3, "samples")
+        want_equal(
+            len(bench.verbena("top", "--json", "-n", "3", "-i", "0.1", expect=0).out.splitlines()),
+            3,
+            "samples",
+        )
         text = bench.verbena("top", "-n", "1", expect=0).out
-        want(f"0x{holder.qpn:06x}" in text and "\033" not in text and "1 process, 1 QPs" in text, text)
+        want(
+            f"0x{holder.qpn:06x}" in text and "\033" not in text and "1 process, 1 QPs" in text,
+            text,
+        )
 
 
 def case_vanished(bench):
@@ -211,7 +288,10 @@ def case_vanished(bench):
     with Holder(bench) as holder:
         holder.popen.kill()
         holder.popen.wait()
-        want(any(name.endswith(".ask") for name in os.listdir(bench.run_dir)), "the dead process left no socket")
+        want(
+            any(name.endswith(".ask") for name in os.listdir(bench.run_dir)),
+            "the dead process left no socket",
+        )
         want_equal(bench.json("ps"), [], "ps after a kill")
         done = bench.verbena("ps", str(holder.pid), expect=1)
         want("does not use Verbena" in done.err, done.describe())
@@ -223,7 +303,10 @@ def case_stopped(bench):
         holder.popen.send_signal(signal.SIGSTOP)
         os.waitpid(holder.pid, os.WUNTRACED)
         done = bench.verbena("ps", expect=0)
-        want("1 process did not answer" in done.err and str(holder.pid) not in done.out, done.describe())
+        want(
+            "1 process did not answer" in done.err and str(holder.pid) not in done.out,
+            done.describe(),
+        )
         done = bench.verbena("ps", str(holder.pid), expect=1)
         want("uses Verbena but did not answer" in done.err, done.describe())
         holder.popen.send_signal(signal.SIGCONT)
@@ -231,8 +314,10 @@ def case_stopped(bench):
 
 
 def case_bad_input(bench):
-    for words, status in ((["ps", "x"], 2), (["ps", "-1"], 2), (["ps", "1", "2"], 2), (["ps", "1"], 1),
-                          (["top", "-n", "x"], 2), (["top", "-i", "0"], 2), (["top", "x"], 2)):
+    for words, status in (
+        (["ps", "x"], 2), (["ps", "-1"], 2), (["ps", "1", "2"], 2), (["ps", "1"], 1),
+        (["top", "-n", "x"], 2), (["top", "-i", "0"], 2), (["top", "x"], 2),
+    ):
         done = bench.verbena(*words, expect=status)
         want(len(done.err.splitlines()) == 1, done.describe())
     done = bench.verbena("ps", env={"VERBENA_DIR": "/proc"}, expect=0)

@@ -24,7 +24,8 @@ def case_shell(bench):
     script = """
         set -e
         ls -l /sys/class/infiniband/ /dev/infiniband /sys/class/infiniband_verbs
-        test -d /sys/class/infiniband && test -c /dev/infiniband/uverbs0 && test -w /dev/infiniband/uverbs0
+        test -d /sys/class/infiniband && test -c /dev/infiniband/uverbs0
+        test -w /dev/infiniband/uverbs0
         test ! -e /dev/infiniband/nothing && test ! -e /sys/class/infiniband_verbsX
         cat /sys/class/infiniband/*/ports/1/state //sys/class//infiniband_verbs/uverbs0/ibdev
         for d in /sys/class/infiniband/*; do ls $d/device/net; done
@@ -48,7 +49,8 @@ base = "/sys/class/infiniband/" + names[0]
 assert os.path.isfile(base + "/ports/1/gid_attrs/types/0")
 assert open(base + "/ports/1/gid_attrs/types/0").read() == "RoCE v2\\n"
 assert glob.glob("/sys/class/infiniband/*/device/net/lo")
-assert os.path.exists(os.path.realpath(base + "/device") + "/vendor"), os.path.realpath(base + "/device")
+device = os.path.realpath(base + "/device")
+assert os.path.exists(device + "/vendor"), device
 assert os.access("/dev/infiniband/uverbs0", os.R_OK | os.W_OK)
 assert not os.path.exists("/sys/class/infiniband_none")
 assert os.path.exists("/sys/devices/system") == bool(os.listdir("/sys/devices").count("system"))
@@ -74,35 +76,50 @@ def counter(text, name):
 
 
 def case_perftest_counters(bench):
-    """perftest keeps the files open and reads them again at the end: the numbers are of that time."""
+    """perftest keeps the files open and reads them again at the end: the numbers are of that
+    time."""
     if not shutil.which("ib_send_bw"):
         raise LeftOut("perftest is not installed")
     if bench.sanitized:
         raise LeftOut("perftest does not bear a preloaded library before a sanitizer's")
     port = str(bench.ports.take())
-    argv = [bench.tool(), "run", "-d", "lo", "--", "ib_send_bw", "-n", "200", "-s", "1024", "-F", "-p", port,
-            "-W", "hw_counters/out_of_buffer,hw_counters/rdma_sends,counters/port_xmit_data"]
+    argv = [
+        bench.tool(), "run", "-d", "lo", "--", "ib_send_bw", "-n", "200", "-s", "1024", "-F", "-p",
+        port, "-W",
+        "hw_counters/out_of_buffer,hw_counters/rdma_sends,counters/port_xmit_data",
+    ]
     server, client = bench.pair(argv, [*argv, "127.0.0.1"], int(port))
     want("Unable" not in server + client, server + client)
-    want(counter(client, "rdma_sends") >= 200 and counter(client, "port_xmit_data") >= 200 * 1024 // 4, client)
+    want(
+        counter(client, "rdma_sends") >= 200
+        and counter(client, "port_xmit_data") >= 200 * 1024 // 4,
+        client,
+    )
 
 
 def case_stock_librdmacm(bench):
-    """Who begins to connect by rdma_cm is told once whose it is; who is only linked with it is not."""
+    """Who begins to connect by rdma_cm is told once whose it is; who is only linked with it is
+    not."""
     if not shutil.which("rping"):
         raise LeftOut("rping is not installed")
     if bench.sanitized:
         raise LeftOut("a preloaded library and a sanitizer's do not bear each other")
     line = "is not Verbena's librdmacm"
     ours = os.path.exists(os.path.join(bench.lib, "librdmacm.so.1"))
-    done = run(bench, "--", "timeout", "5", "rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p", str(bench.ports.take()))
+    done = run(
+        bench, "--", "timeout", "5", "rping", "-c", "-a", "127.0.0.1", "-C", "1", "-p",
+        str(bench.ports.take()),
+    )
     want_equal((done.out + done.err).count(line), 0 if ours else 1, done.describe())
     done = run(bench, "--", "ib_send_bw", "--version")
     want(line not in done.out + done.err, done.describe())
 
 
 def rdma(bench, *words, **options):
-    if not any(os.path.exists(os.path.join(folder, "rdma")) for folder in ("/usr/bin", "/usr/sbin", "/sbin", "/bin")):
+    if not any(
+        os.path.exists(os.path.join(folder, "rdma"))
+        for folder in ("/usr/bin", "/usr/sbin", "/sbin", "/bin")
+    ):
         raise LeftOut("iproute2's rdma is not installed")
     return bench.verbena("rdma", *words, **options)
 
@@ -113,7 +130,12 @@ def case_rdma_shows_devices(bench):
     links = json.loads(rdma(bench, "link", "show", "-j", expect=0).out)
     want_equal({link["ifname"]: link["netdev"] for link in links}, names, "links")
     for link in links:
-        want(link["port"] == 1 and link["state"] in ("ACTIVE", "DOWN") and link["netdev_index"] == socket.if_nametoindex(link["netdev"]), link)
+        want(
+            link["port"] == 1
+            and link["state"] in ("ACTIVE", "DOWN")
+            and link["netdev_index"] == socket.if_nametoindex(link["netdev"]),
+            link,
+        )
     # Without the shorter form, through a shell, and of one device.
     text = run(bench, "--", "sh", "-c", "rdma link show vrb0/1", expect=0).out
     want(text.startswith("link vrb0/1 state ") and f"netdev {links[0]['netdev']} " in text, text)
@@ -121,14 +143,20 @@ def case_rdma_shows_devices(bench):
     want_equal([d["ifname"] for d in devices], [link["ifname"] for link in links], "devices")
     want(all(d["node_type"] == "ca" and len(d["node_guid"]) == 19 for d in devices), devices)
     counters = json.loads(rdma(bench, "statistic", "show", "-j", expect=0).out)
-    want(all(c["port"] == 1 and "out_of_buffer" in c and "rcvd_pkts" in c for c in counters) and len(counters) == len(links), counters)
+    want(
+        all(c["port"] == 1 and "out_of_buffer" in c and "rcvd_pkts" in c for c in counters)
+        and len(counters) == len(links),
+        counters,
+    )
 
 
 def case_rdma_refuses(bench):
     done = rdma(bench, "link", "add", "x0", "type", "rxe", "netdev", "lo", expect=1)
     want("not supported" in done.out + done.err, done.describe())
     rdma(bench, "dev", "show", "none0", expect=1)
-    want_equal(run(bench, "--", "rdma", "resource", "show", "mr", expect=1).out, "", "what is not told")
+    want_equal(
+        run(bench, "--", "rdma", "resource", "show", "mr", expect=1).out, "", "what is not told"
+    )
 
 
 def case_no_preload(bench):
@@ -138,10 +166,14 @@ def case_no_preload(bench):
 
 
 def case_options(bench):
-    out = run(bench, "-d", "lo", "-t", "udp", "-l", "info", "-p", "4999", "--log-file", "/dev/null", "--", "env",
-              expect=0).out.splitlines()
-    for line in ("VERBENA_DEVICES=lo", "VERBENA_TRANSPORT=udp", "VERBENA_LOG=info", "VERBENA_UDP_PORT=4999",
-                 "VERBENA_LOG_FILE=/dev/null"):
+    out = run(
+        bench, "-d", "lo", "-t", "udp", "-l", "info", "-p", "4999", "--log-file", "/dev/null", "--",
+        "env", expect=0,
+    ).out.splitlines()
+    for line in (
+        "VERBENA_DEVICES=lo", "VERBENA_TRANSPORT=udp", "VERBENA_LOG=info", "VERBENA_UDP_PORT=4999",
+        "VERBENA_LOG_FILE=/dev/null",
+    ):
         want(line in out, f"no {line} in {out}")
     out = run(bench, "-d", "lo", "--", "ls", "/sys/class/infiniband", expect=0).out
     want_equal(out, "vrb0\n", "the devices of -d lo")
@@ -151,9 +183,11 @@ def case_options(bench):
 
 def case_statuses(bench):
     for words, status in (
-            (["--", "sh", "-c", "exit 42"], 42), (["--", "/no/such/program"], 127), (["--", "/etc"], 126), ([], 2),
-            (["-x", "--", "true"], 2), (["--nonsense", "--", "true"], 2), (["-p", "0", "--", "true"], 2),
-            (["-p"], 2), (["-t", "carrier-pigeon", "--", "true"], 2), (["-l", "loud", "--", "true"], 2)):
+        (["--", "sh", "-c", "exit 42"], 42), (["--", "/no/such/program"], 127),
+        (["--", "/etc"], 126), ([], 2), (["-x", "--", "true"], 2),
+        (["--nonsense", "--", "true"], 2), (["-p", "0", "--", "true"], 2), (["-p"], 2),
+        (["-t", "carrier-pigeon", "--", "true"], 2), (["-l", "loud", "--", "true"], 2),
+    ):
         done = run(bench, *words, expect=status)
         if status != 42:
             want(len(done.err.splitlines()) == 1, done.describe())

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs the tool and the programs of its suite where an ordinary user can: a staged copy of build/bin and build/lib.
+"""Runs the tool and the programs of its suite where an ordinary user can: a staged copy of
+build/bin and build/lib.
 
-Each file of this folder has one test per subcommand: functions of one argument, a ToolBench, which main() runs.
+Each file of this folder has one test per subcommand: functions of one argument, a ToolBench, which
+main() runs.
 """
 import json
 import os
@@ -13,7 +15,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 from harness import Bench, Failure, LeftOut, run_table, sanitizer_runtime, skip  # noqa: E402,F401
 
-LINKS = ("ibv_devices", "ibv_devinfo", "ibv_asyncwatch", "show_gids", "ibdev2netdev", "get-rdma-device-info")
+LINKS = (
+    "ibv_devices", "ibv_devinfo", "ibv_asyncwatch", "show_gids", "ibdev2netdev",
+    "get-rdma-device-info",
+)
 
 
 class Done:
@@ -52,14 +57,22 @@ class ToolBench(Bench):
     def tool(self, name="verbena"):
         return os.path.join(self.bin, name)
 
-    def call(self, argv, env=None, expect=None, prefix=None, stdin=None, limit=120, no_library=False):
-        """Runs a program to its end, stdout and stderr apart; `expect` is the exit status it must have."""
+    def call(
+        self, argv, env=None, expect=None, prefix=None, stdin=None, limit=120, no_library=False
+    ):
+        """Runs a program to its end, stdout and stderr apart; `expect` is the exit status it must
+        have."""
         environment = self.env(env)
         if no_library:
             environment.pop("LD_LIBRARY_PATH")
         prefix = self.user_prefix() if prefix is None else prefix
-        done = Done(argv, subprocess.run([*prefix, *argv], env=environment, capture_output=True, text=True, cwd="/",
-                                         input=stdin, timeout=limit, check=False))
+        done = Done(
+            argv,
+            subprocess.run(
+                [*prefix, *argv], env=environment, capture_output=True, text=True, cwd="/",
+                input=stdin, timeout=limit, check=False,
+            ),
+        )
         if expect is not None and done.status != expect:
             raise Failure(f"wanted exit status {expect}:\n{done.describe()}")
         return done
@@ -92,4 +105,6 @@ def main(cases):
 
 
 def cases_of(module):
-    return [(name[5:], function) for name, function in vars(module).items() if name.startswith("case_")]
+    return [
+        (name[5:], function) for name, function in vars(module).items() if name.startswith("case_")
+    ]

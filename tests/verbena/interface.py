@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""libverbena's interface is one thing in five places: header, library, version script, manual pages, documentation.
+"""libverbena's interface is one thing in five places: header, library, version script, manual
+pages, documentation.
 
     interface.py SOURCE_ROOT BUILD_ROOT
 
-Programs in C and C++ that use both forms of the calls that go by type are compiled with every warning an error, linked
-and run; the example of verbena(3) is compiled and linked.
+Programs in C and C++ that use both forms of the calls that go by type are compiled with every
+warning an error, linked and run; the example of verbena(3) is compiled and linked.
 """
 import glob
 import os
@@ -51,8 +52,9 @@ int main(void)
 }
 '''
 STRICT = ["-Wall", "-Wextra", "-Werror"]
-COMPILERS = [(cc, [f"-std={std}"]) for cc in ("gcc", "clang") for std in ("c11", "gnu17")] + \
-            [(cxx, [f"-std={std}"]) for cxx in ("g++", "clang++") for std in ("c++11", "c++17", "c++20")]
+COMPILERS = [(cc, [f"-std={std}"]) for cc in ("gcc", "clang") for std in ("c11", "gnu17")] + [
+    (cxx, [f"-std={std}"]) for cxx in ("g++", "clang++") for std in ("c++11", "c++17", "c++20")
+]
 SANITIZERS = {"libasan": "address", "libtsan": "thread", "libubsan": "undefined"}
 
 
@@ -66,12 +68,19 @@ def read(*path):
 
 
 def declared(header):
-    return set(re.findall(r"\b(verbena_\w+)\(", re.sub(r"/\*.*?\*/", "", header.split("#ifdef __cplusplus\n}")[0], flags=re.S)))
+    return set(
+        re.findall(
+            r"\b(verbena_\w+)\(",
+            re.sub(r"/\*.*?\*/", "", header.split("#ifdef __cplusplus\n}")[0], flags=re.S),
+        )
+    )
 
 
 def page_names(root, build):
     """Every name with a page of its own or one that leads to the page of its group."""
-    pages = glob.glob(os.path.join(root, "man", "*.3")) + glob.glob(os.path.join(build, "man", "*.3"))
+    pages = glob.glob(os.path.join(root, "man", "*.3")) + glob.glob(
+        os.path.join(build, "man", "*.3")
+    )
     for page in pages:
         target = re.match(r"\.so man3/(\S+)", read(page))
         if target and not os.path.exists(os.path.join(root, "man", target.group(1))):
@@ -83,17 +92,39 @@ def check_names(root, build):
     library = os.path.join(build, "lib", "libverbena.so.0")
     names = declared(read(root, "include", "verbena", "verbena.h"))
     places = {
-        "the library": set(re.findall(r" T (verbena_\w+)@@VERBENA_0\.1$", output("nm", "-D", "--defined-only", library), re.M)),
-        "the version script": set(re.findall(r"(verbena_\w+);", read(root, "lib", "libverbena.map"))),
+        "the library": set(
+            re.findall(
+                r" T (verbena_\w+)@@VERBENA_0\.1$",
+                output("nm", "-D", "--defined-only", library),
+                re.M,
+            )
+        ),
+        "the version script": set(
+            re.findall(r"(verbena_\w+);", read(root, "lib", "libverbena.map"))
+        ),
         "manual pages": page_names(root, build) & names,
-        "synopses of manual pages": {name for page in glob.glob(os.path.join(root, "man", "*.3"))
-                                     for name in re.findall(r"\b(verbena_\w+)\(", read(page))} & names,
-        "docs/VERBENA_API.md": set(re.findall(r"\b(verbena_\w+)\b", read(root, "docs", "VERBENA_API.md"))) & names,
+        "synopses of manual pages": {
+            name
+            for page in glob.glob(os.path.join(root, "man", "*.3"))
+            for name in re.findall(r"\b(verbena_\w+)\(", read(page))
+        }
+        & names,
+        "docs/VERBENA_API.md": set(
+            re.findall(r"\b(verbena_\w+)\b", read(root, "docs", "VERBENA_API.md"))
+        )
+        & names,
     }
     wrong = {place: sorted(names ^ found) for place, found in places.items() if names != found}
-    others = set(re.findall(r" [A-Z] (\w+)", output("nm", "-D", "--defined-only", library))) - names - {"VERBENA_0"}
+    others = (
+        set(re.findall(r" [A-Z] (\w+)", output("nm", "-D", "--defined-only", library)))
+        - names
+        - {"VERBENA_0"}
+    )
     if wrong or others or len(names) < 20:
-        sys.exit(f"{len(names)} functions are declared; elsewhere: {wrong}; exported too: {sorted(others)}")
+        sys.exit(
+            f"{len(names)} functions are declared; elsewhere: {wrong}; "
+            f"exported too: {sorted(others)}"
+        )
     print(f"{len(names)} functions: declared, exported, documented")
 
 
@@ -101,10 +132,16 @@ def check_needs(build):
     """Whom the library leans on; sanitizers bring their own."""
     listing = output("readelf", "-d", os.path.join(build, "lib", "libverbena.so.0"))
     needed = re.findall(r"NEEDED.*\[(.*?)\]", listing)
-    extra = [n for n in needed if not re.match(r"libibverbs\.so\.1|libc\.so|ld-linux|lib(a|t|ub)san", n)]
+    extra = [
+        n for n in needed if not re.match(r"libibverbs\.so\.1|libc\.so|ld-linux|lib(a|t|ub)san", n)
+    ]
     if extra or "SONAME" not in listing or "libverbena.so.0" not in listing:
         sys.exit(f"libverbena needs {extra}")
-    return [f"-fsanitize={name}" for lib, name in SANITIZERS.items() if any(n.startswith(lib) for n in needed)]
+    return [
+        f"-fsanitize={name}"
+        for lib, name in SANITIZERS.items()
+        if any(n.startswith(lib) for n in needed)
+    ]
 
 
 def manual_example(root):
@@ -127,10 +164,17 @@ def check_programs(root, build, sanitize):
             with open(source, "w", encoding="utf-8") as text:
                 text.write(PROGRAM)
             program = os.path.join(tmp, "program")
-            command = [compiler, *flags, *STRICT, *sanitize, "-I", os.path.join(root, "include"), source, "-o", program,
-                       "-L", lib, "-lverbena", "-libverbs"]
+            command = [
+                compiler, *flags, *STRICT, *sanitize, "-I", os.path.join(root, "include"), source,
+                "-o", program, "-L", lib, "-lverbena", "-libverbs",
+            ]
             subprocess.run(command, check=True)
-            subprocess.run([program], check=True, stdout=subprocess.DEVNULL, env={**os.environ, "LD_LIBRARY_PATH": lib})
+            subprocess.run(
+                [program],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "LD_LIBRARY_PATH": lib},
+            )
             ran += 1
             if "+" not in compiler:
                 with open(source, "w", encoding="utf-8") as text:

@@ -4,9 +4,10 @@
 
     packets.py BUILD_DIR one_host|hosts
 
-one_host: an ordinary user, on the virtual segment of the loopback device, where a receiver that is not scheduled for some
-time loses packets: so there what arrives must be right, and no number is wanted that a busy machine may not give.  hosts: two namespaces joined by a veth pair,
-where the kernel's own packets are seen and `verbena capture` is compared with what was sent by sockets.
+one_host: an ordinary user, on the virtual segment of the loopback device, where a receiver that is
+not scheduled for some time loses packets: so there what arrives must be right, and no number is
+wanted that a busy machine may not give.  hosts: two namespaces joined by a veth pair, where the
+kernel's own packets are seen and `verbena capture` is compared with what was sent by sockets.
 """
 import os
 import re
@@ -38,13 +39,15 @@ class Packets(ToolBench):
             ("tests/verbena", "pcap_list_verbena"))}
         self.dirs = [self.run_dir] * 2
         if hosts:
-            # Whoever runs there is root, if only in a user namespace, and runs in directories of his own.
+            # Whoever runs there is root, if only in a user namespace, and runs in directories of
+            # his own.
             self.dirs = [os.path.join(self.dir, f"host{host}") for host in (0, 1)]
             for path in self.dirs:
                 os.mkdir(path, 0o700)
 
     def _prefix(self, host):
-        # On a namespace's interface raw packets need a right; on the loopback device an ordinary user has none.
+        # On a namespace's interface raw packets need a right; on the loopback device an ordinary
+        # user has none.
         return self.hosts.enter(host) if self.hosts else self.user_prefix()
 
     def place_env(self, host):
@@ -71,12 +74,21 @@ class Packets(ToolBench):
         return self.call(argv, self.place_env(host), expect, self._prefix(host), **options)
 
     def capture(self, port, *more):
-        return self.begin(1, [self.programs["example_udp_capture"], "-d", self.device, "-t", "1", *more, str(port)],
-                          "capturing on")
+        return self.begin(
+            1,
+            [self.programs["example_udp_capture"], "-d", self.device, "-t", "1", *more, str(port)],
+            "capturing on",
+        )
 
     def generate(self, port, *more):
         address = ["-m", self.mac(1), "-a", self.hosts.address(1)] if self.hosts else []
-        return self.here(0, [self.programs["example_udp_generate"], "-d", self.device, *address, *map(str, more), str(port)])
+        return self.here(
+            0,
+            [
+                self.programs["example_udp_generate"], "-d", self.device, *address, *map(str, more),
+                str(port),
+            ],
+        )
 
     def generate_until(self, process, port, *more):
         """Again and again, until the capture has what it waits for."""
@@ -89,7 +101,9 @@ class Packets(ToolBench):
         return self.done(process)
 
     def mac(self, host):
-        shown = self.call(["ip", "link", "show", netns.IFNAME], prefix=self.hosts.enter(host), expect=0).out
+        shown = self.call(
+            ["ip", "link", "show", netns.IFNAME], prefix=self.hosts.enter(host), expect=0
+        ).out
         return re.search(r"link/ether (\S+)", shown).group(1)
 
     def tool_capture(self, *words):
@@ -97,7 +111,9 @@ class Packets(ToolBench):
 
     def listed(self, path):
         """[(length, bytes)] of a pcap file, as libpcap reads it."""
-        lines = self.call([self.programs["pcap_list_verbena"], path], expect=0, prefix=[]).out.splitlines()
+        lines = self.call(
+            [self.programs["pcap_list_verbena"], path], expect=0, prefix=[]
+        ).out.splitlines()
         want_equal(lines[0], "EN10MB", "link type")
         return [(int(line.split()[0]), bytes.fromhex(line.split()[1])) for line in lines[1:]]
 
@@ -113,7 +129,11 @@ def udp(frame):
     want_equal(checksum(ip[:20]), 0, "IP checksum")
     length = struct.unpack(">H", ip[24:26])[0]
     if ip[26:28] != b"\0\0":
-        want_equal(checksum(ip[12:20] + struct.pack(">HH", 17, length) + ip[20:20 + length]), 0, "UDP checksum")
+        want_equal(
+            checksum(ip[12:20] + struct.pack(">HH", 17, length) + ip[20 : 20 + length]),
+            0,
+            "UDP checksum",
+        )
     return struct.unpack(">H", ip[22:24])[0], ip[28:20 + length]
 
 
@@ -177,11 +197,21 @@ def case_tool(bench):
     path = bench.file("rule.pcap")
     capture = bench.tool_capture("--dport", "5000", "-c", "50", path)
     bench.generate(5001, "-n", 10)
-    want("50 packets, 7100 bytes" in bench.generate_until(capture, 5000, "-n", 50, "-s", 100), capture.describe())
+    want(
+        "50 packets, 7100 bytes" in bench.generate_until(capture, 5000, "-n", 50, "-s", 100),
+        capture.describe(),
+    )
     packets = [(length, *udp(frame)) for length, frame in bench.listed(path)]
     numbers = [struct.unpack(">Q", payload[:8])[0] for _, _, payload in packets]
-    want_equal([(length, port, payload[8:]) for length, port, payload in packets], [(142, 5000, bytes(92))] * 50, "packets")
-    want(all(number < 50 for number in numbers) and (numbers == list(range(50)) or not bench.hosts), numbers)
+    want_equal(
+        [(length, port, payload[8:]) for length, port, payload in packets],
+        [(142, 5000, bytes(92))] * 50,
+        "packets",
+    )
+    want(
+        all(number < 50 for number in numbers) and (numbers == list(range(50)) or not bench.hosts),
+        numbers,
+    )
 
 
 def case_tool_filter(bench):
@@ -189,7 +219,12 @@ def case_tool_filter(bench):
     capture = bench.tool_capture("--dport", "5000", "-c", "5", "--filter", "less 100", path)
     bench.generate(5000, "-n", 3, "-s", 100)
     text = bench.generate_until(capture, 5000, "-n", 5, "-s", 20)
-    want("5 packets, 310 bytes, 3 did not match" in text or not bench.hosts and "5 packets, 310 bytes" in text, text)
+    want(
+        "5 packets, 310 bytes, 3 did not match" in text
+        or not bench.hosts
+        and "5 packets, 310 bytes" in text,
+        text,
+    )
     want_equal([length for length, _ in bench.listed(path)], [62] * 5, "lengths")
 
 
@@ -198,7 +233,9 @@ def case_tool_sniffer(bench):
     path = bench.file("all.pcap")
     tool = bench.tool_capture("-c", "20", path)
     capture = bench.capture(5000, "-n", "20")
-    want(counts(bench.generate_until(capture, 5000, "-n", 30))[0] >= 20, "what the other program got")
+    want(
+        counts(bench.generate_until(capture, 5000, "-n", 30))[0] >= 20, "what the other program got"
+    )
     bench.generate_until(tool, 5000, "-n", 30)
     numbers = [struct.unpack(">Q", udp(frame)[1][:8])[0] for _, frame in bench.listed(path)
                if frame[12:14] == b"\x08\0" and frame[23] == 17 and udp(frame)[0] == 5000]
@@ -227,28 +264,42 @@ def case_tool_pipe(bench):
 
 def case_tool_bad_usage(bench):
     rows = (
-        ([], 2), (["a", "b"], 2), (["-c", "0", "f"], 2), (["-c", "x", "f"], 2), (["-s", "-1", "f"], 2), (["-s", "x", "f"], 2),
-        (["--dport", "65536", "f"], 2), (["--dport", "-1", "f"], 2), (["--dport", "", "f"], 2), (["--proto", "256", "f"], 2),
-        (["--dmac", "1:2:3:4:5", "f"], 2), (["--dmac", "1:2:3:4:5:6:7", "f"], 2), (["--sip", "1.2.3", "f"], 2),
-        (["--type", "x", "f"], 2), (["--nonsense", "f"], 2), (["-d", "nope", "f"], 3), (["-i", "nope", "f"], 3),
-        (["-d", bench.device, "-i", "lo", "f"], 2), (["-d", bench.device, "-f", "((", "/dev/null"], 2),
-        (["-d", bench.device, "/nowhere/f"], 1))
+        ([], 2), (["a", "b"], 2), (["-c", "0", "f"], 2), (["-c", "x", "f"], 2),
+        (["-s", "-1", "f"], 2), (["-s", "x", "f"], 2), (["--dport", "65536", "f"], 2),
+        (["--dport", "-1", "f"], 2), (["--dport", "", "f"], 2), (["--proto", "256", "f"], 2),
+        (["--dmac", "1:2:3:4:5", "f"], 2), (["--dmac", "1:2:3:4:5:6:7", "f"], 2),
+        (["--sip", "1.2.3", "f"], 2), (["--type", "x", "f"], 2), (["--nonsense", "f"], 2),
+        (["-d", "nope", "f"], 3), (["-i", "nope", "f"], 3),
+        (["-d", bench.device, "-i", "lo", "f"], 2),
+        (["-d", bench.device, "-f", "((", "/dev/null"], 2), (["-d", bench.device, "/nowhere/f"], 1),
+    )
     for words, status in rows:
         done = bench.here(1, [bench.tool(), "capture", *words], expect=status)
         want(len(done.err.splitlines()) == 1 and not done.out, done.describe())
-    done = bench.here(1, ["sh", "-c", f"{bench.tool()} capture -d {bench.device} -s 0.2 /dev/full"], expect=1)
+    done = bench.here(
+        1, ["sh", "-c", f"{bench.tool()} capture -d {bench.device} -s 0.2 /dev/full"], expect=1
+    )
     want("No space left" in done.err, done.describe())
 
 
 def case_kernel_packets(bench):
     """What ordinary sockets send is captured with right checksums, other protocols are not."""
     path = bench.file("kernel.pcap")
-    capture = bench.tool_capture("--dport", "6000", "--sip", bench.hosts.address(0), "-c", "10", path)
-    code = ("import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-            "for i in range(10): s.sendto(b'x' * (100 * i + 1), ({0!r}, 6001)); s.sendto(b'y' * (100 * i + 1), ({0!r}, 6000))\n")
+    capture = bench.tool_capture(
+        "--dport", "6000", "--sip", bench.hosts.address(0), "-c", "10", path
+    )
+    code = (
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "for i in range(10): s.sendto(b'x' * (100 * i + 1), ({0!r}, 6001)); "
+        "s.sendto(b'y' * (100 * i + 1), ({0!r}, 6000))\n"
+    )
     bench.here(0, [sys.executable, "-c", code.format(bench.hosts.address(1))])
     bench.done(capture)
-    want_equal([udp(frame) for _, frame in bench.listed(path)], [(6000, b"y" * (100 * i + 1)) for i in range(10)], "packets")
+    want_equal(
+        [udp(frame) for _, frame in bench.listed(path)],
+        [(6000, b"y" * (100 * i + 1)) for i in range(10)],
+        "packets",
+    )
 
 
 def case_tool_refused(bench):
@@ -276,20 +327,32 @@ def case_tcpdump_agrees(bench):
     bench.generate(5000, "-n", 5)
     bench.done(capture)
     try:
-        done = subprocess.run(["tcpdump", "-nvr", path], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["tcpdump", "-nvr", path], capture_output=True, text=True, check=False
+        )
     except FileNotFoundError:
         raise LeftOut("tcpdump is not installed") from None
-    want_equal((done.stdout.count("UDP, length 64"), done.stdout.count("bad")), (5, 0), done.stdout + done.stderr)
+    want_equal(
+        (done.stdout.count("UDP, length 64"), done.stdout.count("bad")),
+        (5, 0),
+        done.stdout + done.stderr,
+    )
 
 
-ANYWHERE = ("examples", "many", "ends_by_count", "example_bad_usage", "tool", "tool_filter", "tool_sniffer", "tool_ends", "tool_pipe",
-            "tool_bad_usage")
+ANYWHERE = (
+    "examples", "many", "ends_by_count", "example_bad_usage", "tool", "tool_filter", "tool_sniffer",
+    "tool_ends", "tool_pipe", "tool_bad_usage",
+)
 HOSTS = ("kernel_packets", "tool_refused", "large", "tcpdump_agrees")
 
 
 def run(names, build, hosts=None):
     with Packets(build, hosts) as bench:
-        return run_table([(name, globals()["case_" + name]) for name in names], bench, sys.argv[3] if len(sys.argv) > 3 else None)
+        return run_table(
+            [(name, globals()["case_" + name]) for name in names],
+            bench,
+            sys.argv[3] if len(sys.argv) > 3 else None,
+        )
 
 
 def main():
