@@ -17,7 +17,7 @@ from harness import Failure
 
 PINGPONG = ["ibv_rc_pingpong", "-n", "50", "-g", "0", "-d", "lo0"]
 LOOPBACK = {"VERBENA_DEVICES": "lo0=lo", "VERBENA_LOG": "warn"}
-LIMIT_S = 120
+LIMIT_S = harness.LIMIT_S
 
 # Neither place can be written to, nor seen what is there.
 NO_PLACES = "for d in /dev/shm /tmp; do mount -t tmpfs -o ro,mode=755 none $d; done; exec \"$@\""

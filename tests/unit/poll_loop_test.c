@@ -160,7 +160,6 @@ static void nothing_expires_before_all_queues_are_served(void **state)
 	qp->wq.dest_qpn ^= 1;	/* nobody's */
 	memory[0]++;
 	post_write();
-	qp->wq.dest_qpn ^= 1;
 
 	lock_acquire(r->lock);
 	before = retransmitted();
@@ -168,6 +167,7 @@ static void nothing_expires_before_all_queues_are_served(void **state)
 	while (!time_reached(end, clock_now()))
 		vrb_poll_once(1);
 	assert_int_equal(retransmitted(), before);
+	qp->wq.dest_qpn ^= 1;
 	lock_release(r->lock);
 
 	while (!vrb_cq_take_some(cq, 1, &wc)) {
