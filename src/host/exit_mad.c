@@ -104,7 +104,7 @@ int host_exit_mad_watch(struct host *h)
 	snprintf(here, sizeof(here), "/proc/self/fd/%d", h->dir.fd);
 	if (inotify_add_watch(fd, here, IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR) >= 0)
 		return fd;
-	log_info(LOG_HOST, "cannot watch %s (%s): peers of a process that dies will not be told",
+	log_info(LOG_HOST, "cannot watch %s (%s): peers will not be notified when a process dies",
 		 h->dir.path, strerror(errno));
 	close(fd);
 	return -1;

@@ -14,12 +14,12 @@
 #include "util/time.h"
 #include "util/tuning.h"
 
-#define UNUSED_TIMEOUT (10 * VRB_SECOND)	/* what follows may be the end of the memory */
-#define QUIET_TIMEOUT  (100 * VRB_MSEC)	/* here the memory stays registered */
+#define UNUSED_TIMEOUT (10 * VRB_SECOND)	/* the caller may unmap the memory next */
+#define QUIET_TIMEOUT  (100 * VRB_MSEC)		/* the memory stays registered */
 
 /*
- * Is the value still in *p because a process is slow? Not if it is dead, or so slow that it must be
- * stopped.
+ * Waits until *hazard no longer holds the value. Gives up if the process in `slot` has died, or
+ * after the timeout, when it is probably stopped.
  */
 static void wait_hazard(struct local *l, unsigned int slot, const struct lane *lane,
 			const uint32_t *hazard, uint32_t value, uint64_t timeout)
@@ -45,10 +45,11 @@ static void wait_hazard(struct local *l, unsigned int slot, const struct lane *l
 	}
 }
 
-/* L8.  Waits for the hazards that name key `index`, or for all that stand now if it is 0. */
+/* L8.  Waits for the hazards that name key `index`, or for all that are set now if it is 0. */
 static void wait_hazards(struct local *l, uint32_t index, uint64_t timeout)
 {
-	full_fence();	/* what makes the access illegal is before, the hazards are read after */
+	/* L8: the store that revokes the access comes before the loads of the hazards. */
+	full_fence();
 	for (unsigned int slot = 0; slot < SEG_PEERS; slot++) {
 		const struct lane *lane;
 

@@ -24,7 +24,7 @@ static uint32_t qp_right(enum mem_access access)
 	}
 }
 
-static bool listens(const struct seg_qp *target, const struct wq_qp *wq)
+static bool accepts_requests(const struct seg_qp *target, const struct wq_qp *wq)
 {
 	if (target->type != IBV_QPT_RC || target->dest_qpn != wq->qpn || wq->type != IBV_QPT_RC)
 		return false;
@@ -44,7 +44,7 @@ bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq
 	if (!load_relaxed(&peer->cma))
 		return false;
 	o->entry = peer_map_qp(&peer->map, wq->dest_qpn, &o->target);
-	return o->entry != NULL && listens(&o->target, wq);
+	return o->entry != NULL && accepts_requests(&o->target, wq);
 }
 
 /*
@@ -106,11 +106,11 @@ enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *w
 }
 
 /*
- * The last bytes of a request are a segment of their own on our side. The kernel copies our
- * segments in order, but the bytes of one in any order, and programs spin on the last byte. On
- * architectures with weak store order they are a segment of their own on the remote side too: when
- * the kernel has finished a segment there, it drops its page references by atomics that are full
- * barriers, before it copies the next.
+ * Programs spin on the last byte of a request, so it must be written last. The kernel copies local
+ * segments in order, but the bytes of one segment in any order: the last TAIL bytes are a local
+ * segment of their own. On architectures with weak store order they are a remote segment of their
+ * own as well: between two remote segments the kernel drops page references with atomics that are
+ * full barriers.
  */
 #define TAIL UINT64_C(8)
 
@@ -195,7 +195,7 @@ static unsigned int advance(struct iovec *v, unsigned int n, uint64_t done)
 	return n;
 }
 
-/* A refusal is permanent: the kernel's decision does not depend on the address. */
+/* The kernel's refusal does not depend on the address, so it is permanent. */
 static void note_refusal(struct onesided *o)
 {
 	if (errno == EPERM || errno == ENOSYS)
@@ -212,8 +212,8 @@ static unsigned int whole_requests(const struct onesided *o, uint64_t done)
 }
 
 /*
- * Data read is valid only if the peer still owned that memory: the kernel marks a process before it
- * unmaps it. A write has happened by then in any case.
+ * Data read is valid only if the peer still owned the memory after the copy: the kernel marks the
+ * keeper's word of a process before it unmaps the memory. A write needs no such check.
  */
 static bool is_valid(const struct onesided *o, move_fn fn)
 {
@@ -288,7 +288,7 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 
 void onesided_end(struct onesided *o)
 {
-	/* Release: the copies precede the owner's view of the keys as unused. */
+	/* L8, release: the copies end before the owner can see the keys as unused. */
 	for (unsigned int i = 0; i < o->n_key; i++)
 		store_release(&o->peer->map.lane->hazard[i], 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One-sided access to a peer's memory without its CPU: this process does the checks of the peer's
- * NIC, on the tables that the peer published, then one system call.
+ * One-sided access to a peer's memory without its CPU: this process does the checks that a NIC
+ * of the peer would do, on the tables that the peer has published, and copies with one system call.
  *
  * Use of a key (L8): publish its index as a hazard in our lane, full fence, check that the entry is
  * live and the QP accepts requests, copy, clear the hazard (release). The owner makes the entry
@@ -47,8 +47,8 @@ struct onesided {
 bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq_qp *wq);
 
 /*
- * Adds a request: [va, va + len) under rkey, from or to seg[0..n). Returns false, unchanged, if the
- * access is not plainly permitted or there is no room.
+ * Adds a request: [va, va + len) under rkey, from or to seg[0..n). Returns false and leaves *o
+ * unchanged if the tables do not clearly permit the access, or if there is no room.
  */
 bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 		  enum mem_access access, const struct wq_seg *seg, unsigned int n);

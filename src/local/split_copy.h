@@ -31,13 +31,13 @@
 struct local;
 struct local_peer;
 
-/* What the receiver tells the sender; the payload of a LANE_OFFER. */
+/* The receiver's offer to the sender; the payload of a LANE_OFFER. */
 struct split_copy_offer {
 	uint32_t id;
-	uint32_t qpn;		/* the sender's QP, */
-	uint32_t psn;		/* and its request */
+	uint32_t qpn;		/* of the sender's QP */
+	uint32_t psn;		/* of its request */
 	uint32_t key;		/* index of the key of the receive's memory */
-	uint64_t addr;		/* the receive, in the receiver's memory */
+	uint64_t addr;		/* of the receive buffer, in the receiver's address space */
 	uint32_t length;
 	uint32_t piece;
 };
@@ -49,14 +49,15 @@ struct split_copy {
 	uint32_t length;
 	uint32_t piece;
 	uint32_t front;		/* pieces that this side has taken */
-	uint32_t back;		/* and the other, as far as is known */
-	bool alone;		/* what the other side says makes no sense: it has no part in this */
+	uint32_t back;		/* pieces that the sender had taken at the last look */
+	bool alone;		/* the sender's claim was invalid: the receiver copies everything */
 };
 
 enum split_copy_outcome {
-	SPLIT_COPY_DONE,	/* the sender's pieces are in their place */
-	SPLIT_COPY_FAILED,	/* it could not copy one: they are still to be copied */
-	SPLIT_COPY_LOST,	/* it is dead, or stopped in the middle: the message must not be delivered now */
+	SPLIT_COPY_DONE,	/* the sender has copied its pieces */
+	SPLIT_COPY_FAILED,	/* it could not copy a piece: the receiver must copy all of them */
+	/* it died or stopped while copying: the message must not be delivered now */
+	SPLIT_COPY_LOST,
 };
 
 void split_copy_open(struct split_copy *h, struct lane *lane, uint32_t length);
@@ -64,37 +65,37 @@ void split_copy_open(struct split_copy *h, struct lane *lane, uint32_t length);
 /* The next piece for the receiver; false if there is none left. */
 bool split_copy_take(struct split_copy *h, uint64_t *at, uint64_t *len);
 
-/* Leaves nothing to claim, when the receiver goes on no further. */
+/* Takes all remaining pieces, when the receiver stops copying: the sender can claim no more. */
 void split_copy_close(struct split_copy *h);
 
-/* Where the sender's part begins, once nothing is left; the length if it has none. */
+/* Offset of the sender's part, once no piece is left; the length if the sender has none. */
 uint64_t split_copy_sender_part(const struct split_copy *h);
 
-/* Then: waits for what the sender has claimed. */
+/* Waits until the sender has copied the pieces that it has claimed. */
 enum split_copy_outcome split_copy_await(const struct split_copy *h, struct local *l,
 					 uint64_t incarnation);
 
 /*
- * The sender's next piece, of which it has `mine` already; false if there is none, or the offer is
- * past.
+ * Claims the sender's next piece; it has `mine` already. Returns false if there is none, or if the
+ * offer has ended.
  */
 bool split_copy_claim(struct lane_split_copy *shared, const struct split_copy_offer *offer,
-		      uint32_t mine, uint64_t *at,
-		uint64_t *len);
+		      uint32_t mine, uint64_t *at, uint64_t *len);
 
 /* The sender has copied `mine` pieces, or has failed to. */
 void split_copy_report(struct lane_split_copy *shared, const struct split_copy_offer *offer,
 		       uint32_t mine, bool failed);
 
 /*
- * Offers the rest to the process of that incarnation; false if it would not see that soon. Must
+ * Offers the rest to the process of that incarnation. Returns false if it would not see the offer
+ * soon. Must
  * hold vrb.poll_lock.
  */
 bool local_offer(struct local *l, struct local_peer *peer, uint64_t incarnation,
 		 const struct split_copy_offer *offer);
 
 /*
- * Copies what the offer leaves us from `src`, which is offer->length long and pinned. Must hold the
+ * Copies the sender's part from `src`, which is offer->length long and pinned. Must hold the
  * lock of the QP.
  */
 void local_split_copy(struct local_peer *peer, const struct split_copy_offer *offer, uint64_t src);

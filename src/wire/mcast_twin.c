@@ -41,7 +41,7 @@ static int open_twin(const struct net_addr *group, uint32_t ifindex, uint16_t po
 
 	if (fd >= 0 && set_up(fd, group, ifindex, port))
 		return fd;
-	log_debug(LOG_WIRE, "second member of a multicast group: %m");
+	log_debug(LOG_WIRE, "cannot join a multicast group with a second socket: %m");
 	if (fd >= 0)
 		close(fd);
 	return -1;

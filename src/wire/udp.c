@@ -337,7 +337,7 @@ static void send_probes(int fd, const union udp_sockaddr *to, socklen_t len, uns
 	for (i = 0; i < members; i++) {
 		steer_probe_make(buf, (uint16_t)i, nonce);
 		if (sendto(fd, buf, sizeof(buf), MSG_DONTWAIT, &to->sa, len) < 0)
-			log_debug(LOG_WIRE, "steering probe: %m");
+			log_debug(LOG_WIRE, "cannot send a steering probe: %m");
 	}
 }
 
@@ -410,5 +410,5 @@ void udp_admit(struct wire *w, unsigned int keep)
 	for (unsigned int i = 0; i < UDP_FAMILIES; i++)
 		if (u->fd[i] >= 0 &&
 		    setsockopt(u->fd[i], SOL_SOCKET, option, &prog, sizeof(prog)) < 0)
-			log_debug(LOG_WIRE, "admission of connection requests: %m");
+			log_debug(LOG_WIRE, "cannot limit connection requests: %m");
 }

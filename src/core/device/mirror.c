@@ -40,7 +40,7 @@ enum {
 	OTHERS = 16,   /* limit on listeners in other processes */
 	QUEUED = 8192, /* limit on frames queued for a sniffer of this process */
 	FULL_WAIT_MS = 1,
-	DEAF_MS = 100, /* pause after a listener stayed full */
+	DEAF_MS = 100, /* no frames to a listener for this long after it stayed full */
 	BATCH = 64,
 	UDP_HEADER = 8,
 	DEFAULT_HOPS = 64,
@@ -147,8 +147,8 @@ static void read_others(void)
 }
 
 /*
- * A directory that changed recently may change again with the same mtime: within a tick of the
- * kernel, or two seconds on file systems with coarse timestamps.
+ * True if the directory cannot have changed since it was listed. Two changes may have the same
+ * mtime: within a tick of the kernel, or within two seconds on file systems with coarse timestamps.
  */
 static bool unchanged(const struct stat *st)
 {
@@ -235,7 +235,7 @@ static void queue_frame(struct mirror *t, const uint8_t *frame, uint32_t len)
 	memcpy(f->data, frame, len);
 	list_add_tail(&t->frames, &f->node);
 	if (!t->queued++ && write(t->bell, &one, sizeof(one)) < 0)
-		return; /* readable already */
+		return; /* the eventfd is readable already */
 }
 
 /* Must hold mirror_lock. */
@@ -471,7 +471,7 @@ void vrb_mirror_stop(struct vrb_device *dev)
 	pthread_mutex_unlock(&changing);
 }
 
-/* The objects are the parent's; their memory is leaked. */
+/* In a forked child. The mirrors belong to the parent; their memory is leaked. */
 void vrb_mirror_forget(void)
 {
 	pthread_mutex_init(&changing, NULL);

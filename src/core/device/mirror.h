@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shows sniffers the RoCE packets that no interface carries: packets between processes of this
- * host, as the frames they would be; on a virtual segment also packets of the UDP wire.
+ * host, in the frames that a wire would carry; on a virtual segment also packets of the UDP wire.
  *
  * A process with a sniffer listens at a socket in the run directory. While it has packets to send,
  * each process of the user looks there for listeners every LOOK_MS. While there is a listener,
- * one-sided requests become packets, and payloads are copied into them, so that there is something
- * to see. The sender mirrors each packet once. A slow listener misses packets and delays the sender
- * by at most one millisecond.
+ * one-sided requests are sent as packets, and every packet contains its payload, so that sniffers
+ * can see them. The sender mirrors each packet once. A slow listener misses packets and delays the
+ * sender by at most one millisecond.
  *
  * Its own lock is a leaf.
  */

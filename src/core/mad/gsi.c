@@ -41,7 +41,7 @@ enum {
 /* first and last interval between attempts on a full inbox */
 #define RETRY_FIRST   (100 * VRB_USEC)
 #define RETRY_LAST    (64 * VRB_MSEC)
-/* how long to try; by then the peer has retransmitted */
+/* how long a MAD stays queued; by then the peer has retransmitted it */
 #define QUEUE_TIMEOUT (10 * VRB_SECOND)
 #define BROADCAST_GAP (VRB_MSEC)
 /*
@@ -231,10 +231,10 @@ static int slot_of_id(uint64_t id)
 
 /* ---- dispatch ---- */
 
-/* The source of a MAD; it says whether vrb.poll_lock is held. */
+/* Where a MAD comes from, which also decides whether vrb.poll_lock is held. */
 enum origin {
-	FROM_WIRE,	/* or another process; vrb.poll_lock is held */
-	FROM_HERE,
+	FROM_WIRE,	/* the wire or another process; vrb.poll_lock is held */
+	FROM_HERE,	/* this process; vrb.poll_lock is not held */
 };
 
 static void reply_stateless(const struct net_path *path, const struct cm_msg *m)
@@ -261,11 +261,11 @@ static void deliver(const struct net_path *path, const uint8_t *mad, const struc
 		reply_stateless(path, m);
 }
 
-/* Its sender retransmits it, as on a network. */
+/* The sender retransmits the MAD, as after a loss on the network. */
 static void note_lost(void)
 {
 	log_limited(LOG_CORE, LOG_WARN,
-		    "dropped a MAD: too many wait for processes that do not take theirs");
+		    "dropped a MAD: too many are queued for processes that do not read them");
 }
 
 static bool is_self(int slot)
@@ -398,7 +398,7 @@ void vrb_gsi_input(const struct roce_pkt *pkt, uint64_t now)
 	dispatch(&pkt->path, pkt->payload, FROM_WIRE, now);
 }
 
-/* The process that passed the MAD on has done the lookup; it is not passed on again. */
+/* The process that passed the MAD on did the lookup, so it is delivered here in any case. */
 void vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len, uint64_t now)
 {
 	struct cm_msg m;

@@ -18,7 +18,7 @@
 #include "util/compiler.h"
 
 enum {
-	/* only yields between checks for this long: most answers arrive by then; */
+	/* yields between checks for this long, because most answers arrive by then; */
 	EAGER_US = 100,
 	/* then sleeps between checks, and the progress thread works as well */
 	PAUSE_US = 50,
@@ -58,7 +58,7 @@ static bool changes_the_peer(const struct send_wqe *w)
 	}
 }
 
-/* In SQD the QP finishes only what it has begun; otherwise also what is posted. */
+/* In SQD the QP finishes only the requests it has started; otherwise all that are posted. */
 static uint32_t last_to_be_done(const struct wq_qp *wq)
 {
 	switch (wq->state) {

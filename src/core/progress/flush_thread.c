@@ -41,7 +41,7 @@ static struct {
 };
 
 /* The QP may have been destroyed or reset meanwhile. */
-static void tell(const struct job *job, bool ok)
+static void report(const struct job *job, bool ok)
 {
 	struct vrb_qp *qp;
 	uint64_t now;
@@ -64,7 +64,7 @@ static void run(struct job *job)
 	bool ok = msync(job->from, job->len, MS_SYNC) == 0;
 
 	mr_entry_put(job->entry);
-	tell(job, ok);
+	report(job, ok);
 	free(job);
 }
 

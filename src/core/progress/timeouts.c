@@ -44,7 +44,7 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 	lock_release(&qp->lock);
 }
 
-static enum reason what_network_said(const struct net_addr *peer, uint64_t now)
+static enum reason network_reason(const struct net_addr *peer, uint64_t now)
 {
 	switch (path_errors_latest(vrb.wire->path_errors, peer, now)) {
 	case 0:
@@ -113,7 +113,7 @@ static bool expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 	    vrb_peer_defers_timeout(qp, roce_ack_overdue(&qp->roce, now), now))
 		roce_defer_timeout(&qp->roce, now);
 	if (time_reached(roce_next_timeout(&qp->roce), now)) {
-		qp->wq.unreached = vrb.wire ? what_network_said(&qp->wq.path.dst, now) : REASON_NONE;
+		qp->wq.unreached = vrb.wire ? network_reason(&qp->wq.path.dst, now) : REASON_NONE;
 		roce_timeout(&qp->roce, now);
 	}
 	vrb_transmit_batch(qp, b, now);
