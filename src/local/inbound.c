@@ -176,6 +176,7 @@ static unsigned int drain(struct inbound *in, unsigned int budget, local_pkt_fn 
 		pkt.pull.num_seg = 0;
 		pkt.message = head->flags & LANE_MESSAGE;
 		pkt.offer = head->flags & LANE_OFFER;
+		pkt.bare = head->flags & LANE_BARE;
 		pkt.acks = head->flags & LANE_ACK;
 		pkt.ack_psn = head->ack_psn;
 		pkt.ack_aeth = head->ack_aeth;

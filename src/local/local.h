@@ -84,6 +84,7 @@ struct local_pkt {
 	int32_t slot;			/* of the sender */
 	bool message;			/* not a packet; see LANE_MESSAGE */
 	bool offer;			/* not a packet either; see LANE_OFFER */
+	bool bare;			/* a struct message; see LANE_BARE */
 	bool acks;			/* an ACK of its queue pair comes with it: */
 	uint32_t ack_psn;
 	uint32_t ack_aeth;		/* syndrome:8 MSN:24 */

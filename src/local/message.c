@@ -22,18 +22,17 @@ struct slot_message {
 
 _Static_assert(sizeof(struct slot_message) == MESSAGE_HEADER, "what lies before the payload");
 
-void message_put(struct lane_tx *tx, struct lane_head *head, const struct message *m,
-		 const void *payload, uint32_t len)
+void message_put(struct lane_tx *tx, struct lane_head *head, const struct message *m)
 {
 	const struct slot_message s = {
 		.qpn_op = m->qpn | (uint32_t)m->op << 24,
 		.psn_flags = m->psn | (m->solicited ? SOLICITED << 24 : 0),
 		.imm = m->imm,
 	};
-	const struct lane_part parts[] = { { &s, sizeof(s) }, { payload, len } };
+	const struct lane_part parts[] = { { &s, sizeof(s) }, { m->payload, m->len } };
 
 	head->flags |= LANE_BARE;
-	lane_tx_put(tx, head, parts, len ? 2 : 1);
+	lane_tx_put(tx, head, parts, m->len ? 2 : 1);
 }
 
 bool message_get(struct message *m, const uint8_t *data, uint32_t len)
@@ -48,6 +47,8 @@ bool message_get(struct message *m, const uint8_t *data, uint32_t len)
 	m->psn = s.psn_flags & BITS_24;
 	m->solicited = s.psn_flags >> 24 & SOLICITED;
 	m->imm = s.imm;
+	m->payload = data + sizeof(s);
+	m->len = len - sizeof(s);
 	return m->op < MESSAGE_OPS;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A message: one request of an RC queue pair in one slot of a lane, without packet headers, and
- * acknowledged without a packet. docs/MESSAGES.md has its whole way.
+ * How a message (wq/message.h) travels: in one slot of a lane, acknowledged without a packet.
+ * docs/MESSAGES.md has its whole way.
  *
  * A message stands for the packet that would carry the request, and has its PSN. So messages and
  * packets of a QP mix in any order, and a receiver that does not run a message makes that packet of
  * it for the engine. Three parts:
  *
- *	struct message		what the slot says
+ *	slot			message_put(), message_get()
  *	progress word		receiver: the newest ACK of a QP, in its struct seg_qp
  *	struct message_queue	sender: which QPs wait for the word of their peer's QP
  *
@@ -29,34 +29,19 @@
 #include "local/lane.h"
 #include "local/layout.h"
 #include "util/list.h"
-
-enum message_op {
-	MESSAGE_SEND,
-	MESSAGE_SEND_IMM,
-	MESSAGE_SEND_INV,
-	MESSAGE_OPS
-};
+#include "wq/message.h"
 
 enum {
 	MESSAGE_HEADER = 12,	/* bytes of the slot before the payload */
 };
 
-struct message {
-	uint32_t qpn;		/* destination; 24 bits */
-	uint32_t psn;		/* 24 bits */
-	uint32_t imm;		/* big endian immediate, or the rkey to invalidate */
-	uint8_t op;		/* enum message_op */
-	bool solicited;
-};
-
 /*
- * Sends a message with `len` bytes of payload. lane_tx_room() has said yes for MESSAGE_HEADER + len;
- * *head is as for lane_tx_put().
+ * Sends a message. lane_tx_room() has said yes for MESSAGE_HEADER + m->len; *head is as for
+ * lane_tx_put().
  */
-void message_put(struct lane_tx *tx, struct lane_head *head, const struct message *m,
-		 const void *payload, uint32_t len);
+void message_put(struct lane_tx *tx, struct lane_head *head, const struct message *m);
 
-/* Reads what message_put() wrote; its payload is at data + MESSAGE_HEADER. False: it is none. */
+/* Reads what message_put() wrote, and checks it. False: it is none. The payload stays in data. */
 bool message_get(struct message *m, const uint8_t *data, uint32_t len);
 
 /* What an ACK says. */

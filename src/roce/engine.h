@@ -18,6 +18,7 @@
  *
  *	requester.c   send queue -> requests (RC, XRC, UC): which is next, and may it leave?
  *	request.c     a request -> its packets
+ *	message.c     a request -> a message within the host, and that -> its packet
  *	completer.c   ACK, NAK and responses -> completions
  *	responder.c   request packets: in order, lawful, answerable?
  *	execute.c     their effect: memory, receives

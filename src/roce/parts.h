@@ -112,6 +112,14 @@ void roce_requester_rewind(struct roce_qp *qp);
 bool roce_requester_take_back(struct roce_qp *qp);
 
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
+
+/*
+ * The request at sq.next if it may begin now, is a SEND of one packet, and nothing before it is to
+ * be sent again; NULL otherwise. Only its notes are taken. roce_requester_sent_plain() says that it
+ * has left as a message, which asks for an ACK.
+ */
+struct send_wqe *roce_requester_plain(struct roce_qp *qp, uint64_t now);
+void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w, uint64_t now);
 bool roce_is_local_op(const struct send_wqe *w);
 
 /* Would the next request be run in the memory of the peer, without a packet? */

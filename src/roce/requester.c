@@ -149,13 +149,18 @@ static bool window_open(const struct roce_qp *qp, const struct send_wqe *w, uint
 	return !in_flight || in_flight + psns <= window;
 }
 
+static bool is_send(const struct send_wqe *w)
+{
+	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM ||
+	       w->opcode == IBV_WR_SEND_WITH_INV;
+}
+
 /* Does the packet at req.psn consume a receive at the other end, or belong to a SEND that did? */
 static bool needs_credit(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 		return qp->req.psn == w->last_psn;
-	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM ||
-	       w->opcode == IBV_WR_SEND_WITH_INV;
+	return is_send(w);
 }
 
 static bool may_send(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)
@@ -344,6 +349,37 @@ static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
 		req->high = req->psn;
 	if (psn_before(w->last_psn, req->psn))
 		req->index++;
+}
+
+/* Does nothing wait but requests that were never begun, and may they leave? */
+static bool may_go_on(struct roce_qp *qp, uint64_t now)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+
+	return sq->next != sq->head && qp->req.index == sq->next && qp->req.psn == qp->req.high &&
+	       !qp->req.halted && qp->req.retx.next == qp->req.retx.end &&
+	       qp->retry.rnr_deadline == VRB_NEVER && roce_cc_allows(&qp->cc, now);
+}
+
+struct send_wqe *roce_requester_plain(struct roce_qp *qp, uint64_t now)
+{
+	struct send_wqe *w = sq_wqe(&qp->wq->sq, qp->req.index);
+
+	if (!may_go_on(qp, now) || w->error || !is_send(w) || w->length > qp->wq->mtu ||
+	    may_pull(qp, w))
+		return NULL;
+	take_notes(qp, w);
+	return may_send(qp, w, 0) ? w : NULL;
+}
+
+void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w, uint64_t now)
+{
+	qp->req.ssn = w->ssn;
+	qp->req.since_ack_req = 0;
+	qp->wq->sq.next++;
+	advance(qp, w, 1);
+	roce_cc_sent(&qp->cc);
+	roce_retry_sent(qp, now);
 }
 
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)

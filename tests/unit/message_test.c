@@ -75,13 +75,15 @@ static void end(void)
 }
 
 /* What a message says follows from its QP and its PSN. */
-static struct message content(uint32_t i, uint32_t psn, uint8_t *payload, uint32_t *len)
+static struct message content(uint32_t i, uint32_t psn, uint8_t *payload)
 {
-	*len = psn % 5 ? psn % 90 : psn % LEN_MAX;
-	for (uint32_t k = 0; k < *len; k++)
+	uint32_t len = psn % 5 ? psn % 90 : psn % LEN_MAX;
+
+	for (uint32_t k = 0; k < len; k++)
 		payload[k] = psn + 7 * k + i;
 	return (struct message){ .qpn = QPN + i, .psn = psn, .imm = psn * 2654435761u + i,
-				 .op = psn % MESSAGE_OPS, .solicited = psn % 3 == 0 };
+				 .op = psn % MESSAGE_OPS, .solicited = psn % 3 == 0,
+				 .len = len, .payload = payload };
 }
 
 static void send_one(uint32_t i)
@@ -89,30 +91,26 @@ static void send_one(uint32_t i)
 	struct lane_head head = { .where = LANE_INLINE };
 	uint8_t payload[LEN_MAX];
 	struct pair *p = &pairs[i];
-	struct message m;
-	uint32_t len;
+	struct message m = content(i, p->next, payload);
 
-	m = content(i, p->next, payload, &len);
-	if (under_way(p) == DEPTH || !lane_tx_room(&tx, MESSAGE_HEADER + len))
+	if (under_way(p) == DEPTH || !lane_tx_room(&tx, MESSAGE_HEADER + m.len))
 		return;
 	message_sent(&queue, &p->sender, tx.head);
-	message_put(&tx, &head, &m, payload, len);
+	message_put(&tx, &head, &m);
 	p->next = (p->next + 1) % PSNS;
 }
 
-static void want_content(const struct message *m, const struct lane_head *head,
-			 const uint8_t *data)
+static void want_content(const struct message *m, const struct lane_head *head)
 {
 	uint8_t payload[LEN_MAX];
-	uint32_t len;
-	struct message was = content(m->qpn - QPN, m->psn, payload, &len);
+	struct message was = content(m->qpn - QPN, m->psn, payload);
 
 	assert_true(head->flags & LANE_BARE);
 	assert_int_equal(m->imm, was.imm);
 	assert_int_equal(m->op, was.op);
 	assert_int_equal(m->solicited, was.solicited);
-	assert_int_equal(head->len, MESSAGE_HEADER + len);
-	assert_memory_equal(data + MESSAGE_HEADER, payload, len);
+	assert_int_equal(m->len, was.len);
+	assert_memory_equal(m->payload, payload, m->len);
 }
 
 /* The receiver runs what comes in its turn, unless something is unusual. */
@@ -142,7 +140,7 @@ static bool receive_one(void)
 		return false;
 	assert_true(message_get(&m, data, copy.head.len));
 	assert_in_range(m.qpn, QPN, QPN + QPS - 1);
-	want_content(&m, &copy.head, data);
+	want_content(&m, &copy.head);
 	run(&m);
 	lane_rx_done(&rx, &copy.head);
 	return true;

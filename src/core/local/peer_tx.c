@@ -16,8 +16,10 @@
 #include "core/mem/mr.h"
 #include "core/qp/qp.h"
 #include "host/host.h"
+#include "local/message.h"
 #include "local/onesided.h"
 #include "local/peer.h"
+#include "roce/message.h"
 #include "run/clock.h"
 #include "util/compiler.h"
 #include "util/tuning.h"
@@ -67,6 +69,29 @@ static void put_pull(struct vrb_qp *qp, const struct send_wqe *w, struct lane_tx
 	lane_tx_put(tx, head, parts, ARRAY_SIZE(parts));
 }
 
+static void add_ack(struct lane_head *head, const struct roce_piggyback_ack *ack)
+{
+	if (!ack->any)
+		return;
+	head->flags = LANE_ACK;
+	head->ack_psn = ack->psn;
+	head->ack_aeth = (uint32_t)ack->syndrome << 24 | ack->msn;
+}
+
+/* The next request as a message; false if it must go as a packet, or if there is none. */
+static bool put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf, uint64_t now)
+{
+	struct lane_head head = { .where = LANE_INLINE };
+	struct roce_piggyback_ack ack;
+	struct message m;
+
+	if (!roce_message_output(&qp->roce, &m, buf, &ack, now))
+		return false;
+	add_ack(&head, &ack);
+	message_put(tx, &head, &m);
+	return true;
+}
+
 /* `buf` has room for an ICRC after the packet. */
 static void put(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf, uint32_t len,
 		const struct roce_piggyback_ack *ack)
@@ -76,11 +101,7 @@ static void put(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf, uint32_t le
 	struct lane_part packet = { buf, len + ROCE_ICRC_LEN };
 
 	memset(buf + len, 0, ROCE_ICRC_LEN);
-	if (ack->any) {
-		head.flags = LANE_ACK;
-		head.ack_psn = ack->psn;
-		head.ack_aeth = (uint32_t)ack->syndrome << 24 | ack->msn;
-	}
+	add_ack(&head, ack);
 	if (unlikely(w != NULL))
 		put_pull(qp, w, tx, &head, &packet);
 	else
@@ -154,6 +175,10 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 
 		lost = !room && dead;
 		full = !room && !lost;
+		if (room && !watched && put_message(qp, tx, packet, now)) {
+			sent = true;
+			continue;
+		}
 		if (!full)
 			len = roce_output_with(&qp->roce, packet, sizeof(packet), &path, &ack, now);
 		if (!room || !len)

@@ -20,7 +20,9 @@
 #include "core/tx/tx_sched.h"
 #include "host/host.h"
 #include "local/local.h"
+#include "local/message.h"
 #include "roce/icrc.h"
+#include "roce/message.h"
 #include "roce/opcode.h"
 #include "util/atomic.h"
 #include "wire/wire.h"
@@ -299,6 +301,18 @@ static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct roce
 	return vrb_is_peer(qp, in->slot);
 }
 
+static bool unpack(const struct local_pkt *in, struct roce_pkt *pkt)
+{
+	struct message m;
+
+	if (!in->bare)
+		return roce_decode(pkt, in->data, in->len) == ROCE_DECODED;
+	if (in->path || !message_get(&m, in->data, in->len) || m.len > ROCE_MAX_MTU)
+		return false;
+	roce_message_packet(&m, pkt);
+	return true;
+}
+
 void vrb_rx_packet_local(void *arg, const struct local_pkt *in)
 {
 	const uint64_t *now = arg;
@@ -317,7 +331,7 @@ void vrb_rx_packet_local(void *arg, const struct local_pkt *in)
 		return;
 	}
 	count(&r->stats.rcvd_pkts, 1);
-	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
+	if (!unpack(in, &pkt)) {
 		count(&r->stats.malformed, 1);
 		return;
 	}
@@ -327,7 +341,7 @@ void vrb_rx_packet_local(void *arg, const struct local_pkt *in)
 		return;
 	}
 	qp = vrb_qp_table_find(pkt.bth.dest_qpn);
-	if (!qp) {
+	if (!qp || (in->bare && qp->wq.type != IBV_QPT_RC)) {
 		count(&r->stats.unknown_qp, 1);
 		return;
 	}
