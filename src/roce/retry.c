@@ -32,9 +32,7 @@ static const enum reason exhausted[ROCE_RETRY_CAUSES] = {
 
 uint32_t roce_window_limit(const struct roce_qp *qp)
 {
-	uint32_t packets = TUNE_WINDOW_BYTES / max(qp->wq->mtu, 256u);
-
-	return max((uint32_t)TUNE_WINDOW_MIN, min(packets, (uint32_t)TUNE_WINDOW_MAX));
+	return min(TUNE_WINDOW_BYTES / max(qp->wq->mtu, 256u), (uint32_t)TUNE_WINDOW_MAX);
 }
 
 static void stop_ack_timer(struct roce_qp *qp)
@@ -88,14 +86,16 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
 
 /*
  * Long before the ack timeout, which is made for the worst network: a few round trips without an
- * answer are worth a few packets.
+ * answer are worth a few packets.  Never less than those, whatever the timeout: needless probes fill
+ * the queue that makes round trips long.
  */
 static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 {
-	uint64_t wait = max(TUNE_PROBE_RTTS * qp->cc.rtt, TUNE_PROBE_MIN) << qp->retry.probes;
+	uint64_t least = TUNE_PROBE_RTTS * qp->cc.rtt;
+	uint64_t wait = max(least, TUNE_PROBE_MIN) << qp->retry.probes;
 	uint64_t at;
 
-	wait = min(wait, ack_timeout(qp) / TUNE_PROBE_PART);
+	wait = max(min(wait, ack_timeout(qp) / TUNE_PROBE_PART), least);
 	at = time_after(time_after(now, wait), pull_time(qp));
 	if (qp->wq->timeout && at < qp->retry.ack_deadline)
 		qp->retry.probe_at = at;

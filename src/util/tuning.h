@@ -5,7 +5,8 @@
  *
  * Each one says its unit, what it means, what it was measured against, and which files of src/
  * read it.  "Chosen" means that no measurement is recorded: measure before you build on it.
- * scripts/check-tuning proves that the readers are true.
+ * scripts/check-tuning proves that the readers are true; scripts/vary-tuning measures with other
+ * values.
  */
 #ifndef VRB_UTIL_TUNING_H
 #define VRB_UTIL_TUNING_H
@@ -132,12 +133,6 @@
 #define TUNE_WINDOW_BYTES (128 * 1024)
 
 /*
- * Unit: packets, that window at least, whatever the MTU.  Chosen, not measured.  Read by:
- * roce/retry.c.
- */
-#define TUNE_WINDOW_MIN 4
-
-/*
  * Unit: packets, and at most; the reordering buffer holds as many.  Chosen, not measured.  Read
  * by: roce/engine.c, roce/retry.c, roce/selective_retx.c.
  */
@@ -163,7 +158,8 @@
 #define TUNE_PROBE_MIN VRB_MSEC
 
 /*
- * Unit: 1 / ack timeout, that time at most.  Chosen, not measured.  Read by: roce/retry.c.
+ * Unit: 1 / ack timeout, that time at most, but not less than TUNE_PROBE_RTTS.  Chosen, not
+ * measured.  Read by: roce/retry.c.
  */
 #define TUNE_PROBE_PART 4
 

@@ -108,6 +108,11 @@ static void stall(struct world *w, void *arg)
 	w->net.cfg.delay = STALL_MS * VRB_MSEC;
 }
 
+static void stall_briefly(struct world *w, void *arg)
+{
+	w->net.cfg.delay = 2 * VRB_MSEC;
+}
+
 static void go_on(struct world *w, void *arg)
 {
 	w->net.cfg.delay = 10000;
@@ -142,6 +147,29 @@ static void stalls_are_not_losses(void **state)
 	assert_int_equal(roce_qp_counters(&p.b->roce)->duplicate_request,
 			 roce_qp_counters(&p.a->roce)->retransmitted_pkts);
 	assert_in_range(roce_qp_counters(&p.a->roce)->retransmitted_pkts, 1, 4 * STALLS);
+	pair_free(&p);
+}
+
+/*
+ * A queue of 1.1 ms, the window at 1 Gbit/s, is longer than a quarter of the ack timeout.  After a
+ * stall nothing is repeated more than once: probes that come before the queue's end would keep it
+ * full of repetitions.
+ */
+static void a_stall_does_not_fill_a_queue_with_repetitions(void **state)
+{
+	struct net_config net = { .delay = 10000, .mbit_per_s = 1000 };
+	struct sim_qp_attr attr = sim_qp_defaults();
+	struct pair p;
+
+	attr.timeout = 10;
+	p = pair_new("stall before a queue", &net, &attr, NULL);
+	world_at(p.w, p.w->now + 2 * VRB_MSEC, stall_briefly, NULL);
+	world_at(p.w, p.w->now + 3 * VRB_MSEC, go_on, NULL);
+	for (int i = 0; i < READS; i++)
+		pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, READ_LEN));
+	pair_go(&p);
+	pair_expect_counts(&p, READS, 0);
+	assert_in_range(roce_qp_counters(&p.a->roce)->retransmitted_pkts, 1, 128);
 	pair_free(&p);
 }
 
@@ -282,6 +310,7 @@ int main(void)
 		cmocka_unit_test(marks_are_notified),
 		cmocka_unit_test(bottleneck_is_shared),
 		cmocka_unit_test(stalls_are_not_losses),
+		cmocka_unit_test(a_stall_does_not_fill_a_queue_with_repetitions),
 		cmocka_unit_test(datagrams_slow_down_when_told),
 		cmocka_unit_test(dead_path_is_left),
 	};
