@@ -194,14 +194,14 @@ static int send_once(struct host *h, int slot, struct outgoing *l)
 /* Waits a little for an inbox that fills up, once: not again before it has been found with room. */
 static int send_with_retries(struct host *h, int slot, struct outgoing *l)
 {
-	const struct timespec pause = { .tv_nsec = TUNE_INBOX_FULL_NS };
+	const struct timespec pause = { .tv_nsec = LIMIT_INBOX_FULL_NS };
 	int err = send_once(h, slot, l);
 	int tries;
 
 	if (err == EAGAIN && !mark_deaf(h, slot, true)) {
 		int cancel = cancel_off();
 
-		for (tries = 0; tries < TUNE_INBOX_FULL_TRIES && err == EAGAIN; tries++) {
+		for (tries = 0; tries < LIMIT_INBOX_FULL_TRIES && err == EAGAIN; tries++) {
 			nanosleep(&pause, NULL);
 			err = send_once(h, slot, l);
 		}

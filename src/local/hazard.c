@@ -27,7 +27,7 @@ static void wait_hazard(struct local *l, unsigned int slot, const struct lane *l
 	uint64_t until = 0;
 
 	for (unsigned int tries = 1; load_acquire(hazard) == value; tries++) {
-		if (tries % TUNE_HAZARD_SPINS != 0) {
+		if (tries % LIMIT_HAZARD_SPINS != 0) {
 			cpu_relax();
 			continue;
 		}

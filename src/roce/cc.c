@@ -34,7 +34,7 @@ static void disturb(struct roce_cc *cc)
 	roce_cc_probe_disturbed(&cc->probe);
 	if (cc->window > cc->limit && cc->calm)
 		cc->calm_needed = min(cc->calm_needed * TUNE_CC_PATIENCE_MORE,
-				   (uint32_t)TUNE_CC_PATIENCE_MAX);
+				   (uint32_t)LIMIT_CC_PATIENCE_MAX);
 	cc->calm = 0;
 }
 

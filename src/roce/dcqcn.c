@@ -20,14 +20,14 @@ static uint32_t measured(struct roce_dcqcn *r, uint64_t bytes, uint64_t now)
 {
 	uint64_t kbps, time = now - r->measured_at;
 
-	if (!r->measures || now < r->measured_at || time > TUNE_DCQCN_MEASURE_MAX) {
+	if (!r->measures || now < r->measured_at || time > LIMIT_DCQCN_MEASURE_MAX) {
 		measure_from(r, bytes, now);
 		return 0;
 	}
 	if (time < TUNE_DCQCN_MEASURE_MIN)
 		return 0;
 	kbps = (bytes - r->measured_from) * 8 * 1000000 / time;
-	return min(kbps, (uint64_t)TUNE_DCQCN_MAX);
+	return min(kbps, (uint64_t)LIMIT_DCQCN_MAX);
 }
 
 /*
@@ -38,7 +38,7 @@ static void cut(struct roce_dcqcn *r, uint32_t rate)
 {
 	r->target = r->noted ? (r->target + rate) / 2 : rate;
 	r->kbps = max(rate - (uint32_t)((uint64_t)rate * r->alpha / (2 * ONE)),
-		      (uint32_t)TUNE_DCQCN_MIN);
+		      (uint32_t)LIMIT_DCQCN_MIN);
 	r->alpha += (ONE - r->alpha) / TUNE_DCQCN_GAIN;
 	r->periods = 0;
 	r->noted = false;
@@ -74,7 +74,7 @@ static void recover_by_a_period(struct roce_dcqcn *r)
 	else if (r->periods > TUNE_DCQCN_FAST)
 		r->target += TUNE_DCQCN_STEP;
 	r->kbps = (uint32_t)(((uint64_t)r->kbps + r->target + 1) / 2);
-	if (r->kbps > TUNE_DCQCN_MAX)
+	if (r->kbps > LIMIT_DCQCN_MAX)
 		r->kbps = 0;
 }
 

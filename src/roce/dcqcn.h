@@ -7,7 +7,7 @@
  *	CNP		rate * (1 - alpha / 2), once per period; of the measured rate if there is
  *			no limit yet. alpha says how steadily CNPs arrive
  *	periods without	five that each recover half of the cut, then steps beyond the old rate,
- *	a CNP		larger ones after 100; unlimited again above TUNE_DCQCN_MAX
+ *	a CNP		larger ones after 100; unlimited again above LIMIT_DCQCN_MAX
  *
  * Owns struct roce_dcqcn, part of a QP's pacing; only pace.c calls this. Rates are in kbit/s of
  * packets without their outer headers, as pace.h counts them; times are in ns. Pure.

@@ -70,7 +70,7 @@ void roce_pace_read(struct roce_qp *qp, uint32_t packets, uint64_t now)
 	uint64_t took = now > a->asked_at && a->asked ? (now - a->asked_at) / a->asked : 0;
 	uint64_t slowest = max(TUNE_PACE_STALL * a->gap, TUNE_PACE_SLACK);
 
-	if (a->asked && took <= TUNE_PACE_GAP_MAX)
+	if (a->asked && took <= LIMIT_PACE_GAP_MAX)
 		a->gap = a->gap - a->gap / 4 + min(took, slowest) / 4;
 	if (a->spread)
 		a->spread--;

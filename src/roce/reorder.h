@@ -39,7 +39,7 @@ static inline void roce_early_passed(struct roce_early *e, uint32_t psn)
 /* True if it was kept for longer than any retransmission takes. */
 static inline bool roce_early_is_old(const struct roce_early *e, uint64_t now)
 {
-	return time_since(e->since, now) > TUNE_REORDER_AGE;
+	return time_since(e->since, now) > LIMIT_REORDER_AGE;
 }
 
 /* True if it can be dropped now that `expected` is the next PSN. */

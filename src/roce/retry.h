@@ -51,7 +51,7 @@ static inline bool roce_burst_allows(struct roce_qp *qp, uint64_t now)
 
 	if (b->time != now)
 		*b = (struct roce_burst){ .time = now, .resume = VRB_NEVER };
-	if (b->packets < TUNE_BURST_MAX) {
+	if (b->packets < LIMIT_BURST_MAX) {
 		b->packets++;
 		return true;
 	}

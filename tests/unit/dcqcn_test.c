@@ -38,9 +38,9 @@ static void the_first_rate_is_half_of_what_is_measured(void **state)
 		{ 10 * GBIT, 199 * VRB_USEC, 0 },	/* not long enough to tell */
 		{ GBIT, 10 * VRB_MSEC, GBIT / 2 },
 		{ GBIT, 10 * VRB_MSEC + 1, 0 },		/* who knows when that was sent */
-		{ 1000, VRB_MSEC, TUNE_DCQCN_MIN },
+		{ 1000, VRB_MSEC, LIMIT_DCQCN_MIN },
 		{ 0, VRB_MSEC, 0 },
-		{ 400ull * GBIT, VRB_MSEC, TUNE_DCQCN_MAX / 2 },
+		{ 400ull * GBIT, VRB_MSEC, LIMIT_DCQCN_MAX / 2 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -81,14 +81,14 @@ static void steady_notifications_halve_it_each_period(void **state)
 {
 	uint64_t now = slowed(GBIT);
 
-	for (uint32_t want = GBIT / 2; want > 2 * TUNE_DCQCN_MIN; want /= 2) {
+	for (uint32_t want = GBIT / 2; want > 2 * LIMIT_DCQCN_MIN; want /= 2) {
 		assert_in_range(r.kbps, want - want / 50, want + want / 50);
 		for (int i = 0; i < 20; i++)
 			roce_dcqcn_notified(&r, 0, now += 50 * VRB_USEC);
 	}
 	for (int i = 0; i < 200; i++)
 		roce_dcqcn_notified(&r, 0, now += 50 * VRB_USEC);
-	assert_int_equal(r.kbps, TUNE_DCQCN_MIN);
+	assert_int_equal(r.kbps, LIMIT_DCQCN_MIN);
 }
 
 /* Half the way back in each period, then beyond. */
@@ -124,16 +124,16 @@ static void rare_notifications_cut_less(void **state)
 
 static void it_ends_after_a_while(void **state)
 {
-	uint64_t now = slowed(2 * TUNE_DCQCN_MIN), ends = 0;
+	uint64_t now = slowed(2 * LIMIT_DCQCN_MIN), ends = 0;
 
-	assert_int_equal(r.kbps, TUNE_DCQCN_MIN);
+	assert_int_equal(r.kbps, LIMIT_DCQCN_MIN);
 	for (int i = 0; i < 2000 && r.kbps; i++) {
 		roce_dcqcn_recover(&r, now += TUNE_DCQCN_PERIOD);
 		ends++;
 	}
 	assert_in_range(ends, 1000, 2000);
 	/* The same if nobody looked. */
-	now = slowed(2 * TUNE_DCQCN_MIN);
+	now = slowed(2 * LIMIT_DCQCN_MIN);
 	roce_dcqcn_recover(&r, now + 3600 * VRB_SECOND);
 	assert_int_equal(r.kbps, 0);
 	/* And from there it begins anew, with a rate that is measured. */

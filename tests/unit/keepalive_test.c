@@ -119,7 +119,7 @@ static void an_answer_lets_probes_and_timeouts_count(void **state)
 	set_up(NULL);
 	probe_deferred(now);
 	answer(now + 500);
-	assert_false(timeout_deferred(now + 500 + TUNE_KEEPALIVE_GRACE));
+	assert_false(timeout_deferred(now + 500 + LIMIT_KEEPALIVE_GRACE));
 }
 
 static void a_lost_question_is_asked_again(void **state)
@@ -127,12 +127,12 @@ static void a_lost_question_is_asked_again(void **state)
 	uint64_t now = 1000;
 
 	probe_deferred(now);
-	assert_true(probe_deferred(now + TUNE_KEEPALIVE_REPEAT - 1));
+	assert_true(probe_deferred(now + LIMIT_KEEPALIVE_REPEAT - 1));
 	assert_int_equal(questions, 1);
-	assert_true(probe_deferred(now + TUNE_KEEPALIVE_REPEAT));
+	assert_true(probe_deferred(now + LIMIT_KEEPALIVE_REPEAT));
 	assert_int_equal(questions, 2);
-	answer(now + TUNE_KEEPALIVE_REPEAT + 1);
-	assert_false(probe_deferred(now + TUNE_KEEPALIVE_REPEAT + 2));
+	answer(now + LIMIT_KEEPALIVE_REPEAT + 1);
+	assert_false(probe_deferred(now + LIMIT_KEEPALIVE_REPEAT + 2));
 }
 
 static void a_question_that_found_no_room_is_asked_at_the_next_probe(void **state)

@@ -192,7 +192,7 @@ static void passed_by_early_traffic(void **state)
 static void old_ones_are_not_believed(void **state)
 {
 	receive(ENV_PSN + 1, FORGED);
-	e.now += TUNE_REORDER_AGE + 1;
+	e.now += LIMIT_REORDER_AGE + 1;
 	receive(ENV_PSN, TRUE_DATA);
 	expect(1, TRUE_DATA);
 	receive(ENV_PSN + 1, TRUE_DATA + 1);
@@ -203,7 +203,7 @@ static void old_ones_are_not_believed(void **state)
 static void an_old_one_gives_way(void **state)
 {
 	receive(ENV_PSN + 1, FORGED);
-	e.now += TUNE_REORDER_AGE + 1;
+	e.now += LIMIT_REORDER_AGE + 1;
 	receive(ENV_PSN + 1, TRUE_DATA + 1);
 	receive(ENV_PSN, TRUE_DATA);
 	expect(2, TRUE_DATA + 1);
@@ -252,7 +252,7 @@ static void other_headers_are_a_difference(void **state)
 /* Beyond the limit of the process nothing more is kept; what is freed counts no more. */
 static void memory_has_a_limit(void **state)
 {
-	static struct reorder_queue *many[TUNE_REORDER_BYTES / (REORDER_PACKETS * 4096) + 8];
+	static struct reorder_queue *many[LIMIT_REORDER_BYTES / (REORDER_PACKETS * 4096) + 8];
 	static uint8_t payload[4096];
 	size_t n = ARRAY_SIZE(many), last_kept = 0;
 
@@ -274,8 +274,8 @@ static void memory_has_a_limit(void **state)
 		last_kept += e.num_cqes;
 		reorder_free(&many[i]);
 	}
-	assert_in_range(last_kept, TUNE_REORDER_BYTES / (REORDER_PACKETS * 4400),
-			TUNE_REORDER_BYTES / (REORDER_PACKETS * 4096));
+	assert_in_range(last_kept, LIMIT_REORDER_BYTES / (REORDER_PACKETS * 4400),
+			LIMIT_REORDER_BYTES / (REORDER_PACKETS * 4096));
 	start(NULL);
 	receive(ENV_PSN + 1, TRUE_DATA + 1);
 	receive(ENV_PSN, TRUE_DATA);
@@ -298,8 +298,8 @@ static void rules_of_an_early_packet(void **state)
 		{ TUNE_REORDER_MISSING, 100, 0, false, true, false },
 		{ TUNE_REORDER_MISSING + 1, 100, 0, false, false, false },
 		{ TUNE_REORDER_MISSING + 1, 110, 0, false, true, false },
-		{ 0, 110, TUNE_REORDER_AGE, false, true, true },
-		{ 0, 110, TUNE_REORDER_AGE + 1, true, true, true },
+		{ 0, 110, LIMIT_REORDER_AGE, false, true, true },
+		{ 0, 110, LIMIT_REORDER_AGE + 1, true, true, true },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -313,12 +313,12 @@ static void bursts_are_bounded(void **state)
 	env_rts(&e);
 	env_post(&e, IBV_WR_RDMA_WRITE, 0, 256 * 1000);
 	env_post(&e, IBV_WR_RDMA_WRITE, 0, 256 * 1000);
-	assert_int_equal(env_drain(&e), TUNE_BURST_MAX);
+	assert_int_equal(env_drain(&e), LIMIT_BURST_MAX);
 	assert_true(roce_next_timeout(&e.qp) == e.now + 1);
 	assert_int_equal(env_drain(&e), 0);
 	env_expire(&e);
 	assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
-	assert_int_equal(env_drain(&e), 2000 - TUNE_BURST_MAX);
+	assert_int_equal(env_drain(&e), 2000 - LIMIT_BURST_MAX);
 	assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
 }
 

@@ -333,7 +333,7 @@ static void notifications_slow_it_down(void **state)
 		assert_int_equal(env_drain(&e), 1);
 	}
 	assert_int_equal(e.qp.counters.cnp_rcvd, 2);
-	assert_in_range(e.qp.pace.dcqcn.kbps, TUNE_DCQCN_MIN, TUNE_DCQCN_MIN + 1000);
+	assert_in_range(e.qp.pace.dcqcn.kbps, LIMIT_DCQCN_MIN, LIMIT_DCQCN_MIN + 1000);
 	for (int i = 0; i < 4; i++)
 		post(200, 0x1234);
 	assert_true(env_drain(&e) < 4);

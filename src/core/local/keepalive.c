@@ -75,7 +75,7 @@ static struct known_process *process_of(struct vrb_qp *qp, int *slot)
  */
 static bool is_waiting(const struct known_process *a, uint64_t now)
 {
-	return a->asked_at > a->answered && time_since(a->asked_at, now) < TUNE_KEEPALIVE_REPEAT;
+	return a->asked_at > a->answered && time_since(a->asked_at, now) < LIMIT_KEEPALIVE_REPEAT;
 }
 
 /* Sends a probe, which also serves every QP that has been waiting for an answer since earlier. */
@@ -108,7 +108,7 @@ static bool defers(struct vrb_qp *qp, struct known_process *a, int slot, bool ov
 		own->heard_at = a->heard_at;
 	if (!overdue)
 		return !answered;
-	if (!answered || time_since(own->heard_at, now) < TUNE_KEEPALIVE_GRACE)
+	if (!answered || time_since(own->heard_at, now) < LIMIT_KEEPALIVE_GRACE)
 		return true;
 	/* This timeout counts; the next one needs a new probe. */
 	own->asked_at = 0;

@@ -157,7 +157,7 @@ static bool may_switch(const struct vrb_qp *qp, uint64_t now)
 		return false;
 	if (qp->wq.type == IBV_QPT_UC)
 		return !qp->peer.wire_tx_at ||
-		       time_since(qp->peer.wire_tx_at, now) >= TUNE_PEER_UC_QUIET_MS * VRB_MSEC;
+		       time_since(qp->peer.wire_tx_at, now) >= LIMIT_PEER_UC_QUIET_MS * VRB_MSEC;
 	return !vrb.wire || (nothing_in_flight(qp) && !roce_owes_responses(&qp->roce));
 }
 
@@ -177,7 +177,7 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 		return;
 	if (now < n->lookup_at)
 		return;
-	n->lookup_at = time_after(now, TUNE_PEER_RETRY_MS * VRB_MSEC);
+	n->lookup_at = time_after(now, LIMIT_PEER_RETRY_MS * VRB_MSEC);
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
 	if (peer && !is_peer_of(peer, &qp->wq)) {
 		local_peer_put(vrb.local, peer);
@@ -203,8 +203,8 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 		return true;
 	if (now < n->lookup_at || !may_switch(qp, now))
 		return false;
-	n->lookup_backoff_ms = min(max(2 * n->lookup_backoff_ms, (uint32_t)TUNE_PEER_RETRY_MS),
-			  (uint32_t)TUNE_PEER_RETRY_MAX_MS);
+	n->lookup_backoff_ms = min(max(2 * n->lookup_backoff_ms, (uint32_t)LIMIT_PEER_RETRY_MS),
+			  (uint32_t)LIMIT_PEER_RETRY_MAX_MS);
 	n->lookup_at = time_after(now, n->lookup_backoff_ms * VRB_MSEC);
 	n->rtr_expected = false;
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
@@ -231,7 +231,7 @@ static bool wait_reliable(struct vrb_qp *qp, uint64_t now)
 	n->retry_at = VRB_NEVER;
 	if (qp->wq.state != IBV_QPS_RTS || qp->wq.sq.done == qp->wq.sq.head ||
 	    (qp->wq.timeout != 0 &&
-	     (n->lookup_backoff_ms > TUNE_PEER_RETRY_MS || now >= n->lookup_at)))
+	     (n->lookup_backoff_ms > LIMIT_PEER_RETRY_MS || now >= n->lookup_at)))
 		return false;
 	n->retry_at = max(n->lookup_at, now);
 	return true;
@@ -250,7 +250,7 @@ bool vrb_peer_wait_for_rtr(struct vrb_qp *qp, uint64_t now)
 		return false;
 	if (!n->rtr_wait_since)
 		n->rtr_wait_since = now;
-	if (time_since(n->rtr_wait_since, now) >= TUNE_PEER_UC_WAIT_MS * VRB_MSEC)
+	if (time_since(n->rtr_wait_since, now) >= LIMIT_PEER_UC_WAIT_MS * VRB_MSEC)
 		return false;
 	n->retry_at = max(n->lookup_at, now);
 	return true;

@@ -132,7 +132,7 @@ static bool has_died(struct vrb_qp *qp, uint64_t now)
 
 static bool full_for_long(const struct vrb_peer *n, uint64_t now)
 {
-	return time_since(n->tx_blocked_since, now) >= TUNE_LANE_STUCK_MS * VRB_MSEC;
+	return time_since(n->tx_blocked_since, now) >= LIMIT_LANE_STUCK_MS * VRB_MSEC;
 }
 
 static void note_room(struct vrb_peer *n, bool full, bool moved, uint64_t now)
@@ -144,9 +144,9 @@ static void note_room(struct vrb_peer *n, bool full, bool moved, uint64_t now)
 		return;
 	if (!n->tx_blocked_since)
 		n->tx_blocked_since = now;
-	n->retry_backoff_us = min(max(2 * n->retry_backoff_us, (uint32_t)TUNE_LANE_RETRY_US),
-		       full_for_long(n, now) ? (uint32_t)TUNE_LANE_STUCK_RETRY_US :
-					       (uint32_t)TUNE_LANE_RETRY_MAX_US);
+	n->retry_backoff_us = min(max(2 * n->retry_backoff_us, (uint32_t)LIMIT_LANE_RETRY_US),
+		       full_for_long(n, now) ? (uint32_t)LIMIT_LANE_STUCK_RETRY_US :
+					       (uint32_t)LIMIT_LANE_RETRY_MAX_US);
 	n->retry_at = time_after(now, n->retry_backoff_us * VRB_USEC);
 }
 
@@ -311,7 +311,7 @@ static void find_members(uint64_t generation, uint64_t now)
 		if (peer)
 			members.peer[members.n++] = peer;
 		else
-			members.again = time_after(now, TUNE_PEER_GROUP_RETRY_MS * VRB_MSEC);
+			members.again = time_after(now, LIMIT_PEER_GROUP_RETRY_MS * VRB_MSEC);
 	}
 }
 

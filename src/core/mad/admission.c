@@ -41,7 +41,7 @@ static void decide(uint64_t now)
 			 2 * admission.requests > sum.rcvd_pkts - admission.packets);
 	admission.requests = 0;
 	admission.packets = sum.rcvd_pkts;
-	admission.decide_at = now + TUNE_ADMISSION_PERIOD;
+	admission.decide_at = now + LIMIT_ADMISSION_PERIOD;
 	if (admission.state.keep != before)
 		install();
 	if (admission.state.keep < ADMIT_ALL)

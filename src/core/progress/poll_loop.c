@@ -159,7 +159,7 @@ static void take_all_packets(struct vrb_rx_queue *r, uint64_t now, bool poller)
 	for (unsigned int i = 0; i < n; i++) {
 		wire_readable(r->wire, fds[i]);
 		for (unsigned int k = 0;
-		     k < TUNE_POLL_LATE_ROUNDS && vrb_rx_queue_poll(r, now, poller); k++)
+		     k < LIMIT_POLL_LATE_ROUNDS && vrb_rx_queue_poll(r, now, poller); k++)
 			;
 	}
 }
@@ -212,7 +212,7 @@ static bool take_inbox(uint64_t now)
 			r, now);
 	}
 	if (packets + messages) {
-		inbox_busy_until = now + TUNE_INBOX_LINGER;
+		inbox_busy_until = now + LIMIT_INBOX_LINGER;
 		vrb_tx_flush(r, now);
 	}
 	vrb_round_end(&round);
@@ -241,7 +241,7 @@ static void take_late(uint64_t now, bool poller)
 /* The main rx queue's part of take_late(). Must hold vrb.poll_lock. */
 static void take_main(uint64_t now, bool poller)
 {
-	for (unsigned int k = 0; k < TUNE_POLL_LATE_ROUNDS && take_lanes(now, poller); k++)
+	for (unsigned int k = 0; k < LIMIT_POLL_LATE_ROUNDS && take_lanes(now, poller); k++)
 		;
 	take_inbox(now);
 	take_all_packets(vrb_main_rx_queue, now, poller);

@@ -116,7 +116,7 @@ static unsigned int serve(struct vrb_rx_queue *r, int fd, uint64_t now, bool *an
 static bool on_wire(void *arg, int fd)
 {
 	struct vrb_rx_queue *r = arg;
-	uint64_t now = clock_now(), until = 0, end = now + TUNE_LINGER_MAX;
+	uint64_t now = clock_now(), until = 0, end = now + LIMIT_LINGER_MAX;
 	bool any = false;
 	unsigned int packets = serve(r, fd, now, &any);
 

@@ -89,7 +89,7 @@ void vrb_steer_start(void)
 	memset(steer.at, 0xff, sizeof(steer.at));
 	memset(steer.before, 0xff, sizeof(steer.before));
 	memset(&steer.published, 0xff, sizeof(steer.published));
-	steer.interval = TUNE_STEER_PROBE;
+	steer.interval = LIMIT_STEER_PROBE;
 	if (vrb.wire && host_shared(vrb.host))
 		vrb_steer_probe();
 }
@@ -109,8 +109,8 @@ static void publish(void)
 		install();
 	}
 	if (known)
-		steer.interval = memcmp(steer.before, steer.at, sizeof(steer.at)) ? TUNE_STEER_PROBE :
-			 min(2 * steer.interval, TUNE_STEER_PROBE_SELDOM);
+		steer.interval = memcmp(steer.before, steer.at, sizeof(steer.at)) ? LIMIT_STEER_PROBE :
+			 min(2 * steer.interval, LIMIT_STEER_PROBE_SELDOM);
 }
 
 void vrb_steer_stop(void)
@@ -159,7 +159,7 @@ static void probe_again(uint64_t now)
 void vrb_steer_misled(unsigned int n, uint64_t now)
 {
 	steer.misled += n;
-	if (steer.misled < TUNE_STEER_MISLED || time_since(steer.probed, now) < steer.interval ||
+	if (steer.misled < LIMIT_STEER_MISLED || time_since(steer.probed, now) < steer.interval ||
 	    !vrb.wire)
 		return;
 	probe_again(now);
@@ -169,7 +169,7 @@ void vrb_steer_doubt(uint64_t now)
 {
 	uint64_t since = time_since(steer.probed, now);
 
-	if (since < TUNE_STEER_PROBE || !vrb.wire || !host_shared(vrb.host))
+	if (since < LIMIT_STEER_PROBE || !vrb.wire || !host_shared(vrb.host))
 		return;
 	if (since >= steer.interval || host_generation(vrb.host) != steer.generation)
 		probe_again(now);

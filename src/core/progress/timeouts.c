@@ -132,7 +132,7 @@ void vrb_timeout_qp(struct object_timer *d, struct expiry *e)
 		missed = missed_since(qp, e->now);
 	}
 	if (unlikely(missed != VRB_NEVER && !is_served_since(missed)))
-		vrb_timer_set(d, time_after(e->now, TUNE_UNSERVED_RETRY));
+		vrb_timer_set(d, time_after(e->now, LIMIT_UNSERVED_RETRY));
 	else if (unlikely(expire_qp(qp, e->batch, e->now)))
 		vrb_steer_doubt(e->now);
 }

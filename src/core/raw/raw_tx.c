@@ -435,7 +435,7 @@ static unsigned int send_frames(struct wq_qp *wq, uint32_t most, bool *begun, en
 	uint32_t first = wq->sq.done, at = first, end = first + most;
 	bool full = false;
 
-	qp->peer.retry_at = s ? VRB_NEVER : time_after(qp->now, TUNE_RAW_FULL_US * VRB_USEC);
+	qp->peer.retry_at = s ? VRB_NEVER : time_after(qp->now, LIMIT_RAW_FULL_US * VRB_USEC);
 	if (!s)
 		return 0;
 	if (b->index != first)
@@ -456,7 +456,7 @@ static unsigned int send_frames(struct wq_qp *wq, uint32_t most, bool *begun, en
 		clear(s);
 	}
 	if (full && !*why)
-		qp->peer.retry_at = time_after(qp->now, TUNE_RAW_FULL_US * VRB_USEC);
+		qp->peer.retry_at = time_after(qp->now, LIMIT_RAW_FULL_US * VRB_USEC);
 	*begun = at != end && (b->offset || b->progress);
 	return at - first;
 }

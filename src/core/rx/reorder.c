@@ -53,7 +53,7 @@ static struct copy *copy_of(const struct roce_pkt *pkt, uint64_t now)
 {
 	struct copy *c;
 
-	if (load_relaxed(&reorder_bytes) > TUNE_REORDER_BYTES)
+	if (load_relaxed(&reorder_bytes) > LIMIT_REORDER_BYTES)
 		return NULL;
 	c = malloc(sizeof(*c) + pkt->payload_len);
 	if (!c)

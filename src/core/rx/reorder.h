@@ -9,7 +9,7 @@
  * the PSN, and this queue accepts a whole window of PSNs. So a packet is trusted only as long as a
  * retransmission of the gap in front of it can explain it:
  *
- *	old		queued for TUNE_REORDER_AGE; a retransmission takes one round trip. Dropped
+ *	old		queued for LIMIT_REORDER_AGE; a retransmission takes one round trip. Dropped
  *	passed		more than TUNE_REORDER_TRUSTED packets in front of it arrived later. Nearly
  *			all gaps are shorter, so this is gapless traffic that reaches the PSN
  *	disputed	a different packet with the same PSN arrived; one of the two is forged

@@ -125,7 +125,7 @@ static void wait_for_room(void)
 
 	for (unsigned int i = 0; i < n; i++)
 		fds[i] = (struct pollfd){ .fd = fd[i], .events = POLLOUT };
-	poll(fds, n, TUNE_SOCKET_FULL_MS);
+	poll(fds, n, LIMIT_SOCKET_FULL_MS);
 	cancel_on(cancel);
 }
 
@@ -161,7 +161,7 @@ void vrb_tx_batch_send(struct vrb_tx_batch *b)
 	unsigned int done = 0, tries = 0;
 
 	move_ack(b);
-	while (done < b->n && tries < TUNE_SOCKET_FULL_TRIES) {
+	while (done < b->n && tries < LIMIT_SOCKET_FULL_TRIES) {
 		struct wire_pkt *rest = b->pkts + done;
 		unsigned int k = wire_send(vrb.wire, rest, b->n - done);
 
