@@ -379,6 +379,7 @@ void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w, uint64_t 
 	qp->wq->sq.next++;
 	advance(qp, w, 1);
 	roce_cc_sent(&qp->cc);
+	roce_cc_time(&qp->cc, w->first_psn, now);
 	roce_retry_sent(qp, now);
 }
 

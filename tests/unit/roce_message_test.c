@@ -284,12 +284,30 @@ static void what_is_unusual_is_declined(void **state)
 	end(&w);
 }
 
+/* Probes and the window go by it. */
+static void messages_time_round_trips(void **state)
+{
+	struct world w = start(true);
+	uint64_t sent;
+
+	env_post_recv(w.b, 0, 8);
+	env_post(w.a, IBV_WR_SEND, 0, 8);
+	sent = w.a->now;
+	assert_true(carry_message(&w));
+	w.b->now = w.a->now = sent + 5 * VRB_MSEC;
+	env_pump(w.a, w.b);
+	env_expect_cqe(w.a, 0, 0, IBV_WC_SUCCESS);
+	assert_int_equal(w.a->qp.cc.rtt, 5 * VRB_MSEC);
+	end(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_do_what_packets_do),
 		cmocka_unit_test(only_plain_requests_are_messages),
 		cmocka_unit_test(what_is_unusual_is_declined),
+		cmocka_unit_test(messages_time_round_trips),
 	};
 
 	random_start();
