@@ -27,6 +27,7 @@ enum {
 };
 
 #define ASIDE	"exit-mads."
+#define SUCCESSOR "successor"	/* suffix: exit MADs of a dead process that this slot's one sends */
 #define TOO_OLD (60 * 60)	/* seconds: exit MADs that no process of its network namespace took */
 
 struct record {
@@ -193,14 +194,26 @@ bool host_exit_mad_news(struct host *h, int fd)
 	return any;
 }
 
-void exit_mads_put_aside(struct host *h, int slot, const struct table_slot *s)
+static void put_aside(struct host *h, int slot, const struct table_slot *s, const char *suffix,
+		      const char *as)
 {
 	char name[32], aside[NAME_MAX_ASIDE];
 
-	host_file_name(slot, "exit-mads", name);
-	snprintf(aside, sizeof(aside), ASIDE "%016" PRIx64 ".%016" PRIx64, s->netns,
-		 s->incarnation);
+	host_file_name(slot, suffix, name);
+	snprintf(aside, sizeof(aside), ASIDE "%016" PRIx64 ".%016" PRIx64 "%s", s->netns,
+		 s->incarnation, as);
 	renameat(h->dir.fd, name, h->dir.fd, aside);
+}
+
+void exit_mads_put_aside(struct host *h, int slot, const struct table_slot *s)
+{
+	put_aside(h, slot, s, "exit-mads", "");
+	exit_mads_pass_on(h, slot, s);
+}
+
+void exit_mads_pass_on(struct host *h, int slot, const struct table_slot *s)
+{
+	put_aside(h, slot, s, SUCCESSOR, "." SUCCESSOR);
 }
 
 static bool is_too_old(const struct host *h, const char *name)
@@ -235,51 +248,61 @@ static bool send_record(const struct record *r, host_exit_mad_fn fn, void *arg)
 	return !r->valid || fn(arg, &path, r->mad);
 }
 
+static void drop_inherited(struct host *h)
+{
+	char mine[32];
+
+	host_file_name(h->slot, SUCCESSOR, mine);
+	unlinkat(h->dir.fd, mine, 0);
+	if (h->inherited >= 0)
+		close(h->inherited);
+	h->inherited = -1;
+	h->next_record = 0;
+}
+
 /* Goes on with the file taken last. False: not to its end. */
 static bool execute(struct host *h, host_exit_mad_fn fn, void *arg)
 {
 	struct record r;
 
-	for (; h->inherited >= 0 && h->next_record < RECORDS_MAX &&
+	if (h->inherited < 0)
+		return true;
+	for (; h->next_record < RECORDS_MAX &&
 	       pread(h->inherited, &r, sizeof(r), h->next_record * (off_t)sizeof(r)) == sizeof(r);
 	     h->next_record++)
 		if (!send_record(&r, fn, arg))
 			return false;
-	if (h->inherited >= 0)
-		close(h->inherited);
-	h->inherited = -1;
-	h->next_record = 0;
+	drop_inherited(h);
 	return true;
 }
 
 /*
- * The process whose rename succeeds owns it. Under that name it goes with its new owner, should
- * that die.
+ * The process whose rename succeeds owns it, to its end. If that comes first, the file is put aside
+ * again, and some peers get a MAD twice.
  */
-static int take(struct host *h, const char *name)
+static void take(struct host *h, const char *name)
 {
 	char mine[32];
-	int fd;
 
-	host_file_name(h->slot, "successor", mine);
+	host_file_name(h->slot, SUCCESSOR, mine);
 	if (renameat(h->dir.fd, name, h->dir.fd, mine) < 0)
-		return -1;
-	fd = openat(h->dir.fd, mine, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	unlinkat(h->dir.fd, mine, 0);
-	return fd;
+		return;
+	h->inherited = openat(h->dir.fd, mine, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (h->inherited < 0)
+		drop_inherited(h);
 }
 
 static bool execute_all(struct host *h, DIR *d, host_exit_mad_fn fn, void *arg)
 {
 	const struct dirent *e;
-	bool done = execute(h, fn, arg);
+	bool done = true;
 
 	while (done && (e = readdir(d))) {
 		if (is_too_old(h, e->d_name))
 			unlinkat(h->dir.fd, e->d_name, 0);
 		if (!is_ours(h, e->d_name))
 			continue;
-		h->inherited = take(h, e->d_name);
+		take(h, e->d_name);
 		done = execute(h, fn, arg);
 	}
 	return done;
@@ -287,10 +310,14 @@ static bool execute_all(struct host *h, DIR *d, host_exit_mad_fn fn, void *arg)
 
 bool host_exit_mad_execute(struct host *h, host_exit_mad_fn fn, void *arg)
 {
-	int dirfd = h->shared ? openat(h->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	DIR *d = dirfd < 0 ? NULL : fdopendir(dirfd);
+	int dirfd;
+	DIR *d;
 	bool done;
 
+	if (!execute(h, fn, arg))
+		return false;
+	dirfd = h->shared ? openat(h->dir.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	d = dirfd < 0 ? NULL : fdopendir(dirfd);
 	if (!d) {
 		if (dirfd >= 0)
 			close(dirfd);

@@ -8,7 +8,8 @@
  * connection, and keeps the file open. When it dies, the kernel closes the file, which inotify
  * reports to all watchers. The process that reclaims the dead process's slot renames the file to
  * "exit-mads.NETNS.INCARNATION", which inotify reports, too. The first process in the same network
- * namespace to claim that file executes it.
+ * namespace to claim that file, as "sNNNN.successor", executes it; if it ends before, the file is
+ * renamed back.
  *
  * Thread-safe, except host_exit_mad_execute(), which only one thread at a time may call.
  */

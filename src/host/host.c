@@ -278,6 +278,7 @@ void host_leave(struct host *h)
 		return;
 	/* If the lock cannot be had the next process finds a dead slot, which is as good. */
 	if (h->shared && !table_lock_within(&h->table, TABLE_CLEANUP_TIMEOUT)) {
+		exit_mads_pass_on(h, h->slot, &h->self);
 		clear_slot(h, h->slot);
 		table_unlock(&h->table);
 	}

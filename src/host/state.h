@@ -51,6 +51,9 @@ void services_close(struct services *s);
 /* A dead process's exit MADs are kept, before its slot is cleared. */
 void exit_mads_put_aside(struct host *h, int slot, const struct table_slot *s);
 
+/* Those of another dead process, which the slot's process has not sent to the end, are, too. */
+void exit_mads_pass_on(struct host *h, int slot, const struct table_slot *s);
+
 /* Creates and binds the inbox of h->slot. Returns 0 or an errno value. */
 int inbox_open(struct host *h);
 

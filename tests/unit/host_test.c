@@ -119,6 +119,74 @@ static void the_dead_are_found_though_events_are_lost(void **state)
 	host_leave(a);
 }
 
+enum { EXIT_MADS = 3 };
+
+static unsigned int mads_sent;
+
+static bool send_all(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
+{
+	assert_int_equal(mad[0], 1);
+	mads_sent++;
+	return true;
+}
+
+/* There is room for one. */
+static bool send_first(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
+{
+	return !mads_sent && send_all(arg, path, mad);
+}
+
+static void die_connected(void)
+{
+	struct host *h = join();
+	uint8_t mad[HOST_MAD_LEN] = { 1 };
+
+	for (uint32_t i = 0; i < EXIT_MADS; i++)
+		if (host_exit_mad_write(h, i, &some_path, mad))
+			_exit(1);
+	_exit(0);
+}
+
+static void begin_and_die(void)
+{
+	struct host *h = join();
+
+	_exit(host_exit_mad_execute(h, send_first, NULL) || mads_sent != 1);
+}
+
+static void in_child(void (*fn)(void))
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		fn();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void exit_mads_that_wait_for_room_outlive_who_sends_them(void **state)
+{
+	struct host *a = join(), *b = join();
+
+	mads_sent = 0;
+	in_child(die_connected);
+	assert_int_equal(host_reap(b), 1);
+	in_child(begin_and_die);
+	assert_int_equal(host_reap(b), 1);
+	assert_false(host_exit_mad_execute(a, send_first, NULL));
+	assert_int_equal(mads_sent, 1);
+	/* It is one process's. */
+	assert_true(host_exit_mad_execute(b, send_all, NULL));
+	assert_int_equal(mads_sent, 1);
+	host_leave(a);
+	mads_sent = 0;
+	assert_true(host_exit_mad_execute(b, send_all, NULL));
+	assert_int_equal(mads_sent, EXIT_MADS);
+	assert_int_equal(files_with_prefix("exit-mads"), 0);
+	host_leave(b);
+}
+
 /* Joins, works and leaves over and over until it is killed. */
 static void live_dangerously(void)
 {
@@ -292,6 +360,7 @@ int main(void)
 		IN_DIR(two_processes_see_each_other),
 		IN_DIR(the_dying_are_looked_for_again),
 		IN_DIR(the_dead_are_found_though_events_are_lost),
+		IN_DIR(exit_mads_that_wait_for_room_outlive_who_sends_them),
 		IN_DIR(the_killed_are_reclaimed),
 		IN_DIR(a_dead_owner_is_found_by_asking),
 		IN_DIR(a_forked_child_leaves_the_parents_alone),
