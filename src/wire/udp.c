@@ -377,13 +377,12 @@ void udp_position(const struct wire *w, int32_t index[2])
 
 int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n)
 {
+	/* Too large for a small stack, and polling allocates nothing. */
+	static struct sock_filter insn[STEER_INSNS];
 	struct udp_wire *u = to_udp(w);
-	struct sock_filter *insn = malloc(STEER_INSNS * sizeof(*insn));
 	unsigned int i;
 	int err = 0;
 
-	if (!insn)
-		return ENOMEM;
 	for (i = 0; i < UDP_FAMILIES; i++) {
 		struct sock_fprog prog = { .filter = insn };
 
@@ -394,7 +393,6 @@ int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n)
 			       sizeof(prog)) < 0)
 			err = errno;
 	}
-	free(insn);
 	return err;
 }
 

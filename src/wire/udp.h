@@ -54,7 +54,7 @@ void udp_position(const struct wire *w, int32_t index[2]);
 
 /*
  * Installs a steering program for the port, for all members. Returns 0 or an errno value; blocks
- * beyond STEER_BLOCKS are left to the hash.
+ * beyond STEER_BLOCKS are left to the hash. Not thread-safe: one call at a time in a process.
  */
 int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n);
 
