@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "cm/parts.h"
 #include "util/compiler.h"
-
-/* The finalizer of splitmix64: each bit of the result depends on each bit of the arguments. */
-static uint64_t mix(uint64_t v)
-{
-	v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9ull;
-	v = (v ^ v >> 27) * 0x94d049bb133111ebull;
-	return v ^ v >> 31;
-}
+#include "util/hash.h"
 
 uint64_t cm_table_mix(const struct cm *cm, uint64_t a, uint64_t b)
 {
-	return mix(mix(cm->seed ^ a) + b);
+	return hash_mix(hash_mix(cm->seed ^ a) + b);
 }
 
 static uint64_t mix_address(const struct cm *cm, const struct net_addr *a)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "run/clock.h"
+#include "util/hash.h"
 #include "util/net.h"
 
 enum { COMPLAINTS = 16, COMPLAINT_LEN = 256, SHOWN_LEN = 65 };
@@ -347,14 +348,6 @@ const struct config *config_get(void)
 	return &config;
 }
 
-/* The finaliser of SplitMix64 (public domain, S. Vigna): a bijection that mixes well. */
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
-	return x ^ x >> 31;
-}
-
 uint64_t config_random(void)
 {
 	static uint64_t drawn;
@@ -363,8 +356,8 @@ uint64_t config_random(void)
 	uint64_t v;
 
 	if (cfg->seeded)
-		return mix(cfg->seed + (n + 1) * 0x9e3779b97f4a7c15ull);
+		return hash_mix(cfg->seed + (n + 1) * 0x9e3779b97f4a7c15ull);
 	if (getrandom(&v, sizeof(v), GRND_NONBLOCK) == sizeof(v))
 		return v;
-	return mix(clock_now() ^ (uint64_t)getpid() << 48 ^ n << 32);
+	return hash_mix(clock_now() ^ (uint64_t)getpid() << 48 ^ n << 32);
 }
