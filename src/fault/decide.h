@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What happens to an occasion: a function of the plan's seed and of counts, never of time.
+ *
+ * A QP is known by its place among those that its process created, since QP numbers start at
+ * random. So the same program with the same plan meets the same faults, as far as its threads make
+ * the same occasions in the same order.
+ */
+#ifndef VRB_FAULT_DECIDE_H
+#define VRB_FAULT_DECIDE_H
+
+#include <stdbool.h>
+
+#include "fault/rule.h"
+
+/*
+ * How many occasions each rule of a plan has matched, of one QP, or, for verbs and communication
+ * management, of the process. All 0 to begin with; another generation of the plan begins anew.
+ */
+struct fault_counts {
+	uint64_t seen[FAULT_RULES];
+	uint32_t generation;
+};
+
+/* A side of a QP. */
+struct fault_queue {
+	uint32_t qpn;
+	uint32_t qp_index;
+	enum fault_direction direction;
+};
+
+struct fault_packet {
+	struct fault_queue queue;
+	uint8_t opcode;		/* BTH */
+	uint32_t psn;		/* 24 bits */
+};
+
+/* What shall happen, and why. */
+struct fault_hit {
+	struct fault_action action;
+	uint32_t rule;		/* of the plan, from 0 */
+	uint64_t count;		/* of the occasions that the rule matched, from 1 */
+	uint64_t random;	/* for choices of the action; also depends on seed and counts only */
+};
+
+/*
+ * Each counts the occasion for every rule that matches it, and returns whether something happens:
+ * the action of the first rule that says so.
+ */
+bool fault_on_packet(const struct fault_plan *plan, struct fault_counts *of_qp,
+		     const struct fault_packet *packet, struct fault_hit *hit);
+bool fault_on_message(const struct fault_plan *plan, struct fault_counts *of_qp,
+		      const struct fault_packet *message, struct fault_hit *hit);
+bool fault_on_completion(const struct fault_plan *plan, struct fault_counts *of_qp,
+			 const struct fault_queue *queue, struct fault_hit *hit);
+bool fault_on_wr(const struct fault_plan *plan, struct fault_counts *of_qp,
+		 const struct fault_queue *queue, struct fault_hit *hit);
+bool fault_on_verb(const struct fault_plan *plan, struct fault_counts *of_process,
+		   enum fault_verb verb, struct fault_hit *hit);
+bool fault_on_cm(const struct fault_plan *plan, struct fault_counts *of_process,
+		 enum fault_cm message, enum fault_direction direction, struct fault_hit *hit);
+
+#endif
