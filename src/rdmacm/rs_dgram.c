@@ -589,6 +589,8 @@ static int now_bound(struct rsocket *rs)
 	socklen_t len = addr_len((struct sockaddr *)&any);
 	struct rs_from self;
 
+	if (rs->state == RS_CLOSED)
+		return EBADF;
 	if (rs->dgram->bound)
 		return 0;
 	if (getsockname(rs->fd, (struct sockaddr *)&any, &len))

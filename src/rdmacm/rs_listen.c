@@ -131,6 +131,21 @@ static bool answer_next(struct rsocket *rs, struct rsocket **child)
 	return any;
 }
 
+static void requests(struct rsocket *rs);
+
+/* False: there is no room, or the listener is closed. */
+static bool watch_again(struct rsocket *rs)
+{
+	bool room;
+
+	pthread_mutex_lock(&rs->lock);
+	room = rs->state == RS_LISTENING && has_room(&rs->listen);
+	if (room)
+		rs_watch(rs, rs->fd, requests);
+	pthread_mutex_unlock(&rs->lock);
+	return room;
+}
+
 static void requests(struct rsocket *rs)
 {
 	struct rsocket *child;
@@ -147,9 +162,8 @@ static void requests(struct rsocket *rs)
 		 * raccept() may have made room before the watch ended, and so not have restarted
 		 * it.
 		 */
-		if (!has_room(&rs->listen))
+		if (!watch_again(rs))
 			return;
-		rs_watch(rs, rs->fd, requests);
 	}
 }
 

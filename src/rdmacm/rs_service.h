@@ -11,14 +11,15 @@ struct rsocket;
 
 /*
  * From now until rs_unwatch() the thread calls fn(rs), without locks, while fd is readable.  One
- * watch per rsocket.  Returns 0 or an errno value.
+ * watch per rsocket.  Under the lock of an rsocket that is not closed: rclose() ends watches and
+ * keepalives after it has held the lock.  Returns 0 or an errno value.
  */
 int rs_watch(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs));
 
 /* A call in progress may continue after it returns.  Does nothing without a watch. */
 void rs_unwatch(struct rsocket *rs);
 
-/* Starts or stops keepalives after a change of rs->opt. */
+/* Starts or stops keepalives after a change of rs->opt.  As rs_watch(). */
 int rs_keepalive(struct rsocket *rs);
 void rs_no_keepalive(struct rsocket *rs);
 

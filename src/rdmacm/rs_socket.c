@@ -431,17 +431,18 @@ CMA_EXPORT int rclose(int fd)
 		return 0;
 	}
 	rs_call_begin();
-	rs_no_keepalive(rs);
-	if (rs->listen.ready >= 0)
-		rs_listen_close(rs);
-	else
-		rs_unwatch(rs);
 	pthread_mutex_lock(&rs->lock);
 	if (rs_is_stream(rs))
 		finish_stream(rs);
 	rs_closed(rs);
 	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);
+	/* From here on no call hands it to the service thread. */
+	rs_no_keepalive(rs);
+	if (rs->listen.ready >= 0)
+		rs_listen_close(rs);
+	else
+		rs_unwatch(rs);
 	rs_epoll_forget(rs);
 	rs_put(rs);
 	rs_call_end();

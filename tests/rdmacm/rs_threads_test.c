@@ -7,11 +7,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 
 #include <rdma/rsocket.h>
 
 #include "rspair.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
 
 enum { ROUNDS = 8 };
 
@@ -42,6 +44,21 @@ EXPORTED int epoll_wait(int fd, struct epoll_event *e, int n, int ms)
 	if (counted && ms)
 		fetch_add_relaxed(&naps, 1U);
 	return load_relaxed(&real)(fd, e, n, ms);
+}
+
+/* ---- When a thread takes a lock ---- */
+
+static __thread void (*at_lock)(pthread_mutex_t *m);
+
+EXPORTED int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	static int (*real)(pthread_mutex_t *);
+
+	if (!load_relaxed(&real))
+		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+	if (at_lock)
+		at_lock(m);
+	return load_relaxed(&real)(m);
 }
 
 static void until_asleep(unsigned int before, unsigned int threads)
@@ -231,6 +248,170 @@ static void close_twice(void)
 	CHECK_EQ(rclose(p.listener), 0);
 }
 
+/* ---- Closed by another thread when a call has begun ---- */
+
+static struct sockaddr_storage anywhere;
+
+static long bind_it(int fd)
+{
+	return rbind(fd, (struct sockaddr *)&anywhere, sizeof(struct sockaddr_in));
+}
+
+static long send_one(int fd)
+{
+	return rsendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(struct sockaddr_in));
+}
+
+static long listen_at_it(int fd)
+{
+	return rlisten(fd, 1);
+}
+
+static long keep_alive(int fd)
+{
+	return rsetsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &(int){ 1 }, sizeof(int));
+}
+
+static int new_dgram(void)
+{
+	return rsocket(AF_INET, SOCK_DGRAM, 0);
+}
+
+static int new_stream(void)
+{
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK_EQ(bind_it(fd), 0);
+	return fd;
+}
+
+static int connected(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+	return p.fd[0];
+}
+
+static const struct {
+	int (*make)(void);
+	long (*call)(int fd);
+	int late;	/* errno if the rsocket is closed before the call has its lock; 0: none */
+} begun[] = {
+	{ new_dgram, bind_it, EBADF },
+	{ new_dgram, connect_to, EBADF },
+	{ new_dgram, send_one, EBADF },
+	{ new_stream, listen_at_it, EINVAL },
+	{ connected, keep_alive, 0 },
+};
+
+static int victim;
+static struct stat its_file;
+static struct sockaddr_storage its_name;
+
+static void make_victim(int i)
+{
+	socklen_t len = sizeof(its_name);
+
+	victim = begun[i].make();
+	CHECK_EQ(fstat(victim, &its_file), 0);
+	CHECK_EQ(rgetsockname(victim, (struct sockaddr *)&its_name, &len), 0);
+}
+
+/* Its number may be another one's by now: the socket is closed, or the port of a stream is free. */
+static bool is_destroyed(void)
+{
+	struct stat now;
+	bool is_free;
+	int fd;
+
+	if (S_ISSOCK(its_file.st_mode))
+		return fstat(victim, &now) || now.st_ino != its_file.st_ino;
+	fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	is_free = !rbind(fd, (struct sockaddr *)&its_name, sizeof(struct sockaddr_in));
+	CHECK_EQ(rclose(fd), 0);
+	return is_free;
+}
+
+/* The service thread may have it for a moment longer. */
+static void until_destroyed(void)
+{
+	while (!is_destroyed())
+		sched_yield();
+}
+
+static void close_victim(pthread_mutex_t *m)
+{
+	at_lock = NULL;
+	CHECK_EQ(rclose(victim), 0);
+}
+
+static void close_before(int i)
+{
+	make_victim(i);
+	at_lock = close_victim;
+	errno = 0;
+	CHECK_EQ(begun[i].call(victim), begun[i].late ? -1 : 0);
+	CHECK(!begun[i].late || errno == begun[i].late);
+	until_destroyed();
+}
+
+static pthread_mutex_t *its_lock;	/* that the call is about to take */
+static bool may_go_on;
+static pthread_t caller;
+
+static void wait_for_closer(pthread_mutex_t *m)
+{
+	at_lock = NULL;
+	store_release(&its_lock, m);
+	while (!load_acquire(&may_go_on))
+		sched_yield();
+}
+
+static void *call_at_last_moment(void *arg)
+{
+	at_lock = wait_for_closer;
+	begun[(intptr_t)arg].call(victim);
+	return NULL;
+}
+
+static void let_caller_go_first(pthread_mutex_t *m)
+{
+	if (m != load_relaxed(&its_lock))
+		return;
+	at_lock = NULL;
+	store_release(&may_go_on, true);
+	CHECK_EQ(pthread_join(caller, NULL), 0);
+}
+
+static void close_after(int i)
+{
+	make_victim(i);
+	store_relaxed(&its_lock, NULL);
+	store_relaxed(&may_go_on, false);
+	CHECK_EQ(pthread_create(&caller, NULL, call_at_last_moment, (void *)(intptr_t)i), 0);
+	while (!load_acquire(&its_lock))
+		sched_yield();
+	at_lock = let_caller_go_first;
+	CHECK_EQ(rclose(victim), 0);
+	until_destroyed();
+}
+
+static void close_begun(void)
+{
+	int peer = bound_dgram();
+	socklen_t len = sizeof(to);
+
+	anywhere = world_addr(LOOPBACK, 0);
+	CHECK_EQ(rgetsockname(peer, (struct sockaddr *)&to, &len), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(begun); i++) {
+		close_before((int)i);
+		close_after((int)i);
+	}
+	CHECK_EQ(rclose(peer), 0);
+}
+
 /* ---- Cancelled ---- */
 
 static void cancel_each(void)
@@ -300,6 +481,7 @@ int main(void)
 		close_sender();
 		close_connecting();
 		close_twice();
+		close_begun();
 		cancel_each();
 		cancel_sender();
 		dont_wait();
