@@ -429,10 +429,9 @@ static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int t
 	pthread_cleanup_pop(1);
 	if (n < 0)
 		return cma_result(err);
-	if (peek(ep->fd) != ep)
-		return 0;
 	pthread_mutex_lock(&ep->lock);
-	count = take_real(ep, real, n, out);
+	/* Once it is closed the kick is for all threads, so none clears it. */
+	count = peek(ep->fd) == ep ? take_real(ep, real, n, out) : 0;
 	count += take_queue(ep, out + count, max - count);
 	pthread_mutex_unlock(&ep->lock);
 	return count;

@@ -35,6 +35,21 @@ EXPORTED int poll(struct pollfd *fds, nfds_t n, int ms)
 	return load_relaxed(&real)(fds, n, ms);
 }
 
+static __thread void (*before_epoll)(void), (*after_epoll)(void);
+
+static int epoll_hooked(int (*real)(int, struct epoll_event *, int, int), int fd,
+			struct epoll_event *e, int n, int ms)
+{
+	int ready;
+
+	if (before_epoll)
+		before_epoll();
+	ready = real(fd, e, n, ms);
+	if (after_epoll)
+		after_epoll();
+	return ready;
+}
+
 EXPORTED int epoll_wait(int fd, struct epoll_event *e, int n, int ms)
 {
 	static int (*real)(int, struct epoll_event *, int, int);
@@ -43,7 +58,7 @@ EXPORTED int epoll_wait(int fd, struct epoll_event *e, int n, int ms)
 		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "epoll_wait"));
 	if (counted && ms)
 		fetch_add_relaxed(&naps, 1U);
-	return load_relaxed(&real)(fd, e, n, ms);
+	return epoll_hooked(load_relaxed(&real), fd, e, n, ms);
 }
 
 /* ---- When a thread takes a lock ---- */
@@ -412,6 +427,64 @@ static void close_begun(void)
 	CHECK_EQ(rclose(peer), 0);
 }
 
+/* One thread is about to sleep, another one has woken up, and an epoll is closed in between. */
+
+static int locks_before;	/* locks that the woken thread takes before the epoll is closed */
+static bool about_to_sleep;
+
+static void wait_before_sleep(void)
+{
+	before_epoll = NULL;
+	store_release(&about_to_sleep, true);
+	while (!load_acquire(&may_go_on))
+		sched_yield();
+}
+
+static void *sleep_late(void *arg)
+{
+	struct waiting *w = arg;
+
+	before_epoll = wait_before_sleep;
+	return wait_in(w);
+}
+
+static void close_at_lock(pthread_mutex_t *m)
+{
+	if (locks_before--)
+		return;
+	close_victim(m);
+}
+
+static void close_soon(void)
+{
+	after_epoll = NULL;
+	at_lock = close_at_lock;
+}
+
+static void close_woken(int locks)
+{
+	struct waiting w = { .call = wait_epoll };
+	struct epoll_event e = { .events = EPOLLIN };
+	int fd = new_stream();
+	pthread_t thread;
+
+	victim = w.fd = repoll_create(0);
+	store_relaxed(&may_go_on, false);
+	store_relaxed(&about_to_sleep, false);
+	CHECK_EQ(pthread_create(&thread, NULL, sleep_late, &w), 0);
+	while (!load_acquire(&about_to_sleep))
+		sched_yield();
+	CHECK_EQ(repoll_ctl(victim, EPOLL_CTL_ADD, fd, &e), 0);
+	locks_before = locks;
+	after_epoll = close_soon;
+	CHECK_FAILS(wait_epoll(victim), EBADF);
+	store_release(&may_go_on, true);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(w.ret, -1);
+	CHECK_EQ(w.error, EBADF);
+	CHECK_EQ(rclose(fd), 0);
+}
+
 /* ---- Cancelled ---- */
 
 static void cancel_each(void)
@@ -482,6 +555,8 @@ int main(void)
 		close_connecting();
 		close_twice();
 		close_begun();
+		close_woken(0);
+		close_woken(1);
 		cancel_each();
 		cancel_sender();
 		dont_wait();
