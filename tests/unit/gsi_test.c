@@ -12,16 +12,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cm/msg.h"
 #include "core/base/object_timer.h"
 #include "host/exit_mad.h"
 #include "host/host.h"
 #include "place.h"
+#include "roce/const.h"
+#include "roce/opcode.h"
+#include "roce/pkt.h"
 #include "run/clock.h"
 #include "util/be.h"
 
 enum {
 	MADS = 200,
 	EXIT_MADS = 2500,	/* to each of two processes */
+	REQUESTS = 1100,	/* more than wait */
 	IN_VAIN = 10,
 	DREQ = 0x15,
 	ATTRIBUTE_AT = 17,
@@ -134,14 +139,14 @@ static void count_there(void)
 }
 
 /* A process with connections to this one and to the other one; it dies. */
-static void live_and_die(int this_slot)
+static void live_and_die(int this_slot, unsigned int connections)
 {
 	uint8_t mad[HOST_MAD_LEN];
 	struct host *h;
 
 	if (host_join(dir, &h))
 		_exit(1);
-	for (uint32_t i = 0; i < 2 * EXIT_MADS; i++) {
+	for (uint32_t i = 0; i < 2 * connections; i++) {
 		make_mad(mad, i + 1, i % 2 ? this_slot : host_slot(other));
 		if (host_exit_mad_write(h, i, &path, mad))
 			_exit(1);
@@ -149,19 +154,49 @@ static void live_and_die(int this_slot)
 	_exit(0);
 }
 
-/* Nobody would send them again. */
-static void exit_mads_of_thousands_of_connections_all_arrive(void **state)
+/* Requests from the wire for a service that nobody offers: as many as wait. */
+static void flood(uint64_t now)
 {
-	static const struct vrb_gsi_ops ops = { .receive = count_here, .timeout = nothing_to_do };
+	const struct cm_msg req = { .type = CM_REQ,
+				    .req = { .local_id = UINT32_MAX, .service_id = 1 } };
+	uint8_t mad[CM_MAD_LEN];
+	const struct roce_pkt pkt = {
+		.bth = { .opcode = ROCE_UD_SEND_ONLY, .pkey = ROCE_PKEY_DEFAULT },
+		.deth.qkey = ROCE_QKEY_GSI,
+		.payload = mad,
+		.payload_len = sizeof(mad),
+		.path = path,
+	};
+
+	cm_encode(mad, &req);
+	lock_acquire(&vrb.poll_lock);
+	for (unsigned int i = 0; i < REQUESTS; i++)
+		vrb_gsi_input(&pkt, now);
+	lock_release(&vrb.poll_lock);
+}
+
+/* Its exit MADs are this process's to send, once it manages connections. */
+static void let_one_die(unsigned int connections)
+{
 	int slot = host_slot(vrb.host), status;
-	uint64_t now = clock_now();
 	pid_t pid = fork();
 
 	if (!pid)
-		live_and_die(slot);
+		live_and_die(slot, connections);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	host_reap(vrb.host);
+	here = there = 0;
+}
+
+static const struct vrb_gsi_ops ops = { .receive = count_here, .timeout = nothing_to_do };
+
+/* Nobody would send them again. */
+static void exit_mads_of_thousands_of_connections_all_arrive(void **state)
+{
+	uint64_t now = clock_now();
+
+	let_one_die(EXIT_MADS);
 	assert_int_equal(vrb_gsi_open(&ops, NULL), 0);
 	for (unsigned int i = 0; i < 2 * EXIT_MADS && here + there < 2 * EXIT_MADS; i++) {
 		expire(now += VRB_MSEC);
@@ -170,6 +205,18 @@ static void exit_mads_of_thousands_of_connections_all_arrive(void **state)
 	vrb_gsi_close();
 	assert_int_equal(here, EXIT_MADS);
 	assert_int_equal(there, EXIT_MADS);
+}
+
+static void exit_mads_find_room_while_strangers_flood(void **state)
+{
+	uint64_t now = clock_now();
+
+	let_one_die(MADS);
+	flood(now);
+	assert_int_equal(vrb_gsi_open(&ops, NULL), 0);
+	expire(now + VRB_MSEC);
+	vrb_gsi_close();
+	assert_int_equal(here, MADS);
 }
 
 static int set_up(void **state)
@@ -191,12 +238,15 @@ static int tear_down(void **state)
 	return 0;
 }
 
+#define FRESH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_full_inbox_is_refilled_as_often_as_it_is_emptied),
-		cmocka_unit_test(exit_mads_of_thousands_of_connections_all_arrive),
+		FRESH(a_full_inbox_is_refilled_as_often_as_it_is_emptied),
+		FRESH(exit_mads_of_thousands_of_connections_all_arrive),
+		FRESH(exit_mads_find_room_while_strangers_flood),
 	};
 
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,8 +26,10 @@
 #include "util/compiler.h"
 
 enum {
-	/* limit in MADs; half of it for MADs from the wire, and for those of dead processes */
+	/* limits in MADs: with those of living processes, of dead ones, and from the wire */
 	QUEUE = 2048,
+	QUEUE_DEAD = QUEUE * 3 / 4,
+	QUEUE_WIRE = QUEUE / 2,
 	HOP_LIMIT = 64,
 	MANAGERS = HOST_SLOTS,
 	SLOT_BITS = 10,			/* top bits of a communication id */
@@ -125,7 +127,7 @@ static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
 			      .until = time_after(clock_now(), timeout) };
 	memcpy(p->mad, mad, sizeof(p->mad));
 	lock_acquire(&gsi.lock);
-	if (gsi.queued >= (from_wire ? QUEUE / 2 : QUEUE)) {
+	if (gsi.queued >= (from_wire ? QUEUE_WIRE : QUEUE)) {
 		lock_release(&gsi.lock);
 		free(p);
 		return false;
@@ -448,14 +450,15 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
 	return 0;
 }
 
-static bool is_half_full(void)
+/* More than those from the wire can take. */
+static bool has_room_for_dead(void)
 {
-	bool half;
+	bool room;
 
 	lock_acquire(&gsi.lock);
-	half = gsi.queued >= QUEUE / 2;
+	room = gsi.queued < QUEUE_DEAD;
 	lock_release(&gsi.lock);
-	return half;
+	return room;
 }
 
 int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad)
@@ -464,7 +467,7 @@ int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad)
 
 	if (!is_own_address(&path->dst, path->ifindex, now))
 		return vrb_gsi_send(path, mad);
-	if (is_half_full())
+	if (!has_room_for_dead())
 		return EAGAIN;
 	dispatch(path, mad, FROM_HERE, now);
 	return 0;
