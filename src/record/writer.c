@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Writes a recording; see writer.h.  Owns the file and its mapping; takes no lock. */
+#include "record/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util/atomic.h"
+
+enum { MIN_CHUNKS = 2 };
+
+/*
+ * Allocates a part of the file: touching it can then raise no SIGBUS.  Beyond the limit of the
+ * process on file sizes a signal would come.
+ */
+static int allocate(int fd, uint64_t from, uint64_t to)
+{
+	struct rlimit most;
+	int err;
+
+	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && to > most.rlim_cur)
+		return EFBIG;
+	do
+		err = posix_fallocate(fd, (off_t)from, (off_t)(to - from));
+	while (err == EINTR);
+	return err;
+}
+
+static int map(struct recording *r, int fd, const struct record_origin *origin)
+{
+	uint64_t size = record_chunk_offset(r->chunks);
+	struct record_file_header *h;
+	struct stat st;
+	int err;
+
+	err = allocate(fd, 0, r->ring ? size : RECORD_HEADER_LEN);
+	if (err)
+		return err;
+	if (fstat(fd, &st))
+		return errno;
+	r->dev = st.st_dev;
+	r->ino = st.st_ino;
+	h = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (h == MAP_FAILED)
+		return errno;
+	*h = (struct record_file_header){
+		.version = RECORD_VERSION,
+		.flags = r->ring ? RECORD_RING : 0,
+		.chunks = r->chunks,
+		.origin = *origin,
+	};
+	memcpy(h->magic, RECORD_MAGIC, sizeof(h->magic));
+	r->base = (uint8_t *)h;
+	return 0;
+}
+
+int recording_open(struct recording *r, const char *path, uint64_t size, bool ring,
+		   const struct record_origin *origin)
+{
+	char unfinished[PATH_MAX];
+	int fd, err;
+
+	*r = (struct recording){ .chunks = size / RECORD_CHUNK_LEN,
+				 .started = origin->started,
+				 .fd = -1,
+				 .ring = ring };
+	if (r->chunks < MIN_CHUNKS || r->chunks > RECORD_MAX_CHUNKS)
+		return EINVAL;
+	if ((size_t)snprintf(unfinished, sizeof(unfinished), "%s.part", path) >= sizeof(unfinished))
+		return ENAMETOOLONG;
+	fd = open(unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno;
+	err = map(r, fd, origin);
+	if (!err && link(unfinished, path)) {
+		err = errno;
+		munmap(r->base, record_chunk_offset(r->chunks));
+	}
+	unlink(unfinished);
+	if (err || ring)
+		close(fd);
+	else
+		r->fd = fd;
+	return err;
+}
+
+void recording_close(struct recording *r)
+{
+	munmap(r->base, record_chunk_offset(r->chunks));
+	if (r->fd >= 0)
+		close(r->fd);
+}
+
+/* Takes room for the n-th chunk of a file that grows. */
+static bool grow(struct recording *r, uint64_t n)
+{
+	struct stat st;
+
+	if (n < r->chunks && fstat(r->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino &&
+	    allocate(r->fd, record_chunk_offset(n), record_chunk_offset(n + 1)) == 0)
+		return true;
+	store_relaxed(&r->full, true); /* a hint: saves the others the calls */
+	return false;
+}
+
+/*
+ * A chunk that no writer has.  One that lost its way between counter and chunk may meet a later one
+ * there: the compare-and-swap gives it to one of them.  It pairs with the release that closed the
+ * chunk, so what its last writer stored comes first.
+ */
+static struct record_chunk *take_chunk(struct recording *r)
+{
+	for (uint64_t i = 0; i < r->chunks && !load_relaxed(&r->full); i++) {
+		uint64_t n = fetch_add_relaxed(&r->next, 1);
+		struct record_chunk *c;
+		uint64_t state;
+
+		if (!r->ring && !grow(r, n))
+			return NULL;
+		c = (struct record_chunk *)(r->base + record_chunk_offset(n % r->chunks));
+		state = load_acquire(&c->state);
+		if (!(state & RECORD_OPEN) &&
+		    cas_acq_rel(&c->state, &state, (n + 1) << 1 | RECORD_OPEN))
+			return c;
+	}
+	return NULL;
+}
+
+/* Pairs with the compare-and-swap of take_chunk(). */
+static void close_chunk(struct record_writer *w)
+{
+	struct record_chunk *c = w->chunk;
+
+	if (!c)
+		return;
+	c->used = (uint32_t)(w->at - (uint8_t *)c);
+	store_release(&c->state, load_relaxed(&c->state) & ~RECORD_OPEN);
+	w->chunk = NULL;
+	w->at = w->end = NULL;
+}
+
+/* Until time and thread are stored, no check fits: the chunk is empty. */
+static void open_chunk(struct record_writer *w, struct record_chunk *c)
+{
+	c->time = w->last;
+	c->tid = w->tid;
+	w->chunk = c;
+	w->seed = record_seed(load_relaxed(&c->state), w->last, w->tid);
+	w->at = (uint8_t *)(c + 1);
+	w->end = (uint8_t *)c + RECORD_CHUNK_LEN;
+}
+
+bool record_writer_turn(struct record_writer *w, size_t len)
+{
+	struct record_file_header *h = (struct record_file_header *)w->recording->base;
+	struct record_chunk *c = NULL;
+
+	if (len <= RECORD_MAX_LEN) {
+		close_chunk(w);
+		c = take_chunk(w->recording);
+	}
+	if (!c) {
+		fetch_add_relaxed(&h->lost, 1);
+		return false;
+	}
+	open_chunk(w, c);
+	return true;
+}
+
+void record_commit(struct record_writer *w, enum record_type type, size_t len, uint64_t now)
+{
+	struct record_head *h = (struct record_head *)w->at;
+	size_t size = record_size(len), pad = size - sizeof(*h) - len;
+	uint64_t first = size | (uint64_t)type << 16 | (uint64_t)pad << 24;
+
+	if (now > w->last)
+		w->last = now;
+	h->time = w->last;
+	first |= (uint64_t)record_check(w->seed, first, h, size) << 32;
+	store_release((uint64_t *)h, first); /* writer.h says what for */
+	w->at += size;
+}
+
+void record_writer_start(struct record_writer *w, struct recording *r, uint32_t tid)
+{
+	*w = (struct record_writer){ .recording = r, .last = r->started, .tid = tid };
+}
+
+void record_writer_end(struct record_writer *w)
+{
+	close_chunk(w);
+}
