@@ -3,15 +3,15 @@
  * Connections through rdma_cm on one host, set up and torn down one after another by each client.
  *
  *	connect rate CLIENTS SECONDS	prints connections per second, of all clients together
- *	connect latency COUNT PERCENT	prints the us in which so many percent of rdma_connect() return
+ *	connect latency COUNT PERCENT	prints the us within which PERCENT of rdma_connect() return
  *	connect tcp COUNT PERCENT	the same of connect(2)
  *
- *	connect flooded CLIENTS SECONDS	the rate, while FORGED requests of strangers come per second
- *	connect flooded-latency SECONDS PERCENT	the us of rdma_connect(), then
- *	connect forged CLIENTS SECONDS	how many came per second
+ *	connect flooded CLIENTS SECONDS	the rate, while FORGED requests come per second
+ *	connect flooded-latency SECONDS PERCENT	the us of rdma_connect() meanwhile, then
+ *	connect forged CLIENTS SECONDS	how many forged requests came per second
  *
- * Each has a server process; a connection has a queue pair at both ends.  The server refuses who
- * does not say OURS.
+ * Each has a server process; a connection has a queue pair at both ends.  The server refuses a
+ * request that does not carry OURS.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The yardsticks of packet capture: what a program gets from the kernel without anything in between.
+ * The references of packet capture: what a program gets from the kernel with nothing in between.
  *
  *	packet_ref receive INTERFACE PORT
- *		UDP packets of one destination port by TPACKET_V3, a socket filter before it.  Looks at the number in
- *		each payload, and ends half a second after the last packet.  Prints: packets, lost.
+ *		UDP packets of one destination port by TPACKET_V3, behind a socket filter.  Reads
+ *		the number in each payload, and ends half a second after the last packet.  Prints:
+ *		packets, lost.
  *	packet_ref send INTERFACE MAC SOURCE_IP DESTINATION_IP PORT PAYLOAD PACKETS
  *		Numbered packets as fast as sendmmsg() takes them.  Prints: seconds.
  */
@@ -116,8 +117,13 @@ static void look_through(struct seen *s, struct tpacket_block_desc *block)
 static int receive(const char *interface, uint16_t port)
 {
 	int fd = socket(AF_PACKET, SOCK_RAW, 0), version = TPACKET_V3;
-	struct tpacket_req3 req = { .tp_block_size = BLOCK, .tp_block_nr = BLOCKS, .tp_frame_size = 2048,
-				    .tp_frame_nr = BLOCKS * (BLOCK / 2048), .tp_retire_blk_tov = BLOCK_AGE_MS };
+	struct tpacket_req3 req = {
+		.tp_block_size = BLOCK,
+		.tp_block_nr = BLOCKS,
+		.tp_frame_size = 2048,
+		.tp_frame_nr = BLOCKS * (BLOCK / 2048),
+		.tp_retire_blk_tov = BLOCK_AGE_MS,
+	};
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
 	struct seen seen = { 0 };
 	uint8_t *ring;
@@ -136,7 +142,8 @@ static int receive(const char *interface, uint16_t port)
 	for (unsigned int i = 0;;) {
 		struct tpacket_block_desc *block = (void *)(ring + (size_t)i * BLOCK);
 
-		if (!(__atomic_load_n(&block->hdr.bh1.block_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) {
+		if (!(__atomic_load_n(&block->hdr.bh1.block_status, __ATOMIC_ACQUIRE) &
+		      TP_STATUS_USER)) {
 			if (poll(&poller, 1, seen.packets ? QUIET_MS : -1) == 0)
 				break;
 			continue;
@@ -176,7 +183,8 @@ static void fill(struct packet *p, char **argv, size_t payload)
 	uint8_t *mac = p->eth.h_dest;
 	uint32_t from = 0, to = 0;
 
-	if (sscanf(argv[0], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3, mac + 4, mac + 5) != 6 ||
+	if (sscanf(argv[0], "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", mac, mac + 1, mac + 2, mac + 3,
+		   mac + 4, mac + 5) != 6 ||
 	    inet_pton(AF_INET, argv[1], &from) != 1 || inet_pton(AF_INET, argv[2], &to) != 1)
 		fail("addresses");
 	p->eth.h_source[0] = 2;
@@ -240,6 +248,7 @@ int main(int argc, char **argv)
 		return receive(argv[2], (uint16_t)atoi(argv[3]));
 	if (argc == 9 && strcmp(argv[1], "send") == 0)
 		return send_all(argv[2], argv + 3);
-	fprintf(stderr, "usage: packet_ref receive INTERFACE PORT | send INTERFACE MAC FROM TO PORT PAYLOAD PACKETS\n");
+	fprintf(stderr, "usage: packet_ref receive INTERFACE PORT | "
+			"send INTERFACE MAC FROM TO PORT PAYLOAD PACKETS\n");
 	return 2;
 }

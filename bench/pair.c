@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What perftest does not measure, between two processes: WRITEs by a program that sleeps until its completions come, and many queue pairs.
+ * What perftest does not measure, between two processes: WRITEs by a program that sleeps until its
+ * completions come, and many queue pairs.
  *
- *	pair write SIZE COUNT QPS [options]	WRITEs on QPS queue pairs in turn, polling; prints MiB/s
+ *	pair write SIZE COUNT QPS [options]	WRITEs on QPS queue pairs in turn, polling; MiB/s
  *	pair sleep SIZE COUNT QPS [options]	the same, sleeping on the completion channel
- *	pair send SIZE COUNT QPS [options]	SENDs in turn, each to a posted receive; prints nanoseconds for each message
- *	pair idle SIZE COUNT QPS [options]	as sleep, and then nothing for two seconds; prints how often a thread woke up in the second one
- *	pair setup SIZE COUNT QPS [options]	QPS queue pairs, created, their addresses exchanged over TCP, connected; prints pairs a second
+ *	pair send SIZE COUNT QPS [options]	SENDs in turn, each to a posted receive; ns each
+ *	pair idle SIZE COUNT QPS [options]	as sleep, then nothing for two seconds: how often
+ *						a thread wakes up in the second one
+ *	pair setup SIZE COUNT QPS [options]	creates and connects QPS queue pairs, which exchange
+ *						their addresses over TCP; pairs per second
  *
- * Options as of the examples: -d DEVICE -g GID-INDEX -p TCP-PORT, and the server's address at the client, which sends and has the figures.
+ * The options are those of the examples: -d DEVICE -g GID-INDEX -p TCP-PORT, and at the client the
+ * server's address.  The client sends and prints the figure.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -194,7 +198,9 @@ int main(int argc, char **argv)
 		wakeups_of_a_second();	/* the progress thread stops looking for pollers */
 		printf("%ld\n", wakeups_of_a_second());
 	} else if (is_client(&side)) {
-		printf("%.2f\n", sets_up ? qps / took : sends ? took / count * 1e9 : (double)size * count / took / (1 << 20));
+		printf("%.2f\n", sets_up ? qps / took
+				 : sends ? took / count * 1e9
+					 : (double)size * count / took / (1 << 20));
 	}
 	sync_sides(&side);
 	return 0;

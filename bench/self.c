@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a message costs when one thread is both ends of a connection: no other CPU, no line handed over, only the code.  So it says on a
- * busy machine, too, whether a change made the path shorter, and what `perf record` or callgrind shows of it is the whole path.
+ * What a message costs when one thread is both ends of a connection: no other CPU and no cache line
+ * handed over, only the code.  So even on a busy machine it shows whether a change made the path
+ * shorter, and `perf record` or callgrind sees the whole path.
  *
  *	self send SIZE COUNT		post, receive, acknowledge, both completions
  *	self write|read SIZE COUNT	post, completion
  *	self list SIZE COUNT		WRITEs, posted 16 at a time
- *	self stream SIZE COUNT		WRITEs, posted one at a time, 48 before their completions are awaited, as ib_write_bw has them
+ *	self stream SIZE COUNT		WRITEs, posted one at a time, up to 48 in flight, as
+ *					ib_write_bw does
  *	self sends SIZE COUNT		the same with SENDs and their receives
- *	self pong SIZE COUNT		inline SENDs, each the answer to the one before it, one in 32 signaled, as ib_send_lat has them
- *	self send SIZE COUNT QPS	the same with so many connected QPs in the process, of which one pair works
- *	self round SIZE COUNT QPS	SENDs on so many QPs in turn
+ *	self pong SIZE COUNT		inline SENDs, each the answer to the one before it, one in
+ *					32 signaled, as ib_send_lat does
+ *	self send SIZE COUNT QPS	one pair sends among QPS connected QPs of the process
+ *	self round SIZE COUNT QPS	SENDs on QPS QPs in turn
  *	self poll SIZE COUNT		polls of an empty CQ
- *	self setup SIZE COUNT		so many pairs of QPs, created and connected; prints pairs a second
+ *	self setup SIZE COUNT		COUNT pairs of QPs, created and connected; prints pairs per
+ *					second
  *
- * Prints nanoseconds for each message, the best of many short stretches.
+ * Prints nanoseconds per message, the best of many short stretches.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -139,7 +143,8 @@ static void pong_one(void)
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_INLINE | (signal ? IBV_SEND_SIGNALED : 0) };
+				  .send_flags =
+					  IBV_SEND_INLINE | (signal ? IBV_SEND_SIGNALED : 0) };
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
 

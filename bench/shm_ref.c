@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What memory and the kernel give on this machine, to hold the local transport against:
+ * What memory and the kernel achieve on this machine, as a reference for the local transport:
  *
- *	shm_ref line COUNT		a cache line handed to the other CPU and back; microseconds one way
- *	shm_ref write|read SIZE COUNT	process_vm_writev or readv of SIZE bytes; microseconds each
- *	shm_ref list N COUNT		process_vm_writev of N pieces of 8 bytes, a cache line apart; microseconds each call
- *	shm_ref pingpong SIZE COUNT	each side writes into the other's memory and watches its own; microseconds one way
+ *	shm_ref line COUNT		a cache line handed to the other CPU and back; us one way
+ *	shm_ref write|read SIZE COUNT	process_vm_writev or readv of SIZE bytes; us per call
+ *	shm_ref list N COUNT		process_vm_writev of N pieces of 8 bytes, a cache line
+ *					apart; us per call
+ *	shm_ref pingpong SIZE COUNT	each side writes into the other's memory and watches its
+ *					own; us one way
  *
- * Prints the best of many short stretches: on a machine that does other things, too, the average says how much.
+ * Prints the best of many short stretches: on a busy machine the average measures the other load.
  */
 #include <sched.h>
 #include <signal.h>
@@ -193,7 +195,8 @@ int main(int argc, char **argv)
 
 		for (int n = 0; n < STRETCH; n++)
 			once(child);
-		took = (now_us() - start) / STRETCH / (mode == LINE_OVER || mode == PINGPONG ? 2 : 1);
+		took = (now_us() - start) / STRETCH /
+		       (mode == LINE_OVER || mode == PINGPONG ? 2 : 1);
 		best = took < best ? took : best;
 	}
 	printf("%.3f\n", best);

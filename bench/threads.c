@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What more threads are worth: each is both ends of a connection, with a context, a CQ and two QPs of its own, so that threads share
- * nothing but the library and the system.
+ * What more threads are worth: each is both ends of a connection, with a context, a CQ and two QPs
+ * of its own, so that threads share nothing but the library and the system.
  *
- *	threads N SIZE WINDOW MILLISECONDS	N threads; SENDs, so many of them on their way in each thread
+ *	threads N SIZE WINDOW MILLISECONDS	N threads, each with WINDOW SENDs in flight
  *
- * Prints messages a second, of all threads together.
+ * Prints the messages per second of all threads together.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -61,7 +61,7 @@ static void take(struct worker *w, int *completions)
 	*completions += n;
 }
 
-/* Each on a processor of its own, as far as there are: the scheduler may be slow to see that it could. */
+/* Gives each thread a CPU of its own while there are enough: the scheduler may be slow to do so. */
 static void pin(int nth)
 {
 	cpu_set_t all, one;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a program that used bare UDP sockets would get on this machine: the yardstick of `make bench`.
+ * What a program would get from bare UDP sockets on this machine: the reference of `make bench`.
  *
- *	udp_ref pingpong SIZE COUNT	one datagram back and forth, both sides spinning; prints microseconds one way
- *	udp_ref stream SIZE COUNT	one send and one recv per datagram of SIZE; prints MiB/s
- *	udp_ref gso SIZE COUNT		datagrams of SIZE in batches, UDP_SEGMENT out and UDP_GRO in; prints MiB/s
+ *	udp_ref pingpong SIZE COUNT	one datagram back and forth, both sides spinning; us one way
+ *	udp_ref stream SIZE COUNT	one send and one recv per datagram of SIZE; MiB/s
+ *	udp_ref gso SIZE COUNT		datagrams of SIZE in batches, UDP_SEGMENT out and UDP_GRO
+ *					in; MiB/s
  *
- * Two processes, on different CPUs where there are two: on 127.0.0.1, or in two network namespaces,
+ * Two processes, on different CPUs if there are two: on 127.0.0.1, or in two network namespaces,
  *
  *	udp_ref MODE SIZE COUNT NETNS ADDRESS NETNS ADDRESS
  *
- * of which each is named by a file (/proc/PID/ns/net) and the address that it has there; the first one sends first.  The streams
- * are kept within a window by acknowledgements every WINDOW/2 datagrams, so that nothing is lost and received bytes are what is counted.
+ * each named by a file (/proc/PID/ns/net) and its address there; the first one sends first.
+ * Acknowledgements every WINDOW/2 datagrams keep the streams within a window, so that nothing is
+ * lost and what counts is the bytes received.
  */
 #include <arpa/inet.h>
 #include <errno.h>

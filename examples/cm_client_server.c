@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connecting by IP address and port, as most RDMA programs do: the connection manager exchanges what
- * the classic tutorial (rc_client_server.c) sends over a socket, and moves the queue pairs.
+ * Connecting by IP address and port, as most RDMA programs do: the connection manager exchanges
+ * what the classic tutorial (rc_client_server.c) sends over a socket, and moves the queue pairs.
  *
  *	server:	cm_client_server
  *	client:	cm_client_server ADDRESS

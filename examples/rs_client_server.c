@@ -5,8 +5,8 @@
  *	server:	rs_client_server
  *	client:	rs_client_server ADDRESS
  *
- * The client sends a line and reads the answer; the server waits for both, a connection and its line,
- * in rpoll().
+ * The client sends a line and reads the answer; the server waits in rpoll() for both, a connection
+ * and its line.
  */
 #include <netdb.h>
 #include <stdio.h>

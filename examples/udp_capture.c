@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Captures UDP packets of one destination port at line rate: headers into one buffer, payloads into another, where
- * they lie back to back as if the network had sent an array.  udp_generate.c is the other side; it numbers its
- * packets, and so losses are counted here.
+ * Captures UDP packets of one destination port at line rate: headers go into one buffer, payloads
+ * into another, where they lie back to back as if the network had sent an array.  udp_generate.c is
+ * the other side; it numbers its packets, so that losses can be counted here.
  *
  *	udp_capture [-d DEVICE] [-n PACKETS] [-t SECONDS] [-s PAYLOAD] PORT
  *
- * Ends after PACKETS packets, or when nothing has come for SECONDS (default: 2) after the first one.  Built on
- * libverbena: verbena(3).
+ * Ends after PACKETS packets, or when nothing has come for SECONDS (default: 2) after the first
+ * one.  Built on libverbena: verbena(3).
  */
 #include <endian.h>
 #include <errno.h>
@@ -20,7 +20,8 @@
 #include <verbena/verbena.h>
 
 enum {
-	SLOTS = 512,	  /* packets that may come while we look at others; few, so that they stay in the cache */
+	/* packets that may come while earlier ones are read; few, so that they stay in the cache */
+	SLOTS = 512,
 	HEADER = 42,	  /* Ethernet 14, IPv4 without options 20, UDP 8 */
 	HEADER_ROW = 64,  /* with padding, so that each header begins a cache line */
 	TIMEOUT_MS = 100, /* how often an idle loop asks whether to go on */
@@ -97,10 +98,11 @@ static void report(const struct capture *c)
 	double time = c->ended - c->began;
 
 	/* What the last packet in slot 0 looked like. */
-	printf("from %u.%u.%u.%u to %u.%u.%u.%u, TTL %u\n", ip[12], ip[13], ip[14], ip[15], ip[16], ip[17], ip[18],
-	       ip[19], ip[8]);
-	printf("received %llu packets, %llu bytes, lost %llu, failed %llu\n", (unsigned long long)c->packets,
-	       (unsigned long long)c->bytes, (unsigned long long)(c->end > c->packets ? c->end - c->packets : 0),
+	printf("from %u.%u.%u.%u to %u.%u.%u.%u, TTL %u\n", ip[12], ip[13], ip[14], ip[15], ip[16],
+	       ip[17], ip[18], ip[19], ip[8]);
+	printf("received %llu packets, %llu bytes, lost %llu, failed %llu\n",
+	       (unsigned long long)c->packets, (unsigned long long)c->bytes,
+	       (unsigned long long)(c->end > c->packets ? c->end - c->packets : 0),
 	       (unsigned long long)c->failed);
 	printf("%.0f packets/s\n", time > 0 ? (double)(c->packets - 1) / time : 0.0);
 }
@@ -131,7 +133,10 @@ static void prepare(struct capture *c, struct verbena_context *ctx, struct verbe
 	}
 
 	struct verbena_buf bufs[] = {
-		{ .addr = c->headers, .row = HEADER_ROW, .num_pkt = SLOTS, .npad = HEADER_ROW - HEADER },
+		{ .addr = c->headers,
+		  .row = HEADER_ROW,
+		  .num_pkt = SLOTS,
+		  .npad = HEADER_ROW - HEADER },
 		{ .addr = c->payloads, .row = c->payload, .num_pkt = SLOTS },
 	};
 
@@ -172,7 +177,8 @@ int main(int argc, char **argv)
 		}
 	}
 	if (optind != argc - 1 || c.payload < sizeof(uint64_t)) {
-		fprintf(stderr, "usage: udp_capture [-d DEVICE] [-n PACKETS] [-t SECONDS] [-s PAYLOAD] PORT\n");
+		fprintf(stderr, "usage: udp_capture [-d DEVICE] [-n PACKETS] [-t SECONDS] "
+				"[-s PAYLOAD] PORT\n");
 		return 2;
 	}
 
@@ -186,7 +192,8 @@ int main(int argc, char **argv)
 	report(&c);
 
 	/* The rule first, then the regions, then what they belong to. */
-	if (verbena_destroy_flow(flow) || verbena_destroy_recv_wrs(&recvs) || verbena_destroy_context(ctx))
+	if (verbena_destroy_flow(flow) || verbena_destroy_recv_wrs(&recvs) ||
+	    verbena_destroy_context(ctx))
 		fail();
 	free(c.headers);
 	free(c.payloads);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Generates UDP packets as fast as they are taken, for udp_capture.c: each payload begins with the packet's number
- * (64 bits, big endian).  Headers are written once and sent with ever new payloads.
+ * Generates UDP packets as fast as the device takes them, for udp_capture.c: each payload begins
+ * with the packet's number (64 bits, big endian).  Headers are written once and sent with ever new
+ * payloads.
  *
- *	udp_generate [-d DEVICE] [-n PACKETS] [-s PAYLOAD] [-m DESTINATION_MAC] [-a DESTINATION_IP] PORT
+ *	udp_generate [-d DEVICE] [-n PACKETS] [-s PAYLOAD] [-m DESTINATION_MAC] \
+ *		     [-a DESTINATION_IP] PORT
  *
- * Addresses default to our own: packets to ourselves, which the loopback device delivers.  Built on libverbena:
- * verbena(3).
+ * Addresses default to our own: packets to ourselves, which the loopback device delivers.  Built on
+ * libverbena: verbena(3).
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -67,7 +69,8 @@ static void find_self(struct verbena_context *ctx, struct header *h)
 		    memcmp(entry.gid.raw, mapped, sizeof(mapped)) != 0)
 			continue;
 		memcpy(&h->ip.saddr, entry.gid.raw + 12, 4);
-		if (!if_indextoname(entry.ndev_ifindex, request.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &request))
+		if (!if_indextoname(entry.ndev_ifindex, request.ifr_name) ||
+		    ioctl(fd, SIOCGIFHWADDR, &request))
 			complain("the device has no interface");
 		memcpy(h->eth.ether_shost, request.ifr_hwaddr.sa_data, 6);
 		close(fd);
@@ -153,8 +156,8 @@ static bool parse(struct generator *g, struct settings *set, int argc, char **ar
 	return g->payload >= sizeof(uint64_t) && g->payload <= 65507 && g->wanted;
 }
 
-static void make_header(struct header *h, struct verbena_context *ctx, const struct settings *set, size_t payload,
-			bool offload)
+static void make_header(struct header *h, struct verbena_context *ctx, const struct settings *set,
+			size_t payload, bool offload)
 {
 	uint8_t *mac = h->eth.ether_dhost;
 	in_addr_t to;
@@ -167,17 +170,21 @@ static void make_header(struct header *h, struct verbena_context *ctx, const str
 			complain("not an IPv4 address");
 		h->ip.daddr = to;
 	}
-	if (set->mac && sscanf(set->mac, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4],
-			       &mac[5]) != 6)
+	if (set->mac && sscanf(set->mac, "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &mac[0], &mac[1], &mac[2],
+			       &mac[3], &mac[4], &mac[5]) != 6)
 		complain("not a MAC address");
 	finish_header(h, payload, set->port, offload);
 }
 
 /* Posts the first packets as one list; from then on the loop posts what has left. */
-static void send_all(struct generator *g, struct verbena_context *ctx, const struct header *header, unsigned int flags)
+static void send_all(struct generator *g, struct verbena_context *ctx, const struct header *header,
+		     unsigned int flags)
 {
 	struct verbena_buf bufs[] = {
-		{ .addr = g->headers, .row = HEADER_ROW, .num_pkt = SLOTS, .npad = HEADER_ROW - sizeof(*header) },
+		{ .addr = g->headers,
+		  .row = HEADER_ROW,
+		  .num_pkt = SLOTS,
+		  .npad = HEADER_ROW - sizeof(*header) },
 		{ .addr = g->payloads, .row = g->payload, .num_pkt = SLOTS },
 	};
 	uint32_t first = g->wanted < SLOTS ? (uint32_t)g->wanted : SLOTS;
@@ -203,7 +210,8 @@ int main(int argc, char **argv)
 	bool offload;
 
 	if (!parse(&g, &settings, argc, argv)) {
-		fprintf(stderr, "usage: udp_generate [-d DEVICE] [-n PACKETS] [-s PAYLOAD] [-m DESTINATION_MAC] "
+		fprintf(stderr, "usage: udp_generate [-d DEVICE] [-n PACKETS] [-s PAYLOAD] "
+				"[-m DESTINATION_MAC] "
 				"[-a DESTINATION_IP] PORT\n");
 		return 2;
 	}
@@ -222,7 +230,8 @@ int main(int argc, char **argv)
 	if (!g.headers || !g.payloads)
 		complain(strerror(errno));
 	send_all(&g, ctx, &header, offload ? VERBENA_OFFLOAD : 0);
-	printf("sent %llu packets, failed %llu\n", (unsigned long long)(g.done - g.failed), (unsigned long long)g.failed);
+	printf("sent %llu packets, failed %llu\n", (unsigned long long)(g.done - g.failed),
+	       (unsigned long long)g.failed);
 
 	if (verbena_destroy_context(ctx))
 		fail();

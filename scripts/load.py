@@ -4,9 +4,9 @@
 
     load.py [--busy 20] [--cpus 2] BUILD_DIR [arguments for meson test]
 
-So many processes that never sleep share so many CPUs with the tests, one test at a time, for as long as they run.  What
-waits for a clock then gets a tenth of what it is used to: no verb may fail for that alone (docs/TESTING.md).  Limits that
-exist to end what hangs are stretched: meson's, and those that read VERBENA_TEST_SLOWER.
+--busy processes that never sleep share --cpus CPUs with the tests, which run one at a time.  A test
+then gets a tenth of its usual CPU time: no verb may fail for that alone (docs/TESTING.md).  Limits
+that exist to end what hangs are stretched: meson's, and those that read VERBENA_TEST_SLOWER.
 """
 import argparse
 import ctypes
@@ -21,7 +21,8 @@ RUN_TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run_tests.
 
 
 def spin(parent):
-    """A session of its own: where the kernel shares the CPU by sessions, each has a share as big as a test program's."""
+    """Spins in a session of its own: where the kernel shares the CPU among sessions, each spinner
+    gets as big a share as a test program."""
     os.setsid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     while os.getppid() == parent:

@@ -142,10 +142,12 @@ static const struct layout {
 } layouts[] = {
 #define LAYOUT(type, name, head)                                                                   \
 	[type - CM_REQ] = { #type, name##_fields, ARRAY_SIZE(name##_fields), head }
-	LAYOUT(CM_REQ, req, 3),   LAYOUT(CM_MRA, mra, 2),           LAYOUT(CM_REJ, rej, 5),
-	LAYOUT(CM_REP, rep, 2),   LAYOUT(CM_RTU, rtu, 2),           LAYOUT(CM_DREQ, dreq, 2),
-	LAYOUT(CM_DREP, drep, 2), LAYOUT(CM_SIDR_REQ, sidr_req, 3), LAYOUT(CM_SIDR_REP, sidr_rep, 1),
-	LAYOUT(CM_LAP, lap, 2),   LAYOUT(CM_APR, apr, 2),
+	LAYOUT(CM_REQ, req, 3),           LAYOUT(CM_MRA, mra, 2),
+	LAYOUT(CM_REJ, rej, 5),           LAYOUT(CM_REP, rep, 2),
+	LAYOUT(CM_RTU, rtu, 2),           LAYOUT(CM_DREQ, dreq, 2),
+	LAYOUT(CM_DREP, drep, 2),         LAYOUT(CM_SIDR_REQ, sidr_req, 3),
+	LAYOUT(CM_SIDR_REP, sidr_rep, 1), LAYOUT(CM_LAP, lap, 2),
+	LAYOUT(CM_APR, apr, 2),
 };
 
 static_assert(140 + CM_REQ_PRIVATE == DATA_LEN && 36 + CM_REP_PRIVATE == DATA_LEN &&

@@ -137,33 +137,35 @@ static void fill_tunnel_mpls(struct flow_key *key, struct flow_layer *l, const u
 	COPY(key->tunnel_mpls, f, struct ibv_flow_mpls_filter, label);
 }
 
-#define FILTER(name)                                                                               \
-	sizeof(struct ibv_flow_spec_##name), sizeof(((struct ibv_flow_spec_##name *)0)->val),      \
+#define HEADER(type, at, name)                                                                     \
+	IBV_FLOW_SPEC_##type, at, sizeof(struct ibv_flow_spec_##name),                             \
+		sizeof(((struct ibv_flow_spec_##name *)0)->val),                                   \
 		offsetof(struct ibv_flow_spec_##name, val)
-#define ACTION(name) sizeof(struct ibv_flow_spec_##name), 0, 0
+#define ACTION(type, at, name)                                                                     \
+	IBV_FLOW_SPEC_ACTION_##type, at, sizeof(struct ibv_flow_spec_##name), 0, 0
 
 /* clang-format off */
 static const struct kind kinds[] = {
-	/*						bytes of spec, filter; at	inner	grows	header */
-	{ IBV_FLOW_SPEC_ETH,		AT_ETH,		FILTER(eth),			true,	false,	FLOW_ETH,	fill_eth },
-	{ IBV_FLOW_SPEC_IPV4,		AT_IP,		FILTER(ipv4),			true,	false,	FLOW_IPV4,	fill_ipv4 },
-	{ IBV_FLOW_SPEC_IPV4_EXT,	AT_IP,		FILTER(ipv4_ext),		true,	true,	FLOW_IPV4,	fill_ipv4_ext },
-	{ IBV_FLOW_SPEC_IPV6,		AT_IP,		FILTER(ipv6),			true,	true,	FLOW_IPV6,	fill_ipv6 },
-	{ IBV_FLOW_SPEC_TCP,		AT_TRANSPORT,	FILTER(tcp_udp),		true,	false,	FLOW_TCP,	fill_ports },
-	{ IBV_FLOW_SPEC_UDP,		AT_TRANSPORT,	FILTER(tcp_udp),		true,	false,	FLOW_UDP,	fill_ports },
-	{ IBV_FLOW_SPEC_ESP,		AT_TRANSPORT,	FILTER(esp),			true,	false,	FLOW_ESP,	fill_esp },
-	{ IBV_FLOW_SPEC_GRE,		AT_TRANSPORT,	FILTER(gre),			false,	false,	FLOW_GRE,	fill_gre },
-	{ IBV_FLOW_SPEC_VXLAN_TUNNEL,	AT_TUNNEL,	FILTER(tunnel),			false,	true,	FLOW_VXLAN,	fill_vxlan },
-	{ IBV_FLOW_SPEC_MPLS,		AT_MPLS,	FILTER(mpls),			true,	false,	FLOW_MPLS,	fill_mpls },
-	{ IBV_FLOW_SPEC_ACTION_TAG,	AT_TAG,		ACTION(action_tag) },
-	{ IBV_FLOW_SPEC_ACTION_DROP,	AT_DROP,	ACTION(action_drop) },
-	{ IBV_FLOW_SPEC_ACTION_HANDLE,	AT_HANDLE,	ACTION(action_handle) },
-	{ IBV_FLOW_SPEC_ACTION_COUNT,	AT_COUNT,	ACTION(counter_action) },
+	/* type, place, bytes of spec, filter, at; inner, grows, header, fill */
+	{ HEADER(ETH, AT_ETH, eth), true, false, FLOW_ETH, fill_eth },
+	{ HEADER(IPV4, AT_IP, ipv4), true, false, FLOW_IPV4, fill_ipv4 },
+	{ HEADER(IPV4_EXT, AT_IP, ipv4_ext), true, true, FLOW_IPV4, fill_ipv4_ext },
+	{ HEADER(IPV6, AT_IP, ipv6), true, true, FLOW_IPV6, fill_ipv6 },
+	{ HEADER(TCP, AT_TRANSPORT, tcp_udp), true, false, FLOW_TCP, fill_ports },
+	{ HEADER(UDP, AT_TRANSPORT, tcp_udp), true, false, FLOW_UDP, fill_ports },
+	{ HEADER(ESP, AT_TRANSPORT, esp), true, false, FLOW_ESP, fill_esp },
+	{ HEADER(GRE, AT_TRANSPORT, gre), false, false, FLOW_GRE, fill_gre },
+	{ HEADER(VXLAN_TUNNEL, AT_TUNNEL, tunnel), false, true, FLOW_VXLAN, fill_vxlan },
+	{ HEADER(MPLS, AT_MPLS, mpls), true, false, FLOW_MPLS, fill_mpls },
+	{ ACTION(TAG, AT_TAG, action_tag) },
+	{ ACTION(DROP, AT_DROP, action_drop) },
+	{ ACTION(HANDLE, AT_HANDLE, action_handle) },
+	{ ACTION(COUNT, AT_COUNT, counter_action) },
 };
 
 /* MPLS right behind UDP or GRE is what they carry. */
 static const struct kind tunnel_mpls = {
-	IBV_FLOW_SPEC_MPLS,		AT_TUNNEL,	FILTER(mpls),			false,	false,	FLOW_TUNNEL_MPLS, fill_tunnel_mpls,
+	HEADER(MPLS, AT_TUNNEL, mpls), false, false, FLOW_TUNNEL_MPLS, fill_tunnel_mpls,
 };
 /* clang-format on */
 

@@ -28,7 +28,7 @@ enum {
 
 #define ASIDE	"exit-mads."
 #define SUCCESSOR "successor"	/* suffix: exit MADs of a dead process that this slot's one sends */
-#define TOO_OLD (60 * 60)	/* seconds: exit MADs that no process of its network namespace took */
+#define TOO_OLD (60 * 60)	/* seconds: age of exit MADs that no process of the netns took */
 
 struct record {
 	uint32_t valid;

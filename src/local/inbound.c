@@ -146,7 +146,8 @@ static bool take_apart(const struct lane_head *head, struct local_pkt *pkt, stru
 	if (head->where == LANE_PULL) {
 		uint32_t bytes = head->nseg * sizeof(*segs);
 
-		if (head->nseg == 0 || head->nseg > SEGS_MAX || pkt->len < bytes || head->payload == 0)
+		if (head->nseg == 0 || head->nseg > SEGS_MAX || pkt->len < bytes ||
+		    head->payload == 0)
 			return false;
 		pkt->len -= bytes;
 		memcpy(segs, pkt->data + pkt->len, bytes);

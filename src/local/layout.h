@@ -60,7 +60,7 @@ struct seg_header {
 	int32_t pid;
 	int32_t slot;
 	uint32_t ready;		/* L1: stored (release) 1 after all of the above */
-	/* thread that vouches for the owner, with FUTEX_OWNER_DIED once it has ended; see keeper.h */
+	/* thread that vouches for the owner; FUTEX_OWNER_DIED once it has ended (keeper.h) */
 	uint32_t keeper;
 
 	/* Doorbell: 1 while no thread of the owner polls. L2, see lane.h. */
@@ -110,7 +110,7 @@ struct seg_qp {
 enum lane_where {
 	LANE_INLINE,		/* whole, in the slot */
 	LANE_RING,		/* whole, in the byte ring */
-	/* headers, then struct wq_seg[]: the payload stays in the sender's memory; in the byte ring */
+	/* headers, then struct wq_seg[], in the byte ring; the payload stays with the sender */
 	LANE_PULL,
 };
 

@@ -95,8 +95,8 @@ typedef void (*local_pkt_fn)(void *arg, const struct local_pkt *pkt);
 unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, void *arg);
 
 /*
- * True if an announced lane got no memory: its sender rings no doorbell for what lies in it, so call
- * local_recv() again in a while.
+ * True if an announced lane got no memory: its sender rings no doorbell for what lies in it, so
+ * call local_recv() again in a while.
  */
 bool local_lacks_memory(const struct local *l);
 

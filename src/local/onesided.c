@@ -177,7 +177,8 @@ static unsigned int to_iovec(struct iovec *v, const struct wq_seg *seg, unsigned
 }
 
 typedef ssize_t (*move_fn)(pid_t pid, const struct iovec *local_iov, unsigned long n_local,
-			   const struct iovec *remote_iov, unsigned long n_remote, unsigned long flags);
+			   const struct iovec *remote_iov, unsigned long n_remote,
+			   unsigned long flags);
 
 /* Drops the segments that have been copied. */
 static unsigned int advance(struct iovec *v, unsigned int n, uint64_t done)

@@ -146,7 +146,8 @@ enum split_copy_outcome split_copy_await(const struct split_copy *h, struct loca
 			until = clock_now() + LIMIT_SPLIT_COPY_PATIENCE;
 		if (clock_now() >= until) {
 			log_limited(LOG_LOCAL, LOG_WARN,
-				    "a sender has not finished its part of a split copy; the message is refused");
+				    "a sender has not finished its part of a split copy; the "
+				    "message is refused");
 			return SPLIT_COPY_LOST;
 		}
 		sched_yield();

@@ -10,10 +10,10 @@
  *	split_copy_take, copy, ... until nothing is left
  *	split_copy_await  <-----------------	last report
  *
- *	L9  claim	both: compare and swap (acq_rel).  The sender's also publishes its hazard, so
- *			that an owner that stops waiting still sees it.
- *	    done	sender: pieces copied, then done (release); receiver: done (acquire), then the
- *			completion.
+ *	L9  claim	both: compare and swap (acq_rel).  The sender's also publishes its hazard,
+ *			so that an owner that stops waiting still sees it.
+ *	    done	sender: pieces copied, then done (release); receiver: done (acquire), then
+ *			the completion.
  *
  * The sender holds its QP's lock, and the lane's, while it copies. So a receiver that
  * times out may refuse the message: the sender cannot send it again, nor anything else, before its

@@ -46,13 +46,13 @@ void diagnose_rejected(const struct cma_id *id, unsigned int reason)
 	text_of(&id->path.dst, to);
 	if (reason == CM_REJ_INVALID_SERVICE_ID)
 		log_warn(LOG_VERBS,
-			 "connect: no listener at %s on port %u of rdma_cm's port space %s (sockets "
-			 "have other port numbers)",
+			 "connect: no listener at %s on port %u of rdma_cm's port space %s "
+			 "(sockets have other port numbers)",
 			 to, port_of(id), space_of(id));
 	else if (reason == CM_REJ_CONSUMER)
 		log_warn(LOG_VERBS,
-			 "connect: the program listening at %s, port %u, refused the connection", to,
-			 port_of(id));
+			 "connect: the program listening at %s, port %u, refused the connection",
+			 to, port_of(id));
 	else
 		log_warn(LOG_VERBS, "connect: %s refused port %u: %s (verbena explain rej:%u)", to,
 			 port_of(id), why ? why : "for an unknown reason", reason);

@@ -50,8 +50,8 @@ int rs_sleep(struct pollfd *fds, nfds_t n, int timeout_ms);
 
 /*
  * Waits for ready(rs), at most timeout_ms (-1: no limit).  Under the lock, which it releases while
- * it waits.  turn: the turn that this thread has, or NULL.  Returns 0, EAGAIN (timeout, or not ready
- * with nonblock) or EINTR.
+ * it waits.  turn: the turn that this thread has, or NULL.  Returns 0, EAGAIN (timeout, or not
+ * ready with nonblock) or EINTR.
  */
 int rs_await(struct rsocket *rs, enum rs_turn *turn, bool (*ready)(struct rsocket *rs),
 	     bool nonblock, int timeout_ms);

@@ -69,8 +69,9 @@ void roce_ack_take(struct roce_qp *qp, struct roce_pkt *pkt);
  */
 static inline bool roce_ack_may_piggyback(const struct roce_qp *qp)
 {
-	return qp->resp.ack.pending && roce_syndrome_class(qp->resp.ack.syndrome) == ROCE_AETH_ACK &&
-	       !qp->resp.rd_owed && !qp->resp.gap_owed;
+	return qp->resp.ack.pending &&
+	       roce_syndrome_class(qp->resp.ack.syndrome) == ROCE_AETH_ACK && !qp->resp.rd_owed &&
+	       !qp->resp.gap_owed;
 }
 
 /* Takes the pending ACK for that. */

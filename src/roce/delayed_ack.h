@@ -19,7 +19,7 @@
 #include "util/tuning.h"
 
 struct roce_delayed_ack {
-	uint64_t requested;	/* when a packet came that wants an ACK; 0: none since the last post */
+	uint64_t requested;	/* when an ACK was requested; 0: not since the last post */
 	uint8_t replies;	/* in a row and in time, TUNE_PINGPONG_REPLIES at most */
 };
 

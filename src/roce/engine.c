@@ -82,7 +82,8 @@ static bool is_for_qp(const struct roce_qp *qp, const struct roce_pkt *pkt,
 {
 	if (unlikely(pkt->pull != NULL) && !may_be_pulled(qp, op))
 		return false;
-	return runs_responder(qp) && roce_opcode_accepted(op, qp->wq->type) && from_peer(qp->wq, pkt);
+	return runs_responder(qp) && roce_opcode_accepted(op, qp->wq->type) &&
+	       from_peer(qp->wq, pkt);
 }
 
 static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
@@ -110,8 +111,10 @@ static void pend_cnp(struct roce_qp *qp, const struct roce_pkt *pkt)
 		if (net_is_multicast(&pkt->path.dst))
 			return;
 		resp->cnp_qpn = pkt->deth.src_qpn;
-		resp->cnp_path = (struct net_path){ .src = pkt->path.dst, .dst = pkt->path.src,
-						    .ifindex = pkt->path.ifindex, .hop_limit = CNP_HOP_LIMIT };
+		resp->cnp_path = (struct net_path){ .src = pkt->path.dst,
+						    .dst = pkt->path.src,
+						    .ifindex = pkt->path.ifindex,
+						    .hop_limit = CNP_HOP_LIMIT };
 	}
 	resp->cnp_owed = true;
 }

@@ -253,9 +253,11 @@ uint64_t roce_next_timeout(const struct roce_qp *qp);
 void roce_timeout(struct roce_qp *qp, uint64_t now);
 
 /*
- * Has an ack timeout passed?  When has, or will have, or the time after which the oldest packet is
- * sent once more, to see whether it has arrived; VRB_NEVER: nothing is unanswered.  If the caller knows that the peer has not had a chance to answer, what
- * is due may begin anew, without a packet and without counting, before roce_timeout() is called.
+ * roce_ack_overdue(): has an ack timeout passed?  roce_reply_due(): the time of the ack timeout, or
+ * the earlier one of the next probe, which sends the oldest packet once more to see whether it has
+ * arrived; VRB_NEVER if nothing is unanswered.  roce_defer_timeout() restarts both timers without a
+ * packet and without counting a retry; a caller that knows that the peer had no chance to answer
+ * calls it before roce_timeout().
  */
 bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now);
 uint64_t roce_reply_due(const struct roce_qp *qp);

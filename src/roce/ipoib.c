@@ -41,5 +41,6 @@ bool ipoib_checksums_ok(const uint8_t *datagram, uint32_t len)
 {
 	struct inet f;
 
-	return parse(datagram, len, INET_BY_HEADER, &f) && f.end == len && inet_sums_ok(datagram, &f);
+	return parse(datagram, len, INET_BY_HEADER, &f) && f.end == len &&
+	       inet_sums_ok(datagram, &f);
 }

@@ -39,10 +39,10 @@ static bool sends_messages(const struct roce_qp *qp)
 {
 	const struct wq_qp *wq = qp->wq;
 
-	return wq->type == IBV_QPT_RC && wq->state == IBV_QPS_RTS && wq->pkey == ROCE_PKEY_DEFAULT &&
-	       wq->mig_state == IBV_MIG_MIGRATED && !roce_is_paced(qp) && !qp->resp.rd_owed &&
-	       !qp->resp.gap_owed && !qp->resp.cnp_owed &&
-	       (!qp->resp.ack.pending || roce_ack_may_piggyback(qp));
+	return wq->type == IBV_QPT_RC && wq->state == IBV_QPS_RTS &&
+	       wq->pkey == ROCE_PKEY_DEFAULT && wq->mig_state == IBV_MIG_MIGRATED &&
+	       !roce_is_paced(qp) && !qp->resp.rd_owed && !qp->resp.gap_owed &&
+	       !qp->resp.cnp_owed && (!qp->resp.ack.pending || roce_ack_may_piggyback(qp));
 }
 
 /* A key that fails is found again by the packet, which says so. */

@@ -86,8 +86,8 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
 
 /*
  * Long before the ack timeout, which is made for the worst network: a few round trips without an
- * answer are worth a few packets.  Never less than those, whatever the timeout: needless probes fill
- * the queue that makes round trips long.
+ * answer are worth a few packets.  Never less than those, whatever the timeout: needless probes
+ * fill the queue that makes round trips long.
  */
 static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 {

@@ -34,7 +34,7 @@ enum progress_rest {
 struct progress_ops {
 	/* What the thread does first; may be NULL. */
 	void (*begin)(void *arg);
-	/* The earliest deadline, VRB_NEVER if none; called often, must be cheap and take no lock. */
+	/* The earliest deadline or VRB_NEVER; called often: must be cheap and take no lock. */
 	uint64_t (*deadline)(void *arg);
 	/* The deadline has come. */
 	void (*expire)(void *arg, uint64_t now);

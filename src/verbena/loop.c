@@ -94,7 +94,7 @@ static int wait_for_completions(struct loop *l)
 
 		if (event < 0 || (event && arm_again(l)))
 			return -1;
-		/* Unsolicited completions raise no event: look at the end of the timeout as well. */
+		/* Unsolicited completions raise no event: poll at the end of the timeout, too. */
 		n = take(l);
 		if (n || (!event && l->timeout_ms >= 0 && now_ms() >= deadline))
 			return n;

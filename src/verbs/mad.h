@@ -14,8 +14,8 @@
  * called in a callback.  Callbacks come from the progress thread, or from a program's that polls a
  * CQ, one at a time, and under a lock of libibverbs that verbs take (vrb.poll_lock).  So:
  *	- a lock that a callback takes must not be held where a verb is called;
- *	- vrb_mad_send(), vrb_mad_arm(), vrb_mad_at_exit(), vrb_mad_comm_id() and vrb_mad_now() may be
- *	called in callbacks and under that lock;
+ *	- vrb_mad_send(), vrb_mad_arm(), vrb_mad_at_exit(), vrb_mad_comm_id() and vrb_mad_now() may
+ *	be called in callbacks and under that lock;
  *	- what binds and listens may be called under that lock, but not in a callback: it waits for
  *	other processes.
  * A callback must not wait.

@@ -136,8 +136,10 @@ static void note_overflow(struct udp_wire *u, uint32_t lost)
 		return;
 	store_relaxed(&logged, true);
 	getsockopt(u->fd[u->family], SOL_SOCKET, SO_RCVBUF, &size, &len);
-	log_warn(LOG_WIRE, "packets were lost: the receive buffer of UDP port %u (%d KiB) was full; "
-		 "net.core.rmem_max limits it", u->wire.port, size / 1024);
+	log_warn(LOG_WIRE,
+		 "packets were lost: the receive buffer of UDP port %u (%d KiB) was full; "
+		 "net.core.rmem_max limits it",
+		 u->wire.port, size / 1024);
 }
 
 /* <linux/sock_diag.h> has names for them, and much else. */
@@ -279,8 +281,12 @@ static void drain_errors(struct udp_wire *u, int fd)
 
 	for (i = 0; fd >= 0 && i < ERRORS; i++) {
 		struct msghdr mh = {
-			.msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &iov, .msg_iovlen = 1,
-			.msg_control = control, .msg_controllen = sizeof(control),
+			.msg_name = &to,
+			.msg_namelen = sizeof(to),
+			.msg_iov = &iov,
+			.msg_iovlen = 1,
+			.msg_control = control,
+			.msg_controllen = sizeof(control),
 		};
 
 		memset(&to, 0, sizeof(to));

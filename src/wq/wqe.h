@@ -14,7 +14,7 @@
  *	   |         |       |       +-- next free slot; post advances it
  *	   |         |       +---------- first WQE without a packet so far; owned by the transport
  *	   |         +------------------ oldest WQE that is not complete; owned by the transport
- *	   +---------------------------- slots before it may be reused; advanced by polling a completion
+ *	   +---------------------------- slots before it may be reused; polling advances it
  *
  * A slot is reused only once a completion at or after it was polled, as hardware providers do it: a
  * program that never signals must fail here as it fails there.
@@ -85,7 +85,7 @@ struct send_wqe {
 		uint64_t atomic_write;			/* 8 bytes in memory order */
 	};
 	uint32_t srqn;		/* XRC: destination SRQ number */
-	/* enum reason: posting found this fault; the request fails with it in its turn, untouched */
+	/* enum reason: a fault that posting found; the request fails with it in its turn */
 	uint16_t error;
 
 	/* Transport's notes; written when the first packet is built. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QP 1 of a host with several processes (src/verbs/mad.h): whoever a MAD reaches, it comes to the process
- * that it is for, or is answered once.  Bystanders, which have a device open but manage no connections, are
- * in the way.
+ * QP 1 of a host with several processes (src/verbs/mad.h): whichever process a MAD reaches, it
+ * comes to the one that it is for, or is answered once.  Bystanders, which have a device open but
+ * manage no connections, are in the way.
  *
  *	mad_test WHAT [udp]
  */
@@ -67,7 +67,8 @@ struct side {
 	int sock[2];
 };
 
-static void on_receive(void *arg, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN], uint64_t now)
+static void on_receive(void *arg, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN],
+		       uint64_t now)
 {
 	struct side *s = arg;
 	struct arrived a = { .path = *path };
@@ -341,7 +342,7 @@ static void test_listener(void)
 	part();
 }
 
-/* The listener is stopped for a while: nothing is lost to it, up to a bound, and others have no harm. */
+/* The listener is stopped for a while: up to a bound it loses nothing; others come to no harm. */
 static void test_stopped(void)
 {
 	struct process server;
@@ -514,7 +515,7 @@ enum {
 	ASKED = 32,	/* requests without an answer yet */
 };
 
-/* Asks for the end of a connection, by ids of one slot, until it is told to stop: each is answered once. */
+/* Sends DREQs with ids of one slot until it is told to stop: each is answered once. */
 static uint32_t asked_slot;
 
 static void ask_on(struct process *p)
@@ -538,7 +539,8 @@ static void ask_on(struct process *p)
 	side_close(&s);
 }
 
-static void answer(void *arg, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN], uint64_t now)
+static void answer(void *arg, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN],
+		   uint64_t now)
 {
 	const struct net_path back = { .src = path->dst, .dst = path->src };
 	struct side *s = arg;
@@ -583,7 +585,7 @@ static uint32_t peer_of_living;	/* the first of the ids that the process `live` 
 
 static bool held_up;	/* `live` takes long to end, as on a busy machine */
 
-/* Holds what the library has opened so far, the slot among it, for a while longer than its parent. */
+/* Holds what the library has opened, the slot included, for a while longer than its parent. */
 static void hold_up_exit(void)
 {
 	int life[2];
@@ -738,9 +740,18 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	{ "NO-LISTENER", test_no_listener }, { "LISTENER", test_listener }, { "STOPPED", test_stopped }, { "SELF", test_self },
-	{ "SWALLOW", test_swallow }, { "AT_EXIT", test_at_exit }, { "HELD_UP", test_held_up },
-	{ "UNSEEN", test_unseen },   { "LATE", test_late },	  { "IDS", test_ids },	   { "FORK", test_fork },	  { "GARBAGE", test_garbage },
+	{ "NO-LISTENER", test_no_listener },
+	{ "LISTENER", test_listener },
+	{ "STOPPED", test_stopped },
+	{ "SELF", test_self },
+	{ "SWALLOW", test_swallow },
+	{ "AT_EXIT", test_at_exit },
+	{ "HELD_UP", test_held_up },
+	{ "UNSEEN", test_unseen },
+	{ "LATE", test_late },
+	{ "IDS", test_ids },
+	{ "FORK", test_fork },
+	{ "GARBAGE", test_garbage },
 	{ "OPEN", test_open },
 };
 

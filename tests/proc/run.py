@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs one program of this folder as an ordinary user, with a run directory and a UDP port of its own.
+"""Runs one program of this folder as an ordinary user, with its own run directory and UDP port.
 
     run.py BUILD_DIR PROGRAM [arguments]
 """

@@ -91,8 +91,8 @@ void stream_to(struct stream *s, uint32_t to)
 
 	for (uint32_t i = 0; i < len; i++)
 		p[i] = stream_pattern(seq, i);
-	xrc_send(x, IBV_WR_SEND_WITH_IMM, s->f->facts[to].srqn, (uint64_t)slot * XRC_SLOT, len, NULL,
-		 seq << 8, 0);
+	xrc_send(x, IBV_WR_SEND_WITH_IMM, s->f->facts[to].srqn, (uint64_t)slot * XRC_SLOT, len,
+		 NULL, seq << 8, 0);
 	s->open++;
 }
 

@@ -190,7 +190,8 @@ static void programs_connect_meanwhile(uint64_t seed)
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	store_relaxed(&f.stop, 1);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	printf("%d connections in %.2f s beside %u forged requests, %.0f/s; the flood alone makes %.0f/s\n",
+	printf("%d connections in %.2f s beside %u forged requests, %.0f/s; the flood alone makes "
+	       "%.0f/s\n",
 	       CONNECTS, seconds(end) - seconds(start), f.sent,
 	       f.sent / (seconds(end) - seconds(start)), f.sent / seconds(f.cpu));
 	CHECK_EQ(rdma_destroy_id(listener), 0);

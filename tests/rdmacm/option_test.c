@@ -78,7 +78,8 @@ static void path(void)
 	struct ibv_path_data data[2] = {
 		{ .flags = IBV_PATH_FLAG_ALTERNATE },
 		{
-			.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
+			.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
+				 IBV_PATH_FLAG_BIDIRECTIONAL,
 			.path = {
 				.flowlabel_hoplimit = htobe32(0x12345 << 8 | 9),
 				.tclass = 0x20,

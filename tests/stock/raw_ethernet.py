@@ -29,8 +29,9 @@ BURST = [
     "--rate_limit_type=PP", "--rate_limit=4000", "--rate_units=M", "--burst_size=16", "-Q", "1",
 ]
 
-# raw_ethernet_bw waits for ever for a frame that was lost, and nothing tells its client to wait.  So all that a row sends fits into the
-# 512 receives that the server posts first, and into the thousand packets that a kernel keeps for a CPU that others want.
+# raw_ethernet_bw waits for ever for a frame that was lost, and nothing tells its client to wait.
+# So all that a row sends fits into the 512 receives that the server posts first, and into the
+# thousand packets that a kernel keeps for a busy CPU.
 CASES = [
     ("bw", "raw_ethernet_bw", ["-n", "500", "-s", "1000"]),
     ("bw 64", "raw_ethernet_bw", ["-n", "500", "-s", "64"]),

@@ -80,9 +80,11 @@ void trace_write(FILE *out, const void *in_library)
 		const struct section *s = &sections[k];
 
 		for (; i < s->end; i++) {
-			if (!dladdr(calls[i].function, &found) || found.dli_fbase != library.dli_fbase)
+			if (!dladdr(calls[i].function, &found) ||
+			    found.dli_fbase != library.dli_fbase)
 				continue;
-			fprintf(out, "%s %u %s %#tx\n", s->name, s->round, calls[i].enter ? "enter" : "leave",
+			fprintf(out, "%s %u %s %#tx\n", s->name, s->round,
+				calls[i].enter ? "enter" : "leave",
 				(const char *)calls[i].function - (const char *)library.dli_fbase);
 		}
 	}

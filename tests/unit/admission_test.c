@@ -66,7 +66,8 @@ static void a_flood_leaves_room(void **state)
 		assert_int_equal(o.lost, 0);
 		assert_true(o.worst < BUFFER * 3 / 4);
 		/* And the process has work nearly all of the time. */
-		assert_true(o.served > (uint64_t)(ROUNDS - SETTLED) * PERIOD_MS * serve[i] * 7 / 10);
+		assert_true(o.served >
+			    (uint64_t)(ROUNDS - SETTLED) * PERIOD_MS * serve[i] * 7 / 10);
 	}
 }
 
@@ -109,7 +110,9 @@ static unsigned int let_in(unsigned int keep, uint8_t qpn, uint8_t type, unsigne
 {
 	struct sock_filter insn[ADMIT_INSNS];
 	struct sock_fprog prog = { .filter = insn };
-	uint8_t packet[280] = { 0x64, [7] = qpn, [20] = 1, [21] = 7, [22] = 2, [23] = 3, [37] = type };
+	uint8_t packet[280] = {
+		0x64, [7] = qpn, [20] = 1, [21] = 7, [22] = 2, [23] = 3, [37] = type
+	};
 	unsigned int got = 0;
 	struct sockaddr_in sa;
 	int fd = open_socket(&sa);

@@ -12,7 +12,7 @@
 
 static const struct row {
 	const char *what;
-	/* s: the event came soon; l: late.  Where a wait polls first, that is what polling finds. */
+	/* s: the event comes soon; l: late.  A wait that polls first finds it so by polling. */
 	const char *waits;
 	bool polls;
 } rows[] = {

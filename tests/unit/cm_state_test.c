@@ -36,7 +36,8 @@ static void check(const char *what, enum cm_state state, const struct cm_conn *c
 
 	if (c->state != want || did_send != sent || did_raise != event || e.num_sent > 1 ||
 	    e.num_raised > 1)
-		fail_msg("%s in %s: state %s (want %s), %u sent: %#x (want %#x), %u raised: %d (want "
+		fail_msg("%s in %s: state %s (want %s), %u sent: %#x (want %#x), %u raised: %d "
+			 "(want "
 			 "%d)",
 			 what, cm_state_name(state), cm_state_name(c->state), cm_state_name(want),
 			 e.num_sent, did_send, sent, e.num_raised, did_raise, event);

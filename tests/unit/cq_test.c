@@ -97,7 +97,8 @@ struct model {
 
 static void complete(struct vrb_cq *cq, struct vrb_qp *qp, const struct wq_cqe *wc, uint64_t now)
 {
-	vrb_cq_add(cq, qp, wc->recv ? &qp->wq.rq.released : &qp->wq.sq.released, qp->wq.qpn, wc, now);
+	vrb_cq_add(cq, qp, wc->recv ? &qp->wq.rq.released : &qp->wq.sq.released, qp->wq.qpn, wc,
+		   now);
 }
 
 static void add(struct vrb_cq *cq, struct model *m, unsigned int qp, uint64_t wr_id)
@@ -166,10 +167,10 @@ static void test_against_model(void **state)
 	assert_int_equal(vrb_cq_destroy(cq), 0);
 }
 
-/* Indices run free: crossing the end of 32 bits changes nothing. */
 /*
- * Receives that come in a round are shown at its end, and with them what came behind them; sends of a CQ without receives at once.  What is
- * destroyed or moves to another ring in between keeps its place.
+ * Receives that come in a round are shown at its end, and with them what came behind them; sends of
+ * a CQ without receives at once.  What is destroyed or moves to another ring in between keeps its
+ * place.
  */
 static void test_rounds(void **state)
 {

@@ -49,7 +49,8 @@ static void the_first_rate_is_half_of_what_is_measured(void **state)
 		reset(NULL);
 		roce_dcqcn_notified(&r, 12345, now);
 		assert_int_equal(r.kbps, 0);
-		roce_dcqcn_notified(&r, 12345 + bytes(rows[i].kbps, rows[i].time), now + rows[i].time);
+		roce_dcqcn_notified(&r, 12345 + bytes(rows[i].kbps, rows[i].time),
+				    now + rows[i].time);
 		assert_int_equal(r.kbps, rows[i].rate);
 	}
 }

@@ -64,7 +64,8 @@ static uint64_t looks_of(unsigned int regions)
 	while (regions--) {
 		struct vrb_mr *m;
 
-		assert_int_equal(vrb_mr_reg(pd, memory, sizeof(memory), (uintptr_t)memory, 0, &m), 0);
+		assert_int_equal(vrb_mr_reg(pd, memory, sizeof(memory), (uintptr_t)memory, 0, &m),
+				 0);
 		assert_int_equal(vrb_mr_dereg(m, vrb_drain_region), 0);
 	}
 	return vrb_drain_looks - before;

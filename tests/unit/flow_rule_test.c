@@ -17,8 +17,6 @@
 #include "unit/flow_env.h"
 #include "util/compiler.h"
 
-#define INNER(type) ((type) | IBV_FLOW_SPEC_INNER)
-
 /*
  * One specification of a row: its type, its struct's size as the header has it, and how far `size`
  * is off.
@@ -29,19 +27,23 @@ struct spec_row {
 	int off;
 };
 
+#define SIZED(type, name, off) { (type), sizeof(struct ibv_flow_spec_##name), (off) }
+#define SPEC(type, name, off)  SIZED(IBV_FLOW_SPEC_##type, name, off)
+#define INNER(type, name)      SIZED(IBV_FLOW_SPEC_##type | IBV_FLOW_SPEC_INNER, name, 0)
+
 /* clang-format off */
-#define ETH   { IBV_FLOW_SPEC_ETH, sizeof(struct ibv_flow_spec_eth) }
-#define IPV4  { IBV_FLOW_SPEC_IPV4, sizeof(struct ibv_flow_spec_ipv4) }
-#define IPV4X { IBV_FLOW_SPEC_IPV4_EXT, sizeof(struct ibv_flow_spec_ipv4_ext) }
-#define IPV6  { IBV_FLOW_SPEC_IPV6, sizeof(struct ibv_flow_spec_ipv6) }
-#define TCP   { IBV_FLOW_SPEC_TCP, sizeof(struct ibv_flow_spec_tcp_udp) }
-#define UDP   { IBV_FLOW_SPEC_UDP, sizeof(struct ibv_flow_spec_tcp_udp) }
-#define ESP   { IBV_FLOW_SPEC_ESP, sizeof(struct ibv_flow_spec_esp) }
-#define GRE   { IBV_FLOW_SPEC_GRE, sizeof(struct ibv_flow_spec_gre) }
-#define VXLAN { IBV_FLOW_SPEC_VXLAN_TUNNEL, sizeof(struct ibv_flow_spec_tunnel) }
-#define MPLS  { IBV_FLOW_SPEC_MPLS, sizeof(struct ibv_flow_spec_mpls) }
-#define TAG   { IBV_FLOW_SPEC_ACTION_TAG, sizeof(struct ibv_flow_spec_action_tag) }
-#define DROP  { IBV_FLOW_SPEC_ACTION_DROP, sizeof(struct ibv_flow_spec_action_drop) }
+#define ETH   SPEC(ETH, eth, 0)
+#define IPV4  SPEC(IPV4, ipv4, 0)
+#define IPV4X SPEC(IPV4_EXT, ipv4_ext, 0)
+#define IPV6  SPEC(IPV6, ipv6, 0)
+#define TCP   SPEC(TCP, tcp_udp, 0)
+#define UDP   SPEC(UDP, tcp_udp, 0)
+#define ESP   SPEC(ESP, esp, 0)
+#define GRE   SPEC(GRE, gre, 0)
+#define VXLAN SPEC(VXLAN_TUNNEL, tunnel, 0)
+#define MPLS  SPEC(MPLS, mpls, 0)
+#define TAG   SPEC(ACTION_TAG, action_tag, 0)
+#define DROP  SPEC(ACTION_DROP, action_drop, 0)
 
 static const struct {
 	const char *what;
@@ -61,45 +63,45 @@ static const struct {
 	{ "mpls", 0, { MPLS } },
 	{ "tag", 0, { TAG } },
 	{ "drop", 0, { DROP } },
-	{ "inner eth", 0, { { INNER(IBV_FLOW_SPEC_ETH), sizeof(struct ibv_flow_spec_eth) } } },
-	{ "inner ipv4", 0, { { INNER(IBV_FLOW_SPEC_IPV4), sizeof(struct ibv_flow_spec_ipv4) } } },
-	{ "inner ipv4 ext", 0, { { INNER(IBV_FLOW_SPEC_IPV4_EXT), sizeof(struct ibv_flow_spec_ipv4_ext) } } },
-	{ "inner ipv6", 0, { { INNER(IBV_FLOW_SPEC_IPV6), sizeof(struct ibv_flow_spec_ipv6) } } },
-	{ "inner tcp", 0, { { INNER(IBV_FLOW_SPEC_TCP), sizeof(struct ibv_flow_spec_tcp_udp) } } },
-	{ "inner udp", 0, { { INNER(IBV_FLOW_SPEC_UDP), sizeof(struct ibv_flow_spec_tcp_udp) } } },
-	{ "inner esp", 0, { { INNER(IBV_FLOW_SPEC_ESP), sizeof(struct ibv_flow_spec_esp) } } },
-	{ "inner mpls", 0, { { INNER(IBV_FLOW_SPEC_MPLS), sizeof(struct ibv_flow_spec_mpls) } } },
-	{ "inner vxlan", EINVAL, { { INNER(IBV_FLOW_SPEC_VXLAN_TUNNEL), sizeof(struct ibv_flow_spec_tunnel) } } },
-	{ "inner gre", EINVAL, { { INNER(IBV_FLOW_SPEC_GRE), sizeof(struct ibv_flow_spec_gre) } } },
-	{ "inner tag", EINVAL, { { INNER(IBV_FLOW_SPEC_ACTION_TAG), sizeof(struct ibv_flow_spec_action_tag) } } },
-	{ "inner drop", EINVAL, { { INNER(IBV_FLOW_SPEC_ACTION_DROP), sizeof(struct ibv_flow_spec_action_drop) } } },
+	{ "inner eth", 0, { INNER(ETH, eth) } },
+	{ "inner ipv4", 0, { INNER(IPV4, ipv4) } },
+	{ "inner ipv4 ext", 0, { INNER(IPV4_EXT, ipv4_ext) } },
+	{ "inner ipv6", 0, { INNER(IPV6, ipv6) } },
+	{ "inner tcp", 0, { INNER(TCP, tcp_udp) } },
+	{ "inner udp", 0, { INNER(UDP, tcp_udp) } },
+	{ "inner esp", 0, { INNER(ESP, esp) } },
+	{ "inner mpls", 0, { INNER(MPLS, mpls) } },
+	{ "inner vxlan", EINVAL, { INNER(VXLAN_TUNNEL, tunnel) } },
+	{ "inner gre", EINVAL, { INNER(GRE, gre) } },
+	{ "inner tag", EINVAL, { INNER(ACTION_TAG, action_tag) } },
+	{ "inner drop", EINVAL, { INNER(ACTION_DROP, action_drop) } },
 
 	{ "unknown type", EINVAL, { { 0x21, sizeof(struct ibv_flow_spec_eth) } } },
-	{ "type 0", EINVAL, { { INNER(0), sizeof(struct ibv_flow_spec_eth) } } },
+	{ "type 0", EINVAL, { SPEC(INNER, eth, 0) } },
 	{ "unknown action", EINVAL, { { 0x1004, 16 } } },
 	{ "a type's high bits", EINVAL, { { 0x80000020, sizeof(struct ibv_flow_spec_eth) } } },
 
-	{ "eth: short", EINVAL, { { IBV_FLOW_SPEC_ETH, sizeof(struct ibv_flow_spec_eth), -2 } } },
-	{ "eth: long", EINVAL, { { IBV_FLOW_SPEC_ETH, sizeof(struct ibv_flow_spec_eth), 4 } } },
-	{ "ipv4: short", EINVAL, { { IBV_FLOW_SPEC_IPV4, sizeof(struct ibv_flow_spec_ipv4), -8 } } },
-	{ "ipv4: long", EINVAL, { { IBV_FLOW_SPEC_IPV4, sizeof(struct ibv_flow_spec_ipv4), 8 } } },
-	{ "ipv4 ext: short", EINVAL, { { IBV_FLOW_SPEC_IPV4_EXT, sizeof(struct ibv_flow_spec_ipv4_ext), -4 } } },
-	{ "ipv4 ext: of a later library", 0, { { IBV_FLOW_SPEC_IPV4_EXT, sizeof(struct ibv_flow_spec_ipv4_ext), 8 } } },
-	{ "ipv4 ext: halves differ", EINVAL, { { IBV_FLOW_SPEC_IPV4_EXT, sizeof(struct ibv_flow_spec_ipv4_ext), 3 } } },
-	{ "ipv6: short", EINVAL, { { IBV_FLOW_SPEC_IPV6, sizeof(struct ibv_flow_spec_ipv6), -4 } } },
-	{ "ipv6: of a later library", 0, { { IBV_FLOW_SPEC_IPV6, sizeof(struct ibv_flow_spec_ipv6), 16 } } },
-	{ "tcp: short", EINVAL, { { IBV_FLOW_SPEC_TCP, sizeof(struct ibv_flow_spec_tcp_udp), -4 } } },
-	{ "udp: long", EINVAL, { { IBV_FLOW_SPEC_UDP, sizeof(struct ibv_flow_spec_tcp_udp), 4 } } },
-	{ "esp: short", EINVAL, { { IBV_FLOW_SPEC_ESP, sizeof(struct ibv_flow_spec_esp), -8 } } },
-	{ "gre: short", EINVAL, { { IBV_FLOW_SPEC_GRE, sizeof(struct ibv_flow_spec_gre), -8 } } },
-	{ "vxlan: short", EINVAL, { { IBV_FLOW_SPEC_VXLAN_TUNNEL, sizeof(struct ibv_flow_spec_tunnel), -4 } } },
-	{ "vxlan: of a later library", 0, { { IBV_FLOW_SPEC_VXLAN_TUNNEL, sizeof(struct ibv_flow_spec_tunnel), 8 } } },
-	{ "mpls: long", EINVAL, { { IBV_FLOW_SPEC_MPLS, sizeof(struct ibv_flow_spec_mpls), 8 } } },
-	{ "tag: short", EINVAL, { { IBV_FLOW_SPEC_ACTION_TAG, sizeof(struct ibv_flow_spec_action_tag), -4 } } },
-	{ "drop: long", EINVAL, { { IBV_FLOW_SPEC_ACTION_DROP, sizeof(struct ibv_flow_spec_action_drop), 8 } } },
+	{ "eth: short", EINVAL, { SPEC(ETH, eth, -2) } },
+	{ "eth: long", EINVAL, { SPEC(ETH, eth, 4) } },
+	{ "ipv4: short", EINVAL, { SPEC(IPV4, ipv4, -8) } },
+	{ "ipv4: long", EINVAL, { SPEC(IPV4, ipv4, 8) } },
+	{ "ipv4 ext: short", EINVAL, { SPEC(IPV4_EXT, ipv4_ext, -4) } },
+	{ "ipv4 ext: of a later library", 0, { SPEC(IPV4_EXT, ipv4_ext, 8) } },
+	{ "ipv4 ext: halves differ", EINVAL, { SPEC(IPV4_EXT, ipv4_ext, 3) } },
+	{ "ipv6: short", EINVAL, { SPEC(IPV6, ipv6, -4) } },
+	{ "ipv6: of a later library", 0, { SPEC(IPV6, ipv6, 16) } },
+	{ "tcp: short", EINVAL, { SPEC(TCP, tcp_udp, -4) } },
+	{ "udp: long", EINVAL, { SPEC(UDP, tcp_udp, 4) } },
+	{ "esp: short", EINVAL, { SPEC(ESP, esp, -8) } },
+	{ "gre: short", EINVAL, { SPEC(GRE, gre, -8) } },
+	{ "vxlan: short", EINVAL, { SPEC(VXLAN_TUNNEL, tunnel, -4) } },
+	{ "vxlan: of a later library", 0, { SPEC(VXLAN_TUNNEL, tunnel, 8) } },
+	{ "mpls: long", EINVAL, { SPEC(MPLS, mpls, 8) } },
+	{ "tag: short", EINVAL, { SPEC(ACTION_TAG, action_tag, -4) } },
+	{ "drop: long", EINVAL, { SPEC(ACTION_DROP, action_drop, 8) } },
 	{ "size 0", EINVAL, { { IBV_FLOW_SPEC_ETH, 0 } } },
-	{ "handle of nothing", EINVAL, { { IBV_FLOW_SPEC_ACTION_HANDLE, sizeof(struct ibv_flow_spec_action_handle) } } },
-	{ "count in nothing", EINVAL, { { IBV_FLOW_SPEC_ACTION_COUNT, sizeof(struct ibv_flow_spec_counter_action) } } },
+	{ "handle of nothing", EINVAL, { SPEC(ACTION_HANDLE, action_handle, 0) } },
+	{ "count in nothing", EINVAL, { SPEC(ACTION_COUNT, counter_action, 0) } },
 
 	{ "a stack", 0, { ETH, IPV4, UDP } },
 	{ "a stack in disorder", 0, { UDP, ETH, IPV4X } },
@@ -114,9 +116,9 @@ static const struct {
 	{ "tag twice", EINVAL, { TAG, TAG } },
 	{ "drop twice", EINVAL, { DROP, DROP } },
 	{ "tag and drop", 0, { TAG, DROP } },
-	{ "both layers", 0, { IPV4, VXLAN, { INNER(IBV_FLOW_SPEC_IPV6), sizeof(struct ibv_flow_spec_ipv6) } } },
-	{ "inner twice", EINVAL, { { INNER(IBV_FLOW_SPEC_ETH), sizeof(struct ibv_flow_spec_eth) },
-				   { INNER(IBV_FLOW_SPEC_ETH), sizeof(struct ibv_flow_spec_eth) } } },
+	{ "both layers", 0, { IPV4, VXLAN, INNER(IPV6, ipv6) } },
+	{ "inner twice", EINVAL, { INNER(ETH, eth),
+				   INNER(ETH, eth) } },
 	{ "vxlan in udp", 0, { ETH, IPV4, UDP, VXLAN } },
 	{ "vxlan in tcp", EINVAL, { TCP, VXLAN } },
 	{ "vxlan in esp", EINVAL, { VXLAN, ESP } },
@@ -130,7 +132,7 @@ static const struct {
 	{ "mpls and the rest in disorder", EINVAL, { MPLS, UDP, IPV4 } },
 	{ "mpls behind ip", EINVAL, { ETH, IPV4, MPLS } },
 	{ "mpls before eth", EINVAL, { MPLS, ETH } },
-	{ "inner mpls before the outer ip", EINVAL, { { INNER(IBV_FLOW_SPEC_MPLS), sizeof(struct ibv_flow_spec_mpls) }, IPV4 } },
+	{ "inner mpls before the outer ip", EINVAL, { INNER(MPLS, mpls), IPV4 } },
 	{ "mpls and vxlan in one udp", EINVAL, { UDP, VXLAN, MPLS, MPLS } },
 	{ "an action between udp and mpls", 0, { UDP, TAG, MPLS } },
 };
@@ -159,6 +161,9 @@ static void specifications(void **state)
 	}
 }
 
+#define FLAGGED(kind, flag)                                                                        \
+	{ .type = IBV_FLOW_ATTR_##kind, .port = 1, .flags = IBV_FLOW_ATTR_FLAGS_##flag }
+
 /* clang-format off */
 static const struct {
 	const char *what;
@@ -183,11 +188,11 @@ static const struct {
 	{ "egress", 0, { .port = 1, .flags = IBV_FLOW_ATTR_FLAGS_EGRESS } },
 	{ "the flag there once was", EINVAL, { .port = 1, .flags = 1 } },
 	{ "unknown flag", EINVAL, { .port = 1, .flags = 8 } },
-	{ "don't trap the rest", EINVAL, { .type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1, .flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP } },
-	{ "don't trap multicast", EINVAL, { .type = IBV_FLOW_ATTR_MC_DEFAULT, .port = 1, .flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP } },
-	{ "don't trap copies", EINVAL, { .type = IBV_FLOW_ATTR_SNIFFER, .port = 1, .flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP } },
-	{ "egress default", EINVAL, { .type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1, .flags = IBV_FLOW_ATTR_FLAGS_EGRESS } },
-	{ "egress sniffer", EINVAL, { .type = IBV_FLOW_ATTR_SNIFFER, .port = 1, .flags = IBV_FLOW_ATTR_FLAGS_EGRESS } },
+	{ "don't trap the rest", EINVAL, FLAGGED(ALL_DEFAULT, DONT_TRAP) },
+	{ "don't trap multicast", EINVAL, FLAGGED(MC_DEFAULT, DONT_TRAP) },
+	{ "don't trap copies", EINVAL, FLAGGED(SNIFFER, DONT_TRAP) },
+	{ "egress default", EINVAL, FLAGGED(ALL_DEFAULT, EGRESS) },
+	{ "egress sniffer", EINVAL, FLAGGED(SNIFFER, EGRESS) },
 };
 /* clang-format on */
 

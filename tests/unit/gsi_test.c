@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * MADs to another process of the host whose inbox is full, and more exit MADs of a dead one than
- * wait at a time.  The other one is a second member of the host in this process, whose inbox is read
- * by hand; timers expire at times that the test chooses.
+ * wait at a time.  The other one is a second member of the host in this process, whose inbox is
+ * read by hand; timers expire at times that the test chooses.
  */
 #include "core/mad/gsi.h"
 

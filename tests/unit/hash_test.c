@@ -14,7 +14,8 @@ static void test_vectors(void **state)
 	assert_true(hash_bytes(HASH_START, "", 0) == HASH_START);
 	assert_true(hash_bytes(HASH_START, "a", 1) == 0xaf63dc4c8601ec8cull);
 	assert_true(hash_bytes(HASH_START, "foobar", 6) == 0x85944171f73967e8ull);
-	assert_true(hash_bytes(hash_bytes(HASH_START, "foo", 3), "bar", 3) == 0x85944171f73967e8ull);
+	assert_true(hash_bytes(hash_bytes(HASH_START, "foo", 3), "bar", 3) ==
+		    0x85944171f73967e8ull);
 }
 
 int main(void)

@@ -30,7 +30,10 @@ static void numbers_are_unique_and_come_back_late(void **state)
 		if (seen[i])
 			host_qpn_free(h, i);
 
-	/* One at a time, the same number comes back only after all other spare ones, and none of a new block. */
+	/*
+	 * One at a time: a number comes back only after all other spare ones, and no new block is
+	 * taken.
+	 */
 	blocks = host_blocks_taken(h);
 	assert_in_range(blocks, 3000 / 256, 3000 / 256 + 2);
 	assert_int_equal(host_qpn_alloc(h, 0, &first), 0);

@@ -23,7 +23,8 @@ static struct net_addr v4(uint8_t last)
 	return (struct net_addr){ { [10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = last } };
 }
 
-static const struct net_addr any, v6 = { { 0xfd, [15] = 1 } }, link_local = { { 0xfe, 0x80, [15] = 1 } };
+static const struct net_addr any, v6 = { { 0xfd, [15] = 1 } },
+				  link_local = { { 0xfe, 0x80, [15] = 1 } };
 
 static struct host_service service(uint64_t id, const struct net_addr *addr, uint8_t family)
 {
@@ -45,12 +46,22 @@ static void sharing_rules(void **state)
 		{ { .family = 4 }, { .family = 4 }, EADDRNOTAVAIL },
 		{ { .family = 6 }, { .family = 4 }, EADDRNOTAVAIL },
 		{ { .family = 6, .only_family = true }, { .family = 4 }, 0 },
-		{ { .family = 6, .only_family = true }, { .family = 6, .only_family = true }, EADDRNOTAVAIL },
-		{ { .addr = a, .family = 4, .reuse = true }, { .addr = a, .family = 4 }, EADDRINUSE },
-		{ { .addr = a, .family = 4, .reuse = true }, { .addr = a, .family = 4, .reuse = true }, 0 },
+		{ { .family = 6, .only_family = true },
+		  { .family = 6, .only_family = true },
+		  EADDRNOTAVAIL },
+		{ { .addr = a, .family = 4, .reuse = true },
+		  { .addr = a, .family = 4 },
+		  EADDRINUSE },
+		{ { .addr = a, .family = 4, .reuse = true },
+		  { .addr = a, .family = 4, .reuse = true },
+		  0 },
 		{ { .family = 4, .reuse = true }, { .family = 6, .reuse = true }, 0 },
-		{ { .addr = link_local, .ifindex = 1, .family = 6 }, { .addr = link_local, .ifindex = 2, .family = 6 }, 0 },
-		{ { .addr = link_local, .ifindex = 1, .family = 6 }, { .addr = link_local, .ifindex = 1, .family = 6 }, EADDRINUSE },
+		{ { .addr = link_local, .ifindex = 1, .family = 6 },
+		  { .addr = link_local, .ifindex = 2, .family = 6 },
+		  0 },
+		{ { .addr = link_local, .ifindex = 1, .family = 6 },
+		  { .addr = link_local, .ifindex = 1, .family = 6 },
+		  EADDRINUSE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -74,7 +85,8 @@ static void sharing_rules(void **state)
 	}
 }
 
-static bool finds(struct host *h, uint64_t id, const struct net_addr *addr, uint8_t family, const struct host *owner)
+static bool finds(struct host *h, uint64_t id, const struct net_addr *addr, uint8_t family,
+		  const struct host *owner)
 {
 	uint64_t incarnation;
 	int slot;
@@ -88,8 +100,8 @@ static void listeners_are_found(void **state)
 {
 	struct host *a = join(), *b = join();
 	const struct net_addr one = v4(1), two = v4(2);
-	struct host_service specific = service(TCP(1), &one, 4), wide4 = service(TCP(2), &any, 4), wide6 = service(TCP(3), &any, 6),
-			    only6 = service(TCP(4), &any, 6);
+	struct host_service specific = service(TCP(1), &one, 4), wide4 = service(TCP(2), &any, 4),
+			    wide6 = service(TCP(3), &any, 6), only6 = service(TCP(4), &any, 6);
 	uint32_t at[4];
 
 	only6.only_family = true;
@@ -201,7 +213,8 @@ static void any_port(void **state)
 
 		s.reuse = i % 2;
 		assert_int_equal(host_service_bind(a, &s, &at), 0);
-		assert_true((s.service_id & ~0xffffull) == TCP(0) && (s.service_id & 0xffff) >= 1024);
+		assert_true((s.service_id & ~0xffffull) == TCP(0) &&
+			    (s.service_id & 0xffff) >= 1024);
 		assert_false(seen[s.service_id & 0xffff]++);
 	}
 	host_leave(a);
@@ -294,7 +307,7 @@ static void noise(void **state)
 	host_leave(a);
 }
 
-/* Without a table, here for want of a file size limit that allows one, the process has the services for itself. */
+/* Without a table (here the file size limit forbids one) the process has its services alone. */
 static void in_private_mode(void **state)
 {
 	const struct net_addr one = v4(1);
@@ -319,7 +332,7 @@ static void in_private_mode(void **state)
 	host_leave(a);
 }
 
-/* Several processes bind any port and the same ones, again and again: nobody has what another has. */
+/* Several processes bind any port, and the same ones, again and again: no two get the same. */
 static void race(void **state)
 {
 	enum { PROCESSES = 4, ROUNDS = 300, PORTS = 5 };
@@ -335,13 +348,15 @@ static void race(void **state)
 		struct host *h = join();
 
 		for (int i = 0; i < ROUNDS; i++) {
-			struct host_service s = service(TCP(100 + (unsigned int)i % PORTS), &one, 4);
+			struct host_service s =
+				service(TCP(100 + (unsigned int)i % PORTS), &one, 4);
 			uint32_t at;
 			int err = host_service_bind(h, &s, &at);
 
 			if (err == EADDRINUSE)
 				continue;
-			if (err || host_service_listen(h, at) || !finds(h, s.service_id, &one, 4, h))
+			if (err || host_service_listen(h, at) ||
+			    !finds(h, s.service_id, &one, 4, h))
 				_exit(1);
 			host_service_unbind(h, at);
 		}
@@ -358,10 +373,17 @@ static void race(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_DIR(sharing_rules),	      IN_DIR(listeners_are_found), IN_DIR(own_listeners_are_remembered), IN_DIR(only_family_after_binding),
-		IN_DIR(listening_ends_sharing), IN_DIR(any_port),
-		IN_DIR(full_bucket),	      IN_DIR(the_dead_leave_nothing), IN_DIR(noise),
-		IN_DIR(in_private_mode),      IN_DIR(race),
+		IN_DIR(sharing_rules),
+		IN_DIR(listeners_are_found),
+		IN_DIR(own_listeners_are_remembered),
+		IN_DIR(only_family_after_binding),
+		IN_DIR(listening_ends_sharing),
+		IN_DIR(any_port),
+		IN_DIR(full_bucket),
+		IN_DIR(the_dead_leave_nothing),
+		IN_DIR(noise),
+		IN_DIR(in_private_mode),
+		IN_DIR(race),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

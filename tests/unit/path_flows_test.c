@@ -167,7 +167,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(each_newcomer_finds_one_more, start, leave),
 		cmocka_unit_test_setup_teardown(another_address_is_another_path, start, leave),
-		cmocka_unit_test_setup_teardown(flows_without_packets_in_flight_do_not_count, start, leave),
+		cmocka_unit_test_setup_teardown(flows_without_packets_in_flight_do_not_count, start,
+						leave),
 		cmocka_unit_test_setup_teardown(past_periods_are_forgotten_by_halves, start, leave),
 		cmocka_unit_test_setup_teardown(a_pause_changes_nothing, start, leave),
 		cmocka_unit_test_setup_teardown(a_period_is_two_round_trips_at_least, start, leave),

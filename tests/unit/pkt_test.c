@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Decoder and encoder against an oracle that knows headers only as bit positions, every truncation of every opcode's packet,
- * and the limits by name.
+ * Decoder and encoder against an oracle that knows headers only as bit positions, every truncation
+ * of every opcode's packet, and the limits by name.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,10 @@
 #define BTH	      ROCE_HDR_COUNT
 #define FIELD(member) offsetof(struct roce_pkt, member), sizeof(((struct roce_pkt *)0)->member)
 
-/* Where each field lies in its header (first bit, bits) and in struct roce_pkt.  What no row covers is reserved. */
+/*
+ * Where each field lies in its header (first bit, bits) and in struct roce_pkt.  What no row covers
+ * is reserved.
+ */
 static const struct field {
 	int hdr;
 	unsigned bit, width;
@@ -273,7 +276,7 @@ static void unknown_opcodes_are_dropped(void **state)
 	}
 }
 
-/* A published example of what a NIC sends (A17.9.3): BTH with BECN, sixteen reserved bytes, ICRC. */
+/* A published example of a NIC's CNP (A17.9.3): BTH with BECN, sixteen reserved bytes, ICRC. */
 static void congestion_notification_of_a_nic(void **state)
 {
 	static const uint8_t cnp[32] = { 0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x00, 0xd2,

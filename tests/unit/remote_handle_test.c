@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A handle of an XRC receive QP that no other process has: every verb on it fails, and it stays free. */
+/* A handle of an XRC receive QP that no process has: every verb on it fails, and it stays free. */
 #include "core/xrc/remote_handle.h"
 
 #include "core_env.h"
@@ -78,7 +78,9 @@ static void without_a_home_calls_fail(void **state)
 static void ignores_events_of_what_is_not_open(void **state)
 {
 	struct xrc_event e = { .type = IBV_EVENT_QP_FATAL };
-	struct xrc_msg m = { .head = { .qpn = UNUSED_QPN, .slot = HOST_NO_SLOT, .body = sizeof(e) } };
+	struct xrc_msg m = {
+		.head = { .qpn = UNUSED_QPN, .slot = HOST_NO_SLOT, .body = sizeof(e) },
+	};
 
 	memcpy(m.body, &e, sizeof(e));
 	vrb_remote_receive(&m);

@@ -144,7 +144,7 @@ static void post(struct world *w, const struct request *r)
 	if (w->a->wq.state != IBV_QPS_RTS || w->a->wq.sq.head - w->a->wq.sq.done >= ENV_DEPTH / 2 ||
 	    w->a->num_cqes + ENV_DEPTH >= ENV_MAX_CQES)
 		return;
-	/* From and to where nothing else reads or writes: an answer is built and comes at any time. */
+	/* Memory that nothing else reads or writes: an answer is built, and comes, at any time. */
 	s = env_post(w->a, r->opcode, r->opcode == IBV_WR_RDMA_READ ? READ_TO : 1000, r->len);
 	if (r->opcode == IBV_WR_RDMA_READ)
 		s->remote_addr = ENV_VA + READ_FROM;

@@ -130,15 +130,21 @@ static void *send_all(void *arg)
 	return NULL;
 }
 
+#define BUF(memory, row_bytes, bytes)                                                              \
+	{                                                                                          \
+		.addr = (memory), .row = (row_bytes), .num_pkt = SLOTS,                            \
+		.npad = (row_bytes) - (bytes),                                                     \
+	}
+
 static void stream_open(struct stream *s, const struct verbena_context_options *opt)
 {
 	struct verbena_buf out[2] = {
-		{ .addr = s->header, .row = HEADER_ROW, .num_pkt = SLOTS, .npad = HEADER_ROW - HEADER },
-		{ .addr = s->payload, .row = PAYLOAD_ROW, .num_pkt = SLOTS, .npad = PAYLOAD_ROW - PAYLOAD },
+		BUF(s->header, HEADER_ROW, HEADER),
+		BUF(s->payload, PAYLOAD_ROW, PAYLOAD),
 	}, in[3] = {
-		{ .addr = s->grh, .row = GRH, .num_pkt = SLOTS },
-		{ .addr = s->in_header, .row = HEADER_ROW, .num_pkt = SLOTS, .npad = HEADER_ROW - HEADER },
-		{ .addr = s->in_payload, .row = PAYLOAD_ROW, .num_pkt = SLOTS, .npad = PAYLOAD_ROW - PAYLOAD },
+		BUF(s->grh, GRH, GRH),
+		BUF(s->in_header, HEADER_ROW, HEADER),
+		BUF(s->in_payload, PAYLOAD_ROW, PAYLOAD),
 	};
 
 	memset(s, 0, sizeof(*s));

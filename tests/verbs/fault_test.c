@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The line that tells why a QP failed: once, with QP, request, key, address and what the key names; the numbers in vendor_err. */
+/*
+ * The line that says why a QP failed: once, with QP, request, key, address and what the key names;
+ * the numbers in vendor_err.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,7 +165,7 @@ static void test_small_receive(void)
 	tear_down();
 }
 
-/* A program that ends its QPs itself hears nothing; after RESET the next failure is a first one again. */
+/* A program that ends its QPs itself sees no line; after RESET the next failure is a first one. */
 static void test_silence(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -198,10 +201,14 @@ static void test_refused_modification(void)
 		{ .drop = IBV_QP_DEST_QPN, .says = "IBV_QP_DEST_QPN is missing from the mask" },
 		{ .add = IBV_QP_QKEY, .says = "IBV_QP_QKEY cannot be changed in" },
 		{ .attr.path_mtu = 9, .says = "path_mtu is 9, but must be 1 to 5" },
-		{ .attr.max_dest_rd_atomic = 255, .says = "max_dest_rd_atomic is 255, but must be 0 to " },
+		{ .attr.max_dest_rd_atomic = 255,
+		  .says = "max_dest_rd_atomic is 255, but must be 0 to " },
 		{ .attr.ah_attr.grh.sgid_index = 255, .says = "GID 255 of the port is empty" },
-		{ .attr.qp_state = IBV_QPS_SQD, .says = "INIT to SQD: there is no such transition" },
-		{ .add = IBV_QP_CUR_STATE, .attr.cur_qp_state = IBV_QPS_RTS, .says = "cur_qp_state is RTS" },
+		{ .attr.qp_state = IBV_QPS_SQD,
+		  .says = "INIT to SQD: there is no such transition" },
+		{ .add = IBV_QP_CUR_STATE,
+		  .attr.cur_qp_state = IBV_QPS_RTS,
+		  .says = "cur_qp_state is RTS" },
 	};
 	struct ibv_cq *cq = world_cq(&w, 4);
 
@@ -244,7 +251,8 @@ static void test_refused_request(void)
 	wr = world_rdma(IBV_WR_RDMA_WRITE, 0x77, &sge, &dst, 0);
 	wr.num_sge = 100;
 	CHECK_EQ(ibv_post_send(a, &wr, &bad), EINVAL);
-	must_say(logged(), "wr_id 0x77 not posted: more scatter/gather entries than the queue was created with (4)");
+	must_say(logged(), "wr_id 0x77 not posted: more scatter/gather entries than the queue was "
+			   "created with (4)");
 	tear_down();
 }
 

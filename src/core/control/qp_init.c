@@ -137,7 +137,9 @@ static int check_srq(const struct vrb_context *ctx, struct ibv_srq *srq, enum ib
 {
 	int err = vrb_object_check(srq);
 
-	return err || (belongs(ctx, srq->context) && srq_serves(to_vrb_srq(srq), type)) ? err : EINVAL;
+	if (!err && !(belongs(ctx, srq->context) && srq_serves(to_vrb_srq(srq), type)))
+		err = EINVAL;
+	return err;
 }
 
 static int check_receiver(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
@@ -211,8 +213,9 @@ void qp_init_grant(struct ibv_qp_cap *cap, const struct qp_shape *s, bool srq)
 	if (s->sends) {
 		cap->max_send_wr = grant_depth(cap->max_send_wr);
 		cap->max_send_sge = max(ring_round_up(cap->max_send_sge), (uint32_t)MIN_SEND_SGE);
-		cap->max_inline_data = max((cap->max_inline_data + INLINE_UNIT - 1) / INLINE_UNIT * INLINE_UNIT,
-					   cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge));
+		cap->max_inline_data =
+			max((cap->max_inline_data + INLINE_UNIT - 1) / INLINE_UNIT * INLINE_UNIT,
+			    cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge));
 	} else {
 		cap->max_send_wr = cap->max_send_sge = cap->max_inline_data = 0;
 	}

@@ -69,9 +69,10 @@ static int refuse(struct change *c, int err, const char *fmt, ...)
 static const char *attr_name(int mask)
 {
 	static const char *const names[] = {
-		"STATE", "CUR_STATE", "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS", "PKEY_INDEX", "PORT", "QKEY", "AV",
-		"PATH_MTU", "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "RQ_PSN", "MAX_QP_RD_ATOMIC", "ALT_PATH",
-		"MIN_RNR_TIMER", "SQ_PSN", "MAX_DEST_RD_ATOMIC", "PATH_MIG_STATE", "CAP", "DEST_QPN",
+		"STATE", "CUR_STATE", "EN_SQD_ASYNC_NOTIFY", "ACCESS_FLAGS", "PKEY_INDEX", "PORT",
+		"QKEY", "AV", "PATH_MTU", "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "RQ_PSN",
+		"MAX_QP_RD_ATOMIC", "ALT_PATH", "MIN_RNR_TIMER", "SQ_PSN", "MAX_DEST_RD_ATOMIC",
+		"PATH_MIG_STATE", "CAP", "DEST_QPN",
 		[25] = "RATE_LIMIT",
 	};
 	unsigned int bit = __builtin_ctz(mask);
@@ -189,7 +190,8 @@ static int prepare_rd_atomic(struct vrb_qp *qp, const struct ibv_qp_attr *a, int
 	if (!(mask & IBV_QP_MAX_DEST_RD_ATOMIC) || a->max_dest_rd_atomic <= c->slots)
 		return 0;
 	if (c->next != IBV_QPS_RTR)
-		return refuse(c, EINVAL, "max_dest_rd_atomic can grow only with the transition to RTR");
+		return refuse(c, EINVAL,
+			      "max_dest_rd_atomic can grow only with the transition to RTR");
 	c->rd_atomic = calloc(a->max_dest_rd_atomic, sizeof(*c->rd_atomic));
 	if (!c->rd_atomic)
 		return refuse(c, ENOMEM, "out of memory");
@@ -259,8 +261,8 @@ static enum ibv_mtu usable_mtu(struct vrb_qp *qp, enum ibv_mtu wanted)
 	if (wanted <= active || netdev_owns(&qp->wq.path.dst, qp->wq.path.ifindex))
 		return wanted;
 	log_once(LOG_CORE, LOG_WARN,
-		 "QP 0x%x: path_mtu %u is too large for the interface of %s; using %u, and the peer "
-		 "must use the same",
+		 "QP 0x%x: path_mtu %u is too large for the interface of %s; using %u, and the "
+		 "peer must use the same",
 		 qp->wq.qpn, mtu_bytes(wanted), qp->config.ctx->dev->ibv.name, mtu_bytes(active));
 	return active;
 }

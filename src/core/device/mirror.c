@@ -248,7 +248,8 @@ static void send_frame(struct other *o, const uint8_t *frame, uint32_t len, uint
 	for (unsigned int tries = 0; tries < 2; tries++) {
 		struct pollfd room = { .fd = tx_socket, .events = POLLOUT };
 
-		if (sendto(tx_socket, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL, at, sizeof(o->at)) >= 0)
+		if (sendto(tx_socket, frame, len, MSG_DONTWAIT | MSG_NOSIGNAL, at,
+			   sizeof(o->at)) >= 0)
 			return;
 		if (errno != EAGAIN && errno != ENOBUFS)
 			break;

@@ -28,12 +28,12 @@ void vrb_sysfs_name(struct vrb_device *dev)
 	/* Without a tree, paths look like those of a kernel device. */
 	if (!top)
 		top = "/sys";
-	n = snprintf(dev->ibv.ibdev_path, sizeof(dev->ibv.ibdev_path), "%s/class/infiniband/%s", top,
-		     dev->ibv.name);
+	n = snprintf(dev->ibv.ibdev_path, sizeof(dev->ibv.ibdev_path), "%s/class/infiniband/%s",
+		     top, dev->ibv.name);
 	if (n >= (int)sizeof(dev->ibv.ibdev_path))
 		dev->ibv.ibdev_path[0] = '\0';
-	n = snprintf(dev->ibv.dev_path, sizeof(dev->ibv.dev_path), "%s/class/infiniband_verbs/%s", top,
-		     dev->ibv.dev_name);
+	n = snprintf(dev->ibv.dev_path, sizeof(dev->ibv.dev_path), "%s/class/infiniband_verbs/%s",
+		     top, dev->ibv.dev_name);
 	if (n >= (int)sizeof(dev->ibv.dev_path))
 		dev->ibv.dev_path[0] = '\0';
 }
@@ -137,7 +137,8 @@ static void put_port(struct vrb_device *dev, const struct ibv_port_attr *attr, u
 	vrb_sysfs_put(&p, "sm_sl", "%u", attr->sm_sl);
 	vrb_sysfs_put(&p, "cap_mask", "0x%08x", attr->port_cap_flags);
 	/* Not a sum over processes: the kernel counts link losses once. */
-	p = vrb_sysfs_place("devices/%s/infiniband/%s/ports/1/hw_counters", dev->ibv.name, dev->ibv.name);
+	p = vrb_sysfs_place("devices/%s/infiniband/%s/ports/1/hw_counters", dev->ibv.name,
+			    dev->ibv.name);
 	vrb_sysfs_put(&p, "link_downed", "%u", downs);
 	p = vrb_sysfs_place("devices/%s/infiniband/%s/ports/1/pkeys", dev->ibv.name, dev->ibv.name);
 	vrb_sysfs_put(&p, "0", "0x%04x", VRB_PKEY_DEFAULT);

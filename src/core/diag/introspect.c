@@ -201,7 +201,8 @@ static void view_mrs(struct views *out)
 		struct mr_view *v = e ? add_view(out) : NULL;
 
 		if (v)
-			*v = (struct mr_view){ e->lkey, e->rkey, e->pdn, e->access, e->va, e->length, e->kind };
+			*v = (struct mr_view){ e->lkey, e->rkey,   e->pdn, e->access,
+					       e->va,   e->length, e->kind };
 		if (e)
 			mr_entry_put(e);
 	}
@@ -235,10 +236,12 @@ static void put_counters(FILE *f, const struct roce_counters *c)
 		size_t offset;
 	} rows[] = {
 #define ROW(name) { #name, offsetof(struct roce_counters, name) }
-		ROW(sent_pkts), ROW(rcvd_pkts), ROW(sent_bytes), ROW(rcvd_bytes), ROW(duplicate_request),
-		ROW(out_of_seq_request), ROW(rcvd_rnr_err), ROW(rcvd_seq_err), ROW(send_rnr_err),
-		ROW(retransmitted_pkts), ROW(dropped_pkts), ROW(rdma_sends), ROW(rdma_recvs),
-		ROW(unreceived_msgs), ROW(broken_msgs), ROW(refused_msgs), ROW(lost_pkts),
+		ROW(sent_pkts),          ROW(rcvd_pkts),         ROW(sent_bytes),
+		ROW(rcvd_bytes),         ROW(duplicate_request), ROW(out_of_seq_request),
+		ROW(rcvd_rnr_err),       ROW(rcvd_seq_err),      ROW(send_rnr_err),
+		ROW(retransmitted_pkts), ROW(dropped_pkts),      ROW(rdma_sends),
+		ROW(rdma_recvs),         ROW(unreceived_msgs),   ROW(broken_msgs),
+		ROW(refused_msgs),       ROW(lost_pkts),
 #undef ROW
 	};
 
@@ -257,7 +260,9 @@ static void put_qp(FILE *f, const void *view)
 
 	if (v->type != IBV_QPT_UD && !net_addr_is_zero(&v->peer))
 		inet_ntop(AF_INET6, v->peer.raw, peer, sizeof(peer));
-	fprintf(f, "{\"device\":\"%s\",\"qpn\":%u,\"type\":\"%s\",\"state\":\"%s\",\"transport\":\"%s\",",
+	fprintf(f,
+		"{\"device\":\"%s\",\"qpn\":%u,\"type\":\"%s\",\"state\":\"%s\","
+		"\"transport\":\"%s\",",
 		v->device, v->qpn, vrb_qp_type_name(v->type), vrb_qp_state_name(v->state),
 		v->direct ? "local direct" : v->same_host ? "local" : "udp");
 	fprintf(f, "\"peer_qpn\":%u,\"peer\":\"%s\",\"mtu\":%u,\"sq_psn\":%u,\"rq_psn\":%u,",
@@ -268,7 +273,8 @@ static void put_qp(FILE *f, const void *view)
 	fprintf(f,
 		"\"recvs_posted\":%u,\"recvs_taken\":%u,\"recvs_waiting\":%u,\"recv_depth\":%u,"
 		"\"srq\":%s,",
-		v->rq_head, v->rq_next, v->rq_head - v->rq_next, v->rq_size, v->has_srq ? "true" : "false");
+		v->rq_head, v->rq_next, v->rq_head - v->rq_next, v->rq_size,
+		v->has_srq ? "true" : "false");
 	fprintf(f, "\"send_cq\":%u,\"recv_cq\":%u,\"counters\":{", v->send_cq, v->recv_cq);
 	put_counters(f, &v->counters);
 	fputs("}}", f);
@@ -279,11 +285,11 @@ static void put_cq(FILE *f, const void *view)
 	const struct cq_view *v = view;
 
 	fprintf(f,
-		"{\"device\":\"%s\",\"handle\":%u,\"entries\":%u,\"waiting\":%u,\"completions\":%u,",
-		v->device,
-		v->handle, v->entries, v->head - v->tail, v->head);
-	fprintf(f, "\"users\":%u,\"armed\":%s,\"overrun\":%s}", v->users, v->armed ? "true" : "false",
-		v->overrun ? "true" : "false");
+		"{\"device\":\"%s\",\"handle\":%u,\"entries\":%u,\"waiting\":%u,"
+		"\"completions\":%u,",
+		v->device, v->handle, v->entries, v->head - v->tail, v->head);
+	fprintf(f, "\"users\":%u,\"armed\":%s,\"overrun\":%s}", v->users,
+		v->armed ? "true" : "false", v->overrun ? "true" : "false");
 }
 
 static void put_mr(FILE *f, const void *view)
@@ -292,7 +298,8 @@ static void put_mr(FILE *f, const void *view)
 	const struct mr_view *v = view;
 
 	fprintf(f, "{\"kind\":\"%s\",\"lkey\":%u,\"rkey\":%u,\"pd\":%u,\"access\":%u,",
-		v->kind < ARRAY_SIZE(kinds) ? kinds[v->kind] : "?", v->lkey, v->rkey, v->pdn, v->access);
+		v->kind < ARRAY_SIZE(kinds) ? kinds[v->kind] : "?", v->lkey, v->rkey, v->pdn,
+		v->access);
 	fprintf(f, "\"address\":%llu,\"length\":%llu}", (unsigned long long)v->va,
 		(unsigned long long)v->length);
 }
@@ -338,7 +345,8 @@ static void put_context(FILE *f, const void *view)
 	const struct context_view *v = view;
 
 	fprintf(f,
-		"{\"device\":\"%s\",\"pd\":%u,\"mr\":%u,\"mw\":%u,\"ah\":%u,\"cq\":%u,\"qp\":%u,\"srq\":%u,",
+		"{\"device\":\"%s\",\"pd\":%u,\"mr\":%u,\"mw\":%u,\"ah\":%u,\"cq\":%u,\"qp\":%u,"
+		"\"srq\":%u,",
 		v->device, v->pd, v->mr, v->mw, v->ah, v->cq, v->qp, v->srq);
 	fprintf(f, "\"xrcd\":%u,\"channel\":%u}", v->xrcd, v->channel);
 }
@@ -371,8 +379,8 @@ static void put_process(FILE *f)
 	struct rx_stats all, *s = &all;
 
 	vrb_rx_stats_sum(s);
-	fprintf(f, "{\"version\":\"%s\",\"pid\":%d,\"uid\":%u,\"program\":\"", VRB_VERSION, (int)getpid(),
-		(unsigned int)getuid());
+	fprintf(f, "{\"version\":\"%s\",\"pid\":%d,\"uid\":%u,\"program\":\"", VRB_VERSION,
+		(int)getpid(), (unsigned int)getuid());
 	put_program(f);
 	fprintf(f, "\",\"time_ns\":%llu,\"udp\":%s,\"local\":%s,", (unsigned long long)clock_now(),
 		vrb.wire ? "true" : "false", vrb.local ? "true" : "false");
@@ -483,7 +491,8 @@ void vrb_introspect_start(void)
 	if (listener < 0)
 		return;
 	unlink(sun.sun_path);
-	if (bind(listener, (struct sockaddr *)&sun, sizeof(sun)) < 0 || listen(listener, BACKLOG) < 0 ||
+	if (bind(listener, (struct sockaddr *)&sun, sizeof(sun)) < 0 ||
+	    listen(listener, BACKLOG) < 0 ||
 	    progress_watch(vrb.progress, listener, PROGRESS_OWN, on_query, NULL)) {
 		log_debug(LOG_CORE, "%s: %m", sun.sun_path);
 		close(listener);

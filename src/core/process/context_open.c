@@ -174,7 +174,8 @@ static int make_successor(struct vrb_context *ctx)
 	 */
 	c->cmd_fd = successor->vctx.context.cmd_fd;
 	c->async_fd = successor->vctx.context.async_fd;
-	log_info(LOG_CORE, "a context of %s was inherited by fork and is now reopened in this process",
+	log_info(LOG_CORE,
+		 "a context of %s was inherited by fork and is now reopened in this process",
 		 ctx->dev->ibv.name);
 	return 0;
 }
@@ -193,8 +194,10 @@ int vrb_context_successor(struct ibv_context **c)
 	pthread_mutex_lock(&successors);
 	if (ctx->generation == CLOSED)
 		err = ENODEV;
+	else if (!ctx->successor || vrb_context_is_dead(ctx->successor))
+		err = make_successor(ctx);
 	else
-		err = !ctx->successor || vrb_context_is_dead(ctx->successor) ? make_successor(ctx) : 0;
+		err = 0;
 	if (!err)
 		*c = &ctx->successor->vctx.context;
 	pthread_mutex_unlock(&successors);
@@ -227,8 +230,8 @@ void vrb_context_after_fork(void)
 static bool has_objects(const struct vrb_context *ctx)
 {
 	return ctx->n_pd || ctx->n_mr || ctx->n_mw || ctx->n_ah || ctx->n_cq || ctx->n_qp ||
-	       ctx->n_srq || ctx->n_xrcd || ctx->n_channel || ctx->n_flow_count || ctx->n_rwq_table ||
-	       !list_empty(&ctx->dms);
+	       ctx->n_srq || ctx->n_xrcd || ctx->n_channel || ctx->n_flow_count ||
+	       ctx->n_rwq_table || !list_empty(&ctx->dms);
 }
 
 /*
@@ -243,7 +246,8 @@ static void orphan(struct vrb_context *ctx)
 	vrb_progress_remove_context(ctx);
 	vrb_event_forget(ctx, NULL);
 	vrb_event_queue_close(&ctx->events);
-	log_info(LOG_CORE, "a context of %s was closed with objects left open in it", ctx->dev->ibv.name);
+	log_info(LOG_CORE, "a context of %s was closed with objects left open in it",
+		 ctx->dev->ibv.name);
 }
 
 static void close_live(struct vrb_context *ctx)

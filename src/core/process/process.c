@@ -192,7 +192,8 @@ static int bring_up(void)
 	 */
 	vrb_local_start();
 	/* Without the UDP port the device still serves this host; the wire has logged why. */
-	if (cfg->transport == CONFIG_LOCAL || udp_open(cfg->udp_port, host_group(vrb.host), &vrb.wire))
+	if (cfg->transport == CONFIG_LOCAL ||
+	    udp_open(cfg->udp_port, host_group(vrb.host), &vrb.wire))
 		vrb.wire = NULL;
 	err = vrb_progress_start();
 	if (err)

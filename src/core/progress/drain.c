@@ -87,7 +87,8 @@ static void look_at(struct wait *l, const struct vrb_qp *qp)
 	if (likely(sq->done == end) || has_died(qp, l->now))
 		return;
 	for (uint32_t i = sq->done; i != end && !waits; i++)
-		waits = l->senders ? names(sq_wqe(sq, i), l->lkey) : changes_the_peer(sq_wqe(sq, i));
+		waits = l->senders ? names(sq_wqe(sq, i), l->lkey)
+				   : changes_the_peer(sq_wqe(sq, i));
 	l->waits |= waits;
 	/* The oldest pending request, and its last acknowledged packet. */
 	if (waits)

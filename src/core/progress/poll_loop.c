@@ -250,7 +250,8 @@ static void take_main(uint64_t now, bool poller)
 /* Must hold vrb.poll_lock. */
 static bool run_timers(uint64_t now, bool poller)
 {
-	return unlikely(timers_next(vrb.timers) <= now) && vrb_timers_expire(now, take_main, poller);
+	return unlikely(timers_next(vrb.timers) <= now) &&
+	       vrb_timers_expire(now, take_main, poller);
 }
 
 /* Pollers and the progress thread */

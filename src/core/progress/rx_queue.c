@@ -235,7 +235,8 @@ static void open_receivers(unsigned int n)
 		vrb_rx_queue_poll(r, clock_now(), false);
 		lock_release(r->lock);
 		if (watch(r))
-			log_warn(LOG_CORE, "the progress thread cannot watch the socket of an RX queue");
+			log_warn(LOG_CORE,
+				 "the progress thread cannot watch the socket of an RX queue");
 	}
 	log_debug(LOG_CORE, "opened %u more RX queues", n);
 }

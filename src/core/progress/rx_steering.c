@@ -102,15 +102,17 @@ static void publish(void)
 
 	for (unsigned int shard = 0; shard < HOST_SHARDS; shard++)
 		for (unsigned int family = 0; family < ARRAY_SIZE(to.at[shard]); family++)
-			known &= look_up(vrb_rx_queue_of_shard(shard), family, &to.at[shard][family]);
+			known &= look_up(vrb_rx_queue_of_shard(shard), family,
+					 &to.at[shard][family]);
 	if (memcmp(&to, &steer.published, sizeof(to))) {
 		steer.published = to;
 		host_publish_wire(vrb.host, vrb.wire->port, &to);
 		install();
 	}
 	if (known)
-		steer.interval = memcmp(steer.before, steer.at, sizeof(steer.at)) ? LIMIT_STEER_PROBE :
-			 min(2 * steer.interval, LIMIT_STEER_PROBE_SELDOM);
+		steer.interval = memcmp(steer.before, steer.at, sizeof(steer.at))
+					 ? LIMIT_STEER_PROBE
+					 : min(2 * steer.interval, LIMIT_STEER_PROBE_SELDOM);
 }
 
 void vrb_steer_stop(void)

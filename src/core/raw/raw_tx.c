@@ -4,8 +4,9 @@
  *
  *	short, or with checksums	copied into one buffer, where checksums are filled in
  *	long				sent from the SGEs, which stay pinned meanwhile
- *	TSO				a copy of the header for each frame; an offloading interface gets as
- *					much of a TCP request in one frame as an IP packet holds
+ *	TSO				a copy of the header for each frame; an offloading interface
+ *					gets as much of a TCP request in one frame as an IP packet
+ *					holds
  *
  * All of it runs under qp->lock. The scratch memory is per thread and freed with the thread.
  */

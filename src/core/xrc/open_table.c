@@ -351,7 +351,8 @@ bool vrb_open_table_migrate(struct vrb_qp *qp)
 	if (state)
 		moved = move_home(qp, state);
 	else
-		log_warn(LOG_CORE, "out of memory: closing QP 0x%x, which other processes have open",
+		log_warn(LOG_CORE,
+			 "out of memory: closing QP 0x%x, which other processes have open",
 			 qp->wq.qpn);
 	free(state);
 	lock_acquire(&qp->lock);

@@ -159,7 +159,8 @@ void xrc_send_surely(struct xrc_peer *to, struct xrc_head *head, const void *bod
 	if (xrc_send(to, head, body, body_len, NULL, 0, NULL, 0) == EAGAIN &&
 	    !keep(to, head, body, body_len))
 		log_limited(LOG_CORE, LOG_WARN,
-			    "QP 0x%x: lost a message to the process in slot %d, which does not read its inbox",
+			    "QP 0x%x: lost a message to the process in slot %d, which does not "
+			    "read its inbox",
 			    head->qpn, to->slot);
 }
 
