@@ -32,7 +32,7 @@ __attribute__((deprecated("use be64toh()"))) static inline uint64_t ntohll(uint6
 	return __ibv_swap_to_network64(net);
 }
 
-/* So that a program can ask with #ifdef, and another header leaves these names alone. */
+/* So that #ifdef finds the names, and another header leaves them alone. */
 #define htonll htonll
 #define ntohll ntohll
 #endif

@@ -8,12 +8,12 @@
 #include <infiniband/verbs.h>
 
 /*
- * Selectors say how the value beside them binds: 0 greater than, 1 less than, 2 exactly, 3 the
- * largest there is. mtu holds enum ibv_mtu, rate enum ibv_rate, a packet life time of t means 4.096
- * us * 2^t.
+ * A selector says how to read the value of the same name: 0 greater than, 1 less than, 2 exactly, 3
+ * the largest available.  mtu is enum ibv_mtu, rate enum ibv_rate; a packet life time of t means
+ * 4.096 us * 2^t.
  */
 
-/* A path as the connection manager hands it out, one member per field. */
+/* A path as the connection manager returns it, one member per field. */
 struct ibv_sa_path_rec {
 	union ibv_gid dgid;
 	union ibv_gid sgid;
@@ -95,7 +95,7 @@ struct ibv_path_record {
 	uint8_t reserved[6];
 };
 
-/* What a path in a list is good for. */
+/* What a path in a list may be used for. */
 #define IBV_PATH_FLAG_GMP	      (1 << 0)
 #define IBV_PATH_FLAG_PRIMARY	      (1 << 1)
 #define IBV_PATH_FLAG_ALTERNATE	      (1 << 2)

@@ -12,11 +12,12 @@
  *   Results     A call that returns int gives 0, or the errno value of its failure (positive; errno
  *               itself may be stale).  A call that returns a pointer gives NULL on failure and sets
  *               errno.  The exceptions (-1, counts) are named.
- *   Errors      EINVAL: an argument that can never be right.  ENOMEM: no memory, or a limit of the
- *               device reached.  EOPNOTSUPP: a call or an option this device does not have.  Only
- *               other codes are listed per call.
- *   Ownership   Every object belongs to the caller until destroyed.  An object still in use by
- *               another one is not destroyed: EBUSY.  Attribute structures are read or filled
+ *   Errors      EINVAL: an invalid argument.  ENOMEM: out of memory, or a limit of the device is
+ *               reached.  EOPNOTSUPP: a call or an option that this device does not have.  ENODEV:
+ *               the object's context was closed, or the object is that of the parent process.
+ *               Only other codes are listed per call.
+ *   Ownership   Every object belongs to the caller until it is destroyed.  An object that another
+ *               one still uses is not destroyed: EBUSY.  Attribute structures are read or filled
  *               during the call only.
  *   Threads     Every call may be made from any thread at any time, on the same object too; only
  *               the destruction of an object must not race with its use.  Queues created in a

@@ -2,8 +2,8 @@
 /*
  * The "experimental" verbs of MLNX_OFED 2 to 4, for programs that still call them: each is an
  * inline function over today's verbs, so a program needs this header only and its binary imports
- * nothing new.  (Binaries that were built by MLNX_OFED itself look for another table in the
- * context, do not find it, and answer ENOSYS to themselves.)
+ * nothing new.  (Binaries built with MLNX_OFED's headers look for another table in the context, do
+ * not find it, and fail with ENOSYS.)
  *
  * What today's verbs can express works.  What they cannot is refused with EOPNOTSUPP before
  * anything happens: dynamically connected transport, masked atomics, UMR, cross channel, inline
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* What of attr->comp_mask this device can tell; the others are cleared. */
+/* The bits of attr->comp_mask that this device supports; the others are cleared. */
 enum {
 	__IBV_EXP_DEVICE_ATTRS = IBV_EXP_DEVICE_ATTR_WITH_TIMESTAMP_MASK |
 				 IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK |
@@ -108,7 +108,7 @@ static inline struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int 
 	return ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
 }
 
-/* Access flags as verbs.h has them; ~0u if there is one it has not. */
+/* Converts access flags to those of verbs.h; ~0u if it lacks one. */
 static inline unsigned int __ibv_exp_access(uint64_t exp)
 {
 	const uint64_t same = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -181,7 +181,7 @@ static inline struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 	return qp;
 }
 
-/* ibv_modify_qp(), with the rate limit where it was. */
+/* ibv_modify_qp(), with the rate limit at its old bit and place. */
 static inline int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 				    uint64_t exp_attr_mask)
 {
@@ -200,7 +200,7 @@ static inline int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *a
 	return ibv_modify_qp(qp, &plain, mask);
 }
 
-/* One request in today's form: 0, or EOPNOTSUPP. */
+/* Converts a request to today's form: 0, or EOPNOTSUPP. */
 static inline int __ibv_exp_convert_wr(const struct ibv_exp_send_wr *exp, struct ibv_send_wr *wr)
 {
 	const uint64_t same =

@@ -196,8 +196,8 @@ struct rdma_cm_event {
 #define RAI_NUMERICHOST 0x00000002 /* node is an address, not a name */
 #define RAI_NOROUTE	0x00000004 /* do not resolve a route */
 #define RAI_FAMILY	0x00000008 /* ai_family is the family of node */
-#define RAI_SA		0x00000010 /* ask InfiniBand's subnet administrator */
-#define RAI_DNS		0x00000020 /* ask the resolver */
+#define RAI_SA		0x00000010 /* query InfiniBand's subnet administrator */
+#define RAI_DNS		0x00000020 /* query the resolver */
 
 /* Addresses of a connection, and further arguments of rdma_create_ep(). */
 struct rdma_addrinfo {
@@ -325,9 +325,9 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
 
 /*
- * Finds device, source address and neighbour for a destination; waits.  src_addr may be NULL: the
- * route decides.  ENETUNREACH, EHOSTUNREACH: no route.  Later failures raise
- * RDMA_CM_EVENT_ADDR_ERROR, after which the call may be repeated.
+ * Finds device, source address and link address of the next hop for a destination; waits.
+ * src_addr may be NULL: the route decides.  ENETUNREACH, EHOSTUNREACH: no route.  Later failures
+ * raise RDMA_CM_EVENT_ADDR_ERROR, after which the call may be repeated.
  */
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr, struct sockaddr *dst_addr,
 		      int timeout_ms);

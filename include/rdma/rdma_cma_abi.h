@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What rdma-core's librdmacm and the kernel tell each other through /dev/infiniband/rdma_cm: the
- * numbers of the commands, and a structure for each command and answer.
+ * What rdma-core's librdmacm and the kernel exchange through /dev/infiniband/rdma_cm: the numbers
+ * of the commands, and a structure for each command and answer.
  *
  * Verbena has no kernel part and opens no such device; this header is here for programs that were
  * written against the one of the same name.  Every command begins with ucma_abi_cmd_hdr's members:

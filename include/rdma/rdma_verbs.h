@@ -39,6 +39,7 @@ int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_ini
 /* The same, for all types.  For XRC a CQ is created if attr has none. */
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
 
+/* Destroys id->srq, and without a QP also the CQs that the library created for the id. */
 void rdma_destroy_srq(struct rdma_cm_id *id);
 
 /* ---- Memory: for messages, for the peer's READs, for the peer's WRITEs ---- */

@@ -96,7 +96,7 @@ int rfcntl(int socket, int cmd, ... /* arg */);
  */
 off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset);
 
-/* EINVAL: no such mapping.  The peer is not told. */
+/* Ends a mapping.  EINVAL: no such mapping.  The peer is not notified. */
 int riounmap(int socket, void *buf, size_t len);
 
 /*

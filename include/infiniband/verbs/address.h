@@ -29,7 +29,7 @@ struct ibv_grh {
 	union ibv_gid dgid;
 };
 
-/* A destination and the way to it. */
+/* A destination and the path to it. */
 struct ibv_ah_attr {
 	struct ibv_global_route grh; /* if is_global */
 	uint16_t dlid;
@@ -48,14 +48,15 @@ struct ibv_ah {
 };
 
 /*
- * An address for UD sends.  EINVAL also if the GID index is empty; ETIMEDOUT, EHOSTUNREACH.
+ * Creates an address handle for UD sends; may wait for address resolution.  EINVAL: also if the
+ * entry of the GID table is empty.  ETIMEDOUT, EHOSTUNREACH: the destination cannot be reached.
  * ibv_create_ah(3)
  */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
 /*
- * The address that answers a received UD message: `wc` is its completion, `grh` the first 40 bytes
- * of its buffer (looked at only if the completion has IBV_WC_GRH).  Returns 0, or -1.
+ * Fills the address that answers a received UD message: `wc` is its completion, `grh` the first 40
+ * bytes of its buffer (read only if the completion has IBV_WC_GRH).  Returns 0, or -1 and errno.
  * ibv_create_ah_from_wc(3)
  */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
@@ -65,28 +66,28 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
 				     uint8_t port_num);
 
-/* Work requests posted with the handle must have completed.  ibv_create_ah(3) */
+/* Destroys a handle; its work requests must have completed.  ibv_create_ah(3) */
 int ibv_destroy_ah(struct ibv_ah *ah);
 
 /*
- * Lets a UD QP receive what is sent to a multicast group; `lid` counts on InfiniBand only.
+ * Lets a UD QP receive what is sent to a multicast group; `lid` matters on InfiniBand only.
  * ibv_attach_mcast(3)
  */
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
-/* EINVAL: the QP is not in the group.  ibv_attach_mcast(3) */
+/* Ends it.  EINVAL: the QP is not attached to the group.  ibv_attach_mcast(3) */
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 #define ETHERNET_LL_SIZE 6
 
 /*
- * The Ethernet address (and VLAN, 0xffff for none) behind a destination GID.  Returns 0, or a
- * negative errno value; may do address resolution, so may take a while.
+ * Returns the Ethernet address (and VLAN, 0xffff for none) of a destination GID; may wait for
+ * address resolution.  The result is 0, or a negative errno value.
  */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
 
-/* UDP source ports of RoCEv2 lie in this range and are made from the flow label. */
+/* UDP source ports of RoCEv2 are derived from the flow label and lie in this range. */
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MIN (0xC000)
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MAX (0xFFFF)
 #define IB_GRH_FLOWLABEL_MASK		 (0x000FFFFF)
@@ -128,16 +129,16 @@ enum ibv_rate {
 	IBV_RATE_1200_GBPS = 24,
 };
 
-/* A rate as a multiple of 2.5 Gbit/s, -1 if it is none.  ibv_rate_to_mult(3) */
+/* Returns a rate as a multiple of 2.5 Gbit/s, -1 if it is none.  ibv_rate_to_mult(3) */
 __attribute__((const)) int ibv_rate_to_mult(enum ibv_rate rate);
 
-/* The rate of a multiple of 2.5 Gbit/s, IBV_RATE_MAX if there is none.  ibv_rate_to_mult(3) */
+/* Returns the rate of `mult` x 2.5 Gbit/s, IBV_RATE_MAX if there is none.  ibv_rate_to_mult(3) */
 __attribute__((const)) enum ibv_rate mult_to_ibv_rate(int mult);
 
-/* A rate in Mbit/s, -1 if it is none.  ibv_rate_to_mbps(3) */
+/* Returns a rate in Mbit/s, -1 if it is none.  ibv_rate_to_mbps(3) */
 __attribute__((const)) int ibv_rate_to_mbps(enum ibv_rate rate);
 
-/* The rate of so many Mbit/s, IBV_RATE_MAX if there is none.  ibv_rate_to_mbps(3) */
+/* Returns the rate of `mbps` Mbit/s, IBV_RATE_MAX if there is none.  ibv_rate_to_mbps(3) */
 __attribute__((const)) enum ibv_rate mbps_to_ibv_rate(int mbps);
 
 #pragma GCC visibility pop

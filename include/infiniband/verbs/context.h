@@ -198,9 +198,8 @@ struct ibv_context {
 
 /*
  * An extended context.  It grows at the top: a member's place is its distance from the end, and
- * `sz`, written by the library, tells a program how much of the top exists.  An operation is used
- * only if `sz` covers it and it is not NULL; otherwise the inline call falls back or answers
- * EOPNOTSUPP.
+ * `sz`, written by the library, says how much of the top exists.  An operation is used only if `sz`
+ * covers it and it is not NULL; otherwise the inline call falls back or returns EOPNOTSUPP.
  */
 struct verbs_context {
 	/* from release 64 */
@@ -276,7 +275,7 @@ struct verbs_context {
 	struct ibv_context context; /* last: everything above is found by its distance from here */
 };
 
-/* Whether a structure of `sz` bytes, as another party knows it, reaches member `fld`. */
+/* Whether a structure of `sz` bytes, as another release knows it, contains member `fld`. */
 #define vext_field_avail(type, fld, sz) (offsetof(type, fld) < (sz))
 
 /* The extended context around `ctx`, NULL if there is none. */

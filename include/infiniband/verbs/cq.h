@@ -24,17 +24,17 @@ enum ibv_wc_status {
 	IBV_WC_LOC_LEN_ERR,	   /* local: message longer than the buffer or the limit */
 	IBV_WC_LOC_QP_OP_ERR,	   /* local: the request contradicts itself or the QP */
 	IBV_WC_LOC_EEC_OP_ERR,	   /* reliable datagram only */
-	IBV_WC_LOC_PROT_ERR,	   /* local: an SGE has no right to its memory */
-	IBV_WC_WR_FLUSH_ERR,	   /* not begun, since the QP went to the error state */
+	IBV_WC_LOC_PROT_ERR,	   /* local: an SGE has no access to its memory */
+	IBV_WC_WR_FLUSH_ERR,	   /* not completed: the QP went to the error state */
 	IBV_WC_MW_BIND_ERR,	   /* window not bound */
-	IBV_WC_BAD_RESP_ERR,	   /* a response that fits no request */
+	IBV_WC_BAD_RESP_ERR,	   /* a response that matches no request */
 	/* local: no right to the receive buffer of a WRITE with immediate */
 	IBV_WC_LOC_ACCESS_ERR,
 	IBV_WC_REM_INV_REQ_ERR,	   /* peer: invalid request */
-	IBV_WC_REM_ACCESS_ERR,	   /* peer: no right to its memory */
-	IBV_WC_REM_OP_ERR,	   /* peer: failed itself */
-	IBV_WC_RETRY_EXC_ERR,	   /* peer: silent through all retries */
-	IBV_WC_RNR_RETRY_EXC_ERR,  /* peer: no receive posted through all retries */
+	IBV_WC_REM_ACCESS_ERR,	   /* peer: no access to its memory */
+	IBV_WC_REM_OP_ERR,	   /* peer: could not complete the operation */
+	IBV_WC_RETRY_EXC_ERR,	   /* peer: did not answer any of the retries */
+	IBV_WC_RNR_RETRY_EXC_ERR,  /* peer: had no receive posted for any of the retries */
 	IBV_WC_LOC_RDD_VIOL_ERR,   /* reliable datagram only */
 	IBV_WC_REM_INV_RD_REQ_ERR, /* reliable datagram only */
 	IBV_WC_REM_ABORT_ERR,	   /* peer: aborted the operation */
@@ -115,19 +115,19 @@ struct ibv_comp_channel {
 	int refcnt;
 };
 
-/* ibv_create_comp_channel(3) */
+/* Creates a channel.  ibv_create_comp_channel(3) */
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context);
-/* EBUSY while a CQ uses it.  ibv_create_comp_channel(3) */
+/* Destroys a channel.  EBUSY: a CQ uses it.  ibv_create_comp_channel(3) */
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
 
 /*
- * Takes the oldest event and tells its CQ and the cq_context of it; waits for one unless
- * channel->fd is O_NONBLOCK. Returns 0, or -1 and errno (EAGAIN: none there).  ibv_get_cq_event(3)
+ * Takes the oldest event and returns its CQ and that CQ's cq_context; waits for one unless
+ * channel->fd is O_NONBLOCK.  Returns 0, or -1 and errno (EAGAIN: none).  ibv_get_cq_event(3)
  */
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 
 /*
- * Acknowledges so many events taken; the destruction of the CQ waits for all of them.
+ * Acknowledges `nevents` events of the CQ; its destruction waits until all are acknowledged.
  * ibv_get_cq_event(3)
  */
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
@@ -147,27 +147,27 @@ struct ibv_cq {
 };
 
 /*
- * A CQ of at least `cqe` entries.  Its events go to `channel` (NULL: none) with `cq_context`;
- * 0 <= comp_vector < context->num_comp_vectors.  ibv_create_cq(3)
+ * Creates a CQ of at least `cqe` entries.  Its events go to `channel` (NULL: none) with
+ * `cq_context`; 0 <= comp_vector < context->num_comp_vectors.  ibv_create_cq(3)
  */
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector);
 
 /*
- * Resizes to at least `cqe` entries, returned in cq->cqe.  EINVAL if fewer than wait in it.
- * ibv_resize_cq(3)
+ * Resizes the CQ to at least `cqe` entries; cq->cqe says how many.  EINVAL: more completions are in
+ * it.  ibv_resize_cq(3)
  */
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
 /*
- * Waits until the program acknowledged the events it took.  EBUSY while a QP uses it.
- * ibv_create_cq(3)
+ * Destroys a CQ, after waiting until the program has acknowledged all events that it took.
+ * EBUSY: a QP uses it.  ibv_create_cq(3)
  */
 int ibv_destroy_cq(struct ibv_cq *cq);
 
 /*
- * Takes up to num_entries completions, oldest first.  Returns their number (fewer than asked: the
- * CQ is empty), or a negative value if the CQ is broken.  ibv_poll_cq(3)
+ * Takes up to num_entries completions, oldest first.  Returns their number (fewer than num_entries:
+ * the CQ is empty), or a negative value if the CQ has failed.  ibv_poll_cq(3)
  */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
@@ -175,8 +175,8 @@ static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc 
 }
 
 /*
- * Asks for one event, when the next completion (solicited_only: the next solicited or failed one)
- * is added.  To lose nothing, poll once more after asking.  ibv_req_notify_cq(3)
+ * Requests one event, when the next completion (solicited_only: the next solicited or failed one)
+ * is added.  To miss none, poll once more after this call.  ibv_req_notify_cq(3)
  */
 static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
@@ -189,8 +189,8 @@ enum ibv_cq_attr_mask {
 };
 
 struct ibv_moderate_cq {
-	uint16_t cq_count;  /* an event after so many completions */
-	uint16_t cq_period; /* us; or after so long */
+	uint16_t cq_count;  /* an event after this many completions */
+	uint16_t cq_period; /* us; or after this time */
 };
 
 struct ibv_modify_cq_attr {
@@ -198,7 +198,7 @@ struct ibv_modify_cq_attr {
 	struct ibv_moderate_cq moderate;
 };
 
-/* ibv_modify_cq(3) */
+/* Sets the moderation of the CQ's events.  ibv_modify_cq(3) */
 static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(cq->context, modify_cq);
@@ -208,7 +208,7 @@ static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *at
 
 /* ---- Extended completion queues: completions are read in place, field by field ---- */
 
-/* The fields a program wants to read; those it did not ask for must not be read. */
+/* The fields that a program will read; it must not read any others. */
 enum ibv_create_cq_wc_flags {
 	IBV_WC_EX_WITH_BYTE_LEN = 1 << 0,
 	IBV_WC_EX_WITH_IMM = 1 << 1,
@@ -301,7 +301,10 @@ struct ibv_cq_ex {
 	uint64_t (*read_completion_wallclock_ns)(struct ibv_cq_ex *current);
 };
 
-/* ibv_create_cq_ex(3), for all of extended CQs */
+/*
+ * Creates an extended CQ; ibv_destroy_cq() destroys it.  ibv_create_cq_ex(3), for this and all
+ * calls on it
+ */
 static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 						 struct ibv_cq_init_attr_ex *cq_attr)
 {
@@ -321,20 +324,21 @@ static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 }
 
 /*
- * Begins to read and moves to the oldest completion.  ENOENT: there is none, and nothing to end.
- * Otherwise the CQ is this thread's until ibv_end_poll().
+ * Begins to read and moves to the oldest completion.  ENOENT: the CQ is empty; do not call
+ * ibv_end_poll().  Otherwise this thread owns the CQ until it calls ibv_end_poll().
  */
 static inline int ibv_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
 	return cq->start_poll(cq, attr);
 }
 
-/* Moves to the next completion.  ENOENT: there is none; ibv_end_poll() is still due. */
+/* Moves to the next completion.  ENOENT: there is none; ibv_end_poll() must still be called. */
 static inline int ibv_next_poll(struct ibv_cq_ex *cq)
 {
 	return cq->next_poll(cq);
 }
 
+/* Ends reading; the completions that were read are removed. */
 static inline void ibv_end_poll(struct ibv_cq_ex *cq)
 {
 	cq->end_poll(cq);
@@ -428,14 +432,11 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
 	cq->read_tm_info(cq, tm_info);
 }
 
-/*
- * ---- Completion counters: count instead of queue.  Beyond release 64.  ibv_create_comp_cntr(3)
- * ----
- */
+/* ---- Completion counters.  After release 64.  ibv_create_comp_cntr(3), for all of them ---- */
 
 /*
- * A counter has two values, of completions that succeeded and that failed; past its maximum a value
- * starts at 0.
+ * A counter has two values: completions that succeeded, and that failed.  Past its maximum a value
+ * restarts at 0.
  */
 struct ibv_comp_cntr {
 	struct ibv_context *context;
@@ -480,19 +481,20 @@ struct ibv_comp_cntr_caps {
 int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
 			      size_t caps_size);
 
-/* ibv_query_comp_cntr_caps(3) */
+/* Returns the limits of counters.  ibv_query_comp_cntr_caps(3) */
 static inline int ibv_query_comp_cntr_caps(struct ibv_context *context,
 					   struct ibv_comp_cntr_caps *caps)
 {
 	return _ibv_query_comp_cntr_caps(context, caps, sizeof(*caps));
 }
 
+/* Creates a counter; both values are 0. */
 struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
 					   struct ibv_comp_cntr_init_attr *cc_attr);
-/* EBUSY while a QP has it attached. */
+/* EBUSY: it is attached to a QP. */
 int ibv_destroy_comp_cntr(struct ibv_comp_cntr *comp_cntr);
 
-/* Set, add to and read the two values; a set may lose counts that come in meanwhile. */
+/* Set, increment and read the two values; setting may lose concurrent counts. */
 int ibv_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
 int ibv_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
 int ibv_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
@@ -501,7 +503,7 @@ int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
 int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
 
 /*
- * Counts these operations of a QP (in RESET or INIT) until it is destroyed.
+ * Counts the operations of op_mask of a QP (in RESET or INIT) until the QP is destroyed.
  * EBUSY: one of the operations is counted already.  ibv_qp_attach_comp_cntr(3)
  */
 int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,

@@ -16,55 +16,58 @@ extern "C" {
 /* ---- Finding and opening devices ---- */
 
 /*
- * The devices there are, as an array that ends with NULL; their number goes to *num_devices unless
- * that is NULL. No device is no failure.  The array is the caller's and goes back with
- * ibv_free_device_list().  Errors: ENOSYS, EPERM.  ibv_get_device_list(3)
+ * Returns all devices in an array that ends with NULL, and their number in *num_devices if that is
+ * not NULL.  An empty array is no failure.  The caller frees it with ibv_free_device_list().
+ * Errors: ENOSYS, EPERM.  ibv_get_device_list(3)
  */
 struct ibv_device **ibv_get_device_list(int *num_devices);
 
-/* Frees the array.  A device that no context has open is gone with it.  ibv_get_device_list(3) */
+/* Frees the array, and the devices that no context has open.  ibv_get_device_list(3) */
 void ibv_free_device_list(struct ibv_device **list);
 
-/* The name, valid as long as the device.  ibv_get_device_name(3) */
+/* Returns the name, which is valid as long as the device.  ibv_get_device_name(3) */
 const char *ibv_get_device_name(struct ibv_device *device);
 
-/* A small number that stays with the device while the host runs, or -1.  ibv_get_device_index(3) */
+/*
+ * Returns a small number that stays with the device while the host runs, or -1.
+ * ibv_get_device_index(3)
+ */
 int ibv_get_device_index(struct ibv_device *device);
 
-/* The node GUID, 0 on failure.  ibv_get_device_guid(3) */
+/* Returns the node GUID, 0 on failure.  ibv_get_device_guid(3) */
 __be64 ibv_get_device_guid(struct ibv_device *device);
 
 /*
- * A new context on the device, which stays valid with it after the list is freed.
+ * Opens a new context of the device.  Context and device stay valid after the list is freed.
  * ibv_open_device(3)
  */
 struct ibv_context *ibv_open_device(struct ibv_device *device);
 
 /*
- * Closes the context; what was made in it and not destroyed is leaked, not released.
+ * Closes the context; objects that were created in it and not destroyed are leaked, not released.
  * ibv_open_device(3)
  */
 int ibv_close_device(struct ibv_context *context);
 
 /*
- * A context that shares the objects of another one, whose command descriptor is given.
- * ibv_import_device(3)
+ * Returns a context that shares the objects of another one, whose cmd_fd is given; the descriptor
+ * then belongs to the new context.  ibv_import_device(3)
  */
 struct ibv_context *ibv_import_device(int cmd_fd);
 
 enum ibv_fork_status {
 	IBV_FORK_DISABLED, /* ibv_fork_init() was not called or failed */
 	IBV_FORK_ENABLED,
-	IBV_FORK_UNNEEDED, /* memory of a child is never mixed up with the parent's here */
+	IBV_FORK_UNNEEDED, /* fork() is always safe here */
 };
 
 /*
- * Asks for safe fork(); only before the first other verb.  EINVAL if called too late.
+ * Makes fork() safe for registered memory; call it before all other verbs.  EINVAL: too late.
  * ibv_fork_init(3)
  */
 int ibv_fork_init(void);
 
-/* ibv_is_fork_initialized(3) */
+/* Says whether fork() is safe.  ibv_is_fork_initialized(3) */
 enum ibv_fork_status ibv_is_fork_initialized(void);
 
 /* ---- What a device can do ---- */
@@ -149,7 +152,7 @@ struct ibv_device_attr {
 	uint8_t phys_port_cnt;
 };
 
-/* ibv_query_device(3) */
+/* Returns what the device can do, and its limits.  ibv_query_device(3) */
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr);
 
 enum ibv_odp_transport_cap_bits {
@@ -279,8 +282,8 @@ struct ibv_device_attr_ex {
 };
 
 /*
- * All of ibv_query_device() and the extensions; `input` may be NULL.  A device without extensions
- * fills orig_attr and leaves the rest 0.  ibv_query_device_ex(3)
+ * Returns the attributes of ibv_query_device() and the extensions; `input` may be NULL.  A device
+ * without extensions fills orig_attr and leaves the rest 0.  ibv_query_device_ex(3)
  */
 static inline int ibv_query_device_ex(struct ibv_context *context,
 				      const struct ibv_query_device_ex_input *input,
@@ -310,7 +313,7 @@ struct ibv_values_ex {
 	struct timespec raw_clock;
 };
 
-/* Reads values that change by the moment.  ibv_query_rt_values_ex(3) */
+/* Reads values that change all the time.  ibv_query_rt_values_ex(3) */
 static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(context, query_rt_values);
@@ -407,7 +410,7 @@ struct ibv_port_attr {
 	uint8_t link_layer;   /* IBV_LINK_LAYER_* */
 	uint8_t flags;	      /* IBV_QPF_GRH_REQUIRED */
 	uint16_t port_cap_flags2;
-	/* active_speed where 8 bits hold it not (256: 200); 0: look there.  From release 49 */
+	/* speeds too large for active_speed (256: 200); 0: see active_speed.  From release 49 */
 	uint32_t active_speed_ex;
 };
 
@@ -433,7 +436,8 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 	___ibv_query_port(context, port_num, port_attr)
 
 /*
- * What the port can carry now, in units of 100 Mbit/s.  From release 62.  ibv_query_port_speed(3)
+ * Returns the port's present data rate in units of 100 Mbit/s.  From release 62.
+ * ibv_query_port_speed(3)
  */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
 
@@ -454,8 +458,8 @@ struct ibv_gid_entry {
 };
 
 /*
- * The GID at an index; all zeroes where the table has an empty entry.
- * Returns 0, or -1 if there is no such port or index.  ibv_query_gid(3)
+ * Returns the GID at an index, all zeroes if the entry is empty.  The result is 0, or -1 if there
+ * is no such port or index.  ibv_query_gid(3)
  */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
 
@@ -463,7 +467,7 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 
-/* An entry of the GID table; flags is 0.  ENODATA: the entry is empty.  ibv_query_gid_ex(3) */
+/* Returns an entry of the GID table; flags is 0.  ENODATA: it is empty.  ibv_query_gid_ex(3) */
 static inline int ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
 				   uint32_t gid_index, struct ibv_gid_entry *entry, uint32_t flags)
 {
@@ -475,8 +479,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			     size_t max_entries, uint32_t flags, size_t entry_size);
 
 /*
- * All entries in use, of all ports; flags is 0.  Returns their number, or a negative errno value:
- * -EINVAL if max_entries is too small.  ibv_query_gid_table(3)
+ * Returns all entries in use, of all ports; flags is 0.  The result is their number, or a negative
+ * errno value: -EINVAL if max_entries is too small.  ibv_query_gid_table(3)
  */
 static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
 					  struct ibv_gid_entry *entries, size_t max_entries,
@@ -486,12 +490,15 @@ static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
 }
 
 /*
- * The partition key at an index.  Returns 0, or -1 if there is no such port or index.
+ * Returns the partition key at an index.  The result is 0, or -1 if there is no such port or index.
  * ibv_query_pkey(3)
  */
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
 
-/* The index of a partition key, or -1 if the port has it not.  ibv_get_pkey_index(3) */
+/*
+ * Returns the index of a partition key, or -1 if it is not in the port's table.
+ * ibv_get_pkey_index(3)
+ */
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey);
 
 /* ---- Asynchronous events ---- */
@@ -499,13 +506,13 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pke
 /* The member of ibv_async_event.element that each belongs to. */
 enum ibv_event_type {
 	IBV_EVENT_CQ_ERR,		 /* cq: it overflowed */
-	IBV_EVENT_QP_FATAL,		 /* qp: an error that no completion can tell */
+	IBV_EVENT_QP_FATAL,		 /* qp: an error that no completion can report */
 	IBV_EVENT_QP_REQ_ERR,		 /* qp: an invalid request arrived */
-	IBV_EVENT_QP_ACCESS_ERR,	 /* qp: a request without the right arrived */
+	IBV_EVENT_QP_ACCESS_ERR,	 /* qp: a request without access rights arrived */
 	IBV_EVENT_COMM_EST,		 /* qp: data arrived before the move to RTS */
-	IBV_EVENT_SQ_DRAINED,		 /* qp: the send queue came to rest in SQD */
+	IBV_EVENT_SQ_DRAINED,		 /* qp: the send queue has drained in SQD */
 	IBV_EVENT_PATH_MIG,		 /* qp: moved to its alternate path */
-	IBV_EVENT_PATH_MIG_ERR,		 /* qp: could not */
+	IBV_EVENT_PATH_MIG_ERR,		 /* qp: could not move to it */
 	IBV_EVENT_DEVICE_FATAL,		 /* no element */
 	IBV_EVENT_PORT_ACTIVE,		 /* port_num */
 	IBV_EVENT_PORT_ERR,		 /* port_num: link down */
@@ -533,20 +540,19 @@ struct ibv_async_event {
 };
 
 /*
- * Takes the oldest event; waits for one unless context->async_fd is O_NONBLOCK.  Each event taken
- * must be acknowledged.  Returns 0, or -1 and errno (EAGAIN: none there).  ibv_get_async_event(3)
+ * Takes the oldest event; waits for one unless context->async_fd is O_NONBLOCK.  The program must
+ * acknowledge each event.  Returns 0, or -1 and errno (EAGAIN: none).  ibv_get_async_event(3)
  */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
 /*
- * Ends the program's use of the event's object, whose destruction waits for it.
- * ibv_get_async_event(3)
+ * Acknowledges an event; the destruction of its object waits for this.  ibv_get_async_event(3)
  */
 void ibv_ack_async_event(struct ibv_async_event *event);
 
-/* ---- Names for values; static strings, "unknown" ones included, never NULL ---- */
+/* ---- Names of values: static strings, also for unknown values; never NULL ---- */
 
-/* ibv_event_type_str(3) for the three */
+/* ibv_event_type_str(3), for all three */
 const char *ibv_node_type_str(enum ibv_node_type node_type);
 const char *ibv_port_state_str(enum ibv_port_state port_state);
 const char *ibv_event_type_str(enum ibv_event_type event);

@@ -24,8 +24,8 @@ enum ibv_flow_flags {
 
 enum ibv_flow_attr_type {
 	IBV_FLOW_ATTR_NORMAL = 0,
-	IBV_FLOW_ATTR_ALL_DEFAULT = 1, /* everything no other rule took */
-	IBV_FLOW_ATTR_MC_DEFAULT = 2,  /* multicast no other rule took */
+	IBV_FLOW_ATTR_ALL_DEFAULT = 1, /* what no other rule took */
+	IBV_FLOW_ATTR_MC_DEFAULT = 2,  /* multicast that no other rule took */
 	IBV_FLOW_ATTR_SNIFFER = 3,     /* a copy of everything */
 };
 
@@ -215,7 +215,7 @@ struct ibv_flow_attr {
 	uint32_t comp_mask; /* 0 */
 	enum ibv_flow_attr_type type;
 	uint16_t size;	   /* of the rule, its specifications included */
-	uint16_t priority; /* 0 first */
+	uint16_t priority; /* 0: highest */
 	uint8_t num_of_specs;
 	uint8_t port;
 	uint32_t flags; /* enum ibv_flow_flags */
@@ -227,7 +227,10 @@ struct ibv_flow {
 	uint32_t handle;
 };
 
-/* Steers what matches to the QP until the rule is destroyed.  EEXIST, EPERM.  ibv_create_flow(3) */
+/*
+ * Steers packets that match to the QP until the rule is destroyed.  EEXIST: another rule has the
+ * same match and priority.  EPERM: raw packets are not permitted.  ibv_create_flow(3)
+ */
 static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *flow)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(qp->context, ibv_create_flow);
@@ -239,7 +242,7 @@ static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flo
 	return vctx->ibv_create_flow(qp, flow);
 }
 
-/* ibv_create_flow(3) */
+/* Destroys a rule.  ibv_create_flow(3) */
 static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(flow_id->context, ibv_destroy_flow);
@@ -270,6 +273,7 @@ struct ibv_flow_action_esp_attr {
 	uint32_t esn;
 };
 
+/* IPsec ESP in the device: Verbena has none, and returns EOPNOTSUPP. */
 static inline struct ibv_flow_action *
 ibv_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_attr *esp)
 {
@@ -322,6 +326,7 @@ enum ibv_read_counters_flags {
 	IBV_READ_COUNTERS_ATTR_PREFER_CACHED = 1 << 0,
 };
 
+/* Creates a set of counters. */
 static inline struct ibv_counters *ibv_create_counters(struct ibv_context *context,
 						       struct ibv_counters_init_attr *init_attr)
 {
@@ -334,7 +339,7 @@ static inline struct ibv_counters *ibv_create_counters(struct ibv_context *conte
 	return vctx->create_counters(context, init_attr);
 }
 
-/* EBUSY while a flow uses them. */
+/* Destroys counters.  EBUSY: a flow uses them. */
 static inline int ibv_destroy_counters(struct ibv_counters *counters)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(counters->context, destroy_counters);
@@ -342,7 +347,7 @@ static inline int ibv_destroy_counters(struct ibv_counters *counters)
 	return vctx ? vctx->destroy_counters(counters) : EOPNOTSUPP;
 }
 
-/* `flow` is NULL as long as no flow uses the counters. */
+/* Says what a value counts.  `flow` is NULL as long as no flow uses the counters. */
 static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
 						 struct ibv_counter_attach_attr *attr,
 						 struct ibv_flow *flow)

@@ -23,27 +23,30 @@ struct ibv_xrc_domain {
 };
 
 /*
- * The domain that the file of `fd` names, `oflag` as for open(2): O_CREAT, O_CREAT | O_EXCL, or 0
- * for one that exists. fd -1 with O_CREAT: a domain of one's own.
+ * Opens the domain that the file of `fd` names, `oflag` as for open(2): O_CREAT, O_CREAT | O_EXCL,
+ * or 0 for one that exists.  fd -1 with O_CREAT: a private domain.  ENOENT, EEXIST: as oflag says.
  */
 struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, int oflag);
 int ibv_close_xrc_domain(struct ibv_xrc_domain *d);
 
-/* An SRQ that peers name by its member xrc_srq_num. */
+/* Creates an SRQ that peers name by its member xrc_srq_num. */
 struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc_domain,
 				   struct ibv_cq *xrc_cq, struct ibv_srq_init_attr *srq_init_attr);
 
-/* A receive QP in init_attr->xrc_domain, the one member read; registers the caller with it. */
+/*
+ * Creates a receive QP in init_attr->xrc_domain, the only member that is read, and registers the
+ * caller with it.
+ */
 int ibv_create_xrc_rcv_qp(struct ibv_qp_init_attr *init_attr, uint32_t *xrc_rcv_qpn);
 
-/* To INIT, then to RTR; it needs no RTS. */
+/* Moves it to INIT, then to RTR; it needs no RTS.  Query as ibv_query_qp(). */
 int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num,
 			  struct ibv_qp_attr *attr, int attr_mask);
 int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num,
 			 struct ibv_qp_attr *attr, int attr_mask,
 			 struct ibv_qp_init_attr *init_attr);
 
-/* EINVAL: no such QP, or not in this domain. */
+/* Register with a QP, and end that.  EINVAL: no such QP, or not in this domain. */
 int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num);
 int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num);
 

@@ -3,8 +3,8 @@
  * Chapter of verbs.h: protection domains, memory regions, memory windows, device memory,
  * provider-made buffers.
  *
- * A region's lkey is for own queues, its rkey for peers.  The memory stays the
- * program's, but must remain mapped until the region is deregistered.
+ * Local work requests name a region by its lkey, peers by its rkey.  The memory belongs to the
+ * program, but must stay mapped until the region is deregistered.
  */
 #ifndef INFINIBAND_VERBS_MEMORY_H
 #define INFINIBAND_VERBS_MEMORY_H
@@ -23,21 +23,20 @@ struct ibv_pd {
 	uint32_t handle;
 };
 
-/* ibv_alloc_pd(3) */
+/* Allocates a PD.  ibv_alloc_pd(3) */
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
-/* EBUSY while a region, queue pair or other object lives in it.  ibv_alloc_pd(3) */
+/* Frees a PD.  EBUSY: a region, queue pair or other object is in it.  ibv_alloc_pd(3) */
 int ibv_dealloc_pd(struct ibv_pd *pd);
 
 /*
- * Another view of a PD of the same device, by its handle; unimport ends the view only.
- * ibv_import_pd(3)
+ * Returns another view of a PD of the same device, by its handle; ibv_unimport_pd() ends the view
+ * only.  ENOENT: no such PD.  ibv_import_pd(3)
  */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
 void ibv_unimport_pd(struct ibv_pd *pd);
 
 /*
- * A thread domain: the promise that its queues are used by one thread at a time, so that they need
- * no locks.
+ * A thread domain promises that one thread at a time uses its queues, so that they need no locks.
  */
 struct ibv_td_init_attr {
 	uint32_t comp_mask; /* 0 */
@@ -47,7 +46,7 @@ struct ibv_td {
 	struct ibv_context *context;
 };
 
-/* ibv_alloc_td(3) */
+/* Allocates a thread domain.  ibv_alloc_td(3) */
 static inline struct ibv_td *ibv_alloc_td(struct ibv_context *context,
 					  struct ibv_td_init_attr *init_attr)
 {
@@ -60,7 +59,7 @@ static inline struct ibv_td *ibv_alloc_td(struct ibv_context *context,
 	return vctx->alloc_td(context, init_attr);
 }
 
-/* ibv_alloc_td(3) */
+/* Frees a thread domain.  EBUSY: a parent domain uses it.  ibv_alloc_td(3) */
 static inline int ibv_dealloc_td(struct ibv_td *td)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(td->context, dealloc_td);
@@ -73,7 +72,7 @@ enum ibv_parent_domain_init_attr_mask {
 	IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1, /* pd_context */
 };
 
-/* What the program's allocator returns when the library is to allocate by itself. */
+/* The program's allocator returns this to make the library allocate. */
 #define IBV_ALLOCATOR_USE_DEFAULT ((void *)-1)
 
 struct ibv_parent_domain_init_attr {
@@ -87,8 +86,8 @@ struct ibv_parent_domain_init_attr {
 };
 
 /*
- * A PD that stands for attr->pd together with a thread domain or an allocator; used and freed as
- * any PD. ibv_alloc_parent_domain(3)
+ * Returns a PD that combines attr->pd with a thread domain, an allocator or both; it is used and
+ * freed as any PD.  ibv_alloc_parent_domain(3)
  */
 static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context,
 						     struct ibv_parent_domain_init_attr *attr)
@@ -129,26 +128,26 @@ struct ibv_mr {
 };
 
 /*
- * Registers `length` bytes from `addr`; the network knows them under the same address.  `access` is
- * a mask of enum ibv_access_flags; reading by the own queues is always granted. Errors: EFAULT (not
- * mapped), EACCES, EPERM.  ibv_reg_mr(3)
+ * Registers `length` bytes from `addr`; peers use the same address.  `access` is a mask of enum
+ * ibv_access_flags; local work requests may always read.  Errors: EFAULT (not mapped, or read-only
+ * with LOCAL_WRITE), EACCES, EPERM.  ibv_reg_mr(3)
  */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
-/* Likewise, with the address on the network chosen by the program.  ibv_reg_mr(3) */
+/* The same, but peers use the address `iova`.  ibv_reg_mr(3) */
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access);
 
 /*
- * Likewise; the access flags of IBV_ACCESS_OPTIONAL_RANGE are ignored by a device that does not
- * know them.
+ * As ibv_reg_mr_iova(), but a device ignores flags of IBV_ACCESS_OPTIONAL_RANGE that it does not
+ * know.  ibv_reg_mr(3)
  */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access);
 
 /*
- * Optional flags came later than ibv_reg_mr(): it is called as of old only where the compiler sees
- * that there are none, so that old libraries serve new programs.
+ * Optional flags came later than ibv_reg_mr().  The macros call it only if the compiler can see
+ * that there are none, so that new programs run with old libraries, too.
  */
 __attribute__((always_inline)) static inline struct ibv_mr *
 __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
@@ -179,7 +178,7 @@ __ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, 
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access);
 
-/* Which members of ibv_mr_init_attr count. */
+/* Which members of ibv_mr_init_attr are valid. */
 enum ibv_mr_init_attr_mask {
 	IBV_REG_MR_MASK_IOVA = 1 << 0,
 	IBV_REG_MR_MASK_ADDR = 1 << 1,
@@ -201,7 +200,7 @@ struct ibv_mr_init_attr {
 	struct ibv_buf *buf; /* from release 64 */
 };
 
-/* Registers memory of any of these kinds.  From release 59.  ibv_reg_mr(3) */
+/* Registers the memory that mr_init_attr describes.  From release 59.  ibv_reg_mr(3) */
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
 
 enum ibv_rereg_mr_flags {
@@ -212,39 +211,42 @@ enum ibv_rereg_mr_flags {
 };
 
 /*
- * Results of ibv_rereg_mr().  After _INPUT and _DONT_FORK_NEW the region is as it was, after
- * _DO_FORK_OLD as wanted.
+ * Results of ibv_rereg_mr().  After _INPUT and _DONT_FORK_NEW the region is unchanged; after
+ * _DO_FORK_OLD it is changed.
  */
 enum ibv_rereg_mr_err_code {
 	IBV_REREG_MR_ERR_INPUT = -1,		   /* wrong arguments */
-	/* the new memory could not be kept from children */
+	/* the new memory could not be withheld from children */
 	IBV_REREG_MR_ERR_DONT_FORK_NEW = -2,
 	/* the old memory could not be given back to them */
 	IBV_REREG_MR_ERR_DO_FORK_OLD = -3,
-	IBV_REREG_MR_ERR_CMD = -4,		   /* failed in the middle: destroy the region */
-	/* likewise, and the new memory stays kept from children */
+	IBV_REREG_MR_ERR_CMD = -4,		   /* failed halfway: deregister the region */
+	/* the same, and the new memory stays withheld from children */
 	IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW = -5,
 };
 
 /*
- * Changes what `flags` say of a region, which must not be in use meanwhile; its keys may change.
- * Returns 0, or enum ibv_rereg_mr_err_code and errno.  ibv_rereg_mr(3)
+ * Changes the properties of a region that `flags` names; no request may use it meanwhile, and its
+ * keys may change.  Returns 0, or enum ibv_rereg_mr_err_code and errno.  ibv_rereg_mr(3)
  */
 int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		 int access);
 
 /*
- * Ends the region; accesses under way are finished first.  EBUSY: a window is bound to it.
- * ibv_reg_mr(3)
+ * Deregisters a region, after waiting until accesses in progress have ended.  EBUSY: a window is
+ * bound to it.  ibv_reg_mr(3)
  */
 int ibv_dereg_mr(struct ibv_mr *mr);
 
-/* Another view of a region of the same device, by its handle.  ibv_import_mr(3) */
+/*
+ * Returns another view of a region of the same device, by its handle; ibv_unimport_mr() ends the
+ * view only.  ENOENT: no such region.  ibv_import_mr(3)
+ */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
 void ibv_unimport_mr(struct ibv_mr *mr);
 
 /*
- * A region without memory: what is written to it vanishes, reading it yields zeroes.
+ * Returns a region without memory: writes to it are discarded, reads return zeroes.
  * ibv_alloc_null_mr(3)
  */
 static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
@@ -259,8 +261,8 @@ static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 }
 
 /*
- * Announces use of memory registered on demand; the list's lkeys name the regions.  `flags` is 0 or
- * IBV_ADVISE_MR_FLAG_FLUSH (return when done).  Errors: EFAULT, ENOENT (no such key), EPERM.
+ * Announces the use of memory registered on demand; the list's lkeys name the regions.  `flags` is
+ * 0 or IBV_ADVISE_MR_FLAG_FLUSH (return when done).  Errors: EFAULT, ENOENT (no such key), EPERM.
  * ibv_advise_mr(3)
  */
 static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
@@ -271,7 +273,7 @@ static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice adv
 	return vctx ? vctx->advise_mr(pd, advice, flags, sg_list, num_sge) : EOPNOTSUPP;
 }
 
-/* ---- Memory windows: a right on part of a region, granted and revoked by the data path ---- */
+/* ---- Memory windows: access to part of a region, granted and revoked by work requests ---- */
 
 struct ibv_mw {
 	struct ibv_context *context;
@@ -294,7 +296,7 @@ struct ibv_mw_bind {
 	struct ibv_mw_bind_info bind_info;
 };
 
-/* ibv_alloc_mw(3) */
+/* Allocates a window, which is not bound.  ibv_alloc_mw(3) */
 static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	if (!pd->context->ops.alloc_mw) {
@@ -304,13 +306,13 @@ static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type ty
 	return pd->context->ops.alloc_mw(pd, type);
 }
 
-/* ibv_alloc_mw(3) */
+/* Frees a window; its rkey becomes invalid.  ibv_alloc_mw(3) */
 static inline int ibv_dealloc_mw(struct ibv_mw *mw)
 {
 	return mw->context->ops.dealloc_mw(mw);
 }
 
-/* An rkey with its lowest byte, the program's part of it, moved on by one.  ibv_inc_rkey(3) */
+/* Returns the rkey with its lowest byte, which the program chooses, plus one.  ibv_inc_rkey(3) */
 static inline uint32_t ibv_inc_rkey(uint32_t rkey)
 {
 	return (rkey & ~(uint32_t)0xff) | ((rkey + 1) & 0xff);
@@ -338,7 +340,7 @@ struct ibv_dm {
 	uint32_t handle;
 };
 
-/* ibv_alloc_dm(3), for all of device memory */
+/* Allocates device memory.  ibv_alloc_dm(3), for all calls of this section */
 static inline struct ibv_dm *ibv_alloc_dm(struct ibv_context *context,
 					  struct ibv_alloc_dm_attr *attr)
 {
@@ -351,7 +353,7 @@ static inline struct ibv_dm *ibv_alloc_dm(struct ibv_context *context,
 	return vctx->alloc_dm(context, attr);
 }
 
-/* EBUSY while a region lies in it. */
+/* Frees device memory.  EBUSY: a region is registered in it. */
 static inline int ibv_free_dm(struct ibv_dm *dm)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(dm->context, free_dm);
@@ -359,7 +361,10 @@ static inline int ibv_free_dm(struct ibv_dm *dm)
 	return vctx ? vctx->free_dm(dm) : EOPNOTSUPP;
 }
 
-/* EINVAL: beyond the end; a device may also ask for offsets and lengths that are multiples of 4. */
+/*
+ * Copies to and from device memory.  EINVAL: beyond the end; a device may also require offsets and
+ * lengths that are multiples of 4.
+ */
 static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
 				   size_t length)
 {
@@ -385,20 +390,20 @@ static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 	return vctx->reg_dm_mr(pd, dm, dm_offset, length, access);
 }
 
-/* Another view of device memory, by its handle.  ibv_import_dm(3) */
+/*
+ * Returns another view of device memory, by its handle; ibv_unimport_dm() ends the view only.
+ * ENOENT: no such memory.  ibv_import_dm(3)
+ */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);
 void ibv_unimport_dm(struct ibv_dm *dm);
 
 /*
- * A dma-buf descriptor for device memory, the caller's to close; -1 and errno.  Release 62.
- * ibv_dm_export_dmabuf_fd(3)
+ * Returns a dma-buf descriptor of device memory, which the caller closes; or -1 and errno.  From
+ * release 62.  ibv_dm_export_dmabuf_fd(3)
  */
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 
-/*
- * ---- DMA handles: hints for the way of data across the I/O bus.  From release 59.
- * ibv_alloc_dmah(3) ----
- */
+/* ---- DMA handles: hints to the I/O bus.  From release 59.  ibv_alloc_dmah(3) ---- */
 
 enum ibv_tph_mem_type {
 	IBV_TPH_MEM_TYPE_VM, /* volatile */
@@ -413,7 +418,7 @@ enum ibv_dmah_init_attr_mask {
 
 struct ibv_dmah_init_attr {
 	uint32_t comp_mask;   /* enum ibv_dmah_init_attr_mask */
-	uint32_t cpu_id;      /* that will read the data */
+	uint32_t cpu_id;      /* of the CPU that will read the data */
 	uint8_t ph;	      /* PCIe processing hint */
 	uint8_t tph_mem_type; /* enum ibv_tph_mem_type */
 };
@@ -422,25 +427,26 @@ struct ibv_dmah {
 	struct ibv_context *context;
 };
 
+/* Allocate and free a handle. */
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 
-/*
- * ---- Buffers made by the device's library, where not any memory will do.  From release 64.
- * ibv_alloc_buf(3) ----
- */
+/* ---- Buffers that the device's library allocates.  From release 64.  ibv_alloc_buf(3) ---- */
 
-/* The address of `size` new bytes, zeroed; *buf is the handle for the calls below. */
+/* Returns the address of `size` new bytes, zeroed; *buf is the handle for the calls below. */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
 
-/* Before its PD goes, and after the regions in it went. */
+/* Frees a buffer.  Call it after deregistering its regions and before freeing its PD. */
 void ibv_free_buf(struct ibv_buf *buf);
 
-/* Registers a range of the buffer; EINVAL also if `pd` is not the one it was allocated from. */
+/* Registers a range of the buffer.  EINVAL: also if `pd` is not the buffer's. */
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
 			      int access);
 
-/* A dma-buf descriptor for the buffer, the caller's to close; -1 and errno.  Beyond release 64. */
+/*
+ * Returns a dma-buf descriptor of the buffer, which the caller closes; or -1 and errno.  After
+ * release 64.
+ */
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
 
 #pragma GCC visibility pop

@@ -26,7 +26,7 @@ enum ibv_qp_type {
 	IBV_QPT_DRIVER = 0xff,
 };
 
-/* Whether a mask of QP types, as in the device capabilities, has this one. */
+/* Whether `caps`, a mask of QP types as in the device capabilities, contains `qpt`. */
 static inline int ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
 {
 	return (int)(caps >> ((unsigned int)qpt & 31) & 1);
@@ -35,9 +35,9 @@ static inline int ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
 enum ibv_qp_state {
 	IBV_QPS_RESET,
 	IBV_QPS_INIT, /* receives may be posted */
-	IBV_QPS_RTR,  /* receives */
-	IBV_QPS_RTS,  /* and sends */
-	IBV_QPS_SQD,  /* begins no more sends */
+	IBV_QPS_RTR,  /* ready to receive */
+	IBV_QPS_RTS,  /* ready to send as well */
+	IBV_QPS_SQD,  /* send queue drained: no new sends start */
 	IBV_QPS_SQE,  /* a send failed (UD, UC): receives only */
 	IBV_QPS_ERR,  /* all work is flushed */
 	IBV_QPS_UNKNOWN,
@@ -67,7 +67,7 @@ struct ibv_qp {
 
 /* ---- Creation ---- */
 
-/* In: at least; out: in fact. */
+/* In: what the program needs; out: what the QP has, which may be more. */
 struct ibv_qp_cap {
 	uint32_t max_send_wr;
 	uint32_t max_recv_wr; /* ignored with an SRQ */
@@ -89,12 +89,15 @@ struct ibv_qp_init_attr {
 #endif
 };
 
-/* A QP in state RESET.  ibv_create_qp(3) */
+/*
+ * Creates a QP in state RESET and sets qp_init_attr->cap to its sizes.  EINVAL: also a size above
+ * the device's limit.  ibv_create_qp(3)
+ */
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
 /*
- * Takes its completions out of its CQs, and waits until the program acknowledged the events it
- * took.  EBUSY: it is in a multicast group.  ibv_create_qp(3)
+ * Destroys a QP: removes its completions from its CQs, and waits until the program has acknowledged
+ * its events.  EBUSY: it is attached to a multicast group.  ibv_create_qp(3)
  */
 int ibv_destroy_qp(struct ibv_qp *qp);
 
@@ -116,7 +119,7 @@ enum ibv_qp_create_flags {
 	IBV_QP_CREATE_PCI_WRITE_END_PADDING = 1 << 11,
 };
 
-/* The ibv_wr_* calls a program will use on the QP. */
+/* The ibv_wr_* calls that a program will use on the QP. */
 enum ibv_qp_create_send_ops_flags {
 	IBV_QP_EX_WITH_RDMA_WRITE = 1 << 0,
 	IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM = 1 << 1,
@@ -160,13 +163,13 @@ struct ibv_qp_init_attr_ex {
 	uint64_t send_ops_flags; /* enum ibv_qp_create_send_ops_flags */
 };
 
-/* ibv_create_qp_ex(3) */
+/* ibv_create_qp() with the attributes of comp_mask.  ibv_create_qp_ex(3) */
 static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 					      struct ibv_qp_init_attr_ex *qp_init_attr_ex)
 {
 	struct verbs_context *vctx;
 
-	/* What the plain call can express takes it, since every device has it. */
+	/* Every device has the plain call: use it where it suffices. */
 	if (qp_init_attr_ex->comp_mask == IBV_QP_INIT_ATTR_PD)
 		return ibv_create_qp(qp_init_attr_ex->pd,
 				     (struct ibv_qp_init_attr *)(void *)qp_init_attr_ex);
@@ -196,7 +199,7 @@ struct ibv_qp_open_attr {
 };
 
 /*
- * Another handle for a receiving XRC QP, which lives until the last handle is destroyed.
+ * Opens another handle of an XRC receive QP, which exists until its last handle is destroyed.
  * ibv_open_qp(3)
  */
 static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context,
@@ -244,23 +247,23 @@ struct ibv_qp_attr {
 	enum ibv_mtu path_mtu;
 	enum ibv_mig_state path_mig_state;
 	uint32_t qkey;	      /* UD */
-	uint32_t rq_psn;      /* 24 bits: the first to arrive */
-	uint32_t sq_psn;      /* 24 bits: the first to leave */
+	uint32_t rq_psn;      /* 24 bits: of the first packet received */
+	uint32_t sq_psn;      /* 24 bits: of the first packet sent */
 	uint32_t dest_qp_num; /* 24 bits */
-	/* what the peer may: REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC, FLUSH_* */
+	/* what the peer may do: REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC, FLUSH_* */
 	unsigned int qp_access_flags;
 	struct ibv_qp_cap cap;
 	struct ibv_ah_attr ah_attr;
 	struct ibv_ah_attr alt_ah_attr;
 	uint16_t pkey_index;
 	uint16_t alt_pkey_index;
-	uint8_t en_sqd_async_notify; /* IBV_EVENT_SQ_DRAINED wanted */
+	uint8_t en_sqd_async_notify; /* raise IBV_EVENT_SQ_DRAINED */
 	uint8_t sq_draining;
-	uint8_t max_rd_atomic;	    /* READs and atomics in flight from here */
-	uint8_t max_dest_rd_atomic; /* and toward here */
+	uint8_t max_rd_atomic;	    /* own READs and atomics in flight */
+	uint8_t max_dest_rd_atomic; /* the peer's READs and atomics in flight */
 	/*
-	 * 0..31: wait asked of a peer that finds no receive; 0: 655.36 ms, 1: 0.01 ms .. 31:
-	 * 491.52 ms
+	 * 0..31: how long a peer that finds no receive waits before it retries; 0: 655.36 ms,
+	 * 1: 0.01 ms .. 31: 491.52 ms
 	 */
 	uint8_t min_rnr_timer;
 	uint8_t port_num;
@@ -273,13 +276,13 @@ struct ibv_qp_attr {
 };
 
 /*
- * Changes the attributes of `attr_mask`, in the transitions and combinations the manual page lists
- * for each type.  What fails leaves the QP as it was.  ETIMEDOUT, EHOSTUNREACH: no way to the
- * destination.  ibv_modify_qp(3)
+ * Changes the attributes of `attr_mask`.  The manual page lists the transitions, and the attributes
+ * that each requires and allows for each QP type.  A call that fails leaves the QP unchanged.
+ * ETIMEDOUT, EHOSTUNREACH: the destination cannot be reached.  ibv_modify_qp(3)
  */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
-/* Tells at least the attributes of `attr_mask`, and how the QP was created.  ibv_query_qp(3) */
+/* Returns at least the attributes of `attr_mask`, and those of the creation.  ibv_query_qp(3) */
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);
 
@@ -290,7 +293,10 @@ struct ibv_qp_rate_limit_attr {
 	uint32_t comp_mask;	 /* 0 */
 };
 
-/* ibv_modify_qp_rate_limit(3) */
+/*
+ * Limits the rate of the QP's requests.  EINVAL: also in RESET or INIT.
+ * ibv_modify_qp_rate_limit(3)
+ */
 static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(qp->context, modify_qp_rate_limit);
@@ -298,7 +304,7 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
 	return vctx ? vctx->modify_qp_rate_limit(qp, attr) : EOPNOTSUPP;
 }
 
-/* Connection options two ends of one vendor negotiate. */
+/* Connection options that two ends of one vendor negotiate. */
 struct ibv_ece {
 	uint32_t vendor_id; /* IEEE OUI */
 	uint32_t options;
@@ -306,7 +312,8 @@ struct ibv_ece {
 };
 
 /*
- * What the peer offered, before the move to INIT (or RTR); then what became of it.  ibv_set_ece(3)
+ * ibv_set_ece() requests options, such as those that the peer offered, before the QP moves to INIT
+ * or RTR.  ibv_query_ece() returns those that the QP has.  ibv_set_ece(3), ibv_query_ece(3)
  */
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);

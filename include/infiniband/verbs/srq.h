@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: receive queues that stand by themselves: shared receive queues, XRC domains,
- * work queues and the tables that spread packets over them.
+ * Chapter of verbs.h: receive queues that are objects of their own: shared receive queues, XRC
+ * domains, work queues and the tables that spread packets over them.
  */
 #ifndef INFINIBAND_VERBS_SRQ_H
 #define INFINIBAND_VERBS_SRQ_H
@@ -42,30 +42,30 @@ enum ibv_srq_attr_mask {
 struct ibv_srq_attr {
 	uint32_t max_wr; /* receives it can hold */
 	uint32_t max_sge;
-	uint32_t srq_limit; /* IBV_EVENT_SRQ_LIMIT_REACHED when fewer are left; then 0: disarmed */
+	uint32_t srq_limit; /* IBV_EVENT_SRQ_LIMIT_REACHED when fewer are left, once; 0: none */
 };
 
 struct ibv_srq_init_attr {
 	void *srq_context;
-	struct ibv_srq_attr attr; /* max_wr and max_sge: in: at least, out: in fact */
+	struct ibv_srq_attr attr; /* max_wr and max_sge: in: needed, out: actual */
 };
 
-/* ibv_create_srq(3) */
+/* Creates an SRQ and sets max_wr and max_sge to its sizes.  ibv_create_srq(3) */
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_init_attr);
 
 /* Resizes (IBV_SRQ_MAX_WR), arms the limit (IBV_SRQ_LIMIT), or both.  ibv_modify_srq(3) */
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_attr_mask);
 
-/* ibv_query_srq(3) */
+/* Returns the SRQ's sizes and its limit.  ibv_query_srq(3) */
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
 /*
- * Waits until the program acknowledged the events it took.  EBUSY while a QP uses it.
- * ibv_create_srq(3)
+ * Destroys an SRQ, after waiting until the program has acknowledged its events.  EBUSY: a QP uses
+ * it.  ibv_create_srq(3)
  */
 int ibv_destroy_srq(struct ibv_srq *srq);
 
-/* As ibv_post_recv().  ibv_post_srq_recv(3) */
+/* Posts receives as ibv_post_recv() does.  ibv_post_srq_recv(3) */
 static inline int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *recv_wr,
 				    struct ibv_recv_wr **bad_recv_wr)
 {
@@ -106,7 +106,7 @@ struct ibv_srq_init_attr_ex {
 	struct ibv_tm_cap tm_cap; /* IBV_SRQT_TM */
 };
 
-/* ibv_create_srq_ex(3) */
+/* Creates an SRQ of any type.  ibv_create_srq_ex(3) */
 static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 						struct ibv_srq_init_attr_ex *srq_init_attr_ex)
 {
@@ -114,7 +114,7 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 	const uint32_t plain = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 	struct verbs_context *vctx;
 
-	/* What an ordinary SRQ can express takes the call every device has. */
+	/* Every device has the plain call: use it where it suffices. */
 	if ((mask | IBV_SRQ_INIT_ATTR_TYPE) == plain &&
 	    (!(mask & IBV_SRQ_INIT_ATTR_TYPE) || srq_init_attr_ex->srq_type == IBV_SRQT_BASIC))
 		return ibv_create_srq(srq_init_attr_ex->pd,
@@ -128,7 +128,7 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 	return vctx->create_srq_ex(context, srq_init_attr_ex);
 }
 
-/* The number by which XRC peers name the SRQ.  ibv_get_srq_num(3) */
+/* Returns the number by which XRC peers name the SRQ.  ibv_get_srq_num(3) */
 static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(srq->context, get_srq_num);
@@ -166,8 +166,8 @@ struct ibv_ops_wr {
 };
 
 /*
- * Works on the list of tagged buffers.  On failure *bad_op is the first operation not taken.
- * ibv_post_srq_ops(3)
+ * Posts operations on the list of tagged buffers, in order.  On failure *bad_op is the first one
+ * not posted.  ENOMEM: too many are outstanding.  ibv_post_srq_ops(3)
  */
 static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
 				   struct ibv_ops_wr **bad_op)
@@ -181,9 +181,7 @@ static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
 	return vctx->post_srq_ops(srq, op, bad_op);
 }
 
-/*
- * ---- XRC domains: what several processes share so that one connection reaches all their SRQs ----
- */
+/* ---- XRC domains: shared by processes, so that one connection reaches all their SRQs ---- */
 
 enum ibv_xrcd_init_attr_mask {
 	IBV_XRCD_INIT_ATTR_FD = 1 << 0,
@@ -193,7 +191,7 @@ enum ibv_xrcd_init_attr_mask {
 
 struct ibv_xrcd_init_attr {
 	uint32_t comp_mask; /* both bits are required */
-	int fd;	    /* of the file whose inode names the domain; -1: one of one's own */
+	int fd;	    /* of the file whose inode names the domain; -1: a private domain */
 	int oflags; /* O_CREAT, O_EXCL as for open(2) */
 };
 
@@ -201,7 +199,7 @@ struct ibv_xrcd {
 	struct ibv_context *context;
 };
 
-/* ENOENT, EEXIST as oflags demand.  ibv_open_xrcd(3) */
+/* Opens a domain.  ENOENT, EEXIST: as oflags say.  ibv_open_xrcd(3) */
 static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 					     struct ibv_xrcd_init_attr *xrcd_init_attr)
 {
@@ -214,7 +212,7 @@ static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 	return vctx->open_xrcd(context, xrcd_init_attr);
 }
 
-/* The domain ends with its last opener.  ibv_open_xrcd(3) */
+/* Closes a domain, which exists until its last opener closes it.  ibv_open_xrcd(3) */
 static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	struct verbs_context *vctx = verbs_get_ctx(xrcd->context);
@@ -222,7 +220,7 @@ static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 	return vctx->close_xrcd(xrcd);
 }
 
-/* ---- Work queues: receive queues of raw packet QPs, to be spread over by a hash ---- */
+/* ---- Work queues: receive queues of raw packet QPs, among which a hash chooses ---- */
 
 enum ibv_wq_type {
 	IBV_WQT_RQ,
@@ -244,7 +242,7 @@ enum ibv_wq_flags {
 struct ibv_wq_init_attr {
 	void *wq_context;
 	enum ibv_wq_type wq_type;
-	uint32_t max_wr;  /* in: at least, out: in fact; as max_sge */
+	uint32_t max_wr;  /* in: needed, out: actual; as max_sge */
 	uint32_t max_sge;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
@@ -268,8 +266,8 @@ enum ibv_wq_attr_mask {
 
 struct ibv_wq_attr {
 	uint32_t attr_mask;	    /* enum ibv_wq_attr_mask */
-	enum ibv_wq_state wq_state; /* to go to */
-	enum ibv_wq_state curr_wq_state; /* to come from */
+	enum ibv_wq_state wq_state; /* the new state */
+	enum ibv_wq_state curr_wq_state; /* the state that the program assumes */
 	uint32_t flags;		    /* enum ibv_wq_flags */
 	uint32_t flags_mask;	    /* the flags to change */
 };
@@ -291,7 +289,7 @@ struct ibv_wq {
 	uint32_t comp_mask;
 };
 
-/* ibv_create_wq(3) */
+/* Creates a work queue in state RESET.  ibv_create_wq(3) */
 static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context,
 					   struct ibv_wq_init_attr *wq_init_attr)
 {
@@ -312,7 +310,7 @@ static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context,
 	return wq;
 }
 
-/* ibv_modify_wq(3) */
+/* Changes the state or the flags of a work queue.  ibv_modify_wq(3) */
 static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(wq->context, modify_wq);
@@ -320,7 +318,7 @@ static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
 	return vctx ? vctx->modify_wq(wq, wq_attr) : EOPNOTSUPP;
 }
 
-/* EBUSY while an indirection table has it.  ibv_create_wq(3) */
+/* Destroys a work queue.  EBUSY: an indirection table contains it.  ibv_create_wq(3) */
 static inline int ibv_destroy_wq(struct ibv_wq *wq)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(wq->context, destroy_wq);
@@ -328,7 +326,7 @@ static inline int ibv_destroy_wq(struct ibv_wq *wq)
 	return vctx ? vctx->destroy_wq(wq) : EOPNOTSUPP;
 }
 
-/* As ibv_post_recv(). */
+/* Posts receives as ibv_post_recv() does.  ibv_post_wq_recv(3) */
 static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_wr,
 				   struct ibv_recv_wr **bad_recv_wr)
 {
@@ -349,11 +347,11 @@ enum ibv_ind_table_init_attr_mask {
 
 struct ibv_rwq_ind_table_init_attr {
 	uint32_t log_ind_tbl_size; /* n: 2^n entries */
-	struct ibv_wq **ind_tbl;   /* a queue may stand in it several times */
+	struct ibv_wq **ind_tbl;   /* a queue may occur several times */
 	uint32_t comp_mask;	   /* 0 */
 };
 
-/* ibv_create_rwq_ind_table(3) */
+/* Creates a table.  EINVAL: also if a queue is missing.  ibv_create_rwq_ind_table(3) */
 static inline struct ibv_rwq_ind_table *
 ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr)
 {
@@ -366,7 +364,7 @@ ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_i
 	return vctx->create_rwq_ind_table(context, init_attr);
 }
 
-/* EBUSY while a QP uses it.  ibv_create_rwq_ind_table(3) */
+/* Destroys a table.  EBUSY: a QP uses it.  ibv_create_rwq_ind_table(3) */
 static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
 {
 	struct verbs_context *vctx =

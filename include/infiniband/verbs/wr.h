@@ -35,10 +35,10 @@ enum ibv_wr_opcode {
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 
 enum ibv_send_flags {
-	IBV_SEND_FENCE = 1 << 0,     /* begins after the READs and atomics before it ended */
-	IBV_SEND_SIGNALED = 1 << 1,  /* raises a completion on success too */
+	IBV_SEND_FENCE = 1 << 0,     /* waits until earlier READs and atomics have ended */
+	IBV_SEND_SIGNALED = 1 << 1,  /* raises a completion on success, too */
 	IBV_SEND_SOLICITED = 1 << 2, /* wakes a peer that waits for solicited completions */
-	/* the data is copied at once: buffers are free again, keys are not looked at */
+	/* posting copies the data: buffers may be reused at once, lkeys are ignored */
 	IBV_SEND_INLINE = 1 << 3,
 	IBV_SEND_IP_CSUM = 1 << 4,
 };
@@ -117,7 +117,7 @@ struct ibv_recv_wr {
 
 /*
  * Posts a list of requests, in order.  On failure *bad_wr is the first one not posted; those before
- * it are.  ENOMEM: the queue is full.  ibv_post_send(3)
+ * it are posted.  ENOMEM: the queue is full.  ibv_post_send(3)
  */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad_wr)
@@ -125,7 +125,10 @@ static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 	return qp->context->ops.post_send(qp, wr, bad_wr);
 }
 
-/* Likewise for receives.  A UD receive needs 40 bytes in front of the message.  ibv_post_recv(3) */
+/*
+ * The same for receives.  A UD receive needs 40 bytes in front of the message, for the GRH.
+ * ibv_post_recv(3)
+ */
 static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 				struct ibv_recv_wr **bad_wr)
 {
@@ -133,8 +136,8 @@ static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
 }
 
 /*
- * Binds a type 1 window by a request in qp's send queue; mw->rkey is new at once.  EPERM: other PD.
- * ibv_bind_mw(3)
+ * Posts a request to qp's send queue that binds a type 1 window; mw->rkey changes at once.  EPERM:
+ * the region is in another PD.  ibv_bind_mw(3)
  */
 static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
 {
@@ -152,8 +155,8 @@ static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_m
 }
 
 enum ibv_query_qp_data_in_order_flags {
-	IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = 1 << 0, /* the result is a mask of what follows */
-	IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY = 1 << 1, /* as the device writes, buses aside */
+	IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = 1 << 0, /* return a mask of the enum below */
+	IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY = 1 << 1, /* as the device writes; ignore buses */
 };
 
 enum ibv_query_qp_data_in_order_caps {
@@ -162,7 +165,7 @@ enum ibv_query_qp_data_in_order_caps {
 };
 
 /*
- * Whether (1 or 0) the bytes of such an operation become visible in order.
+ * Returns whether (1 or 0) the bytes of an operation `op` become visible in order.
  * ibv_query_qp_data_in_order(3)
  */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
@@ -187,7 +190,7 @@ enum ibv_selectivity_level {
 };
 
 /*
- * A QP made with send_ops_flags.  Between ibv_wr_start() and ibv_wr_complete() the program, for
+ * A QP created with send_ops_flags.  Between ibv_wr_start() and ibv_wr_complete() the program, for
  * each request, sets wr_id and wr_flags, calls one operation and then the setters it needs.
  */
 struct ibv_qp_ex {
@@ -231,8 +234,8 @@ struct ibv_qp_ex {
 };
 
 /*
- * The same QP for the calls below, NULL if it was made without send_ops_flags.  ibv_wr_post(3), for
- * all of them
+ * Returns the same QP for the calls below, NULL if it was created without send_ops_flags.
+ * ibv_wr_post(3), for all of them
  */
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 
@@ -242,21 +245,21 @@ static inline void ibv_wr_start(struct ibv_qp_ex *qp)
 	qp->wr_start(qp);
 }
 
-/* Posts the batch: all of it, or, if anything in it was wrong, nothing. */
+/* Posts the batch: all of it or, if any request is invalid, none.  ENOMEM: the queue is full. */
 static inline int ibv_wr_complete(struct ibv_qp_ex *qp)
 {
 	return qp->wr_complete(qp);
 }
 
-/* Forgets the batch. */
+/* Discards the batch. */
 static inline void ibv_wr_abort(struct ibv_qp_ex *qp)
 {
 	qp->wr_abort(qp);
 }
 
 /*
- * Operations.  Atomics work on 8 bytes at a multiple of 8 and return the old value to the buffer
- * set.
+ * Operations.  Atomics work on 8 bytes at a multiple of 8 and write the old value to the buffer
+ * that a setter names.
  */
 static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 					 uint64_t compare, uint64_t swap)
@@ -270,7 +273,7 @@ static inline void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey,
 	qp->wr_atomic_fetch_add(qp, rkey, remote_addr, add);
 }
 
-/* Writes the 8 bytes at atomic_wr to a multiple of 8 at once; takes no data setter. */
+/* Writes the 8 bytes at atomic_wr to a multiple of 8 atomically; takes no data setter. */
 static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				       const void *atomic_wr)
 {
@@ -285,7 +288,7 @@ static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint3
 }
 
 /*
- * Completes when earlier writes to `len` bytes at remote_addr are where `type` (mask of enum
+ * Completes when earlier writes to `len` bytes at remote_addr are placed as `type` (mask of enum
  * ibv_placement_type) says; `level` is an enum ibv_selectivity_level.  Takes no data setter.
  */
 static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
@@ -330,12 +333,13 @@ static inline void ibv_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rke
 	qp->wr_send_inv(qp, invalidate_rkey);
 }
 
+/* Segments the data: each packet carries `hdr` (hdr_sz bytes) and at most `mss` bytes of it. */
 static inline void ibv_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	qp->wr_send_tso(qp, hdr, hdr_sz, mss);
 }
 
-/* Destinations: of every request on a UD QP, and of those on an XRC_SEND QP that need a receive. */
+/* Destinations: for every request on a UD QP, and on an XRC_SEND QP if it consumes a receive. */
 static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn,
 				      uint32_t remote_qkey)
 {
