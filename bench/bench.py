@@ -478,7 +478,7 @@ def rsockets(b):
 
 def connect(b):
     """Connections through rdma_cm, each with a queue pair at both ends, against what is wanted and
-    TCP; also while strangers forge requests."""
+    TCP; also while another process forges requests."""
     def run(transport, *args):
         return lambda: b.connect(transport, *args)
 

@@ -201,7 +201,7 @@ static double connect_tcp_once(uint16_t port, struct ibv_cq **cq)
 	return took;
 }
 
-/* ---- Strangers ---- */
+/* ---- Forged requests ---- */
 
 /* FORGED requests per second, as far as this machine can; counts them. */
 static void flood(uint16_t port, unsigned int *forged)
@@ -250,12 +250,12 @@ static void end(pid_t pid)
 
 /* ---- What is measured ---- */
 
-/* Prints what all clients make per second, or what strangers forge meanwhile. */
+/* Prints what all clients make per second, or how many requests are forged meanwhile. */
 static void rate(unsigned int clients, double seconds, bool flooded, bool show_forged)
 {
 	unsigned int *done = shared_counts(), *forged = &done[MOST_CLIENTS], sum = 0;
 	uint16_t port;
-	pid_t server = start(serve, &port), strangers = flooded ? start_flood(port, forged) : 0;
+	pid_t server = start(serve, &port), forger = flooded ? start_flood(port, forged) : 0;
 	double begin = now_us();
 
 	check(clients && clients <= MOST_CLIENTS, "clients");
@@ -279,7 +279,7 @@ static void rate(unsigned int clients, double seconds, bool flooded, bool show_f
 	seconds = (now_us() - begin) / 1e6;
 	for (unsigned int i = 0; i < clients; i++)
 		sum += done[i];
-	end(strangers);
+	end(forger);
 	end(server);
 	printf("%.1f\n", (show_forged ? *forged : sum) / seconds);
 }
@@ -315,13 +315,13 @@ static void flooded_latency(double seconds, unsigned int percent)
 	unsigned int n = 0, *forged = shared_counts();
 	struct ibv_cq *cq = NULL;
 	uint16_t port;
-	pid_t server = start(serve, &port), strangers = start_flood(port, forged);
+	pid_t server = start(serve, &port), forger = start_flood(port, forged);
 
 	check(took != NULL, "memory");
 	for (until = now_us() + seconds * 1e6; now_us() < until && n < MOST; n++)
 		took[n] = connect_once(port, &cq);
 	qsort(took, n, sizeof(*took), by_value);
-	end(strangers);
+	end(forger);
 	end(server);
 	printf("%.1f\n", took[(size_t)(n - 1) * percent / 100]);
 	free(took);

@@ -27,7 +27,7 @@ import netns  # noqa: E402
 
 SIZES = {64: 1_000_000, 8192: 200_000}  # bytes of payload: packets
 PORT = 5000
-PATIENCE = 30
+LIMIT_S = 30
 BARE = "TPACKET_V3, bare"
 GOALS = {"examples/udp_capture": 0.9}
 
@@ -57,7 +57,7 @@ class Capture:
             time.sleep(0.5)  # what is still in its ring
             self.popen.send_signal(signal.SIGINT)
         try:
-            self.text += self.popen.communicate(timeout=PATIENCE)[0]
+            self.text += self.popen.communicate(timeout=LIMIT_S)[0]
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.text += self.popen.communicate()[0]

@@ -32,7 +32,7 @@ struct capture {
 	size_t payload; /* bytes of a row */
 
 	uint64_t wanted; /* packets; 0: no limit */
-	int patience_ms; /* without a packet */
+	int timeout_ms; /* without a packet */
 
 	uint64_t packets, bytes, failed;
 	uint64_t end; /* the highest number seen, plus 1 */
@@ -73,7 +73,7 @@ static int on_packets(struct ibv_wc *wcs, int num_wc, struct ibv_recv_wr *wrs, v
 	(void)wrs;
 	if (!num_wc) {
 		c->idle_ms += TIMEOUT_MS;
-		return c->packets && c->idle_ms >= c->patience_ms ? -1 : 0;
+		return c->packets && c->idle_ms >= c->timeout_ms ? -1 : 0;
 	}
 	c->ended = seconds();
 	if (!c->packets)
@@ -160,7 +160,7 @@ static struct ibv_flow *ask_for(struct verbena_context *ctx, uint16_t port)
 
 int main(int argc, char **argv)
 {
-	struct capture c = { .patience_ms = 2000, .payload = 9216 };
+	struct capture c = { .timeout_ms = 2000, .payload = 9216 };
 	struct verbena_context *ctx;
 	struct verbena_recv_wrs recvs;
 	struct ibv_flow *flow;
@@ -171,7 +171,7 @@ int main(int argc, char **argv)
 		switch (option) {
 		case 'd': device = optarg; break;
 		case 'n': c.wanted = strtoull(optarg, NULL, 0); break;
-		case 't': c.patience_ms = atoi(optarg) * 1000; break;
+		case 't': c.timeout_ms = atoi(optarg) * 1000; break;
 		case 's': c.payload = strtoull(optarg, NULL, 0); break;
 		default: return 2;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The locks that make atomics of all processes of a host exclude each other (IBV_ATOMIC_HCA),
- * whether they arrive by packet or are run by a neighbour, and through whichever registration of
+ * whether they arrive by packet or a local peer runs them, and through whichever registration of
  * the same bytes: several processes may have registered one shared page, each at an address of its
  * own.
  *

@@ -102,8 +102,8 @@ static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
 }
 
 /*
- * Where to look for a block.  Those of one process's shards lie side by side, if it can be had,
- * because the steering program has one range for neighbours that go to the same socket.
+ * Where to look for a block.  Those of one process's shards lie side by side if possible, because
+ * the steering program has one range for adjacent blocks of one socket.
  */
 static uint32_t start_of(const struct qpns *q, unsigned int shard)
 {

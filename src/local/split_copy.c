@@ -143,7 +143,7 @@ enum split_copy_outcome split_copy_await(const struct split_copy *h, struct loca
 		if (!host_incarnation_alive(l->host, incarnation))
 			return SPLIT_COPY_LOST;
 		if (until == 0)
-			until = clock_now() + LIMIT_SPLIT_COPY_PATIENCE;
+			until = clock_now() + LIMIT_SPLIT_COPY_WAIT;
 		if (clock_now() >= until) {
 			log_limited(LOG_LOCAL, LOG_WARN,
 				    "a sender has not finished its part of a split copy; the "

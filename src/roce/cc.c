@@ -18,7 +18,7 @@ void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t p
 	*cc = (struct roce_cc){ .limit = limit,
 				.most = max(limit, min(most, limit * TUNE_CC_BEYOND)),
 				.window = first, .fast_to = limit, .alpha = ONE, .recover = psn,
-				.calm_needed = TUNE_CC_PATIENCE_FIRST };
+				.calm_needed = TUNE_CC_CALM_FIRST };
 	roce_cc_probe_start(&cc->probe, first);
 }
 
@@ -33,8 +33,8 @@ static void disturb(struct roce_cc *cc)
 {
 	roce_cc_probe_disturbed(&cc->probe);
 	if (cc->window > cc->limit && cc->calm)
-		cc->calm_needed = min(cc->calm_needed * TUNE_CC_PATIENCE_MORE,
-				   (uint32_t)LIMIT_CC_PATIENCE_MAX);
+		cc->calm_needed = min(cc->calm_needed * TUNE_CC_CALM_FACTOR,
+				   (uint32_t)LIMIT_CC_CALM_MAX);
 	cc->calm = 0;
 }
 

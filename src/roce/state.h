@@ -82,7 +82,7 @@ struct roce_comp {
 	uint8_t last_step; /* enum comp_step that ended the last packet; for tracing */
 };
 
-/* Send side: patience. retry.c, the only place that sets a deadline */
+/* Send side: timeouts and retries. retry.c, the only place that sets a deadline */
 struct roce_retry {
 	uint64_t ack_deadline; /* local ack timeout; VRB_NEVER while nothing is in flight */
 	uint64_t probe_at;     /* before it; VRB_NEVER: no more */

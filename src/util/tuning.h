@@ -233,19 +233,19 @@
  * Unit: windows, before a window above the limit is tried again.  Measured against: sim at 10
  * Gbit/s, MTU 1024: 1/4 -2 %, 4 x the same.  Read by: roce/cc.c.
  */
-#define TUNE_CC_PATIENCE_FIRST 16
+#define TUNE_CC_CALM_FIRST 16
 
 /*
  * Unit: times, as many, each time that it did not pay.  Measured against: sim at 10 Gbit/s, MTU
  * 1024: 1/2 -1 %, 4 x the same.  Read by: roce/cc.c.
  */
-#define TUNE_CC_PATIENCE_MORE 4
+#define TUNE_CC_CALM_FACTOR 4
 
 /*
  * Unit: windows, as many at most.  Reason: after a minute, of 1-ms round trips, a path may be
  * another.  Read by: roce/cc.c.
  */
-#define LIMIT_CC_PATIENCE_MAX (1 << 16)
+#define LIMIT_CC_CALM_MAX (1 << 16)
 
 /*
  * Unit: ns, CNPs count once in it, or in a round trip if that is longer.  Measured against: sim
@@ -617,7 +617,7 @@
  * Unit: ns, for the other end's piece.  Reason: then the sender is stopped, and the message
  * refused.  Read by: local/split_copy.c.
  */
-#define LIMIT_SPLIT_COPY_PATIENCE (100 * VRB_MSEC)
+#define LIMIT_SPLIT_COPY_WAIT (100 * VRB_MSEC)
 
 /*
  * Unit: spins, before a wait is taken for a stopped process.  Reason: longer than a short access

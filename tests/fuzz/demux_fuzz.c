@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets find their queue pairs in a whole library: of every kind of QP one is there, all with a
- * peer on another host, but for one that is its own.  Packets come from the wire, by another
- * process that handed them over, and by lanes: nearly right ones, of the peer and of strangers,
- * early, repeated, marked, to groups, to QP 1, to nobody, cut short and corrupted.  The program
+ * Packets find their queue pairs in a whole library.  There is one QP of every kind, all with a
+ * peer on another host, except one that is its own peer.  Packets come from the wire, by another
+ * process that hands them over, and by lanes: nearly right ones, of the peer and of third parties,
+ * early, repeated, marked, to groups, to QP 1, to no QP, cut short and corrupted.  The program
  * posts, and time passes.
  *
  * The oracle: each packet is counted; one that does not come along a connected QP's path changes
@@ -68,10 +68,10 @@ static const enum ibv_qp_type types[QPS] = { IBV_QPT_RC,       IBV_QPT_UC,      
 		}                                                                                  \
 	}
 
-enum { HOME, PEER, STRANGER, HOME_V6, GROUP, OTHER_GROUP, NOTHING, ADDRESSES };
+enum { HOME, PEER, THIRD_PARTY, HOME_V6, GROUP, OTHER_GROUP, NOTHING, ADDRESSES };
 
 static const struct net_addr addresses[ADDRESSES] = {
-	[HOME] = V4(127, 0, 0, 1),    [PEER] = V4(127, 0, 0, 9),  [STRANGER] = V4(127, 0, 0, 8),
+	[HOME] = V4(127, 0, 0, 1),    [PEER] = V4(127, 0, 0, 9),  [THIRD_PARTY] = V4(127, 0, 0, 8),
 	[HOME_V6] = { { [15] = 1 } }, [GROUP] = V4(239, 1, 2, 3), [OTHER_GROUP] = V4(239, 1, 2, 4),
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two engines, core/rx/reorder.c at the responder, and between them a network that reorders,
- * repeats and loses what they say, and a stranger who forges early requests; or a lane, which keeps
- * the order, loses what finds no room, and leaves long payloads for the responder to pull, which
- * may fail.  The oracle: what is delivered is what was sent, in order and once, however the packets
- * came; and all of it once the way is good.
+ * repeats and loses their packets, and a third party that forges early requests; or a lane, which
+ * keeps the order, loses what finds no room, and leaves long payloads for the responder to pull,
+ * which may fail.  The oracle: what is delivered is what was sent, in order and once, however the
+ * packets came; and all of it once the path is good.
  *
- * What the stranger forges has too many missing packets in front of it to be believed
- * (core/rx/reorder.h). With fewer it could be the peer's for all that the responder can know, as
- * the very next one can.
+ * The forged requests have too many missing packets in front of them to be accepted
+ * (core/rx/reorder.h).  With fewer the responder could not distinguish them from the peer's, nor a
+ * forged next one.
  *
  * The input is a program of one-byte steps with operands, as engine_fuzz.c has it.
  */
@@ -218,7 +218,7 @@ static void lose(struct input *in)
 		take_out(byte(in) % w.flights);
 }
 
-/* ---- the stranger ---- */
+/* ---- the forger ---- */
 
 static bool has_come(uint32_t psn)
 {

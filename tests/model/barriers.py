@@ -379,7 +379,7 @@ def stand_back(o):
         if not (yield U('yield', lambda v: 0, o['heed'])):
             raise Cut
         yield W('asleep', 1, RLX)   # it comes back, and sleeps
-    # Asleep, and neighbours believe that somebody looks.
+    # Asleep, and peers believe that a thread polls.
     return [poller, thread], lambda out, last: last['asleep'] == 0
 
 

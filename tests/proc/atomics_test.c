@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Atomics exclude each other wherever they meet (IBV_ATOMIC_HCA): one word is added to through two
- * registrations of one page, which are two processes' or one's, by neighbours that reach into its
- * memory and by packets.  No addition is lost.
+ * registrations of one page, of two processes or of one, by local processes directly and by
+ * packets.  No addition is lost.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process whose memory a neighbour writes into calls exec.  The new program has memory of its own
- * at the same address, which nobody may change; the writer's connection ends.
+ * A process whose memory a local peer writes into calls exec.  The new program has memory of its
+ * own at the same address, which no other may change; the writer's connection ends.
  *
  * The region is a section of this program at a fixed address (meson.build), so that the kernel maps
  * it again before the new program's first instruction: there is no sooner.  The writer traces the
- * target, and writes right then.  A child of the target that the library has not heard of (a raw
- * clone) keeps its locks, so that the host's table calls it alive: what protects the new program is
- * the proof before each access.
+ * target, and writes right then.  A child of the target that the library does not know (a raw
+ * clone) keeps its locks, so that it counts as alive in the host's table: what protects the new
+ * program is the check before each access.
  */
 #include <signal.h>
 #include <stdbool.h>

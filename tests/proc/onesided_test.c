@@ -3,8 +3,7 @@
  * One-sided means one-sided: RDMA WRITE, READ and atomics complete while the process that owns the
  * memory is stopped, and it finds them done when it goes on.
  *
- * Holds between neighbours only, where the system lets one process copy from another of the same
- * user.
+ * Holds on one host only, where the system lets one process copy from another of the same user.
  */
 #include <signal.h>
 #include <stdbool.h>

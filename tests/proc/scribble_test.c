@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A neighbour writes rubbish into the segments of two processes that talk to each other: lanes,
- * tables, headers.  Their connections may fail, and then they make new ones; nobody crashes, and
- * nobody hangs: after the scribbling has ended new processes talk as if nothing had been.
+ * A third process writes rubbish into the segments of two connected processes: lanes, tables,
+ * headers.  Their connections may fail, and then they make new ones.  No process crashes or hangs:
+ * after the scribbling new processes communicate as usual.
  */
 #include <dirent.h>
 #include <fcntl.h>

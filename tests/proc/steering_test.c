@@ -29,8 +29,8 @@ struct process {
 	int sock;
 };
 
-/* Comes and goes when it is told to. */
-static void be_neighbour(int sock)
+/* Opens its socket, and closes it, on order. */
+static void be_socket_owner(int sock)
 {
 	struct rc rc;
 
@@ -110,8 +110,8 @@ int main(int argc, char **argv)
 
 	setenv("VERBENA_TRANSPORT", "udp", 1);
 	alarm(RC_LIMIT_S);
-	start(&early, be_neighbour);
-	start(&late, be_neighbour);
+	start(&early, be_socket_owner);
+	start(&late, be_socket_owner);
 	if (self) {
 		struct rc_addr from;
 

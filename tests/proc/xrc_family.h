@@ -65,8 +65,8 @@ struct family {
 void member_home(int sock);
 void member_owner(int sock);
 
-/* Is there something to be heard? */
-bool member_told(int sock);
+/* Whether an order is waiting. */
+bool member_has_order(int sock);
 
 /* The home and the owners; with the initiator's QP, connected, or without. */
 void family_gather(struct family *f);
@@ -74,10 +74,10 @@ void family_gather_receivers(struct family *f);
 void family_part(struct family *f);
 
 /* Orders: without an answer, with a byte as answer, to all, with a number as answer. */
-void family_say(int sock, enum order o);
+void family_send(int sock, enum order o);
 void family_order(struct family *f, int member, enum order o);
 void family_order_all(struct family *f, enum order o);
-int family_ask(struct family *f, int member, enum order o);
+int family_call(struct family *f, int member, enum order o);
 struct ibv_wc family_take(struct family *f, int member);	/* TAKE */
 uint64_t family_word(struct family *f, int member);	/* SHOW: the first one */
 uint32_t family_stop(struct family *f, int member);	/* STOP: how many messages it has got */

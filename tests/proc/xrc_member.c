@@ -7,7 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-bool member_told(int sock)
+bool member_has_order(int sock)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 
@@ -56,7 +56,7 @@ static void receive_stream(struct xrc *x, int sock, uint32_t qpn)
 	for (unsigned int i = 0; i < XRC_RECVS; i++)
 		xrc_post(x, i);
 	rc_meet(sock);
-	while (!member_told(sock)) {
+	while (!member_has_order(sock)) {
 		while (ibv_poll_cq(x->cq, 1, &wc) == 1) {
 			check_message(x, &wc, qpn, &seq);
 			xrc_post(x, (unsigned int)wc.wr_id);

@@ -10,15 +10,15 @@ static void test_open(void)
 
 	family_gather(&f);
 	family_order(&f, 1, OPEN);
-	CHECK_EQ(family_ask(&f, 1, STATE), IBV_QPS_RTS);
+	CHECK_EQ(family_call(&f, 1, STATE), IBV_QPS_RTS);
 	family_send(&f, 2, 100);
 	/* An SRQ number that is not in use. */
 	xrc_send(&f.x, IBV_WR_SEND, f.facts[0].srqn ^ 0x10000, 0, 8, NULL, 1, 0);
 	family_sent(&f, IBV_WC_REM_INV_REQ_ERR);
 	for (int i = 0; i < 2; i++) {
-		CHECK_EQ(family_ask(&f, i, EVENT), IBV_EVENT_QP_REQ_ERR);
-		CHECK_EQ(family_ask(&f, i, EVENT), IBV_EVENT_QP_LAST_WQE_REACHED);
-		CHECK_EQ(family_ask(&f, i, STATE), IBV_QPS_ERR);
+		CHECK_EQ(family_call(&f, i, EVENT), IBV_EVENT_QP_REQ_ERR);
+		CHECK_EQ(family_call(&f, i, EVENT), IBV_EVENT_QP_LAST_WQE_REACHED);
+		CHECK_EQ(family_call(&f, i, STATE), IBV_QPS_ERR);
 	}
 	family_order(&f, 1, CLOSE);
 	family_part(&f);
@@ -34,10 +34,10 @@ static void test_established(void)
 	family_rtr = true;
 	family_gather(&f);
 	family_order(&f, 1, OPEN);
-	CHECK_EQ(family_ask(&f, 1, STATE), IBV_QPS_RTR);
+	CHECK_EQ(family_call(&f, 1, STATE), IBV_QPS_RTR);
 	family_send(&f, 2, 100);
 	for (int i = 0; i < 2; i++)
-		CHECK_EQ(family_ask(&f, i, EVENT), IBV_EVENT_COMM_EST);
+		CHECK_EQ(family_call(&f, i, EVENT), IBV_EVENT_COMM_EST);
 	family_send(&f, 1, 100);
 	family_send(&f, 0, 100);
 	family_order(&f, 1, CLOSE);
@@ -52,9 +52,9 @@ static void test_open_modify(void)
 	family_order(&f, 2, OPEN);
 	family_send(&f, 1, 100);
 	family_order(&f, 2, TO_ERROR);
-	CHECK_EQ(family_ask(&f, 0, STATE), IBV_QPS_ERR);
+	CHECK_EQ(family_call(&f, 0, STATE), IBV_QPS_ERR);
 	family_order(&f, 2, CLOSE);
-	CHECK_EQ(family_ask(&f, 0, STATE), IBV_QPS_ERR);
+	CHECK_EQ(family_call(&f, 0, STATE), IBV_QPS_ERR);
 	family_part(&f);
 }
 
@@ -71,15 +71,15 @@ static void test_inherit(void)
 	family_order(&f, 0, CLOSE);
 	for (int i = 0; i < TARGETS; i++)
 		family_send(&f, i, 20 + i);
-	CHECK_EQ(family_ask(&f, 2, STATE), IBV_QPS_RTS);
-	family_say(f.child[0].sock, LEAVE);
+	CHECK_EQ(family_call(&f, 2, STATE), IBV_QPS_RTS);
+	family_send(f.child[0].sock, LEAVE);
 	child_join(&f.child[0]);
 	f.child[0].pid = 0;
 	family_send(&f, 1, 30);
 	family_send(&f, 2, 40);
 	/* The next heir. */
 	family_order(&f, 1, CLOSE);
-	CHECK_EQ(family_ask(&f, 2, STATE), IBV_QPS_RTS);
+	CHECK_EQ(family_call(&f, 2, STATE), IBV_QPS_RTS);
 	family_send(&f, 1, 50);
 	family_send(&f, 2, 60);
 	family_order(&f, 2, CLOSE);
@@ -105,7 +105,7 @@ static void test_move(void)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 		stream_to(&s, 1 + rnd(2));
 		if (s.n == move_at)
-			family_say(f.child[0].sock, CLOSE);
+			family_send(f.child[0].sock, CLOSE);
 	}
 	while (s.open)
 		CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
@@ -125,8 +125,8 @@ static void test_orphan(void)
 	family_send(&f, 1, 100);
 	child_kill(&f.child[0]);
 	f.child[0].pid = 0;
-	CHECK_EQ(family_ask(&f, 1, EVENT), IBV_EVENT_QP_FATAL);
-	CHECK_EQ(family_ask(&f, 1, STATE), -1);
+	CHECK_EQ(family_call(&f, 1, EVENT), IBV_EVENT_QP_FATAL);
+	CHECK_EQ(family_call(&f, 1, STATE), -1);
 	family_order(&f, 1, CLOSE);
 	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 8, NULL, 1, 0);
 	family_sent(&f, IBV_WC_RETRY_EXC_ERR);

@@ -96,7 +96,7 @@ static void test_queue(void)
 	family_order(&f, 1, SLEEP);
 	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 9, NULL, 3, 0);
 	family_sent(&f, IBV_WC_SUCCESS);
-	CHECK(!member_told(f.child[1].sock));
+	CHECK(!member_has_order(f.child[1].sock));
 	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 10, NULL, 4, IBV_SEND_SOLICITED);
 	family_sent(&f, IBV_WC_SUCCESS);
 	rc_meet(f.child[1].sock);
@@ -118,7 +118,7 @@ static void test_again(void)
 
 	family_gather(&f);
 	family_send(&f, 1, 100);
-	f.facts[1].srqn = (uint32_t)family_ask(&f, 1, AGAIN);
+	f.facts[1].srqn = (uint32_t)family_call(&f, 1, AGAIN);
 	family_send(&f, 1, 200);
 	family_send(&f, 0, 300);
 	family_send(&f, 1, 400);

@@ -122,7 +122,7 @@ static void no_rdma(struct rdma_event_channel *ch)
 	char text[4096] = "";
 
 	connect_to(ch, RDMA_PS_TCP, FAR);
-	for (int i = 0; i < WORLD_PATIENCE * 10 && !text[0]; i++) {
+	for (int i = 0; i < WORLD_LIMIT_S * 10 && !text[0]; i++) {
 		FILE *f = fopen(log_file, "r");
 
 		usleep(100000);

@@ -148,7 +148,7 @@ static void connect_one(struct rdma_event_channel *server, struct rdma_cm_id *li
 	CHECK_EQ(rdma_connect(id, &param), 0);
 	fds[1].fd = ch->fd;
 	while (!up) {
-		CHECK(poll(fds, 2, WORLD_PATIENCE * 1000) > 0);
+		CHECK(poll(fds, 2, WORLD_LIMIT_S * 1000) > 0);
 		if (fds[1].revents) {
 			world_expect(ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
 			CHECK_EQ(rdma_establish(id), 0);

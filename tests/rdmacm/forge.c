@@ -50,7 +50,7 @@ void forge_open(uint16_t port)
 	}
 }
 
-/* A packet from one of the stranger's addresses to 127.0.0.1; returns its length. */
+/* A packet from one of the forger's addresses to 127.0.0.1; returns its length. */
 static uint32_t make_packet(uint8_t packet[PACKET], int from, const struct cm_msg *m)
 {
 	struct net_path path = { .src = sources[from],

@@ -50,7 +50,7 @@ static void stays_idle(struct rdma_event_channel *ch, const char *what)
 	int spans = 0;
 
 	do {
-		CHECK(spans++ < WORLD_PATIENCE);
+		CHECK(spans++ < WORLD_LIMIT_S);
 		before = wakeups();
 		CHECK_EQ(poll(&fd, 1, SPAN_MS), 0);
 	} while (wakeups() != before);

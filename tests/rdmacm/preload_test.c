@@ -19,12 +19,12 @@
 
 enum {
 	FAR = 3000, /* descriptor beyond FD_SETSIZE */
-	PATIENCE = 20,
+	LIMIT_S = 20,
 };
 
-static struct timeval patience(void)
+static struct timeval limit(void)
 {
-	return (struct timeval){ .tv_sec = PATIENCE };
+	return (struct timeval){ .tv_sec = LIMIT_S };
 }
 
 static int listen_at(struct sockaddr_in *a)
@@ -43,7 +43,7 @@ static int listen_at(struct sockaddr_in *a)
 static void waits_by_timespec(int from, int to)
 {
 	struct epoll_event e = { .events = EPOLLIN, .data.fd = to };
-	struct timespec t = { .tv_sec = PATIENCE };
+	struct timespec t = { .tv_sec = LIMIT_S };
 	int ep = epoll_create1(0);
 
 	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, to, &e), 0);
@@ -61,7 +61,7 @@ static void selects_far(int from, int to)
 	fd_set *set = calloc(FAR / FD_SETSIZE + 1, sizeof(*set));
 	fd_mask *word = (fd_mask *)set + FAR / NFDBITS;
 	struct rlimit most = { FAR + 1, FAR + 1 };
-	struct timeval t = patience();
+	struct timeval t = limit();
 
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &most), 0);
 	CHECK_EQ(dup2(to, FAR), FAR);

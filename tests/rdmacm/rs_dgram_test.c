@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagram rsockets: to an address and connected; sizes, names, order of failures, and strangers.
+/* Datagram rsockets: to an address and connected; sizes, names, order of failures, forgeries.
  */
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 
 enum {
 	MANY = 100,
-	WAIT_MS = WORLD_PATIENCE * 1000,
+	WAIT_MS = WORLD_LIMIT_S * 1000,
 };
 
 static int bound(struct sockaddr_in *at)
@@ -75,7 +75,7 @@ static void connected(void)
 }
 
 /* Datagrams without a valid header, or with another address than their source, are dropped. */
-static void strangers(void)
+static void forged_datagrams(void)
 {
 	static const uint8_t claims[] = { 0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0,  0,
 					  0,    0,    9,    10,   1, 1, 1,  'x' };
@@ -103,6 +103,6 @@ int main(void)
 {
 	there_and_back();
 	connected();
-	strangers();
+	forged_datagrams();
 	return 0;
 }

@@ -5,7 +5,7 @@
 
 #include "rspair.h"
 
-enum { WAIT_MS = WORLD_PATIENCE * 1000 };
+enum { WAIT_MS = WORLD_LIMIT_S * 1000 };
 
 static int ep;
 

@@ -236,7 +236,7 @@ static void nonblocking(void)
 		got += (size_t)n;
 	}
 	CHECK_EQ(got, sent);
-	CHECK_EQ(rspair_poll(p.fd[0], POLLOUT, WORLD_PATIENCE * 1000), POLLOUT);
+	CHECK_EQ(rspair_poll(p.fd[0], POLLOUT, WORLD_LIMIT_S * 1000), POLLOUT);
 	CHECK(rsend(p.fd[0], data, sizeof(data), 0) > 0);
 	rspair_close(&p);
 }
@@ -253,14 +253,14 @@ static void connect_later(void)
 	CHECK_FAILS(raccept(listener, NULL, NULL), EAGAIN);
 	if (rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)))
 		CHECK_EQ(errno, EINPROGRESS);
-	CHECK_EQ(rspair_poll(fd, POLLOUT, WORLD_PATIENCE * 1000), POLLOUT);
+	CHECK_EQ(rspair_poll(fd, POLLOUT, WORLD_LIMIT_S * 1000), POLLOUT);
 	CHECK_EQ(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
 	CHECK_EQ(err, 0);
-	CHECK_EQ(rspair_poll(listener, POLLIN, WORLD_PATIENCE * 1000), POLLIN);
+	CHECK_EQ(rspair_poll(listener, POLLIN, WORLD_LIMIT_S * 1000), POLLIN);
 	peer = raccept(listener, NULL, NULL);
 	CHECK(peer >= 0);
 	CHECK_EQ(rsend(fd, "x", 1, 0), 1);
-	CHECK_EQ(rspair_poll(peer, POLLIN, WORLD_PATIENCE * 1000), POLLIN);
+	CHECK_EQ(rspair_poll(peer, POLLIN, WORLD_LIMIT_S * 1000), POLLIN);
 	CHECK_EQ(rclose(fd), 0);
 	CHECK_EQ(rclose(peer), 0);
 	CHECK_EQ(rclose(listener), 0);
@@ -280,7 +280,7 @@ static void refused(void)
 	/* The answer may be there before the call returns. */
 	if (errno != ECONNREFUSED) {
 		CHECK_EQ(errno, EINPROGRESS);
-		CHECK(rspair_poll(fd, POLLOUT, WORLD_PATIENCE * 1000) & POLLERR);
+		CHECK(rspair_poll(fd, POLLOUT, WORLD_LIMIT_S * 1000) & POLLERR);
 		CHECK_EQ(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
 		CHECK_EQ(err, ECONNREFUSED);
 	}

@@ -29,7 +29,7 @@ struct rdma_cm_event *world_event(struct rdma_event_channel *ch, enum rdma_cm_ev
 {
 	struct rdma_cm_event *e;
 
-	if (!readable(ch, WORLD_PATIENCE * 1000)) {
+	if (!readable(ch, WORLD_LIMIT_S * 1000)) {
 		fprintf(stderr, "no %s came\n", rdma_event_str(type));
 		exit(1);
 	}
@@ -49,7 +49,7 @@ void world_expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
 
 void world_wait(struct rdma_event_channel *ch)
 {
-	CHECK(readable(ch, WORLD_PATIENCE * 1000));
+	CHECK(readable(ch, WORLD_LIMIT_S * 1000));
 }
 
 void world_quiet(struct rdma_event_channel *ch)

@@ -2,7 +2,7 @@
 /*
  * What the tests of librdmacm share: ids on channels, and pairs of them that connect to each other
  * within the process, over the address that the test chose.  Everything fails the test by itself;
- * nothing waits longer than WORLD_PATIENCE seconds.
+ * nothing waits longer than WORLD_LIMIT_S seconds.
  */
 #ifndef TESTS_RDMACM_WORLD_H
 #define TESTS_RDMACM_WORLD_H
@@ -17,7 +17,7 @@
 #include "check.h"
 
 enum {
-	WORLD_PATIENCE = 20,
+	WORLD_LIMIT_S = 20,
 	WORLD_TIMEOUT_MS = 2000,
 };
 

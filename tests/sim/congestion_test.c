@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Being a good neighbour: congestion marks and notifications (Annex A17), shared bottlenecks, and
- * another path when one dies.
+ * Fairness on the network: congestion marks and notifications (Annex A17), shared bottlenecks, and
+ * another path when one fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>

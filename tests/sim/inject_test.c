@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that no engine sends: out of sequence, of wrong length, from strangers, or just random.
+ * Packets that no engine sends: out of sequence, of wrong length, of third parties, or random.
  * Each ends in a NAK, a completion, or nothing at all (IBTA vol 1, 9.7.4.1 and 9.7.5), and memory
  * that it does not own stays as it was.
  */
@@ -168,11 +168,11 @@ static void each_row_at_the_responder(void **state)
 		run_row(&rows[i]);
 }
 
-static void strangers_are_ignored(void **state)
+static void third_parties_are_ignored(void **state)
 {
 	static const struct forged good = { WRITE_ONLY, 10, 10 };
 	struct sim_qp_attr attr = sim_qp_defaults();
-	struct pair p = pair_new("strangers", NULL, &attr, NULL);
+	struct pair p = pair_new("third parties", NULL, &attr, NULL);
 	struct net_addr peer = p.b->wq.path.dst;
 
 	pair_watch(&p);
@@ -390,7 +390,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_row_at_the_responder),
-		cmocka_unit_test(strangers_are_ignored),
+		cmocka_unit_test(third_parties_are_ignored),
 		cmocka_unit_test(late_copy_of_a_read_is_harmless),
 		cmocka_unit_test(repeated_read_of_other_memory_is_ignored),
 		cmocka_unit_test(each_forged_answer),

@@ -83,23 +83,23 @@ def case_after_an_update(bench):
 
 
 def case_two_directories_on_one_port(bench):
-    """The first keeps its port and all that arrives there; the second is told."""
+    """The first keeps its port and all that arrives there; the second is warned."""
     first = {**LOOPBACK, "VERBENA_TRANSPORT": "udp"}
     second = {**first, "VERBENA_DIR": bench.make_dir("second")}
     port, other = bench.ports.take(), bench.ports.take()
     argv = [*PINGPONG, "-p", str(port)]
     server = bench.start(argv, first)
     wait_for_listener(server, port)
-    stranger = bench.start([*PINGPONG, "-p", str(other)], second)
-    wait_for_listener(stranger, other)
-    want(stranger.output().count("processes with another run directory") == 1, stranger.describe())
+    outsider = bench.start([*PINGPONG, "-p", str(other)], second)
+    wait_for_listener(outsider, other)
+    want(outsider.output().count("processes with another run directory") == 1, outsider.describe())
     for _ in range(3):
         bench.run([*argv, "127.0.0.1"], first)
         want(server.wait(time.monotonic() + LIMIT_S) == 0, server.describe())
         server = bench.start(argv, first)
         wait_for_listener(server, port)
     server.kill()
-    stranger.kill()
+    outsider.kill()
 
 
 def wait_for_listener(process, port):
@@ -111,7 +111,7 @@ def wait_for_listener(process, port):
 
 
 def case_no_place_at_all(bench):
-    """One process has the port, and the second is told what it lacks."""
+    """One process has the port, and the second is warned what it lacks."""
     unshare = ["unshare", *([] if bench.as_root else ["-Ur"]), "-m"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         raise harness.LeftOut("no mount namespaces here")

@@ -31,7 +31,7 @@ from stock import Place
 SECONDS = 600
 WORKERS = 3
 SURVIVOR_S = 60 * harness.SLOWER     # in this time a program hears that its peer was killed
-PATIENCE_S = 2                       # for one that need not
+BRIEF_S = 2                       # for one that need not
 
 PAIRS = [
     ("ibv_rc_pingpong", "-c -n 300 -s 5000"),
@@ -104,7 +104,7 @@ class Soak:
 
     @staticmethod
     def survivor_ends(process, must_end):
-        status = process.wait(time.monotonic() + (SURVIVOR_S if must_end else PATIENCE_S))
+        status = process.wait(time.monotonic() + (SURVIVOR_S if must_end else BRIEF_S))
         process.kill()
         if (status is None and must_end) or (status is not None and status < 0):
             raise Failure(

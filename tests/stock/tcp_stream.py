@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""One TCP stream, to share a link with or to compare with: the neighbour that everybody has.
+"""One TCP stream, to share a link with or to compare with: the traffic on every network.
 
     tcp_stream.py recv PORT                       prints Mbit/s between the first byte and the last
     tcp_stream.py send HOST PORT SECONDS [CC]     congestion control, "cubic" by default

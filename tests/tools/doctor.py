@@ -347,7 +347,7 @@ def answer(listener):
 def case_vd024_other_version(bench):
     path = bench.make_dir("mix")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        name = os.path.join(path, "s0999.ask")
+        name = os.path.join(path, "s0999.query")
         listener.bind(name)
         os.chmod(name, 0o777)
         listener.listen(1)

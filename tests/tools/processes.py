@@ -59,22 +59,22 @@ def findings(bench, port, run_dir=None):
 
 
 def case_another_run_directory(bench):
-    """Who comes second is told by the doctor who has the port (VD015); on a port of its own it is
-    none of its business."""
+    """The doctor tells the second process which one has the port (VD015); on a port of its own it
+    says nothing."""
     port, other = bench.env()["VERBENA_UDP_PORT"], os.path.join(
         tempfile.mkdtemp(prefix="verbena-"), "run"
     )
     os.chmod(os.path.dirname(other), 0o777)
     try:
-        with Holder(bench) as member, Holder(bench, {"VERBENA_DIR": other}) as stranger:
+        with Holder(bench) as member, Holder(bench, {"VERBENA_DIR": other}) as outsider:
             seen = findings(bench, port, other).get("VD015", "")
             want(
                 f"process {member.pid} " in seen
                 and other in seen
-                and str(stranger.pid) not in seen,
+                and str(outsider.pid) not in seen,
                 seen,
             )
-            want("VD015" not in findings(bench, port), "who came first has the port")
+            want("VD015" not in findings(bench, port), "the first process has the port")
         with Holder(bench):
             want("VD015" not in findings(bench, port), "one directory")
     finally:
@@ -289,7 +289,7 @@ def case_vanished(bench):
         holder.popen.kill()
         holder.popen.wait()
         want(
-            any(name.endswith(".ask") for name in os.listdir(bench.run_dir)),
+            any(name.endswith(".query") for name in os.listdir(bench.run_dir)),
             "the dead process left no socket",
         )
         want_equal(bench.json("ps"), [], "ps after a kill")

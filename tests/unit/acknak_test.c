@@ -261,7 +261,7 @@ static void a_rider_is_heard_first(void **state)
 	assert_int_equal(e.qp.counters.dropped_pkts, 1);
 }
 
-/* A neighbour may write anything: an ACK to a QP that has no requester, or no use for it. */
+/* A peer may write anything: an ACK to a QP that has no requester, or no use for it. */
 static void a_rider_out_of_place_is_dropped(void **state)
 {
 	struct roce_piggyback_ack ack = { .psn = ENV_PSN, .syndrome = ROCE_CREDITS_INVALID };

@@ -217,8 +217,8 @@ static void growth_slows_with_delay(void **state)
 }
 
 /*
- * A probe is the copy of a packet, and nobody knows which of the two was answered: the first is
- * what counts, or a round trip that has become longer than the patience for it would never be seen.
+ * A probe is the copy of a packet, and an answer may belong to either: the first one counts, or a
+ * round trip that has become longer than the time before a probe would never be measured.
  */
 static void a_copy_does_not_end_the_timing(void **state)
 {
@@ -334,12 +334,12 @@ static void a_path_of_unknown_speed_keeps_the_limit(void **state)
  */
 static void what_was_lost_beyond_the_limit_is_remembered(void **state)
 {
-	static const uint32_t patience[] = { 16, 64, 256, 1024 };
+	static const uint32_t calm[] = { 16, 64, 256, 1024 };
 	uint64_t now = VRB_SECOND;
 	uint32_t psn = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(patience); i++) {
-		assert_true(after_windows(patience[i] - 1, 50 * VRB_USEC, &psn, &now) <= LIMIT);
+	for (size_t i = 0; i < ARRAY_SIZE(calm); i++) {
+		assert_true(after_windows(calm[i] - 1, 50 * VRB_USEC, &psn, &now) <= LIMIT);
 		assert_int_equal(after_windows(60, 50 * VRB_USEC, &psn, &now), 2 * LIMIT);
 		if (i % 2)
 			roce_cc_notified(&cc, now);

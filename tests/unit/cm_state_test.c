@@ -160,7 +160,7 @@ enum call {
 	NOTIFY,
 	REJECT,
 	DISCONNECT,
-	PATIENCE,
+	ACKNOWLEDGE,
 	SIDR_CONNECT,
 	SIDR_ANSWER,
 	DESTROY,
@@ -191,7 +191,7 @@ static int call(struct cm_conn *c, enum call which)
 		return cm_reject(&e.cm, c, CM_REJ_CONSUMER, NULL, 0, "no", 2, e.now);
 	case DISCONNECT:
 		return cm_disconnect(&e.cm, c, NULL, 0, e.now);
-	case PATIENCE:
+	case ACKNOWLEDGE:
 		return cm_acknowledge(&e.cm, c, 10);
 	case SIDR_CONNECT:
 		return cm_sidr_connect(&e.cm, c, &(struct cm_sidr_req){ .service_id = SERVICE },
@@ -220,11 +220,11 @@ static const struct call_row {
 	{ CM_MRA_REQ_RCVD, DESTROY, CM_IDLE, CM_REJ, NOTHING },
 	{ CM_REP_RCVD, ESTABLISH, CM_ESTABLISHED, CM_RTU, NOTHING },
 	{ CM_REP_RCVD, REJECT, CM_IDLE, CM_REJ, NOTHING },
-	{ CM_REP_RCVD, PATIENCE, CM_REP_RCVD, CM_MRA, NOTHING },
+	{ CM_REP_RCVD, ACKNOWLEDGE, CM_REP_RCVD, CM_MRA, NOTHING },
 	{ CM_REP_RCVD, DESTROY, CM_IDLE, CM_REJ, NOTHING },
 	{ CM_REQ_RCVD, ACCEPT, CM_REP_SENT, CM_REP, NOTHING },
 	{ CM_REQ_RCVD, REJECT, CM_IDLE, CM_REJ, NOTHING },
-	{ CM_REQ_RCVD, PATIENCE, CM_REQ_RCVD, CM_MRA, NOTHING },
+	{ CM_REQ_RCVD, ACKNOWLEDGE, CM_REQ_RCVD, CM_MRA, NOTHING },
 	{ CM_REQ_RCVD, DESTROY, CM_IDLE, CM_REJ, NOTHING },
 	{ CM_REP_SENT, NOTIFY, CM_ESTABLISHED, NOTHING, CM_EV_ESTABLISHED },
 	{ CM_REP_SENT, REJECT, CM_TIMEWAIT, CM_REJ, NOTHING },

@@ -66,7 +66,7 @@ static void failed_invalidation(void **state)
 }
 
 /*
- * A payload that stayed with a neighbour is fetched. One that cannot be shall come as packets: the
+ * A payload that stayed with a local peer is fetched. One that cannot be shall come as packets: the
  * same request again, which may have been on its way, is refused like the first, and has no effect
  * that those packets would collide with.
  */
@@ -118,7 +118,7 @@ static void bring_pulled(struct roce_env *from, struct roce_env *to, const struc
 }
 
 /*
- * A neighbour that lost the first of three such requests has them sent again by a probe, while the
+ * A local peer that lost the first of three such requests has them sent again by a probe, while the
  * NAK is on its way that has the first one go as packets: what the probe sent is not run, or these
  * packets would come to PSNs that are past.
  */

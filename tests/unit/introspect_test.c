@@ -69,7 +69,7 @@ static int receive_file(int from)
 /* To be freed. */
 static char *ask(void)
 {
-	int sock = connect_to("ask"), fd = receive_file(sock);
+	int sock = connect_to("query"), fd = receive_file(sock);
 	char *text = calloc(1, ANSWER_MAX);
 	ssize_t n;
 
@@ -142,9 +142,9 @@ static void names_are_quoted(void **state)
 }
 
 /* A client that does not wait for the answer does no harm. */
-static void an_asker_may_be_gone(void **state)
+static void a_client_may_be_gone(void **state)
 {
-	close(connect_to("ask"));
+	close(connect_to("query"));
 	free(ask());
 }
 
@@ -190,7 +190,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_answer_has_what_there_is),
 		cmocka_unit_test(names_are_quoted),
-		cmocka_unit_test(an_asker_may_be_gone),
+		cmocka_unit_test(a_client_may_be_gone),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

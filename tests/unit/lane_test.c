@@ -115,7 +115,7 @@ static void a_full_lane_says_so(void **state)
 	free(lane);
 }
 
-/* Whatever a hostile neighbour writes, no index leaves the lane and no call runs on. */
+/* Whatever a hostile peer writes, no index leaves the lane and no call runs on. */
 static void garbage_stays_inside(void **state)
 {
 	struct lane *lane = zero_lane();

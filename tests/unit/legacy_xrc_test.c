@@ -206,7 +206,7 @@ static void receive_qp(void **state)
 	assert_int_equal(ibv_unreg_xrc_rcv_qp(d, qpn), EINVAL);
 }
 
-static void registration_of_a_stranger(void **state)
+static void registration_by_another_process(void **state)
 {
 	struct ibv_xrc_domain *d = (struct ibv_xrc_domain *)(void *)&domains[0];
 
@@ -225,7 +225,7 @@ int main(void)
 		cmocka_unit_test_setup(domain_and_srq, reset),
 		cmocka_unit_test_setup(old_offsets, reset),
 		cmocka_unit_test_setup(receive_qp, reset),
-		cmocka_unit_test_setup(registration_of_a_stranger, reset),
+		cmocka_unit_test_setup(registration_by_another_process, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

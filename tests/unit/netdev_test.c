@@ -19,7 +19,7 @@
 #include "place.h"
 #include "run/netdev.h"
 
-enum { SKIP = 77, PATIENCE_MS = 20000 };
+enum { SKIP = 77, LIMIT_MS = 20000 };
 
 /* Failures in the child are told by its exit status: cmocka's asserts cannot leave it. */
 #define CHECK(cond)                                                                                \
@@ -156,7 +156,7 @@ static void check_carrier(void)
 	CHECK(!is_running("vrbt0"));
 	ip("link set vrbt1 up");
 	while (!is_running("vrbt0")) {
-		CHECK(readable(fd, PATIENCE_MS));
+		CHECK(readable(fd, LIMIT_MS));
 		netdev_monitor_drain(fd);
 	}
 	close(fd);
@@ -174,11 +174,11 @@ static void check_monitor(void)
 	CHECK(fd >= 0);
 	CHECK(!netdev_monitor_drain(fd) && !readable(fd, 0));
 	ip("addr add 192.0.2.1/24 dev lo");
-	CHECK(readable(fd, PATIENCE_MS));
+	CHECK(readable(fd, LIMIT_MS));
 	CHECK(netdev_monitor_drain(fd));
 	CHECK(!netdev_monitor_drain(fd));
 	ip("link add vrbt0 type veth peer name vrbt1");
-	CHECK(readable(fd, PATIENCE_MS) && netdev_monitor_drain(fd));
+	CHECK(readable(fd, LIMIT_MS) && netdev_monitor_drain(fd));
 	close(fd);
 }
 

@@ -37,7 +37,7 @@ enum {
 	SKIPPED = 77,
 	MSS = 1000,
 	KEPT = 128,
-	PATIENCE_MS = 20000,
+	LIMIT_MS = 20000,
 };
 
 static const uint8_t left_mac[6] = { 2, 0, 0, 0, 0, 1 }, right_mac[6] = { 2, 0, 0, 0, 0, 2 },
@@ -72,7 +72,7 @@ static void hear(struct raw_port *p, struct heard *h, unsigned int n)
 
 	for (h->n = 0; h->n < n;)
 		if (!raw_recv(p, n - h->n, clock_now(), keep, h))
-			assert_true(poll(readable, 2, PATIENCE_MS) > 0);
+			assert_true(poll(readable, 2, LIMIT_MS) > 0);
 }
 
 static void run(const char *command)

@@ -513,10 +513,10 @@ static void psn_wraps_inside_a_message(void **state)
 }
 
 /*
- * One-sided requests to a neighbour run when everything before them is done, take no PSN and
+ * One-sided requests to a local peer run when everything before them is done, take no PSN and
  * complete in order; what cannot run so goes by packet.
  */
-static void one_sided_requests_of_a_neighbour(void **state)
+static void one_sided_requests_to_a_local_peer(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	e.wq.direct = true;
@@ -555,7 +555,7 @@ static void one_sided_request_without_a_place(void **state)
 	env_expect_cqe(&e, 1, 1, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* A long SEND to a neighbour is one packet; it names the request, and its memory is checked. */
+/* A long SEND to a local peer is one packet; it names the request, and its memory is checked. */
 static void long_send_leaves_its_payload(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -611,7 +611,7 @@ int main(void)
 		cmocka_unit_test(posted_to_a_dead_qp),
 		cmocka_unit_test(failed_from_outside),
 		cmocka_unit_test(psn_wraps_inside_a_message),
-		cmocka_unit_test(one_sided_requests_of_a_neighbour),
+		cmocka_unit_test(one_sided_requests_to_a_local_peer),
 		cmocka_unit_test(one_sided_request_without_a_place),
 		cmocka_unit_test(long_send_leaves_its_payload),
 		cmocka_unit_test(reset_forgets),

@@ -33,7 +33,7 @@ unsigned int env_receive(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 
 	for (i = 0; i < n_fds; i++)
 		p[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
-	while (got < n && (w->held || poll(p, n_fds, ENV_PATIENCE_MS) > 0))
+	while (got < n && (w->held || poll(p, n_fds, ENV_LIMIT_MS) > 0))
 		got += wire_recv(w, pkts + got, n - got);
 	return got;
 }

@@ -15,7 +15,7 @@
 enum {
 	ENV_GROUP = 7,		/* number of processes that share the test's port */
 	ENV_RUN = 20,
-	ENV_PATIENCE_MS = 20000,
+	ENV_LIMIT_MS = 20000,
 };
 
 extern uint16_t env_port;

@@ -59,7 +59,7 @@ static void in_netns_that_cuts_runs(void)
 	for (i = 0; i < ENV_RUN; i++) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
 
-		must(poll(&p, 1, ENV_PATIENCE_MS) == 1 && recv(fd, ip, sizeof(ip), 0) > 0,
+		must(poll(&p, 1, ENV_LIMIT_MS) == 1 && recv(fd, ip, sizeof(ip), 0) > 0,
 		     "no packet seen");
 		must(get_be16(ip + 4) == i, "identification");
 		must(get_be16(ip + 6) == 0x4000, "DF");

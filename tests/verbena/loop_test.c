@@ -212,8 +212,8 @@ static void test_stream(enum ibv_qp_type type, bool notify)
 
 struct script {
 	int to_batch;	/* the answer to the first completions; then -1 */
-	int to_timeout; /* the answer to each of the first `patience` timeouts; then -1 */
-	int patience;
+	int to_timeout; /* the answer to each of the first `num_answers` timeouts; then -1 */
+	int num_answers;
 	uint64_t wr_id; /* put into the first completion, unless 0 */
 
 	int batches, timeouts, completions;
@@ -226,7 +226,7 @@ static int scripted(struct ibv_wc *wcs, int num_wc, struct ibv_recv_wr *wrs, voi
 	(void)wrs;
 	c->completions += num_wc;
 	if (!num_wc)
-		return c->timeouts++ < c->patience && !c->batches ? c->to_timeout : -1;
+		return c->timeouts++ < c->num_answers && !c->batches ? c->to_timeout : -1;
 	if (c->wr_id)
 		wcs[0].wr_id = c->wr_id;
 	return c->batches++ ? -1 : c->to_batch;
@@ -253,7 +253,7 @@ static void test_timeouts(enum ibv_qp_type type)
 		opt.req_notify_recv = notify;
 		stream_open(&s, &opt);
 		for (int timeout = 0; timeout <= 10; timeout += 5) {
-			struct script c = { .to_timeout = timeout / 5, .patience = 4 };
+			struct script c = { .to_timeout = timeout / 5, .num_answers = 4 };
 			double began = seconds();
 
 			OK(verbena_repost_loop(scripted, s.p.b, s.recvs.wrs, WRS, timeout, &c) ==
@@ -279,7 +279,7 @@ static void test_signals(enum ibv_qp_type type)
 	struct verbena_context_options opt = loop_options(type);
 	struct sigaction act = { .sa_handler = on_alarm };
 	struct itimerval fast = { { 0, 1000 }, { 0, 1000 } }, off = { 0 };
-	struct script c = { .patience = 1 };
+	struct script c = { .num_answers = 1 };
 	double began = seconds();
 
 	CHECK_EQ(sigaction(SIGALRM, &act, NULL), 0);
@@ -324,7 +324,7 @@ static int loop_over(struct stream *s, int n, struct script *c)
 	send_first(s, n);
 	for (int done = 0; done < n;)
 		done += ibv_poll_cq(s->p.a->send_cq, n, s->p.a->send_wcs);
-	c->patience = 1000;
+	c->num_answers = 1000;
 	return verbena_repost_loop(scripted, s->p.b, s->recvs.wrs, WRS, 10, c);
 }
 

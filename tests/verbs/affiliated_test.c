@@ -35,7 +35,7 @@ static struct ibv_async_event next_event(enum ibv_event_type type)
 	struct pollfd fd = { .fd = w.ctx->async_fd, .events = POLLIN };
 	struct ibv_async_event e;
 
-	CHECK_EQ(poll(&fd, 1, WORLD_PATIENCE * 1000), 1);
+	CHECK_EQ(poll(&fd, 1, WORLD_LIMIT_S * 1000), 1);
 	CHECK_EQ(ibv_get_async_event(w.ctx, &e), 0);
 	if (e.event_type != type)
 		printf("got %s\n", ibv_event_type_str(e.event_type));

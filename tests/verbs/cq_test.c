@@ -169,7 +169,7 @@ static void test_moderation(void)
 	CHECK_EQ(ibv_modify_cq(cq, &attr), 0);
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 	qp = world_flushed(&w, cq, 1);
-	CHECK_EQ(poll(&p, 1, WORLD_PATIENCE * 1000), 1);	/* the period ends by itself */
+	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);	/* the period ends by itself */
 	CHECK_EQ(ibv_get_cq_event(channel, &from, &context), 0);
 	ibv_ack_cq_events(cq, 1);
 	attr.attr_mask = IBV_CQ_ATTR_RESERVED;

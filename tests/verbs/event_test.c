@@ -57,7 +57,7 @@ static void await(struct ibv_context *ctx, enum ibv_event_type type)
 	struct ibv_async_event ev;
 
 	do {
-		CHECK_EQ(poll(&p, 1, WORLD_PATIENCE * 1000), 1);
+		CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);
 		CHECK_EQ(ibv_get_async_event(ctx, &ev), 0);
 		CHECK_EQ(ev.element.port_num, ev.event_type == IBV_EVENT_DEVICE_FATAL ? 0 : 1);
 		ibv_ack_async_event(&ev);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets of a stranger on the wire, with good ICRCs: requests ahead of their time, marked
- * datagrams that shall have a third one answered, datagrams to a group that name a QP which is no
- * member.
+ * Packets that a third party forges, with good ICRCs: early requests, marked datagrams that would
+ * make this host send CNPs to another one, datagrams to a group that name a QP which is no member.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -59,11 +58,11 @@ static struct sockaddr_in socket_address(const char *text, uint16_t udp_port)
 static int open_socket(const char *at, uint16_t udp_port)
 {
 	struct sockaddr_in sa = socket_address(at, udp_port);
-	struct timeval patience = { .tv_sec = WORLD_PATIENCE };
+	struct timeval timeout = { .tv_sec = WORLD_LIMIT_S };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
 
 	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
-	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)), 0);
 	CHECK_EQ(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
 	return fd;
 }
@@ -140,7 +139,7 @@ static void send_one(uint32_t n)
 	CHECK(!memcmp(buf.data, buf.data + LEN, LEN));
 }
 
-/* What a stranger says in a message's place before its turn is not delivered in its turn. */
+/* A forged packet that comes before the peer's own of that PSN is not delivered in its place. */
 static void test_early_requests(void)
 {
 	uint32_t ahead = TUNE_REORDER_TRUSTED + 1;
@@ -231,7 +230,7 @@ static void choose_gid(void)
 
 int main(void)
 {
-	/* A stranger has no lane: neighbours that hear the wire, too. */
+	/* Forged packets come by the wire only: local peers must listen there, too. */
 	if (!strcmp(getenv("VERBENA_TRANSPORT"), "local"))
 		setenv("VERBENA_TRANSPORT", "auto", 1);
 	world_open(&w);

@@ -89,7 +89,7 @@ static double seconds(void)
 
 void frames_expect(struct receiver *r, uint32_t number)
 {
-	double end = seconds() + WORLD_PATIENCE;
+	double end = seconds() + WORLD_LIMIT_S;
 
 	while (!frames_take(r))
 		CHECK(seconds() < end);

@@ -195,7 +195,7 @@ int main(void)
 	world_open(&w);
 	bad_arguments_are_refused(&w);
 	copies_go_to_members(&w, "::ffff:239.77.1.2");
-	/* Linux has no route for IPv6 groups over the loopback interface; neighbours need none. */
+	/* Linux has no route for IPv6 groups over the loopback interface; local peers need none. */
 	if (!transport || strcmp(transport, "udp"))
 		copies_go_to_members(&w, "ff02::77:1");
 	world_close(&w);

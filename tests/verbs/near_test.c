@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Neighbours within one process: two contexts, connections between them by the thread, every way
+ * Peers within one process: two contexts, connections between them by the thread, every way
  * that a request can take (packet, payload left in place, one-sided copy, atomic), beside regions
  * that are deregistered under fire, datagrams, and contexts that come and go.  For ThreadSanitizer:
  * over VERBENA_TRANSPORT=local this is where two threads meet in the local transport.

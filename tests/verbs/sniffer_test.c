@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sniffer sees the RoCE packets of its device, whichever way they go: those between neighbours
- * too, one-sided requests included.
+ * A sniffer sees all RoCE packets of its device: those between local processes, too, one-sided
+ * requests included.
  */
 
 #include "verbs/frames.h"
@@ -42,7 +42,7 @@ static const uint8_t *expect(uint8_t opcode, uint32_t qpn)
 {
 	static uint8_t copy[FRAME_ROOM];
 
-	for (unsigned int patience = 0; patience < 100000000; patience++) {
+	for (unsigned int tries = 0; tries < 100000000; tries++) {
 		const uint8_t *b;
 		bool found;
 

@@ -190,7 +190,7 @@ void world_connect(struct world *w, struct ibv_qp *a, struct ibv_qp *b)
 
 void world_poll(struct ibv_cq *cq, struct ibv_wc *wc, int n)
 {
-	double end = seconds() + WORLD_PATIENCE;
+	double end = seconds() + WORLD_LIMIT_S;
 	int got = 0;
 
 	while (got < n) {
@@ -267,7 +267,7 @@ void world_event(struct world *w, enum ibv_event_type type)
 	struct pollfd fd = { .fd = w->ctx->async_fd, .events = POLLIN };
 	struct ibv_async_event e;
 
-	CHECK_EQ(poll(&fd, 1, WORLD_PATIENCE * 1000), 1);
+	CHECK_EQ(poll(&fd, 1, WORLD_LIMIT_S * 1000), 1);
 	CHECK_EQ(ibv_get_async_event(w->ctx, &e), 0);
 	CHECK_EQ(e.event_type, type);
 	ibv_ack_async_event(&e);

@@ -2,7 +2,7 @@
 /*
  * What the tests of the public API share: a device, memory, and queue pairs that are connected to
  * each other within the process. Everything fails the test by itself; nothing waits longer than
- * WORLD_PATIENCE seconds.
+ * WORLD_LIMIT_S seconds.
  */
 #ifndef TESTS_VERBS_WORLD_H
 #define TESTS_VERBS_WORLD_H
@@ -16,7 +16,7 @@
 #include "check.h"
 
 enum {
-	WORLD_PATIENCE = 20,
+	WORLD_LIMIT_S = 20,
 	WORLD_QKEY = 0x11223344,
 	WORLD_PSN = 0xfffff0,	/* so that every test crosses the end of the PSN space */
 	WORLD_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |

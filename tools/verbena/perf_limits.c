@@ -145,11 +145,11 @@ static double stream(int fd, double seconds)
 {
 	static char buf[1 << 16];
 	double start = perf_now(), end = start + seconds, bytes = 0;
-	struct timeval patience = { .tv_usec = 100000 };
+	struct timeval timeout = { .tv_usec = 100000 };
 	int on = 1;
 
 	setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 	while (perf_now() < end) {
 		ssize_t n = recv(fd, buf, sizeof(buf), 0);
 

@@ -138,9 +138,9 @@ static enum outcome query_one(const struct host_run_dir *dir, const char *name, 
 
 static int is_socket(const struct dirent *e)
 {
-	size_t n = strlen(e->d_name);
+	const char *suffix = strrchr(e->d_name, '.');
 
-	return e->d_name[0] == 's' && n > 5 && strcmp(e->d_name + n - 4, ".ask") == 0;
+	return e->d_name[0] == 's' && suffix && strcmp(suffix, ".query") == 0;
 }
 
 int query_process(int pid, query_fn fn, void *arg, int *silent)

@@ -472,7 +472,7 @@ static bool address(struct sockaddr_un *sun)
 	char name[32];
 	int n;
 
-	host_file_name(host_slot(vrb.host), "ask", name);
+	host_file_name(host_slot(vrb.host), "query", name);
 	*sun = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	n = snprintf(sun->sun_path, sizeof(sun->sun_path), "%s/%s", host_dir(vrb.host), name);
 	if (n >= (int)sizeof(sun->sun_path))

@@ -2,7 +2,7 @@
 /*
  * Reports the state of this process to `verbena ps`, `top` and `doctor`.
  *
- * The progress thread watches a listening socket "sNNNN.ask" in the run directory. A client that
+ * The progress thread watches a listening socket "sNNNN.query" in the run directory. A client that
  * connects receives one byte and the descriptor of a memory file with one JSON object; then the
  * connection closes. Nothing is collected before a client connects. A dead process does not listen,
  * the directory's mode excludes other users, and without a progress thread there is no reply.

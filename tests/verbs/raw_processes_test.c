@@ -61,7 +61,7 @@ static void test_two_processes(void)
 }
 
 /* A process that was killed or stopped does not keep others from sending. */
-static void test_dead_neighbour(void)
+static void test_dead_process(void)
 {
 	struct ibv_sge to, from;
 	struct bench b;
@@ -132,6 +132,6 @@ int main(void)
 	/* These fork before the library is used. */
 	test_no_right();
 	test_two_processes();
-	test_dead_neighbour();
+	test_dead_process();
 	return 0;
 }
