@@ -15,7 +15,7 @@ enum {
 	TX_BATCH_BYTES = 1 << 20,
 };
 
-/* Makes the lane of a dead sender free for the next process in its slot. */
+/* Frees the lane of a dead sender for the next process in its slot. */
 static void clear_lane(struct lane *lane)
 {
 	memset(lane->hazard, 0, sizeof(lane->hazard));
@@ -45,8 +45,8 @@ static struct inbound *find_inbound(struct local *l, unsigned int slot)
 }
 
 /*
- * Learns the sender of a lane, and whether its memory can be read. Unknown until the sender has set
- * all fields.
+ * Determines the sender of a lane, and whether its memory can be read. Unknown until the sender has
+ * set all fields.
  */
 static void learn_sender(struct local *l, struct inbound *in)
 {
@@ -61,7 +61,7 @@ static void learn_sender(struct local *l, struct inbound *in)
 	store_relaxed(&lane->can_pull, peer_probe(in->pid, in->identity, in->sender));
 }
 
-/* No memory for the lane now: keep the announcement, or the sender would never be heard. */
+/* No memory for the lane now: keeps the announcement, or the sender would never be served. */
 static void look_again(struct local *l, unsigned int slot)
 {
 	fetch_or_acq_rel(&segment_header(l->seg)->opened[slot / 64], 1ull << slot % 64);

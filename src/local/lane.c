@@ -17,7 +17,7 @@ void lane_rx_init(struct lane_rx *rx, struct lane *lane)
 }
 
 /*
- * L7, for each of the two.  A tail that passes head or goes back is the receiver's fault and is
+ * L7, for each of the two.  A tail that passes head or goes back is an error of the receiver and is
  * ignored.
  */
 static void look_at_tail(struct lane_tx *tx)
@@ -31,7 +31,7 @@ static void look_at_tail(struct lane_tx *tx)
 		tx->ring_tail = ring_tail;
 }
 
-/* Bytes lie contiguous, so what would wrap starts over at the beginning and wastes the rest. */
+/* A packet's bytes are contiguous: one that would wrap starts at offset 0 and wastes the rest. */
 static uint32_t ring_gap(uint32_t head, uint32_t bytes)
 {
 	uint32_t at = head % LANE_BYTES;
@@ -59,7 +59,7 @@ bool lane_tx_room(struct lane_tx *tx, uint32_t bytes)
 	bytes = bytes <= LANE_INLINE_MAX ? 0 : ring_round(bytes);
 	if (likely(fits(tx, bytes)))
 		return true;
-	/* the receiver's line: touched only when what is known does not do */
+	/* the receiver's cache line: read only if the last known values do not suffice */
 	look_at_tail(tx);
 	return fits(tx, bytes);
 }
@@ -110,7 +110,7 @@ void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_p
 }
 
 /*
- * L5. A slot that holds neither the packet expected nor one of a round before: something was lost.
+ * L5. A slot with neither the expected packet nor one of the round before: packets were lost.
  */
 static bool find_slot(struct lane_rx *rx, uint32_t seq)
 {
@@ -136,7 +136,7 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 
 	if (seq != rx->next + 1 && likely(!find_slot(rx, seq)))
 		return false;
-	/* comes while this one is looked at */
+	/* arrives while this one is processed */
 	prefetch_line(&rx->lane->slot[(rx->next + 1) % LANE_SLOTS]);
 	copy->head = slot->head;
 	if (copy->head.where == LANE_INLINE) {

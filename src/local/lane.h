@@ -35,7 +35,7 @@ struct lane_tx {
 	struct lane *lane;
 	uint32_t head;		/* next slot to fill */
 	uint32_t ring_head;	/* next byte of the byte ring */
-	uint32_t tail;		/* last value of lane->tail that made sense */
+	uint32_t tail;		/* last valid value of lane->tail */
 	uint32_t ring_tail;	/* and of lane->ring_tail */
 };
 
@@ -59,9 +59,9 @@ uint32_t lane_tx_tail(struct lane_tx *tx);
 bool lane_tx_drained(const struct lane_tx *tx);
 
 /*
- * Sends what the parts hold, one after the other: lane_tx_room() for their sum has said yes.  *head
- * carries where, flags, nseg, payload and ack_*; the rest is filled in.  A packet that fits goes
- * into the slot itself unless where is LANE_PULL.
+ * Sends the parts' bytes, one after the other; lane_tx_room() must have returned true for their
+ * sum.  *head contains where, flags, nseg, payload and ack_*; the rest is filled in.  A packet that
+ * fits goes into the slot itself unless where is LANE_PULL.
  */
 struct lane_part {
 	const void *data;
@@ -71,12 +71,12 @@ void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_p
 		 unsigned int n);
 
 /*
- * A receiver that finds a slot of another round than expected goes on with that one: corruption, by
- * a peer or by itself, costs packets, as on a network, but not the lane.
+ * A receiver that finds a slot of another round than expected continues with that one: corruption,
+ * by a peer or by itself, costs packets, as on a network, but not the lane.
  *
  * The next packet: its slot copied to *copy (data included when inline) and *data pointing to its
  * copy->head.len bytes, either in *copy or in the ring, where the sender can still change them.
- * False if there is none.  A slot that makes no sense comes with *data = NULL.
+ * False if there is none.  An invalid slot is returned with *data = NULL.
  */
 bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **data);
 

@@ -12,9 +12,9 @@
  *	SEG_MR_OFF    2^20 x 64 B         key table                     owner
  *	SEG_LANE_OFF  1,024 x LANE_SIZE  lane i: from slot i           peer i; owner: the two tails
  *
- * Each part begins at a multiple of SEG_PAGE, the largest page of the machines we know, because it
- * is mapped on its own. The file is sparse: only what was reserved with fallocate takes memory, so
- * that a full tmpfs is an error code and never SIGBUS.
+ * Each part begins at a multiple of SEG_PAGE, the largest page size that we know of, because it is
+ * mapped on its own. The file is sparse: only ranges reserved with fallocate take memory, so that a
+ * full tmpfs is an error code and never SIGBUS.
  *
  * What another process can write is untrusted: indices are masked, lengths checked after copying
  * out, and pointers are only ever handed to process_vm_readv/writev, which cannot fault us.  The
@@ -54,7 +54,7 @@ struct seg_header {
 	uint32_t header_size;
 	uint64_t incarnation;	/* of the owner; see host.h */
 	uint64_t netns;		/* inode of the owner's network namespace */
-	/* inode of the owner's PID namespace: CMA needs pids to mean the same */
+	/* inode of the owner's PID namespace: CMA needs pids of the same namespace */
 	uint64_t pidns;
 	uint64_t identity;	/* address of the owner's struct seg_identity in its memory */
 	int32_t pid;
@@ -82,8 +82,8 @@ struct seg_header {
 };
 
 /*
- * Proves that a pid still names the expected process: read by process_vm_readv together with what
- * is wanted.  Lies in private memory, where no peer can change it by mistake.
+ * Proves that a pid still names the expected process: process_vm_readv reads it together with the
+ * wanted bytes.  In private memory, where no peer can change it by mistake.
  */
 struct seg_identity {
 	uint64_t magic;

@@ -22,7 +22,7 @@ static void allow_access(void)
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
-/* Revokes it when the transport stops. */
+/* Ends that when the transport stops. */
 static void forbid_access(void)
 {
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);

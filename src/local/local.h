@@ -4,23 +4,22 @@
  * shared memory.
  *
  * It offers two things to core, per peer process:
- *	- a wire made of memory (lane.h): packets of the engine, small ones copied once into a slot,
- *	large payloads left in place for the
- *	  receiver to pull with one system call;
+ *	- a wire made of memory (lane.h): packets of the engine, small ones copied once into a slot;
+ *	  large payloads stay in place, and the receiver pulls them with one system call;
  *	- one-sided access (onesided.c): WRITE, READ, atomics and FLUSH run here, after checking the
- *	peer's published QP and key tables, by cross-memory attach.  Whatever is not plainly
- *	permitted is declined and goes as packets, so that the owner of the memory finds the fault
- *	and answers it: rules of error handling exist once, in the engine.
+ *	  peer's published QP and key tables, by cross-memory attach.  Whatever is not plainly
+ *	  permitted is declined and goes as packets, so that the owner of the memory finds the fault
+ *	  and answers it: the rules of error handling exist once, in the engine.
  *
- * Every message may take either way, or UDP, at any time: the engine's sequence numbers keep the
+ * Every message may go either way, or by UDP, at any time: the engine's sequence numbers keep the
  * order.
  *
  * Locks: local->lock (list of peers; level 7 of core/base/state.h), peer->lock (its lane's sending
- * end; below it).  Receiving is the business of one thread at a time (vrb.poll_lock).
+ * end; below it).  One thread at a time receives (vrb.poll_lock).
  *
- * When a process dies: its own segment is removed by host_reap(); lanes it sent by are
- * cleared by their owners when they notice (local_recv) or when a successor in its slot asks;
- * hazards it held count only while it lives.
+ * When a process dies: host_reap() removes its segment; the owners of the lanes by which it sent
+ * clear them when they notice (local_recv) or when a successor in its slot announces itself; its
+ * hazards no longer count.
  */
 #ifndef VRB_LOCAL_LOCAL_H
 #define VRB_LOCAL_LOCAL_H
@@ -58,28 +57,28 @@ void local_keep(struct local *l);
 struct local_peer *local_peer_get(struct local *l, uint32_t qpn);
 void local_peer_put(struct local *l, struct local_peer *peer);
 
-/* The peer in a host slot, likewise. */
+/* The same for the peer in a host slot. */
 struct local_peer *local_peer_in(struct local *l, int slot);
 
 /* A consistent copy of one of its QPs; false if it has none of that number. */
 bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *copy);
 
-/* False once its process is gone; looks at most every millisecond. */
+/* False once its process has gone; checks at most once per millisecond. */
 bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now);
 
-/* Has it taken what was in its lane when that was filled up to `head`, as lane_tx counts? */
+/* Has it taken all slots of its lane before `head`, as lane_tx counts? */
 bool local_peer_took(const struct local_peer *peer, uint32_t head);
 
 /*
- * A packet taken from a lane. data holds until the callback returns and can be changed by the
- * sender meanwhile.
+ * A packet taken from a lane. data is valid until the callback returns; the sender can change it
+ * meanwhile.
  */
 struct local_pkt {
 	const uint8_t *data;
 	uint32_t len;
 	const struct net_path *path;	/* NULL unless it came with one */
 	uint32_t payload;		/* of a pulled packet */
-	/* where a pulled packet's payload is; no segments: it is whole */
+	/* where a pulled packet's payload is; no segments: the packet is complete */
 	struct wq_pull pull;
 	int32_t slot;			/* of the sender */
 	bool message;			/* not a packet; see LANE_MESSAGE */
@@ -109,9 +108,9 @@ void local_wake(struct local *l);
 bool local_sleeps(const struct local *l);
 
 /*
- * Copies from a sender's memory into ours: `total` bytes, beginning `skip` bytes into what it left
- * there, to dst[].  Returns 0, EPERM (refused), EFAULT (one of the memories is not there), ESRCH
- * (that process is no more).
+ * Copies from a sender's memory into ours: `total` bytes of its payload, from byte `skip` on, to
+ * dst[].  Returns 0, EPERM (refused), EFAULT (memory of either side is not mapped), ESRCH (the
+ * process has gone).
  */
 int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *dst,
 	       unsigned int ndst, uint64_t total);
@@ -128,14 +127,14 @@ void local_pull_refused(struct local *l, const struct wq_pull *from);
 uint64_t local_incarnation(const struct local *l);
 
 /*
- * Waits until no peer uses key `index` for a one-sided access; call after its entry was made dead.
- * A peer stopped in the middle is waited for 10 seconds.
+ * Waits until no peer uses key `index` for a one-sided access; call after marking its entry dead.
+ * Waits 10 seconds for a peer that is stopped during an access.
  */
 void local_wait_unused(struct local *l, uint32_t index);
 
 /*
- * Waits until all one-sided accesses that are under way now have ended; call after a QP has ceased
- * to listen.
+ * Waits until all one-sided accesses now in progress have ended; call after a QP has stopped
+ * accepting requests.
  */
 void local_wait_quiet(struct local *l);
 

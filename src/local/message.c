@@ -60,8 +60,8 @@ void message_publish(uint64_t *word, const struct message_progress *p)
 }
 
 /*
- * The entry may have become another QP's, which has published its own progress: then its number has
- * changed before.
+ * The entry may belong to another QP by now, with progress of its own: its number has changed
+ * before that.
  */
 bool message_published(const struct seg_qp *entry, uint32_t qpn, struct message_progress *p)
 {

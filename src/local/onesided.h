@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One-sided access to a peer's memory without its CPU: this process does the checks that a NIC
- * of the peer would do, on the tables that the peer has published, and copies with one system call.
+ * One-sided access to a peer's memory without its CPU: this process makes the checks that the
+ * peer's NIC would make, on the tables that the peer has published, and copies with one system
+ * call.
  *
  * Use of a key (L8): publish its index as a hazard in our lane, full fence, check that the entry is
  * live and the QP accepts requests, copy, clear the hazard (release). The owner makes the entry

@@ -88,9 +88,9 @@ static bool is_itself(const struct local_peer *peer)
 }
 
 /*
- * Has the process ended or called exec?  What its keeper tells at once where there is one; there is
- * none while its progress thread has not run yet.  Its lock says nothing of an exec if a child has
- * it that was cloned without the library's knowledge.
+ * Has the process ended or called exec?  Its keeper shows that at once, if it has one; it has none
+ * until its progress thread has run.  Its lock does not show an exec if a child that was cloned
+ * without the library's knowledge holds it, too.
  */
 static bool is_replaced(const struct local_peer *peer)
 {

@@ -40,7 +40,7 @@ struct local_peer {
 void peer_free(struct local_peer *peer);
 
 /*
- * Asks the kernel whether it permits the copy, and checks that the pid names the expected process.
+ * Tries whether the kernel permits the copy, and checks that the pid names the expected process.
  */
 bool peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation);
 

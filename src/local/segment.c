@@ -183,7 +183,7 @@ static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_
 }
 
 /*
- * What a QP has acknowledged stays until its next connection begins, or another QP gets the entry.
+ * A QP's progress word stays until its next connection begins, or another QP gets the entry.
  */
 static bool forgets_progress(const struct segment *seg, uint32_t at, const struct wq_qp *qp)
 {

@@ -74,7 +74,7 @@ void split_copy_open(struct split_copy *h, struct lane *lane, uint32_t length)
 	store_release(&lane->split_copy.claim, claim_word(h->id, 0, 0));
 }
 
-/* Checks the sender's part of the claim word; the other parts have no meaning for this side. */
+/* Checks the sender's part of the claim word; this side ignores the other parts. */
 static bool makes_sense(const struct split_copy *h, uint64_t claim)
 {
 	return claim_id(claim) == h->id && claim_front(claim) == h->front &&

@@ -15,10 +15,10 @@
  *	    done	sender: pieces copied, then done (release); receiver: done (acquire), then
  *			the completion.
  *
- * The sender holds its QP's lock, and the lane's, while it copies. So a receiver that
- * times out may refuse the message: the sender cannot send it again, nor anything else, before its
- * last byte has arrived. Only the QP's own receive queue allows that; a shared one would give the
- * buffer to another QP.
+ * The sender holds its QP's lock, and the lane's, while it copies. So a receiver that times out may
+ * refuse the message: the sender cannot send it again, nor anything else, before its last byte has
+ * arrived. Only the QP's own receive queue allows that; a shared one would give the buffer to
+ * another QP.
  */
 #ifndef VRB_LOCAL_SPLIT_COPY_H
 #define VRB_LOCAL_SPLIT_COPY_H
@@ -88,15 +88,14 @@ void split_copy_report(struct lane_split_copy *shared, const struct split_copy_o
 
 /*
  * Offers the rest to the process of that incarnation. Returns false if it would not see the offer
- * soon. Must
- * hold vrb.poll_lock.
+ * soon. Must hold vrb.poll_lock.
  */
 bool local_offer(struct local *l, struct local_peer *peer, uint64_t incarnation,
 		 const struct split_copy_offer *offer);
 
 /*
- * Copies the sender's part from `src`, which is offer->length long and pinned. Must hold the
- * lock of the QP.
+ * Copies the sender's part from `src`, which is offer->length long and pinned. Must hold the QP's
+ * lock.
  */
 void local_split_copy(struct local_peer *peer, const struct split_copy_offer *offer, uint64_t src);
 

@@ -28,7 +28,7 @@ static void set_window(struct roce_cc *cc, uint32_t window)
 	cc->acked = 0;
 }
 
-/* Loss or a CNP: if the window was beyond the limit, that was perhaps why. */
+/* Loss or a CNP: a window beyond the limit may have caused it. */
 static void disturb(struct roce_cc *cc)
 {
 	roce_cc_probe_disturbed(&cc->probe);
@@ -54,10 +54,7 @@ static uint32_t reduced(const struct roce_cc *cc)
 	return cc->window - cc->window * 3 / 10;
 }
 
-/*
- * A second one before what was in flight is answered learns nothing new of the window that was too
- * large.
- */
+/* A second probe before what was in flight is answered says nothing new about the old window. */
 void roce_cc_probe(struct roce_cc *cc, uint32_t una, uint32_t until)
 {
 	bool again = cc->before && psn_before(una, cc->recover);
@@ -89,7 +86,7 @@ static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 		return;
 	cc->timing = false;
 	/*
-	 * Threads read the clock before they get the QP's lock, so an answer may bear an earlier
+	 * Threads read the clock before they get the QP's lock, so an answer may have an earlier
 	 * time than its request.
 	 */
 	sample = now > cc->timed_at ? min(now - cc->timed_at, VRB_SECOND) : 1;
@@ -99,7 +96,7 @@ static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 
 /*
  * Slows the growth of the window while round trips are long. Absolute, not relative to the shortest
- * round trip seen: a flow that starts while the queue stands never sees a short one.
+ * round trip measured: a flow that starts while the queue is full never measures a short one.
  */
 static uint32_t delay_grade(const struct roce_cc *cc)
 {
@@ -160,7 +157,7 @@ void roce_cc_lost(struct roce_cc *cc, uint32_t psn, uint32_t until)
 	set_window(cc, reduced(cc));
 }
 
-/* What was sent before a cut still brings notifications for a round trip. */
+/* Packets sent before a cut still cause notifications for a round trip. */
 void roce_cc_notified(struct roce_cc *cc, uint64_t now)
 {
 	if (now < cc->cnp_until)

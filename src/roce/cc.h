@@ -8,8 +8,8 @@
  *			as TCP grows
  *	beyond		after some windows without loss or CNP, and while round trips with a full
  *			window take less than 250 us, the window grows to up to twice the limit.
- *			Longer round trips, loss and CNPs end that; the latter two make the next
- *			time wait four times as long
+ *			Longer round trips, loss and CNPs end that; after loss or a CNP the next
+ *			attempt waits four times as long
  *	loss		window * 0.7, once for everything that was in flight
  *	long delay	now and then the window shrinks as much on trial, so that new flows find
  *			room (cc_probe.h)

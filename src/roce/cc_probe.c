@@ -23,7 +23,7 @@ void roce_cc_probe_disturbed(struct roce_cc_probe *p)
 	begin_period(p);
 }
 
-/* Three tenths less: a flow to which a third of the queue belongs shortens it by a tenth. */
+/* Three tenths less: a flow that fills a third of the queue shortens it by a tenth. */
 static uint32_t begin_trial(struct roce_cc_probe *p, uint32_t window)
 {
 	p->before = p->least;
@@ -56,7 +56,7 @@ static uint32_t end_period(struct roce_cc_probe *p, uint32_t window)
 	return begin_trial(p, window);
 }
 
-/* A period in which no round trip was measured goes on. */
+/* A period without a measured round trip is extended. */
 uint32_t roce_cc_probe_adapt(struct roce_cc_probe *p, uint32_t window)
 {
 	p->windows++;

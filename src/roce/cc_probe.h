@@ -6,12 +6,12 @@
  *
  *	round trips get shorter	the queue was mostly its own: it keeps the smaller window, which
  *				grows again
- *	they do not		the path is long, or the queue is others': it restores its window.
+ *	they do not		the path is long, or others fill the queue: it restores its window.
  *				The next trial comes after four times as long, or sooner if round
  *				trips get longer still
  *
- * Time is divided into periods of three windows; a trial takes one. Of each period the shortest
- * round trip counts: longer ones are due to the peer's scheduler.
+ * Time is divided into periods of three windows; a trial takes one. Only the shortest round trip of
+ * a period counts: longer ones are due to the peer's scheduler.
  *
  * Part of struct roce_cc; only cc.c calls this. Windows count PSNs, times are in ns. Pure.
  */

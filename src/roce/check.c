@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The invariants of state.h as code, called when the engine is left and when a packet or time
- * enters it. They are about the engine's own state and its caller's contract; nothing that a peer
- * or a program sends can violate one.
+ * The invariants of state.h as code, checked at the end of each call into the engine, and at the
+ * start of those that bring a packet or time. They concern the engine's own state and its caller's
+ * contract; nothing that a peer or a program sends can violate one.
  */
 #include <assert.h>
 

@@ -7,12 +7,12 @@
  *	 PSN --> KIND ----+--> RNR, NAK -----+--> DONE
  *	  |       |       '--> RESPONSE --> PLACE --> DONE
  *	  |       |                |          |
- *	  '-------'---> DROP       |          '--> FAIL	(bad memory, or not what was asked)
+ *	  '-------'---> DROP       |          '--> FAIL	(bad memory, or not what was requested)
  *	                           '--> GAP		(an answer before it is missing: retry)
  *
- * Every packet with PSN p acknowledges the requests before p.  What stops that is a READ or atomic
- * whose answer is missing: then the answer was lost, and asking again at once beats the timer
- * (implied NAK, once per gap).
+ * Every packet with PSN p acknowledges the requests before p, but only up to a READ or atomic whose
+ * answer is missing: that answer was lost, and an immediate retry is faster than the timer (implied
+ * NAK, once per gap).
  */
 
 #include "roce/acknak.h"
@@ -69,7 +69,7 @@ static enum comp_step fail(struct comp_ctx *c, enum ibv_wc_status status, enum r
 	return COMP_FAIL;
 }
 
-/* una moves to psn; if that overtakes packets that were to be sent again, they need not be. */
+/* Moves una to psn; packets before it that were to be retransmitted no longer need to be. */
 static void advance_una(struct comp_ctx *c, uint32_t psn)
 {
 	struct roce_qp *qp = c->qp;
@@ -100,8 +100,8 @@ void roce_completer_settle(struct roce_qp *qp)
 }
 
 /*
- * Everything before psn is acknowledged.  Completes what that completes and stops at a request that
- * needs a response: false if that request lies before psn.
+ * Everything before psn is acknowledged.  Completes those requests, up to one that needs a
+ * response: false if that one lies before psn.
  */
 static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 {
@@ -127,8 +127,8 @@ static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 
 /*
  * Only PSNs in flight count (IBTA vol 1, 9.7.5: ghost acknowledgements are discarded).  An ACK of
- * the newest acknowledged PSN may bring credits.  An answer that comes twice tells that a probe
- * asked for what was only late.
+ * the newest acknowledged PSN may bring credits.  A duplicate answer shows that a probe repeated
+ * what was only late.
  */
 static enum comp_step check_psn(struct comp_ctx *c)
 {
@@ -194,7 +194,7 @@ static enum comp_step do_rnr(struct comp_ctx *c)
 
 /*
  * A fatal NAK ends the connection even if answers before it are missing: the responder is in its
- * error state and will not repeat them.  It then falls to the oldest request.
+ * error state and will not repeat them.  The oldest request then fails with it.
  */
 static enum comp_step do_nak(struct comp_ctx *c)
 {
@@ -233,7 +233,7 @@ static enum comp_step do_response(struct comp_ctx *c)
 
 /*
  * One packet of a READ's answer.  An answer to a partial retry may begin with FIRST or, from soft
- * RoCE, MIDDLE; so position decides where it must end, and the opcode only has to agree about that.
+ * RoCE, MIDDLE; so the position decides where the answer ends, and the opcode must only agree.
  */
 static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, bool *last)
 {

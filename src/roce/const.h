@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The numbers of the paper, under the paper's names: IBTA volume 1 chapter 9 (transport), Annex A14
+ * The specification's numbers under its names: IBTA volume 1 chapter 9 (transport), Annex A14
  * (XRC), A17 (RoCEv2), A19 (FLUSH and ATOMIC WRITE).  Nothing here has state; header lengths and
  * opcodes are in opcode.h.
  */
@@ -31,8 +31,8 @@ enum {
 	0x80000000u /* set in a work request: the QP's own Q_Key goes out instead */
 
 /*
- * Two P_Keys belong together if their bases agree and at least one is a full member; the invalid
- * key 0 matches none.
+ * Two P_Keys match if their bases are equal and at least one is a full member; the invalid key 0
+ * matches none.
  */
 static inline bool roce_pkey_match(uint16_t a, uint16_t b)
 {
@@ -80,7 +80,7 @@ static inline uint8_t roce_syndrome_value(uint8_t syndrome)
 }
 
 /*
- * Both 5-bit codes of the AETH name members of one series, two steps to the doubling:
+ * Both 5-bit codes of the AETH stand for members of one series, which doubles every two steps:
  *
  *	code	0  1  2  3  4  5  6   7   8   9 ...    29     30     31     32
  *	series	0  1  2  3  4  6  8  12  16  24 ... 24576  32768  49152  65536

@@ -15,7 +15,7 @@ static void measure_from(struct roce_dcqcn *r, uint64_t bytes, uint64_t now)
 	r->measured_from = bytes;
 }
 
-/* What is sent of late; 0: not known yet. */
+/* The recent send rate; 0: not known yet. */
 static uint32_t measured(struct roce_dcqcn *r, uint64_t bytes, uint64_t now)
 {
 	uint64_t kbps, time = now - r->measured_at;
@@ -31,8 +31,8 @@ static uint32_t measured(struct roce_dcqcn *r, uint64_t bytes, uint64_t now)
 }
 
 /*
- * One that follows another is perhaps about the queue that stands since: what was before is not
- * given up at once.
+ * A cut that follows another may be due to the same queue: the target keeps part of the rate before
+ * the first one.
  */
 static void cut(struct roce_dcqcn *r, uint32_t rate)
 {
@@ -51,7 +51,7 @@ void roce_dcqcn_notified(struct roce_dcqcn *r, uint64_t bytes, uint64_t now)
 	if (r->kbps)
 		roce_dcqcn_recover(r, now);
 	if (r->kbps && !r->periods) {
-		/* What was sent before a cut still brings CNPs, for a while. */
+		/* Packets sent before a cut still cause CNPs for a while. */
 		r->noted |= now + TUNE_DCQCN_PERIOD / 2 >= r->period_end;
 		return;
 	}
@@ -78,7 +78,7 @@ static void recover_by_a_period(struct roce_dcqcn *r)
 		r->kbps = 0;
 }
 
-/* Above the largest rate it ends, which the steps reach after some hundred periods. */
+/* The limit ends above the largest rate, which the steps reach after some hundred periods. */
 void roce_dcqcn_recover(struct roce_dcqcn *r, uint64_t now)
 {
 	while (r->kbps && now >= r->period_end) {

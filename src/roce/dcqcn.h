@@ -22,11 +22,11 @@
 
 struct roce_dcqcn {
 	uint32_t kbps;		/* 0: unlimited */
-	/* rate to recover to: that before the last cut; after several cuts, an average of theirs */
+	/* rate to recover to: that before the last cut; after several cuts, an average */
 	uint32_t target;
 	uint32_t alpha;		/* of 1024 */
 	uint32_t periods;	/* since the last cut */
-	bool noted;		/* a late CNP in the period of a cut, which ends with another */
+	bool noted;		/* a late CNP came after a cut: its period ends with another cut */
 	uint64_t period_end;
 	bool measures;		/* the rate is being measured */
 	uint64_t measured_at;	/* start of the measurement */

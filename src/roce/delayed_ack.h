@@ -4,9 +4,9 @@
  * clock: core/tx/tx_sched.c executes them, tests/sim/world.c simulates them.
  *
  * If the program usually replies at once on the QP that received, the ACK may wait for the reply
- * and travel with it, even if no thread polls. A target that watches its memory would otherwise
- * have its ACK sent before it sees the data. ACKs of a program that never replies are not late:
- * delaying starts only after some replies, and ends with the first ACK that waited in vain.
+ * and travel with it, even if no thread polls. Otherwise the ACK for a target that watches its
+ * memory would leave before the target sees the data. A program that never replies has no late
+ * ACKs: delaying starts only after some replies, and ends with the first ACK that waited in vain.
  */
 #ifndef VRB_ROCE_DELAYED_ACK_H
 #define VRB_ROCE_DELAYED_ACK_H
@@ -23,7 +23,7 @@ struct roce_delayed_ack {
 	uint8_t replies;	/* in a row and in time, TUNE_PINGPONG_REPLIES at most */
 };
 
-/* A packet wants an ACK. */
+/* A packet requests an ACK. */
 static inline void roce_delayed_ack_requested(struct roce_delayed_ack *d, uint64_t now)
 {
 	d->requested = now;
@@ -34,7 +34,7 @@ static inline bool roce_delayed_ack_expects_reply(const struct roce_delayed_ack 
 	return d->replies == TUNE_PINGPONG_REPLIES;
 }
 
-/* The program posts: a reply, if an ACK is wanted. */
+/* The program posts: a reply, if an ACK is requested. */
 static inline void roce_delayed_ack_posted(struct roce_delayed_ack *d, uint64_t now)
 {
 	if (!d->requested)
@@ -54,7 +54,7 @@ static inline void roce_delayed_ack_alone(struct roce_delayed_ack *d, uint64_t n
 }
 
 /*
- * May ACKs wait after a round of so many packets? More are a stream, whose sender waits for them.
+ * May ACKs wait after a round of `packets`? Many are a stream, whose sender waits for the ACKs.
  */
 static inline bool roce_delayed_ack_round(uint32_t packets)
 {
@@ -62,15 +62,15 @@ static inline bool roce_delayed_ack_round(uint32_t packets)
 }
 
 /*
- * May that of a QP?  For the next poll if a poller took the packets, else for the reply.  urgent:
- * it has more to send than an ACK.
+ * May a QP's ACK wait?  For the next poll if a poller took the packets, else for the reply.
+ * urgent: the QP has more to send than an ACK.
  */
 static inline bool roce_delayed_ack_may_wait(bool urgent, bool poller, bool expects_reply)
 {
 	return !urgent && (poller || expects_reply);
 }
 
-/* Have ACKs waited for so many polls that they leave now? */
+/* Have ACKs waited for enough polls to leave now? */
 static inline bool roce_delayed_ack_polls_over(uint32_t polls)
 {
 	return polls >= TUNE_ACK_DELAY_POLLS;
@@ -83,8 +83,8 @@ static inline uint64_t roce_delayed_ack_time(bool poller)
 }
 
 /*
- * Are the posted requests that wait, the last of them of `len` bytes, few and small enough for
- * more?
+ * Are the posted requests that wait, the last of them of `len` bytes, few and small enough to wait
+ * for more?
  */
 static inline bool roce_coalesces(uint32_t waiting, uint32_t in_flight, uint64_t len)
 {

@@ -55,7 +55,7 @@ static bool runs_requester(const struct roce_qp *qp)
 
 /* Input */
 
-/* A connected QP listens to its peer only, at its primary or alternate address. */
+/* A connected QP accepts packets of its peer only, from its primary or alternate address. */
 static bool from_peer(const struct wq_qp *wq, const struct roce_pkt *pkt)
 {
 	if (wq->type == IBV_QPT_UD)
@@ -76,7 +76,7 @@ static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_inf
 	       (op->kind == ROCE_KIND_SEND || (op->kind == ROCE_KIND_WRITE && op->takes_recv));
 }
 
-/* But for its P_Key, which is counted by itself. */
+/* Except the P_Key, which has a counter of its own. */
 static bool is_for_qp(const struct roce_qp *qp, const struct roce_pkt *pkt,
 		      const struct roce_opcode_info *op)
 {
@@ -98,10 +98,10 @@ static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
 }
 
 /*
- * A datagram's sender is told as any other (Annex A17), but not by the members of a group, which
- * would all speak at once, and slow it down to what the slowest takes. Only for a datagram that was
- * accepted: its Q_Key shows that the sender is one of those that this QP works with, where address
- * and QP number are its own word.
+ * A datagram's sender gets a CNP as any other (Annex A17), but not from the members of a group:
+ * they would all answer at once, and slow it down to the slowest one. Only for an accepted
+ * datagram: its Q_Key shows that this QP works with the sender, whose address and QP number may be
+ * forged.
  */
 static void pend_cnp(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
@@ -119,7 +119,7 @@ static void pend_cnp(struct roce_qp *qp, const struct roce_pkt *pkt)
 	resp->cnp_owed = true;
 }
 
-/* The answers to a READ are as many as were asked for: the asker slows down, too. */
+/* A requester decides how many answers to its READs come: it slows down, too. */
 static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 			    const struct roce_opcode_info *op, uint64_t now)
 {
@@ -131,7 +131,7 @@ static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 		roce_cc_notified(&qp->cc, now);
 }
 
-/* Of a connected QP only the peer was heard this far; a datagram comes from anywhere. */
+/* For a connected QP only the peer's CNPs come this far; those for UD come from anywhere. */
 static void input_cnp(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 {
 	if (qp->wq->type == IBV_QPT_UD && !roce_sent_to_lately(&qp->sent_to, &pkt->path.src, now)) {
@@ -180,8 +180,8 @@ bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt)
 }
 
 /*
- * The ACK that came beside a request, as if it had come in front of it. False: it was the end of
- * the QP.
+ * Processes the ACK that came with a request as if it had come before it. False: the QP has failed
+ * by it.
  */
 static bool input_piggyback_ack(struct roce_qp *qp, const struct roce_piggyback_ack *ack,
 				uint64_t now)
@@ -268,7 +268,7 @@ static size_t build_cnp(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	return roce_put_pad(qp, buf, hdr, ROCE_CNP_RESERVED_LEN);
 }
 
-/* What a dead QP still says, and requests posted to it. */
+/* The last packets of a failed QP, and requests posted to it. */
 static size_t output_dead(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	size_t len = qp->dying ? roce_response_output(qp, buf, now) : 0;
@@ -342,7 +342,7 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_piggyback_ack
 		return 0;
 	if (cnp_due(qp, now))
 		return build_cnp(qp, buf, now);
-	/* What is run in the peer's memory is there before any packet: the ACK first. */
+	/* Direct access to the peer's memory overtakes all packets: the ACK goes first. */
 	if (ack->allowed && roce_ack_may_piggyback(qp) && !roce_requester_runs_direct(qp))
 		len = output_with_ack(qp, buf, ack, now);
 	if (!len && (qp->resp.rd_owed || roce_ack_due(qp)))
@@ -392,7 +392,7 @@ void roce_timeout(struct roce_qp *qp, uint64_t now)
 	roce_check(qp);
 }
 
-/* A peer that waits after an RNR NAK asks again by itself; only a dead QP has something to do. */
+/* A peer that waits after an RNR NAK retries by itself; only a failed QP has work to do. */
 void roce_recv_posted(struct roce_qp *qp)
 {
 	if (qp->wq->state == IBV_QPS_ERR)

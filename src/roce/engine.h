@@ -20,14 +20,14 @@
  *	request.c     a request -> its packets
  *	message.c     a request -> a message within the host, and that -> its packet
  *	completer.c   ACK, NAK and responses -> completions
- *	responder.c   request packets: in order, lawful, answerable?
+ *	responder.c   request packets: in order, valid, answerable?
  *	execute.c     their effect: memory, receives
  *	response.c    answers and acknowledgements -> packets
  *	acknak.c      pending acknowledgements, credits
  *	retry.c       timeouts, go-back-N, RNR, limits, window
  *	cc.c          the window that follows the path
  *	pace.c        rate limits
- *	dcqcn.c        the rate of UC and UD that follows the path
+ *	dcqcn.c       the rate of UC and UD that follows the path
  *	sentto.h      whose notifications a UD QP accepts
  *	ipoib.c       segmentation and checksums of IP packets in datagrams
  *	rd_atomic.c   replay of READs and atomics
@@ -35,11 +35,11 @@
  *	uc.c ud.c     the unacknowledged services
  *	raw.c         raw packet QPs: their queue; the frames are core's
  *	sge.c         payload between packets and scatter/gather lists
- *	snapshot.c    the responder's state, for another process to go on with (XRC)
- *	qp_lifecycle.c        states, draining, death
+ *	snapshot.c    the responder's state, for another process to continue with (XRC)
+ *	qp_lifecycle.c  states, draining, the error state
  *	migrate.c     the alternate path
  *	engine.c      the entry points below and dispatch by QP type
- *	check.c       the truths of state.h, asserted
+ *	check.c       the invariants of state.h, asserted
  */
 #ifndef VRB_ROCE_ENGINE_H
 #define VRB_ROCE_ENGINE_H
@@ -64,10 +64,10 @@ struct roce_rd_atomic {
 	bool owed;		/* answers are still to be sent, next_psn .. answer_last */
 	bool fresh;		/* the first answer is not complete yet */
 	bool held;		/* it waits for roce_flushed() */
-	uint16_t why;		/* enum reason: a NAK takes its place */
+	uint16_t why;		/* enum reason: a NAK is sent instead */
 	uint32_t first_psn;
 	uint32_t last_psn;
-	uint64_t end;		/* the responder's psns behind it */
+	uint64_t end;		/* the responder's psns after it */
 	uint32_t answer_first;	/* of the answer in progress; a duplicate may begin later */
 	uint32_t answer_last;
 	uint32_t answer_end;	/* READ: byte of the message where it ends */
@@ -87,7 +87,7 @@ struct roce_counters {
 	uint64_t send_rnr_err, send_err, ack_deferred;
 	uint64_t retry_exceeded_err, retry_rnr_exceeded_err, completer_retry_err;
 	uint64_t retransmitted_pkts, dropped_pkts;
-	/* packets that found no receive posted, whatever became of them */
+	/* packets that found no receive posted, with whatever result */
 	uint64_t out_of_buffer;
 	uint64_t bad_pkey, bad_qkey;		/* of the dropped ones */
 	/* Unreliable: messages without a receive, with packets missing, and refused; packets that
@@ -106,7 +106,7 @@ struct roce_counters {
 /*
  * Binds an engine to a QP in RESET.  rd_atomic is an array of `slots` entries owned by the caller,
  * at least max_dest_rd_atomic long whenever the QP is in RTR or beyond (it may be replaced in
- * RESET/INIT by calling this again).  Counters stay: those of a new engine the caller has zeroed.
+ * RESET/INIT by calling this again).  Counters stay: the caller zeroes those of a new engine.
  */
 void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *rd_atomic,
 		  uint32_t slots);
@@ -138,19 +138,19 @@ size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct ne
 		   uint64_t now);
 
 /*
- * The same; an ACK may leave beside a request, in *ack, if ack->allowed.  ack->any tells whether it
+ * The same; an ACK may leave beside a request, in *ack, if ack->allowed.  ack->any says whether it
  * did.
  */
 size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 			struct roce_piggyback_ack *ack, uint64_t now);
 
-/* Of a request whose PSN is not the one expected: the rest of the question below. */
+/* For roce_out_of_order(), if the PSN is not the expected one. */
 bool roce_fills_gap_later(const struct roce_qp *qp, const struct roce_pkt *pkt);
 
 /*
- * Is this a request that the QP would take in its turn, but one before it is missing? The engine
- * will want it again; a caller that keeps it and brings it when roce_expected_psn() has come to it
- * saves that.  Nothing proves that the peer has sent it (core/rx/reorder.h).
+ * Would the QP accept this request if no earlier one were missing? The peer must send it again,
+ * unless the caller keeps it and passes it in when roce_expected_psn() has reached it.  Nothing
+ * proves that the peer has sent it (core/rx/reorder.h).
  */
 static inline bool roce_out_of_order(const struct roce_qp *qp, const struct roce_pkt *pkt)
 {
@@ -158,7 +158,7 @@ static inline bool roce_out_of_order(const struct roce_qp *qp, const struct roce
 	       roce_is_request(roce_opcode_info(pkt->bth.opcode)) && roce_fills_gap_later(qp, pkt);
 }
 
-/* More is kept, behind another gap: the peer is to send what is missing there. */
+/* The caller keeps packets after another gap: requests the missing ones from the peer. */
 void roce_nak_again(struct roce_qp *qp);
 
 static inline uint32_t roce_expected_psn(const struct roce_qp *qp)
@@ -178,7 +178,7 @@ static inline uint32_t roce_oldest_unacked(const struct roce_qp *qp)
 	return qp->comp.una;
 }
 
-/* Does it take room on its path: more than one packet at a time, or would it? */
+/* Does it have, or would it have, more than one packet at a time on its path? */
 static inline bool roce_takes_room(const struct roce_qp *qp)
 {
 	uint32_t n = roce_in_flight(qp);
@@ -186,13 +186,13 @@ static inline bool roce_takes_room(const struct roce_qp *qp)
 	return n > 1 || (n && qp->req.index != qp->wq->sq.head);
 }
 
-/* As seen of late; 0: not known. */
+/* Measured recently; 0: not known. */
 static inline uint64_t roce_round_trip(const struct roce_qp *qp)
 {
 	return qp->cc.rtt;
 }
 
-/* A FLUSH that was under way has ended: the one with this PSN, if it is still waited for. */
+/* The FLUSH with this PSN has ended; ignored if the QP no longer waits for it. */
 void roce_flushed(struct roce_qp *qp, uint32_t psn, enum reason why);
 
 /* Has COMM_EST been raised, by this engine or by another one for it? */
@@ -237,7 +237,7 @@ static inline bool roce_owes_ack(const struct roce_qp *qp)
 	return qp->resp.ack.pending;
 }
 
-/* False: roce_output() has nothing to say, and need not be asked. */
+/* False: roce_output() has nothing to send, and need not be called. */
 static inline bool roce_has_output(const struct roce_qp *qp)
 {
 	return roce_owes_ack(qp) || !roce_owes_ack_only(qp);
@@ -248,7 +248,7 @@ static inline const struct send_wqe *roce_output_pull(const struct roce_qp *qp)
 	return qp->out_pull;
 }
 
-/* The time at which roce_timeout() wants to be called; VRB_NEVER if none. */
+/* When to call roce_timeout(); VRB_NEVER: not needed. */
 uint64_t roce_next_timeout(const struct roce_qp *qp);
 void roce_timeout(struct roce_qp *qp, uint64_t now);
 
@@ -264,8 +264,8 @@ uint64_t roce_reply_due(const struct roce_qp *qp);
 void roce_defer_timeout(struct roce_qp *qp, uint64_t now);
 
 /*
- * Something outside moved the QP's work along (a receive was posted while an RNR was pending, a
- * credit appeared): look again.
+ * An outside event lets the QP continue (a receive was posted while an RNR was pending, a credit
+ * appeared): checks again.
  */
 void roce_recv_posted(struct roce_qp *qp);
 
@@ -283,8 +283,9 @@ void roce_qp_fail(struct roce_qp *qp, enum ibv_wc_status status, enum reason why
 void roce_raw_failed(struct roce_qp *qp, struct wq_cqe *cqe, enum reason why);
 
 /*
- * Payload and frames that core moves by itself: bytes of one-sided requests in the peer's memory,
- * a raw packet QP's frames received, and those dropped; no_recv: for want of a receive.
+ * Counts payload and frames that core moves by itself: bytes of one-sided requests in the peer's
+ * memory, a raw packet QP's received frames, and those dropped; no_recv: because no receive was
+ * posted.
  */
 static inline void roce_count_onesided(struct roce_qp *qp, uint64_t sent, uint64_t rcvd)
 {

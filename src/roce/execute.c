@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a request packet does, once the responder has found nothing against it: the payload goes
- * into its receive or into memory, an atomic is done, a READ takes a resource from which it is
- * answered.
+ * The effect of a request packet that the responder has accepted: the payload goes into its receive
+ * or into memory, an atomic is executed, a READ takes a resource from which it is answered.
  */
 #include <string.h>
 
@@ -80,7 +79,7 @@ static enum reason execute_a19(struct roce_qp *qp, const struct roce_pkt *pkt,
 }
 
 /*
- * READ, atomic, FLUSH and ATOMIC WRITE: done now but for the READ's data, which is read when its
+ * READ, atomic, FLUSH and ATOMIC WRITE: executed now, except that a READ's data is read when its
  * answer is built.
  */
 static enum reason execute_answered(struct roce_qp *qp, const struct roce_pkt *pkt,

@@ -10,19 +10,19 @@
 #include "util/compiler.h"
 
 enum fault_class {
-	CLASS_LOCAL,      /* A: the responder cannot do what it should */
+	CLASS_LOCAL,      /* A: the responder cannot execute the request */
 	CLASS_RECV_LOCAL, /* A: the receive's own memory failed its check */
-	/* C: message longer than the receive; D of a datagram, or any sender could stop a UD QP */
+	/* C: message longer than the receive; D for UD, or any sender could stop the QP */
 	CLASS_RECV_SMALL,
 	CLASS_REQUEST,    /* C: invalid request */
 	/* C: remote access violation; a receive held is a WRITE's with immediate data */
 	CLASS_ACCESS,
-	CLASS_INVALIDATE, /* J: the message is there, its invalidation failed */
+	CLASS_INVALIDATE, /* J: the message has arrived, its invalidation failed */
 };
 
 /*
  * One row per class: NAK code, receive status, event, and the action for RC, UC and UD.
- * An event stands for a completion: it is raised when the fault hit no receive.
+ * The event replaces a completion: it is raised if no receive was held.
  */
 static const struct roce_fault classes[] = {
 	[CLASS_LOCAL] = { ROCE_NAK_REMOTE_OPERATIONAL_ERROR,

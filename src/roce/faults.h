@@ -29,7 +29,7 @@ enum roce_fault_action {
 	ROCE_FAULT_NAK,
 	/* Class J: the same, but the message has arrived, and is acknowledged. */
 	ROCE_FAULT_ACK,
-	/* The same of a service that has no NAK. */
+	/* The same for a service without NAKs. */
 	ROCE_FAULT_COMPLETE,
 	/* Class D or E: the message is dropped, its receive serves the next one. */
 	ROCE_FAULT_DROP,
@@ -43,7 +43,7 @@ struct roce_fault {
 };
 
 /*
- * The responder's row for a reason; one that it does not know is a local fault of the responder.
+ * The responder's row for a reason; an unknown one is a local fault of the responder.
  * Never NULL.
  */
 const struct roce_fault *roce_fault(enum reason why);

@@ -23,14 +23,14 @@ uint32_t roce_icrc(const struct net_path *path, uint16_t ip_id, const uint8_t *d
 enum roce_icrc_verdict {
 	ROCE_ICRC_GOOD,
 	ROCE_ICRC_BAD,
-	/* IPv4 with unknown identification: the CRC fits one of the 65,536, 16 of 32 bits proven */
+	/* IPv4 with unknown identification: the CRC matches one of 65,536; proves 16 of 32 bits */
 	ROCE_ICRC_GOOD_FOR_SOME_ID,
 };
 
 /*
  * Checks a received packet: data/len include the trailing ICRC; len >= 16.  With id_known the
- * identification ip_id is used; without it ip_id is a guess, and where it is wrong the
- * identification is solved for.
+ * identification ip_id is used; without it ip_id is a guess, and if that is wrong the
+ * identification is computed from the CRC.
  */
 enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_known, uint16_t ip_id,
 				       const uint8_t *data, size_t len);

@@ -32,8 +32,8 @@ static enum message_op op_of(const struct send_wqe *w)
 }
 
 /*
- * Could the QP send any request as a message now? A message carries no P_Key and no MigReq. Answers
- * that are owed leave first, as packets.
+ * Could the QP send any request as a message now? A message carries no P_Key and no MigReq. Pending
+ * answers leave first, as packets.
  */
 static bool sends_messages(const struct roce_qp *qp)
 {

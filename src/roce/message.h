@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that travel as messages within the host instead of as packets (docs/MESSAGES.md). What
- * is not plain is declined here, before anything has changed, and roce_output() builds its packet.
+ * Requests that travel as messages within the host instead of as packets (docs/MESSAGES.md). All
+ * but the plainest are declined here, before anything has changed; roce_output() builds their
+ * packets.
  */
 #ifndef VRB_ROCE_MESSAGE_H
 #define VRB_ROCE_MESSAGE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Path migration, IBTA vol 1, 17.2: to the alternate path when the peer has gone there, when the
- * program asks, or when the primary one has failed.
+ * Path migration, IBTA vol 1, 17.2: to the alternate path when the peer has moved there, when the
+ * program requests it, or when the primary one has failed.
  */
 #include "roce/parts.h"
 #include "roce/retry.h"
@@ -35,9 +35,9 @@ bool roce_migrate(struct roce_qp *qp)
 }
 
 /*
- * Follows the peer's MigReq: clear, it is ready for a migration, which arms one that is wanted
- * here; set, on an armed QP, it has migrated.  A request to migrate to a path other than the
- * alternate one is refused and reported once: it comes with every packet.
+ * Follows the peer's MigReq.  Clear: the peer is ready for a migration, and a QP in REARM becomes
+ * ARMED.  Set, on an armed QP: the peer has migrated.  A migration to a path other than the
+ * alternate one is refused and reported once, though every packet requests it.
  */
 void roce_follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt)
 {

@@ -2,7 +2,7 @@
 /*
  * What is known about each BTH opcode, derived from the table in opcode.def.
  *
- * All code asks the table; none takes opcode bits apart or sums header lengths.
+ * All code uses the table; none takes opcode bits apart or sums header lengths.
  */
 #ifndef VRB_ROCE_OPCODE_H
 #define VRB_ROCE_OPCODE_H
@@ -29,7 +29,7 @@ enum roce_service {
 	ROCE_SERVICE_MASK = 0xe0,
 };
 
-/* What a packet is about, whatever its service and place in the message. */
+/* The kind of a packet, independent of its service and place in the message. */
 enum roce_kind {
 	ROCE_KIND_NONE,		/* unknown opcode */
 	ROCE_KIND_SEND,
@@ -138,7 +138,7 @@ static inline bool roce_is_response(const struct roce_opcode_info *op)
 	return op->direction == ROCE_DIRECTION_RESPONSE;
 }
 
-/* A request of which the program at this end sees no completion: it may be watching its memory. */
+/* A request without a completion at this end, where the program may be watching its memory. */
 static inline bool roce_is_one_sided(const struct roce_opcode_info *op)
 {
 	return roce_is_request(op) && op->kind != ROCE_KIND_SEND && !op->takes_recv;
@@ -153,8 +153,8 @@ bool roce_opcode_accepted(const struct roce_opcode_info *op, enum ibv_qp_type ty
 /*
  * The BTH opcode of one request packet of a work request (enum ibv_wr_opcode, FLUSH and ATOMIC
  * WRITE included) that is the first and/or the last of its message; immediate and invalidate follow
- * from the work request.  -1 if that request does not exist on that type of QP, or needs more than
- * one packet where it must not.
+ * from the work request.  -1 if that type of QP has no such request, or if the request needs more
+ * than one packet but must not.
  */
 int roce_request_opcode(enum ibv_qp_type type, uint32_t wr_opcode, bool first, bool last);
 

@@ -9,13 +9,13 @@ enum {
 	HEADERS = 20,		/* of a packet, about */
 };
 
-/* Nanoseconds that bytes take; 2^32 bytes at 1 kbit/s still fit. */
+/* Nanoseconds that `bytes` take; 2^32 bytes at 1 kbit/s do not overflow. */
 static uint64_t duration(uint32_t kbps, uint64_t bytes)
 {
 	return bytes * 8 * 1000000 / kbps;
 }
 
-/* The program's limit, and what congestion makes of it; 0: none. */
+/* The smaller of the program's limit and that of congestion; 0: none. */
 static uint32_t rate(const struct roce_qp *qp)
 {
 	uint32_t own = qp->wq->rate_kbps, cnp = qp->pace.dcqcn.kbps;
@@ -62,7 +62,7 @@ void roce_pace_notified(struct roce_qp *qp, uint64_t now)
 }
 
 /*
- * How long the requester takes for a packet, by how often it asks; pauses of its own do not count.
+ * Measures the requester's time for a packet by how often it requests; its pauses do not count.
  */
 void roce_pace_read(struct roce_qp *qp, uint32_t packets, uint64_t now)
 {
@@ -84,7 +84,7 @@ void roce_pace_spread_answers(struct roce_qp *qp, bool lost)
 
 	a->spread = TUNE_PACE_SPREAD;
 	if (lost)
-		a->asked = 0;	/* the time that the repair takes says nothing */
+		a->asked = 0;	/* the time of a repair must not be measured */
 }
 
 bool roce_pace_answer_allows(struct roce_qp *qp, uint64_t now)
@@ -98,7 +98,7 @@ bool roce_pace_answer_allows(struct roce_qp *qp, uint64_t now)
 	return false;
 }
 
-/* A little faster than the requester takes them, for the path may have become free. */
+/* A little faster than the requester takes them, because the path may have become free. */
 void roce_pace_answered(struct roce_qp *qp, uint64_t now)
 {
 	struct roce_answer_pace *a = &qp->pace.answers;

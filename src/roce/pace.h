@@ -4,10 +4,10 @@
  * time.  Each packet moves it by the time that the packet takes at the QP's rate; a packet may
  * leave when it lies no further ahead than a burst takes.
  *
- * READ responses are the requester's responsibility: its window limits what it asks for.  But it
- * asks for long stretches, and a path that is congested needs them spread.  So for some READs after
- * a sign of congestion (a CNP, or a request that is repeated) their answers leave about as fast as
- * the requester has been seen to take them.
+ * READ responses are the requester's responsibility: its window limits what it requests.  But it
+ * requests many at a time, and a congested path needs them spread.  So for some READs after a sign
+ * of congestion (a CNP, or a repeated request) their answers leave about as fast as the requester
+ * has taken them before.
  */
 #ifndef VRB_ROCE_PACE_H
 #define VRB_ROCE_PACE_H
@@ -47,8 +47,7 @@ static inline void roce_pace_sent(struct roce_qp *qp, size_t len, uint64_t now)
 void roce_pace_notified(struct roce_qp *qp, uint64_t now);
 
 /*
- * A new READ of so many packets; a sign of congestion; and the same as above for an answer to a
- * READ.
+ * A new READ of `packets`; a sign of congestion; and the same as above for an answer to a READ.
  */
 void roce_pace_read(struct roce_qp *qp, uint32_t packets, uint64_t now);
 void roce_pace_spread_answers(struct roce_qp *qp, bool lost);

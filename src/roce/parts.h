@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the parts of the engine call of each other; the diagram is in state.h. */
+/* The calls between the parts of the engine; the diagram is in state.h. */
 #ifndef VRB_ROCE_PARTS_H
 #define VRB_ROCE_PARTS_H
 
@@ -34,7 +34,7 @@ static inline void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, 
 }
 
 /*
- * A packet is put into a buffer in three moves: headers for a payload of len bytes, the payload by
+ * A packet is put into a buffer in three steps: headers for a payload of len bytes, the payload by
  * the caller at the returned offset, then the pad.  roce_put_pad() returns the length of the packet
  * and counts it as sent.
  */
@@ -61,15 +61,15 @@ void roce_complete_send(struct roce_qp *qp);
 /* qp_lifecycle.c */
 
 /*
- * The QP dies: the oldest send request gets status (unless that is a flush), everything else is
+ * The QP fails: the oldest send request gets status (unless that is a flush), everything else is
  * flushed, a receive held included.
  */
 void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
 
-/* What was posted to a dead QP since. */
+/* Flushes what was posted to a failed QP since. */
 void roce_flush_queues(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
 
-/* A send request failed locally: the QP dies, or for UC and UD its send queue stops (SQE). */
+/* A send request failed locally: the QP fails, or for UC and UD its send queue stops (SQE). */
 void roce_send_error(struct roce_qp *qp, enum reason why);
 
 /* SQD: raises SQ_DRAINED once everything begun is done. */
@@ -84,13 +84,13 @@ static inline void roce_check_drained(struct roce_qp *qp)
 /* migrate.c */
 
 /*
- * The primary path failed: goes over to the alternate one if that is armed. False: there is none.
+ * The primary path failed: moves to the alternate one if that is armed. False: it is not.
  */
 bool roce_migrate(struct roce_qp *qp);
 
 void roce_follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt);
 
-/* check.c: the truths of state.h. */
+/* check.c: the invariants of state.h. */
 #ifdef NDEBUG
 static inline void roce_check(const struct roce_qp *qp)
 {
@@ -105,9 +105,8 @@ void roce_requester_seek(struct roce_qp *qp, uint32_t psn); /* una .. high */
 void roce_requester_rewind(struct roce_qp *qp);
 
 /*
- * The peer awaits the packet at una.  If that one left its payload behind, it could not be fetched:
- * the request and all behind it begin anew, as packets and with the PSNs that those need.  False:
- * it did not.
+ * The peer awaits the packet at una.  If its payload was to be pulled, that has failed: the request
+ * and all later ones begin again, as packets and with the PSNs that those need.  False: it was not.
  */
 bool roce_requester_take_back(struct roce_qp *qp);
 
@@ -115,23 +114,23 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 
 /*
  * The request at sq.next if it may begin now, is a SEND of one packet, and nothing before it is to
- * be sent again; NULL otherwise. Only its notes are taken. roce_requester_sent_plain() says that it
- * has left as a message, which asks for an ACK.
+ * be retransmitted; NULL otherwise. It gets its PSN and sequence number only. Call
+ * roce_requester_sent_plain() when it has left as a message, which requests an ACK.
  */
 struct send_wqe *roce_requester_plain(struct roce_qp *qp, uint64_t now);
 void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w, uint64_t now);
 bool roce_is_local_op(const struct send_wqe *w);
 
-/* Would the next request be run in the memory of the peer, without a packet? */
+/* Would the next request access the peer's memory directly, without a packet? */
 bool roce_requester_runs_direct(const struct roce_qp *qp);
 
 /*
- * selective_retx.c: a NAK asks for the oldest packet.  It goes again by itself, or all that was
- * sent from there on.
+ * selective_retx.c: a NAK requests the oldest packet.  It is retransmitted alone, or all packets
+ * from there on are.
  */
 void roce_selective_retx_begin(struct roce_qp *qp);
 
-/* Goes this packet again anyway, or has it? */
+/* Will this packet be retransmitted anyway, or has it been? */
 bool roce_selective_retx_covers(const struct roce_qp *qp, uint32_t psn);
 bool roce_selective_retx_left(struct roce_qp *qp);
 
@@ -142,7 +141,7 @@ static inline bool roce_selective_retx_due(struct roce_qp *qp)
 
 size_t roce_selective_retx_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 
-/* The oldest packets were acknowledged: was the repair enough? */
+/* The oldest packets were acknowledged: decides whether the repair was enough. */
 void roce_selective_retx_judge(struct roce_qp *qp);
 
 static inline void roce_selective_retx_acked(struct roce_qp *qp)
@@ -157,7 +156,7 @@ enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset,
 enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
 			 uint64_t offset, const void *src, uint32_t len, enum mem_access access);
 
-/* What the receive wants of a packet of its message, of which `received` bytes came before. */
+/* Copies a packet to the receive of its message, of which `received` bytes came before. */
 enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t received,
 			 const struct roce_pkt *pkt);
 enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum mem_access access);
@@ -166,10 +165,10 @@ enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum me
 void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now);
 
-/* Local operations, and a halted request, whose turn has come. */
+/* Executes local operations, and fails a halted request, in their turn. */
 void roce_completer_settle(struct roce_qp *qp);
 
-/* The name of a step, for tests: last_step tells how far the last packet came. */
+/* The name of a step, for tests: last_step says how far the last packet came. */
 const char *roce_comp_step_name(unsigned int step);
 
 /* responder.c */
@@ -177,7 +176,7 @@ void roce_responder_start(struct roce_qp *qp);
 void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now);
 
-/* Says, once per gap, that the packet at epsn is missing. */
+/* Sends a NAK for the missing packet at epsn, once per gap. */
 void roce_responder_nak_gap(struct roce_qp *qp);
 
 /* The receive held serves the next message. */
@@ -197,13 +196,13 @@ enum reason roce_execute(struct roce_qp *qp, const struct roce_pkt *pkt,
 
 /* response.c */
 
-/* By a response of its own instead of an ACK. */
+/* Is it answered by a response of its own instead of an ACK? */
 static inline bool roce_is_answered(const struct roce_opcode_info *op)
 {
 	return op->kind != ROCE_KIND_SEND && op->kind != ROCE_KIND_WRITE;
 }
 
-/* To a duplicate request.  False: there is nothing to say to it any more. */
+/* Answers a duplicate request.  False: it has no answer any more. */
 bool roce_response_again(struct roce_qp *qp, const struct roce_pkt *pkt,
 			 const struct roce_opcode_info *op);
 size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
@@ -218,7 +217,7 @@ void roce_uc_sent(struct roce_qp *qp);
 
 /* ud.c */
 
-/* False: it is not for this QP, by its Q_Key or length. */
+/* False: Q_Key or length show that it is not for this QP. */
 bool roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		   const struct roce_opcode_info *op);
 size_t roce_ud_output(struct roce_qp *qp, uint8_t *buf);

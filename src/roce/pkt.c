@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Headers between bytes and struct roce_pkt.  All lengths of a received packet are validated here
- * and nowhere else; behind roce_decode() a packet is known to hold what its opcode says.
+ * Converts headers between bytes and struct roce_pkt.  All lengths of a received packet are
+ * validated here and nowhere else; after roce_decode() a packet contains what its opcode requires.
  */
 #include "roce/pkt.h"
 

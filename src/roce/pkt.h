@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A RoCE packet in host order: what decoding yields and encoding takes.  No other code touches
- * header bytes. "The packet" is everything behind the UDP header: BTH, extended headers, payload,
+ * header bytes.  "The packet" is everything after the UDP header: BTH, extended headers, payload,
  * pad, ICRC.
  */
 #ifndef VRB_ROCE_PKT_H
@@ -40,8 +40,8 @@ struct roce_bth {
 struct wq_pull;
 
 /*
- * An ACK that travels beside a request of its QP instead of in front of it: the part that the
- * request does not carry.  Only lanes carry one, not the network (docs/SHM.md).
+ * An ACK that travels with a request of its QP instead of before it: the part that the request
+ * does not carry.  Only lanes carry one, not the network (docs/SHM.md).
  */
 struct roce_piggyback_ack {
 	bool allowed;		/* roce_output_with(): by the caller */
@@ -107,7 +107,7 @@ enum roce_drop {
  */
 enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len);
 
-/* The destination QP number of a packet that was built here or decoded before: its BTH is whole. */
+/* The destination QP number of a packet that was built or decoded here: its BTH is complete. */
 uint32_t roce_dest_qpn(const uint8_t *packet);
 
 /*

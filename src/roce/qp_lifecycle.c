@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of a QP: what it begins with in each state, how it drains, and its death: everything
- * posted is flushed, once, and what it owed its peer is dropped but for a last NAK (`dying`).
+ * The life of a QP: what it begins with in each state, how it drains, and the error state: all
+ * posted requests are flushed, once, and everything due to the peer is dropped except a last NAK
+ * (`dying`).
  */
 #include "roce/faults.h"
 #include "roce/pace.h"

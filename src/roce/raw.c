@@ -8,7 +8,7 @@
 #include "roce/parts.h"
 #include "util/compiler.h"
 
-/* Requests that may be asked for; a drain ends with the one that has begun. */
+/* How many requests core may take; a drain ends with the one that has begun. */
 static uint32_t allowed(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The responder's READ and atomic resources: what was asked, so that it can be answered packet by
- * packet, and answered again when the requester asks again (IBTA vol 1, 9.4.4 and 9.7.5).
+ * The responder's READ and atomic resources: the requests, so that they can be answered packet by
+ * packet, and again if the requester repeats them (IBTA vol 1, 9.4.4 and 9.7.5).
  *
- * A ring of max_dest_rd_atomic slots.  A new request takes the oldest slot: a lawful requester has
- * no more requests open than there are slots, so the oldest is answered and will not be asked for
- * again.
+ * A ring of max_dest_rd_atomic slots.  A new request takes the oldest slot: a correct requester has
+ * no more requests open than there are slots, so the oldest is answered and will not be repeated.
  */
 #ifndef VRB_ROCE_RD_ATOMIC_H
 #define VRB_ROCE_RD_ATOMIC_H
@@ -16,7 +15,7 @@
 #include "roce/engine.h"
 #include "util/compiler.h"
 
-/* By the answer that is due. */
+/* The kind of answer that is due. */
 enum roce_rd_kind {
 	ROCE_RD_FREE,
 	ROCE_RD_READ,   /* READ RESPONSE packets with data */
@@ -24,7 +23,7 @@ enum roce_rd_kind {
 	ROCE_RD_EMPTY,  /* FLUSH, ATOMIC WRITE: an empty READ RESPONSE (Annex A19) */
 };
 
-/* Slots in use by this QP; 0 = READ and atomics are refused. */
+/* Slots that this QP uses; 0: READs and atomics are refused. */
 uint32_t roce_rd_slots(const struct roce_qp *qp);
 
 void roce_rd_reset(struct roce_qp *qp);
@@ -42,17 +41,17 @@ bool roce_rd_available(const struct roce_qp *qp);
 struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t packets);
 
 /*
- * The slot whose PSNs include psn, or NULL.  What lies half of all PSNs behind is not old any more,
- * but to come (psn.h): it has no slot.
+ * The slot whose PSNs include psn, or NULL.  A PSN more than half of all PSNs behind counts as a
+ * future one (psn.h) and has no slot.
  */
 struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn);
 
-/* Has the first answer not left that bears this PSN? */
+/* Has the first answer with this PSN not left yet? */
 bool roce_rd_to_come(const struct roce_rd_atomic *rd, uint32_t psn);
 
 /*
- * Answers psn .. psn + packets - 1 of the slot again, up to byte `end` of a READ; a first answer
- * that is not complete is kept to its own end.
+ * Answers psn .. psn + packets - 1 of the slot again, up to byte `end` of a READ; an incomplete
+ * first answer continues to its own end.
  */
 void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn, uint32_t packets,
 		    uint32_t end);

@@ -29,8 +29,8 @@ static bool may_go_unanswered(struct roce_qp *qp, const struct send_wqe *w, uint
 }
 
 /*
- * An ACK is asked for at the end of a message, when the window is full, when credits have run out,
- * and every now and then in a long message so that the window keeps moving.
+ * An ACK is requested at the end of a message, when the window is full, when credits have run out,
+ * and now and then in a long message so that the window keeps moving.
  */
 static bool wants_ack(struct roce_qp *qp, const struct send_wqe *w, bool last, uint32_t psns)
 {
@@ -42,7 +42,7 @@ static bool wants_ack(struct roce_qp *qp, const struct send_wqe *w, bool last, u
 	return true;
 }
 
-/* The RETH of a READ names the piece, that of everything else the message. */
+/* The RETH of a READ describes the piece, every other one the message. */
 static void fill_reth(const struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
 		      uint32_t offset)
 {
@@ -96,7 +96,7 @@ static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct ro
 		fill_reth(qp, w, pkt, offset);
 }
 
-/* Headers only; the caller of roce_output() adds where the payload lies. */
+/* Headers only; the caller of roce_output() adds the location of the payload. */
 static size_t build_pull(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
 			 uint8_t *buf)
 {

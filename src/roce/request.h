@@ -14,7 +14,7 @@
 #include "roce/psn.h"
 #include "roce/retry.h"
 
-/* Done by a response, not by an ACK. */
+/* A response completes it, not an ACK. */
 static inline bool roce_wants_response(const struct send_wqe *w)
 {
 	switch (w->opcode) {
@@ -42,7 +42,7 @@ static inline uint32_t roce_message_psns(const struct roce_qp *qp, const struct 
 	return roce_is_read(w) || !roce_wants_response(w) ? psn_packets(w->length, qp->wq->mtu) : 1;
 }
 
-/* Answers that one READ request asks for at most. */
+/* The most answers that one READ request may have. */
 static inline uint32_t roce_piece_packets(const struct roce_qp *qp)
 {
 	return roce_window_limit(qp) / 2;
@@ -54,7 +54,7 @@ static inline uint32_t roce_piece_packets(const struct roce_qp *qp)
  */
 uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset);
 
-/* The QP's part of its window, for packets like those of w. */
+/* The QP's share of the window, for packets like those of w. */
 static inline uint32_t roce_window_for(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	const struct wq_qp *wq = qp->wq;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The requester of RC, XRC and UC: which request packet is next, and whether it may leave (IBTA vol
- * 1,
- * 9.7.7 and 9.8.2).  request.c builds it.
+ * The requester of RC, XRC and UC: which request packet is next, and whether it may leave (IBTA
+ * vol 1, 9.7.7 and 9.8.2).  request.c builds it.
  *
  *	 next WQE ---> may it begin? ---> note its PSNs ---> build packet ---> advance ---> next WQE
  *	                    |  no                               |  SGE fails
@@ -11,11 +10,11 @@
  *	               responder or timer               are done, then the QP fails
  *
  * A retry only moves req.psn and req.index back; the packets are then built again from the same
- * WQEs.  A NAK first has the one packet sent again that it asks for.
+ * WQEs.  A NAK first retransmits only the packet that it requests.
  *
- * A READ of more than half a full window is asked for in pieces of that size, each an RDMA READ
- * request to the responder: the answers to a request cannot be stopped once it is out, so this is
- * what bounds them.  A piece is one of the max_rd_atomic requests and one SSN.  Retries never ask
+ * A READ of more than half a full window is requested in pieces of that size, each an RDMA READ
+ * request to the responder: the answers to a request cannot be stopped once it has left, so this
+ * bounds them.  A piece is one of the max_rd_atomic requests and one SSN.  Retries never request
  * across the border of two pieces.
  */
 #include "roce/acknak.h"
@@ -32,8 +31,8 @@ enum {
 };
 
 /*
- * What a work request is on the wire; kind NONE for what is not. One packet stands for all: they
- * differ by place only.
+ * The opcode of a work request on the wire; kind NONE if it has none. One packet stands for all:
+ * they differ in their position only.
  */
 static const struct roce_opcode_info *op_of(const struct roce_qp *qp, const struct send_wqe *w)
 {
@@ -74,8 +73,8 @@ void roce_requester_seek(struct roce_qp *qp, uint32_t psn)
 }
 
 /*
- * Back to una: go-back-N, or forward to it when late answers overtook packets that were to be built
- * again.
+ * Moves to una: back for go-back-N, or forward when late answers made the retransmission of earlier
+ * packets unnecessary.
  */
 void roce_requester_rewind(struct roce_qp *qp)
 {
@@ -86,7 +85,7 @@ void roce_requester_rewind(struct roce_qp *qp)
 	qp->req.retx = (struct roce_selective_retx){ 0 };
 }
 
-/* The peer has executed none of them: it takes packets in order, and said which one it awaits. */
+/* The peer has executed none of them: it takes packets in order, and its NAK names the next. */
 bool roce_requester_take_back(struct roce_qp *qp)
 {
 	struct send_queue *sq = &qp->wq->sq;
@@ -101,7 +100,7 @@ bool roce_requester_take_back(struct roce_qp *qp)
 	sq->next = sq->done;
 	roce_requester_rewind(qp);
 	qp->req.goes_back = false;
-	/* which was used: the peer may still refuse it for good */
+	/* that PSN was used: the peer may still send a fatal NAK for it */
 	qp->req.high = psn_add(qp->comp.una, 1);
 	qp->req.ssn = psn_add(oldest->ssn, -1);
 	roce_retry_stop(qp);
@@ -138,8 +137,8 @@ static bool fenced(const struct roce_qp *qp, const struct send_wqe *w)
 }
 
 /*
- * What left while there were fewer active QPs, and asked for no answer, is followed by a packet
- * that does: nothing else would open the window.
+ * Packets that left while fewer QPs were active, and requested no answer, are followed by one that
+ * does: nothing else would open the window.
  */
 static bool window_open(const struct roce_qp *qp, const struct send_wqe *w, uint32_t psns)
 {
@@ -194,7 +193,7 @@ static bool local_op(struct roce_qp *qp, struct send_wqe *w)
 
 	if (fenced(qp, w) || (w->opcode == IBV_WR_LOCAL_INV && sq->done != sq->next))
 		return false;
-	/* One that was taken back behind an older request has been run. */
+	/* One that was moved back with an older request has been executed already. */
 	why = w->flags & WQE_EXECUTED ? REASON_NONE : run_local(qp, w);
 	if (why) {
 		roce_send_error(qp, why);
@@ -210,7 +209,7 @@ static bool local_op(struct roce_qp *qp, struct send_wqe *w)
 	return true;
 }
 
-/* Could the peer's memory be reached without the peer? */
+/* Could the request access the peer's memory directly? */
 static bool may_run_direct(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	if (!qp->wq->direct || w->flags & WQE_BY_PACKET)
@@ -228,7 +227,7 @@ bool roce_requester_runs_direct(const struct roce_qp *qp)
 
 /*
  * One-sided requests at sq.next, run in the peer's memory when everything before them is done.
- * What is refused there goes by packets, and the peer answers it.
+ * One that is refused there goes by packets, and the peer answers it.
  */
 static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
 {
@@ -270,7 +269,7 @@ static bool may_pull(const struct roce_qp *qp, const struct send_wqe *w)
 	       w->opcode != IBV_WR_RDMA_WRITE;
 }
 
-/* PSNs and sequence number of the WQE at sq.next, valid once it is begun. */
+/* Sets PSNs and sequence number of the WQE at sq.next, valid once it is begun. */
 static void take_notes(const struct roce_qp *qp, struct send_wqe *w)
 {
 	uint32_t psns = roce_message_psns(qp, w);
@@ -351,7 +350,7 @@ static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
 		req->index++;
 }
 
-/* Does nothing wait but requests that were never begun, and may they leave? */
+/* Do only requests wait that were never begun, and may they leave? */
 static bool may_go_on(struct roce_qp *qp, uint64_t now)
 {
 	const struct send_queue *sq = &qp->wq->sq;
@@ -387,7 +386,7 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct send_wqe *w;
 	uint32_t offset, psns, psn = qp->req.psn;
-	/* the answer to another could be to the copy before it */
+	/* an answer to any other could be to its earlier copy */
 	bool first = psn == qp->req.high;
 	size_t len;
 

@@ -11,9 +11,9 @@
  *	 |--> GAP	 beyond epsn: one NAK
  *	 '--> DROP
  *
- * The steps up to ACCESS change nothing but that they take a receive; so an RNR NAK or a fault
- * leaves epsn where it was, and EXECUTE (execute.c) is where a packet takes effect, exactly once.
- * What goes back is response.c's.
+ * The steps up to ACCESS change nothing except that they take a receive; so an RNR NAK or a fault
+ * leaves epsn where it was, and a packet takes effect in EXECUTE (execute.c), exactly once.
+ * response.c sends the answers.
  */
 #include "roce/acknak.h"
 #include "roce/const.h"
@@ -60,7 +60,7 @@ const char *roce_resp_step_name(unsigned int step)
 	return step < RESP_STEPS ? step_names[step] : "?";
 }
 
-/* The right that qp_access_flags must grant; SEND needs none. */
+/* The access that qp_access_flags must permit; SEND needs none. */
 static const uint32_t access_flags[] = {
 	[ROCE_KIND_WRITE] = IBV_ACCESS_REMOTE_WRITE,
 	[ROCE_KIND_READ] = IBV_ACCESS_REMOTE_READ,
@@ -114,7 +114,7 @@ void roce_message_dropped(struct roce_qp *qp, enum reason why)
 	qp->wq->ops->dropped(qp->wq, why);
 }
 
-/* What is left of it is no gap. */
+/* The rest of the message is no gap. */
 static void drop_rest(struct roce_qp *qp, enum reason why)
 {
 	roce_responder_drop_message(qp);
@@ -137,8 +137,8 @@ void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
 }
 
 /*
- * The payload could not be fetched: a live peer sends packets instead once it gets the NAK.  What
- * it had sent before, perhaps the same again, is not run (nak_once()).
+ * The payload could not be fetched: a live peer sends packets instead once it gets the NAK.  Its
+ * earlier packets, perhaps the same one again, are not executed (nak_once()).
  */
 static enum resp_step refuse_pull(struct resp_ctx *c)
 {
@@ -187,8 +187,8 @@ static uint32_t needed_access(const struct resp_ctx *c)
 }
 
 /*
- * The operation must be allowed on this QP: else NAK invalid request. That its service has it, the
- * opcode table has said.
+ * The operation must be allowed on this QP: else NAK invalid request. The opcode table has already
+ * shown that the service has it.
  */
 static enum resp_step check_opcode(struct resp_ctx *c)
 {
@@ -214,7 +214,7 @@ static struct recv_wqe *take_receive(struct resp_ctx *c, enum reason *why)
 				  c->op->kind == ROCE_KIND_SEND ? &head : NULL, why);
 }
 
-/* A receive, or a READ/atomic resource. */
+/* Needs a receive, or a READ/atomic resource. */
 static enum resp_step check_resource(struct resp_ctx *c)
 {
 	struct roce_resp *resp = &c->qp->resp;
@@ -294,7 +294,7 @@ static enum resp_step check_length(struct resp_ctx *c)
 	return RESP_ACCESS;
 }
 
-/* IBTA vol 1, 9.7.4: the R_Key of an empty message is not looked at. */
+/* IBTA vol 1, 9.7.4: the R_Key of an empty message is not checked. */
 static enum reason check_range(struct resp_ctx *c, enum mem_access access)
 {
 	struct wq_qp *wq = c->qp->wq;
@@ -323,7 +323,7 @@ static enum resp_step check_access(struct resp_ctx *c)
 	return why ? fault(c, why) : RESP_EXECUTE;
 }
 
-/* The packet takes effect; then epsn moves, and with the last packet of a message MSN. */
+/* The packet takes effect; then epsn advances, and after a message's last packet MSN. */
 static enum resp_step execute(struct resp_ctx *c)
 {
 	struct roce_qp *qp = c->qp;
@@ -371,7 +371,7 @@ static enum resp_step complete(struct resp_ctx *c)
 	return RESP_ACK;
 }
 
-/* The completion just raised may have killed the QP: a CQ overrun. */
+/* The completion just raised may have failed the QP by overrunning the CQ. */
 static enum resp_step acknowledge(struct resp_ctx *c)
 {
 	if (roce_is_reliable(c->qp) && c->pkt->bth.ack_req && !roce_is_answered(c->op) &&
@@ -391,8 +391,8 @@ static enum resp_step duplicate(struct resp_ctx *c)
  * counts.
  *
  * A local peer that gets the NAK resends the message at epsn as packets, if its payload was to be
- * pulled, and renumbers what follows.  So no copy of the old request may be run that is on its way
- * still: the new packets would bear PSNs that are past.
+ * pulled, and renumbers what follows.  So a copy of the old request that is still in flight must
+ * not be executed: the PSNs of the new packets would then be old.
  */
 static bool nak_once(struct roce_qp *qp)
 {
@@ -431,8 +431,8 @@ static enum resp_step rnr(struct resp_ctx *c)
 }
 
 /*
- * What the tables say: a NAK or not, the receive completed in error or an event, the QP dead or
- * only the message. A QP that dies already only corrects its last word.
+ * Acts as the tables say: a NAK or none, the receive completed in error or an event, the QP failed
+ * or only the message dropped. For a QP that is failing already it only replaces the last NAK.
  */
 static void apply_fault(struct roce_qp *qp, enum reason why, uint32_t psn, bool hits_recv)
 {
@@ -496,8 +496,8 @@ static enum resp_step (*const ends[RESP_DONE])(struct resp_ctx *c) = {
 };
 
 /*
- * The steps that may lead on, in a row so that the compiler can join them.  Returns the first that
- * ends the packet.
+ * The steps that may continue, in a row so that the compiler can join them.  Returns the first that
+ * ends the processing of the packet.
  */
 static enum resp_step walk(struct resp_ctx *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the responder sends: the answers that READ and atomic resources owe, oldest first, then the
- * pending ACK or NAK; and its answer to a duplicate request.
+ * What the responder sends: the pending answers of READ and atomic resources, oldest first, then
+ * the pending ACK or NAK; and its answer to a duplicate request.
  */
 #include "roce/acknak.h"
 #include "roce/faults.h"
@@ -23,9 +23,9 @@ static uint8_t answer_opcode(const struct roce_qp *qp, const struct roce_rd_atom
 }
 
 /*
- * A replay whose memory has gone since.  The request may be a ghost that the network delayed or
- * copied, long answered and forgotten by the requester, so it must not end the connection; a
- * requester that still waits learns of it by the NAK, one that does not discards that.
+ * A replay whose memory is no longer registered.  The request may be a ghost, which the network
+ * delayed or copied long after its answer, so it must not end the connection: a requester that
+ * still waits fails by the NAK, any other discards it.
  */
 static void replay_fault(struct roce_qp *qp, struct roce_rd_atomic *rd, enum reason why)
 {
@@ -38,7 +38,7 @@ static void replay_fault(struct roce_qp *qp, struct roce_rd_atomic *rd, enum rea
 		roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, roce_fault(why)->nak), psn);
 }
 
-/* The next answer of a resource; 0 when its memory has gone, which is a NAK in its place. */
+/* The next answer of a resource; 0, and a NAK instead, if its memory is no longer registered. */
 static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf)
 {
 	uint64_t skip = (uint64_t)psn_add(rd->next_psn, 0 - rd->first_psn) * qp->wq->mtu;
@@ -108,10 +108,7 @@ size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	return roce_ack_due(qp) ? ack(qp, buf) : 0;
 }
 
-/*
- * A READ that was asked for before, or the rest of one: same key, and the same bytes at the same
- * PSNs.
- */
+/* Is it a READ repeated, or the rest of one: same key, and the same bytes at the same PSNs? */
 static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *rd,
 			 const struct roce_pkt *pkt)
 {
@@ -124,8 +121,8 @@ static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *
 
 /*
  * IBTA vol 1, 9.7.5: duplicate SENDs and WRITEs are acknowledged with the newest PSN and not
- * executed; READs and atomics are answered from their resource.  One that has no resource any more
- * is dropped.
+ * executed; READs and atomics are answered from their resource, or dropped if they have none any
+ * more.
  *
  * The newest PSN of a SEND or WRITE: a READ or atomic behind them is acknowledged by its own answer
  * only.  Soft RoCE takes an ACK of that PSN for the answer, and completes with what was in memory.

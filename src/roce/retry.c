@@ -21,7 +21,7 @@
 
 enum {
 	PROBES_MAX = 20
-}; /* that still count: a millisecond, doubled so often, is longer than any timeout */
+}; /* the most that count: a millisecond doubled so often is longer than any timeout */
 
 /* Why the QP fails when a cause has used up its retries. */
 static const enum reason exhausted[ROCE_RETRY_CAUSES] = {
@@ -109,7 +109,7 @@ static void start_timers(struct roce_qp *qp, uint64_t now)
 	restart_probe_timer(qp, now);
 }
 
-/* A packet left that wants an answer. */
+/* A packet that requests an answer has left. */
 void roce_retry_sent(struct roce_qp *qp, uint64_t now)
 {
 	if (qp->retry.ack_deadline == VRB_NEVER)
@@ -148,7 +148,7 @@ static void send_again(struct roce_qp *qp, enum roce_retry_cause cause)
 		roce_requester_rewind(qp);
 }
 
-/* The QP may be dead already, of a completion that overran its CQ; the same below. */
+/* The QP may have failed already, by a completion that overran its CQ; the same below. */
 void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 {
 	if (qp->flushed)
@@ -187,9 +187,9 @@ void roce_burst_reset(struct roce_qp *qp)
 }
 
 /*
- * The end of what was sent may be lost, and then no later packet tells the peer of it; or its ACK
- * or NAK is, or what went again after the one NAK that a gap gets.  The oldest packet, sent once
- * more, makes it say where it is.  The ack timeout goes on to run, and no retry is used up.
+ * The last packets may be lost, and no later one shows the peer the gap; or their ACK or NAK is
+ * lost, or what was retransmitted after the one NAK of a gap.  The oldest packet, sent once more,
+ * makes the peer report its PSN.  The ack timeout continues, and no retry is used up.
  */
 static void probe(struct roce_qp *qp, uint64_t now)
 {

@@ -18,9 +18,9 @@
 
 /* Why packets are sent again. */
 enum roce_retry_cause {
-	ROCE_RETRY_TIMEOUT, /* nothing came within the local ack timeout */
+	ROCE_RETRY_TIMEOUT, /* no answer within the local ack timeout */
 	ROCE_RETRY_NAK,     /* NAK PSN sequence error */
-	ROCE_RETRY_GAP,     /* something behind a missing answer: an implied NAK */
+	ROCE_RETRY_GAP,     /* an answer after a missing one: an implied NAK */
 	ROCE_RETRY_CAUSES
 };
 

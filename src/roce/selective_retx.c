@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a sequence NAK asks for, sent again by itself: a run of packets, [from, end).
+ * Retransmits only what a sequence NAK requests: a run of packets, [from, end).
  *
  *	NAK of p			run p, of one packet
  *	NAK of the run's end		the gap is longer: the next run is four times as long
  *	NAK of another packet		another gap: one packet again
- *	NAK of what is in the run	said before that arrived
- *	NAK of p again, or a run
- *	that cannot be			go-back-N
- *	ACK of the first run alone	the peer keeps nothing that lies behind a gap: go-back-N,
- *					from now on; unless it
- *					once did, for then the NAK that comes before that ACK was
- *					lost
- *	ACK of more			repaired, and the peer keeps what lies behind a gap
+ *	NAK of what is in the run	sent before the run arrived: ignored
+ *	NAK of p again, or an
+ *	impossible run			go-back-N
+ *	ACK of the first run alone	the peer keeps nothing after a gap: go-back-N from now on;
+ *					but if it has kept packets before, the NAK before this ACK
+ *					was lost
+ *	ACK of more			repaired, and the peer keeps packets after a gap
  *
- * What is lost of a run is found by a probe (retry.c): a gap gets one NAK.
+ * A probe (retry.c) finds lost packets of a run, since a gap gets one NAK.
  */
 #include "roce/parts.h"
 #include "roce/psn.h"
@@ -31,8 +30,8 @@ static uint32_t length(const struct roce_selective_retx *r)
 }
 
 /*
- * How many of n packets from the requester's place on are not done by a response: those answers
- * have PSNs of their own.
+ * How many of the n packets from req.psn on are not completed by a response: answers have PSNs of
+ * their own.
  */
 static uint32_t without_response(const struct roce_qp *qp, uint32_t n)
 {
@@ -88,7 +87,7 @@ bool roce_selective_retx_left(struct roce_qp *qp)
 	return r->next != r->end;
 }
 
-/* It asks for an ACK, and the requester's place stays. */
+/* Requests an ACK, and leaves req.psn alone. */
 size_t roce_selective_retx_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct roce_req at = qp->req;

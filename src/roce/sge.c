@@ -99,8 +99,8 @@ enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t 
 }
 
 /*
- * Will every byte of the list be accessible? Asked before a READ or atomic changes anything at the
- * other end.
+ * Will every byte of the list be accessible? Checked before a READ or atomic changes anything at
+ * the other end.
  */
 enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum mem_access access)
 {

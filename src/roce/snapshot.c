@@ -68,7 +68,7 @@ static bool makes_sense(const struct roce_qp *qp, const struct roce_snapshot *s,
 	return s->state >= IBV_QPS_RTR && s->state <= IBV_QPS_ERR && s->state != IBV_QPS_SQE;
 }
 
-/* A resource without an answer due; one that makes no sense is as good as free. */
+/* Leaves the resource without a pending answer; an invalid one becomes free. */
 static void settle(struct roce_rd_atomic *rd)
 {
 	rd->owed = rd->fresh = false;

@@ -30,7 +30,7 @@ struct roce_snapshot {
 	uint32_t owes;		/* READs and atomics without their answers */
 	uint32_t ack_psn;
 	uint32_t last_psn;	/* of the fatal NAK */
-	uint8_t fatal_nak;	/* syndrome of the NAK that is left to be said; 0: none */
+	uint8_t fatal_nak;	/* syndrome of the NAK that is still to be sent; 0: none */
 	uint8_t pull_refused;
 	uint16_t packet;	/* bytes of the packets of the message in progress */
 	struct roce_counters counters;
@@ -42,24 +42,24 @@ struct roce_snapshot {
 /* Writes the state of an engine to buf (ROCE_SNAPSHOT_MAX bytes), returns its length. */
 size_t roce_snapshot_take(const struct roce_qp *qp, void *buf);
 
-/* The message in progress and the receive held for it are given up, without a completion. */
+/* Drops the message in progress and the receive held for it, without a completion. */
 void roce_snapshot_abandon(struct roce_qp *qp);
 
 /*
- * Has an engine go on from there; it holds no receive. A snapshot in ERR makes it dead. False, and
- * nothing is changed, if it makes no sense.
+ * Makes an engine, which holds no receive, continue from there; a snapshot in ERR moves it to ERR.
+ * False, and nothing is changed, if the snapshot is invalid.
  */
 bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len);
 
-/* Is there nothing that the peer waits for: no message begun, nothing to send? */
+/* True if the peer waits for nothing: no message has begun, nothing is to be sent. */
 bool roce_snapshot_quiet(const struct roce_qp *qp);
 
 /* Would roce_output() have an answer right now? */
 bool roce_snapshot_has_output(const struct roce_qp *qp);
 
 /*
- * Is the NAK that the QP dies with all that is left to say? Then a snapshot has it; and once that
- * has arrived, it is not this engine's any more.
+ * Is the fatal NAK all that is left to send? A snapshot contains it, and whoever receives the
+ * snapshot sends it instead of this engine.
  */
 bool roce_snapshot_has_fatal_nak(const struct roce_qp *qp);
 void roce_snapshot_nak_handed_over(struct roce_qp *qp);
@@ -68,8 +68,8 @@ void roce_snapshot_nak_handed_over(struct roce_qp *qp);
 void roce_snapshot_lost(struct roce_qp *qp);
 
 /*
- * Does the QP listen to this packet at all (service, P_Key, sender)?  Follows the peer's path
- * migration.  For a packet that another engine will run.
+ * Does the QP accept this packet at all (service, P_Key, sender)?  Follows the peer's path
+ * migration.  For a packet that another engine will execute.
  */
 bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt);
 

@@ -23,7 +23,7 @@
  *
  * The responder's line:
  *
- *	           executed           |  the only new request; what lies behind it makes one NAK
+ *	           executed           |  the only new request; anything after it causes one NAK
  *	PSN    -----------------------|------------------------------------------------------>
  *	                          resp.epsn
  *
@@ -31,13 +31,13 @@
  * the NAK of a gap, then the one pending ACK or NAK, which carries the newest PSN and so covers all
  * before it.
  *
- * Truths, kept between any two calls into the engine (check.c asserts them):
+ * Invariants between any two calls into the engine (check.c asserts them):
  *	RESET, INIT	nothing pending, no timer, no receive held
  *	RTR		the responder runs, the requester does not
  *	RTS		both run
  *	SQD		both run, but no WQE at or behind sq.next is begun
  *	SQE		UC and UD: the responder runs; sends are flushed
- *	ERR		queues are empty; silent, but for what `dying` still owes: a NAK and the
+ *	ERR		queues are empty; nothing is sent, except, while `dying`, a NAK and the
  *			answers before it
  *	una <= psn <= high, done <= index <= next <= head
  *	a receive is held only inside a SEND; a timer runs only while una != high
@@ -49,7 +49,7 @@
 #include "roce/sentto.h"
 #include "roce/dcqcn.h"
 
-/* Send side: PSNs that go again by themselves because of a NAK. selective_retx.c */
+/* Send side: PSNs that a NAK has requested, retransmitted alone. selective_retx.c */
 struct roce_selective_retx {
 	uint32_t from, end; /* none if they are the same */
 	uint32_t next;      /* of the next packet to build; end: all have left */
@@ -65,8 +65,8 @@ struct roce_req {
 	uint32_t since_ack_req; /* packets since one asked for an ACK */
 	uint32_t segmented;     /* UD: payload bytes of the TSO request at sq.next that have left */
 	struct roce_selective_retx retx;
-	bool goes_back;         /* the peer keeps nothing that lies behind a gap */
-	bool keeps;             /* it has been seen to keep it */
+	bool goes_back;         /* the peer keeps nothing after a gap: go-back-N */
+	bool keeps;             /* the peer has kept packets after a gap */
 	bool halted;            /* the WQE at index cannot be built; fails in its turn */
 	enum ibv_wc_status halt_status;
 	enum reason halt_why;
@@ -85,7 +85,7 @@ struct roce_comp {
 /* Send side: timeouts and retries. retry.c, the only place that sets a deadline */
 struct roce_retry {
 	uint64_t ack_deadline; /* local ack timeout; VRB_NEVER while nothing is in flight */
-	uint64_t probe_at;     /* before it; VRB_NEVER: no more */
+	uint64_t probe_at;     /* next probe, before it; VRB_NEVER: none */
 	uint8_t probes;        /* since the last progress; each waits twice as long */
 	uint64_t rnr_deadline; /* nothing is sent before; VRB_NEVER: no RNR wait */
 	uint8_t left;          /* of retry_cnt */
@@ -95,7 +95,7 @@ struct roce_retry {
 /* How much left at one point in time. retry.c */
 struct roce_burst {
 	uint64_t time;
-	uint64_t resume; /* the burst was cut and goes on then; VRB_NEVER: it was not */
+	uint64_t resume; /* when a burst that was cut continues; VRB_NEVER: none was */
 	uint32_t packets;
 };
 
@@ -103,12 +103,12 @@ struct roce_burst {
 struct roce_pace {
 	uint64_t free;   /* what was sent has passed by then, at the QP's rate */
 	uint64_t resume; /* requests wait until then; VRB_NEVER: none does */
-	struct roce_dcqcn dcqcn;	/* UC and UD: what CNPs made of it */
+	struct roce_dcqcn dcqcn;	/* UC and UD: reduced by CNPs */
 	struct roce_answer_pace {
-		uint64_t asked_at; /* by the newest READ */
-		uint64_t gap;      /* time that the requester takes for an answer */
+		uint64_t asked_at; /* when the newest READ arrived */
+		uint64_t gap;      /* time that the requester needs for an answer */
 		uint64_t free, resume;
-		uint32_t asked;    /* answers */
+		uint32_t asked;    /* answers that it requests */
 		uint32_t spread;   /* READs to come whose answers are spread */
 	} answers;
 };
@@ -130,7 +130,7 @@ enum roce_msg {
 struct roce_resp {
 	uint32_t epsn;        /* expected PSN */
 	uint64_t psns;        /* passed by epsn in all; does not wrap */
-	uint32_t ack_psn;     /* of the newest SEND or WRITE packet: what an ACK may say */
+	uint32_t ack_psn;     /* of the newest SEND or WRITE packet: the largest for an ACK */
 	uint32_t msn;         /* messages completed, 24 bits */
 	enum roce_msg msg;    /* message in progress */
 	struct recv_wqe *wqe; /* receive held for it */
@@ -144,7 +144,7 @@ struct roce_resp {
 	uint32_t rd_due;  /* where the oldest slot with answers to send is looked for */
 	uint32_t rd_owed; /* slots with answers to send */
 	bool nak_sent;    /* since epsn moved: later requests are ignored */
-	bool gap_owed;    /* a NAK of the gap at epsn is to leave, before a pending ACK */
+	bool gap_owed;    /* a NAK of the gap at epsn is pending; leaves before an ACK */
 	/* since epsn moved: the message at epsn shall come as packets; its sender was or will be
 	 * sent a NAK */
 	bool pull_refused;

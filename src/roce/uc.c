@@ -7,8 +7,8 @@
  *			The next FIRST or ONLY is taken as it comes, and whatever lies before it is
  *			dropped.  What an RDMA WRITE has written stays.
  *
- * The specification leaves duplicates to the fabric, which has none; UDP has.  A packet whose PSN
- * lies a little behind the expected one is taken for one.
+ * The specification assumes a fabric without duplicates; UDP has them.  A packet whose PSN lies a
+ * little behind the expected one counts as one.
  */
 #include "roce/parts.h"
 #include "roce/psn.h"
@@ -32,7 +32,7 @@ static void note_gap(struct roce_qp *qp, uint32_t psn)
 		qp->counters.lost_pkts += psn_add(psn, 0 - qp->resp.epsn);
 }
 
-/* The one in progress will not be whole any more. False if there is none. */
+/* The message in progress can no longer be completed. False if there is none. */
 static bool end_message(struct roce_qp *qp)
 {
 	if (qp->resp.msg == ROCE_MSG_NONE)
@@ -60,7 +60,7 @@ enum roce_uc_verdict roce_uc_check_psn(struct roce_qp *qp, const struct roce_pkt
 	resp->epsn = psn;
 	if (begins || resp->msg != ROCE_MSG_NONE)
 		return ROCE_UC_ACCEPT;
-	/* Of another message than that, or of one that was dropped before and is counted. */
+	/* The missing packets are of another message, or of one dropped and counted before. */
 	if (gap && !ended)
 		roce_message_dropped(qp, REASON_DROP_BROKEN);
 	resp->epsn = psn_add(psn, 1);

@@ -35,7 +35,7 @@ static void build_grh(uint8_t *grh, const struct roce_pkt *pkt)
 	inet_put_header(grh + ROCE_GRH_LEN - header, &pkt->path, udp_len(pkt));
 }
 
-/* The message into the receive held. */
+/* Copies the message into the receive held. */
 static enum reason deliver(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	const struct recv_wqe *w = qp->resp.wqe;
@@ -56,9 +56,9 @@ static enum reason deliver(struct roce_qp *qp, const struct roce_pkt *pkt)
 }
 
 /*
- * IBTA Annex A17, A17.4.5.1: the completion tells whether IPv4 or IPv6 brought a datagram, to
+ * IBTA Annex A17, A17.4.5.1: the completion says whether IPv4 or IPv6 brought a datagram, to
  * programs that look for addresses in the GRH area.  RoCEv2 packets carry no service level;
- * adapters put the answer into its place, and UCX looks for it there.
+ * adapters report the IP version in its place, and UCX looks for it there.
  */
 enum {
 	SL_UDP = 8,
@@ -129,7 +129,7 @@ static bool is_tso(const struct send_wqe *w)
 	return w->opcode == IBV_WR_TSO;
 }
 
-/* Segmentation is the sender's own business: on the wire they are plain datagrams. */
+/* Segmentation is local to the sender: on the wire its segments are plain datagrams. */
 static int wire_opcode(const struct send_wqe *w)
 {
 	return roce_request_opcode(IBV_QPT_UD, is_tso(w) ? IBV_WR_SEND : w->opcode, true, true);

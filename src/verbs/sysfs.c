@@ -55,10 +55,9 @@ static void complain_of_foreign_librdmacm(const char *file)
 {
 	if (!strcmp(file, "class/misc/rdma_cm/abi_version"))
 		log_once(LOG_VERBS, LOG_ERROR,
-			 "this libibverbs is Verbena's, but librdmacm is not: it has no device to "
-			 "connect by. Put the folder that has "
-			 "both first in LD_LIBRARY_PATH, or start the program by \"verbena run "
-			 "--\"");
+			 "this libibverbs is Verbena's, but librdmacm is not, and finds no device. "
+			 "Put the folder that contains both first in LD_LIBRARY_PATH, or start the "
+			 "program with \"verbena run --\"");
 }
 
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)

@@ -11,7 +11,7 @@ int family_file;
 bool family_deaths, family_rtr;
 uint8_t family_timeout = TIMEOUT;
 
-void family_send(int sock, enum order o)
+void family_command(int sock, enum order o)
 {
 	child_tell(sock, &o, sizeof(o));
 }
@@ -47,7 +47,7 @@ void family_part(struct family *f)
 	for (int i = 0; i < TARGETS; i++) {
 		if (!f->child[i].pid)
 			continue;
-		family_send(f->child[i].sock, LEAVE);
+		family_command(f->child[i].sock, LEAVE);
 		child_join(&f->child[i]);
 	}
 	if (f->x.xrcd)
@@ -63,7 +63,7 @@ void family_sent(struct family *f, enum ibv_wc_status status)
 
 void family_order(struct family *f, int member, enum order o)
 {
-	family_send(f->child[member].sock, o);
+	family_command(f->child[member].sock, o);
 	rc_meet(f->child[member].sock);
 }
 
@@ -78,7 +78,7 @@ uint32_t family_stop(struct family *f, int member)
 {
 	uint32_t got;
 
-	family_send(f->child[member].sock, STOP);
+	family_command(f->child[member].sock, STOP);
 	child_hear(f->child[member].sock, &got, sizeof(got));
 	return got;
 }
@@ -120,7 +120,7 @@ struct ibv_wc family_take(struct family *f, int member)
 {
 	struct ibv_wc wc;
 
-	family_send(f->child[member].sock, TAKE);
+	family_command(f->child[member].sock, TAKE);
 	child_hear(f->child[member].sock, &wc, sizeof(wc));
 	return wc;
 }
@@ -129,7 +129,7 @@ uint64_t family_word(struct family *f, int member)
 {
 	uint64_t word[8];
 
-	family_send(f->child[member].sock, SHOW);
+	family_command(f->child[member].sock, SHOW);
 	child_hear(f->child[member].sock, word, sizeof(word));
 	return word[0];
 }
@@ -138,7 +138,7 @@ int family_call(struct family *f, int member, enum order o)
 {
 	int n;
 
-	family_send(f->child[member].sock, o);
+	family_command(f->child[member].sock, o);
 	child_hear(f->child[member].sock, &n, sizeof(n));
 	return n;
 }

@@ -74,7 +74,7 @@ void family_gather_receivers(struct family *f);
 void family_part(struct family *f);
 
 /* Orders: without an answer, with a byte as answer, to all, with a number as answer. */
-void family_send(int sock, enum order o);
+void family_command(int sock, enum order o);
 void family_order(struct family *f, int member, enum order o);
 void family_order_all(struct family *f, enum order o);
 int family_call(struct family *f, int member, enum order o);

@@ -72,13 +72,13 @@ static void kill_in_move(void)
 	family_order(&f, 2, RECEIVE);
 	while (s.n < after) {
 		if (s.n == move_at)
-			family_send(f.child[0].sock, CLOSE);
+			family_command(f.child[0].sock, CLOSE);
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 		stream_to(&s, 1 + rnd(2));
 	}
 	if (after == move_at)
-		family_send(f.child[0].sock, CLOSE);
+		family_command(f.child[0].sock, CLOSE);
 	child_kill(&f.child[victim]);
 	f.child[victim].pid = 0;
 	status = stream_drain(&s);

@@ -72,7 +72,7 @@ static void test_inherit(void)
 	for (int i = 0; i < TARGETS; i++)
 		family_send(&f, i, 20 + i);
 	CHECK_EQ(family_call(&f, 2, STATE), IBV_QPS_RTS);
-	family_send(f.child[0].sock, LEAVE);
+	family_command(f.child[0].sock, LEAVE);
 	child_join(&f.child[0]);
 	f.child[0].pid = 0;
 	family_send(&f, 1, 30);
@@ -105,7 +105,7 @@ static void test_move(void)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 		stream_to(&s, 1 + rnd(2));
 		if (s.n == move_at)
-			family_send(f.child[0].sock, CLOSE);
+			family_command(f.child[0].sock, CLOSE);
 	}
 	while (s.open)
 		CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);

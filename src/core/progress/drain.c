@@ -18,7 +18,7 @@
 #include "util/compiler.h"
 
 enum {
-	/* yields between checks for this long, because most answers arrive by then; */
+	/* yields between checks for this time, because most answers arrive within it; */
 	EAGER_US = 100,
 	/* then sleeps between checks, and the progress thread works as well */
 	PAUSE_US = 50,

@@ -225,7 +225,7 @@ static bool take_inbox(uint64_t now)
 /*
  * Packets that have arrived are not late, even if no thread had a CPU to take them. Takes them
  * before deadlines expire: first those of the other rx queues; one that another thread holds is
- * waited for, if a reply is missed (timeouts.c).
+ * waited for, if a reply is overdue (timeouts.c).
  * Must hold no lock of level 3 or below.
  */
 static void take_late(uint64_t now, bool poller)

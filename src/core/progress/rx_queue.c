@@ -19,7 +19,7 @@
 
 enum {
 	BURSTS = 4,		/* bursts per round */
-	MISSTEERED_MAX = 32,		/* so many are worth a system call */
+	MISSTEERED_MAX = 32,		/* missteered packets that are worth a system call */
 };
 
 /* Reception */
@@ -231,7 +231,7 @@ static void open_receivers(unsigned int n)
 		struct vrb_rx_queue *r = &vrb_rx_queues[i];
 
 		lock_acquire(r->lock);
-		/* over loopback the probes have arrived already */
+		/* on loopback the probes have arrived already */
 		vrb_rx_queue_poll(r, clock_now(), false);
 		lock_release(r->lock);
 		if (watch(r))

@@ -15,8 +15,8 @@
 unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller);
 
 /*
- * Starts the main rx queue with vrb.wire, and the number that VERBENA_RECEIVERS asks for. Returns 0
- * or an errno value. For vrb_progress_start() and vrb_progress_stop().
+ * Starts the main rx queue with vrb.wire, and as many as VERBENA_RECEIVERS requests. Returns 0 or
+ * an errno value. For vrb_progress_start() and vrb_progress_stop().
  */
 int vrb_rx_queues_start(void);
 void vrb_rx_queues_end(void);

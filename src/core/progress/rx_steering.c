@@ -20,8 +20,8 @@ enum {
 };
 
 static struct {
-	int32_t at[VRB_RX_QUEUES][2];	/* where receivers are, as the probe has told; atomic */
-	int32_t before[VRB_RX_QUEUES][2];	/* where they were when it was sent */
+	int32_t at[VRB_RX_QUEUES][2];	/* positions that the last probe found; atomic */
+	int32_t before[VRB_RX_QUEUES][2];	/* positions when it was sent */
 	struct host_steer published;
 	unsigned int misled;
 	uint64_t probed, interval;
@@ -56,7 +56,9 @@ static void set_at(struct vrb_rx_queue *r, const int32_t at[2])
 	store_relaxed(&known[1], at[1]);
 }
 
-/* What is not known yet is where it was. Returns whether it is known. */
+/*
+ * The position, or, until it is known, the one before the probe. Returns whether it is known.
+ */
 static bool look_up(const struct vrb_rx_queue *r, unsigned int family, int32_t *to)
 {
 	bool carried = family ? r->wire->ipv6 : r->wire->ipv4;
@@ -134,8 +136,8 @@ void vrb_steer_packets_seen(struct vrb_rx_queue *r)
 	if (r != vrb_main_rx_queue)
 		lock_acquire(&vrb.poll_lock);
 	/*
-	 * Again, now that no probe can begin: what was there before it began must not be taken for
-	 * its answer.
+	 * Again, now that no probe can begin: a position from before must not be taken for its
+	 * answer.
 	 */
 	udp_position(r->wire, at);
 	set_at(r, at);

@@ -38,8 +38,8 @@ void vrb_steer_packets_seen(struct vrb_rx_queue *r);
 void vrb_steer_misled(unsigned int n, uint64_t now);
 
 /*
- * Packets were not answered: they may have come to a socket that nobody reads, of a process that is
- * stopped. Probes again if other processes have come or gone, and now and then anyway.
+ * Packets were not answered: they may have gone to the unread socket of a process that is stopped.
+ * Probes again if other processes have come or gone, and now and then anyway.
  */
 void vrb_steer_doubt(uint64_t now);
 

@@ -70,8 +70,8 @@ void vrb_timeout_cq(struct object_timer *d, struct expiry *e)
 }
 
 /*
- * Since when a reply is missed; VRB_NEVER if none is. Most timers that are due were set for a reply
- * that has come since.
+ * Since when a reply is overdue; VRB_NEVER if none is. Most due timers were set for a reply that
+ * has come meanwhile.
  */
 static uint64_t missed_since(struct vrb_qp *qp, uint64_t now)
 {
@@ -84,8 +84,8 @@ static uint64_t missed_since(struct vrb_qp *qp, uint64_t now)
 }
 
 /*
- * Otherwise packets from before may be in the hands of a thread that has no CPU, or behind them.
- * The caller has served the main RX queue.
+ * Has every rx queue been read since `at`? If not, earlier packets may be held by a thread without
+ * a CPU, or wait behind those. The caller has served the main rx queue.
  */
 static bool is_served_since(uint64_t at)
 {
