@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See common.h.  Read it from top to bottom: the functions stand in the order in which a connection
- * uses them. */
+/*
+ * See common.h.  Read it from top to bottom: the functions are in the order in which a connection
+ * uses them.
+ */
 #include <endian.h>
 #include <errno.h>
 #include <netdb.h>
@@ -142,9 +144,8 @@ static struct ibv_device *find_device(struct ibv_device **list, const char *name
 }
 
 /*
- * On Ethernet a path is addressed by GIDs.  Unless told otherwise take the first that holds an IPv4
- * address
- * (::ffff:a.b.c.d), or else entry 0.
+ * On Ethernet a path is addressed by GIDs.  Without an option, takes the first one that contains an
+ * IPv4 address (::ffff:a.b.c.d), or else entry 0.
  */
 static int choose_gid(struct side *s)
 {

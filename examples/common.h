@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What every example needs and none is about: options, a TCP connection between the two sides, and
- * the road of an RC queue pair from nothing to "ready to send".
+ * the states of an RC queue pair up to "ready to send".
  *
  * Two copies of an example run: without a host name it is the server, with one the client.  They
- * first talk over TCP, because a queue pair must be told its peer's address before it can be used;
+ * first communicate over TCP, because a queue pair needs its peer's address before it can be used;
  * then RDMA takes over.
  *
- * An example has nothing to save when a call fails: the helpers print what failed and exit.
+ * When a call fails, the helpers print which one, and exit.
  */
 #ifndef EXAMPLES_COMMON_H
 #define EXAMPLES_COMMON_H

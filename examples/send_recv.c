@@ -3,8 +3,8 @@
  * SEND and receive: every message needs a receive at the other side that was posted before it
  * arrives.
  *
- * The server keeps its receive queue filled and is told each message's length by the completion,
- * and a number by the immediate data.  The client sends messages of growing length.
+ * The server keeps its receive queue filled.  A completion contains the message's length, and its
+ * number as immediate data.  The client sends messages of growing length.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -62,7 +62,7 @@ static void run_server(struct side *s, struct ibv_qp *qp)
 		total += wc.byte_len;
 		/*
 		 * Only now may the next message use the buffer.  If it has already come, the device
-		 * told the sender "receiver not ready" and it tries again: nothing is lost.
+		 * answered "receiver not ready" and the sender retries: nothing is lost.
 		 */
 		if (i < MESSAGES - 1)
 			post_receive(s, qp, i + 1);

@@ -3,7 +3,7 @@
  * A shared receive queue: one pool of receives for many connections.
  *
  * Without it each queue pair needs receives of its own, most of them unused.  Here four queue pairs
- * draw on one pool, and each completion tells by qp_num on which connection its message came.
+ * share one pool, and qp_num of each completion says on which connection its message came.
  */
 #include <errno.h>
 #include <stdio.h>

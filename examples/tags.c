@@ -3,9 +3,9 @@
  * Tag matching: messages find their buffer by a tag, as in MPI.
  *
  * The server has buffers for two tags.  The client sends to three: one short message, which goes
- * straight into its buffer (eager); one long one, of which it sends only where it lies, and which
- * the server's device fetches by itself (rendezvous); and one that nobody has a buffer for, which
- * goes into an ordinary receive (unexpected).
+ * straight into its buffer (eager); one long one, of which it sends only the address, and which the
+ * server's device fetches by itself (rendezvous); and one without a tagged buffer, which goes into
+ * an ordinary receive (unexpected).
  */
 #include <endian.h>
 #include <errno.h>
@@ -166,11 +166,11 @@ static void run_client(struct side *s)
 	memcpy(s->buf + ROOM, "from", 4);
 	memcpy(s->buf + ROOM + LONG - 4, "over", 4);
 	connect_qp(s, qp, &peer);
-	send_tagged(s, qp, IBV_TMH_EAGER, UNWANTED_TAG, "who wants tag 9?", 17);
+	send_tagged(s, qp, IBV_TMH_EAGER, UNWANTED_TAG, "unexpected tag 9", 17);
 	wait_completion(s);
 	send_tagged(s, qp, IBV_TMH_EAGER, SHORT_TAG, "a short message", 16);
 	wait_completion(s);
-	/* The end of a rendezvous is told by a message: it needs a receive. */
+	/* A message reports the end of a rendezvous: it needs a receive. */
 	post_receive(s, qp, 1);
 	send_tagged(s, qp, IBV_TMH_RNDV, LONG_TAG, &where, sizeof(where));
 	for (int i = 0; i < 2; i++)

@@ -24,7 +24,7 @@ enum {
 	SLOTS = 512,
 	HEADER = 42,	  /* Ethernet 14, IPv4 without options 20, UDP 8 */
 	HEADER_ROW = 64,  /* with padding, so that each header begins a cache line */
-	TIMEOUT_MS = 100, /* how often an idle loop asks whether to go on */
+	TIMEOUT_MS = 100, /* how often an idle loop calls back to decide whether to continue */
 };
 
 struct capture {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RDMA WRITE: the client puts data into the server's memory.  The server is not told, so it does
- * what many real programs do: it watches the last byte of the record.
+ * RDMA WRITE: the client puts data into the server's memory.  The server gets no
+ * completion, so it does what many real programs do: it watches the last byte of the record.
  *
  * That works because one RDMA WRITE fills memory in order on this device and on common hardware;
  * the verbs themselves only promise that the data is there when a completion that comes later says

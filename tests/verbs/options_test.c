@@ -92,8 +92,8 @@ static const struct flag create_flags[] = {
 	{ ROW(IBV_QP_CREATE_CVLAN_STRIPPING), RAW, "the others have no frames",
 	  "verbs raw_offload" },
 	{ ROW(IBV_QP_CREATE_SOURCE_QPN), 0,
-	  "a QP's number on the wire tells whose packets are whose; there is no IPoIB interface to "
-	  "lie under",
+	  "the QP number on the wire identifies a packet's sender; there is no IPoIB interface to "
+	  "emulate",
 	  NULL },
 	{ ROW(IBV_QP_CREATE_PCI_WRITE_END_PADDING), 0,
 	  "no bus: nothing is written behind a message", NULL },
@@ -298,7 +298,7 @@ static const struct flag srq_masks[] = {
 	  "XRC needs it; the others do not look at it", "verbs srq" },
 	{ ROW(IBV_SRQ_INIT_ATTR_CQ), BASIC | XRC | TM, "XRC and tag matching need it",
 	  "verbs srq" },
-	{ ROW(IBV_SRQ_INIT_ATTR_TM), TM, "what it asks for, the others do not have", "verbs tags" },
+	{ ROW(IBV_SRQ_INIT_ATTR_TM), TM, "other SRQ types have no tags", "verbs tags" },
 	{ ROW(IBV_SRQ_INIT_ATTR_RESERVED), 0, "", NULL },
 };
 
