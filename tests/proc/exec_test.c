@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rc.h"
@@ -31,6 +32,7 @@ enum {
 	RETRIES = 1,
 	WRITES_BEFORE = 20,
 	CANNOT_TRACE = 7,
+	FIND_MS = 20,
 };
 
 __attribute__((section(".target"))) static volatile unsigned char target[SIZE] = {
@@ -63,6 +65,16 @@ static void leave_child(void)
 		pause();
 }
 
+/* Until the writer says that it has found this process: its first packets may take the wire. */
+static void serve(struct rc *rc, int sock)
+{
+	struct ibv_wc wc;
+	char found;
+
+	while (recv(sock, &found, 1, MSG_DONTWAIT) != 1)
+		CHECK_EQ(ibv_poll_cq(rc->cq, 1, &wc), 0);
+}
+
 static void run_target(int sock, const char *self, bool without_thread)
 {
 	struct rc_addr mine, peer;
@@ -84,6 +96,7 @@ static void run_target(int sock, const char *self, bool without_thread)
 	CHECK(read(sock, &peer, sizeof(peer)) == sizeof(peer));
 	rc_connect(&rc, rc.qp, &peer, TIMEOUT, RETRIES);
 	rc_meet(sock);
+	serve(&rc, sock);
 	leave_child();
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
 		exit(CANNOT_TRACE);
@@ -97,6 +110,26 @@ static enum ibv_wc_status write_once(struct rc *rc, const struct rc_addr *peer)
 {
 	CHECK(rc_post_send(rc, rc->qp, IBV_WR_RDMA_WRITE, LEN, peer, 0) == 0);
 	return rc_wait(rc).status;
+}
+
+static uint64_t ms_now(void)
+{
+	struct timespec t;
+
+	CHECK(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
+	return (uint64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Writes for so long that the writer has looked for its peer's process again. */
+static void find_target(struct rc *rc, const struct rc_addr *peer, int sock)
+{
+	uint64_t until = ms_now() + FIND_MS;
+
+	do
+		CHECK_EQ(write_once(rc, peer), IBV_WC_SUCCESS);
+	while (ms_now() < until);
+	CHECK_EQ(write_once(rc, peer), IBV_WC_SUCCESS);
+	CHECK(write(sock, "f", 1) == 1);
 }
 
 /* Lets the target go on to its exec, and stops it in the new program's first instruction. */
@@ -129,6 +162,7 @@ static void one_round(const char *self, bool without_thread)
 	rc_open(&rc, LEN);
 	memset(rc.buf, 0x5a, LEN);
 	rc_pair(&rc, sock[0], &peer, TIMEOUT, RETRIES);
+	find_target(&rc, &peer, sock[0]);
 	CHECK(waitpid(pid, &status, WUNTRACED) == pid);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_TRACE)
 		SKIP("ptrace is refused here");
