@@ -40,7 +40,7 @@ struct fault_hit {
 	struct fault_action action;
 	uint32_t rule;		/* of the plan, from 0 */
 	uint64_t count;		/* of the occasions that the rule matched, from 1 */
-	uint64_t random;	/* for choices of the action; also depends on seed and counts only */
+	uint64_t random;	/* for choices of the action; depends on seed and counts only */
 };
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The files that describe a device: written once, changed with its port, removed with the device. */
+/* The files that describe a device: written once, changed with its port, removed with it. */
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
