@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# A thin front over meson and ninja, for people who want two commands.  `make help` lists the targets.
+# A thin front over meson and ninja, for people who want two commands.  `make help` lists the
+# targets.
 #
-#	make            build what is used into build/: optimised, without assertions, without tests; then
+#	make            optimised, without assertions or tests, into build/; then
 #	                LD_LIBRARY_PATH=$PWD/build/lib COMMAND runs any RDMA program on it
 #	make demo       set-up, build, and two stock programs talking through it
 #	make install    the same build, to PREFIX
 #	make deb        a Debian package, verbena_VERSION_ARCH.deb, in build-deb/
-#	make dist       a source release, verbena-VERSION.tar.gz, in build-dist/, which builds without git
+#	make dist       a source release, verbena-VERSION.tar.gz, in build-dist/; builds without git
 #	make test       set-up, build with assertions into build-test/, all tests
 #	make test-package   the packages: built, checked, installed, used and removed; as root
-#	make bench      Verbena against what one would take instead, as ratios; GROUP=latency for some of it
+#	make bench      ratios to the alternatives to Verbena; GROUP=latency for a part
 #
-# Variables: BUILD (folder), MESON_ARGS (for `meson setup`), TEST_ARGS (for `meson test`), PREFIX and DESTDIR (for install).
+# Variables: BUILD (folder), MESON_ARGS (for `meson setup`), TEST_ARGS (for `meson test`), PREFIX
+# and DESTDIR (for install).
 
 SHELL := /bin/bash
 BUILD ?= build
@@ -21,19 +23,22 @@ PREFIX ?= /usr/local
 MESON_ARGS ?=
 TEST_ARGS ?=
 
-# As a distribution builds it: the engine does not check itself, and the layers are optimised as one.
+# As a distribution builds it: the engine does not check itself, and the layers are optimised as
+# one.
 RELEASE_ARGS := -Doptimization=2 -Ddebug=false -Db_ndebug=true -Db_lto=true
 
 # Sanitizer reports must end the process that made them, or a test would not see them.
 export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
-export UBSAN_OPTIONS ?= halt_on_error=1:print_stacktrace=1
+export UBSAN_OPTIONS ?= abort_on_error=1:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan test-load test-rxe test-package fuzz soak coverage bench install deb dist clean format help
+.PHONY: all setup demo test test-asan test-tsan test-load test-rxe test-package fuzz soak coverage \
+	bench bench-rxe install deb dist clean format help
 
 all:
 	@scripts/setup --check build
-	@scripts/build.py "$(BUILD)" --prefix "$(PREFIX)" $(RELEASE_ARGS) -Dtests=false $(MESON_ARGS)
+	@scripts/build.py "$(BUILD)" --prefix "$(PREFIX)" $(RELEASE_ARGS) -Dtests=false \
+		$(MESON_ARGS)
 
 # The targets that people type first bring the machine up to date before they build.
 setup:
@@ -53,7 +58,8 @@ test-asan: setup
 	@scripts/build.py build-asan -Db_sanitize=address,undefined -Db_lundef=false $(MESON_ARGS)
 	@python3 scripts/run_tests.py build-asan --timeout-multiplier 3 $(TEST_ARGS)
 
-# The tests of several processes, while other processes want the CPUs as well.  LOAD_ARGS: which tests; BUSY: how many others.
+# The tests of several processes, while other processes want the CPUs as well.  LOAD_ARGS: which
+# tests; BUSY: how many others.
 LOAD_ARGS ?= --suite proc --suite stock
 BUSY ?= 20
 
@@ -67,35 +73,47 @@ test-tsan: setup
 	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
 		--suite unit --suite sim --suite verbs --suite rdmacm $(TEST_ARGS)
 
-# Every fuzz target for FUZZ_SECONDS: with clang as libFuzzer programs under ASan and UBSan, else the drivers with random inputs.
+# Every fuzz target for FUZZ_SECONDS: with clang as libFuzzer programs under ASan and UBSan, else
+# the drivers with random inputs.
 FUZZ_SECONDS ?= 600
 FUZZ_CC := $(shell command -v clang)
 FUZZ_ARGS := -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 
 fuzz: setup
-	@[ -e build-fuzz/build.ninja ] || $(if $(FUZZ_CC),CC=clang CFLAGS=-fsanitize=fuzzer-no-link) \
+	@[ -e build-fuzz/build.ninja ] || \
+		$(if $(FUZZ_CC),CC=clang CFLAGS=-fsanitize=fuzzer-no-link) \
 		$(MESON) setup build-fuzz $(if $(FUZZ_CC),$(FUZZ_ARGS)) $(MESON_ARGS)
 	@ninja -C build-fuzz fuzz-programs
 	@python3 scripts/fuzz.py build-fuzz --seconds "$(FUZZ_SECONDS)" $(FUZZ_TARGETS)
 
-# Which lines of core, roce and local the tests run.  The processes of an ordinary user write their counts, too.
-COVERAGE_TESTS ?= --suite unit --suite sim --suite verbs --suite proc --suite tools --suite libverbena
+# Which lines of core, roce and local the tests run.  The processes of an ordinary user write their
+# counts, too.
+COVERAGE_TESTS ?= --suite unit --suite sim --suite verbs --suite proc --suite tools \
+	--suite libverbena
 COVERAGE_CFLAGS := -fprofile-update=atomic
 
 coverage: setup
-	@command -v gcovr >/dev/null || { echo "coverage: gcovr is not installed (apt-get install gcovr)" >&2; exit 1; }
-	@[ -e build-cov/build.ninja ] || CFLAGS="$(COVERAGE_CFLAGS)" $(MESON) setup build-cov -Db_coverage=true $(MESON_ARGS)
+	@command -v gcovr >/dev/null || \
+		{ echo "coverage: gcovr is not installed (apt-get install gcovr)" >&2; exit 1; }
+	@[ -e build-cov/build.ninja ] || CFLAGS="$(COVERAGE_CFLAGS)" \
+		$(MESON) setup build-cov -Db_coverage=true $(MESON_ARGS)
 	@ninja -C build-cov
 	@find build-cov -name '*.gcda' -delete; find build-cov -type d -exec chmod a+rwx {} +
 	-@umask 0; python3 scripts/run_tests.py build-cov --timeout-multiplier 3 $(COVERAGE_TESTS)
 	@python3 scripts/coverage.py "$(CURDIR)" build-cov
 
-# Threads and processes for SOAK_SECONDS, some of them killed or stopped, and what must hold at the end.
+# Threads and processes for SOAK_SECONDS, some of them killed or stopped, and what must hold at the
+# end.
 SOAK_SECONDS ?= 600
 
 soak: setup
 	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
 	@python3 tests/stock/soak.py "$(TEST_BUILD)" "$(SOAK_SECONDS)"
+
+# Soft RoCE against Verbena in one guest: a table for docs/PERFORMANCE.md.
+bench-rxe: setup
+	@scripts/build.py "$(BUILD)" $(RELEASE_ARGS) -Dtests=false $(MESON_ARGS)
+	@tests/rxe/guest.py $(RXE_ARGS) build-rxe -- bench/rxe.py "$(BUILD)"
 
 # A kernel's soft RoCE as the other end, in a guest (docs/TESTING.md).
 RXE_ARGS ?=
@@ -103,7 +121,8 @@ RXE_GROUPS ?= all
 
 test-rxe: setup
 	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
-	@tests/rxe/guest.py $(RXE_ARGS) build-rxe -- tests/rxe/peer.py "$(TEST_BUILD)" "$(RXE_GROUPS)"
+	@tests/rxe/guest.py $(RXE_ARGS) build-rxe -- \
+		tests/rxe/peer.py "$(TEST_BUILD)" "$(RXE_GROUPS)"
 
 # GROUP: see bench/bench.py, or packets.
 bench: setup
@@ -131,11 +150,13 @@ test-package:
 	@python3 tests/package/package.py $(TEST_ARGS)
 
 clean:
-	rm -rf "$(BUILD)" "$(TEST_BUILD)" build-asan build-tsan build-bench build-cov build-fuzz build-deb build-dist build-rpm build-rxe
+	rm -rf "$(BUILD)" "$(TEST_BUILD)" build-asan build-tsan build-bench build-cov build-fuzz \
+		build-deb build-dist build-rpm build-rxe
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
 
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
-	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-load test-rxe test-package fuzz soak coverage bench clean format"
+	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-load" \
+		"test-rxe test-package bench-rxe fuzz soak coverage bench clean format"

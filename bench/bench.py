@@ -4,14 +4,17 @@
 
     bench.py BUILD_DIR [GROUP...]
 
-Groups: wire, many, events, threads, instead, latency, rate, bandwidth64k, bandwidth1m, scale,
-rsockets, connect, on loopback; wire-veth, many-veth, events-veth, rsockets-veth: the same rows
-between two network namespaces; all without one.  Every quantity is measured several times, the
-contenders in turn, so that what else the machine does hits all of them; a row compares medians.
-Absolute figures are this machine's, the ratios are the result.  Asserts nothing.  BENCH_RUNS says
-how often (5).
+Groups: wire, many, events, threads, instead, latency, mapped, rate, bandwidth64k, bandwidth1m,
+scale, recording, rsockets, connect, on loopback; hosts, between namespaces on a bridge; wire-veth,
+many-veth, events-veth, rsockets-veth: the same rows between two network namespaces; all without
+one.  Every quantity is measured several
+times, the contenders in turn, so that what else the machine does hits all of them; a row compares
+medians.  Absolute figures are this machine's, the ratios are the result.  Asserts nothing.
+BENCH_RUNS says how often (5).
 """
 import contextlib
+import functools
+import itertools
 import os
 import re
 import resource
@@ -19,21 +22,28 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "stock"))
 sys.dont_write_bytecode = True
+import bridged  # noqa: E402
 import harness  # noqa: E402
 import netns  # noqa: E402
+import taps  # noqa: E402
 from stock import Place  # noqa: E402
 
 RUNS = int(os.environ.get("BENCH_RUNS", "5"))
 VERBS = ("send", "write", "read")
+MAPPED_FILE = 64 << 20
 CHUNKS = (1 << 16, 1 << 18, 1 << 20)
 LATENCY = "us"
 COST = "ns"
+INSTRUCTIONS = "instructions"
 PROCESSOR = "CPU s/GiB"
+MEMORY = "bytes"
+LESS_IS_BETTER = (LATENCY, COST, PROCESSOR, INSTRUCTIONS, MEMORY)
 BANDWIDTH = "MiB/s"
 RATE = "million/s"
 VETH_MTU = 9000    # a packet of path MTU 4096 and its headers
@@ -60,27 +70,40 @@ class Bench:
         self.both_ends = bench.stage(os.path.join(build, "bench", "self"))
         self.crowd = bench.stage(os.path.join(build, "bench", "threads"))
         self.connections = bench.stage(os.path.join(build, "bench", "connect"))
+        self.fan = os.path.join(build, "bench", "fan")
         self.pair = bench.stage(os.path.join(build, "bench", "pair"))
-        self.own_dir = os.path.join(bench.dir, "own")   # of who runs this, as bench/self is
+        self.own_dir = os.path.join(bench.dir, "own")   # of the user, as bench/self is
         os.makedirs(self.own_dir, 0o700, exist_ok=True)
 
-    def verbs(self, transport, argv):
-        """What the client says of a program over the library; the server has the same arguments,
-        and each its own CPU."""
+    def verbs(self, transport, argv, each=((), ())):
+        """What the client says of a program over the library; the server has the same arguments but
+        for those of `each`, and each its own CPU."""
         port = self.bench.ports.take()
         argv = [*map(str, argv), "-d", self.device, "-p", str(port)]
         envs = [{**self.place.env(host), "VERBENA_TRANSPORT": transport} for host in (0, 1)]
         prefixes = [[*self.place.prefix(host), *pin(1 - host)] for host in (0, 1)]
-        return self.bench.pair(argv, [*argv, self.server], port, *envs, *prefixes)[1]
+        server, client = [*argv, *each[0]], [*argv, *each[1], self.server]
+        return self.bench.pair(server, client, port, *envs, *prefixes)[1]
 
-    def perftest(self, transport, program, args, column):
-        text = self.verbs(transport, [program, "-x", self.gid, "-F", *args])
+    def mapped(self, program, args, column):
+        """The same with buffers in files that the other process can map."""
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(tempfile.NamedTemporaryFile(dir="/dev/shm"))
+                     for _ in range(2)]
+            for file in files:
+                os.truncate(file.name, MAPPED_FILE)
+                os.chmod(file.name, 0o666)
+            each = [[f"--mmap={file.name}"] for file in files]
+            return self.perftest("local", program, args, column, each)
+
+    def perftest(self, transport, program, args, column, each=((), ())):
+        text = self.verbs(transport, [program, "-x", self.gid, "-F", *args], each)
         rows = [line.split() for line in text.splitlines() if re.match(r"\s*\d+\s+\d+\s+\d", line)]
         return float(rows[-1][column])
 
     def rsockets(self, transport, program, size, count):
         """MiB/s of a program over rsockets, whose server cannot be seen from outside: its client
-        asks until somebody listens."""
+        asks until a process listens."""
         argv = [
             program, "-S", str(size), "-C", str(count), "-I", "1", "-p",
             str(self.bench.ports.take()),
@@ -139,9 +162,10 @@ class Bench:
     def shm(self, *args):
         return self.reference([self.shm_ref], args)
 
-    def self_cost(self, *args, transport="local"):
+    def self_cost(self, *args, transport="local", record=None):
         env = {
             **os.environ,
+            **({"VERBENA_RECORD": record} if record else {}),
             "VERBENA_TRANSPORT": transport,
             "VERBENA_UDP_PORT": str(self.bench.udp_port),
             "VERBENA_DIR": self.own_dir,
@@ -169,6 +193,27 @@ class Bench:
             "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib"),
         }
         return self.reference([self.connections], args, env)
+
+    def fan_out(self, n_hosts, qps, count):
+        """What bench/fan prints of `qps` queue pairs to `n_hosts` hosts. It enters namespaces, so
+        it is run as this user, and not staged."""
+        env = {
+            **os.environ,
+            "VERBENA_TRANSPORT": "udp",
+            "VERBENA_UDP_PORT": str(self.bench.udp_port),
+            "LD_LIBRARY_PATH": os.path.join(self.bench.build, "lib"),
+        }
+        if os.geteuid() != 0:
+            raise harness.Failure("only root can make a hundred namespaces on a bridge")
+        with bridged.BridgedHosts(n_hosts + 1) as hosts, tempfile.TemporaryDirectory() as run_dirs:
+            first, *others = hosts.paths()
+            done = subprocess.run(
+                [self.fan, "8", str(count), str(qps), run_dirs, first, *others],
+                capture_output=True, text=True, check=False, env=env,
+            )
+        if done.returncode:
+            raise harness.Failure(f"fan: {done.stderr}")
+        return [float(word) for word in done.stdout.split()]
 
     def ucx(self, transports, test, size, count, column):
         port = self.bench.ports.take()
@@ -284,6 +329,27 @@ def many(b):
     return rows
 
 
+def many_hosts(b):
+    """Ten thousand queue pairs to a hundred hosts, whose processes sleep: what the sender pays."""
+    run = functools.cache(lambda turn, *args: b.fan_out(*args))
+
+    def column(i):
+        """Of what bench/fan prints, in each turn, for many and for few."""
+        def of(*args):
+            turns = itertools.count()
+            return lambda: run(next(turns), *args)[i]
+        return of(100, 10000, 40000), of(16, 16, 40000)
+
+    (rate, few_rate), (memory, _), (passed, few_passed), (used, few_used) = map(column, range(4))
+    few = "16 QPs, 16 hosts"
+    return [
+        ("10,000 QPs, 100 hosts", "QPs/s", rate, [(few, few_rate)]),
+        ("WRITE 8 bytes", COST, passed, [(few, few_passed, 1 / 1.2)]),
+        ("WRITE 8 bytes, CPU time", COST, used, [(few, few_used, 1 / 1.2)]),
+        ("resident memory of a QP", MEMORY, memory, [("wanted", lambda: 4096.0)]),
+    ]
+
+
 def events(b):
     """What programs that sleep between completions cost against ones that poll. perftest has events
     for SEND only, so WRITE is a program of our own."""
@@ -380,6 +446,38 @@ def latency(b):
         if verb == "write":
             against.append(("the same, each way in turn", lambda: b.shm("pingpong", 8, 50000)))
         rows.append((f"{verb.upper()} 8 bytes", LATENCY, typical(f"ib_{verb}_lat"), against))
+    return rows
+
+
+def mapped(b):
+    """WRITE and READ in memory that the other process maps."""
+    def ucx(test):
+        return lambda: b.ucx("posix,self", test, 8, 50000, 1)
+
+    rows = []
+    for verb in "write", "read", "atomic":
+        args = ["-s", "8"] if verb != "atomic" else []
+        test = {"write": "ucp_put_lat", "read": "ucp_get", "atomic": "ucp_fadd"}[verb]
+
+        def ours(verb=verb, args=args):
+            return b.mapped(f"ib_{verb}_lat", [*args, "-n", "20000"], 4)
+
+        goal = [1 / 1.5] if verb == "write" else []
+        against = [(f"UCX posix {test}", ucx(test), *goal)] if ucx_has() else []
+        against.append(("a cache line handed over", lambda: b.shm("line", 100000)))
+        rows.append((f"{verb.upper()} 8 bytes, mapped", LATENCY, ours, against))
+    for size in 1 << 16, 1 << 20:
+        count = (1 << 29) // size
+
+        def copies(size=size, count=count):
+            return size / b.shm("memcpy", size, count) * 1e6 / 2**20
+
+        for verb in "write", "read":
+            def ours(verb=verb, size=size, count=count):
+                return b.mapped(f"ib_{verb}_bw", ["-s", str(size), "-n", str(count)], 2)
+
+            rows.append((f"{verb.upper()} {size >> 10} KiB, mapped", BANDWIDTH, ours,
+                         [("memcpy into shared memory", copies, 0.9)]))
     return rows
 
 
@@ -539,17 +637,39 @@ def scale(b):
     ]
 
 
+def recording(b):
+    """What a recording costs a thread that is both ends of a connection: 14 records a turn; and
+    what its places cost where there is none."""
+    def turn(record=None):
+        return lambda: b.self_cost("pong", 8, 100000, record=record)
+
+    counted = functools.cache(lambda: taps.off(b.bench.build))
+    return [
+        (
+            "SEND 8 bytes, there and back, recorded", COST,
+            turn(os.path.join(b.own_dir, "record")), [("not recorded", turn(), 1 / 2)],
+        ),
+        (
+            "the same, not recorded", INSTRUCTIONS, lambda: counted()[0],
+            [("without the taps", lambda: counted()[0] - counted()[1], 0.99)],
+        ),
+    ]
+
+
 GROUPS = {
     "wire": wire,
     "many": many,
+    "hosts": many_hosts,
     "events": events,
     "threads": threads,
     "instead": instead,
     "latency": latency,
+    "mapped": mapped,
     "rate": rate,
     "bandwidth64k": bandwidth(1 << 16),
     "bandwidth1m": bandwidth(1 << 20),
     "scale": scale,
+    "recording": recording,
     "rsockets": rsockets,
     "connect": connect,
 }
@@ -581,7 +701,7 @@ def show(row):
         if value is None or other is None:
             line(what, "-", name, "-", "-", "", "")
             continue
-        ratio = other / value if unit in (LATENCY, COST, PROCESSOR) else value / other
+        ratio = other / value if unit in LESS_IS_BETTER else value / other
         said = "reached" if goal and ratio >= goal[0] else "missed" if goal else ""
         line(
             what, f"{value:.2f}", name, f"{other:.2f}", f"{ratio:.2f}",

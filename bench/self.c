@@ -12,6 +12,7 @@
  *	self sends SIZE COUNT		the same with SENDs and their receives
  *	self pong SIZE COUNT		inline SENDs, each the answer to the one before it, one in
  *					32 signaled, as ib_send_lat does
+ *	self imm SIZE COUNT		the same with WRITEs with immediate
  *	self send SIZE COUNT QPS	one pair sends among QPS connected QPs of the process
  *	self round SIZE COUNT QPS	SENDs on QPS QPs in turn
  *	self poll SIZE COUNT		polls of an empty CQ
@@ -136,13 +137,14 @@ static void pong_receive(struct ibv_qp *qp)
 	rc_post_recv(&rc, qp, 1);
 }
 
-static void pong_one(void)
+static void pong_by(enum ibv_wr_opcode opcode)
 {
 	struct ibv_sge sge = { (uintptr_t)rc.buf, size, rc.mr->lkey };
 	bool signal = pongs / 2 % PONG_SIGNAL == 0;
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
-				  .opcode = IBV_WR_SEND,
+				  .opcode = opcode,
+				  .wr.rdma = { to.addr, to.rkey },
 				  .send_flags =
 					  IBV_SEND_INLINE | (signal ? IBV_SEND_SIGNALED : 0) };
 	struct ibv_send_wr *bad;
@@ -153,6 +155,16 @@ static void pong_one(void)
 		;
 	take(1);
 	pong_receive(pong[++pongs % 2]);
+}
+
+static void pong_one(void)
+{
+	pong_by(IBV_WR_SEND);
+}
+
+static void imm_one(void)
+{
+	pong_by(IBV_WR_RDMA_WRITE_WITH_IMM);
 }
 
 static void poll_none(void)
@@ -175,6 +187,7 @@ static const struct what {
 	{ "sends", send_stream, STREAM },
 	{ "round", send_in_turn, 1 },
 	{ "pong", pong_one, 1 },
+	{ "imm", imm_one, 1 },
 	{ "poll", poll_none, 1 },
 	{ "setup", NULL, 1 },
 };
@@ -194,7 +207,8 @@ static void new_pong(void)
 		.qp_type = IBV_QPT_RC,
 		.cap = { 2 * PONG_SIGNAL, 2 * PONG_SIGNAL, 1, 1, size },
 	};
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1,
+				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
 
 	pong_sent = init.send_cq = ibv_create_cq(rc.ctx, 4 * PONG_SIGNAL, NULL, NULL, 0);
 	CHECK(pong_sent);
@@ -262,7 +276,7 @@ int main(int argc, char **argv)
 	connect_pair(rc.qp, other);
 	if (w->once) {
 		new_pairs(qps);
-		if (w->once == pong_one)
+		if (w->once == pong_one || w->once == imm_one)
 			new_pong();
 		printf("%.1f\n", best_of(w, count));
 	} else {

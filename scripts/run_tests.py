@@ -5,8 +5,8 @@
     run_tests.py BUILD_DIR [arguments for meson test]
 
 The counts come from meson's machine-readable log, so they are what it saw.  Skipped tests are named
-with their reason (their last line of output), because a skip that nobody reads is a test that
-nobody runs.
+with their reason (their last line of output), because a test that is
+skipped unnoticed never runs.
 
 A test that runs, but not all of its cases, prints for those (tests/left_out.h,
 tests/stock/harness.py)

@@ -39,7 +39,7 @@ def never_calibrated(_bench):
 
 def calibrated_at_last():
     """A case in which perftest measures the clock at the last of its tries."""
-    tries = iter([never_calibrated] * (harness.CALIBRATIONS - 1) + [passes])
+    tries = iter([never_calibrated] * (harness.TRIES - 1) + [passes])
 
     def calibrated_late(bench):
         next(tries)(bench)

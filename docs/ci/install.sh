@@ -14,9 +14,11 @@ case "$package" in
 	folder=$(mktemp -d)
 	trap 'rm -rf "$folder"' EXIT
 	chmod 755 "$folder"	# apt reads it as another user
-	curl --fail --silent --show-error --location --retry 3 --output "$folder/verbena.deb" "$package"
+	curl --fail --silent --show-error --location --retry 3 --output "$folder/verbena.deb" \
+		"$package"
 	package=$folder/verbena.deb
 	;;
 esac
 $as_root apt-get -qq update
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$(realpath "$package")"
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
+	"$(realpath "$package")"

@@ -32,7 +32,7 @@ __attribute__((deprecated("use be64toh()"))) static inline uint64_t ntohll(uint6
 	return __ibv_swap_to_network64(net);
 }
 
-/* So that #ifdef finds the names, and another header leaves them alone. */
+/* Defined so that #ifdef finds the names and other headers do not redefine them. */
 #define htonll htonll
 #define ntohll ntohll
 #endif

@@ -42,13 +42,13 @@ struct sockaddr_ib {
 	__u64 sib_scope_id;
 };
 
-/* Whether the address is all zeroes. */
+/* Is the address all zeroes? */
 static inline int ib_addr_any(const struct ib_addr *a)
 {
 	return !a->sib_addr64[0] && !a->sib_addr64[1];
 }
 
-/* Whether the address is ::1. */
+/* Is the address ::1? */
 static inline int ib_addr_loopback(const struct ib_addr *a)
 {
 	const __u8 loopback[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 };

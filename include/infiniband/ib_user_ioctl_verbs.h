@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of the kernel's verbs interface that verbs.h takes its values from, for programs built
- * without the kernel header <rdma/ib_user_ioctl_verbs.h> or with an older one.  Both share one
- * include guard: the first included wins.
+ * without the kernel header <rdma/ib_user_ioctl_verbs.h> or with an older one. Both have the same
+ * include guard: the first one included is used.
  */
 #ifndef IB_USER_IOCTL_VERBS_H
 #define IB_USER_IOCTL_VERBS_H
@@ -150,7 +150,7 @@ enum ib_uverbs_flow_action_esp_flags {
 	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ESN_NEW_WINDOW = 1 << 3,
 };
 
-/* List of the headers that tunnel mode puts around the payload. */
+/* List of the headers that tunnel mode adds around the payload. */
 struct ib_uverbs_flow_action_esp_encap {
 	RDMA_UAPI_PTR(void *, val_ptr); /* an ibv_flow_xxx_filter */
 	RDMA_UAPI_PTR(struct ib_uverbs_flow_action_esp_encap *, next_ptr);

@@ -40,7 +40,7 @@ enum {
 	IBV_OPCODE_COMPARE_SWAP = 19,
 	IBV_OPCODE_FETCH_ADD = 20,
 
-/* What a message of any length needs, in every connected service. */
+/* Opcodes of messages of any length, in every connected service. */
 #define __IBV_OPCODES_SEND_AND_WRITE(transport)                                                    \
 	IBV_OPCODE(transport, SEND_FIRST), IBV_OPCODE(transport, SEND_MIDDLE),                     \
 		IBV_OPCODE(transport, SEND_LAST),                                                  \
@@ -52,7 +52,7 @@ enum {
 		IBV_OPCODE(transport, RDMA_WRITE_ONLY),                                            \
 		IBV_OPCODE(transport, RDMA_WRITE_ONLY_WITH_IMMEDIATE)
 
-/* What needs an answer, in the reliable services. */
+/* Opcodes of requests with a response, in the reliable services. */
 #define __IBV_OPCODES_READ_AND_ATOMIC(transport)                                                   \
 	IBV_OPCODE(transport, RDMA_READ_REQUEST), IBV_OPCODE(transport, RDMA_READ_RESPONSE_FIRST), \
 		IBV_OPCODE(transport, RDMA_READ_RESPONSE_MIDDLE),                                  \

@@ -10,7 +10,8 @@
 /*
  * A selector says how to read the value of the same name: 0 greater than, 1 less than, 2 exactly, 3
  * the largest available.  mtu is enum ibv_mtu, rate enum ibv_rate; a packet life time of t means
- * 4.096 us * 2^t.
+ * 4.096 us * 2^t.  Flow labels have 20 bits, service levels 4.  These structures hold values only;
+ * no call of Verbena owns or frees them, except the path of an rdma_cm_id.
  */
 
 /* A path as the connection manager returns it, one member per field. */
@@ -58,6 +59,7 @@ struct ibv_sa_mcmember_rec {
 	int proxy_join;
 };
 
+/* A service that a port offers (ServiceRecord). */
 struct ibv_sa_service_rec {
 	uint64_t id;
 	union ibv_gid gid;

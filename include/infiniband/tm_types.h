@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tag matching headers as they stand at the front of a message (IBV_SRQT_TM). */
+/* Tag matching headers, at the front of a message (IBV_SRQT_TM). */
 #ifndef _TM_TYPES_H
 #define _TM_TYPES_H
 
@@ -27,8 +27,8 @@ struct ibv_tmh {
 };
 
 /*
- * Rendezvous header, 16 bytes, follows a tag matching header of type IBV_TMH_RNDV: where to READ
- * the message.
+ * Rendezvous header, 16 bytes, follows a tag matching header of type IBV_TMH_RNDV: the location
+ * from which to READ the message.
  */
 struct ibv_rvh {
 	__be64 va;

@@ -26,6 +26,10 @@
  *               and __be64 hold network byte order, everything else host order.
  *   comp_mask   says which optional members of a structure are meaningful.  Unknown bits are
  *               refused with EINVAL or EOPNOTSUPP, so zero the structure first.
+ *   Ranges      port_num: 1 to phys_port_cnt.  Indices into the tables of a port: 0 to the table's
+ *               length less one.  Sizes and counts: 0 to the limit in ibv_device_attr.
+ *   Source      Each call names its manual page.  Values and encodings that reach the network are
+ *               those of the InfiniBand Architecture Specification (IBTA), volume 1.
  *
  * The old XRC interface of OFED (ibv_open_xrc_domain() and friends) appears if VERBENA_LEGACY_XRC
  * is defined before this header is included: it lengthens ibv_qp_init_attr and ibv_srq.  The

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of verbs.h whose definitions are the kernel's: each stands for its IB_UVERBS_ counterpart,
- * so that both names are one type and one value.
+ * Names of verbs.h that the kernel defines: each is an alias of its IB_UVERBS_ counterpart, so that
+ * both names denote one type and one value.
  */
 #ifndef VERBS_API_H
 #define VERBS_API_H
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /*
- * A pointer that takes 64 bits whatever the program's pointer size, and can be read as a number.
- * Defined already if a header of the kernel came first, which has the number only.
+ * A pointer that takes 64 bits whatever the program's pointer size, and can be read as a number. A
+ * kernel header included earlier may have defined it already, as a number only.
  */
 #ifdef RDMA_UAPI_PTR
 #elif UINTPTR_MAX == UINT64_MAX

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The "experimental" verbs of MLNX_OFED 2 to 4, for programs that still call them: each is an
- * inline function over today's verbs, so a program needs this header only and its binary imports
- * nothing new.  (Binaries built with MLNX_OFED's headers look for another table in the context, do
- * not find it, and fail with ENOSYS.)
+ * The "experimental" verbs of MLNX_OFED 2 to 4 (VPI verbs manual, 3.8), for programs that still
+ * call them. Each is an inline function that calls today's verbs, so a program needs only this
+ * header and its binary imports nothing new. (A binary built with MLNX_OFED's headers looks for
+ * another table in the context, does not find it, and fails with ENOSYS.)
  *
- * What today's verbs can express works.  What they cannot is refused with EOPNOTSUPP before
- * anything happens: dynamically connected transport, masked atomics, UMR, cross channel, inline
- * receive.  Conventions as in verbs.h.
+ * Whatever today's verbs support works. Everything else fails with EOPNOTSUPP before it has any
+ * effect: dynamically connected transport, masked atomics, UMR, cross channel, inline receive.
+ * Conventions as in verbs.h: results, ownership and threads are those of the verb that a function
+ * calls.
  */
 #ifndef INFINIBAND_VERBS_EXP_H
 #define INFINIBAND_VERBS_EXP_H
@@ -19,7 +20,7 @@
 extern "C" {
 #endif
 
-/* The bits of attr->comp_mask that this device supports; the others are cleared. */
+/* The bits of attr->comp_mask that this device supports; the query clears all others. */
 enum {
 	__IBV_EXP_DEVICE_ATTRS = IBV_EXP_DEVICE_ATTR_WITH_TIMESTAMP_MASK |
 				 IBV_EXP_DEVICE_ATTR_WITH_HCA_CORE_CLOCK |
@@ -30,8 +31,8 @@ enum {
 };
 
 /*
- * Capabilities in the bits they had: the low ones that both know, and the window types, which moved
- * up by 32.
+ * Converts capability flags to their old bits: the low bits that both interfaces share, and the
+ * window types, which were 32 bits higher.
  */
 static inline uint64_t __ibv_exp_device_cap_flags(uint64_t flags, uint64_t odp)
 {
@@ -44,7 +45,10 @@ static inline uint64_t __ibv_exp_device_cap_flags(uint64_t flags, uint64_t odp)
 	       (odp & IBV_ODP_SUPPORT ? (uint64_t)IBV_EXP_DEVICE_ODP : 0);
 }
 
-/* ibv_exp_query_device(3): ibv_query_device() and the members that attr->comp_mask asks for. */
+/*
+ * ibv_exp_query_device(3): ibv_query_device(), and the members requested by attr->comp_mask. Clears
+ * the bits of comp_mask whose members the device does not have. Returns 0 or an errno value.
+ */
 static inline int ibv_exp_query_device(struct ibv_context *context,
 				       struct ibv_exp_device_attr *attr)
 {
@@ -78,7 +82,11 @@ static inline int ibv_exp_query_device(struct ibv_context *context,
 	return 0;
 }
 
-/* The kind of RoCE, the GID, or both, as attr->comp_mask says. */
+/*
+ * Returns the RoCE type and the GID at an index (0 to gid_tbl_len - 1) of port port_num (from 1).
+ * Sets both members, whatever attr->comp_mask requests. Returns 0 or an errno value: ENODATA: the
+ * entry is empty. As ibv_query_gid_ex(3).
+ */
 static inline int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t port_num,
 					 unsigned int index, struct ibv_exp_gid_attr *attr)
 {
@@ -93,7 +101,10 @@ static inline int ibv_exp_query_gid_attr(struct ibv_context *context, uint8_t po
 	return 0;
 }
 
-/* `attr` may ask for nothing beyond ibv_create_cq(). */
+/*
+ * ibv_create_cq(3). attr may be NULL; no attribute beyond those of ibv_create_cq() is supported.
+ * Returns NULL with errno on failure.
+ */
 static inline struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe,
 					       void *cq_context, struct ibv_comp_channel *channel,
 					       int comp_vector, struct ibv_exp_cq_init_attr *attr)
@@ -108,7 +119,7 @@ static inline struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int 
 	return ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
 }
 
-/* Converts access flags to those of verbs.h; ~0u if it lacks one. */
+/* Converts access flags to those of verbs.h; ~0u if verbs.h does not have one of them. */
 static inline unsigned int __ibv_exp_access(uint64_t exp)
 {
 	const uint64_t same = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -128,7 +139,10 @@ static inline unsigned int __ibv_exp_access(uint64_t exp)
 	return access;
 }
 
-/* ibv_exp_reg_mr(3) */
+/*
+ * ibv_exp_reg_mr(3): ibv_reg_mr_iova2() with in->exp_access. The memory stays the caller's. Returns
+ * NULL with errno on failure.
+ */
 static inline struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
 	const unsigned int access = __ibv_exp_access(in->exp_access);
@@ -141,8 +155,9 @@ static inline struct ibv_mr *ibv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 }
 
 /*
- * ibv_exp_create_qp(3): ibv_create_qp_ex(), from its mask PD, XRCD, MAX_TSO_HEADER and, without
- * effect, INL_RECV and PORT.
+ * ibv_exp_create_qp(3): ibv_create_qp_ex() with the attributes PD, XRCD and MAX_TSO_HEADER of
+ * comp_mask; INL_RECV and PORT are accepted without effect. Sets attr->cap to the actual sizes.
+ * Returns NULL with errno on failure.
  */
 static inline struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 					       struct ibv_exp_qp_init_attr *attr)
@@ -181,7 +196,10 @@ static inline struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 	return qp;
 }
 
-/* ibv_modify_qp(), with the rate limit at its old bit and place. */
+/*
+ * ibv_modify_qp(3), with the rate limit (kbit/s) at its old bit and place. exp_attr_mask is a mask
+ * of enum ibv_exp_qp_attr_mask. Returns 0 or an errno value.
+ */
 static inline int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
 				    uint64_t exp_attr_mask)
 {
@@ -200,7 +218,7 @@ static inline int ibv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *a
 	return ibv_modify_qp(qp, &plain, mask);
 }
 
-/* Converts a request to today's form: 0, or EOPNOTSUPP. */
+/* Converts a work request to struct ibv_send_wr. Returns 0 or EOPNOTSUPP. */
 static inline int __ibv_exp_convert_wr(const struct ibv_exp_send_wr *exp, struct ibv_send_wr *wr)
 {
 	const uint64_t same =
@@ -242,8 +260,8 @@ static inline int __ibv_exp_convert_wr(const struct ibv_exp_send_wr *exp, struct
 }
 
 /*
- * ibv_exp_post_send(3): posts the list, in order; on failure *bad_wr is the first request not
- * posted.
+ * ibv_exp_post_send(3): posts the list in order. On failure returns an errno value, and *bad_wr is
+ * the first request that was not posted; the requests before it are posted.
  */
 static inline int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
 				    struct ibv_exp_send_wr **bad_wr)
@@ -286,7 +304,10 @@ static inline void __ibv_exp_convert_wc(const struct ibv_wc *wc, struct ibv_exp_
 		exp->exp_wc_flags |= IBV_EXP_WC_RX_IP_CSUM_OK;
 }
 
-/* ibv_poll_cq(); wc_size is the caller's sizeof(*wc), by which the array advances. */
+/*
+ * ibv_poll_cq(3). wc_size is the caller's sizeof(*wc) in bytes, the distance between two entries of
+ * wc. Returns the number of completions, or a negative value if the CQ has failed.
+ */
 static inline int ibv_exp_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_exp_wc *wc,
 				  uint32_t wc_size)
 {

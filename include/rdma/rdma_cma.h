@@ -30,6 +30,8 @@
  *               others use ids of that channel.  A call that destroys an object must not race
  *               with its use.
  *   Units       Timeouts are milliseconds.  Ports, __be16 and __be32 are in network byte order.
+ *   Source      The manual page of the call's name, section 3; messages and reasons: IBTA volume 1,
+ *               chapter 12, and annex A11 (service IDs and private data of IP addresses).
  *   Fork        A child must not use ids and channels of its parent; its calls fail with EIO.
  */
 #ifndef RDMA_CMA_H
@@ -423,7 +425,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param);
 /* Refuses a request; its id must still be destroyed. */
 int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 
-/* The same, because of the peer's ECE options. */
+/* The same, because of the peer's ECE options: the peer reads reason 35. */
 int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 
 /*

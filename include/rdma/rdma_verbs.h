@@ -3,8 +3,14 @@
  * Short forms of the verbs for ids of rdma_cma.h: memory, work requests and completions.  They use
  * the PD, queue pair and completion queues of the id.
  *
- * They return 0 or -1 with errno; rdma_reg_*() NULL with errno; the waits the number of
- * completions, 1.  Lengths are bytes.  "context" is returned as wr_id.
+ * Conventions, unless stated otherwise for a call:
+ *
+ *   Results    0, or -1 with the errno of the verb; rdma_reg_*(): NULL with errno.
+ *   Units      Lengths are bytes.  "context" is the program's, and is returned as wr_id.
+ *   Ownership  Regions belong to the caller, who ends them with rdma_dereg_mr().  Buffers must stay
+ *              until the request completes, unless it is inline.
+ *   Threads    Every call may be made from any thread, as the verb that it calls.
+ *   Source     The manual page of the call's name, section 3.
  */
 #ifndef RDMA_VERBS_H
 #define RDMA_VERBS_H
@@ -42,23 +48,27 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 /* Destroys id->srq, and without a QP also the CQs that the library created for the id. */
 void rdma_destroy_srq(struct rdma_cm_id *id);
 
-/* ---- Memory: for messages, for the peer's READs, for the peer's WRITEs ---- */
+/* ---- Memory, registered in the id's PD ---- */
 
+/* Registers memory for messages, sent and received. */
 static inline struct ibv_mr *rdma_reg_msgs(struct rdma_cm_id *id, void *addr, size_t length)
 {
 	return ibv_reg_mr(id->pd, addr, length, IBV_ACCESS_LOCAL_WRITE);
 }
 
+/* Registers memory that the peer may READ. */
 static inline struct ibv_mr *rdma_reg_read(struct rdma_cm_id *id, void *addr, size_t length)
 {
 	return ibv_reg_mr(id->pd, addr, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 }
 
+/* Registers memory that the peer may WRITE. */
 static inline struct ibv_mr *rdma_reg_write(struct rdma_cm_id *id, void *addr, size_t length)
 {
 	return ibv_reg_mr(id->pd, addr, length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 }
 
+/* Deregisters a region.  EBUSY: as ibv_dereg_mr(). */
 static inline int rdma_dereg_mr(struct ibv_mr *mr)
 {
 	return rdma_seterrno(ibv_dereg_mr(mr));
@@ -66,7 +76,7 @@ static inline int rdma_dereg_mr(struct ibv_mr *mr)
 
 /* ---- Work requests with a scatter list.  flags: enum ibv_send_flags ---- */
 
-/* Posts to the SRQ if the id has one, else to the QP. */
+/* Posts a receive to the SRQ if the id has one, else to the QP. */
 static inline int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge)
 {
@@ -81,6 +91,7 @@ static inline int rdma_post_recvv(struct rdma_cm_id *id, void *context, struct i
 	return rdma_seterrno(ibv_post_recv(id->qp, &wr, &bad));
 }
 
+/* Posts a SEND. */
 static inline int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge, int flags)
 {
@@ -95,6 +106,7 @@ static inline int rdma_post_sendv(struct rdma_cm_id *id, void *context, struct i
 	return rdma_seterrno(ibv_post_send(id->qp, &wr, &bad));
 }
 
+/* Posts a READ of the peer's memory at remote_addr into the list. */
 static inline int rdma_post_readv(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				  int nsge, int flags, uint64_t remote_addr, uint32_t rkey)
 {
@@ -111,6 +123,7 @@ static inline int rdma_post_readv(struct rdma_cm_id *id, void *context, struct i
 	return rdma_seterrno(ibv_post_send(id->qp, &wr, &bad));
 }
 
+/* Posts a WRITE of the list to the peer's memory at remote_addr. */
 static inline int rdma_post_writev(struct rdma_cm_id *id, void *context, struct ibv_sge *sgl,
 				   int nsge, int flags, uint64_t remote_addr, uint32_t rkey)
 {
@@ -127,7 +140,12 @@ static inline int rdma_post_writev(struct rdma_cm_id *id, void *context, struct 
 	return rdma_seterrno(ibv_post_send(id->qp, &wr, &bad));
 }
 
-/* ---- Work requests with one buffer.  mr may be NULL for inline data ---- */
+/*
+ * ---- Work requests with one buffer, as those above ----
+ *
+ * length: less than 2^32.  mr: the region that contains the buffer; NULL is allowed for sends and
+ * writes with IBV_SEND_INLINE.
+ */
 
 static inline int rdma_post_recv(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				 struct ibv_mr *mr)
@@ -175,7 +193,7 @@ static inline int rdma_post_write(struct rdma_cm_id *id, void *context, void *ad
 	return rdma_post_writev(id, context, &sge, 1, flags, remote_addr, rkey);
 }
 
-/* Sends to a datagram QP, with the Q_Key of ids. */
+/* Posts a SEND to the datagram QP remote_qpn at ah, with the Q_Key of ids, RDMA_UDP_QKEY. */
 static inline int rdma_post_ud_send(struct rdma_cm_id *id, void *context, void *addr, size_t length,
 				    struct ibv_mr *mr, int flags, struct ibv_ah *ah,
 				    uint32_t remote_qpn)
@@ -198,7 +216,12 @@ static inline int rdma_post_ud_send(struct rdma_cm_id *id, void *context, void *
 	return rdma_seterrno(ibv_post_send(id->qp, &wr, &bad));
 }
 
-/* ---- Completions: wait for one, on the CQs that rdma_create_qp() created ---- */
+/*
+ * ---- Completions ----
+ *
+ * Wait for one completion, on the CQ that rdma_create_qp() created, and return 1.  The completion
+ * may be that of a failure: see wc->status.  One thread at a time for each CQ.
+ */
 
 static inline int rdma_get_send_comp(struct rdma_cm_id *id, struct ibv_wc *wc)
 {

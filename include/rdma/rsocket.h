@@ -12,6 +12,9 @@
  *   Threads  Any.  One may read and one write at the same time; closing must not race with them.
  *   Fork     A child must not use rsockets of its parent: EIO.
  *   Closed   Writing after the peer has closed fails with ECONNRESET, and raises no signal.
+ *   Results  As the system call: -1 with errno, EBADF for a descriptor that is no rsocket.
+ *   Units    Lengths are bytes; timeouts of rpoll() and repoll_wait() milliseconds, -1: none.
+ *   Source   rsocket(7) and the manual page of the system call.
  */
 #ifndef RSOCKET_H
 #define RSOCKET_H
@@ -31,7 +34,10 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* Creates an rsocket; the caller closes it with rclose(). */
 int rsocket(int domain, int type, int protocol);
+
+/* As rdma_bind_addr(); datagram rsockets bind a UDP socket. */
 int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen);
 
 /* Connections are established in the background, up to backlog, and wait for raccept(). */
@@ -44,6 +50,7 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen);
  */
 int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen);
 
+/* how: SHUT_RD, SHUT_WR, SHUT_RDWR; data already written still arrives. */
 int rshutdown(int socket, int how);
 
 /* Waits until written data has arrived at the peer, at most 10 s or as SO_LINGER says. */
@@ -70,6 +77,7 @@ int rpoll(struct pollfd *fds, nfds_t nfds, int timeout);
 int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 	    struct timeval *timeout);
 
+/* Addresses as struct sockaddr_in or sockaddr_in6. */
 int rgetpeername(int socket, struct sockaddr *addr, socklen_t *addrlen);
 int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen);
 

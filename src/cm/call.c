@@ -249,11 +249,11 @@ static void expire(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
 	if (c->state == CM_TIMEWAIT) {
 		leave_timewait(cm, c);
+	} else if (c->early_left) {
+		cm_resend_early(cm, c);
 	} else if (c->retries_left) {
 		report_late(cm, c);
-		c->retries_left--;
-		cm_deadline_set(cm, c, time_after(now, c->interval));
-		cm_resend(cm, c);
+		cm_resend(cm, c, now);
 	} else {
 		give_up(cm, c, now);
 	}

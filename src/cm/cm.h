@@ -36,6 +36,7 @@
 enum {
 	CM_BUCKETS = 4096,
 	CM_SOURCES = 256,
+	CM_FEW_REQUESTS = 32,
 };
 
 enum cm_state {
@@ -97,7 +98,9 @@ enum cm_verdict {
 };
 
 struct cm_ops {
-	/* Sends a MAD.  path->src is our address, path->dst the peer's. */
+	/*
+	 * Sends a MAD.  path->src is our address, path->dst the peer's.  May call cm_give_up().
+	 */
 	void (*send)(void *arg, const struct net_path *path, const uint8_t mad[CM_MAD_LEN]);
 
 	void (*event)(void *arg, struct cm_conn *c, const struct cm_event *ev);
@@ -160,6 +163,8 @@ struct cm_conn {
 	/* Next retry of REQ, REP, DREQ or SIDR_REQ, or the end of timewait; ns. */
 	uint64_t deadline;
 	uint64_t interval;
+	uint64_t first_sent;		/* when that message was */
+	uint8_t early_left;		/* repetitions before the first interval is over */
 	uint8_t retries_left, max_retries;
 	uint8_t mad[CM_MAD_LEN];	/* the message to retry */
 
@@ -179,6 +184,7 @@ struct cm {
 	/* Key: peer's address, CA GUID and QP number.  Connections, established or being set up. */
 	struct cm_link *by_qpn[CM_BUCKETS];
 	struct cm_conn *deadlines;
+	bool in_vain;				/* cm_give_up() was called while a MAD was sent */
 	struct {
 		struct list conns;		/* oldest first */
 		unsigned int n;
@@ -198,6 +204,12 @@ struct cm {
 		uint64_t retried;
 	} stats;
 };
+
+/* In ops->send: nobody will answer this MAD; it counts as repeated and not answered. */
+static inline void cm_give_up(struct cm *cm)
+{
+	cm->in_vain = true;
+}
 
 /*
  * seed: random and secret, so that peers cannot cause hash collisions or predict PSNs.  `cm` need
@@ -219,6 +231,12 @@ void cm_set_limits(struct cm *cm, unsigned int half_open, unsigned int per_sourc
  */
 bool cm_make_way(struct cm *cm, const struct net_addr *source,
 		 bool (*may_go)(const struct cm_conn *c, void *arg), void *arg);
+
+/*
+ * How many requests of its source wait besides this one; 0 while few wait in all.  A caller that
+ * answers requests in this order gives each source its turn in a flood.
+ */
+unsigned int cm_requests_before(const struct cm *cm, const struct cm_conn *c);
 
 /* local_id: not 0, and unique on the host. */
 void cm_conn_init(struct cm_conn *c, uint32_t local_id);
@@ -278,7 +296,7 @@ int cm_disconnect(struct cm *cm, struct cm_conn *c, const void *data, size_t len
 int cm_acknowledge(struct cm *cm, struct cm_conn *c, uint8_t service_timeout);
 enum { CM_SERVICE_TIMEOUT = 24 };
 
-/* Datagrams: sends SIDR_REQ to ask for the peer's QP.  Arguments as for cm_connect(). */
+/* Datagrams: sends SIDR_REQ, which requests the peer's QP.  Arguments as for cm_connect(). */
 int cm_sidr_connect(struct cm *cm, struct cm_conn *c, const struct cm_sidr_req *req,
 		    const struct net_path *path, uint64_t now);
 

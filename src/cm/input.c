@@ -78,6 +78,7 @@ static void wait_longer(struct cm *cm, struct cm_conn *c, enum cm_state state,
 	uint64_t extension = cm_wire_time(m->mra.service_timeout) + cm_wire_time(c->ack_timeout);
 
 	cm_enter_state(cm, c, state);
+	c->early_left = 0;
 	cm_deadline_set(cm, c, time_after(now, extension));
 }
 
@@ -213,7 +214,7 @@ static struct cm_conn *find(struct cm *cm, const struct net_path *from, const st
 	struct ids ids = ids_of(m);
 	struct cm_conn *c;
 
-	/* REJ after a timeout: its sender may not know our id, and gives its CA GUID instead. */
+	/* REJ after a timeout: if its sender has not received our id, it gives its CA GUID. */
 	if (m->type == CM_REJ && m->rej.reason == CM_REJ_TIMEOUT &&
 	    m->rej.info_len >= sizeof(uint64_t))
 		return cm_table_find_remote(cm, &from->src, get_be64(m->rej.info), m->rej.local_id);

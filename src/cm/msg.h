@@ -17,7 +17,7 @@
 
 enum {
 	CM_MAD_LEN = 256,
-	CM_ATTRIBUTE_AT = 16,	/* where a MAD tells its type, 16 bits */
+	CM_ATTRIBUTE_AT = 16,	/* offset of the attribute ID in a MAD, 16 bits */
 
 	CM_REQ_PRIVATE = 92,	/* includes the IP header, if present */
 	CM_REP_PRIVATE = 196,

@@ -47,12 +47,13 @@ void cm_deadline_clear(struct cm *cm, struct cm_conn *c);
 struct cm_msg cm_msg_start(const struct cm_conn *c, enum cm_type type);
 
 /*
- * cm_send() sends once; cm_send_with_retries() repeats at each deadline, up to max_retries times;
- * cm_resend() is one such repetition.
+ * cm_send() sends once; cm_send_with_retries() repeats at each deadline, up to max_retries times,
+ * and twice before the first; cm_resend() and cm_resend_early() are one such repetition.
  */
 void cm_send(struct cm *cm, struct cm_conn *c, const struct cm_msg *m);
 void cm_send_with_retries(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now);
-void cm_resend(struct cm *cm, struct cm_conn *c);
+void cm_resend(struct cm *cm, struct cm_conn *c, uint64_t now);
+void cm_resend_early(struct cm *cm, struct cm_conn *c);
 
 void cm_send_mra(struct cm *cm, struct cm_conn *c, enum cm_about about, uint8_t service_timeout);
 void cm_send_rtu(struct cm *cm, struct cm_conn *c, const void *data, size_t len);
@@ -61,7 +62,7 @@ struct cm_msg cm_format_dreq(const struct cm_conn *c, const void *data, size_t l
 struct cm_msg cm_format_rej(const struct cm_conn *c, unsigned int reason);
 
 /*
- * The message that tells the peer that the conn ends in its current state.  Returns false if the
+ * Makes the message that ends the conn in its current state.  Returns false if the
  * state needs none.
  */
 bool cm_format_final(const struct cm_conn *c, struct cm_msg *m);
@@ -90,7 +91,7 @@ void cm_call_drop_stale(struct cm *cm, struct cm_conn *c, uint64_t now);
 void cm_request_input(struct cm *cm, const struct net_path *from, const struct cm_msg *m,
 		      uint64_t now);
 
-/* A time on the wire, 4.096 us * 2^t.  Linux rounds it to milliseconds, and so do we. */
+/* A time on the wire, 4.096 us * 2^t, rounded to milliseconds as Linux does. */
 static inline uint64_t cm_wire_time(uint8_t t)
 {
 	return t <= 8 ? VRB_MSEC : VRB_MSEC << (t - 8);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Incoming REQ and SIDR_REQ: duplicates are told from new requests, which are checked here and then
+ * Incoming REQ and SIDR_REQ: duplicates are recognized; new requests are checked here and then
  * offered to the caller.
  */
 #include "cm/parts.h"
@@ -129,6 +129,11 @@ bool cm_make_way(struct cm *cm, const struct net_addr *source,
 	return false;
 }
 
+unsigned int cm_requests_before(const struct cm *cm, const struct cm_conn *c)
+{
+	return cm->num_half_open > CM_FEW_REQUESTS ? cm->source[c->source].n - 1 : 0;
+}
+
 static void offer(struct cm *cm, const struct net_path *from, const struct cm_msg *m)
 {
 	struct cm_conn *c = NULL;
@@ -182,7 +187,7 @@ static void input_req(struct cm *cm, const struct net_path *from, const struct c
 		return;
 	c = cm_table_find_qpn(cm, &from->src, m->req.ca_guid, m->req.qpn);
 	if (c && c->state != CM_REQ_RCVD) {
-		/* By our state the peer's QP is still connected to us: the peer has restarted. */
+		/* The tables have a connection of the same peer QP: the peer has restarted. */
 		refuse(cm, from, m, CM_REJ_STALE_CONN, NULL, 0);
 		cm_call_drop_stale(cm, c, now);
 		return;

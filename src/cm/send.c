@@ -12,7 +12,18 @@ struct cm_msg cm_msg_start(const struct cm_conn *c, enum cm_type type)
 static void send_mad(struct cm *cm, const struct net_path *path, const uint8_t mad[CM_MAD_LEN])
 {
 	cm->stats.sent++;
+	cm->in_vain = false;
 	cm->ops->send(cm->arg, path, mad);
+}
+
+/* A message with retries; its deadline has been set. */
+static void send_own(struct cm *cm, struct cm_conn *c)
+{
+	send_mad(cm, &c->path, c->mad);
+	if (!cm->in_vain)
+		return;
+	c->early_left = c->retries_left = 0;
+	cm_deadline_set(cm, c, c->first_sent);
 }
 
 void cm_send(struct cm *cm, struct cm_conn *c, const struct cm_msg *m)
@@ -23,18 +34,48 @@ void cm_send(struct cm *cm, struct cm_conn *c, const struct cm_msg *m)
 	send_mad(cm, &c->path, mad);
 }
 
+/*
+ * Intervals are seconds long, for a peer that is slow to answer.  A message that was lost must not
+ * cost as much: it is sent again after these parts of the first interval, too, a sixteenth and a
+ * fourth of it.  A peer that reacts within 256 ms gets each message once.
+ */
+static const unsigned int early[] = { 4, 16 };
+
+static uint64_t next_repetition(const struct cm_conn *c)
+{
+	uint64_t part = c->early_left ? early[c->early_left - 1] : 1;
+
+	return time_after(c->first_sent, c->interval / part);
+}
+
 void cm_send_with_retries(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	cm_encode(c->mad, m);
 	c->retries_left = c->max_retries;
-	cm_deadline_set(cm, c, time_after(now, c->interval));
-	send_mad(cm, &c->path, c->mad);
+	c->early_left = c->max_retries ? ARRAY_SIZE(early) : 0;
+	c->first_sent = now;
+	cm_deadline_set(cm, c, next_repetition(c));
+	send_own(cm, c);
 }
 
-void cm_resend(struct cm *cm, struct cm_conn *c)
+static void resend(struct cm *cm, struct cm_conn *c)
 {
 	cm->stats.retried++;
-	send_mad(cm, &c->path, c->mad);
+	send_own(cm, c);
+}
+
+void cm_resend(struct cm *cm, struct cm_conn *c, uint64_t now)
+{
+	c->retries_left--;
+	cm_deadline_set(cm, c, time_after(now, c->interval));
+	resend(cm, c);
+}
+
+void cm_resend_early(struct cm *cm, struct cm_conn *c)
+{
+	c->early_left--;
+	cm_deadline_set(cm, c, next_repetition(c));
+	resend(cm, c);
 }
 
 void cm_send_mra(struct cm *cm, struct cm_conn *c, enum cm_about about, uint8_t service_timeout)

@@ -77,7 +77,7 @@ static bool waits_for_program(enum cm_state state)
 	return state == CM_REQ_RCVD || state == CM_SIDR_REQ_RCVD;
 }
 
-/* Updates the message that other processes send for this one if it dies. */
+/* Updates the message that other processes send if this one ends abnormally. */
 static void set_exit_mad(struct cm *cm, struct cm_conn *c)
 {
 	uint8_t mad[CM_MAD_LEN];
@@ -111,10 +111,17 @@ void cm_enter_state(struct cm *cm, struct cm_conn *c, enum cm_state state)
 	set_exit_mad(cm, c);
 }
 
+/*
+ * Timewait ends at the next multiple of a 32nd part of it: connections that ended one after another
+ * leave it together, by one wake-up.
+ */
 void cm_enter_timewait(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
+	uint64_t wait = cm_wire_time(c->ack_timeout), grain = wait / 32;
+	uint64_t end = now + wait + grain - 1;
+
 	cm_enter_state(cm, c, CM_TIMEWAIT);
-	cm_deadline_set(cm, c, time_after(now, cm_wire_time(c->ack_timeout)));
+	cm_deadline_set(cm, c, end - end % grain);
 }
 
 void cm_raise_event(struct cm *cm, struct cm_conn *c, enum cm_event_type type, int status,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages without a connection: which process of the host one is for, and replies on behalf of a
+ * Messages without a connection: their destination process on the host, and replies on behalf of a
  * process that does not exist.
  */
 #ifndef VRB_CM_STATELESS_H

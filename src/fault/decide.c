@@ -40,7 +40,7 @@ static bool matches(const struct fault_rule *rule, const struct occasion *o)
 	       (!fault_given(rule, FAULT_PSN) || has_psn(&rule->psn, o->packet.psn));
 }
 
-/* Those that are. */
+/* The selectors by count. */
 static bool strikes(const struct fault_rule *rule, uint64_t count, uint64_t random)
 {
 	return (!fault_given(rule, FAULT_NTH) ||
@@ -106,7 +106,7 @@ bool fault_on_wr(const struct fault_plan *plan, struct fault_counts *of_qp,
 }
 
 bool fault_on_verb(const struct fault_plan *plan, struct fault_counts *of_process,
-		   enum fault_verb verb, struct fault_hit *hit)
+		   enum verb verb, struct fault_hit *hit)
 {
 	return decide(plan, of_process, &(struct occasion){ FAULT_VERB, verb }, hit);
 }

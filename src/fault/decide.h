@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What happens to an occasion: a function of the plan's seed and of counts, never of time.
+ * Decides what happens to an occasion, as a function of the plan's seed and of counts, never of
+ * time.
  *
- * A QP is known by its place among those that its process created, since QP numbers start at
- * random. So the same program with the same plan meets the same faults, as far as its threads make
+ * A QP is identified by its place among those that its process created, since QP numbers start at
+ * random. So the same program with the same plan gets the same faults, as long as its threads cause
  * the same occasions in the same order.
  */
 #ifndef VRB_FAULT_DECIDE_H
@@ -15,7 +16,7 @@
 
 /*
  * How many occasions each rule of a plan has matched, of one QP, or, for verbs and communication
- * management, of the process. All 0 to begin with; another generation of the plan begins anew.
+ * management, of the process. Initially all 0; a new generation of the plan resets them.
  */
 struct fault_counts {
 	uint64_t seen[FAULT_RULES];
@@ -35,7 +36,7 @@ struct fault_packet {
 	uint32_t psn;		/* 24 bits */
 };
 
-/* What shall happen, and why. */
+/* The decision and its cause. */
 struct fault_hit {
 	struct fault_action action;
 	uint32_t rule;		/* of the plan, from 0 */
@@ -44,8 +45,8 @@ struct fault_hit {
 };
 
 /*
- * Each counts the occasion for every rule that matches it, and returns whether something happens:
- * the action of the first rule that says so.
+ * Each counts the occasion for every rule that matches it. Returns true and fills *hit if a rule
+ * decides on its action; the first such rule wins.
  */
 bool fault_on_packet(const struct fault_plan *plan, struct fault_counts *of_qp,
 		     const struct fault_packet *packet, struct fault_hit *hit);
@@ -56,7 +57,7 @@ bool fault_on_completion(const struct fault_plan *plan, struct fault_counts *of_
 bool fault_on_wr(const struct fault_plan *plan, struct fault_counts *of_qp,
 		 const struct fault_queue *queue, struct fault_hit *hit);
 bool fault_on_verb(const struct fault_plan *plan, struct fault_counts *of_process,
-		   enum fault_verb verb, struct fault_hit *hit);
+		   enum verb verb, struct fault_hit *hit);
 bool fault_on_cm(const struct fault_plan *plan, struct fault_counts *of_process,
 		 enum fault_cm message, enum fault_direction direction, struct fault_hit *hit);
 

@@ -365,7 +365,7 @@ static bool goes_with(const struct fault_term *term, const struct fault_rule *ru
 	return term && term->kinds >> rule->kind & 1;
 }
 
-/* What follows the occasion. */
+/* The selectors and the action, which follow the occasion. */
 static bool read_terms(struct parser *p, struct fault_rule *rule)
 {
 	for (;;) {

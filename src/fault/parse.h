@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Text becomes a plan: see docs/FAULTS.md for the grammar. */
+/* Parses rules into a plan; docs/FAULTS.md has the grammar. */
 #ifndef VRB_FAULT_PARSE_H
 #define VRB_FAULT_PARSE_H
 
@@ -9,10 +9,10 @@
 #include "fault/rule.h"
 #include "fault/words.h"
 
-/* The first thing that is wrong with a text. */
+/* The first error in a text. */
 struct fault_error {
 	unsigned int line, column; /* from 1; columns are bytes */
-	struct fault_word word;	   /* there, in the text that was read; may be empty */
+	struct fault_word word;	   /* the word there, in the text that was read; may be empty */
 	const char *expected;
 };
 
@@ -20,8 +20,8 @@ struct fault_error {
 void fault_plan_init(struct fault_plan *plan);
 
 /*
- * Adds the rules of `text` behind those of the plan, and takes its seed. `text` needs no final 0.
- * False, with *error: the plan is unchanged.
+ * Appends the rules of `text` to the plan, and sets the plan's seed if the text has one. `text`
+ * needs no final 0. Returns false and fills *error if it has an error: the plan is unchanged.
  */
 bool fault_parse(struct fault_plan *plan, const char *text, size_t len, struct fault_error *error);
 

@@ -144,7 +144,7 @@ size_t fault_rule_print(char *out, size_t cap, const struct fault_rule *rule)
 	return t.len;
 }
 
-/* Control characters of a text could write on the terminal what they like. */
+/* Control characters of an untrusted text could control the terminal. */
 static void put_word(struct fault_text *t, const struct fault_word *word)
 {
 	for (size_t i = 0; i < word->len && i < WORD_SHOWN; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules in canonical form: read again, it gives the same rule. Each call returns the length of the
- * whole text; a buffer that is too small has its beginning.
+ * Prints rules in canonical form, which parses to the same rule. Each call returns the length of
+ * the whole text; a buffer that is too small gets its beginning.
  */
 #ifndef VRB_FAULT_PRINT_H
 #define VRB_FAULT_PRINT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose: what shall go wrong, as rules. A rule is a selector (which occasions) and an
- * action (what happens to them); docs/FAULTS.md tells the language and its design to users.
+ * Fault injection: rules name the faults. A rule is a selector (which occasions it matches) and an
+ * action (what happens to them); docs/FAULTS.md describes the language.
  *
  *	rule.h		the nouns
  *	words.h		the vocabulary: names and their numbers
@@ -18,28 +18,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "wq/verb.h"
+
 enum {
 	FAULT_RULES = 64,	/* of a plan */
 	FAULT_LINE = 256,	/* bytes of a rule as canonical text, the final 0 included */
 };
 
-/* Kinds of occasion. */
+/* Kinds of occasion. Recordings contain these numbers and those of what happens: only append. */
 enum fault_kind {
 	FAULT_PACKET,	  /* on the wire */
 	FAULT_MESSAGE,	  /* between processes of the host; it stands for a packet */
 	FAULT_VERB,	  /* a call */
-	FAULT_COMPLETION, /* about to be shown */
+	FAULT_COMPLETION, /* about to be added to its CQ */
 	FAULT_WR,	  /* a work request, about to be posted */
 	FAULT_CM,	  /* a message of communication management */
 	FAULT_KINDS
-};
-
-/* The calls that can fail: FAULT_ibv_reg_mr ... */
-enum fault_verb {
-#define VERB(name) FAULT_##name,
-#include "fault/verbs.def"
-#undef VERB
-	FAULT_VERBS
 };
 
 /* Messages of communication management, by attribute id (IBTA volume 1, chapter 12). */
@@ -62,14 +56,14 @@ enum fault_direction {
 	FAULT_RX,
 };
 
-/* What a rule says about its occasions; what it does not say holds for all. */
+/* Selectors of a rule; one that is not given matches all occasions. */
 enum fault_selector {
 	FAULT_QP,
 	FAULT_QP_INDEX,
 	FAULT_DIRECTION,
 	FAULT_OPCODE,
 	FAULT_PSN,
-	/* The rest is about the count of those that the selectors before this line match. */
+	/* The rest selects by count, among the occasions that the selectors above match. */
 	FAULT_NTH,
 	FAULT_EVERY,
 	FAULT_CHANCE,
@@ -79,7 +73,7 @@ enum fault_what {
 	FAULT_DROP,
 	FAULT_DUPLICATE,  /* value: copies */
 	FAULT_DELAY,	  /* value: ns */
-	FAULT_REORDER,	  /* value: how many overtake it */
+	FAULT_REORDER,	  /* value: number of packets that overtake it */
 	FAULT_CORRUPT,	  /* one bit, picked by fault_hit.random */
 	FAULT_MARK,	  /* congestion experienced */
 	FAULT_FAIL,	  /* value: errno */
@@ -110,7 +104,7 @@ struct fault_action {
 
 struct fault_rule {
 	enum fault_kind kind;
-	uint32_t subject;	/* enum fault_verb, enum fault_cm */
+	uint32_t subject;	/* enum verb, enum fault_cm */
 	uint32_t given;		/* bits by enum fault_selector; other selectors are 0 */
 	uint32_t qpn;
 	uint32_t qp_index;	/* the QP's place among those that its process created, from 1 */
@@ -128,7 +122,7 @@ static inline bool fault_given(const struct fault_rule *rule, enum fault_selecto
 	return rule->given >> selector & 1;
 }
 
-/* Without pointers. Rules that say the same are equal bytes. */
+/* Without pointers, so that it can be shared. Equal rules are equal bytes. */
 struct fault_plan {
 	uint64_t seed;
 	uint32_t generation;	/* the owner's: another number with each change */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Text into a buffer of limited size: what does not fit is counted, and a 0 ends what does. */
+/* Text in a buffer of limited size: the rest is counted only, and a 0 ends the text. */
 #ifndef VRB_FAULT_TEXT_H
 #define VRB_FAULT_TEXT_H
 

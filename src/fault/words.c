@@ -17,8 +17,12 @@ const struct fault_name fault_kinds[] = {
 };
 
 const struct fault_name fault_verbs[] = {
-#define VERB(name) { #name, FAULT_##name },
-#include "fault/verbs.def"
+#define NAME_POINTER(name) { "ibv_" #name, VERB_##name },
+#define NAME_ERRNO(name) NAME_POINTER(name)
+#define NAME_MINUS(name) NAME_POINTER(name)
+#define NAME_NOTHING(name)
+#define VERB(name, number, answer) NAME_##answer(name)
+#include "wq/verb.def"
 #undef VERB
 	{ NULL },
 };
@@ -102,7 +106,7 @@ const struct fault_term fault_actions[] = {
 	{ "delay", FAULT_DELAY, TRANSPORT | CM, FAULT_TIME },
 	{ "reorder", FAULT_REORDER, TRANSPORT, FAULT_COUNT },
 	{ "corrupt", FAULT_CORRUPT, TRANSPORT, FAULT_NO_ARGUMENT },
-	{ "mark", FAULT_MARK, PACKET, FAULT_NO_ARGUMENT },
+	{ "mark", FAULT_MARK, TRANSPORT, FAULT_NO_ARGUMENT },
 	{ "fail", FAULT_FAIL, VERB | WR, FAULT_ERRNO },
 	{ "status", FAULT_STATUS, COMPLETION, FAULT_WC },
 	{ "reject", FAULT_REJECT, CM, FAULT_REASON },
@@ -129,10 +133,10 @@ static const struct {
 	uint8_t code;
 	struct fault_word name[FORMS];
 } opcodes[] = {
-#define OPCODE(code, service, operation, kind, ...)                                                \
+#define OP(code, service, operation, kind, ...)                                                    \
 	{ code, { WORD(#kind), WORD(#operation), WORD(#service "_" #operation) } },
 #include "roce/opcode.def"
-#undef OPCODE
+#undef OP
 };
 
 bool fault_word_is(const struct fault_word *word, const char *name)

@@ -24,7 +24,7 @@ struct fault_name {
 };
 
 extern const struct fault_name fault_kinds[];	   /* enum fault_kind */
-extern const struct fault_name fault_verbs[];	   /* enum fault_verb */
+extern const struct fault_name fault_verbs[];	   /* enum verb: those that can fail */
 extern const struct fault_name fault_cm_messages[]; /* enum fault_cm */
 extern const struct fault_name fault_directions[]; /* enum fault_direction */
 extern const struct fault_name fault_errnos[];
@@ -39,7 +39,7 @@ const char *fault_name_for(const struct fault_name *names, uint64_t value);
 /* Whether this event is one of a QP or of its queues. */
 bool fault_event_needs_qp(uint64_t event);
 
-/* What follows the name of an action. */
+/* The argument that follows the name of an action. */
 enum fault_argument {
 	FAULT_NO_ARGUMENT,
 	FAULT_COUNT,	/* optional, 1 */
@@ -54,7 +54,7 @@ enum {
 	FAULT_REASON_CONSUMER = 28,
 };
 
-/* What a selector or an action is called, and the kinds of occasion that it goes with. */
+/* The name of a selector or an action, and the kinds of occasion that it applies to. */
 struct fault_term {
 	const char *name;	/* NULL: the end of the table */
 	uint32_t value;		/* enum fault_selector, enum fault_what */

@@ -11,7 +11,7 @@ enum {
 	ETHERTYPE_MPLS = 0x8847,
 	ETHERTYPE_MPLS_MC = 0x8848,
 	ETHERTYPE_SVLAN = 0x88a8,
-	ETHERTYPE_QINQ = 0x9100, /* S-VLAN before there was a standard */
+	ETHERTYPE_QINQ = 0x9100, /* S-VLAN before the standard */
 };
 
 enum {
@@ -60,7 +60,7 @@ static inline int is_mpls(unsigned int ether_type)
 	return ether_type == ETHERTYPE_MPLS || ether_type == ETHERTYPE_MPLS_MC;
 }
 
-/* Those of IPv6 that say where the next header begins. */
+/* IPv6 extension headers that contain their length. */
 static inline int is_extension(unsigned int proto)
 {
 	switch (proto) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From the frame's first byte inwards.  Every step looks at a cursor that never leaves the frame,
- * takes its header off it if the header is whole, and says what comes next.
+ * Parses a frame from its first byte. Every step reads a cursor that never leaves the frame,
+ * consumes its header if the header is complete, and returns the type of the next.
  */
 #include "flow/dissect.h"
 
@@ -28,7 +28,7 @@ enum {
 	GRE_VERSION = 0x0007,
 };
 
-/* What has not been looked at yet. */
+/* The rest of the frame. */
 struct rest {
 	const uint8_t *p;
 	size_t len;
@@ -59,7 +59,9 @@ static uint32_t raw32(const uint8_t *p)
 	return v;
 }
 
-/* Label stack, to its bottom; *first is its first entry. False if it has no bottom here. */
+/*
+ * Skips a label stack; *first is its first entry. Returns false if the bottom is not in the frame.
+ */
 static bool mpls(struct rest *r, uint32_t *first)
 {
 	const uint8_t *p = r->p;
@@ -72,7 +74,9 @@ static bool mpls(struct rest *r, uint32_t *first)
 	return true;
 }
 
-/* Behind a label stack nothing names the protocol: the first four bits of IP are its version. */
+/*
+ * No field names the protocol after a label stack, but the first four bits of IP are its version.
+ */
 static uint16_t ip_by_version(const struct rest *r)
 {
 	switch (r->len ? r->p[0] >> 4 : 0) {
@@ -85,7 +89,7 @@ static uint16_t ip_by_version(const struct rest *r)
 	}
 }
 
-/* Returns the type of what follows in *r, 0: nothing known. */
+/* Returns the type of the next header in *r; 0: unknown. */
 static uint16_t ethernet(struct flow_layer *l, struct rest *r)
 {
 	const uint8_t *p = r->p;
@@ -113,10 +117,7 @@ static uint16_t ethernet(struct flow_layer *l, struct rest *r)
 	return ip_by_version(r);
 }
 
-/*
- * The length that IP tells, if it tells one that leaves its header whole, ends the packet before
- * the frame's padding.
- */
+/* The IP length, if it covers at least the header, ends the packet before the frame's padding. */
 static void cut(struct rest *r, size_t len)
 {
 	if (len < r->len)
@@ -153,7 +154,7 @@ static bool ipv4(struct flow_layer *l, struct rest *r)
 	return false;
 }
 
-/* False when the transport header is not here. */
+/* Returns false if the transport header is not in this frame. */
 static bool extensions(struct flow_layer *l, struct rest *r)
 {
 	while (is_extension(l->proto)) {
@@ -230,8 +231,8 @@ static void transport(struct flow_layer *l, struct rest *r)
 }
 
 /*
- * IP and what it carries; `type` is 0 if it is not IP. Returns true if the transport layer was
- * reached.
+ * Parses IP and its payload; `type` is 0 if it is not IP. Returns true if it reached the transport
+ * layer.
  */
 static bool network(struct flow_layer *l, struct rest *r, uint16_t type)
 {
@@ -241,7 +242,7 @@ static bool network(struct flow_layer *l, struct rest *r, uint16_t type)
 	return true;
 }
 
-/* Returns the type of what is inside, 0: unknown, or not whole. */
+/* Returns the type of the inner packet; 0: unknown or incomplete. */
 static uint16_t tunnel_stack(struct flow_key *key, struct rest *r)
 {
 	if (!mpls(r, &key->tunnel_mpls))

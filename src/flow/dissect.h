@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A frame as rules see it.
+ * A frame's fields, as rules match them.
  *
  * All fields are in network byte order, so that a rule's values and masks are the same struct and
- * matching is one comparison under a mask.  A field whose header is not in the frame, or not whole,
- * is zero and its bit in `headers` is not set.
+ * matching is one comparison under a mask.  If a header is missing or incomplete, its fields are
+ * zero and its bit in `headers` is not set.
  */
 #ifndef VRB_FLOW_DISSECT_H
 #define VRB_FLOW_DISSECT_H
@@ -12,14 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a layer has: bits of flow_layer.headers. */
+/* The headers of a layer: bits of flow_layer.headers. */
 enum {
 	FLOW_ETH = 1 << 0,
 	FLOW_VLAN = 1 << 1,
 	FLOW_MPLS = 1 << 2, /* between Ethernet and IP */
 	FLOW_IPV4 = 1 << 3,
 	FLOW_IPV6 = 1 << 4,
-	FLOW_FRAGMENT = 1 << 5, /* not the first: nothing above IP is in it */
+	FLOW_FRAGMENT = 1 << 5, /* not the first fragment: contains nothing above IP */
 	FLOW_TCP = 1 << 6,
 	FLOW_UDP = 1 << 7,
 	FLOW_ESP = 1 << 8,
@@ -28,9 +28,7 @@ enum {
 	FLOW_TUNNEL_MPLS = 1 << 11, /* behind UDP or GRE */
 };
 
-/*
- * Bits of flow_layer.ip_flags, as the specification of IPv4 in a rule counts them: from the left.
- */
+/* Bits of flow_layer.ip_flags, numbered from the left, as in a rule's IPv4 specification. */
 enum {
 	FLOW_IP_DF = 1 << 1,
 	FLOW_IP_MF = 1 << 2,

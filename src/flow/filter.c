@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One piece of program per rule, each ends with taking the frame or goes on behind itself, to the
- * next.
+ * One piece of program per rule; each accepts the frame or continues with the next piece.
  *
- * A load beyond the frame's end would end the program, and a later rule might have matched: every
- * load has its length checked first.
+ * A load beyond the frame's end would end the program although a later rule may match, so the
+ * length is checked before every load.
  */
 #include "flow/filter.h"
 
@@ -33,7 +32,7 @@ enum {
 /* In M_PROTO. */
 enum {
 	NO_IP = 0x100,   /* or not whole */
-	UNKNOWN = 0x101, /* behind extension headers, which are not looked through */
+	UNKNOWN = 0x101, /* after extension headers, which are not parsed */
 };
 
 struct fixup {
@@ -44,7 +43,7 @@ struct fixup {
 struct program {
 	struct sock_filter *out;
 	unsigned int room, len;
-	/* jumps to where the next rule will begin */
+	/* jumps to the next rule */
 	struct fixup fixups[MAX_FIXUPS];
 	unsigned int num_fixups;
 	bool too_long; /* give it up and take all */
@@ -71,7 +70,7 @@ static void fail_here(struct program *p, bool when_true)
 		p->fixups[p->num_fixups++] = (struct fixup){ p->len - 1, when_true };
 }
 
-/* Goes on if A compares so with k, else to the next rule. */
+/* Continues if the comparison of A with k holds, else jumps to the next rule. */
 static void need(struct program *p, uint16_t compare, uint32_t k)
 {
 	emit(p, BPF_JMP | compare, k, 0, 0);
@@ -107,7 +106,7 @@ static void next_rule(struct program *p)
 	p->num_fixups = 0;
 }
 
-/* Compares a field that is loaded by `load`; nothing if the mask is 0. */
+/* Compares a field loaded by `load`; emits nothing if the mask is 0. */
 static void field(struct program *p, uint16_t load, uint32_t at, uint32_t val, uint32_t mask,
 		  uint32_t all)
 {
@@ -134,7 +133,7 @@ static void word(struct program *p, uint16_t mode, uint32_t at, uint32_t val, ui
 	field(p, BPF_W | mode, at, val, mask, 0xffffffff);
 }
 
-/* At least n bytes from X on. */
+/* Requires at least n bytes from X. */
 static void need_bytes(struct program *p, uint32_t n)
 {
 	op(p, BPF_LD | BPF_W | BPF_LEN, 0);
@@ -150,7 +149,7 @@ static unsigned int branch(struct program *p, uint32_t k)
 	return p->len - 1;
 }
 
-/* The jump at `from` comes here when its condition is so. They are short. */
+/* Makes the jump at `from` target this instruction if its condition is `so`. Jumps are short. */
 static void land(struct program *p, unsigned int from, bool condition)
 {
 	if (p->too_long)
@@ -178,7 +177,7 @@ static void set(struct program *p, uint32_t to, uint32_t val)
 	op(p, BPF_ST, to);
 }
 
-/* A: the EtherType at `at`. If it is a tag and the tag is whole, goes on behind it. */
+/* A: the EtherType at `at`. Skips a complete tag. */
 static void step_over_tag(struct program *p, uint32_t at, bool first)
 {
 	uint32_t tag = at + 2, behind = tag + VLAN_LEN;
@@ -190,7 +189,7 @@ static void step_over_tag(struct program *p, uint32_t at, bool first)
 	op(p, BPF_LD | BPF_W | BPF_LEN, 0);
 	emit(p, BPF_JMP | BPF_JGE | BPF_K, behind, 0, 0);
 	whole = p->len - 1;
-	if (first) { /* unless there is one before it, which the kernel took out */
+	if (first) { /* unless the kernel removed one before it */
 		load(p, M_TAGGED);
 		untagged = branch(p, 0);
 		op(p, BPF_LD | BPF_H | BPF_ABS, tag);
@@ -235,7 +234,7 @@ static void land_jump(struct program *p, unsigned int from)
 		p->out[from].k = p->len - from - 1;
 }
 
-/* Goes on if that many bytes are behind X, which lies in the frame. */
+/* Continues if so many bytes follow X, which lies in the frame. */
 static unsigned int branch_whole(struct program *p, uint32_t bytes)
 {
 	op(p, BPF_LD | BPF_W | BPF_LEN, 0);
@@ -244,7 +243,7 @@ static unsigned int branch_whole(struct program *p, uint32_t bytes)
 	return p->len - 1;
 }
 
-/* X: where the header begins. Jumps to the end where there is no more to find. */
+/* X: start of the header. Jumps to the end if there is none. */
 static void look_at_ipv4(struct program *p)
 {
 	unsigned int whole = branch_whole(p, IPV4_LEN), first;
@@ -302,7 +301,7 @@ static void find_transport(struct program *p)
 	land_jump(p, done);
 }
 
-/* Old kernels lose that bit of tags that they take out. */
+/* Old kernels lose this bit of tags that they remove. */
 #define TAG_CFI 0x1000u
 
 static void ethernet(struct program *p, const struct flow_layer *val, const struct flow_layer *mask)
@@ -322,7 +321,7 @@ static void ethernet(struct program *p, const struct flow_layer *val, const stru
 	field(p, BPF_MEM, M_TYPE, be16toh(val->ether_type), type_mask, UINT32_MAX);
 }
 
-/* What the transport layer must be for a rule. */
+/* The transport protocol that a rule requires. */
 static uint8_t protocol_of(uint32_t headers)
 {
 	if (headers & FLOW_TCP)
@@ -376,7 +375,7 @@ static uint8_t flag_bits(uint8_t flags)
 	       (flags & FLOW_IP_MF ? 0x20 : 0);
 }
 
-/* X: where the header, which is whole, begins. */
+/* X: start of the header, which is complete. */
 static void ipv4(struct program *p, const struct flow_layer *val, const struct flow_layer *mask)
 {
 	byte(p, BPF_IND, 1, val->tos, mask->tos);
@@ -403,7 +402,7 @@ static bool above_ethernet(const struct flow_rule *rule)
 	       rule->val.inner.headers;
 }
 
-/* What is behind labels is not looked at. Leaves the EtherType in A. */
+/* Does not parse beyond labels. Leaves the EtherType in A. */
 static void take_labelled(struct program *p)
 {
 	load(p, M_TYPE);

@@ -8,8 +8,8 @@
  *	filter.h	the rules of a table as a socket filter: the kernel drops what no rule wants
  *	hash.h		RSS: a key becomes a number that picks a work queue
  *
- * Pure: no socket, clock, allocator or lock.  The caller owns memory and makes sure that a table
- * does not change while it is walked.  docs/FLOW.md tells the rules to users.
+ * Pure: no socket, clock, allocator or lock.  The caller owns the memory, and ensures that a table
+ * does not change during a walk. docs/FLOW.md describes the rules for users.
  */
 #ifndef VRB_FLOW_FLOW_H
 #define VRB_FLOW_FLOW_H

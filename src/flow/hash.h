@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receive side scaling: Toeplitz' hash over the fields that a program chose, as the RSS
- * specification of Microsoft lays them out: source and destination address, then the ports or the
- * SPI, without those that were not chosen.  A field that is not in the frame counts as zero.
+ * Receive side scaling: Toeplitz hash over the fields that a program selected, in the order of
+ * Microsoft's RSS specification: source and destination address, then ports or SPI. A field that is
+ * not in the frame counts as zero.
  */
 #ifndef VRB_FLOW_HASH_H
 #define VRB_FLOW_HASH_H
@@ -15,7 +15,7 @@
 
 #define FLOW_HASH_KEY 40
 
-/* All fields that can be chosen: what a device tells. */
+/* All supported fields, as a device reports them. */
 #define FLOW_HASH_FIELDS                                                                           \
 	((uint64_t)IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_IPV6 |            \
 	 IBV_RX_HASH_DST_IPV6 | IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP |              \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading rules.  A row of `kinds` per type of specification; filling writes the program's values
- * and masks into the rule's two keys; what no frame could ever match, or matches in two ways, is
- * refused.
+ * Parses rules. `kinds` has a row per type of specification; its fill function writes the program's
+ * values and masks into the rule's two keys. Refuses rules that no frame can match, and ambiguous
+ * ones.
  */
 #include "flow/rule.h"
 
@@ -23,7 +23,7 @@ enum {
 	ALL_FLAGS = IBV_FLOW_ATTR_FLAGS_DONT_TRAP | IBV_FLOW_ATTR_FLAGS_EGRESS,
 };
 
-/* Where in the stack of headers a specification stands; each place can be taken once. */
+/* A specification's place in the stack of headers; a rule has at most one per place. */
 enum place {
 	AT_ETH,
 	AT_MPLS,
@@ -51,7 +51,7 @@ struct kind {
 	fill_fn *fill;
 };
 
-/* What is known while a rule is read. */
+/* The state of parsing a rule. */
 struct reading {
 	struct flow_rule *rule;
 	const uint8_t *at;
@@ -163,7 +163,7 @@ static const struct kind kinds[] = {
 	{ ACTION(COUNT, AT_COUNT, counter_action) },
 };
 
-/* MPLS right behind UDP or GRE is what they carry. */
+/* MPLS directly after UDP or GRE is their payload. */
 static const struct kind tunnel_mpls = {
 	HEADER(MPLS, AT_TUNNEL, mpls), false, false, FLOW_TUNNEL_MPLS, fill_tunnel_mpls,
 };
@@ -212,10 +212,7 @@ static int read_action(struct reading *r, const struct kind *k, const uint8_t *s
 	}
 }
 
-/*
- * A longer specification of a later library has longer filters, whose new fields must not be asked
- * for.
- */
+/* A longer specification of a later library has longer filters, whose new fields must be unused. */
 static int read_filter(struct reading *r, const struct kind *k, const uint8_t *spec, uint16_t size,
 		       bool inner)
 {
@@ -276,10 +273,7 @@ static int read_spec(struct reading *r)
 	return read_filter(r, k, spec, size, inner);
 }
 
-/*
- * A header that was asked for needs a protocol number, which the program may have asked for
- * otherwise.
- */
+/* A required header implies a protocol number, which must not contradict the program's. */
 static bool agrees(uint32_t needed, uint32_t val, uint32_t mask)
 {
 	return !((needed ^ val) & mask);
@@ -329,7 +323,7 @@ static bool tunnels_agree(const struct flow_layer *l, const struct flow_layer *m
 	return true;
 }
 
-/* What is wrong with a layer, or NULL. */
+/* The error in a layer, or NULL. */
 static const char *check_layer(struct flow_layer *val, struct flow_layer *mask)
 {
 	if (be32toh(val->flow_label) >= FLOW_LABEL_LIMIT ||
@@ -347,7 +341,7 @@ static const char *check_layer(struct flow_layer *val, struct flow_layer *mask)
 	return NULL;
 }
 
-/* Which actions make sense with which type of rule. */
+/* The actions allowed for each type of rule. */
 static bool actions_ok(const struct flow_rule *rule)
 {
 	switch (rule->type) {
@@ -378,7 +372,7 @@ static int check(const struct reading *r)
 	return why ? refuse(rule, why) : 0;
 }
 
-/* Leaves of the values what the masks select, so that equal rules are equal bytes. */
+/* Clears value bits outside the masks, so that equal rules have equal bytes. */
 static void settle(struct flow_rule *rule)
 {
 	uint64_t val[FLOW_KEY_WORDS], mask[FLOW_KEY_WORDS];

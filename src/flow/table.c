@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lists of rules, each sorted by the order in which frames meet them.
+ * Lists of rules, each in the order in which frames are compared.
  *
- * Rules of one priority that match the same stand together; all but the first are its twins.
+ * Rules with equal priority and match are adjacent; all but the first are its twins.
  */
 #include "flow/table.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rules of a device, and the way of a frame through them:
+ * The rules of a device, and how a frame is matched:
  *
  *	1. every SNIFFER rule gets a copy;
  *	2. NORMAL rules are asked by priority, 0 first; at one priority those with DONT_TRAP first,
@@ -45,7 +45,7 @@ typedef void flow_hit_fn(void *arg, struct flow_rule *rule);
 void flow_table_received(const struct flow_table *t, const struct flow_key *key, flow_hit_fn *hit,
 			 void *arg);
 
-/* For a frame that was seen leaving: the sniffers only. */
+/* For a frame that was sent by the host: the sniffers only. */
 void flow_table_sniffed(const struct flow_table *t, flow_hit_fn *hit, void *arg);
 
 /* For a frame about to be sent: the EGRESS rules. Returns false if one of them drops it. */

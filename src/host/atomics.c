@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spin locks with a name on them; see atomics.h. */
+/* Spin locks that name their holder; see atomics.h. */
 #include "host/atomics.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ void atomics_init(struct atomics *a, uint64_t me, atomics_alive_fn alive, void *
 		lock_init(&a->threads[i]);
 }
 
-/* With memory from the start: a full file system is an error here, and no SIGBUS later. */
+/* Allocates the blocks now, so that a full file system causes an error here and no SIGBUS later. */
 static int map_file(int fd, struct atomics_word **word)
 {
 	int err = posix_fallocate(fd, 0, FILE_SIZE);
@@ -110,6 +110,6 @@ void atomics_unlock(struct atomics *a, uint64_t address)
 	uint64_t me = a->me;
 
 	if (a->word)
-		cas_acq_rel(&a->word[i].holder, &me, 0);	/* L3; unless it was taken over */
+		cas_acq_rel(&a->word[i].holder, &me, 0);	/* L3; no-op if taken over */
 	lock_release(&a->threads[i]);
 }

@@ -17,7 +17,7 @@
 
 static const char *const usual_places[] = { "/dev/shm", "/tmp" };
 
-/* Checks what was opened, not the name: that could be exchanged in between. */
+/* Checks the open directory, not its name, which could be replaced meanwhile. */
 static int check_dir(int fd, const char *path, bool ours)
 {
 	struct stat st;
@@ -37,7 +37,7 @@ static int check_dir(int fd, const char *path, bool ours)
 	return 0;
 }
 
-/* ours: by its name, so its mode may be put right. */
+/* ours: the directory is named verbena-<uid>, so its mode may be corrected. */
 static int try_dir(const char *path, bool ours, struct host_run_dir *dir)
 {
 	int err;
@@ -46,7 +46,7 @@ static int try_dir(const char *path, bool ours, struct host_run_dir *dir)
 	if (strlen(path) >= sizeof(dir->path))
 		return ENAMETOOLONG;
 	if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-		/* A read-only file system says so although the directory may be there. */
+		/* A read-only file system returns this even if the directory exists. */
 		if (errno != EROFS)
 			return errno;
 	}
@@ -63,7 +63,7 @@ static int try_dir(const char *path, bool ours, struct host_run_dir *dir)
 	return 0;
 }
 
-/* The user's own directory in one that others use as well. */
+/* The user's own directory within a shared one. */
 static int try_inside(const char *place, struct host_run_dir *dir)
 {
 	char path[PATH_MAX];
@@ -74,7 +74,7 @@ static int try_inside(const char *place, struct host_run_dir *dir)
 	return try_dir(path, true, dir);
 }
 
-/* Some name a shared directory, a link, or one made by mkdir(1), which others may read. */
+/* VERBENA_DIR may name a shared directory, a link, or one that others can read. */
 static int try_wanted(const char *wanted, struct host_run_dir *dir)
 {
 	int err = try_dir(wanted, false, dir);
@@ -116,7 +116,7 @@ int host_dir_open(const char *wanted, struct host_run_dir *dir)
 	return first;
 }
 
-/* Stands for the entries of $VERBENA_DEVICES; 0 without any. */
+/* A hash of the entries of $VERBENA_DEVICES; 0 if there are none. */
 static unsigned int devices_tag(const struct config *cfg)
 {
 	uint64_t h = HASH_START;

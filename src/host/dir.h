@@ -14,24 +14,24 @@ struct host_run_dir {
 };
 
 /*
- * Where the run directory may be, best first: `wanted` unless it is NULL or empty, then the two
- * places of host.h.  host_dir_open_at() opens one of them and makes it if it does not exist.  A run
- * directory is a directory of the effective user, not a symbolic link, and not accessible to
- * others.  Where `wanted` is another kind of directory, one in it is used: verbena-<uid>;
- * directories of that name that are the user's own are closed to others if they were not.  Returns
- * 0 or an errno value; EPERM if it belongs to another user.
+ * Candidates for the run directory, best first: `wanted` unless it is NULL or empty, then the two
+ * places of host.h.  host_dir_open_at() opens one of them, and creates it if it does not exist.  A
+ * run directory is a directory of the effective user, not a symbolic link, and not accessible to
+ * others.  If `wanted` is any other directory, verbena-<uid> in it is used; if a directory of that
+ * name belongs to the user but is accessible to others, its mode is corrected.  Returns 0 or an
+ * errno value; EPERM if it belongs to another user.
  */
 unsigned int host_dir_places(const char *wanted);
 int host_dir_open_at(const char *wanted, unsigned int place, struct host_run_dir *dir);
 
-/* The first that can be opened.  Returns 0, or why the first of all cannot. */
+/* Opens the first candidate that can be opened. Returns 0, or the error of the first candidate. */
 int host_dir_open(const char *wanted, struct host_run_dir *dir);
 
 /*
- * The tree in the run directory that describes the devices of this process as /sys and /dev do
- * those of the kernel.  Devices belong to a network namespace, and to what $VERBENA_DEVICES makes
- * of it, so each pair has a tree of its own.  Makes the run directory, not the tree. Returns 0,
- * ENAMETOOLONG, or what host_dir_open() says.
+ * The tree in the run directory that describes the devices of this process as /sys and /dev
+ * describe those of the kernel. Each pair of a network namespace and a value of $VERBENA_DEVICES
+ * has its own tree. Creates the run directory, not the tree. Returns 0, ENAMETOOLONG, or an error
+ * of host_dir_open().
  */
 int host_tree_path(char *path, size_t size);
 

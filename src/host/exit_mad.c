@@ -21,14 +21,14 @@
 #include "util/compiler.h"
 
 enum {
-	RECORDS_MAX = 1 << 20,	/* of a file that another process may have written */
+	RECORDS_MAX = 1 << 20,	/* in a file that another process may have written */
 	NAME_MAX_ASIDE = 64,
 	NEWS = 4096,
 };
 
 #define ASIDE	"exit-mads."
-#define SUCCESSOR "successor"	/* suffix: exit MADs of a dead process that this slot's one sends */
-#define TOO_OLD (60 * 60)	/* seconds: age of exit MADs that no process of the netns took */
+#define SUCCESSOR "successor"	/* suffix: a dead process's, claimed by this slot */
+#define TOO_OLD (60 * 60)	/* seconds that unclaimed exit MADs are kept */
 
 struct record {
 	uint32_t valid;
@@ -111,7 +111,7 @@ int host_exit_mad_watch(struct host *h)
 	return -1;
 }
 
-/* The slot of exit MADs that are not put aside, or HOST_NO_SLOT. */
+/* The slot whose exit MADs a file name stands for; HOST_NO_SLOT if they are put aside. */
 static int slot_of(const char *name)
 {
 	char right[32];
@@ -123,7 +123,7 @@ static int slot_of(const char *name)
 	return strcmp(name, right) ? HOST_NO_SLOT : slot;
 }
 
-/* Has the process of a closed file died, or is there nothing to wait for? */
+/* True if there is nothing to wait for: own slot, file gone, or its process is dead. */
 static bool settled(struct host *h, int slot)
 {
 	char name[32];
@@ -133,9 +133,8 @@ static bool settled(struct host *h, int slot)
 }
 
 /*
- * The file was closed.  A process that leaves in order unlinks it first.  A process that dies
- * closes its files one by one, and may seem to live for a moment longer: then it is looked for
- * again.
+ * The file was closed. A process that leaves in order unlinks it first. A process that dies closes
+ * its files one by one, so its life lock may be released later: then the check is repeated.
  */
 static void closed(struct host *h, int slot)
 {
@@ -143,7 +142,7 @@ static void closed(struct host *h, int slot)
 		fetch_or_acq_rel(&h->dying[slot / 64], 1ull << slot % 64);
 }
 
-/* The kernel has dropped events: any file may have been closed. */
+/* The kernel dropped events, so any file may have been closed. */
 static void closed_any(struct host *h)
 {
 	for (int slot = 0; slot < HOST_SLOTS; slot++)
@@ -225,7 +224,7 @@ static bool is_too_old(const struct host *h, const char *name)
 	       time(NULL) - st.st_mtime > TOO_OLD;
 }
 
-/* Exit MADs of this network namespace. */
+/* Does the file contain exit MADs of this network namespace? */
 static bool is_ours(const struct host *h, const char *name)
 {
 	char prefix[NAME_MAX_ASIDE];
@@ -260,7 +259,7 @@ static void drop_inherited(struct host *h)
 	h->next_record = 0;
 }
 
-/* Goes on with the file taken last. False: not to its end. */
+/* Continues with the file claimed last. Returns false if it did not reach the end. */
 static bool execute(struct host *h, host_exit_mad_fn fn, void *arg)
 {
 	struct record r;
@@ -277,8 +276,8 @@ static bool execute(struct host *h, host_exit_mad_fn fn, void *arg)
 }
 
 /*
- * The process whose rename succeeds owns it, to its end. If that comes first, the file is put aside
- * again, and some peers get a MAD twice.
+ * The process whose rename succeeds owns the file until it has sent all. If it dies before, the
+ * file is put aside again, and some peers get a MAD twice.
  */
 static void take(struct host *h, const char *name)
 {

@@ -24,8 +24,8 @@ void host_file_name(int slot, const char *suffix, char name[32])
 }
 
 /*
- * Removes what a dead process left. Must hold the table lock and the slot's life lock. The slot is
- * emptied last.
+ * Removes the files and numbers of a dead process. Must hold the table lock and the slot's life
+ * lock. Clears the slot last.
  */
 static void clear_slot(struct host *h, int slot)
 {
@@ -38,14 +38,16 @@ static void clear_slot(struct host *h, int slot)
 	table_write_slot(&h->table, slot, &empty);
 }
 
-/* The same, and its exit MADs are kept. */
+/* As clear_slot(), but keeps its exit MADs. */
 static void clear_dead(struct host *h, int slot, const struct table_slot *s)
 {
 	exit_mads_put_aside(h, slot, s);
 	clear_slot(h, slot);
 }
 
-/* Must hold h->lock. True if the slot's process is dead, and then all it had is free. */
+/*
+ * Must hold h->lock. Returns true if the slot's process is dead; then all its resources are free.
+ */
 static bool reclaim(struct host *h, int slot)
 {
 	struct table_slot s;
@@ -96,7 +98,7 @@ static int publish_self(struct host *h)
 }
 
 /*
- * The entry is written before the inbox is made, so that a death in between leaves nothing unfound.
+ * Write the entry before creating the inbox, so that after a death in between the inbox is found.
  */
 static int join_table(struct host *h)
 {
@@ -155,7 +157,7 @@ static void close_files(struct host *h)
 	h->inbox = h->dir.fd = -1;
 }
 
-/* Joins in one of the places.  If that fails h->dir.path names it, if it could be opened. */
+/* Joins in one of the places. On failure h->dir.path names it, if it could be opened. */
 static int join_at(struct host *h, const char *wanted, unsigned int place)
 {
 	int err = host_dir_open_at(wanted, place, &h->dir);
@@ -172,7 +174,7 @@ static int join_at(struct host *h, const char *wanted, unsigned int place)
 	return err;
 }
 
-/* What the first place is called, and whether it was there. */
+/* The name of the first place, and whether it existed. */
 struct refused {
 	const char *wanted;
 	char path[PATH_MAX];
@@ -191,8 +193,8 @@ static void note_refusal(struct refused *r, struct host_run_dir *dir, int err)
 }
 
 /*
- * A system without /dev/shm is normal; a failed choice of the user, or a place others may use, is
- * worth a warning.
+ * A system without /dev/shm is normal. Warn if the user's choice failed, or if other processes may
+ * use the place.
  */
 static void log_other_place(const struct host *h, const struct refused *r)
 {
@@ -204,7 +206,7 @@ static void log_other_place(const struct host *h, const struct refused *r)
 	       r->path, explain(r->err), h->dir.path);
 }
 
-/* Returns 0, or why the process has to be on its own. */
+/* Returns 0, or the errno value because of which the process works in private mode. */
 static int join_shared(struct host *h, const char *dir)
 {
 	struct refused first = { .wanted = dir && dir[0] ? dir : NULL };
@@ -229,7 +231,7 @@ static int join_shared(struct host *h, const char *dir)
 	return first.err;
 }
 
-/* The same for all processes with this table open, and only for these; not 0. */
+/* Equal for all processes with this table open, and different otherwise; not 0. */
 static uint64_t group_of(const struct table *t)
 {
 	struct stat st;
@@ -276,7 +278,7 @@ void host_leave(struct host *h)
 {
 	if (!h)
 		return;
-	/* If the lock cannot be had the next process finds a dead slot, which is as good. */
+	/* If the lock cannot be taken, the next process finds a dead slot and reclaims it. */
 	if (h->shared && !table_lock_within(&h->table, TABLE_CLEANUP_TIMEOUT)) {
 		exit_mads_pass_on(h, h->slot, &h->self);
 		clear_slot(h, h->slot);
@@ -381,8 +383,7 @@ bool host_qpn_mine(struct host *h, uint32_t qpn)
 	bool mine;
 
 	lock_acquire(&h->lock);
-	mine = !h->shared ||
-	       table_owner_of(&h->table, (qpn & 0xffffff) >> HOST_BLOCK_BITS) == h->slot;
+	mine = !h->shared || qpns_has_block(&h->qpns, (qpn & 0xffffff) >> HOST_BLOCK_BITS);
 	lock_release(&h->lock);
 	return mine;
 }
@@ -444,7 +445,7 @@ static bool position_makes_sense(int32_t index)
 	return index >= -1 && index < UINT16_MAX;
 }
 
-/* A walk through all slots: they are read page by page. */
+/* Iterates over all slots, which are read page by page. */
 struct walk {
 	struct table_slot page[TABLE_SLOTS];
 };
@@ -561,6 +562,21 @@ void host_publish_manager(struct host *h, bool on)
 	lock_release(&h->lock);
 }
 
+bool host_publish_listener(struct host *h)
+{
+	bool first;
+
+	if (!h->shared)
+		return false;
+	lock_acquire(&h->lock);
+	first = !(h->self.flags & TABLE_LISTENER);
+	h->self.flags |= TABLE_LISTENER;
+	if (first)
+		table_write_slot(&h->table, h->slot, &h->self);
+	lock_release(&h->lock);
+	return first;
+}
+
 unsigned int host_managers(struct host *h, int *slots, unsigned int cap)
 {
 	unsigned int n = 0;
@@ -592,13 +608,13 @@ void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_stee
 	lock_release(&h->lock);
 }
 
-/* Is it one of the processes that share this one's port? */
+/* True if the process shares this one's port. */
 static bool in_group(const struct host_peer *self, const struct host_peer *peer)
 {
 	return peer->netns == self->netns && peer->udp_port == self->udp_port;
 }
 
-/* Where a block of that shard is received; false: not published. */
+/* The socket positions for blocks of that shard; false if not published. */
 static bool read_position(const struct host_peer *peer, unsigned int shard, int32_t index[2])
 {
 	if (shard >= HOST_SHARDS)
@@ -611,7 +627,7 @@ static bool read_position(const struct host_peer *peer, unsigned int shard, int3
 	return index[0] >= 0 || index[1] >= 0;
 }
 
-/* The last positions that are known. */
+/* The last known positions. */
 static struct net_steer find_last(struct host *h, const struct host_peer *self)
 {
 	struct net_steer last = { 0, { -1, -1 } };
@@ -629,7 +645,7 @@ static struct net_steer find_last(struct host *h, const struct host_peer *self)
 	return last;
 }
 
-/* Neighbouring blocks are of one owner as a rule. */
+/* Adjacent blocks usually have the same owner. */
 size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 {
 	struct table_owner owner[TABLE_CHUNK];
@@ -651,8 +667,28 @@ size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 				       in_group(&self, &peer);
 			looked_at = owner[i].slot_plus_1;
 			if (ours && read_position(&peer, owner[i].shard, map[n].index))
-				map[n++].block = (uint16_t)(first + i);
+				map[n++].number = (uint16_t)(first + i);
 		}
+	}
+	return n;
+}
+
+size_t host_steer_slots(struct host *h, struct net_steer *map, size_t cap)
+{
+	struct host_peer self, peer;
+	struct walk walk;
+	size_t n = 0;
+
+	if (!h->shared || !host_peer(h, h->slot, &self) || !self.udp_port)
+		return 0;
+	for (int slot = 0; slot < HOST_SLOTS && n < cap; slot++) {
+		const struct table_slot *s = next_slot(h, &walk, slot);
+
+		if (!peer_of(s, &peer) || !in_group(&self, &peer) ||
+		    !read_position(&peer, 0, map[n].index))
+			continue;
+		map[n].listens = s->flags & TABLE_LISTENER;
+		map[n++].number = (uint16_t)slot;
 	}
 	return n;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The inbox: an AF_UNIX datagram socket per slot, bound in the run directory, so that it works
- * across network namespaces and ends with its process.  The directory's mode keeps others from
- * sending.
+ * across network namespaces and is closed with its process. The directory's mode keeps other users
+ * from sending.
  */
 #include <assert.h>
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/compiler.h"
 #include "util/tuning.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -36,7 +37,7 @@ enum {
 struct msg_head {
 	uint32_t magic;
 	uint16_t kind;
-	uint16_t len;		/* of what follows the head */
+	uint16_t len;		/* length after the head */
 	uint8_t src[16];
 	uint8_t dst[16];
 	uint32_t ifindex;
@@ -68,7 +69,7 @@ static int inbox_address(const struct host *h, int slot, struct sockaddr_un *sun
 	return host_socket_address(h, slot, "sock", sun);
 }
 
-/* A long directory name is reached through its descriptor. */
+/* If the directory's name is too long, uses its descriptor. */
 static void choose_prefix(struct host *h)
 {
 	if (strlen(h->dir.path) + sizeof("/s0000.sock") <= sizeof(h->sock_prefix))
@@ -95,7 +96,7 @@ int inbox_open(struct host *h)
 	unlinkat(h->dir.fd, name, 0);
 	if (bind(h->inbox, (struct sockaddr *)&sun, sizeof(sun)) < 0)
 		return errno;
-	/* It sends, too, and a sender pays for what the receiver has not read. */
+	/* The socket also sends, and unread messages count against the sender's buffer. */
 	setsockopt(h->inbox, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	return 0;
 }
@@ -142,7 +143,7 @@ static void unpack_path(struct net_path *path, const struct msg_head *m)
 	path->sl = m->sl & 15;
 }
 
-/* Marks whether a slot's inbox was found full; returns what was known before. */
+/* Records whether a slot's inbox was full; returns the previous value. */
 static bool mark_deaf(struct host *h, int slot, bool deaf)
 {
 	uint8_t bit = (uint8_t)(1 << slot % 8);
@@ -155,7 +156,7 @@ static bool mark_deaf(struct host *h, int slot, bool deaf)
 	return false;
 }
 
-/* A head and what follows it. */
+/* A message head and its payload. */
 struct outgoing {
 	struct msg_head head;
 	struct iovec iov[1 + HOST_MESSAGE_PARTS];
@@ -175,7 +176,7 @@ static void outgoing_add(struct outgoing *l, const void *data, size_t len)
 	l->head.len += (uint16_t)len;
 }
 
-/* 0, EAGAIN when the inbox is full, ENOENT when there is no such process. */
+/* Returns 0, EAGAIN if the inbox is full, ENOENT if there is no such process. */
 static int send_once(struct host *h, int slot, struct outgoing *l)
 {
 	struct sockaddr_un sun;
@@ -191,7 +192,7 @@ static int send_once(struct host *h, int slot, struct outgoing *l)
 	       ENOENT;
 }
 
-/* Waits a little for an inbox that fills up, once: not again before it has been found with room. */
+/* Waits briefly if the inbox is full, but only once until it has had room again. */
 static int send_with_retries(struct host *h, int slot, struct outgoing *l)
 {
 	const struct timespec pause = { .tv_nsec = LIMIT_INBOX_FULL_NS };
@@ -226,7 +227,7 @@ int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const v
 	slot = table_owner_of(&h->table, (qpn & 0xffffff) >> HOST_BLOCK_BITS);
 	if (slot == HOST_NO_SLOT || slot == h->slot || !host_peer(h, slot, &peer))
 		return ENOENT;
-	/* An address means another host in another network namespace. */
+	/* In another network namespace the same address means another host. */
 	if (peer.netns && h->self.netns && peer.netns != h->self.netns)
 		return ENOENT;
 	outgoing_init(&l, KIND_PACKET);
@@ -334,4 +335,29 @@ enum host_msg host_inbox_recv(struct host *h, struct net_path *path, void *buf, 
 	if (mh.msg_flags & MSG_TRUNC)
 		return HOST_GARBAGE;
 	return read_message(&m, (size_t)got, path, len);
+}
+
+unsigned int host_inbox_recv_batch(struct host *h, struct host_message *m, unsigned int n)
+{
+	struct msg_head head[HOST_INBOX_BATCH];
+	struct iovec iov[HOST_INBOX_BATCH][2];
+	struct mmsghdr mm[HOST_INBOX_BATCH] = { 0 };
+	int got;
+
+	n = min(n, (unsigned int)HOST_INBOX_BATCH);
+	for (unsigned int i = 0; i < n; i++) {
+		iov[i][0] = (struct iovec){ &head[i], sizeof(head[i]) };
+		iov[i][1] = (struct iovec){ m[i].data, sizeof(m[i].data) };
+		mm[i].msg_hdr = (struct msghdr){ .msg_iov = iov[i], .msg_iovlen = 2 };
+	}
+	if (h->inbox < 0)
+		return 0;
+	do
+		got = sys_recvmmsg(h->inbox, mm, n, MSG_DONTWAIT);
+	while (got < 0 && errno == EINTR);
+	for (int i = 0; i < got; i++)
+		m[i].kind = mm[i].msg_hdr.msg_flags & MSG_TRUNC ?
+				    HOST_GARBAGE :
+				    read_message(&head[i], mm[i].msg_len, &m[i].path, &m[i].len);
+	return got < 0 ? 0 : (unsigned int)got;
 }

@@ -42,7 +42,7 @@ static uint32_t *find_alone(const struct qpns *q, uint32_t block)
 	return NULL;
 }
 
-/* A block that was taken over by another process is that one's, although it is still listed. */
+/* A block that another process has taken over belongs to it, although it is still listed here. */
 bool qpns_has_block(const struct qpns *q, uint32_t block)
 {
 	if (find_block(q, block))
@@ -64,15 +64,13 @@ static uint32_t pop(struct qpn_queue *q)
 	return qpn;
 }
 
-/*
- * The first and the last block hold the numbers that have a meaning: 0 and 1, and the multicast QP.
- */
+/* The first and the last block contain the reserved numbers: 0 and 1, and the multicast QP. */
 static bool usable(uint32_t block)
 {
 	return block != 0 && block != HOST_BLOCKS - 1;
 }
 
-/* A time in the future is from before a reboot: rested. */
+/* A time in the future is from before a reboot: the block may be reused. */
 static bool rested(const struct table_owner *o, uint32_t now)
 {
 	uint32_t age = now - o->freed_at;
@@ -80,7 +78,7 @@ static bool rested(const struct table_owner *o, uint32_t now)
 	return !o->freed_at || age >= QPN_REST;
 }
 
-/* A free block at or behind `start`, around the end; HOST_BLOCKS if there is none. */
+/* The first free block from `start` on, with wrap-around; HOST_BLOCKS if there is none. */
 static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
 {
 	const uint32_t chunks = HOST_BLOCKS / TABLE_CHUNK;
@@ -88,7 +86,7 @@ static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
 	uint32_t now = table_now();
 	uint32_t c, i;
 
-	/* The chunk of `start` comes twice: first from start on, at last up to it. */
+	/* The chunk of `start` is searched twice: first from start on, last up to it. */
 	for (c = 0; c <= chunks; c++) {
 		uint32_t first = (start / TABLE_CHUNK + c) % chunks * TABLE_CHUNK;
 
@@ -102,8 +100,8 @@ static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
 }
 
 /*
- * Where to look for a block.  Those of one process's shards lie side by side if possible, because
- * the steering program has one range for adjacent blocks of one socket.
+ * Where to look for a block: next to the process's blocks of other shards, because the steering
+ * program has one range for adjacent blocks of one socket.
  */
 static uint32_t start_of(const struct qpns *q, unsigned int shard)
 {
@@ -162,10 +160,7 @@ static void give_to_table(const struct qpns *q, uint32_t block)
 	table_unlock(q->table);
 }
 
-/*
- * Makes room for one more block of a shard. Its queue is empty whenever this is called, so it needs
- * no unrolling.
- */
+/* Makes room for one more block of a shard. The queue is empty here, so it need not be rotated. */
 static int grow(struct qpns *q, struct qpn_queue *queue)
 {
 	struct qpn_block *block = realloc(q->block, (q->n_blocks + 1) * sizeof(*block));
@@ -224,10 +219,7 @@ static void reverse(uint32_t *from, uint32_t *to)
 	}
 }
 
-/*
- * Turns the ring so that it starts at 0, since its size is about to change: a rotation is three
- * reversals.
- */
+/* Rotates the ring so that it starts at 0, because its size will change: three reversals. */
 static void straighten(struct qpn_queue *q)
 {
 	uint32_t *end = q->number + q->size;
@@ -296,7 +288,7 @@ int qpns_take(struct qpns *q, uint32_t qpn, int giver)
 	return err;
 }
 
-/* One that was taken over goes from the list only. */
+/* A block that was taken over is removed from the list only. */
 static bool free_alone(struct qpns *q, uint32_t qpn)
 {
 	uint32_t block = qpn >> HOST_BLOCK_BITS, *found = find_alone(q, block);

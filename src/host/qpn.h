@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The QP numbers of this process: blocks it holds, and its free numbers in a queue, so that a
- * number that was freed is the last to be handed out again.  A block that is wholly unused goes
- * back to the table, where it rests for QPN_REST seconds before reuse, unless nothing else is left.
- * Each block is of a shard, and each shard has a queue of its own.
+ * The QP numbers of this process: blocks it holds, and its free numbers in a queue, so that a freed
+ * number is reused last. A block without used numbers is returned to the table, which does not
+ * reuse it for QPN_REST seconds unless no other is left. Each block belongs to a shard, and each
+ * shard has its own queue.
  *
  * No lock: the caller holds host->lock.
  */
@@ -18,7 +18,7 @@
 
 enum {
 	QPN_BLOCK = 1 << HOST_BLOCK_BITS,
-	QPN_SPARE = 4 * QPN_BLOCK,	/* free numbers to keep before a block is given back */
+	QPN_SPARE = 4 * QPN_BLOCK,	/* free numbers to keep before a block is returned */
 	QPN_REST = 10,			/* seconds */
 };
 
@@ -26,7 +26,7 @@ struct qpn_block {
 	uint16_t number;
 	uint16_t used;
 	uint8_t shard;
-	uint64_t bits[QPN_BLOCK / 64];	/* handed out */
+	uint64_t bits[QPN_BLOCK / 64];	/* numbers in use */
 };
 
 /* Free numbers of one shard: a ring. */
@@ -42,24 +42,25 @@ struct qpns {
 	unsigned int taken;	/* total blocks ever taken; atomic, read without the lock */
 	struct qpn_block *block;
 	size_t n_blocks;
-	uint32_t *alone;	/* numbers with a block to themselves */
+	uint32_t *alone;	/* numbers that have their own block */
 	size_t n_alone;
 	struct qpn_queue queue[HOST_SHARDS];
 };
 
 void qpns_init(struct qpns *q, struct table *table, int slot);
 
-/* Forgets the memory; blocks stay with the slot in the table. */
+/* Frees the memory; in the table the blocks stay with the slot. */
 void qpns_clear(struct qpns *q);
 
 int qpns_alloc(struct qpns *q, unsigned int shard, uint32_t *qpn);
 
-/* False if the number was not handed out. */
+/* Returns false if the number is not in use. */
 bool qpns_free(struct qpns *q, uint32_t qpn);
 
 /*
- * A block of shard 0 for one number.  qpns_take() makes another slot's block that is used so this
- * one's. Both return 0, ENOMEM, EINVAL, or why the table cannot be changed.
+ * Allocates a block of shard 0 for a single number. qpns_take() transfers such a block from another
+ * slot to this one. Both return 0, ENOMEM, EINVAL, or another errno value if the table cannot be
+ * changed.
  */
 int qpns_alloc_alone(struct qpns *q, uint32_t *qpn);
 int qpns_take(struct qpns *q, uint32_t qpn, int giver);

@@ -19,10 +19,10 @@
 
 enum {
 	BUCKETS = 2048,
-	ENTRIES = 64,		/* of a bucket */
+	ENTRIES = 64,		/* entries per bucket */
 	FILE_SIZE = BUCKETS * ENTRIES * 64,
 	PORT_MASK = 0xffff,
-	FIRST_PORT = 32768,	/* what Linux has without being told otherwise */
+	FIRST_PORT = 32768,	/* Linux's default */
 	LAST_PORT = 60999,
 };
 
@@ -33,8 +33,8 @@ enum {
 };
 
 /*
- * Written under the table lock; read without it, so that a reader may see the halves of two: each
- * is checked for itself.
+ * Written under the table lock and read without it, so a reader may see a mix of two entries: each
+ * member is checked on its own.
  */
 struct entry {
 	uint64_t incarnation;	/* 0: free */
@@ -53,7 +53,7 @@ struct bucket {
 	struct entry entry[ENTRIES];
 };
 
-/* Private copy of an entry of this process: its requests are found without a system call. */
+/* Private copy of an entry of this process, so that its requests need no system call. */
 struct own_service {
 	struct own_service *next;
 	uint32_t at;
@@ -69,7 +69,7 @@ static struct own_service **find_own(struct services *s, uint32_t at)
 	return p;
 }
 
-/* Without memory the entry is found in the file, as others find it. */
+/* If memory is exhausted, the entry is looked up in the file. */
 static void keep_own(struct services *s, uint32_t at, const struct entry *e)
 {
 	struct own_service **p;
@@ -88,7 +88,7 @@ static void keep_own(struct services *s, uint32_t at, const struct entry *e)
 	(*p)->entry = *e;
 }
 
-/* True if there was one. */
+/* Returns true if there was one. */
 static bool drop_own(struct services *s, uint32_t at)
 {
 	struct own_service **p = s->own ? find_own(s, at) : NULL, *o = p ? *p : NULL;
@@ -108,7 +108,7 @@ static void free_own(struct services *s)
 	free(s->own);
 }
 
-/* In private mode the file is a piece of memory, of which only what is used takes room. */
+/* In private mode the file is lazily allocated memory. */
 static int open_store(struct host *h)
 {
 	struct services *s = &h->services;
@@ -142,7 +142,7 @@ void services_close(struct services *s)
 	services_init(s);
 }
 
-/* What is not there reads as free. */
+/* Entries beyond the end of the file read as free. */
 static void read_bucket(const struct host *h, uint32_t n, struct bucket *b)
 {
 	const struct services *s = &h->services;
@@ -186,7 +186,7 @@ static uint32_t bucket_of(const struct host *h, uint64_t service_id)
 	return (uint32_t)(v >> 32) % BUCKETS;
 }
 
-/* Of a live process of this network namespace. */
+/* True if the entry's process is alive and in this network namespace. */
 static bool counts(struct host *h, const struct entry *e, uint64_t service_id)
 {
 	if (!e->incarnation || e->service_id != service_id || e->netns != h->self.netns)
@@ -200,7 +200,7 @@ static bool is_any(const struct entry *e)
 	return net_addr_is_zero(&e->addr);
 }
 
-/* Linux's cma_check_port(): what stands in the way of one more? */
+/* As Linux's cma_check_port(): does this entry conflict with a new one? */
 static int conflict(const struct entry *mine, const struct entry *other)
 {
 	if ((mine->flags & REUSE) && (other->flags & REUSE))
@@ -215,7 +215,7 @@ static int conflict(const struct entry *mine, const struct entry *other)
 		       : 0;
 }
 
-/* Against all of the bucket but the entry `self` of it. */
+/* Checks against all entries of the bucket except `self`. */
 static int check_port(struct host *h, const struct bucket *b, const struct entry *mine,
 		      unsigned int self)
 {
@@ -230,7 +230,7 @@ static int check_port(struct host *h, const struct bucket *b, const struct entry
 	return 0;
 }
 
-/* A free place, or that of a dead process; ENTRIES: there is none. */
+/* Returns the index of a free entry, or of a dead process's; ENTRIES if there is none. */
 static unsigned int find_place(struct host *h, const struct bucket *b)
 {
 	for (unsigned int i = 0; i < ENTRIES; i++)
@@ -261,7 +261,7 @@ static int bind_port(struct host *h, const struct entry *mine, uint32_t *at)
 	return write_entry(h, *at, mine);
 }
 
-/* Once a second at most: opening the file costs more than all else of a binding. */
+/* Reads it at most once a second: opening the file is the most expensive part of a binding. */
 static void read_port_range(struct services *s)
 {
 	uint64_t now = clock_now();
@@ -280,7 +280,7 @@ static void read_port_range(struct services *s)
 		fclose(f);
 }
 
-/* Must hold the table lock. It begins at random, so that a port does not come back soon. */
+/* Must hold the table lock. Starts at a random port, so that a port is not reused soon. */
 static int bind_any_port(struct host *h, struct entry *mine, uint32_t *at)
 {
 	const uint64_t space = mine->service_id;
@@ -295,7 +295,7 @@ static int bind_any_port(struct host *h, struct entry *mine, uint32_t *at)
 		int err;
 
 		mine->service_id = space | (first + (start + i) % n);
-		/* An unused one, though sharing might be allowed. */
+		/* Choose an unused port, even if sharing would be allowed. */
 		mine->flags &= (uint8_t)~REUSE;
 		err = bind_port(h, mine, at);
 		if (!err && reuse) {
@@ -363,7 +363,7 @@ int host_service_bind(struct host *h, struct host_service *s, uint32_t *at)
 	return err;
 }
 
-/* The entry is this process's own: no other process changes it. */
+/* The entry belongs to this process, so no other process changes it. */
 static bool read_own(struct host *h, uint32_t at, struct bucket *b)
 {
 	if (at / ENTRIES >= BUCKETS)
@@ -372,7 +372,7 @@ static bool read_own(struct host *h, uint32_t at, struct bucket *b)
 	return b->entry[at % ENTRIES].incarnation == h->incarnation;
 }
 
-/* Gives this process's entry other flags. */
+/* Changes the flags of an entry of this process. */
 static int set_flags(struct host *h, uint32_t at, uint8_t clear, uint8_t set)
 {
 	struct bucket b;
@@ -412,7 +412,7 @@ void host_service_unbind(struct host *h, uint32_t at)
 	static const struct entry none;
 	struct bucket b;
 
-	/* Emptying an own entry needs no lock: a reader finds it or not. */
+	/* Clearing an own entry needs no lock: a reader sees it or does not. */
 	lock_acquire(&h->lock);
 	if (at / ENTRIES < BUCKETS && !open_store(h) &&
 	    (drop_own(&h->services, at) || read_own(h, at, &b)))

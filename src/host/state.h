@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a membership consists of; shared by host.c, inbox.c and service.c only. */
+/* The state of a membership; private to host.c, inbox.c and service.c. */
 #ifndef VRB_HOST_STATE_H
 #define VRB_HOST_STATE_H
 
@@ -12,13 +12,13 @@
 #include "host/table.h"
 #include "util/lock.h"
 
-/* Where services are kept: opened when it is needed first. */
+/* The store of services; opened at first use. */
 struct services {
 	int fd;			/* -1: not open */
 	uint8_t *memory;	/* private mode */
-	struct own_service **own;	/* this process's, by bucket; NULL: none yet */
+	struct own_service **own;	/* this process's services, by bucket; NULL: none yet */
 	unsigned int first_port, last_port;
-	uint64_t ports_read;	/* when; 0: never */
+	uint64_t ports_read;	/* when the port range was read; 0: never */
 };
 
 struct host {
@@ -30,34 +30,39 @@ struct host {
 	struct host_run_dir dir;	/* fd -1 in private mode */
 	char sock_prefix[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int inbox;			/* -1 in private mode */
-	struct atomics atomics;		/* has locks of its own */
+	struct atomics atomics;		/* has its own locks */
 
-	struct lock lock;		/* protects what follows */
+	struct lock lock;		/* protects the members below */
 	struct table table;
 	struct qpns qpns;
 	struct services services;
-	int exit_mads;			/* this process's, -1: it has none */
-	/* of host_exit_mad_execute(), not locked: a dead process's, -1: none; its next record */
+	int exit_mads;			/* this process's file; -1: none */
+	/*
+	 * for host_exit_mad_execute(), without a lock: a dead process's file, -1: none; its next
+	 * record
+	 */
 	int inherited;
 	uint32_t next_record;
-	struct table_slot self;		/* as published */
-	uint64_t dying[HOST_SLOTS / 64];	/* files closed, processes not seen dead; atomic */
-	uint8_t deaf[HOST_SLOTS / 8];	/* inbox was full last time; atomic, not locked */
+	struct table_slot self;		/* the published slot */
+	/* bit: its file was closed, but its process was not seen dead; atomic */
+	uint64_t dying[HOST_SLOTS / 64];
+	/* bit: its inbox was full last time; atomic, without a lock */
+	uint8_t deaf[HOST_SLOTS / 8];
 };
 
 void services_init(struct services *s);
 void services_close(struct services *s);
 
-/* A dead process's exit MADs are kept, before its slot is cleared. */
+/* Puts a dead process's exit MADs aside, before its slot is cleared. */
 void exit_mads_put_aside(struct host *h, int slot, const struct table_slot *s);
 
-/* Those of another dead process, which the slot's process has not sent to the end, are, too. */
+/* Also puts aside those of another dead process that the slot's process had claimed. */
 void exit_mads_pass_on(struct host *h, int slot, const struct table_slot *s);
 
 /* Creates and binds the inbox of h->slot. Returns 0 or an errno value. */
 int inbox_open(struct host *h);
 
-/* The network namespace this process's sockets live in; 0 if the kernel does not tell. */
+/* The network namespace of this process's sockets; 0 if unknown. */
 uint64_t inbox_netns(const struct host *h);
 
 #endif

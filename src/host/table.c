@@ -18,7 +18,7 @@
 #include "util/compiler.h"
 #include "util/time.h"
 
-#define TURN_AT 64	/* behind the header */
+#define TURN_AT 64	/* after the header */
 
 enum { READ_TRIES = 3 };
 
@@ -39,8 +39,8 @@ uint32_t table_now(void)
 }
 
 /*
- * A process that is not seen counts as dead, which ends connections: a single failed read must not
- * do that.
+ * A process that is not found counts as dead, which ends connections; a single failed read must not
+ * have that effect.
  */
 static bool read_at(const struct table *t, void *buf, size_t len, off_t at)
 {
@@ -104,7 +104,7 @@ uint64_t table_turn(const struct table *t)
 	return read_at(t, &turn, sizeof(turn), TURN_AT) ? turn : 0;
 }
 
-/* For waiters, and for readers that cache what they have read. */
+/* Notifies waiters, and readers that cache entries. */
 static void advance_turn(struct table *t)
 {
 	uint64_t turn = clock_now();
@@ -185,14 +185,14 @@ void table_unmark(struct table *t, uint64_t name)
 }
 
 /*
- * All room is taken at once, so that a file system that fills up later does not matter.
- * The header goes last: a table without one makes no sense, and is made anew by the next process.
+ * Allocates all blocks at once, so that the file system may fill up later. Writes the header last:
+ * a table without one is invalid, and the next process creates it anew.
  */
 static int make_table(struct table *t)
 {
 	if (ftruncate(t->fd, 0) < 0 || ftruncate(t->fd, TABLE_SIZE) < 0)
 		return errno;
-	/* tmpfs gives up for a signal, and the process would be private for good. */
+	/* tmpfs gives up on a signal, and the process would stay in private mode. */
 	while (fallocate(t->fd, 0, 0, TABLE_SIZE) < 0) {
 		if (errno == EOPNOTSUPP || errno == ENOSYS)
 			break;
@@ -207,7 +207,7 @@ bool table_in_use(const struct table *t)
 	return range_locked(t, 0, 0);
 }
 
-/* Files of its dead may have names that ours will want. */
+/* Its dead processes' files may have names that we will use. */
 static int replace_table(struct table *t, int dirfd)
 {
 	host_dir_sweep(dirfd, "s0");
@@ -234,7 +234,7 @@ static int check_table(struct table *t, int dirfd)
 	return make_table(t);
 }
 
-/* Beyond the limit a write would not only fail but raise SIGXFSZ. */
+/* Beyond the limit a write would raise SIGXFSZ. */
 static bool fits_file_limit(void)
 {
 	struct rlimit lim;
@@ -253,7 +253,7 @@ int table_open(struct table *t, int dirfd)
 		       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (t->fd < 0)
 		return errno;
-	/* It is not known yet whose table it is. */
+	/* The owner of the table is not checked yet. */
 	err = wait_for_lock(t, TABLE_LOCK_TIMEOUT);
 	if (!err) {
 		err = check_table(t, dirfd);

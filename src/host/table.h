@@ -2,12 +2,11 @@
 /*
  * The shared table: owners of slots and of blocks of QP numbers.  docs/HOST.md draws it.
  *
- * It is a file that is read and written in place, not mapped: a mapping turns a full file system or
- * a truncated file into SIGBUS.  Whatever is read has been copied by that, and is checked by the
- * functions here.
+ * It is a file that is read and written in place, not mapped: with a mapping, a full file system or
+ * a truncated file would cause SIGBUS. Reading also copies, and the functions here check the copy.
  *
- * Locks, all of them open-file-description locks on bytes far behind the data, so that the kernel
- * drops them when their process ends in whatever way:
+ * Locks are open-file-description locks on bytes far beyond the data, which the kernel releases
+ * when their process ends:
  *	TABLE_LOCK_AT			held while slots or owners are changed
  *	TABLE_SLOT_LOCK_AT + slot	held by the slot's process for as long as it lives
  *	TABLE_MARK_AT + name		shared by all that have the mark
@@ -28,7 +27,7 @@
 #define TABLE_MAGIC 0x54534f4842525635ull	/* "5VRBHOST" as bytes on a little-endian machine */
 
 enum {
-	TABLE_VERSION = 2,	/* of everything in the run directory */
+	TABLE_VERSION = 2,	/* version of everything in the run directory */
 	TABLE_SLOTS_AT = 4096,
 };
 
@@ -43,28 +42,32 @@ struct table_header {
 };
 static_assert(sizeof(struct table_header) == 32, "table header");
 
-enum { TABLE_MANAGER = 1 };	/* it manages connections */
+enum {
+	TABLE_MANAGER = 1,	/* the process manages connections */
+	TABLE_LISTENER = 2,	/* it has listened for requests */
+};
 
-/* Written by the slot's process only, while it lives; cleared by its reclaimer. */
+/* Only the slot's process writes it while it lives; the process that reclaims it clears it. */
 struct table_slot {
 	uint64_t incarnation;	/* 0: empty */
 	uint64_t netns;
 	uint32_t pid;
 	uint16_t udp_port;
-	uint16_t flags;		/* TABLE_MANAGER */
-	int32_t steer[2];	/* of shard 0 */
-	/* of the others, plus one; 0: where those of shard 0 go */
+	uint16_t flags;		/* TABLE_MANAGER, TABLE_LISTENER */
+	int32_t steer[2];	/* positions of shard 0 */
+	/* positions of the other shards, plus one; 0: as shard 0 */
 	uint16_t shard[HOST_SHARDS - 1][2];
 };
 static_assert(sizeof(struct table_slot) == 64, "table slot");
 static_assert(offsetof(struct table_slot, steer) == 24, "table slot: steer");
 static_assert(offsetof(struct table_slot, shard) == 32, "table slot: shard");
 
-/* Of one block of QP numbers. Written under the table lock. */
+/* The owner of one block of QP numbers. Written under the table lock. */
 struct table_owner {
 	uint16_t slot_plus_1;	/* 0: free */
-	uint16_t shard;		/* of its owner's; what makes no sense is 0 */
-	uint32_t freed_at;	/* seconds of CLOCK_MONOTONIC when it was freed last, 0: never */
+	uint16_t shard;		/* the owner's shard; 0 if invalid */
+	/* time of the last release, in seconds of CLOCK_MONOTONIC; 0: never */
+	uint32_t freed_at;
 };
 static_assert(sizeof(struct table_owner) == 8, "table owner");
 
@@ -72,7 +75,7 @@ enum {
 	TABLE_OWNERS_AT = TABLE_SLOTS_AT + HOST_SLOTS * 64,
 	TABLE_SIZE = TABLE_OWNERS_AT + HOST_BLOCKS * 8,
 	TABLE_CHUNK = 512,	/* owners read at once: one page */
-	TABLE_SLOTS = 64,	/* slots, the same */
+	TABLE_SLOTS = 64,	/* slots read at once: one page */
 };
 static_assert(TABLE_OWNERS_AT == 69632 && TABLE_SIZE == 593920, "table layout, docs/HOST.md");
 static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0, "whole chunks");
@@ -82,7 +85,7 @@ static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0, "
 #define TABLE_MARK_AT      (1ll << 61)
 #define TABLE_MARK_MASK    ((1ull << 60) - 1)
 
-/* How long one holder of the lock is waited for, and all of them together. */
+/* Time limits for one holder of the lock, and for all of them together. */
 #define TABLE_LOCK_TIMEOUT (3 * VRB_SECOND)
 #define TABLE_CLEANUP_TIMEOUT VRB_SECOND
 #define TABLE_WAIT_MAX (30 * VRB_SECOND)
@@ -91,64 +94,63 @@ struct table {
 	int fd;
 };
 
-/* A wait for the lock; `timeout` is set before, the rest is 0. */
+/* A wait for the lock; the caller sets `timeout`, the rest is 0. */
 struct table_wait {
 	uint64_t timeout;
-	uint64_t began, moved;	/* when it was asked for, and when another holder was seen last */
+	uint64_t began, moved;	/* when the wait began, and when the holder last changed */
 	uint64_t turn;
 };
 
-/* The lock is taken, for the turn that is told in the table: is it waited for in vain? */
+/* The lock is held by the holder of this turn: returns true if the wait has timed out. */
 bool table_wait_over(struct table_wait *wait, uint64_t turn, uint64_t now);
 
 /*
- * Opens or makes the table in the run directory.  One that makes no sense, or is of another
- * version, is made anew if no live process uses it. Returns 0, EPROTO (another version's that is in
- * use), EBADMSG (makes no sense but is in use, or another user's), EBUSY (its lock is held for
- * long), EFBIG (above the process's file size limit), or another errno value.
+ * Opens or creates the table in the run directory. An invalid table, or one of another version, is
+ * recreated if no live process uses it. Returns 0, EPROTO (another version's that is in use),
+ * EBADMSG (invalid but in use, or of another user), EBUSY (its lock is held for long), EFBIG
+ * (beyond the process's file size limit), or another errno value.
  */
 int table_open(struct table *t, int dirfd);
 void table_close(struct table *t);	/* drops its locks */
 
 /*
- * Does any other open file have a lock in it?  Every process that uses a table has one, whatever
- * the table's version.
+ * Returns true if another open file has a lock in it, as every process has that uses a table of any
+ * version.
  */
 bool table_in_use(const struct table *t);
 
 /*
- * Waits as long as the lock changes hands, but not for one holder that does not go on, which may
- * have been stopped: then EBUSY.
+ * Waits while the lock changes hands. Returns EBUSY if one holder, which may be stopped, keeps it.
  */
 int table_lock(struct table *t);
 
-/* The same for what can be left to others: with a timeout of its own for one holder, in ns. */
+/* As table_lock(), with the caller's timeout for one holder, in ns. */
 int table_lock_within(struct table *t, uint64_t timeout);
 void table_unlock(struct table *t);
 
-/* Changes whenever the lock is taken and released. */
+/* Changes whenever the lock is taken or released. */
 uint64_t table_turn(const struct table *t);
 
-/* Takes a slot's life lock; false if a live process has it. */
+/* Takes a slot's life lock; returns false if a live process has it. */
 bool table_take_slot(struct table *t, int slot);
 void table_drop_slot(struct table *t, int slot);
 
-/* True if another open file has the slot's life lock. */
+/* Returns true if another open file has the slot's life lock. */
 bool table_slot_locked(const struct table *t, int slot);
 
-/* Marks of host.h. Looking and taking are one only under the table lock. */
+/* Marks of host.h. Test and set is atomic only under the table lock. */
 bool table_marked(const struct table *t, uint64_t name);	/* by another open file */
 int table_mark(struct table *t, uint64_t name);
 void table_unmark(struct table *t, uint64_t name);
 
-/* An empty slot reads as zero, and so does one that cannot be read. */
+/* Reads a slot; an empty or unreadable one reads as zero. */
 void table_read_slot(const struct table *t, int slot, struct table_slot *s);
 int table_write_slot(struct table *t, int slot, const struct table_slot *s);
 
-/* The same of TABLE_SLOTS slots, from a multiple of TABLE_SLOTS on: all or none is read. */
+/* As table_read_slot(), for TABLE_SLOTS slots from a multiple of TABLE_SLOTS: reads all or none. */
 void table_read_slots(const struct table *t, int first, struct table_slot s[TABLE_SLOTS]);
 
-/* The owner of a block: its slot, or HOST_NO_SLOT. */
+/* Returns the owner of a block: its slot, or HOST_NO_SLOT. */
 int table_owner_of(const struct table *t, uint32_t block);
 int table_write_owner(struct table *t, uint32_t block, const struct table_owner *o);
 
@@ -160,7 +162,7 @@ void table_read_owners(const struct table *t, uint32_t first, struct table_owner
 /* Frees all blocks of a slot. Must hold the table lock. */
 void table_free_blocks(struct table *t, int slot);
 
-/* Seconds of CLOCK_MONOTONIC, never 0. */
+/* Returns CLOCK_MONOTONIC in seconds, never 0. */
 uint32_t table_now(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hazards (L8): peers publish in their lanes the key that a one-sided access uses; ending the key
- * or the QP waits for these hazards.
+ * Hazards (L8): a peer publishes in its lane each key that it uses for a one-sided access. Before a
+ * key or a QP goes away, the owner waits until no hazard names it, then tells peers to remove their
+ * mappings of the key.
  */
 #include <sched.h>
 
@@ -19,7 +20,7 @@
 
 /*
  * Waits until *hazard no longer holds the value. Gives up if the process in `slot` has died, or
- * after the timeout, when it is probably stopped.
+ * after the timeout, which probably means that the process is stopped.
  */
 static void wait_hazard(struct local *l, unsigned int slot, const struct lane *lane,
 			const uint32_t *hazard, uint32_t value, uint64_t timeout)
@@ -45,10 +46,10 @@ static void wait_hazard(struct local *l, unsigned int slot, const struct lane *l
 	}
 }
 
-/* L8.  Waits for the hazards that name key `index`, or for all that are set now if it is 0. */
+/* L8. Waits for the hazards that name key `index`; index 0: for all that are set now. */
 static void wait_hazards(struct local *l, uint32_t index, uint64_t timeout)
 {
-	/* L8: the store that revokes the access comes before the loads of the hazards. */
+	/* L8: store the revocation before loading the hazards. */
 	full_fence();
 	for (unsigned int slot = 0; slot < SEG_PEERS; slot++) {
 		const struct lane *lane;
@@ -68,6 +69,19 @@ static void wait_hazards(struct local *l, uint32_t index, uint64_t timeout)
 void local_wait_unused(struct local *l, uint32_t index)
 {
 	wait_hazards(l, index, UNUSED_TIMEOUT);
+}
+
+void local_region_ended(struct local *l)
+{
+	for (unsigned int slot = 0; slot < SEG_PEERS; slot++) {
+		const struct lane *lane;
+
+		if (!segment_lane_claimed(l->seg, slot))
+			continue;
+		lane = segment_own_lane(l->seg, slot);
+		if (lane != NULL && load_relaxed(&lane->maps) != 0)
+			host_ring(l->host, slot, load_relaxed(&lane->sender));
+	}
 }
 
 void local_wait_quiet(struct local *l)

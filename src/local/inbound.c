@@ -11,7 +11,7 @@
 #include "util/compiler.h"
 
 enum {
-	/* budget of pulled payload per burst; it may be exceeded by one packet */
+	/* limit of pulled payload per burst; one packet may exceed it */
 	TX_BATCH_BYTES = 1 << 20,
 };
 
@@ -24,6 +24,7 @@ static void clear_lane(struct lane *lane)
 	lane->split_copy = (struct lane_split_copy){ 0 };
 	lane->ring_tail = 0;
 	lane->can_pull = 0;
+	lane->maps = 0;
 	lane->sender_identity = 0;
 	lane->tail = 0;
 	store_release(&lane->sender, 0);	/* L6 */
@@ -45,8 +46,8 @@ static struct inbound *find_inbound(struct local *l, unsigned int slot)
 }
 
 /*
- * Determines the sender of a lane, and whether its memory can be read. Unknown until the sender has
- * set all fields.
+ * Determines the sender of a lane, and whether its memory can be read. The sender stays unknown
+ * until it has set all fields.
  */
 static void learn_sender(struct local *l, struct inbound *in)
 {
@@ -61,14 +62,14 @@ static void learn_sender(struct local *l, struct inbound *in)
 	store_relaxed(&lane->can_pull, peer_probe(in->pid, in->identity, in->sender));
 }
 
-/* No memory for the lane now: keeps the announcement, or the sender would never be served. */
+/* The lane has no memory yet: keep the announcement, or its sender would never be served. */
 static void look_again(struct local *l, unsigned int slot)
 {
 	fetch_or_acq_rel(&segment_header(l->seg)->opened[slot / 64], 1ull << slot % 64);
 	store_relaxed(&l->lacking, true);
 }
 
-/* A process announced that its lane in this slot is new, or blocked by a predecessor's. */
+/* A process announced a new lane in this slot, or one that still belongs to a dead predecessor. */
 static void look_at_lane(struct local *l, unsigned int slot)
 {
 	struct lane *lane = segment_own_lane(l->seg, slot);
@@ -91,7 +92,7 @@ static void look_at_lane(struct local *l, unsigned int slot)
 		learn_sender(l, in);
 }
 
-/* A new sender is the occasion to remove dead ones, so that they do not accumulate. */
+/* Called when a new sender appears: removes dead senders, so that they do not accumulate. */
 static void find_dead(struct local *l)
 {
 	l->n_dead = 0;
@@ -129,8 +130,8 @@ static void read_news(struct local *l, uint32_t news)
 }
 
 /*
- * Decodes a message longer than a packet. Everything was copied or is bounds-checked here, except
- * the content of the payload.
+ * Decodes a message longer than a packet. Everything but the payload's content has been copied or
+ * is bounds-checked here.
  */
 static bool take_apart(const struct lane_head *head, struct local_pkt *pkt, struct net_path *path,
 		       struct wq_seg *segs)
@@ -157,40 +158,54 @@ static bool take_apart(const struct lane_head *head, struct local_pkt *pkt, stru
 	return true;
 }
 
-static unsigned int drain(struct inbound *in, unsigned int budget, local_pkt_fn fn, void *arg)
+/* Returns how many bytes the receiver has pulled. */
+static uint32_t take_packet(const struct inbound *in, const struct lane_head *head,
+			    const uint8_t *data, const struct local_input *to, void *arg)
 {
-	struct lane_slot slot;
-	const struct lane_head *head = &slot.head;
 	struct local_pkt pkt = {
-		.slot = in->slot,
+		.data = data,
+		.len = head->len,
+		.payload = head->payload,
 		.pull = { .pid = in->pid, .identity = in->identity, .incarnation = in->sender },
+		.slot = in->slot,
+		.message = head->flags & LANE_MESSAGE,
+		.offer = head->flags & LANE_OFFER,
+		.lossy = head->flags & LANE_LOSSY,
+		.acks = head->flags & LANE_ACK,
+		.ack_psn = head->ack_psn,
+		.ack_aeth = head->ack_aeth,
 	};
 	struct wq_seg segs[SEGS_MAX];
 	struct net_path path;
+
+	if (take_apart(head, &pkt, &path, segs))
+		to->packet(arg, &pkt);
+	return pkt.pull.num_seg ? head->payload : 0;
+}
+
+static unsigned int drain(struct inbound *in, unsigned int budget, const struct local_input *to,
+			  void *arg)
+{
+	struct lane_slot slot;
+	const struct lane_head *head = &slot.head;
+	const uint8_t *data;
 	unsigned int n = 0;
 	uint64_t pulled = 0;
 
-	while (n < budget && pulled < TX_BATCH_BYTES && lane_rx_get(&in->rx, &slot, &pkt.data)) {
-		pkt.len = head->len;
-		pkt.path = NULL;
-		pkt.payload = head->payload;
-		pkt.pull.num_seg = 0;
-		pkt.message = head->flags & LANE_MESSAGE;
-		pkt.offer = head->flags & LANE_OFFER;
-		pkt.bare = head->flags & LANE_BARE;
-		pkt.acks = head->flags & LANE_ACK;
-		pkt.ack_psn = head->ack_psn;
-		pkt.ack_aeth = head->ack_aeth;
-		if (pkt.data != NULL && take_apart(head, &pkt, &path, segs))
-			fn(arg, &pkt);
-		pulled += pkt.pull.num_seg ? head->payload : 0;
+	while (n < budget && pulled < TX_BATCH_BYTES && lane_rx_get(&in->rx, &slot, &data)) {
+		if (likely(data && (head->flags & ~LANE_ACK) == LANE_BARE &&
+			   head->where != LANE_PULL))
+			to->message(arg, in->slot, head, data);
+		else if (data && !(head->flags & LANE_BARE))
+			pulled += take_packet(in, head, data, to, arg);
 		lane_rx_done(&in->rx, head);
 		n++;
 	}
 	return n;
 }
 
-unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, void *arg)
+unsigned int local_recv(struct local *l, unsigned int budget, const struct local_input *to,
+			void *arg)
 {
 	uint32_t news = load_acquire(&segment_header(l->seg)->news);	/* L6 */
 	unsigned int lanes, total = 0;
@@ -198,13 +213,13 @@ unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, v
 	if (unlikely(news != l->news_seen || l->lacking))
 		read_news(l, news);
 	lanes = l->n_inbound;
-	/* Starts with the next lane each time, so that no lane starves behind a busy one. */
+	/* Start with the next lane each time, so that a busy lane does not starve the others. */
 	for (unsigned int i = 0; i < lanes && total < budget; i++) {
 		if (l->next_inbound >= lanes)
 			l->next_inbound = 0;
-		total += drain(&l->inbound[l->next_inbound++], budget - total, fn, arg);
+		total += drain(&l->inbound[l->next_inbound++], budget - total, to, arg);
 	}
-	/* A sender that announced its exit sent everything before; the lanes are empty now. */
+	/* A sender sends everything before it announces its exit, so its lane is empty now. */
 	if (unlikely(l->n_dead) && total < budget)
 		drop_dead(l);
 	return total;
@@ -240,5 +255,6 @@ void local_pull_refused(struct local *l, const struct wq_pull *from)
 	struct lane *lane = local_lane_from(l, from->incarnation);
 
 	if (lane)
-		store_relaxed(&lane->can_pull, 0);	/* a hint: it is asked again otherwise */
+		/* a hint: otherwise the sender learns it from the next refusal */
+		store_relaxed(&lane->can_pull, 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lanes by which peers send to this process: finds new ones, takes packets, clears those of
- * dead senders. Lanes and their state belong to the one thread that receives (vrb.poll_lock). For
- * the files of this transport, beyond local.h.
+ * Lanes on which peers send to this process: finds new lanes, receives their packets and clears
+ * those of dead senders. The lanes and their state belong to the receiving thread (vrb.poll_lock).
+ * Private to src/local; local.h has the public part.
  */
 #ifndef VRB_LOCAL_INBOUND_H
 #define VRB_LOCAL_INBOUND_H
@@ -11,7 +11,7 @@
 
 struct local;
 
-/* True if local_recv() would find something. Must hold vrb.poll_lock. */
+/* Returns true if local_recv() would find something. Must hold vrb.poll_lock. */
 bool inbound_waits(struct local *l);
 
 #endif

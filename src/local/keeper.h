@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The keeper: a thread that shows that its process still runs with the same memory. The word in the
- * segment's header is a futex on the thread's robust list. The kernel marks it when the thread
- * ends: when the process exits in any way, or when exec is about to replace its memory (after all
- * other threads have ended). So a word without FUTEX_OWNER_DIED proves, for the price of a load,
- * that the pid still names the expected process with the expected memory.
+ * The keeper: a thread whose robust futex shows that its process still runs with the same memory.
+ * The segment header holds the futex word, and the thread's robust list names it. The kernel marks
+ * the word when the thread ends: when the process exits in any way, or when exec is about to
+ * replace its memory (after all other threads have ended). So one load of a word without
+ * FUTEX_OWNER_DIED proves that the pid still names the expected process with the expected memory.
  *
- * 0: no keeper, as in a process without a progress thread. Peers then ask the kernel each time
- * (peer_in_reach()).
+ * A word of 0 means no keeper, as in a process without a progress thread. Peers then ask the kernel
+ * each time (peer_in_reach()).
  *
  * L10: the kernel's store precedes the removal of the memory; pairs with the acquire of
  * keeper_gone().
  *
- * Nothing here depends on what a peer could overwrite: the list is in the owner's private memory,
- * and a wrong word costs one connection.
+ * Peers cannot corrupt the list, which is in the owner's private memory. A wrong word costs one
+ * connection.
  */
 #ifndef VRB_LOCAL_KEEPER_H
 #define VRB_LOCAL_KEEPER_H
@@ -25,19 +25,19 @@
 
 #include "util/atomic.h"
 
-/* In the owner's private memory while the thread runs. */
+/* Lives in the owner's private memory while the thread runs. */
 struct keeper {
 	struct robust_list_head head;
 	struct robust_list node;
 };
 
 /*
- * Makes the calling thread the keeper. It must not lock robust mutexes: this replaces glibc's list
- * of them. If the kernel has no robust lists, the word stays 0.
+ * Makes the calling thread the keeper. The thread must not lock robust mutexes, because this
+ * replaces glibc's list of them. If the kernel has no robust lists, the word stays 0.
  */
 void keeper_begin(struct keeper *k, uint32_t *word);
 
-/* Ends in an orderly way, before the segment is destroyed. */
+/* Ends the keeper in an orderly way, before the segment is destroyed. */
 static inline void keeper_end(uint32_t *word)
 {
 	store_release(word, FUTEX_OWNER_DIED);

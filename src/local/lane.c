@@ -6,6 +6,9 @@
 
 #include "util/atomic.h"
 
+/* From this offset on, the ring is emptied, and begins anew at 0. */
+#define RING_TURN (1u << 31)
+
 void lane_tx_init(struct lane_tx *tx, struct lane *lane)
 {
 	*tx = (struct lane_tx){ .lane = lane };
@@ -17,7 +20,7 @@ void lane_rx_init(struct lane_rx *rx, struct lane *lane)
 }
 
 /*
- * L7, for each of the two.  A tail that passes head or goes back is an error of the receiver and is
+ * L7, for both tails. A tail that passes head or moves backwards is the receiver's error and is
  * ignored.
  */
 static void look_at_tail(struct lane_tx *tx)
@@ -31,7 +34,10 @@ static void look_at_tail(struct lane_tx *tx)
 		tx->ring_tail = ring_tail;
 }
 
-/* A packet's bytes are contiguous: one that would wrap starts at offset 0 and wastes the rest. */
+/*
+ * A packet's bytes are contiguous: one that would wrap starts at offset 0, and the bytes up to the
+ * end of the ring stay unused.
+ */
 static uint32_t ring_gap(uint32_t head, uint32_t bytes)
 {
 	uint32_t at = head % LANE_BYTES;
@@ -44,22 +50,39 @@ static uint32_t ring_round(uint32_t bytes)
 	return (bytes + CACHE_LINE - 1) & ~(CACHE_LINE - 1u);
 }
 
-static bool fits(const struct lane_tx *tx, uint32_t bytes)
+/*
+ * An empty ring is used from its start, so that the longest packet fits. Offsets only grow, or a
+ * tail that the receiver is about to store would be taken for a newer one. As LANE_BYTES does not
+ * divide 2^32, they do not wrap, but begin anew, far below every tail that can still come.
+ */
+static void restart_ring(struct lane_tx *tx)
+{
+	uint32_t next = (tx->ring_head + LANE_BYTES - 1) / LANE_BYTES * LANE_BYTES;
+
+	tx->ring_head = tx->ring_tail = next < RING_TURN ? next : 0;
+}
+
+static bool fits(struct lane_tx *tx, uint32_t bytes)
 {
 	if (tx->head - tx->tail >= LANE_SLOTS)
 		return false;
-	return ring_gap(tx->ring_head, bytes) + bytes <=
-	       LANE_BYTES - (tx->ring_head - tx->ring_tail);
+	if (bytes == 0)
+		return true;
+	if (tx->ring_head == tx->ring_tail)
+		restart_ring(tx);
+	return tx->ring_head < RING_TURN &&
+	       ring_gap(tx->ring_head, bytes) + bytes <=
+		       LANE_BYTES - (tx->ring_head - tx->ring_tail);
 }
 
 bool lane_tx_room(struct lane_tx *tx, uint32_t bytes)
 {
-	if (bytes > LANE_BYTES / 2)
+	if (bytes > LANE_BYTES)
 		return false;
 	bytes = bytes <= LANE_INLINE_MAX ? 0 : ring_round(bytes);
 	if (likely(fits(tx, bytes)))
 		return true;
-	/* the receiver's cache line: read only if the last known values do not suffice */
+	/* Reads the receiver's cache line only if the last known values do not suffice. */
 	look_at_tail(tx);
 	return fits(tx, bytes);
 }
@@ -88,8 +111,7 @@ static uint8_t *take_ring(struct lane_tx *tx, struct lane_head *head)
 void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_part *parts,
 		 unsigned int n)
 {
-	struct lane_slot *dst = &tx->lane->slot[tx->head % LANE_SLOTS];
-	uint8_t *p = dst->data;
+	uint8_t *p = lane_tx_data(tx);
 
 	head->len = 0;
 	for (unsigned int i = 0; i < n; i++)
@@ -99,18 +121,16 @@ void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_p
 			head->where = LANE_RING;
 		p = take_ring(tx, head);
 	}
-	head->ring_end = tx->ring_head;
 	for (unsigned int i = 0; i < n; i++) {
 		memcpy(p, parts[i].data, parts[i].len);
 		p += parts[i].len;
 	}
-	memcpy((uint8_t *)dst + sizeof(head->seq), (const uint8_t *)head + sizeof(head->seq),
-	       sizeof(*head) - sizeof(head->seq));
-	store_release(&dst->head.seq, ++tx->head);	/* L5 */
+	lane_tx_done(tx, head);
 }
 
 /*
- * L5. A slot with neither the expected packet nor one of the round before: packets were lost.
+ * L5. A slot that holds neither the expected packet nor one of the previous round means that
+ * packets were lost.
  */
 static bool find_slot(struct lane_rx *rx, uint32_t seq)
 {
@@ -136,12 +156,16 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 
 	if (seq != rx->next + 1 && likely(!find_slot(rx, seq)))
 		return false;
-	/* arrives while this one is processed */
+	/* Fetch the next slot while this one is processed. */
 	prefetch_line(&rx->lane->slot[(rx->next + 1) % LANE_SLOTS]);
 	copy->head = slot->head;
 	if (copy->head.where == LANE_INLINE) {
-		*data = copy->head.len <= LANE_INLINE_MAX ?
-				memcpy(copy->data, slot->data, copy->head.len) : NULL;
+		if (copy->head.len > LANE_INLINE_MAX)
+			*data = NULL;
+		else if (likely(copy->head.flags & LANE_BARE))
+			*data = slot->data;
+		else
+			*data = memcpy(copy->data, slot->data, copy->head.len);
 		return true;
 	}
 	at = copy->head.ring_off % LANE_BYTES;

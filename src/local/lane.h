@@ -4,8 +4,8 @@
  * carries packets of the RoCE engine without ICRC; a large payload stays in the sender's memory and
  * the receiver pulls it.
  *
- * One sender process, one receiver process. Within each, the caller serialises: lane_tx under the
- * peer's lock, lane_rx under vrb.poll_lock.
+ * A lane has one sender process and one receiver process. Within each, the caller serialises:
+ * lane_tx under the peer's lock, lane_rx under vrb.poll_lock.
  *
  * Barriers, by the labels of layout.h:
  *	L5  slot.seq    sender: fill slot and bytes, then store seq (release)
@@ -18,49 +18,51 @@
  *	                A weaker order would lose the wake-up: only a full fence orders a store
  *	                before a load of another location.
  *
- * A sender that dies leaves only complete slots: a slot counts once its seq is stored. The slots of
- * a receiver that dies are never consumed: the engine's timers detect that, as on a network.
+ * A sender that dies leaves only complete slots: a slot is valid once its seq is stored. Nothing
+ * consumes the slots of a receiver that dies: the engine's timers detect that, as on a network.
  */
 #ifndef VRB_LOCAL_LANE_H
 #define VRB_LOCAL_LANE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "local/layout.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
 
-/* The sender's side; private memory. */
+/* The sender's end; private memory. */
 struct lane_tx {
 	struct lane *lane;
 	uint32_t head;		/* next slot to fill */
 	uint32_t ring_head;	/* next byte of the byte ring */
 	uint32_t tail;		/* last valid value of lane->tail */
-	uint32_t ring_tail;	/* and of lane->ring_tail */
+	uint32_t ring_tail;	/* last valid value of lane->ring_tail */
 };
 
-/* The receiver's side; private memory. */
+/* The receiver's end; private memory. */
 struct lane_rx {
 	struct lane *lane;
-	uint32_t next;		/* next slot to look at */
+	uint32_t next;		/* next slot to read */
 };
 
-/* Both ends start from an unused lane: all zero. */
+/* Initialise the ends of an unused lane, which is all zero. */
 void lane_tx_init(struct lane_tx *tx, struct lane *lane);
 void lane_rx_init(struct lane_rx *rx, struct lane *lane);
 
-/* True if a slot, and in the ring room for `bytes` (0 = none), are free now. */
+/* Returns true if a slot is free now, and `bytes` of the byte ring (0: none needed). */
 bool lane_tx_room(struct lane_tx *tx, uint32_t bytes);
 
-/* Slots before this one were taken by the receiver (L7). */
+/* Slots before this index have been consumed by the receiver (L7). */
 uint32_t lane_tx_tail(struct lane_tx *tx);
 
-/* Has the receiver taken all that was sent? */
+/* Has the receiver consumed everything sent? */
 bool lane_tx_drained(const struct lane_tx *tx);
 
 /*
- * Sends the parts' bytes, one after the other; lane_tx_room() must have returned true for their
- * sum.  *head contains where, flags, nseg, payload and ack_*; the rest is filled in.  A packet that
+ * Sends the concatenated parts. lane_tx_room() must have returned true for their total length.
+ * *head contains where, flags, nseg, payload and ack_*; the call fills in the rest. A packet that
  * fits goes into the slot itself unless where is LANE_PULL.
  */
 struct lane_part {
@@ -70,17 +72,44 @@ struct lane_part {
 void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_part *parts,
 		 unsigned int n);
 
+/* Is a slot free? As lane_tx_room() without bytes in the ring. */
+static inline bool lane_tx_has_slot(struct lane_tx *tx)
+{
+	return likely(tx->head - tx->tail < LANE_SLOTS) || lane_tx_room(tx, 0);
+}
+
 /*
- * A receiver that finds a slot of another round than expected continues with that one: corruption,
- * by a peer or by itself, costs packets, as on a network, but not the lane.
+ * The data of the next slot, LANE_INLINE_MAX bytes, for a caller that fills it in place.
+ * lane_tx_done() sends it: head->len, where, flags and ack_* are set, the rest is filled in.
+ */
+static inline uint8_t *lane_tx_data(const struct lane_tx *tx)
+{
+	return tx->lane->slot[tx->head % LANE_SLOTS].data;
+}
+
+static inline void lane_tx_done(struct lane_tx *tx, struct lane_head *head)
+{
+	struct lane_slot *dst = &tx->lane->slot[tx->head % LANE_SLOTS];
+
+	head->ring_end = tx->ring_head;
+	memcpy((uint8_t *)dst + sizeof(head->seq), (const uint8_t *)head + sizeof(head->seq),
+	       sizeof(*head) - sizeof(head->seq));
+	store_release(&dst->head.seq, ++tx->head);	/* L5 */
+}
+
+/*
+ * If the receiver finds a slot of another round than expected, it resynchronises to that round.
+ * Corruption by a peer, or by the receiver itself, thus loses packets, as on a network, but not the
+ * lane.
  *
- * The next packet: its slot copied to *copy (data included when inline) and *data pointing to its
- * copy->head.len bytes, either in *copy or in the ring, where the sender can still change them.
- * False if there is none.  An invalid slot is returned with *data = NULL.
+ * Gets the next packet; false if there is none. *copy receives the slot, with its data if inline;
+ * *data points to the copy->head.len bytes, either in *copy or, for a message and for data in the
+ * ring, in the lane, where the sender can still change them. An invalid slot is returned with
+ * *data = NULL.
  */
 bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **data);
 
-/* Frees what lane_rx_get() returned last. */
+/* Frees the slot that lane_rx_get() returned last. */
 static inline void lane_rx_done(struct lane_rx *rx, const struct lane_head *head)
 {
 	if (load_relaxed(&rx->lane->ring_tail) != head->ring_end)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Start and stop of the transport, sleep and wake-up. local.h has the contract. */
+/*
+ * Starts and stops the transport, puts it to sleep and wakes it. local.h documents the interface.
+ */
 #include "local/local.h"
 
 #include <errno.h>
@@ -14,15 +16,15 @@
 #include "util/list.h"
 
 /*
- * The Yama security module requires this: allows the user's other processes to access the memory of
- * this one, as RDMA implies. EINVAL: there is no Yama.
+ * The Yama security module would otherwise deny it: allows the user's other processes to access
+ * this process's memory, as RDMA implies. EINVAL: there is no Yama.
  */
 static void allow_access(void)
 {
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 }
 
-/* Ends that when the transport stops. */
+/* Withdraws that permission when the transport stops. */
 static void forbid_access(void)
 {
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
@@ -44,6 +46,8 @@ int local_start(struct host *host, uint64_t netns, struct local **out)
 	l->host = host;
 	lock_init(&l->lock);
 	list_init(&l->peers);
+	list_init(&l->unused);
+	list_init(&l->bells);
 	*out = l;
 	return 0;
 }
@@ -52,6 +56,8 @@ static void free_peers(struct local *l)
 {
 	struct list *pos, *tmp;
 
+	list_for_each_safe(pos, tmp, &l->unused)
+		peer_free(list_entry(pos, struct local_peer, node));
 	list_for_each_safe(pos, tmp, &l->peers)
 		peer_free(list_entry(pos, struct local_peer, node));
 	lock_destroy(&l->lock);
@@ -62,7 +68,7 @@ void local_stop(struct local *l)
 {
 	struct list *pos;
 
-	/* Leaves our lanes free for the next process in this slot. */
+	/* Free our lanes for the next process in this slot. */
 	list_for_each(pos, &l->peers) {
 		struct local_peer *peer = list_entry(pos, struct local_peer, node);
 		uint32_t slot = host_slot(l->host);
@@ -103,8 +109,8 @@ bool local_sleep(struct local *l)
 	struct seg_header *h = segment_header(l->seg);
 
 	store_relaxed(&h->asleep, 1);
-	full_fence();	/* L2: asleep before, the lanes after */
-	if (!inbound_waits(l))
+	full_fence();	/* L2: store asleep before, load the lanes and their tails after */
+	if (!inbound_waits(l) && !peers_have_news(l))
 		return true;
 	store_relaxed(&h->asleep, 0);
 	return false;
@@ -112,7 +118,7 @@ bool local_sleep(struct local *l)
 
 void local_wake(struct local *l)
 {
-	/* a late store costs one needless doorbell */
+	/* A late store costs one needless doorbell. */
 	store_relaxed(&segment_header(l->seg)->asleep, 0);
 }
 

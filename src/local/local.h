@@ -4,22 +4,22 @@
  * shared memory.
  *
  * It offers two things to core, per peer process:
- *	- a wire made of memory (lane.h): packets of the engine, small ones copied once into a slot;
- *	  large payloads stay in place, and the receiver pulls them with one system call;
+ *	- a wire in shared memory (lane.h): small packets of the engine are copied once, into a
+ *	  slot; large payloads stay in place, and the receiver pulls them with one system call;
  *	- one-sided access (onesided.c): WRITE, READ, atomics and FLUSH run here, after checking the
- *	  peer's published QP and key tables, by cross-memory attach.  Whatever is not plainly
- *	  permitted is declined and goes as packets, so that the owner of the memory finds the fault
- *	  and answers it: the rules of error handling exist once, in the engine.
+ *	  peer's published QP and key tables, by cross-memory attach. A request that is not clearly
+ *	  permitted is sent as packets instead: the owner of the memory detects the error and
+ *	  answers it, so only the engine implements error handling.
  *
- * Every message may go either way, or by UDP, at any time: the engine's sequence numbers keep the
- * order.
+ * Each message may take either path, or UDP, at any time: the engine's sequence numbers preserve
+ * the order.
  *
  * Locks: local->lock (list of peers; level 7 of core/base/state.h), peer->lock (its lane's sending
  * end; below it).  One thread at a time receives (vrb.poll_lock).
  *
- * When a process dies: host_reap() removes its segment; the owners of the lanes by which it sent
- * clear them when they notice (local_recv) or when a successor in its slot announces itself; its
- * hazards no longer count.
+ * When a process dies, host_reap() removes its segment. The owners of the lanes on which it sent
+ * clear them when they detect it (local_recv) or when a successor in its slot announces itself.
+ * Hazards of a dead process are ignored.
  */
 #ifndef VRB_LOCAL_LOCAL_H
 #define VRB_LOCAL_LOCAL_H
@@ -36,9 +36,11 @@
 struct host;
 struct local;
 struct local_peer;
+struct message_sender;
 
 /*
- * Returns 0, or why there is no local transport: ENOTSUP (private mode), ENOSPC, ENOMEM, EACCES ...
+ * Returns 0, or the reason why there is no local transport: ENOTSUP (private mode), ENOSPC, ENOMEM,
+ * EACCES, ...
  */
 int local_start(struct host *host, uint64_t netns, struct local **out);
 void local_stop(struct local *l);
@@ -46,80 +48,113 @@ void local_forget(struct local *l);	/* in a forked child */
 
 struct segment *local_segment(struct local *l);
 
-/* Called by a thread that ends with the process, or before local_stop(): see keeper.h. */
+/* Called by a thread that ends with the process or before local_stop(); see keeper.h. */
 void local_keep(struct local *l);
 
 /*
- * The peer that owns a QP number, with a reference; NULL if it cannot be reached through memory (no
- * such process, another network or PID namespace, another layout version, no memory for the lane,
- * or its lane is still being cleared of a predecessor).
+ * Returns a reference to the peer that owns a QP number, or NULL if it cannot be reached through
+ * memory: no such process, another network or PID namespace, another layout version, no memory for
+ * the lane, or a lane that is not yet cleared of a dead predecessor.
  */
 struct local_peer *local_peer_get(struct local *l, uint32_t qpn);
 void local_peer_put(struct local *l, struct local_peer *peer);
 
-/* The same for the peer in a host slot. */
+/* As local_peer_get(), for the peer in a host slot. */
 struct local_peer *local_peer_in(struct local *l, int slot);
 
-/* A consistent copy of one of its QPs; false if it has none of that number. */
-bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *copy);
+/* Returns the peer's host slot. */
+int local_peer_slot(const struct local_peer *peer);
 
-/* False once its process has gone; checks at most once per millisecond. */
+/* Copies one of the peer's QPs consistently and returns its entry; NULL if it has no such QP. */
+const struct seg_qp *local_peer_qp(const struct local_peer *peer, uint32_t qpn,
+				   struct seg_qp *copy);
+
+/*
+ * Returns the next sender whose peer has published progress, or may have (message.h); NULL: none is
+ * left. Must hold vrb.poll_lock.
+ */
+struct message_sender *local_next_sender(struct local *l);
+
+/* Do QPs other than this sender await progress of the peer? A hint. */
+bool local_others_await(const struct local_peer *peer, const struct message_sender *s);
+
+/* Removes a sender that is destroyed or disconnected. */
+void local_forget_sender(struct local_peer *peer, struct message_sender *s);
+
+/*
+ * Returns false once the peer's process has gone; checks at most once per millisecond. Must not
+ * hold peer->lock.
+ */
 bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now);
 
-/* Has it taken all slots of its lane before `head`, as lane_tx counts? */
+/* Has the peer consumed all slots of its lane before `head`, an index of lane_tx? */
 bool local_peer_took(const struct local_peer *peer, uint32_t head);
 
 /*
- * A packet taken from a lane. data is valid until the callback returns; the sender can change it
+ * A packet received from a lane. data is valid until the callback returns; the sender can change it
  * meanwhile.
  */
 struct local_pkt {
 	const uint8_t *data;
 	uint32_t len;
-	const struct net_path *path;	/* NULL unless it came with one */
-	uint32_t payload;		/* of a pulled packet */
-	/* where a pulled packet's payload is; no segments: the packet is complete */
+	const struct net_path *path;	/* NULL: the packet has none */
+	uint32_t payload;		/* length of a pulled packet's payload */
+	/* location of a pulled packet's payload; no segments: the packet is complete */
 	struct wq_pull pull;
 	int32_t slot;			/* of the sender */
-	bool message;			/* not a packet; see LANE_MESSAGE */
-	bool offer;			/* not a packet either; see LANE_OFFER */
-	bool bare;			/* a struct message; see LANE_BARE */
-	bool acks;			/* an ACK of its queue pair comes with it: */
+	bool message;			/* not a packet, see LANE_MESSAGE */
+	bool offer;			/* not a packet, see LANE_OFFER */
+	bool lossy;			/* see LANE_LOSSY */
+	bool acks;			/* also carries an ACK of its queue pair: */
 	uint32_t ack_psn;
 	uint32_t ack_aeth;		/* syndrome:8 MSN:24 */
 };
-typedef void (*local_pkt_fn)(void *arg, const struct local_pkt *pkt);
 
-/* Takes up to budget packets off all lanes, fairly. Returns how many. Must hold vrb.poll_lock. */
-unsigned int local_recv(struct local *l, unsigned int budget, local_pkt_fn fn, void *arg);
+/* The callbacks of local_recv(). */
+struct local_input {
+	void (*packet)(void *arg, const struct local_pkt *pkt);
+	/*
+	 * LANE_BARE: head->len bytes for message_get(), from the process in this slot. Only the
+	 * head is a copy.
+	 */
+	void (*message)(void *arg, int32_t slot, const struct lane_head *head,
+			const uint8_t *data);
+};
 
 /*
- * True if an announced lane got no memory: its sender rings no doorbell for what lies in it, so
- * call local_recv() again in a while.
+ * Receives up to budget packets and messages from all lanes, fairly. Returns their number. Must
+ * hold vrb.poll_lock.
+ */
+unsigned int local_recv(struct local *l, unsigned int budget, const struct local_input *to,
+			void *arg);
+
+/*
+ * Returns true if an announced lane has no memory yet. Its sender cannot ring a doorbell for the
+ * packets in it, so call local_recv() again soon.
  */
 bool local_lacks_memory(const struct local *l);
 
 /*
- * Sleep and wake of the process as a whole; see L2 in lane.h. local_sleep() is false if something
- * arrived: stay awake; must hold vrb.poll_lock.
+ * Sleep and wake-up of the whole process; see L2 in lane.h. local_sleep() returns false if
+ * something has arrived: stay awake. It requires vrb.poll_lock.
  */
 bool local_sleep(struct local *l);
 void local_wake(struct local *l);
 bool local_sleeps(const struct local *l);
 
 /*
- * Copies from a sender's memory into ours: `total` bytes of its payload, from byte `skip` on, to
- * dst[].  Returns 0, EPERM (refused), EFAULT (memory of either side is not mapped), ESRCH (the
- * process has gone).
+ * Copies `total` bytes of a payload in the sender's memory, starting at byte `skip`, to dst[].
+ * Returns 0, EPERM (refused), EFAULT (memory of either side is not mapped) or ESRCH (the process
+ * has gone).
  */
 int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *dst,
 	       unsigned int ndst, uint64_t total);
 
-/* The lane by which a process sends to us; NULL if it is gone. Must hold vrb.poll_lock. */
+/* Returns the lane on which a process sends to us; NULL if it is gone. Must hold vrb.poll_lock. */
 struct lane *local_lane_from(struct local *l, uint64_t incarnation);
 
 /*
- * The kernel refused: the sender must leave no more payloads in its memory. Must hold
+ * The kernel refused the copy: tells the sender to leave no more payloads in its memory. Must hold
  * vrb.poll_lock.
  */
 void local_pull_refused(struct local *l, const struct wq_pull *from);
@@ -128,9 +163,18 @@ uint64_t local_incarnation(const struct local *l);
 
 /*
  * Waits until no peer uses key `index` for a one-sided access; call after marking its entry dead.
- * Waits 10 seconds for a peer that is stopped during an access.
+ * Waits at most 10 seconds for a peer that is stopped during an access.
  */
 void local_wait_unused(struct local *l, uint32_t index);
+
+/*
+ * Call after a region of shared memory has been deregistered and local_wait_unused() has returned:
+ * wakes the peers that may have mapped it, because an idle peer would keep its memory.
+ */
+void local_region_ended(struct local *l);
+
+/* A doorbell has rung: removes the mappings of deregistered regions. Must hold vrb.poll_lock. */
+void local_unmap_ended(struct local *l);
 
 /*
  * Waits until all one-sided accesses now in progress have ended; call after a QP has stopped

@@ -10,17 +10,52 @@
 enum {
 	BITS_24 = (1 << 24) - 1,
 	SOLICITED = 1,
-	PUBLISHED = 1,		/* makes every word but the first one non-zero */
 };
 
-/* In the slot, native byte order. */
+/* The header in the slot, in native byte order. */
 struct slot_message {
 	uint32_t qpn_op;	/* qpn:24 op:8 */
 	uint32_t psn_flags;	/* psn:24 flags:8 */
 	uint32_t imm;
 };
 
-_Static_assert(sizeof(struct slot_message) == MESSAGE_HEADER, "what lies before the payload");
+/* Follows the payload of a WRITE, so that a payload has its place whatever the operation. */
+struct slot_remote {
+	uint32_t va[2];		/* low, high */
+	uint32_t rkey;
+};
+
+_Static_assert(sizeof(struct slot_message) == MESSAGE_HEADER, "header before the payload");
+_Static_assert(sizeof(struct slot_remote) == MESSAGE_REMOTE, "after the payload");
+
+/* As memcpy(), which costs more than the few bytes of most messages. */
+static void copy_few(uint8_t *dst, const uint8_t *src, uint32_t len)
+{
+	enum { WORD = sizeof(uint64_t) };
+
+	if (len < WORD || len > 2 * WORD) {
+		memcpy(dst, src, len);
+		return;
+	}
+	memcpy(dst, src, WORD);
+	memcpy(dst + len - WORD, src + len - WORD, WORD);
+}
+
+static struct slot_remote remote_of(const struct message *m)
+{
+	return (struct slot_remote){ { (uint32_t)m->va, m->va >> 32 }, m->rkey };
+}
+
+static void put_in_ring(struct lane_tx *tx, struct lane_head *head, const struct slot_message *s,
+			const struct message *m)
+{
+	const struct slot_remote remote = remote_of(m);
+	const struct lane_part parts[] = {
+		{ s, sizeof(*s) }, { m->payload, m->len }, { &remote, message_remote(m->op) }
+	};
+
+	lane_tx_put(tx, head, parts, ARRAY_SIZE(parts));
+}
 
 void message_put(struct lane_tx *tx, struct lane_head *head, const struct message *m)
 {
@@ -29,53 +64,58 @@ void message_put(struct lane_tx *tx, struct lane_head *head, const struct messag
 		.psn_flags = m->psn | (m->solicited ? SOLICITED << 24 : 0),
 		.imm = m->imm,
 	};
-	const struct lane_part parts[] = { { &s, sizeof(s) }, { m->payload, m->len } };
+	uint32_t more = message_remote(m->op);
 
 	head->flags |= LANE_BARE;
-	lane_tx_put(tx, head, parts, m->len ? 2 : 1);
+	if (unlikely(m->len + more > MESSAGE_SMALL)) {
+		put_in_ring(tx, head, &s, m);
+		return;
+	}
+	memcpy(lane_tx_data(tx), &s, sizeof(s));
+	if (m->len && m->payload != message_place(tx))
+		copy_few(message_place(tx), m->payload, m->len);
+	if (unlikely(more)) {
+		struct slot_remote remote = remote_of(m);
+
+		memcpy(message_place(tx) + m->len, &remote, sizeof(remote));
+	}
+	head->len = sizeof(s) + m->len + more;
+	lane_tx_done(tx, head);
 }
 
 bool message_get(struct message *m, const uint8_t *data, uint32_t len)
 {
 	struct slot_message s;
+	struct slot_remote remote;
+	uint32_t more;
 
 	if (len < sizeof(s))
 		return false;
 	memcpy(&s, data, sizeof(s));
+	more = message_remote(s.qpn_op >> 24);
+	if (len < sizeof(s) + more)
+		return false;
 	m->qpn = s.qpn_op & BITS_24;
 	m->op = s.qpn_op >> 24;
 	m->psn = s.psn_flags & BITS_24;
 	m->solicited = s.psn_flags >> 24 & SOLICITED;
 	m->imm = s.imm;
 	m->payload = data + sizeof(s);
-	m->len = len - sizeof(s);
+	m->len = len - sizeof(s) - more;
+	if (more) {
+		memcpy(&remote, m->payload + m->len, sizeof(remote));
+		m->va = remote.va[0] | (uint64_t)remote.va[1] << 32;
+		m->rkey = remote.rkey;
+	}
 	return m->op < MESSAGE_OPS;
-}
-
-/* psn:24 msn:24 syndrome:8 PUBLISHED:8 */
-void message_publish(uint64_t *word, const struct message_progress *p)
-{
-	store_release(word, (uint64_t)p->psn << 40 | (uint64_t)p->msn << 16 |
-				    (uint64_t)p->syndrome << 8 | PUBLISHED);	/* L11 */
-}
-
-/*
- * The entry may belong to another QP by now, with progress of its own: its number has changed
- * before that.
- */
-bool message_published(const struct seg_qp *entry, uint32_t qpn, struct message_progress *p)
-{
-	uint64_t word = load_acquire(&entry->progress);	/* L11 */
-
-	*p = (struct message_progress){ .psn = word >> 40,
-					.msn = word >> 16 & BITS_24,
-					.syndrome = word >> 8 & 0xff };
-	return (word & 0xff) == PUBLISHED && load_relaxed(&entry->qpn) == qpn;
 }
 
 void message_queue_init(struct message_queue *q)
 {
-	list_init(&q->senders);
+	list_init(&q->fresh);
+	list_init(&q->again);
+	q->n = q->due = 0;
+	q->only = NULL;
 }
 
 void message_sender_init(struct message_sender *s)
@@ -84,13 +124,52 @@ void message_sender_init(struct message_sender *s)
 	list_init(&s->node);
 }
 
+static struct message_sender *oldest(const struct list *senders)
+{
+	return list_empty(senders) ? NULL :
+				     list_entry(senders->next, struct message_sender, node);
+}
+
+/* The sender whose slot comes first; NULL: the queue is empty. */
+static struct message_sender *first(const struct message_queue *q)
+{
+	struct message_sender *fresh = oldest(&q->fresh), *again = oldest(&q->again);
+
+	if (!fresh || !again)
+		return fresh ? fresh : again;
+	return (int32_t)(again->slot - fresh->slot) < 0 ? again : fresh;
+}
+
+/* The queue's own address stands for several. */
+static void count(struct message_queue *q, uint32_t n)
+{
+	const struct message_sender *s = first(q);
+
+	q->n = n;
+	if (s)
+		store_relaxed(&q->due, s->slot);
+	store_relaxed(&q->only, n > 1 ? (const void *)q : s);
+}
+
+static void put_in(struct message_queue *q, struct list *senders, struct message_sender *s,
+		   uint32_t slot)
+{
+	s->slot = slot;
+	list_add_tail(senders, &s->node);
+	count(q, q->n + 1);
+}
+
+static void take_off(struct message_queue *q, struct message_sender *s)
+{
+	list_del(&s->node);
+	count(q, q->n - 1);
+}
+
 void message_sent(struct message_queue *q, struct message_sender *s, uint32_t slot)
 {
 	s->last = slot;
-	if (!list_empty(&s->node))
-		return;
-	s->slot = slot;
-	list_add_tail(&q->senders, &s->node);
+	if (list_empty(&s->node))
+		put_in(q, &q->fresh, s, slot);
 }
 
 static bool passed(uint32_t slot, uint32_t tail)
@@ -98,21 +177,35 @@ static bool passed(uint32_t slot, uint32_t tail)
 	return (int32_t)(tail - slot) > 0;
 }
 
+static struct message_sender *first_due(const struct message_queue *q, uint32_t tail)
+{
+	struct message_sender *s = oldest(&q->fresh);
+
+	if (s && passed(s->slot, tail))
+		return s;	/* before those that were read already */
+	s = oldest(&q->again);
+	return s && passed(s->slot, tail) ? s : NULL;
+}
+
+bool message_due(const struct message_queue *q, uint32_t tail)
+{
+	return first_due(q, tail) != NULL;
+}
+
 struct message_sender *message_next(struct message_queue *q, uint32_t tail)
 {
-	struct message_sender *s = list_entry(q->senders.next, struct message_sender, node);
+	struct message_sender *s = first_due(q, tail);
 
-	if (list_empty(&q->senders) || !passed(s->slot, tail))
+	if (!s)
 		return NULL;
-	list_del(&s->node);
-	if (!passed(s->last, tail)) {
-		s->slot = tail;
-		list_add_tail(&q->senders, &s->node);
-	}
+	take_off(q, s);
+	if (!passed(s->last, tail))
+		put_in(q, &q->again, s, tail);
 	return s;
 }
 
-void message_forget(struct message_sender *s)
+void message_forget(struct message_queue *q, struct message_sender *s)
 {
-	list_del(&s->node);
+	if (!list_empty(&s->node))
+		take_off(q, s);
 }

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Checks and system calls of one-sided access; onesided.h has the protocol. */
+/* Checks and system calls of one-sided access; onesided.h documents the protocol. */
 #include "local/onesided.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #include "host/host.h"
 #include "local/parts.h"
 #include "local/peer.h"
+#include "local/region_map.h"
+#include "run/nofault.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
 
-/* The qp_access_flags that the remote QP must have. */
+/* The qp_access_flags that the remote QP needs. */
 static uint32_t qp_right(enum mem_access access)
 {
 	switch (access) {
@@ -36,11 +40,19 @@ static bool accepts_requests(const struct seg_qp *target, const struct wq_qp *wq
 	       memcmp(target->dest_gid, wq->path.src.raw, sizeof(target->dest_gid)) == 0;
 }
 
+/* Does the remote QP grant such requests? */
+static bool may_access(const struct seg_qp *target, enum mem_access access)
+{
+	return target->access & qp_right(access) &&
+	       (access == MEM_REMOTE_WRITE || target->max_dest_rd_atomic != 0);
+}
+
 bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq_qp *wq)
 {
 	o->peer = peer;
 	o->n_op = o->n_local = o->n_remote = o->n_key = 0;
 	o->total = 0;
+	o->mapped = false;
 	if (!load_relaxed(&peer->cma))
 		return false;
 	o->entry = peer_map_qp(&peer->map, wq->dest_qpn, &o->target);
@@ -48,27 +60,41 @@ bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq
 }
 
 /*
- * L8. On success o->key is a copy of the entry, valid while our hazard stands. Returns false,
- * without a hazard, if there is no such entry.
+ * Copies an entry; false if it is corrupted. Comparing it with the last valid copy is cheaper than
+ * computing its digest.
+ */
+static bool copy_whole(struct local_peer *peer, const struct mr_entry *e, struct mr_entry *copy)
+{
+	memcpy(copy, e, sizeof(*copy));
+	if (likely(memcmp(copy, &peer->whole_key, sizeof(*copy)) == 0))
+		return true;
+	if (copy->sum != mr_entry_sum(copy))
+		return false;
+	peer->whole_key = *copy;
+	return true;
+}
+
+/*
+ * L8. On success o->key is a copy of the entry, valid while our hazard is set. Returns false, with
+ * no hazard set, if there is no such entry.
  */
 static bool claim_key(struct onesided *o, uint32_t index)
 {
 	const struct mr_entry *e = peer_map_key(&o->peer->map, index);
 	struct mr_entry copy;
-	uint32_t *hazard;
+	uint32_t *hazard, refs;
 
 	if (e == NULL || o->n_key == LANE_HAZARDS)
 		return false;
 	hazard = &o->peer->map.lane->hazard[o->n_key];
 	store_relaxed(hazard, index);
 	full_fence();
-	if (load_acquire(&e->refs) & MR_LIVE) {
-		memcpy(&copy, e, sizeof(copy));
-		if (copy.sum == mr_entry_sum(&copy)) {
-			o->key = copy;
-			o->n_key++;
-			return true;
-		}
+	refs = load_acquire(&e->refs);
+	if ((refs & MR_LIVE) && copy_whole(o->peer, e, &copy)) {
+		o->key = copy;
+		o->edition = refs & MR_EDITION;
+		o->n_key++;
+		return true;
 	}
 	store_release(hazard, 0);
 	return false;
@@ -83,6 +109,103 @@ static bool granted(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len
 	return (known || claim_key(o, mr_key_index(rkey))) &&
 	       mr_entry_check(&o->key, rkey, o->target.pdn, o->target.qpn, va, len, access) ==
 		       REASON_NONE;
+}
+
+/*
+ * Finds the region of a window, which stays registered while the window is bound. Returns its
+ * edition or 0.
+ */
+static uint32_t region_of(const struct onesided *o, uint32_t index, struct mr_entry *region)
+{
+	const struct mr_entry *e = peer_map_key(&o->peer->map, index);
+	uint32_t refs;
+
+	if (e == NULL)
+		return 0;
+	refs = load_acquire(&e->refs);
+	if (!(refs & MR_LIVE) || !copy_whole(o->peer, e, region))
+		return 0;
+	if (o->key.host < region->host || o->key.host - region->host > region->length ||
+	    o->key.length > region->length - (o->key.host - region->host))
+		return 0;
+	return refs & MR_EDITION;
+}
+
+/*
+ * Returns our mapping of byte va of the last key, contiguous with the rest of its range; NULL if it
+ * is not mapped.
+ */
+static uint8_t *mapped_address(struct onesided *o, uint64_t va, enum mem_access access)
+{
+	uint32_t index = mr_key_index(o->key.rkey), edition = o->edition;
+	uint64_t host = o->key.host + (va - o->key.va);
+	const struct mr_entry *region = &o->key;
+	struct local_peer *peer = o->peer;
+	struct mr_entry of_window;
+	uint8_t *base;
+
+	if (peer->self)
+		return (uint8_t *)(uintptr_t)host;
+	if (unlikely(o->key.kind == MR_WINDOW)) {
+		index = o->key.parent & MR_INDEX_MAX;
+		region = &of_window;
+		edition = region_of(o, index, &of_window);
+	}
+	if (likely(edition == 0))
+		return NULL;
+	if (unlikely(peer->regions == NULL))
+		peer->regions = calloc(1, sizeof(*peer->regions));
+	if (peer->regions == NULL)
+		return NULL;
+	base = region_map_find(peer->regions, &peer->map, index, edition, region, access,
+			       o->mapped);
+	return base != NULL ? base + (host - region->host) : NULL;
+}
+
+/* L8, as claim_key(); the caller clears the hazard in any case. */
+static bool claim_known(struct local_peer *peer, const struct region_map *m)
+{
+	const struct mr_entry *e = peer_map_key(&peer->map, m->index);
+
+	store_relaxed(&peer->map.lane->hazard[0], m->index);
+	full_fence();
+	return e != NULL && load_acquire(&e->refs) == (MR_LIVE | m->edition);
+}
+
+static bool move_known(struct local_peer *peer, const struct region_map *m, uint64_t va,
+		       const struct wq_seg *seg, bool write)
+{
+	void *here = (void *)(uintptr_t)seg->addr, *there = m->bytes + (va - m->key.va);
+
+	if (unlikely(!peer_in_reach(peer)))
+		return false;
+	if (unlikely(!vrb_guard_copy(write ? there : here, write ? here : there, seg->len))) {
+		region_map_faulted(peer->regions, there, seg->len);
+		return false;
+	}
+	return write || peer_in_reach(peer);
+}
+
+bool onesided_one(struct local_peer *peer, const struct seg_qp *entry, const struct wq_qp *wq,
+		  uint32_t rkey, uint64_t va, enum mem_access access, const struct wq_seg *seg)
+{
+	const struct region_map *m;
+	struct seg_qp target;
+	bool done;
+
+	if (peer->regions == NULL)
+		return false;
+	m = region_map_known(peer->regions, mr_key_index(rkey), access);
+	if (m == NULL || !peer_map_qp_copy(entry, wq->dest_qpn, &target) ||
+	    !accepts_requests(&target, wq) || !may_access(&target, access) ||
+	    mr_entry_check(&m->key, rkey, target.pdn, target.qpn, va, seg->len, access) !=
+		    REASON_NONE)
+		return false;
+	done = claim_known(peer, m) && peer_map_qp_stands(entry, &target) &&
+	       move_known(peer, m, va, seg, access == MEM_REMOTE_WRITE);
+	/* L8, release: as in onesided_end() */
+	store_release(&peer->map.lane->hazard[0], 0);
+	return done;
 }
 
 enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *wq, uint32_t rkey,
@@ -107,10 +230,10 @@ enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *w
 
 /*
  * Programs spin on the last byte of a request, so it must be written last. The kernel copies local
- * segments in order, but the bytes of one segment in any order: the last TAIL bytes are a local
- * segment of their own. On architectures with weak store order they are a remote segment of their
- * own as well: between two remote segments the kernel drops page references with atomics that are
- * full barriers.
+ * segments in order, but the bytes within a segment in any order. So the last TAIL bytes form a
+ * local segment of their own. On architectures with weak store order they form a remote segment of
+ * their own as well: between two remote segments the kernel drops page references with atomics that
+ * are full barriers.
  */
 #define TAIL UINT64_C(8)
 
@@ -149,20 +272,44 @@ static void add_local(struct onesided *o, const struct wq_seg *seg, unsigned int
 	}
 }
 
+static void add_mapped(struct onesided *o, uint8_t *at, const struct wq_seg *seg, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		o->local_seg[o->n_local] = seg[i];
+		o->remote_seg[o->n_local++] = (struct wq_seg){ (uintptr_t)at, seg[i].len };
+		at += seg[i].len;
+	}
+}
+
+/* Adds a permitted request. Returns false if it cannot use the same method as those before it. */
+static bool add_granted(struct onesided *o, uint64_t va, uint64_t len, enum mem_access access,
+			const struct wq_seg *seg, unsigned int n)
+{
+	uint8_t *at = mapped_address(o, va, access);
+
+	if (o->total > 0 && o->mapped != (at != NULL))
+		return false;
+	o->mapped = at != NULL;
+	if (o->mapped) {
+		add_mapped(o, at, seg, n);
+		return true;
+	}
+	add_remote(o, o->key.host + (va - o->key.va), len, min(seg[n - 1].len, TAIL));
+	add_local(o, seg, n);
+	return true;
+}
+
 bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 		  enum mem_access access, const struct wq_seg *seg, unsigned int n)
 {
 	if (o->n_op == ONESIDED_OPS || o->n_local + n > ONESIDED_SEGS + o->n_op)
 		return false;
-	if (!(o->target.access & qp_right(access)))
-		return false;
-	if (access != MEM_REMOTE_WRITE && o->target.max_dest_rd_atomic == 0)
+	if (!may_access(&o->target, access))
 		return false;
 	if (len > 0) {
-		if (!granted(o, rkey, va, len, access))
+		if (!granted(o, rkey, va, len, access) ||
+		    !add_granted(o, va, len, access, seg, n))
 			return false;
-		add_remote(o, o->key.host + (va - o->key.va), len, min(seg[n - 1].len, TAIL));
-		add_local(o, seg, n);
 	}
 	o->total += len;
 	o->end[o->n_op++] = o->total;
@@ -196,7 +343,7 @@ static unsigned int advance(struct iovec *v, unsigned int n, uint64_t done)
 	return n;
 }
 
-/* The kernel's refusal does not depend on the address, so it is permanent. */
+/* The kernel's refusal does not depend on the address, so treat it as permanent. */
 static void note_refusal(struct onesided *o)
 {
 	if (errno == EPERM || errno == ENOSYS)
@@ -213,15 +360,15 @@ static unsigned int whole_requests(const struct onesided *o, uint64_t done)
 }
 
 /*
- * Data read is valid only if the peer still owned the memory after the copy: the kernel marks the
- * keeper's word of a process before it unmaps the memory. A write needs no such check.
+ * Data read is valid only if the peer still owned the memory after the copy: the kernel marks a
+ * process's keeper word before it unmaps the memory. A write needs no such check.
  */
 static bool is_valid(const struct onesided *o, move_fn fn)
 {
 	return fn == process_vm_writev || peer_in_reach(o->peer);
 }
 
-/* One call copies everything, unless it exceeds about 2 GiB or a page is missing. */
+/* One call copies everything, unless that exceeds about 2 GiB or a page is missing. */
 static unsigned int move(struct onesided *o, move_fn fn)
 {
 	struct iovec local_iov[ARRAY_SIZE(o->local_seg)], remote_iov[ARRAY_SIZE(o->remote_seg)];
@@ -229,7 +376,7 @@ static unsigned int move(struct onesided *o, move_fn fn)
 	unsigned int n_remote = to_iovec(remote_iov, o->remote_seg, o->n_remote);
 	uint64_t done = 0;
 
-	/* L8: after the fence of the last claim. */
+	/* L8: load after the fence of the last claim. */
 	if (!peer_map_qp_stands(o->entry, &o->target))
 		return 0;
 	while (done < o->total && peer_in_reach(o->peer)) {
@@ -248,14 +395,60 @@ static unsigned int move(struct onesided *o, move_fn fn)
 	return is_valid(o, fn) ? whole_requests(o, done) : 0;
 }
 
+static void note_fault(struct onesided *o, const void *at, uint64_t len)
+{
+	if (o->peer->regions != NULL)
+		region_map_faulted(o->peer->regions, at, len);
+}
+
+/* Copies the pieces in order, the last bytes of each piece last (vrb_guard_copy). */
+static unsigned int move_mapped(struct onesided *o, bool write)
+{
+	uint64_t done = 0;
+
+	/* L8: load after the fence of the last claim. */
+	if (!peer_map_qp_stands(o->entry, &o->target) || !peer_in_reach(o->peer))
+		return 0;
+	for (unsigned int i = 0; i < o->n_local; i++) {
+		void *here = (void *)(uintptr_t)o->local_seg[i].addr;
+		void *there = (void *)(uintptr_t)o->remote_seg[i].addr;
+		uint64_t len = o->local_seg[i].len;
+
+		if (unlikely(!vrb_guard_copy(write ? there : here, write ? here : there, len))) {
+			note_fault(o, there, len);
+			break;
+		}
+		done += len;
+	}
+	return write || peer_in_reach(o->peer) ? whole_requests(o, done) : 0;
+}
+
 unsigned int onesided_write(struct onesided *o)
 {
-	return move(o, process_vm_writev);
+	return o->mapped ? move_mapped(o, true) : move(o, process_vm_writev);
 }
 
 unsigned int onesided_read(struct onesided *o)
 {
-	return move(o, process_vm_readv);
+	return o->mapped ? move_mapped(o, false) : move(o, process_vm_readv);
+}
+
+/* The lock excludes emulated atomics through registrations that other processes cannot map. */
+static bool atomic_mapped(struct onesided *o, struct local *l, enum atomic_op op,
+			  uint64_t compare_add, uint64_t swap, uint64_t *original)
+{
+	uint64_t *at = (uint64_t *)(uintptr_t)o->remote_seg[0].addr;
+	bool ok = false;
+
+	host_lock_atomics(l->host, (uintptr_t)at);
+	if (peer_in_reach(o->peer))
+		ok = op == ATOMIC_OP_FETCH_ADD ?
+			     vrb_guard_fetch_add64(at, compare_add, original) :
+			     vrb_guard_cmp_swap64(at, compare_add, swap, original);
+	host_unlock_atomics(l->host, (uintptr_t)at);
+	if (!ok)
+		note_fault(o, at, sizeof(*at));
+	return ok;
 }
 
 bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uint64_t compare_add,
@@ -269,6 +462,8 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 
 	if (address % sizeof(value) != 0 || !peer_map_qp_stands(o->entry, &o->target))
 		return false;
+	if (o->mapped)
+		return atomic_mapped(o, l, op, compare_add, swap, original);
 	host_lock_atomics(l->host, address);
 	ok = peer_in_reach(o->peer) &&
 	     process_vm_readv(pid, &local_iov, 1, &remote_iov, 1, 0) == sizeof(value);
@@ -289,7 +484,7 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 
 void onesided_end(struct onesided *o)
 {
-	/* L8, release: the copies end before the owner can see the keys as unused. */
+	/* L8, release: finish the copies before the owner can see the keys as unused. */
 	for (unsigned int i = 0; i < o->n_key; i++)
 		store_release(&o->peer->map.lane->hazard[i], 0);
 }

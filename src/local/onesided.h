@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One-sided access to a peer's memory without its CPU: this process makes the checks that the
- * peer's NIC would make, on the tables that the peer has published, and copies with one system
- * call.
+ * One-sided access to a peer's memory without its CPU. This process makes the checks that the
+ * peer's NIC would make, on the tables that the peer has published, and copies the data: with loads
+ * and stores if the memory can be mapped (region_map.h), else with one system call.
  *
  * Use of a key (L8): publish its index as a hazard in our lane, full fence, check that the entry is
- * live and the QP accepts requests, copy, clear the hazard (release). The owner makes the entry
- * dead or the QP closed, full fence, and waits until no hazard names it. So either we see it dead,
- * or the owner sees our hazard. A weaker order would let both sides read before either has written.
- * Hazards of dead senders do not count.
+ * live and the QP accepts requests, copy, clear the hazard (release). The owner marks the entry
+ * dead or the QP closed, full fence, and waits until no hazard names it. So either we see the entry
+ * dead, or the owner sees our hazard. A weaker order would let both sides read before either has
+ * written. Hazards of dead senders are ignored.
  *
  * Must hold peer->lock from onesided_begin() to onesided_end().
  */
@@ -34,34 +34,51 @@ struct onesided {
 	struct seg_qp target;
 	unsigned int n_op, n_local, n_remote;
 	unsigned int n_key;		/* hazards that are set */
-	struct mr_entry key;		/* copy of the entry that the last one protects */
+	struct mr_entry key;		/* copy of the last claimed entry */
+	uint32_t edition;		/* edition of that key; 0: it cannot be mapped */
+	/*
+	 * Either all requests of a call are in mapped memory, or none is: remote_seg[i] is then our
+	 * mapping of the remote end of local_seg[i].
+	 */
+	bool mapped;
 	uint64_t total;
-	uint64_t end[ONESIDED_OPS];	/* offset of the end of each request */
+	uint64_t end[ONESIDED_OPS];	/* end offset of each request */
 	struct wq_seg local_seg[ONESIDED_SEGS + ONESIDED_OPS];
 	struct wq_seg remote_seg[2 * ONESIDED_OPS];
 };
 
 /*
- * Returns false if the remote QP does not accept requests of this one, or its process is out of
- * reach.
+ * A single WRITE or READ in memory that is mapped already: the whole protocol with one hazard,
+ * without lists. seg is pinned; entry is the remote QP's in the peer's table. False: it was not
+ * executed, and onesided_begin() may succeed.
+ */
+bool onesided_one(struct local_peer *peer, const struct seg_qp *entry, const struct wq_qp *wq,
+		  uint32_t rkey, uint64_t va, enum mem_access access, const struct wq_seg *seg);
+
+/*
+ * Returns false if the remote QP does not accept requests of this one, or its process cannot be
+ * reached.
  */
 bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq_qp *wq);
 
 /*
- * Adds a request: [va, va + len) under rkey, from or to seg[0..n). Returns false and leaves *o
- * unchanged if the tables do not clearly permit the access, or if there is no room.
+ * Adds a request: copies [va, va + len) under rkey from or to seg[0..n). Returns false and leaves
+ * *o unchanged if the tables do not clearly permit the access, or if there is no room.
  */
 bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 		  enum mem_access access, const struct wq_seg *seg, unsigned int n);
 
 /*
- * Copies all requests. Returns how many are complete, from the first on; less than n_op if a page
+ * Copy all requests. Return how many are complete, counted from the first; less than n_op if a page
  * is missing.
  */
 unsigned int onesided_write(struct onesided *o);
 unsigned int onesided_read(struct onesided *o);
 
-/* Executes the one request added: an 8-byte atomic at an address aligned in its owner's memory. */
+/*
+ * Executes the single request added: an 8-byte atomic at an address that is aligned in its owner's
+ * memory.
+ */
 bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uint64_t compare_add,
 		     uint64_t swap, uint64_t *original);
 
@@ -69,9 +86,9 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 void onesided_end(struct onesided *o);
 
 /*
- * For messages: why a peer's key does not grant an access, from its current tables. *copy becomes
- * the entry of the key, with kind MR_FREE if there is none. REASON_NONE: the access is granted, or
- * nothing is known.
+ * For log messages: returns the reason why a peer's key does not grant an access, from its current
+ * tables. *copy receives the entry of the key, with kind MR_FREE if there is none. REASON_NONE: the
+ * access is granted, or the reason is unknown.
  */
 enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *wq, uint32_t rkey,
 			    uint64_t va, uint64_t len, enum mem_access access,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by the files of the local transport. */
+/* Private definitions of the local transport. */
 #ifndef VRB_LOCAL_PARTS_H
 #define VRB_LOCAL_PARTS_H
 
@@ -13,18 +13,20 @@
 #include "util/lock.h"
 
 enum {
-	/* limit for a pulled packet; with more, the payload is copied */
+	/* limit for a pulled packet; a payload with more segments is copied */
 	SEGS_MAX = 64,
+	/* includes peers that died while QPs were connected to them */
+	OUTBOUND_MAX = 2 * SEG_PEERS,
 };
 
-/* A lane by which a peer sends to us. */
+/* A lane on which a peer sends to us. */
 struct inbound {
 	struct lane_rx rx;
 	uint64_t sender;	/* incarnation */
-	uint64_t identity;	/* address in its memory */
+	uint64_t identity;	/* address of its seg_identity in the sender's memory */
 	int32_t pid;
 	uint16_t slot;
-	bool dead;		/* remaining packets are taken, then the lane is cleared */
+	bool dead;		/* consume the remaining packets, then clear the lane */
 };
 
 struct local {
@@ -33,12 +35,21 @@ struct local {
 	struct keeper keeper;
 	struct lock lock;
 	struct list peers;
+	struct list unused;		/* peers that can be freed */
+	bool any_unused;		/* atomic hint */
+	/*
+	 * All peers; `n_outbound` is atomic. Additions hold the lock, removals the lock and
+	 * vrb.poll_lock.
+	 */
+	struct local_peer *outbound[OUTBOUND_MAX];
+	unsigned int n_outbound;
 
 	/* vrb.poll_lock */
+	struct list bells;		/* peers with a queued doorbell; bell.h */
 	uint32_t news_seen;
 	unsigned int n_inbound, next_inbound;
 	unsigned int n_dead;		/* hint: number of dead entries in inbound[] */
-	bool lacking;			/* atomic: an announced lane got no memory */
+	bool lacking;			/* atomic: an announced lane has no memory */
 	struct inbound inbound[SEG_PEERS];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Local peers: lookup, our lanes to them, and their liveness. local.h has the contract. */
+/* Local peers: lookup, our lanes to them, and their liveness. local.h documents the interface. */
 #include "local/peer.h"
 
 #include <errno.h>
@@ -15,15 +15,61 @@
 
 #define ALIVE_CHECK VRB_MSEC
 
+void peer_unmap_regions(struct local_peer *peer)
+{
+	if (peer->regions != NULL)
+		region_maps_free(peer->regions);
+	free(peer->regions);
+	peer->regions = NULL;
+	store_relaxed(&peer->map.lane->maps, 0);
+}
+
 void peer_free(struct local_peer *peer)
 {
 	list_del(&peer->node);
+	peer_unmap_regions(peer);
+	list_del(&peer->bell_node);
 	peer_map_close(&peer->map);
 	lock_destroy(&peer->lock);
 	free(peer);
 }
 
-/* Notifies the owner of the segment of a change of our lane. */
+static void take_out(struct local *l, const struct local_peer *peer)
+{
+	unsigned int n = l->n_outbound, i = 0;
+
+	while (l->outbound[i] != peer)
+		i++;
+	l->outbound[i] = l->outbound[n - 1];
+	store_relaxed(&l->n_outbound, n - 1);
+}
+
+void peer_reap(struct local *l)
+{
+	struct list *pos, *tmp;
+
+	if (likely(!load_relaxed(&l->any_unused)))
+		return;
+	lock_acquire(&l->lock);
+	list_for_each_safe(pos, tmp, &l->unused) {
+		struct local_peer *peer = list_entry(pos, struct local_peer, node);
+
+		take_out(l, peer);
+		peer_free(peer);
+	}
+	store_relaxed(&l->any_unused, false);
+	lock_release(&l->lock);
+}
+
+/* Must hold l->lock. */
+static void retire(struct local *l, struct local_peer *peer)
+{
+	list_del(&peer->node);
+	list_add_tail(&l->unused, &peer->node);
+	store_relaxed(&l->any_unused, true);
+}
+
+/* Notifies the segment's owner that our lane has changed. */
 static void announce(struct local *l, struct local_peer *peer)
 {
 	struct seg_header *h = peer->map.header;
@@ -35,8 +81,8 @@ static void announce(struct local *l, struct local_peer *peer)
 }
 
 /*
- * L6: claims the lane. Returns false while a predecessor's lane occupies our slot; its owner has
- * been notified.
+ * L6: claims the lane. Returns false if our slot's lane still belongs to a predecessor, and
+ * notifies the lane's owner.
  */
 static bool claim_lane(struct local *l, struct local_peer *peer)
 {
@@ -88,9 +134,9 @@ static bool is_itself(const struct local_peer *peer)
 }
 
 /*
- * Has the process ended or called exec?  Its keeper shows that at once, if it has one; it has none
- * until its progress thread has run.  Its lock does not show an exec if a child that was cloned
- * without the library's knowledge holds it, too.
+ * Has the process ended or called exec? A keeper shows that at once, but a process has none until
+ * its progress thread has run. The host lock does not show an exec if a child that was cloned
+ * without the library's knowledge holds the lock, too.
  */
 static bool is_replaced(const struct local_peer *peer)
 {
@@ -98,7 +144,7 @@ static bool is_replaced(const struct local_peer *peer)
 		return true;
 	if (keeper_vouches(peer->map.keeper) || !peer->proven)
 		return false;
-	/* Other errors say that copies are refused now. */
+	/* Other errors mean that the kernel refuses further copies. */
 	errno = 0;
 	return !peer_probe(peer->map.pid, peer->identity, peer->map.incarnation) &&
 	       (errno == 0 || errno == EFAULT || errno == ESRCH);
@@ -118,7 +164,7 @@ bool peer_in_reach(struct local_peer *peer)
 	return false;
 }
 
-/* Frees unused peers that have died. Must hold l->lock. */
+/* Removes dead peers that no QP uses. Must hold l->lock. */
 static void sweep_peers(struct local *l)
 {
 	struct list *pos, *tmp;
@@ -127,15 +173,18 @@ static void sweep_peers(struct local *l)
 		struct local_peer *peer = list_entry(pos, struct local_peer, node);
 
 		if (peer->refs == 0 && !host_alive(l->host, peer->slot, peer->map.incarnation))
-			peer_free(peer);
+			retire(l, peer);
 	}
 }
 
 static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnation)
 {
-	struct local_peer *peer = calloc(1, sizeof(*peer));
+	struct local_peer *peer;
 
 	sweep_peers(l);
+	if (l->n_outbound == OUTBOUND_MAX)
+		return NULL;
+	peer = calloc(1, sizeof(*peer));
 	if (peer == NULL)
 		return NULL;
 	if (peer_map_open(l->host, l->seg, host_slot(l->host), slot, incarnation, &peer->map) !=
@@ -144,18 +193,50 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 		return NULL;
 	}
 	peer->slot = slot;
+	peer->self = slot == (int)host_slot(l->host);
 	peer->alive = true;
 	lock_init(&peer->lock);
+	message_queue_init(&peer->senders);
+	list_init(&peer->bell_node);
 	peer->identity = peer->map.header->identity;
 	peer->cma = peer->proven = peer_probe(peer->map.pid, peer->identity, incarnation);
 	list_add_tail(&l->peers, &peer->node);
+	l->outbound[l->n_outbound] = peer;
+	/* Pairs with the acquire in local_next_sender(): publishes the initialised peer. */
+	store_release(&l->n_outbound, l->n_outbound + 1);
+	return peer;
+}
+
+/*
+ * Returns the peer that was looked up last if it publishes the QP number. It then owns the number,
+ * and the host's table need not be read. Must hold l->lock.
+ */
+static struct local_peer *latest(struct local *l, uint32_t qpn)
+{
+	struct local_peer *peer;
+	struct seg_qp published;
+
+	if (list_empty(&l->peers))
+		return NULL;
+	peer = list_entry(l->peers.next, struct local_peer, node);
+	if (!peer->ready || !load_relaxed(&peer->alive) || keeper_gone(peer->map.keeper) ||
+	    !local_peer_qp(peer, qpn, &published))
+		return NULL;
+	peer->refs++;
 	return peer;
 }
 
 struct local_peer *local_peer_get(struct local *l, uint32_t qpn)
 {
-	int slot = host_owner(l->host, qpn);
+	struct local_peer *peer;
+	int slot;
 
+	lock_acquire(&l->lock);
+	peer = latest(l, qpn);
+	lock_release(&l->lock);
+	if (peer)
+		return peer;
+	slot = host_owner(l->host, qpn);
 	return slot == HOST_NO_SLOT ? NULL : local_peer_in(l, slot);
 }
 
@@ -172,37 +253,146 @@ struct local_peer *local_peer_in(struct local *l, int slot)
 		peer = open_peer(l, slot, facts.incarnation);
 	if (peer != NULL && !peer->ready && !claim_lane(l, peer))
 		peer = NULL;
-	if (peer != NULL)
+	if (peer != NULL) {
 		peer->refs++;
+		/* Move it to the front. */
+		list_del(&peer->node);
+		list_add_tail(l->peers.next, &peer->node);
+	}
 	lock_release(&l->lock);
 	return peer;
+}
+
+static void unmap_regions(struct local_peer *peer)
+{
+	lock_acquire(&peer->lock);
+	peer_unmap_regions(peer);
+	lock_release(&peer->lock);
 }
 
 void local_peer_put(struct local *l, struct local_peer *peer)
 {
 	lock_acquire(&l->lock);
-	/* Keeps the lane of a live peer: opening is costly, and the peer still reads it. */
-	if (--peer->refs == 0 && !load_relaxed(&peer->alive))
-		peer_free(peer);
+	if (--peer->refs == 0) {
+		unmap_regions(peer);
+		/* Keep the lane of a live peer: opening is costly, and the peer still reads it. */
+		if (!load_relaxed(&peer->alive))
+			retire(l, peer);
+	}
 	lock_release(&l->lock);
 }
 
-bool local_peer_qp(const struct local_peer *peer, uint32_t qpn, struct seg_qp *copy)
+int local_peer_slot(const struct local_peer *peer)
 {
-	return peer_map_qp(&peer->map, qpn, copy) != NULL;
+	return peer->slot;
+}
+
+const struct seg_qp *local_peer_qp(const struct local_peer *peer, uint32_t qpn,
+				   struct seg_qp *copy)
+{
+	return peer_map_qp(&peer->map, qpn, copy);
+}
+
+/*
+ * Do senders wait whose slot the tail has passed? A hint: progress published meanwhile is found
+ * next time.
+ */
+static bool may_have_news(const struct local_peer *peer)
+{
+	return message_may_be_due(&peer->senders, load_relaxed(&peer->map.lane->tail));
+}
+
+static struct message_sender *next_sender(struct local_peer *peer)
+{
+	struct message_sender *s;
+
+	lock_acquire(&peer->lock);
+	s = message_next(&peer->senders, lane_tx_tail(&peer->tx));
+	lock_release(&peer->lock);
+	return s;
+}
+
+struct message_sender *local_next_sender(struct local *l)
+{
+	struct message_sender *s = NULL;
+	unsigned int n;
+
+	peer_reap(l);
+	n = load_acquire(&l->n_outbound);	/* pairs with open_peer() */
+	for (unsigned int i = 0; i < n && !s; i++)
+		if (may_have_news(l->outbound[i]))
+			s = next_sender(l->outbound[i]);
+	return s;
+}
+
+void local_unmap_ended(struct local *l)
+{
+	unsigned int n = load_acquire(&l->n_outbound);	/* pairs with open_peer() */
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct local_peer *peer = l->outbound[i];
+
+		if (load_relaxed(&peer->map.lane->maps) == 0)
+			continue;
+		lock_acquire(&peer->lock);
+		if (peer->regions)
+			region_maps_sweep(peer->regions, &peer->map);
+		lock_release(&peer->lock);
+	}
+}
+
+bool local_others_await(const struct local_peer *peer, const struct message_sender *s)
+{
+	return message_awaited_by_others(&peer->senders, s);
+}
+
+static bool has_news(struct local_peer *peer)
+{
+	bool due;
+
+	lock_acquire(&peer->lock);
+	due = message_due(&peer->senders, lane_tx_tail(&peer->tx));
+	lock_release(&peer->lock);
+	return due;
+}
+
+bool peers_have_news(struct local *l)
+{
+	unsigned int n = load_acquire(&l->n_outbound);
+
+	for (unsigned int i = 0; i < n; i++)
+		if (message_awaited(&l->outbound[i]->senders) && has_news(l->outbound[i]))
+			return true;
+	return false;
+}
+
+void local_forget_sender(struct local_peer *peer, struct message_sender *s)
+{
+	lock_acquire(&peer->lock);
+	message_forget(&peer->senders, s);
+	lock_release(&peer->lock);
+}
+
+static void note_death(struct local_peer *peer)
+{
+	if (!load_relaxed(&peer->alive))
+		return;
+	store_relaxed(&peer->alive, false);
+	store_relaxed(&peer->cma, false);	/* no mapping is left */
+	unmap_regions(peer);
 }
 
 bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now)
 {
-	/* a hint: two threads may both check */
+	/* A hint: two threads may both check. */
 	uint64_t checked = load_relaxed(&peer->checked);
 
 	if (unlikely(keeper_gone(peer->map.keeper))) {
-		store_relaxed(&peer->alive, false);
+		note_death(peer);
 	} else if (time_since(checked, now) >= ALIVE_CHECK) {
 		store_relaxed(&peer->checked, now);
 		if (is_replaced(peer) || !host_alive(l->host, peer->slot, peer->map.incarnation))
-			store_relaxed(&peer->alive, false);
+			note_death(peer);
 	}
 	return load_relaxed(&peer->alive);
 }
@@ -212,7 +402,7 @@ bool local_peer_took(const struct local_peer *peer, uint32_t head)
 	return (int32_t)(load_relaxed(&peer->map.lane->tail) - head) >= 0;
 }
 
-void peer_wake(struct local *l, const struct local_peer *peer)
+void peer_wake(struct local *l, struct local_peer *peer)
 {
 	host_ring(l->host, peer->slot, peer->map.incarnation);
 }

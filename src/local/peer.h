@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A peer: what it allows, and batches into its lane. For the files of the local transport only. */
+/* A peer: its abilities, and batches into its lane. Private to src/local. */
 #ifndef VRB_LOCAL_PEER_H
 #define VRB_LOCAL_PEER_H
 
@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #include "local/lane.h"
+#include "local/region_map.h"
+#include "local/message.h"
 #include "local/segment.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -17,52 +19,80 @@ struct local;
 
 struct local_peer {
 	/* local->lock */
-	struct list node;
+	struct list node;	/* in local->peers, or local->unused */
 	unsigned int refs;	/* number of QPs connected to it */
-	bool ready;		/* the lane is ours */
+	bool ready;		/* the lane belongs to us */
 
 	/* Immutable. */
 	struct peer_map map;
 	uint64_t identity;	/* address of its struct seg_identity, in its memory */
 	int slot;
+	bool self;		/* this process: its addresses are valid here */
 
 	/* Atomic hints. */
-	uint64_t checked;	/* last time that it was known to be alive */
+	uint64_t checked;	/* last time that the peer was known to be alive */
 	bool alive;
 	bool cma;		/* cross-memory attach works */
-	bool proven;		/* immutable: it did at first, so the pid is the peer's */
+	bool proven;		/* immutable: it worked at first, so the pid is the peer's */
 
-	struct lock lock;	/* the sending end of our lane, and our hazards in it */
+	struct lock lock;	/* protects the sending end of our lane, our hazards in it, and: */
+	struct mr_entry whole_key;	/* the last entry of its table with a valid digest */
 	struct lane_tx tx;
+	struct region_maps *regions;	/* NULL: no mappable region was used yet */
+	struct message_queue senders;
+
+	/* vrb.poll_lock */
+	struct list bell_node;		/* in local->bells, or unlinked */
+	bool bell_may_wait;		/* bell.h */
+	bool bell_is_new;		/* queued since the last round */
+
+	/* atomic: a doorbell is delayed, and no packet has left since */
+	bool bell_delayed;
 };
 
-/* Must hold local->lock, or have the last reference. */
 void peer_free(struct local_peer *peer);
 
 /*
- * Tries whether the kernel permits the copy, and checks that the pid names the expected process.
+ * Removes all mappings of the peer's regions, which would keep its memory: no QP uses them any
+ * more, or the peer is gone. Must hold peer->lock and no address within a mapping.
  */
+void peer_unmap_regions(struct local_peer *peer);
+
+/*
+ * Frees peers that are gone. They are kept until then because readers of local->outbound, which do
+ * not hold local->lock, may still use them. Must hold vrb.poll_lock.
+ */
+void peer_reap(struct local *l);
+
+/* Checks that the kernel permits the copy and that the pid names the expected process. */
 bool peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation);
 
 /*
- * True if the peer's memory can be accessed now. After exit or exec its pid names another process
- * or program, so check right before each access, and again after reading. Once false, it stays
- * false.
+ * Returns true if the peer's memory can be accessed now. After exit or exec its pid names another
+ * process or program, so check right before each access, and again after reading. Once false, it
+ * stays false.
  */
 bool peer_in_reach(struct local_peer *peer);
 
-/* True if one-sided access works: the kernel permits cross-memory attach. */
+/* Returns true if one-sided access works: the kernel permits cross-memory attach. */
 static inline bool local_peer_cma(const struct local_peer *peer)
 {
 	return load_relaxed(&peer->cma);
 }
 
 /*
- * True if payloads may be left for the peer to pull, which it decides when it first sees our lane.
+ * Returns true if payloads may stay in our memory for the peer to pull. The peer decides this when
+ * it first sees our lane.
  */
 static inline bool local_peer_pulls(const struct local_peer *peer)
 {
 	return load_relaxed(&peer->map.lane->can_pull) == 1;
+}
+
+/* Does it sleep? A hint: it may fall asleep until the next full fence (L2). */
+static inline bool local_peer_sleeps(const struct local_peer *peer)
+{
+	return load_relaxed(peer->map.asleep);
 }
 
 /* Locks the lane for a batch of packets or one-sided requests to one peer. */
@@ -73,14 +103,23 @@ static inline struct lane_tx *local_tx_begin(struct local_peer *peer)
 }
 
 /* Rings the peer's doorbell. */
-void peer_wake(struct local *l, const struct local_peer *peer);
+void peer_wake(struct local *l, struct local_peer *peer);
+
+/* Would local_next_sender() return a sender? Must hold vrb.poll_lock. */
+bool peers_have_news(struct local *l);
 
 static inline void local_tx_end(struct local *l, struct local_peer *peer, bool sent)
 {
 	lock_release(&peer->lock);
 	if (!sent)
 		return;
-	full_fence();	/* L2: the slots before, asleep after */
+	/*
+	 * The slots, or the doorbell for them, make the peer read what a delayed doorbell
+	 * announces, too.
+	 */
+	if (unlikely(load_relaxed(&peer->bell_delayed)))
+		store_relaxed(&peer->bell_delayed, false);
+	full_fence();	/* L2: store the slots and bell_delayed before, load asleep after */
 	if (unlikely(load_relaxed(peer->map.asleep)))
 		peer_wake(l, peer);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Payloads left in the sender's memory: copied by cross-memory attach, with a check of the sender's
+ * Copies payloads that stay in the sender's memory, by cross-memory attach, and checks the sender's
  * identity.
  */
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include "util/compiler.h"
 
 /*
- * Fills up to n vectors with `len` bytes of segs after `done`, and no more: the kernel looks up
- * every remote page that it is given, copied or not.
+ * Fills up to n vectors with `len` bytes of segs from offset `done` on, and no more: the kernel
+ * looks up every remote page it is given, whether it copies it or not.
  */
 static unsigned int vectors_behind(struct iovec *v, const struct wq_seg *segs, unsigned int n,
 				   uint64_t done, uint64_t len)
@@ -34,7 +34,7 @@ static unsigned int vectors_behind(struct iovec *v, const struct wq_seg *segs, u
 	return k;
 }
 
-/* Interprets a read of n bytes; *n becomes the number of payload bytes. */
+/* Interprets the result of a read of *n bytes; *n becomes the number of payload bytes. */
 static int judge_pull(const struct wq_pull *from, const struct seg_identity *found, ssize_t *n)
 {
 	if (*n < 0)

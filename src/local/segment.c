@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Creates this process's segment and maps those of peers; segment.h has the contract, layout.h the
- * format.
+ * Creates this process's segment and maps those of peers; segment.h documents the interface,
+ * layout.h the format.
  */
 #include "local/segment.h"
 
@@ -83,7 +83,7 @@ int segment_create(struct host *host, uint64_t netns, struct segment **out)
 	if (seg == NULL)
 		return ENOMEM;
 	host_file_name(host_slot(host), "seg", name);
-	/* The slot is ours, so a file of this name was left by a dead process. */
+	/* The slot is ours, so a dead process left any file of this name. */
 	unlinkat(host_dirfd(host), name, 0);
 	seg->fd = openat(host_dirfd(host), name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
 			 0600);
@@ -142,8 +142,8 @@ static struct seg_qp *qp_table(const struct segment *seg)
 }
 
 /*
- * The place of a QPN, else the first reusable place on its probe path; SEG_QPS if there is none.
- * Must hold seg->lock.
+ * Returns the place of a QPN, else the first reusable place on its probe path; SEG_QPS if there is
+ * none. Must hold seg->lock.
  */
 static uint32_t find_place(const struct segment *seg, uint32_t qpn)
 {
@@ -165,7 +165,7 @@ static uint32_t find_place(const struct segment *seg, uint32_t qpn)
 /* Sequence lock: readers retry while gen is odd or has changed. */
 static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_facts facts)
 {
-	uint32_t gen = load_relaxed(&e->gen) & ~1u;	/* made even, whatever is there */
+	uint32_t gen = load_relaxed(&e->gen) & ~1u;	/* even, whatever the old value */
 
 	store_relaxed(&e->gen, gen + 1);
 	full_fence();
@@ -182,9 +182,7 @@ static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_
 	store_release(&e->qpn, qp->qpn);	/* L4 */
 }
 
-/*
- * A QP's progress word stays until its next connection begins, or another QP gets the entry.
- */
+/* A QP's progress word is kept until its next connection begins or another QP takes the entry. */
 static bool forgets_progress(const struct segment *seg, uint32_t at, const struct wq_qp *qp)
 {
 	return seg->qpn[at] != qp->qpn || qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT;
@@ -207,8 +205,8 @@ int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_q
 }
 
 /*
- * A deleted entry before an empty one is on no probe path: it becomes empty, and so do deleted
- * entries before it. Must hold seg->lock.
+ * Deleted entries right before an empty one are on no probe path, so they become empty. Must hold
+ * seg->lock.
  */
 static void empty_places(struct segment *seg, uint32_t at)
 {
@@ -231,11 +229,24 @@ void segment_retract_qp(struct segment *seg, uint32_t qpn)
 
 		seg->qpn[at] = SEG_QP_DELETED;
 		store_release(&e->qpn, SEG_QP_DELETED);
-		/* invalidates copies */
+		/* Invalidate copies. */
 		store_release(&e->gen, load_relaxed(&e->gen) + 2);
 		empty_places(seg, at);
 	}
 	lock_release(&seg->lock);
+}
+
+uint64_t *segment_progress(struct segment *seg, uint32_t qpn)
+{
+	uint64_t *word = NULL;
+	uint32_t at;
+
+	lock_acquire(&seg->lock);
+	at = find_place(seg, qpn);
+	if (at != SEG_QPS && seg->qpn[at] == qpn)
+		word = &qp_table(seg)[at].progress;
+	lock_release(&seg->lock);
+	return word;
 }
 
 struct mr_entry *segment_keys(struct segment *seg, uint32_t first, uint32_t n)
@@ -364,9 +375,9 @@ void peer_map_close(struct peer_map *map)
 		munmap(map->header, sizeof(struct seg_header));
 }
 
-static bool copy_qp(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)
+bool peer_map_qp_copy(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)
 {
-	/* Bounded: an owner that died or stopped during an update counts as having no QP. */
+	/* Bounded: if the owner died or stopped during an update, the QP counts as missing. */
 	for (int tries = 0; tries < 1000; tries++) {
 		uint32_t gen = load_acquire(&e->gen);
 
@@ -388,7 +399,7 @@ const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struc
 		uint32_t found = load_acquire(&e->qpn);	/* L4 */
 
 		if (found == qpn)
-			return copy_qp(e, qpn, copy) ? e : NULL;
+			return peer_map_qp_copy(e, qpn, copy) ? e : NULL;
 		if (found == SEG_QP_EMPTY)
 			return NULL;
 	}

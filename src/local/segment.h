@@ -2,9 +2,9 @@
 /*
  * Segments: this process's own, which peers map, and those of peers, mapped here.
  *
- * The own segment is created when the process joins the host and removed when it leaves;
- * host_reap() removes those of dead processes. Peers' segments are mapped on demand, refcounted by
- * the connections that use them, and kept while the peer lives.
+ * The process creates its own segment when it joins the host and removes it when it leaves;
+ * host_reap() removes the segments of dead processes. Peers' segments are mapped on demand,
+ * reference-counted by the connections that use them, and kept while the peer lives.
  *
  * Locking: writers of the own QP table take segment->lock; peers are under local->lock.
  */
@@ -29,7 +29,9 @@ struct segment {
 	struct seg_identity identity;
 	uint64_t netns, pidns;	/* as in the header */
 	struct lock lock;	/* writers of the QP table; a leaf */
-	/* lock; private copy of the QP table's keys, because the table itself is only written */
+	/*
+	 * under lock; private copy of the QP table's keys, because the table itself is only written
+	 */
 	uint32_t qpn[SEG_QPS];
 	uint64_t lanes[SEG_PEERS / 64];	/* atomic: lanes with memory */
 };
@@ -40,19 +42,19 @@ enum {
 	SEG_QP_DELETED = UINT32_MAX,
 };
 
-/* The QP table's facts about a QP, besides its configuration. */
+/* Facts about a QP that the table holds besides its configuration. */
 struct seg_qp_facts {
 	bool established;
 };
 
 /*
  * Creates and publishes this process's segment. Returns 0, ENOSPC (tmpfs full), ENOTSUP (private
- * mode: no peer could find it), or the error of the file system.
+ * mode: no peer could find it), or an error of the file system.
  */
 int segment_create(struct host *host, uint64_t netns, struct segment **out);
 void segment_destroy(struct segment *seg, struct host *host);
 
-/* In a forked child: drops the mapping and leaves the file alone. */
+/* In a forked child: removes the mapping and leaves the file alone. */
 void segment_forget(struct segment *seg);
 
 static inline struct seg_header *segment_header(const struct segment *seg)
@@ -65,26 +67,32 @@ static inline struct lane *segment_lane(const struct segment *seg, unsigned int 
 	return (struct lane *)(seg->base + SEG_LANE_OFF + slot % SEG_PEERS * SEG_LANE_SIZE);
 }
 
-/* True if a sender in this slot ever opened its lane. */
+/* Returns true if a sender in this slot has ever opened its lane. */
 static inline bool segment_lane_claimed(const struct segment *seg, unsigned int slot)
 {
 	return load_acquire(&segment_header(seg)->claimed[slot / 64]) >> slot % 64 & 1;
 }
 
 /*
- * The lane if it has memory, else NULL. A lane without memory must not be touched: that would
- * allocate from tmpfs, or raise SIGBUS when it is full.
+ * Returns the lane if it has memory, else NULL. A lane without memory must not be touched: that
+ * would allocate from tmpfs, or raise SIGBUS if tmpfs is full.
  */
 struct lane *segment_own_lane(struct segment *seg, unsigned int slot);
 
 /*
- * Publishes a QP or its changed configuration. Returns EAGAIN if the table is full; the QP is then
- * reachable only by packets.
+ * Publishes a QP or its changed configuration. Returns EAGAIN if the table is full; the QP can then
+ * be reached only by packets.
  */
 int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_qp_facts facts);
 void segment_retract_qp(struct segment *seg, uint32_t qpn);
 
-/* Memory for entries [first, first + n) of the key table; NULL if tmpfs is full. */
+/*
+ * Returns the progress word of a published QP, for its owner (message.h); NULL: the QP is not in
+ * the table.
+ */
+uint64_t *segment_progress(struct segment *seg, uint32_t qpn);
+
+/* Returns the memory of entries [first, first + n) of the key table; NULL if tmpfs is full. */
 struct mr_entry *segment_keys(struct segment *seg, uint32_t first, uint32_t n);
 
 /* A peer's mapped segment: the header, the tables (read-only) and our lane. */
@@ -101,9 +109,9 @@ struct peer_map {
 };
 
 /*
- * Maps the segment of the process in `slot`, as the sender in slot `own`. Returns 0, ENOENT (none),
- * EPROTO (not a segment, or another layout version), EXDEV (another network or PID namespace),
- * ESTALE (another incarnation) or ENOSPC (no memory for the lane).
+ * Maps the segment of the process in `slot`, for the sender in slot `own`. Returns 0, ENOENT
+ * (none), EPROTO (not a segment, or another layout version), EXDEV (another network or PID
+ * namespace), ESTALE (another incarnation) or ENOSPC (no memory for the lane).
  */
 int peer_map_open(struct host *host, const struct segment *own, int own_slot, int slot,
 		  uint64_t incarnation, struct peer_map *map);
@@ -112,10 +120,13 @@ void peer_map_close(struct peer_map *map);
 /* Copies a peer's QP consistently and returns its entry; NULL if there is no such QP. */
 const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy);
 
+/* The same from its entry; false if the entry no longer belongs to the QP. */
+bool peer_map_qp_copy(const struct seg_qp *entry, uint32_t qpn, struct seg_qp *copy);
+
 /* True if the entry still equals the copy. */
 bool peer_map_qp_stands(const struct seg_qp *entry, const struct seg_qp *copy);
 
-/* An entry of the peer's key table; NULL if that part of the table has no memory. */
+/* Returns an entry of the peer's key table; NULL if that part of the table has no memory. */
 const struct mr_entry *peer_map_key(const struct peer_map *map, uint32_t index);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Both sides of a split copy; split_copy.h has the protocol. */
+/* Both sides of a split copy; split_copy.h documents the protocol. */
 #include "local/split_copy.h"
 
 #include <sched.h>
@@ -53,8 +53,8 @@ static uint64_t piece_at(uint32_t index, uint32_t length, uint32_t piece, uint64
 }
 
 /*
- * An eighth of the length, in whole pages, so that neither side waits long for the other's last
- * piece.
+ * An eighth of the length, rounded to whole pages, so that neither side waits long for the last
+ * piece of the other.
  */
 static uint32_t piece_for(uint32_t length)
 {
@@ -70,7 +70,7 @@ void split_copy_open(struct split_copy *h, struct lane *lane, uint32_t length)
 				  .length = length,
 				  .piece = piece_for(length) };
 	h->id = claim_id(load_relaxed(&lane->split_copy.claim)) + 1;
-	/* L9; invalidates claims on the previous copy */
+	/* L9; invalidates claims on the previous copy. */
 	store_release(&lane->split_copy.claim, claim_word(h->id, 0, 0));
 }
 
@@ -81,7 +81,7 @@ static bool makes_sense(const struct split_copy *h, uint64_t claim)
 	       h->front + claim_back(claim) <= count_pieces(h->length, h->piece);
 }
 
-/* Takes up to n pieces and reads how many the sender has taken. */
+/* Claims up to n pieces and reads how many the sender has claimed. */
 static void take(struct split_copy *h, uint32_t n)
 {
 	uint64_t claim = load_acquire(&h->shared->claim);

@@ -6,8 +6,8 @@
 #include "run/log.h"
 
 /*
- * On the loopback interface frames stay on this host anyway, so an ordinary user gets a virtual
- * segment. On others, frames come from and go to other hosts.
+ * Frames on the loopback interface stay on this host, so an ordinary user gets a virtual segment.
+ * Other interfaces carry frames of other hosts.
  */
 int raw_open(struct host *host, const struct raw_interface *on, enum config_raw how,
 	     struct raw_port **out)

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames by AF_PACKET: sockets that receive (packet_recv.c), one that sends (packet_send.c); here
- * they are opened and told what to take.
+ * Frames by AF_PACKET: sockets that receive (packet_recv.c) and one that sends (packet_send.c).
+ * This file opens them and installs their filters.
  *
- * Receiving begins with a plain socket, the early one, from which a frame can be read as soon as it
- * is there.  When frames come as a stream, a mapped ring takes over (TPACKET_V3), which costs a
- * fraction per frame, but hands its blocks over when they are full or a millisecond old.
- * (TPACKET_V2 would hand over each frame, but its slots of equal size cost four times the cache:
- * with 64-byte frames a fifth of the rate.)  Both are one fanout group: a program of it, which can
- * be exchanged once without waiting, says which of the two gets a packet, so none is lost or seen
- * twice.
+ * Receiving begins with a plain socket, the early one, which delivers a frame at once. For a stream
+ * of frames a mapped ring (TPACKET_V3) takes over: it costs a fraction per frame, but delivers a
+ * block only when it is full or a millisecond old. (TPACKET_V2 delivers each frame, but its slots
+ * of equal size take four times the cache, which costs a fifth of the rate with 64-byte frames.)
+ * Both are in one fanout group, whose program selects the socket for a packet and can be replaced
+ * atomically, so that no packet is lost or received twice.
  *
- * That the sender has a socket of its own makes what it sends visible to the receiver, as a NIC's
- * loopback does: on the loopback interface because it comes back by itself, elsewhere as outgoing
- * frames, of which the filter lets those pass that are for this interface or for a group.
+ * Because the sender has its own socket, the receiver sees what it sends, as with a NIC's loopback:
+ * on the loopback interface as incoming frames, elsewhere as outgoing ones, of which the filter
+ * passes those for this interface or for a group.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,14 +40,14 @@ enum {
 	BLOCKS = 128,
 	BLOCKS_MIN = 4,
 	BLOCK_AGE_MS = 1,
-	FRAME_MIN = 2048,	/* of no meaning with TPACKET_V3, but asked for */
+	FRAME_MIN = 2048,	/* unused by TPACKET_V3, but required */
 	SEND_BUFFER = 4 << 20,
 	EARLY_BUFFER = 16 << 20,
 	PROLOGUE = 9,
 	TAKE_ALL = 0x7fffffff,
 };
 
-/* The counters in the kernel start over when they are read. */
+/* Reading the kernel's counters resets them. */
 static void packet_count(struct raw_port *port)
 {
 	for (unsigned int i = 0; i < RAW_FDS; i++) {
@@ -63,7 +62,7 @@ static void packet_count(struct raw_port *port)
 
 /* Filtering */
 
-/* Outgoing frames only if they would come back. Returns the number of instructions. */
+/* Passes outgoing frames only if a NIC would loop them back. Returns the number of instructions. */
 static unsigned int prologue(const struct packet_port *p, struct sock_filter *to)
 {
 	const struct sock_filter f[PROLOGUE] = {
@@ -119,7 +118,7 @@ static int membership(const struct packet_port *p, int option, int type)
 	return setsockopt(p->port.fd[PACKET_RING], SOL_PACKET, option, &m, sizeof(m)) ? errno : 0;
 }
 
-/* The membership that a scope needs; 0: none. */
+/* The packet membership for a scope; 0: none. */
 static int member_type(enum raw_scope scope)
 {
 	static const int type[] = { [RAW_GROUPS] = PACKET_MR_ALLMULTI,
@@ -186,7 +185,7 @@ static int set(int fd, int option, int value)
 
 static int packet_socket(void)
 {
-	/* Protocol 0: receives nothing until it is bound to one. */
+	/* With protocol 0 it receives nothing until it is bound to a protocol. */
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	return fd < 0 ? -(errno == EACCES ? EPERM : errno) : fd;
@@ -252,7 +251,7 @@ static int open_ring(struct packet_port *p)
 	return err ? err : bind_to(fd, p->ifindex, ETH_P_ALL);
 }
 
-/* The first in the group is the first of which its program can speak. */
+/* The first member of the group has number 0 in its program. */
 static int join_group(const struct packet_port *p, int fd, uint16_t id, uint32_t flags)
 {
 	flags |= PACKET_FANOUT_CBPF | (p->loopback ? PACKET_FANOUT_FLAG_IGNORE_OUTGOING : 0);
@@ -260,8 +259,8 @@ static int join_group(const struct packet_port *p, int fd, uint16_t id, uint32_t
 }
 
 /*
- * The early socket and the ring in a group of their own.  It must hold what comes until the ring
- * takes over, which is more than an ordinary socket may.
+ * Joins the early socket and the ring in a group. The early socket must hold all frames until the
+ * ring takes over, which needs a larger buffer than usual.
  */
 static int open_early(struct packet_port *p)
 {
@@ -296,7 +295,7 @@ static int open_receiver(struct packet_port *p)
 
 	if (err || open_early(p) == 0)
 		return err;
-	/* Not here: every frame comes by the ring. */
+	/* Without a group every frame arrives in the ring. */
 	if (p->port.fd[PACKET_EARLY] >= 0)
 		close(p->port.fd[PACKET_EARLY]);
 	p->port.fd[PACKET_EARLY] = -1;

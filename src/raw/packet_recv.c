@@ -2,13 +2,12 @@
 /*
  * Packets of the early socket and of the ring become frames.
  *
- * In the ring each lies behind what the kernel says of it, and a block goes back when its last
- * packet was dealt with:
+ * In the ring each packet follows its metadata, and a block is returned after its last packet:
  *
  *	| tpacket3_hdr | sockaddr_ll | ... virtio_net_hdr | packet |
  *
- * The early socket gives the same in its address and control messages.  Packets left in it are
- * older than those of the ring, so it is read first, until it must be empty.
+ * The early socket has the same metadata in its address and control messages. Its packets are older
+ * than those of the ring, so it is read first, until it is certainly empty.
  */
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -33,7 +32,7 @@ enum {
 
 #define EARLY_LINGER (20 * VRB_MSEC)
 
-/* What the kernel says of a packet. */
+/* The kernel's metadata of a packet. */
 struct packet {
 	uint8_t *data;		/* with room for a tag in front */
 	uint32_t len;
@@ -51,7 +50,7 @@ struct reading {
 	void *arg;
 };
 
-/* The tag that the kernel took out goes back. */
+/* Reinserts the tag that the kernel removed. */
 static void put_tag(struct raw_frame *f, const struct packet *k)
 {
 	uint8_t *at = f->data - RAW_TAG_LEN;
@@ -133,7 +132,7 @@ static void deliver(const struct reading *r, const struct packet *k, unsigned in
 	r->port->widest = max(r->port->widest, n);
 }
 
-/* Reads up to n packets, which is PACKET_BATCH at most; returns how many. */
+/* Reads up to n packets, at most PACKET_BATCH; returns their number. */
 static unsigned int read_batch(const struct reading *r, unsigned int n, unsigned int *frames,
 			       uint64_t now)
 {
@@ -192,7 +191,7 @@ static bool may_have_early(const struct packet_port *p)
 	return !p->streaming || p->early_until;
 }
 
-/* Counts what was read at a time that did not find the socket empty. */
+/* Counts packets read while the socket was not empty. */
 static bool is_stream(struct packet_port *p, unsigned int got, uint64_t now)
 {
 	if (time_since(p->backlog_since, now) > STREAM_WITHIN) {
@@ -271,7 +270,7 @@ static struct packet packet_at(struct tpacket3_hdr *h)
 	return k;
 }
 
-/* How many frames a packet becomes, at most. */
+/* The maximum number of frames that a packet becomes. */
 static unsigned int frames_in(const struct packet *k)
 {
 	return k->net.gso_size ? k->len / k->net.gso_size + 1 : 1;
@@ -317,7 +316,7 @@ unsigned int packet_recv(struct raw_port *port, unsigned int most, uint64_t now,
 {
 	struct packet_port *p = container_of(port, struct packet_port, port);
 	struct reading r = { .port = p, .fn = fn, .arg = arg };
-	/* Before the early socket is read: what is in it then is older. */
+	/* Read the early socket first: its packets are older. */
 	bool ring = p->left || block_ready(p);
 	unsigned int n = 0;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames leave by sendmmsg(2), each behind a virtio_net_hdr that asks the kernel for checksums and
- * segments.  (A mapped transmit ring was measured slower: it builds the same buffers from pages.)
- * The kernel reads the pieces where they lie.  No lock: sockets take any number of threads.
+ * Sends frames by sendmmsg(2), each preceded by a virtio_net_hdr that requests checksums and
+ * segmentation. (A mapped transmit ring was measured slower: it builds the same buffers from
+ * pages.) The kernel reads the pieces in place. No lock: any number of threads may send on a
+ * socket.
  */
 #include <errno.h>
 #include <linux/virtio_net.h>
@@ -30,7 +31,7 @@ static void describe(struct virtio_net_hdr *v, const struct raw_out *o)
 	}
 }
 
-/* What became of the first frame that was not sent. True: it counts as dealt with. */
+/* Handles the first frame that was not sent. Returns true if it counts as sent. */
 static bool explain(int err, enum raw_sent *why)
 {
 	switch (err) {
@@ -45,7 +46,10 @@ static bool explain(int err, enum raw_sent *why)
 		*why = RAW_BAD_MEMORY;
 		return false;
 	default:
-		/* Queue of the interface full, interface down or gone: lost as on a wire. */
+		/*
+		 * The interface's queue is full, or it is down or gone: the frame is lost, as on a
+		 * wire.
+		 */
 		return true;
 	}
 }

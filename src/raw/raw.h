@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whole Ethernet frames of one network interface: how they leave and arrive.
+ * Sends and receives whole Ethernet frames of one network interface.
  *
  *	packet.c	AF_PACKET, which needs CAP_NET_RAW: everything the interface carries
  *	virtual.c	a virtual Ethernet segment between the processes of one user that use the
@@ -9,8 +9,8 @@
  *	cut.c		long frames into those that a wire would carry
  *
  * A frame begins with the destination MAC address and ends before the FCS; a VLAN tag is in its
- * place.  Segments that the kernel carries as one (GSO) are taken apart and checksums that it left
- * to the interface are filled in, so a frame is what a wire would show.
+ * place.  Segments that the kernel carries as one (GSO) are split, and missing checksums filled in,
+ * so a frame is as on a wire.
  *
  * Sending: any number of threads.  Everything else: one at a time (core holds vrb.poll_lock).
  */
@@ -36,15 +36,15 @@ enum {
 	RAW_PIECES = 34,	/* pieces of memory that a sent frame is gathered from, at most */
 };
 
-/* A frame that came in. Valid, and the receiver's to write, until the callback returns. */
+/* A received frame. Until the callback returns it is valid, and the callback may change it. */
 struct raw_frame {
 	uint8_t *data;
 	uint32_t len;
 	uint64_t time;		/* when it passed the interface, on the monotonic clock */
 	bool sum_ok;		/* the checksum of TCP or UDP is right; false: not checked */
 	/*
-	 * Left by this interface and does not come back: for sniffers only.  What the host sends to
-	 * the interface's own address or to a group counts as arrived, as on a NIC.
+	 * Sent by this interface and not looped back: for sniffers only. Frames that the host sends
+	 * to the interface's own address or to a group count as received, as on a NIC.
 	 */
 	bool outgoing;
 };
@@ -62,7 +62,7 @@ struct raw_out {
 	uint16_t sum_start, sum_offset;
 	uint16_t mss, hdr_len;
 	bool ipv6;
-	/* how many of the virtual segment's members have it; the caller starts with 0 */
+	/* members of the virtual segment that have it; initially 0 */
 	uint32_t progress;
 };
 
@@ -72,7 +72,7 @@ enum raw_sent {
 	RAW_BAD_MEMORY,	/* a piece is not mapped */
 };
 
-/* Which frames the interface shall take besides those for its own address and for all stations. */
+/* Which frames the interface receives besides those for its own address and broadcasts. */
 enum raw_scope {
 	RAW_OWN,	/* none */
 	RAW_GROUPS,	/* all multicast */
@@ -83,7 +83,7 @@ enum raw_scope {
 /* Only grow. Read without a lock. */
 struct raw_stats {
 	uint64_t sent, received;
-	/* the kernel had no room for them: frames were not taken fast enough */
+	/* dropped by the kernel, because frames were not read fast enough */
 	uint64_t lost;
 	uint64_t refused;	/* could not leave: interface down, member not reading, ... */
 };
@@ -106,16 +106,16 @@ struct raw_ops {
 
 struct raw_port {
 	const struct raw_ops *ops;
-	int fd[RAW_FDS];	/* one is readable when frames are there; -1: there are fewer */
-	bool offloads;		/* it completes checksums and cuts TCP segments */
-	bool is_virtual;	/* no interface: what others send over it is not seen */
+	int fd[RAW_FDS];	/* readable when frames are pending; -1: unused */
+	bool offloads;		/* it completes checksums and segments TCP */
+	bool is_virtual;	/* no real interface: frames of others on it are not received */
 	struct raw_stats stats;
 };
 
 struct raw_interface {
 	const char *name;
 	uint32_t index;
-	unsigned int ordinal;	/* tells the devices of one interface in one process apart */
+	unsigned int ordinal;	/* distinguishes devices of one interface in one process */
 	bool loopback;
 	uint8_t mac[6];
 };
@@ -127,13 +127,13 @@ struct raw_interface {
 int raw_open(struct host *host, const struct raw_interface *on, enum config_raw how,
 	     struct raw_port **out);
 
-/* ours: false in a forked child, which leaves alone what the parent still uses. */
+/* ours: false in a forked child, which must not change what the parent uses. */
 static inline void raw_close(struct raw_port *p, bool ours)
 {
 	p->ops->close(p, ours);
 }
 
-/* May there be frames? Costs little, where it can be told without asking the kernel. */
+/* True if frames may be pending; avoids a system call where it can. */
 static inline bool raw_ready(const struct raw_port *p)
 {
 	return p->ops->ready(p);
@@ -150,8 +150,8 @@ static inline unsigned int raw_recv(struct raw_port *p, unsigned int most, uint6
 }
 
 /*
- * Sends up to RAW_BURST frames in order.  Returns how many are dealt with; if fewer than n, *why
- * says what is wrong with the next.
+ * Sends up to RAW_BURST frames in order. Returns the number done; if less than n, *why is the
+ * reason for the next.
  */
 static inline unsigned int raw_send(struct raw_port *p, struct raw_out *out, unsigned int n,
 				    uint64_t now, enum raw_sent *why)
@@ -160,10 +160,10 @@ static inline unsigned int raw_send(struct raw_port *p, struct raw_out *out, uns
 }
 
 /*
- * Takes frames of this scope for which the program returns non-zero; program NULL: all of them; len
- * 0 with a program: none.  It sees frames as the kernel has them: with VLAN tags taken out.  The
- * virtual segment takes everything or nothing.  Returns 0 or an errno value; then the filter is as
- * before.
+ * Receives frames of this scope for which the program returns non-zero; program NULL: all; len 0
+ * with a program: none. The program sees frames as in the kernel, with VLAN tags removed. The
+ * virtual segment receives all or nothing. Returns 0, or an errno value and leaves the filter
+ * unchanged.
  */
 static inline int raw_filter(struct raw_port *p, const struct sock_filter *program,
 			     unsigned int len, enum raw_scope scope)

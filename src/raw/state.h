@@ -11,13 +11,13 @@ int raw_virtual_open(struct host *host, const struct raw_interface *on, struct r
 enum {
 	PACKET_EARLY,			/* descriptors of a packet_port */
 	PACKET_RING,
-	/* of the ring: a frame fits, whatever the kernel carries as one */
+	/* of the ring: holds the largest frame, also before segmentation */
 	PACKET_BLOCK = 256 * 1024,
 	PACKET_BATCH = 8,		/* packets read from the early socket at a time */
 	PACKET_HEADROOM = 16,		/* for a tag that goes back */
 };
 
-/* What a batch is read into. */
+/* Buffers for a batch. */
 struct packet_batch {
 	uint8_t control[PACKET_BATCH][128];
 	uint8_t data[PACKET_BATCH][PACKET_HEADROOM + RAW_MAX_FRAME];
@@ -34,18 +34,18 @@ struct packet_port {
 
 	/* The early socket. */
 	struct packet_batch *early;
-	bool streaming;		/* packets go to the ring now */
+	bool streaming;		/* packets now go to the ring */
 	unsigned int backlog;	/* packets read without finding the socket empty, */
 	uint64_t backlog_since;	/* since then */
 	unsigned int widest;	/* most frames that a packet of the last batch became */
-	uint64_t early_until;	/* streaming: until then there may be packets left in it */
+	uint64_t early_until;	/* streaming: until this time it may still hold packets */
 
-	/* The ring: blocks that the kernel fills and gives to us, one after the other. */
+	/* The ring: blocks that the kernel fills and hands over in order. */
 	uint8_t *ring;
 	size_t ring_len;
 	unsigned int blocks;
 	unsigned int block;	/* that is read next or now */
-	unsigned int left;	/* packets of it that are not read yet */
+	unsigned int left;	/* its unread packets */
 	uint32_t next;		/* offset of the next one in it */
 };
 

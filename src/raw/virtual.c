@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A virtual Ethernet segment: a hub between the processes of one user, on one host and in one
- * network namespace, that have the same interface open.  For users without the right to open the
- * real one.
+ * network namespace, that have the same interface open.  For users who may not open the real
+ * interface.
  *
  * Each member has a Unix datagram socket in the run directory, "sNNNN.eth.IFINDEX.DEVICE"; a
- * datagram is a frame.  A sender gives it to every member, itself included: flow rules decide which
- * of them receive it.  Members come and go with their files; the file of a dead one refuses, until
- * host_reap() unlinks it.
+ * datagram is a frame.  A sender sends it to every member, itself included; flow rules decide which
+ * of them receive it. A member exists while its file does; sending to a dead one fails, until
+ * host_reap() unlinks its file.
  *
- * A member whose queue is full is waited for, as Ethernet's flow control would (raw_send() says
- * RAW_FULL, and `progress` how many members have the frame).  One that takes nothing for
- * DEAF_AFTER is skipped until it does.  Checksums and segments are the sender's work.
+ * A full queue of a member stops the sender, as Ethernet's flow control does (raw_send() returns
+ * RAW_FULL, and `progress` counts the members that have the frame). A member that reads nothing for
+ * DEAF_AFTER is skipped until it does. The sender computes checksums and segments.
  *
- * Locks: `lock` around the list of members and what is known about them; senders hold it.
+ * Locks: `lock` protects the list of members and their state; senders hold it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ struct virtual_port {
 	struct host *host;
 	uint32_t ifindex;
 	char suffix[24];	/* of the own socket's name */
-	bool listens;		/* frames are taken, not thrown away; receivers only */
+	bool listens;		/* frames are received, not dropped; receivers only */
 	struct lock lock;	/* everything below */
 	struct timespec listed;	/* the directory's time when the members were read */
 	bool settled;		/* it was old enough to tell the next change from the last */
@@ -138,7 +138,10 @@ static bool is_settled(const struct timespec *changed)
 		       changed->tv_nsec > (int64_t)SETTLED;
 }
 
-/* Reads them again if the directory has changed, or may have without showing it. */
+/*
+ * Reads the list again if the directory has changed, or may have changed within its time stamp's
+ * resolution.
+ */
 static void follow_members(struct virtual_port *p)
 {
 	struct stat st;
@@ -179,7 +182,7 @@ static enum delivery give(struct virtual_port *p, struct member *m, const struct
 	return time_since(m->full_since, now) < DEAF_AFTER ? BUSY : UNREACHABLE;
 }
 
-/* False: a member must be waited for. Must hold p->lock. */
+/* Returns false if a member's queue is full. Must hold p->lock. */
 static bool give_all(struct virtual_port *p, struct raw_out *o, uint64_t now)
 {
 	for (; o->progress < p->members; o->progress++)
@@ -248,7 +251,7 @@ static int virtual_filter(struct raw_port *port, const struct sock_filter *progr
 
 	if (!program || !len)
 		prog = (struct sock_fprog){ 1, (struct sock_filter *)(program ? &none : &all) };
-	/* What is unwanted does not fill the socket; its sender does not notice. */
+	/* Unwanted frames do not fill the socket; their sender does not notice. */
 	if (setsockopt(port->fd[0], SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)))
 		return errno;
 	to_virtual(port)->listens = !program || len;
@@ -298,7 +301,7 @@ static int join(struct virtual_port *p)
 	return bind(p->port.fd[0], (struct sockaddr *)&sun, sizeof(sun)) ? errno : 0;
 }
 
-/* In private mode the process is alone: a name of the kernel's choice will do. */
+/* In private mode there are no other members: the kernel chooses a name. */
 static int join_alone(struct virtual_port *p)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };

@@ -36,7 +36,7 @@ static int listen_id(struct cma_id *id, int backlog)
 		cma_unlock();
 		return EINVAL;
 	}
-	/* Set before the host knows of the listener: requests may arrive from then on. */
+	/* Set before the host's table has the listener: requests may arrive from then on. */
 	id->backlog = backlog > 0 && backlog <= MAX_BACKLOG ? (unsigned int)backlog : MAX_BACKLOG;
 	list_add_tail(&cma.listeners, &id->on_listen);
 	id->state = ID_LISTEN;

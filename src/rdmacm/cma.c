@@ -11,9 +11,11 @@
 
 #include "rdmacm/conn.h"
 #include "rdmacm/device.h"
+#include "rdmacm/event.h"
 #include "rdmacm/hotplug.h"
 #include "rdmacm/id.h"
 #include "rdmacm/resolver.h"
+#include "rdmacm/route.h"
 #include "rdmacm/view.h"
 #include "run/clock.h"
 
@@ -23,6 +25,7 @@ struct cma cma = {
 	.ids = { &cma.ids, &cma.ids },
 	.listeners = { &cma.listeners, &cma.listeners },
 	.discarded = { &cma.discarded, &cma.discarded },
+	.silent = { &cma.silent, &cma.silent },
 };
 
 /* ---- Callbacks of the engine.  Under the cma lock ---- */
@@ -30,7 +33,8 @@ struct cma cma = {
 static void engine_send(void *arg, const struct net_path *path, const uint8_t mad[CM_MAD_LEN])
 {
 	/* A lost MAD is repeated by the engine or by the peer. */
-	qp1.send(cma.mad, path, mad);
+	if (qp1.send(cma.mad, path, mad) == ETIMEDOUT)
+		cm_give_up(&cma.engine);
 }
 
 static void engine_exit_mad(void *arg, struct cm_conn *c, const struct net_path *path,
@@ -56,14 +60,14 @@ static const struct cm_ops engine_ops = {
 
 /* ---- Callbacks of libibverbs ---- */
 
-/* Set by qp1.open() before the first callback.  cma.mad is the same, a little later. */
+/* Set by qp1.open() before the first callback. cma.mad gets the same value a little later. */
 static struct vrb_mad *opened;
 
 static void mad_receive(void *arg, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN],
 			uint64_t now)
 {
 	cma_lock();
-	/* It came while qp1.open() was running. */
+	/* The callback ran before qp1.open() returned. */
 	if (!cma.mad)
 		cma.mad = opened;
 	cm_input(&cma.engine, path, mad, VRB_MAD_LEN, now);
@@ -103,7 +107,13 @@ void cma_unlock(void)
 		id_discard(list_entry(cma.discarded.next, struct cma_id, node));
 	if (cma.mad)
 		qp1.arm(cma.mad, cm_next_timeout(&cma.engine));
-	pthread_mutex_unlock(&cma.lock);
+	channels_ring_and_unlock();
+}
+
+void cma_wait_acked(void)
+{
+	channels_ring();
+	pthread_cond_wait(&cma.acked, &cma.lock);
 }
 
 void cma_settle(void)
@@ -173,12 +183,15 @@ static void after_fork(void)
 	list_init(&cma.ids);
 	list_init(&cma.listeners);
 	list_init(&cma.discarded);
+	list_init(&cma.silent);
+	channels_forget();
 	cma.generation++;
 	if (cma.mad)
 		inherited = cma.mad;
 	cma.mad = NULL;
 	resolver_forget();
 	device_forget();
+	route_forget();
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -187,8 +200,8 @@ __attribute__((constructor)) static void watch_forks(void)
 }
 
 /*
- * Tells the peers that the process ends, as the kernel does for its ids.  These messages cannot be
- * repeated, so other processes of the host send them once more (the wills).
+ * Notifies the peers that the process ends, as the kernel does for its ids. These messages cannot
+ * be repeated, so other processes of the host send them once more (exit MADs).
  */
 __attribute__((destructor)) static void end_conns(void)
 {

@@ -8,6 +8,7 @@
  *	device.c's mutex	open devices; verbs are called under it
  *	vrb.poll_lock, in libibverbs	held during callbacks for MADs and deadlines
  *	cma lock		ids, their states, events, channels' queues, the engine
+ *	ringing			writes to the eventfds of channels (event.c)
  *
  * Hence no verb and no call of device.c may be made under the cma lock.  Callbacks of the engine
  * queue events; the verbs that an event requires are called when the program fetches it
@@ -36,12 +37,13 @@ struct cma {
 		 */
 		generation;
 	struct cm engine;
-	bool ending;         /* the process exits; its wills are kept */
+	bool ending;         /* the process is exiting; its exit MADs are kept */
 	unsigned int removals; /* number of devices removed so far */
 	struct vrb_mad *mad;   /* NULL until the first id gets an address */
 	struct list ids;       /* struct cma_id.node */
 	struct list listeners; /* struct cma_id.on_listen */
 	struct list discarded; /* struct cma_id.node; discarded once the engine has returned */
+	struct list silent;    /* struct channel.on_silent */
 };
 
 extern struct cma cma;
@@ -53,14 +55,20 @@ int cma_start(void);
 
 void cma_lock(void);
 
-/* Discards the ids in `discarded`, schedules the engine's next deadline, and unlocks. */
+/*
+ * Discards the ids in `discarded`, schedules the engine's next deadline, unlocks, and makes
+ * channels readable that have got events.
+ */
 void cma_unlock(void);
 
-/* For callbacks of the engine: discards an id that the program has not seen. */
+/* Waits for `acked`.  Under the lock, which is free meanwhile. */
+void cma_wait_acked(void);
+
+/* For callbacks of the engine: discards an id that was not delivered to the program. */
 void cma_discard_later(struct cma_id *id);
 
 /*
- * Sends pending ACKs, before a peer is told that a connection begins or ends.  Must not hold the
+ * Sends pending ACKs, before a message that begins or ends a connection.  Must not hold the
  * lock.
  */
 void cma_settle(void);

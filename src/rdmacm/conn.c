@@ -17,7 +17,7 @@
 
 /* ---- Listeners ---- */
 
-/* What listeners are matched against. */
+/* The criteria for matching a listener. */
 struct wanted {
 	uint64_t service_id;
 	struct cm_ip_header ip;
@@ -200,7 +200,7 @@ static enum cm_verdict take(struct cma_id *listener, const struct cm_msg *m, con
 			(struct ibv_ece){ .vendor_id = m->req.vendor_id, .options = m->modifier };
 	id->request = new_request_event(listener, id, m);
 	if (!id->request) {
-		/* The engine does not know the conn yet. */
+		/* The engine has not taken the conn yet. */
 		list_del(&id->node);
 		free(id->conn);
 		free(id);
@@ -230,6 +230,7 @@ enum cm_verdict conn_request(void *arg, const struct cm_msg *m, const struct net
 static void on_request(struct cma_id *id, const struct cm_event *ev)
 {
 	id->request->counts_on->waiting++;
+	id->request->rank = cm_requests_before(&cma.engine, &id->conn->cm);
 	event_post(id->request);
 }
 

@@ -262,7 +262,7 @@ CMA_EXPORT int rdma_disconnect(struct rdma_cm_id *pub)
 	err = pub->verbs ? 0 : EINVAL;
 	cma_unlock();
 	cma_settle();
-	/* Flushes posted work requests before the peer is told. */
+	/* Flushes posted work requests before the DREQ is sent. */
 	if (!err)
 		err = qp_fail(id);
 	if (!err)
@@ -273,7 +273,7 @@ CMA_EXPORT int rdma_disconnect(struct rdma_cm_id *pub)
 /* ---- ECE ---- */
 
 /*
- * Copies the local or the peer's ECE options.  Only for QPs that the program made itself: the
+ * Copies the local or the peer's ECE options. Only for QPs that the program created itself: the
  * library's have none.
  */
 static int move_ece(struct rdma_cm_id *pub, struct ibv_ece *ece, bool set)

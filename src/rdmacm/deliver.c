@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Delivery of events: when the program fetches an event, the verbs that the event requires are
- * called first.  No lock is held; the id stays because the event counts on it.
+ * called first. No lock is held; the id is kept because the event counts on it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -107,11 +107,14 @@ static const deliver_fn deliver_fns[] = {
 	[RDMA_CM_EVENT_MULTICAST_JOIN] = multicast_join,
 };
 
-static bool deliver(struct event *e)
+bool event_deliver(struct event *e)
 {
 	deliver_fn fn = e->pub.event < ARRAY_SIZE(deliver_fns) ? deliver_fns[e->pub.event] : NULL;
 
-	return !fn || fn(to_id(e->pub.id), e);
+	if (!fn || fn(to_id(e->pub.id), e))
+		return true;
+	event_ack(e);
+	return false;
 }
 
 CMA_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
@@ -127,9 +130,8 @@ CMA_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma
 
 		if (err)
 			return cma_result(err);
-		if (deliver(e))
+		if (event_deliver(e))
 			break;
-		event_ack(e);
 	}
 	*out = &e->pub;
 	return 0;

@@ -13,8 +13,6 @@
 #include "rdmacm/qp1.h"
 #include "util/compiler.h"
 
-enum { GIDS = 512 };
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list devices = { &devices, &devices };
 
@@ -109,25 +107,20 @@ static void unuse(struct device *dev)
 static bool has_gid(struct device *dev, const struct net_addr *gid, uint32_t ifindex,
 		    struct place *out)
 {
-	static struct ibv_gid_entry entry[GIDS]; /* under the lock */
-	ssize_t n = ibv_query_gid_table(dev->verbs, entry, GIDS, 0), i;
+	struct vrb_gid_place at;
 
-	for (i = 0; i < n; i++) {
-		if (memcmp(entry[i].gid.raw, gid->raw, sizeof(gid->raw)) ||
-		    entry[i].gid_type != IBV_GID_TYPE_ROCE_V2)
-			continue;
-		if (net_is_link_local(gid) && ifindex && entry[i].ndev_ifindex != ifindex)
-			continue;
-		*out = (struct place){
-			.dev = dev,
-			.port_num = (uint8_t)entry[i].port_num,
-			.gid_index = (uint8_t)entry[i].gid_index,
-			.ifindex = entry[i].ndev_ifindex,
-			.mtu = qp1.mtu(dev->verbs),
-		};
-		return true;
-	}
-	return false;
+	if (!qp1.find_gid(dev->verbs, gid, &at))
+		return false;
+	if (net_is_link_local(gid) && ifindex && at.ifindex != ifindex)
+		return false;
+	*out = (struct place){
+		.dev = dev,
+		.port_num = at.port_num,
+		.gid_index = at.gid_index,
+		.ifindex = at.ifindex,
+		.mtu = at.mtu,
+	};
+	return true;
 }
 
 static bool find_gid(const struct net_addr *gid, uint32_t ifindex, struct place *out)
@@ -144,6 +137,7 @@ int device_find(const struct net_addr *gid, uint32_t ifindex, struct place *out)
 {
 	int err = 0;
 
+	qp1.catch_up();
 	pthread_mutex_lock(&lock);
 	if (!find_gid(gid, ifindex, out)) {
 		err = open_all();

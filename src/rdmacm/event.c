@@ -2,9 +2,12 @@
 /*
  * Event channels and their events.
  *
- * Invariant, under the cma lock: number of queued events == count of the eventfd + takers that have
- * read a count but not taken an event yet.  A taker that finds the queue empty lost its event to
- * event_unqueue() and starts over.
+ * Invariant, under the cma lock and `ringing`: number of queued events == count of the eventfd +
+ * channel's `uncounted` + takers that have read a count but not taken an event yet.  A taker that
+ * finds the queue empty lost its event to event_unqueue() and starts over.
+ *
+ * `ringing` is taken before the cma lock is released, and held while eventfds are written.  Code
+ * that takes a count back or closes the descriptor must hold it, too.
  */
 #include "rdmacm/event.h"
 
@@ -22,6 +25,17 @@
 #include "rdmacm/id.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
+
+static pthread_mutex_t ringing = PTHREAD_MUTEX_INITIALIZER;
+
+/* Channels whose eventfds are written at once, without the lock. */
+enum { RINGS = 16 };
+
+struct ring {
+	int fd;
+	uint64_t events;
+};
 
 int channel_create(struct channel **out)
 {
@@ -38,12 +52,16 @@ int channel_create(struct channel **out)
 	}
 	ch->generation = cma.generation;
 	list_init(&ch->events);
+	list_init(&ch->on_silent);
 	*out = ch;
 	return 0;
 }
 
 void channel_destroy(struct channel *ch)
 {
+	/* It has no uncounted events, but another thread may just be counting. */
+	pthread_mutex_lock(&ringing);
+	pthread_mutex_unlock(&ringing);
 	close(ch->pub.fd);
 	free(ch);
 }
@@ -82,16 +100,83 @@ void event_set_ud_data(struct event *e, const void *data, uint8_t len)
 	e->pub.param.ud.private_data_len = len;
 }
 
+/* The event before which this one comes, or the list's head.  Those of high rank are at the end. */
+static struct list *place_of(const struct channel *ch, const struct event *e)
+{
+	const struct list *after = ch->events.prev;
+
+	while (after != &ch->events && list_entry(after, struct event, node)->rank > e->rank)
+		after = after->prev;
+	return after->next;
+}
+
 void event_post(struct event *e)
 {
 	struct channel *ch = id_channel(e->counts_on);
-	uint64_t one = 1;
 
-	list_add_tail(&ch->events, &e->node);
+	list_add_tail(place_of(ch, e), &e->node);
 	store_relaxed(&ch->queued, ch->queued + 1);
+	if (!ch->uncounted++)
+		list_add_tail(&cma.silent, &ch->on_silent);
+}
+
+/* Removes one event of the channel that the eventfd did not count. */
+static void uncount(struct channel *ch)
+{
+	if (!--ch->uncounted)
+		list_del(&ch->on_silent);
+}
+
+/* Takes up to RINGS channels from cma.silent.  Returns how many. */
+static unsigned int take_rings(struct ring rings[RINGS])
+{
+	unsigned int n = 0;
+
+	while (n < RINGS && !list_empty(&cma.silent)) {
+		struct channel *ch = list_entry(cma.silent.next, struct channel, on_silent);
+
+		rings[n++] = (struct ring){ ch->pub.fd, ch->uncounted };
+		ch->uncounted = 0;
+		list_del(&ch->on_silent);
+	}
+	return n;
+}
+
+static void ring(const struct ring *rings, unsigned int n)
+{
 	/* Cannot fail or block: the counter holds 2^64 - 2. */
-	if (write(ch->pub.fd, &one, sizeof(one)) < 0)
+	for (unsigned int i = 0; i < n; i++)
+		if (sys_write(rings[i].fd, &rings[i].events, sizeof(rings[i].events)) < 0)
+			continue;
+}
+
+void channels_ring(void)
+{
+	struct ring rings[RINGS];
+
+	while (!list_empty(&cma.silent))
+		ring(rings, take_rings(rings));
+}
+
+void channels_ring_and_unlock(void)
+{
+	struct ring rings[RINGS];
+	unsigned int n = take_rings(rings);
+
+	if (!n) {
+		pthread_mutex_unlock(&cma.lock);
 		return;
+	}
+	pthread_mutex_lock(&ringing);
+	channels_ring();
+	pthread_mutex_unlock(&cma.lock);
+	ring(rings, n);
+	pthread_mutex_unlock(&ringing);
+}
+
+void channels_forget(void)
+{
+	pthread_mutex_init(&ringing, NULL);
 }
 
 void event_raise(struct cma_id *id, enum rdma_cm_event_type type, int status)
@@ -140,6 +225,15 @@ bool channel_idle(const struct channel *ch)
 	return !load_relaxed(&ch->queued) && !(cma.mad && qp1.polls(cma.mad));
 }
 
+static struct event *take_first(struct channel *ch)
+{
+	struct event *e = list_entry(ch->events.next, struct event, node);
+
+	left(ch, e);
+	count_delivered(e, 1);
+	return e;
+}
+
 int channel_take(struct channel *ch, struct event **out)
 {
 	uint64_t count;
@@ -150,17 +244,19 @@ int channel_take(struct channel *ch, struct event **out)
 		if (read(ch->pub.fd, &count, sizeof(count)) < 0)
 			return errno;
 		cma_lock();
-		if (!list_empty(&ch->events)) {
-			struct event *e = list_entry(ch->events.next, struct event, node);
-
-			left(ch, e);
-			count_delivered(e, 1);
-			cma_unlock();
-			*out = e;
-			return 0;
-		}
+		*out = list_empty(&ch->events) ? NULL : take_first(ch);
 		cma_unlock();
+		if (*out)
+			return 0;
 	}
+}
+
+struct event *channel_take_uncounted(struct channel *ch)
+{
+	if (!ch->uncounted)
+		return NULL;
+	uncount(ch);
+	return take_first(ch);
 }
 
 void event_unqueue(struct channel *ch, struct event *e)
@@ -169,12 +265,18 @@ void event_unqueue(struct channel *ch, struct event *e)
 	struct iovec iov = { &count, sizeof(count) };
 
 	left(ch, e);
+	if (ch->uncounted) {
+		uncount(ch);
+		return;
+	}
 	/*
 	 * Takes the count back without sleeping.  On failure a taker has read it already and starts
 	 * over, or the kernel lacks RWF_NOWAIT and the next taker wakes up once without an event.
 	 */
+	pthread_mutex_lock(&ringing);
 	if (preadv2(ch->pub.fd, &iov, 1, -1, RWF_NOWAIT) < 0)
-		return;
+		errno = 0;
+	pthread_mutex_unlock(&ringing);
 }
 
 void event_ack(struct event *e)

@@ -4,6 +4,8 @@
  *
  * A channel's descriptor is an eventfd in semaphore mode whose count is the number of queued
  * events: it is readable while one is queued, respects O_NONBLOCK, and each read takes one event.
+ * It is written after the lock has been released; otherwise the thread that it wakes would only
+ * wait for the lock.
  *
  * All under the cma lock, unless stated otherwise.
  */
@@ -26,8 +28,10 @@ struct group;
 struct channel {
 	struct rdma_event_channel pub;
 	unsigned int generation; /* cma.generation at creation */
-	struct list events;      /* struct event.node, oldest first */
+	struct list events;      /* struct event.node, by rank, then oldest first */
 	unsigned int queued;     /* their number; read without the lock */
+	unsigned int uncounted;  /* how many of them the eventfd does not count yet */
+	struct list on_silent;   /* cma.silent, while there are any */
 };
 
 struct event {
@@ -38,6 +42,11 @@ struct event {
 	 * request.
 	 */
 	struct cma_id *counts_on;
+	/*
+	 * Of a request while many wait: those of its source before it, which the requests of other
+	 * sources overtake, and what happens to connections.  Else 0.
+	 */
+	unsigned int rank;
 	struct group *group;          /* of multicast events */
 	uint8_t data[CM_RTU_PRIVATE]; /* private data */
 };
@@ -73,19 +82,38 @@ void event_post(struct event *e);
 void event_raise(struct cma_id *id, enum rdma_cm_event_type type, int status);
 
 /*
- * No event is queued, and none would come of looking: channel_take() would block.  Costs no system
- * call.  Needs no lock.
+ * Returns true if no event is queued and progress would yield none, so that channel_take() would
+ * block. Makes no system call. Needs no lock.
  */
 bool channel_idle(const struct channel *ch);
 
 /*
- * Takes the oldest event and counts it as delivered.  Blocks like read(2); must hold no lock.
+ * Takes the first event and counts it as delivered.  Blocks like read(2); must hold no lock.
  * Returns 0 or an errno value, such as EAGAIN or EINTR.
  */
 int channel_take(struct channel *ch, struct event **out);
 
+/*
+ * Takes the first event of a channel, without a system call, if this thread has raised one since
+ * it took the lock; else returns NULL.
+ */
+struct event *channel_take_uncounted(struct channel *ch);
+
+/* Counts all events in their eventfds. cma_unlock() does that, too, after releasing the lock. */
+void channels_ring(void);
+void channels_ring_and_unlock(void);
+
+/* In a forked child. */
+void channels_forget(void);
+
 /* Removes the event from its channel's queue. */
 void event_unqueue(struct channel *ch, struct event *e);
+
+/*
+ * Calls the verbs that the event requires, now that the program gets it (deliver.c).  False: the
+ * program must not get it, and it is gone.  Must hold no lock.
+ */
+bool event_deliver(struct event *e);
 
 /* Acknowledges and frees the event.  Takes the lock. */
 void event_ack(struct event *e);

@@ -216,7 +216,7 @@ static void leave(struct cma_id *id, struct group *g)
 	if (id->pub.channel)
 		drop_events(id, g);
 	while (g->unacked)
-		pthread_cond_wait(&cma.acked, &cma.lock);
+		cma_wait_acked();
 	cma_unlock();
 	group_free(g);
 }

@@ -19,7 +19,7 @@ struct cma_id;
 
 struct group {
 	struct list node;             /* cma_id.groups */
-	struct sockaddr_storage addr; /* as the program gave it */
+	struct sockaddr_storage addr; /* as passed by the program */
 	union ibv_gid mgid;
 	bool send_only;
 	int member;              /* the socket that holds the membership; -1: none */

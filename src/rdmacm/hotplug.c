@@ -8,8 +8,8 @@
 #include "rdmacm/id.h"
 
 /*
- * A wildcard listener has no device, and neither has a request before it is fetched; its delivery
- * will fail because the address has gone.
+ * A wildcard listener has no device. A request has none before it is fetched; its delivery will
+ * fail because the address has gone.
  */
 static bool on_device(const struct cma_id *id, const struct ibv_device *ibv)
 {

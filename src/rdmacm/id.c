@@ -210,7 +210,7 @@ static void destroy(struct cma_id *id)
 	if (id->pub.channel)
 		channel_sweep(id_channel(id), id, drop_event, NULL);
 	while (id->unacked)
-		pthread_cond_wait(&cma.acked, &cma.lock);
+		cma_wait_acked();
 	list_del(&id->node);
 	cma_unlock();
 	id_free(id);
@@ -238,15 +238,34 @@ static int status_errno(const struct rdma_cm_event *e)
 	return e->status < 0 ? -e->status : e->status;
 }
 
+static void ack_last(struct cma_id *id)
+{
+	if (id->pub.event)
+		rdma_ack_cm_event(id->pub.event);
+	id->pub.event = NULL;
+}
+
 int id_wait(struct cma_id *id)
 {
 	if (!id->sync)
 		return 0;
-	if (id->pub.event)
-		rdma_ack_cm_event(id->pub.event);
-	id->pub.event = NULL;
+	ack_last(id);
 	if (rdma_get_cm_event(id->pub.channel, &id->pub.event))
 		return -1;
+	return cma_result(status_errno(id->pub.event));
+}
+
+int id_unlock_and_wait(struct cma_id *id)
+{
+	struct event *e = id->sync ? channel_take_uncounted(id_channel(id)) : NULL;
+
+	cma_unlock();
+	if (!e)
+		return id_wait(id);
+	ack_last(id);
+	if (!event_deliver(e))
+		return id_wait(id);
+	id->pub.event = &e->pub;
 	return cma_result(status_errno(id->pub.event));
 }
 
@@ -347,7 +366,7 @@ static void migrate(struct cma_id *id, struct channel *to)
 	id->pub.channel = &to->pub;
 	channel_sweep(from, id, move_event, to);
 	while (id->unacked)
-		pthread_cond_wait(&cma.acked, &cma.lock);
+		cma_wait_acked();
 	cma_unlock();
 }
 

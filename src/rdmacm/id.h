@@ -79,8 +79,8 @@ struct cma_id {
 	struct vrb_service service;
 	struct id_options opt;
 	struct id_path path;
-	struct ibv_sa_path_rec path_rec;              /* what pub.route.path_rec points to */
-	uint32_t qp_num; /* of the id's QP, or given by the program; 0: none */
+	struct ibv_sa_path_rec path_rec;              /* target of pub.route.path_rec */
+	uint32_t qp_num; /* of the id's QP, or as passed by the program; 0: none */
 	uint32_t qkey;                                /* datagrams; 0: not set yet */
 	uint8_t initiator_depth, responder_resources; /* as passed to rdma_accept() */
 	struct ibv_ece ece, peer_ece;
@@ -144,7 +144,7 @@ void id_show_path(struct cma_id *id, const struct ibv_sa_path_rec *rec);
  */
 int id_new_conn(struct cma_id *id);
 
-/* Ends the id's conn and tells the peer.  Under the lock. */
+/* Ends the id's conn, and sends the peer the message that ends it.  Under the lock. */
 void id_end_conn(struct cma_id *id);
 
 /* Ends everything that needs no verb: conn, port, groups, lookups.  Under the lock. */
@@ -156,7 +156,13 @@ void id_shut(struct cma_id *id);
  */
 int id_wait(struct cma_id *id);
 
-/* Destroys the id of a request that the program has not seen.  Under the lock. */
+/*
+ * The same for a call that holds the lock and has just raised the event, which then needs no system
+ * call.  Unlocks.
+ */
+int id_unlock_and_wait(struct cma_id *id);
+
+/* Destroys the id of a request that was not delivered.  Under the lock. */
 void id_discard(struct cma_id *id);
 
 #endif

@@ -114,7 +114,7 @@ static int make(const char *node, const char *service, const struct rdma_addrinf
 	return 0;
 }
 
-/* RAI_SA asks InfiniBand's subnet administrator, which RoCE does not have. */
+/* RAI_SA means a query to InfiniBand's subnet administrator, which RoCE does not have. */
 static int check(const char *node, const char *service, const struct rdma_addrinfo *hints)
 {
 	if (!node && !service && !hints)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses to devices and paths. */
+/* From addresses to devices and paths. */
 #include "rdmacm/path.h"
 
 #include <errno.h>
@@ -207,7 +207,7 @@ CMA_EXPORT int rdma_bind_addr(struct rdma_cm_id *pub, struct sockaddr *addr)
 
 /* ---- Resolving an address ---- */
 
-/* A wildcard destination means this host. */
+/* A wildcard destination selects this host. */
 static void set_dst(struct cma_id *id, const struct sockaddr *dst)
 {
 	static const struct net_addr loopback = { { [15] = 1 } };
@@ -233,7 +233,7 @@ static int bind_source(struct cma_id *id, const struct sockaddr *src, const stru
 	return id->state == ID_BOUND ? 0 : EINVAL;
 }
 
-/* An attempt that failed may have left the id its device, though it has no address of its own. */
+/* A failed attempt may have left the id with a device, although it has no address of its own. */
 static void forget_attempt(struct cma_id *id)
 {
 	if (addr_is_wildcard(&id->pub.route.addr.src_addr))
@@ -257,10 +257,12 @@ static int find_route(struct cma_id *id, struct route *route)
 /* Returns 0, or an errno value for the event's status. */
 static int take_route(struct cma_id *id, const struct route *route)
 {
+	/* The route to an address of this host leads to lo, whatever interface has the address. */
+	uint32_t scope = addr_scope(&id->pub.route.addr.dst_addr);
 	int err;
 
 	if (!id->path.place.dev) {
-		err = take_place(id, &route->src, route->ifindex);
+		err = take_place(id, &route->src, scope ? scope : route->ifindex);
 		if (err)
 			diagnose_no_device(id, &route->src);
 		if (err)
@@ -272,13 +274,6 @@ static int take_route(struct cma_id *id, const struct route *route)
 	return 0;
 }
 
-static void resolved(struct cma_id *id, int err)
-{
-	cma_lock();
-	id_resolved(id, -err);
-	cma_unlock();
-}
-
 static int wait_for_neighbour(struct cma_id *id, const struct route *route, int timeout_ms)
 {
 	struct sockaddr_storage dst;
@@ -287,6 +282,7 @@ static int wait_for_neighbour(struct cma_id *id, const struct route *route, int 
 	return resolver_wait(id, route, (struct sockaddr *)&dst, timeout_ms);
 }
 
+/* Returns 0 with the lock held and the event raised; EINPROGRESS: it will come. */
 static int resolve(struct cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
 		   int timeout_ms)
 {
@@ -308,9 +304,12 @@ static int resolve(struct cma_id *id, const struct sockaddr *src, const struct s
 	if (err)
 		return err;
 	err = take_route(id, &route);
-	if (!err && !route_neighbour_known(&route))
-		return wait_for_neighbour(id, &route, timeout_ms);
-	resolved(id, err);
+	if (!err && !route_neighbour_known(&route)) {
+		err = wait_for_neighbour(id, &route, timeout_ms);
+		return err ? err : EINPROGRESS;
+	}
+	cma_lock();
+	id_resolved(id, -err);
 	return 0;
 }
 
@@ -324,7 +323,9 @@ CMA_EXPORT int rdma_resolve_addr(struct rdma_cm_id *pub, struct sockaddr *src, s
 		return cma_result(err);
 	cma_unlock();
 	err = resolve(id, src, dst, timeout_ms);
-	return err ? cma_result(err) : id_wait(id);
+	if (err == EINPROGRESS)
+		return id_wait(id);
+	return err ? cma_result(err) : id_unlock_and_wait(id);
 }
 
 void path_show(struct cma_id *id)
@@ -398,12 +399,13 @@ CMA_EXPORT int rdma_resolve_route(struct rdma_cm_id *pub, int timeout_ms)
 	if (err)
 		return cma_result(err);
 	err = resolve_route(id, timeout_ms);
-	if (!err) {
-		id->state = ID_ROUTE_RESOLVED;
-		event_raise(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	if (err) {
+		cma_unlock();
+		return cma_result(err);
 	}
-	cma_unlock();
-	return err ? cma_result(err) : id_wait(id);
+	id->state = ID_ROUTE_RESOLVED;
+	event_raise(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return id_unlock_and_wait(id);
 }
 
 /* ---- Path of a request ---- */

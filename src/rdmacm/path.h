@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses to devices and paths, for rdma_bind_addr(), rdma_resolve_addr(), rdma_resolve_route()
- * and for requests.  Calls verbs and netlink: never under the cma lock.
+ * From addresses to devices and paths, for rdma_bind_addr(), rdma_resolve_addr(),
+ * rdma_resolve_route() and for requests. Calls verbs and netlink: never under the cma lock.
  */
 #ifndef VRB_RDMACM_PATH_H
 #define VRB_RDMACM_PATH_H

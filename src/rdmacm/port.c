@@ -46,7 +46,7 @@ static bool permitted(uint16_t port)
 	       may_bind_low_ports();
 }
 
-/* An id bound to :: also takes IPv4, unless the program or the system says otherwise. */
+/* An id bound to :: also takes IPv4, unless an option or a sysctl forbids it. */
 static bool only_family(const struct cma_id *id, const struct sockaddr *addr)
 {
 	if (addr->sa_family == AF_INET)

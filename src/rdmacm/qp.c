@@ -42,7 +42,7 @@ int qp_make_recv_cq(struct cma_id *id, uint32_t entries)
 	return make_cq(id, entries, &id->pub.recv_cq_channel, &id->pub.recv_cq);
 }
 
-/* Creates the CQs that the program does not give, unless the QP has no such requests. */
+/* Creates the CQs that the program does not pass, unless the QP has no such requests. */
 static int make_cqs(struct cma_id *id, const struct ibv_qp_init_attr_ex *attr)
 {
 	int err = 0;
@@ -89,7 +89,7 @@ static int datagram_attr(struct cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	}
 }
 
-/* Adds what the engine does not know, and what the program set on the id. */
+/* Adds the attributes that the engine does not have, and those that the program set on the id. */
 static void own_attr(const struct cma_id *id, struct ibv_qp_attr *attr)
 {
 	attr->ah_attr.grh.sgid_index = id->path.place.gid_index;

@@ -15,7 +15,8 @@ struct qp1 {
 	__typeof__(vrb_mad_arm) *arm;
 	__typeof__(vrb_mad_send) *send;
 	__typeof__(vrb_mad_settle) *settle;
-	__typeof__(vrb_mad_mtu) *mtu;
+	__typeof__(vrb_mad_catch_up) *catch_up;
+	__typeof__(vrb_mad_find_gid) *find_gid;
 	__typeof__(vrb_mad_comm_id) *comm_id;
 	__typeof__(vrb_mad_at_exit) *at_exit;
 	__typeof__(vrb_mad_bind) *bind;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests to rtnetlink.  Lengths in replies are checked: in a container something else may pose as
+ * Requests to rtnetlink. Lengths in replies are checked: in a container another program may emulate
  * the kernel.
  */
 #include "rdmacm/route.h"
@@ -11,10 +11,12 @@
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "rdmacm/addr.h"
+#include "util/cancel.h"
 
 enum {
 	BUFFER = 8192,
@@ -23,32 +25,82 @@ enum {
 
 /* ---- Request and reply ---- */
 
-static int ask(struct nlmsghdr *nlh, mnl_cb_t cb, void *arg)
+/*
+ * One socket serves all requests, one at a time: opening and closing one costs twice as much as the
+ * request.
+ */
+static struct {
+	pthread_mutex_t lock;
+	struct mnl_socket *socket; /* NULL: not open */
+	uint32_t seq;              /* of the last request */
+} asked = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* The next three: under asked.lock. */
+static void close_socket(void)
 {
-	char buf[BUFFER] __attribute__((aligned(NLMSG_ALIGNTO)));
-	struct mnl_socket *nl = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-	ssize_t len;
+	if (asked.socket)
+		mnl_socket_close(asked.socket);
+	asked.socket = NULL;
+}
+
+static int open_socket(void)
+{
 	int err = 0;
 
-	if (!nl)
-		return errno;
-	nlh->nlmsg_flags |= NLM_F_REQUEST;
-	nlh->nlmsg_seq = 1;
-	if (mnl_socket_bind(nl, 0, MNL_SOCKET_AUTOPID) < 0 ||
-	    mnl_socket_sendto(nl, nlh, nlh->nlmsg_len) < 0) {
+	if (asked.socket)
+		return 0;
+	asked.socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	if (!asked.socket || mnl_socket_bind(asked.socket, 0, MNL_SOCKET_AUTOPID) < 0)
 		err = errno;
-	} else {
-		do
-			len = mnl_socket_recvfrom(nl, buf, sizeof(buf));
-		while (len < 0 && errno == EINTR);
-		if (len <= 0)
-			err = len ? errno : EIO;
-		else if (mnl_cb_run(buf, (size_t)len, 1, mnl_socket_get_portid(nl), cb, arg) ==
-			 MNL_CB_ERROR)
-			err = errno;
-	}
-	mnl_socket_close(nl);
+	if (err)
+		close_socket();
 	return err;
+}
+
+/* *whole: the reply has been read to its end, though it may be an error. */
+static int exchange(struct nlmsghdr *nlh, mnl_cb_t cb, void *arg, bool *whole)
+{
+	char buf[BUFFER] __attribute__((aligned(NLMSG_ALIGNTO)));
+	unsigned int port = mnl_socket_get_portid(asked.socket);
+	ssize_t len;
+	int ret;
+
+	*whole = false;
+	nlh->nlmsg_flags |= NLM_F_REQUEST;
+	nlh->nlmsg_seq = ++asked.seq;
+	if (mnl_socket_sendto(asked.socket, nlh, nlh->nlmsg_len) < 0)
+		return errno;
+	do
+		len = mnl_socket_recvfrom(asked.socket, buf, sizeof(buf));
+	while (len < 0 && errno == EINTR);
+	if (len <= 0)
+		return len ? errno : EIO;
+	ret = mnl_cb_run(buf, (size_t)len, asked.seq, port, cb, arg);
+	/* libmnl's errors for a reply to something else. */
+	*whole = ret != MNL_CB_ERROR || (errno != EPROTO && errno != ESRCH);
+	return ret == MNL_CB_ERROR ? errno : 0;
+}
+
+static int ask(struct nlmsghdr *nlh, mnl_cb_t cb, void *arg)
+{
+	bool whole = true;
+	int cancel = cancel_off(), err;
+
+	pthread_mutex_lock(&asked.lock);
+	err = open_socket();
+	if (!err)
+		err = exchange(nlh, cb, arg, &whole);
+	if (!whole)
+		close_socket();
+	pthread_mutex_unlock(&asked.lock);
+	cancel_on(cancel);
+	return err;
+}
+
+void route_forget(void)
+{
+	pthread_mutex_init(&asked.lock, NULL);
+	close_socket();
 }
 
 /* ---- Routes ---- */

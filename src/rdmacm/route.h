@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The kernel's route to a destination: interface, source address and next hop, and whether the next
- * hop's link address is known.  By rtnetlink, or by a connected socket if netlink is refused. Owns
- * nothing between calls; no lock.
+ * hop's link address is known.  By rtnetlink, or by a connected socket if netlink is refused.
+ *
+ * Owns a netlink socket, of the network namespace of its first use, with a lock of its own: a leaf,
+ * held while the kernel answers.
  */
 #ifndef VRB_RDMACM_ROUTE_H
 #define VRB_RDMACM_ROUTE_H
@@ -40,5 +42,8 @@ int route_monitor_open(void);
 
 /* Reads all pending notifications. */
 void route_monitor_drain(int fd);
+
+/* In a forked child: the socket is the parent's. */
+void route_forget(void);
 
 #endif

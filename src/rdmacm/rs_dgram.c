@@ -6,14 +6,13 @@
  *	the receiver		stores it and answers over UDP with a header only
  *	all others		go from queue pair to queue pair
  *
- * There is a queue pair per local address in use.  Received datagrams are copied into a queue.
- * Everything received is untrusted: a header is accepted for the source address of its packet only.
+ * There is a queue pair per local address in use (rs_port.h).  Received datagrams are copied into a
+ * queue.  Everything received is untrusted: a header is accepted for the source address of its
+ * packet only.
  */
 #include "rdmacm/rs_dgram.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -22,44 +21,24 @@
 #include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "rdmacm/rs.h"
+#include "rdmacm/rs_from.h"
 #include "rdmacm/rs_io.h"
 #include "rdmacm/rs_name.h"
+#include "rdmacm/rs_port.h"
 #include "rdmacm/rs_service.h"
 #include "rdmacm/rs_wait.h"
 #include "rsocket/rs_header.h"
 
 enum {
-	GRH = 40,
-	SLOT = 2048 + RS_UD_HEADER_MAX + GRH,
-	OUT_SLOTS = 64,
 	MOST_PEERS = 4096, /* entries of the table of peers */
-	RESOLVE_MS = 2000,
 	BATCH = 16,
-	RECEIVE = 1 << 16, /* flag in wr_id; the other bits are the slot */
-};
-
-/* A queue pair and its local address. */
-struct port {
-	struct list node; /* rs_dgram.ports */
-	struct rs_from self;
-	struct rdma_cm_id *id;
-	struct ibv_comp_channel *events;
-	struct ibv_cq *cq;
-	struct ibv_mr *mr;
-	uint8_t *memory; /* in_slots, then OUT_SLOTS */
-	uint32_t in_slots;
-	uint32_t most; /* largest message, bytes */
-	uint16_t free_slot[OUT_SLOTS];
-	unsigned int free_slots;
-	bool armed;
-	unsigned int unacked;
 };
 
 /* A peer whose queue pair is known. */
 struct peer {
 	struct list node; /* rs_dgram.peers, most recently used first */
 	struct rs_from at;
-	struct port *port;
+	struct rs_port *port;
 	struct ibv_ah *ah;
 	uint32_t qpn;
 };
@@ -80,237 +59,11 @@ struct rs_dgram {
 	size_t queued;      /* bytes */
 };
 
-/* ---- Addresses ---- */
-
-static void to_from(const struct sockaddr_storage *a, struct rs_from *f)
-{
-	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)a;
-	const struct sockaddr_in *four = (const struct sockaddr_in *)a;
-
-	memset(f, 0, sizeof(*f));
-	if (a->ss_family == AF_INET) {
-		f->version = 4;
-		f->port = ntohs(four->sin_port);
-		memcpy(f->ip, &four->sin_addr, 4);
-	} else if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr)) {
-		f->version = 4;
-		f->port = ntohs(six->sin6_port);
-		memcpy(f->ip, six->sin6_addr.s6_addr + 12, 4);
-	} else {
-		f->version = 6;
-		f->port = ntohs(six->sin6_port);
-		memcpy(f->ip, &six->sin6_addr, 16);
-	}
-}
-
-/* Converts to the family of the socket. */
-static void from_from(const struct rs_from *f, int domain, struct sockaddr_storage *a)
-{
-	struct sockaddr_in6 *six = (struct sockaddr_in6 *)a;
-	struct sockaddr_in *four = (struct sockaddr_in *)a;
-
-	memset(a, 0, sizeof(*a));
-	a->ss_family = (sa_family_t)domain;
-	if (domain == AF_INET) {
-		four->sin_port = htons(f->port);
-		memcpy(&four->sin_addr, f->ip, 4);
-		return;
-	}
-	six->sin6_port = htons(f->port);
-	if (f->version == 6) {
-		memcpy(&six->sin6_addr, f->ip, 16);
-		return;
-	}
-	six->sin6_addr.s6_addr[10] = six->sin6_addr.s6_addr[11] = 0xff;
-	memcpy(six->sin6_addr.s6_addr + 12, f->ip, 4);
-}
-
-static bool same_ip(const struct rs_from *a, const struct rs_from *b)
-{
-	return a->version == b->version && !memcmp(a->ip, b->ip, sizeof(a->ip));
-}
-
-static bool same_from(const struct rs_from *a, const struct rs_from *b)
-{
-	return a->port == b->port && same_ip(a, b);
-}
-
-static void to_gid(const struct rs_from *f, union ibv_gid *gid)
-{
-	memset(gid, 0, sizeof(*gid));
-	if (f->version == 6) {
-		memcpy(gid->raw, f->ip, 16);
-		return;
-	}
-	gid->raw[10] = gid->raw[11] = 0xff;
-	memcpy(gid->raw + 12, f->ip, 4);
-}
-
-/* The source address of packets to it, by the system's routes. */
-static int route_from(const struct sockaddr_storage *to, struct sockaddr_storage *from)
-{
-	int fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
-	socklen_t len = sizeof(*from);
-
-	if (fd < 0)
-		return errno;
-	if (connect(fd, (const struct sockaddr *)to, addr_len((const struct sockaddr *)to)) ||
-	    getsockname(fd, (struct sockaddr *)from, &len))
-		err = errno;
-	close(fd);
-	return err;
-}
-
-/* ---- Ports ---- */
-
-static struct port *find_port(struct rs_dgram *d, const struct rs_from *self)
-{
-	struct list *pos;
-
-	list_for_each (pos, &d->ports) {
-		struct port *p = list_entry(pos, struct port, node);
-
-		if (same_ip(&p->self, self))
-			return p;
-	}
-	return NULL;
-}
-
-static int post_receive(struct port *p, uint32_t slot)
-{
-	struct ibv_sge sge = { (uintptr_t)p->memory + (size_t)slot * SLOT, SLOT, p->mr->lkey };
-	struct ibv_recv_wr wr = { .wr_id = RECEIVE | slot, .sg_list = &sge, .num_sge = 1 }, *bad;
-
-	return cma_verb(ibv_post_recv(p->id->qp, &wr, &bad));
-}
-
-static void free_port(struct port *p)
-{
-	if (p->id && p->id->qp)
-		rdma_destroy_qp(p->id);
-	if (p->mr)
-		ibv_dereg_mr(p->mr);
-	if (p->cq) {
-		ibv_ack_cq_events(p->cq, p->unacked);
-		ibv_destroy_cq(p->cq);
-	}
-	if (p->events)
-		ibv_destroy_comp_channel(p->events);
-	if (p->id)
-		rdma_destroy_id(p->id);
-	free(p->memory);
-	list_del(&p->node);
-	free(p);
-}
-
-/* Converts mapped addresses to IPv4: rdma_cm takes them for IPv6. */
-static struct sockaddr_storage unmapped(const struct sockaddr_storage *a)
-{
-	struct sockaddr_storage out = *a;
-	struct rs_from f;
-
-	to_from(a, &f);
-	if (f.version == 4)
-		from_from(&f, AF_INET, &out);
-	return out;
-}
-
-/* Makes an id with the local address and the UDP socket's port. */
-static int resolve(struct port *p, const struct sockaddr_storage *local,
-		   const struct sockaddr_storage *remote)
-{
-	struct sockaddr_storage from_addr = unmapped(local), to_addr = unmapped(remote);
-	struct sockaddr_storage *from = &from_addr, *to = &to_addr;
-	int on = 1;
-
-	if (rdma_create_id(NULL, &p->id, p, RDMA_PS_UDP))
-		return errno;
-	rdma_set_option(p->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
-	if (rdma_resolve_addr(p->id, (struct sockaddr *)from, (struct sockaddr *)to, RESOLVE_MS))
-		return errno;
-	p->most = min(128U << to_id(p->id)->path.place.mtu, 2048U);
-	return 0;
-}
-
-static int make_qp(struct rsocket *rs, struct port *p)
-{
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_UD,
-		.sq_sig_all = 1,
-		.cap = {
-			.max_send_wr = OUT_SLOTS,
-			.max_recv_wr = p->in_slots,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-		},
-	};
-	size_t len = ((size_t)p->in_slots + OUT_SLOTS) * SLOT;
-
-	p->events = ibv_create_comp_channel(p->id->verbs);
-	if (!p->events || fcntl(p->events->fd, F_SETFL, O_NONBLOCK))
-		return errno;
-	p->cq = ibv_create_cq(p->id->verbs, (int)p->in_slots + OUT_SLOTS, rs, p->events, 0);
-	p->memory = malloc(len);
-	if (!p->cq || !p->memory)
-		return ENOMEM;
-	p->mr = ibv_reg_mr(p->id->pd, p->memory, len, IBV_ACCESS_LOCAL_WRITE);
-	if (!p->mr)
-		return errno;
-	attr.send_cq = attr.recv_cq = p->cq;
-	return rdma_create_qp(p->id, NULL, &attr) ? errno : 0;
-}
-
-static int start_port(struct rsocket *rs, struct port *p)
-{
-	struct epoll_event e = { .events = EPOLLIN };
-	uint32_t i;
-	int err = 0;
-
-	for (i = 0; i < p->in_slots && !err; i++)
-		err = post_receive(p, i);
-	for (i = 0; i < OUT_SLOTS; i++)
-		p->free_slot[p->free_slots++] = (uint16_t)i;
-	if (!err && epoll_ctl(rs->dgram->events, EPOLL_CTL_ADD, p->events->fd, &e))
-		err = errno;
-	return err;
-}
-
 /* The port with the source address of packets to the peer. */
-static int port_towards(struct rsocket *rs, struct sockaddr_storage *to, struct port **out)
+static int port_towards(struct rsocket *rs, const struct sockaddr_storage *to,
+			struct rs_port **out)
 {
-	struct sockaddr_storage from, udp;
-	socklen_t len = sizeof(udp);
-	struct rs_from self, bound;
-	struct port *p;
-	int err = route_from(to, &from);
-
-	if (err || getsockname(rs->fd, (struct sockaddr *)&udp, &len))
-		return err ? err : errno;
-	to_from(&from, &self);
-	to_from(&udp, &bound);
-	self.port = bound.port;
-	*out = find_port(rs->dgram, &self);
-	if (*out)
-		return 0;
-	((struct sockaddr_in *)&from)->sin_port = htons(self.port);
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return ENOMEM;
-	list_init(&p->node);
-	p->self = self;
-	p->in_slots = min(rs->opt.rq, 512U);
-	err = resolve(p, &from, to);
-	if (!err)
-		err = make_qp(rs, p);
-	if (!err)
-		err = start_port(rs, p);
-	if (err) {
-		free_port(p);
-		return err;
-	}
-	list_add_tail(&rs->dgram->ports, &p->node);
-	*out = p;
-	return 0;
+	return rs_port_towards(rs, &rs->dgram->ports, rs->dgram->events, to, out);
 }
 
 /* ---- Peers ---- */
@@ -322,7 +75,7 @@ static struct peer *find_peer(struct rs_dgram *d, const struct rs_from *at)
 	list_for_each (pos, &d->peers) {
 		struct peer *p = list_entry(pos, struct peer, node);
 
-		if (same_from(&p->at, at))
+		if (rs_from_same(&p->at, at))
 			return p;
 	}
 	return NULL;
@@ -336,21 +89,8 @@ static void free_peer(struct rs_dgram *d, struct peer *p)
 	free(p);
 }
 
-static struct ibv_ah *make_ah(const struct port *port, const struct rs_from *at)
-{
-	const struct place *place = &to_id(port->id)->path.place;
-	struct ibv_ah_attr attr = {
-		.is_global = 1,
-		.port_num = place->port_num,
-		.grh = { .sgid_index = place->gid_index, .hop_limit = 64 },
-	};
-
-	to_gid(at, &attr.grh.dgid);
-	return ibv_create_ah(port->id->pd, &attr);
-}
-
 /* Stores the peer's queue pair number. */
-static void learn(struct rsocket *rs, struct port *port, const struct rs_from *at, uint32_t qpn)
+static void learn(struct rsocket *rs, struct rs_port *port, const struct rs_from *at, uint32_t qpn)
 {
 	struct rs_dgram *d = rs->dgram;
 	struct peer *p = find_peer(d, at);
@@ -364,7 +104,7 @@ static void learn(struct rsocket *rs, struct port *port, const struct rs_from *a
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return;
-	*p = (struct peer){ .at = *at, .port = port, .qpn = qpn, .ah = make_ah(port, at) };
+	*p = (struct peer){ .at = *at, .port = port, .qpn = qpn, .ah = rs_port_ah(port, at) };
 	list_init(&p->node);
 	if (!p->ah) {
 		free(p);
@@ -395,7 +135,7 @@ static void queue_up(struct rsocket *rs, const struct rs_from *from, const uint8
 	d->queued += len + sizeof(*g);
 }
 
-static size_t own_header(const struct port *p, uint8_t op, uint8_t out[RS_UDP_HEADER_MAX])
+static size_t own_header(const struct rs_port *p, uint8_t op, uint8_t out[RS_UDP_HEADER_MAX])
 {
 	struct rs_udp_header h = { .op = op, .qpn = p->id->qp->qp_num, .from = p->self };
 
@@ -408,11 +148,11 @@ static void take_udp(struct rsocket *rs, struct sockaddr_storage *from, const ui
 	uint8_t answer[RS_UDP_HEADER_MAX];
 	struct rs_udp_header h;
 	struct rs_from at;
-	struct port *port;
+	struct rs_port *port;
 	size_t head = rs_udp_decode(data, len, &h);
 
-	to_from(from, &at);
-	if (!head || !same_ip(&h.from, &at) || port_towards(rs, from, &port))
+	rs_from_of(from, &at);
+	if (!head || !rs_from_same_ip(&h.from, &at) || port_towards(rs, from, &port))
 		return;
 	learn(rs, port, &at, h.qpn);
 	if (h.op != RS_UDP_DATA)
@@ -442,23 +182,23 @@ static bool read_udp(struct rsocket *rs)
 	}
 }
 
-static void take_receive(struct rsocket *rs, struct port *p, const struct ibv_wc *wc)
+static void take_receive(struct rsocket *rs, struct rs_port *p, const struct ibv_wc *wc)
 {
-	uint32_t slot = (uint32_t)wc->wr_id & (RECEIVE - 1);
-	const uint8_t *data = p->memory + (size_t)slot * SLOT + GRH;
+	uint32_t slot = (uint32_t)wc->wr_id & (RS_PORT_RECEIVE - 1);
+	const uint8_t *data = p->memory + (size_t)slot * RS_PORT_SLOT + RS_PORT_GRH;
 	struct rs_from from;
 	size_t len, head;
 
 	if (wc->status)
 		return;
-	len = wc->byte_len > GRH ? wc->byte_len - GRH : 0;
+	len = wc->byte_len > RS_PORT_GRH ? wc->byte_len - RS_PORT_GRH : 0;
 	head = rs_ud_decode(data, len, &from);
 	if (head)
 		queue_up(rs, &from, data + head, len - head);
-	post_receive(p, slot);
+	rs_port_post_receive(p, slot);
 }
 
-static bool poll_port(struct rsocket *rs, struct port *p)
+static bool poll_port(struct rsocket *rs, struct rs_port *p)
 {
 	struct ibv_wc wc[BATCH];
 	bool any = false;
@@ -467,7 +207,7 @@ static bool poll_port(struct rsocket *rs, struct port *p)
 	while ((n = ibv_poll_cq(p->cq, BATCH, wc)) > 0) {
 		any = true;
 		for (i = 0; i < n; i++) {
-			if (wc[i].wr_id & RECEIVE)
+			if (wc[i].wr_id & RS_PORT_RECEIVE)
 				take_receive(rs, p, &wc[i]);
 			else
 				p->free_slot[p->free_slots++] = (uint16_t)wc[i].wr_id;
@@ -476,7 +216,7 @@ static bool poll_port(struct rsocket *rs, struct port *p)
 	return any;
 }
 
-static bool take_events(struct port *p)
+static bool take_events(struct rs_port *p)
 {
 	struct ibv_cq *cq;
 	void *context;
@@ -496,7 +236,7 @@ bool rs_dgram_progress(struct rsocket *rs)
 	bool any = false;
 
 	list_for_each (pos, &rs->dgram->ports)
-		any |= poll_port(rs, list_entry(pos, struct port, node));
+		any |= poll_port(rs, list_entry(pos, struct rs_port, node));
 	return any;
 }
 
@@ -506,7 +246,7 @@ bool rs_dgram_progress_all(struct rsocket *rs)
 	bool any = read_udp(rs);
 
 	list_for_each (pos, &rs->dgram->ports)
-		any |= take_events(list_entry(pos, struct port, node));
+		any |= take_events(list_entry(pos, struct rs_port, node));
 	return any;
 }
 
@@ -515,7 +255,7 @@ unsigned int rs_dgram_arm(struct rsocket *rs, struct pollfd *fds)
 	struct list *pos;
 
 	list_for_each (pos, &rs->dgram->ports) {
-		struct port *p = list_entry(pos, struct port, node);
+		struct rs_port *p = list_entry(pos, struct rs_port, node);
 
 		if (!p->armed)
 			ibv_req_notify_cq(p->cq, 0);
@@ -576,7 +316,7 @@ void rs_dgram_destroy(struct rsocket *rs)
 	while (!list_empty(&d->peers))
 		free_peer(d, list_entry(d->peers.next, struct peer, node));
 	while (!list_empty(&d->ports))
-		free_port(list_entry(d->ports.next, struct port, node));
+		rs_port_free(list_entry(d->ports.next, struct rs_port, node));
 	close(d->events);
 	close(d->udp);
 	free(d);
@@ -595,7 +335,7 @@ static int now_bound(struct rsocket *rs)
 		return 0;
 	if (getsockname(rs->fd, (struct sockaddr *)&any, &len))
 		return errno;
-	to_from(&any, &self);
+	rs_from_of(&any, &self);
 	if (!self.port && bind(rs->fd, (struct sockaddr *)&any, len))
 		return errno;
 	rs->dgram->bound = true;
@@ -609,7 +349,7 @@ int rs_dgram_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len
 
 int rs_dgram_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 {
-	struct port *port;
+	struct rs_port *port;
 	int err = now_bound(rs);
 
 	if (err)
@@ -645,7 +385,7 @@ static size_t gather(const struct iovec *iov, int n, uint8_t *out, size_t room)
 	return done;
 }
 
-static int send_udp(struct rsocket *rs, const struct port *port, const uint8_t *data, size_t n,
+static int send_udp(struct rsocket *rs, const struct rs_port *port, const uint8_t *data, size_t n,
 		    const struct sockaddr_storage *to)
 {
 	uint8_t head[RS_UDP_HEADER_MAX];
@@ -664,10 +404,10 @@ static int send_udp(struct rsocket *rs, const struct port *port, const uint8_t *
 }
 
 /* Under tx_turn; the slot is free. */
-static int send_ud(struct port *port, const struct peer *peer, const uint8_t *data, size_t n)
+static int send_ud(struct rs_port *port, const struct peer *peer, const uint8_t *data, size_t n)
 {
 	uint16_t slot = port->free_slot[--port->free_slots];
-	uint8_t *at = port->memory + ((size_t)port->in_slots + slot) * SLOT;
+	uint8_t *at = port->memory + ((size_t)port->in_slots + slot) * RS_PORT_SLOT;
 	size_t head = rs_ud_encode(at, &port->self);
 	struct ibv_sge sge = { (uintptr_t)at, (uint32_t)(head + n), port->mr->lkey };
 	struct ibv_send_wr wr = {
@@ -694,7 +434,7 @@ static bool all_have_slots(struct rsocket *rs)
 	if (rs->state == RS_CLOSED)
 		return true;
 	list_for_each (pos, &rs->dgram->ports)
-		if (!list_entry(pos, struct port, node)->free_slots)
+		if (!list_entry(pos, struct rs_port, node)->free_slots)
 			return false;
 	return true;
 }
@@ -702,12 +442,12 @@ static bool all_have_slots(struct rsocket *rs)
 static int send_to(struct rsocket *rs, struct sockaddr_storage *to, const uint8_t *data, size_t n,
 		   bool nonblock)
 {
-	struct port *port;
+	struct rs_port *port;
 	struct peer *peer;
 	struct rs_from at;
 	int err;
 
-	to_from(to, &at);
+	rs_from_of(to, &at);
 	peer = find_peer(rs->dgram, &at);
 	if (!peer) {
 		/* The peer's answer may have arrived. */
@@ -790,7 +530,7 @@ ssize_t rs_dgram_recv(struct rsocket *rs, const struct iovec *iov, int iovcnt, i
 	if (flags & MSG_TRUNC)
 		n = g->len;
 	if (from && len) {
-		from_from(&g->from, rs->domain, &addr);
+		rs_from_to_addr(&g->from, rs->domain, &addr);
 		rs_copy_name((struct sockaddr *)&addr, from, len);
 	}
 	if (flags & MSG_PEEK)

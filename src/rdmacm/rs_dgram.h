@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram rsockets: a UDP socket, over which peers learn each other's queue pairs, and UD queue
+ * Datagram rsockets: a UDP socket, over which peers exchange their queue pair numbers, and UD queue
  * pairs for everything after that.
  *
  * Under rs->lock.

@@ -518,7 +518,7 @@ int rs_epoll_close(int fd)
 	while (!list_empty(&ep->items))
 		free_item(list_entry(ep->items.next, struct item, node));
 	pthread_mutex_unlock(&ep->lock);
-	/* Nobody clears it any more, so it wakes all threads. */
+	/* It is not cleared any more, so it wakes all threads. */
 	if (write(ep->kick, &one, sizeof(one)) < 0)
 		errno = 0;
 	put(ep);

@@ -177,7 +177,8 @@ static ssize_t send_stream(struct rsocket *rs, const struct iovec *iov, size_t n
 	size_t done = 0;
 	int err = 0;
 
-	rs_progress(rs);
+	if (!rs_stream_is_busy(rs))
+		rs_progress(rs);
 	while (!err) {
 		err = rs_send_error(rs);
 		if (err || done == n)
@@ -220,7 +221,7 @@ static ssize_t send_any(struct rsocket *rs, const struct iovec *iov, int iovcnt,
 	return n;
 }
 
-/* The peer's address, only if the program asks for it.  TCP does not return it. */
+/* The peer's address, if the caller requests it.  TCP does not return it. */
 static void stream_name(struct rsocket *rs, struct sockaddr *from, socklen_t *len)
 {
 	if (from && len)

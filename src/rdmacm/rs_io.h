@@ -7,7 +7,7 @@
 
 struct rsocket;
 
-/* Is it told not to wait? */
+/* True if the call must not block: O_NONBLOCK or MSG_DONTWAIT. */
 bool rs_never_waits(const struct rsocket *rs, int flags);
 
 /* True if a call would not block.  Under the lock. */

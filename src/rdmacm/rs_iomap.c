@@ -15,7 +15,7 @@
 /* Memory of this process. */
 struct rs_map {
 	struct list node;     /* rs->stream.maps */
-	struct list announce; /* rs->stream.announce; linked until the peer knows of it */
+	struct list announce; /* rs->stream.announce; linked until it is announced to the peer */
 	struct rs_mapping as;
 	uint32_t index; /* in the peer's table; NOT_THERE: not for the peer */
 	struct ibv_mr *mr;
@@ -204,7 +204,8 @@ static size_t write_all(struct rsocket *rs, const uint8_t *buf, size_t n, uint64
 	size_t done = 0, wrote;
 	bool end = false;
 
-	rs_progress(rs);
+	if (!rs_stream_is_busy(rs))
+		rs_progress(rs);
 	while (done < n && !end) {
 		*err = rs_send_error(rs);
 		if (!*err && !can_write(rs)) {

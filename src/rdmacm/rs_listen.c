@@ -12,6 +12,8 @@
 #include "rdmacm/rs_name.h"
 #include "rdmacm/rs_service.h"
 #include "rdmacm/rs_wait.h"
+#include "run/clock.h"
+#include "util/tuning.h"
 
 enum { MOST_WAITING = 1024 };
 
@@ -170,9 +172,11 @@ static void requests(struct rsocket *rs)
 /* ---- The calls ---- */
 
 /* As the stock library: many, unless the program gives a limit. */
-static unsigned int limit(int backlog)
+static void set_backlog(struct rs_listen *l, int backlog)
 {
-	return backlog > 0 ? (unsigned int)backlog : MOST_WAITING;
+	pthread_mutex_lock(&l->gate);
+	l->backlog = backlog > 0 ? (unsigned int)backlog : MOST_WAITING;
+	pthread_mutex_unlock(&l->gate);
 }
 
 static int begin(struct rsocket *rs, int backlog)
@@ -181,12 +185,12 @@ static int begin(struct rsocket *rs, int backlog)
 	int err;
 
 	if (rs->state == RS_LISTENING) {
-		l->backlog = limit(backlog);
+		set_backlog(l, backlog);
 		return 0;
 	}
 	if (rs->state > RS_BOUND || !rs_is_stream(rs))
 		return rs_is_stream(rs) ? EINVAL : EOPNOTSUPP;
-	l->backlog = limit(backlog);
+	set_backlog(l, backlog);
 	if (l->ready < 0)
 		l->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
 	if (l->ready < 0)
@@ -194,7 +198,11 @@ static int begin(struct rsocket *rs, int backlog)
 	if (rdma_listen(rs->id, backlog))
 		return errno;
 	rs->state = RS_LISTENING;
-	err = rs_watch(rs, rs->fd, requests);
+	/*
+	 * Options that the program sets before it looks for connections count for them, as with
+	 * TCP, although a client that asked before the server listened is there at once.
+	 */
+	err = rs_watch_from(rs, rs->fd, requests, clock_now() + LIMIT_RS_OPTIONS);
 	if (err)
 		rs->state = RS_BOUND;
 	return err;
@@ -239,11 +247,12 @@ static bool accept_ready(struct rsocket *rs)
 	return rs->state != RS_LISTENING || rs_listen_has(rs);
 }
 
-/* Two threads may see the same connection, and only one gets it. */
+/* Two threads may find the same connection; one of them gets it. */
 static int wait_for_child(struct rsocket *rs, struct rsocket **child)
 {
 	int err = 0;
 
+	rs_watch_held(rs);
 	do {
 		if (rs->state != RS_LISTENING)
 			return EINVAL;
@@ -252,6 +261,28 @@ static int wait_for_child(struct rsocket *rs, struct rsocket **child)
 			err = rs_await(rs, NULL, accept_ready, rs->nonblock, rs->opt.rcv_timeout);
 	} while (!*child && !err);
 	return err;
+}
+
+/*
+ * Once it is in the table, another thread may close it by its number, and it is gone: so that comes
+ * last.
+ */
+static int hand_out(struct rsocket *child, struct sockaddr *addr, socklen_t *addrlen)
+{
+	struct sockaddr_storage peer = child->id->route.addr.dst_storage;
+	int fd = child->fd, err;
+
+	if (child->opt.keepalive)
+		rs_keepalive(child);
+	err = rs_insert(child);
+	if (err) {
+		rs_no_keepalive(child);
+		rs_put(child);
+		return cma_result(err);
+	}
+	if (addr && addrlen)
+		rs_copy_name((struct sockaddr *)&peer, addr, addrlen);
+	return fd;
 }
 
 CMA_EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *addrlen)
@@ -265,18 +296,7 @@ CMA_EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *addrlen)
 	pthread_mutex_lock(&rs->lock);
 	err = rs_is_stream(rs) ? wait_for_child(rs, &child) : EOPNOTSUPP;
 	pthread_mutex_unlock(&rs->lock);
-	if (!err)
-		err = rs_insert(child);
-	if (err) {
-		if (child)
-			rs_put(child);
-		return cma_result(err);
-	}
-	if (child->opt.keepalive)
-		rs_keepalive(child);
-	if (addr && addrlen)
-		rs_copy_name(rdma_get_peer_addr(child->id), addr, addrlen);
-	return child->fd;
+	return err ? cma_result(err) : hand_out(child, addr, addrlen);
 }
 
 void rs_listen_close(struct rsocket *rs)

@@ -11,6 +11,7 @@
 #include "rdmacm/rs_dgram.h"
 #include "rdmacm/rs_io.h"
 #include "rdmacm/rs_listen.h"
+#include "rdmacm/rs_service.h"
 #include "rdmacm/rs_wait.h"
 #include "run/clock.h"
 #include "util/atomic.h"
@@ -23,12 +24,13 @@ enum {
 
 /*
  * POLLRDHUP is reported before the data is read, as TCP does: programs that wait for edges need not
- * read until the end of file if they know that there is one.
+ * read until the end of file when POLLRDHUP has announced one.
  */
 static short stream_ready(struct rsocket *rs)
 {
 	switch (rs->state) {
 	case RS_LISTENING:
+		rs_watch_held(rs);
 		return rs_listen_has(rs) ? POLLIN : 0;
 	case RS_OPEN:
 		return (short)((rs_can_recv(rs) ? POLLIN : 0) | (rs_can_send(rs) ? POLLOUT : 0) |

@@ -14,6 +14,7 @@
 #include "rdmacm/rs_stream.h"
 #include "rdmacm/rs_wait.h"
 #include "run/clock.h"
+#include "util/atomic.h"
 
 enum { EVENTS = 64 };
 
@@ -22,6 +23,7 @@ struct rs_watch {
 	struct rsocket *rs; /* counted; NULL: unwatched */
 	int fd;
 	void (*fn)(struct rsocket *rs);
+	uint64_t from; /* held until then; 0: watched */
 };
 
 /*
@@ -32,6 +34,7 @@ static struct {
 	pthread_mutex_t lock;
 	bool running;
 	int epfd, kick;
+	unsigned int held; /* watches that are; atomic */
 	struct list watches, ended; /* struct rs_watch.node */
 	struct list keepalives;     /* struct rsocket.on_keepalive */
 } service = {
@@ -129,7 +132,66 @@ void rs_no_keepalive(struct rsocket *rs)
 	pthread_mutex_unlock(&service.lock);
 }
 
+/* ---- Held watches ---- */
+
+/* Under the lock. */
+static void begin(struct rs_watch *w)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = w };
+
+	if (!w->from)
+		return;
+	w->from = 0;
+	store_relaxed(&service.held, service.held - 1);
+	epoll_ctl(service.epfd, EPOLL_CTL_MOD, w->fd, &e);
+}
+
+/* Begins the watches held until now.  Returns ms until the next one begins, -1: none. */
+static int begin_due(uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+	struct list *pos;
+
+	if (!load_relaxed(&service.held))
+		return -1;
+	pthread_mutex_lock(&service.lock);
+	list_for_each (pos, &service.watches) {
+		struct rs_watch *w = list_entry(pos, struct rs_watch, node);
+
+		if (w->from > now)
+			next = min(next, w->from);
+		else
+			begin(w);
+	}
+	pthread_mutex_unlock(&service.lock);
+	return next == UINT64_MAX ? -1 : (int)((next - now) / 1000000 + 1);
+}
+
+void rs_watch_held(struct rsocket *rs)
+{
+	struct list *pos;
+
+	if (!load_relaxed(&service.held))
+		return;
+	pthread_mutex_lock(&service.lock);
+	list_for_each (pos, &service.watches) {
+		struct rs_watch *w = list_entry(pos, struct rs_watch, node);
+
+		if (!rs || w->rs == rs)
+			begin(w);
+	}
+	pthread_mutex_unlock(&service.lock);
+}
+
 /* ---- The thread ---- */
+
+/* Does what is due.  Returns ms until something else is, -1: nothing. */
+static int do_due(void)
+{
+	int keepalives = do_keepalives(), begins = begin_due(clock_now());
+
+	return keepalives < 0 || begins < 0 ? max(keepalives, begins) : min(keepalives, begins);
+}
 
 static void call(struct rs_watch *w)
 {
@@ -164,7 +226,7 @@ static void *run(void *arg)
 	int i, n;
 
 	for (;;) {
-		n = epoll_wait(service.epfd, events, EVENTS, do_keepalives());
+		n = epoll_wait(service.epfd, events, EVENTS, do_due());
 		for (i = 0; i < n; i++) {
 			if (events[i].data.ptr)
 				call(events[i].data.ptr);
@@ -216,14 +278,14 @@ static int start(void)
 
 /* ---- Watches ---- */
 
-static int add(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs))
+static int add(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs), uint64_t from)
 {
 	struct rs_watch *w = calloc(1, sizeof(*w));
-	struct epoll_event e = { .events = EPOLLIN, .data.ptr = w };
+	struct epoll_event e = { .events = from ? 0 : EPOLLIN, .data.ptr = w };
 
 	if (!w)
 		return ENOMEM;
-	*w = (struct rs_watch){ .rs = rs, .fd = fd, .fn = fn };
+	*w = (struct rs_watch){ .rs = rs, .fd = fd, .fn = fn, .from = from };
 	list_init(&w->node);
 	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, fd, &e)) {
 		free(w);
@@ -232,17 +294,26 @@ static int add(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs))
 	rs_get(rs);
 	list_add_tail(&service.watches, &w->node);
 	rs->watch = w;
+	if (from) {
+		store_relaxed(&service.held, service.held + 1);
+		kick();
+	}
 	return 0;
 }
 
 int rs_watch(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs))
+{
+	return rs_watch_from(rs, fd, fn, 0);
+}
+
+int rs_watch_from(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs), uint64_t from)
 {
 	int err;
 
 	pthread_mutex_lock(&service.lock);
 	err = service.running ? 0 : start();
 	if (!err && rs && !rs->watch)
-		err = add(rs, fd, fn);
+		err = add(rs, fd, fn, from);
 	pthread_mutex_unlock(&service.lock);
 	return err;
 }
@@ -258,6 +329,9 @@ void rs_unwatch(struct rsocket *rs)
 		epoll_ctl(service.epfd, EPOLL_CTL_DEL, w->fd, NULL);
 		list_del(&w->node);
 		list_add_tail(&service.ended, &w->node);
+		if (w->from)
+			store_relaxed(&service.held, service.held - 1);
+		w->from = 0;
 		w->rs = NULL;
 		kick();
 	}
@@ -275,6 +349,7 @@ static void after_fork(void)
 		close(service.kick);
 	}
 	service.running = false;
+	service.held = 0;
 	list_init(&service.watches);
 	list_init(&service.ended);
 	list_init(&service.keepalives);

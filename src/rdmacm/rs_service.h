@@ -7,6 +7,8 @@
 #ifndef VRB_RDMACM_RS_SERVICE_H
 #define VRB_RDMACM_RS_SERVICE_H
 
+#include <stdint.h>
+
 struct rsocket;
 
 /*
@@ -15,6 +17,15 @@ struct rsocket;
  * keepalives after it has held the lock.  Returns 0 or an errno value.
  */
 int rs_watch(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs));
+
+/*
+ * The same from time `from` on (clock_now()), or from an earlier rs_watch_held(): for what the
+ * program may still prepare for.
+ */
+int rs_watch_from(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs), uint64_t from);
+
+/* Begins watches of rs_watch_from() now: that of rs, or all of the process (NULL). */
+void rs_watch_held(struct rsocket *rs);
 
 /* A call in progress may continue after it returns.  Does nothing without a watch. */
 void rs_unwatch(struct rsocket *rs);

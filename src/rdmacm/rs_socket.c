@@ -419,21 +419,15 @@ static void finish_stream(struct rsocket *rs)
 	rs_closed(rs);
 }
 
-/* Threads that wait for it return; the last one destroys it. */
-CMA_EXPORT int rclose(int fd)
+/*
+ * Threads that wait for it return; the last one destroys it.  Also if this thread is cancelled
+ * while it lingers: the number is gone, so no other thread could do it.
+ */
+static void end_close(struct rsocket **closing)
 {
-	struct rsocket *rs = rs_remove(fd);
+	struct rsocket *rs = *closing;
 
-	if (!rs)
-		return rs_epoll_close(fd) ? EBADF : 0;
-	if (rs->generation != cma.generation) {
-		drop_inherited(rs);
-		return 0;
-	}
-	rs_call_begin();
 	pthread_mutex_lock(&rs->lock);
-	if (rs_is_stream(rs))
-		finish_stream(rs);
 	rs_closed(rs);
 	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);
@@ -446,5 +440,29 @@ CMA_EXPORT int rclose(int fd)
 	rs_epoll_forget(rs);
 	rs_put(rs);
 	rs_call_end();
+}
+
+static void close_removed(struct rsocket *removed)
+{
+	__attribute__((cleanup(end_close))) struct rsocket *rs = removed;
+
+	rs_call_begin();
+	pthread_mutex_lock(&rs->lock);
+	if (rs_is_stream(rs))
+		finish_stream(rs);
+	pthread_mutex_unlock(&rs->lock);
+}
+
+CMA_EXPORT int rclose(int fd)
+{
+	struct rsocket *rs = rs_remove(fd);
+
+	if (!rs)
+		return rs_epoll_close(fd) ? EBADF : 0;
+	if (rs->generation != cma.generation) {
+		drop_inherited(rs);
+		return 0;
+	}
+	close_removed(rs);
 	return 0;
 }

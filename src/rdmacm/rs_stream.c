@@ -45,8 +45,8 @@ static size_t list_len(const struct rs_stream *s)
 }
 
 /*
- * Huge pages, for what fills half of one: a copy by another process looks up each page, which takes
- * as long as copying a small one.
+ * Huge pages, for rings that fill half of one: a copy by another process looks up each page, which
+ * takes as long as copying a small one.
  */
 static size_t memory_size(size_t len)
 {
@@ -348,6 +348,15 @@ uint32_t rs_stream_room(struct rsocket *rs)
 	if (out < min((uint32_t)RS_LEAST_ROOM, rs->stream.out_size / 2))
 		return 0;
 	return min(out, rs_tx_room(&rs->stream.tx));
+}
+
+bool rs_stream_is_busy(const struct rsocket *rs)
+{
+	const struct rs_stream *s = &rs->stream;
+	uint32_t sent = s->sq_size - RS_CTRL_SLOTS - s->sq_free;
+
+	return rs->state == RS_OPEN && sent && sent < s->sq_size / 4 &&
+	       s->out_used < s->out_size / 2;
 }
 
 /* Copies n bytes of the vectors, after the first skip bytes. */

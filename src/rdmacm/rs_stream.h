@@ -85,6 +85,12 @@ void rs_stream_arm(struct rsocket *rs);
 /* Consumes events of the channel.  Returns true if there were any. */
 bool rs_stream_event(struct rsocket *rs);
 
+/*
+ * Messages are on their way, and there is room for as many: a sender need not look for completions
+ * yet, which costs a system call over UDP.
+ */
+bool rs_stream_is_busy(const struct rsocket *rs);
+
 /* Bytes that can be sent as one message now. */
 uint32_t rs_stream_room(struct rsocket *rs);
 

@@ -3,8 +3,8 @@
  * Table of rsockets by descriptor.  The descriptor is a real one, so its number cannot be reused
  * while the rsocket exists.
  *
- * Memory of rsockets is used for rsockets only, so that a thread may look at the count of one that
- * another thread destroys: rs_hold() counts only what is counted already, then looks whether it is
+ * Memory of rsockets is used for rsockets only, so that a thread may read the count of one that
+ * another thread destroys: rs_hold() adds to a count that is not 0 only, then checks whether it is
  * still the one in the table.
  */
 #include <errno.h>

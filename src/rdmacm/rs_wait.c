@@ -14,6 +14,7 @@
 #include "rdmacm/rs_conn.h"
 #include "rdmacm/rs_dgram.h"
 #include "rdmacm/rs_iomap.h"
+#include "rdmacm/rs_service.h"
 #include "rdmacm/rs_stream.h"
 #include "run/clock.h"
 #include "util/atomic.h"
@@ -142,11 +143,15 @@ unsigned int rs_arm(struct rsocket *rs, struct pollfd fds[RS_WATCHED])
 
 /* ---- Waiting ---- */
 
-/* Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work. */
+/*
+ * Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work.  The thread
+ * may wait for a connection to a listener of this process, whose options are set then.
+ */
 int rs_sleep(struct pollfd *fds, nfds_t n, int timeout_ms)
 {
 	int ready;
 
+	rs_watch_held(NULL);
 	if (cma.mad && qp1.polls(cma.mad)) {
 		qp1.poll(cma.mad);
 		timeout_ms = 0;

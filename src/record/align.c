@@ -30,7 +30,7 @@ void align_same(int64_t *most, size_t n, size_t i, size_t j)
 	bound(&most[j * n + i], 0);
 }
 
-/* False: a cycle is negative, or a sum has no place in 64 bits. */
+/* False: a cycle is negative, or a sum overflows 64 bits. */
 static bool tighten(int64_t *most, size_t n)
 {
 	for (size_t k = 0; k < n; k++) {

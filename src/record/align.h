@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * By how much clocks differ, from messages alone.  Pure.
+ * Offsets between clocks, derived from messages alone.  Pure.
  *
- * No message arrives before it was sent: one from clock i to clock j says that j is ahead of i by
- * at most received - sent.  The least of these differences, for each pair and direction, are all
- * that messages say; clocks that fulfil them all show every message to arrive after it was sent.
+ * No message arrives before it was sent, so one from clock i to clock j bounds by how much j is
+ * ahead of i: by at most received - sent.  The least of these bounds for each pair and direction is
+ * kept.  With offsets that satisfy all bounds, every message arrives after it was sent.
  *
- * Clocks are taken to run alike.  Over long recordings of several hosts they do not: align pieces,
- * of seconds.
+ * All clocks are assumed to run at the same rate.  Over long recordings of several hosts they do
+ * not: align pieces of some seconds.
  */
 #ifndef VRB_RECORD_ALIGN_H
 #define VRB_RECORD_ALIGN_H
@@ -32,12 +32,12 @@ void align_init(int64_t *most, size_t n);
 void align_message(int64_t *most, size_t n, size_t from, size_t to, uint64_t sent,
 		   uint64_t received);
 
-/* Clocks that are one, as those of processes with the same boot ID. */
+/* Two files have the same clock, as processes with the same boot ID do. */
 void align_same(int64_t *most, size_t n, size_t i, size_t j);
 
 /*
- * The n offsets; `most` becomes the closest bounds.  False: the messages contradict each other, for
- * clocks that run alike.  O(n^3), where messages go one way only O(n^4).
+ * Computes the n offsets, and replaces `most` by the tightest bounds.  False: no offsets satisfy
+ * all bounds.  O(n^3); O(n^4) where messages go one way only.
  */
 bool align_solve(int64_t *most, size_t n, struct align *out);
 

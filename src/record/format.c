@@ -16,6 +16,8 @@ static const struct record_type_info types[RECORD_TYPES] = {
 	[RECORD_ENGINE] = { "engine", sizeof(struct record_engine), 0 },
 	[RECORD_STACK] = { "stack", 0, 8 },
 	[RECORD_MODULE] = { "module", sizeof(struct record_module), 1 },
+	[RECORD_FAULT] = { "fault", sizeof(struct record_fault), 1 },
+	[RECORD_DEVICE] = { "device", sizeof(struct record_device), 1 },
 };
 
 /* Published: a size that changes is a new type. */
@@ -23,12 +25,13 @@ static_assert(sizeof(struct record_verb) == 16 && sizeof(struct record_object) =
 		      sizeof(struct record_send) == 48 && sizeof(struct record_recv) == 24 &&
 		      sizeof(struct record_completion) == 40 && sizeof(struct record_event) == 16 &&
 		      sizeof(struct record_path) == 40 && sizeof(struct record_packet) == 24 &&
-		      sizeof(struct record_engine) == 16 && sizeof(struct record_module) == 16,
+		      sizeof(struct record_engine) == 16 && sizeof(struct record_module) == 16 &&
+		      sizeof(struct record_fault) == 32 && sizeof(struct record_device) == 16,
 	      "version 1");
 
 static const char *const verbs[] = {
-#define VERB(name, number) [number] = #name,
-#include "record/verb.def"
+#define VERB(name, number, answer) [number] = #name,
+#include "wq/verb.def"
 #undef VERB
 };
 

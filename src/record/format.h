@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a recording looks like, version 1 (docs/RECORD.md): a file header, then chunks of
+ * The format of a recording, version 1 (docs/RECORD.md): a file header, then chunks of
  * RECORD_CHUNK_LEN bytes, each written by one thread at a time.  Little-endian.
  *
  *	0       struct record_file_header
@@ -8,8 +8,8 @@
  *	4096 + RECORD_CHUNK_LEN    struct record_chunk, ...
  *
  * A record is a struct record_head, the struct of its type, and for some types a tail.  Its head
- * has a checksum over the record and over the identity of its chunk, so that whatever else lies
- * there (zeros, a record of an earlier round, half a record) is no record.
+ * has a checksum over the record and over the identity of its chunk, so that other contents (zeros,
+ * a record of an earlier use of the chunk, half a record) are not taken for one.
  *
  * Types and the numbers of verbs are published: never change or reuse one, only append.
  */
@@ -20,6 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "wq/note.h"
+#include "wq/verb.h"
 
 #define RECORD_MAGIC "vrbrec\r\n" /* eight bytes; broken by transfers that convert text */
 
@@ -33,13 +36,13 @@ enum {
 
 enum { RECORD_RING = 1 }; /* flags: chunks are used again; else the file grows */
 
-/* Whose recording it is.  Strings end with a zero. */
+/* The process that was recorded.  Strings end with a zero. */
 struct record_origin {
 	uint64_t started;    /* ns, on the clock of the records: CLOCK_MONOTONIC */
-	uint64_t wall;       /* ns since 1970 at that moment */
-	uint8_t boot_id[16]; /* processes with the same one share a clock */
+	uint64_t wall;       /* the same moment, ns since 1970 */
+	uint8_t boot_id[16]; /* processes with the same one, and the same of the next, */
 	uint32_t pid;
-	uint32_t zero;
+	uint32_t time_ns; /* share a clock: inode of the time namespace; 0: not known */
 	char host[64];
 	char command[256];
 };
@@ -95,6 +98,8 @@ enum record_type {
 	RECORD_ENGINE,
 	RECORD_STACK,
 	RECORD_MODULE,
+	RECORD_FAULT,
+	RECORD_DEVICE,
 	RECORD_TYPES
 };
 
@@ -117,12 +122,16 @@ enum record_kind {
 	RECORD_PORT
 };
 
-/* A call that returned.  Tail: its arguments, 64 bits each, in the order of its prototype. */
+/*
+ * A call that returned.  Tail: its arguments, 64 bits each, in the order of its prototype.  Of the
+ * data path only calls that failed, and those of poll_cq that took completions: their number is in
+ * place of the last argument.
+ */
 struct record_verb {
-	uint16_t verb; /* verb.def */
+	uint16_t verb; /* enum verb */
 	uint16_t zero;
 	int32_t result; /* errno; 0: success */
-	uint64_t took;  /* ns; the record's time is that of the return */
+	uint64_t took;  /* ns; 0: not measured; the record's time is that of the return */
 };
 
 enum record_change { RECORD_CREATED, RECORD_DESTROYED, RECORD_STATE };
@@ -134,7 +143,7 @@ struct record_object {
 	uint16_t kind;   /* enum record_kind */
 	uint16_t change; /* enum record_change */
 	uint32_t state;  /* of a QP or port: after the change */
-	uint32_t reason; /* wq/reason.def */
+	uint32_t reason; /* of a QP: its type, enum ibv_qp_type */
 };
 
 /*
@@ -187,7 +196,7 @@ struct record_event {
 	uint16_t event;
 };
 
-/* Addresses that packets name by `id`; comes before the first of them. */
+/* Addresses that packets name by `id`; precedes the first of these packets. */
 struct record_path {
 	uint32_t id;
 	uint16_t src_port; /* UDP */
@@ -195,6 +204,13 @@ struct record_path {
 	uint8_t hop_limit;
 	uint8_t src[16]; /* GIDs of the packets that leave */
 	uint8_t dst[16];
+};
+
+/* The device that packets with this path pass. Tail: its name. Follows RECORD_PATH. */
+struct record_device {
+	uint32_t path;
+	uint32_t zero;
+	uint64_t guid;
 };
 
 enum record_way { RECORD_OUT, RECORD_IN };
@@ -212,34 +228,37 @@ struct record_packet {
 	uint32_t zero;
 };
 
-enum record_engine_what {
-	RECORD_RETRANSMIT = 1, /* value: packets */
-	RECORD_TIMEOUT,        /* value: how many in a row */
-	RECORD_NAK_SENT,       /* value: AETH syndrome */
-	RECORD_NAK_HEARD,
-	RECORD_RNR_SENT, /* value: timer, ns */
-	RECORD_RNR_HEARD,
-	RECORD_WINDOW, /* value: bytes */
-	RECORD_CNP_SENT,
-	RECORD_CNP_HEARD,
-	RECORD_DUPLICATE,
-	RECORD_DROP
-};
-
 struct record_engine {
 	uint32_t qpn;
 	uint32_t psn;
-	uint16_t what;   /* enum record_engine_what */
+	uint16_t what;   /* enum note */
 	uint16_t reason; /* wq/reason.def */
 	uint32_t value;
 };
 
-/* RECORD_STACK has a tail only: return addresses, of the thread's record before it. */
+/*
+ * RECORD_STACK has a tail only: return addresses, the innermost first, of the thread's record
+ * before it. The modules that they point into come before that one.
+ */
 
-/* Where a file was mapped that stacks point into.  Tail: its path. */
+/* Where a file is mapped, from its first segment to the end of its last. Tail: its path. */
 struct record_module {
 	uint64_t base;
 	uint64_t length;
+};
+
+/* A fault on purpose strikes.  Tail: its rule as text. */
+struct record_fault {
+	uint64_t count; /* of the occasions that the rule matched, from 1 */
+	uint32_t qpn;   /* 0: no QP's */
+	uint32_t rule;  /* its number, from 1 */
+	uint16_t kind;  /* enum fault_kind */
+	uint16_t what;  /* enum fault_what */
+	uint8_t direction; /* enum fault_direction; 0: none */
+	uint8_t opcode;    /* of a packet or message: BTH */
+	uint16_t zero;
+	uint32_t psn;
+	uint32_t zero2;
 };
 
 /* Of each type: its name, the size of its struct, and the unit of its tail (0: it has none). */
@@ -251,12 +270,6 @@ struct record_type_info {
 
 /* NULL: no type of this version. */
 const struct record_type_info *record_type_info(unsigned int type);
-
-#define VERB(name, number) RECORD_VERB_##name = number,
-enum record_verb_number {
-#include "record/verb.def"
-};
-#undef VERB
 
 /* E.g. "create_qp"; NULL: no verb of this version. */
 const char *record_verb_name(unsigned int number);
@@ -279,7 +292,7 @@ static inline uint64_t record_fold(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* What a chunk's records are checked with: another one in each use of a place in the file. */
+/* Seed of the checksums of a chunk's records; it differs in each use of a place in the file. */
 static inline uint64_t record_seed(uint64_t state, uint64_t time, uint32_t tid)
 {
 	return record_fold((state | RECORD_OPEN) ^ 0x9e3779b97f4a7c15ull,
@@ -289,7 +302,7 @@ static inline uint64_t record_seed(uint64_t state, uint64_t time, uint32_t tid)
 
 /*
  * The checksum of a record whose first word, without a checksum, is `first`.  One multiplication
- * for 16 bytes, none waiting for another: for accidents, not against forgery.
+ * for 16 bytes, all independent.  It detects accidents, not forgery.
  */
 static inline uint32_t record_check(uint64_t seed, uint64_t first, const void *record, size_t size)
 {

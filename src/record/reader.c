@@ -2,8 +2,8 @@
 /*
  * Reads recordings; see reader.h.
  *
- * A heap has a cursor for each chunk that was ever written, by the time of its next record.  That
- * of a chunk which is not read yet is the time in its header, which is not later.
+ * A heap has a cursor for each chunk that was ever written, ordered by the time of its next record.
+ * A chunk that is not read yet is ordered by the time in its header, which is not later.
  */
 #include "record/reader.h"
 
@@ -16,6 +16,8 @@ struct file {
 	struct record_file shown;
 	int fd;
 	int64_t ahead;
+	const struct record_lead *lead; /* NULL: always `ahead` */
+	size_t leads;
 };
 
 struct cursor {
@@ -26,7 +28,7 @@ struct cursor {
 	uint64_t seed;
 	uint32_t file, tid;
 	uint32_t at, len; /* the next record, and the end */
-	uint32_t used;    /* where the chunk says that it ends; 0: it does not */
+	uint32_t used;    /* end of the chunk by its header; 0: not given */
 };
 
 struct record_reader {
@@ -54,12 +56,36 @@ static int read_at(int fd, void *to, size_t len, uint64_t offset, size_t *got)
 	return 0;
 }
 
+/* The last lead at or before the time, and a part of the way to the next one. */
+static int64_t ahead_at(const struct file *f, uint64_t time)
+{
+	size_t low = 0, high = f->leads - 1;
+	const struct record_lead *a = f->lead;
+
+	if (time <= a->time)
+		return a->ahead;
+	while (low < high) {
+		size_t middle = (low + high + 1) / 2;
+
+		if (a[middle].time <= time)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	a += low;
+	if (low == f->leads - 1)
+		return a->ahead;
+	return a->ahead + (int64_t)(((__int128)a[1].ahead - a->ahead) * (time - a->time) /
+				    (a[1].time - a->time));
+}
+
 /* On the common clock; at its ends where it has no such time. */
 static uint64_t common_time(const struct file *f, uint64_t time)
 {
-	uint64_t shift = f->ahead < 0 ? 0 - (uint64_t)f->ahead : (uint64_t)f->ahead;
+	int64_t ahead = f->lead ? ahead_at(f, time) : f->ahead;
+	uint64_t shift = ahead < 0 ? 0 - (uint64_t)ahead : (uint64_t)ahead;
 
-	if (f->ahead >= 0)
+	if (ahead >= 0)
 		return time > shift ? time - shift : 0;
 	return time < UINT64_MAX - shift ? time + shift : UINT64_MAX;
 }
@@ -190,6 +216,13 @@ size_t record_reader_files(const struct record_reader *r)
 const struct record_file *record_reader_file(const struct record_reader *r, size_t file)
 {
 	return &r->files[file].shown;
+}
+
+void record_reader_set_clock(struct record_reader *r, size_t file, const struct record_lead *lead,
+			     size_t n)
+{
+	r->files[file].lead = lead;
+	r->files[file].leads = n;
 }
 
 /* A cursor for each chunk of a file that was ever used. */

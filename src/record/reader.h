@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reads recordings, one or several as one, in the order of time.  Files are untrusted: they may be
- * cut off, damaged, forged, or written while they are read.  Each chunk is copied, then checked,
- * then read from the copy; what is not whole is counted and not shown.
+ * Reads one or several recordings and merges them in the order of time.  Files are untrusted: they
+ * may be cut off, damaged, forged, or written while they are read.  Each chunk is copied, then
+ * checked, then read from the copy; incomplete records are counted and skipped.
  *
  * Memory: one chunk per thread that was writing at the time, and some 70 bytes for each chunk of
  * the files.
@@ -17,12 +17,12 @@
 struct record_reader;
 
 struct record_file {
-	struct record_origin origin; /* its strings end, wherever they came from */
+	struct record_origin origin; /* its strings are terminated, in damaged files too */
 	bool ring;
 	uint64_t lost; /* records that the writers had no room for */
 	uint64_t torn; /* chunks that ended early, of those read to their end; in a ring */
 		       /* that is written meanwhile also some that were overwritten */
-	uint64_t bad;  /* records that do not fit their type, of those read */
+	uint64_t bad;  /* records whose length does not fit their type, of those read */
 };
 
 /* Valid until the next call. */
@@ -36,28 +36,43 @@ struct record {
 	size_t body_len, tail_len; /* of an unknown type all is body */
 };
 
-/* NULL: memory is out. */
+/* NULL: out of memory. */
 struct record_reader *record_reader_new(void);
 void record_reader_free(struct record_reader *r);
 
 /*
- * Adds a file, which the reader owns from then on.
- * 0, EINVAL (no recording), ENOTSUP (another version), EFBIG, ENOMEM, or what read() says.
+ * Adds a file, whose descriptor the reader owns from then on.
+ * Returns 0, EINVAL (no recording), ENOTSUP (another version), EFBIG, ENOMEM, or the errno of
+ * read(2).
  */
 int record_reader_add(struct record_reader *r, int fd);
 
-/* How many were added; one of them, for as long as no other is added. */
+/* The number of files; and one of them, valid until another one is added. */
 size_t record_reader_files(const struct record_reader *r);
 const struct record_file *record_reader_file(const struct record_reader *r, size_t file);
 
 /*
- * To the first record; again, to read again, with what was written since.  ahead, or NULL: by how
- * much the clock of each file is ahead of the time to show (record/align.h).  0, ENOMEM, or what
- * read() says.
+ * Moves to the first record.  Called again, it includes records written since.  ahead, or NULL: by
+ * how much the clock of each file is ahead of the time to show (record/align.h).  Returns 0,
+ * ENOMEM, or the errno of read(2).
  */
 int record_reader_start(struct record_reader *r, const int64_t *ahead);
 
-/* 0, ENODATA (no more), ENOMEM, or what read() says. */
+/* By how much a clock is ahead of the time to show, ns, at a time of its own. */
+struct record_lead {
+	uint64_t time;
+	int64_t ahead;
+};
+
+/*
+ * For a clock that runs at another rate: n > 0 leads, in order of their times, of which the lead
+ * grows less than the time. In between it changes in proportion, outside it is that of the first or
+ * last. From the next start on it replaces `ahead`. `lead` must stay valid.
+ */
+void record_reader_set_clock(struct record_reader *r, size_t file, const struct record_lead *lead,
+			     size_t n);
+
+/* Returns 0, ENODATA (no more records), ENOMEM, or the errno of read(2). */
 int record_reader_next(struct record_reader *r, struct record *record);
 
 #endif

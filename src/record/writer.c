@@ -110,9 +110,9 @@ static bool grow(struct recording *r, uint64_t n)
 }
 
 /*
- * A chunk that no writer has.  One that lost its way between counter and chunk may meet a later one
- * there: the compare-and-swap gives it to one of them.  It pairs with the release that closed the
- * chunk, so what its last writer stored comes first.
+ * Takes a chunk that no writer has.  A writer that was delayed between counter and chunk may find a
+ * later writer at the same chunk: the compare-and-swap gives it to one of them.  It pairs with the
+ * release that closed the chunk, so the last writer's stores come first.
  */
 static struct record_chunk *take_chunk(struct recording *r)
 {
@@ -183,7 +183,7 @@ void record_commit(struct record_writer *w, enum record_type type, size_t len, u
 		w->last = now;
 	h->time = w->last;
 	first |= (uint64_t)record_check(w->seed, first, h, size) << 32;
-	store_release((uint64_t *)h, first); /* writer.h says what for */
+	store_release((uint64_t *)h, first); /* see writer.h */
 	w->at += size;
 }
 

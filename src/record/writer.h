@@ -6,17 +6,16 @@
  * or a system call; a chunk takes one compare-and-swap, and in a file that grows three system
  * calls.
  *
- * KILLED AT ANY INSTRUCTION.  What a process stored before it died stays in the page cache, in
- * program order as far as it came.  Commit stores the record's first word, with size and checksum,
- * after all others, so a record is there or not.  The release order keeps the compiler and, for
- * those who read while it is written, the processor to that.  The reader needs no barrier in
- * return: it copies, and the checksum tells whether it copied a record whole.  Pages that a crash
- * of the machine left out, and records half overwritten under the reader, fail the same check,
- * with 2^-32 for each to pass.
+ * KILLED AT ANY INSTRUCTION.  The stores of a killed process stay in the page cache, in program
+ * order.  Commit stores the record's first word, with size and checksum, after all others, so a
+ * record is complete or absent.  A release store enforces this order on the compiler and, for a
+ * concurrent reader, on the processor.  The reader needs no barrier in return: it copies the record
+ * and verifies the checksum of the copy.  Pages lost in a crash of the machine, and records
+ * overwritten while they are read, fail the same check; one of 2^32 of them passes.
  *
- * COST.  A record of 64 bytes takes 78 instructions besides filling it, and touches the writer's
- * own cache line and one or two of the file, that no other thread has; the recording's shared line
- * once per chunk.
+ * COST.  A record of 64 bytes takes 78 instructions besides filling it.  It touches the writer's
+ * own cache line, one or two lines of the file that no other thread uses, and, once per chunk, the
+ * recording's shared line.
  */
 #ifndef VRB_RECORD_WRITER_H
 #define VRB_RECORD_WRITER_H
@@ -33,7 +32,7 @@ struct recording {
 	uint64_t chunks;
 	uint64_t started;
 	int fd;    /* -1 in a ring */
-	dev_t dev; /* of fd: a program that closes all it has closes this, too */
+	dev_t dev; /* of fd: programs that close all descriptors close this one, too */
 	ino_t ino;
 	bool ring;
 	uint64_t next cacheline_aligned; /* atomic: number of the next chunk */
@@ -51,29 +50,32 @@ struct record_writer {
 } cacheline_aligned;
 
 /*
- * Makes a file, which must not be there; it has its name only once it is readable.  A ring keeps
- * the last `size` bytes, which are taken at once; otherwise the file grows up to `size`, of which
- * only addresses are taken.  At least two chunks.
- * 0, EINVAL (size), ENAMETOOLONG, ENOMEM, EEXIST, ENOSPC, or what open() says.
+ * Creates a file, which must not exist; it gets its name once its header is complete.  A ring keeps
+ * the last `size` bytes and allocates them at once; otherwise the file grows up to `size`, and only
+ * address space is reserved.  size: at least two chunks.
+ * Returns 0, EINVAL (size), ENAMETOOLONG, ENOMEM, EEXIST, ENOSPC, or the errno of open(2).
  */
 int recording_open(struct recording *r, const char *path, uint64_t size, bool ring,
 		   const struct record_origin *origin);
 
-/* All writers have ended. */
+/* Unmaps and closes the file.  All writers must have ended. */
 void recording_close(struct recording *r);
 
-/* A writer is used by one thread at a time, and not by signal handlers. */
+/* Starts a writer, which one thread at a time may use, but no signal handler. */
 void record_writer_start(struct record_writer *w, struct recording *r, uint32_t tid);
 
-/* Gives its chunk back: in a ring a chunk that is held is not used again. */
+/* Releases the writer's chunk: in a ring a chunk that is held is not reused. */
 void record_writer_end(struct record_writer *w);
 
-/* Takes the next chunk with room for a body of len; false, and counted as lost: there is none. */
+/*
+ * Takes the next chunk with room for a body of len.  False: there is none, and the record is
+ * counted as lost.
+ */
 bool record_writer_turn(struct record_writer *w, size_t len);
 
 /*
- * Room for the body of a record, aligned to 16 bytes, all of len to be filled before the commit;
- * one that is not committed is not there.  NULL: no room, counted as lost.
+ * Reserves the body of a record, len bytes aligned to 16, which the caller fills before it commits.
+ * A record that is not committed does not exist.  NULL: no room; the record is counted as lost.
  */
 static inline void *record_reserve(struct record_writer *w, size_t len)
 {
@@ -82,7 +84,10 @@ static inline void *record_reserve(struct record_writer *w, size_t len)
 	return w->at + sizeof(struct record_head);
 }
 
-/* Of the len that was reserved.  A time before that of the last record becomes that. */
+/*
+ * Commits the record that was reserved with this len.  Times never decrease: one before that of the
+ * last record is replaced by it.
+ */
 void record_commit(struct record_writer *w, enum record_type type, size_t len, uint64_t now);
 
 #endif

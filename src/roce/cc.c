@@ -17,8 +17,8 @@ void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t p
 
 	*cc = (struct roce_cc){ .limit = limit,
 				.most = max(limit, min(most, limit * TUNE_CC_BEYOND)),
-				.window = first, .fast_to = limit, .alpha = ONE, .recover = psn,
-				.calm_needed = TUNE_CC_CALM_FIRST };
+				.window = first, .told = first, .fast_to = limit,
+				.alpha = ONE, .recover = psn, .calm_needed = TUNE_CC_CALM_FIRST };
 	roce_cc_probe_start(&cc->probe, first);
 }
 
@@ -28,7 +28,7 @@ static void set_window(struct roce_cc *cc, uint32_t window)
 	cc->acked = 0;
 }
 
-/* Loss or a CNP: a window beyond the limit may have caused it. */
+/* Loss or a CNP: a window above the limit may have caused it. */
 static void disturb(struct roce_cc *cc)
 {
 	roce_cc_probe_disturbed(&cc->probe);
@@ -54,7 +54,9 @@ static uint32_t reduced(const struct roce_cc *cc)
 	return cc->window - cc->window * 3 / 10;
 }
 
-/* A second probe before what was in flight is answered says nothing new about the old window. */
+/*
+ * A second probe before the packets in flight are answered tells nothing new about the old window.
+ */
 void roce_cc_probe(struct roce_cc *cc, uint32_t una, uint32_t until)
 {
 	bool again = cc->before && psn_before(una, cc->recover);
@@ -86,8 +88,8 @@ static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 		return;
 	cc->timing = false;
 	/*
-	 * Threads read the clock before they get the QP's lock, so an answer may have an earlier
-	 * time than its request.
+	 * Threads read the clock before they acquire the QP's lock, so an answer may be timestamped
+	 * before its request.
 	 */
 	sample = now > cc->timed_at ? min(now - cc->timed_at, VRB_SECOND) : 1;
 	roce_cc_probe_sample(&cc->probe, sample);
@@ -95,8 +97,9 @@ static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 }
 
 /*
- * Slows the growth of the window while round trips are long. Absolute, not relative to the shortest
- * round trip measured: a flow that starts while the queue is full never measures a short one.
+ * Slows the growth of the window while round trips are long. The thresholds are absolute, not
+ * relative to the shortest round trip measured: a flow that starts while the queue is full never
+ * measures a short one.
  */
 static uint32_t delay_grade(const struct roce_cc *cc)
 {
@@ -115,13 +118,13 @@ static void give_way(struct roce_cc *cc)
 	uint32_t window = roce_cc_probe_adapt(&cc->probe, cc->window);
 
 	if (window < cc->window) {
-		cc->timing = false;	/* that packet saw the queue as it was */
+		cc->timing = false;	/* the packet measured the queue before the change */
 		cc->fast_to = 0;
 	}
 	set_window(cc, window);
 }
 
-/* A window's worth was acknowledged. */
+/* Called after a window's worth of acknowledgements. */
 static void adapt(struct roce_cc *cc)
 {
 	if (!cc->cnp_seen)
@@ -153,11 +156,12 @@ void roce_cc_lost(struct roce_cc *cc, uint32_t psn, uint32_t until)
 		return;
 	cc->recover = until;
 	disturb(cc);
+	roce_cc_probe_lost(&cc->probe);
 	cc->fast_to = 0;
 	set_window(cc, reduced(cc));
 }
 
-/* Packets sent before a cut still cause notifications for a round trip. */
+/* Packets sent before a cut still cause CNPs for one round trip. */
 void roce_cc_notified(struct roce_cc *cc, uint64_t now)
 {
 	if (now < cc->cnp_until)

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Congestion control of one QP's path: how much may be in flight, and when a packet may leave.
+ * Congestion control of one QP's path: limits the packets in flight and times each departure.
  *
  *	start		a quarter of the limit, doubled for each window's worth acknowledged
  *	acknowledged	window grows by 1/32 of its limit for each window's worth; long round trips
  *			slow that, in four steps of 250 us, to a quarter, but at least by a packet,
  *			as TCP grows
- *	beyond		after some windows without loss or CNP, and while round trips with a full
- *			window take less than 250 us, the window grows to up to twice the limit.
+ *	above the limit	after some windows without loss or CNP, and while round trips with a full
+ *			window take less than 250 us, the window grows up to twice the limit.
  *			Longer round trips, loss and CNPs end that; after loss or a CNP the next
  *			attempt waits four times as long
  *	loss		window * 0.7, once for everything that was in flight
- *	long delay	now and then the window shrinks as much on trial, so that new flows find
- *			room (cc_probe.h)
- *	CNP		window * (1 - alpha / 2), once per round trip; as in DCQCN, alpha says how
- *			steadily CNPs arrive
+ *	long delay	a fairness probe reduces the window as much from time to time, so that
+ *			new flows can start (cc_probe.h)
+ *	CNP		window * (1 - alpha / 2), once per round trip; as in DCQCN, alpha is the
+ *			moving average of CNP arrivals
  *	pacing		a window below the limit leaves in quarters, spread over the round trip
  *
- * The limit is what a socket buffer of usual size holds (retry.h), even while its process does not
- * run. The part beyond it is for a receiver that empties its buffer at 512 MiB/s or more; one that
- * falls behind sends CNPs before its buffer is full (wire/udp_recv.c).
+ * The limit is what a socket buffer of usual size holds (retry.h), even while its process is not
+ * scheduled. A larger window needs a receiver that empties its buffer at 512 MiB/s or more; one
+ * that falls behind sends CNPs before its buffer is full (wire/udp_recv.c).
  *
- * Owns struct roce_cc, one per QP, and touches nothing else. Called by the requester, the completer
- * and retry.c. Windows count PSNs, times are in ns. Pure.
+ * Owns struct roce_cc, one per QP, and modifies nothing else. Called by the requester, the
+ * completer and retry.c. Windows count PSNs, times are in ns. Pure code.
  */
 #ifndef VRB_ROCE_CC_H
 #define VRB_ROCE_CC_H
@@ -31,25 +31,27 @@
 #include <stdint.h>
 
 #include "roce/cc_probe.h"
+#include "roce/psn.h"
 #include "util/compiler.h"
 #include "util/time.h"
 #include "util/tuning.h"
 
 struct roce_cc {
 	uint32_t limit;
-	uint32_t most;		/* limit of the part beyond the limit */
+	uint32_t most;		/* most PSNs above the limit */
 	uint32_t window;
+	uint32_t told;		/* the window that was last told of (NOTE_WINDOW) */
 	uint32_t calm;		/* windows acknowledged since the last loss or CNP */
-	uint32_t calm_needed;	/* calm windows needed to grow beyond the limit */
+	uint32_t calm_needed;	/* calm windows needed to grow above the limit */
 	uint32_t acked;		/* PSNs acknowledged since the window last changed */
-	uint32_t growth;	/* growth of less than a packet, in fractions of one */
-	uint32_t fast_to;	/* below this, the window grows by what is acknowledged */
-	uint32_t recover;	/* losses before this PSN have reduced the window already */
-	uint32_t before;	/* window before the last probe; 0: nothing to undo */
-	uint32_t alpha;		/* of 1024 */
-	bool cnp_seen;		/* since a window was last acknowledged */
+	uint32_t growth;	/* fraction of a packet to grow by */
+	uint32_t fast_to;	/* below this, grow by every PSN acknowledged */
+	uint32_t recover;	/* losses before this PSN have already reduced the window */
+	uint32_t before;	/* window before the last probe; 0: nothing to restore */
+	uint32_t alpha;		/* in 1/1024 */
+	bool cnp_seen;		/* since the last window was acknowledged */
 	uint64_t cnp_until;	/* CNPs before this time are for packets of the old window */
-	bool timing;		/* a round trip is being timed, */
+	bool timing;		/* a round trip is being measured, */
 	uint32_t timed_psn;	/* by the answer to this PSN, */
 	uint64_t timed_at;	/* sent at this time */
 	uint64_t rtt;		/* smoothed; 0: unknown */
@@ -59,18 +61,22 @@ struct roce_cc {
 	struct roce_cc_probe probe;
 };
 
-/* The part beyond the limit is at most `most`, and at most what TUNE_CC_BEYOND allows. */
+/* Sets the window to at most `most` above the limit, and at most what TUNE_CC_BEYOND allows. */
 void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t psn);
 
-/* True if the slot of a paced window has room. For roce_cc_allows(). */
+/* Returns true if the time slot of a paced window has room. Slow path of roce_cc_allows(). */
 bool roce_cc_slot_allows(struct roce_cc *cc, uint64_t now);
 
-/* May a packet leave now? If not, roce_cc_resume() says when. */
+/* The path is slow and congested: packets leave spread over the round trip. */
+static inline bool roce_cc_is_paced(const struct roce_cc *cc)
+{
+	return cc->window < cc->limit && cc->rtt >= TUNE_CC_PACED_RTT;
+}
+
+/* May a packet leave now? If not, roce_cc_resume() returns when it may. */
 static inline bool roce_cc_allows(struct roce_cc *cc, uint64_t now)
 {
-	bool paced = cc->window < cc->limit && cc->rtt >= TUNE_CC_PACED_RTT;
-
-	return !paced || roce_cc_slot_allows(cc, now);
+	return !roce_cc_is_paced(cc) || roce_cc_slot_allows(cc, now);
 }
 
 /* When a held packet may leave; VRB_NEVER: none is held. */
@@ -80,10 +86,10 @@ static inline uint64_t roce_cc_resume(const struct roce_cc *cc)
 }
 
 /*
- * The share of one of `active_qps` QPs on the path. The window is in packets of `mtu` bytes. Short
- * packets, of messages of `len` bytes, take less of it, but each takes a place in a queue: they
- * count as TUNE_CC_SHORTEST bytes at least, and as full packets while the window is below its
- * limit, because the queues of a congested path may be short of places.
+ * Returns the share of one of `active_qps` QPs on the path. The window is in packets of `mtu`
+ * bytes. Packets of short messages, `len` bytes long, use less of it, but each takes an entry in a
+ * queue. So they count as at least TUNE_CC_SHORTEST bytes, and as full packets while the window is
+ * below its limit, because the queues of a congested path may be short of entries.
  */
 static inline uint32_t roce_cc_share(const struct roce_cc *cc, uint32_t active_qps, uint32_t mtu,
 				     uint64_t len)
@@ -98,14 +104,14 @@ static inline uint32_t roce_cc_share(const struct roce_cc *cc, uint32_t active_q
 	return min(max(packets, (uint64_t)TUNE_CC_WINDOW_MIN), most);
 }
 
-/* A packet was sent. */
+/* Records that a packet was sent. */
 static inline void roce_cc_sent(struct roce_cc *cc)
 {
 	if (cc->left)
 		cc->left--;
 }
 
-/* It requests an answer: times the round trip, unless one is being timed. */
+/* The packet requests an answer: measures the round trip, unless a measurement is in progress. */
 static inline void roce_cc_time(struct roce_cc *cc, uint32_t psn, uint64_t now)
 {
 	if (cc->timing)
@@ -117,9 +123,9 @@ static inline void roce_cc_time(struct roce_cc *cc, uint32_t psn, uint64_t now)
 
 /*
  * Nothing has arrived for a while: reduces the window to a few packets until an answer arrives. If
- * it shows loss, the window grows fast to 0.7 of its old size; if not, roce_cc_undo() restores it.
- * A round trip that is being timed continues, because it may just be long. `una` is the oldest
- * packet in flight, `until` follows the newest.
+ * the answer shows loss, the window grows fast to 0.7 of its old size; if not, roce_cc_undo()
+ * restores it. A round-trip measurement continues, because the round trip may just be long. `una`
+ * is the oldest packet in flight; `until` follows the newest.
  */
 void roce_cc_probe(struct roce_cc *cc, uint32_t una, uint32_t until);
 void roce_cc_undo(struct roce_cc *cc);
@@ -130,9 +136,16 @@ void roce_cc_undo(struct roce_cc *cc);
  */
 void roce_cc_acked(struct roce_cc *cc, uint32_t una, uint32_t psns, uint64_t now);
 
+/* As roce_cc_acked(), for messages within the host, which neither fill a path nor are timed. */
+static inline void roce_cc_passed(struct roce_cc *cc, uint32_t una)
+{
+	if (psn_before(cc->recover, una))
+		cc->recover = una;
+}
+
 /*
- * This packet is lost. Packets before `until` had been sent by then: if more of them are lost, it
- * is the same congestion.
+ * A packet was lost. Packets before `until` had been sent by then: their loss belongs to the same
+ * congestion event.
  */
 void roce_cc_lost(struct roce_cc *cc, uint32_t psn, uint32_t until);
 

@@ -12,7 +12,8 @@ static void begin_period(struct roce_cc_probe *p)
 
 void roce_cc_probe_start(struct roce_cc_probe *p, uint32_t keep)
 {
-	*p = (struct roce_cc_probe){ .keep = keep, .wait = TUNE_CC_PROBE_WAIT };
+	*p = (struct roce_cc_probe){ .keep = keep, .wait = TUNE_CC_PROBE_WAIT,
+				     .long_rtt = TUNE_CC_PROBE_RTT };
 	begin_period(p);
 }
 
@@ -23,7 +24,7 @@ void roce_cc_probe_disturbed(struct roce_cc_probe *p)
 	begin_period(p);
 }
 
-/* Three tenths less: a flow that fills a third of the queue shortens it by a tenth. */
+/* Reduce by three tenths: a flow that fills a third of the queue then shortens it by a tenth. */
 static uint32_t begin_trial(struct roce_cc_probe *p, uint32_t window)
 {
 	p->before = p->least;
@@ -47,7 +48,7 @@ static uint32_t end_period(struct roce_cc_probe *p, uint32_t window)
 {
 	bool longer = p->least > p->before + p->before / 4;
 
-	if (window <= p->keep || p->least < TUNE_CC_PROBE_RTT) {
+	if (window <= p->keep || p->least < p->long_rtt) {
 		p->periods = 0;
 		return window;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The invariants of state.h as code, checked at the end of each call into the engine, and at the
- * start of those that bring a packet or time. They concern the engine's own state and its caller's
- * contract; nothing that a peer or a program sends can violate one.
+ * Asserts the invariants of state.h at the end of each call into the engine, and at the start of
+ * calls that deliver a packet or time. They concern the engine's own state and its caller's
+ * contract: neither a peer nor a program can violate one.
  */
 #include <assert.h>
 
@@ -41,17 +41,17 @@ static void check_responder(const struct roce_qp *qp)
 
 	assert(!resp->wqe || resp->msg == ROCE_MSG_SEND);
 	assert(resp->msg == ROCE_MSG_WRITE || !resp->resid);
-	assert(resp->rd_owed <= qp->rd_atomic_slots);
-	assert(roce_is_reliable(qp) || (!resp->rd_owed && !roce_ack_due(qp)));
-	assert(!resp->gap_owed || resp->nak_sent);
+	assert(resp->rd_pending <= qp->rd_atomic_slots);
+	assert(roce_is_reliable(qp) || (!resp->rd_pending && !roce_ack_due(qp)));
+	assert(!resp->gap_nak_pending || resp->nak_sent);
 }
 
 static void check_dead(const struct roce_qp *qp)
 {
 	assert(!qp->resp.wqe && !qp->req.halted);
 	assert(qp->retry.ack_deadline == VRB_NEVER && qp->retry.rnr_deadline == VRB_NEVER);
-	assert(qp->dying || (!qp->resp.rd_owed && !qp->resp.ack.pending));
-	assert(!qp->resp.gap_owed);
+	assert(qp->dying || (!qp->resp.rd_pending && !qp->resp.ack.pending));
+	assert(!qp->resp.gap_nak_pending);
 }
 
 void roce_check(const struct roce_qp *qp)

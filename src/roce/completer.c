@@ -8,16 +8,17 @@
  *	  |       |       '--> RESPONSE --> PLACE --> DONE
  *	  |       |                |          |
  *	  '-------'---> DROP       |          '--> FAIL	(bad memory, or not what was requested)
- *	                           '--> GAP		(an answer before it is missing: retry)
+ *	                           '--> GAP		(an earlier answer is missing: retry)
  *
  * Every packet with PSN p acknowledges the requests before p, but only up to a READ or atomic whose
- * answer is missing: that answer was lost, and an immediate retry is faster than the timer (implied
+ * answer is missing. That answer was lost, and an immediate retry is faster than the timer (implied
  * NAK, once per gap).
  */
 
 #include "roce/acknak.h"
 #include "roce/const.h"
 #include "roce/faults.h"
+#include "roce/message.h"
 #include "roce/opcode.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
@@ -52,13 +53,13 @@ const char *roce_comp_step_name(unsigned int step)
 	return step < COMP_STEPS ? step_names[step] : "?";
 }
 
-/* One packet on its way through the steps. */
+/* One packet in the steps. */
 struct comp_ctx {
 	struct roce_qp *qp;
 	const struct roce_pkt *pkt;
 	uint64_t now;
 	const struct roce_opcode_info *op;
-	enum ibv_wc_status status; /* COMP_FAIL: of the oldest request */
+	enum ibv_wc_status status; /* COMP_FAIL: status of the oldest request */
 	enum reason why;
 };
 
@@ -69,7 +70,7 @@ static enum comp_step fail(struct comp_ctx *c, enum ibv_wc_status status, enum r
 	return COMP_FAIL;
 }
 
-/* Moves una to psn; packets before it that were to be retransmitted no longer need to be. */
+/* Moves una to psn and cancels pending retransmissions of packets before it. */
 static void advance_una(struct comp_ctx *c, uint32_t psn)
 {
 	struct roce_qp *qp = c->qp;
@@ -79,6 +80,7 @@ static void advance_una(struct comp_ctx *c, uint32_t psn)
 	qp->comp.gap_retried = false;
 	if (psn_before(qp->req.psn, psn)) {
 		roce_cc_undo(&qp->cc);
+		roce_note_window(qp);
 		roce_requester_rewind(qp);
 	}
 	roce_retry_progress(qp, psns, c->now);
@@ -100,8 +102,8 @@ void roce_completer_settle(struct roce_qp *qp)
 }
 
 /*
- * Everything before psn is acknowledged.  Completes those requests, up to one that needs a
- * response: false if that one lies before psn.
+ * Acknowledges everything before psn: completes those requests, up to one that needs a response.
+ * Returns false if such a request is before psn.
  */
 static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 {
@@ -126,9 +128,9 @@ static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 }
 
 /*
- * Only PSNs in flight count (IBTA vol 1, 9.7.5: ghost acknowledgements are discarded).  An ACK of
- * the newest acknowledged PSN may bring credits.  A duplicate answer shows that a probe repeated
- * what was only late.
+ * Only PSNs in flight count (IBTA vol 1, 9.7.5: ghost acknowledgements are discarded). An ACK of
+ * the newest acknowledged PSN may update credits. A duplicate answer shows that the packet repeated
+ * by a probe was late, not lost.
  */
 static enum comp_step check_psn(struct comp_ctx *c)
 {
@@ -138,8 +140,10 @@ static enum comp_step check_psn(struct comp_ctx *c)
 	if (psn_before(psn, qp->comp.una)) {
 		if (c->op->kind == ROCE_KIND_ACK && psn_add(psn, 1) == qp->comp.una)
 			roce_credits_update(qp, c->pkt);
-		if (c->op->kind == ROCE_KIND_READ_RESPONSE)
+		if (c->op->kind == ROCE_KIND_READ_RESPONSE) {
 			roce_cc_undo(&qp->cc);
+			roce_note_window(qp);
+		}
 		return COMP_DROP;
 	}
 	return psn_before(psn, qp->req.high) ? COMP_KIND : COMP_DROP;
@@ -174,7 +178,7 @@ static enum comp_step do_ack(struct comp_ctx *c)
 	return COMP_DONE;
 }
 
-/* A NAK of packets that will be retransmitted anyway carries no information. */
+/* Is this a NAK of packets that will be retransmitted anyway? Then it carries no information. */
 static bool already_back(const struct comp_ctx *c)
 {
 	uint32_t psn = c->pkt->bth.psn;
@@ -193,8 +197,8 @@ static enum comp_step do_rnr(struct comp_ctx *c)
 }
 
 /*
- * A fatal NAK ends the connection even if answers before it are missing: the responder is in its
- * error state and will not repeat them.  The oldest request then fails with it.
+ * A fatal NAK ends the connection even if earlier answers are missing: the responder is in its
+ * error state and will not repeat them. The oldest request then fails with the NAK's status.
  */
 static enum comp_step do_nak(struct comp_ctx *c)
 {
@@ -202,6 +206,8 @@ static enum comp_step do_nak(struct comp_ctx *c)
 	const struct roce_nak_result *result = roce_nak_result(code);
 	bool in_order = acknowledge_before(c, c->pkt->bth.psn);
 
+	roce_note(c->qp, NOTE_NAK_HEARD, c->pkt->bth.psn, c->pkt->aeth.syndrome,
+		  result ? result->why : REASON_NONE);
 	if (code != ROCE_NAK_PSN_SEQUENCE_ERROR)
 		return result ? fail(c, result->status, result->why)
 			      : fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
@@ -213,7 +219,7 @@ static enum comp_step do_nak(struct comp_ctx *c)
 	return COMP_DONE;
 }
 
-/* A response acknowledges what lies before it and must be the next one expected. */
+/* A response acknowledges the requests before it and must be the next one expected. */
 static enum comp_step do_response(struct comp_ctx *c)
 {
 	struct roce_qp *qp = c->qp;
@@ -232,8 +238,8 @@ static enum comp_step do_response(struct comp_ctx *c)
 }
 
 /*
- * One packet of a READ's answer.  An answer to a partial retry may begin with FIRST or, from soft
- * RoCE, MIDDLE; so the position decides where the answer ends, and the opcode must only agree.
+ * Places one packet of a READ response. The response to a partial retry may begin with FIRST or,
+ * from soft RoCE, MIDDLE. So the position determines where it ends, and the opcode must only agree.
  */
 static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, bool *last)
 {
@@ -300,7 +306,7 @@ static enum comp_step do_place(struct comp_ctx *c)
 	return COMP_DONE;
 }
 
-/* IBTA vol 1, 9.7.6: a response behind a missing one is an implied NAK. */
+/* IBTA vol 1, 9.7.6: a response after a missing one is an implied NAK. */
 static enum comp_step do_gap(struct comp_ctx *c)
 {
 	struct roce_comp *comp = &c->qp->comp;
@@ -322,6 +328,7 @@ static enum comp_step do_fail(struct comp_ctx *c)
 static enum comp_step do_drop(struct comp_ctx *c)
 {
 	c->qp->counters.dropped_pkts++;
+	roce_note(c->qp, NOTE_DROP, c->pkt->bth.psn, 0, REASON_NONE);
 	return COMP_DONE;
 }
 
@@ -343,4 +350,60 @@ void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		qp->comp.last_step = step;
 		step = steps[step](&c);
 	}
+}
+
+/* The messages in flight that this ACK completes; 0: it does something else. */
+static uint32_t completes_messages(const struct roce_qp *qp, const struct roce_piggyback_ack *ack)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+	uint32_t n = psn_add(ack->psn, 1 - qp->comp.una);
+
+	if (n > sq->next - sq->done || qp->wq->state != IBV_QPS_RTS ||
+	    roce_syndrome_class(ack->syndrome) != ROCE_AETH_ACK ||
+	    qp->req.psn != qp->req.high || qp->req.halted ||
+	    qp->req.retx.end != qp->req.retx.from || qp->cc.timing)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (!(sq_wqe(sq, sq->done + i)->flags & WQE_MESSAGE))
+			return 0;
+	return n;
+}
+
+/* Completes the oldest n messages. A completion may fail the QP by overrunning the CQ. */
+static void complete_messages(struct roce_qp *qp, uint32_t n)
+{
+	qp->comp.una = psn_add(qp->comp.una, n);
+	qp->comp.gap_retried = false;
+	roce_retry_passed(qp);
+	while (n-- && !qp->flushed)
+		roce_complete_send(qp);
+	if (!qp->flushed)
+		roce_completer_settle(qp);
+}
+
+bool roce_ack_input(struct roce_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
+{
+	struct roce_pkt pkt;	/* an ACK carries nothing more */
+	uint32_t messages;
+
+	pkt.bth.psn = ack->psn;
+	pkt.aeth.syndrome = ack->syndrome;
+	pkt.aeth.msn = ack->msn;
+	/* The published ACK is repeated beside a message, perhaps with new credits. */
+	if (psn_next(ack->psn) == qp->comp.una) {
+		roce_credits_update(qp, &pkt);
+		return false;
+	}
+	qp->counters.rcvd_pkts++;
+	messages = completes_messages(qp, ack);
+	if (likely(messages)) {
+		roce_credits_update(qp, &pkt);
+		complete_messages(qp, messages);
+	} else if (!roce_runs_requester(qp) || qp->wq->type != IBV_QPT_RC) {
+		qp->counters.dropped_pkts++;
+	} else {
+		roce_completer_input(qp, &pkt, roce_opcode_info(ROCE_RC_ACKNOWLEDGE), now);
+	}
+	roce_check(qp);
+	return !messages || qp->flushed;
 }

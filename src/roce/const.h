@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The specification's numbers under its names: IBTA volume 1 chapter 9 (transport), Annex A14
- * (XRC), A17 (RoCEv2), A19 (FLUSH and ATOMIC WRITE).  Nothing here has state; header lengths and
- * opcodes are in opcode.h.
+ * Constants of the specification under its names: IBTA volume 1 chapter 9 (transport), Annex A14
+ * (XRC), A17 (RoCEv2), A19 (FLUSH and ATOMIC WRITE). Header lengths and opcodes are in opcode.h.
  */
 #ifndef VRB_ROCE_CONST_H
 #define VRB_ROCE_CONST_H
@@ -12,7 +11,7 @@
 
 #include "util/time.h"
 
-/* Queue pairs and keys with a meaning of their own. */
+/* QP numbers and keys with a special meaning. */
 enum {
 	ROCE_QP0 = 0,			/* subnet management; not used on Ethernet */
 	ROCE_QP1 = 1,			/* general services (GSI): connection manager */
@@ -28,7 +27,7 @@ enum {
 
 #define ROCE_QKEY_GSI	     0x80010000u /* the Q_Key of QP1 */
 #define ROCE_QKEY_CONTROLLED                                                                       \
-	0x80000000u /* set in a work request: the QP's own Q_Key goes out instead */
+	0x80000000u /* set in a work request's Q_Key: the QP's own Q_Key is sent instead */
 
 /*
  * Two P_Keys match if their bases are equal and at least one is a full member; the invalid key 0
@@ -68,7 +67,7 @@ static inline uint8_t roce_syndrome(enum roce_aeth_class class, uint8_t value)
 	return (uint8_t)(class << 5 | (value & 0x1f));
 }
 
-/* A syndrome with the reserved top bit set is of the reserved class. */
+/* A syndrome with the reserved top bit set belongs to the reserved class. */
 static inline enum roce_aeth_class roce_syndrome_class(uint8_t syndrome)
 {
 	return syndrome & 0x80 ? ROCE_AETH_RESERVED : (enum roce_aeth_class)(syndrome >> 5);
@@ -80,7 +79,7 @@ static inline uint8_t roce_syndrome_value(uint8_t syndrome)
 }
 
 /*
- * Both 5-bit codes of the AETH stand for members of one series, which doubles every two steps:
+ * Both 5-bit codes of the AETH encode members of one series, which doubles every two steps:
  *
  *	code	0  1  2  3  4  5  6   7   8   9 ...    29     30     31     32
  *	series	0  1  2  3  4  6  8  12  16  24 ... 24576  32768  49152  65536
@@ -90,10 +89,7 @@ static inline uint32_t roce_half_steps(uint32_t code)
 	return code < 4 ? code : (2 + (code & 1)) << (code / 2 - 1);
 }
 
-/*
- * Credit count code 31: the responder does not report credits, the requester is not limited by
- * them.
- */
+/* Credit count code 31: the responder reports no credits and does not limit the requester. */
 #define ROCE_CREDITS_INVALID   31
 #define ROCE_CREDITS_UNLIMITED UINT32_MAX
 
@@ -103,7 +99,7 @@ static inline uint32_t roce_credits(uint8_t code)
 	return code >= ROCE_CREDITS_INVALID ? ROCE_CREDITS_UNLIMITED : roce_half_steps(code);
 }
 
-/* Number of receive WQEs -> the largest code that promises no more than that. */
+/* Number of receive WQEs -> the largest code that does not exceed it. */
 static inline uint8_t roce_credit_code(uint32_t credits)
 {
 	uint8_t code = 0;
@@ -130,10 +126,10 @@ static inline uint64_t roce_ack_timeout_ns(uint8_t code)
 	return code == 0 ? VRB_NEVER : 4096ull << code;
 }
 
-/* Retry counts are 3 bits; this RNR retry count means for ever. */
+/* Retry counts have 3 bits; this RNR retry count means unlimited. */
 #define ROCE_RNR_RETRY_INFINITE 7
 
-/* FETH, Annex A19: what is flushed to where, and how much of the region. */
+/* FETH, Annex A19: placement type and selectivity of a FLUSH. */
 enum roce_flush_placement {
 	ROCE_FLUSH_GLOBAL = 1 << 0,
 	ROCE_FLUSH_PERSISTENT = 1 << 1,
@@ -156,10 +152,10 @@ enum roce_ecn {
 /* Congestion notification packet, A17.9.3: BTH with BECN, then reserved zero bytes. */
 #define ROCE_CNP_RESERVED_LEN 16
 
-/* A payload of an ATOMIC WRITE is one 64-bit word. */
+/* Payload length of an ATOMIC WRITE: one 64-bit word. */
 #define ROCE_ATOMIC_LEN 8
 
-/* UD: a receive buffer begins with this much room for the network header. */
+/* UD: length of the area for the network header at the start of a receive buffer. */
 #define ROCE_GRH_LEN 40
 
 #endif

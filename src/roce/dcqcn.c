@@ -5,7 +5,7 @@
 #include "util/tuning.h"
 
 enum {
-	ONE = 1024,		/* of alpha */
+	ONE = 1024,		/* 1.0 for alpha */
 };
 
 static void measure_from(struct roce_dcqcn *r, uint64_t bytes, uint64_t now)
@@ -31,8 +31,8 @@ static uint32_t measured(struct roce_dcqcn *r, uint64_t bytes, uint64_t now)
 }
 
 /*
- * A cut that follows another may be due to the same queue: the target keeps part of the rate before
- * the first one.
+ * Several cuts may be due to the same queue, so the target keeps part of the rate before the first
+ * one.
  */
 static void cut(struct roce_dcqcn *r, uint32_t rate)
 {
@@ -78,7 +78,7 @@ static void recover_by_a_period(struct roce_dcqcn *r)
 		r->kbps = 0;
 }
 
-/* The limit ends above the largest rate, which the steps reach after some hundred periods. */
+/* The limit ends above the largest rate, which recovery reaches after some hundred periods. */
 void roce_dcqcn_recover(struct roce_dcqcn *r, uint64_t now)
 {
 	while (r->kbps && now >= r->period_end) {

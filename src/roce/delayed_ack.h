@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * When an ACK may wait, and when small requests may wait for more. Pure decisions that read no
- * clock: core/tx/tx_sched.c executes them, tests/sim/world.c simulates them.
+ * Decides when to delay an ACK and when to coalesce small requests. Pure decisions without a clock:
+ * core/tx/tx_sched.c executes them, tests/sim/world.c simulates them.
  *
- * If the program usually replies at once on the QP that received, the ACK may wait for the reply
- * and travel with it, even if no thread polls. Otherwise the ACK for a target that watches its
- * memory would leave before the target sees the data. A program that never replies has no late
- * ACKs: delaying starts only after some replies, and ends with the first ACK that waited in vain.
+ * If the program usually replies at once on the receiving QP, the ACK may wait and be sent with the
+ * reply, even if no thread polls. Otherwise, if the target watches its memory, the ACK would leave
+ * before the target sees the data. A program that never replies has no late ACKs: delaying starts
+ * only after some replies, and ends with the first ACK that was delayed without a reply.
  */
 #ifndef VRB_ROCE_DELAYED_ACK_H
 #define VRB_ROCE_DELAYED_ACK_H
@@ -20,7 +20,7 @@
 
 struct roce_delayed_ack {
 	uint64_t requested;	/* when an ACK was requested; 0: not since the last post */
-	uint8_t replies;	/* in a row and in time, TUNE_PINGPONG_REPLIES at most */
+	uint8_t replies;	/* consecutive replies in time, at most TUNE_PINGPONG_REPLIES */
 };
 
 /* A packet requests an ACK. */
@@ -46,7 +46,7 @@ static inline void roce_delayed_ack_posted(struct roce_delayed_ack *d, uint64_t 
 	d->requested = 0;
 }
 
-/* The ACK leaves alone. */
+/* The ACK is sent without a reply. */
 static inline void roce_delayed_ack_alone(struct roce_delayed_ack *d, uint64_t now)
 {
 	if (d->requested && time_since(d->requested, now) >= TUNE_PINGPONG_REPLY_TIME)
@@ -54,7 +54,8 @@ static inline void roce_delayed_ack_alone(struct roce_delayed_ack *d, uint64_t n
 }
 
 /*
- * May ACKs wait after a round of `packets`? Many are a stream, whose sender waits for the ACKs.
+ * May ACKs be delayed after a round of `packets`? Many packets are a stream, whose sender waits for
+ * the ACKs.
  */
 static inline bool roce_delayed_ack_round(uint32_t packets)
 {
@@ -62,29 +63,29 @@ static inline bool roce_delayed_ack_round(uint32_t packets)
 }
 
 /*
- * May a QP's ACK wait?  For the next poll if a poller took the packets, else for the reply.
- * urgent: the QP has more to send than an ACK.
+ * May a QP's ACK be delayed? Until the next poll if a poller received the packets, else until the
+ * reply. urgent: the QP has more to send than an ACK.
  */
 static inline bool roce_delayed_ack_may_wait(bool urgent, bool poller, bool expects_reply)
 {
 	return !urgent && (poller || expects_reply);
 }
 
-/* Have ACKs waited for enough polls to leave now? */
+/* Have ACKs been delayed for the maximum number of polls? */
 static inline bool roce_delayed_ack_polls_over(uint32_t polls)
 {
 	return polls >= TUNE_ACK_DELAY_POLLS;
 }
 
-/* How long they wait at most. */
+/* Maximum delay of an ACK. */
 static inline uint64_t roce_delayed_ack_time(bool poller)
 {
 	return poller ? TUNE_ACK_DELAY_MAX : TUNE_PINGPONG_REPLY_TIME;
 }
 
 /*
- * Are the posted requests that wait, the last of them of `len` bytes, few and small enough to wait
- * for more?
+ * Are the posted requests that wait few and small enough to wait for more? The last one has `len`
+ * bytes.
  */
 static inline bool roce_coalesces(uint32_t waiting, uint32_t in_flight, uint64_t len)
 {

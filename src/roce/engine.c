@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine's entry points: dispatch of packets by service, and the order in which packets leave.
- * No locks: the caller holds the QP's around every call.
+ * The engine's entry points: dispatch packets by service, and choose the order in which packets
+ * leave. No locks: the caller holds the QP's lock around every call.
  */
 #include <assert.h>
 #include <string.h>
 
 #include "roce/acknak.h"
 #include "roce/const.h"
+#include "roce/message.h"
 #include "roce/opcode.h"
 #include "roce/pace.h"
 #include "roce/parts.h"
@@ -48,14 +49,10 @@ static bool runs_responder(const struct roce_qp *qp)
 	}
 }
 
-static bool runs_requester(const struct roce_qp *qp)
-{
-	return qp->wq->state == IBV_QPS_RTS || qp->wq->state == IBV_QPS_SQD;
-}
 
 /* Input */
 
-/* A connected QP accepts packets of its peer only, from its primary or alternate address. */
+/* A connected QP accepts only packets of its peer, from its primary or alternate address. */
 static bool from_peer(const struct wq_qp *wq, const struct roce_pkt *pkt)
 {
 	if (wq->type == IBV_QPT_UD)
@@ -67,8 +64,8 @@ static bool from_peer(const struct wq_qp *wq, const struct roce_pkt *pkt)
 }
 
 /*
- * Only a message of one packet that brings data to a reliable responder may leave its payload
- * behind.
+ * Only a single-packet message that carries data to a reliable responder may leave its payload in
+ * the sender's memory.
  */
 static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_info *op)
 {
@@ -76,7 +73,7 @@ static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_inf
 	       (op->kind == ROCE_KIND_SEND || (op->kind == ROCE_KIND_WRITE && op->takes_recv));
 }
 
-/* Except the P_Key, which has a counter of its own. */
+/* Does not check the P_Key, which has a counter of its own. */
 static bool is_for_qp(const struct roce_qp *qp, const struct roce_pkt *pkt,
 		      const struct roce_opcode_info *op)
 {
@@ -98,28 +95,26 @@ static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
 }
 
 /*
- * A datagram's sender gets a CNP as any other (Annex A17), but not from the members of a group:
- * they would all answer at once, and slow it down to the slowest one. Only for an accepted
- * datagram: its Q_Key shows that this QP works with the sender, whose address and QP number may be
- * forged.
+ * A UD sender gets a CNP like any other (Annex A17), but not from the members of a multicast group:
+ * they would all send one, and reduce the sender to the rate of the slowest. Call only for an
+ * accepted datagram: its Q_Key shows that this QP communicates with the sender, whose address and
+ * QP number may be forged.
  */
 static void pend_cnp(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
-	struct roce_resp *resp = &qp->resp;
-
 	if (qp->wq->type == IBV_QPT_UD) {
 		if (net_is_multicast(&pkt->path.dst))
 			return;
-		resp->cnp_qpn = pkt->deth.src_qpn;
-		resp->cnp_path = (struct net_path){ .src = pkt->path.dst,
-						    .dst = pkt->path.src,
-						    .ifindex = pkt->path.ifindex,
-						    .hop_limit = CNP_HOP_LIMIT };
+		qp->ud->cnp_qpn = pkt->deth.src_qpn;
+		qp->ud->cnp_path = (struct net_path){ .src = pkt->path.dst,
+						      .dst = pkt->path.src,
+						      .ifindex = pkt->path.ifindex,
+						      .hop_limit = CNP_HOP_LIMIT };
 	}
-	resp->cnp_owed = true;
+	qp->resp.cnp_pending = true;
 }
 
-/* A requester decides how many answers to its READs come: it slows down, too. */
+/* A requester controls how many responses to its READs arrive, so it slows down, too. */
 static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 			    const struct roce_opcode_info *op, uint64_t now)
 {
@@ -127,20 +122,25 @@ static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 		return;
 	qp->counters.ecn_marked++;
 	pend_cnp(qp, pkt);
-	if (op->kind == ROCE_KIND_READ_RESPONSE)
+	if (op->kind == ROCE_KIND_READ_RESPONSE) {
 		roce_cc_notified(&qp->cc, now);
+		roce_note_window(qp);
+	}
 }
 
-/* For a connected QP only the peer's CNPs come this far; those for UD come from anywhere. */
+/* For a connected QP, only the peer's CNPs get here; those for UD may come from anywhere. */
 static void input_cnp(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 {
-	if (qp->wq->type == IBV_QPT_UD && !roce_sent_to_lately(&qp->sent_to, &pkt->path.src, now)) {
+	if (qp->wq->type == IBV_QPT_UD &&
+	    !roce_sent_to_lately(&qp->ud->sent_to, &pkt->path.src, now)) {
 		qp->counters.dropped_pkts++;
 		return;
 	}
 	qp->counters.cnp_rcvd++;
+	roce_note(qp, NOTE_CNP_HEARD, 0, 0, REASON_NONE);
 	if (roce_is_reliable(qp)) {
 		roce_cc_notified(&qp->cc, now);
+		roce_note_window(qp);
 		roce_pace_spread_answers(qp, false);
 	} else {
 		roce_pace_notified(qp, now);
@@ -162,7 +162,7 @@ static void dispatch(struct roce_qp *qp, const struct roce_pkt *pkt,
 	note_congestion(qp, pkt, op, now);
 	if (roce_is_request(op))
 		roce_responder_input(qp, pkt, op, now);
-	else if (runs_requester(qp))
+	else if (roce_runs_requester(qp))
 		roce_completer_input(qp, pkt, op, now);
 	else
 		qp->counters.dropped_pkts++;
@@ -172,32 +172,12 @@ bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	if (!acceptable(qp, pkt, roce_opcode_info(pkt->bth.opcode))) {
 		qp->counters.dropped_pkts++;
+		roce_note(qp, NOTE_DROP, pkt->bth.psn, 0, REASON_NONE);
 		return false;
 	}
 	if (unlikely(qp->wq->mig_state != IBV_MIG_MIGRATED))
 		roce_follow_migration(qp, pkt);
 	return true;
-}
-
-/*
- * Processes the ACK that came with a request as if it had come before it. False: the QP has failed
- * by it.
- */
-static bool input_piggyback_ack(struct roce_qp *qp, const struct roce_piggyback_ack *ack,
-				uint64_t now)
-{
-	struct roce_pkt pkt;	/* an ACK is no more than this */
-
-	qp->counters.rcvd_pkts++;
-	if (!runs_requester(qp) || qp->wq->type != IBV_QPT_RC) {
-		qp->counters.dropped_pkts++;
-		return true;
-	}
-	pkt.bth.psn = ack->psn;
-	pkt.aeth.syndrome = ack->syndrome;
-	pkt.aeth.msn = ack->msn;
-	roce_completer_input(qp, &pkt, roce_opcode_info(ROCE_RC_ACKNOWLEDGE), now);
-	return !qp->flushed;
 }
 
 void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
@@ -209,11 +189,14 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 	qp->counters.rcvd_bytes += pkt->payload_len;
 	if (!acceptable(qp, pkt, op)) {
 		qp->counters.dropped_pkts++;
+		roce_note(qp, NOTE_DROP, pkt->bth.psn, 0, REASON_NONE);
 		return;
 	}
 	if (unlikely(qp->wq->mig_state != IBV_MIG_MIGRATED) && roce_is_reliable(qp))
 		roce_follow_migration(qp, pkt);
-	if (!pkt->ack || input_piggyback_ack(qp, pkt->ack, now))
+	if (pkt->ack)
+		roce_ack_input(qp, pkt->ack, now);
+	if (!pkt->ack || !qp->flushed)	/* the ACK may have failed the QP */
 		dispatch(qp, pkt, op, now);
 	else
 		qp->counters.dropped_pkts++;
@@ -243,7 +226,7 @@ void roce_nak_again(struct roce_qp *qp)
 
 static bool cnp_due(const struct roce_qp *qp, uint64_t now)
 {
-	return qp->resp.cnp_owed &&
+	return qp->resp.cnp_pending &&
 	       (!qp->resp.cnp_sent ||
 		time_since(qp->resp.cnp_time, now) >= TUNE_CNP_SEND_US * VRB_USEC);
 }
@@ -253,22 +236,23 @@ static size_t build_cnp(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	struct roce_pkt pkt;
 	size_t hdr;
 
-	qp->resp.cnp_owed = false;
+	qp->resp.cnp_pending = false;
 	qp->resp.cnp_sent = true;
 	qp->resp.cnp_time = now;
 	qp->counters.cnp_sent++;
+	roce_note(qp, NOTE_CNP_SENT, 0, 0, REASON_NONE);
 	roce_prepare(qp, &pkt, ROCE_CNP_NOTIFICATION, 0);
 	pkt.bth.becn = true;
 	if (qp->wq->type == IBV_QPT_UD) {
-		pkt.bth.dest_qpn = qp->resp.cnp_qpn;
-		qp->out_path = qp->resp.cnp_path;
+		pkt.bth.dest_qpn = qp->ud->cnp_qpn;
+		qp->ud->out_path = qp->ud->cnp_path;
 	}
 	hdr = roce_put_headers(&pkt, buf, ROCE_CNP_RESERVED_LEN);
 	memset(buf + hdr, 0, ROCE_CNP_RESERVED_LEN);
 	return roce_put_pad(qp, buf, hdr, ROCE_CNP_RESERVED_LEN);
 }
 
-/* The last packets of a failed QP, and requests posted to it. */
+/* Sends the last packets of a failed QP and flushes requests posted to it. */
 static size_t output_dead(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	size_t len = qp->dying ? roce_response_output(qp, buf, now) : 0;
@@ -286,7 +270,7 @@ static size_t output_datagram(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	size_t len = roce_ud_output(qp, buf);
 
 	if (len)
-		roce_sent_to_note(&qp->sent_to, &qp->out_path.dst, now);
+		roce_sent_to_note(&qp->ud->sent_to, &qp->ud->out_path.dst, now);
 	return len;
 }
 
@@ -299,7 +283,7 @@ static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 		qp->req.index = qp->wq->sq.next;
 		return 0;
 	}
-	if (!runs_requester(qp) || qp->wq->type == IBV_QPT_XRC_RECV)
+	if (!roce_runs_requester(qp) || qp->wq->type == IBV_QPT_XRC_RECV)
 		return 0;
 	if (qp->wq->type == IBV_QPT_RAW_PACKET) {
 		roce_raw_output(qp, now);
@@ -314,8 +298,9 @@ static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 }
 
 /*
- * A request that carries the pending ACK.  0: no request leaves, and the ACK stays pending, even if
- * the QP has just died: what it acknowledges was executed before.
+ * Sends a request that carries the pending ACK. Returns 0 if no request leaves: the ACK then stays
+ * pending, even if the QP has just failed, because the requests it acknowledges were executed
+ * before.
  */
 static size_t output_with_ack(struct roce_qp *qp, uint8_t *buf,
 			      struct roce_piggyback_ack *piggyback, uint64_t now)
@@ -342,14 +327,14 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_piggyback_ack
 		return 0;
 	if (cnp_due(qp, now))
 		return build_cnp(qp, buf, now);
-	/* Direct access to the peer's memory overtakes all packets: the ACK goes first. */
-	if (ack->allowed && roce_ack_may_piggyback(qp) && !roce_requester_runs_direct(qp))
+	/* Direct access to the peer's memory overtakes all packets, so send the ACK first. */
+	if (ack->allowed && roce_ack_may_piggyback(qp) && !roce_runs_direct(qp))
 		len = output_with_ack(qp, buf, ack, now);
-	if (!len && (qp->resp.rd_owed || roce_ack_due(qp)))
+	if (!len && (qp->resp.rd_pending || roce_ack_due(qp)))
 		len = roce_response_output(qp, buf, now);
 	if (!len)
 		len = output_sends(qp, buf, now);
-	/* A fault while building leaves a NAK to be sent. */
+	/* An error while building a packet leaves a NAK to send. */
 	if (!len && qp->wq->state == IBV_QPS_ERR)
 		len = output_dead(qp, buf, now);
 	return len;
@@ -364,7 +349,7 @@ size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const stru
 	qp->out_pull = NULL;
 	ack->any = false;
 	len = output(qp, buf, ack, now);
-	*path = qp->wq->type == IBV_QPT_UD ? &qp->out_path : &qp->wq->path;
+	*path = qp->wq->type == IBV_QPT_UD ? &qp->ud->out_path : &qp->wq->path;
 	roce_check(qp);
 	return len;
 }
@@ -392,7 +377,7 @@ void roce_timeout(struct roce_qp *qp, uint64_t now)
 	roce_check(qp);
 }
 
-/* A peer that waits after an RNR NAK retries by itself; only a failed QP has work to do. */
+/* A peer that received an RNR NAK retries by itself; only a failed QP has work to do. */
 void roce_recv_posted(struct roce_qp *qp)
 {
 	if (qp->wq->state == IBV_QPS_ERR)

@@ -5,37 +5,37 @@
  * It is pure: it never sleeps, allocates, locks, or reads a clock.  The caller owns time, memory
  * and the wire, and holds the QP's lock around every call:
  *
- *	1. roce_input()        gives it one decoded packet that was addressed to this QP;
- *	2. roce_output()       asks it for one packet, until it returns 0;
- *	3. roce_timeout()      is called when roce_next_timeout() has passed;
- *	   after 1 and 3, and after posting sends or moving the QP's state, drain it with 2.
+ *	1. roce_input()        passes it one decoded packet addressed to this QP;
+ *	2. roce_output()       returns the next packet to send; call it until it returns 0;
+ *	3. roce_timeout()      must be called once roce_next_timeout() has passed;
+ *	   after 1 and 3, and after posting sends or changing the QP's state, drain it with 2.
  *
  * It reaches memory, receive buffers, completions and events through wq->ops, and reads its
  * configuration from *wq.
  *
- * One struct serves RC, UC, UD, XRC and raw packet QPs; which parts are in use follows from
- * wq->type.  Parts and their files:
+ * One struct serves RC, UC, UD, XRC and raw packet QPs; wq->type determines which parts are in use.
+ * Parts and their files:
  *
- *	requester.c   send queue -> requests (RC, XRC, UC): which is next, and may it leave?
+ *	requester.c   send queue -> requests (RC, XRC, UC): the next one, if it may leave
  *	request.c     a request -> its packets
- *	message.c     a request -> a message within the host, and that -> its packet
+ *	message.c     a request -> a message within the host -> its packet
  *	completer.c   ACK, NAK and responses -> completions
  *	responder.c   request packets: in order, valid, answerable?
  *	execute.c     their effect: memory, receives
  *	response.c    answers and acknowledgements -> packets
  *	acknak.c      pending acknowledgements, credits
  *	retry.c       timeouts, go-back-N, RNR, limits, window
- *	cc.c          the window that follows the path
+ *	cc.c          congestion window
  *	pace.c        rate limits
- *	dcqcn.c       the rate of UC and UD that follows the path
- *	sentto.h      whose notifications a UD QP accepts
+ *	dcqcn.c       congestion control of UC and UD, by rate
+ *	sentto.h      recent destinations of a UD QP, which may send it CNPs
  *	ipoib.c       segmentation and checksums of IP packets in datagrams
  *	rd_atomic.c   replay of READs and atomics
  *	faults.c      reason -> NAK, status, event, QP action
  *	uc.c ud.c     the unacknowledged services
- *	raw.c         raw packet QPs: their queue; the frames are core's
+ *	raw.c         raw packet QPs: their queue; core handles the frames
  *	sge.c         payload between packets and scatter/gather lists
- *	snapshot.c    the responder's state, for another process to continue with (XRC)
+ *	snapshot.c    the responder's state, for another process to continue (XRC)
  *	qp_lifecycle.c  states, draining, the error state
  *	migrate.c     the alternate path
  *	engine.c      the entry points below and dispatch by QP type
@@ -56,21 +56,22 @@
 #include "wq/qp.h"
 
 /*
- * One resource for an incoming READ or atomic: what must be kept to answer a duplicate. Members in
- * rd_atomic.h's terms.
+ * One resource for an incoming READ or atomic: all that is needed to answer a duplicate.
+ * rd_atomic.h explains the terms.
  */
 struct roce_rd_atomic {
 	uint8_t kind;		/* enum roce_rd_kind; 0 = free */
-	bool owed;		/* answers are still to be sent, next_psn .. answer_last */
+	bool pending;		/* answers next_psn .. answer_last are to be sent */
 	bool fresh;		/* the first answer is not complete yet */
-	bool held;		/* it waits for roce_flushed() */
-	uint16_t why;		/* enum reason: a NAK is sent instead */
+	bool held;		/* waits for roce_flushed() */
+	uint16_t why;		/* enum reason: send a NAK instead */
 	uint32_t first_psn;
 	uint32_t last_psn;
-	uint64_t end;		/* the responder's psns after it */
-	uint32_t answer_first;	/* of the answer in progress; a duplicate may begin later */
+	uint64_t end;		/* resp.psns after this request */
+	/* first PSN of the answer in progress; a duplicate may begin later */
+	uint32_t answer_first;
 	uint32_t answer_last;
-	uint32_t answer_end;	/* READ: byte of the message where it ends */
+	uint32_t answer_end;	/* READ: end of the answer, in bytes of the message */
 	uint32_t next_psn;	/* next response packet to build */
 	uint32_t msn;
 	uint32_t rkey;
@@ -79,7 +80,9 @@ struct roce_rd_atomic {
 	uint64_t original;	/* atomic: value to return */
 };
 
-/* Counters of one QP; the caller adds them up per port under soft RoCE's names. Only grow. */
+/*
+ * Counters of one QP; the caller adds them up per port under soft RoCE's names. They only increase.
+ */
 struct roce_counters {
 	uint64_t sent_pkts, rcvd_pkts;
 	uint64_t sent_bytes, rcvd_bytes;	/* payload */
@@ -87,59 +90,70 @@ struct roce_counters {
 	uint64_t send_rnr_err, send_err, ack_deferred;
 	uint64_t retry_exceeded_err, retry_rnr_exceeded_err, completer_retry_err;
 	uint64_t retransmitted_pkts, dropped_pkts;
-	/* packets that found no receive posted, with whatever result */
+	/* packets that found no receive posted, whatever the result */
 	uint64_t out_of_buffer;
-	uint64_t bad_pkey, bad_qkey;		/* of the dropped ones */
-	/* Unreliable: messages without a receive, with packets missing, and refused; packets that
-	 * never came. */
+	uint64_t bad_pkey, bad_qkey;		/* part of the dropped packets */
+	/*
+	 * Unreliable services: messages without a receive, with packets missing, and refused;
+	 * packets that never arrived.
+	 */
 	uint64_t unreceived_msgs, broken_msgs, refused_msgs, lost_pkts;
 	uint64_t rdma_sends, rdma_recvs;	/* SENDs and receives that succeeded */
-	uint64_t ecn_marked, cnp_sent, cnp_rcvd;	/* Annex A17 congestion notification */
+	uint64_t ecn_marked, cnp_sent, cnp_rcvd;	/* congestion notification, Annex A17 */
 };
 
-/* struct roce_qp; only the engine looks inside. */
+/* struct roce_qp; private to the engine. */
 #include "roce/state.h"
 
-/* The most READ/atomic resources a QP can have, and so the largest max_dest_rd_atomic. */
+/* The most READ/atomic resources of a QP: the largest max_dest_rd_atomic. */
 #define ROCE_MAX_RD_ATOMIC 128
 
 /*
- * Binds an engine to a QP in RESET.  rd_atomic is an array of `slots` entries owned by the caller,
- * at least max_dest_rd_atomic long whenever the QP is in RTR or beyond (it may be replaced in
- * RESET/INIT by calling this again).  Counters stay: the caller zeroes those of a new engine.
+ * Binds an engine to a QP in RESET. rd_atomic is an array of `slots` entries owned by the caller,
+ * with at least max_dest_rd_atomic entries whenever the QP is in RTR or beyond (to replace it in
+ * RESET/INIT, call this again); NULL: wq->ops->rd_make() will return it when it is needed. Keeps
+ * the counters: the caller zeroes those of a new engine. Keeps what roce_set_ud() set.
  */
 void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *rd_atomic,
 		  uint32_t slots);
 
+/* Gives a UD QP what it needs beyond other types: zeroed memory of the caller. */
+static inline void roce_set_ud(struct roce_qp *qp, struct roce_ud *ud)
+{
+	qp->ud = ud;
+}
+
 /*
- * Tells the engine that wq->state was moved by ibv_modify_qp, after the configuration of the new
- * state was stored: RESET forgets everything (queue indices too), RTR starts the responder, RTS the
- * requester (first time) or resumes it (from SQD or SQE), SQD begins a drain, ERR flushes both
- * queues.
+ * Tells the engine that ibv_modify_qp has changed wq->state; call it after storing the
+ * configuration of the new state. RESET clears everything (queue indices too), RTR starts the
+ * responder, RTS starts the requester (first time) or resumes it (from SQD or SQE), SQD begins a
+ * drain, ERR flushes both queues.
  */
 void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from, uint64_t now);
 
-/* Attributes were changed without leaving the state (path, timers, access flags ...). */
+/* Attributes have changed without a state transition (path, timers, access flags, ...). */
 void roce_qp_changed(struct roce_qp *qp, uint64_t now);
 
-/* The program migrates an armed QP (IBTA vol 1, 17.2.8): the alternate path becomes the primary. */
+/*
+ * The program migrates an armed QP (IBTA vol 1, 17.2.8): makes the alternate path the primary one.
+ */
 void roce_qp_migrate(struct roce_qp *qp);
 
 /* Processes one packet. pkt->payload needs to stay valid only during the call. */
 void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
 
 /*
- * Builds the next packet into buf (cap >= ROCE_MAX_PACKET): headers, payload and pad, without ICRC;
- * *path says where it goes (valid until the next call).  Returns its length, 0 when there is
- * nothing to send now.  roce_output_pull() then names the request whose payload is left to be
- * pulled, NULL for a packet that is whole; only if wq->pull_min is set.
+ * Builds the next packet into buf (cap >= ROCE_MAX_PACKET): headers, payload and pad, without ICRC.
+ * *path receives its route (valid until the next call). Returns its length, or 0 if there is
+ * nothing to send now. If wq->pull_min is set, roce_output_pull() then returns the request whose
+ * payload stays in this process's memory for the receiver to pull, or NULL for a complete packet.
  */
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now);
 
 /*
- * The same; an ACK may leave beside a request, in *ack, if ack->allowed.  ack->any says whether it
- * did.
+ * As roce_output(), but if ack->allowed, an ACK may accompany a request, in *ack. ack->any tells
+ * whether it does.
  */
 size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 			struct roce_piggyback_ack *ack, uint64_t now);
@@ -148,9 +162,9 @@ size_t roce_output_with(struct roce_qp *qp, uint8_t *buf, size_t cap, const stru
 bool roce_fills_gap_later(const struct roce_qp *qp, const struct roce_pkt *pkt);
 
 /*
- * Would the QP accept this request if no earlier one were missing? The peer must send it again,
- * unless the caller keeps it and passes it in when roce_expected_psn() has reached it.  Nothing
- * proves that the peer has sent it (core/rx/reorder.h).
+ * Would the QP accept this request if no earlier one were missing? The peer must resend it unless
+ * the caller keeps it and passes it in once roce_expected_psn() has reached it. Nothing proves that
+ * the peer has sent it (core/rx/reorder.h).
  */
 static inline bool roce_out_of_order(const struct roce_qp *qp, const struct roce_pkt *pkt)
 {
@@ -166,19 +180,19 @@ static inline uint32_t roce_expected_psn(const struct roce_qp *qp)
 	return qp->resp.epsn;
 }
 
-/* Packets sent and not acknowledged. */
+/* Packets sent but not acknowledged. */
 static inline uint32_t roce_in_flight(const struct roce_qp *qp)
 {
 	return psn_add(qp->req.psn, 0 - qp->comp.una);
 }
 
-/* The oldest of them; of a READ, its next response. It advances with each answer. */
+/* The oldest PSN in flight; for a READ, its next response. It advances with each answer. */
 static inline uint32_t roce_oldest_unacked(const struct roce_qp *qp)
 {
 	return qp->comp.una;
 }
 
-/* Does it have, or would it have, more than one packet at a time on its path? */
+/* Does the QP have, or would it have, more than one packet at a time on its path? */
 static inline bool roce_takes_room(const struct roce_qp *qp)
 {
 	uint32_t n = roce_in_flight(qp);
@@ -186,16 +200,16 @@ static inline bool roce_takes_room(const struct roce_qp *qp)
 	return n > 1 || (n && qp->req.index != qp->wq->sq.head);
 }
 
-/* Measured recently; 0: not known. */
+/* The recently measured round trip in ns; 0: unknown. */
 static inline uint64_t roce_round_trip(const struct roce_qp *qp)
 {
 	return qp->cc.rtt;
 }
 
-/* The FLUSH with this PSN has ended; ignored if the QP no longer waits for it. */
+/* The FLUSH with this PSN has ended. Ignored if the QP no longer waits for it. */
 void roce_flushed(struct roce_qp *qp, uint32_t psn, enum reason why);
 
-/* Has COMM_EST been raised, by this engine or by another one for it? */
+/* Has COMM_EST been raised, by this engine or by another one on its behalf? */
 static inline bool roce_is_established(const struct roce_qp *qp)
 {
 	return qp->resp.established;
@@ -206,41 +220,49 @@ static inline void roce_set_established(struct roce_qp *qp)
 	qp->resp.established = true;
 }
 
-/* Is a message in progress: its first packet has come, its last has not? */
+/* Is a message in progress: has its first packet arrived, but not its last? */
 static inline bool roce_in_message(const struct roce_qp *qp)
 {
 	return qp->resp.msg != ROCE_MSG_NONE;
 }
 
-/* Are responses to READs or atomics still to be sent? */
-static inline bool roce_owes_responses(const struct roce_qp *qp)
+/* Are responses to READs or atomics pending? */
+static inline bool roce_responses_pending(const struct roce_qp *qp)
 {
-	return qp->resp.rd_owed != 0;
+	return qp->resp.rd_pending != 0;
 }
 
-/* True if roce_output() would send nothing, or only a positive ACK, which may be delayed. */
-static inline bool roce_owes_ack_only(const struct roce_qp *qp)
+/*
+ * For use while responses are pending. True: call roce_output() until it returns 0, before
+ * roce_input() gets this packet.
+ */
+bool roce_must_respond_first(struct roce_qp *qp, const struct roce_pkt *pkt);
+
+/*
+ * Returns true if roce_output() would send nothing, or only a positive ACK, which may be delayed.
+ */
+static inline bool roce_has_ack_only(const struct roce_qp *qp)
 {
 	const struct roce_ack *ack = &qp->resp.ack;
 
 	if (qp->wq->state != IBV_QPS_RTR && qp->wq->state != IBV_QPS_RTS)
 		return false;
-	if (qp->resp.cnp_owed || qp->resp.rd_owed || qp->resp.gap_owed || qp->req.halted ||
-	    qp->req.retx.next != qp->req.retx.end ||
+	if (qp->resp.cnp_pending || qp->resp.rd_pending || qp->resp.gap_nak_pending ||
+	    qp->req.halted || qp->req.retx.next != qp->req.retx.end ||
 	    qp->req.index != qp->wq->sq.head)
 		return false;
 	return !ack->pending || roce_syndrome_class(ack->syndrome) == ROCE_AETH_ACK;
 }
 
-static inline bool roce_owes_ack(const struct roce_qp *qp)
+static inline bool roce_has_ack(const struct roce_qp *qp)
 {
 	return qp->resp.ack.pending;
 }
 
-/* False: roce_output() has nothing to send, and need not be called. */
+/* Returns false if roce_output() has nothing to send and need not be called. */
 static inline bool roce_has_output(const struct roce_qp *qp)
 {
-	return roce_owes_ack(qp) || !roce_owes_ack_only(qp);
+	return roce_has_ack(qp) || !roce_has_ack_only(qp);
 }
 
 static inline const struct send_wqe *roce_output_pull(const struct roce_qp *qp)
@@ -248,44 +270,43 @@ static inline const struct send_wqe *roce_output_pull(const struct roce_qp *qp)
 	return qp->out_pull;
 }
 
-/* When to call roce_timeout(); VRB_NEVER: not needed. */
+/* Returns when to call roce_timeout(); VRB_NEVER: no timeout is set. */
 uint64_t roce_next_timeout(const struct roce_qp *qp);
 void roce_timeout(struct roce_qp *qp, uint64_t now);
 
 /*
- * roce_ack_overdue(): has an ack timeout passed?  roce_reply_due(): the time of the ack timeout, or
- * the earlier one of the next probe, which sends the oldest packet once more to see whether it has
- * arrived; VRB_NEVER if nothing is unanswered.  roce_defer_timeout() restarts both timers without a
- * packet and without counting a retry; a caller that knows that the peer had no chance to answer
- * calls it before roce_timeout().
+ * roce_ack_overdue(): has an ack timeout passed? roce_reply_due(): the time of the ack timeout, or
+ * of an earlier probe, which resends the oldest packet to see whether it has arrived; VRB_NEVER if
+ * nothing is unanswered. roce_defer_timeout() restarts both timers without sending a packet or
+ * counting a retry; call it before roce_timeout() if the peer had no chance to answer.
  */
 bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now);
 uint64_t roce_reply_due(const struct roce_qp *qp);
 void roce_defer_timeout(struct roce_qp *qp, uint64_t now);
 
 /*
- * An outside event lets the QP continue (a receive was posted while an RNR was pending, a credit
- * appeared): checks again.
+ * An event outside the engine lets the QP continue (a receive was posted while an RNR was pending,
+ * a credit became available): checks again.
  */
 void roce_recv_posted(struct roce_qp *qp);
 
 /*
- * Moves the QP to ERR for a cause found outside the engine (CQ overrun, path lost): the oldest send
- * request fails with `status`/`why` if status is not IBV_WC_WR_FLUSH_ERR, everything else is
+ * Moves the QP to ERR for a cause outside the engine (CQ overrun, path lost). The oldest send
+ * request fails with `status`/`why` if status is not IBV_WC_WR_FLUSH_ERR; everything else is
  * flushed.
  */
 void roce_qp_fail(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
 
 /*
- * A raw packet QP's frame does not fit the receive that core holds for it: `cqe` of it is completed
- * in error, and the QP goes to ERR.
+ * A frame of a raw packet QP does not fit the receive that core holds for it: completes `cqe` of
+ * that receive in error and moves the QP to ERR.
  */
 void roce_raw_failed(struct roce_qp *qp, struct wq_cqe *cqe, enum reason why);
 
 /*
- * Counts payload and frames that core moves by itself: bytes of one-sided requests in the peer's
- * memory, a raw packet QP's received frames, and those dropped; no_recv: because no receive was
- * posted.
+ * Count payload and frames that core moves by itself: bytes of one-sided requests in the peer's
+ * memory, a raw packet QP's received frames, and its dropped frames; no_recv: because no receive
+ * was posted.
  */
 static inline void roce_count_onesided(struct roce_qp *qp, uint64_t sent, uint64_t rcvd)
 {

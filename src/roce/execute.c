@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The effect of a request packet that the responder has accepted: the payload goes into its receive
- * or into memory, an atomic is executed, a READ takes a resource from which it is answered.
+ * Executes a request packet that the responder has accepted: copies the payload into its receive or
+ * into memory, executes an atomic, or takes a resource from which a READ is answered.
  */
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fault tables.  Classes as IBTA vol 1, 9.9.3 names them: A and C end the connection with a
- * NAK, B (sequence and RNR) is retried and has no row here, D and E drop a message of an
- * unacknowledged service, J is a failed invalidation.
+ * The fault tables. Classes as in IBTA vol 1, 9.9.3: A and C end the connection with a NAK, B
+ * (sequence and RNR) is retried and has no row here, D and E drop a message of an unacknowledged
+ * service, J is a failed invalidation.
  */
 #include "roce/faults.h"
 
@@ -11,18 +11,21 @@
 
 enum fault_class {
 	CLASS_LOCAL,      /* A: the responder cannot execute the request */
-	CLASS_RECV_LOCAL, /* A: the receive's own memory failed its check */
-	/* C: message longer than the receive; D for UD, or any sender could stop the QP */
+	CLASS_RECV_LOCAL, /* A: the receive's own memory fails its check */
+	/*
+	 * C: message longer than the receive; D for UD, where any sender could otherwise stop the
+	 * QP
+	 */
 	CLASS_RECV_SMALL,
 	CLASS_REQUEST,    /* C: invalid request */
-	/* C: remote access violation; a receive held is a WRITE's with immediate data */
+	/* C: remote access violation; a held receive belongs to a WRITE with immediate */
 	CLASS_ACCESS,
-	CLASS_INVALIDATE, /* J: the message has arrived, its invalidation failed */
+	CLASS_INVALIDATE, /* J: the message has arrived, but its invalidation failed */
 };
 
 /*
- * One row per class: NAK code, receive status, event, and the action for RC, UC and UD.
- * The event replaces a completion: it is raised if no receive was held.
+ * One row per class: NAK code, receive status, event, and the action for RC, UC and UD. The event
+ * replaces a completion: it is raised if no receive was held.
  */
 static const struct roce_fault classes[] = {
 	[CLASS_LOCAL] = { ROCE_NAK_REMOTE_OPERATIONAL_ERROR,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The invariant CRC.  A pseudo header stands in for the layers below, so that the fields a router
- * may change count as ones:
+ * The invariant CRC. A pseudo header replaces the lower layers, so that the fields a router may
+ * change count as ones:
  *
  *	8 bytes of ones		in place of the local route header
  *	IPv4 (20) | IPv6 (40)	ones: ToS, TTL, header checksum | traffic class, flow label, hop
@@ -10,9 +10,9 @@
  *	BTH (12)		ones: the byte of FECN, BECN and reserved bits
  *	extended headers, payload, pad as they are
  *
- * ISA-L's crc32_gzip_refl() inverts its seed on entry and its result on return, as zlib does: a
- * first call takes 0, and the result of one call is the seed of the next.  The register is the
- * reflected one: bit 31 is the coefficient of x^0.
+ * ISA-L's crc32_gzip_refl() inverts its seed on entry and its result on return, as zlib does: the
+ * first call takes 0, and the result of each call is the seed of the next. The register is
+ * reflected: bit 31 is the coefficient of x^0.
  */
 #include "roce/icrc.h"
 
@@ -82,9 +82,8 @@ static uint8_t *put_udp(uint8_t *p, const struct net_path *path, uint16_t udp_le
 }
 
 /*
- * ISA-L may leave values in the upper halves of the vector registers; then every switch to code
- * that was compiled for SSE only, as ours is, costs more than the CRC of 4 KiB
- * (docs/PERFORMANCE.md).
+ * ISA-L may leave values in the upper halves of the vector registers. Every switch to code compiled
+ * for SSE only, such as ours, then costs more than the CRC of 4 KiB (docs/PERFORMANCE.md).
  */
 #ifdef __x86_64__
 static __attribute__((target("avx"))) void clear_upper_halves(void)
@@ -131,9 +130,9 @@ typedef uint32_t lanes __attribute__((vector_size(16)));
 typedef int32_t signed_lanes __attribute__((vector_size(16)));
 
 /*
- * a * c modulo the CRC's polynomial, where c is given as c, c * x^8, c * x^16, c * x^24: a byte of
- * `a` belongs to each, so that four chains of eight dependent steps run side by side instead of one
- * of 32.
+ * Computes a * c modulo the CRC's polynomial, where c is given as c, c * x^8, c * x^16, c * x^24:
+ * one for each byte of `a`, so that four chains of eight dependent steps run in parallel instead of
+ * one of 32.
  */
 static uint32_t gf_mul(uint32_t a, lanes c)
 {
@@ -148,10 +147,13 @@ static uint32_t gf_mul(uint32_t a, lanes c)
 	return product[0] ^ product[1] ^ product[2] ^ product[3];
 }
 
-/* crc * x^(-8 * bytes): takes back what `bytes` zero bytes did to a CRC register.  bytes < 2^16. */
+/*
+ * Computes crc * x^(-8 * bytes): undoes the effect of `bytes` zero bytes on a CRC register. bytes <
+ * 2^16.
+ */
 static uint32_t gf_unshift(uint32_t crc, uint32_t bytes)
 {
-	/* Row k: x^(-8 * 2^k), the square of the one before, in lanes. */
+	/* Row k: x^(-8 * 2^k), the square of the previous row, in lanes. */
 	static const lanes inverse[] = {
 		{ 0x6567cb95, 0x80000000, 0x00800000, 0x00008000 },
 		{ 0xd7125358, 0x6567cb95, 0x80000000, 0x00800000 },
@@ -178,10 +180,10 @@ static uint32_t gf_unshift(uint32_t crc, uint32_t bytes)
 }
 
 /*
- * Whether the CRC received differs from the CRC with identification 0 by what some identification
- * would have added. The CRC is linear: the difference is identification * x^(8 * (bytes behind it +
- * 4)), and unshifted it must be a polynomial that fits into the identification's 16 bits, in this
- * register the upper half.
+ * Does the received CRC differ from the CRC with identification 0 by what some identification would
+ * have added? The CRC is linear: the difference is identification * x^(8 * (bytes after it + 4)).
+ * Unshifted it must be a polynomial that fits into the identification's 16 bits, which are the
+ * upper half of this register.
  */
 static bool fits_some_id(uint32_t difference, size_t len)
 {

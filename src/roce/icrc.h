@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The invariant CRC of RoCEv2 (IBTA Annex A17): CRC-32 over IP, UDP and transport headers and
- * payload, with every field that a router may change counted as ones.  Stored little endian behind
+ * payload, with every field that a router may change counted as ones. Stored in little endian after
  * the (padded) payload.
  */
 #ifndef VRB_ROCE_ICRC_H
@@ -14,23 +14,25 @@
 #include "util/net.h"
 
 /*
- * ICRC of the packet `data` of `len` bytes (BTH up to and including the pad, without the ICRC
- * itself) as it travels along path. ip_id is the IPv4 identification it carries (DF set); ignored
- * for IPv6.
+ * Returns the ICRC of a packet that travels along path: `len` bytes at `data`, from BTH to pad,
+ * without the ICRC itself. ip_id is its IPv4 identification (DF set), ignored for IPv6.
  */
 uint32_t roce_icrc(const struct net_path *path, uint16_t ip_id, const uint8_t *data, size_t len);
 
 enum roce_icrc_verdict {
 	ROCE_ICRC_GOOD,
 	ROCE_ICRC_BAD,
-	/* IPv4 with unknown identification: the CRC matches one of 65,536; proves 16 of 32 bits */
+	/*
+	 * IPv4 with unknown identification: the CRC matches one of 65,536 values, so it proves 16
+	 * of 32 bits
+	 */
 	ROCE_ICRC_GOOD_FOR_SOME_ID,
 };
 
 /*
- * Checks a received packet: data/len include the trailing ICRC; len >= 16.  With id_known the
- * identification ip_id is used; without it ip_id is a guess, and if that is wrong the
- * identification is computed from the CRC.
+ * Checks a received packet: data/len include the trailing ICRC; len >= 16. With id_known, ip_id is
+ * the identification; otherwise ip_id is a guess, and if it is wrong, the identification is
+ * computed from the CRC.
  */
 enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_known, uint16_t ip_id,
 				       const uint8_t *data, size_t len);

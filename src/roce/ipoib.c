@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* IPoIB packets inside UD datagrams; ipoib.h has the contract. */
+/* IPoIB packets inside UD datagrams; ipoib.h documents the interface. */
 #include "roce/ipoib.h"
 
 #include "util/be.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * IP packets as IPoIB carries them in UD datagrams (RFC 4391): four bytes of encapsulation header,
- * then IPv4 or IPv6, then TCP or UDP.  What a device does with them on a program's behalf:
- * segmentation of TCP and checksums.  Whatever is not such a packet is left alone.
+ * then IPv4 or IPv6, then TCP or UDP. Implements a device's offloads for them: TCP segmentation and
+ * checksums. Leaves any other packet unchanged.
  */
 #ifndef VRB_ROCE_IPOIB_H
 #define VRB_ROCE_IPOIB_H
@@ -18,10 +18,10 @@
  */
 void ipoib_make_segment(uint8_t *datagram, uint32_t len, const struct inet_segment *s);
 
-/* The header checksum of IPv4 and the checksum of TCP or UDP. */
+/* Fills in the header checksum of IPv4 and the checksum of TCP or UDP. */
 void ipoib_fill_checksums(uint8_t *datagram, uint32_t len);
 
-/* Is it such a packet, and are both checksums there and right? */
+/* Is this such a packet, with both checksums present and correct? */
 bool ipoib_checksums_ok(const uint8_t *datagram, uint32_t len);
 
 #endif

@@ -9,16 +9,17 @@
 #include "roce/const.h"
 #include "roce/pace.h"
 #include "roce/parts.h"
-#include "roce/retry.h"
+#include "roce/psn.h"
 #include "util/compiler.h"
 
 static const uint8_t opcodes[MESSAGE_OPS] = {
 	[MESSAGE_SEND] = ROCE_RC_SEND_ONLY,
 	[MESSAGE_SEND_IMM] = ROCE_RC_SEND_ONLY_WITH_IMMEDIATE,
 	[MESSAGE_SEND_INV] = ROCE_RC_SEND_ONLY_WITH_INVALIDATE,
+	[MESSAGE_WRITE_IMM] = ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE,
 };
 
-/* Of a SEND. */
+/* The operation of a request that roce_requester_plain() returns. */
 static enum message_op op_of(const struct send_wqe *w)
 {
 	switch (w->opcode) {
@@ -26,26 +27,30 @@ static enum message_op op_of(const struct send_wqe *w)
 		return MESSAGE_SEND;
 	case IBV_WR_SEND_WITH_IMM:
 		return MESSAGE_SEND_IMM;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return MESSAGE_WRITE_IMM;
 	default:
 		return MESSAGE_SEND_INV;
 	}
 }
 
-/*
- * Could the QP send any request as a message now? A message carries no P_Key and no MigReq. Pending
- * answers leave first, as packets.
- */
-static bool sends_messages(const struct roce_qp *qp)
+bool roce_sends_messages(const struct roce_qp *qp)
 {
 	const struct wq_qp *wq = qp->wq;
 
 	return wq->type == IBV_QPT_RC && wq->state == IBV_QPS_RTS &&
 	       wq->pkey == ROCE_PKEY_DEFAULT && wq->mig_state == IBV_MIG_MIGRATED &&
-	       !roce_is_paced(qp) && !qp->resp.rd_owed && !qp->resp.gap_owed &&
-	       !qp->resp.cnp_owed && (!qp->resp.ack.pending || roce_ack_may_piggyback(qp));
+	       !roce_is_paced(qp);
 }
 
-/* A key that fails is found again by the packet, which says so. */
+/* Pending answers leave first, as packets. */
+static bool must_answer_first(const struct roce_qp *qp)
+{
+	return qp->resp.rd_pending || qp->resp.gap_nak_pending || qp->resp.cnp_pending ||
+	       (qp->resp.ack.pending && !roce_ack_may_piggyback(qp));
+}
+
+/* Declines a key that fails: the packet then fails in the same way, and reports it. */
 static bool find_payload(struct roce_qp *qp, struct send_wqe *w, uint8_t *buf, struct message *m)
 {
 	m->len = w->length;
@@ -58,23 +63,123 @@ static bool find_payload(struct roce_qp *qp, struct send_wqe *w, uint8_t *buf, s
 }
 
 bool roce_message_output(struct roce_qp *qp, struct message *m, uint8_t *buf,
-			 struct roce_piggyback_ack *ack, uint64_t now)
+			 struct roce_piggyback_ack *ack)
 {
-	struct send_wqe *w = sends_messages(qp) ? roce_requester_plain(qp, now) : NULL;
+	struct send_wqe *w = must_answer_first(qp) ? NULL : roce_requester_plain(qp);
 
 	ack->any = false;
-	if (!w || !find_payload(qp, w, buf, m) || !roce_burst_allows(qp, now))
+	if (!w || !find_payload(qp, w, buf, m))
 		return false;
 	m->op = op_of(w);
 	m->qpn = qp->wq->dest_qpn;
 	m->psn = w->first_psn;
 	m->imm = w->imm;
+	m->va = w->remote_addr;
+	m->rkey = w->rkey;
 	m->solicited = w->flags & IBV_SEND_SOLICITED;
-	roce_requester_sent_plain(qp, w, now);
+	roce_requester_sent_plain(qp, w);
 	qp->counters.sent_pkts++;
 	qp->counters.sent_bytes += w->length;
-	if (qp->resp.ack.pending)
-		roce_ack_piggyback(qp, ack);
+	roce_ack_beside_message(qp, ack);
+	roce_check(qp);
+	return true;
+}
+
+/*
+ * Is this the request that the responder expects, and can it be executed at once? Requests before
+ * COMM_EST, errors and path changes are left to the engine, and so is one behind a READ, whose
+ * bytes are read first.
+ */
+static bool takes_message(const struct roce_qp *qp, const struct message *m)
+{
+	const struct wq_qp *wq = qp->wq;
+
+	return m->psn == qp->resp.epsn && m->op != MESSAGE_SEND_INV &&
+	       m->len <= max(wq->mtu, wq->path_mtu) &&
+	       (wq->state == IBV_QPS_RTS ||
+		(wq->state == IBV_QPS_RTR && qp->resp.established)) &&
+	       wq->pkey == ROCE_PKEY_DEFAULT && wq->mig_state == IBV_MIG_MIGRATED &&
+	       qp->resp.msg == ROCE_MSG_NONE && !qp->resp.wqe && !roce_responses_pending(qp);
+}
+
+static enum reason place_write(struct roce_qp *qp, const struct message *m)
+{
+	struct wq_qp *wq = qp->wq;
+
+	if (!m->len)	/* IBTA vol 1, 9.7.4: the R_Key of an empty message is not checked */
+		return REASON_NONE;
+	return wq->ops->mem_write(wq, m->rkey, m->va, m->payload, m->len, MEM_REMOTE_WRITE);
+}
+
+/* Copies the payload to where it goes. False: the message is declined. */
+static bool place(struct roce_qp *qp, const struct message *m, const struct recv_wqe *w)
+{
+	if (unlikely(m->op == MESSAGE_WRITE_IMM))
+		return qp->wq->access & IBV_ACCESS_REMOTE_WRITE &&
+		       place_write(qp, m) == REASON_NONE;
+	return !w->skip && m->len <= w->length &&
+	       roce_scatter(qp, w->sge, w->num_sge, 0, m->payload, m->len, MEM_RECV_WRITE) ==
+		       REASON_NONE;
+}
+
+/*
+ * Takes a receive, which is then held, and places the payload; NULL: the message is declined, and
+ * no receive is held.
+ */
+static struct recv_wqe *take_receive(struct roce_qp *qp, const struct message *m)
+{
+	const struct wq_head head = { .data = m->payload, .len = m->len, .whole = true };
+	struct wq_qp *wq = qp->wq;
+	enum reason why = REASON_NONE;
+	struct recv_wqe *w = wq->ops->recv_take(
+		wq, 0, likely(m->op != MESSAGE_WRITE_IMM) ? &head : NULL, &why);
+
+	if (likely(w && place(qp, m, w)))
+		return w;
+	if (w)
+		wq->ops->recv_untake(wq);
+	return NULL;
+}
+
+static void complete_receive(struct roce_qp *qp, const struct message *m)
+{
+	struct wq_cqe cqe = {
+		.status = IBV_WC_SUCCESS,
+		.opcode = IBV_WC_RECV,
+		.byte_len = m->len,
+		.solicited = m->solicited,
+	};
+
+	if (m->op != MESSAGE_SEND) {
+		cqe.imm = m->imm;
+		cqe.wc_flags = IBV_WC_WITH_IMM;
+	}
+	if (m->op == MESSAGE_WRITE_IMM)
+		cqe.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+	roce_responder_complete(qp, &cqe);
+}
+
+/* The completion may fail the QP by overrunning the CQ. */
+bool roce_message_input(struct roce_qp *qp, const struct message *m,
+			struct roce_piggyback_ack *ack)
+{
+	struct roce_resp *resp = &qp->resp;
+	struct recv_wqe *w = takes_message(qp, m) ? take_receive(qp, m) : NULL;
+
+	if (!w)
+		return false;
+	qp->counters.rcvd_pkts++;
+	qp->counters.rcvd_bytes += m->len;
+	resp->wqe = w;
+	resp->ack_psn = resp->epsn;
+	resp->epsn = psn_next(resp->epsn);
+	resp->psns++;
+	resp->msn = psn_next(resp->msn);
+	resp->nak_sent = resp->gap_nak_pending = resp->pull_refused = false;
+	complete_receive(qp, m);
+	ack->any = false;
+	if (!qp->flushed)
+		roce_ack_publish(qp, ack);
 	roce_check(qp);
 	return true;
 }
@@ -94,6 +199,11 @@ void roce_message_packet(const struct message *m, struct roce_pkt *pkt)
 		.psn = m->psn,
 	};
 	pkt->imm = pkt->ieth_rkey = m->imm;
+	if (m->op == MESSAGE_WRITE_IMM) {
+		pkt->reth.va = m->va;
+		pkt->reth.rkey = m->rkey;
+		pkt->reth.len = m->len;
+	}
 	pkt->payload = m->payload;
 	pkt->payload_len = m->len;
 }

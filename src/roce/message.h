@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that travel as messages within the host instead of as packets (docs/MESSAGES.md). All
- * but the plainest are declined here, before anything has changed; roce_output() builds their
- * packets.
+ * Requests that travel as messages within the host instead of as packets (docs/MESSAGES.md). Only
+ * the simplest requests do; others are declined here before anything has changed, and roce_output()
+ * builds their packets.
  */
 #ifndef VRB_ROCE_MESSAGE_H
 #define VRB_ROCE_MESSAGE_H
@@ -14,14 +14,60 @@
 #include "wq/message.h"
 
 /*
- * The next request as a message, in place of the packet that roce_output_with() would return; false
- * if there is none or it is declined. A pending ACK leaves beside it, in *ack. The payload lies in
- * the request or in buf, which has room for an MTU.
+ * Could the QP send any request as a message? A message carries neither a P_Key nor MigReq. The
+ * answer changes only with the QP's attributes, state and path.
+ */
+bool roce_sends_messages(const struct roce_qp *qp);
+
+/*
+ * Gets the next request as a message, in place of the packet that roce_output_with() would return;
+ * false if there is none or it is declined. A pending ACK accompanies it, in *ack. The payload is
+ * in the request or in buf, which has room for an MTU. Call only if roce_sends_messages().
  */
 bool roce_message_output(struct roce_qp *qp, struct message *m, uint8_t *buf,
-			 struct roce_piggyback_ack *ack, uint64_t now);
+			 struct roce_piggyback_ack *ack);
 
-/* The packet that a message stands for, as if decoded; all but its path. */
+/* Would the next request access the peer's memory directly, without a packet? */
+bool roce_runs_direct(const struct roce_qp *qp);
+
+/*
+ * Runs the next requests in the peer's memory, as many as can run now: without a packet and so
+ * without the time. Returns true if no request is left. Call only if roce_sends_messages().
+ */
+bool roce_run_direct(struct roce_qp *qp);
+
+/*
+ * A message starts no ACK timer, because a lane loses nothing. Call roce_watch() some time after
+ * one was sent: requests still in flight then get a timer, in case the peer has died.
+ */
+void roce_watch(struct roce_qp *qp, uint64_t now);
+
+/*
+ * Processes an ACK that the peer has published, or that came beside a message, like an ACK packet.
+ * Returns false if it has only brought credits or completed messages: then it gave the QP neither
+ * an answer to send nor an earlier deadline.
+ */
+bool roce_ack_input(struct roce_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now);
+
+/* Builds the packet that an ACK replaces, as if decoded, except its path. */
+void roce_ack_packet(const struct roce_qp *qp, const struct roce_piggyback_ack *ack,
+		     struct roce_pkt *pkt);
+
+/*
+ * Builds a packet with the newest ACK again, for a QP that ends in any state; returns its length.
+ */
+size_t roce_ack_newest(struct roce_qp *qp, uint8_t *buf);
+
+/*
+ * Executes a message: places its payload, in a receive or in memory, and completes a receive. If
+ * ack->allowed and ack->any is then set, the caller must publish *ack for the peer to read, and no
+ * packet carries it; otherwise the ACK leaves as a packet. False: the message was declined and
+ * nothing has changed; pass the packet that it replaces to roce_input().
+ */
+bool roce_message_input(struct roce_qp *qp, const struct message *m,
+			struct roce_piggyback_ack *ack);
+
+/* Builds the packet that a message replaces, as if decoded, except its path. */
 void roce_message_packet(const struct message *m, struct roce_pkt *pkt);
 
 #endif

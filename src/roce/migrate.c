@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Path migration, IBTA vol 1, 17.2: to the alternate path when the peer has moved there, when the
- * program requests it, or when the primary one has failed.
+ * Path migration, IBTA vol 1, 17.2: to the alternate path when the peer has migrated to it, when
+ * the program requests it, or when the primary path has failed.
  */
 #include "roce/parts.h"
 #include "roce/retry.h"
@@ -15,7 +15,7 @@ static void use_alternate(struct roce_qp *qp)
 	wq->timeout = wq->alt_timeout;
 	wq->mig_state = IBV_MIG_MIGRATED;
 	roce_retry_start(qp);
-	/* What is in flight may be lost with the old path, and its timer is off now. */
+	/* Packets in flight may be lost with the old path, and their timer is off now. */
 	roce_requester_rewind(qp);
 	wq->ops->event(wq, IBV_EVENT_PATH_MIG);
 }
@@ -35,9 +35,9 @@ bool roce_migrate(struct roce_qp *qp)
 }
 
 /*
- * Follows the peer's MigReq.  Clear: the peer is ready for a migration, and a QP in REARM becomes
- * ARMED.  Set, on an armed QP: the peer has migrated.  A migration to a path other than the
- * alternate one is refused and reported once, though every packet requests it.
+ * Follows the peer's MigReq. Clear: the peer is ready for a migration, and a QP in REARM becomes
+ * ARMED. Set, on an armed QP: the peer has migrated. A migration to any path but the alternate one
+ * is refused and reported once, although every packet requests it.
  */
 void roce_follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Expands opcode.def into the lookup table and proves at compile time what the rest of the engine
- * relies on.
+ * Expands opcode.def into the lookup table and proves at compile time the properties that the rest
+ * of the engine relies on.
  */
 #include "roce/opcode.h"
 
@@ -9,7 +9,7 @@
 #include "roce/pkt.h"
 #include "util/compiler.h"
 
-/* The words of opcode.def's columns. */
+/* The words in opcode.def's columns. */
 enum hdr_bit {
 	XRCETH = 1 << ROCE_HDR_XRCETH,
 	DETH = 1 << ROCE_HDR_DETH,
@@ -20,6 +20,19 @@ enum hdr_bit {
 	ATOMICACKETH = 1 << ROCE_HDR_ATOMICACKETH,
 	IMMDT = 1 << ROCE_HDR_IMMDT,
 	IETH = 1 << ROCE_HDR_IETH,
+};
+
+enum direction_of_kind {
+	DIRECTION_SEND = ROCE_DIRECTION_REQUEST,
+	DIRECTION_WRITE = ROCE_DIRECTION_REQUEST,
+	DIRECTION_READ = ROCE_DIRECTION_REQUEST,
+	DIRECTION_ATOMIC = ROCE_DIRECTION_REQUEST,
+	DIRECTION_FLUSH = ROCE_DIRECTION_REQUEST,
+	DIRECTION_ATOMIC_WRITE = ROCE_DIRECTION_REQUEST,
+	DIRECTION_READ_RESPONSE = ROCE_DIRECTION_RESPONSE,
+	DIRECTION_ATOMIC_ACK = ROCE_DIRECTION_RESPONSE,
+	DIRECTION_ACK = ROCE_DIRECTION_RESPONSE,
+	DIRECTION_CNP = ROCE_DIRECTION_NOTICE,
 };
 
 enum payload_limit {
@@ -40,7 +53,7 @@ enum recv_use {
 	 LEN_OF(set, RETH) + LEN_OF(set, ATOMICETH) + LEN_OF(set, AETH) +                          \
 	 LEN_OF(set, ATOMICACKETH) + LEN_OF(set, IMMDT) + LEN_OF(set, IETH))
 
-#define OPCODE(code_, service_, operation_, kind_, direction_, place_, headers_, payload_, recv_)  \
+#define OP(code_, service_, operation_, kind_, place_, headers_, payload_, recv_)                  \
 	[code_] = {                                                                                \
 		.name = #service_ "_" #operation_,                                                 \
 		.hdrs = { headers_ },                                                              \
@@ -48,24 +61,24 @@ enum recv_use {
 		.hdr_len = HDR_LEN(headers_),                                                      \
 		.service = ROCE_SERVICE_##service_,                                                \
 		.kind = ROCE_KIND_##kind_,                                                         \
-		.direction = ROCE_DIRECTION_##direction_,                                          \
+		.direction = DIRECTION_##kind_,                                                    \
 		.place = ROCE_PLACE_##place_,                                                      \
 		.takes_recv = RECV_##recv_,                                                        \
 	},
 const struct roce_opcode_info roce_opcodes[256] = {
 #include "roce/opcode.def"
 };
-#undef OPCODE
+#undef OP
 
 /*
- * Headers fit the buffers, are a multiple of four bytes, and the service is where the opcode says.
+ * Headers fit the buffers and are a multiple of four bytes; the opcode's top bits are the service.
  */
-#define OPCODE(code_, service_, operation_, kind_, direction_, place_, headers_, payload_, recv_)  \
+#define OP(code_, service_, operation_, kind_, place_, headers_, payload_, recv_)                  \
 	_Static_assert(HDR_LEN(headers_) <= ROCE_MAX_HDR, #operation_);                            \
 	_Static_assert(HDR_LEN(headers_) % 4 == 0, #operation_);                                   \
 	_Static_assert(((code_) & ROCE_SERVICE_MASK) == ROCE_SERVICE_##service_, #operation_);
 #include "roce/opcode.def"
-#undef OPCODE
+#undef OP
 
 _Static_assert(ROCE_MAX_MTU + ROCE_MAX_HDR + 3 + ROCE_ICRC_LEN <= ROCE_MAX_PACKET, "packet buffer");
 
@@ -95,10 +108,10 @@ bool roce_opcode_accepted(const struct roce_opcode_info *op, enum ibv_qp_type ty
 /* An opcode that does not exist on any service. */
 #define NO 0x1f
 
-/* IBV_WR_FLUSH of later verbs.h releases. */
+/* IBV_WR_FLUSH of newer verbs.h releases. */
 #define WR_FLUSH 14
 
-/* Per work request the operation (bits 4..0) of a packet by its place. */
+/* For each work request, the operation (bits 4..0) of a packet by its place. */
 static const uint8_t request_operations[][4] = {
 	/*				  FIRST	MIDDLE	LAST	ONLY */
 	[IBV_WR_SEND] =			{ 0x00, 0x01,	0x02,	0x04 },

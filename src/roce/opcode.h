@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is known about each BTH opcode, derived from the table in opcode.def.
+ * Properties of each BTH opcode, from the table in opcode.def.
  *
- * All code uses the table; none takes opcode bits apart or sums header lengths.
+ * All code uses the table; none extracts opcode bits or adds up header lengths.
  */
 #ifndef VRB_ROCE_OPCODE_H
 #define VRB_ROCE_OPCODE_H
@@ -14,9 +14,9 @@
 
 /* The BTH opcode byte: ROCE_RC_SEND_FIRST = 0x00 ... */
 enum roce_opcode {
-#define OPCODE(code, service, operation, ...) ROCE_##service##_##operation = code,
+#define OP(code, service, operation, ...) ROCE_##service##_##operation = code,
 #include "roce/opcode.def"
-#undef OPCODE
+#undef OP
 };
 
 /* Bits 7..5 of the opcode. RD (010) is not implemented. */
@@ -29,7 +29,7 @@ enum roce_service {
 	ROCE_SERVICE_MASK = 0xe0,
 };
 
-/* The kind of a packet, independent of its service and place in the message. */
+/* The kind of a packet, independent of its service and its place in the message. */
 enum roce_kind {
 	ROCE_KIND_NONE,		/* unknown opcode */
 	ROCE_KIND_SEND,
@@ -50,7 +50,7 @@ enum roce_direction {
 	ROCE_DIRECTION_NOTICE,	 /* for neither: congestion */
 };
 
-/* Where in its message a packet stands. */
+/* The place of a packet in its message. */
 enum roce_place {
 	ROCE_PLACE_FIRST,
 	ROCE_PLACE_MIDDLE,
@@ -72,7 +72,7 @@ enum roce_hdr {
 	ROCE_HDR_COUNT,
 };
 
-/* A set of headers; a type of its own so that it cannot be taken for a header. */
+/* A set of headers, with a type of its own so that it cannot be mistaken for a header. */
 struct roce_hdr_set {
 	uint16_t bits;
 };
@@ -116,13 +116,13 @@ static inline bool roce_has(const struct roce_opcode_info *op, enum roce_hdr hdr
 	return op->hdrs.bits >> hdr & 1;
 }
 
-/* First or only packet of its message. */
+/* Is it the first or only packet of its message? */
 static inline bool roce_starts(const struct roce_opcode_info *op)
 {
 	return op->place == ROCE_PLACE_FIRST || op->place == ROCE_PLACE_ONLY;
 }
 
-/* Last or only packet of its message. */
+/* Is it the last or only packet of its message? */
 static inline bool roce_ends(const struct roce_opcode_info *op)
 {
 	return op->place == ROCE_PLACE_LAST || op->place == ROCE_PLACE_ONLY;
@@ -138,33 +138,35 @@ static inline bool roce_is_response(const struct roce_opcode_info *op)
 	return op->direction == ROCE_DIRECTION_RESPONSE;
 }
 
-/* A request without a completion at this end, where the program may be watching its memory. */
+/*
+ * Is it a request without a completion at this end, where the program may watch its memory instead?
+ */
 static inline bool roce_is_one_sided(const struct roce_opcode_info *op)
 {
 	return roce_is_request(op) && op->kind != ROCE_KIND_SEND && !op->takes_recv;
 }
 
 /*
- * Whether a QP of this type may receive the packet at all: the service must be its own; an XRC
- * request is for an XRC_RECV QP and an XRC response for an XRC_SEND QP; a CNP is for all of them.
+ * May a QP of this type receive the packet at all? The service must be its own; an XRC request is
+ * for an XRC_RECV QP and an XRC response for an XRC_SEND QP; any type receives a CNP.
  */
 bool roce_opcode_accepted(const struct roce_opcode_info *op, enum ibv_qp_type type);
 
 /*
- * The BTH opcode of one request packet of a work request (enum ibv_wr_opcode, FLUSH and ATOMIC
- * WRITE included) that is the first and/or the last of its message; immediate and invalidate follow
- * from the work request.  -1 if that type of QP has no such request, or if the request needs more
- * than one packet but must not.
+ * Returns the BTH opcode of one request packet of a work request (enum ibv_wr_opcode, including
+ * FLUSH and ATOMIC WRITE) that is the first and/or the last of its message. Immediate and
+ * invalidate follow from the work request. Returns -1 if that type of QP has no such request, or if
+ * the request must fit one packet but does not.
  */
 int roce_request_opcode(enum ibv_qp_type type, uint32_t wr_opcode, bool first, bool last);
 
 /*
- * The opcode of a response (READ_RESPONSE_*, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, given in its RC form)
- * as this type of QP sends it.
+ * Returns the opcode of a response (READ_RESPONSE_*, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE, given in its
+ * RC form) for this type of QP.
  */
 uint8_t roce_response_opcode(enum ibv_qp_type type, enum roce_opcode rc_opcode);
 
-/* The opcode of one packet of a READ response, in RC form. */
+/* Returns the opcode of one packet of a READ response, in RC form. */
 enum roce_opcode roce_read_response(bool first, bool last);
 
 #endif

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pacing; pace.h has the contract. */
+/* Pacing; pace.h documents the interface. */
 #include "roce/pace.h"
 
+#include "roce/parts.h"
 #include "util/compiler.h"
 #include "util/tuning.h"
 
 enum {
-	HEADERS = 20,		/* of a packet, about */
+	HEADERS = 20,		/* approximate length per packet */
 };
 
-/* Nanoseconds that `bytes` take; 2^32 bytes at 1 kbit/s do not overflow. */
+/* Returns the nanoseconds that `bytes` take; 2^32 bytes at 1 kbit/s do not overflow. */
 static uint64_t duration(uint32_t kbps, uint64_t bytes)
 {
 	return bytes * 8 * 1000000 / kbps;
 }
 
-/* The smaller of the program's limit and that of congestion; 0: none. */
+/* The smaller of the program's limit and the congestion limit; 0: none. */
 static uint32_t rate(const struct roce_qp *qp)
 {
 	uint32_t own = qp->wq->rate_kbps, cnp = qp->pace.dcqcn.kbps;
@@ -34,8 +35,11 @@ bool roce_pace_wait_over(struct roce_qp *qp, uint64_t now)
 	struct roce_pace *p = &qp->pace;
 	uint64_t ahead = TUNE_PACE_SLACK;
 
-	if (unlikely(p->dcqcn.kbps))
+	if (unlikely(p->dcqcn.kbps)) {
 		roce_dcqcn_recover(&p->dcqcn, now);
+		if (!p->dcqcn.kbps)
+			roce_note(qp, NOTE_RATE, 0, 0, REASON_NONE);
+	}
 	if (!rate(qp))
 		return true;
 	if (qp->wq->rate_kbps)
@@ -59,10 +63,12 @@ void roce_pace_notified(struct roce_qp *qp, uint64_t now)
 	const struct roce_counters *c = &qp->counters;
 
 	roce_dcqcn_notified(&qp->pace.dcqcn, c->sent_bytes + c->sent_pkts * HEADERS, now);
+	roce_note(qp, NOTE_RATE, 0, qp->pace.dcqcn.kbps, REASON_NONE);
 }
 
 /*
- * Measures the requester's time for a packet by how often it requests; its pauses do not count.
+ * Measures how long the requester takes for a packet, from the interval between its requests; its
+ * pauses do not count.
  */
 void roce_pace_read(struct roce_qp *qp, uint32_t packets, uint64_t now)
 {
@@ -84,7 +90,7 @@ void roce_pace_spread_answers(struct roce_qp *qp, bool lost)
 
 	a->spread = TUNE_PACE_SPREAD;
 	if (lost)
-		a->asked = 0;	/* the time of a repair must not be measured */
+		a->asked = 0;	/* the time of a retransmission must not be measured */
 }
 
 bool roce_pace_answer_allows(struct roce_qp *qp, uint64_t now)
@@ -98,7 +104,7 @@ bool roce_pace_answer_allows(struct roce_qp *qp, uint64_t now)
 	return false;
 }
 
-/* A little faster than the requester takes them, because the path may have become free. */
+/* Send a little faster than the requester takes them, because the path may have become free. */
 void roce_pace_answered(struct roce_qp *qp, uint64_t now)
 {
 	struct roce_answer_pace *a = &qp->pace.answers;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pacing of requests (ibv_modify_qp_rate_limit, and dcqcn.h): a token bucket kept as a point in
- * time.  Each packet moves it by the time that the packet takes at the QP's rate; a packet may
- * leave when it lies no further ahead than a burst takes.
+ * Pacing of requests (ibv_modify_qp_rate_limit, and dcqcn.h): a token bucket represented by a point
+ * in time. Each packet advances it by the time that the packet takes at the QP's rate. A packet may
+ * leave if the point is at most one burst ahead of now.
  *
- * READ responses are the requester's responsibility: its window limits what it requests.  But it
- * requests many at a time, and a congested path needs them spread.  So for some READs after a sign
- * of congestion (a CNP, or a repeated request) their answers leave about as fast as the requester
- * has taken them before.
+ * READ responses are the requester's responsibility: its window limits what it requests. But it
+ * requests many at a time, and on a congested path they must be spread. So after a sign of
+ * congestion (a CNP, or a repeated request), the responses to the next READs leave about as fast as
+ * the requester took earlier ones.
  */
 #ifndef VRB_ROCE_PACE_H
 #define VRB_ROCE_PACE_H
@@ -22,7 +22,7 @@
 
 void roce_pace_reset(struct roce_qp *qp);
 
-/* May a request leave now? If not, the engine's deadline says when. */
+/* Does a rate limit apply? */
 static inline bool roce_is_paced(const struct roce_qp *qp)
 {
 	return unlikely(qp->wq->rate_kbps || qp->pace.dcqcn.kbps);
@@ -30,6 +30,7 @@ static inline bool roce_is_paced(const struct roce_qp *qp)
 
 bool roce_pace_wait_over(struct roce_qp *qp, uint64_t now);
 
+/* May a request leave now? If not, the engine's next deadline says when. */
 static inline bool roce_pace_allows(struct roce_qp *qp, uint64_t now)
 {
 	return !roce_is_paced(qp) || roce_pace_wait_over(qp, now);
@@ -43,11 +44,12 @@ static inline void roce_pace_sent(struct roce_qp *qp, size_t len, uint64_t now)
 		roce_pace_count(qp, len, now);
 }
 
-/* UC and UD: a CNP came. */
+/* UC and UD: a CNP arrived. */
 void roce_pace_notified(struct roce_qp *qp, uint64_t now);
 
 /*
- * A new READ of `packets`; a sign of congestion; and the same as above for an answer to a READ.
+ * Responses to READs: a new READ of `packets` arrived; a sign of congestion; may the next response
+ * leave now; it has left.
  */
 void roce_pace_read(struct roce_qp *qp, uint32_t packets, uint64_t now);
 void roce_pace_spread_answers(struct roce_qp *qp, bool lost);

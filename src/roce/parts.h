@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls between the parts of the engine; the diagram is in state.h. */
+/* Calls between the parts of the engine; the diagram is in state.h. */
 #ifndef VRB_ROCE_PARTS_H
 #define VRB_ROCE_PARTS_H
 
@@ -19,7 +19,12 @@ static inline bool roce_is_reliable(const struct roce_qp *qp)
 	       qp->wq->type != IBV_QPT_RAW_PACKET;
 }
 
-/* Starts a packet of this QP: opcode, P_Key, MigReq, destination, psn; the rest zero. */
+static inline bool roce_runs_requester(const struct roce_qp *qp)
+{
+	return qp->wq->state == IBV_QPS_RTS || qp->wq->state == IBV_QPS_SQD;
+}
+
+/* Starts a packet of this QP: sets opcode, P_Key, MigReq, destination and psn; the rest is zero. */
 static inline void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, uint8_t opcode,
 				uint32_t psn)
 {
@@ -34,8 +39,8 @@ static inline void roce_prepare(const struct roce_qp *qp, struct roce_pkt *pkt, 
 }
 
 /*
- * A packet is put into a buffer in three steps: headers for a payload of len bytes, the payload by
- * the caller at the returned offset, then the pad.  roce_put_pad() returns the length of the packet
+ * A packet is built in three steps: the headers for a payload of len bytes; the payload, which the
+ * caller writes at the returned offset; the pad. roce_put_pad() returns the length of the packet
  * and counts it as sent.
  */
 static inline size_t roce_put_headers(struct roce_pkt *pkt, uint8_t *buf, uint32_t len)
@@ -55,24 +60,44 @@ static inline size_t roce_put_pad(struct roce_qp *qp, uint8_t *buf, size_t hdr, 
 	return hdr + len + pad;
 }
 
+/* Reports the reason (wq/note.h). Not for the fast path. */
+static inline void roce_note(struct roce_qp *qp, enum note what, uint32_t psn, uint32_t value,
+			     enum reason why)
+{
+	if (qp->wq->ops->note)
+		qp->wq->ops->note(qp->wq, &(struct wq_note){ what, psn, value, why });
+}
+
+/* The window changed: says so once it is a quarter off what was said last. */
+static inline void roce_note_window(struct roce_qp *qp)
+{
+	uint32_t now = qp->cc.window, told = qp->cc.told;
+	uint32_t off = now > told ? now - told : told - now;
+
+	if (likely(off * 4 < told))
+		return;
+	qp->cc.told = now;
+	roce_note(qp, NOTE_WINDOW, qp->comp.una, now, REASON_NONE);
+}
+
 /* The oldest request of the send queue has succeeded. */
 void roce_complete_send(struct roce_qp *qp);
 
 /* qp_lifecycle.c */
 
 /*
- * The QP fails: the oldest send request gets status (unless that is a flush), everything else is
- * flushed, a receive held included.
+ * Fails the QP: the oldest send request completes with status (unless that is a flush); everything
+ * else is flushed, including a held receive.
  */
 void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
 
-/* Flushes what was posted to a failed QP since. */
+/* Flushes requests that were posted after the QP failed. */
 void roce_flush_queues(struct roce_qp *qp, enum ibv_wc_status status, enum reason why);
 
-/* A send request failed locally: the QP fails, or for UC and UD its send queue stops (SQE). */
+/* A send request failed locally: fails the QP, or stops the send queue of UC and UD (SQE). */
 void roce_send_error(struct roce_qp *qp, enum reason why);
 
-/* SQD: raises SQ_DRAINED once everything begun is done. */
+/* SQD: raises SQ_DRAINED once every request that has begun is complete. */
 void roce_drained(struct roce_qp *qp);
 
 static inline void roce_check_drained(struct roce_qp *qp)
@@ -83,9 +108,7 @@ static inline void roce_check_drained(struct roce_qp *qp)
 
 /* migrate.c */
 
-/*
- * The primary path failed: moves to the alternate one if that is armed. False: it is not.
- */
+/* The primary path failed: migrates to the alternate one if that is armed. False: it is not. */
 bool roce_migrate(struct roce_qp *qp);
 
 void roce_follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt);
@@ -105,32 +128,31 @@ void roce_requester_seek(struct roce_qp *qp, uint32_t psn); /* una .. high */
 void roce_requester_rewind(struct roce_qp *qp);
 
 /*
- * The peer awaits the packet at una.  If its payload was to be pulled, that has failed: the request
- * and all later ones begin again, as packets and with the PSNs that those need.  False: it was not.
+ * The peer expects the packet at una. If its payload was left for the receiver to pull, that has
+ * failed: restarts the request and all later ones as packets, with the PSNs that those need, and
+ * returns true.
  */
 bool roce_requester_take_back(struct roce_qp *qp);
 
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 
 /*
- * The request at sq.next if it may begin now, is a SEND of one packet, and nothing before it is to
- * be retransmitted; NULL otherwise. It gets its PSN and sequence number only. Call
- * roce_requester_sent_plain() when it has left as a message, which requests an ACK.
+ * Returns the request at sq.next if it may begin now, is a single-packet SEND or WRITE with
+ * immediate, and nothing earlier waits for retransmission; else NULL. Assigns only its PSN and
+ * sequence number. Call roce_requester_sent_plain() after it has left as a message, which requests
+ * an ACK, but takes no room in the window and starts no timer (roce_watch()).
  */
-struct send_wqe *roce_requester_plain(struct roce_qp *qp, uint64_t now);
-void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w, uint64_t now);
+struct send_wqe *roce_requester_plain(struct roce_qp *qp);
+void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w);
 bool roce_is_local_op(const struct send_wqe *w);
 
-/* Would the next request access the peer's memory directly, without a packet? */
-bool roce_requester_runs_direct(const struct roce_qp *qp);
-
 /*
- * selective_retx.c: a NAK requests the oldest packet.  It is retransmitted alone, or all packets
- * from there on are.
+ * selective_retx.c: a NAK requests the oldest packet. Retransmits it alone, or all packets from
+ * there on.
  */
 void roce_selective_retx_begin(struct roce_qp *qp);
 
-/* Will this packet be retransmitted anyway, or has it been? */
+/* Was this packet retransmitted, or will it be anyway? */
 bool roce_selective_retx_covers(const struct roce_qp *qp, uint32_t psn);
 bool roce_selective_retx_left(struct roce_qp *qp);
 
@@ -141,7 +163,7 @@ static inline bool roce_selective_retx_due(struct roce_qp *qp)
 
 size_t roce_selective_retx_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 
-/* The oldest packets were acknowledged: decides whether the repair was enough. */
+/* The oldest packets were acknowledged: decides whether the retransmission was sufficient. */
 void roce_selective_retx_judge(struct roce_qp *qp);
 
 static inline void roce_selective_retx_acked(struct roce_qp *qp)
@@ -150,13 +172,16 @@ static inline void roce_selective_retx_acked(struct roce_qp *qp)
 		roce_selective_retx_judge(qp);
 }
 
-/* sge.c: payload of a message from or to its scatter/gather list, beginning at byte `offset`. */
+/*
+ * sge.c: copy the payload of a message from or to its scatter/gather list, starting at byte
+ * `offset`.
+ */
 enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset, uint8_t *dst,
 			uint32_t len);
 enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
 			 uint64_t offset, const void *src, uint32_t len, enum mem_access access);
 
-/* Copies a packet to the receive of its message, of which `received` bytes came before. */
+/* Copies a packet to the receive of its message, after `received` earlier bytes. */
 enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t received,
 			 const struct roce_pkt *pkt);
 enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum mem_access access);
@@ -165,10 +190,10 @@ enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum me
 void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now);
 
-/* Executes local operations, and fails a halted request, in their turn. */
+/* Executes local operations, and fails a halted request, in queue order. */
 void roce_completer_settle(struct roce_qp *qp);
 
-/* The name of a step, for tests: last_step says how far the last packet came. */
+/* Returns the name of a step, for tests: last_step is the step that ended the last packet. */
 const char *roce_comp_step_name(unsigned int step);
 
 /* responder.c */
@@ -179,30 +204,45 @@ void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 /* Sends a NAK for the missing packet at epsn, once per gap. */
 void roce_responder_nak_gap(struct roce_qp *qp);
 
-/* The receive held serves the next message. */
+/* Drops the message; its held receive serves the next one. */
 void roce_responder_drop_message(struct roce_qp *qp);
 
-/* A message of an unreliable service ends without a completion: counted and reported. */
+/* A message of an unreliable service ended without a completion: counts and reports it. */
 void roce_message_dropped(struct roce_qp *qp, enum reason why);
 void roce_responder_fault(struct roce_qp *qp, enum reason why); /* see faults.h */
-void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe);
+
+/* Completes the held receive. */
+static inline void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
+{
+	struct wq_qp *wq = qp->wq;
+
+	cqe->wr_id = qp->resp.wqe->wr_id;
+	cqe->recv = true;
+	cqe->release = wq->rq.next;
+	cqe->pkey_index = wq->pkey_index;
+	qp->resp.wqe = NULL;
+	if (cqe->status == IBV_WC_SUCCESS)
+		qp->counters.rdma_recvs++;
+	wq->ops->complete(wq, cqe);
+}
+
 void roce_response_fault(struct roce_qp *qp, enum reason why,
-			 uint32_t psn); /* in place of the answer with that PSN */
+			 uint32_t psn); /* PSN of the answer that the NAK replaces */
 const char *roce_resp_step_name(unsigned int step);	/* as roce_comp_step_name() */
 
-/* execute.c: the packet takes effect.  Returns why it could not, or REASON_NONE. */
+/* execute.c: executes the packet. Returns REASON_NONE or why it failed. */
 enum reason roce_execute(struct roce_qp *qp, const struct roce_pkt *pkt,
 			 const struct roce_opcode_info *op, uint64_t now);
 
 /* response.c */
 
-/* Is it answered by a response of its own instead of an ACK? */
+/* Is the request answered by a response of its own instead of an ACK? */
 static inline bool roce_is_answered(const struct roce_opcode_info *op)
 {
 	return op->kind != ROCE_KIND_SEND && op->kind != ROCE_KIND_WRITE;
 }
 
-/* Answers a duplicate request.  False: it has no answer any more. */
+/* Answers a duplicate request. Returns false if its answer is no longer available. */
 bool roce_response_again(struct roce_qp *qp, const struct roce_pkt *pkt,
 			 const struct roce_opcode_info *op);
 size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
@@ -217,7 +257,7 @@ void roce_uc_sent(struct roce_qp *qp);
 
 /* ud.c */
 
-/* False: Q_Key or length show that it is not for this QP. */
+/* Returns false if Q_Key or length show that the datagram is not for this QP. */
 bool roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		   const struct roce_opcode_info *op);
 size_t roce_ud_output(struct roce_qp *qp, uint8_t *buf);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Converts headers between bytes and struct roce_pkt.  All lengths of a received packet are
- * validated here and nowhere else; after roce_decode() a packet contains what its opcode requires.
+ * Converts headers between bytes and struct roce_pkt. All lengths of a received packet are
+ * validated here and nowhere else: after roce_decode(), a packet contains all that its opcode
+ * requires.
  */
 #include "roce/pkt.h"
 
@@ -230,6 +231,11 @@ uint32_t roce_dest_qpn(const uint8_t *packet)
 	return get_be24(packet + 5);
 }
 
+void roce_set_fecn(uint8_t *packet)
+{
+	packet[4] |= BTH_FECN;	/* the first byte of the second word */
+}
+
 enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len)
 {
 	const struct roce_opcode_info *op;
@@ -244,8 +250,10 @@ enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len
 	op = roce_opcode_info(pkt->bth.opcode);
 	if (unlikely(op->kind == ROCE_KIND_NONE))
 		return ROCE_DROP_OPCODE;
-	/* Every packet is padded to a multiple of four bytes: any other length means that the end
-	 * of the pad is missing. */
+	/*
+	 * Every packet is padded to a multiple of four bytes. Any other length means that the end
+	 * of the pad is missing.
+	 */
 	if (unlikely(len < op->hdr_len + (size_t)ROCE_ICRC_LEN || len % 4 != 0))
 		return ROCE_DROP_SHORT;
 	room = len - op->hdr_len - ROCE_ICRC_LEN;

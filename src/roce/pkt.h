@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A RoCE packet in host order: what decoding yields and encoding takes.  No other code touches
- * header bytes.  "The packet" is everything after the UDP header: BTH, extended headers, payload,
- * pad, ICRC.
+ * A RoCE packet in host order, the result of decoding and the input of encoding. No other code
+ * accesses header bytes. "The packet" is everything after the UDP header: BTH, extended headers,
+ * payload, pad, ICRC.
  */
 #ifndef VRB_ROCE_PKT_H
 #define VRB_ROCE_PKT_H
@@ -40,11 +40,11 @@ struct roce_bth {
 struct wq_pull;
 
 /*
- * An ACK that travels with a request of its QP instead of before it: the part that the request
- * does not carry.  Only lanes carry one, not the network (docs/SHM.md).
+ * An ACK that travels with a request of its QP instead of before it: the part that the request does
+ * not carry itself. Only lanes can carry one, not the network (docs/SHM.md).
  */
 struct roce_piggyback_ack {
-	bool allowed;		/* roce_output_with(): by the caller */
+	bool allowed;		/* set by the caller of roce_output_with() */
 	bool any;
 	uint8_t syndrome;
 	uint32_t psn, msn;	/* 24 bits */
@@ -83,16 +83,16 @@ struct roce_pkt {
 		uint8_t placement;
 		uint8_t selectivity;
 	} feth;				/* Annex A19 */
-	const uint8_t *payload;		/* inside the caller's packet buffer; without pad */
+	const uint8_t *payload;		/* within the caller's packet buffer; without pad */
 	uint32_t payload_len;
-	/* set by the caller: the payload (payload_len bytes) is in its sender's memory */
+	/* set by the caller: the payload (payload_len bytes) is in the sender's memory */
 	const struct wq_pull *pull;
-	/* set by the caller: came with the packet, to be processed before it */
+	/* set by the caller: arrived with the packet, to be processed before it */
 	const struct roce_piggyback_ack *ack;
-	struct net_path path;		/* filled by the caller: where it came from and went to */
+	struct net_path path;		/* set by the caller: source and destination */
 };
 
-/* Why a packet cannot be decoded; each counts separately. */
+/* Why a packet cannot be decoded; each reason has its own counter. */
 enum roce_drop {
 	ROCE_DECODED = 0,
 	ROCE_DROP_SHORT,	/* shorter than its headers, pad and ICRC */
@@ -102,17 +102,23 @@ enum roce_drop {
 };
 
 /*
- * Decodes len bytes at data, ICRC included but not checked (icrc.h does). Fills all of *pkt but
- * path.
+ * Decodes len bytes at data, which include the ICRC but do not check it (see icrc.h). Fills in all
+ * of *pkt except path.
  */
 enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len);
 
-/* The destination QP number of a packet that was built or decoded here: its BTH is complete. */
+/*
+ * Returns the destination QP number of a packet that was built or decoded here, so its BTH is
+ * complete.
+ */
 uint32_t roce_dest_qpn(const uint8_t *packet);
 
+/* Sets FECN (Annex A17) in the BTH of such a packet. */
+void roce_set_fecn(uint8_t *packet);
+
 /*
- * Writes BTH and the extended headers that pkt->bth.opcode carries, in wire order, and returns
- * their length. buf has ROCE_MAX_HDR bytes.  Payload, pad and ICRC are the caller's.
+ * Writes the BTH and the extended headers of pkt->bth.opcode in wire order and returns their
+ * length. buf has room for ROCE_MAX_HDR bytes. The caller adds payload, pad and ICRC.
  */
 size_t roce_encode_headers(uint8_t *buf, const struct roce_pkt *pkt);
 

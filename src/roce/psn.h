@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packet sequence numbers: 24-bit serial arithmetic.  MSNs and SSNs count the same way.
+ * Packet sequence numbers: 24-bit serial arithmetic. MSNs and SSNs count in the same way.
  *
- * Seen from any PSN, the 2^23 - 1 numbers that follow it are later and the 2^23 numbers before it
- * are earlier; a difference is therefore in -2^23 .. 2^23 - 1.  At most 2^23 packets may be
- * outstanding, so that the two halves cannot be confused. Bits of arguments above 23 are ignored;
- * results have none.
+ * Relative to any PSN, the 2^23 - 1 numbers after it are later and the 2^23 numbers before it are
+ * earlier, so a difference is in -2^23 .. 2^23 - 1. At most 2^23 packets may be outstanding, so
+ * that the two halves cannot be confused. Bits of arguments above 23 are ignored; results have
+ * none.
  */
 #ifndef VRB_ROCE_PSN_H
 #define VRB_ROCE_PSN_H
@@ -49,7 +49,7 @@ static inline bool psn_in_range(uint32_t psn, uint32_t first, uint32_t last)
 	return ((psn - first) & ROCE_PSN_MASK) <= ((last - first) & ROCE_PSN_MASK);
 }
 
-/* Packets that a message of `length` bytes takes on the wire; an empty message takes one. */
+/* Returns the number of packets of a message of `length` bytes; an empty message takes one. */
 static inline uint32_t psn_packets(uint32_t length, uint32_t mtu)
 {
 	return length <= mtu ? 1 : (uint32_t)(((uint64_t)length + mtu - 1) / mtu);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of a QP: what it begins with in each state, how it drains, and the error state: all
- * posted requests are flushed, once, and everything due to the peer is dropped except a last NAK
- * (`dying`).
+ * The life cycle of a QP: its initial state, draining, and the error state, which flushes every
+ * posted request once and drops all pending output except a last NAK (`dying`).
  */
 #include "roce/faults.h"
 #include "roce/pace.h"
@@ -33,8 +32,8 @@ static void forget(struct roce_qp *qp)
 void roce_qp_init(struct roce_qp *qp, struct wq_qp *wq, struct roce_rd_atomic *rd_atomic,
 		  uint32_t slots)
 {
-	*qp = (struct roce_qp){ .wq = wq, .rd_atomic = rd_atomic, .rd_atomic_slots = slots,
-				.counters = qp->counters };
+	*qp = (struct roce_qp){ .wq = wq, .ud = qp->ud, .rd_atomic = rd_atomic,
+				.rd_atomic_slots = slots, .counters = qp->counters };
 	roce_burst_reset(qp);
 	roce_pace_reset(qp);
 	roce_responder_start(qp);
@@ -126,6 +125,7 @@ void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason
 		return;
 	qp->flushed = true;
 	wq->state = IBV_QPS_ERR;
+	roce_note(qp, NOTE_ERROR, qp->comp.una, status, why);
 	wq->sq_draining = 0;
 	roce_retry_stop(qp);
 	qp->req.halted = false;
@@ -135,7 +135,7 @@ void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason
 	qp->req.psn = qp->comp.una = qp->req.high;
 	qp->resp.msg = ROCE_MSG_NONE;
 	qp->resp.resid = 0;
-	qp->resp.gap_owed = false;
+	qp->resp.gap_nak_pending = false;
 	if (!qp->dying) {
 		roce_rd_reset(qp);
 		qp->resp.ack.pending = false;

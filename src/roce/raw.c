@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Raw packet QPs.  Their frames are none of the engine's packets: core moves them.  What the engine
- * keeps is what all QPs have in common: the order of the queue, its pace, its errors and its end.
+ * Raw packet QPs. Core sends and receives their frames, which are not packets of the engine. The
+ * engine keeps only what all QPs have in common: the order of the queue, its pace, its errors and
+ * its end.
  */
 #include "roce/faults.h"
 #include "roce/pace.h"
 #include "roce/parts.h"
 #include "util/compiler.h"
 
-/* How many requests core may take; a drain ends with the one that has begun. */
+/* Returns how many requests core may take; a drain ends with the request that has begun. */
 static uint32_t allowed(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ring of READ and atomic resources.  The array belongs to the caller of roce_qp_init();
- * rd_next is the slot to be taken next and therefore the oldest one; none from there up to rd_due
- * owes an answer.
+ * The ring of READ and atomic resources. The array belongs to the caller of roce_qp_init(). rd_next
+ * is the slot to take next, and so the oldest one; no slot from there up to rd_due has answers to
+ * send.
  */
 #include "roce/rd_atomic.h"
 
 #include <string.h>
 
+#include "roce/opcode.h"
 #include "roce/psn.h"
 #include "util/compiler.h"
 
@@ -18,11 +19,12 @@ uint32_t roce_rd_slots(const struct roce_qp *qp)
 
 void roce_rd_reset(struct roce_qp *qp)
 {
-	if (qp->rd_atomic_slots)
+	if (qp->rd_atomic)
 		memset(qp->rd_atomic, 0, qp->rd_atomic_slots * sizeof(*qp->rd_atomic));
 	qp->resp.rd_next = 0;
 	qp->resp.rd_due = 0;
-	qp->resp.rd_owed = 0;
+	qp->resp.rd_first = false;
+	qp->resp.rd_pending = 0;
 }
 
 static uint32_t age_of(const struct roce_qp *qp, uint32_t index)
@@ -42,10 +44,10 @@ bool roce_rd_available(const struct roce_qp *qp)
 {
 	const struct roce_rd_atomic *rd;
 
-	if (!roce_rd_slots(qp))
+	if (!roce_rd_used(qp))
 		return false;
 	rd = slot(qp, 0);
-	return !rd->owed || !rd->fresh;
+	return !rd->pending || !rd->fresh;
 }
 
 struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t packets)
@@ -53,15 +55,15 @@ struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t p
 	struct roce_rd_atomic *rd = slot(qp, 0);
 	uint32_t index = rd - qp->rd_atomic;
 
-	if (!rd->owed)
-		qp->resp.rd_owed++;
+	if (!rd->pending)
+		qp->resp.rd_pending++;
 	qp->resp.rd_next = (qp->resp.rd_next + 1) % roce_rd_slots(qp);
-	if (qp->resp.rd_owed == 1)
+	if (qp->resp.rd_pending == 1)
 		qp->resp.rd_due = index;
 	else if (qp->resp.rd_due == index)
 		qp->resp.rd_due = qp->resp.rd_next;
 	*rd = (struct roce_rd_atomic){
-		.owed = true,
+		.pending = true,
 		.fresh = true,
 		.first_psn = psn,
 		.last_psn = psn_add(psn, packets - 1),
@@ -75,7 +77,7 @@ struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t p
 
 struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn)
 {
-	for (uint32_t i = 0; i < roce_rd_slots(qp); i++) {
+	for (uint32_t i = 0; i < roce_rd_used(qp); i++) {
 		struct roce_rd_atomic *rd = &qp->rd_atomic[i];
 
 		if (rd->kind != ROCE_RD_FREE && qp->resp.psns - rd->end < PSN_HALF &&
@@ -87,7 +89,7 @@ struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn)
 
 bool roce_rd_to_come(const struct roce_rd_atomic *rd, uint32_t psn)
 {
-	return rd->owed && rd->fresh && !psn_before(psn, rd->next_psn);
+	return rd->pending && rd->fresh && !psn_before(psn, rd->next_psn);
 }
 
 void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn, uint32_t packets,
@@ -95,11 +97,12 @@ void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn,
 {
 	if (roce_rd_to_come(rd, psn))
 		return;
-	if (!rd->owed) {
-		rd->owed = true;
-		qp->resp.rd_owed++;
+	if (!rd->pending) {
+		rd->pending = true;
+		qp->resp.rd_pending++;
 	}
-	if (qp->resp.rd_owed == 1 || age_of(qp, rd - qp->rd_atomic) < age_of(qp, qp->resp.rd_due))
+	if (qp->resp.rd_pending == 1 ||
+	    age_of(qp, rd - qp->rd_atomic) < age_of(qp, qp->resp.rd_due))
 		qp->resp.rd_due = rd - qp->rd_atomic;
 	rd->answer_first = psn;
 	rd->next_psn = psn;
@@ -111,22 +114,41 @@ struct roce_rd_atomic *roce_rd_oldest(struct roce_qp *qp)
 {
 	uint32_t *due = &qp->resp.rd_due;
 
-	for (uint32_t i = roce_rd_slots(qp); i; i--) {
+	for (uint32_t i = roce_rd_used(qp); i; i--) {
 		if (*due >= roce_rd_slots(qp))
 			*due = 0;
-		if (qp->rd_atomic[*due].owed)
+		if (qp->rd_atomic[*due].pending)
 			return &qp->rd_atomic[*due];
 		++*due;
 	}
 	return NULL;
 }
 
+/*
+ * The response to a READ holds what the memory held before the requests after it. IBTA leaves that
+ * to a fence, but soft RoCE responds in order, and programs rely on it.
+ */
+bool roce_must_respond_first(struct roce_qp *qp, const struct roce_pkt *pkt)
+{
+	const struct roce_opcode_info *op = roce_opcode_info(pkt->bth.opcode);
+
+	if (!roce_is_request(op) || op->kind == ROCE_KIND_READ)
+		return false;
+	for (uint32_t i = 0; i < roce_rd_used(qp) && !qp->resp.rd_first; i++) {
+		const struct roce_rd_atomic *rd = &qp->rd_atomic[i];
+
+		qp->resp.rd_first = rd->kind == ROCE_RD_READ && rd->pending && rd->fresh;
+	}
+	return qp->resp.rd_first;
+}
+
 void roce_rd_advance(struct roce_qp *qp, struct roce_rd_atomic *rd)
 {
 	if (rd->next_psn == rd->answer_last) {
-		rd->owed = false;
+		rd->pending = false;
 		rd->fresh = false;
-		qp->resp.rd_owed--;
+		if (!--qp->resp.rd_pending)
+			qp->resp.rd_first = false;
 	}
 	rd->next_psn = psn_add(rd->next_psn, 1);
 }

@@ -14,7 +14,7 @@
 
 uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)
 {
-	uint32_t end = (offset / roce_piece_packets(qp) + 1) * roce_piece_packets(qp);
+	uint32_t end = (offset / w->piece + 1) * w->piece;
 
 	return min(end, roce_message_psns(qp, w)) - 1;
 }
@@ -29,8 +29,8 @@ static bool may_go_unanswered(struct roce_qp *qp, const struct send_wqe *w, uint
 }
 
 /*
- * An ACK is requested at the end of a message, when the window is full, when credits have run out,
- * and now and then in a long message so that the window keeps moving.
+ * Should the packet request an ACK? At the end of a message, when the window is full, when credits
+ * have run out, and at intervals in a long message so that the window keeps moving.
  */
 static bool wants_ack(struct roce_qp *qp, const struct send_wqe *w, bool last, uint32_t psns)
 {
@@ -42,7 +42,7 @@ static bool wants_ack(struct roce_qp *qp, const struct send_wqe *w, bool last, u
 	return true;
 }
 
-/* The RETH of a READ describes the piece, every other one the message. */
+/* The RETH of a READ describes the piece; that of any other request, the message. */
 static void fill_reth(const struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
 		      uint32_t offset)
 {
@@ -69,7 +69,7 @@ static void fill_atomic(const struct send_wqe *w, struct roce_pkt *pkt)
 	pkt->atomic.compare = cmp_swap ? w->atomic.compare_add : 0;
 }
 
-/* Everything but the payload of the packet at req.psn. */
+/* Fills in everything but the payload of the packet at req.psn. */
 static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
 			 uint32_t offset)
 {
@@ -96,7 +96,7 @@ static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct ro
 		fill_reth(qp, w, pkt, offset);
 }
 
-/* Headers only; the caller of roce_output() adds the location of the payload. */
+/* Builds headers only; the caller of roce_output() adds the location of the payload. */
 static size_t build_pull(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
 			 uint8_t *buf)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One request packet: which PSNs its message takes, its headers and payload, made from the WQE.
- * Which packet is next, and whether it may leave, is the requester's.
+ * Builds one request packet from its WQE: the PSNs of its message, its headers and payload. The
+ * requester decides which packet is next and whether it may leave.
  */
 #ifndef VRB_ROCE_REQUEST_H
 #define VRB_ROCE_REQUEST_H
@@ -14,7 +14,7 @@
 #include "roce/psn.h"
 #include "roce/retry.h"
 
-/* A response completes it, not an ACK. */
+/* Does a response complete it, not an ACK? */
 static inline bool roce_wants_response(const struct send_wqe *w)
 {
 	switch (w->opcode) {
@@ -34,7 +34,7 @@ static inline bool roce_is_read(const struct send_wqe *w)
 	return w->opcode == IBV_WR_RDMA_READ;
 }
 
-/* PSNs of the whole message. */
+/* Returns the number of PSNs of the whole message. */
 static inline uint32_t roce_message_psns(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	if (w->flags & WQE_PULL)
@@ -42,19 +42,13 @@ static inline uint32_t roce_message_psns(const struct roce_qp *qp, const struct 
 	return roce_is_read(w) || !roce_wants_response(w) ? psn_packets(w->length, qp->wq->mtu) : 1;
 }
 
-/* The most answers that one READ request may have. */
-static inline uint32_t roce_piece_packets(const struct roce_qp *qp)
-{
-	return roce_window_limit(qp) / 2;
-}
-
 /*
- * Offset, counted in packets, of the last packet of the READ request that covers packet `offset` of
- * the message.
+ * Returns the offset, in packets, of the last packet of the READ request that covers packet
+ * `offset` of the message.
  */
 uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset);
 
-/* The QP's share of the window, for packets like those of w. */
+/* Returns the QP's share of the window, for packets like those of w. */
 static inline uint32_t roce_window_for(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	const struct wq_qp *wq = qp->wq;
@@ -62,7 +56,7 @@ static inline uint32_t roce_window_for(const struct roce_qp *qp, const struct se
 	return roce_cc_share(&qp->cc, wq->active_qps, wq->mtu, w->length);
 }
 
-/* PSNs that the next packet of the WQE takes. */
+/* Returns the number of PSNs that the WQE's next packet takes. */
 static inline uint32_t roce_packet_psns(const struct roce_qp *qp, const struct send_wqe *w,
 					uint32_t offset)
 {
@@ -70,7 +64,8 @@ static inline uint32_t roce_packet_psns(const struct roce_qp *qp, const struct s
 }
 
 /*
- * The packet at req.psn, which is number `offset` of its message; 0 if its payload cannot be read.
+ * Builds the packet at req.psn, number `offset` of its message; returns 0 if its payload cannot be
+ * read.
  */
 size_t roce_request_build(struct roce_qp *qp, struct send_wqe *w, uint32_t offset, uint8_t *buf);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The requester of RC, XRC and UC: which request packet is next, and whether it may leave (IBTA
- * vol 1, 9.7.7 and 9.8.2).  request.c builds it.
+ * The requester of RC, XRC and UC: decides which request packet is next and whether it may leave
+ * (IBTA vol 1, 9.7.7 and 9.8.2). request.c builds the packet.
  *
  *	 next WQE ---> may it begin? ---> note its PSNs ---> build packet ---> advance ---> next WQE
  *	                    |  no                               |  SGE fails
@@ -12,13 +12,14 @@
  * A retry only moves req.psn and req.index back; the packets are then built again from the same
  * WQEs.  A NAK first retransmits only the packet that it requests.
  *
- * A READ of more than half a full window is requested in pieces of that size, each an RDMA READ
- * request to the responder: the answers to a request cannot be stopped once it has left, so this
- * bounds them.  A piece is one of the max_rd_atomic requests and one SSN.  Retries never request
- * across the border of two pieces.
+ * A long READ is requested in pieces, because the answers to a request cannot be stopped once it
+ * has left. The size of the pieces is fixed when the READ begins. Each piece is an RDMA READ
+ * request to the responder, one of the max_rd_atomic requests, and has its own SSN. A retry never
+ * spans two pieces.
  */
 #include "roce/acknak.h"
 #include "roce/const.h"
+#include "roce/message.h"
 #include "roce/opcode.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
@@ -31,8 +32,8 @@ enum {
 };
 
 /*
- * The opcode of a work request on the wire; kind NONE if it has none. One packet stands for all:
- * they differ in their position only.
+ * Returns the opcode of a work request on the wire; kind NONE if it has none. One packet represents
+ * all of them, which differ only in their place.
  */
 static const struct roce_opcode_info *op_of(const struct roce_qp *qp, const struct send_wqe *w)
 {
@@ -72,10 +73,7 @@ void roce_requester_seek(struct roce_qp *qp, uint32_t psn)
 	qp->req.index = index;
 }
 
-/*
- * Moves to una: back for go-back-N, or forward when late answers made the retransmission of earlier
- * packets unnecessary.
- */
+/* Moves to una: back for go-back-N, or forward if late answers made retransmissions unnecessary. */
 void roce_requester_rewind(struct roce_qp *qp)
 {
 	roce_requester_seek(qp, qp->comp.una);
@@ -85,7 +83,7 @@ void roce_requester_rewind(struct roce_qp *qp)
 	qp->req.retx = (struct roce_selective_retx){ 0 };
 }
 
-/* The peer has executed none of them: it takes packets in order, and its NAK names the next. */
+/* The peer has executed none of them: it accepts packets in order, and its NAK names the next. */
 bool roce_requester_take_back(struct roce_qp *qp)
 {
 	struct send_queue *sq = &qp->wq->sq;
@@ -100,7 +98,7 @@ bool roce_requester_take_back(struct roce_qp *qp)
 	sq->next = sq->done;
 	roce_requester_rewind(qp);
 	qp->req.goes_back = false;
-	/* that PSN was used: the peer may still send a fatal NAK for it */
+	/* That PSN was used: the peer may still send a fatal NAK for it. */
 	qp->req.high = psn_add(qp->comp.una, 1);
 	qp->req.ssn = psn_add(oldest->ssn, -1);
 	roce_retry_stop(qp);
@@ -108,7 +106,7 @@ bool roce_requester_take_back(struct roce_qp *qp)
 	return true;
 }
 
-/* Is the request valid here, as far as can be known before the first packet? */
+/* Checks the request, as far as possible before its first packet. */
 static enum reason check_request(struct roce_qp *qp, const struct send_wqe *w)
 {
 	const struct roce_opcode_info *op = op_of(qp, w);
@@ -128,17 +126,15 @@ static enum reason check_request(struct roce_qp *qp, const struct send_wqe *w)
 	return REASON_NONE;
 }
 
-/*
- * IBTA vol 1, 10.8: a fenced request waits for the answers of all READs and atomics before it.
- */
+/* IBTA vol 1, 10.8: a fenced request waits for the answers to all earlier READs and atomics. */
 static bool fenced(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	return w->flags & IBV_SEND_FENCE && qp->req.rd_open;
 }
 
 /*
- * Packets that left while fewer QPs were active, and requested no answer, are followed by one that
- * does: nothing else would open the window.
+ * If packets left while fewer QPs were active and requested no answer, one that does must follow:
+ * nothing else would open the window.
  */
 static bool window_open(const struct roce_qp *qp, const struct send_wqe *w, uint32_t psns)
 {
@@ -154,7 +150,7 @@ static bool is_send(const struct send_wqe *w)
 	       w->opcode == IBV_WR_SEND_WITH_INV;
 }
 
-/* Does the packet at req.psn consume a receive at the other end, or belong to a SEND that did? */
+/* Does the packet at req.psn consume a receive at the peer, or belong to a SEND that did? */
 static bool needs_credit(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
@@ -183,8 +179,8 @@ static enum reason run_local(struct roce_qp *qp, const struct send_wqe *w)
 }
 
 /*
- * A local operation at sq.next.  An invalidation waits until everything before it is done: a packet
- * that is sent again may still need the key.
+ * Executes a local operation at sq.next. An invalidation waits until every earlier request is
+ * complete: a retransmission may still need the key.
  */
 static bool local_op(struct roce_qp *qp, struct send_wqe *w)
 {
@@ -193,7 +189,7 @@ static bool local_op(struct roce_qp *qp, struct send_wqe *w)
 
 	if (fenced(qp, w) || (w->opcode == IBV_WR_LOCAL_INV && sq->done != sq->next))
 		return false;
-	/* One that was moved back with an older request has been executed already. */
+	/* A WQE that was moved back with an older request has been executed already. */
 	why = w->flags & WQE_EXECUTED ? REASON_NONE : run_local(qp, w);
 	if (why) {
 		roce_send_error(qp, why);
@@ -217,7 +213,7 @@ static bool may_run_direct(const struct roce_qp *qp, const struct send_wqe *w)
 	return w->opcode == IBV_WR_RDMA_WRITE || roce_wants_response(w);
 }
 
-bool roce_requester_runs_direct(const struct roce_qp *qp)
+bool roce_runs_direct(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;
 
@@ -226,8 +222,8 @@ bool roce_requester_runs_direct(const struct roce_qp *qp)
 }
 
 /*
- * One-sided requests at sq.next, run in the peer's memory when everything before them is done.
- * One that is refused there goes by packets, and the peer answers it.
+ * Runs one-sided requests at sq.next in the peer's memory once every earlier request is complete. A
+ * request that is refused there is sent as packets, and the peer answers it.
  */
 static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
 {
@@ -259,7 +255,7 @@ static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
 }
 
 /*
- * A long SEND within the host: one packet of headers, and the receiver fetches the payload before
+ * A long SEND within the host: send one packet of headers; the receiver fetches the payload before
  * it acknowledges.
  */
 static bool may_pull(const struct roce_qp *qp, const struct send_wqe *w)
@@ -269,18 +265,36 @@ static bool may_pull(const struct roce_qp *qp, const struct send_wqe *w)
 	       w->opcode != IBV_WR_RDMA_WRITE;
 }
 
-/* Sets PSNs and sequence number of the WQE at sq.next, valid once it is begun. */
+/*
+ * Returns the packets that one READ request asks for: half a full window. On a paced path three
+ * quarters of the window, because the answers leave the responder at once; but not so few that
+ * requests are most of the work.
+ */
+static uint32_t read_piece(const struct roce_qp *qp)
+{
+	uint32_t limit = roce_window_limit(qp), most = limit / 2;
+
+	if (!roce_cc_is_paced(&qp->cc))
+		return most;
+	return min(max(qp->cc.window * 3 / 4, limit / TUNE_READ_PIECES_MAX), most);
+}
+
+/* Sets PSNs and sequence number of the WQE at sq.next, valid once it has begun. */
 static void take_notes(const struct roce_qp *qp, struct send_wqe *w)
 {
 	uint32_t psns = roce_message_psns(qp, w);
-	uint32_t requests = roce_is_read(w) ? (psns - 1) / roce_piece_packets(qp) + 1 : 1;
+	uint32_t requests = 1;
 
+	if (roce_is_read(w)) {
+		w->piece = read_piece(qp);
+		requests = (psns - 1) / w->piece + 1;
+	}
 	w->first_psn = qp->req.psn;
 	w->last_psn = psn_add(qp->req.psn, psns - 1);
 	w->ssn = psn_add(qp->req.ssn, requests);
 }
 
-/* The WQE at sq.next, if it may begin now. */
+/* Returns the WQE at sq.next, if it may begin now. */
 static struct send_wqe *begin(struct roce_qp *qp)
 {
 	struct send_queue *sq = &qp->wq->sq;
@@ -303,7 +317,7 @@ static struct send_wqe *begin(struct roce_qp *qp)
 	return w;
 }
 
-/* The WQE that the next packet belongs to; NULL if there is nothing to send now. */
+/* Returns the WQE of the next packet; NULL if there is nothing to send now. */
 static struct send_wqe *current(struct roce_qp *qp)
 {
 	struct send_queue *sq = &qp->wq->sq;
@@ -334,13 +348,15 @@ static struct send_wqe *current(struct roce_qp *qp)
 	return NULL;
 }
 
-/* The packet was built: the cursor moves behind it. */
+/* Moves the cursor past the packet that was built. */
 static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
 {
 	struct roce_req *req = &qp->req;
 
-	if (psn_before(req->psn, req->high))
+	if (unlikely(psn_before(req->psn, req->high))) {
 		qp->counters.retransmitted_pkts++;
+		roce_note(qp, NOTE_RETRANSMIT, req->psn, 0, REASON_NONE);
+	}
 	if (roce_wants_response(w))
 		req->rd_open++;
 	req->psn = psn_add(req->psn, psns);
@@ -350,43 +366,64 @@ static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
 		req->index++;
 }
 
-/* Do only requests wait that were never begun, and may they leave? */
-static bool may_go_on(struct roce_qp *qp, uint64_t now)
+/* Are the only waiting requests ones that have never begun, and may they leave? */
+static bool may_go_on(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;
 
 	return sq->next != sq->head && qp->req.index == sq->next && qp->req.psn == qp->req.high &&
-	       !qp->req.halted && qp->req.retx.next == qp->req.retx.end &&
-	       qp->retry.rnr_deadline == VRB_NEVER && roce_cc_allows(&qp->cc, now);
+	       qp->wq->state == IBV_QPS_RTS && !qp->req.halted &&
+	       qp->req.retx.next == qp->req.retx.end && qp->retry.rnr_deadline == VRB_NEVER;
 }
 
-struct send_wqe *roce_requester_plain(struct roce_qp *qp, uint64_t now)
+/* A request that ends in a completion at the peer, within one packet. */
+static bool fits_message(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	return (is_send(w) || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) &&
+	       w->length <= qp->wq->mtu && !may_pull(qp, w);
+}
+
+/* Only the receiver's memory bounds what is under way within the host: no window. */
+struct send_wqe *roce_requester_plain(struct roce_qp *qp)
 {
 	struct send_wqe *w = sq_wqe(&qp->wq->sq, qp->req.index);
 
-	if (!may_go_on(qp, now) || w->error || !is_send(w) || w->length > qp->wq->mtu ||
-	    may_pull(qp, w))
+	if (!may_go_on(qp) || w->error || !fits_message(qp, w) || fenced(qp, w))
 		return NULL;
-	take_notes(qp, w);
-	return may_send(qp, w, 0) ? w : NULL;
+	w->first_psn = w->last_psn = qp->req.psn;
+	w->ssn = psn_next(qp->req.ssn);
+	return !roce_cc_is_paced(&qp->cc) && roce_credits_allow(qp, w->ssn) ? w : NULL;
 }
 
-void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w, uint64_t now)
+void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w)
 {
+	w->flags |= WQE_MESSAGE;
 	qp->req.ssn = w->ssn;
 	qp->req.since_ack_req = 0;
-	qp->wq->sq.next++;
-	advance(qp, w, 1);
-	roce_cc_sent(&qp->cc);
-	roce_cc_time(&qp->cc, w->first_psn, now);
-	roce_retry_sent(qp, now);
+	qp->req.psn = qp->req.high = psn_next(w->first_psn);
+	qp->req.index = ++qp->wq->sq.next;
+}
+
+bool roce_run_direct(struct roce_qp *qp)
+{
+	struct send_queue *sq = &qp->wq->sq;
+
+	/* Direct access overtakes all packets, so an ACK leaves first. Nothing is paced. */
+	while (!roce_has_ack(qp) && may_go_on(qp)) {
+		struct send_wqe *w = sq_wqe(sq, sq->next);
+
+		if (w->error || !may_run_direct(qp, w) || !direct_op(qp, w))
+			break;
+	}
+	roce_check(qp);
+	return sq->next == sq->head;
 }
 
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct send_wqe *w;
 	uint32_t offset, psns, psn = qp->req.psn;
-	/* an answer to any other could be to its earlier copy */
+	/* An answer to any other packet could belong to its earlier copy. */
 	bool first = psn == qp->req.high;
 	size_t len;
 

@@ -7,13 +7,13 @@
  *	 |       |        |          |          |         |         |
  *	 |       '--------'----------|----------'---------'---------'---> FAULT (faults.c)
  *	 |                           '--> RNR	no receive posted
- *	 |--> DUPLICATE	 behind epsn: acknowledged or answered again
- *	 |--> GAP	 beyond epsn: one NAK
+ *	 |--> DUPLICATE	 before epsn: acknowledged or answered again
+ *	 |--> GAP	 after epsn: one NAK
  *	 '--> DROP
  *
- * The steps up to ACCESS change nothing except that they take a receive; so an RNR NAK or a fault
- * leaves epsn where it was, and a packet takes effect in EXECUTE (execute.c), exactly once.
- * response.c sends the answers.
+ * The steps up to ACCESS change nothing except that they take a receive. So an RNR NAK or a fault
+ * leaves epsn unchanged, and EXECUTE (execute.c) executes each packet exactly once. response.c
+ * sends the answers.
  */
 #include "roce/acknak.h"
 #include "roce/const.h"
@@ -60,7 +60,7 @@ const char *roce_resp_step_name(unsigned int step)
 	return step < RESP_STEPS ? step_names[step] : "?";
 }
 
-/* The access that qp_access_flags must permit; SEND needs none. */
+/* The qp_access_flags that a packet requires; SEND needs none. */
 static const uint32_t access_flags[] = {
 	[ROCE_KIND_WRITE] = IBV_ACCESS_REMOTE_WRITE,
 	[ROCE_KIND_READ] = IBV_ACCESS_REMOTE_READ,
@@ -68,7 +68,7 @@ static const uint32_t access_flags[] = {
 	[ROCE_KIND_ATOMIC_WRITE] = IBV_ACCESS_REMOTE_WRITE,
 };
 
-/* One packet on its way through the steps. */
+/* One packet in the steps. */
 struct resp_ctx {
 	struct roce_qp *qp;
 	const struct roce_pkt *pkt;
@@ -114,7 +114,7 @@ void roce_message_dropped(struct roce_qp *qp, enum reason why)
 	qp->wq->ops->dropped(qp->wq, why);
 }
 
-/* The rest of the message is no gap. */
+/* The rest of the message does not count as a gap. */
 static void drop_rest(struct roce_qp *qp, enum reason why)
 {
 	roce_responder_drop_message(qp);
@@ -122,23 +122,9 @@ static void drop_rest(struct roce_qp *qp, enum reason why)
 	roce_message_dropped(qp, why);
 }
 
-void roce_responder_complete(struct roce_qp *qp, struct wq_cqe *cqe)
-{
-	struct wq_qp *wq = qp->wq;
-
-	cqe->wr_id = qp->resp.wqe->wr_id;
-	cqe->recv = true;
-	cqe->release = wq->rq.next;
-	cqe->pkey_index = wq->pkey_index;
-	qp->resp.wqe = NULL;
-	if (cqe->status == IBV_WC_SUCCESS)
-		qp->counters.rdma_recvs++;
-	wq->ops->complete(wq, cqe);
-}
-
 /*
- * The payload could not be fetched: a live peer sends packets instead once it gets the NAK.  Its
- * earlier packets, perhaps the same one again, are not executed (nak_once()).
+ * The payload could not be fetched: a live peer sends packets instead once it gets the NAK. Its
+ * earlier packets, including another copy of this one, are not executed (nak_once()).
  */
 static enum resp_step refuse_pull(struct resp_ctx *c)
 {
@@ -147,10 +133,7 @@ static enum resp_step refuse_pull(struct resp_ctx *c)
 	return RESP_GAP;
 }
 
-/*
- * IBTA vol 1, 9.7.4 (RC) and 9.8.2 (UC): the PSN decides whether a packet is new, old or
- * early.
- */
+/* IBTA vol 1, 9.7.4 (RC) and 9.8.2 (UC): the PSN decides whether a packet is new, old or early. */
 static enum resp_step check_psn(struct resp_ctx *c)
 {
 	struct roce_qp *qp = c->qp;
@@ -166,7 +149,7 @@ static enum resp_step check_psn(struct resp_ctx *c)
 	return psn_before(psn, qp->resp.epsn) ? RESP_DUPLICATE : RESP_GAP;
 }
 
-/* IBTA vol 1, 9.7.4: FIRST MIDDLE... LAST, or ONLY; nothing in between. */
+/* IBTA vol 1, 9.7.4: FIRST MIDDLE... LAST, or ONLY, and no other sequence. */
 static enum resp_step check_opseq(struct resp_ctx *c)
 {
 	enum roce_msg msg = c->qp->resp.msg;
@@ -187,8 +170,8 @@ static uint32_t needed_access(const struct resp_ctx *c)
 }
 
 /*
- * The operation must be allowed on this QP: else NAK invalid request. The opcode table has already
- * shown that the service has it.
+ * The QP must allow the operation; otherwise NAK invalid request. The opcode table has already
+ * shown that the service supports it.
  */
 static enum resp_step check_opcode(struct resp_ctx *c)
 {
@@ -214,13 +197,18 @@ static struct recv_wqe *take_receive(struct resp_ctx *c, enum reason *why)
 				  c->op->kind == ROCE_KIND_SEND ? &head : NULL, why);
 }
 
-/* Needs a receive, or a READ/atomic resource. */
+/* Requires a receive, or a READ/atomic resource. */
 static enum resp_step check_resource(struct resp_ctx *c)
 {
 	struct roce_resp *resp = &c->qp->resp;
 
-	if (roce_is_answered(c->op) && !roce_rd_available(c->qp))
-		return fault(c, REASON_REQ_RD_ATOMIC);
+	if (roce_is_answered(c->op)) {
+		/* Without memory the request is lost, and the peer repeats it. */
+		if (roce_rd_slots(c->qp) && !roce_rd_made(c->qp))
+			return RESP_DROP;
+		if (!roce_rd_available(c->qp))
+			return fault(c, REASON_REQ_RD_ATOMIC);
+	}
 	if (c->op->takes_recv && !resp->wqe) {
 		enum reason why = REASON_NONE;
 
@@ -239,9 +227,9 @@ static bool is_mtu(uint32_t len)
 }
 
 /*
- * FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4).  The MTU
- * is the sender's, as its FIRST shows, and not above the path's: an end whose interface carries
- * less than the program says sends less (core/control/qp_modify.c).
+ * FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4). The MTU is
+ * the sender's, given by its FIRST and at most the path's: a host whose interface carries less than
+ * the program requests sends less (core/control/qp_modify.c).
  */
 static bool payload_fits(const struct resp_ctx *c)
 {
@@ -254,7 +242,7 @@ static bool payload_fits(const struct resp_ctx *c)
 	return roce_ends(c->op) ? len && len <= c->qp->resp.packet : len == c->qp->resp.packet;
 }
 
-/* The packets of a WRITE carry what its RETH announced, no more and no less. */
+/* The packets of a WRITE must carry exactly as many bytes as its RETH announced. */
 static bool write_fits(const struct resp_ctx *c)
 {
 	uint32_t left = roce_starts(c->op) ? c->pkt->reth.len : c->qp->resp.resid;
@@ -305,8 +293,8 @@ static enum reason check_range(struct resp_ctx *c, enum mem_access access)
 }
 
 /*
- * The whole range of a READ or WRITE is checked at its first packet; each access checks again,
- * which is enough for a WRITE of one packet.
+ * The first packet of a READ or WRITE checks the whole range. Each access checks again, which
+ * suffices for a single-packet WRITE.
  */
 static enum resp_step check_access(struct resp_ctx *c)
 {
@@ -323,7 +311,7 @@ static enum resp_step check_access(struct resp_ctx *c)
 	return why ? fault(c, why) : RESP_EXECUTE;
 }
 
-/* The packet takes effect; then epsn advances, and after a message's last packet MSN. */
+/* Executes the packet, then advances epsn, and MSN after a message's last packet. */
 static enum resp_step execute(struct resp_ctx *c)
 {
 	struct roce_qp *qp = c->qp;
@@ -340,7 +328,7 @@ static enum resp_step execute(struct resp_ctx *c)
 	resp->received += c->pkt->payload_len;
 	resp->epsn = psn_add(resp->epsn, 1);
 	resp->psns++;
-	resp->nak_sent = resp->gap_owed = resp->pull_refused = false;
+	resp->nak_sent = resp->gap_nak_pending = resp->pull_refused = false;
 	if (!(roce_ends(c->op)))
 		return RESP_ACK;
 	resp->msn = psn_add(resp->msn, 1);
@@ -383,22 +371,25 @@ static enum resp_step acknowledge(struct resp_ctx *c)
 static enum resp_step duplicate(struct resp_ctx *c)
 {
 	c->qp->counters.duplicate_request++;
+	roce_note(c->qp, NOTE_DUPLICATE, c->pkt->bth.psn, 0, REASON_NONE);
 	return roce_response_again(c->qp, c->pkt, c->op) ? RESP_DONE : RESP_DROP;
 }
 
 /*
- * IBTA vol 1, 9.7.5: one NAK per gap; after it, and after an RNR NAK, only the expected PSN
- * counts.
+ * IBTA vol 1, 9.7.5: one NAK per gap; after it, and after an RNR NAK, only the expected PSN is
+ * accepted.
  *
  * A local peer that gets the NAK resends the message at epsn as packets, if its payload was to be
- * pulled, and renumbers what follows.  So a copy of the old request that is still in flight must
- * not be executed: the PSNs of the new packets would then be old.
+ * pulled, and renumbers those that follow. So a copy of the old request that is still in flight
+ * must not be executed: the PSNs of the new packets would then be old.
  */
 static bool nak_once(struct roce_qp *qp)
 {
 	if (qp->resp.nak_sent)
 		return false;
 	qp->resp.nak_sent = qp->resp.pull_refused = true;
+	roce_note(qp, NOTE_NAK_SENT, qp->resp.epsn,
+		  roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_PSN_SEQUENCE_ERROR), REASON_NONE);
 	roce_gap_pend(qp);
 	return true;
 }
@@ -424,15 +415,18 @@ static enum resp_step rnr(struct resp_ctx *c)
 		return RESP_DROP;
 	}
 	qp->counters.send_rnr_err++;
+	roce_note(qp, NOTE_RNR_SENT, qp->resp.epsn,
+		  roce_syndrome(ROCE_AETH_RNR_NAK, qp->wq->min_rnr_timer), REASON_NONE);
 	qp->resp.nak_sent = true;
-	qp->resp.gap_owed = false;
+	qp->resp.gap_nak_pending = false;
 	roce_nak_pend(qp, roce_syndrome(ROCE_AETH_RNR_NAK, qp->wq->min_rnr_timer), qp->resp.epsn);
 	return RESP_DONE;
 }
 
 /*
- * Acts as the tables say: a NAK or none, the receive completed in error or an event, the QP failed
- * or only the message dropped. For a QP that is failing already it only replaces the last NAK.
+ * Acts as the tables specify: sends a NAK or none, completes the receive in error or raises an
+ * event, fails the QP or only drops the message. On a QP that is already failing, it only replaces
+ * the last NAK.
  */
 static void apply_fault(struct roce_qp *qp, enum reason why, uint32_t psn, bool hits_recv)
 {
@@ -442,10 +436,12 @@ static void apply_fault(struct roce_qp *qp, enum reason why, uint32_t psn, bool 
 	if (action == ROCE_FAULT_DROP) {
 		drop_rest(qp, why);
 		qp->counters.dropped_pkts++;
+		roce_note(qp, NOTE_DROP, psn, 0, why);
 		return;
 	}
 	if (action == ROCE_FAULT_NAK) {
 		roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, f->nak), psn);
+		roce_note(qp, NOTE_NAK_SENT, psn, roce_syndrome(ROCE_AETH_NAK, f->nak), why);
 		qp->dying = true;
 	} else if (action == ROCE_FAULT_ACK) {
 		roce_ack_pend(qp, qp->resp.ack_psn);
@@ -483,6 +479,7 @@ static enum resp_step do_fault(struct resp_ctx *c)
 static enum resp_step do_drop(struct resp_ctx *c)
 {
 	c->qp->counters.dropped_pkts++;
+	roce_note(c->qp, NOTE_DROP, c->pkt->bth.psn, 0, c->why);
 	return RESP_DONE;
 }
 
@@ -496,8 +493,8 @@ static enum resp_step (*const ends[RESP_DONE])(struct resp_ctx *c) = {
 };
 
 /*
- * The steps that may continue, in a row so that the compiler can join them.  Returns the first that
- * ends the processing of the packet.
+ * Runs the steps that may continue, in a row so that the compiler can join them. Returns the first
+ * one that ends the processing of the packet.
  */
 static enum resp_step walk(struct resp_ctx *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the responder sends: the pending answers of READ and atomic resources, oldest first, then
- * the pending ACK or NAK; and its answer to a duplicate request.
+ * The responder's output: the pending answers of READ and atomic resources, oldest first, then the
+ * pending ACK or NAK; also its answer to a duplicate request.
  */
 #include "roce/acknak.h"
 #include "roce/faults.h"
@@ -23,9 +23,9 @@ static uint8_t answer_opcode(const struct roce_qp *qp, const struct roce_rd_atom
 }
 
 /*
- * A replay whose memory is no longer registered.  The request may be a ghost, which the network
- * delayed or copied long after its answer, so it must not end the connection: a requester that
- * still waits fails by the NAK, any other discards it.
+ * The memory of a repeated answer is no longer registered. The request may be a ghost, which the
+ * network delayed or copied long after its answer, so it must not end the connection. The NAK fails
+ * a requester that still waits; any other discards it.
  */
 static void replay_fault(struct roce_qp *qp, struct roce_rd_atomic *rd, enum reason why)
 {
@@ -38,7 +38,10 @@ static void replay_fault(struct roce_qp *qp, struct roce_rd_atomic *rd, enum rea
 		roce_nak_pend(qp, roce_syndrome(ROCE_AETH_NAK, roce_fault(why)->nak), psn);
 }
 
-/* The next answer of a resource; 0, and a NAK instead, if its memory is no longer registered. */
+/*
+ * Builds the next answer of a resource. If its memory is no longer registered, sends a NAK instead
+ * and returns 0.
+ */
 static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf)
 {
 	uint64_t skip = (uint64_t)psn_add(rd->next_psn, 0 - rd->first_psn) * qp->wq->mtu;
@@ -89,6 +92,11 @@ void roce_flushed(struct roce_qp *qp, uint32_t psn, enum reason why)
 	rd->why = why;
 }
 
+static bool may_answer(struct roce_qp *qp, uint64_t now)
+{
+	return qp->dying || qp->resp.rd_first || roce_pace_answer_allows(qp, now);
+}
+
 size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct roce_rd_atomic *rd;
@@ -96,8 +104,8 @@ size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	while ((rd = roce_rd_due(qp)) != NULL) {
 		size_t len;
 
-		/* A pending ACK is of a newer PSN, so it waits, too. */
-		if (rd->held || (!qp->dying && !roce_pace_answer_allows(qp, now)))
+		/* A pending ACK has a newer PSN, so it waits, too. */
+		if (rd->held || !may_answer(qp, now))
 			return 0;
 		len = answer(qp, rd, buf);
 		if (len) {
@@ -108,7 +116,9 @@ size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	return roce_ack_due(qp) ? ack(qp, buf) : 0;
 }
 
-/* Is it a READ repeated, or the rest of one: same key, and the same bytes at the same PSNs? */
+/*
+ * Does it repeat a READ, or the rest of one, with the same key and the same bytes at the same PSNs?
+ */
 static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *rd,
 			 const struct roce_pkt *pkt)
 {
@@ -121,11 +131,12 @@ static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *
 
 /*
  * IBTA vol 1, 9.7.5: duplicate SENDs and WRITEs are acknowledged with the newest PSN and not
- * executed; READs and atomics are answered from their resource, or dropped if they have none any
- * more.
+ * executed; READs and atomics are answered from their resource, or dropped if they no longer have
+ * one.
  *
- * The newest PSN of a SEND or WRITE: a READ or atomic behind them is acknowledged by its own answer
- * only.  Soft RoCE takes an ACK of that PSN for the answer, and completes with what was in memory.
+ * "Newest PSN" means that of a SEND or WRITE: a later READ or atomic is acknowledged only by its
+ * own answer. Soft RoCE takes an ACK of its PSN for the answer, and completes with the old contents
+ * of its memory.
  */
 bool roce_response_again(struct roce_qp *qp, const struct roce_pkt *pkt,
 			 const struct roce_opcode_info *op)

@@ -9,11 +9,12 @@
  *	  all acknowledged      v                                       v
  *	                    retry: psn := una, off                  sending resumes
  *
- * Both counters are full again after progress (IBTA vol 1, 9.9.2): they count failures in a row.
- * A retry_cnt of 7 means seven, an rnr_retry of 7 for ever.
+ * Both counters are reset after progress (IBTA vol 1, 9.9.2): they count consecutive failures.
+ * A retry_cnt of 7 means seven, an rnr_retry of 7 unlimited.
  */
 #include "roce/retry.h"
 
+#include "roce/message.h"
 #include "roce/parts.h"
 #include "roce/psn.h"
 #include "util/compiler.h"
@@ -21,9 +22,9 @@
 
 enum {
 	PROBES_MAX = 20
-}; /* the most that count: a millisecond doubled so often is longer than any timeout */
+}; /* doubling a millisecond more often would exceed any timeout */
 
-/* Why the QP fails when a cause has used up its retries. */
+/* Why the QP fails when a cause has exhausted its retries. */
 static const enum reason exhausted[ROCE_RETRY_CAUSES] = {
 	[ROCE_RETRY_TIMEOUT] = REASON_RETRY_TIMEOUT,
 	[ROCE_RETRY_NAK] = REASON_RETRY_SEQUENCE,
@@ -58,8 +59,8 @@ void roce_retry_start(struct roce_qp *qp)
 }
 
 /*
- * A payload that the receiver fetches is acknowledged once the fetch is done: allow a
- * nanosecond for each byte.
+ * A payload that the receiver fetches is acknowledged once the fetch is done: allow a nanosecond
+ * for each byte.
  */
 static uint64_t pull_time(const struct roce_qp *qp)
 {
@@ -85,9 +86,9 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
 }
 
 /*
- * Long before the ack timeout, which is made for the worst network: a few round trips without an
- * answer are worth a few packets.  Never less than those, whatever the timeout: needless probes
- * fill the queue that makes round trips long.
+ * Probe long before the ack timeout, which is set for the worst network: after a few round trips
+ * without an answer, a few packets are worth sending. But never probe earlier, whatever the
+ * timeout: needless probes fill the queue that makes round trips long.
  */
 static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 {
@@ -123,10 +124,27 @@ void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now)
 	qp->retry.rnr_left = qp->wq->rnr_retry;
 	qp->retry.probes = 0;
 	roce_cc_acked(&qp->cc, qp->comp.una, psns * max(qp->wq->active_qps, 1u), now);
+	roce_note_window(qp);
 	if (qp->req.psn == qp->comp.una)
 		stop_ack_timer(qp);
 	else
 		start_timers(qp, now);
+}
+
+void roce_retry_passed(struct roce_qp *qp)
+{
+	stop_ack_timer(qp);
+	qp->retry.left = qp->wq->retry_cnt;
+	qp->retry.rnr_left = qp->wq->rnr_retry;
+	qp->retry.probes = 0;
+	roce_cc_passed(&qp->cc, qp->comp.una);
+}
+
+void roce_watch(struct roce_qp *qp, uint64_t now)
+{
+	if (roce_runs_requester(qp) && qp->req.psn != qp->comp.una &&
+	    qp->retry.rnr_deadline == VRB_NEVER)
+		roce_retry_sent(qp, now);
 }
 
 static enum reason why_exhausted(const struct roce_qp *qp, enum roce_retry_cause cause)
@@ -142,13 +160,14 @@ static void send_again(struct roce_qp *qp, enum roce_retry_cause cause)
 		roce_cc_probe(&qp->cc, qp->comp.una, qp->req.high);
 	else
 		roce_cc_lost(&qp->cc, qp->comp.una, qp->req.high);
+	roce_note_window(qp);
 	if (cause == ROCE_RETRY_NAK)
 		roce_selective_retx_begin(qp);
 	else
 		roce_requester_rewind(qp);
 }
 
-/* The QP may have failed already, by a completion that overran its CQ; the same below. */
+/* A completion that overran its CQ may have failed the QP already; the same applies below. */
 void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 {
 	if (qp->flushed)
@@ -160,6 +179,8 @@ void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
 	}
 	if (qp->retry.left)
 		qp->retry.left--;
+	if (cause == ROCE_RETRY_TIMEOUT)
+		roce_note(qp, NOTE_TIMEOUT, qp->comp.una, qp->retry.left, why_exhausted(qp, cause));
 	qp->counters.completer_retry_err++;
 	stop_ack_timer(qp);
 	send_again(qp, cause);
@@ -178,6 +199,7 @@ void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now)
 		qp->retry.rnr_left--;
 	stop_ack_timer(qp);
 	qp->retry.rnr_deadline = time_after(now, roce_rnr_timer_ns(timer));
+	roce_note(qp, NOTE_RNR_HEARD, qp->comp.una, roce_rnr_timer_ns(timer), REASON_NONE);
 	roce_requester_rewind(qp);
 }
 
@@ -187,9 +209,9 @@ void roce_burst_reset(struct roce_qp *qp)
 }
 
 /*
- * The last packets may be lost, and no later one shows the peer the gap; or their ACK or NAK is
- * lost, or what was retransmitted after the one NAK of a gap.  The oldest packet, sent once more,
- * makes the peer report its PSN.  The ack timeout continues, and no retry is used up.
+ * The last packets may be lost with no later one to show the gap; or their ACK or NAK is lost, or a
+ * retransmission after the single NAK of a gap. Resending the oldest packet makes the peer report
+ * its PSN. The ack timeout continues, and no retry is used up.
  */
 static void probe(struct roce_qp *qp, uint64_t now)
 {
@@ -198,7 +220,9 @@ static void probe(struct roce_qp *qp, uint64_t now)
 	restart_probe_timer(qp, now);
 	if (qp->req.psn == qp->comp.una || qp->req.halted)
 		return;
+	roce_note(qp, NOTE_PROBE, qp->comp.una, 0, REASON_NONE);
 	roce_cc_probe(&qp->cc, qp->comp.una, qp->req.high);
+	roce_note_window(qp);
 	roce_requester_rewind(qp);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Retransmission: local ACK timeout, RNR wait, retry counters, and how much may be in flight. The
- * only place that sets a deadline or a window (IBTA vol 1, 9.7.6 and 9.9.2).
+ * Retransmission: local ACK timeout, RNR wait, retry counters and the limit of packets in flight.
+ * Only this file sets deadlines and windows (IBTA vol 1, 9.7.6 and 9.9.2).
  *
  * Owns qp->retry and qp->burst. The requester reports what it sends, the completer what arrives;
  * engine.c asks for the next deadline and calls roce_retry_expire() after it. Times are in ns.
@@ -16,7 +16,7 @@
 #include "util/time.h"
 #include "util/tuning.h"
 
-/* Why packets are sent again. */
+/* Causes of a retransmission. */
 enum roce_retry_cause {
 	ROCE_RETRY_TIMEOUT, /* no answer within the local ack timeout */
 	ROCE_RETRY_NAK,     /* NAK PSN sequence error */
@@ -24,23 +24,27 @@ enum roce_retry_cause {
 	ROCE_RETRY_CAUSES
 };
 
-/* The largest window for the QP's MTU. */
+/* Returns the largest window for the QP's MTU. */
 uint32_t roce_window_limit(const struct roce_qp *qp);
 
-void roce_retry_start(struct roce_qp *qp); /* full counters, no timer */
-void roce_retry_stop(struct roce_qp *qp);  /* no timer */
+void roce_retry_start(struct roce_qp *qp); /* resets the counters, stops the timers */
+void roce_retry_stop(struct roce_qp *qp);  /* stops the timers */
 
-/* A request was sent: starts the timer if it does not run. */
+/* A request was sent: starts the timer if it is not running. */
 void roce_retry_sent(struct roce_qp *qp, uint64_t now);
 
-/* `psns` more PSNs are acknowledged: full counters, and a new deadline for the rest. */
+/* `psns` more PSNs are acknowledged: resets the counters, and the deadline for the rest. */
 void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now);
 
-/* Goes back to the oldest unacknowledged PSN, or fails the QP when the retries are used up. */
+/* Messages were acknowledged: resets the counters, and stops the timers until roce_watch(). */
+void roce_retry_passed(struct roce_qp *qp);
+
+/* Goes back to the oldest unacknowledged PSN, or fails the QP when the retries are exhausted. */
 void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now);
 
 /*
- * The same for an RNR NAK: sending resumes after the peer's timer, encoded as in the syndrome.
+ * As roce_retry(), for an RNR NAK: sending resumes after the peer's timer, encoded as in the
+ * syndrome.
  */
 void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now);
 
@@ -60,7 +64,7 @@ static inline bool roce_burst_allows(struct roce_qp *qp, uint64_t now)
 }
 void roce_burst_reset(struct roce_qp *qp);
 
-/* The next deadline; VRB_NEVER: none. */
+/* Returns the next deadline; VRB_NEVER: none. */
 static inline uint64_t roce_retry_next(const struct roce_qp *qp)
 {
 	uint64_t waiting = time_earlier(qp->retry.ack_deadline, qp->retry.rnr_deadline);
@@ -69,7 +73,7 @@ static inline uint64_t roce_retry_next(const struct roce_qp *qp)
 	return time_earlier(time_earlier(waiting, qp->retry.probe_at), sending);
 }
 
-/* Acts on the deadlines that have passed. */
+/* Handles the deadlines that have passed. */
 void roce_retry_expire(struct roce_qp *qp, uint64_t now);
 
 #endif

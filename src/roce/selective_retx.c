@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Retransmits only what a sequence NAK requests: a run of packets, [from, end).
+ * Retransmits only the packets that a sequence NAK requests: a run, [from, end).
  *
  *	NAK of p			run p, of one packet
  *	NAK of the run's end		the gap is longer: the next run is four times as long
@@ -8,7 +8,7 @@
  *	NAK of what is in the run	sent before the run arrived: ignored
  *	NAK of p again, or an
  *	impossible run			go-back-N
- *	ACK of the first run alone	the peer keeps nothing after a gap: go-back-N from now on;
+ *	ACK of the first run only	the peer keeps nothing after a gap: go-back-N from now on;
  *					but if it has kept packets before, the NAK before this ACK
  *					was lost
  *	ACK of more			repaired, and the peer keeps packets after a gap
@@ -30,8 +30,8 @@ static uint32_t length(const struct roce_selective_retx *r)
 }
 
 /*
- * How many of the n packets from req.psn on are not completed by a response: answers have PSNs of
- * their own.
+ * Returns how many of the n packets from req.psn on are not completed by a response: answers have
+ * PSNs of their own.
  */
 static uint32_t without_response(const struct roce_qp *qp, uint32_t n)
 {
@@ -75,7 +75,7 @@ bool roce_selective_retx_covers(const struct roce_qp *qp, uint32_t psn)
 	       (psn != r->from || r->next == r->from);
 }
 
-/* An ACK may have come after the NAK. */
+/* An ACK may have arrived after the NAK. */
 bool roce_selective_retx_left(struct roce_qp *qp)
 {
 	struct roce_selective_retx *r = &qp->req.retx;
@@ -87,7 +87,7 @@ bool roce_selective_retx_left(struct roce_qp *qp)
 	return r->next != r->end;
 }
 
-/* Requests an ACK, and leaves req.psn alone. */
+/* Requests an ACK and leaves req.psn unchanged. */
 size_t roce_selective_retx_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct roce_req at = qp->req;
@@ -100,6 +100,7 @@ size_t roce_selective_retx_output(struct roce_qp *qp, uint8_t *buf, uint64_t now
 	len = roce_request_build(qp, w, psn_add(qp->req.psn, 0 - w->first_psn), buf);
 	if (!len)
 		return 0;
+	roce_note(qp, NOTE_RETRANSMIT, at.retx.next, 0, REASON_NONE);
 	at.retx.next = psn_add(at.retx.next, 1);
 	qp->req = at;
 	qp->counters.retransmitted_pkts++;

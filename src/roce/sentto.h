@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Recent destinations of a UD QP. Only a receiver can have seen a marked packet: a congestion
- * notification from elsewhere is forged or misdirected.
+ * Recent destinations of a UD QP. Only a receiver can have seen a marked packet, so a congestion
+ * notification from another address is forged or misdirected.
  *
- * A table of the newest address in each place; a notification from an evicted address is ignored,
- * so only a later one counts.
+ * A hash table that keeps the newest address in each place. A notification from an evicted address
+ * is ignored, so only a later one takes effect.
  */
 #ifndef VRB_ROCE_SENTTO_H
 #define VRB_ROCE_SENTTO_H
@@ -26,7 +26,7 @@ struct roce_sent_to {
 	} slot[ROCE_SENT_TO_SLOTS];
 };
 
-/* Only one of a hash table's places: addresses of one network differ in their last bytes. */
+/* One place only, without probing: addresses of one network differ in their last bytes. */
 static inline uint32_t roce_sent_to_place(const struct net_addr *a)
 {
 	return (a->raw[15] ^ a->raw[14] ^ a->raw[13]) % ROCE_SENT_TO_SLOTS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Payload between packets and scatter/gather lists.  The memory behind an SGE is reached through
- * wq->ops, which checks key, range and rights at each access; nothing here keeps a pointer.
+ * Payload between packets and scatter/gather lists. Accesses the memory of an SGE through wq->ops,
+ * which check key, range and rights each time; keeps no pointer.
  */
 #include <string.h>
 
@@ -9,8 +9,8 @@
 #include "util/compiler.h"
 
 /*
- * Walks the bytes [offset, offset + len) of a list, one call per SGE they touch. Must lie within
- * the list.
+ * Walks bytes [offset, offset + len) of a list, one call per SGE in the range, which must lie
+ * within the list.
  */
 struct sge_walk {
 	const struct ibv_sge *sge;
@@ -20,8 +20,8 @@ struct sge_walk {
 };
 
 /*
- * The next piece: its address and key in *piece. False when the range is done or the list is at its
- * end.
+ * Stores address and key of the next piece in *piece. Returns false at the end of the range or the
+ * list.
  */
 static bool sge_next(struct sge_walk *walk, struct ibv_sge *piece)
 {
@@ -70,6 +70,8 @@ enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t
 	const uint8_t *p = src;
 	struct ibv_sge piece;
 
+	if (likely(num_sge == 1 && offset == 0 && len && len <= sge->length))
+		return qp->wq->ops->mem_write(qp->wq, sge->lkey, sge->addr, src, len, access);
 	while (sge_next(&walk, &piece)) {
 		enum reason why = qp->wq->ops->mem_write(qp->wq, piece.lkey, piece.addr, p,
 							 piece.length, access);
@@ -99,8 +101,8 @@ enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t 
 }
 
 /*
- * Will every byte of the list be accessible? Checked before a READ or atomic changes anything at
- * the other end.
+ * Is every byte of the list accessible? Checked before a READ or atomic changes anything at the
+ * peer.
  */
 enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum mem_access access)
 {

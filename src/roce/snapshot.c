@@ -15,7 +15,7 @@ static uint32_t resources_in_use(const struct roce_qp *qp)
 {
 	uint32_t used = 0;
 
-	for (uint32_t i = 0; i < roce_rd_slots(qp); i++)
+	for (uint32_t i = 0; i < roce_rd_used(qp); i++)
 		if (qp->rd_atomic[i].kind != ROCE_RD_FREE)
 			used = i + 1;
 	return used;
@@ -41,7 +41,7 @@ size_t roce_snapshot_take(const struct roce_qp *qp, void *buf)
 		.nak_sent = resp->nak_sent,
 		.pull_refused = resp->pull_refused,
 		.established = resp->established,
-		.owes = resp->rd_owed,
+		.rd_pending = resp->rd_pending,
 		.last_psn = resp->ack.psn,
 		.fatal_nak = roce_snapshot_has_fatal_nak(qp) ? resp->ack.syndrome : 0,
 		.counters = qp->counters,
@@ -68,10 +68,10 @@ static bool makes_sense(const struct roce_qp *qp, const struct roce_snapshot *s,
 	return s->state >= IBV_QPS_RTR && s->state <= IBV_QPS_ERR && s->state != IBV_QPS_SQE;
 }
 
-/* Leaves the resource without a pending answer; an invalid one becomes free. */
+/* Clears the resource's pending answers; an invalid resource becomes free. */
 static void settle(struct roce_rd_atomic *rd)
 {
-	rd->owed = rd->fresh = false;
+	rd->pending = rd->fresh = false;
 	if (rd->kind > ROCE_RD_EMPTY || rd->first_psn >= PSN_LIMIT || rd->last_psn >= PSN_LIMIT)
 		rd->kind = ROCE_RD_FREE;
 }
@@ -113,7 +113,7 @@ bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len)
 	resp->nak_sent = s.nak_sent != 0;
 	resp->pull_refused = s.pull_refused != 0;
 	resp->established = s.established != 0;
-	resp->ack.pending = resp->gap_owed = resp->cnp_owed = false;
+	resp->ack.pending = resp->gap_nak_pending = resp->cnp_pending = false;
 	qp->counters = s.counters;
 	if (s.state == IBV_QPS_ERR) {
 		qp->wq->state = IBV_QPS_ERR;
@@ -133,7 +133,7 @@ void roce_snapshot_abandon(struct roce_qp *qp)
 
 bool roce_snapshot_has_output(const struct roce_qp *qp)
 {
-	return roce_ack_due(qp) || qp->resp.rd_owed || qp->dying;
+	return roce_ack_due(qp) || qp->resp.rd_pending || qp->dying;
 }
 
 bool roce_snapshot_quiet(const struct roce_qp *qp)
@@ -143,7 +143,7 @@ bool roce_snapshot_quiet(const struct roce_qp *qp)
 
 bool roce_snapshot_has_fatal_nak(const struct roce_qp *qp)
 {
-	return qp->dying && !qp->resp.rd_owed && qp->resp.ack.pending &&
+	return qp->dying && !qp->resp.rd_pending && qp->resp.ack.pending &&
 	       roce_syndrome_class(qp->resp.ack.syndrome) == ROCE_AETH_NAK;
 }
 

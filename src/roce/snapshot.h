@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The state of a responder in a portable form: what another engine needs to continue where this one
+ * A responder's state in a portable form: all that another engine needs to continue where this one
  * stopped. For XRC receive QPs, whose requests run in the process that owns the shared receive
  * queue they name (docs/XRC.md).
  *
  * Pending output (an ACK, READ responses) is not included: it was sent before, or is lost. Only a
- * fatal NAK is kept, and the engine that gets the state back sends it, once.
+ * fatal NAK is included; the engine that gets the state back sends it once.
  */
 #ifndef VRB_ROCE_SNAPSHOT_H
 #define VRB_ROCE_SNAPSHOT_H
@@ -27,49 +27,49 @@ struct roce_snapshot {
 	uint8_t state;		/* enum ibv_qp_state */
 	uint8_t msg;		/* enum roce_msg: a message is in progress */
 	uint8_t nak_sent, established;
-	uint32_t owes;		/* READs and atomics without their answers */
+	uint32_t rd_pending;		/* READs and atomics without their answers */
 	uint32_t ack_psn;
 	uint32_t last_psn;	/* of the fatal NAK */
-	uint8_t fatal_nak;	/* syndrome of the NAK that is still to be sent; 0: none */
+	uint8_t fatal_nak;	/* syndrome of a pending NAK; 0: none */
 	uint8_t pull_refused;
-	uint16_t packet;	/* bytes of the packets of the message in progress */
+	uint16_t packet;	/* packet size of the message in progress, in bytes */
 	struct roce_counters counters;
 };
 
 #define ROCE_SNAPSHOT_MAX \
 	(sizeof(struct roce_snapshot) + ROCE_MAX_RD_ATOMIC * sizeof(struct roce_rd_atomic))
 
-/* Writes the state of an engine to buf (ROCE_SNAPSHOT_MAX bytes), returns its length. */
+/* Writes the state of an engine to buf (ROCE_SNAPSHOT_MAX bytes) and returns its length. */
 size_t roce_snapshot_take(const struct roce_qp *qp, void *buf);
 
-/* Drops the message in progress and the receive held for it, without a completion. */
+/* Drops the message in progress and its held receive, without a completion. */
 void roce_snapshot_abandon(struct roce_qp *qp);
 
 /*
- * Makes an engine, which holds no receive, continue from there; a snapshot in ERR moves it to ERR.
- * False, and nothing is changed, if the snapshot is invalid.
+ * Makes an engine, which must hold no receive, continue from a snapshot; a snapshot in ERR moves it
+ * to ERR. Returns false, changing nothing, if the snapshot is invalid.
  */
 bool roce_snapshot_restore(struct roce_qp *qp, const void *buf, size_t len);
 
-/* True if the peer waits for nothing: no message has begun, nothing is to be sent. */
+/* Returns true if the peer waits for nothing: no message has begun, and no output is pending. */
 bool roce_snapshot_quiet(const struct roce_qp *qp);
 
-/* Would roce_output() have an answer right now? */
+/* Would roce_output() return an answer now? */
 bool roce_snapshot_has_output(const struct roce_qp *qp);
 
 /*
- * Is the fatal NAK all that is left to send? A snapshot contains it, and whoever receives the
- * snapshot sends it instead of this engine.
+ * Is the fatal NAK the only pending output? A snapshot contains it, and the process that receives
+ * the snapshot sends it instead of this engine.
  */
 bool roce_snapshot_has_fatal_nak(const struct roce_qp *qp);
 void roce_snapshot_nak_handed_over(struct roce_qp *qp);
 
-/* The process that ran the responder died mid-message: send a NAK; the QP dies. */
+/* The process that ran the responder died mid-message: sends a NAK and fails the QP. */
 void roce_snapshot_lost(struct roce_qp *qp);
 
 /*
- * Does the QP accept this packet at all (service, P_Key, sender)?  Follows the peer's path
- * migration.  For a packet that another engine will execute.
+ * Does the QP accept this packet at all (service, P_Key, sender)? Follows the peer's path
+ * migration. For a packet that another engine will execute.
  */
 bool roce_admit(struct roce_qp *qp, const struct roce_pkt *pkt);
 

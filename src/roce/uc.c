@@ -2,13 +2,13 @@
 /*
  * Where UC differs from RC (IBTA vol 1, 9.8.2): nothing is acknowledged or repeated.
  *
- *	requester	a WQE is done with its last packet
+ *	requester	a WQE is complete after its last packet
  *	responder	a gap ends the message in progress; its receive serves the next one.
- *			The next FIRST or ONLY is taken as it comes, and whatever lies before it is
- *			dropped.  What an RDMA WRITE has written stays.
+ *			The next FIRST or ONLY is accepted; every packet before it is dropped. Data
+ *			that an RDMA WRITE has written stays.
  *
- * The specification assumes a fabric without duplicates; UDP has them.  A packet whose PSN lies a
- * little behind the expected one counts as one.
+ * The specification assumes a fabric without duplicates, but UDP has them. A packet whose PSN is
+ * slightly earlier than the expected one counts as a duplicate.
  */
 #include "roce/parts.h"
 #include "roce/psn.h"
@@ -24,7 +24,7 @@ static bool is_duplicate(const struct roce_resp *resp, uint32_t psn)
 	return resp->synced && behind && behind <= UC_DUPLICATE_RANGE;
 }
 
-/* The first packet of all may have any PSN. */
+/* The very first packet may have any PSN. */
 static void note_gap(struct roce_qp *qp, uint32_t psn)
 {
 	qp->counters.out_of_seq_request++;
@@ -32,7 +32,7 @@ static void note_gap(struct roce_qp *qp, uint32_t psn)
 		qp->counters.lost_pkts += psn_add(psn, 0 - qp->resp.epsn);
 }
 
-/* The message in progress can no longer be completed. False if there is none. */
+/* The message in progress can no longer be completed. Returns false if there is none. */
 static bool end_message(struct roce_qp *qp)
 {
 	if (qp->resp.msg == ROCE_MSG_NONE)
@@ -60,7 +60,7 @@ enum roce_uc_verdict roce_uc_check_psn(struct roce_qp *qp, const struct roce_pkt
 	resp->epsn = psn;
 	if (begins || resp->msg != ROCE_MSG_NONE)
 		return ROCE_UC_ACCEPT;
-	/* The missing packets are of another message, or of one dropped and counted before. */
+	/* The missing packets belong to another message, or to one dropped and counted before. */
 	if (gap && !ended)
 		roce_message_dropped(qp, REASON_DROP_BROKEN);
 	resp->epsn = psn_add(psn, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UD: one packet per message, addressed by the work request, protected by a Q_Key (IBTA vol 1,
- * 9.8.3). The receiver finds the packet's network header in the first 40 bytes of its buffer (Annex
- * A17: an IPv4 header in the last 20 of them).
+ * UD: one packet per message, addressed by the work request and protected by a Q_Key (IBTA vol 1,
+ * 9.8.3). The first 40 bytes of a receive buffer hold the packet's network header (Annex A17: an
+ * IPv4 header in the last 20 of them).
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ enum {
 	UDP_LEN = 8,
 };
 
-/* Bytes behind the IP header of the packet that carried pkt. */
+/* Returns the bytes after the IP header of the packet that carried pkt. */
 static uint32_t udp_len(const struct roce_pkt *pkt)
 {
 	return UDP_LEN + roce_opcode_info(pkt->bth.opcode)->hdr_len + pkt->payload_len +
@@ -35,7 +35,7 @@ static void build_grh(uint8_t *grh, const struct roce_pkt *pkt)
 	inet_put_header(grh + ROCE_GRH_LEN - header, &pkt->path, udp_len(pkt));
 }
 
-/* Copies the message into the receive held. */
+/* Copies the message into the held receive. */
 static enum reason deliver(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	const struct recv_wqe *w = qp->resp.wqe;
@@ -56,9 +56,9 @@ static enum reason deliver(struct roce_qp *qp, const struct roce_pkt *pkt)
 }
 
 /*
- * IBTA Annex A17, A17.4.5.1: the completion says whether IPv4 or IPv6 brought a datagram, to
- * programs that look for addresses in the GRH area.  RoCEv2 packets carry no service level;
- * adapters report the IP version in its place, and UCX looks for it there.
+ * IBTA Annex A17, A17.4.5.1: the completion tells whether IPv4 or IPv6 carried a datagram, for
+ * programs that read addresses in the GRH area. RoCEv2 packets have no service level; adapters
+ * report the IP version in its place, where UCX reads it.
  */
 enum {
 	SL_UDP = 8,
@@ -87,8 +87,8 @@ static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
 }
 
 /*
- * IBTA vol 1, 9.8.3: what does not fit, the path or the receive, is dropped silently; only a
- * receive whose memory fails is an error.
+ * IBTA vol 1, 9.8.3: a datagram that does not fit the path or the receive is dropped silently; only
+ * a receive whose memory fails is an error.
  */
 static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
@@ -106,12 +106,14 @@ bool roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 
 	if (!acceptable(qp, pkt)) {
 		qp->counters.dropped_pkts++;
+		roce_note(qp, NOTE_DROP, pkt->bth.psn, 0, REASON_NONE);
 		return false;
 	}
 	qp->resp.wqe = qp->wq->ops->recv_take(qp->wq, 0, NULL, &why);
 	if (!qp->resp.wqe && !why) {
 		qp->counters.out_of_buffer++;
 		qp->counters.dropped_pkts++;
+		roce_note(qp, NOTE_DROP, pkt->bth.psn, 0, REASON_DROP_NO_RECEIVE);
 		roce_message_dropped(qp, REASON_DROP_NO_RECEIVE);
 		return true;
 	}
@@ -129,7 +131,7 @@ static bool is_tso(const struct send_wqe *w)
 	return w->opcode == IBV_WR_TSO;
 }
 
-/* Segmentation is local to the sender: on the wire its segments are plain datagrams. */
+/* Segmentation is local to the sender: its segments are plain datagrams on the wire. */
 static int wire_opcode(const struct send_wqe *w)
 {
 	return roce_request_opcode(IBV_QPT_UD, is_tso(w) ? IBV_WR_SEND : w->opcode, true, true);
@@ -158,13 +160,13 @@ static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct ro
 	pkt->imm = w->imm;
 }
 
-/* Payload bytes of the request that the next datagram takes. */
+/* Returns the number of payload bytes in the next datagram of the request. */
 static uint32_t next_part(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	return is_tso(w) ? min(w->length - qp->req.segmented, (uint32_t)w->ud.mss) : w->length;
 }
 
-/* The next segment of a TSO request: its header, then its part of the payload. */
+/* Builds the next segment of a TSO request: its header, then its part of the payload. */
 static enum reason gather_segment(struct roce_qp *qp, struct send_wqe *w, uint8_t *to, uint32_t n)
 {
 	struct inet_segment s = {
@@ -189,7 +191,7 @@ static enum reason gather_datagram(struct roce_qp *qp, struct send_wqe *w, uint8
 	return why;
 }
 
-/* Headers and contents of the next datagram; *len gets the length of what follows the headers. */
+/* Builds headers and contents of the next datagram; *len receives the length after the headers. */
 static enum reason build(struct roce_qp *qp, struct send_wqe *w, uint8_t *buf, size_t *hdr,
 			 uint32_t *len)
 {
@@ -207,12 +209,12 @@ static enum reason build(struct roce_qp *qp, struct send_wqe *w, uint8_t *buf, s
 			   gather_datagram(qp, w, buf + *hdr);
 }
 
-/* A datagram was built; the request is done with its last one. */
+/* A datagram was built; its last one completes the request. */
 static void advance(struct roce_qp *qp, const struct send_wqe *w)
 {
 	struct send_queue *sq = &qp->wq->sq;
 
-	qp->out_path = *w->ud.path;
+	qp->ud->out_path = *w->ud.path;
 	qp->req.psn = qp->req.high = qp->comp.una = psn_add(qp->req.psn, 1);
 	qp->req.segmented += next_part(qp, w);
 	if (qp->req.segmented < w->length)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Headers of datagrams: on UDP, where two rsockets learn each other's queue pairs, and on the queue
- * pairs afterwards.
+ * Headers of datagrams: on UDP, where two rsockets exchange their queue pair numbers, and on the
+ * queue pairs afterwards.
  */
 #ifndef VRB_RSOCKET_RS_HEADER_H
 #define VRB_RSOCKET_RS_HEADER_H

@@ -67,7 +67,7 @@ int rs_conn_decode(const uint8_t *data, size_t len, struct rs_conn *c);
 uint8_t rs_scale8(uint32_t count);
 uint32_t rs_unscale8(uint8_t v);
 
-/* Announcements, in the byte order that the receiver asked for. */
+/* Announcements, in the byte order that the receiver requested. */
 void rs_sge_encode(uint8_t out[RS_SGE_LEN], const struct rs_region *r, bool big_endian);
 void rs_sge_decode(const uint8_t in[RS_SGE_LEN], struct rs_region *r);
 void rs_mapping_encode(uint8_t out[RS_IOMAP_LEN], const struct rs_mapping *m, bool big_endian);

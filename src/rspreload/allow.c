@@ -45,7 +45,7 @@ static void read_lines(void)
 	fclose(f);
 }
 
-/* "*", or the name with one of the prefixes or none. */
+/* "*", or the name, with or without one of the prefixes. */
 static bool names(const char *field, const char *name, const char *prefix, const char *other)
 {
 	if (!strcmp(field, "*"))

@@ -5,10 +5,13 @@
 
 #include <stdbool.h>
 
-/* By the lines of the file for this program; without the file, all that can. */
+/*
+ * True if a line of the file for this program allows it, or if there is no file and rsockets
+ * support this kind of socket.
+ */
 bool allow(int domain, int type, int protocol);
 
-/* One line: does it name this program and this kind of socket?  Exposed for its test. */
+/* True if the line names this program and this kind of socket. Public for its test. */
 bool allow_line(const char *line, const char *program, int domain, int type, int protocol);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From TCP to rsocket. */
+/* Conversion of TCP sockets to rsockets; deferred.h has the protocol. */
 #include "rspreload/deferred.h"
 
 #include <errno.h>
@@ -110,7 +110,7 @@ static int listen_at(int number, const struct sockaddr_storage *addr, socklen_t 
 	}
 }
 
-/* Who connects ends TCP at once, perhaps before the listener knows of the connection. */
+/* The connecting side closes TCP at once, perhaps before the listener has the connection. */
 static int accept_from(int listener, int number)
 {
 	struct pollfd p[2] = { { .fd = listener, .events = POLLIN },
@@ -172,7 +172,7 @@ static bool hear_greeting(int number)
 	}
 }
 
-/* A side that waits in accept_from() must hear of a failure. */
+/* The peer waits in accept_from(): a failure must end that wait. */
 static int settle_connected(int number)
 {
 	struct sockaddr_storage addr;
@@ -196,7 +196,7 @@ static int settle_connected(int number)
 /* In this thread; librdmacm's own calls come by here, too. */
 static __thread bool settling;
 
-/* What cannot become an rsocket stays TCP, and is not asked again. */
+/* A socket that cannot become an rsocket stays TCP; conversion is not tried again. */
 static void settle(struct entry *e, int number)
 {
 	int fd;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Descriptors of the program that are rsockets, or epolls over them.  The program's number is that
- * of an opened /dev/null, so that it can be kept when it is turned into a real socket, and shared
- * by dup().
+ * Descriptors of the program that are rsockets, or epolls over them.  The program's descriptor is
+ * an open /dev/null, so that its number can become a real socket, and be shared by dup().
  */
 #ifndef VRB_RSPRELOAD_ENTRY_H
 #define VRB_RSPRELOAD_ENTRY_H
@@ -13,7 +12,7 @@
 enum entry_kind {
 	ENTRY_SOCKET,
 	ENTRY_EPOLL,
-	ENTRY_DEFERRED, /* a socket of the system's still: deferred.h */
+	ENTRY_DEFERRED, /* still a socket of the system: deferred.h */
 };
 
 /* Of a deferred socket. */
@@ -32,28 +31,28 @@ struct entry {
 	pthread_mutex_t turn; /* of a deferred one, while it becomes an rsocket */
 };
 
-/* The entry of a number; NULL: it is the system's. */
+/* Returns the entry of a number; NULL: the number is a descriptor of the system. */
 struct entry *entry_find(int number);
 
 /* The descriptor to call rsockets with; -1: the system's own. */
 int entry_fd(int number);
 
-/* A number for the descriptor, which the entry owns from then on.  -1 with errno. */
+/* Returns a number for the descriptor, which the entry then owns; -1 with errno. */
 int entry_make(enum entry_kind kind, int fd, bool cloexec);
 
-/* A deferred entry for a stream socket of the system's.  NULL with errno. */
+/* Returns a deferred entry for a stream socket of the system; NULL with errno. */
 struct entry *entry_adopt(int number, int domain);
 
-/* number becomes the same as e; it is open already. */
+/* Makes `number`, which is already open, stand for e. */
 void entry_share(struct entry *e, int number);
 
 /*
- * The number is no entry any more.  Returns its entry if it was the last number of it, which is
- * then the caller's to free, else NULL.
+ * Removes the number. Returns its entry if this was its last number, which the caller must free,
+ * else NULL.
  */
 struct entry *entry_drop(int number);
 
-/* Are there any? */
+/* True if there is any entry. */
 bool entry_any(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bytes in and out.  The forms with "_chk" are what compilers make of them with _FORTIFY_SOURCE. */
+/* Calls that transfer data. Compilers generate those with "_chk" for _FORTIFY_SOURCE. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/sendfile.h>
@@ -99,7 +99,7 @@ PRELOAD_EXPORT ssize_t sendto(int number, const void *buf, size_t n, int flags,
 
 	if (fd < 0)
 		return real()->sendto(number, buf, n, flags, to, len);
-	/* TCP does not look at the address. */
+	/* TCP ignores the address. */
 	return e->type == SOCK_STREAM ? rsend(fd, buf, n, flags)
 				      : rsendto(fd, buf, n, flags, to, len);
 }
@@ -134,7 +134,7 @@ PRELOAD_EXPORT ssize_t writev(int number, const struct iovec *iov, int n)
 
 /* ---- From a file ---- */
 
-/* One piece: bytes sent, 0 at the file's end, -1. */
+/* Sends one piece; returns its bytes, 0 at the end of the file, or -1. */
 static ssize_t send_piece(int fd, int file, off_t at, size_t n)
 {
 	char piece[65536];

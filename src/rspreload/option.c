@@ -22,8 +22,7 @@ PRELOAD_EXPORT int setsockopt(int number, int level, int name, const void *value
 		return real()->setsockopt(number, level, name, value, len);
 	if (!rsetsockopt(fd, level, name, value, len))
 		return 0;
-	/* Programs take a refusal for a failure; what RDMA has no such thing for is done already.
-	 */
+	/* Programs treat a refusal as a failure, so options without meaning for RDMA succeed. */
 	if (errno != ENOTSUP)
 		return -1;
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls behind ours. */
+/* Looks up the system's calls, which follow ours in the search order (RTLD_NEXT). */
 #include "rspreload/real.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The system's own calls, behind those that librspreload.so puts in front of them. */
+/* The system's calls that librspreload.so intercepts. */
 #ifndef VRB_RSPRELOAD_REAL_H
 #define VRB_RSPRELOAD_REAL_H
 
@@ -57,7 +57,7 @@ struct real {
 /* All of them, found once. */
 const struct real *real(void);
 
-/* Is the caller, by its return address, one of the libraries that rsockets stand on? */
+/* True if the return address is in one of the libraries that implement rsockets. */
 bool real_is_ours(const void *caller);
 
 #endif

@@ -16,13 +16,13 @@
 #include "rspreload/tune.h"
 #include "util/compiler.h"
 
-/* Not in every header of the system's. */
+/* Not in every system's headers. */
 PRELOAD_EXPORT int accept4(int number, struct sockaddr *addr, socklen_t *len, int flags);
 PRELOAD_EXPORT int dup3(int old, int number, int flags);
 
 /* ---- Making ---- */
 
-/* A socket of the system's, which becomes an rsocket later. */
+/* A socket of the system, which becomes an rsocket later. */
 static int make_deferred(int domain, int type, int protocol)
 {
 	int number = real()->socket(domain, type, protocol);
@@ -74,13 +74,13 @@ PRELOAD_EXPORT int listen(int number, int backlog)
 
 static int accept_on(const struct entry *e, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	/* Another thread may close it meanwhile. */
+	/* Another thread may close it concurrently. */
 	int domain = e->domain, type = e->type, fd = raccept(e->fd, addr, len), number;
 	struct entry *made;
 
 	if (fd < 0)
 		return -1;
-	/* accept() hands down no flags, raccept() does. */
+	/* accept() does not inherit flags, raccept() does. */
 	rfcntl(fd, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
 	number = entry_make(ENTRY_SOCKET, fd, flags & SOCK_CLOEXEC);
 	if (number < 0) {
@@ -160,7 +160,7 @@ static void copy_option(int from, int to, int level, int name)
 		real()->setsockopt(to, level, name, &value, len);
 }
 
-/* The number becomes a socket of the system's.  0, or -1 with errno. */
+/* Turns the number into a socket of the system. Returns 0, or -1 with errno. */
 static int make_real(int number)
 {
 	const struct entry *e = entry_find(number);
@@ -181,7 +181,7 @@ static int make_real(int number)
 	return 0;
 }
 
-/* RDMA reaches no peer here; TCP may. */
+/* There is no RDMA path to the peer; TCP may work. */
 static bool try_real(int error)
 {
 	return error != EINPROGRESS && error != EALREADY && error != EISCONN && error != EINTR &&
@@ -226,7 +226,7 @@ PRELOAD_EXPORT int dup(int old)
 	return shared(entry_find(old), real()->dup(old));
 }
 
-/* What the number was is gone. */
+/* The number's previous meaning is gone. */
 static int replaced(int old, int number, int got)
 {
 	if (got < 0)

@@ -56,7 +56,7 @@ static int poll_mapped(struct pollfd *fds, nfds_t n, int timeout)
 	return ready;
 }
 
-/* Their clients send nothing before they are rsockets. */
+/* Their clients send nothing until they are rsockets. */
 static void settle_accepted(struct pollfd *fds, nfds_t n)
 {
 	nfds_t i;
@@ -91,7 +91,7 @@ static int to_ms(const struct timespec *t)
 	return (int)(t->tv_sec * 1000 + (t->tv_nsec + 999999) / 1000000);
 }
 
-/* What is wrong is for the system to say. */
+/* The system reports the error. */
 static bool time_ok(const struct timespec *t)
 {
 	return !t || (t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000);

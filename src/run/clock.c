@@ -21,6 +21,11 @@ uint64_t clock_now(void)
 	return read_clock(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_coarse(void)
+{
+	return read_clock(CLOCK_MONOTONIC_COARSE);
+}
+
 uint64_t clock_distance(uint64_t known, uint64_t before, uint64_t wall, uint64_t after)
 {
 	uint64_t least = wall - after, most = wall - before;
@@ -31,7 +36,7 @@ uint64_t clock_distance(uint64_t known, uint64_t before, uint64_t wall, uint64_t
 	return least + (most - least) / 2;
 }
 
-/* A reader that was kept from its processor in the middle knows little: it tries again. */
+/* A reader that was preempted between the two reads tries again. */
 static uint64_t measure(uint64_t known)
 {
 	enum { TRIES = 4, CLOSE_NS = 20000 };
@@ -51,7 +56,7 @@ uint64_t clock_wall(uint64_t time)
 {
 	uint64_t known = load_relaxed(&distance), measured = measure(known);
 
-	/* The first measurement counts for all: two differ by some nanoseconds. */
+	/* The first measurement holds for the whole process: two differ by nanoseconds. */
 	if (measured != known && !cas_acq_rel(&distance, &known, measured))
 		measured = known;
 	return time + measured;

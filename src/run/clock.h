@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one place that reads the clock. */
+/* The only place that reads the clock. */
 #ifndef VRB_RUN_CLOCK_H
 #define VRB_RUN_CLOCK_H
 
@@ -8,16 +8,16 @@
 /* Nanoseconds on CLOCK_MONOTONIC. Any thread, async-signal-safe. */
 uint64_t clock_now(void);
 
-/*
- * What CLOCK_REALTIME said at a time of clock_now(), as far as it is known now. Later times are
- * later there, unless that clock is set.
- */
+/* As clock_now(), but up to a tick of the kernel (1 to 10 ms) behind, and cheaper. */
+uint64_t clock_coarse(void);
+
+/* Converts a time of clock_now() to CLOCK_REALTIME. Monotonic unless CLOCK_REALTIME is set. */
 uint64_t clock_wall(uint64_t time);
 
 /*
- * The distance between both clocks.  `known` is the one in use, 0 at first.  wall was read between
- * the two others.  Both clocks are slewed alike, so that only a step changes the distance; less is
- * an error of the measurement.
+ * The offset between both clocks. `known` is the current one, initially 0. wall was read between
+ * the two others. Both clocks are slewed alike, so only a step changes the offset; a smaller change
+ * is an error of measurement.
  */
 uint64_t clock_distance(uint64_t known, uint64_t before, uint64_t wall, uint64_t after);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One row per variable: its name and the function that understands its value.
- * Owns the process's configuration; immutable once read (pthread_once).
+ * One row per variable: its name and the function that parses its value. Owns the process's
+ * configuration; immutable once read (pthread_once).
  */
 #include "run/config.h"
 
@@ -18,7 +18,7 @@
 #include "util/hash.h"
 #include "util/net.h"
 
-enum { COMPLAINTS = 16, COMPLAINT_LEN = 256, SHOWN_LEN = 65 };
+enum { COMPLAINTS = 16, COMPLAINT_LEN = 256, SHOWN_LEN = 65, DEFAULT_RECORD_MIB = 16 };
 
 static struct config config;
 static pthread_once_t config_once = PTHREAD_ONCE_INIT;
@@ -38,7 +38,7 @@ static bool parse_number(const char *s, uint64_t low, uint64_t high, uint64_t *v
 	return true;
 }
 
-/* Copies a string that has to fit. */
+/* Copies a string if it fits. */
 static bool copy_text(char *to, size_t cap, const char *from, size_t len)
 {
 	if (!len || len >= cap)
@@ -48,20 +48,27 @@ static bool copy_text(char *to, size_t cap, const char *from, size_t len)
 	return true;
 }
 
+/* Index of the name that is the first len bytes of s; n if there is none. */
+static size_t find_name(const char *const *names, size_t n, const char *s, size_t len)
+{
+	size_t i = 0;
+
+	while (i < n && (strlen(names[i]) != len || memcmp(names[i], s, len) != 0))
+		i++;
+	return i;
+}
+
 static bool parse_transport(struct config *cfg, const char *s)
 {
 	static const char *const names[] = {
 		[CONFIG_AUTO] = "auto", [CONFIG_UDP] = "udp", [CONFIG_LOCAL] = "local",
 	};
-	unsigned int i;
+	size_t i = find_name(names, ARRAY_SIZE(names), s, strlen(s));
 
-	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strcmp(s, names[i]))
-			continue;
-		cfg->transport = (enum config_transport)i;
-		return true;
-	}
-	return false;
+	if (i == ARRAY_SIZE(names))
+		return false;
+	cfg->transport = (enum config_transport)i;
+	return true;
 }
 
 static bool parse_raw(struct config *cfg, const char *s)
@@ -71,14 +78,12 @@ static bool parse_raw(struct config *cfg, const char *s)
 		[CONFIG_RAW_PACKET] = "packet",
 		[CONFIG_RAW_VIRTUAL] = "virtual",
 	};
+	size_t i = find_name(names, ARRAY_SIZE(names), s, strlen(s));
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strcmp(s, names[i]) != 0)
-			continue;
-		cfg->raw = (enum config_raw)i;
-		return true;
-	}
-	return false;
+	if (i == ARRAY_SIZE(names))
+		return false;
+	cfg->raw = (enum config_raw)i;
+	return true;
 }
 
 static bool parse_udp_port(struct config *cfg, const char *s)
@@ -117,7 +122,7 @@ static bool device_named_twice(const struct config *cfg, const struct config_dev
 	return false;
 }
 
-/* All or nothing: half a list of devices would surprise more than the default. */
+/* All or nothing: half of a list of devices would be more surprising than the default. */
 static bool parse_devices(struct config *cfg, const char *s)
 {
 	while (*s) {
@@ -155,53 +160,26 @@ static bool parse_log_file(struct config *cfg, const char *s)
 	return copy_text(cfg->log_file, sizeof(cfg->log_file), s, strlen(s));
 }
 
-static int find_level(const char *s, size_t len)
-{
-	int i;
-
-	for (i = LOG_OFF; i <= LOG_TRACE; i++) {
-		const char *name = log_level_name((enum log_level)i);
-
-		if (strlen(name) == len && !memcmp(name, s, len))
-			return i;
-	}
-	return -1;
-}
-
-static int find_module(const char *s, size_t len)
-{
-	int i;
-
-	for (i = 0; i < LOG_MODULES; i++) {
-		const char *name = log_module_name((enum log_module)i);
-
-		if (strlen(name) == len && !memcmp(name, s, len))
-			return i;
-	}
-	return -1;
-}
-
 /* One element: "level" for all modules, or "module=level". */
 static bool parse_log_item(uint8_t level[LOG_MODULES], const char *s, size_t len)
 {
 	const char *eq = memchr(s, '=', len);
-	int module = -1;
-	int value;
+	size_t module = LOG_MODULES, value;
 
 	if (eq) {
-		module = find_module(s, (size_t)(eq - s));
-		if (module < 0)
+		module = find_name(log_module_names, LOG_MODULES, s, (size_t)(eq - s));
+		if (module == LOG_MODULES)
 			return false;
 		len -= (size_t)(eq + 1 - s);
 		s = eq + 1;
 	}
-	value = find_level(s, len);
-	if (value < 0)
+	value = find_name(log_level_names, LOG_LEVELS, s, len);
+	if (value == LOG_LEVELS)
 		return false;
 	if (eq)
 		level[module] = (uint8_t)value;
 	else
-		memset(level, value, LOG_MODULES);
+		memset(level, (int)value, LOG_MODULES);
 	return true;
 }
 
@@ -220,6 +198,11 @@ static bool parse_log(struct config *cfg, const char *s)
 	}
 	memcpy(cfg->log_level, level, sizeof(level));
 	return true;
+}
+
+static bool parse_faults(struct config *cfg, const char *s)
+{
+	return copy_text(cfg->faults, sizeof(cfg->faults), s, strlen(s));
 }
 
 static bool parse_seed(struct config *cfg, const char *s)
@@ -258,6 +241,40 @@ static bool parse_receivers(struct config *cfg, const char *s)
 	return true;
 }
 
+static bool parse_record(struct config *cfg, const char *s)
+{
+	return copy_text(cfg->record, sizeof(cfg->record), s, strlen(s));
+}
+
+static bool parse_record_what(struct config *cfg, const char *s)
+{
+	static const char *const names[] = { "verbs", "packets", "engine", "memory",
+					     "stacks" };
+	uint32_t what = 0;
+
+	while (*s) {
+		size_t len = strcspn(s, ","), i = find_name(names, ARRAY_SIZE(names), s, len);
+
+		if (i == ARRAY_SIZE(names))
+			return false;
+		what |= 1u << i;
+		s += len;
+		s += *s == ',';
+	}
+	cfg->record_what = what;
+	return what != 0;
+}
+
+static bool parse_record_size(struct config *cfg, const char *s)
+{
+	uint64_t mib = 0;
+
+	if (strcmp(s, "all") != 0 && !parse_number(s, 1, 1 << 20, &mib))
+		return false;
+	cfg->record_mib = (uint32_t)mib;
+	return true;
+}
+
 static const struct {
 	const char *name;
 	bool (*parse)(struct config *cfg, const char *value);
@@ -271,15 +288,17 @@ static const struct {
 	{ "VERBENA_DEVICES", parse_devices, "ifname or name=ifname, separated by commas" },
 	{ "VERBENA_DIR", parse_dir, "an absolute path" },
 	{ "VERBENA_SEED", parse_seed, "a number" },
+	{ "VERBENA_FAULTS", parse_faults, "rules or @FILE, of less than 16384 bytes" },
 	{ "VERBENA_PROGRESS", parse_progress, "thread or none" },
 	{ "VERBENA_ECN", parse_ecn, "on or off" },
+	{ "VERBENA_RECORD", parse_record, "a folder" },
+	{ "VERBENA_RECORD_WHAT", parse_record_what,
+	  "verbs, packets, engine, memory or stacks, separated by commas" },
+	{ "VERBENA_RECORD_SIZE", parse_record_size, "1..1048576 (MiB) or all" },
 	{ "VERBENA_RECEIVERS", parse_receivers, "auto or 1..8" },
 };
 
-/*
- * As much of a value as a line takes; what would move the cursor, or begin a line of its own, does
- * not.
- */
+/* Truncates a value to one line, without control characters. */
 static const char *printable(const char *value, char text[SHOWN_LEN])
 {
 	size_t i;
@@ -300,6 +319,8 @@ void config_parse(struct config *cfg, config_lookup_fn lookup, config_complain_f
 	cfg->udp_port = ROCE_UDP_PORT;
 	cfg->progress_thread = true;
 	cfg->ecn = true;
+	cfg->record_what = CONFIG_RECORD_VERBS | CONFIG_RECORD_PACKETS | CONFIG_RECORD_ENGINE;
+	cfg->record_mib = DEFAULT_RECORD_MIB;
 	memset(cfg->log_level, LOG_WARN, sizeof(cfg->log_level));
 
 	for (i = 0; i < ARRAY_SIZE(variables); i++) {

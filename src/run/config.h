@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The environment, read once.  An invalid value is reported in one warning line, and the default
- * holds.  In a set-user-ID or otherwise privileged-on-exec program the environment is not looked
- * at.
+ * The environment, read once.  An invalid value is reported in one warning line, and the default is
+ * used. A set-user-ID or otherwise privileged-on-exec program ignores the environment.
  *
  *	VERBENA_TRANSPORT   auto (default) | udp | local
  *	VERBENA_UDP_PORT    1..65535, default 4791
- *	VERBENA_DEVICES     comma-separated.  "ifname" restricts the devices to those that are
- *	listed;
+ *	VERBENA_DEVICES     comma-separated.  "ifname" restricts the devices to those listed;
  *	                    "name=ifname" names the device of an interface, a second one for the
  *	                    same interface adds a device.  If all entries have names, interfaces
  *	                    that are not listed keep theirs.
  *	VERBENA_DIR         absolute path of the run directory that processes of one host share
  *	VERBENA_LOG         a level (off error warn info debug trace), then module=level ...:
- *	"warn,wire=debug"
- *	VERBENA_LOG_FILE    file that records are appended to instead of stderr
- *	VERBENA_SEED        decimal or 0x number: makes the randomised numbers repeatable
+ *	                    "warn,wire=debug"
+ *	VERBENA_LOG_FILE    file to which records are appended instead of stderr
+ *	VERBENA_SEED        decimal or 0x number: makes the random numbers repeatable
  *	VERBENA_RAW         auto (default) | packet | virtual: how raw packet QPs reach their
- *	interface
+ *	                    interface
  *	VERBENA_ECN         on (default) | off: off, routers drop packets of reliable QPs instead of
  *	                    marking them
- *	VERBENA_RECEIVERS   auto (default) | 1..8: how many threads can take packets off the wire at
- *	once;
- *	                    auto: one, and more once several threads poll
- *	VERBENA_PROGRESS    thread (default) | none: without the progress thread programs have to
- *	poll
+ *	VERBENA_RECEIVERS   auto (default) | 1..8: how many threads can receive from the wire at
+ *	                    once; auto: one, and more once several threads poll
+ *	VERBENA_RECORD      folder where each process writes a recording (docs/RECORD.md)
+ *	VERBENA_RECORD_WHAT verbs,packets,engine (default); memory: whole payloads, too; stacks:
+ *	                    call stacks of posts
+ *	VERBENA_RECORD_SIZE MiB of a recording, which keeps the newest records; default 16;
+ *	                    all: keeps everything
+ *	VERBENA_FAULTS      fault injection rules, or @ and the name of a file with rules
+ *	VERBENA_PROGRESS    thread (default) | none: without the progress thread, programs must poll
  */
 #ifndef VRB_RUN_CONFIG_H
 #define VRB_RUN_CONFIG_H
@@ -42,20 +44,30 @@ enum config_transport {
 };
 
 enum config_raw {
-	/* packet sockets; without the right to, the virtual segment on loopback */
+	/* packet sockets; if not permitted, the virtual segment on loopback */
 	CONFIG_RAW_AUTO,
 	CONFIG_RAW_PACKET,
 	CONFIG_RAW_VIRTUAL,
 };
 
+/* Bits of VERBENA_RECORD_WHAT. */
+enum config_record {
+	CONFIG_RECORD_VERBS = 1,
+	CONFIG_RECORD_PACKETS = 2,
+	CONFIG_RECORD_ENGINE = 4,
+	CONFIG_RECORD_MEMORY = 8,
+	CONFIG_RECORD_STACKS = 16,
+};
+
 enum {
 	CONFIG_DEVICES = 64,	/* entries in VERBENA_DEVICES */
 	CONFIG_RECEIVERS = 8,	/* VERBENA_RECEIVERS at most */
+	CONFIG_FAULTS = 16384,	/* bytes of VERBENA_FAULTS */
 };
 
 struct config_device {
 	char ifname[16];
-	char name[64];		/* empty: the name it would have anyway */
+	char name[64];		/* empty: the default name */
 };
 
 struct config {
@@ -73,9 +85,13 @@ struct config {
 	char log_file[PATH_MAX];	/* empty: stderr */
 	bool seeded;
 	uint64_t seed;
+	char record[PATH_MAX];	/* empty: nothing is recorded */
+	uint32_t record_what;	/* bits of enum config_record */
+	uint32_t record_mib;	/* 0: everything */
+	char faults[CONFIG_FAULTS];	/* as it is: core/fault/plan.h reads it */
 };
 
-/* What this process was started with.  Immutable after the first call; any thread. */
+/* The configuration of this process. Immutable after the first call; any thread. */
 const struct config *config_get(void);
 
 typedef const char *(*config_lookup_fn)(void *arg, const char *name);
@@ -89,8 +105,8 @@ void config_parse(struct config *cfg, config_lookup_fn lookup, config_complain_f
 		  void *arg);
 
 /*
- * A random number: from the kernel, or of a sequence that $VERBENA_SEED fixes.  Any thread.
- * Not for secrets when the seed is set, which is the user's wish.
+ * A random number: from the kernel, or from the sequence of $VERBENA_SEED, which is then no secret.
+ * Any thread.
  */
 uint64_t config_random(void);
 

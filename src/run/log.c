@@ -26,25 +26,16 @@ uint8_t log_threshold[LOG_MODULES] = {
 static bool configured;		/* released by log_configure(), acquired by log_write() */
 static int log_fd = STDERR_FILENO;
 
-static const char *const level_names[] = {
+const char *const log_level_names[LOG_LEVELS] = {
 	[LOG_OFF] = "off",   [LOG_ERROR] = "error", [LOG_WARN] = "warn",
 	[LOG_INFO] = "info", [LOG_DEBUG] = "debug", [LOG_TRACE] = "trace",
 };
 
-static const char *const module_names[LOG_MODULES] = {
+const char *const log_module_names[LOG_MODULES] = {
 	[LOG_VERBS] = "verbs", [LOG_CORE] = "core", [LOG_LOCAL] = "local", [LOG_ROCE] = "roce",
 	[LOG_WIRE] = "wire",   [LOG_HOST] = "host", [LOG_RUN] = "run",
+	[LOG_FAULT] = "fault",
 };
-
-const char *log_level_name(enum log_level level)
-{
-	return level_names[level];
-}
-
-const char *log_module_name(enum log_module module)
-{
-	return module_names[module];
-}
 
 /* Keeps the library off descriptors 0..2, which a program that closed them expects to get back. */
 static int open_log(const char *file)
@@ -85,7 +76,7 @@ static size_t format_head(char line[LINE], enum log_module module, enum log_leve
 	int n = snprintf(line, LINE, "verbena %llu.%06u [%d] %s %s: ",
 			 (unsigned long long)(now / VRB_SECOND),
 			 (unsigned int)(now % VRB_SECOND / VRB_USEC), (int)getpid(),
-			 level_names[level], module_names[module]);
+			 log_level_names[level], log_module_names[module]);
 
 	return (size_t)n;
 }

@@ -4,13 +4,12 @@
  *
  *	verbena 12.345678 [4711] warn wire: port 4791 belongs to another user
  *
- * Which records are written is set per module by $VERBENA_LOG (run/config.h); without it warnings
- * and errors are.  A record that is off costs one load and one predicted branch, its arguments are
- * not evaluated. A record is written with one write(2), so records of several threads and processes
- * do not mix.
+ * $VERBENA_LOG (run/config.h) sets the level per module; the default is warnings and errors. A
+ * disabled record costs one load and one predicted branch; its arguments are not evaluated. A
+ * record is written with one write(2), so records of several threads and processes do not mix.
  *
- * The first detector of a failure logs it; no caller repeats it.  errno is preserved, "%m"
- * works. May be called with any lock held (leaf), not from a signal handler.
+ * The first detector of a failure logs it; no caller repeats it.  errno is preserved, "%m" works.
+ * May be called with any lock held (leaf), not from a signal handler.
  */
 #ifndef VRB_RUN_LOG_H
 #define VRB_RUN_LOG_H
@@ -28,9 +27,10 @@ enum log_level {
 	LOG_INFO,
 	LOG_DEBUG,
 	LOG_TRACE,
+	LOG_LEVELS,
 };
 
-/* Named in $VERBENA_LOG as the directories of src/ are. */
+/* Modules, named in $VERBENA_LOG like the directories of src/. */
 enum log_module {
 	LOG_VERBS,
 	LOG_CORE,
@@ -39,29 +39,29 @@ enum log_module {
 	LOG_WIRE,
 	LOG_HOST,
 	LOG_RUN,
+	LOG_FAULT,
 	LOG_MODULES,
 };
 
 /*
- * Most verbose level that is written, per module.  LOG_TRACE until the first record has made log.c
- * read the configuration.
+ * Most verbose enabled level, per module. LOG_TRACE until the first record makes log.c read the
+ * configuration.
  */
 extern uint8_t log_threshold[LOG_MODULES];
 
 /* Sets thresholds and file ("" = stderr); called once, by config_get(). */
 void log_configure(const uint8_t threshold[LOG_MODULES], const char *file);
 
-/* Name of a level or module as in the environment and in records. */
-const char *log_level_name(enum log_level level);
-const char *log_module_name(enum log_module module);
+/* Names as in the environment and in records. */
+extern const char *const log_level_names[LOG_LEVELS], *const log_module_names[LOG_MODULES];
 
-/* True if records of this level are written (or if it is not yet known). */
+/* True if records of this level are enabled, or if the configuration is not read yet. */
 static inline bool log_on(enum log_module module, enum log_level level)
 {
 	return unlikely(level <= load_relaxed(&log_threshold[module]));
 }
 
-/* Writes the record if its level is on. */
+/* Writes the record if its level is enabled. */
 void log_write(enum log_module module, enum log_level level, const char *fmt, ...)
 	format_printf(3, 4);
 
@@ -77,7 +77,7 @@ void log_write(enum log_module module, enum log_level level, const char *fmt, ..
 #define log_debug(module, ...) log_at((module), LOG_DEBUG, __VA_ARGS__)
 #define log_trace(module, ...) log_at((module), LOG_TRACE, __VA_ARGS__)
 
-/* True the first time only, per flag. */
+/* Returns true only the first time, per flag. */
 bool log_first(bool *seen);
 
 /* At most once per process from this place in the source. */
@@ -88,12 +88,12 @@ bool log_first(bool *seen);
 			log_write((module), (level), __VA_ARGS__);                                 \
 	} while (0)
 
-/* True at most once a second, per stamp. */
+/* Returns true at most once a second, per stamp. */
 bool log_seldom(uint64_t *stamp);
 
 /*
- * At most once a second from this place in the source: for what a peer can cause as often as it
- * likes.
+ * At most once a second from this place in the source: for events that a peer can cause at any
+ * rate.
  */
 #define log_limited(module, level, ...)                                                            \
 	do {                                                                                       \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two dumps of route netlink, links then addresses, merged into one list.  Owns nothing between
- * calls; no lock. What the kernel sends is checked for length before use: in a container something
- * else may play the kernel.
+ * calls; no lock. Checks the lengths of messages before use: in a container another program may
+ * emulate the kernel.
  */
 #include "run/netdev.h"
 
@@ -25,7 +25,7 @@
 #include "util/compiler.h"
 
 enum {
-	DUMP_TRIES = 5,		/* the kernel says when a dump was disturbed by a change */
+	DUMP_TRIES = 5,		/* the kernel reports that a change interrupted the dump */
 	DUMP_BUFFER = 32768,
 	DRAINED_AT_ONCE = 256,	/* messages of the monitor */
 };
@@ -50,7 +50,7 @@ static struct entry *find_entry(struct scan *s, uint32_t ifindex)
 	return NULL;
 }
 
-/* A new, zeroed entry, or the one that is there; NULL: no memory. */
+/* The existing entry, or a new, zeroed one; NULL if memory is exhausted. */
 static struct entry *add_entry(struct scan *s, uint32_t ifindex)
 {
 	struct entry *e = find_entry(s, ifindex);
@@ -221,10 +221,7 @@ static int addr_message(const struct nlmsghdr *nlh, void *arg)
 		map_ipv4(&addr, raw);
 	else
 		memcpy(addr.raw, raw, sizeof(addr.raw));
-	/*
-	 * For IPv4 the flag that means "temporary" in IPv6 means "secondary": no reason to come
-	 * late.
-	 */
+	/* For IPv4 the flag for "temporary" means "secondary", which does not affect the order. */
 	add_addr(e, &addr, info->ifa_prefixlen,
 		 !ipv4 && (found.flags & (IFA_F_TEMPORARY | IFA_F_DEPRECATED)));
 	return MNL_CB_OK;
@@ -337,7 +334,7 @@ static void ifaddrs_addr(struct entry *e, const struct ifaddrs *ifa)
 	}
 }
 
-/* Where netlink is refused the C library may still have a way. */
+/* If netlink is refused, the C library may still work. */
 static int scan_ifaddrs(struct scan *s)
 {
 	struct ifaddrs *all, *ifa;
@@ -409,7 +406,7 @@ int netdev_list(struct netdev **list, unsigned int *count)
 	return err;
 }
 
-/* An address is one's own if a socket can be bound to it. */
+/* An address is local if a socket can be bound to it. */
 bool netdev_owns(const struct net_addr *addr, uint32_t ifindex)
 {
 	bool ipv4 = net_is_ipv4(addr);
@@ -457,9 +454,9 @@ bool netdev_monitor_drain(int fd)
 	char byte;
 
 	/*
-	 * What changed does not matter, only that something did; messages may be cut. ENOBUFS: some
-	 * were lost. Messages beyond this bound make the socket readable again: an endless stream
-	 * cannot hold a caller here.
+	 * The contents do not matter, so messages may be truncated. ENOBUFS: some were lost. The
+	 * bound keeps an endless stream from holding the caller; further messages make the socket
+	 * readable again.
 	 */
 	for (int i = 0; i < DRAINED_AT_ONCE; i++) {
 		ssize_t n = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The network interfaces of this network namespace, as an ordinary user sees them: by route
- * netlink, or by getifaddrs(3) where netlink is refused.  Needs neither /sys nor /proc.
+ * netlink, or by getifaddrs(3) if netlink is refused. Needs neither /sys nor /proc.
  */
 #ifndef VRB_RUN_NETDEV_H
 #define VRB_RUN_NETDEV_H
@@ -12,7 +12,7 @@
 #include "util/net.h"
 
 enum {
-	NETDEV_ADDRS = 128,	/* further addresses of an interface are not seen */
+	NETDEV_ADDRS = 128,	/* further addresses of an interface are ignored */
 };
 
 struct netdev_addr {
@@ -28,35 +28,39 @@ struct netdev {
 	bool up;		/* administratively */
 	bool running;		/* has a carrier */
 	bool loopback;
-	uint32_t carrier_downs;	/* how often it has lost its carrier, as the kernel counts */
+	uint32_t carrier_downs;	/* the kernel's count of lost carriers */
 	uint32_t n_addrs;
 	/*
 	 * Link-local IPv6, then IPv4, then other IPv6; within each as the kernel lists them,
-	 * temporary and deprecated ones last.  Tentative addresses and those that failed duplicate
-	 * detection are left out: they cannot be a source.
+	 * temporary and deprecated ones last.  Excludes tentative addresses and those that failed
+	 * duplicate detection, which cannot be a source.
 	 */
 	struct netdev_addr addr[NETDEV_ADDRS];
 };
 
 /*
- * All interfaces: non-loopback ones by ifindex, loopback last.  An interface without an address
- * cannot carry RoCE, but is listed, so that a device whose interface lost its addresses can say so.
- * The array is one malloc'ed block, NULL if there is none.  Returns 0 or an errno value.
+ * Returns all interfaces: non-loopback ones by ifindex, loopback last. Includes interfaces without
+ * an address, which cannot carry RoCE, so that the device of an interface that lost its addresses
+ * can report that. The array is one malloc'ed block, NULL if there is no interface. Returns 0 or an
+ * errno value.
  */
 int netdev_list(struct netdev **list, unsigned int *count);
 
-/* Is it a unicast address of this network namespace? ifindex: of a link-local one. */
+/*
+ * Returns true if it is a unicast address of this network namespace. ifindex: for link-local
+ * addresses.
+ */
 bool netdev_owns(const struct net_addr *addr, uint32_t ifindex);
 
 /*
  * A non-blocking, close-on-exec descriptor that becomes readable when an interface or an address
- * changes. Returns -errno if netlink is refused: then nothing follows the interfaces.
+ * changes. Returns -errno if netlink is refused; then changes go unnoticed.
  */
 int netdev_monitor_open(void);
 
 /*
- * Empties the descriptor; true if anything changed (or messages were lost), then call netdev_list()
- * again.
+ * Empties the descriptor. Returns true if anything changed (or messages were lost): then call
+ * netdev_list() again.
  */
 bool netdev_monitor_drain(int fd);
 

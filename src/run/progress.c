@@ -29,13 +29,22 @@
 
 enum {
 	WATCHES = 64,
-	USELESS_LIMIT = 4,	/* useless wake-ups in a row before standing back, */
-	/* and of a thread that was missed: they cost as much as the millisecond in which it was */
+	USELESS_LIMIT = 4,	/* consecutive useless wake-ups before the thread stands back */
+	/*
+	 * as USELESS_LIMIT, after the thread was missed: they cost as much as the millisecond
+	 * without it
+	 */
 	NEEDED_LIMIT = 256,
-	USEFUL_WEIGHT = 8,	/* so many of them one useful wake-up outweighs */
+	USEFUL_WEIGHT = 8,	/* useless wake-ups that one useful one offsets */
+	HOT_LOOKS = 256,
 };
 
-#define STAND_BACK VRB_MSEC	/* how often to look whether pollers are still there */
+#define STAND_BACK VRB_MSEC	/* interval between checks for pollers */
+/*
+ * As above after the thread was missed, for the next HOT_LOOKS: a program that polls between spins
+ * on its memory waits that long for packets that arrive while it spins.
+ */
+#define STAND_BACK_HOT (100 * VRB_USEC)
 #define SLICE	   (100 * VRB_USEC)
 
 struct watch {
@@ -60,12 +69,12 @@ struct progress {
 	uint64_t seen;			/* lock: changes when the thread's snapshot was taken */
 
 	bool stop;
-	bool look;			/* come back from standing back */
+	bool look;			/* has stopped standing back */
 	bool yield;			/* stand back */
-	bool polled;			/* since the thread looked last; a hint */
-	/* has come back to find work: the program does not always poll. Atomic */
+	bool polled;			/* since the thread's last check; a hint */
+	/* stopped standing back and found work: the program does not always poll; atomic */
 	bool needed;
-	/* wake-ups, less the useful ones; atomic, pollers count, too; a hint */
+	/* useless wake-ups, less the offset ones; atomic, pollers count, too; a hint */
 	unsigned int useless;
 	uint64_t sleep_until;		/* 0 while awake */
 	uint64_t wakeups;
@@ -75,8 +84,9 @@ struct progress {
 	unsigned int n_snapshot;
 	uint64_t snapshot_of;
 	bool away;			/* standing back; others may read it */
-	bool back;			/* from standing back, and has not slept since */
+	bool back;			/* has stopped standing back, and not slept since */
 	uint64_t look_at;		/* when away: the next look */
+	unsigned int hot_looks;		/* left, at the short interval */
 	uint64_t linger_until;		/* 0: does not */
 };
 
@@ -125,13 +135,13 @@ static void kick(struct progress *p)
 	uint64_t one = 1;
 	ssize_t n;
 
-	/* EAGAIN: the counter is full of unread wake-ups, which is as good. */
+	/* EAGAIN: the counter is full of unread wake-ups, so the thread wakes up anyway. */
 	do
 		n = sys_write(p->wake_fd, &one, sizeof(one));
 	while (n < 0 && errno == EINTR);
 }
 
-/* Publishes what the other threads said before they waited in progress_unwatch(). */
+/* Publishes what other threads stored before they waited in progress_unwatch(). */
 static void take_snapshot(struct progress *p)
 {
 	if (load_relaxed(&p->changes) == p->snapshot_of && p->snapshot_of)
@@ -144,10 +154,16 @@ static void take_snapshot(struct progress *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+static void set_next_look(struct progress *p, uint64_t now)
+{
+	p->look_at = time_after(now, p->hot_looks ? STAND_BACK_HOT : STAND_BACK);
+	p->hot_looks -= p->hot_looks > 0;
+}
+
 static void stand_back(struct progress *p)
 {
 	store_relaxed(&p->away, true);
-	p->look_at = time_after(clock_now(), STAND_BACK);
+	set_next_look(p, clock_now());
 	store_relaxed(&p->polled, false);
 }
 
@@ -156,7 +172,7 @@ static uint64_t next_deadline(struct progress *p)
 	return p->ops ? p->ops->deadline(p->arg) : VRB_NEVER;
 }
 
-/* Comes back once no thread has polled for one interval. */
+/* Stops standing back once no thread has polled for one interval. */
 static void look_around(struct progress *p, uint64_t now)
 {
 	bool called, polled;
@@ -173,14 +189,14 @@ static void look_around(struct progress *p, uint64_t now)
 		p->back = !called;
 		store_relaxed(&p->useless, 0);
 	} else {
-		p->look_at = time_after(now, STAND_BACK);
+		set_next_look(p, now);
 	}
 }
 
 /*
- * Runs what is due and returns until when to sleep.  *late: a deadline has passed that the callback
- * could not serve (another thread does), so it is not a reason to stay awake.  Away, it leaves
- * deadlines to the pollers: they are served at the next look if the pollers have stopped.
+ * Serves expired deadlines and returns the time to sleep until. *late: the callback could not serve
+ * a passed deadline, because another thread does, so the thread need not stay awake. While standing
+ * back, it leaves deadlines to the pollers; if these stop, it serves them at its next check.
  */
 static uint64_t run_deadlines(struct progress *p, bool *late)
 {
@@ -216,7 +232,7 @@ static unsigned int fill_pollfds(struct progress *p, struct pollfd pfd[WATCHES +
 	return i + 1;
 }
 
-/* ppoll until the deadline; returns what it returns. */
+/* Calls ppoll() until the deadline; returns its result. */
 static int wait_until(struct pollfd *pfd, unsigned int n, uint64_t until)
 {
 	struct timespec ts;
@@ -232,7 +248,7 @@ static int wait_until(struct pollfd *pfd, unsigned int n, uint64_t until)
 	return ppoll(pfd, n, &ts, NULL);
 }
 
-/* One more wake-up in vain. True if it is time to stand back. */
+/* Counts a useless wake-up. Returns true if it is time to stand back. */
 static bool count_useless(struct progress *p)
 {
 	unsigned int n = load_relaxed(&p->useless) + 1;
@@ -245,8 +261,8 @@ static bool count_useless(struct progress *p)
 }
 
 /*
- * The thread may have come before a poller that would have done the work as well, so one useful
- * wake-up does not outweigh a long row of useless ones.
+ * The thread may only have been faster than a poller, so one useful wake-up does not offset many
+ * useless ones.
  */
 static void useful_again(struct progress *p)
 {
@@ -269,9 +285,7 @@ static void call_back(struct progress *p, const struct watch *w)
 	}
 }
 
-/*
- * Stops early when a callback has changed the watches: the snapshot is stale then.
- */
+/* Stops early if a callback changed the watches, because the snapshot is stale then. */
 static void dispatch(struct progress *p, const struct pollfd *pfd)
 {
 	unsigned int i;
@@ -299,7 +313,7 @@ static bool lingers(struct progress *p)
 	return p->linger_until;
 }
 
-/* False: something was done instead. */
+/* Returns false if it did work instead. */
 static bool may_sleep(struct progress *p, uint64_t *until)
 {
 	if (p->away || !p->ops || !p->ops->rest)
@@ -332,8 +346,10 @@ static void run_once(struct progress *p)
 	if (lingers(p))
 		until = 0;	/* a look, no sleep */
 
-	/* Partner: progress_hurry(). Either it sees sleep_until, or its deadline is seen here.
-	 * While standing back it needs no wake-up. */
+	/*
+	 * Partner: progress_hurry(). Either it reads sleep_until, or its deadline is read here.
+	 * While standing back no wake-up is needed.
+	 */
 	store_relaxed(&p->sleep_until, p->away ? 0 : until);
 	full_fence();
 	if (!late && !p->away && next_deadline(p) < until)
@@ -387,7 +403,7 @@ static int create_thread(struct progress *p)
 
 	sigfillset(&all);
 	/*
-	 * Accesses to memory of the program may fault, and that is handled: core/mem/nofault.h. A
+	 * Accesses to memory of the program may fault, and that is handled: run/nofault.h. A
 	 * fault while blocked would kill the process.
 	 */
 	sigdelset(&all, SIGSEGV);
@@ -410,6 +426,7 @@ int progress_start(struct progress *p)
 		p->away = p->back = p->needed = false;
 		store_relaxed(&p->useless, 0);
 		p->linger_until = 0;
+		p->hot_looks = 0;
 		p->snapshot_of = 0;
 		store_relaxed(&p->changes, p->changes + 1);
 		err = create_thread(p);
@@ -432,7 +449,7 @@ void progress_stop(struct progress *p)
 	kick(p);
 	pthread_join(p->thread, NULL);
 
-	/* Only now are waiters in progress_unwatch() safe from the callback. */
+	/* Waiters in progress_unwatch() may continue only now. */
 	pthread_mutex_lock(&p->lock);
 	p->running = false;
 	pthread_cond_broadcast(&p->noticed);
@@ -499,8 +516,10 @@ void progress_wake(struct progress *p)
 
 void progress_missed(struct progress *p)
 {
-	if (p->back)
-		store_relaxed(&p->needed, true);
+	if (!p->back)
+		return;
+	store_relaxed(&p->needed, true);
+	p->hot_looks = HOT_LOOKS;
 }
 
 bool progress_needed(const struct progress *p)

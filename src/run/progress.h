@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The progress thread: does for programs that do not poll what ibv_poll_cq does for those that do.
+ * The progress thread makes progress for programs that do not poll, as ibv_poll_cq does for those
+ * that poll.
  *
- * It sleeps in poll(2) until a descriptor it watches is readable or a deadline has come.  All
+ * It sleeps in poll(2) until a watched descriptor is readable or a deadline has passed.  All
  * signals but SIGSEGV and SIGBUS are blocked in it; it is called "verbena".
  *
  * Standing back.  While an application thread polls, that thread empties the sockets, and the
  * progress thread would only be woken to find nothing.  After a few wake-ups in a row for which the
- * callbacks of PROGRESS_SHARED descriptors report nothing done, it stops watching those and looks
- * about every millisecond instead, for as long as progress_polled() keeps being called; once
- * polling stops it watches again.  An idle process therefore has no wake-ups at all.
+ * callbacks of PROGRESS_SHARED descriptors report nothing done, it stops watching those and checks
+ * them once per millisecond instead, while progress_polled() is being called; once polling stops it
+ * watches them again. So an idle process has no wake-ups.
  *
  * Locks: callbacks run without any lock of this part.  Its own lock is a leaf.
  */
@@ -21,30 +22,30 @@
 
 struct progress;
 
-/* A descriptor is readable. True if there was work left. */
+/* Called when a descriptor is readable. Returns true if it found work. */
 typedef bool (*progress_ready_fn)(void *arg, int fd);
 
-/* May the thread sleep until something happens? */
+/* Returns whether the thread may sleep until an event. */
 enum progress_rest {
 	PROGRESS_SLEEP,		/* yes: new work will make a descriptor readable */
-	PROGRESS_WORKED,	/* there was work, and it has been done: ask again */
+	PROGRESS_WORKED,	/* work was found and done: ask again */
 	PROGRESS_BUSY,		/* another thread does the work */
 };
 
 struct progress_ops {
-	/* What the thread does first; may be NULL. */
+	/* Called first in the thread; may be NULL. */
 	void (*begin)(void *arg);
-	/* The earliest deadline or VRB_NEVER; called often: must be cheap and take no lock. */
+	/* The earliest deadline or VRB_NEVER. Called often: must be cheap and take no lock. */
 	uint64_t (*deadline)(void *arg);
 	/* The deadline has come. */
 	void (*expire)(void *arg, uint64_t now);
-	/* Asked before each sleep in which the thread is not standing back; may be NULL. */
+	/* Called before each sleep except while standing back; may be NULL. */
 	enum progress_rest (*rest)(void *arg);
 };
 
 enum progress_kind {
 	PROGRESS_OWN,		/* only this thread reads it: always watched */
-	PROGRESS_SHARED,	/* pollers read it too: may be stood back from */
+	PROGRESS_SHARED,	/* pollers read it, too: not watched while standing back */
 };
 
 /* ops may be NULL: no deadlines. Returns 0 or an errno value. The thread is not started. */
@@ -57,9 +58,9 @@ void progress_free(struct progress *p);
 int progress_start(struct progress *p);
 
 /*
- * Ends the thread and waits for it; the caller holds no lock that a callback takes, and is not in a
- * callback. Nothing is called after it returns. Harmless if it does not run; it can be started
- * again.
+ * Ends the thread and waits for it. The caller must hold no lock that a callback takes, and must
+ * not be in a callback. No callback runs after it returns. No effect if the thread does not run; it
+ * can be started again.
  */
 void progress_stop(struct progress *p);
 
@@ -71,9 +72,9 @@ int progress_watch(struct progress *p, int fd, enum progress_kind kind, progress
 		   void *arg);
 
 /*
- * Stops watching, to be called before the descriptor is closed.  When it returns the callback does
- * not run and will not (unless called from that callback itself).  Same condition on locks as
- * progress_stop().
+ * Stops watching; call it before closing the descriptor. After it returns, the callback is not
+ * running and will not be called (unless this call was made in that callback). Same condition on
+ * locks as progress_stop().
  */
 void progress_unwatch(struct progress *p, int fd);
 
@@ -84,29 +85,29 @@ void progress_unwatch(struct progress *p, int fd);
  */
 void progress_hurry(struct progress *p, uint64_t at);
 
-/* Makes the thread look at everything once, shared descriptors too. */
+/* Makes the thread check all descriptors once, including shared ones. */
 void progress_wake(struct progress *p);
 
 /*
- * Application threads are going to do the work for a while: stand back now, and leave deadlines to
- * them as well.  The thread comes back once no thread has polled for a millisecond.
+ * Application threads will make progress for a while: stands back now, and leaves deadlines to
+ * them, too. Standing back ends once no thread has polled for a millisecond.
  */
 void progress_stand_back(struct progress *p);
 
 /*
- * For callbacks: there was work of a kind that a program does not poll for, as an RDMA WRITE to its
- * memory.  Had the thread just come back to find it, the program is one that polls at times and
- * watches memory at others, as after a WRITE of its own to the answer of it, and had better not ask
- * the thread to stand back: it is needed, until many wake-ups have proved useless.  Work that polls
- * find as well proves nothing: the program may have been kept from polling for want of a processor.
+ * For callbacks: found work that a program does not poll for, such as an RDMA WRITE to its memory.
+ * If the thread had just stopped standing back, the program sometimes polls and sometimes watches
+ * memory, for example between its own WRITE and the peer's reply. Then many useless wake-ups are
+ * needed before the thread stands back. Work that polls find as well proves nothing: the program
+ * may only have lacked a CPU.
  */
 void progress_missed(struct progress *p);
 bool progress_needed(const struct progress *p);
 bool progress_away(const struct progress *p);
 
 /*
- * For callbacks: more is expected soon, so the thread does not sleep before `until` but looks at
- * its descriptors again and again.
+ * For callbacks: more work is expected soon, so until `until` the thread checks its descriptors
+ * repeatedly instead of sleeping.
  */
 void progress_linger(struct progress *p, uint64_t until);
 
@@ -117,12 +118,13 @@ void progress_linger(struct progress *p, uint64_t until);
 void progress_polled(struct progress *p);
 
 /*
- * And it has taken what was there: the thread was woken in vain, unless it stands back, even where
- * it went on sleeping in its system call because the descriptor was empty again.
+ * As progress_polled(), and the poller has emptied the descriptors: counts as a useless wake-up
+ * unless the thread stands back, even if the thread kept sleeping in its system call because the
+ * descriptor was empty again.
  */
 void progress_taken(struct progress *p);
 
-/* How often the thread has returned from its sleep. */
+/* The number of times that the thread has returned from its sleep. */
 uint64_t progress_wakeups(const struct progress *p);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A binary heap of pointers.  slot is the position + 1, 0 when not in the heap; a timer that was
- * added has a reserved place whether it is armed or not: capacity >= added.
+ * A binary heap of pointers.  slot is the position + 1, or 0 outside the heap. Every added timer
+ * has a reserved place, armed or not: capacity >= added.
  */
 #include "run/timers.h"
 
@@ -80,10 +80,7 @@ static bool is_armed(const struct timer *t)
 	return t->slot != NOT_ADDED && t->slot != NOT_ARMED;
 }
 
-/*
- * Takes an armed timer out of the heap; the last one fills the gap, and may belong above or below
- * it.
- */
+/* Removes an armed timer from the heap; the last one fills the gap and moves up or down. */
 static void disarm(struct timers *ts, struct timer *t)
 {
 	uint32_t i = t->slot - 1;
@@ -146,8 +143,8 @@ bool timers_arm(struct timers *ts, struct timer *t, uint64_t at)
 	bool first;
 
 	/*
-	 * A stale value is harmless: if it was popped meanwhile, the popper has yet to look at the
-	 * owner.
+	 * A stale value is harmless: if the timer was popped meanwhile, the popper has yet to check
+	 * the owner.
 	 */
 	if (at >= load_relaxed(&t->at))
 		return false;

@@ -2,10 +2,10 @@
 /*
  * Every atomic access of the tree uses these; __atomic_* appears nowhere else.
  *
- * acquire load / release store order one datum's publication: what the writer did before the store
- * is seen by every thread that reads the stored value.  relaxed is for counters and hints that
- * order nothing.  A comment at each use names its partner, and says why a weaker order would do or
- * would not.
+ * acquire load / release store order one datum's publication: every thread that reads the stored
+ * value also sees the writer's earlier stores.  relaxed is for counters and hints that order
+ * nothing.  A comment at each use names its partner, and says why a weaker order would do or would
+ * not.
  */
 #ifndef VRB_UTIL_ATOMIC_H
 #define VRB_UTIL_ATOMIC_H
@@ -29,13 +29,13 @@
 #define full_fence()         __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define acquire_fence()      __atomic_thread_fence(__ATOMIC_ACQUIRE)
 
-/* Strong compare-and-swap; on failure *expected becomes what was found. */
+/* Strong compare-and-swap; on failure stores the current value in *expected. */
 #define cas_acq_rel(p, expected, v)                                                                \
 	__atomic_compare_exchange_n((p), (expected), (v), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
 /*
- * Do all processors see plain stores in program order?  Elsewhere they need a fence, or a release,
- * in between.
+ * True if all processors see plain stores in program order; otherwise they need a fence or a
+ * release in between.
  */
 #if defined(__x86_64__) || defined(__i386__)
 #define STORES_IN_ORDER true

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that is cancelled (pthread_cancel) ends in the next call in which the C library allows
- * that: most calls that may sleep, also when they are asked not to.  Posting, polling and asking
- * for events must not end there, for they hold locks.  So what they call is
+ * A cancelled thread (pthread_cancel) ends in the next cancellation point of the C library: most
+ * calls that may sleep, even if they do not. Posting, polling and arming must not end there,
+ * because they hold locks. So their system calls are
  *
- *	often		one of the system calls below, past the C library; that is also sooner done
- *	seldom		between cancel_off() and cancel_on()
+ *	frequent ones: made directly, below; that is also faster
+ *	rare ones: made between cancel_off() and cancel_on()
  *
- * Where a program sleeps in a call of ours, for an event, it may be cancelled; no lock is held
- * then.
+ * A thread that sleeps in one of our calls, for an event, may be cancelled; it holds no lock.
  */
 #ifndef VRB_UTIL_CANCEL_H
 #define VRB_UTIL_CANCEL_H
@@ -39,7 +38,7 @@ static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 	return syscall(SYS_write, fd, buf, len);
 }
 
-/* At the file's own position; the kernel wants that as two halves. */
+/* At the file's own position; the kernel takes an offset in two halves. */
 static inline ssize_t sys_preadv2_here(int fd, const struct iovec *iov, int n, int flags)
 {
 	return syscall(SYS_preadv2, fd, iov, n, -1L, -1L, flags);
@@ -60,7 +59,7 @@ static inline int sys_sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int fl
 	return (int)syscall(SYS_sendmmsg, fd, m, n, flags);
 }
 
-/* Without the time limit, which is not the same everywhere. */
+/* Without the timeout, whose type differs between machines. */
 static inline int sys_recvmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
 {
 #ifdef SYS_recvmmsg

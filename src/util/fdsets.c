@@ -8,7 +8,7 @@
 
 enum { BITS = sizeof(fd_mask) * CHAR_BIT };
 
-/* The system reads no more than that of the sets, either. */
+/* The kernel reads no more of the sets, either. */
 int fdsets_size(int n)
 {
 	FILE *f = n > FD_SETSIZE ? fopen("/proc/self/status", "re") : NULL;
@@ -24,7 +24,7 @@ int fdsets_size(int n)
 	return n < size ? n : size;
 }
 
-/* Not FD_SET() and kin, which abort beyond FD_SETSIZE. */
+/* Not FD_SET() etc., which abort beyond FD_SETSIZE. */
 static fd_mask *word(int fd, const fd_set *set)
 {
 	return (fd_mask *)(uintptr_t)set + fd / BITS;

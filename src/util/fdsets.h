@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * select(2) by poll(2).  As the system's, for as many descriptors as the program's sets have room
- * for, which may be more than FD_SETSIZE.
+ * select(2) by poll(2).  Supports all descriptors in the program's sets, which may be more than
+ * FD_SETSIZE.
  */
 #ifndef VRB_UTIL_FDSETS_H
 #define VRB_UTIL_FDSETS_H
@@ -15,7 +15,7 @@ struct fdsets {
 	fd_set *r, *w, *x; /* may be NULL */
 };
 
-/* The descriptors that the process can have, if n is more: programs give their limit. */
+/* Limits n to the descriptors that the process can have: programs pass their limit. */
 int fdsets_size(int n);
 
 bool fdsets_in(int fd, const fd_set *set);

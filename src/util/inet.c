@@ -8,7 +8,7 @@
 enum {
 	IPV6_OPTIONS_HOP = 0,
 	IPV6_OPTIONS_DST = 60,
-	IPV6_OPTIONS = 4,	/* headers of options that are looked behind */
+	IPV6_OPTIONS = 4,	/* extension headers that are skipped */
 	IPV4_DF = 0x4000,
 	IPV4_FRAGMENT = 0x3fff,	/* more fragments, or an offset */
 	TCP_MIN = 20,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IP packets with TCP or UDP in them: where things are, checksums, and cutting one into segments,
- * as network devices do it on a program's behalf.  Pure.  Reads and writes nothing behind the
- * length that it is given.
+ * IP packets with TCP or UDP: offsets of headers, checksums, and segmentation, as network devices
+ * do it for programs. Pure. Accesses nothing beyond the given length.
  */
 #ifndef VRB_UTIL_INET_H
 #define VRB_UTIL_INET_H
@@ -30,8 +29,8 @@ struct inet {
 	bool ipv6;
 	uint8_t proto;
 	uint16_t ip;
-	uint16_t l4;		/* behind the IP header; 0: a fragment, or cut short */
-	uint16_t sum;		/* the checksum of TCP or UDP; 0: it has none that we know */
+	uint16_t l4;		/* after the IP header; 0: a fragment, or truncated */
+	uint16_t sum;		/* the checksum of TCP or UDP; 0: none or unknown */
 	uint16_t data;		/* behind the header of TCP or UDP */
 	uint32_t end;		/* of the IP packet: padding may follow */
 };
@@ -39,7 +38,7 @@ struct inet {
 /* Where the packet ends. */
 enum inet_end {
 	INET_BY_HEADER,	/* its header says */
-	INET_AT_END,	/* with what was given: the length in its header is not filled in yet */
+	INET_AT_END,	/* of the given packet: the length in its header is not set yet */
 };
 
 /*
@@ -67,14 +66,14 @@ uint16_t inet_pseudo_sum(const uint8_t *p, const struct inet *f);
 /* Completes a checksum field that holds the sum of the pseudo header, over [start, end). */
 void inet_complete_sum(uint8_t *p, uint32_t start, uint32_t offset, uint32_t end);
 
-/* Is the checksum of the IP header right? IPv6 has none. */
+/* True if the checksum of the IP header is correct; IPv6 has none. */
 bool inet_header_sum_ok(const uint8_t *p, const struct inet *f);
 
-/* Are both checksums there and right? */
+/* True if both checksums are present and correct. */
 bool inet_sums_ok(const uint8_t *p, const struct inet *f);
 
 /*
- * One packet of several that a long one is cut into: a copy of its headers, then its part of the
+ * One of the packets that a long one is split into: a copy of its headers, then its part of the
  * data.
  */
 struct inet_segment {

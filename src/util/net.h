@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Where a packet goes and where it came from.  Addresses are GIDs: IPv6 as it is, IPv4 as
- * ::ffff:a.b.c.d.
- */
+/* The path of a packet.  Addresses are GIDs: IPv6 as it is, IPv4 as ::ffff:a.b.c.d. */
 #ifndef VRB_UTIL_NET_H
 #define VRB_UTIL_NET_H
 
@@ -20,7 +17,7 @@ struct net_addr {
 struct net_path {
 	struct net_addr src;
 	struct net_addr dst;
-	/* interface to leave by / arrived on; 0 = any. Needed for link-local and multicast */
+	/* outgoing / incoming interface; 0 = any. Needed for link-local and multicast */
 	uint32_t ifindex;
 	uint32_t flow_label;	/* 20 bits; IPv6 only */
 	uint16_t src_port;	/* UDP, host order */
@@ -32,14 +29,24 @@ struct net_path {
 };
 
 /*
- * A block of 256 QP numbers (their high 16 bits) and where its owner's sockets are in the reuseport
- * groups of the port: made by host/host.h, used by wire/steer.h.  Block 0, of QP 1, is shared:
- * index is the last position in use.
+ * Where the sockets of an owner are in the reuseport groups of the port: made by host/host.h, used
+ * by wire/steer.h.  It owns either a block of 256 QP numbers (their high 16 bits), or the
+ * communication ids of its slot.  Block 0, of QP 1, is shared: index is the last position in use.
  */
 struct net_steer {
-	uint16_t block;
+	uint16_t number;	/* of the block or slot */
 	int32_t index[2];	/* IPv4, IPv6; -1 unknown */
+	bool listens;		/* of a slot: the process listens for requests */
 };
+
+/* In ascending order. */
+struct net_steer_list {
+	const struct net_steer *of;
+	size_t n;
+};
+
+/* The bits of a communication id above these are its owner's slot. */
+enum { NET_COMM_ID_SERIAL_BITS = 22 };
 
 static inline bool net_is_ipv4(const struct net_addr *a)
 {

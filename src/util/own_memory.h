@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of the calling thread, made when it is first asked for and freed with the thread: for what
- * is too large for the stack of a program's thread and needed at each call.  No lock.
+ * Thread-local memory, allocated at first use and freed with the thread: for buffers that each call
+ * needs and that are too large for the stack of a program's thread. No lock.
  */
 #ifndef VRB_UTIL_OWN_MEMORY_H
 #define VRB_UTIL_OWN_MEMORY_H
@@ -15,7 +15,9 @@ struct own_memory {
 	uint32_t key;	/* atomic: the pthread key + 1; 0: none yet */
 };
 
-/* The same place at each call of a thread, with what it left there. NULL: memory is out. */
+/*
+ * Returns the same memory at each call of a thread, with its contents; NULL if memory is exhausted.
+ */
 void *own_memory(struct own_memory *o);
 
 #endif

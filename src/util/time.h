@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Time is a uint64_t of nanoseconds on the monotonic clock, passed in by the caller that read the
- * clock. VRB_NEVER is a deadline that does not come; it compares greater than every real time.
+ * clock. VRB_NEVER means no deadline; it compares greater than every real time.
  */
 #ifndef VRB_UTIL_TIME_H
 #define VRB_UTIL_TIME_H
@@ -22,8 +22,8 @@ static inline uint64_t time_after(uint64_t now, uint64_t delay)
 }
 
 /*
- * How long ago `then` was.  A time that was noted under a lock may lie ahead of a `now` that was
- * read before the lock was had: that is 0, and no age.
+ * The time from `then` to `now`. 0 if `then` is later: it may have been stored under a lock that
+ * the caller took after reading `now`.
  */
 static inline uint64_t time_since(uint64_t then, uint64_t now)
 {

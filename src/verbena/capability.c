@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a device can do: two sets of flags, whose numbers overlap. */
+/* Capabilities of a device: two sets of flags, whose values overlap. */
 #include <errno.h>
 
 #include "verbena/private.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The context: what is opened, in which order, with which sizes. */
+/* The context: opens the objects in order, with their sizes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static const struct {
 };
 
 enum {
-	RD_ATOMIC = 16, /* READs and atomics in flight, where the device has as many */
+	RD_ATOMIC = 16, /* READs and atomics in flight, if the device supports as many */
 };
 
 static uint8_t at_most(int value, int limit)
@@ -73,7 +73,7 @@ static int resolve_sizes(struct context *ctx)
 			return fail(EINVAL, "%s: %d is outside %d .. %d", sizes[i].name, *value,
 				    sizes[i].least, most);
 	}
-	/* A completion queue that overflows ends its queue pair. */
+	/* An overflow of the completion queue breaks the queue pair. */
 	ctx->opt.send_cqe = larger(ctx->opt.send_cqe, ctx->opt.max_send_wr);
 	ctx->opt.recv_cqe = larger(ctx->opt.recv_cqe, ctx->opt.max_recv_wr);
 	return 0;
@@ -141,7 +141,7 @@ static struct ibv_comp_channel *create_channel(struct context *ctx)
 		fail(errno, "ibv_create_comp_channel");
 		return NULL;
 	}
-	/* The loop waits in poll(), and must not hang when another thread took the event. */
+	/* The loop waits in poll(), and must not hang if another thread took the event. */
 	fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
 	return channel;
 }
@@ -260,7 +260,7 @@ API struct verbena_context *verbena_create_context(const char *dev_name, unsigne
 	return NULL;
 }
 
-/* Destroys an object unless that has been done; later calls go on where this one stopped. */
+/* Destroys an object unless already done; a later call continues where this one stopped. */
 #define DESTROY(verb, object)                                                                      \
 	do {                                                                                       \
 		int err_ = (object) ? verb(object) : 0;                                            \

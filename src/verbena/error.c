@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The message to the last error, one for each thread. */
+/* The text of the last error, per thread. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ int fail(int err, const char *fmt, ...)
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	len = strlen(message);
-	/* What is invalid has been said. */
+	/* EINVAL: the text already names the invalid argument. */
 	if (err != EINVAL)
 		snprintf(message + len, sizeof(message) - len, ": %s", strerror(err));
 	errno = err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Flow rules from selectors: a rule has the specifications of the layers up to the highest one that
- * is asked for, as devices want them, with a mask of ones where a selector is not 0.
+ * Flow rules from selectors: a rule has specifications for all layers up to the highest one with a
+ * selector, as devices require, with a mask of ones where a selector is not 0.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +16,7 @@ API int verbena_flow_options_init(struct verbena_flow_options *options, size_t s
 	return options_init(options, size, &defaults, sizeof(defaults), "flow options");
 }
 
-/* As ibv_create_flow() wants it: the specifications directly behind the attributes. */
+/* The layout for ibv_create_flow(): the specifications directly follow the attributes. */
 struct rule {
 	struct ibv_flow_attr attr;
 	struct ibv_flow_spec_eth eth;
@@ -50,7 +50,7 @@ static bool select_mac(uint8_t *val, uint8_t *mask, const uint8_t mac[6])
 	return true;
 }
 
-/* Each fills its layer and says whether anything is selected there. */
+/* Each fills its layer and returns whether it has a selector. */
 static bool select_eth(struct rule *r, const struct verbena_flow_options *opt)
 {
 	bool dmac = select_mac(r->eth.val.dst_mac, r->eth.mask.dst_mac, opt->dmac);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The loop: completions, callback, posting again.
+ * The loop: completions, callback, reposting.
  *
- * An armed CQ raises one event, with its next completion.  So the order is: take what is there;
- * when there is nothing, wait for the event, arm the CQ anew, and look again, since a completion
- * before the arming raises none.
+ * An armed CQ raises one event, with its next completion. So the order is: poll; if there is no
+ * completion, wait for the event, arm the CQ again, and poll again, because a completion before
+ * arming raises no event.
  */
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 #include "verbena/private.h"
 
-/* One of the two directions; the work requests as either type. */
+/* One of the two directions, with work requests of either type. */
 struct loop {
 	struct verbena_context *ctx;
 	struct ibv_comp_channel *channel;
@@ -40,7 +40,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* 0 or more: completions; -1: error, reported. */
+/* Returns the number of completions, or -1 after reporting an error. */
 static int take(struct loop *l)
 {
 	int n = ibv_poll_cq(l->cq, l->cqe, l->wcs);
@@ -63,7 +63,10 @@ static int arm_again(struct loop *l)
 	return err ? fail(err, "ibv_req_notify_cq") : 0;
 }
 
-/* Sleeps until the deadline or an event.  1: an event; 0: none; -1: error, reported. */
+/*
+ * Sleeps until the deadline or an event. Returns 1 for an event, 0 for none, -1 after reporting an
+ * error.
+ */
 static int sleep_for_event(struct loop *l, uint64_t deadline)
 {
 	struct pollfd fd = { .fd = l->channel->fd, .events = POLLIN };
@@ -80,7 +83,7 @@ static int sleep_for_event(struct loop *l, uint64_t deadline)
 	return n < 0 ? fail(errno, "poll") : n;
 }
 
-/* Completions, 0 after a timeout, -1. */
+/* Returns the number of completions, 0 after a timeout, or -1. */
 static int wait_for_completions(struct loop *l)
 {
 	uint64_t deadline;
@@ -102,8 +105,8 @@ static int wait_for_completions(struct loop *l)
 }
 
 /*
- * Links the requests of the first n completions in their order.  Should one appear twice, the later
- * link holds, so the list ends in any case.
+ * Links the requests of the first n completions in their order. If one appears twice, the later
+ * link counts, so the list always ends.
  */
 static int post_again(struct loop *l, int n)
 {

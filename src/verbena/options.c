@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Option structs that may grow: each begins with its size as the program knows it.  A later version
- * appends members whose zero means what the earlier one did.
+ * Extensible option structs: each begins with its size in the program's version. Later versions
+ * append members whose value 0 means the earlier behaviour.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "verbena/private.h"
 
 enum {
-	LARGEST = 4096, /* no version will be: such a size is a variable that was never set */
+	LARGEST = 4096, /* larger than any version: the size was never initialised */
 };
 
 static int size_of(const void *options, size_t known, const char *what, size_t *size)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Addresses, and the road of a queue pair from RESET to RTS:
+ * Addresses, and the transitions of a queue pair from RESET to RTS:
  *
  *	ERROR ──qp_to_init── RESET ── INIT ──qp_to_receiving── RTR ──qp_to_sending── RTS
  *	                                                             SQD, SQE ───────┘
  *
- * Which attributes a transition needs differs by type; a raw packet queue pair has nothing to say
- * but its port.
+ * Which attributes a transition needs differs by type; a raw packet queue pair has only its port.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,8 +16,7 @@
 enum {
 	PSN_MASK = 0xffffff,
 	QPN_MASK = 0xffffff,
-	/* Of RC: the local ACK timeout of 67 ms, tried 7 times; receivers that are not ready are
-	 * waited for. */
+	/* For RC: a local ACK timeout of 67 ms, 7 retries; unlimited RNR retries. */
 	TIMEOUT = 14,
 	RETRIES = 7,
 	RNR_RETRY_FOREVER = 7,
@@ -38,7 +36,7 @@ static bool is_link_local(const union ibv_gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
 }
 
-/* What to tell a peer that we know nothing of: IPv4, then what routes, then what there is. */
+/* Ranks addresses for an unknown peer: IPv4, then routable IPv6, then any other. */
 static int worth(const union ibv_gid *gid)
 {
 	static const union ibv_gid none;
@@ -109,7 +107,7 @@ static struct ibv_ah_attr path_to(const struct context *ctx, const struct verben
 	};
 }
 
-/* A state, or -1. */
+/* Returns the state, or -1. */
 static int query_state(struct context *ctx)
 {
 	struct ibv_qp_init_attr init;
@@ -165,7 +163,7 @@ API int verbena_connect(struct verbena_context *pub, const struct verbena_addres
 
 /* ---- Transitions ---- */
 
-/* What each transition takes by type, beside the state itself. */
+/* The attributes that each transition needs besides the state, by type. */
 static int init_mask(enum ibv_qp_type type)
 {
 	if (type == IBV_QPT_RAW_PACKET)
@@ -191,7 +189,7 @@ static int rts_mask(enum ibv_qp_type type)
 						IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* All attributes of the whole road; the mask says which are read. */
+/* Attributes of all transitions; the mask selects those that are read. */
 static int move(struct context *ctx, enum ibv_qp_state state, int mask)
 {
 	struct ibv_qp_attr attr = {

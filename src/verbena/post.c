@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Posting lists, with the state that they need. */
+/* Posts lists of requests, and moves the QP to the state that they need. */
 #include <errno.h>
 
 #include "verbena/private.h"
@@ -24,8 +24,10 @@ API int verbena_post_recv_wrs(struct verbena_context *ctx, struct ibv_recv_wr *w
 
 	if (!ctx || !wr)
 		return fail(EINVAL, "verbena_post_recv_wrs: NULL");
-	/* Nothing is posted that could not be received afterwards, and in RESET and ERROR nothing
-	 * could be posted. */
+	/*
+	 * Post nothing whose result could not be received; in RESET and ERROR nothing could be
+	 * posted.
+	 */
 	if (modify_qp && (path_check(of_pub(ctx)) || qp_to_init(of_pub(ctx))))
 		return -1;
 	err = ibv_post_recv(ctx->qp, wr, &bad);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of libverbena share.  The library stands outside of the layers: it knows the
- * public verbs only, takes no lock and starts no thread.
+ * Private definitions of libverbena. The library is outside the layers: it uses only public verbs,
+ * takes no lock and starts no thread.
  *
- * One thread may send and another receive on a context.  What both use is written while the context
- * is created or connected, and read afterwards; a message is its thread's own.
+ * One thread may send and another receive on a context. Shared members are written only while the
+ * context is created or connected; error texts are per thread.
  */
 #ifndef VERBENA_PRIVATE_H
 #define VERBENA_PRIVATE_H
@@ -18,7 +18,7 @@ struct context {
 	struct verbena_context pub; /* first: the two are converted into each other */
 	char dev_name[64];
 	struct verbena_context_options opt; /* with sizes as resolved */
-	struct verbena_address self;	    /* not of raw packets */
+	struct verbena_address self;	    /* unused for raw packets */
 	struct verbena_address peer;
 	bool connected; /* peer is valid */
 	uint8_t gid_index;
@@ -36,35 +36,33 @@ static inline const struct context *of_const_pub(const struct verbena_context *p
 	return (const struct context *)pub;
 }
 
-/*
- * Sets errno and the message, which gets the text of err appended unless it is EINVAL. Returns -1.
- */
+/* Sets errno and the message, and appends the text of err unless it is EINVAL. Returns -1. */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same for a work request that could not be posted. */
+/* As fail(), for a work request that could not be posted. */
 int fail_wr(int err, const char *verb, uint64_t wr_id);
 
-/* 0 if num_wr packets of bufs can be described; -1 and EINVAL. */
+/* Returns 0 if num_wr packets of bufs can be described; else -1 with EINVAL. */
 int bufs_check(const struct verbena_buf *bufs, uint32_t num_bufs, uint32_t num_wr);
 
 /*
- * Takes a program's struct whose first member is its size into ours of `known` bytes.  0, EINVAL,
- * E2BIG; reported. `what` is the struct in the message.
+ * Copies a program's struct, whose first member is its size, into ours of `known` bytes. Returns 0,
+ * EINVAL or E2BIG, and reports errors. `what` names the struct in the message.
  */
 int options_copy(void *to, size_t known, const void *from, const char *what);
 
-/* The defaults for as much of the struct as both sides know.  0 or -1. */
+/* Stores the defaults for the part of the struct that both sides know. Returns 0 or -1. */
 int options_init(void *options, size_t size, const void *defaults, size_t known, const char *what);
 
-/* path.c: finds ctx->self and ctx->gid_index. 0 or -1. */
+/* path.c: finds ctx->self and ctx->gid_index. Returns 0 or -1. */
 int path_find_self(struct context *ctx);
 
-/* path.c: ENOTCONN if the QP's type needs a peer and has none. 0 or -1. */
+/* path.c: ENOTCONN if the QP's type needs a peer and has none. Returns 0 or -1. */
 int path_check(struct context *ctx);
 
-/* path.c: transitions.  Each takes the QP on from any state.  0 or -1. */
-int qp_to_init(struct context *ctx);	   /* from RESET and ERROR; else nothing */
-int qp_to_receiving(struct context *ctx); /* RTR, or stays beyond */
-int qp_to_sending(struct context *ctx);   /* RTS */
+/* path.c: transitions. Each moves the QP on from any state. Returns 0 or -1. */
+int qp_to_init(struct context *ctx);	   /* from RESET and ERROR; else no effect */
+int qp_to_receiving(struct context *ctx); /* to RTR, unless it is beyond */
+int qp_to_sending(struct context *ctx);   /* to RTS */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packet buffers into scatter lists. */
+/* Converts packet buffers to scatter lists. */
 #include <errno.h>
 #include <stdlib.h>
 

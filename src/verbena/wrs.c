@@ -74,19 +74,24 @@ static struct ibv_sge *sges_of(struct ibv_mr *const *mrs, const struct verbena_b
 }
 
 /* The form with regions. */
-static int check_regions(struct ibv_mr *const *mrs, const struct verbena_buf *bufs,
-			 uint32_t num_bufs, uint32_t num_wr)
+static struct ibv_sge *given_sges(const void *set, struct ibv_mr *const *mrs,
+				  const struct verbena_buf *bufs, uint32_t num_bufs,
+				  uint32_t num_wr)
 {
-	if (!mrs)
-		return fail(EINVAL, "no memory regions");
-	if (num_bufs > INT_MAX)
-		return fail(EINVAL, "%u bufs", num_bufs);
-	if (bufs_check(bufs, num_bufs, num_wr))
-		return -1;
-	for (uint32_t b = 0; b < num_bufs; b++)
+	int ret;
+
+	if (!set)
+		ret = fail(EINVAL, "NULL");
+	else if (!mrs)
+		ret = fail(EINVAL, "no memory regions");
+	else if (num_bufs > INT_MAX)
+		ret = fail(EINVAL, "%u bufs", num_bufs);
+	else
+		ret = bufs_check(bufs, num_bufs, num_wr);
+	for (uint32_t b = 0; !ret && b < num_bufs; b++)
 		if (!mrs[b] || !lies_within(&bufs[b], mrs[b]))
-			return fail(EINVAL, "bufs[%u] is not in its memory region", b);
-	return 0;
+			ret = fail(EINVAL, "bufs[%u] is not in its memory region", b);
+	return ret ? NULL : sges_of(mrs, bufs, num_bufs, num_wr);
 }
 
 /* The form with a context. */
@@ -195,11 +200,7 @@ API int verbena_create_send_wrs_mrs(struct ibv_mr *const *mrs, const struct verb
 {
 	struct verbena_send_wrs made = { .num_wr = num_wr, .num_bufs = num_bufs };
 
-	if (!set)
-		return fail(EINVAL, "NULL");
-	if (check_regions(mrs, bufs, num_bufs, num_wr))
-		return -1;
-	made.sges = sges_of(mrs, bufs, num_bufs, num_wr);
+	made.sges = given_sges(set, mrs, bufs, num_bufs, num_wr);
 	if (!made.sges)
 		return -1;
 	made.wrs = make_sends(made.sges, num_bufs, num_wr);
@@ -273,11 +274,7 @@ API int verbena_create_recv_wrs_mrs(struct ibv_mr *const *mrs, const struct verb
 {
 	struct verbena_recv_wrs made = { .num_wr = num_wr, .num_bufs = num_bufs };
 
-	if (!set)
-		return fail(EINVAL, "NULL");
-	if (check_regions(mrs, bufs, num_bufs, num_wr))
-		return -1;
-	made.sges = sges_of(mrs, bufs, num_bufs, num_wr);
+	made.sges = given_sges(set, mrs, bufs, num_bufs, num_wr);
 	if (!made.sges)
 		return -1;
 	made.wrs = make_recvs(made.sges, num_bufs, num_wr);

@@ -5,8 +5,9 @@
 #include "core/base/context.h"
 #include "core/mem/pd.h"
 #include "verbs/answer.h"
+#include "verbs/tap.h"
 
-struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct vrb_ah *ah;
 	int err = attr ? vrb_pd_check(pd) : EINVAL;
@@ -14,6 +15,11 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	if (!err)
 		err = vrb_ah_create(to_vrb_pd(pd), attr, &ah);
 	return err ? answer_null(err) : &ah->ibv;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	return TAP_POINTER(create_ah, pd, attr);
 }
 
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
@@ -28,8 +34,8 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 	return answer_minus(err);
 }
 
-struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
-				     uint8_t port_num)
+static struct ibv_ah *create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+					uint8_t port_num)
 {
 	struct ibv_ah_attr attr;
 	int err = vrb_pd_check(pd);
@@ -41,9 +47,20 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 	return ibv_create_ah(pd, &attr);
 }
 
-int ibv_destroy_ah(struct ibv_ah *ah)
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+				     uint8_t port_num)
+{
+	return TAP_POINTER(create_ah_from_wc, pd, wc, grh, port_num);
+}
+
+static int destroy_ah(struct ibv_ah *ah)
 {
 	int err = ah ? vrb_context_check(ah->context) : EINVAL;
 
 	return answer(err ? err : vrb_ah_destroy(to_vrb_ah(ah)));
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	return TAP_ERRNO(destroy_ah, ah);
 }

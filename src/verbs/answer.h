@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The border between errno values inside and the rule of the API outside: calls that return an int
- * return the errno value, calls that return a pointer return NULL; errno is set in both cases.
+ * Converts errno values used internally to the API's convention: calls that return an int return
+ * the errno value, calls that return a pointer return NULL; errno is set in both cases.
  */
 #ifndef VRB_VERBS_ANSWER_H
 #define VRB_VERBS_ANSWER_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_alloc_buf() and what goes with it.  Immutable objects, no locks. */
+/* ibv_alloc_buf() and related calls. Immutable objects, no locks. */
 #include "verbs/buf.h"
 
 #include <errno.h>
@@ -88,8 +88,8 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
 }
 
 /*
- * A plain domain's buffers are ordinary memory to rdma-core; those that it has as dma-bufs belong
- * to parent domains.
+ * In rdma-core, a plain domain's buffers are ordinary memory; buffers that are dma-bufs belong to
+ * parent domains.
  */
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Buffers made for the program (release 64): pages of a file in memory, so that a buffer has a
- * descriptor to hand out, which ibv_reg_dmabuf_mr() of any process takes as it takes that of device
+ * Buffers allocated for the program (release 64): pages of a memory file. So a buffer has a
+ * descriptor to export, which ibv_reg_dmabuf_mr() of any process accepts like that of device
  * memory.
  */
 #ifndef VRB_VERBS_BUF_H
@@ -12,13 +12,13 @@
 #include <infiniband/verbs.h>
 
 struct ibv_buf {
-	struct ibv_pd *pd; /* the only one it may be registered in */
+	struct ibv_pd *pd; /* the only PD in which it may be registered */
 	void *addr;
 	size_t size;
 	int fd;
 };
 
-/* Whether a range may be registered as part of the buffer: 0 or EINVAL. */
+/* Checks whether a range may be registered as part of the buffer: returns 0 or EINVAL. */
 int vrb_buf_check(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *addr,
 		  size_t length);
 

@@ -10,7 +10,7 @@
 #include "util/compiler.h"
 #include "verbs/answer.h"
 
-/* A caller of another release may know fewer members, or more: those read zero. */
+/* A caller of another release may know fewer members, or more: those are set to 0. */
 int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
 			      size_t caps_size)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Symbols of the first libibverbs (2005-2006), whose structures differ from today's: IBVERBS_1.0
- * forms of calls that have a later version too.
+ * Symbols of the first libibverbs (2005-2006), whose structures differ from today's: the
+ * IBVERBS_1.0 versions of calls that also have a later version.
  *
- * A program that asks for them lays out contexts and work requests in a way no device here
- * understands, so each refuses with ENOSYS, in the manner its call reports failure: the program
- * sees a host without verbs and says so.  No state.
+ * Programs that use them have another layout of contexts and work requests. So each call fails with
+ * ENOSYS, in its own way of reporting failure: to the program, the host has no verbs. No state.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -42,8 +41,8 @@ static void nothing(void)
 }
 
 /*
- * Arguments are not looked at, so the functions take none; the calling conventions Linux uses allow
- * it.
+ * The functions ignore their arguments and so declare none, which Linux's calling conventions
+ * permit.
  */
 #define OLD(name, type, refusal)                                                                   \
 	VRB_EXPORT type vrb_1_0_##name(void);                                                      \

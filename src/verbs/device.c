@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Devices and contexts: list, names, open, close, import, what a device can do. */
+/* Devices and contexts: list, names, open, close, import, capabilities. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,13 +7,15 @@
 
 #include "core/base/context.h"
 #include "core/device/device.h"
+#include "core/fault/taps.h"
 #include "core/process/context_open.h"
 #include "run/clock.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
+#include "verbs/tap.h"
 
-struct ibv_device **ibv_get_device_list(int *num_devices)
+static struct ibv_device **get_device_list(int *num_devices)
 {
 	int count = 0;
 	/* ibv_device is the first member of vrb_device, so the arrays are one. */
@@ -22,6 +24,12 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (num_devices)
 		*num_devices = list ? count : 0;
 	return (struct ibv_device **)list;
+}
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	vrb_fault_taps_start();
+	return TAP_POINTER(get_device_list, num_devices);
 }
 
 void ibv_free_device_list(struct ibv_device **list)
@@ -48,7 +56,7 @@ int ibv_get_device_index(struct ibv_device *device)
 	return device ? to_vrb_device(device)->index : -1;
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *device)
+static struct ibv_context *open_device(struct ibv_device *device)
 {
 	struct vrb_context *ctx;
 	int err = device ? vrb_context_open(to_vrb_device(device), vrb_fill_ops, &ctx) : EINVAL;
@@ -56,7 +64,13 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return err ? answer_null(err) : &ctx->vctx.context;
 }
 
-struct ibv_context *ibv_import_device(int cmd_fd)
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	vrb_fault_taps_start();
+	return TAP_POINTER(open_device, device);
+}
+
+static struct ibv_context *import_device(int cmd_fd)
 {
 	struct vrb_context *ctx;
 	int err = vrb_context_import(cmd_fd, vrb_fill_ops, &ctx);
@@ -64,9 +78,20 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	return err ? answer_null(err) : &ctx->vctx.context;
 }
 
-int ibv_close_device(struct ibv_context *context)
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	vrb_fault_taps_start();
+	return TAP_POINTER(import_device, cmd_fd);
+}
+
+static int close_device(struct ibv_context *context)
 {
 	return answer_minus(vrb_context_close(context));
+}
+
+int ibv_close_device(struct ibv_context *context)
+{
+	return TAP_MINUS(close_device, context);
 }
 
 static int query(struct ibv_context *c, struct ibv_device_attr_ex *attr)
@@ -78,8 +103,8 @@ static int query(struct ibv_context *c, struct ibv_device_attr_ex *attr)
 	return err;
 }
 
-int op_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *input,
-		       struct ibv_device_attr_ex *attr, size_t attr_size)
+static int query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *input,
+			   struct ibv_device_attr_ex *attr, size_t attr_size)
 {
 	struct ibv_device_attr_ex all;
 	int err;
@@ -89,13 +114,19 @@ int op_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_i
 	err = query(c, &all);
 	if (err)
 		return answer(err);
-	/* A program of a later release has a longer structure than we know. */
+	/* A program of a later release has a longer structure than ours. */
 	memset(attr, 0, attr_size);
 	memcpy(attr, &all, min(attr_size, sizeof(all)));
 	return 0;
 }
 
-int op_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
+int op_query_device_ex(struct ibv_context *c, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	return TAP_ERRNO(query_device_ex, c, input, attr, attr_size);
+}
+
+static int query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 {
 	struct ibv_device_attr_ex all;
 	int err = attr ? query(c, &all) : EINVAL;
@@ -103,6 +134,11 @@ int op_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
 	if (!err)
 		*attr = all.orig_attr;
 	return answer(err);
+}
+
+int op_query_device(struct ibv_context *c, struct ibv_device_attr *attr)
+{
+	return TAP_ERRNO(query_device, c, attr);
 }
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr)
@@ -121,7 +157,7 @@ int op_query_rt_values(struct ibv_context *c, struct ibv_values_ex *values)
 		return answer(EINVAL);
 	if (!(values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK))
 		return 0;
-	/* The clock of completion timestamps, in its ticks of a nanosecond. */
+	/* The clock of completion timestamps, in nanoseconds. */
 	now = clock_now();
 	values->raw_clock.tv_sec = 0;
 	values->raw_clock.tv_nsec = now;

@@ -5,8 +5,9 @@
 #include "core/base/context.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
+#include "verbs/tap.h"
 
-struct ibv_dm *op_alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr)
+static struct ibv_dm *alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr)
 {
 	struct vrb_dm *dm;
 	int err = attr ? vrb_context_enter(&c) : EINVAL;
@@ -16,14 +17,24 @@ struct ibv_dm *op_alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr
 	return err ? answer_null(err) : &dm->ibv;
 }
 
-int op_free_dm(struct ibv_dm *dm)
+struct ibv_dm *op_alloc_dm(struct ibv_context *c, struct ibv_alloc_dm_attr *attr)
+{
+	return TAP_POINTER(alloc_dm, c, attr);
+}
+
+static int free_dm(struct ibv_dm *dm)
 {
 	int err = dm ? vrb_context_check(dm->context) : EINVAL;
 
 	return answer(err ? err : vrb_dm_free(to_vrb_dm(dm)));
 }
 
-struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+int op_free_dm(struct ibv_dm *dm)
+{
+	return TAP_ERRNO(free_dm, dm);
+}
+
+static struct ibv_dm *import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
 	struct vrb_dm *dm;
 	int err = vrb_context_enter(&context);
@@ -31,6 +42,11 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 	if (!err)
 		err = vrb_dm_import(to_vrb_context(context), dm_handle, &dm);
 	return err ? answer_null(err) : &dm->ibv;
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	return TAP_POINTER(import_dm, context, dm_handle);
 }
 
 void ibv_unimport_dm(struct ibv_dm *dm)

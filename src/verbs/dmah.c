@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DMA handles: hints about the way of data across the I/O bus (release 59).  There is no bus here,
- * so a handle is checked, kept and accepted in registrations, and changes nothing.  A registration
- * does not hold on to its handle.
+ * DMA handles: hints about the path of data across the I/O bus (release 59). There is no bus here,
+ * so a handle is checked and accepted in registrations, but has no effect. A registration keeps no
+ * reference to its handle.
  */
 #include <errno.h>
 #include <sched.h>

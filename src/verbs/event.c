@@ -4,8 +4,9 @@
 
 #include "core/base/context.h"
 #include "verbs/answer.h"
+#include "verbs/tap.h"
 
-int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+static int get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	int err = event ? vrb_context_enter(&context) : EINVAL;
 
@@ -14,8 +15,19 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	return answer_minus(err);
 }
 
-void ibv_ack_async_event(struct ibv_async_event *event)
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	return TAP_MINUS(get_async_event, context, event);
+}
+
+static int ack_async_event(struct ibv_async_event *event)
 {
 	if (event)
 		vrb_event_ack(event);
+	return 0;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	TAP_NOTHING(ack_async_event, event);
 }

@@ -7,8 +7,9 @@
 #include "core/raw/flow_counters.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
+#include "verbs/tap.h"
 
-struct ibv_flow *op_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
+static struct ibv_flow *create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 {
 	struct vrb_flow *flow;
 	int err = attr ? vrb_context_check(qp->context) : EINVAL;
@@ -18,7 +19,12 @@ struct ibv_flow *op_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
 	return err ? answer_null(err) : &flow->ibv;
 }
 
-int op_destroy_flow(struct ibv_flow *flow)
+struct ibv_flow *op_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr)
+{
+	return TAP_POINTER(create_flow, qp, attr);
+}
+
+static int destroy_flow(struct ibv_flow *flow)
 {
 	int err = vrb_context_check(flow->context);
 
@@ -27,8 +33,13 @@ int op_destroy_flow(struct ibv_flow *flow)
 	return answer(err);
 }
 
-struct ibv_counters *op_create_counters(struct ibv_context *context,
-					struct ibv_counters_init_attr *attr)
+int op_destroy_flow(struct ibv_flow *flow)
+{
+	return TAP_ERRNO(destroy_flow, flow);
+}
+
+static struct ibv_counters *create_counters(struct ibv_context *context,
+					    struct ibv_counters_init_attr *attr)
 {
 	struct vrb_flow_count *c;
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
@@ -38,11 +49,22 @@ struct ibv_counters *op_create_counters(struct ibv_context *context,
 	return err ? answer_null(err) : &c->ibv;
 }
 
-int op_destroy_counters(struct ibv_counters *counters)
+struct ibv_counters *op_create_counters(struct ibv_context *context,
+					struct ibv_counters_init_attr *attr)
+{
+	return TAP_POINTER(create_counters, context, attr);
+}
+
+static int destroy_counters(struct ibv_counters *counters)
 {
 	int err = vrb_context_check(counters->context);
 
 	return answer(err ? err : vrb_flow_count_destroy(to_vrb_flow_count(counters)));
+}
+
+int op_destroy_counters(struct ibv_counters *counters)
+{
+	return TAP_ERRNO(destroy_counters, counters);
 }
 
 int op_attach_counters_point_flow(struct ibv_counters *counters,

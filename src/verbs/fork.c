@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork(): nothing needs to be asked for.  The device reaches memory by virtual address in the
- * process that registered it, so a page that is copied on write is still the page it means; and a
- * child drops what it inherited (core/process/process.c).  RDMAV_FORK_SAFE and IBV_FORK_SAFE
- * therefore change nothing, and ranges need not be kept out of children.
+ * fork() needs no preparation. The device accesses memory by virtual address in the process that
+ * registered it, so copy on write changes nothing; and a child drops inherited objects
+ * (core/process/process.c).  RDMAV_FORK_SAFE and IBV_FORK_SAFE therefore change nothing, and ranges
+ * need not be kept out of children.
  */
 #include <infiniband/verbs.h>
 

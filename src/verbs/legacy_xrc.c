@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The XRC calls of OFED 1.3 to MLNX_OFED 4, on top of today's: an ibv_xrc_domain is an ibv_xrcd,
- * and a receive QP, which these calls name by number, is an ibv_qp kept here.
+ * and a receive QP, which these calls identify by number, is an ibv_qp stored here.
  *
- * Owns the table of this process's receive QPs: an entry is a registration.  One lock, held over
- * the calls on the QP too, so that none is destroyed in use; they take no lock of ours.
+ * Owns the table of this process's receive QPs: an entry is a registration. One lock is also held
+ * during calls on the QP, so that none is destroyed in use; these calls take no lock of this file.
  */
 #define VERBENA_LEGACY_XRC
 
@@ -44,7 +44,7 @@ static struct rcv_qp *find(struct ibv_xrc_domain *d, uint32_t qpn)
 	return NULL;
 }
 
-/* Takes over the QP; with it goes what fails.  Must hold table_lock. */
+/* Takes over the QP, and destroys it on failure. Must hold table_lock. */
 static int enter(struct ibv_qp *qp, struct ibv_xrcd *xrcd)
 {
 	struct rcv_qp *r;
@@ -100,7 +100,7 @@ struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *xrc
 	srq = ibv_create_srq_ex(pd->context, &attr);
 	if (!srq)
 		return NULL;
-	/* Every SRQ of this library has room for these three; core/qp/srq.h. */
+	/* Every SRQ of this library has room for these three members; core/qp/srq.h. */
 	srq->xrc_domain = xrc_domain;
 	srq->xrc_cq = xrc_cq;
 	ibv_get_srq_num(srq, &srq->xrc_srq_num);
@@ -159,7 +159,7 @@ int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num,
 	return ret;
 }
 
-/* Once per process is enough: registering again changes nothing. */
+/* One registration per process suffices: registering again has no effect. */
 int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 {
 	struct ibv_qp_open_attr attr = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The calls of mad.h: life and fork, bindings; core/mad/gsi.h has the rest.
+ * The calls of mad.h for opening, fork and bindings; core/mad/gsi.h has the rest.
  *
  * Locks: vrb_mad.lock, a leaf, protects the list of bindings.
  */
@@ -18,6 +18,7 @@
 #include "core/mad/exit_mad.h"
 #include "core/process/process.h"
 #include "core/progress/poll_loop.h"
+#include "core/progress/rx_steering.h"
 #include "core/tx/tx_sched.h"
 #include "host/host.h"
 #include "host/service.h"
@@ -33,7 +34,7 @@ struct vrb_mad {
 	struct vrb_gsi_ops ops;
 	void (*device)(void *arg, const struct ibv_device *dev, enum vrb_mad_news news);
 	void *arg;
-	/* of the process that opened it: a child of that has nothing of it */
+	/* generation of the process that opened it; a child of that process cannot use it */
 	unsigned int generation;
 	pthread_mutex_t lock;
 	struct list bindings;
@@ -100,7 +101,7 @@ VRB_EXPORT void vrb_mad_close(struct vrb_mad *m)
 {
 	bool ours = !inherited(m);
 
-	/* A child's registry is a copy of its own, and so is its watcher. */
+	/* A child has its own copies of the registry and of its watcher. */
 	if (m->device)
 		vrb_device_watch(NULL, NULL);
 	if (ours)
@@ -135,13 +136,28 @@ VRB_EXPORT void vrb_mad_settle(struct vrb_mad *m)
 		vrb_tx_try_flush_delayed();
 }
 
-VRB_EXPORT uint8_t vrb_mad_mtu(struct ibv_context *verbs)
+VRB_EXPORT void vrb_mad_catch_up(void)
 {
+	vrb_device_catch_up();
+}
+
+VRB_EXPORT bool vrb_mad_find_gid(struct ibv_context *verbs, const struct net_addr *gid,
+				 struct vrb_gid_place *at)
+{
+	struct vrb_port *port = &to_vrb_context(verbs)->dev->port;
+	int index = vrb_port_find_gid(port, gid);
 	struct ibv_port_attr attr;
 
-	vrb_device_catch_up();
-	vrb_port_query(&to_vrb_context(verbs)->dev->port, &attr);
-	return (uint8_t)attr.active_mtu;
+	if (index < 0)
+		return false;
+	vrb_port_query(port, &attr);
+	*at = (struct vrb_gid_place){
+		.port_num = VRB_PORT_NUM,
+		.gid_index = (uint8_t)index,
+		.ifindex = load_relaxed(&port->ifindex),
+		.mtu = (uint8_t)attr.active_mtu,
+	};
+	return true;
 }
 
 VRB_EXPORT uint32_t vrb_mad_comm_id(struct vrb_mad *m)
@@ -205,7 +221,11 @@ VRB_EXPORT int vrb_mad_bind(struct vrb_mad *m, struct vrb_service *want, struct 
 
 VRB_EXPORT int vrb_mad_listen(struct vrb_mad *m, struct vrb_binding *b)
 {
-	return inherited(m) ? EIO : host_service_listen(vrb.host, b->at);
+	int err = inherited(m) ? EIO : host_service_listen(vrb.host, b->at);
+
+	if (!err && host_publish_listener(vrb.host))
+		vrb_steer_listener_added();
+	return err;
 }
 
 VRB_EXPORT int vrb_mad_only_family(struct vrb_mad *m, struct vrb_binding *b, bool only)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_copy_*_kern(): between the layouts of the kernel's interface and those of programs.  Stock
- * librdmacm calls them.  Members the source does not have are left as they are.  No state.
+ * ibv_copy_*_kern(): conversion between the layouts of the kernel's interface and those of
+ * programs, for stock librdmacm. Members that the source does not have are left unchanged. No
+ * state.
  */
 #include <string.h>
 
@@ -68,7 +69,7 @@ void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_att
 	dst->port_num = src->port_num;
 }
 
-/* Not qp_state: the caller of rdma_init_qp_attr() sets the state it asked for. */
+/* Does not set qp_state: the caller of rdma_init_qp_attr() sets the state it requested. */
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_attr *src)
 {
 	dst->cur_qp_state = (enum ibv_qp_state)src->cur_qp_state;

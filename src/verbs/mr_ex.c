@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_reg_mr_ex() (release 59): one call for every kind of memory, told apart by comp_mask.  Ends
- * in the calls of old.  No state.
+ * ibv_reg_mr_ex() (release 59): one call for all kinds of memory, selected by comp_mask. Forwards
+ * to the older calls. No state.
  */
 #include <errno.h>
 #include <stdint.h>
 
 #include "verbs/answer.h"
 #include "verbs/buf.h"
+#include "verbs/tap.h"
 
 #define KNOWN_MASK                                                                                 \
 	(IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_FD |                        \
 	 IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_DMAH | IBV_REG_MR_MASK_BUF)
 #define DMABUF_MASK (IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET | IBV_REG_MR_MASK_IOVA)
 
-/* The kinds of memory, each with the members it needs and those it may have beside them. */
+/* Checks the members that each kind of memory requires and permits. */
 static int check(const struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 {
 	const uint64_t mask = attr->comp_mask & ~(uint64_t)IBV_REG_MR_MASK_DMAH;
@@ -24,7 +25,7 @@ static int check(const struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 	if (attr->comp_mask & IBV_REG_MR_MASK_DMAH &&
 	    (!attr->dmah || attr->dmah->context != pd->context))
 		return EINVAL;
-	/* A hint is for pages that stay where they are. */
+	/* A hint requires pages that do not move. */
 	if (attr->comp_mask & IBV_REG_MR_MASK_DMAH && attr->access & IBV_ACCESS_ON_DEMAND)
 		return EOPNOTSUPP;
 	if (mask & IBV_REG_MR_MASK_BUF) {
@@ -38,7 +39,7 @@ static int check(const struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 	return mask == DMABUF_MASK ? 0 : EINVAL;
 }
 
-struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
+static struct ibv_mr *reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 {
 	int err = pd && attr ? check(pd, attr) : EINVAL;
 	uint64_t iova;
@@ -50,4 +51,9 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 					 attr->access);
 	iova = attr->comp_mask & IBV_REG_MR_MASK_IOVA ? attr->iova : (uintptr_t)attr->addr;
 	return ibv_reg_mr_iova2(pd, attr->addr, attr->length, iova, (unsigned int)attr->access);
+}
+
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
+{
+	return TAP_POINTER(reg_mr_ex, pd, attr);
 }

@@ -8,8 +8,9 @@
 #include "core/qp/qp.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
+#include "verbs/tap.h"
 
-struct ibv_mw *op_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct vrb_mw *mw;
 	int err = vrb_pd_check(pd);
@@ -19,18 +20,33 @@ struct ibv_mw *op_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	return err ? answer_null(err) : &mw->ibv;
 }
 
-int op_dealloc_mw(struct ibv_mw *mw)
+struct ibv_mw *op_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	return TAP_POINTER(alloc_mw, pd, type);
+}
+
+static int dealloc_mw(struct ibv_mw *mw)
 {
 	int err = vrb_object_check(mw);
 
 	return answer(err ? err : vrb_mw_dealloc(to_vrb_mw(mw)));
 }
 
-int op_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+int op_dealloc_mw(struct ibv_mw *mw)
+{
+	return TAP_ERRNO(dealloc_mw, mw);
+}
+
+static int bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	int err = qp && mw && bind ? vrb_context_check(qp->context) : EINVAL;
 
 	if (!err && mw->context != qp->context)
 		err = EINVAL;
 	return answer(err ? err : vrb_post_bind_mw(to_vrb_qp(qp)->config.target, mw, bind));
+}
+
+int op_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	return TAP_ERRNO(bind_mw, qp, mw, bind);
 }

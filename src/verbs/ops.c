@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The operation tables of a context.  They are initialised by position, with every member named in
- * the comment beside it, so that a new slot in the header breaks the build here.  NULL makes the
- * inline function answer EOPNOTSUPP by itself; slots that it would call without looking have a
- * function that refuses.
+ * The operation tables of a context. They are initialised by position, with each member named in a
+ * comment, so that a new slot in the header breaks the build here. For a NULL slot the inline
+ * function returns EOPNOTSUPP; slots that it calls without a check have a function that refuses.
  */
 #include "verbs/ops.h"
 
 #include <errno.h>
 
+#include "verbs/tap.h"
+
 #pragma GCC diagnostic error "-Wmissing-field-initializers"
 
-/* The old slots of ibv_context_ops that binaries do not call any more. */
+/* For old slots of ibv_context_ops that binaries no longer call. */
 static void *refuse(void)
 {
 	errno = EOPNOTSUPP;
@@ -87,7 +88,7 @@ static const struct verbs_context extended_ops = {
 	op_create_wq,		/* create_wq */
 	op_query_rt_values,	/* query_rt_values */
 	op_create_cq_ex,	/* create_cq_ex */
-	NULL,			/* priv: ours alone, and not needed */
+	NULL,			/* priv: unused */
 	op_query_device_ex,	/* query_device_ex */
 	op_destroy_flow,	/* ibv_destroy_flow */
 	NULL,			/* ABI_placeholder2 */
@@ -111,4 +112,7 @@ void vrb_fill_ops(struct verbs_context *vctx)
 	*vctx = extended_ops;
 	vctx->context = context;
 	vctx->context.ops = context_ops;
+	store_release(&vrb_tap_table, vrb_tap_ops);	/* pairs with tap_contexts() */
+	if (tapped())
+		vrb_tap_ops(vctx);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The operations that the inline functions of verbs.h reach through a context's tables; ops.c lists
- * them, <noun>.c has them.
+ * The operations that the inline functions of verbs.h call through a context's tables; ops.c has
+ * the tables, <noun>.c the functions.
  */
 #ifndef VRB_VERBS_OPS_H
 #define VRB_VERBS_OPS_H

@@ -13,10 +13,11 @@
 #include "verbs/answer.h"
 #include "verbs/exports.h"
 #include "verbs/ops.h"
+#include "verbs/tap.h"
 
 #undef ibv_query_port
 
-/* What the exported call may write: the structure of 2006, up to `flags`. */
+/* The exported call may write the structure of 2006 only, up to `flags`. */
 enum { OLD_PORT_ATTR = 48 };
 
 static int check_port(struct ibv_context *c, uint32_t port_num)
@@ -33,7 +34,9 @@ static struct vrb_port *port_of(struct ibv_context *c)
 	return &to_vrb_context(c)->dev->port;
 }
 
-/* What this process dropped. On InfiniBand the counters have 16 bits and stop at their end. */
+/*
+ * Adds the packets dropped by this process. On InfiniBand the counters have 16 bits and saturate.
+ */
 static void add_violations(struct ibv_context *c, struct ibv_port_attr *attr)
 {
 	struct roce_counters sum;
@@ -43,7 +46,7 @@ static void add_violations(struct ibv_context *c, struct ibv_port_attr *attr)
 	attr->qkey_viol_cntr = min(sum.bad_qkey, (uint64_t)UINT16_MAX);
 }
 
-static int query(struct ibv_context *c, uint32_t port_num, void *attr, size_t len)
+static int query_port(struct ibv_context *c, uint32_t port_num, void *attr, size_t len)
 {
 	struct ibv_port_attr all;
 	int err = attr ? check_port(c, port_num) : EINVAL;
@@ -53,7 +56,7 @@ static int query(struct ibv_context *c, uint32_t port_num, void *attr, size_t le
 	vrb_device_catch_up();
 	vrb_port_query(port_of(c), &all);
 	add_violations(c, &all);
-	/* A program of a later release has a longer structure than we know. */
+	/* A program of a later release has a longer structure than ours. */
 	memset(attr, 0, len);
 	memcpy(attr, &all, min(len, sizeof(all)));
 	return 0;
@@ -61,12 +64,12 @@ static int query(struct ibv_context *c, uint32_t port_num, void *attr, size_t le
 
 int op_query_port(struct ibv_context *c, uint8_t port_num, struct ibv_port_attr *attr, size_t len)
 {
-	return query(c, port_num, attr, len);
+	return TAP_ERRNO(query_port, c, port_num, attr, len);
 }
 
 int op_query_port_old(struct ibv_context *c, uint8_t port_num, struct _compat_ibv_port_attr *attr)
 {
-	return query(c, port_num, attr, OLD_PORT_ATTR);
+	return TAP_ERRNO(query_port, c, port_num, attr, OLD_PORT_ATTR);
 }
 
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
@@ -84,7 +87,7 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 	return answer(err);
 }
 
-int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
+static int query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
 	struct net_addr a;
 	int err = gid ? check_port(context, port_num) : EINVAL;
@@ -96,6 +99,11 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 	vrb_port_gid(port_of(context), index, &a);
 	memcpy(gid->raw, a.raw, sizeof(gid->raw));
 	return 0;
+}
+
+int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
+{
+	return TAP_MINUS(query_gid, context, port_num, index, gid);
 }
 
 static void fill_entry(struct ibv_context *c, unsigned int index, const struct net_addr *a,
@@ -149,7 +157,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	return n;
 }
 
-/* As soft RoCE's files have it, an empty slot has no type. */
+/* An empty slot has no type, as in soft RoCE's files. */
 VRB_SYMVER_PRIVATE(ibv_query_gid_type);
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
 		       enum ibv_gid_type_sysfs *type)
@@ -164,7 +172,7 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 	return 0;
 }
 
-int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+static int query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
 	int err = pkey ? check_port(context, port_num) : EINVAL;
 
@@ -172,6 +180,11 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 		return answer_minus(err ? err : EINVAL);
 	*pkey = htobe16(VRB_PKEY_DEFAULT);
 	return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+	return TAP_MINUS(query_pkey, context, port_num, index, pkey);
 }
 
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
@@ -192,7 +205,7 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 	if (!err)
 		err = vrb_port_resolve(port_of(context), attr, 0, &path);
 	if (!err)
-		err = vrb_neigh_resolve(port_of(context), &path.dst, eth_mac);
+		err = vrb_arp_resolve(port_of(context), &path.dst, eth_mac);
 	if (err)
 		return -answer(err);
 	if (vid)

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The private symbols of libibverbs, which it shares with provider libraries (libmlx5, libefa,
- * ...).
+ * The private symbols of libibverbs, for provider libraries (libmlx5, libefa, ...).
  *
- * Those libraries are loaded because programs link them, and resolve all of these at load time;
- * their devices never appear here, so nothing but registration and logging is called in earnest.
- * What would talk to the kernel refuses with EOPNOTSUPP.  The node is renamed with every change of
- * this interface, so everything is exported under each of its names: IBVERBS_PRIVATE_34 (releases
- * 34..56, the default), _57, _59, _64, _65.
+ * Those libraries are loaded because programs link them, and resolve all of these symbols at load
+ * time. Their devices never appear here, so in practice they call only registration and logging.
+ * Functions that would call the kernel fail with EOPNOTSUPP. The node is renamed with every change
+ * of this interface, so everything is exported under each of its names: IBVERBS_PRIVATE_34
+ * (releases 34..56, the default), _57, _59, _64, _65.
  *
  * No state but verbs_allow_disassociate_destroy, which a provider may read.
  */
@@ -20,7 +19,7 @@
 #include "verbs/exports.h"
 #include "verbs/symver.h"
 
-/* A function that refuses.  Its arguments are not looked at, so it takes none. */
+/* A function that fails. It ignores its arguments, and so declares none. */
 #define REFUSE(name, type, result)                                                                 \
 	VRB_EXPORT type name(void);                                                                \
 	VRB_SYMVER_PRIVATE(name);                                                                  \
@@ -30,7 +29,7 @@
 		return result;                                                                     \
 	}
 
-/* A function without a result, that has nothing to do. */
+/* A function without result or effect. */
 #define IGNORE(name)                                                                               \
 	VRB_EXPORT void name(void);                                                                \
 	VRB_SYMVER_PRIVATE(name);                                                                  \
@@ -126,7 +125,7 @@ IGNORE(verbs_init_cq)
 IGNORE(verbs_set_ops)
 IGNORE(verbs_uninit_context)
 
-/* A provider's constructor calls the one of its time: accepted, and of no consequence. */
+/* A provider's constructor calls the one of its release: accepted, without effect. */
 #define REGISTER(pabi)                                                                             \
 	VRB_EXPORT void verbs_register_driver_##pabi(const void *ops);                             \
 	void verbs_register_driver_##pabi(const void *ops)                                         \
@@ -142,16 +141,16 @@ REGISTER(65)
 /* ---- What works ---- */
 
 /*
- * Whether objects may be destroyed after their device went away: here that always succeeds, without
- * it.
+ * Whether objects may be destroyed after the removal of their device: here that always succeeds,
+ * whatever its value.
  */
 VRB_EXPORT extern bool verbs_allow_disassociate_destroy;
 VRB_SYMVER_PRIVATE(verbs_allow_disassociate_destroy);
 bool verbs_allow_disassociate_destroy;
 
 /*
- * A provider's diagnostics, above all "not my device".  Dropped: the devices here have their own
- * log, and what a provider has to say about them is not true of them.
+ * A provider's diagnostics, above all "not my device". Dropped: the devices here have their own
+ * log, and a provider's messages do not apply to them.
  */
 VRB_EXPORT void __verbs_log(void *ctx, uint32_t level, const char *fmt, ...) format_printf(3, 4);
 VRB_SYMVER_PRIVATE(__verbs_log);

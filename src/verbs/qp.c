@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs: life, attributes, posting. */
+/* Queue pairs: creation and destruction, attributes, posting. */
 #include "core/qp/qp.h"
 
 #include <string.h>
@@ -16,21 +16,25 @@
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
+#include "verbs/tap.h"
 
 /*
- * IBV_QPT_XRC of verbs.h with VERBENA_LEGACY_XRC: the sending half, under its name before there
- * were two.
+ * IBV_QPT_XRC of verbs.h with VERBENA_LEGACY_XRC: the sending half, under its name from the time
+ * before there were two.
  */
 enum { OLD_QPT_XRC = 5 };
 
 static int create(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr, struct vrb_qp **qp)
 {
 	bool shared = attr->qp_type == IBV_QPT_XRC_RECV;
+	int err = vrb_qp_create(to_vrb_context(c), attr, shared ? &vrb_xrc_qp_hooks : NULL, qp);
 
-	return vrb_qp_create(to_vrb_context(c), attr, shared ? &vrb_xrc_qp_hooks : NULL, qp);
+	if (!err && tapped() && (*qp)->config.send_ops)
+		vrb_tap_qp(&(*qp)->ex);
+	return err;
 }
 
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr_ex ex = { 0 };
 	struct vrb_qp *qp;
@@ -50,7 +54,12 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return &qp->ibv;
 }
 
-struct ibv_qp *op_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	return TAP_POINTER(create_qp, pd, attr);
+}
+
+static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	struct vrb_qp *qp;
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
@@ -60,7 +69,12 @@ struct ibv_qp *op_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	return err ? answer_null(err) : &qp->ibv;
 }
 
-struct ibv_qp *op_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+struct ibv_qp *op_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	return TAP_POINTER(create_qp_ex, context, attr);
+}
+
+static struct ibv_qp *open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	struct vrb_qp *qp;
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
@@ -68,6 +82,11 @@ struct ibv_qp *op_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 	if (!err)
 		err = vrb_qp_open(to_vrb_context(context), attr, &qp);
 	return err ? answer_null(err) : &qp->ibv;
+}
+
+struct ibv_qp *op_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	return TAP_POINTER(open_qp, context, attr);
 }
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
@@ -80,7 +99,7 @@ static int check(struct ibv_qp *qp)
 	return vrb_object_check(qp);
 }
 
-int ibv_destroy_qp(struct ibv_qp *qp)
+static int destroy_qp(struct ibv_qp *qp)
 {
 	int err = check(qp);
 
@@ -91,11 +110,16 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	return answer(vrb_qp_destroy(to_vrb_qp(qp)));
 }
 
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	return TAP_ERRNO(destroy_qp, qp);
+}
+
 /*
- * qp->state is what the program last got, here and from ibv_query_qp(): programs read it without a
- * lock, so nothing else writes it. The current state is in wq.state.
+ * qp->state is the state last set here or read by ibv_query_qp(): programs read it without a lock,
+ * so nothing else writes it. The current state is in wq.state.
  */
-int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err = attr ? check(qp) : EINVAL;
 
@@ -103,7 +127,7 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return answer(err);
 	if (to_vrb_qp(qp)->config.remote)
 		return answer(vrb_remote_modify(to_vrb_qp(qp), attr, attr_mask));
-	/* A request whose ACK is here already has succeeded: it is not flushed. */
+	/* A request whose ACK has already arrived has succeeded and must not be flushed. */
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
 		vrb_poll_arrived();
 	err = vrb_qp_modify(to_vrb_qp(qp)->config.target, attr, attr_mask);
@@ -112,8 +136,13 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	return answer(err);
 }
 
-int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
-		 struct ibv_qp_init_attr *init_attr)
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	return TAP_ERRNO(modify_qp, qp, attr, attr_mask);
+}
+
+static int query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		    struct ibv_qp_init_attr *init_attr)
 {
 	int err = attr && init_attr ? check(qp) : EINVAL;
 
@@ -132,6 +161,12 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	return 0;
 }
 
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		 struct ibv_qp_init_attr *init_attr)
+{
+	return TAP_ERRNO(query_qp, qp, attr, attr_mask, init_attr);
+}
+
 /* The typical packet size helps devices that pace by packets; this one counts bytes. */
 int op_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
@@ -143,16 +178,15 @@ int op_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *at
 	return answer(err);
 }
 
-/* Writes of one message are seen in no order that a program could rely on. */
+/* The order in which a message's bytes are written is undefined. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
 	return 0;
 }
 
 /*
- * Enhanced connection establishment: the two ends agree on options of their vendor.  This device
- * has no options, so it answers every offer by accepting none of it; connections are established as
- * without.
+ * Enhanced connection establishment: the two ends agree on options of their vendor. This device has
+ * no options, so it accepts none; connections are established without them.
  */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {

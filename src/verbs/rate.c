@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Link rates between their enum, multiples of 2.5 Gbit/s and Mbit/s.  No state.
+ * Conversion of link rates between their enum, multiples of 2.5 Gbit/s and Mbit/s. No state.
  *
- * Rates up to QDR are whole multiples; the later ones are signalled at odd rates, so the Mbit/s are
- * what a link really carries, and a multiple exists only where rdma-core defines one.
+ * Rates up to QDR are whole multiples. Later ones are signalled at odd rates, so their Mbit/s are
+ * the rate of a link, and a multiple exists only if rdma-core defines one.
  */
 #include <infiniband/verbs.h>
 
@@ -11,7 +11,7 @@
 
 static const struct rate {
 	enum ibv_rate rate;
-	int mult; /* of 2.5 Gbit/s; 0: none */
+	int mult; /* in units of 2.5 Gbit/s; 0: none */
 	int mbps;
 } rates[] = {
 	/* SDR, DDR, QDR */

@@ -5,8 +5,9 @@
 #include "core/base/context.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
+#include "verbs/tap.h"
 
-struct ibv_wq *op_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
+static struct ibv_wq *create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
 	struct vrb_wq *wq;
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
@@ -16,22 +17,37 @@ struct ibv_wq *op_create_wq(struct ibv_context *context, struct ibv_wq_init_attr
 	return err ? answer_null(err) : &wq->ibv;
 }
 
-int op_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr)
+struct ibv_wq *op_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
+{
+	return TAP_POINTER(create_wq, context, attr);
+}
+
+static int modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr)
 {
 	int err = attr ? vrb_context_check(wq->context) : EINVAL;
 
 	return answer(err ? err : vrb_wq_modify(to_vrb_wq(wq), attr));
 }
 
-int op_destroy_wq(struct ibv_wq *wq)
+int op_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr)
+{
+	return TAP_ERRNO(modify_wq, wq, attr);
+}
+
+static int destroy_wq(struct ibv_wq *wq)
 {
 	int err = vrb_context_check(wq->context);
 
 	return answer(err ? err : vrb_wq_destroy(to_vrb_wq(wq)));
 }
 
-struct ibv_rwq_ind_table *op_create_rwq_ind_table(struct ibv_context *context,
-						  struct ibv_rwq_ind_table_init_attr *attr)
+int op_destroy_wq(struct ibv_wq *wq)
+{
+	return TAP_ERRNO(destroy_wq, wq);
+}
+
+static struct ibv_rwq_ind_table *create_rwq_ind_table(struct ibv_context *context,
+						      struct ibv_rwq_ind_table_init_attr *attr)
 {
 	struct vrb_rwq_table *t;
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
@@ -41,9 +57,20 @@ struct ibv_rwq_ind_table *op_create_rwq_ind_table(struct ibv_context *context,
 	return err ? answer_null(err) : &t->ibv;
 }
 
-int op_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
+struct ibv_rwq_ind_table *op_create_rwq_ind_table(struct ibv_context *context,
+						  struct ibv_rwq_ind_table_init_attr *attr)
+{
+	return TAP_POINTER(create_rwq_ind_table, context, attr);
+}
+
+static int destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
 {
 	int err = vrb_context_check(table->context);
 
 	return answer(err ? err : vrb_rwq_table_destroy(to_vrb_rwq_table(table)));
+}
+
+int op_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
+{
+	return TAP_ERRNO(destroy_rwq_ind_table, table);
 }

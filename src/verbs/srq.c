@@ -10,12 +10,13 @@
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
+#include "verbs/tap.h"
 
 enum {
 	XRCD_MASK = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
 };
 
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+static struct ibv_srq *create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
 	struct ibv_srq_init_attr_ex ex = { .comp_mask = IBV_SRQ_INIT_ATTR_PD, .pd = pd };
 	struct vrb_srq *srq;
@@ -32,7 +33,12 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	return &srq->ibv;
 }
 
-struct ibv_srq *op_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return TAP_POINTER(create_srq, pd, attr);
+}
+
+static struct ibv_srq *create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	struct vrb_srq *srq;
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
@@ -42,19 +48,29 @@ struct ibv_srq *op_create_srq_ex(struct ibv_context *context, struct ibv_srq_ini
 	return err ? answer_null(err) : &srq->ibv;
 }
 
+struct ibv_srq *op_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+{
+	return TAP_POINTER(create_srq_ex, context, attr);
+}
+
 static int check(struct ibv_srq *srq)
 {
 	return vrb_object_check(srq);
 }
 
-int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+static int modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
 	int err = attr ? check(srq) : EINVAL;
 
 	return answer(err ? err : vrb_srq_modify(to_vrb_srq(srq), attr, mask));
 }
 
-int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	return TAP_ERRNO(modify_srq, srq, attr, mask);
+}
+
+static int query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
 	int err = attr ? check(srq) : EINVAL;
 
@@ -63,11 +79,21 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 	return answer(err);
 }
 
-int ibv_destroy_srq(struct ibv_srq *srq)
+int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	return TAP_ERRNO(query_srq, srq, attr);
+}
+
+static int destroy_srq(struct ibv_srq *srq)
 {
 	int err = check(srq);
 
 	return answer(err ? err : vrb_srq_destroy(to_vrb_srq(srq)));
+}
+
+int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	return TAP_ERRNO(destroy_srq, srq);
 }
 
 int op_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -107,7 +133,7 @@ int op_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 	return answer(err);
 }
 
-struct ibv_xrcd *op_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
 	struct vrb_xrcd *xrcd;
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
@@ -120,9 +146,19 @@ struct ibv_xrcd *op_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_
 	return err ? answer_null(err) : &xrcd->ibv;
 }
 
-int op_close_xrcd(struct ibv_xrcd *xrcd)
+struct ibv_xrcd *op_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+{
+	return TAP_POINTER(open_xrcd, context, attr);
+}
+
+static int close_xrcd(struct ibv_xrcd *xrcd)
 {
 	int err = xrcd ? vrb_context_check(xrcd->context) : EINVAL;
 
 	return answer(err ? err : vrb_xrcd_close(to_vrb_xrcd(xrcd)));
+}
+
+int op_close_xrcd(struct ibv_xrcd *xrcd)
+{
+	return TAP_ERRNO(close_xrcd, xrcd);
 }

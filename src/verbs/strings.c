@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_*_str(): names for values.  Programs print and compare these texts, so they are part of the
- * interface and equal to those of rdma-core.  No state.
+ * ibv_*_str(): names of values. Programs print and compare these texts, so they are part of the
+ * interface and equal to those of rdma-core. No state.
  */
 #include <stddef.h>
 
@@ -97,7 +97,7 @@ static const char *const wr_opcodes[] = {
 	[IBV_WR_ATOMIC_WRITE] = "atomic-write",
 };
 
-/* Tables have holes, and values come from the program. */
+/* Tables have gaps, and values come from the program. */
 static const char *name_of(const char *const *names, size_t count, int value)
 {
 	if (value < 0 || (size_t)value >= count || !names[value])

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Files about devices, for programs that look for them through this library: ibv_devinfo
- * (board_id), librdmacm and Open MPI (whether there is a kernel stack).  A host with RDMA devices
- * of the kernel has them below /sys; elsewhere it is the tree of core/device/sysfs_tree.c.
+ * Files about devices, for programs that read them through this library: ibv_devinfo (board_id),
+ * librdmacm and Open MPI (whether there is a kernel stack). On a host with RDMA devices of the
+ * kernel they are below /sys; elsewhere in the tree of core/device/sysfs_tree.c.
  *
- * Owns the path, found once.
+ * Owns the path, which is determined once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 static char sysfs_path[PATH_MAX] = "/sys";
 static pthread_once_t path_once = PTHREAD_ONCE_INIT;
 
-/* SYSFS_PATH has the first word, but not for a program with more rights than its user. */
+/* SYSFS_PATH takes precedence, except in a program with more rights than its user. */
 static void find_path(void)
 {
 	const char *env = getuid() == geteuid() ? getenv("SYSFS_PATH") : NULL;
@@ -48,8 +48,8 @@ const char *ibv_get_sysfs_path(void)
 }
 
 /*
- * Only rdma-core's librdmacm asks through this library whether the kernel manages connections.
- * It cannot connect our devices, and would only say that a file is missing.
+ * Only rdma-core's librdmacm asks through this library whether the kernel manages connections. It
+ * cannot connect our devices, and would only report that a file is missing.
  */
 static void complain_of_foreign_librdmacm(const char *file)
 {

@@ -12,7 +12,7 @@
 #include "run/config.h"
 #include "run/log.h"
 
-/* Behind it come the group and what makes the name the process's own. */
+/* The group and a number unique to the process follow. */
 static int print_port(char *to, size_t cap, uint16_t port)
 {
 	return snprintf(to, cap, "verbena-udp-%u-", port);
@@ -44,7 +44,7 @@ bool claim_of_others(uint16_t port, uint64_t group)
 	char line[512], wanted[32];
 	bool found = false;
 
-	/* The kernel shows the zero byte of an abstract name as this. */
+	/* The kernel shows the zero byte of an abstract name like this. */
 	wanted[0] = '@';
 	print_port(wanted + 1, sizeof(wanted) - 1, port);
 	while (f && !found && fgets(line, sizeof(line), f)) {

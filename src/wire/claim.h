@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which processes share a UDP port.  The kernel lets all processes of a user into a port's group,
- * but steers by one program: processes with different run directories would take each other's
- * packets.  So each process that shares a port shows so in its network namespace, where the port
- * is, and a second group stays out.
+ * Finds out which processes share a UDP port. The kernel lets all processes of a user join a port's
+ * group, but one program steers for all: processes with different run directories would receive
+ * each other's packets. So each process that shares a port claims it in its network namespace, and
+ * processes of another group do not join.
  *
- * A claim is an abstract UNIX socket whose name tells port and group; the kernel lists the names in
- * /proc/net/unix, and drops them with their process.  Where that cannot be read, no claim is seen.
+ * A claim is an abstract UNIX socket whose name contains port and group. The kernel lists the names
+ * in /proc/net/unix and removes them with their process. If that file cannot be read, no claim is
+ * found.
  */
 #ifndef VRB_WIRE_CLAIM_H
 #define VRB_WIRE_CLAIM_H
@@ -15,12 +16,12 @@
 #include <stdint.h>
 
 /*
- * Returns a descriptor that stands for the claim until it is closed; -1 if there is none: that
- * affects processes of other groups only.
+ * Returns a descriptor that holds the claim until it is closed; -1 on failure, which affects only
+ * processes of other groups.
  */
 int claim_port(uint16_t port, uint64_t group);
 
-/* Has a process of another group claimed the port? */
+/* Returns true if a process of another group has claimed the port. */
 bool claim_of_others(uint16_t port, uint64_t group);
 
 #endif

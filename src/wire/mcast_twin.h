@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Second members of the IPv4 groups that a process joins, against an error of Linux (seen in
- * 6.18).  A datagram to a group with exactly one member socket on the host is looked up early,
- * and then goes to any socket of that socket's SO_REUSEPORT group: here, to a process that has
- * not joined.  A datagram with two members goes to both, as it should.  So each membership gets a
- * twin: a socket bound to the group's address, which takes no packets.
+ * Second members of the IPv4 groups that a process joins, to work around an error of Linux (seen in
+ * 6.18). A datagram to a group with exactly one member socket on the host is looked up early, and
+ * then goes to any socket of that socket's SO_REUSEPORT group: here, to a process that has not
+ * joined. A datagram with two members correctly goes to both. So each membership gets a twin: a
+ * socket bound to the group's address, which accepts no packets.
  */
 #ifndef VRB_WIRE_MCAST_TWIN_H
 #define VRB_WIRE_MCAST_TWIN_H
@@ -12,11 +12,13 @@
 #include "util/list.h"
 #include "util/net.h"
 
-/* A list of them is empty after list_init().  Without a twin nothing but the remedy is missing. */
+/*
+ * A list of twins is empty after list_init(). A failure only leaves the error of Linux in effect.
+ */
 void mcast_twin_join(struct list *twins, const struct net_addr *group, uint32_t ifindex,
 		     uint16_t port);
 
-/* Nothing if there is none. */
+/* No effect if there is no twin. */
 void mcast_twin_leave(struct list *twins, const struct net_addr *group, uint32_t ifindex);
 
 void mcast_twin_close_all(struct list *twins);

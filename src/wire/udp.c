@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opens and sets up the sockets.  Options that only make things better may fail: an old or
- * restricted kernel still carries packets.
+ * Opens and configures the sockets. Optional socket options may fail: an old or restricted kernel
+ * still carries packets.
  */
 #include "wire/udp.h"
 
@@ -32,8 +32,8 @@ struct option {
 
 static const struct option options_ipv4[] = {
 	/*
-	 * DF on everything, and no path MTU below the interface's: RoCE fragments nothing and has
-	 * its own MTU.
+	 * Set DF on everything, and no path MTU below the interface's: RoCE fragments nothing and
+	 * has its own MTU.
 	 */
 	{ IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE },
 	{ IPPROTO_IP, IP_PKTINFO, 1 },
@@ -55,7 +55,7 @@ static const struct option options_ipv6[] = {
 	{ IPPROTO_IPV6, OPT_IPV6_MULTICAST_ALL, 0 },
 	{ IPPROTO_IPV6, IPV6_RECVERR, 1 },
 	{ SOL_SOCKET, SO_RXQ_OVFL, 1 },
-	/* Soft RoCE sends no checksum. We do: see docs/WIRE.md. */
+	/* Soft RoCE sends no checksum, but we do: see docs/WIRE.md. */
 	{ IPPROTO_UDP, OPT_UDP_NO_CHECK6_RX, 1 },
 	{ IPPROTO_UDP, OPT_UDP_GRO, 1 },
 };
@@ -68,6 +68,16 @@ static void set_options(int fd, const struct option *o, size_t n)
 		if (setsockopt(fd, o[i].level, o[i].name, &o[i].value, sizeof(o[i].value)) < 0)
 			log_debug(LOG_WIRE, "socket option %d of level %d: %m", o[i].name,
 				  o[i].level);
+}
+
+/* Returns the traffic class of packets without an explicit one; -1: unknown. */
+static int set_usual_class(int fd, int family)
+{
+	int level = family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
+	int name = family == AF_INET ? IP_TOS : IPV6_TCLASS;
+	int class = UDP_USUAL_CLASS;
+
+	return setsockopt(fd, level, name, &class, sizeof(class)) < 0 ? -1 : class;
 }
 
 static void set_buffers(int fd)
@@ -119,6 +129,7 @@ static int open_family(struct udp_wire *u, int family)
 	else
 		set_options(fd, options_ipv6, ARRAY_SIZE(options_ipv6));
 	set_buffers(fd);
+	u->usual_class[i] = set_usual_class(fd, family);
 	u->fd[i] = fd;
 	return 0;
 }
@@ -191,10 +202,10 @@ static void udp_close(struct wire *w)
 }
 
 static const struct wire_ops udp_ops = {
-	udp_send, udp_recv, udp_fds, udp_readable, udp_join, udp_leave, udp_close,
+	udp_send, udp_recv, udp_fds, udp_look, udp_join, udp_leave, udp_close,
 };
 
-/* Why the port cannot be had, and what to do. */
+/* The reason that the port cannot be bound, with advice. */
 static const char *holder(const struct udp_wire *u)
 {
 	if (!u->group)
@@ -207,7 +218,7 @@ static const char *holder(const struct udp_wire *u)
 	       "another port with VERBENA_UDP_PORT";
 }
 
-/* Once: a program may open and close its device many times. */
+/* Logged once: a program may open and close its device many times. */
 static void complain(const struct udp_wire *u, int err)
 {
 	static int logged;
@@ -219,7 +230,7 @@ static void complain(const struct udp_wire *u, int err)
 		 err == EADDRINUSE ? holder(u) : strerror(err));
 }
 
-/* IPv4 decides; IPv6 is missed only where there is no IPv4. */
+/* IPv4 decides; a missing IPv6 matters only if there is no IPv4. */
 static int open_families(struct udp_wire *u)
 {
 	int err4 = open_family(u, AF_INET);
@@ -246,7 +257,7 @@ static bool takes_runs(const struct udp_wire *u)
 	return getsockopt(fd, IPPROTO_UDP, OPT_UDP_SEGMENT, &value, &len) == 0;
 }
 
-/* path_errors: NULL for its own. */
+/* path_errors NULL: use its own. */
 static struct udp_wire *make_wire(uint16_t port, uint64_t group, struct path_errors *path_errors)
 {
 	struct udp_wire *u = calloc(1, sizeof(*u));
@@ -258,7 +269,6 @@ static struct udp_wire *make_wire(uint16_t port, uint64_t group, struct path_err
 	u->group = group;
 	u->claim = -1;
 	list_init(&u->twins);
-	u->keep = ADMIT_ALL;
 	path_errors_init(&u->path_errors);
 	u->wire.path_errors = path_errors ? path_errors : &u->path_errors;
 	u->position[UDP_IPV4] = u->position[UDP_IPV6] = -1;
@@ -279,8 +289,8 @@ static void begin(struct udp_wire *u, struct wire **out)
 }
 
 /*
- * Looks for others before and after it has shown itself: of two groups that come at the same time
- * at least one sees the other.
+ * Looks for other groups both before and after making its own claim: of two groups that start at
+ * the same time, at least one finds the other.
  */
 static int open_claimed(struct udp_wire *u)
 {
@@ -325,8 +335,8 @@ int udp_open_beside(const struct wire *first, struct wire **out)
 }
 
 /*
- * Straight to the loopback address, past udp_send(): probes have no path. Lost ones only leave the
- * position unknown.
+ * Sends probes to the loopback address without udp_send(), because they have no path. If one is
+ * lost, the position stays unknown.
  */
 static void send_probes(int fd, const union udp_sockaddr *to, socklen_t len, unsigned int members,
 			uint64_t nonce)
@@ -375,9 +385,9 @@ void udp_position(const struct wire *w, int32_t index[2])
 	index[1] = load_relaxed(&u->position[UDP_IPV6]);
 }
 
-int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n)
+int udp_steer(struct wire *w, struct net_steer_list blocks, struct net_steer_list slots)
 {
-	/* Too large for a small stack, and polling allocates nothing. */
+	/* Static: too large for a small stack, and polling must not allocate. */
 	static struct sock_filter insn[STEER_INSNS];
 	struct udp_wire *u = to_udp(w);
 	unsigned int i;
@@ -388,7 +398,7 @@ int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n)
 
 		if (u->fd[i] < 0)
 			continue;
-		prog.len = (unsigned short)steer_build(blocks, n, i, insn);
+		prog.len = (unsigned short)steer_build(blocks, slots, i, insn);
 		if (setsockopt(u->fd[i], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog,
 			       sizeof(prog)) < 0)
 			err = errno;
@@ -396,15 +406,16 @@ int udp_steer(struct wire *w, const struct net_steer *blocks, size_t n)
 	return err;
 }
 
-void udp_admit(struct wire *w, unsigned int keep)
+void udp_admit(struct wire *w, const struct admit_rule *rule)
 {
 	struct udp_wire *u = to_udp(w);
 	struct sock_filter insn[ADMIT_INSNS];
-	struct sock_fprog prog = { .filter = insn,
-				   .len = (unsigned short)admit_build(keep, insn) };
-	int option = keep < ADMIT_ALL ? SO_ATTACH_FILTER : SO_DETACH_FILTER;
+	struct sock_fprog prog = { .filter = insn };
+	int option = rule ? SO_ATTACH_FILTER : SO_DETACH_FILTER;
 
-	store_relaxed(&u->keep, keep);
+	if (rule)
+		prog.len = (unsigned short)admit_build(rule, insn);
+	store_relaxed(&u->limited, rule != NULL);
 	for (unsigned int i = 0; i < UDP_FAMILIES; i++)
 		if (u->fd[i] >= 0 &&
 		    setsockopt(u->fd[i], SOL_SOCKET, option, &prog, sizeof(prog)) < 0)

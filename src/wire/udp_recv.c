@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving: one recvmmsg(2) into the wire's cells; control messages tell where each message was
- * sent to and how, and at which length the kernel has merged several packets in it (UDP_GRO).
- * Messages are cut up call by call. Steering probes end here.
+ * Receiving: one recvmmsg(2) into the wire's cells. Control messages give the destination and
+ * traffic class of each message, and the packet length if the kernel has merged several packets
+ * into it (UDP_GRO). Each call returns packets cut from these messages. Steering probes are
+ * consumed here.
  */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-#include <linux/errqueue.h>	/* wants <time.h> before it */
+#include <linux/errqueue.h>	/* must precede <linux/errqueue.h> */
 
 #include "run/clock.h"
 #include "run/log.h"
@@ -74,7 +75,7 @@ static void read_ipv6(struct net_path *path, const struct cmsghdr *c)
 	}
 }
 
-enum { ERRORS = 64 };	/* taken from a socket at a time */
+enum { ERRORS = 64 };	/* taken from a socket per call */
 
 static void read_segment(uint32_t *segment, const struct cmsghdr *c)
 {
@@ -86,8 +87,9 @@ static void read_segment(uint32_t *segment, const struct cmsghdr *c)
 }
 
 /*
- * *segment: where the kernel has merged packets, the length of all but the last.  *lost: how many
- * have found the receive buffer full since the socket was made; not logged while there were none.
+ * *segment: if the kernel has merged packets, the length of all but the last. *lost: how many
+ * packets have found the receive buffer full since the socket was created; not logged while it is
+ * 0.
  */
 static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port, uint32_t *segment,
 		      uint32_t *lost)
@@ -116,7 +118,7 @@ static void read_path(struct net_path *path, struct msghdr *mh, uint16_t port, u
 	}
 }
 
-/* Logged once, to explain slow connections: they slow down until no packets are lost. */
+/* Logged once, to explain slow connections: senders slow down until no packets are lost. */
 static void note_overflow(struct udp_wire *u, uint32_t lost)
 {
 	static bool logged;
@@ -127,7 +129,7 @@ static void note_overflow(struct udp_wire *u, uint32_t lost)
 
 	u->overflow[u->family] = lost;
 	/* The kernel counts both as one. */
-	if (load_relaxed(&u->keep) < ADMIT_ALL) {
+	if (load_relaxed(&u->limited)) {
 		u->wire.stats.recv_not_admitted += n;
 		return;
 	}
@@ -142,6 +144,8 @@ static void note_overflow(struct udp_wire *u, uint32_t lost)
 		 u->wire.port, size / 1024);
 }
 
+enum { UDP_FULL = 256 };
+
 /* <linux/sock_diag.h> has names for them, and much else. */
 enum {
 	MEMINFO_QUEUED = 0,
@@ -152,7 +156,7 @@ enum {
 	ECN_CE = 3,
 };
 
-/* Of UDP_FULL; 0 where the kernel does not tell. */
+/* In units of 1/UDP_FULL; 0 if the kernel does not report it. */
 static unsigned int fill_of(int fd)
 {
 	uint32_t info[MEMINFO_VARS];
@@ -165,18 +169,18 @@ static unsigned int fill_of(int fd)
 				 (uint64_t)UDP_FULL);
 }
 
-unsigned int udp_fill(const struct wire *w)
+uint32_t udp_backlog(const struct wire *w)
 {
 	const struct udp_wire *u = container_of(w, struct udp_wire, wire);
 
-	return max(fill_of(u->fd[UDP_IPV4]), fill_of(u->fd[UDP_IPV6]));
+	return max(load_relaxed(&u->backlog[UDP_IPV4]), load_relaxed(&u->backlog[UDP_IPV6]));
 }
 
 /*
- * The socket's buffer is the last queue of the path, and marks as a router's does: where more than
- * three quarters are in use, packets that may be marked are, so that their senders slow down before
- * any is lost. The kernel counts what the packets occupy, which may be several times their length,
- * and may be late in counting out what was received, by a quarter of the buffer.
+ * The socket's buffer is the last queue of the path and marks packets as a router does: if more
+ * than three quarters are in use, ECN-capable packets are marked, so that their senders slow down
+ * before any is lost. The kernel counts the memory that packets occupy, which may be several times
+ * their length, and may release received packets late, by a quarter of the buffer.
  */
 static bool nearly_full(struct udp_wire *u, unsigned int family)
 {
@@ -191,7 +195,7 @@ static void mark(struct udp_wire *u, struct net_path *path)
 	u->wire.stats.recv_marked++;
 }
 
-/* Makes the first n messages ready again. Few are, when little arrives. */
+/* Resets the first n messages for reuse. When little arrives, these are few. */
 static void clean(struct udp_wire *u, unsigned int n)
 {
 	unsigned int i;
@@ -225,8 +229,8 @@ void udp_recv_prepare(struct udp_wire *u)
 }
 
 /*
- * A probe that came back says where this socket is. Positions beyond the group's end arrive
- * anywhere, so the lowest is true.
+ * A probe that returns tells the position of this socket. Positions beyond the group's end arrive
+ * anywhere, so the lowest one is correct.
  */
 static bool take_probe(struct udp_wire *u, const uint8_t *data, size_t len)
 {
@@ -242,7 +246,7 @@ static bool take_probe(struct udp_wire *u, const uint8_t *data, size_t len)
 	return true;
 }
 
-/* The address that a packet was for, of which an ICMP message tells. */
+/* Reads the destination of a packet that an ICMP message reports. */
 static void read_destination(struct net_addr *dst, const union udp_sockaddr *to)
 {
 	if (to->sa.sa_family == AF_INET)
@@ -270,7 +274,7 @@ static void note_error(struct udp_wire *u, struct msghdr *mh)
 	}
 }
 
-/* While there are any, the descriptor counts as ready. */
+/* While errors are pending, the descriptor polls as ready. */
 static void drain_errors(struct udp_wire *u, int fd)
 {
 	union udp_sockaddr to;
@@ -297,6 +301,13 @@ static void drain_errors(struct udp_wire *u, int fd)
 	}
 }
 
+static void count_backlog(struct udp_wire *u, unsigned int family, int got)
+{
+	uint32_t *backlog = &u->backlog[family];
+
+	store_relaxed(backlog, got == UDP_MESSAGES ? load_relaxed(backlog) + UDP_MESSAGES : 0);
+}
+
 /* Messages from one socket; errors that are pending on it are drained. */
 static unsigned int receive(struct udp_wire *u, unsigned int family)
 {
@@ -313,6 +324,7 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 			drain_errors(u, u->fd[family]);
 	}
 	u->got_bytes = 0;
+	count_backlog(u, family, got);
 	if (got <= 0)
 		return 0;
 	u->family = u->first = family;
@@ -322,7 +334,7 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 	return u->got;
 }
 
-/* A pending message is as good as an empty socket is cheap: one call, seldom two. */
+/* Refills the messages: usually one system call, rarely two. */
 static bool refill(struct udp_wire *u)
 {
 	clean(u, u->got);
@@ -352,7 +364,7 @@ static void begin_message(struct udp_wire *u, struct mmsghdr *mm)
 		u->wire.stats.recv_runs++;
 }
 
-/* The next packet of the message at hand; false for what is none of the caller's. */
+/* Cuts the next packet from the current message; false if it is not for the caller. */
 static bool cut_packet(struct udp_wire *u, struct wire_pkt *pkt)
 {
 	struct mmsghdr *mm = &u->mm[u->next];
@@ -386,7 +398,7 @@ unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 	struct udp_wire *u = to_udp(w);
 	unsigned int out = 0, rounds = 0;
 
-	/* A message may hold nothing for the caller, and then hides what the other family has. */
+	/* A message may contain no packet for the caller while the other family has some. */
 	while (!out && (u->next < u->got || (rounds++ < UDP_OTHER_EVERY && refill(u))))
 		while (out < n && u->next < u->got)
 			out += cut_packet(u, &pkts[out]);
@@ -399,11 +411,11 @@ unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 	return out;
 }
 
-void udp_readable(struct wire *w, int fd)
+void udp_look(struct wire *w, int fd, bool readable)
 {
 	struct udp_wire *u = to_udp(w);
 
-	u->woken = true;
+	u->woken |= readable;
 	if (u->next == u->got && fd >= 0)
 		u->first = fd == u->fd[UDP_IPV6] ? UDP_IPV6 : UDP_IPV4;
 }

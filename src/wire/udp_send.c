@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: one sendmmsg(2) per stretch of packets of one family.  A message is a packet or a run of
- * them (UDP_SEGMENT), with source address, traffic class, hop limit and flow label as control
- * messages.
+ * Sending: one sendmmsg(2) per stretch of packets of one family. A message is a packet or a run of
+ * packets (UDP_SEGMENT), with source address, hop limit, flow label, and a traffic class other than
+ * the socket's as control messages. The socket has no hop limit of its own, because packets without
+ * an explicit one must use the route's.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,13 +17,13 @@
 
 enum {
 	SEND_CONTROL = CMSG_SPACE(sizeof(struct in6_pktinfo)) + 4 * CMSG_SPACE(sizeof(int)),
-	RETRIES = 8,	/* of one packet, after an error that is not about it */
+	RETRIES = 8,	/* for one packet, after an error caused by another */
 };
 
 struct batch {
 	unsigned int n, iovs;
 	struct mmsghdr mm[WIRE_BURST];
-	unsigned int pkts[WIRE_BURST];	/* in message i */
+	unsigned int pkts[WIRE_BURST];	/* packets in message i */
 	struct iovec iov[WIRE_BURST];
 	union udp_sockaddr to[WIRE_BURST];
 	uint8_t control[WIRE_BURST][SEND_CONTROL] __attribute__((aligned(sizeof(struct cmsghdr))));
@@ -47,8 +48,8 @@ static void add_int(struct msghdr *mh, int level, int type, int value)
 }
 
 /*
- * Where routing has to be told the interface; elsewhere naming it would keep packets to other local
- * addresses from arriving.
+ * Returns the interface if routing needs it. Naming it in other cases would keep packets to other
+ * local addresses from arriving.
  */
 static uint32_t bound_interface(const struct net_path *path)
 {
@@ -59,7 +60,7 @@ static uint32_t bound_interface(const struct net_path *path)
 }
 
 static void address_ipv4(struct msghdr *mh, union udp_sockaddr *to, const struct net_path *path,
-			 uint16_t port)
+			 uint16_t port, int usual_class)
 {
 	struct in_pktinfo info = { .ipi_ifindex = (int)bound_interface(path) };
 
@@ -69,13 +70,14 @@ static void address_ipv4(struct msghdr *mh, union udp_sockaddr *to, const struct
 
 	memcpy(&info.ipi_spec_dst, path->src.raw + 12, 4);
 	add_control(mh, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
-	add_int(mh, IPPROTO_IP, IP_TOS, path->traffic_class);
+	if (path->traffic_class != usual_class)
+		add_int(mh, IPPROTO_IP, IP_TOS, path->traffic_class);
 	if (path->hop_limit)
 		add_int(mh, IPPROTO_IP, IP_TTL, path->hop_limit);
 }
 
 static void address_ipv6(struct msghdr *mh, union udp_sockaddr *to, const struct net_path *path,
-			 uint16_t port, bool flow_label)
+			 uint16_t port, int usual_class, bool flow_label)
 {
 	struct in6_pktinfo info = { .ipi6_ifindex = bound_interface(path) };
 
@@ -86,7 +88,8 @@ static void address_ipv6(struct msghdr *mh, union udp_sockaddr *to, const struct
 
 	memcpy(&info.ipi6_addr, path->src.raw, 16);
 	add_control(mh, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
-	add_int(mh, IPPROTO_IPV6, IPV6_TCLASS, path->traffic_class);
+	if (path->traffic_class != usual_class)
+		add_int(mh, IPPROTO_IPV6, IPV6_TCLASS, path->traffic_class);
 	if (path->hop_limit)
 		add_int(mh, IPPROTO_IPV6, IPV6_HOPLIMIT, path->hop_limit);
 	if (flow_label && path->flow_label)
@@ -97,12 +100,13 @@ static void address(struct udp_wire *u, struct msghdr *mh, union udp_sockaddr *t
 		    const struct net_path *path)
 {
 	if (net_is_ipv4(&path->dst))
-		address_ipv4(mh, to, path, u->wire.port);
+		address_ipv4(mh, to, path, u->wire.port, u->usual_class[UDP_IPV4]);
 	else
-		address_ipv6(mh, to, path, u->wire.port, !load_relaxed(&u->no_flow_label));
+		address_ipv6(mh, to, path, u->wire.port, u->usual_class[UDP_IPV6],
+			     !load_relaxed(&u->no_flow_label));
 }
 
-/* Packets that lie side by side share an entry. */
+/* Adjacent packets share an entry. */
 static void add_data(struct batch *b, struct msghdr *mh, const struct wire_pkt *pkt)
 {
 	struct iovec *last = mh->msg_iovlen ? &b->iov[b->iovs - 1] : NULL;
@@ -115,7 +119,7 @@ static void add_data(struct batch *b, struct msghdr *mh, const struct wire_pkt *
 	mh->msg_iovlen++;
 }
 
-/* One message of the packet at pkts and those that run behind it; returns their number. */
+/* Adds one message with the packet at pkts and those of its run; returns their number. */
 static unsigned int add_message(struct udp_wire *u, struct batch *b, const struct wire_pkt *pkts,
 				unsigned int n)
 {
@@ -148,8 +152,8 @@ enum verdict {
 };
 
 /*
- * Some devices and routes take no run, which is remembered; an interface whose MTU is too small for
- * its packets says the same, but only of itself.
+ * Some devices and routes do not support runs; that is remembered. An interface whose MTU is too
+ * small for the packets reports the same error, but only for itself.
  */
 static bool refuses_run(struct udp_wire *u, int err)
 {
@@ -159,8 +163,8 @@ static bool refuses_run(struct udp_wire *u, int err)
 }
 
 /*
- * What becomes of the first message of a batch that could not be sent.  A first error may be an
- * ICMP message about an earlier packet, of which the kernel tells once.
+ * Decides what to do with the first message of a batch, which could not be sent. A first error may
+ * be an ICMP message about an earlier packet, which the kernel reports once.
  */
 static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool run, bool first,
 			  int err)
@@ -172,7 +176,7 @@ static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool r
 	case ENOMEM:
 		fetch_add_relaxed(&s->send_full, 1);
 		return FULL;
-	case ENOBUFS:	/* the interface's queue is full, and has dropped it as a router would */
+	case ENOBUFS:	/* the interface's queue is full and dropped it, as a router would */
 		fetch_add_relaxed(&s->send_full, 1);
 		return LOST;
 	case EINTR:
@@ -192,8 +196,8 @@ static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool r
 		return LOST;
 	case EINVAL:
 		/*
-		 * Older kernels want a lease on a flow label. It is only entropy: do without from
-		 * now on.
+		 * Older kernels require a lease on a flow label. It is only entropy: do without it
+		 * from now on.
 		 */
 		if (pkt->path.flow_label && !net_is_ipv4(&pkt->path.dst) &&
 		    !load_relaxed(&u->no_flow_label)) {
@@ -218,7 +222,7 @@ static unsigned int same_family(const struct wire_pkt *pkts, unsigned int n)
 	return i;
 }
 
-/* How many packets are in the first n messages. */
+/* Returns how many packets are in the first n messages. */
 static unsigned int packets_in(const struct batch *b, unsigned int n)
 {
 	unsigned int i, sum = 0;
@@ -229,8 +233,8 @@ static unsigned int packets_in(const struct batch *b, unsigned int n)
 }
 
 /*
- * Sends one stretch from its start; returns how many packets are dealt with, 0 if the socket is
- * full or a run has to be given up, and sets *retry where the same message has to be tried again.
+ * Sends one stretch from its start. Returns how many packets have been handled, 0 if the socket is
+ * full or a run must be split, and sets *retry if the same message must be tried again.
  */
 static unsigned int send_stretch(struct udp_wire *u, struct batch *b, struct wire_pkt *pkts,
 				 unsigned int n, bool first, bool *retry)
@@ -267,7 +271,7 @@ unsigned int udp_send(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 	unsigned int done = 0, retries = 0;
 
 	n = min(n, (unsigned int)WIRE_BURST);
-	if (unlikely(!b)) {	/* lost, as where the kernel has no memory */
+	if (unlikely(!b)) {	/* lost, as when the kernel has no memory */
 		fetch_add_relaxed(&w->stats.send_full, n);
 		return n;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a UDP wire consists of; shared by udp.c, udp_send.c and udp_recv.c only. */
+/* The state of a UDP wire; private to udp.c, udp_send.c and udp_recv.c. */
 #ifndef VRB_WIRE_UDP_STATE_H
 #define VRB_WIRE_UDP_STATE_H
 
@@ -13,18 +13,20 @@
 
 enum { UDP_IPV4, UDP_IPV6, UDP_FAMILIES };
 
-/* <linux/udp.h> clashes with <netinet/udp.h>, which lacks these in older systems. */
+/* <linux/udp.h> clashes with <netinet/udp.h>, which lacks these on older systems. */
 enum {
 	OPT_UDP_SEGMENT = 103,
 	OPT_UDP_GRO = 104,
 };
 
 enum {
+	UDP_USUAL_CLASS = 2,	/* ECT(0): most packets' traffic class */
 	UDP_RECV_CONTROL = 192,
-	/* the longest message, of many packets where the kernel merges them */
+	/* the longest message, which may contain many packets merged by the kernel */
 	UDP_CELL = 65536,
 	UDP_MESSAGES = 32,	/* received by one call */
-	UDP_OTHER_EVERY = 8,	/* so many times the busier family is asked, then the other one */
+	/* number of receives from the busier family before the other one is tried */
+	UDP_OTHER_EVERY = 8,
 };
 
 #ifndef IPV6_FLOWINFO
@@ -37,7 +39,7 @@ union udp_sockaddr {
 	struct sockaddr_in6 v6;
 };
 
-/* One place to receive into; its data are at the same index of udp_wire.data. */
+/* A receive buffer's control data; its payload is at the same index of udp_wire.data. */
 struct udp_cell {
 	uint8_t control[UDP_RECV_CONTROL] __attribute__((aligned(sizeof(struct cmsghdr))));
 	union udp_sockaddr from;
@@ -46,31 +48,32 @@ struct udp_cell {
 
 struct udp_wire {
 	struct wire wire;
-	int fd[UDP_FAMILIES];		/* -1: not carried */
-	uint64_t group;			/* that shares the port; 0: it is not shared */
+	int fd[UDP_FAMILIES];		/* -1: family not available */
+	int usual_class[UDP_FAMILIES];	/* traffic class of the socket; -1: unknown */
+	uint64_t group;			/* group that shares the port; 0: not shared */
 	int claim;			/* -1: none */
 	struct list twins;		/* mcast_twin.h */
-	struct path_errors path_errors;		/* of this one and those beside it */
-	/* the kernel wants a lease on them; atomic, only ever set */
+	struct path_errors path_errors;		/* for this wire and those opened beside it */
+	/* the kernel requires a lease on flow labels; atomic, never cleared */
 	bool no_flow_label;
 
-	/* The receiving thread's. */
-	uint64_t nonce;			/* of the probes under way; atomic, as is */
-	int32_t position[UDP_FAMILIES];	/* what they found */
-	unsigned int family;		/* that had packets last, */
-	unsigned int first;		/* and that is to be asked first, once */
-	bool woken;			/* a descriptor was ready, perhaps for an error only */
-	uint32_t overflow[UDP_FAMILIES];	/* the kernel's counter, as seen last */
+	/* State of the receiving thread. */
+	uint64_t nonce;			/* nonce of the current probes; atomic, as is */
+	int32_t position[UDP_FAMILIES];	/* the positions they found */
+	unsigned int family;		/* family that last had packets, */
+	unsigned int first;		/* and the family to try first, once */
+	bool woken;			/* a descriptor was ready, perhaps only for an error */
+	uint32_t overflow[UDP_FAMILIES];	/* last value of the kernel's counter */
 	unsigned int turn;		/* counts calls; UDP_OTHER_EVERY */
 	uint32_t got_bytes;		/* by the last call that got any */
 	bool nearly_full;			/* so was the buffer before the last call */
-	unsigned int keep;		/* of ADMIT_ALL, udp_admit(); atomic */
+	bool limited;			/* udp_admit(); atomic */
+	uint32_t backlog[UDP_FAMILIES];	/* packets since a call that emptied the socket; atomic */
 	struct udp_cell *cell;		/* UDP_MESSAGES of them */
 	uint8_t (*data)[UDP_CELL];
 	struct mmsghdr mm[UDP_MESSAGES];	/* mm[i] receives into cell[i] */
 
-	/* What mm[] holds that has not been returned yet: messages next..got, the first from
-	 * offset. */
+	/* Messages in mm[] not returned yet: next..got, the first from offset. */
 	unsigned int got, next;
 	struct udp_cut {
 		struct net_path path;
@@ -86,7 +89,7 @@ static inline struct udp_wire *to_udp(struct wire *w)
 
 unsigned int udp_send(struct wire *w, struct wire_pkt *pkts, unsigned int n);
 unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n);
-void udp_readable(struct wire *w, int fd);
+void udp_look(struct wire *w, int fd, bool readable);
 void udp_recv_prepare(struct udp_wire *u);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How send requests leave the queue: one by one with success, or all at once with a flush error.
- * The only place that advances sq.done and that consumes posted receives without a message.
+ * Ends send requests: one by one with success, or all at once with a flush error. Only this file
+ * advances sq.done and consumes posted receives without a message.
  */
 #include "wq/qp.h"
 

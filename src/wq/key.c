@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The access check of memory keys; key.h says what a key is. */
+/* The access check of memory keys; key.h defines keys. */
 #include "wq/key.h"
 
 #include <string.h>

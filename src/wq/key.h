@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a memory key stands for, and the one access check.
+ * Memory keys: their entries and the access check, the only one.
  *
- * A key is  random:4 | index:20 | tag:8.  A region's lkey and rkey are the same number; a window
- * has only an rkey, whose tag belongs to its user.  Entries hold no pointers into the library: the
- * other processes of the host see copies of them (local/layout.h), and make the same check before
- * they touch the owner's memory themselves.
+ * A key is random:4 | index:20 | tag:8. A region's lkey and rkey are the same number; a window has
+ * only an rkey, whose tag belongs to its user. Entries hold no pointers into the library: other
+ * processes of the host see copies of them (local/layout.h), and make the same check before they
+ * access the owner's memory themselves.
  */
 #ifndef VRB_WQ_KEY_H
 #define VRB_WQ_KEY_H
@@ -18,11 +18,12 @@
 #include "util/compiler.h"
 #include "wq/reason.h"
 
-/* What an access to registered memory needs; the answer is a reason (REASON_NONE = granted). */
+/* Kinds of access to registered memory. The check returns a reason (REASON_NONE: granted). */
 enum mem_access {
 	MEM_LOCAL_READ,		/* key is an lkey, any region of the PD */
 	MEM_LOCAL_WRITE,	/* key is an lkey, needs IBV_ACCESS_LOCAL_WRITE */
-	MEM_RECV_WRITE,		/* the same in a receive: the region is of the receive queue's PD */
+	/* as MEM_LOCAL_WRITE, for a receive: the region is in the receive queue's PD */
+	MEM_RECV_WRITE,
 	MEM_REMOTE_READ,	/* key is an rkey of a region or window */
 	MEM_REMOTE_WRITE,
 	MEM_REMOTE_ATOMIC,
@@ -34,19 +35,28 @@ enum mr_kind {
 	MR_FREE,
 	MR_REGION,
 	MR_WINDOW,
-	MR_NULL,	/* reads zeros, swallows writes */
+	MR_NULL,	/* reads return zeros, writes are discarded */
 	MR_DM,		/* device memory, addressed from 0 */
 };
 
 #define MR_LIVE 0x80000000u
 
+/*
+ * A region of a shared file gets a new edition each time it goes live. So peers notice when the
+ * region that they have mapped is no longer the one that the key names. 0: peers must not map it.
+ */
+#define MR_EDITION (~MR_LIVE)
+
 enum {
 	MR_INDEX_BITS = 20,
-	MR_INDEX_MAX = (1 << MR_INDEX_BITS) - 1,	/* index 0 is never handed out */
+	MR_INDEX_MAX = (1 << MR_INDEX_BITS) - 1,	/* index 0 is never used */
 };
 
 struct mr_entry {
-	/* atomic: bit 31 live, low bits accesses in flight of the owner's threads */
+	/*
+	 * atomic: bit 31 live, low bits number of accesses in flight in the owner's threads; in the
+	 * copy for others, the edition
+	 */
 	uint32_t refs;
 	uint32_t lkey;
 	uint32_t rkey;
@@ -55,19 +65,21 @@ struct mr_entry {
 	uint8_t kind;		/* enum mr_kind */
 	uint8_t mw_type;	/* windows: enum ibv_mw_type; type 2 is 2B */
 	uint8_t bound;		/* windows: has a binding */
-	uint8_t zero_based;
-	uint64_t va;		/* start as peers address it (iova) */
+	uint8_t zero_based : 1;
+	uint8_t shared : 1;	/* regions: the memory is a shared mapping of one file */
+	uint64_t va;		/* start address as peers use it (iova) */
 	uint64_t length;
-	uint64_t host;		/* start in the owner's memory */
-	uint32_t parent;	/* windows: index of the region they are bound to */
-	uint32_t windows;	/* regions: bound windows (atomic); dereg refused while not 0 */
-	uint32_t qpn;		/* windows type 2: QP they are bound to */
+	uint64_t host;		/* start address in the owner's memory */
+	uint32_t parent;	/* windows: index of the region it is bound to */
+	/* regions: number of bound windows (atomic); dereg fails unless 0 */
+	uint32_t windows;
+	uint32_t qpn;		/* windows type 2: QP it is bound to */
 	uint32_t sum;		/* in the copy for others: mr_entry_sum() */
 };
 
 /*
- * Tables of them begin at a page.  The type asks for no alignment, because copies of it lie in
- * thread-local storage (core/qp/error_report.c).
+ * Tables of entries begin at a page. The type itself requires no alignment, because copies of it
+ * are in thread-local storage (core/qp/error_report.c).
  */
 _Static_assert(sizeof(struct mr_entry) == 64, "one entry, one cache line");
 
@@ -82,8 +94,8 @@ static inline bool mem_access_is_remote(enum mem_access access)
 }
 
 /*
- * Keeps others from acting on a corrupted entry: a digest of everything after refs. Against
- * accidents, not attacks: a process that can write here can write to the owner's memory anyway.
+ * Detects corrupted entries: a digest of everything after refs. Against accidents, not attacks: a
+ * process that can write here can write to the owner's memory anyway.
  */
 uint32_t mr_entry_sum(const struct mr_entry *e);
 
@@ -111,8 +123,8 @@ enum reason mr_entry_check_remote(const struct mr_entry *e, uint32_t key, uint32
 				  uint64_t va, uint64_t len, enum mem_access access);
 
 /*
- * May a QP of protection domain pdn, numbered qpn (the owner's), use `key` for this access to [va,
- * va + len)? The entry is live, or a copy of one that was.
+ * May a QP of protection domain pdn, with number qpn (the owner's), use `key` for this access to
+ * [va, va + len)? The entry is live, or a copy of one that was.
  */
 static inline enum reason mr_entry_check(const struct mr_entry *e, uint32_t key, uint32_t pdn,
 					 uint32_t qpn, uint64_t va, uint64_t len,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A message: a SEND of an RC queue pair that travels within the host without packet headers. It
- * stands for the one packet that would carry it (docs/MESSAGES.md). The engine makes it of a
- * request and a packet of it; the local transport carries it.
+ * A message: a SEND or WRITE with immediate of an RC queue pair that travels within the host
+ * without packet headers. It replaces the single packet that would carry it (docs/MESSAGES.md). The
+ * engine converts a request to a message, and a message to a packet; the local transport carries
+ * it.
  */
 #ifndef VRB_WQ_MESSAGE_H
 #define VRB_WQ_MESSAGE_H
@@ -14,6 +15,7 @@ enum message_op {
 	MESSAGE_SEND,
 	MESSAGE_SEND_IMM,
 	MESSAGE_SEND_INV,
+	MESSAGE_WRITE_IMM,
 	MESSAGE_OPS
 };
 
@@ -23,7 +25,9 @@ struct message {
 	uint32_t imm;		/* big endian immediate, or the rkey to invalidate */
 	uint8_t op;		/* enum message_op */
 	bool solicited;
-	uint32_t len;		/* of the payload */
+	uint32_t rkey;		/* MESSAGE_WRITE_IMM: where the payload goes */
+	uint64_t va;
+	uint32_t len;		/* length of the payload */
 	const uint8_t *payload;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What both transports share about a queue pair: its configuration, its queues, and the calls by
- * which a transport reaches memory, receive buffers, completions and events.  core owns it; roce
- * and local work on it.
+ * The part of a queue pair that both transports share: its configuration, its queues, and the calls
+ * by which a transport reaches memory, receive buffers, completions and events. core owns it; roce
+ * and local operate on it.
  *
  * Every function here and every wq_ops call is made under the QP's lock.
  */
@@ -16,6 +16,7 @@
 
 #include "util/net.h"
 #include "wq/key.h"
+#include "wq/note.h"
 #include "wq/reason.h"
 #include "wq/wqe.h"
 
@@ -36,13 +37,13 @@ struct wq_cqe {
 	uint32_t imm;		/* big endian immediate, or host-order invalidated rkey */
 	uint32_t src_qp;
 	uint32_t wc_flags;
-	/* queue index behind the completed WQE: slots before it are free once this is polled */
+	/* queue index after the completed WQE: slots before it are free once this is polled */
 	uint32_t release;
 	uint16_t slid;
 	uint16_t pkey_index;
 	uint8_t sl;
 	uint8_t dlid_path_bits;
-	uint32_t tm_priv;	/* of the tag matching header; 0 if none was matched */
+	uint32_t tm_priv;	/* from the tag matching header; 0 if no tag matched */
 	uint64_t tm_tag;
 	bool recv;		/* goes to the receive CQ and releases the receive queue */
 	/* wakes a CQ armed for solicited events; errors do so in any case */
@@ -52,12 +53,13 @@ struct wq_cqe {
 };
 
 struct wq_qp;
+struct roce_rd_atomic;
 
-/* A payload that stayed in the memory of the process that sends it. */
+/* A payload that stays in the sender's memory. */
 struct wq_pull {
 	int32_t pid;
 	uint32_t num_seg;
-	uint64_t identity;	/* where that process keeps a struct seg_identity with this */
+	uint64_t identity;	/* address of the sender's struct seg_identity */
 	uint64_t incarnation;
 	const struct wq_seg {
 		uint64_t addr;
@@ -65,33 +67,33 @@ struct wq_pull {
 	} *seg;
 };
 
-/*
- * The beginning of a message that asks for a receive: its first packet, and whether there are more.
- */
+/* The start of a message that needs a receive: its first packet, and whether there are more. */
 struct wq_head {
 	const uint8_t *data;
 	uint32_t len;
 	bool whole;
-	const struct wq_pull *pull;	/* the data lies there instead */
+	const struct wq_pull *pull;	/* location of the data instead */
 };
 
 struct wq_ops {
-	/* Checks a whole range without touching it. */
+	/* Checks a whole range without accessing it. */
 	enum reason (*mem_check)(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
 				 enum mem_access access);
-	/* Check and copy in one; on failure nothing or a prefix was copied. */
+	/* Check and copy in one; after a failure nothing or a prefix was copied. */
 	enum reason (*mem_read)(struct wq_qp *qp, uint32_t key, uint64_t va, void *dst,
 				uint32_t len, enum mem_access access);
 	enum reason (*mem_write)(struct wq_qp *qp, uint32_t key, uint64_t va, const void *src,
 				 uint32_t len, enum mem_access access);
-	/* 64-bit atomic in host byte order, excluded against every other atomic of the device; va
-	 * is 8-aligned (checked by the caller). */
+	/*
+	 * 64-bit atomic in host byte order, mutually exclusive with every other atomic of the
+	 * device; va is 8-aligned (checked by the caller).
+	 */
 	enum reason (*mem_atomic)(struct wq_qp *qp, uint32_t rkey, uint64_t va, enum atomic_op op,
 				  uint64_t compare_add, uint64_t swap, uint64_t *original);
 	/* ATOMIC WRITE of Annex A19: eight bytes in memory order, never torn. */
 	enum reason (*mem_atomic_write)(struct wq_qp *qp, uint32_t rkey, uint64_t va,
 					uint64_t value);
-	/* *later: it is under way, and roce_flushed() will say how it ended. */
+	/* *later: the flush is in progress, and roce_flushed() will report its result. */
 	enum reason (*mem_flush)(struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
 				 uint8_t placement, uint8_t selectivity, bool *later);
 	/* Invalidates a window (or region) by rkey, for SEND_WITH_INV (remote) or LOCAL_INV. */
@@ -99,11 +101,12 @@ struct wq_ops {
 	enum reason (*bind_mw)(struct wq_qp *qp, const struct send_wqe *wqe);
 
 	/*
-	 * Local transport.  direct: runs the requests at sq.next one-sidedly in the memory of the
-	 * peer, as many in a row as it can, and returns how many; 0 if the first one must go by
-	 * packets, or *why says how it has failed, and it must not run again.  pull: fetches
-	 * `total` bytes, from `offset` on, that a packet left in its sender's memory into dst[].
-	 * Asked for only while wq_qp.direct, or with a packet that carries a wq_pull.
+	 * Local transport. direct: executes the requests at sq.next one-sidedly in the memory of
+	 * the peer, as many in a row as it can, and returns their number; 0 if the first one must
+	 * be sent as packets, or if *why gives the reason for its failure: then it must not be
+	 * executed again. pull: fetches `total` bytes, from `offset` on, of a payload in the
+	 * sender's memory into dst[]. Called only while wq_qp.direct is set, or for a packet with a
+	 * wq_pull.
 	 */
 	unsigned int (*direct)(struct wq_qp *qp, enum reason *why);
 	enum reason (*pull)(struct wq_qp *qp, const struct wq_pull *from, uint64_t offset,
@@ -111,33 +114,41 @@ struct wq_ops {
 			    enum mem_access access);
 
 	/*
-	 * Raw packet QPs: sends the frames of the requests from sq.done on, `most` of them.
-	 * Returns how many are complete.  Fewer: there is no room now, and *begun tells whether
-	 * some frames of the next have left; or *why says why the next cannot be sent.
+	 * Raw packet QPs: sends the frames of up to `most` requests from sq.done on. Returns how
+	 * many are complete. Fewer: there is no room now, and *begun tells whether some frames of
+	 * the next request have left; or *why gives the reason why the next one cannot be sent.
 	 */
 	unsigned int (*send_frames)(struct wq_qp *qp, uint32_t most, bool *begun, enum reason *why);
 
 	/*
-	 * Takes the receive WQE for an incoming message: the next one of the RQ, the SRQ, or for
-	 * XRC the SRQ numbered srqn; or one that wants a message with this head, which is NULL for
-	 * a WRITE. NULL with *why = REASON_NONE: none is posted (RNR); otherwise *why says what is
-	 * wrong.  The WQE stays valid until the completion for it is raised; a QP holds at most
+	 * Takes the receive WQE for an incoming message: the next one of the RQ, of the SRQ, or for
+	 * XRC of the SRQ numbered srqn; or one that matches a message with this head, which is NULL
+	 * for a WRITE. Returns NULL with *why = REASON_NONE if none is posted (RNR), or with *why
+	 * set to the error. The WQE stays valid until its completion is raised; a QP holds at most
 	 * one.
 	 */
 	struct recv_wqe *(*recv_take)(struct wq_qp *qp, uint32_t srqn, const struct wq_head *head,
 				      enum reason *why);
 
 	/*
-	 * Gives the held receive WQE back unused: the message it was taken for was dropped and the
+	 * The first READ or atomic of a peer is here: returns memory for the QP's resources, zeroed
+	 * (roce_qp_init()), or NULL if there is none now.
+	 */
+	struct roce_rd_atomic *(*rd_make)(struct wq_qp *qp);
+
+	/*
+	 * Returns the held receive WQE unused: the message it was taken for was dropped, and the
 	 * WQE must serve the next one (UC loss rules, UD drops).
 	 */
 	void (*recv_untake)(struct wq_qp *qp);
 
-	/* Raises a completion. For recv the WQE taken last is consumed. Never fails: an overrun
-	 * becomes IBV_EVENT_CQ_ERR. */
+	/*
+	 * Raises a completion. For recv, the WQE taken last is consumed. Never fails: an overrun
+	 * becomes IBV_EVENT_CQ_ERR.
+	 */
 	void (*complete)(struct wq_qp *qp, const struct wq_cqe *cqe);
 
-	/* A send request ended, signaled or not; asked for only while wq_qp.counted. */
+	/* A send request ended, signaled or not. Called only while wq_qp.counted is set. */
 	void (*count)(struct wq_qp *qp, const struct send_wqe *wqe, bool ok);
 
 	/* A message was dropped without a completion, as unreliable services do. */
@@ -146,6 +157,9 @@ struct wq_ops {
 	/* Raises an affiliated asynchronous event (IBV_EVENT_COMM_EST, _SQ_DRAINED, _QP_FATAL,
 	 * _QP_REQ_ERR, _QP_ACCESS_ERR, _PATH_MIG ...). */
 	void (*event)(struct wq_qp *qp, enum ibv_event_type type);
+
+	/* Reports an action of the engine and its reason; NULL: reports are not wanted. */
+	void (*note)(struct wq_qp *qp, const struct wq_note *note);
 };
 
 /* Configuration; set by core under the QP's lock between calls into the transport. */
@@ -153,13 +167,19 @@ struct wq_qp {
 	const struct wq_ops *ops;
 
 	uint32_t qpn;
-	/* what memory that peers reach, windows and address handles must belong to; XRC receive: as
-	 * recv_pdn */
+	/*
+	 * PD number of memory that peers access, of windows and address handles; XRC receive: as
+	 * recv_pdn
+	 */
 	uint32_t pdn;
-	/* the memory of send requests: pdn, unless the requests are the device's own */
+	/*
+	 * PD number for the memory of send requests: pdn, unless the requests are the device's own
+	 */
 	uint32_t send_pdn;
-	/* the memory of receives: that of the SRQ, if it has one; XRC receive: of the one that the
-	 * current request names */
+	/*
+	 * PD number for the memory of receives: the SRQ's, if it has one; XRC receive: that of the
+	 * SRQ named by the current request
+	 */
 	uint32_t recv_pdn;
 	uint8_t type;		/* enum ibv_qp_type */
 	/* enum ibv_qp_state; the only copy. Transports move it to ERR or SQE, core to all others */
@@ -172,8 +192,8 @@ struct wq_qp {
 	uint8_t mig_state;	/* enum ibv_mig_state */
 	uint8_t alt_timeout;
 
-	uint32_t mtu;		/* bytes: 256..4096. What leaves */
-	uint32_t path_mtu;	/* what may arrive, if that is more */
+	uint32_t mtu;		/* bytes: 256..4096; of packets sent */
+	uint32_t path_mtu;	/* of packets received, if larger */
 	uint32_t max_msg;	/* longest message in bytes */
 	uint32_t dest_qpn;
 	uint32_t sq_psn;	/* initial */
@@ -187,21 +207,26 @@ struct wq_qp {
 	uint8_t min_rnr_timer;		/* encoded, 0..31 */
 	uint8_t timeout;		/* encoded local ack timeout, 0 = none */
 	uint8_t retry_cnt;
-	uint8_t rnr_retry;		/* 7 = for ever */
-	bool direct;		/* the peer's memory is in reach of ops->direct */
-	/* SENDs and WRITEs with immediate of this length leave their payload for the receiver to
-	 * pull; 0 = none */
+	uint8_t rnr_retry;		/* 7: unlimited */
+	bool direct;		/* ops->direct can access the peer's memory */
+	/*
+	 * SENDs and WRITEs with immediate of at least this length leave their payload for the
+	 * receiver to pull; 0: never
+	 */
 	uint32_t pull_min;
-	uint32_t rate_kbps;	/* requests are paced to this; 0 = not */
-	uint32_t rate_burst;	/* bytes that may leave at once */
-	/* QPs that send to the same address at the time, this one included; 0 or 1: it is alone */
+	uint32_t rate_kbps;	/* rate limit of requests; 0: none */
+	uint32_t rate_burst;	/* bytes per burst */
+	/*
+	 * number of QPs that currently send to the same address, including this one; 0 or 1: only
+	 * this one
+	 */
 	uint32_t active_qps;
 	bool counted;		/* ops->count is called for send requests */
 	bool has_srq;
 	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */
-	/* enum reason: why requests are not answered, if that is known when they are given up */
+	/* enum reason: why requests are not answered, if that is known when the QP gives up */
 	uint16_t unreached;
-	/* enum reason: why the responder raises an event; set before it does */
+	/* enum reason: why the responder raises an event; set before the event */
 	uint16_t fault;
 	uint32_t xrcd;			/* XRC receive QP: its domain */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work queue memory: what a posted work request looks like inside, and the rings that hold them.
+ * Work queue memory: the internal form of posted work requests, and the rings that hold them.
  *
  * Below both transports (roce, local), so that either can run the same queue. No locks here: a send
  * queue and a receive queue are used under their QP's lock, a shared receive queue under its own.
@@ -16,7 +16,7 @@
  *	   |         +------------------ oldest WQE that is not complete; owned by the transport
  *	   +---------------------------- slots before it may be reused; polling advances it
  *
- * A slot is reused only once a completion at or after it was polled, as hardware providers do it: a
+ * A slot is reused only after a completion at or after it was polled, as in hardware providers: a
  * program that never signals must fail here as it fails there.
  */
 #ifndef VRB_WQ_WQE_H
@@ -32,17 +32,19 @@
 
 /* Flags of struct send_wqe beyond enum ibv_send_flags (which keep their values, bits 0..4). */
 enum {
-	WQE_DATA_INLINE = 1 << 8,	/* payload lies behind the WQE instead of SGEs */
+	WQE_DATA_INLINE = 1 << 8,	/* the payload follows the WQE instead of SGEs */
 	/* raise a completion on success: IBV_SEND_SIGNALED or sq_sig_all */
 	WQE_SIGNALED = 1 << 9,
 
-	/* Transport's notes, clear when posted. */
+	/* Notes of the transport, clear when posted. */
 	/* was run one-sidedly: takes no PSN, done when its turn comes */
 	WQE_EXECUTED = 1 << 10,
-	/* could not be run one-sidedly, or its payload not be fetched */
+	/* could not be run one-sidedly, or its payload could not be fetched */
 	WQE_BY_PACKET = 1 << 11,
 	/* travels as one packet; the receiver fetches the payload */
 	WQE_PULL = 1 << 12,
+	/* left as a message at first: one PSN, and an ACK completes it */
+	WQE_MESSAGE = 1 << 13,
 };
 
 struct send_wqe {
@@ -51,8 +53,7 @@ struct send_wqe {
 	uint32_t flags;		/* IBV_SEND_* | WQE_* */
 	uint32_t length;	/* payload bytes of the message, 0..2^31 */
 	uint32_t num_sge;	/* entries of sge[]; 0 when inline */
-	/* immediate data as it goes on the wire (big endian), or the rkey to invalidate (host
-	 * order) */
+	/* immediate data in wire order (big endian), or the rkey to invalidate (host order) */
 	uint32_t imm;
 	uint32_t rkey;
 	uint64_t remote_addr;
@@ -72,7 +73,7 @@ struct send_wqe {
 		struct {
 			uint64_t addr;
 			uint64_t length;
-			/* lkeys, not objects: these may be gone when it is executed */
+			/* lkeys, not pointers: the objects may be gone when it is executed */
 			uint32_t window;
 			uint32_t region;		/* 0: none */
 			uint32_t access;		/* IBV_ACCESS_* */
@@ -85,10 +86,13 @@ struct send_wqe {
 		uint64_t atomic_write;			/* 8 bytes in memory order */
 	};
 	uint32_t srqn;		/* XRC: destination SRQ number */
-	/* enum reason: a fault that posting found; the request fails with it in its turn */
+	/*
+	 * enum reason: an error found at posting; the request fails with it when it is the oldest
+	 */
 	uint16_t error;
 
 	/* Transport's notes; written when the first packet is built. */
+	uint16_t piece;		/* READ: packets that each request asks for */
 	uint32_t first_psn;
 	uint32_t last_psn;
 	uint32_t ssn;		/* send sequence number, for credits */
@@ -106,14 +110,14 @@ struct recv_wqe {
 	uint64_t wr_id;
 	uint32_t num_sge;
 	uint32_t length;	/* sum of the SGE lengths, saturated at UINT32_MAX */
-	/* leading bytes of the message that the list does not get; 0 for a program's receive */
+	/* leading bytes of the message that are not stored; 0 for a program's receive */
 	uint32_t skip;
-	/* what the list has no room for is dropped instead of being an error */
+	/* drop the part that does not fit the list, instead of failing */
 	uint32_t clip;
 	struct ibv_sge sge[];
 };
 
-/* Is there room for a message of so many bytes? */
+/* Is there room for a message of this many bytes? */
 static inline bool recv_wqe_fits(const struct recv_wqe *w, uint64_t bytes)
 {
 	return w->clip || bytes <= (uint64_t)w->skip + w->length;
@@ -124,7 +128,7 @@ struct wq_ring {
 	uint8_t *slots;
 	uint32_t stride;
 	uint32_t mask;		/* size - 1 */
-	uint32_t limit;		/* most entries posted at a time */
+	uint32_t limit;		/* most entries posted at once */
 	uint32_t max_sge;
 };
 
@@ -142,7 +146,7 @@ struct send_queue {
 struct recv_queue {
 	struct wq_ring ring;
 	uint32_t head;		/* next free slot */
-	uint32_t next;		/* next entry to hand out */
+	uint32_t next;		/* next entry to use */
 	uint32_t released;	/* atomic, as in send_queue */
 };
 
@@ -151,7 +155,7 @@ static inline void *wq_slot(const struct wq_ring *r, uint32_t index)
 	return r->slots + (size_t)(index & r->mask) * r->stride;
 }
 
-/* The header of a TSO request lies behind the room for inline data and SGEs. */
+/* The header of a TSO request follows the room for inline data and SGEs. */
 static inline uint8_t *wqe_tso_header(const struct send_queue *sq, struct send_wqe *w)
 {
 	return (uint8_t *)w->sge + sq->max_inline;
@@ -163,7 +167,7 @@ static inline struct send_wqe *sq_wqe(const struct send_queue *sq, uint32_t inde
 }
 
 /*
- * Datagrams: the last bytes of a slot keep the path, since the AH may be destroyed before the
+ * Datagrams: the last bytes of a slot hold the path, because the AH may be destroyed before the
  * request is executed.
  */
 static inline void wqe_set_path(const struct send_queue *sq, struct send_wqe *w,

@@ -28,7 +28,7 @@ COMMON = (
     (None, ERROR, r'NULL [\w ]+'),
     ('NULL argument, no effect', r'0', r'NULL \w+: no effect'),
     (
-        'Domain deallocated through an imported handle, **`EINVAL`**',
+        'Domain deallocated through an imported handle',
         ERROR,
         r'domain deallocated through .*',
     ),
@@ -38,18 +38,43 @@ COMMON = (
         r'more than `max_\w+`',
     ),
     (
-        'Depth or SGEs above the device\'s limit (`max_cqe`, …), **`EINVAL`**',
+        'Depth or SGEs above the device\'s limit (`max_cqe`, …)',
         ERROR,
         r'more [\w ]+ than `max_\w+`',
     ),
-    ('An object of another context, **`EINVAL`**', ERROR, r'[\w ]+ of another context'),
-    ('Port 0 or too large, **`EINVAL`**', ERROR, r'port (0|too large)'),
+    ('An object of another context', ERROR, r'[\w ]+ of another context'),
+    ('Port 0 or too large', ERROR, r'port (0|too large)'),
     (
-        'Unknown flag or attribute, **`EINVAL`**',
+        'Unknown flag or attribute',
         ERROR,
         r'unknown (flag|attribute|value|input|change|access flag)',
     ),
     ('Unknown flag or attribute, **`EOPNOTSUPP`**', r'.*`EOPNOTSUPP`', r'unknown (flag|attribute)'),
+    (
+        'Still used: a PD by an object in it, a region by a window, an XRC domain by a QP or SRQ, '
+        'anything else by what was made with it, **`EBUSY`**',
+        r'(?!-4).*`EBUSY`',
+        r'[\w ]+ in it|parent domain in use|used by an? [\w ]+|holds a QP or SRQ|window bound|'
+        r'region registered|in an indirection table|a flow uses (it|them)|attached to a (group|QP)',
+    ),
+    (
+        'A handle that is unknown or of another context, domain or kind, **`ENOENT`**',
+        r'.*`ENOENT`',
+        r'unknown handle|handle of another context|region of another domain|a window\'s handle',
+    ),
+    ('No entries, SGEs or bytes requested', ERROR, r'(new )?(length|size) 0|0 (entries|SGEs)'),
+    (
+        'More SGEs than the queue has, or a negative number',
+        ERROR,
+        r'more SGEs than the (queue|QP) has|negative number of SGEs',
+    ),
+    ('Queue full, **`ENOMEM`**', r'.*`ENOMEM`', r'queue full'),
+    ('No file descriptor left, **`EMFILE`**', r'.*`EMFILE`', r'no file descriptor left'),
+    (
+        'Unknown number of an XRC QP, or a number of another domain',
+        ERROR,
+        r'unknown number( in the domain)?|number of another domain',
+    ),
     (None, r'.*', r'every QP type, .*|boundary sizes'),
 )
 
@@ -115,8 +140,9 @@ def rendered(table):
         same = {}
         for call, answers in calls.items():
             text = '; '.join(
-                f'**{short(answer)}**: {", ".join(mistakes)}'
-                for answer, mistakes in answers.items()
+                f'{head(short(answer))}{", ".join(mistakes)}'
+                for answer, mistakes in sorted(
+                    answers.items(), key=lambda a: short(a[0]) != '`EINVAL`')
                 if mistakes
             )
             same.setdefault(text, []).append(call)
@@ -124,7 +150,7 @@ def rendered(table):
         if same:
             yield from ('', f'## {title}', '')
         for text, names in same.items():
-            yield from item(f'- {", ".join(names)} {text}')
+            yield from item(f'- {", ".join(names)}: {text}')
 
 
 def taken(answers, answer, mistake):
@@ -142,6 +168,11 @@ def short(answer):
         re.sub(r'^(NULL|-1|(-4) \(\S+\)), (?=`E[A-Z]+`)', lambda m: '-4, ' if m[2] else '', answer)
         or 'nothing'
     )
+
+
+def head(answer):
+    """The page says that EINVAL is the answer where none is named."""
+    return '' if answer == '`EINVAL`' else f'**{answer}**: '
 
 
 def item(text):

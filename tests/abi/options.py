@@ -50,20 +50,25 @@ def check_complete(root, table):
                 yield f'{member} of enum {name}: no row'
 
 
+# What the page says of all bits that it does not list.
+USUAL = {'accepted', 'claimed'}
+
+
 def rendered(table):
-    """An item for each answer: the flags that have it, with their notes."""
-    answers = {}
-    for line in table.splitlines():
-        if line.startswith('## '):
-            yield from items(answers)
-            answers = {}
-            yield from ('', line, '')
-        elif line.startswith('On: ') and line != 'On: any.':
-            yield from (line, '')
-        elif line.startswith('| `'):
-            flag, answer, note, _ = errors.cells_of(line)
-            answers.setdefault(answer, []).append(f'{flag} ({note})' if note else flag)
-    yield from items(answers)
+    """An item for each answer: the flags that have it, with their notes.  A flag with the usual
+    answer and no note is left out, and a chapter of nothing else."""
+    for chapter in table.split('\n## ')[1:]:
+        title, _, lines = chapter.partition('\n')
+        answers, objects = {}, []
+        for line in lines.splitlines():
+            if line.startswith('On: ') and line != 'On: any.':
+                objects = [line, '']
+            elif line.startswith('| `'):
+                flag, answer, note, _ = errors.cells_of(line)
+                if note or answer not in USUAL:
+                    answers.setdefault(answer, []).append(f'{flag} ({note})' if note else flag)
+        if answers:
+            yield from ('', f'## {title}', '', *objects, *items(answers))
 
 
 def items(answers):

@@ -91,7 +91,7 @@ static void hear(struct cm_env *e, struct input *in)
 	perturb(&m, in);
 	if (m.type == CM_REQ && byte(in) % 8)
 		m.req.primary.local_gid = env_address(host);
-	env_hear_from(e, host, &m);
+	env_receive_from(e, host, &m);
 }
 
 static void hear_noise(struct cm_env *e, struct input *in)

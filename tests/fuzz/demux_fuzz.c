@@ -101,6 +101,11 @@ uint64_t clock_now(void)
 	return now += 50;
 }
 
+uint64_t clock_coarse(void)
+{
+	return clock_now();
+}
+
 uint64_t clock_wall(uint64_t time)
 {
 	return time;
@@ -653,7 +658,7 @@ static void by_lane(struct input *in)
 	note_source(&path, &pkt);
 	lock_acquire(&vrb.poll_lock);
 	now += 50;
-	vrb_rx_packet_local(&now, &p);
+	vrb_rx_local.packet(&now, &p);
 	is = mark_of(t);
 	vrb_tx_flush(vrb_main_rx_queue, clock_now());
 	lock_release(&vrb.poll_lock);

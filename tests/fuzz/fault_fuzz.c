@@ -111,7 +111,7 @@ static void meet_occasions(const struct fault_plan *plan, struct input *in)
 			fault_on_message(plan, &counts, &p, &hit),
 			fault_on_completion(plan, &counts, &p.queue, &hit),
 			fault_on_wr(plan, &counts, &p.queue, &hit),
-			fault_on_verb(plan, &counts, what % FAULT_VERBS, &hit),
+			fault_on_verb(plan, &counts, what % VERB_END, &hit),
 			fault_on_cm(plan, &counts, FAULT_REQ + what % 11, p.queue.direction, &hit),
 		};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared segments that somebody scribbles into: two members of a host, of which one sends to the
- * other, looks up its queue pairs and keys and reads its memory, while any byte of the header, the
- * tables and the lane between them may change.  Nobody may crash, read beyond what is shared, or be
+ * Shared segments with random changes: two members of a host, of which one sends to the other,
+ * looks up its queue pairs and keys and reads its memory, while any byte of the header, the tables
+ * and the lane between them may change.  No member may crash, read beyond what is shared, or be
  * kept waiting; an access that is granted is inside the region.
  *
  * The input is a program of one-byte steps with operands.  What it changed is put back afterwards.
@@ -163,11 +163,23 @@ static void look_at_packet(void *arg, const struct local_pkt *pkt)
 	(*(unsigned int *)arg)++;
 }
 
+static void look_at_message(void *arg, int32_t slot, const struct lane_head *head,
+			    const uint8_t *data)
+{
+	volatile uint8_t sum = 0;
+
+	for (uint32_t i = 0; i < head->len; i++)
+		sum += data[i];
+	FUZZ_CHECK(head->len <= LANE_BYTES);
+	(*(unsigned int *)arg)++;
+}
+
 static void receive(void)
 {
+	static const struct local_input look = { look_at_packet, look_at_message };
 	unsigned int n = 0;
 
-	FUZZ_CHECK(local_recv(local[1], BUDGET, look_at_packet, &n) <= BUDGET);
+	FUZZ_CHECK(local_recv(local[1], BUDGET, &look, &n) <= BUDGET);
 	FUZZ_CHECK(n <= BUDGET);
 }
 

@@ -41,7 +41,7 @@ def doorbell(o):
         yield W('asleep', 1, RLX)
         yield F(o['owner fence'])
         return (yield R('seq', ACQ)) == 0
-    # Sleeps, and nobody rang.
+    # Sleeps, and no doorbell rang.
     return [sender, owner], lambda out, last: out[1] and not out[0]
 
 
@@ -235,6 +235,35 @@ def gives_up(o):
 
 
 @protocol(
+    'L2: a doorbell that waits, and an answer (local_ring_bells, local_tx_end)',
+    {'tail': 0, 'delayed': 0, 'asleep': 0},
+    {'bell fence': SC, 'owner fence': SC},
+    {'bell fence': AR, 'owner fence': AR},
+)
+def waiting_bell(o):
+    def receiver():
+        yield W('tail', 1, REL)
+        yield F(o['bell fence'])
+        if (yield R('asleep', RLX)) == 0:
+            return False
+        yield W('delayed', 1, RLX)
+        return (yield R('delayed', RLX)) == 1      # rings later
+
+    def answer():
+        if (yield R('delayed', RLX)):
+            yield W('delayed', 0, RLX)
+        yield F(SC)
+        return (yield R('asleep', RLX)) == 1
+
+    def owner():
+        yield W('asleep', 1, RLX)
+        yield F(o['owner fence'])
+        return (yield R('tail', ACQ)) == 0
+    # Sleeps, and neither rings, now or later.
+    return [receiver, answer, owner], lambda out, last: out[2] and not out[0] and not out[1]
+
+
+@protocol(
     'L11: a payload that the receiver has read (message_publish, message_published)',
     {'payload': 1, 'progress': 0},
     {'publish': REL, 'look': ACQ},
@@ -289,6 +318,25 @@ def foreign(o):
         progress = yield R('progress', o['look'])
         return progress, (yield R('qpn', RLX))
     # The other's progress under the number of the one before.
+    return [owner, sender], lambda out, last: out[1] == (2, 1)
+
+
+@protocol(
+    'L11: a QP that gets another peer (message_published, segment_publish_qp)',
+    {'dest_qpn': 1, 'progress': 1},
+    {'publish': REL, 'look': ACQ},
+    {'publish': RLX, 'look': RLX},
+)
+def reconnected(o):
+    def owner():
+        yield W('progress', 0, RLX)
+        yield W('dest_qpn', 2, RLX)
+        yield W('progress', 2, o['publish'])
+
+    def sender():
+        progress = yield R('progress', o['look'])
+        return progress, (yield R('dest_qpn', RLX))
+    # What was executed for the other peer, as if for this one.
     return [owner, sender], lambda out, last: out[1] == (2, 1)
 
 
@@ -360,7 +408,7 @@ def hurry(o):
         yield W('deadline', 5, RLX)
         yield F(o['hurry fence'])
         return (yield R('sleep_until', RLX)) > 5
-    # Sleeps too long, and nobody kicked.
+    # Sleeps too long, and no wake-up came.
     return [thread, caller], lambda out, last: out[0] and not out[1]
 
 

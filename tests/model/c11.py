@@ -135,7 +135,7 @@ def loops(r):
 
 
 class Execution:
-    """Events of all threads, who reads from whom, and the order of the stores of each place."""
+    """Events of all threads, the store that each load reads, and the order of stores by place."""
 
     def __init__(self, events, rf, orders):
         n = range(len(events))

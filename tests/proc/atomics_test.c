@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Atomics exclude each other wherever they meet (IBV_ATOMIC_HCA): one word is added to through two
- * registrations of one page, of two processes or of one, by local processes directly and by
- * packets.  No addition is lost.
+ * Atomic operations are mutually exclusive (IBV_ATOMIC_HCA). Two processes increment one word with
+ * FETCH_AND_ADD, each through its own registration of the page that holds the word. One process or
+ * two own the registrations; the requests execute in shared memory or arrive as UDP packets. No
+ * addition may be lost.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -17,9 +18,9 @@
 
 enum {
 	PAGE = 4096,
-	WORD = 8,		/* that is added to */
-	READY = 0,		/* adders that have come so far */
-	ADDITIONS = 20000,
+	WORD = 8,  /* index of the word that is incremented */
+	READY = 0, /* index of the count of adders that are ready */
+	ADDITIONS_EACH = 20000,
 	TIMEOUT = 14,
 	RETRIES = 7,
 	ADDERS = 2,
@@ -43,8 +44,8 @@ static void begin_child(const char *transport)
 	CHECK(setenv("VERBENA_TRANSPORT", transport, 1) == 0);
 }
 
-/* A queue pair and a registration of the page for each of its adders. */
-static void own(const char *transport, const int *sock, int adders)
+/* Creates a QP and a registration of the page for each adder, and waits for the adders' end. */
+static void run_owner(const char *transport, const int *sock, int adders)
 {
 	struct ibv_qp *first, *qp[ADDERS];
 	struct ibv_mr *mr[ADDERS];
@@ -56,18 +57,18 @@ static void own(const char *transport, const int *sock, int adders)
 	first = rc.qp;
 	for (int i = 0; i < adders; i++) {
 		uint64_t *page = map_page();
-		struct rc_addr mine, peer;
+		struct rc_addr own, peer;
 
 		mr[i] = ibv_reg_mr(rc.pd, page, PAGE, ACCESS);
 		CHECK(mr[i]);
 		qp[i] = rc_new_qp(&rc);
-		mine = rc_address(&rc, qp[i]);
-		mine.addr = (uintptr_t)&page[WORD];
-		mine.rkey = mr[i]->rkey;
-		CHECK(write(sock[i], &mine, sizeof(mine)) == sizeof(mine));
+		own = rc_address(&rc, qp[i]);
+		own.addr = (uintptr_t)&page[WORD];
+		own.rkey = mr[i]->rkey;
+		CHECK(write(sock[i], &own, sizeof(own)) == sizeof(own));
 		CHECK(read(sock[i], &peer, sizeof(peer)) == sizeof(peer));
 		rc_connect(&rc, qp[i], &peer, TIMEOUT, RETRIES);
-		rc_meet(sock[i]);
+		rc_barrier(sock[i]);
 	}
 	for (int i = 0; i < adders; i++)
 		CHECK(read(sock[i], &end, 1) == 1);
@@ -80,7 +81,7 @@ static void own(const char *transport, const int *sock, int adders)
 	exit(0);
 }
 
-static void add(const char *transport, int sock)
+static void run_adder(const char *transport, int sock)
 {
 	uint64_t *page = map_page();
 	struct rc_addr peer;
@@ -92,7 +93,7 @@ static void add(const char *transport, int sock)
 	__atomic_fetch_add(&page[READY], 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&page[READY], __ATOMIC_SEQ_CST) < ADDERS)
 		;
-	for (int i = 0; i < ADDITIONS; i++) {
+	for (int i = 0; i < ADDITIONS_EACH; i++) {
 		CHECK(rc_post_fetch_add(&rc, rc.qp, 1, &peer, i) == 0);
 		CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
 	}
@@ -101,7 +102,7 @@ static void add(const char *transport, int sock)
 	exit(0);
 }
 
-static void want_exit(pid_t child)
+static void expect_exit(pid_t child)
 {
 	int status;
 
@@ -109,16 +110,16 @@ static void want_exit(pid_t child)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-struct cast {
+struct setup {
 	int owners;
 	const char *owner[ADDERS], *adder[ADDERS];	/* their transports */
 };
 
-static void perform(const struct cast *c)
+static void run_setup(const struct setup *c)
 {
 	uint64_t *page = map_page();
 	pid_t owner[ADDERS], adder[ADDERS];
-	int near[ADDERS], far[ADDERS];
+	int owner_end[ADDERS], adder_end[ADDERS];
 
 	page[READY] = page[WORD] = 0;
 	fflush(stdout);
@@ -126,38 +127,38 @@ static void perform(const struct cast *c)
 		int sock[2];
 
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
-		near[i] = sock[0];
-		far[i] = sock[1];
+		owner_end[i] = sock[0];
+		adder_end[i] = sock[1];
 	}
 	for (int i = 0; i < ADDERS; i++) {
 		adder[i] = fork();
 		CHECK(adder[i] >= 0);
 		if (adder[i] == 0)
-			add(c->adder[i], far[i]);
+			run_adder(c->adder[i], adder_end[i]);
 	}
 	for (int i = 0; i < c->owners; i++) {
 		owner[i] = fork();
 		CHECK(owner[i] >= 0);
 		if (owner[i] == 0)
-			own(c->owner[i], &near[i], c->owners == 1 ? ADDERS : 1);
+			run_owner(c->owner[i], &owner_end[i], c->owners == 1 ? ADDERS : 1);
 	}
 	for (int i = 0; i < ADDERS; i++)
-		want_exit(adder[i]);
+		expect_exit(adder[i]);
 	for (int i = 0; i < c->owners; i++)
-		want_exit(owner[i]);
+		expect_exit(owner[i]);
 	printf("%d owners (%s, %s), adders %s and %s: %lu additions\n", c->owners, c->owner[0],
 	       c->owner[c->owners - 1], c->adder[0], c->adder[1], (unsigned long)page[WORD]);
-	CHECK_EQ(page[WORD], ADDERS * ADDITIONS);
+	CHECK_EQ(page[WORD], ADDERS * ADDITIONS_EACH);
 	for (int i = 0; i < ADDERS; i++) {
-		close(near[i]);
-		close(far[i]);
+		close(owner_end[i]);
+		close(adder_end[i]);
 	}
 	CHECK(munmap(page, PAGE) == 0);
 }
 
 int main(void)
 {
-	static const struct cast casts[] = {
+	static const struct setup setups[] = {
 		{ 2, { "auto", "auto" }, { "auto", "auto" } },
 		{ 2, { "auto", "auto" }, { "auto", "udp" } },
 		{ 2, { "auto", "udp" }, { "auto", "auto" } },
@@ -169,7 +170,7 @@ int main(void)
 	alarm(RC_LIMIT_S);
 	memory = memfd_create("page", 0);
 	CHECK(memory >= 0 && ftruncate(memory, PAGE) == 0);
-	for (unsigned int i = 0; i < ARRAY_SIZE(casts); i++)
-		perform(&casts[i]);
+	for (unsigned int i = 0; i < ARRAY_SIZE(setups); i++)
+		run_setup(&setups[i]);
 	return 0;
 }

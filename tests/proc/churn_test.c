@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections come and go: pairs of processes make a batch of them, send a message each way by
- * each, and destroy them; round after round, 256 connections a round in all.
+ * Connection churn. Each of four pairs of processes creates 64 connections, sends a message in each
+ * direction over every one of them and destroys them, six times. Every message must arrive.
  *
  *	churn_test [TRANSPORT]
  */
@@ -16,7 +16,7 @@
 
 enum {
 	PAIRS = 4,
-	BATCH = 64,	/* connections of a pair in a round: 4 * 64 = 256 */
+	BATCH = 64, /* connections of a pair in a round; 256 of all pairs */
 	ROUNDS = 6,
 	SIZE = 4096,
 	LEN = 2048,
@@ -24,11 +24,11 @@ enum {
 	RETRIES = 7,
 };
 
-static void exchange(int sock, const void *mine, void *theirs, size_t len)
+static void exchange(int sock, const void *own, void *peer, size_t len)
 {
-	CHECK(write(sock, mine, len) == (ssize_t)len);
+	CHECK(write(sock, own, len) == (ssize_t)len);
 	for (size_t got = 0; got < len;) {
-		ssize_t n = read(sock, (char *)theirs + got, len - got);
+		ssize_t n = read(sock, (char *)peer + got, len - got);
 
 		CHECK(n > 0);
 		got += (size_t)n;
@@ -37,23 +37,23 @@ static void exchange(int sock, const void *mine, void *theirs, size_t len)
 
 static void run_round(struct rc *rc, int sock)
 {
-	struct rc_addr mine[BATCH], theirs[BATCH];
+	struct rc_addr own[BATCH], peer[BATCH];
 	struct ibv_qp *qp[BATCH];
 
 	for (int i = 0; i < BATCH; i++) {
 		qp[i] = rc_new_qp(rc);
 		rc_post_recv(rc, qp[i], 0);
-		mine[i] = rc_address(rc, qp[i]);
+		own[i] = rc_address(rc, qp[i]);
 	}
-	exchange(sock, mine, theirs, sizeof(mine));
+	exchange(sock, own, peer, sizeof(own));
 	for (int i = 0; i < BATCH; i++)
-		rc_connect(rc, qp[i], &theirs[i], TIMEOUT, RETRIES);
-	rc_meet(sock);
+		rc_connect(rc, qp[i], &peer[i], TIMEOUT, RETRIES);
+	rc_barrier(sock);
 	for (int i = 0; i < BATCH; i++)
-		CHECK(rc_post_send(rc, qp[i], IBV_WR_SEND, LEN, &theirs[i], 1) == 0);
+		CHECK(rc_post_send(rc, qp[i], IBV_WR_SEND, LEN, &peer[i], 1) == 0);
 	for (int i = 0; i < 2 * BATCH; i++)
 		CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
-	rc_meet(sock);
+	rc_barrier(sock);
 	for (int i = 0; i < BATCH; i++)
 		CHECK_EQ(ibv_destroy_qp(qp[i]), 0);
 }
@@ -67,7 +67,7 @@ static void run_side(int sock)
 	rc_open(&rc, SIZE);
 	for (int i = 0; i < ROUNDS; i++)
 		run_round(&rc, sock);
-	rc_meet(sock);
+	rc_barrier(sock);
 	rc_close(&rc);
 	exit(0);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deregistration races with remote access: one process writes into a region of another as fast as
- * it can while that deregisters it.  What ibv_dereg_mr has returned for never changes again, and
- * the writer gets its error.  The same for ibv_rereg_mr, for a region that stays while the QP is
- * destroyed, and for memory windows that are invalidated, unbound or deallocated.
+ * Revocation of access races with remote access. One process writes to a region of another as fast
+ * as it can while the owner revokes the access: by ibv_dereg_mr, by ibv_rereg_mr, by destroying the
+ * QP, or by invalidating, unbinding or deallocating a memory window. After the call has returned
+ * the memory must not change any more, and the writer's request must fail.
  */
 #include <signal.h>
 #include <string.h>
@@ -20,15 +20,15 @@ enum {
 	ROUNDS = 60,
 	TIMEOUT = 10,
 	RETRIES = 3,
-	LOOKS = 50,
+	SCANS = 50,
 	REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND,
 };
 
-/* Written by the attacker, read by the victim: how far it has come. */
-static volatile uint32_t *progress;
+/* Counts the writer's completed requests; the owner waits until it grows. */
+static volatile uint32_t *completed_writes;
 
-static void attack(int sock)
+static void write_until_error(int sock)
 {
 	struct ibv_qp *first;
 	struct rc rc;
@@ -48,10 +48,10 @@ static void attack(int sock)
 		while (wc.status == IBV_WC_SUCCESS) {
 			CHECK(rc_post_send(&rc, rc.qp, IBV_WR_RDMA_WRITE, SIZE, &peer, 0) == 0);
 			wc = rc_wait(&rc);
-			++*progress;
+			++*completed_writes;
 		}
 		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_RETRY_EXC_ERR);
-		rc_meet(sock);
+		rc_barrier(sock);
 		CHECK(ibv_destroy_qp(rc.qp) == 0);
 	}
 	rc.qp = first;
@@ -60,32 +60,32 @@ static void attack(int sock)
 
 static void wait_for_writes(void)
 {
-	uint32_t seen = *progress;
+	uint32_t seen = *completed_writes;
 
-	while (*progress - seen < 3)
+	while (*completed_writes - seen < 3)
 		;
 }
 
-/* The memory is the program's own again. */
-static void want_quiet(struct rc *rc)
+/* Fills the buffer and checks that no WRITE changes it any more. */
+static void expect_unchanged(struct rc *rc)
 {
 	memset(rc->buf, 0xaa, SIZE);
-	for (int look = 0; look < LOOKS; look++)
+	for (int scan = 0; scan < SCANS; scan++)
 		for (int i = 0; i < SIZE; i += 64)
 			CHECK((uint8_t)rc->buf[i] == 0xaa);
 }
 
-enum way { DEREG, REREG, DESTROY_QP, INVALIDATE, UNBIND, DEALLOC_MW, WAYS };
+enum revocation { DEREG, REREG, DESTROY_QP, INVALIDATE, UNBIND, DEALLOC_MW, REVOCATIONS };
 
 static struct ibv_mw *mw;	/* bound to the whole region in the last three */
 
-static void want_success(struct rc *rc)
+static void expect_success(struct rc *rc)
 {
 	CHECK(rc_wait(rc).status == IBV_WC_SUCCESS);
 }
 
-/* Type 1 in UNBIND, else type 2, which is bound and invalidated by work requests of the QP. */
-static void bind_window(struct rc *rc, enum way way, uint64_t length)
+/* UNBIND uses a type 1 window; the others use type 2, bound and invalidated by work requests. */
+static void bind_window(struct rc *rc, enum revocation revocation, uint64_t length)
 {
 	struct ibv_mw_bind_info info = {
 		.mr = rc->mr, .addr = (uintptr_t)rc->buf, .length = length,
@@ -94,7 +94,7 @@ static void bind_window(struct rc *rc, enum way way, uint64_t length)
 	struct ibv_mw_bind bind = { .bind_info = info };
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_BIND_MW };
 
-	if (way == UNBIND) {
+	if (revocation == UNBIND) {
 		CHECK(ibv_bind_mw(rc->qp, mw, &bind) == 0);
 	} else {
 		mw->rkey = ibv_inc_rkey(mw->rkey);
@@ -103,7 +103,7 @@ static void bind_window(struct rc *rc, enum way way, uint64_t length)
 		wr.bind_mw.bind_info = info;
 		CHECK(ibv_post_send(rc->qp, &wr, &bad) == 0);
 	}
-	want_success(rc);
+	expect_success(rc);
 }
 
 static void invalidate(struct rc *rc)
@@ -111,29 +111,29 @@ static void invalidate(struct rc *rc)
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = mw->rkey };
 
 	CHECK(ibv_post_send(rc->qp, &wr, &bad) == 0);
-	want_success(rc);
+	expect_success(rc);
 }
 
-/* The key that the attacker shall use. */
-static uint32_t begin_access(struct rc *rc, enum way way)
+/* Returns the rkey that the writer is to use. */
+static uint32_t grant_access(struct rc *rc, enum revocation revocation)
 {
-	if (way < INVALIDATE)
+	if (revocation < INVALIDATE)
 		return rc->mr->rkey;
-	mw = ibv_alloc_mw(rc->pd, way == UNBIND ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+	mw = ibv_alloc_mw(rc->pd, revocation == UNBIND ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
 	CHECK(mw);
-	bind_window(rc, way, SIZE);
+	bind_window(rc, revocation, SIZE);
 	return mw->rkey;
 }
 
-static void end_access(struct rc *rc, enum way way, void *elsewhere)
+static void revoke_access(struct rc *rc, enum revocation revocation, void *other_buffer)
 {
-	switch (way) {
+	switch (revocation) {
 	case DEREG:
 		CHECK(ibv_dereg_mr(rc->mr) == 0);
 		break;
 	case REREG:
-		/* The same region elsewhere: the old address is out of it. */
-		CHECK(ibv_rereg_mr(rc->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, elsewhere,
+		/* The region moves to another buffer and no longer contains the old address. */
+		CHECK(ibv_rereg_mr(rc->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other_buffer,
 				   4096, 0) == 0);
 		break;
 	case DESTROY_QP:
@@ -144,7 +144,7 @@ static void end_access(struct rc *rc, enum way way, void *elsewhere)
 		invalidate(rc);
 		break;
 	case UNBIND:
-		bind_window(rc, way, 0);
+		bind_window(rc, revocation, 0);
 		break;
 	default:
 		CHECK(ibv_dealloc_mw(mw) == 0);
@@ -152,23 +152,23 @@ static void end_access(struct rc *rc, enum way way, void *elsewhere)
 	}
 }
 
-/* What end_access() left. */
-static void clean_up(struct rc *rc, enum way way)
+/* Destroys what revoke_access() left. */
+static void clean_up(struct rc *rc, enum revocation revocation)
 {
 	if (rc->qp)
 		CHECK(ibv_destroy_qp(rc->qp) == 0);
 	if (mw)
 		CHECK(ibv_dealloc_mw(mw) == 0);
 	mw = NULL;
-	if (way != DEREG)
+	if (revocation != DEREG)
 		CHECK(ibv_dereg_mr(rc->mr) == 0);
 }
 
-static void defend(int sock)
+static void own_region(int sock)
 {
 	struct ibv_qp *first;
 	struct rc rc;
-	void *elsewhere = calloc(1, 4096);
+	void *other_buffer = calloc(1, 4096);
 
 	rc_open(&rc, SIZE);
 	first = rc.qp;
@@ -176,45 +176,46 @@ static void defend(int sock)
 	rc.mr = ibv_reg_mr(rc.pd, rc.buf, SIZE, REMOTE);
 	CHECK(rc.mr);
 	for (int round = 0; round < ROUNDS; round++) {
-		enum way way = round % WAYS;
+		enum revocation revocation = round % REVOCATIONS;
 		struct rc_addr peer;
 		uint32_t rkey;
 
 		rc.qp = rc_new_qp(&rc);
 		rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
-		rkey = begin_access(&rc, way);
+		rkey = grant_access(&rc, revocation);
 		CHECK(write(sock, &rkey, sizeof(rkey)) == sizeof(rkey));
 		wait_for_writes();
-		end_access(&rc, way, elsewhere);
-		want_quiet(&rc);
-		rc_meet(sock);
-		clean_up(&rc, way);
+		revoke_access(&rc, revocation, other_buffer);
+		expect_unchanged(&rc);
+		rc_barrier(sock);
+		clean_up(&rc, revocation);
 		rc.mr = ibv_reg_mr(rc.pd, rc.buf, SIZE, REMOTE);
 		CHECK(rc.mr);
 	}
 	rc.qp = first;
 	rc_close(&rc);
-	free(elsewhere);
+	free(other_buffer);
 }
 
 int main(void)
 {
 	int sock[2], status;
-	pid_t attacker;
+	pid_t writer;
 
 	alarm(RC_LIMIT_S);
-	progress = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(progress != MAP_FAILED);
+	completed_writes =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(completed_writes != MAP_FAILED);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
-	attacker = fork();
-	CHECK(attacker >= 0);
-	if (attacker == 0) {
-		attack(sock[1]);
+	writer = fork();
+	CHECK(writer >= 0);
+	if (writer == 0) {
+		write_until_error(sock[1]);
 		exit(0);
 	}
 	close(sock[1]);
-	defend(sock[0]);
-	CHECK(waitpid(attacker, &status, 0) == attacker);
+	own_region(sock[0]);
+	CHECK(waitpid(writer, &status, 0) == writer);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	return 0;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process whose memory a local peer writes into calls exec.  The new program has memory of its
- * own at the same address, which no other may change; the writer's connection ends.
+ * A process calls exec while a local peer writes to its memory. The new program has memory of its
+ * own at the same address. No WRITE may change it: the next one must fail with RETRY_EXC_ERR.
  *
- * The region is a section of this program at a fixed address (meson.build), so that the kernel maps
- * it again before the new program's first instruction: there is no sooner.  The writer traces the
- * target, and writes right then.  A child of the target that the library does not know (a raw
- * clone) keeps its locks, so that it counts as alive in the host's table: what protects the new
- * program is the check before each access.
+ * The region is a section of this program at a fixed address (meson.build), so it is mapped again
+ * before the new program executes its first instruction. The writer traces the target and writes
+ * while the target is stopped there, which is as early as possible. A child of the target that the
+ * library does not know of (a raw clone) keeps the target's file locks, so the host's table still
+ * lists the process as alive. Only the check before each access protects the new program.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -25,22 +25,22 @@
 
 enum {
 	SIZE = 1 << 20,
-	FILL = 0x3c,	/* not zero, so that the section has bytes in the file */
+	FILL = 0x3c, /* not zero, so that the section has bytes in the file */
 	LEN = 65536,
 	ROUNDS = 20,
 	TIMEOUT = 8,
 	RETRIES = 1,
 	WRITES_BEFORE = 20,
 	CANNOT_TRACE = 7,
-	FIND_MS = 20,
+	FIND_MS = 20, /* longer than the library's interval between two look-ups of a peer */
 };
 
 __attribute__((section(".target"))) static volatile unsigned char target[SIZE] = {
 	[0 ... SIZE - 1] = FILL,
 };
 
-/* The new program: waits until the writer has ended, and looks at what is its own. */
-static int look(int sock)
+/* The new program: waits until the writer is done and checks that the section is unchanged. */
+static int check_section(int sock)
 {
 	char end;
 
@@ -52,8 +52,8 @@ static int look(int sock)
 	return 0;
 }
 
-/* Keeps whatever descriptors its parent has, as long as that lives. */
-static void leave_child(void)
+/* The child holds all descriptors of its parent until that exits. */
+static void clone_lock_holder(void)
 {
 	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
 
@@ -65,8 +65,8 @@ static void leave_child(void)
 		pause();
 }
 
-/* Until the writer says that it has found this process: its first packets may take the wire. */
-static void serve(struct rc *rc, int sock)
+/* Until the writer accesses this process's memory directly; its first WRITEs may be packets. */
+static void poll_until_found(struct rc *rc, int sock)
 {
 	struct ibv_wc wc;
 	char found;
@@ -75,29 +75,29 @@ static void serve(struct rc *rc, int sock)
 		CHECK_EQ(ibv_poll_cq(rc->cq, 1, &wc), 0);
 }
 
-static void run_target(int sock, const char *self, bool without_thread)
+static void run_target(int sock, const char *self, bool without_progress)
 {
-	struct rc_addr mine, peer;
+	struct rc_addr own, peer;
 	char number[16];
 	struct ibv_mr *mr;
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (without_thread)
+	if (without_progress)
 		setenv("VERBENA_PROGRESS", "none", 1);
 	rc_open(&rc, LEN);
 	mr = ibv_reg_mr(rc.pd, (void *)target, SIZE,
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	CHECK(mr);
-	mine = rc_address(&rc, rc.qp);
-	mine.addr = (uintptr_t)target;
-	mine.rkey = mr->rkey;
-	CHECK(write(sock, &mine, sizeof(mine)) == sizeof(mine));
+	own = rc_address(&rc, rc.qp);
+	own.addr = (uintptr_t)target;
+	own.rkey = mr->rkey;
+	CHECK(write(sock, &own, sizeof(own)) == sizeof(own));
 	CHECK(read(sock, &peer, sizeof(peer)) == sizeof(peer));
 	rc_connect(&rc, rc.qp, &peer, TIMEOUT, RETRIES);
-	rc_meet(sock);
-	serve(&rc, sock);
-	leave_child();
+	rc_barrier(sock);
+	poll_until_found(&rc, sock);
+	clone_lock_holder();
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
 		exit(CANNOT_TRACE);
 	raise(SIGSTOP);
@@ -120,8 +120,8 @@ static uint64_t ms_now(void)
 	return (uint64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Writes for so long that the writer has looked for its peer's process again. */
-static void find_target(struct rc *rc, const struct rc_addr *peer, int sock)
+/* Writes until the library has looked up the peer's process and accesses its memory directly. */
+static void write_until_found(struct rc *rc, const struct rc_addr *peer, int sock)
 {
 	uint64_t until = ms_now() + FIND_MS;
 
@@ -132,8 +132,8 @@ static void find_target(struct rc *rc, const struct rc_addr *peer, int sock)
 	CHECK(write(sock, "f", 1) == 1);
 }
 
-/* Lets the target go on to its exec, and stops it in the new program's first instruction. */
-static void see_exec(pid_t pid)
+/* Continues the target until exec has stopped it before the new program's first instruction. */
+static void continue_to_exec(pid_t pid)
 {
 	int status;
 
@@ -143,10 +143,10 @@ static void see_exec(pid_t pid)
 }
 
 /*
- * A target without a progress thread is as one whose thread has not run yet.  Only in the first
- * round: later ones inherit the settings that this process has read.
+ * A target without a progress thread stands for one whose thread has not run yet. Only the first
+ * round can have one: later targets inherit the settings that this process has read by then.
  */
-static void one_round(const char *self, bool without_thread)
+static void run_round(const char *self, bool without_progress)
 {
 	struct rc_addr peer;
 	int sock[2], status;
@@ -157,12 +157,12 @@ static void one_round(const char *self, bool without_thread)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0)
-		run_target(sock[1], self, without_thread);
+		run_target(sock[1], self, without_progress);
 	close(sock[1]);
 	rc_open(&rc, LEN);
 	memset(rc.buf, 0x5a, LEN);
 	rc_pair(&rc, sock[0], &peer, TIMEOUT, RETRIES);
-	find_target(&rc, &peer, sock[0]);
+	write_until_found(&rc, &peer, sock[0]);
 	CHECK(waitpid(pid, &status, WUNTRACED) == pid);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == CANNOT_TRACE)
 		SKIP("ptrace is refused here");
@@ -170,7 +170,7 @@ static void one_round(const char *self, bool without_thread)
 	CHECK(ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL) == 0);
 	for (int i = 0; i < WRITES_BEFORE; i++)
 		CHECK_EQ(write_once(&rc, &peer), IBV_WC_SUCCESS);
-	see_exec(pid);
+	continue_to_exec(pid);
 	CHECK_EQ(write_once(&rc, &peer), IBV_WC_RETRY_EXC_ERR);
 	CHECK(ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0);
 	CHECK(write(sock[0], "e", 1) == 1);
@@ -183,9 +183,9 @@ static void one_round(const char *self, bool without_thread)
 int main(int argc, char **argv)
 {
 	if (argc > 1)
-		return look(atoi(argv[1]));
+		return check_section(atoi(argv[1]));
 	alarm(RC_LIMIT_S);
 	for (int i = 0; i < ROUNDS; i++)
-		one_round(argv[0], i == 0);
+		run_round(argv[0], i == 0);
 	return 0;
 }

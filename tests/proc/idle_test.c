@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An idle process uses no CPU: with an open context, a connected QP that has been busy, and a
- * thread that waits for its next completion event, no thread wakes up, and none is in a system call
- * that would end by itself.
+ * An idle process uses no CPU. It has an open context, a connected QP that was busy before, and a
+ * thread that waits for the next completion event. No thread may wake up, and each must wait in a
+ * system call that has no time-out.
  *
  *	idle_test [TRANSPORT]
  *
- * Counts wake-ups (context switches in /proc/self/task), not time.  A wake-up may have a cause
- * outside, say an address that changes; then a row of quiet windows begins anew.  What ticks more
- * slowly than such a row lasts is seen by its time-out.
+ * Counts wake-ups (context switches in /proc/self/task), not time. A wake-up may have an external
+ * cause, such as an address that changes: then the row of windows without wake-ups starts again. A
+ * periodic timer that is slower than such a row shows as a time-out of its thread's system call.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -23,9 +23,9 @@
 #include "rc.h"
 
 enum {
-	QUIET = 3,		/* windows in a row */
-	WINDOWS = 20,		/* in all, at most */
-	MESSAGES = 300, /* before it is idle, so many that waits for them are known to be short */
+	QUIET = 3,      /* windows without a wake-up, in a row */
+	WINDOWS = 20,   /* in all, at most */
+	MESSAGES = 300, /* before the idle phase: enough to count as busy */
 };
 
 static unsigned long switches_of(const char *tid)
@@ -46,7 +46,7 @@ static unsigned long switches_of(const char *tid)
 	return sum;
 }
 
-/* The sum of what fn returns for all threads but this one; how many they are. */
+/* Sums fn() over all threads but this one; sets *threads to their number. */
 static unsigned long sum_of_others(unsigned long (*fn)(const char *tid), int *threads)
 {
 	unsigned long sum = 0;
@@ -68,8 +68,8 @@ static unsigned long sum_of_others(unsigned long (*fn)(const char *tid), int *th
 	return sum;
 }
 
-/* Wake-ups while this thread sleeps one second. */
-static unsigned long window(int *threads)
+/* Wake-ups of the other threads while this one sleeps for one second. */
+static unsigned long count_wakeups(int *threads)
 {
 	struct timespec second = { .tv_sec = 1 };
 	unsigned long before = sum_of_others(switches_of, threads);
@@ -79,14 +79,13 @@ static unsigned long window(int *threads)
 }
 
 /*
- * Which argument of a system call, counted from 0, says for how long it waits, and what stands for
- * ever.
+ * The argument of a system call, counted from 0, that holds its time-out, and the value for none.
  */
-static const struct endless {
+static const struct timeout_arg {
 	long call;
-	int arg;	/* -1: it always waits for ever */
+	int arg; /* -1: the call has no time-out */
 	unsigned long forever;
-} endless[] = {
+} timeout_arg[] = {
 	{ SYS_ppoll, 2, 0 },
 	{ SYS_futex, 3, 0 },
 	{ SYS_read, -1, 0 },
@@ -97,8 +96,8 @@ static const struct endless {
 
 static bool waits_for_ever(long call, const unsigned long arg[6])
 {
-	for (size_t i = 0; i < sizeof(endless) / sizeof(endless[0]); i++) {
-		const struct endless *e = &endless[i];
+	for (size_t i = 0; i < sizeof(timeout_arg) / sizeof(timeout_arg[0]); i++) {
+		const struct timeout_arg *e = &timeout_arg[i];
 
 		if (e->call == call)
 			return e->arg < 0 || arg[e->arg] == e->forever;
@@ -106,7 +105,7 @@ static bool waits_for_ever(long call, const unsigned long arg[6])
 	return false;
 }
 
-/* 1 if this kernel does not show it. */
+/* Returns 1 if the kernel does not show the thread's system call. */
 static unsigned long check_system_call(const char *tid)
 {
 	char path[64], line[256] = "";
@@ -130,7 +129,7 @@ static unsigned long check_system_call(const char *tid)
 	return 0;
 }
 
-/* All threads but this one are in system calls that only an event ends. */
+/* All threads but this one must be in system calls that only an event ends. */
 static void check_system_calls(void)
 {
 	int threads;
@@ -141,8 +140,8 @@ static void check_system_calls(void)
 
 static struct rc rc;
 
-/* Takes completions, two for each message, asleep between them. */
-static void *consume(void *arg)
+/* Takes two completions for each message and waits for events between them. */
+static void *consume_completions(void *arg)
 {
 	int left = 2 * (MESSAGES + 1);
 	struct ibv_cq *from;
@@ -169,8 +168,8 @@ static void *consume(void *arg)
 	return NULL;
 }
 
-/* One message from a to b. Returns when both have their completions. */
-static void work(struct ibv_qp *a, struct ibv_qp *b, int *missing)
+/* Sends one message from a to b. Returns after both completions. */
+static void send_message(struct ibv_qp *a, struct ibv_qp *b, int *missing)
 {
 	struct rc_addr to = rc_address(&rc, b);
 
@@ -197,12 +196,12 @@ int main(int argc, char **argv)
 	addr_b = rc_address(&rc, b);
 	rc_connect(&rc, rc.qp, &addr_b, 14, 7);
 	rc_connect(&rc, b, &addr_a, 14, 7);
-	CHECK(pthread_create(&consumer, NULL, consume, &missing) == 0);
+	CHECK(pthread_create(&consumer, NULL, consume_completions, &missing) == 0);
 	for (int i = 0; i < MESSAGES; i++)
-		work(rc.qp, b, &missing);
+		send_message(rc.qp, b, &missing);
 
 	for (int i = 0; i < WINDOWS && quiet < QUIET; i++) {
-		unsigned long seen = window(&threads);
+		unsigned long seen = count_wakeups(&threads);
 
 		printf("%d threads, %lu wake-ups in a second\n", threads, seen);
 		quiet = seen ? 0 : quiet + 1;
@@ -210,7 +209,7 @@ int main(int argc, char **argv)
 	CHECK(quiet == QUIET);
 	check_system_calls();
 
-	work(rc.qp, b, &missing);
+	send_message(rc.qp, b, &missing);
 	CHECK(pthread_join(consumer, NULL) == 0);
 	CHECK(ibv_destroy_qp(b) == 0);
 	rc_close(&rc);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes are killed at random points, again and again (VERBENA_RUNS times), while one survives
- * them all:  it sees its requests fail within the QP's timeouts, flushes the rest, and goes on with
- * the next.  In the end the run directory holds nothing of the dead.
- *
- * Each run draws what the two do: who requests, with what, how large.  VERBENA_SEED repeats a
- * sequence.
+ * One process exchanges requests with one peer after another (VERBENA_RUNS of them), and each peer
+ * is killed at a random point. The survivor's requests must fail within the QP's timeouts and its
+ * other work requests must be flushed; then it continues with the next peer. In the end the run
+ * directory must hold no files of dead processes.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -23,7 +21,7 @@ enum {
 	SIZE = 1 << 20,
 	DEPTH = 8,
 	RECVS = 16,
-	TIMEOUT = 6,	/* with 3 retries: given up after some milliseconds */
+	TIMEOUT = 6, /* with 3 retries, requests fail after some milliseconds */
 	RETRIES = 3,
 	RECV_ID = 1 << 30,
 };
@@ -41,14 +39,14 @@ static void post_request(struct rc *rc, const struct rc_addr *peer, uint64_t wr_
 		CHECK(rc_post_send(rc, rc->qp, ops[op], lens[rnd(6)], peer, wr_id) == 0);
 }
 
-struct load {
+struct traffic {
 	struct rc *rc;
 	struct rc_addr peer;
 	bool requests;
 	int sends, recvs;	/* outstanding */
 };
 
-static void refill(struct load *l)
+static void refill(struct traffic *l)
 {
 	for (; l->recvs < RECVS; l->recvs++)
 		rc_post_recv(l->rc, l->rc->qp, RECV_ID);
@@ -56,8 +54,8 @@ static void refill(struct load *l)
 		post_request(l->rc, &l->peer, 0);
 }
 
-/* True if one came; *failed if it is an error. */
-static bool poll_one(struct load *l, bool *failed)
+/* True if there was a completion; sets *failed if it is an error. */
+static bool poll_one(struct traffic *l, bool *failed)
 {
 	struct ibv_wc wc;
 	int n = ibv_poll_cq(l->rc->cq, 1, &wc);
@@ -74,7 +72,7 @@ static bool poll_one(struct load *l, bool *failed)
 	return true;
 }
 
-static void work_for_ever(struct load *l)
+static void exchange_for_ever(struct traffic *l)
 {
 	bool failed;
 
@@ -85,26 +83,28 @@ static void work_for_ever(struct load *l)
 	}
 }
 
-static void run_victim(int sock, bool requests)
+static void run_victim(int sock, bool requests, bool shared)
 {
-	struct load l = { .requests = requests };
+	struct traffic l = { .requests = requests };
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
+	if (shared)
+		rc_share(&rc);
 	l.rc = &rc;
-	refill(&(struct load){ .rc = &rc });
+	refill(&(struct traffic){ .rc = &rc });
 	l.recvs = RECVS;
 	rc_pair(&rc, sock, &l.peer, TIMEOUT, 7);
-	work_for_ever(&l);
+	exchange_for_ever(&l);
 }
 
 /*
- * Works until the victim is dead, and then until an error says so; a receiver hears of nothing and
- * ends by itself.
+ * Exchanges requests until the victim is killed, then until a request fails. Without requests no
+ * error reports the death, and the loop ends at once.
  */
-static void outlive(struct load *l, pid_t victim)
+static void survive_kill(struct traffic *l, pid_t victim)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	uint32_t before = rnd(2000);
@@ -135,7 +135,8 @@ static void outlive(struct load *l, pid_t victim)
 static void run_once(struct rc *rc)
 {
 	uint32_t roles = 1 + rnd(3);
-	struct load l = { .rc = rc, .requests = roles & 1 };
+	bool shared = rnd(2); /* the survivor can map the victim's memory */
+	struct traffic l = { .rc = rc, .requests = roles & 1 };
 	int sock[2];
 	pid_t victim;
 
@@ -146,14 +147,14 @@ static void run_once(struct rc *rc)
 	CHECK(victim >= 0);
 	if (victim == 0) {
 		close(sock[0]);
-		run_victim(sock[1], roles & 2);
+		run_victim(sock[1], roles & 2, shared);
 	}
 	close(sock[1]);
 	rc->qp = rc_new_qp(rc);
 	for (; l.recvs < RECVS; l.recvs++)
 		rc_post_recv(rc, rc->qp, RECV_ID);
 	rc_pair(rc, sock[0], &l.peer, TIMEOUT, RETRIES);
-	outlive(&l, victim);
+	survive_kill(&l, victim);
 	CHECK(ibv_destroy_qp(rc->qp) == 0);
 	close(sock[0]);
 }
@@ -169,11 +170,14 @@ int main(void)
 	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	first = rc.qp;
-	for (long i = 0; i < n; i++)
+	for (long i = 0; i < n; i++) {
+		if (i == n / 2)
+			rc_share(&rc);
 		run_once(&rc);
+	}
 	rc.qp = first;
 	rc_close(&rc);
-	/* Joining and leaving both clean up. */
+	/* Opening and closing a device both remove the files of dead processes. */
 	rc_open(&rc, SIZE);
 	rc_close(&rc);
 	CHECK(rc_slot_files() == 0);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two processes and the shared memory between them, when all is well and when it is not:
+ * Two processes on one host, with and without an obstacle to the shared memory between them. In
+ * each case every operation must succeed, on the path that the table gives.
  *
- *	argument	what is wrong				how the traffic goes
- *	PLAIN		nothing					memory
- *	VERSION		segments of another layout version	packets
- *	CORRUPT		segments that are none			packets
- *	NETNS		segments of another network namespace	packets
- *	BLOCKED		something else bears their names	packets
- *	PIDNS		one is in a PID namespace of its own	packets
- *	FULL		the file system is full, sooner or later	packets, or memory
- *	FSIZE		no file may be as long as a segment	packets
- *	REFUSED		the kernel refuses process_vm_*		memory, copied
- *	HALF		it refuses them to one of the two	memory
- *	MIDWAY		it begins to refuse them		memory, then copied
- *	UNDUMPABLE	a process begins to forbid them		memory, then copied
- *	CPU		the target sleeps			memory, and it goes on sleeping
- *
- * In each case every operation works.
+ *	argument	the obstacle					the path
+ *	PLAIN		none						shared memory
+ *	VERSION		segments have another layout version		packets
+ *	CORRUPT		segments have no valid magic number		packets
+ *	NETNS		segments belong to another network namespace	packets
+ *	BLOCKED		directories have the segments' names		packets
+ *	PIDNS		one process has a PID namespace of its own	packets
+ *	FULL		the file system gets full, at different points	either
+ *	FSIZE		no file may be as long as a segment		packets
+ *	REFUSED		the kernel refuses process_vm_*			shared memory, copied
+ *	HALF		it refuses them to one of the two		shared memory
+ *	MIDWAY		it begins to refuse them			shared memory, then copied
+ *	UNDUMPABLE	both processes begin to forbid them		shared memory, then copied
+ *	CPU		none; the target waits in a system call		shared memory; it does
+ *									not wake up
  */
 #include <dirent.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ enum {
 	EXIT_SKIP = 77,
 };
 
-static const uint32_t sizes[] = { 1, 8, 100, 2047, 2048, 5000, 65536, HALF };
+static const uint32_t sizes[] = { 1, 8, 100, 2048, 5000, 8191, 8192, 65536, HALF };
 
 static void skip(const char *why)
 {
@@ -62,7 +62,7 @@ static void skip(const char *why)
 
 typedef int (*segment_fn)(const char *path, int fd);
 
-/* Calls fn for each; returns the sum of what it returns. */
+/* Calls fn() for each segment; returns the sum of its results. */
 static int for_each_segment(segment_fn fn)
 {
 	const char *dir = getenv("VERBENA_DIR");
@@ -101,30 +101,30 @@ static int count_lanes(const char *path, int fd)
 	return n;
 }
 
-static void poke(int fd, size_t offset, uint32_t value)
+static void write_word(int fd, size_t offset, uint32_t value)
 {
 	CHECK(pwrite(fd, &value, sizeof(value), offset) == sizeof(value));
 }
 
-static int other_version(const char *path, int fd)
+static int spoil_version(const char *path, int fd)
 {
-	poke(fd, offsetof(struct seg_header, layout), SEG_LAYOUT + 1);
+	write_word(fd, offsetof(struct seg_header, layout), SEG_LAYOUT + 1);
 	return 1;
 }
 
-static int no_magic(const char *path, int fd)
+static int spoil_magic(const char *path, int fd)
 {
-	poke(fd, offsetof(struct seg_header, magic), 0x12345678);
+	write_word(fd, offsetof(struct seg_header, magic), 0x12345678);
 	return 1;
 }
 
-static int other_netns(const char *path, int fd)
+static int spoil_netns(const char *path, int fd)
 {
-	poke(fd, offsetof(struct seg_header, netns), 0x12345678);
+	write_word(fd, offsetof(struct seg_header, netns), 0x12345678);
 	return 1;
 }
 
-static void block_names(void)
+static void occupy_names(void)
 {
 	for (int slot = 0; slot < 8; slot++) {
 		char path[512];
@@ -134,9 +134,9 @@ static void block_names(void)
 	}
 }
 
-/* ---- what makes things worse ---- */
+/* ---- the obstacles ---- */
 
-/* process_vm_readv and process_vm_writev answer EPERM from here on, in all threads. */
+/* From here on process_vm_readv and process_vm_writev fail with EPERM, in all threads. */
 static void refuse_attach(void)
 {
 	struct sock_filter code[] = {
@@ -153,13 +153,13 @@ static void refuse_attach(void)
 		skip("no seccomp filters");
 }
 
-/* Only root may access this process's memory from here on. */
+/* From here on only root may access this process's memory. */
 static void forbid_attach(void)
 {
 	CHECK(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
 }
 
-static void limit_files(void)
+static void limit_file_size(void)
 {
 	struct rlimit limit = { 16 << 20, 16 << 20 };
 
@@ -175,7 +175,7 @@ static void write_file(const char *path, const char *text)
 	close(fd);
 }
 
-static void own_namespaces(int flags)
+static void enter_namespaces(int flags)
 {
 	unsigned int uid = geteuid(), gid = getegid();
 	char map[64];
@@ -206,13 +206,13 @@ static void fill(char *p, uint32_t len, unsigned int salt)
 		p[i] = (char)(i * 7 + i / 251 + salt);
 }
 
-static void want_filled(const char *p, uint32_t len, unsigned int salt)
+static void expect_pattern(const char *p, uint32_t len, unsigned int salt)
 {
 	for (uint32_t i = 0; i < len; i++)
 		CHECK(p[i] == (char)(i * 7 + i / 251 + salt));
 }
 
-static void want(struct rc *rc, enum ibv_wc_opcode opcode)
+static void expect_success(struct rc *rc, enum ibv_wc_opcode opcode)
 {
 	struct ibv_wc wc = rc_wait(rc);
 
@@ -230,25 +230,25 @@ static void write_and_read(struct rc *rc, const struct rc_addr *peer, uint32_t l
 	there.addr += HALF;
 	fill(rc->buf, len, salt);
 	CHECK(rc_post_send(rc, rc->qp, IBV_WR_RDMA_WRITE, len, &there, 1) == 0);
-	want(rc, IBV_WC_RDMA_WRITE);
+	expect_success(rc, IBV_WC_RDMA_WRITE);
 	memset(rc->buf, 0, len);
 	CHECK(rc_post_send(rc, rc->qp, IBV_WR_RDMA_READ, len, &there, 2) == 0);
-	want(rc, IBV_WC_RDMA_READ);
-	want_filled(rc->buf, len, salt);
+	expect_success(rc, IBV_WC_RDMA_READ);
+	expect_pattern(rc->buf, len, salt);
 }
 
-/* Requests of all lengths at once, so that some are under way when the first is refused. */
+/* Posts requests of all lengths at once: some are in flight when the kernel refuses the first. */
 static void send_all_sizes(struct rc *rc, int sock, const struct rc_addr *peer)
 {
 	enum { N = sizeof(sizes) / sizeof(sizes[0]) };
 
 	fill(rc->buf, HALF, 1);
-	rc_meet(sock);	/* the receives are posted */
+	rc_barrier(sock); /* the receives are posted */
 	for (int i = 0; i < N; i++)
 		CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, sizes[N - 1 - i], peer, i) == 0);
 	for (int i = 0; i < N; i++)
-		want(rc, IBV_WC_SEND);
-	rc_meet(sock);
+		expect_success(rc, IBV_WC_SEND);
+	rc_barrier(sock);
 }
 
 static void receive_all_sizes(struct rc *rc, int sock)
@@ -257,15 +257,15 @@ static void receive_all_sizes(struct rc *rc, int sock)
 
 	for (int i = 0; i < N; i++)
 		rc_post_recv(rc, rc->qp, i);
-	rc_meet(sock);
+	rc_barrier(sock);
 	for (int i = 0; i < N; i++) {
 		struct ibv_wc wc = rc_wait(rc);
 
 		CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
 		CHECK(wc.wr_id == (uint64_t)i && wc.byte_len == sizes[N - 1 - i]);
 	}
-	want_filled(rc->buf, HALF, 1);
-	rc_meet(sock);
+	expect_pattern(rc->buf, HALF, 1);
+	rc_barrier(sock);
 }
 
 static void request(struct rc *rc, int sock, const struct rc_addr *peer, void (*midway)(void))
@@ -281,12 +281,12 @@ static void request(struct rc *rc, int sock, const struct rc_addr *peer, void (*
 			send_all_sizes(rc, sock, peer);
 		write_and_read(rc, peer, len, round);
 		fill(rc->buf, len, round + 100);
-		rc_meet(sock);	/* the receive is posted */
+		rc_barrier(sock); /* the receive is posted */
 		CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, len, peer, 3) == 0);
-		want(rc, IBV_WC_SEND);
-		rc_meet(sock);	/* and checked */
+		expect_success(rc, IBV_WC_SEND);
+		rc_barrier(sock); /* and checked */
 		CHECK(rc_post_fetch_add(rc, rc->qp, 3, peer, 4) == 0);
-		want(rc, IBV_WC_FETCH_ADD);
+		expect_success(rc, IBV_WC_FETCH_ADD);
 		memcpy(&count, rc->buf, sizeof(count));
 		CHECK(count == 0);
 	}
@@ -303,44 +303,44 @@ static void respond(struct rc *rc, int sock, void (*midway)(void))
 		if (round == ROUNDS / 2)
 			receive_all_sizes(rc, sock);
 		rc_post_recv(rc, rc->qp, round);
-		rc_meet(sock);
-		want(rc, IBV_WC_RECV);
-		want_filled(rc->buf, len, round + 100);
+		rc_barrier(sock);
+		expect_success(rc, IBV_WC_RECV);
+		expect_pattern(rc->buf, len, round + 100);
 		memcpy(rc->buf, &count, sizeof(count));
-		rc_meet(sock);
+		rc_barrier(sock);
 	}
 }
 
-struct how {
+struct scenario {
 	const char *name;
-	segment_fn spoil;	/* done to all segments before they are mapped by another process */
-	int lanes;		/* 1: used, 0: not used, -1: either */
-	bool refuse[2];
-	void (*midway)(void);	/* done by both in the middle */
+	segment_fn spoil;     /* applied to all segments before another process maps them */
+	int lanes;            /* lanes are: 1 used, 0 not used, -1 either */
+	bool refuse[2];       /* process_vm_* fail at the responder, the requester */
+	void (*midway)(void); /* both call it in the middle */
 };
 
-static void run_side(const struct how *how, int sock, bool requests)
+static void run_side(const struct scenario *scenario, int sock, bool requests)
 {
 	struct rc_addr peer;
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(RC_LIMIT_S);
-	if (how->refuse[requests])
+	if (scenario->refuse[requests])
 		refuse_attach();
 	rc_open(&rc, BUFFER);
-	rc_meet(sock);
-	if (requests && how->spoil)
-		CHECK(for_each_segment(how->spoil) > 0);
+	rc_barrier(sock);
+	if (requests && scenario->spoil)
+		CHECK(for_each_segment(scenario->spoil) > 0);
 	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
 	if (requests)
-		request(&rc, sock, &peer, how->midway);
+		request(&rc, sock, &peer, scenario->midway);
 	else
-		respond(&rc, sock, how->midway);
-	rc_meet(sock);
-	if (requests && how->lanes >= 0)
-		CHECK((for_each_segment(count_lanes) > 0) == how->lanes);
-	rc_meet(sock);
+		respond(&rc, sock, scenario->midway);
+	rc_barrier(sock);
+	if (requests && scenario->lanes >= 0)
+		CHECK((for_each_segment(count_lanes) > 0) == scenario->lanes);
+	rc_barrier(sock);
 	rc_close(&rc);
 }
 
@@ -354,7 +354,7 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-static int run_pair(const struct how *how)
+static int run_pair(const struct scenario *scenario)
 {
 	int sock[2], first, second;
 	pid_t a, b;
@@ -364,17 +364,17 @@ static int run_pair(const struct how *how)
 	a = fork();
 	if (a == 0) {
 		close(sock[0]);
-		run_side(how, sock[1], false);
+		run_side(scenario, sock[1], false);
 		exit(0);
 	}
-	if (strcmp(how->name, "PIDNS") == 0) {
-		own_namespaces(CLONE_NEWPID);
+	if (strcmp(scenario->name, "PIDNS") == 0) {
+		enter_namespaces(CLONE_NEWPID);
 		fflush(NULL);
 	}
 	b = fork();
 	if (b == 0) {
 		close(sock[1]);
-		run_side(how, sock[0], true);
+		run_side(scenario, sock[0], true);
 		exit(0);
 	}
 	close(sock[0]);
@@ -386,11 +386,11 @@ static int run_pair(const struct how *how)
 }
 
 /*
- * Sizes at which the first segment, the second one, the keys or a lane find no room.  Where not
- * even the table of the host fits, two processes cannot share a UDP port (docs/HOST.md), so the
- * smallest has room for that and for the files that describe the devices.
+ * The sizes leave no room for the first segment, the second one, the keys or a lane. Two processes
+ * cannot share a UDP port without the host's table (docs/HOST.md), so the smallest size has room
+ * for that and for the files that describe the devices.
  */
-static int run_full(const struct how *how)
+static int run_full(const struct scenario *scenario)
 {
 	for (unsigned int kib = 1500; kib < 4600; kib += 150) {
 		pid_t pid;
@@ -399,9 +399,9 @@ static int run_full(const struct how *how)
 		fflush(NULL);
 		pid = fork();
 		if (pid == 0) {
-			own_namespaces(CLONE_NEWNS);
+			enter_namespaces(CLONE_NEWNS);
 			small_run_dir(kib);
-			exit(run_pair(how));
+			exit(run_pair(scenario));
 		}
 		status = wait_for(pid);
 		if (status) {
@@ -412,7 +412,7 @@ static int run_full(const struct how *how)
 	return 0;
 }
 
-/* ---- the target sleeps ---- */
+/* ---- CPU: the target does not wake up ---- */
 
 struct usage {
 	unsigned long switches, ticks;
@@ -454,7 +454,7 @@ static struct usage usage_of(pid_t pid)
 	return u;
 }
 
-static void one_sided(struct rc *rc, const struct rc_addr *peer, int n)
+static void run_one_sided(struct rc *rc, const struct rc_addr *peer, int n)
 {
 	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
 
@@ -467,11 +467,11 @@ static void one_sided(struct rc *rc, const struct rc_addr *peer, int n)
 	}
 }
 
-static int run_cpu(void)
+static int run_idle_target(void)
 {
 	/*
-	 * Woken for one operation in a thousand, it would switch 150 times; what else may wake it
-	 * (an address that changes) is rare.
+	 * A wake-up for every thousandth operation would be 150 switches. Other causes of wake-ups,
+	 * such as an address that changes, are rare.
 	 */
 	enum { FEW = 300, MANY = 150000, SWITCHES = 10, TICKS = 2 };
 	struct usage before, after;
@@ -486,30 +486,30 @@ static int run_cpu(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		rc_open(&rc, BUFFER);
 		rc_pair(&rc, sock[1], &peer, TIMEOUT, RETRIES);
-		rc_meet(sock[1]);	/* until the other side is done */
+		rc_barrier(sock[1]); /* the requester is done */
 		rc_close(&rc);
 		exit(0);
 	}
 	rc_open(&rc, BUFFER);
 	rc_pair(&rc, sock[0], &peer, TIMEOUT, RETRIES);
-	one_sided(&rc, &peer, FEW);
+	run_one_sided(&rc, &peer, FEW);
 	before = usage_of(target);
-	one_sided(&rc, &peer, MANY);
+	run_one_sided(&rc, &peer, MANY);
 	after = usage_of(target);
 	printf("%d operations: %lu switches, %lu ticks at the target\n", MANY,
 	       after.switches - before.switches, after.ticks - before.ticks);
 	CHECK(after.switches - before.switches <= SWITCHES);
 	CHECK(after.ticks - before.ticks <= TICKS);
-	rc_meet(sock[0]);
+	rc_barrier(sock[0]);
 	rc_close(&rc);
 	return wait_for(target);
 }
 
-static const struct how ways[] = {
+static const struct scenario scenarios[] = {
 	{ "PLAIN", NULL, 1, { false, false } },
-	{ "VERSION", other_version, 0, { false, false } },
-	{ "CORRUPT", no_magic, 0, { false, false } },
-	{ "NETNS", other_netns, 0, { false, false } },
+	{ "VERSION", spoil_version, 0, { false, false } },
+	{ "CORRUPT", spoil_magic, 0, { false, false } },
+	{ "NETNS", spoil_netns, 0, { false, false } },
 	{ "BLOCKED", NULL, 0, { false, false } },
 	{ "PIDNS", NULL, 0, { false, false } },
 	{ "FULL", NULL, -1, { false, false } },
@@ -527,15 +527,15 @@ int main(int argc, char **argv)
 
 	alarm(RC_LIMIT_S);
 	if (strcmp(what, "CPU") == 0)
-		return run_cpu();
+		return run_idle_target();
 	if (strcmp(what, "BLOCKED") == 0)
-		block_names();
+		occupy_names();
 	if (strcmp(what, "FSIZE") == 0)
-		limit_files();
-	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-		if (strcmp(what, ways[i].name) == 0)
-			status =
-				strcmp(what, "FULL") == 0 ? run_full(&ways[i]) : run_pair(&ways[i]);
+		limit_file_size();
+	for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++)
+		if (strcmp(what, scenarios[i].name) == 0)
+			status = strcmp(what, "FULL") == 0 ? run_full(&scenarios[i])
+							   : run_pair(&scenarios[i]);
 	if (status == 1)
 		printf("%s failed\n", what);
 	return status;

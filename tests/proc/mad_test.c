@@ -1,10 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QP 1 of a host with several processes (src/verbs/mad.h): whichever process a MAD reaches, it
- * comes to the one that it is for, or is answered once.  Bystanders, which have a device open but
- * manage no connections, are in the way.
+ * QP 1 of a host with several processes (src/verbs/mad.h). A MAD may reach any process of the host
+ * that has a device open. It must get to the process that it is for, or be answered exactly once if
+ * there is none. Idle processes, which have a device open but manage no connections, receive MADs
+ * too and must pass them on.
  *
- *	mad_test WHAT [udp]
+ *	mad_test CASE [TRANSPORT]
+ *
+ *	NO-LISTENER	a request without a listener is rejected
+ *	LISTENER	requests reach the listener, other MADs the owner of their communication id
+ *	STOPPED		a stopped listener loses no request and does not affect others
+ *	SWALLOW		a stopped idle process does not hold up all MADs from the wire
+ *	SELF		both ends are in one process
+ *	OPEN		MADs arrive while QP 1 is opened and closed
+ *	AT_EXIT		other processes send a killed process's exit MADs, once
+ *	HELD_UP		the same when the killed process ends slowly
+ *	UNSEEN		the same when no process noticed its end
+ *	LATE		the same when only idle processes did
+ *	IDS		communication ids are unique
+ *	FORK		a child has no access to its parent's QP 1
+ *	GARBAGE		random MADs have no effect
  */
 #include <errno.h>
 #include <poll.h>
@@ -26,11 +41,11 @@
 #include "util/compiler.h"
 #include "verbs/mad.h"
 
-/* Ends what hangs, not what is slow. */
+/* Long enough for a slow machine: only ends a test that hangs. */
 #define LIMIT_S (100 * test_slower())
 
 enum {
-	BYSTANDERS = 3,
+	IDLE_PROCESSES = 3,
 	FLOOD = 3000,
 
 	REQ = 0x10,
@@ -50,13 +65,13 @@ enum {
 	REASON_AT = DATA_AT + 10,
 	INFO_LEN_AT = DATA_AT + 9,
 	STATUS_AT = DATA_AT + 4,
-	TIMEOUT = 4,	/* reason of a REJ */
+	TIMEOUT = 4, /* reason of a REJ */
 };
 
 static const uint64_t service = 0x01060000 | 7174;
-static const struct net_addr self = { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } };
+static const struct net_addr loopback = { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } };
 
-/* A MAD that came, as the callback tells the test's main thread by a socket. */
+/* A received MAD, as the callback passes it to the main thread through a socket. */
 struct arrived {
 	struct net_path path;
 	uint8_t mad[VRB_MAD_LEN];
@@ -100,7 +115,7 @@ static void side_close(struct side *s)
 	close(s->sock[1]);
 }
 
-static struct arrived await(struct side *s)
+static struct arrived next_mad(struct side *s)
 {
 	struct arrived a;
 
@@ -108,14 +123,14 @@ static struct arrived await(struct side *s)
 	return a;
 }
 
-static bool any_more(struct side *s)
+static bool mad_waiting(struct side *s)
 {
 	struct pollfd p = { s->sock[0], POLLIN, 0 };
 
 	return poll(&p, 1, 0) > 0;
 }
 
-static void make(uint8_t *mad, uint8_t attribute, uint32_t local, uint32_t remote)
+static void build_mad(uint8_t *mad, uint8_t attribute, uint32_t local, uint32_t remote)
 {
 	memset(mad, 0, VRB_MAD_LEN);
 	mad[0] = 1;
@@ -127,20 +142,20 @@ static void make(uint8_t *mad, uint8_t attribute, uint32_t local, uint32_t remot
 	put_be32(mad + DATA_AT + 4, remote);
 }
 
-static void make_request(uint8_t *mad, uint8_t attribute, uint32_t local, uint64_t service_id)
+static void build_request(uint8_t *mad, uint8_t attribute, uint32_t local, uint64_t service_id)
 {
 	uint8_t *ip = mad + (attribute == REQ ? IP_AT : SIDR_IP_AT);
 
-	make(mad, attribute, local, 0);
+	build_mad(mad, attribute, local, 0);
 	put_be64(mad + SERVICE_AT, service_id);
 	ip[1] = 4 << 4;
-	memcpy(ip + 4 + 12, self.raw + 12, 4);
-	memcpy(ip + 20 + 12, self.raw + 12, 4);
+	memcpy(ip + 4 + 12, loopback.raw + 12, 4);
+	memcpy(ip + 20 + 12, loopback.raw + 12, 4);
 }
 
-static void say(struct side *s, const uint8_t *mad)
+static void send_mad(struct side *s, const uint8_t *mad)
 {
-	const struct net_path path = { .src = self, .dst = self };
+	const struct net_path path = { .src = loopback, .dst = loopback };
 
 	CHECK_EQ(vrb_mad_send(s->m, &path, mad), 0);
 }
@@ -154,15 +169,15 @@ static uint32_t id_at(const struct arrived *a, unsigned int at)
 
 struct process {
 	pid_t pid;
-	int pipe[2];	/* it says that it is ready, and whatever else */
+	int pipe[2]; /* the process writes words that the test waits for */
 };
 
-static void tell(struct process *p, uint32_t word)
+static void write_word(struct process *p, uint32_t word)
 {
 	CHECK_EQ(write(p->pipe[1], &word, sizeof(word)), sizeof(word));
 }
 
-static uint32_t hear(struct process *p)
+static uint32_t read_word(struct process *p)
 {
 	uint32_t word;
 
@@ -170,7 +185,7 @@ static uint32_t hear(struct process *p)
 	return word;
 }
 
-static void start(struct process *p, void (*run)(struct process *p))
+static void start_process(struct process *p, void (*run)(struct process *p))
 {
 	CHECK(pipe(p->pipe) == 0);
 	fflush(stdout);
@@ -183,7 +198,7 @@ static void start(struct process *p, void (*run)(struct process *p))
 	}
 }
 
-static void stop(struct process *p)
+static void stop_process(struct process *p)
 {
 	kill(p->pid, SIGKILL);
 	waitpid(p->pid, NULL, 0);
@@ -191,20 +206,20 @@ static void stop(struct process *p)
 	close(p->pipe[1]);
 }
 
-/* Has the wire, and nothing to do with connections. */
-static void stand_by(struct process *p)
+/* Has a device open, and manages no connections. */
+static void run_idle_process(struct process *p)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
 
 	CHECK(ctx);
-	tell(p, 1);
+	write_word(p, 1);
 	for (;;)
 		pause();
 }
 
-/* Listens, and answers each REQ by a REP. */
-static void serve(struct process *p)
+/* Listens, answers each REQ with a REP, and reports the attribute of every other MAD. */
+static void run_server(struct process *p)
 {
 	struct vrb_service want = { .service_id = service, .family = 4 };
 	struct vrb_binding *b;
@@ -213,47 +228,48 @@ static void serve(struct process *p)
 	side_open(&s);
 	CHECK_EQ(vrb_mad_bind(s.m, &want, &b), 0);
 	CHECK_EQ(vrb_mad_listen(s.m, b), 0);
-	tell(p, vrb_mad_comm_id(s.m));
+	write_word(p, vrb_mad_comm_id(s.m));
 	for (;;) {
-		struct arrived a = await(&s);
+		struct arrived a = next_mad(&s);
 		uint8_t mad[VRB_MAD_LEN];
 
 		if (a.mad[ATTRIBUTE_AT] != REQ) {
-			tell(p, a.mad[ATTRIBUTE_AT]);
+			write_word(p, a.mad[ATTRIBUTE_AT]);
 			continue;
 		}
-		CHECK(net_addr_equal(&a.path.dst, &self) && net_addr_equal(&a.path.src, &self));
-		make(mad, REP, vrb_mad_comm_id(s.m), id_at(&a, 0));
-		say(&s, mad);
+		CHECK(net_addr_equal(&a.path.dst, &loopback) &&
+		      net_addr_equal(&a.path.src, &loopback));
+		build_mad(mad, REP, vrb_mad_comm_id(s.m), id_at(&a, 0));
+		send_mad(&s, mad);
 	}
 }
 
-static struct process bystander[BYSTANDERS];
+static struct process idle_process[IDLE_PROCESSES];
 
-static void gather(void)
+static void start_idle_processes(void)
 {
-	for (int i = 0; i < BYSTANDERS; i++) {
-		start(&bystander[i], stand_by);
-		hear(&bystander[i]);
+	for (int i = 0; i < IDLE_PROCESSES; i++) {
+		start_process(&idle_process[i], run_idle_process);
+		read_word(&idle_process[i]);
 	}
 }
 
-static void part(void)
+static void stop_idle_processes(void)
 {
-	for (int i = 0; i < BYSTANDERS; i++)
-		stop(&bystander[i]);
+	for (int i = 0; i < IDLE_PROCESSES; i++)
+		stop_process(&idle_process[i]);
 }
 
-static void expect_refusal(struct side *s, uint32_t id)
+static void expect_rej(struct side *s, uint32_t id)
 {
-	struct arrived a = await(s);
+	struct arrived a = next_mad(s);
 
 	CHECK_EQ(a.mad[ATTRIBUTE_AT], REJ);
 	CHECK_EQ(id_at(&a, 4), id);
 	CHECK_EQ(get_be16(a.mad + REASON_AT), 8);
 }
 
-/* ---- what is tested ---- */
+/* ---- cases ---- */
 
 static void test_no_listener(void)
 {
@@ -262,36 +278,36 @@ static void test_no_listener(void)
 	struct side s;
 	uint32_t id;
 
-	gather();
+	start_idle_processes();
 	side_open(&s);
 	id = vrb_mad_comm_id(s.m);
-	make_request(mad, REQ, id, service);
-	say(&s, mad);
-	expect_refusal(&s, id);
+	build_request(mad, REQ, id, service);
+	send_mad(&s, mad);
+	expect_rej(&s, id);
 
-	make_request(mad, SIDR_REQ, id, service);
-	say(&s, mad);
-	a = await(&s);
+	build_request(mad, SIDR_REQ, id, service);
+	send_mad(&s, mad);
+	a = next_mad(&s);
 	CHECK_EQ(a.mad[ATTRIBUTE_AT], SIDR_REP);
 	CHECK_EQ(a.mad[STATUS_AT], 1);
 
-	/* A connection of a process that is no more, or manages none. */
+	/* A connection of a process that has ended, or that manages none. */
 	for (uint32_t other = 1; other < 4; other++) {
-		make(mad, DREQ, id, id ^ other << 22);
-		say(&s, mad);
-		a = await(&s);
+		build_mad(mad, DREQ, id, id ^ other << 22);
+		send_mad(&s, mad);
+		a = next_mad(&s);
 		CHECK_EQ(a.mad[ATTRIBUTE_AT], DREP);
 		CHECK_EQ(id_at(&a, 0), id ^ other << 22);
 	}
-	/* Not answered: what would an answer say? */
-	make(mad, RTU, id, id ^ 1u << 22);
-	say(&s, mad);
-	make_request(mad, REQ, id, service);
-	say(&s, mad);
-	expect_refusal(&s, id);
-	CHECK(!any_more(&s));
+	/* An RTU has no answer. */
+	build_mad(mad, RTU, id, id ^ 1u << 22);
+	send_mad(&s, mad);
+	build_request(mad, REQ, id, service);
+	send_mad(&s, mad);
+	expect_rej(&s, id);
+	CHECK(!mad_waiting(&s));
 	side_close(&s);
-	part();
+	stop_idle_processes();
 }
 
 static void connect_once(struct side *s)
@@ -300,9 +316,9 @@ static void connect_once(struct side *s)
 	uint32_t id = vrb_mad_comm_id(s->m);
 	struct arrived a;
 
-	make_request(mad, REQ, id, service);
-	say(s, mad);
-	a = await(s);
+	build_request(mad, REQ, id, service);
+	send_mad(s, mad);
+	a = next_mad(s);
 	CHECK_EQ(a.mad[ATTRIBUTE_AT], REP);
 	CHECK_EQ(id_at(&a, 4), id);
 }
@@ -314,35 +330,35 @@ static void test_listener(void)
 	struct side s;
 	uint32_t id, theirs;
 
-	gather();
-	start(&server, serve);
-	theirs = hear(&server);
+	start_idle_processes();
+	start_process(&server, run_server);
+	theirs = read_word(&server);
 	side_open(&s);
 	for (int i = 0; i < 20; i++)
 		connect_once(&s);
-	/* By its communication id. */
-	make(mad, RTU, vrb_mad_comm_id(s.m), theirs);
-	say(&s, mad);
-	CHECK_EQ(hear(&server), RTU);
+	/* An RTU reaches the server by its communication id. */
+	build_mad(mad, RTU, vrb_mad_comm_id(s.m), theirs);
+	send_mad(&s, mad);
+	CHECK_EQ(read_word(&server), RTU);
 
-	/* Who has not learnt the id asks all. */
-	make(mad, REJ, vrb_mad_comm_id(s.m), 0);
+	/* A REJ without the server's id goes to all processes. */
+	build_mad(mad, REJ, vrb_mad_comm_id(s.m), 0);
 	put_be16(mad + REASON_AT, TIMEOUT);
 	mad[INFO_LEN_AT] = 8 << 1;
-	say(&s, mad);
-	CHECK_EQ(hear(&server), REJ);
-	CHECK_EQ(await(&s).mad[ATTRIBUTE_AT], REJ);
+	send_mad(&s, mad);
+	CHECK_EQ(read_word(&server), REJ);
+	CHECK_EQ(next_mad(&s).mad[ATTRIBUTE_AT], REJ);
 
-	stop(&server);
+	stop_process(&server);
 	id = vrb_mad_comm_id(s.m);
-	make_request(mad, REQ, id, service);
-	say(&s, mad);
-	expect_refusal(&s, id);
+	build_request(mad, REQ, id, service);
+	send_mad(&s, mad);
+	expect_rej(&s, id);
 	side_close(&s);
-	part();
+	stop_idle_processes();
 }
 
-/* The listener is stopped for a while: up to a bound it loses nothing; others come to no harm. */
+/* The listener is stopped for a while: its queue holds these requests, others are answered. */
 static void test_stopped(void)
 {
 	struct process server;
@@ -350,56 +366,58 @@ static void test_stopped(void)
 	struct side s;
 	uint32_t id;
 
-	start(&server, serve);
-	hear(&server);
+	start_process(&server, run_server);
+	read_word(&server);
 	side_open(&s);
 	connect_once(&s);
 	kill(server.pid, SIGSTOP);
 	id = vrb_mad_comm_id(s.m);
 	for (uint32_t i = 0; i < 500; i++) {
-		make_request(mad, REQ, id + i, service);
-		say(&s, mad);
+		build_request(mad, REQ, id + i, service);
+		send_mad(&s, mad);
 	}
-	make_request(mad, REQ, id, service + 1);
-	say(&s, mad);
-	expect_refusal(&s, id);
+	build_request(mad, REQ, id, service + 1);
+	send_mad(&s, mad);
+	expect_rej(&s, id);
 	kill(server.pid, SIGCONT);
 	for (uint32_t i = 0; i < 500; i++)
-		CHECK_EQ(await(&s).mad[ATTRIBUTE_AT], REP);
+		CHECK_EQ(next_mad(&s).mad[ATTRIBUTE_AT], REP);
 	side_close(&s);
-	stop(&server);
+	stop_process(&server);
 }
 
 enum { TRIES = 64 };
 
-/* A bystander is stopped: it does not swallow all that comes from the wire. */
+/* An idle process is stopped: MADs from the wire still get through. */
 static void test_swallow(void)
 {
 	uint8_t mad[VRB_MAD_LEN];
 	struct side s;
 
-	gather();
+	start_idle_processes();
 	side_open(&s);
-	for (int i = 0; i < BYSTANDERS; i++) {
+	for (int i = 0; i < IDLE_PROCESSES; i++) {
 		uint32_t id = vrb_mad_comm_id(s.m);
 
-		kill(bystander[i].pid, SIGSTOP);
-		make_request(mad, REQ, id, service);
+		kill(idle_process[i].pid, SIGSTOP);
+		build_request(mad, REQ, id, service);
 		for (int k = 0; k < TRIES; k++)
-			say(&s, mad);
-		/* Refusals of the last round may be among them. */
-		while (id_at(&(struct arrived[]){ await(&s) }[0], 4) != id)
+			send_mad(&s, mad);
+		/* REJs of the last round may arrive first. */
+		while (id_at(&(struct arrived[]){ next_mad(&s) }[0], 4) != id)
 			;
-		kill(bystander[i].pid, SIGCONT);
+		kill(idle_process[i].pid, SIGCONT);
 	}
 	side_close(&s);
-	part();
+	stop_idle_processes();
 }
 
 /* Both ends in one process. */
 static void test_self(void)
 {
-	struct vrb_service want = { .service_id = service & ~0xffffull, .family = 4, .addr = self };
+	struct vrb_service want = { .service_id = service & ~0xffffull,
+				    .family = 4,
+				    .addr = loopback };
 	uint8_t mad[VRB_MAD_LEN];
 	struct vrb_binding *b;
 	struct arrived a;
@@ -412,25 +430,25 @@ static void test_self(void)
 	CHECK_EQ(vrb_mad_bind(s.m, &want, &b), 0);
 	CHECK_EQ(vrb_mad_listen(s.m, b), 0);
 	id = vrb_mad_comm_id(s.m);
-	make_request(mad, REQ, id, want.service_id);
-	say(&s, mad);
-	a = await(&s);
+	build_request(mad, REQ, id, want.service_id);
+	send_mad(&s, mad);
+	a = next_mad(&s);
 	CHECK_EQ(a.mad[ATTRIBUTE_AT], REQ);
-	make(mad, REP, vrb_mad_comm_id(s.m), id);
-	say(&s, mad);
-	a = await(&s);
+	build_mad(mad, REP, vrb_mad_comm_id(s.m), id);
+	send_mad(&s, mad);
+	a = next_mad(&s);
 	CHECK_EQ(a.mad[ATTRIBUTE_AT], REP);
 	CHECK_EQ(id_at(&a, 4), id);
 	vrb_mad_unbind(s.m, b);
-	make_request(mad, REQ, id, want.service_id);
-	say(&s, mad);
-	expect_refusal(&s, id);
+	build_request(mad, REQ, id, want.service_id);
+	send_mad(&s, mad);
+	expect_rej(&s, id);
 
-	/* Time passes while the program sleeps. */
+	/* The timer expires while the program waits. */
 	vrb_mad_arm(s.m, vrb_mad_now() + 1000000);
-	CHECK_EQ(await(&s).mad[0], 0);
+	CHECK_EQ(next_mad(&s).mad[0], 0);
 	side_close(&s);
-	/* And again. */
+	/* It can be opened again. */
 	side_open(&s);
 	side_close(&s);
 }
@@ -454,7 +472,7 @@ static void test_ids(void)
 	side_close(&s);
 }
 
-/* A child has nothing of it, and may begin anew. */
+/* A child cannot use its parent's QP 1, and can open its own. */
 static void test_fork(void)
 {
 	struct vrb_service want = { .service_id = service, .family = 4 };
@@ -468,9 +486,9 @@ static void test_fork(void)
 	CHECK_EQ(vrb_mad_bind(s.m, &want, &b), 0);
 	pid = fork();
 	if (!pid) {
-		const struct net_path path = { .src = self, .dst = self };
+		const struct net_path path = { .src = loopback, .dst = loopback };
 
-		make_request(mad, REQ, 1, service);
+		build_request(mad, REQ, 1, service);
 		CHECK_EQ(vrb_mad_send(s.m, &path, mad), EIO);
 		CHECK_EQ(vrb_mad_listen(s.m, b), EIO);
 		vrb_mad_close(s.m);
@@ -484,7 +502,7 @@ static void test_fork(void)
 	side_close(&s);
 }
 
-/* What is no MAD of ours has no effect on anybody. */
+/* MADs with random contents are ignored; a REQ after them is still answered. */
 static void test_garbage(void)
 {
 	uint8_t mad[VRB_MAD_LEN];
@@ -501,24 +519,24 @@ static void test_garbage(void)
 			memcpy(mad, (uint8_t[]){ 1, 7, 2, 3 }, 4);
 		mad[16] = 0;
 		mad[ATTRIBUTE_AT] = 0x30;
-		say(&s, mad);
+		send_mad(&s, mad);
 	}
 	id = vrb_mad_comm_id(s.m);
-	make_request(mad, REQ, id, service);
-	say(&s, mad);
-	expect_refusal(&s, id);
+	build_request(mad, REQ, id, service);
+	send_mad(&s, mad);
+	expect_rej(&s, id);
 	side_close(&s);
 }
 
 enum {
 	OPENINGS = 300,
-	ASKED = 32,	/* requests without an answer yet */
+	OUTSTANDING = 32, /* DREQs without an answer */
 };
 
-/* Sends DREQs with ids of one slot until it is told to stop: each is answered once. */
-static uint32_t asked_slot;
+/* send_dreqs() sends DREQs with ids of this slot until it is stopped; each is answered once. */
+static uint32_t dreq_slot;
 
-static void ask_on(struct process *p)
+static void send_dreqs(struct process *p)
 {
 	struct pollfd fd = { p->pipe[0], POLLIN, 0 };
 	uint32_t waiting = 0, n = 0;
@@ -527,51 +545,51 @@ static void ask_on(struct process *p)
 
 	side_open(&s);
 	while (poll(&fd, 1, 0) == 0 || waiting) {
-		while (waiting < ASKED && poll(&fd, 1, 0) == 0) {
-			make(mad, DREQ, vrb_mad_comm_id(s.m), asked_slot | ++n % 4096);
-			say(&s, mad);
+		while (waiting < OUTSTANDING && poll(&fd, 1, 0) == 0) {
+			build_mad(mad, DREQ, vrb_mad_comm_id(s.m), dreq_slot | ++n % 4096);
+			send_mad(&s, mad);
 			waiting++;
 		}
-		CHECK_EQ(await(&s).mad[ATTRIBUTE_AT], DREP);
+		CHECK_EQ(next_mad(&s).mad[ATTRIBUTE_AT], DREP);
 		waiting--;
 	}
-	CHECK(!any_more(&s));
+	CHECK(!mad_waiting(&s));
 	side_close(&s);
 }
 
-static void answer(void *arg, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN],
-		   uint64_t now)
+static void answer_dreq(void *arg, const struct net_path *path, const uint8_t mad[VRB_MAD_LEN],
+			uint64_t now)
 {
 	const struct net_path back = { .src = path->dst, .dst = path->src };
 	struct side *s = arg;
 	uint8_t reply[VRB_MAD_LEN];
 
 	CHECK(s->m);
-	make(reply, DREP, get_be32(mad + DATA_AT + 4), get_be32(mad + DATA_AT));
+	build_mad(reply, DREP, get_be32(mad + DATA_AT + 4), get_be32(mad + DATA_AT));
 	CHECK_EQ(vrb_mad_send(s->m, &back, reply), 0);
 }
 
-/* MADs come while it is opened and closed: no callback finds it half open, and each is answered. */
+/* MADs arrive while QP 1 opens and closes: no callback sees it half open, each is answered. */
 static void test_open(void)
 {
-	static const struct vrb_mad_ops answering = { answer, on_timeout };
+	static const struct vrb_mad_ops answering = { answer_dreq, on_timeout };
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
 	struct process other;
 	struct side s;
 	int status;
 
-	CHECK(ctx);	/* keeps the slot, which the ids are of */
+	CHECK(ctx); /* keeps the slot, which is a part of the ids */
 	side_open(&s);
-	asked_slot = vrb_mad_comm_id(s.m) & ~0x3fffffu;
+	dreq_slot = vrb_mad_comm_id(s.m) & ~0x3fffffu;
 	side_close(&s);
-	start(&other, ask_on);
+	start_process(&other, send_dreqs);
 	for (int i = 0; i < OPENINGS; i++) {
 		s.m = NULL;
 		CHECK_EQ(vrb_mad_open(&answering, &s, &s.m), 0);
 		vrb_mad_close(s.m);
 	}
-	tell(&other, 1);
+	write_word(&other, 1);
 	CHECK(waitpid(other.pid, &status, 0) == other.pid && status == 0);
 	ibv_close_device(ctx);
 }
@@ -581,58 +599,58 @@ enum {
 	HELD_UP_MS = 1000,
 };
 
-static uint32_t peer_of_living;	/* the first of the ids that the process `live` is connected to */
+static uint32_t victim_peer_id; /* the first remote id of run_victim()'s connections */
 
-static bool held_up;	/* `live` takes long to end, as on a busy machine */
+static bool exit_is_slow; /* run_victim() ends slowly, as on a busy machine */
 
-/* Holds what the library has opened, the slot included, for a while longer than its parent. */
-static void hold_up_exit(void)
+/* The child holds all that the library has opened, the slot included, longer than its parent. */
+static void slow_down_exit(void)
 {
 	int life[2];
 
 	CHECK(pipe(life) == 0);
 	if (syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0) == 0) {
 		close(life[1]);
-		CHECK_EQ(read(life[0], life, 1), 0);	/* its end */
+		CHECK_EQ(read(life[0], life, 1), 0); /* the parent has ended */
 		poll(NULL, 0, HELD_UP_MS);
 		_exit(0);
 	}
 	close(life[0]);
 }
 
-/* Has connections, some of which are over, and waits for its end. */
-static void live(struct process *p)
+/* Registers exit MADs for connections, cancels those of every second one, and waits. */
+static void run_victim(struct process *p)
 {
-	const struct net_path path = { .src = self, .dst = self };
+	const struct net_path path = { .src = loopback, .dst = loopback };
 	uint8_t mad[VRB_MAD_LEN];
 	uint32_t id[EXIT_MADS];
 	struct side s;
 
 	side_open(&s);
-	if (held_up)
-		hold_up_exit();
+	if (exit_is_slow)
+		slow_down_exit();
 	for (uint32_t i = 0; i < EXIT_MADS; i++) {
 		id[i] = vrb_mad_comm_id(s.m);
-		make(mad, REJ, id[i], peer_of_living);
+		build_mad(mad, REJ, id[i], victim_peer_id);
 		vrb_mad_at_exit(s.m, id[i], &path, mad);
-		make(mad, DREQ, id[i], peer_of_living + i);
+		build_mad(mad, DREQ, id[i], victim_peer_id + i);
 		vrb_mad_at_exit(s.m, id[i], &path, mad);
 	}
 	for (uint32_t i = 0; i < EXIT_MADS; i += 2)
 		vrb_mad_at_exit(s.m, id[i], &path, NULL);
-	tell(p, 1);
+	write_word(p, 1);
 	pause();
 }
 
-/* Manages connections, and has none. */
-static void watch(struct process *p)
+/* Manages connections, but has none. */
+static void run_manager(struct process *p)
 {
 	struct side s;
 
 	side_open(&s);
-	tell(p, 1);
+	write_word(p, 1);
 	for (;;)
-		await(&s);
+		next_mad(&s);
 }
 
 static void expect_exit_mads(struct side *s)
@@ -643,50 +661,50 @@ static void expect_exit_mads(struct side *s)
 
 	memset(seen, 0, sizeof(seen));
 	for (unsigned int i = 0; i < EXIT_MADS / 2; i++) {
-		struct arrived a = await(s);
-		uint32_t n = id_at(&a, 4) - peer_of_living;
+		struct arrived a = next_mad(s);
+		uint32_t n = id_at(&a, 4) - victim_peer_id;
 
 		CHECK_EQ(a.mad[ATTRIBUTE_AT], DREQ);
 		CHECK(n < EXIT_MADS && n % 2 && !seen[n]++);
 	}
-	/* Nothing comes twice: what is asked for now would arrive behind it. */
+	/* No MAD arrives twice: a second one would arrive before this REJ. */
 	id = vrb_mad_comm_id(s->m);
-	make_request(mad, REQ, id, service);
-	say(s, mad);
-	expect_refusal(s, id);
-	CHECK(!any_more(s));
+	build_request(mad, REQ, id, service);
+	send_mad(s, mad);
+	expect_rej(s, id);
+	CHECK(!mad_waiting(s));
 }
 
-/* A process is killed, and the others of its host speak for it, once. */
+/* A process is killed, and other processes of its host send its exit MADs, once. */
 static void test_at_exit(void)
 {
 	struct process victim, other[2];
 	struct side s;
 
 	for (int i = 0; i < 2; i++) {
-		start(&other[i], watch);
-		hear(&other[i]);
+		start_process(&other[i], run_manager);
+		read_word(&other[i]);
 	}
 	side_open(&s);
-	peer_of_living = vrb_mad_comm_id(s.m) & ~0xffffu;
-	start(&victim, live);
-	hear(&victim);
-	CHECK(!any_more(&s));
-	stop(&victim);
+	victim_peer_id = vrb_mad_comm_id(s.m) & ~0xffffu;
+	start_process(&victim, run_victim);
+	read_word(&victim);
+	CHECK(!mad_waiting(&s));
+	stop_process(&victim);
 	expect_exit_mads(&s);
 	side_close(&s);
 	for (int i = 0; i < 2; i++)
-		stop(&other[i]);
+		stop_process(&other[i]);
 }
 
-/* Its files are closed long before it is gone. */
+/* The process is killed long before the last descriptor of its slot is closed. */
 static void test_held_up(void)
 {
-	held_up = true;
+	exit_is_slow = true;
 	test_at_exit();
 }
 
-/* Nobody has seen its end: then whoever manages connections next finds it. */
+/* No process notices the death: the next one that manages connections sends the exit MADs. */
 static void test_unseen(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -694,20 +712,20 @@ static void test_unseen(void)
 	struct process victim;
 	struct side s;
 
-	CHECK(ctx);	/* keeps the slot, which the ids are of */
+	CHECK(ctx); /* keeps the slot, which is a part of the ids */
 	side_open(&s);
-	peer_of_living = vrb_mad_comm_id(s.m) & ~0xffffu;
+	victim_peer_id = vrb_mad_comm_id(s.m) & ~0xffffu;
 	side_close(&s);
-	start(&victim, live);
-	hear(&victim);
-	stop(&victim);
+	start_process(&victim, run_victim);
+	read_word(&victim);
+	stop_process(&victim);
 	side_open(&s);
 	expect_exit_mads(&s);
 	side_close(&s);
 	ibv_close_device(ctx);
 }
 
-/* There is nobody who could: then whoever comes next does. */
+/* Only idle processes notice the death; the next one that manages connections sends the MADs. */
 static void test_late(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -715,24 +733,24 @@ static void test_late(void)
 	struct process victim;
 	struct side s;
 
-	CHECK(ctx);	/* keeps the slot, which the ids are of */
+	CHECK(ctx); /* keeps the slot, which is a part of the ids */
 	side_open(&s);
-	peer_of_living = vrb_mad_comm_id(s.m) & ~0xffffu;
+	victim_peer_id = vrb_mad_comm_id(s.m) & ~0xffffu;
 	side_close(&s);
-	gather();
-	start(&victim, live);
-	hear(&victim);
-	stop(&victim);
+	start_idle_processes();
+	start_process(&victim, run_victim);
+	read_word(&victim);
+	stop_process(&victim);
 	/*
-	 * Who comes finds the dead, and puts the exit MADs aside; who manages connections executes
-	 * them.
+	 * A process that joins detects the dead one and stores its exit MADs; one that manages
+	 * connections sends them.
 	 */
-	part();
-	gather();
+	stop_idle_processes();
+	start_idle_processes();
 	side_open(&s);
 	expect_exit_mads(&s);
 	side_close(&s);
-	part();
+	stop_idle_processes();
 	ibv_close_device(ctx);
 }
 

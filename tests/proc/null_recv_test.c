@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A message from another process into a receive with a null region in its middle: what falls there
- * is dropped, the rest arrives.  A large payload stays in the sender's memory until it is pulled,
- * and a null region has no address that it could be pulled to.
+ * A message from another process arrives in a receive whose middle SGE is a null MR. The bytes for
+ * the null MR must be dropped; all others must arrive. The receiver pulls a large payload from the
+ * sender's memory, and a null MR has no address to pull to.
  *
  *	null_recv_test [TRANSPORT]
  */
@@ -20,9 +20,9 @@ enum {
 	DROPPED = 60001,
 	AFTER = 40000,
 	SIZE = BEFORE + DROPPED + AFTER,
-	SHORTER = BEFORE + DROPPED / 2,	/* ends within the null region */
+	SHORTER = BEFORE + DROPPED / 2, /* ends within the null region */
 	UNTOUCHED = 0xee,
-	MESSAGES = 20,	/* nothing is pulled before the receiver has seen that it can */
+	MESSAGES = 20, /* the first ones are not pulled: the peer is not looked up yet */
 	TIMEOUT = 14,
 	RETRIES = 7,
 };
@@ -48,17 +48,17 @@ static void run_sender(int sock)
 		rc.buf[i] = (char)pattern(i);
 	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
 	for (int i = 0; i < MESSAGES; i++) {
-		rc_meet(sock);
+		rc_barrier(sock);
 		CHECK(rc_post_send(&rc, rc.qp, IBV_WR_SEND, length_of(i), &peer, i) == 0);
 		CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
 	}
-	rc_meet(sock);
+	rc_barrier(sock);
 	rc_close(&rc);
 	exit(0);
 }
 
-/* In place of the QP of rc_open(), whose receives have one piece. */
-static void take_pieces(struct rc *rc)
+/* Replaces the QP of rc_open(), whose receives have one SGE. */
+static void use_three_sges(struct rc *rc)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = rc->cq,
@@ -76,7 +76,7 @@ static void take_pieces(struct rc *rc)
 	      0);
 }
 
-/* One message of len bytes. */
+/* Receives and checks one message of len bytes. */
 static void receive(struct rc *rc, struct ibv_mr *null, int sock, int len)
 {
 	struct ibv_sge sge[] = {
@@ -90,7 +90,7 @@ static void receive(struct rc *rc, struct ibv_mr *null, int sock, int len)
 
 	memset(rc->buf, UNTOUCHED, SIZE);
 	CHECK(ibv_post_recv(rc->qp, &wr, &bad) == 0);
-	rc_meet(sock);
+	rc_barrier(sock);
 	wc = rc_wait(rc);
 	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
 	CHECK_EQ(wc.byte_len, len);
@@ -119,13 +119,13 @@ int main(int argc, char **argv)
 	if (pid == 0)
 		run_sender(sock[1]);
 	rc_open(&rc, SIZE);
-	take_pieces(&rc);
+	use_three_sges(&rc);
 	null = ibv_alloc_null_mr(rc.pd);
 	CHECK(null);
 	rc_pair(&rc, sock[0], &peer, TIMEOUT, RETRIES);
 	for (int i = 0; i < MESSAGES; i++)
 		receive(&rc, null, sock[0], length_of(i));
-	rc_meet(sock[0]);
+	rc_barrier(sock[0]);
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	CHECK(ibv_dereg_mr(null) == 0);
 	rc_close(&rc);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One-sided means one-sided: RDMA WRITE, READ and atomics complete while the process that owns the
- * memory is stopped, and it finds them done when it goes on.
- *
- * Holds on one host only, where the system lets one process copy from another of the same user.
+ * One-sided operations need no CPU of the peer. RDMA WRITE, READ and atomics must complete while
+ * the process that owns the memory is stopped, and their effects must be there when it continues.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -39,7 +37,7 @@ static void connect_pair(struct rc *rc, int sock, struct rc_addr *peer)
 	CHECK(read(sock, &ready, 1) == 1);
 }
 
-/* Owns memory and does nothing, until it is told to look at it. */
+/* Owns the memory and waits until the requester is done; then checks the memory. */
 static int run_owner(int sock)
 {
 	struct rc_addr peer;
@@ -81,7 +79,7 @@ static void request(struct rc *rc, enum ibv_wr_opcode opcode, uint32_t offset, u
 	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
 }
 
-static void work(struct rc *rc, const struct rc_addr *peer)
+static void run_rounds(struct rc *rc, const struct rc_addr *peer)
 {
 	for (int i = 0; i < ROUNDS; i++) {
 		strcpy(rc->buf + TEXT_AT, text);
@@ -93,7 +91,7 @@ static void work(struct rc *rc, const struct rc_addr *peer)
 	}
 }
 
-static bool may_copy(pid_t owner, const struct rc_addr *peer)
+static bool may_attach(pid_t owner, const struct rc_addr *peer)
 {
 	char byte;
 	struct iovec here = { &byte, 1 }, there = { (void *)(uintptr_t)peer->addr, 1 };
@@ -125,12 +123,12 @@ int main(void)
 
 	rc_open(&rc, SIZE);
 	connect_pair(&rc, sock[0], &peer);
-	if (!may_copy(owner, &peer))
+	if (!may_attach(owner, &peer))
 		SKIP("cross-memory attach is refused here");
-	/* The two get to know each other while both run. */
-	work(&rc, &peer);
+	/* The path through shared memory is set up while both processes run. */
+	run_rounds(&rc, &peer);
 	stop(owner);
-	work(&rc, &peer);
+	run_rounds(&rc, &peer);
 	CHECK(kill(owner, SIGCONT) == 0);
 
 	CHECK(write(sock[0], "G", 1) == 1);

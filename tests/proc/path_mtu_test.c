@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * path_mtu 4096, as programs hard-code it, over an interface of MTU 1500: within one host, and
- * between two hosts (network namespaces), with every kind of request, so that the ends agree about
- * each PSN.
+ * path_mtu 4096, as programs hard-code it, over an interface with MTU 1500. Requests of every kind
+ * and of many lengths must succeed, so both ends must use the same packet size: it determines the
+ * PSNs.
+ *
+ *	TOGETHER [TRANSPORT]	both processes on one host
+ *	APART			on two hosts (network namespaces)
  */
 #include <sched.h>
 #include <signal.h>
@@ -20,7 +23,7 @@
 
 enum {
 	HALF = 1 << 20,
-	SIZE = 2 * HALF,	/* what is sent from, and what is written to */
+	SIZE = 2 * HALF, /* the first half is sent, the second is written to */
 	ROUNDS = 3,
 	TIMEOUT = 14,
 	RETRIES = 7,
@@ -51,7 +54,7 @@ static void fill(struct rc *rc, int side)
 	memset(rc->buf + HALF, 0, HALF);
 }
 
-static bool holds(const struct rc *rc, int side, uint32_t len)
+static bool has_pattern(const struct rc *rc, int side, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i++)
 		if (rc->buf[HALF + i] != (char)(i * 7 + (i >> 8) + side))
@@ -94,8 +97,9 @@ static void expect(struct rc *rc, enum ibv_wc_opcode opcode)
 	CHECK(wc.opcode == opcode);
 }
 
-/* Side 1 asks, side 0 is asked; then the other way round. */
-static void ask(struct rc *rc, int sock, const struct rc_addr *peer, int side, uint32_t len)
+/* The sides take turns as requester and responder. */
+static void run_requester(struct rc *rc, int sock, const struct rc_addr *peer, int side,
+			  uint32_t len)
 {
 	post(rc, IBV_WR_RDMA_READ, len, HALF, peer, 0);
 	post(rc, IBV_WR_RDMA_READ, len / 2, HALF, peer, 0);
@@ -103,30 +107,30 @@ static void ask(struct rc *rc, int sock, const struct rc_addr *peer, int side, u
 	expect(rc, IBV_WC_RDMA_READ);
 	expect(rc, IBV_WC_RDMA_READ);
 	expect(rc, IBV_WC_RDMA_WRITE);
-	CHECK(holds(rc, !side, len));
-	rc_meet(sock);
-	rc_meet(sock);	/* it has looked, and a receive is posted */
+	CHECK(has_pattern(rc, !side, len));
+	rc_barrier(sock);
+	rc_barrier(sock); /* the peer has checked its buffer and posted a receive */
 	post(rc, IBV_WR_SEND, len, 0, peer, 0);
 	expect(rc, IBV_WC_SEND);
-	rc_meet(sock);
+	rc_barrier(sock);
 }
 
-static void be_asked(struct rc *rc, int sock, int side, uint32_t len)
+static void run_responder(struct rc *rc, int sock, int side, uint32_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)rc->buf + HALF, HALF, rc->mr->lkey };
 	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
-	rc_meet(sock);
-	CHECK(holds(rc, !side, len));
+	rc_barrier(sock);
+	CHECK(has_pattern(rc, !side, len));
 	memset(rc->buf + HALF, 0, HALF);
 	CHECK(ibv_post_recv(rc->qp, &wr, &bad) == 0);
-	rc_meet(sock);
+	rc_barrier(sock);
 	expect(rc, IBV_WC_RECV);
-	CHECK(holds(rc, !side, len));
-	rc_meet(sock);
+	CHECK(has_pattern(rc, !side, len));
+	rc_barrier(sock);
 }
 
-static void talk(int sock, int side, const union ibv_gid *gid)
+static void run_side(int sock, int side, const union ibv_gid *gid)
 {
 	struct rc_addr peer;
 	struct rc rc;
@@ -138,31 +142,31 @@ static void talk(int sock, int side, const union ibv_gid *gid)
 	for (int round = 0; round < ROUNDS; round++) {
 		for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
 			fill(&rc, side);
-			rc_meet(sock);
+			rc_barrier(sock);
 			if (round % 2 == side)
-				be_asked(&rc, sock, side, lengths[i]);
+				run_responder(&rc, sock, side, lengths[i]);
 			else
-				ask(&rc, sock, &peer, side, lengths[i]);
+				run_requester(&rc, sock, &peer, side, lengths[i]);
 		}
 	}
 	rc_close(&rc);
 }
 
-/* The second side, in the namespace of the first or in one of its own. */
-static void second(int sock, bool apart)
+/* The second side: in the network namespace of the first, or in its own. */
+static void run_second_side(int sock, bool apart)
 {
 	union ibv_gid gid = host_gid(apart);
 
 	if (apart) {
 		CHECK(unshare(CLONE_NEWNET) == 0);
-		rc_meet(sock);	/* the interface comes */
-		rc_meet(sock);
+		rc_barrier(sock); /* the first side creates the interface */
+		rc_barrier(sock);
 		run(IP "addr add 198.51.100.2/24 dev v0 && " IP "link set v0 up && " IP
 		       "link set lo up",
 		    0);
 	}
-	rc_meet(sock);
-	talk(sock, 1, &gid);
+	rc_barrier(sock);
+	run_side(sock, 1, &gid);
 	exit(0);
 }
 
@@ -182,18 +186,18 @@ int main(int argc, char **argv)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0)
-		second(sock[1], apart);
+		run_second_side(sock[1], apart);
 	if (apart) {
-		rc_meet(sock[0]);
+		rc_barrier(sock[0]);
 		run(IP "link add v0 type veth peer name v0 netns %d", pid);
 	} else {
 		run(IP "link add v0 type veth peer name v1 && " IP "link set v1 up", 0);
 	}
 	run(IP "addr add 198.51.100.1/24 dev v0 && " IP "link set v0 up", 0);
 	if (apart)
-		rc_meet(sock[0]);
-	rc_meet(sock[0]);
-	talk(sock[0], 0, &gid);
+		rc_barrier(sock[0]);
+	rc_barrier(sock[0]);
+	run_side(sock[0], 0, &gid);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status));
 	return 0;
 }

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer is ended by SIGKILL in the middle of a transfer; or stopped, or gets hardly any processor,
- * and lives.
+ * A peer is killed in the middle of a transfer; or it is stopped or starved of CPU time, and lives.
  *
- *	argument	the survivor was
- *	SEND		sending
- *	WRITE		writing
- *	READ		reading
- *	STOPPED		sending, to a peer that is stopped, goes on, is stopped again and killed:
- *nothing fails before that
- *	CLONED		writing; a child that the library has not heard of (a raw clone) keeps the
- *peer's descriptors, and outlives it RESPOND		receiving
- *	STARVED		sending, to a peer that lives and wants to run: nothing fails
- *	DEAF		sending, to a peer that lives, and runs, but has reset its QP
+ *	argument	the survivor
+ *	SEND		sends
+ *	WRITE		writes
+ *	READ		reads
+ *	RESPOND		receives
+ *	CLONED		writes; a child of the peer that the library does not know of (a raw
+ *			clone) holds the peer's descriptors and outlives it
+ *	STOPPED		sends to a peer that is stopped, continued, stopped again and killed: no
+ *			request fails before the kill
+ *	STARVED		sends to a peer that runs only now and then: no request fails
+ *	DEAF		sends to a peer that runs but has reset its QP
  *
  * A second argument is the transport.
  *
- * A requester's oldest request fails with RETRY_EXC_ERR, all others and its receives are flushed,
- * and the QP is in ERR. For a receiver nothing fails by itself; its receives are flushed when it
- * moves the QP to ERR. In each case the survivor can destroy everything and close the device.
+ * When a requester's peer is killed, the oldest request must fail with RETRY_EXC_ERR, all others
+ * and the receives must be flushed, and the QP must be in ERR. A receiver gets no error; its
+ * receives are flushed when it moves the QP to ERR. In each case the survivor must be able to
+ * destroy all its objects and close the device.
  */
 #include <sched.h>
 #include <signal.h>
@@ -44,10 +45,10 @@ enum {
 	RECV_ID = 1000000,
 	HOGS = 3,
 	STARVED_SENDS = 6,
-	STOPPED_MS = 500, /* many times what the retries of TIMEOUT take */
+	STOPPED_MS = 500, /* many times as long as the retries of TIMEOUT take */
 };
 
-static void swap(int sock, const struct rc_addr *mine, struct rc_addr *theirs)
+static void exchange(int sock, const struct rc_addr *mine, struct rc_addr *theirs)
 {
 	CHECK(write(sock, mine, sizeof(*mine)) == sizeof(*mine));
 	CHECK(read(sock, theirs, sizeof(*theirs)) == sizeof(*theirs));
@@ -60,13 +61,13 @@ static void connect_pair(struct rc *rc, int sock, struct rc_addr *peer)
 
 	for (int i = 0; i < RECVS; i++)
 		rc_post_recv(rc, rc->qp, RECV_ID);
-	swap(sock, &mine, peer);
+	exchange(sock, &mine, peer);
 	rc_connect(rc, rc->qp, peer, TIMEOUT, RETRIES);
 	CHECK(write(sock, &ready, 1) == 1);
 	CHECK(read(sock, &ready, 1) == 1);
 }
 
-/* Posts requests for ever, `depth` at a time; ends only with the process. */
+/* Keeps SEND_DEPTH requests outstanding until the process is killed. */
 static void request_for_ever(struct rc *rc, const struct rc_addr *peer)
 {
 	for (int i = 0; i < SEND_DEPTH; i++)
@@ -98,7 +99,7 @@ static void pin_to_first_cpu(void)
 	}
 }
 
-static void fall_silent(struct rc *rc, int sock)
+static void reset_qp(struct rc *rc, int sock)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 	char done = 'D';
@@ -109,8 +110,8 @@ static void fall_silent(struct rc *rc, int sock)
 		pause();
 }
 
-/* It ends with the survivor, which has the only other end of the pipe. */
-static void leave_child(const int *life)
+/* The child ends with the survivor, which holds the only other write end of the pipe. */
+static void clone_descriptor_holder(const int *life)
 {
 	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
 	char none;
@@ -123,7 +124,7 @@ static void leave_child(const int *life)
 	_exit(0);
 }
 
-static void run_victim(int sock, bool requests, bool starves, bool deaf, const int *life)
+static void run_victim(int sock, bool requests, bool starves, bool resets, const int *life)
 {
 	struct rc_addr peer;
 	struct rc rc;
@@ -136,25 +137,25 @@ static void run_victim(int sock, bool requests, bool starves, bool deaf, const i
 	rc_open(&rc, SIZE);
 	connect_pair(&rc, sock, &peer);
 	if (life)
-		leave_child(life);
-	if (deaf)
-		fall_silent(&rc, sock);
+		clone_descriptor_holder(life);
+	if (resets)
+		reset_qp(&rc, sock);
 	if (requests)
 		request_for_ever(&rc, &peer);
 	respond_for_ever(&rc);
 }
 
-static void end_victim(pid_t victim)
+static void kill_victim(pid_t victim)
 {
 	int status;
 
 	CHECK(kill(victim, SIGKILL) == 0);
 	CHECK(waitpid(victim, &status, 0) == victim);
-	/* It must have been alive and well until now. */
+	/* It must not have ended before. */
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* After the first error: everything outstanding comes back flushed, exactly once. */
+/* After the first error each outstanding work request must be flushed, exactly once. */
 static void expect_flush(struct rc *rc, int sends, int recvs)
 {
 	while (sends + recvs > 0) {
@@ -184,7 +185,7 @@ static void survive_as_requester(struct rc *rc, enum ibv_wr_opcode opcode,
 		if (wc.status != IBV_WC_SUCCESS)
 			break;
 		if (completed == BEFORE_KILL)
-			end_victim(victim);
+			kill_victim(victim);
 	}
 	printf("request %d of %d failed: %s\n", (int)completed, (int)posted,
 	       ibv_wc_status_str(wc.status));
@@ -199,7 +200,7 @@ static void survive_as_requester(struct rc *rc, enum ibv_wr_opcode opcode,
 	expect_flush(rc, 1, 1);
 }
 
-/* Stopped, it keeps its sockets and memory but answers nothing. */
+/* A stopped process keeps its sockets and memory but sends no answers. */
 static void stop_victim(pid_t victim)
 {
 	int status;
@@ -216,7 +217,7 @@ static uint64_t ms_now(void)
 	return (uint64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static void outlast_stop(struct rc *rc, const struct rc_addr *peer, pid_t victim)
+static void survive_stop(struct rc *rc, const struct rc_addr *peer, pid_t victim)
 {
 	int left = SEND_DEPTH;
 	uint64_t until;
@@ -239,12 +240,12 @@ static void outlast_stop(struct rc *rc, const struct rc_addr *peer, pid_t victim
 		CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
 	stop_victim(victim);
 	CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0) == 0);
-	end_victim(victim);
+	kill_victim(victim);
 	CHECK_EQ(rc_wait(rc).status, IBV_WC_RETRY_EXC_ERR);
 	expect_flush(rc, 0, RECVS);
 }
 
-static void be_ignored(struct rc *rc, int sock, const struct rc_addr *peer, pid_t victim)
+static void survive_reset(struct rc *rc, int sock, const struct rc_addr *peer, pid_t victim)
 {
 	char done;
 
@@ -252,7 +253,7 @@ static void be_ignored(struct rc *rc, int sock, const struct rc_addr *peer, pid_
 	CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0) == 0);
 	CHECK_EQ(rc_wait(rc).status, IBV_WC_RETRY_EXC_ERR);
 	expect_flush(rc, 0, RECVS);
-	end_victim(victim);
+	kill_victim(victim);
 }
 
 static void survive_as_responder(struct rc *rc, pid_t victim)
@@ -265,10 +266,10 @@ static void survive_as_responder(struct rc *rc, pid_t victim)
 		CHECK(rc_wait(rc).status == IBV_WC_SUCCESS);
 		rc_post_recv(rc, rc->qp, RECV_ID);
 	}
-	end_victim(victim);
+	kill_victim(victim);
 	CHECK(rc_state(rc->qp) == IBV_QPS_RTS);
 	CHECK(ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE) == 0);
-	/* What had arrived in full before that counts as received. */
+	/* Messages that had arrived in full before that are received, not flushed. */
 	while (posted > 0) {
 		wc = rc_wait(rc);
 		CHECK(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_WR_FLUSH_ERR);
@@ -290,10 +291,8 @@ static pid_t start_hog(void)
 		;
 }
 
-/*
- * The victim's share of its processor is some per mille, so that it runs for a moment now and then.
- */
-static void starve(struct rc *rc, const struct rc_addr *peer)
+/* The busy loops leave the peer a few per mille of its CPU. */
+static void survive_starvation(struct rc *rc, const struct rc_addr *peer)
 {
 	pid_t hog[HOGS];
 
@@ -325,7 +324,7 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "WRITE";
 	bool respond = strcmp(what, "RESPOND") == 0, starved = strcmp(what, "STARVED") == 0;
-	bool stopped = strcmp(what, "STOPPED") == 0, deaf = strcmp(what, "DEAF") == 0;
+	bool stopped = strcmp(what, "STOPPED") == 0, resets = strcmp(what, "DEAF") == 0;
 	bool cloned = strcmp(what, "CLONED") == 0;
 	enum ibv_wr_opcode opcode = opcode_of(what);
 	struct rc_addr peer;
@@ -342,7 +341,7 @@ int main(int argc, char **argv)
 	CHECK(victim >= 0);
 	if (victim == 0) {
 		close(sock[0]);
-		run_victim(sock[1], respond, starved, deaf, cloned ? life : NULL);
+		run_victim(sock[1], respond, starved, resets, cloned ? life : NULL);
 	}
 	close(sock[1]);
 
@@ -351,11 +350,11 @@ int main(int argc, char **argv)
 	if (respond)
 		survive_as_responder(&rc, victim);
 	else if (starved)
-		starve(&rc, &peer);
+		survive_starvation(&rc, &peer);
 	else if (stopped)
-		outlast_stop(&rc, &peer, victim);
-	else if (deaf)
-		be_ignored(&rc, sock[0], &peer, victim);
+		survive_stop(&rc, &peer, victim);
+	else if (resets)
+		survive_reset(&rc, sock[0], &peer, victim);
 	else
 		survive_as_requester(&rc, opcode, &peer, victim);
 	rc_close(&rc);

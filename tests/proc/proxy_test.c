@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A proxy thread polls now and then, and sleeps between: programs rely on what arrives meanwhile
- * being taken by the device (docs/COMPATIBILITY.md).  The receiver polls every few milliseconds;
- * no message may wait for an ack timeout because the receiver slept.  What a NAK asks for again is
- * no fault: a full socket loses packets.
+ * A proxy thread polls now and then and sleeps in between. Programs rely on the device to receive
+ * messages meanwhile (docs/COMPATIBILITY.md). Both sides poll every few milliseconds, and no
+ * message may wait for an ACK timeout because of that. Retransmissions that a NAK requests are
+ * allowed: a full socket loses packets.
  *
  *	proxy_test SMALL|LARGE [TRANSPORT]
  *
  *	SMALL	200 messages of 8 bytes, one after the other
  *	LARGE	24 messages of 1 MiB, one after the other
  *
- * Counts retries; no time is measured.
+ * Counts retries; does not measure time.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -32,10 +32,10 @@ enum {
 	NAP_NS = 3000000,
 };
 
-static struct load {
+static struct traffic {
 	uint32_t len;
 	int messages;
-} load;
+} traffic;
 
 static uint64_t counter(const struct rc *rc, const char *name)
 {
@@ -46,7 +46,7 @@ static uint64_t counter(const struct rc *rc, const char *name)
 	return strtoull(text, NULL, 10);
 }
 
-/* Retries that no NAK asked for. */
+/* Retries that no NAK requested. */
 static uint64_t timeouts(const struct rc *rc)
 {
 	uint64_t naks = counter(rc, "rcvd_seq_err"), retries = counter(rc, "completer_retry_err");
@@ -54,7 +54,7 @@ static uint64_t timeouts(const struct rc *rc)
 	return retries > naks ? retries - naks : 0;
 }
 
-static struct ibv_wc poll_seldom(struct rc *rc)
+static struct ibv_wc poll_and_sleep(struct rc *rc)
 {
 	const struct timespec nap = { .tv_nsec = NAP_NS };
 	struct ibv_wc wc;
@@ -77,14 +77,14 @@ static void receive(int sock)
 	for (int i = 0; i < RC_DEPTH / 2; i++)
 		rc_post_recv(&rc, rc.qp, 0);
 	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
-	for (int i = 0; i < load.messages; i++) {
-		struct ibv_wc wc = poll_seldom(&rc);
+	for (int i = 0; i < traffic.messages; i++) {
+		struct ibv_wc wc = poll_and_sleep(&rc);
 
 		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
-		CHECK_EQ(wc.byte_len, load.len);
+		CHECK_EQ(wc.byte_len, traffic.len);
 		rc_post_recv(&rc, rc.qp, 0);
 	}
-	rc_meet(sock);
+	rc_barrier(sock);
 	rc_close(&rc);
 	exit(0);
 }
@@ -96,14 +96,14 @@ static void send_all(int sock)
 
 	rc_open(&rc, LARGE_SIZE);
 	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
-	for (int i = 0; i < load.messages; i++) {
-		CHECK(rc_post_send(&rc, rc.qp, IBV_WR_SEND, load.len, &peer, 0) == 0);
-		CHECK_EQ(poll_seldom(&rc).status, IBV_WC_SUCCESS);
+	for (int i = 0; i < traffic.messages; i++) {
+		CHECK(rc_post_send(&rc, rc.qp, IBV_WR_SEND, traffic.len, &peer, 0) == 0);
+		CHECK_EQ(poll_and_sleep(&rc).status, IBV_WC_SUCCESS);
 	}
 	CHECK_EQ(timeouts(&rc), 0);
 	CHECK_EQ(counter(&rc, "retry_exceeded_err"), 0);
 	CHECK_EQ(counter(&rc, "send_rnr_err"), 0);
-	rc_meet(sock);
+	rc_barrier(sock);
 	rc_close(&rc);
 }
 
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 	int sock[2], status;
 	pid_t pid;
 
-	load = large ? (struct load){ LARGE_SIZE, 24 } : (struct load){ 8, 200 };
+	traffic = large ? (struct traffic){ LARGE_SIZE, 24 } : (struct traffic){ 8, 200 };
 	alarm(RC_LIMIT_S);
 	if (argc > 2)
 		CHECK(setenv("VERBENA_TRANSPORT", argv[2], 1) == 0);

@@ -2,13 +2,14 @@
 /* See rc.h. */
 #include <dirent.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "rc.h"
 
 static const union ibv_gid loopback = { .raw = { [10] = 0xff, [11] = 0xff, 127, 0, 0, 1 } };
 
-/* The index of an address in the device's GID table; -1: it has none. */
+/* The index of an address in the device's GID table; -1 if it is not there. */
 static int index_of(struct ibv_context *ctx, const union ibv_gid *wanted)
 {
 	struct ibv_port_attr port;
@@ -38,7 +39,7 @@ static void open_device(struct rc *rc)
 	}
 	ibv_free_device_list(list);
 	if (!rc->ctx)
-		SKIP("no device has the address, which is 127.0.0.1 as a rule");
+		SKIP("no device has the address (usually 127.0.0.1)");
 }
 
 void rc_open(struct rc *rc, size_t size)
@@ -69,6 +70,23 @@ void rc_open_at(struct rc *rc, size_t size, const union ibv_gid *gid)
 				    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	CHECK(rc->mr);
 	rc->qp = rc_new_qp(rc);
+}
+
+void rc_share(struct rc *rc)
+{
+	int fd = memfd_create("rc", MFD_CLOEXEC);
+
+	CHECK(ibv_dereg_mr(rc->mr) == 0);
+	free(rc->buf);
+	CHECK(fd >= 0 && ftruncate(fd, rc->size) == 0);
+	rc->buf = mmap(NULL, rc->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(rc->buf != MAP_FAILED);
+	/* The descriptor stays open: peers open the file through it. */
+	rc->shared = true;
+	rc->mr = ibv_reg_mr(rc->pd, rc->buf, rc->size,
+			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+				    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+	CHECK(rc->mr);
 }
 
 struct ibv_qp *rc_new_qp(struct rc *rc)
@@ -110,7 +128,7 @@ struct rc_addr rc_address(const struct rc *rc, const struct ibv_qp *qp)
 	};
 }
 
-struct ibv_qp_attr rc_receive_attr(const struct rc *rc, const struct rc_addr *peer)
+struct ibv_qp_attr rc_rtr_attr(const struct rc *rc, const struct rc_addr *peer)
 {
 	return (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR,
@@ -126,9 +144,9 @@ struct ibv_qp_attr rc_receive_attr(const struct rc *rc, const struct rc_addr *pe
 	};
 }
 
-void rc_receive_from(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer)
+void rc_to_rtr(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer)
 {
-	struct ibv_qp_attr attr = rc_receive_attr(rc, peer);
+	struct ibv_qp_attr attr = rc_rtr_attr(rc, peer);
 
 	CHECK(ibv_modify_qp(qp, &attr,
 			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
@@ -147,7 +165,7 @@ void rc_connect(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer, ui
 		.max_rd_atomic = 4,
 	};
 
-	rc_receive_from(rc, qp, peer);
+	rc_to_rtr(rc, qp, peer);
 	CHECK(ibv_modify_qp(qp, &attr,
 			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
@@ -202,7 +220,7 @@ int rc_post_fetch_add(struct rc *rc, struct ibv_qp *qp, uint64_t add, const stru
 	return ibv_post_send(qp, &wr, &bad);
 }
 
-void rc_meet(int sock)
+void rc_barrier(int sock)
 {
 	char byte = 'R';
 
@@ -212,12 +230,12 @@ void rc_meet(int sock)
 
 void rc_pair(struct rc *rc, int sock, struct rc_addr *peer, uint8_t timeout, uint8_t retry_cnt)
 {
-	struct rc_addr mine = rc_address(rc, rc->qp);
+	struct rc_addr own = rc_address(rc, rc->qp);
 
-	CHECK(write(sock, &mine, sizeof(mine)) == sizeof(mine));
+	CHECK(write(sock, &own, sizeof(own)) == sizeof(own));
 	CHECK(read(sock, peer, sizeof(*peer)) == sizeof(*peer));
 	rc_connect(rc, rc->qp, peer, timeout, retry_cnt);
-	rc_meet(sock);
+	rc_barrier(sock);
 }
 
 struct ibv_wc rc_wait(struct rc *rc)
@@ -249,7 +267,10 @@ void rc_close(struct rc *rc)
 	CHECK(ibv_destroy_comp_channel(rc->channel) == 0);
 	CHECK(ibv_dealloc_pd(rc->pd) == 0);
 	CHECK(ibv_close_device(rc->ctx) == 0);
-	free(rc->buf);
+	if (rc->shared)
+		CHECK(munmap(rc->buf, rc->size) == 0);
+	else
+		free(rc->buf);
 }
 
 int rc_slot_files(void)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One RC queue pair with all that hangs on it, for tests of several processes on the loopback
- * device. Nothing here returns an error: CHECK prints what is wrong and ends the test, also with
- * NDEBUG.
+ * One RC queue pair and all its objects on the loopback device, for tests of several processes. No
+ * function returns an error: CHECK prints the failure and ends the test, also with NDEBUG.
  */
 #ifndef TESTS_PROC_RC_H
 #define TESTS_PROC_RC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -15,7 +15,7 @@
 
 enum { RC_DEPTH = 64 };
 
-/* For alarm(): ends what hangs, not what is slow. run.py waits longer. */
+/* For alarm(): long enough for a slow machine, only ends a test that hangs. run.py waits longer. */
 #define RC_LIMIT_S (200 * test_slower())
 
 struct rc {
@@ -27,12 +27,13 @@ struct rc {
 	struct ibv_qp *qp;
 	char *buf;
 	size_t size;
+	bool shared; /* buf is a mapping of a file, see rc_share() */
 	union ibv_gid gid;
 	int gid_index;
 	enum ibv_mtu mtu;
 };
 
-/* What the other side must know; travels between processes of one program as it is. */
+/* What the peer needs to connect and to access buf. Processes exchange it through a socket. */
 struct rc_addr {
 	union ibv_gid gid;
 	uint64_t addr;
@@ -40,29 +41,35 @@ struct rc_addr {
 	uint32_t qpn;
 };
 
-/* Opens the loopback device and makes everything up to a QP in INIT. */
+/* Opens the loopback device and creates all objects, with a QP in INIT. */
 void rc_open(struct rc *rc, size_t size);
 
 /* The same on the device that has this address. */
 void rc_open_at(struct rc *rc, size_t size, const union ibv_gid *gid);
+
+/*
+ * Replaces the buffer by the memory of a memfd, which other processes can map. No work request may
+ * be outstanding.
+ */
+void rc_share(struct rc *rc);
 
 /* A second QP on the same device and CQ, in INIT. */
 struct ibv_qp *rc_new_qp(struct rc *rc);
 
 struct rc_addr rc_address(const struct rc *rc, const struct ibv_qp *qp);
 
-/* A byte each way: when it returns the other side has come here, too. */
-void rc_meet(int sock);
+/* A barrier of two processes: returns when both ends of the socket have called it. */
+void rc_barrier(int sock);
 
 /*
- * Tells the process at the other end of the socket of rc->qp, connects it to what that process
- * tells, and waits until both have.
+ * Exchanges addresses with the process at the other end of the socket, connects rc->qp to that
+ * process's QP, and waits until both are connected.
  */
 void rc_pair(struct rc *rc, int sock, struct rc_addr *peer, uint8_t timeout, uint8_t retry_cnt);
 
-/* INIT to RTR: the attributes, and the move. */
-struct ibv_qp_attr rc_receive_attr(const struct rc *rc, const struct rc_addr *peer);
-void rc_receive_from(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer);
+/* INIT to RTR: the attributes, and the transition. */
+struct ibv_qp_attr rc_rtr_attr(const struct rc *rc, const struct rc_addr *peer);
+void rc_to_rtr(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer);
 
 /* INIT to RTS.  timeout and retry_cnt as in struct ibv_qp_attr. */
 void rc_connect(struct rc *rc, struct ibv_qp *qp, const struct rc_addr *peer, uint8_t timeout,
@@ -75,21 +82,21 @@ int rc_post_send(struct rc *rc, struct ibv_qp *qp, enum ibv_wr_opcode opcode, ui
 		 const struct rc_addr *peer, uint64_t wr_id);
 
 /*
- * FETCH_AND_ADD of `add` at the start of the peer's buffer, the value found goes to the start of
- * ours.
+ * FETCH_AND_ADD of `add` at the start of the peer's buffer; the old value goes to the start of
+ * rc's.
  */
 int rc_post_fetch_add(struct rc *rc, struct ibv_qp *qp, uint64_t add, const struct rc_addr *peer,
 		      uint64_t wr_id);
 
-/* Polls until a completion comes. */
+/* Polls until there is a completion. */
 struct ibv_wc rc_wait(struct rc *rc);
 
 enum ibv_qp_state rc_state(struct ibv_qp *qp);
 
-/* Destroys everything but further QPs; each step must succeed. */
+/* Destroys all objects except other QPs of rc_new_qp(); each step must succeed. */
 void rc_close(struct rc *rc);
 
-/* How many files of slots are in the run directory; prints their names. */
+/* Counts the slot files in the run directory and prints their names. */
 int rc_slot_files(void);
 
 #endif

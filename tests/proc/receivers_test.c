@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes that have several sockets each on the one port, some of which are killed: their sockets
- * leave gaps, into which the kernel moves others, so that packets come to the wrong sockets until
- * the processes have found out.  Everybody who lives is reached all the time.
+ * Processes with four receive sockets each share a UDP port, and some of them are killed. The
+ * kernel fills the gaps in the port's socket group with other sockets, so packets arrive at wrong
+ * sockets until the processes detect it. The live processes must stay reachable.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 
 enum {
 	PEERS = 5,
-	KILLED = 2,	/* the first, whose sockets have others behind them */
+	KILLED = 2, /* the first ones: later sockets fill their gaps */
 	WRITES = 300,
 	SIZE = 4096,
 	TIMEOUT = 14,
@@ -30,8 +30,8 @@ static struct peer {
 	struct rc_addr addr;
 } peer[PEERS];
 
-/* Its progress thread answers. */
-static void be_peer(int sock)
+/* Its progress thread executes the WRITEs. */
+static void run_peer(int sock)
 {
 	struct rc_addr addr;
 	struct rc rc;
@@ -40,7 +40,7 @@ static void be_peer(int sock)
 	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	rc_pair(&rc, sock, &addr, TIMEOUT, RETRIES);
-	rc_meet(sock);
+	rc_barrier(sock);
 	rc_close(&rc);
 	_exit(0);
 }
@@ -54,7 +54,7 @@ static void start(struct peer *p)
 	CHECK(p->pid >= 0);
 	if (!p->pid) {
 		close(sock[0]);
-		be_peer(sock[1]);
+		run_peer(sock[1]);
 	}
 	close(sock[1]);
 	p->sock = sock[0];
@@ -75,7 +75,7 @@ int main(void)
 	setenv("VERBENA_TRANSPORT", "udp", 1);
 	setenv("VERBENA_RECEIVERS", "4", 1);
 	alarm(RC_LIMIT_S);
-	/* Before this process opens anything: a child is to have nothing of it. */
+	/* Fork before this process opens the device, so that no child inherits its descriptors. */
 	for (int i = 0; i < PEERS; i++)
 		start(&peer[i]);
 	for (struct peer *p = peer; p < peer + PEERS; p++) {
@@ -92,7 +92,7 @@ int main(void)
 			write_to(&peer[k], WRITES);
 	}
 	for (int k = KILLED; k < PEERS; k++) {
-		rc_meet(peer[k].sock);
+		rc_barrier(peer[k].sock);
 		CHECK(waitpid(peer[k].pid, &status, 0) == peer[k].pid);
 		CHECK(status == 0);
 	}

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random numbers for tests of several processes: a child forked after the start draws what its
- * parent does.
+ * Random numbers for tests of several processes. A child forked after rnd_start() draws the same
+ * numbers as its parent.
  */
 #ifndef TESTS_PROC_RND_H
 #define TESTS_PROC_RND_H
 
 #include <stdint.h>
 
-/* $VERBENA_SEED or one of the clock; prints it, to repeat a run. */
+/* Seeds from $VERBENA_SEED or the clock, and prints the seed, which repeats a run. */
 void rnd_start(void);
 
-/* Less than n. */
+/* A number less than n. */
 uint32_t rnd(uint32_t n);
 
 #endif

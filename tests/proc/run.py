@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "stock"))
 import harness  # noqa: E402
 
-LIMIT_S = 220 * harness.SLOWER   # longer than the programs' own (rc.h), which say where they hang
+LIMIT_S = 220 * harness.SLOWER   # longer than RC_LIMIT_S (rc.h), whose alarm ends a hang
 
 
 def main():

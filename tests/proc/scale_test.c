@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- *	scale_test PROCS	64 processes, each connected to each: a WRITE and a SEND over every
- *connection scale_test MEMORY	1,000 connected QPs in one process: what an idle one costs beyond
- *its queues
+ * Many processes, and many QPs.
+ *
+ *	scale_test PROCS	64 processes, each connected to each: a WRITE and a SEND over
+ *				every connection must succeed, and their data arrive
+ *	scale_test MEMORY	1,000 connected QPs in one process: the memory of an idle QP,
+ *				beyond its queues, must stay below a limit
  */
 #include <malloc.h>
 #include <signal.h>
@@ -26,41 +29,69 @@ enum {
 /* ---- 64 processes ---- */
 
 struct shared {
-	struct rc_addr addr[PROCS][PROCS];	/* [i][j]: of i's QP for j */
-	unsigned int arrived[4];		/* atomic: processes that have come to a point */
+	struct rc_addr addr[PROCS][PROCS]; /* [i][j]: address of i's QP for j */
+	unsigned int arrived[4];           /* atomic: processes that have reached each point */
 };
 
 static struct shared *shared;
 
-static void meet_all(int point)
+static void barrier(int point)
 {
 	__atomic_fetch_add(&shared->arrived[point], 1, __ATOMIC_ACQ_REL);
 	while (__atomic_load_n(&shared->arrived[point], __ATOMIC_ACQUIRE) < PROCS)
 		usleep(1000);
 }
 
-static void send_to_all(struct rc *rc, struct ibv_qp **qp, int me)
+/*
+ * Slot 0 takes what is sent, slot 1 + i what process i writes; slot 1 + me is the source of both,
+ * and all its bytes are me + 1.
+ */
+static void post_own_slot(struct rc *rc, struct ibv_qp *qp, enum ibv_wr_opcode opcode,
+			  const struct rc_addr *peer, int me, uint64_t wr_id)
+{
+	struct ibv_sge sge = { (uintptr_t)rc->buf + (1 + me) * SLOT, SLOT, rc->mr->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = wr_id, .opcode = opcode, .sg_list = &sge, .num_sge = 1,
+		.wr.rdma = { peer->addr + (1 + me) * SLOT, peer->rkey },
+	};
+
+	CHECK(ibv_post_send(qp, &wr, &bad) == 0);
+}
+
+static bool slot_is(const struct rc *rc, int slot, char byte)
+{
+	for (int i = 0; i < SLOT; i++)
+		if (rc->buf[slot * SLOT + i] != byte)
+			return false;
+	return true;
+}
+
+/* Each SEND came after its sender's WRITE. */
+static void check_data(const struct rc *rc)
+{
+	for (int i = 0; i < PROCS; i++)
+		CHECK(slot_is(rc, 1 + i, (char)(i + 1)));
+}
+
+static void post_to_all(struct rc *rc, struct ibv_qp **qp, int me)
 {
 	for (int to = 0; to < PROCS; to++) {
-		struct rc_addr peer = shared->addr[to][me];
-
 		if (to == me)
 			continue;
-		peer.addr += (uint64_t)me * SLOT;
-		CHECK(rc_post_send(rc, qp[to], IBV_WR_RDMA_WRITE, 8, &peer, 1) == 0);
-		CHECK(rc_post_send(rc, qp[to], IBV_WR_SEND, 8, &peer, 2) == 0);
+		post_own_slot(rc, qp[to], IBV_WR_RDMA_WRITE, &shared->addr[to][me], me, 1);
+		post_own_slot(rc, qp[to], IBV_WR_SEND, &shared->addr[to][me], me, 2);
 	}
 }
 
 static void run_process(int me)
 {
 	struct ibv_qp *qp[PROCS] = { NULL };
-	int want[3] = { PROCS - 1, PROCS - 1, PROCS - 1 };	/* receives, writes, sends */
+	int expected[3] = { PROCS - 1, PROCS - 1, PROCS - 1 }; /* receives, writes, sends */
 	struct rc rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(RC_LIMIT_S);
-	rc_open(&rc, PROCS * SLOT);
+	rc_open(&rc, (1 + PROCS) * SLOT);
 	CHECK(ibv_resize_cq(rc.cq, 4 * PROCS) == 0);
 	for (int i = 0; i < PROCS; i++) {
 		if (i == me)
@@ -69,22 +100,23 @@ static void run_process(int me)
 		rc_post_recv(&rc, qp[i], 0);
 		shared->addr[me][i] = rc_address(&rc, qp[i]);
 	}
-	meet_all(0);
+	barrier(0);
 	for (int i = 0; i < PROCS; i++)
 		if (i != me)
 			rc_connect(&rc, qp[i], &shared->addr[i][me], TIMEOUT, 7);
-	meet_all(1);
-	memset(rc.buf + me * SLOT, me + 1, 8);
-	send_to_all(&rc, qp, me);
-	while (want[0] + want[1] + want[2] > 0) {
+	barrier(1);
+	memset(rc.buf + (1 + me) * SLOT, me + 1, SLOT);
+	post_to_all(&rc, qp, me);
+	while (expected[0] + expected[1] + expected[2] > 0) {
 		struct ibv_wc wc = rc_wait(&rc);
 
 		if (wc.status != IBV_WC_SUCCESS)
 			printf("%d: %s\n", me, ibv_wc_status_str(wc.status));
 		CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id < 3);
-		want[wc.wr_id]--;
+		expected[wc.wr_id]--;
 	}
-	meet_all(2);
+	check_data(&rc);
+	barrier(2);
 	for (int i = 0; i < PROCS; i++)
 		if (qp[i])
 			CHECK(ibv_destroy_qp(qp[i]) == 0);
@@ -129,7 +161,7 @@ static size_t resident(void)
 	return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* The queues of rc_new_qp(): RC_DEPTH slots of the sizes that src/wq/wqe.h gives, rounded up. */
+/* The queues of rc_new_qp(): RC_DEPTH slots, of the sizes in src/wq/wqe.h, rounded up. */
 enum { QUEUES = RC_DEPTH * (128 + 48) };
 
 static int run_memory(void)

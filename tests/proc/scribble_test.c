@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A third process writes rubbish into the segments of two connected processes: lanes, tables,
- * headers.  Their connections may fail, and then they make new ones.  No process crashes or hangs:
- * after the scribbling new processes communicate as usual.
+ * A third process writes garbage into the shared-memory segments of two connected processes: into
+ * headers, tables and lanes. Their connections may fail, and then they create new ones. No process
+ * may crash or hang, and afterwards new processes must communicate without errors.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,15 +23,15 @@ enum {
 	SIZE = 300000,
 	CONNECTIONS = 12,
 	MESSAGES = 200,
-	TIMEOUT = 8,	/* given up soon while there is scribbling, */
+	TIMEOUT = 8, /* while there is a scribbler: broken connections fail soon */
 	RETRIES = 3,
-	PATIENT = 16,	/* and not because the machine is busy when there is none */
+	LONG_TIMEOUT = 16, /* without one: no connection fails because the machine is busy */
 	RECVS = 16,
 };
 
 /* ---- the scribbler ---- */
 
-static uint32_t rubbish(uint32_t old)
+static uint32_t corrupt_value(uint32_t old)
 {
 	switch (rnd(5)) {
 	case 0:
@@ -51,11 +51,11 @@ static void scribble_word(uint8_t *base, uint64_t offset)
 {
 	volatile uint32_t *word = (volatile uint32_t *)(base + (offset & ~3ull));
 
-	*word = rubbish(*word);
+	*word = corrupt_value(*word);
 }
 
-/* A place that matters: header, an entry of a table, the front or a slot of a lane. */
-static uint64_t choose_place(void)
+/* An offset in the header, in a table, or in the head or a slot of a lane. */
+static uint64_t choose_offset(void)
 {
 	uint64_t lane = SEG_LANE_OFF + rnd(4) * SEG_LANE_SIZE;
 
@@ -83,7 +83,7 @@ static void scribble_file(const char *path)
 	base = mmap(NULL, SEG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (base != MAP_FAILED) {
 		for (int i = 0; i < 3000; i++)
-			scribble_word(base, choose_place());
+			scribble_word(base, choose_offset());
 		munmap(base, SEG_SIZE);
 	}
 	close(fd);
@@ -114,7 +114,7 @@ static void scribble_for_ever(void)
 
 /* ---- the victims ---- */
 
-static int post_any(struct rc *rc, const struct rc_addr *peer, uint32_t i)
+static int post_request(struct rc *rc, const struct rc_addr *peer, uint32_t i)
 {
 	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE,
 						  IBV_WR_RDMA_READ };
@@ -125,13 +125,13 @@ static int post_any(struct rc *rc, const struct rc_addr *peer, uint32_t i)
 	return rc_post_send(rc, rc->qp, ops[i % 4], lens[rnd(3)], peer, i);
 }
 
-/* Until all messages are through, or the connection is dead. True if they are. */
+/* Runs until all requests have completed or one fails. True if all succeeded. */
 static bool request(struct rc *rc, const struct rc_addr *peer)
 {
 	for (uint32_t i = 0; i < MESSAGES; i++) {
 		struct ibv_wc wc;
 
-		CHECK(post_any(rc, peer, i) == 0);
+		CHECK(post_request(rc, peer, i) == 0);
 		do {
 			wc = rc_wait(rc);
 		} while (wc.opcode & IBV_WC_RECV && wc.status == IBV_WC_SUCCESS);
@@ -141,7 +141,7 @@ static bool request(struct rc *rc, const struct rc_addr *peer)
 	return true;
 }
 
-/* Feeds receives until the other side says that it is done. */
+/* Reposts receives until the requester is done. */
 static void respond(struct rc *rc, int sock)
 {
 	char byte;
@@ -164,7 +164,7 @@ static void drain(struct rc *rc)
 		;
 }
 
-static void run_side(int sock, bool requests, bool must_work)
+static void run_side(int sock, bool requests, bool must_succeed)
 {
 	struct rc_addr peer;
 	struct ibv_qp *first;
@@ -176,20 +176,24 @@ static void run_side(int sock, bool requests, bool must_work)
 	rc_open(&rc, SIZE);
 	first = rc.qp;
 	for (int i = 0; i < CONNECTIONS; i++) {
+		/* The second half uses memory that the peer maps. */
+		if (i == CONNECTIONS / 2)
+			rc_share(&rc);
 		rc.qp = rc_new_qp(&rc);
 		for (int n = 0; n < RECVS; n++)
 			rc_post_recv(&rc, rc.qp, 0);
-		rc_pair(&rc, sock, &peer, must_work ? PATIENT : TIMEOUT, must_work ? 7 : RETRIES);
+		rc_pair(&rc, sock, &peer, must_succeed ? LONG_TIMEOUT : TIMEOUT,
+			must_succeed ? 7 : RETRIES);
 		if (requests) {
 			good += request(&rc, &peer);
 			CHECK(write(sock, "", 1) == 1);
 		} else {
 			respond(&rc, sock);
 		}
-		rc_meet(sock);
+		rc_barrier(sock);
 		CHECK(ibv_destroy_qp(rc.qp) == 0);
 		drain(&rc);
-		/* Regions come and go under the scribbling, too. */
+		/* Regions are registered while the segments are corrupt, too. */
 		CHECK(ibv_dereg_mr(rc.mr) == 0);
 		rc.mr = ibv_reg_mr(rc.pd, rc.buf, rc.size,
 				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -199,11 +203,11 @@ static void run_side(int sock, bool requests, bool must_work)
 	rc.qp = first;
 	rc_close(&rc);
 	if (requests)
-		printf("%d of %d connections did all their work\n", good, CONNECTIONS);
-	CHECK(!requests || !must_work || good == CONNECTIONS);
+		printf("%d of %d connections succeeded\n", good, CONNECTIONS);
+	CHECK(!requests || !must_succeed || good == CONNECTIONS);
 }
 
-static void run_pair(bool must_work)
+static void run_pair(bool must_succeed)
 {
 	pid_t pid[2];
 	int sock[2];
@@ -214,7 +218,7 @@ static void run_pair(bool must_work)
 		pid[i] = fork();
 		if (pid[i] == 0) {
 			close(sock[!i]);
-			run_side(sock[i], i, must_work);
+			run_side(sock[i], i, must_succeed);
 			exit(0);
 		}
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sniffer sees what other processes of the user say by shared memory: one-sided writes between
- * two QPs of a child, as packets.  Two sniffers, which come while the traffic flows, and one of
- * them goes.
+ * A sniffer receives what other processes of the user send through shared memory. A child writes
+ * from one of its QPs to another; no packet is sent, but each sniffer must receive a packet for
+ * each WRITE. Two sniffers start while the traffic flows, and one of them stops.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -15,13 +15,13 @@
 
 enum {
 	SLOTS = 64,
-	ROOM = 8192,
+	FRAME_SIZE = 8192,
 	RC_WRITE_ONLY = 0x0a,
 	LEN = 100,
 };
 
 /* Writes from one QP to another until the other end of `stop` is closed. */
-static void talk(int tell, int stop)
+static void write_until_stopped(int qpn_pipe, int stop)
 {
 	struct rc_addr addr_a, addr_b;
 	struct ibv_qp *b;
@@ -34,7 +34,7 @@ static void talk(int tell, int stop)
 	addr_b = rc_address(&rc, b);
 	rc_connect(&rc, rc.qp, &addr_b, 14, 7);
 	rc_connect(&rc, b, &addr_a, 14, 7);
-	CHECK(write(tell, &b->qp_num, sizeof(b->qp_num)) == sizeof(b->qp_num));
+	CHECK(write(qpn_pipe, &b->qp_num, sizeof(b->qp_num)) == sizeof(b->qp_num));
 	for (uint64_t i = 0; read(stop, &byte, 1) < 0; i++) {
 		CHECK(rc_post_send(&rc, rc.qp, IBV_WR_RDMA_WRITE, LEN, &addr_b, i) == 0);
 		CHECK(rc_wait(&rc).status == IBV_WC_SUCCESS);
@@ -50,26 +50,26 @@ struct sniffer {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	struct ibv_flow *flow;
-	uint8_t *room;
+	uint8_t *frames;
 };
 
 static void post(struct sniffer *s, uint64_t slot)
 {
-	struct ibv_sge sge = { (uintptr_t)s->room + slot * ROOM, ROOM, s->mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)s->frames + slot * FRAME_SIZE, FRAME_SIZE, s->mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	CHECK(ibv_post_recv(s->qp, &wr, &bad) == 0);
 }
 
-static void begin(struct sniffer *s, struct rc *rc)
+static void start_sniffer(struct sniffer *s, struct rc *rc)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RAW_PACKET,
 					 .cap = { 1, SLOTS, 1, 1, 0 } };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	struct spec_list list;
 
-	s->room = calloc(SLOTS, ROOM);
-	s->mr = ibv_reg_mr(rc->pd, s->room, (size_t)SLOTS * ROOM, IBV_ACCESS_LOCAL_WRITE);
+	s->frames = calloc(SLOTS, FRAME_SIZE);
+	s->mr = ibv_reg_mr(rc->pd, s->frames, (size_t)SLOTS * FRAME_SIZE, IBV_ACCESS_LOCAL_WRITE);
 	s->cq = ibv_create_cq(rc->ctx, 2 * SLOTS, NULL, NULL, 0);
 	init.send_cq = init.recv_cq = s->cq;
 	s->qp = ibv_create_qp(rc->pd, &init);
@@ -84,13 +84,13 @@ static void begin(struct sniffer *s, struct rc *rc)
 	CHECK(s->flow);
 }
 
-static void end(struct sniffer *s)
+static void stop_sniffer(struct sniffer *s)
 {
 	CHECK(ibv_destroy_flow(s->flow) == 0);
 	CHECK(ibv_destroy_qp(s->qp) == 0);
 	CHECK(ibv_destroy_cq(s->cq) == 0);
 	CHECK(ibv_dereg_mr(s->mr) == 0);
-	free(s->room);
+	free(s->frames);
 }
 
 static bool is_write(const uint8_t *frame, uint32_t len, uint32_t qpn)
@@ -101,8 +101,8 @@ static bool is_write(const uint8_t *frame, uint32_t len, uint32_t qpn)
 	       get_be24(bth + 5) == qpn;
 }
 
-/* Until n writes to that QP were seen. */
-static void see(struct sniffer *s, unsigned int n, uint32_t qpn)
+/* Receives until n WRITEs to the QP have arrived. */
+static void expect_writes(struct sniffer *s, unsigned int n, uint32_t qpn)
 {
 	struct ibv_wc wc;
 
@@ -110,7 +110,7 @@ static void see(struct sniffer *s, unsigned int n, uint32_t qpn)
 		if (ibv_poll_cq(s->cq, 1, &wc) != 1)
 			continue;
 		CHECK(wc.status == IBV_WC_SUCCESS);
-		n -= is_write(s->room + wc.wr_id * ROOM, wc.byte_len, qpn);
+		n -= is_write(s->frames + wc.wr_id * FRAME_SIZE, wc.byte_len, qpn);
 		post(s, wc.wr_id);
 	}
 }
@@ -118,32 +118,32 @@ static void see(struct sniffer *s, unsigned int n, uint32_t qpn)
 int main(void)
 {
 	struct sniffer first, second;
-	int tell[2], stop[2], status;
+	int qpn_pipe[2], stop[2], status;
 	uint32_t qpn;
 	struct rc rc;
 	pid_t child;
 
 	setenv("VERBENA_RAW", "virtual", 1);
 	alarm(RC_LIMIT_S);
-	CHECK(pipe(tell) == 0 && pipe(stop) == 0);
+	CHECK(pipe(qpn_pipe) == 0 && pipe(stop) == 0);
 	child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
 		CHECK(fcntl(stop[0], F_SETFL, O_NONBLOCK) == 0);
 		close(stop[1]);
-		talk(tell[1], stop[0]);
+		write_until_stopped(qpn_pipe[1], stop[0]);
 	}
 	close(stop[0]);
-	CHECK(read(tell[0], &qpn, sizeof(qpn)) == sizeof(qpn));
+	CHECK(read(qpn_pipe[0], &qpn, sizeof(qpn)) == sizeof(qpn));
 	rc_open(&rc, 4096);
-	begin(&first, &rc);
-	see(&first, 20, qpn);
-	begin(&second, &rc);
-	see(&second, 20, qpn);
-	see(&first, 20, qpn);
-	end(&first);
-	see(&second, 20, qpn);
-	end(&second);
+	start_sniffer(&first, &rc);
+	expect_writes(&first, 20, qpn);
+	start_sniffer(&second, &rc);
+	expect_writes(&second, 20, qpn);
+	expect_writes(&first, 20, qpn);
+	stop_sniffer(&first);
+	expect_writes(&second, 20, qpn);
+	stop_sniffer(&second);
 	close(stop[1]);
 	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	rc_close(&rc);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who leaves the port leaves a gap, into which the kernel moves the last socket, and who comes then
- * has the place where that was.  If he is stopped, nobody passes on what still comes to him: the
- * others have to find out, because nothing is answered.
+ * A process that closes its UDP socket leaves a gap in the port's socket group. The kernel moves
+ * the group's last socket into the gap, and the socket of the next process takes the freed place.
+ * If that process is stopped, it does not forward the packets that still arrive at its socket. The
+ * sender must detect that from the missing answers and reach the receiver all the same.
  *
- *	SELF	both queue pairs are this process's
- *	PEER	packets are for another process, which has nothing to send
+ *	SELF	both QPs belong to this process
+ *	PEER	the receiver is another process, which sends nothing itself
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -29,33 +30,33 @@ struct process {
 	int sock;
 };
 
-/* Opens its socket, and closes it, on order. */
-static void be_socket_owner(int sock)
+/* Opens its socket and closes it, each when the test says so. */
+static void run_socket_owner(int sock)
 {
 	struct rc rc;
 
-	rc_meet(sock);
+	rc_barrier(sock);
 	rc_open(&rc, SIZE);
-	rc_meet(sock);
-	rc_meet(sock);
+	rc_barrier(sock);
+	rc_barrier(sock);
 	rc_close(&rc);
 }
 
-/* Its progress thread answers. */
-static void be_peer(int sock)
+/* Its progress thread executes the WRITEs. */
+static void run_peer(int sock)
 {
 	struct rc_addr addr;
 	struct rc rc;
 
-	rc_meet(sock);
+	rc_barrier(sock);
 	rc_open(&rc, SIZE);
 	rc_pair(&rc, sock, &addr, TIMEOUT, RETRIES);
-	rc_meet(sock);
+	rc_barrier(sock);
 	rc_close(&rc);
 }
 
-/* Before this process opens anything: a child is to have nothing of it. */
-static void start(struct process *p, void (*be)(int sock))
+/* Call before this process opens the device, so that no child inherits its descriptors. */
+static void start(struct process *p, void (*fn)(int sock))
 {
 	int sock[2];
 
@@ -66,24 +67,24 @@ static void start(struct process *p, void (*be)(int sock))
 		close(sock[0]);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		alarm(RC_LIMIT_S);
-		be(sock[1]);
+		fn(sock[1]);
 		_exit(0);
 	}
 	close(sock[1]);
 	p->sock = sock[0];
 }
 
-static void come(struct process *p)
+static void open_socket(struct process *p)
 {
-	rc_meet(p->sock);
-	rc_meet(p->sock);
+	rc_barrier(p->sock);
+	rc_barrier(p->sock);
 }
 
-static void leave(struct process *p)
+static void close_socket(struct process *p)
 {
 	int status;
 
-	rc_meet(p->sock);
+	rc_barrier(p->sock);
 	CHECK(waitpid(p->pid, &status, 0) == p->pid);
 	CHECK(status == 0);
 }
@@ -103,44 +104,44 @@ static void write_once(struct rc *rc, const struct rc_addr *to)
 int main(int argc, char **argv)
 {
 	bool self = argc > 1 && strcmp(argv[1], "SELF") == 0;
-	struct process early, late, peer;
-	struct ibv_qp *second = NULL;
+	struct process first, next, peer;
+	struct ibv_qp *other_qp = NULL;
 	struct rc_addr to;
 	struct rc rc;
 
 	setenv("VERBENA_TRANSPORT", "udp", 1);
 	alarm(RC_LIMIT_S);
-	start(&early, be_socket_owner);
-	start(&late, be_socket_owner);
+	start(&first, run_socket_owner);
+	start(&next, run_socket_owner);
 	if (self) {
 		struct rc_addr from;
 
-		come(&early);
+		open_socket(&first);
 		rc_open(&rc, SIZE);
-		second = rc_new_qp(&rc);
+		other_qp = rc_new_qp(&rc);
 		from = rc_address(&rc, rc.qp);
-		to = rc_address(&rc, second);
+		to = rc_address(&rc, other_qp);
 		rc_connect(&rc, rc.qp, &to, TIMEOUT, RETRIES);
-		rc_connect(&rc, second, &from, TIMEOUT, RETRIES);
+		rc_connect(&rc, other_qp, &from, TIMEOUT, RETRIES);
 	} else {
-		start(&peer, be_peer);
+		start(&peer, run_peer);
 		rc_open(&rc, SIZE);
-		come(&early);
-		rc_meet(peer.sock);
+		open_socket(&first);
+		rc_barrier(peer.sock);
 		rc_pair(&rc, peer.sock, &to, TIMEOUT, RETRIES);
 	}
 	write_once(&rc, &to);
-	leave(&early);
-	come(&late);
-	stop(&late);
+	close_socket(&first);
+	open_socket(&next);
+	stop(&next);
 	write_once(&rc, &to);
 
-	CHECK(kill(late.pid, SIGKILL) == 0);
-	CHECK(waitpid(late.pid, NULL, 0) == late.pid);
+	CHECK(kill(next.pid, SIGKILL) == 0);
+	CHECK(waitpid(next.pid, NULL, 0) == next.pid);
 	if (self)
-		CHECK(ibv_destroy_qp(second) == 0);
+		CHECK(ibv_destroy_qp(other_qp) == 0);
 	else
-		leave(&peer);
+		close_socket(&peer);
 	rc_close(&rc);
 	return 0;
 }

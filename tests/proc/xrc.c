@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-struct ibv_xrcd *xrc_domain(struct xrc *x, int fd, int oflags)
+struct ibv_xrcd *xrc_open_domain(struct xrc *x, int fd, int oflags)
 {
 	struct ibv_xrcd_init_attr attr = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
@@ -15,7 +15,7 @@ struct ibv_xrcd *xrc_domain(struct xrc *x, int fd, int oflags)
 	return ibv_open_xrcd(x->rc.ctx, &attr);
 }
 
-void xrc_make_srq(struct xrc *x)
+void xrc_create_srq(struct xrc *x)
 {
 	struct ibv_srq_init_attr_ex attr = {
 		.attr = { .max_wr = XRC_RECVS, .max_sge = 1 },
@@ -36,11 +36,11 @@ void xrc_open(struct xrc *x, int fd, int oflags)
 {
 	memset(x, 0, sizeof(*x));
 	rc_open(&x->rc, XRC_RECVS * XRC_SLOT);
-	x->xrcd = xrc_domain(x, fd, oflags);
+	x->xrcd = xrc_open_domain(x, fd, oflags);
 	CHECK(x->xrcd);
 	x->cq = ibv_create_cq(x->rc.ctx, 4 * XRC_RECVS, NULL, x->rc.channel, 0);
 	CHECK(x->cq);
-	xrc_make_srq(x);
+	xrc_create_srq(x);
 }
 
 void xrc_close(struct xrc *x)

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * XRC between processes: objects on top of rc.h.
- */
+/* XRC objects of one process, on top of rc.h. */
 #ifndef TESTS_PROC_XRC_H
 #define TESTS_PROC_XRC_H
 
 #include <stdbool.h>
 
 #include "rc.h"
-#include "xrc_child.h"
+#include "child.h"
 
 enum {
-	XRC_SLOT = 65536,	/* bytes of a receive buffer */
-	XRC_RECVS = 16,		/* receives that an SRQ is kept filled with */
+	XRC_SLOT = 65536, /* bytes of a receive buffer */
+	XRC_RECVS = 16,   /* receive buffers */
 };
 
-/* A device, and what a process has of XRC on it. */
+/* A device and the XRC objects on it. */
 struct xrc {
 	struct rc rc;
 	struct ibv_xrcd *xrcd;
@@ -25,18 +23,18 @@ struct xrc {
 	uint32_t srqn;
 };
 
-struct ibv_xrcd *xrc_domain(struct xrc *x, int fd, int oflags);
+struct ibv_xrcd *xrc_open_domain(struct xrc *x, int fd, int oflags);
 
-/* Device, domain of fd and an SRQ on a CQ of its own, without receives. */
+/* Opens the device and fd's domain, and creates an SRQ with its own CQ; posts no receives. */
 void xrc_open(struct xrc *x, int fd, int oflags);
-void xrc_close(struct xrc *x);	/* all that is not NULL */
+void xrc_close(struct xrc *x); /* destroys all objects that are not NULL */
 
-/* An SRQ of the domain, with the CQ. */
-void xrc_make_srq(struct xrc *x);
+/* Creates an SRQ of the domain on x->cq. */
+void xrc_create_srq(struct xrc *x);
 
 /*
- * The halves of a connection, in INIT. rc_connect() does for both: each ignores what is the
- * other's.
+ * The target and the initiator QP of a connection, in INIT. rc_connect() connects either: each
+ * ignores the attributes of the other kind.
  */
 struct ibv_qp *xrc_recv_qp(struct xrc *x);
 struct ibv_qp *xrc_send_qp(struct xrc *x);
@@ -45,7 +43,7 @@ struct ibv_qp *xrc_send_qp(struct xrc *x);
 char *xrc_buffer(struct xrc *x, unsigned int i);
 void xrc_post(struct xrc *x, unsigned int i);
 
-/* A request to the SRQ; src_off is where its bytes are in the buffer. */
+/* Posts a request to the SRQ; its data starts at src_off of the buffer. */
 void xrc_send(struct xrc *x, enum ibv_wr_opcode opcode, uint32_t srqn, uint64_t src_off,
 	      uint32_t len, const struct rc_addr *target, uint64_t wr_id, int flags);
 

@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The members of an XRC domain are killed at random points of a stream, again and again
- * (VERBENA_RUNS times).  VERBENA_SEED repeats a sequence.
+ * Members of an XRC domain are killed at random points of a stream, again and again (VERBENA_RUNS
+ * times). The survivors must end normally, and the initiator must get a completion for each of its
+ * requests. In the end the run directory must hold no files of dead processes. VERBENA_SEED repeats
+ * a sequence.
  */
 #include <unistd.h>
 
 #include "rnd.h"
-#include "xrc_family.h"
+#include "xrc_group.h"
 
 enum {
 	KILLS = 12,
-	KILL_WITHIN = 60,		/* messages */
+	KILL_WITHIN = 60, /* the first messages */
 };
 
 /*
- * One of the receivers is killed in the middle of a stream.  Without the home there are no answers;
- * without an owner the requests that name its SRQ are refused, and the other owners are not
+ * The home or an owner is killed in the middle of a stream. Without the home, requests are not
+ * answered. Without an owner, requests that name its SRQ are refused; other owners are not
  * affected.
  */
 static void kill_receiver(int victim)
 {
-	struct family f = { 0 };
+	struct group f = { 0 };
 	struct stream s = { .f = &f };
 	uint32_t after = rnd(KILL_WITHIN);
 	enum ibv_wc_status status;
 
-	family_gather(&f);
+	group_start(&f);
 	if (rnd(2))
-		family_order(&f, 1, OPEN);
-	family_order_all(&f, RECEIVE);
+		group_run(&f, 1, OPEN);
+	group_run_all(&f, RECEIVE);
 	while (s.n < after) {
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 		stream_to(&s, rnd(TARGETS));
 	}
-	/* The next message needs a slot that is not read any more. */
+	/* The next message needs a free slot of the window. */
 	if (s.open == WINDOW)
 		CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 	child_kill(&f.child[victim]);
@@ -49,36 +51,36 @@ static void kill_receiver(int victim)
 		CHECK(status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR);
 	for (int i = 0; i < TARGETS; i++)
 		if (f.child[i].pid)
-			CHECK(family_stop(&f, i) <= s.sent[i]);
-	family_part(&f);
+			CHECK(group_stop_stream(&f, i) <= s.sent[i]);
+	group_end(&f);
 }
 
 /*
- * The home moves, and a process is killed around that time.  The survivors end normally; the
- * initiator has an answer for each of its requests.
+ * The home moves, and a member is killed at about the same time. The survivors must end normally,
+ * and the initiator must get a completion for each request.
  */
 static void kill_in_move(void)
 {
-	struct family f = { 0 };
+	struct group f = { 0 };
 	struct stream s = { .f = &f };
 	uint32_t move_at = rnd(KILL_WITHIN), after = move_at + rnd(4), victim = rnd(TARGETS);
 	enum ibv_wc_status status;
 
-	family_gather(&f);
-	family_order(&f, 1, OPEN);
+	group_start(&f);
+	group_run(&f, 1, OPEN);
 	if (rnd(2))
-		family_order(&f, 2, OPEN);
-	family_order(&f, 1, RECEIVE);
-	family_order(&f, 2, RECEIVE);
+		group_run(&f, 2, OPEN);
+	group_run(&f, 1, RECEIVE);
+	group_run(&f, 2, RECEIVE);
 	while (s.n < after) {
 		if (s.n == move_at)
-			family_command(f.child[0].sock, CLOSE);
+			group_send_command(f.child[0].sock, CLOSE);
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 		stream_to(&s, 1 + rnd(2));
 	}
 	if (after == move_at)
-		family_command(f.child[0].sock, CLOSE);
+		group_send_command(f.child[0].sock, CLOSE);
 	child_kill(&f.child[victim]);
 	f.child[victim].pid = 0;
 	status = stream_drain(&s);
@@ -87,59 +89,59 @@ static void kill_in_move(void)
 	CHECK(status == IBV_WC_SUCCESS || status == IBV_WC_RETRY_EXC_ERR ||
 	      status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR);
 	if (victim)
-		rc_meet(f.child[0].sock);
+		rc_barrier(f.child[0].sock);
 	for (int i = 1; i < TARGETS; i++)
 		if (f.child[i].pid)
-			CHECK(family_stop(&f, i) <= s.sent[i]);
-	family_part(&f);
+			CHECK(group_stop_stream(&f, i) <= s.sent[i]);
+	group_end(&f);
 }
 
 static void initiator(int sock)
 {
-	struct family f = { 0 };
+	struct group f = { 0 };
 	struct stream s = { .f = &f };
-	struct rc_addr mine;
+	struct rc_addr own;
 	char go;
 
 	alarm(RC_LIMIT_S);
-	child_hear(sock, f.facts, sizeof(f.facts));
-	xrc_open(&f.x, family_file, 0);
+	child_recv(sock, f.member_info, sizeof(f.member_info));
+	xrc_open(&f.x, group_file, 0);
 	f.x.qp = xrc_send_qp(&f.x);
-	mine = rc_address(&f.x.rc, f.x.qp);
-	child_tell(sock, &mine, sizeof(mine));
-	child_hear(sock, &go, 1);
-	rc_connect(&f.x.rc, f.x.qp, &f.facts[0].addr, TIMEOUT, RETRIES);
+	own = rc_address(&f.x.rc, f.x.qp);
+	child_send(sock, &own, sizeof(own));
+	child_recv(sock, &go, 1);
+	rc_connect(&f.x.rc, f.x.qp, &f.member_info[0].addr, TIMEOUT, RETRIES);
 	for (;;) {
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 		stream_to(&s, rnd(TARGETS));
 		if (s.n % 8 == 0)
-			child_tell(sock, &go, 1);
+			child_send(sock, &go, 1);
 	}
 }
 
-/* The initiator is killed; the others end their parts as if nothing was. */
+/* The initiator is killed; the members must end normally. */
 static void kill_initiator(void)
 {
-	struct family f = { 0 };
+	struct group f = { 0 };
 	struct rc_addr peer;
-	struct child ini;
+	struct child sender;
 	char go = 'G';
 
-	family_gather_receivers(&f);
-	ini = child_fork(initiator);
-	child_tell(ini.sock, f.facts, sizeof(f.facts));
-	child_hear(ini.sock, &peer, sizeof(peer));
-	child_tell(f.child[0].sock, &peer, sizeof(peer));
-	rc_meet(f.child[0].sock);
-	family_order_all(&f, RECEIVE);
-	child_tell(ini.sock, &go, 1);
+	group_start_receivers(&f);
+	sender = child_fork(initiator);
+	child_send(sender.sock, f.member_info, sizeof(f.member_info));
+	child_recv(sender.sock, &peer, sizeof(peer));
+	child_send(f.child[0].sock, &peer, sizeof(peer));
+	rc_barrier(f.child[0].sock);
+	group_run_all(&f, RECEIVE);
+	child_send(sender.sock, &go, 1);
 	for (uint32_t n = 1 + rnd(KILL_WITHIN / 8); n; n--)
-		child_hear(ini.sock, &go, 1);
-	child_kill(&ini);
+		child_recv(sender.sock, &go, 1);
+	child_kill(&sender);
 	for (int i = 0; i < TARGETS; i++)
-		family_stop(&f, i);
-	family_part(&f);
+		group_stop_stream(&f, i);
+	group_end(&f);
 }
 
 static void test_kill(void)
@@ -148,7 +150,7 @@ static void test_kill(void)
 	long runs = env ? strtol(env, NULL, 0) : KILLS;
 	struct rc rc;
 
-	family_deaths = true;
+	group_kills = true;
 	for (long i = 0; i < runs; i++) {
 		uint32_t victim = rnd(TARGETS + 3);
 
@@ -159,7 +161,7 @@ static void test_kill(void)
 		else
 			kill_receiver((int)victim);
 	}
-	/* Joining and leaving both clean up. */
+	/* Opening and closing a device both remove the files of dead processes. */
 	rc_open(&rc, 4096);
 	rc_close(&rc);
 	CHECK_EQ(rc_slot_files(), 0);
@@ -167,9 +169,9 @@ static void test_kill(void)
 
 int main(int argc, char **argv)
 {
-	static const struct family_case cases[] = {
+	static const struct group_case cases[] = {
 		{ "KILL", test_kill },
 	};
 
-	return family_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * OFED's XRC calls in three processes: a receive QP lives until the last process that is registered
- * for it has unregistered, its creator being one of them, and not the last one here.
+ * The XRC calls of OFED, in three processes. A receive QP exists until the last process that is
+ * registered for it has unregistered. The creator unregisters first: requests must still arrive.
+ * After the receiver has unregistered too, they must fail.
  */
 #define VERBENA_LEGACY_XRC
 
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 #include "rc.h"
-#include "xrc_child.h"
+#include "child.h"
 
 enum {
 	TIMEOUT = 14,
@@ -18,13 +19,13 @@ enum {
 	LEN = 3000,
 };
 
-static int file;
+static int domain_file;
 
 static void open_all(struct rc *rc, struct ibv_xrc_domain **d)
 {
 	alarm(RC_LIMIT_S);
 	rc_open(rc, 65536);
-	*d = ibv_open_xrc_domain(rc->ctx, file, O_CREAT);
+	*d = ibv_open_xrc_domain(rc->ctx, domain_file, O_CREAT);
 	CHECK(*d);
 }
 
@@ -37,7 +38,7 @@ static void connect_receiver(struct rc *rc, struct ibv_xrc_domain *d, uint32_t q
 			     const struct rc_addr *peer)
 {
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	struct ibv_qp_attr rtr = rc_receive_attr(rc, peer);
+	struct ibv_qp_attr rtr = rc_rtr_attr(rc, peer);
 
 	modify(d, qpn, &init,
 	       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -45,32 +46,32 @@ static void connect_receiver(struct rc *rc, struct ibv_xrc_domain *d, uint32_t q
 	       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-/* Makes the QP, and unregisters when it is told to. */
+/* Creates and connects the QP, and unregisters when the test says so. */
 static void creator(int sock)
 {
 	struct ibv_qp_init_attr init = { 0 };
 	struct ibv_xrc_domain *d;
-	struct rc_addr mine, peer;
+	struct rc_addr own, peer;
 	uint32_t qpn;
 	struct rc rc;
 
 	open_all(&rc, &d);
 	init.xrc_domain = d;
 	CHECK_EQ(ibv_create_xrc_rcv_qp(&init, &qpn), 0);
-	mine = rc_address(&rc, rc.qp);
-	mine.qpn = qpn;
-	child_tell(sock, &mine, sizeof(mine));
-	child_hear(sock, &peer, sizeof(peer));
+	own = rc_address(&rc, rc.qp);
+	own.qpn = qpn;
+	child_send(sock, &own, sizeof(own));
+	child_recv(sock, &peer, sizeof(peer));
 	connect_receiver(&rc, d, qpn, &peer);
-	rc_meet(sock);
-	rc_meet(sock);
+	rc_barrier(sock);
+	rc_barrier(sock);
 	CHECK_EQ(ibv_unreg_xrc_rcv_qp(d, qpn), 0);
 	CHECK_EQ(ibv_unreg_xrc_rcv_qp(d, qpn), EINVAL);
 	CHECK_EQ(ibv_close_xrc_domain(d), 0);
 	rc_close(&rc);
 }
 
-/* Has the SRQ, and registers for the QP. */
+/* Owns the SRQ, registers for the QP and receives two messages. */
 static void receiver(int sock)
 {
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
@@ -83,7 +84,7 @@ static void receiver(int sock)
 	uint32_t qpn;
 
 	open_all(&rc, &d);
-	child_hear(sock, &qpn, sizeof(qpn));
+	child_recv(sock, &qpn, sizeof(qpn));
 	srq = ibv_create_xrc_srq(rc.pd, d, rc.cq, &srq_attr);
 	CHECK(srq);
 	for (uint64_t i = 0; i < 4; i++) {
@@ -97,7 +98,7 @@ static void receiver(int sock)
 	CHECK_EQ(ibv_query_xrc_rcv_qp(d, qpn, &attr, IBV_QP_STATE, &init), 0);
 	CHECK_EQ(attr.qp_state, IBV_QPS_RTR);
 	CHECK(init.xrc_domain == d);
-	child_tell(sock, &srq->xrc_srq_num, sizeof(srq->xrc_srq_num));
+	child_send(sock, &srq->xrc_srq_num, sizeof(srq->xrc_srq_num));
 	for (uint64_t i = 0; i < 2; i++) {
 		struct ibv_wc wc = rc_wait(&rc);
 
@@ -105,11 +106,11 @@ static void receiver(int sock)
 		CHECK_EQ(wc.wr_id, i);
 		CHECK_EQ(wc.byte_len, LEN);
 		CHECK_EQ(wc.qp_num, qpn);
-		rc_meet(sock);
+		rc_barrier(sock);
 	}
 	CHECK_EQ(ibv_close_xrc_domain(d), EBUSY);
 	CHECK_EQ(ibv_unreg_xrc_rcv_qp(d, qpn), 0);
-	rc_meet(sock);
+	rc_barrier(sock);
 	CHECK_EQ(ibv_destroy_srq(srq), 0);
 	CHECK_EQ(ibv_close_xrc_domain(d), 0);
 	rc_close(&rc);
@@ -148,7 +149,7 @@ int main(int argc, char **argv)
 {
 	char name[] = "/tmp/verbena-xrc-XXXXXX";
 	struct child creating, receiving;
-	struct rc_addr mine, peer;
+	struct rc_addr own, peer;
 	struct ibv_xrc_domain *d;
 	struct ibv_qp *qp;
 	uint32_t srqn;
@@ -156,27 +157,27 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		setenv("VERBENA_TRANSPORT", argv[1], 1);
-	file = mkstemp(name);
-	CHECK(file >= 0);
+	domain_file = mkstemp(name);
+	CHECK(domain_file >= 0);
 	unlink(name);
 	creating = child_fork(creator);
-	child_hear(creating.sock, &peer, sizeof(peer));
+	child_recv(creating.sock, &peer, sizeof(peer));
 	receiving = child_fork(receiver);
 	open_all(&rc, &d);
 	qp = new_sender(&rc, d);
-	mine = rc_address(&rc, qp);
-	child_tell(creating.sock, &mine, sizeof(mine));
-	rc_meet(creating.sock);
-	child_tell(receiving.sock, &peer.qpn, sizeof(peer.qpn));
-	child_hear(receiving.sock, &srqn, sizeof(srqn));
+	own = rc_address(&rc, qp);
+	child_send(creating.sock, &own, sizeof(own));
+	rc_barrier(creating.sock);
+	child_send(receiving.sock, &peer.qpn, sizeof(peer.qpn));
+	child_recv(receiving.sock, &srqn, sizeof(srqn));
 	rc_connect(&rc, qp, &peer, TIMEOUT, RETRIES);
 	send_one(&rc, qp, srqn, IBV_WC_SUCCESS);
-	rc_meet(receiving.sock);
-	rc_meet(creating.sock);
+	rc_barrier(receiving.sock);
+	rc_barrier(creating.sock);
 	child_join(&creating);
 	send_one(&rc, qp, srqn, IBV_WC_SUCCESS);
-	rc_meet(receiving.sock);
-	rc_meet(receiving.sock);
+	rc_barrier(receiving.sock);
+	rc_barrier(receiving.sock);
 	send_one(&rc, qp, srqn, IBV_WC_RETRY_EXC_ERR);
 	child_join(&receiving);
 	CHECK_EQ(ibv_destroy_qp(qp), 0);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See xrc_family.h: the home, and the owners of SRQs. */
-#include "xrc_family.h"
+/* See xrc_group.h: the home and the owners. */
+#include "xrc_group.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
-bool member_has_order(int sock)
+bool member_has_command(int sock)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 
@@ -26,13 +26,13 @@ uint32_t stream_length(uint32_t seq)
 	return lens[(seq * 2654435761u >> 13) % 8];
 }
 
-/* The immediate of a message is its number at this receiver. */
+/* The immediate data of a message holds its sequence number at this receiver. */
 static void check_message(struct xrc *x, const struct ibv_wc *wc, uint32_t qpn, uint32_t *seq)
 {
 	const char *p = xrc_buffer(x, (unsigned int)wc->wr_id);
 	uint32_t n = wc->imm_data >> 8;
 
-	if (family_deaths && wc->status == IBV_WC_WR_FLUSH_ERR)
+	if (group_kills && wc->status == IBV_WC_WR_FLUSH_ERR)
 		return;
 	CHECK_EQ(wc->status, IBV_WC_SUCCESS);
 	CHECK_EQ(wc->qp_num, qpn);
@@ -51,12 +51,12 @@ static void receive_stream(struct xrc *x, int sock, uint32_t qpn)
 {
 	uint32_t seq = 0;
 	struct ibv_wc wc;
-	enum order o;
+	enum command o;
 
 	for (unsigned int i = 0; i < XRC_RECVS; i++)
 		xrc_post(x, i);
-	rc_meet(sock);
-	while (!member_has_order(sock)) {
+	rc_barrier(sock);
+	while (!member_has_command(sock)) {
 		while (ibv_poll_cq(x->cq, 1, &wc) == 1) {
 			check_message(x, &wc, qpn, &seq);
 			xrc_post(x, (unsigned int)wc.wr_id);
@@ -64,12 +64,12 @@ static void receive_stream(struct xrc *x, int sock, uint32_t qpn)
 	}
 	while (ibv_poll_cq(x->cq, 1, &wc) == 1)
 		check_message(x, &wc, qpn, &seq);
-	child_hear(sock, &o, sizeof(o));
+	child_recv(sock, &o, sizeof(o));
 	CHECK_EQ(o, STOP);
-	child_tell(sock, &seq, sizeof(seq));
+	child_send(sock, &seq, sizeof(seq));
 }
 
-static void await_limit(struct xrc *x)
+static void wait_limit_event(struct xrc *x)
 {
 	struct ibv_async_event ev;
 
@@ -79,7 +79,7 @@ static void await_limit(struct xrc *x)
 	ibv_ack_async_event(&ev);
 }
 
-static void await_solicited(struct xrc *x)
+static void wait_cq_event(struct xrc *x)
 {
 	struct ibv_cq *cq;
 	void *arg;
@@ -89,7 +89,7 @@ static void await_solicited(struct xrc *x)
 	ibv_ack_cq_events(cq, 1);
 }
 
-static struct ibv_qp *try_open(struct xrc *x, struct ibv_xrcd *xrcd, uint32_t qpn)
+static struct ibv_qp *open_by_number(struct xrc *x, struct ibv_xrcd *xrcd, uint32_t qpn)
 {
 	struct ibv_qp_open_attr attr = {
 		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE |
@@ -102,20 +102,20 @@ static struct ibv_qp *try_open(struct xrc *x, struct ibv_xrcd *xrcd, uint32_t qp
 
 static void open_qp(struct xrc *x, uint32_t qpn)
 {
-	struct ibv_xrcd *other = xrc_domain(x, -1, O_CREAT);
+	struct ibv_xrcd *other = xrc_open_domain(x, -1, O_CREAT);
 
-	CHECK(!try_open(x, x->xrcd, qpn ^ 1));
+	CHECK(!open_by_number(x, x->xrcd, qpn ^ 1));
 	CHECK_EQ(errno, EINVAL);
-	CHECK(!try_open(x, other, qpn));
+	CHECK(!open_by_number(x, other, qpn));
 	CHECK_EQ(errno, EINVAL);
 	CHECK(ibv_close_xrcd(other) == 0);
-	x->qp = try_open(x, x->xrcd, qpn);
+	x->qp = open_by_number(x, x->xrcd, qpn);
 	CHECK(x->qp);
 	CHECK_EQ(x->qp->qp_num, qpn);
 	CHECK(x->qp->qp_context == x);
 }
 
-static void tell_state(struct xrc *x, int sock)
+static void send_state(struct xrc *x, int sock)
 {
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
@@ -123,10 +123,10 @@ static void tell_state(struct xrc *x, int sock)
 
 	if (state >= 0)
 		CHECK_EQ(init.qp_type, IBV_QPT_XRC_RECV);
-	child_tell(sock, &state, sizeof(state));
+	child_send(sock, &state, sizeof(state));
 }
 
-static void tell_event(struct xrc *x, int sock)
+static void send_event(struct xrc *x, int sock)
 {
 	struct ibv_async_event ev;
 	int type;
@@ -135,134 +135,134 @@ static void tell_event(struct xrc *x, int sock)
 	CHECK(ev.element.qp == x->qp);
 	type = ev.event_type;
 	ibv_ack_async_event(&ev);
-	child_tell(sock, &type, sizeof(type));
+	child_send(sock, &type, sizeof(type));
 }
 
-static void start_again(struct xrc *x, int sock)
+static void reopen_domain(struct xrc *x, int sock)
 {
 	CHECK(ibv_destroy_srq(x->srq) == 0);
 	CHECK(ibv_close_xrcd(x->xrcd) == 0);
-	x->xrcd = xrc_domain(x, family_file, 0);
+	x->xrcd = xrc_open_domain(x, group_file, 0);
 	CHECK(x->xrcd);
-	xrc_make_srq(x);
-	child_tell(sock, &x->srqn, sizeof(x->srqn));
+	xrc_create_srq(x);
+	child_send(sock, &x->srqn, sizeof(x->srqn));
 }
 
-/* Does what it is told, until it is told to leave. */
+/* Executes commands until END. */
 static void serve(struct xrc *x, int sock, uint32_t qpn)
 {
 	unsigned int posted = 0;
-	enum order o;
+	enum command o;
 
 	for (;;) {
-		child_hear(sock, &o, sizeof(o));
+		child_recv(sock, &o, sizeof(o));
 		switch (o) {
 		case RECEIVE:
 			receive_stream(x, sock, qpn);
 			break;
 		case POST:
 			xrc_post(x, posted++ % XRC_RECVS);
-			rc_meet(sock);
+			rc_barrier(sock);
 			break;
 		case TAKE: {
 			struct ibv_wc wc = xrc_wait(x->cq);
 
-			child_tell(sock, &wc, sizeof(wc));
+			child_send(sock, &wc, sizeof(wc));
 			break;
 		}
 		case ARM_LIMIT: {
 			struct ibv_srq_attr attr = { .srq_limit = 1 };
 
 			CHECK(ibv_modify_srq(x->srq, &attr, IBV_SRQ_LIMIT) == 0);
-			rc_meet(sock);
-			await_limit(x);
-			rc_meet(sock);
+			rc_barrier(sock);
+			wait_limit_event(x);
+			rc_barrier(sock);
 			break;
 		}
 		case SHOW:
-			child_tell(sock, x->rc.buf, 64);
+			child_send(sock, x->rc.buf, 64);
 			break;
 		case SLEEP:
 			CHECK(ibv_req_notify_cq(x->cq, 1) == 0);
-			rc_meet(sock);
-			await_solicited(x);
-			rc_meet(sock);
+			rc_barrier(sock);
+			wait_cq_event(x);
+			rc_barrier(sock);
 			break;
 		case DROP_SRQ:
 			CHECK(ibv_destroy_srq(x->srq) == 0);
 			x->srq = NULL;
-			rc_meet(sock);
+			rc_barrier(sock);
 			break;
-		case AGAIN:
-			start_again(x, sock);
+		case REOPEN:
+			reopen_domain(x, sock);
 			break;
 		case OPEN:
 			open_qp(x, qpn);
-			rc_meet(sock);
+			rc_barrier(sock);
 			break;
 		case STATE:
-			tell_state(x, sock);
+			send_state(x, sock);
 			break;
 		case EVENT:
-			tell_event(x, sock);
+			send_event(x, sock);
 			break;
 		case TO_ERROR: {
 			struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 			CHECK_EQ(ibv_modify_qp(x->qp, &attr, IBV_QP_STATE), 0);
 			CHECK_EQ(x->qp->state, IBV_QPS_ERR);
-			rc_meet(sock);
+			rc_barrier(sock);
 			break;
 		}
 		case CLOSE:
 			CHECK_EQ(ibv_destroy_qp(x->qp), 0);
 			x->qp = NULL;
-			rc_meet(sock);
+			rc_barrier(sock);
 			break;
 		case STOP:
-		case LEAVE:
+		case END:
 			return;
 		}
 	}
 }
 
-static struct facts facts_of(const struct xrc *x, const struct ibv_qp *qp)
+static struct member_info info_of(const struct xrc *x, const struct ibv_qp *qp)
 {
-	return (struct facts){ .addr = rc_address(&x->rc, qp), .srqn = x->srqn };
+	return (struct member_info){ .addr = rc_address(&x->rc, qp), .srqn = x->srqn };
 }
 
 void member_owner(int sock)
 {
-	struct facts mine;
+	struct member_info info;
 	struct xrc x;
 	uint32_t qpn;
 
 	alarm(RC_LIMIT_S);
-	xrc_open(&x, family_file, 0);
-	mine = facts_of(&x, x.rc.qp);
-	child_tell(sock, &mine, sizeof(mine));
-	child_hear(sock, &qpn, sizeof(qpn));
+	xrc_open(&x, group_file, 0);
+	info = info_of(&x, x.rc.qp);
+	child_send(sock, &info, sizeof(info));
+	child_recv(sock, &qpn, sizeof(qpn));
 	serve(&x, sock, qpn);
 	xrc_close(&x);
 }
 
 void member_home(int sock)
 {
-	struct facts mine;
+	struct member_info info;
 	struct rc_addr peer;
 	struct xrc x;
 
 	alarm(RC_LIMIT_S);
-	xrc_open(&x, family_file, O_CREAT | O_EXCL);
+	xrc_open(&x, group_file, O_CREAT | O_EXCL);
 	x.qp = xrc_recv_qp(&x);
-	mine = facts_of(&x, x.qp);
-	child_tell(sock, &mine, sizeof(mine));
-	child_hear(sock, &peer, sizeof(peer));
-	if (family_rtr)
-		rc_receive_from(&x.rc, x.qp, &peer);
+	info = info_of(&x, x.qp);
+	child_send(sock, &info, sizeof(info));
+	child_recv(sock, &peer, sizeof(peer));
+	if (group_home_in_rtr)
+		rc_to_rtr(&x.rc, x.qp, &peer);
 	else
 		rc_connect(&x.rc, x.qp, &peer, TIMEOUT, RETRIES);
-	rc_meet(sock);
+	rc_barrier(sock);
 	serve(&x, sock, x.qp->qp_num);
 	xrc_close(&x);
 }

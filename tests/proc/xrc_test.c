@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An XRC domain of several processes: messages, memory, queues, and the domain itself. */
+/*
+ * An XRC domain of several processes: messages, remote memory access, SRQs, and the life of the
+ * domain itself.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "rnd.h"
-#include "xrc_family.h"
+#include "xrc_group.h"
 
-enum { READ_LEN = 800000 };	/* more answers than a lane or an inbox takes at once */
+enum { READ_LEN = 800000 }; /* more READ responses than a lane or an inbox can hold */
 
-/* Messages of all sizes to random receivers, many in flight. */
+/* Messages of many sizes to random receivers, many in flight: all must arrive in order. */
 static void test_stream(void)
 {
-	struct family f = { 0 };
+	struct group f = { 0 };
 	struct stream s = { .f = &f };
 
-	family_timeout = PATIENT;
-	family_gather(&f);
-	family_order_all(&f, RECEIVE);
+	group_timeout = LONG_TIMEOUT;
+	group_start(&f);
+	group_run_all(&f, RECEIVE);
 	while (s.n < MESSAGES) {
 		if (s.open == WINDOW)
 			CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
@@ -26,134 +29,137 @@ static void test_stream(void)
 	while (s.open)
 		CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 	for (int i = 0; i < TARGETS; i++)
-		CHECK_EQ(family_stop(&f, i), s.sent[i]);
-	family_part(&f);
+		CHECK_EQ(group_stop_stream(&f, i), s.sent[i]);
+	group_end(&f);
 }
 
 /*
- * WRITE, READ, atomics and WRITE with immediate act in the memory of the SRQ's process, with its
+ * WRITE, READ, atomics and WRITE with immediate access the memory of the SRQ's process and use its
  * keys.
  */
 static void test_memory(void)
 {
-	struct family f = { 0 };
-	uint64_t *mine;
+	struct group f = { 0 };
+	uint64_t *local;
 
-	family_gather(&f);
-	mine = (uint64_t *)f.x.rc.buf;
+	group_start(&f);
+	local = (uint64_t *)f.x.rc.buf;
 	for (int i = 0; i < TARGETS; i++) {
-		uint32_t srqn = f.facts[i].srqn;
-		const struct rc_addr *at = &f.facts[i].addr;
+		uint32_t srqn = f.member_info[i].srqn;
+		const struct rc_addr *at = &f.member_info[i].addr;
 		struct ibv_wc wc;
 
-		mine[0] = 1000 + i;
+		local[0] = 1000 + i;
 		xrc_send(&f.x, IBV_WR_RDMA_WRITE, srqn, 0, 20000, at, 1, 0);
-		family_sent(&f, IBV_WC_SUCCESS);
-		CHECK_EQ(family_word(&f, i), 1000 + i);
+		group_expect(&f, IBV_WC_SUCCESS);
+		CHECK_EQ(group_read_word(&f, i), 1000 + i);
 		xrc_send(&f.x, IBV_WR_ATOMIC_FETCH_AND_ADD, srqn, 8, 8, at, 2, 0);
-		family_sent(&f, IBV_WC_SUCCESS);
-		CHECK_EQ(mine[1], 1000 + i);
+		group_expect(&f, IBV_WC_SUCCESS);
+		CHECK_EQ(local[1], 1000 + i);
 		xrc_send(&f.x, IBV_WR_RDMA_READ, srqn, XRC_SLOT, READ_LEN, at, 3, 0);
-		family_sent(&f, IBV_WC_SUCCESS);
+		group_expect(&f, IBV_WC_SUCCESS);
 		CHECK_EQ(*(uint64_t *)xrc_buffer(&f.x, 1), 1001 + i);
-		family_order(&f, i, POST);
+		group_run(&f, i, POST);
 		xrc_send(&f.x, IBV_WR_RDMA_WRITE_WITH_IMM, srqn, 0, 5000, at, 4, 0);
-		family_sent(&f, IBV_WC_SUCCESS);
-		wc = family_take(&f, i);
+		group_expect(&f, IBV_WC_SUCCESS);
+		wc = group_take(&f, i);
 		CHECK_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
 		CHECK_EQ(wc.imm_data, 4);
 		CHECK_EQ(wc.byte_len, 5000);
 	}
-	/* A key of one process means nothing at another's SRQ. */
-	xrc_send(&f.x, IBV_WR_RDMA_WRITE, f.facts[1].srqn, 0, 8, &f.facts[2].addr, 5, 0);
-	family_sent(&f, f.facts[1].addr.rkey == f.facts[2].addr.rkey ? IBV_WC_SUCCESS :
-		    IBV_WC_REM_ACCESS_ERR);
-	family_part(&f);
+	/* A key of one process is not valid at the SRQ of another. */
+	xrc_send(&f.x, IBV_WR_RDMA_WRITE, f.member_info[1].srqn, 0, 8, &f.member_info[2].addr, 5,
+		 0);
+	group_expect(&f, f.member_info[1].addr.rkey == f.member_info[2].addr.rkey
+				 ? IBV_WC_SUCCESS
+				 : IBV_WC_REM_ACCESS_ERR);
+	group_end(&f);
 }
 
-/* An empty SRQ, its limit, solicited events, and an SRQ that is no more. */
+/* An SRQ: empty, at its limit, with solicited events, with a receive that is too short. */
 static void test_queue(void)
 {
-	struct family f = { 0 };
+	struct group f = { 0 };
 	struct ibv_wc wc;
 
-	family_gather(&f);
-	/* Refused until there is a receive. */
-	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 100, NULL, 1, 0);
-	family_order(&f, 1, POST);
-	family_sent(&f, IBV_WC_SUCCESS);
-	CHECK_EQ(family_take(&f, 1).byte_len, 100);
-	/* The limit event comes with the last receive. */
-	family_order(&f, 2, POST);
-	family_order(&f, 2, ARM_LIMIT);
-	xrc_send(&f.x, IBV_WR_SEND, f.facts[2].srqn, 0, 8, NULL, 2, 0);
-	family_sent(&f, IBV_WC_SUCCESS);
-	rc_meet(f.child[2].sock);
-	CHECK_EQ(family_take(&f, 2).byte_len, 8);
-	/* Only a solicited completion wakes it. */
-	family_order(&f, 1, POST);
-	family_order(&f, 1, POST);
-	family_order(&f, 1, SLEEP);
-	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 9, NULL, 3, 0);
-	family_sent(&f, IBV_WC_SUCCESS);
-	CHECK(!member_has_order(f.child[1].sock));
-	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 10, NULL, 4, IBV_SEND_SOLICITED);
-	family_sent(&f, IBV_WC_SUCCESS);
-	rc_meet(f.child[1].sock);
-	CHECK_EQ(family_take(&f, 1).byte_len, 9);
-	CHECK_EQ(family_take(&f, 1).byte_len, 10);
-	/* Too long for the receive: both sides learn it. */
-	family_order(&f, 1, POST);
-	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, XRC_SLOT + 1, NULL, 5, 0);
-	family_sent(&f, IBV_WC_REM_INV_REQ_ERR);
-	wc = family_take(&f, 1);
+	group_start(&f);
+	/* RNR NAK until there is a receive. */
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 100, NULL, 1, 0);
+	group_run(&f, 1, POST);
+	group_expect(&f, IBV_WC_SUCCESS);
+	CHECK_EQ(group_take(&f, 1).byte_len, 100);
+	/* The limit event is raised when the last receive is taken. */
+	group_run(&f, 2, POST);
+	group_run(&f, 2, ARM_LIMIT);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[2].srqn, 0, 8, NULL, 2, 0);
+	group_expect(&f, IBV_WC_SUCCESS);
+	rc_barrier(f.child[2].sock);
+	CHECK_EQ(group_take(&f, 2).byte_len, 8);
+	/* Only a solicited completion wakes the receiver. */
+	group_run(&f, 1, POST);
+	group_run(&f, 1, POST);
+	group_run(&f, 1, SLEEP);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 9, NULL, 3, 0);
+	group_expect(&f, IBV_WC_SUCCESS);
+	CHECK(!member_has_command(f.child[1].sock));
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 10, NULL, 4, IBV_SEND_SOLICITED);
+	group_expect(&f, IBV_WC_SUCCESS);
+	rc_barrier(f.child[1].sock);
+	CHECK_EQ(group_take(&f, 1).byte_len, 9);
+	CHECK_EQ(group_take(&f, 1).byte_len, 10);
+	/* A message longer than its receive fails at both ends. */
+	group_run(&f, 1, POST);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, XRC_SLOT + 1, NULL, 5, 0);
+	group_expect(&f, IBV_WC_REM_INV_REQ_ERR);
+	wc = group_take(&f, 1);
 	CHECK_EQ(wc.status, IBV_WC_LOC_LEN_ERR);
-	family_part(&f);
+	group_end(&f);
 }
 
-/* A process leaves the domain and comes back, while it has the state on loan. */
+/* A process closes and reopens the domain while the responder's state is delegated to it. */
 static void test_again(void)
 {
-	struct family f = { 0 };
+	struct group f = { 0 };
 
-	family_gather(&f);
-	family_send(&f, 1, 100);
-	f.facts[1].srqn = (uint32_t)family_call(&f, 1, AGAIN);
-	family_send(&f, 1, 200);
-	family_send(&f, 0, 300);
-	family_send(&f, 1, 400);
-	family_part(&f);
+	group_start(&f);
+	group_send(&f, 1, 100);
+	f.member_info[1].srqn = (uint32_t)group_query(&f, 1, REOPEN);
+	group_send(&f, 1, 200);
+	group_send(&f, 0, 300);
+	group_send(&f, 1, 400);
+	group_end(&f);
 }
 
+/* Requests that name a destroyed SRQ are refused. */
 static void test_gone_srq(void)
 {
-	struct family f = { 0 };
+	struct group f = { 0 };
 
-	family_gather(&f);
-	family_order(&f, 1, POST);
-	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 100, NULL, 1, 0);
-	family_sent(&f, IBV_WC_SUCCESS);
-	family_take(&f, 1);
-	family_order(&f, 1, DROP_SRQ);
-	xrc_send(&f.x, IBV_WR_SEND, f.facts[1].srqn, 0, 100, NULL, 2, 0);
-	family_sent(&f, IBV_WC_REM_INV_REQ_ERR);
-	family_part(&f);
+	group_start(&f);
+	group_run(&f, 1, POST);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 100, NULL, 1, 0);
+	group_expect(&f, IBV_WC_SUCCESS);
+	group_take(&f, 1);
+	group_run(&f, 1, DROP_SRQ);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 100, NULL, 2, 0);
+	group_expect(&f, IBV_WC_REM_INV_REQ_ERR);
+	group_end(&f);
 }
 
-static void domain_holder(int sock)
+static void hold_domain(int sock)
 {
 	struct xrc x = { 0 };
 	char c;
 
 	alarm(RC_LIMIT_S);
 	rc_open(&x.rc, 4096);
-	CHECK(xrc_domain(&x, family_file, O_CREAT | O_EXCL));
-	rc_meet(sock);
-	child_hear(sock, &c, 1);
+	CHECK(xrc_open_domain(&x, group_file, O_CREAT | O_EXCL));
+	rc_barrier(sock);
+	child_recv(sock, &c, 1);
 	_exit(0);
 }
 
-/* A domain is there while a process has it, and O_EXCL is about all of them. */
+/* A domain exists while any process has it open, and O_EXCL looks at all of them. */
 static void test_domain(void)
 {
 	struct xrc x = { 0 };
@@ -161,18 +167,18 @@ static void test_domain(void)
 	struct child c;
 
 	alarm(RC_LIMIT_S);
-	c = child_fork(domain_holder);
-	rc_meet(c.sock);
+	c = child_fork(hold_domain);
+	rc_barrier(c.sock);
 	rc_open(&x.rc, 4096);
-	CHECK(!xrc_domain(&x, family_file, O_CREAT | O_EXCL));
+	CHECK(!xrc_open_domain(&x, group_file, O_CREAT | O_EXCL));
 	CHECK_EQ(errno, EEXIST);
-	d = xrc_domain(&x, family_file, 0);
+	d = xrc_open_domain(&x, group_file, 0);
 	CHECK(d);
 	CHECK(ibv_close_xrcd(d) == 0);
 	child_kill(&c);
-	CHECK(!xrc_domain(&x, family_file, 0));
+	CHECK(!xrc_open_domain(&x, group_file, 0));
 	CHECK_EQ(errno, ENOENT);
-	d = xrc_domain(&x, family_file, O_CREAT | O_EXCL);
+	d = xrc_open_domain(&x, group_file, O_CREAT | O_EXCL);
 	CHECK(d);
 	CHECK(ibv_close_xrcd(d) == 0);
 	rc_close(&x.rc);
@@ -180,7 +186,7 @@ static void test_domain(void)
 
 int main(int argc, char **argv)
 {
-	static const struct family_case cases[] = {
+	static const struct group_case cases[] = {
 		{ "DOMAIN", test_domain },
 		{ "STREAM", test_stream },
 		{ "MEMORY", test_memory },
@@ -189,5 +195,5 @@ int main(int argc, char **argv)
 		{ "AGAIN", test_again },
 	};
 
-	return family_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_getaddrinfo(), and the same without waiting. */
+/* rdma_getaddrinfo() and rdma_resolve_addrinfo(), its asynchronous form. */
 #include <netdb.h>
 #include <netinet/in.h>
 
@@ -43,7 +43,10 @@ static void addresses(void)
 	rdma_freeaddrinfo(res);
 }
 
-/* Without a name the hints are the answer; with one, their source stays. */
+/*
+ * Without a name the result follows from the hints; with one, the source address of the hints is
+ * kept.
+ */
 static void hints(void)
 {
 	struct sockaddr_storage a = world_addr(LOOPBACK, 1), b = world_addr(LOOPBACK, 2);
@@ -68,7 +71,7 @@ static void hints(void)
 	rdma_freeaddrinfo(res);
 }
 
-/* A GID as an address of InfiniBand. */
+/* A GID as an AF_IB address. */
 static void gids(void)
 {
 	struct rdma_addrinfo h = {
@@ -97,7 +100,7 @@ static void refused(void)
 	rdma_freeaddrinfo(NULL);
 }
 
-static void later(void)
+static void asynchronous(void)
 {
 	struct rdma_addrinfo sa = { .ai_flags = RAI_SA }, numeric = { .ai_flags = RAI_NUMERICHOST },
 			     *res;
@@ -110,7 +113,7 @@ static void later(void)
 	CHECK_EQ(rdma_query_addrinfo(id, &res), 0);
 	CHECK_EQ(((struct sockaddr_in *)res->ai_dst_addr)->sin_port, htons(4711));
 	rdma_freeaddrinfo(res);
-	/* Once only. */
+	/* The result can be fetched only once. */
 	CHECK_FAILS(rdma_query_addrinfo(id, &res), ENOENT);
 
 	CHECK_EQ(rdma_resolve_addrinfo(id, "no-address", NULL, &numeric), 0);
@@ -120,7 +123,7 @@ static void later(void)
 	CHECK_FAILS(rdma_resolve_addrinfo(id, NULL, NULL, NULL), EINVAL);
 	CHECK_FAILS(rdma_resolve_addrinfo(id, NULL, "1", &sa), ENOENT);
 	CHECK_FAILS(rdma_resolve_addrinfo(id, "x", "1", &sa), EOPNOTSUPP);
-	/* An id may go with its lookup under way. */
+	/* An id can be destroyed while its lookup is in progress. */
 	CHECK_EQ(rdma_resolve_addrinfo(id, LOOPBACK, "4711", &numeric), 0);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
@@ -132,6 +135,6 @@ int main(void)
 	hints();
 	gids();
 	refused();
-	later();
+	asynchronous();
 	return 0;
 }

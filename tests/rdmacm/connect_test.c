@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections: events of both sides, parameters, private data, data itself, refusals, ends. */
+/*
+ * Connections: events on both sides, parameters, private data, data transfer, rejection,
+ * disconnection.
+ */
 #include <unistd.h>
 
 #include "world.h"
@@ -29,7 +32,10 @@ static struct ibv_qp_attr attr_of(struct ibv_qp *qp)
 	return attr;
 }
 
-/* 0xff given to rdma_accept() means what the peer asked for: it cannot hold more READs. */
+/*
+ * 0xff given to rdma_accept() means the number that the peer requested, since the peer has
+ * resources for no more READs.
+ */
 static void as_many_as_requested(void)
 {
 	struct rdma_conn_param ask = {
@@ -57,7 +63,7 @@ static void as_many_as_requested(void)
 	pair_destroy(&p);
 }
 
-/* What each side is told, and what becomes of it in the QPs. */
+/* The parameters that the events report on each side, and the attributes that the QPs get. */
 static void parameters(void)
 {
 	struct rdma_conn_param ask = {
@@ -141,7 +147,7 @@ static void parameters(void)
 	pair_destroy(&p);
 }
 
-/* A side that serves no READs allows none. */
+/* A side with responder_resources 0 permits no READs. */
 static void no_reads(void)
 {
 	struct rdma_conn_param none = { .retry_count = 7, .rnr_retry_count = 7 };
@@ -195,7 +201,7 @@ static void refused(void)
 	check_data(e, "not today", 148);
 	CHECK_EQ(rdma_ack_cm_event(e), 0);
 	CHECK_EQ(p.id[0]->qp->state, IBV_QPS_ERR);
-	/* Over for both. */
+	/* Both ids are finished. */
 	CHECK_FAILS(rdma_connect(p.id[0], NULL), EINVAL);
 	CHECK_FAILS(rdma_accept(p.id[1], &(struct rdma_conn_param){ .qp_num = 5 }), EINVAL);
 	pair_destroy(&p);
@@ -205,7 +211,7 @@ static void refused(void)
 	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 35)), 0);
 	pair_destroy(&p);
 
-	/* Destroying the id of a request refuses it. */
+	/* Destroying the id of a connection request rejects it. */
 	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
 	CHECK_EQ(rdma_destroy_id(p.id[1]), 0);
 	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 28)), 0);
@@ -229,10 +235,10 @@ static void no_listener(void)
 }
 
 /*
- * The active side goes before it was answered: the program that has the request finds out when it
- * accepts.
+ * The active side is destroyed before the request is answered: the passive program gets the error
+ * when it accepts.
  */
-static void given_up(void)
+static void active_side_destroyed(void)
 {
 	struct rdma_cm_event *e;
 	struct pair p;
@@ -240,7 +246,7 @@ static void given_up(void)
 	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
 	rdma_destroy_qp(p.id[0]);
 	CHECK_EQ(rdma_destroy_id(p.id[0]), 0);
-	/* When the next request is there, its REJ, which left before, has come. */
+	/* When the next request arrives, the REJ, which was sent earlier, has arrived as well. */
 	p.id[0] = world_route(p.ch[0], p.listener, LOOPBACK);
 	world_qp(p.id[0]);
 	CHECK_EQ(rdma_connect(p.id[0], NULL), 0);
@@ -251,11 +257,11 @@ static void given_up(void)
 	CHECK_EQ(rdma_destroy_id(p.id[1]), 0);
 	p.id[1] = e->id;
 	CHECK_EQ(rdma_ack_cm_event(e), 0);
-	world_quiet(p.ch[1]);
+	world_no_event(p.ch[1]);
 	pair_destroy(&p);
 }
 
-/* A peer's process that ends, or destroys its id, is a disconnection. */
+/* A peer that ends or destroys its id causes a disconnection. */
 static void destroyed(void)
 {
 	struct pair p;
@@ -265,14 +271,14 @@ static void destroyed(void)
 	CHECK_EQ(rdma_destroy_id(p.id[0]), 0);
 	world_expect(p.ch[1], RDMA_CM_EVENT_DISCONNECTED);
 	CHECK_EQ(rdma_disconnect(p.id[1]), 0);
-	/* Once more does nothing. */
+	/* A second disconnection has no effect. */
 	CHECK_EQ(rdma_disconnect(p.id[1]), 0);
 	p.id[0] = world_id(p.ch[0], RDMA_PS_TCP);
 	pair_destroy(&p);
 }
 
-/* Both at once. */
-static void crossing(void)
+/* Both sides disconnect at once. */
+static void simultaneous_disconnect(void)
 {
 	struct pair p;
 
@@ -284,8 +290,8 @@ static void crossing(void)
 	pair_destroy(&p);
 }
 
-/* When a listener is destroyed, its unfetched requests are refused, and its connections stay. */
-static void listener_goes(void)
+/* Destroying a listener rejects its unfetched requests and keeps its connections. */
+static void listener_destroyed(void)
 {
 	struct rdma_event_channel *ch[2] = { rdma_create_event_channel(),
 					     rdma_create_event_channel() };
@@ -295,7 +301,7 @@ static void listener_goes(void)
 	pair_connect(&p, NULL);
 	CHECK_EQ(rdma_destroy_id(p.listener), 0);
 	p.listener = world_id(p.ch[1], RDMA_PS_TCP);
-	world_quiet(p.ch[0]);
+	world_no_event(p.ch[0]);
 	pair_disconnect(&p);
 	pair_destroy(&p);
 
@@ -306,14 +312,14 @@ static void listener_goes(void)
 	world_wait(ch[1]);
 	CHECK_EQ(rdma_destroy_id(listener), 0);
 	CHECK_EQ(rdma_ack_cm_event(world_event(ch[0], RDMA_CM_EVENT_REJECTED, 28)), 0);
-	world_quiet(ch[1]);
+	world_no_event(ch[1]);
 	rdma_destroy_qp(id);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 	for (int i = 0; i < 2; i++)
 		rdma_destroy_event_channel(ch[i]);
 }
 
-/* What the calls refuse, in the states in which they do. */
+/* Calls in states in which they must fail. */
 static void wrong_calls(void)
 {
 	struct rdma_conn_param param = { .qp_num = 7 },
@@ -336,7 +342,7 @@ static void wrong_calls(void)
 	CHECK_EQ(rdma_destroy_id(id), 0);
 
 	id = world_route(ch, listener, LOOPBACK);
-	/* Neither a QP nor a word about one. */
+	/* Neither a QP nor a QP number in the parameters. */
 	CHECK_FAILS(rdma_connect(id, NULL), EINVAL);
 	CHECK_FAILS(rdma_connect(id, &long_data), EINVAL);
 	CHECK_FAILS(rdma_listen(id, 0), EINVAL);
@@ -348,8 +354,8 @@ static void wrong_calls(void)
 	rdma_destroy_event_channel(ch);
 }
 
-/* ids that were left behind end with their channel. */
-static void channel_goes(void)
+/* ids of a channel that is destroyed end with it. */
+static void channel_destroyed(void)
 {
 	struct pair p;
 
@@ -372,11 +378,11 @@ int main(void)
 	data();
 	refused();
 	no_listener();
-	given_up();
+	active_side_destroyed();
 	destroyed();
-	crossing();
-	listener_goes();
+	simultaneous_disconnect();
+	listener_destroyed();
 	wrong_calls();
-	channel_goes();
+	channel_destroyed();
 	return 0;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagram services: found by SIDR, reached by what the event says; refused, or not there. */
+/*
+ * Datagram services: resolved by SIDR and reached with the values of the event; rejected, or
+ * without a listener.
+ */
 #include "world.h"
 
 static void check_service(const struct rdma_ud_param *p, const struct rdma_cm_id *service)
@@ -36,7 +39,7 @@ static void send_and_receive(struct pair *p, struct rdma_ud_param *to)
 		CHECK_EQ(rdma_dereg_mr(mr[i]), 0);
 }
 
-static void found(void)
+static void resolved(void)
 {
 	struct rdma_conn_param ask = { .private_data = "who?", .private_data_len = 4 };
 	struct rdma_conn_param answer = { .private_data = "me", .private_data_len = 2 };
@@ -58,8 +61,8 @@ static void found(void)
 	check_service(&e->param.ud, p.id[1]);
 	to = e->param.ud;
 	CHECK_EQ(rdma_ack_cm_event(e), 0);
-	/* A SIDR_REP is not acknowledged. */
-	world_quiet(p.ch[1]);
+	/* A SIDR_REP is not acknowledged, so there is no further event. */
+	world_no_event(p.ch[1]);
 	send_and_receive(&p, &to);
 	pair_destroy(&p);
 }
@@ -79,7 +82,7 @@ static void refused(void)
 	pair_destroy(&p);
 }
 
-static void not_there(void)
+static void no_listener(void)
 {
 	struct rdma_conn_param ask = { .private_data_len = 0 };
 	struct rdma_event_channel *ch = rdma_create_event_channel();
@@ -95,8 +98,8 @@ static void not_there(void)
 
 int main(void)
 {
-	found();
+	resolved();
 	refused();
-	not_there();
+	no_listener();
 	return 0;
 }

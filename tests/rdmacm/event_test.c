@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels: the descriptor, the order, acknowledgements, events of the program's own, names.
+ * Event channels: the descriptor, the order of events, acknowledgements, events of the program's
+ * own, event names.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -27,12 +28,12 @@ static void own_event(struct rdma_cm_id *id, uint64_t arg)
 	CHECK_EQ(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 7, arg), 0);
 }
 
-/* Readable exactly while an event waits, in order, of all ids. */
+/* The descriptor is readable exactly while an event is pending; events of all ids come in order. */
 static void order(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_id *a = world_id(ch, RDMA_PS_TCP), *b = world_id(ch, RDMA_PS_UDP);
 
-	world_quiet(ch);
+	world_no_event(ch);
 	for (uint64_t n = 0; n < 4; n++)
 		own_event(n & 1 ? b : a, n);
 	for (uint64_t n = 0; n < 4; n++) {
@@ -42,21 +43,21 @@ static void order(struct rdma_event_channel *ch)
 		CHECK_EQ(e->param.arg, n);
 		CHECK_EQ(rdma_ack_cm_event(e), 0);
 	}
-	world_quiet(ch);
+	world_no_event(ch);
 	CHECK_FAILS(rdma_write_cm_event(a, RDMA_CM_EVENT_ESTABLISHED, 0, 0), EINVAL);
 	CHECK_FAILS(rdma_write_cm_event(NULL, RDMA_CM_EVENT_USER, 0, 0), EINVAL);
 	CHECK_EQ(rdma_destroy_id(a), 0);
 	CHECK_EQ(rdma_destroy_id(b), 0);
 }
 
-static void nothing(int sig)
+static void on_signal(int sig)
 {
 }
 
 static void not_waiting(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_event *e;
-	struct sigaction act = { .sa_handler = nothing };
+	struct sigaction act = { .sa_handler = on_signal };
 	struct itimerspec soon = { .it_value.tv_nsec = 10 * 1000 * 1000,
 				   .it_interval.tv_nsec = 10 * 1000 * 1000 };
 	timer_t timer;
@@ -65,7 +66,7 @@ static void not_waiting(struct rdma_event_channel *ch)
 	CHECK_FAILS(rdma_ack_cm_event(NULL), EINVAL);
 	CHECK_EQ(fcntl(ch->fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
 
-	/* A signal ends the wait. */
+	/* A signal interrupts the wait. */
 	CHECK_EQ(sigaction(SIGALRM, &act, NULL), 0);
 	CHECK_EQ(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
 	CHECK_EQ(timer_settime(timer, 0, &soon, NULL), 0);
@@ -77,7 +78,7 @@ static void not_waiting(struct rdma_event_channel *ch)
 	CHECK_EQ(fcntl(ch->fd, F_SETFL, 0), 0);
 }
 
-/* Unfetched events are dropped with their id, and others stay. */
+/* Unfetched events are dropped with their id; those of other ids stay. */
 static void dropped(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_id *a = world_id(ch, RDMA_PS_TCP), *b = world_id(ch, RDMA_PS_TCP);
@@ -87,7 +88,7 @@ static void dropped(struct rdma_event_channel *ch)
 	own_event(a, 3);
 	CHECK_EQ(rdma_destroy_id(a), 0);
 	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_USER, 7)), 0);
-	world_quiet(ch);
+	world_no_event(ch);
 	CHECK_EQ(rdma_destroy_id(b), 0);
 }
 
@@ -96,12 +97,12 @@ static uint32_t acknowledged;
 static void *destroy(void *arg)
 {
 	CHECK_EQ(rdma_destroy_id(arg), 0);
-	/* Relaxed: the lock of the library is between the two. */
+	/* Relaxed: the library's lock orders the two accesses. */
 	CHECK(load_relaxed(&acknowledged));
 	return NULL;
 }
 
-/* An id stays until what was fetched of it is acknowledged. */
+/* Destroying an id waits until its fetched events are acknowledged. */
 static void destroy_waits(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
@@ -119,7 +120,7 @@ static void destroy_waits(struct rdma_event_channel *ch)
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-/* Its events go with it, to the end of the other channel. */
+/* The events of an id move with it, to the end of the other channel. */
 static void migrated(struct rdma_event_channel *ch)
 {
 	struct rdma_event_channel *to = rdma_create_event_channel();
@@ -131,7 +132,7 @@ static void migrated(struct rdma_event_channel *ch)
 	own_event(a, 3);
 	CHECK_EQ(rdma_migrate_id(a, to), 0);
 	CHECK(a->channel == to);
-	world_quiet(ch);
+	world_no_event(ch);
 	for (int i = 0; i < 3; i++) {
 		struct rdma_cm_event *e = world_event(to, RDMA_CM_EVENT_USER, 7);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Forged MADs with valid ICRCs: floods of requests from as many addresses as loopback has, during
- * which programs still connect, and forged ends of connections with unknown ids.  They need a wire,
- * so there are none with the local transport alone.
+ * Forged MADs with valid ICRCs: floods of requests from every address of the loopback interface,
+ * during which programs must still be able to connect, and forged messages with unknown ids, which
+ * must not end a connection. Forged MADs need UDP, so the test is empty with the local transport.
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -19,6 +19,9 @@
 
 enum {
 	BACKLOG = 1024,
+	LOUD = 300,
+	QUIET = 3,
+	FRONT = 100, /* of the queue: CM_FEW_REQUESTS in order of arrival, and some more */
 	FLOOD = 20000,
 	CONNECTS = 8,
 	WARM_UP = 1000,
@@ -35,7 +38,7 @@ static uint64_t service_of(const struct rdma_cm_id *listener)
 	return cm_service_id(RDMA_PS_TCP, ntohs(listener->route.addr.src_sin.sin_port));
 }
 
-/* How many events wait: a channel's descriptor is an eventfd that counts them. */
+/* Returns how many events are pending: a channel's descriptor is an eventfd that counts them. */
 static unsigned int queued(const struct rdma_event_channel *ch)
 {
 	char path[64], line[100];
@@ -50,7 +53,7 @@ static unsigned int queued(const struct rdma_event_channel *ch)
 	return n;
 }
 
-/* A program that looks at nothing holds its backlog, and no more. */
+/* If the program fetches no events, at most its backlog of requests is kept. */
 static void state_is_bounded(uint64_t seed)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
@@ -82,13 +85,62 @@ static void state_is_bounded(uint64_t seed)
 	rdma_destroy_event_channel(ch);
 }
 
+/* Sends a request and waits until it is queued. */
+static void send_and_wait(struct rdma_event_channel *ch, struct rdma_cm_id *listener, int from,
+			  uint64_t *seed)
+{
+	unsigned int before = queued(ch);
+	struct cm_msg m = forge_request(from, service_of(listener), seed);
+
+	forge_send(from, &m);
+	while (queued(ch) == before)
+		sched_yield();
+}
+
+static uint32_t source_of(const struct rdma_cm_id *id)
+{
+	return id->route.addr.dst_sin.sin_addr.s_addr;
+}
+
+/*
+ * Of many pending requests, those of a source with few requests come first. Sources are told apart
+ * by a hash: of three sources at least one shares no bucket with the flooding one.
+ */
+static void quiet_sources_come_first(uint64_t seed)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *listener;
+	unsigned int found = 0;
+	uint32_t loud = 0;
+
+	CHECK(ch);
+	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+	for (int i = 0; i < LOUD + QUIET; i++)
+		send_and_wait(ch, listener, i < LOUD ? 0 : 1 + i - LOUD, &seed);
+	for (unsigned int n = 0; n < LOUD + QUIET; n++) {
+		struct rdma_cm_event *e;
+		struct rdma_cm_id *id;
+
+		CHECK_EQ(rdma_get_cm_event(ch, &e), 0);
+		CHECK_EQ(e->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+		id = e->id;
+		loud = n ? loud : source_of(id);
+		found += n < FRONT && source_of(id) != loud;
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+		CHECK_EQ(rdma_destroy_id(id), 0);
+	}
+	CHECK(found >= 1);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+}
+
 struct flood {
 	uint64_t service, seed;
 	uint32_t stop, sent;
-	struct timespec cpu; /* that it took */
+	struct timespec cpu; /* CPU time of the flooding thread */
 };
 
-/* As many as this thread can make, without a pause where the library has its full speed. */
+/* Sends as many as this thread can; only a sanitized library gets pauses. */
 static void *flood(void *arg)
 {
 	struct flood *f = arg;
@@ -102,7 +154,7 @@ static void *flood(void *arg)
 	return NULL;
 }
 
-/* The server tells its clients by their private data, and refuses all others. */
+/* The server recognizes its clients by their private data and rejects all other requests. */
 static bool serve_one(struct rdma_event_channel *ch, struct rdma_cm_id **accepted)
 {
 	struct rdma_conn_param param = { .qp_num = 0 };
@@ -126,7 +178,7 @@ static bool serve_one(struct rdma_event_channel *ch, struct rdma_cm_id **accepte
 	}
 	param.qp_num = qpn++;
 	*accepted = id;
-	/* The client may have given up this try. */
+	/* the client may have abandoned this attempt */
 	if (rdma_accept(id, &param))
 		CHECK_EQ(errno, EINVAL);
 	return false;
@@ -167,10 +219,10 @@ static double seconds(struct timespec t)
 }
 
 /*
- * Each connects within a few of its 16 tries, which are 4.3 s apart: most at the first one, since
- * the quiet source goes before the loud ones, and what answers requests is not dropped with them.
+ * Each connects within a few of its 16 attempts, which are 4.3 s apart: most at the first one,
+ * since requests of quiet sources come first, and replies are never dropped along with requests.
  */
-static void programs_connect_meanwhile(uint64_t seed)
+static void programs_connect_during_flood(uint64_t seed)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct flood f = { .seed = seed };
@@ -198,7 +250,7 @@ static void programs_connect_meanwhile(uint64_t seed)
 	rdma_destroy_event_channel(ch);
 }
 
-/* Guessed ids end no connection, whatever the sender. */
+/* Messages with guessed ids end no connection, whatever their sender. */
 static void forged_ends(uint64_t seed)
 {
 	struct pair p;
@@ -216,8 +268,8 @@ static void forged_ends(uint64_t seed)
 		forge_send(i % FORGE_SOURCES, &dreq);
 		forge_send(i % FORGE_SOURCES, &rej);
 	}
-	world_quiet(p.ch[0]);
-	world_quiet(p.ch[1]);
+	world_no_event(p.ch[0]);
+	world_no_event(p.ch[1]);
 	pair_disconnect(&p);
 	pair_destroy(&p);
 }
@@ -228,12 +280,13 @@ int main(void)
 	uint64_t seed = place_seed();
 
 	if (transport && !strcmp(transport, "local")) {
-		printf("left out: 3: the local transport has no wire\n");
+		printf("left out: 3: the local transport receives no packets from the network\n");
 		return 0;
 	}
 	forge_open((uint16_t)atoi(getenv("VERBENA_UDP_PORT")));
+	quiet_sources_come_first(seed + 3);
 	state_is_bounded(seed);
-	programs_connect_meanwhile(seed + 1);
+	programs_connect_during_flood(seed + 1);
 	forged_ends(seed + 2);
 	return 0;
 }

@@ -30,7 +30,7 @@ static struct net_addr gid_of(uint32_t ip)
 	return a;
 }
 
-/* 127.9.x.y: used by the attacker only. */
+/* The addresses 127.9.x.y are used by the attacker only. */
 void forge_open(uint16_t port)
 {
 	udp_port = port;
@@ -50,7 +50,7 @@ void forge_open(uint16_t port)
 	}
 }
 
-/* A packet from one of the forger's addresses to 127.0.0.1; returns its length. */
+/* Builds a packet from one of the forger's addresses to 127.0.0.1; returns its length. */
 static uint32_t make_packet(uint8_t packet[PACKET], int from, const struct cm_msg *m)
 {
 	struct net_path path = { .src = sources[from],
@@ -83,7 +83,7 @@ void forge_send(int from, const struct cm_msg *m)
 	uint8_t packet[PACKET];
 	uint32_t n = make_packet(packet, from, m);
 
-	/* What a full buffer drops is one less. */
+	/* a packet dropped because of a full buffer is not resent */
 	if (sendto(sockets[from], packet, n, 0, (struct sockaddr *)&to, sizeof(to)) < 0)
 		return;
 }

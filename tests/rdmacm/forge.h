@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Forged MADs with valid ICRCs, to 127.0.0.1, from as many of loopback's addresses as there are
- * sources.  What fails ends the program.
+ * Forged MADs with valid ICRCs, sent to 127.0.0.1 from as many loopback addresses as there are
+ * sources. Every error ends the program.
  */
 #ifndef TESTS_RDMACM_FORGE_H
 #define TESTS_RDMACM_FORGE_H
@@ -15,7 +15,7 @@ enum {
 	FORGE_BURST = 32,
 };
 
-/* First of all: opens the sockets of the sources.  udp_port: of the device. */
+/* Opens the sockets of the sources; must be called first. udp_port: the device's port. */
 void forge_open(uint16_t udp_port);
 
 /* A request that cannot be told from a genuine one. */
@@ -23,7 +23,7 @@ struct cm_msg forge_request(int from, uint64_t service, uint64_t *seed);
 
 void forge_send(int from, const struct cm_msg *m);
 
-/* FORGE_BURST requests of one source, sent by one call; returns how many were sent. */
+/* Sends FORGE_BURST requests of one source in one system call; returns how many were sent. */
 unsigned int forge_burst(int from, uint64_t service, uint64_t *seed);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes: a child has nothing of its parent's ids and can have its own; a process that ends,
- * however, is told to its peers.
+ * Processes: a forked child cannot use its parent's ids and can have ids of its own; when a process
+ * ends, however it ends, its peers get a disconnection.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -18,8 +18,8 @@ enum { CHILD_MAY_HAVE_THREADS = 1 };
 #endif
 
 /*
- * What a child inherits and cannot use is out of its reach, and no leak. LeakSanitizer asks at
- * exit.
+ * LeakSanitizer must not report objects that the child inherited: the child cannot free them. It
+ * calls this function at exit.
  */
 static bool is_child;
 
@@ -53,8 +53,7 @@ static void wait_for(pid_t child, int signal)
 	}
 }
 
-/* In the child: nothing of the parent's works, nothing is harmed by trying, and something new
- * works. */
+/* In the child: every call on the parent's objects fails and does no harm, and new objects work. */
 static void child_of(struct pair *p)
 {
 	struct sockaddr_storage a = world_addr(LOOPBACK, 0);
@@ -86,14 +85,14 @@ static void inherited(void)
 	if (!child)
 		child_of(&p);
 	wait_for(child, 0);
-	/* The parent's connection did not notice. */
-	world_quiet(p.ch[0]);
-	world_quiet(p.ch[1]);
+	/* The parent's connection got no event. */
+	world_no_event(p.ch[0]);
+	world_no_event(p.ch[1]);
 	pair_disconnect(&p);
 	pair_destroy(&p);
 }
 
-/* A client in a process of its own, which ends in this way once it is connected. */
+/* A client in a process of its own, which ends as `how` says once it is connected. */
 static void client(uint16_t port, int go, int how)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
@@ -108,7 +107,9 @@ static void client(uint16_t port, int go, int how)
 	world_qp(id);
 	CHECK_EQ(rdma_connect(id, NULL), 0);
 	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
-	/* The other side has heard of it, too: a farewell could come before the confirmation. */
+	/*
+	 * The passive side is established as well: otherwise the DREQ could arrive before the RTU.
+	 */
 	CHECK_EQ(read(go, &byte, 1), 1);
 	if (!how)
 		exit(0);
@@ -116,7 +117,7 @@ static void client(uint16_t port, int go, int how)
 		pause();
 }
 
-/* how: 0, or a signal. */
+/* how: 0 for exit, or a signal. */
 static void ended(int how)
 {
 	struct rdma_event_channel *ch;
@@ -159,7 +160,7 @@ static void ended(int how)
 	}
 }
 
-/* A process of its own forks while it has one thread. */
+/* Runs in a process of its own, which forks while it has one thread. */
 static void run_ended(int how)
 {
 	pid_t child = fork();
@@ -179,6 +180,6 @@ int main(void)
 	if (CHILD_MAY_HAVE_THREADS)
 		inherited();
 	else
-		left_out(1, "ThreadSanitizer bears no threads in a child of several threads");
+		left_out(1, "ThreadSanitizer supports no threads in a forked child");
 	return 0;
 }

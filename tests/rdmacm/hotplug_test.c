@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An interface that gets another link address, and one that goes, while ids are on it: in a network
- * namespace of the test's own.
+ * An interface whose link address changes, and one that is deleted, while ids use them. Runs in a
+ * network namespace of its own.
  */
 #include "../unit/place.h"
 #include "world.h"
@@ -61,23 +61,23 @@ static void destroy_ends(struct ends *p)
 		rdma_destroy_event_channel(p->ch[i]);
 }
 
-/* All ids of the interface are told, whatever they are for, and none loses anything by it. */
+/* Every id on the interface gets ADDR_CHANGE, whatever its use, and remains usable. */
 static void new_link_address(struct ends *p, struct rdma_event_channel *others)
 {
 	ip("link set vrbt0 address 02:00:00:00:77:01");
 	world_expect(p->ch[0], RDMA_CM_EVENT_ADDR_CHANGE);
 	world_expect(p->ch[1], RDMA_CM_EVENT_ADDR_CHANGE);
 	world_expect(p->ch[1], RDMA_CM_EVENT_ADDR_CHANGE);
-	world_quiet(others);
+	world_no_event(others);
 }
 
-static void gone(struct ends *p)
+static void interface_deleted(struct ends *p)
 {
 	struct rdma_conn_param param = { .qp_num = 1 };
 	struct sockaddr_storage a = world_addr(ADDRESS, 1);
 
 	world_expect(p->ch[0], RDMA_CM_EVENT_DEVICE_REMOVAL);
-	/* The listener and its child. */
+	/* one event for the listener, one for its connection */
 	world_expect(p->ch[1], RDMA_CM_EVENT_DEVICE_REMOVAL);
 	world_expect(p->ch[1], RDMA_CM_EVENT_DEVICE_REMOVAL);
 	CHECK_FAILS(rdma_connect(p->id[0], &param), EINVAL);
@@ -86,8 +86,8 @@ static void gone(struct ends *p)
 	CHECK_FAILS(rdma_resolve_addr(p->listener, NULL, (struct sockaddr *)&a, 1), EINVAL);
 }
 
-/* Its port can be bound again once the interface is back. */
-static void again(uint16_t port)
+/* The port can be bound again once the interface is back. */
+static void bind_again(uint16_t port)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct sockaddr_storage a = world_addr(ADDRESS, port);
@@ -98,12 +98,12 @@ static void again(uint16_t port)
 	id = world_id(ch, RDMA_PS_TCP);
 	CHECK_EQ(rdma_bind_addr(id, (struct sockaddr *)&a), 0);
 	CHECK_EQ(rdma_listen(id, 0), 0);
-	world_quiet(ch);
+	world_no_event(ch);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
 }
 
-/* Connections over other interfaces, and wildcard listeners, get no event. */
+/* Connections over other interfaces and wildcard listeners get no event. */
 static void removal(void)
 {
 	struct rdma_event_channel *others;
@@ -120,14 +120,14 @@ static void removal(void)
 	new_link_address(&p, others);
 	port = ntohs(rdma_get_src_port(p.listener));
 	ip("link del vrbt0");
-	gone(&p);
-	world_quiet(others);
-	world_quiet(loop.ch[0]);
-	world_quiet(loop.ch[1]);
+	interface_deleted(&p);
+	world_no_event(others);
+	world_no_event(loop.ch[0]);
+	world_no_event(loop.ch[1]);
 	pair_disconnect(&loop);
-	again(port);
+	bind_again(port);
 	for (int i = 0; i < 2; i++)
-		world_quiet(p.ch[i]);
+		world_no_event(p.ch[i]);
 	destroy_ends(&p);
 	pair_destroy(&loop);
 	CHECK_EQ(rdma_destroy_id(any), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who waits for connections, or has one on which nothing happens, uses no CPU: no thread of the
- * library wakes up in two seconds.  What was begun before may take its time to end.
+ * An idle listener or connection uses no CPU: in two seconds no thread of the library wakes up.
+ * Work that began earlier may take several such periods to end.
  */
 #include <dirent.h>
 #include <poll.h>
@@ -28,7 +28,7 @@ static unsigned long switches_of(const char *tid)
 	return sum;
 }
 
-/* How often the threads of the library have gone to sleep, and so woken up before. */
+/* Counts how often the library's threads have gone to sleep, and so have woken up before. */
 static unsigned long wakeups(void)
 {
 	DIR *d = opendir("/proc/self/task");
@@ -43,7 +43,7 @@ static unsigned long wakeups(void)
 	return sum;
 }
 
-static void stays_idle(struct rdma_event_channel *ch, const char *what)
+static void expect_idle(struct rdma_event_channel *ch, const char *what)
 {
 	struct pollfd fd = { .fd = ch->fd, .events = POLLIN };
 	unsigned long before;
@@ -63,14 +63,18 @@ int main(void)
 	struct rdma_cm_id *listener;
 	struct pair p;
 
+#ifdef __SANITIZE_THREAD__
+	printf("skip: ThreadSanitizer has a thread of its own that wakes up\n");
+	return 77;
+#endif
 	CHECK(ch);
 	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
-	stays_idle(ch, "a listener");
+	expect_idle(ch, "a listener");
 	pair_connect(&p, NULL);
-	stays_idle(p.ch[1], "a connection");
+	expect_idle(p.ch[1], "a connection");
 	pair_disconnect(&p);
 	pair_destroy(&p);
-	stays_idle(ch, "what is left of one");
+	expect_idle(ch, "what is left of one");
 	CHECK_EQ(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(ch);
 	return 0;

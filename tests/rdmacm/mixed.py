@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A program that finds only one of the two libraries of ours, and the distribution's other one, is
-told so in one line.
+"""A program that finds one of our two libraries and the distribution's other one must get a warning
+of one line.
 
     mixed.py BUILD_DIR
 """
@@ -37,7 +37,7 @@ def main():
     for library, text in CASES.items():
         lines = complaints(sys.argv[1], library)
         if len(lines) != 1 or text not in lines[0]:
-            print(f"our {library} alone: wanted one line with {text!r}, got {lines}")
+            print(f"our {library} alone: expected one line with {text!r}, got {lines}")
             return 1
     return 0
 

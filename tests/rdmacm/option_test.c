@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_set_option(): each option, when it may be set, and what becomes of it; and ECE. */
+/* rdma_set_option(): each option, when it may be set and its effect; and ECE. */
 #include "world.h"
 
 static struct rdma_event_channel *ch;
@@ -30,7 +30,7 @@ static void refused(void)
 	CHECK_EQ(rdma_destroy_id(ud), 0);
 }
 
-/* In the path, and on both QPs. */
+/* The option appears in the path and on both QPs. */
 static void in_effect(void)
 {
 	struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK),
@@ -70,7 +70,7 @@ static void in_effect(void)
 	CHECK_EQ(rdma_destroy_id(listener), 0);
 }
 
-/* A route of the program's own. */
+/* The program sets the route itself. */
 static void path(void)
 {
 	struct sockaddr_storage a = world_addr(LOOPBACK, 1);
@@ -113,7 +113,7 @@ static void path(void)
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
-/* :: and IPv4: which listener gets which requests. */
+/* A listener on :: and one on IPv4: which of them gets which requests. */
 static void families(void)
 {
 	for (int only = 0; only < 2; only++) {
@@ -121,7 +121,7 @@ static void families(void)
 		struct rdma_cm_id *listener = world_id(ch, RDMA_PS_TCP), *id;
 		struct rdma_conn_param param = { .qp_num = 0x123 };
 
-		/* Also when it is bound already. */
+		/* The option can also be changed on a bound id. */
 		CHECK_EQ(set(listener, RDMA_OPTION_ID_AFONLY, !only, sizeof(int)), 0);
 		CHECK_EQ(rdma_bind_addr(listener, (struct sockaddr *)&any), 0);
 		CHECK_EQ(set(listener, RDMA_OPTION_ID_AFONLY, only, sizeof(int)), 0);
@@ -157,8 +157,8 @@ static void check_ece(struct rdma_cm_id *id, uint32_t vendor, uint32_t options)
 }
 
 /*
- * Options of a vendor reach the other side, and its answer comes back: for QPs of the program's
- * own. Whoever answers without options of its own repeats the vendor, and offers nothing.
+ * ECE options of a vendor reach the other side, and its reply comes back, for QPs that the program
+ * created. A side that replies without options of its own repeats the vendor id with options 0.
  */
 static void ece(bool answered)
 {
@@ -192,7 +192,7 @@ static void ece(bool answered)
 	CHECK_EQ(rdma_destroy_id(listener), 0);
 }
 
-/* Options that the passive side cannot do. */
+/* The passive side rejects ECE options that it does not support. */
 static void ece_refused(void)
 {
 	struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK), *id, *child;

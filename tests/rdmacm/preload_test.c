@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- *	preload_test LIBRSPRELOAD
+ * preload_test LIBRSPRELOAD
  *
- * Calls of the system's that no program of the stock tests makes, with librspreload.so before them:
+ * System calls that no program of the stock tests uses, with librspreload.so preloaded:
  * epoll_pwait2(), and select() with more descriptors than FD_SETSIZE.
  */
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@
 #include "check.h"
 
 enum {
-	FAR = 3000, /* descriptor beyond FD_SETSIZE */
+	HIGH_FD = 3000, /* a descriptor beyond FD_SETSIZE */
 	LIMIT_S = 20,
 };
 
@@ -56,27 +56,27 @@ static void waits_by_timespec(int from, int to)
 	CHECK_EQ(close(ep), 0);
 }
 
-static void selects_far(int from, int to)
+static void select_beyond_fd_setsize(int from, int to)
 {
-	fd_set *set = calloc(FAR / FD_SETSIZE + 1, sizeof(*set));
-	fd_mask *word = (fd_mask *)set + FAR / NFDBITS;
-	struct rlimit most = { FAR + 1, FAR + 1 };
+	fd_set *set = calloc(HIGH_FD / FD_SETSIZE + 1, sizeof(*set));
+	fd_mask *word = (fd_mask *)set + HIGH_FD / NFDBITS;
+	struct rlimit most = { HIGH_FD + 1, HIGH_FD + 1 };
 	struct timeval t = limit();
 
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &most), 0);
-	CHECK_EQ(dup2(to, FAR), FAR);
+	CHECK_EQ(dup2(to, HIGH_FD), HIGH_FD);
 	CHECK_EQ(write(from, "y", 1), 1);
-	*word = 1UL << FAR % NFDBITS;
-	CHECK_EQ(select(FAR + 1, set, NULL, NULL, &t), 1);
-	CHECK_EQ(*word, 1UL << FAR % NFDBITS);
-	CHECK_EQ(read(FAR, &t, 1), 1);
+	*word = 1UL << HIGH_FD % NFDBITS;
+	CHECK_EQ(select(HIGH_FD + 1, set, NULL, NULL, &t), 1);
+	CHECK_EQ(*word, 1UL << HIGH_FD % NFDBITS);
+	CHECK_EQ(read(HIGH_FD, &t, 1), 1);
 	t = (struct timeval){ 0 };
-	CHECK_EQ(select(FAR + 1, set, NULL, NULL, &t), 0);
+	CHECK_EQ(select(HIGH_FD + 1, set, NULL, NULL, &t), 0);
 	CHECK_EQ(*word, 0);
 	t.tv_sec = -1;
-	CHECK_EQ(select(FAR + 1, set, NULL, NULL, &t), -1);
+	CHECK_EQ(select(HIGH_FD + 1, set, NULL, NULL, &t), -1);
 	CHECK_EQ(errno, EINVAL);
-	CHECK_EQ(close(FAR), 0);
+	CHECK_EQ(close(HIGH_FD), 0);
 	free(set);
 }
 
@@ -89,14 +89,14 @@ static void over_rsockets(void)
 	to = accept(listener, NULL, NULL);
 	CHECK(to >= 0);
 	waits_by_timespec(from, to);
-	selects_far(from, to);
+	select_beyond_fd_setsize(from, to);
 	CHECK_EQ(close(from), 0);
 	CHECK_EQ(close(to), 0);
 	CHECK_EQ(close(listener), 0);
 }
 
-/* Runs itself with the library, in the place of its own that it has by now. */
-static int again(char **argv)
+/* Executes itself with the library preloaded; the run directory and port are reserved already. */
+static int exec_preloaded(char **argv)
 {
 	pid_t pid = fork();
 	int status;
@@ -113,7 +113,7 @@ static int again(char **argv)
 int main(int argc, char **argv)
 {
 	if (argc > 1)
-		return again(argv);
+		return exec_preloaded(argv);
 	over_rsockets();
 	return 0;
 }

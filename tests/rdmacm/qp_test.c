@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs of ids: made by the library, with CQs of its own or the program's; and the program's
- * own, moved by rdma_init_qp_attr().
+ * Queue pairs of ids: created by the library, with its own CQs or the program's; and created by the
+ * program, with attributes from rdma_init_qp_attr().
  */
 #include "world.h"
 
@@ -18,9 +18,9 @@ static const struct ibv_qp_init_attr small = {
 	.qp_type = IBV_QPT_RC,
 };
 
-/* ---- The library's ---- */
+/* ---- Created by the library ---- */
 
-static void made(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
+static void created_by_library(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
 {
 	struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK);
 	struct ibv_qp_init_attr attr = small;
@@ -40,7 +40,7 @@ static void made(struct rdma_event_channel *ch, const struct rdma_cm_id *listene
 	CHECK(!id->qp && !id->send_cq && !id->recv_cq && !id->send_cq_channel &&
 	      !id->recv_cq_channel);
 
-	/* CQs of the program's stay its own. */
+	/* The program's CQs are not destroyed with the QP. */
 	cq = ibv_create_cq(id->verbs, 8, NULL, NULL, 0);
 	CHECK(cq);
 	attr = small;
@@ -52,7 +52,7 @@ static void made(struct rdma_event_channel *ch, const struct rdma_cm_id *listene
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
-/* After a failure the attributes are as before, so that the program can try with smaller ones. */
+/* After a failure the attributes are unchanged, so the program can retry with smaller values. */
 static void second_try(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
 {
 	struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK);
@@ -75,7 +75,7 @@ static void refused(struct rdma_event_channel *ch)
 	struct ibv_qp_attr qp = { .qp_state = IBV_QPS_INIT };
 	int mask;
 
-	/* Without a device. */
+	/* An id without a device. */
 	CHECK_FAILS(rdma_create_qp(id, NULL, &attr), EINVAL);
 	CHECK_FAILS(rdma_create_qp(id, NULL, NULL), EINVAL);
 	CHECK_FAILS(rdma_create_qp(NULL, NULL, &attr), EINVAL);
@@ -100,7 +100,7 @@ static void queues(struct rdma_event_channel *ch, const struct rdma_cm_id *liste
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
-/* ---- The program's ---- */
+/* ---- Created by the program ---- */
 
 struct own {
 	struct ibv_cq *cq;
@@ -185,9 +185,9 @@ static void by_hand(struct rdma_event_channel *ch, const struct rdma_cm_id *list
 	CHECK_EQ(move(id, &a, IBV_QPS_RTR, RTR_MASK).dest_qp_num, b.qp->qp_num);
 	move(id, &a, IBV_QPS_RTS, RTS_MASK);
 	CHECK_EQ(rdma_establish(id), 0);
-	/* On the other side only. */
+	/* Only the other side gets the event. */
 	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
-	world_quiet(ch);
+	world_no_event(ch);
 	CHECK_FAILS(rdma_notify(child, IBV_EVENT_COMM_EST), EISCONN);
 
 	end(&a);
@@ -197,7 +197,10 @@ static void by_hand(struct rdma_event_channel *ch, const struct rdma_cm_id *list
 	CHECK_EQ(rdma_destroy_id(child), 0);
 }
 
-/* The first packet stands for the confirmation. */
+/*
+ * A packet that arrives before the RTU establishes the connection, when the program reports it by
+ * rdma_notify().
+ */
 static void notified(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
 {
 	struct rdma_conn_param param = { .retry_count = 7, .qp_num = 0x1234 };
@@ -238,7 +241,7 @@ int main(void)
 
 	CHECK(ch);
 	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
-	made(ch, listener);
+	created_by_library(ch, listener);
 	second_try(ch, listener);
 	refused(ch);
 	queues(ch, listener);

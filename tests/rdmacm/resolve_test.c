@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_resolve_addr() and rdma_resolve_route(): what an id knows afterwards, and what cannot be
- * resolved.
+ * rdma_resolve_addr() and rdma_resolve_route(): the addresses, device and route that an id has
+ * afterwards, and destinations that cannot be resolved.
  */
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@
 
 static struct rdma_event_channel *ch;
 
-static void known(void)
+static void resolved(void)
 {
 	struct sockaddr_storage a = world_addr(LOOPBACK, 4711);
 	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
@@ -48,12 +48,12 @@ static void known(void)
 	CHECK_EQ(rec->mtu, IBV_MTU_4096);
 	CHECK_EQ(rec->preference, 43);
 	CHECK_EQ(ntohl(rec->flow_label), (port * 31u + 4711) & 0xfffff);
-	/* Not once more. */
+	/* A second resolution is refused. */
 	CHECK_FAILS(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), EINVAL);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
-/* The wildcard as a destination means this host; a source that is given is kept. */
+/* The wildcard as a destination means this host; a given source is kept. */
 static void wildcard(void)
 {
 	struct sockaddr_storage a = world_addr("0.0.0.0", 4711), from = world_addr(LOOPBACK, 0);
@@ -81,11 +81,14 @@ static void refused(void)
 	CHECK_FAILS(rdma_resolve_addr(id, NULL, (struct sockaddr *)&link, 100), EINVAL);
 	CHECK_FAILS(rdma_resolve_addr(id, (struct sockaddr *)&v6, (struct sockaddr *)&v4, 100),
 		    EINVAL);
-	world_quiet(ch);
+	world_no_event(ch);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
-/* IPoIB groups have no Ethernet device: the event says so, and the id can try something else. */
+/*
+ * IPoIB groups have no Ethernet device: the event reports it, and the id can resolve another
+ * address.
+ */
 static void no_device(void)
 {
 	struct sockaddr_storage a = world_addr(LOOPBACK, 1);
@@ -99,7 +102,7 @@ static void no_device(void)
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
-/* A synchronous id returns when it is done. */
+/* With a synchronous id the call returns when the resolution is complete. */
 static void synchronous(void)
 {
 	struct sockaddr_storage a = world_addr(LOOPBACK, 1);
@@ -114,8 +117,8 @@ static void synchronous(void)
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
-/* After a failure the id may take another way: it keeps no device of the first one. */
-static void another_way(void)
+/* After a failure the id can resolve another address, and does not keep the first device. */
+static void resolve_again(void)
 {
 	struct sockaddr_storage a = world_addr("10.77.0.9", 1), b = world_addr(LOOPBACK, 1);
 	const struct rdma_addr *addr;
@@ -155,10 +158,10 @@ static void in_own_network(void (*fn)(void))
 
 int main(void)
 {
-	in_own_network(another_way);
+	in_own_network(resolve_again);
 	ch = rdma_create_event_channel();
 	CHECK(ch);
-	known();
+	resolved();
 	wildcard();
 	refused();
 	no_device();

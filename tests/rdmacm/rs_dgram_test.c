@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagram rsockets: to an address and connected; sizes, names, order of failures, forgeries.
+/*
+ * Datagram rsockets: sent to an address and connected; sizes, names, error precedence, forged
+ * datagrams.
  */
 #include <unistd.h>
 
@@ -22,8 +24,8 @@ static int bound(struct sockaddr_in *at)
 	return fd;
 }
 
-/* The first goes over UDP, the others from queue pair to queue pair, once the answer has come. */
-static void there_and_back(void)
+/* The first datagram travels over UDP; after the reply the others travel between queue pairs. */
+static void send_and_reply(void)
 {
 	struct sockaddr_in a, b, from;
 	int fd[2] = { bound(&a), bound(&b) };
@@ -74,7 +76,10 @@ static void connected(void)
 	CHECK_EQ(rclose(server), 0);
 }
 
-/* Datagrams without a valid header, or with another address than their source, are dropped. */
+/*
+ * Datagrams without a valid header, or whose header names another address than their source, are
+ * dropped.
+ */
 static void forged_datagrams(void)
 {
 	static const uint8_t claims[] = { 0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0,  0,
@@ -101,7 +106,7 @@ static void forged_datagrams(void)
 
 int main(void)
 {
-	there_and_back();
+	send_and_reply();
 	connected();
 	forged_datagrams();
 	return 0;

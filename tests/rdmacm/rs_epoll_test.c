@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* epoll over rsockets and an ordinary descriptor: level, edge, once; what is changed and closed. */
+/*
+ * epoll on rsockets and an ordinary descriptor: level-triggered, edge-triggered, one-shot; changed
+ * and closed descriptors.
+ */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -16,7 +19,7 @@ static void control(int op, int fd, uint32_t events)
 	CHECK_EQ(repoll_ctl(ep, op, fd, &e), 0);
 }
 
-/* Exactly one event, of this descriptor. */
+/* Expects exactly one event, for this descriptor. */
 static void expect(int fd, uint32_t events)
 {
 	struct epoll_event e[4];
@@ -83,7 +86,7 @@ static void *write_later(void *arg)
 	return NULL;
 }
 
-/* Asleep when it comes, together with a pipe. */
+/* The event arrives while the thread sleeps on the rsocket and a pipe. */
 static void asleep(struct rspair *p)
 {
 	pthread_t thread;
@@ -125,8 +128,8 @@ static void listeners(void)
 }
 
 /*
- * The end of the peer's data is reported together with the data, as TCP does: a program that waits
- * for edges gets no other event if it reads only the data.
+ * The end of the peer's data is reported together with the data, as TCP does: an edge-triggered
+ * program that reads only the data gets no other event.
  */
 static void ends_with_data(void)
 {

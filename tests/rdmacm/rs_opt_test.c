@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options of rsockets: what is kept, doubled, inherited, refused; keepalive; defaults by files. */
+/*
+ * Options of rsockets: which are kept, doubled, inherited or refused; keepalive; defaults from
+ * files.
+ */
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <sys/stat.h>
@@ -61,13 +64,13 @@ static void of_a_connection(void)
 	CHECK_EQ(get(p.fd[1], SOL_RDMA, RDMA_IOMAPSIZE), 8);
 	CHECK(get(p.fd[0], IPPROTO_TCP, TCP_MAXSEG) >= 256);
 	CHECK_FAILS(rsetsockopt(p.fd[0], SOL_RDMA, RDMA_SQSIZE, &v, sizeof(v)), EINVAL);
-	/* Its size was settled when it was connected. */
+	/* The buffer size is fixed once the rsocket is connected. */
 	set(p.fd[0], SOL_SOCKET, SO_RCVBUF, 1000);
 	CHECK(get(p.fd[0], SOL_SOCKET, SO_RCVBUF) > 2000);
 	rspair_close(&p);
 }
 
-/* A receive that is given up after a time. */
+/* A receive that times out. */
 static void timeouts(void)
 {
 	struct rspair p = rspair_make(LOOPBACK, 0);
@@ -79,7 +82,7 @@ static void timeouts(void)
 	rspair_close(&p);
 }
 
-/* The peer's program is told nothing, and goes on. */
+/* Keepalive probes are invisible to the peer's program. */
 static void keepalive(void)
 {
 	struct rspair p = rspair_make(LOOPBACK, 0);
@@ -114,7 +117,7 @@ static void remove_default(const char *folder, const char *name)
 	CHECK_EQ(unlink(path), 0);
 }
 
-/* Read once, by the first call of the process. */
+/* The defaults are read once, by the first call of the process. */
 static void defaults(void)
 {
 	char folder[] = "/tmp/rs-opt-XXXXXX";

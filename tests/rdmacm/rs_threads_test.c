@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that waits in a call of rsockets while another thread closes the rsocket, cancels the
- * thread, or calls without waiting.
+ * A thread waits in a call of rsockets while another thread closes the rsocket, cancels the thread,
+ * or makes nonblocking calls.
  */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <rdma/rsocket.h>
 
+#include "left_out.h"
 #include "rspair.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
 enum { ROUNDS = 8 };
 
-/* ---- When a thread sleeps ---- */
+/* ---- Hooks that run when a thread sleeps ---- */
 
-static unsigned int naps;
-static __thread bool counted;
+static __thread unsigned int *sleeps;	/* how often this thread has slept; NULL: not counted */
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -30,8 +34,8 @@ EXPORTED int poll(struct pollfd *fds, nfds_t n, int ms)
 
 	if (!load_relaxed(&real))
 		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "poll"));
-	if (counted && ms)
-		fetch_add_relaxed(&naps, 1U);
+	if (sleeps && ms)
+		fetch_add_relaxed(sleeps, 1U);
 	return load_relaxed(&real)(fds, n, ms);
 }
 
@@ -56,12 +60,12 @@ EXPORTED int epoll_wait(int fd, struct epoll_event *e, int n, int ms)
 
 	if (!load_relaxed(&real))
 		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "epoll_wait"));
-	if (counted && ms)
-		fetch_add_relaxed(&naps, 1U);
+	if (sleeps && ms)
+		fetch_add_relaxed(sleeps, 1U);
 	return epoll_hooked(load_relaxed(&real), fd, e, n, ms);
 }
 
-/* ---- When a thread takes a lock ---- */
+/* ---- A hook that runs when a thread takes a lock ---- */
 
 static __thread void (*at_lock)(pthread_mutex_t *m);
 
@@ -76,12 +80,6 @@ EXPORTED int pthread_mutex_lock(pthread_mutex_t *m)
 	return load_relaxed(&real)(m);
 }
 
-static void until_asleep(unsigned int before, unsigned int threads)
-{
-	while (load_relaxed(&naps) - before < threads)
-		sched_yield();
-}
-
 /* ---- Calls that wait ---- */
 
 struct waiting {
@@ -89,6 +87,7 @@ struct waiting {
 	long (*call)(int fd);
 	long ret;
 	int error;
+	unsigned int sleeps;
 };
 
 static long receive(int fd)
@@ -98,12 +97,12 @@ static long receive(int fd)
 	return rrecv(fd, &c, 1, 0);
 }
 
-static uint8_t much[4 << 20];
+static uint8_t large[4 << 20];
 
-/* A call that has sent some says so; the next one fails. */
-static long send_much(int fd)
+/* A call that has sent some bytes returns their number; the next one fails. */
+static long send_large(int fd)
 {
-	while (rsend(fd, much, sizeof(much), 0) > 0)
+	while (rsend(fd, large, sizeof(large), 0) > 0)
 		;
 	CHECK(errno == ECONNRESET || errno == EBADF);
 	errno = 0;
@@ -141,19 +140,20 @@ static void *wait_in(void *arg)
 {
 	struct waiting *w = arg;
 
-	counted = true;
+	sleeps = &w->sleeps;
 	w->ret = w->call(w->fd);
 	w->error = w->ret < 0 ? errno : 0;
 	return NULL;
 }
 
+/* Returns once the thread sleeps in its call. Messages of others may wake it again and again. */
 static pthread_t start(struct waiting *w)
 {
-	unsigned int before = load_relaxed(&naps);
 	pthread_t thread;
 
 	CHECK_EQ(pthread_create(&thread, NULL, wait_in, w), 0);
-	until_asleep(before, 1);
+	while (!load_relaxed(&w->sleeps))
+		sched_yield();
 	return thread;
 }
 
@@ -174,7 +174,7 @@ static void closed(int fd, long (*call)(int fd), long ret, int error)
 	CHECK_EQ(rclose(fd), EBADF);
 }
 
-/* The second one that waits is cancelled first. */
+/* Two threads wait, and the second one is cancelled first. */
 static void cancelled(int fd, long (*call)(int fd))
 {
 	struct waiting w[2] = { { .fd = fd, .call = call }, { .fd = fd, .call = call } };
@@ -190,7 +190,7 @@ static void cancelled(int fd, long (*call)(int fd))
 	}
 }
 
-/* ---- Closed ---- */
+/* ---- Closed while a call waits ---- */
 
 static int bound_dgram(void)
 {
@@ -218,14 +218,14 @@ static void close_each(void)
 	closed(repoll_create(0), wait_epoll, -1, EBADF);
 }
 
-/* The peer takes nothing; what is on its way is thrown away. */
+/* The peer reads nothing; data in flight is discarded. */
 static void close_sender(void)
 {
 	struct rspair p = rspair_make(LOOPBACK, 0);
 	struct linger hard = { .l_onoff = 1, .l_linger = 0 };
 
 	CHECK_EQ(rsetsockopt(p.fd[0], SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)), 0);
-	closed(p.fd[0], send_much, -1, 0);
+	closed(p.fd[0], send_large, -1, 0);
 	CHECK_EQ(rclose(p.fd[1]), 0);
 	CHECK_EQ(rclose(p.listener), 0);
 }
@@ -242,7 +242,7 @@ static void close_connecting(void)
 	CHECK_EQ(rclose(listener), 0);
 }
 
-/* Two threads close at once: one of them has. */
+/* Two threads close at once: exactly one succeeds. */
 static void *close_it(void *arg)
 {
 	return (void *)(intptr_t)rclose(*(int *)arg);
@@ -312,7 +312,8 @@ static int connected(void)
 static const struct {
 	int (*make)(void);
 	long (*call)(int fd);
-	int late;	/* errno if the rsocket is closed before the call has its lock; 0: none */
+	/* errno if the rsocket is closed before the call has taken its lock; 0: none */
+	int late;
 } begun[] = {
 	{ new_dgram, bind_it, EBADF },
 	{ new_dgram, connect_to, EBADF },
@@ -321,96 +322,143 @@ static const struct {
 	{ connected, keep_alive, 0 },
 };
 
-static int victim;
-static struct stat its_file;
-static struct sockaddr_storage its_name;
+static int target;
+static struct stat target_stat;
+static struct sockaddr_storage target_name;
 
-static void make_victim(int i)
+static void make_target(int i)
 {
-	socklen_t len = sizeof(its_name);
+	socklen_t len = sizeof(target_name);
 
-	victim = begun[i].make();
-	CHECK_EQ(fstat(victim, &its_file), 0);
-	CHECK_EQ(rgetsockname(victim, (struct sockaddr *)&its_name, &len), 0);
+	target = begun[i].make();
+	CHECK_EQ(fstat(target, &target_stat), 0);
+	CHECK_EQ(rgetsockname(target, (struct sockaddr *)&target_name, &len), 0);
 }
 
-/* Its number may be another one's by now: the socket is closed, or the port of a stream is free. */
+/* For ThreadSanitizer fstat() of a descriptor that another thread may close meanwhile is a race. */
+static int stat_fd(int fd, struct stat *out)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return stat(path, out);
+}
+
+/*
+ * The descriptor number may have been reused, so this checks that the socket is closed, or the port
+ * of a stream is free.
+ */
 static bool is_destroyed(void)
 {
 	struct stat now;
 	bool is_free;
 	int fd;
 
-	if (S_ISSOCK(its_file.st_mode))
-		return fstat(victim, &now) || now.st_ino != its_file.st_ino;
+	if (S_ISSOCK(target_stat.st_mode))
+		return stat_fd(target, &now) || now.st_ino != target_stat.st_ino;
 	fd = rsocket(AF_INET, SOCK_STREAM, 0);
-	is_free = !rbind(fd, (struct sockaddr *)&its_name, sizeof(struct sockaddr_in));
+	is_free = !rbind(fd, (struct sockaddr *)&target_name, sizeof(struct sockaddr_in));
 	CHECK_EQ(rclose(fd), 0);
 	return is_free;
 }
 
-/* The service thread may have it for a moment longer. */
-static void until_destroyed(void)
+/* The service thread may hold a reference for a moment longer. */
+static void wait_until_destroyed(void)
 {
 	while (!is_destroyed())
 		sched_yield();
 }
 
-static void close_victim(pthread_mutex_t *m)
+static void close_target(pthread_mutex_t *m)
 {
 	at_lock = NULL;
-	CHECK_EQ(rclose(victim), 0);
+	CHECK_EQ(rclose(target), 0);
 }
 
 static void close_before(int i)
 {
-	make_victim(i);
-	at_lock = close_victim;
+	make_target(i);
+	at_lock = close_target;
 	errno = 0;
-	CHECK_EQ(begun[i].call(victim), begun[i].late ? -1 : 0);
+	CHECK_EQ(begun[i].call(target), begun[i].late ? -1 : 0);
 	CHECK(!begun[i].late || errno == begun[i].late);
-	until_destroyed();
+	wait_until_destroyed();
 }
 
-static pthread_mutex_t *its_lock;	/* that the call is about to take */
-static bool may_go_on;
+static pthread_mutex_t *target_lock;	/* the lock that the call is about to take */
+static bool may_continue;
 static pthread_t caller;
 
 static void wait_for_closer(pthread_mutex_t *m)
 {
 	at_lock = NULL;
-	store_release(&its_lock, m);
-	while (!load_acquire(&may_go_on))
+	store_release(&target_lock, m);
+	while (!load_acquire(&may_continue))
 		sched_yield();
 }
 
-static void *call_at_last_moment(void *arg)
+static void *call_before_close(void *arg)
 {
 	at_lock = wait_for_closer;
-	begun[(intptr_t)arg].call(victim);
+	begun[(intptr_t)arg].call(target);
 	return NULL;
 }
 
-static void let_caller_go_first(pthread_mutex_t *m)
+static void let_caller_run_first(pthread_mutex_t *m)
 {
-	if (m != load_relaxed(&its_lock))
+	if (m != load_relaxed(&target_lock))
 		return;
 	at_lock = NULL;
-	store_release(&may_go_on, true);
+	store_release(&may_continue, true);
 	CHECK_EQ(pthread_join(caller, NULL), 0);
 }
 
 static void close_after(int i)
 {
-	make_victim(i);
-	store_relaxed(&its_lock, NULL);
-	store_relaxed(&may_go_on, false);
-	CHECK_EQ(pthread_create(&caller, NULL, call_at_last_moment, (void *)(intptr_t)i), 0);
-	while (!load_acquire(&its_lock))
+	make_target(i);
+	store_relaxed(&target_lock, NULL);
+	store_relaxed(&may_continue, false);
+	CHECK_EQ(pthread_create(&caller, NULL, call_before_close, (void *)(intptr_t)i), 0);
+	while (!load_acquire(&target_lock))
 		sched_yield();
-	at_lock = let_caller_go_first;
-	CHECK_EQ(rclose(victim), 0);
-	until_destroyed();
+	at_lock = let_caller_run_first;
+	CHECK_EQ(rclose(target), 0);
+	wait_until_destroyed();
+}
+
+/* A program may close any descriptor number, even one that raccept() has not returned yet. */
+
+static int listener_of_child, other_end;
+
+static void close_child(pthread_mutex_t *m)
+{
+	at_lock = NULL;
+	for (int fd = 3; fd < 256; fd++)
+		if (fd != listener_of_child && fd != other_end && rclose(fd) == 0)
+			return;
+	at_lock = close_child;
+}
+
+static void close_accepted(void)
+{
+	struct sockaddr_storage want, got;
+	socklen_t want_len = sizeof(want), got_len = sizeof(got);
+	int child;
+
+	listener_of_child = rspair_listen(LOOPBACK, &to);
+	CHECK_EQ(keep_alive(listener_of_child), 0);
+	other_end = rsocket(AF_INET, SOCK_STREAM, 0);
+	CHECK_EQ(connect_to(other_end), 0);
+	CHECK_EQ(rgetsockname(other_end, (struct sockaddr *)&want, &want_len), 0);
+	at_lock = close_child;
+	child = raccept(listener_of_child, (struct sockaddr *)&got, &got_len);
+	at_lock = NULL;
+	CHECK(child >= 0);
+	CHECK_EQ(got_len, want_len);
+	CHECK(!memcmp(&got, &want, got_len));
+	CHECK_EQ(rclose(child), 0);
+	CHECK_EQ(rclose(other_end), 0);
+	CHECK_EQ(rclose(listener_of_child), 0);
 }
 
 static void close_begun(void)
@@ -427,16 +475,17 @@ static void close_begun(void)
 	CHECK_EQ(rclose(peer), 0);
 }
 
-/* One thread is about to sleep, another one has woken up, and an epoll is closed in between. */
+/* One thread is about to sleep and another one has woken up when an epoll descriptor is closed. */
 
-static int locks_before;	/* locks that the woken thread takes before the epoll is closed */
+/* locks that the woken thread takes before the epoll descriptor is closed */
+static int locks_before;
 static bool about_to_sleep;
 
 static void wait_before_sleep(void)
 {
 	before_epoll = NULL;
 	store_release(&about_to_sleep, true);
-	while (!load_acquire(&may_go_on))
+	while (!load_acquire(&may_continue))
 		sched_yield();
 }
 
@@ -452,7 +501,7 @@ static void close_at_lock(pthread_mutex_t *m)
 {
 	if (locks_before--)
 		return;
-	close_victim(m);
+	close_target(m);
 }
 
 static void close_soon(void)
@@ -468,24 +517,24 @@ static void close_woken(int locks)
 	int fd = new_stream();
 	pthread_t thread;
 
-	victim = w.fd = repoll_create(0);
-	store_relaxed(&may_go_on, false);
+	target = w.fd = repoll_create(0);
+	store_relaxed(&may_continue, false);
 	store_relaxed(&about_to_sleep, false);
 	CHECK_EQ(pthread_create(&thread, NULL, sleep_late, &w), 0);
 	while (!load_acquire(&about_to_sleep))
 		sched_yield();
-	CHECK_EQ(repoll_ctl(victim, EPOLL_CTL_ADD, fd, &e), 0);
+	CHECK_EQ(repoll_ctl(target, EPOLL_CTL_ADD, fd, &e), 0);
 	locks_before = locks;
 	after_epoll = close_soon;
-	CHECK_FAILS(wait_epoll(victim), EBADF);
-	store_release(&may_go_on, true);
+	CHECK_FAILS(wait_epoll(target), EBADF);
+	store_release(&may_continue, true);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK_EQ(w.ret, -1);
 	CHECK_EQ(w.error, EBADF);
 	CHECK_EQ(rclose(fd), 0);
 }
 
-/* ---- Cancelled ---- */
+/* ---- Cancelled while a call waits ---- */
 
 static void cancel_each(void)
 {
@@ -499,7 +548,7 @@ static void cancel_each(void)
 	cancelled(dgram, receive);
 	CHECK_EQ(repoll_ctl(ep, EPOLL_CTL_ADD, p.fd[0], &e), 0);
 	cancelled(ep, wait_epoll);
-	/* All of them still work. */
+	/* All descriptors still work. */
 	CHECK_EQ(rsend(p.fd[1], "x", 1, 0), 1);
 	CHECK_EQ(repoll_wait(ep, &e, 1, WORLD_LIMIT_S * 1000), 1);
 	CHECK_EQ(e.data.fd, 7);
@@ -516,7 +565,7 @@ static void cancel_sender(void)
 	struct rspair p = rspair_make(LOOPBACK, 0);
 	size_t left;
 
-	cancelled(p.fd[0], send_much);
+	cancelled(p.fd[0], send_large);
 	CHECK_EQ(rshutdown(p.fd[0], SHUT_WR), 0);
 	for (left = 0; rrecv(p.fd[1], got, sizeof(got), 0) > 0; left++)
 		;
@@ -524,19 +573,75 @@ static void cancel_sender(void)
 	rspair_close(&p);
 }
 
-/* ---- Without waiting ---- */
+/* A peer that stops once it is connected, so that nothing arrives any more. */
+static pid_t start_stopping_peer(void)
+{
+	int pipes[2], listener;
+	pid_t pid;
+
+	CHECK_EQ(pipe(pipes), 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		listener = rspair_listen(LOOPBACK, &to);
+		CHECK_EQ(write(pipes[1], &to, sizeof(to)), sizeof(to));
+		CHECK(raccept(listener, NULL, NULL) >= 0);
+		raise(SIGSTOP);
+		_exit(1);
+	}
+	CHECK_EQ(read(pipes[0], &to, sizeof(to)), sizeof(to));
+	close(pipes[0]);
+	close(pipes[1]);
+	return pid;
+}
+
+static long close_one(int fd)
+{
+	return rclose(fd);
+}
+
+/* The number is closed already, so no other thread could close it. */
+static void cancel_closer(pid_t peer)
+{
+	struct waiting w = { .fd = rsocket(AF_INET, SOCK_STREAM, 0), .call = close_one };
+	struct stat any;
+	pthread_t thread;
+	int status;
+	void *how;
+
+	CHECK_EQ(connect_to(w.fd), 0);
+	CHECK_EQ(waitpid(peer, &status, WUNTRACED), peer);
+	CHECK(WIFSTOPPED(status));
+	CHECK_EQ(rsend(w.fd, "x", 1, 0), 1);
+	thread = start(&w);
+	CHECK_EQ(pthread_cancel(thread), 0);
+	CHECK_EQ(pthread_join(thread, &how), 0);
+	CHECK(how == PTHREAD_CANCELED);
+	/* The service thread may hold a reference for a moment longer. */
+	while (!stat_fd(w.fd, &any))
+		sched_yield();
+	CHECK_EQ(kill(peer, SIGKILL), 0);
+	CHECK_EQ(waitpid(peer, &status, 0), peer);
+}
+
+/* ---- Nonblocking calls ---- */
 
 static void dont_wait(void)
 {
 	struct rspair p = rspair_make(LOOPBACK, 0);
 	struct waiting in = { .fd = p.fd[0], .call = receive },
-		       out = { .fd = p.fd[0], .call = send_much };
+		       out = { .fd = p.fd[0], .call = send_large };
 	struct timeval soon = { .tv_usec = 1000 };
 	pthread_t receiver = start(&in), sender = start(&out);
-	char c;
+	char c = 0;
+	ssize_t n;
 
 	CHECK_FAILS(rrecv(p.fd[0], &c, 1, MSG_DONTWAIT), EAGAIN);
-	CHECK_FAILS(rsend(p.fd[0], &c, 1, MSG_DONTWAIT), EAGAIN);
+	/* The sender also sleeps while its messages are on their way, and has room again then. */
+	do {
+		n = rsend(p.fd[0], &c, 1, MSG_DONTWAIT);
+	} while (n == 1);
+	CHECK(n == -1 && errno == EAGAIN);
 	CHECK_EQ(rsetsockopt(p.fd[0], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)), 0);
 	CHECK_FAILS(rrecv(p.fd[0], &c, 1, 0), EAGAIN);
 	CHECK_EQ(rsend(p.fd[1], "x", 1, 0), 1);
@@ -547,19 +652,40 @@ static void dont_wait(void)
 	rspair_close(&p);
 }
 
+/*
+ * ThreadSanitizer (gcc 12) does not see locks that a thread takes while its cancellation unwinds
+ * poll(): it reports false races.
+ */
+static bool can_cancel(void)
+{
+#ifdef __SANITIZE_THREAD__
+	left_out(4, "ThreadSanitizer does not see the locks of a cancelled thread");
+	return false;
+#else
+	return true;
+#endif
+}
+
 int main(void)
 {
+	bool cancels = can_cancel();
+
+	if (cancels)
+		cancel_closer(start_stopping_peer());
 	for (int i = 0; i < ROUNDS; i++) {
 		close_each();
 		close_sender();
 		close_connecting();
 		close_twice();
 		close_begun();
+		close_accepted();
 		close_woken(0);
 		close_woken(1);
-		cancel_each();
-		cancel_sender();
-		dont_wait();
+		if (cancels) {
+			cancel_each();
+			cancel_sender();
+			dont_wait();
+		}
 	}
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two rsockets that are connected. */
+/* See rspair.h. */
 #include "rspair.h"
 
 static socklen_t size_of(const struct sockaddr_storage *a)

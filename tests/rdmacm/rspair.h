@@ -12,15 +12,15 @@ struct rspair {
 	int fd[2]; /* the connecting and the accepting end */
 };
 
-/* Listens on the address, with any port, which it tells. */
+/* Listens on the address with any port, and writes the address with the port to *at. */
 int rspair_listen(const char *address, struct sockaddr_storage *at);
 
-/* iomap: RDMA_IOMAPSIZE of both; 0: none. */
+/* iomap: RDMA_IOMAPSIZE of both rsockets; 0: none. */
 struct rspair rspair_make(const char *address, int iomap);
 
 void rspair_close(struct rspair *p);
 
-/* What rpoll() says of it within ms. */
+/* Returns the events that rpoll() reports within ms. */
 short rspair_poll(int fd, short events, int ms);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stream rsockets: connecting, bytes both ways, waiting, shutting down, and what calls say of wrong
- * states.  Both ends in one process.
+ * Stream rsockets: connecting, bytes in both directions, waiting, shutdown, and errors of calls in
+ * wrong states. Both ends are in one process.
  */
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -17,10 +17,10 @@
 #include "rspair.h"
 
 enum {
-	MANY = 3000000, /* bytes: rings go round often */
+	MANY = 3000000, /* bytes: the rings wrap many times */
 	ROUNDS = 40,
-	PORT_FREE = 9,  /* nobody listens on discard */
-	FAR = 3000,     /* descriptor beyond FD_SETSIZE */
+	PORT_FREE = 9,  /* no program listens on port discard */
+	HIGH_FD = 3000,     /* a descriptor beyond FD_SETSIZE */
 };
 
 static uint8_t byte_at(size_t i)
@@ -45,7 +45,7 @@ static void echo(void)
 	rspair_close(&p);
 }
 
-static uint8_t bytes[MANY];	/* by all senders; filled before they start */
+static uint8_t bytes[MANY];	/* read by all senders; filled before they start */
 
 static void *send_many(void *arg)
 {
@@ -56,7 +56,7 @@ static void *send_many(void *arg)
 	return NULL;
 }
 
-/* Bytes of all sizes until the end. */
+/* Receives bytes in chunks of many sizes until the end. */
 static void recv_many(int fd)
 {
 	uint8_t in[70000];
@@ -80,13 +80,13 @@ static void many_bytes(void)
 	CHECK_EQ(pthread_create(&thread, NULL, send_many, &p.fd[0]), 0);
 	recv_many(p.fd[1]);
 	pthread_join(thread, NULL);
-	/* The other direction still works. */
+	/* the other direction still works */
 	CHECK_EQ(rsend(p.fd[1], "ok", 2, 0), 2);
 	CHECK_EQ(rrecv(p.fd[0], (char[2]){ 0 }, 2, MSG_WAITALL), 2);
 	rspair_close(&p);
 }
 
-/* Both directions at once, a thread for each. */
+/* Both directions at once, with a thread for each. */
 static void *recv_thread(void *arg)
 {
 	recv_many(*(int *)arg);
@@ -131,7 +131,7 @@ static void vectors(void)
 	rspair_close(&p);
 }
 
-/* ---- What a transfer posts ---- */
+/* ---- Work requests of a transfer ---- */
 
 static struct {
 	int (*post_send)(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -142,7 +142,7 @@ static int count_posts(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 {
 	for (const struct ibv_send_wr *w = wr; w; w = w->next) {
 		posted.requests++;
-		if (w->num_sge && w->sg_list[0].length > 64) /* neither inline nor a grant */
+		if (w->num_sge && w->sg_list[0].length > 64) /* neither inline data nor a grant */
 			posted.askew += (w->sg_list[0].addr - w->wr.rdma.remote_addr) % 64 != 0;
 	}
 	return posted.post_send(qp, wr, bad);
@@ -161,8 +161,8 @@ static void watch_posts(bool on)
 }
 
 /*
- * One message and one grant for each half of the ring; and whatever came before, data lie as their
- * destination does, which is what makes copies between processes fast.
+ * One message and one grant for each half of the ring. Data has the same alignment in the ring as
+ * at its destination whatever was sent before, which makes copies between processes fast.
  */
 static void transfer_cost(void)
 {
@@ -177,7 +177,7 @@ static void transfer_cost(void)
 	}
 	printf("%u requests per MiB\n", posted.requests);
 	CHECK(posted.requests <= 2 * PIECES);
-	CHECK_EQ(rsend(p.fd[0], data, 16, 0), 16); /* inline */
+	CHECK_EQ(rsend(p.fd[0], data, 16, 0), 16); /* sent inline */
 	CHECK_EQ(rrecv(p.fd[1], data, 16, MSG_WAITALL), 16);
 	for (int i = 0; i < PIECES; i++) {
 		CHECK_EQ(rsend(p.fd[0], data, 3000 + i, 0), 3000 + i);
@@ -188,18 +188,18 @@ static void transfer_cost(void)
 	rspair_close(&p);
 }
 
-/* ---- Without waiting ---- */
+/* ---- Nonblocking calls ---- */
 
 static __thread unsigned int reads;
 
-/* The libraries' calls of this thread, too. */
+/* Also counts the calls that the libraries make in this thread. */
 __attribute__((visibility("default"))) ssize_t read(int fd, void *buf, size_t n)
 {
 	reads++;
 	return syscall(SYS_read, fd, buf, n);
 }
 
-/* Who polls by MSG_DONTWAIT does not read the event channel each time. */
+/* Polling with MSG_DONTWAIT does not read the event channel each time. */
 static void polling_cost(void)
 {
 	enum { CALLS = 1000 };
@@ -225,7 +225,7 @@ static void nonblocking(void)
 	CHECK(rfcntl(p.fd[0], F_GETFL) & O_NONBLOCK);
 	CHECK_FAILS(rrecv(p.fd[0], data, 1, 0), EAGAIN);
 	CHECK_FAILS(rrecv(p.fd[1], data, 1, MSG_DONTWAIT), EAGAIN);
-	/* Until the peer's ring and ours are full. */
+	/* Until the rings of both ends are full. */
 	while ((n = rsend(p.fd[0], data, sizeof(data), 0)) > 0)
 		sent += (size_t)n;
 	CHECK_EQ(errno, EAGAIN);
@@ -277,7 +277,7 @@ static void refused(void)
 	CHECK_EQ(rclose(fd), 0);
 	fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	CHECK_EQ(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), -1);
-	/* The answer may be there before the call returns. */
+	/* the reply may have arrived before the call returns */
 	if (errno != ECONNREFUSED) {
 		CHECK_EQ(errno, EINPROGRESS);
 		CHECK(rspair_poll(fd, POLLOUT, WORLD_LIMIT_S * 1000) & POLLERR);
@@ -287,7 +287,7 @@ static void refused(void)
 	CHECK_EQ(rclose(fd), 0);
 }
 
-/* A connect that is complete before anybody accepts it, as with TCP.  limit 0: the default. */
+/* A connect completes before accept is called, as with TCP. limit 0: the default backlog. */
 static void backlog(int limit)
 {
 	struct sockaddr_storage a;
@@ -313,16 +313,16 @@ static void backlog(int limit)
 	CHECK_EQ(rclose(listener), 0);
 }
 
-/* ---- Ends ---- */
+/* ---- End of the connection ---- */
 
-static void ends(void)
+static void shut_down(void)
 {
 	struct rspair p = rspair_make(LOOPBACK, 0);
 	char c;
 
 	CHECK_EQ(rsend(p.fd[0], "ab", 2, 0), 2);
 	CHECK_EQ(rclose(p.fd[0]), 0);
-	/* What was sent can be read, then it ends; writing fails. */
+	/* Sent data can still be read, then comes the end of the stream; writing fails. */
 	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
 	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
 	CHECK_EQ(c, 'b');
@@ -335,7 +335,7 @@ static void ends(void)
 	CHECK_EQ(rclose(p.listener), 0);
 }
 
-/* The peer's message is seen by the second look of rshutdown(), which waits for it. */
+/* The peer's message is found by the second poll of rshutdown(), which waits for it. */
 static struct {
 	int (*poll_cq)(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 	int looks;
@@ -380,7 +380,7 @@ static void *close_later(void *arg)
 	return NULL;
 }
 
-/* Both at once, with messages of both on their way: neither waits for an answer of the other. */
+/* Both ends close at once with messages in flight: neither waits for a reply of the other. */
 static void both_end(void)
 {
 	time_t start = time(NULL);
@@ -396,7 +396,7 @@ static void both_end(void)
 		pthread_join(thread, NULL);
 		CHECK_EQ(rclose(p.listener), 0);
 	}
-	/* A single wait for what does not come takes ten. */
+	/* A single wait for a reply that does not come would take ten seconds. */
 	CHECK(time(NULL) - start < 9 * (time_t)test_slower());
 }
 
@@ -405,7 +405,7 @@ static void *poll_long(void *arg)
 	return (void *)(intptr_t)rspair_poll(*(int *)arg, POLLIN, -1);
 }
 
-/* rpoll() returns when another thread closes what it sleeps for. */
+/* rpoll() returns when another thread closes the rsocket that it waits for. */
 static void closed_under_poll(void)
 {
 	struct rspair p = rspair_make(LOOPBACK, 0);
@@ -421,30 +421,30 @@ static void closed_under_poll(void)
 	CHECK_EQ(rclose(p.listener), 0);
 }
 
-/* Descriptors beyond FD_SETSIZE, in sets that have room for them. */
-static void select_far(void)
+/* Descriptors beyond FD_SETSIZE, in sets that are large enough. */
+static void select_beyond_fd_setsize(void)
 {
 	struct rspair p = rspair_make(LOOPBACK, 0);
-	fd_set set[FAR / FD_SETSIZE + 1] = { 0 };
-	fd_mask *word = (fd_mask *)set + FAR / NFDBITS, far = 1UL << FAR % NFDBITS;
+	fd_set set[HIGH_FD / FD_SETSIZE + 1] = { 0 };
+	fd_mask *word = (fd_mask *)set + HIGH_FD / NFDBITS, far = 1UL << HIGH_FD % NFDBITS;
 	struct timeval t = { .tv_sec = -1 };
-	struct rlimit most = { FAR + 1, FAR + 1 };
+	struct rlimit most = { HIGH_FD + 1, HIGH_FD + 1 };
 	int pipes[2];
 
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &most), 0);
 	CHECK_EQ(pipe(pipes), 0);
-	CHECK_EQ(dup2(pipes[0], FAR), FAR);
+	CHECK_EQ(dup2(pipes[0], HIGH_FD), HIGH_FD);
 	FD_SET(p.fd[0], set);
 	*word |= far;
-	CHECK_FAILS(rselect(FAR + 1, set, NULL, NULL, &t), EINVAL);
+	CHECK_FAILS(rselect(HIGH_FD + 1, set, NULL, NULL, &t), EINVAL);
 	CHECK_FAILS(rselect(-1, set, NULL, NULL, NULL), EINVAL);
 	CHECK_EQ(write(pipes[1], "x", 1), 1);
-	CHECK_EQ(rselect(FAR + 1, set, NULL, NULL, NULL), 1);
+	CHECK_EQ(rselect(HIGH_FD + 1, set, NULL, NULL, NULL), 1);
 	CHECK_EQ(*word, far);
 	CHECK(!FD_ISSET(p.fd[0], set));
 	FD_SET(p.fd[0], set);
-	CHECK_EQ(close(FAR), 0);
-	CHECK_FAILS(rselect(FAR + 1, set, NULL, NULL, NULL), EBADF);
+	CHECK_EQ(close(HIGH_FD), 0);
+	CHECK_FAILS(rselect(HIGH_FD + 1, set, NULL, NULL, NULL), EBADF);
 	*word = 0;
 	t = (struct timeval){ 0 };
 	CHECK_EQ(rselect(FD_SETSIZE, set, NULL, NULL, &t), 0);
@@ -453,7 +453,7 @@ static void select_far(void)
 	rspair_close(&p);
 }
 
-static void wrong(void)
+static void wrong_states(void)
 {
 	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
 	struct sockaddr_storage a = world_addr(LOOPBACK, 0), b;
@@ -509,11 +509,11 @@ int main(void)
 	backlog(8);
 	backlog(0);
 	closed_under_poll();
-	ends();
+	shut_down();
 	both_shut_down_at_once();
 	both_end();
-	select_far();
-	wrong();
+	select_beyond_fd_setsize();
+	wrong_states();
 	names();
 	return 0;
 }

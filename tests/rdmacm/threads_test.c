@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many threads: each makes connections to one listener and ends them, while one thread serves all,
- * and ids are destroyed by threads that do not read their events.
+ * Many threads connect to one listener and disconnect, while one thread serves all connections, and
+ * ids are destroyed by threads that do not fetch their events.
  */
 #include <pthread.h>
 
@@ -38,8 +38,8 @@ static void *run_client(void *arg)
 	return NULL;
 }
 
-/* Destroying waits for the event that another thread still has. */
-static void *bury(void *arg)
+/* Destroying the id waits for the event that another thread has fetched. */
+static void *destroy_id(void *arg)
 {
 	struct rdma_cm_id *id = arg;
 
@@ -67,7 +67,7 @@ static void serve(struct rdma_event_channel *ch)
 			break;
 		case RDMA_CM_EVENT_DISCONNECTED:
 			CHECK_EQ(rdma_disconnect(id), 0);
-			CHECK_EQ(pthread_create(&thread, NULL, bury, id), 0);
+			CHECK_EQ(pthread_create(&thread, NULL, destroy_id, id), 0);
 			CHECK_EQ(rdma_ack_cm_event(e), 0);
 			CHECK_EQ(pthread_join(thread, NULL), 0);
 			gone++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the tests of librdmacm share. */
+/* See world.h. */
 #include "world.h"
 
 #include <netdb.h>
@@ -52,7 +52,7 @@ void world_wait(struct rdma_event_channel *ch)
 	CHECK(readable(ch, WORLD_LIMIT_S * 1000));
 }
 
-void world_quiet(struct rdma_event_channel *ch)
+void world_no_event(struct rdma_event_channel *ch)
 {
 	CHECK(!readable(ch, 0));
 }

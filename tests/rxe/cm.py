@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The connection manager against the kernel's: rdmacm-utils with the server at either end.
 
-A server of rdma_cm has no socket to look at: a client that hears that nobody listens starts again.
+A server of rdma_cm has no socket to look at: a client that finds no listener is started again.
 """
 import time
 
@@ -23,10 +23,6 @@ JOINED = "mckey: joined dgid"
 FAMILIES = {"v4": {"any": "0.0.0.0", "group": "239.77.4.1"}, "v6": {"any": "::"}}
 
 
-# What rstream says of a refused connection, besides what rdmacm.py knows.
-REFUSED = "rpoll: Resource temporarily unavailable"
-
-
 def wait_for_text(process, text, deadline):
     while text not in process.output():
         if process.popen.poll() is not None or time.monotonic() > deadline:
@@ -39,7 +35,7 @@ def run_client(link, end, argv, server, deadline):
         client = link.start(end, argv)
         client.wait(deadline)
         ended = server.popen.poll() is not None or time.monotonic() > deadline
-        if ended or not (rdmacm.refused(client) or REFUSED in client.output()):
+        if ended or not rdmacm.found_no_listener(client):
             return client
         time.sleep(0.2)
 

@@ -258,7 +258,7 @@ def v6_cases(_bench):
 FAULTS = [
     ("write", "SUCCESS SUCCESS", "SUCCESS", "no event"),
     ("write_bad_rkey", "REM_ACCESS FLUSH", "FLUSH", "QP_ACCESS_ERR"),
-    ("write_imm_bad_rkey", "REM_ACCESS FLUSH", "REM_ACCESS FLUSH", "no event"),
+    ("write_imm_bad_rkey", "REM_ACCESS FLUSH", "LOC_ACCESS FLUSH", "no event"),
     ("write_long_bad_rkey", "REM_ACCESS FLUSH", "FLUSH", "QP_ACCESS_ERR"),
     ("write_nothing_bad_rkey", "SUCCESS SUCCESS", "SUCCESS", "no event"),
     ("write_beyond", "REM_ACCESS FLUSH", "FLUSH", "QP_ACCESS_ERR"),
@@ -289,7 +289,7 @@ WINDOWS = [
     ("window2_outside", "SUCCESS REM_ACCESS", "SUCCESS FLUSH"),
     ("window2_send_inv", "SUCCESS SUCCESS REM_ACCESS", "SUCCESS SUCCESS+INV"),
     ("window2_local_inv", "SUCCESS REM_ACCESS", "SUCCESS SUCCESS FLUSH"),
-    ("window2_wrong_inv", "SUCCESS REM_ACCESS", "SUCCESS REM_INV_REQ"),
+    ("window2_wrong_inv", "SUCCESS SUCCESS", "SUCCESS REM_INV_REQ"),
 ]
 
 # What the requester sees, and which messages arrive.
@@ -306,7 +306,7 @@ RXE_RESPONDS = {
     "window1_outside": ("SUCCESS SUCCESS", "SUCCESS"),
     "window2_outside": ("SUCCESS SUCCESS", "SUCCESS"),
     "window2_send_inv": ("SUCCESS SUCCESS REM_ACCESS", "SUCCESS SUCCESS"),
-    "window2_wrong_inv": ("SUCCESS SUCCESS", "SUCCESS REM_INV_REQ"),
+    "write_imm_bad_rkey": ("REM_ACCESS FLUSH", "REM_ACCESS FLUSH"),
 }
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Thousands of worlds of the communication manager, against the oracle of cm_world.c. Seeds:
- * README.md.
+ * Random runs of the communication manager (cm_world.c), thousands of them, each checked against an
+ * oracle. Seeds: README.md.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,12 +28,12 @@ static void anything_goes(void **state)
 		sum.retried += r.retried;
 		sum.duplicates += r.duplicates;
 	}
-	printf("# connected %u, refused %u, unreachable %u, sent again %llu, duplicates %llu\n",
+	printf("# connected %u, refused %u, unreachable %u, retransmitted %llu, duplicates %llu\n",
 	       sum.connected, sum.refused, sum.unreachable, (unsigned long long)sum.retried,
 	       (unsigned long long)sum.duplicates);
 }
 
-/* Where nothing is lost and nobody dawdles, everybody is connected, and nothing is sent twice. */
+/* On a network without losses all attempts connect, and no MAD is retransmitted. */
 static void clean_network(void **state)
 {
 	struct sim_seeds s = sim_seeds("cm clean", 100001, 500);
@@ -47,14 +47,14 @@ static void clean_network(void **state)
 		struct cm_world_result r = cm_world_run(s.first + i, &c);
 
 		if (r.connected != c.attempts || r.retried)
-			fail_msg("seed %llu: %u of %u connected, %llu sent again",
+			fail_msg("seed %llu: %u of %u connected, %llu retransmitted",
 				 (unsigned long long)(s.first + i), r.connected, c.attempts,
 				 (unsigned long long)r.retried);
 	}
 }
 
-/* A third of the messages is lost: sixteen tries are enough, and each connection comes about. */
-static void losses_are_repaired(void **state)
+/* 30 % of the MADs are lost. With 16 transmissions of each, every attempt connects. */
+static void losses_are_recovered(void **state)
 {
 	struct sim_seeds s = sim_seeds("cm losses", 200001, 500);
 
@@ -73,7 +73,7 @@ static void losses_are_repaired(void **state)
 	}
 }
 
-/* A process dies, and its host speaks for it: nobody is left with a connection to it. */
+/* Processes are killed and their hosts send the exit MADs: no peer keeps a connection to them. */
 static void exit_mads_reach_all_peers(void **state)
 {
 	struct sim_seeds s = sim_seeds("cm exit MADs", 300001, 500);
@@ -83,9 +83,9 @@ static void exit_mads_reach_all_peers(void **state)
 					     .attempts = 12,
 					     .delay_min = 1000,
 					     .delay_max = 10 * VRB_MSEC,
-					     .deaths = 3,
+					     .kills = 3,
 					     .exit_mads = true,
-					     .dawdle = 10 };
+					     .slow = 10 };
 		struct cm_world_result r = cm_world_run(s.first + i, &c);
 
 		if (r.orphans)
@@ -99,7 +99,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(anything_goes),
 		cmocka_unit_test(clean_network),
-		cmocka_unit_test(losses_are_repaired),
+		cmocka_unit_test(losses_are_recovered),
 		cmocka_unit_test(exit_mads_reach_all_peers),
 	};
 

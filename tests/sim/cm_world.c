@@ -14,38 +14,38 @@
 enum {
 	HOSTS = 4,
 	SERVICE = 0x01061c06,
-	MOVES_MAX = 1 << 20,	/* of one world: more means that it does not end */
+	ACTIONS_MAX = 1 << 20, /* of one run: with more it would not end */
 	TAG_AT = CM_IP_HEADER_LEN,
 };
 
-#define NEVER_LATE (200 * VRB_MSEC)	/* a program that does not dawdle reacts within this */
+#define REACTION_MAX (200 * VRB_MSEC) /* of a program that is not slow */
 #define ORPHANS_AT (2 * VRB_SECOND)
 
-/* What a conn's program has seen and done. */
+/* The state of a conn, as its program sees it. */
 enum phase {
-	ASKED,		/* active: connecting */
-	ACCEPTED,	/* active: by the peer; the program has to answer */
-	WAITING,	/* passive: the program has to answer */
-	ANSWERED,	/* passive: accepted */
+	CONNECTING, /* active: sent a REQ */
+	ACCEPTED,   /* active: got the REP; the program has to answer */
+	WAITING,    /* passive: the program has to answer */
+	ANSWERED,   /* passive: accepted */
 	UP,
-	DOWN,		/* told that it is disconnected */
-	OVER,		/* or that it will not be */
+	DOWN, /* got CM_EV_DISCONNECTED */
+	OVER, /* rejected, unreachable or gone */
 	EXIT,
 	NUM_PHASES
 };
 
-static const char *const phase_names[NUM_PHASES] = { "ASKED", "ACCEPTED", "WAITING", "ANSWERED",
-						     "UP",    "DOWN",     "OVER",    "EXIT" };
+static const char *const phase_names[NUM_PHASES] = { "CONNECTING", "ACCEPTED", "WAITING",
+						     "ANSWERED",   "UP",       "DOWN",
+						     "OVER",       "EXIT" };
 
 /*
- * The oracle: which event may come in which phase, and what follows. One more than the phase; 0: it
- * must not come.
+ * The oracle: the phase after an event, plus one; 0: not allowed in this phase.
  */
-static const uint8_t may[NUM_PHASES][CM_EV_GONE + 1] = {
-	[ASKED] = { [CM_EV_REP] = ACCEPTED + 1,
-		    [CM_EV_REJECTED] = OVER + 1,
-		    [CM_EV_UNREACHABLE] = OVER + 1,
-		    [CM_EV_SIDR_REP] = OVER + 1 },
+static const uint8_t transitions[NUM_PHASES][CM_EV_GONE + 1] = {
+	[CONNECTING] = { [CM_EV_REP] = ACCEPTED + 1,
+			 [CM_EV_REJECTED] = OVER + 1,
+			 [CM_EV_UNREACHABLE] = OVER + 1,
+			 [CM_EV_SIDR_REP] = OVER + 1 },
 	[ACCEPTED] = { [CM_EV_REJECTED] = OVER + 1 },
 	[WAITING] = { [CM_EV_GONE] = OVER + 1 },
 	[ANSWERED] = { [CM_EV_ESTABLISHED] = UP + 1,
@@ -60,12 +60,12 @@ static const uint8_t may[NUM_PHASES][CM_EV_GONE + 1] = {
 struct attempt {
 	struct end *active;
 	struct end *up;		/* the passive end that was established */
-	bool refused;		/* a passive program has said no */
+	bool refused;           /* a passive program has rejected it */
 	bool datagram;
 	bool answered;
 };
 
-/* A conn and its program's view. Kept until the world ends. */
+/* A conn and its program's state. Freed at the end of the run. */
 struct end {
 	struct cm_conn conn;
 	struct end *next;
@@ -87,20 +87,20 @@ struct host {
 	uint32_t next_id, next_qpn;
 };
 
-enum move_kind {
+enum action_kind {
 	DELIVER,
 	CONNECT,
-	REACT,		/* to the last event */
+	REACT, /* the program reacts to the last event */
 	HANG_UP,
 	DESTROY,
 	KILL,
-	REVIVE,
+	RESTART,
 	COUNT_ORPHANS,
 };
 
-struct move {
+struct action {
 	uint64_t at, order;
-	enum move_kind kind;
+	enum action_kind kind;
 	unsigned int host;	/* or attempt */
 	struct end *end;
 	struct net_path path;
@@ -114,12 +114,12 @@ struct world {
 	struct host host[HOSTS];
 	struct attempt *attempt;
 	struct end *ends;
-	struct move **heap;
-	size_t moves, room;
+	struct action **heap;
+	size_t actions, capacity;
 	struct cm_world_result result;
 };
 
-static struct world *w;	/* the callbacks' */
+static struct world *w; /* for the callbacks */
 
 #define REQUIRE(cond, ...)                                                                         \
 	do {                                                                                       \
@@ -132,41 +132,41 @@ static struct world *w;	/* the callbacks' */
 		}                                                                                  \
 	} while (0)
 
-/* ---- what will happen ---- */
+/* ---- scheduled actions ---- */
 
-static bool sooner(const struct move *a, const struct move *b)
+static bool earlier(const struct action *a, const struct action *b)
 {
 	return a->at != b->at ? a->at < b->at : a->order < b->order;
 }
 
-static struct move *plan(enum move_kind kind, uint64_t delay)
+static struct action *schedule(enum action_kind kind, uint64_t delay)
 {
-	struct move *m = calloc(1, sizeof(*m));
-	size_t i = w->moves++;
+	struct action *m = calloc(1, sizeof(*m));
+	size_t i = w->actions++;
 
 	m->kind = kind;
 	m->at = w->now + delay;
 	m->order = w->order++;
-	REQUIRE(m->order < MOVES_MAX, "the world does not end");
-	if (w->moves > w->room) {
-		w->room = w->room ? 2 * w->room : 64;
-		w->heap = realloc(w->heap, w->room * sizeof(*w->heap));
+	REQUIRE(m->order < ACTIONS_MAX, "the run does not end");
+	if (w->actions > w->capacity) {
+		w->capacity = w->capacity ? 2 * w->capacity : 64;
+		w->heap = realloc(w->heap, w->capacity * sizeof(*w->heap));
 	}
-	for (; i && sooner(m, w->heap[(i - 1) / 2]); i = (i - 1) / 2)
+	for (; i && earlier(m, w->heap[(i - 1) / 2]); i = (i - 1) / 2)
 		w->heap[i] = w->heap[(i - 1) / 2];
 	w->heap[i] = m;
 	return m;
 }
 
-static struct move *next_move(void)
+static struct action *next_action(void)
 {
-	struct move *first = w->heap[0], *last = w->heap[--w->moves];
+	struct action *first = w->heap[0], *last = w->heap[--w->actions];
 	size_t i = 0, child;
 
-	for (; (child = 2 * i + 1) < w->moves; i = child) {
-		if (child + 1 < w->moves && sooner(w->heap[child + 1], w->heap[child]))
+	for (; (child = 2 * i + 1) < w->actions; i = child) {
+		if (child + 1 < w->actions && earlier(w->heap[child + 1], w->heap[child]))
 			child++;
-		if (!sooner(w->heap[child], last))
+		if (!earlier(w->heap[child], last))
 			break;
 		w->heap[i] = w->heap[child];
 	}
@@ -174,16 +174,16 @@ static struct move *next_move(void)
 	return first;
 }
 
-static uint64_t reaction(void)
+static uint64_t reaction_time(void)
 {
-	if (rng_percent(&w->rng, w->cfg->dawdle))
+	if (rng_percent(&w->rng, w->cfg->slow))
 		return rng_range(&w->rng, 1, 12 * VRB_SECOND);
-	return rng_range(&w->rng, 1, NEVER_LATE);
+	return rng_range(&w->rng, 1, REACTION_MAX);
 }
 
-static void plan_for(enum move_kind kind, struct end *e, uint64_t delay)
+static void schedule_for(enum action_kind kind, struct end *e, uint64_t delay)
 {
-	plan(kind, delay)->end = e;
+	schedule(kind, delay)->end = e;
 }
 
 /* ---- the network ---- */
@@ -205,17 +205,17 @@ static void transmit(const struct net_path *path, const uint8_t *mad)
 	REQUIRE(host_at(&path->dst) < w->cfg->hosts, "to nowhere");
 	w->result.sent++;
 	while (copies--) {
-		struct move *m;
+		struct action *m;
 
 		if (rng_ppm(&w->rng, w->cfg->loss))
 			continue;
-		m = plan(DELIVER, rng_range(&w->rng, w->cfg->delay_min, w->cfg->delay_max));
+		m = schedule(DELIVER, rng_range(&w->rng, w->cfg->delay_min, w->cfg->delay_max));
 		m->path = *path;
 		memcpy(m->mad, mad, sizeof(m->mad));
 	}
 }
 
-/* A host whose process is dead: another one of it answers for nobody. */
+/* A host whose process was killed: another process answers MADs without a connection. */
 static void reply_stateless(const struct net_path *path, const uint8_t *mad)
 {
 	struct net_path back = { .src = path->dst, .dst = path->src };
@@ -283,7 +283,7 @@ static void on_exit_mad(void *arg, struct cm_conn *c, const struct net_path *pat
 	}
 }
 
-/* Both ends are established: what they believe of each other is true. */
+/* Both ends are established: they must agree on the connection's parameters. */
 static void check_agreement(const struct end *a, const struct end *p)
 {
 	const struct cm_conn *x = &a->conn, *y = &p->conn;
@@ -314,7 +314,7 @@ static void note_up(struct end *e)
 	w->result.connected++;
 }
 
-/* The RTU was lost, and the peer has hung up already: connected it was. */
+/* The RTU was lost and the peer has disconnected already: the attempt counts as connected. */
 static void note_down(const struct end *e, enum phase was)
 {
 	const struct attempt *t = &w->attempt[e->attempt];
@@ -330,8 +330,8 @@ static void note_refusal(struct end *e, const struct cm_event *ev)
 {
 	const struct attempt *t = &w->attempt[e->attempt];
 
-	if (ev->status == CM_REJ_CONSUMER && !w->cfg->deaths && e->conn.active)
-		REQUIRE(t->refused, "attempt %u: nobody has refused", e->attempt);
+	if (ev->status == CM_REJ_CONSUMER && !w->cfg->kills && e->conn.active)
+		REQUIRE(t->refused, "attempt %u: no program has rejected it", e->attempt);
 	w->result.refused += e->conn.active;
 }
 
@@ -345,10 +345,10 @@ static void on_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 
 	REQUIRE(!e->destroyed && !e->dead, "event %d after the end", ev->type);
 	if (ev->type == CM_EV_REQUEST) {
-		plan_for(REACT, e, reaction());
+		schedule_for(REACT, e, reaction_time());
 		return;
 	}
-	to = may[e->phase][ev->type];
+	to = transitions[e->phase][ev->type];
 	REQUIRE(to, "event %d in phase %s of attempt %u (%s)", ev->type, phase_names[e->phase],
 		e->attempt, c->active ? "active" : "passive");
 	if (e->phase == WAITING)
@@ -364,11 +364,11 @@ static void on_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 		w->result.unreachable += c->active;
 	if (ev->type == CM_EV_SIDR_REP) {
 		REQUIRE(ev->status == CM_SIDR_OK ? t->answered : true,
-			"attempt %u: nobody has answered", e->attempt);
+			"attempt %u: no program has answered it", e->attempt);
 		w->result.connected += ev->status == CM_SIDR_OK;
 	}
 	if (e->phase != EXIT)
-		plan_for(REACT, e, reaction());
+		schedule_for(REACT, e, reaction_time());
 }
 
 static const struct cm_ops ops = { on_send, on_event, on_request, on_release, on_exit_mad };
@@ -401,14 +401,14 @@ static struct cm_req make_req(unsigned int from, unsigned int to, unsigned int a
 	return req;
 }
 
-static void start(unsigned int attempt)
+static void start_attempt(unsigned int attempt)
 {
 	unsigned int from = (unsigned int)rng_below(&w->rng, w->cfg->hosts);
 	unsigned int to =
 		(from + 1 + (unsigned int)rng_below(&w->rng, w->cfg->hosts - 1)) % w->cfg->hosts;
 	struct net_path path = { .src = address(from), .dst = address(to) };
 	struct attempt *t = &w->attempt[attempt];
-	struct end *e = end_new(from, attempt, ASKED);
+	struct end *e = end_new(from, attempt, CONNECTING);
 
 	t->active = e;
 	if (!w->host[from].alive) {
@@ -429,7 +429,7 @@ static void start(unsigned int attempt)
 	}
 }
 
-static void destroy(struct end *e)
+static void destroy_end(struct end *e)
 {
 	struct host *h = &w->host[e->host];
 
@@ -443,32 +443,32 @@ static void destroy(struct end *e)
 	cm_destroy(&h->cm, &e->conn, w->now);
 }
 
-static void plan_end(struct end *e)
+static void schedule_end(struct end *e)
 {
 	if (!rng_percent(&w->rng, 20))
-		plan_for(HANG_UP, e, rng_range(&w->rng, 1, 5 * VRB_SECOND));
-	/* Who vanishes does not wait for its last message to arrive, which is sent once only. */
-	plan_for(DESTROY, e,
-		 rng_range(&w->rng, w->cfg->vanish ? 1 : 120 * VRB_SECOND, 400 * VRB_SECOND));
+		schedule_for(HANG_UP, e, rng_range(&w->rng, 1, 5 * VRB_SECOND));
+	/* With `destroy` it may come before the DREQ, which is sent once only, has arrived. */
+	schedule_for(DESTROY, e,
+		     rng_range(&w->rng, w->cfg->destroy ? 1 : 120 * VRB_SECOND, 400 * VRB_SECOND));
 }
 
-/* Accepted by the peer: the program agrees, or thinks better of it. */
-static void finish(struct end *e)
+/* The peer has accepted: the program confirms, rejects, or destroys the conn. */
+static void answer_rep(struct end *e)
 {
 	struct host *h = &w->host[e->host];
 
-	if (rng_percent(&w->rng, w->cfg->vanish)) {
-		destroy(e);
+	if (rng_percent(&w->rng, w->cfg->destroy)) {
+		destroy_end(e);
 	} else if (rng_percent(&w->rng, w->cfg->refuse)) {
 		REQUIRE(!cm_reject(&h->cm, &e->conn, CM_REJ_CONSUMER, NULL, 0, NULL, 0, w->now),
 			"reject");
 		e->phase = OVER;
-		plan_for(DESTROY, e, reaction());
+		schedule_for(DESTROY, e, reaction_time());
 	} else {
 		REQUIRE(!cm_establish(&h->cm, &e->conn, NULL, 0, w->now), "establish");
 		e->phase = UP;
 		note_up(e);
-		plan_end(e);
+		schedule_end(e);
 	}
 }
 
@@ -479,10 +479,10 @@ static void accept_datagram(struct end *e)
 				0),
 		"answer");
 	e->phase = OVER;
-	plan_for(DESTROY, e, reaction());
+	schedule_for(DESTROY, e, reaction_time());
 }
 
-static void decide(struct end *e)
+static void answer_request(struct end *e)
 {
 	struct host *h = &w->host[e->host];
 	struct cm_rep rep = {
@@ -494,8 +494,8 @@ static void decide(struct end *e)
 		.rnr_retry = 7,
 	};
 
-	if (rng_percent(&w->rng, w->cfg->vanish)) {
-		destroy(e);
+	if (rng_percent(&w->rng, w->cfg->destroy)) {
+		destroy_end(e);
 		return;
 	}
 	h->waiting--;
@@ -504,13 +504,13 @@ static void decide(struct end *e)
 		REQUIRE(!cm_reject(&h->cm, &e->conn, CM_REJ_CONSUMER, NULL, 0, NULL, 0, w->now),
 			"reject");
 		e->phase = OVER;
-		plan_for(DESTROY, e, reaction());
+		schedule_for(DESTROY, e, reaction_time());
 	} else if (e->conn.datagram) {
 		accept_datagram(e);
 	} else {
 		REQUIRE(!cm_accept(&h->cm, &e->conn, &rep, 0, w->now), "accept");
 		e->phase = ANSWERED;
-		plan_for(DESTROY, e, rng_range(&w->rng, 120 * VRB_SECOND, 400 * VRB_SECOND));
+		schedule_for(DESTROY, e, rng_range(&w->rng, 120 * VRB_SECOND, 400 * VRB_SECOND));
 	}
 }
 
@@ -520,28 +520,28 @@ static void react(struct end *e)
 
 	switch (e->phase) {
 	case ACCEPTED:
-		finish(e);
+		answer_rep(e);
 		break;
 	case WAITING:
-		decide(e);
+		answer_request(e);
 		break;
 	case UP:
 		if (!rng_percent(&w->rng, 20))
-			plan_for(HANG_UP, e, rng_range(&w->rng, 1, 5 * VRB_SECOND));
+			schedule_for(HANG_UP, e, rng_range(&w->rng, 1, 5 * VRB_SECOND));
 		break;
 	case DOWN:
 		cm_disconnect(&h->cm, &e->conn, NULL, 0, w->now);
-		plan_for(DESTROY, e, rng_range(&w->rng, 1, 3 * VRB_SECOND));
+		schedule_for(DESTROY, e, rng_range(&w->rng, 1, 3 * VRB_SECOND));
 		break;
 	case OVER:
-		destroy(e);
+		destroy_end(e);
 		break;
 	default:
 		break;
 	}
 }
 
-/* ---- deaths ---- */
+/* ---- killed processes ---- */
 
 static void kill_host(unsigned int host)
 {
@@ -557,13 +557,13 @@ static void kill_host(unsigned int host)
 		if (w->cfg->exit_mads && e->has_exit_mad)
 			transmit(&e->exit_mad_path, e->exit_mad);
 	}
-	plan(REVIVE, rng_range(&w->rng, 10 * VRB_MSEC, 60 * VRB_SECOND))->host = host;
+	schedule(RESTART, rng_range(&w->rng, 10 * VRB_MSEC, 60 * VRB_SECOND))->host = host;
 	if (w->cfg->exit_mads)
-		plan(COUNT_ORPHANS, ORPHANS_AT)->host = host;
+		schedule(COUNT_ORPHANS, ORPHANS_AT)->host = host;
 }
 
-/* The same QP numbers may come again, the same communication ids do not. */
-static void revive_host(unsigned int host)
+/* A restarted process may reuse QP numbers, but not communication ids. */
+static void restart_host(unsigned int host)
 {
 	struct host *h = &w->host[host];
 
@@ -574,7 +574,7 @@ static void revive_host(unsigned int host)
 	cm_init(&h->cm, &ops, h, w->seed + host);
 }
 
-/* Who still holds a connection for living whose other end has died? */
+/* Counts the ends that are still connected to a process of the host that was killed. */
 static void count_orphans(unsigned int host)
 {
 	const struct net_addr dead = address(host);
@@ -589,9 +589,9 @@ static void count_orphans(unsigned int host)
 	}
 }
 
-/* ---- the world ---- */
+/* ---- the run ---- */
 
-static void make_move(const struct move *m)
+static void run_action(const struct action *m)
 {
 	struct end *e = m->end;
 
@@ -608,7 +608,7 @@ static void make_move(const struct move *m)
 		break;
 	}
 	case CONNECT:
-		start(m->host);
+		start_attempt(m->host);
 		break;
 	case REACT:
 		react(e);
@@ -617,13 +617,13 @@ static void make_move(const struct move *m)
 		cm_disconnect(&w->host[e->host].cm, &e->conn, NULL, 0, w->now);
 		break;
 	case DESTROY:
-		destroy(e);
+		destroy_end(e);
 		break;
 	case KILL:
 		kill_host(m->host);
 		break;
-	case REVIVE:
-		revive_host(m->host);
+	case RESTART:
+		restart_host(m->host);
 		break;
 	case COUNT_ORPHANS:
 		count_orphans(m->host);
@@ -652,11 +652,11 @@ static bool advance(void)
 	uint64_t at;
 	struct host *h = next_deadline(&at);
 
-	if (w->moves && w->heap[0]->at <= at) {
-		struct move *m = next_move();
+	if (w->actions && w->heap[0]->at <= at) {
+		struct action *m = next_action();
 
 		w->now = m->at;
-		make_move(m);
+		run_action(m);
 		free(m);
 		return true;
 	}
@@ -668,14 +668,14 @@ static bool advance(void)
 	return true;
 }
 
-/* Programs that were told of no end close in the end. */
+/* Programs that got no final event destroy their conns. */
 static bool close_all(void)
 {
 	bool any = false;
 
 	for (struct end *e = w->ends; e; e = e->next)
 		if (!e->dead && !e->destroyed) {
-			destroy(e);
+			destroy_end(e);
 			any = true;
 		}
 	return any;
@@ -689,11 +689,11 @@ static void check_end(void)
 	for (unsigned int i = 0; i < w->cfg->hosts; i++) {
 		const struct cm *cm = &w->host[i].cm;
 
-		REQUIRE(!cm->num_half_open && !cm->deadlines, "host %u is not at rest", i);
+		REQUIRE(!cm->num_half_open && !cm->deadlines, "host %u is not idle", i);
 		w->result.retried += cm->stats.retried;
 		w->result.duplicates += cm->stats.duplicates;
-		REQUIRE(!cm->stats.garbage && !cm->stats.forged,
-			"host %u took something for forged", i);
+		REQUIRE(!cm->stats.garbage && !cm->stats.forged, "host %u counted a MAD as forged",
+			i);
 	}
 }
 
@@ -725,10 +725,10 @@ struct cm_world_config cm_world_random_config(uint64_t seed)
 	c.delay_min = rng_range(&r, 1000, VRB_MSEC);
 	c.delay_max = c.delay_min + rng_below(&r, 250 * VRB_MSEC);
 	c.refuse = rng_percent(&r, 50) ? 15 : 0;
-	c.vanish = rng_percent(&r, 50) ? 10 : 0;
-	c.dawdle = rng_percent(&r, 50) ? 30 : 0;
+	c.destroy = rng_percent(&r, 50) ? 10 : 0;
+	c.slow = rng_percent(&r, 50) ? 30 : 0;
 	c.datagrams = rng_percent(&r, 50) ? 30 : 0;
-	c.deaths = rng_percent(&r, 40) ? (unsigned int)rng_range(&r, 1, 3) : 0;
+	c.kills = rng_percent(&r, 40) ? (unsigned int)rng_range(&r, 1, 3) : 0;
 	c.exit_mads = rng_percent(&r, 50);
 	c.backlog = rng_percent(&r, 20) ? 2 : 0;
 	return c;
@@ -745,11 +745,11 @@ struct cm_world_result cm_world_run(uint64_t seed, const struct cm_world_config 
 	rng_seed(&w->rng, seed);
 	w->attempt = calloc(cfg->attempts, sizeof(*w->attempt));
 	for (unsigned int i = 0; i < cfg->hosts; i++)
-		revive_host(i);
+		restart_host(i);
 	for (unsigned int i = 0; i < cfg->attempts; i++)
-		plan(CONNECT, rng_below(&w->rng, 20 * VRB_SECOND))->host = i;
-	for (unsigned int i = 0; i < cfg->deaths; i++)
-		plan(KILL, rng_below(&w->rng, 40 * VRB_SECOND))->host =
+		schedule(CONNECT, rng_below(&w->rng, 20 * VRB_SECOND))->host = i;
+	for (unsigned int i = 0; i < cfg->kills; i++)
+		schedule(KILL, rng_below(&w->rng, 40 * VRB_SECOND))->host =
 			(unsigned int)rng_below(&w->rng, cfg->hosts);
 	do
 		while (advance())

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hosts with a communication manager each, and programs that connect, accept, refuse, wait,
- * disconnect and die, on a network that loses, repeats and reorders.  Virtual time; one seed, one
- * world.
+ * A simulation of the communication manager: hosts whose programs connect, accept, reject, delay
+ * their answers, disconnect and are killed, on a network that loses, duplicates and reorders MADs.
+ * Time is virtual; a seed determines the whole run.
  *
- * Each conn is watched: its events come in an order that its side may see, and what the two ends of
- * a connection believe of it agrees.  What goes wrong ends the test with the seed.
+ * Each connection is checked: its events must come in an order that its side allows, and the two
+ * ends of an established connection must agree on its parameters. A violation ends the test and
+ * prints the seed.
  */
 #ifndef SIM_CM_WORLD_H
 #define SIM_CM_WORLD_H
@@ -17,30 +18,30 @@
 
 struct cm_world_config {
 	unsigned int hosts;
-	unsigned int attempts;		/* connections that are tried */
+	unsigned int attempts;          /* number of connection attempts */
 	uint32_t loss, duplication;	/* ppm */
 	uint64_t delay_min, delay_max;	/* of a MAD */
-	/* percent: programs that reject, and that destroy instead of answering */
-	unsigned int refuse, vanish;
-	unsigned int dawdle;		/* percent: programs that take seconds to react */
-	unsigned int datagrams;		/* percent of attempts by SIDR */
-	unsigned int deaths;		/* hosts' processes that are killed, and begin anew */
-	bool exit_mads;			/* the host speaks for those that died */
-	unsigned int backlog;		/* requests beyond it are ignored; 0: none is */
+	/* percent of the programs that reject, and that destroy the conn instead of answering */
+	unsigned int refuse, destroy;
+	unsigned int slow;      /* percent of the reactions that take seconds */
+	unsigned int datagrams; /* percent of the attempts that use SIDR */
+	unsigned int kills;     /* processes that are killed and restarted */
+	bool exit_mads;         /* the host sends the exit MADs of killed processes */
+	unsigned int backlog;   /* further requests are ignored; 0: no limit */
 };
 
 struct cm_world_result {
-	/* attempts of which the passive end heard that they are, or a datagram's answer */
+	/* attempts whose passive end was established, or whose SIDR request was answered */
 	unsigned int connected;
 	unsigned int refused, unreachable;
 	uint64_t sent, retried, duplicates;
-	/* ends that still believed in a connection whose other end had died, 2 s later */
+	/* ends still connected 2 s after the other end's process was killed */
 	unsigned int orphans;
 };
 
 struct cm_world_config cm_world_random_config(uint64_t seed);
 
-/* Runs until nothing is left to do. */
+/* Runs until no action and no timer is left. */
 struct cm_world_result cm_world_run(uint64_t seed, const struct cm_world_config *cfg);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Fairness on the network: congestion marks and notifications (Annex A17), shared bottlenecks, and
- * another path when one fails.
+ * Congestion control: CE marks and CNPs (Annex A17), flows that share a bottleneck, pauses that are
+ * not congestion, and automatic path migration.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ struct cnp_log {
 	uint64_t last, closest;
 };
 
-static void see_cnp(struct world *w, const struct net_packet *p, const struct roce_pkt *pkt)
+static void count_cnp(struct world *w, const struct net_packet *p, const struct roce_pkt *pkt)
 {
 	struct cnp_log *log = w->user;
 
@@ -34,8 +34,8 @@ static void see_cnp(struct world *w, const struct net_packet *p, const struct ro
 }
 
 /*
- * A marked packet makes its receiver notify the sender, not oftener than each 50 us; an unmarked
- * one does not.
+ * The receiver of CE-marked packets sends CNPs, at most one every 50 us; without marks it sends
+ * none.
  */
 static void marks_are_notified(void **state)
 {
@@ -47,7 +47,7 @@ static void marks_are_notified(void **state)
 		struct cnp_log log = { .closest = VRB_NEVER };
 
 		p.w->user = &log;
-		p.w->tap = see_cnp;
+		p.w->tap = count_cnp;
 		for (int i = 0; i < 10; i++)
 			pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 30000));
 		pair_go(&p);
@@ -64,8 +64,8 @@ static void marks_are_notified(void **state)
 }
 
 /*
- * Connections that share a slow port share it: the slowest takes at most three times as long as the
- * fastest.
+ * Connections share a slow port: when the first one is done, each other one has completed at least
+ * a third of its requests.
  */
 static void bottleneck_is_shared(void **state)
 {
@@ -99,7 +99,7 @@ static void bottleneck_is_shared(void **state)
 	plan_free(p);
 }
 
-/* --- a host without a processor --- */
+/* --- a host that gets no CPU for a while --- */
 
 enum { STALLS = 20, STALL_MS = 8, READS = 60, READ_LEN = 65536 };
 
@@ -113,15 +113,15 @@ static void stall_briefly(struct world *w, void *arg)
 	w->net.cfg.delay = 2 * VRB_MSEC;
 }
 
-static void go_on(struct world *w, void *arg)
+static void end_stall(struct world *w, void *arg)
 {
 	w->net.cfg.delay = 10000;
 }
 
 /*
- * A responder that waits for a processor now and then loses nothing, and what the requester asks
- * for again meanwhile is no congestion: neither becomes slow by it.  The READs take 34 ms of the
- * link, and 8 of the stall.
+ * A responder that waits for a CPU now and then loses no packets, and the requests that are
+ * repeated meanwhile are no sign of congestion: neither side may slow down. The READs take 34 ms on
+ * the link, and the stall 8 ms.
  */
 static void stalls_are_not_losses(void **state)
 {
@@ -136,7 +136,7 @@ static void stalls_are_not_losses(void **state)
 		uint64_t start = p.w->now;
 
 		world_at(p.w, start + 2 * VRB_MSEC, stall, NULL);
-		world_at(p.w, start + 3 * VRB_MSEC, go_on, NULL);
+		world_at(p.w, start + 3 * VRB_MSEC, end_stall, NULL);
 		for (int j = 0; j < READS; j++)
 			pair_post(&p, pair_wr(&p, IBV_WR_RDMA_READ, READ_LEN));
 		pair_go(&p);
@@ -151,11 +151,11 @@ static void stalls_are_not_losses(void **state)
 }
 
 /*
- * A queue of 1.1 ms, the window at 1 Gbit/s, is longer than a quarter of the ack timeout.  After a
- * stall nothing is repeated more than once: probes that come before the queue's end would keep it
- * full of repetitions.
+ * A queue of 1.1 ms, the window at 1 Gbit/s, is longer than a quarter of the ACK timeout. After a
+ * stall no packet may be retransmitted more than once: probes sent before the queue is empty would
+ * keep it full of retransmissions.
  */
-static void a_stall_does_not_fill_a_queue_with_repetitions(void **state)
+static void stall_causes_few_retransmissions(void **state)
 {
 	struct net_config net = { .delay = 10000, .mbit_per_s = 1000 };
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -164,7 +164,7 @@ static void a_stall_does_not_fill_a_queue_with_repetitions(void **state)
 	attr.timeout = 10;
 	p = pair_new("stall before a queue", &net, &attr, NULL);
 	world_at(p.w, p.w->now + 2 * VRB_MSEC, stall_briefly, NULL);
-	world_at(p.w, p.w->now + 3 * VRB_MSEC, go_on, NULL);
+	world_at(p.w, p.w->now + 3 * VRB_MSEC, end_stall, NULL);
 	for (int i = 0; i < READS; i++)
 		pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, READ_LEN));
 	pair_go(&p);
@@ -182,7 +182,7 @@ struct source {
 	struct sim_wr wr;
 };
 
-/* A program that posts at a steady pace what its queue takes. */
+/* A program that posts at a constant rate, as far as its send queue has room. */
 static void tick(struct world *w, void *arg)
 {
 	struct source *s = arg;
@@ -194,11 +194,11 @@ static void tick(struct world *w, void *arg)
 }
 
 /*
- * UC and UD into a link a quarter as fast.  A queue that marks, a router's or the receiver's
- * socket, slows them down to what the link takes, and after the first moment little is lost; one
- * that does not can but drop the rest.
+ * UC and UD messages at four times the rate of the link. If the queue (a router's, or the
+ * receiver's socket) marks packets, the sender slows down to the link's rate, and after the first
+ * 50 ms few packets are lost. A queue that does not mark must drop the rest.
  */
-static void datagrams_slow_down_when_told(void **state)
+static void datagrams_slow_down_when_marked(void **state)
 {
 	static const struct {
 		enum ibv_qp_type type;
@@ -273,7 +273,8 @@ static void arm(struct sim_qp *qp, const struct sim_host *peer)
 	roce_qp_changed(&qp->roce, qp->host->world->now);
 }
 
-static void dead_path_is_left(void **state)
+/* All packets of the first path are lost: both QPs migrate to the alternate one. */
+static void failed_path_is_migrated(void **state)
 {
 	struct cut cut = { .cut = false };
 	struct net_config net = { .delay = 5000, .drop = drop_on_dead_path, .drop_arg = &cut };
@@ -310,9 +311,9 @@ int main(void)
 		cmocka_unit_test(marks_are_notified),
 		cmocka_unit_test(bottleneck_is_shared),
 		cmocka_unit_test(stalls_are_not_losses),
-		cmocka_unit_test(a_stall_does_not_fill_a_queue_with_repetitions),
-		cmocka_unit_test(datagrams_slow_down_when_told),
-		cmocka_unit_test(dead_path_is_left),
+		cmocka_unit_test(stall_causes_few_retransmissions),
+		cmocka_unit_test(datagrams_slow_down_when_marked),
+		cmocka_unit_test(failed_path_is_migrated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

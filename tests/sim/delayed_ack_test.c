@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two QPs in the simulated world with what core adds to the engine: delayed ACKs, the reordering
- * buffer, and the fairness probe under a window that fills a queue.  All counts are exact.
+ * Two QPs in the simulation with what core adds to the engine: delayed ACKs, the reorder queue, and
+ * the fairness probe with a window that fills a queue. All counts are exact.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +15,7 @@
 
 enum { REPLY_AFTER = 20000, ROUNDS = 20, BATCHES = 4, MESSAGE = 65536 };
 
-/* a asks with a small WRITE; b's program replies with one, or does not. */
+/* a sends a small WRITE; b's program posts a reply, or does not. */
 static void ping(struct pair *p, bool reply)
 {
 	struct sim_wr wr = pair_wr(p, IBV_WR_RDMA_WRITE, 8);
@@ -30,7 +30,8 @@ static void ping(struct pair *p, bool reply)
 	world_run(p->w);
 }
 
-static void acks_wait_for_replies_that_have_shown(void **state)
+/* An ACK is delayed once enough messages were replied to, until a reply is missing. */
+static void acks_wait_for_expected_replies(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
 	struct pair p = pair_new("delayed ack", NULL, &attr, NULL);
@@ -53,7 +54,7 @@ static void acks_wait_for_replies_that_have_shown(void **state)
 	pair_free(&p);
 }
 
-/* The second of a message's packets is lost once. */
+/* Drops the second packet of a message, once. */
 static bool lose_second(void *arg, const struct net_packet *pkt)
 {
 	uint32_t *seen = arg;
@@ -78,7 +79,8 @@ static void check_reordering(bool holds, uint32_t sent)
 	pair_free(&p);
 }
 
-static void what_came_early_is_not_sent_again(void **state)
+/* With the reorder queue only the lost packet is retransmitted, without it all after the gap. */
+static void packets_after_a_gap_are_not_retransmitted(void **state)
 {
 	check_reordering(true, 5 + 1);
 	check_reordering(false, 5 + 4);
@@ -101,7 +103,7 @@ static void count_trials(struct world *w, const struct net_packet *pkt, const st
 }
 
 /*
- * again: packets that ack probes (roce/retry.c) send once more, since no round trip is known yet.
+ * again: packets that probes (roce/retry.c) retransmit while the round-trip time is not known yet.
  */
 static void check_probing(const char *name, const struct net_config *net, uint32_t trials,
 			  uint32_t again)
@@ -124,16 +126,16 @@ static void check_probing(const char *name, const struct net_config *net, uint32
 	pair_free(&c.p);
 }
 
-/* A deep queue that the flow fills by itself: each trial shortens it, and the next comes soon. */
-static void a_queue_of_the_own_flow_is_probed_again(void **state)
+/* The flow itself fills a deep queue: each trial shortens it, so the next one follows soon. */
+static void own_queue_is_probed_often(void **state)
 {
 	struct net_config net = { .delay = 10000, .mbit_per_s = 100, .fast_egress = true };
 
 	check_probing("own queue", &net, 25, 0);
 }
 
-/* A long path without a queue: trials are in vain, and become rare. */
-static void a_long_path_is_probed_ever_less(void **state)
+/* A long path without a queue: trials have no effect and become rare. */
+static void long_path_is_probed_rarely(void **state)
 {
 	struct net_config net = { .delay = 6 * VRB_MSEC };
 
@@ -143,10 +145,10 @@ static void a_long_path_is_probed_ever_less(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(acks_wait_for_replies_that_have_shown),
-		cmocka_unit_test(what_came_early_is_not_sent_again),
-		cmocka_unit_test(a_queue_of_the_own_flow_is_probed_again),
-		cmocka_unit_test(a_long_path_is_probed_ever_less),
+		cmocka_unit_test(acks_wait_for_expected_replies),
+		cmocka_unit_test(packets_after_a_gap_are_not_retransmitted),
+		cmocka_unit_test(own_queue_is_probed_often),
+		cmocka_unit_test(long_path_is_probed_rarely),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Linux soft RoCE as the other end, from captures (tests/data/pcap):
+ * Replays captures of Linux soft RoCE (tests/data/pcap) against our engine:
  *
- *	requester	the work requests that a capture shows are posted to our engine; what it
- *			sends is compared with what soft RoCE sent, and the captured responses are
- *			fed to it
- *	responder	captured requests are fed to our engine, and its answers compared with the
- *			captured ones
- *	losses		captured requests, with their gaps and repetitions, must take effect once
+ *	requester	the work requests that a capture implies are posted to our engine. Its
+ *			packets must equal soft RoCE's; the captured responses are fed to it.
+ *	responder	captured requests are fed to our engine. Its responses must equal soft
+ *			RoCE's.
+ *	losses		captured requests, with gaps and duplicates, must take effect once
  *
- * Compared is everything but the AckReq bit in the middle of messages, the credits of an ACK, which
- * soft RoCE leaves unused, and MigReq, which soft RoCE clears though a QP without an alternate path
- * is "migrated" (IBTA vol 1, 17.2.8). VERBENA_PCAP_DIR names the folder.
+ * Three differences are allowed: AckReq in the middle of messages; the credits of an ACK, which
+ * soft RoCE does not use; and MigReq, which soft RoCE clears although a QP without an alternate
+ * path is in state migrated (IBTA vol 1, 17.2.8). VERBENA_PCAP_DIR names the folder.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +32,7 @@ enum {
 	MAX_OURS = 512, AREA = 1 << 16, SYN_RNR = 1, SYN_NAK = 3, NAK_SEQ = 0x60,
 };
 
-/* What stands in the way of a request at the responder. */
+/* Why the responder refuses a request. */
 enum obstacle { NOTHING, NO_REGION, NO_RIGHT, TOO_SHORT, NO_QP_ACCESS };
 
 struct scenario {
@@ -142,7 +141,7 @@ static bool ends(uint32_t o)
 	return o != 0 && o != 1 && o != 6 && o != 7;
 }
 
-/* The capture, decoded; false without the file. */
+/* Loads and decodes the capture; false without the file. */
 static bool load(struct replay *r, const struct scenario *s)
 {
 	const char *dir = getenv("VERBENA_PCAP_DIR");
@@ -182,8 +181,8 @@ static struct net_path reversed(struct net_path p)
 	return p;
 }
 
-/* A host at one end of the capture, its QP in RTS. */
-static void make_end(struct replay *r, bool requester)
+/* Creates the host at one end of the capture, with its QP in RTS. */
+static void create_end(struct replay *r, bool requester)
 {
 	static const struct net_config none;
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -212,7 +211,7 @@ static void make_end(struct replay *r, bool requester)
 	sim_modify(r->qp, IBV_QPS_RTS);
 }
 
-/* Collects what the engine has to say. */
+/* Collects the packets that the engine sends. */
 static void drain(struct replay *r)
 {
 	const struct net_path *path;
@@ -221,7 +220,7 @@ static void drain(struct replay *r)
 	do {
 		struct ours *o = &r->ours[r->made];
 
-		world_check(r->w, r->made < MAX_OURS, "sends without end");
+		world_check(r->w, r->made < MAX_OURS, "the engine does not stop sending");
 		len = roce_output(&r->qp->roce, o->data, sizeof(o->data), &path, r->w->now);
 		if (len) {
 			o->len = len;
@@ -232,10 +231,10 @@ static void drain(struct replay *r)
 }
 
 /*
- * Bits on which soft RoCE and we may differ: MigReq; AckReq inside a message; the credits of an
- * ACK.
+ * Clears the bits in which the packets may differ: MigReq; AckReq inside a message; the credits of
+ * an ACK.
  */
-static void mask_freedom(uint8_t *p, bool last, bool ack)
+static void mask_allowed_differences(uint8_t *p, bool last, bool ack)
 {
 	p[1] &= ~0x40;
 	if (!last)
@@ -248,23 +247,23 @@ static void compare(struct replay *r, uint32_t i)
 {
 	const struct capture_packet *c = &r->cap.packet[i];
 	struct ours *o = &r->ours[r->compared];
-	uint8_t theirs[ROCE_MAX_PACKET];
+	uint8_t expected[ROCE_MAX_PACKET];
 	bool ack = trace_has_aeth(r->pkt[i].bth.opcode);
 	bool last = ends(op(r, i)) || ack;
 	bool bits_equal;
 
 	world_check(r->w, r->compared < r->made, "packet %u of the capture (opcode %u) is not sent",
 		    i + 1, op(r, i));
-	memcpy(theirs, c->data, c->len - 4);
-	mask_freedom(theirs, last, ack);
+	memcpy(expected, c->data, c->len - 4);
+	mask_allowed_differences(expected, last, ack);
 	bits_equal = memcmp(o->data, c->data, min(o->len, c->len - 4)) == 0;
-	mask_freedom(o->data, last, ack);
+	mask_allowed_differences(o->data, last, ack);
 	world_check(r->w, o->len == c->len - 4, "packet %u: %zu bytes, not %zu", i + 1, o->len,
 		    c->len - 4);
 	for (size_t k = 0; k < o->len; k++)
-		world_check(r->w, o->data[k] == theirs[k],
+		world_check(r->w, o->data[k] == expected[k],
 			    "packet %u (opcode %u): byte %zu is %02x, not %02x", i + 1, op(r, i), k,
-			    o->data[k], theirs[k]);
+			    o->data[k], expected[k]);
 	if (bits_equal) {
 		struct net_path path = c->path;
 		uint32_t icrc = htole32(roce_icrc(&path, c->ip_id, c->data, c->len - 4));
@@ -283,7 +282,7 @@ static const uint32_t wr_opcode[32] = {
 	[20] = IBV_WR_ATOMIC_FETCH_AND_ADD, [23] = IBV_WR_SEND_WITH_INV,
 };
 
-/* The last packet says what kind of SEND or WRITE it was. */
+/* The last packet shows the kind of SEND or WRITE. */
 static void finish_wr(struct sim_wr *wr, const struct roce_pkt *p)
 {
 	uint32_t o = p->bth.opcode & 31;
@@ -299,7 +298,7 @@ static void finish_wr(struct sim_wr *wr, const struct roce_pkt *p)
 		wr->flags |= IBV_SEND_SOLICITED;
 }
 
-/* What makes soft RoCE send the message that begins with packet i. */
+/* The work request for the message that begins with packet i. */
 static struct sim_wr rebuild_wr(struct replay *r, uint32_t i)
 {
 	const struct roce_pkt *p = &r->pkt[i];
@@ -349,7 +348,7 @@ static void check_requester(struct replay *r)
 	const struct sim_cqes *c = &r->qp->send_cqes;
 
 	world_check(r->w, c->n == r->wrs, "%u of %u requests completed", c->n, r->wrs);
-	/* Soft RoCE was still sending when the NAK came. */
+	/* Soft RoCE was still sending when the NAK arrived. */
 	world_check(r->w, r->compared == r->made || r->failed, "%u packets more than soft RoCE",
 		    r->made - r->compared);
 	for (uint32_t i = 0; i < c->n; i++)
@@ -364,7 +363,7 @@ static void run_requester(const struct scenario *s)
 
 	if (!load(&r, s))
 		fail_msg("no capture %s", s->name);
-	make_end(&r, true);
+	create_end(&r, true);
 	for (uint32_t i = 0; i < r.cap.n; i++) {
 		if (from_a(&r, i) && is_request(&r, i)) {
 			request(&r, i);
@@ -380,8 +379,8 @@ static void run_requester(const struct scenario *s)
 
 /* --- responder --- */
 
-/* The first answer after packet i that belongs to its PSN; NULL if there is none. */
-static const struct roce_pkt *answer_to(const struct replay *r, uint32_t i)
+/* The first response with the PSN of packet i after it; NULL if there is none. */
+static const struct roce_pkt *response_to(const struct replay *r, uint32_t i)
 {
 	for (uint32_t k = i + 1; k < r->cap.n; k++)
 		if (!from_a(r, k) && !is_request(r, k) && r->pkt[k].bth.psn == r->pkt[i].bth.psn)
@@ -389,7 +388,7 @@ static const struct roce_pkt *answer_to(const struct replay *r, uint32_t i)
 	return NULL;
 }
 
-/* The region of the capture: its addresses, its key. */
+/* Registers a region with the addresses and the rkey of the capture. */
 static void make_region(struct replay *r)
 {
 	uint64_t va = 0;
@@ -409,7 +408,7 @@ static void make_region(struct replay *r)
 	}
 	if (r->s->obstacle == NO_REGION)
 		return;
-	/* The second half of the host's memory stands for the captured addresses. */
+	/* The second half of the host's memory gets the captured addresses. */
 	r->h->base = (va & ~4095ull) - AREA;
 	r->mr->va = r->h->base;
 	r->mr->len = AREA;
@@ -424,10 +423,10 @@ static void make_region(struct replay *r)
 		k->len = va - k->va + 1;
 }
 
-/* Memory as the capture's READs and atomics found it. */
-static void set_the_stage(struct replay *r, uint32_t i)
+/* Sets the memory to the contents that the captured READs and atomics returned. */
+static void set_memory(struct replay *r, uint32_t i)
 {
-	const struct roce_pkt *q = &r->pkt[i], *a = answer_to(r, i);
+	const struct roce_pkt *q = &r->pkt[i], *a = response_to(r, i);
 	uint32_t mtu = r->qp->wq.mtu;
 
 	if (r->s->obstacle || r->s->losses)
@@ -451,10 +450,10 @@ static bool takes_recv(uint32_t o)
 	return o == 0 || o == 4 || o == 5 || o == 23 || o == 9 || o == 11;
 }
 
-/* A receive, unless soft RoCE had none then. */
+/* Posts a receive, unless soft RoCE had none at that time. */
 static void provide_recv(struct replay *r, uint32_t i)
 {
-	const struct roce_pkt *a = answer_to(r, i);
+	const struct roce_pkt *a = response_to(r, i);
 	struct sim_rwr rwr = { .wr_id = r->recvs, .num_sge = 1,
 			       .sge = { { r->h->base + r->recvs % 8 * 8192, 8192, r->mr->lkey } } };
 
@@ -480,13 +479,13 @@ static void run_responder(const struct scenario *s)
 
 	if (!load(&r, s))
 		fail_msg("no capture %s", s->name);
-	make_end(&r, false);
+	create_end(&r, false);
 	make_region(&r);
 	if (s->obstacle == NO_QP_ACCESS)
 		r.qp->wq.access = 0;
 	for (uint32_t i = 0; i < r.cap.n; i++) {
 		if (from_a(&r, i) && is_request(&r, i)) {
-			set_the_stage(&r, i);
+			set_memory(&r, i);
 			if (takes_recv(op(&r, i)))
 				provide_recv(&r, i);
 			roce_input(&r.qp->roce, &r.pkt[i], r.w->now);
@@ -496,12 +495,12 @@ static void run_responder(const struct scenario *s)
 			compare(&r, i);
 		}
 	}
-	world_check(r.w, r.compared == r.made, "%u answers more than soft RoCE",
+	world_check(r.w, r.compared == r.made, "%u responses more than soft RoCE",
 		    r.made - r.compared);
 	unload(&r);
 }
 
-/* --- captures of lossy links: some requests never reached the responder, others twice --- */
+/* --- lossy links: some requests never reached the responder, others twice --- */
 
 static uint32_t last_msn(const struct replay *r)
 {
@@ -535,7 +534,7 @@ static void run_losses(const struct scenario *s)
 
 	if (!load(&r, s))
 		fail_msg("no capture %s", s->name);
-	make_end(&r, false);
+	create_end(&r, false);
 	make_region(&r);
 	for (uint32_t k = 0; k < 200; k++) {
 		struct sim_rwr rwr = { .wr_id = k, .num_sge = 1,
@@ -554,14 +553,14 @@ static void run_losses(const struct scenario *s)
 	unload(&r);
 }
 
-static void our_requests_are_theirs(void **state)
+static void requests_equal_soft_roce(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(scenarios); i++)
 		if (scenarios[i].requester)
 			run_requester(&scenarios[i]);
 }
 
-static void our_answers_are_theirs(void **state)
+static void responses_equal_soft_roce(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(scenarios); i++)
 		if (scenarios[i].responder)
@@ -578,8 +577,8 @@ static void lossy_requests_take_effect_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(our_requests_are_theirs),
-		cmocka_unit_test(our_answers_are_theirs),
+		cmocka_unit_test(requests_equal_soft_roce),
+		cmocka_unit_test(responses_equal_soft_roce),
 		cmocka_unit_test(lossy_requests_take_effect_once),
 	};
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One flow over a link that loses packets at random.  Where the link is short it is nearly full;
- * where it is long, not less arrives than TCP with CUBIC would carry in packets of the same length.
+ * One flow over a link with random losses. A link with a short round trip must be nearly full. With
+ * a long round trip at least as much must arrive as TCP with CUBIC would carry with packets of the
+ * same length.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +23,7 @@ enum {
 
 struct row {
 	uint32_t mbps, rtt_us, loss_ppm, mtu;
-	uint32_t percent;	/* of the link, at least */
+	uint32_t percent; /* minimum, of the link */
 };
 
 /* Mbit/s of payload. */
@@ -39,7 +40,7 @@ static uint32_t goodput(const struct row *r, uint64_t seed)
 		.opcode = IBV_WR_RDMA_WRITE,
 		.len = MESSAGE,
 		.depth = 16,
-		.lazy = 20000,
+		.answer_delay = 20000,
 	};
 	uint32_t done;
 	struct fan *f;
@@ -78,10 +79,10 @@ static void short_links_are_nearly_full(void **state)
 }
 
 /*
- * In these conditions CUBIC's window is Reno's (RFC 9438, 4.3), which is sqrt(3 / 2p) packets on
- * average: 12.2 at 1 %, 38.7 at 0.1 %.  It leaves most of the link unused in each row.
+ * In these conditions CUBIC's window equals Reno's (RFC 9438, 4.3), which is sqrt(3 / 2p) packets
+ * on average: 12.2 at 1 % loss, 38.7 at 0.1 %. TCP leaves most of the link unused in each row.
  */
-static void long_links_carry_what_tcp_does(void **state)
+static void long_links_carry_as_much_as_tcp(void **state)
 {
 	static const struct {
 		struct row link;
@@ -109,7 +110,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_links_are_nearly_full),
-		cmocka_unit_test(long_links_carry_what_tcp_does),
+		cmocka_unit_test(long_links_carry_as_much_as_tcp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

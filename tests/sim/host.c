@@ -83,7 +83,7 @@ static struct sim_key *find_key(struct sim_host *h, uint32_t key, bool local)
 	return NULL;
 }
 
-static const uint32_t right_needed[] = {
+static const uint32_t access_needed[] = {
 	[MEM_LOCAL_READ] = 0,
 	[MEM_LOCAL_WRITE] = IBV_ACCESS_LOCAL_WRITE,
 	[MEM_RECV_WRITE] = IBV_ACCESS_LOCAL_WRITE,
@@ -108,7 +108,7 @@ static enum reason check(struct sim_qp *qp, uint32_t key, uint64_t va, uint64_t 
 		return REASON_RKEY_WINDOW_QP;
 	if (va < k->va || len > k->len || va - k->va > k->len - len)
 		return local ? REASON_LKEY_RANGE : REASON_RKEY_RANGE;
-	if ((k->access & right_needed[access]) != right_needed[access])
+	if ((k->access & access_needed[access]) != access_needed[access])
 		return local ? REASON_LKEY_ACCESS : REASON_RKEY_ACCESS;
 	*found = k;
 	return REASON_NONE;
@@ -139,14 +139,15 @@ static enum reason mem_read(struct wq_qp *wq, uint32_t key, uint64_t va, void *d
 	return REASON_NONE;
 }
 
-/* A fake region checks the ends of each piece: it has to be where the sender's address says. */
+/* Checks the first and the last byte: they must be those of the sender's fake region at va. */
 static void write_fake(struct sim_qp *qp, uint64_t va, const uint8_t *src, uint32_t len)
 {
 	struct sim_host *h = qp->host;
 
-	world_check(h->world, !len || (src[0] == sim_fake_byte(va) &&
-				       src[len - 1] == sim_fake_byte(va + len - 1)),
-		    "data for 0x%llx went elsewhere", (unsigned long long)va);
+	world_check(h->world,
+		    !len || (src[0] == sim_fake_byte(va) &&
+			     src[len - 1] == sim_fake_byte(va + len - 1)),
+		    "wrong data at 0x%llx", (unsigned long long)va);
 	h->fake_bytes_written += len;
 }
 
@@ -240,7 +241,7 @@ static struct sim_srq *find_srq(struct sim_qp *qp, uint32_t srqn, enum reason *w
 	return NULL;
 }
 
-static struct recv_wqe *take_srq(struct sim_qp *qp, uint32_t srqn, enum reason *why)
+static struct recv_wqe *take_srq_recv(struct sim_qp *qp, uint32_t srqn, enum reason *why)
 {
 	struct sim_srq *srq = find_srq(qp, srqn, why);
 
@@ -257,18 +258,18 @@ static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, const struct 
 	world_check(world_of(wq), !qp->taken, "QP 0x%x takes a second receive", wq->qpn);
 	*why = REASON_NONE;
 	if (wq->has_srq)
-		qp->taken = take_srq(qp, srqn, why);
+		qp->taken = take_srq_recv(qp, srqn, why);
 	else if (wq->rq.next != wq->rq.head)
 		qp->taken = rq_wqe(&wq->rq, wq->rq.next++);
 	return qp->taken;
 }
 
-/* Puts w back as the next one to hand out, before entries that other QPs took meanwhile. */
-static void untake_srq(struct world *w, struct sim_srq *srq, struct recv_wqe *wqe)
+/* Makes wqe the next one to be taken, before those that other QPs took meanwhile. */
+static void return_srq_recv(struct world *w, struct sim_srq *srq, struct recv_wqe *wqe)
 {
 	uint32_t i = srq ? srq->next : 0;
 
-	world_check(w, i, "nothing to give back");
+	world_check(w, i, "no receive to return");
 	while (i-- && srq->wqe[i] != wqe)
 		;
 	srq->next--;
@@ -280,16 +281,15 @@ static void recv_untake(struct wq_qp *wq)
 {
 	struct sim_qp *qp = to_sim(wq);
 
-	world_check(world_of(wq), qp->taken, "QP 0x%x gives back a receive it does not hold",
-		    wq->qpn);
+	world_check(world_of(wq), qp->taken, "QP 0x%x returns a receive it does not hold", wq->qpn);
 	if (wq->has_srq)
-		untake_srq(world_of(wq), qp->srq, qp->taken);
+		return_srq_recv(world_of(wq), qp->srq, qp->taken);
 	else
 		wq->rq.next--;
 	qp->taken = NULL;
 }
 
-static void keep(struct sim_cqes *c, const struct wq_cqe *cqe)
+static void append_cqe(struct sim_cqes *c, const struct wq_cqe *cqe)
 {
 	if (c->n == c->cap) {
 		c->cap = c->cap ? 2 * c->cap : 32;
@@ -316,7 +316,7 @@ static void complete_recv(struct sim_qp *qp, const struct wq_cqe *cqe)
 			    cqe->release, wq->rq.next);
 		wq->rq.released = cqe->release;
 	}
-	keep(&qp->recv_cqes, cqe);
+	append_cqe(&qp->recv_cqes, cqe);
 }
 
 static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
@@ -334,7 +334,7 @@ static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
 	world_check(w, cqe->release == wq->sq.done, "send releases %u while done is %u",
 		    cqe->release, wq->sq.done);
 	wq->sq.released = cqe->release;
-	keep(&qp->send_cqes, cqe);
+	append_cqe(&qp->send_cqes, cqe);
 }
 
 static void event(struct wq_qp *wq, enum ibv_event_type type)
@@ -347,7 +347,7 @@ static void event(struct wq_qp *wq, enum ibv_event_type type)
 	qp->events[type]++;
 }
 
-/* Counted by the engine. */
+/* The engine counts them. */
 static void dropped(struct wq_qp *wq, enum reason why)
 {
 }

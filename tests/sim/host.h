@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A simulated host: the environment of engine QPs that core would provide. One memory image, keys
- * with rights, receive queues, and completions and events written down in order. It implements
- * struct wq_ops strictly: what the engine may not do ends the run.
+ * A simulated host: the environment of engine QPs that core would provide. It has one memory image,
+ * keys with access rights and receive queues, and records completions and events in order. Its
+ * struct wq_ops are strict: a call that the engine must not make ends the run.
  */
 #ifndef SIM_HOST_H
 #define SIM_HOST_H
@@ -28,7 +28,7 @@ struct sim_key {
 	uint32_t only_qpn;	/* type 2B window: its QP; 0 = any */
 	bool window;
 	bool valid;
-	bool fake;		/* no memory: reads yield a pattern, writes are checked */
+	bool fake; /* no memory: reads return a pattern, writes are compared with it */
 };
 
 struct sim_cqes {
@@ -39,13 +39,14 @@ struct sim_cqes {
 struct sim_srq {
 	uint32_t number;	/* for XRC */
 	uint32_t xrcd;
-	struct recv_wqe **wqe;	/* every one ever posted, in order */
+	struct recv_wqe **wqe; /* all that were ever posted, in order */
 	uint32_t n, cap, next;
 };
 
 struct sim_qp {
 	struct wq_qp wq;
 	struct roce_qp roce;
+	struct roce_ud ud;
 	struct roce_rd_atomic rd_atomic[ROCE_MAX_RD_ATOMIC];
 	struct sim_host *host;
 	struct sim_srq *srq;
@@ -53,13 +54,13 @@ struct sim_qp {
 	struct recv_wqe *taken;
 	struct sim_cqes send_cqes, recv_cqes;
 	uint32_t events[32];		/* count per enum ibv_event_type */
-	bool progressed;		/* completions since the world last looked */
+	bool progressed;                /* completions since the last call of world->progress */
 	bool kick_pending;
-	bool holds;			/* requests that come before a missing one are kept */
+	bool holds; /* keeps requests that arrive after a gap */
 	struct reorder_queue *held;
 	bool delays_acks;		/* an ACK may wait for the program's reply */
 	struct roce_delayed_ack delayed_ack;
-	/* ACKs that waited, and those that did in vain */
+	/* ACKs that waited for a reply, and those that got none in time */
 	uint32_t acks_delayed, acks_overdue;
 	struct path_ref share;
 	uint64_t binds, invalidations, flushes;
@@ -80,12 +81,12 @@ struct sim_host {
 	struct sim_srq *srq[4];
 	uint32_t nsrqs;
 	uint64_t fake_bytes_written;
-	struct path_table shares;	/* of paths */
+	struct path_table shares; /* the QPs that share each path */
 };
 
 extern const struct wq_ops sim_ops;
 
-/* Both return the index of the new key in host->key. Keys are random and all differ. */
+/* Both return the new key, an element of host->key. Keys are random and unique. */
 struct sim_key *sim_reg_mr(struct sim_host *h, uint32_t pd, uint64_t va, uint64_t len,
 			   uint32_t access);
 struct sim_key *sim_bind_window(struct sim_host *h, uint32_t pd, uint64_t va, uint64_t len,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that no engine sends: out of sequence, of wrong length, of third parties, or random.
- * Each ends in a NAK, a completion, or nothing at all (IBTA vol 1, 9.7.4.1 and 9.7.5), and memory
- * that it does not own stays as it was.
+ * Packets that no correct engine sends: out of sequence, of wrong length, from third parties, or
+ * random. Each must end in a NAK, a completion, or no reaction at all (IBTA vol 1, 9.7.4.1 and
+ * 9.7.5), and must not change memory outside its target.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,8 +88,8 @@ static void inject(struct pair *p, struct sim_qp *qp, const struct forged *f, ui
 struct row {
 	const char *name;
 	struct forged packet[3];
-	uint8_t syndrome;		/* of the NAK; 0: none, the packets are ignored */
-	enum ibv_wc_status recv;	/* of the receive hit; 0: an event is raised instead */
+	uint8_t syndrome;        /* of the NAK; 0: the packets are ignored */
+	enum ibv_wc_status recv; /* of the receive in use; 0: an event is raised */
 };
 
 #define IGNORED 0, 0
@@ -138,15 +138,15 @@ static void run_row(const struct row *row)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
 	struct pair p = pair_new(row->name, NULL, &attr, NULL);
-	uint8_t *second_half = p.h[1]->mem + PAIR_MEM / 2, behind[64];
+	uint8_t *second_half = p.h[1]->mem + PAIR_MEM / 2, after[64];
 
-	memcpy(behind, second_half + 8192, sizeof(behind));
+	memcpy(after, second_half + 8192, sizeof(after));
 	pair_watch(&p);
 	pair_recv(&p, 4096);
 	for (uint32_t i = 0; i < 3 && row->packet[i].op != END; i++)
 		inject(&p, p.b, &row->packet[i], PAIR_PSN + i);
 	world_run(p.w);
-	assert_memory_equal(behind, second_half + 8192, sizeof(behind));
+	assert_memory_equal(after, second_half + 8192, sizeof(after));
 	world_check(p.w, p.last_syndrome == row->syndrome, "%s: syndrome 0x%02x", row->name,
 		    p.last_syndrome);
 	if (!row->syndrome) {
@@ -176,16 +176,16 @@ static void third_parties_are_ignored(void **state)
 	struct net_addr peer = p.b->wq.path.dst;
 
 	pair_watch(&p);
-	p.b->wq.path.dst.raw[15] ^= 0x40;	/* now the peer is somebody else */
+	p.b->wq.path.dst.raw[15] ^= 0x40; /* the QP now has another peer */
 	inject(&p, p.b, &good, PAIR_PSN);
 	world_run(p.w);
 	p.b->wq.path.dst = peer;
-	p.b->wq.pkey = 0x8001;			/* another partition */
+	p.b->wq.pkey = 0x8001; /* another partition: dropped too */
 	inject(&p, p.b, &good, PAIR_PSN);
 	world_run(p.w);
 	assert_int_equal(p.sent_b, 0);
 	assert_int_equal(roce_qp_counters(&p.b->roce)->dropped_pkts, 2);
-	p.b->wq.pkey = 0x7fff;			/* a limited member of the same: fine */
+	p.b->wq.pkey = 0x7fff; /* limited member, same partition: accepted */
 	inject(&p, p.b, &good, PAIR_PSN);
 	world_run(p.w);
 	assert_int_equal(p.sent_b, 1);
@@ -193,8 +193,8 @@ static void third_parties_are_ignored(void **state)
 }
 
 /*
- * A copy of a READ request that the network kept back until the READ was answered and its window
- * invalidated: the replay fails, and the connection lives on.
+ * A duplicate of a READ request arrives after the READ was answered and its window invalidated: it
+ * is not executed again, and the connection continues.
  */
 static void late_copy_of_a_read_is_harmless(void **state)
 {
@@ -231,8 +231,8 @@ static void late_copy_of_a_read_is_harmless(void **state)
 }
 
 /*
- * A repeated READ must ask for bytes of the first one; anything else is no repetition and gets no
- * answer.
+ * A duplicate READ may request bytes of the original only; any other request with its PSN is not
+ * answered.
  */
 static void repeated_read_of_other_memory_is_ignored(void **state)
 {
@@ -262,9 +262,9 @@ static void repeated_read_of_other_memory_is_ignored(void **state)
 	pair_free(&p);
 }
 
-/* --- at the completer: a forged answer to a READ of two packets, or to a SEND --- */
+/* --- at the completer: a forged response to a READ of two packets, or to a SEND --- */
 
-struct answer {
+struct response {
 	const char *name;
 	uint32_t request;
 	struct forged packet;
@@ -272,23 +272,32 @@ struct answer {
 	enum ibv_wc_status status;	/* 0: ignored */
 };
 
-static const struct answer answers[] = {
+static const struct response responses[] = {
 	{ "short READ response", IBV_WR_RDMA_READ, { READ_FIRST, 100 }, 0, IBV_WC_LOC_LEN_ERR },
 	{ "long READ response", IBV_WR_RDMA_READ, { READ_FIRST, MTU + 4 }, 0, IBV_WC_LOC_LEN_ERR },
-	{ "ONLY where more should come", IBV_WR_RDMA_READ, { READ_ONLY, MTU }, 0,
+	{ "ONLY before the last packet",
+	  IBV_WR_RDMA_READ,
+	  { READ_ONLY, MTU },
+	  0,
 	  IBV_WC_BAD_RESP_ERR },
-	{ "LAST where more should come", IBV_WR_RDMA_READ, { READ_LAST, MTU }, 0,
+	{ "LAST before the last packet",
+	  IBV_WR_RDMA_READ,
+	  { READ_LAST, MTU },
+	  0,
 	  IBV_WC_BAD_RESP_ERR },
-	{ "atomic answer to a READ", IBV_WR_RDMA_READ, { ATOMIC_ACK }, 0, IBV_WC_BAD_RESP_ERR },
-	{ "reserved AETH class", IBV_WR_RDMA_READ, { ACK, .syndrome = 0x40 }, 0,
+	{ "atomic response to a READ", IBV_WR_RDMA_READ, { ATOMIC_ACK }, 0, IBV_WC_BAD_RESP_ERR },
+	{ "reserved AETH class",
+	  IBV_WR_RDMA_READ,
+	  { ACK, .syndrome = 0x40 },
+	  0,
 	  IBV_WC_BAD_RESP_ERR },
 	{ "reserved NAK code", IBV_WR_SEND, { ACK, .syndrome = 0x65 }, 0, IBV_WC_BAD_RESP_ERR },
 	{ "READ response to a SEND", IBV_WR_SEND, { READ_ONLY, 10 }, 0, IBV_WC_BAD_RESP_ERR },
-	{ "atomic answer to a SEND", IBV_WR_SEND, { ATOMIC_ACK }, 0, IBV_WC_BAD_RESP_ERR },
-	{ "ACK of the future", IBV_WR_SEND, { ACK, .syndrome = 0x1f }, 5, 0 },
-	{ "NAK of the past", IBV_WR_SEND, { ACK, .syndrome = 0x62 }, -1, 0 },
-	{ "READ response of the past", IBV_WR_RDMA_READ, { READ_ONLY, 100 }, -3, 0 },
-	{ "READ response of the future", IBV_WR_RDMA_READ, { READ_LAST, MTU }, 2, 0 },
+	{ "atomic response to a SEND", IBV_WR_SEND, { ATOMIC_ACK }, 0, IBV_WC_BAD_RESP_ERR },
+	{ "ACK of an unsent PSN", IBV_WR_SEND, { ACK, .syndrome = 0x1f }, 5, 0 },
+	{ "NAK of an acknowledged PSN", IBV_WR_SEND, { ACK, .syndrome = 0x62 }, -1, 0 },
+	{ "READ response of an acknowledged PSN", IBV_WR_RDMA_READ, { READ_ONLY, 100 }, -3, 0 },
+	{ "READ response of an unsent PSN", IBV_WR_RDMA_READ, { READ_LAST, MTU }, 2, 0 },
 };
 
 static bool drop_from_a(void *arg, const struct net_packet *p)
@@ -296,7 +305,7 @@ static bool drop_from_a(void *arg, const struct net_packet *p)
 	return p->src == 0;
 }
 
-static void run_answer(const struct answer *a)
+static void run_response(const struct response *a)
 {
 	struct net_config net = { .delay = 5000, .drop = drop_from_a };
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -315,13 +324,13 @@ static void run_answer(const struct answer *a)
 	pair_free(&p);
 }
 
-static void each_forged_answer(void **state)
+static void each_forged_response(void **state)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
-		run_answer(&answers[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(responses); i++)
+		run_response(&responses[i]);
 }
 
-/* --- random packets with a right ICRC, at QPs of every service, amid honest work --- */
+/* --- random packets with a correct ICRC, at QPs of every service, amid valid requests --- */
 
 static void random_packet(struct pair *p, struct rng *r, uint8_t prefix)
 {
@@ -393,7 +402,7 @@ int main(void)
 		cmocka_unit_test(third_parties_are_ignored),
 		cmocka_unit_test(late_copy_of_a_read_is_harmless),
 		cmocka_unit_test(repeated_read_of_other_memory_is_ignored),
-		cmocka_unit_test(each_forged_answer),
+		cmocka_unit_test(each_forged_response),
 		cmocka_unit_test(random_packets_break_nothing),
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Prints what the engine's adaptive behaviour achieves, to compare values of its constants with
- * (scripts/vary-tuning).  Each line is one figure: its name, its unit, and the mean of SEEDS runs,
- * or their median where it is a ratio.  Arguments select lines by what their names begin with.
+ * Prints what the engine's adaptive algorithms achieve, to compare values of their constants
+ * (scripts/vary-tuning). Each line is one figure: its name, its unit, and the mean of SEEDS runs,
+ * or their median if it is a ratio. Arguments select the lines whose names begin with one of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,14 +22,14 @@ enum {
 	SEEDS = 5,
 	MESSAGE = 65536,
 	QUEUE = 150000,
-	LAZY_NS = 20000,	/* programs look at their queues this late at most */
+	LAZY_NS = 20000, /* programs answer after at most this time */
 	QKEY = 0x11111111,
 };
 
 static int selected_n;
 static char **selected;
 
-static bool is_wanted(const char *name)
+static bool is_selected(const char *name)
 {
 	for (int i = 0; i < selected_n; i++)
 		if (strncmp(name, selected[i], strlen(selected[i])) == 0)
@@ -65,7 +65,7 @@ static struct fan_config config(uint32_t opcode, uint32_t leaves, uint32_t mtu, 
 		.opcode = opcode,
 		.len = MESSAGE,
 		.depth = 16,
-		.lazy = LAZY_NS,
+		.answer_delay = LAZY_NS,
 	};
 
 	c.qp.mtu = mtu;
@@ -73,7 +73,7 @@ static struct fan_config config(uint32_t opcode, uint32_t leaves, uint32_t mtu, 
 	return c;
 }
 
-/* --- one flow on a link: how much arrives --- */
+/* --- one flow on a link --- */
 
 static void goodput(const char *name, uint32_t mbps, uint32_t rtt_us, uint32_t loss_ppm,
 		    uint32_t mtu, uint32_t opcode)
@@ -81,7 +81,7 @@ static void goodput(const char *name, uint32_t mbps, uint32_t rtt_us, uint32_t l
 	struct fan_config c = config(opcode, 1, mtu, mbps);
 	uint64_t time = max(200 * VRB_SECOND / mbps, 500 * rtt_us * VRB_USEC), sum = 0;
 
-	if (!is_wanted(name))
+	if (!is_selected(name))
 		return;
 	c.net.delay = rtt_us * VRB_USEC / 2;
 	c.net.loss_ppm = loss_ppm;
@@ -101,23 +101,23 @@ static void goodput(const char *name, uint32_t mbps, uint32_t rtt_us, uint32_t l
 static void share(const char *name, uint32_t opcode, uint32_t mtu, uint32_t mbps, bool ecn,
 		  bool late)
 {
-	uint64_t alone = 100 * VRB_SECOND / mbps, together = 400 * VRB_SECOND / mbps;
+	uint64_t alone = 100 * VRB_SECOND / mbps, one_host = 400 * VRB_SECOND / mbps;
 	uint64_t ratio[SEEDS], sum = 0;
 	struct fan_config c = config(opcode, 2, mtu, mbps);
 
-	if (!is_wanted(name))
+	if (!is_selected(name))
 		return;
 	c.net.ecn_mark = ecn ? QUEUE / 5 : 0;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct fan *f;
 		uint32_t a, b;
 
-		c.later = late ? alone + alone / 8 * seed : 5000;
+		c.start_interval = late ? alone + alone / 8 * seed : 5000;
 		c.net.buffer = QUEUE - 12000 + 2000 * seed;
 		f = fan_new(name, seed, &c);
-		world_run_until(f->w, f->w->now + c.later);
+		world_run_until(f->w, f->w->now + c.start_interval);
 		a = fan_done(f, 0);
-		world_run_until(f->w, f->w->now + together);
+		world_run_until(f->w, f->w->now + one_host);
 		a = fan_done(f, 0) - a;
 		b = fan_done(f, 1);
 		fan_free(f);
@@ -125,17 +125,17 @@ static void share(const char *name, uint32_t opcode, uint32_t mtu, uint32_t mbps
 		sum += a + b;
 	}
 	print(name, "the slower's 100 to", percentile(ratio, SEEDS, 50));
-	print(name, "Mbit/s", sum * MESSAGE * 8 * 1000 / SEEDS / together);
+	print(name, "Mbit/s", sum * MESSAGE * 8 * 1000 / SEEDS / one_host);
 }
 
-/* --- 32 at once --- */
+/* --- incast of 32 --- */
 
 static void incast(const char *name, uint32_t opcode, uint32_t mtu, bool ecn)
 {
 	struct fan_config c = config(opcode, FAN_MAX, mtu, 10000);
-	uint64_t time[SEEDS * FAN_MAX], again = 0, sum = 0, last;
+	uint64_t time[SEEDS * FAN_MAX], retransmitted = 0, sum = 0, last;
 
-	if (!is_wanted(name))
+	if (!is_selected(name))
 		return;
 	c.net.ecn_mark = ecn ? QUEUE / 5 : 0;
 	c.messages = 8;
@@ -149,12 +149,12 @@ static void incast(const char *name, uint32_t opcode, uint32_t mtu, bool ecn)
 			last = max(last, time[seed * FAN_MAX + i]);
 		}
 		sum += last;
-		again += fan_counters(f).retransmitted_pkts + f->w->net.count.overflowed;
+		retransmitted += fan_counters(f).retransmitted_pkts + f->w->net.count.overflowed;
 		fan_free(f);
 	}
 	print(name, "median us", percentile(time, ARRAY_SIZE(time), 50));
 	print(name, "last us", sum / SEEDS);
-	print(name, "packets lost or repeated", again / SEEDS);
+	print(name, "packets lost or repeated", retransmitted / SEEDS);
 }
 
 /* --- QPs of one host, which share a window --- */
@@ -164,9 +164,9 @@ static void one_window(const char *name, uint32_t qps, uint32_t mtu, uint32_t mb
 	struct fan_config c = config(IBV_WR_RDMA_WRITE, qps, mtu, mbps);
 	uint64_t time = 200 * VRB_SECOND / mbps, sum = 0, lost = 0;
 
-	if (!is_wanted(name))
+	if (!is_selected(name))
 		return;
-	c.together = true;
+	c.one_host = true;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct fan *f = fan_new(name, seed, &c);
 
@@ -180,16 +180,16 @@ static void one_window(const char *name, uint32_t qps, uint32_t mtu, uint32_t mb
 	print(name, "packets lost", lost / SEEDS);
 }
 
-/* --- a host that gets no processor now and then --- */
+/* --- a host that gets no CPU now and then --- */
 
 enum { STALLS = 20, READS = 60 };
 
-static void stop(struct world *w, void *arg)
+static void start_stall(struct world *w, void *arg)
 {
 	w->net.cfg.delay = *(uint32_t *)arg * VRB_USEC;
 }
 
-static void go_on(struct world *w, void *arg)
+static void end_stall(struct world *w, void *arg)
 {
 	w->net.cfg.delay = 10000;
 }
@@ -201,15 +201,15 @@ static void stalls(const char *name, uint32_t opcode, uint8_t timeout, uint32_t 
 	uint64_t sum = 0;
 	struct pair p;
 
-	if (!is_wanted(name))
+	if (!is_selected(name))
 		return;
 	attr.timeout = timeout;
 	p = pair_new(name, &net, &attr, NULL);
 	for (int i = 0; i < STALLS; i++) {
 		uint64_t start = p.w->now;
 
-		world_at(p.w, start + 2 * VRB_MSEC, stop, &us);
-		world_at(p.w, start + 3 * VRB_MSEC, go_on, NULL);
+		world_at(p.w, start + 2 * VRB_MSEC, start_stall, &us);
+		world_at(p.w, start + 3 * VRB_MSEC, end_stall, NULL);
 		for (int j = 0; j < READS; j++)
 			pair_post(&p, pair_wr(&p, opcode, MESSAGE));
 		pair_go(&p);
@@ -221,7 +221,7 @@ static void stalls(const char *name, uint32_t opcode, uint8_t timeout, uint32_t 
 	pair_free(&p);
 }
 
-/* --- small messages whose last packet is lost: the time of a repair --- */
+/* --- small messages whose last packet is lost: the time of recovery --- */
 
 static void tail_loss(const char *name, uint32_t delay_us, uint32_t loss_ppm, uint8_t timeout)
 {
@@ -231,7 +231,7 @@ static void tail_loss(const char *name, uint32_t delay_us, uint32_t loss_ppm, ui
 	uint64_t time[WRITES];
 	struct pair p;
 
-	if (!is_wanted(name))
+	if (!is_selected(name))
 		return;
 	attr.timeout = timeout;
 	p = pair_new(name, &net, &attr, NULL);
@@ -265,7 +265,7 @@ static void tick(struct world *w, void *arg)
 	world_at(w, w->now + s->us * VRB_USEC, tick, s);
 }
 
-/* `messages` of 1024 bytes each `us`, into a port of `mbps` that marks. */
+/* `messages` of 1024 bytes every `us`, into a port of `mbps` that marks packets. */
 static void datagrams(const char *name, enum ibv_qp_type type, uint32_t mbps, uint32_t messages,
 		      uint32_t us)
 {
@@ -275,7 +275,7 @@ static void datagrams(const char *name, enum ibv_qp_type type, uint32_t mbps, ui
 	uint64_t sent = 0, lost = 0, early = 0;
 	const uint32_t ms = 500;
 
-	if (!is_wanted(name))
+	if (!is_selected(name))
 		return;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		struct net_path path;

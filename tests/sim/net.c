@@ -28,7 +28,7 @@ uint64_t net_egress(struct net *n, uint32_t src, uint32_t dst, size_t len, uint6
 
 	port->egress_free =
 		max(port->egress_free, now) + (n->cfg.fast_egress ? 0 : wire_time(n, len));
-	t = port->egress_free + n->cfg.delay;
+	t = port->egress_free + n->cfg.delay + n->cfg.extra_delay * max(src, dst);
 	if (n->cfg.jitter)
 		t += rng_below(&n->rng, n->cfg.jitter);
 	if (rng_ppm(&n->rng, n->cfg.reorder_ppm)) {
@@ -66,8 +66,8 @@ bool net_duplicates(struct net *n)
 	return dup;
 }
 
-/* Byte 4 of the BTH holds FECN and BECN, which the ICRC does not cover (Annex A17). */
-static uint64_t damageable_bit(struct net *n, size_t len)
+/* Not of byte 4 of the BTH: it holds FECN and BECN, which the ICRC does not cover (Annex A17). */
+static uint64_t random_covered_bit(struct net *n, size_t len)
 {
 	uint64_t bit = rng_below(&n->rng, (len - 1) * 8);
 
@@ -80,9 +80,9 @@ bool net_damages(struct net *n, struct net_packet *p)
 
 	if (!rng_ppm(&n->rng, n->cfg.corrupt_ppm))
 		return false;
-	first = damageable_bit(n, p->len);
+	first = random_covered_bit(n, p->len);
 	p->data[first / 8] ^= 1 << first % 8;
-	more = damageable_bit(n, p->len);
+	more = random_covered_bit(n, p->len);
 	if (more != first)
 		p->data[more / 8] ^= 1 << more % 8;
 	n->count.damaged++;

@@ -4,7 +4,8 @@
  *
  *	sender -> [egress link] -> loss, damage, duplication, delay -> [switch port] -> receiver
  *
- * It decides and computes times; the world keeps the events. Links of one host share its bandwidth.
+ * Makes the decisions and computes the times; the world schedules the events. The links of a host
+ * share its bandwidth.
  */
 #ifndef SIM_NET_H
 #define SIM_NET_H
@@ -28,22 +29,23 @@ struct net_packet {
 
 struct net_config {
 	uint64_t delay;			/* ns, one way */
-	uint64_t jitter;		/* up to this much more; order is kept */
+	uint64_t extra_delay;           /* ns more, one way, for each host with a lower number */
+	uint64_t jitter;                /* up to this much more; keeps the order */
 	uint32_t loss_ppm, dup_ppm, reorder_ppm, corrupt_ppm;
-	uint64_t reorder_delay;		/* a reordered packet comes up to this much later */
+	uint64_t reorder_delay;         /* a reordered packet arrives up to this much later */
 	uint64_t loss_mask;		/* rotates, per direction; a set low bit drops a packet */
 	uint32_t mbit_per_s;		/* of egress links and switch ports; 0 = infinite */
-	bool fast_egress;		/* only switch ports are that slow */
+	bool fast_egress;               /* egress links are infinitely fast */
 	uint32_t buffer;		/* bytes a switch port holds; 0 = no limit */
 	uint32_t ecn_mark;		/* packets behind more bytes are marked CE; 0 = never */
-	/* Drops what it returns true for; for targeted losses. */
+	/* Returns true to drop a packet, for selected losses. */
 	bool (*drop)(void *arg, const struct net_packet *p);
 	void *drop_arg;
 };
 
 struct net_port {
 	uint64_t egress_free;		/* when the sending link is idle again */
-	uint64_t switch_free;		/* when the switch's port to this host is */
+	uint64_t switch_free;           /* when the switch's port to this host is idle again */
 };
 
 struct net_counters {
@@ -66,7 +68,7 @@ uint64_t net_egress(struct net *n, uint32_t src, uint32_t dst, size_t len, uint6
 
 bool net_loses(struct net *n, const struct net_packet *p);
 bool net_duplicates(struct net *n);
-/* Flips a few bits somewhere; true if it did. */
+/* Flips a few bits; true if it did. */
 bool net_damages(struct net *n, struct net_packet *p);
 
 /*

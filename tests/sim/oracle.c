@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests applied one byte at a time, and the comparison with what the engines did. */
+/* Applies requests byte by byte, and compares the result with the engines'. */
 #include "oracle.h"
 
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 
 #include "util/compiler.h"
 
-/* How far one flow is checked. */
+/* The state of the check of one flow. */
 struct walk {
 	struct oracle *o;
 	struct flow *f;
-	uint32_t send_at, recv_at;	/* next completion to look at */
+	uint32_t send_at, recv_at;      /* next completion to check */
 	uint32_t message;		/* messages that consumed a receive so far */
 };
 
@@ -22,7 +22,7 @@ void oracle_init(struct oracle *o, struct plan *p)
 		uint64_t size = p->w->host[h]->size;
 
 		o->image[h] = malloc(size + 1);
-		o->unsure[h] = calloc(1, size + 1);
+		o->undefined[h] = calloc(1, size + 1);
 		memcpy(o->image[h], p->w->host[h]->mem, size);
 	}
 }
@@ -31,7 +31,7 @@ void oracle_free(struct oracle *o)
 {
 	for (uint32_t h = 0; h < 2; h++) {
 		free(o->image[h]);
-		free(o->unsure[h]);
+		free(o->undefined[h]);
 	}
 }
 
@@ -41,18 +41,18 @@ static uint8_t *at(struct oracle *o, uint32_t host, uint64_t va)
 {
 	struct sim_host *h = o->plan->w->host[host];
 
-	world_check(o->plan->w, va - h->base < h->size, "the plan itself leaves memory");
+	world_check(o->plan->w, va - h->base < h->size, "the plan accesses other memory");
 	return &o->image[host][va - h->base];
 }
 
-/* A bad request may point outside of memory. */
-static void smudge(struct oracle *o, uint32_t host, uint64_t va, uint64_t len)
+/* A bad request may access addresses outside of memory. */
+static void mark_undefined(struct oracle *o, uint32_t host, uint64_t va, uint64_t len)
 {
 	const struct sim_host *h = o->plan->w->host[host];
 
 	for (; len--; va++)
 		if (va - h->base < h->size)
-			o->unsure[host][va - h->base] = 1;
+			o->undefined[host][va - h->base] = 1;
 }
 
 /* Address of byte i of an SGE list. */
@@ -66,12 +66,12 @@ static uint64_t sge_va(const struct ibv_sge *sge, uint32_t num, uint64_t i)
 	return 0;
 }
 
-static uint32_t req_host(const struct walk *w)
+static uint32_t requester_host(const struct walk *w)
 {
 	return w->f->req->host->number;
 }
 
-static uint32_t resp_host(const struct walk *w)
+static uint32_t responder_host(const struct walk *w)
 {
 	return w->f->resp->host->number;
 }
@@ -92,39 +92,39 @@ static uint8_t source_byte(struct walk *w, const struct sim_wr *wr, uint32_t i)
 {
 	if (wr->flags & IBV_SEND_INLINE)
 		return wr->inline_data[i];
-	return *at(w->o, req_host(w), sge_va(wr->sge, wr->num_sge, i));
+	return *at(w->o, requester_host(w), sge_va(wr->sge, wr->num_sge, i));
 }
 
 static void do_send(struct walk *w, const struct sim_wr *wr, const struct sim_rwr *r)
 {
 	for (uint32_t i = 0; i < total(wr); i++)
-		*at(w->o, resp_host(w), sge_va(r->sge, r->num_sge, i)) = source_byte(w, wr, i);
+		*at(w->o, responder_host(w), sge_va(r->sge, r->num_sge, i)) = source_byte(w, wr, i);
 }
 
 static void do_write(struct walk *w, const struct sim_wr *wr)
 {
 	for (uint32_t i = 0; i < total(wr); i++)
-		*at(w->o, resp_host(w), wr->remote_addr + i) = source_byte(w, wr, i);
+		*at(w->o, responder_host(w), wr->remote_addr + i) = source_byte(w, wr, i);
 }
 
 static void do_read(struct walk *w, const struct sim_wr *wr)
 {
 	for (uint32_t i = 0; i < total(wr); i++)
-		*at(w->o, req_host(w), sge_va(wr->sge, wr->num_sge, i)) =
-			*at(w->o, resp_host(w), wr->remote_addr + i);
+		*at(w->o, requester_host(w), sge_va(wr->sge, wr->num_sge, i)) =
+			*at(w->o, responder_host(w), wr->remote_addr + i);
 }
 
 static void do_atomic(struct walk *w, const struct sim_wr *wr)
 {
 	uint64_t old, new;
 
-	memcpy(&old, at(w->o, resp_host(w), wr->remote_addr), 8);
+	memcpy(&old, at(w->o, responder_host(w), wr->remote_addr), 8);
 	if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		new = old + wr->compare_add;
 	else
 		new = old == wr->compare_add ? wr->swap : old;
-	memcpy(at(w->o, resp_host(w), wr->remote_addr), &new, 8);
-	memcpy(at(w->o, req_host(w), wr->sge[0].addr), &old, 8);
+	memcpy(at(w->o, responder_host(w), wr->remote_addr), &new, 8);
+	memcpy(at(w->o, requester_host(w), wr->sge[0].addr), &old, 8);
 }
 
 /* --- the completions --- */
@@ -173,19 +173,19 @@ static void expect_send(struct walk *w, const struct sim_wr *wr)
 		    (unsigned long long)wr->wr_id, c->opcode, c->byte_len, c->reason);
 }
 
-static const struct sim_rwr *find_feed(struct feed *d, uint64_t wr_id)
+static const struct sim_rwr *find_srq_recv(struct srq_recvs *d, uint64_t wr_id)
 {
 	for (uint32_t i = 0; i < d->n; i++)
 		if (d->rwr[i].wr_id == wr_id) {
-			d->rwr[i].wr_id = ~0ull;	/* once only */
+			d->rwr[i].wr_id = ~0ull; /* each is used once */
 			return &d->rwr[i];
 		}
 	return NULL;
 }
 
 /*
- * Which receive the next message goes to: the flow's next one; with an SRQ the one that the
- * completion names.
+ * The receive of the next message: the flow's next one; with an SRQ the one with the completion's
+ * wr_id.
  */
 static const struct sim_rwr *pick_recv(struct walk *w, const struct wq_cqe *c)
 {
@@ -195,7 +195,7 @@ static const struct sim_rwr *pick_recv(struct walk *w, const struct wq_cqe *c)
 		r = &w->f->rwr[w->message];
 		return r->wr_id == c->wr_id ? r : NULL;
 	}
-	return find_feed(&w->o->plan->feed[resp_host(w)], c->wr_id);
+	return find_srq_recv(&w->o->plan->srq_recvs[responder_host(w)], c->wr_id);
 }
 
 static void expect_recv_fields(struct walk *w, const struct sim_wr *wr, const struct wq_cqe *c)
@@ -259,7 +259,7 @@ static void apply(struct walk *w, const struct sim_wr *wr)
 		do_atomic(w, wr);
 		break;
 	case IBV_WR_ATOMIC_WRITE:
-		memcpy(at(w->o, resp_host(w), wr->remote_addr), &wr->compare_add, 8);
+		memcpy(at(w->o, responder_host(w), wr->remote_addr), &wr->compare_add, 8);
 		break;
 	case IBV_WR_FLUSH:
 	case IBV_WR_LOCAL_INV:
@@ -301,23 +301,23 @@ static void report_difference(struct oracle *o, uint32_t host, uint64_t offset)
 static void compare_memory(struct oracle *o)
 {
 	for (uint32_t h = 0; h < 2; h++) {
-		const uint8_t *is = o->plan->w->host[h]->mem;
+		const uint8_t *actual = o->plan->w->host[h]->mem;
 
-		if (memcmp(is, o->image[h], o->plan->w->host[h]->size) == 0)
+		if (memcmp(actual, o->image[h], o->plan->w->host[h]->size) == 0)
 			continue;
 		for (uint64_t i = 0; i < o->plan->w->host[h]->size; i++)
-			if (is[i] != o->image[h][i] && !o->unsure[h][i])
+			if (actual[i] != o->image[h][i] && !o->undefined[h][i])
 				report_difference(o, h, i);
 	}
 }
 
-static void expect_quiet(struct world *w, const struct sim_qp *qp)
+static void expect_all_done(struct world *w, const struct sim_qp *qp)
 {
 	for (uint32_t e = 0; e < ARRAY_SIZE(qp->events); e++)
 		world_check(w, !qp->events[e], "QP 0x%x: unexpected event %u", qp->wq.qpn, e);
 	world_check(w, qp->wq.state == IBV_QPS_RTS, "QP 0x%x ended in state %u", qp->wq.qpn,
 		    qp->wq.state);
-	world_check(w, qp->wq.sq.done == qp->wq.sq.head, "QP 0x%x: %u requests never ended",
+	world_check(w, qp->wq.sq.done == qp->wq.sq.head, "QP 0x%x: %u requests not completed",
 		    qp->wq.qpn, qp->wq.sq.head - qp->wq.sq.done);
 	world_check(w, !qp->taken, "QP 0x%x still holds a receive", qp->wq.qpn);
 }
@@ -329,8 +329,8 @@ static void check_flow(struct oracle *o, struct flow *f)
 
 	world_check(world, f->posted == f->n, "QP 0x%x: %u of %u requests posted", f->req->wq.qpn,
 		    f->posted, f->n);
-	expect_quiet(world, f->req);
-	expect_quiet(world, f->resp);
+	expect_all_done(world, f->req);
+	expect_all_done(world, f->resp);
 	for (uint32_t i = 0; i < f->n; i++) {
 		apply(&w, &f->wr[i]);
 		expect_send(&w, &f->wr[i]);
@@ -388,22 +388,23 @@ static bool writes_remote(uint32_t opcode)
 	       opcode == IBV_WR_ATOMIC_WRITE;
 }
 
-static void smudge_request(struct walk *w, const struct sim_wr *wr)
+static void mark_request(struct walk *w, const struct sim_wr *wr)
 {
 	if (writes_remote(wr->opcode) && total(wr))
-		smudge(w->o, resp_host(w), wr->remote_addr, total(wr));
+		mark_undefined(w->o, responder_host(w), wr->remote_addr, total(wr));
 	for (uint32_t s = 0; s < wr->num_sge; s++)
-		smudge(w->o, req_host(w), wr->sge[s].addr, wr->sge[s].length);
+		mark_undefined(w->o, requester_host(w), wr->sge[s].addr, wr->sge[s].length);
 }
 
-static void smudge_recvs(struct walk *w, const struct sim_rwr *r, uint32_t n)
+static void mark_recvs(struct walk *w, const struct sim_rwr *r, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t s = 0; s < r[i].num_sge; s++)
-			smudge(w->o, resp_host(w), r[i].sge[s].addr, r[i].sge[s].length);
+			mark_undefined(w->o, responder_host(w), r[i].sge[s].addr,
+				       r[i].sge[s].length);
 }
 
-/* What the responder still says of messages whose request failed: received, or flushed. */
+/* The responder may have received messages whose requests failed; other receives are flushed. */
 static void check_rest_of_recvs(struct walk *w, uint32_t failed)
 {
 	const struct sim_cqes *c = &w->f->resp->recv_cqes;
@@ -431,11 +432,12 @@ static bool check_failing_flow(struct oracle *o, struct flow *f, uint64_t allowe
 	expect_flushed(&w, failed);
 	before = w.message;
 	for (uint32_t i = failed; i < f->posted; i++)
-		smudge_request(&w, &f->wr[i]);
+		mark_request(&w, &f->wr[i]);
 	if (!o->plan->cfg->srq)
-		smudge_recvs(&w, f->rwr + before, f->nrecv - before);
+		mark_recvs(&w, f->rwr + before, f->nrecv - before);
 	else
-		smudge_recvs(&w, o->plan->feed[resp_host(&w)].rwr, o->plan->feed[resp_host(&w)].n);
+		mark_recvs(&w, o->plan->srq_recvs[responder_host(&w)].rwr,
+			   o->plan->srq_recvs[responder_host(&w)].n);
 	check_rest_of_recvs(&w, failed);
 	return failed < f->posted;
 }

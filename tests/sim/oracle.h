@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The slow model of a reliable or lossless service: applies each request of a flow in order to
- * copies of the hosts' memory, byte by byte, and says which completions both sides owe the
- * application.
+ * The slow model of a reliable or lossless service. It applies the requests of a flow in order to
+ * copies of the hosts' memory, byte by byte, and computes the completions that both sides must get.
  */
 #ifndef SIM_ORACLE_H
 #define SIM_ORACLE_H
@@ -11,8 +10,8 @@
 
 struct oracle {
 	struct plan *plan;
-	uint8_t *image[2];	/* what memory has to look like */
-	uint8_t *unsure[2];	/* bytes that a failed request may or may not have written */
+	uint8_t *image[2];     /* the expected memory */
+	uint8_t *undefined[2]; /* bytes that a failed request may or may not have written */
 };
 
 /* Before the run. */
@@ -20,15 +19,15 @@ void oracle_init(struct oracle *o, struct plan *p);
 void oracle_free(struct oracle *o);
 
 /*
- * After a run in which nothing may fail: every request done, every completion exactly as the model
- * says, memory equal, no event, queues empty.
+ * After a run in which nothing may fail: all requests are done, completions and memory equal the
+ * model's, there was no event, and the queues are empty.
  */
 void oracle_check(struct oracle *o);
 
 /*
- * After a run in which flows may fail with a status whose bit is set in `allowed`: what completed
- * with success took effect, in order; then comes one failure, then flushes; memory outside of what
- * failed is equal. Returns how many flows failed.
+ * After a run in which flows may fail with a status whose bit is set in `allowed`: requests that
+ * completed successfully took effect, in order; one failure and then flushes follow; memory that
+ * the failed requests do not access equals the model's. Returns the number of flows that failed.
  */
 uint32_t oracle_check_failing(struct oracle *o, uint64_t allowed);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The two-QP fixture. */
+/* See pair.h. */
 #include "pair.h"
 
 #include "util/compiler.h"
@@ -125,7 +125,7 @@ void pair_expect_event(struct pair *p, struct sim_qp *qp, enum ibv_event_type ty
 		uint32_t wanted = e == type ? count : 0;
 
 		world_check(p->w, qp->events[e] == wanted,
-			    "QP 0x%x: event %u came %u times, not %u", qp->wq.qpn, e, qp->events[e],
-			    wanted);
+			    "QP 0x%x: event %u was raised %u times, not %u", qp->wq.qpn, e,
+			    qp->events[e], wanted);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The little of the pcap format that the captures use. */
+/* See pcap.h. Implements the subset of the pcap format that the captures use. */
 #include "pcap.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void mapped_ipv4(struct net_addr *a, const uint8_t *ip)
 	memcpy(a->raw + 12, ip, 4);
 }
 
-/* Length of the IP header, 0 if it is none that can be RoCEv2. */
+/* Length of the IP header, 0 if the packet cannot be RoCEv2. */
 static size_t parse_ip(struct capture_packet *p, const uint8_t *ip, size_t len, uint16_t type)
 {
 	if (type == TYPE_IPV4 && len >= IPV4 + UDP && ip[0] == 0x45 && ip[9] == 17) {
@@ -88,7 +88,7 @@ static bool parse_frame(struct capture_packet *p, const uint8_t *frame, size_t l
 	       p->data + p->len <= frame + len;
 }
 
-/* Microseconds or nanoseconds: times are not read here. */
+/* Either resolution of time stamps: they are not read. */
 static bool is_pcap(uint32_t magic)
 {
 	return magic == 0xa1b2c3d4 || magic == 0xa1b23c4d;

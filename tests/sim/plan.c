@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Layout, posting and configuration of random work; the requests themselves are made in plan_wr.c.
+ * Layout, posting and configuration of random work. plan_wr.c creates the requests.
  */
 #include "plan.h"
 
@@ -15,7 +15,7 @@
 static struct net_config random_net(struct rng *r)
 {
 	static const uint32_t rates[] = { 0, 0, 2000, 10000, 30000 };	/* ppm */
-	/* A little out of order; later than the retry it causes; a ghost of long ago. */
+	/* A little out of order; later than the retry it causes; much later. */
 	static const uint32_t late[] = { 30000, 30000, 6000000, 30000000 };	/* ns */
 	struct net_config c = {
 		.delay = rng_range(r, 500, 20000),
@@ -25,7 +25,7 @@ static struct net_config random_net(struct rng *r)
 
 	if (rng_percent(r, 25))
 		c.mbit_per_s = 1000 << rng_below(r, 5);
-	if (rng_percent(r, 40))	/* a clean network is worth testing too */
+	if (rng_percent(r, 40)) /* no losses in 40 % of the runs */
 		return c;
 	c.loss_ppm = rates[rng_below(r, ARRAY_SIZE(rates))];
 	c.dup_ppm = rates[rng_below(r, ARRAY_SIZE(rates))];
@@ -67,7 +67,7 @@ struct plan_config plan_random_config(uint64_t seed)
 		.ops = rng_range(&r, 1, 40),
 		.kinds = rng_percent(&r, 60) ? PLAN_ALL : 1 + rng_below(&r, PLAN_ALL),
 		.psn_wraps = rng_percent(&r, 30),
-		.lazy = rng_percent(&r, 30) ? rng_range(&r, 1, 5000) : 0,
+		.answer_delay = rng_percent(&r, 30) ? rng_range(&r, 1, 5000) : 0,
 		.spread_ns = rng_below(&r, 100000),
 	};
 	c.max_len = rng_percent(&r, 85) ? 5 * c.qp.mtu + 1 : rng_range(&r, 1, 300000);
@@ -91,7 +91,7 @@ static struct area carve(struct sim_host *h, uint64_t *used, uint32_t len, uint3
 	return a;
 }
 
-static uint32_t side(const struct plan *p, uint32_t flow)
+static uint32_t requester_host(const struct plan *p, uint32_t flow)
 {
 	return p->cfg->both_ways ? flow & 1 : 0;
 }
@@ -108,7 +108,7 @@ static void relocate_recvs(struct sim_rwr *rwr, uint32_t n, const struct area *a
 static void lay_out_flow(struct plan *p, uint32_t i, uint64_t used[2])
 {
 	struct flow *f = &p->flow[i];
-	uint32_t from = side(p, i), to = !from;
+	uint32_t from = requester_host(p, i), to = !from;
 	struct sim_host *src = p->w->host[from], *dst = p->w->host[to];
 	const uint32_t remote = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
 				IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC |
@@ -132,7 +132,7 @@ static uint32_t round_up8(uint32_t n)
 	return (n + 7) & ~7u;
 }
 
-/* A receive for a message of `len`: exactly as long, or longer, in any number of pieces. */
+/* A receive for a message of `len` bytes: as long or longer, with a random number of SGEs. */
 static void make_recv(struct plan *p, struct sim_rwr *r, uint32_t len, uint32_t *used)
 {
 	uint32_t room = len + (rng_percent(&p->rng, 50) ? 0 : rng_below(&p->rng, 100));
@@ -158,7 +158,7 @@ static void make_flow_recvs(struct plan *p, struct flow *f)
 	f->recv.len = used;
 }
 
-static void make_feed(struct plan *p, struct feed *d, uint32_t messages, uint32_t longest)
+static void make_srq_recvs(struct plan *p, struct srq_recvs *d, uint32_t messages, uint32_t longest)
 {
 	uint32_t used = 0;
 
@@ -172,19 +172,19 @@ static void make_feed(struct plan *p, struct feed *d, uint32_t messages, uint32_
 	d->recv.len = used;
 }
 
-static void make_feeds(struct plan *p)
+static void make_all_srq_recvs(struct plan *p)
 {
 	uint32_t messages[2] = { 0 }, longest[2] = { 0 };
 
 	for (uint32_t i = 0; i < p->nflows; i++) {
-		uint32_t to = !side(p, i);
+		uint32_t to = !requester_host(p, i);
 
 		messages[to] += p->flow[i].messages;
 		for (uint32_t k = 0; k < p->flow[i].n; k++)
 			longest[to] = max(longest[to], p->flow[i].wr[k].length);
 	}
 	for (uint32_t h = 0; h < 2; h++)
-		make_feed(p, &p->feed[h], messages[h], longest[h]);
+		make_srq_recvs(p, &p->srq_recvs[h], messages[h], longest[h]);
 }
 
 static uint32_t initial_psn(struct plan *p)
@@ -200,7 +200,7 @@ static void make_pair(struct plan *p, uint32_t pair)
 	struct sim_qp *qp[2];
 
 	for (uint32_t h = 0; h < 2; h++) {
-		attr.srq = p->feed[h].srq;
+		attr.srq = p->srq_recvs[h].srq;
 		qp[h] = sim_create_qp(p->w->host[h], &attr);
 		qp[h]->user = p;
 	}
@@ -213,19 +213,19 @@ static void make_pair(struct plan *p, uint32_t pair)
 	sim_connect(qp[0], initial_psn(p), qp[1], initial_psn(p));
 }
 
-/* Memory of both hosts: what the flows and feeds ask for. */
+/* Creates the hosts with the memory that flows and SRQs need. */
 static void make_hosts(struct plan *p)
 {
-	uint64_t size[2] = { p->feed[0].recv.len, p->feed[1].recv.len };
+	uint64_t size[2] = { p->srq_recvs[0].recv.len, p->srq_recvs[1].recv.len };
 
 	for (uint32_t i = 0; i < p->nflows; i++) {
-		size[side(p, i)] += p->flow[i].local.len;
-		size[!side(p, i)] += p->flow[i].remote.len + p->flow[i].recv.len;
+		size[requester_host(p, i)] += p->flow[i].local.len;
+		size[!requester_host(p, i)] += p->flow[i].remote.len + p->flow[i].recv.len;
 	}
 	for (uint32_t h = 0; h < 2; h++) {
 		world_add_host(p->w, size[h]);
 		if (p->cfg->srq)
-			p->feed[h].srq = sim_create_srq(p->w->host[h], 0x500 + h, 0);
+			p->srq_recvs[h].srq = sim_create_srq(p->w->host[h], 0x500 + h, 0);
 	}
 }
 
@@ -235,7 +235,7 @@ static void on_progress(struct world *w, struct sim_qp *qp)
 
 	for (uint32_t i = 0; i < p->nflows; i++)
 		if (p->flow[i].req == qp || p->flow[i].resp == qp)
-			plan_pump(&p->flow[i]);
+			plan_post(&p->flow[i]);
 }
 
 struct plan *plan_new(const char *name, uint64_t seed, const struct plan_config *cfg)
@@ -246,7 +246,7 @@ struct plan *plan_new(const char *name, uint64_t seed, const struct plan_config 
 	p->cfg = cfg;
 	p->w = world_new(name, seed, &cfg->net);
 	p->w->ipv6 = cfg->ipv6;
-	p->w->lazy = cfg->lazy;
+	p->w->answer_delay = cfg->answer_delay;
 	p->w->user = p;
 	p->w->progress = on_progress;
 	rng_seed(&p->rng, seed ^ 0x776f726b);
@@ -258,14 +258,14 @@ struct plan *plan_new(const char *name, uint64_t seed, const struct plan_config 
 		make_flow_recvs(p, &p->flow[i]);
 	}
 	if (cfg->srq)
-		make_feeds(p);
+		make_all_srq_recvs(p);
 	make_hosts(p);
 	for (uint32_t i = 0; i < cfg->pairs; i++)
 		make_pair(p, i);
 	for (uint32_t i = 0; i < p->nflows; i++)
 		lay_out_flow(p, i, used);
 	for (uint32_t h = 0; h < 2 && cfg->srq; h++) {
-		struct feed *d = &p->feed[h];
+		struct srq_recvs *d = &p->srq_recvs[h];
 
 		d->recv = carve(p->w->host[h], &used[h], d->recv.len, IBV_ACCESS_LOCAL_WRITE);
 		relocate_recvs(d->rwr, d->n, &d->recv);
@@ -283,7 +283,7 @@ static bool post_one_recv(struct flow *f)
 	return true;
 }
 
-void plan_pump(struct flow *f)
+void plan_post(struct flow *f)
 {
 	uint32_t room = f->burst;
 	bool receives = false;
@@ -297,12 +297,12 @@ void plan_pump(struct flow *f)
 	world_kick(f->plan->w, f->req);
 }
 
-/* Comes again until everything is posted, so that no burst limit leaves requests behind. */
+/* Repeats until all requests are posted: f->burst limits each call of plan_post(). */
 static void send_tick(struct world *w, void *arg)
 {
 	struct flow *f = arg;
 
-	plan_pump(f);
+	plan_post(f);
 	if (f->posted < f->n)
 		world_at(w, w->now + rng_range(&f->plan->rng, 1000, 60000), send_tick, f);
 }
@@ -319,22 +319,22 @@ static void recv_tick(struct world *w, void *arg)
 		world_at(w, w->now + rng_range(&f->plan->rng, 1000, 300000), recv_tick, f);
 }
 
-static void feed_tick(struct world *w, void *arg)
+static void srq_recv_tick(struct world *w, void *arg)
 {
-	struct feed *d = arg;
+	struct srq_recvs *d = arg;
 	uint32_t n = d->trickle ? rng_range(&w->rng, 1, 4) : d->n;
 
 	while (n-- && d->posted < d->n)
 		sim_post_srq_recv(w, d->srq, &d->rwr[d->posted++]);
 	if (d->posted < d->n)
-		world_at(w, w->now + rng_range(&w->rng, 1000, 300000), feed_tick, d);
+		world_at(w, w->now + rng_range(&w->rng, 1000, 300000), srq_recv_tick, d);
 }
 
 void plan_start(struct plan *p)
 {
 	for (uint32_t h = 0; h < 2; h++)
-		if (p->feed[h].n)
-			world_at(p->w, 0, feed_tick, &p->feed[h]);
+		if (p->srq_recvs[h].n)
+			world_at(p->w, 0, srq_recv_tick, &p->srq_recvs[h]);
 	for (uint32_t i = 0; i < p->nflows; i++) {
 		struct flow *f = &p->flow[i];
 		uint64_t start = p->w->now + rng_below(&p->rng, p->cfg->spread_ns + 1);
@@ -355,7 +355,7 @@ void plan_free(struct plan *p)
 		free(p->flow[i].inline_pool);
 	}
 	for (uint32_t h = 0; h < 2; h++)
-		free(p->feed[h].rwr);
+		free(p->srq_recvs[h].rwr);
 	world_free(p->w);
 	free(p->flow);
 	free(p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random requests that cannot race: which operations, how long, where, and where a fence is needed.
+ * Random requests that cannot race: their operations, lengths and addresses, and the fences they
+ * need.
  */
 #include "plan_wr.h"
 
@@ -9,17 +10,17 @@
 
 #include "util/compiler.h"
 
-/* Before relocation a request's rkey field holds one of these. */
-enum { KEY_REGION, KEY_WINDOW0, KEY_WINDOW1, KEY_STALE0, KEY_JUNK = 100 };
+/* Symbolic keys, which a request's rkey field holds before relocation. */
+enum { KEY_REGION, KEY_WINDOW0, KEY_WINDOW1, KEY_STALE0, KEY_INVALID = 100 };
 
-/* What earlier READs and atomics still may touch: everything since the last fence. */
+/* Memory that READs and atomics since the last fence may still access. */
 struct range {
 	uint64_t start, end;
 };
 struct hazards {
-	struct range *read, *landing;	/* remote ranges read; local ranges written by responses */
-	uint32_t nread, nlanding;
-	bool window_used[2];		/* a READ or atomic went through this window */
+	struct range *read, *dst; /* remote ranges read; local ranges responses write to */
+	uint32_t nread, ndst;
+	bool window_used[2]; /* a READ or atomic uses this window */
 	bool window_gone[2];
 	uint32_t stale_used;
 };
@@ -74,7 +75,7 @@ static uint32_t pick_opcode(struct rng *r, uint32_t kinds)
 	}
 }
 
-/* Every boundary of packetisation, and a little of everything else. */
+/* The boundaries of packetisation, and random lengths. */
 static uint32_t pick_len(struct rng *r, const struct plan_config *c)
 {
 	uint32_t mtu = c->qp.mtu, k = rng_range(r, 2, 5), len = 0;
@@ -126,7 +127,7 @@ static bool overlaps(const struct range *v, uint32_t n, uint64_t start, uint64_t
 static bool source_in_flight(const struct hazards *h, const struct sim_wr *wr)
 {
 	for (uint32_t i = 0; i < wr->num_sge; i++)
-		if (overlaps(h->landing, h->nlanding, wr->sge[i].addr, wr->sge[i].length))
+		if (overlaps(h->dst, h->ndst, wr->sge[i].addr, wr->sge[i].length))
 			return true;
 	return false;
 }
@@ -151,11 +152,11 @@ static bool needs_fence(const struct hazards *h, const struct sim_wr *wr)
 	return false;
 }
 
-static void note_landing(struct hazards *h, const struct sim_wr *wr)
+static void note_dst(struct hazards *h, const struct sim_wr *wr)
 {
 	for (uint32_t i = 0; i < wr->num_sge; i++)
-		h->landing[h->nlanding++] = (struct range){
-			wr->sge[i].addr, wr->sge[i].addr + wr->sge[i].length };
+		h->dst[h->ndst++] =
+			(struct range){ wr->sge[i].addr, wr->sge[i].addr + wr->sge[i].length };
 }
 
 static void apply_hazards(struct hazards *h, struct sim_wr *wr, struct rng *r)
@@ -163,7 +164,7 @@ static void apply_hazards(struct hazards *h, struct sim_wr *wr, struct rng *r)
 	if (needs_fence(h, wr) || rng_percent(r, 5))
 		wr->flags |= IBV_SEND_FENCE;
 	if (wr->flags & IBV_SEND_FENCE) {
-		h->nread = h->nlanding = 0;
+		h->nread = h->ndst = 0;
 		memset(h->window_used, 0, sizeof(h->window_used));
 	}
 	if (wr->opcode == IBV_WR_RDMA_READ)
@@ -171,7 +172,7 @@ static void apply_hazards(struct hazards *h, struct sim_wr *wr, struct rng *r)
 						      wr->remote_addr + wr->length };
 	if (wr->opcode == IBV_WR_RDMA_READ || is_atomic(wr->opcode) ||
 	    wr->opcode == IBV_WR_FLUSH || wr->opcode == IBV_WR_ATOMIC_WRITE) {
-		note_landing(h, wr);
+		note_dst(h, wr);
 		if (wr->rkey == KEY_WINDOW0 || wr->rkey == KEY_WINDOW1)
 			h->window_used[wr->rkey - KEY_WINDOW0] = true;
 	}
@@ -203,9 +204,9 @@ static void make_one_sided(struct plan *p, struct flow *f, struct sim_wr *wr, st
 {
 	wr->remote_addr = rng_below(&p->rng, f->remote.len - wr->length + 1);
 	wr->rkey = pick_key(&p->rng, h);
-	/* The key of an access to nothing is not looked at: IBTA 9.7.4.1.5. */
+	/* The key of an access of length 0 is not checked: IBTA 9.7.4.1.5. */
 	if (wr->length == 0 && rng_percent(&p->rng, 50)) {
-		wr->rkey = KEY_JUNK;
+		wr->rkey = KEY_INVALID;
 		wr->remote_addr = rng_next(&p->rng);
 	}
 }
@@ -225,7 +226,7 @@ static void make_atomic(struct plan *p, struct flow *f, struct sim_wr *wr, struc
 	wr->sge[0] = (struct ibv_sge){ .addr = rng_below(&p->rng, f->local.len - 7), .length = 8 };
 }
 
-/* One range, made globally visible. */
+/* FLUSH of one range to global visibility. */
 static void make_flush(struct plan *p, struct flow *f, struct sim_wr *wr, struct hazards *h)
 {
 	wr->length = 1 + rng_below(&p->rng, f->remote.len / 2);
@@ -234,7 +235,7 @@ static void make_flush(struct plan *p, struct flow *f, struct sim_wr *wr, struct
 	make_one_sided(p, f, wr, h);
 }
 
-/* Sends that invalidate need a window that is still bound; without one they become plain. */
+/* A SEND with invalidate needs a window that is still valid; without one it becomes a SEND. */
 static void choose_window(struct plan *p, struct sim_wr *wr, struct hazards *h)
 {
 	uint32_t k = rng_below(&p->rng, 2);
@@ -283,7 +284,7 @@ static void make_wr(struct plan *p, struct flow *f, uint32_t i, struct hazards *
 		h->window_gone[wr->imm - KEY_WINDOW0] = true;
 }
 
-/* A queue that never signals would fill up for good. */
+/* Without signaled requests the queue would never become free again. */
 static void choose_signaled(struct plan *p, struct flow *f)
 {
 	uint32_t every = max(p->cfg->qp.sq_depth / 2, 1u);
@@ -306,12 +307,12 @@ void plan_make_wrs(struct plan *p, struct flow *f)
 	f->inline_pool = malloc((size_t)n * SIM_MAX_INLINE);
 	rng_fill(&p->rng, f->inline_pool, (size_t)n * SIM_MAX_INLINE);
 	h.read = calloc(n, sizeof(*h.read));
-	h.landing = calloc((size_t)n * SIM_MAX_SGE, sizeof(*h.landing));
+	h.dst = calloc((size_t)n * SIM_MAX_SGE, sizeof(*h.dst));
 	for (uint32_t i = 0; i < n; i++)
 		make_wr(p, f, i, &h);
 	choose_signaled(p, f);
 	free(h.read);
-	free(h.landing);
+	free(h.dst);
 }
 
 static uint32_t real_key(const struct flow *f, uint32_t k)
@@ -320,7 +321,8 @@ static uint32_t real_key(const struct flow *f, uint32_t k)
 	case KEY_REGION: return f->remote.rkey;
 	case KEY_WINDOW0:
 	case KEY_WINDOW1: return f->window[k - KEY_WINDOW0];
-	case KEY_JUNK: return 0xdeadbeef;
+	case KEY_INVALID:
+		return 0xdeadbeef;
 	default: return f->stale[k - KEY_STALE0];
 	}
 }
@@ -330,7 +332,7 @@ void plan_relocate(struct flow *f)
 	for (uint32_t i = 0; i < f->n; i++) {
 		struct sim_wr *wr = &f->wr[i];
 
-		if (wr->rkey != KEY_JUNK)
+		if (wr->rkey != KEY_INVALID)
 			wr->remote_addr += f->remote.va;
 		wr->rkey = real_key(f, wr->rkey);
 		if (wr->opcode == IBV_WR_SEND_WITH_INV || wr->opcode == IBV_WR_LOCAL_INV)

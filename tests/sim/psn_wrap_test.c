@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* PSN arithmetic at its edges: initial numbers around 2^24 and 2^23, and messages of 2^31 bytes. */
+/* PSN arithmetic at its limits: initial PSNs around 2^24 and 2^23, and messages of 2^31 bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 static const uint32_t edges[] = { 0, 1, 0x7ffffe, 0x7fffff, 0x800000, 0xfffff0, 0xfffffc, 0xfffffd,
 				  0xfffffe, 0xffffff };
 
-/* Every kind of request across the edge, with packets lost on both ways. */
+/* Requests of every kind cross the edge while packets are lost in both directions. */
 static void run_edge(uint32_t psn, uint64_t seed)
 {
 	static const uint32_t ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
@@ -57,7 +57,7 @@ static void every_edge(void **state)
 			run_edge(edges[e], s.first + i);
 }
 
-/* --- two gigabytes: memory that is not there, so that only the arithmetic is --- */
+/* --- two gigabytes, in fake memory: only the arithmetic is tested --- */
 
 struct big {
 	struct pair p;
@@ -94,7 +94,7 @@ static void transfer(struct big *b, uint32_t opcode, uint32_t len)
 	struct sim_wr wr = pair_wr(&b->p, opcode, len);
 
 	/*
-	 * Same address on both sides: the fake memory checks that bytes land where they came from.
+	 * The same address on both sides: the fake memory checks that each byte arrives at it.
 	 */
 	wr.sge[0] = (struct ibv_sge){ .addr = b->va, .length = len, .lkey = b->lkey };
 	wr.remote_addr = b->va;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an application does with a queue pair: create, connect, post. */
+/* QPs of simulated hosts: create, connect, post. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static void make_ring(struct wq_ring *r, uint32_t depth, uint32_t stride, uint32
 
 static uint32_t new_qpn(struct world *w)
 {
-	/* Spread over hosts; small differences would hide swapped numbers. */
+	/* Different on each host: equal numbers would hide that two are swapped. */
 	return 0x10 + rng_below(&w->rng, 0x8000) * 0x101 % 0xfffff0;
 }
 
@@ -62,12 +62,13 @@ struct sim_qp *sim_create_qp(struct sim_host *h, const struct sim_qp_attr *a)
 	wq->sq.max_inline = SIM_MAX_INLINE;
 	wq->sq.sig_all = a->sig_all;
 	qp->holds = !a->goes_back;
+	qp->roce.ud = a->type == IBV_QPT_UD ? &qp->ud : NULL;
 	roce_qp_init(&qp->roce, wq, qp->rd_atomic, ROCE_MAX_RD_ATOMIC);
 	h->qp[h->nqps++] = qp;
 	return qp;
 }
 
-static void sim_forget(struct sim_qp *qp)
+static void forget_received(struct sim_qp *qp)
 {
 	qp->taken = NULL;
 	reorder_free(&qp->held);
@@ -81,7 +82,7 @@ void sim_modify(struct sim_qp *qp, enum ibv_qp_state to)
 	trace_note(w->trace, w->now, TRACE_STATE, qp->host->number, qp->wq.qpn, from, to, 0);
 	qp->wq.state = to;
 	if (to == IBV_QPS_RESET)
-		sim_forget(qp);
+		forget_received(qp);
 	roce_qp_moved(&qp->roce, from, w->now);
 	world_kick(w, qp);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The generator behind every random decision of a simulated run (splitmix64): one seed, one run. */
+/* The random number generator of simulated runs (splitmix64). A seed determines the whole run. */
 #ifndef SIM_RAND_H
 #define SIM_RAND_H
 

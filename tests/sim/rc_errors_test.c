@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each class of error of the reliable service: what the requester's completion says, what the
- * responder does, what is flushed, in which order, and which events are raised (IBTA vol 1, 9.9.2
+ * Each class of error of the reliable service: the status and reason of the requester's completion,
+ * the responder's reaction, what is flushed and in which order, and the events (IBTA vol 1, 9.9.2
  * and 9.9.3, 10.10 and 11.6.3).
  */
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 enum { ACK_OK = 0, NAK_INVALID = 0x61, NAK_ACCESS = 0x62, NAK_OPERATION = 0x63 };
 
-/* What is wrong in a case. */
+/* What is wrong in a row. */
 enum fault {
 	BAD_RKEY, BAD_RKEY_PD, BAD_RANGE, BELOW_RANGE, WRAPPED_RANGE, MR_RIGHTS, QP_RIGHTS,
 	OTHER_QPS_WINDOW, RECV_SMALL, RECV_BAD_LKEY, RECV_NO_WRITE, BAD_LKEY,
@@ -30,8 +30,8 @@ struct row {
 	uint32_t len;
 	enum ibv_wc_status status;	/* of the request */
 	enum reason why;
-	uint8_t nak;			/* syndrome; 0: the fault is local to the requester */
-	enum ibv_event_type event;	/* at the responder; 0 none */
+	uint8_t nak;                    /* syndrome; 0: the requester itself detects the fault */
+	enum ibv_event_type event;      /* at the responder; 0: none */
 	enum ibv_wc_status recv;	/* of the responder's first receive */
 };
 
@@ -165,7 +165,7 @@ static void spoil_pair(struct pair *p, const struct row *row)
 	}
 }
 
-/* The first completion of the responder, and all that follow. */
+/* Checks all completions, the state and the events of the responder. */
 static void check_responder(struct pair *p, const struct row *row)
 {
 	if (!row->nak) {
@@ -228,8 +228,8 @@ static void each_row(void **state)
 }
 
 /*
- * A key that cannot be invalidated: the message was received and is acknowledged, its receive
- * fails, and the QP dies without a word (class J).
+ * SEND with invalidate of a key that cannot be invalidated: the message is received and
+ * acknowledged, its receive fails, and the QP moves to ERR without an event (class J).
  */
 static void failed_invalidation_is_acknowledged(void **state)
 {
@@ -254,7 +254,7 @@ static void failed_invalidation_is_acknowledged(void **state)
 }
 
 /*
- * The first packet announces the whole length, so nothing of a refused WRITE is written
+ * The first packet holds the length of the whole WRITE, so a refused WRITE must not change memory
  * (9.7.4.1.5).
  */
 static void refused_write_touches_nothing(void **state)
@@ -279,8 +279,8 @@ static bool drop_all(void *arg, const struct net_packet *p)
 }
 
 /*
- * A dead peer: the request is given up after 1 + retry_cnt timeouts, each between one and four
- * times what the program chose (9.7.6.1.3).  In the meantime it is probed.
+ * A dead peer: the request fails after 1 + retry_cnt timeouts, each between one and four times the
+ * QP's timeout (9.7.6.1.3). Meanwhile the requester sends probes.
  */
 static void dead_peer(void **state)
 {
@@ -312,7 +312,7 @@ static void dead_peer(void **state)
 	}
 }
 
-/* timeout 0 waits for ever: nothing happens, and no timer runs. */
+/* Timeout 0 is infinite: the request does not fail, and no timer runs. */
 static void timeout_zero_waits_for_ever(void **state)
 {
 	struct net_config net = { .delay = 5000, .drop = drop_all };
@@ -330,8 +330,8 @@ static void timeout_zero_waits_for_ever(void **state)
 }
 
 /*
- * No receive: 1 + rnr_retry RNR NAKs with the responder's timer, and its wait in between
- * (9.7.5.2.8).
+ * Without a receive the responder sends 1 + rnr_retry RNR NAKs with its timer, and the requester
+ * waits that time before each retry (9.7.5.2.8).
  */
 static void rnr_retries_run_out(void **state)
 {
@@ -369,7 +369,7 @@ static void post_late(struct world *w, void *arg)
 	world_kick(w, p->b);
 }
 
-/* rnr_retry 7 never gives up; the message arrives once the receive is there. */
+/* rnr_retry 7 is unlimited: the message arrives once a receive is posted. */
 static void rnr_retry_seven_is_endless(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -387,7 +387,7 @@ static void rnr_retry_seven_is_endless(void **state)
 	pair_free(&p);
 }
 
-/* More READs at once than the responder has resources for: NAK invalid request (9.7.4.1.1). */
+/* More READs in flight than the responder has resources for: NAK invalid request (9.7.4.1.1). */
 static void too_many_reads(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults(), few = attr;
@@ -396,7 +396,7 @@ static void too_many_reads(void **state)
 	few.max_dest_rd_atomic = 1;
 	p = pair_new("too many reads", NULL, &attr, &few);
 	pair_watch(&p);
-	p.w->lazy = 20 * VRB_USEC;	/* so that they meet in the responder */
+	p.w->answer_delay = 20 * VRB_USEC; /* so that the responder has several at a time */
 	for (int i = 0; i < 8; i++)
 		pair_post(&p, pair_wr(&p, IBV_WR_RDMA_READ, 1000));
 	pair_go(&p);
@@ -407,7 +407,7 @@ static void too_many_reads(void **state)
 	pair_free(&p);
 }
 
-/* Posting to a QP in the error state: flushed at once, in order. */
+/* Work requests posted to a QP in ERR are flushed at once, in order. */
 static void posts_in_error_state_are_flushed(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -429,7 +429,7 @@ static void posts_in_error_state_are_flushed(void **state)
 	pair_free(&p);
 }
 
-/* Moving to ERR in the middle of transfers flushes the rest; the receive held is flushed first. */
+/* Moving to ERR in mid-message flushes all requests; the receive in use is flushed first. */
 static void error_in_mid_message(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -470,7 +470,7 @@ static void communication_established(void **state)
 	pair_free(&p);
 }
 
-/* RESET forgets everything; the same QPs connect again with other PSNs and work. */
+/* RESET discards all state; the same QPs connect again with other PSNs, and requests succeed. */
 static void reset_and_reconnect(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -493,7 +493,7 @@ static void reset_and_reconnect(void **state)
 		p.b->wq.rq.released = p.b->wq.rq.head;
 		sim_connect(p.a, 0xfffffe + round, p.b, 7);
 	}
-	pair_expect_counts(&p, 6, 5);	/* odd rounds were cut off after the message arrived */
+	pair_expect_counts(&p, 6, 5); /* odd rounds are reset after the message has arrived */
 	pair_free(&p);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How well the engine copes: virtual completion times (median, 90th percentile, worst) and the
- * exact number of packets sent again, for fixed patterns and rates of loss. A change of the numbers
- * is a change of behaviour: look at it, and if it is meant, record it: with the argument `record`
+ * How fast the engine recovers from losses: virtual completion times (median, 90th percentile,
+ * maximum) and the exact number of retransmitted packets, for fixed loss patterns and rates. A
+ * changed number is a change of behaviour. If it is intended, record it: with the argument `record`
  * the program prints the rows of rc_loss_stats.inc anew and tests nothing.
  */
 #include <setjmp.h>
@@ -37,7 +37,7 @@ struct expected {
 	enum workload load;
 	uint64_t mask;		/* rotating */
 	uint32_t loss_ppm;
-	uint32_t incast;	/* QPs into one slow port; a mask then means ECN */
+	uint32_t incast; /* QPs that send to one slow port; then `mask` enables ECN */
 	uint64_t median_us, p90_us, max_us;
 	uint64_t retransmitted, lost;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Thousands of random runs of the reliable service against the oracle: every opcode, every boundary
- * of length, every misfortune a network has. Seeds: tests/sim/README.md.
+ * Thousands of random runs of the reliable service, compared with the oracle: every opcode, every
+ * length around multiples of the MTU, and every fault of the network. Seeds: tests/sim/README.md.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static void run(const char *name, uint64_t seed, const struct plan_config *cfg)
 	plan_free(p);
 }
 
-/* Everything varies. */
+/* All parameters are random. */
 static void anything_goes(void **state)
 {
 	struct sim_seeds s = sim_seeds("rc_random anything", 1, 2000);
@@ -38,7 +38,7 @@ static void anything_goes(void **state)
 	}
 }
 
-/* On a clean network nothing is sent twice, as long as receives are there in time. */
+/* On a network without faults no packet is retransmitted if receives are posted in time. */
 static void clean_network_retransmits_nothing(void **state)
 {
 	struct sim_seeds s = sim_seeds("rc_random clean", 100001, 400);
@@ -74,10 +74,10 @@ static void clean_network_retransmits_nothing(void **state)
 }
 
 /*
- * Losses heavy enough that retries run out now and then: then everything ends in order, and nothing
- * hangs.
+ * Losses so heavy that retries run out now and then: such a flow must fail in order and must not
+ * hang.
  */
-static void heavy_losses_end_in_order(void **state)
+static void heavy_losses_fail_in_order(void **state)
 {
 	struct sim_seeds s = sim_seeds("rc_random heavy", 200001, 500);
 	uint64_t allowed = 1ull << IBV_WC_RETRY_EXC_ERR | 1ull << IBV_WC_WR_FLUSH_ERR;
@@ -109,21 +109,21 @@ static uint64_t bit(enum ibv_wc_status status)
 	return 1ull << status;
 }
 
-static bool drop_when_cut(void *arg, const struct net_packet *p)
+static bool drop_after_failure(void *arg, const struct net_packet *p)
 {
 	return *(bool *)arg;
 }
 
-static void cut_now(struct world *w, void *arg)
+static void fail_now(struct world *w, void *arg)
 {
 	*(bool *)arg = true;
 }
 
 /*
- * The network goes away at a random moment, for good: every flow ends in RETRY_EXC_ERR or was done
+ * The network fails for good at a random time: every flow ends with RETRY_EXC_ERR unless it is done
  * before.
  */
-static void network_dies_at_any_time(void **state)
+static void network_fails_at_any_time(void **state)
 {
 	struct sim_seeds s = sim_seeds("rc_random cut", 600001, 300);
 
@@ -133,13 +133,13 @@ static void network_dies_at_any_time(void **state)
 		struct oracle o;
 		struct plan *p;
 
-		c.net.drop = drop_when_cut;
+		c.net.drop = drop_after_failure;
 		c.net.drop_arg = &is_cut;
 		c.qp.retry_cnt = i % 3;
 		p = plan_new("rc_random cut", s.first + i, &c);
 		oracle_init(&o, p);
 		plan_start(p);
-		world_at(p->w, p->w->now + rng_below(&p->rng, 300000), cut_now, &is_cut);
+		world_at(p->w, p->w->now + rng_below(&p->rng, 300000), fail_now, &is_cut);
 		world_run(p->w);
 		oracle_check_failing(&o, bit(IBV_WC_RETRY_EXC_ERR) | bit(IBV_WC_WR_FLUSH_ERR));
 		oracle_free(&o);
@@ -148,8 +148,8 @@ static void network_dies_at_any_time(void **state)
 }
 
 /*
- * Makes one request of the flow one that its peer, or its own memory, refuses; false if none is fit
- * for that.
+ * Changes one request of the flow so that the peer or its own host refuses it; false if no request
+ * is suitable.
  */
 static bool spoil_one(struct plan *p, struct flow *f)
 {
@@ -172,7 +172,7 @@ static bool spoil_one(struct plan *p, struct flow *f)
 }
 
 /*
- * One bad request among good ones, on any network: what is before it counts, what is behind it is
+ * One bad request among good ones, on any network: earlier requests take effect, later ones are
  * flushed.
  */
 static void one_bad_request_anywhere(void **state)
@@ -202,7 +202,7 @@ static void one_bad_request_anywhere(void **state)
 	}
 }
 
-/* One boundary at a time: every MTU, around every multiple of it. */
+/* Each length around a multiple of each MTU. */
 static void every_boundary_length(void **state)
 {
 	for (uint32_t mtu = 256; mtu <= 4096; mtu *= 2)
@@ -226,8 +226,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(anything_goes),
 		cmocka_unit_test(clean_network_retransmits_nothing),
-		cmocka_unit_test(heavy_losses_end_in_order),
-		cmocka_unit_test(network_dies_at_any_time),
+		cmocka_unit_test(heavy_losses_fail_in_order),
+		cmocka_unit_test(network_fails_at_any_time),
 		cmocka_unit_test(one_bad_request_anywhere),
 		cmocka_unit_test(every_boundary_length),
 	};

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Several hosts, one bottleneck: who gets how much, how long an incast of 32 takes, what marks do,
- * and how soon a loss is repaired.  Data flow to one host through a switch port with a short queue.
+ * Several hosts and one bottleneck: the shares of flows, the time that an incast of 32 takes, the
+ * effect of ECN marks, and the time to recover from a loss. Data flows to one host through a switch
+ * port with a short queue.
  *
- * The times of the incast are recorded in sharing_incast.inc: a change of them is a change of
- * behaviour.  If it is meant, the argument `record` prints the rows anew and tests nothing.
+ * sharing_incast.inc records the times of the incast: a changed time is a change of behaviour. If
+ * it is intended, the argument `record` prints the rows anew and tests nothing.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,22 +26,25 @@ enum {
 	NEW_FLOWS = 11,
 	MESSAGE = 65536,
 	QUEUE = 150000,
-	LAZY_NS = 20000,	/* programs look at their queues this late at most */
+	LAZY_NS = 20000, /* programs answer after at most this time */
 };
 
 static struct fan_config fan_config(uint32_t opcode, uint32_t leaves, uint32_t mtu, uint32_t mbps,
 				    bool ecn)
 {
 	struct fan_config c = {
-		.net = { .delay = 10000, .mbit_per_s = mbps, .fast_egress = true, .buffer = QUEUE,
+		.net = { .delay = 10000,
+			 .mbit_per_s = mbps,
+			 .fast_egress = true,
+			 .buffer = QUEUE,
 			 .ecn_mark = ecn ? QUEUE / 5 : 0 },
 		.qp = sim_qp_defaults(),
 		.leaves = leaves,
 		.opcode = opcode,
 		.len = MESSAGE,
 		.depth = 16,
-		.later = 5000,
-		.lazy = LAZY_NS,
+		.start_interval = 5000,
+		.answer_delay = LAZY_NS,
 	};
 
 	c.qp.mtu = mtu;
@@ -60,7 +64,7 @@ struct share {
 	bool ecn;
 };
 
-/* At least 70 % of the link's bits are delivered, once. */
+/* At least 70 % of the link's capacity is goodput, and no flow gets more than twice the other. */
 static void check_share(const struct share *s, uint64_t seed)
 {
 	struct fan_config c = fan_config(s->opcode, 2, s->mtu, s->mbps, s->ecn);
@@ -103,27 +107,27 @@ static void two_flows_share_within_two_to_one(void **state)
 
 struct newcomer {
 	uint32_t opcode, mtu, mbps;
-	uint64_t lazy;		/* the smaller, the more alike are all delays */
+	uint64_t answer_delay; /* with small values all delays are nearly equal */
 };
 
 /*
- * Messages done by a flow that has filled the queue by itself, and by one that comes then.  In
- * hundredths.
+ * The ratio of the messages of two flows, in hundredths. One has filled the queue by itself when
+ * the other, the newcomer, starts.
  */
 static uint32_t newcomer_ratio(const struct newcomer *n, uint64_t seed)
 {
 	struct fan_config c = fan_config(n->opcode, 2, n->mtu, n->mbps, false);
-	uint64_t alone = 100 * VRB_SECOND / n->mbps, together = 300 * VRB_SECOND / n->mbps;
+	uint64_t alone = 100 * VRB_SECOND / n->mbps, one_host = 300 * VRB_SECOND / n->mbps;
 	uint32_t old, new;
 	struct fan *f;
 
-	c.later = alone + alone / 8 * seed;
-	c.lazy = n->lazy;
+	c.start_interval = alone + alone / 8 * seed;
+	c.answer_delay = n->answer_delay;
 	c.net.buffer = QUEUE - 12000 + 2000 * seed;
 	f = fan_new("newcomer", seed, &c);
-	world_run_until(f->w, f->w->now + c.later);
+	world_run_until(f->w, f->w->now + c.start_interval);
 	old = fan_done(f, 0);
-	world_run_until(f->w, f->w->now + together);
+	world_run_until(f->w, f->w->now + one_host);
 	old = fan_done(f, 0) - old;
 	new = fan_done(f, 1);
 	fan_free(f);
@@ -131,8 +135,8 @@ static uint32_t newcomer_ratio(const struct newcomer *n, uint64_t seed)
 }
 
 /*
- * The queue is full, and the flow that fills it loses nothing by itself: whoever comes has to find
- * room. In time enough for 36,000 packets of 1024 bytes.
+ * A flow has filled the queue and loses nothing, so a newcomer finds no free place. It must get its
+ * share all the same, within the time of 36,000 packets of 1024 bytes.
  */
 static void newcomers_get_their_share(void **state)
 {
@@ -163,8 +167,8 @@ static void newcomers_get_their_share(void **state)
 }
 
 /*
- * A queue that marks from a fifth on: its marks become CNPs, these slow the senders down, and
- * nothing is lost nor sent twice.
+ * A queue marks packets from a fifth of its length on. The marks cause CNPs, these slow down the
+ * senders, and no packet is lost or retransmitted.
  */
 static void marks_slow_down_before_anything_is_lost(void **state)
 {
@@ -187,9 +191,9 @@ static void marks_slow_down_before_anything_is_lost(void **state)
 }
 
 /*
- * QPs of one host to another have one window together, which the port's queue can hold: but for the
- * first moment, when they do not know of each other, nothing is lost, though each by itself would
- * fill it.  They share it, and the link is busy.
+ * QPs from one host to another share one window, which fits into the port's queue. So no packet is
+ * lost except at the start, before the QPs share it, although the window of each would fill the
+ * queue. Their shares are equal, and the link is busy.
  */
 static void qps_to_one_host_share_a_window(void **state)
 {
@@ -207,8 +211,8 @@ static void qps_to_one_host_share_a_window(void **state)
 		uint32_t least = ~0u, most = 0;
 		struct fan *f;
 
-		c.together = true;
-		c.later = 0;
+		c.one_host = true;
+		c.start_interval = 0;
 		f = fan_new("one window", 1, &c);
 		world_run_until(f->w, f->w->now + time / 10);
 		lost = f->w->net.count.overflowed;
@@ -255,7 +259,7 @@ static struct incast run_incast(const struct incast *row)
 	uint64_t time[SEEDS * FAN_MAX];
 
 	c.messages = 8;
-	c.later = 0;
+	c.start_interval = 0;
 	got.retransmitted = got.lost = 0;
 	for (uint32_t seed = 0; seed < SEEDS; seed++) {
 		struct fan *f = fan_new("incast", seed + 1, &c);
@@ -319,17 +323,17 @@ static void incast_of_32_as_recorded(void **state)
 	assert_int_equal(different, 0);
 }
 
-/* --- repair: what a loss costs --- */
+/* --- recovery from a loss --- */
 
-struct repair {
-	uint32_t psn;		/* the packet that is lost, */
-	uint32_t times;		/* so often */
+struct recovery {
+	uint32_t psn;   /* the packet that is lost */
+	uint32_t times; /* how often it is lost */
 	uint32_t seen;
 };
 
 static bool drop_psn(void *arg, const struct net_packet *p)
 {
-	struct repair *r = arg;
+	struct recovery *r = arg;
 	struct roce_pkt pkt;
 
 	if (p->src != 0 || roce_decode(&pkt, p->data, p->len) != ROCE_DECODED ||
@@ -340,30 +344,30 @@ static bool drop_psn(void *arg, const struct net_packet *p)
 }
 
 /*
- * A WRITE of 24 packets, all in flight at once.  While anything behind the loss arrives, a round
- * trip repairs it, and the timer (67 ms) has no part in it; what nothing follows, a probe finds.  A
- * peer that keeps what comes behind a gap gets the lost packet only, another one the rest, too.
+ * A WRITE of 24 packets, all in flight at once. If later packets arrive, a NAK recovers the loss in
+ * a round trip, without the timer (67 ms); otherwise a probe does. A peer that keeps packets after
+ * a gap gets the lost packet only, another one also all that follow it.
  */
-static void loss_is_repaired_without_the_timer(void **state)
+static void loss_is_recovered_without_the_timer(void **state)
 {
 	static const struct {
 		bool goes_back;
 		uint32_t psn, times;
-		uint32_t naks, again;	/* NAKs, packets sent again */
+		uint32_t naks, again; /* NAKs, retransmitted packets */
 		uint64_t within_us;
 	} rows[] = {
 		{ false, 3, 1, 1, 1, 200 },
 		{ true, 3, 1, 1, 21, 200 },
 		{ false, 22, 1, 1, 1, 200 },
 		{ true, 22, 1, 1, 2, 200 },
-		{ false, 23, 1, 0, 2, 1300 },	/* the last one: a probe after a millisecond */
-		{ false, 3, 2, 1, 2, 1300 },	/* a gap gets one NAK, so its repair is probed */
+		{ false, 23, 1, 0, 2, 1300 }, /* the last one: a probe after a millisecond */
+		{ false, 3, 2, 1, 2, 1300 },  /* one NAK per gap: a probe recovers the rest */
 		{ true, 3, 2, 1, 22, 1300 },
-		{ false, 23, 3, 0, 4, 8000 },	/* probes wait twice as long each */
+		{ false, 23, 3, 0, 4, 8000 }, /* each probe waits twice as long */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct repair r = { .psn = rows[i].psn, .times = rows[i].times };
+		struct recovery r = { .psn = rows[i].psn, .times = rows[i].times };
 		struct net_config net = { .delay = 5000, .drop = drop_psn, .drop_arg = &r };
 		struct sim_qp_attr attr = sim_qp_defaults();
 		struct roce_counters n;
@@ -380,10 +384,10 @@ static void loss_is_repaired_without_the_timer(void **state)
 		pair_expect_send(&p, 0, 0, IBV_WC_SUCCESS);
 		n = *roce_qp_counters(&p.a->roce);
 		world_check(p.w, p.naks == rows[i].naks && n.retransmitted_pkts == rows[i].again,
-			    "row %zu: %u NAKs, %llu packets again", i, p.naks,
+			    "row %zu: %u NAKs, %llu packets retransmitted", i, p.naks,
 			    (unsigned long long)n.retransmitted_pkts);
 		world_check(p.w, p.w->last_cqe - began < rows[i].within_us * VRB_USEC,
-			    "row %zu: repaired after %llu us", i,
+			    "row %zu: recovered after %llu us", i,
 			    (unsigned long long)(p.w->last_cqe - began) / VRB_USEC);
 		pair_free(&p);
 	}
@@ -397,7 +401,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(marks_slow_down_before_anything_is_lost),
 		cmocka_unit_test(qps_to_one_host_share_a_window),
 		cmocka_unit_test(incast_of_32_as_recorded),
-		cmocka_unit_test(loss_is_repaired_without_the_timer),
+		cmocka_unit_test(loss_is_recovered_without_the_timer),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "record") == 0)

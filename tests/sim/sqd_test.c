@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Draining the send queue (IBTA vol 1, 10.3.1.5): what has begun is finished, what has not waits
- * for RTS, and SQ_DRAINED comes once if it was asked for.
+ * Draining the send queue (IBTA vol 1, 10.3.1.5): requests that have started are finished, others
+ * wait for RTS, and SQ_DRAINED is raised once if it was requested.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void begun_requests_finish(void **state)
 	world_kick(p.w, p.a);
 	to_sqd(p.a, true);
 	assert_int_equal(p.a->events[IBV_EVENT_SQ_DRAINED], 0);
-	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 10));	/* posting is legal, and waits */
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 10)); /* allowed; the request waits */
 	pair_go(&p);
 	pair_expect_counts(&p, 3, 1);
 	pair_expect_event(&p, p.a, IBV_EVENT_SQ_DRAINED, 1);
@@ -47,7 +47,7 @@ static void begun_requests_finish(void **state)
 	pair_free(&p);
 }
 
-/* A queue with nothing in flight is drained at once. */
+/* A queue without requests in flight is drained at once. */
 static void idle_queue_drains_at_once(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -62,7 +62,7 @@ static void idle_queue_drains_at_once(void **state)
 	pair_free(&p);
 }
 
-/* Requests that wait for max_rd_atomic or the fence have not begun. */
+/* Requests that wait for max_rd_atomic or the fence have not started. */
 static void waiting_requests_have_not_begun(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -87,8 +87,8 @@ static void waiting_requests_have_not_begun(void **state)
 	pair_free(&p);
 }
 
-/* The responder half works on in SQD. */
-static void responder_goes_on(void **state)
+/* The responder continues in SQD. */
+static void responder_continues(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
 	struct pair p = pair_new("sqd responder", NULL, &attr, NULL);
@@ -103,7 +103,7 @@ static void responder_goes_on(void **state)
 	pair_free(&p);
 }
 
-/* ERR while draining flushes, and no SQ_DRAINED follows. */
+/* Moving to ERR while draining flushes the requests and raises no SQ_DRAINED. */
 static void error_ends_the_drain(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -120,19 +120,19 @@ static void error_ends_the_drain(void **state)
 }
 
 /*
- * Random work on a bad network, stopped and resumed again and again: nothing is lost, doubled or
- * reordered.
+ * Random work on a bad network, drained and resumed again and again: no request is lost, repeated
+ * or reordered.
  */
-struct stopper {
+struct drainer {
 	struct plan *p;
 	uint32_t rounds;
 };
 
 static void resume(struct world *w, void *arg);
 
-static void stop(struct world *w, void *arg)
+static void drain(struct world *w, void *arg)
 {
-	struct stopper *s = arg;
+	struct drainer *s = arg;
 
 	for (uint32_t i = 0; i < s->p->nflows; i++)
 		if (s->p->flow[i].req->wq.state == IBV_QPS_RTS)
@@ -143,7 +143,7 @@ static void stop(struct world *w, void *arg)
 /* Only a drained queue may go back to RTS. */
 static void resume(struct world *w, void *arg)
 {
-	struct stopper *s = arg;
+	struct drainer *s = arg;
 
 	for (uint32_t i = 0; i < s->p->nflows; i++) {
 		struct sim_qp *qp = s->p->flow[i].req;
@@ -157,32 +157,32 @@ static void resume(struct world *w, void *arg)
 		if (s->p->flow[i].req->wq.state == IBV_QPS_SQD)
 			sim_modify(s->p->flow[i].req, IBV_QPS_RTS);
 	if (s->rounds--)
-		world_at(w, w->now + rng_range(&w->rng, 1000, 200000), stop, s);
+		world_at(w, w->now + rng_range(&w->rng, 1000, 200000), drain, s);
 }
 
-static void drains_in_the_middle_change_nothing(void **state)
+static void drains_in_the_middle_lose_nothing(void **state)
 {
 	struct sim_seeds s = sim_seeds("sqd random", 400001, 200);
 
 	for (uint64_t i = 0; i < s.runs; i++) {
 		struct plan_config c = plan_random_config(s.first + i);
-		struct stopper stopper = { .rounds = 6 };
+		struct drainer drainer = { .rounds = 6 };
 		struct oracle o;
 
-		stopper.p = plan_new("sqd random", s.first + i, &c);
-		oracle_init(&o, stopper.p);
-		plan_start(stopper.p);
-		world_at(stopper.p->w, stopper.p->w->now + 10000, stop, &stopper);
-		world_run(stopper.p->w);
-		for (uint32_t f = 0; f < stopper.p->nflows; f++) {
-			uint32_t *n = &stopper.p->flow[f].req->events[IBV_EVENT_SQ_DRAINED];
+		drainer.p = plan_new("sqd random", s.first + i, &c);
+		oracle_init(&o, drainer.p);
+		plan_start(drainer.p);
+		world_at(drainer.p->w, drainer.p->w->now + 10000, drain, &drainer);
+		world_run(drainer.p->w);
+		for (uint32_t f = 0; f < drainer.p->nflows; f++) {
+			uint32_t *n = &drainer.p->flow[f].req->events[IBV_EVENT_SQ_DRAINED];
 
-			world_check(stopper.p->w, *n == 7, "SQ_DRAINED came %u times, not 7", *n);
+			world_check(drainer.p->w, *n == 7, "SQ_DRAINED %u times, not 7", *n);
 			*n = 0;
 		}
 		oracle_check(&o);
 		oracle_free(&o);
-		plan_free(stopper.p);
+		plan_free(drainer.p);
 	}
 }
 
@@ -192,9 +192,9 @@ int main(void)
 		cmocka_unit_test(begun_requests_finish),
 		cmocka_unit_test(idle_queue_drains_at_once),
 		cmocka_unit_test(waiting_requests_have_not_begun),
-		cmocka_unit_test(responder_goes_on),
+		cmocka_unit_test(responder_continues),
 		cmocka_unit_test(error_ends_the_drain),
-		cmocka_unit_test(drains_in_the_middle_change_nothing),
+		cmocka_unit_test(drains_in_the_middle_lose_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

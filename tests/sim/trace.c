@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The ring of what happened, and its printed form. */
+/* See trace.h. */
 #include "trace.h"
 
 #include <stdio.h>

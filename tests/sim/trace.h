@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What happened in a simulated run, kept in a ring and printed only when the run fails.
+ * A log of the events of a simulated run, kept in a ring and printed only when the run fails.
  * tests/sim/README.md explains how to read it.
  */
 #ifndef SIM_TRACE_H
@@ -13,14 +13,14 @@
 #include "wq/qp.h"
 
 enum trace_kind {
-	TRACE_SEND,		/* packet handed to the network */
-	TRACE_RECV,		/* packet handed to a QP */
-	TRACE_LOST,		/* the network dropped it */
-	TRACE_DUP,		/* the network made a copy */
-	TRACE_FLIPPED,		/* the network damaged it */
-	TRACE_FULL,		/* the switch port's buffer was full */
-	TRACE_BAD_ICRC,		/* the receiver threw it away */
-	TRACE_NO_QP,		/* no such QP */
+	TRACE_SEND,     /* packet handed to the network */
+	TRACE_RECV,     /* packet handed to a QP */
+	TRACE_LOST,     /* the network dropped it */
+	TRACE_DUP,      /* the network made a copy */
+	TRACE_FLIPPED,  /* the network damaged it */
+	TRACE_FULL,     /* the switch port's buffer was full */
+	TRACE_BAD_ICRC, /* the receiver dropped it */
+	TRACE_NO_QP,    /* no such QP */
 	TRACE_POST_SEND,
 	TRACE_POST_RECV,
 	TRACE_CQE,
@@ -59,10 +59,10 @@ void trace_cqe(struct trace *t, uint64_t now, unsigned int host, uint32_t qpn,
 void trace_note(struct trace *t, uint64_t now, enum trace_kind kind, unsigned int host,
 		uint32_t qpn, uint64_t serial, uint32_t status, uint32_t len);
 
-/* Prints the last records to stderr: 200 of them, or as many as VERBENA_LOG says. */
+/* Prints the last 200 records to stderr, or the last $VERBENA_LOG. */
 void trace_print(const struct trace *t);
 
-/* The packet carries an AETH: an acknowledgement, or a response that is one too. */
+/* True if the packet has an AETH: an ACK, or a response that acknowledges too. */
 bool trace_has_aeth(uint8_t opcode);
 
 /* Name of an enum ibv_wc_status without its prefix. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Unreliable connections: a message arrives whole or not at all (IBTA vol 1, 9.8). A lost packet
- * drops its message, the receive that it had begun serves the next one, and the next first packet
- * synchronises again.
+ * drops its message, the next message uses the receive of the dropped one, and the next first
+ * packet synchronises the PSN again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +18,8 @@
 
 enum { UC_OPS = PLAN_SEND | PLAN_WRITE | PLAN_WRITE_IMM };
 
-/* UDP may copy packets; a copy right behind its original must not count as a message. */
-static void copies_make_no_difference(void **state)
+/* UDP may duplicate packets: a duplicate right after its original must not count as a message. */
+static void duplicates_are_dropped(void **state)
 {
 	struct sim_seeds s = sim_seeds("uc lossless", 300001, 400);
 
@@ -46,7 +46,7 @@ static void copies_make_no_difference(void **state)
 	}
 }
 
-/* --- losses: which messages have to arrive follows from which packets were lost --- */
+/* --- losses: the lost packets determine which messages must arrive --- */
 
 enum { MSGS = 40, MTU = 512, SLOT = 4096 };
 
@@ -64,8 +64,8 @@ static bool takes_recv(const struct sim_wr *wr)
 	return wr->opcode != IBV_WR_RDMA_WRITE;
 }
 
-/* Loses at random, and notes whose message it was. */
-static bool lose(void *arg, const struct net_packet *pkt)
+/* Drops packets at random and records the messages that they belong to. */
+static bool drop_at_random(void *arg, const struct net_packet *pkt)
 {
 	struct lossy *l = arg;
 	struct roce_pkt d;
@@ -104,7 +104,7 @@ static void make_messages(struct lossy *l)
 	l->first_psn[MSGS] = psn;
 }
 
-/* Receive buffers of this test: one slot each, in memory of their own. */
+/* Posts the receives: one slot of separate memory each. */
 static void post_slots(struct lossy *l, uint64_t base, uint32_t lkey)
 {
 	for (uint32_t m = 0; m < MSGS; m++) {
@@ -135,7 +135,7 @@ static void check_arrival(struct lossy *l, uint32_t m, uint32_t index, uint64_t 
 			    "message %u: wrong data", m);
 }
 
-/* Bytes of remote memory that whole WRITEs wrote and broken ones may have spoilt. */
+/* Compares remote memory with complete WRITEs, except bytes of incomplete ones. */
 static void check_writes(struct lossy *l, uint8_t *image)
 {
 	uint8_t *sure = malloc(PAIR_MEM / 2);
@@ -160,7 +160,7 @@ static void check_writes(struct lossy *l, uint8_t *image)
 static void run_lossy(uint64_t seed, uint32_t loss_ppm)
 {
 	struct lossy *l = calloc(1, sizeof(*l));
-	struct net_config net = { .delay = 5000, .drop = lose, .drop_arg = l };
+	struct net_config net = { .delay = 5000, .drop = drop_at_random, .drop_arg = l };
 	struct sim_qp_attr attr = sim_qp_defaults();
 	uint8_t *image = malloc(PAIR_MEM / 2);
 	struct sim_key *slots;
@@ -172,7 +172,7 @@ static void run_lossy(uint64_t seed, uint32_t loss_ppm)
 	rng_seed(&l->rng, seed);
 	l->p = pair_new("uc loss", &net, &attr, NULL);
 	l->p.w->seed = seed;
-	/* Receives live beyond what WRITEs reach: in a second image of the host. */
+	/* The receive buffers lie beyond the memory that WRITEs target. */
 	l->p.h[1]->mem = realloc(l->p.h[1]->mem, PAIR_MEM + MSGS * SLOT);
 	slots = sim_reg_mr(l->p.h[1], 1, l->p.h[1]->base + PAIR_MEM, MSGS * SLOT,
 			   IBV_ACCESS_LOCAL_WRITE);
@@ -196,7 +196,7 @@ static void run_lossy(uint64_t seed, uint32_t loss_ppm)
 	free(l);
 }
 
-static void lost_packets_lose_their_message(void **state)
+static void lost_packets_drop_their_message(void **state)
 {
 	struct sim_seeds s = sim_seeds("uc loss", 1, 300);
 
@@ -205,10 +205,10 @@ static void lost_packets_lose_their_message(void **state)
 }
 
 /*
- * Copies, disorder, damage: nothing can be promised but that nothing breaks, and that what arrives
- * is true.
+ * Duplicates, reordering and damage may drop any message. Completions must still succeed and be in
+ * order.
  */
-static void any_network_is_survived(void **state)
+static void bad_network_delivers_no_wrong_data(void **state)
 {
 	struct sim_seeds s = sim_seeds("uc any", 1, 200);
 
@@ -236,8 +236,8 @@ static void any_network_is_survived(void **state)
 	}
 }
 
-/* A message without a receive is dropped silently. */
-static void no_receive_drops(void **state)
+/* A message without a receive is dropped silently, and a later one is received. */
+static void message_without_receive_is_dropped(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
 	struct pair p;
@@ -258,7 +258,7 @@ static void no_receive_drops(void **state)
 	pair_free(&p);
 }
 
-/* Reads and atomics do not exist on UC; the send queue stops in SQE, the receive side goes on. */
+/* UC has no READs and atomics: the QP moves to SQE, and its receive queue continues. */
 static void reads_are_refused(void **state)
 {
 	struct sim_qp_attr attr = sim_qp_defaults();
@@ -286,10 +286,10 @@ static void reads_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(copies_make_no_difference),
-		cmocka_unit_test(lost_packets_lose_their_message),
-		cmocka_unit_test(any_network_is_survived),
-		cmocka_unit_test(no_receive_drops),
+		cmocka_unit_test(duplicates_are_dropped),
+		cmocka_unit_test(lost_packets_drop_their_message),
+		cmocka_unit_test(bad_network_delivers_no_wrong_data),
+		cmocka_unit_test(message_without_receive_is_dropped),
 		cmocka_unit_test(reads_are_refused),
 	};
 

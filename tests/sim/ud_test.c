@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams: Q_Keys, the GRH in front, sizes, multicast, and what is dropped without a word (IBTA
- * vol 1, 9.8.3).
+ * Datagrams: Q_Keys, the GRH in the receive buffer, lengths, multicast, and datagrams that are
+ * dropped silently (IBTA vol 1, 9.8.3).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +83,7 @@ static void wrong_qkey_is_dropped(void **state)
 	pair_recv(&p, 100);
 	wr.qkey = QKEY + 1;
 	pair_post(&p, wr);
-	wr.qkey = 0x80000000;	/* privileged: the sender's own (IBTA vol 1, 10.2.5) */
+	wr.qkey = 0x80000000; /* privileged: the sending QP's own is used (IBTA vol 1, 10.2.5) */
 	pair_post(&p, wr);
 	pair_go(&p);
 	pair_expect_counts(&p, 2, 1);
@@ -91,8 +91,8 @@ static void wrong_qkey_is_dropped(void **state)
 	pair_free(&p);
 }
 
-/* Dropped without a receive; the next datagram finds the receive that came late. */
-static void no_receive_drops(void **state)
+/* A datagram without a receive is dropped; the next one uses the receive posted after that. */
+static void datagram_without_receive_is_dropped(void **state)
 {
 	struct net_path path;
 	struct pair p = new_pair(NULL, &path);
@@ -109,8 +109,8 @@ static void no_receive_drops(void **state)
 }
 
 /*
- * A datagram longer than the MTU fails at its sender; the queue stops in SQE and can be started
- * again.
+ * A datagram longer than the MTU fails at its sender; the QP moves to SQE and can be moved back to
+ * RTS.
  */
 static void longer_than_mtu_fails_locally(void **state)
 {
@@ -137,34 +137,34 @@ static void longer_than_mtu_fails_locally(void **state)
 }
 
 /*
- * The receive is too small: completed with LOC_LEN_ERR, as verbs(3) has it, or dropped as soft RoCE
- * does; never overwritten.
+ * A datagram longer than its receive: the receive completes with LOC_LEN_ERR, as verbs(3) says, or
+ * the datagram is dropped, as by soft RoCE. Memory after the buffer must not change.
  */
 static void small_receive_is_not_overrun(void **state)
 {
 	struct net_path path;
 	struct pair p = new_pair(NULL, &path);
-	uint8_t *behind = p.h[1]->mem + PAIR_MEM / 2 + GRH + 9;
-	uint8_t before = *behind;
+	uint8_t *after = p.h[1]->mem + PAIR_MEM / 2 + GRH + 9;
+	uint8_t before = *after;
 
 	pair_recv(&p, GRH + 9);
 	pair_post(&p, datagram(&p, 10, &path));
 	pair_go(&p);
-	assert_int_equal(*behind, before);
+	assert_int_equal(*after, before);
 	pair_expect_counts(&p, 1, p.b->recv_cqes.n);
 	if (p.b->recv_cqes.n)
 		pair_expect_recv(&p, 0, 0x100, IBV_WC_LOC_LEN_ERR);
 	pair_free(&p);
 }
 
-/* Every datagram that is neither lost nor damaged arrives, in order, and nothing else does. */
+/* Exactly the datagrams that are not lost must arrive, in order. */
 struct filter {
 	struct rng rng;
 	uint32_t n;
 	bool lost[2000];
 };
 
-static bool lose(void *arg, const struct net_packet *p)
+static bool drop_at_random(void *arg, const struct net_packet *p)
 {
 	struct filter *f = arg;
 	bool lost = rng_percent(&f->rng, 20);
@@ -176,7 +176,7 @@ static bool lose(void *arg, const struct net_packet *p)
 static void lossy_run(uint64_t seed)
 {
 	struct filter f = { 0 };
-	struct net_config net = { .delay = 5000, .drop = lose, .drop_arg = &f };
+	struct net_config net = { .delay = 5000, .drop = drop_at_random, .drop_arg = &f };
 	struct net_path path;
 	struct pair p;
 	uint32_t got = 0;
@@ -204,7 +204,7 @@ static void lossy_run(uint64_t seed)
 	pair_free(&p);
 }
 
-static void losses_lose_only_themselves(void **state)
+static void losses_affect_no_other_datagram(void **state)
 {
 	struct sim_seeds s = sim_seeds("ud loss", 1, 100);
 
@@ -212,7 +212,7 @@ static void losses_lose_only_themselves(void **state)
 		lossy_run(s.first + i);
 }
 
-/* One datagram to a group reaches the members on every host. */
+/* A datagram to a multicast group arrives at the members on every host. */
 static void multicast(void **state)
 {
 	struct net_path path;
@@ -231,7 +231,7 @@ static void multicast(void **state)
 	pair_free(&p);
 }
 
-/* RDMA does not exist on UD. */
+/* UD has no WRITEs. */
 static void writes_are_refused(void **state)
 {
 	struct net_path path;
@@ -250,10 +250,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_length_arrives),
 		cmocka_unit_test(wrong_qkey_is_dropped),
-		cmocka_unit_test(no_receive_drops),
+		cmocka_unit_test(datagram_without_receive_is_dropped),
 		cmocka_unit_test(longer_than_mtu_fails_locally),
 		cmocka_unit_test(small_receive_is_not_overrun),
-		cmocka_unit_test(losses_lose_only_themselves),
+		cmocka_unit_test(losses_affect_no_other_datagram),
 		cmocka_unit_test(multicast),
 		cmocka_unit_test(writes_are_refused),
 	};

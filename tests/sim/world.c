@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The clock, the event heap, and packets on their way between engines. */
+/* The clock, the event heap, and the packets in flight. */
 #include "world.h"
 
 #include <setjmp.h>
@@ -15,8 +15,8 @@
 #include "util/compiler.h"
 
 enum {
-	MAX_BURST = 1 << 20,	/* packets in one drain of one QP */
-	MAX_STUCK = 1000,	/* timeouts of one QP without the clock moving */
+	MAX_BURST = 1 << 20, /* packets that a QP sends in one world_kick() */
+	MAX_STUCK = 1000,    /* timeouts of a QP at one time */
 };
 
 void world_fail(struct world *w, const char *fmt, ...)
@@ -99,7 +99,7 @@ struct world *world_new(const char *name, uint64_t seed, const struct net_config
 	rng_seed(&w->rng, seed);
 	net_init(&w->net, cfg, seed);
 	w->max_steps = 20 * 1000 * 1000;
-	w->now = VRB_MSEC;	/* zero hides mistakes */
+	w->now = VRB_MSEC; /* not 0, which would hide mistakes */
 	return w;
 }
 
@@ -127,7 +127,7 @@ struct sim_host *world_add_host(struct world *w, uint64_t mem_size)
 	h->size = mem_size;
 	h->mem = malloc(max(mem_size, (uint64_t)1));
 	/*
-	 * Somewhere where addresses need more than 32 bits and cross a 4 GiB boundary now and then.
+	 * Addresses need more than 32 bits and cross a 4 GiB boundary now and then.
 	 */
 	h->base = 0x7f0000000000ull + (rng_below(&w->rng, 1 << 20) << 12);
 	rng_fill(&w->rng, h->mem, mem_size);
@@ -194,7 +194,7 @@ static void to_switch(struct world *w, struct net_packet *p)
 			      .kind = EV_SWITCH, .pkt = p });
 }
 
-/* Takes over p: the sender's link, then what the network does to it. */
+/* Takes ownership of p: loses, duplicates or damages it, then sends it over the sender's link. */
 static void net_send(struct world *w, struct net_packet *p)
 {
 	struct roce_pkt pkt;
@@ -235,7 +235,7 @@ static size_t append_icrc(struct world *w, const struct net_path *path, uint8_t 
 	return len + sizeof(icrc);
 }
 
-/* A copy for every other host: multicast as the switch does it. */
+/* A copy for every other host, as a switch sends multicast. */
 static void send_multicast(struct world *w, uint32_t src, const struct net_path *path,
 			   const uint8_t *buf, size_t len)
 {
@@ -298,67 +298,67 @@ static void late_kick(struct world *w, void *arg)
 	world_kick(w, qp);
 }
 
-static void ack_overdue(struct world *w, void *arg)
+static void send_overdue_ack(struct world *w, void *arg)
 {
 	struct sim_qp *qp = arg;
 	struct roce_delayed_ack *d = &qp->delayed_ack;
 
 	if (!d->requested || w->now - d->requested < roce_delayed_ack_time(false) ||
-	    !roce_owes_ack(&qp->roce))
+	    !roce_has_ack(&qp->roce))
 		return;
 	qp->acks_overdue++;
 	roce_delayed_ack_alone(d, w->now);
 	world_kick(w, qp);
 }
 
-/* As core/tx/tx_sched.c does it where nobody polls. */
+/* As core/tx/tx_sched.c does when no thread polls. */
 static bool delay_ack(struct world *w, struct sim_qp *qp)
 {
 	struct roce_delayed_ack *d = &qp->delayed_ack;
-	bool urgent = !roce_owes_ack_only(&qp->roce);
+	bool urgent = !roce_has_ack_only(&qp->roce);
 
-	if (!qp->delays_acks || !roce_owes_ack(&qp->roce))
+	if (!qp->delays_acks || !roce_has_ack(&qp->roce))
 		return false;
 	if (!urgent)
 		roce_delayed_ack_requested(d, w->now);
 	if (!roce_delayed_ack_may_wait(urgent, false, roce_delayed_ack_expects_reply(d)))
 		return false;
 	qp->acks_delayed++;
-	world_at(w, w->now + roce_delayed_ack_time(false), ack_overdue, qp);
+	world_at(w, w->now + roce_delayed_ack_time(false), send_overdue_ack, qp);
 	return true;
 }
 
-/* After the engine was called: lets it answer, now or a little later. */
+/* After a call of the engine: transmits its answers, now or after w->answer_delay. */
 static void answer(struct world *w, struct sim_qp *qp)
 {
 	if (delay_ack(w, qp))
 		return;
-	if (!w->lazy) {
+	if (!w->answer_delay) {
 		world_kick(w, qp);
 	} else if (!qp->kick_pending) {
 		qp->kick_pending = true;
-		world_at(w, w->now + rng_below(&w->rng, w->lazy), late_kick, qp);
+		world_at(w, w->now + rng_below(&w->rng, w->answer_delay), late_kick, qp);
 	}
 }
 
-static void run_held(void *arg, const struct roce_pkt *pkt)
+static void run_reordered(void *arg, const struct roce_pkt *pkt)
 {
 	struct sim_qp *qp = arg;
 
 	roce_input(&qp->roce, pkt, qp->host->world->now);
 }
 
-/* As core/rx/demux.c does it. */
-static void run(struct world *w, struct sim_qp *qp, const struct roce_pkt *pkt)
+/* As core/rx/demux.c does. */
+static void execute(struct world *w, struct sim_qp *qp, const struct roce_pkt *pkt)
 {
-	bool early = qp->holds && roce_out_of_order(&qp->roce, pkt);
+	bool out_of_order = qp->holds && roce_out_of_order(&qp->roce, pkt);
 	uint32_t expected = roce_expected_psn(&qp->roce);
 
 	roce_input(&qp->roce, pkt, w->now);
-	if (early)
+	if (out_of_order)
 		reorder_insert(&qp->held, pkt, w->now);
 	else if (qp->held && roce_expected_psn(&qp->roce) != expected)
-		reorder_deliver(qp->held, &qp->roce, run_held, qp, w->now);
+		reorder_deliver(qp->held, &qp->roce, run_reordered, qp, w->now);
 }
 
 static void input(struct world *w, struct sim_qp *qp, const struct net_packet *p,
@@ -368,7 +368,7 @@ static void input(struct world *w, struct sim_qp *qp, const struct net_packet *p
 		return;
 	note_packet(w, TRACE_RECV, p->dst, p, pkt);
 	w->net.count.delivered++;
-	run(w, qp, pkt);
+	execute(w, qp, pkt);
 	answer(w, qp);
 }
 

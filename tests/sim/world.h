@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The deterministic world: hosts with engine QPs, a simulated network, and a clock that jumps to
- * the next event.
+ * The simulation: hosts with engine QPs, a simulated network, and a virtual clock that jumps to the
+ * next event.
  *
- * One run is one world. Everything random comes from its seed. A check that fails prints the seed
+ * A run is one world. Its seed determines all that is random. A check that fails prints the seed
  * and the trace and fails the cmocka test.
  */
 #ifndef SIM_WORLD_H
@@ -42,16 +42,16 @@ struct world {
 	struct world_event *heap;
 	uint32_t heap_n, heap_cap;
 	uint64_t order, serial, steps;
-	uint64_t max_steps;		/* events after which a run counts as endless */
-	uint64_t last_cqe;		/* when the newest completion was raised */
+	uint64_t max_steps; /* limit of events, to end a run that would not end */
+	uint64_t last_cqe;  /* time of the newest completion */
 	struct sim_host *host[NET_MAX_HOSTS];
 	uint32_t nhosts;
-	bool skip_icrc;			/* for tests of gigabytes */
+	bool skip_icrc; /* for tests that transfer gigabytes */
 	bool ipv6;
-	uint64_t lazy;			/* ns a QP waits before it answers, so packets meet */
-	/* Called outside the engine when a QP had completions: post more here. */
+	uint64_t answer_delay; /* ns, maximum of a random delay before a QP's answers */
+	/* Called outside the engine after a QP had completions; may post more. */
 	void (*progress)(struct world *w, struct sim_qp *qp);
-	/* Sees every packet handed to the network. */
+	/* Called for every packet that a QP sends. */
 	void (*tap)(struct world *w, const struct net_packet *p, const struct roce_pkt *pkt);
 	void *user;
 };
@@ -78,15 +78,14 @@ struct sim_qp_attr {
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint32_t access;
 	bool sig_all;
-	bool goes_back;		/* what comes behind a gap is not kept */
+	bool goes_back; /* packets after a gap are not kept */
 	struct sim_srq *srq;
 	uint32_t pd;
 	uint32_t xrcd;
 };
 
 /*
- * Sound defaults: RC, MTU 1024, depth 64, 16 reads, timeout 8 (1 ms), 7 retries, endless RNR
- * retries.
+ * Defaults: RC, MTU 1024, depth 64, 16 READs, timeout 8 (1 ms), 7 retries, unlimited RNR retries.
  */
 struct sim_qp_attr sim_qp_defaults(void);
 
@@ -97,15 +96,15 @@ void sim_to_rtr(struct sim_qp *qp, const struct sim_qp *peer, uint32_t rq_psn);
 void sim_to_rts(struct sim_qp *qp, uint32_t sq_psn);
 void sim_connect(struct sim_qp *a, uint32_t a_psn, struct sim_qp *b, uint32_t b_psn);
 void sim_ud_ready(struct sim_qp *qp, uint32_t qkey);
-/* ibv_modify_qp as far as the engine sees it. */
+/* The effect of ibv_modify_qp() on the engine. */
 void sim_modify(struct sim_qp *qp, enum ibv_qp_state to);
 
-/* A send request as an application would write it. */
+/* A send work request, as an application posts it. */
 struct sim_wr {
 	uint64_t wr_id;
 	uint32_t opcode;	/* IBV_WR_* */
 	uint32_t flags;		/* IBV_SEND_* */
-	uint32_t length;	/* filled from the SGEs; set it for inline data */
+	uint32_t length;        /* of inline data; otherwise the SGEs' sum counts */
 	uint32_t num_sge;
 	struct ibv_sge sge[SIM_MAX_SGE];
 	const uint8_t *inline_data;
@@ -124,28 +123,31 @@ struct sim_rwr {
 	struct ibv_sge sge[SIM_MAX_SGE];
 };
 
-/* False when the queue is full. Posting does not transmit: world_kick does. */
+/* False if the queue is full. Posting does not transmit: world_kick() does. */
 bool sim_post_send(struct sim_qp *qp, const struct sim_wr *wr);
 bool sim_post_recv(struct sim_qp *qp, const struct sim_rwr *wr);
-/* Posting to an SRQ wakes no QP: an RNR NAK was sent, and the sender retries. */
+/* Transmits nothing: after an RNR NAK the sender retries. */
 void sim_post_srq_recv(struct world *w, struct sim_srq *srq, const struct sim_rwr *wr);
 
+/* Transmits all that the QP can send now. */
 void world_kick(struct world *w, struct sim_qp *qp);
+/* Calls fn at that time. */
 void world_at(struct world *w, uint64_t time, world_fn *fn, void *arg);
 
-/* Runs until nothing is left to happen, or until the time given. */
+/* Runs until no event or timer is left, or until a time. */
 void world_run(struct world *w);
 void world_run_until(struct world *w, uint64_t time);
 
-/* Puts a packet made by the test on the net, from host `src` to the host with path->dst. */
+/* Sends a packet that the test has built, from host `src` to the host with path->dst. */
 void world_inject(struct world *w, uint32_t src, const struct net_path *path, const uint8_t *data,
 		  size_t len);
 
-/* The path from one host to another as an address handle would hold it. */
+/* The path from one host to another, as an address handle holds it. */
 struct net_path sim_path(const struct sim_host *from, const struct sim_host *to);
 
 /*
- * Seeds of a test: VERBENA_SEED (then one run) or `first`; VERBENA_RUNS or `runs`. Announces them.
+ * Seeds of a test: from $VERBENA_SEED (then one run) or `first`, $VERBENA_RUNS or `runs` of them.
+ * Prints them.
  */
 struct sim_seeds {
 	uint64_t first, runs;

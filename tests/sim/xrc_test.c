@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extended reliable connections: one receive QP serves several shared receive queues, named in each
- * message (IBTA vol 1, Annex A14).
+ * Extended reliable connections: one receive QP serves several SRQs; each message holds the number
+ * of its SRQ (IBTA vol 1, Annex A14).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,20 +65,20 @@ static void post_mix(struct xrc *x)
 
 static void check_mix(struct xrc *x, uint32_t each)
 {
-	uint32_t at[SRQS] = { 0 }, seen = 0;
+	uint32_t at[SRQS] = { 0 }, received = 0;
 
 	for (uint32_t m = 0; m < MSGS; m++) {
-		const struct wq_cqe *c = &x->p.b->recv_cqes.v[seen];
+		const struct wq_cqe *c = &x->p.b->recv_cqes.v[received];
 		uint32_t srq = m % SRQS;
 
 		pair_expect_send(&x->p, m, m, IBV_WC_SUCCESS);
 		if (m % 4 == 3)
 			continue;
-		pair_expect_recv(&x->p, seen++, srq * each + at[srq]++, IBV_WC_SUCCESS);
+		pair_expect_recv(&x->p, received++, srq * each + at[srq]++, IBV_WC_SUCCESS);
 		world_check(x->p.w, c->imm == m && c->byte_len == 100 + 61 * m,
 			    "message %u: immediate %u length %u", m, c->imm, c->byte_len);
 	}
-	pair_expect_counts(&x->p, MSGS, seen);
+	pair_expect_counts(&x->p, MSGS, received);
 }
 
 static void each_message_to_its_srq(void **state)
@@ -99,18 +99,18 @@ static void each_message_to_its_srq(void **state)
 	}
 }
 
-static void feed_late(struct world *w, void *arg)
+static void fill_srqs_late(struct world *w, void *arg)
 {
 	fill_srqs(arg, 10);
 }
 
-/* An empty SRQ makes its message wait, and so all behind it. */
+/* A message to an empty SRQ waits, with RNR NAKs, and so do all later ones. */
 static void empty_srq_is_rnr(void **state)
 {
 	struct xrc x = new_xrc(NULL, 1);
 
 	post_mix(&x);
-	world_at(x.p.w, x.p.w->now + 3 * VRB_MSEC, feed_late, &x);
+	world_at(x.p.w, x.p.w->now + 3 * VRB_MSEC, fill_srqs_late, &x);
 	pair_watch(&x.p);
 	pair_go(&x.p);
 	assert_true(x.p.naks > 0);
@@ -118,7 +118,7 @@ static void empty_srq_is_rnr(void **state)
 	pair_free(&x.p);
 }
 
-/* A number that is no SRQ of the domain: NAK invalid request. */
+/* A message to an SRQ number that the domain does not have: NAK invalid request. */
 static void unknown_srq(void **state)
 {
 	struct xrc x = new_xrc(NULL, 1);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs one of our own client/server programs that connect through rdma_cm as a pair over the
-libraries under test.
+"""Runs one of our client/server programs that connect through rdma_cm, over the libraries under
+test.
 
     cm_pair.py BUILD_DIR PROGRAM SERVER_TEXT CLIENT_TEXT
 
-Wants the two texts in the outputs of the two sides.  The client waits for its server by itself.
+Each side's output must contain its text. The client itself waits until its server listens.
 """
 import sys
 import time

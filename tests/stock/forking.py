@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A web server that forks for each request, as Python's library has it, over whatever sockets are.
+"""A web server of Python's library that forks for each request.
 
     forking.py ADDRESS PORT FOLDER
 
-Prints for each request whether its process has the number of an rsocket, a /dev/null, or a socket.
+Prints for each request whether its process got an rsocket, whose descriptor is /dev/null's, or a
+socket.
 """
 import functools
 import http.server

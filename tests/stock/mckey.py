@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The distribution's mckey: several members of a multicast group send, receive, leave, join again.
+"""The distribution's mckey: several members of a multicast group send, receive, leave and rejoin.
 
     mckey.py BUILD_DIR one_host|hosts_v4|hosts_v6 [PART_OF_A_NAME]
 
-A receiver ends when all its messages have come, so a message too few hangs and fails.  Nothing is
-sent before every receiver has printed that it joined (stdbuf makes its output unbuffered); it posts
-its receives before.
+A receiver exits when all its messages have arrived, so a missing message makes the test hang and
+fail. Senders start when every receiver has printed that it joined (stdbuf makes its output
+unbuffered); it posts its receives before that.
 """
 import sys
 import time
@@ -20,7 +20,7 @@ GOOD = "return status 0"
 
 
 class Member:
-    """A receiver, joined once made."""
+    """A receiver; the constructor returns when it has joined."""
 
     def __init__(self, group, place, args):
         self.process = group.start(place, args)
@@ -28,10 +28,10 @@ class Member:
         while self.process.output().count(JOINED) < self.wanted:
             if self.process.popen.poll() is not None or time.monotonic() > group.deadline:
                 self.process.wait(0)
-                raise Failure(f"it never joined:\n{self.process.describe()}")
+                raise Failure(f"a receiver never joined:\n{self.process.describe()}")
             time.sleep(0.02)
 
-    def runs(self):
+    def is_running(self):
         return self.process.popen.poll() is None
 
 
@@ -62,12 +62,12 @@ class Group:
 
 
 def alternate(places, count):
-    """A place for each of so many members: all hosts in turn."""
+    """The hosts of `count` members, in turn."""
     return [i % len(places) for i in range(count)]
 
 
 def members(receivers, sender, count=3):
-    """So many receivers with these arguments, one sender."""
+    """A case of `count` receivers and one sender, with these arguments."""
     def case(group):
         joined = [group.receiver(place, receivers) for place in alternate(group.places, count)]
         group.send(len(group.places) - 1, sender)
@@ -77,14 +77,14 @@ def members(receivers, sender, count=3):
 
 
 def leave_and_join(group):
-    """One receiver stays; another leaves and a third joins, and hears nothing sent between."""
+    """One receiver stays; another leaves, then a third joins and gets no earlier message."""
     last = len(group.places) - 1
     stays, leaves = group.receiver(0, "-C 9"), group.receiver(last, "-C 3")
     group.send(last, "-C 3")
     group.end(leaves.process)
     group.send(0, "-C 3")
     joins = group.receiver(last, "-C 3")
-    if not stays.runs() or not joins.runs():
+    if not stays.is_running() or not joins.is_running():
         raise Failure(f"ended too early:\n{stays.process.describe()}\n{joins.process.describe()}")
     group.send(0, "-C 3")
     group.end(joins.process)
@@ -92,21 +92,21 @@ def leave_and_join(group):
 
 
 def refused(group):
-    """The groups of IPoIB do not exist on Ethernet, as on Linux."""
+    """IPoIB groups are refused, as by Linux: Ethernet has none."""
     process = group.start(0, "-m {group} -b {own} -p 0x2")
     if process.wait(group.deadline) == 0 or "Invalid argument" not in process.output():
         raise Failure(process.describe())
 
 
 def other_group(group):
-    """A member of another group hears nothing of this one."""
+    """A member of another group gets no message of this one."""
     here = group.receiver(0, "-C 3")
     address, group.address = group.address, group.address[:-1] + "9"
     there = group.receiver(0, "-C 3")
     group.address = address
     group.send(len(group.places) - 1, "-C 3")
     group.end(here.process)
-    if not there.runs():
+    if not there.is_running():
         raise Failure(f"messages of another group:\n{there.process.describe()}")
     there.process.kill()
 

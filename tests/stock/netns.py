@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two network namespaces joined by a veth pair: two hosts, as far as a program can tell.
+"""Two network namespaces joined by a veth pair, which programs see as two hosts.
 
-Each namespace lives as long as its holder, a `cat` that reads a pipe from this process, so whatever
-way this process ends nothing is left behind.  Root makes the namespaces directly; anybody else
-inside a user namespace.
+Each namespace exists as long as its holder, a `cat` that reads a pipe from this process, so they
+disappear however this process ends. Root creates the namespaces directly; other users create them
+in a user namespace.
 """
 import os
 import subprocess
@@ -20,7 +20,7 @@ PLAN = {
 
 
 class Unavailable(Exception):
-    """Namespaces cannot be made here; the text says why."""
+    """Namespaces cannot be created here; the text is the reason."""
 
 
 class Holder:
@@ -41,7 +41,7 @@ class Holder:
 
 
 class TwoHosts:
-    """Index 0 and 1 name the hosts; prefix(i) goes before a command that shall run on host i."""
+    """The hosts are 0 and 1; prefix(i) precedes a command that is to run on host i."""
 
     def __init__(self, addresses=("v4", "v6", "link")):
         self.as_root = os.geteuid() == 0
@@ -94,7 +94,7 @@ class TwoHosts:
         self.ip(0, "link", "add", IFNAME, "type", "veth", "peer", "name", IFNAME, "netns",
                 str(self.holders[1].popen.pid))
         for host in 0, 1:
-            # No addresses of the kernel's own making: they would be unusable until duplicate
+            # No addresses that the kernel generates: they are unusable until duplicate address
             # detection ends.
             self.ip(host, "link", "set", IFNAME, "addrgenmode", "none")
             self.ip(host, "link", "set", "lo", "up")
@@ -108,7 +108,7 @@ class TwoHosts:
             self.ip(host, "link", "set", IFNAME, "mtu", str(mtu))
 
     def check(self):
-        """Proves that the two hosts reach each other before anything is blamed on the library."""
+        """Checks that the two hosts reach each other, so that a later failure is the library's."""
         done = subprocess.run(
             [*self.enter(1), "ip", "-o", "route", "get", self.address(0)], capture_output=True,
             text=True, check=False,
@@ -118,11 +118,11 @@ class TwoHosts:
 
 
 def two_hosts(*args):
-    """TwoHosts(), for a test that is nothing without them."""
+    """TwoHosts(); skips the test where namespaces cannot be created."""
     try:
         return TwoHosts(*args)
     except Unavailable as reason:
-        skip(f"network namespaces cannot be made here: {reason}")
+        skip(f"network namespaces cannot be created here: {reason}")
 
 
 
@@ -131,7 +131,7 @@ TO = ("to0", "to1")     # the router's interfaces
 
 
 class RoutedHosts(TwoHosts):
-    """The same, without link-local addresses, with a router between them, number 2."""
+    """The same without link-local addresses, and with a router between the hosts, number 2."""
 
     def address(self, host, family="v4"):
         return {"v4": f"10.77.{host}.1", "v6": f"fd77:0:0:{host}::1"}[family]
@@ -161,7 +161,7 @@ class RoutedHosts(TwoHosts):
                 self.ip(where, "link", "set", name, "up")
             self.ip(host, "link", "set", "lo", "up")
             self.ip(ROUTER, "addr", "add", f"10.77.{host}.254/24", "dev", TO[host])
-            # A router asks for its neighbours by a link-local address.
+            # A router sends neighbour solicitations from a link-local address.
             for address in f"fd77:0:0:{host}::fe/64", "fe80::fe/64":
                 self.ip(ROUTER, "addr", "add", address, "dev", TO[host], "nodad")
             for family in "v4", "v6":

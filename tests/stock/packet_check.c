@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets as they were on the wire, from a pcap file: is each what other RoCE devices expect?
- * Prints what was seen, one "name count" per line; the first packet that is wrong ends it.
+ * Checks the packets of a pcap file: each must be what other RoCE devices expect. Prints the number
+ * of packets with each property, one "name count" per line; stops at the first wrong packet.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "roce/opcode.h"
 #include "roce/pkt.h"
 
-static uint32_t at;	/* packet number */
+static uint32_t number;	/* of the packet */
 
 static void check(bool good, const char *fmt, ...)
 {
@@ -22,7 +22,7 @@ static void check(bool good, const char *fmt, ...)
 	if (good)
 		return;
 	va_start(ap, fmt);
-	printf("packet %u: ", at);
+	printf("packet %u: ", number);
 	vprintf(fmt, ap);
 	printf("\n");
 	exit(1);
@@ -33,7 +33,7 @@ static struct {
 		notifications;
 } seen;
 
-static void look(const struct capture_packet *p)
+static void check_packet(const struct capture_packet *p)
 {
 	const struct roce_opcode_info *op;
 	struct roce_pkt pkt;
@@ -52,7 +52,7 @@ static void look(const struct capture_packet *p)
 		check(!pkt.payload[pkt.payload_len + i], "pad byte %u is not zero", i);
 	check(!roce_is_request(op) || !roce_ends(op) || op->kind == ROCE_KIND_CNP ||
 		      pkt.bth.ack_req || pkt.bth.opcode >> 5,
-	      "the last packet of a message asks for no ACK");
+	      "the last packet of a message requests no ACK");
 	seen.packets++;
 	seen.in_runs += p->ip_id != 0;
 	seen.padded += pad != 0;
@@ -73,8 +73,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: packet_check FILE.pcap\n");
 		return 2;
 	}
-	for (at = 0; at < c.n; at++)
-		look(&c.packet[at]);
+	for (number = 0; number < c.n; number++)
+		check_packet(&c.packet[number]);
 	printf("packets %u\nin_runs %u\npadded %u\nack_requests %u\ncredits %u\necn_capable "
 	       "%u\nmarked %u\n"
 	       "notifications %u\n",

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs one of our own client/server programs as a pair over the library under test.
+"""Runs one of our client/server programs over the library under test.
 
     pair.py BUILD_DIR PROGRAM SERVER_TEXT CLIENT_TEXT
 
-Runs it on every active device, and wants the two texts in the outputs of the two sides.
+Runs it on every active device. Each side's output must contain its text.
 """
 import sys
 
@@ -24,7 +24,7 @@ def main():
                 server, client = place.pair(program, [], device, "127.0.0.1")
                 if server_text not in server or client_text not in client:
                     raise Failure(
-                        f"wanted {server_text!r} and {client_text!r} in\n{server}\nand\n{client}"
+                        f"expected {server_text!r} and {client_text!r} in\n{server}\nand\n{client}"
                     )
             return case
 

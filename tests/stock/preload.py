@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs of the distribution that know nothing of RDMA, over librspreload.so: server and client
-with it, and no TCP.
+"""Socket programs of the distribution over librspreload.so, which replaces TCP by rsockets in both
+the server and the client.
 
     preload.py BUILD_DIR one_host|hosts_v4|hosts_v6 [PART_OF_A_NAME]
 
-A listener of rsockets cannot be seen from outside.  So a client that fails is started again as long
-as its server runs, until a deadline; and a server that listens on TCP after all has failed.
+A listening rsocket is not visible from outside. So a client that fails is started again as long as
+its server runs, until a deadline. A server that listens on TCP has failed.
 """
 import os
 import shutil
@@ -21,9 +21,9 @@ FILE = "file.txt"
 LINES = 60000
 RETRY_S = 60 * harness.SLOWER
 
-# Name, server, client, what the client's output has to say, and the server's if it ends by itself
-# (None: it does not). {s}: the server's address; {u}: in a URL; {p}: a port; {d}: a folder with
-# FILE in it.
+# Name, server, client, a text that the client's output must contain, and one for the server's
+# (None: it does not end by itself). {s}: the server's address; {u}: the same in a URL; {p}: a port;
+# {d}: a folder with FILE in it.
 ROWS = [
     (
         "rstream -T s", "rstream -T s -b {s} -p {p} -S 4096 -C 20 -I 1",
@@ -62,7 +62,7 @@ ROWS = [
         None,
     ),
 ]
-# With RDMAV_FORK_SAFE=1: streams begin as TCP, so that a server can fork for each.
+# With RDMAV_FORK_SAFE=1 streams begin as TCP, so that a server can fork for each.
 CLIENTS = 8
 CURLS = "sh -c 'for i in $(seq {clients}); do curl -sS -m 60 http://{u}:{p}/" + FILE + \
     " > {d}/got.$i & done; wait; cat {d}/got.*'"
@@ -93,7 +93,7 @@ ONLY_IPV4 = ("sockperf", "sockperf --tcp")
 
 
 def split(line):
-    """Words, with one pair of quotes around a command line of its own."""
+    """Splits a command line into words; it may end with one quoted word."""
     head, _, rest = line.partition("'")
     return head.split() + ([rest.rstrip("'")] if rest else [])
 
@@ -140,7 +140,7 @@ def brief(process):
 
 
 def run_fork_safe(bench, row, names, prefixes, library):
-    """The server listens by TCP; each of its children has an rsocket, or the one process has."""
+    """The server listens on TCP; each of its children, or the only process, must get an rsocket."""
     _, server_line, client_line, client_text, server_text = row
     names = {**names, "p": bench.ports.take(), "clients": CLIENTS}
     env = {"LD_PRELOAD": library, "RDMAV_FORK_SAFE": "1"}

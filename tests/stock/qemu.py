@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A live migration of the distribution's QEMU over rdma:, which connects through rdma_cm, of a
-machine without a disk.
+"""Live migration of a machine without a disk by the distribution's QEMU, over rdma: (rdma_cm).
 
     qemu.py BUILD_DIR
 """
@@ -19,7 +18,7 @@ MACHINE = "-accel tcg -machine pc -m 32 -display none -nodefaults"
 
 
 class Machine:
-    """A QEMU, and its control socket, which speaks a line of JSON per command and event."""
+    """A QEMU and its control socket (QMP): a line of JSON for each command and event."""
 
     def __init__(self, bench, name, words, deadline):
         path = os.path.join(bench.make_dir(name), "control")
@@ -28,8 +27,8 @@ class Machine:
             prefix=bench.user_prefix(),
         )
         self.lines = self.connect(path, deadline).makefile("rw")
-        self.lines.readline()       # its greeting
-        self.ask("qmp_capabilities")
+        self.lines.readline()       # the greeting
+        self.run_command("qmp_capabilities")
 
     def connect(self, path, deadline):
         while True:
@@ -44,7 +43,7 @@ class Machine:
                 raise Failure(f"no control socket:\n{self.process.describe()}")
             time.sleep(0.05)
 
-    def ask(self, command, **arguments):
+    def run_command(self, command, **arguments):
         self.lines.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
         self.lines.flush()
         while True:
@@ -56,15 +55,15 @@ class Machine:
 
     def wait_for(self, command, key, value, bad, deadline):
         while True:
-            answer = self.ask(command)
+            answer = self.run_command(command)
             if answer.get(key) == value:
                 return answer
             if answer.get(key) in bad or time.monotonic() > deadline:
-                raise Failure(f"{command} says {answer}\n{self.process.describe()}")
+                raise Failure(f"{command} returned {answer}\n{self.process.describe()}")
             time.sleep(0.05)
 
     def end(self, deadline):
-        self.ask("quit")
+        self.run_command("quit")
         self.process.wait(deadline)
         if self.process.status:
             raise Failure(self.process.describe())
@@ -76,13 +75,13 @@ def case_migration(bench):
     to = Machine(bench, "to", ["-incoming", where], deadline)
     source = Machine(bench, "from", [], deadline)
     source.wait_for("query-status", "status", "running", (), deadline)
-    source.ask("migrate", uri=where)
+    source.run_command("migrate", uri=where)
     moved = source.wait_for(
         "query-migrate", "status", "completed", ("failed", "cancelled"), deadline
     )
     to.wait_for("query-status", "status", "running", (), deadline)
     if moved["ram"]["total"] < 32 << 20:
-        raise Failure(f"not all of its memory has moved: {moved}")
+        raise Failure(f"not all memory was migrated: {moved}")
     source.end(deadline)
     to.end(deadline)
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The distribution's qperf over the library under test: every RDMA test it has.
+"""The distribution's qperf over the library under test: all its RDMA tests.
 
     qperf.py BUILD_DIR one_host|hosts [cm]
 
-cm: those that can connect through rdma_cm do.
+cm: the tests that can connect through rdma_cm, connected that way.
 """
 import re
 import sys
@@ -21,7 +21,7 @@ TESTS = """
     uc_lat uc_rdma_write_lat uc_rdma_write_bw uc_rdma_write_poll_lat ud_lat
 """.split()
 CM_TESTS = [name for name in TESTS if name.startswith("rc_") or name.startswith("ver_rc_")]
-# qperf's own count of messages (-n) ends only some of its tests, hence a second each.
+# Each test runs for a second: qperf's number of messages (-n) does not end all tests.
 SECONDS, SIZE, MTU = 1, 1024, 1024
 
 

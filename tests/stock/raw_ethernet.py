@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""perftest's raw packet programs between two namespaces: whole frames on the wire, flow rules at
-the other end.
+"""perftest's raw packet programs between two namespaces: one sends whole frames, the other receives
+them by flow rules.
 
     raw_ethernet.py BUILD_DIR [part of a case's name]
 
-The programs have no handshake: the client starts when the server says that it is ready.  They need
-CAP_NET_RAW, so as root they stay root.
+The programs have no handshake: the client starts when the server has printed that it is ready. They
+need CAP_NET_RAW, so they stay root if the test runs as root.
 
-What is not asked of them, because it cannot work with perftest's own code: events (`-e`: it never
-arms the CQ), `--promiscuous` and `--sniffer` (it destroys a rule that it did not make), and
-raw_ethernet_burst_lat without packet pacing (its checks refuse every other rate limiter) or with
-bursts other than 16 (what it has room for and what it polls).
+Not tested, because perftest's code makes it fail on any device: events (`-e`: it never arms the
+CQ), `--promiscuous` and `--sniffer` (it destroys a rule that it did not create), and
+raw_ethernet_burst_lat without packet pacing (it refuses every other rate limiter) or with bursts
+other than 16 (its buffers and polls have this size).
 """
 import os
 import sys
@@ -29,9 +29,9 @@ BURST = [
     "--rate_limit_type=PP", "--rate_limit=4000", "--rate_units=M", "--burst_size=16", "-Q", "1",
 ]
 
-# raw_ethernet_bw waits for ever for a frame that was lost, and nothing tells its client to wait.
-# So all that a row sends fits into the 512 receives that the server posts first, and into the
-# thousand packets that a kernel keeps for a busy CPU.
+# raw_ethernet_bw hangs if a frame is lost, and has no flow control. So the frames of a row fit into
+# the 512 receives that the server posts first, and into the thousand packets that the kernel queues
+# for a busy CPU.
 CASES = [
     ("bw", "raw_ethernet_bw", ["-n", "500", "-s", "1000"]),
     ("bw 64", "raw_ethernet_bw", ["-n", "500", "-s", "64"]),
@@ -87,7 +87,7 @@ def main():
             for host in 0, 1:
                 hosts.ip(host, "link", "set", netns.IFNAME, "address", MAC[host])
             place = Place(bench, hosts)
-            # The programs run as whoever runs the test, so their directories are theirs.
+            # The programs run as the user who runs the test, who must own their directories.
             place.dirs = [os.path.join(bench.dir, f"own{host}") for host in (0, 1)]
             for path in place.dirs:
                 os.mkdir(path, 0o700)

@@ -4,8 +4,9 @@
 
     rdmacm.py BUILD_DIR GROUP [PART_OF_A_NAME]
 
-A server of rdma_cm has no socket whose state could be read.  So a client that is told that nobody
-listens is started again, as long as the server runs; any other failure counts. """
+A listening rdma_cm server has no socket whose state the test could read. So a client that reports a
+missing listener is started again as long as its server runs; any other failure counts.
+"""
 import os
 import shutil
 import sys
@@ -19,13 +20,16 @@ NO_LISTENER = (
     "RDMA_CM_EVENT_REJECTED, error 8",
     "RDMA_CM_EVENT_REJECTED, error: 8",
     "Unexpected CM event bl blka 8",
+    "event is RDMA_CM_EVENT_REJECTED instead of RDMA_CM_EVENT_ESTABLISHED",
     "RDMA_CM_EVENT_UNREACHABLE, error: 1",
     "rdma_connect: Connection refused",
     "rconnect: Connection refused",
+    "rpoll: Resource temporarily unavailable",
+    "connect: no listener at ",     # printed by our library
 )
 
-# Name, server, client, and what the outputs of both have to say, if anything.  {s}, {c}: addresses
-# of the server and of the client.
+# Name, server, client, and the texts that the outputs of both must contain. {s}, {c}: addresses of
+# the server and of the client.
 RPING = [
     (
         "rping",
@@ -96,7 +100,7 @@ UTILITIES = [
         "rdma_server: end 0",
         "rdma_client: end 0",
     ),
-    # These listen on IPv4's wildcard, whatever they are told.
+    # These servers always listen on the IPv4 wildcard address.
     (
         "rdma_xclient -c r",
         "rdma_xserver -p 7999 -c r",
@@ -150,8 +154,8 @@ PERFTEST = [
     )
 ]
 
-# perftest's own words, before it looks for a device, whatever library it has: -R is for RC and UD.
-# A version that can do more fails here.
+# perftest itself refuses -R except with RC and UD, before it looks for a device. A version that
+# accepts more fails here.
 XRC_REFUSED, UC_REFUSED = "XRC does not support RDMA_CM", "UC is not supported in librdmacm"
 REFUSED = [
     *(
@@ -167,7 +171,7 @@ REFUSED = [
     ),
 ]
 
-# What libfabric makes of the devices and of rdma_cm, and what each answer has to say.
+# fi_info commands, and the texts that libfabric must print about the devices and rdma_cm.
 FI_INFO = [
     ("fi_info -l", ("verbs:",)),
     (
@@ -188,8 +192,8 @@ MULTICAST = [
     )
 ]
 
-# Not its SENDs: it asks for no RNR retry, so on any device they fail when its server is slower than
-# its client.
+# No SENDs: fio uses no RNR retries, so they fail on any device if the server is slower than the
+# client.
 FIO = "--ioengine=rdma --port=7888 --bs=4k --size=256k --iodepth=8"
 FIO_ROWS = [
     (
@@ -208,7 +212,7 @@ FIO_ROWS = [
 ]
 
 
-# These talk TCP first, on {port}.
+# These connect by TCP first, on {port}.
 LIBFABRIC = [
     (f"fi_pingpong -e {kind}", f"fi_pingpong -p verbs -e {kind} -I 50 -S 1024 -B {{port}} {{six}}",
      f"fi_pingpong -p verbs -e {kind} -I 50 -S 1024 -P {{port}} {{six}} {{s}}", "1k", "1k")
@@ -216,17 +220,18 @@ LIBFABRIC = [
 ]
 
 
-def refused(process):
+def found_no_listener(process):
     output = process.output()
     return any(text in output for text in NO_LISTENER)
 
 
 def run_client(bench, server, argv, prefix, deadline):
-    """The client that found its server."""
+    """Starts clients until one finds its server; returns it."""
     while True:
         client = bench.start(argv, prefix=prefix)
         client.wait(deadline)
-        if not refused(client) or server.popen.poll() is not None or time.monotonic() > deadline:
+        over = server.popen.poll() is not None or time.monotonic() > deadline
+        if over or not found_no_listener(client):
             return client
 
 
@@ -256,7 +261,7 @@ def for_family(rows, family):
 
 
 def present(rows):
-    """Those whose program is installed."""
+    """The rows whose programs are installed."""
     kept = [row for row in rows if shutil.which(row[1].split()[0])]
     if len(kept) < len(rows):
         harness.left_out(
@@ -275,18 +280,18 @@ def run_with_tcp(bench, row, names, prefixes):
     )
     for wanted, output in zip((server_text, client_text), outputs):
         if wanted not in output:
-            raise Failure(f"wanted {wanted!r} in\n{output}")
+            raise Failure(f"expected {wanted!r} in\n{output}")
 
 
-def run_alone(bench, command, wanted, good, prefix):
+def run_single(bench, command, wanted, good, prefix):
     process = bench.start(command.split(), prefix=prefix)
     process.wait(time.monotonic() + harness.LIMIT_S)
     if (process.status == 0) != good or any(text not in process.output() for text in wanted):
-        raise Failure(f"wanted {wanted}:\n{process.describe()}")
+        raise Failure(f"expected {wanted}:\n{process.describe()}")
 
 
-def alone_cases(bench, rows, prefix):
-    """Of one process each."""
+def single_process_cases(bench, rows, prefix):
+    """Cases of one process each."""
     alone = (
         [(command, (words,), False) for command, words in REFUSED]
         if all(row in rows for row in PERFTEST)
@@ -294,7 +299,7 @@ def alone_cases(bench, rows, prefix):
     )
     if all(row in rows for row in LIBFABRIC) and shutil.which("fi_info"):
         alone += [(command, wanted, True) for command, wanted in FI_INFO]
-    return [(command, lambda _, row=(command, wanted, good): run_alone(bench, *row, prefix))
+    return [(command, lambda _, row=(command, wanted, good): run_single(bench, *row, prefix))
             for command, wanted, good in alone]
 
 
@@ -302,7 +307,7 @@ STEPS = "resolve addr", "resolve route", "create qp", "connect", "disconnect", "
 
 
 def run_cmtime(bench, names, prefixes):
-    """Its server ends by a signal only."""
+    """The server has to be killed."""
     server = bench.start(["cmtime", "-b", names["s"], "-c", "100"], prefix=prefixes[0])
     deadline = time.monotonic() + harness.LIMIT_S
     client = run_client(
@@ -324,11 +329,12 @@ UDPONG = [
 
 
 def run_udpong(bench, command, names, prefixes):
-    """Its server ends by a signal only, and nobody is told that it does not run yet: the client
-    asks for a second, for ever."""
+    """The server has to be killed. A client gets no error if the server does not run yet: it
+    repeats its request. The port is also one of UDP, so tests that run at once need their own."""
     deadline = time.monotonic() + harness.LIMIT_S
-    server = bench.start([*command.split(), "-b", names["s"]], prefix=prefixes[0])
-    client = bench.start([*command.split(), "-s", names["s"]], prefix=prefixes[1])
+    words = [*command.split(), "-p", str(bench.ports.take())]
+    server = bench.start([*words, "-b", names["s"]], prefix=prefixes[0])
+    client = bench.start([*words, "-s", names["s"]], prefix=prefixes[1])
     client.wait(deadline)
     server.kill()
     if client.status or "Gb/sec" not in client.output():
@@ -340,7 +346,7 @@ RCOPY_BYTES = 300000
 
 
 def run_rcopy(bench, names, prefixes):
-    """Its server, too; it writes where the client says, and gets as far as its own directory."""
+    """The server has to be killed too; it writes to the path that the client sends."""
     folder = bench.make_dir("rcopy")
     os.chmod(folder, 0o777)
     source, target = os.path.join(folder, "from"), os.path.join(folder, "to")
@@ -378,14 +384,14 @@ def cases(bench, rows, names, prefixes):
         run = run_with_tcp if row in LIBFABRIC else run_pair
         return lambda _: run(bench, row, names, prefixes)
     listed = [(row[0], case(row)) for row in present(rows)]
-    listed += alone_cases(bench, rows, prefixes[0])
+    listed += single_process_cases(bench, rows, prefixes[0])
     if all(row in rows for row in RSOCKETS):
         listed += rsocket_cases(bench, names, prefixes)
     return [*listed, ("cmtime", lambda _: run_cmtime(bench, names, prefixes))]
 
 
-# rdma_xserver listens on IPv4's wildcard only; perftest 4.5 says that the address family is not
-# supported; fio's engine takes IPv4 only.
+# rdma_xserver listens on the IPv4 wildcard only; perftest 4.5 does not support the address family;
+# fio's engine supports IPv4 only.
 ONLY_IPV4 = ("rdma_xserver", "-R", "fio")
 ONE_HOST = {
     "rping": RPING,
@@ -409,6 +415,17 @@ def one_host(bench, rows, part):
     )
 
 
+def link_local_cases(bench, hosts, prefixes):
+    """The route to a local address goes through lo, which does not have the address."""
+    row = ("", "rping -s -a {any} -C 3", "rping -c -a {s} -C 3", "", "")
+    names = {"any": "::", "s": f"{hosts.address(0, 'link')}%{netns.IFNAME}"}
+    return [
+        (f"rping, {whose} link-local address",
+         lambda _, client=client: run_pair(bench, row, names, [prefixes[0], prefixes[client]]))
+        for client, whose in enumerate(("the own", "the peer's"))
+    ]
+
+
 def two_hosts(bench, family, part):
     with netns.two_hosts() as hosts:
         hosts.check()
@@ -420,10 +437,10 @@ def two_hosts(bench, family, part):
             "s_gid": gid_of(addresses[0]),
             **FAMILIES[family],
         }
-        rows = for_family(BETWEEN_HOSTS, family)
-        return harness.run_table(
-            [c for c in cases(bench, rows, names, prefixes) if part in c[0]], bench
-        )
+        listed = cases(bench, for_family(BETWEEN_HOSTS, family), names, prefixes)
+        if family == "v6":
+            listed += link_local_cases(bench, hosts, prefixes)
+        return harness.run_table([c for c in listed if part in c[0]], bench)
 
 
 def main():

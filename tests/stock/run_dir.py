@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Run directories that cannot be used, or are not the same: who can talk still talks, and who
-cannot is told why.
+"""Run directories that cannot be used or that differ: programs that can communicate do, and the
+others print the reason.
 
     run_dir.py BUILD_DIR [part of a case's name]
 """
@@ -19,48 +19,48 @@ PINGPONG = ["ibv_rc_pingpong", "-n", "50", "-g", "0", "-d", "lo0"]
 LOOPBACK = {"VERBENA_DEVICES": "lo0=lo", "VERBENA_LOG": "warn"}
 LIMIT_S = harness.LIMIT_S
 
-# Neither place can be written to, nor seen what is there.
+# Hides the contents of /dev/shm and /tmp and makes both read-only.
 NO_PLACES = "for d in /dev/shm /tmp; do mount -t tmpfs -o ro,mode=755 none $d; done; exec \"$@\""
 
 
-def talk(bench, env):
+def run_pingpong(bench, env):
     port = bench.ports.take()
     argv = [*PINGPONG, "-p", str(port)]
     env = {**LOOPBACK, **env}
     return bench.pair(argv, [*argv, "127.0.0.1"], port, env, env)
 
 
-def want(condition, text):
+def expect(condition, text):
     if not condition:
         raise Failure(text)
 
 
-def open_to_all(bench, name, mode):
+def make_dir_with_mode(bench, name, mode):
     path = bench.make_dir(name)
     os.chmod(path, mode)
     return path
 
 
 def case_directory_of_mode_755(bench):
-    path = open_to_all(bench, "755", 0o755)
+    path = make_dir_with_mode(bench, "755", 0o755)
     for transport in "udp", "local":
-        outputs = talk(bench, {"VERBENA_DIR": path, "VERBENA_TRANSPORT": transport})
-        want("verbena" not in "".join(outputs), outputs)
+        outputs = run_pingpong(bench, {"VERBENA_DIR": path, "VERBENA_TRANSPORT": transport})
+        expect("verbena" not in "".join(outputs), outputs)
     inside = os.listdir(path)
-    want(inside == [f"verbena-{bench.uid}"], inside)
+    expect(inside == [f"verbena-{bench.uid}"], inside)
 
 
 def case_no_directory(bench):
-    """A file, or a folder that is not there: another place serves, and each program says so
+    """A file, or a folder that does not exist: each program uses another directory and prints that
     once."""
     path = os.path.join(bench.dir, "file")
     with open(path, "w", encoding="ascii"):
         pass
     for wrong in path, "/proc/none/such":
         for transport in "udp", "local":
-            outputs = talk(bench, {"VERBENA_DIR": wrong, "VERBENA_TRANSPORT": transport})
+            outputs = run_pingpong(bench, {"VERBENA_DIR": wrong, "VERBENA_TRANSPORT": transport})
             for text in outputs:
-                want(text.count(f"cannot use {wrong}") == 1 and "instead" in text, text)
+                expect(text.count(f"cannot use {wrong}") == 1 and "instead" in text, text)
 
 
 def old_table(bench, name):
@@ -76,14 +76,14 @@ def old_table(bench, name):
 
 
 def case_after_an_update(bench):
-    """A table of another version that nobody uses gives way."""
+    """A table of another version that no process uses is replaced."""
     path = old_table(bench, "old")
-    outputs = talk(bench, {"VERBENA_DIR": path})
-    want("verbena" not in "".join(outputs), outputs)
+    outputs = run_pingpong(bench, {"VERBENA_DIR": path})
+    expect("verbena" not in "".join(outputs), outputs)
 
 
 def case_two_directories_on_one_port(bench):
-    """The first keeps its port and all that arrives there; the second is warned."""
+    """The first keeps the port and gets all its packets; the second prints a warning."""
     first = {**LOOPBACK, "VERBENA_TRANSPORT": "udp"}
     second = {**first, "VERBENA_DIR": bench.make_dir("second")}
     port, other = bench.ports.take(), bench.ports.take()
@@ -92,10 +92,11 @@ def case_two_directories_on_one_port(bench):
     wait_for_listener(server, port)
     outsider = bench.start([*PINGPONG, "-p", str(other)], second)
     wait_for_listener(outsider, other)
-    want(outsider.output().count("processes with another run directory") == 1, outsider.describe())
+    warnings = outsider.output().count("processes with another run directory")
+    expect(warnings == 1, outsider.describe())
     for _ in range(3):
         bench.run([*argv, "127.0.0.1"], first)
-        want(server.wait(time.monotonic() + LIMIT_S) == 0, server.describe())
+        expect(server.wait(time.monotonic() + LIMIT_S) == 0, server.describe())
         server = bench.start(argv, first)
         wait_for_listener(server, port)
     server.kill()
@@ -111,7 +112,7 @@ def wait_for_listener(process, port):
 
 
 def case_no_place_at_all(bench):
-    """One process has the port, and the second is warned what it lacks."""
+    """One process gets the port; the second prints that sharing it needs a run directory."""
     unshare = ["unshare", *([] if bench.as_root else ["-Ur"]), "-m"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         raise harness.LeftOut("no mount namespaces here")
@@ -125,10 +126,10 @@ def case_no_place_at_all(bench):
         first, second = bench.ports.take(), bench.ports.take()
         one = bench.start([*PINGPONG, "-p", str(first)], env, prefix)
         wait_for_listener(one, first)
-        want(one.output().count("no run directory") == 1, one.describe())
+        expect(one.output().count("no run directory") == 1, one.describe())
         two = bench.start([*PINGPONG, "-p", str(second)], env, prefix)
         wait_for_listener(two, second)
-        want("cannot be shared without a run directory" in two.output(), two.describe())
+        expect("cannot be shared without a run directory" in two.output(), two.describe())
         one.kill()
         two.kill()
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Rows of the services beyond RC, and of options other than sizes and depths."""
+"""Rows of services other than RC, and of options other than sizes and depths."""
 import os
 
 import harness
 
-# Every option of ibv_rc_pingpong, alone where it can be and in the combinations that it accepts: -P
-# wants -o, -j does not go with -o, and -t not with -e: ibv_rc_pingpong then takes an event whose
-# completion it has polled before for a failed poll.
+# All options of ibv_rc_pingpong, single and in valid combinations: -P requires -o, and -j excludes
+# -o. With -t and -e together the program fails: it treats an event whose completion it has already
+# polled as a failed poll.
 RC_OPTIONS = [
     ("rc_pingpong -N", "ibv_rc_pingpong", "-N -c -n 100"),
     ("rc_pingpong -t", "ibv_rc_pingpong", "-t -c -n 100"),
@@ -30,10 +30,9 @@ PINGPONGS = [
     ("xsrq_pingpong -g -l", "ibv_xsrq_pingpong", "-c 1 -g {v4} -l 3 -i 1 -n 50"),
 ]
 
-# ib_send_bw waits for ever for what an unreliable service lost, and is told of no loss.  So all
-# that its rows send fits into a socket buffer of the default size (425,984 bytes, of which a
-# datagram of 1,000 takes 2,304), even if the receiver gets no processor meanwhile. With UC it is in
-# stock.py's group `unreliable`.
+# ib_send_bw hangs if an unreliable service loses a message. So the messages of its rows fit into a
+# socket buffer of the default size (425,984 bytes, of which a datagram of 1,000 takes 2,304), even
+# if the receiver gets no CPU meanwhile. Its rows with UC are in stock.py's group `unreliable`.
 PERFTEST = [
     *[
         (f"{program} -c {kind}", program, f"-c {kind} -n {count} -s {size}")
@@ -65,7 +64,7 @@ PERFTEST = [
     ("ib_write_bw --odp", "ib_write_bw", "--odp -n 200"),
 ]
 
-# The group of perftest's own choosing, ff01::/16, never leaves its interface.
+# perftest's default group, in ff01::/16, is interface-local.
 IPV6_GROUP = "-M 255:2:0:0:0:0:0:0:0:0:0:0:0:77:2:{group}"
 IPV4_GROUP = "-M 0:0:0:0:0:0:0:0:0:0:255:255:239:77:2:{group}"
 MULTICAST = [
@@ -78,8 +77,7 @@ MULTICAST_IPV6 = [
 
 ONE_HOST = [*RC_OPTIONS, *PINGPONGS, *PERFTEST, *MULTICAST]
 
-# A few of each kind cross from host to host; perftest is told which address, the others find it by
-# LID.
+# Rows of each kind between two hosts; perftest gets the GID index, the other programs use LIDs.
 BETWEEN_HOSTS = [
     *[row for row in RC_OPTIONS if len(row[0].split()) > 3],
     *PINGPONGS,
@@ -89,10 +87,10 @@ BETWEEN_HOSTS = [
     *MULTICAST_IPV6,
 ]
 
-# ibv_xsrq_pingpong with several clients at a time: how many, and what all of them are told.
-XSRQ_PARTIES = [(2, "-n 50"), (4, "-e -n 30 -s 20000"), (3, "-o -n 30 -m 256 -s 3000")]
+# ibv_xsrq_pingpong with several clients at a time: their number, and the arguments of all.
+XSRQ_CLIENTS = [(2, "-n 50"), (4, "-e -n 30 -s 20000"), (3, "-o -n 30 -m 256 -s 3000")]
 
-# Where these programs keep their XRC domains; readable by whoever made them only.
+# The files of these programs' XRC domains; only their owner can read them.
 XRC_FILES = "/tmp/xrc_domain_server", "/tmp/xrc_domain_client"
 
 
@@ -101,8 +99,8 @@ def has_xrc(rows):
 
 
 def runnable(rows, uid, own_tmp):
-    """The rows without those that another user's leftovers make impossible, unless the programs
-    have a /tmp of their own."""
+    """The rows without those that fail because XRC files of another user exist, unless the programs
+    have a private /tmp."""
     foreign = [name for name in XRC_FILES if os.path.exists(name) and os.stat(name).st_uid != uid]
     if foreign and not own_tmp and has_xrc(rows):
         kept = [row for row in rows if "-c XRC" not in row[2]]

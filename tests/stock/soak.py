@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Many processes and threads on one host for a long time, some of them killed or stopped, and what
-must hold afterwards.
+"""Runs many processes and threads on one host for a long time, kills and stops some of them, and
+checks that nothing of them is left.
 
     soak.py BUILD_DIR [SECONDS]
 
-Several workers, each of which runs one pair of programs after the other, chosen at random
-(VERBENA_SEED): stock programs that move and compare data, all in one run directory.  Beside them a
-program of ours with many threads and one with random requests against a model go on and on. In a
-third of the pairs one side is killed in the middle: the other must not crash, and if it has
-requests under way, as the clients of perftest have, it must end.  (A server that waits for a
-message does so for ever, as on an adapter.)  In some, one side is stopped for a moment: then
-nothing may be seen of it.
+Several workers run random pairs of stock programs that transfer and compare data (VERBENA_SEED),
+one pair after the other, all in one run directory. At the same time a test program with many
+threads, and one with random requests and a model of their results, run again and again. In a third
+of the pairs one side is killed in the middle: the other must not crash, and if it has requests
+outstanding, as perftest's clients have, it must end. (A server that waits for a message does not
+end, as on an adapter.) In some pairs one side is stopped for a moment: both must succeed.
 
-At the end nothing is left: no file of a dead process, no process that uses the library, no memory
-beyond the host's table; and a pair works as in a fresh directory.
+At the end a pair must succeed as in a new directory, and nothing may be left: no file of a dead
+process, and no process that uses the library.
 """
 import os
 import random
@@ -30,8 +29,8 @@ from stock import Place
 
 SECONDS = 600
 WORKERS = 3
-SURVIVOR_S = 60 * harness.SLOWER     # in this time a program hears that its peer was killed
-BRIEF_S = 2                       # for one that need not
+SURVIVOR_S = 60 * harness.SLOWER     # within this time a program must end whose peer was killed
+BRIEF_S = 2                       # for a program that need not end
 
 PAIRS = [
     ("ibv_rc_pingpong", "-c -n 300 -s 5000"),
@@ -43,7 +42,7 @@ PAIRS = [
     ("ib_atomic_bw", "-n 300"),
     ("ib_send_bw", "-e -n 300 -s 4096"),
 ]
-OF_A_PROCESS = re.compile(r"s\d{4}\.")   # a file in the run directory
+PROCESS_FILE = re.compile(r"s\d{4}\.")   # a file in the run directory
 THREADED = ("threads_verbs", "rc_model_verbs")
 
 
@@ -63,16 +62,16 @@ class Soak:
             self.counts[what] += 1
 
     def choose(self):
-        """A pair, and what is done to one side of it: after so many seconds, a signal."""
+        """A random pair, and which side is killed or stopped, and after how many seconds."""
         with self.lock:
             program, args = self.random.choice(PAIRS)
-            harm = self.random.choice(["", "", "", "killed", "killed", "stopped"])
-            return program, args, harm, self.random.randrange(2), self.random.uniform(0, 1)
+            disturbance = self.random.choice(["", "", "", "killed", "killed", "stopped"])
+            return program, args, disturbance, self.random.randrange(2), self.random.uniform(0, 1)
 
-    def goes_on(self):
+    def is_running(self):
         return time.monotonic() < self.end and not self.problems
 
-    def run_pair(self, program, args, harm, side, delay):
+    def run_pair(self, program, args, disturbance, side, delay):
         port = self.bench.ports.take()
         argv = [program, *args.split(), "-d", self.device, "-p", str(port)]
         server = self.bench.start(argv, self.place.env(0))
@@ -84,17 +83,17 @@ class Soak:
             time.sleep(0.01)
         client = self.bench.start([*argv, "127.0.0.1"], self.place.env(1))
         both = [server, client]
-        if harm:
+        if disturbance:
             time.sleep(delay)
-            self.harm(both[side], harm)
-        if harm == "killed":
-            self.survivor_ends(both[1 - side], program.startswith("ib_") and side == 0)
+            self.disturb(both[side], disturbance)
+        if disturbance == "killed":
+            self.check_survivor(both[1 - side], program.startswith("ib_") and side == 0)
         else:
-            self.both_succeed(both, deadline)
+            self.expect_success(both, deadline)
 
     @staticmethod
-    def harm(process, harm):
-        if harm == "killed":
+    def disturb(process, disturbance):
+        if disturbance == "killed":
             process.kill()
             return
         if process.popen.poll() is None:
@@ -103,17 +102,17 @@ class Soak:
             os.kill(process.pid, signal.SIGCONT)
 
     @staticmethod
-    def survivor_ends(process, must_end):
+    def check_survivor(process, must_end):
         status = process.wait(time.monotonic() + (SURVIVOR_S if must_end else BRIEF_S))
         process.kill()
         if (status is None and must_end) or (status is not None and status < 0):
             raise Failure(
                 f"its peer was killed, and "
-                f"it {'goes on' if status is None else 'crashed'}:\n{process.describe()}"
+                f"it {'did not end' if status is None else 'crashed'}:\n{process.describe()}"
             )
 
     @staticmethod
-    def both_succeed(both, deadline):
+    def expect_success(both, deadline):
         statuses = [process.wait(deadline) for process in both]
         if statuses != [0, 0]:
             text = "\n".join(process.describe() for process in both)
@@ -124,20 +123,20 @@ class Soak:
             raise Failure(text)
 
     def worker(self):
-        while self.goes_on():
-            program, args, harm, side, delay = self.choose()
+        while self.is_running():
+            program, args, disturbance, side, delay = self.choose()
             try:
-                self.run_pair(program, args, harm, side, delay)
+                self.run_pair(program, args, disturbance, side, delay)
                 self.note("pairs")
-                if harm:
-                    self.note(harm)
+                if disturbance:
+                    self.note(disturbance)
             except Failure as failure:
                 self.problems.append(
-                    f"{program} {args} ({harm or 'left alone'}, side {side}):\n{failure}"
+                    f"{program} {args} ({disturbance or 'undisturbed'}, side {side}):\n{failure}"
                 )
 
     def threaded(self, program):
-        while self.goes_on():
+        while self.is_running():
             with self.lock:
                 seed = self.random.randrange(1 << 30)
             try:
@@ -159,26 +158,26 @@ class Soak:
             thread.join()
 
     def check_end(self):
-        """Whoever comes next cleans up what the killed ones have left."""
+        """Runs a last pair, which removes the files of killed processes; nothing may be left."""
         self.bench.pair(
-            self.last(), [*self.last(), "127.0.0.1"], self.port, self.place.env(0),
+            self.last_pair(), [*self.last_pair(), "127.0.0.1"], self.port, self.place.env(0),
             self.place.env(1),
         )
         left = [
             name
             for folder in set(self.place.dirs)
             for name in os.listdir(folder)
-            if OF_A_PROCESS.match(name)
+            if PROCESS_FILE.match(name)
         ]
         if left:
-            raise Failure(f"files of processes that are gone: {left}")
+            raise Failure(f"files of dead processes: {left}")
         alive = [
             process.describe() for process in self.bench.processes if process.popen.poll() is None
         ]
         if alive:
             raise Failure("still running:\n" + "\n".join(alive))
 
-    def last(self):
+    def last_pair(self):
         return ["ibv_rc_pingpong", "-c", "-n", "100", "-d", self.device, "-p", str(self.port)]
 
 

@@ -4,9 +4,8 @@
 
     stock.py BUILD_DIR GROUP [part of a case's name]
 
-A case is a row: name, program, its arguments, and where it runs.  Both sides get the same
-arguments, the client the server's address as well.  `lo` is the loopback device, `eth` the first
-other one, `ns` two namespaces.
+A case is a row: name, program and arguments. Both sides get the same arguments, and the client the
+server's address. `lo` is the loopback device, `eth` the first other one.
 """
 import os
 import random
@@ -38,8 +37,7 @@ def parse_devinfo(text):
 
 
 class Place:
-    """Where the two programs of a case run: devices on one host, or one device in each of two
-    namespaces."""
+    """Where the two programs of a case run: on one host, or in two namespaces."""
 
     def __init__(self, bench, hosts=None, shared_dir=False, transport=None, own_tmp=False):
         self.bench = bench
@@ -60,7 +58,7 @@ class Place:
         return self.hosts.prefix(host, user) if self.hosts else user
 
     def env(self, host):
-        # A namespace has the RoCE port to itself, so the default is what gets tested there.
+        # No other program uses the RoCE port in a namespace, so the default is tested there.
         env = {"VERBENA_DIR": self.dirs[host], "VERBENA_TRANSPORT": self.transport}
         if self.hosts:
             env["VERBENA_UDP_PORT"] = None
@@ -70,7 +68,7 @@ class Place:
         return self.bench.run(argv, self.env(host), self.prefix(host), expect)
 
     def device(self, kind):
-        """With an IPv4 address: the programs that exchange LIDs need one."""
+        """An active device with an IPv4 address, which programs that exchange LIDs need."""
         for name, facts in self.devices.items():
             addresses = facts["gids"].values()
             is_loopback = "::ffff:127.0.0.1" in addresses
@@ -98,16 +96,16 @@ class Place:
         return self.bench.pair(common, [*common, server_address], port, self.env(0), self.env(1),
                                self.prefix(0), self.prefix(1))
 
-    def party(self, program, args, clients, device, server_address):
+    def run_clients(self, program, args, clients, device, server_address):
         """
-        A server that serves several clients, of the other host where there are two.
-        ibv_xsrq_pingpong answers all through one connection if the LID of the first client is its
-        own: then their domain must be one.
+        A server and several clients, which run on the other host if there are two.
+        ibv_xsrq_pingpong answers all clients through one connection if the LID of the first one is
+        its own: then all must use the same XRC domain.
         """
         port = self.bench.ports.take()
         common = [program, *args, "-d", device, "-p", str(port)]
         client = [*common, server_address], self.env(1), self.prefix(1)
-        self.bench.party(
+        self.bench.run_clients(
             ([*common, "-c", str(clients)], self.env(0), self.prefix(0)), [client] * clients, port
         )
 
@@ -201,8 +199,8 @@ EVENTS = [
     ("ib_read_lat -e", "ib_read_lat", "-e -n 300 -s 64"),
     ("ib_atomic_bw -e", "ib_atomic_bw", "-e -n 300"),
 ]
-# What is lost here stays lost, and these programs then wait for ever: so no more is in flight than
-# the smallest socket buffer holds.
+# These programs hang if a message is lost, so no more bytes are in flight than the smallest socket
+# buffer can hold.
 UNRELIABLE = [
     ("ibv_uc_pingpong", "ibv_uc_pingpong", "-c -n 200"),
     ("ibv_uc_pingpong -e", "ibv_uc_pingpong", "-e -n 200"),
@@ -213,7 +211,7 @@ UNRELIABLE = [
       ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat")],
     ("ib_send_bw -c UD", "ib_send_bw", "-c UD -n 50 -s 1024"),
     ("ib_send_lat -c UD", "ib_send_lat", "-c UD -n 200"),
-    # The group that perftest makes is an IPv6 one.
+    # perftest creates an IPv6 group.
     ("ib_send_bw -c UD, multicast", "ib_send_bw", "-c UD -g -n 50 -s 1024 -x {v6}"),
 ]
 XRC = [
@@ -223,13 +221,12 @@ XRC = [
       ("ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_read_bw")],
     ("ib_atomic_bw -c XRC", "ib_atomic_bw", "-c XRC -n 200"),
 ]
-# Other kinds of memory and clocks: on demand, implicit, prefetched, of the device; completion
-# timestamps.
+# Other kinds of memory (on-demand, implicit, prefetched, device memory) and completion timestamps.
 KINDS = [
     (f"ibv_rc_pingpong {args}", "ibv_rc_pingpong", f"-n 100 {args}")
     for args in ("-o", "-O", "-o -P", "-j", "-t")
 ]
-# What two hosts run: one row of each kind.
+# Rows for two hosts: one of each kind.
 BETWEEN_HOSTS = [
     ("rc_pingpong, LID", "ibv_rc_pingpong", "-c -n 300"),
     ("rc_pingpong, GID", "ibv_rc_pingpong", "-c -n 300 -g {gid}"),
@@ -257,7 +254,7 @@ WITHOUT_GID = ("rc_pingpong, LID",)
 # ---- rows to cases -------------------------------------------------------------------------------
 
 def cmp_and_swap():
-    """What this release of perftest calls it: its parser and its help text have disagreed."""
+    """The name in this release of perftest, whose parser and help text have differed."""
     done = subprocess.run(
         ["ib_atomic_bw", "-A", "CMP_AND_SWAP", "-h"], capture_output=True, text=True, check=False
     )
@@ -280,8 +277,7 @@ def row_case(place, kind, row, family=None):
 def server_address(place, kind, family):
     if not place.hosts:
         return "127.0.0.1"
-    # perftest resolves the server's name as IPv4 only; the RDMA addresses are what the family is
-    # about.
+    # perftest resolves the server's name as IPv4 only; the family selects the GIDs.
     return place.hosts.address(0, "v4")
 
 
@@ -295,24 +291,23 @@ def on_devices(bench, rows, kinds=("lo", "eth"), transport=None):
             harness.left_out(len(rows), f"no active {kind} device on this host")
             continue
         cases += [(f"{kind}: {row[0]}", row_case(place, kind, row)) for row in rows]
-        cases += party_cases(place, kind) if services.has_xrc(rows) else []
+        cases += multi_client_cases(place, kind) if services.has_xrc(rows) else []
     return cases
 
 
-def party_cases(place, kind):
+def multi_client_cases(place, kind):
     def case(clients, args):
-        return lambda _bench: place.party(
+        return lambda _bench: place.run_clients(
             "ibv_xsrq_pingpong", shlex.split(args), clients, place.device(kind),
             server_address(place, kind, None),
         )
 
     return [(f"{kind}: xsrq_pingpong {args}, {clients} clients", case(clients, args))
-            for clients, args in services.XSRQ_PARTIES]
+            for clients, args in services.XSRQ_CLIENTS]
 
 
 def gid_cases(bench):
-    """ibv_rc_pingpong -g for every GID that every active device shows, and an index that is
-    empty."""
+    """ibv_rc_pingpong -g with every GID of every active device."""
     place = Place(bench)
     cases = []
     for device, facts in place.devices.items():
@@ -350,7 +345,7 @@ def device_cases(_bench):
     def each_device(bench):
         for name in parse_devinfo(bench.run(["ibv_devinfo", "-v"])):
             if f"hca_id:\t{name}" not in bench.run(["ibv_devinfo", "-d", name]):
-                raise Failure(f"ibv_devinfo -d {name} shows something else")
+                raise Failure(f"ibv_devinfo -d {name} does not show the device")
 
     def unknown_device(bench):
         text = bench.run(["ibv_devinfo", "-d", "nope"], expect=255)
@@ -367,7 +362,7 @@ def between_hosts(bench, hosts, family, rows, shared_dir=False):
     place = Place(bench, hosts, shared_dir, own_tmp=services.has_xrc(rows))
     rows = services.runnable(rows, bench.uid, place.own_tmp)
     cases = [(f"{family}: {row[0]}", row_case(place, "eth", row, family)) for row in rows]
-    return [*cases, *(party_cases(place, "eth") if services.has_xrc(rows) else [])]
+    return [*cases, *(multi_client_cases(place, "eth") if services.has_xrc(rows) else [])]
 
 
 GROUPS = {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""One TCP stream, to share a link with or to compare with: the traffic on every network.
+"""One TCP stream, as competing traffic or for comparison.
 
     tcp_stream.py recv PORT                       prints Mbit/s between the first byte and the last
     tcp_stream.py send HOST PORT SECONDS [CC]     congestion control, "cubic" by default
 
-Needs CAP_NET_ADMIN where the algorithm is not one that every user may choose.
+Needs CAP_NET_ADMIN if not every user may choose the algorithm.
 """
 import socket
 import sys

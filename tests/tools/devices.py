@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""verbena devices, info, gids, netdevs, and what all commands do with bad input."""
+"""verbena devices, info, gids, netdevs, and the reaction of all commands to bad input."""
 import json
 import subprocess
 import sys
@@ -59,7 +59,7 @@ CHANGES = """
 
 
 def case_numbers_stay(bench):
-    """A device is called the same for as long as its interface exists, by each process anew."""
+    """A device keeps its name as long as its interface exists, also in new processes."""
     unshare = ["unshare", "-n"] if bench.as_root else ["unshare", "-Urn"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         raise LeftOut("no network namespaces here")
@@ -85,7 +85,7 @@ def case_numbers_stay(bench):
     want_equal(seen["renamed"], {"b0": "vrb0", "lo": "vrb1", "c0": "vrb2"}, "renamed")
     want_equal(seen["gone"], {"b0": "vrb0", "lo": "vrb1"}, "gone")
     want_equal(
-        seen["new"], {"b0": "vrb0", "lo": "vrb1", "d0": "vrb2"}, "a new one gets what is free"
+        seen["new"], {"b0": "vrb0", "lo": "vrb1", "d0": "vrb2"}, "a new interface"
     )
 
 
@@ -123,7 +123,7 @@ def case_bad_input(bench):
 
 
 def case_plain_without_terminal(bench):
-    """Colours only where somebody looks; script(1) makes a terminal."""
+    """Colours on terminals only; script(1) provides one."""
     want("\033" not in bench.verbena("--help", expect=0).out, "escape sequences in a pipe")
     env = {**bench.env(), "TERM": "xterm"}
     try:

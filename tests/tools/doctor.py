@@ -43,7 +43,7 @@ F_OFD_SETLK = 37
 
 
 def read(done):
-    """The findings by code; the exit status must fit them, and each must say something."""
+    """Returns the findings by code; the exit status must match, and each must have texts."""
     try:
         report = json.loads(done.out)
     except ValueError as error:
@@ -270,7 +270,7 @@ def case_vd020_no_directory(bench):
 
 
 def case_vd020_mode_755(bench):
-    """An own directory that others may read is as good as any."""
+    """A directory of the user's own that others can read is accepted."""
     path = bench.make_dir("open")
     os.chmod(path, 0o755)
     findings = read(bench.call([bench.tool(), "doctor", "--json"], {"VERBENA_DIR": path}))
@@ -326,7 +326,7 @@ def case_vd023_version(bench):
         )
         if bench.as_root:
             os.chown(table, 65534, 65534)
-        # One who lives in it, as any version shows it.
+        # A live process of any version holds this lock.
         fcntl.fcntl(
             out, F_OFD_SETLK, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 1 << 41, 1, 0)
         )
@@ -334,7 +334,7 @@ def case_vd023_version(bench):
 
 
 def answer(listener):
-    """A process of another version, as far as the doctor can tell."""
+    """Simulates a process of another version."""
     connection, _ = listener.accept()
     with connection, tempfile.TemporaryFile() as text:
         text.write(b'{"version": "9.9", "pid": 1, "program": "old"}')
@@ -362,8 +362,7 @@ def case_vd030_attach(bench):
 
 
 def case_vd030_yama(bench):
-    """A kernel with Yama, as far as the doctor can tell: its setting is there, and attaching is
-    refused."""
+    """Simulates a kernel with Yama: its setting exists, and attaching is refused."""
     wrap = filtered(bench, "process_vm_readv", 1)
     in_namespace(
         bench,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""verbena explain: every status, event and reason is known by number and name; so are errno values,
+"""verbena explain: finds every status, event and reason by number and by name, and errno values,
 codes and messages."""
 import os
 import re

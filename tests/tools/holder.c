@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process to look at: a region, a CQ of 63 entries and an RC queue pair that is connected to
- * itself, with 3 receives posted.  Says "ready" with its QP number, does one SEND for each line on
- * stdin, and ends with its input.
+ * A process for tests to inspect: a region, a CQ of 63 entries and an RC queue pair that is
+ * connected to itself, with 3 receives posted. It prints "ready" with its QP number, does one SEND
+ * for each line on stdin, and ends at the end of its input.
  */
 #include <stdio.h>
 #include <stdlib.h>

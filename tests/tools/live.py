@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the tool says of interfaces that change, on a host of its own: live events, VLAN
-interfaces."""
+"""Changing interfaces in a network namespace: asynchronous events, VLAN interfaces."""
 import os
 import re
 import shutil
@@ -39,7 +38,7 @@ class Watcher:
 
 
 def changes(hosts):
-    """An address comes and goes, the link goes and comes."""
+    """Adds and removes an address, then takes the link down and up."""
     hosts.ip(0, "addr", "add", "10.79.0.1/24", "dev", LINK)
     yield "IBV_EVENT_GID_CHANGE (18)"
     hosts.ip(0, "addr", "del", "10.79.0.1/24", "dev", LINK)
@@ -51,7 +50,7 @@ def changes(hosts):
 
 
 def case_asyncwatch(bench, hosts):
-    """The distribution's program and ours see the same, line by line."""
+    """The distribution's program and ours print the same lines."""
     stock = shutil.which("ibv_asyncwatch")
     if not stock:
         raise LeftOut("ibv_asyncwatch is not installed (scripts/setup installs it)")

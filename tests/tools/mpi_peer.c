@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What mpi.py compiles with an MPI's own compiler: collectives of several sizes, each element
+ * Compiled by mpi.py with the compiler of each MPI: collectives of several sizes, each element
  * checked, then point-to-point messages around a ring.  Rank 0 prints "RANKS ranks, BAD bad".
  */
 #include <mpi.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""verbena perf: it runs, says what it measured in three forms, and asserts no times."""
+"""verbena perf: runs and prints its results in three forms; the test asserts no times."""
 import os
 import sys
 import xml.etree.ElementTree

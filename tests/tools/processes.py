@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""verbena ps and top: what a process holds and does, and silence about those that are gone."""
+"""verbena ps and top: the objects and activity of processes; dead processes are not listed."""
 import json
 import os
 import shutil
@@ -8,48 +8,10 @@ import subprocess
 import sys
 import tempfile
 
+from holding import Holder
 from tools import Failure, LeftOut, cases_of, main, want, want_equal
 
-HOLDER = sys.argv.pop()
 SENDS = 20
-
-
-class Holder:
-    """A process with one QP, one CQ, one MR; send() makes it send one message of 4096 bytes to
-    itself."""
-
-    def __init__(self, bench, env=None):
-        program = os.path.join(bench.dir, "holder")
-        if not os.path.exists(program):
-            bench.stage(HOLDER)
-            os.rename(os.path.join(bench.dir, os.path.basename(HOLDER)), program)
-        self.popen = subprocess.Popen(
-            [*bench.user_prefix(), program], env=bench.env(env), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True, cwd="/",
-        )
-        words = self.popen.stdout.readline().split()
-        if words[:1] != ["ready"]:
-            raise Failure(f"the holder ended with {self.popen.wait()}")
-        self.qpn, self.rkey = int(words[1]), int(words[2])
-
-    @property
-    def pid(self):
-        return self.popen.pid
-
-    def send(self):
-        self.popen.stdin.write("\n")
-        self.popen.stdin.flush()
-        want_equal(self.popen.stdout.readline(), "sent\n", "holder")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.popen.send_signal(signal.SIGCONT)
-        self.popen.kill()
-        self.popen.wait()
-        self.popen.stdin.close()
-        self.popen.stdout.close()
 
 
 def findings(bench, port, run_dir=None):
@@ -59,8 +21,8 @@ def findings(bench, port, run_dir=None):
 
 
 def case_another_run_directory(bench):
-    """The doctor tells the second process which one has the port (VD015); on a port of its own it
-    says nothing."""
+    """The doctor of the second process reports which process has the port (VD015); with a port of
+    its own there is no finding."""
     port, other = bench.env()["VERBENA_UDP_PORT"], os.path.join(
         tempfile.mkdtemp(prefix="verbena-"), "run"
     )
@@ -233,14 +195,13 @@ def case_counts(bench):
 
 
 def samples(watcher):
-    """What top prints, one after the other."""
+    """The samples that top prints, in order."""
     while line := watcher.stdout.readline():
         yield json.loads(line)[0]
 
 
-def sends_told(samples_of_top, sends):
-    """The sum of the rates, times their seconds, from the first sample to the one that has seen all
-    those sends."""
+def sum_of_rates(samples_of_top, sends):
+    """The sum of rates times seconds, from the first sample to the one that includes all sends."""
     told, before = 0, None
     for sample in samples_of_top:
         qp = sample["qps"][0]
@@ -265,7 +226,7 @@ def case_top(bench):
             cwd="/",
         )
         try:
-            told = sends_told(samples(watcher), lambda: [holder.send() for _ in range(SENDS)])
+            told = sum_of_rates(samples(watcher), lambda: [holder.send() for _ in range(SENDS)])
         finally:
             watcher.kill()
             watcher.wait()
@@ -298,7 +259,7 @@ def case_vanished(bench):
 
 
 def case_stopped(bench):
-    """A process that cannot answer is not made up: it is counted."""
+    """A process that does not reply is counted, and not listed."""
     with Holder(bench) as holder:
         holder.popen.send_signal(signal.SIGSTOP)
         os.waitpid(holder.pid, os.WUNTRACED)

@@ -62,7 +62,7 @@ def case_ucx(bench):
     if not shutil.which("ucx_info"):
         raise LeftOut("ucx_info is not installed")
     if bench.sanitized:
-        raise LeftOut("UCX's memory hooks and a sanitizer do not bear each other")
+        raise LeftOut("UCX's memory hooks and a sanitizer do not work together")
     out = run(bench, "--", "ucx_info", "-d", expect=0).out
     for text in "Memory domain: vrb0", "Transport: rc_verbs", "Device: vrb0:1":
         want(text in out, f"no {text!r} in\n{out}")
@@ -76,12 +76,12 @@ def counter(text, name):
 
 
 def case_perftest_counters(bench):
-    """perftest keeps the files open and reads them again at the end: the numbers are of that
-    time."""
+    """perftest keeps the counter files open and reads them again at the end: the second reading
+    must give the current values."""
     if not shutil.which("ib_send_bw"):
         raise LeftOut("perftest is not installed")
     if bench.sanitized:
-        raise LeftOut("perftest does not bear a preloaded library before a sanitizer's")
+        raise LeftOut("a preloaded library must not come before a sanitizer's run-time")
     port = str(bench.ports.take())
     argv = [
         bench.tool(), "run", "-d", "lo", "--", "ib_send_bw", "-n", "200", "-s", "1024", "-F", "-p",
@@ -98,12 +98,12 @@ def case_perftest_counters(bench):
 
 
 def case_stock_librdmacm(bench):
-    """Who begins to connect by rdma_cm is told once whose it is; who is only linked with it is
-    not."""
+    """A program that connects through another librdmacm gets one warning; a program that is only
+    linked with it gets none."""
     if not shutil.which("rping"):
         raise LeftOut("rping is not installed")
     if bench.sanitized:
-        raise LeftOut("a preloaded library and a sanitizer's do not bear each other")
+        raise LeftOut("a preloaded library and a sanitizer's run-time do not work together")
     line = "is not Verbena's librdmacm"
     ours = os.path.exists(os.path.join(bench.lib, "librdmacm.so.1"))
     done = run(
@@ -125,7 +125,7 @@ def rdma(bench, *words, **options):
 
 
 def case_rdma_shows_devices(bench):
-    """iproute2 asks by netlink, as test suites do that look for the interface of a device."""
+    """iproute2 queries devices by netlink, like test suites that search the interface of one."""
     names = {device["device"]: device["netdev"] for device in bench.json("netdevs")}
     links = json.loads(rdma(bench, "link", "show", "-j", expect=0).out)
     want_equal({link["ifname"]: link["netdev"] for link in links}, names, "links")
@@ -155,7 +155,7 @@ def case_rdma_refuses(bench):
     want("not supported" in done.out + done.err, done.describe())
     rdma(bench, "dev", "show", "none0", expect=1)
     want_equal(
-        run(bench, "--", "rdma", "resource", "show", "mr", expect=1).out, "", "what is not told"
+        run(bench, "--", "rdma", "resource", "show", "mr", expect=1).out, "", "not reported"
     )
 
 

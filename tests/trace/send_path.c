@@ -68,13 +68,13 @@ static void receiver(int sock, FILE *out)
 		rc_post_recv(&rc, rc.qp, i);
 	rc_pair(&rc, sock, &peer, 14, 7);
 	for (int i = 0; i < ROUNDS; i++) {
-		rc_meet(sock);
+		rc_barrier(sock);
 		take(&rc);
 		keep("receive", i);
 		acknowledge(&rc, sock);
 	}
 	trace_write(out, ibv_get_device_list);
-	rc_meet(sock);
+	rc_barrier(sock);
 	rc_close(&rc);
 }
 
@@ -89,12 +89,12 @@ static void sender(int sock, FILE *out)
 		trace_start();
 		CHECK(rc_post_send(&rc, rc.qp, IBV_WR_SEND, SIZE, &peer, i) == 0);
 		keep("post", i);
-		rc_meet(sock);
+		rc_barrier(sock);
 		take(&rc);
 		keep("complete", i);
-		rc_meet(sock);
+		rc_barrier(sock);
 	}
-	rc_meet(sock); /* the other has written */
+	rc_barrier(sock); /* the other has written */
 	trace_write(out, ibv_get_device_list);
 	rc_close(&rc);
 }

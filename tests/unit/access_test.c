@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Accesses of a queue pair through the key table: rights, ranges, domains, windows, and what is
- * behind the address.
+ * Accesses of a queue pair through the key table: access rights, ranges, protection domains, memory
+ * windows, and memory that is unmapped.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +17,9 @@
 #include "core/mem/key_table.h"
 #include "core/mem/mr.h"
 #include "core/mem/mw.h"
-#include "core/mem/nofault.h"
 #include "core/qp/qp.h"
 #include "host/host.h"
+#include "run/nofault.h"
 #include "util/compiler.h"
 
 #include "place.h"
@@ -33,7 +33,7 @@ enum {
 static uint8_t memory[LEN] __attribute__((aligned(64)));
 static struct vrb_qp qp = { .wq = { .qpn = QPN, .pdn = PDN, .send_pdn = PDN, .recv_pdn = PDN } };
 
-/* A live region over `memory`, seen by peers at va. */
+/* Makes the region live over `memory`; peers address it from va. */
 static struct mr_entry *region(uint64_t va, uint32_t access)
 {
 	uint32_t index;
@@ -51,7 +51,7 @@ static struct mr_entry *region(uint64_t va, uint32_t access)
 	return e;
 }
 
-static void drop(struct mr_entry *e)
+static void end_region(struct mr_entry *e)
 {
 	mr_entry_retract(e);
 	mr_entry_free(mr_key_index(e->lkey));
@@ -92,7 +92,7 @@ static void rights(void **state)
 
 			assert_int_equal(vrb_mem_check(&qp.wq, key_for(e, a), 0x1000, 8, a), want);
 		}
-		drop(e);
+		end_region(e);
 	}
 }
 
@@ -119,7 +119,7 @@ static void ranges(void **state)
 					       MEM_REMOTE_READ),
 				 rows[i].ok ? REASON_NONE : REASON_RKEY_RANGE);
 	}
-	drop(e);
+	end_region(e);
 }
 
 static void keys(void **state)
@@ -136,12 +136,12 @@ static void keys(void **state)
 	}
 	assert_int_equal(vrb_mem_check(&qp.wq, 0, 0, 1, MEM_LOCAL_READ), REASON_LKEY_UNKNOWN);
 	assert_int_equal(vrb_mem_check(&qp.wq, ~0u, 0, 1, MEM_REMOTE_READ), REASON_RKEY_UNKNOWN);
-	drop(e);
+	end_region(e);
 	assert_int_equal(vrb_mem_check(&qp.wq, lkey, 0, 1, MEM_LOCAL_READ), REASON_LKEY_UNKNOWN);
 	assert_int_equal(vrb_mem_check(&qp.wq, rkey, 0, 1, MEM_REMOTE_READ), REASON_RKEY_UNKNOWN);
 }
 
-static void indices_come_back_late_and_with_new_keys(void **state)
+static void indices_are_reused_late_with_new_keys(void **state)
 {
 	uint32_t index, again, lkey, n = 0;
 	struct mr_entry *e = mr_entry_alloc(&index);
@@ -155,7 +155,7 @@ static void indices_come_back_late_and_with_new_keys(void **state)
 		n++;
 	} while (again != index);
 	assert_true(n > 1000);
-	/* Whatever tag is put on one of them. */
+	/* Whatever the tag of the next entry is. */
 	assert_int_not_equal(e->lkey >> 8, lkey >> 8);
 	assert_int_equal(e->rkey, e->lkey);
 }
@@ -174,8 +174,8 @@ static void domains(void **state)
 	assert_int_equal(vrb_mem_check(&qp.wq, f->lkey, 0, 1, MEM_RECV_WRITE), REASON_LKEY_PD);
 	assert_int_equal(vrb_mem_check(&qp.wq, f->lkey, 0, 1, MEM_LOCAL_WRITE), REASON_NONE);
 	qp.wq.recv_pdn = PDN;
-	drop(f);
-	drop(e);
+	end_region(f);
+	end_region(e);
 }
 
 static void copies(void **state)
@@ -191,10 +191,10 @@ static void copies(void **state)
 	assert_int_equal(vrb_mem_read(&qp.wq, e->lkey, 0x10064, buf, 5, MEM_LOCAL_READ),
 			 REASON_NONE);
 	assert_string_equal(buf, "hello");
-	drop(e);
+	end_region(e);
 }
 
-static void memory_that_went_away(void **state)
+static void unmapped_memory(void **state)
 {
 	struct mr_entry *e = region(0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 					       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
@@ -214,10 +214,10 @@ static void memory_that_went_away(void **state)
 	assert_int_equal(vrb_mem_atomic(&qp.wq, e->rkey, 0, ATOMIC_OP_FETCH_ADD, 1, 0, &old),
 			 REASON_RKEY_UNMAPPED);
 	assert_int_equal(vrb_mem_atomic_write(&qp.wq, e->rkey, 0, 1), REASON_RKEY_UNMAPPED);
-	drop(e);
+	end_region(e);
 }
 
-/* The same results whether or not our memory is aligned as the peer's addresses are. */
+/* The results do not depend on whether local memory is aligned like the peer's address. */
 static void atomics(void **state)
 {
 	for (unsigned int skew = 0; skew < 8; skew++) {
@@ -243,7 +243,7 @@ static void atomics(void **state)
 		assert_int_equal(v, 1);
 		memcpy(&v, memory + skew + 16, 8);
 		assert_int_equal(v, 0x1122334455667788);
-		drop(e);
+		end_region(e);
 	}
 }
 
@@ -263,7 +263,7 @@ static void null_region(void **state)
 	assert_memory_equal(buf, zero, 64);
 	assert_int_equal(vrb_mem_check(&qp.wq, e->rkey, 0, 1, MEM_REMOTE_READ),
 			 REASON_RKEY_UNKNOWN);
-	drop(e);
+	end_region(e);
 }
 
 static void flushes(void **state)
@@ -286,7 +286,7 @@ static void flushes(void **state)
 	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey ^ 1, 0, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE,
 				       &(bool){ false }),
 			 REASON_RKEY_UNKNOWN);
-	drop(e);
+	end_region(e);
 }
 
 /* ---- Windows ---- */
@@ -318,7 +318,7 @@ static void window_init(struct window *w, enum ibv_mw_type type,
 	});
 }
 
-static void window_of_type_2(void **state)
+static void type_2_window(void **state)
 {
 	struct mr_entry *e = region(0x1000, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	struct window w;
@@ -337,7 +337,7 @@ static void window_of_type_2(void **state)
 			 REASON_RKEY_ACCESS);
 	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_LOCAL_READ),
 			 REASON_LKEY_UNKNOWN);
-	/* Bound already; only invalidation frees it, and only through the QP that bound it. */
+	/* A bound window can only be invalidated, and only through the QP that bound it. */
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
 	qp.wq.qpn = QPN + 1;
 	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_READ),
@@ -350,11 +350,11 @@ static void window_of_type_2(void **state)
 	assert_int_equal(e->windows, 0);
 	assert_int_equal(vrb_mem_check(&qp.wq, key, 0x1100, 1, MEM_REMOTE_READ),
 			 REASON_RKEY_UNKNOWN);
-	/* Of the new key only the tag counts. */
+	/* Only the tag of the new key is used. */
 	w.wqe.rkey = 0xabcdef00 | (ibv_inc_rkey(key) & 0xff);
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_NONE);
 	assert_int_equal(w.e->rkey, ibv_inc_rkey(key));
-	/* As does a bind of length 0, through the same QP. */
+	/* A bind of length 0 through the same QP also invalidates the window. */
 	w.wqe.bind.length = 0;
 	qp.wq.qpn = QPN + 1;
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
@@ -362,13 +362,13 @@ static void window_of_type_2(void **state)
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_NONE);
 	assert_int_equal(e->windows, 0);
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
-	drop(e);
+	end_region(e);
 }
 
 /*
- * What a queued bind names may be gone when its turn comes, and its place in the table another's.
+ * The objects of a queued bind may be destroyed when it executes, and their indices may be reused.
  */
-static void binds_of_what_is_gone(void **state)
+static void binds_of_destroyed_objects(void **state)
 {
 	struct mr_entry *e = region(0x1000, IBV_ACCESS_MW_BIND);
 	struct window w;
@@ -389,10 +389,10 @@ static void binds_of_what_is_gone(void **state)
 	w.wqe.bind.window = 0;
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
 	assert_int_equal(e->windows, 0);
-	drop(e);
+	end_region(e);
 }
 
-static void window_of_type_1(void **state)
+static void type_1_window(void **state)
 {
 	struct mr_entry *e = region(0x1000, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	struct window w;
@@ -401,7 +401,10 @@ static void window_of_type_1(void **state)
 	window_init(&w, IBV_MW_TYPE_1, e);
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_NONE);
 	old = w.wqe.rkey;
-	/* Serves any QP of the domain, may be bound again, cannot be invalidated. */
+	/*
+	 * A type 1 window serves any QP of the domain, can be bound again, and cannot be
+	 * invalidated.
+	 */
 	qp.wq.qpn = QPN + 1;
 	assert_int_equal(vrb_mem_check(&qp.wq, old, 0x1100, 1, MEM_REMOTE_READ), REASON_NONE);
 	qp.wq.qpn = QPN;
@@ -414,17 +417,17 @@ static void window_of_type_1(void **state)
 			 REASON_RKEY_UNKNOWN);
 	assert_int_equal(vrb_mem_check(&qp.wq, w.wqe.rkey, 0x1100, 1, MEM_REMOTE_WRITE),
 			 REASON_NONE);
-	/* Length 0 unbinds. */
+	/* Length 0 invalidates the window. */
 	w.wqe.bind.length = 0;
 	w.wqe.rkey = ibv_inc_rkey(w.wqe.rkey);
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_NONE);
 	assert_int_equal(e->windows, 0);
 	assert_int_equal(vrb_mem_check(&qp.wq, w.wqe.rkey, 0x1100, 1, MEM_REMOTE_WRITE),
 			 REASON_RKEY_UNKNOWN);
-	drop(e);
+	end_region(e);
 }
 
-static void binds_that_are_refused(void **state)
+static void refused_binds(void **state)
 {
 	static const struct {
 		uint32_t region_access, window_access;
@@ -449,7 +452,7 @@ static void binds_that_are_refused(void **state)
 		w.wqe.bind.access = rows[i].window_access;
 		assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
 		assert_int_equal(e->windows, 0);
-		drop(e);
+		end_region(e);
 	}
 }
 
@@ -469,12 +472,12 @@ static void zero_based_window(void **state)
 	assert_int_equal(vrb_mem_check(&qp.wq, w.wqe.rkey, 0x1100, 1, MEM_REMOTE_READ),
 			 REASON_RKEY_RANGE);
 	assert_int_equal(vrb_mem_invalidate(&qp.wq, w.wqe.rkey, false), REASON_NONE);
-	drop(e);
+	end_region(e);
 }
 
 static char dir[64];
 
-/* Atomics exclude each other on the whole host. */
+/* Atomics exclude each other on the whole host, so they need the run directory. */
 static int start(void **state)
 {
 	place_make_dir(dir);
@@ -494,17 +497,17 @@ int main(void)
 		cmocka_unit_test(rights),
 		cmocka_unit_test(ranges),
 		cmocka_unit_test(keys),
-		cmocka_unit_test(indices_come_back_late_and_with_new_keys),
+		cmocka_unit_test(indices_are_reused_late_with_new_keys),
 		cmocka_unit_test(domains),
 		cmocka_unit_test(copies),
-		cmocka_unit_test(memory_that_went_away),
+		cmocka_unit_test(unmapped_memory),
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(null_region),
 		cmocka_unit_test(flushes),
-		cmocka_unit_test(window_of_type_2),
-		cmocka_unit_test(binds_of_what_is_gone),
-		cmocka_unit_test(window_of_type_1),
-		cmocka_unit_test(binds_that_are_refused),
+		cmocka_unit_test(type_2_window),
+		cmocka_unit_test(binds_of_destroyed_objects),
+		cmocka_unit_test(type_1_window),
+		cmocka_unit_test(refused_binds),
 		cmocka_unit_test(zero_based_window),
 	};
 

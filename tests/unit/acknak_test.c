@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * End-to-end credits on both sides, and which pending acknowledgement survives (IBTA vol 1, 9.7.5
+ * End-to-end credits on both sides, and which pending acknowledgement is kept (IBTA vol 1, 9.7.5
  * and 9.7.7).
  */
 #include "roce/acknak.h"
@@ -9,7 +9,7 @@
 
 static struct roce_env e;
 
-/* The responder promises the receives it has, the one in use included, rounded down to a code. */
+/* The responder advertises its receives, including the one in use, rounded down to a code. */
 static void credits_follow_the_receive_queue(void **state)
 {
 	static const struct {
@@ -46,8 +46,8 @@ static void ack_with_credits(uint32_t psn, uint32_t msn, uint8_t code)
 	env_input(&e, &pkt);
 }
 
-/* SSN up to MSN + credits may go; beyond that one packet at a time asks. */
-static void requester_keeps_to_its_credits(void **state)
+/* Requests up to SSN = MSN + credits may be sent; beyond that, one packet at a time as a probe. */
+static void requester_respects_its_credits(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	env_post(&e, IBV_WR_SEND, 0, 8);
@@ -92,7 +92,7 @@ static void requests_that_need_a_credit(void **state)
 	assert_int_equal(env_drain(&e), 2);
 }
 
-/* An ACK that was overtaken does not take credits back. */
+/* An ACK that was overtaken does not withdraw credits. */
 static void stale_credits_are_ignored(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -129,8 +129,8 @@ static void newest_acknowledgement_survives(void **state)
 }
 
 /*
- * What the engine has to say if its ACKs may travel beside requests; the opcode of the packet, -1:
- * none.
+ * Takes the engine's output with ACKs allowed beside requests; returns the opcode of the packet,
+ * -1: none.
  */
 static int output_beside(struct roce_piggyback_ack *ack)
 {
@@ -139,8 +139,8 @@ static int output_beside(struct roce_piggyback_ack *ack)
 	return e.len ? e.buf[0] : -1;
 }
 
-/* A QP that owes an ACK for one message of 8 bytes. */
-static void start_owing(void)
+/* A QP with a pending ACK for one message of 8 bytes. */
+static void start_with_pending_ack(void)
 {
 	env_start(&e, IBV_QPT_RC);
 	env_post_recv(&e, 0, 8);
@@ -148,11 +148,11 @@ static void start_owing(void)
 	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
 }
 
-static void an_ack_rides_beside_a_request(void **state)
+static void an_ack_is_piggybacked_on_a_request(void **state)
 {
 	struct roce_piggyback_ack ack;
 
-	start_owing();
+	start_with_pending_ack();
 	env_post(&e, IBV_WR_SEND, 0, 8);
 	env_post(&e, IBV_WR_SEND, 0, 8);
 	assert_int_equal(output_beside(&ack), ROCE_RC_SEND_ONLY);
@@ -167,17 +167,17 @@ static void an_ack_rides_beside_a_request(void **state)
 }
 
 /*
- * It leaves as ever where there is no request, where it is a NAK, and behind what a READ is owed.
+ * The ACK is sent alone if there is no request, if it is a NAK, or if READ responses are pending.
  */
-static void what_does_not_ride(void **state)
+static void acks_sent_alone(void **state)
 {
 	struct roce_piggyback_ack ack;
 
-	start_owing();
+	start_with_pending_ack();
 	assert_int_equal(output_beside(&ack), ROCE_RC_ACKNOWLEDGE);
 	assert_false(ack.any);
 
-	start_owing();
+	start_with_pending_ack();
 	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN + 5, 8);
 	env_post(&e, IBV_WR_SEND, 0, 8);
 	assert_int_equal(output_beside(&ack), ROCE_RC_ACKNOWLEDGE);
@@ -185,7 +185,7 @@ static void what_does_not_ride(void **state)
 	assert_int_equal(output_beside(&ack), ROCE_RC_SEND_ONLY);
 	assert_true(ack.any);
 
-	start_owing();
+	start_with_pending_ack();
 	env_request(&e, ROCE_RC_READ_REQUEST, ENV_PSN + 1, 0);
 	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN + 2, 8);
 	env_post(&e, IBV_WR_SEND, 0, 8);
@@ -194,12 +194,15 @@ static void what_does_not_ride(void **state)
 	assert_true(ack.any);
 }
 
-/* What is run in the peer's memory is seen there at once, and must not be seen before the ACK. */
-static void an_ack_goes_before_what_needs_no_packet(void **state)
+/*
+ * A request executed in the peer's memory is visible there at once, and must not be visible before
+ * the ACK.
+ */
+static void an_ack_precedes_one_sided_requests(void **state)
 {
 	struct roce_piggyback_ack ack;
 
-	start_owing();
+	start_with_pending_ack();
 	e.wq.direct = true;
 	e.direct_max = 1;
 	env_post(&e, IBV_WR_RDMA_WRITE, 0, 8);
@@ -207,12 +210,15 @@ static void an_ack_goes_before_what_needs_no_packet(void **state)
 	assert_int_equal(e.wq.sq.next, 0);
 }
 
-/* The peer's message was taken: it hears so, although this QP dies of its own. */
+/*
+ * The peer's message was executed, so the peer gets the ACK, although this QP fails on its own
+ * request.
+ */
 static void a_request_that_fails_leaves_the_ack(void **state)
 {
 	struct roce_piggyback_ack ack;
 
-	start_owing();
+	start_with_pending_ack();
 	env_post(&e, IBV_WR_SEND, 0, 8);
 	e.fail_at = 0;
 	e.fail_why = REASON_LKEY_UNKNOWN;
@@ -231,10 +237,10 @@ static void request_beside(const struct roce_piggyback_ack *ack, uint32_t psn)
 }
 
 /*
- * As if it had come in front: completions in this order, and a NAK is the end of the QP before the
- * request.
+ * Processed as if it had arrived first: completions in this order, and a NAK fails the QP before
+ * the request.
  */
-static void a_rider_is_heard_first(void **state)
+static void a_piggybacked_ack_is_processed_first(void **state)
 {
 	struct roce_piggyback_ack ack = { .psn = ENV_PSN,
 					  .msn = 1,
@@ -261,8 +267,8 @@ static void a_rider_is_heard_first(void **state)
 	assert_int_equal(e.qp.counters.dropped_pkts, 1);
 }
 
-/* A peer may write anything: an ACK to a QP that has no requester, or no use for it. */
-static void a_rider_out_of_place_is_dropped(void **state)
+/* A peer may write anything: an ACK for a QP without a requester, or in a state that ignores it. */
+static void a_misplaced_piggybacked_ack_is_dropped(void **state)
 {
 	struct roce_piggyback_ack ack = { .psn = ENV_PSN, .syndrome = ROCE_CREDITS_INVALID };
 
@@ -285,17 +291,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(credits_follow_the_receive_queue),
 		cmocka_unit_test(no_credits_with_a_shared_queue),
-		cmocka_unit_test(requester_keeps_to_its_credits),
+		cmocka_unit_test(requester_respects_its_credits),
 		cmocka_unit_test(probe_with_a_long_message),
 		cmocka_unit_test(requests_that_need_a_credit),
 		cmocka_unit_test(stale_credits_are_ignored),
 		cmocka_unit_test(newest_acknowledgement_survives),
-		cmocka_unit_test(an_ack_rides_beside_a_request),
-		cmocka_unit_test(what_does_not_ride),
+		cmocka_unit_test(an_ack_is_piggybacked_on_a_request),
+		cmocka_unit_test(acks_sent_alone),
 		cmocka_unit_test(a_request_that_fails_leaves_the_ack),
-		cmocka_unit_test(an_ack_goes_before_what_needs_no_packet),
-		cmocka_unit_test(a_rider_is_heard_first),
-		cmocka_unit_test(a_rider_out_of_place_is_dropped),
+		cmocka_unit_test(an_ack_precedes_one_sided_requests),
+		cmocka_unit_test(a_piggybacked_ack_is_processed_first),
+		cmocka_unit_test(a_misplaced_piggybacked_ack_is_dropped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

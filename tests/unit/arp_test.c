@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The Ethernet address behind an IP address: what needs no question, and what the kernel answers in
- * a network namespace of the test's own.
+ * Resolution of an IP address to an Ethernet address: addresses that need no lookup, and the
+ * kernel's neighbour table in a network namespace of the test.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -55,12 +55,12 @@ static struct vrb_port port_of(uint32_t ifindex, bool loopback)
 	return port;
 }
 
-/* True if the answer is `err`, and without an error this address. */
+/* Returns whether the result is `err` and, if there is no error, this Ethernet address. */
 static bool resolves(struct vrb_port *port, const char *to, int err, const uint8_t mac[6])
 {
 	struct net_addr dst = addr(to);
 	uint8_t got[6];
-	int ret = vrb_neigh_resolve(port, &dst, got);
+	int ret = vrb_arp_resolve(port, &dst, got);
 
 	if (ret == err && (ret || !memcmp(got, mac, sizeof(got))))
 		return true;
@@ -68,7 +68,7 @@ static bool resolves(struct vrb_port *port, const char *to, int err, const uint8
 	return false;
 }
 
-static void groups_have_the_address_that_they_map_to(void **state)
+static void groups_map_to_multicast_addresses(void **state)
 {
 	static const uint8_t v4[6] = { 0x01, 0x00, 0x5e, 0x01, 0x02, 0x03 };
 	static const uint8_t v6[6] = { 0x33, 0x33, 0xff, 0x00, 0x00, 0x01 };
@@ -78,7 +78,7 @@ static void groups_have_the_address_that_they_map_to(void **state)
 	assert_true(resolves(&port, "ff02::1:ff00:1", 0, v6));
 }
 
-static void loopback_has_none(void **state)
+static void loopback_has_no_address(void **state)
 {
 	struct vrb_port port = port_of(1, true);
 
@@ -86,7 +86,7 @@ static void loopback_has_none(void **state)
 	assert_true(resolves(&port, "::1", 0, no_mac));
 }
 
-static void own_addresses_have_the_ports(void **state)
+static void own_addresses_resolve_to_the_port(void **state)
 {
 	struct vrb_port port = port_of(1, false);
 
@@ -127,21 +127,21 @@ static void in_netns(void)
 	if (!resolves(&port, "192.0.2.7", 0, peer_mac) ||
 	    !resolves(&port, "2001:db8::7", 0, peer_mac))
 		_exit(1);
-	/* Behind a gateway it is the gateway's. */
+	/* Behind a gateway, the result is the gateway's address. */
 	if (!resolves(&port, "198.51.100.9", 0, peer_mac) ||
 	    !resolves(&port, "2001:db8:1::9", 0, peer_mac))
 		_exit(1);
-	/* No host answers for this address. */
+	/* No host has this address. */
 	if (!resolves(&port, "192.0.2.8", EHOSTUNREACH, NULL))
 		_exit(1);
-	/* The interface is gone. */
+	/* The interface does not exist any more. */
 	port.ifindex = 9999;
 	if (!resolves(&port, "192.0.2.7", ENETUNREACH, NULL))
 		_exit(1);
 	exit(0);
 }
 
-static void the_kernel_knows_others(void **state)
+static void other_addresses_come_from_the_kernel(void **state)
 {
 	int status;
 	pid_t pid = fork();
@@ -159,10 +159,10 @@ static void the_kernel_knows_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(groups_have_the_address_that_they_map_to),
-		cmocka_unit_test(loopback_has_none),
-		cmocka_unit_test(own_addresses_have_the_ports),
-		cmocka_unit_test(the_kernel_knows_others),
+		cmocka_unit_test(groups_map_to_multicast_addresses),
+		cmocka_unit_test(loopback_has_no_address),
+		cmocka_unit_test(own_addresses_resolve_to_the_port),
+		cmocka_unit_test(other_addresses_come_from_the_kernel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

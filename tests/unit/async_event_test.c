@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event queues: the fd tells the truth, takers and removers may race, acknowledgements are counted.
+ * Event queues: the descriptor is readable exactly while the queue is not empty, threads may take
+ * and remove events at the same time, and acknowledgements are counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +79,7 @@ static void an_empty_queue_is_eagain(void **state)
 	assert_int_equal(vrb_event_queue_take(&q, &node), EAGAIN);
 }
 
-static void what_is_removed_is_not_announced(void **state)
+static void removed_events_are_not_delivered(void **state)
 {
 	struct item items[3] = { { .number = 0 }, { .number = 1 }, { .number = 2 } };
 
@@ -93,7 +94,7 @@ static void what_is_removed_is_not_announced(void **state)
 	assert_false(readable(q.fd));
 }
 
-static void a_closed_queue_takes_nothing(void **state)
+static void a_closed_queue_accepts_no_event(void **state)
 {
 	struct vrb_event_queue other;
 	struct item item;
@@ -105,8 +106,8 @@ static void a_closed_queue_takes_nothing(void **state)
 }
 
 /*
- * Takers and a remover race for pushed items: each item goes to exactly one of them, and nobody is
- * left behind.
+ * Threads take events while another one removes them: each event is handled by exactly one of them,
+ * and no thread hangs.
  */
 enum { ITEMS = 4000, TAKERS = 2 };
 
@@ -143,7 +144,7 @@ static void takers_and_removers(void **state)
 		if (i % 3)
 			continue;
 		lock_acquire(&q.lock);
-		/* Still there? Then it is ours. */
+		/* Remove it if it is still queued. */
 		if (!list_empty(&many[i].node)) {
 			vrb_event_queue_remove_locked(&q, &many[i].node);
 			fetch_add_relaxed(&taken[i], 1);
@@ -191,7 +192,7 @@ static void events_carry_their_object(void **state)
 	assert_int_equal(cq.async_events_completed, 1);
 	vrb_event_ack(&ev);
 	assert_int_equal(cq.async_events_completed, 0);
-	/* Acknowledging what was never delivered is ignored. */
+	/* Acknowledging an event that was never delivered has no effect. */
 	vrb_event_ack(&ev);
 	assert_int_equal(cq.async_events_completed, 0);
 	assert_int_equal(vrb_event_get(&ctx, &ev), 0);
@@ -200,7 +201,7 @@ static void events_carry_their_object(void **state)
 	vrb_event_ack(&ev);
 }
 
-static void events_of_a_dying_object_are_forgotten(void **state)
+static void events_of_a_destroyed_object_are_dropped(void **state)
 {
 	struct ibv_async_event ev;
 
@@ -237,12 +238,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(order_and_readiness, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_empty_queue_is_eagain, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_removed_is_not_announced, setup, teardown),
-		cmocka_unit_test(a_closed_queue_takes_nothing),
+		cmocka_unit_test_setup_teardown(removed_events_are_not_delivered, setup, teardown),
+		cmocka_unit_test(a_closed_queue_accepts_no_event),
 		cmocka_unit_test_setup_teardown(takers_and_removers, setup, teardown),
 		cmocka_unit_test_setup_teardown(events_carry_their_object, setup_context,
 						teardown_context),
-		cmocka_unit_test_setup_teardown(events_of_a_dying_object_are_forgotten,
+		cmocka_unit_test_setup_teardown(events_of_a_destroyed_object_are_dropped,
 						setup_context, teardown_context),
 		cmocka_unit_test_setup_teardown(destruction_waits_for_the_acknowledgement,
 						setup_context, teardown_context),

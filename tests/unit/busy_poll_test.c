@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rows of waits, a letter each, and whether the next one polls. */
+/* Adaptive busy polling: sequences of waits, one letter each, and whether the next wait polls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 static const struct row {
 	const char *what;
-	/* s: the event comes soon; l: late.  A wait that polls first finds it so by polling. */
+	/* s: the event comes soon; l: late. A wait that polls first measures this by polling. */
 	const char *waits;
 	bool polls;
 } rows[] = {
@@ -21,16 +21,16 @@ static const struct row {
 	{ "and goes on", "ssssssss", true },
 	{ "a long wait: it sleeps", "sssl", false },
 	{ "idle: it never polls", "llllllllll", false },
-	{ "one short wait after polling in vain makes it poll again", "sls", true },
-	{ "in vain twice in a row: three short waits", "slslss", false },
+	{ "one short wait after a failed poll: it polls again", "sls", true },
+	{ "two failed polls in a row: three short waits", "slslss", false },
 	{ "then", "slslsss", true },
-	{ "in vain three times: seven", "slslssslssssss", false },
+	{ "three failed polls: seven", "slslssslssssss", false },
 	{ "then", "slslssslsssssss", true },
-	{ "success forgets it", "slslssslsssssssss" "ls", true },
-	{ "long waits that sleep do not bring the next attempt nearer", "slslllllllss", false },
+	{ "a successful poll resets this", "slslssslsssssssss" "ls", true },
+	{ "long waits that sleep do not count", "slslllllllss", false },
 };
 
-static void happen(struct busy_poll *p, bool soon)
+static void one_wait(struct busy_poll *p, bool soon)
 {
 	if (busy_poll_enabled(p))
 		busy_poll_polled(p, soon);
@@ -45,14 +45,14 @@ static void short_waits_are_polled(void **state)
 
 		busy_poll_init(&p);
 		for (const char *w = rows[i].waits; *w; w++)
-			happen(&p, *w == 's');
+			one_wait(&p, *w == 's');
 		if (busy_poll_enabled(&p) != rows[i].polls)
 			fail_msg("%s (%s)", rows[i].what, rows[i].waits);
 	}
 }
 
-/* Where polling is always in vain it is one wait of many. */
-static void polls_in_vain_grow_rare(void **state)
+/* If polling always fails, only one wait of many polls. */
+static void failed_polls_become_rare(void **state)
 {
 	struct busy_poll p;
 	int polled = 0, waits;
@@ -73,7 +73,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_waits_are_polled),
-		cmocka_unit_test(polls_in_vain_grow_rare),
+		cmocka_unit_test(failed_polls_become_rare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When a flow gives way, and when it takes it back. */
+/* Fairness probing of a flow: when it reduces its window, and when it restores it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,10 @@ static int start(void **state)
 	return 0;
 }
 
-/* So many windows of WINDOW packets with that round trip; how many until it changes, or 0. */
+/*
+ * Acknowledges n windows of WINDOW packets with this round trip; returns how many until the window
+ * changes, or 0.
+ */
 static uint32_t windows(uint32_t n, uint64_t rtt)
 {
 	for (uint32_t i = 1; i <= n; i++) {
@@ -38,7 +41,7 @@ static uint32_t windows(uint32_t n, uint64_t rtt)
 	return 0;
 }
 
-/* The trial of a flow whose round trips are `rtt` then: the window it ends with. */
+/* Runs the trial of a flow whose round trips then take `rtt`; returns the window at its end. */
 static uint32_t trial(uint64_t rtt)
 {
 	uint32_t window = LESS;
@@ -50,23 +53,23 @@ static uint32_t trial(uint64_t rtt)
 	return window;
 }
 
-static void long_round_trips_make_it_give_way(void **state)
+static void long_round_trips_reduce_the_window(void **state)
 {
 	assert_int_equal(windows(100, LONG), FIRST);
 	assert_int_equal(y.window, WINDOW);
 }
 
-static void short_ones_do_not(void **state)
+static void short_round_trips_keep_the_window(void **state)
 {
 	assert_int_equal(windows(1000, TUNE_CC_PROBE_RTT - 1), 0);
-	/* One short round trip among long ones: the long ones are not a queue's doing. */
+	/* One short round trip among long ones: the long ones are not caused by a queue. */
 	for (uint32_t i = 0; i < 100; i++) {
 		assert_int_equal(windows(FIRST - 1, LONG), 0);
 		assert_int_equal(windows(1, VRB_USEC), 0);
 	}
 }
 
-static void a_small_window_has_nothing_to_give(void **state)
+static void a_small_window_is_kept(void **state)
 {
 	for (uint32_t i = 0; i < 10 * FIRST; i++) {
 		roce_cc_probe_sample(&y, LONG);
@@ -75,7 +78,7 @@ static void a_small_window_has_nothing_to_give(void **state)
 	assert_int_equal(windows(100, LONG), FIRST);
 }
 
-static void without_a_round_trip_nothing_is_known(void **state)
+static void without_a_round_trip_the_window_is_kept(void **state)
 {
 	for (uint32_t i = 0; i < 100; i++)
 		assert_int_equal(roce_cc_probe_adapt(&y, WINDOW), WINDOW);
@@ -86,15 +89,15 @@ static void without_a_round_trip_nothing_is_known(void **state)
 	assert_int_equal(roce_cc_probe_adapt(&y, LESS), WINDOW);
 }
 
-static void its_own_queue_becomes_shorter(void **state)
+static void its_own_queue_shrinks(void **state)
 {
 	windows(100, LONG);
 	assert_int_equal(trial(LONG * 9 / 10), LESS);
 	assert_int_equal(windows(100, LONG), FIRST);
 }
 
-/* And is tried less often, up to a limit. */
-static void a_path_that_is_long_stays_long(void **state)
+/* Trials become rarer, up to a limit. */
+static void trials_on_a_long_path_become_rare(void **state)
 {
 	uint32_t wait = TUNE_CC_PROBE_WAIT;
 
@@ -104,12 +107,12 @@ static void a_path_that_is_long_stays_long(void **state)
 		wait = wait * 4 > TUNE_CC_PROBE_WAIT_MAX ? TUNE_CC_PROBE_WAIT_MAX : wait * 4;
 	}
 	assert_int_equal(windows(FIRST, LONG * 5 / 4), 0);
-	/* Something has joined it. */
+	/* Another flow has joined the path. */
 	assert_int_equal(windows(100, LONG * 5 / 4 + 1), TUNE_CC_PROBE_PERIOD);
 }
 
-/* A queue that fills: what counts is how long round trips were just before. */
-static void a_trial_is_judged_by_what_was_before_it(void **state)
+/* The queue fills: the reference is the round trips just before the trial. */
+static void a_trial_compares_with_the_round_trips_before_it(void **state)
 {
 	for (uint32_t i = 1; i < FIRST; i++)
 		assert_int_equal(windows(1, VRB_MSEC * i), 0);
@@ -118,8 +121,8 @@ static void a_trial_is_judged_by_what_was_before_it(void **state)
 	assert_int_equal(trial(y.before * 9 / 10), LESS);
 }
 
-/* What grew meanwhile stays. */
-static void a_trial_in_vain_takes_nothing(void **state)
+/* Growth during the trial is kept. */
+static void a_failed_trial_restores_the_window(void **state)
 {
 	windows(100, LONG);
 	roce_cc_probe_sample(&y, LONG);
@@ -138,14 +141,14 @@ static void a_disturbance_ends_the_trial(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(long_round_trips_make_it_give_way, start),
-		cmocka_unit_test_setup(short_ones_do_not, start),
-		cmocka_unit_test_setup(a_small_window_has_nothing_to_give, start),
-		cmocka_unit_test_setup(without_a_round_trip_nothing_is_known, start),
-		cmocka_unit_test_setup(its_own_queue_becomes_shorter, start),
-		cmocka_unit_test_setup(a_path_that_is_long_stays_long, start),
-		cmocka_unit_test_setup(a_trial_is_judged_by_what_was_before_it, start),
-		cmocka_unit_test_setup(a_trial_in_vain_takes_nothing, start),
+		cmocka_unit_test_setup(long_round_trips_reduce_the_window, start),
+		cmocka_unit_test_setup(short_round_trips_keep_the_window, start),
+		cmocka_unit_test_setup(a_small_window_is_kept, start),
+		cmocka_unit_test_setup(without_a_round_trip_the_window_is_kept, start),
+		cmocka_unit_test_setup(its_own_queue_shrinks, start),
+		cmocka_unit_test_setup(trials_on_a_long_path_become_rare, start),
+		cmocka_unit_test_setup(a_trial_compares_with_the_round_trips_before_it, start),
+		cmocka_unit_test_setup(a_failed_trial_restores_the_window, start),
 		cmocka_unit_test_setup(a_disturbance_ends_the_trial, start),
 	};
 

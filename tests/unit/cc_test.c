@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Congestion control by itself: what each signal does to the window, and when packets may leave. */
+/*
+ * Congestion control alone: the effect of each signal on the window, and when packets may be sent.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +17,7 @@ enum { LIMIT = 128, MOST = 2 * LIMIT };
 
 static struct roce_cc cc;
 
-/* At the full window, as after some time without congestion. */
+/* Starts with the full window, as after some time without congestion. */
 static int start(void **state)
 {
 	roce_cc_start(&cc, LIMIT, MOST, 0);
@@ -23,13 +25,13 @@ static int start(void **state)
 	return 0;
 }
 
-/* A packet is lost, by itself. */
+/* A single packet is lost. */
 static void lose(void)
 {
 	roce_cc_lost(&cc, cc.recover, cc.recover);
 }
 
-/* A packet answered after `rtt`, and a window's worth with it. */
+/* Acknowledges a packet after `rtt`, and a window's worth of packets with it. */
 static void round_trip(uint32_t psn, uint64_t rtt, uint64_t *now)
 {
 	roce_cc_sent(&cc);
@@ -62,9 +64,10 @@ static void the_window_has_a_floor_and_a_limit(void **state)
 }
 
 /*
- * What left before the first loss was known is of the same congestion; what left behind it is not.
+ * Packets sent before the first loss was detected belong to the same congestion event; later ones
+ * do not.
  */
-static void the_losses_of_a_window_cut_once(void **state)
+static void losses_of_a_window_reduce_it_once(void **state)
 {
 	const uint32_t cut = LIMIT - 38;
 
@@ -80,20 +83,20 @@ static void the_losses_of_a_window_cut_once(void **state)
 	assert_in_range(cc.window, cut * 7 / 10, (cut + 4) * 7 / 10 + 1);
 }
 
-/* The probe has taken what the losses would, and the window comes back to it fast. */
-static void losses_that_a_probe_finds_cut_no_more(void **state)
+/* A probe has already reduced the window for these losses, and the window recovers fast. */
+static void losses_found_by_a_probe_reduce_it_once(void **state)
 {
 	roce_cc_probe(&cc, 100, 228);
 	roce_cc_acked(&cc, 102, 1, 0);
 	roce_cc_lost(&cc, 102, 228);
 	assert_int_equal(cc.fast_to, LIMIT - 38);
 	roce_cc_undo(&cc);
-	assert_int_equal(cc.window, 2);		/* something was lost: nothing to undo */
+	assert_int_equal(cc.window, 2);		/* a loss was found: nothing to undo */
 	roce_cc_lost(&cc, 228, 300);
 	assert_int_equal(cc.fast_to, 0);
 }
 
-/* A PSN long acknowledged means nothing when the numbers come round. */
+/* A PSN acknowledged long ago has no meaning after the numbers wrap. */
 static void recovery_ends_with_what_was_in_flight(void **state)
 {
 	roce_cc_lost(&cc, 100, 228);
@@ -105,10 +108,10 @@ static void recovery_ends_with_what_was_in_flight(void **state)
 }
 
 /*
- * Long round trips of a window that never was disturbed: a part of it goes, and comes back if they
- * stay as long.
+ * Long round trips with a full window: a part of the window is given up, and restored if the round
+ * trips stay as long.
  */
-static void a_full_window_gives_way(void **state)
+static void a_full_window_yields_to_other_flows(void **state)
 {
 	uint64_t now = VRB_SECOND;
 	uint32_t psn = 0;
@@ -132,7 +135,29 @@ static void a_full_window_gives_way(void **state)
 	assert_int_equal(cc.probe.window, 0);
 }
 
-/* The part of a window of 64 packets of 4096 bytes that one of several QPs may use. */
+/*
+ * Round trips of a fast link are short even if its queue is full: there a window is reduced once
+ * the path has lost a packet.
+ */
+static void a_full_short_queue_makes_flows_yield(void **state)
+{
+	uint64_t now = VRB_SECOND;
+	uint32_t psn = 0, window;
+
+	for (int i = 0; i < 1000; i++) {
+		window = cc.window;
+		round_trip(psn++, 300 * VRB_USEC, &now);
+		assert_true(cc.window >= window);
+	}
+	lose();
+	for (uint32_t i = 0; i < TUNE_CC_PROBE_WAIT * TUNE_CC_PROBE_PERIOD; i++) {
+		window = cc.window;
+		round_trip(psn++, 300 * VRB_USEC, &now);
+	}
+	assert_in_range(cc.window, 1, window * 3 / 4);
+}
+
+/* The share of a window of 64 packets of 4096 bytes that one of several QPs may use. */
 static void a_window_is_shared(void **state)
 {
 	static const struct {
@@ -143,7 +168,7 @@ static void a_window_is_shared(void **state)
 		{ 0, 65536, 64 }, { 1, 65536, 64 },
 		{ 2, 65536, 32 }, { 3, 65536, 21 },
 		{ 16, 65536, 4 }, { 64, 65536, 1 },
-		{ 65, 65536, 1 }, { 1000000, 65536, 1 }, /* never nothing */
+		{ 65, 65536, 1 }, { 1000000, 65536, 1 }, /* never zero */
 		{ 16, 4096, 4 },  { 16, 2048, 8 },
 		{ 16, 1024, 16 },                /* shorter ones take less, */
 		{ 16, 8, 16 },    { 16, 0, 16 }, /* but not much less, */
@@ -157,17 +182,17 @@ static void a_window_is_shared(void **state)
 		assert_int_equal(roce_cc_share(&cc, rows[i].active_qps, 4096, rows[i].len),
 				 rows[i].part);
 	assert_int_equal(roce_cc_share(&cc, 1, 512, 8), 64);
-	cc.window = 31;		/* and one that was cut is what it is */
+	cc.window = 31;		/* a reduced window is used as it is */
 	assert_int_equal(roce_cc_share(&cc, 1, 4096, 8), 31);
 	assert_int_equal(roce_cc_share(&cc, 2, 4096, 8), 31);
 	assert_int_equal(roce_cc_share(&cc, 62, 4096, 8), 2);
 }
 
 /*
- * Annex A17; DCQCN: the first notification halves, rare ones later take less; one counts in a round
- * trip.
+ * Annex A17; DCQCN: the first notification halves the window, later rare ones reduce it less; one
+ * counts per round trip.
  */
-static void notifications_cut_by_how_steady_they_are(void **state)
+static void steady_notifications_reduce_more(void **state)
 {
 	uint64_t now = VRB_SECOND;
 	uint32_t before;
@@ -191,8 +216,8 @@ static void notifications_cut_by_how_steady_they_are(void **state)
 }
 
 /*
- * By round trip and by limit: the same bytes at any MTU, but a packet at least for each window's
- * worth.
+ * Growth depends on the round trip and the limit: the same number of bytes at any MTU, but at least
+ * one packet for each window's worth.
  */
 static void growth_slows_with_delay(void **state)
 {
@@ -217,8 +242,8 @@ static void growth_slows_with_delay(void **state)
 }
 
 /*
- * A probe is the copy of a packet, and an answer may belong to either: the first one counts, or a
- * round trip that has become longer than the time before a probe would never be measured.
+ * A probe is a copy of a packet, and a response may belong to either. The first response counts;
+ * otherwise a round trip longer than the probe interval would never be measured.
  */
 static void a_copy_does_not_end_the_timing(void **state)
 {
@@ -232,15 +257,15 @@ static void a_copy_does_not_end_the_timing(void **state)
 	assert_int_equal(cc.rtt, 500000);
 }
 
-/* Two threads read the clock in one order and get the QP in the other. */
-static void an_answer_before_its_request_took_no_time(void **state)
+/* Two threads can read the clock in one order and take the QP's lock in the other. */
+static void a_response_before_its_request_took_no_time(void **state)
 {
 	roce_cc_time(&cc, 5, VRB_SECOND + 1000);
 	roce_cc_acked(&cc, 6, 1, VRB_SECOND);
 	assert_int_equal(cc.rtt, 1);
 }
 
-static void a_probe_in_vain_is_undone(void **state)
+static void a_spurious_probe_is_undone(void **state)
 {
 	roce_cc_probe(&cc, 0, 1);
 	assert_int_equal(cc.window, TUNE_CC_WINDOW_MIN);
@@ -252,8 +277,8 @@ static void a_probe_in_vain_is_undone(void **state)
 	assert_in_range(cc.window, LIMIT - 38, LIMIT - 30);
 }
 
-/* Silence that goes on is no reason to forget what the window was. */
-static void probes_in_a_row_halve_what_is_come_back_to(void **state)
+/* Continued silence does not change the window to restore. */
+static void consecutive_probes_keep_the_window_to_restore(void **state)
 {
 	roce_cc_probe(&cc, 0, 128);
 	roce_cc_probe(&cc, 0, 128);
@@ -264,10 +289,10 @@ static void probes_in_a_row_halve_what_is_come_back_to(void **state)
 }
 
 /*
- * But when what was in flight is answered, silence is another one, and the window of before is that
- * of now.
+ * Once the packets in flight are acknowledged, silence is a new event, and the window to restore is
+ * the current one.
  */
-static void a_probe_after_answers_begins_anew(void **state)
+static void a_probe_after_responses_is_a_new_event(void **state)
 {
 	uint32_t una = 0;
 
@@ -281,7 +306,7 @@ static void a_probe_after_answers_begins_anew(void **state)
 	assert_int_equal(cc.fast_to, LIMIT - 38);
 }
 
-static void a_window_that_was_cut_leaves_in_quarters(void **state)
+static void a_reduced_window_is_sent_in_quarters(void **state)
 {
 	uint64_t now = VRB_SECOND;
 	uint32_t n = 0;
@@ -307,7 +332,7 @@ static uint32_t after_windows(uint32_t n, uint64_t rtt, uint32_t *psn, uint64_t 
 	return cc.window;
 }
 
-static void a_fast_path_takes_more_than_the_limit(void **state)
+static void a_fast_path_exceeds_the_limit(void **state)
 {
 	uint64_t now = VRB_SECOND;
 	uint32_t psn = 0;
@@ -320,7 +345,7 @@ static void a_fast_path_takes_more_than_the_limit(void **state)
 	assert_int_equal(after_windows(100, 50 * VRB_USEC, &psn, &now), LIMIT);
 }
 
-/* A path that is not seen to be fast gets no more than the limit. */
+/* A path not known to be fast gets at most the limit. */
 static void a_path_of_unknown_speed_keeps_the_limit(void **state)
 {
 	for (int i = 0; i < 1000; i++)
@@ -329,10 +354,10 @@ static void a_path_of_unknown_speed_keeps_the_limit(void **state)
 }
 
 /*
- * Each loss beyond the limit makes the next attempt wait four times as long; what is lost along
- * with it does not.
+ * After each loss above the limit the next attempt waits four times as long; further losses of the
+ * same event do not count.
  */
-static void what_was_lost_beyond_the_limit_is_remembered(void **state)
+static void losses_above_the_limit_delay_the_next_attempt(void **state)
 {
 	static const uint32_t calm[] = { 16, 64, 256, 1024 };
 	uint64_t now = VRB_SECOND;
@@ -357,23 +382,24 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(the_window_has_a_floor_and_a_limit, start),
-		cmocka_unit_test_setup(the_losses_of_a_window_cut_once, start),
-		cmocka_unit_test_setup(losses_that_a_probe_finds_cut_no_more, start),
+		cmocka_unit_test_setup(losses_of_a_window_reduce_it_once, start),
+		cmocka_unit_test_setup(losses_found_by_a_probe_reduce_it_once, start),
 		cmocka_unit_test_setup(recovery_ends_with_what_was_in_flight, start),
-		cmocka_unit_test_setup(a_full_window_gives_way, start),
+		cmocka_unit_test_setup(a_full_window_yields_to_other_flows, start),
+		cmocka_unit_test_setup(a_full_short_queue_makes_flows_yield, start),
 		cmocka_unit_test_setup(a_window_is_shared, start),
-		cmocka_unit_test_setup(notifications_cut_by_how_steady_they_are, start),
+		cmocka_unit_test_setup(steady_notifications_reduce_more, start),
 		cmocka_unit_test_setup(growth_slows_with_delay, start),
 		cmocka_unit_test_setup(the_first_windows_double, start),
-		cmocka_unit_test_setup(probes_in_a_row_halve_what_is_come_back_to, start),
-		cmocka_unit_test_setup(a_fast_path_takes_more_than_the_limit, start),
+		cmocka_unit_test_setup(consecutive_probes_keep_the_window_to_restore, start),
+		cmocka_unit_test_setup(a_fast_path_exceeds_the_limit, start),
 		cmocka_unit_test_setup(a_path_of_unknown_speed_keeps_the_limit, start),
-		cmocka_unit_test_setup(what_was_lost_beyond_the_limit_is_remembered, start),
+		cmocka_unit_test_setup(losses_above_the_limit_delay_the_next_attempt, start),
 		cmocka_unit_test_setup(a_copy_does_not_end_the_timing, start),
-		cmocka_unit_test_setup(an_answer_before_its_request_took_no_time, start),
-		cmocka_unit_test_setup(a_probe_in_vain_is_undone, start),
-		cmocka_unit_test_setup(a_probe_after_answers_begins_anew, start),
-		cmocka_unit_test_setup(a_window_that_was_cut_leaves_in_quarters, start),
+		cmocka_unit_test_setup(a_response_before_its_request_took_no_time, start),
+		cmocka_unit_test_setup(a_spurious_probe_is_undone, start),
+		cmocka_unit_test_setup(a_probe_after_responses_is_a_new_event, start),
+		cmocka_unit_test_setup(a_reduced_window_is_sent_in_quarters, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

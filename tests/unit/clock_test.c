@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The distance between the monotonic clock and the wall's: kept while it can be right, taken anew
- * after a step.
+ * The offset between the monotonic clock and the wall clock: kept as long as it can be correct,
+ * measured again after a step.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,15 +14,15 @@
 #include "util/compiler.h"
 #include "util/time.h"
 
-enum { WALL = 1000000 };	/* ahead of the monotonic clock, in the rows */
+enum { WALL = 1000000 };	/* offset from the monotonic clock, in the rows */
 
-static void distances(void **state)
+static void offsets(void **state)
 {
 	static const struct {
-		int64_t known;		/* off WALL; 1: not known yet */
+		int64_t known;		/* relative to WALL; 1: unknown */
 		uint64_t before, after;	/* the wall clock is read in the middle */
 		int64_t step;		/* step of the clock */
-		int64_t want;		/* off WALL */
+		int64_t want;		/* relative to WALL */
 	} rows[] = {
 		{ 1, 100, 200, 0, 0 },
 		/* Within the measurement's error, and a bit outside: noise. */
@@ -30,7 +30,7 @@ static void distances(void **state)
 		{ -49, 100, 200, 0, -49 },
 		{ 80, 100, 200, 0, 80 },
 		{ -(int64_t)VRB_MSEC + 10, 100, 120, 0, -(int64_t)VRB_MSEC + 10 },
-		/* The reader was kept from the processor between two readings. */
+		/* The reader was preempted between two readings. */
 		{ 20, 100, 100 + VRB_SECOND, 0, 20 },
 		/* Steps. */
 		{ 0, 100, 200, 2 * VRB_MSEC, 2 * VRB_MSEC },
@@ -53,7 +53,7 @@ static void distances(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(distances),
+		cmocka_unit_test(offsets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,8 @@ static void on_send(void *arg, const struct net_path *path, const uint8_t mad[CM
 {
 	struct cm_env *e = arg;
 
+	if (e->unanswerable)
+		cm_give_up(&e->cm);
 	if (e->num_sent == ENV_LOG)
 		return;
 	REQUIRE(cm_decode(&e->sent[e->num_sent], mad, CM_MAD_LEN) == CM_DECODED);
@@ -55,13 +57,14 @@ static void on_release(void *arg, struct cm_conn *c)
 	e->released[c - e->conn] = true;
 }
 
-static void on_will(void *arg, struct cm_conn *c, const struct net_path *path, const uint8_t *mad)
+static void on_exit_mad(void *arg, struct cm_conn *c, const struct net_path *path,
+			const uint8_t *mad)
 {
 	struct cm_env *e = arg;
 
 	e->has_will = mad != NULL;
 	if (mad)
-		REQUIRE(cm_decode(&e->will, mad, CM_MAD_LEN) == CM_DECODED);
+		REQUIRE(cm_decode(&e->exit_mad, mad, CM_MAD_LEN) == CM_DECODED);
 }
 
 static void on_late(void *arg, struct cm_conn *c)
@@ -71,7 +74,8 @@ static void on_late(void *arg, struct cm_conn *c)
 	e->num_late++;
 }
 
-static const struct cm_ops ops = { on_send, on_event, on_request, on_release, on_will, on_late };
+static const struct cm_ops ops = { on_send,    on_event,    on_request,
+				   on_release, on_exit_mad, on_late };
 
 struct net_addr env_address(unsigned int host)
 {
@@ -182,14 +186,14 @@ struct cm_msg env_msg(enum cm_type type)
 		m.dreq.remote_qpn = OUR_QPN;
 		/* fall through */
 	default:
-		/* All others begin with the two ids. */
+		/* all others begin with the two ids */
 		m.rtu.local_id = PEER_ID;
 		m.rtu.remote_id = OUR_ID;
 	}
 	return m;
 }
 
-void env_hear_from(struct cm_env *e, unsigned int host, const struct cm_msg *m)
+void env_receive_from(struct cm_env *e, unsigned int host, const struct cm_msg *m)
 {
 	struct net_path path = { .src = env_address(host), .dst = env_address(1), .hop_limit = 64 };
 	uint8_t mad[CM_MAD_LEN];
@@ -198,12 +202,12 @@ void env_hear_from(struct cm_env *e, unsigned int host, const struct cm_msg *m)
 	cm_input(&e->cm, &path, mad, sizeof(mad), e->now);
 }
 
-void env_hear(struct cm_env *e, const struct cm_msg *m)
+void env_receive(struct cm_env *e, const struct cm_msg *m)
 {
-	env_hear_from(e, 2, m);
+	env_receive_from(e, 2, m);
 }
 
-static void hear(struct cm_env *e, enum cm_type type)
+static void receive_type(struct cm_env *e, enum cm_type type)
 {
 	struct cm_msg m = env_msg(type);
 
@@ -211,7 +215,7 @@ static void hear(struct cm_env *e, enum cm_type type)
 		m.mra.service_timeout = CM_SERVICE_TIMEOUT;
 		m.mra.about = e->conn[0].active ? CM_ABOUT_REQ : CM_ABOUT_REP;
 	}
-	env_hear(e, &m);
+	env_receive(e, &m);
 }
 
 static void go_active(struct cm_env *e, struct cm_conn *c, enum cm_state state)
@@ -221,10 +225,10 @@ static void go_active(struct cm_env *e, struct cm_conn *c, enum cm_state state)
 
 	REQUIRE(cm_connect(&e->cm, c, &req, 0, &path, LIFE_TIME, e->now) == 0);
 	if (state == CM_MRA_REQ_RCVD)
-		hear(e, CM_MRA);
+		receive_type(e, CM_MRA);
 	if (state == CM_REQ_SENT || state == CM_MRA_REQ_RCVD)
 		return;
-	hear(e, CM_REP);
+	receive_type(e, CM_REP);
 	if (state == CM_REP_RCVD)
 		return;
 	REQUIRE(cm_establish(&e->cm, c, NULL, 0, e->now) == 0);
@@ -234,12 +238,12 @@ static void go_passive(struct cm_env *e, enum cm_state state)
 {
 	struct cm_rep rep = env_rep();
 
-	hear(e, CM_REQ);
+	receive_type(e, CM_REQ);
 	if (state == CM_REQ_RCVD)
 		return;
 	REQUIRE(cm_accept(&e->cm, &e->conn[0], &rep, 0, e->now) == 0);
 	if (state == CM_MRA_REP_RCVD)
-		hear(e, CM_MRA);
+		receive_type(e, CM_MRA);
 }
 
 static void go_datagram(struct cm_env *e, struct cm_conn *c)
@@ -268,7 +272,7 @@ struct cm_conn *env_reach(struct cm_env *e, enum cm_state state)
 		go_datagram(e, env_conn(e));
 		break;
 	case CM_SIDR_REQ_RCVD:
-		hear(e, CM_SIDR_REQ);
+		receive_type(e, CM_SIDR_REQ);
 		break;
 	default:
 		go_active(e, env_conn(e), state);
@@ -276,7 +280,7 @@ struct cm_conn *env_reach(struct cm_env *e, enum cm_state state)
 	if (state == CM_DREQ_SENT)
 		REQUIRE(cm_disconnect(&e->cm, c, NULL, 0, e->now) == 0);
 	if (state == CM_DREQ_RCVD || state == CM_TIMEWAIT)
-		hear(e, CM_DREQ);
+		receive_type(e, CM_DREQ);
 	if (state == CM_TIMEWAIT)
 		REQUIRE(cm_disconnect(&e->cm, c, NULL, 0, e->now) == 0);
 	REQUIRE(c->state == state);

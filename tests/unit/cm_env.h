@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A communication manager in a world of its own: remembers what it says and tells, and speaks to it
- * as its peer.
+ * A connection manager in a test environment, which records its messages and events and plays its
+ * peer.
  */
 #ifndef TESTS_UNIT_CM_ENV_H
 #define TESTS_UNIT_CM_ENV_H
@@ -12,7 +12,7 @@ enum {
 	ENV_CONNS = 64,
 	ENV_LOG = 64,
 
-	OUR_ID = 0x11000001,	/* of the first conn; the others follow */
+	OUR_ID = 0x11000001,	/* of the first connection; the others count up */
 	PEER_ID = 0x22000001,
 	OUR_QPN = 0x111,
 	PEER_QPN = 0x222,
@@ -35,10 +35,10 @@ struct cm_env {
 	struct cm cm;
 	uint64_t now;
 	struct cm_conn conn[ENV_CONNS];
-	unsigned int num_conns;		/* that were ever used */
+	unsigned int num_conns;		/* in use or used before */
 	bool released[ENV_CONNS];
 
-	enum cm_verdict verdict;	/* of requests */
+	enum cm_verdict verdict;	/* verdict on requests */
 	unsigned int reason;
 
 	struct cm_msg sent[ENV_LOG];	/* decoded again */
@@ -48,7 +48,8 @@ struct cm_env {
 	unsigned int num_raised;
 	unsigned int num_released;
 	unsigned int num_late;
-	struct cm_msg will;		/* of the conn that changed last */
+	bool unanswerable;		/* no sent message is ever answered */
+	struct cm_msg exit_mad;		/* exit MAD of the connection that changed last */
 	bool has_will;
 };
 
@@ -57,28 +58,30 @@ struct net_addr env_address(unsigned int host);	/* 192.0.2.host */
 /* Host 1 is this one, host 2 the peer. */
 void env_init(struct cm_env *e);
 
-/* A conn of the environment's, initialised; NULL: all are in use. */
+/* Returns an initialised connection; NULL: all are in use. */
 struct cm_conn *env_conn(struct cm_env *e);
 
-/* Forgets the messages sent and the events raised. */
+/* Clears the records of sent messages and raised events. */
 void env_clear(struct cm_env *e);
 
-/* A message of the peer's to the first conn, as it should be. */
+/* A valid message of the peer to the first connection. */
 struct cm_msg env_msg(enum cm_type type);
 
-/* Comes from host `host`. */
-void env_hear_from(struct cm_env *e, unsigned int host, const struct cm_msg *m);
-void env_hear(struct cm_env *e, const struct cm_msg *m);
+/* Delivers the message as from host `host`. */
+void env_receive_from(struct cm_env *e, unsigned int host, const struct cm_msg *m);
+void env_receive(struct cm_env *e, const struct cm_msg *m);
 
-/* What we would send. */
+/* The request that this host would send. */
 struct cm_req env_req(void);
 struct cm_rep env_rep(void);
 struct net_path env_path(void);
 
-/* A new conn, brought into a state by calls and messages; what happened on the way is forgotten. */
+/*
+ * Creates a connection and brings it into a state by calls and messages; then clears the records.
+ */
 struct cm_conn *env_reach(struct cm_env *e, enum cm_state state);
 
-/* Lets time pass up to the next deadline. False: there is none. */
+/* Advances the time to the next deadline; returns false if there is none. */
 bool env_wait(struct cm_env *e);
 
 #endif

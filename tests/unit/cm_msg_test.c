@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The messages of communication management: every MAD that two hosts of Linux soft RoCE exchanged
- * (the captures in the folder that is the first argument) decodes, and encodes again to the same
- * 256 bytes; the fields of one connection are what they are known to be; and each bit of a MAD is
- * of one field or none.
+ * Messages of communication management. Every MAD that two hosts with Linux soft RoCE exchanged
+ * (captures in the folder given as first argument) must decode and encode again to the same 256
+ * bytes; the fields of one connection have the known values; and each bit of a MAD belongs to one
+ * field or is reserved.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -31,7 +31,7 @@ static void load(struct capture *c, const char *name)
 	assert_true(capture_load(c, path));
 }
 
-/* The MAD in a packet of a capture, NULL if it has none. */
+/* The MAD in a packet of a capture; NULL if there is none. */
 static const uint8_t *mad_of(const struct capture_packet *p)
 {
 	struct roce_pkt pkt;
@@ -42,7 +42,7 @@ static const uint8_t *mad_of(const struct capture_packet *p)
 	return pkt.payload;
 }
 
-/* The head of a MAD says who it is for, and what is answered for nobody, as all of it does. */
+/* The header of a MAD gives the same destination and the same stateless reply as the whole MAD. */
 static void check_head(const uint8_t *mad, const struct cm_msg *m)
 {
 	uint64_t want = 0, got = 0;
@@ -124,7 +124,7 @@ static struct net_addr ipv4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
 	};
 }
 
-/* What the capture's dump by another program says. */
+/* The values are from another program's dump of the capture. */
 static void fields_of_a_connection(void **state)
 {
 	const struct net_addr a = ipv4(10, 78, 0, 2), b = ipv4(10, 78, 0, 3);
@@ -196,14 +196,14 @@ static void ip_headers_mirror(void **state)
 }
 
 /*
- * Of each message: with one bit set at a time, decoding and encoding yields that bit alone, or
- * nothing for a reserved one.  And as many bits are of fields as the specification has.
+ * For each message type: with a single bit set, decoding and encoding returns that bit alone, or
+ * nothing if it is reserved. The number of bits in fields is the one in the specification.
  */
-static void each_bit_is_of_one_field(void **state)
+static void each_bit_belongs_to_one_field(void **state)
 {
 	static const struct {
 		enum cm_type type;
-		unsigned int reserved;	/* bits, of the 232 bytes */
+		unsigned int reserved;	/* reserved bits of the 232 bytes */
 	} of[] = {
 		{ CM_REQ, 8 + 32 + 6 + 3 + 3 + 6 + 3 + 2 },
 		{ CM_MRA, 6 + 3 },
@@ -232,17 +232,17 @@ static void each_bit_is_of_one_field(void **state)
 			cm_encode(again, &m);
 			if (!memcmp(again, nothing, sizeof(again)))
 				reserved++;
-			/* lengths are cut */
+			/* lengths are clamped */
 			else if (bit / 8 != 24 + 9 && bit / 8 != 24 + 8 && bit / 8 != 24 + 5)
 				assert_memory_equal(again, mad, sizeof(mad));
 		}
 		if (reserved != of[i].reserved)
-			fail_msg("%s: %u bits are of no field, not %u", cm_type_name(of[i].type),
+			fail_msg("%s: %u bits belong to no field, not %u", cm_type_name(of[i].type),
 				 reserved, of[i].reserved);
 	}
 }
 
-static void what_is_not_ours(void **state)
+static void other_mads_are_ignored(void **state)
 {
 	static const struct {
 		uint8_t at, value;
@@ -265,7 +265,7 @@ static void what_is_not_ours(void **state)
 	assert_int_equal(cm_decode(&m, mad, CM_MAD_LEN - 1), CM_NOT_CM);
 }
 
-static void lengths_are_cut(void **state)
+static void lengths_are_clamped(void **state)
 {
 	struct cm_msg m = { .type = CM_REJ, .rej = { .info_len = 127 } };
 	uint8_t mad[CM_MAD_LEN];
@@ -295,9 +295,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(mads_of_soft_roce),
 		cmocka_unit_test(fields_of_a_connection),
 		cmocka_unit_test(ip_headers_mirror),
-		cmocka_unit_test(each_bit_is_of_one_field),
-		cmocka_unit_test(what_is_not_ours),
-		cmocka_unit_test(lengths_are_cut),
+		cmocka_unit_test(each_bit_belongs_to_one_field),
+		cmocka_unit_test(other_mads_are_ignored),
+		cmocka_unit_test(lengths_are_clamped),
 		cmocka_unit_test(reasons_have_texts),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What comes back to the requester: ACKs, NAKs, responses, and what does not belong (IBTA vol 1,
- * 9.7.5, 9.7.7 and 9.9.2).
+ * Responses that the requester processes: ACKs, NAKs, READ responses, and packets that do not
+ * belong to the connection (IBTA vol 1, 9.7.5, 9.7.7 and 9.9.2).
  */
 #include "roce_env.h"
 
@@ -9,7 +9,7 @@
 
 static struct roce_env e;
 
-/* n SENDs of one packet each, sent. */
+/* Sends n SENDs of one packet each. */
 static void send_more(uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -44,7 +44,7 @@ static void ack_acknowledges_everything_before(void **state)
 		env_expect_cqe(&e, i, i, IBV_WC_SUCCESS);
 }
 
-/* Old, never sent, far away: ghosts. */
+/* Old, never sent, far away: ghost ACKs. */
 static void ghost_acks_are_dropped(void **state)
 {
 	static const uint32_t deltas[] = { 0xffffff, 0xfffffe, 0x800000, 3, 4, 0x7fffff };
@@ -60,8 +60,8 @@ static void ghost_acks_are_dropped(void **state)
 }
 
 /*
- * IBTA vol 1, 9.9.2: NAK code -> status; what lies before the NAK has succeeded, what lies behind
- * is flushed.
+ * IBTA vol 1, 9.9.2: NAK code -> status; requests before the NAK have succeeded, those after it are
+ * flushed.
  */
 static void fatal_naks(void **state)
 {
@@ -94,11 +94,11 @@ static void fatal_naks(void **state)
 }
 
 /*
- * A message whose payload the peer could not pull goes again as packets.  Before it has gone the
- * peer may refuse it for good, and will not say that twice; an ACK of what it has not executed
- * means nothing.
+ * The peer could not read a message's payload from the sender's memory, so the message is sent
+ * again as packets. Before that, the peer may refuse the message with a fatal NAK, which it does
+ * not repeat; an ACK of an unexecuted request has no effect.
  */
-static void what_was_taken_back_may_be_refused(void **state)
+static void a_withdrawn_message_may_be_refused(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	e.wq.pull_min = 1000;
@@ -113,8 +113,8 @@ static void what_was_taken_back_may_be_refused(void **state)
 	env_expect_cqe(&e, 1, 1, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* It goes as packets, from the same PSN on. */
-static void what_was_taken_back_goes_as_packets(void **state)
+/* The message is sent as packets, starting with the same PSN. */
+static void a_withdrawn_message_is_sent_as_packets(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	e.wq.pull_min = 1000;
@@ -140,10 +140,10 @@ static void reserved_syndromes_are_bad_responses(void **state)
 	}
 }
 
-/* What a NAK asks for goes again by itself, with AckReq. */
+/* The packet that a NAK requests is sent again alone, with AckReq. */
 static void repair(uint32_t psn)
 {
-	assert_false(roce_owes_ack_only(&e.qp));
+	assert_false(roce_has_ack_only(&e.qp));
 	assert_true(env_output(&e));
 	assert_int_equal(e.out.bth.psn, psn);
 	assert_true(e.out.bth.ack_req);
@@ -151,7 +151,8 @@ static void repair(uint32_t psn)
 }
 
 /*
- * A peer that has kept what came behind the gap acknowledges all of it: nothing else is sent again.
+ * A peer that has kept the packets after the gap acknowledges all of them: nothing else is sent
+ * again.
  */
 static void sequence_nak_is_repaired(void **state)
 {
@@ -167,7 +168,8 @@ static void sequence_nak_is_repaired(void **state)
 }
 
 /*
- * One that has not acknowledges just the repair; from then on a NAK sends everything again at once.
+ * A peer that has not acknowledges only the retransmission; from then on a NAK resends everything
+ * at once.
  */
 static void sequence_nak_goes_back(void **state)
 {
@@ -184,8 +186,8 @@ static void sequence_nak_goes_back(void **state)
 }
 
 /*
- * One that has kept something once does: the NAK that comes before such an ACK was lost, and the
- * rest need not go again.
+ * A peer that has kept packets once keeps them again: a NAK before such an ACK was lost, and the
+ * packets after the gap need not be sent again.
  */
 static void a_peer_that_keeps_packets_is_remembered(void **state)
 {
@@ -202,7 +204,7 @@ static void a_peer_that_keeps_packets_is_remembered(void **state)
 	repair(ENV_PSN + 8);
 }
 
-/* A peer that asks once more gets everything. */
+/* A peer that sends a second NAK for a gap gets everything. */
 static void second_nak_for_a_gap_goes_back(void **state)
 {
 	send_some(5);
@@ -212,7 +214,7 @@ static void second_nak_for_a_gap_goes_back(void **state)
 	assert_int_equal(env_drain(&e), 3);
 }
 
-/* Two gaps: two repairs. */
+/* Two gaps: two retransmissions. */
 static void next_gap_is_repaired(void **state)
 {
 	send_some(6);
@@ -226,8 +228,8 @@ static void next_gap_is_repaired(void **state)
 }
 
 /*
- * The gap is longer than what went again: the next run is four times as long, and what it brings in
- * is no news.
+ * The gap is longer than the retransmission: the next run is four times as long, and NAKs within it
+ * are ignored.
  */
 static void a_long_gap_is_repaired_in_runs(void **state)
 {
@@ -260,8 +262,8 @@ static void a_long_gap_is_repaired_in_runs(void **state)
 	assert_false(e.qp.req.goes_back);
 }
 
-/* No further than what was sent, and what is done by a response has PSNs of its own. */
-static void a_run_ends_where_it_must(void **state)
+/* Only up to the last packet sent; a request completed by a response has PSNs of its own. */
+static void a_run_ends_at_the_last_packet(void **state)
 {
 	send_some(3);
 	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN);
@@ -282,12 +284,12 @@ static void a_run_ends_where_it_must(void **state)
 	repair(ENV_PSN + 4);
 	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 5);
 	repair(ENV_PSN + 5);
-	/* The READ itself is missing: everything from there on. */
+	/* The READ itself is missing: everything from there on is sent again. */
 	nak(ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + 6);
 	assert_int_equal(env_drain(&e), 2);
 }
 
-/* What an ACK covers while the run leaves need not go any more. */
+/* Packets acknowledged while the run is being sent are skipped. */
 static void an_ack_shortens_a_run(void **state)
 {
 	send_some(12);
@@ -315,7 +317,7 @@ static void repeated_nak_before_the_retry(void **state)
 	repair(ENV_PSN);
 }
 
-/* An ACK that was under way overtakes the repair: nothing is sent again. */
+/* A late ACK overtakes the retransmission: nothing is sent again. */
 static void late_ack_shortens_the_retry(void **state)
 {
 	send_some(5);
@@ -350,8 +352,8 @@ static void start_read(uint32_t len)
 }
 
 /*
- * IBTA vol 1, 9.7.6: an answer behind the expected one means that one was lost: ask for the rest,
- * once.
+ * IBTA vol 1, 9.7.6: a response after the expected one means a loss: the rest is requested at once,
+ * and only once.
  */
 static void gap_in_a_read_is_retried_at_once(void **state)
 {
@@ -373,10 +375,10 @@ static void gap_in_a_read_is_retried_at_once(void **state)
 }
 
 /*
- * The answer to a partial retry may begin with FIRST, ONLY, or as soft RoCE does it with MIDDLE or
+ * The response to a partial retry may begin with FIRST, ONLY or, as soft RoCE sends it, MIDDLE or
  * LAST.
  */
-static void partial_answers(void **state)
+static void partial_responses(void **state)
 {
 	static const uint8_t ops[][3] = {
 		{ ROCE_RC_READ_RESPONSE_FIRST, ROCE_RC_READ_RESPONSE_MIDDLE,
@@ -398,7 +400,7 @@ static void partial_answers(void **state)
 	}
 }
 
-/* Responses that do not fit: status of the READ or atomic they answer. */
+/* Responses that do not fit: the completion status of their READ or atomic. */
 static void bad_responses(void **state)
 {
 	static const struct {
@@ -454,8 +456,8 @@ static void atomic_result_is_placed(void **state)
 	assert_int_equal(e.num_cqes, 1);
 }
 
-/* The local buffer of a READ or atomic is gone when the answer comes. */
-static void answer_cannot_be_placed(void **state)
+/* The local buffer of a READ or atomic has been deregistered when the response arrives. */
+static void response_cannot_be_stored(void **state)
 {
 	for (int atomic = 0; atomic < 2; atomic++) {
 		env_start(&e, IBV_QPT_RC);
@@ -473,10 +475,10 @@ static void answer_cannot_be_placed(void **state)
 }
 
 /*
- * A fatal NAK behind an unanswered READ: the oldest request gets it, for the responder will not
- * repeat the answer.
+ * A fatal NAK after an unanswered READ: the oldest request fails with it, because the responder
+ * will not repeat the response.
  */
-static void fatal_nak_behind_a_lost_answer(void **state)
+static void fatal_nak_after_a_lost_response(void **state)
 {
 	start_read(100);
 	nak(ROCE_NAK_REMOTE_ACCESS_ERROR, ENV_PSN + 1);
@@ -537,8 +539,8 @@ int main(void)
 		cmocka_unit_test(ack_acknowledges_everything_before),
 		cmocka_unit_test(ghost_acks_are_dropped),
 		cmocka_unit_test(fatal_naks),
-		cmocka_unit_test(what_was_taken_back_may_be_refused),
-		cmocka_unit_test(what_was_taken_back_goes_as_packets),
+		cmocka_unit_test(a_withdrawn_message_may_be_refused),
+		cmocka_unit_test(a_withdrawn_message_is_sent_as_packets),
 		cmocka_unit_test(reserved_syndromes_are_bad_responses),
 		cmocka_unit_test(sequence_nak_is_repaired),
 		cmocka_unit_test(sequence_nak_goes_back),
@@ -546,17 +548,17 @@ int main(void)
 		cmocka_unit_test(second_nak_for_a_gap_goes_back),
 		cmocka_unit_test(next_gap_is_repaired),
 		cmocka_unit_test(a_long_gap_is_repaired_in_runs),
-		cmocka_unit_test(a_run_ends_where_it_must),
+		cmocka_unit_test(a_run_ends_at_the_last_packet),
 		cmocka_unit_test(an_ack_shortens_a_run),
 		cmocka_unit_test(repeated_nak_before_the_retry),
 		cmocka_unit_test(late_ack_shortens_the_retry),
 		cmocka_unit_test(response_is_an_implicit_ack),
 		cmocka_unit_test(gap_in_a_read_is_retried_at_once),
-		cmocka_unit_test(partial_answers),
+		cmocka_unit_test(partial_responses),
 		cmocka_unit_test(bad_responses),
 		cmocka_unit_test(atomic_result_is_placed),
-		cmocka_unit_test(answer_cannot_be_placed),
-		cmocka_unit_test(fatal_nak_behind_a_lost_answer),
+		cmocka_unit_test(response_cannot_be_stored),
+		cmocka_unit_test(fatal_nak_after_a_lost_response),
 		cmocka_unit_test(read_data_and_requests_mix),
 		cmocka_unit_test(flush_and_atomic_write_complete),
 		cmocka_unit_test(responses_before_rts_are_dropped),

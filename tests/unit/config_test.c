@@ -25,7 +25,7 @@ static const char *lookup(void *arg, const char *name)
 	return e->name && !strcmp(name, e->name) ? e->value : NULL;
 }
 
-static void complain(void *arg, const char *line)
+static void on_warning(void *arg, const char *line)
 {
 	struct env *e = arg;
 
@@ -38,7 +38,7 @@ static unsigned int parse(struct config *cfg, const char *name, const char *valu
 {
 	struct env e = { name, value, 0 };
 
-	config_parse(cfg, lookup, complain, &e);
+	config_parse(cfg, lookup, on_warning, &e);
 	return e.complaints;
 }
 
@@ -58,7 +58,7 @@ static void defaults(void **state)
 	assert_false(cfg.seeded);
 }
 
-static void bad_values_complain_once_and_leave_the_default(void **state)
+static void bad_values_warn_once_and_keep_the_default(void **state)
 {
 	static const char *const rows[][2] = {
 		{ "VERBENA_TRANSPORT", "tcp" },
@@ -135,6 +135,30 @@ static void values(void **state)
 	assert_false(cfg.progress_thread);
 }
 
+static void recordings(void **state)
+{
+	struct config cfg;
+
+	parse(&cfg, "VERBENA_RECORD", "some folder");
+	assert_string_equal(cfg.record, "some folder");
+	assert_int_equal(cfg.record_mib, 16);
+	assert_int_equal(cfg.record_what,
+			 CONFIG_RECORD_VERBS | CONFIG_RECORD_PACKETS | CONFIG_RECORD_ENGINE);
+	parse(&cfg, "VERBENA_RECORD_SIZE", "all");
+	assert_int_equal(cfg.record_mib, 0);
+	parse(&cfg, "VERBENA_RECORD_SIZE", "64");
+	assert_int_equal(cfg.record_mib, 64);
+	parse(&cfg, "VERBENA_RECORD_SIZE", "0");
+	assert_int_equal(cfg.record_mib, 16);
+	parse(&cfg, "VERBENA_RECORD_WHAT", "packets,memory");
+	assert_int_equal(cfg.record_what, CONFIG_RECORD_PACKETS | CONFIG_RECORD_MEMORY);
+	parse(&cfg, "VERBENA_RECORD_WHAT", "verbs,stacks");
+	assert_int_equal(cfg.record_what, CONFIG_RECORD_VERBS | CONFIG_RECORD_STACKS);
+	parse(&cfg, "VERBENA_RECORD_WHAT", "packets,packet");
+	assert_int_equal(cfg.record_what,
+			 CONFIG_RECORD_VERBS | CONFIG_RECORD_PACKETS | CONFIG_RECORD_ENGINE);
+}
+
 static void devices_restrict_rename_and_add(void **state)
 {
 	struct config cfg;
@@ -185,7 +209,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults),
-		cmocka_unit_test(bad_values_complain_once_and_leave_the_default),
+		cmocka_unit_test(recordings),
+		cmocka_unit_test(bad_values_warn_once_and_keep_the_default),
 		cmocka_unit_test(empty_is_unset),
 		cmocka_unit_test(values),
 		cmocka_unit_test(devices_restrict_rename_and_add),

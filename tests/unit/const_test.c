@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The computed code tables against the printed ones: RNR timers, credit counts, ACK timeouts,
+ * Computed code tables against the printed ones: RNR timers, credit counts, ACK timeouts,
  * syndromes, P_Keys.
  */
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 #include "roce/const.h"
 #include "util/compiler.h"
 
-/* In units of 10 microseconds, as the paper prints them. */
+/* In units of 10 microseconds, as printed in the specification. */
 static const uint32_t rnr_timers[32] = {
 	65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
 	48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
@@ -43,7 +43,9 @@ static void credit_codes(void **state)
 	assert_int_equal(roce_credits(31), ROCE_CREDITS_UNLIMITED);
 }
 
-/* The code never promises more receives than there are, nor less than the next smaller code. */
+/*
+ * A code never stands for more receives than there are, nor for fewer than the next smaller code.
+ */
 static void credits_are_rounded_down(void **state)
 {
 	for (uint32_t credits = 0; credits <= 40000; credits++) {

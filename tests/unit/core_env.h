@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tests of the rooms of core share: a context of no device, with timers and a progress thread
- * that is never started.
+ * Shared by the tests of the rooms of core: a context without a device, with timers and a progress
+ * thread that is never started.
  */
 #ifndef VRB_TESTS_CORE_ENV_H
 #define VRB_TESTS_CORE_ENV_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RC QPs of the rooms below control: made by hand, with a send queue and no receives.  They need a
- * context of core_env.h and vrb.host.
+ * RC QPs for tests of the rooms below control, with a send queue and no receives. They need a
+ * context from core_env.h, and vrb.host.
  */
 #ifndef VRB_TESTS_CORE_QP_H
 #define VRB_TESTS_CORE_QP_H
@@ -29,8 +29,7 @@ static inline struct vrb_qp *core_qp_new(struct vrb_context *ctx, struct vrb_pd 
 	qp->wq.pdn = qp->wq.send_pdn = qp->wq.recv_pdn = pd->pdn;
 	ring = &qp->wq.sq.ring;
 	ring_shape(ring, CORE_QP_DEPTH, 1, sizeof(struct send_wqe) + sizeof(struct ibv_sge));
-	ring->slots = qp->config.rings = calloc(1, ring_bytes(ring));
-	assert_non_null(ring->slots);
+	assert_true(ring_has_memory(ring));
 	assert_int_equal(host_qpn_alloc(vrb.host, 0, &qp->wq.qpn), 0);
 	return qp;
 }
@@ -39,7 +38,7 @@ static inline void core_qp_free(struct vrb_qp *qp)
 {
 	host_qpn_free(vrb.host, qp->wq.qpn);
 	vrb_qp_fini(qp);
-	free(qp->config.rings);
+	free(qp->wq.sq.ring.slots);
 	free(qp);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The completion queue's ring against a plain list: random additions, takes, purges and changes of
- * size.  And what taking releases.
+ * The ring of a completion queue against a plain list, with random additions, polls, purges and
+ * resizes; and the send slots that polling releases.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -168,9 +168,9 @@ static void test_against_model(void **state)
 }
 
 /*
- * Receives that come in a round are shown at its end, and with them what came behind them; sends of
- * a CQ without receives at once.  What is destroyed or moves to another ring in between keeps its
- * place.
+ * Receives that complete in a round become visible at its end, together with the entries after
+ * them; sends on a CQ without receives become visible at once. Entries purged or moved to another
+ * ring in between keep their order.
  */
 static void test_rounds(void **state)
 {
@@ -187,7 +187,7 @@ static void test_rounds(void **state)
 	complete(cq, qps[0], &sent, 1);
 	complete(cq, qps[2], &received, 1);
 	assert_int_equal(cqe.wc.wr_id, 1);
-	assert_true(vrb_cq_take(cq, &cqe));	/* what was there before */
+	assert_true(vrb_cq_take(cq, &cqe));	/* the entries from before */
 	assert_false(vrb_cq_take(cq, &cqe));
 	assert_int_equal(vrb_cq_resize(cq, 16), 0);
 	vrb_cq_purge(cq, qps[1]);
@@ -199,7 +199,10 @@ static void test_rounds(void **state)
 	assert_int_equal(cqe.qp_num, 102);
 	assert_false(vrb_cq_take(cq, &cqe));
 
-	/* Two rounds at once, as of two receivers: the later one shows them. */
+	/*
+	 * Two rounds at once, as of two RX queues: the end of the later one makes the entries
+	 * visible.
+	 */
 	vrb_round_begin(&outer, 2);
 	complete(cq, qps[0], &received, 2);
 	vrb_round = NULL;
@@ -229,7 +232,7 @@ static void test_index_wrap(void **state)
 	assert_int_equal(vrb_cq_destroy(cq), 0);
 }
 
-static void test_overrun_is_told_once(void **state)
+static void test_overrun_is_reported_once(void **state)
 {
 	struct vrb_cq *cq = make(1);
 	struct model m = { 0 };
@@ -243,7 +246,7 @@ static void test_overrun_is_told_once(void **state)
 	assert_true(vrb_cq_timeout(cq, 0));
 	assert_false(vrb_cq_timeout(cq, 0));
 	take(cq, &m);
-	complete(cq, qps[0], &wc, 0);	/* nothing is taken any more */
+	complete(cq, qps[0], &wc, 0);	/* the CQ accepts no more entries */
 	take(cq, &m);
 	take(cq, &m);
 	assert_int_equal(vrb_cq_destroy(cq), 0);
@@ -256,7 +259,7 @@ int main(void)
 		cmocka_unit_test(test_against_model),
 		cmocka_unit_test(test_rounds),
 		cmocka_unit_test(test_index_wrap),
-		cmocka_unit_test(test_overrun_is_told_once),
+		cmocka_unit_test(test_overrun_is_reported_once),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

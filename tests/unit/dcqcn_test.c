@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* DCQCN's rate by itself: what CNPs make of it, when they come and when they do not. */
+/* The rate of DCQCN alone: the effect of CNPs and of their absence. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,14 +20,14 @@ static int reset(void **state)
 	return 0;
 }
 
-/* Bytes that a rate makes in a time. */
+/* The bytes that a rate sends in a time. */
 static uint64_t bytes(uint64_t kbps, uint64_t time)
 {
 	return kbps * time / 8 / 1000000;
 }
 
-/* What the second of two CNPs sets as a rate, after so much was sent in between. */
-static void the_first_rate_is_half_of_what_is_measured(void **state)
+/* The second of two CNPs sets the rate from the bytes sent in between. */
+static void the_first_rate_is_half_the_measured_rate(void **state)
 {
 	static const struct {
 		uint64_t kbps, time;
@@ -35,9 +35,9 @@ static void the_first_rate_is_half_of_what_is_measured(void **state)
 	} rows[] = {
 		{ GBIT, VRB_MSEC, GBIT / 2 },
 		{ 10 * GBIT, 200 * VRB_USEC, 5 * GBIT },
-		{ 10 * GBIT, 199 * VRB_USEC, 0 },	/* not long enough to tell */
+		{ 10 * GBIT, 199 * VRB_USEC, 0 },	/* too short to measure */
 		{ GBIT, 10 * VRB_MSEC, GBIT / 2 },
-		{ GBIT, 10 * VRB_MSEC + 1, 0 },		/* who knows when that was sent */
+		{ GBIT, 10 * VRB_MSEC + 1, 0 },		/* too long to measure */
 		{ 1000, VRB_MSEC, LIMIT_DCQCN_MIN },
 		{ 0, VRB_MSEC, 0 },
 		{ 400ull * GBIT, VRB_MSEC, LIMIT_DCQCN_MAX / 2 },
@@ -66,7 +66,7 @@ static uint64_t slowed(uint32_t kbps)
 	return now;
 }
 
-static void a_cut_counts_once_in_a_period(void **state)
+static void one_reduction_per_period(void **state)
 {
 	uint64_t now = slowed(GBIT);
 
@@ -77,8 +77,11 @@ static void a_cut_counts_once_in_a_period(void **state)
 	assert_true(r.kbps > GBIT / 2);
 }
 
-/* One in 50 us, as long as the queue stands: half in each period, but not below the least. */
-static void steady_notifications_halve_it_each_period(void **state)
+/*
+ * One CNP per 50 us while the queue persists: the rate halves each period, but not below the
+ * minimum.
+ */
+static void steady_notifications_halve_the_rate_each_period(void **state)
 {
 	uint64_t now = slowed(GBIT);
 
@@ -92,8 +95,8 @@ static void steady_notifications_halve_it_each_period(void **state)
 	assert_int_equal(r.kbps, LIMIT_DCQCN_MIN);
 }
 
-/* Half the way back in each period, then beyond. */
-static void it_recovers_by_periods(void **state)
+/* Recovers half of the reduction in each period, then grows beyond it. */
+static void the_rate_recovers_by_periods(void **state)
 {
 	uint64_t now = slowed(GBIT);
 	uint32_t gap = GBIT / 2;
@@ -110,8 +113,8 @@ static void it_recovers_by_periods(void **state)
 	assert_in_range(r.kbps, GBIT + 50000, GBIT + 80000);
 }
 
-/* Rare ones take less, for alpha says that the queue is short. */
-static void rare_notifications_cut_less(void **state)
+/* Rare CNPs reduce the rate less, because alpha shows that the queue is short. */
+static void rare_notifications_reduce_less(void **state)
 {
 	uint64_t now = slowed(GBIT);
 	uint32_t before;
@@ -123,7 +126,7 @@ static void rare_notifications_cut_less(void **state)
 	assert_int_equal(r.target, before);
 }
 
-static void it_ends_after_a_while(void **state)
+static void the_limit_ends_after_a_while(void **state)
 {
 	uint64_t now = slowed(2 * LIMIT_DCQCN_MIN), ends = 0;
 
@@ -133,11 +136,11 @@ static void it_ends_after_a_while(void **state)
 		ends++;
 	}
 	assert_in_range(ends, 1000, 2000);
-	/* The same if nobody looked. */
+	/* The same result if the rate is not read in between. */
 	now = slowed(2 * LIMIT_DCQCN_MIN);
 	roce_dcqcn_recover(&r, now + 3600 * VRB_SECOND);
 	assert_int_equal(r.kbps, 0);
-	/* And from there it begins anew, with a rate that is measured. */
+	/* Later it starts again, with a measured rate. */
 	roce_dcqcn_notified(&r, 0, now + 7200 * VRB_SECOND);
 	assert_int_equal(r.kbps, 0);
 }
@@ -159,12 +162,12 @@ static void time_may_stand_or_step_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(the_first_rate_is_half_of_what_is_measured, reset),
-		cmocka_unit_test_setup(a_cut_counts_once_in_a_period, reset),
-		cmocka_unit_test_setup(steady_notifications_halve_it_each_period, reset),
-		cmocka_unit_test_setup(it_recovers_by_periods, reset),
-		cmocka_unit_test_setup(rare_notifications_cut_less, reset),
-		cmocka_unit_test_setup(it_ends_after_a_while, reset),
+		cmocka_unit_test_setup(the_first_rate_is_half_the_measured_rate, reset),
+		cmocka_unit_test_setup(one_reduction_per_period, reset),
+		cmocka_unit_test_setup(steady_notifications_halve_the_rate_each_period, reset),
+		cmocka_unit_test_setup(the_rate_recovers_by_periods, reset),
+		cmocka_unit_test_setup(rare_notifications_reduce_less, reset),
+		cmocka_unit_test_setup(the_limit_ends_after_a_while, reset),
 		cmocka_unit_test_setup(time_may_stand_or_step_back, reset),
 	};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rows of what a QP sees: a letter each, and whether its program is believed to answer afterwards.
+ * Delayed ACKs: sequences of events of a QP, one letter each, and whether its program is then
+ * expected to reply.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,28 +16,28 @@
 static const struct row {
 	const char *what;
 	/*
-	 * a: asked and answered in time; l: answered too late; p: posted unasked; s: the ACK left
-	 * alone soon; w: it waited in vain
+	 * a: ACK requested, reply in time; l: reply too late; p: post without a request; s: the ACK
+	 * was sent alone soon; w: it was delayed without a reply
 	 */
 	const char *events;
 	bool believed;
 } rows[] = {
-	{ "nothing is believed at first", "", false },
-	{ "a habit has to show", "aaaaaaa", false },
-	{ "and then is one", "aaaaaaaa", true },
-	{ "it stays one", "aaaaaaaaaaaaaaaaaaaaaaaa", true },
-	{ "posting unasked is no answer", "pppppppppppp", false },
-	{ "nor does it harm", "aaaapppaaaa", true },
-	{ "one answer too late ends it", "aaaaaaaaaaaal", false },
-	{ "and it has to show again", "aaaaaaaaaaaalaaaaaaa", false },
-	{ "as at first", "aaaaaaaaaaaalaaaaaaaa", true },
-	{ "so does an ACK that waited in vain", "aaaaaaaaaaaaw", false },
-	{ "one that a poller sent soon does not", "aaaaaaaaaaaas", true },
-	{ "who never answers is never believed", "wwwwwwwwwwwwwwwwwwww", false },
-	{ "nor who answers every other time", "awawawawawawawawawaw", false },
+	{ "no reply is expected at first", "", false },
+	{ "seven replies are not enough", "aaaaaaa", false },
+	{ "eight are", "aaaaaaaa", true },
+	{ "more replies change nothing", "aaaaaaaaaaaaaaaaaaaaaaaa", true },
+	{ "a post without a request is no reply", "pppppppppppp", false },
+	{ "nor does it reset the count", "aaaapppaaaa", true },
+	{ "one late reply resets it", "aaaaaaaaaaaal", false },
+	{ "then seven are not enough again", "aaaaaaaaaaaalaaaaaaa", false },
+	{ "eight are enough again", "aaaaaaaaaaaalaaaaaaaa", true },
+	{ "so does an ACK delayed without a reply", "aaaaaaaaaaaaw", false },
+	{ "an ACK sent soon by a poller does not", "aaaaaaaaaaaas", true },
+	{ "a program that never replies", "wwwwwwwwwwwwwwwwwwww", false },
+	{ "a program that replies every other time", "awawawawawawawawawaw", false },
 };
 
-static void happen(struct roce_delayed_ack *h, char event, uint64_t *now)
+static void one_event(struct roce_delayed_ack *h, char event, uint64_t *now)
 {
 	*now += 10 * VRB_USEC;
 	if (event != 'p')
@@ -64,14 +65,14 @@ static void happen(struct roce_delayed_ack *h, char event, uint64_t *now)
 	}
 }
 
-static void habits_show_and_end(void **state)
+static void replies_are_expected_and_forgotten(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct roce_delayed_ack h = { 0 };
 		uint64_t now = 1;
 
 		for (const char *e = rows[i].events; *e; e++)
-			happen(&h, *e, &now);
+			one_event(&h, *e, &now);
 		if (roce_delayed_ack_expects_reply(&h) != rows[i].believed)
 			fail_msg("%s (%s)", rows[i].what, rows[i].events);
 	}
@@ -122,7 +123,7 @@ static void few_small_requests_of_a_stream_coalesce(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(habits_show_and_end),
+		cmocka_unit_test(replies_are_expected_and_forgotten),
 		cmocka_unit_test(an_ack_waits_for_a_poll_or_a_reply),
 		cmocka_unit_test(few_small_requests_of_a_stream_coalesce),
 	};

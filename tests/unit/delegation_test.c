@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which configurations of a delegated responder a process takes from another one. */
+/* Delegated responders: which configurations from another process are accepted. */
 #include "core/xrc/delegation.h"
 
 #include "core/xrc/msg.h"
@@ -14,7 +14,7 @@ static const struct xrc_config good = {
 	.mtu = 1024, .max_msg = 1 << 20, .state = IBV_QPS_RTS, .max_dest_rd_atomic = 16,
 };
 
-static void takes_each_receiving_state(void **state)
+static void accepts_each_receiving_state(void **state)
 {
 	struct xrc_config c = good;
 
@@ -24,7 +24,7 @@ static void takes_each_receiving_state(void **state)
 	}
 }
 
-static void takes_mtus_of_the_standard(void **state)
+static void accepts_standard_mtus(void **state)
 {
 	struct xrc_config c = good;
 
@@ -55,8 +55,8 @@ static void bounds_sizes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(takes_each_receiving_state),
-		cmocka_unit_test(takes_mtus_of_the_standard),
+		cmocka_unit_test(accepts_each_receiving_state),
+		cmocka_unit_test(accepts_standard_mtus),
 		cmocka_unit_test(bounds_sizes),
 	};
 

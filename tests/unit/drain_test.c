@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deregistration waits for the requests that name the region, and for no others.  What that costs
- * beside other queue pairs is counted in queue pairs that it looks at: nothing for those of other
- * domains and for those that posted nothing since the last one.
+ * Deregistration waits for the requests that use the region, and for no others. It costs one check
+ * per queue pair that has posted since the last deregistration in its domain; queue pairs of other
+ * domains are not checked.
  */
 #include "core/progress/drain.h"
 
@@ -56,8 +56,8 @@ static void complete_all(struct vrb_qp *qp)
 	lock_release(&qp->lock);
 }
 
-/* Queue pairs that so many deregistrations in `pd` look at. */
-static uint64_t looks_of(unsigned int regions)
+/* Returns how many queue pairs this many deregistrations in `pd` check. */
+static uint64_t checks_of(unsigned int regions)
 {
 	uint64_t before = vrb_drain_looks;
 
@@ -71,28 +71,28 @@ static uint64_t looks_of(unsigned int regions)
 	return vrb_drain_looks - before;
 }
 
-static void idle_ones_cost_nothing(struct vrb_pd *of)
+static void idle_qps_cost_nothing(struct vrb_pd *of)
 {
 	static struct vrb_qp *qp[IDLE];
 
 	for (int i = 0; i < IDLE; i++)
 		qp[i] = new_qp(of);
-	assert_int_equal(looks_of(REGIONS), 0);
+	assert_int_equal(checks_of(REGIONS), 0);
 	for (int i = 0; i < IDLE; i++)
 		destroy(qp[i]);
 }
 
-static void idle_ones_of_this_domain(void **state)
+static void idle_qps_of_this_domain(void **state)
 {
-	idle_ones_cost_nothing(pd);
+	idle_qps_cost_nothing(pd);
 }
 
-static void idle_ones_of_another_domain(void **state)
+static void idle_qps_of_another_domain(void **state)
 {
-	idle_ones_cost_nothing(other_pd);
+	idle_qps_cost_nothing(other_pd);
 }
 
-static void those_that_posted_are_looked_at_once(void **state)
+static void qps_that_posted_are_checked_once(void **state)
 {
 	struct vrb_qp *qp[BUSY];
 
@@ -104,34 +104,34 @@ static void those_that_posted_are_looked_at_once(void **state)
 			post(qp[i], NULL);
 			complete_all(qp[i]);
 		}
-		assert_int_equal(looks_of(1), BUSY);
-		assert_int_equal(looks_of(REGIONS), 0);
+		assert_int_equal(checks_of(1), BUSY);
+		assert_int_equal(checks_of(REGIONS), 0);
 	}
 	post(qp[0], NULL);
 	complete_all(qp[0]);
 	for (int i = 0; i < BUSY; i++)
 		destroy(qp[i]);
-	assert_int_equal(looks_of(1), 0);
+	assert_int_equal(checks_of(1), 0);
 }
 
-/* Its request names no region, and is never done. */
-static void see_busy_one(struct vrb_pd *of, uint64_t looks)
+/* The request uses no region and never completes. */
+static void check_busy_qp(struct vrb_pd *of, uint64_t checks)
 {
 	struct vrb_qp *qp = new_qp(of);
 
 	post(qp, NULL);
-	assert_int_equal(looks_of(REGIONS), looks);
+	assert_int_equal(checks_of(REGIONS), checks);
 	destroy(qp);
 }
 
-static void a_busy_one_is_looked_at_each_time(void **state)
+static void a_busy_qp_is_checked_each_time(void **state)
 {
-	see_busy_one(pd, REGIONS);
+	check_busy_qp(pd, REGIONS);
 }
 
-static void not_for_another_domain(void **state)
+static void busy_qps_of_another_domain_are_not_checked(void **state)
 {
-	see_busy_one(other_pd, 0);
+	check_busy_qp(other_pd, 0);
 }
 
 static void a_parent_domain_has_the_list_of_its_parent(void **state)
@@ -140,22 +140,22 @@ static void a_parent_domain_has_the_list_of_its_parent(void **state)
 	struct vrb_pd *parent;
 
 	assert_int_equal(vrb_pd_alloc_parent(ctx, &attr, &parent), 0);
-	see_busy_one(parent, REGIONS);
+	check_busy_qp(parent, REGIONS);
 	assert_int_equal(vrb_pd_dealloc(parent), 0);
 }
 
-/* The answer to a request, which whoever polls finds. */
+/* The response to a request, found by any poll. */
 static struct {
 	struct object_timer timer;
 	struct vrb_qp *qp;
 } answer;
 
-static void answer_comes(struct object_timer *t, struct expiry *e)
+static void response_arrives(struct object_timer *t, struct expiry *e)
 {
 	complete_all(answer.qp);
 }
 
-static void post_to_be_answered(struct vrb_qp *qp, const struct ibv_sge *sge)
+static void post_with_response(struct vrb_qp *qp, const struct ibv_sge *sge)
 {
 	answer.qp = qp;
 	post(qp, sge);
@@ -172,12 +172,12 @@ static void deregistration_polls_until_the_request_is_done(void **state)
 	struct vrb_qp *qp = new_qp(pd);
 	struct vrb_mr *mr;
 
-	assert_int_equal(vrb_timer_add(&answer.timer, answer_comes), 0);
+	assert_int_equal(vrb_timer_add(&answer.timer, response_arrives), 0);
 	assert_int_equal(vrb_mr_reg(pd, memory, sizeof(memory), (uintptr_t)memory, 0, &mr), 0);
-	post_to_be_answered(qp, &(struct ibv_sge){ (uintptr_t)memory, 1, mr->ibv.lkey });
+	post_with_response(qp, &(struct ibv_sge){ (uintptr_t)memory, 1, mr->ibv.lkey });
 	assert_int_equal(vrb_mr_dereg(mr, vrb_drain_region), 0);
 	assert_true(is_done(qp));
-	post_to_be_answered(qp, NULL);
+	post_with_response(qp, NULL);
 	vrb_drain_qp(qp);
 	assert_true(is_done(qp));
 	vrb_timer_remove(&answer.timer);
@@ -210,11 +210,11 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(idle_ones_of_this_domain),
-		cmocka_unit_test(idle_ones_of_another_domain),
-		cmocka_unit_test(those_that_posted_are_looked_at_once),
-		cmocka_unit_test(a_busy_one_is_looked_at_each_time),
-		cmocka_unit_test(not_for_another_domain),
+		cmocka_unit_test(idle_qps_of_this_domain),
+		cmocka_unit_test(idle_qps_of_another_domain),
+		cmocka_unit_test(qps_that_posted_are_checked_once),
+		cmocka_unit_test(a_busy_qp_is_checked_each_time),
+		cmocka_unit_test(busy_qps_of_another_domain_are_not_checked),
 		cmocka_unit_test(a_parent_domain_has_the_list_of_its_parent),
 		cmocka_unit_test(deregistration_polls_until_the_request_is_done),
 	};

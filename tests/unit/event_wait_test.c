@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Taking a completion event from a channel that does not block: EAGAIN where none is raised,
- * without polling, also where waits are so short that a blocking one polls; and where several
- * threads take, each event comes to one of them.
+ * Getting a completion event from a nonblocking channel: EAGAIN if none is pending, without
+ * polling, even if waits have been so short that a blocking call would poll. If several threads get
+ * events, each event is returned once.
  */
 #include "core/fastpath/event_wait.h"
 
@@ -36,7 +36,7 @@ static void complete(void)
 	vrb_cq_add(cq, NULL, NULL, 0, &wc, 0);
 }
 
-/* A completion that only whoever polls finds, like a packet in a socket. */
+/* A completion that only polling finds, like a packet in a socket. */
 static struct object_timer arrival;
 
 static void arrives(struct object_timer *t, struct expiry *e)
@@ -52,7 +52,7 @@ static void expect_success(void)
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 }
 
-/* As if the last waits had been short: the next one begins with polling. */
+/* As if the last waits had been short: the next one starts by polling. */
 static void expect_short_waits(void)
 {
 	struct busy_poll *p = &channel->busy_poll;
@@ -78,8 +78,8 @@ static void set_flags(int flags)
 	assert_int_equal(fcntl(channel->ibv.fd, F_SETFL, flags), 0);
 }
 
-/* The progress thread is there for a wait that is long enough to end the polling. */
-static void only_a_blocking_one_waits(void **state)
+/* The progress thread is needed for a wait that is long enough to end the polling. */
+static void only_a_blocking_call_waits(void **state)
 {
 	expect_short_waits();
 	vrb_cq_arm(cq, false);
@@ -96,14 +96,14 @@ static void only_a_blocking_one_waits(void **state)
 	assert_int_equal(take(), EAGAIN);
 }
 
-/* poll(2) says that an event waits, and another thread takes it. */
+/* poll(2) reports an event, and another thread takes it. */
 static void *take_one(void *result)
 {
 	*(int *)result = take();
 	return NULL;
 }
 
-static void another_takes_it_between_poll_and_read(void **state)
+static void another_thread_gets_it_between_poll_and_read(void **state)
 {
 	struct pollfd p = { .fd = channel->ibv.fd, .events = POLLIN };
 	pthread_t other;
@@ -133,12 +133,12 @@ static void *take_all(void *arg)
 		else if (ret == EAGAIN)
 			sched_yield();
 		else
-			return (void *)"an errno that it must not have";
+			return (void *)"an unexpected errno";
 	}
 	return NULL;
 }
 
-static void several_take_each_event_once(void **state)
+static void several_threads_get_each_event_once(void **state)
 {
 	pthread_t taker[TAKERS];
 	void *result;
@@ -187,9 +187,9 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_a_blocking_one_waits),
-		cmocka_unit_test(another_takes_it_between_poll_and_read),
-		cmocka_unit_test(several_take_each_event_once),
+		cmocka_unit_test(only_a_blocking_call_waits),
+		cmocka_unit_test(another_thread_gets_it_between_poll_and_read),
+		cmocka_unit_test(several_threads_get_each_event_once),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a message does: to the receive that it takes, by packets or pulled, and to keys. */
+/*
+ * The effect of a message on the receive that it consumes, for messages in packets and for payloads
+ * read from the sender's memory, and on keys.
+ */
 #include "roce_env.h"
 
 #include <string.h>
 
 static struct roce_env e;
 
-/* Completions of everything that takes a receive: opcode, length, immediate, solicited. */
+/* Completions of every operation that consumes a receive: opcode, length, immediate, solicited. */
 static void receive_completions(void **state)
 {
 	static const struct {
@@ -46,7 +49,7 @@ static void receive_completions(void **state)
 	}
 }
 
-/* Class J: the message has arrived, and its sender hears that; then the QP is silent. */
+/* Class J: the message has arrived, and its sender gets an ACK; then the QP sends nothing. */
 static void failed_invalidation(void **state)
 {
 	struct roce_pkt pkt;
@@ -66,9 +69,9 @@ static void failed_invalidation(void **state)
 }
 
 /*
- * A payload that stayed with a local peer is fetched. One that cannot be shall come as packets: the
- * same request again, which may have been on its way, is refused like the first, and has no effect
- * that those packets would collide with.
+ * The payload of a local peer is read from its memory. If that fails, the message must come as
+ * packets: a further copy of the same request, which may have been in flight, is refused like the
+ * first and has no effect that could conflict with those packets.
  */
 static void payload_is_pulled(void **state)
 {
@@ -104,8 +107,9 @@ static void payload_is_pulled(void **state)
 	assert_memory_equal(e.mem, theirs, sizeof(theirs));
 }
 
-/* The request numbered so of `from`, whose payload stays with it, comes to `to`. */
-static void bring_pulled(struct roce_env *from, struct roce_env *to, const struct roce_pkt *packet)
+/* Delivers to `to` the request with this number of `from`, whose payload stays in its memory. */
+static void deliver_pulled(struct roce_env *from, struct roce_env *to,
+			   const struct roce_pkt *packet)
 {
 	struct wq_seg seg = { (uintptr_t)from->mem, 1000 };
 	struct wq_pull pull = { .pid = 1, .num_seg = 1, .seg = &seg };
@@ -118,11 +122,11 @@ static void bring_pulled(struct roce_env *from, struct roce_env *to, const struc
 }
 
 /*
- * A local peer that lost the first of three such requests has them sent again by a probe, while the
- * NAK is on its way that has the first one go as packets: what the probe sent is not run, or these
- * packets would come to PSNs that are past.
+ * A local peer lost the first of three such requests. A probe resends them while the NAK is in
+ * flight that requests the first one as packets: the probe's copies must not be executed, or those
+ * packets would have old PSNs.
  */
-static void copies_of_what_goes_as_packets_are_not_run(void **state)
+static void copies_of_withdrawn_requests_are_not_executed(void **state)
 {
 	static struct roce_env a, b;
 	struct roce_pkt pkt[3];
@@ -143,10 +147,10 @@ static void copies_of_what_goes_as_packets_are_not_run(void **state)
 		assert_non_null(roce_output_pull(&a.qp));
 		pkt[i] = a.out;
 	}
-	bring_pulled(&a, &b, &pkt[1]);
+	deliver_pulled(&a, &b, &pkt[1]);
 	assert_true(env_output(&b));
 	for (int i = 0; i < 3; i++)
-		bring_pulled(&a, &b, &pkt[i]);
+		deliver_pulled(&a, &b, &pkt[i]);
 	env_input(&a, &b.out);
 	a.wq.pull_min = 0;	/* env_pump() carries packets only */
 	env_pump(&a, &b);
@@ -161,10 +165,10 @@ static void copies_of_what_goes_as_packets_are_not_run(void **state)
 }
 
 /*
- * A receive that wants a message without its beginning, or only as much as it has room for: bytes
- * of a message of three packets, and of one that is pulled.
+ * A receive that skips the start of a message, or has room for only a part of it: the bytes stored
+ * for a message of three packets, and for one whose payload is read from the sender's memory.
  */
-static void receive_wants_a_part(void **state)
+static void receive_stores_a_part(void **state)
 {
 	static const struct {
 		uint32_t skip, clip, room;
@@ -225,8 +229,8 @@ int main(void)
 		cmocka_unit_test(receive_completions),
 		cmocka_unit_test(failed_invalidation),
 		cmocka_unit_test(payload_is_pulled),
-		cmocka_unit_test(copies_of_what_goes_as_packets_are_not_run),
-		cmocka_unit_test(receive_wants_a_part),
+		cmocka_unit_test(copies_of_withdrawn_requests_are_not_executed),
+		cmocka_unit_test(receive_stores_a_part),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What happens to which occasion. */
+/* Fault rules: which occasions each selector matches, and what the actions do. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 enum {
 	QPN = 0x11,
-	RUN = 100000,	/* occasions of a statistic */
+	RUN = 100000,	/* number of occasions in a statistic */
 };
 
 static struct fault_plan plan;
@@ -47,7 +47,7 @@ static bool packet(const struct fault_packet *p)
 	return fault_on_packet(&plan, &counts, p, &hit);
 }
 
-/* Which of the first 16 occasions are hit, as bits, the first one lowest. */
+/* Which of the first 16 occasions are hit, as bits; the first one is the lowest. */
 static uint32_t pattern(const struct fault_packet *p)
 {
 	uint32_t bits = 0;
@@ -57,7 +57,7 @@ static uint32_t pattern(const struct fault_packet *p)
 	return bits;
 }
 
-/* A row per selector: a rule, a packet, and which of its first 16 are hit. */
+/* One row per selector: a rule, a packet, and which of its first 16 occasions are hit. */
 static void selectors(void **state)
 {
 	static const struct {
@@ -115,7 +115,7 @@ static void selectors(void **state)
 	}
 }
 
-/* A row per action: what comes out. */
+/* One row per action: the resulting decision. */
 static void actions(void **state)
 {
 	static const struct {
@@ -154,7 +154,7 @@ static void actions(void **state)
 		start(rows[i].rule);
 		hits += packet(&sent);
 		hits += fault_on_message(&plan, &counts, &sent, &hit);
-		hits += fault_on_verb(&plan, &counts, FAULT_ibv_reg_mr, &hit);
+		hits += fault_on_verb(&plan, &counts, VERB_reg_mr, &hit);
 		hits += fault_on_completion(&plan, &counts, &sent.queue, &hit);
 		hits += fault_on_wr(&plan, &counts, &sent.queue, &hit);
 		hits += fault_on_cm(&plan, &counts, FAULT_REQ, FAULT_RX, &hit);
@@ -166,10 +166,10 @@ static void actions(void **state)
 static void verbs_and_cm_messages_by_name(void **state)
 {
 	start("verb ibv_reg_mr nth 2 fail ENOMEM; cm REP tx nth 1 drop");
-	assert_false(fault_on_verb(&plan, &counts, FAULT_ibv_create_qp, &hit));
-	assert_false(fault_on_verb(&plan, &counts, FAULT_ibv_reg_mr, &hit));
-	assert_false(fault_on_verb(&plan, &counts, FAULT_ibv_create_qp, &hit));
-	assert_true(fault_on_verb(&plan, &counts, FAULT_ibv_reg_mr, &hit));
+	assert_false(fault_on_verb(&plan, &counts, VERB_create_qp, &hit));
+	assert_false(fault_on_verb(&plan, &counts, VERB_reg_mr, &hit));
+	assert_false(fault_on_verb(&plan, &counts, VERB_create_qp, &hit));
+	assert_true(fault_on_verb(&plan, &counts, VERB_reg_mr, &hit));
 	assert_int_equal(hit.rule, 0);
 	assert_int_equal(hit.count, 2);
 	assert_false(fault_on_cm(&plan, &counts, FAULT_REQ, FAULT_TX, &hit));
@@ -179,7 +179,7 @@ static void verbs_and_cm_messages_by_name(void **state)
 	assert_false(fault_on_cm(&plan, &counts, FAULT_REP, FAULT_TX, &hit));
 }
 
-/* What a rule does not select, it does not count. */
+/* A rule counts only the occasions that it selects. */
 static void only_what_matches_is_counted(void **state)
 {
 	struct fault_packet ack = sent;
@@ -192,7 +192,7 @@ static void only_what_matches_is_counted(void **state)
 	assert_int_equal(hit.count, 2);
 }
 
-/* Each rule counts what it matches, also where another one acts. */
+/* Each rule counts its matches even if another rule acts. */
 static void the_first_rule_acts_and_all_count(void **state)
 {
 	start("packet nth 2 drop; packet nth 2..3 corrupt");
@@ -217,7 +217,7 @@ static void each_qp_has_its_own_counts(void **state)
 	assert_true(fault_on_packet(&plan, &other, &sent, &hit));
 }
 
-static void a_changed_plan_counts_anew(void **state)
+static void a_changed_plan_resets_counts(void **state)
 {
 	start("packet nth 1 drop");
 	assert_true(packet(&sent));
@@ -233,7 +233,7 @@ static void no_rules_no_faults(void **state)
 	assert_int_equal(pattern(&sent), 0);
 }
 
-/* Which of RUN packets are hit, and with which random numbers, as one number. */
+/* Which of RUN packets are hit, and their random numbers, as one number. */
 static uint64_t fingerprint(const char *rules, const struct fault_packet *p)
 {
 	uint64_t sum = 0;
@@ -246,7 +246,7 @@ static uint64_t fingerprint(const char *rules, const struct fault_packet *p)
 	return sum;
 }
 
-static void the_same_seed_is_the_same_run(void **state)
+static void the_same_seed_gives_the_same_run(void **state)
 {
 	static const char rules[] = "seed 7; packet chance 1/10 corrupt";
 	struct fault_packet other = sent;
@@ -265,14 +265,14 @@ static void the_same_seed_is_the_same_run(void **state)
 	assert_true(fingerprint(rules, &other) != first);
 }
 
-/* Decisions do not change between releases: sweeps and reports name seeds. */
-static void a_seed_means_the_same_for_ever(void **state)
+/* Decisions do not change between releases, because sweeps and reports give seeds. */
+static void seeds_are_stable(void **state)
 {
 	start("seed 1; packet chance 1/4 drop");
 	assert_int_equal(pattern(&sent), 0x686);
 }
 
-/* The hits, and the pairs of neighbours that are both hit, are as many as chance would have it. */
+/* The numbers of hits, and of neighbours that are both hit, match the probability. */
 static void chance_is_a_probability(void **state)
 {
 	static const struct {
@@ -335,10 +335,10 @@ int main(void)
 		cmocka_unit_test(only_what_matches_is_counted),
 		cmocka_unit_test(the_first_rule_acts_and_all_count),
 		cmocka_unit_test(each_qp_has_its_own_counts),
-		cmocka_unit_test(a_changed_plan_counts_anew),
+		cmocka_unit_test(a_changed_plan_resets_counts),
 		cmocka_unit_test(no_rules_no_faults),
-		cmocka_unit_test(the_same_seed_is_the_same_run),
-		cmocka_unit_test(a_seed_means_the_same_for_ever),
+		cmocka_unit_test(the_same_seed_gives_the_same_run),
+		cmocka_unit_test(seeds_are_stable),
 		cmocka_unit_test(chance_is_a_probability),
 		cmocka_unit_test(chances_are_independent),
 	};

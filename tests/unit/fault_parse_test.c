@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading rules and printing them: every selector and action, and where an error is. */
+/* Parsing and printing fault rules: every selector and action, and the position of errors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static bool parse(const char *text)
 	return fault_parse(&plan, text, strlen(text), &error);
 }
 
-/* What is written, and its canonical form; NULL: the same. */
+/* The input and its canonical form; NULL: the same. */
 static const char *const rules[][2] = {
 	/* occasions */
 	{ "packet drop" },
@@ -77,6 +77,7 @@ static const char *const rules[][2] = {
 	{ "packet corrupt" },
 	{ "message opcode WRITE corrupt" },
 	{ "packet mark" },
+	{ "message mark" },
 	{ "wr tx nth 3 fail ENOMEM" },
 	{ "verb ibv_create_qp fail 12", "verb ibv_create_qp fail ENOMEM" },
 	{ "verb ibv_create_qp fail 4095" },
@@ -119,8 +120,8 @@ static void canonical_form(void **state)
 	}
 }
 
-/* The longest of everything. */
-static void a_line_suffices(void **state)
+/* The longest of every selector. */
+static void the_longest_rule_fits_a_line(void **state)
 {
 	static const char longest[] =
 		"message qp 0xffffff qp_index 4294967295 tx opcode XRC_SEND_LAST_WITH_INVALIDATE "
@@ -132,7 +133,7 @@ static void a_line_suffices(void **state)
 	assert_in_range(fault_rule_print(line, sizeof(line), &plan.rule[0]), 200, FAULT_LINE - 1);
 }
 
-static void a_small_buffer_has_the_beginning(void **state)
+static void a_small_buffer_holds_the_beginning(void **state)
 {
 	char line[8] = "???????";
 
@@ -170,7 +171,7 @@ static void rules_are_added_all_or_none(void **state)
 	assert_int_equal(plan.seed, 9);
 }
 
-static void at_most_so_many_rules(void **state)
+static void number_of_rules_is_limited(void **state)
 {
 	fault_plan_init(&plan);
 	for (int i = 0; i < FAULT_RULES; i++)
@@ -180,7 +181,7 @@ static void at_most_so_many_rules(void **state)
 	assert_string_equal(error.expected, "at most 64 rules");
 }
 
-/* A text, where it is wrong, and a part of the line that says so. */
+/* A text, the position of its error, and a part of the message. */
 static const struct {
 	const char *text;
 	unsigned int line, column;
@@ -230,7 +231,7 @@ static const struct {
 	{ "packet duplicate 0", 1, 18, "from 1" },
 	{ "packet reorder 1001", 1, 16, "to 1000" },
 	{ "packet fail ENOMEM", 1, 8, "of this occasion, not \"fail\"" },
-	{ "message mark", 1, 9, "of this occasion" },
+	{ "completion mark", 1, 12, "of this occasion" },
 	{ "verb", 1, 5, "a verb" },
 	{ "verb ibv_reg_mt fail ENOMEM", 1, 6, "not \"ibv_reg_mt\"" },
 	{ "verb ibv_reg_mr qp 1 fail ENOMEM", 1, 17, "of this occasion" },
@@ -276,11 +277,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(canonical_form),
-		cmocka_unit_test(a_line_suffices),
-		cmocka_unit_test(a_small_buffer_has_the_beginning),
+		cmocka_unit_test(the_longest_rule_fits_a_line),
+		cmocka_unit_test(a_small_buffer_holds_the_beginning),
 		cmocka_unit_test(rules_of_a_variable_and_of_a_file),
 		cmocka_unit_test(rules_are_added_all_or_none),
-		cmocka_unit_test(at_most_so_many_rules),
+		cmocka_unit_test(number_of_rules_is_limited),
 		cmocka_unit_test(errors_point_at_the_place),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The vocabulary agrees with the headers that it takes its names from. */
+/* The vocabulary of fault rules matches the headers that define the names. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,11 +20,11 @@ static struct fault_word word(const char *s)
 	return (struct fault_word){ s, strlen(s) };
 }
 
-/* A name that <infiniband/verbs.h> does not have would not compile. */
+/* A name that <infiniband/verbs.h> lacks would not compile. */
 static void every_verb_exists(void **state)
 {
-#define VERB(name) assert_true(sizeof(&name));
-#include "fault/verbs.def"
+#define VERB(name, number, answer) assert_true(sizeof(&ibv_##name));
+#include "wq/verb.def"
 #undef VERB
 }
 
@@ -53,7 +53,7 @@ static void every_status_of_an_error_has_a_name(void **state)
 	assert_null(fault_name_for(fault_statuses, IBV_WC_SUCCESS));
 }
 
-static void names_are_found_whole_only(void **state)
+static void only_whole_names_match(void **state)
 {
 	const struct fault_word whole = word("tx"), part = { "tx", 1 }, longer = word("txx"),
 				empty = { "tx", 0 }, zero = { "tx\0x", 4 };
@@ -70,7 +70,7 @@ static bool contains(const struct fault_opcodes *set, unsigned int opcode)
 	return set->operations >> (opcode & 0x1f) & 1 && set->services >> (opcode >> 5) & 1;
 }
 
-/* The name of every opcode that exists stands for that alone. */
+/* The name of each existing opcode stands for that opcode alone. */
 static void one_opcode(void **state)
 {
 	for (unsigned int opcode = 0; opcode < 256; opcode++) {
@@ -87,7 +87,7 @@ static void one_opcode(void **state)
 	}
 }
 
-/* The name of a kind stands for what has that kind, and for nothing else that exists. */
+/* The name of a kind stands for all opcodes of that kind and no other existing one. */
 static void kinds_of_opcode(void **state)
 {
 	static const struct {
@@ -127,7 +127,7 @@ int main(void)
 		cmocka_unit_test(every_verb_exists),
 		cmocka_unit_test(cm_messages_are_attribute_ids),
 		cmocka_unit_test(every_status_of_an_error_has_a_name),
-		cmocka_unit_test(names_are_found_whole_only),
+		cmocka_unit_test(only_whole_names_match),
 		cmocka_unit_test(one_opcode),
 		cmocka_unit_test(kinds_of_opcode),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The fault tables: every reason that a responder can meet has the row that IBTA vol 1, 9.9.3 gives
- * its class.
+ * The fault tables: every reason that a responder can detect has the row that IBTA vol 1, 9.9.3
+ * specifies for its class.
  */
 #include "roce/faults.h"
 
@@ -15,7 +15,7 @@ static void responder_rows(void **state)
 		enum ibv_wc_status status;
 		enum ibv_event_type event;
 		enum roce_fault_action uc;
-		bool ud_drops;	/* though UC does not */
+		bool ud_drops;	/* although UC does not */
 	} rows[] = {
 		{ REASON_REQ_OPCODE, 1, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR,
 		  ROCE_FAULT_DROP },

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters of flows: which value a program reads at which index, and until when it may choose. */
+/*
+ * Counters of flows: which value a program reads at which index, and until when counters can be
+ * attached.
+ */
 #include "core/raw/flow_counters.h"
 
 #include "core_env.h"
@@ -34,7 +37,7 @@ static int attach(enum ibv_counter_description what, uint32_t index)
 	return vrb_flow_count_attach(count, &attr, NULL);
 }
 
-static void frames_and_bytes_at_the_chosen_places(void **state)
+static void frames_and_bytes_at_the_chosen_indices(void **state)
 {
 	uint64_t values[4] = { 9, 9, 9, 9 };
 
@@ -47,7 +50,7 @@ static void frames_and_bytes_at_the_chosen_places(void **state)
 	assert_int_equal(values[1], 0);
 	assert_int_equal(values[2], 2);
 	assert_int_equal(values[3], 0);
-	/* Two points of one place are added. */
+	/* two counters at one index are added up */
 	assert_int_equal(attach(IBV_COUNTER_PACKETS, 0), 0);
 	assert_int_equal(vrb_flow_count_read(count, values, 4, 0), 0);
 	assert_int_equal(values[0], 1062);
@@ -55,7 +58,7 @@ static void frames_and_bytes_at_the_chosen_places(void **state)
 	assert_int_equal(vrb_flow_count_read(count, values, 2, 0), EINVAL);
 }
 
-static void points_are_chosen_before_the_flows(void **state)
+static void counters_are_attached_before_flows(void **state)
 {
 	static const struct ibv_flow flow;
 	const struct ibv_counter_attach_attr attr = { .counter_desc = IBV_COUNTER_BYTES };
@@ -74,9 +77,9 @@ static void points_are_chosen_before_the_flows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(frames_and_bytes_at_the_chosen_places, set_up,
+		cmocka_unit_test_setup_teardown(frames_and_bytes_at_the_chosen_indices, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(points_are_chosen_before_the_flows, set_up,
+		cmocka_unit_test_setup_teardown(counters_are_attached_before_flows, set_up,
 						tear_down),
 	};
 

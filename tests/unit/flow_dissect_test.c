@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Frames byte by byte: what each header gives, and what lengths that lie do not. */
+/* Dissecting frames byte by byte: the fields of each header, and headers with wrong lengths. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,7 @@ static void vlan_tags(void **state)
 	}
 }
 
-static void lying_lengths(void **state)
+static void wrong_lengths(void **state)
 {
 	struct frame f = udp4(0x0800, 0);
 
@@ -187,8 +187,8 @@ static void label_stacks(void **state)
 	assert_int_equal(key.outer.headers & FLOW_IPV4, 0);
 }
 
-/* Without the right of a tunnel: no VNI, other versions of GRE, other ports. */
-static void what_is_no_tunnel(void **state)
+/* Not a tunnel: no VNI, other versions of GRE, other ports. */
+static void not_a_tunnel(void **state)
 {
 	struct frame in = udp4(0x0800, 0), f = { .len = 0 };
 	uint8_t *hdr;
@@ -231,8 +231,8 @@ static void what_is_no_tunnel(void **state)
 }
 
 /*
- * Each header is there from its last byte on; frames lie at the end of their memory, and a
- * sanitizer watches.
+ * Each header counts once its last byte is there. Frames lie at the end of their memory, so that a
+ * sanitizer reports a read beyond.
  */
 static void every_length(void **state)
 {
@@ -263,11 +263,11 @@ int main(void)
 		cmocka_unit_test(plain_udp),
 		cmocka_unit_test(ipv4_options),
 		cmocka_unit_test(vlan_tags),
-		cmocka_unit_test(lying_lengths),
+		cmocka_unit_test(wrong_lengths),
 		cmocka_unit_test(fragments),
 		cmocka_unit_test(ipv6_extensions),
 		cmocka_unit_test(label_stacks),
-		cmocka_unit_test(what_is_no_tunnel),
+		cmocka_unit_test(not_a_tunnel),
 		cmocka_unit_test(every_length),
 	};
 

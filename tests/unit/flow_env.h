@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writes what flow steering reads: rules as programs write them, and frames. */
+/* Builds the input of flow steering: rules as programs write them, and frames. */
 #ifndef VRB_TESTS_FLOW_ENV_H
 #define VRB_TESTS_FLOW_ENV_H
 
@@ -66,13 +66,13 @@ static inline void frame_eth(struct frame *f, const char *dst, const char *src, 
 	put_be16(p + 12, type);
 }
 
-/* Behind a header that announced a VLAN tag. */
+/* Follows a header whose type announces a VLAN tag. */
 static inline void frame_vlan(struct frame *f, uint16_t tag, uint16_t type)
 {
 	put_be16(put_be16(frame_room(f, 4), tag), type);
 }
 
-/* Returns the header; `payload` bytes will follow, options are words. */
+/* Returns the header; `payload` bytes will follow; options are counted in words. */
 static inline uint8_t *frame_ipv4(struct frame *f, uint32_t src, uint32_t dst, uint8_t proto,
 				  size_t options, size_t payload)
 {

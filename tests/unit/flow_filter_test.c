@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Socket filters: whatever the matcher gives to a rule the filter takes, on random tables and
- * frames, in an interpreter of classic BPF and in the kernel's own; and plain rules keep out what
- * they should.
+ * Socket filters: the filter passes every frame that the matcher gives to a rule, on random tables
+ * and frames, both in an interpreter of classic BPF and in the kernel; and filters of plain rules
+ * drop the other frames.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ enum { ROOM = 4096 };
 
 static struct sock_filter program[ROOM];
 
-/* A frame as the kernel has it: the first tag beside it, or not. */
+/* A frame as the kernel holds it: with the first VLAN tag in the frame or beside it. */
 struct seen {
 	uint8_t data[2048];
 	uint32_t len;
@@ -39,7 +39,7 @@ static struct seen as_is(const uint8_t *data, size_t len)
 	return s;
 }
 
-/* As the kernel takes a tag out: 802.1Q and 802.1ad. */
+/* The kernel removes a tag of 802.1Q or 802.1ad from the frame. */
 static struct seen tag_taken_out(const uint8_t *data, size_t len)
 {
 	struct seen s = as_is(data, len);
@@ -54,7 +54,7 @@ static struct seen tag_taken_out(const uint8_t *data, size_t len)
 	return s;
 }
 
-/* 0..: the value, -1: outside the frame. */
+/* Returns the value; -1: outside the frame. */
 static int64_t load(const struct seen *s, uint32_t at, unsigned int size)
 {
 	if (at >= (uint32_t)SKF_AD_OFF) {
@@ -173,7 +173,7 @@ static bool takes_seen(unsigned int len, struct seen s)
 	return bytes;
 }
 
-/* However the kernel has it. */
+/* In either form. */
 static bool takes(unsigned int len, const uint8_t *data, size_t size)
 {
 	return takes_seen(len, as_is(data, size)) && takes_seen(len, tag_taken_out(data, size));
@@ -225,7 +225,7 @@ static void random_table(struct world_table *w, const struct world_frame *like, 
 	}
 }
 
-static void takes_what_the_matcher_takes(void **state)
+static void passes_all_matching_frames(void **state)
 {
 	unsigned int hit_frames = 0, taken = 0, frames = 0;
 
@@ -251,7 +251,7 @@ static void takes_what_the_matcher_takes(void **state)
 			flow_table_received(&w.t, &key, count, &hits);
 			in = takes(len, f.f.data, f.len);
 			if (hits && !in)
-				fail_msg("round %u frame %u: %u hits, and the filter keeps it out",
+				fail_msg("round %u frame %u: %u hits, but the filter drops it",
 					 round, i, hits);
 			frames++;
 			hit_frames += !!hits;
@@ -264,10 +264,10 @@ static void takes_what_the_matcher_takes(void **state)
 }
 
 /*
- * One rule, which the filter can decide to the end where nothing lies between Ethernet and IP but
- * one tag.
+ * Tables of one rule, which the filter can decide completely if at most one tag lies between the
+ * Ethernet and the IP header.
  */
-static void keeps_out_what_plain_rules_do_not_take(void **state)
+static void drops_frames_that_plain_rules_do_not_match(void **state)
 {
 	unsigned int decided = 0;
 
@@ -309,7 +309,7 @@ static unsigned int compile(struct flow_table *t, struct flow_rule *rules,
 	return flow_filter(t, program, ROOM);
 }
 
-static void tables_that_take_nothing_or_all(void **state)
+static void tables_that_match_nothing_or_all(void **state)
 {
 	struct spec_list list;
 	struct flow_rule rule;
@@ -330,7 +330,7 @@ static void tables_that_take_nothing_or_all(void **state)
 	assert_int_equal(compile(&t, &rule, &list, 1), 1);
 	assert_int_equal(program[0].k, UINT32_MAX);
 
-	/* It drops silently. */
+	/* a rule with a drop action */
 	RULE_ADD(&list, action_drop, IBV_FLOW_SPEC_ACTION_DROP);
 	assert_true(compile(&t, &rule, &list, 1) > 1);
 	assert_false(takes(flow_filter(&t, program, ROOM), (const uint8_t[60]){ 0 }, 60));
@@ -342,7 +342,7 @@ static void tables_that_take_nothing_or_all(void **state)
 	assert_false(takes(flow_filter(&t, program, ROOM), (const uint8_t[13]){ 3 }, 13));
 }
 
-static void too_little_room_takes_all(void **state)
+static void too_little_room_passes_all(void **state)
 {
 	struct spec_list list;
 	struct flow_rule rule;
@@ -361,9 +361,7 @@ static void too_little_room_takes_all(void **state)
 	assert_int_equal(flow_filter(&t, program, len), len);
 }
 
-/*
- * The kernel checks programs of ordinary users' sockets, and runs them: frames are datagrams here.
- */
+/* The kernel checks and runs the programs of ordinary users' sockets; frames are datagrams here. */
 static void the_kernel_agrees(void **state)
 {
 	random_start();
@@ -386,7 +384,7 @@ static void the_kernel_agrees(void **state)
 			uint8_t in[2048];
 			bool expected = takes_seen(fprog.len, as_is(f.f.data, f.len));
 
-			send(pair[0], f.f.data, f.len, 0); /* EPERM when it is filtered */
+			send(pair[0], f.f.data, f.len, 0); /* EPERM when the filter drops it */
 			assert_int_equal(recv(pair[1], in, sizeof(in), 0),
 					 expected ? (ssize_t)f.len : -1);
 			world_frame(&f);
@@ -401,10 +399,10 @@ static void the_kernel_agrees(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(takes_what_the_matcher_takes),
-		cmocka_unit_test(keeps_out_what_plain_rules_do_not_take),
-		cmocka_unit_test(tables_that_take_nothing_or_all),
-		cmocka_unit_test(too_little_room_takes_all),
+		cmocka_unit_test(passes_all_matching_frames),
+		cmocka_unit_test(drops_frames_that_plain_rules_do_not_match),
+		cmocka_unit_test(tables_that_match_nothing_or_all),
+		cmocka_unit_test(too_little_room_passes_all),
 		cmocka_unit_test(the_kernel_agrees),
 	};
 

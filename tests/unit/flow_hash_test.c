@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Toeplitz' hash against the table that Microsoft published for RSS, and which fields of a frame go
- * into it.
+ * The Toeplitz hash against the table that Microsoft published for RSS, and which fields of a frame
+ * are hashed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,7 +93,7 @@ static void published_vectors(void **state)
 	}
 }
 
-static void choices(void **state)
+static void field_selection(void **state)
 {
 	static const struct {
 		int err;
@@ -132,8 +132,8 @@ static void choices(void **state)
 			 EINVAL);
 }
 
-/* What is not in the frame counts as zero, which adds nothing. */
-static void fields_that_are_missing(void **state)
+/* A field that the frame lacks counts as zero. */
+static void missing_fields(void **state)
 {
 	struct frame f = tcp("66.9.149.187", 2794, "161.142.100.80", 1766);
 	struct frame none = { .len = 0 };
@@ -171,7 +171,7 @@ static void security_parameters_index(void **state)
 	frame_eth(&f, "\2\0\0\0\0\1", "\2\0\0\0\0\2", 0x0800);
 	add_ip(&f, "66.9.149.187", "161.142.100.80", 50);
 	esp = frame_room(&f, 20);
-	/* Where the ports of the published vector stand. */
+	/* at the position of the ports in the published vector */
 	put_be16(put_be16(esp, 2794), 1766);
 	assert_int_equal(hash(IP4 | IBV_RX_HASH_IPSEC_SPI, &f), 0x51ccc178);
 }
@@ -180,8 +180,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(published_vectors),
-		cmocka_unit_test(choices),
-		cmocka_unit_test(fields_that_are_missing),
+		cmocka_unit_test(field_selection),
+		cmocka_unit_test(missing_fields),
 		cmocka_unit_test(inside_a_tunnel),
 		cmocka_unit_test(security_parameters_index),
 	};

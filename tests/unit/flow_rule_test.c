@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules as programs write them: what is refused and with which errno, row by row, and what each
- * field of a row becomes.
+ * Flow rules as programs write them: which are refused with which errno, row by row, and the
+ * internal form of each field.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +18,8 @@
 #include "util/compiler.h"
 
 /*
- * One specification of a row: its type, its struct's size as the header has it, and how far `size`
- * is off.
+ * One specification of a row: its type, the size of its struct in the header, and the difference of
+ * its `size` field.
  */
 struct spec_row {
 	uint32_t type;
@@ -104,7 +104,7 @@ static const struct {
 	{ "count in nothing", EINVAL, { SPEC(ACTION_COUNT, counter_action, 0) } },
 
 	{ "a stack", 0, { ETH, IPV4, UDP } },
-	{ "a stack in disorder", 0, { UDP, ETH, IPV4X } },
+	{ "headers out of order", 0, { UDP, ETH, IPV4X } },
 	{ "actions among it", 0, { TAG, ETH, IPV6, TCP } },
 	{ "eth twice", EINVAL, { ETH, ETH } },
 	{ "udp twice", EINVAL, { UDP, IPV4, UDP } },
@@ -129,7 +129,7 @@ static const struct {
 	{ "mpls behind gre", 0, { IPV6, GRE, MPLS } },
 	{ "mpls twice in one place", EINVAL, { MPLS, MPLS } },
 	{ "mpls in two places", 0, { MPLS, IPV4, UDP, MPLS } },
-	{ "mpls and the rest in disorder", EINVAL, { MPLS, UDP, IPV4 } },
+	{ "mpls and headers out of order", EINVAL, { MPLS, UDP, IPV4 } },
 	{ "mpls behind ip", EINVAL, { ETH, IPV4, MPLS } },
 	{ "mpls before eth", EINVAL, { MPLS, ETH } },
 	{ "inner mpls before the outer ip", EINVAL, { INNER(MPLS, mpls), IPV4 } },
@@ -168,7 +168,7 @@ static void specifications(void **state)
 static const struct {
 	const char *what;
 	int err;
-	struct ibv_flow_attr attr;	/* size: how much it is off */
+	struct ibv_flow_attr attr;	/* size: difference from the correct size */
 } attr_rows[] = {
 	{ "normal", 0, { .type = IBV_FLOW_ATTR_NORMAL, .port = 1 } },
 	{ "all default", 0, { .type = IBV_FLOW_ATTR_ALL_DEFAULT, .port = 1 } },
@@ -190,7 +190,7 @@ static const struct {
 	{ "unknown flag", EINVAL, { .port = 1, .flags = 8 } },
 	{ "don't trap the rest", EINVAL, FLAGGED(ALL_DEFAULT, DONT_TRAP) },
 	{ "don't trap multicast", EINVAL, FLAGGED(MC_DEFAULT, DONT_TRAP) },
-	{ "don't trap copies", EINVAL, FLAGGED(SNIFFER, DONT_TRAP) },
+	{ "don't trap sniffer", EINVAL, FLAGGED(SNIFFER, DONT_TRAP) },
 	{ "egress default", EINVAL, FLAGGED(ALL_DEFAULT, EGRESS) },
 	{ "egress sniffer", EINVAL, FLAGGED(SNIFFER, EGRESS) },
 };
@@ -330,7 +330,7 @@ static void fields_out_of_range(void **state)
 	assert_int_equal(parse_ip_flags(8, 7), 0);
 }
 
-/* A header that is asked for must be what the header below announces. */
+/* A matched header must agree with the type or protocol field of the header below it. */
 static void contradictions(void **state)
 {
 	static const struct {
@@ -415,7 +415,7 @@ static void mpls_needs_its_ether_type_and_port(void **state)
 	assert_int_equal(flow_rule_parse(&rule, &list.attr), EINVAL);
 }
 
-/* What a later library can ask for must not be ignored. */
+/* Fields that a later library may use must not be ignored. */
 static void unknown_fields(void **state)
 {
 	struct {
@@ -443,8 +443,8 @@ static void unknown_fields(void **state)
 }
 
 /*
- * Every byte of a filter counts for itself: a mask of that byte makes one byte of the rule's mask,
- * each another.
+ * Every byte of a filter counts: a mask of one byte sets one byte of the rule's mask, a different
+ * one for each.
  */
 static void every_field_has_a_place(void **state)
 {
@@ -473,7 +473,7 @@ static void every_field_has_a_place(void **state)
 			struct flow_rule rule;
 			unsigned int set = 0;
 
-			/* Of the two numbers with a limit the first byte is beyond it. */
+			/* of the two fields with a limit, the first byte exceeds it */
 			if ((kinds[i].type == IBV_FLOW_SPEC_VXLAN_TUNNEL && b == 0) ||
 			    (kinds[i].type == IBV_FLOW_SPEC_IPV6 && b == 32))
 				continue;
@@ -502,10 +502,10 @@ static void every_field_has_a_place(void **state)
 }
 
 /*
- * Nothing behind the last specification is read: the rule lies at the end of its memory, and a
- * sanitizer watches.  What `size` says does not matter.
+ * Nothing is read beyond the last specification, whatever `size` says: the rule lies at the end of
+ * its memory, so that a sanitizer reports a read beyond.
  */
-static void nothing_behind_is_read(void **state)
+static void nothing_beyond_is_read(void **state)
 {
 	struct spec_list list;
 	struct flow_rule rule;
@@ -536,7 +536,7 @@ int main(void)
 		cmocka_unit_test(mpls_needs_its_ether_type_and_port),
 		cmocka_unit_test(unknown_fields),
 		cmocka_unit_test(every_field_has_a_place),
-		cmocka_unit_test(nothing_behind_is_read),
+		cmocka_unit_test(nothing_beyond_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rules against random frames and an oracle, and the order in which a table asks them. */
+/* Rules against random frames and an oracle, and the order in which a table applies them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ static void matcher_agrees_with_the_oracle(void **state)
 			matches += expected;
 		}
 	}
-	/* The world is worth its while. */
+	/* Enough rules have been tested. */
 	assert_true(rules > 30000);
 	assert_true(matches > 5000);
 }
@@ -112,8 +112,8 @@ static const struct order_row {
 	{ "priority 0 first", { { ANY, 5, 0, 1 }, { ANY, 0, 0, 1 }, { ANY, 3, 0, 1 } },
 	  "1", "", "" },
 	{ "priorities beyond 255", { { ANY, 0xffff, 0, 1 }, { ANY, 0x8000, 0, 1 } }, "1", "", "" },
-	{ "what the first does not match", { { ANY, 0, 0, 1 }, { ANY, 1, 0, 0 } }, "0", "1", "1" },
-	{ "the older of equal ones", { { ANY, 4, 0, 0 }, { ANY, 4, 0, 1 } }, "0", "0", "0" },
+	{ "not matched by the first", { { ANY, 0, 0, 1 }, { ANY, 1, 0, 0 } }, "0", "1", "1" },
+	{ "the older of equal rules", { { ANY, 4, 0, 0 }, { ANY, 4, 0, 1 } }, "0", "0", "0" },
 	{ "the same match twice: copies", { { ANY, 4, 0, 1 }, { ANY, 4, 0, 2 }, { ANY, 4, 0, 1 } },
 	  "02", "1", "1" },
 	{ "the same match at another priority", { { ANY, 4, 0, 1 }, { ANY, 5, 0, 1 } },
@@ -122,7 +122,7 @@ static const struct order_row {
 	  "01", "", "" },
 	{ "don't trap goes first at its priority", { { ANY, 2, 0, 1 }, { ANY, 2, GO_ON, 1 } },
 	  "10", "", "" },
-	{ "don't trap behind the one that takes", { { ANY, 2, 0, 1 }, { ANY, 3, GO_ON, 1 } },
+	{ "don't trap after a rule that traps", { { ANY, 2, 0, 1 }, { ANY, 3, GO_ON, 1 } },
 	  "0", "", "" },
 	{ "don't trap alone", { { ANY, 2, GO_ON, 1 }, { ANY, 3, GO_ON, 0 }, { ALL } },
 	  "012", "12", "12" },
@@ -131,12 +131,12 @@ static const struct order_row {
 	{ "drop", { { ANY, 1, 0, 0 }, { ANY, 0, 0, 1, true }, { ALL } }, "1", "0", "0" },
 	{ "drop ends a don't trap", { { ANY, 0, GO_ON, 1, true }, { ANY, 1, 0, 0 } },
 	  "0", "1", "1" },
-	{ "drop behind the one that takes", { { ANY, 0, 0, 1 }, { ANY, 1, 0, 0, true } },
+	{ "drop after a rule that traps", { { ANY, 0, 0, 1 }, { ANY, 1, 0, 0, true } },
 	  "0", "1", "1" },
-	{ "what is left", { { ALL }, { ANY, 9, 0, 1 } }, "1", "0", "0" },
+	{ "unmatched frames", { { ALL }, { ANY, 9, 0, 1 } }, "1", "0", "0" },
 	{ "multicast that is left", { { MC }, { ANY, 9, 0, 1 } }, "1", "", "0" },
 	{ "both: copies", { { MC }, { ALL }, { ALL } }, "12", "12", "012" },
-	{ "priority among what is left", { { ALL, 1 }, { MC, 0 } }, "0", "0", "1" },
+	{ "priority among unmatched frames", { { ALL, 1 }, { MC, 0 } }, "0", "0", "1" },
 	{ "sniffers", { { SNIFF }, { ANY, 0, 0, 1, true }, { SNIFF, 3 }, { ALL } },
 	  "021", "023", "023" },
 	{ "egress rules are not for these", { { ANY, 0, OUT, 0, true }, { ANY, 1, 0, 1 } },
@@ -216,7 +216,7 @@ static void sent_frames(void **state)
 	}
 }
 
-static void same_match_another_fate(void **state)
+static void same_match_different_actions(void **state)
 {
 	static const struct {
 		struct plan a, b;
@@ -247,7 +247,7 @@ static void same_match_another_fate(void **state)
 	}
 }
 
-/* Where a group of rules with the same match loses a member, the others stay one. */
+/* When a group of rules with the same match loses a member, the others remain a group. */
 static void removal_among_copies(void **state)
 {
 	for (unsigned int gone = 0; gone < 3; gone++) {
@@ -270,13 +270,13 @@ static void removal_among_copies(void **state)
 	}
 }
 
-/* The expected receivers of a frame, computed from the rules alone, without lists. */
+/* Computes the expected receivers of a frame from the rules alone, without lists. */
 static unsigned int expected_hits(const struct plan *plan, const bool *matches, unsigned int n,
 				  bool multicast, bool *hit)
 {
 	unsigned int best = UINT32_MAX, left = UINT32_MAX;
 
-	/* The number that decides: of priority, whether it goes on, and age. */
+	/* The sort key: priority, then whether later rules are applied as well, then age. */
 #define KEY(i) ((plan[i].priority * 2u + !(plan[i].flags & GO_ON)) * 16 + (i))
 	for (unsigned int i = 0; i < n; i++) {
 		if (plan[i].type == ANY && matches[i] &&
@@ -298,7 +298,7 @@ static unsigned int expected_hits(const struct plan *plan, const bool *matches, 
 	return best;
 }
 
-/* Without equal matches, whose copies the rows above show. */
+/* Without rules of equal match, whose copies the rows above cover. */
 static void random_tables(void **state)
 {
 	static const enum ibv_flow_attr_type types[] = { ANY, ANY, ANY, ANY, ANY, SNIFF, ALL, MC };
@@ -372,7 +372,7 @@ int main(void)
 		cmocka_unit_test(matcher_agrees_with_the_oracle),
 		cmocka_unit_test(order),
 		cmocka_unit_test(sent_frames),
-		cmocka_unit_test(same_match_another_fate),
+		cmocka_unit_test(same_match_different_actions),
 		cmocka_unit_test(removal_among_copies),
 		cmocka_unit_test(random_tables),
 	};

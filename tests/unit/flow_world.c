@@ -5,14 +5,14 @@
 #include "unit/random.h"
 #include "util/compiler.h"
 
-/* Few different values, so that frames and rules meet. */
+/* A few values only, so that frames and rules match often. */
 static const uint8_t macs[][7] = { "\x02\0\0\0\0\1", "\x02\0\0\0\0\2", "\x01\0\x5e\0\0\1",
 				   "\xff\xff\xff\xff\xff\xff" };
 static const uint32_t ip4s[] = { 0x0a000001, 0x0a000002, 0xe0000001, 0x7f000001 };
 static const uint8_t ip6_tails[] = { 1, 2, 0xff };
 static const uint16_t port_numbers[] = { 53, 4791, 80, 1000 };
 static const uint16_t tags[] = { 0x0005, 0x2005, 0x3005, 0x0006, 0x0000 };
-static const uint8_t toses[] = { 0, 4, 0xb8 };
+static const uint8_t tos_values[] = { 0, 4, 0xb8 };
 static const uint32_t numbers[] = { 0, 5, 0xfffff, 0x12345 };
 
 #define PICK(set) (set)[random_below(ARRAY_SIZE(set))]
@@ -123,7 +123,7 @@ static void build_network(struct world_frame *w, struct world_layer *l, bool tun
 	uint8_t *p, *next;
 	unsigned int exts = chance(25) ? 1 + random_below(2) : 0;
 
-	l->tos = PICK(toses);
+	l->tos = PICK(tos_values);
 	l->ttl = chance(50) ? 64 : 1;
 	l->src_port = PICK(port_numbers);
 	if (!tunnel) {
@@ -169,7 +169,7 @@ static void build_network(struct world_frame *w, struct world_layer *l, bool tun
 		frame_room(&w->f, 24);
 	else
 		build_transport(w, l);
-	/* Lengths count what is behind the headers too; the caller fills in the tunnel's. */
+	/* Lengths include everything after the headers; the caller fills in those of the tunnel. */
 	if (l->ip == 4)
 		put_be16(w->f.data + begin + 2, tunnel ? 0 : w->f.len - begin);
 	else
@@ -274,8 +274,8 @@ static void random_mask(void *mask, size_t len)
 		random_bytes(mask, len);
 }
 
-/* The field as in the frame, mostly. */
-static void some(void *val, void *mask, const void *like, size_t len)
+/* A field and its mask; the value is mostly the frame's. */
+static void some_field(void *val, void *mask, const void *like, size_t len)
 {
 	memcpy(val, like, len);
 	if (chance(7))
@@ -286,13 +286,13 @@ static void some(void *val, void *mask, const void *like, size_t len)
 static void some16(uint16_t *val, uint16_t *mask, uint16_t like)
 {
 	like = htobe16(like);
-	some(val, mask, &like, 2);
+	some_field(val, mask, &like, 2);
 }
 
 static void some32(uint32_t *val, uint32_t *mask, uint32_t like, uint32_t limit)
 {
 	like = htobe32(like);
-	some(val, mask, &like, 4);
+	some_field(val, mask, &like, 4);
 	*val &= htobe32(limit);
 	*mask &= htobe32(limit);
 }
@@ -310,12 +310,12 @@ static void add_ip(struct spec_list *r, const struct world_layer *l, uint32_t in
 		struct ibv_flow_spec_ipv6 s = { .type = IBV_FLOW_SPEC_IPV6 | inner,
 						.size = sizeof(s) };
 
-		some(s.val.src_ip, s.mask.src_ip, l->src_ip, 16);
-		some(s.val.dst_ip, s.mask.dst_ip, l->dst_ip, 16);
+		some_field(s.val.src_ip, s.mask.src_ip, l->src_ip, 16);
+		some_field(s.val.dst_ip, s.mask.dst_ip, l->dst_ip, 16);
 		some32(&s.val.flow_label, &s.mask.flow_label, l->flow_label, 0xfffff);
-		some(&s.val.next_hdr, &s.mask.next_hdr, &l->proto, 1);
-		some(&s.val.traffic_class, &s.mask.traffic_class, &l->tos, 1);
-		some(&s.val.hop_limit, &s.mask.hop_limit, &l->ttl, 1);
+		some_field(&s.val.next_hdr, &s.mask.next_hdr, &l->proto, 1);
+		some_field(&s.val.traffic_class, &s.mask.traffic_class, &l->tos, 1);
+		some_field(&s.val.hop_limit, &s.mask.hop_limit, &l->ttl, 1);
 		rule_add(r, &s, sizeof(s));
 	} else if (chance(60)) {
 		struct ibv_flow_spec_ipv4_ext s = { .type = IBV_FLOW_SPEC_IPV4_EXT | inner,
@@ -323,10 +323,10 @@ static void add_ip(struct spec_list *r, const struct world_layer *l, uint32_t in
 
 		some32(&s.val.src_ip, &s.mask.src_ip, first_address(l->src_ip), UINT32_MAX);
 		some32(&s.val.dst_ip, &s.mask.dst_ip, first_address(l->dst_ip), UINT32_MAX);
-		some(&s.val.proto, &s.mask.proto, &l->proto, 1);
-		some(&s.val.tos, &s.mask.tos, &l->tos, 1);
-		some(&s.val.ttl, &s.mask.ttl, &l->ttl, 1);
-		some(&s.val.flags, &s.mask.flags, &l->ip_flags, 1);
+		some_field(&s.val.proto, &s.mask.proto, &l->proto, 1);
+		some_field(&s.val.tos, &s.mask.tos, &l->tos, 1);
+		some_field(&s.val.ttl, &s.mask.ttl, &l->ttl, 1);
+		some_field(&s.val.flags, &s.mask.flags, &l->ip_flags, 1);
 		s.val.flags &= 7;
 		rule_add(r, &s, sizeof(s));
 	} else {
@@ -384,8 +384,8 @@ static void add_layer(struct spec_list *r, const struct world_frame *w, const st
 		struct ibv_flow_spec_eth s = { .type = IBV_FLOW_SPEC_ETH | inner,
 					       .size = sizeof(s) };
 
-		some(s.val.dst_mac, s.mask.dst_mac, l->dst_mac, 6);
-		some(s.val.src_mac, s.mask.src_mac, l->src_mac, 6);
+		some_field(s.val.dst_mac, s.mask.dst_mac, l->dst_mac, 6);
+		some_field(s.val.src_mac, s.mask.src_mac, l->src_mac, 6);
 		some16(&s.val.ether_type, &s.mask.ether_type, l->type[l->tags]);
 		some16(&s.val.vlan_tag, &s.mask.vlan_tag, l->tag[0]);
 		rule_add(r, &s, sizeof(s));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random frames with a description of what was put into them, random rules as programs write them,
- * and an oracle that tells from description and rule, without a look at either dissector or
- * matcher, whether they match.
+ * Random frames with a description of their headers, random rules as programs write them, and an
+ * oracle that decides from description and rule alone, without dissector and matcher, whether they
+ * match.
  */
 #ifndef VRB_TESTS_FLOW_WORLD_H
 #define VRB_TESTS_FLOW_WORLD_H
@@ -12,16 +12,16 @@
 
 #include "unit/flow_env.h"
 
-/* Ends are offsets in the frame; 0: not there. */
+/* Ends are offsets in the frame; 0: absent. */
 struct world_layer {
 	size_t eth_end;
 	uint8_t dst_mac[6], src_mac[6];
 	unsigned int tags;
-	uint16_t tag[4], type[5]; /* type[i]: the one before tag i, type[tags]: what follows */
+	uint16_t tag[4], type[5]; /* type[i] precedes tag i; type[tags] follows the last one */
 	size_t tag_end[4];
 	uint32_t mpls;
 	size_t mpls_end;
-	int ip; /* 4, 6, 0: something else */
+	int ip; /* 4, 6; 0: not IP */
 	size_t ip_end;
 	uint8_t src_ip[16], dst_ip[16], tos, ttl, ip_flags;
 	uint32_t flow_label;
@@ -29,7 +29,7 @@ struct world_layer {
 	uint8_t ext[3];
 	size_t ext_end[3];
 	uint8_t proto;
-	size_t transport_end; /* of a whole header; not in later fragments */
+	size_t transport_end; /* of a complete header; 0 in later fragments */
 	uint16_t src_port, dst_port;
 	uint32_t spi, seq;
 };
@@ -43,12 +43,12 @@ struct world_frame {
 	uint32_t gre_key, vni, tunnel_mpls;
 };
 
-/* First of all. */
+/* Must be called first. */
 void world_start(uint64_t seed);
 
 void world_frame(struct world_frame *w);
 
-/* A rule, half of whose fields are as in the frame. Types and actions: NORMAL without actions. */
+/* A random rule; half of its fields are the frame's. Type NORMAL, without actions. */
 void world_rule(struct spec_list *r, const struct world_frame *like);
 
 bool world_matches(const struct spec_list *r, const struct world_frame *w);

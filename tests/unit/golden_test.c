@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every RoCEv2 packet that Linux soft RoCE sent in the captures under tests/data (the folders named
- * as arguments): it decodes, its headers encode to the same bits, its ICRC is ours, and no changed
- * byte goes unnoticed.
+ * Every RoCEv2 packet that Linux soft RoCE sent in the captures under tests/data (the folders given
+ * as arguments): it must decode, its headers must encode to the same bits, its ICRC must be the
+ * computed one, and a changed byte must be detected.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -74,7 +74,7 @@ static bool parse_ip6(struct golden *g, const uint8_t *p, size_t len, const uint
 	return (size_t)IP6_LEN + get_be16(p + 4) <= len;
 }
 
-/* False if the frame is none of RoCEv2's. */
+/* Returns false if the frame is not RoCEv2. */
 static bool parse_frame(struct golden *g, const uint8_t *frame, size_t len)
 {
 	const uint8_t *udp;
@@ -128,7 +128,7 @@ static bool is_bad(const struct golden *g, const uint8_t *data)
 	return roce_icrc_check(&g->path, true, g->ip_id, data, g->len) == ROCE_ICRC_BAD;
 }
 
-/* A changed byte of the packet, an address, a port or the identification. */
+/* Changes a byte of the packet, an address, a port or the identification. */
 static void check_corruption(const char *file, const struct golden *g)
 {
 	uint8_t copy[ROCE_MAX_PACKET];
@@ -142,7 +142,7 @@ static void check_corruption(const char *file, const struct golden *g)
 			continue;
 		copy[i] ^= flip;
 		if (!is_bad(g, copy))
-			fail_msg("%s: packet %u, byte %zu changed unnoticed", file, count.packets,
+			fail_msg("%s: packet %u, byte %zu: change not seen", file, count.packets,
 				 i);
 		copy[i] ^= flip;
 		count.corrupted++;

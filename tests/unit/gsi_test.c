@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MADs to another process of the host whose inbox is full, and more exit MADs of a dead one than
- * wait at a time.  The other one is a second member of the host in this process, whose inbox is
- * read by hand; timers expire at times that the test chooses.
+ * MADs to another process of the host whose inbox is full, and more exit MADs of a dead process
+ * than the queue holds. The other process is a second member of the host in this process; the test
+ * reads its inbox and chooses when timers expire.
  */
 #include "core/mad/gsi.h"
 
@@ -16,6 +16,7 @@
 #include "core/base/object_timer.h"
 #include "host/exit_mad.h"
 #include "host/host.h"
+#include "host/service.h"
 #include "place.h"
 #include "roce/const.h"
 #include "roce/opcode.h"
@@ -26,17 +27,19 @@
 enum {
 	MADS = 200,
 	EXIT_MADS = 2500,	/* to each of two processes */
-	REQUESTS = 1100,	/* more than wait */
+	REQUESTS = 1100,	/* more than can be queued */
 	IN_VAIN = 10,
+	WAITING = 128,		/* requests, and attempts until all have been accepted */
+	TRIES = 40,
 	DREQ = 0x15,
 	ATTRIBUTE_AT = 17,
 	DATA_AT = 24,
 	ID_BITS = 22,
 };
 
-/* A full inbox is tried again so soon after it was found with room, */
+/* A full inbox is retried this soon after it had room, */
 #define SOON (100 * VRB_USEC)
-/* and at the latest after */
+/* and at the latest after this time. */
 #define LATE (64 * VRB_MSEC)
 
 static const struct net_addr self = { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } };
@@ -46,7 +49,7 @@ static uint32_t sent, received;
 
 static const struct net_path path = { .src = self, .dst = self };
 
-/* The n-th to a process, by an id of its slot. */
+/* Makes the n-th MAD to a process, with an id from its slot. */
 static void make_mad(uint8_t mad[HOST_MAD_LEN], uint32_t n, int slot)
 {
 	memset(mad, 0, HOST_MAD_LEN);
@@ -64,7 +67,7 @@ static void send_next(void)
 	assert_int_equal(vrb_gsi_send(&path, mad), 0);
 }
 
-/* Empties the inbox; what comes is next in order. */
+/* Empties the inbox and checks the order. */
 static unsigned int receive_all(void)
 {
 	uint8_t buf[HOST_PACKET_MAX];
@@ -93,7 +96,7 @@ static void expire(uint64_t now)
 	lock_release(&vrb.poll_lock);
 }
 
-static void a_full_inbox_is_refilled_as_often_as_it_is_emptied(void **state)
+static void a_full_inbox_is_refilled_each_time_it_is_emptied(void **state)
 {
 	unsigned int room, n;
 	uint64_t now;
@@ -111,13 +114,14 @@ static void a_full_inbox_is_refilled_as_often_as_it_is_emptied(void **state)
 		expire(now += SOON);
 	}
 	assert_int_equal(received, MADS);
-	/* And what comes now finds an inbox with room, and nothing before it. */
+	/* A MAD sent now finds room in the inbox and an empty queue. */
 	send_next();
 	assert_int_equal(receive_all(), 1);
 }
 
 static char dir[64];
-static unsigned int here, there;	/* exit MADs of the dead process */
+/* exit MADs of the dead process, received by this process and by the other one */
+static unsigned int here, there;
 
 static void count_here(void *arg, const struct net_path *from, const uint8_t *mad, uint64_t now)
 {
@@ -138,8 +142,8 @@ static void count_there(void)
 		there++;
 }
 
-/* A process with connections to this one and to the other one; it dies. */
-static void live_and_die(int this_slot, unsigned int connections)
+/* A process with connections to this one and to the other one, which then dies. */
+static void connect_and_die(int this_slot, unsigned int connections)
 {
 	uint8_t mad[HOST_MAD_LEN];
 	struct host *h;
@@ -154,11 +158,11 @@ static void live_and_die(int this_slot, unsigned int connections)
 	_exit(0);
 }
 
-/* Requests from the wire for a service that nobody offers: as many as wait. */
-static void flood(uint64_t now)
+/* More requests from the network for a service than fit the queue. */
+static void flood(uint64_t service_id, uint64_t now)
 {
 	const struct cm_msg req = { .type = CM_REQ,
-				    .req = { .local_id = UINT32_MAX, .service_id = 1 } };
+				    .req = { .local_id = UINT32_MAX, .service_id = service_id } };
 	uint8_t mad[CM_MAD_LEN];
 	const struct roce_pkt pkt = {
 		.bth = { .opcode = ROCE_UD_SEND_ONLY, .pkey = ROCE_PKEY_DEFAULT },
@@ -175,14 +179,14 @@ static void flood(uint64_t now)
 	lock_release(&vrb.poll_lock);
 }
 
-/* Its exit MADs are this process's to send, once it manages connections. */
+/* A process sends exit MADs of others only once it manages connections. */
 static void let_one_die(unsigned int connections)
 {
 	int slot = host_slot(vrb.host), status;
 	pid_t pid = fork();
 
 	if (!pid)
-		live_and_die(slot, connections);
+		connect_and_die(slot, connections);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	host_reap(vrb.host);
@@ -191,7 +195,7 @@ static void let_one_die(unsigned int connections)
 
 static const struct vrb_gsi_ops ops = { .receive = count_here, .timeout = nothing_to_do };
 
-/* Nobody would send them again. */
+/* Exit MADs are not retransmitted. */
 static void exit_mads_of_thousands_of_connections_all_arrive(void **state)
 {
 	uint64_t now = clock_now();
@@ -207,16 +211,44 @@ static void exit_mads_of_thousands_of_connections_all_arrive(void **state)
 	assert_int_equal(there, EXIT_MADS);
 }
 
-static void exit_mads_find_room_while_strangers_flood(void **state)
+static void exit_mads_find_room_during_a_flood(void **state)
 {
 	uint64_t now = clock_now();
 
 	let_one_die(MADS);
-	flood(now);
+	flood(1, now);
 	assert_int_equal(vrb_gsi_open(&ops, NULL), 0);
 	expire(now + VRB_MSEC);
 	vrb_gsi_close();
 	assert_int_equal(here, MADS);
+}
+
+static unsigned int count_received(void)
+{
+	there = 0;
+	count_there();
+	return there;
+}
+
+/* Otherwise replies from the network would queue behind many requests, or find the queue full. */
+static void requests_from_the_network_are_bounded(void **state)
+{
+	unsigned int later = 0;
+	struct host_service service = { .service_id = 0x1061234 };
+	uint64_t now = clock_now();
+	uint32_t at;
+
+	assert_int_equal(host_service_bind(other, &service, &at), 0);
+	assert_int_equal(host_service_listen(other, at), 0);
+	flood(service.service_id, now);
+	assert_in_range(count_received(), 1, REQUESTS - 1);
+	for (unsigned int i = 0; i < TRIES; i++) {
+		expire(now += LATE);
+		later += count_received();
+	}
+	assert_in_range(later, 1, WAITING);
+	expire(now += LATE);
+	assert_int_equal(count_received(), 0);
 }
 
 static int set_up(void **state)
@@ -243,9 +275,10 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FRESH(a_full_inbox_is_refilled_as_often_as_it_is_emptied),
+		FRESH(a_full_inbox_is_refilled_each_time_it_is_emptied),
 		FRESH(exit_mads_of_thousands_of_connections_all_arrive),
-		FRESH(exit_mads_find_room_while_strangers_flood),
+		FRESH(exit_mads_find_room_during_a_flood),
+		FRESH(requests_from_the_network_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

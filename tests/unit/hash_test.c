@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The vectors that the authors of FNV publish. */
+/* FNV against the vectors that its authors publish. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

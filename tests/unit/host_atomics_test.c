@@ -20,12 +20,12 @@ enum {
 	ADDITIONS = 20000,
 };
 
-static int questions, lives;
+static int liveness_checks, lives;
 
 static bool lives_for_a_while(void *arg, uint64_t incarnation)
 {
-	questions++;
-	return questions <= lives;
+	liveness_checks++;
+	return liveness_checks <= lives;
 }
 
 static void join_as(struct atomics *a, uint64_t me)
@@ -47,31 +47,31 @@ static void the_lock_is_taken_over(void **state)
 	word = &a.word[WORD].holder;
 	atomics_lock(&a, ADDRESS);
 	assert_int_equal(*word, ME);
-	assert_int_equal(questions, 0);
+	assert_int_equal(liveness_checks, 0);
 	atomics_unlock(&a, ADDRESS);
 	assert_int_equal(*word, 0);
 
-	/* From one that died: after it was asked for. */
+	/* The holder died after it was checked. */
 	*word = OTHER;
 	lives = 2;
 	atomics_lock(&a, ADDRESS);
 	assert_int_equal(*word, ME);
-	assert_int_equal(questions, 3);
+	assert_int_equal(liveness_checks, 3);
 	atomics_unlock(&a, ADDRESS);
 
-	/* Our own name in a lock that we do not hold is rubbish. */
+	/* This process's incarnation in a lock that it does not hold means corruption. */
 	*word = ME;
-	questions = 0;
+	liveness_checks = 0;
 	atomics_lock(&a, ADDRESS);
-	assert_int_equal(questions, 0);
+	assert_int_equal(liveness_checks, 0);
 
-	/* Another process took it over: it stays that one's. */
+	/* Another process took the lock over and keeps it. */
 	*word = OTHER;
 	atomics_unlock(&a, ADDRESS);
 	assert_int_equal(*word, OTHER);
 
-	/* One that is stopped is not waited for for ever. */
-	questions = 0;
+	/* The wait for a stopped holder is limited. */
+	liveness_checks = 0;
 	lives = 1 << 30;
 	atomics_lock(&a, ADDRESS);
 	assert_int_equal(*word, ME);
@@ -80,10 +80,10 @@ static void the_lock_is_taken_over(void **state)
 }
 
 /*
- * The same memory in two places has the same lock, and words that cannot be the same memory need
- * not wait for each other.
+ * The same memory mapped at two addresses has the same lock, and words that cannot be the same
+ * memory do not share one.
  */
-static void the_lock_is_the_memorys(void **state)
+static void the_lock_belongs_to_the_memory(void **state)
 {
 	struct atomics a, b;
 
@@ -106,8 +106,8 @@ static void the_lock_is_the_memorys(void **state)
 }
 
 /*
- * read and written on its own: the locks are all there is. Two mappings of one word are two words
- * for ThreadSanitizer.
+ * Read and written separately, so only the locks protect it. For ThreadSanitizer two mappings of
+ * one word are two words.
  */
 static uint64_t sum;
 
@@ -123,7 +123,7 @@ static void *add(void *arg)
 	return NULL;
 }
 
-/* Two threads of each of two processes; in private mode two of one. */
+/* Two threads in each of two processes; in private mode two threads in one. */
 static void atomics_do_not_interleave(void **state)
 {
 	struct atomics a[2];
@@ -151,7 +151,7 @@ static void atomics_do_not_interleave(void **state)
 	atomics_close(&a[0]);
 }
 
-/* A host's members have the file, with memory from the start. */
+/* All members of a host have the file, with its memory allocated from the start. */
 static void members_share_them(void **state)
 {
 	char path[96];
@@ -161,7 +161,7 @@ static void members_share_them(void **state)
 	snprintf(path, sizeof(path), "%s/atomics", run_dir);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
-	assert_true(st.st_blocks > 0);	/* memory is taken at once */
+	assert_true(st.st_blocks > 0);	/* memory is allocated */
 	host_lock_atomics(h, ADDRESS);
 	host_unlock_atomics(h, ADDRESS);
 	host_leave(h);
@@ -171,7 +171,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_DIR(the_lock_is_taken_over),
-		IN_DIR(the_lock_is_the_memorys),
+		IN_DIR(the_lock_belongs_to_the_memory),
 		IN_DIR(atomics_do_not_interleave),
 		IN_DIR(members_share_them),
 	};

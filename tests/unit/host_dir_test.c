@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The run directory: made if it is missing, refused if others could use it.
+ * The run directory: created if it is missing, refused if others could use it.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -17,7 +17,7 @@
 #include "place.h"
 #include "util/compiler.h"
 
-/* Joins in another place than the one that is asked for. */
+/* The host must join in another directory than the requested one. */
 static void must_be_elsewhere(void)
 {
 	struct host *h = join();
@@ -29,8 +29,8 @@ static void must_be_elsewhere(void)
 }
 
 /*
- * Joins twice, in the directory of that name in the one that is asked for, which nobody else may
- * use.
+ * The host must join twice, in a private directory within the requested one, with the name of the
+ * user.
  */
 static void must_be_inside(void)
 {
@@ -45,7 +45,10 @@ static void must_be_inside(void)
 	assert_int_equal(stat(inside, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0700);
 	host_leave(a);
-	/* Opened to others by chmod: it is ours by its name, so it is closed again. */
+	/*
+	 * Its name shows that the directory is ours, so the mode that chmod opened to others is
+	 * corrected.
+	 */
 	assert_int_equal(chmod(inside, 0755), 0);
 	a = join();
 	assert_int_equal(stat(inside, &st), 0);
@@ -55,7 +58,7 @@ static void must_be_inside(void)
 	host_leave(b);
 }
 
-static void in_a_directory_others_can_use_there_is_one_of_ours(void **state)
+static void a_shared_directory_gets_a_private_one(void **state)
 {
 	static const mode_t modes[] = { 0750, 0755, 01777 };
 	char real[96];
@@ -69,7 +72,7 @@ static void in_a_directory_others_can_use_there_is_one_of_ours(void **state)
 	}
 	chmod(run_dir, 0700);
 
-	/* A link to one that would be right. */
+	/* A link to a directory that would be suitable. */
 	snprintf(real, sizeof(real), "%s.real", run_dir);
 	assert_int_equal(rename(run_dir, real), 0);
 	assert_int_equal(symlink(real, run_dir), 0);
@@ -78,7 +81,7 @@ static void in_a_directory_others_can_use_there_is_one_of_ours(void **state)
 	rename(real, run_dir);
 
 	if (geteuid()) {
-		left_out(1, "only root can give a directory away");
+		left_out(1, "only root can change the owner of a directory");
 		return;
 	}
 	assert_int_equal(chown(run_dir, 4242, 0), 0);
@@ -86,11 +89,11 @@ static void in_a_directory_others_can_use_there_is_one_of_ours(void **state)
 	assert_int_equal(chown(run_dir, 0, 0), 0);
 }
 
-/* Only root can make what follows. */
+/* Only root can set up the following. */
 static void skip_unless_root(void)
 {
 	if (geteuid())
-		LEAVE_OUT("only root can make another user's file");
+		LEAVE_OUT("only root can create another user's file");
 }
 
 static void a_table_of_another_user_is_refused(void **state)
@@ -110,8 +113,8 @@ static void a_table_of_another_user_is_refused(void **state)
 }
 
 /*
- * The names in /dev/shm and /tmp are the first comer's, whoever that is. Returns what is wrong; 77:
- * it cannot be tried.
+ * The names in /dev/shm and /tmp belong to the first user who creates them. Returns the error; 77:
+ * not testable here.
  */
 static int join_beside_another_user(void)
 {
@@ -134,7 +137,7 @@ static int join_beside_another_user(void)
 	return 0;
 }
 
-static void a_directory_of_another_user_is_passed_by(void **state)
+static void a_directory_of_another_user_is_skipped(void **state)
 {
 	int status;
 
@@ -161,7 +164,7 @@ static void a_file_in_its_place_is_refused(void **state)
 	mkdir(run_dir, 0700);
 }
 
-static void a_missing_directory_is_made(void **state)
+static void a_missing_directory_is_created(void **state)
 {
 	struct stat st;
 	struct host *h;
@@ -192,11 +195,11 @@ static void a_long_directory_name_works(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_DIR(in_a_directory_others_can_use_there_is_one_of_ours),
+		IN_DIR(a_shared_directory_gets_a_private_one),
 		IN_DIR(a_table_of_another_user_is_refused),
-		IN_DIR(a_directory_of_another_user_is_passed_by),
+		IN_DIR(a_directory_of_another_user_is_skipped),
 		IN_DIR(a_file_in_its_place_is_refused),
-		IN_DIR(a_missing_directory_is_made),
+		IN_DIR(a_missing_directory_is_created),
 		IN_DIR(a_long_directory_name_works),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of host/ share: each has a run directory of its own, and joins as many hosts in it
- * as it likes.
+ * Shared by the tests of host/: each test has a run directory of its own, in which it can join any
+ * number of hosts.
  */
 #ifndef TESTS_HOST_ENV_H
 #define TESTS_HOST_ENV_H
@@ -14,7 +14,7 @@
 
 #include "host/host.h"
 
-/* The run directory of the test that runs. */
+/* The run directory of the current test. */
 extern char run_dir[64];
 
 int make_run_dir(void **state);
@@ -24,10 +24,10 @@ int remove_run_dir(void **state);
 
 struct host *join(void);
 
-/* Is it one of those of the run directory, or has it gone elsewhere? */
+/* Returns whether the host is in the run directory and not in another one. */
 bool is_here(const struct host *h);
 
-/* A path in which no member is zero by chance. */
+/* A path in which no member is zero. */
 extern const struct net_path some_path;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The inbox: packets, messages and doorbells from other processes arrive whole, or their sender is
- * told.
+ * The inbox: packets, messages and doorbells from other processes arrive complete, or the sender
+ * gets an error.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "place.h"
 #include "util/compiler.h"
 
-static void packets_are_handed_over_whole(void **state)
+static void packets_arrive_whole(void **state)
 {
 	static uint8_t packet[HOST_PACKET_MAX + 1], buf[HOST_PACKET_MAX];
 	const size_t lens[] = { 0, 1, 16, 4200, HOST_PACKET_MAX };
@@ -45,7 +45,7 @@ static void packets_are_handed_over_whole(void **state)
 	host_leave(a);
 }
 
-static void a_full_inbox_is_told_and_does_not_block(void **state)
+static void a_full_inbox_is_an_error_and_does_not_block(void **state)
 {
 	struct host *a = join(), *b = join();
 	struct net_path path;
@@ -67,6 +67,34 @@ static void a_full_inbox_is_told_and_does_not_block(void **state)
 		got++;
 	assert_int_equal(got, sent);
 	assert_int_equal(host_hand(a, qpn, &some_path, buf, 100), 0);
+	host_leave(a);
+	host_leave(b);
+}
+
+static void batches_are_whole_and_in_order(void **state)
+{
+	static struct host_message m[HOST_INBOX_BATCH];
+	struct host *a = join(), *b = join();
+	static uint8_t packet[HOST_PACKET_MAX];
+	uint32_t qpn;
+
+	assert_int_equal(host_qpn_alloc(b, 0, &qpn), 0);
+	for (unsigned int i = 0; i < HOST_INBOX_BATCH + 2; i++) {
+		packet[0] = (uint8_t)i;
+		assert_int_equal(host_hand(a, qpn, &some_path, packet, 100 * i + 1), 0);
+	}
+	assert_int_equal(host_ring(a, host_slot(b), host_incarnation(b)), 0);
+	assert_int_equal(host_inbox_recv_batch(b, m, HOST_INBOX_BATCH), HOST_INBOX_BATCH);
+	for (unsigned int i = 0; i < HOST_INBOX_BATCH; i++) {
+		assert_int_equal(m[i].kind, HOST_PACKET);
+		assert_int_equal(m[i].len, 100 * i + 1);
+		assert_int_equal(m[i].data[0], i);
+		assert_memory_equal(&m[i].path, &some_path, sizeof(some_path));
+	}
+	assert_int_equal(host_inbox_recv_batch(b, m, HOST_INBOX_BATCH), 3);
+	assert_int_equal(m[1].len, 100 * (HOST_INBOX_BATCH + 1) + 1);
+	assert_int_equal(m[2].kind, HOST_DOORBELL);
+	assert_int_equal(host_inbox_recv_batch(b, m, HOST_INBOX_BATCH), 0);
 	host_leave(a);
 	host_leave(b);
 }
@@ -119,7 +147,7 @@ static void doorbells_wake(void **state)
 	host_leave(b);
 }
 
-static void keepalives_name_their_sender(void **state)
+static void keepalives_carry_their_sender(void **state)
 {
 	struct host *a = join(), *b = join();
 	struct host_keepalive p = { .asked_at = 7, .to = host_incarnation(b) }, got;
@@ -145,7 +173,7 @@ static void keepalives_name_their_sender(void **state)
 	host_leave(a);
 }
 
-static void noise_in_the_inbox_is_garbage(void **state)
+static void invalid_datagrams_are_dropped(void **state)
 {
 	uint64_t seed = place_seed();
 	struct host *h = join();
@@ -162,7 +190,7 @@ static void noise_in_the_inbox_is_garbage(void **state)
 	for (i = 0; i < ARRAY_SIZE(lens); i++) {
 		for (j = 0; j < sizeof(noise); j++)
 			noise[j] = (uint8_t)place_next(&seed);
-		/* Half of them with the right magic. */
+		/* half of them with the correct magic */
 		if (i % 2)
 			memcpy(noise, "\x31\x42\x52\x56", 4);
 		assert_int_equal(sendto(fd, noise, lens[i], 0, (struct sockaddr *)&sun,
@@ -177,12 +205,13 @@ static void noise_in_the_inbox_is_garbage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_DIR(packets_are_handed_over_whole),
-		IN_DIR(a_full_inbox_is_told_and_does_not_block),
+		IN_DIR(packets_arrive_whole),
+		IN_DIR(a_full_inbox_is_an_error_and_does_not_block),
+		IN_DIR(batches_are_whole_and_in_order),
 		IN_DIR(messages_arrive_whole_and_in_order),
 		IN_DIR(doorbells_wake),
-		IN_DIR(keepalives_name_their_sender),
-		IN_DIR(noise_in_the_inbox_is_garbage),
+		IN_DIR(keepalives_carry_their_sender),
+		IN_DIR(invalid_datagrams_are_dropped),
 	};
 
 	setenv("VERBENA_LOG", "off", 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QP numbers: unique among all processes, late to come back, and one alone can be taken over.
+ * QP numbers: unique among all processes, reused as late as possible, and a number with a block of
+ * its own can be taken over.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-static void numbers_are_unique_and_come_back_late(void **state)
+static void numbers_are_unique_and_reused_late(void **state)
 {
 	struct host *h = join();
 	static uint8_t seen[1 << 24];
@@ -31,8 +32,8 @@ static void numbers_are_unique_and_come_back_late(void **state)
 			host_qpn_free(h, i);
 
 	/*
-	 * One at a time: a number comes back only after all other spare ones, and no new block is
-	 * taken.
+	 * Allocated one at a time: a number is reused only after all other free ones, and no new
+	 * block is taken.
 	 */
 	blocks = host_blocks_taken(h);
 	assert_in_range(blocks, 3000 / 256, 3000 / 256 + 2);
@@ -48,7 +49,7 @@ static void numbers_are_unique_and_come_back_late(void **state)
 	host_leave(h);
 }
 
-static void unused_blocks_are_given_back_and_rest(void **state)
+static void unused_blocks_are_released_and_reused_late(void **state)
 {
 	struct host *a = join(), *b = join();
 	uint32_t qpn[4096];
@@ -96,7 +97,7 @@ static void numbers_agree_with_an_oracle(void **state)
 	host_leave(h);
 }
 
-/* Shared with children: who holds which number. */
+/* Shared with children: the owner of each number. */
 static uint8_t *taken;
 
 enum { CHILDREN = 12, ROUNDS = 400 };
@@ -144,10 +145,10 @@ static void many_processes_never_share_a_number(void **state)
 }
 
 /*
- * A number that has a block for itself moves from process to process, and with it whom packets are
- * handed to.
+ * A number with a block of its own moves from process to process, and packets are forwarded
+ * accordingly.
  */
-static void a_number_alone_can_be_taken_over(void **state)
+static void a_number_with_its_own_block_can_be_taken_over(void **state)
 {
 	struct host *a = join(), *b = join(), *c = join();
 	static uint8_t buf[HOST_PACKET_MAX];
@@ -168,7 +169,7 @@ static void a_number_alone_can_be_taken_over(void **state)
 	assert_int_equal(host_owner(b, qpn), host_slot(b));
 	assert_int_equal(host_hand(c, qpn, &some_path, buf, 8), 0);
 	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_PACKET);
-	/* And back, while the first owner has not let go of it. */
+	/* and back, before the first owner has released it */
 	assert_int_equal(host_qpn_take(a, qpn, host_slot(b)), 0);
 	assert_int_equal(host_owner(b, qpn), host_slot(a));
 	assert_int_equal(host_qpn_take(b, qpn, host_slot(a)), 0);
@@ -184,11 +185,11 @@ static void a_number_alone_can_be_taken_over(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		IN_DIR(numbers_are_unique_and_come_back_late),
-		IN_DIR(unused_blocks_are_given_back_and_rest),
+		IN_DIR(numbers_are_unique_and_reused_late),
+		IN_DIR(unused_blocks_are_released_and_reused_late),
 		IN_DIR(numbers_agree_with_an_oracle),
 		IN_DIR(many_processes_never_share_a_number),
-		IN_DIR(a_number_alone_can_be_taken_over),
+		IN_DIR(a_number_with_its_own_block_can_be_taken_over),
 	};
 
 	setenv("VERBENA_LOG", "off", 0);

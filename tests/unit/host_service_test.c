@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Services: which listeners may share a port, which one is found, and what dead processes leave.
+ * Services: which listeners may share a port, which one a lookup finds, and cleanup after dead
+ * processes.
  */
 #include <errno.h>
 #include <signal.h>
@@ -31,7 +32,7 @@ static struct host_service service(uint64_t id, const struct net_addr *addr, uin
 	return (struct host_service){ .service_id = id, .addr = *addr, .family = family };
 }
 
-/* What a second binding meets, on the same port. */
+/* The result of a second binding on the same port. */
 static void sharing_rules(void **state)
 {
 	const struct net_addr a = v4(1), b = v4(2);
@@ -73,7 +74,7 @@ static void sharing_rules(void **state)
 		assert_int_equal(host_service_bind(h, &first, &at), 0);
 		if (host_service_bind(other, &second, &at2) != rows[i].want)
 			fail_msg("row %zu", i);
-		/* Another port space is another world. */
+		/* another port space is independent */
 		second.service_id = UDP(7174);
 		assert_int_equal(host_service_bind(other, &second, &at2), 0);
 		host_service_unbind(h, at);
@@ -129,8 +130,11 @@ static void listeners_are_found(void **state)
 	host_leave(b);
 }
 
-/* The process that listens looks nothing up: not in a file that another one has emptied. */
-static void own_listeners_are_remembered(void **state)
+/*
+ * The listening process finds its own listeners without the file, which another process may have
+ * truncated.
+ */
+static void own_listeners_are_found_without_the_file(void **state)
 {
 	struct host *a = join(), *b = join();
 	struct host_service s = service(TCP(9), &any, 4);
@@ -154,7 +158,7 @@ static void own_listeners_are_remembered(void **state)
 	host_leave(a);
 }
 
-/* An IPv6 wildcard that changes its mind about IPv4 before it listens. */
+/* An IPv6 wildcard that changes its IPv4 setting before it listens. */
 static void only_family_after_binding(void **state)
 {
 	struct host *a = join();
@@ -180,7 +184,7 @@ static void only_family_after_binding(void **state)
 	host_leave(a);
 }
 
-/* Of those that share a port none may listen, until it is alone. */
+/* A listener that shares its port cannot listen until it is the only one. */
 static void listening_ends_sharing(void **state)
 {
 	const struct net_addr one = v4(1);
@@ -220,7 +224,7 @@ static void any_port(void **state)
 	host_leave(a);
 }
 
-/* As many as a bucket holds share a port; others have theirs nevertheless. */
+/* As many listeners share a port as a bucket holds; others still find room. */
 static void full_bucket(void **state)
 {
 	struct host *a = join();
@@ -240,7 +244,7 @@ static void full_bucket(void **state)
 	host_leave(a);
 }
 
-static void the_dead_leave_nothing(void **state)
+static void services_of_dead_processes_are_removed(void **state)
 {
 	struct host *a = join();
 	const struct net_addr one = v4(1);
@@ -275,7 +279,7 @@ static void the_dead_leave_nothing(void **state)
 	host_leave(a);
 }
 
-/* Noise in the file costs nobody more than a service. */
+/* Random bytes in the file break at most one service. */
 static void noise(void **state)
 {
 	struct host *a = join();
@@ -307,7 +311,7 @@ static void noise(void **state)
 	host_leave(a);
 }
 
-/* Without a table (here the file size limit forbids one) the process has its services alone. */
+/* Without a table (here because of the file size limit) the process keeps its services private. */
 static void in_private_mode(void **state)
 {
 	const struct net_addr one = v4(1);
@@ -332,7 +336,7 @@ static void in_private_mode(void **state)
 	host_leave(a);
 }
 
-/* Several processes bind any port, and the same ones, again and again: no two get the same. */
+/* Several processes bind any port and the same ports again and again: no two get the same. */
 static void race(void **state)
 {
 	enum { PROCESSES = 4, ROUNDS = 300, PORTS = 5 };
@@ -375,12 +379,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_DIR(sharing_rules),
 		IN_DIR(listeners_are_found),
-		IN_DIR(own_listeners_are_remembered),
+		IN_DIR(own_listeners_are_found_without_the_file),
 		IN_DIR(only_family_after_binding),
 		IN_DIR(listening_ends_sharing),
 		IN_DIR(any_port),
 		IN_DIR(full_bucket),
-		IN_DIR(the_dead_leave_nothing),
+		IN_DIR(services_of_dead_processes_are_removed),
 		IN_DIR(noise),
 		IN_DIR(in_private_mode),
 		IN_DIR(race),

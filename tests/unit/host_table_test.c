@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table that all processes map: whatever is written into it, or done to its file, cannot crash
- * or hang other processes.
+ * The table that all processes map: neither its contents nor changes of its file may crash or hang
+ * a process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static void write_table(const void *buf, size_t len, off_t at)
 	close(fd);
 }
 
-static void cut_table(off_t size)
+static void truncate_table(off_t size)
 {
 	char path[96];
 
@@ -38,7 +38,7 @@ static void cut_table(off_t size)
 	assert_int_equal(truncate(path, size), 0);
 }
 
-/* Everything once, in whatever state the table is. */
+/* Calls every function once, whatever the contents of the table. */
 static void exercise(struct host *h)
 {
 	struct net_steer map[64];
@@ -74,42 +74,42 @@ static void garbage_is_survived(void **state)
 
 		for (i = 0; i < sizeof(noise); i++)
 			noise[i] = (uint8_t)place_next(&seed);
-		/* No live process: it is created anew. */
+		/* No live process uses the table: it is recreated. */
 		write_table(noise, sizeof(noise), 0);
 		a = join();
 		assert_true(host_shared(a));
 		exercise(a);
-		/* There is a live process: everything after the header is corrupted under both. */
+		/* A live process uses it: everything after the header is corrupted under both. */
 		b = join();
 		write_table(noise, sizeof(noise) - 4096, 4096);
 		exercise(a);
 		exercise(b);
-		/* The header, too: a newcomer goes elsewhere. */
+		/* The header as well: a new process uses another directory. */
 		write_table(noise, 4096, 0);
 		host_leave(b);
 		b = join();
 		assert_false(is_here(b));
 		exercise(b);
-		cut_table(0);
+		truncate_table(0);
 		exercise(a);
 		host_leave(a);
 		host_leave(b);
 	}
 }
 
-static void a_short_table_is_made_anew(void **state)
+static void a_short_table_is_recreated(void **state)
 {
 	struct host *h = join();
 
 	host_leave(h);
-	cut_table(5000);
+	truncate_table(5000);
 	h = join();
 	assert_true(host_shared(h));
 	exercise(h);
 	host_leave(h);
 }
 
-/* Lives in a table of another version, as far as that can be told: by any lock in the file. */
+/* A process of another version uses the table, which is visible only by a lock on the file. */
 static int live_in_other_version(void)
 {
 	struct table_header other = { TABLE_MAGIC, TABLE_VERSION + 1, 1, 1, 1, 1, 0 };
@@ -126,7 +126,7 @@ static int live_in_other_version(void)
 	return fd;
 }
 
-static void another_version_is_left_alone_while_it_is_used(void **state)
+static void a_used_table_of_another_version_is_kept(void **state)
 {
 	int fd = live_in_other_version();
 	struct table_header now;
@@ -140,7 +140,7 @@ static void another_version_is_left_alone_while_it_is_used(void **state)
 	close(fd);
 }
 
-static void an_unused_table_of_another_version_gives_way(void **state)
+static void an_unused_table_of_another_version_is_replaced(void **state)
 {
 	int fd = live_in_other_version(), left;
 	char path[96];
@@ -172,7 +172,7 @@ static int in_child(void (*body)(void))
 
 enum { SKIP = 77 };
 
-/* No room for the table: in a file system of one page. */
+/* No room for the table: a file system of one page. */
 static void join_in_full_directory(void)
 {
 	struct host *h;
@@ -187,7 +187,7 @@ static void join_in_full_directory(void)
 	host_leave(h);
 }
 
-static void a_full_directory_means_another_one(void **state)
+static void a_full_directory_is_avoided(void **state)
 {
 	int status = in_child(join_in_full_directory);
 
@@ -235,7 +235,7 @@ static void a_stopped_holder_of_the_lock_does_not_hang_others(void **state)
 }
 
 /*
- * Steps of a wait, from its first look on: the time, whose turn it is, and whether that is enough.
+ * Steps of a wait since its first check: the time, the lock's turn, and whether the wait is over.
  */
 static void a_waiter_waits_while_the_lock_changes_hands(void **state)
 {
@@ -246,10 +246,10 @@ static void a_waiter_waits_while_the_lock_changes_hands(void **state)
 	} steps[] = {
 		{ 1, 7, false },
 		{ 101, 7, false },
-		{ 102, 8, false },	/* another process has it: the time starts again */
+		{ 102, 8, false },	/* another process has the lock: the time restarts */
 		{ 202, 8, false },
 		{ 203, 8, true },
-		{ 204, 0, false },	/* the table was made anew */
+		{ 204, 0, false },	/* the table was recreated */
 		{ 304, 0, false },
 		{ 305, 0, true },
 		{ TABLE_WAIT_MAX + 1, 9, false },
@@ -270,8 +270,8 @@ static uint64_t turn_of(struct table *t)
 	return turn;
 }
 
-/* Taking the lock is reported, and only then. */
-static void each_turn_is_told(void **state)
+/* The turn changes when the lock is taken, and only then. */
+static void each_turn_is_counted(void **state)
 {
 	int dir = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	uint64_t turn;
@@ -293,7 +293,7 @@ static void each_turn_is_told(void **state)
 	close(dir);
 }
 
-/* A mark stays while any process holds it. */
+/* A mark stays as long as any process holds it. */
 static void marks_end_with_their_last_holder(void **state)
 {
 	struct host *a = join(), *b = join(), *c = join();
@@ -317,14 +317,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_DIR(garbage_is_survived),
-		IN_DIR(a_short_table_is_made_anew),
-		IN_DIR(another_version_is_left_alone_while_it_is_used),
-		IN_DIR(an_unused_table_of_another_version_gives_way),
-		IN_DIR(a_full_directory_means_another_one),
+		IN_DIR(a_short_table_is_recreated),
+		IN_DIR(a_used_table_of_another_version_is_kept),
+		IN_DIR(an_unused_table_of_another_version_is_replaced),
+		IN_DIR(a_full_directory_is_avoided),
 		IN_DIR(a_file_size_limit_does_not_kill),
 		IN_DIR(a_stopped_holder_of_the_lock_does_not_hang_others),
 		cmocka_unit_test(a_waiter_waits_while_the_lock_changes_hands),
-		IN_DIR(each_turn_is_told),
+		IN_DIR(each_turn_is_counted),
 		IN_DIR(marks_end_with_their_last_holder),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many processes in one run directory: they see each other, the dead are reclaimed, and a forked
- * child takes nothing away.
+ * Several processes in one run directory: they find each other, resources of dead ones are
+ * reclaimed, and a forked child removes nothing.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -56,10 +56,10 @@ static void two_processes_see_each_other(void **state)
 }
 
 /*
- * Its file of exit MADs is closed while it still holds its slot: nobody waits for it, and it is
- * found dead later.
+ * A process closes its file of exit MADs while it still holds its slot: no process waits for it,
+ * and it is found dead later.
  */
-static void the_dying_are_looked_for_again(void **state)
+static void an_exiting_process_is_checked_again(void **state)
 {
 	struct host *a = join(), *b = join();
 	uint8_t mad[HOST_MAD_LEN] = { 1 };
@@ -82,7 +82,9 @@ static void the_dying_are_looked_for_again(void **state)
 	host_leave(a);
 }
 
-/* More events than the kernel keeps; no two in a row are the same, or they would be one. */
+/*
+ * More events than the kernel queues; no two in a row are equal, since the kernel would merge them.
+ */
 static void overflow(int dirfd)
 {
 	FILE *f = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
@@ -97,7 +99,7 @@ static void overflow(int dirfd)
 	unlinkat(dirfd, "even", 0);
 }
 
-static void the_dead_are_found_though_events_are_lost(void **state)
+static void dead_processes_are_found_despite_lost_events(void **state)
 {
 	struct host *a = join();
 	uint8_t mad[HOST_MAD_LEN] = { 1 };
@@ -130,13 +132,13 @@ static bool send_all(void *arg, const struct net_path *path, const uint8_t mad[H
 	return true;
 }
 
-/* There is room for one. */
+/* There is room for one MAD only. */
 static bool send_first(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
 {
 	return !mads_sent && send_all(arg, path, mad);
 }
 
-static void die_connected(void)
+static void die_with_exit_mads(void)
 {
 	struct host *h = join();
 	uint8_t mad[HOST_MAD_LEN] = { 1 };
@@ -147,7 +149,7 @@ static void die_connected(void)
 	_exit(0);
 }
 
-static void begin_and_die(void)
+static void die_during_execution(void)
 {
 	struct host *h = join();
 
@@ -165,18 +167,18 @@ static void in_child(void (*fn)(void))
 	assert_int_equal(status, 0);
 }
 
-static void exit_mads_that_wait_for_room_outlive_who_sends_them(void **state)
+static void pending_exit_mads_outlive_their_sender(void **state)
 {
 	struct host *a = join(), *b = join();
 
 	mads_sent = 0;
-	in_child(die_connected);
+	in_child(die_with_exit_mads);
 	assert_int_equal(host_reap(b), 1);
-	in_child(begin_and_die);
+	in_child(die_during_execution);
 	assert_int_equal(host_reap(b), 1);
 	assert_false(host_exit_mad_execute(a, send_first, NULL));
 	assert_int_equal(mads_sent, 1);
-	/* It is one process's. */
+	/* only one process executes the file */
 	assert_true(host_exit_mad_execute(b, send_all, NULL));
 	assert_int_equal(mads_sent, 1);
 	host_leave(a);
@@ -187,8 +189,8 @@ static void exit_mads_that_wait_for_room_outlive_who_sends_them(void **state)
 	host_leave(b);
 }
 
-/* Joins, works and leaves over and over until it is killed. */
-static void live_dangerously(void)
+/* Joins, allocates and leaves in a loop until it is killed. */
+static void join_and_leave_forever(void)
 {
 	for (;;) {
 		struct host *h = join();
@@ -202,7 +204,7 @@ static void live_dangerously(void)
 	}
 }
 
-static void the_killed_are_reclaimed(void **state)
+static void killed_processes_are_reclaimed(void **state)
 {
 	uint64_t seed = place_seed();
 	struct host *h = join();
@@ -214,7 +216,7 @@ static void the_killed_are_reclaimed(void **state)
 		pid_t pid = fork();
 
 		if (!pid)
-			live_dangerously();
+			join_and_leave_forever();
 		usleep((useconds_t)(place_next(&seed) % 3000));
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
@@ -225,7 +227,7 @@ static void the_killed_are_reclaimed(void **state)
 	host_reap(h);
 	assert_int_equal(host_reap(h), 0);
 
-	/* Nothing of the dead is left: no slot, no block, no file. */
+	/* Nothing of the dead processes is left: no slot, no block, no file. */
 	fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(table_open(&t, fd), 0);
 	for (slot = 0; slot < HOST_SLOTS; slot++) {
@@ -243,7 +245,7 @@ static void the_killed_are_reclaimed(void **state)
 	host_leave(h);
 }
 
-static void a_dead_owner_is_found_by_asking(void **state)
+static void a_dead_owner_is_found_on_request(void **state)
 {
 	struct host *h = join();
 	uint32_t qpn;
@@ -288,7 +290,7 @@ static void a_forked_child_leaves_the_parents_alone(void **state)
 	host_leave(other);
 }
 
-static void steering_map_has_those_of_the_same_port(void **state)
+static void steering_map_has_processes_of_the_same_port(void **state)
 {
 	struct host *h[3] = { join(), join(), join() };
 	struct net_steer map[16];
@@ -298,28 +300,41 @@ static void steering_map_has_those_of_the_same_port(void **state)
 	for (i = 0; i < 3; i++)
 		assert_int_equal(host_qpn_alloc(h[i], 0, &qpn[i]), 0);
 	assert_int_equal(host_steer_map(h[0], map, ARRAY_SIZE(map)), 0);
+	assert_int_equal(host_steer_slots(h[0], map, ARRAY_SIZE(map)), 0);
 	host_publish_wire(h[0], 4791, &(struct host_steer){ .at = { { 5, -1 } } });
 	host_publish_wire(h[1], 4791, &(struct host_steer){ .at = { { 6, 2 } } });
 	host_publish_wire(h[2], 4792, &(struct host_steer){ .at = { { 7, 7 } } });
 	n = host_steer_map(h[0], map, ARRAY_SIZE(map));
 	assert_int_equal(n, 3);
-	/* QP 1 is everybody's. */
-	assert_true(map[0].block == 0 && map[0].index[0] == 6 && map[0].index[1] == 2);
-	assert_true(map[1].block < map[2].block);
+	/* QP 1 belongs to all processes */
+	assert_true(map[0].number == 0 && map[0].index[0] == 6 && map[0].index[1] == 2);
+	assert_true(map[1].number < map[2].number);
 	for (i = 1; i < n; i++) {
-		bool first = map[i].block == qpn[0] >> 8;
+		bool first = map[i].number == qpn[0] >> 8;
 
-		assert_int_equal(map[i].block, qpn[!first] >> 8);
+		assert_int_equal(map[i].number, qpn[!first] >> 8);
 		assert_int_equal(map[i].index[0], first ? 5 : 6);
 		assert_int_equal(map[i].index[1], first ? -1 : 2);
 	}
 	assert_int_equal(host_steer_map(h[0], map, 1), 1);
+	assert_int_equal(host_steer_slots(h[0], map, ARRAY_SIZE(map)), 2);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(map[i].number, host_slot(h[i]));
+		assert_int_equal(map[i].index[0], i ? 6 : 5);
+		assert_int_equal(map[i].index[1], i ? 2 : -1);
+	}
+	assert_int_equal(host_steer_slots(h[0], map, 1), 1);
+	assert_true(host_publish_listener(h[1]));
+	assert_false(host_publish_listener(h[1]));
+	assert_int_equal(host_steer_slots(h[0], map, ARRAY_SIZE(map)), 2);
+	assert_false(map[0].listens);
+	assert_true(map[1].listens);
 	for (i = 0; i < 3; i++)
 		host_leave(h[i]);
 }
 
-/* Blocks of a process lie side by side; a shard that has no position goes where shard 0 does. */
-static void steering_map_knows_shards(void **state)
+/* Blocks of a process are adjacent; a shard without a position uses that of shard 0. */
+static void steering_map_has_shards(void **state)
 {
 	struct host *h[2] = { join(), join() };
 	struct host_steer at;
@@ -344,9 +359,9 @@ static void steering_map_knows_shards(void **state)
 		static const int32_t expected[3][2] = { { 10, 20 }, { 11, 20 }, { 10, 0 } };
 		size_t shard = 0;
 
-		while (shard < 2 && qpn[shard] >> 8 != map[i].block)
+		while (shard < 2 && qpn[shard] >> 8 != map[i].number)
 			shard++;
-		assert_int_equal(map[i].block, qpn[shard] >> 8);
+		assert_int_equal(map[i].number, qpn[shard] >> 8);
 		assert_int_equal(map[i].index[0], expected[shard][0]);
 		assert_int_equal(map[i].index[1], expected[shard][1]);
 	}
@@ -358,14 +373,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_DIR(two_processes_see_each_other),
-		IN_DIR(the_dying_are_looked_for_again),
-		IN_DIR(the_dead_are_found_though_events_are_lost),
-		IN_DIR(exit_mads_that_wait_for_room_outlive_who_sends_them),
-		IN_DIR(the_killed_are_reclaimed),
-		IN_DIR(a_dead_owner_is_found_by_asking),
+		IN_DIR(an_exiting_process_is_checked_again),
+		IN_DIR(dead_processes_are_found_despite_lost_events),
+		IN_DIR(pending_exit_mads_outlive_their_sender),
+		IN_DIR(killed_processes_are_reclaimed),
+		IN_DIR(a_dead_owner_is_found_on_request),
 		IN_DIR(a_forked_child_leaves_the_parents_alone),
-		IN_DIR(steering_map_has_those_of_the_same_port),
-		IN_DIR(steering_map_knows_shards),
+		IN_DIR(steering_map_has_processes_of_the_same_port),
+		IN_DIR(steering_map_has_shards),
 	};
 
 	setenv("VERBENA_LOG", "off", 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ICRC against a bit-by-bit one over a pseudo header written down a second time, the fields it
- * must ignore, and the verdict for packets whose IPv4 identification is not known.
+ * The ICRC against a bit-by-bit one over a second implementation of the pseudo header, the fields
+ * it must ignore, and the check of packets whose IPv4 identification is not known.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static const struct {
 	    0x1f, 0x00, 0x00, 0x02, 0xab, 0xbe, 0x3e, 0x89 } },
 };
 
-static uint32_t slow_crc(uint32_t crc, const uint8_t *p, size_t n)
+static uint32_t reference_crc(uint32_t crc, const uint8_t *p, size_t n)
 {
 	for (; n > 0; p++, n--) {
 		crc ^= *p;
@@ -51,7 +51,8 @@ static uint32_t slow_crc(uint32_t crc, const uint8_t *p, size_t n)
 	return crc;
 }
 
-static uint32_t slow_icrc(const struct net_path *path, uint16_t id, const uint8_t *data, size_t len)
+static uint32_t reference_icrc(const struct net_path *path, uint16_t id, const uint8_t *data,
+			       size_t len)
 {
 	size_t udp = 8 + len + 4;
 	size_t v4 = udp + 20;
@@ -69,11 +70,11 @@ static uint32_t slow_icrc(const struct net_path *path, uint16_t id, const uint8_
 	memcpy(ip6 + 24, path->dst.raw, 16);
 	memcpy(bth, data, sizeof(bth));
 	bth[4] = 0xff;
-	crc = slow_crc(0xffffffff, ones, sizeof(ones));
-	crc = net_is_ipv4(&path->dst) ? slow_crc(crc, ip4, 20) : slow_crc(crc, ip6, 40);
-	crc = slow_crc(crc, ports, sizeof(ports));
-	crc = slow_crc(crc, bth, sizeof(bth));
-	return ~slow_crc(crc, data + 12, len - 12);
+	crc = reference_crc(0xffffffff, ones, sizeof(ones));
+	crc = net_is_ipv4(&path->dst) ? reference_crc(crc, ip4, 20) : reference_crc(crc, ip6, 40);
+	crc = reference_crc(crc, ports, sizeof(ports));
+	crc = reference_crc(crc, bth, sizeof(bth));
+	return ~reference_crc(crc, data + 12, len - 12);
 }
 
 static void ipv4_addr(struct net_addr *a, const uint8_t *ip)
@@ -96,8 +97,8 @@ static struct net_path random_path(bool ipv4)
 	return path;
 }
 
-/* Appends the ICRC little endian; returns the whole length. */
-static size_t seal(const struct net_path *path, uint16_t id, uint8_t *data, size_t len)
+/* Appends the ICRC in little endian; returns the whole length. */
+static size_t add_icrc(const struct net_path *path, uint16_t id, uint8_t *data, size_t len)
 {
 	uint32_t crc = roce_icrc(path, id, data, len);
 
@@ -117,7 +118,8 @@ static void same_as_bit_by_bit(void **state)
 		size_t len = 12 + random_below(i < 300 ? 200 : 4100);
 
 		random_bytes(data, len);
-		assert_int_equal(roce_icrc(&path, id, data, len), slow_icrc(&path, id, data, len));
+		assert_int_equal(roce_icrc(&path, id, data, len),
+				 reference_icrc(&path, id, data, len));
 	}
 }
 
@@ -141,8 +143,8 @@ static void captured_packets(void **state)
 	}
 }
 
-/* What a router or a congested switch may change on the way. */
-static void variant_fields_do_not_count(void **state)
+/* Fields that a router or a congested switch may change. */
+static void variant_fields_are_ignored(void **state)
 {
 	uint8_t data[64];
 
@@ -152,7 +154,7 @@ static void variant_fields_do_not_count(void **state)
 		size_t len;
 
 		random_bytes(data, 40);
-		len = seal(&path, 7, data, 40);
+		len = add_icrc(&path, 7, data, 40);
 		path.traffic_class ^= 0xff;
 		path.hop_limit ^= 0xff;
 		path.flow_label ^= 0xfffff;
@@ -168,7 +170,7 @@ static void every_identification_is_found(void **state)
 
 	random_bytes(data, 60);
 	for (unsigned id = 0; id < 65536; id++) {
-		size_t len = seal(&path, (uint16_t)id, data, 28);
+		size_t len = add_icrc(&path, (uint16_t)id, data, 28);
 
 		assert_int_equal(roce_icrc_check(&path, false, 0, data, len),
 				 ROCE_ICRC_GOOD_FOR_SOME_ID);
@@ -184,20 +186,21 @@ static void identification_is_found_at_every_length(void **state)
 	path = random_path(true);
 	random_bytes(data, sizeof(data));
 	for (size_t body = 12; body < 4200; body++) {
-		size_t len = seal(&path, (uint16_t)random_u64(), data, body);
+		size_t len = add_icrc(&path, (uint16_t)random_u64(), data, body);
 
 		assert_int_equal(roce_icrc_check(&path, false, 0, data, len),
 				 ROCE_ICRC_GOOD_FOR_SOME_ID);
 	}
 	for (int i = 0; i < 200; i++) {
-		size_t len = seal(&path, (uint16_t)random_u64(), data, 12 + random_below(65400));
+		size_t len =
+			add_icrc(&path, (uint16_t)random_u64(), data, 12 + random_below(65400));
 
 		assert_int_equal(roce_icrc_check(&path, false, 0, data, len),
 				 ROCE_ICRC_GOOD_FOR_SOME_ID);
 	}
 }
 
-/* Over IPv6 nothing is unknown. */
+/* With IPv6 no field is unknown. */
 static void ipv6_needs_no_identification(void **state)
 {
 	struct net_path path = random_path(false);
@@ -205,7 +208,7 @@ static void ipv6_needs_no_identification(void **state)
 	size_t len;
 
 	random_bytes(data, 60);
-	len = seal(&path, 0, data, 28);
+	len = add_icrc(&path, 0, data, 28);
 	assert_int_equal(roce_icrc_check(&path, false, 99, data, len), ROCE_ICRC_GOOD);
 	data[20] ^= 1;
 	assert_int_equal(roce_icrc_check(&path, false, 99, data, len), ROCE_ICRC_BAD);
@@ -218,7 +221,7 @@ static void every_changed_byte_is_caught(void **state)
 	size_t len;
 
 	random_bytes(data, 40);
-	len = seal(&path, 3, data, 40);
+	len = add_icrc(&path, 3, data, 40);
 	for (size_t at = 0; at < len; at++) {
 		for (unsigned flip = 1; at != 4 && flip < 256; flip++) {
 			data[at] ^= flip;
@@ -229,10 +232,9 @@ static void every_changed_byte_is_caught(void **state)
 }
 
 /*
- * Without the identification 16 bits of proof remain: of 2^16 packets full of rubbish about one
- * passes.
+ * Without the identification 16 bits of the check remain: of 2^16 random packets about one passes.
  */
-static void rubbish_passes_once_in_65536(void **state)
+static void random_packets_pass_once_in_65536(void **state)
 {
 	struct net_path path = random_path(true);
 	unsigned passed = 0;
@@ -246,7 +248,7 @@ static void rubbish_passes_once_in_65536(void **state)
 	assert_true(passed < 10);
 }
 
-static void lengths_that_cannot_be(void **state)
+static void impossible_lengths(void **state)
 {
 	static uint8_t data[65536];
 	struct net_path path = random_path(true);
@@ -261,13 +263,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(same_as_bit_by_bit),
 		cmocka_unit_test(captured_packets),
-		cmocka_unit_test(variant_fields_do_not_count),
+		cmocka_unit_test(variant_fields_are_ignored),
 		cmocka_unit_test(every_identification_is_found),
 		cmocka_unit_test(identification_is_found_at_every_length),
 		cmocka_unit_test(ipv6_needs_no_identification),
 		cmocka_unit_test(every_changed_byte_is_caught),
-		cmocka_unit_test(rubbish_passes_once_in_65536),
-		cmocka_unit_test(lengths_that_cannot_be),
+		cmocka_unit_test(random_packets_pass_once_in_65536),
+		cmocka_unit_test(impossible_lengths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lane for which there is no memory when its sender announces it.  The sender is a second member
- * of the host in this process; there is no progress thread but the test.
+ * A lane for which memory is missing when its sender announces it. The sender is a second member of
+ * the host in this process; the test plays the progress thread.
  */
 #include "core/progress/poll_loop.h"
 
@@ -66,8 +66,8 @@ static struct lane *lane_from_sender(void)
 	return lane;
 }
 
-/* What lies in it would stay there: its sender has rung the doorbell. */
-static void the_thread_comes_back_for_a_lane_that_got_no_memory(void **state)
+/* Packets in the lane would remain there, since its sender has rung the doorbell already. */
+static void a_lane_without_memory_is_retried(void **state)
 {
 	struct local_peer *peer;
 
@@ -89,7 +89,7 @@ static void the_thread_comes_back_for_a_lane_that_got_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(the_thread_comes_back_for_a_lane_that_got_no_memory,
+		cmocka_unit_test_setup_teardown(a_lane_without_memory_is_retried,
 						set_up, tear_down),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets taken apart and put together: against sums that go byte by byte, at every length and cut
- * short everywhere.
+ * Parsing and completing IP packets: compared with byte-by-byte checksums, at every length and
+ * truncated everywhere.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "ip_sum.h"
 #include "place.h"
 #include "util/be.h"
 #include "util/inet.h"
@@ -27,12 +28,12 @@ enum {
 struct shape {
 	unsigned int tags;
 	bool ipv6;
-	unsigned int options;	/* IPv4: words of options; IPv6: headers of options */
+	unsigned int options;	/* IPv4: words of options; IPv6: option headers */
 	uint8_t proto;
 	uint32_t data, padding;
 };
 
-/* The frame of a shape, random but for what it must say. Returns its length. */
+/* Makes the frame of a shape, with random contents elsewhere; returns its length. */
 static uint32_t make(uint8_t *p, const struct shape *s, uint64_t *seed)
 {
 	uint32_t at = INET_ETHERNET, l4 = s->proto == INET_PROTO_TCP ? TCP : UDP, ip, total;
@@ -80,29 +81,15 @@ static struct shape any_shape(uint64_t *seed)
 	};
 }
 
-static uint32_t add(uint32_t sum, const uint8_t *p, uint32_t len)
-{
-	for (uint32_t i = 0; i < len; i++)
-		sum += i & 1 ? p[i] : p[i] << 8;
-	return sum;
-}
-
-static uint16_t fold(uint32_t sum)
-{
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
-}
-
-/* Both sums by the book. */
+/* Both checksums, computed as in the RFCs. */
 static bool right(const uint8_t *p, const struct inet *f)
 {
 	uint32_t len = f->end - f->l4;
-	uint32_t pseudo = add(len + f->proto, p + f->ip + (f->ipv6 ? 8 : 12), f->ipv6 ? 32 : 8);
+	uint32_t pseudo = ip_sum(len + f->proto, p + f->ip + (f->ipv6 ? 8 : 12), f->ipv6 ? 32 : 8);
 
-	if (!f->ipv6 && fold(add(0, p + f->ip, (p[f->ip] & 15) * 4)) != 0xffff)
+	if (!f->ipv6 && ip_sum_fold(ip_sum(0, p + f->ip, (p[f->ip] & 15) * 4)) != 0xffff)
 		return false;
-	return fold(add(pseudo, p + f->l4, len)) == 0xffff;
+	return ip_sum_fold(ip_sum(pseudo, p + f->l4, len)) == 0xffff;
 }
 
 static void test_parse_and_fill(void **state)
@@ -126,11 +113,11 @@ static void test_parse_and_fill(void **state)
 		inet_fill_payload_sum(p, &f);
 		assert_true(right(p, &f));
 		assert_true(inet_sums_ok(p, &f));
-		/* The way of a device: the pseudo header's sum first, the rest later. */
+		/* As devices do it: the pseudo header's sum first, the rest later. */
 		put_be16(p + f.sum, inet_pseudo_sum(p, &f));
 		inet_complete_sum(p, f.l4, f.sum - f.l4, f.end);
 		assert_true(right(p, &f));
-		/* Any wrong bit is seen. */
+		/* every wrong bit is detected */
 		flipped = p + f.l4 + place_next(&seed) % (f.end - f.l4);
 		*flipped ^= 1 << place_next(&seed) % 8;
 		if (flipped != p + f.l4 + 12 || s.proto != INET_PROTO_TCP)
@@ -139,8 +126,8 @@ static void test_parse_and_fill(void **state)
 }
 
 /*
- * A sum of zero is right in a TCP segment; in a datagram it says that there is none, and none is
- * sent.
+ * A checksum of zero is valid in a TCP segment. In a UDP datagram it means that there is none, so
+ * it is never sent.
  */
 static void test_sum_of_zero(void **state)
 {
@@ -169,7 +156,8 @@ static void test_sum_of_zero(void **state)
 }
 
 /*
- * Cut short anywhere, in memory of just that size, a frame is understood or not, and that is all.
+ * Truncated anywhere, in memory of just that size, a frame is parsed or refused without a read
+ * beyond its end.
  */
 static void test_cut_short(void **state)
 {
@@ -199,7 +187,7 @@ static void test_cut_short(void **state)
 	}
 }
 
-/* Nothing that is written in a frame leads outside. */
+/* No contents of a frame lead to a read outside it. */
 static void test_noise(void **state)
 {
 	uint64_t seed = place_seed();
@@ -243,7 +231,7 @@ static void test_fragment(void **state)
 	assert_false(inet_sums_ok(p, &f));
 }
 
-/* Byte by byte, and by the parser. */
+/* Compares a header built byte by byte with the parser's result. */
 static void test_header(void **state)
 {
 	static const uint8_t v4[] = { 0x45, 0x03, 0x00, 0x78, 0x00, 0x00, 0x40, 0x00, 0x07, 0x11,

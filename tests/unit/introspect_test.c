@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting to a process's socket in the run directory returns one JSON object with its state. */
+/*
+ * The introspection socket in the run directory: a connection receives one JSON object with the
+ * state of the process.
+ */
 #include "core/diag/introspect.h"
 
 #include "core_qp.h"
@@ -40,7 +43,7 @@ static int connect_to(const char *kind)
 	return fd;
 }
 
-/* The descriptor that comes with the one byte. */
+/* Receives the descriptor that comes with the single byte. */
 static int receive_file(int from)
 {
 	union {
@@ -61,12 +64,12 @@ static int receive_file(int from)
 	assert_non_null(c);
 	assert_int_equal(c->cmsg_type, SCM_RIGHTS);
 	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	/* That was all. */
+	/* nothing else follows */
 	assert_int_equal(recv(from, &byte, 1, 0), 0);
 	return fd;
 }
 
-/* To be freed. */
+/* The caller frees the result. */
 static char *ask(void)
 {
 	int sock = connect_to("query"), fd = receive_file(sock);
@@ -94,7 +97,7 @@ static void expect(const char *text, const char *format, ...)
 		fail_msg("no %s in %s", part, text);
 }
 
-static void an_answer_has_what_there_is(void **state)
+static void the_reply_lists_all_objects(void **state)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
 	static const char *const names[] = { "RC", "UC", "UD" };
@@ -128,7 +131,7 @@ static void an_answer_has_what_there_is(void **state)
 	free(text);
 }
 
-/* A name of the program's own choice stays a string. */
+/* A name chosen by the program remains a string. */
 static void names_are_quoted(void **state)
 {
 	static char name[] = "a\"b\\c\n\xff";
@@ -141,7 +144,7 @@ static void names_are_quoted(void **state)
 	free(text);
 }
 
-/* A client that does not wait for the answer does no harm. */
+/* A client that disconnects without reading the reply does no harm. */
 static void a_client_may_be_gone(void **state)
 {
 	close(connect_to("query"));
@@ -188,7 +191,7 @@ static int tear_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_answer_has_what_there_is),
+		cmocka_unit_test(the_reply_lists_all_objects),
 		cmocka_unit_test(names_are_quoted),
 		cmocka_unit_test(a_client_may_be_gone),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IPoIB packets: checksums against a slow sum written here, for each kind of packet; every single
- * bit that they cover; what is not such a packet is left alone; segments, field by field.
+ * IPoIB packets: checksums of each kind of packet against a simple implementation; every bit that a
+ * checksum covers; packets that must be left unchanged; and segments field by field.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ enum {
 struct packet {
 	uint8_t bytes[ROOM];
 	uint32_t len;
-	uint32_t ip_len;	/* of the IP header */
+	uint32_t ip_len;	/* length of the IP packet */
 	uint8_t proto;
 	bool ipv6;
 };
@@ -53,7 +53,10 @@ static uint8_t *l4_sum(struct packet *p)
 	return l4_of(p) + (p->proto == INET_PROTO_TCP ? 16 : 6);
 }
 
-/* A packet with `data` bytes behind its TCP or UDP header, lengths filled in and checksums zero. */
+/*
+ * A packet with `data` bytes after its TCP or UDP header; lengths are filled in and checksums are
+ * zero.
+ */
 static struct packet make(bool ipv6, uint8_t proto, uint32_t data)
 {
 	struct packet p = { .ipv6 = ipv6, .proto = proto, .ip_len = ipv6 ? 40 : 20 };
@@ -86,7 +89,7 @@ static struct packet make(bool ipv6, uint8_t proto, uint32_t data)
 	return p;
 }
 
-/* RFC 1071, the slow way. */
+/* RFC 1071, without optimisation. */
 static uint32_t add_bytes(uint32_t sum, const uint8_t *p, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -135,15 +138,13 @@ static void checksums_are_filled_in(void **state)
 		assert_true(header_sum_right(&p));
 		assert_true(payload_sum_right(&p));
 		assert_true(ipoib_checksums_ok(p.bytes, p.len));
-		/* Filled in again they are the same. */
+		/* filling them in again changes nothing */
 		ipoib_fill_checksums(p.bytes, p.len);
 		assert_true(ipoib_checksums_ok(p.bytes, p.len));
 	}
 }
 
-/*
- * Bytes that no checksum covers: those of the encapsulation, and IPv6's flow label and hop limit.
- */
+/* Bytes that no checksum covers: the encapsulation, and IPv6's flow label and hop limit. */
 static bool covered(const struct packet *p, uint32_t at)
 {
 	return at >= ENCAP && !(p->ipv6 && (at < ENCAP + 4 || at == ENCAP + 7));
@@ -165,7 +166,7 @@ static void every_covered_bit_counts(void **state)
 	}
 }
 
-/* A sum of zero is sent as all ones, because zero says that there is none (RFC 768). */
+/* A checksum of zero is sent as all ones, because zero means that there is none (RFC 768). */
 static void udp_without_a_sum(void **state)
 {
 	struct packet p = make(false, INET_PROTO_UDP, 8);
@@ -175,7 +176,7 @@ static void udp_without_a_sum(void **state)
 	put_be16(l4_sum(&p), 0);
 	assert_false(ipoib_checksums_ok(p.bytes, p.len));
 
-	/* Data that make the sum come out as zero. */
+	/* data with a checksum of zero */
 	p = make(false, INET_PROTO_UDP, 2);
 	put_be16(l4_of(&p) + UDP_LEN, 0);
 	sum = folded(add_bytes(add_bytes(p.proto + l4_len(&p), ip_of(&p) + 12, 8), l4_of(&p),
@@ -212,7 +213,8 @@ static void other_packets_are_left_alone(void **state)
 	p = make(false, 1, 8);		/* ICMP */
 	left_alone(p, p.len);
 	p = make(false, INET_PROTO_UDP, 8);
-	put_be16(ip_of(&p) + 6, 0x2000);	/* a fragment: the sum is over what is elsewhere */
+	/* a fragment: its checksum covers bytes of other fragments */
+	put_be16(ip_of(&p) + 6, 0x2000);
 	left_alone(p, p.len);
 	p = make(false, INET_PROTO_UDP, 8);
 	put_be16(ip_of(&p) + 6, 5);
@@ -221,7 +223,7 @@ static void other_packets_are_left_alone(void **state)
 	left_alone(p, p.len);
 }
 
-/* Cut short anywhere: nothing is written behind the end, and nothing is called right. */
+/* Truncated anywhere: nothing is written beyond the end, and no checksum is reported as correct. */
 static void cut_short(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -252,12 +254,12 @@ static void segments(void **state)
 		const uint32_t seq = get_be32(l4_of(&p) + 4);
 		uint8_t flags = ACK;
 
-		put_be16(ip_of(&p) + 2, 9);	/* the length of the whole does not fit */
+		put_be16(ip_of(&p) + 2, 9);	/* the total length does not fit */
 		ipoib_make_segment(p.bytes, p.len, &rows[i]);
 		assert_int_equal(get_be16(ip_of(&p) + 2), p.len - ENCAP);
 		assert_int_equal(get_be16(ip_of(&p) + 4), (uint16_t)(0xfffe + rows[i].index));
 		assert_int_equal(get_be32(l4_of(&p) + 4), seq + rows[i].offset);
-		/* RFC 3168: CWR is for the first; FIN and PSH are for the last. */
+		/* RFC 3168: CWR is set in the first segment; FIN and PSH in the last one. */
 		flags |= rows[i].last ? FIN | PSH : 0;
 		flags |= rows[i].index ? 0 : CWR;
 		assert_int_equal(l4_of(&p)[13], flags);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Questions to the process of a peer on this host. Host and port are played by the test. */
+/* Keepalive probes to the process of a peer on this host. The test plays host and port. */
 #include "core/local/keepalive.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static struct vrb_device dev;
 static struct vrb_context ctx = { .dev = &dev };
 static struct vrb_qp qp, other;
 static struct host_keepalive sent;
-static unsigned int questions;
+static unsigned int probes;
 static bool inbox_full;
 
 int vrb_port_find_gid(struct vrb_port *port, const struct net_addr *gid)
@@ -64,12 +64,12 @@ int host_send_keepalive(struct host *h, int slot, struct host_keepalive *p)
 {
 	if (inbox_full)
 		return EAGAIN;
-	questions++;
+	probes++;
 	sent = *p;
 	return 0;
 }
 
-static void answer(uint64_t now)
+static void reply(uint64_t now)
 {
 	struct host_keepalive p = { .from = PEER_ID, .to = OWN_ID, .asked_at = sent.asked_at,
 				.slot = PEER_SLOT, .answer = 1 };
@@ -93,96 +93,96 @@ static int set_up(void **state)
 	memset(&qp, 0, sizeof(qp));
 	memset(&other, 0, sizeof(other));
 	qp.config.ctx = other.config.ctx = &ctx;
-	questions = 0;
+	probes = 0;
 	inbox_full = false;
 	return 0;
 }
 
-/* The first probe is sent: it may be that packets were lost. */
-static void the_first_probe_asks(void **state)
+/* The first probe is sent to the process, since packets may have been lost. */
+static void the_first_probe_is_sent(void **state)
 {
 	assert_false(probe_deferred(1000));
-	assert_int_equal(questions, 1);
+	assert_int_equal(probes, 1);
 	assert_true(probe_deferred(2000));
 	assert_true(timeout_deferred(3000));
-	assert_int_equal(questions, 1);
+	assert_int_equal(probes, 1);
 }
 
-static void an_answer_lets_probes_and_timeouts_count(void **state)
+static void a_reply_makes_probes_and_timeouts_count(void **state)
 {
 	uint64_t now = 1000;
 
 	probe_deferred(now);
-	answer(now + 500);
+	reply(now + 500);
 	assert_false(probe_deferred(now + 1000));
-	assert_true(timeout_deferred(now + 1000));	/* within the grace */
+	assert_true(timeout_deferred(now + 1000));	/* within the grace period */
 	set_up(NULL);
 	probe_deferred(now);
-	answer(now + 500);
+	reply(now + 500);
 	assert_false(timeout_deferred(now + 500 + LIMIT_KEEPALIVE_GRACE));
 }
 
-static void a_lost_question_is_asked_again(void **state)
+static void a_lost_probe_is_resent(void **state)
 {
 	uint64_t now = 1000;
 
 	probe_deferred(now);
 	assert_true(probe_deferred(now + LIMIT_KEEPALIVE_REPEAT - 1));
-	assert_int_equal(questions, 1);
+	assert_int_equal(probes, 1);
 	assert_true(probe_deferred(now + LIMIT_KEEPALIVE_REPEAT));
-	assert_int_equal(questions, 2);
-	answer(now + LIMIT_KEEPALIVE_REPEAT + 1);
+	assert_int_equal(probes, 2);
+	reply(now + LIMIT_KEEPALIVE_REPEAT + 1);
 	assert_false(probe_deferred(now + LIMIT_KEEPALIVE_REPEAT + 2));
 }
 
-static void a_question_that_found_no_room_is_asked_at_the_next_probe(void **state)
+static void a_probe_without_room_is_sent_later(void **state)
 {
 	inbox_full = true;
 	assert_false(probe_deferred(1000));
 	inbox_full = false;
 	assert_true(probe_deferred(2000));
-	assert_int_equal(questions, 1);
-	answer(2500);
+	assert_int_equal(probes, 1);
+	reply(2500);
 	assert_false(probe_deferred(3000));
 }
 
-enum { ROUND = 5000000, ROUNDS = 20 };	/* ns; more than the grace */
+enum { ROUND = 5000000, ROUNDS = 20 };	/* in ns; longer than the grace period */
 
-static void another_qp_asks(uint64_t now)
+static void another_qp_probes(uint64_t now)
 {
 	memset(&other.peer.keepalive, 0, sizeof(other.peer.keepalive));
 	vrb_keepalive_defers_timeout(&other, true, now);
 }
 
-/* The process is asked and answers all the time, so its last answer is always a new one. */
-static void answers_to_other_qps_do_not_prolong_the_grace(void **state)
+/* The process replies to other QPs all the time, so its last reply is always recent. */
+static void replies_to_other_qps_do_not_extend_the_grace_period(void **state)
 {
 	unsigned int deferred = 0;
 
 	for (uint64_t now = ROUND; deferred < ROUNDS; now += ROUND, deferred++) {
-		another_qp_asks(now);
-		answer(now + 10);
+		another_qp_probes(now);
+		reply(now + 10);
 		if (!timeout_deferred(now + 20))
 			break;
-		answer(now + 30);
+		reply(now + 30);
 	}
 	assert_in_range(deferred, 1, 3);
 }
 
-static void the_pending_question_of_another_qp_is_no_hindrance(void **state)
+static void a_pending_probe_of_another_qp_does_not_block(void **state)
 {
 	unsigned int deferred = 0;
 
 	for (uint64_t now = ROUND; deferred < ROUNDS; now += ROUND, deferred++) {
-		another_qp_asks(now);
+		another_qp_probes(now);
 		if (!timeout_deferred(now + 10))
 			break;
-		answer(now + 20);
+		reply(now + 20);
 	}
 	assert_in_range(deferred, 1, 3);
 }
 
-static void answers_that_take_longer_than_the_timeout_count(void **state)
+static void replies_slower_than_the_timeout_count(void **state)
 {
 	unsigned int deferred = 0;
 
@@ -190,7 +190,7 @@ static void answers_that_take_longer_than_the_timeout_count(void **state)
 		if (!timeout_deferred(now))
 			break;
 		if (deferred % 2)
-			answer(now + 10);
+			reply(now + 10);
 	}
 	assert_in_range(deferred, 1, 3);
 }
@@ -198,14 +198,14 @@ static void answers_that_take_longer_than_the_timeout_count(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(the_first_probe_asks, set_up),
-		cmocka_unit_test_setup(an_answer_lets_probes_and_timeouts_count, set_up),
-		cmocka_unit_test_setup(a_lost_question_is_asked_again, set_up),
-		cmocka_unit_test_setup(a_question_that_found_no_room_is_asked_at_the_next_probe,
+		cmocka_unit_test_setup(the_first_probe_is_sent, set_up),
+		cmocka_unit_test_setup(a_reply_makes_probes_and_timeouts_count, set_up),
+		cmocka_unit_test_setup(a_lost_probe_is_resent, set_up),
+		cmocka_unit_test_setup(a_probe_without_room_is_sent_later,
 				       set_up),
-		cmocka_unit_test_setup(answers_to_other_qps_do_not_prolong_the_grace, set_up),
-		cmocka_unit_test_setup(the_pending_question_of_another_qp_is_no_hindrance, set_up),
-		cmocka_unit_test_setup(answers_that_take_longer_than_the_timeout_count, set_up),
+		cmocka_unit_test_setup(replies_to_other_qps_do_not_extend_the_grace_period, set_up),
+		cmocka_unit_test_setup(a_pending_probe_of_another_qp_does_not_block, set_up),
+		cmocka_unit_test_setup(replies_slower_than_the_timeout_count, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The word of a keeper: what it says while the thread runs, and after each way to end. */
+/* The word of a keeper thread: its value while the thread runs, and after each way to end. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 #include "util/compiler.h"
 
 static uint32_t *word;	/* shared with children */
-static pthread_barrier_t begun;
+static pthread_barrier_t started;
 
 static void *keep_and_end(void *arg)
 {
@@ -32,7 +32,7 @@ static void *keep_and_end(void *arg)
 static void *keep_on(void *arg)
 {
 	keeper_begin(arg, word);
-	pthread_barrier_wait(&begun);
+	pthread_barrier_wait(&started);
 	for (;;)
 		pause();
 	return NULL;
@@ -73,7 +73,7 @@ static void run_exit(void)
 	_exit(0);
 }
 
-/* A process whose first thread does that while another one keeps. */
+/* A process ends in this way in its first thread while another thread is the keeper. */
 static void a_process_that_ends(void **state)
 {
 	static void (*const ways[])(void) = { run_exec, run_kill, run_exit };
@@ -88,10 +88,10 @@ static void a_process_that_ends(void **state)
 			struct keeper k;
 			pthread_t t;
 
-			pthread_barrier_init(&begun, NULL, 2);
+			pthread_barrier_init(&started, NULL, 2);
 			if (pthread_create(&t, NULL, keep_on, &k))
 				_exit(1);
-			pthread_barrier_wait(&begun);
+			pthread_barrier_wait(&started);
 			if (!keeper_vouches(word) || keeper_gone(word))
 				_exit(1);
 			ways[i]();
@@ -116,7 +116,7 @@ int main(void)
 		return 1;
 	keeper_begin(&probe, word);
 	if (!keeper_vouches(word)) {
-		printf("there are no robust futexes here\n");
+		printf("no robust futexes on this system\n");
 		return 77;
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);

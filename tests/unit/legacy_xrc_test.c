@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The old XRC calls over a device of this program's own: what they ask of today's calls, and the
- * table of registrations.
+ * OFED's XRC calls over a device implemented by this program: the current calls that they make, and
+ * the table of registrations.
  */
 #define VERBENA_LEGACY_XRC
 
@@ -158,8 +158,8 @@ static void domain_and_srq(void **state)
 }
 
 /*
- * Where MLNX_OFED 4 has them: a program of that time reads them there.  They follow a mutex and a
- * condition, which on x86-64 are 40 and 48 bytes long.
+ * The offsets of MLNX_OFED 4, at which programs of that time read the members. They follow a mutex
+ * and a condition variable, which on x86-64 are 40 and 48 bytes long.
  */
 static void old_offsets(void **state)
 {
@@ -195,7 +195,7 @@ static void receive_qp(void **state)
 	assert_int_equal(attr.dest_qp_num, qpn);
 	assert_ptr_equal(init.xrc_domain, d);
 
-	/* The creator is registered already; what it unregisters is gone. */
+	/* The creator is registered already; an unregistered QP is destroyed. */
 	assert_int_equal(ibv_reg_xrc_rcv_qp(d, qpn), 0);
 	assert_int_equal(next_qp, 1);
 	destroy_result = EBUSY;

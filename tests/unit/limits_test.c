@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The numbers of objects that a device promises are the numbers that it makes: for each kind, the
- * last one can be had, one more is ENOMEM, and one given back can be had again.  The counts are set
- * close to the limits by hand, so that nobody needs the memory of a million objects.
+ * A device permits exactly as many objects as it reports: for each kind the last one can be
+ * created, one more fails with ENOMEM, and after one is destroyed another can be created. The
+ * counts are set close to the limits by hand, to avoid the memory of a million objects.
  */
 #include <errno.h>
 #include <setjmp.h>

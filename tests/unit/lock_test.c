@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* util/lock.h: excludes, gives way to sleepers, and fails to be tried while it is taken. */
+/* util/lock.h: excludes other threads, wakes sleeping ones, and trylock fails while it is held. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,13 +15,13 @@
 enum {
 	THREADS = 8,
 	ROUNDS = 20000,
-	HOLD = 500,	/* every so many rounds the holder goes away with the lock in its hand */
+	HOLD = 500,	/* every so many rounds the holder sleeps with the lock held */
 };
 
 static struct lock lock;
-static uint64_t first, second;	/* lock: equal outside */
+static uint64_t first, second;	/* protected by lock; equal outside of it */
 
-static void *count(void *arg)
+static void *count_up(void *arg)
 {
 	for (int i = 0; i < ROUNDS; i++) {
 		errno = i;
@@ -46,7 +46,7 @@ static void many_threads_count(void **state)
 	lock_init(&lock);
 	first = second = 0;
 	for (int i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, count, NULL), 0);
+		assert_int_equal(pthread_create(&thread[i], NULL, count_up, NULL), 0);
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_join(thread[i], NULL), 0);
 	assert_int_equal(first, (uint64_t)THREADS * ROUNDS);

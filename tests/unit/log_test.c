@@ -20,7 +20,7 @@
 
 static char path[128];
 
-/* What was written since the last call. */
+/* Returns what was logged since the last call. */
 static const char *written(void)
 {
 	static char text[8192];
@@ -68,7 +68,7 @@ static void thresholds_per_module(void **state)
 	assert_non_null(strstr(text, "debug wire: three\n"));
 }
 
-static void what_is_off_is_not_evaluated(void **state)
+static void disabled_levels_are_not_evaluated(void **state)
 {
 	evaluated = 0;
 	log_trace(LOG_CORE, "%d", touch());
@@ -96,7 +96,7 @@ static void long_records_are_cut_to_one_line(void **state)
 	assert_true(strlen(text) <= 1024);
 }
 
-static void once_is_once(void **state)
+static void log_once_logs_once(void **state)
 {
 	int i;
 
@@ -105,7 +105,7 @@ static void once_is_once(void **state)
 	assert_int_equal(count_lines(written()), 1);
 }
 
-static void limited_is_seldom(void **state)
+static void log_limited_is_rate_limited(void **state)
 {
 	uint64_t stamp = 0;
 
@@ -118,12 +118,12 @@ static void limited_is_seldom(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_off_is_not_evaluated),
+		cmocka_unit_test(disabled_levels_are_not_evaluated),
 		cmocka_unit_test(thresholds_per_module),
 		cmocka_unit_test(errno_survives_and_can_be_printed),
 		cmocka_unit_test(long_records_are_cut_to_one_line),
-		cmocka_unit_test(once_is_once),
-		cmocka_unit_test(limited_is_seldom),
+		cmocka_unit_test(log_once_logs_once),
+		cmocka_unit_test(log_limited_is_rate_limited),
 	};
 	char dir[64];
 	int failed;

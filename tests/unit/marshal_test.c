@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_copy_*_kern(): each member arrives where it belongs (the sources hold a different value in
- * every byte), what the source lacks stays, and a path survives the way there and back.
+ * ibv_copy_*_kern(): each member is copied to the right place (the sources hold a different value
+ * in every byte), members that the source lacks stay unchanged, and a path survives a round trip.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,14 +88,14 @@ static void qp_attr(void **state)
 	assert_memory_equal(&a.cap, &k.max_send_wr, sizeof(a.cap));
 }
 
-static void path_there_and_back(void **state)
+static void path_round_trip(void **state)
 {
 	struct ib_user_path_rec k, k2;
 	struct ibv_sa_path_rec p;
 
 	memset(&k, 0, sizeof(k));
 	fill(&k, sizeof(k));
-	k.mtu = IBV_MTU_4096; /* 8 bits on the program's side */
+	k.mtu = IBV_MTU_4096; /* 8 bits in the program's struct */
 	memset(&p, STALE, sizeof(p));
 	ibv_copy_path_rec_from_kern(&p, &k);
 	assert_memory_equal(p.dgid.raw, k.dgid, 16);
@@ -113,7 +113,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ah_attr),
 		cmocka_unit_test(qp_attr),
-		cmocka_unit_test(path_there_and_back),
+		cmocka_unit_test(path_round_trip),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

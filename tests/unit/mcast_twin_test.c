@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams to a group from another host reach the wire that joined and no other of the port,
- * whichever socket the kernel would choose for the addresses and ports of each.  In a network
- * namespace, where the test is the other host, with a packet socket at the far end of a veth pair.
+ * Datagrams from another host to a group reach the wire that joined it and no other wire of the
+ * port, whichever socket the kernel would choose by addresses and ports. In a network namespace the
+ * test plays the other host with a packet socket at the far end of a veth pair.
  */
 #include "left_out.h"
 #include "udp_env.h"
@@ -23,7 +23,7 @@
 #include "place.h"
 
 enum {
-	DATAGRAMS = 64, /* each from another port: another choice by the kernel */
+	DATAGRAMS = 64, /* each from another port, for another choice of the kernel */
 	PAYLOAD = 16,
 };
 

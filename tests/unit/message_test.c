@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Messages over a real lane against an oracle: queue pairs of one process send to those of another,
- * which runs some and declines some. What a sender takes for executed was executed, and once the
- * receiver has taken everything each sender knows it from one look. Both ends at every step of each
- * other, with counters that wrap; entries that change hands; hostile memory.
+ * which executes some messages and declines others. Every message that a sender completes must have
+ * been executed, and once the receiver has consumed everything, each sender must see that with one
+ * read. Covers all interleavings of both ends, counters that wrap, entries that change owners, and
+ * corrupted memory.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,8 @@ enum {
 	DEPTH = 64,
 	ROUNDS = 40000,
 	PSNS = 1 << 24,
-	QPN = 0x100,		/* of the first one at the receiver */
+	QPN = 0x100,		/* of the receiver's first QP */
+	OWN = 0x900,		/* of the sender's */
 	GONE = 0xffffff,
 	LEN_MAX = 2000,
 };
@@ -32,10 +34,10 @@ enum {
 struct pair {
 	struct message_sender sender;
 	uint32_t next;		/* PSN of the next message */
-	uint32_t una;		/* everything before is known to be executed */
-	uint32_t epsn;		/* receiver: the only PSN that it runs; the oracle */
-	bool nak;		/* receiver: declined that one, and has said so by packet */
-	uint32_t looked;	/* tail at the last look */
+	uint32_t una;		/* all PSNs before it are known to be executed */
+	uint32_t epsn;		/* receiver: the only PSN that it executes; the oracle */
+	bool nak;		/* receiver: it declined epsn and has sent a NAK packet */
+	uint32_t looked;	/* lane tail when the sender last read the progress */
 };
 
 static struct pair pairs[QPS];
@@ -45,7 +47,7 @@ static struct lane_tx tx;
 static struct lane_rx rx;
 static struct message_queue queue;
 
-static uint32_t under_way(const struct pair *p)
+static uint32_t in_flight(const struct pair *p)
 {
 	return (p->next - p->una) % PSNS;
 }
@@ -56,7 +58,7 @@ static void start(void)
 	memset(lane, 0, sizeof(*lane));
 	lane_tx_init(&tx, lane);
 	lane_rx_init(&rx, lane);
-	/* All indices wrap within the test. */
+	/* all indices wrap during the test */
 	tx.head = tx.tail = rx.next = lane->tail = -1000u;
 	message_queue_init(&queue);
 	memset(entries, 0, sizeof(entries));
@@ -66,6 +68,7 @@ static void start(void)
 		pairs[i].una = pairs[i].epsn = pairs[i].next;
 		message_sender_init(&pairs[i].sender);
 		entries[i].qpn = QPN + i;
+		entries[i].dest_qpn = OWN + i;
 	}
 }
 
@@ -74,7 +77,7 @@ static void end(void)
 	free(lane);
 }
 
-/* What a message says follows from its QP and its PSN. */
+/* The content of a message follows from its QP and its PSN. */
 static struct message content(uint32_t i, uint32_t psn, uint8_t *payload)
 {
 	uint32_t len = psn % 5 ? psn % 90 : psn % LEN_MAX;
@@ -83,6 +86,7 @@ static struct message content(uint32_t i, uint32_t psn, uint8_t *payload)
 		payload[k] = psn + 7 * k + i;
 	return (struct message){ .qpn = QPN + i, .psn = psn, .imm = psn * 2654435761u + i,
 				 .op = psn % MESSAGE_OPS, .solicited = psn % 3 == 0,
+				 .va = UINT64_C(0x123456789abcdef1) * psn, .rkey = ~psn,
 				 .len = len, .payload = payload };
 }
 
@@ -93,14 +97,15 @@ static void send_one(uint32_t i)
 	struct pair *p = &pairs[i];
 	struct message m = content(i, p->next, payload);
 
-	if (under_way(p) == DEPTH || !lane_tx_room(&tx, MESSAGE_HEADER + m.len))
+	if (in_flight(p) == DEPTH ||
+	    !lane_tx_room(&tx, MESSAGE_HEADER + m.len + message_remote(m.op)))
 		return;
 	message_sent(&queue, &p->sender, tx.head);
 	message_put(&tx, &head, &m);
 	p->next = (p->next + 1) % PSNS;
 }
 
-static void want_content(const struct message *m, const struct lane_head *head)
+static void expect_content(const struct message *m, const struct lane_head *head)
 {
 	uint8_t payload[LEN_MAX];
 	struct message was = content(m->qpn - QPN, m->psn, payload);
@@ -109,11 +114,15 @@ static void want_content(const struct message *m, const struct lane_head *head)
 	assert_int_equal(m->imm, was.imm);
 	assert_int_equal(m->op, was.op);
 	assert_int_equal(m->solicited, was.solicited);
+	if (m->op == MESSAGE_WRITE_IMM) {
+		assert_int_equal(m->va, was.va);
+		assert_int_equal(m->rkey, was.rkey);
+	}
 	assert_int_equal(m->len, was.len);
 	assert_memory_equal(m->payload, payload, m->len);
 }
 
-/* The receiver runs what comes in its turn, unless something is unusual. */
+/* The receiver executes the expected message, except for a few that it declines. */
 static void run(const struct message *m)
 {
 	uint32_t i = m->qpn - QPN;
@@ -140,42 +149,42 @@ static bool receive_one(void)
 		return false;
 	assert_true(message_get(&m, data, copy.head.len));
 	assert_in_range(m.qpn, QPN, QPN + QPS - 1);
-	want_content(&m, &copy.head);
+	expect_content(&m, &copy.head);
 	run(&m);
 	lane_rx_done(&rx, &copy.head);
 	return true;
 }
 
-static void look(struct pair *p, uint32_t tail)
+static void read_progress(struct pair *p, uint32_t tail)
 {
 	uint32_t i = p - pairs;
 	struct message_progress done;
 	uint32_t una;
 
-	/* The lane has moved since the last time. */
+	/* the lane has moved since the last read */
 	assert_int_not_equal(p->looked, tail);
 	p->looked = tail;
-	if (!message_published(&entries[i], QPN + i, &done))
+	if (!message_published(&entries[i], QPN + i, OWN + i, &done))
 		return;
 	assert_int_equal(done.msn, done.psn ^ 1);
 	assert_int_equal(done.syndrome, i);
 	una = (done.psn + 1) % PSNS;
-	if ((una - p->una) % PSNS <= under_way(p))
+	if ((una - p->una) % PSNS <= in_flight(p))
 		p->una = una;
 	assert_int_equal(p->una, p->epsn);
 }
 
-static void look_all(void)
+static void read_all_progress(void)
 {
 	uint32_t tail = lane_tx_tail(&tx);
 	struct message_sender *s;
 
 	while ((s = message_next(&queue, tail)))
-		look(list_entry(s, struct pair, sender), tail);
+		read_progress(list_entry(s, struct pair, sender), tail);
 }
 
-/* The packet that declines comes: the sender goes back, as the engine does. */
-static void hear_nak(struct pair *p)
+/* The NAK packet arrives: the sender goes back to it, as the engine does. */
+static void receive_nak(struct pair *p)
 {
 	if (!p->nak)
 		return;
@@ -195,46 +204,48 @@ static void step(void)
 			;
 		break;
 	case 2:
-		look_all();
+		read_all_progress();
 		break;
 	default:
-		hear_nak(&pairs[random_below(QPS)]);
+		receive_nak(&pairs[random_below(QPS)]);
 	}
 	for (uint32_t i = 0; i < QPS; i++)
 		assert_true((pairs[i].epsn - pairs[i].una) % PSNS <= DEPTH);
 }
 
-static void want_all_known(void)
+static void expect_all_known(void)
 {
 	while (receive_one())
 		;
-	look_all();
+	read_all_progress();
 	assert_false(message_awaited(&queue));
 	for (uint32_t i = 0; i < QPS; i++)
 		assert_int_equal(pairs[i].una, pairs[i].epsn);
 }
 
-static void what_is_known_was_executed_and_nothing_is_missed(void **state)
+static void progress_is_true_and_complete(void **state)
 {
 	start();
 	for (int round = 0; round < ROUNDS; round++) {
 		step();
 		if (random_below(500) == 0)
-			want_all_known();
+			expect_all_known();
 	}
-	want_all_known();
+	expect_all_known();
 	end();
 }
 
-/* However many are under way, one look at each QP is enough, and none comes too early. */
-static void a_sender_is_looked_at_when_the_tail_has_passed_it(void **state)
+/* However many messages are in flight, one read per QP suffices, and no read is too early. */
+static void progress_is_read_when_the_tail_has_passed(void **state)
 {
 	start();
 	for (int n = 0; n < 3; n++)
 		send_one(0);
 	send_one(1);
+	assert_false(message_due(&queue, lane_tx_tail(&tx)));
 	assert_null(message_next(&queue, lane_tx_tail(&tx)));
 	assert_true(receive_one());
+	assert_true(message_due(&queue, lane_tx_tail(&tx)));
 	assert_ptr_equal(message_next(&queue, lane_tx_tail(&tx)), &pairs[0].sender);
 	assert_null(message_next(&queue, lane_tx_tail(&tx)));
 	assert_true(message_awaited(&queue));
@@ -247,72 +258,118 @@ static void a_sender_is_looked_at_when_the_tail_has_passed_it(void **state)
 	end();
 }
 
-static void a_sender_that_goes_is_not_looked_at(void **state)
+/*
+ * The receiver ends its round between two messages: everything that it has published by then is
+ * complete.
+ */
+static void progress_is_read_again_while_a_later_message_waits(void **state)
+{
+	start();
+	send_one(0);
+	send_one(0);
+	send_one(1);
+	assert_true(receive_one());
+	assert_ptr_equal(message_next(&queue, lane_tx_tail(&tx)), &pairs[0].sender);
+	assert_null(message_next(&queue, lane_tx_tail(&tx)));
+	assert_true(receive_one());
+	assert_true(message_due(&queue, lane_tx_tail(&tx)));
+	assert_ptr_equal(message_next(&queue, lane_tx_tail(&tx)), &pairs[0].sender);
+	assert_null(message_next(&queue, lane_tx_tail(&tx)));
+	assert_true(message_awaited(&queue));
+	end();
+}
+
+static void senders_wait_for_their_own_tail(void **state)
+{
+	start();
+	for (uint32_t i = 0; i < 2; i++)
+		assert_false(message_awaited_by_others(&queue, &pairs[i].sender));
+	send_one(0);
+	assert_false(message_awaited_by_others(&queue, &pairs[0].sender));
+	assert_true(message_awaited_by_others(&queue, &pairs[1].sender));
+	send_one(1);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_true(message_awaited_by_others(&queue, &pairs[i].sender));
+	message_forget(&queue, &pairs[0].sender);
+	assert_true(message_awaited_by_others(&queue, &pairs[0].sender));
+	assert_false(message_awaited_by_others(&queue, &pairs[1].sender));
+	message_forget(&queue, &pairs[1].sender);
+	assert_false(message_awaited_by_others(&queue, &pairs[0].sender));
+	end();
+}
+
+static void a_removed_sender_is_not_read(void **state)
 {
 	start();
 	send_one(0);
 	send_one(1);
-	message_forget(&pairs[0].sender);
-	message_forget(&pairs[0].sender);
+	message_forget(&queue, &pairs[0].sender);
+	message_forget(&queue, &pairs[0].sender);
 	while (receive_one())
 		;
 	assert_ptr_equal(message_next(&queue, lane_tx_tail(&tx)), &pairs[1].sender);
 	assert_null(message_next(&queue, lane_tx_tail(&tx)));
+	send_one(1);
+	assert_true(message_awaited(&queue));
+	message_forget(&queue, &pairs[1].sender);
+	assert_false(message_awaited(&queue));
 	end();
 }
 
-static void only_the_qp_itself_is_believed(void **state)
+/* A receiver that was reset may have another peer, and its progress is for that peer. */
+static void only_progress_of_the_same_qp_counts(void **state)
 {
-	struct seg_qp entry = { .qpn = QPN };
+	struct seg_qp entry = { .qpn = QPN, .dest_qpn = OWN };
 	struct message_progress p = { .psn = 0xfedcba, .msn = 0x123456, .syndrome = 0xa5 }, got;
 
-	assert_false(message_published(&entry, QPN, &got));
+	assert_false(message_published(&entry, QPN, OWN, &got));
 	message_publish(&entry.progress, &p);
-	assert_true(message_published(&entry, QPN, &got));
+	assert_true(message_published(&entry, QPN, OWN, &got));
 	assert_int_equal(got.psn, p.psn);
 	assert_int_equal(got.msn, p.msn);
 	assert_int_equal(got.syndrome, p.syndrome);
-	assert_false(message_published(&entry, QPN + 1, &got));
+	assert_false(message_published(&entry, QPN + 1, OWN, &got));
+	assert_false(message_published(&entry, QPN, OWN + 1, &got));
 	store_release(&entry.qpn, GONE);
-	assert_false(message_published(&entry, QPN, &got));
+	assert_false(message_published(&entry, QPN, OWN, &got));
 	p = (struct message_progress){ 0 };
 	entry.qpn = QPN;
 	message_publish(&entry.progress, &p);
-	assert_true(message_published(&entry, QPN, &got));
+	assert_true(message_published(&entry, QPN, OWN, &got));
 }
 
-/* A receiver that dies leaves its senders without news, and never with wrong ones. */
-static void a_dead_receiver_says_nothing(void **state)
+/* A dead receiver gives its senders no more progress, and never wrong progress. */
+static void a_dead_receiver_gives_no_progress(void **state)
 {
 	start();
 	for (int round = 0; round < 200; round++)
 		step();
 	for (int round = 0; round < 200; round++) {
 		send_one(random_below(QPS));
-		look_all();
+		read_all_progress();
 	}
 	for (uint32_t i = 0; i < QPS; i++)
 		assert_true((pairs[i].epsn - pairs[i].una) % PSNS <= DEPTH);
 	end();
 }
 
-/* Whatever lies in shared memory, values stay in their ranges and calls end. */
+/* Whatever shared memory contains, values stay in their ranges and calls return. */
 static void garbage_stays_in_range(void **state)
 {
 	start();
 	for (int round = 0; round < 20000; round++) {
-		uint8_t data[MESSAGE_HEADER + 8];
+		uint8_t data[MESSAGE_HEADER + MESSAGE_REMOTE + 8];
 		uint32_t len = random_below(sizeof(data) + 1), i = random_below(QPS);
 		struct message_progress p;
 		struct message m;
 
 		random_bytes(data, sizeof(data));
 		if (message_get(&m, data, len)) {
-			assert_true(len >= MESSAGE_HEADER);
+			assert_int_equal(len, MESSAGE_HEADER + m.len + message_remote(m.op));
 			assert_true(m.qpn < PSNS && m.psn < PSNS && m.op < MESSAGE_OPS);
 		}
 		entries[i].progress = random_u64();
-		message_published(&entries[i], QPN + i, &p);
+		message_published(&entries[i], QPN + i, OWN + i, &p);
 		assert_true(p.psn < PSNS && p.msn < PSNS);
 		send_one(i);
 		lane->tail = random_u64();
@@ -325,11 +382,13 @@ static void garbage_stays_in_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_known_was_executed_and_nothing_is_missed),
-		cmocka_unit_test(a_sender_is_looked_at_when_the_tail_has_passed_it),
-		cmocka_unit_test(a_sender_that_goes_is_not_looked_at),
-		cmocka_unit_test(only_the_qp_itself_is_believed),
-		cmocka_unit_test(a_dead_receiver_says_nothing),
+		cmocka_unit_test(progress_is_true_and_complete),
+		cmocka_unit_test(progress_is_read_when_the_tail_has_passed),
+		cmocka_unit_test(progress_is_read_again_while_a_later_message_waits),
+		cmocka_unit_test(senders_wait_for_their_own_tail),
+		cmocka_unit_test(a_removed_sender_is_not_read),
+		cmocka_unit_test(only_progress_of_the_same_qp_counts),
+		cmocka_unit_test(a_dead_receiver_gives_no_progress),
 		cmocka_unit_test(garbage_stays_in_range),
 	};
 

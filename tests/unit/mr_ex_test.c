@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_reg_mr_ex(), buffers and DMA handles: which combinations of members are taken, and what
- * becomes of them.  The registrations of old are this program's own and write down their arguments.
+ * ibv_reg_mr_ex(), buffers and DMA handles: which combinations of members are accepted, and which
+ * older registration call they become. This program implements the older calls and records their
+ * arguments.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -144,7 +145,7 @@ static void buffer_bounds(void **state)
 	assert_int_equal(errno, ENOMEM);
 }
 
-/* The descriptor is of the same memory, and outlives the buffer. */
+/* The descriptor refers to the same memory and outlives the buffer. */
 static void exported_buffer(void **state)
 {
 	struct ibv_buf *buf;
@@ -197,7 +198,7 @@ static void dma_handles(void **state)
 		assert_int_equal(ibv_dealloc_dmah(dmah), 0);
 	}
 
-	/* One of another device, or none at all, is no handle for this PD. */
+	/* A handle of another device, or an invalid one, is refused for this PD. */
 	attr.dmah = &(struct ibv_dmah){ .context = &other_ctx };
 	assert_null(ibv_reg_mr_ex(&plain.ibv, &attr));
 	assert_int_equal(errno, EINVAL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* XRC messages come from shared memory that their sender can write: every length is checked. */
+/* XRC messages: the sender can change them in shared memory, so every length must be checked. */
 #include "core/xrc/msg.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ static void refuses_wild_fields(void **state)
 		{ "body", MAGIC, 1, sizeof(m.body) + 1, STATE, PACKET },
 		{ "state", MAGIC, 1, BODY, sizeof(m.state) + 1, PACKET },
 		{ "packet", MAGIC, 1, BODY, STATE, UINT32_MAX },
-		/* The sum of 32-bit lengths wraps around to the right one. */
+		/* the sum of the 32-bit lengths wraps around to the correct one */
 		{ "sum", MAGIC, 1, BODY, STATE, PACKET + (1u << 31) },
 	};
 	struct xrc_head head;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each test runs in a child with a network namespace of its own, where that is allowed. */
+/*
+ * Network interfaces and the monitor of their changes. Each test runs in a child with a network
+ * namespace of its own, where that is permitted.
+ */
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <poll.h>
@@ -21,7 +24,9 @@
 
 enum { SKIP = 77, LIMIT_MS = 20000 };
 
-/* Failures in the child are told by its exit status: cmocka's asserts cannot leave it. */
+/*
+ * Reports failures of the child by its exit status, since cmocka's asserts work only in the parent.
+ */
 #define CHECK(cond)                                                                                \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \
@@ -146,7 +151,7 @@ static bool is_running(const char *name)
 	return running;
 }
 
-/* The kernel tells of a carrier when it gets round to it: the monitor says when to look again. */
+/* The kernel reports the carrier with some delay: the monitor must announce it. */
 static void check_carrier(void)
 {
 	int fd = netdev_monitor_open();
@@ -182,7 +187,7 @@ static void check_monitor(void)
 	close(fd);
 }
 
-static void monitor_tells_changes(void **state)
+static void monitor_reports_changes(void **state)
 {
 	in_netns(check_monitor);
 }
@@ -203,12 +208,12 @@ static void check_many(void)
 	free(list);
 }
 
-static void more_addresses_than_there_is_room_for(void **state)
+static void more_addresses_than_fit(void **state)
 {
 	in_netns(check_many);
 }
 
-static void works_as_we_are(void **state)
+static void works_in_the_current_namespace(void **state)
 {
 	struct netdev *list;
 	unsigned int i, n;
@@ -222,12 +227,12 @@ static void works_as_we_are(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(works_as_we_are),
+		cmocka_unit_test(works_in_the_current_namespace),
 		cmocka_unit_test(loopback_is_there_and_last),
 		cmocka_unit_test(addresses_come_in_gid_order),
 		cmocka_unit_test(carrier_is_seen),
-		cmocka_unit_test(monitor_tells_changes),
-		cmocka_unit_test(more_addresses_than_there_is_room_for),
+		cmocka_unit_test(monitor_reports_changes),
+		cmocka_unit_test(more_addresses_than_fit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Guarded accesses: what they copy, what they report, and that the program's own handlers never
- * notice them.
+ * Guarded accesses: what they copy, what they report, and that the program's own signal handlers
+ * never see their faults.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,19 +16,19 @@
 
 #include <cmocka.h>
 
-#include "core/mem/nofault.h"
+#include "run/nofault.h"
 #include "util/atomic.h"
 
 static size_t page;
 
-/* Two pages of which only the first can be touched as `prot` says; the second not at all. */
-static uint8_t *cliff(int prot)
+/* Two pages: the first is accessible with `prot`, the second is not accessible. */
+static uint8_t *page_and_guard(int prot)
 {
 	uint8_t *p =
 		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	assert_true(p != MAP_FAILED);
-	/* cmocka puts handlers of its own in front for each test. */
+	/* cmocka installs its own handlers before each test */
 	vrb_guard_install();
 	memset(p, 0x5a, 2 * page);
 	assert_int_equal(mprotect(p, page, prot), 0);
@@ -55,7 +55,7 @@ static void copies_every_length_and_alignment(void **state)
 
 static void reports_a_read_beyond_the_mapping(void **state)
 {
-	uint8_t *p = cliff(PROT_READ), dst[4096];
+	uint8_t *p = page_and_guard(PROT_READ), dst[4096];
 
 	for (size_t len = 1; len <= 2048; len += len < 40 ? 1 : 61) {
 		assert_true(vrb_guard_copy(dst, p + page - len, len));
@@ -66,7 +66,7 @@ static void reports_a_read_beyond_the_mapping(void **state)
 
 static void reports_a_write_and_leaves_a_prefix(void **state)
 {
-	uint8_t *p = cliff(PROT_READ | PROT_WRITE), src[64];
+	uint8_t *p = page_and_guard(PROT_READ | PROT_WRITE), src[64];
 
 	memset(src, 0x11, sizeof(src));
 	assert_false(vrb_guard_copy(p + page - 32, src, sizeof(src)));
@@ -78,7 +78,7 @@ static void reports_a_write_and_leaves_a_prefix(void **state)
 
 static void reports_read_only_memory(void **state)
 {
-	uint8_t *p = cliff(PROT_READ);
+	uint8_t *p = page_and_guard(PROT_READ);
 	uint64_t old;
 
 	assert_false(vrb_guard_copy(p, "12345678", 8));
@@ -120,7 +120,7 @@ static void atomics(void **state)
 	assert_int_equal(v, 77);
 }
 
-/* A receiver spins on the last byte and then finds the whole message. */
+/* A receiver polls the last byte and then must find the whole message. */
 enum { ROUNDS = 3000, MESSAGE = 1500 };
 
 static uint8_t inbox[MESSAGE];
@@ -183,10 +183,10 @@ static void install(void (*fn)(int, siginfo_t *, void *), struct sigaction *old)
 	assert_int_equal(sigaction(SIGSEGV, &act, old), 0);
 }
 
-/* A fault of the program's own. True if a handler brought us back. */
+/* A fault of the program itself; returns whether a handler jumped back here. */
 static bool fault(void)
 {
-	uint8_t *p = cliff(PROT_NONE);
+	uint8_t *p = page_and_guard(PROT_NONE);
 	volatile uint8_t v;
 
 	if (sigsetjmp(escape, 1)) {
@@ -205,32 +205,35 @@ static void faults_of_the_program_go_to_its_handler(void **state)
 	install(first, NULL);
 	vrb_guard_install();
 	calls_first = 0;
-	/* It leaves by siglongjmp each time: nothing of an earlier round may linger. */
+	/* The handler leaves by siglongjmp each time: no state of an earlier round may remain. */
 	for (int i = 1; i <= 3; i++) {
 		assert_true(fault());
 		assert_int_equal(calls_first, i);
-		p = cliff(PROT_NONE);
+		p = page_and_guard(PROT_NONE);
 		assert_false(vrb_guard_copy(dst, p, sizeof(dst)));
 		assert_int_equal(calls_first, i);
 		munmap(p, page);
 	}
 }
 
-static void a_later_handler_that_passes_on(void **state)
+static void a_later_handler_that_chains(void **state)
 {
-	uint8_t *p = cliff(PROT_NONE), dst[8];
+	uint8_t *p = page_and_guard(PROT_NONE), dst[8];
 
 	install(first, NULL);
 	vrb_guard_install();
 	install(second, &behind_second);
 	calls_first = calls_second = 0;
-	/* Ours is behind theirs now and works if they pass on. */
+	/*
+	 * The library's handler is behind the program's now and works if that one passes faults on.
+	 */
 	assert_false(vrb_guard_copy(dst, p, sizeof(dst)));
 	assert_int_equal(calls_second, 1);
 	assert_int_equal(calls_first, 0);
 	/*
-	 * A registration puts ours in front again; theirs sees what is theirs, and passes on to
-	 * ours, which passes on to the first.
+	 * A registration puts the library's handler in front again; it passes the program's faults
+	 * on to the second handler, which passes them on to the library's, which passes them on to
+	 * the first.
 	 */
 	vrb_guard_install();
 	assert_false(vrb_guard_copy(dst, p, sizeof(dst)));
@@ -243,7 +246,7 @@ static void a_later_handler_that_passes_on(void **state)
 	munmap(p, page);
 }
 
-/* Runs fn in a child; returns the signal that killed it, 0 if it ended. */
+/* Runs fn in a child; returns the signal that killed it, or 0. */
 static int killed_by(void (*fn)(void))
 {
 	int status;
@@ -261,9 +264,9 @@ static int killed_by(void (*fn)(void))
 	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-static void touch_nothing(void)
+static void write_to_null(void)
 {
-	*(volatile char *)cliff(PROT_NONE) = 1;
+	*(volatile char *)page_and_guard(PROT_NONE) = 1;
 }
 
 static void send_to_self(void)
@@ -283,7 +286,7 @@ static void ignore_sent(void)
 
 static void default_action_still_kills(void **state)
 {
-	assert_int_equal(killed_by(touch_nothing), SIGSEGV);
+	assert_int_equal(killed_by(write_to_null), SIGSEGV);
 	assert_int_equal(killed_by(send_to_self), SIGSEGV);
 	assert_int_equal(killed_by(ignore_sent), 0);
 }
@@ -299,10 +302,10 @@ static void *copy_with_all_blocked(void *p)
 	return NULL;
 }
 
-/* A thread that blocks every signal would be ended by its first fault. */
+/* A thread that blocks every signal would be killed by its first fault. */
 static void a_thread_that_blocks_everything(void **state)
 {
-	uint8_t *p = cliff(PROT_NONE);
+	uint8_t *p = page_and_guard(PROT_NONE);
 	pthread_t thread;
 
 	assert_int_equal(pthread_create(&thread, NULL, copy_with_all_blocked, p), 0);
@@ -322,7 +325,7 @@ int main(void)
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(last_byte_comes_last),
 		cmocka_unit_test(faults_of_the_program_go_to_its_handler),
-		cmocka_unit_test(a_later_handler_that_passes_on),
+		cmocka_unit_test(a_later_handler_that_chains),
 		cmocka_unit_test(default_action_still_kills),
 	};
 

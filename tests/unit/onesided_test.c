@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checks of one-sided access: each condition violated once; the bytes; the hazards.  Two members in
- * one process.
+ * Checks of one-sided access: each condition violated once; the bytes copied; the hazard pointers.
+ * Two members of the host in one process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ static char dir[64];
 static struct host *host[2];
 static struct local *local[2];
 static struct local_peer *peer;		/* member 1 as member 0 sees it */
-static struct wq_qp near, far;		/* of member 0, of member 1 */
+static struct wq_qp requester, remote;		/* of member 0 and of member 1 */
 static struct mr_entry *key;
 static struct mr_entry good_key;
 static uint64_t memory[LEN / 8];	/* of member 1 */
@@ -54,32 +54,32 @@ static int start(void **state)
 		assert_int_equal(host_join(dir, &host[i]), 0);
 		assert_int_equal(local_start(host[i], NETNS, &local[i]), 0);
 	}
-	near = (struct wq_qp){ .type = IBV_QPT_RC, .state = IBV_QPS_RTS };
-	near.path.src.raw[0] = 1;
-	near.path.dst.raw[0] = 2;
-	far = near;
-	far.path.src = near.path.dst;
-	far.path.dst = near.path.src;
-	far.pdn = PDN;
-	far.max_dest_rd_atomic = 1;
-	far.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	assert_int_equal(host_qpn_alloc(host[0], 0, &near.qpn), 0);
-	assert_int_equal(host_qpn_alloc(host[1], 0, &far.qpn), 0);
-	near.dest_qpn = far.qpn;
-	far.dest_qpn = near.qpn;
-	publish(&far, true);
+	requester = (struct wq_qp){ .type = IBV_QPT_RC, .state = IBV_QPS_RTS };
+	requester.path.src.raw[0] = 1;
+	requester.path.dst.raw[0] = 2;
+	remote = requester;
+	remote.path.src = requester.path.dst;
+	remote.path.dst = requester.path.src;
+	remote.pdn = PDN;
+	remote.max_dest_rd_atomic = 1;
+	remote.access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	assert_int_equal(host_qpn_alloc(host[0], 0, &requester.qpn), 0);
+	assert_int_equal(host_qpn_alloc(host[1], 0, &remote.qpn), 0);
+	requester.dest_qpn = remote.qpn;
+	remote.dest_qpn = requester.qpn;
+	publish(&remote, true);
 
 	key = segment_keys(local_segment(local[1]), 0, SEG_KEY_CHUNK);
 	assert_non_null(key);
 	key += mr_key_index(RKEY);
 	good_key = (struct mr_entry){
 		.refs = MR_LIVE, .rkey = RKEY, .lkey = RKEY + 1, .pdn = PDN, .kind = MR_REGION,
-		.access = IBV_ACCESS_LOCAL_WRITE | far.access, .va = VA, .length = LEN,
+		.access = IBV_ACCESS_LOCAL_WRITE | remote.access, .va = VA, .length = LEN,
 		.host = (uintptr_t)memory,
 	};
 	good_key.sum = mr_entry_sum(&good_key);
 	*key = good_key;
-	peer = local_peer_get(local[0], far.qpn);
+	peer = local_peer_get(local[0], remote.qpn);
 	assert_non_null(peer);
 	if (!local_peer_cma(peer)) {
 		printf("skip: process_vm_readv is refused\n");
@@ -105,7 +105,7 @@ static const struct lane *lane(void)
 	return segment_lane(local_segment(local[1]), host_slot(host[0]));
 }
 
-/* Tries one access of 8 bytes at offset 16; true if it was permitted. */
+/* Tries one access of 8 bytes at offset 16; returns whether it was permitted. */
 static bool try(const struct wq_qp *qp, uint32_t rkey, uint64_t va, uint64_t len,
 		enum mem_access access)
 {
@@ -132,12 +132,12 @@ static bool write_here(void)
 	bool ok;
 
 	memory[2] = 0;
-	ok = try(&near, RKEY, VA + 16, 8, MEM_REMOTE_WRITE);
+	ok = try(&requester, RKEY, VA + 16, 8, MEM_REMOTE_WRITE);
 	assert_int_equal(memory[2], ok ? 0x1122334455667788 : 0);
 	return ok;
 }
 
-static void the_queue_pair_must_listen(void **state)
+static void the_queue_pair_must_be_receiving(void **state)
 {
 	static const struct {
 		uint8_t state;
@@ -148,16 +148,16 @@ static void the_queue_pair_must_listen(void **state)
 		{ IBV_QPS_RTS, false, true },   { IBV_QPS_SQD, true, true },
 		{ IBV_QPS_SQE, true, false },   { IBV_QPS_ERR, true, false },
 	};
-	struct wq_qp qp = far;
+	struct wq_qp qp = remote;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		qp.state = rows[i].state;
 		publish(&qp, rows[i].established);
 		assert_int_equal(write_here(), rows[i].ok);
 	}
-	segment_retract_qp(local_segment(local[1]), far.qpn);
+	segment_retract_qp(local_segment(local[1]), remote.qpn);
 	assert_false(write_here());
-	publish(&far, true);
+	publish(&remote, true);
 	assert_true(write_here());
 }
 
@@ -166,7 +166,7 @@ static void it_must_be_our_peer(void **state)
 	struct wq_qp qp;
 
 	for (int wrong = 0; wrong < 5; wrong++) {
-		qp = far;
+		qp = remote;
 		if (wrong == 0)
 			qp.dest_qpn++;
 		else if (wrong == 1)
@@ -180,13 +180,13 @@ static void it_must_be_our_peer(void **state)
 		publish(&qp, true);
 		assert_false(write_here());
 	}
-	qp = far;
+	qp = remote;
 	qp.max_dest_rd_atomic = 0;
 	publish(&qp, true);
 	assert_true(write_here());
-	assert_false(try(&near, RKEY, VA, 8, MEM_REMOTE_READ));
-	publish(&far, true);
-	assert_true(try(&near, RKEY, VA, 8, MEM_REMOTE_READ));
+	assert_false(try(&requester, RKEY, VA, 8, MEM_REMOTE_READ));
+	publish(&remote, true);
+	assert_true(try(&requester, RKEY, VA, 8, MEM_REMOTE_READ));
 }
 
 static void the_key_must_grant_it(void **state)
@@ -203,7 +203,8 @@ static void the_key_must_grant_it(void **state)
 		case 4: e.length = 23; break;
 		case 5: e.va = VA + 17; break;
 		case 6: e.kind = MR_NULL; break;
-		default: e.kind = MR_WINDOW; e.mw_type = IBV_MW_TYPE_2; e.qpn = far.qpn + 1; break;
+		default: e.kind = MR_WINDOW; e.mw_type = IBV_MW_TYPE_2; e.qpn = remote.qpn + 1;
+			 break;
 		}
 		e.sum = mr_entry_sum(&e);
 		*key = e;
@@ -215,14 +216,14 @@ static void the_key_must_grant_it(void **state)
 	assert_false(write_here());
 	*key = good_key;
 	assert_true(write_here());
-	assert_false(try(&near, RKEY, VA + LEN - 4, 8, MEM_REMOTE_WRITE));
-	assert_false(try(&near, RKEY, UINT64_MAX - 3, 8, MEM_REMOTE_WRITE));
-	assert_false(try(&near, RKEY, VA, UINT64_MAX, MEM_REMOTE_WRITE));
-	assert_false(try(&near, 0xffffffff, VA, 8, MEM_REMOTE_WRITE));
+	assert_false(try(&requester, RKEY, VA + LEN - 4, 8, MEM_REMOTE_WRITE));
+	assert_false(try(&requester, RKEY, UINT64_MAX - 3, 8, MEM_REMOTE_WRITE));
+	assert_false(try(&requester, RKEY, VA, UINT64_MAX, MEM_REMOTE_WRITE));
+	assert_false(try(&requester, 0xffffffff, VA, 8, MEM_REMOTE_WRITE));
 }
 
-/* Between the check of the QP and the copy: what changed meanwhile counts. */
-static void a_change_in_between_counts(void **state)
+/* A change between the check of the QP and the copy is detected. */
+static void a_change_during_the_access_is_detected(void **state)
 {
 	uint64_t data = 1;
 	struct wq_seg seg = { (uintptr_t)&data, 8 };
@@ -230,9 +231,9 @@ static void a_change_in_between_counts(void **state)
 
 	memory[0] = 0;
 	local_tx_begin(peer);
-	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_begin(&o, peer, &requester));
 	assert_true(onesided_add(&o, RKEY, VA, 8, MEM_REMOTE_WRITE, &seg, 1));
-	publish(&far, true);
+	publish(&remote, true);
 	assert_false(onesided_write(&o));
 	onesided_end(&o);
 	local_tx_end(local[0], peer, false);
@@ -245,7 +246,7 @@ static void lists_go_in_one_call(void **state)
 	struct onesided o;
 
 	local_tx_begin(peer);
-	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_begin(&o, peer, &requester));
 	for (int i = 0; i <= ONESIDED_OPS; i++) {
 		struct wq_seg whole = { (uintptr_t)&data[i], 8 };
 		struct wq_seg cut[2] = { { whole.addr, 3 }, { whole.addr + 3, 5 } };
@@ -256,7 +257,7 @@ static void lists_go_in_one_call(void **state)
 				 i < ONESIDED_OPS);
 	}
 	/*
-	 * One key, one hazard; what lies side by side is one piece, where that keeps the order of
+	 * One key, one hazard; adjacent ranges form one piece if that preserves the order of
 	 * stores.
 	 */
 	assert_int_equal(lane()->hazard[0], mr_key_index(RKEY));
@@ -271,7 +272,7 @@ static void lists_go_in_one_call(void **state)
 	local_tx_end(local[0], peer, false);
 }
 
-/* What a list writes last lies where it says, whatever the order and the overlaps. */
+/* The last write of a list determines the result, whatever the order and the overlaps. */
 static void lists_keep_their_order(void **state)
 {
 	static const uint8_t at[] = { 0, 2, 1, 1, 3, 0, 7, 6, 5, 5 };
@@ -280,7 +281,7 @@ static void lists_keep_their_order(void **state)
 
 	memset(memory, 0, sizeof(expected));
 	local_tx_begin(peer);
-	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_begin(&o, peer, &requester));
 	for (unsigned int i = 0; i < ARRAY_SIZE(at); i++) {
 		struct wq_seg seg = { (uintptr_t)&data[i], 8 };
 
@@ -294,7 +295,7 @@ static void lists_keep_their_order(void **state)
 	assert_memory_equal(memory, expected, sizeof(expected));
 }
 
-/* Behind a page that is not there nothing is done; what lies before it is. */
+/* Nothing after a missing page is executed; everything before it is. */
 static void lists_end_at_a_hole(void **state)
 {
 	long page = sysconf(_SC_PAGESIZE);
@@ -311,7 +312,7 @@ static void lists_end_at_a_hole(void **state)
 	key->length = 2 * page;
 	key->sum = mr_entry_sum(key);
 	local_tx_begin(peer);
-	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_begin(&o, peer, &requester));
 	assert_true(onesided_add(&o, RKEY, VA, 100, MEM_REMOTE_WRITE, &seg, 1));
 	assert_true(onesided_add(&o, RKEY, VA + 500, 100, MEM_REMOTE_WRITE, &seg, 1));
 	assert_true(onesided_add(&o, RKEY, VA + page - 50, 100, MEM_REMOTE_WRITE, &seg, 1));
@@ -325,10 +326,7 @@ static void lists_end_at_a_hole(void **state)
 	*key = good_key;
 }
 
-/*
- * A key that is refused does not take the place of the one whose hazard stands, however often it is
- * tried.
- */
+/* A refused key does not replace the one whose hazard is set, however often it is tried. */
 static void a_refused_key_changes_nothing(void **state)
 {
 	const uint32_t other = RKEY + (1 << 8);
@@ -342,7 +340,7 @@ static void a_refused_key_changes_nothing(void **state)
 	scribbled->rkey = other;
 	scribbled->sum = mr_entry_sum(scribbled) + 1;
 	local_tx_begin(peer);
-	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_begin(&o, peer, &requester));
 	assert_true(onesided_add(&o, RKEY, VA, 8, MEM_REMOTE_WRITE, &seg[0], 1));
 	assert_false(onesided_add(&o, other, VA + 8, 8, MEM_REMOTE_WRITE, &seg[1], 1));
 	assert_false(onesided_add(&o, other, VA + 8, 8, MEM_REMOTE_WRITE, &seg[1], 1));
@@ -363,7 +361,7 @@ static void atomics_add_and_swap(void **state)
 
 	memory[4] = 40;
 	local_tx_begin(peer);
-	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_begin(&o, peer, &requester));
 	assert_true(onesided_add(&o, RKEY, VA + 32, 8, MEM_REMOTE_ATOMIC, &seg, 1));
 	assert_true(onesided_atomic(&o, local[0], ATOMIC_OP_FETCH_ADD, 2, 0, &original));
 	assert_int_equal(original, 40);
@@ -377,8 +375,8 @@ static void atomics_add_and_swap(void **state)
 }
 
 /*
- * As if another program had taken the pid: nothing may be written there, nor read. No thread
- * vouches here, so the kernel is asked.
+ * The peer's pid now belongs to another program: nothing may be read or written there. There is no
+ * keeper, so the kernel is asked for the owner.
  */
 static void no_other_process_is_reached(void **state)
 {
@@ -389,17 +387,17 @@ static void no_other_process_is_reached(void **state)
 		assert_true(write_here());
 		memory[2] = 77;
 		identity->incarnation++;
-		assert_false(try(&near, RKEY, VA + 16, 8, accesses[i]));
+		assert_false(try(&requester, RKEY, VA + 16, 8, accesses[i]));
 		assert_int_equal(memory[2], 77);
 		*identity = saved;
-		/* Nor ever after, whatever the memory looks like then. */
-		assert_false(try(&near, RKEY, VA + 16, 8, accesses[i]));
+		/* nor later, whatever the memory contains then */
+		assert_false(try(&requester, RKEY, VA + 16, 8, accesses[i]));
 		peer->cma = true;
 	}
 }
 
-/* The owner's keeper has ended: before the access, or while it went on. */
-static void the_keepers_word_counts(void **state)
+/* The owner's keeper has ended: before the access, or during it. */
+static void the_keeper_word_is_checked(void **state)
 {
 	uint32_t *keeper = &segment_header(local_segment(local[1]))->keeper;
 	struct seg_identity *identity = &local_segment(local[1])->identity;
@@ -408,20 +406,23 @@ static void the_keepers_word_counts(void **state)
 	struct onesided o;
 
 	*keeper = 4711;
-	identity->incarnation++;	/* is not looked at */
+	identity->incarnation++;	/* is not checked */
 	assert_true(write_here());
 	*keeper |= FUTEX_OWNER_DIED;
 	memory[2] = 77;
-	assert_false(try(&near, RKEY, VA + 16, 8, MEM_REMOTE_WRITE));
-	assert_false(try(&near, RKEY, VA + 16, 8, MEM_REMOTE_READ));
+	assert_false(try(&requester, RKEY, VA + 16, 8, MEM_REMOTE_WRITE));
+	assert_false(try(&requester, RKEY, VA + 16, 8, MEM_REMOTE_READ));
 	assert_int_equal(memory[2], 77);
 	peer->cma = true;
 
-	/* A READ whose first piece is put where the word is: the peer is gone when it ends. */
+	/*
+	 * A READ whose first piece overwrites the keeper's word: the peer is dead when the READ
+	 * ends.
+	 */
 	*keeper = 4711;
 	*(uint32_t *)memory = FUTEX_OWNER_DIED;
 	local_tx_begin(peer);
-	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_begin(&o, peer, &requester));
 	assert_true(onesided_add(&o, RKEY, VA, sizeof(*keeper), MEM_REMOTE_READ, &word, 1));
 	assert_true(onesided_add(&o, RKEY, VA + 8, 8, MEM_REMOTE_READ, &seg, 1));
 	assert_int_equal(onesided_read(&o), 0);
@@ -441,7 +442,7 @@ static void atomics_reach_no_other_process(void **state)
 
 	memory[4] = 40;
 	local_tx_begin(peer);
-	assert_true(onesided_begin(&o, peer, &near));
+	assert_true(onesided_begin(&o, peer, &requester));
 	assert_true(onesided_add(&o, RKEY, VA + 32, 8, MEM_REMOTE_ATOMIC, &seg, 1));
 	identity->incarnation++;
 	assert_false(onesided_atomic(&o, local[0], ATOMIC_OP_FETCH_ADD, 2, 0, &original));
@@ -452,21 +453,168 @@ static void atomics_reach_no_other_process(void **state)
 	local_tx_end(local[0], peer, false);
 }
 
+/* ---- a single request in mapped memory ---- */
+
+enum { EDITION = 5 };
+
+static uint64_t *file_memory;	/* of member 1 */
+
+/* The region is in a file, and member 0 maps it. */
+static int map_memory(void **state)
+{
+	int fd = memfd_create("onesided", MFD_CLOEXEC);
+	struct wq_seg seg = { 0, 8 };
+	struct onesided o;
+
+	if (fd < 0 || ftruncate(fd, LEN))
+		return -1;
+	file_memory = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (file_memory == MAP_FAILED)
+		return -1;
+	*key = good_key;
+	key->refs |= EDITION;
+	key->host = (uintptr_t)file_memory;
+	key->sum = mr_entry_sum(key);
+	local_tx_begin(peer);
+	assert_true(onesided_begin(&o, peer, &requester));
+	assert_true(onesided_add(&o, RKEY, VA, 8, MEM_REMOTE_ATOMIC, &seg, 1));
+	assert_true(o.mapped);
+	onesided_end(&o);
+	local_tx_end(local[0], peer, false);
+	return close(fd);
+}
+
+static int unmap_memory(void **state)
+{
+	local_tx_begin(peer);
+	peer_unmap_regions(peer);
+	local_tx_end(local[0], peer, false);
+	*key = good_key;
+	peer->cma = true;
+	return munmap(file_memory, LEN);
+}
+
+/* As try(), for a single request. */
+static bool try_one(uint32_t rkey, uint64_t va, uint64_t len, enum mem_access access)
+{
+	uint64_t data = 0x1122334455667788;
+	struct wq_seg seg = { (uintptr_t)&data, len };
+	struct seg_qp copy;
+	bool ok;
+
+	local_tx_begin(peer);
+	ok = onesided_one(peer, local_peer_qp(peer, remote.qpn, &copy), &requester, rkey, va,
+			  access, &seg);
+	assert_int_equal(lane()->hazard[0], 0);
+	local_tx_end(local[0], peer, false);
+	if (ok && access == MEM_REMOTE_READ)
+		assert_memory_equal(&data, (uint8_t *)file_memory + (va - VA), len);
+	return ok;
+}
+
+static bool write_one(void)
+{
+	bool ok;
+
+	file_memory[2] = 0;
+	ok = try_one(RKEY, VA + 16, 8, MEM_REMOTE_WRITE);
+	assert_int_equal(file_memory[2], ok ? 0x1122334455667788 : 0);
+	return ok;
+}
+
+static void one_request_reads_and_writes(void **state)
+{
+	assert_true(write_one());
+	assert_true(try_one(RKEY, VA + 16, 8, MEM_REMOTE_READ));
+	assert_false(try_one(RKEY, VA + LEN - 4, 8, MEM_REMOTE_WRITE));
+	assert_false(try_one(RKEY, VA - 1, 8, MEM_REMOTE_WRITE));
+	assert_false(try_one(RKEY, VA, UINT64_MAX, MEM_REMOTE_WRITE));
+	assert_false(try_one(RKEY ^ 1, VA, 8, MEM_REMOTE_WRITE));
+	assert_false(try_one(RKEY + (1 << 8), VA, 8, MEM_REMOTE_WRITE));
+}
+
+static void one_request_needs_the_queue_pair(void **state)
+{
+	struct wq_qp qp;
+
+	for (int wrong = 0; wrong < 7; wrong++) {
+		qp = remote;
+		if (wrong == 0)
+			qp.dest_qpn++;
+		else if (wrong == 1)
+			qp.path.src.raw[15]++;
+		else if (wrong == 2)
+			qp.path.dst.raw[15]++;
+		else if (wrong == 3)
+			qp.type = IBV_QPT_UC;
+		else if (wrong == 4)
+			qp.access &= ~IBV_ACCESS_REMOTE_WRITE;
+		else if (wrong == 5)
+			qp.pdn++;
+		else
+			qp.state = IBV_QPS_ERR;
+		publish(&qp, true);
+		assert_false(write_one());
+	}
+	qp = remote;
+	qp.max_dest_rd_atomic = 0;
+	publish(&qp, true);
+	assert_true(write_one());
+	assert_false(try_one(RKEY, VA, 8, MEM_REMOTE_READ));
+	publish(&remote, true);
+	assert_true(try_one(RKEY, VA, 8, MEM_REMOTE_READ));
+}
+
+/* Whatever else the entry says, it is another registration, or none. */
+static void one_request_needs_the_edition(void **state)
+{
+	key->refs = EDITION;
+	assert_false(write_one());
+	key->refs = MR_LIVE | (EDITION + 1);
+	assert_false(write_one());
+	key->refs = MR_LIVE;
+	assert_false(write_one());
+	key->refs = MR_LIVE | EDITION;
+	assert_true(write_one());
+	local_tx_begin(peer);
+	peer_unmap_regions(peer);
+	local_tx_end(local[0], peer, false);
+	assert_false(write_one());
+}
+
+static void one_request_needs_the_process(void **state)
+{
+	uint32_t *keeper = &segment_header(local_segment(local[1]))->keeper;
+
+	*keeper = 4711;
+	assert_true(write_one());
+	*keeper |= FUTEX_OWNER_DIED;
+	assert_false(write_one());
+	assert_false(try_one(RKEY, VA, 8, MEM_REMOTE_READ));
+	*keeper = 0;
+}
+
+#define MAPPED_TEST(f) cmocka_unit_test_setup_teardown(f, map_memory, unmap_memory)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_queue_pair_must_listen),
+		cmocka_unit_test(the_queue_pair_must_be_receiving),
 		cmocka_unit_test(it_must_be_our_peer),
 		cmocka_unit_test(the_key_must_grant_it),
-		cmocka_unit_test(a_change_in_between_counts),
+		cmocka_unit_test(a_change_during_the_access_is_detected),
 		cmocka_unit_test(lists_go_in_one_call),
 		cmocka_unit_test(lists_keep_their_order),
 		cmocka_unit_test(lists_end_at_a_hole),
 		cmocka_unit_test(a_refused_key_changes_nothing),
 		cmocka_unit_test(atomics_add_and_swap),
 		cmocka_unit_test(no_other_process_is_reached),
-		cmocka_unit_test(the_keepers_word_counts),
+		cmocka_unit_test(the_keeper_word_is_checked),
 		cmocka_unit_test(atomics_reach_no_other_process),
+		MAPPED_TEST(one_request_reads_and_writes),
+		MAPPED_TEST(one_request_needs_the_queue_pair),
+		MAPPED_TEST(one_request_needs_the_edition),
+		MAPPED_TEST(one_request_needs_the_process),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

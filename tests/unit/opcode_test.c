@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The opcode table: code points and lengths as printed, its rules as invariants over all rows, and
- * the requester's choice.
+ * The opcode table: code points and lengths as printed, its rules as invariants of all rows, and
+ * the opcodes that requester and responder choose.
  */
 #include <setjmp.h>
 #include <stdarg.h>

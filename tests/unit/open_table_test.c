@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* At the home of an XRC receive QP: who may open it, and who may call and close it then. */
+/*
+ * The process that owns an XRC receive QP: which processes may open it, and may then call and close
+ * it.
+ */
 #include "core/xrc/open_table.h"
 
 #include "core_env.h"
@@ -28,7 +31,7 @@ static bool out_of_memory;
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 
-/* The library's; meson.build links them here. */
+/* Replaces the library's malloc(); see meson.build. */
 void *__wrap_malloc(size_t size)
 {
 	if (!out_of_memory)
@@ -51,7 +54,7 @@ static int set_up(void **state)
 	qp->config.domain = &domain;
 	qp->wq.qpn = QPN;
 	assert_int_equal(vrb_qp_table_add(qp), 0);
-	/* This process plays the other one. */
+	/* this process plays the other one */
 	assert_true(host_peer(vrb.host, host_slot(vrb.host), &self));
 	m = (struct xrc_msg){ .head = { .qpn = QPN, .slot = host_slot(vrb.host),
 					.incarnation = self.incarnation } };
@@ -96,12 +99,12 @@ static void an_entry_lasts_from_open_to_close(void **state)
 {
 	assert_int_equal(close_it(), EINVAL);
 	assert_int_equal(open_it(), 0);
-	assert_int_equal(open_it(), 0);	/* by another handle: the same entry */
+	assert_int_equal(open_it(), 0);	/* through another handle: the same entry */
 	assert_int_equal(close_it(), 0);
 	assert_int_equal(close_it(), EINVAL);
 }
 
-static void refuses_what_is_not_the_qp(void **state)
+static void refuses_other_qps(void **state)
 {
 	m.head.qpn = QPN + 1;
 	assert_int_equal(open_it(), EINVAL);
@@ -115,11 +118,11 @@ static void refuses_what_is_not_the_qp(void **state)
 	qp->xrc.migrating = VRB_HOME_LEAVES;
 	assert_int_equal(open_it(), EAGAIN);
 	qp->xrc.migrating = VRB_HOME_STAYS;
-	m.head.incarnation++;		/* a process that is no more */
+	m.head.incarnation++;		/* a process that no longer exists */
 	assert_int_equal(open_it(), ESRCH);
 }
 
-static void only_openers_call(void **state)
+static void only_opening_processes_call(void **state)
 {
 	struct ibv_qp_attr attr;
 	size_t len = 0;
@@ -133,8 +136,8 @@ static void only_openers_call(void **state)
 	assert_int_equal(vrb_open_table_on_query(&m, 0, &attr, &len), EINVAL);
 }
 
-/* A context that is closed with objects left in it looked for the same QP for ever. */
-static void a_home_that_cannot_move_for_lack_of_memory_ends(void **state)
+/* Regression: a context closed with objects left in it retried for ever. */
+static void an_owner_without_memory_to_move_ends(void **state)
 {
 	assert_int_equal(open_it(), 0);
 	refused = 0;
@@ -150,9 +153,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(an_entry_lasts_from_open_to_close, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(refuses_what_is_not_the_qp, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(only_openers_call, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_home_that_cannot_move_for_lack_of_memory_ends,
+		cmocka_unit_test_setup_teardown(refuses_other_qps, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(only_opening_processes_call, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_owner_without_memory_to_move_ends,
 						set_up, tear_down),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Pacing, with time as a number: when the next request may leave, to the nanosecond; bursts; the
- * ends of the ranges; and how fast answers leave after a sign of congestion.
+ * Pacing with simulated time: when the next request may be sent, to the nanosecond; bursts; the
+ * ends of the ranges; and the rate of responses after a sign of congestion.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,9 +15,9 @@
 #include "util/time.h"
 
 enum {
-	SLACK_NS = 50000,	/* less is not worth a timer */
+	SLACK_NS = 50000,	/* shorter delays are not worth a timer */
 	SPREAD = 16,		/* READs */
-	AHEAD = 4,		/* answers */
+	AHEAD = 4,		/* responses */
 };
 
 static struct wq_qp wq;
@@ -40,10 +40,7 @@ static void no_rate_no_limit(void **state)
 	assert_int_equal(roce_pace_next(&qp), VRB_NEVER);
 }
 
-/*
- * How long a packet keeps the next one back: rate in kbit/s, burst and packet in bytes,
- * nanoseconds.
- */
+/* How long a packet delays the next one: rate in kbit/s, burst and packet in bytes, nanoseconds. */
 static const struct {
 	uint32_t rate, burst;
 	size_t len;
@@ -67,7 +64,8 @@ static void waits(void **state)
 		reset(NULL);
 		wq.rate_kbps = rows[i].rate;
 		wq.rate_burst = rows[i].burst;
-		assert_true(roce_pace_allows(&qp, now));	/* the first one always */
+		/* the first packet may always be sent */
+		assert_true(roce_pace_allows(&qp, now));
 		roce_pace_sent(&qp, rows[i].len, now);
 		if (!rows[i].wait) {
 			assert_true(roce_pace_allows(&qp, now));
@@ -80,8 +78,8 @@ static void waits(void **state)
 	}
 }
 
-/* The time that is not used is not saved up. */
-static void idleness_is_no_credit(void **state)
+/* Unused time does not accumulate. */
+static void idle_time_gives_no_credit(void **state)
 {
 	uint64_t now = 0;
 
@@ -97,8 +95,10 @@ static void idleness_is_no_credit(void **state)
 	}
 }
 
-/* Whatever the pieces, the rate comes out: sent when allowed, for a second of virtual time. */
-static void the_rate_comes_out(void **state)
+/*
+ * The rate is exact for any packet sizes: sends whenever allowed, for one second of simulated time.
+ */
+static void the_rate_is_exact(void **state)
 {
 	static const size_t sizes[] = { 1, 256, 1024, 4096, 60000 };
 
@@ -134,7 +134,7 @@ static void a_deadline_is_kept_until_it_comes(void **state)
 	assert_int_equal(roce_pace_next(&qp), VRB_NEVER);
 }
 
-/* A requester that asks for eight packets every 400 us takes one in 50 us. */
+/* The requester requests eight packets every 400 us, so it takes one in 50 us. */
 static uint64_t learn(void)
 {
 	uint64_t now = VRB_SECOND;
@@ -146,7 +146,7 @@ static uint64_t learn(void)
 	return now;
 }
 
-static void answers_leave_at_once_in_peace(void **state)
+static void responses_are_sent_at_once_without_congestion(void **state)
 {
 	uint64_t now = learn();
 
@@ -158,10 +158,10 @@ static void answers_leave_at_once_in_peace(void **state)
 }
 
 /*
- * After a sign of congestion: some at once, then one after the other, a little faster than they are
- * taken.
+ * After a sign of congestion some responses are sent at once, the others one by one, a little
+ * faster than the requester takes them.
  */
-static void answers_are_spread(void **state)
+static void responses_are_spread(void **state)
 {
 	uint64_t now = learn(), gap;
 	unsigned int at_once = 0;
@@ -186,7 +186,7 @@ static void answers_are_spread(void **state)
 	}
 }
 
-/* It ends after so many READs, and each sign begins it anew. */
+/* Spreading ends after this many READs, and each sign of congestion restarts it. */
 static void spreading_ends(void **state)
 {
 	uint64_t now = learn();
@@ -204,10 +204,9 @@ static void spreading_ends(void **state)
 }
 
 /*
- * What is not the network's doing is not learnt: a pause of the program, the time that a repair
- * takes.
+ * Delays that the network did not cause are not measured: a pause of the program, a retransmission.
  */
-static void pauses_teach_nothing(void **state)
+static void pauses_are_not_measured(void **state)
 {
 	uint64_t now = learn(), free_before;
 
@@ -221,10 +220,10 @@ static void pauses_teach_nothing(void **state)
 }
 
 /*
- * Nor how long one of the two waited for a processor: what took much longer than the others counts
- * as a little longer.
+ * Time in which a process was not scheduled hardly counts: a delay much longer than the others
+ * counts as slightly longer.
  */
-static void a_stall_teaches_little(void **state)
+static void a_stall_hardly_counts(void **state)
 {
 	uint64_t now = learn();
 
@@ -238,14 +237,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(no_rate_no_limit, reset),
 		cmocka_unit_test_setup(waits, reset),
-		cmocka_unit_test_setup(idleness_is_no_credit, reset),
-		cmocka_unit_test_setup(the_rate_comes_out, reset),
+		cmocka_unit_test_setup(idle_time_gives_no_credit, reset),
+		cmocka_unit_test_setup(the_rate_is_exact, reset),
 		cmocka_unit_test_setup(a_deadline_is_kept_until_it_comes, reset),
-		cmocka_unit_test_setup(answers_leave_at_once_in_peace, reset),
-		cmocka_unit_test_setup(answers_are_spread, reset),
+		cmocka_unit_test_setup(responses_are_sent_at_once_without_congestion, reset),
+		cmocka_unit_test_setup(responses_are_spread, reset),
 		cmocka_unit_test_setup(spreading_ends, reset),
-		cmocka_unit_test_setup(a_stall_teaches_little, reset),
-		cmocka_unit_test_setup(pauses_teach_nothing, reset),
+		cmocka_unit_test_setup(a_stall_hardly_counts, reset),
+		cmocka_unit_test_setup(pauses_are_not_measured, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames by packet sockets, in a network namespace of our own: what arrives is what a wire would
- * have shown, whatever the kernel has saved itself; what leaves is what was asked for; and what is
- * sent to oneself comes back once.
+ * Frames through packet sockets in a network namespace of the test: received frames are as on the
+ * wire, although the kernel strips parts of them; sent frames are unchanged; frames to the
+ * interface itself are received once.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -33,7 +33,7 @@
 #include "util/time.h"
 
 enum {
-	TYPE = 0x88b5,		/* of local experiments */
+	TYPE = 0x88b5,		/* EtherType for local experiments */
 	SKIPPED = 77,
 	MSS = 1000,
 	KEPT = 128,
@@ -43,8 +43,8 @@ enum {
 static const uint8_t left_mac[6] = { 2, 0, 0, 0, 0, 1 }, right_mac[6] = { 2, 0, 0, 0, 0, 2 },
 		     foreign_mac[6] = { 2, 0, 0, 0, 0, 9 }, group_mac[6] = { 1, 0, 0x5e, 0, 0, 9 };
 
-/* What a port has received. */
-struct heard {
+/* Frames that a port has received. */
+struct received {
 	unsigned int n;
 	struct {
 		uint8_t data[RAW_MAX_FRAME];
@@ -54,9 +54,9 @@ struct heard {
 	} f[KEPT];
 };
 
-static void keep(void *arg, const struct raw_frame *f)
+static void record_frame(void *arg, const struct raw_frame *f)
 {
-	struct heard *h = arg;
+	struct received *h = arg;
 
 	assert_true(h->n < KEPT);
 	memcpy(h->f[h->n].data, f->data, f->len);
@@ -66,12 +66,12 @@ static void keep(void *arg, const struct raw_frame *f)
 	h->f[h->n++].time = f->time;
 }
 
-static void hear(struct raw_port *p, struct heard *h, unsigned int n)
+static void receive(struct raw_port *p, struct received *h, unsigned int n)
 {
 	struct pollfd readable[] = { { p->fd[0], POLLIN, 0 }, { p->fd[1], POLLIN, 0 } };
 
 	for (h->n = 0; h->n < n;)
-		if (!raw_recv(p, n - h->n, clock_now(), keep, h))
+		if (!raw_recv(p, n - h->n, clock_now(), record_frame, h))
 			assert_true(poll(readable, 2, LIMIT_MS) > 0);
 }
 
@@ -100,9 +100,10 @@ static struct raw_port *open_port(const char *name, const uint8_t mac[6])
 }
 
 /*
- * Of our EtherType only, or of IP what is not to a group: the kernel has things of its own to say.
+ * Receives only this EtherType, or only IP packets that are not sent to a group, since the kernel
+ * sends packets of its own.
  */
-static void listen_to(struct raw_port *p, uint16_t type, enum raw_scope scope)
+static void set_filter(struct raw_port *p, uint16_t type, enum raw_scope scope)
 {
 	const struct sock_filter only[] = {
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
@@ -123,7 +124,7 @@ static void ethernet(uint8_t *p, const uint8_t dst[6], uint16_t type)
 	put_be16(p + 12, type);
 }
 
-static struct raw_out whole(void *data, uint32_t len)
+static struct raw_out one_piece(void *data, uint32_t len)
 {
 	return (struct raw_out){ .piece = { { data, len } }, .pieces = 1, .len = len };
 }
@@ -140,26 +141,26 @@ static void send_to(struct raw_port *p, const uint8_t dst[6], uint8_t mark)
 	uint8_t frame[100] = { [50] = mark };
 
 	ethernet(frame, dst, TYPE);
-	send_one(p, whole(frame, sizeof(frame)));
+	send_one(p, one_piece(frame, sizeof(frame)));
 }
 
 /* ---------------------------------------------------------------- */
 
 static struct raw_port *left, *right;
-static struct heard h;
+static struct received h;
 
-static void test_there_and_back(void)
+static void test_both_directions(void)
 {
 	uint64_t before = clock_now(), after, skew;
 
-	listen_to(right, TYPE, RAW_OWN);
+	set_filter(right, TYPE, RAW_OWN);
 	for (int i = 0; i < 10; i++)
 		send_to(left, right_mac, i);
-	hear(right, &h, 10);
+	receive(right, &h, 10);
 	after = clock_now();
 	/*
-	 * Of two clocks that are read one after the other: as long as all of this has taken, on a
-	 * busy machine.
+	 * The skew of two clocks read one after the other: up to the duration of both reads, which
+	 * is long on a busy machine.
 	 */
 	skew = after - before + VRB_MSEC;
 	for (int i = 0; i < 10; i++) {
@@ -171,25 +172,25 @@ static void test_there_and_back(void)
 	}
 }
 
-/* A filter that takes nothing, then one that takes the second frame only. */
+/* A filter that accepts nothing, then one that accepts only the second frame. */
 static void test_filter(void)
 {
 	const struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
-	/* Younger, so it is asked before `right`. */
+	/* opened later, so it is matched before `right` */
 	struct raw_port *fresh = open_port("right", right_mac);
 
 	assert_int_equal(raw_filter(fresh, &none, 0, RAW_OWN), 0);
 	send_to(left, right_mac, 1);
-	hear(right, &h, 1);
-	listen_to(fresh, TYPE, RAW_OWN);
+	receive(right, &h, 1);
+	set_filter(fresh, TYPE, RAW_OWN);
 	send_to(left, right_mac, 2);
-	hear(right, &h, 1);
-	hear(fresh, &h, 1);
+	receive(right, &h, 1);
+	receive(fresh, &h, 1);
 	assert_int_equal(h.f[0].data[50], 2);
 	raw_close(fresh, true);
 }
 
-/* The kernel takes tags out; the frame has them back. */
+/* The kernel removes VLAN tags; the library restores them. */
 static void test_tag(void)
 {
 	uint8_t frame[100] = { [60] = 7 };
@@ -197,50 +198,48 @@ static void test_tag(void)
 	ethernet(frame, right_mac, 0x8100);
 	put_be16(frame + 14, 0x2005);
 	put_be16(frame + 16, TYPE);
-	send_one(left, whole(frame, sizeof(frame)));
-	hear(right, &h, 1);
+	send_one(left, one_piece(frame, sizeof(frame)));
+	receive(right, &h, 1);
 	assert_int_equal(h.f[0].len, sizeof(frame));
 	assert_memory_equal(h.f[0].data, frame, sizeof(frame));
 }
 
-/*
- * As on a NIC: what goes to the interface's own address or to a group is heard here as well, once.
- */
+/* As on a NIC: frames to the interface's own address or to a group are also received here, once. */
 static void test_loop(void)
 {
 	struct raw_port *other = open_port("left", left_mac);
 
-	listen_to(left, TYPE, RAW_GROUPS);
-	listen_to(other, TYPE, RAW_GROUPS);
-	listen_to(right, TYPE, RAW_PROMISC);
+	set_filter(left, TYPE, RAW_GROUPS);
+	set_filter(other, TYPE, RAW_GROUPS);
+	set_filter(right, TYPE, RAW_PROMISC);
 	send_to(left, foreign_mac, 1);
 	send_to(left, left_mac, 2);
 	send_to(left, group_mac, 3);
 	send_to(left, group_mac, 4);
-	hear(other, &h, 3);
+	receive(other, &h, 3);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(h.f[i].data[50], 2 + i);
 		assert_false(h.f[i].outgoing);
 	}
-	hear(left, &h, 3);
+	receive(left, &h, 3);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(h.f[i].data[50], 2 + i);
-	hear(right, &h, 4);
-	/* A sniffer gets outgoing packets, too. */
-	listen_to(other, TYPE, RAW_SNIFF);
+	receive(right, &h, 4);
+	/* a sniffer gets outgoing packets as well */
+	set_filter(other, TYPE, RAW_SNIFF);
 	send_to(left, foreign_mac, 5);
 	send_to(left, left_mac, 6);
-	hear(other, &h, 2);
+	receive(other, &h, 2);
 	assert_int_equal(h.f[0].data[50], 5);
 	assert_true(h.f[0].outgoing);
 	assert_int_equal(h.f[1].data[50], 6);
 	assert_false(h.f[1].outgoing);
-	hear(right, &h, 2);
-	hear(left, &h, 1);
+	receive(right, &h, 2);
+	receive(left, &h, 1);
 	raw_close(other, true);
 }
 
-/* Headers of IPv4 or IPv6 with TCP; returns their length. */
+/* Writes IPv4 or IPv6 and TCP headers; returns their length. */
 static uint32_t tcp_headers(uint8_t *p, bool ipv6, uint32_t data)
 {
 	uint32_t l4 = INET_ETHERNET + (ipv6 ? 40 : 20);
@@ -262,17 +261,14 @@ static uint32_t tcp_headers(uint8_t *p, bool ipv6, uint32_t data)
 	return l4 + 20;
 }
 
-/*
- * The interface completes a checksum and cuts a long frame; what arrives is as if it had come by
- * wire.
- */
+/* The interface completes a checksum and segments a long frame; it arrives as from a wire. */
 static void test_offload(void)
 {
 	static uint8_t frame[10000];
 
 	for (int v6 = 0; v6 < 2; v6++) {
 		uint32_t data = 7 * MSS + 100, len = tcp_headers(frame, v6, data);
-		struct raw_out out = whole(frame, len + data);
+		struct raw_out out = one_piece(frame, len + data);
 		struct inet f;
 
 		for (uint32_t i = 0; i < data; i++)
@@ -285,9 +281,9 @@ static void test_offload(void)
 		out.mss = MSS;
 		out.hdr_len = f.data;
 		out.ipv6 = v6;
-		listen_to(right, v6 ? INET_TYPE_IPV6 : INET_TYPE_IPV4, RAW_OWN);
+		set_filter(right, v6 ? INET_TYPE_IPV6 : INET_TYPE_IPV4, RAW_OWN);
 		send_one(left, out);
-		hear(right, &h, 8);
+		receive(right, &h, 8);
 		for (uint32_t i = 0; i < 8; i++) {
 			uint32_t part = i < 7 ? MSS : 100;
 
@@ -302,7 +298,8 @@ static void test_offload(void)
 }
 
 /*
- * A frame in many pieces, the longest that fits, one that does not, and one whose memory is gone.
+ * A frame of many SGEs, the longest that fits, one that does not fit, and one whose memory is
+ * unmapped.
  */
 static void test_limits(void)
 {
@@ -311,22 +308,22 @@ static void test_limits(void)
 	struct raw_out out[3];
 	enum raw_sent why;
 
-	listen_to(right, TYPE, RAW_OWN);
+	set_filter(right, TYPE, RAW_OWN);
 	ethernet(frame, right_mac, TYPE);
 	out[0] = (struct raw_out){ .pieces = RAW_PIECES, .len = 1514 };
 	for (unsigned int i = 0; i < RAW_PIECES; i++)
 		out[0].piece[i] = (struct iovec){ frame + i * 40, i + 1 < RAW_PIECES ? 40 : 194 };
-	out[1] = whole(frame, 1600);
+	out[1] = one_piece(frame, 1600);
 	assert_int_equal(raw_send(left, out, 2, clock_now(), &why), 1);
 	assert_int_equal(why, RAW_TOO_LONG);
-	hear(right, &h, 1);
+	receive(right, &h, 1);
 	assert_int_equal(h.f[0].len, 1514);
 	assert_memory_equal(h.f[0].data, frame, 1514);
 	munmap(gone, 4096);
 	out[1] = (struct raw_out){ .piece = { { frame, 14 }, { gone, 100 } },
 				   .pieces = 2,
 				   .len = 114 };
-	out[2] = whole(frame, 60);
+	out[2] = one_piece(frame, 60);
 	assert_int_equal(raw_send(left, out, 3, clock_now(), &why), 1);
 	assert_int_equal(why, RAW_BAD_MEMORY);
 }
@@ -337,12 +334,11 @@ static void send_number(uint32_t number)
 
 	ethernet(frame, right_mac, TYPE);
 	put_be32(frame + 50, number);
-	send_one(left, whole(frame, sizeof(frame)));
+	send_one(left, one_piece(frame, sizeof(frame)));
 }
 
 /*
- * Frames that pile up change their way in the middle: each arrives once, in order, few or many at a
- * time.
+ * Halfway, queued frames move to another ring: each arrives once, in order, few or many at a time.
  */
 static void test_stream(void)
 {
@@ -350,24 +346,24 @@ static void test_stream(void)
 	struct raw_port *fresh = right = open_port("right", right_mac);
 	uint32_t sent = 0, got = 0, before;
 
-	listen_to(fresh, TYPE, RAW_OWN);
+	set_filter(fresh, TYPE, RAW_OWN);
 	while (got < FRAMES) {
 		for (; sent < FRAMES && sent - got < (got < 50 ? 1 : AHEAD); sent++)
 			send_number(sent);
 		before = got;
-		hear(fresh, &h, sent - got < 7 ? sent - got : 7);
+		receive(fresh, &h, sent - got < 7 ? sent - got : 7);
 		for (unsigned int i = 0; i < h.n; i++)
 			assert_int_equal(get_be32(h.f[i].data + 50), got++);
 		assert_true(got > before);
 	}
-	assert_int_equal(raw_recv(fresh, 1, clock_now(), keep, &h), 0);
+	assert_int_equal(raw_recv(fresh, 1, clock_now(), record_frame, &h), 0);
 	raw_count(fresh);
 	assert_int_equal(fresh->stats.received, FRAMES);
 	assert_int_equal(fresh->stats.lost, 0);
 	raw_close(fresh, true);
 }
 
-/* Datagrams of the kernel's own: their checksums are left to an interface that does not look. */
+/* Datagrams of the kernel, whose checksums are left to an interface that does not verify them. */
 static void test_kernel_datagram(void)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9999),
@@ -377,11 +373,11 @@ static void test_kernel_datagram(void)
 	uint8_t data[777] = { 1, 2, 3 };
 	struct inet f;
 
-	listen_to(lo, INET_TYPE_IPV4, RAW_OWN);
+	set_filter(lo, INET_TYPE_IPV4, RAW_OWN);
 	assert_int_equal(sendto(fd, data, sizeof(data), 0, (struct sockaddr *)&to, sizeof(to)),
 			 sizeof(data));
 	do
-		hear(lo, &h, 1);
+		receive(lo, &h, 1);
 	while (h.f[0].data[23] != INET_PROTO_UDP);
 	assert_int_equal(h.f[0].len, 42 + sizeof(data));
 	assert_true(inet_parse_frame(h.f[0].data, h.f[0].len, INET_BY_HEADER, &f));
@@ -390,7 +386,7 @@ static void test_kernel_datagram(void)
 	raw_close(lo, true);
 }
 
-/* A stream, which the kernel carries in pieces of up to 64 KiB. */
+/* A TCP stream, which the kernel carries in segments of up to 64 KiB. */
 static void test_kernel_stream(void)
 {
 	enum { BYTES = 30000 };
@@ -400,7 +396,7 @@ static void test_kernel_stream(void)
 	static uint8_t sent[BYTES], got[BYTES];
 	socklen_t len = sizeof(at);
 	struct raw_port *lo;
-	uint32_t first = 0, heard = 0;
+	uint32_t first = 0, received = 0;
 
 	for (int i = 0; i < BYTES; i++)
 		sent[i] = i * 3 + i / 1000;
@@ -410,13 +406,13 @@ static void test_kernel_stream(void)
 	assert_int_equal(connect(a, (struct sockaddr *)&at, sizeof(at)), 0);
 	b = accept(listener, NULL, NULL);
 	lo = open_port("lo", NULL);
-	listen_to(lo, INET_TYPE_IPV4, RAW_OWN);
+	set_filter(lo, INET_TYPE_IPV4, RAW_OWN);
 	assert_int_equal(send(a, sent, BYTES, 0), BYTES);
-	while (heard < BYTES) {
+	while (received < BYTES) {
 		struct inet f;
 		uint32_t seq;
 
-		hear(lo, &h, 1);
+		receive(lo, &h, 1);
 		for (unsigned int i = 0; i < h.n; i++) {
 			assert_true(inet_parse_frame(h.f[i].data, h.f[i].len, INET_BY_HEADER, &f));
 			assert_true(h.f[i].len <= 1514);
@@ -425,11 +421,11 @@ static void test_kernel_stream(void)
 			    f.end == f.data)
 				continue;
 			seq = get_be32(h.f[i].data + f.l4 + 4);
-			if (!heard)
+			if (!received)
 				first = seq;
 			assert_true(seq - first + (f.end - f.data) <= BYTES);
 			memcpy(got + (seq - first), h.f[i].data + f.data, f.end - f.data);
-			heard += f.end - f.data;
+			received += f.end - f.data;
 		}
 	}
 	assert_memory_equal(got, sent, BYTES);
@@ -449,7 +445,7 @@ static void all(void)
 	run("ip link set left up 2>&1 && ip link set right up 2>&1");
 	left = open_port("left", left_mac);
 	right = open_port("right", right_mac);
-	test_there_and_back();
+	test_both_directions();
 	test_filter();
 	test_tag();
 	test_loop();
@@ -479,8 +475,8 @@ static void test_in_a_namespace(void **state)
 	assert_int_equal(verdict, 0);
 }
 
-/* Without the capability, no interface can be opened. */
-static void test_no_right(void **state)
+/* Without the capability no interface can be opened. */
+static void test_no_capability(void **state)
 {
 	const struct raw_interface lo = { .name = "lo", .index = 1, .loopback = true };
 	struct raw_port *p;
@@ -499,7 +495,7 @@ static void test_no_right(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_right),
+		cmocka_unit_test(test_no_capability),
 		cmocka_unit_test(test_in_a_namespace),
 	};
 

@@ -27,7 +27,7 @@ static int start(void **state)
 	return 0;
 }
 
-/* Nothing may be left once all have gone. */
+/* No counter may be left when all flows have ended. */
 static int leave(void **state)
 {
 	for (int i = 0; i < QPS; i++)
@@ -45,7 +45,7 @@ static uint32_t use(int i, const struct net_path *path, uint64_t now)
 	return active_qps;
 }
 
-static void each_newcomer_finds_one_more(void **state)
+static void each_new_flow_counts_one_more(void **state)
 {
 	for (int i = 0; i < QPS; i++)
 		assert_int_equal(use(i, &path_a, VRB_SECOND), i + 1);
@@ -64,14 +64,14 @@ static void another_address_is_another_path(void **state)
 	assert_int_equal(use(0, &path_a, 0), 1);
 	assert_int_equal(use(1, &path_b, 0), 1);
 	assert_int_equal(use(2, &path_a, 0), 2);
-	/* The interface says something of addresses that are good on one link only. */
+	/* The interface matters for addresses that are valid on one link only. */
 	elsewhere.ifindex = 7;
 	assert_int_equal(use(3, &elsewhere, 0), 3);
 	assert_int_equal(use(4, &local[0], 0), 1);
 	assert_int_equal(use(5, &local[1], 0), 1);
 }
 
-/* A QP that only asks, as one does that waits for each answer, is not counted. */
+/* A QP that waits for each answer is not counted. */
 static void flows_without_packets_in_flight_do_not_count(void **state)
 {
 	assert_int_equal(use(0, &path_a, 0), 1);
@@ -80,8 +80,10 @@ static void flows_without_packets_in_flight_do_not_count(void **state)
 	assert_int_equal(use(0, &path_a, 1), 1);
 }
 
-/* Rows of steps of one period each: so many QPs count themselves, and the first finds so many. */
-static void past_periods_are_forgotten_by_halves(void **state)
+/*
+ * Rows of steps of one period each: this many QPs are active, and the first one reads this count.
+ */
+static void past_periods_decay_by_halves(void **state)
 {
 	static const struct {
 		int count;
@@ -119,7 +121,7 @@ static void a_period_is_two_round_trips_at_least(void **state)
 	assert_int_equal(path_active_qps(&table, &qp[0], &path_a), QPS / 2);
 }
 
-/* Migration, or another connection. */
+/* After migration, or another connection. */
 static void a_qp_takes_its_count_to_its_new_path(void **state)
 {
 	use(0, &path_a, 0);
@@ -130,7 +132,7 @@ static void a_qp_takes_its_count_to_its_new_path(void **state)
 	assert_int_equal(use(1, &path_a, 0), 3);
 }
 
-/* Returns its argument if it was always counted itself. */
+/* Returns its argument if it was always counted. */
 static void *use_often(void *arg)
 {
 	struct path_ref *ref = arg;
@@ -165,11 +167,11 @@ static void threads_may_use_it_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_newcomer_finds_one_more, start, leave),
+		cmocka_unit_test_setup_teardown(each_new_flow_counts_one_more, start, leave),
 		cmocka_unit_test_setup_teardown(another_address_is_another_path, start, leave),
 		cmocka_unit_test_setup_teardown(flows_without_packets_in_flight_do_not_count, start,
 						leave),
-		cmocka_unit_test_setup_teardown(past_periods_are_forgotten_by_halves, start, leave),
+		cmocka_unit_test_setup_teardown(past_periods_decay_by_halves, start, leave),
 		cmocka_unit_test_setup_teardown(a_pause_changes_nothing, start, leave),
 		cmocka_unit_test_setup_teardown(a_period_is_two_round_trips_at_least, start, leave),
 		cmocka_unit_test_setup_teardown(a_qp_takes_its_count_to_its_new_path, start, leave),

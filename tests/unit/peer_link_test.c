@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which timeouts of a QP count while its peer in shared memory lives.  The test plays the peer: its
- * QP table, its keeper, and the lane to it.
+ * Which timeouts of a QP count while its peer in shared memory is alive. The test plays the peer:
+ * its QP table, its keeper, and the lane to it.
  */
 #include "core/local/peer_link.h"
 
+#include "core/base/tap.h"
 #include "core_qp.h"
 
 #include "local/keeper.h"
 #include "local/peer.h"
+#include "roce/message.h"
 #include "place.h"
 #include "run/clock.h"
 
@@ -55,7 +57,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* In flight: in one slot of the lane. */
+/* One request in flight, in one slot of the lane. */
 static void send_one(enum ibv_wr_opcode opcode)
 {
 	core_qp_fill(qp, opcode, NULL);
@@ -63,12 +65,12 @@ static void send_one(enum ibv_wr_opcode opcode)
 	qp->peer.tx_head = 1;
 }
 
-static void is_taken(void)
+static void peer_consumes(void)
 {
 	lane.tail = 1;
 }
 
-/* At the time when the peer was last seen alive. */
+/* At the time when the peer was last known to be alive. */
 static bool timeout_deferred(void)
 {
 	return vrb_peer_defers_timeout(qp, true, peer.checked);
@@ -79,33 +81,82 @@ static bool probe_deferred(void)
 	return vrb_peer_defers_timeout(qp, false, peer.checked);
 }
 
-static void nothing_counts_before_the_peer_has_looked(void **state)
+static void no_timeout_counts_before_the_peer_reads(void **state)
 {
 	send_one(IBV_WR_SEND);
 	for (int i = 0; i < TIMEOUTS; i++)
 		assert_true(timeout_deferred() && probe_deferred());
 }
 
-static void what_was_taken_is_probed_and_the_second_timeout_counts(void **state)
+static void a_consumed_request_is_probed_and_times_out(void **state)
 {
 	send_one(IBV_WR_SEND);
-	is_taken();
+	peer_consumes();
 	assert_false(probe_deferred());
 	assert_true(timeout_deferred());
 	assert_false(timeout_deferred());
 }
 
-/* The disk may take long, so no timeout counts; but the response may have been lost. */
+/*
+ * The disk may take long, so no timeout counts; but the response may have been lost, so probes do.
+ */
 static void a_flush_is_probed_and_never_times_out(void **state)
 {
 	send_one(IBV_WR_FLUSH);
-	is_taken();
+	peer_consumes();
 	for (int i = 0; i < TIMEOUTS; i++)
 		assert_true(timeout_deferred());
 	assert_false(probe_deferred());
 }
 
-static void everything_counts_once_the_peer_is_gone(void **state)
+static unsigned int acks_recorded;
+
+static bool record_ack(struct tap_packet *p)
+{
+	assert_ptr_equal(p->qp, qp);
+	assert_int_equal(p->pkt->bth.opcode, ROCE_RC_ACKNOWLEDGE);
+	assert_int_equal(p->pkt->bth.dest_qpn, qp->wq.qpn);
+	assert_int_equal(p->pkt->aeth.msn, 1);
+	assert_true(net_addr_equal(&p->path->dst, &qp->wq.path.src));
+	acks_recorded++;
+	return true;
+}
+
+/*
+ * A receiver dies after it has published its progress and before its lane shows that: the request
+ * is complete.
+ */
+static void published_progress_of_a_dead_peer_counts(void **state)
+{
+	struct seg_qp *entry = &table[PEER_QPN % SEG_QPS];
+	uint8_t buf[ROCE_MAX_MTU];
+	struct roce_piggyback_ack ack;
+	struct message m;
+
+	qp->wq.type = IBV_QPT_RC;
+	qp->wq.pkey = ROCE_PKEY_DEFAULT;
+	qp->wq.mtu = 1024;
+	qp->peer.entry = entry;
+	roce_qp_moved(&qp->roce, IBV_QPS_RTR, peer.checked);
+	core_qp_fill(qp, IBV_WR_SEND, NULL);
+	sq_wqe(&qp->wq.sq, qp->wq.sq.next)->flags = 0;
+	assert_true(roce_message_output(&qp->roce, &m, buf, &ack));
+	keeper = FUTEX_OWNER_DIED;
+	assert_false(timeout_deferred());
+	assert_int_equal(roce_in_flight(&qp->roce), 1);
+	message_publish(&entry->progress, &(struct message_progress){
+		.psn = m.psn, .msn = 1, .syndrome = 0x1f });
+	vrb_tap_attach(TAP_RECORD, &(const struct tap_ops){ .in = record_ack });
+	assert_false(timeout_deferred());
+	assert_int_equal(roce_in_flight(&qp->roce), 0);
+	assert_int_equal(acks_recorded, 1);
+	vrb_tap_attach(TAP_RECORD, NULL);
+	keeper = 0;
+	peer.alive = true;
+	qp->peer.entry = NULL;
+}
+
+static void all_timeouts_count_once_the_peer_is_dead(void **state)
 {
 	send_one(IBV_WR_FLUSH);
 	keeper = FUTEX_OWNER_DIED;
@@ -117,13 +168,15 @@ static void everything_counts_once_the_peer_is_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(nothing_counts_before_the_peer_has_looked, set_up,
+		cmocka_unit_test_setup_teardown(no_timeout_counts_before_the_peer_reads, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(
-			what_was_taken_is_probed_and_the_second_timeout_counts, set_up, tear_down),
+			a_consumed_request_is_probed_and_times_out, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_flush_is_probed_and_never_times_out, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(everything_counts_once_the_peer_is_gone, set_up,
+		cmocka_unit_test_setup_teardown(published_progress_of_a_dead_peer_counts, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(all_timeouts_count_once_the_peer_is_dead, set_up,
 						tear_down),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Decoder and encoder against an oracle that knows headers only as bit positions, every truncation
- * of every opcode's packet, and the limits by name.
+ * Decoder and encoder against an oracle that describes headers as bit positions only, every
+ * truncation of every opcode's packet, and length limits.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@
 #define FIELD(member) offsetof(struct roce_pkt, member), sizeof(((struct roce_pkt *)0)->member)
 
 /*
- * Where each field lies in its header (first bit, bits) and in struct roce_pkt.  What no row covers
- * is reserved.
+ * The position of each field in its header (first bit, bits) and in struct roce_pkt. Bits without a
+ * row are reserved.
  */
 static const struct field {
 	int hdr;
@@ -65,7 +65,7 @@ static const unsigned hdr_len[] = {
 	[ROCE_HDR_ATOMICACKETH] = 8, [ROCE_HDR_IMMDT] = 4,     [ROCE_HDR_IETH] = 4,
 };
 
-/* The first byte of a header in a packet of this opcode, or -1 if it carries none. */
+/* The offset of a header in a packet of this opcode; -1 if there is none. */
 static int hdr_start(const struct roce_opcode_info *op, int hdr)
 {
 	int at = 12;
@@ -101,7 +101,7 @@ static uint64_t member(const struct roce_pkt *pkt, const struct field *f)
 	return v;
 }
 
-/* Ones where the headers of this opcode have a field. */
+/* Sets the bits that belong to a field in the headers of this opcode. */
 static void covered_bits(const struct roce_opcode_info *op, uint8_t *mask)
 {
 	memset(mask, 0, ROCE_MAX_HDR);
@@ -116,7 +116,9 @@ static void covered_bits(const struct roce_opcode_info *op, uint8_t *mask)
 	}
 }
 
-/* Rubbish of a legal shape: `payload` bytes, right pad, version 0. Returns its length. */
+/*
+ * Random bytes in a valid shape: `payload` bytes, correct pad count, version 0. Returns the length.
+ */
 static size_t random_packet(uint8_t *data, uint8_t opcode, size_t payload)
 {
 	uint8_t pad = -payload & 3;
@@ -197,7 +199,7 @@ static void round_trip_against_the_oracle(void **state)
 	for_each_opcode(check_round_trip);
 }
 
-/* The buffer ends where the packet is cut, so that a sanitizer sees a byte too many. */
+/* The buffer ends where the packet is truncated, so that a sanitizer reports a read beyond. */
 static void check_cut(const uint8_t *data, size_t cut, size_t least)
 {
 	uint8_t *copy = malloc(cut ? cut : 1);
@@ -293,7 +295,7 @@ static void congestion_notification_of_a_nic(void **state)
 	assert_memory_equal(out, cnp, 12);
 }
 
-/* Too wide values do not leak into neighbouring fields. */
+/* Values that are too wide do not change neighbouring fields. */
 static void values_are_cut_to_their_fields(void **state)
 {
 	struct roce_pkt pkt = {

@@ -38,8 +38,8 @@ void place_remove_dir(const char *path)
 }
 
 /*
- * As in tests/stock/harness.py: by an abstract UNIX socket of its name, which stays open as long as
- * the program.
+ * As in tests/stock/harness.py: reserved by an abstract UNIX socket with the port in its name,
+ * which stays open as long as the program.
  */
 static bool reserve(uint16_t port)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A place of its own for a test: a private run directory, a free UDP port, a seed that is printed.
- */
+/* A private environment for a test: a run directory, a free UDP port, a seed that is printed. */
 #ifndef VRB_TESTS_PLACE_H
 #define VRB_TESTS_PLACE_H
 
@@ -9,28 +7,27 @@
 #include <stdint.h>
 
 /*
- * Makes a directory of mode 0700 and writes its name into path.  In memory if possible, as a
- * program's run directory is: a test of what is mapped from there must not wait for a disk that
- * others keep busy.
+ * Creates a directory of mode 0700 and writes its name into path. It is in memory if possible, like
+ * a program's run directory: a test of files mapped from there must not wait for a busy disk.
  */
 void place_make_dir(char path[64]);
 
-/* Removes it and all that is in it. */
+/* Removes the directory and its contents. */
 void place_remove_dir(const char *path);
 
-/* A UDP port that is free now, for IPv4 and IPv6, and that no other test gets. */
+/* Returns a UDP port that is free now for IPv4 and IPv6, and that no other test gets. */
 uint16_t place_free_port(void);
 
-/* $VERBENA_SEED or one of the clock; prints it. */
+/* Returns $VERBENA_SEED, or a seed from the clock; prints it. */
 uint64_t place_seed(void);
 
-/* The next number of a sequence. */
+/* Returns the next number of a sequence. */
 uint64_t place_next(uint64_t *state);
 
 /*
- * Moves this process into a network namespace of its own, with the rights to change it; loopback is
- * brought up. False, with the reason printed, where that is not allowed.  To be called in a forked
- * child.
+ * Moves this process into a network namespace of its own, with the privilege to change it, and
+ * brings the loopback interface up. Returns false, with the reason printed, where that is not
+ * permitted. Must be called in a forked child.
  */
 bool place_enter_netns(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process that got no processor for a while: its deadline has passed, and the answer lies in its
- * socket.  No thread polls here but the test.
+ * A process that was not scheduled for a while: its deadline has passed, but the response is in its
+ * socket, so the request must not time out. Only the test polls.
  */
 #include "core/progress/poll_loop.h"
 
@@ -14,6 +14,7 @@
 #include "core/progress/drain.h"
 #include "core/progress/rx_queue.h"
 #include "core/progress/timeouts.h"
+#include "core/tx/transmit.h"
 #include "core/tx/transport_ops.h"
 #include "core/tx/tx_sched.h"
 #include "left_out.h"
@@ -23,8 +24,8 @@
 
 enum {
 	TIMEOUT = 10,	/* 4.2 ms */
-	TIMEOUTS = 10,	/* more than there are retries */
-	JUNK = 100,	/* datagrams that came before the answer: more than a poll takes */
+	TIMEOUTS = 10,	/* more than the number of retries */
+	JUNK = 100,	/* datagrams before the response: more than one poll reads */
 };
 
 static struct vrb_device dev;
@@ -43,7 +44,7 @@ static void move(uint8_t to)
 	roce_qp_moved(&qp->roce, from, clock_now());
 }
 
-/* A QP that is its own peer, by the wire. */
+/* Connects a QP to itself over UDP. */
 static void connect_to_itself(void)
 {
 	static const struct net_addr loopback = {
@@ -70,24 +71,29 @@ static void connect_to_itself(void)
 	lock_release(&qp->lock);
 }
 
-static void post_write(void)
+/* Must hold qp->lock. */
+static void fill_write(void)
 {
 	struct ibv_sge sge = { (uintptr_t)&memory[0], sizeof(memory[0]), mr->ibv.lkey };
-	struct send_wqe *w;
+	struct send_wqe *w = core_qp_fill(qp, IBV_WR_RDMA_WRITE, &sge);
 
-	lock_acquire(&qp->lock);
-	w = core_qp_fill(qp, IBV_WR_RDMA_WRITE, &sge);
 	w->remote_addr = (uintptr_t)&memory[1];
 	w->rkey = mr->ibv.rkey;
+}
+
+static void post_write(void)
+{
+	lock_acquire(&qp->lock);
+	fill_write();
 	vrb_doorbell(qp);
 	lock_release(&qp->lock);
 }
 
 /*
- * A request is posted and answered. The answer lies in the socket, behind so many datagrams that
- * are no packets.
+ * Posts a request that is answered. The response is in the socket behind this many datagrams that
+ * are not packets.
  */
-static void answer_behind(unsigned int junk)
+static void post_with_response_behind(unsigned int junk)
 {
 	struct wire_pkt pkt = { .path = qp->wq.path,
 				.data = (uint8_t[8]){ 0 },
@@ -126,7 +132,7 @@ static void the_thread_reads_before_it_expires(void **state)
 	for (unsigned int junk = 0; junk <= JUNK; junk += JUNK) {
 		uint64_t before;
 
-		answer_behind(junk);
+		post_with_response_behind(junk);
 		deadline_passes();
 		before = retransmitted();
 		vrb_progress_ops.expire(NULL, clock_now());
@@ -139,7 +145,7 @@ static void a_poller_reads_before_it_expires(void **state)
 {
 	uint64_t before;
 
-	answer_behind(JUNK);
+	post_with_response_behind(JUNK);
 	deadline_passes();
 	before = retransmitted();
 	vrb_poll_once(1);
@@ -147,17 +153,98 @@ static void a_poller_reads_before_it_expires(void **state)
 	expect_success();
 }
 
-/* A thread without a processor holds a queue: nobody can know whether the answer lies there. */
+/* Another QP, which has seen no congestion. Returns the time. */
+static uint64_t renew(void)
+{
+	vrb_progress_remove_qp(qp);
+	core_qp_free(qp);
+	connect_to_itself();
+	return clock_now();
+}
+
+static uint64_t sent(void)
+{
+	return load_relaxed(&vrb_rx_stats.sent_pkts);
+}
+
+/*
+ * Posts a request and receives it, at a time of the test's own: no round trip is long. The ACK of
+ * the request is delayed.
+ */
+static void receive_own_request(uint64_t now)
+{
+	memory[0]++;
+	lock_acquire(&qp->lock);
+	fill_write();
+	vrb_transmit(qp, now);
+	lock_release(&qp->lock);
+	lock_acquire(&vrb.poll_lock);
+	while (memory[1] != memory[0])
+		vrb_rx_queue_poll(vrb_main_rx_queue, now, true);
+	lock_release(&vrb.poll_lock);
+}
+
+static void finish(void)
+{
+	struct ibv_wc wc;
+
+	while (!vrb_cq_take_some(cq, 1, &wc)) {
+		vrb_poll_once(1);
+		vrb_tx_try_flush_delayed();
+	}
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+/*
+ * Each ACK leaves with the next request, as in a ping-pong, so that none has waited for a poll. One
+ * that leaves alone reaches a peer that then stops polling.
+ */
+static void an_ack_that_has_waited_for_no_poll_waits(void **state)
+{
+	uint64_t now = renew(), before;
+
+	receive_own_request(now);
+	for (unsigned int i = 1; i <= 4 * TUNE_ACK_DELAY_POLLS; i++) {
+		before = sent();
+		receive_own_request(now + i);
+		assert_int_equal(sent(), before + 2);
+		expect_success();
+	}
+	finish();
+}
+
+static void nothing_is_late(uint64_t now, bool poller)
+{
+	fail_msg("no reply is overdue");
+}
+
+static void a_timer_that_expires_in_vain_sends_no_delayed_ack(void **state)
+{
+	uint64_t now = renew(), before;
+
+	receive_own_request(now);
+	before = sent();
+	lock_acquire(&vrb.poll_lock);
+	timers_arm(vrb.timers, &qp->timer.timer, now);
+	assert_true(vrb_timers_expire(now, nothing_is_late, true));
+	assert_int_equal(sent(), before);
+	assert_in_range(timers_next(vrb.timers), now + 1, now + VRB_SECOND);
+	vrb_tx_flush(vrb_main_rx_queue, now);
+	assert_int_equal(sent(), before + 1);
+	lock_release(&vrb.poll_lock);
+	finish();
+}
+
+/* A thread that is not scheduled holds an RX queue: the response may be in it. */
 static void nothing_expires_before_all_queues_are_served(void **state)
 {
 	struct vrb_rx_queue *r = &vrb_rx_queues[1];
 	uint64_t before, end;
-	struct ibv_wc wc;
 
 	vrb_rx_queues_open();
 	if (!load_relaxed(&vrb_extra_rx_queues))
 		LEAVE_OUT("one processor needs one queue");
-	qp->wq.dest_qpn ^= 1;	/* nobody's */
+	qp->wq.dest_qpn ^= 1;	/* the number of no QP */
 	memory[0]++;
 	post_write();
 
@@ -170,11 +257,7 @@ static void nothing_expires_before_all_queues_are_served(void **state)
 	qp->wq.dest_qpn ^= 1;
 	lock_release(r->lock);
 
-	while (!vrb_cq_take_some(cq, 1, &wc)) {
-		vrb_poll_once(1);
-		vrb_tx_try_flush_delayed();
-	}
-	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	finish();
 	assert_true(memory[1] == memory[0]);
 }
 
@@ -219,6 +302,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_thread_reads_before_it_expires),
 		cmocka_unit_test(a_poller_reads_before_it_expires),
+		cmocka_unit_test(an_ack_that_has_waited_for_no_poll_waits),
+		cmocka_unit_test(a_timer_that_expires_in_vain_sends_no_delayed_ack),
 		cmocka_unit_test(nothing_expires_before_all_queues_are_served),
 	};
 

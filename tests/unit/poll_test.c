@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_poll_cq: what is in the CQ is taken without a look at the network, which the test keeps by
- * holding the poll lock.
+ * ibv_poll_cq returns completions that are in the CQ without polling the network; the test ensures
+ * this by holding the poll lock.
  */
 #include "core/fastpath/poll.h"
 
@@ -46,7 +46,7 @@ static void complete(uint64_t wr_id)
 	vrb_cq_add(cq, qp, &qp->wq.sq.released, QPN, &wc, 0);
 }
 
-static void takes_what_is_there_in_order(void **state)
+static void returns_completions_in_order(void **state)
 {
 	struct ibv_wc wc[4];
 
@@ -64,8 +64,10 @@ static void takes_what_is_there_in_order(void **state)
 	assert_int_equal(vrb_cq_poll(cq, 4, wc), 0);
 }
 
-/* Completions before the overrun are still there; behind them is the error, each time. */
-static void an_overrun_is_an_error_behind_the_rest(void **state)
+/*
+ * Completions from before the overrun are still returned; after them, each poll returns the error.
+ */
+static void an_overrun_is_an_error_after_the_rest(void **state)
 {
 	struct ibv_wc wc[16];
 	int n = cq->ibv.cqe;
@@ -80,8 +82,8 @@ static void an_overrun_is_an_error_behind_the_rest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(takes_what_is_there_in_order, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(an_overrun_is_an_error_behind_the_rest, set_up,
+		cmocka_unit_test_setup_teardown(returns_completions_in_order, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_overrun_is_an_error_after_the_rest, set_up,
 						tear_down),
 	};
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The counters of a device: those of its QPs, living and destroyed, and of no other device. */
+/*
+ * The counters of a device are the sum of those of its QPs, existing and destroyed, and of no other
+ * device.
+ */
 #include "core/diag/port_counters.h"
 
 #include <setjmp.h>

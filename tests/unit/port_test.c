@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A port follows an interface that we make up: GID slots, LID, MTU, events, paths. */
+/* A port follows an interface that the test defines: GID slots, LID, MTU, events, paths. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void add(const char *text, uint8_t prefix)
 	nd.addr[nd.n_addrs++] = (struct netdev_addr){ addr(text), prefix };
 }
 
-static void gone(unsigned int i)
+static void remove_address(unsigned int i)
 {
 	memmove(&nd.addr[i], &nd.addr[i + 1], (--nd.n_addrs - i) * sizeof(nd.addr[0]));
 }
@@ -118,7 +118,7 @@ static void slots_are_stable(void **state)
 	struct net_addr a;
 
 	assert_int_equal(vrb_port_follow(&port, &nd), 0);
-	gone(1);
+	remove_address(1);
 	assert_int_equal(vrb_port_follow(&port, &nd), EVENT(GID_CHANGE) | EVENT(LID_CHANGE));
 	assert_false(vrb_port_gid(&port, 1, &a));
 	assert_gid(2, "2001:db8::5");
@@ -128,8 +128,8 @@ static void slots_are_stable(void **state)
 	assert_int_equal(port.lid, 0x6401);
 }
 
-/* What is looked through for an address ends with the last one. */
-static void few_slots_are_looked_through(void **state)
+/* The search for an address ends after the last used slot. */
+static void only_used_slots_are_searched(void **state)
 {
 	struct net_addr gid;
 	unsigned int last = 0;
@@ -153,7 +153,7 @@ static void state_follows_the_link(void **state)
 	nd.running = true;
 	assert_int_equal(vrb_port_follow(&port, &nd), EVENT(PORT_ACTIVE));
 	assert_int_equal(port.state, IBV_PORT_ACTIVE);
-	/* The interface disappears, and comes back under another index. */
+	/* The interface disappears and comes back with another index. */
 	assert_int_equal(vrb_port_follow(&port, NULL),
 			 EVENT(PORT_ERR) | EVENT(GID_CHANGE) | EVENT(LID_CHANGE));
 	nd.ifindex = 43;
@@ -162,7 +162,7 @@ static void state_follows_the_link(void **state)
 	assert_int_equal(port.ifindex, 43);
 }
 
-static void more_addresses_than_slots_are_left_out(void **state)
+static void addresses_beyond_the_table_are_omitted(void **state)
 {
 	nd.n_addrs = 0;
 	for (unsigned int i = 0; i < NETDEV_ADDRS; i++) {
@@ -209,7 +209,7 @@ static void path_with_grh(void **state)
 	assert_int_equal(path.dst_port, 4791);
 	assert_true(path.src_port >= 0xc000);
 	assert_int_equal(path.ifindex, 0);
-	/* Link-local destinations and groups need the interface. */
+	/* link-local destinations and groups need the interface */
 	attr = grh("fe80::99", 0);
 	assert_int_equal(vrb_port_resolve(&port, &attr, 1, &path), 0);
 	assert_int_equal(path.ifindex, 42);
@@ -218,12 +218,12 @@ static void path_with_grh(void **state)
 	assert_int_equal(path.ifindex, 42);
 }
 
-static void paths_that_are_refused(void **state)
+static void refused_paths(void **state)
 {
 	struct ibv_ah_attr rows[] = {
-		grh("192.0.2.77", 0), /* families differ */
+		grh("192.0.2.77", 0), /* the address families differ */
 		grh("2001:db8::9", 1),
-		grh("192.0.2.77", 3), /* empty slot */
+		grh("192.0.2.77", 3), /* an empty slot */
 		grh("192.0.2.77", 255),
 		grh("::", 0),
 		grh("192.0.2.77", 1), /* port 2, below */
@@ -285,11 +285,11 @@ int main(void)
 		cmocka_unit_test_setup(attributes, setup),
 		cmocka_unit_test_setup(gids, setup),
 		cmocka_unit_test_setup(slots_are_stable, setup),
-		cmocka_unit_test_setup(few_slots_are_looked_through, setup),
+		cmocka_unit_test_setup(only_used_slots_are_searched, setup),
 		cmocka_unit_test_setup(state_follows_the_link, setup),
-		cmocka_unit_test_setup(more_addresses_than_slots_are_left_out, setup),
+		cmocka_unit_test_setup(addresses_beyond_the_table_are_omitted, setup),
 		cmocka_unit_test_setup(path_with_grh, setup),
-		cmocka_unit_test_setup(paths_that_are_refused, setup),
+		cmocka_unit_test_setup(refused_paths, setup),
 		cmocka_unit_test_setup(path_with_lid, setup),
 		cmocka_unit_test_setup(loopback_is_lid_1, setup),
 		cmocka_unit_test_setup(short_prefix_has_no_lid, setup),

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Three ways to ask what is mapped: each on memory of ours, the text form also on lines that we
- * make up.
+ * Three ways to query mappings: each on memory of the test, the text form also on lines that the
+ * test writes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
-/*
- * The ways are static; which of them a kernel leaves to be used is not for the test to depend on.
- */
-#include "../../src/core/mem/proc_maps.c"
+/* The functions are static; the test must not depend on which of them the kernel supports. */
+#include "../../src/run/proc_maps.c"
 #include "left_out.h"
 
 static size_t page;
-static uint8_t *area;	/* read-write, read-only, nothing, inaccessible */
+static uint8_t *area;	/* a read-write page, a read-only page, a hole, an inaccessible page */
 
 static int setup(void **state)
 {
@@ -52,7 +51,7 @@ static int by_ioctl(uintptr_t at, uintptr_t end, struct memmap *map)
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC), err;
 
 	assert_true(fd >= 0);
-	err = query_ioctl(fd, at, end, map);
+	err = query_ioctl(fd, at, end, map, NULL);
 	close(fd);
 	return err;
 }
@@ -63,7 +62,7 @@ static int by_text(uintptr_t at, uintptr_t end, struct memmap *map)
 	int err;
 
 	assert_non_null(f);
-	err = query_text(f, at, end, map);
+	err = query_text(f, at, end, map, NULL);
 	fclose(f);
 	return err;
 }
@@ -78,7 +77,7 @@ static void check_rows(int (*ask)(uintptr_t, uintptr_t, struct memmap *))
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct row *r = &rows[i];
 		uintptr_t at = (uintptr_t)area + r->from * page;
-		struct memmap map = { true, true, true };
+		struct memmap map = everything;
 		int err = ask(at, at + r->pages * page, &map);
 
 		if (err == ENOTTY)
@@ -107,7 +106,7 @@ static void public_way(void **state)
 	check_rows(by_any);
 }
 
-/* It cannot tell rights, only whether there is anything. */
+/* mincore() reports only whether a page is mapped, not the access rights. */
 static void mincore_way(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -121,7 +120,7 @@ static void mincore_way(void **state)
 			 EFAULT);
 }
 
-static void a_file_is_told_from_the_rest(void **state)
+static void file_mappings_are_recognized(void **state)
 {
 	int fd = memfd_create("memmap", MFD_CLOEXEC);
 	struct memmap map;
@@ -137,6 +136,48 @@ static void a_file_is_told_from_the_rest(void **state)
 	assert_false(map.shared_file);
 	munmap(p, page);
 	close(fd);
+}
+
+/* Two pages of a file in file order are one range of it; in another order they are not. */
+static void pages_of_one_file(void **state)
+{
+	int fd = memfd_create("memmap", MFD_CLOEXEC);
+	const int prot = PROT_READ | PROT_WRITE;
+	char path[MEMMAP_PATH];
+	struct memmap map;
+	struct stat st;
+	uint8_t *p;
+
+	assert_int_equal(ftruncate(fd, 8 * page), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	p = mmap(NULL, 2 * page, prot, MAP_SHARED, fd, 3 * page);
+	assert_int_equal(mprotect(p + page, page, PROT_READ), 0);	/* two mappings now */
+	assert_int_equal(memmap_query_process(getpid(), (uintptr_t)p + 7, page, &map, path), 0);
+	assert_true(map.one_file);
+	assert_int_equal(map.dev, st.st_dev);
+	assert_int_equal(map.ino, st.st_ino);
+	assert_int_equal(map.shift + (uintptr_t)p, 3 * page);
+	assert_string_equal(path, "/memfd:memmap (deleted)");
+	assert_ptr_not_equal(mmap(p, page, prot, MAP_SHARED | MAP_FIXED, fd, 5 * page), MAP_FAILED);
+	assert_int_equal(memmap_query(p, 2 * page, &map), 0);
+	assert_true(map.shared_file);
+	assert_false(map.one_file);
+	munmap(p, 2 * page);
+	close(fd);
+}
+
+static void another_process(void **state)
+{
+	char path[MEMMAP_PATH];
+	struct memmap map;
+
+	assert_int_equal(memmap_query_process(getpid(), (uintptr_t)area, page, &map, path), 0);
+	assert_false(map.one_file);
+	assert_int_equal(memmap_query_process(getpid(), (uintptr_t)area + 2 * page, page, &map,
+					      path),
+			 EFAULT);
+	/* no process has this number */
+	assert_int_equal(memmap_query_process(1 << 30, (uintptr_t)area, page, &map, path), EACCES);
 }
 
 static void text_lines(void **state)
@@ -156,9 +197,11 @@ static void text_lines(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		FILE *f = fmemopen(text, strlen(text), "r");
-		struct memmap map = { true, true, true };
+		char path[MEMMAP_PATH];
+		struct memmap map = everything;
 
-		assert_int_equal(query_text(f, lines[i].at, lines[i].end, &map), lines[i].err);
+		assert_int_equal(query_text(f, lines[i].at, lines[i].end, &map, path),
+				 lines[i].err);
 		fclose(f);
 	}
 }
@@ -170,7 +213,9 @@ int main(void)
 		cmocka_unit_test(text_way),
 		cmocka_unit_test(public_way),
 		cmocka_unit_test(mincore_way),
-		cmocka_unit_test(a_file_is_told_from_the_rest),
+		cmocka_unit_test(file_mappings_are_recognized),
+		cmocka_unit_test(pages_of_one_file),
+		cmocka_unit_test(another_process),
 		cmocka_unit_test(text_lines),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The process comes up with its first user, goes down with its last, and comes up again. */
+/* The process state is set up by its first user, torn down by its last one, and set up again. */
 #include "core/process/process.h"
 
 #include <setjmp.h>

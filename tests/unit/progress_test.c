@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads meet through semaphores and joins; nothing depends on how long anything takes. */
+/*
+ * The progress thread. Threads synchronise by semaphores and joins; nothing depends on durations.
+ */
 #include <errno.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -25,7 +27,7 @@ struct source {
 	sem_t called;
 	bool useful;
 	bool leave_unread;
-	/* of this thread, which is told that its work was of the kind that nobody polls for */
+	/* the test's own thread, which is told that its work was not found by polling */
 	struct progress *one_sided;
 	uint64_t calls;
 };
@@ -119,9 +121,10 @@ static bool on_stream(void *arg, int fd)
 }
 
 /*
- * A look is no wake-up. What comes while it lingers is served; and it sleeps when the time is over.
+ * A check is no wakeup. Work that arrives during it is served, and the thread sleeps when the time
+ * is over.
  */
-static void lingers_without_sleep_until_it_is_told(void **state)
+static void lingers_without_sleep_until_the_time_is_over(void **state)
 {
 	struct lingering l = { .until = VRB_NEVER };
 	uint64_t before;
@@ -149,7 +152,7 @@ static void lingers_without_sleep_until_it_is_told(void **state)
 	close(l.source.fd);
 }
 
-static void stands_back_from_pollers_and_comes_back(void **state)
+static void stands_back_from_pollers_and_resumes(void **state)
 {
 	struct progress *p;
 	struct source s;
@@ -163,8 +166,8 @@ static void stands_back_from_pollers_and_comes_back(void **state)
 	store_relaxed(&s.leave_unread, true);
 	feed(&s);
 	/*
-	 * It is readable all the time and useless: not a busy loop, but a few calls for each look
-	 * while nobody polls.
+	 * The descriptor is readable all the time without useful work: no busy loop, but a few
+	 * calls per check while no thread polls.
 	 */
 	for (i = 0; i < 12; i++)
 		sem_wait(&s.called);
@@ -181,8 +184,8 @@ static void stands_back_from_pollers_and_comes_back(void **state)
 	close(s.fd);
 }
 
-/* Two rounds through the thread: what was asked of it before has been seen. */
-static void go_round(struct source *s)
+/* Two rounds through the thread: it has seen earlier requests. */
+static void two_rounds(struct source *s)
 {
 	for (int i = 0; i < 2; i++) {
 		feed(s);
@@ -211,70 +214,76 @@ static void free_with_both(struct progress *p, struct source *own, struct source
 }
 
 /*
- * Work that comes while the thread stands back is found when it is back.  On a busy machine it may
- * be back before the work is there, and has then not been missed: the next time, then.
+ * Work that arrives while the thread stands back is found when it resumes. On a busy machine the
+ * thread may resume before the work is there, and then did not miss it: try again.
  */
-static void be_missed(struct progress *p, struct source *own, struct source *shared)
+static void leave_work(struct progress *p, struct source *own, struct source *shared)
 {
 	store_relaxed(&shared->one_sided, p);
 	for (int i = 0; i < 1000 && !progress_needed(p); i++) {
 		progress_stand_back(p);
-		go_round(own);
-		go_round(shared);
-		go_round(own);
+		two_rounds(own);
+		two_rounds(shared);
+		two_rounds(own);
 	}
 	assert_true(progress_needed(p));
 	store_relaxed(&shared->one_sided, NULL);
 }
 
-static void tells_when_pollers_left_it_work_until_it_is_useless(void **state)
+static void reports_backlog_until_it_is_useless(void **state)
 {
 	struct source own, shared;
 	struct progress *p = start_with_both(&own, &shared);
 
 
-	/* No thread polls: it resumes, finds the backlog, and says so. */
+	/* No thread polls: the progress thread resumes, finds the backlog and reports it. */
 	assert_false(progress_needed(p));
-	be_missed(p, &own, &shared);
+	leave_work(p, &own, &shared);
 	assert_false(progress_away(p));
 
-	/* Another thread takes all packets: it stops by itself, and when asked. */
+	/*
+	 * Another thread takes all packets: the progress thread stands back by itself, and on
+	 * request.
+	 */
 	store_relaxed(&shared.useful, false);
 	store_relaxed(&shared.leave_unread, true);
 	feed(&shared);
 	while (!progress_away(p))
 		progress_polled(p);
-	go_round(&own);
+	two_rounds(&own);
 	assert_false(progress_needed(p));
 	free_with_both(p, &own, &shared);
 }
 
-/* Nor does work prove that, which the program would have found at its next poll. */
-static void is_not_missed_for_what_polls_find(void **state)
+/* Work that the program would have found at its next poll does not count as missed. */
+static void work_found_by_polls_is_not_backlog(void **state)
 {
 	struct source own, shared;
 	struct progress *p = start_with_both(&own, &shared);
 
 	for (int i = 0; i < 20; i++) {
 		progress_stand_back(p);
-		go_round(&own);
-		go_round(&shared);	/* served once it is back */
-		go_round(&own);
+		two_rounds(&own);
+		two_rounds(&shared);	/* served once the thread has resumed */
+		two_rounds(&own);
 	}
 	assert_false(progress_needed(p));
 	free_with_both(p, &own, &shared);
 }
 
-/* A thread that was missed stays, until pollers have taken many times as much as it did. */
-static void goes_from_pollers_that_leave_it_nothing(void **state)
+/*
+ * A thread that was needed keeps running until pollers have taken many times as much work as it
+ * did.
+ */
+static void stands_back_when_pollers_take_all(void **state)
 {
 	enum { MORE_THAN_ENOUGH = 10000 };
 	struct source own, shared;
 	struct progress *p = start_with_both(&own, &shared);
 
-	be_missed(p, &own, &shared);
+	leave_work(p, &own, &shared);
 
-	/* Its share is half. */
+	/* its share is half */
 	for (int i = 0; i < 1000; i++) {
 		progress_taken(p);
 		feed(&shared);
@@ -282,7 +291,7 @@ static void goes_from_pollers_that_leave_it_nothing(void **state)
 	}
 	assert_true(progress_needed(p));
 
-	/* It has none. */
+	/* its share is none */
 	for (int i = 0; i < MORE_THAN_ENOUGH; i++)
 		progress_taken(p);
 	assert_false(progress_needed(p));
@@ -376,7 +385,7 @@ struct look {
 	bool all_blocked;
 };
 
-static bool look_at_thread(void *arg, int fd)
+static bool record_thread_state(void *arg, int fd)
 {
 	struct look *l = arg;
 	sigset_t set;
@@ -399,7 +408,7 @@ static void thread_is_named_and_blocks_signals(void **state)
 	source_init(&s);
 	sem_init(&l.seen, 0, 0);
 	progress_new(NULL, NULL, &p);
-	progress_watch(p, s.fd, PROGRESS_OWN, look_at_thread, &l);
+	progress_watch(p, s.fd, PROGRESS_OWN, record_thread_state, &l);
 	progress_start(p);
 	feed(&s);
 	sem_wait(&l.seen);
@@ -430,7 +439,7 @@ static void stops_and_starts_again(void **state)
 	close(s.fd);
 }
 
-static void a_child_can_forget_without_harm(void **state)
+static void a_child_can_discard_it(void **state)
 {
 	struct progress *p;
 	struct source s;
@@ -459,16 +468,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_back_when_readable),
 		cmocka_unit_test(an_idle_process_has_no_wakeups),
-		cmocka_unit_test(lingers_without_sleep_until_it_is_told),
-		cmocka_unit_test(stands_back_from_pollers_and_comes_back),
-		cmocka_unit_test(tells_when_pollers_left_it_work_until_it_is_useless),
-		cmocka_unit_test(is_not_missed_for_what_polls_find),
-		cmocka_unit_test(goes_from_pollers_that_leave_it_nothing),
+		cmocka_unit_test(lingers_without_sleep_until_the_time_is_over),
+		cmocka_unit_test(stands_back_from_pollers_and_resumes),
+		cmocka_unit_test(reports_backlog_until_it_is_useless),
+		cmocka_unit_test(work_found_by_polls_is_not_backlog),
+		cmocka_unit_test(stands_back_when_pollers_take_all),
 		cmocka_unit_test(deadlines_fire_and_hurry_wakes_a_sleeper),
 		cmocka_unit_test(a_callback_may_unwatch_itself),
 		cmocka_unit_test(thread_is_named_and_blocks_signals),
 		cmocka_unit_test(stops_and_starts_again),
-		cmocka_unit_test(a_child_can_forget_without_harm),
+		cmocka_unit_test(a_child_can_discard_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* 24-bit serial arithmetic at its named boundaries, and against the definition by counting. */
+/* 24-bit serial arithmetic at its boundaries, and against the definition by counting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static const struct {
 	{ "half way is earlier", 0x800000, 0, -0x800000 },
 	{ "half way is earlier from either side", 0, 0x800000, -0x800000 },
 	{ "latest later one over the wrap", 0x7ffffe, 0xffffff, 0x7fffff },
-	{ "rubbish above bit 23", 0xaa000006, 0x55000005, 1 },
+	{ "other bits above bit 23", 0xaa000006, 0x55000005, 1 },
 };
 
 static void differences_at_boundaries(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a QP may be made of, before its objects are looked at, and what it is granted. */
+/* The attributes of new QPs before their objects are checked, and the granted sizes. */
 #include "core/control/qp_init.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static void each_type_has_its_queues(void **state)
 		assert_int_equal(s->receives, rows[i].receives);
 		assert_int_equal(s->shared, rows[i].shared);
 	}
-	/* One that spreads frames over work queues has no queue of its own. */
+	/* a QP that distributes frames over work queues has no queue of its own */
 	a.comp_mask = QP_INIT_RSS;
 	assert_false(qp_shape_of(&a)->sends || qp_shape_of(&a)->receives);
 }
@@ -94,7 +94,7 @@ static struct ibv_qp_cap granted(enum ibv_qp_type type, struct ibv_qp_cap cap, b
 	return cap;
 }
 
-static void grants_at_least_what_was_asked_for(void **state)
+static void grants_at_least_the_request(void **state)
 {
 	for (uint32_t n = 1; n <= 4096; n += 37) {
 		const struct ibv_qp_cap want = { n, n, 1 + n % 30, 1 + n % 30, n % 512 };
@@ -109,7 +109,7 @@ static void grants_at_least_what_was_asked_for(void **state)
 	}
 }
 
-static void grants_nothing_to_a_queue_that_is_not_there(void **state)
+static void grants_nothing_to_a_missing_queue(void **state)
 {
 	const struct ibv_qp_cap want = { 8, 8, 2, 2, 64 };
 	struct ibv_qp_cap got = granted(IBV_QPT_XRC_RECV, want, false);
@@ -126,8 +126,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_type_has_its_queues),
 		cmocka_unit_test(refusals),
-		cmocka_unit_test(grants_at_least_what_was_asked_for),
-		cmocka_unit_test(grants_nothing_to_a_queue_that_is_not_there),
+		cmocka_unit_test(grants_at_least_the_request),
+		cmocka_unit_test(grants_nothing_to_a_missing_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

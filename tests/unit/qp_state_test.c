@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The QP state table, every cell of it: 6 types x 7 states x 7 states.  The rows below are written
- * by attribute and type, as the tables of Modify Queue Pair are, not by cell as the table in the
- * source is; a cell that no row names must be forbidden.
+ * Every cell of the QP state table: 6 types x 7 states x 7 states. The rows below are written by
+ * attribute and type, as the tables of Modify Queue Pair are, and not by cell as the table in the
+ * source is; a cell without a row must be forbidden.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -148,7 +148,7 @@ static int masks(unsigned int t, enum ibv_qp_state cur, enum ibv_qp_state next, 
 	return mask;
 }
 
-/* Each attribute alone: missing, added, foreign. */
+/* Each attribute alone: missing, added, or not allowed. */
 static void check_cell(unsigned int t, enum ibv_qp_state cur, enum ibv_qp_state next)
 {
 	int required = masks(t, cur, next, REQUIRED), optional = masks(t, cur, next, OPTIONAL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a QP of every kind begins with, and the names of its type and states. */
+/* The initial state of each kind of QP, and the names of its type and states. */
 #include "core/qp/qp.h"
 
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random numbers for unit tests: one seed per run, printed, and taken from VERBENA_SEED to repeat
- * it (splitmix64).
+ * Random numbers for unit tests (splitmix64): one seed per run, printed, and taken from
+ * VERBENA_SEED to repeat a run.
  */
 #ifndef TESTS_UNIT_RANDOM_H
 #define TESTS_UNIT_RANDOM_H
@@ -31,7 +31,7 @@ static inline uint64_t random_u64(void)
 	return z ^ z >> 31;
 }
 
-/* 0..n-1; n > 0 */
+/* Returns 0 to n-1; n > 0. */
 static inline uint64_t random_below(uint64_t n)
 {
 	return random_u64() % n;

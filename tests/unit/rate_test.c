@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Link rates: there and back for every rate, and refusal of what is none. */
+/* Link rates: conversion in both directions for every rate, and refusal of other values. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static const struct {
 	[IBV_RATE_1200_GBPS] = { 480, 1275000 },
 };
 
-static void forth_and_back(void **state)
+static void both_directions(void **state)
 {
 	for (int i = 0; i < (int)(sizeof(rates) / sizeof(rates[0])); i++) {
 		enum ibv_rate rate = (enum ibv_rate)i;
@@ -62,7 +62,7 @@ static void not_a_rate(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(forth_and_back),
+		cmocka_unit_test(both_directions),
 		cmocka_unit_test(not_a_rate),
 	};
 

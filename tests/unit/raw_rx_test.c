@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What becomes of a frame that the flow rules give to a raw packet QP. */
+/* Frames that the flow rules deliver to a raw packet QP. */
 #include "core/raw/raw_port.h"
 
 #include "core_env.h"
@@ -56,8 +56,7 @@ static int set_up(void **state)
 	qp->wq.state = IBV_QPS_RTR;
 	ring = &qp->wq.rq.ring;
 	ring_shape(ring, DEPTH, 1, recv_stride(1));
-	ring->slots = qp->config.rings = calloc(1, ring_bytes(ring));
-	assert_non_null(ring->slots);
+	assert_true(ring_has_memory(ring));
 	return 0;
 }
 
@@ -65,7 +64,7 @@ static int tear_down(void **state)
 {
 	vrb_cq_purge(cq, qp);
 	vrb_qp_fini(qp);
-	free(qp->config.rings);
+	free(qp->wq.rq.ring.slots);
 	free(qp);
 	assert_int_equal(vrb_mr_dereg(mr, no_drain), 0);
 	assert_int_equal(vrb_cq_destroy(cq), 0);
@@ -102,7 +101,7 @@ static uint64_t dropped(void)
 	return roce_qp_counters(&qp->roce)->dropped_pkts;
 }
 
-static void goes_into_the_next_receive(void **state)
+static void a_frame_consumes_the_next_receive(void **state)
 {
 	struct wq_cqe wc;
 
@@ -119,7 +118,7 @@ static void goes_into_the_next_receive(void **state)
 	assert_int_equal(vrb_raw_posted(qp), 1);
 }
 
-static void without_a_receive_it_is_dropped_and_counted(void **state)
+static void without_a_receive_a_frame_is_dropped_and_counted(void **state)
 {
 	deliver();
 	assert_true(vrb_cq_looks_empty(cq));
@@ -127,7 +126,7 @@ static void without_a_receive_it_is_dropped_and_counted(void **state)
 	assert_int_equal(roce_qp_counters(&qp->roce)->out_of_buffer, 1);
 }
 
-static void before_rtr_it_is_dropped(void **state)
+static void before_rtr_a_frame_is_dropped(void **state)
 {
 	qp->wq.state = IBV_QPS_INIT;
 	post(7, sizeof(memory));
@@ -138,7 +137,7 @@ static void before_rtr_it_is_dropped(void **state)
 	assert_int_equal(roce_qp_counters(&qp->roce)->out_of_buffer, 0);
 }
 
-static void its_vlan_tag_moves_to_the_completion(void **state)
+static void the_vlan_tag_moves_to_the_completion(void **state)
 {
 	struct wq_cqe wc;
 
@@ -152,7 +151,7 @@ static void its_vlan_tag_moves_to_the_completion(void **state)
 	assert_memory_equal(memory + 12, frame + 16, FRAME - 16);
 }
 
-static void one_too_long_is_an_error_and_writes_nothing(void **state)
+static void a_frame_too_long_is_an_error_and_writes_nothing(void **state)
 {
 	static const uint8_t nothing[sizeof(memory)];
 
@@ -167,11 +166,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		TEST(goes_into_the_next_receive),
-		TEST(without_a_receive_it_is_dropped_and_counted),
-		TEST(before_rtr_it_is_dropped),
-		TEST(its_vlan_tag_moves_to_the_completion),
-		TEST(one_too_long_is_an_error_and_writes_nothing),
+		TEST(a_frame_consumes_the_next_receive),
+		TEST(without_a_receive_a_frame_is_dropped_and_counted),
+		TEST(before_rtr_a_frame_is_dropped),
+		TEST(the_vlan_tag_moves_to_the_completion),
+		TEST(a_frame_too_long_is_an_error_and_writes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * READ and atomic resources: answers in order, duplicates, limits (IBTA vol 1, 9.4.4, 9.7.5).
+ * READ and atomic resources of the responder: responses in order, duplicates, limits (IBTA vol 1,
+ * 9.4.4, 9.7.5).
  */
 #include "roce_env.h"
 
@@ -48,7 +49,7 @@ static void expect_ack(uint8_t op, uint32_t psn)
 	assert_int_equal(e.out.bth.psn, psn);
 }
 
-/* Length -> packets and their opcodes. */
+/* Length -> number of response packets and their opcodes. */
 static void read_responses_by_length(void **state)
 {
 	static const struct {
@@ -76,8 +77,8 @@ static void read_responses_by_length(void **state)
 	}
 }
 
-/* Answers and ACKs leave in PSN order; an ACK that an answer implies does not leave. */
-static void answers_and_acks_in_order(void **state)
+/* Responses and ACKs are sent in PSN order; an ACK that a response includes is not sent. */
+static void responses_and_acks_in_order(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
@@ -103,7 +104,7 @@ static void duplicate_read_is_answered_again(void **state)
 	assert_int_equal(e.qp.resp.msn, 1);
 }
 
-/* The rest of a READ, or less of it, as one that begins with FIRST. */
+/* A retry of a part of a READ is answered from there on, starting with FIRST. */
 static void partial_retry_is_answered_from_there(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -120,7 +121,7 @@ static void partial_retry_is_answered_from_there(void **state)
 	assert_false(env_output(&e));
 }
 
-/* A repetition that is none is dropped: other key, other bytes, more bytes. */
+/* A false duplicate is dropped: other key, other bytes, more bytes. */
 static void false_duplicates_are_dropped(void **state)
 {
 	static const struct {
@@ -154,11 +155,8 @@ static void false_duplicates_are_dropped(void **state)
 	}
 }
 
-/*
- * A duplicate that comes while the first answer is under way restarts it, or is already being
- * served.
- */
-static void duplicate_during_the_first_answer(void **state)
+/* A duplicate during the first response restarts it, or is being answered already. */
+static void duplicate_during_the_first_response(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	read_request(ENV_PSN, ENV_VA, 1024);
@@ -170,7 +168,7 @@ static void duplicate_during_the_first_answer(void **state)
 	assert_int_equal(env_drain(&e), 3);
 }
 
-/* An atomic is executed once; a duplicate gets the value of then. */
+/* An atomic is executed once; a duplicate gets the original value again. */
 static void atomic_replay(void **state)
 {
 	uint64_t value = 40;
@@ -188,7 +186,7 @@ static void atomic_replay(void **state)
 }
 
 /*
- * A PSN means another request once all PSNs have been used: what lies behind it by half of them is
+ * After all PSNs have been used, a PSN means another request: one more than half of them earlier is
  * not answered from its old slot.
  */
 static void old_slots_are_not_replayed_after_a_wrap(void **state)
@@ -207,13 +205,13 @@ static void old_slots_are_not_replayed_after_a_wrap(void **state)
 		env_start(&e, IBV_QPT_RC);
 		atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN, 0, 2);
 		env_drain(&e);
-		/* As that many WRITEs do. */
+		/* as after that many WRITEs */
 		e.qp.resp.psns += rows[i].passed;
 		assert_int_equal(roce_rd_find(&e.qp, ENV_PSN) != NULL, rows[i].answered);
 	}
 }
 
-/* psns counts what epsn does. */
+/* psns counts like epsn. */
 static void psns_follow_the_expected_psn(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -242,7 +240,7 @@ static void compare_and_swap(void **state)
 	assert_int_equal(e.out.atomic_ack, 100);
 }
 
-/* A duplicate of another kind than the resource is no duplicate. */
+/* A duplicate of another kind than the resource is not a duplicate. */
 static void replay_needs_the_same_kind(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -254,8 +252,8 @@ static void replay_needs_the_same_kind(void **state)
 }
 
 /*
- * Annex A19: FLUSH and ATOMIC WRITE are answered by an empty READ response, once executed, often
- * answered.
+ * Annex A19: FLUSH and ATOMIC WRITE are answered by an empty READ response; executed once, answered
+ * each time they are repeated.
  */
 static void flush_and_atomic_write(void **state)
 {
@@ -277,8 +275,8 @@ static void flush_and_atomic_write(void **state)
 }
 
 /*
- * Until its data are where they should be a FLUSH is not answered, nor what came behind it; asked
- * for again it is not executed again.
+ * A FLUSH is not answered until its data is persistent, nor are later requests; a duplicate is not
+ * executed again.
  */
 static void flush_that_takes_long(void **state)
 {
@@ -297,7 +295,7 @@ static void flush_that_takes_long(void **state)
 		env_input(&e, &pkt);
 		assert_false(env_output(&e));
 		assert_int_equal(e.flushes, 1);
-		roce_flushed(&e.qp, ENV_PSN + 1, REASON_NONE);	/* it is not that */
+		roce_flushed(&e.qp, ENV_PSN + 1, REASON_NONE);	/* of another request */
 		assert_false(env_output(&e));
 		roce_flushed(&e.qp, ENV_PSN, ends[i]);
 		if (ends[i]) {
@@ -341,7 +339,7 @@ static void none_allowed(void **state)
 	assert_int_equal(e.atomics, 0);
 }
 
-/* The oldest slot goes first; what it held can then not be replayed. */
+/* The oldest slot is reused first; its request can then not be replayed. */
 static void slots_are_reused_in_order(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -357,10 +355,10 @@ static void slots_are_reused_in_order(void **state)
 }
 
 /*
- * The region goes away between request and answer: a NAK in the place of the packet that cannot be
+ * The region is deregistered between request and response: a NAK replaces the packet that cannot be
  * built.
  */
-static void memory_gone_while_answering(void **state)
+static void memory_deregistered_during_the_response(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	read_request(ENV_PSN, ENV_VA, 1024);
@@ -375,7 +373,7 @@ static void memory_gone_while_answering(void **state)
 	assert_int_equal(e.events[0], IBV_EVENT_QP_ACCESS_ERR);
 }
 
-/* The request that has waited longest, by looking at all of them. */
+/* Finds the oldest pending request by checking all of them. */
 static struct roce_rd_atomic *oldest_due(struct roce_qp *qp)
 {
 	uint32_t slots = roce_rd_slots(qp);
@@ -383,13 +381,13 @@ static struct roce_rd_atomic *oldest_due(struct roce_qp *qp)
 	for (uint32_t age = 0; age < slots; age++) {
 		struct roce_rd_atomic *rd = &qp->rd_atomic[(qp->resp.rd_next + age) % slots];
 
-		if (rd->owed)
+		if (rd->pending)
 			return rd;
 	}
 	return NULL;
 }
 
-/* However requests, repeated requests and answers follow each other. */
+/* For any order of requests, duplicates and responses. */
 static void the_oldest_is_always_answered_first(void **state)
 {
 	unsigned int seed = 1;
@@ -422,16 +420,36 @@ static void the_oldest_is_always_answered_first(void **state)
 	assert_null(roce_rd_due(&e.qp));
 }
 
+/* The slots get memory with the first request; without any, that request is as good as lost. */
+static void slots_are_made_by_the_first_request(void **state)
+{
+	env_init(&e, IBV_QPT_RC);
+	roce_qp_init(&e.qp, &e.wq, NULL, ENV_RD);
+	env_rts(&e);
+	env_request(&e, ROCE_RC_WRITE_ONLY, ENV_PSN, 8);
+	assert_int_equal(env_drain(&e), 1);
+	assert_null(e.qp.rd_atomic);
+	e.no_rd = true;
+	read_request(ENV_PSN + 1, ENV_VA, 8);
+	assert_int_equal(e.qp.resp.epsn, ENV_PSN + 1);
+	assert_false(env_output(&e));
+	assert_int_equal(e.wq.state, IBV_QPS_RTS);
+	e.no_rd = false;
+	read_request(ENV_PSN + 1, ENV_VA, 8);
+	expect_data(ROCE_RC_READ_RESPONSE_ONLY, ENV_PSN + 1, 0, 8);
+	assert_ptr_equal(e.qp.rd_atomic, e.rd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_responses_by_length),
 		cmocka_unit_test(the_oldest_is_always_answered_first),
-		cmocka_unit_test(answers_and_acks_in_order),
+		cmocka_unit_test(responses_and_acks_in_order),
 		cmocka_unit_test(duplicate_read_is_answered_again),
 		cmocka_unit_test(partial_retry_is_answered_from_there),
 		cmocka_unit_test(false_duplicates_are_dropped),
-		cmocka_unit_test(duplicate_during_the_first_answer),
+		cmocka_unit_test(duplicate_during_the_first_response),
 		cmocka_unit_test(atomic_replay),
 		cmocka_unit_test(old_slots_are_not_replayed_after_a_wrap),
 		cmocka_unit_test(psns_follow_the_expected_psn),
@@ -442,7 +460,8 @@ int main(void)
 		cmocka_unit_test(too_many_open_requests),
 		cmocka_unit_test(none_allowed),
 		cmocka_unit_test(slots_are_reused_in_order),
-		cmocka_unit_test(memory_gone_while_answering),
+		cmocka_unit_test(memory_deregistered_during_the_response),
+		cmocka_unit_test(slots_are_made_by_the_first_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Clock alignment with clocks whose differences are known. */
+/* Alignment of clocks whose true differences are known. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +74,7 @@ static void contradictions(void **state)
 	align_message(most, 2, 1, 0, 100, 99);
 	assert_false(align_solve(most, 2, out));
 
-	/* Forged times: no overflow. */
+	/* forged times must not overflow */
 	align_init(most, 3);
 	align_message(most, 3, 0, 1, 0, INT64_MAX - 1);
 	align_message(most, 3, 1, 2, 0, INT64_MAX - 1);
@@ -85,8 +85,9 @@ static void contradictions(void **state)
 }
 
 /*
- * Random clocks and messages, some pairs silent, some with messages one way: the bounds hold the
- * true differences, and with the offsets in use each message arrives after it was sent.
+ * Random clocks and messages, some pairs without messages, some with messages in one direction: the
+ * bounds contain the true differences, and with the chosen offsets each message arrives after it
+ * was sent.
  */
 static void many_clocks(void **state)
 {

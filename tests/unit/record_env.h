@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Recordings in memory for tests: what is written says what it must be when it is read. */
+/* Recordings in memory for tests: each record's contents tell what must be read back. */
 #ifndef TESTS_UNIT_RECORD_ENV_H
 #define TESTS_UNIT_RECORD_ENV_H
 
@@ -25,7 +25,7 @@ static const struct record_origin some_origin = {
 	.command = "a program",
 };
 
-/* Packets with a tail of some bytes that all follow from the record's number. */
+/* Packets with a tail of bytes that follow from the record's number. */
 static inline size_t numbered_len(uint64_t number)
 {
 	return sizeof(struct record_packet) + number % 100;
@@ -49,7 +49,7 @@ static inline bool write_numbered(struct record_writer *w, uint64_t number)
 	return write_numbered_at(w, number, 2000 + number);
 }
 
-/* The number of a record of write_numbered(), of which every byte is right. */
+/* Returns the number of a record from write_numbered(), and checks every byte of it. */
 static inline uint64_t numbered(const struct record *got)
 {
 	const struct record_packet *p = got->body;
@@ -64,7 +64,7 @@ static inline uint64_t numbered(const struct record *got)
 	return p->index;
 }
 
-/* A reader of one file, at its first record. */
+/* Opens one file; the reader is at its first record. */
 static inline struct record_reader *read_path(const char *path)
 {
 	struct record_reader *r = record_reader_new();

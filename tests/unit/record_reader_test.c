@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The reader of recordings: files that are cut off, damaged and forged, several files at once, and
- * the order of time.
+ * The reader of recordings: truncated, damaged and forged files, several files at once, and the
+ * order of time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum { NUMBERS = 1000, IMAGE = RECORD_HEADER_LEN + 4 * RECORD_CHUNK_LEN };
 
-static uint8_t image[IMAGE]; /* of two chunks, the first closed, with NUMBERS records in all */
+static uint8_t image[IMAGE]; /* two chunks, the first one closed, with NUMBERS records in all */
 static size_t image_len;
 
 static int memory_file(const void *data, size_t len)
@@ -25,7 +25,7 @@ static int memory_file(const void *data, size_t len)
 	return fd;
 }
 
-/* A copy of a recording in memory, without the file. */
+/* Returns a copy of a recording in memory, and closes its file. */
 static void *written(struct recording *r, const struct record_origin *origin)
 {
 	char path[64];
@@ -54,7 +54,7 @@ static int make_image(void **state)
 	return 0;
 }
 
-/* A reader of these bytes, at the first record; NULL: they are refused, as a whole. */
+/* Opens a reader of these bytes at the first record; NULL: the file is refused as a whole. */
 static struct record_reader *read_image(const void *data, size_t len, int *err)
 {
 	struct record_reader *r = record_reader_new();
@@ -70,7 +70,7 @@ static struct record_reader *read_image(const void *data, size_t len, int *err)
 	return r;
 }
 
-/* Every record that is there is one that was written, once. */
+/* Every record in it is one that was written, once. */
 static size_t whole_records(struct record_reader *r)
 {
 	bool had[NUMBERS] = { false };
@@ -87,7 +87,7 @@ static size_t whole_records(struct record_reader *r)
 	return n;
 }
 
-static void who_it_is(void **state)
+static void origin(void **state)
 {
 	const struct record_file *file;
 	struct record_reader *r;
@@ -148,7 +148,7 @@ static void no_regular_file(void **state)
 	record_reader_free(r);
 }
 
-static void cut_off(void **state)
+static void truncated(void **state)
 {
 	size_t before = 0;
 
@@ -173,7 +173,7 @@ static void cut_off(void **state)
 	assert_true(before > NUMBERS - 50);
 }
 
-/* A damaged byte costs what follows in its chunk, and is never shown. */
+/* A damaged byte loses the rest of its chunk, and is never returned. */
 static void damaged(void **state)
 {
 	uint8_t copy[IMAGE];
@@ -191,7 +191,7 @@ static void damaged(void **state)
 	}
 }
 
-/* Pages that were not written before the machine crashed, or were copied at another time. */
+/* Pages that were not written before the machine crashed, or were copied at different times. */
 static void torn(void **state)
 {
 	uint8_t copy[IMAGE];
@@ -208,7 +208,7 @@ static void torn(void **state)
 		assert_int_equal(whole_records(r) < NUMBERS, used);
 		record_reader_free(r);
 	}
-	/* The first chunk's records under the second's header, and the other way round. */
+	/* the records of the first chunk under the header of the second, and vice versa */
 	for (int second = 0; second < 2; second++) {
 		size_t from = record_chunk_offset(second), to = record_chunk_offset(!second);
 		struct record_reader *r;
@@ -222,9 +222,9 @@ static void torn(void **state)
 	}
 }
 
-/* ---- forged files, with checksums that are right ---- */
+/* ---- forged files with correct checksums ---- */
 
-/* A record into an image, whatever it says; returns its size. */
+/* Writes a record into an image, whatever its fields; returns its size. */
 static size_t forge(uint8_t *chunk, size_t at, uint16_t size, uint8_t type, uint8_t pad,
 		    uint64_t time)
 {
@@ -288,7 +288,7 @@ static void forged_records(void **state)
 	record_reader_free(r);
 }
 
-/* Lengths that lead nowhere, at the end of what is there. */
+/* Invalid lengths at the end of the data. */
 static void forged_lengths(void **state)
 {
 	static const struct {
@@ -342,12 +342,14 @@ static void forged_times(void **state)
 
 /* ---- several files ---- */
 
-/* A file whose records have the times first, first + step, ...: as many as fit two chunks and more.
+/*
+ * A file whose records have the times first, first + step, ...: as many as fill two chunks and
+ * more.
  */
 static void add_file(struct record_reader *reader, uint64_t first, uint64_t step)
 {
 	struct record_origin origin = { .started = first };
-	struct record_engine e = { .what = RECORD_CNP_SENT };
+	struct record_engine e = { .what = NOTE_CNP_SENT };
 	struct record_writer w;
 	struct recording r;
 	uint8_t *base = written(&r, &origin);
@@ -412,10 +414,10 @@ static void offsets_beyond_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_it_is),
+		cmocka_unit_test(origin),
 		cmocka_unit_test(headers),
 		cmocka_unit_test(no_regular_file),
-		cmocka_unit_test(cut_off),
+		cmocka_unit_test(truncated),
 		cmocka_unit_test(damaged),
 		cmocka_unit_test(torn),
 		cmocka_unit_test(forged_records),

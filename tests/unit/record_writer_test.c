@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The writer of recordings: every type, rings that wrap, files that grow and cannot, many threads,
- * and processes that end between any two instructions or at any moment.
+ * The writer of recordings: every record type, rings that wrap, files that grow and cannot grow,
+ * many threads, and processes that end between any two instructions or at random.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void open_recording(struct recording *r, uint64_t size, bool ring)
 	assert_int_equal(recording_open(r, path, size, ring, &some_origin), 0);
 }
 
-static void every_type_comes_back(void **state)
+static void every_type_is_read_back(void **state)
 {
 	struct record_reader *reader;
 	struct record_writer w;
@@ -49,7 +49,7 @@ static void every_type_comes_back(void **state)
 		memset(record_reserve(&w, len), (int)type, len);
 		record_commit(&w, type, len, 5000 + type);
 	}
-	reader = read_path(path); /* while it is written */
+	reader = read_path(path); /* while the file is being written */
 	for (unsigned int type = 1; type < RECORD_TYPES; type++) {
 		const struct record_type_info *info = record_type_info(type);
 		const uint8_t *body;
@@ -70,12 +70,12 @@ static void every_type_comes_back(void **state)
 	recording_close(&r);
 	assert_null(record_type_info(0));
 	assert_null(record_type_info(RECORD_TYPES));
-	assert_string_equal(record_verb_name(RECORD_VERB_create_qp), "create_qp");
+	assert_string_equal(record_verb_name(VERB_create_qp), "create_qp");
 	assert_null(record_verb_name(0));
 	assert_null(record_verb_name(60000));
 }
 
-static void what_cannot_be_opened(void **state)
+static void files_that_cannot_be_opened(void **state)
 {
 	struct recording r;
 
@@ -89,7 +89,7 @@ static void what_cannot_be_opened(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
-/* Numbers of a file with one writer: without a gap up to `last`; returns the first. */
+/* Checks that the numbers in a file with one writer have no gap up to `last`; returns the first. */
 static uint64_t check_newest(uint64_t last)
 {
 	struct record_reader *reader = read_path(path);
@@ -106,7 +106,10 @@ static uint64_t check_newest(uint64_t last)
 	return first;
 }
 
-/* Thousands of records have one time: the clock does not tell the rounds of the ring apart. */
+/*
+ * Thousands of records have the same time, so the clock does not distinguish the rounds of the
+ * ring.
+ */
 static void ring_keeps_the_newest(void **state)
 {
 	struct record_writer w;
@@ -120,7 +123,7 @@ static void ring_keeps_the_newest(void **state)
 		if (i % 1999 == 0)
 			first = check_newest(i);
 	}
-	/* Three chunks are full of records of at most 144 bytes. */
+	/* three chunks are full of records of at most 144 bytes */
 	assert_true(first > 0 && first <= 19990 - 3 * (RECORD_CHUNK_LEN / 144 - 1));
 	record_writer_end(&w);
 	recording_close(&r);
@@ -137,7 +140,10 @@ static size_t count_of(struct record_reader *reader, uint32_t tid)
 	return n;
 }
 
-/* A thread that is silent keeps its chunk; those that find none lose records, and say how many. */
+/*
+ * A thread that writes nothing keeps its chunk; threads without a chunk lose records, and record
+ * how many.
+ */
 static void held_chunks(void **state)
 {
 	struct record_writer silent[4], w;
@@ -168,7 +174,7 @@ static void held_chunks(void **state)
 	recording_close(&r);
 }
 
-/* From number n on; returns the first that is lost. */
+/* Writes from number n on; returns the first that is lost. */
 static uint64_t write_until_lost(struct record_writer *w, uint64_t n)
 {
 	while (write_numbered(w, n))
@@ -194,7 +200,7 @@ static void file_grows_to_its_limit(void **state)
 	recording_close(&r);
 }
 
-/* A file system that is full looks like this limit: no signal, and what was written is there. */
+/* A full file system acts like this limit: no signal is raised, and written records are kept. */
 static void file_cannot_grow(void **state)
 {
 	struct rlimit old, two = { 0 };
@@ -215,7 +221,9 @@ static void file_cannot_grow(void **state)
 	recording_close(&r);
 }
 
-/* Programs close descriptors that they do not know, and get the same numbers for other files. */
+/*
+ * Programs may close descriptors that they did not open, and get the same numbers for other files.
+ */
 static void descriptor_of_another_file(void **state)
 {
 	FILE *other = tmpfile();
@@ -251,7 +259,7 @@ static void *write_many(void *arg)
 	return NULL;
 }
 
-/* Each thread's records come in its order, all of them in the order of time. */
+/* Each thread's records are in its order, and all records in the order of time. */
 static void check_threads(bool all, bool ended)
 {
 	struct record_reader *reader = read_path(path);
@@ -297,7 +305,7 @@ static void many_threads_grow(void **state)
 	run_threads(LARGE, false);
 }
 
-/* More threads than chunks: records are lost, none is mixed with another. */
+/* More threads than chunks: records are lost, but records of threads are not mixed. */
 static void many_threads_in_a_small_ring(void **state)
 {
 	run_threads(RING, true);
@@ -305,7 +313,7 @@ static void many_threads_in_a_small_ring(void **state)
 
 /* ---- processes that are killed ---- */
 
-/* A child that ends with this test, however that ends. */
+/* A child that ends when this test ends, however it ends. */
 static pid_t fork_child(void)
 {
 	pid_t parent = getpid(), child = fork();
@@ -369,7 +377,7 @@ static void killed_at_random(void **state)
 
 enum { STEPPED = 4 };
 
-/* The last of them takes a new chunk, which had records before. */
+/* The last record takes a new chunk, which had records before. */
 static void write_few(struct record_writer *w)
 {
 	for (uint64_t i = 0; i < STEPPED; i++) {
@@ -379,7 +387,10 @@ static void write_few(struct record_writer *w)
 	}
 }
 
-/* How many of write_few()'s records a file has; all that it has are whole, in order, the newest. */
+/*
+ * Returns how many records of write_few() a file has; all of them must be whole, in order, and the
+ * newest.
+ */
 static uint64_t stepped_records(void)
 {
 	struct record_reader *reader = read_path(path);
@@ -396,7 +407,7 @@ static uint64_t stepped_records(void)
 	return next;
 }
 
-/* What is in the file after each single instruction is what a kill would leave there. */
+/* The contents of the file after each single instruction are what a kill would leave there. */
 static void killed_at_every_instruction(void **state)
 {
 	uint64_t seen = 0, now, steps = 0;
@@ -421,7 +432,7 @@ static void killed_at_every_instruction(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	if (!WIFSTOPPED(status) || ptrace(PTRACE_SINGLESTEP, child, NULL, NULL)) {
 		recording_close(&r);
-		LEAVE_OUT("no single steps of a process here");
+		LEAVE_OUT("no single-stepping of processes here");
 	}
 	for (; waitpid(child, &status, 0) == child && WIFSTOPPED(status); steps++) {
 		now = stepped_records();
@@ -438,8 +449,8 @@ static void killed_at_every_instruction(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_type_comes_back),
-		cmocka_unit_test(what_cannot_be_opened),
+		cmocka_unit_test(every_type_is_read_back),
+		cmocka_unit_test(files_that_cannot_be_opened),
 		cmocka_unit_test(ring_keeps_the_newest),
 		cmocka_unit_test(held_chunks),
 		cmocka_unit_test(file_grows_to_its_limit),

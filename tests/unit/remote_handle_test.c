@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A handle of an XRC receive QP that no process has: every verb on it fails, and it stays free. */
+/*
+ * A handle of an XRC receive QP that no process owns: every verb on it fails, and it remains
+ * unattached.
+ */
 #include "core/xrc/remote_handle.h"
 
 #include "core_env.h"
@@ -55,18 +58,18 @@ static void expect_refused(void)
 	assert_true(list_empty(&handle->xrc.node));
 }
 
-static void opens_only_what_another_process_has(void **state)
+static void opens_only_qps_of_other_processes(void **state)
 {
 	expect_refused();
-	/* One of this process is no remote one. */
+	/* A QP of this process is not remote. */
 	assert_int_equal(host_qpn_alloc(vrb.host, 0, &handle->wq.qpn), 0);
 	expect_refused();
 	host_qpn_free(vrb.host, handle->wq.qpn);
-	domain.has_inode = false;	/* and a domain of its own is nobody else's */
+	domain.has_inode = false;	/* no other process has a domain without an inode */
 	expect_refused();
 }
 
-static void without_a_home_calls_fail(void **state)
+static void without_an_owner_calls_fail(void **state)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT };
 
@@ -75,7 +78,7 @@ static void without_a_home_calls_fail(void **state)
 	assert_int_equal(handle->ibv.state, IBV_QPS_RESET);
 }
 
-static void ignores_events_of_what_is_not_open(void **state)
+static void ignores_events_of_other_handles(void **state)
 {
 	struct xrc_event e = { .type = IBV_EVENT_QP_FATAL };
 	struct xrc_msg m = {
@@ -90,10 +93,10 @@ static void ignores_events_of_what_is_not_open(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(opens_only_what_another_process_has, set_up,
+		cmocka_unit_test_setup_teardown(opens_only_qps_of_other_processes, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(without_a_home_calls_fail, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(ignores_events_of_what_is_not_open, set_up,
+		cmocka_unit_test_setup_teardown(without_an_owner_calls_fail, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(ignores_events_of_other_handles, set_up,
 						tear_down),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A remote responder and its home, whose end is played by the test: messages to it are counted, and
- * refused while its inbox is full.
+ * A remote responder and the process that owns its QP, which the test plays: it counts messages and
+ * refuses them while its inbox is full.
  */
 #include "core/xrc/remote_responder.h"
 
@@ -119,7 +119,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void an_answer_that_found_no_room_is_sent_again(void **state)
+static void a_reply_without_room_is_resent(void **state)
 {
 	uint64_t now = clock_now();
 
@@ -135,10 +135,10 @@ static void an_answer_that_found_no_room_is_sent_again(void **state)
 }
 
 /*
- * Its timer was armed again and again for that answer, before those of all other QPs: they sent
- * nothing any more.
+ * Regression: the timer of that reply was armed again and again before those of all other QPs,
+ * which then sent nothing.
  */
-static void a_revocation_drops_that_answer_and_its_timer(void **state)
+static void a_revocation_drops_that_reply_and_its_timer(void **state)
 {
 	uint64_t now = clock_now();
 
@@ -155,9 +155,9 @@ static void a_revocation_drops_that_answer_and_its_timer(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(an_answer_that_found_no_room_is_sent_again, set_up,
+		cmocka_unit_test_setup_teardown(a_reply_without_room_is_resent, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(a_revocation_drops_that_answer_and_its_timer,
+		cmocka_unit_test_setup_teardown(a_revocation_drops_that_reply_and_its_timer,
 						set_up, tear_down),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A responder of roce_env.h that keeps early packets, as core/rx/demux.c has it. */
+/* A responder from roce_env.h that keeps out-of-order packets, as core/rx/demux.c does. */
 #ifndef TESTS_HELD_ENV_H
 #define TESTS_HELD_ENV_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Early requests around a real engine: what is kept, run in its turn, and forgotten; what is not
- * believed, as the table in reorder.h has it; PSNs wrap.
+ * Out-of-order requests around a real engine: which are kept, processed in order, or dropped; which
+ * are not trusted, as in the table of reorder.h; PSNs wrap.
  */
 #include "core/rx/reorder.h"
 #include "roce/reorder.h"
@@ -23,7 +23,7 @@ static int start(void **state)
 	return 0;
 }
 
-static int forget(void **state)
+static int stop(void **state)
 {
 	reorder_free(&h);
 	assert_null(h);
@@ -51,7 +51,7 @@ static void receive(uint32_t psn, uint32_t content)
 	struct roce_pkt pkt = packet_with(psn, &content);
 
 	arrive(&pkt);
-	content = 0xeeeeeeee;	/* the packet buffer is used again */
+	content = 0xeeeeeeee;	/* the packet buffer is reused */
 }
 
 /* n messages have arrived; the last one has this content. */
@@ -90,7 +90,7 @@ static void psns_wrap(void **state)
 	expect(3, TRUE_DATA + 2);
 }
 
-/* The ACK of what was executed leaves, although what is missing behind it is asked for. */
+/* The ACK of executed requests is sent although a later packet is missing and requested. */
 static void the_ack_leaves_with_the_next_nak(void **state)
 {
 	uint32_t content = TRUE_DATA;
@@ -105,8 +105,8 @@ static void the_ack_leaves_with_the_next_nak(void **state)
 	env_expect_silence(&e);
 }
 
-/* A NAK that has not left when the gap closes says nothing any more. */
-static void a_closed_gap_is_not_asked_for(void **state)
+/* A NAK that has not been sent when the gap closes is dropped. */
+static void a_closed_gap_is_not_requested(void **state)
 {
 	receive(ENV_PSN + 1, TRUE_DATA + 1);
 	receive(ENV_PSN, TRUE_DATA);
@@ -114,8 +114,8 @@ static void a_closed_gap_is_not_asked_for(void **state)
 	env_expect_silence(&e);
 }
 
-/* What the QP would not take in its turn is not kept. */
-static void strangers_are_not_kept(void **state)
+/* Packets that the QP would not accept in order are not kept. */
+static void unacceptable_packets_are_not_kept(void **state)
 {
 	uint32_t content = FORGED;
 	struct roce_pkt good = packet_with(ENV_PSN + 1, &content), pkt;
@@ -142,8 +142,8 @@ static void strangers_are_not_kept(void **state)
 }
 
 /*
- * Traffic without a gap comes to the PSN of a forged packet: the peer is asked what it says there,
- * and heard.
+ * In-order traffic reaches the PSN of a forged packet: the peer's packet is requested and used
+ * instead.
  */
 static void passed_by_traffic_in_order(void **state)
 {
@@ -155,7 +155,7 @@ static void passed_by_traffic_in_order(void **state)
 		if (e.wq.rq.head == e.wq.rq.next)
 			env_post_recv(&e, 8 * i, 8);
 		receive(ENV_PSN + i, TRUE_DATA + i);
-		assert_int_equal(e.qp.resp.gap_owed, i < TUNE_REORDER_MISSING || i == n - 1);
+		assert_int_equal(e.qp.resp.gap_nak_pending, i < TUNE_REORDER_MISSING || i == n - 1);
 	}
 	env_expect_nak(&e, ROCE_NAK_PSN_SEQUENCE_ERROR, ENV_PSN + n);
 	expect(n, TRUE_DATA + n - 1);
@@ -164,8 +164,8 @@ static void passed_by_traffic_in_order(void **state)
 	expect(n + 1, TRUE_DATA + n);
 }
 
-/* As long as a repair, it is believed. */
-static void a_long_repair_is_believed(void **state)
+/* An early packet is trusted as long as a retransmission explains it. */
+static void a_long_retransmission_is_trusted(void **state)
 {
 	uint32_t n = TUNE_REORDER_TRUSTED;
 
@@ -175,7 +175,7 @@ static void a_long_repair_is_believed(void **state)
 	expect(n + 1, TRUE_DATA + n);
 }
 
-/* The same where the traffic itself comes out of order. */
+/* The same with traffic that is itself out of order. */
 static void passed_by_early_traffic(void **state)
 {
 	uint32_t n = TUNE_REORDER_TRUSTED + 1;
@@ -189,7 +189,7 @@ static void passed_by_early_traffic(void **state)
 	expect(n + 1, TRUE_DATA + n);
 }
 
-static void old_ones_are_not_believed(void **state)
+static void old_packets_are_not_trusted(void **state)
 {
 	receive(ENV_PSN + 1, FORGED);
 	e.now += LIMIT_REORDER_AGE + 1;
@@ -199,8 +199,8 @@ static void old_ones_are_not_believed(void **state)
 	expect(2, TRUE_DATA + 1);
 }
 
-/* One that is too old does not dispute a new one. */
-static void an_old_one_gives_way(void **state)
+/* A packet that is too old does not dispute a new one. */
+static void an_old_packet_is_replaced(void **state)
 {
 	receive(ENV_PSN + 1, FORGED);
 	e.now += LIMIT_REORDER_AGE + 1;
@@ -209,8 +209,8 @@ static void an_old_one_gives_way(void **state)
 	expect(2, TRUE_DATA + 1);
 }
 
-/* Which one is the peer's? It is asked. */
-static void of_two_that_differ_none_is_believed(void **state)
+/* A NAK requests the packet again, which decides which of the two is the peer's. */
+static void differing_copies_are_both_dropped(void **state)
 {
 	receive(ENV_PSN + 1, FORGED);
 	receive(ENV_PSN + 1, TRUE_DATA + 1);
@@ -223,7 +223,7 @@ static void of_two_that_differ_none_is_believed(void **state)
 	expect(2, TRUE_DATA + 1);
 }
 
-/* A packet that is sent again asks for an ACK, and may bear another mark. */
+/* A retransmitted packet requests an ACK, and may have another ECN mark. */
 static void a_repeated_packet_is_the_same(void **state)
 {
 	uint32_t content = TRUE_DATA + 1;
@@ -249,7 +249,7 @@ static void other_headers_are_a_difference(void **state)
 	assert_int_equal(e.writes, 0);
 }
 
-/* Beyond the limit of the process nothing more is kept; what is freed counts no more. */
+/* Beyond the limit of the process, no more packets are kept; freed ones no longer count. */
 static void memory_has_a_limit(void **state)
 {
 	static struct reorder_queue *many[LIMIT_REORDER_BYTES / (REORDER_PACKETS * 4096) + 8];
@@ -282,7 +282,7 @@ static void memory_has_a_limit(void **state)
 	expect(2, TRUE_DATA + 1);
 }
 
-/* The rules by themselves: an early packet 10 ahead of PSN 100, after so many late ones. */
+/* The rules alone: an out-of-order packet 10 ahead of PSN 100, after this many late packets. */
 static void rules_of_an_early_packet(void **state)
 {
 	static const struct {
@@ -303,14 +303,15 @@ static void rules_of_an_early_packet(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct roce_early r = roce_early_new(110, 1000);
+		struct roce_out_of_order r = roce_out_of_order_new(110, 1000);
+		uint64_t now = 1000 + rows[i].age;
 
 		for (uint32_t k = 0; k < rows[i].passed; k++)
-			roce_early_passed(&r, 105);
-		roce_early_passed(&r, 110);	/* not in front of it */
-		if (roce_early_is_over(&r, rows[i].expected, 1000 + rows[i].age) != rows[i].over ||
-		    roce_early_shows_gap(&r, rows[i].expected) != rows[i].gap ||
-		    roce_early_runs(&r, rows[i].expected) != rows[i].runs)
+			roce_out_of_order_passed(&r, 105);
+		roce_out_of_order_passed(&r, 110);	/* not in front of it */
+		if (roce_out_of_order_is_over(&r, rows[i].expected, now) != rows[i].over ||
+		    roce_out_of_order_shows_gap(&r, rows[i].expected) != rows[i].gap ||
+		    roce_out_of_order_runs(&r, rows[i].expected) != rows[i].runs)
 			fail_msg("row %zu", i);
 	}
 }
@@ -318,20 +319,20 @@ static void rules_of_an_early_packet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(taken_in_any_order_once, start, forget),
-		cmocka_unit_test_setup_teardown(psns_wrap, start, forget),
-		cmocka_unit_test_setup_teardown(the_ack_leaves_with_the_next_nak, start, forget),
-		cmocka_unit_test_setup_teardown(a_closed_gap_is_not_asked_for, start, forget),
-		cmocka_unit_test_setup_teardown(strangers_are_not_kept, start, forget),
-		cmocka_unit_test_setup_teardown(passed_by_traffic_in_order, start, forget),
-		cmocka_unit_test_setup_teardown(passed_by_early_traffic, start, forget),
-		cmocka_unit_test_setup_teardown(a_long_repair_is_believed, start, forget),
-		cmocka_unit_test_setup_teardown(old_ones_are_not_believed, start, forget),
-		cmocka_unit_test_setup_teardown(an_old_one_gives_way, start, forget),
-		cmocka_unit_test_setup_teardown(of_two_that_differ_none_is_believed, start, forget),
-		cmocka_unit_test_setup_teardown(a_repeated_packet_is_the_same, start, forget),
-		cmocka_unit_test_setup_teardown(other_headers_are_a_difference, start, forget),
-		cmocka_unit_test_setup_teardown(memory_has_a_limit, start, forget),
+		cmocka_unit_test_setup_teardown(taken_in_any_order_once, start, stop),
+		cmocka_unit_test_setup_teardown(psns_wrap, start, stop),
+		cmocka_unit_test_setup_teardown(the_ack_leaves_with_the_next_nak, start, stop),
+		cmocka_unit_test_setup_teardown(a_closed_gap_is_not_requested, start, stop),
+		cmocka_unit_test_setup_teardown(unacceptable_packets_are_not_kept, start, stop),
+		cmocka_unit_test_setup_teardown(passed_by_traffic_in_order, start, stop),
+		cmocka_unit_test_setup_teardown(passed_by_early_traffic, start, stop),
+		cmocka_unit_test_setup_teardown(a_long_retransmission_is_trusted, start, stop),
+		cmocka_unit_test_setup_teardown(old_packets_are_not_trusted, start, stop),
+		cmocka_unit_test_setup_teardown(an_old_packet_is_replaced, start, stop),
+		cmocka_unit_test_setup_teardown(differing_copies_are_both_dropped, start, stop),
+		cmocka_unit_test_setup_teardown(a_repeated_packet_is_the_same, start, stop),
+		cmocka_unit_test_setup_teardown(other_headers_are_a_difference, start, stop),
+		cmocka_unit_test_setup_teardown(memory_has_a_limit, start, stop),
 		cmocka_unit_test(rules_of_an_early_packet),
 	};
 

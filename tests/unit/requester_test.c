@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the requester puts into packets, when it may send them, and how it fails (IBTA vol 1,
+ * Request packets: their contents, when they may be sent, and how requests fail (IBTA vol 1,
  * 9.7.7).
  */
 #include "roce_env.h"
@@ -38,7 +38,7 @@ static struct roce_env *pair(enum ibv_qp_type type, enum ibv_qp_type peer)
 	return p;
 }
 
-/* Everything end to end, between two engines without loss. */
+/* All operations end to end between two engines without loss. */
 static void messages_reach_the_other_end(void **state)
 {
 	static const uint32_t lengths[] = { 0, 1, 255, 256, 257, 5000, 100000 };
@@ -202,8 +202,8 @@ static void gathers_sges_and_inline_data(void **state)
 }
 
 /*
- * No more unacknowledged PSNs than the window; the packet that fills it asks for an ACK, an ACK
- * opens it.
+ * At most a window of unacknowledged PSNs is in flight; the packet that fills the window requests
+ * an ACK, and an ACK opens it.
  */
 static void window_bounds_what_is_in_flight(void **state)
 {
@@ -224,9 +224,9 @@ static void window_bounds_what_is_in_flight(void **state)
 }
 
 /*
- * One of four active QPs has a quarter of its window, and learns from each answer as much as the
- * four together.  If they become more while a part of it is on its way and has asked for no answer,
- * one more packet leaves that does.
+ * One of four active QPs uses a quarter of its window, and each response counts for all four. If
+ * the number of QPs grows while a part of the window is in flight without a requested ACK, one more
+ * packet that requests one is sent.
  */
 static void active_qps_share_the_window(void **state)
 {
@@ -272,8 +272,8 @@ static void max_rd_atomic_is_kept(void **state)
 	expect_packet(ROCE_RC_SEND_ONLY, ENV_PSN + 4, 8);
 }
 
-/* A READ longer than half a window goes out in requests of that size. */
-static void long_read_is_asked_for_in_pieces(void **state)
+/* A READ longer than half a window is sent as requests of that size. */
+static void long_read_is_split_into_requests(void **state)
 {
 	uint32_t piece;
 
@@ -323,7 +323,7 @@ static void fence_waits_for_reads_and_atomics(void **state)
 	}
 }
 
-/* Each local failure: status, and that the QP dies only after the requests before it are done. */
+/* Each local failure has its status, and the QP fails only after earlier requests are complete. */
 static void local_failures_wait_their_turn(void **state)
 {
 	static const struct {
@@ -386,7 +386,8 @@ static void no_reads_without_resources(void **state)
 }
 
 /*
- * BIND_MW runs in its turn; LOCAL_INV after everything before it is done; both complete in order.
+ * BIND_MW executes in order; LOCAL_INV after everything earlier is complete; both complete in
+ * order.
  */
 static void local_operations_in_order(void **state)
 {
@@ -418,7 +419,7 @@ static void failed_bind(void **state)
 	env_expect_cqe(&e, 0, 0, IBV_WC_MW_BIND_ERR);
 }
 
-/* A bind is not done again when packets around it are sent again. */
+/* A bind is not repeated when packets around it are retransmitted. */
 static void local_operations_are_not_repeated(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -435,7 +436,7 @@ static void local_operations_are_not_repeated(void **state)
 	assert_int_equal(e.num_cqes, 3);
 }
 
-/* Only what asks for a completion, and errors, make one. */
+/* Only requests that ask for a completion, and errors, raise one. */
 static void unsignaled_requests_complete_silently(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -448,7 +449,7 @@ static void unsignaled_requests_complete_silently(void **state)
 	assert_int_equal(e.cqes[0].release, 2);
 }
 
-/* IBTA vol 1, 10.3: SQD finishes what has begun and begins nothing. */
+/* IBTA vol 1, 10.3: SQD finishes requests that have begun and begins no other. */
 static void drain_and_resume(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -482,7 +483,7 @@ static void posted_to_a_dead_qp(void **state)
 	env_expect_cqe(&e, 1, 0, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* A cause from outside the engine hits the oldest request. */
+/* A failure outside the engine fails the oldest request. */
 static void failed_from_outside(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -513,8 +514,8 @@ static void psn_wraps_inside_a_message(void **state)
 }
 
 /*
- * One-sided requests to a local peer run when everything before them is done, take no PSN and
- * complete in order; what cannot run so goes by packet.
+ * One-sided requests to a local peer are executed when all earlier requests are complete; they take
+ * no PSN and complete in order; those that cannot be executed are sent as packets.
  */
 static void one_sided_requests_to_a_local_peer(void **state)
 {
@@ -539,9 +540,10 @@ static void one_sided_requests_to_a_local_peer(void **state)
 }
 
 /*
- * It was run, but what it found has no place any more: an error, and nothing is run a second time.
+ * The request was executed but its result cannot be stored: it fails, and nothing is executed
+ * twice.
  */
-static void one_sided_request_without_a_place(void **state)
+static void one_sided_result_cannot_be_stored(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	e.wq.direct = true;
@@ -555,8 +557,8 @@ static void one_sided_request_without_a_place(void **state)
 	env_expect_cqe(&e, 1, 1, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* A long SEND to a local peer is one packet; it names the request, and its memory is checked. */
-static void long_send_leaves_its_payload(void **state)
+/* A long SEND to a local peer is one packet that names the request, whose memory is checked. */
+static void long_send_carries_no_payload(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	e.wq.pull_min = 1000;
@@ -599,7 +601,7 @@ int main(void)
 		cmocka_unit_test(window_bounds_what_is_in_flight),
 		cmocka_unit_test(active_qps_share_the_window),
 		cmocka_unit_test(max_rd_atomic_is_kept),
-		cmocka_unit_test(long_read_is_asked_for_in_pieces),
+		cmocka_unit_test(long_read_is_split_into_requests),
 		cmocka_unit_test(fence_waits_for_reads_and_atomics),
 		cmocka_unit_test(local_failures_wait_their_turn),
 		cmocka_unit_test(no_reads_without_resources),
@@ -612,8 +614,8 @@ int main(void)
 		cmocka_unit_test(failed_from_outside),
 		cmocka_unit_test(psn_wraps_inside_a_message),
 		cmocka_unit_test(one_sided_requests_to_a_local_peer),
-		cmocka_unit_test(one_sided_request_without_a_place),
-		cmocka_unit_test(long_send_leaves_its_payload),
+		cmocka_unit_test(one_sided_result_cannot_be_stored),
+		cmocka_unit_test(long_send_carries_no_payload),
 		cmocka_unit_test(reset_forgets),
 	};
 

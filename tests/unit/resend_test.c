@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the processes of an XRC domain tell each other once, while the other one has no room.  The
- * test plays the other process: it keeps what arrives, in order, and has as much room as it likes.
+ * Messages between the processes of an XRC domain that must be sent exactly once, while the other
+ * process has no room. The test plays the other process: it records received messages in order and
+ * controls its room.
  */
 #include "core/xrc/resend.h"
 
@@ -26,10 +27,10 @@
 #include "roce/opcode.h"
 #include "run/clock.h"
 
-enum { QPN = 0x123456, SOMEBODY = 5, SOMEBODY_ELSE = 6, ARRIVED_MAX = 64 };
+enum { QPN = 0x123456, PEER = 5, OTHER_PEER = 6, ARRIVED_MAX = 64 };
 
 static struct {
-	unsigned int room;		/* for so many messages */
+	unsigned int room;		/* number of messages that fit */
 	bool dead;
 	unsigned int n;
 	struct xrc_head arrived[ARRIVED_MAX];
@@ -103,7 +104,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void say(int slot, uint32_t seq)
+static void send_message(int slot, uint32_t seq)
 {
 	struct xrc_peer to = { .slot = slot, .incarnation = 1 };
 	struct xrc_head head = { .kind = XRC_NOTIFY, .seq = seq };
@@ -119,7 +120,7 @@ static int answer(int slot)
 	return xrc_send(&to, &head, NULL, 0, NULL, 0, NULL, 0);
 }
 
-/* A minute after the last one. */
+/* one minute after the last message */
 static void timer_expires(void)
 {
 	static uint64_t minutes;
@@ -143,50 +144,50 @@ static void expect_last(enum xrc_kind kind, uint32_t seq)
 static void arrives_in_order_once_there_is_room(void **state)
 {
 	for (uint32_t i = 1; i <= 4; i++)
-		say(SOMEBODY, i);
+		send_message(PEER, i);
 	timer_expires();
 	assert_int_equal(other.n, 0);
 	other.room = 3;
 	timer_expires();
 	other.room = 3;
-	say(SOMEBODY, 5);
+	send_message(PEER, 5);
 	assert_int_equal(other.n, 5);
 	for (uint32_t i = 0; i < other.n; i++)
 		assert_int_equal(other.arrived[i].seq, i + 1);
 }
 
-static void nothing_overtakes_it_but_to_others(void **state)
+static void messages_to_one_process_stay_in_order(void **state)
 {
-	say(SOMEBODY, 1);
+	send_message(PEER, 1);
 	other.room = 1;
-	assert_int_equal(answer(SOMEBODY_ELSE), 0);
-	assert_int_equal(answer(SOMEBODY), EAGAIN);
+	assert_int_equal(answer(OTHER_PEER), 0);
+	assert_int_equal(answer(PEER), EAGAIN);
 	other.room = 2;
-	assert_int_equal(answer(SOMEBODY), 0);
+	assert_int_equal(answer(PEER), 0);
 	assert_int_equal(other.n, 3);
 	assert_int_equal(other.arrived[1].kind, XRC_NOTIFY);
 	assert_int_equal(other.arrived[2].kind, XRC_ANSWER);
 }
 
-static void the_dead_are_forgotten(void **state)
+static void messages_to_the_dead_end(void **state)
 {
-	say(SOMEBODY, 1);
+	send_message(PEER, 1);
 	other.dead = true;
 	timer_expires();
 	assert_true(timers_next(vrb.timers) == VRB_NEVER);
 	other.dead = false;
 	other.room = 2;
-	assert_int_equal(answer(SOMEBODY), 0);
+	assert_int_equal(answer(PEER), 0);
 	assert_int_equal(other.n, 1);
 }
 
-/* The caller would wait five seconds, and be told that the call failed. */
-static void a_reply_that_found_no_room_is_sent_again(void **state)
+/* Otherwise the caller would wait five seconds, and its call would fail. */
+static void a_reply_without_room_is_resent(void **state)
 {
 	static struct xrc_msg m;
 
 	m = (struct xrc_msg){ .head = { .kind = XRC_RPC, .qpn = QPN, .epoch = XRC_CALL_QUERY,
-					.seq = 77, .slot = SOMEBODY } };
+					.seq = 77, .slot = PEER } };
 	vrb_xrc_ops.message((const uint8_t *)&m, sizeof(m), vrb_main_rx_queue, clock_now());
 	other.room = 1;
 	timer_expires();
@@ -211,7 +212,7 @@ static void make_qp(struct vrb_qp *qp)
 	roce_qp_moved(&qp->roce, IBV_QPS_INIT, clock_now());
 }
 
-/* A request for an SRQ of a process that has room for the delegation and the request. */
+/* A request to an SRQ whose process has room for the delegation and the request. */
 static void delegate(struct vrb_qp *qp, uint32_t srqn)
 {
 	struct roce_pkt pkt = { .bth = { .opcode = 0xa4, .dest_qpn = QPN,
@@ -228,8 +229,8 @@ static void delegate(struct vrb_qp *qp, uint32_t srqn)
 	expect_last(XRC_REQUEST, 1);
 }
 
-/* The responder would hold a receive of the SRQ for as long as this process lives. */
-static void a_revocation_that_found_no_room_is_sent_again(void **state)
+/* Otherwise the responder would hold a receive of the SRQ for as long as this process lives. */
+static void a_revocation_without_room_is_resent(void **state)
 {
 	struct host *owner;
 	struct vrb_qp qp = { 0 };
@@ -258,12 +259,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(arrives_in_order_once_there_is_room, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(nothing_overtakes_it_but_to_others, set_up,
+		cmocka_unit_test_setup_teardown(messages_to_one_process_stay_in_order, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(the_dead_are_forgotten, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_reply_that_found_no_room_is_sent_again, set_up,
+		cmocka_unit_test_setup_teardown(messages_to_the_dead_end, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_reply_without_room_is_resent, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(a_revocation_that_found_no_room_is_sent_again,
+		cmocka_unit_test_setup_teardown(a_revocation_without_room_is_resent,
 						set_up, tear_down),
 	};
 

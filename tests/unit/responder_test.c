@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The responder, packet by packet: rows for every opcode transition, length and access rule (IBTA
- * vol 1, 9.7.4), every NAK class, the PSN window and RNR. What it says to duplicates:
- * response_test.c.
+ * The responder packet by packet: rows for every opcode transition, length and access rule (IBTA
+ * vol 1, 9.7.4), every NAK class, the PSN window and RNR. response_test.c covers its responses to
+ * duplicates.
  */
 #include "roce_env.h"
 
@@ -21,7 +21,7 @@ static void opcode_sequence_rows(void **state)
 	};
 	static const struct {
 		uint8_t op;
-		bool after[3]; /* lawful after nothing, inside a SEND, inside a WRITE */
+		bool after[3]; /* allowed after nothing, inside a SEND, inside a WRITE */
 	} rows[] = {
 		{ ROCE_RC_SEND_FIRST, { true, false, false } },
 		{ ROCE_RC_SEND_MIDDLE, { false, true, false } },
@@ -76,10 +76,10 @@ static void opcode_sequence_rows(void **state)
 }
 
 /*
- * The sender may use less than the path's MTU, as its interface may carry no more, or more than
- * this end's: its FIRST tells, and the rest of the message fits it.
+ * The sender may use less than the path's MTU, because its interface may carry less, or more than
+ * this end's: its FIRST shows that, and the rest of the message must match it.
  */
-static void packets_of_the_senders_length(void **state)
+static void packets_of_the_senders_mtu(void **state)
 {
 	static const struct {
 		uint32_t first, middle, last;
@@ -142,7 +142,7 @@ static void length_rows(void **state)
 		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_MIDDLE, 513, 256, true },
 		{ 0xff, ROCE_RC_READ_REQUEST, 0, 0, true },
 		{ 0xff, ROCE_RC_READ_REQUEST, 1u << 31, 0,
-		  true }, /* length is fine, range is not */
+		  true }, /* the length is correct, the range is not */
 		{ 0xff, ROCE_RC_READ_REQUEST, (1u << 31) + 1, 0, false },
 	};
 
@@ -295,7 +295,7 @@ static void one_nak_per_gap(void **state)
 }
 
 /*
- * IBTA vol 1, 9.7.5: RNR NAK with the QP's timer; the request is executed when it comes again.
+ * IBTA vol 1, 9.7.5: RNR NAK with the QP's timer; the request is executed when it is retransmitted.
  */
 static void rnr_nak_and_recovery(void **state)
 {
@@ -385,7 +385,7 @@ static void last_wqe_reached_with_srq(void **state)
 	assert_int_equal(e.events[0], IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
-/* A receive in use when the QP is reset is not lost to its SRQ. */
+/* A receive in use when the QP is reset is returned to its SRQ. */
 static void reset_gives_a_shared_receive_back(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -416,7 +416,7 @@ static void xrc_srq_lookup(void **state)
 	assert_int_equal(e.events[0], IBV_EVENT_QP_REQ_ERR);
 }
 
-/* Not for this QP: other service, P_Key or sender (IBTA vol 1, 9.6.1). */
+/* Not for this QP: another service, P_Key or sender (IBTA vol 1, 9.6.1). */
 static void foreign_packets_are_dropped(void **state)
 {
 	struct roce_pkt good, bad[3];
@@ -459,7 +459,7 @@ static void congestion_is_notified(void **state)
 	assert_int_equal(e.qp.counters.ecn_marked, 2);
 }
 
-/* Code that chooses a receive may look at the message first: its first packet, once. */
+/* Code that selects a receive may look at the start of the message: its first packet, once. */
 static void head_is_shown(void **state)
 {
 	struct roce_pkt pkt;
@@ -479,15 +479,15 @@ static void head_is_shown(void **state)
 	assert_int_equal(e.heads, 2);
 	assert_int_equal(e.head.len, 0);
 	assert_true(e.head.whole);
-	/* A WRITE has none. */
+	/* a WRITE has no head */
 	env_post_recv(&e, 0, 1024);
 	env_request(&e, ROCE_RC_WRITE_ONLY_WITH_IMMEDIATE, ENV_PSN + 3, 0);
 	assert_int_equal(e.heads, 2);
 }
 
 /*
- * The completion of a message overruns the CQ: the QP dies inside its own callback, and stays
- * silent.
+ * The completion of a message overruns the CQ: the QP fails inside its own callback and sends
+ * nothing.
  */
 static void completion_queue_overrun(void **state)
 {
@@ -519,7 +519,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(opcode_sequence_rows),
 		cmocka_unit_test(length_rows),
-		cmocka_unit_test(packets_of_the_senders_length),
+		cmocka_unit_test(packets_of_the_senders_mtu),
 		cmocka_unit_test(access_rows),
 		cmocka_unit_test(psn_window_boundaries),
 		cmocka_unit_test(one_nak_per_gap),

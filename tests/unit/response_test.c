@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the responder says, and in what order: ACKs that coalesce, duplicates, the last word of a
- * dying QP.
+ * The responder's output and its order: coalesced ACKs, duplicates, the fatal NAK of a failed QP.
  */
 #include "roce_env.h"
 
@@ -9,7 +8,7 @@
 
 static struct roce_env e;
 
-/* The missing packet was only late: what would have been a NAK becomes an ACK. */
+/* The missing packet was only late: a pending NAK becomes an ACK. */
 static void reordering_within_a_burst_needs_no_nak(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
@@ -54,11 +53,11 @@ static void duplicate_send_is_acknowledged_not_delivered(void **state)
 }
 
 /*
- * An ACK speaks for SENDs and WRITEs only: a READ or atomic behind the newest of them, whose answer
- * may be lost, is acknowledged by that answer. A requester that takes the ACK for it has no data
- * (soft RoCE, seen live).
+ * An ACK covers only SENDs and WRITEs: a READ or atomic after the newest of them is acknowledged by
+ * its response, which may be lost. A requester that takes the ACK for that response gets no data
+ * (seen with soft RoCE).
  */
-static void duplicate_behind_which_reads_wait(void **state)
+static void duplicate_before_pending_reads(void **state)
 {
 	static const uint8_t behind[] = { ROCE_RC_FETCH_ADD, ROCE_RC_READ_REQUEST };
 
@@ -80,8 +79,8 @@ static void duplicate_behind_which_reads_wait(void **state)
 	}
 }
 
-/* A NAK that ends the connection comes after the answers that are still owed, then nothing. */
-static void fatal_nak_leaves_after_owed_answers(void **state)
+/* A fatal NAK is sent after the pending responses, then nothing. */
+static void fatal_nak_follows_pending_responses(void **state)
 {
 	env_start(&e, IBV_QPT_RC);
 	env_request(&e, ROCE_RC_READ_REQUEST, ENV_PSN, 0);
@@ -104,8 +103,8 @@ int main(void)
 		cmocka_unit_test(acks_of_a_burst_coalesce),
 		cmocka_unit_test(no_ack_without_ack_request),
 		cmocka_unit_test(duplicate_send_is_acknowledged_not_delivered),
-		cmocka_unit_test(duplicate_behind_which_reads_wait),
-		cmocka_unit_test(fatal_nak_leaves_after_owed_answers),
+		cmocka_unit_test(duplicate_before_pending_reads),
+		cmocka_unit_test(fatal_nak_follows_pending_responses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

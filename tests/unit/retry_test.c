@@ -49,7 +49,7 @@ static void local_ack_timeout_rows(void **state)
 	}
 }
 
-/* retry_cnt is what it says: 7 is seven, and 0 none. */
+/* retry_cnt is exact: 7 is seven, and 0 none. */
 static void timeouts_are_counted(void **state)
 {
 	for (uint8_t cnt = 0; cnt <= 7; cnt++) {
@@ -69,7 +69,7 @@ static void timeouts_are_counted(void **state)
 	}
 }
 
-/* However often: what the peer could not have answered. */
+/* Timeouts during which the peer could not have responded do not count, however many there are. */
 static void deferred_timeouts_do_not_count(void **state)
 {
 	send_one(1, 7);
@@ -89,7 +89,7 @@ static void deferred_timeouts_do_not_count(void **state)
 	env_expect_cqe(&e, 0, 0, IBV_WC_RETRY_EXC_ERR);
 }
 
-/* The question that the ack timeout asks would never come if probes put it off. */
+/* The keepalive probe of the ack timeout would never be sent if engine probes deferred it. */
 static void a_deferred_probe_leaves_the_ack_timeout_running(void **state)
 {
 	uint64_t deadline;
@@ -146,7 +146,7 @@ static void early_timeout_calls_do_nothing(void **state)
 	assert_int_equal(env_drain(&e), 0);
 }
 
-/* Sequence NAKs in a row are retries too. */
+/* Consecutive sequence NAKs are retries, too. */
 static void sequence_naks_are_counted(void **state)
 {
 	send_one(2, 7);
@@ -241,8 +241,8 @@ static void timeout_resends_from_the_oldest_unacknowledged(void **state)
 }
 
 /*
- * One packet after a timeout; when that was for nothing, as before; else in steps back to the full
- * window.
+ * One packet after a timeout; if the timeout was spurious, the old window; else growth in steps to
+ * the full window.
  */
 static void window_shrinks_and_grows(void **state)
 {
@@ -262,8 +262,8 @@ static void window_shrinks_and_grows(void **state)
 }
 
 /*
- * Probes come long before the ack timeout, wait twice as long each up to a quarter of it, and use
- * up no retry; each is the oldest packet alone.
+ * Probes start long before the ack timeout, double their wait up to a quarter of it, and use up no
+ * retry; each is the oldest packet alone.
  */
 static void probes_wait_longer_each_time(void **state)
 {
@@ -305,7 +305,7 @@ static void window_limit_by_mtu(void **state)
 	}
 }
 
-/* However much there is to say, the caller gets its turn. */
+/* However much there is to send, the caller regains control. */
 static void bursts_are_bounded(void **state)
 {
 	env_init(&e, IBV_QPT_UC);
@@ -351,7 +351,7 @@ static void migration_on_exhausted_retries(void **state)
 }
 
 /* The peer's MigReq arms, moves, or is refused. */
-static void migration_asked_for_by_the_peer(void **state)
+static void migration_requested_by_the_peer(void **state)
 {
 	struct roce_pkt pkt;
 
@@ -400,7 +400,7 @@ int main(void)
 		cmocka_unit_test(window_limit_by_mtu),
 		cmocka_unit_test(bursts_are_bounded),
 		cmocka_unit_test(migration_on_exhausted_retries),
-		cmocka_unit_test(migration_asked_for_by_the_peer),
+		cmocka_unit_test(migration_requested_by_the_peer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

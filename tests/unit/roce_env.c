@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The fake world of roce_env.h. Checks what the engine promises its caller, too. */
+/* The test environment of roce_env.h. Also checks what the engine promises its caller. */
 #include "roce_env.h"
 
 #include <string.h>
@@ -162,6 +162,11 @@ static struct recv_wqe *recv_take(struct wq_qp *wq, uint32_t srqn, const struct 
 	return rq_wqe(&wq->rq, wq->rq.next++);
 }
 
+static struct roce_rd_atomic *rd_make(struct wq_qp *wq)
+{
+	return env_of(wq)->no_rd ? NULL : env_of(wq)->rd;
+}
+
 static void recv_untake(struct wq_qp *wq)
 {
 	wq->rq.next--;
@@ -204,6 +209,7 @@ static const struct wq_ops ops = {
 	.pull = pull,
 	.recv_take = recv_take,
 	.recv_untake = recv_untake,
+	.rd_make = rd_make,
 	.complete = complete,
 	.dropped = dropped,
 	.event = event,
@@ -258,6 +264,7 @@ void env_init(struct roce_env *e, enum ibv_qp_type type)
 	e->overrun_at = -1;
 	for (uint32_t i = 0; i < ENV_MEM; i++)
 		e->mem[i] = i * 7 + i / 251 + type;
+	e->qp.ud = type == IBV_QPT_UD ? &e->ud : NULL;
 	roce_qp_init(&e->qp, &e->wq, e->rd, ENV_RD);
 }
 
@@ -415,7 +422,7 @@ void env_ack(struct roce_env *e, uint32_t psn)
 
 void env_expire(struct roce_env *e)
 {
-	/* Past any probe that comes before. */
+	/* later than any earlier probe */
 	uint64_t deadline = time_earlier(e->qp.retry.ack_deadline, e->qp.retry.rnr_deadline);
 
 	deadline = time_earlier(deadline, e->qp.burst.resume);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A fake world around one RoCE engine for unit tests: one memory region, queues, recorded
- * completions and events, and a peer whose packets the test writes by hand.  Two of them can be
- * pumped against each other.
+ * A test environment around one RoCE engine: one memory region, queues, recorded completions and
+ * events, and a peer whose packets the test builds. Two environments can be connected.
  */
 #ifndef TESTS_ROCE_ENV_H
 #define TESTS_ROCE_ENV_H
@@ -38,6 +37,7 @@ struct roce_env {
 	struct wq_qp wq;
 	struct roce_qp qp;
 	struct roce_rd_atomic rd[ENV_RD];
+	struct roce_ud ud;
 	uint8_t mem[ENV_MEM];
 	uint8_t send_slots[ENV_DEPTH * ENV_STRIDE];
 	uint8_t recv_slots[ENV_DEPTH * ENV_STRIDE];
@@ -53,19 +53,22 @@ struct roce_env {
 	 */
 	int fail_at; /* -1: none */
 	enum reason fail_why;
-	/* The completion numbered so (0 = the next) kills the QP, as a CQ overrun does; -1: none.
+	/*
+	 * The completion with this number (0 = the next) fails the QP, as a CQ overrun does; -1:
+	 * none.
 	 */
 	int overrun_at;
-	enum reason dropped; /* of the message that was dropped last */
+	enum reason dropped; /* reason of the last dropped message */
 	bool flushes_take_long; /* until roce_flushed() */
-	unsigned int direct_max; /* requests that ops->direct takes at a time */
+	bool no_rd;              /* rd_make finds no memory */
+	unsigned int direct_max; /* requests that ops->direct executes at a time */
 	uint32_t atomics;        /* executed */
 	uint32_t writes;         /* remote writes executed */
 	uint32_t flushes;
 	uint32_t binds;
 	uint32_t invalidated; /* key */
 	uint32_t untaken;
-	uint32_t heads;       /* receives asked for with the head of a message */
+	uint32_t heads;       /* receives requested with the head of a message */
 	struct wq_head head;  /* the last of them */
 
 	uint64_t now;
@@ -78,7 +81,7 @@ struct roce_env {
 /* A QP in RESET with usual attributes: MTU 256, timeout 14, retry_cnt 7, rnr_retry 7. */
 void env_init(struct roce_env *e, enum ibv_qp_type type);
 
-/* Moves the state, one step, and tells the engine. */
+/* Changes the state by one step and informs the engine. */
 void env_move(struct roce_env *e, enum ibv_qp_state to);
 
 /* RESET -> INIT -> RTR (-> RTS). */
@@ -95,10 +98,10 @@ void env_start(struct roce_env *e, enum ibv_qp_type type);
 struct send_wqe *env_post(struct roce_env *e, uint32_t opcode, uint32_t offset, uint32_t len);
 void env_post_recv(struct roce_env *e, uint32_t offset, uint32_t len);
 
-/* One packet from the engine into out; false when it has none. */
+/* Takes one packet from the engine into out; returns false if there is none. */
 bool env_output(struct roce_env *e);
 
-/* How many packets come, the last of them in out. */
+/* Returns how many packets were sent; the last one is in out. */
 unsigned int env_drain(struct roce_env *e);
 
 /*
@@ -108,16 +111,16 @@ unsigned int env_drain(struct roce_env *e);
 struct roce_pkt env_pkt(const struct roce_env *e, uint8_t op, uint32_t psn, uint32_t payload);
 void env_input(struct roce_env *e, const struct roce_pkt *pkt);
 
-/* The same in one go, with AckReq. */
+/* The same, delivered at once, with AckReq. */
 void env_request(struct roce_env *e, uint8_t op, uint32_t psn, uint32_t payload);
 
 void env_ack(struct roce_env *e, uint32_t psn);
 void env_aeth(struct roce_env *e, uint8_t op, uint8_t syndrome, uint32_t psn, uint32_t payload);
 
-/* Time passes until the engine's deadline, which must exist. */
+/* Advances the time to the engine's deadline, which must exist. */
 void env_expire(struct roce_env *e);
 
-/* Carries packets between two environments until neither has one. Number of packets carried. */
+/* Carries packets between two environments until neither has one; returns how many. */
 unsigned int env_pump(struct roce_env *a, struct roce_env *b);
 
 /* Makes two environments peers of each other. */
@@ -126,7 +129,7 @@ void env_connect(struct roce_env *a, struct roce_env *b);
 void env_expect_cqe(const struct roce_env *e, uint32_t index, uint64_t wr_id,
 		    enum ibv_wc_status status);
 
-/* The next packet out is an ACK or NAK; there is none. */
+/* The next packet is this ACK or NAK; no packet is sent. */
 void env_expect_aeth(struct roce_env *e, uint8_t syndrome, uint32_t psn, uint32_t msn);
 void env_expect_nak(struct roce_env *e, enum roce_nak_code code, uint32_t psn);
 void env_expect_silence(struct roce_env *e);

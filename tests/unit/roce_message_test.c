@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SENDs as messages against an oracle: the engine itself, which sends the same requests as packets.
- * Both worlds get the same posts, receives and errors; where requests may be messages each is one
- * or a packet at random. Completions, memory, PSNs and counters come out the same.
+ * SENDs and WRITEs with immediate as local messages, against an oracle: the engine itself, which
+ * sends the same requests as packets. Both environments get the same posts, receives and errors.
+ * Requests that may be messages are randomly sent as messages or packets, executed as messages or
+ * as the packets they replace, and acknowledged by packets or by published progress. Completions,
+ * memory, PSNs and counters must be equal.
  */
 #include "roce_env.h"
 
@@ -17,16 +19,18 @@ enum {
 	STEPS = 60,
 	ROUNDS = 200,
 	RECV = 600,		/* bytes of each receive */
-	RECEIVED = 65536,	/* receives lie behind this */
+	RECEIVED = 65536,	/* offset of the receives */
 	READ_FROM = 40000,
 	READ_TO = 4000,
 };
 
-/* Two connected ends; how the first sends. */
+/* Two connected ends, and how the first one sends. */
 struct world {
 	struct roce_env *a, *b;
 	bool messages;
 	unsigned int sent;	/* as messages */
+	unsigned int executed;	/* as messages */
+	unsigned int published;	/* ACKs */
 };
 
 static struct world start(bool messages)
@@ -51,7 +55,26 @@ static void end(struct world *w)
 	free(w->a);
 }
 
-/* The next request of `a` as a message, received as the packet that it stands for. */
+static void execute(struct world *w, const struct message *m, struct roce_pkt *pkt)
+{
+	struct roce_piggyback_ack word = { .allowed = random_below(4) };
+
+	if (random_below(3)) {
+		if (pkt->ack)
+			roce_ack_input(&w->b->qp, pkt->ack, w->b->now);
+		pkt->ack = NULL;
+		if (roce_message_input(&w->b->qp, m, &word)) {
+			w->executed++;
+			if (word.any)
+				roce_ack_input(&w->a->qp, &word, w->a->now);
+			w->published += word.any;
+			return;
+		}
+	}
+	env_input(w->b, pkt);
+}
+
+/* The next request of `a` as a message. */
 static bool carry_message(struct world *w)
 {
 	struct roce_piggyback_ack ack;
@@ -59,7 +82,7 @@ static bool carry_message(struct world *w)
 	struct message m;
 	struct roce_pkt pkt;
 
-	if (!roce_message_output(&w->a->qp, &m, buf, &ack, w->a->now))
+	if (!roce_sends_messages(&w->a->qp) || !roce_message_output(&w->a->qp, &m, buf, &ack))
 		return false;
 	assert_int_equal(m.qpn, w->b->wq.qpn);
 	roce_message_packet(&m, &pkt);
@@ -69,7 +92,7 @@ static bool carry_message(struct world *w)
 	pkt.ack = ack.any ? &ack : NULL;
 	w->sent++;
 	w->b->now = w->a->now;
-	env_input(w->b, &pkt);
+	execute(w, &m, &pkt);
 	return true;
 }
 
@@ -79,7 +102,10 @@ static bool waits(const struct world *w)
 	       w->a->qp.retry.rnr_deadline == VRB_NEVER;
 }
 
-/* Until all is done or waits for a receive. Only so much leaves at a time. */
+/*
+ * Runs until all requests are complete or wait for a receive. Only a limited number is sent at a
+ * time.
+ */
 static void run(struct world *w)
 {
 	for (int round = 0; round == 0 || (waits(w) && round < ROUNDS); round++) {
@@ -92,7 +118,7 @@ static void run(struct world *w)
 	}
 }
 
-static void want_same(const struct roce_env *x, const struct roce_env *y)
+static void expect_same(const struct roce_env *x, const struct roce_env *y)
 {
 	assert_int_equal(x->wq.state, y->wq.state);
 	assert_int_equal(x->num_cqes, y->num_cqes);
@@ -100,7 +126,7 @@ static void want_same(const struct roce_env *x, const struct roce_env *y)
 		assert_memory_equal(&x->cqes[i], &y->cqes[i], sizeof(x->cqes[i]));
 	assert_int_equal(x->num_events, y->num_events);
 	assert_memory_equal(x->mem + RECEIVED, y->mem + RECEIVED, ENV_MEM - RECEIVED);
-	/* A QP that dies may lose answers that were under way. */
+	/* a QP that fails may lose responses in flight */
 	if (x->wq.state == IBV_QPS_RTS) {
 		assert_memory_equal(x->mem, y->mem, RECEIVED);
 		assert_int_equal(x->qp.req.psn, y->qp.req.psn);
@@ -115,25 +141,28 @@ static void want_same(const struct roce_env *x, const struct roce_env *y)
 }
 
 struct request {
-	uint32_t opcode, flags, len, imm, lkey;
+	uint32_t opcode, flags, len, imm, lkey, rkey;
 };
 
 static struct request any_request(void)
 {
 	static const uint32_t opcodes[] = { IBV_WR_SEND, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
 					    IBV_WR_SEND_WITH_INV, IBV_WR_RDMA_WRITE,
-					    IBV_WR_RDMA_READ };
+					    IBV_WR_RDMA_WRITE_WITH_IMM,
+					    IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ };
 	struct request r = { .opcode = opcodes[random_below(ARRAY_SIZE(opcodes))],
 			     .len = random_below(3) ? random_below(257) : random_below(RECV),
-			     .imm = random_u64(), .lkey = ENV_KEY };
+			     .imm = random_u64(), .lkey = ENV_KEY, .rkey = ENV_KEY };
 
 	r.flags = random_below(2) ? WQE_SIGNALED : 0;
 	r.flags |= random_below(4) ? 0 : IBV_SEND_SOLICITED;
 	r.flags |= random_below(4) ? 0 : IBV_SEND_FENCE;
 	if (random_below(200) == 0)
-		r.lkey = 0;	/* a key that nobody has */
+		r.lkey = 0;	/* an invalid key */
 	if (random_below(200) == 0)
-		r.len = RECV + 1;	/* and a receive too short */
+		r.rkey = 0;
+	if (random_below(200) == 0)
+		r.len = RECV + 1;	/* or a receive that is too short */
 	return r;
 }
 
@@ -144,17 +173,18 @@ static void post(struct world *w, const struct request *r)
 	if (w->a->wq.state != IBV_QPS_RTS || w->a->wq.sq.head - w->a->wq.sq.done >= ENV_DEPTH / 2 ||
 	    w->a->num_cqes + ENV_DEPTH >= ENV_MAX_CQES)
 		return;
-	/* Memory that nothing else reads or writes: an answer is built, and comes, at any time. */
+	/* Memory that nothing else accesses: a response may be built and arrive at any time. */
 	s = env_post(w->a, r->opcode, r->opcode == IBV_WR_RDMA_READ ? READ_TO : 1000, r->len);
 	if (r->opcode == IBV_WR_RDMA_READ)
 		s->remote_addr = ENV_VA + READ_FROM;
 	s->flags = r->flags;
 	s->imm = r->imm;
+	s->rkey = r->rkey;
 	for (uint32_t i = 0; i < s->num_sge; i++)
 		s->sge[i].lkey = r->lkey;
 }
 
-/* What waits for a receive: the peer's RNR timer runs off. */
+/* For requests that wait for a receive: expires the peer's RNR timer. */
 static void wait_for_receives(struct world *w)
 {
 	if (w->a->qp.retry.rnr_deadline != VRB_NEVER)
@@ -167,7 +197,7 @@ static void receive(struct world *w, uint32_t offset)
 		env_post_recv(w->b, offset, RECV);
 }
 
-static uint32_t any_place(void)
+static uint32_t any_offset(void)
 {
 	return RECEIVED + 1024 * random_below(64);
 }
@@ -176,7 +206,7 @@ static void step(struct world *packets, struct world *mixed)
 {
 	struct request r = any_request();
 	uint64_t choice = random_below(5);
-	uint32_t to = any_place();
+	uint32_t to = any_offset();
 
 	if (choice < 3) {
 		post(packets, &r);
@@ -194,15 +224,14 @@ static void step(struct world *packets, struct world *mixed)
 	}
 }
 
-static unsigned int compare(void)
+static void compare(struct world *total)
 {
 	struct world packets = start(false), mixed = start(true);
-	unsigned int sent;
 
 	for (int i = 0; i < STEPS; i++)
 		step(&packets, &mixed);
 	for (int i = 0; i < ENV_DEPTH; i++) {
-		uint32_t to = any_place();
+		uint32_t to = any_offset();
 
 		receive(&packets, to);
 		receive(&mixed, to);
@@ -211,21 +240,24 @@ static unsigned int compare(void)
 		wait_for_receives(&packets);
 		wait_for_receives(&mixed);
 	}
-	want_same(packets.a, mixed.a);
-	want_same(packets.b, mixed.b);
-	sent = mixed.sent;
+	expect_same(packets.a, mixed.a);
+	expect_same(packets.b, mixed.b);
+	total->sent += mixed.sent;
+	total->executed += mixed.executed;
+	total->published += mixed.published;
 	end(&packets);
 	end(&mixed);
-	return sent;
 }
 
 static void messages_do_what_packets_do(void **state)
 {
-	unsigned int sent = 0;
+	struct world total = { 0 };
 
 	for (int i = 0; i < WORLDS; i++)
-		sent += compare();
-	assert_true(sent > WORLDS);
+		compare(&total);
+	assert_true(total.sent > WORLDS);
+	assert_true(total.executed > WORLDS && total.executed < total.sent);
+	assert_true(total.published > WORLDS && total.published < total.sent);
 }
 
 static void only_plain_requests_are_messages(void **state)
@@ -240,7 +272,8 @@ static void only_plain_requests_are_messages(void **state)
 		{ IBV_WR_SEND_WITH_IMM, 8, true },
 		{ IBV_WR_SEND_WITH_INV, 8, true },
 		{ IBV_WR_RDMA_WRITE, 8, false },
-		{ IBV_WR_RDMA_WRITE_WITH_IMM, 8, false },
+		{ IBV_WR_RDMA_WRITE_WITH_IMM, 256, true },
+		{ IBV_WR_RDMA_WRITE_WITH_IMM, 257, false },
 		{ IBV_WR_RDMA_READ, 8, false },
 	};
 
@@ -253,8 +286,8 @@ static void only_plain_requests_are_messages(void **state)
 	}
 }
 
-/* What the QP, its peer or its path makes unusual goes as a packet. */
-static void what_is_unusual_is_declined(void **state)
+/* Requests made unusual by the QP, its peer or its path are sent as packets. */
+static void unusual_requests_are_declined(void **state)
 {
 	struct world w = start(true);
 
@@ -268,7 +301,7 @@ static void what_is_unusual_is_declined(void **state)
 	w.a->wq.rate_kbps = 1000;
 	assert_false(carry_message(&w));
 	w.a->wq.rate_kbps = 0;
-	/* No receive: RNR, and the request, which was used, goes again as a packet. */
+	/* No receive: RNR, and the request, which is already a message, is resent as a packet. */
 	assert_true(carry_message(&w));
 	env_pump(w.a, w.b);
 	assert_int_equal(w.a->qp.counters.rcvd_rnr_err, 1);
@@ -284,20 +317,106 @@ static void what_is_unusual_is_declined(void **state)
 	end(&w);
 }
 
-/* Probes and the window go by it. */
-static void messages_time_round_trips(void **state)
+/* A READ returns what the memory held before later requests were executed. */
+static void a_message_waits_for_the_response_to_a_read(void **state)
 {
 	struct world w = start(true);
-	uint64_t sent;
+	struct roce_pkt read = env_pkt(w.b, ROCE_RC_READ_REQUEST, w.b->qp.resp.epsn, 0);
+	struct roce_piggyback_ack ack = { .allowed = true };
+	uint8_t byte = 0;
+	struct message m = { .op = MESSAGE_WRITE_IMM, .qpn = w.b->wq.qpn, .len = 1,
+			     .payload = &byte, .va = ENV_VA, .rkey = ENV_KEY };
+
+	read.reth.len = 8;
+	env_input(w.b, &read);
+	env_post_recv(w.b, 0, 8);
+	m.psn = w.b->qp.resp.epsn;
+	assert_false(roce_message_input(&w.b->qp, &m, &ack));
+	assert_int_equal(env_drain(w.b), 1);
+	assert_true(roce_message_input(&w.b->qp, &m, &ack));
+	end(&w);
+}
+
+/* An ACK that is published and then repeated beside a message counts once, and is not lost. */
+static void a_repeated_ack_counts_once(void **state)
+{
+	struct world w = start(true), back = { .a = w.b, .b = w.a };
+	struct roce_piggyback_ack ack = { .allowed = true }, again;
+	const struct roce_counters *c = &w.a->qp.counters;
+	uint8_t buf[ROCE_MAX_MTU];
+	struct message m;
 
 	env_post_recv(w.b, 0, 8);
 	env_post(w.a, IBV_WR_SEND, 0, 8);
-	sent = w.a->now;
-	assert_true(carry_message(&w));
-	w.b->now = w.a->now = sent + 5 * VRB_MSEC;
-	env_pump(w.a, w.b);
+	assert_true(roce_message_output(&w.a->qp, &m, buf, &again));
+	assert_true(roce_message_input(&w.b->qp, &m, &ack));
+	assert_true(ack.any);
+	roce_ack_input(&w.a->qp, &ack, w.a->now);
 	env_expect_cqe(w.a, 0, 0, IBV_WC_SUCCESS);
-	assert_int_equal(w.a->qp.cc.rtt, 5 * VRB_MSEC);
+	env_post(back.a, IBV_WR_SEND, 0, 8);
+	assert_true(roce_message_output(&back.a->qp, &m, buf, &again));
+	assert_true(again.any);
+	assert_int_equal(again.psn, ack.psn);
+	roce_ack_input(&w.a->qp, &again, w.a->now);
+	assert_int_equal(c->rcvd_pkts, 1);
+	assert_int_equal(c->dropped_pkts, 0);
+	end(&w);
+}
+
+/* Without messages in flight there is no timer. */
+static void messages_have_a_timer_once_they_are_watched(void **state)
+{
+	struct roce_piggyback_ack ack = { .allowed = true }, beside;
+	struct world w = start(true);
+	uint8_t buf[ROCE_MAX_MTU];
+	struct message m;
+
+	roce_watch(&w.a->qp, w.a->now);
+	assert_true(roce_next_timeout(&w.a->qp) == VRB_NEVER);
+	for (int i = 0; i < 2; i++) {
+		env_post_recv(w.b, 0, 8);
+		env_post(w.a, IBV_WR_SEND, 0, 8);
+		assert_true(roce_message_output(&w.a->qp, &m, buf, &beside));
+		assert_true(roce_next_timeout(&w.a->qp) == VRB_NEVER);
+		if (i)
+			roce_watch(&w.a->qp, w.a->now);
+		assert_int_equal(roce_next_timeout(&w.a->qp) != VRB_NEVER, i);
+		assert_true(roce_message_input(&w.b->qp, &m, &ack));
+		assert_false(roce_ack_input(&w.a->qp, &ack, w.a->now));
+		env_expect_cqe(w.a, i, i, IBV_WC_SUCCESS);
+		assert_true(roce_next_timeout(&w.a->qp) == VRB_NEVER);
+	}
+	end(&w);
+}
+
+/* They are no packets: the rate of packets does not hold them, but an ACK leaves before them. */
+static void direct_requests_run_at_once(void **state)
+{
+	struct world w = start(true);
+	struct roce_qp *qp = &w.a->qp;
+
+	w.a->wq.direct = true;
+	w.a->direct_max = 1;
+	qp->cc.rtt = TUNE_CC_PACED_RTT;
+	qp->cc.window = qp->cc.limit - 1;
+	assert_true(roce_cc_is_paced(&qp->cc));
+	for (int i = 0; i < 2; i++)
+		env_post(w.a, i ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 0, 8);
+	assert_true(roce_runs_direct(qp));
+	assert_true(roce_run_direct(qp));
+	for (int i = 0; i < 2; i++)
+		env_expect_cqe(w.a, i, i, IBV_WC_SUCCESS);
+	assert_true(roce_next_timeout(qp) == VRB_NEVER);
+
+	env_post(w.a, IBV_WR_RDMA_WRITE, 0, 8);
+	qp->resp.ack.pending = true;
+	assert_false(roce_run_direct(qp));
+	assert_int_equal(w.a->wq.sq.next, 2);
+	qp->resp.ack.pending = false;
+	w.a->direct_max = 0;
+	assert_false(roce_run_direct(qp));
+	assert_int_equal(w.a->wq.sq.next, 2);
+	assert_false(roce_runs_direct(qp));
 	end(&w);
 }
 
@@ -306,8 +425,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_do_what_packets_do),
 		cmocka_unit_test(only_plain_requests_are_messages),
-		cmocka_unit_test(what_is_unusual_is_declined),
-		cmocka_unit_test(messages_time_round_trips),
+		cmocka_unit_test(unusual_requests_are_declined),
+		cmocka_unit_test(a_message_waits_for_the_response_to_a_read),
+		cmocka_unit_test(a_repeated_ack_counts_once),
+		cmocka_unit_test(messages_have_a_timer_once_they_are_watched),
+		cmocka_unit_test(direct_requests_run_at_once),
 	};
 
 	random_start();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls of another process that lives, but is stopped or waits itself. The test plays it, and time:
- * a look at the clock takes a millisecond.
+ * Calls to another process that is alive, but stopped or itself waiting. The test plays that
+ * process and the clock: each reading takes a millisecond.
  */
 #include "core/xrc/rpc.h"
 
@@ -39,7 +39,7 @@ void xrc_peer_drop(struct xrc_peer *p)
 {
 }
 
-/* A call that has not ended by then never would. */
+/* A call that has not ended by then would never end. */
 bool xrc_peer_alive(struct xrc_peer *p, uint64_t at)
 {
 	return !died && sends < MANY;

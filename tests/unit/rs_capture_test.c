@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Our halves of a stream against captures of the stock library's rsockets: what it sent is what our
- * sender would have sent there and then, byte for byte where it goes, and our receiver takes it all
- * and announces the same.
+ * The stream protocol against captures of the stock library's rsockets: our sender would have sent
+ * the same bytes to the same places, and our receiver accepts all of them and announces the same.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,18 +21,21 @@
 #include "sim/pcap.h"
 #include "util/compiler.h"
 
-enum { MOST_MAPPINGS = 16 };
+enum { MAX_MAPPINGS = 16 };
 
 static const char *folder;
 
-/* One end: what it said of itself, our model of it, and its memory that the other writes into. */
+/*
+ * One end: the parameters that it announced, our model of it, and its memory that the other end
+ * writes into.
+ */
 struct end {
 	struct net_addr addr;
 	struct rs_conn conn;
 	struct rs_tx tx;
 	struct rs_rx rx;
-	uint8_t list[RS_SGL_ENTRIES * RS_SGE_LEN + MOST_MAPPINGS * RS_IOMAP_LEN];
-	uint64_t va; /* of the message that began */
+	uint8_t list[RS_SGL_ENTRIES * RS_SGE_LEN + MAX_MAPPINGS * RS_IOMAP_LEN];
+	uint64_t va; /* of the message in progress */
 	uint32_t rkey;
 	uint32_t data, grants, mappings;
 };
@@ -97,7 +99,7 @@ static void take_grant(struct end *from, struct end *to, uint32_t arg, const uin
 	struct rs_region r;
 	struct rs_grant g;
 
-	/* It counts when it has read, we when it came. */
+	/* the stock library counts when it has read, ours when the data arrived */
 	if (len && from->rx.freed < half)
 		rs_rx_read(&from->rx, half - from->rx.freed);
 	if (len) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Both halves of a stream against each other, over a channel with delay and a memory: what is read
- * is what was sent, nothing is overwritten, and it never stops for good.  And a peer that lies.
+ * Both ends of a stream against each other over a simulated channel with delay: the data read is
+ * the data sent, nothing is overwritten, and the stream never stalls for good. Also a misbehaving
+ * peer.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -37,7 +38,7 @@ static uint32_t below(uint32_t n)
 	return next_random() % n;
 }
 
-/* A message on its way, either way. */
+/* A message in flight, in either direction. */
 struct message {
 	uint32_t n; /* data; 0: a grant */
 	struct rs_grant grant;
@@ -168,7 +169,7 @@ static void both_halves(void **state)
 	}
 }
 
-/* More than was announced: refused, and nothing changes. */
+/* More data than was announced: refused, and nothing changes. */
 static void too_much(void **state)
 {
 	struct rs_rx rx;
@@ -182,7 +183,7 @@ static void too_much(void **state)
 	assert_int_equal(rx.unread, 2048);
 }
 
-/* An announcement that shrinks between the question and the message. */
+/* An announcement that shrinks between the query and the message. */
 static void changed_meanwhile(void **state)
 {
 	struct rs_conn peer = { .credits = 4, .ring = { RING_AT, 1, 100 } };
@@ -198,7 +199,7 @@ static void changed_meanwhile(void **state)
 	assert_int_equal(rs_tx_room(&tx), 0);
 }
 
-/* Credits end at the limit, also where the count has gone round. */
+/* Credits end at the limit, also after the count has wrapped. */
 static void credits(void **state)
 {
 	struct rs_conn peer = { .credits = 2, .ring = { RING_AT, 1, 100 } };

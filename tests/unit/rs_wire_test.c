@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rsockets say on the wire, row by row: connection data, announcements, headers of datagrams.
- */
+/* The wire format of rsockets, row by row: connection data, announcements, datagram headers. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RSS: a table of work queues, and the queue that a frame's hash picks. */
+/* RSS: a table of work queues, and the queue that a frame's hash selects. */
 #include "core/raw/rss.h"
 
 #include "core_env.h"
@@ -78,7 +78,7 @@ static struct flow_key frame_from(uint8_t host)
 	return key;
 }
 
-static void flows_spread_and_each_stays_at_its_queue(void **state)
+static void flows_are_distributed_and_each_keeps_its_queue(void **state)
 {
 	unsigned int frames[QUEUES] = { 0 };
 	struct vrb_qp spread = { 0 };
@@ -104,7 +104,7 @@ static void a_qp_without_rss_receives_itself(void **state)
 	assert_ptr_equal(vrb_rss_choose(&qp[1], &key), &qp[1]);
 }
 
-static void a_table_in_use_stays(void **state)
+static void a_table_in_use_cannot_be_destroyed(void **state)
 {
 	struct vrb_rss *rss;
 
@@ -114,7 +114,7 @@ static void a_table_in_use_stays(void **state)
 	vrb_rss_destroy(rss);
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+static void invalid_attributes_are_refused(void **state)
 {
 	struct vrb_rwq_table *first = table;
 	struct vrb_rss *rss;
@@ -132,10 +132,10 @@ static void what_makes_no_sense_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flows_spread_and_each_stays_at_its_queue),
+		cmocka_unit_test(flows_are_distributed_and_each_keeps_its_queue),
 		cmocka_unit_test(a_qp_without_rss_receives_itself),
-		cmocka_unit_test(a_table_in_use_stays),
-		cmocka_unit_test(what_makes_no_sense_is_refused),
+		cmocka_unit_test(a_table_in_use_cannot_be_destroyed),
+		cmocka_unit_test(invalid_attributes_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

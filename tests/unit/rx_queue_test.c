@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who stopped all receivers lets go of those that he stopped, and of no other: as soon as
- * vrb.poll_lock is free, whoever waited for it may have added some.  The slow ways of locks are the
- * test's, so that it knows the moment.
+ * A thread that stopped all RX queues releases the locks that it took, and no other: as soon as
+ * vrb.poll_lock is free, a waiting thread may have added queues. The test replaces the slow paths
+ * of locks to act at that moment.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,10 +18,13 @@ enum { MORE = 2 };
 
 void lock_wait(struct lock *l)
 {
-	fail_msg("nobody has it");
+	fail_msg("no thread holds it");
 }
 
-/* Who slept on vrb.poll_lock has it now, and adds receivers that are at work at once. */
+/*
+ * The thread that slept on vrb.poll_lock now holds it and adds RX queues, which start to work at
+ * once.
+ */
 void lock_wake(struct lock *l)
 {
 	store_relaxed(&l->sleepers, 0);
@@ -33,7 +36,7 @@ void lock_wake(struct lock *l)
 	store_release(&vrb_extra_rx_queues, MORE);
 }
 
-static void new_receivers_are_not_let_go(void **state)
+static void locks_of_new_queues_are_not_released(void **state)
 {
 	vrb_rx_queues_lock();
 	store_relaxed(&vrb.poll_lock.sleepers, 1);
@@ -52,7 +55,7 @@ static void new_receivers_are_not_let_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(new_receivers_are_not_let_go),
+		cmocka_unit_test(locks_of_new_queues_are_not_released),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tables of a segment against an oracle, seen by a second member of the host; segments that are
- * none.
+ * The tables of a segment against an oracle, read by a second member of the host; invalid segments.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -84,7 +83,7 @@ static void change(struct wq_qp *qp)
 	}
 }
 
-static void want_same(const struct peer_map *map, int i, uint32_t qpn)
+static void expect_same(const struct peer_map *map, int i, uint32_t qpn)
 {
 	const struct wq_qp *qp = &oracle[i];
 	const struct seg_qp *entry;
@@ -105,13 +104,13 @@ static void want_same(const struct peer_map *map, int i, uint32_t qpn)
 	assert_true(peer_map_qp_stands(entry, &copy));
 }
 
-/* Numbers that meet in the same place of the table, every other one. */
+/* Numbers that collide in the table; every other one is used. */
 static uint32_t number(int i)
 {
 	return FIRST_QPN + i / 2 + (i % 2) * SEG_QPS;
 }
 
-static void qps_are_what_was_published(void **state)
+static void qps_match_what_was_published(void **state)
 {
 	struct peer_map map;
 
@@ -131,10 +130,10 @@ static void qps_are_what_was_published(void **state)
 			there[i] = true;
 		}
 		i = place_next(&seed) % QPS;
-		want_same(&map, i, number(i));
+		expect_same(&map, i, number(i));
 	}
 	for (int i = 0; i < QPS; i++) {
-		want_same(&map, i, number(i));
+		expect_same(&map, i, number(i));
 		segment_retract_qp(seg[0], number(i));
 		there[i] = false;
 	}
@@ -144,7 +143,7 @@ static void qps_are_what_was_published(void **state)
 	peer_map_close(&map);
 }
 
-static void a_copy_falls_with_any_change(void **state)
+static void any_change_invalidates_a_copy(void **state)
 {
 	struct wq_qp qp = { .qpn = FIRST_QPN, .state = IBV_QPS_RTS };
 	const struct seg_qp *entry;
@@ -163,7 +162,7 @@ static void a_copy_falls_with_any_change(void **state)
 	peer_map_close(&map);
 }
 
-/* Of the connection before, and of the QP that had the entry before, nothing is left. */
+/* Nothing is left of the previous connection, nor of the QP that used the entry before. */
 static void progress_ends_with_the_connection(void **state)
 {
 	struct wq_qp qp = { .qpn = FIRST_QPN, .state = IBV_QPS_RTS };
@@ -174,7 +173,9 @@ static void progress_ends_with_the_connection(void **state)
 
 	assert_int_equal(open_map(&map), 0);
 	segment_publish_qp(seg[0], &qp, (struct seg_qp_facts){ 0 });
-	table[FIRST_QPN % SEG_QPS].progress = 1;
+	assert_ptr_equal(segment_progress(seg[0], FIRST_QPN),
+			 &table[FIRST_QPN % SEG_QPS].progress);
+	*segment_progress(seg[0], FIRST_QPN) = 1;
 	qp.state = IBV_QPS_ERR;
 	segment_publish_qp(seg[0], &qp, (struct seg_qp_facts){ 0 });
 	assert_non_null(peer_map_qp(&map, FIRST_QPN, &copy));
@@ -189,11 +190,12 @@ static void progress_ends_with_the_connection(void **state)
 	assert_non_null(peer_map_qp(&map, next.qpn, &copy));
 	assert_int_equal(copy.progress, 0);
 	segment_retract_qp(seg[0], next.qpn);
+	assert_null(segment_progress(seg[0], next.qpn));
 	peer_map_close(&map);
 }
 
-/* What others scribble into the table, the owner writes over. */
-static void scribbling_does_not_last(void **state)
+/* The owner overwrites whatever others write into the table. */
+static void the_owner_restores_overwritten_entries(void **state)
 {
 	struct wq_qp qp = { .qpn = FIRST_QPN, .state = IBV_QPS_RTS };
 	uint8_t *table = seg[0]->base + SEG_QP_OFF;
@@ -229,7 +231,7 @@ static void keys_without_memory_are_not_touched(void **state)
 	peer_map_close(&map);
 }
 
-static void any_bit_breaks_the_digest(void **state)
+static void any_changed_bit_fails_the_digest(void **state)
 {
 	struct mr_entry e = { .lkey = 1, .rkey = 2, .pdn = 3, .va = 4, .length = 5, .host = 6 };
 	uint8_t *bytes = (uint8_t *)&e;
@@ -245,7 +247,7 @@ static void any_bit_breaks_the_digest(void **state)
 	assert_int_equal(mr_entry_sum(&e), sum);
 }
 
-/* ---- segments that are none ---- */
+/* ---- invalid segments ---- */
 
 static void segments_of_others_are_refused(void **state)
 {
@@ -297,14 +299,14 @@ static bool was_logged(const char *word)
 	return strstr(text, word) != NULL;
 }
 
-/* Only root can make one. */
+/* Only root can create one. */
 static void a_segment_of_another_user_is_refused(void **state)
 {
 	struct peer_map map;
 	char name[32];
 
 	if (geteuid()) {
-		LEAVE_OUT("only root can make another user's file");
+		LEAVE_OUT("only root can create another user's file");
 	}
 	host_file_name(host_slot(host[0]), "seg", name);
 	assert_int_equal(fchownat(host_dirfd(host[0]), name, 4242, 0, 0), 0);
@@ -314,8 +316,8 @@ static void a_segment_of_another_user_is_refused(void **state)
 	assert_null(map.lane);
 	assert_true(was_logged(name));
 	/*
-	 * In the name that a process wants for its own it is no obstacle: the directory is the
-	 * process's.
+	 * Under the name that a process needs for its own segment it is no obstacle: the directory
+	 * belongs to the process, which replaces the file.
 	 */
 	segment_destroy(seg[0], host[0]);
 	close(openat(host_dirfd(host[0]), name, O_CREAT | O_RDWR, 0600));
@@ -328,12 +330,12 @@ static void a_segment_of_another_user_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(qps_are_what_was_published),
-		cmocka_unit_test(a_copy_falls_with_any_change),
+		cmocka_unit_test(qps_match_what_was_published),
+		cmocka_unit_test(any_change_invalidates_a_copy),
 		cmocka_unit_test(progress_ends_with_the_connection),
-		cmocka_unit_test(scribbling_does_not_last),
+		cmocka_unit_test(the_owner_restores_overwritten_entries),
 		cmocka_unit_test(keys_without_memory_are_not_touched),
-		cmocka_unit_test(any_bit_breaks_the_digest),
+		cmocka_unit_test(any_changed_bit_fails_the_digest),
 		cmocka_unit_test(segments_of_others_are_refused),
 		cmocka_unit_test(a_segment_of_another_user_is_refused),
 	};

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A responder's state goes to another engine, which goes on; and state that makes no sense goes
- * nowhere.
- */
+/* The state of a responder moves to another engine, which continues; invalid state is refused. */
 #include "roce_env.h"
 
 #include <string.h>
@@ -10,7 +7,7 @@
 #include "roce/rd_atomic.h"
 #include "roce/snapshot.h"
 
-static struct roce_env home, deputy;
+static struct roce_env home, remote;
 static uint8_t state[ROCE_SNAPSHOT_MAX];
 
 static void start(struct roce_env *e)
@@ -36,12 +33,12 @@ static void move(struct roce_env *from, struct roce_env *to)
 }
 
 /* One message here, the next there, the third here again. */
-static void the_other_engine_goes_on(void **unused)
+static void the_other_engine_continues(void **unused)
 {
-	struct roce_env *at[] = { &home, &deputy, &home };
+	struct roce_env *at[] = { &home, &remote, &home };
 
 	start(&home);
-	start(&deputy);
+	start(&remote);
 	for (uint32_t i = 0; i < ARRAY_SIZE(at); i++) {
 		struct roce_env *e = at[i];
 
@@ -57,19 +54,19 @@ static void the_other_engine_goes_on(void **unused)
 			move(e, at[i + 1]);
 	}
 	assert_int_equal(home.num_cqes, 2);
-	assert_int_equal(deputy.num_cqes, 1);
-	/* What one has run the other knows for a duplicate. */
+	assert_int_equal(remote.num_cqes, 1);
+	/* a request that one engine has executed is a duplicate for the other */
 	send_only(&home, ENV_PSN + 1);
 	assert_int_equal(home.num_cqes, 2);
 	assert_int_equal(roce_qp_counters(&home.qp)->duplicate_request, 1);
 }
 
-static void atomics_are_answered_again_elsewhere(void **unused)
+static void atomic_replay_in_another_engine(void **unused)
 {
 	struct roce_pkt pkt;
 
 	start(&home);
-	start(&deputy);
+	start(&remote);
 	pkt = env_pkt(&home, ROCE_XRC_FETCH_ADD, ENV_PSN, 0);
 	pkt.xrc_srqn = ENV_SRQN;
 	pkt.atomic.va = ENV_VA;
@@ -78,24 +75,24 @@ static void atomics_are_answered_again_elsewhere(void **unused)
 	pkt.bth.ack_req = true;
 	env_input(&home, &pkt);
 	assert_true(env_output(&home));
-	move(&home, &deputy);
-	env_input(&deputy, &pkt);
-	assert_int_equal(deputy.atomics, 0);
-	assert_true(env_output(&deputy));
-	assert_int_equal(deputy.out.atomic_ack, home.out.atomic_ack);
+	move(&home, &remote);
+	env_input(&remote, &pkt);
+	assert_int_equal(remote.atomics, 0);
+	assert_true(env_output(&remote));
+	assert_int_equal(remote.out.atomic_ack, home.out.atomic_ack);
 }
 
-static void an_engine_in_error_makes_another_one_dead(void **unused)
+static void the_error_state_moves_along(void **unused)
 {
 	start(&home);
-	start(&deputy);
+	start(&remote);
 	roce_qp_fail(&home.qp, IBV_WC_WR_FLUSH_ERR, REASON_CQ_OVERRUN);
-	move(&home, &deputy);
-	assert_int_equal(deputy.wq.state, IBV_QPS_ERR);
-	assert_false(env_output(&deputy));
+	move(&home, &remote);
+	assert_int_equal(remote.wq.state, IBV_QPS_ERR);
+	assert_false(env_output(&remote));
 }
 
-/* The peer of a message that was lost with the process that had begun it is told. */
+/* The peer gets a NAK if a message is lost with the process that received it. */
 static void a_lost_message_ends_the_connection(void **unused)
 {
 	start(&home);
@@ -119,37 +116,37 @@ static void read_request(struct roce_env *e, uint32_t psn, uint32_t len)
 }
 
 /*
- * A NAK that a QP dies with is said once, by whoever the state comes to; what is owed before it has
- * to be said where it is known.
+ * The fatal NAK of a QP is sent once, by the engine that gets the state; responses before it must
+ * be sent where they are pending.
  */
-static void the_last_word_travels(void **unused)
+static void the_fatal_nak_moves_along(void **unused)
 {
 	start(&home);
-	start(&deputy);
-	env_post_recv(&deputy, 1, 8);
-	read_request(&deputy, ENV_PSN, 8);
-	send_only(&deputy, ENV_PSN + 1);	/* 16 bytes: too long */
-	assert_int_equal(deputy.wq.state, IBV_QPS_ERR);
-	assert_false(roce_snapshot_has_fatal_nak(&deputy.qp));
-	move(&deputy, &home);
+	start(&remote);
+	env_post_recv(&remote, 1, 8);
+	read_request(&remote, ENV_PSN, 8);
+	send_only(&remote, ENV_PSN + 1);	/* 16 bytes: too long */
+	assert_int_equal(remote.wq.state, IBV_QPS_ERR);
+	assert_false(roce_snapshot_has_fatal_nak(&remote.qp));
+	move(&remote, &home);
 	assert_false(env_output(&home));
-	assert_true(env_output(&deputy));
-	assert_int_equal(deputy.out.bth.opcode, ROCE_XRC_READ_RESPONSE_ONLY);
-	assert_true(roce_snapshot_has_fatal_nak(&deputy.qp));
-	/* The first one got lost on its way. */
-	move(&deputy, &home);
-	move(&deputy, &home);
-	roce_snapshot_nak_handed_over(&deputy.qp);
-	assert_true(roce_snapshot_quiet(&deputy.qp));
-	assert_false(env_output(&deputy));
+	assert_true(env_output(&remote));
+	assert_int_equal(remote.out.bth.opcode, ROCE_XRC_READ_RESPONSE_ONLY);
+	assert_true(roce_snapshot_has_fatal_nak(&remote.qp));
+	/* the first NAK was lost on the network */
+	move(&remote, &home);
+	move(&remote, &home);
+	roce_snapshot_nak_handed_over(&remote.qp);
+	assert_true(roce_snapshot_quiet(&remote.qp));
+	assert_false(env_output(&remote));
 	assert_true(env_output(&home));
 	assert_int_equal(home.out.aeth.syndrome, ROCE_AETH_NAK << 5 | ROCE_NAK_INVALID_REQUEST);
 	assert_int_equal(home.out.bth.psn, ENV_PSN + 1);
 	assert_false(env_output(&home));
 }
 
-/* What may be wrong with a snapshot, one at a time. */
-static void nonsense_is_refused(void **unused)
+/* Each way in which a snapshot can be invalid. */
+static void invalid_snapshots_are_refused(void **unused)
 {
 	struct roce_snapshot good, bad;
 	size_t len;
@@ -185,7 +182,7 @@ static void nonsense_is_refused(void **unused)
 	assert_true(roce_snapshot_restore(&home.qp, &good, sizeof(good)));
 }
 
-/* Resources that make no sense are free; no answer is owed for any. */
+/* Invalid resources become free; they have no pending responses. */
 static void resources_are_checked(void **unused)
 {
 	struct {
@@ -198,8 +195,9 @@ static void resources_are_checked(void **unused)
 	memcpy(&raw.s, state, sizeof(raw.s));
 	raw.s.n_rd = 2;
 	memset(raw.rd, 0, sizeof(raw.rd));
-	raw.rd[0] = (struct roce_rd_atomic){ .kind = ROCE_RD_EMPTY + 1, .owed = true };
-	raw.rd[1] = (struct roce_rd_atomic){ .kind = ROCE_RD_ATOMIC, .owed = true, .fresh = true };
+	raw.rd[0] = (struct roce_rd_atomic){ .kind = ROCE_RD_EMPTY + 1, .pending = true };
+	raw.rd[1] = (struct roce_rd_atomic){
+		.kind = ROCE_RD_ATOMIC, .pending = true, .fresh = true };
 	assert_true(roce_snapshot_restore(&home.qp, &raw, sizeof(raw)));
 	assert_int_equal(home.rd[0].kind, ROCE_RD_FREE);
 	assert_int_equal(home.rd[1].kind, ROCE_RD_ATOMIC);
@@ -209,12 +207,12 @@ static void resources_are_checked(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_other_engine_goes_on),
-		cmocka_unit_test(atomics_are_answered_again_elsewhere),
-		cmocka_unit_test(an_engine_in_error_makes_another_one_dead),
+		cmocka_unit_test(the_other_engine_continues),
+		cmocka_unit_test(atomic_replay_in_another_engine),
+		cmocka_unit_test(the_error_state_moves_along),
 		cmocka_unit_test(a_lost_message_ends_the_connection),
-		cmocka_unit_test(the_last_word_travels),
-		cmocka_unit_test(nonsense_is_refused),
+		cmocka_unit_test(the_fatal_nak_moves_along),
+		cmocka_unit_test(invalid_snapshots_are_refused),
 		cmocka_unit_test(resources_are_checked),
 	};
 

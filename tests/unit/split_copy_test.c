@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sharing a copy: in any order, each piece is taken once; expired and invalid offers and claims. */
+/*
+ * Splitting a copy between two threads: in any order, each piece is taken once; expired and invalid
+ * offers and claims.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +43,7 @@ static void note(uint64_t at, uint64_t len, uint32_t length, uint8_t copier)
 	}
 }
 
-static void want_all_taken(const struct split_copy *h)
+static void expect_all_taken(const struct split_copy *h)
 {
 	for (uint64_t at = 0; at < h->length; at += GRAIN)
 		assert_int_equal(copier_of[at / GRAIN], at < split_copy_sender_part(h) ? 1 : 2);
@@ -73,7 +76,7 @@ static void each_piece_has_one_taker(void **state)
 				break;
 			note(at, len, h.length, 1);
 		}
-		want_all_taken(&h);
+		expect_all_taken(&h);
 		assert_false(split_copy_claim(&lane->split_copy, &o, mine, &at, &len));
 		assert_int_equal(split_copy_await(&h, NULL, 0), SPLIT_COPY_DONE);
 	}
@@ -118,7 +121,7 @@ static void two_threads(void **state)
 			note(at, len, h.length, 1);
 		pthread_join(t, NULL);
 		assert_int_equal(split_copy_await(&h, NULL, 0), SPLIT_COPY_DONE);
-		want_all_taken(&h);
+		expect_all_taken(&h);
 		assert_int_equal(r.bytes, h.length - split_copy_sender_part(&h));
 	}
 	free(lane);
@@ -137,7 +140,7 @@ static void past_offers(void **state)
 	assert_false(split_copy_claim(&lane->split_copy, &o, 0, &at, &len));
 	o = offer_of(&h);
 	assert_true(split_copy_claim(&lane->split_copy, &o, 0, &at, &len));
-	/* of which it has one already */
+	/* which has one already */
 	assert_false(split_copy_claim(&lane->split_copy, &o, 0, &at, &len));
 	split_copy_close(&h);
 	assert_false(split_copy_claim(&lane->split_copy, &o, 1, &at, &len));
@@ -164,10 +167,10 @@ static void failed_copies(void **state)
 }
 
 /*
- * Whatever the sender makes of the claim, the receiver takes each piece once, and all of those that
- * it does not find claimed.
+ * Whatever the sender writes into the claim, the receiver takes each piece once, and all those that
+ * are not claimed.
  */
-static void rubbish_in_the_claim(void **state)
+static void invalid_claims(void **state)
 {
 	struct lane *lane = new_lane();
 	struct split_copy h;
@@ -198,7 +201,7 @@ static void rubbish_in_the_claim(void **state)
 	free(lane);
 }
 
-static void rubbish_offers(void **state)
+static void invalid_offers(void **state)
 {
 	static const struct split_copy_offer offers[] = {
 		{ 1, .length = 1 << 20, .piece = 0 },
@@ -223,7 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_piece_has_one_taker), cmocka_unit_test(two_threads),
 		cmocka_unit_test(past_offers),		    cmocka_unit_test(failed_copies),
-		cmocka_unit_test(rubbish_in_the_claim),	    cmocka_unit_test(rubbish_offers),
+		cmocka_unit_test(invalid_claims),	    cmocka_unit_test(invalid_offers),
 	};
 
 	random_start();

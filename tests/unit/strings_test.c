@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_*_str(): texts at the ends and in the holes of the tables, and for values no enum has. */
+/* ibv_*_str(): texts at the ends and in the gaps of the tables, and for values that no enum has. */
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -81,7 +81,7 @@ static void no_value_crashes(void **state)
 }
 
 /* Every value in between has a name of its own. */
-static void no_holes(void **state)
+static void no_gaps(void **state)
 {
 	for (int v = IBV_NODE_CA; v <= IBV_NODE_UNSPECIFIED; v++)
 		assert_string_not_equal(node_type(v), "unknown");
@@ -98,7 +98,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(texts),
 		cmocka_unit_test(no_value_crashes),
-		cmocka_unit_test(no_holes),
+		cmocka_unit_test(no_gaps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

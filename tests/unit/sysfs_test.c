@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_get_sysfs_path() and ibv_read_sysfs_file(): the variable, trailing slashes, newlines, short
- * buffers, no file.
+ * ibv_get_sysfs_path() and ibv_read_sysfs_file(): the environment variable, trailing slashes,
+ * newlines, short buffers, missing files.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static void write_file(const char *name, const char *text)
 static void path_from_environment(void **state)
 {
 	assert_string_equal(ibv_get_sysfs_path(), "/nowhere/sys");
-	/* Found once. */
+	/* The path is determined once. */
 	setenv("SYSFS_PATH", "/elsewhere", 1);
 	assert_string_equal(ibv_get_sysfs_path(), "/nowhere/sys");
 }

@@ -115,7 +115,7 @@ static void describes_device(void **state)
 	assert_string_equal(line(PORT "gid_attrs/types/0"), "RoCE v2");
 	assert_string_equal(line(PORT "gid_attrs/ndevs/0"), "none0");
 	assert_string_equal(line("class/infiniband_verbs/uverbs7/ibdev"), "vrb7");
-	/* Through the links that programs follow. */
+	/* through the links that programs follow */
 	assert_string_equal(line("class/infiniband/vrb7/node_guid"), "0200:c0ff:fe00:ab01");
 	assert_string_equal(line("class/infiniband/vrb7/device/net/none0/ifindex"), "42");
 }
@@ -143,7 +143,7 @@ static void follows_port(void **state)
 	assert_string_equal(line(PORT "state"), "1: DOWN");
 	assert_string_equal(line(PORT "hw_counters/link_downed"), "1");
 	assert_string_equal(line(PORT "gids/1"), "0000:0000:0000:0000:0000:ffff:c000:0206");
-	/* What has not changed is not written again. */
+	/* unchanged files are not written again */
 	assert_int_equal(inode(NODE "node_guid"), guid);
 
 	nd.n_addrs = 1;
@@ -155,7 +155,7 @@ static void follows_port(void **state)
 	assert_false(exists(PORT "gid_attrs/types/1"));
 }
 
-/* A process that has just started finds files of another one that knew more addresses. */
+/* A process that has just started finds files of another process with more addresses. */
 static void drops_slots_of_others(void **state)
 {
 	add_address("192.0.2.6");

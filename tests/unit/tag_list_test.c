@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The matching list: rows for masks, order, steps and handles; then random operations against an
- * oracle that keeps every tag in one array and walks all of it.
+ * The matching list: rows for masks, order, sync counts and handles; then random operations against
+ * an oracle that keeps every tag in one array and searches all of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static uint32_t add(struct tags *t, uint64_t value, uint64_t mask, uint64_t wr_i
 	return tags_handle(t, tag);
 }
 
-/* The wr_id of the tag that takes a message, which is released at once; 0: none. */
+/* Returns the wr_id of the tag that matches a message, and releases it at once; 0: none. */
 static uint64_t match(struct tags *t, uint64_t message)
 {
 	struct tag *tag = tags_match(t, message);
@@ -57,7 +57,7 @@ static void masks(void **state)
 		{ 0, 0, 0, true },
 		{ 0x34, 0xff, 0x1234, true },
 		{ 0x34, 0xff, 0x1235, false },
-		{ 0x1234, 0xff, 0x1234, false },	/* a bit that the mask never leaves */
+		{ 0x1234, 0xff, 0x1234, false },	/* a bit outside the mask */
 		{ 0x1200, 0xff00, 0x12ff, true },
 		{ 1ull << 63, 1ull << 63, ~0ull, true },
 		{ 1ull << 63, 1ull << 63, ~0ull >> 1, false },
@@ -73,7 +73,7 @@ static void masks(void **state)
 	}
 }
 
-/* The one added first, whether it is found by hash or by walking. */
+/* The tag added first matches, whether it is found by hash or by list. */
 static void oldest_first(void **state)
 {
 	static const uint64_t masks[][3] = {
@@ -96,7 +96,7 @@ static void oldest_first(void **state)
 	}
 }
 
-/* A tag that gave its message back is matched again before younger ones, exact or masked. */
+/* A tag that returned its message matches again before younger ones, exact or masked. */
 static void returned_to_its_place(void **state)
 {
 	for (int masked = 0; masked < 2; masked++) {
@@ -127,7 +127,7 @@ static void full_list(void **state)
 	add(&t, 1, full, 1);
 	add(&t, 2, full, 2);
 	assert_null(tags_add(&t, 3, full));
-	/* A tag that has a message still has its slot. */
+	/* a tag with a message keeps its slot */
 	taken = tags_match(&t, 1);
 	assert_null(tags_add(&t, 3, full));
 	tags_release(&t, taken);
@@ -150,13 +150,13 @@ static void handles(void **state)
 	one = add(&t, 1, full, 1);
 	assert_true(tags_delete(&t, one));
 	assert_false(tags_delete(&t, one));
-	/* The slot serves again; the old handle does not name the new tag. */
+	/* the slot is reused; the old handle does not refer to the new tag */
 	add(&t, 2, full, 2);
 	again = add(&t, 1, full, 3);
 	assert_false(tags_delete(&t, one));
 	assert_int_equal(match(&t, 1), 3);
 	assert_false(tags_delete(&t, again));
-	/* Nor does the handle of a tag that has a message. */
+	/* nor does the handle of a tag that has a message */
 	again = add(&t, 1, full, 4);
 	taken = tags_match(&t, 1);
 	assert_false(tags_delete(&t, again));
@@ -165,8 +165,8 @@ static void handles(void **state)
 	tags_free(&t);
 }
 
-/* Documentation of the sync phase: new tags wait for the program, old ones go on. */
-static void steps(void **state)
+/* The sync phase: new tags wait for the program, old ones still match. */
+static void sync_counts(void **state)
 {
 	uint32_t waits;
 	struct tags t;
@@ -183,9 +183,9 @@ static void steps(void **state)
 	assert_int_equal(match(&t, 5), 0);
 	tags_count(&t);
 	assert_int_equal(match(&t, 1), 1);
-	/* It can be deleted while it waits. */
+	/* a waiting tag can be deleted */
 	assert_true(tags_delete(&t, waits));
-	/* Behind by one still. */
+	/* still one behind */
 	tags_handled(&t, 1);
 	assert_int_equal(match(&t, 5), 0);
 	tags_count(&t);
@@ -193,7 +193,7 @@ static void steps(void **state)
 	assert_true(tags_in_step(&t));
 	assert_int_equal(match(&t, 5), 2);
 	assert_int_equal(match(&t, 6), 3);
-	/* A count that was taken back. */
+	/* a count that was taken back */
 	tags_count(&t);
 	add(&t, 7, full, 5);
 	assert_int_equal(match(&t, 7), 0);
@@ -202,8 +202,8 @@ static void steps(void **state)
 	tags_free(&t);
 }
 
-/* Counts are of 16 bits on both sides. */
-static void steps_wrap(void **state)
+/* Counts have 16 bits on both sides. */
+static void sync_counts_wrap(void **state)
 {
 	struct tags t;
 
@@ -266,7 +266,7 @@ static struct entry *any(struct oracle *o, enum where where)
 	return NULL;
 }
 
-/* What is gone from the front is forgotten, so that walks stay short. */
+/* Drops finished entries at the front, so that searches stay short. */
 static void oracle_trim(struct oracle *o)
 {
 	size_t kept = 0;
@@ -387,8 +387,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(masks),	   cmocka_unit_test(oldest_first),
 		cmocka_unit_test(returned_to_its_place), cmocka_unit_test(full_list),
-		cmocka_unit_test(handles),	   cmocka_unit_test(steps),
-		cmocka_unit_test(steps_wrap),	   cmocka_unit_test(against_oracle),
+		cmocka_unit_test(handles),	   cmocka_unit_test(sync_counts),
+		cmocka_unit_test(sync_counts_wrap),	   cmocka_unit_test(against_oracle),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,8 +41,8 @@ static void only_an_earlier_deadline_counts(void **state)
 	timers_free(ts);
 }
 
-/* A round pops all that are due, though one of them is due again at once, each time. */
-static void none_keeps_others_from_firing(void **state)
+/* A round pops all timers that are due, even if one of them is due again at once each time. */
+static void no_timer_starves_others(void **state)
 {
 	struct timers *ts = timers_new();
 	struct timer greedy = { 0 }, other = { 0 };
@@ -75,7 +75,7 @@ static void a_timer_that_was_never_added_is_inert(void **state)
 	timers_free(ts);
 }
 
-static void first_is_told_only_for_the_earliest_of_all(void **state)
+static void only_the_earliest_deadline_is_reported(void **state)
 {
 	struct timers *ts = timers_new();
 	struct timer a = { 0 }, b = { 0 };
@@ -90,7 +90,7 @@ static void first_is_told_only_for_the_earliest_of_all(void **state)
 	timers_free(ts);
 }
 
-/* The slow oracle: an array that is searched. */
+/* The oracle: an array that is searched. */
 struct oracle {
 	uint64_t at[N];		/* VRB_NEVER: not armed */
 	bool added[N];
@@ -176,7 +176,7 @@ static void *popper(void *arg)
 	uint64_t now = 1000000;
 	bool done = false;
 
-	/* Time goes on: what was popped can be armed for later than that only. */
+	/* Time advances: a popped timer can be armed only for a later time. */
 	while (!done) {
 		if (!timers_pop(r->ts, now))
 			continue;
@@ -214,9 +214,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_due_when_empty),
 		cmocka_unit_test(only_an_earlier_deadline_counts),
-		cmocka_unit_test(none_keeps_others_from_firing),
+		cmocka_unit_test(no_timer_starves_others),
 		cmocka_unit_test(a_timer_that_was_never_added_is_inert),
-		cmocka_unit_test(first_is_told_only_for_the_earliest_of_all),
+		cmocka_unit_test(only_the_earliest_deadline_is_reported),
 		cmocka_unit_test(agrees_with_the_oracle),
 		cmocka_unit_test(no_deadline_is_lost_between_threads),
 	};

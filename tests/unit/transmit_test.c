@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which timer a QP has after it was its turn to transmit. */
+/* The timer of a QP after it has transmitted. */
 #include "core/tx/transmit.h"
 
 #include "core_env.h"
@@ -15,7 +15,7 @@ static bool out_of_memory;
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 
-/* The library's; meson.build links them here. */
+/* Replaces the library's malloc(); see meson.build. */
 void *__wrap_malloc(size_t size)
 {
 	return out_of_memory ? NULL : __real_malloc(size);
@@ -29,8 +29,8 @@ static void fire(struct object_timer *d, struct expiry *e)
 static const struct wq_ops no_ops;
 
 /*
- * Its frames found no room. Then no frame may leave any more: with the time of that retry, its
- * timer would be due in each round.
+ * The QP's frames found no room, and then it may no longer send: with the time of the retry, its
+ * timer would expire in each round.
  */
 static void a_raw_qp_that_may_not_send_has_no_timer(void **state)
 {
@@ -54,8 +54,8 @@ static void a_raw_qp_that_may_not_send_has_no_timer(void **state)
 	core_env_close(ctx);
 }
 
-/* The program has posted, and waits: nothing else would send its request. */
-static void a_qp_that_found_no_memory_tries_again(void **state)
+/* The program has posted and waits: nothing else would send its request. */
+static void a_qp_without_memory_retries(void **state)
 {
 	struct vrb_context *ctx = core_env_open();
 	static struct vrb_qp qp;
@@ -75,8 +75,8 @@ static void a_qp_that_found_no_memory_tries_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		/* before this thread has its memory */
-		cmocka_unit_test(a_qp_that_found_no_memory_tries_again),
+		/* runs before this thread has its memory */
+		cmocka_unit_test(a_qp_without_memory_retries),
 		cmocka_unit_test(a_raw_qp_that_may_not_send_has_no_timer),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which packets leave together: rows of packets, and the messages that a wire which takes all makes
- * of them.
+ * Which packets are sent together: rows of packets, and the messages that a wire with segmentation
+ * offload makes of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,15 +26,19 @@ struct rx_stats vrb_rx_stats;
 enum {
 	OPCODE_ACK = 0x11,	/* RC */
 	OPCODE_SEND = 0x00,
-	WRITE_FIRST = 12 + 16 + 4096,	/* without its ICRC; 16 bytes longer than what follows it */
+	/* without its ICRC; 16 bytes longer than the packets after it */
+	WRITE_FIRST = 12 + 16 + 4096,
 	MIDDLE = 12 + 4096,
 	SMALL_MIDDLE = 12 + 1024,
 	ACK = 12 + 4,
 };
 
-/* What left: digits for the packets of a message, a space between messages, a bar between calls. */
+/*
+ * Sent packets: a digit for each packet of a message, a space between messages, a bar between
+ * calls.
+ */
 static char left[512];
-static bool refuses;	/* the wire takes no runs any more */
+static bool refuses;	/* the wire no longer supports runs */
 
 static bool intact(const struct wire_pkt *p)
 {
@@ -65,7 +69,7 @@ static unsigned int take(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 static const struct wire_ops ops = { .send = take };
 static struct wire wire = { .ops = &ops, .port = 4791 };
 
-/* A packet of `len` bytes and its ICRC. */
+/* Adds a packet of `len` bytes and its ICRC. */
 static void add(struct vrb_tx_batch *b, uint8_t opcode, uint32_t len, uint8_t host, uint8_t block)
 {
 	struct net_path path = { .src.raw = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 },
@@ -75,7 +79,7 @@ static void add(struct vrb_tx_batch *b, uint8_t opcode, uint32_t len, uint8_t ho
 	memset(p, 0, len);
 	p[0] = opcode;
 	p[5] = block;
-	vrb_tx_batch_seal(b, &path, len, false);
+	vrb_tx_batch_seal(b, NULL, &path, len, false);
 }
 
 struct packets {
@@ -137,7 +141,7 @@ static void test_runs(void **state)
 	}
 }
 
-/* It becomes single packets with identification 0, whose ICRC is another one. */
+/* The run becomes single packets with identification 0 and another ICRC. */
 static void test_refused_run(void **state)
 {
 	struct vrb_tx_batch *b = vrb_tx_batch_own();

@@ -12,7 +12,7 @@ static void write_packet(uint8_t op, uint32_t psn, uint32_t reth, uint32_t paylo
 	env_input(&e, &pkt);
 }
 
-/* A request is done with its last packet; nothing bounds or repeats it. */
+/* A request is complete after its last packet; there is no limit and no retransmission. */
 static void requests_complete_when_sent(void **state)
 {
 	env_start(&e, IBV_QPT_UC);
@@ -32,7 +32,7 @@ static void requests_complete_when_sent(void **state)
 	assert_true(roce_next_timeout(&e.qp) == VRB_NEVER);
 }
 
-/* A local failure stops the send queue only (SQE); RTS revives it. */
+/* A local failure stops the send queue only (SQE); a transition to RTS restarts it. */
 static void send_queue_error(void **state)
 {
 	static const struct {
@@ -67,7 +67,7 @@ static void send_queue_error(void **state)
 	}
 }
 
-/* A gap loses the message in progress; its receive serves the next one that is whole. */
+/* A gap loses the message in progress; its receive serves the next complete one. */
 static void gap_loses_one_message(void **state)
 {
 	env_start(&e, IBV_QPT_UC);
@@ -87,7 +87,7 @@ static void gap_loses_one_message(void **state)
 	assert_int_equal(e.dropped, REASON_DROP_BROKEN);
 }
 
-/* A message whose end was lost is given up when the next begins, though no PSN is missing. */
+/* A message whose end was lost is dropped when the next one begins, although no PSN is missing. */
 static void new_message_ends_an_unfinished_one(void **state)
 {
 	env_start(&e, IBV_QPT_UC);
@@ -113,7 +113,7 @@ static void any_first_psn_is_taken(void **state)
 	}
 }
 
-/* UDP can deliver a datagram twice; UC has no way to say so. */
+/* UDP may deliver a datagram twice; UC cannot detect that by itself. */
 static void duplicates_are_dropped(void **state)
 {
 	env_start(&e, IBV_QPT_UC);
@@ -126,7 +126,7 @@ static void duplicates_are_dropped(void **state)
 	assert_int_equal(e.num_cqes, 2);
 }
 
-/* What a lost WRITE has written stays; its immediate does not arrive. */
+/* Data that a lost WRITE has written remains; its immediate data is not delivered. */
 static void partial_write(void **state)
 {
 	env_start(&e, IBV_QPT_UC);
@@ -169,12 +169,12 @@ static void no_receive_drops_the_message(void **state)
 	assert_int_equal(e.dropped, REASON_DROP_NO_RECEIVE);
 	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN + 2, 8);
 	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
-	/* Once, and what was left of it is no gap. */
+	/* counted once; the rest of the message is not a gap */
 	assert_int_equal(e.qp.counters.unreceived_msgs, 1);
 	assert_int_equal(e.qp.counters.out_of_seq_request + e.qp.counters.broken_msgs, 0);
 }
 
-/* The message before is whole, of the next one the beginning is missing. */
+/* The previous message is complete; the start of the next one is missing. */
 static void beginning_is_lost(void **state)
 {
 	env_start(&e, IBV_QPT_UC);
@@ -187,7 +187,7 @@ static void beginning_is_lost(void **state)
 	assert_int_equal(e.qp.counters.lost_pkts, 1);
 }
 
-/* A receive that cannot take the message is the receiver's own fault. */
+/* A receive that is too small for the message is an error of the receiver itself. */
 static void receive_too_small(void **state)
 {
 	env_start(&e, IBV_QPT_UC);

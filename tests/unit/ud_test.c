@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UD: address and Q_Key per datagram, the network header in the receive, silent drops (IBTA vol 1,
- * 9.8.3; Annex A17).
+ * UD: address and Q_Key of each datagram, the network header in the receive, silent drops (IBTA vol
+ * 1, 9.8.3; Annex A17).
  */
 #include "roce_env.h"
 
@@ -107,7 +107,7 @@ static struct roce_pkt datagram(uint32_t len)
 	return env_pkt(&e, ROCE_RC_SEND_ONLY, 1, len);
 }
 
-/* 20 zero bytes and the IPv4 header, as it was on the wire with its checksum. */
+/* 20 zero bytes and the IPv4 header as on the wire, with its checksum. */
 static void ipv4_header_in_the_receive(void **state)
 {
 	struct roce_pkt pkt = datagram(33);
@@ -173,7 +173,7 @@ static void without_header_area(void **state)
 	assert_memory_equal(e.mem, pkt.payload, 8);
 }
 
-/* IBTA vol 1, 9.8.3: wrong Q_Key or P_Key, too long, no receive: not a word, but counted. */
+/* IBTA vol 1, 9.8.3: wrong Q_Key or P_Key, too long, no receive: dropped silently, but counted. */
 static void silent_drops(void **state)
 {
 	struct roce_pkt wrong_key = datagram(8), wrong_pkey = datagram(8), too_long = datagram(257),
@@ -199,7 +199,9 @@ static void silent_drops(void **state)
 	assert_int_equal(env_drain(&e), 0);
 }
 
-/* Otherwise any sender with the Q_Key could stop the QP: the receive stays for the next one. */
+/*
+ * Otherwise any sender with the Q_Key could stop the QP: the receive stays for the next datagram.
+ */
 static void receive_too_small(void **state)
 {
 	struct roce_pkt too_long = datagram(8), fits = datagram(7);
@@ -213,7 +215,7 @@ static void receive_too_small(void **state)
 	env_expect_cqe(&e, 0, 1000, IBV_WC_SUCCESS);
 }
 
-/* A request that posting found unfit fails in its turn, whatever it would do. */
+/* A request that failed the check at posting fails when it is the oldest, whatever its opcode. */
 static void failing_requests(void **state)
 {
 	env_start(&e, IBV_QPT_UD);
@@ -236,10 +238,10 @@ static void receive_with_bad_memory(void **state)
 }
 
 /*
- * Annex A17: the sender's QP is told, at the sender's address; one in 50 us, and not by a member of
- * a group.
+ * Annex A17: the sender's QP gets a CNP at the sender's address; at most one in 50 us, and none
+ * from a member of a group.
  */
-static void marks_are_told_to_the_sender(void **state)
+static void marks_are_notified_to_the_sender(void **state)
 {
 	struct roce_pkt pkt = datagram(8);
 
@@ -265,8 +267,8 @@ static void marks_are_told_to_the_sender(void **state)
 	assert_int_equal(e.qp.counters.ecn_marked, 1);
 }
 
-/* Who does not know the Q_Key has nobody told, at an address and a QP that may be a third one's. */
-static void strangers_are_not_answered(void **state)
+/* A sender without the Q_Key causes no CNP to an address and a QP that may belong to others. */
+static void unauthorized_senders_get_no_cnp(void **state)
 {
 	struct roce_pkt pkt = datagram(8);
 
@@ -287,39 +289,39 @@ static struct roce_pkt notification(void)
 	struct roce_pkt cnp = env_pkt(&e, 0, 0, 0);
 
 	cnp.bth.opcode = ROCE_CNP_NOTIFICATION;
-	cnp.path.src.raw[15] = 99;	/* as post() has it */
+	cnp.path.src.raw[15] = 99;	/* as post() sets it */
 	return cnp;
 }
 
-static void hear_two(const struct roce_pkt *cnp)
+static void receive_two(const struct roce_pkt *cnp)
 {
 	for (int i = 0; i < 2; i++, e.now += VRB_MSEC)
 		env_input(&e, cnp);
 }
 
-/* Only an address that was sent to may tell, and not long after. */
-static void strangers_do_not_slow_it_down(void **state)
+/* Only an address to which datagrams were sent may send CNPs, and only for a short time. */
+static void forged_cnps_do_not_reduce_the_rate(void **state)
 {
 	struct roce_pkt cnp;
 
 	env_start(&e, IBV_QPT_UD);
 	cnp = notification();
-	hear_two(&cnp);
+	receive_two(&cnp);
 	post(200, 0x1234);
 	assert_int_equal(env_drain(&e), 1);
 	cnp.path.src.raw[15]++;
-	hear_two(&cnp);
+	receive_two(&cnp);
 	cnp.path.src.raw[15] += ROCE_SENT_TO_SLOTS - 1;
-	hear_two(&cnp);
+	receive_two(&cnp);
 	e.now += ROCE_LATELY;
 	cnp = notification();
-	hear_two(&cnp);
+	receive_two(&cnp);
 	assert_int_equal(e.qp.counters.cnp_rcvd, 0);
 	assert_int_equal(e.qp.counters.dropped_pkts, 8);
 }
 
-/* Two that say so slow the QP down; below a limit of the program's own it stays that. */
-static void notifications_slow_it_down(void **state)
+/* Two CNPs slow the QP down; a lower limit set by the program stays in effect. */
+static void cnps_reduce_the_rate(void **state)
 {
 	struct roce_pkt cnp;
 
@@ -353,10 +355,10 @@ int main(void)
 		cmocka_unit_test(receive_too_small),
 		cmocka_unit_test(failing_requests),
 		cmocka_unit_test(receive_with_bad_memory),
-		cmocka_unit_test(marks_are_told_to_the_sender),
-		cmocka_unit_test(strangers_are_not_answered),
-		cmocka_unit_test(strangers_do_not_slow_it_down),
-		cmocka_unit_test(notifications_slow_it_down),
+		cmocka_unit_test(marks_are_notified_to_the_sender),
+		cmocka_unit_test(unauthorized_senders_get_no_cnp),
+		cmocka_unit_test(forged_cnps_do_not_reduce_the_rate),
+		cmocka_unit_test(cnps_reduce_the_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the tests of the UDP wire share: a port of the test's own, paths over loopback, packets. */
+/* Shared by the tests of the UDP wire: a port of the test's own, paths over loopback, packets. */
 #ifndef TESTS_UNIT_UDP_ENV_H
 #define TESTS_UNIT_UDP_ENV_H
 
@@ -20,7 +20,7 @@ enum {
 
 extern uint16_t env_port;
 
-/* A set-up. */
+/* A cmocka set-up function. */
 int env_new_port(void **state);
 
 struct net_addr env_addr(const char *text);
@@ -28,13 +28,13 @@ struct net_path env_path_v4(void);
 struct net_path env_path_v6(void);
 struct wire *env_open(void);
 
-/* Waits for n packets; loopback delivers before sendmmsg returns, so this does not wait in fact. */
+/* Waits for n packets. Loopback delivers before sendmmsg returns, so in fact it does not wait. */
 unsigned int env_receive(struct wire *w, struct wire_pkt *pkts, unsigned int n);
 
-/* Whatever has arrived, of both families. */
+/* Reads all packets that have arrived, of both families. */
 unsigned int env_drain(struct wire *w);
 
-/* ENV_RUN packets of len bytes behind each other, the last one shorter. */
+/* Makes ENV_RUN packets of len bytes one after the other, the last one shorter. */
 void env_make_run(struct wire_pkt *out, uint8_t *data, uint32_t len, struct net_path path);
 
 #endif

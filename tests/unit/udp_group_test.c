@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Processes, and receivers of one process, that share the port: steering finds the owner. */
+/* Processes, and RX queues of one process, that share the port: steering finds the owner. */
 #include "udp_env.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "util/be.h"
 #include "util/compiler.h"
 
-/* Processes that share the port, as core drives them. */
+/* Processes that share the port, used as core does. */
 enum { MEMBERS = 5 };
 
 struct member {
@@ -22,8 +22,10 @@ struct member {
 static void refresh(struct member *m)
 {
 	struct net_steer map[64];
+	size_t n = host_steer_map(m->host, map, ARRAY_SIZE(map));
 
-	assert_int_equal(udp_steer(m->wire, map, host_steer_map(m->host, map, ARRAY_SIZE(map))), 0);
+	assert_int_equal(udp_steer(m->wire, (struct net_steer_list){ map, n },
+				   (struct net_steer_list){ NULL, 0 }), 0);
 }
 
 static void find_position(struct member *m)
@@ -57,8 +59,8 @@ static void member_down(struct member *m)
 }
 
 /*
- * How many packets to `to`, sent by `from`, arrive there directly; the rest is taken from whoever
- * got it.
+ * Returns how many packets sent by `from` to `to` arrive there directly; drains the rest from all
+ * other members.
  */
 static unsigned int arrive_directly_of(struct member *m, unsigned int n, struct member *from,
 				       struct member *to)
@@ -99,7 +101,10 @@ static void steering_finds_the_owner_and_survives_departures(void **state)
 		for (j = 0; j < MEMBERS; j++)
 			assert_int_equal(arrive_directly(m, &m[i], &m[j]), 8);
 
-	/* The last socket moves into the gap: nothing is lost, and a refresh repairs it. */
+	/*
+	 * The last socket moves into the gap: nothing is lost, and a refresh corrects the
+	 * positions.
+	 */
 	member_down(&m[1]);
 	for (j = 0; j < MEMBERS; j++)
 		if (m[j].wire)
@@ -117,11 +122,8 @@ static void steering_finds_the_owner_and_survives_departures(void **state)
 	place_remove_dir(dir);
 }
 
-/*
- * A process with two wires: each gets what is for its shard, and the one that is closed leaves
- * nothing unreachable.
- */
-static void shards_have_wires_of_their_own(void **state)
+/* A process with two wires: each gets the packets of its shard, and closing one loses nothing. */
+static void each_shard_has_its_own_wire(void **state)
 {
 	struct member m[2] = { { NULL } }, shard = { NULL };
 	struct host_steer steer;
@@ -166,7 +168,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(steering_finds_the_owner_and_survives_departures,
 				       env_new_port),
-		cmocka_unit_test_setup(shards_have_wires_of_their_own, env_new_port),
+		cmocka_unit_test_setup(each_shard_has_its_own_wire, env_new_port),
 	};
 
 	setenv("VERBENA_LOG", "off", 0);

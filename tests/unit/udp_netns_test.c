@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP wire over interfaces that are narrow, slow, or without IPv6: in network namespaces, where
- * the test may make them.
+ * The UDP wire over interfaces with a small MTU, a short queue, or without IPv6: in network
+ * namespaces, where the test may create them.
  */
 #include "left_out.h"
 #include "udp_env.h"
@@ -39,8 +39,8 @@ static int packet_socket(void)
 	return fd;
 }
 
-/* A token bucket smaller than the run makes the kernel cut it before it leaves. */
-static void in_netns_that_cuts_runs(void)
+/* A token bucket smaller than the run makes the kernel segment the run before it is sent. */
+static void in_netns_that_segments_runs(void)
 {
 	static uint8_t data[ENV_RUN * 1000], ip[2048];
 	struct wire_pkt out[ENV_RUN], in;
@@ -71,7 +71,10 @@ static void in_netns_that_cuts_runs(void)
 	_exit(0);
 }
 
-/* The interface is smaller than the packets: the run is given back, its packets are lost alone. */
+/*
+ * The interface's MTU is smaller than the packets: the run is returned, and its packets are lost
+ * one by one.
+ */
 static void in_netns_of_small_mtu(void)
 {
 	static uint8_t data[ENV_RUN * 1000];
@@ -88,20 +91,20 @@ static void in_netns_of_small_mtu(void)
 		done += wire_send(w, out + done, ENV_RUN - done);
 		if (done == ENV_RUN)
 			break;
-		must(out[done].alone && done == 0, "why it was given back");
+		must(out[done].alone && done == 0, "the reason for the returned run");
 		given_back++;
 		for (i = 0; i < ENV_RUN; i++)
 			out[i].ip_id = 0;
 	}
-	must(given_back == 1 && done == ENV_RUN, "how often it was given back");
-	must(w->stats.send_too_long == ENV_RUN - 1 && w->stats.sent == 1, "what was lost");
-	must(w->runs, "runs are over for all");
+	must(given_back == 1 && done == ENV_RUN, "how often it was returned");
+	must(w->stats.send_too_long == ENV_RUN - 1 && w->stats.sent == 1, "packets lost");
+	must(w->runs, "the wire uses runs no more");
 	_exit(0);
 }
 
 /*
- * ENOBUFS: what the interface's queue has no room for is lost, as at a router; nobody waits for it,
- * and later packets leave.
+ * ENOBUFS: packets that do not fit the interface's queue are lost, as at a router; the sender does
+ * not wait, and later packets are sent.
  */
 static void in_netns_of_short_queue(void)
 {
@@ -119,14 +122,14 @@ static void in_netns_of_short_queue(void)
 					    .data = data,
 					    .len = sizeof(data) };
 	for (unsigned int i = 0; i < PACKETS; i++)
-		must(wire_send(w, &out[i], 1) == 1, "a packet that is lost is dealt with");
+		must(wire_send(w, &out[i], 1) == 1, "a lost packet counts as sent");
 	must(w->stats.send_full > 0 && w->stats.sent > 0,
-	     "some have left and some found the queue full");
+	     "some packets were sent and some found the queue full");
 	must(w->stats.send_full + w->stats.sent == PACKETS, "each is counted once");
-	must(w->stats.send_refused == 0, "it is no refusal");
+	must(w->stats.send_refused == 0, "no packet was refused");
 	must(system("PATH=$PATH:/usr/sbin:/sbin tc qdisc del dev lo root") == 0, "tc");
 	must(wire_send(w, &out[0], 1) == 1, "the next packet");
-	must(w->stats.send_full + w->stats.sent == PACKETS + 1, "the next packet has left");
+	must(w->stats.send_full + w->stats.sent == PACKETS + 1, "the next packet was sent");
 	wire_close(w);
 	_exit(0);
 }
@@ -146,10 +149,10 @@ static void in_netns(void (*body)(void))
 
 static void a_run_is_cut_into_packets_of_rising_identification(void **state)
 {
-	in_netns(in_netns_that_cuts_runs);
+	in_netns(in_netns_that_segments_runs);
 }
 
-static void a_run_above_the_mtu_is_given_back(void **state)
+static void a_run_above_the_mtu_is_returned(void **state)
 {
 	in_netns(in_netns_of_small_mtu);
 }
@@ -182,7 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_run_is_cut_into_packets_of_rising_identification,
 				       env_new_port),
-		cmocka_unit_test_setup(a_run_above_the_mtu_is_given_back, env_new_port),
+		cmocka_unit_test_setup(a_run_above_the_mtu_is_returned, env_new_port),
 		cmocka_unit_test_setup(a_full_interface_queue_loses_packets, env_new_port),
 		cmocka_unit_test_setup(disabled_ipv6_leaves_ipv4, env_new_port),
 	};

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Loopback: what path says is what arrives; what cannot be sent is lost and counted. */
+/*
+ * The UDP wire over loopback: packets arrive along the given path; those that cannot be sent are
+ * lost and counted.
+ */
 #include "left_out.h"
 #include "udp_env.h"
 
@@ -49,11 +52,23 @@ static void check_round_trip(struct wire *w, struct net_path path)
 	}
 }
 
+/* Some packets use the socket's traffic class, others before and after them do not. */
+static void check_traffic_classes(struct wire *w, struct net_path path)
+{
+	static const uint8_t classes[] = { 0, 2, 0x6a, 2, 1, 0, 3 };
+
+	check_round_trip(w, path);
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++) {
+		path.traffic_class = classes[i];
+		check_round_trip(w, path);
+	}
+}
+
 static void ipv4_path_arrives_as_sent(void **state)
 {
 	struct wire *w = env_open();
 
-	check_round_trip(w, env_path_v4());
+	check_traffic_classes(w, env_path_v4());
 	wire_close(w);
 }
 
@@ -63,9 +78,9 @@ static void ipv6_path_arrives_as_sent(void **state)
 
 	if (!w->ipv6) {
 		wire_close(w);
-		LEAVE_OUT("no IPv6 here");
+		LEAVE_OUT("no IPv6 on this host");
 	}
-	check_round_trip(w, env_path_v6());
+	check_traffic_classes(w, env_path_v6());
 	wire_close(w);
 }
 
@@ -155,7 +170,7 @@ static void runs_travel_as_one_message(void **state)
 	wire_close(w);
 }
 
-static void what_cannot_be_sent_is_lost_and_counted(void **state)
+static void unsendable_packets_are_lost_and_counted(void **state)
 {
 	struct wire *w = env_open();
 	static uint8_t data[70000];
@@ -164,7 +179,7 @@ static void what_cannot_be_sent_is_lost_and_counted(void **state)
 
 	for (i = 0; i < 4; i++)
 		out[i] = (struct wire_pkt){ .path = env_path_v4(), .data = data, .len = 16 };
-	/* Not an address of ours; too long; a destination that cannot be. */
+	/* not a local address; too long; an impossible destination */
 	out[0].path.src = env_addr("::ffff:192.0.2.99");
 	out[1].len = sizeof(data);
 	out[2].path.dst = env_addr("::ffff:0.0.0.0");
@@ -181,8 +196,8 @@ static void what_cannot_be_sent_is_lost_and_counted(void **state)
 }
 
 /*
- * Nobody takes packets: the kernel drops what finds no room, and the next packet after that says
- * how many. Returns them.
+ * No packet is read: the kernel drops those that do not fit, and the next packet carries their
+ * number. Returns it.
  */
 static uint64_t overflow(struct wire *w)
 {
@@ -202,39 +217,39 @@ static uint64_t overflow(struct wire *w)
 	return sent - got;
 }
 
-/* In a child, because a process tells it once. Writes what is told into a file. */
-static void overflow_twice(FILE *told)
+/* Runs in a child, because a process logs it once. Writes the log to a file. */
+static void overflow_twice(FILE *log)
 {
 	uint8_t warn[LOG_MODULES];
 	struct wire *w = env_open();
 
 	memset(warn, LOG_WARN, sizeof(warn));
 	log_configure(warn, "");
-	dup2(fileno(told), STDERR_FILENO);
+	dup2(fileno(log), STDERR_FILENO);
 	overflow(w);
 	overflow(w);
 	_exit(0);
 }
 
-static void overflow_is_told_once(void **state)
+static void overflow_is_logged_once(void **state)
 {
-	FILE *told = tmpfile();
+	FILE *log = tmpfile();
 	char line[512], name[32];
 	pid_t child = fork();
 	int status;
 
-	assert_non_null(told);
+	assert_non_null(log);
 	if (!child)
-		overflow_twice(told);
+		overflow_twice(log);
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-	rewind(told);
+	rewind(log);
 	snprintf(name, sizeof(name), "UDP port %u", env_port);
-	assert_non_null(fgets(line, sizeof(line), told));
+	assert_non_null(fgets(line, sizeof(line), log));
 	assert_non_null(strstr(line, name));
 	assert_non_null(strstr(line, "net.core.rmem_max"));
-	assert_null(fgets(line, sizeof(line), told));
-	fclose(told);
+	assert_null(fgets(line, sizeof(line), log));
+	fclose(log);
 }
 
 static void overflow_is_counted(void **state)
@@ -246,7 +261,7 @@ static void overflow_is_counted(void **state)
 	wire_close(w);
 }
 
-/* What the packets that wait occupy of the buffer, in percent. */
+/* Returns the percentage of the buffer that queued packets occupy. */
 static unsigned int filled(int fd)
 {
 	uint32_t info[9];	/* of SO_MEMINFO: occupied, size of the receive buffer, ... */
@@ -257,10 +272,10 @@ static unsigned int filled(int fd)
 }
 
 /*
- * Where packets fill most of the buffer, those that may be marked say so; not those that may not,
- * and not when few are waiting.
+ * If packets fill most of the buffer, ECN-capable ones are marked; others are not, and none while
+ * few are queued.
  */
-static void a_crowded_buffer_marks(void **state)
+static void a_full_buffer_marks(void **state)
 {
 	static const struct {
 		uint8_t traffic_class;
@@ -295,8 +310,8 @@ static void a_crowded_buffer_marks(void **state)
 	wire_close(w);
 }
 
-/* An ICMP message does no harm to other packets, is taken off the socket, and is remembered. */
-static void icmp_errors_are_remembered(void **state)
+/* An ICMP error does not affect other packets, is read from the socket, and is recorded. */
+static void icmp_errors_are_recorded(void **state)
 {
 	struct wire *w = env_open();
 	struct wire_pkt out[2], in;
@@ -317,7 +332,7 @@ static void icmp_errors_are_remembered(void **state)
 	assert_int_equal(wire_send(w, out + 1, 1), 1);
 	assert_int_equal(env_receive(w, &in, 1), 1);
 	wire_fds(w, fds);
-	wire_readable(w, fds[0]);
+	wire_look(w, fds[0], true);
 	assert_int_equal(wire_recv(w, &in, 1), 0);
 	assert_int_equal(path_errors_latest(w->path_errors, &closed, 0), ECONNREFUSED);
 	assert_int_equal(w->stats.recv_errors, 1);
@@ -327,10 +342,10 @@ static void icmp_errors_are_remembered(void **state)
 }
 
 /*
- * The kernel gives the message to whichever socket of the port its hash says: a process with
- * several knows all the same.
+ * The kernel delivers the ICMP error to any socket of the port, by its hash: a process with several
+ * sockets still records it.
  */
-static void icmp_errors_of_any_socket_are_remembered(void **state)
+static void icmp_errors_of_any_socket_are_recorded(void **state)
 {
 	enum { WIRES = 4 };
 	uint8_t data[16] = { 42 };
@@ -347,7 +362,7 @@ static void icmp_errors_of_any_socket_are_remembered(void **state)
 		assert_int_equal(wire_send(w[0], &out, 1), 1);
 	w[0]->port--;
 	for (unsigned int i = 0; i < WIRES; i++) {
-		wire_readable(w[i], -1);
+		wire_look(w[i], -1, true);
 		assert_int_equal(wire_recv(w[i], &in, 1), 0);
 		elsewhere += i ? w[i]->stats.recv_errors : 0;
 	}
@@ -437,7 +452,7 @@ static void multicast_reaches_members(void **state)
 	wire_close(b);
 }
 
-/* Others talk on loopback, too, and would fill the buffer of whoever listens to all of it. */
+/* Other loopback traffic would fill the buffer of a socket that receives everything. */
 static void only_to_port(int fd)
 {
 	struct sock_filter code[] = {
@@ -452,13 +467,14 @@ static void only_to_port(int fd)
 }
 
 /*
- * What the ICRC relies on: identification 0 and DF; and a checksum, without which the kernel merges
- * nothing.
+ * Properties that the ICRC relies on: identification 0 and DF; and a checksum, without which the
+ * kernel does not merge packets.
  */
-static void ip_header_is_what_the_icrc_needs(void **state)
+static void ip_header_fits_the_icrc(void **state)
 {
 	struct sockaddr_ll ll = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP) };
-	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* hears nothing before bind() */
+	/* receives nothing before bind() */
+	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct wire *w = env_open();
 	uint8_t data[64] = { 1 }, ip[2048];
 	struct wire_pkt out[3];
@@ -466,7 +482,7 @@ static void ip_header_is_what_the_icrc_needs(void **state)
 
 	if (fd < 0) {
 		wire_close(w);
-		LEAVE_OUT("no right to a packet socket");
+		LEAVE_OUT("no privilege for a packet socket");
 	}
 	only_to_port(fd);
 	ll.sll_ifindex = (int)if_nametoindex("lo");
@@ -481,7 +497,7 @@ static void ip_header_is_what_the_icrc_needs(void **state)
 
 		assert_int_equal(poll(&p, 1, ENV_LIMIT_MS), 1);
 		assert_true(recv(fd, ip, sizeof(ip), 0) > 0);
-		/* A packet to another port of ours in the test before, or one that is no UDP. */
+		/* a packet of an earlier test to another port, or not UDP */
 		if (ip[9] != 17 || get_be16(ip + 22) != env_port || ip[1] != 0x6a)
 			continue;
 		assert_int_equal(ip[0], 0x45);
@@ -503,17 +519,17 @@ int main(void)
 		cmocka_unit_test_setup(ipv6_path_arrives_as_sent, env_new_port),
 		cmocka_unit_test_setup(bursts_of_both_families_keep_their_order, env_new_port),
 		cmocka_unit_test_setup(runs_travel_as_one_message, env_new_port),
-		cmocka_unit_test_setup(what_cannot_be_sent_is_lost_and_counted, env_new_port),
-		cmocka_unit_test_setup(overflow_is_told_once, env_new_port),
+		cmocka_unit_test_setup(unsendable_packets_are_lost_and_counted, env_new_port),
+		cmocka_unit_test_setup(overflow_is_logged_once, env_new_port),
 		cmocka_unit_test_setup(overflow_is_counted, env_new_port),
-		cmocka_unit_test_setup(a_crowded_buffer_marks, env_new_port),
-		cmocka_unit_test_setup(icmp_errors_are_remembered, env_new_port),
-		cmocka_unit_test_setup(icmp_errors_of_any_socket_are_remembered, env_new_port),
+		cmocka_unit_test_setup(a_full_buffer_marks, env_new_port),
+		cmocka_unit_test_setup(icmp_errors_are_recorded, env_new_port),
+		cmocka_unit_test_setup(icmp_errors_of_any_socket_are_recorded, env_new_port),
 		cmocka_unit_test_setup(truncated_packets_are_dropped, env_new_port),
 		cmocka_unit_test_setup(a_port_that_is_not_shared_is_a_distinct_error, env_new_port),
 		cmocka_unit_test_setup(a_port_is_shared_within_one_group, env_new_port),
 		cmocka_unit_test_setup(multicast_reaches_members, env_new_port),
-		cmocka_unit_test_setup(ip_header_is_what_the_icrc_needs, env_new_port),
+		cmocka_unit_test_setup(ip_header_fits_the_icrc, env_new_port),
 	};
 
 	setenv("VERBENA_LOG", "off", 0);

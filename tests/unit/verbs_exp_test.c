@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs_exp.h over a device of this program's own: what each call becomes in today's terms, and
- * what is refused.
+ * verbs_exp.h over a device of this program's own: the current call that each experimental call
+ * becomes, and refused ones.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -217,7 +217,7 @@ static void sends(void **state)
 	assert_ptr_equal(seen_wr.tso.hdr, hdr);
 	assert_int_equal(seen_wr.tso.mss, 1400);
 
-	/* The list stops at the request that fails, here or below. */
+	/* the list stops at the request that fails, here or in the device */
 	wr[0].next = &wr[1];
 	wr[1].next = &wr[2];
 	wr[1].exp_opcode = IBV_EXP_WR_NOP;

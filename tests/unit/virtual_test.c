@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The virtual segment: a hub of the processes of one user, which come, go, and stop listening. */
+/* The virtual segment: a hub for the processes of one user, which join, leave, and stop reading. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ enum {
 
 static char dir[64];
 
-/* A process of the host, with an interface open. */
+/* A process of the host with an open interface. */
 struct member {
 	struct host *host;
 	struct raw_port *port;
@@ -47,7 +47,7 @@ static void leave(struct member *m)
 	host_leave(m->host);
 }
 
-static void keep(void *arg, const struct raw_frame *f)
+static void record_frame(void *arg, const struct raw_frame *f)
 {
 	struct member *m = arg;
 
@@ -57,9 +57,9 @@ static void keep(void *arg, const struct raw_frame *f)
 	m->heard++;
 }
 
-static unsigned int hear(struct member *m)
+static unsigned int receive(struct member *m)
 {
-	while (raw_recv(m->port, 64, 1, keep, m))
+	while (raw_recv(m->port, 64, 1, record_frame, m))
 		;
 	return m->heard;
 }
@@ -92,7 +92,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* All ports on the interface get the frame, the sender's too; other interfaces do not. */
+/* All ports on the interface get the frame, the sender's included; other interfaces do not. */
 static void test_hub(void **state)
 {
 	struct member a = join(1, 0), b = join(1, 0), second = join(1, 1), other = join(2, 0);
@@ -100,17 +100,17 @@ static void test_hub(void **state)
 	struct raw_out out = frame(data, 7);
 
 	assert_true(send_at(&a, &out, 1));
-	assert_int_equal(hear(&a), 1);
-	assert_int_equal(hear(&b), 1);
-	assert_int_equal(hear(&second), 1);
-	assert_int_equal(hear(&other), 0);
+	assert_int_equal(receive(&a), 1);
+	assert_int_equal(receive(&b), 1);
+	assert_int_equal(receive(&second), 1);
+	assert_int_equal(receive(&other), 0);
 	assert_memory_equal(b.last, data, LEN);
-	/* Joining and leaving take effect at once. */
+	/* joining and leaving take effect at once */
 	leave(&b);
 	b = join(1, 0);
 	out = frame(data, 8);
 	assert_true(send_at(&a, &out, 2));
-	assert_int_equal(hear(&b), 1);
+	assert_int_equal(receive(&b), 1);
 	assert_int_equal(b.last[0], 8);
 	leave(&a);
 	leave(&b);
@@ -118,7 +118,7 @@ static void test_hub(void **state)
 	leave(&other);
 }
 
-/* Every frame arrives once and in order, however small the queues between are. */
+/* Every frame arrives once and in order, even if the queues in between are small. */
 static void test_flow_control(void **state)
 {
 	struct member a = join(1, 0), b = join(1, 0);
@@ -130,23 +130,23 @@ static void test_flow_control(void **state)
 
 		while (!send_at(&a, &out, 1 + i)) {
 			full++;
-			hear(&a);
-			hear(&b);
+			receive(&a);
+			receive(&b);
 			assert_int_equal(b.last[0], (uint8_t)(b.heard - 1));
 		}
 	}
 	assert_true(full > 0);
-	assert_int_equal(hear(&a), MANY);
-	assert_int_equal(hear(&b), MANY);
+	assert_int_equal(receive(&a), MANY);
+	assert_int_equal(receive(&b), MANY);
 	leave(&a);
 	leave(&b);
 }
 
 /*
- * One that stops listening is waited for, for a while; then the others go on without it, until it
- * listens again.
+ * The others wait for a while for one that stops reading; then they continue without it, until it
+ * reads again.
  */
-static void test_deaf(void **state)
+static void test_stalled_reader(void **state)
 {
 	struct member a = join(1, 0), deaf = join(1, 0);
 	uint8_t data[LEN];
@@ -155,26 +155,26 @@ static void test_deaf(void **state)
 	uint64_t now = 1000;
 
 	for (; send_at(&a, &out, now); sent++) {
-		hear(&a);
+		receive(&a);
 		out = frame(data, 1);
 	}
 	assert_int_equal(a.heard, sent);
 	assert_false(send_at(&a, &out, now + 19 * VRB_MSEC));
 	now += 20 * VRB_MSEC;
 	assert_true(send_at(&a, &out, now));
-	assert_int_equal(hear(&a), sent + 1);
+	assert_int_equal(receive(&a), sent + 1);
 	out = frame(data, 2);
 	assert_true(send_at(&a, &out, now));
-	assert_int_equal(hear(&deaf), sent);
+	assert_int_equal(receive(&deaf), sent);
 	out = frame(data, 3);
 	assert_true(send_at(&a, &out, now));
-	assert_int_equal(hear(&deaf), sent + 1);
+	assert_int_equal(receive(&deaf), sent + 1);
 	assert_int_equal(deaf.last[0], 3);
 	leave(&a);
 	leave(&deaf);
 }
 
-/* What is no frame, or not wanted, goes no further. */
+/* Invalid or filtered frames are not forwarded. */
 static void test_filter(void **state)
 {
 	const struct sock_filter none = { 0 };
@@ -185,14 +185,14 @@ static void test_filter(void **state)
 				 .len = RAW_HEADER_LEN - 1 };
 
 	assert_true(send_at(&a, &stump, 1));
-	assert_int_equal(hear(&a), 0);
+	assert_int_equal(receive(&a), 0);
 	assert_int_equal(raw_filter(a.port, &none, 0, RAW_OWN), 0);
 	assert_true(send_at(&a, &out, 1));
-	assert_int_equal(hear(&a), 0);
+	assert_int_equal(receive(&a), 0);
 	leave(&a);
 }
 
-/* Without the run directory a process is alone, and hears itself. */
+/* Without the run directory a process is alone and receives only its own frames. */
 static void test_alone(void **state)
 {
 	struct rlimit before, none;
@@ -200,7 +200,7 @@ static void test_alone(void **state)
 	uint8_t data[LEN];
 	struct raw_out out = frame(data, 1);
 
-	/* Too small for a table, wherever it is. */
+	/* too small for a table in any directory */
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	none = (struct rlimit){ 4096, before.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
@@ -208,7 +208,7 @@ static void test_alone(void **state)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 	assert_false(host_shared(a.host));
 	assert_true(send_at(&a, &out, 1));
-	assert_int_equal(hear(&a), 1);
+	assert_int_equal(receive(&a), 1);
 	leave(&a);
 }
 
@@ -216,7 +216,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hub),	cmocka_unit_test(test_flow_control),
-		cmocka_unit_test(test_deaf),	cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_stalled_reader),	cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_alone),
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work request checks: every type x opcode, and each limit from both sides. */
+/* Work request checks: every QP type x opcode, and each limit from both sides. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static struct wr_limits limits(enum ibv_qp_type type)
 	};
 }
 
-/* A request that is right for the opcode, wherever that is legal. */
+/* A valid request for the opcode, on the QP types that support it. */
 static struct wr_desc right(uint32_t opcode)
 {
 	struct wr_desc d = { .opcode = opcode, .num_sge = 1, .length = 8, .ah = &ah };
@@ -90,8 +90,8 @@ static bool has(const char *s, char c)
 }
 
 /*
- * An opcode of other types fails when it is executed; one of none, or a QP that sends nothing, when
- * it is posted.
+ * An opcode of other types fails in execution; one of no type, or on a QP that sends nothing, fails
+ * when it is posted.
  */
 static enum reason unfit(char type, const char *types)
 {
@@ -117,7 +117,7 @@ static void test_every_type_and_opcode(void **state)
 	assert_false(wr_opcode_legal(IBV_QPT_RC, UINT32_MAX));
 }
 
-/* Inline data has a meaning where data goes out. */
+/* Inline data is meaningful where data is sent. */
 static void test_inline_by_opcode(void **state)
 {
 	struct wr_limits l = limits(IBV_QPT_RC);
@@ -141,12 +141,15 @@ struct row {
 	const char *name;
 	enum ibv_qp_type type;
 	uint32_t opcode;
-	struct wr_desc with;	/* what differs from right(); see apply() */
+	struct wr_desc with;	/* differences from right(); see apply() */
 	enum reason why;
-	int error;	/* of posting; 0: what fails is executed, and its completion tells */
+	/* errno of posting; 0: the request executes, and its completion reports the error */
+	int error;
 };
 
-/* Members of `with` that are not zero replace. UINT32_MAX in num_sge and length stands for zero. */
+/*
+ * Nonzero members of `with` replace those of d. UINT32_MAX in num_sge and length stands for zero.
+ */
 static void apply(struct wr_desc *d, const struct wr_desc *with)
 {
 	if (with->num_sge)
@@ -323,6 +326,7 @@ static void test_errno(void **state)
 {
 	assert_int_equal(wr_errno(REASON_NONE), 0);
 	assert_int_equal(wr_errno(REASON_WR_QUEUE_FULL), ENOMEM);
+	assert_int_equal(wr_errno(REASON_WR_NO_MEMORY), ENOMEM);
 	assert_int_equal(wr_errno(REASON_WR_BAD_AH), EINVAL);
 	assert_int_equal(wr_errno(REASON_WR_AH_PD), 0);
 	assert_int_equal(wr_errno(REASON_WR_RD_ATOMIC_ZERO), 0);

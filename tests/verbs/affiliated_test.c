@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asynchronous events of queue pairs, completion queues and shared receive queues: each one raised
- * where its cause occurs, for the right object and no other, once; and objects that wait for its
- * acknowledgement.  Events of ports and devices are event_test.c's.
+ * Affiliated asynchronous events of queue pairs, completion queues and shared receive queues. Each
+ * cause must raise its event once and for the right object only, and destroying an object must wait
+ * until its events are acknowledged. event_test.c covers events of ports and devices.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static void disconnect_pair(void)
 	CHECK_EQ(ibv_destroy_qp(b), 0);
 }
 
-/* The next event; it is not acknowledged yet. */
+/* Returns the next event without acknowledging it. */
 static struct ibv_async_event next_event(enum ibv_event_type type)
 {
 	struct pollfd fd = { .fd = w.ctx->async_fd, .events = POLLIN };
@@ -43,7 +43,7 @@ static struct ibv_async_event next_event(enum ibv_event_type type)
 	return e;
 }
 
-static void expect_of_qp(enum ibv_event_type type, const struct ibv_qp *qp)
+static void expect_qp_event(enum ibv_event_type type, const struct ibv_qp *qp)
 {
 	struct ibv_async_event e = next_event(type);
 
@@ -77,19 +77,22 @@ static void test_comm_est(void)
 		world_send(a, 2, world_sge(&buf, 0, 64));
 		world_poll(cq, wc, 2);
 	}
-	expect_of_qp(IBV_EVENT_COMM_EST, b);
+	expect_qp_event(IBV_EVENT_COMM_EST, b);
 	CHECK(!world_has_event(&w));
 	world_move(&w, b, IBV_QPS_RTS, 0);
 	disconnect_pair();
 }
 
-/* A request that b refuses: what a must see, and the event of b, where no receive could tell. */
+/*
+ * Sends a request that b refuses. a must get an error completion; b, which consumes no receive, an
+ * event.
+ */
 static void refused_request(struct ibv_send_wr wr, enum ibv_wc_status status,
 			    enum ibv_event_type type)
 {
 	world_post(a, &wr);
 	world_expect(cq, wr.wr_id, status);
-	expect_of_qp(type, b);
+	expect_qp_event(type, b);
 	CHECK(!world_has_event(&w));
 	CHECK_EQ(state_of(b), IBV_QPS_ERR);
 	disconnect_pair();
@@ -116,7 +119,9 @@ static void test_access_err(void)
 	refused_request(wr, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-/* A completion queue that is full: its error, then that of every queue pair on it, once each. */
+/*
+ * Overruns a completion queue: CQ_ERR is raised once, then one QP_FATAL for each queue pair on it.
+ */
 static void test_cq_err(void)
 {
 	struct ibv_cq *small = world_cq(&w, 1);
@@ -149,7 +154,7 @@ static void test_cq_err(void)
 	CHECK_EQ(ibv_destroy_cq(small), 0);
 }
 
-/* A work queue on a completion queue that others fill: it is in error with it. */
+/* A work queue enters the error state when its completion queue overruns because of other users. */
 static void test_wq_fatal(void)
 {
 	struct ibv_cq *small = world_cq(&w, 1);
@@ -185,8 +190,8 @@ static void test_drained(void)
 
 	connect_pair();
 	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
-	expect_of_qp(IBV_EVENT_SQ_DRAINED, a);
-	/* Not asked for, not told. */
+	expect_qp_event(IBV_EVENT_SQ_DRAINED, a);
+	/* Without en_sqd_async_notify there is no event. */
 	attr.qp_state = IBV_QPS_RTS;
 	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_STATE), 0);
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 0 };
@@ -211,7 +216,7 @@ static void test_last_wqe(void)
 
 	world_connect(&w, qp, qp);
 	world_move(&w, qp, IBV_QPS_ERR, 0);
-	expect_of_qp(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+	expect_qp_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
 	CHECK(!world_has_event(&w));
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK_EQ(ibv_destroy_srq(srq), 0);
@@ -297,8 +302,8 @@ static void send_empty(struct ibv_qp *from, uint32_t srqn, enum ibv_wc_status st
 }
 
 /*
- * An SRQ that can report no receive any more, because its own completion queue has overrun:
- * SRQ_ERR, and after it neither the program nor a queue pair gets anything done with it.
+ * An SRQ whose own completion queue has overrun can report no receive: it raises SRQ_ERR, and from
+ * then on neither posting to it nor a queue pair that uses it succeeds.
  */
 static void test_srq_err(void)
 {
@@ -326,8 +331,8 @@ static void test_srq_err(void)
 	e = next_event(IBV_EVENT_SRQ_ERR);
 	CHECK(e.element.srq == x.srq);
 	ibv_ack_async_event(&e);
-	expect_of_qp(IBV_EVENT_QP_LAST_WQE_REACHED, x.to);
-	expect_of_qp(IBV_EVENT_QP_FATAL, x.to);
+	expect_qp_event(IBV_EVENT_QP_LAST_WQE_REACHED, x.to);
+	expect_qp_event(IBV_EVENT_QP_FATAL, x.to);
 	CHECK_EQ(state_of(x.to), IBV_QPS_ERR);
 
 	post_empty(x.srq, EINVAL);
@@ -339,8 +344,8 @@ static void test_srq_err(void)
 	late = xrc_receiver(x.xrcd);
 	world_connect(&w, from, late);
 	send_empty(from, x.number, IBV_WC_REM_OP_ERR);
-	expect_of_qp(IBV_EVENT_QP_FATAL, late);
-	expect_of_qp(IBV_EVENT_QP_LAST_WQE_REACHED, late);
+	expect_qp_event(IBV_EVENT_QP_FATAL, late);
+	expect_qp_event(IBV_EVENT_QP_LAST_WQE_REACHED, late);
 	CHECK(!world_has_event(&w));
 
 	CHECK_EQ(ibv_destroy_qp(from), 0);
@@ -351,8 +356,8 @@ static void test_srq_err(void)
 	CHECK_EQ(ibv_destroy_cq(x.srq_cq), 0);
 }
 
-/* The same of one that matches tags, by completions of its own operations. */
-static void test_srq_err_of_tags(void)
+/* The same for an SRQ with tag matching, overrun by completions of its own operations. */
+static void test_srq_err_tag_matching(void)
 {
 	struct ibv_cq *small = world_cq(&w, 1);
 	struct ibv_srq_init_attr_ex init = {
@@ -392,7 +397,10 @@ static void *acknowledge(void *arg)
 	return NULL;
 }
 
-/* ibv_ack_async_event(3): destruction waits, so that no event speaks of what is no more. */
+/*
+ * ibv_ack_async_event(3): destruction waits for acknowledgements, so no event refers to an object
+ * that no longer exists.
+ */
 static void test_acknowledgement(void)
 {
 	struct ibv_srq *srq = make_srq();
@@ -407,7 +415,7 @@ static void test_acknowledgement(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK(__atomic_load_n(&acknowledged, __ATOMIC_RELAXED));
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	/* An unfetched event is dropped with its object. */
+	/* An event that was not fetched is dropped with its object. */
 	qp = world_qp(&w, IBV_QPT_RC, cq, srq);
 	world_connect(&w, qp, qp);
 	world_move(&w, qp, IBV_QPS_ERR, 0);
@@ -419,7 +427,7 @@ static void test_acknowledgement(void)
 
 int main(void)
 {
-	setenv("VERBENA_LOG", "error", 1);	/* failures are what this is about */
+	setenv("VERBENA_LOG", "error", 1);	/* keeps the expected failures out of the log */
 	world_open(&w);
 	cq = world_cq(&w, 64);
 	buf = world_buffer(&w, 128, WORLD_ACCESS);
@@ -432,7 +440,7 @@ int main(void)
 	test_last_wqe();
 	test_limit();
 	test_srq_err();
-	test_srq_err_of_tags();
+	test_srq_err_tag_matching();
 	test_acknowledgement();
 	world_free(&buf);
 	CHECK_EQ(ibv_destroy_cq(cq), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address handles: what can be an address, and the way back from a received datagram, whose GRH may
- * be of either IP version.
+ * Address handles: which addresses are accepted, and the path back to the sender of a datagram that
+ * ibv_init_ah_from_wc() derives from a GRH with an IPv4 or IPv6 header.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -18,7 +18,7 @@ static struct ibv_ah_attr to_self(const struct world *w)
 	};
 }
 
-static void refused(struct world *w, struct ibv_ah_attr attr)
+static void expect_refused(struct world *w, struct ibv_ah_attr attr)
 {
 	errno = 0;
 	CHECK(!ibv_create_ah(w->pd, &attr));
@@ -35,18 +35,18 @@ static void creation(struct world *w)
 	CHECK_EQ(ibv_destroy_ah(ah), 0);
 	CHECK_EQ(ibv_destroy_ah(NULL), EINVAL);
 	attr.port_num = 0;
-	refused(w, attr);
+	expect_refused(w, attr);
 	attr.port_num = 2;
-	refused(w, attr);
+	expect_refused(w, attr);
 	attr = to_self(w);
-	attr.grh.sgid_index = 255; /* an empty entry: consumers probe the table like this */
-	refused(w, attr);
+	attr.grh.sgid_index = 255; /* an empty entry: programs probe the GID table like this */
+	expect_refused(w, attr);
 	attr = to_self(w);
 	memset(&attr.grh.dgid, 0, 16);
-	refused(w, attr);
+	expect_refused(w, attr);
 	attr = to_self(w);
 	attr.is_global = 0;
-	refused(w, attr); /* DLID 0 */
+	expect_refused(w, attr); /* DLID 0 */
 	attr.dlid = w->port.lid;
 	ah = ibv_create_ah(w->pd, &attr);
 	CHECK(ah);
@@ -55,8 +55,8 @@ static void creation(struct world *w)
 	CHECK(!ibv_create_ah(w->pd, NULL));
 }
 
-/* Handles may come and go by the thousand. */
-static void many(struct world *w)
+/* Creates and destroys thousands of handles: none may leak. */
+static void many_handles(struct world *w)
 {
 	enum { MANY = 500 };
 	static struct ibv_ah *ahs[MANY];
@@ -70,7 +70,7 @@ static void many(struct world *w)
 	}
 }
 
-/* The port's GID of the wanted family, -1 if it has none. */
+/* The index of the port's GID of this address family; -1 if there is none. */
 static int find_gid(struct world *w, bool ipv4, union ibv_gid *gid)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -108,7 +108,7 @@ static void from_ipv6(struct world *w)
 	CHECK_MEM(&attr.grh.dgid, &grh.sgid, 16);
 	CHECK((ah = ibv_create_ah_from_wc(w->pd, &wc, &grh, 1)));
 	CHECK_EQ(ibv_destroy_ah(ah), 0);
-	/* Not to us. */
+	/* A destination address that is not this port's. */
 	grh.dgid.raw[15] ^= 0x55;
 	CHECK(ibv_init_ah_from_wc(w->ctx, 1, &wc, &grh, &attr) != 0);
 	CHECK(!ibv_create_ah_from_wc(w->pd, &wc, &grh, 1));
@@ -126,7 +126,7 @@ static void put_checksum(uint8_t *ip)
 	ip[11] = ~sum;
 }
 
-/* Twenty bytes of nothing and then the IP header. */
+/* The IPv4 header is preceded by 20 unused bytes. */
 static void from_ipv4(struct world *w)
 {
 	static const uint8_t peer[4] = { 192, 0, 2, 9 };
@@ -149,7 +149,7 @@ static void from_ipv4(struct world *w)
 	CHECK_EQ(attr.grh.traffic_class, 0x68);
 	CHECK_MEM(attr.grh.dgid.raw + 12, peer, 4);
 	CHECK_EQ(attr.grh.dgid.raw[11], 0xff);
-	/* To a group: any address of the family may answer. */
+	/* A multicast destination: any address of the family may be the source of the reply. */
 	u.bytes[36] = 224;
 	u.bytes[30] = u.bytes[31] = 0;
 	put_checksum(u.bytes + 20);
@@ -179,7 +179,7 @@ int main(void)
 
 	world_open(&w);
 	creation(&w);
-	many(&w);
+	many_handles(&w);
 	from_ipv6(&w);
 	from_ipv4(&w);
 	without_grh(&w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that is cancelled does not end inside posting, polling or asking for an event, where it
- * would leave locks taken.  The threads here cancel themselves first, so that they would end in the
- * first system call that the C library lets them end in.
+ * Thread cancellation: posting, polling and arming a CQ must not be cancellation points, since a
+ * thread that ended there would leave locks held. Each thread here cancels itself first, so it
+ * would end at the first cancellation point of the C library.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ static struct ibv_qp *rc, *ud;
 static struct ibv_ah *ah;
 static struct buffer buf;
 static struct bench raw;
-static atomic_bool lived;
+static atomic_bool not_cancelled;
 
 static void set_up(void)
 {
@@ -119,7 +119,7 @@ static void refused_request(void)
 	CHECK(ibv_post_send(rc, &wr, &bad) != 0);
 }
 
-/* A request to a QP number, or to itself, with an invalid key. */
+/* A WRITE with an invalid rkey to a QP number, or to the QP itself if `peer` is 0. */
 static void failure(uint32_t peer, enum ibv_wc_status status)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
@@ -128,7 +128,7 @@ static void failure(uint32_t peer, enum ibv_wc_status status)
 	struct ibv_qp *qp;
 	int mask, cancel;
 
-	/* Creating and connecting may end a thread. */
+	/* Creating and connecting a QP may be cancellation points. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
 	if (!peer)
@@ -158,11 +158,11 @@ static void unanswered_request(void)
 
 static void refused_access(void)
 {
-	/* the responder of the same QP dies of it first, with an asynchronous event */
+	/* the QP is its own responder, which fails first and raises an asynchronous event */
 	failure(0, IBV_WC_WR_FLUSH_ERR);
 }
 
-static void frame(void)
+static void raw_frame(void)
 {
 	struct ibv_sge out = world_sge(&raw.out, 0, 100), in = world_sge(&raw.in, 0, 100);
 
@@ -172,34 +172,34 @@ static void frame(void)
 	both(raw.cq);
 }
 
-static void *sentenced(void *arg)
+static void *cancelled_thread(void *arg)
 {
-	void (*const *act)(void) = arg;
+	void (*const *action)(void) = arg;
 
 	CHECK_EQ(pthread_cancel(pthread_self()), 0);
 	for (int i = 0; i < ROUNDS; i++)
-		(*act)();
-	atomic_store(&lived, true);
+		(*action)();
+	atomic_store(&not_cancelled, true);
 	pthread_testcancel();
 	return NULL;
 }
 
-/* Its resources are free afterwards. */
-static void test_act(void (*act)(void))
+/* The same action succeeds before and after the cancelled thread ran it. */
+static void test_action(void (*action)(void))
 {
 	pthread_t thread;
 	void *end;
 
-	act();
-	atomic_store(&lived, false);
-	CHECK_EQ(pthread_create(&thread, NULL, sentenced, &act), 0);
+	action();
+	atomic_store(&not_cancelled, false);
+	CHECK_EQ(pthread_create(&thread, NULL, cancelled_thread, &action), 0);
 	CHECK_EQ(pthread_join(thread, &end), 0);
 	CHECK(end == PTHREAD_CANCELED);
-	CHECK(atomic_load(&lived));
-	act();
+	CHECK(atomic_load(&not_cancelled));
+	action();
 }
 
-/* And while a sniffer is told of each packet. */
+/* Also while a sniffer gets a copy of each packet. */
 static void test_frames(void)
 {
 	struct ibv_flow_attr all = { .type = IBV_FLOW_ATTR_SNIFFER,
@@ -209,13 +209,13 @@ static void test_frames(void)
 	struct ibv_qp *qp;
 
 	open_bench(&raw, 0);
-	test_act(frame);
+	test_action(raw_frame);
 	qp = new_qp(&raw, NULL, 0);
 	to_rts(qp);
 	sniffer = ibv_create_flow(qp, &all);
 	CHECK(sniffer);
-	test_act(send_and_receive);
-	test_act(datagram);
+	test_action(send_and_receive);
+	test_action(datagram);
 	CHECK_EQ(ibv_destroy_flow(sniffer), 0);
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	close_bench(&raw);
@@ -227,12 +227,12 @@ int main(void)
 	setenv("VERBENA_LOG_FILE", "/dev/null", 1);
 	world_open(&w);
 	set_up();
-	test_act(send_and_receive);
-	test_act(one_sided);
-	test_act(datagram);
-	test_act(refused_request);
-	test_act(refused_access);
-	test_act(unanswered_request);
+	test_action(send_and_receive);
+	test_action(one_sided);
+	test_action(datagram);
+	test_action(refused_request);
+	test_action(refused_access);
+	test_action(unanswered_request);
 	test_frames();
 	tear_down();
 	world_close(&w);

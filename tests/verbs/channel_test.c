@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion channels: when an event is raised, how it is taken and acknowledged, blocking and
- * not.
+ * Completion channels: when an event is raised, and how a program gets and acknowledges it with
+ * blocking and nonblocking descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static bool readable(void)
 	return poll(&p, 1, 0) == 1;
 }
 
-static struct ibv_cq *take(void)
+static struct ibv_cq *get_event(void)
 {
 	struct ibv_cq *from;
 	void *context;
@@ -53,7 +53,7 @@ static void tear_down(void)
 	world_free(&buf);
 }
 
-/* A write by a makes one completion on cq. */
+/* A WRITE by a produces one completion on cq. */
 static void complete_one(void)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
@@ -76,13 +76,13 @@ static void test_armed_once(void)
 	complete_one();
 	CHECK(readable());
 	complete_one();
-	CHECK(take() == cq);
-	CHECK(!readable());	/* one event per arming */
+	CHECK(get_event() == cq);
+	CHECK(!readable());	/* one event each time the CQ is armed */
 	ibv_ack_cq_events(cq, 1);
 }
 
-/* A completion that is there already when the CQ is armed raises nothing. */
-static void test_armed_late(void)
+/* A completion that is in the CQ before it is armed raises no event. */
+static void test_armed_after_completion(void)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
 	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 64);
@@ -91,15 +91,15 @@ static void test_armed_late(void)
 
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 	world_post(a, &wr);
-	/* the progress thread brings it in */
+	/* the progress thread completes it */
 	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);
-	take();
+	get_event();
 	ibv_ack_cq_events(cq, 1);
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 	CHECK(!readable());
 	world_post(a, &wr);
 	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);
-	take();
+	get_event();
 	ibv_ack_cq_events(cq, 1);
 	world_poll(cq, wc, 2);
 }
@@ -123,11 +123,14 @@ static void test_solicited(void)
 	CHECK(!readable());
 	send_with(IBV_SEND_SOLICITED);
 	CHECK(readable());
-	take();
+	get_event();
 	ibv_ack_cq_events(cq, 1);
 }
 
-/* A completion in error raises an event, whatever was asked for: here a receive that is flushed. */
+/*
+ * A completion in error raises an event even if only solicited ones were requested; here a flushed
+ * receive.
+ */
 static void test_solicited_or_failed(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
@@ -138,15 +141,14 @@ static void test_solicited_or_failed(void)
 	CHECK_EQ(ibv_req_notify_cq(cq, 1), 0);
 	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
 	CHECK(readable());
-	take();
+	get_event();
 	ibv_ack_cq_events(cq, 1);
 	world_expect(cq, 7, IBV_WC_WR_FLUSH_ERR);
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
 /*
- * Several events wait while the program does not take them; the descriptor stays readable until
- * the last is taken.
+ * Several events are pending; the descriptor stays readable until the program has got the last one.
  */
 static void test_several(void)
 {
@@ -156,7 +158,7 @@ static void test_several(void)
 	}
 	for (int i = 0; i < 3; i++) {
 		CHECK(readable());
-		take();
+		get_event();
 	}
 	CHECK(!readable());
 	ibv_ack_cq_events(cq, 3);
@@ -177,7 +179,7 @@ static void test_nonblocking(void)
 
 static void *wait_for_event(void *arg)
 {
-	take();
+	get_event();
 	ibv_ack_cq_events(cq, 1);
 	return NULL;
 }
@@ -193,10 +195,10 @@ static void test_blocking(void)
 }
 
 /*
- * Posts a write and waits for its event, for ever, and may end only there; where waits are short
- * that is done by polling.
+ * Posts a WRITE and waits for its event in an endless loop. The wait must be the only cancellation
+ * point; when the event comes soon, the loop polls for it instead.
  */
-static void *write_for_ever(void *arg)
+static void *write_endlessly(void *arg)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
 	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 64);
@@ -208,7 +210,7 @@ static void *write_for_ever(void *arg)
 		CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 		world_post(a, &wr);
 		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
-		take();
+		get_event();
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 		ibv_ack_cq_events(cq, 1);
 		n = ibv_poll_cq(cq, 1, &wc);
@@ -219,20 +221,20 @@ static void *write_for_ever(void *arg)
 	return NULL;
 }
 
-/* A thread that ends while it waits leaves no lock behind. */
+/* A thread that is cancelled while it waits leaves no lock held. */
 static void test_cancelled(void)
 {
 	struct ibv_wc wc;
 	pthread_t writer;
 	int writes = 0;
 
-	CHECK_EQ(pthread_create(&writer, NULL, write_for_ever, &writes), 0);
+	CHECK_EQ(pthread_create(&writer, NULL, write_endlessly, &writes), 0);
 	while (__atomic_load_n(&writes, __ATOMIC_ACQUIRE) < 200)
 		sched_yield();
 	CHECK_EQ(pthread_cancel(writer), 0);
 	CHECK_EQ(pthread_join(writer, NULL), 0);
 
-	/* Its last event may wait still. */
+	/* Its last event may still be pending. */
 	CHECK_EQ(ibv_destroy_qp(a), 0);
 	CHECK_EQ(ibv_destroy_qp(b), 0);
 	while (ibv_poll_cq(cq, 1, &wc) > 0)
@@ -245,7 +247,7 @@ static void *acknowledge(void *arg)
 	return NULL;
 }
 
-/* Destruction waits for acknowledgements, and drops unfetched events. */
+/* Destruction waits for acknowledgements and drops events that were not fetched. */
 static void test_destroy(void)
 {
 	struct ibv_cq *second = ibv_create_cq(w.ctx, 8, NULL, channel, 0);
@@ -259,7 +261,7 @@ static void test_destroy(void)
 		CHECK_EQ(ibv_req_notify_cq(second, 0), 0);
 		CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
 	}
-	CHECK(take() == second);
+	CHECK(get_event() == second);
 	CHECK(readable());
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, acknowledge, second), 0);
@@ -274,7 +276,7 @@ int main(void)
 	set_up();
 	test_not_armed();
 	test_armed_once();
-	test_armed_late();
+	test_armed_after_completion();
 	test_solicited();
 	test_solicited_or_failed();
 	test_several();

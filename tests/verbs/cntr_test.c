@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion counters: each operation counted by what it is, signaled or not, in requests or bytes,
- * successes apart from failures.
+ * Completion counters: each counts operations by kind, signaled or not, as requests or bytes, and
+ * failures separately from successes.
  */
 #include <errno.h>
 
@@ -71,7 +71,7 @@ static void counts_what_it_is_attached_to(void)
 	CHECK_EQ(done(received), 1);
 	CHECK_EQ(done(written), 0);
 
-	/* The first write is not signaled, and counts all the same. */
+	/* The first WRITE is unsignaled, but is counted. */
 	wr.send_flags = 0;
 	world_post(a, &wr);
 	wr.send_flags = IBV_SEND_SIGNALED;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that a device posts and fails in execution: posting takes them, and their completion
- * tells. With them what devices forgive: sizes of atomics, bits above a QP number, datagrams that
- * do not fit.
+ * Requests that a device accepts when they are posted and fails when it executes them: the
+ * completion must report the error. Also errors that devices tolerate: the size of an atomic's SGE,
+ * bits above a QP number, and datagrams that do not fit the receive.
  */
 #include "world.h"
 
 enum {
 	BUF = 8192,
 	GRH = 40,
-	HUGE = 1u << 31,	/* two pieces of it are 4 GiB */
+	HUGE = 1u << 31,	/* two SGEs of this length are 4 GiB */
 };
 
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
@@ -34,7 +34,7 @@ static struct ibv_ah *make_ah(struct ibv_pd *pd)
 	return made;
 }
 
-/* A request of 8 bytes that the type of QP executes, before a row changes it. */
+/* A request of 8 bytes that this type of QP executes, before a row of the table changes it. */
 static struct ibv_send_wr good(struct ibv_qp *qp)
 {
 	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND };
@@ -78,7 +78,7 @@ static void op_tso(struct ibv_send_wr *wr)
 static void misaligned(struct ibv_send_wr *wr) { atomic_at(wr, IBV_WR_ATOMIC_FETCH_AND_ADD, 1); }
 static void misaligned_swap(struct ibv_send_wr *wr) { atomic_at(wr, IBV_WR_ATOMIC_CMP_AND_SWP, 4); }
 static void no_result(struct ibv_send_wr *wr) { op_add(wr); sge[0].length = 0; }
-static void foreign(struct ibv_send_wr *wr) { wr->wr.ud.ah = other_ah; }
+static void other_domain(struct ibv_send_wr *wr) { wr->wr.ud.ah = other_ah; }
 static void beyond_mtu(struct ibv_send_wr *wr) { sge[0].length = (128 << w.port.active_mtu) + 1; }
 static void huge(struct ibv_send_wr *wr)
 {
@@ -97,16 +97,16 @@ static const struct row {
 	const char *name;
 	void (*spoil)(struct ibv_send_wr *wr);
 	enum ibv_wc_status status;
-	bool no_reads;	/* max_rd_atomic 0 */
+	bool no_reads;	/* max_rd_atomic is 0 */
 } rows[] = {
 	{ IBV_QPT_UD, "READ", op_read, IBV_WC_LOC_QP_OP_ERR },
 	{ IBV_QPT_UD, "WRITE", op_write, IBV_WC_LOC_QP_OP_ERR },
 	{ IBV_QPT_UD, "WRITE with immediate", op_write_imm, IBV_WC_LOC_QP_OP_ERR },
 	{ IBV_QPT_UD, "atomic", op_add, IBV_WC_LOC_QP_OP_ERR },
 	{ IBV_QPT_UD, "local invalidate", op_invalidate, IBV_WC_LOC_QP_OP_ERR },
-	{ IBV_QPT_UD, "handle of another PD", foreign, IBV_WC_LOC_QP_OP_ERR },
+	{ IBV_QPT_UD, "handle of another PD", other_domain, IBV_WC_LOC_QP_OP_ERR },
 	{ IBV_QPT_UD, "longer than the MTU", beyond_mtu, IBV_WC_LOC_LEN_ERR },
-	{ IBV_QPT_UD, "two pieces above 2 GiB", huge, IBV_WC_LOC_LEN_ERR },
+	{ IBV_QPT_UD, "two SGEs of 2 GiB", huge, IBV_WC_LOC_LEN_ERR },
 	{ IBV_QPT_UC, "READ", op_read, IBV_WC_LOC_QP_OP_ERR },
 	{ IBV_QPT_UC, "atomic", op_add, IBV_WC_LOC_QP_OP_ERR },
 	{ IBV_QPT_UC, "4 GiB", huge_sum, IBV_WC_LOC_LEN_ERR },
@@ -138,8 +138,8 @@ static void connect_pair(const struct row *row, struct ibv_qp *qp, struct ibv_qp
 	CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
 }
 
-/* The peer of a misaligned atomic hears of it. */
-static void take_event(void)
+/* The peer of a misaligned atomic gets an asynchronous event. */
+static void acknowledge_peer_event(void)
 {
 	struct ibv_async_event event;
 
@@ -148,8 +148,8 @@ static void take_event(void)
 }
 
 /*
- * Between two good ones: the first has its effect, the last is flushed, and `bad_wr` is not
- * touched.
+ * Posts the bad request between two good ones: the first is executed, the last is flushed, and
+ * `bad_wr` is not touched.
  */
 static void run_row(const struct row *row)
 {
@@ -180,10 +180,10 @@ static void run_row(const struct row *row)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK_EQ(ibv_destroy_qp(peer), 0);
 	while (world_has_event(&w))
-		take_event();
+		acknowledge_peer_event();
 }
 
-/* The low 24 bits are the number; the rest a program may have left there. */
+/* Only the low 24 bits are a QP number; programs may leave anything in the others. */
 static void test_long_qpn(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_UD, cq, NULL);
@@ -197,7 +197,7 @@ static void test_long_qpn(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
-/* mlx5 writes eight bytes to the first piece that is not empty. */
+/* mlx5 writes eight bytes to the first SGE that is not empty, and so does this library. */
 static void test_atomic_sizes(void)
 {
 	static const uint32_t sizes[][2] = { { 4, 0 },  { 7, 100 }, { 9, 0 },
@@ -240,8 +240,8 @@ static uint64_t dropped(void)
 }
 
 /*
- * Anybody who knows the Q_Key may send anything: a datagram that the receive is too small for is
- * dropped, the receive waits for the next one, from a shared receive queue too.
+ * Any sender with the Q_Key can send datagrams of any size. A datagram that does not fit the
+ * receive is dropped, and the receive, of a QP or a shared receive queue, waits for the next one.
  */
 static void test_too_long_for_the_receive(bool shared)
 {
@@ -293,7 +293,7 @@ static struct ibv_qp *make_ex(enum ibv_qp_type type, uint64_t ops)
 	return qp;
 }
 
-/* The same by ibv_wr_*. */
+/* The same through ibv_wr_*. */
 static void test_by_function(void)
 {
 	struct ibv_qp *qp = make_ex(IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
@@ -305,7 +305,7 @@ static void test_by_function(void)
 	world_connect(&w, ud, ud);
 	ibv_wr_start(ex);
 	ex->wr_id = 1;
-	ex->wr_flags = 1u << 20;	/* says nothing */
+	ex->wr_flags = 1u << 20;	/* a flag without meaning */
 	ibv_wr_atomic_fetch_add(ex, dst.mr->rkey, (uintptr_t)dst.data + 4, 1);
 	ibv_wr_set_sge(ex, src.mr->lkey, (uintptr_t)src.data, 8);
 	CHECK_EQ(ibv_wr_complete(ex), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Extended completion queues: polling one by one, each field, time stamps, options. */
+/* Extended completion queues: polling one entry at a time, every field, timestamps, options. */
 #include <endian.h>
 #include <errno.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static struct ibv_cq_ex *make(uint64_t fields, uint32_t flags)
 	return ex;
 }
 
-static void refused(struct ibv_cq_init_attr_ex attr, int error)
+static void expect_refused(struct ibv_cq_init_attr_ex attr, int error)
 {
 	errno = 0;
 	CHECK(!ibv_create_cq_ex(w.ctx, &attr));
@@ -40,12 +40,13 @@ static void refused(struct ibv_cq_init_attr_ex attr, int error)
 
 static void test_create(void)
 {
-	refused((struct ibv_cq_init_attr_ex){ .cqe = 0 }, EINVAL);
-	refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .wc_flags = 1 << 20 }, EOPNOTSUPP);
-	refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .comp_mask = 1 << 20 }, EOPNOTSUPP);
-	refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+	expect_refused((struct ibv_cq_init_attr_ex){ .cqe = 0 }, EINVAL);
+	expect_refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .wc_flags = 1 << 20 }, EOPNOTSUPP);
+	expect_refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .comp_mask = 1 << 20 }, EOPNOTSUPP);
+	expect_refused((struct ibv_cq_init_attr_ex){ .cqe = 1,
+						     .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 					      .flags = 1 << 20 }, EOPNOTSUPP);
-	refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .comp_vector = 1000 }, EINVAL);
+	expect_refused((struct ibv_cq_init_attr_ex){ .cqe = 1, .comp_vector = 1000 }, EINVAL);
 }
 
 static uint64_t wall_ns(void)
@@ -111,7 +112,10 @@ static void test_fields(void)
 	CHECK(ibv_wc_read_completion_wallclock_ns(ex) + 1000000 >= before);
 	CHECK_EQ(ibv_query_rt_values_ex(w.ctx, &now), 0);
 	CHECK(now.raw_clock.tv_sec * 1000000000ull + now.raw_clock.tv_nsec >= stamp);
-	/* The queue is not locked meanwhile: posting and polling others work. */
+	/*
+	 * The CQ is not locked between start and end of polling: posting and polling other CQs
+	 * work.
+	 */
 	wr.opcode = IBV_WR_SEND;
 	world_recv(b, 32, world_sge(&buf, 100, 100));
 	world_post(a, &wr);
@@ -130,7 +134,7 @@ static void test_fields(void)
 	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
 }
 
-/* A QP whose receives are flushed all at once. */
+/* A QP whose receives are all flushed at once. */
 static struct ibv_qp *flushed_at_once(struct ibv_cq *cq, int n)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
@@ -145,7 +149,7 @@ static struct ibv_qp *flushed_at_once(struct ibv_cq *cq, int n)
 	return qp;
 }
 
-/* Each as late as the one before it or later, on both clocks. */
+/* Timestamps do not decrease, on either clock. */
 static void test_time_order(void)
 {
 	enum { N = 16, ROUNDS = 20 };
@@ -176,7 +180,43 @@ static void test_time_order(void)
 	}
 }
 
-/* Told to ignore an overrun, the queue keeps the youngest. */
+static uint64_t raw_ns(void)
+{
+	struct ibv_values_ex now = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+
+	CHECK_EQ(ibv_query_rt_values_ex(w.ctx, &now), 0);
+	return now.raw_clock.tv_sec * 1000000000ull + now.raw_clock.tv_nsec;
+}
+
+/* A WRITE that is complete when ibv_post_send() returns has the time of that call. */
+static void test_time_of_write(void)
+{
+	struct ibv_cq_ex *ex = make(ALL_FIELDS, 0);
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex);
+	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct ibv_qp *b = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct ibv_sge sge = world_sge(&buf, 0, 10);
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { (uintptr_t)buf.data + 100, buf.mr->rkey } };
+
+	world_connect(&w, a, b);
+	for (int i = 0; i < 20; i++) {
+		uint64_t before = raw_ns();
+
+		world_post(a, &wr);
+		wait_for(ex);
+		CHECK_EQ(ex->status, IBV_WC_SUCCESS);
+		CHECK(ibv_wc_read_completion_ts(ex) >= before);
+		CHECK(ibv_wc_read_completion_ts(ex) <= raw_ns());
+		ibv_end_poll(ex);
+	}
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+}
+
+/* With IGNORE_OVERRUN the queue keeps the latest completions. */
 static void test_ignore_overrun(void)
 {
 	struct ibv_cq_ex *ex = make(0, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN |
@@ -212,7 +252,7 @@ static void *poll_some(void *arg)
 	return NULL;
 }
 
-/* Two pollers: each completion goes to one of them. */
+/* Two threads poll: each completion is returned to exactly one of them. */
 static void test_two_pollers(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 64 };
@@ -241,6 +281,7 @@ int main(void)
 	test_create();
 	test_fields();
 	test_time_order();
+	test_time_of_write();
 	test_ignore_overrun();
 	test_two_pollers();
 	world_free(&buf);

@@ -17,7 +17,7 @@ static void test_create(void)
 	for (int cqe = 1; cqe < 100; cqe += 7) {
 		cq = ibv_create_cq(w.ctx, cqe, &w, NULL, 0);
 		CHECK(cq);
-		CHECK(cq->cqe > cqe);	/* one more than asked for, as on devices */
+		CHECK(cq->cqe > cqe);	/* one more than requested, as on devices */
 		CHECK(cq->context == w.ctx && cq->cq_context == &w && !cq->channel);
 		CHECK_EQ(ibv_destroy_cq(cq), 0);
 	}
@@ -38,7 +38,7 @@ static void test_create(void)
 	CHECK_EQ(ibv_destroy_comp_channel(channel), 0);
 }
 
-static void test_in_use(void)
+static void test_destroy_in_use(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 8);
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_UD, cq, NULL);
@@ -65,7 +65,7 @@ static void test_poll_bounds(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
-/* Entries survive a change of size, in order; a size below what waits is refused. */
+/* Completions survive a change of size, in order; a size below their number is refused. */
 static void test_resize(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 16);
@@ -85,7 +85,7 @@ static void test_resize(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
-/* Completions of a queue pair go away with it, those of others stay. */
+/* Destroying a queue pair removes its completions and no others. */
 static void test_purge(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 16);
@@ -101,7 +101,7 @@ static void test_purge(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
-/* One completion too many: CQ_ERR, and the queue pairs that use the CQ end in error. */
+/* One completion too many: CQ_ERR is raised, and the queue pairs that use the CQ enter ERR. */
 static void test_overrun(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 4);
@@ -140,7 +140,7 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* With moderation an armed CQ waits for `count` completions, or for the period. */
+/* With moderation an armed CQ raises an event after `count` completions or when the period ends. */
 static void test_moderation(void)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(w.ctx);
@@ -169,7 +169,8 @@ static void test_moderation(void)
 	CHECK_EQ(ibv_modify_cq(cq, &attr), 0);
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 	qp = world_flushed(&w, cq, 1);
-	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);	/* the period ends by itself */
+	/* nothing but the end of the period raises the event */
+	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);
 	CHECK_EQ(ibv_get_cq_event(channel, &from, &context), 0);
 	ibv_ack_cq_events(cq, 1);
 	attr.attr_mask = IBV_CQ_ATTR_RESERVED;
@@ -183,7 +184,7 @@ int main(void)
 {
 	world_open(&w);
 	test_create();
-	test_in_use();
+	test_destroy_in_use();
 	test_poll_bounds();
 	test_resize();
 	test_purge();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A datagram costs no look at the table of the host's processes, whomever the one before it went
- * to; one to a group costs a look at whether somebody has come or gone.  Counted are the system
- * calls that read, as the kernel counts them for this thread.
+ * Sending a datagram must not read the table of the host's processes, whichever destination the
+ * previous one had; sending to a multicast group only checks whether a process has joined or left.
+ * The test counts read system calls as the kernel does for this thread.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 enum {
 	DATAGRAMS = 200,
 	TARGETS = 4,
-	AWAKE = 10000,	/* polls that make a program one that polls */
+	POLLING = 10000,	/* polls after which a program counts as polling */
 	FIRST = 1500,	/* reads until all processes are known: one for each slot of the table */
 	MCAST_QPN = 0xffffff,
 };
@@ -51,8 +51,8 @@ static struct ibv_ah *make_ah(const union ibv_gid *gid)
 	return ah;
 }
 
-/* A process that polls need not be woken, which takes a look at where it sleeps. */
-static void poll_in_vain(int times)
+/* A process that polls needs no wakeup, so the sender does not check whether it sleeps. */
+static void poll_empty(int times)
 {
 	struct ibv_wc wc;
 
@@ -60,7 +60,7 @@ static void poll_in_vain(int times)
 		CHECK_EQ(ibv_poll_cq(cq, 1, &wc), 0);
 }
 
-static void say(struct ibv_ah *ah, uint32_t qpn)
+static void send_datagram(struct ibv_ah *ah, uint32_t qpn)
 {
 	struct ibv_sge sge = world_sge(&mem, 0, 32);
 	struct ibv_send_wr wr = {
@@ -74,21 +74,21 @@ static void say(struct ibv_ah *ah, uint32_t qpn)
 
 	world_post(from, &wr);
 	world_expect(cq, 1, IBV_WC_SUCCESS);
-	poll_in_vain(1);
+	poll_empty(1);
 }
 
-static void test_by_turns(void)
+static void test_alternating_targets(void)
 {
 	struct ibv_ah *ah = make_ah(&w.gid);
 	long before;
 
 	for (int i = 0; i < TARGETS; i++)
-		say(ah, to[i]->qp_num);
+		send_datagram(ah, to[i]->qp_num);
 	before = reads();
 	for (int i = 0; i < DATAGRAMS; i++)
-		say(ah, to[i % TARGETS]->qp_num);
+		send_datagram(ah, to[i % TARGETS]->qp_num);
 	before = reads() - before;
-	printf("%d datagrams to %d QPs by turns: %ld reads\n", DATAGRAMS, TARGETS, before);
+	printf("%d datagrams to %d QPs in turn: %ld reads\n", DATAGRAMS, TARGETS, before);
 	CHECK(before < DATAGRAMS / 2);
 	CHECK_EQ(ibv_destroy_ah(ah), 0);
 }
@@ -105,7 +105,7 @@ static void test_group(void)
 	ah = make_ah(&group);
 	before = reads();
 	for (int i = 0; i < DATAGRAMS; i++)
-		say(ah, MCAST_QPN);
+		send_datagram(ah, MCAST_QPN);
 	before = reads() - before;
 	printf("%d datagrams to a group: %ld reads\n", DATAGRAMS, before);
 	CHECK(before < FIRST + 8 * DATAGRAMS);
@@ -115,8 +115,7 @@ static void test_group(void)
 int main(void)
 {
 	/*
-	 * What a progress thread reads is not this thread's, but what it leaves to this one would
-	 * be.
+	 * Reads of a progress thread do not count here, but work that it left to this thread would.
 	 */
 	setenv("VERBENA_PROGRESS", "none", 1);
 	setenv("VERBENA_TRANSPORT", "local", 1);
@@ -129,8 +128,8 @@ int main(void)
 		to[i] = world_qp(&w, IBV_QPT_UD, cq, NULL);
 		world_connect(&w, to[i], to[i]);
 	}
-	poll_in_vain(AWAKE);
-	test_by_turns();
+	poll_empty(POLLING);
+	test_alternating_targets();
 	test_group();
 	for (int i = 0; i < TARGETS; i++)
 		CHECK_EQ(ibv_destroy_qp(to[i]), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Device lists, opening and closing, what a device says about itself, import, contexts closed with
- * objects in them.
+ * Device lists, opening and closing devices, device attributes, import, and closing a context that
+ * still has objects.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static void lists(void)
 	b = ibv_get_device_list(&m);
 	CHECK_EQ(m, n);
 	for (int i = 0; i < n; i++) {
-		/* The same objects while they are in use. */
+		/* Both lists hold the same objects while devices are in use. */
 		CHECK(a[i] == b[i]);
 		CHECK_EQ(a[i]->node_type, IBV_NODE_CA);
 		CHECK_EQ(a[i]->transport_type, IBV_TRANSPORT_IB);
@@ -79,7 +79,7 @@ static void attributes(struct world *w)
 	CHECK(strlen(attr.fw_ver) > 0);
 	CHECK_EQ(ibv_query_device_ex(w->ctx, &input, &ex), EINVAL);
 	CHECK_EQ(ibv_query_device(w->ctx, NULL), EINVAL);
-	/* Raw clock and completion timestamps go together. */
+	/* A device that reports its raw clock also reports completion timestamps. */
 	CHECK(ex.completion_timestamp_mask && ex.hca_core_clock);
 	CHECK_EQ(ibv_query_rt_values_ex(w->ctx, &v), 0);
 	CHECK_EQ(v.comp_mask, IBV_VALUES_MASK_RAW_CLOCK);
@@ -102,7 +102,7 @@ static void import(struct world *w)
 	CHECK(other);
 	CHECK(!ibv_import_pd(ctx, pd->handle + 1000));
 	CHECK_EQ(errno, ENOENT);
-	/* Whichever handle goes by dealloc, the domain is gone for all. */
+	/* Deallocation through either handle ends the domain for both. */
 	CHECK_EQ(ibv_dealloc_pd(other), 0);
 	CHECK(!ibv_alloc_null_mr(pd));
 	CHECK_EQ(errno, EINVAL);
@@ -115,7 +115,7 @@ static void import(struct world *w)
 
 static void closing_with_objects_inside(struct world *w)
 {
-	/* Leaked by contract; static, so that leak checkers find a reference. */
+	/* Never freed, by contract; static, so that leak checkers find a reference. */
 	static struct ibv_context *ctx;
 	static struct ibv_pd *pd;
 	static struct ibv_cq *cq;
@@ -129,7 +129,7 @@ static void closing_with_objects_inside(struct world *w)
 	init.send_cq = init.recv_cq = cq;
 	CHECK((qp = ibv_create_qp(pd, &init)));
 	CHECK_EQ(ibv_close_device(ctx), 0);
-	/* What is left answers errors, and does no harm. */
+	/* The remaining objects return errors and do no harm. */
 	CHECK(ibv_poll_cq(cq, 1, &wc) <= 0);
 	CHECK(ibv_destroy_qp(qp) != 0);
 	CHECK(ibv_dealloc_pd(pd) != 0);

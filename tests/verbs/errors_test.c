@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every mistake that the manual names, one row each: the call, the mistake and what it answers, in
- * errors/NOUN.def.  docs/ERRORS.md is what `--table` prints, and `abi errors` compares the two.
+ * Every error that the manual lists, one row each in errors/NOUN.def: the call, the mistake and the
+ * result. docs/ERRORS.md is the output of `--table`, and `abi errors` compares the two.
  *
- *	NULLS(verb, mistake, errno, call)	the call gives NULL and sets errno
- *	ERRNO(verb, mistake, errno, call)	it gives the errno value
- *	MINUS(verb, mistake, errno, call)	it gives -1 and sets errno
- *	COMMAND(verb, mistake, errno, call)	ibv_rereg_mr: it gives IBV_REREG_MR_ERR_CMD and sets
- *errno NEGATIVE(verb, mistake, errno, call)	it gives the errno value, negative VALUE(verb, case,
- *value, call)		no mistake, but worth a row: it gives the value SHOWN(verb, mistake, answer,
- *test, function)	another test shows it
+ *	NULLS(verb, mistake, errno, call)	returns NULL and sets errno
+ *	ERRNO(verb, mistake, errno, call)	returns the errno value
+ *	MINUS(verb, mistake, errno, call)	returns -1 and sets errno
+ *	COMMAND(verb, mistake, errno, call)	returns IBV_REREG_MR_ERR_CMD and sets errno
+ *	NEGATIVE(verb, mistake, errno, call)	returns the negative errno value
+ *	VALUE(verb, case, value, call)		not an error: returns the value
+ *	SHOWN(verb, mistake, result, test, function)	covered by another test
  *
- * Rows share their objects and must leave them as they were: in the end everything can be taken
- * down.
+ * The rows share their objects and must leave them unchanged: at the end the test destroys all of
+ * them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ enum form {
 	FORM_COMMAND,
 	FORM_NEGATIVE,
 	FORM_VALUE,
-	FORM_SHOWN,	/* by another test */
+	FORM_SHOWN,	/* covered by another test */
 	FORM_CHAPTER,
 };
 
@@ -78,7 +78,7 @@ static const struct row {
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
 
-/* What the call must return. */
+/* The value that the call must return. */
 static long wanted(const struct row *r)
 {
 	switch (r->form) {
@@ -95,7 +95,7 @@ static long wanted(const struct row *r)
 	}
 }
 
-/* Counts as one failure of many, so that one run shows them all. */
+/* Returns 1 on failure instead of exiting, so that one run reports all failing rows. */
 static int run_row(const struct row *r)
 {
 	long got;
@@ -127,7 +127,7 @@ static void print_answer(const struct row *r)
 	printf("%s%s%s", before[r->form], r->answer, r->form < FORM_VALUE ? "`" : "");
 }
 
-/* As docs/ERRORS.md has it. */
+/* The tables of docs/ERRORS.md. */
 static void print_table(void)
 {
 	for (size_t i = 0; i < N_ROWS; i++) {

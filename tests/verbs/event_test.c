@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asynchronous events of a port, live: a network namespace of our own whose loopback interface gets
- * and loses addresses and goes down and up while contexts are open, and an interface that is taken
- * away.
+ * Asynchronous events of a port. In a network namespace of its own the test adds and removes
+ * addresses of the loopback interface, takes it down and up and deletes another interface, all with
+ * open contexts, which must get the events.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,7 +25,7 @@ static void set_flags(const char *ifname, short flags)
 	CHECK_EQ(ioctl(control, SIOCSIFFLAGS, &req), 0);
 }
 
-/* An address under an alias of its own, "lo:1". */
+/* Adds an address under an alias such as "lo:1". */
 static void set_addr(const char *ifname, const char *text)
 {
 	struct sockaddr_in sin = { .sin_family = AF_INET };
@@ -50,7 +50,7 @@ static bool have_gid(struct ibv_context *ctx, const char *text)
 	return false;
 }
 
-/* Events until one of the type comes; the others are what goes with it. */
+/* Waits for an event of this type; others may accompany it. */
 static void await(struct ibv_context *ctx, enum ibv_event_type type)
 {
 	struct pollfd p = { .fd = ctx->async_fd, .events = POLLIN };
@@ -80,7 +80,7 @@ static uint16_t lid_of(struct ibv_context *ctx)
 	return attr.lid;
 }
 
-/* The LID is the low half of the first IPv4 address, and changes with it. */
+/* The LID is the low half of the first IPv4 address, and follows its changes. */
 static void lid_follows_the_address(struct ibv_context *ctx)
 {
 	set_addr("lo", "127.0.9.8");
@@ -119,7 +119,7 @@ static struct ibv_context *open_on(const char *address)
 	return found;
 }
 
-/* An interface that is taken away is a device that is lost; told once, and only to its contexts. */
+/* Deleting an interface raises DEVICE_FATAL once, and only for contexts on it. */
 static void a_device_is_lost(struct ibv_context *other)
 {
 	struct ibv_context *ctx;
@@ -133,8 +133,8 @@ static void a_device_is_lost(struct ibv_context *other)
 	ctx = open_on("10.77.0.1");
 	CHECK((pd = ibv_alloc_pd(ctx)));
 	/*
-	 * The kernel says that there is a carrier when it gets round to it; without, the port would
-	 * have nothing to lose.
+	 * The kernel reports the carrier with some delay; without a carrier the port could not go
+	 * down.
 	 */
 	if (state_of(ctx) != IBV_PORT_ACTIVE)
 		await(ctx, IBV_EVENT_PORT_ACTIVE);
@@ -143,13 +143,13 @@ static void a_device_is_lost(struct ibv_context *other)
 	await(ctx, IBV_EVENT_DEVICE_FATAL);
 	CHECK_EQ(state_of(ctx), IBV_PORT_DOWN);
 	CHECK(!have_gid(ctx, "10.77.0.1"));
-	/* Some other news, after which it would be told again. */
+	/* Another network event, after which DEVICE_FATAL must not be raised again. */
 	set_addr("lo:1", "127.0.5.6");
 	await(other, IBV_EVENT_GID_CHANGE);
 	CHECK_EQ(fcntl(ctx->async_fd, F_SETFL, O_NONBLOCK), 0);
 	CHECK(ibv_get_async_event(ctx, &ev) != 0);
 	CHECK_EQ(errno, EAGAIN);
-	/* What is left can be taken down. */
+	/* The remaining objects can be destroyed. */
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
 	CHECK_EQ(ibv_close_device(ctx), 0);
 }
@@ -163,7 +163,7 @@ static void follow(struct ibv_context *a, struct ibv_context *b)
 		await(both[i], IBV_EVENT_GID_CHANGE);
 		CHECK(have_gid(both[i], "127.0.5.5"));
 	}
-	set_flags("lo:1", 0); /* takes the alias away */
+	set_flags("lo:1", 0); /* deletes the alias */
 	for (int i = 0; i < 2; i++)
 		await(both[i], IBV_EVENT_GID_CHANGE);
 	CHECK(!have_gid(a, "127.0.5.5"));
@@ -177,7 +177,7 @@ static void follow(struct ibv_context *a, struct ibv_context *b)
 	CHECK_EQ(state_of(a), IBV_PORT_ACTIVE);
 }
 
-/* A query may run ahead of the event, but never behind the system. */
+/* A query may be newer than the event, but never older than the state of the system. */
 static void queries_are_fresh(struct ibv_context *ctx)
 {
 	for (int i = 0; i < 20; i++) {

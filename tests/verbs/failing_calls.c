@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * See failing_calls.h.  Nothing here includes the headers that declare these calls: those have
- * other types for some parameters, which the calling convention does not see, and rename some.
+ * See failing_calls.h. This file includes none of the headers that declare these calls: they use
+ * other types for some parameters, which does not change the calling convention, and rename some
+ * calls.
  */
 #define _GNU_SOURCE 1
 #include "failing_calls.h"
@@ -13,8 +14,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-static long countdown = -1;	/* atomic; -1: off */
-static bool for_ever, every_thread, interrupts;
+static long countdown = -1;	/* atomic; -1: no call fails */
+static bool permanent, every_thread, interrupts;
 static const char *failed;	/* atomic */
 static __thread bool chosen;
 
@@ -22,7 +23,7 @@ void calls_fail(long n, bool forever, bool any_thread)
 {
 	__atomic_store_n(&countdown, -1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&failed, NULL, __ATOMIC_SEQ_CST);
-	for_ever = forever;
+	permanent = forever;
 	every_thread = any_thread;
 	chosen = n >= 0;
 	__atomic_store_n(&countdown, n, __ATOMIC_SEQ_CST);
@@ -52,8 +53,7 @@ static bool is_interruptible(const char *name)
 }
 
 /*
- * Whose turn it is: true for the call that came when the count was 0, and for later ones if it is
- * for ever.
+ * Returns whether this call fails: it is the N-th one, or a later one if the failure is permanent.
  */
 static bool fails(const char *name)
 {
@@ -65,7 +65,7 @@ static bool fails(const char *name)
 	do {
 		if (left < 0)
 			return false;
-	} while (!(left == 0 && for_ever) &&
+	} while (!(left == 0 && permanent) &&
 		 !__atomic_compare_exchange_n(&countdown, &left, left - 1, false, __ATOMIC_SEQ_CST,
 					      __ATOMIC_SEQ_CST));
 	if (left)
@@ -75,7 +75,7 @@ static bool fails(const char *name)
 	return true;
 }
 
-/* In place of the C library's. */
+/* These replace the calls of the C library. */
 #pragma GCC visibility push(default)
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 #pragma GCC diagnostic ignored "-Wbuiltin-declaration-mismatch"
@@ -97,7 +97,7 @@ static bool fails(const char *name)
 #include "failing_calls.def"
 #undef CALL
 
-/* Returns the error. */
+/* Unlike the others it returns the error. */
 int posix_fallocate64(int fd, long at, long len)
 {
 	static int (*real)(int, long, long);
@@ -130,7 +130,7 @@ static int error_of(long number)
 	case SYS_sched_getattr:
 	case SYS_sched_setattr:
 		return EPERM;
-	default:	/* as futex, or write to an eventfd: they have no reason to fail */
+	default:	/* such as futex, or write to an eventfd: they have no reason to fail */
 		return 0;
 	}
 }

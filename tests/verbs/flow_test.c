@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flow rules between raw packet QPs: receivers of a frame, tags, drops, counters, refusals. */
+/*
+ * Flow rules between raw packet QPs: which receivers get a frame, tags, drops, counters, and
+ * refused rules.
+ */
 #include <errno.h>
 #include <pthread.h>
 
@@ -45,12 +48,12 @@ static void send_udp(uint16_t port, uint32_t number)
 	sender_send(&s, &f, number);
 }
 
-static void nothing_came(struct receiver *r)
+static void expect_no_frame(struct receiver *r)
 {
 	CHECK(!frames_take(r));
 }
 
-static void each_its_own(void)
+static void one_port_each(void)
 {
 	struct receiver a = frames_receiver(&w), b = frames_receiver(&w),
 			none = frames_receiver(&w);
@@ -65,14 +68,14 @@ static void each_its_own(void)
 	frames_expect(&a, 2);
 	frames_expect(&b, 1);
 	frames_expect(&b, 4);
-	nothing_came(&a);
-	nothing_came(&b);
+	expect_no_frame(&a);
+	expect_no_frame(&b);
 
 	CHECK_EQ(ibv_destroy_flow(flows[0]), 0);
 	send_udp(53, 5);
 	sender_sync(&s);
-	nothing_came(&a);
-	nothing_came(&none);
+	expect_no_frame(&a);
+	expect_no_frame(&none);
 	CHECK_EQ(ibv_destroy_flow(flows[1]), 0);
 	CHECK_EQ(ibv_destroy_flow(flows[2]), 0);
 	frames_end(&a);
@@ -89,14 +92,14 @@ static void priorities_and_copies(void)
 	send_udp(53, 1);
 	sender_sync(&s);
 	frames_expect(&b, 1);
-	nothing_came(&a);
+	expect_no_frame(&a);
 
 	same = flow_to_port(&c, 53, 2, 0);
 	send_udp(53, 2);
 	sender_sync(&s);
 	frames_expect(&b, 2);
 	frames_expect(&c, 2);
-	nothing_came(&a);
+	expect_no_frame(&a);
 	CHECK_EQ(ibv_destroy_flow(first), 0);
 	CHECK_EQ(ibv_destroy_flow(same), 0);
 
@@ -135,9 +138,9 @@ static void defaults_and_sniffers(void)
 	for (uint32_t i = 1; i <= 3; i++)
 		frames_expect(&sniffer, i);
 	frames_expect(&sniffer, s.marks - 1);
-	nothing_came(&rule);
-	nothing_came(&all);
-	nothing_came(&group);
+	expect_no_frame(&rule);
+	expect_no_frame(&all);
+	expect_no_frame(&group);
 	for (size_t i = 0; i < ARRAY_SIZE(flows); i++)
 		CHECK_EQ(ibv_destroy_flow(flows[i]), 0);
 	frames_end(&rule);
@@ -213,7 +216,7 @@ static void drops_and_counts(void)
 	sender_sync(&s);
 	frames_expect(&r, 2);
 	frames_expect(&r, 4);
-	nothing_came(&r);
+	expect_no_frame(&r);
 	memset(values, 0xff, sizeof(values));
 	CHECK_EQ(ibv_read_counters(c, values, 3, 0), 0);
 	CHECK_EQ(values[0], 3);
@@ -224,7 +227,9 @@ static void drops_and_counts(void)
 	CHECK_EQ(ibv_destroy_flow(flows[0]), 0);
 	CHECK_EQ(attach(c, IBV_COUNTER_PACKETS, 1), EBUSY);
 	CHECK_EQ(ibv_destroy_flow(flows[1]), 0);
-	/* Added up at one index, and kept without a flow. */
+	/*
+	 * Counters attached to one index are added up, and keep their value when the flow is gone.
+	 */
 	CHECK_EQ(attach(c, IBV_COUNTER_PACKETS, 2), 0);
 	CHECK_EQ(ibv_read_counters(c, values, 4, IBV_READ_COUNTERS_ATTR_PREFER_CACHED), 0);
 	CHECK_EQ(values[2], 3 * len + 3);
@@ -234,7 +239,9 @@ static void drops_and_counts(void)
 	frames_end(&r);
 }
 
-/* A sent frame is counted and dropped before any receiver; its request completes. */
+/*
+ * A frame that is sent is counted and dropped before it reaches a receiver; its request completes.
+ */
 static void egress(void)
 {
 	struct receiver r = frames_receiver(&w);
@@ -263,7 +270,7 @@ static void egress(void)
 	sender_sync(&s);
 	frames_expect(&r, 2);
 	frames_expect(&r, 4);
-	nothing_came(&r);
+	expect_no_frame(&r);
 	CHECK_EQ(ibv_read_counters(c, dropped, 2, 0), 0);
 	CHECK_EQ(dropped[0], 2);
 	CHECK_EQ(dropped[1], 2 * (frames_udp(1, 2).len + 4));
@@ -335,7 +342,7 @@ static void refused(void)
 	refuses(r.qp, &list, EINVAL);
 	list.attr.num_of_specs = 1;
 
-	/* rdma-core never reads it. */
+	/* rdma-core does not read this field. */
 	list.attr.size = sizeof(list.attr);
 	flow = frames_flow(r.qp, &list);
 	list.attr.size = 0;
@@ -365,7 +372,9 @@ static void refused(void)
 	frames_end(&r);
 }
 
-/* One frame of each kind against one rule of its kind and one that differs in one field. */
+/*
+ * Sends one frame of each kind against a matching rule and against one that differs in one field.
+ */
 static void specifications(void)
 {
 	struct receiver yes = frames_receiver(&w), no = frames_receiver(&w);
@@ -419,14 +428,14 @@ static void specifications(void)
 	sender_sync(&s);
 	for (uint32_t i = 1; i <= 3; i++)
 		frames_expect(&yes, i);
-	nothing_came(&no);
+	expect_no_frame(&no);
 	for (unsigned int i = 0; i < n; i++)
 		CHECK_EQ(ibv_destroy_flow(flows[i]), 0);
 	frames_end(&yes);
 	frames_end(&no);
 }
 
-/* More than a socket filter holds, and then fewer again. */
+/* More rules than a socket filter can hold, then fewer again. */
 static void many_rules(void)
 {
 	enum { RULES = 400 };
@@ -442,14 +451,14 @@ static void many_rules(void)
 	sender_sync(&s);
 	frames_expect(&r, 2);
 	frames_expect(&r, 3);
-	nothing_came(&r);
+	expect_no_frame(&r);
 	for (unsigned int i = 1; i < RULES; i++)
 		CHECK_EQ(ibv_destroy_flow(flows[i]), 0);
 	send_udp(1001, 5);
 	send_udp(1000, 6);
 	sender_sync(&s);
 	frames_expect(&r, 6);
-	nothing_came(&r);
+	expect_no_frame(&r);
 	CHECK_EQ(ibv_destroy_flow(flows[0]), 0);
 	frames_end(&r);
 }
@@ -468,7 +477,7 @@ static void *send_on(void *arg)
 	return NULL;
 }
 
-/* Rules come and go while frames do. */
+/* Rules are created and destroyed while frames arrive. */
 static void changes_under_traffic(void)
 {
 	struct receiver r = frames_receiver(&w);
@@ -496,8 +505,8 @@ static void changes_under_traffic(void)
 	frames_end(&r);
 }
 
-/* A context that ends with flows in it leaves nothing behind that frames could find. */
-static void left_behind(void)
+/* Closing a context with flows leaves no rule that a frame could match. */
+static void closed_context(void)
 {
 	static struct world other; /* static, so that leak checkers find a reference */
 	static struct receiver r;
@@ -518,7 +527,7 @@ int main(void)
 	frames_init();
 	world_open(&w);
 	sender_open(&s, &w);
-	each_its_own();
+	one_port_each();
 	priorities_and_copies();
 	defaults_and_sniffers();
 	tags();
@@ -529,7 +538,7 @@ int main(void)
 	specifications();
 	many_rules();
 	changes_under_traffic();
-	left_behind();
+	closed_context();
 	sender_close(&s);
 	world_close(&w);
 	return 0;

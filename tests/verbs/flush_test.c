@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * FLUSH to persistence takes as long as the disk does, which is this program's msync() here:
- * meanwhile every other queue pair works, nothing of the same one is answered out of turn, and no
- * thread of the program that polls can end in it.
+ * FLUSH to persistence takes as long as the disk, for which this program's msync() stands in.
+ * Meanwhile every other queue pair must work, responses on the same one stay in order, and no
+ * polling thread of the program blocks.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,25 +20,25 @@ enum {
 
 static struct world w;
 static struct ibv_cq *cq;
-/* The first flushes what the second one keeps. */
+/* `persists` posts the FLUSH, `disk` executes it. */
 static struct ibv_qp *persists, *disk, *other;
 static struct ibv_mr *mr;
 static struct buffer buf;
 static uint8_t *memory;
-static sem_t begun, may_end;
-static int answer;	/* msync's: 0 or an errno value */
-static int lived;
+static sem_t msync_entered, msync_may_return;
+static int msync_result;	/* result of msync(): 0 or an errno value */
+static int not_cancelled;
 
-/* The library finds this one. */
+/* Replaces the C library's function for the library under test. */
 __attribute__((visibility("default"))) int msync(void *addr, size_t len, int flags)
 {
 	pthread_testcancel();
 	CHECK(memory >= (uint8_t *)addr && memory + LEN <= (uint8_t *)addr + len);
-	CHECK_EQ(sem_post(&begun), 0);
-	while (sem_wait(&may_end) && errno == EINTR)
+	CHECK_EQ(sem_post(&msync_entered), 0);
+	while (sem_wait(&msync_may_return) && errno == EINTR)
 		;
-	errno = answer;
-	return answer ? -1 : 0;
+	errno = msync_result;
+	return msync_result ? -1 : 0;
 }
 
 static void make_memory(void)
@@ -63,7 +63,7 @@ static void bring_up(struct ibv_qp *qp, uint32_t peer)
 		int mask = world_attr(&w, IBV_QPT_RC, s, peer, &attr);
 
 		attr.qp_access_flags |= IBV_ACCESS_FLUSH_PERSISTENT;
-		attr.timeout = 0;	/* the disk may take long */
+		attr.timeout = 0;	/* no timeout: the disk may take long */
 		CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
 	}
 }
@@ -102,12 +102,12 @@ static void post_flush(uint64_t wr_id)
 	CHECK_EQ(ibv_wr_complete(ex), 0);
 }
 
-/* Others poll to bring the request there. */
+/* The other QPs poll, which brings the request to the responder. */
 static void wait_until_begun(void)
 {
 	struct ibv_wc wc;
 
-	while (sem_trywait(&begun))
+	while (sem_trywait(&msync_entered))
 		CHECK_EQ(ibv_poll_cq(cq, 1, &wc), 0);
 }
 
@@ -119,14 +119,14 @@ static void others_go_on(void)
 
 	post_flush(1);
 	wait_until_begun();
-	world_post(persists, &write);	/* behind it */
+	world_post(persists, &write);	/* after the FLUSH */
 	for (int i = 0; i < ROUNDS; i++) {
 		world_recv(other, 3, world_sge(&buf, 128, 64));
 		world_send(other, 4, sge);
 		world_poll(cq, wc, 2);
 		CHECK(wc[0].wr_id + wc[1].wr_id == 3 + 4);
 	}
-	CHECK_EQ(sem_post(&may_end), 0);
+	CHECK_EQ(sem_post(&msync_may_return), 0);
 	world_expect(cq, 1, IBV_WC_SUCCESS);
 	world_expect(cq, 2, IBV_WC_SUCCESS);
 }
@@ -136,33 +136,33 @@ static void *poll_cancelled(void *arg)
 	pthread_cancel(pthread_self());
 	post_flush(5);
 	world_expect(cq, 5, IBV_WC_SUCCESS);
-	lived = 1;
+	not_cancelled = 1;
 	pthread_testcancel();
 	return NULL;
 }
 
-static void no_thread_ends_in_it(void)
+static void no_cancellation_point(void)
 {
 	pthread_t t;
 
-	CHECK_EQ(sem_post(&may_end), 0);
+	CHECK_EQ(sem_post(&msync_may_return), 0);
 	CHECK_EQ(pthread_create(&t, NULL, poll_cancelled, NULL), 0);
 	pthread_join(t, NULL);
-	CHECK_EQ(lived, 1);
+	CHECK_EQ(not_cancelled, 1);
 	wait_until_begun();
 }
 
-static void a_disk_that_fails(void)
+static void failing_disk(void)
 {
-	answer = EIO;
-	CHECK_EQ(sem_post(&may_end), 0);
+	msync_result = EIO;
+	CHECK_EQ(sem_post(&msync_may_return), 0);
 	post_flush(6);
 	world_expect(cq, 6, IBV_WC_REM_ACCESS_ERR);
-	CHECK_EQ(sem_wait(&begun), 0);
-	answer = 0;
+	CHECK_EQ(sem_wait(&msync_entered), 0);
+	msync_result = 0;
 }
 
-/* The queue pairs are destroyed while the disk write is in progress. */
+/* Destroys the queue pairs while the disk write is in progress. */
 static void queue_pairs_are_destroyed_meanwhile(void)
 {
 	destroy_pair();
@@ -170,14 +170,14 @@ static void queue_pairs_are_destroyed_meanwhile(void)
 	post_flush(7);
 	wait_until_begun();
 	destroy_pair();
-	CHECK_EQ(sem_post(&may_end), 0);
+	CHECK_EQ(sem_post(&msync_may_return), 0);
 }
 
 int main(void)
 {
 	setenv("VERBENA_LOG", "error", 1);
-	CHECK_EQ(sem_init(&begun, 0, 0), 0);
-	CHECK_EQ(sem_init(&may_end, 0, 0), 0);
+	CHECK_EQ(sem_init(&msync_entered, 0, 0), 0);
+	CHECK_EQ(sem_init(&msync_may_return, 0, 0), 0);
 	world_open(&w);
 	cq = world_cq(&w, 16);
 	buf = world_buffer(&w, 2 * LEN, WORLD_ACCESS);
@@ -186,8 +186,8 @@ int main(void)
 	other = world_qp(&w, IBV_QPT_RC, cq, NULL);
 	world_connect(&w, other, other);
 	others_go_on();
-	no_thread_ends_in_it();
-	a_disk_that_fails();
+	no_cancellation_point();
+	failing_disk();
 	queue_pairs_are_destroyed_meanwhile();
 	CHECK_EQ(ibv_destroy_qp(other), 0);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);

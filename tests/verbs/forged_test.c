@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that a third party forges, with good ICRCs: early requests, marked datagrams that would
- * make this host send CNPs to another one, datagrams to a group that name a QP which is no member.
+ * Packets with valid ICRCs, forged by a third host: out-of-order requests, datagrams with a
+ * congestion mark that would make this host send CNPs to another one, and datagrams to a group that
+ * name a QP which is not a member.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -31,7 +32,7 @@ static struct world w;
 static struct ibv_cq *cq;
 static struct ibv_qp *a, *b;
 static struct buffer buf;
-static const char home[] = "127.0.0.1", elsewhere[] = "127.0.0.9", group[] = "239.1.2.3";
+static const char own_address[] = "127.0.0.1", other_address[] = "127.0.0.9", group[] = "239.1.2.3";
 
 static struct net_addr address(const char *text)
 {
@@ -54,7 +55,7 @@ static struct sockaddr_in socket_address(const char *text, uint16_t udp_port)
 	return sa;
 }
 
-/* A socket at an address; port 0: any. */
+/* Opens a socket at an address; port 0: any. */
 static int open_socket(const char *at, uint16_t udp_port)
 {
 	struct sockaddr_in sa = socket_address(at, udp_port);
@@ -67,10 +68,7 @@ static int open_socket(const char *at, uint16_t udp_port)
 	return fd;
 }
 
-/*
- * Sends a packet as if it came from `src`: with the identification 0, which goes with an
- * unfragmented one.
- */
+/* Sends a packet with a forged source address, and identification 0 as for an unfragmented one. */
 static void forge(const char *src, const char *dst, int tos, const struct roce_pkt *pkt,
 		  uint32_t len)
 {
@@ -139,7 +137,10 @@ static void send_one(uint32_t n)
 	CHECK(!memcmp(buf.data, buf.data + LEN, LEN));
 }
 
-/* A forged packet that comes before the peer's own of that PSN is not delivered in its place. */
+/*
+ * A forged request that arrives before the peer's own with the same PSN is not delivered instead of
+ * it.
+ */
 static void test_early_requests(void)
 {
 	uint32_t ahead = TUNE_REORDER_TRUSTED + 1;
@@ -147,15 +148,15 @@ static void test_early_requests(void)
 
 	set_up(IBV_QPT_RC);
 	pkt = request(ROCE_RC_SEND_ONLY, b->qp_num, psn_add(WORLD_PSN, ahead));
-	forge(home, home, 0, &pkt, LEN);
+	forge(own_address, own_address, 0, &pkt, LEN);
 	pkt.bth.psn = psn_add(pkt.bth.psn, 1);
-	forge(home, home, 0, &pkt, LEN);
+	forge(own_address, own_address, 0, &pkt, LEN);
 	for (uint32_t i = 0; i < ahead + 4; i++)
 		send_one(i);
 	tear_down();
 }
 
-/* The next datagram at b is of this many bytes. */
+/* b must receive a datagram of this length next. */
 static void expect_datagram(uint32_t len)
 {
 	struct ibv_wc wc;
@@ -167,7 +168,7 @@ static void expect_datagram(uint32_t len)
 	world_recv(b, 1, world_sge(&buf, 0, 256));
 }
 
-/* A third one is told of congestion only if the datagram was one for this QP. */
+/* A CNP to the forged sender is only sent if the datagram was valid for this QP. */
 static void test_reflected_notifications(void)
 {
 	struct roce_pkt pkt;
@@ -175,16 +176,16 @@ static void test_reflected_notifications(void)
 	int victim;
 
 	set_up(IBV_QPT_UD);
-	victim = open_socket(elsewhere, port());
+	victim = open_socket(other_address, port());
 	world_recv(b, 1, world_sge(&buf, 0, 256));
 	pkt = request(ROCE_UD_SEND_ONLY, b->qp_num, 0);
 	pkt.deth.qkey++;
-	forge(elsewhere, home, CE, &pkt, 8);
+	forge(other_address, own_address, CE, &pkt, 8);
 	pkt.deth.qkey--;
-	forge(elsewhere, home, 0, &pkt, 12);
+	forge(other_address, own_address, 0, &pkt, 12);
 	expect_datagram(12);
 	CHECK(recv(victim, got, sizeof(got), MSG_DONTWAIT) < 0);
-	forge(elsewhere, home, CE, &pkt, 16);
+	forge(other_address, own_address, CE, &pkt, 16);
 	expect_datagram(16);
 	CHECK(recv(victim, got, sizeof(got), 0) > 0);
 	CHECK_EQ(got[0], ROCE_CNP_NOTIFICATION);
@@ -193,7 +194,7 @@ static void test_reflected_notifications(void)
 	tear_down();
 }
 
-/* A datagram to a group is for its members, whatever QP it names. */
+/* A datagram to a group is delivered only to members, whatever destination QP it names. */
 static void test_group_without_membership(void)
 {
 	struct net_addr addr = address(group);
@@ -206,9 +207,9 @@ static void test_group_without_membership(void)
 	world_recv(a, 1, world_sge(&buf, 1024, 256));
 	world_recv(b, 1, world_sge(&buf, 0, 256));
 	pkt = request(ROCE_UD_SEND_ONLY, a->qp_num, 0);
-	forge(home, group, 0, &pkt, 8);
+	forge(own_address, group, 0, &pkt, 8);
 	pkt.bth.dest_qpn = 0xffffff;
-	forge(home, group, 0, &pkt, 12);
+	forge(own_address, group, 0, &pkt, 12);
 	expect_datagram(12);
 	CHECK_EQ(ibv_detach_mcast(b, &gid, 0), 0);
 	tear_down();
@@ -217,7 +218,7 @@ static void test_group_without_membership(void)
 /* The loopback interface's own IPv4 address. */
 static void choose_gid(void)
 {
-	struct net_addr addr = address(home);
+	struct net_addr addr = address(own_address);
 
 	for (int i = 0; i < w.port.gid_tbl_len; i++) {
 		if (ibv_query_gid(w.ctx, 1, i, &w.gid) || memcmp(&w.gid, &addr, sizeof(addr)))
@@ -230,7 +231,10 @@ static void choose_gid(void)
 
 int main(void)
 {
-	/* Forged packets come by the wire only: local peers must listen there, too. */
+	/*
+	 * Forged packets come over the network only, so local peers must accept packets from there
+	 * as well.
+	 */
 	if (!strcmp(getenv("VERBENA_TRANSPORT"), "local"))
 		setenv("VERBENA_TRANSPORT", "auto", 1);
 	world_open(&w);

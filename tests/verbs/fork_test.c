@@ -1,28 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork(): the child owns no object of the parent's and cannot harm them.  The context and the
- * domain that it inherited stand for some of its own, and it may open the device for itself.
+ * fork(): the child owns none of the parent's objects and cannot damage them. In the child the
+ * inherited context and protection domain are replaced by new ones, and the child can open the
+ * device itself.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "left_out.h"
+#include "fork_single.h"
 #include "world.h"
-
-/*
- * ThreadSanitizer's run-time ends a forked child of several threads that starts one, and
- * AddressSanitizer's allocator has no fork handler: a child born while the parent's thread
- * allocates waits for ever.  So there is no progress thread then.
- */
-static void stay_single_threaded(void)
-{
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-	setenv("VERBENA_PROGRESS", "none", 1);
-	left_out(1, "sanitizers bear no fork of several threads: there was no progress thread");
-#endif
-}
 
 struct link {
 	struct world w;
@@ -31,7 +18,7 @@ struct link {
 	struct buffer from, to;
 };
 
-/* Objects in the world that there is. */
+/* Creates objects in the open world. */
 static void link_make(struct link *l)
 {
 	l->cq = world_cq(&l->w, 16);
@@ -74,8 +61,8 @@ static void link_close(struct link *l)
 	world_close(&l->w);
 }
 
-/* Every call on the parent's objects fails. */
-static void objects_are_the_parents(struct link *l)
+/* Every call on the parent's objects fails in the child. */
+static void parent_objects_fail(struct link *l)
 {
 	struct ibv_sge sge = world_sge(&l->from, 0, 64);
 	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &l->to, 0), *bad;
@@ -96,20 +83,23 @@ static void objects_are_the_parents(struct link *l)
 	CHECK_EQ(errno, ENODEV);
 }
 
-/* A device of its own, with a progress thread of its own. */
-static void open_anew(struct link *inherited)
+/* The child opens a device of its own with a progress thread of its own. */
+static void open_in_child(struct link *inherited)
 {
 	struct link own;
 
 	link_open(&own);
 	for (int i = 1; i < 50; i++)
 		link_use(&own, i);
-	objects_are_the_parents(inherited);
+	parent_objects_fail(inherited);
 	link_close(&own);
 }
 
-/* What answers here is a device of this process, whose events come to it and not to the parent. */
-static void go_on(const struct link *inherited)
+/*
+ * In the child the inherited context stands for a device of the child: events go to it and not to
+ * the parent.
+ */
+static void use_inherited_context(const struct link *inherited)
 {
 	struct link l = { .w = inherited->w };
 	struct ibv_alloc_dm_attr dm_attr = { .length = 4 };
@@ -144,14 +134,15 @@ static void wait_for(pid_t pid)
 }
 
 /*
- * Its child inherits what it had opened behind the inherited context, and goes on in the same way.
+ * The child's child inherits the objects that the child created through its inherited context, and
+ * continues in the same way.
  */
 static void grandchild(const struct link *inherited)
 {
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		go_on(inherited);
+		use_inherited_context(inherited);
 		_exit(0);
 	}
 	wait_for(pid);
@@ -159,10 +150,10 @@ static void grandchild(const struct link *inherited)
 
 static void child(struct link *inherited, int round)
 {
-	objects_are_the_parents(inherited);
+	parent_objects_fail(inherited);
 	if (round != 1)
-		go_on(inherited);
-	open_anew(inherited);
+		use_inherited_context(inherited);
+	open_in_child(inherited);
 	grandchild(inherited);
 	if (round != 1)
 		CHECK_EQ(ibv_dealloc_pd(inherited->w.pd), 0);
@@ -178,7 +169,7 @@ int main(void)
 {
 	struct link l;
 
-	stay_single_threaded();
+	fork_single_threaded();
 	CHECK_EQ(ibv_fork_init(), 0);
 	CHECK_EQ(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	link_open(&l);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of raw packets share: a sender of frames, receivers, and the rules between them,
- * on the virtual segment of the loopback device, so that an ordinary user can run them.
+ * Shared by the tests of raw packets: a sender, receivers, and flow rules between them. They use
+ * the virtual segment of the loopback device, which needs no privilege.
  *
- * Every frame has a number in its payload.  A sender's frames arrive in order: a receiver of `mark`
- * frames tells when all before have been dealt with.
+ * Every frame carries a number in its payload. Frames of one sender arrive in order, so a receiver
+ * of `mark` frames knows when all earlier ones have been processed.
  */
 #ifndef TESTS_VERBS_FRAMES_H
 #define TESTS_VERBS_FRAMES_H
@@ -15,21 +15,21 @@
 enum {
 	FRAME_ROOM = 512,
 	FRAME_SLOTS = 64,
-	MARK_TYPE = 0x88b6, /* EtherType of marks */
+	MARK_TYPE = 0x88b6, /* EtherType of mark frames */
 };
 
 struct receiver {
 	struct ibv_cq_ex *cq;
 	struct ibv_qp *qp;
-	struct ibv_wq *wq; /* instead of qp */
+	struct ibv_wq *wq; /* NULL: qp receives */
 	struct buffer room;
-	/* of the frame received last */
+	/* of the last frame */
 	uint32_t number, tag, len;
 	uint64_t slot;
 	enum ibv_wc_status status;
 };
 
-/* Chooses the virtual segment. First of all. */
+/* Selects the virtual segment; must be called first. */
 void frames_init(void);
 
 /* A raw packet QP in RTS with a CQ of its own. */
@@ -38,10 +38,10 @@ struct receiver frames_receiver(struct world *w);
 void frames_post(struct receiver *r, uint64_t slot);
 void frames_end(struct receiver *r);
 
-/* Takes one completion; false if there is none. */
+/* Takes one completion; returns false if there is none. */
 bool frames_take(struct receiver *r);
 
-/* Waits for the next frame, which must be this one. */
+/* Waits for the next frame, which must have this number. */
 void frames_expect(struct receiver *r, uint32_t number);
 
 struct sender {
@@ -57,13 +57,13 @@ struct sender {
 void sender_open(struct sender *s, struct world *w);
 void sender_close(struct sender *s);
 
-/* Puts the number behind what is there and sends it. */
+/* Appends the number to the frame and sends it. */
 void sender_send(struct sender *s, struct frame *f, uint32_t number);
 
-/* Until everything that was sent before has come in. */
+/* Waits until all frames sent before have arrived. */
 void sender_sync(struct sender *s);
 
-/* UDP in IPv4 from 10.0.0.1 to 10.0.0.2. */
+/* A UDP packet in IPv4 from 10.0.0.1 to 10.0.0.2. */
 struct frame frames_udp(uint16_t src, uint16_t dst);
 
 struct ibv_flow *frames_flow(struct ibv_qp *qp, struct spec_list *list);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IP packets in datagrams: segmentation of TCP by IBV_WR_TSO and ibv_wr_send_tso, checksums by
- * IBV_SEND_IP_CSUM, IBV_WC_IP_CSUM_OK, and what is refused.
+ * IP packets in datagrams: TCP segmentation by IBV_WR_TSO and ibv_wr_send_tso, checksums with
+ * IBV_SEND_IP_CSUM, IBV_WC_IP_CSUM_OK, and refused requests.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +17,7 @@ enum {
 	TCP = 20,
 	MAX_HEADER = 128,
 	FIN_PSH_CWR = 0x89,
-	FIRST_SEQ = 0xffffff80,	/* wraps inside the message */
+	FIRST_SEQ = 0xffffff80,	/* the sequence number wraps within the message */
 	FIRST_ID = 0xffff,
 };
 
@@ -94,7 +94,9 @@ static uint32_t read32(const uint8_t *p)
 	return (uint32_t)read16(p) << 16 | read16(p + 2);
 }
 
-/* Encapsulation, IP and TCP header of a packet without payload; returns their length. */
+/*
+ * Writes the encapsulation, IP and TCP headers of a packet without payload; returns their length.
+ */
 static uint16_t make_header(uint8_t *p, bool ipv6)
 {
 	uint8_t *tcp = p + ENCAP + (ipv6 ? 40 : 20);
@@ -117,7 +119,7 @@ static uint16_t make_header(uint8_t *p, bool ipv6)
 	return tcp + TCP - p;
 }
 
-/* Ones' complement sum, the slow way. */
+/* The Internet checksum, computed without optimisation. */
 static uint16_t sum(uint32_t s, const uint8_t *p, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i++)
@@ -221,7 +223,7 @@ static void wr_send_tso(struct bench *b)
 	ibv_wr_send_tso(ex, hdr, len, MSS);
 	ibv_wr_set_ud_addr(ex, b->ah, b->qp->qp_num, WORLD_QKEY);
 	ibv_wr_set_sge_list(ex, 1, &sge);
-	memset(hdr, 0xee, sizeof(hdr));	/* it was copied */
+	memset(hdr, 0xee, sizeof(hdr));	/* the post has copied it */
 	CHECK_EQ(ibv_wr_complete(ex), 0);
 	expect_segments(b, false);
 
@@ -231,7 +233,7 @@ static void wr_send_tso(struct bench *b)
 	CHECK_EQ(ibv_wr_complete(ex), EINVAL);
 }
 
-/* A header that is no IP packet is repeated as it is. */
+/* A header that is not an IP packet is repeated unchanged. */
 static void other_headers_are_left_alone(struct bench *b)
 {
 	uint8_t hdr[8] = "headers";
@@ -292,7 +294,7 @@ static void bad_requests_are_refused(struct bench *b)
 		uint16_t len, mss;
 	} rows[] = {
 		{ hdr, 40, 0 },			/* no MSS */
-		{ hdr, MAX_HEADER + 1, MSS },	/* header longer than asked for */
+		{ hdr, MAX_HEADER + 1, MSS },	/* longer than max_tso_header */
 		{ NULL, 40, MSS },
 	};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The interfaces of old distributions, on the real device: OFED's XRC, and the experimental verbs.
+ * The interfaces of old distributions on the real device: the XRC calls of OFED and the
+ * experimental verbs.
  */
 #define VERBENA_LEGACY_XRC
 
@@ -13,7 +14,7 @@
 
 static struct world w;
 
-/* ---- XRC: one connection, two SRQs behind it ---- */
+/* ---- XRC: one connection, two SRQs ---- */
 
 static void check_srq(struct ibv_srq *srq, struct ibv_xrc_domain *d, struct ibv_cq *cq)
 {
@@ -102,7 +103,7 @@ static void test_xrc(void)
 	world_free(&dst);
 }
 
-/* ---- Experimental verbs: an RC pair made, connected and used by them alone ---- */
+/* ---- Experimental verbs: an RC pair created, connected and used by them alone ---- */
 
 static struct ibv_qp *exp_qp(struct ibv_cq *cq)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast: who is attached gets a copy, who is not does not, and a QP that asks not to hear its
- * own process does not. IPv4 and IPv6 groups, over whichever transport the environment chooses.
+ * Multicast: each attached QP gets a copy, other QPs do not, nor does a QP that blocks the loopback
+ * of its own process. Runs with IPv4 and IPv6 groups over the transport that the environment
+ * selects.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -57,7 +58,7 @@ static union ibv_gid group(const char *text)
 	return gid;
 }
 
-/* The index of an address of the port of the group's family, -1 if it has none. */
+/* The index of a port address of the group's family; -1 if there is none. */
 static int source_index(struct world *w, const union ibv_gid *to)
 {
 	bool ipv4 = to->raw[0] != 0xff;
@@ -123,7 +124,7 @@ static void expect_nothing(struct member *m)
 	CHECK_EQ(ibv_poll_cq(m->cq, 1, &wc), 0);
 }
 
-/* a and b are members, c is not, d does not want what this process says. */
+/* a and b are members, c is not, d is a member that blocks loopback of its own process. */
 static void copies_go_to_members(struct world *w, const char *name)
 {
 	union ibv_gid gid = group(name);
@@ -195,7 +196,7 @@ int main(void)
 	world_open(&w);
 	bad_arguments_are_refused(&w);
 	copies_go_to_members(&w, "::ffff:239.77.1.2");
-	/* Linux has no route for IPv6 groups over the loopback interface; local peers need none. */
+	/* Linux has no route for IPv6 groups on the loopback interface; local peers need none. */
 	if (!transport || strcmp(transport, "udp"))
 		copies_go_to_members(&w, "ff02::77:1");
 	world_close(&w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Path migration between the two addresses of the loopback interface: armed by both sides, begun by
- * one, followed by the other, with the events and attributes that tell of it.
+ * Automatic path migration between the two addresses of the loopback interface: both sides arm an
+ * alternate path, one migrates, the other follows, and events and attributes report it.
  */
 
 #include "world.h"
@@ -120,8 +120,8 @@ static void migrate(struct world *w, const struct path *first, const struct path
 }
 
 /*
- * A peer that asks for a migration to the path in use is not followed, and that is told once: it
- * asks with every packet.
+ * A migration request for the path that is already in use is ignored and reported once, although
+ * the peer repeats it in every packet.
  */
 static void refuse(struct world *w, const struct path *first, const struct path *second)
 {
@@ -149,7 +149,7 @@ static void refuse(struct world *w, const struct path *first, const struct path 
 	CHECK(!world_has_event(w));
 	CHECK_EQ(query(b).path_mig_state, IBV_MIG_ARMED);
 
-	/* Armed anew, it tells anew. */
+	/* Rearmed, it reports again. */
 	arm(a, first);
 	arm(b, second);
 	for (int i = 0; i < 2; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Regions: what registration accepts and refuses, keys, other addresses, re-registration, advice,
- * and memory that goes away in use.
+ * Memory regions: accepted and refused registrations, keys, an iova that differs from the address,
+ * re-registration, advice, and memory that is unmapped while it is registered.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -15,17 +15,17 @@ enum { LEN = 8192 };
 static uint8_t memory[LEN] __attribute__((aligned(4096)));
 static uint8_t other[LEN] __attribute__((aligned(4096)));
 
-static void refused(struct ibv_mr *mr, int err)
+static void expect_refused(struct ibv_mr *mr, int err)
 {
 	CHECK(!mr);
 	CHECK_EQ(errno, err);
 }
 
 /*
- * Pages below a large gap: what other threads map meanwhile goes to the top of the gap, and not
- * where these pages are taken away.
+ * Pages below a large gap: the kernel places new mappings of other threads at the top of the gap
+ * and not where the test unmaps these pages.
  */
-static uint8_t *lonely_pages(size_t len)
+static uint8_t *isolated_pages(size_t len)
 {
 	size_t gap = 256 << 20;
 	uint8_t *p = mmap(NULL, gap, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -54,9 +54,9 @@ static void access_flags(struct world *w)
 		{ IBV_ACCESS_ON_DEMAND, true },
 		{ IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB, true },
 		{ IBV_ACCESS_RELAXED_ORDERING, true },
-		{ 1 << 25, true }, /* optional, so ignored */
+		{ 1 << 25, true }, /* an optional flag, so ignored */
 		{ IBV_ACCESS_FLUSH_GLOBAL, true },
-		{ IBV_ACCESS_FLUSH_PERSISTENT, false }, /* of memory that is not */
+		{ IBV_ACCESS_FLUSH_PERSISTENT, false }, /* the memory is not persistent */
 		{ 1 << 15, false },
 		{ 1u << 31, false },
 	};
@@ -66,14 +66,14 @@ static void access_flags(struct world *w)
 		struct ibv_mr *mr = ibv_reg_mr(w->pd, memory, LEN, access);
 
 		if (!rows[i].ok) {
-			refused(mr, EINVAL);
+			expect_refused(mr, EINVAL);
 			continue;
 		}
 		CHECK(mr);
 		CHECK(mr->addr == memory);
 		CHECK_EQ(mr->length, LEN);
 		CHECK(mr->pd == w->pd && mr->context == w->ctx);
-		/* as on mlx5 and rxe: programs use one for the other */
+		/* as on mlx5 and rxe: programs mix them up */
 		CHECK_EQ(mr->lkey, mr->rkey);
 		CHECK_EQ(ibv_dereg_mr(mr), 0);
 	}
@@ -82,7 +82,7 @@ static void access_flags(struct world *w)
 static void addresses(struct world *w)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
-	uint8_t *p = lonely_pages(4 * page);
+	uint8_t *p = isolated_pages(4 * page);
 	int rw = IBV_ACCESS_LOCAL_WRITE;
 	struct ibv_mr *mr;
 
@@ -91,25 +91,25 @@ static void addresses(struct world *w)
 	mprotect(p + 3 * page, page, PROT_NONE);
 	CHECK((mr = ibv_reg_mr(w->pd, p, page, rw)));
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
-	refused(ibv_reg_mr(w->pd, p, page + 1, rw), EFAULT);
-	refused(ibv_reg_mr(w->pd, p + page, 1, 0), EFAULT);
+	expect_refused(ibv_reg_mr(w->pd, p, page + 1, rw), EFAULT);
+	expect_refused(ibv_reg_mr(w->pd, p + page, 1, 0), EFAULT);
 	CHECK((mr = ibv_reg_mr(w->pd, p + 2 * page, page, IBV_ACCESS_REMOTE_READ)));
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
-	refused(ibv_reg_mr(w->pd, p + 2 * page, page, rw), EFAULT);
-	refused(ibv_reg_mr(w->pd, p + 3 * page, page, 0), EFAULT);
-	refused(ibv_reg_mr(w->pd, (void *)UINTPTR_MAX, 2, rw), EINVAL);
-	refused(ibv_reg_mr(w->pd, NULL, 16, rw), EFAULT);
-	refused(ibv_reg_mr(NULL, p, 16, rw), EINVAL);
+	expect_refused(ibv_reg_mr(w->pd, p + 2 * page, page, rw), EFAULT);
+	expect_refused(ibv_reg_mr(w->pd, p + 3 * page, page, 0), EFAULT);
+	expect_refused(ibv_reg_mr(w->pd, (void *)UINTPTR_MAX, 2, rw), EINVAL);
+	expect_refused(ibv_reg_mr(w->pd, NULL, 16, rw), EFAULT);
+	expect_refused(ibv_reg_mr(NULL, p, 16, rw), EINVAL);
 	munmap(p, page);
 	munmap(p + 2 * page, 2 * page);
 }
 
-static void dereg_of_nothing(void)
+static void dereg_null(void)
 {
 	CHECK_EQ(ibv_dereg_mr(NULL), EINVAL);
 }
 
-/* Two connected QPs that write to and read from the region under test. */
+/* Two connected QPs that access the region under test. */
 struct pair {
 	struct ibv_cq *cq;
 	struct ibv_qp *a, *b;
@@ -133,7 +133,7 @@ static void pair_close(struct pair *p)
 	CHECK_EQ(ibv_destroy_cq(p->cq), 0);
 }
 
-/* One RDMA request of eight bytes to an address; returns its status. */
+/* Executes one RDMA request of eight bytes; returns its status. */
 static enum ibv_wc_status rdma(struct pair *p, enum ibv_wr_opcode opcode, uint64_t addr,
 			       uint32_t rkey)
 {
@@ -169,8 +169,8 @@ static void other_addresses(struct world *w)
 	CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, 0, mr->rkey), IBV_WC_SUCCESS);
 	CHECK_MEM(memory + 3, p.local.data, 8);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
-	refused(ibv_reg_mr_iova(w->pd, memory, LEN, UINT64_MAX - 5, WORLD_ACCESS), EINVAL);
-	/* One region over everything there is. */
+	expect_refused(ibv_reg_mr_iova(w->pd, memory, LEN, UINT64_MAX - 5, WORLD_ACCESS), EINVAL);
+	/* One region that covers the whole address space. */
 	CHECK((mr = ibv_reg_mr(w->pd, NULL, SIZE_MAX, WORLD_ACCESS | IBV_ACCESS_ON_DEMAND)));
 	CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, (uintptr_t)memory + 5000, mr->rkey), IBV_WC_SUCCESS);
 	CHECK_MEM(memory + 5000, p.local.data, 8);
@@ -179,10 +179,10 @@ static void other_addresses(struct world *w)
 	pair_close(&p);
 }
 
-static void memory_that_goes_away(struct world *w)
+static void unmapped_remote_memory(struct world *w)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
-	uint8_t *p = lonely_pages(page);
+	uint8_t *p = isolated_pages(page);
 	struct ibv_mr *mr = ibv_reg_mr(w->pd, p, page, WORLD_ACCESS);
 	struct pair pair;
 
@@ -194,11 +194,8 @@ static void memory_that_goes_away(struct world *w)
 	pair_close(&pair);
 }
 
-/*
- * Registered, but not mapped any more: whatever should come from there or go there fails, on every
- * way.
- */
-static void own_memory_that_goes_away(struct world *w)
+/* Registered, but not mapped any more: every access from or to it fails, over each transport. */
+static void unmapped_local_memory(struct world *w)
 {
 	static const enum ibv_wr_opcode opcodes[] = {
 		IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
@@ -208,7 +205,7 @@ static void own_memory_that_goes_away(struct world *w)
 	size_t page = sysconf(_SC_PAGESIZE);
 
 	for (size_t i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
-		uint8_t *p = lonely_pages(page);
+		uint8_t *p = isolated_pages(page);
 		struct ibv_mr *mr = ibv_reg_mr(w->pd, p, page, WORLD_ACCESS);
 		struct ibv_send_wr wr;
 		struct ibv_sge sge;
@@ -216,7 +213,7 @@ static void own_memory_that_goes_away(struct world *w)
 
 		CHECK(mr);
 		pair_open(w, &pair);
-		/* The first request is always a packet. */
+		/* The first request always travels as a packet. */
 		CHECK_EQ(rdma(&pair, IBV_WR_RDMA_WRITE, (uintptr_t)remote.data, remote.mr->rkey),
 			 IBV_WC_SUCCESS);
 		munmap(p, page);
@@ -230,7 +227,7 @@ static void own_memory_that_goes_away(struct world *w)
 	world_free(&remote);
 }
 
-/* Nothing lies in them, but they have keys, and an empty message needs no more. */
+/* Empty regions have keys, which is all that an empty message needs. */
 static void empty_regions(struct world *w)
 {
 	struct ibv_alloc_dm_attr attr = { .length = 4 };
@@ -293,17 +290,17 @@ static void reregistration(struct world *w)
 	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 			      IBV_ACCESS_REMOTE_WRITE),
 		 IBV_REREG_MR_ERR_CMD);
-	/* Access only. */
+	/* Changes the access flags only. */
 	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, WORLD_ACCESS), 0);
 	pair_open(w, &p);
 	CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, (uintptr_t)memory, mr->rkey), IBV_WC_SUCCESS);
-	/* Place only. */
+	/* Changes the address only. */
 	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other, LEN, 0), 0);
 	CHECK(mr->addr == other);
 	CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, (uintptr_t)other, mr->rkey), IBV_WC_SUCCESS);
 	CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, (uintptr_t)memory, mr->rkey), IBV_WC_REM_ACCESS_ERR);
 	pair_close(&p);
-	/* Everything; the old domain is free again and the new one is not. */
+	/* Changes everything: the old domain is free again, the new one is in use. */
 	CHECK_EQ(ibv_rereg_mr(mr, all, pd, memory, LEN / 2, IBV_ACCESS_LOCAL_WRITE), 0);
 	CHECK(mr->pd == pd);
 	CHECK_EQ(mr->length, LEN / 2);
@@ -381,10 +378,11 @@ static void dmabuf(struct world *w)
 	CHECK_MEM(got, p.local.data, 8);
 	pair_close(&p);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
-	refused(ibv_reg_dmabuf_mr(w->pd, 8, 100, 0, fd, 0), EINVAL); /* page offsets differ */
-	refused(ibv_reg_dmabuf_mr(w->pd, page, page + 1, 0, fd, 0), EINVAL);
-	refused(ibv_reg_dmabuf_mr(w->pd, 0, page, 0, fd, IBV_ACCESS_MW_BIND), EINVAL);
-	refused(ibv_reg_dmabuf_mr(w->pd, 0, page, 0, -1, 0), EBADF);
+	/* offset and iova differ within the page */
+	expect_refused(ibv_reg_dmabuf_mr(w->pd, 8, 100, 0, fd, 0), EINVAL);
+	expect_refused(ibv_reg_dmabuf_mr(w->pd, page, page + 1, 0, fd, 0), EINVAL);
+	expect_refused(ibv_reg_dmabuf_mr(w->pd, 0, page, 0, fd, IBV_ACCESS_MW_BIND), EINVAL);
+	expect_refused(ibv_reg_dmabuf_mr(w->pd, 0, page, 0, -1, 0), EBADF);
 	close(fd);
 }
 
@@ -397,11 +395,11 @@ static void import(struct world *w)
 	CHECK_EQ(twin->rkey, mr->rkey);
 	CHECK_EQ(twin->length, LEN);
 	ibv_unimport_mr(twin);
-	refused(ibv_import_mr(w->pd, 0), ENOENT);
-	refused(ibv_import_mr(w->pd, ~0u), ENOENT);
+	expect_refused(ibv_import_mr(w->pd, 0), ENOENT);
+	expect_refused(ibv_import_mr(w->pd, ~0u), ENOENT);
 	CHECK((twin = ibv_import_mr(w->pd, mr->handle)));
 	CHECK_EQ(ibv_dereg_mr(twin), 0);
-	CHECK_EQ(ibv_dereg_mr(mr), EINVAL); /* gone already */
+	CHECK_EQ(ibv_dereg_mr(mr), EINVAL); /* already deregistered */
 	ibv_unimport_mr(mr);
 }
 
@@ -412,10 +410,10 @@ int main(void)
 	world_open(&w);
 	access_flags(&w);
 	addresses(&w);
-	dereg_of_nothing();
+	dereg_null();
 	other_addresses(&w);
-	memory_that_goes_away(&w);
-	own_memory_that_goes_away(&w);
+	unmapped_remote_memory(&w);
+	unmapped_local_memory(&w);
 	stale_keys(&w);
 	empty_regions(&w);
 	reregistration(&w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows through queue pairs: type 1 by ibv_bind_mw, type 2 by work requests, and what they
- * keep.
+ * Memory windows used through queue pairs: type 1 bound by ibv_bind_mw, type 2 bound by work
+ * requests, and the lifetime of both.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { LEN = 4096 };
 struct setup {
 	struct world w;
 	struct ibv_cq *cq;
-	struct ibv_qp *a, *b; /* b binds, a accesses */
+	struct ibv_qp *a, *b; /* b binds the window, a accesses it */
 	struct buffer local, target;
 };
 
@@ -44,7 +44,7 @@ static void close_all(struct setup *s)
 	world_close(&s->w);
 }
 
-/* Fresh queue pairs after an error. */
+/* Replaces the queue pairs after an error. */
 static void reconnect(struct setup *s)
 {
 	close_qps(s);
@@ -85,19 +85,19 @@ static void type_1(struct setup *s)
 	first = mw->rkey;
 	write_through(s, first, 256, IBV_WC_SUCCESS);
 	CHECK_EQ(ibv_dereg_mr(s->target.mr), EBUSY);
-	/* A new bind ends the old key. */
+	/* A new bind invalidates the old key. */
 	CHECK_EQ(ibv_bind_mw(s->b, mw, &bind), 0);
 	world_expect(s->cq, 8, IBV_WC_SUCCESS);
 	second = mw->rkey;
 	write_through(s, second, 496, IBV_WC_SUCCESS);
 	write_through(s, first, 256, IBV_WC_REM_ACCESS_ERR);
 	write_through(s, second, 497, IBV_WC_REM_ACCESS_ERR);
-	/* Length 0 unbinds. */
+	/* Length 0 invalidates the window. */
 	bind.bind_info.length = 0;
 	CHECK_EQ(ibv_bind_mw(s->b, mw, &bind), 0);
 	world_expect(s->cq, 8, IBV_WC_SUCCESS);
 	write_through(s, mw->rkey, 256, IBV_WC_REM_ACCESS_ERR);
-	/* What a window cannot grant is ignored. */
+	/* Access flags that a window cannot grant are ignored. */
 	bind.bind_info.length = 256;
 	bind.bind_info.mw_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	CHECK_EQ(ibv_bind_mw(s->b, mw, &bind), 0);
@@ -142,7 +142,7 @@ static void type_2(struct setup *s)
 	write_through(s, key, 0, IBV_WC_SUCCESS);
 	world_post(s->b, &inv);
 	world_expect(s->cq, 5, IBV_WC_SUCCESS);
-	/* Bound again under the next key, which the peer then takes away. */
+	/* Binds again under the next key, which the peer then invalidates. */
 	key = ibv_inc_rkey(key);
 	bind = bind_request(s, mw, key);
 	world_post(s->b, &bind);
@@ -162,7 +162,7 @@ static void type_2(struct setup *s)
 	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 }
 
-/* A bind that fails is an error completion. */
+/* A failing bind ends with an error completion. */
 static void failing_bind(struct setup *s)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
@@ -175,8 +175,8 @@ static void failing_bind(struct setup *s)
 	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 }
 
-/* The completions of request 6 and of receive 7, in any order. */
-static void expect_ends(struct setup *s, enum ibv_wc_status request, enum ibv_wc_status receive)
+/* Expects the completions of request 6 and receive 7 in any order. */
+static void expect_both(struct setup *s, enum ibv_wc_status request, enum ibv_wc_status receive)
 {
 	struct ibv_wc wc[2];
 
@@ -188,8 +188,9 @@ static void expect_ends(struct setup *s, enum ibv_wc_status request, enum ibv_wc
 }
 
 /*
- * A region's key cannot be invalidated.  By a LOCAL_INV: it fails as a bind does.  By a peer: its
- * message was received, so the peer has done well, but the receive fails (class J).
+ * A region's key cannot be invalidated. LOCAL_INV of it fails as a bind does. When a peer sends it
+ * with SEND_WITH_INV, the peer's request succeeds, since its message was received, but the receive
+ * fails (class J).
  */
 static void failing_invalidations(struct setup *s)
 {
@@ -208,12 +209,12 @@ static void failing_invalidations(struct setup *s)
 	reconnect(s);
 	world_recv(s->b, 7, sge);
 	world_post(s->a, &send);
-	expect_ends(s, IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR);
+	expect_both(s, IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR);
 }
 
 /*
- * What a WRITE with immediate data may not reach is a local access error of the receive that it
- * takes.
+ * A WRITE with immediate data to memory outside the window completes its receive with a local
+ * access error.
  */
 static void write_with_immediate(struct setup *s)
 {
@@ -223,7 +224,7 @@ static void write_with_immediate(struct setup *s)
 	world_recv(s->b, 7, sge);
 	wr.wr.rdma.rkey = s->target.mr->rkey;
 	world_post(s->a, &wr);
-	expect_ends(s, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR);
+	expect_both(s, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR);
 }
 
 static void bind_through(struct setup *s, struct ibv_qp *qp, struct ibv_mw *mw, uint32_t rkey,
@@ -245,8 +246,11 @@ static void invalidate(struct setup *s, struct ibv_qp *qp, uint32_t rkey)
 	world_expect(s->cq, 5, IBV_WC_SUCCESS);
 }
 
-/* Of the new key only the low eight bits are the program's; a free window may go to another QP. */
-static void life_of_type_2(struct setup *s)
+/*
+ * Only the low eight bits of the new key are chosen by the program; a window that is not bound can
+ * be bound on another QP.
+ */
+static void type_2_lifetime(struct setup *s)
 {
 	struct ibv_mw *mw = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
 	uint32_t base = mw->rkey & ~0xffu;
@@ -260,14 +264,14 @@ static void life_of_type_2(struct setup *s)
 			write_through(s, base | tag, 0, IBV_WC_SUCCESS);
 		invalidate(s, binder, base | tag);
 	}
-	/* A bound one may not be bound again. */
+	/* A bound window cannot be bound again. */
 	bind_through(s, s->b, mw, 1, IBV_WC_SUCCESS);
 	bind_through(s, s->b, mw, 2, IBV_WC_MW_BIND_ERR);
 	reconnect(s);
 	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 }
 
-/* Each serves the QP that bound it, side by side over one region. */
+/* Several windows over one region, each usable only through the QP that bound it. */
 static void windows_of_several_qps(struct setup *s)
 {
 	struct ibv_mw *of_a = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
@@ -310,10 +314,10 @@ static void binds_in_error(struct setup *s)
 }
 
 /*
- * A queued bind outlives its window, and its region, whose memory the program uses for something
- * else.
+ * A queued bind whose window and region are destroyed before it runs; the program uses their memory
+ * for something else.
  */
-static void binds_of_what_is_gone(struct setup *s)
+static void binds_of_destroyed_objects(struct setup *s)
 {
 	for (int gone = 0; gone < 2; gone++) {
 		struct ibv_mw *mw = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
@@ -348,10 +352,10 @@ int main(void)
 	failing_bind(&s);
 	failing_invalidations(&s);
 	write_with_immediate(&s);
-	life_of_type_2(&s);
+	type_2_lifetime(&s);
 	windows_of_several_qps(&s);
 	binds_in_error(&s);
-	binds_of_what_is_gone(&s);
+	binds_of_destroyed_objects(&s);
 	close_all(&s);
 	return 0;
 }

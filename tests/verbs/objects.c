@@ -69,7 +69,7 @@ static void make_flows(struct objects *o)
 	o->sniffer = ibv_create_flow(o->raw, &all);
 }
 
-static void make_spread(struct objects *o)
+static void make_rss(struct objects *o)
 {
 	static uint8_t key[40];
 	struct ibv_wq_init_attr wq_attr = {
@@ -106,7 +106,7 @@ void objects_make(struct objects *o)
 	make_memory(o);
 	make_queues(o);
 	make_flows(o);
-	make_spread(o);
+	make_rss(o);
 }
 
 #define DESTROY(fn, object)                                                                        \
@@ -143,7 +143,7 @@ void objects_destroy(struct objects *o)
 	DESTROY(ibv_dereg_mr, o->mr);
 	DESTROY(ibv_dealloc_pd, o->parent);
 	DESTROY(ibv_dealloc_td, o->td);
-	/* Nothing that failed may have left a user behind. */
+	/* A failed creation must not have left a reference. */
 	DESTROY(ibv_dealloc_pd, o->pd);
 	DESTROY(ibv_close_device, o->ctx);
 	ibv_free_device_list(o->list);

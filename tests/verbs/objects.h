@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * One object of each kind, for tests of what happens when something is lacking: whatever could be
- * made is there.
- */
+/* One object of each kind, for tests of failing resources. Creates as many of them as possible. */
 #ifndef TESTS_VERBS_OBJECTS_H
 #define TESTS_VERBS_OBJECTS_H
 
 #include "world.h"
 
-/* Made in this order, destroyed in the other; NULL where it failed. */
+/* Created in this order and destroyed in reverse; NULL if creation failed. */
 struct objects {
 	struct ibv_device **list;
 	struct ibv_context *ctx;
@@ -29,10 +26,10 @@ struct objects {
 	struct ibv_rwq_ind_table *table;
 };
 
-/* On the loopback device. */
+/* Creates them on the loopback device. */
 void objects_make(struct objects *o);
 
-/* What there is; each call must succeed. */
+/* Destroys those that exist; each call must succeed. */
 void objects_destroy(struct objects *o);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the ODP capabilities claim: each operation of each service on a region on demand, here one
- * that spans all memory.
+ * The reported ODP capabilities are true: every operation of every transport works on an on-demand
+ * region, here one that covers all memory.
  */
 #include "world.h"
 
@@ -40,7 +40,7 @@ static void on_demand_op(struct ibv_qp *qp, struct ibv_srq *srq, struct ibv_mr *
 		CHECK_EQ(wc[i].status, IBV_WC_SUCCESS);
 }
 
-/* FLUSH and ATOMIC WRITE, which only ibv_wr_* has. */
+/* FLUSH and ATOMIC WRITE, which only ibv_wr_* offers. */
 static void on_demand_a19(struct ibv_mr *all)
 {
 	struct ibv_qp_init_attr_ex init = {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every bit of every option that a call takes, on every kind of object that takes it: accepted or
- * refused as its row says; bits without a name are refused.  And every capability that the device
- * claims or does not.  docs/OPTIONS.md is what `--table` prints, and `abi options` compares the
- * two.
+ * Every bit of every option of every call, on every kind of object: accepted or refused as its row
+ * specifies; bits without a name are refused. Also every capability that the device reports or does
+ * not report. docs/OPTIONS.md is the output of `--table`, and `abi options` compares the two.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,27 +24,28 @@ static struct ibv_xrcd *xrcd;
 static struct ibv_dm *dm;
 static struct ibv_mr *on_demand;
 static int memory_fd;
-static void *memory;	/* the file's */
+static void *memory;	/* mapping of memory_fd */
 static struct ibv_device_attr_ex caps;
 
-/* One named bit. `kinds`: those that accept it. */
+/* One named bit. `kinds`: the kinds of object that accept it. */
 struct flag {
 	const char *name;
 	uint64_t bit;
 	unsigned int kinds;
-	const char *note;	/* why the others refuse, or what it does */
-	const char *test;	/* that shows what it does; NULL: this one shows all there is */
+	const char *note;	/* why other kinds refuse it, or its effect */
+	/* the test of its effect; NULL: there is nothing more than this test */
+	const char *test;
 };
 
 /* An option: the calls that take it, and its bits. */
 struct option {
 	const char *what;
 	const char *kind[MAX_KINDS];
-	unsigned int bits;	/* that it has */
-	int (*try)(uint64_t value, unsigned int kind);	/* 0 or the errno */
+	unsigned int bits;	/* of the field */
+	int (*try)(uint64_t value, unsigned int kind);	/* returns 0 or the errno value */
 	const struct flag *flag;
 	size_t n;
-	unsigned int lenient;	/* kinds that accept any bit, named or not */
+	unsigned int lenient;	/* kinds of object that accept any bit, named or not */
 };
 
 /* ---------------------------------------------------------------- queue pairs */
@@ -542,13 +542,13 @@ static bool optional_access(const struct option *o, uint64_t bit)
 	return o->try == try_access && bit & IBV_ACCESS_OPTIONAL_RANGE;
 }
 
-/* Raw packets want a right that the test may not have. */
+/* Raw packet QPs need a privilege that the test may not have. */
 static bool available(const struct option *o, unsigned int kind)
 {
 	int err = strcmp(o->kind[kind], "raw packet") ? 0 : o->try(0, kind);
 
 	if (err)
-		left_out(1, "an option of raw packet queue pairs: no right to them");
+		left_out(1, "an option of raw packet queue pairs: no privilege for them");
 	return !err;
 }
 

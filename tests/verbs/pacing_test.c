@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_modify_qp_rate_limit: what is sent takes at least as long as the rate says; nothing is
- * asserted about how much longer.
+ * ibv_modify_qp_rate_limit: sending takes at least as long as the rate requires. The test sets no
+ * upper bound on the time.
  */
 #include <errno.h>
 
@@ -10,7 +10,7 @@
 enum {
 	LEN = 10000,
 	MESSAGES = 10,
-	KBPS = 8000,	/* a byte per microsecond */
+	KBPS = 8000,	/* one byte per microsecond */
 };
 
 static double seconds(void)
@@ -50,7 +50,7 @@ static void requests_are_paced(struct world *w, enum ibv_qp_type type)
 	CHECK_EQ(attr.rate_limit, KBPS);
 	begin = seconds();
 	writes(cq, a, &buf, IBV_WR_RDMA_WRITE);
-	/* The last packet may leave a burst and one MTU ahead of its time. */
+	/* The last packet may leave earlier by one burst and one MTU. */
 	CHECK(seconds() - begin >= ((MESSAGES - 1) * LEN - 1024) * 1e-6);
 
 	limit.rate_limit = 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Protection domains and what keeps them; thread and parent domains; device memory. */
+/*
+ * Protection domains and the objects that prevent their deallocation, thread and parent domains,
+ * device memory.
+ */
 #include <errno.h>
 #include <unistd.h>
 
@@ -70,7 +73,7 @@ static void parents(struct world *w)
 	CHECK_EQ(ibv_dealloc_pd(parent), 0);
 	CHECK_EQ(ibv_dealloc_td(td), 0);
 	attr.td = NULL;
-	attr.free = NULL;	/* never called */
+	attr.free = NULL;	/* no allocator is called */
 	CHECK((parent = ibv_alloc_parent_domain(w->ctx, &attr)));
 	CHECK_EQ(ibv_dealloc_pd(parent), 0);
 	attr.comp_mask = 4;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each test program has a run directory and a UDP port of its own, so that what runs beside it, or
- * another version of the library, is no part of the test.  Before main(): the library reads its
- * environment once.
+ * Gives each test program a run directory and a UDP port of its own, so that other programs and
+ * other versions of the library on this host do not take part in the test. Runs before main(),
+ * since the library reads its environment once.
  *
- * A port is reserved as in tests/stock/harness.py, by holding an abstract UNIX socket of its name.
+ * A port is reserved as in tests/stock/harness.py, by an abstract UNIX socket with its number in
+ * the name.
  */
 #include <dirent.h>
 #include <netinet/in.h>
@@ -42,7 +43,7 @@ static int reserve(unsigned int port)
 	return free_;	/* the token stays open as long as the program */
 }
 
-static __attribute__((constructor)) void take_place(void)
+static __attribute__((constructor)) void reserve_place(void)
 {
 	char port[8];
 
@@ -62,7 +63,7 @@ static __attribute__((constructor)) void take_place(void)
 	}
 }
 
-/* Files, and folders of files at any depth. */
+/* Removes files and directories at any depth. */
 static void remove_tree(const char *path)
 {
 	DIR *d = opendir(path);
@@ -83,7 +84,7 @@ static void remove_tree(const char *path)
 	rmdir(path);
 }
 
-static __attribute__((destructor)) void leave_place(void)
+static __attribute__((destructor)) void remove_place(void)
 {
 	if (made && maker == getpid())
 		remove_tree(made);

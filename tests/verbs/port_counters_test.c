@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The counters of a port, in files under the names that soft RoCE gives them: each moves when what
- * it counts happens, and the others stay.  Packets may be repeated by the network's doing, so what
- * counts packets moves by at least what was sent.
+ * The counters of a port, in files with the names that soft RoCE uses. Each must move when the
+ * event that it counts happens, and the others must not. The network may cause retransmissions, so
+ * counters of packets move by at least the number sent.
  */
 
 #include "world.h"
@@ -10,7 +10,7 @@
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
 enum {
-	LEN = 3000,	/* three packets of world.c's MTU */
+	LEN = 3000,	/* three packets with the MTU of world.c */
 	GRH = 40,
 };
 
@@ -24,13 +24,13 @@ static uint64_t counter(const char *name)
 
 	snprintf(file, sizeof(file), "ports/1/%s", name);
 	if (ibv_read_sysfs_file(w.ctx->device->ibdev_path, file, text, sizeof(text)) < 0) {
-		printf("there is no %s\n", file);
+		printf("no file %s\n", file);
 		exit(1);
 	}
 	return strtoull(text, NULL, 10);
 }
 
-/* What counts failures; each test names those that it causes. */
+/* Counters of failures; each test lists those that it moves. */
 static const char *const failures[] = {
 	"duplicate_request", "out_of_seq_request", "rcvd_rnr_err", "rcvd_seq_err", "send_rnr_err",
 	"send_err", "retry_exceeded_err", "retry_rnr_exceeded_err", "completer_retry_err",
@@ -49,17 +49,17 @@ static uint64_t failure(size_t i)
 	return counter(name);
 }
 
-static void note(void)
+static void take_snapshot(void)
 {
 	for (size_t i = 0; i < FAILURES; i++)
 		before[i] = failure(i);
 }
 
 /*
- * Those in the list have moved, the others have not.  A question mark before a name: it may have,
- * because the network or the pace of this machine may have had a part.
+ * The counters in the list have moved, the others have not. A counter with a question mark before
+ * its name may have moved: a loss or delay in the network or a slow machine can move it.
  */
-static void moved(const char *const *list)
+static void expect_moved(const char *const *list)
 {
 	for (size_t i = 0; i < FAILURES; i++) {
 		bool must = false, may = false;
@@ -78,13 +78,16 @@ static void moved(const char *const *list)
 	}
 }
 
-#define MOVED(...) moved((const char *const[]){ __VA_ARGS__, NULL })
-/* What a packet that was lost or late would bring. */
-#define WEATHER                                                                                    \
+#define MOVED(...) expect_moved((const char *const[]){ __VA_ARGS__, NULL })
+/* The counters that a lost or late packet can move. */
+#define LOSS_OR_DELAY                                                                              \
 	"?completer_retry_err", "?retransmitted_pkts", "?duplicate_request",                       \
 		"?out_of_seq_request", "?rcvd_seq_err", "?dropped_pkts"
 
-/* A connection whose requester has these retry counts, and whose PSNs differ by `skew`. */
+/*
+ * A connection whose requester has these retry counts, and whose ends start with PSNs that differ
+ * by `skew`.
+ */
 static void connect_with(struct ibv_qp *a, struct ibv_qp *b, int rnr_retry, int retry_cnt, int skew)
 {
 	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++) {
@@ -137,13 +140,14 @@ static void test_traffic(void)
 	struct pair p = open_pair();
 	struct ibv_wc wc[2];
 
-	note();
+	take_snapshot();
 	connect_with(p.a, p.b, 7, 7, 0);
 	world_recv(p.b, 1, world_sge(&buf, LEN, LEN));
 	world_send(p.a, 2, world_sge(&buf, 0, LEN));
 	world_poll(cq, wc, 2);
 	/*
-	 * Three packets of the message, or one that leaves its payload to be pulled, and the ACK.
+	 * Three packets of the message, or one that refers to the payload in the sender's memory;
+	 * and the ACK.
 	 */
 	CHECK(counter("hw_counters/sent_pkts") >= sent + 2);
 	CHECK(counter("hw_counters/rcvd_pkts") >= rcvd + 2);
@@ -155,9 +159,9 @@ static void test_traffic(void)
 	CHECK(counter("counters/port_rcv_data") >= recv + LEN / 4);
 	CHECK_EQ(counter("hw_counters/rdma_sends"), sends + 1);
 	CHECK_EQ(counter("hw_counters/rdma_recvs"), recvs + 1);
-	MOVED(WEATHER, "?rcvd_rnr_err", "?send_rnr_err", "?out_of_buffer");
+	MOVED(LOSS_OR_DELAY, "?rcvd_rnr_err", "?send_rnr_err", "?out_of_buffer");
 	close_pair(&p);
-	/* What a QP has counted stays when it goes. */
+	/* The counts of a QP remain when it is destroyed. */
 	CHECK_EQ(counter("hw_counters/rdma_sends"), sends + 1);
 }
 
@@ -165,20 +169,21 @@ static void test_not_ready(void)
 {
 	struct pair p = open_pair();
 
-	note();
+	take_snapshot();
 	connect_with(p.a, p.b, 0, 7, 0);
 	send_one(p.a, IBV_WC_RNR_RETRY_EXC_ERR);
-	MOVED("send_rnr_err", "out_of_buffer", "rcvd_rnr_err", "retry_rnr_exceeded_err", WEATHER);
+	MOVED("send_rnr_err", "out_of_buffer", "rcvd_rnr_err", "retry_rnr_exceeded_err",
+	      LOSS_OR_DELAY);
 	close_pair(&p);
 }
 
-/* To a peer that does not answer. */
+/* Requests to a peer that does not respond. */
 static void test_no_answer(void)
 {
 	struct pair p = open_pair();
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 
-	note();
+	take_snapshot();
 	connect_with(p.a, p.b, 7, 1, 0);
 	CHECK_EQ(ibv_modify_qp(p.b, &reset, IBV_QP_STATE), 0);
 	send_one(p.a, IBV_WC_RETRY_EXC_ERR);
@@ -193,39 +198,39 @@ static void test_refused(void)
 	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 2, &sge, &buf, 0);
 	struct pair p = open_pair();
 
-	note();
+	take_snapshot();
 	connect_with(p.a, p.b, 7, 7, 0);
 	wr.wr.rdma.rkey ^= 0x100;
 	world_post(p.a, &wr);
 	world_expect(cq, 2, IBV_WC_REM_ACCESS_ERR);
-	MOVED("send_err", WEATHER);
+	MOVED("send_err", LOSS_OR_DELAY);
 	world_event(&w, IBV_EVENT_QP_ACCESS_ERR);
 	close_pair(&p);
 }
 
-/* The responder has seen these PSNs, as it thinks, and answers without doing anything. */
+/* The responder takes these PSNs for duplicates and acknowledges them without executing them. */
 static void test_duplicate(void)
 {
 	struct pair p = open_pair();
 
-	note();
+	take_snapshot();
 	connect_with(p.a, p.b, 7, 7, 1);
 	world_recv(p.b, 1, world_sge(&buf, LEN, LEN));
 	send_one(p.a, IBV_WC_SUCCESS);
-	MOVED("duplicate_request", WEATHER);
+	MOVED("duplicate_request", LOSS_OR_DELAY);
 	close_pair(&p);
 }
 
 /*
- * The responder misses one that was never sent.  Its NAK names that one, of which the requester
- * knows nothing; NAKs that are heard (rcvd_seq_err) are for a network that loses packets: unit
- * completer.
+ * The responder expects a PSN that was never sent. Its NAK names it, and the requester does not
+ * recognize it. Counting of NAKs that the requester processes (rcvd_seq_err) needs a network with
+ * loss: unit completer.
  */
 static void test_out_of_sequence(void)
 {
 	struct pair p = open_pair();
 
-	note();
+	take_snapshot();
 	connect_with(p.a, p.b, 7, 1, -1);
 	world_recv(p.b, 1, world_sge(&buf, LEN, LEN));
 	send_one(p.a, IBV_WC_RETRY_EXC_ERR);
@@ -235,8 +240,8 @@ static void test_out_of_sequence(void)
 }
 
 /*
- * A datagram without a receive is dropped; so is one with the wrong Q_Key, which the port counts,
- * too.
+ * A datagram without a receive is dropped, and so is one with a wrong Q_Key, which the port also
+ * counts.
  */
 static void test_dropped(void)
 {
@@ -259,8 +264,8 @@ static void test_dropped(void)
 		wr.wr.ud.remote_qkey = WORLD_QKEY + bad_key;
 		if (bad_key)
 			world_recv(qp, 1, world_sge(&buf, LEN, GRH + 64));
-		note();
-		/* A datagram may be lost on its way, too. */
+		take_snapshot();
+		/* The network may also lose a datagram. */
 		while (failure(9) == before[9]) {
 			world_post(qp, &wr);
 			world_expect(cq, 2, IBV_WC_SUCCESS);
@@ -278,7 +283,7 @@ static void test_dropped(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
-/* Counters only grow, also when a context is closed that has queue pairs left. */
+/* Counters never decrease, not even when a context with queue pairs is closed. */
 static void test_orphans(void)
 {
 	static struct world left;
@@ -305,7 +310,7 @@ static void test_orphans(void)
 
 int main(void)
 {
-	setenv("VERBENA_LOG", "error", 1);	/* failures are what this is about */
+	setenv("VERBENA_LOG", "error", 1);	/* keeps the expected failures out of the log */
 	world_open(&w);
 	if (!strncmp(w.ctx->device->ibdev_path, "/sys/", 5))
 		SKIP("this host has RDMA devices of the kernel, so no files are written for ours");

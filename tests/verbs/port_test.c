@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ports: attributes in old and new size, GID and P_Key tables, Ethernet addresses behind GIDs. */
+/*
+ * Ports: attributes in the old and the new size, GID and P_Key tables, Ethernet addresses behind
+ * GIDs.
+ */
 #include <endian.h>
 #include <errno.h>
 
@@ -20,7 +23,7 @@ static void attributes(struct world *w)
 
 	memset(&old, 0xee, sizeof(old));
 	CHECK_EQ(ibv_query_port(w->ctx, 1, (struct _compat_ibv_port_attr *)&old), 0);
-	/* The exported call must not write past the structure of 2006. */
+	/* The exported call must not write beyond the structure of 2006. */
 	for (int i = 48; i < 256; i++)
 		CHECK_EQ(old.bytes[i], 0xee);
 	memset(&ext, 0xee, sizeof(ext));
@@ -36,7 +39,7 @@ static void attributes(struct world *w)
 	CHECK_EQ(___ibv_query_port(w->ctx, 1, NULL), EINVAL);
 }
 
-/* All ways to ask give the same table. */
+/* All calls and files return the same table. */
 static void gids(struct world *w)
 {
 	struct ibv_gid_entry table[512], e;
@@ -59,7 +62,7 @@ static void gids(struct world *w)
 		CHECK_EQ(e.gid_type, IBV_GID_TYPE_ROCE_V2);
 		CHECK(e.ndev_ifindex);
 		CHECK_EQ(ibv_query_gid_type(w->ctx, 1, i, &type), 0);
-		CHECK_EQ(type, 1); /* as files count: RoCE v2 */
+		CHECK_EQ(type, 1); /* the files number types like this: RoCE v2 */
 		seen++;
 	}
 	CHECK_EQ(seen, n);
@@ -99,7 +102,7 @@ static void ethernet_addresses(struct world *w)
 	uint16_t vlan = 0;
 
 	CHECK_EQ(ibv_resolve_eth_l2_from_gid(w->ctx, &attr, mac, &vlan), 0);
-	CHECK_MEM(mac, zero, sizeof(mac)); /* loopback has none */
+	CHECK_MEM(mac, zero, sizeof(mac)); /* the loopback interface has none */
 	CHECK_EQ(vlan, 0xffff);
 	memset(&attr.grh.dgid, 0, sizeof(attr.grh.dgid));
 	CHECK(ibv_resolve_eth_l2_from_gid(w->ctx, &attr, mac, &vlan) < 0);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What posting refuses, in which states it is allowed, and where it stops in a chain. */
+/*
+ * Requests that posting refuses, the states in which it is allowed, and where posting a list stops.
+ */
 #include <errno.h>
 
 #include "world.h"
@@ -26,7 +28,7 @@ static int try_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr)
 	return ret;
 }
 
-/* Receives in every state, sends from RTS on. */
+/* Receives can be posted in every state, sends from RTS on. */
 static void test_states(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
@@ -49,10 +51,9 @@ static void test_states(void)
 }
 
 /*
- * A slot is free again when a completion at or behind it was polled: unsignaled requests fill the
- * queue for good.
+ * Receives posted in RESET are there when the QP can receive; a transition back to RESET drops
+ * them.
  */
-/* What is posted in RESET is there when the QP can receive; a move back to RESET drops it. */
 static void test_receives_in_reset(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
@@ -76,6 +77,10 @@ static void test_receives_in_reset(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
+/*
+ * Polling a completion frees its slot and all slots before it; a queue full of unsignaled requests
+ * stays full.
+ */
 static void test_full(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
@@ -116,7 +121,7 @@ static void test_chain(void)
 	wr[2].opcode = 99;
 	CHECK_EQ(ibv_post_send(qp, wr, &bad), EINVAL);
 	CHECK(bad == &wr[2]);
-	world_expect(cq, 0, IBV_WC_SUCCESS);	/* those before it are posted */
+	world_expect(cq, 0, IBV_WC_SUCCESS);	/* the requests before it are posted */
 	world_expect(cq, 1, IBV_WC_SUCCESS);
 	CHECK_EQ(ibv_poll_cq(cq, 1, &wc), 0);
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
@@ -191,7 +196,7 @@ static void test_datagrams(void)
 		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
 		if (wc.wr_id == 1)
 			continue;
-		CHECK_EQ(wc.byte_len, 140);	/* with the GRH's 40 bytes */
+		CHECK_EQ(wc.byte_len, 140);	/* includes the 40 bytes of the GRH */
 		CHECK_EQ(wc.src_qp, qp->qp_num);
 		CHECK(wc.wc_flags & IBV_WC_GRH);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the Yama security module asks for it, other processes of the user may reach this one's
- * memory (PR_SET_PTRACER_ANY), but only while it has a device open.  The library's calls of prctl()
- * come here.
+ * When the Yama security module requires it, the library lets other processes of the user access
+ * this one's memory (PR_SET_PTRACER_ANY), but only while a device is open. The test intercepts the
+ * library's calls of prctl().
  */
 #include <stdarg.h>
 #include <sys/prctl.h>

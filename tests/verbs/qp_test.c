@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The life of a queue pair: creation and what it grants, state changes and what they refuse,
- * queries, destruction.
+ * The life cycle of a queue pair: creation and granted sizes, allowed and refused state
+ * transitions, queries, destruction.
  */
 #include <errno.h>
 
@@ -19,7 +19,7 @@ static struct ibv_qp_init_attr plain(enum ibv_qp_type type)
 	};
 }
 
-static void refused(struct ibv_qp_init_attr attr, int error)
+static void expect_refused(struct ibv_qp_init_attr attr, int error)
 {
 	errno = 0;
 	CHECK(!ibv_create_qp(w.pd, &attr));
@@ -51,13 +51,13 @@ static void test_create(void)
 	}
 	attr = plain(IBV_QPT_RC);
 	attr.send_cq = NULL;
-	refused(attr, EINVAL);
+	expect_refused(attr, EINVAL);
 	attr = plain(IBV_QPT_RC);
 	attr.recv_cq = NULL;
-	refused(attr, EINVAL);
-	refused(plain(IBV_QPT_XRC_RECV), EINVAL);
-	refused(plain(1), EINVAL);
-	refused(plain(IBV_QPT_DRIVER), EOPNOTSUPP);
+	expect_refused(attr, EINVAL);
+	expect_refused(plain(IBV_QPT_XRC_RECV), EINVAL);
+	expect_refused(plain(1), EINVAL);
+	expect_refused(plain(IBV_QPT_DRIVER), EOPNOTSUPP);
 }
 
 static void test_limits(void)
@@ -71,19 +71,19 @@ static void test_limits(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	attr = plain(IBV_QPT_RC);
 	attr.cap.max_send_wr = dev.max_qp_wr + 1;
-	refused(attr, EINVAL);
+	expect_refused(attr, EINVAL);
 	attr = plain(IBV_QPT_RC);
 	attr.cap.max_recv_wr = dev.max_qp_wr + 1;
-	refused(attr, EINVAL);
+	expect_refused(attr, EINVAL);
 	attr = plain(IBV_QPT_RC);
 	attr.cap.max_send_sge = dev.max_sge + 1;
-	refused(attr, EINVAL);
+	expect_refused(attr, EINVAL);
 	attr = plain(IBV_QPT_RC);
 	attr.cap.max_recv_sge = dev.max_sge + 1;
-	refused(attr, EINVAL);
+	expect_refused(attr, EINVAL);
 	attr = plain(IBV_QPT_RC);
 	attr.cap.max_inline_data = 1 << 20;
-	refused(attr, EINVAL);
+	expect_refused(attr, EINVAL);
 }
 
 static void test_create_ex(void)
@@ -114,7 +114,7 @@ static void test_create_ex(void)
 	CHECK_EQ(errno, EINVAL);
 }
 
-/* A transition without one of its attributes is refused, and the state stays. */
+/* A transition without a required attribute is refused, and the state does not change. */
 static void test_required(enum ibv_qp_type type)
 {
 	struct ibv_qp *qp = world_qp(&w, type, cq, NULL);
@@ -161,7 +161,7 @@ static const struct {
 	{ IBV_QPS_RTS, spoil_rd },
 };
 
-/* One bad value: refused, and nothing at all has changed. */
+/* A single invalid value: the call is refused, and no attribute has changed. */
 static void test_values(void)
 {
 	for (size_t i = 0; i < sizeof(bad_values) / sizeof(bad_values[0]); i++) {
@@ -182,7 +182,10 @@ static void test_values(void)
 	}
 }
 
-/* Values with more bits than devices have: the low ones count; of retries, as many as there are. */
+/*
+ * Values with more bits than the attribute has: only the low ones count, and retry counts are
+ * limited.
+ */
 static void test_wide_values(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
@@ -211,7 +214,7 @@ static void test_wide_values(void)
 	CHECK_EQ(attr.min_rnr_timer, 12);
 	CHECK_EQ(attr.timeout, 14);
 	CHECK_EQ(attr.retry_cnt, 7);
-	CHECK_EQ(attr.rnr_retry, 6);	/* 7 would be for ever */
+	CHECK_EQ(attr.rnr_retry, 6);	/* 7 would mean endless */
 	world_recv(qp, 1, (struct ibv_sge){ 0 });
 	world_send(qp, 2, (struct ibv_sge){ 0 });
 	for (int i = 0; i < 2; i++) {
@@ -223,7 +226,7 @@ static void test_wide_values(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
-/* Nothing is received by it: the kernel does not look at its SRQ. */
+/* An XRC send QP receives nothing, so its SRQ is ignored, as by the kernel. */
 static void test_srq_of_a_sender(void)
 {
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 1, .max_sge = 1 } };
@@ -265,7 +268,7 @@ static void test_query(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
-/* The current state may be stated; a wrong statement is refused. */
+/* IBV_QP_CUR_STATE may be given; a wrong state is refused. */
 static void test_cur_state(void)
 {
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_UD, cq, NULL);
@@ -280,7 +283,7 @@ static void test_cur_state(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
-/* Send queue drained: the event comes when asked for, requests wait, and go on afterwards. */
+/* SQD: the event is raised if requested, requests wait, and continue after the return to RTS. */
 static void test_drain(void)
 {
 	struct buffer buf = world_buffer(&w, 64, WORLD_ACCESS);
@@ -305,10 +308,7 @@ static void test_drain(void)
 	world_free(&buf);
 }
 
-/*
- * A QP that was reset starts anew: no old requests, no old completions, and it can be connected
- * again.
- */
+/* After RESET a QP has no old requests or completions and can be connected again. */
 static void test_reset(void)
 {
 	struct buffer buf = world_buffer(&w, 64, WORLD_ACCESS);
@@ -329,7 +329,7 @@ static void test_reset(void)
 	world_free(&buf);
 }
 
-/* To the error state: what was posted comes back in order, what is posted then comes back, too. */
+/* In ERR posted requests are flushed in order, and so are requests that are posted later. */
 static void test_flush(void)
 {
 	struct buffer buf = world_buffer(&w, 64, WORLD_ACCESS);

@@ -44,7 +44,7 @@ void to_rts(struct ibv_qp *qp)
 	CHECK_EQ(move(qp, IBV_QPS_RTS), 0);
 }
 
-/* Frames to this address go to the QP. */
+/* Steers frames with this destination address to the QP. */
 struct ibv_flow *steer(struct ibv_qp *qp, const uint8_t dst[6])
 {
 	struct {
@@ -123,7 +123,7 @@ void receive_into(struct ibv_qp *qp, uint64_t id, struct ibv_sge *sge, int n)
 	CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
 }
 
-/* The completions of one send and one receive, in whatever order. */
+/* Waits for the completions of one send and one receive, in any order. */
 struct ibv_wc both(struct ibv_cq *cq)
 {
 	struct ibv_wc wc[2];

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Raw packet QPs on the virtual segment: checksums, segments and VLAN tags, as devices treat them.
+ * Offloads of raw packet QPs on the virtual segment: checksums, segmentation and VLAN tags work as
+ * on devices.
  */
 #include <errno.h>
 #include <netinet/in.h>
 
+#include "ip_sum.h"
 #include "raw_bench.h"
 
 enum {
@@ -15,7 +17,7 @@ enum {
 	MSS = 100,
 	SEGMENTS = 3,
 	PAYLOAD = 250,
-	FIRST_SEQ = 0xffffff80,	/* wraps inside the message */
+	FIRST_SEQ = 0xffffff80,	/* the sequence number wraps within the message */
 	FIRST_ID = 0xffff,
 	FIN_PSH_CWR = 0x89,
 	VLAN_TCI = 0x6123,
@@ -31,22 +33,7 @@ static uint32_t read32(const uint8_t *p)
 	return (uint32_t)read16(p) << 16 | read16(p + 2);
 }
 
-/* An independent sum over [p, p + len), 16 bits at a time. */
-static uint32_t add(uint32_t sum, const uint8_t *p, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		sum += i & 1 ? p[i] : p[i] << 8;
-	return sum;
-}
-
-static uint16_t fold(uint32_t sum)
-{
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
-}
-
-/* Are both checksums of this frame right, its checksum fields included in the sums? */
+/* Returns whether both checksums of this frame are right. */
 static bool sums_right(const uint8_t *frame, uint32_t len)
 {
 	const uint8_t *ip = frame + ETH;
@@ -55,12 +42,13 @@ static bool sums_right(const uint8_t *frame, uint32_t len)
 	uint32_t rest = frame + len - l4;
 	uint32_t sum = rest + (v6 ? ip[6] : ip[9]);
 
-	sum = add(add(sum, v6 ? ip + 8 : ip + 12, v6 ? 32 : 8), l4, rest);
-	return fold(sum) == 0xffff && (v6 || fold(add(0, ip, IPV4)) == 0xffff);
+	sum = ip_sum(ip_sum(sum, v6 ? ip + 8 : ip + 12, v6 ? 32 : 8), l4, rest);
+	return ip_sum_fold(sum) == 0xffff && (v6 || ip_sum_fold(ip_sum(0, ip, IPV4)) == 0xffff);
 }
 
 /*
- * Headers of a frame with `data` bytes behind them, checksums not filled in. Returns their length.
+ * Writes the headers of a frame with `data` bytes of payload, without checksums. Returns their
+ * length.
  */
 static uint32_t headers(uint8_t *p, bool v6, uint8_t proto, uint32_t data)
 {
@@ -110,9 +98,9 @@ static void test_checksums(void)
 		post(b.qp, 2, &from, 1, IBV_SEND_IP_CSUM);
 		CHECK_EQ(both(b.cq).wc_flags, IBV_WC_IP_CSUM_OK);
 		CHECK(sums_right(b.in.data, len));
-		/* the program's own memory is as it was */
+		/* the program's own buffer is unchanged */
 		CHECK_EQ(b.out.data[ETH + 10], v6 ? 0x11 : 0);
-		/* One wrong bit, sent as it is. */
+		/* Corrupts one bit; the frame is sent as it is. */
 		memcpy(b.out.data, b.in.data, len);
 		b.out.data[len - 1] ^= 1;
 		receive_into(b.qp, 1, &to, 1);
@@ -198,7 +186,7 @@ static void test_segmentation(void)
 	close_bench(&b);
 }
 
-/* What a segmented send may not be. */
+/* Segmented sends that must fail. */
 static void test_bad_segmentation(void)
 {
 	uint8_t header[256] = { 0 };
@@ -252,7 +240,7 @@ static void test_vlan(void)
 	}
 }
 
-/* What only an extended CQ tells: tag of the rule, VLAN tag, time. */
+/* Fields that only an extended CQ reports: flow tag, VLAN tag, timestamp. */
 static void test_extended(void)
 {
 	struct ibv_cq_init_attr_ex init = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Raw packet QPs of several processes on one virtual segment, and the right that they need. */
+/* Raw packet QPs of several processes on one virtual segment, and the privilege that they need. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -7,8 +7,8 @@
 
 #include "raw_bench.h"
 
-/* Two processes on one segment: one answers what it hears. */
-static void answer(int ready)
+/* The other process on the segment: sends a reply to each frame it receives. */
+static void reply_to_frames(int ready)
 {
 	struct ibv_sge to, from;
 	struct bench b;
@@ -38,7 +38,7 @@ static void test_two_processes(void)
 	CHECK_EQ(pipe(ready), 0);
 	child = fork();
 	if (!child) {
-		answer(ready[1]);
+		reply_to_frames(ready[1]);
 		_exit(0);
 	}
 	CHECK_EQ(read(ready[0], &c, 1), 1);
@@ -60,7 +60,7 @@ static void test_two_processes(void)
 	close(ready[1]);
 }
 
-/* A process that was killed or stopped does not keep others from sending. */
+/* A process that was killed or stopped does not prevent others from sending. */
 static void test_dead_process(void)
 {
 	struct ibv_sge to, from;
@@ -97,8 +97,8 @@ static void test_dead_process(void)
 	close(ready[1]);
 }
 
-/* On a real interface, and whoever asks for one, the right is needed. */
-static void test_no_right(void)
+/* On a real interface every user needs the privilege. */
+static void test_no_privilege(void)
 {
 	pid_t child = fork();
 	int status;
@@ -109,7 +109,7 @@ static void test_no_right(void)
 
 		unsetenv("VERBENA_DIR");
 		setenv("VERBENA_RAW", "packet", 1);
-		/* In a user namespace of one user there is no other to become. */
+		/* In a user namespace with a single user there is no other ID to change to. */
 		if (geteuid() == 0 && setresuid(65534, 65534, 65534))
 			_exit(0);
 		world_open(&w);
@@ -130,7 +130,7 @@ int main(void)
 {
 	setenv("VERBENA_RAW", "virtual", 0);
 	/* These fork before the library is used. */
-	test_no_right();
+	test_no_privilege();
 	test_two_processes();
 	test_dead_process();
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Raw packet QPs on the virtual segment, as an ordinary user has it on the loopback device: what
- * goes in comes out, split over buffers; and what goes wrong goes wrong in words and nowhere else.
+ * Raw packet QPs on the virtual segment, which an ordinary user gets on the loopback device: frames
+ * arrive as sent, scattered over buffers; errors are reported and have no side effects.
  */
 #include <errno.h>
 
@@ -23,7 +23,10 @@ static void test_capabilities(void)
 	world_close(&w);
 }
 
-/* Of every size; the payload in one buffer, the headers in another, and nothing behind either. */
+/*
+ * Frames of every size: headers arrive in one buffer, the payload in another, and nothing is
+ * written beyond either.
+ */
 static void test_split(void)
 {
 	static const uint32_t sizes[] = { ETH, ETH + 1, 60, 61, 1000, 1514, 4096, 65550 };
@@ -67,14 +70,15 @@ static void test_inline(void)
 	from[1] = (struct ibv_sge){ (uintptr_t)b.out.data + 100, 50, 0 };
 	receive_into(b.qp, 1, &to, 1);
 	post(b.qp, 2, from, 2, IBV_SEND_INLINE);
-	memset(b.out.data, 0, 6);	/* not looked at any more */
+	memset(b.out.data, 0, 6);	/* the post has copied it */
 	CHECK_EQ(both(b.cq).byte_len, 150);
 	CHECK_MEM(b.in.data + 6, b.out.data + 6, 144);
 	close_bench(&b);
 }
 
 /*
- * Many at once arrive in order, and a burst that is larger than any queue between leaves as it can.
+ * Many frames posted at once arrive in order; a burst larger than the queues is sent as room
+ * becomes free.
  */
 static void test_order(void)
 {
@@ -130,7 +134,7 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 	return attr.qp_state;
 }
 
-/* Execution fails: the request in error, the QP in SQE, from where it comes back. */
+/* The request fails in execution, the QP enters SQE, and can leave it again. */
 static void fails(struct bench *b, struct ibv_sge *sge, enum ibv_wc_status status)
 {
 	struct ibv_wc wc;
@@ -159,7 +163,7 @@ static void test_bad_sends(void)
 	fails(&b, &no_key, IBV_WC_LOC_PROT_ERR);
 	outside = world_sge(&b.out, b.out.len - 10, 2000);
 	fails(&b, &outside, IBV_WC_LOC_PROT_ERR);
-	/* and it works again */
+	/* and the QP works again */
 	ethernet(b.out.data, 0x88b5);
 	good = world_sge(&b.out, 0, 100);
 	to = world_sge(&b.in, 0, 100);
@@ -170,7 +174,8 @@ static void test_bad_sends(void)
 }
 
 /*
- * Nothing of a frame that does not fit is written; the QP is in error, and what waits is flushed.
+ * Nothing is written of a frame that does not fit; the QP enters ERR, and the other receives are
+ * flushed.
  */
 static void test_small_buffer(void)
 {
@@ -194,7 +199,7 @@ static void test_small_buffer(void)
 	close_bench(&b);
 }
 
-/* The receive's own memory: not ours to write. */
+/* A receive with an invalid lkey: its memory must not be written. */
 static void test_bad_receive(void)
 {
 	struct ibv_sge to, from;
@@ -214,31 +219,31 @@ static void test_bad_receive(void)
 }
 
 /*
- * Another QP with the same rule, made later: it hears a frame after the first QP has heard it, or
- * has not.
+ * A second QP with the same rule, created later, so it gets each frame after the first QP has
+ * handled it. Its completion proves that the first QP has received or dropped the frame.
  */
-struct witness {
+struct second_qp {
 	struct ibv_qp *qp;
 	struct ibv_flow *rule;
 };
 
-static struct witness call_witness(struct bench *b)
+static struct second_qp second_qp_open(struct bench *b)
 {
-	struct witness w = { .qp = new_qp(b, NULL, 0) };
+	struct second_qp w = { .qp = new_qp(b, NULL, 0) };
 
 	to_rts(w.qp);
 	w.rule = steer(w.qp, there);
 	return w;
 }
 
-static void dismiss(struct witness *w)
+static void second_qp_close(struct second_qp *w)
 {
 	CHECK_EQ(ibv_destroy_flow(w->rule), 0);
 	CHECK_EQ(ibv_destroy_qp(w->qp), 0);
 }
 
-/* Sends a frame of this length from the witness to itself and to all other receivers. */
-static void say(struct bench *b, struct witness *w, uint32_t len)
+/* The second QP sends a frame of this length, which goes to itself and to all other receivers. */
+static void send_to_both(struct bench *b, struct second_qp *w, uint32_t len)
 {
 	struct ibv_sge to = world_sge(&b->in, 4096, 4096), from = world_sge(&b->out, 0, len);
 	struct ibv_wc wc;
@@ -250,23 +255,23 @@ static void say(struct bench *b, struct witness *w, uint32_t len)
 	CHECK_EQ(wc.qp_num, w->qp->qp_num);
 }
 
-/* Without a receive a frame is lost, and nothing else. */
+/* A frame that arrives without a receive is dropped; the QP keeps working. */
 static void test_no_receive(void)
 {
 	struct ibv_sge to, from;
-	struct witness w;
+	struct second_qp w;
 	struct bench b;
 
 	open_bench(&b, 0);
-	w = call_witness(&b);
+	w = second_qp_open(&b);
 	ethernet(b.out.data, 0x88b5);
-	say(&b, &w, 100);
+	send_to_both(&b, &w, 100);
 	to = world_sge(&b.in, 0, 200);
 	from = world_sge(&b.out, 0, 120);
 	receive_into(b.qp, 2, &to, 1);
 	post(b.qp, 3, &from, 1, 0);
 	CHECK_EQ(both(b.cq).byte_len, 120);
-	dismiss(&w);
+	second_qp_close(&w);
 	close_bench(&b);
 }
 
@@ -294,7 +299,7 @@ static void test_srq(void)
 	CHECK_EQ(ibv_post_srq_recv(srq, &wr, &bad), 0);
 	ethernet(b.out.data, 0x88b5);
 	from = world_sge(&b.out, 0, 200);
-	post(plain, 6, &from, 1, 0);	/* one QP sends, the other hears */
+	post(plain, 6, &from, 1, 0);	/* one QP sends, the other receives */
 	CHECK_EQ(both(b.cq).qp_num, b.qp->qp_num);
 	CHECK_MEM(b.in.data + 100, b.out.data + 14, 186);
 	CHECK_EQ(move(b.qp, IBV_QPS_ERR), 0);
@@ -307,21 +312,21 @@ static void test_srq(void)
 	close_bench(&b);
 }
 
-/* Which state does what; a drain; the flush of an error; and a fresh start. */
+/* What each state allows, a drained send queue, flushing in ERR, and a new start from RESET. */
 static void test_states(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
 	struct ibv_send_wr *bad, wr = { .wr_id = 1, .num_sge = 1, .opcode = IBV_WR_SEND,
 					.send_flags = IBV_SEND_SIGNALED };
 	struct ibv_sge to, from;
-	struct witness w;
+	struct second_qp w;
 	struct ibv_qp *qp;
 	struct ibv_wc wc;
 	struct bench b;
 
 	open_bench(&b, 0);
 	qp = b.qp;
-	w = call_witness(&b);
+	w = second_qp_open(&b);
 	ethernet(b.out.data, 0x88b5);
 	from = world_sge(&b.out, 0, 100);
 	to = world_sge(&b.in, 0, 200);
@@ -331,9 +336,9 @@ static void test_states(void)
 	CHECK_EQ(move(qp, IBV_QPS_INIT), 0);
 	receive_into(qp, 10, &to, 1);
 	CHECK_EQ(ibv_post_send(qp, &wr, &bad), EINVAL);
-	/* INIT hears nothing. */
-	say(&b, &w, 60);
-	/* RTR hears, but does not speak. */
+	/* INIT receives nothing. */
+	send_to_both(&b, &w, 60);
+	/* RTR receives, but does not send. */
 	CHECK_EQ(move(qp, IBV_QPS_RTR), 0);
 	CHECK_EQ(ibv_post_send(qp, &wr, &bad), EINVAL);
 	post(w.qp, 2, &from, 1, 0);
@@ -341,7 +346,7 @@ static void test_states(void)
 	CHECK_EQ(wc.wr_id, 10);
 	CHECK_EQ(wc.byte_len, 100);
 	CHECK_EQ(move(qp, IBV_QPS_RTS), 0);
-	/* SQD keeps what is posted, and goes on hearing. */
+	/* SQD keeps posted sends, and still receives. */
 	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	world_event(&b.w, IBV_EVENT_SQ_DRAINED);
 	post(qp, 3, &from, 1, 0);
@@ -359,21 +364,21 @@ static void test_states(void)
 	world_expect(b.cq, 5, IBV_WC_WR_FLUSH_ERR);
 	receive_into(qp, 14, &to, 1);
 	world_expect(b.cq, 14, IBV_WC_WR_FLUSH_ERR);
-	/* From the beginning. */
+	/* Start again from RESET. */
 	CHECK_EQ(move(qp, IBV_QPS_RESET), 0);
 	to_rts(qp);
 	receive_into(qp, 15, &to, 1);
 	post(qp, 6, &from, 1, 0);
 	CHECK_EQ(both(b.cq).wr_id, 15);
-	dismiss(&w);
+	second_qp_close(&w);
 	close_bench(&b);
 }
 
-/* Without a rule a QP hears nothing, not even what it says itself. */
+/* Without a flow rule a QP receives nothing, not even its own frames. */
 static void test_no_rule(void)
 {
 	struct ibv_sge to;
-	struct witness w;
+	struct second_qp w;
 	struct ibv_wc wc;
 	struct bench b;
 
@@ -382,15 +387,15 @@ static void test_no_rule(void)
 	ethernet(b.out.data, 0x88b5);
 	to = world_sge(&b.in, 0, 200);
 	receive_into(b.qp, 1, &to, 1);
-	w = call_witness(&b);
-	say(&b, &w, 100);
+	w = second_qp_open(&b);
+	send_to_both(&b, &w, 100);
 	CHECK_EQ(ibv_poll_cq(b.cq, 1, &wc), 0);
-	dismiss(&w);
+	second_qp_close(&w);
 	b.rule = steer(b.qp, there);
 	close_bench(&b);
 }
 
-/* The program sleeps; the progress thread works. */
+/* The program sleeps; the progress thread does the work. */
 static void test_events(void)
 {
 	struct ibv_comp_channel *channel;

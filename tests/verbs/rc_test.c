@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The RC data path between two queue pairs of one process: every operation, sizes around the MTU,
- * order, errors.
+ * ordering, errors.
  */
 #include <endian.h>
 
@@ -31,10 +31,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	CHECK_EQ(ibv_destroy_qp(a), 0);
-	CHECK_EQ(ibv_destroy_qp(b), 0);
-	CHECK_EQ(ibv_destroy_cq(cq_a), 0);
-	CHECK_EQ(ibv_destroy_cq(cq_b), 0);
+	world_destroy_pair(a, b, cq_a, cq_b);
 	world_free(&src);
 	world_free(&dst);
 }
@@ -61,7 +58,7 @@ static void test_send(void)
 	}
 }
 
-/* Gathered from three places, scattered to two. */
+/* Gathered from three SGEs, scattered to two. */
 static void test_scatter_gather(void)
 {
 	struct ibv_sge from[] = { world_sge(&src, 10, 700), world_sge(&src, 5000, 1),
@@ -146,7 +143,7 @@ static void test_atomics(void)
 	CHECK_EQ(*cell, 1);
 }
 
-/* Inline data is taken when it is posted: the buffer may change at once, and needs no key. */
+/* Inline data is copied when it is posted: the buffer may change at once and needs no key. */
 static void test_inline(void)
 {
 	uint8_t local[64];
@@ -162,7 +159,7 @@ static void test_inline(void)
 		CHECK_EQ(dst.data[i], 0x5a);
 }
 
-/* A chain completes in order, and only what was signaled shows. */
+/* A list of requests completes in order, and only signaled ones give completions. */
 static void test_chain(void)
 {
 	struct ibv_sge sge = world_sge(&src, 0, 8);
@@ -183,7 +180,10 @@ static void test_chain(void)
 	CHECK_EQ(ibv_poll_cq(cq_a, 1, wc), 0);
 }
 
-/* A sender that is ahead of the receiver waits: RNR NAK, and rnr_retry 7 is for ever. */
+/*
+ * A request that arrives before its receive gets an RNR NAK and is retried; rnr_retry 7 means
+ * without end.
+ */
 static void test_receiver_not_ready(void)
 {
 	world_send(a, 1, world_sge(&src, 0, 16));
@@ -225,8 +225,8 @@ static const struct fault faults[] = {
 };
 
 /*
- * The failed request tells why, everything after it is flushed, in order, and both ends are in
- * error where the specification says so.
+ * The failed request completes with the status of the fault, all later ones are flushed in order,
+ * and both ends are in ERR where the specification requires it.
  */
 static void test_fault(const struct fault *f)
 {
@@ -240,7 +240,7 @@ static void test_fault(const struct fault *f)
 	sge = world_sge(&src, 0, 64);
 	wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &dst, 0);
 	f->spoil(&wr);
-	wr.send_flags = 0;	/* errors show in any case */
+	wr.send_flags = 0;	/* errors complete even if unsignaled */
 	world_recv(a, 50, world_sge(&dst, 0, 64));
 	world_post(a, &wr);
 	wc = world_expect(cq_a, 1, f->status);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that poll at the same time, each with CQs of its own: every message arrives once, in
- * order, and as it was sent, while other QPs come and go, and although one CQ is polled by two
- * threads and another one by none.  Then again in a forked child, which starts over.
- *
- * Run with VERBENA_RECEIVERS, and without: then the crowd itself brings the receivers up.
+ * Several threads poll at once, each its own CQs. Every message arrives once, in order and
+ * unchanged, although other QPs are created and destroyed, two threads poll the same CQ, and no
+ * thread polls another one. A forked child then does the same with a library of its own.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +19,8 @@ enum {
 	WINDOW = 8,
 	LEN = 32,
 	CHURNS = 40,
-	SLOTS = 2 * WINDOW, /* in a worker's buffer; those that are sent, then those that come */
+	/* in a worker's buffer: first those that are sent, then those that are received */
+	SLOTS = 2 * WINDOW,
 };
 
 static struct world w;
@@ -64,7 +63,7 @@ static void send_numbered(struct worker *k, int i)
 	world_send(k->from, (uint64_t)i, world_sge(&k->buf, at, LEN));
 }
 
-/* Completions of sends and of receives come in their own order; what came says which it is. */
+/* Sends and receives each complete in order; the opcode tells them apart. */
 static void take(struct worker *k, int *sent, int *received)
 {
 	struct ibv_wc wc[WINDOW];
@@ -96,7 +95,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* QPs of a CQ that is new each time, so of any shard. */
+/* Creates QPs with a new CQ each time, so of any shard. */
 static void *churn(void *arg)
 {
 	for (int i = 0; i < CHURNS; i++) {
@@ -110,12 +109,12 @@ static void *churn(void *arg)
 			while (sent == i || received == i)
 				take(&k, &sent, &received);
 		}
-		worker_close(&k);	/* every other time with requests on their way */
+		worker_close(&k);	/* every other time with requests in flight */
 	}
 	return NULL;
 }
 
-/* Polls a CQ that other threads poll, too; any of them may take a completion. */
+/* Polls a CQ that other threads poll as well; any of them may get a completion. */
 static void *poll_shared(void *arg)
 {
 	struct ibv_wc wc[4];
@@ -143,8 +142,8 @@ static void join(pthread_t t)
 	CHECK_EQ(pthread_join(t, NULL), 0);
 }
 
-/* No thread polls the CQ of this QP: other threads have to process the write. */
-static void write_unseen(struct buffer *b)
+/* No thread polls the CQ of this QP, so other threads must process the WRITE. */
+static void write_unpolled(struct buffer *b)
 {
 	struct ibv_sge sge = world_sge(b, 0, 8);
 	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, b, 8);
@@ -180,7 +179,7 @@ static void everything(void)
 	start(&churner, churn, NULL);
 	for (int i = 0; i < 2; i++)
 		start(&sharers[i], poll_shared, NULL);
-	write_unseen(&quiet);
+	write_unpolled(&quiet);
 	for (int i = 0; i < MESSAGES / 10; i++) {
 		while (2 * i - atomic_load(&shared_done) >= WINDOW)
 			sched_yield();
@@ -205,7 +204,7 @@ static void everything(void)
 	CHECK_EQ(ibv_destroy_cq(shared), 0);
 }
 
-/* ThreadSanitizer does not bear threads of a forked child. */
+/* ThreadSanitizer does not support threads in a forked child. */
 static void in_child(void)
 {
 #if !defined(__SANITIZE_THREAD__)

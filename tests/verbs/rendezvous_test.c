@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rendezvous: done by the device, or left to the program. */
+/* Rendezvous messages to a tag-matching SRQ: executed by the device, or left to the program. */
 #include <endian.h>
 
 #include "tags/bench.h"
@@ -35,7 +35,7 @@ static void test_rendezvous(void)
 	bench_close(&b);
 }
 
-/* More than the device's send queue holds, while it may not send. */
+/* More rendezvous than the device's send queue holds, while it cannot send. */
 static void test_many_rendezvous(void)
 {
 	struct bench b;
@@ -65,7 +65,7 @@ static void test_many_rendezvous(void)
 	bench_close(&b);
 }
 
-/* A request that comes before the receiver may send waits; nothing is lost. */
+/* A request that arrives before the receiver can send waits; nothing is lost. */
 static void test_early_request(void)
 {
 	struct bench b;
@@ -92,8 +92,9 @@ static void test_early_request(void)
 	bench_close(&b);
 }
 
-/* Rendezvous that the device leaves to the program: it gets the request. */
-static void left(uint32_t max_send_wr, uint8_t rd_atomic, uint32_t room, uint32_t len)
+/* The device leaves a rendezvous to the program, which receives the request. */
+static void expect_left_to_program(uint32_t max_send_wr, uint8_t rd_atomic, uint32_t room,
+				   uint32_t len)
 {
 	struct bench b;
 	struct seen s;
@@ -112,7 +113,7 @@ static void left(uint32_t max_send_wr, uint8_t rd_atomic, uint32_t room, uint32_
 	CHECK_EQ(s.info.tag, 1);
 	CHECK_MEM(b.dst.data, b.src.data, placed);
 	CHECK_EQ(b.dst.data[placed], 0xee);
-	/* That is no failure of the QP. */
+	/* This is not an error of the QP. */
 	add_tag(&b, 2, 2, FULL_MASK, 0, 64);
 	send_tag(&b, IBV_TMH_EAGER, 2, 8);
 	expect(&b, 2, IBV_WC_TM_RECV, BOTH);
@@ -121,11 +122,13 @@ static void left(uint32_t max_send_wr, uint8_t rd_atomic, uint32_t room, uint32_
 
 static void test_left_to_program(void)
 {
-	left(0, 4, 99, 100);		/* buffer too small for the message, */
-	left(0, 4, 20, 100);		/* and for the request */
-	left(0, 4, 0, 1);
-	left(8, 4, 4096, 100);		/* a send queue of its own */
-	left(0, 0, 4096, 100);		/* no READ allowed */
+	/* the buffer is too small for the message, */
+	expect_left_to_program(0, 4, 99, 100);
+	expect_left_to_program(0, 4, 20, 100);		/* and for the request */
+	expect_left_to_program(0, 4, 0, 1);
+	/* the program has a send queue of its own */
+	expect_left_to_program(8, 4, 4096, 100);
+	expect_left_to_program(0, 0, 4096, 100);		/* no READ allowed */
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work queues: their states row by row, tables of them, and QPs that spread frames over a table by
- * a hash.
+ * Work queues: their state transitions row by row, indirection tables, and QPs that distribute
+ * frames over a table by a hash.
  */
 #include <errno.h>
 
@@ -40,7 +40,7 @@ static int move(struct ibv_wq *wq, enum ibv_wq_state state)
 	return ibv_modify_wq(wq, &attr);
 }
 
-/* A work queue as a receiver. */
+/* Creates a work queue as a receiver. */
 static struct receiver queue(uint32_t flags)
 {
 	struct ibv_cq_init_attr_ex attr = {
@@ -116,7 +116,7 @@ static void capabilities(void)
 		(IBV_RAW_PACKET_CAP_SCATTER_FCS | IBV_RAW_PACKET_CAP_DELAY_DROP)));
 }
 
-/* From each state to each, with the program's own opinion of where it is right and wrong. */
+/* Every transition, with the program's current-state attribute right and wrong. */
 static void states(void)
 {
 	static const bool legal[3][3] = {
@@ -192,7 +192,7 @@ static void refused(void)
 	CHECK_EQ(ibv_destroy_wq(wq), 0);
 
 	CHECK_EQ(ibv_query_device(w.ctx, &limits), 0);
-#define REFUSE(err, ...)                                                                           \
+#define EXPECT_REFUSED(err, ...)                                                                   \
 	do {                                                                                       \
 		init = good;                                                                       \
 		__VA_ARGS__;                                                                       \
@@ -200,15 +200,15 @@ static void refused(void)
 		CHECK(!ibv_create_wq(w.ctx, &init));                                               \
 		CHECK_EQ(errno, err);                                                              \
 	} while (0)
-	REFUSE(EINVAL, init.wq_type = 1);
-	REFUSE(EINVAL, init.pd = NULL);
-	REFUSE(EINVAL, init.cq = NULL);
-	REFUSE(EINVAL, init.max_wr = 0);
-	REFUSE(EINVAL, init.max_wr = limits.max_qp_wr + 1);
-	REFUSE(EINVAL, init.max_sge = limits.max_sge + 1);
-	REFUSE(EINVAL, init.comp_mask = IBV_WQ_INIT_ATTR_RESERVED);
+	EXPECT_REFUSED(EINVAL, init.wq_type = 1);
+	EXPECT_REFUSED(EINVAL, init.pd = NULL);
+	EXPECT_REFUSED(EINVAL, init.cq = NULL);
+	EXPECT_REFUSED(EINVAL, init.max_wr = 0);
+	EXPECT_REFUSED(EINVAL, init.max_wr = limits.max_qp_wr + 1);
+	EXPECT_REFUSED(EINVAL, init.max_sge = limits.max_sge + 1);
+	EXPECT_REFUSED(EINVAL, init.comp_mask = IBV_WQ_INIT_ATTR_RESERVED);
 	for (uint32_t flag = IBV_WQ_FLAGS_SCATTER_FCS; flag <= IBV_WQ_FLAGS_RESERVED; flag <<= 1)
-		REFUSE(EOPNOTSUPP, init.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
+		EXPECT_REFUSED(EOPNOTSUPP, init.comp_mask = IBV_WQ_INIT_ATTR_FLAGS;
 		       init.create_flags = flag);
 	errno = 0;
 	CHECK(!ibv_create_wq(w.ctx, NULL));
@@ -247,7 +247,7 @@ static void tables(void)
 	CHECK_EQ(ibv_destroy_wq(wq), EBUSY);
 
 	good = rss_attr(t, IBV_RX_HASH_SRC_IPV4);
-#define REFUSE_QP(err, ...)                                                                        \
+#define EXPECT_QP_REFUSED(err, ...)                                                                \
 	do {                                                                                       \
 		attr = good;                                                                       \
 		__VA_ARGS__;                                                                       \
@@ -255,17 +255,17 @@ static void tables(void)
 		CHECK(!ibv_create_qp_ex(w.ctx, &attr));                                            \
 		CHECK_EQ(errno, err);                                                              \
 	} while (0)
-	REFUSE_QP(EINVAL, attr.qp_type = IBV_QPT_UD);
-	REFUSE_QP(EINVAL, attr.comp_mask &= ~IBV_QP_INIT_ATTR_RX_HASH);
-	REFUSE_QP(EINVAL, attr.comp_mask &= ~IBV_QP_INIT_ATTR_IND_TABLE);
-	REFUSE_QP(EINVAL, attr.rwq_ind_tbl = NULL);
-	REFUSE_QP(EINVAL, attr.cap.max_send_wr = 1);
-	REFUSE_QP(EINVAL, attr.cap.max_recv_wr = 1);
-	REFUSE_QP(EINVAL, attr.rx_hash_conf.rx_hash_key_len = 16);
-	REFUSE_QP(EINVAL, attr.rx_hash_conf.rx_hash_key = NULL);
-	REFUSE_QP(EINVAL, attr.rx_hash_conf.rx_hash_fields_mask |= IBV_RX_HASH_DST_IPV6);
-	REFUSE_QP(EOPNOTSUPP, attr.rx_hash_conf.rx_hash_function = 2);
-	REFUSE_QP(EOPNOTSUPP, attr.rx_hash_conf.rx_hash_fields_mask = 1 << 10);
+	EXPECT_QP_REFUSED(EINVAL, attr.qp_type = IBV_QPT_UD);
+	EXPECT_QP_REFUSED(EINVAL, attr.comp_mask &= ~IBV_QP_INIT_ATTR_RX_HASH);
+	EXPECT_QP_REFUSED(EINVAL, attr.comp_mask &= ~IBV_QP_INIT_ATTR_IND_TABLE);
+	EXPECT_QP_REFUSED(EINVAL, attr.rwq_ind_tbl = NULL);
+	EXPECT_QP_REFUSED(EINVAL, attr.cap.max_send_wr = 1);
+	EXPECT_QP_REFUSED(EINVAL, attr.cap.max_recv_wr = 1);
+	EXPECT_QP_REFUSED(EINVAL, attr.rx_hash_conf.rx_hash_key_len = 16);
+	EXPECT_QP_REFUSED(EINVAL, attr.rx_hash_conf.rx_hash_key = NULL);
+	EXPECT_QP_REFUSED(EINVAL, attr.rx_hash_conf.rx_hash_fields_mask |= IBV_RX_HASH_DST_IPV6);
+	EXPECT_QP_REFUSED(EOPNOTSUPP, attr.rx_hash_conf.rx_hash_function = 2);
+	EXPECT_QP_REFUSED(EOPNOTSUPP, attr.rx_hash_conf.rx_hash_fields_mask = 1 << 10);
 	qp = make_rss(t, 0);
 	{
 		struct ibv_recv_wr recv = { .wr_id = 1 }, *bad_recv;
@@ -289,8 +289,8 @@ static void tables(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
-/* Toeplitz' hash bit by bit, of addresses and ports as they stand in the frame. */
-static uint32_t slow_hash(const uint8_t *input, size_t len)
+/* The Toeplitz hash, bit by bit, of addresses and ports as they are in the frame. */
+static uint32_t reference_hash(const uint8_t *input, size_t len)
 {
 	uint32_t hash = 0;
 
@@ -306,7 +306,7 @@ static uint32_t slow_hash(const uint8_t *input, size_t len)
 	return hash;
 }
 
-static void spread(void)
+static void hash_distribution(void)
 {
 	struct ibv_wq *list[2 * QUEUES];
 	unsigned int expected[QUEUES] = { 0 }, used = 0;
@@ -333,7 +333,7 @@ static void spread(void)
 
 	for (uint16_t port = 1; port <= 40; port++) {
 		struct frame f = frames_udp(port, 4000);
-		unsigned int target = slow_hash(f.data + 14 + 12, 12) % (2 * QUEUES) % QUEUES;
+		unsigned int target = reference_hash(f.data + 14 + 12, 12) % (2 * QUEUES) % QUEUES;
 
 		used += !expected[target]++;
 		sender_send(&s, &f, port);
@@ -342,7 +342,7 @@ static void spread(void)
 	}
 	CHECK_EQ(used, QUEUES);
 
-	/* None of the fields: the first entry. */
+	/* No hashed field: the first entry receives it. */
 	frame_eth(&arp, "\xff\xff\xff\xff\xff\xff", "\x02\0\0\0\0\1", 0x0806);
 	frame_room(&arp, 28);
 	sender_send(&s, &arp, 77);
@@ -358,7 +358,7 @@ static void spread(void)
 		end_queue(&q[i]);
 }
 
-/* One queue behind a QP without fields, that all frames go to. */
+/* A QP without hash fields over one queue, which gets all frames. */
 struct single {
 	struct receiver q;
 	struct ibv_rwq_ind_table *table;
@@ -392,14 +392,18 @@ static void send_one(uint32_t number)
 	sender_send(&s, &f, number);
 }
 
-static void life(void)
+static void queue_life_cycle(void)
 {
 	struct single o;
 	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+	unsigned int posted = 0;
 
 	single_open(&o, 0);
-	CHECK_EQ(ibv_post_wq_recv(o.q.wq, &wr, &bad), EINVAL);
-	send_one(1); /* RESET drops */
+	/* accepted now, and dropped by the transition to RDY */
+	while (!ibv_post_wq_recv(o.q.wq, &wr, &bad))
+		posted++;
+	CHECK(posted >= FRAME_SLOTS);
+	send_one(1); /* dropped in RESET */
 	sender_sync(&s);
 	ready(&o.q);
 	send_one(2);
@@ -431,7 +435,7 @@ static void wait_for(struct receiver *r, enum ibv_wc_status status)
 	CHECK_EQ(r->status, status);
 }
 
-/* A receive that cannot be written ends the queue, and its program hears of it. */
+/* A receive whose memory cannot be written puts the queue into ERR and raises WQ_FATAL. */
 static void fatal(void)
 {
 	for (unsigned int i = 0; i < 2; i++) {
@@ -502,8 +506,8 @@ int main(void)
 	states();
 	refused();
 	tables();
-	spread();
-	life();
+	hash_distribution();
+	queue_life_cycle();
 	fatal();
 	tags_stripped();
 	sender_close(&s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sniffer sees all RoCE packets of its device: those between local processes, too, one-sided
- * requests included.
+ * A sniffer gets all RoCE packets of its device, also those between local processes, including
+ * one-sided requests.
  */
 
 #include "verbs/frames.h"
@@ -21,7 +21,7 @@ enum {
 static struct world w;
 static struct receiver sniffer;
 
-/* The BTH of the frame received last; NULL: another protocol. */
+/* The BTH of the last frame; NULL if it is of another protocol. */
 static const uint8_t *bth(void)
 {
 	const uint8_t *f = sniffer.room.data + sniffer.slot * FRAME_ROOM;
@@ -34,10 +34,7 @@ static const uint8_t *bth(void)
 	return udp + 8;
 }
 
-/*
- * Waits for a packet of this opcode to this QP, and passes by others; returns what is behind the
- * BTH.
- */
+/* Waits for a packet of this opcode to this QP, skipping others; returns what follows the BTH. */
 static const uint8_t *expect(uint8_t opcode, uint32_t qpn)
 {
 	static uint8_t copy[FRAME_ROOM];
@@ -108,7 +105,7 @@ static void connected(void)
 	expect(RC_FETCH_ADD, b->qp_num);
 	expect(RC_ATOMIC_ACKNOWLEDGE, a->qp_num);
 
-	/* The last sniffer is gone. */
+	/* The last sniffer is destroyed. */
 	CHECK_EQ(ibv_destroy_flow(flow), 0);
 	wr = world_rdma(IBV_WR_RDMA_WRITE, 6, &sge, &to, 0);
 	world_post(a, &wr);

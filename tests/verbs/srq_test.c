@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues: attributes, limit event, sharing, destruction; and XRC, where the sender
- * names the queue.
+ * Shared receive queues: attributes, limit event, sharing, destruction; and XRC, in which the
+ * sender selects the queue.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ static void test_post(void)
 	CHECK_EQ(ibv_destroy_srq(srq), 0);
 }
 
-/* Two queue pairs take from one queue, first come, first served; the limit tells once. */
+/* Two queue pairs take receives from one queue in order; the limit event is raised once. */
 static void test_sharing(void)
 {
 	struct ibv_cq *cq = world_cq(&w, 64), *recv_cq = world_cq(&w, 64);
@@ -142,7 +142,10 @@ static void test_sharing(void)
 	CHECK_EQ(ibv_destroy_cq(recv_cq), 0);
 }
 
-/* A receive's memory must be of its queue's protection domain, and the QP's does not matter. */
+/*
+ * The memory of a receive must belong to its queue's protection domain; the QP's domain is
+ * irrelevant.
+ */
 static void test_domains_of_memory(bool of_srq)
 {
 	struct ibv_pd *other = ibv_alloc_pd(w.ctx);
@@ -190,7 +193,7 @@ static struct ibv_xrcd *open_domain(int fd, int oflags)
 	return ibv_open_xrcd(w.ctx, &attr);
 }
 
-/* A domain belongs to an inode; the flags are those of open(2). */
+/* An XRC domain belongs to an inode; the flags are those of open(2). */
 static void test_domains(void)
 {
 	char name[] = "/tmp/verbena-xrcd-XXXXXX";
@@ -244,7 +247,7 @@ static struct ibv_srq *xrc_srq(struct ibv_xrcd *xrcd, struct ibv_cq *cq, uint32_
 	return srq;
 }
 
-/* A message whose completion stays in its CQ. */
+/* Sends a message whose completion stays in its CQ. */
 static void send_last(struct ibv_qp *from, struct ibv_cq *send_cq, struct ibv_srq *srq,
 		      uint32_t number)
 {
@@ -258,7 +261,7 @@ static void send_last(struct ibv_qp *from, struct ibv_cq *send_cq, struct ibv_sr
 	world_expect(send_cq, 2, IBV_WC_SUCCESS);
 }
 
-/* One receive QP serves two queues, chosen by each request. */
+/* One receive QP serves two queues; each request selects one. */
 static void test_xrc(void)
 {
 	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
@@ -298,9 +301,9 @@ static void test_xrc(void)
 	CHECK_EQ(ibv_close_xrcd(xrcd), EBUSY);
 	CHECK_EQ(ibv_destroy_qp(to), 0);
 	send_last(from, send_cq, srq[0], number[0]);
-	world_move(&w, handle, IBV_QPS_ERR, 0);	/* still alive */
+	world_move(&w, handle, IBV_QPS_ERR, 0);	/* not destroyed yet */
 	CHECK_EQ(ibv_destroy_qp(handle), 0);
-	world_expect(cq[0], 20, IBV_WC_SUCCESS);	/* outlives the QP */
+	world_expect(cq[0], 20, IBV_WC_SUCCESS);	/* the completion outlives the QP */
 	CHECK_EQ(ibv_destroy_qp(from), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(ibv_destroy_srq(srq[i]), 0);
@@ -310,7 +313,10 @@ static void test_xrc(void)
 		CHECK_EQ(ibv_destroy_cq(cq[i]), 0);
 }
 
-/* A receive QP whose SRQ's completions do not fit any more fails like any other user of that CQ. */
+/*
+ * An XRC receive QP fails if the completions of its SRQ overrun their CQ, like any other user of
+ * that CQ.
+ */
 static void test_xrc_overrun(void)
 {
 	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs give their threads small stacks: all that a thread does with a connection fits into one
- * of STACK bytes, next to what the C library itself takes there.
+ * Programs may give their threads small stacks: everything that a thread does with a connection
+ * fits a stack of STACK bytes besides the C library's own use.
  */
 #include <pthread.h>
 
@@ -9,12 +9,13 @@
 
 enum {
 	STACK = 32 * 1024,
-	LEN = 20000,	/* several packets, or one that is pulled */
+	/* several packets, or one message that the receiver reads from the sender's memory */
+	LEN = 20000,
 };
 
 static struct world w;
 
-static void talk(struct ibv_qp *qp, struct ibv_cq *cq, struct buffer *from, struct buffer *to)
+static void exchange(struct ibv_qp *qp, struct ibv_cq *cq, struct buffer *from, struct buffer *to)
 {
 	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE,
 						      IBV_WR_RDMA_READ };
@@ -41,7 +42,7 @@ static void connection(void)
 		      to = world_buffer(&w, LEN, WORLD_ACCESS);
 
 	world_connect(&w, qp, qp);
-	talk(qp, cq, &from, &to);
+	exchange(qp, cq, &from, &to);
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	world_free(&from);
@@ -88,7 +89,10 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* From opening the device on: nothing was done before by a thread with a larger stack. */
+/*
+ * Even opening the device runs on the small stack: no thread with a larger one has done anything
+ * before.
+ */
 static void *open_and_work(void *arg)
 {
 	world_open(&w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tag matching gone wrong: buffers that are too small or not writable, READs and FINs that fail,
- * and queue pairs that end in the middle of a message.
+ * Errors of tag matching: buffers that are too small or not writable, READs and FINs that fail, and
+ * queue pairs that end in the middle of a message.
  */
 #include <endian.h>
 
@@ -30,7 +30,7 @@ static void test_too_long(void)
 		}
 		world_expect(b.send_cq, 1, IBV_WC_REM_INV_REQ_ERR);
 		expect_dead(&b, b.to);
-		/* The rest of the list is there for other QPs. */
+		/* The other tags in the list remain usable for other QPs. */
 		CHECK_EQ(ibv_destroy_qp(b.to), 0);
 		CHECK_EQ(ibv_destroy_qp(b.from), 0);
 		b.from = world_qp(&b.w, IBV_QPT_RC, b.send_cq, NULL);
@@ -42,7 +42,7 @@ static void test_too_long(void)
 	}
 }
 
-/* A key without the right to write, for both ways to fill the buffer. */
+/* A key without write access, for both ways to fill the buffer. */
 static void test_bad_buffer(void)
 {
 	for (int rendezvous = 0; rendezvous < 2; rendezvous++) {
@@ -74,7 +74,7 @@ static void test_bad_buffer(void)
 	}
 }
 
-/* The READ is refused: the tag says why, and what else was in rendezvous is flushed. */
+/* The READ is refused: its tag completes in error, and the other rendezvous are flushed. */
 static void test_read_fails(void)
 {
 	struct bench b;
@@ -109,7 +109,7 @@ static void test_read_fails(void)
 	bench_close(&b);
 }
 
-/* The FIN is not received: the data has arrived, but the connection fails. */
+/* The FIN has no receive: the data has arrived, but the connection fails. */
 static void test_fin_fails(void)
 {
 	struct bench b;
@@ -129,7 +129,7 @@ static void test_fin_fails(void)
 	bench_close(&b);
 }
 
-/* The sender goes away in rendezvous: the READ has no answer. */
+/* The sender is destroyed during a rendezvous: the READ gets no response. */
 static void test_sender_gone(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
@@ -164,7 +164,7 @@ static void end_qp(struct bench *b, enum end how)
 		world_event(&b->w, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
-/* A QP that ends in rendezvous: each tag is heard of again, and its slot is free. */
+/* A QP ends during rendezvous: each tag completes once, and its slot is free. */
 static void ends_in_rendezvous(enum end how)
 {
 	struct bench b;
@@ -187,8 +187,8 @@ static void ends_in_rendezvous(enum end how)
 }
 
 /*
- * A QP that ends in the middle of an eager message: its sender dies at the second SGE, whose key is
- * wrong, when packets of the first are there.
+ * A QP ends in the middle of an eager message: its sender fails at the second SGE, whose key is
+ * wrong, after packets of the first SGE have arrived.
  */
 static void ends_in_message(enum end how, bool expected)
 {
@@ -221,7 +221,7 @@ static void ends_in_message(enum end how, bool expected)
 	else if (how == TO_ERROR)
 		expect_error(&b, ORDINARY_ID, IBV_WC_WR_FLUSH_ERR);
 	expect_nothing(&b);
-	/* What did not arrive is not counted: the list is in step. */
+	/* The incomplete message is not counted: the list stays in step. */
 	add_tag(&b, 2, 2, FULL_MASK, 0, 64);
 	bench_close(&b);
 }
@@ -235,7 +235,7 @@ static void test_ends(void)
 	}
 }
 
-/* Completions that were polled after their QP was destroyed, and ones that never were. */
+/* Completions polled after their QP was destroyed, and ones that were never polled. */
 static void test_destroy_order(void)
 {
 	struct bench b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages to a list of tags: eager, untagged and unexpected ones, what of them goes where, and
- * what their completions say; also while other threads change the list.
+ * Messages to an SRQ with tags: eager, untagged and unexpected ones, the buffers they go to and
+ * their completions; also while other threads change the tag list.
  */
 #include <endian.h>
 #include <errno.h>
@@ -34,7 +34,10 @@ static void test_eager(void)
 		CHECK_EQ(s.info.tag, 0xabc000 + i);
 		CHECK_EQ(s.info.priv, PRIV);
 		CHECK_EQ(s.qp_num, b.to->qp_num);
-		/* More than one packet: a match first. Left in the sender's memory, it is one. */
+		/*
+		 * Several packets: the match completes first. A payload left in the sender's memory
+		 * is a single packet.
+		 */
 		CHECK(len + TMH > 1024 || flags == BOTH);
 		if (flags == MATCH) {
 			CHECK_EQ(s.byte_len, 0);
@@ -50,7 +53,7 @@ static void test_eager(void)
 	bench_close(&b);
 }
 
-/* Several pieces, of which the first is shorter than a header. */
+/* Several SGEs, the first one shorter than a header. */
 static void test_scattered(void)
 {
 	struct bench b;
@@ -108,7 +111,7 @@ static void test_immediate(void)
 	world_post(b.from, &wr);
 	s = expect(&b, ORDINARY_ID, IBV_WC_TM_RECV, IBV_WC_WITH_IMM);
 	CHECK_EQ(s.byte_len, TMH + 4);
-	/* A WRITE has no header, and takes an ordinary receive. */
+	/* A WRITE with immediate has no tag header and consumes an ordinary receive. */
 	wr = world_rdma(IBV_WR_RDMA_WRITE_WITH_IMM, 1, &sge, &b.dst, 0);
 	wr.imm_data = htobe32(42);
 	world_post(b.from, &wr);
@@ -118,8 +121,7 @@ static void test_immediate(void)
 }
 
 /*
- * What has no sound header of a tagged message goes whole into an ordinary receive; it is not
- * counted.
+ * A message without a valid tag header goes unchanged into an ordinary receive and is not counted.
  */
 static void test_no_tag(void)
 {
@@ -136,7 +138,7 @@ static void test_no_tag(void)
 
 	bench_open(&b, 0, sizeof(rows) / sizeof(rows[0]));
 	connect_qps(&b);
-	add_tag(&b, 1, 0, 0, 0, 8192);	/* wants everything */
+	add_tag(&b, 1, 0, 0, 0, 8192);	/* a mask of 0 matches everything */
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct seen s;
 
@@ -170,7 +172,7 @@ static void test_unexpected(void)
 		CHECK_EQ(s.info.priv, 0);
 		CHECK_MEM(b.ordinary.data + i * ORDINARY_LEN, b.src.data, TMH + lengths[i]);
 	}
-	/* A request too: the program READs by itself, by another QP. */
+	/* Also a rendezvous request: the program READs by itself through another QP. */
 	send_request(&b, 60, 4096, 100, 8);
 	CHECK_EQ(expect(&b, ORDINARY_ID + 4, IBV_WC_TM_RECV, 0).byte_len, REQUEST + 8);
 	CHECK_MEM(b.ordinary.data + 4 * ORDINARY_LEN, b.src.data, REQUEST + 8);
@@ -212,8 +214,8 @@ struct worker {
 	uint64_t tag;
 };
 
-/* Until there is room for it. */
-static void post_patiently(struct bench *b, struct ibv_ops_wr *wr)
+/* Retries until there is room. */
+static void post_with_retry(struct bench *b, struct ibv_ops_wr *wr)
 {
 	int ret;
 
@@ -226,7 +228,7 @@ static void post_patiently(struct bench *b, struct ibv_ops_wr *wr)
 	} while (ret);
 }
 
-/* Adds tags and deletes them again, if no message is faster. */
+/* Adds tags and deletes them again unless a message matched first. */
 static void *work(void *arg)
 {
 	struct worker *me = arg;
@@ -238,7 +240,7 @@ static void *work(void *arg)
 		for (unsigned int k = 0; k < BATCH; k++) {
 			struct ibv_ops_wr wr = tag_at(me->b, 1, me->tag, FULL_MASK, &sge);
 
-			post_patiently(me->b, &wr);
+			post_with_retry(me->b, &wr);
 			handle[k] = wr.tm.handle;
 		}
 		sched_yield();
@@ -247,13 +249,13 @@ static void *work(void *arg)
 						  IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC);
 
 			wr.tm.handle = handle[k];
-			post_patiently(me->b, &wr);
+			post_with_retry(me->b, &wr);
 		}
 	}
 	return NULL;
 }
 
-/* Every tag ends once, by a message or by its deletion, and every message is heard of once. */
+/* Every tag completes once, by a message or by its deletion, and every message is reported once. */
 static void test_threads(void)
 {
 	struct worker workers[WORKERS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Shared receive queues that match tags: how they are made, the operations on their list, which tag
- * takes a message, and the sync phase.  docs/TAGS.md has the rules; the rows are of
- * ibv_post_srq_ops(3) and of rdma-core's description of tag matching.
+ * Shared receive queues with tag matching: creation, the operations on the tag list, which tag a
+ * message matches, and the sync phase. docs/TAGS.md has the rules; the rows follow
+ * ibv_post_srq_ops(3) and rdma-core's description of tag matching.
  */
 #include <errno.h>
 
@@ -53,7 +53,7 @@ static void test_create(void)
 	ROW(a.tm_cap.max_ops = dev.tm_caps.max_ops + 1, EINVAL);
 	ROW(a.attr.max_wr = 0, EINVAL);
 	ROW(a.srq_type = IBV_SRQT_TM + 1, EINVAL);
-	ROW(a.srq_type = IBV_SRQT_BASIC, EINVAL);	/* with tag matching asked for */
+	ROW(a.srq_type = IBV_SRQT_BASIC, EINVAL);	/* although tag matching is requested */
 	ROW(a.srq_type = IBV_SRQT_XRC, EINVAL);
 #undef ROW
 	CHECK_EQ(ibv_get_srq_num(b.srq, &number), 0);
@@ -62,7 +62,7 @@ static void test_create(void)
 	bench_close(&b);
 }
 
-/* IBV_TM_CAP_RC says RC. */
+/* IBV_TM_CAP_RC: only RC queue pairs. */
 static void test_qp_types(void)
 {
 	static const struct {
@@ -70,7 +70,7 @@ static void test_qp_types(void)
 		bool ok;
 	} rows[] = {
 		{ IBV_QPT_RC, true }, { IBV_QPT_UC, false }, { IBV_QPT_UD, false },
-		{ IBV_QPT_XRC_SEND, true },	/* has no use for it */
+		{ IBV_QPT_XRC_SEND, true },	/* the type receives nothing */
 	};
 	struct bench b;
 
@@ -140,7 +140,7 @@ static void test_op_rows(void)
 	bench_close(&b);
 }
 
-/* A chain stops at the first operation that fails; what came before it is done. */
+/* A list of operations stops at the first that fails; the ones before it are executed. */
 static void test_op_chain(void)
 {
 	struct bench b;
@@ -179,7 +179,10 @@ static void test_list_full(void)
 	bench_close(&b);
 }
 
-/* ibv_create_srq_ex(3): max_ops outstanding; released by polling a signaled one, as sends are. */
+/*
+ * ibv_create_srq_ex(3): at most max_ops are outstanding; polling a signaled one releases them, as
+ * with sends.
+ */
 static void test_max_ops(void)
 {
 	struct bench b;
@@ -195,7 +198,7 @@ static void test_max_ops(void)
 	expect(&b, 77, IBV_WC_TM_SYNC, 0);
 	for (int i = 0; i < OPS; i++)
 		CHECK_EQ(post_op(&b, &quiet), 0);
-	/* Nothing signaled is left to poll: stuck, as with a send queue. */
+	/* No signaled operation is left to poll: the queue stays full, as with sends. */
 	CHECK_EQ(post_op(&b, &quiet), ENOMEM);
 	CHECK_EQ(post_op(&b, &signaled), ENOMEM);
 	bench_close(&b);
@@ -216,25 +219,25 @@ static void test_delete(void)
 	s = run_op(&b, IBV_WR_TAG_DEL, one);
 	CHECK_EQ(s.status, IBV_WC_SUCCESS);
 	CHECK_EQ(s.opcode, IBV_WC_TM_DEL);
-	/* Again, and one that a message took in between. */
+	/* Delete again, and delete a tag that a message has consumed in between. */
 	s = run_op(&b, IBV_WR_TAG_DEL, one);
 	CHECK_EQ(s.status, IBV_WC_TM_ERR);
 	CHECK(s.vendor_err != 0);
 	send_tag(&b, IBV_TMH_EAGER, 2, 8);
 	expect(&b, 2, IBV_WC_TM_RECV, BOTH);
 	CHECK_EQ(run_op(&b, IBV_WR_TAG_DEL, two).status, IBV_WC_TM_ERR);
-	/* Without IBV_OPS_SIGNALED nothing is heard, whatever comes of it. */
+	/* Without IBV_OPS_SIGNALED there is no completion, whatever the result. */
 	wr = make_op(&b, IBV_WR_TAG_DEL, 0);
 	wr.tm.handle = two;
 	CHECK_EQ(post_op(&b, &wr), 0);
 	expect_nothing(&b);
-	/* A deleted tag takes no message. */
+	/* A deleted tag matches no message. */
 	send_tag(&b, IBV_TMH_EAGER, 1, 8);
 	expect(&b, ORDINARY_ID, IBV_WC_TM_RECV, 0);
 	bench_close(&b);
 }
 
-/* The oldest tag that wants the message, exact or masked. */
+/* The oldest matching tag takes the message, whether exact or masked. */
 static void test_order(void)
 {
 	struct bench b;
@@ -259,8 +262,8 @@ static void test_order(void)
 }
 
 /*
- * The race that the sync phase is for: a message comes while the program adds the tag for it; the
- * next one must not overtake it.
+ * The race that the sync phase resolves: a message arrives while the program adds the tag for it;
+ * the next message must not overtake it.
  */
 static void test_sync(void)
 {
@@ -274,7 +277,7 @@ static void test_sync(void)
 	add_tag(&b, 1, 1, FULL_MASK, 0, 64);
 	sge = world_sge(&b.dst, 64, 64);
 	send_tag(&b, IBV_TMH_EAGER, 5, 8);
-	/* The program has not polled the first message yet: it counts none. */
+	/* The program has not polled the first message yet, so it does not count it. */
 	wr = tag_at(&b, 2, 5, FULL_MASK, &sge);
 	CHECK_EQ(post_op(&b, &wr), 0);
 	send_tag(&b, IBV_TMH_EAGER, 5, 8);
@@ -282,10 +285,10 @@ static void test_sync(void)
 	expect(&b, ORDINARY_ID, IBV_WC_TM_RECV, 0);
 	s = expect(&b, 77, IBV_WC_TM_ADD, IBV_WC_TM_SYNC_REQ);
 	expect(&b, ORDINARY_ID + 1, IBV_WC_TM_RECV, 0);
-	/* What was there before goes on. */
+	/* Tags from before the phase still work. */
 	expect(&b, 1, IBV_WC_TM_RECV, BOTH);
 	CHECK_EQ(b.unexpected, 2);
-	/* Halfway is not enough. */
+	/* A count that covers only some of the messages is not enough. */
 	b.unexpected = 1;
 	s = run_op(&b, IBV_WR_TAG_SYNC, 0);
 	CHECK_EQ(s.opcode, IBV_WC_TM_SYNC);
@@ -304,7 +307,7 @@ static void test_sync(void)
 }
 
 /*
- * A program that lets unexpected messages pile up is asked for a sync, before counts of 16 bits
+ * A program that does not poll its unexpected messages is asked for a sync before the 16-bit counts
  * could wrap.
  */
 static void test_far_behind(void)
@@ -324,7 +327,7 @@ static void test_far_behind(void)
 	bench_close(&b);
 }
 
-/* No ordinary receive: the peer is told to wait, and nothing is counted. */
+/* Without an ordinary receive the peer gets an RNR NAK, and nothing is counted. */
 static void test_not_ready(void)
 {
 	struct bench b;
@@ -335,7 +338,7 @@ static void test_not_ready(void)
 	world_send(b.from, 1, world_sge(&b.src, 0, TMH + 8));
 	for (int i = 0; i < 1000; i++)
 		expect_nothing(&b);
-	/* A tag that comes meanwhile is in step, and gets it. */
+	/* A tag added meanwhile is in step and matches the message. */
 	add_tag(&b, 2, 5, FULL_MASK, 0, 64);
 	expect(&b, 2, IBV_WC_TM_RECV, BOTH);
 	world_expect(b.send_cq, 1, IBV_WC_SUCCESS);
@@ -361,7 +364,10 @@ static void test_limit(void)
 	bench_close(&b);
 }
 
-/* The device's send queue takes nothing from the program; its own does. */
+/*
+ * The device's send queue takes no requests from the program; a send queue that the program asked
+ * for does.
+ */
 static void test_send_queue(void)
 {
 	struct bench b;

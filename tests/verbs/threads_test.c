@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Several threads on the same objects: posting to one queue pair, polling one queue, creating and
- * destroying beside it.
+ * Several threads on the same objects: they post to one queue pair and poll one queue, while others
+ * create and destroy objects.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -21,7 +21,7 @@ static struct buffer buf;
 static int completed[PAIRS];	/* atomic */
 static int stop;		/* atomic */
 
-/* Posts writes to the queue pair it was given, whenever there is room. */
+/* Posts WRITEs to its queue pair whenever there is room. */
 static void *poster(void *arg)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 256);
@@ -58,7 +58,7 @@ static void *poller(void *arg)
 	return NULL;
 }
 
-/* Queue pairs come and go beside the traffic. */
+/* Creates and destroys queue pairs during the traffic. */
 static void *creator(void *arg)
 {
 	struct ibv_cq *own = world_cq(&w, 16);

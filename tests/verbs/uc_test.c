@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Unreliable connections: what is lost, and what on one host is not. */
+/* Unreliable connections: which messages are lost, and which are kept on one host. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static void uc_close(struct uc *u)
 	world_free(&u->in);
 }
 
-/* On one host the requester sees that its peer is about to come up, and waits for it. */
+/* On one host the requester sees that its peer is still being set up, and waits for it. */
 static void peer_comes_up_late(struct world *w)
 {
 	struct ibv_wc wc;
@@ -71,7 +71,7 @@ static void peer_comes_up_late(struct world *w)
 	uc_close(&u);
 }
 
-/* But not for ever: on a network the messages would be lost, and their sender none the wiser. */
+/* But not for ever: on a network the messages would be lost without an error. */
 static void peer_never_comes_up(struct world *w)
 {
 	struct ibv_wc wc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams and the unreliable connection: delivery, what is dropped, the send queue error state
- * and the way out of it.
+ * Datagrams and the unreliable connection: delivery, dropped packets, the SQE state and the
+ * recovery from it.
  */
 #include <endian.h>
 
@@ -43,10 +43,7 @@ static void set_up(enum ibv_qp_type type)
 static void tear_down(void)
 {
 	CHECK_EQ(ibv_destroy_ah(ah), 0);
-	CHECK_EQ(ibv_destroy_qp(a), 0);
-	CHECK_EQ(ibv_destroy_qp(b), 0);
-	CHECK_EQ(ibv_destroy_cq(cq_a), 0);
-	CHECK_EQ(ibv_destroy_cq(cq_b), 0);
+	world_destroy_pair(a, b, cq_a, cq_b);
 	world_free(&src);
 	world_free(&dst);
 }
@@ -67,7 +64,8 @@ static void datagram(uint64_t wr_id, struct ibv_sge sge, uint32_t qkey)
 }
 
 /*
- * A queued request goes where its address handle said, though that is gone and its place another's.
+ * A queued request goes to the address of its handle as posted, although the handle has been
+ * destroyed and its memory reused.
  */
 static void test_stale_handle(void)
 {
@@ -115,8 +113,8 @@ static void test_delivery(void)
 	}
 }
 
-/* The completion and the header say where to answer. */
-static void test_answer(void)
+/* A reply can be addressed by the completion and the GRH. */
+static void test_reply(void)
 {
 	struct ibv_ah *back;
 	struct ibv_wc wc;
@@ -140,8 +138,8 @@ static uint32_t qkey_violations(void)
 }
 
 /*
- * A wrong Q_Key, no receive: neither is reported, but the port counts the key; the next datagram
- * arrives.
+ * Wrong Q_Key, or no receive: neither is reported, but the port counts the wrong key, and the next
+ * datagram arrives.
  */
 static void test_drops(void)
 {
@@ -159,7 +157,7 @@ static void test_drops(void)
 	world_expect(cq_a, 3, IBV_WC_SUCCESS);
 	wc = world_expect(cq_b, 7, IBV_WC_SUCCESS);
 	if (wc.imm_data == htobe32(1)) {
-		/* On its way for so long, over the wire, that it found the receive. */
+		/* The network delayed it until the receive was posted. */
 		world_recv(b, 7, world_sge(&dst, 0, BUF));
 		datagram(3, world_sge(&src, 0, 16), WORLD_QKEY);
 		world_expect(cq_a, 3, IBV_WC_SUCCESS);
@@ -170,7 +168,7 @@ static void test_drops(void)
 	CHECK_EQ(qkey_violations(), before + 1);
 }
 
-/* The counter of keys is one of 16 bits, and stays at its end. */
+/* The Q_Key violation counter has 16 bits and saturates. */
 static void test_key_counter_ends(void)
 {
 	uint32_t count = qkey_violations();
@@ -187,8 +185,8 @@ static void test_key_counter_ends(void)
 }
 
 /*
- * IBTA: a failed send takes the send queue of an unreliable QP to SQE; receives go on; from SQE it
- * may be taken back to RTS.
+ * IBTA: a failed send moves an unreliable QP to SQE; receives continue; a transition from SQE to
+ * RTS is allowed.
  */
 static void test_send_queue_error(void)
 {
@@ -212,7 +210,7 @@ static void test_send_queue_error(void)
 	world_expect(cq_b, 3, IBV_WC_SUCCESS);
 }
 
-/* Destroying an address handle does not disturb what was posted with it. */
+/* Destroying an address handle does not affect requests posted with it. */
 static void test_handle_destroyed(void)
 {
 	struct ibv_ah *first = ah;
@@ -259,7 +257,7 @@ int main(void)
 	test_stale_handle();
 	tear_down();
 	set_up(IBV_QPT_UD);
-	test_answer();
+	test_reply();
 	test_drops();
 	test_key_counter_ends();
 	test_send_queue_error();

@@ -66,6 +66,15 @@ void world_free(struct buffer *b)
 	free(b->data);
 }
 
+void world_destroy_pair(struct ibv_qp *a, struct ibv_qp *b, struct ibv_cq *cq_a,
+			struct ibv_cq *cq_b)
+{
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_destroy_cq(cq_a), 0);
+	CHECK_EQ(ibv_destroy_cq(cq_b), 0);
+}
+
 struct ibv_sge world_sge(const struct buffer *b, size_t offset, uint32_t len)
 {
 	return (struct ibv_sge){

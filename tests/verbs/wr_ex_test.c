@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_wr_*: building, posting, dropping and failing batches of requests. */
+/* ibv_wr_*: building, posting, aborting and failing batches of requests. */
 #include <endian.h>
 #include <errno.h>
 
@@ -61,7 +61,7 @@ static uint64_t local(size_t offset)
 	return (uintptr_t)src.data + offset;
 }
 
-/* Five requests at once, the last one signaled. */
+/* Five requests in one batch, the last one signaled. */
 static void test_batch(void)
 {
 	uint64_t value = 0x1122334455667788;
@@ -146,7 +146,7 @@ static void test_write_with_immediate(void)
 	CHECK_MEM(dst.data, src.data, 64);
 }
 
-/* What the other end of the window's QP may do by it. */
+/* Accesses the memory that the window grants to the QP at the other end. */
 static void write_through(struct ibv_qp *qp, uint32_t rkey)
 {
 	struct ibv_sge sge = world_sge(&src, 0, 8);
@@ -158,8 +158,8 @@ static void write_through(struct ibv_qp *qp, uint32_t rkey)
 }
 
 /*
- * A window of this QP is bound, used by the peer, and made void; one of the peer's is made void
- * from here.
+ * Binds a window on this QP, which the peer uses and this side invalidates; then invalidates one of
+ * the peer's remotely.
  */
 static void test_windows(void)
 {
@@ -253,7 +253,7 @@ static void too_much_inline(void)
 	write_one();
 }
 
-static void not_asked_for(void)
+static void not_enabled(void)
 {
 	static uint8_t header[14];
 
@@ -272,10 +272,10 @@ static const struct {
 	int error;
 } failures[] = {
 	{ too_many, ENOMEM },	     { too_many_sges, EINVAL }, { too_much_inline, EINVAL },
-	{ not_asked_for, EINVAL },   { setter_first, EINVAL },
+	{ not_enabled, EINVAL },   { setter_first, EINVAL },
 };
 
-/* The first error is told at the end, and nothing of the batch is posted. */
+/* The first error is returned at the end, and nothing of the batch is posted. */
 static void test_failures(void)
 {
 	struct ibv_wc wc;
@@ -295,7 +295,7 @@ static void test_failures(void)
 	CHECK_EQ(ibv_wr_complete(qpx), 0);
 }
 
-/* Building does not keep the program from polling, nor from posting elsewhere. */
+/* While a batch is being built, the program can poll and post to other QPs. */
 static void test_poll_within(void)
 {
 	ibv_wr_start(qpx);
@@ -347,7 +347,7 @@ static void test_datagram(void)
 	CHECK_MEM(dst.data + 40, src.data, 100);
 	ibv_wr_start(ex);
 	ibv_wr_send(ex);
-	CHECK_EQ(ibv_wr_complete(ex), EINVAL);	/* to nowhere */
+	CHECK_EQ(ibv_wr_complete(ex), EINVAL);	/* no destination */
 	CHECK_EQ(ibv_destroy_ah(ah), 0);
 	CHECK_EQ(ibv_destroy_qp(ud), 0);
 }

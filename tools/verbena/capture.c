@@ -290,7 +290,7 @@ static int open_file(struct capture *c)
 	if (!c->dump)
 		return complain(errno == EACCES || errno == EPERM ? EXIT_REFUSED : EXIT_FAILED,
 				"%s", pcap_geterr(c->pcap));
-	/* Writes the header now, so that a reader of a pipe knows the format. */
+	/* Writes the header now, so that a reader of a pipe gets the format. */
 	if (pcap_dump_flush(c->dump))
 		return complain(EXIT_FAILED, "%s: %s", c->file, strerror(errno));
 	return EXIT_OK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fault.h"
 #include "run/config.h"
 #include "tool.h"
 #include "util/compiler.h"
@@ -24,7 +25,13 @@ const struct command commands[] = {
 	{ "doctor", cmd_doctor, "[--json]", "Checks this machine and says what to do", true },
 	{ "explain", cmd_explain, "[--json] STATUS|ERRNO|CODE|EVENT", "Explains an error",
 	  true },
+	{ "fault", cmd_fault, "add|list|clear|check|sweep ...", "Makes things go wrong on purpose",
+	  true },
 	{ "capture", cmd_capture, "[options] FILE", "Writes packets to a pcap file" },
+	{ "record", cmd_record, "[options] -- COMMAND...",
+	  "Runs a program and records what it does", true },
+	{ "trace", cmd_trace, "show|summary|pcapng|perfetto|html [options] FILE...",
+	  "Shows what was recorded", true },
 	{ "perf", cmd_perf, "[--json] [--svg FILE] [--quick]", "Measures this machine" },
 	{ "completion", cmd_completion, "", "Prints a completion script for bash", true },
 	{ NULL },
@@ -81,7 +88,7 @@ bool environment_is_bad(void)
 	bool bad = false;
 
 	config_parse(&cfg, from_environment, tell, &bad);
-	return bad;
+	return bad || fault_environment_is_bad();
 }
 
 static int run_command(const struct command *c, int argc, char **argv)

@@ -77,7 +77,7 @@ static void connect_qp(struct side *s, const union ibv_gid *gid)
 			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				    IBV_QP_MIN_RNR_TIMER));
-	/* ACK timeout of a second: a process that waits for a CPU is not taken for dead. */
+	/* ACK timeout of a second, so that a process may wait for a CPU. */
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
 				     .timeout = 18,
 				     .retry_cnt = 7,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbena ps: which processes hold which objects. */
+/* verbena ps: lists processes and their objects. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -27,18 +27,26 @@ enum {
 
 enum outcome { ANSWERED, GONE, SILENT };
 
-/* Returns -1 with EAGAIN if earlier requests are not accepted yet. */
-static int connect_to(const struct host_run_dir *dir, const char *name)
+/* A long directory name is reached through its descriptor. */
+static struct sockaddr_un address_of(const struct host_run_dir *dir, const char *name)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), saved;
 
-	if (fd < 0)
-		return -1;
 	if (snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%s", dir->path, name) >=
 	    (int)sizeof(sun.sun_path))
 		snprintf(sun.sun_path, sizeof(sun.sun_path), "/proc/self/fd/%d/%.32s", dir->fd,
 			 name);
+	return sun;
+}
+
+/* Returns -1 with EAGAIN if earlier requests are not accepted yet. */
+static int connect_to(const struct host_run_dir *dir, const char *name)
+{
+	struct sockaddr_un sun = address_of(dir, name);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), saved;
+
+	if (fd < 0)
+		return -1;
 	if (connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
 		return fd;
 	saved = errno;
@@ -176,4 +184,110 @@ int query_process(int pid, query_fn fn, void *arg, int *silent)
 int query_all(query_fn fn, void *arg, int *silent)
 {
 	return query_process(0, fn, arg, silent);
+}
+
+/* True if the socket of this name is the process's. */
+static bool is_of(const struct host_run_dir *dir, const char *name, int pid)
+{
+	int fd = connect_to(dir, name);
+	bool found = fd >= 0 && peer_pid(fd) == pid;
+
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+/* "sNNNN.KIND" of the process. */
+static bool find_socket(const struct host_run_dir *dir, int pid, const char *kind, char name[32])
+{
+	struct dirent **list;
+	int n = scandir(dir->path, &list, is_socket, alphasort);
+	bool found = false;
+
+	for (int i = 0; i < n; i++) {
+		if (!found && is_of(dir, list[i]->d_name, pid)) {
+			snprintf(name, 32, "%.5s.%.20s", list[i]->d_name, kind);
+			found = true;
+		}
+		free(list[i]);
+	}
+	if (n >= 0)
+		free(list);
+	return found;
+}
+
+/* With one end of a socket pair, to which the answer is to be sent. */
+static ssize_t send_request(int fd, const struct sockaddr_un *to, const void *request, size_t len,
+			    int answer_to)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)request, len };
+	struct msghdr mh = { .msg_name = (void *)(uintptr_t)to, .msg_namelen = sizeof(*to),
+			     .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+			     .msg_controllen = sizeof(control.buf) };
+	struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &answer_to, sizeof(answer_to));
+	return sendmsg(fd, &mh, MSG_NOSIGNAL);
+}
+
+static ssize_t exchange(const struct sockaddr_un *to, const void *request, size_t len,
+			void *answer, size_t cap)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), pair[2];
+	struct pollfd pfd = { .events = POLLIN };
+	ssize_t n = -1;
+	int saved;
+
+	if (fd < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0) {
+		n = send_request(fd, to, request, len, pair[1]);
+		saved = errno;
+		close(pair[1]);
+		errno = saved;
+		pfd.fd = pair[0];
+		if (n >= 0 && poll(&pfd, 1, LONG_WAIT_MS) == 1)
+			n = recv(pair[0], answer, cap, 0);
+		else if (n >= 0)
+			errno = ETIMEDOUT, n = -1;
+		saved = errno;
+		close(pair[0]);
+		errno = saved;
+	}
+	saved = errno;
+	close(fd);
+	errno = n == 0 ? EPERM : saved;
+	return n > 0 ? n : -1;
+}
+
+ssize_t query_request(int pid, const char *kind, const void *request, size_t len, void *answer,
+		      size_t cap)
+{
+	struct host_run_dir dir;
+	struct sockaddr_un to;
+	char name[32];
+	ssize_t n = -1;
+	int err = host_dir_open(config_get()->dir, &dir);
+
+	if (err) {
+		errno = err;
+		return -1;
+	}
+	if (find_socket(&dir, pid, kind, name)) {
+		to = address_of(&dir, name);
+		n = exchange(&to, request, len, answer, cap);
+	} else {
+		errno = ESRCH;
+	}
+	err = errno;
+	close(dir.fd);
+	errno = err;
+	return n;
 }

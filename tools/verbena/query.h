@@ -4,6 +4,8 @@
 #define VRB_TOOL_QUERY_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 struct json_object;
 
@@ -17,7 +19,14 @@ typedef bool (*query_fn)(struct json_object *process, void *arg);
  */
 int query_all(query_fn fn, void *arg, int *silent);
 
-/* Asks one process, by PID in this namespace, and waits longer; 0: all. */
+/* Queries one process, by PID in this namespace, and waits longer; 0: all. */
 int query_process(int pid, query_fn fn, void *arg, int *silent);
+
+/*
+ * Sends a datagram to a socket "sNNNN.KIND" of a process and waits for its answer, one datagram of
+ * at most `cap` bytes. Returns its length, or -1 with errno: ESRCH, there is no such process.
+ */
+ssize_t query_request(int pid, const char *kind, const void *request, size_t len, void *answer,
+		      size_t cap);
 
 #endif

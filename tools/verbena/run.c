@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "run.h"
 #include "tool.h"
 #include "util/compiler.h"
 
@@ -42,6 +43,9 @@ static const struct {
 	  "directory that the processes share" },
 	{ { "raw", required_argument, NULL, 'r' }, "VERBENA_RAW", "auto, packet or virtual" },
 	{ { "progress", required_argument, NULL, 'P' }, "VERBENA_PROGRESS", "thread or none" },
+	{ { "faults", required_argument, NULL, 'f' },
+	  "VERBENA_FAULTS",
+	  "what shall go wrong: rules or @FILE" },
 	{ { "seed", required_argument, NULL, 's' },
 	  "VERBENA_SEED",
 	  "makes random numbers repeatable" },
@@ -101,9 +105,34 @@ static bool extend(const char *name, const char *what, bool first)
 	return true;
 }
 
-/* Returns 0 or an exit status. */
-static int prepare(bool preload)
+/* What is for the program, and not for this tool, which the library would record or strike. */
+static const char *const of_program[] = { "VERBENA_RECORD", "VERBENA_FAULTS" };
+
+static void hide(char *values[ARRAY_SIZE(of_program)])
 {
+	for (unsigned int i = 0; i < ARRAY_SIZE(of_program); i++) {
+		values[i] = getenv(of_program[i]);
+		if (values[i])
+			values[i] = strdup(values[i]);
+		unsetenv(of_program[i]);
+	}
+}
+
+/* False: out of memory. */
+static bool show_again(char *values[ARRAY_SIZE(of_program)])
+{
+	bool good = true;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(of_program); i++) {
+		good &= !values[i] || setenv(of_program[i], values[i], 1) == 0;
+		free(values[i]);
+	}
+	return good;
+}
+
+int run_prepare(bool preload)
+{
+	char *hidden[ARRAY_SIZE(of_program)];
 	char folder[PATH_MAX], shim[PATH_MAX + sizeof(SHIM) + 1];
 	int count;
 	struct ibv_device **list;
@@ -120,10 +149,11 @@ static int prepare(bool preload)
 	/*
 	 * Creates the files that the preloaded library shows, for scripts that look for them first.
 	 */
+	hide(hidden);
 	list = ibv_get_device_list(&count);
 	if (list)
 		ibv_free_device_list(list);
-	return 0;
+	return show_again(hidden) ? 0 : complain(EXIT_FAILED, "out of memory");
 }
 
 static void print_variable(const char *name)
@@ -141,7 +171,7 @@ static int print_environment(void)
 	return EXIT_OK;
 }
 
-static int start(char **argv)
+int run_start(char **argv)
 {
 	int err;
 
@@ -171,21 +201,22 @@ int cmd_rdma(int argc, char **argv)
 				   "its commands.\n") == -1
 			       ? EXIT_OK
 			       : EXIT_USAGE;
-	status = prepare(true);
+	status = run_prepare(true);
 	argv[0] = (char *)"rdma";
-	return status ? status : start(argv);
+	return status ? status : run_start(argv);
 }
 
 int cmd_run(int argc, char **argv)
 {
 	struct option options[ARRAY_SIZE(settings) + ARRAY_SIZE(flags) + 1] = { 0 };
+	static const char letters[] = "+:d:t:l:L:p:D:P:f:s:neh";
 	bool preload = true, print = false;
 	int c, status;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++)
 		options[i] = settings[i].option;
 	memcpy(options + ARRAY_SIZE(settings), flags, sizeof(flags));
-	while ((c = next_option(argc, argv, "+:d:t:l:L:p:D:P:s:neh", options, help_text())) != -1) {
+	while ((c = next_option(argc, argv, letters, options, help_text())) != -1) {
 		if (c == '?')
 			return EXIT_USAGE;
 		if (c == 'n')
@@ -199,8 +230,8 @@ int cmd_run(int argc, char **argv)
 		return EXIT_USAGE;
 	if (optind >= argc && !print)
 		return complain(EXIT_USAGE, "no program given: verbena run [options] -- COMMAND");
-	status = prepare(preload);
+	status = run_prepare(preload);
 	if (status)
 		return status;
-	return print ? print_environment() : start(argv + optind);
+	return print ? print_environment() : run_start(argv + optind);
 }

@@ -45,8 +45,11 @@ int cmd_top(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_fault(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
 int cmd_perf(int argc, char **argv);
+int cmd_record(int argc, char **argv);
+int cmd_trace(int argc, char **argv);
 int cmd_completion(int argc, char **argv);
 
 /* Programs with other names: links to the same binary that behave like rdma-core's. */

@@ -14,7 +14,7 @@
 
 #define EVENT(name) [IBV_EVENT_##name] = "IBV_EVENT_" #name
 
-/* All events, and those that rdma-core's program knows. */
+/* All events, and the number of those in rdma-core's program. */
 static const char *const names[] = {
 	EVENT(CQ_ERR), EVENT(QP_FATAL), EVENT(QP_REQ_ERR), EVENT(QP_ACCESS_ERR), EVENT(COMM_EST),
 	EVENT(SQ_DRAINED), EVENT(PATH_MIG), EVENT(PATH_MIG_ERR), EVENT(DEVICE_FATAL),

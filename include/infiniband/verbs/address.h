@@ -15,8 +15,8 @@ struct ibv_global_route {
 	union ibv_gid dgid;
 	uint32_t flow_label; /* 20 bits */
 	uint8_t sgid_index;  /* in the GID table of the port: the source address */
-	uint8_t hop_limit;
-	uint8_t traffic_class;
+	uint8_t hop_limit;   /* routers on the path, at most */
+	uint8_t traffic_class; /* DSCP 6, ECN 2 bits */
 };
 
 /* A global route header as it lies in the first 40 bytes of a UD receive buffer. */
@@ -32,15 +32,16 @@ struct ibv_grh {
 /* A destination and the path to it. */
 struct ibv_ah_attr {
 	struct ibv_global_route grh; /* if is_global */
-	uint16_t dlid;
-	uint8_t sl; /* 0..15 */
-	uint8_t src_path_bits;
+	uint16_t dlid;		/* InfiniBand only, as src_path_bits */
+	uint8_t sl;		/* 0..15 */
+	uint8_t src_path_bits;	/* 0..2^lmc - 1 */
 	uint8_t static_rate; /* enum ibv_rate */
 	/* grh describes the path; required on RoCE devices without LIDs */
 	uint8_t is_global;
 	uint8_t port_num;
 };
 
+/* An address handle, of a PD: UD sends on QPs of that PD may name it. */
 struct ibv_ah {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -70,12 +71,12 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 int ibv_destroy_ah(struct ibv_ah *ah);
 
 /*
- * Lets a UD QP receive what is sent to a multicast group; `lid` matters on InfiniBand only.
- * ibv_attach_mcast(3)
+ * Attaches a UD QP to a multicast group, whose packets it then receives; `lid` matters on
+ * InfiniBand only.  ibv_attach_mcast(3)
  */
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
-/* Ends it.  EINVAL: the QP is not attached to the group.  ibv_attach_mcast(3) */
+/* Detaches it.  EINVAL: the QP is not attached to the group.  ibv_attach_mcast(3) */
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 #define ETHERNET_LL_SIZE 6
@@ -102,6 +103,7 @@ static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 
 /* ---- Link rates ---- */
 
+/* Values of the static rate and of PathRecord:Rate (IBTA volume 1). */
 enum ibv_rate {
 	IBV_RATE_MAX = 0, /* no limit */
 	IBV_RATE_2_5_GBPS = 2,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: devices and contexts as they lie in memory, and how an inline verb finds its
+ * Chapter of verbs.h: the memory layout of devices and contexts, and how an inline verb finds its
  * implementation.
  *
- * Nothing here may move.  A program compiled against any release since 44 reaches the library
- * through the offsets of these structures: ibv_context from its start, verbs_context from its end.
+ * Nothing here may move. A program compiled against any release since 44 reaches the library
+ * through the offsets in these structures: ibv_context from its start, verbs_context from its end.
  */
 #ifndef INFINIBAND_VERBS_CONTEXT_H
 #define INFINIBAND_VERBS_CONTEXT_H
@@ -78,7 +78,7 @@ struct ibv_xrc_domain;
 struct ibv_xrcd;
 struct ibv_xrcd_init_attr;
 struct verbs_ex_private;
-struct _compat_ibv_port_attr; /* what ibv_port_attr was in 2006: its first 48 bytes */
+struct _compat_ibv_port_attr; /* the first 48 bytes of ibv_port_attr, its size in 2006 */
 
 /* A global identifier: an IPv6 address, or an IPv4 address written as ::ffff:a.b.c.d. */
 union ibv_gid {
@@ -121,7 +121,7 @@ enum {
 	IBV_SYSFS_PATH_MAX = 256,
 };
 
-/* Unused since 2006; keeps its place in ibv_device. */
+/* Unused since 2006; reserves its space in ibv_device. */
 struct _ibv_device_ops {
 	struct ibv_context *(*_dummy1)(struct ibv_device *device, int cmd_fd);
 	void (*_dummy2)(struct ibv_context *context);
@@ -138,8 +138,8 @@ struct ibv_device {
 };
 
 /*
- * The data path, called straight from inline functions.  The _compat_ members keep the place of
- * calls that became exported functions long ago; the first two are still reached by old binaries.
+ * The data path, called directly by inline functions. The _compat_ members reserve the space of
+ * calls that became exported functions long ago; old binaries still use the first two.
  */
 struct ibv_context_ops {
 	int (*_compat_query_device)(struct ibv_context *context,
@@ -197,9 +197,9 @@ struct ibv_context {
 #define __VERBS_ABI_IS_EXTENDED ((void *)UINTPTR_MAX)
 
 /*
- * An extended context.  It grows at the top: a member's place is its distance from the end, and
- * `sz`, written by the library, says how much of the top exists.  An operation is used only if `sz`
- * covers it and it is not NULL; otherwise the inline call falls back or returns EOPNOTSUPP.
+ * An extended context. New members are added at the top: a member's place is its distance from the
+ * end, and `sz`, set by the library, tells how much of the top exists. An operation is used only if
+ * `sz` covers it and it is not NULL; otherwise the inline call falls back or returns EOPNOTSUPP.
  */
 struct verbs_context {
 	/* from release 64 */
@@ -275,10 +275,10 @@ struct verbs_context {
 	struct ibv_context context; /* last: everything above is found by its distance from here */
 };
 
-/* Whether a structure of `sz` bytes, as another release knows it, contains member `fld`. */
+/* Does a structure of `sz` bytes, in another release's layout, contain member `fld`? */
 #define vext_field_avail(type, fld, sz) (offsetof(type, fld) < (sz))
 
-/* The extended context around `ctx`, NULL if there is none. */
+/* Returns the extended context around `ctx`, NULL if there is none. */
 static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 {
 	if (ctx->abi_compat != __VERBS_ABI_IS_EXTENDED)
@@ -287,7 +287,7 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 						offsetof(struct verbs_context, context));
 }
 
-/* The extended context of `ctx` if it has the operation at `offset`, else NULL. */
+/* Returns the extended context of `ctx` if it has the operation at `offset`, else NULL. */
 static inline struct verbs_context *__verbs_ctx_with_op(struct ibv_context *ctx, size_t offset)
 {
 	struct verbs_context *vctx = verbs_get_ctx(ctx);

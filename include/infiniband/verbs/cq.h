@@ -16,8 +16,8 @@ extern "C" {
 /* ---- Work completions ---- */
 
 /*
- * How a work request ended.  After anything but success only wr_id, status, qp_num and vendor_err
- * are meaningful.
+ * The result of a work request. Unless it is success, only wr_id, status, qp_num and vendor_err are
+ * valid.
  */
 enum ibv_wc_status {
 	IBV_WC_SUCCESS,
@@ -47,10 +47,10 @@ enum ibv_wc_status {
 	IBV_WC_TM_RNDV_INCOMPLETE, /* rendezvous left to the program */
 };
 
-/* A static description, never NULL.  ibv_poll_cq(3) */
+/* Returns a static description, never NULL. ibv_poll_cq(3) */
 const char *ibv_wc_status_str(enum ibv_wc_status status);
 
-/* What completed.  Everything that was received has bit IBV_WC_RECV. */
+/* The kind of operation that completed. All receive operations have bit IBV_WC_RECV. */
 enum ibv_wc_opcode {
 	IBV_WC_SEND,
 	IBV_WC_RDMA_WRITE,
@@ -79,7 +79,7 @@ enum {
 };
 
 enum ibv_wc_flags {
-	IBV_WC_GRH = 1 << 0,	  /* a global route header lies before the data (UD) */
+	IBV_WC_GRH = 1 << 0,	  /* a global route header precedes the data (UD) */
 	IBV_WC_WITH_IMM = 1 << 1, /* imm_data is valid */
 	IBV_WC_IP_CSUM_OK = 1 << IBV_WC_IP_CSUM_OK_SHIFT,
 	IBV_WC_WITH_INV = 1 << 3, /* invalidated_rkey is valid */
@@ -92,8 +92,8 @@ struct ibv_wc {
 	uint64_t wr_id;
 	enum ibv_wc_status status;
 	enum ibv_wc_opcode opcode;
-	uint32_t vendor_err;
-	uint32_t byte_len; /* received, GRH included on UD; or read */
+	uint32_t vendor_err; /* reason of a failure: "verbena explain N" */
+	uint32_t byte_len;   /* received, GRH included on UD; or read */
 	__extension__ union {
 		__be32 imm_data;
 		uint32_t invalidated_rkey;
@@ -122,7 +122,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
 
 /*
  * Takes the oldest event and returns its CQ and that CQ's cq_context; waits for one unless
- * channel->fd is O_NONBLOCK.  Returns 0, or -1 and errno (EAGAIN: none).  ibv_get_cq_event(3)
+ * channel->fd is O_NONBLOCK. Returns 0, or -1 and errno (EAGAIN: none). ibv_get_cq_event(3)
  */
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 
@@ -147,15 +147,15 @@ struct ibv_cq {
 };
 
 /*
- * Creates a CQ of at least `cqe` entries.  Its events go to `channel` (NULL: none) with
- * `cq_context`; 0 <= comp_vector < context->num_comp_vectors.  ibv_create_cq(3)
+ * Creates a CQ of at least `cqe` entries, 1 to max_cqe.  Its events go to `channel` (NULL: none)
+ * with `cq_context`; 0 <= comp_vector < context->num_comp_vectors.  ibv_create_cq(3)
  */
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector);
 
 /*
- * Resizes the CQ to at least `cqe` entries; cq->cqe says how many.  EINVAL: more completions are in
- * it.  ibv_resize_cq(3)
+ * Resizes the CQ to at least `cqe` entries; cq->cqe receives the actual number. EINVAL: it holds
+ * more completions. ibv_resize_cq(3)
  */
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
@@ -175,8 +175,8 @@ static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc 
 }
 
 /*
- * Requests one event, when the next completion (solicited_only: the next solicited or failed one)
- * is added.  To miss none, poll once more after this call.  ibv_req_notify_cq(3)
+ * Requests one event, for the next completion added to the CQ (solicited_only: the next solicited
+ * or failed one). To miss none, poll once more after this call. ibv_req_notify_cq(3)
  */
 static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
@@ -225,7 +225,8 @@ enum ibv_create_cq_wc_flags {
 };
 
 enum {
-	IBV_WC_STANDARD_FLAGS = (1 << 7) - 1, /* BYTE_LEN .. DLID_PATH_BITS: what ibv_wc has */
+	/* BYTE_LEN .. DLID_PATH_BITS: the members of ibv_wc */
+	IBV_WC_STANDARD_FLAGS = (1 << 7) - 1,
 };
 
 enum {
@@ -264,8 +265,8 @@ struct ibv_wc_tm_info {
 };
 
 /*
- * Begins as ibv_cq, so that one serves as the other.  status and wr_id are of the current
- * completion.
+ * Its first members are those of ibv_cq, so that one can be used as the other. status and wr_id
+ * belong to the current completion.
  */
 struct ibv_cq_ex {
 	struct ibv_context *context;
@@ -317,15 +318,15 @@ static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 	return vctx->create_cq_ex(context, cq_attr);
 }
 
-/* The same CQ for the calls that take a plain one, its destruction included. */
+/* Returns the same CQ for the calls that take a plain one, including its destruction. */
 static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 {
 	return (struct ibv_cq *)(void *)cq;
 }
 
 /*
- * Begins to read and moves to the oldest completion.  ENOENT: the CQ is empty; do not call
- * ibv_end_poll().  Otherwise this thread owns the CQ until it calls ibv_end_poll().
+ * Starts reading and moves to the oldest completion. ENOENT: the CQ is empty; do not call
+ * ibv_end_poll(). Otherwise this thread owns the CQ until it calls ibv_end_poll().
  */
 static inline int ibv_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
@@ -338,7 +339,7 @@ static inline int ibv_next_poll(struct ibv_cq_ex *cq)
 	return cq->next_poll(cq);
 }
 
-/* Ends reading; the completions that were read are removed. */
+/* Ends reading and removes the completions that were read. */
 static inline void ibv_end_poll(struct ibv_cq_ex *cq)
 {
 	cq->end_poll(cq);
@@ -417,16 +418,19 @@ static inline uint64_t ibv_wc_read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 	return cq->read_completion_wallclock_ns(cq);
 }
 
+/* Tag of the VLAN header that was removed: priority 3, CFI 1, VLAN ID 12 bits; host order. */
 static inline uint16_t ibv_wc_read_cvlan(struct ibv_cq_ex *cq)
 {
 	return cq->read_cvlan(cq);
 }
 
+/* ibv_flow_spec_action_tag.tag_id of the rule that matched; 0: none. */
 static inline uint32_t ibv_wc_read_flow_tag(struct ibv_cq_ex *cq)
 {
 	return cq->read_flow_tag(cq);
 }
 
+/* Of a message with a tag matching header. */
 static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_info *tm_info)
 {
 	cq->read_tm_info(cq, tm_info);
@@ -435,7 +439,7 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
 /* ---- Completion counters.  After release 64.  ibv_create_comp_cntr(3), for all of them ---- */
 
 /*
- * A counter has two values: completions that succeeded, and that failed.  Past its maximum a value
+ * A counter has two values: successful and failed completions. When a value exceeds its maximum, it
  * restarts at 0.
  */
 struct ibv_comp_cntr {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: finding and opening devices; what a device, a port and its address tables
- * are; asynchronous events; names for values.  The conventions are in verbs.h.
+ * Chapter of verbs.h: finding and opening devices; attributes of devices, ports and address tables;
+ * asynchronous events; names of values. The conventions are in verbs.h.
  */
 #ifndef INFINIBAND_VERBS_DEVICE_H
 #define INFINIBAND_VERBS_DEVICE_H
@@ -16,20 +16,20 @@ extern "C" {
 /* ---- Finding and opening devices ---- */
 
 /*
- * Returns all devices in an array that ends with NULL, and their number in *num_devices if that is
- * not NULL.  An empty array is no failure.  The caller frees it with ibv_free_device_list().
- * Errors: ENOSYS, EPERM.  ibv_get_device_list(3)
+ * Returns all devices in a NULL-terminated array, and their number in *num_devices if that is not
+ * NULL. An empty array is not an error. The caller frees it with ibv_free_device_list(). Errors:
+ * ENOSYS, EPERM. ibv_get_device_list(3)
  */
 struct ibv_device **ibv_get_device_list(int *num_devices);
 
-/* Frees the array, and the devices that no context has open.  ibv_get_device_list(3) */
+/* Frees the array, and the devices that no context has open. ibv_get_device_list(3) */
 void ibv_free_device_list(struct ibv_device **list);
 
-/* Returns the name, which is valid as long as the device.  ibv_get_device_name(3) */
+/* Returns the name, which is valid for the lifetime of the device. ibv_get_device_name(3) */
 const char *ibv_get_device_name(struct ibv_device *device);
 
 /*
- * Returns a small number that stays with the device while the host runs, or -1.
+ * Returns a small number that identifies the device while the host runs, or -1.
  * ibv_get_device_index(3)
  */
 int ibv_get_device_index(struct ibv_device *device);
@@ -44,14 +44,14 @@ __be64 ibv_get_device_guid(struct ibv_device *device);
 struct ibv_context *ibv_open_device(struct ibv_device *device);
 
 /*
- * Closes the context; objects that were created in it and not destroyed are leaked, not released.
+ * Closes the context. Objects created in it and not destroyed are leaked, not released.
  * ibv_open_device(3)
  */
 int ibv_close_device(struct ibv_context *context);
 
 /*
- * Returns a context that shares the objects of another one, whose cmd_fd is given; the descriptor
- * then belongs to the new context.  ibv_import_device(3)
+ * Returns a context that shares the objects of another one, given its cmd_fd; the new context takes
+ * over the descriptor. ibv_import_device(3)
  */
 struct ibv_context *ibv_import_device(int cmd_fd);
 
@@ -67,10 +67,10 @@ enum ibv_fork_status {
  */
 int ibv_fork_init(void);
 
-/* Says whether fork() is safe.  ibv_is_fork_initialized(3) */
+/* Returns whether fork() is safe. ibv_is_fork_initialized(3) */
 enum ibv_fork_status ibv_is_fork_initialized(void);
 
-/* ---- What a device can do ---- */
+/* ---- Device attributes ---- */
 
 enum ibv_device_cap_flags {
 	IBV_DEVICE_RESIZE_MAX_WR = 1 << 0,
@@ -99,7 +99,7 @@ enum ibv_device_cap_flags {
 	IBV_DEVICE_MANAGED_FLOW_STEERING = 1 << 29,
 };
 
-/* More capabilities, beyond the 32 bits of an enum: in device_cap_flags_ex only. */
+/* Further capabilities, beyond the 32 bits of an enum: in device_cap_flags_ex only. */
 #define IBV_DEVICE_RAW_SCATTER_FCS	 (1ULL << 34)
 #define IBV_DEVICE_PCI_WRITE_END_PADDING (1ULL << 36)
 
@@ -118,7 +118,7 @@ struct ibv_device_attr {
 	uint32_t vendor_id;	/* IEEE OUI */
 	uint32_t vendor_part_id;
 	uint32_t hw_ver;
-	int max_qp;
+	int max_qp;	 /* QPs; all limits are maximum values of the device */
 	int max_qp_wr;	 /* work requests in one queue */
 	unsigned int device_cap_flags; /* enum ibv_device_cap_flags */
 	int max_sge;	 /* of any request but RDMA READ */
@@ -128,8 +128,8 @@ struct ibv_device_attr {
 	int max_mr;
 	int max_pd;
 	int max_qp_rd_atom;	 /* READs and atomics in flight toward one QP */
-	int max_ee_rd_atom;
-	int max_res_rd_atom;	 /* and toward all of this device */
+	int max_ee_rd_atom;	 /* "ee", "rdd": reliable datagram only */
+	int max_res_rd_atom;	 /* READs and atomics in flight toward all QPs */
 	int max_qp_init_rd_atom; /* READs and atomics in flight from one QP */
 	int max_ee_init_rd_atom;
 	enum ibv_atomic_cap atomic_cap;
@@ -142,17 +142,17 @@ struct ibv_device_attr {
 	int max_mcast_qp_attach; /* QPs in one multicast group */
 	int max_total_mcast_qp_attach;
 	int max_ah;
-	int max_fmr;
+	int max_fmr;		 /* kernel only, as max_map_per_fmr */
 	int max_map_per_fmr;
 	int max_srq;
-	int max_srq_wr;
-	int max_srq_sge;
-	uint16_t max_pkeys;
+	int max_srq_wr;		 /* receives in one SRQ */
+	int max_srq_sge;	 /* of a receive in an SRQ */
+	uint16_t max_pkeys;	 /* entries of a port's table */
 	uint8_t local_ca_ack_delay; /* t: 4.096 us * 2^t */
 	uint8_t phys_port_cnt;
 };
 
-/* Returns what the device can do, and its limits.  ibv_query_device(3) */
+/* Returns the device's capabilities and limits. ibv_query_device(3) */
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr);
 
 enum ibv_odp_transport_cap_bits {
@@ -171,7 +171,7 @@ enum ibv_odp_general_caps {
 	IBV_ODP_SUPPORT_IMPLICIT = 1 << 1, /* one region for the whole address space */
 };
 
-/* On-demand paging: which operations may touch regions registered with IBV_ACCESS_ON_DEMAND. */
+/* On-demand paging: the operations that may access regions registered with IBV_ACCESS_ON_DEMAND. */
 struct ibv_odp_caps {
 	uint64_t general_caps; /* enum ibv_odp_general_caps */
 	struct {
@@ -191,7 +191,7 @@ enum ibv_rx_hash_function_flags {
 	IBV_RX_HASH_FUNC_TOEPLITZ = 1 << 0,
 };
 
-/* Fields that enter the hash.  One QP uses either IPv4 or IPv6, and either TCP or UDP. */
+/* Fields included in the hash. One QP uses either IPv4 or IPv6, and either TCP or UDP. */
 __extension__ enum ibv_rx_hash_fields {
 	IBV_RX_HASH_SRC_IPV4 = 1 << 0,
 	IBV_RX_HASH_DST_IPV4 = 1 << 1,
@@ -282,8 +282,8 @@ struct ibv_device_attr_ex {
 };
 
 /*
- * Returns the attributes of ibv_query_device() and the extensions; `input` may be NULL.  A device
- * without extensions fills orig_attr and leaves the rest 0.  ibv_query_device_ex(3)
+ * Returns the attributes of ibv_query_device() and the extensions; `input` may be NULL. A device
+ * without extensions fills in orig_attr and leaves the rest 0. ibv_query_device_ex(3)
  */
 static inline int ibv_query_device_ex(struct ibv_context *context,
 				      const struct ibv_query_device_ex_input *input,
@@ -308,12 +308,12 @@ enum ibv_values_mask {
 };
 
 struct ibv_values_ex {
-	uint32_t comp_mask; /* in: values wanted, out: values delivered; enum ibv_values_mask */
+	uint32_t comp_mask; /* in: values requested, out: values returned; enum ibv_values_mask */
 	/* device clock, in the ticks of completion timestamps, all in tv_nsec */
 	struct timespec raw_clock;
 };
 
-/* Reads values that change all the time.  ibv_query_rt_values_ex(3) */
+/* Reads the current values requested by values->comp_mask. ibv_query_rt_values_ex(3) */
 static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv_values_ex *values)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(context, query_rt_values);
@@ -323,6 +323,7 @@ static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv
 
 /* ---- Ports ---- */
 
+/* Bytes of payload in one packet. */
 enum ibv_mtu {
 	IBV_MTU_256 = 1,
 	IBV_MTU_512 = 2,
@@ -331,6 +332,7 @@ enum ibv_mtu {
 	IBV_MTU_4096 = 5,
 };
 
+/* PortInfo:PortState. A port carries traffic only in state ACTIVE. */
 enum ibv_port_state {
 	IBV_PORT_NOP = 0,
 	IBV_PORT_DOWN = 1,
@@ -340,6 +342,7 @@ enum ibv_port_state {
 	IBV_PORT_ACTIVE_DEFER = 5,
 };
 
+/* ibv_port_attr.link_layer; UNSPECIFIED, from old libraries, means InfiniBand. */
 enum {
 	IBV_LINK_LAYER_UNSPECIFIED,
 	IBV_LINK_LAYER_INFINIBAND,
@@ -393,13 +396,13 @@ struct ibv_port_attr {
 	int gid_tbl_len;	 /* entries, empty ones included */
 	uint32_t port_cap_flags; /* enum ibv_port_cap_flags */
 	uint32_t max_msg_sz;	 /* bytes */
-	uint32_t bad_pkey_cntr;
-	uint32_t qkey_viol_cntr;
-	uint16_t pkey_tbl_len;
-	uint16_t lid; /* 0: none */
-	uint16_t sm_lid;
-	uint8_t lmc; /* the port answers to 2^lmc LIDs */
-	uint8_t max_vl_num;
+	uint32_t bad_pkey_cntr;	 /* packets with a P_Key that is not in the table */
+	uint32_t qkey_viol_cntr; /* packets with a wrong Q_Key */
+	uint16_t pkey_tbl_len;	 /* entries */
+	uint16_t lid;		 /* 0: none */
+	uint16_t sm_lid;	 /* of the subnet manager; 0: none, as sm_sl */
+	uint8_t lmc;		 /* the port has 2^lmc LIDs */
+	uint8_t max_vl_num;	 /* PortInfo:VLCap: 1: 1 virtual lane, 2: 2, 3: 4, 4: 8, 5: 15 */
 	uint8_t sm_sl;
 	uint8_t subnet_timeout; /* t: 4.096 us * 2^t */
 	uint8_t init_type_reply;
@@ -415,8 +418,8 @@ struct ibv_port_attr {
 };
 
 /*
- * The exported function writes 48 bytes, up to `flags`, for programs of 2006.  All others get the
- * inline function below, which fills the whole structure.  ibv_query_port(3)
+ * The exported function writes 48 bytes, up to `flags`, for programs of 2006. All others get the
+ * inline function below, which fills in the whole structure. ibv_query_port(3)
  */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr);
@@ -436,7 +439,7 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 	___ibv_query_port(context, port_num, port_attr)
 
 /*
- * Returns the port's present data rate in units of 100 Mbit/s.  From release 62.
+ * Returns the port's current data rate in units of 100 Mbit/s. From release 62.
  * ibv_query_port_speed(3)
  */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
@@ -458,8 +461,8 @@ struct ibv_gid_entry {
 };
 
 /*
- * Returns the GID at an index, all zeroes if the entry is empty.  The result is 0, or -1 if there
- * is no such port or index.  ibv_query_gid(3)
+ * Returns the GID at an index, all zeroes if the entry is empty. Returns 0, or -1 if there is no
+ * such port or index. ibv_query_gid(3)
  */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
 
@@ -479,8 +482,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			     size_t max_entries, uint32_t flags, size_t entry_size);
 
 /*
- * Returns all entries in use, of all ports; flags is 0.  The result is their number, or a negative
- * errno value: -EINVAL if max_entries is too small.  ibv_query_gid_table(3)
+ * Returns all entries in use, of all ports; flags is 0. Returns their number, or a negative errno
+ * value: -EINVAL if max_entries is too small. ibv_query_gid_table(3)
  */
 static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
 					  struct ibv_gid_entry *entries, size_t max_entries,
@@ -490,7 +493,7 @@ static inline ssize_t ibv_query_gid_table(struct ibv_context *context,
 }
 
 /*
- * Returns the partition key at an index.  The result is 0, or -1 if there is no such port or index.
+ * Returns the partition key at an index. Returns 0, or -1 if there is no such port or index.
  * ibv_query_pkey(3)
  */
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
@@ -503,7 +506,7 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pke
 
 /* ---- Asynchronous events ---- */
 
-/* The member of ibv_async_event.element that each belongs to. */
+/* The comment of each event names the member of ibv_async_event.element that it uses. */
 enum ibv_event_type {
 	IBV_EVENT_CQ_ERR,		 /* cq: it overflowed */
 	IBV_EVENT_QP_FATAL,		 /* qp: an error that no completion can report */
@@ -512,19 +515,19 @@ enum ibv_event_type {
 	IBV_EVENT_COMM_EST,		 /* qp: data arrived before the move to RTS */
 	IBV_EVENT_SQ_DRAINED,		 /* qp: the send queue has drained in SQD */
 	IBV_EVENT_PATH_MIG,		 /* qp: moved to its alternate path */
-	IBV_EVENT_PATH_MIG_ERR,		 /* qp: could not move to it */
+	IBV_EVENT_PATH_MIG_ERR,		 /* qp: could not move to its alternate path */
 	IBV_EVENT_DEVICE_FATAL,		 /* no element */
 	IBV_EVENT_PORT_ACTIVE,		 /* port_num */
 	IBV_EVENT_PORT_ERR,		 /* port_num: link down */
 	IBV_EVENT_LID_CHANGE,		 /* port_num */
 	IBV_EVENT_PKEY_CHANGE,		 /* port_num */
 	IBV_EVENT_SM_CHANGE,		 /* port_num */
-	IBV_EVENT_SRQ_ERR,		 /* srq */
+	IBV_EVENT_SRQ_ERR,		 /* srq: no more receives can be taken from the SRQ */
 	IBV_EVENT_SRQ_LIMIT_REACHED,	 /* srq: fewer receives posted than srq_limit */
-	IBV_EVENT_QP_LAST_WQE_REACHED,	 /* qp: it takes nothing more from its SRQ */
-	IBV_EVENT_CLIENT_REREGISTER,	 /* port_num: the subnet manager forgot its clients */
+	IBV_EVENT_QP_LAST_WQE_REACHED,	 /* qp: in error, and holds no more receives of its SRQ */
+	IBV_EVENT_CLIENT_REREGISTER,	 /* port_num: register again with the subnet manager */
 	IBV_EVENT_GID_CHANGE,		 /* port_num */
-	IBV_EVENT_WQ_FATAL,		 /* wq */
+	IBV_EVENT_WQ_FATAL,		 /* wq: an error that no completion can report */
 	IBV_EVENT_DEVICE_SPEED_CHANGE,	 /* port_num; from release 62 */
 };
 
@@ -540,8 +543,8 @@ struct ibv_async_event {
 };
 
 /*
- * Takes the oldest event; waits for one unless context->async_fd is O_NONBLOCK.  The program must
- * acknowledge each event.  Returns 0, or -1 and errno (EAGAIN: none).  ibv_get_async_event(3)
+ * Takes the oldest event; waits for one unless context->async_fd is O_NONBLOCK. The program must
+ * acknowledge each event. Returns 0, or -1 and errno (EAGAIN: none). ibv_get_async_event(3)
  */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
@@ -550,7 +553,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
  */
 void ibv_ack_async_event(struct ibv_async_event *event);
 
-/* ---- Names of values: static strings, also for unknown values; never NULL ---- */
+/* ---- Names of values: static strings, even for unknown values; never NULL ---- */
 
 /* ibv_event_type_str(3), for all three */
 const char *ibv_node_type_str(enum ibv_node_type node_type);

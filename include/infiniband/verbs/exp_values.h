@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Values of verbs_exp.h, those of MLNX_OFED 4.6. */
+/* Values for verbs_exp.h, those of MLNX_OFED 4.6 (VPI verbs manual, 3.8). */
 #ifndef INFINIBAND_VERBS_EXP_VALUES_H
 #define INFINIBAND_VERBS_EXP_VALUES_H
 
 #include <infiniband/verbs.h>
 
-/* Values from here on, and flags from bit 32 on, are not those of verbs.h. */
+/* Values from START_ENUM on, and flags from bit 32 on, differ from those of verbs.h. */
 __extension__ enum ibv_exp_start_values {
 	IBV_EXP_START_ENUM = 0x40,
 	IBV_EXP_START_FLAG_LOC = 32,
 	IBV_EXP_START_FLAG = 1ULL << 32,
 };
 
+/* Length of an on-demand region for the whole address space; addr is NULL. */
 #define IBV_EXP_IMPLICIT_MR_SIZE (~(size_t)0)
 
 enum ibv_exp_atomic_cap {
@@ -21,7 +22,7 @@ enum ibv_exp_atomic_cap {
 	IBV_EXP_ATOMIC_HCA_REPLY_BE = 1 << 6,
 };
 
-/* The flags of ibv_device_cap_flags, and more from bit 32 up. */
+/* The flags of ibv_device_cap_flags, and further ones from bit 32 on. */
 __extension__ enum ibv_exp_device_cap_flags {
 	IBV_EXP_DEVICE_RESIZE_MAX_WR = IBV_DEVICE_RESIZE_MAX_WR,
 	IBV_EXP_DEVICE_BAD_PKEY_CNTR = IBV_DEVICE_BAD_PKEY_CNTR,
@@ -70,7 +71,7 @@ __extension__ enum ibv_exp_device_cap_flags {
 	IBV_EXP_DEVICE_SHARED_MR = 1ULL << 63,
 };
 
-/* In: members wanted; out: members filled. */
+/* In: members requested; out: members filled in. */
 __extension__ enum ibv_exp_device_attr_comp_mask {
 	IBV_EXP_DEVICE_ATTR_CALC_CAP = 1,
 	IBV_EXP_DEVICE_ATTR_WITH_TIMESTAMP_MASK = 2,
@@ -112,7 +113,7 @@ enum ibv_exp_device_attr_comp_mask_2 {
 	IBV_EXP_DEVICE_ATTR_RESERVED_2 = 4,
 };
 
-/* The flags of ibv_access_flags, and more from bit 32 up. */
+/* The flags of ibv_access_flags, and further ones from bit 32 on. */
 __extension__ enum ibv_exp_access_flags {
 	IBV_EXP_ACCESS_LOCAL_WRITE = IBV_ACCESS_LOCAL_WRITE,
 	IBV_EXP_ACCESS_REMOTE_WRITE = IBV_ACCESS_REMOTE_WRITE,
@@ -168,7 +169,7 @@ __extension__ enum ibv_exp_send_flags {
 	IBV_EXP_SEND_EXT_ATOMIC_INLINE = 1ULL << 35,
 };
 
-/* The bits of ibv_qp_attr_mask, and more from bit 32 up. */
+/* The bits of ibv_qp_attr_mask, and further ones from bit 32 on. */
 __extension__ enum ibv_exp_qp_attr_mask {
 	IBV_EXP_QP_STATE = IBV_QP_STATE,
 	IBV_EXP_QP_CUR_STATE = IBV_QP_CUR_STATE,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: flow steering: which packets a raw packet or UD QP receives; flow actions;
- * counters.
+ * Chapter of verbs.h: flow steering (rules that select the packets for a raw packet or UD QP); flow
+ * actions; counters.
  *
- * A rule is an ibv_flow_attr directly followed in memory by num_of_specs specifications, each
- * beginning with its type and its size.  A packet matches a specification if (packet & mask) ==
- * (val & mask) in every field.  Unless named otherwise fields are in network byte order.
+ * A rule is an ibv_flow_attr directly followed in memory by num_of_specs specifications, each of
+ * which begins with its type and its size. A packet matches a specification if (packet & mask) ==
+ * (val & mask) in every field. Fields are in network byte order unless stated otherwise.
  */
 #ifndef INFINIBAND_VERBS_FLOW_H
 #define INFINIBAND_VERBS_FLOW_H
@@ -24,9 +24,9 @@ enum ibv_flow_flags {
 
 enum ibv_flow_attr_type {
 	IBV_FLOW_ATTR_NORMAL = 0,
-	IBV_FLOW_ATTR_ALL_DEFAULT = 1, /* what no other rule took */
-	IBV_FLOW_ATTR_MC_DEFAULT = 2,  /* multicast that no other rule took */
-	IBV_FLOW_ATTR_SNIFFER = 3,     /* a copy of everything */
+	IBV_FLOW_ATTR_ALL_DEFAULT = 1, /* packets that no other rule takes */
+	IBV_FLOW_ATTR_MC_DEFAULT = 2,  /* multicast packets that no other rule takes */
+	IBV_FLOW_ATTR_SNIFFER = 3,     /* a copy of all packets */
 };
 
 enum ibv_flow_spec_type {
@@ -40,7 +40,7 @@ enum ibv_flow_spec_type {
 	IBV_FLOW_SPEC_VXLAN_TUNNEL = 0x50,
 	IBV_FLOW_SPEC_GRE = 0x51,
 	IBV_FLOW_SPEC_MPLS = 0x60,
-	IBV_FLOW_SPEC_INNER = 0x100, /* with one of the above: the header inside the tunnel */
+	IBV_FLOW_SPEC_INNER = 0x100, /* with one of the above: the inner header of a tunnel */
 	IBV_FLOW_SPEC_ACTION_TAG = 0x1000,
 	IBV_FLOW_SPEC_ACTION_DROP = 0x1001,
 	IBV_FLOW_SPEC_ACTION_HANDLE = 0x1002,
@@ -228,8 +228,8 @@ struct ibv_flow {
 };
 
 /*
- * Steers packets that match to the QP until the rule is destroyed.  EEXIST: another rule has the
- * same match and priority.  EPERM: raw packets are not permitted.  ibv_create_flow(3)
+ * Steers matching packets to the QP until the rule is destroyed. EEXIST: another rule has the same
+ * match and priority. EPERM: raw packets are not permitted. ibv_create_flow(3)
  */
 static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *flow)
 {
@@ -252,6 +252,7 @@ static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
 
 /* ---- Flow actions: IPsec ESP in the device.  ibv_flow_action(3) ---- */
 
+/* Verbena has none: no call returns one. */
 struct ibv_flow_action {
 	struct ibv_context *context;
 };
@@ -273,7 +274,7 @@ struct ibv_flow_action_esp_attr {
 	uint32_t esn;
 };
 
-/* IPsec ESP in the device: Verbena has none, and returns EOPNOTSUPP. */
+/* Create, change and destroy an action. Verbena: always EOPNOTSUPP. */
 static inline struct ibv_flow_action *
 ibv_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_attr *esp)
 {
@@ -318,7 +319,7 @@ enum ibv_counter_description {
 
 struct ibv_counter_attach_attr {
 	enum ibv_counter_description counter_desc;
-	uint32_t index;	    /* where ibv_read_counters() puts the value */
+	uint32_t index;	    /* where ibv_read_counters() stores the value */
 	uint32_t comp_mask; /* 0 */
 };
 
@@ -326,7 +327,7 @@ enum ibv_read_counters_flags {
 	IBV_READ_COUNTERS_ATTR_PREFER_CACHED = 1 << 0,
 };
 
-/* Creates a set of counters. */
+/* Creates a set of counters, all 0. */
 static inline struct ibv_counters *ibv_create_counters(struct ibv_context *context,
 						       struct ibv_counters_init_attr *init_attr)
 {
@@ -347,7 +348,7 @@ static inline int ibv_destroy_counters(struct ibv_counters *counters)
 	return vctx ? vctx->destroy_counters(counters) : EOPNOTSUPP;
 }
 
-/* Says what a value counts.  `flow` is NULL as long as no flow uses the counters. */
+/* Selects what a value counts. `flow` is NULL until a flow uses the counters. */
 static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
 						 struct ibv_counter_attach_attr *attr,
 						 struct ibv_flow *flow)

@@ -25,18 +25,19 @@ struct ibv_pd {
 
 /* Allocates a PD.  ibv_alloc_pd(3) */
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
-/* Frees a PD.  EBUSY: a region, queue pair or other object is in it.  ibv_alloc_pd(3) */
+/* Frees a PD. EBUSY: it has a region, queue pair or other object. ibv_alloc_pd(3) */
 int ibv_dealloc_pd(struct ibv_pd *pd);
 
 /*
- * Returns another view of a PD of the same device, by its handle; ibv_unimport_pd() ends the view
- * only.  ENOENT: no such PD.  ibv_import_pd(3)
+ * Returns another handle of a PD of the same device, by its number; ibv_unimport_pd() frees only
+ * the handle. ENOENT: no such PD. ibv_import_pd(3)
  */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
+/* Frees the handle. */
 void ibv_unimport_pd(struct ibv_pd *pd);
 
 /*
- * A thread domain promises that one thread at a time uses its queues, so that they need no locks.
+ * A thread domain promises that only one thread at a time uses its queues, so they need no locks.
  */
 struct ibv_td_init_attr {
 	uint32_t comp_mask; /* 0 */
@@ -76,9 +77,10 @@ enum ibv_parent_domain_init_attr_mask {
 #define IBV_ALLOCATOR_USE_DEFAULT ((void *)-1)
 
 struct ibv_parent_domain_init_attr {
-	struct ibv_pd *pd;
-	struct ibv_td *td; /* or NULL */
-	uint32_t comp_mask;
+	struct ibv_pd *pd;  /* not a parent domain itself */
+	struct ibv_td *td;  /* or NULL */
+	uint32_t comp_mask; /* enum ibv_parent_domain_init_attr_mask */
+	/* size and alignment are bytes; NULL: out of memory */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
 		       uint64_t resource_type);
 	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
@@ -86,8 +88,8 @@ struct ibv_parent_domain_init_attr {
 };
 
 /*
- * Returns a PD that combines attr->pd with a thread domain, an allocator or both; it is used and
- * freed as any PD.  ibv_alloc_parent_domain(3)
+ * Returns a PD that combines attr->pd with a thread domain, an allocator or both; use and free it
+ * like any PD. ibv_alloc_parent_domain(3)
  */
 static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context,
 						     struct ibv_parent_domain_init_attr *attr)
@@ -110,10 +112,11 @@ enum ibv_access_flags {
 	IBV_ACCESS_REMOTE_ATOMIC = 1 << 3,
 	IBV_ACCESS_MW_BIND = 1 << 4,
 	IBV_ACCESS_ZERO_BASED = 1 << 5, /* network addresses count from 0 */
-	IBV_ACCESS_ON_DEMAND = 1 << 6,
-	IBV_ACCESS_HUGETLB = 1 << 7,
+	IBV_ACCESS_ON_DEMAND = 1 << 6,	/* pages need not be present */
+	IBV_ACCESS_HUGETLB = 1 << 7,	/* huge pages back the memory */
 	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,
 	IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9,
+	/* the order in which a message's bytes become visible is undefined until it completes */
 	IBV_ACCESS_RELAXED_ORDERING = IBV_ACCESS_OPTIONAL_FIRST,
 };
 
@@ -128,13 +131,13 @@ struct ibv_mr {
 };
 
 /*
- * Registers `length` bytes from `addr`; peers use the same address.  `access` is a mask of enum
- * ibv_access_flags; local work requests may always read.  Errors: EFAULT (not mapped, or read-only
- * with LOCAL_WRITE), EACCES, EPERM.  ibv_reg_mr(3)
+ * Registers `length` bytes from `addr`; peers use the same address. `access` is a mask of enum
+ * ibv_access_flags; local work requests may always read. Errors: EFAULT (not mapped, or read-only
+ * with LOCAL_WRITE), EACCES, EPERM. ibv_reg_mr(3)
  */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
-/* The same, but peers use the address `iova`.  ibv_reg_mr(3) */
+/* As ibv_reg_mr(), but peers use the address `iova`. ibv_reg_mr(3) */
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access);
 
@@ -146,8 +149,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 				unsigned int access);
 
 /*
- * Optional flags came later than ibv_reg_mr().  The macros call it only if the compiler can see
- * that there are none, so that new programs run with old libraries, too.
+ * The optional flags are newer than ibv_reg_mr(). The macros use ibv_reg_mr_iova2() unless the
+ * compiler can see that none of them is set, so that new programs also run with old libraries.
  */
 __attribute__((always_inline)) static inline struct ibv_mr *
 __ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
@@ -174,11 +177,11 @@ __ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, 
 	__ibv_reg_mr_iova(pd, addr, length, iova, access,                                          \
 			  __builtin_constant_p(((access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
-/* Registers `length` bytes at `offset` of a dma-buf.  EBADF: not one.  ibv_reg_mr(3) */
+/* Registers `length` bytes at `offset` of a dma-buf. EBADF: `fd` is not a dma-buf. ibv_reg_mr(3) */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 				 int fd, int access);
 
-/* Which members of ibv_mr_init_attr are valid. */
+/* The valid members of ibv_mr_init_attr. */
 enum ibv_mr_init_attr_mask {
 	IBV_REG_MR_MASK_IOVA = 1 << 0,
 	IBV_REG_MR_MASK_ADDR = 1 << 1,
@@ -239,10 +242,11 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 int ibv_dereg_mr(struct ibv_mr *mr);
 
 /*
- * Returns another view of a region of the same device, by its handle; ibv_unimport_mr() ends the
- * view only.  ENOENT: no such region.  ibv_import_mr(3)
+ * Returns another handle of a region of the same device, by its number; ibv_unimport_mr() frees
+ * only the handle. ENOENT: no such region. ibv_import_mr(3)
  */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
+/* Frees the handle. */
 void ibv_unimport_mr(struct ibv_mr *mr);
 
 /*
@@ -391,10 +395,11 @@ static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 }
 
 /*
- * Returns another view of device memory, by its handle; ibv_unimport_dm() ends the view only.
- * ENOENT: no such memory.  ibv_import_dm(3)
+ * Returns another handle of device memory, by its number; ibv_unimport_dm() frees only the handle.
+ * ENOENT: no such memory. ibv_import_dm(3)
  */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);
+/* Frees the handle. */
 void ibv_unimport_dm(struct ibv_dm *dm);
 
 /*
@@ -427,13 +432,17 @@ struct ibv_dmah {
 	struct ibv_context *context;
 };
 
-/* Allocate and free a handle. */
+/* Allocates a handle. */
 struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+/* Frees it. */
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 
-/* ---- Buffers that the device's library allocates.  From release 64.  ibv_alloc_buf(3) ---- */
+/* ---- Buffers allocated by the device's library. From release 64. ibv_alloc_buf(3) ---- */
 
-/* Returns the address of `size` new bytes, zeroed; *buf is the handle for the calls below. */
+/*
+ * Returns the address of `size` new bytes, 1 or more, zeroed; *buf is the handle for the calls
+ * below.
+ */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
 
 /* Frees a buffer.  Call it after deregistering its regions and before freeing its PD. */

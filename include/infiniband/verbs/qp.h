@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Chapter of verbs.h: queue pairs: their creation, states and attributes. */
+/* Chapter of verbs.h: creation, states and attributes of queue pairs. */
 #ifndef INFINIBAND_VERBS_QP_H
 #define INFINIBAND_VERBS_QP_H
 
@@ -26,7 +26,7 @@ enum ibv_qp_type {
 	IBV_QPT_DRIVER = 0xff,
 };
 
-/* Whether `caps`, a mask of QP types as in the device capabilities, contains `qpt`. */
+/* Does `caps`, a mask of QP types from the device capabilities, contain `qpt`? */
 static inline int ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
 {
 	return (int)(caps >> ((unsigned int)qpt & 31) & 1);
@@ -37,12 +37,13 @@ enum ibv_qp_state {
 	IBV_QPS_INIT, /* receives may be posted */
 	IBV_QPS_RTR,  /* ready to receive */
 	IBV_QPS_RTS,  /* ready to send as well */
-	IBV_QPS_SQD,  /* send queue drained: no new sends start */
+	IBV_QPS_SQD,  /* send queue draining or drained: no new sends begin */
 	IBV_QPS_SQE,  /* a send failed (UD, UC): receives only */
-	IBV_QPS_ERR,  /* all work is flushed */
+	IBV_QPS_ERR,  /* all work requests are flushed */
 	IBV_QPS_UNKNOWN,
 };
 
+/* Automatic path migration (IBTA volume 1, 17.2.8). */
 enum ibv_mig_state {
 	IBV_MIG_MIGRATED,
 	IBV_MIG_REARM,
@@ -58,7 +59,7 @@ struct ibv_qp {
 	struct ibv_srq *srq;
 	uint32_t handle;
 	uint32_t qp_num;	 /* 24 bits */
-	enum ibv_qp_state state; /* as the program last set or queried it */
+	enum ibv_qp_state state; /* as last set or queried by the program */
 	enum ibv_qp_type qp_type;
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;
@@ -67,7 +68,7 @@ struct ibv_qp {
 
 /* ---- Creation ---- */
 
-/* In: what the program needs; out: what the QP has, which may be more. */
+/* In: what the program needs; out: the actual sizes, which may be larger. */
 struct ibv_qp_cap {
 	uint32_t max_send_wr;
 	uint32_t max_recv_wr; /* ignored with an SRQ */
@@ -143,7 +144,7 @@ struct ibv_rx_hash_conf {
 	uint64_t rx_hash_fields_mask; /* enum ibv_rx_hash_fields */
 };
 
-/* Begins as ibv_qp_init_attr. */
+/* Its first members are those of ibv_qp_init_attr. */
 struct ibv_qp_init_attr_ex {
 	void *qp_context;
 	struct ibv_cq *send_cq;
@@ -169,7 +170,7 @@ static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 {
 	struct verbs_context *vctx;
 
-	/* Every device has the plain call: use it where it suffices. */
+	/* Every device has the plain call, so use it if it suffices. */
 	if (qp_init_attr_ex->comp_mask == IBV_QP_INIT_ATTR_PD)
 		return ibv_create_qp(qp_init_attr_ex->pd,
 				     (struct ibv_qp_init_attr *)(void *)qp_init_attr_ex);
@@ -250,7 +251,7 @@ struct ibv_qp_attr {
 	uint32_t rq_psn;      /* 24 bits: of the first packet received */
 	uint32_t sq_psn;      /* 24 bits: of the first packet sent */
 	uint32_t dest_qp_num; /* 24 bits */
-	/* what the peer may do: REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC, FLUSH_* */
+	/* access permitted to the peer: REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC, FLUSH_* */
 	unsigned int qp_access_flags;
 	struct ibv_qp_cap cap;
 	struct ibv_ah_attr ah_attr;
@@ -258,9 +259,9 @@ struct ibv_qp_attr {
 	uint16_t pkey_index;
 	uint16_t alt_pkey_index;
 	uint8_t en_sqd_async_notify; /* raise IBV_EVENT_SQ_DRAINED */
-	uint8_t sq_draining;
-	uint8_t max_rd_atomic;	    /* own READs and atomics in flight */
-	uint8_t max_dest_rd_atomic; /* the peer's READs and atomics in flight */
+	uint8_t sq_draining;	     /* query: in SQD, sends are still in flight */
+	uint8_t max_rd_atomic;	    /* own READs and atomics in flight, at most */
+	uint8_t max_dest_rd_atomic; /* the peer's READs and atomics in flight, at most */
 	/*
 	 * 0..31: how long a peer that finds no receive waits before it retries; 0: 655.36 ms,
 	 * 1: 0.01 ms .. 31: 491.52 ms
@@ -268,8 +269,8 @@ struct ibv_qp_attr {
 	uint8_t min_rnr_timer;
 	uint8_t port_num;
 	uint8_t timeout;   /* 0..31: 4.096 us * 2^timeout until a request is repeated; 0: never */
-	uint8_t retry_cnt; /* 0..7 */
-	uint8_t rnr_retry; /* 0..6; 7: for ever */
+	uint8_t retry_cnt; /* 0..7: retries after a timeout or a sequence error */
+	uint8_t rnr_retry; /* 0..6: retries after an RNR NAK; 7: without limit */
 	uint8_t alt_port_num;
 	uint8_t alt_timeout;
 	uint32_t rate_limit; /* kbit/s; 0: none */
@@ -282,7 +283,9 @@ struct ibv_qp_attr {
  */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
-/* Returns at least the attributes of `attr_mask`, and those of the creation.  ibv_query_qp(3) */
+/*
+ * Returns at least the attributes of `attr_mask`, and the attributes of creation. ibv_query_qp(3)
+ */
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init_attr);
 
@@ -304,7 +307,7 @@ static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate
 	return vctx ? vctx->modify_qp_rate_limit(qp, attr) : EOPNOTSUPP;
 }
 
-/* Connection options that two ends of one vendor negotiate. */
+/* Connection options that two devices of one vendor negotiate. */
 struct ibv_ece {
 	uint32_t vendor_id; /* IEEE OUI */
 	uint32_t options;
@@ -313,7 +316,8 @@ struct ibv_ece {
 
 /*
  * ibv_set_ece() requests options, such as those that the peer offered, before the QP moves to INIT
- * or RTR.  ibv_query_ece() returns those that the QP has.  ibv_set_ece(3), ibv_query_ece(3)
+ * or RTR; options that the device lacks are cleared in *ece.  ibv_query_ece() returns those that
+ * the QP has.  ibv_set_ece(3), ibv_query_ece(3)
  */
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);

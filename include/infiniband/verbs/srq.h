@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: receive queues that are objects of their own: shared receive queues, XRC
- * domains, work queues and the tables that spread packets over them.
+ * Chapter of verbs.h: receive queues that are separate objects: shared receive queues, XRC domains,
+ * work queues, and the indirection tables that distribute packets among them.
  */
 #ifndef INFINIBAND_VERBS_SRQ_H
 #define INFINIBAND_VERBS_SRQ_H
@@ -27,7 +27,7 @@ struct ibv_srq {
 #ifdef VERBENA_LEGACY_XRC
 	uint32_t xrc_legacy_reserved32;
 	void *xrc_legacy_reserved[3];
-	/* valid in what ibv_create_xrc_srq() returned */
+	/* valid in the result of ibv_create_xrc_srq() */
 	uint32_t xrc_srq_num;
 	struct ibv_xrc_domain *xrc_domain;
 	struct ibv_cq *xrc_cq;
@@ -40,8 +40,8 @@ enum ibv_srq_attr_mask {
 };
 
 struct ibv_srq_attr {
-	uint32_t max_wr; /* receives it can hold */
-	uint32_t max_sge;
+	uint32_t max_wr;    /* receives it can hold: 1 to max_srq_wr of the device */
+	uint32_t max_sge;   /* scatter elements of each: 0 to max_srq_sge */
 	uint32_t srq_limit; /* IBV_EVENT_SRQ_LIMIT_REACHED when fewer are left, once; 0: none */
 };
 
@@ -76,7 +76,7 @@ static inline int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *rec
 
 enum ibv_srq_type {
 	IBV_SRQT_BASIC,
-	IBV_SRQT_XRC, /* peers name it by its number */
+	IBV_SRQT_XRC, /* peers address it by its number */
 	IBV_SRQT_TM,  /* matches tags */
 };
 
@@ -94,7 +94,7 @@ struct ibv_tm_cap {
 	uint32_t max_ops;
 };
 
-/* Begins as ibv_srq_init_attr. */
+/* Its first members are those of ibv_srq_init_attr. */
 struct ibv_srq_init_attr_ex {
 	void *srq_context;
 	struct ibv_srq_attr attr;
@@ -114,7 +114,7 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 	const uint32_t plain = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 	struct verbs_context *vctx;
 
-	/* Every device has the plain call: use it where it suffices. */
+	/* Every device has the plain call, so use it if it suffices. */
 	if ((mask | IBV_SRQ_INIT_ATTR_TYPE) == plain &&
 	    (!(mask & IBV_SRQ_INIT_ATTR_TYPE) || srq_init_attr_ex->srq_type == IBV_SRQT_BASIC))
 		return ibv_create_srq(srq_init_attr_ex->pd,
@@ -128,7 +128,7 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 	return vctx->create_srq_ex(context, srq_init_attr_ex);
 }
 
-/* Returns the number by which XRC peers name the SRQ.  ibv_get_srq_num(3) */
+/* Returns the number by which XRC peers address the SRQ. ibv_get_srq_num(3) */
 static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(srq->context, get_srq_num);
@@ -137,9 +137,9 @@ static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 }
 
 enum ibv_ops_wr_opcode {
-	IBV_WR_TAG_ADD,
-	IBV_WR_TAG_DEL,
-	IBV_WR_TAG_SYNC,
+	IBV_WR_TAG_ADD,	 /* add a buffer to the matching list */
+	IBV_WR_TAG_DEL,	 /* remove it */
+	IBV_WR_TAG_SYNC, /* only report unexpected_cnt */
 };
 
 enum ibv_ops_flags {
@@ -181,7 +181,7 @@ static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op,
 	return vctx->post_srq_ops(srq, op, bad_op);
 }
 
-/* ---- XRC domains: shared by processes, so that one connection reaches all their SRQs ---- */
+/* ---- XRC domains: shared by processes, so that one connection reaches the SRQs of all ---- */
 
 enum ibv_xrcd_init_attr_mask {
 	IBV_XRCD_INIT_ATTR_FD = 1 << 0,
@@ -199,7 +199,7 @@ struct ibv_xrcd {
 	struct ibv_context *context;
 };
 
-/* Opens a domain.  ENOENT, EEXIST: as oflags say.  ibv_open_xrcd(3) */
+/* Opens a domain. ENOENT, EEXIST: according to oflags. ibv_open_xrcd(3) */
 static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
 					     struct ibv_xrcd_init_attr *xrcd_init_attr)
 {
@@ -220,7 +220,7 @@ static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 	return vctx->close_xrcd(xrcd);
 }
 
-/* ---- Work queues: receive queues of raw packet QPs, among which a hash chooses ---- */
+/* ---- Work queues: receive queues of raw packet QPs, selected by a hash ---- */
 
 enum ibv_wq_type {
 	IBV_WQT_RQ,

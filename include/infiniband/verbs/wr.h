@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Chapter of verbs.h: work requests: posted as lists of structures, or built by calls (ibv_wr_*).
+ * Chapter of verbs.h: work requests, posted as lists of structures or built by calls (ibv_wr_*).
  */
 #ifndef INFINIBAND_VERBS_WR_H
 #define INFINIBAND_VERBS_WR_H
@@ -14,6 +14,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+/* ibv_post_send(3) lists the QP types of each opcode. */
 enum ibv_wr_opcode {
 	IBV_WR_RDMA_WRITE,
 	IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -27,11 +28,11 @@ enum ibv_wr_opcode {
 	IBV_WR_SEND_WITH_INV,
 	IBV_WR_TSO,
 	IBV_WR_DRIVER1,
-	IBV_WR_FLUSH = 14,
+	IBV_WR_FLUSH = 14,	  /* IBTA volume 1, annex A19, as the next */
 	IBV_WR_ATOMIC_WRITE = 15,
 };
 
-/* A static description, never NULL.  From release 49. */
+/* Returns a static description, never NULL. From release 49. */
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 
 enum ibv_send_flags {
@@ -46,10 +47,11 @@ enum ibv_send_flags {
 /* Part of a registered memory region. */
 struct ibv_sge {
 	uint64_t addr;
-	uint32_t length;
+	uint32_t length; /* bytes */
 	uint32_t lkey;
 };
 
+/* A request for the send queue. The call that posts it copies it; only the buffers stay in use. */
 struct ibv_send_wr {
 	uint64_t wr_id; /* the program's, returned in the completion */
 	struct ibv_send_wr *next;
@@ -108,6 +110,7 @@ struct ibv_send_wr {
 	};
 };
 
+/* A receive.  The call that posts it copies it; only the buffers stay in use. */
 struct ibv_recv_wr {
 	uint64_t wr_id;
 	struct ibv_recv_wr *next;
@@ -116,8 +119,8 @@ struct ibv_recv_wr {
 };
 
 /*
- * Posts a list of requests, in order.  On failure *bad_wr is the first one not posted; those before
- * it are posted.  ENOMEM: the queue is full.  ibv_post_send(3)
+ * Posts a list of requests, in order, without waiting.  On failure *bad_wr is the first one not
+ * posted; those before it are posted.  ENOMEM: the queue is full.  ibv_post_send(3)
  */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				struct ibv_send_wr **bad_wr)
@@ -126,7 +129,7 @@ static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 }
 
 /*
- * The same for receives.  A UD receive needs 40 bytes in front of the message, for the GRH.
+ * As ibv_post_send(), for receives. A UD receive needs 40 bytes before the message, for the GRH.
  * ibv_post_recv(3)
  */
 static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
@@ -177,13 +180,13 @@ struct ibv_data_buf {
 	size_t length;
 };
 
-/* Where flushed data must be. */
+/* Placement types of a flush. */
 enum ibv_placement_type {
 	IBV_FLUSH_GLOBAL = 1 << 0,     /* visible to every reader of the memory */
 	IBV_FLUSH_PERSISTENT = 1 << 1, /* safe from loss of power */
 };
 
-/* What is flushed. */
+/* Selectivity levels of a flush. */
 enum ibv_selectivity_level {
 	IBV_FLUSH_RANGE, /* the range given */
 	IBV_FLUSH_MR,	 /* the whole region of the rkey */
@@ -234,8 +237,8 @@ struct ibv_qp_ex {
 };
 
 /*
- * Returns the same QP for the calls below, NULL if it was created without send_ops_flags.
- * ibv_wr_post(3), for all of them
+ * Returns the same QP for the calls below, or NULL if it was created without send_ops_flags.
+ * ibv_wr_post(3) documents all of them.
  */
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 
@@ -245,21 +248,24 @@ static inline void ibv_wr_start(struct ibv_qp_ex *qp)
 	qp->wr_start(qp);
 }
 
-/* Posts the batch: all of it or, if any request is invalid, none.  ENOMEM: the queue is full. */
+/*
+ * Posts the batch: all of it or, if any request is invalid, none; the calls since ibv_wr_start()
+ * report their errors here.  ENOMEM: the queue is full.
+ */
 static inline int ibv_wr_complete(struct ibv_qp_ex *qp)
 {
 	return qp->wr_complete(qp);
 }
 
-/* Discards the batch. */
+/* Ends the batch without posting it. */
 static inline void ibv_wr_abort(struct ibv_qp_ex *qp)
 {
 	qp->wr_abort(qp);
 }
 
 /*
- * Operations.  Atomics work on 8 bytes at a multiple of 8 and write the old value to the buffer
- * that a setter names.
+ * Operations, as in enum ibv_wr_opcode; rkey and remote_addr as in ibv_send_wr. Atomics work on 8
+ * bytes at a multiple of 8 and write the old value to the buffer given by a setter.
  */
 static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 					 uint64_t compare, uint64_t swap)
@@ -288,8 +294,8 @@ static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint3
 }
 
 /*
- * Completes when earlier writes to `len` bytes at remote_addr are placed as `type` (mask of enum
- * ibv_placement_type) says; `level` is an enum ibv_selectivity_level.  Takes no data setter.
+ * Completes once earlier writes to `len` bytes at remote_addr have the placement `type` (mask of
+ * enum ibv_placement_type); `level` is an enum ibv_selectivity_level. Takes no data setter.
  */
 static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				size_t len, uint8_t type, uint8_t level)

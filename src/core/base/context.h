@@ -58,7 +58,7 @@ static inline struct vrb_context *to_vrb_context(struct ibv_context *c)
 	return container_of(c, struct vrb_context, vctx.context);
 }
 
-/* True if the context was inherited by fork or closed while it had objects. */
+/* Returns true if the context was inherited by fork, or closed while it had objects. */
 static inline bool vrb_context_is_dead(const struct vrb_context *ctx)
 {
 	return ctx->generation != load_relaxed(&vrb.generation);

@@ -3,9 +3,11 @@
 #ifndef VRB_CORE_BASE_RING_H
 #define VRB_CORE_BASE_RING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "util/compiler.h"
 #include "wq/wqe.h"
 
 static inline uint32_t ring_round_up(uint32_t n)
@@ -41,6 +43,17 @@ static inline void ring_shape(struct wq_ring *r, uint32_t limit, uint32_t max_sg
 static inline size_t ring_bytes(const struct wq_ring *r)
 {
 	return (size_t)(r->mask + 1) * r->stride;
+}
+
+/*
+ * Gives a ring its memory at the first post, since in a program with many QPs most are idle. Call
+ * before a slot is used; false: memory is exhausted. Under the lock of the ring's queue.
+ */
+static inline bool ring_has_memory(struct wq_ring *r)
+{
+	if (unlikely(!r->slots))
+		r->slots = malloc(ring_bytes(r));
+	return r->slots;
 }
 
 static inline size_t recv_stride(uint32_t max_sge)

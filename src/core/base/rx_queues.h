@@ -49,8 +49,8 @@ struct vrb_rx_queue {
 	struct lock own_lock;		/* target of `lock`, except for the main queue */
 	/* NULL: none; immutable while the queue exists */
 	struct wire *wire;
-	uint64_t looked_at;		/* when the sockets were last read */
-	uint64_t served_at;	/* atomic: when the last round of packets that is over began */
+	uint64_t looked_at;		/* when its sockets were last read */
+	uint64_t served_at;	/* atomic: start of the last completed round of packets */
 	/* one-sided packets, which programs wait for without polling a CQ; wraps */
 	unsigned int onesided_pkts;
 	/* packets for QPs of another queue since steering was set up */

@@ -37,42 +37,45 @@ static size_t send_stride(const struct ibv_qp_init_attr_ex *a)
 	       (a->qp_type == IBV_QPT_UD ? sizeof(struct net_path) : 0);
 }
 
-/* One allocation for the send ring, the receive ring or the copy of an SRQ's entry. */
+/* The copy of an SRQ's entry in use, and with tag matching that of a tagged receive. */
+static int make_recv_copies(struct vrb_qp *qp, const struct qp_shape *s)
+{
+	uint32_t any = vrb_device_limits.orig_attr.max_srq_sge;
+	size_t copy = recv_stride(s->shared ? any : qp->config.srq->ring.max_sge);
+	bool tags = qp->config.srq && qp->config.srq->tm;
+	uint8_t *mem = malloc(copy + (tags ? recv_stride(TAG_MAX_SGE) : 0));
+
+	if (!mem)
+		return ENOMEM;
+	qp->config.recv_copies = mem;
+	qp->recv.srq_wqe = (struct recv_wqe *)mem;
+	if (tags)
+		qp->recv.arrival.wqe = (struct recv_wqe *)(mem + copy);
+	return 0;
+}
+
+/*
+ * The rings get their memory when the program first posts (ring.h). The device's own send queue of
+ * a QP with tag matching has it from the start, because its requests cannot be refused.
+ */
 static int make_rings(struct vrb_qp *qp, const struct qp_shape *s)
 {
 	const struct ibv_qp_cap *cap = &qp->config.init.cap;
 	struct wq_ring *sq = &qp->wq.sq.ring, *rq = &qp->wq.rq.ring;
-	size_t sq_bytes = 0, rq_bytes = 0, copy_bytes = 0, tag_bytes = 0;
-	uint8_t *mem;
 
 	if (qp->recv.rndv.owner) {
 		ring_shape(sq, RNDV_SQ_DEPTH, TAG_MAX_SGE,
 			   sizeof(struct send_wqe) + vrb_rndv_wqe_room());
-		sq_bytes = ring_bytes(sq);
+		if (!ring_has_memory(sq))
+			return ENOMEM;
 	} else if (s->sends) {
 		ring_shape(sq, cap->max_send_wr, cap->max_send_sge, send_stride(&qp->config.init));
-		sq_bytes = ring_bytes(sq);
 	}
-	if (s->shared || qp->config.srq) {
-		uint32_t any = vrb_device_limits.orig_attr.max_srq_sge;
-
-		copy_bytes = recv_stride(s->shared ? any : qp->config.srq->ring.max_sge);
-	} else if (s->receives) {
+	if (s->shared || qp->config.srq)
+		return make_recv_copies(qp, s);
+	if (s->receives)
 		ring_shape(rq, cap->max_recv_wr, cap->max_recv_sge,
 			   recv_stride(cap->max_recv_sge));
-		rq_bytes = ring_bytes(rq);
-	}
-	if (qp->config.srq && qp->config.srq->tm)
-		tag_bytes = recv_stride(TAG_MAX_SGE);
-	mem = malloc(sq_bytes + rq_bytes + copy_bytes + tag_bytes);
-	if (!mem)
-		return ENOMEM;
-	qp->config.rings = mem;
-	sq->slots = mem;
-	rq->slots = mem + sq_bytes;
-	qp->recv.srq_wqe = copy_bytes ? (struct recv_wqe *)(mem + sq_bytes + rq_bytes) : NULL;
-	if (tag_bytes)
-		qp->recv.arrival.wqe = (struct recv_wqe *)(mem + sq_bytes + rq_bytes + copy_bytes);
 	return 0;
 }
 
@@ -171,7 +174,9 @@ void vrb_qp_free(struct vrb_qp *qp)
 	vrb_qp_fini(qp);
 	vrb_rss_destroy(qp->config.rss);
 	reorder_free(&qp->recv.reorder);
-	free(qp->config.rings);
+	free(qp->wq.sq.ring.slots);
+	free(qp->wq.rq.ring.slots);
+	free(qp->config.recv_copies);
 	free(qp);
 }
 
@@ -253,13 +258,37 @@ static bool is_raw(enum ibv_qp_type type)
 	return type == IBV_QPT_RAW_PACKET;
 }
 
+/* Numbers the QPs that the program creates, not those that the library creates for itself. */
+static uint32_t next_place(void)
+{
+	static uint32_t created;
+
+	return fetch_add_relaxed(&created, 1) + 1;
+}
+
+/* A UD QP and what only such a QP has: more than a kilobyte, which connected QPs do without. */
+struct datagram_qp {
+	struct vrb_qp qp;	/* first: freed as one */
+	struct roce_ud ud;
+	struct ud_dest dest[UD_DESTS];
+};
+
 static struct vrb_qp *new_qp(struct vrb_context *ctx, enum ibv_qp_type type,
 			     const struct vrb_qp_hooks *hooks)
 {
-	struct vrb_qp *qp = calloc(1, sizeof(*qp));
+	struct datagram_qp *d = NULL;
+	struct vrb_qp *qp;
 
+	if (type == IBV_QPT_UD)
+		qp = (struct vrb_qp *)(d = calloc(1, sizeof(*d)));
+	else
+		qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return NULL;
+	if (d) {
+		roce_set_ud(&qp->roce, &d->ud);
+		qp->peer.ud = d->dest;
+	}
 	vrb_qp_init(qp, type, is_raw(type) ? &vrb_raw_ops : &vrb_transport_ops);
 	qp->config.ctx = ctx;
 	qp->config.hooks = hooks;
@@ -288,6 +317,7 @@ static int create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr,
 	ret = build(qp, attr, s);
 	if (ret)
 		goto free_memory;
+	qp->config.place = next_place();
 	ret = vrb_progress_add_qp(qp);
 	if (ret)
 		goto free_number;
@@ -404,7 +434,7 @@ void vrb_qp_teardown(struct vrb_qp *qp)
 		vrb_context_give(ctx, &ctx->n_qp);
 }
 
-/* Attached to multicast groups or named by flows. */
+/* Is the QP attached to multicast groups or named by flows? */
 static bool in_use(struct vrb_qp *qp)
 {
 	bool used;

@@ -19,6 +19,7 @@
 #include "core/device/device.h"
 #include "core/device/port.h"
 #include "core/local/peer_link.h"
+#include "core/local/peer_word.h"
 #include "core/qp/qp.h"
 #include "core/control/qp_state.h"
 #include "core/rx/reorder.h"
@@ -34,8 +35,8 @@
 struct change {
 	enum ibv_qp_state cur, next;
 	struct net_path path, alt_path;
-	struct roce_rd_atomic *rd_atomic;	/* new array, or NULL to keep the old one */
-	uint32_t slots;
+	uint32_t slots;				/* READ and atomic resources */
+	struct roce_rd_atomic *rd_atomic;	/* their new array, or NULL */
 	char why[160];				/* the reason for a refusal */
 };
 
@@ -183,7 +184,10 @@ static int prepare_paths(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mas
 	return ret;
 }
 
-/* Responder resources can be replaced only before the responder runs. */
+/*
+ * Responder resources can be replaced only before the responder runs. They get memory with the
+ * first request (vrb_qp_rd_make()), except that an XRC QP can take over those of another process.
+ */
 static int prepare_rd_atomic(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask,
 			     struct change *c)
 {
@@ -192,11 +196,11 @@ static int prepare_rd_atomic(struct vrb_qp *qp, const struct ibv_qp_attr *a, int
 	if (c->next != IBV_QPS_RTR)
 		return refuse(c, EINVAL,
 			      "max_dest_rd_atomic can grow only with the transition to RTR");
-	c->rd_atomic = calloc(a->max_dest_rd_atomic, sizeof(*c->rd_atomic));
-	if (!c->rd_atomic)
-		return refuse(c, ENOMEM, "out of memory");
 	c->slots = a->max_dest_rd_atomic;
-	return 0;
+	if (qp->ibv.qp_type != IBV_QPT_XRC_RECV)
+		return 0;
+	c->rd_atomic = calloc(c->slots, sizeof(*c->rd_atomic));
+	return c->rd_atomic ? 0 : refuse(c, ENOMEM, "out of memory");
 }
 
 static int guard(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, struct change *c)
@@ -310,7 +314,7 @@ static void forget(struct vrb_qp *qp)
 	vrb_qp_drop_wqe(qp);
 	if (qp->recv.rndv.owner)
 		vrb_rndv_abandon(qp);
-	qp->comp.error_logged = qp->comp.drop_logged = false;
+	qp->comp.error_logged = qp->comp.drop_logged = qp->comp.failing = false;
 	qp->wq.mig_state = IBV_MIG_MIGRATED;
 	qp->wq.rate_kbps = qp->wq.rate_burst = 0;
 	if (qp->config.send_cq)
@@ -345,9 +349,11 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	qp->now = now;
 	if (c->next == IBV_QPS_RESET || c->next == IBV_QPS_ERR)
 		vrb_transmit(qp, now);	/* flushes a delayed ACK */
-	if (c->next == IBV_QPS_RESET)
+	if (c->next == IBV_QPS_RESET) {
+		vrb_word_retract(qp, now);
 		forget(qp);
-	if (c->rd_atomic)
+	}
+	if (c->slots != qp->recv.rd_atomic_slots)
 		replace_rd_atomic(qp, c);
 	store_attr(&qp->attr, a, mask);
 	store_wq(qp, mask, c);

@@ -9,8 +9,8 @@
  *	                            ^
  *	                            +------ SQE		UC, UD and raw packet only
  *
- *	INIT, RTS, SQD and ERR may be kept while attributes change.  RTS --> SQE and the way to
- *	ERR are also taken by the transports themselves.
+ *	Attributes may change in INIT, RTS, SQD and ERR without a transition.  The transports
+ *	also make the transitions RTS --> SQE and any --> ERR themselves.
  *
  * IBTA volume 1, 10.3.1 and the attribute tables of Modify Queue Pair, as ibv_modify_qp(3) lists
  * them.

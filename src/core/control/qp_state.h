@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_modify_qp: which state may follow which, with which attributes, per QP type.
+ * ibv_modify_qp: the permitted state transitions and their attributes, per QP type.
  */
 #ifndef VRB_CORE_CONTROL_QP_STATE_H
 #define VRB_CORE_CONTROL_QP_STATE_H
@@ -10,15 +10,15 @@
 #include <infiniband/verbs.h>
 
 /*
- * May a QP of this type go from cur to next with exactly this mask?  IBV_QP_STATE is always
- * allowed, IBV_QP_CUR_STATE where the table lists it.  Looks at no values.
+ * May a QP of this type go from cur to next with exactly this mask? IBV_QP_STATE is always allowed,
+ * IBV_QP_CUR_STATE where the table lists it. Ignores the values of attributes.
  */
 bool qp_state_allowed(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_state next,
 		      int mask);
 
 /*
- * The attributes a transition needs and those it may take besides; false if there is no such
- * transition.
+ * Returns the attributes that a transition requires and those that are optional; false if there is
+ * no such transition.
  */
 bool qp_state_masks(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_state next,
 		    int *required, int *optional);

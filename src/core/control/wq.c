@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work queues; wq.h has the contract. */
+/* Work queues; wq.h documents the interface. */
 #include "core/control/wq.h"
 
 #include <errno.h>
@@ -57,17 +57,6 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_wq_init_attr *a)
 	return 0;
 }
 
-/* RESET to RDY empties the queue, as on mlx5, so receives posted in RESET would be lost. */
-static int takes_receives(const struct vrb_wq *wq)
-{
-	bool reset;
-
-	lock_acquire(&wq->qp->lock);
-	reset = wq->qp->wq.state == IBV_QPS_RESET;
-	lock_release(&wq->qp->lock);
-	return reset ? EINVAL : 0;
-}
-
 static int post_recv(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct ibv_recv_wr *unwanted;
@@ -75,8 +64,6 @@ static int post_recv(struct ibv_wq *wq, struct ibv_recv_wr *wr, struct ibv_recv_
 
 	if (!bad)
 		bad = &unwanted;
-	if (likely(!err))
-		err = takes_receives(to_vrb_wq(wq));
 	if (unlikely(err)) {
 		*bad = wr;
 		return err;
@@ -161,7 +148,10 @@ static int go(struct vrb_wq *wq, enum ibv_wq_state next)
 		return 0;
 	switch (next) {
 	case IBV_WQS_RDY:
-		err = qp_to(wq, IBV_QPS_INIT, IBV_QP_PORT);
+		/* From RESET; receives posted there are dropped, as on mlx5. */
+		err = qp_to(wq, IBV_QPS_RESET, 0);
+		if (!err)
+			err = qp_to(wq, IBV_QPS_INIT, IBV_QP_PORT);
 		return err ? err : qp_to(wq, IBV_QPS_RTR, 0);
 	case IBV_WQS_ERR:
 		return qp_to(wq, IBV_QPS_ERR, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A work queue is a raw packet QP that only receives: the QP does posting, scattering and
- * completing. This module has the states and the users of a work queue.
+ * A work queue is a raw packet QP that only receives: the QP posts, scatters and completes. This
+ * file keeps the states and the users of a work queue.
  */
 #ifndef VRB_CORE_CONTROL_WQ_H
 #define VRB_CORE_CONTROL_WQ_H

@@ -7,6 +7,7 @@
 #include "core/base/context.h"
 #include "core/base/event_queue.h"
 #include "core/base/limits.h"
+#include "core/base/tap.h"
 #include "run/log.h"
 #include "util/compiler.h"
 
@@ -23,6 +24,9 @@ static void raise_event(struct vrb_context *ctx, const struct async_event *proto
 {
 	struct async_event *e = malloc(sizeof(*e));
 
+	if (tapped())
+		vrb_tap_event(&(struct tap_event){ .context = &ctx->vctx.context,
+						   .async = &proto->ev });
 	if (!e) {
 		log_error(LOG_CORE, "out of memory: asynchronous event %d is lost",
 			  (int)proto->ev.event_type);
@@ -140,7 +144,7 @@ int vrb_event_get(struct vrb_context *ctx, struct ibv_async_event *event)
 		return err;
 	e = list_entry(node, struct async_event, node);
 	/*
-	 * Count the delivery before the queue's lock is released: destruction first drops queued
+	 * Count the delivery before releasing the queue's lock: destruction first drops queued
 	 * events, then reads the count.
 	 */
 	if (e->unacked)
@@ -151,15 +155,11 @@ int vrb_event_get(struct vrb_context *ctx, struct ibv_async_event *event)
 	return 0;
 }
 
-void vrb_event_ack(struct ibv_async_event *event)
+enum vrb_event_object vrb_event_object(enum ibv_event_type type)
 {
-	switch (event->event_type) {
-	case IBV_EVENT_CQ_ERR: {
-		struct ibv_cq *cq = event->element.cq;
-
-		vrb_event_acked(&cq->mutex, &cq->cond, &cq->async_events_completed, 1);
-		return;
-	}
+	switch (type) {
+	case IBV_EVENT_CQ_ERR:
+		return VRB_EVENT_OF_CQ;
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
@@ -167,26 +167,39 @@ void vrb_event_ack(struct ibv_async_event *event)
 	case IBV_EVENT_SQ_DRAINED:
 	case IBV_EVENT_PATH_MIG:
 	case IBV_EVENT_PATH_MIG_ERR:
-	case IBV_EVENT_QP_LAST_WQE_REACHED: {
-		struct ibv_qp *qp = event->element.qp;
-
-		vrb_event_acked(&qp->mutex, &qp->cond, &qp->events_completed, 1);
-		return;
-	}
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return VRB_EVENT_OF_QP;
 	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED: {
-		struct ibv_srq *srq = event->element.srq;
-
-		vrb_event_acked(&srq->mutex, &srq->cond, &srq->events_completed, 1);
-		return;
-	}
-	case IBV_EVENT_WQ_FATAL: {
-		struct ibv_wq *wq = event->element.wq;
-
-		vrb_event_acked(&wq->mutex, &wq->cond, &wq->events_completed, 1);
-		return;
-	}
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return VRB_EVENT_OF_SRQ;
+	case IBV_EVENT_WQ_FATAL:
+		return VRB_EVENT_OF_WQ;
 	default:
-		return;
+		return VRB_EVENT_OF_PORT;
+	}
+}
+
+void vrb_event_ack(struct ibv_async_event *event)
+{
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
+	struct ibv_wq *wq = event->element.wq;
+
+	switch (vrb_event_object(event->event_type)) {
+	case VRB_EVENT_OF_CQ:
+		vrb_event_acked(&cq->mutex, &cq->cond, &cq->async_events_completed, 1);
+		break;
+	case VRB_EVENT_OF_QP:
+		vrb_event_acked(&qp->mutex, &qp->cond, &qp->events_completed, 1);
+		break;
+	case VRB_EVENT_OF_SRQ:
+		vrb_event_acked(&srq->mutex, &srq->cond, &srq->events_completed, 1);
+		break;
+	case VRB_EVENT_OF_WQ:
+		vrb_event_acked(&wq->mutex, &wq->cond, &wq->events_completed, 1);
+		break;
+	case VRB_EVENT_OF_PORT:
+		break;
 	}
 }

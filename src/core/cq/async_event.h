@@ -42,6 +42,17 @@ void vrb_event_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const ui
 void vrb_event_delivered(pthread_mutex_t *mutex, uint32_t *unacked);
 void vrb_event_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *unacked, uint32_t n);
 
+/* The kind of object in ibv_async_event.element, which the type of the event selects. */
+enum vrb_event_object {
+	VRB_EVENT_OF_PORT, /* or of the device */
+	VRB_EVENT_OF_CQ,
+	VRB_EVENT_OF_QP,
+	VRB_EVENT_OF_SRQ,
+	VRB_EVENT_OF_WQ,
+};
+
+enum vrb_event_object vrb_event_object(enum ibv_event_type type);
+
 /* Takes the context's next event. Returns 0 or the errno of vrb_event_queue_take(). */
 int vrb_event_get(struct vrb_context *ctx, struct ibv_async_event *event);
 void vrb_event_ack(struct ibv_async_event *event);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/context.h"
+#include "core/base/tap.h"
 #include "core/cq/async_event.h"
 #include "core/cq/cq.h"
 #include "util/atomic.h"
@@ -69,6 +70,8 @@ void vrb_channel_detach(struct vrb_channel *channel)
 
 void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq)
 {
+	if (tapped())
+		vrb_tap_event(&(struct tap_event){ .context = cq->ibv.context, .cq = cq });
 	lock_acquire(&channel->queue.lock);
 	if (cq->event_pending++ == 0)
 		vrb_event_queue_push_locked(&channel->queue, &cq->event_node);

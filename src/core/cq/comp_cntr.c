@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion counters; comp_cntr.h has the contract. */
+/* Completion counters; comp_cntr.h documents the interface. */
 #include "core/cq/comp_cntr.h"
 
 #include <errno.h>

@@ -25,8 +25,6 @@ __thread struct vrb_round *vrb_round;
 
 enum {
 	WC_FLAGS = IBV_CREATE_CQ_SUP_WC_FLAGS,
-	TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-		     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
 	CREATE_FLAGS = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 	INIT_MASK = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
 };
@@ -159,7 +157,7 @@ give_count:
 	return ENOMEM;
 }
 
-/* No completion can be added any more, but a round that added one may still hold the CQ. */
+/* No completion can be added now, but a round that added one may still hold the CQ. */
 static void wait_for_rounds(struct vrb_cq *cq)
 {
 	bool held;
@@ -360,6 +358,22 @@ static void notify(struct vrb_cq *cq, const struct wq_cqe *wc, uint64_t now)
 		raise_event(cq);
 }
 
+/* Must hold cq->lock. */
+static void fail(struct vrb_cq *cq, uint64_t now)
+{
+	store_relaxed(&cq->overrun, true);	/* relaxed: a flag that publishes no data */
+	vrb_event_cq(&cq->ibv, IBV_EVENT_CQ_ERR);
+	vrb_timer_set(&cq->timer, now);
+}
+
+void vrb_cq_fail(struct vrb_cq *cq, uint64_t now)
+{
+	lock_acquire(&cq->lock);
+	if (!cq->overrun)
+		fail(cq, now);
+	lock_release(&cq->lock);
+}
+
 /* Ensures room for one entry; false if the CQ accepts none. */
 static bool make_room(struct vrb_cq *cq, uint64_t now)
 {
@@ -371,9 +385,7 @@ static bool make_room(struct vrb_cq *cq, uint64_t now)
 		release_slots(pop(cq));
 		return true;
 	}
-	store_relaxed(&cq->overrun, true);	/* relaxed: a flag that publishes no data */
-	vrb_event_cq(&cq->ibv, IBV_EVENT_CQ_ERR);
-	vrb_timer_set(&cq->timer, now);
+	fail(cq, now);
 	return false;
 }
 
@@ -426,7 +438,7 @@ void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 		cqe->owner = owner;
 		cqe->released = released;
 		cqe->qp_num = qp_num;
-		cqe->time_ns = cq->wc_flags & TIMESTAMPS ? stamp(cq, now) : 0;
+		cqe->time_ns = cq->wc_flags & VRB_CQ_TIMESTAMPS ? stamp(cq, now) : 0;
 		if (wc->recv)
 			hold(cq, vrb_round);
 		if (!cq->holds)

@@ -40,6 +40,11 @@ enum {
 	VRB_CQ_ARM_NEXT = 2,
 };
 
+enum {
+	VRB_CQ_TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+};
+
 struct vrb_cq {
 	union {
 		struct ibv_cq ibv;	/* prefix of ex */
@@ -117,6 +122,12 @@ int vrb_cq_destroy(struct vrb_cq *cq);
 /* Returns EINVAL outside the limits or below the number of queued entries. */
 int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries);
 
+/* Does a completion need the time at which it is added? */
+static inline bool vrb_cq_uses_time(const struct vrb_cq *cq)
+{
+	return cq->channel || cq->wc_flags & VRB_CQ_TIMESTAMPS;
+}
+
 /* A peek without the lock: most polls find nothing. */
 static inline bool vrb_cq_looks_empty(const struct vrb_cq *cq)
 {
@@ -156,6 +167,9 @@ void vrb_cq_show(struct vrb_cq *cq, const struct vrb_round *round);
 
 /* Drops the entries of a QP or SRQ that is being destroyed or reset. Takes cq->lock. */
 void vrb_cq_purge(struct vrb_cq *cq, const void *owner);
+
+/* Fails the CQ as if it had overrun: raises CQ_ERR, and its QPs fail soon. */
+void vrb_cq_fail(struct vrb_cq *cq, uint64_t now);
 
 /*
  * Called by the poll loop when the timer fires: raises a moderated event that is due, else sets the

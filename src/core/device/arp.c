@@ -168,8 +168,7 @@ static void provoke(uint32_t ifindex, const struct net_addr *hop)
 	close(fd);
 }
 
-/* Multicast MACs are computed, not resolved: RFC 1112 section 6.4, RFC 2464 section 7. */
-static void group_mac(const struct net_addr *dst, uint8_t mac[6])
+void vrb_multicast_mac(const struct net_addr *dst, uint8_t mac[6])
 {
 	if (net_is_ipv4(dst)) {
 		const uint8_t m[6] = { 0x01,         0x00,        0x5e, dst->raw[13] & 0x7f,
@@ -182,14 +181,14 @@ static void group_mac(const struct net_addr *dst, uint8_t mac[6])
 	memcpy(mac + 2, dst->raw + 12, 4);
 }
 
-int vrb_neigh_resolve(struct vrb_port *port, const struct net_addr *dst, uint8_t mac[6])
+int vrb_arp_resolve(struct vrb_port *port, const struct net_addr *dst, uint8_t mac[6])
 {
 	struct net_addr hop;
 	int err;
 
 	memset(mac, 0, 6);
 	if (net_is_multicast(dst)) {
-		group_mac(dst, mac);
+		vrb_multicast_mac(dst, mac);
 		return 0;
 	}
 	if (port->loopback)
@@ -198,14 +197,14 @@ int vrb_neigh_resolve(struct vrb_port *port, const struct net_addr *dst, uint8_t
 		memcpy(mac, port->mac, sizeof(port->mac));
 		return 0;
 	}
-	err = next_hop(port->ifindex, dst, &hop);
+	err = next_hop(load_relaxed(&port->ifindex), dst, &hop);
 	if (err)
 		return err;
 	for (unsigned int i = 0; i < TRIES; i++) {
-		if (lookup(port->ifindex, &hop, mac))
+		if (lookup(load_relaxed(&port->ifindex), &hop, mac))
 			return 0;
 		if (i == 0)
-			provoke(port->ifindex, &hop);
+			provoke(load_relaxed(&port->ifindex), &hop);
 		poll(NULL, 0, TRY_MSEC);
 	}
 	return EHOSTUNREACH;

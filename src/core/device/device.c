@@ -214,7 +214,7 @@ static void follow_all(const struct netdev *nds, unsigned int n)
 		uint32_t events;
 
 		for (unsigned int i = 0; i < n && !nd; i++)
-			if (strcmp(nds[i].name, dev->port.ifname) == 0)
+			if (strcmp(nds[i].name, dev->port.ifname) == 0 && !dev->removed)
 				nd = &nds[i];
 		moved = nd && memcmp(dev->port.mac, nd->mac, sizeof(nd->mac)) != 0;
 		events = vrb_port_follow(&dev->port, nd);
@@ -244,6 +244,24 @@ static void refresh(void)
 		return;
 	follow_all(nds, n);
 	free(nds);
+}
+
+void vrb_device_force(const struct vrb_device *dev, enum ibv_event_type event)
+{
+	struct list *pos;
+
+	pthread_mutex_lock(&vrb.lock);
+	list_for_each (pos, &registry) {
+		struct vrb_device *one = list_entry(pos, struct vrb_device, node);
+
+		if (dev && one != dev)
+			continue;
+		if (event == IBV_EVENT_DEVICE_FATAL)
+			one->removed = true;
+		vrb_port_force(&one->port, event);
+	}
+	refresh();
+	pthread_mutex_unlock(&vrb.lock);
 }
 
 /*

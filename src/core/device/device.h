@@ -31,6 +31,7 @@ struct vrb_device {
 	uint64_t node_guid;		/* host order */
 	uint32_t ordinal;		/* among the devices of one interface */
 	bool gone;			/* the interface has gone; vrb.lock */
+	bool removed;			/* fault injection: treat the interface as gone; vrb.lock */
 	struct vrb_port port;
 	struct vrb_raw_port *raw;		/* NULL without raw packet QPs; see raw_port.h */
 	/* vrb.poll_lock; the egress list also needs egress_lock, a leaf */
@@ -53,6 +54,12 @@ struct vrb_device {
 struct vrb_device **vrb_device_list(int *count);
 void vrb_device_get(struct vrb_device *dev);
 void vrb_device_put(struct vrb_device *dev);
+
+/*
+ * Fault injection: PORT_ERR, PORT_ACTIVE, GID_CHANGE, or DEVICE_FATAL, which has the same effect as
+ * the removal of the interface. dev is only compared; NULL: all devices. Takes vrb.lock.
+ */
+void vrb_device_force(const struct vrb_device *dev, enum ibv_event_type event);
 
 /*
  * Rescans the interfaces if the process's monitor reported a change, and raises events on open

@@ -18,6 +18,7 @@
 
 #include "core/base/context.h"
 #include "core/base/state.h"
+#include "core/device/arp.h"
 #include "core/device/device.h"
 #include "host/host.h"
 #include "raw/raw.h"
@@ -183,18 +184,6 @@ void vrb_mirror_scan(uint64_t now)
 
 /* ---------------------------------------------------------------- sending */
 
-static void mac_of_group(uint8_t mac[6], const struct net_addr *group)
-{
-	if (net_is_ipv4(group)) {
-		memcpy(mac, "\x01\x00\x5e", 3);
-		memcpy(mac + 3, group->raw + 13, 3);
-		mac[3] &= 0x7f;
-	} else {
-		memcpy(mac, "\x33\x33", 2);
-		memcpy(mac + 2, group->raw + 12, 4);
-	}
-}
-
 /* Between local peers both MACs are the interface's. */
 static uint32_t build_frame(uint8_t *frame, const uint8_t mac[6], const struct net_path *path,
 			    const uint8_t *packet, size_t len)
@@ -207,7 +196,7 @@ static uint32_t build_frame(uint8_t *frame, const uint8_t mac[6], const struct n
 
 	memcpy(p, mac, 6);
 	if (net_is_multicast(&path->dst))
-		mac_of_group(p, &path->dst);
+		vrb_multicast_mac(&path->dst, p);
 	memcpy(p + 6, mac, 6);
 	p = put_be16(p + 12, ipv4 ? INET_TYPE_IPV4 : INET_TYPE_IPV6);
 	p = inet_put_header(p, path, udp);
@@ -418,7 +407,7 @@ static int start(struct vrb_device *dev, vrb_mirror_deliver_fn deliver, bool wir
 	list_init(&t->node);
 	list_init(&t->frames);
 	lock_acquire(&dev->port.lock);
-	t->ifindex = dev->port.ifindex;
+	t->ifindex = load_relaxed(&dev->port.ifindex);
 	lock_release(&dev->port.lock);
 	err = open_bell(t);
 	if (!err)

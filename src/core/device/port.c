@@ -110,8 +110,11 @@ static int slot_of(const struct vrb_port *port, const struct net_addr *a)
 	return -1;
 }
 
-static bool has_addr(const struct netdev *nd, const struct net_addr *a)
+static bool has_addr(const struct vrb_port *port, const struct netdev *nd,
+		     const struct net_addr *a)
 {
+	if (port->hides && net_addr_equal(&port->hidden, a))
+		return false;
 	for (unsigned int i = 0; nd && i < nd->n_addrs; i++)
 		if (net_addr_equal(&nd->addr[i].addr, a))
 			return true;
@@ -138,7 +141,7 @@ static bool follow_addrs(struct vrb_port *port, const struct netdev *nd)
 	for (int i = 0; i < VRB_GID_TABLE; i++) {
 		struct vrb_gid *g = &port->gid[i];
 
-		if (net_addr_is_zero(&g->addr) || has_addr(nd, &g->addr))
+		if (net_addr_is_zero(&g->addr) || has_addr(port, nd, &g->addr))
 			continue;
 		*g = (struct vrb_gid){ 0 };
 		changed = true;
@@ -146,6 +149,8 @@ static bool follow_addrs(struct vrb_port *port, const struct netdev *nd)
 	for (unsigned int i = 0; nd && i < nd->n_addrs; i++) {
 		int slot = slot_of(port, &nd->addr[i].addr);
 
+		if (!has_addr(port, nd, &nd->addr[i].addr))
+			continue;
 		if (slot < 0) {
 			slot = slot_of(port, &empty);
 			if (slot < 0)
@@ -163,7 +168,7 @@ static bool follow_addrs(struct vrb_port *port, const struct netdev *nd)
 
 uint32_t vrb_port_follow(struct vrb_port *port, const struct netdev *nd)
 {
-	bool active = nd && nd->up && nd->running;
+	bool active = nd && nd->up && nd->running && !load_relaxed(&port->forced_down);
 	uint32_t mbps = nd && !nd->loopback ? read_mbps(nd->name) : 0;
 	enum ibv_port_state was;
 	uint16_t lid;
@@ -174,9 +179,9 @@ uint32_t vrb_port_follow(struct vrb_port *port, const struct netdev *nd)
 	lid = port->lid;
 	port->state = active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	if (nd) {
-		port->ifindex = nd->ifindex;
+		store_relaxed(&port->ifindex, nd->ifindex);
 		memcpy(port->mac, nd->mac, sizeof(port->mac));
-		store_relaxed(&port->ifmtu, nd->mtu);	/* raw_tx.c reads it without the lock */
+		store_relaxed(&port->ifmtu, nd->mtu);
 		port->link_downed = nd->carrier_downs;
 		port->active_mtu = vrb_port_mtu(nd->mtu);
 		set_speed(port, mbps);
@@ -190,6 +195,19 @@ uint32_t vrb_port_follow(struct vrb_port *port, const struct netdev *nd)
 		events |= 1u << (active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	lock_release(&port->lock);
 	return events;
+}
+
+void vrb_port_force(struct vrb_port *port, enum ibv_event_type event)
+{
+	lock_acquire(&port->lock);
+	if (event == IBV_EVENT_GID_CHANGE) {
+		port->hides = !port->hides && port->gid_end;
+		if (port->hides)
+			port->hidden = port->gid[port->gid_end - 1].addr;
+	} else if (event != IBV_EVENT_DEVICE_FATAL) {
+		store_relaxed(&port->forced_down, event == IBV_EVENT_PORT_ERR);
+	}
+	lock_release(&port->lock);
 }
 
 void vrb_port_init(struct vrb_port *port, const struct netdev *nd)

@@ -29,8 +29,7 @@ struct vrb_gid {
 struct vrb_port {
 	struct lock lock; /* protects everything below */
 	char ifname[16];
-	uint32_t ifindex;
-	uint32_t ifmtu;
+	uint32_t ifindex, ifmtu; /* atomic: read without the lock */
 	uint8_t mac[6];
 	bool loopback;
 	enum ibv_port_state state;
@@ -40,6 +39,10 @@ struct vrb_port {
 	uint8_t active_width, active_speed; /* encoded as in struct ibv_port_attr */
 	struct vrb_gid gid[VRB_GID_TABLE];
 	unsigned int gid_end; /* all slots from here on are empty */
+	/* fault injection: down, whatever the interface's state; atomic, read without the lock */
+	bool forced_down;
+	bool hides; /* an address of the interface that fault injection removed from the table */
+	struct net_addr hidden;
 };
 
 struct netdev;
@@ -56,6 +59,13 @@ void vrb_port_init(struct vrb_port *port, const struct netdev *nd);
  * contexts.
  */
 uint32_t vrb_port_follow(struct vrb_port *port, const struct netdev *nd);
+
+/*
+ * Fault injection, effective at the next vrb_port_follow(): PORT_ERR takes the port down,
+ * PORT_ACTIVE lets it follow the interface again, GID_CHANGE removes the last address from the
+ * table, or puts it back if it was removed.
+ */
+void vrb_port_force(struct vrb_port *port, enum ibv_event_type event);
 
 /* The largest IBTA MTU whose packets fit into the interface's MTU with any headers. */
 enum ibv_mtu vrb_port_mtu(uint32_t ifmtu);

@@ -78,7 +78,7 @@ static void put_bus(const struct vrb_device *dev)
 	vrb_sysfs_put(&p, "current_link_width", "16");
 	vrb_sysfs_put(&p, "current_link_speed", "16.0 GT/s PCIe");
 	put_cpus(&p);
-	vrb_sysfs_put(&net, "ifindex", "%u", dev->port.ifindex);
+	vrb_sysfs_put(&net, "ifindex", "%u", load_relaxed(&dev->port.ifindex));
 }
 
 static void put_node(const struct vrb_device *dev)

@@ -58,7 +58,14 @@ static int start_poll_single(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr
 	return take_driving(ex_to_cq(ex));
 }
 
-static int next_poll(struct ibv_cq_ex *ex)
+int vrb_cq_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	bool single = ex_to_cq(ex)->create_flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+
+	return single ? start_poll_single(ex, attr) : start_poll(ex, attr);
+}
+
+int vrb_cq_next_poll(struct ibv_cq_ex *ex)
 {
 	return take_current(ex_to_cq(ex));
 }
@@ -159,7 +166,7 @@ void vrb_cq_ex_init(struct vrb_cq *cq)
 	bool single = cq->create_flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 
 	ex->start_poll = single ? start_poll_single : start_poll;
-	ex->next_poll = next_poll;
+	ex->next_poll = vrb_cq_next_poll;
 	ex->end_poll = single ? end_poll_single : end_poll;
 	ex->read_opcode = read_opcode;
 	ex->read_vendor_err = read_vendor_err;

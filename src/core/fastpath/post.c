@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/ring.h"
+#include "core/base/tap.h"
 #include "core/device/ah.h"
 #include "core/mem/mw.h"
 #include "core/progress/poll_loop.h"
@@ -59,7 +61,7 @@ static void describe(struct wr_desc *d, const struct ibv_send_wr *wr, enum ibv_q
 		.inline_data = wr->send_flags & IBV_SEND_INLINE,
 	};
 	if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW)
-		return;	/* no data, whatever the SGE list says */
+		return;	/* no data, whatever the SGE list contains */
 	if (wr->opcode == IBV_WR_TSO) {
 		d->mss = wr->tso.mss;
 		d->tso_header = wr->tso.hdr_sz;
@@ -179,12 +181,15 @@ static bool classic_opcode(const struct ibv_send_wr *wr)
 
 static enum reason post_one(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 {
-	struct send_wqe *w = sq_wqe(&qp->wq.sq, qp->wq.sq.head);
+	struct send_wqe *w;
 	struct wr_desc d;
 	enum reason why;
 
 	if (!vrb_post_room(qp, qp->wq.sq.head))
 		return REASON_WR_QUEUE_FULL;
+	if (!ring_has_memory(&qp->wq.sq.ring))
+		return REASON_WR_NO_MEMORY;
+	w = sq_wqe(&qp->wq.sq, qp->wq.sq.head);
 	if (!classic_opcode(wr))
 		return REASON_WR_UNKNOWN;
 	if (wr->num_sge < 0 || (wr->num_sge > 0 && !wr->sg_list))
@@ -217,6 +222,12 @@ int vrb_post_refused(const struct vrb_qp *qp, uint64_t wr_id, enum reason why)
 	return wr_errno(why);
 }
 
+static int post_tapped(struct vrb_qp *qp, uint32_t index)
+{
+	return vrb_tap_post(&(struct tap_post){
+		.qp = qp, .send = sq_wqe(&qp->wq.sq, index), .index = index });
+}
+
 static int post_chain(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	uint32_t first = qp->wq.sq.head;
@@ -228,6 +239,10 @@ static int post_chain(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 			why = post_one(qp, wr);
 		if (unlikely(why)) {
 			ret = vrb_post_refused(qp, wr->wr_id, why);
+			break;
+		}
+		if (tapped() && (ret = post_tapped(qp, qp->wq.sq.head - 1))) {
+			qp->wq.sq.head--;
 			break;
 		}
 	}
@@ -324,7 +339,8 @@ static int post_one_recv(struct recv_queue *rq, const struct ibv_recv_wr *wr)
 	int ret;
 
 	/* Pairs with the poller's release, as in vrb_post_room(). */
-	if (rq->head - load_acquire(&rq->released) >= rq->ring.limit)
+	if (rq->head - load_acquire(&rq->released) >= rq->ring.limit ||
+	    !ring_has_memory(&rq->ring))
 		return ENOMEM;
 	ret = check_recv(rq->ring.max_sge, wr, &length);
 	if (!ret) {
@@ -332,6 +348,19 @@ static int post_one_recv(struct recv_queue *rq, const struct ibv_recv_wr *wr)
 		rq->head++;
 	}
 	return ret;
+}
+
+/* A receive is in its slot; takes it out again if it is refused. */
+static int tap_recv(struct vrb_qp *qp)
+{
+	struct recv_queue *rq = &qp->wq.rq;
+	uint32_t index = rq->head - 1;
+	int err = vrb_tap_post(&(struct tap_post){
+		.qp = qp, .recv = rq_wqe(rq, index), .index = index });
+
+	if (err)
+		rq->head = index;
+	return err;
 }
 
 /* True if the QP has its own receive queue. */
@@ -363,6 +392,8 @@ int vrb_post_recv(struct vrb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 		ret = EINVAL;
 	for (; wr && !ret; wr = wr->next) {
 		ret = post_one_recv(&qp->wq.rq, wr);
+		if (!ret && tapped())
+			ret = tap_recv(qp);
 		if (ret)
 			break;
 	}
@@ -390,6 +421,18 @@ static int post_one_srq(struct vrb_srq *srq, const struct ibv_recv_wr *wr)
 	return ret;
 }
 
+/* As tap_recv(). */
+static int tap_srq_recv(struct vrb_srq *srq)
+{
+	uint32_t index = srq->head - 1;
+	int err = vrb_tap_post(&(struct tap_post){
+		.srq = srq, .recv = wq_slot(&srq->ring, index), .index = index });
+
+	if (err)
+		srq->head = index;
+	return err;
+}
+
 int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	int ret = vrb_srq_failed(srq) ? EINVAL : 0;
@@ -397,6 +440,8 @@ int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
 	lock_acquire(&srq->lock);
 	for (; wr && !ret; wr = wr->next) {
 		ret = post_one_srq(srq, wr);
+		if (!ret && tapped())
+			ret = tap_srq_recv(srq);
 		if (ret)
 			break;
 	}

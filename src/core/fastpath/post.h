@@ -58,4 +58,8 @@ bool vrb_post_room(const struct vrb_qp *qp, uint32_t index);
 /* Installs the ibv_wr_* function table (wr_ex.c) for the operations in qp->send_ops. */
 void vrb_wr_ex_init(struct vrb_qp *qp);
 
+/* Two entries of it, for the tapped form. */
+int vrb_wr_complete(struct ibv_qp_ex *ex);
+void vrb_wr_abort(struct ibv_qp_ex *ex);
+
 #endif

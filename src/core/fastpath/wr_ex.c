@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/ring.h"
+#include "core/base/tap.h"
 #include "core/device/ah.h"
 #include "core/fastpath/post.h"
 #include "core/mem/mw.h"
@@ -38,6 +40,8 @@ static void wr_start(struct ibv_qp_ex *ex)
 	b->error = 0;
 	if (vrb_post_allowed(qp))
 		b->error = vrb_post_refused(qp, ex->wr_id, REASON_WR_STATE);
+	else if (!ring_has_memory(&qp->wq.sq.ring))
+		b->error = vrb_post_refused(qp, ex->wr_id, REASON_WR_NO_MEMORY);
 	b->limits = qp->post.limits;
 	b->base = qp->wq.sq.head;
 	lock_release(&qp->lock);
@@ -78,7 +82,7 @@ static void finish(struct vrb_qp *qp)
 		vrb_post_result(b->wqe);
 }
 
-/* Checks the open request, now complete. */
+/* Checks the open request, which is now complete. */
 static void close_request(struct vrb_qp *qp)
 {
 	struct wr_batch *b = &qp->post.batch;
@@ -322,7 +326,7 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint3
 {
 	struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
 
-	/* A length of zero is an empty message, see ibv_wr_set_sge(3). */
+	/* A length of zero means an empty message, see ibv_wr_set_sge(3). */
 	wr_set_sge_list(ex, length ? 1 : 0, &sge);
 }
 
@@ -367,7 +371,23 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 	wr_set_inline_data_list(ex, 1, &buf);
 }
 
-static int wr_complete(struct ibv_qp_ex *ex)
+/* All are posted or none: one that is refused keeps the others out of the recording. */
+static int tap_batch(struct vrb_qp *qp, const struct wr_batch *b)
+{
+	int err = 0;
+
+	for (unsigned int tap = 0; tap < TAPS; tap++) {
+		for (uint32_t i = b->base; !err && i != b->base + b->pending; i++) {
+			const struct tap_post post = {
+				.qp = qp, .send = sq_wqe(&qp->wq.sq, i), .index = i };
+
+			err = vrb_tap_post_for(tap, &post);
+		}
+	}
+	return err;
+}
+
+int vrb_wr_complete(struct ibv_qp_ex *ex)
 {
 	struct vrb_qp *qp = ex_to_qp(ex);
 	struct wr_batch *b = &qp->post.batch;
@@ -375,11 +395,14 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int ret;
 
 	close_request(qp);
-	loops = vrb_post_begin(qp, sq_wqe(&qp->wq.sq, b->base)->opcode);
+	loops = vrb_post_begin(qp, b->pending ? sq_wqe(&qp->wq.sq, b->base)->opcode
+					      : IBV_WR_RDMA_WRITE);
 	if (!b->error && vrb_post_allowed(qp))
 		b->error = vrb_post_refused(qp, ex->wr_id, REASON_WR_STATE);
 	if (!b->error && qp->wq.sq.head != b->base)
 		b->error = EINVAL;
+	if (!b->error && tapped())
+		b->error = tap_batch(qp, b);
 	ret = b->error;
 	if (!ret && b->pending) {
 		qp->wq.sq.head += b->pending;
@@ -390,7 +413,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	return ret;
 }
 
-static void wr_abort(struct ibv_qp_ex *ex)
+void vrb_wr_abort(struct ibv_qp_ex *ex)
 {
 	struct wr_batch *b = &ex_to_qp(ex)->post.batch;
 
@@ -403,8 +426,8 @@ void vrb_wr_ex_init(struct vrb_qp *qp)
 	struct ibv_qp_ex *ex = &qp->ex;
 
 	ex->wr_start = wr_start;
-	ex->wr_complete = wr_complete;
-	ex->wr_abort = wr_abort;
+	ex->wr_complete = vrb_wr_complete;
+	ex->wr_abort = vrb_wr_abort;
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
 	ex->wr_atomic_write = wr_atomic_write;

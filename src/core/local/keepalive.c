@@ -12,7 +12,7 @@
 #include "util/compiler.h"
 #include "util/tuning.h"
 
-enum { QUESTIONS = 64 };	/* probes per round; the inbox yields no more */
+enum { PROBES = 64 };	/* probes per round; an inbox yields no more */
 
 /* State of the process in a slot. */
 struct known_process {
@@ -21,13 +21,13 @@ struct known_process {
 	uint64_t answered;	/* when the last answered probe was sent */
 	uint64_t heard_at;	/* when its answer arrived */
 	pid_t pid;
-	/* it replied although the pid does not exist here: it is in another PID namespace */
+	/* it answered although the pid does not exist here: it is in another PID namespace */
 	bool foreign;
 };
 
 static struct known_process known[HOST_SLOTS];
-static struct host_keepalive question[QUESTIONS];
-static unsigned int questions;
+static struct host_keepalive probe[PROBES];
+static unsigned int n_probes;
 
 static struct known_process *know(int slot, const struct host_peer *peer)
 {
@@ -44,8 +44,8 @@ static bool exists(pid_t pid)
 }
 
 /*
- * Check the pid: the lock and the inbox look alive as long as a child that was cloned without the
- * library's knowledge has them open.
+ * Checks the pid: the host lock and the inbox look alive as long as a child that was cloned without
+ * the library's knowledge has them open.
  */
 static bool has_died(const struct known_process *a)
 {
@@ -78,7 +78,10 @@ static bool is_waiting(const struct known_process *a, uint64_t now)
 	return a->asked_at > a->answered && time_since(a->asked_at, now) < LIMIT_KEEPALIVE_REPEAT;
 }
 
-/* Sends a probe, which also serves every QP that has been waiting for an answer since earlier. */
+/*
+ * Sends a probe, which also serves every QP that has been waiting for an answer since an earlier
+ * time.
+ */
 static void ask(struct known_process *a, int slot, uint64_t now)
 {
 	struct host_keepalive p = { .asked_at = now, .to = a->incarnation };
@@ -144,30 +147,30 @@ void vrb_keepalive_receive(const void *keepalive, uint64_t now)
 		return;
 	if (p.answer)
 		note_answer(&p, now);
-	else if (questions < QUESTIONS)
-		question[questions++] = p;
+	else if (n_probes < PROBES)
+		probe[n_probes++] = p;
 }
 
 bool vrb_keepalive_asked(void)
 {
-	return questions != 0;
+	return n_probes != 0;
 }
 
 void vrb_keepalive_reply(void)
 {
-	for (unsigned int i = 0; i < questions; i++) {
-		struct host_keepalive p = question[i];
+	for (unsigned int i = 0; i < n_probes; i++) {
+		struct host_keepalive p = probe[i];
 		int slot = p.slot;
 
 		p.to = p.from;
 		p.answer = 1;
 		host_send_keepalive(vrb.host, slot, &p);
 	}
-	questions = 0;
+	n_probes = 0;
 }
 
 void vrb_keepalive_forget(void)
 {
 	memset(known, 0, sizeof(known));
-	questions = 0;
+	n_probes = 0;
 }

@@ -15,6 +15,7 @@
 #include "core/base/context.h"
 #include "core/base/state.h"
 #include "core/device/device.h"
+#include "core/local/peer_word.h"
 #include "core/mem/key_table.h"
 #include "core/mem/mr.h"
 #include "core/qp/qp.h"
@@ -36,9 +37,11 @@ static struct mr_entry *key_chunk(uint32_t first, uint32_t n)
 	return segment_keys(local_segment(vrb.local), first, n);
 }
 
-static void wait_unused(uint32_t index)
+static void wait_unused(uint32_t index, bool shared)
 {
 	local_wait_unused(vrb.local, index);
+	if (shared)
+		local_region_ended(vrb.local);
 }
 
 int vrb_local_start(void)
@@ -61,9 +64,7 @@ int vrb_local_start(void)
 	return 0;
 }
 
-/*
- * The key table lies in the segment, so reset it first. No key is in use: no context is open.
- */
+/* The key table is in the segment, so reset it first. No key is in use: no context is open. */
 void vrb_local_stop(void)
 {
 	if (!vrb.local)
@@ -85,13 +86,18 @@ void vrb_local_forget(void)
 
 static void release_peers(struct vrb_peer *n)
 {
-	if (n->process)
+	if (n->process) {
+		local_forget_sender(n->process, &n->sender);
 		local_peer_put(vrb.local, n->process);
-	for (unsigned int i = 0; i < UD_DESTS; i++)
+	}
+	for (unsigned int i = 0; n->ud && i < UD_DESTS; i++) {
 		if (n->ud[i].peer)
 			local_peer_put(vrb.local, n->ud[i].peer);
+		n->ud[i] = (struct ud_dest){ 0 };
+	}
 	*n = (struct vrb_peer){ .retry_at = VRB_NEVER, .slot = HOST_NO_SLOT,
-				.published = n->published };
+				.published = n->published, .ud = n->ud };
+	message_sender_init(&n->sender);
 }
 
 static bool was_receiving(const struct vrb_qp *qp)
@@ -114,10 +120,12 @@ void vrb_peer_publish(struct vrb_qp *qp)
 	/* The peer's process does not change while the connection lasts. */
 	if (qp->wq.state == IBV_QPS_RESET || qp->wq.state == IBV_QPS_INIT) {
 		release_peers(&qp->peer);
+		qp->peer.word = NULL;
 		qp->wq.direct = false;
 		qp->wq.pull_min = 0;
 	}
-	segment_publish_qp(local_segment(vrb.local), &qp->wq, facts);
+	if (!segment_publish_qp(local_segment(vrb.local), &qp->wq, facts) && !qp->peer.word)
+		qp->peer.word = segment_progress(local_segment(vrb.local), qp->wq.qpn);
 	/* After a QP has stopped receiving, no peer may write to its memory. */
 	if (stopped_receiving)
 		local_wait_quiet(vrb.local);
@@ -127,6 +135,7 @@ void vrb_peer_drop(struct vrb_qp *qp)
 {
 	if (!vrb.local)
 		return;
+	vrb_word_retract(qp, qp->now);
 	segment_retract_qp(local_segment(vrb.local), qp->wq.qpn);
 	if (was_receiving(qp))
 		local_wait_quiet(vrb.local);
@@ -137,12 +146,14 @@ void vrb_peer_drop(struct vrb_qp *qp)
  * A QP number alone does not identify the peer: another host may use the same one. The published
  * address must match too, within this network namespace.
  */
-static bool is_peer_of(const struct local_peer *peer, const struct wq_qp *wq)
+static const struct seg_qp *peer_entry(const struct local_peer *peer, const struct wq_qp *wq)
 {
 	struct seg_qp published;
+	const struct seg_qp *entry = local_peer_qp(peer, wq->dest_qpn, &published);
 
-	return local_peer_qp(peer, wq->dest_qpn, &published) &&
-	       memcmp(published.src_gid, wq->path.dst.raw, sizeof(published.src_gid)) == 0;
+	if (!entry || memcmp(published.src_gid, wq->path.dst.raw, sizeof(published.src_gid)) != 0)
+		return NULL;
+	return entry;
 }
 
 static bool nothing_in_flight(const struct vrb_qp *qp)
@@ -158,7 +169,7 @@ static bool may_switch(const struct vrb_qp *qp, uint64_t now)
 	if (qp->wq.type == IBV_QPT_UC)
 		return !qp->peer.wire_tx_at ||
 		       time_since(qp->peer.wire_tx_at, now) >= LIMIT_PEER_UC_QUIET_MS * VRB_MSEC;
-	return !vrb.wire || (nothing_in_flight(qp) && !roce_owes_responses(&qp->roce));
+	return !vrb.wire || (nothing_in_flight(qp) && !roce_responses_pending(&qp->roce));
 }
 
 /*
@@ -179,7 +190,7 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 		return;
 	n->lookup_at = time_after(now, LIMIT_PEER_RETRY_MS * VRB_MSEC);
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
-	if (peer && !is_peer_of(peer, &qp->wq)) {
+	if (peer && !peer_entry(peer, &qp->wq)) {
 		local_peer_put(vrb.local, peer);
 		peer = NULL;
 	}
@@ -210,10 +221,19 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
 	if (!peer)
 		return false;
-	if (is_peer_of(peer, &qp->wq))
+	n->entry = peer_entry(peer, &qp->wq);
+	if (n->entry) {
 		n->process = peer;
-	else
+		/*
+		 * The slot identifies its last packet, which may arrive after the process has
+		 * exited.
+		 */
+		n->slot = local_peer_slot(peer);
+	} else {
 		local_peer_put(vrb.local, peer);
+	}
+	if (qp->wq.type != IBV_QPT_RC)
+		n->entry = NULL;	/* sends no messages, and an XRC QP may follow its peer */
 	n->rtr_expected = !n->process &&
 		      vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) >= 0;
 	return n->process != NULL;
@@ -284,6 +304,9 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 
 	if (!n->process)
 		return vrb_keepalive_defers_timeout(qp, overdue, now);
+	/* The peer may have ended, or been stopped, before its lane showed the progress. */
+	if (vrb_word_read(qp, now))
+		return false;
 	if (!local_peer_alive(vrb.local, n->process, now) || !peer_receives(qp))
 		return false;
 	if (!local_peer_took(n->process, n->tx_head))

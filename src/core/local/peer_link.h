@@ -123,9 +123,9 @@ enum reason vrb_peer_fetch(struct wq_qp *wq, const struct wq_pull *from, uint64_
 			  enum mem_access access);
 
 /*
- * Long SEND payloads are copied by both ends. With vrb_peer_fetch_split() the receiver fetches the
- * payload to *to, pinned memory of `key`, helped by the sender if that polls; returns as
- * local_pull(). With vrb_peer_split_copy() the sender handles the receiver's offer.
+ * Both ends copy the payload of a long SEND. With vrb_peer_fetch_split() the receiver fetches the
+ * payload to *to, pinned memory of `key`; the sender helps if it polls. Returns as local_pull().
+ * With vrb_peer_split_copy() the sender handles the receiver's offer.
  */
 int vrb_peer_fetch_split(struct vrb_qp *qp, const struct wq_pull *from, const struct wq_seg *to,
 			 uint32_t key);

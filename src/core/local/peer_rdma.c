@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "core/base/state.h"
+#include "core/base/tap.h"
 #include "core/local/peer_link.h"
 #include "core/mem/mr.h"
 #include "core/qp/qp.h"
@@ -162,19 +163,54 @@ static unsigned int run_atomic(struct onesided *o, struct wq_qp *wq, const struc
 	return done && *why == REASON_NONE;
 }
 
-unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why)
+static bool is_copy(const struct send_wqe *w)
 {
-	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+	return w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_RDMA_READ;
+}
+
+/* Adds executed requests to what others can see. */
+static void note_done(struct vrb_qp *qp, unsigned int n, uint64_t bytes, bool write)
+{
+	if (tapped())
+		vrb_tap_direct(qp, n);
+	roce_count_onesided(&qp->roce, write ? bytes : 0, write ? 0 : bytes);
+}
+
+/*
+ * Most requests wait alone and have one piece. In memory that is mapped already, such a request
+ * takes less time than the preparation for a list.
+ */
+static bool run_one(struct vrb_qp *qp, const struct send_wqe *w)
+{
+	bool write = w->opcode == IBV_WR_RDMA_WRITE, done;
+	struct wq_seg seg = { (uintptr_t)w->sge, w->length };
+	struct mr_entry *pin = NULL;
+
+	if (qp->wq.sq.next + 1 != qp->wq.sq.head || !qp->peer.entry || w->error || !w->length ||
+	    w->length > qp->wq.max_msg || !is_copy(w))
+		return false;
+	if (!(w->flags & WQE_DATA_INLINE) &&
+	    (w->num_sge != 1 ||
+	     vrb_mem_pin(&qp->wq, w->sge->lkey, w->sge->addr, w->length,
+			 write ? MEM_LOCAL_READ : MEM_LOCAL_WRITE, &seg, &pin) != REASON_NONE))
+		return false;
+	done = onesided_one(qp->peer.process, qp->peer.entry, &qp->wq, w->rkey, w->remote_addr,
+			    write ? MEM_REMOTE_WRITE : MEM_REMOTE_READ, &seg);
+	if (pin)
+		vrb_mem_unpin(pin);
+	if (done)
+		note_done(qp, 1, w->length, write);
+	return done;
+}
+
+/* Not inlined: its lists take some pages of the stack. */
+static __attribute__((noinline)) unsigned int run_list(struct vrb_qp *qp, enum reason *why)
+{
+	struct wq_qp *wq = &qp->wq;
 	const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next);
 	struct onesided o;
 	unsigned int n = 0;
 
-	/*
-	 * Without initiator depth, send READs and atomics as packets, so that the responder
-	 * refuses them.
-	 */
-	if (w->opcode != IBV_WR_RDMA_WRITE && !wq->max_rd_atomic)
-		return 0;
 	if (!onesided_begin(&o, qp->peer.process, wq))
 		return 0;
 	switch (w->opcode) {
@@ -190,16 +226,26 @@ unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why)
 		break;	/* FLUSH and ATOMIC WRITE must run in the process that owns the memory */
 	}
 	onesided_end(&o);
-	if (n && w->opcode == IBV_WR_RDMA_WRITE)
-		roce_count_onesided(&qp->roce, o.end[n - 1], 0);
-	else if (n)
-		roce_count_onesided(&qp->roce, 0, o.end[n - 1]);
+	if (n)
+		note_done(qp, n, o.end[n - 1], w->opcode == IBV_WR_RDMA_WRITE);
 	return n;
 }
 
-/*
- * Copies through a bounce buffer and checks each piece: for null regions and long SGE lists.
- */
+unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why)
+{
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+	const struct send_wqe *w = sq_wqe(&wq->sq, wq->sq.next);
+
+	/*
+	 * Without initiator depth, send READs and atomics as packets, so that the responder
+	 * refuses them.
+	 */
+	if (w->opcode != IBV_WR_RDMA_WRITE && !wq->max_rd_atomic)
+		return 0;
+	return run_one(qp, w) ? 1 : run_list(qp, why);
+}
+
+/* Copies through a bounce buffer and checks each piece: for null regions and long SGE lists. */
 static enum reason pull_bounced(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
 				uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
 				enum mem_access access)
@@ -263,7 +309,7 @@ enum reason vrb_peer_fetch(struct wq_qp *wq, const struct wq_pull *from, uint64_
 	unpin(&p, 0);
 	if (err == EPERM || err == ENOSYS)
 		local_pull_refused(vrb.local, from);
-	/* EFAULT does not tell which side faulted; a bounced copy does. */
+	/* EFAULT does not tell which side faulted; a copy through the bounce buffer does. */
 	if (err == EFAULT)
 		return pull_bounced(wq, from, offset, total, dst, num_dst, access);
 	return err ? REASON_PEER_DIED : REASON_NONE;

@@ -10,13 +10,14 @@
 
 #include "core/base/context.h"
 #include "core/base/state.h"
+#include "core/base/tap.h"
 #include "core/device/device.h"
 #include "core/device/mirror.h"
 #include "core/local/peer_link.h"
+#include "core/local/peer_message.h"
 #include "core/mem/mr.h"
 #include "core/qp/qp.h"
 #include "host/host.h"
-#include "local/message.h"
 #include "local/onesided.h"
 #include "local/peer.h"
 #include "roce/message.h"
@@ -69,27 +70,9 @@ static void put_pull(struct vrb_qp *qp, const struct send_wqe *w, struct lane_tx
 	lane_tx_put(tx, head, parts, ARRAY_SIZE(parts));
 }
 
-static void add_ack(struct lane_head *head, const struct roce_piggyback_ack *ack)
+static uint8_t lossy(void)
 {
-	if (!ack->any)
-		return;
-	head->flags = LANE_ACK;
-	head->ack_psn = ack->psn;
-	head->ack_aeth = (uint32_t)ack->syndrome << 24 | ack->msn;
-}
-
-/* The next request as a message; false if it must go as a packet, or if there is none. */
-static bool put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf, uint64_t now)
-{
-	struct lane_head head = { .where = LANE_INLINE };
-	struct roce_piggyback_ack ack;
-	struct message m;
-
-	if (!roce_message_output(&qp->roce, &m, buf, &ack, now))
-		return false;
-	add_ack(&head, &ack);
-	message_put(tx, &head, &m);
-	return true;
+	return tapped_whole() ? LANE_LOSSY : 0;
 }
 
 /* `buf` has room for an ICRC after the packet. */
@@ -97,11 +80,18 @@ static void put(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf, uint32_t le
 		const struct roce_piggyback_ack *ack)
 {
 	const struct send_wqe *w = roce_output_pull(&qp->roce);
-	struct lane_head head = { .where = LANE_INLINE };
+	struct lane_head head = { .where = LANE_INLINE, .flags = lossy() };
 	struct lane_part packet = { buf, len + ROCE_ICRC_LEN };
+	struct tap_packet tap = {
+		.qp = qp, .data = buf, .len = len, .pulled = w ? w->length : 0,
+	};
 
+	if (tapped() && !vrb_tap_out(&tap))
+		return;
+	if (unlikely(tap.mark))
+		roce_set_fecn(buf);
 	memset(buf + len, 0, ROCE_ICRC_LEN);
-	add_ack(&head, ack);
+	vrb_peer_add_ack(&head, ack);
 	if (unlikely(w != NULL))
 		put_pull(qp, w, tx, &head, &packet);
 	else
@@ -112,10 +102,10 @@ static void put(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf, uint32_t le
  * Updates the shortcuts that the peer permits; it attaches to our lane only after our first packet.
  * Paced or mirrored traffic needs whole packets, so it uses no shortcuts.
  */
-static void note_abilities(struct vrb_qp *qp, bool watched)
+static void note_abilities(struct vrb_qp *qp, bool whole)
 {
 	struct local_peer *peer = qp->peer.process;
-	bool packets = qp->wq.rate_kbps != 0 || watched;
+	bool packets = qp->wq.rate_kbps != 0 || whole;
 
 	qp->wq.direct = qp->wq.type == IBV_QPT_RC && !packets && local_peer_cma(peer);
 	qp->wq.pull_min = !packets && local_peer_pulls(peer) ? TUNE_LANE_PULL_MIN : 0;
@@ -157,7 +147,7 @@ static void note_room(struct vrb_peer *n, bool full, bool moved, uint64_t now)
 bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 {
 	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
-	bool sent = false, full = false, lost = false, dead, watched;
+	bool sent = false, full = false, lost = false, dead, watched, whole, messages;
 	const struct net_path *path;
 	struct roce_piggyback_ack ack;
 	struct lane_tx *tx;
@@ -166,16 +156,19 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 	if (!vrb_peer_lookup(qp, now))
 		return false;
 	watched = vrb_mirror_enabled(now);
-	note_abilities(qp, watched);
+	whole = watched || tapped_whole();
+	note_abilities(qp, whole);
 	dead = has_died(qp, now);
-	ack.allowed = !watched && qp->wq.type == IBV_QPT_RC;	/* mirror the ACK as a packet */
+	messages = !whole && !dead && roce_sends_messages(&qp->roce);
+	/* mirrored traffic needs the ACK as a packet */
+	ack.allowed = !whole && qp->wq.type == IBV_QPT_RC;
 	tx = local_tx_begin(qp->peer.process);
 	while (len && !full && roce_has_output(&qp->roce)) {
 		bool room = !dead && lane_tx_room(tx, PUT_MAX);
 
 		lost = !room && dead;
 		full = !room && !lost;
-		if (room && !watched && put_message(qp, tx, packet, now)) {
+		if (room && messages && vrb_peer_put_message(qp, tx, packet)) {
 			sent = true;
 			continue;
 		}
@@ -193,19 +186,43 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 		qp->peer.tx_head = tx->head;
 	local_tx_end(vrb.local, qp->peer.process, sent);
 	note_room(&qp->peer, full, sent, now);
+	vrb_peer_note_plain(qp, messages);
+	return true;
+}
+
+/*
+ * Tells of a packet, and sets *packet to the copy where it is to be marked. False: the packet is
+ * lost.
+ */
+static bool tap_packet(struct vrb_qp *qp, const struct net_path *path, const uint8_t **packet,
+		       uint32_t len, uint8_t copy[ROCE_MAX_PACKET])
+{
+	struct tap_packet tap = { .qp = qp, .path = path, .data = *packet, .len = len };
+
+	if (!vrb_tap_out(&tap))
+		return false;
+	if (tap.mark && len <= ROCE_MAX_PACKET) {
+		memcpy(copy, *packet, len);
+		roce_set_fecn(copy);
+		*packet = copy;
+	}
 	return true;
 }
 
 bool vrb_peer_tx_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now)
 {
-	struct lane_head head = { .where = LANE_INLINE };
+	struct lane_head head = { .where = LANE_INLINE, .flags = lossy() };
 	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) } };
+	uint8_t marked[ROCE_MAX_PACKET];
 	uint64_t start = clock_now();
 	struct lane_tx *tx;
 	bool room;
 
 	if (!vrb_peer_lookup(qp, now))
 		return false;
+	if (tapped() && !tap_packet(qp, NULL, &packet, len, marked))
+		return true;
+	parts[0].data = packet;
 	if (vrb_mirror_enabled(now))
 		vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, &qp->wq.path, packet, len,
 				  false);
@@ -262,8 +279,8 @@ static bool all_members_local(const struct vrb_qp *qp)
 
 /*
  * Cache of all processes of this host, with references, refreshed when one starts or exits.
- * Unreachable processes are retried. Only the locks of peers and the local transport rank below
- * the lock.
+ * Unreachable processes are retried. Below this lock rank only the locks of peers and of the local
+ * transport.
  */
 static struct {
 	struct lock lock;
@@ -346,7 +363,7 @@ static bool send_copy(struct local_peer *peer, const void *arg)
 	return false;
 }
 
-/* Returns the local process that a unicast datagram is for; NULL: none. */
+/* Returns the local process addressed by a unicast datagram; NULL: none. */
 static struct local_peer *addressee(struct vrb_qp *qp, const struct net_path *path, uint32_t qpn,
 				    uint64_t now)
 {
@@ -359,16 +376,21 @@ static struct local_peer *addressee(struct vrb_qp *qp, const struct net_path *pa
 bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
 		       uint32_t len, uint64_t now)
 {
+	uint8_t marked[ROCE_MAX_PACKET];
 	struct local_peer *peer;
 	bool sent;
 
 	if (net_is_multicast(&path->dst)) {
 		sent = all_members_local(qp);
-		/* To all processes: they know their group members. */
+		if (sent && tapped() && !tap_packet(qp, path, &packet, len, marked))
+			return true;
+		/* Send it to all processes: each knows its group members. */
 		if (sent)
 			any_member(send_copy, &(struct datagram){ path, packet, len }, now);
 	} else {
 		peer = addressee(qp, path, roce_dest_qpn(packet), now);
+		if (peer && tapped() && !tap_packet(qp, path, &packet, len, marked))
+			return true;
 		sent = peer && send_datagram(peer, path, packet, len);
 	}
 	if (sent && vrb_mirror_enabled(now))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How many requests of communication management are let in while more come than this process can
- * look at.  They share sockets with data and with the answers of connections that are being made,
- * which a flood would push out of the receive buffer: so the kernel drops requests first
- * (wire/admit.h), as many as it takes to keep room in the buffer.
+ * Limits requests of communication management while more come than this process can look at. They
+ * share sockets with data and with the answers of connections that are being made, which a flood
+ * would delay, or push out of the receive buffer. So the kernel drops requests first
+ * (wire/admit.h), of those sources that send most (request_share.h), until the process keeps up,
+ * and those that it hands them to.
  *
  * State under vrb.poll_lock.
  */
@@ -13,31 +14,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "util/compiler.h"
-#include "wire/admit.h"
-#include "wire/udp.h"
-
-/* What is decided on: the share of requests let in, and the fill of the buffer when last looked. */
-struct admission {
-	unsigned int keep;		/* of ADMIT_ALL */
-	unsigned int fill;		/* of UDP_FULL */
-};
-
-/*
- * The next share.  flooded: most of what came since the last decision were requests.  A buffer more
- * than half full halves it, unless it empties already; one that has room raises it by a quarter.
- */
-static inline void admission_decide(struct admission *a, unsigned int fill, bool flooded)
-{
-	if (flooded && fill > UDP_FULL / 2 && fill >= a->fill)
-		a->keep = max(a->keep / 2, 1u);
-	else if (fill < UDP_FULL * 5 / 16)
-		a->keep = min(a->keep + a->keep / 4 + 1, (unsigned int)ADMIT_ALL);
-	a->fill = fill;
-}
+#include "util/net.h"
 
 /* A request came by the wire. */
-void vrb_admission_request(uint64_t now);
+void vrb_admission_request(const struct net_addr *src, uint64_t now);
+
+/* A request was dropped: the inbox of the process that it is for was full. */
+void vrb_admission_refused(void);
+
+/* Its source sends more requests than can be looked at. */
+bool vrb_admission_is_crowded(const struct net_addr *src);
 
 /* With the process, in vrb_gsi_start() and vrb_gsi_stop(), and in a forked child. */
 int vrb_admission_start(void);

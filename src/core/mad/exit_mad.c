@@ -37,7 +37,7 @@ struct place {
 
 static struct {
 	int fd;			/* from host_exit_mad_watch(), or -1 */
-	struct object_timer deadline;	/* of the two that follow */
+	struct object_timer deadline;	/* of the next two members */
 	/* vrb.poll_lock; when to check for dying processes, and when to go on sending */
 	uint64_t look_at, resume_at;
 	unsigned int looks;	/* since the last file was closed; vrb.poll_lock */
@@ -193,7 +193,7 @@ void vrb_exit_mad_start(void)
 		exit_mads.fd = -1;
 	}
 	lock_acquire(&vrb.poll_lock);
-	/* Who died before the watch began was seen by nobody. */
+	/* A process that died before the watch began was not noticed. */
 	host_reap(vrb.host);
 	execute(clock_now());
 	lock_release(&vrb.poll_lock);

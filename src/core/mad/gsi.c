@@ -8,6 +8,7 @@
 #include "cm/stateless.h"
 #include "core/base/object_timer.h"
 #include "core/base/state.h"
+#include "core/base/tap.h"
 #include "core/mad/admission.h"
 #include "core/mad/exit_mad.h"
 #include "core/tx/tx_batch.h"
@@ -30,10 +31,12 @@ enum {
 	QUEUE = 2048,
 	QUEUE_DEAD = QUEUE * 3 / 4,
 	QUEUE_WIRE = QUEUE / 2,
+	/* requests from the wire for full inboxes: in all, and of sources that send many */
+	QUEUE_REQUESTS = 128,
+	QUEUE_CROWDED = QUEUE_REQUESTS / 2,
 	HOP_LIMIT = 64,
 	MANAGERS = HOST_SLOTS,
-	SLOT_BITS = 10,			/* top bits of a communication id */
-	SERIAL_BITS = 32 - SLOT_BITS,
+	SERIAL_BITS = NET_COMM_ID_SERIAL_BITS,
 	KNOWN = 16,			/* cached decisions about addresses */
 	/* slot of a pending MAD: a request whose service has no listener yet */
 	UNCLAIMED = HOST_NO_SLOT - 1,
@@ -74,6 +77,8 @@ static struct {
 	const struct vrb_gsi_ops *ops;	/* vrb.poll_lock; NULL: this process has no CM */
 	void *arg;
 	uint64_t broadcast_at;		/* vrb.poll_lock; time of the last broadcast */
+	bool in_timeout;		/* atomic: the user's timeout() runs */
+	bool unanswered;		/* atomic: it has sent by the wire */
 	struct object_timer deadline;
 
 	struct lock lock;		/* protects everything below */
@@ -114,7 +119,7 @@ void vrb_gsi_arm(uint64_t at)
 /* ---- the queue ---- */
 
 static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
-		    uint64_t incarnation, uint64_t at, bool from_wire)
+		    uint64_t incarnation, uint64_t at, unsigned int limit)
 {
 	uint64_t timeout = slot == UNCLAIMED ? GRACE : QUEUE_TIMEOUT;
 	struct queued_mad *p = malloc(sizeof(*p));
@@ -127,7 +132,7 @@ static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
 			      .until = time_after(clock_now(), timeout) };
 	memcpy(p->mad, mad, sizeof(p->mad));
 	lock_acquire(&gsi.lock);
-	if (gsi.queued >= (from_wire ? QUEUE_WIRE : QUEUE)) {
+	if (gsi.queued >= limit) {
 		lock_release(&gsi.lock);
 		free(p);
 		return false;
@@ -257,6 +262,8 @@ static void reply_stateless(const struct net_path *path, const struct cm_msg *m)
 static void deliver(const struct net_path *path, const uint8_t *mad, const struct cm_msg *m,
 		    uint64_t now)
 {
+	if (tapped() && !vrb_tap_mad(&(struct tap_mad){ .path = path, .mad = mad }))
+		return;
 	if (gsi.ops)
 		gsi.ops->receive(gsi.arg, path, mad, now);
 	else
@@ -268,6 +275,34 @@ static void note_lost(void)
 {
 	log_limited(LOG_CORE, LOG_WARN,
 		    "dropped a MAD: too many are queued for processes that do not read them");
+}
+
+static bool is_request(const struct cm_msg *m)
+{
+	return m->type == CM_REQ || m->type == CM_SIDR_REQ;
+}
+
+static unsigned int limit_of(enum origin origin)
+{
+	return origin == FROM_WIRE ? QUEUE_WIRE : QUEUE;
+}
+
+/*
+ * A MAD for a process whose inbox is full.  Few requests from the wire wait for room: in a flood
+ * the queue would hold nothing else, and what belongs to a connection would find no room.
+ */
+static void wait_for_room(int slot, uint64_t incarnation, const struct net_path *path,
+			  const uint8_t *mad, const struct cm_msg *m, enum origin origin,
+			  uint64_t now)
+{
+	if (origin == FROM_WIRE && is_request(m)) {
+		if (!enqueue(path, mad, slot, incarnation, now + RETRY_FIRST,
+			     vrb_admission_is_crowded(&path->src) ? QUEUE_CROWDED : QUEUE_REQUESTS))
+			vrb_admission_refused();
+		return;
+	}
+	if (!enqueue(path, mad, slot, incarnation, now + RETRY_FIRST, limit_of(origin)))
+		note_lost();
 }
 
 static bool is_self(int slot)
@@ -283,14 +318,13 @@ static bool give(int slot, uint64_t incarnation, const struct net_path *path, co
 	if (!is_self(slot)) {
 		int err = host_hand_mad(vrb.host, slot, incarnation, path, mad);
 
-		if (err == EAGAIN && !enqueue(path, mad, slot, incarnation, now + RETRY_FIRST,
-					      origin == FROM_WIRE))
-			note_lost();
+		if (err == EAGAIN)
+			wait_for_room(slot, incarnation, path, mad, m, origin, now);
 		return err != ENOENT;
 	}
 	if (origin == FROM_WIRE)
 		deliver(path, mad, m, now);
-	else if (!enqueue(path, mad, slot, 0, now, false))
+	else if (!enqueue(path, mad, slot, 0, now, QUEUE))
 		note_lost();
 	return true;
 }
@@ -367,7 +401,7 @@ static void dispatch(const struct net_path *path, const uint8_t *mad, enum origi
 	case CM_TO_SERVICE:
 		given = give_to_service(number, path, mad, &m, origin, now);
 		waits = !given &&
-			enqueue(path, mad, UNCLAIMED, 0, now + VRB_MSEC, origin == FROM_WIRE);
+			enqueue(path, mad, UNCLAIMED, 0, now + VRB_MSEC, limit_of(origin));
 		break;
 	case CM_TO_ID:
 		given = give(slot_of(number), 0, path, mad, &m, origin, now);
@@ -382,31 +416,42 @@ static void dispatch(const struct net_path *path, const uint8_t *mad, enum origi
 
 /* ---- in and out ---- */
 
-static bool is_request(const uint8_t *mad)
-{
-	uint16_t type = get_be16(mad + CM_ATTRIBUTE_AT);
-
-	return type == CM_REQ || type == CM_SIDR_REQ;
-}
-
 void vrb_gsi_input(const struct roce_pkt *pkt, uint64_t now)
 {
+	uint16_t type;
+
 	if (pkt->bth.opcode != ROCE_UD_SEND_ONLY || pkt->deth.qkey != ROCE_QKEY_GSI ||
 	    pkt->payload_len != CM_MAD_LEN ||
 	    !roce_pkey_match(pkt->bth.pkey, ROCE_PKEY_DEFAULT))
 		return;
-	if (is_request(pkt->payload))
-		vrb_admission_request(now);
+	type = get_be16(pkt->payload + CM_ATTRIBUTE_AT);
+	if (type == CM_REQ || type == CM_SIDR_REQ)
+		vrb_admission_request(&pkt->path.src, now);
 	dispatch(&pkt->path, pkt->payload, FROM_WIRE, now);
 }
 
-/* The process that passed the MAD on did the lookup, so it is delivered here in any case. */
-void vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len, uint64_t now)
+/* Whether MADs between this process and an address take the wire. */
+static bool by_wire(const struct net_addr *a, uint32_t ifindex, uint64_t now)
 {
+	return vrb.wire &&
+	       (config_get()->transport == CONFIG_UDP || !is_own_address(a, ifindex, now));
+}
+
+/* The process that passed the MAD on did the lookup, so it is delivered here in any case. */
+bool vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len, uint64_t now)
+{
+	uint64_t number;
 	struct cm_msg m;
 
-	if (len == CM_MAD_LEN && cm_decode_head(&m, mad, len) == CM_DECODED)
-		deliver(path, mad, &m, now);
+	if (len != CM_MAD_LEN || cm_decode_head(&m, mad, len) != CM_DECODED)
+		return false;
+	deliver(path, mad, &m, now);
+	return cm_addressee(&m, &number) == CM_TO_ID && by_wire(&path->src, path->ifindex, now);
+}
+
+bool vrb_gsi_unanswered(void)
+{
+	return unlikely(load_relaxed(&gsi.unanswered)) && swap_acq_rel(&gsi.unanswered, false);
 }
 
 static void send_by_wire(const struct net_path *path, const uint8_t *mad)
@@ -428,7 +473,7 @@ static void send_by_wire(const struct net_path *path, const uint8_t *mad)
 	p = vrb_tx_batch_room(b);
 	len = roce_encode_headers(p, &pkt);
 	memcpy(p + len, mad, CM_MAD_LEN);
-	vrb_tx_batch_seal(b, path, len + CM_MAD_LEN, false);
+	vrb_tx_batch_seal(b, NULL, path, len + CM_MAD_LEN, false);
 	vrb_tx_batch_flush(b);
 }
 
@@ -436,11 +481,16 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
 {
 	uint64_t now = clock_now();
 	struct net_path p = *path;
+	bool in_vain = false;
 
 	if (!p.hop_limit)
 		p.hop_limit = HOP_LIMIT;
-	if (vrb.wire &&
-	    (config_get()->transport == CONFIG_UDP || !is_own_address(&p.dst, p.ifindex, now))) {
+	if (tapped() && !vrb_tap_mad(&(struct tap_mad){
+				.path = &p, .mad = mad, .out = true, .in_vain = &in_vain }))
+		return in_vain ? ETIMEDOUT : 0;
+	if (by_wire(&p.dst, p.ifindex, now)) {
+		if (load_relaxed(&gsi.in_timeout))
+			store_relaxed(&gsi.unanswered, true);
 		send_by_wire(&p, mad);
 		return 0;
 	}
@@ -450,7 +500,7 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
 	return 0;
 }
 
-/* More than those from the wire can take. */
+/* Leaves more room than MADs from the wire may use. */
 static bool has_room_for_dead(void)
 {
 	bool room;
@@ -572,8 +622,11 @@ static void expire(uint64_t now)
 	lock_release(&gsi.lock);
 	if (queued)
 		run_queue(now);
-	if (due && gsi.ops)
+	if (due && gsi.ops) {
+		store_relaxed(&gsi.in_timeout, true);
 		gsi.ops->timeout(gsi.arg, now);
+		store_relaxed(&gsi.in_timeout, false);
+	}
 	lock_acquire(&gsi.lock);
 	next = min(gsi.wanted, gsi.retry);
 	lock_release(&gsi.lock);

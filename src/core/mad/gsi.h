@@ -19,6 +19,7 @@
 #ifndef VRB_CORE_MAD_GSI_H
 #define VRB_CORE_MAD_GSI_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,9 +42,18 @@ int vrb_gsi_start(void);
 void vrb_gsi_stop(void);
 void vrb_gsi_forget(void);
 
-/* Must hold vrb.poll_lock. */
+/*
+ * Must hold vrb.poll_lock. vrb_gsi_handed() returns true if the MAD came by the wire and the
+ * steering program should have led it here.
+ */
 void vrb_gsi_input(const struct roce_pkt *pkt, uint64_t now);
-void vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len, uint64_t now);
+bool vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len, uint64_t now);
+
+/*
+ * True once after a MAD was repeated by the wire: its answer may have been led to a stopped
+ * process.
+ */
+bool vrb_gsi_unanswered(void);
 
 /*
  * The calls of verbs/mad.h, while the process is up. open returns EBUSY if there is a user already.
@@ -55,8 +65,8 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad);
 
 /*
  * Sends for a process that has died. A MAD for this host never takes the wire: the dead process's
- * sockets may still be open and would swallow it. Returns EAGAIN if too many wait for room: nobody
- * sends it again otherwise.
+ * sockets may still be open and would swallow it. Returns EAGAIN if too many wait for room; then
+ * the caller must repeat it.
  */
 int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad);
 uint32_t vrb_gsi_comm_id(void);

@@ -13,9 +13,9 @@
 #include "core/mem/key_table.h"
 #include "core/mem/mr.h"
 #include "core/mem/mw.h"
-#include "core/mem/nofault.h"
 #include "core/mem/refusal.h"
 #include "host/host.h"
+#include "run/nofault.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
@@ -126,7 +126,10 @@ enum reason vrb_mem_pin(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t le
 	return REASON_NONE;
 }
 
-/* A separate function, so that callers that pin by key do not depend on the key table. */
+/*
+ * A function of its own, not mr_entry_put(): callers that pin by key then do not depend on the key
+ * table, and a pin can get a different representation.
+ */
 void vrb_mem_unpin(struct mr_entry *pin)
 {
 	mr_entry_put(pin);

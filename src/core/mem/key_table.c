@@ -34,6 +34,7 @@ static struct {
 	/* FIFO of free indices, linked through mr_entry.parent; 0 = empty */
 	uint32_t free_head, free_tail;
 	uint32_t n_free;
+	uint32_t editions;	/* atomic: the newest, see MR_EDITION */
 	mr_chunk_fn source;
 	mr_wait_fn wait;
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER, .fresh = 1 };
@@ -168,6 +169,16 @@ static struct mr_entry *copy_of(const struct mr_entry *e)
 	return chunk ? &chunk[index & (MR_CHUNK - 1)] : NULL;
 }
 
+/* 0 if others may not map the memory. Wraps after 2^31 registrations of shared memory. */
+static uint32_t new_edition(const struct mr_entry *e)
+{
+	uint32_t edition = 0;
+
+	while (e->shared && edition == 0)
+		edition = (fetch_add_relaxed(&table.editions, 1) + 1) & MR_EDITION;
+	return edition;
+}
+
 void mr_entry_publish(struct mr_entry *e)
 {
 	struct mr_entry *copy = copy_of(e);
@@ -178,7 +189,7 @@ void mr_entry_publish(struct mr_entry *e)
 		memcpy((uint8_t *)copy + refs, (const uint8_t *)e + refs, sizeof(*e) - refs);
 		copy->sum = mr_entry_sum(copy);
 		/* pairs with the load in local/onesided.c */
-		store_release(&copy->refs, MR_LIVE);
+		store_release(&copy->refs, MR_LIVE | new_edition(e));
 	}
 	fetch_or_acq_rel(&e->refs, MR_LIVE);	/* pairs with mr_entry_get() */
 }
@@ -190,7 +201,7 @@ void mr_entry_retract(struct mr_entry *e)
 	fetch_and_acq_rel(&e->refs, ~MR_LIVE);
 	if (copy) {
 		store_relaxed(&copy->refs, 0);	/* ordered by the fence in table.wait() */
-		table.wait(mr_key_index(e->lkey));
+		table.wait(mr_key_index(e->lkey), e->shared);
 	}
 	/* Pairs with mr_entry_put(): accesses happen before whatever follows. */
 	for (unsigned int spins = 0; load_acquire(&e->refs) & ~MR_LIVE; spins++) {

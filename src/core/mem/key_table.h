@@ -104,8 +104,11 @@ void mr_table_unlock(void);
  */
 typedef struct mr_entry *(*mr_chunk_fn)(uint32_t first, uint32_t n);
 
-/* Called after an entry has died: waits until no other process uses it. */
-typedef void (*mr_wait_fn)(uint32_t index);
+/*
+ * Called after an entry has died: waits until no other process uses it. shared: others may have
+ * mapped its memory.
+ */
+typedef void (*mr_wait_fn)(uint32_t index, bool shared);
 
 void mr_table_source(mr_chunk_fn chunk, mr_wait_fn wait);
 

@@ -13,9 +13,9 @@
 #include "core/base/context.h"
 #include "core/mem/dm.h"
 #include "core/mem/key_table.h"
-#include "core/mem/nofault.h"
 #include "core/mem/pd.h"
-#include "core/mem/proc_maps.h"
+#include "run/nofault.h"
+#include "run/proc_maps.h"
 #include "util/atomic.h"
 
 enum {
@@ -45,13 +45,14 @@ static bool is_implicit(const void *addr, size_t length, unsigned int access)
 
 /*
  * Hardware would pin the pages here, and fail if it cannot. On-demand regions are checked when they
- * are used.
+ * are used. *shared: peers may map the memory.
  */
-static int check_mapped(const void *addr, size_t length, unsigned int access)
+static int check_mapped(const void *addr, size_t length, unsigned int access, bool *shared)
 {
 	struct memmap map;
 	int err;
 
+	*shared = false;
 	if ((access & IBV_ACCESS_ON_DEMAND) && !(access & IBV_ACCESS_FLUSH_PERSISTENT))
 		return 0;
 	err = memmap_query(addr, length, &map);
@@ -62,18 +63,22 @@ static int check_mapped(const void *addr, size_t length, unsigned int access)
 	/* Only a file mapping can be made persistent. */
 	if ((access & IBV_ACCESS_FLUSH_PERSISTENT) && !map.shared_file)
 		return EINVAL;
+	/* On-demand regions follow the program's mappings, which may change at any time. */
+	*shared = map.one_file && !(access & IBV_ACCESS_ON_DEMAND);
 	return 0;
 }
 
-static int check_region(const void *addr, size_t length, uint64_t iova, unsigned int access)
+static int check_region(const void *addr, size_t length, uint64_t iova, unsigned int access,
+			bool *shared)
 {
 	int err = check_access(access, MR_ACCESS);
 
+	*shared = false;
 	if (err || is_implicit(addr, length, access))
 		return err;
 	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
 		return EINVAL;
-	return length ? check_mapped(addr, length, access) : 0;
+	return length ? check_mapped(addr, length, access, shared) : 0;
 }
 
 /* The parameters of a region, whatever call creates it. */
@@ -84,6 +89,7 @@ struct region {
 	uint64_t va;
 	uint64_t length;
 	unsigned int access;
+	bool shared; /* the memory is a shared mapping of one file */
 	void *mapping;
 	size_t mapping_len;
 	struct vrb_dm *dm;
@@ -95,6 +101,7 @@ static void fill_entry(struct mr_entry *e, const struct region *r, uint32_t pdn)
 	e->pdn = pdn;
 	e->access = r->access;
 	e->zero_based = r->va == 0 && r->addr;
+	e->shared = r->shared;
 	e->va = r->va;
 	e->length = r->length;
 	e->host = r->host;
@@ -156,7 +163,7 @@ int vrb_mr_reg(struct vrb_pd *pd, void *addr, size_t length, uint64_t iova, unsi
 		.length = length,
 		.access = access,
 	};
-	int err = check_region(addr, length, r.va, access);
+	int err = check_region(addr, length, r.va, access, &r.shared);
 
 	if (!err)
 		err = create(pd, &r, mr);
@@ -193,6 +200,7 @@ int vrb_mr_reg_dmabuf(struct vrb_pd *pd, uint64_t offset, size_t length, uint64_
 		.va = iova,
 		.length = length,
 		.access = access,
+		.shared = true,
 	};
 	const uint64_t page = sysconf(_SC_PAGESIZE);
 	int err = check_access(access, DMABUF_ACCESS);
@@ -217,6 +225,7 @@ int vrb_mr_reg_dm(struct vrb_pd *pd, struct vrb_dm *dm, uint64_t offset, size_t 
 		.kind = MR_DM,
 		.length = length,
 		.access = access,
+		.shared = true,
 		.dm = dm,
 	};
 	int err = check_access(access, MR_ACCESS & ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
@@ -334,7 +343,7 @@ int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, si
 		return EINVAL;
 	rereg_values(mr, e, flags, addr, length, access, &r);
 	mr_entry_put(e);
-	err = check_region(r.addr, r.length, r.va, r.access);
+	err = check_region(r.addr, r.length, r.va, r.access, &r.shared);
 	if (!err)
 		err = retract(mr, e, drain);
 	if (err)

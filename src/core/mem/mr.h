@@ -74,8 +74,8 @@ int vrb_mr_advise(struct vrb_pd *pd, uint32_t advice, uint32_t flags, const stru
 
 /*
  * For transports that move bytes themselves: checks like vrb_mem_read() and vrb_mem_write(), and
- * returns the address. The region stays until vrb_mem_unpin(). A null region has no memory and
- * cannot be pinned.
+ * returns the address. The region stays registered until vrb_mem_unpin(), the counterpart that
+ * keeps callers independent of the key table. A null region has no memory and cannot be pinned.
  */
 enum reason vrb_mem_pin(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
 			enum mem_access access, struct wq_seg *seg, struct mr_entry **pin);

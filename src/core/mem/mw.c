@@ -54,6 +54,7 @@ int vrb_mw_alloc(struct vrb_pd *pd, enum ibv_mw_type type, struct vrb_mw **out)
 	e->kind = MR_WINDOW;
 	e->mw_type = type;
 	e->bound = 0;
+	e->shared = 0;
 	e->pdn = pd->pdn;
 	mr_table_unlock();
 	mw->key = e->lkey;

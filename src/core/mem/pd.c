@@ -50,7 +50,10 @@ void vrb_pd_put(struct vrb_pd *pd)
 	fetch_sub_release(&pd->state->users, 1);
 }
 
-/* In a forked child: nothing uses it yet.  Its handles share it, and the first one resets it. */
+/*
+ * In a forked child: no object uses the domain yet. Its handles share the state, and the first one
+ * resets it.
+ */
 static void state_inherit(struct pd_state *s)
 {
 	if (s->generation == vrb.generation)
@@ -61,8 +64,8 @@ static void state_inherit(struct pd_state *s)
 }
 
 /*
- * For a forked child: moves an inherited PD to this process's context.  It keeps its number, which
- * no object of this process uses yet.
+ * In a forked child: moves an inherited PD to this process's context. The PD keeps its number,
+ * which no object of this process uses yet.
  */
 static int inherit(struct vrb_pd *pd)
 {
@@ -220,8 +223,8 @@ static struct vrb_pd *find_by_handle(struct vrb_context *ctx, uint32_t handle)
 }
 
 /*
- * A reference on the state that a handle names, in any context that shares ctx's command file; NULL
- * if there is none.
+ * Returns a reference to the state that a handle names, in any context that shares ctx's command
+ * file; NULL if there is none.
  */
 static struct pd_state *state_by_handle(struct vrb_context *ctx, uint32_t handle)
 {

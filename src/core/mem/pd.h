@@ -31,7 +31,7 @@ struct pd_state {
 	uint32_t handles; /* atomic */
 	bool dead;        /* deallocated through another handle */
 	unsigned int generation;	/* vrb.generation of the process that owns it */
-	struct pd_senders senders;	/* a parent domain's: unused, its parent's serve */
+	struct pd_senders senders;	/* unused in a parent domain: its parent's are used */
 };
 
 struct vrb_pd {
@@ -50,7 +50,7 @@ static inline struct vrb_pd *to_vrb_pd(struct ibv_pd *pd)
 	return (struct vrb_pd *)pd;
 }
 
-/* Valid as long as objects use the domain, also when this handle is gone. */
+/* Valid while objects use the domain, even after this handle is freed. */
 struct pd_senders *vrb_pd_senders(struct vrb_pd *pd);
 
 /* Called when an object is created or destroyed. */
@@ -58,9 +58,9 @@ void vrb_pd_get(struct vrb_pd *pd);
 void vrb_pd_put(struct vrb_pd *pd);
 
 /*
- * What a verb checks about its PD argument: EINVAL for NULL or a PD that was deallocated through
- * another handle, else the result of vrb_object_check(). An inherited PD becomes this process's
- * own, empty, as its context does.
+ * Checks a verb's PD argument: EINVAL for NULL or a PD that was deallocated through another handle,
+ * else the result of vrb_object_check(). An inherited PD becomes this process's own, empty, as its
+ * context does.
  */
 int vrb_pd_check(struct ibv_pd *pd);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The queue pairs of a protection domain that may have requests outstanding: a deregistration
- * looks at these and no others.  A QP enters the list at its first post, and leaves it when a
- * deregistration finds it idle or the QP is destroyed.  So a QP that posts nothing between two
- * deregistrations costs the second nothing, and a post costs a look at a flag of the QP.
+ * The queue pairs of a protection domain that may have requests outstanding. A deregistration
+ * checks only these. A QP enters the list at its first post, and leaves it when a deregistration
+ * finds it idle or the QP is destroyed. So a QP that posts nothing between two deregistrations
+ * costs the second one nothing, and a post only tests a flag of the QP.
  *
- * A domain and the parent domains made of it share one list.  Its lock is a leaf.
+ * A domain and the parent domains made from it share one list. The lock is a leaf.
  */
 #ifndef VRB_CORE_MEM_PD_SENDERS_H
 #define VRB_CORE_MEM_PD_SENDERS_H
@@ -17,20 +17,20 @@
 
 struct pd_senders {
 	struct lock lock;
-	struct list list;	/* of nodes in the QPs */
+	struct list list;	/* nodes are in the QPs */
 	uint32_t n;		/* atomic */
 };
 
-/* Empty; also in a forked child, where the list has the parent's. */
+/* Initialises an empty list; also in a forked child, where the list contains the parent's QPs. */
 void pd_senders_init(struct pd_senders *s);
 
 /* The node must be on no list. */
 void pd_senders_add(struct pd_senders *s, struct list *node);
 
-/* The first, unlinked; NULL: none. */
+/* Removes and returns the first node; NULL: none. */
 struct list *pd_senders_take(struct pd_senders *s);
 
-/* Also one that is not on the list. */
+/* Removes a node; no effect if it is on no list. */
 void pd_senders_remove(struct pd_senders *s, struct list *node);
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "core/base/context.h"
 #include "core/base/state.h"
+#include "core/base/tap.h"
 #include "core/cq/async_event.h"
 #include "core/device/ah.h"
 #include "core/device/device.h"
@@ -70,6 +71,9 @@ static void enlist(struct vrb_context *ctx)
 	pthread_mutex_lock(&vrb.lock);
 	ctx->generation = vrb.generation;
 	list_add_tail(&vrb.contexts, &ctx->node);
+	/* Attached since the tables were filled: fault/taps.c may have been too early. */
+	if (tapped())
+		ctx->fill(&ctx->vctx);
 	pthread_mutex_unlock(&vrb.lock);
 }
 

@@ -18,11 +18,13 @@
 #include "core/device/device.h"
 #include "core/device/mirror.h"
 #include "core/diag/introspect.h"
+#include "core/fault/control.h"
+#include "core/fault/plan.h"
+#include "core/fault/taps.h"
 #include "core/local/peer_link.h"
 #include "core/mad/gsi.h"
 #include "core/mem/key_table.h"
 #include "core/mem/mr.h"
-#include "core/mem/nofault.h"
 #include "core/process/context_open.h"
 #include "core/progress/flush_thread.h"
 #include "core/progress/poll_loop.h"
@@ -31,6 +33,7 @@
 #include "core/qp/xrcd.h"
 #include "core/raw/raw_port.h"
 #include "core/raw/raw_tx.h"
+#include "core/record/recorder.h"
 #include "core/rx/mcast.h"
 #include "core/tx/tx_batch.h"
 #include "core/xrc/dispatch.h"
@@ -41,6 +44,7 @@
 #include "run/config.h"
 #include "run/log.h"
 #include "run/netdev.h"
+#include "run/nofault.h"
 #include "run/progress.h"
 #include "run/timers.h"
 #include "util/atomic.h"
@@ -52,10 +56,12 @@ static void before_fork(void)
 {
 	pthread_mutex_lock(&vrb.life);
 	pthread_mutex_lock(&vrb.lock);
+	vrb_faults_before_fork();
 }
 
 static void after_fork_parent(void)
 {
+	vrb_faults_after_fork_parent();
 	pthread_mutex_unlock(&vrb.lock);
 	pthread_mutex_unlock(&vrb.life);
 }
@@ -74,6 +80,7 @@ static void drop_inherited(void)
 	vrb_raw_forget();
 	vrb_mirror_forget();
 	vrb_introspect_forget();
+	vrb_fault_control_forget();
 	vrb_local_forget();
 	vrb.progress = NULL;
 	vrb.host = NULL;
@@ -102,6 +109,7 @@ static void forget_objects(void)
 static void after_fork_child(void)
 {
 	/* This thread took them before the fork. */
+	vrb_faults_after_fork_child();
 	pthread_mutex_unlock(&vrb.lock);
 	pthread_mutex_unlock(&vrb.life);
 	vrb_rx_queues_forget();
@@ -123,6 +131,7 @@ static void install_handlers(void)
 {
 	vrb_context_enter_successor = vrb_context_successor;
 	vrb_mem_flush_async = vrb_flusher_add;
+	vrb_recorder_link();
 	pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
@@ -200,10 +209,12 @@ static int bring_up(void)
 		goto leave;
 	start_monitor();
 	vrb_introspect_start();
+	vrb_fault_control_start();
 	if (cfg->progress_thread)
 		err = progress_start(vrb.progress);
 	if (!err)
 		return 0;
+	vrb_fault_control_stop();
 	vrb_introspect_stop();
 	stop_monitor();
 	vrb_progress_stop();
@@ -225,6 +236,7 @@ static void bring_down(void)
 {
 	progress_stop(vrb.progress);
 	vrb_flusher_stop();
+	vrb_fault_control_stop();
 	vrb_introspect_stop();
 	stop_monitor();
 	vrb_raw_stop();
@@ -243,6 +255,7 @@ int vrb_process_get(void)
 	int err = 0;
 
 	pthread_once(&handlers, install_handlers);
+	vrb_fault_taps_start();
 	pthread_mutex_lock(&vrb.life);
 	if (!vrb.users)
 		err = bring_up();

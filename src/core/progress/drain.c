@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waits for requests that need an object which is about to be destroyed; drain.h says how long. */
+/*
+ * Waits for requests that use an object which is about to be destroyed; drain.h defines for how
+ * long.
+ */
 #include "core/progress/drain.h"
 
 #include <sched.h>
@@ -18,20 +21,20 @@
 #include "util/compiler.h"
 
 enum {
-	/* yields between checks for this time, because most answers arrive within it; */
+	/* yield between checks for this time, because most answers arrive within it; */
 	EAGER_US = 100,
-	/* then sleeps between checks, and the progress thread works as well */
+	/* then sleep between checks, and let the progress thread work as well */
 	PAUSE_US = 50,
 	REFILL = 10,		/* the budget refills in this multiple of itself */
 };
 
-/* What a check looks for, and its result. */
+/* The condition of a check, and its result. */
 struct wait {
-	/* of the region's domain; NULL: all requests that change something at the peer */
+	/* PD of the region; NULL: all requests that modify memory or state of the peer */
 	struct pd_senders *senders;
 	uint32_t lkey;
 	uint64_t now;
-	bool waits;			/* some request is not done */
+	bool waits;			/* some request is not complete */
 	uint64_t sign;			/* changes with each answer */
 };
 
@@ -71,7 +74,7 @@ static uint32_t last_to_be_done(const struct wq_qp *wq)
 	}
 }
 
-/* A dead local peer never replies. */
+/* A dead local peer never answers. */
 static bool has_died(const struct vrb_qp *qp, uint64_t now)
 {
 	return qp->peer.process && !local_peer_alive(vrb.local, qp->peer.process, now);
@@ -98,7 +101,8 @@ static void look_at(struct wait *l, const struct vrb_qp *qp)
 uint64_t vrb_drain_looks;
 
 /*
- * The QPs with requests outstanding stay on the list.  Must hold vrb.poll_lock, so that none goes.
+ * QPs with outstanding requests stay on the list. Must hold vrb.poll_lock, so that none is
+ * destroyed.
  */
 static void look_at_senders(struct wait *l)
 {
@@ -118,7 +122,7 @@ static void look_at_senders(struct wait *l)
 	}
 }
 
-/* Checks one queue pair, or those of the domain. */
+/* Checks one queue pair, or those of the PD. */
 static void look(struct wait *l, struct vrb_qp *qp)
 {
 	l->now = clock_now();
@@ -137,7 +141,7 @@ static void look(struct wait *l, struct vrb_qp *qp)
 
 static struct {
 	struct lock lock;
-	uint64_t spent;		/* of DRAIN_BUDGET, at */
+	uint64_t spent;		/* part of DRAIN_BUDGET that was used, and when */
 	uint64_t at;
 } budget;
 

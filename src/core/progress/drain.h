@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that are posted but not done when their memory region or queue pair is destroyed.  An
+ * Requests that are posted but not complete when their memory region or queue pair is destroyed. An
  * adapter has fetched the data of a short request long before the program's next call, and programs
- * rely on that: they post, then deregister or destroy at once.  So deregistration and destruction
- * first wait for the requests that need the object.
+ * rely on that: they post, then deregister or destroy at once. So deregistration and destruction
+ * first wait for the requests that use the object.
  *
- * The calling thread polls while it waits; it must hold no lock.  It waits as long as the peer
- * makes progress: DRAIN_SILENCE without an answer, DRAIN_MAX in all.  A peer that waits for a call
- * of this program, typically for a receive, is silent too, so nothing can deadlock.  Silent waits
- * share a budget per process, DRAIN_BUDGET in ten times that period, so that thousands of queue
- * pairs to a dead host are destroyed quickly.
+ * The calling thread polls while it waits; it must hold no lock. It waits as long as the peer makes
+ * progress: at most DRAIN_SILENCE without an answer, and DRAIN_MAX in all. A peer that waits for a
+ * call of this program, typically for a receive, is silent too, so this cannot deadlock. Silent
+ * waits share a budget per process, DRAIN_BUDGET in ten times that period, so that thousands of
+ * queue pairs to a dead host are destroyed quickly.
  *
- * Requests that are not done then fail or are lost, as without the wait.
+ * Requests that are not complete then fail or are lost, as they would without the wait.
  */
 #ifndef VRB_CORE_PROGRESS_DRAIN_H
 #define VRB_CORE_PROGRESS_DRAIN_H
@@ -27,13 +27,13 @@
 struct vrb_pd;
 struct vrb_qp;
 
-/* For requests that name the region with this lkey, of queue pairs of its protection domain. */
+/* Waits for requests that name the region with this lkey, on queue pairs of its PD. */
 void vrb_drain_region(struct vrb_pd *pd, uint32_t lkey);
 
-/* For requests of this one that change something at the peer. */
+/* Waits for the QP's requests that modify memory or state of the peer. */
 void vrb_drain_qp(struct vrb_qp *qp);
 
-/* How many times a QP was looked at for a region, for tests.  Under vrb.poll_lock. */
+/* Number of times that a QP was checked for a region, for tests. Under vrb.poll_lock. */
 extern uint64_t vrb_drain_looks;
 
 #endif

@@ -24,10 +24,12 @@
 #include "core/device/device.h"
 #include "core/local/peer_link.h"
 #include "core/local/keepalive.h"
+#include "core/local/peer_word.h"
 #include "core/mad/gsi.h"
 #include "core/progress/rx_queue.h"
 #include "core/progress/rx_steering.h"
 #include "core/progress/timeouts.h"
+#include "core/progress/wire_interval.h"
 #include "core/qp/qp.h"
 #include "core/qp/qp_table.h"
 #include "core/qp/xrcd.h"
@@ -91,6 +93,7 @@ static void take_out(struct vrb_qp *qp)
 	if (qp->post.senders)
 		pd_senders_remove(qp->post.senders, &qp->post.sender);
 	vrb_delayed_ack_end(qp);
+	vrb_word_forget(qp);
 	vrb_set_uses_wire(qp, false);
 	vrb_counters_add(&qp->config.ctx->dev->retired, roce_qp_counters(&qp->roce));
 }
@@ -131,18 +134,20 @@ static bool take_lanes(uint64_t now, bool poller)
 {
 	struct vrb_rx_queue *r = vrb_main_rx_queue;
 	struct vrb_round round;
-	unsigned int n;
+	unsigned int n, words;
 
 	if (!vrb.local)
 		return false;
 	vrb_round_begin(&round, now);
-	n = local_recv(vrb.local, LANE_BURST, vrb_rx_packet_local, &now);
+	n = local_recv(vrb.local, LANE_BURST, &vrb_rx_local, &now);
+	words = vrb_rx_words(now);
 	if (poller && n)
 		vrb_tx_flush_or_delay(r, n, true, now);
-	else if (n || load_relaxed(&r->delayed_deadline) != VRB_NEVER)
+	else if (n || !list_empty(&r->scheduled) ||
+		 load_relaxed(&r->delayed_deadline) != VRB_NEVER)
 		vrb_tx_flush(r, now);
 	vrb_round_end(&round);
-	return n > 0;
+	return n || words;
 }
 
 /*
@@ -157,7 +162,7 @@ static void take_all_packets(struct vrb_rx_queue *r, uint64_t now, bool poller)
 	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
 
 	for (unsigned int i = 0; i < n; i++) {
-		wire_readable(r->wire, fds[i]);
+		wire_look(r->wire, fds[i], false);
 		for (unsigned int k = 0;
 		     k < LIMIT_POLL_LATE_ROUNDS && vrb_rx_queue_poll(r, now, poller); k++)
 			;
@@ -177,49 +182,65 @@ static void reply_to_keepalives(uint64_t now)
 	vrb_steer_doubt(now);
 }
 
-/* Must hold vrb.poll_lock. */
+/*
+ * Returns true if it came by the wire, and steering should have led it here. Must hold
+ * vrb.poll_lock, as must the next.
+ */
+static bool take_message(struct host_message *m, struct vrb_rx_queue *r, uint64_t now)
+{
+	struct rx_packet packet = {
+		.path = &m->path, .data = m->data, .len = m->len, .handed = true
+	};
+
+	switch (m->kind) {
+	case HOST_MESSAGE:
+		vrb.xrc->message(m->data, m->len, r, now);
+		break;
+	case HOST_MAD:
+		return vrb_gsi_handed(&m->path, m->data, m->len, now);
+	case HOST_KEEPALIVE:
+		vrb_keepalive_receive(m->data, now);
+		break;
+	case HOST_PACKET:
+		vrb_rx_packet(&packet, r, now);
+		return true;
+	case HOST_DOORBELL:
+		if (vrb.local)
+			local_unmap_ended(vrb.local);
+		break;
+	default:
+		break;
+	}
+	return false;
+}
+
+/* A batch that is not full has emptied the inbox: no call is needed to find that out. */
 static bool take_inbox(uint64_t now)
 {
-	static uint8_t buf[HOST_PACKET_MAX];
+	static struct host_message m[HOST_INBOX_BATCH];
 	struct vrb_rx_queue *r = vrb_main_rx_queue;
-	struct net_path path;
+	unsigned int work = 0, misled = 0, total = 0, n;
 	struct vrb_round round;
-	enum host_msg msg;
-	size_t len;
-	unsigned int packets = 0, messages = 0, i;
 
 	vrb_round_begin(&round, now);
-	for (i = 0; i < INBOX; i++) {
-		msg = host_inbox_recv(vrb.host, &path, buf, &len);
-		if (msg == HOST_NOTHING)
-			break;
-		if (msg == HOST_MESSAGE) {
-			messages++;
-			vrb.xrc->message(buf, len, r, now);
+	do {
+		n = host_inbox_recv_batch(vrb.host, m, HOST_INBOX_BATCH);
+		for (unsigned int i = 0; i < n; i++) {
+			work += m[i].kind == HOST_PACKET || m[i].kind == HOST_MESSAGE ||
+				m[i].kind == HOST_MAD;
+			misled += take_message(&m[i], r, now);
 		}
-		if (msg == HOST_MAD) {
-			messages++;
-			vrb_gsi_handed(&path, buf, len, now);
-		}
-		if (msg == HOST_KEEPALIVE)
-			vrb_keepalive_receive(buf, now);
-		if (msg != HOST_PACKET)
-			continue;
-		packets++;
-		vrb_rx_packet(
-			&(struct rx_packet){
-				.path = &path, .data = buf, .len = len, .handed = true },
-			r, now);
-	}
-	if (packets + messages) {
+		total += n;
+	} while (n == HOST_INBOX_BATCH && total < INBOX);
+	if (work) {
 		inbox_busy_until = now + LIMIT_INBOX_LINGER;
 		vrb_tx_flush(r, now);
 	}
 	vrb_round_end(&round);
-	if (packets)
-		vrb_steer_misled(packets, now);
+	if (misled)
+		vrb_steer_misled(misled, now);
 	reply_to_keepalives(now);
-	return i > 0;
+	return total > 0;
 }
 
 /*
@@ -250,8 +271,14 @@ static void take_main(uint64_t now, bool poller)
 /* Must hold vrb.poll_lock. */
 static bool run_timers(uint64_t now, bool poller)
 {
-	return unlikely(timers_next(vrb.timers) <= now) &&
-	       vrb_timers_expire(now, take_main, poller);
+	bool any;
+
+	if (likely(timers_next(vrb.timers) > now))
+		return false;
+	any = vrb_timers_expire(now, take_main, poller);
+	if (vrb_gsi_unanswered())
+		vrb_steer_doubt(now);
+	return any;
 }
 
 /* Pollers and the progress thread */
@@ -296,23 +323,21 @@ void vrb_prepare_sleep(void)
 		progress_wake(vrb.progress);
 }
 
-/*
- * Polls the wire every time while packets are expected, and rarely while it is idle or the lanes
- * are busy. Must hold vrb.poll_lock.
- */
+static struct wire_interval wire_interval;	/* vrb.poll_lock */
+
+/* local: this poll took packets from lanes. Must hold vrb.poll_lock. */
 static bool look_at_wire(uint64_t now, bool local)
 {
-	bool wire = vrb_any_uses_wire();
+	struct vrb_rx_queue *r = vrb_main_rx_queue;
+	bool wire = vrb_any_uses_wire(), found;
 
-	if (local && !wire)
+	if (!wire_interval_over(&wire_interval, wire, local, r->looked_at, now))
 		return false;
-	if (local == wire &&
-	    time_since(vrb_main_rx_queue->looked_at, now) < TUNE_POLL_WIRE_US * VRB_USEC)
-		return false;
-	if (!vrb_rx_queue_poll(vrb_main_rx_queue, now, true))
-		return false;
-	progress_taken(vrb.progress);
-	return true;
+	found = vrb_rx_queue_poll(r, now, true);
+	wire_interval_begin(&wire_interval, wire, found, now);
+	if (found)
+		progress_taken(vrb.progress);
+	return found;
 }
 
 /*
@@ -323,11 +348,16 @@ static bool yield_if_idle(bool any)
 {
 	static __thread unsigned int in_vain __attribute__((tls_model("initial-exec")));
 
-	if (any)
+	if (any) {
 		in_vain = 0;
-	else if (++in_vain % TUNE_POLL_YIELD == 0)
+		return true;
+	}
+	in_vain += vrb_any_uses_wire() ? TUNE_POLL_YIELD_WIRE : 1;
+	if (in_vain >= TUNE_POLL_YIELD) {
+		in_vain = 0;
 		sched_yield();
-	return any;
+	}
+	return false;
 }
 
 /* Polls the main rx queue and everything that belongs to it. Must hold vrb.poll_lock. */

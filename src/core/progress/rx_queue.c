@@ -83,7 +83,10 @@ unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller
 	}
 	if (!sum)
 		vrb_tx_flush(r, now);
-	/* Release: what the packets did to their QPs comes before. Partner: is_served_since(). */
+	/*
+	 * Release: the effects of the packets on their QPs come first. Pairs with
+	 * is_served_since().
+	 */
 	store_release(&r->served_at, now);
 	vrb_steer_packets_seen(r);
 	if (unlikely(r->missteered >= MISSTEERED_MAX))
@@ -102,7 +105,7 @@ static unsigned int serve(struct vrb_rx_queue *r, int fd, uint64_t now, bool *an
 
 	lock_acquire(r->lock);
 	if (fd >= 0)
-		wire_readable(r->wire, fd);
+		wire_look(r->wire, fd, true);
 	one_sided = r->onesided_pkts;
 	packets = vrb_rx_queue_poll(r, now, false);
 	if (r->onesided_pkts != one_sided)

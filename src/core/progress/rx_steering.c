@@ -29,14 +29,17 @@ static struct {
 	unsigned int blocks;	/* host_blocks_taken() that the installed program knows of */
 } steer;
 
-/* Installs what is published; the number of group members that makes possible. */
+/* Installs the published positions; returns the number of group members that this allows. */
 static unsigned int install(void)
 {
-	struct net_steer map[STEER_BLOCKS];
+	/* Static: too large for a small stack. */
+	static struct net_steer map[STEER_BLOCKS], slots[STEER_SLOTS];
 	unsigned int blocks = host_blocks_taken(vrb.host);
 	size_t n = host_steer_map(vrb.host, map, STEER_BLOCKS);
+	size_t n_slots = host_steer_slots(vrb.host, slots, STEER_SLOTS);
 	int32_t last = 0;
-	int err = udp_steer(vrb.wire, map, n);
+	int err = udp_steer(vrb.wire, (struct net_steer_list){ map, n },
+			    (struct net_steer_list){ slots, n_slots });
 
 	steer.blocks = blocks;
 	if (err)
@@ -57,7 +60,7 @@ static void set_at(struct vrb_rx_queue *r, const int32_t at[2])
 }
 
 /*
- * The position, or, until it is known, the one before the probe. Returns whether it is known.
+ * Stores the position or, until it is known, the one before the probe. Returns true if it is known.
  */
 static bool look_up(const struct vrb_rx_queue *r, unsigned int family, int32_t *to)
 {
@@ -136,7 +139,7 @@ void vrb_steer_packets_seen(struct vrb_rx_queue *r)
 	if (r != vrb_main_rx_queue)
 		lock_acquire(&vrb.poll_lock);
 	/*
-	 * Again, now that no probe can begin: a position from before must not be taken for its
+	 * Repeat this now that no probe can start: an earlier position must not be taken for its
 	 * answer.
 	 */
 	udp_position(r->wire, at);
@@ -151,6 +154,14 @@ void vrb_steer_qp_added(void)
 	if (unlikely(steer.blocks != host_blocks_taken(vrb.host)) && vrb.wire &&
 	    host_shared(vrb.host))
 		install();
+}
+
+void vrb_steer_listener_added(void)
+{
+	lock_acquire(&vrb.poll_lock);
+	if (vrb.wire && host_shared(vrb.host))
+		install();
+	lock_release(&vrb.poll_lock);
 }
 
 static void probe_again(uint64_t now)

@@ -25,6 +25,9 @@ void vrb_steer_stop(void);
 /* Call after adding a QP: its block of numbers may not have been published to the kernel yet. */
 void vrb_steer_qp_added(void);
 
+/* Call once this process listens for requests. Takes vrb.poll_lock. */
+void vrb_steer_listener_added(void);
+
 /*
  * Call after taking packets, which may include a probe. Cheap if none did. Must hold only the rx
  * queue's lock; takes vrb.poll_lock unless that is the lock held.

@@ -16,6 +16,7 @@
 #include "core/qp/xrcd.h"
 #include "core/tx/transmit.h"
 #include "core/tx/tx_batch.h"
+#include "roce/message.h"
 #include "run/clock.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -101,10 +102,20 @@ static bool is_overdue_by_wire(struct vrb_qp *qp, uint64_t now)
 	return roce_ack_overdue(&qp->roce, now) && !qp->peer.process;
 }
 
+/*
+ * Most timers that expire were set for a reply that has come since. They must not send an ACK that
+ * waits for the program's reply: alone, it would reach a peer that then stops polling and watches
+ * its memory for that reply. Must hold qp->lock.
+ */
+static bool only_ack_waits(const struct vrb_qp *qp)
+{
+	return load_relaxed(&qp->sched.ack_delayed) && vrb_tx_urgency(qp) != TX_NOW;
+}
+
 /* True if the timeout of a packet on the wire has passed. */
 static bool expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 {
-	bool overdue;
+	bool overdue, in_vain = true;
 
 	lock_acquire(&qp->lock);
 	qp->now = now;
@@ -113,10 +124,16 @@ static bool expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 	    vrb_peer_defers_timeout(qp, roce_ack_overdue(&qp->roce, now), now))
 		roce_defer_timeout(&qp->roce, now);
 	if (time_reached(roce_next_timeout(&qp->roce), now)) {
+		in_vain = false;
 		qp->wq.unreached = vrb.wire ? network_reason(&qp->wq.path.dst, now) : REASON_NONE;
 		roce_timeout(&qp->roce, now);
 	}
-	vrb_transmit_batch(qp, b, now);
+	if (qp->peer.process)
+		roce_watch(&qp->roce, now);
+	if (in_vain && only_ack_waits(qp))
+		vrb_set_timer(qp);
+	else
+		vrb_transmit_batch(qp, b, now);
 	lock_release(&qp->lock);
 	return overdue;
 }

@@ -90,10 +90,14 @@ struct vrb_qp_config {
 	bool imported;			/* from another process; not counted in its context */
 	/* handle of a QP that belonged to another process at open (remote_handle.h) */
 	bool remote;
+	/*
+	 * number among the QPs that the process has created, from 1; known before the program runs
+	 */
+	uint32_t place;
 	uint8_t shard;			/* shard of the QP number (host/host.h) */
 	struct ibv_qp_init_attr_ex init;	/* caps as granted */
 	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0 = no ibv_wr_* */
-	void *rings;			/* the memory of both queues */
+	void *recv_copies;		/* memory of recv.srq_wqe and recv.arrival.wqe */
 	struct vrb_rss *rss;		/* RSS QP: spreads frames over work queues; wq.h */
 	struct vrb_wq *work_queue;	/* the work queue that this QP implements */
 };
@@ -117,7 +121,7 @@ struct vrb_qp_post {
 struct vrb_qp_recv {
 	struct recv_wqe *wqe;		/* held by the transport: in the RQ, or `srq_wqe` */
 	struct vrb_srq *wqe_srq;	/* XRC receive: SRQ of the WQE; counted in its users */
-	uint32_t wqe_index;		/* of `wqe` in the RQ */
+	uint32_t wqe_index;		/* of `wqe` in the RQ or SRQ */
 	uint32_t rd_atomic_slots;
 	struct recv_wqe *srq_wqe;	/* copy of the SRQ entry in use */
 	bool srq_wqe_held;		/* srq_wqe was given back and is taken next */
@@ -132,6 +136,7 @@ struct vrb_qp_recv {
 struct vrb_qp_comp {
 	struct vrb_cntr *cntr[VRB_CNTR_OPS];	/* completion counters; NULL: not counted */
 	bool error_logged;		/* the first failure was reported; see error_report.h */
+	bool failing;	/* a completion was failed by fault injection: flush all that follow */
 	bool drop_logged;		/* the first dropped message was reported */
 };
 
@@ -146,6 +151,7 @@ struct vrb_qp_sched {
 	bool expects_reply;		/* the program will probably post a reply soon */
 	bool ack_sent;			/* atomic: nothing is left to send; set under qp->lock */
 	bool ack_delayed;		/* atomic: has a delayed ACK, counted in vrb_delayed_acks */
+	uint64_t ack_delayed_at;	/* the round that delayed it; under the lock of rx_queue */
 };
 
 /* Packet dispatch. Under vrb.poll_lock. */

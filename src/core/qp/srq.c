@@ -11,6 +11,7 @@
 #include "core/base/context.h"
 #include "core/base/ring.h"
 #include "core/base/state.h"
+#include "core/base/tap.h"
 #include "core/base/xrc_ops.h"
 #include "core/cq/async_event.h"
 #include "core/cq/cq.h"
@@ -200,19 +201,24 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 
 bool vrb_srq_failed(const struct vrb_srq *srq)
 {
-	return srq->cq && load_relaxed(&srq->cq->overrun);
+	return load_relaxed(&srq->failed) || (srq->cq && load_relaxed(&srq->cq->overrun));
+}
+
+bool vrb_srq_fail(struct vrb_srq *srq)
+{
+	if (vrb_srq_failed(srq))
+		return false;
+	store_relaxed(&srq->failed, true);	/* relaxed: a flag that publishes no data */
+	vrb_event_srq(&srq->ibv, IBV_EVENT_SRQ_ERR);
+	return true;
 }
 
 /* Moves the posted entries to the new ring, whose memory is allocated. */
 static void change_ring(struct vrb_srq *srq, const struct wq_ring *to)
 {
-	uint32_t n = srq->head - srq->tail;
-
-	for (uint32_t i = 0; i < n; i++)
-		memcpy(wq_slot(to, i), wq_slot(&srq->ring, srq->tail + i), to->stride);
+	for (uint32_t i = srq->tail; i != srq->head; i++)
+		memcpy(wq_slot(to, i), wq_slot(&srq->ring, i), to->stride);
 	srq->ring = *to;
-	srq->tail = 0;
-	srq->head = n;
 }
 
 static bool attr_ok(const struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask)
@@ -269,14 +275,15 @@ int vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr)
 	return 0;
 }
 
-bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, bool *limit)
+bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, uint32_t *index, bool *limit)
 {
 	const struct recv_wqe *entry;
 
 	*limit = false;
 	if (srq->head == srq->tail)
 		return false;
-	entry = wq_slot(&srq->ring, srq->tail++);
+	*index = srq->tail++;
+	entry = wq_slot(&srq->ring, *index);
 	memcpy(copy, entry, recv_stride(entry->num_sge));
 	*limit = srq->limit && srq->head - srq->tail < srq->limit;
 	if (*limit)
@@ -294,12 +301,12 @@ uint32_t vrb_srq_waiting(struct vrb_srq *srq)
 	return n;
 }
 
-bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy)
+bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy, uint32_t *index)
 {
 	bool any, limit;
 
 	lock_acquire(&srq->lock);
-	any = vrb_srq_take_locked(srq, copy, &limit);
+	any = vrb_srq_take_locked(srq, copy, index, &limit);
 	lock_release(&srq->lock);
 	if (limit)
 		vrb_event_srq(&srq->ibv, IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -307,8 +314,16 @@ bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy)
 }
 
 void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
-		    const struct wq_cqe *wc, uint64_t now)
+		    const struct wq_cqe *wc, uint32_t index, uint64_t now)
 {
+	struct wq_cqe copy;
+
+	if (tapped()) {
+		copy = *wc;
+		wc = &copy;
+		vrb_tap_complete(&(struct tap_completion){
+			.srq = srq, .cq = srq->cq, .index = index, .wc = &copy });
+	}
 	vrb_cq_add(srq->cq, srq, released, qp_num, wc, now);
 }
 

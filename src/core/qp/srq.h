@@ -42,6 +42,7 @@ struct vrb_srq {
 	uint32_t users;		/* atomic: QPs attached; destroy returns EBUSY unless 0 */
 	struct list node;	/* XRC: in its domain's list */
 	struct list cq_node;	/* in cq->srqs */
+	bool failed;		/* atomic: failed by fault injection */
 
 	struct lock lock;	/* everything below */
 	struct wq_ring ring;
@@ -59,7 +60,13 @@ static inline struct vrb_srq *to_vrb_srq(struct ibv_srq *srq)
 /* Is the SRQ in error? Takes no lock; a concurrent overrun may be noticed late. */
 bool vrb_srq_failed(const struct vrb_srq *srq);
 
-/* Writes the granted sizes back to attr->attr. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP. */
+/*
+ * Moves the SRQ to the error state and raises SRQ_ERR; false: it was in error already. The caller
+ * must fail its QPs.
+ */
+bool vrb_srq_fail(struct vrb_srq *srq);
+
+/* Stores the granted sizes in attr->attr. Returns 0, EINVAL, ENOMEM, EOPNOTSUPP. */
 int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr,
 		   struct vrb_srq **srq);
 int vrb_srq_destroy(struct vrb_srq *srq);	/* EBUSY while a QP uses it */
@@ -67,10 +74,10 @@ int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mas
 int vrb_srq_query(struct vrb_srq *srq, struct ibv_srq_attr *attr);
 
 /*
- * Moves the oldest entry into *copy, which has room for the SRQ's max_sge; false if there is none.
- * Raises SRQ_LIMIT_REACHED.
+ * Moves the oldest entry into *copy, which has room for the SRQ's max_sge, and its index into
+ * *index; false if there is none. Raises SRQ_LIMIT_REACHED.
  */
-bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy);
+bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy, uint32_t *index);
 
 /* The number of posted entries. */
 uint32_t vrb_srq_waiting(struct vrb_srq *srq);
@@ -79,14 +86,14 @@ uint32_t vrb_srq_waiting(struct vrb_srq *srq);
  * As vrb_srq_take(), for a caller that holds srq->lock. If *limit, the caller must raise
  * SRQ_LIMIT_REACHED after it has released the lock.
  */
-bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, bool *limit);
+bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, uint32_t *index, bool *limit);
 
 /*
- * Adds a completion to the SRQ's own CQ. The completion outlives its QP (qp_num; 0: none). The
- * caller may hold the QP's and the SRQ's lock.
+ * Adds a completion to the SRQ's own CQ. The completion outlives its QP (qp_num; 0: none). index:
+ * of its receive in the SRQ, or TAP_NO_INDEX. The caller may hold the QP's and the SRQ's lock.
  */
 void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
-		    const struct wq_cqe *wc, uint64_t now);
+		    const struct wq_cqe *wc, uint32_t index, uint64_t now);
 
 /* Add an SRQ to its CQ's list and remove it. Both take cq->lock. */
 void vrb_cq_link_srq(struct vrb_cq *cq, struct vrb_srq *srq);

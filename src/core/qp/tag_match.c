@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/tap.h"
 #include "core/cq/async_event.h"
 #include "core/cq/cq.h"
 #include "core/qp/qp.h"
@@ -126,7 +127,7 @@ static void complete_op(struct vrb_srq *srq, const struct ibv_ops_wr *wr, bool g
 		.release = srq->tm->ops,
 	};
 
-	vrb_cq_add_srq(srq, 0, &srq->tm->released, &cqe, clock_now());
+	vrb_cq_add_srq(srq, 0, &srq->tm->released, &cqe, TAP_NO_INDEX, clock_now());
 }
 
 static int post_op(struct vrb_srq *srq, struct ibv_ops_wr *wr)
@@ -251,7 +252,7 @@ static void raise_match(struct vrb_qp *qp, bool solicited)
 	};
 
 	a->raised = true;
-	vrb_cq_add_srq(qp->config.srq, qp->wq.qpn, NULL, &cqe, qp->now);
+	vrb_cq_add_srq(qp->config.srq, qp->wq.qpn, NULL, &cqe, TAP_NO_INDEX, qp->now);
 }
 
 static struct recv_wqe *begin_eager(struct vrb_qp *qp, bool whole)
@@ -308,7 +309,8 @@ static bool decide(struct vrb_qp *qp, const struct header *h, bool *limit)
 	lock_acquire(&srq->lock);
 	qp->recv.arrival.tag = h->tagged ? tags_match(tags, h->tag) : NULL;
 	if (!qp->recv.arrival.tag) {
-		any = qp->recv.srq_wqe_held || vrb_srq_take_locked(srq, qp->recv.srq_wqe, limit);
+		any = qp->recv.srq_wqe_held ||
+		      vrb_srq_take_locked(srq, qp->recv.srq_wqe, &qp->recv.wqe_index, limit);
 		if (any && h->tagged)
 			tags_count(tags);
 	}
@@ -352,12 +354,12 @@ static void uncount(struct vrb_srq *srq)
 
 static bool far_behind(struct vrb_srq *srq)
 {
-	bool far;
+	bool is_far;
 
 	lock_acquire(&srq->lock);
-	far = tags_behind(&srq->tm->tags) > FAR_BEHIND;
+	is_far = tags_behind(&srq->tm->tags) > FAR_BEHIND;
 	lock_release(&srq->lock);
-	return far;
+	return is_far;
 }
 
 /* Releases the slot first, so that the program can reuse it once it sees the completion. */
@@ -371,7 +373,7 @@ void vrb_tm_finish(struct vrb_qp *qp, struct tag *tag, struct wq_cqe *cqe)
 	lock_acquire(&srq->lock);
 	tags_release(&srq->tm->tags, tag);
 	lock_release(&srq->lock);
-	vrb_cq_add_srq(srq, qp->wq.qpn, NULL, cqe, qp->now);
+	vrb_cq_add_srq(srq, qp->wq.qpn, NULL, cqe, TAP_NO_INDEX, qp->now);
 }
 
 static void complete_ordinary(struct vrb_qp *qp, struct wq_cqe *cqe)
@@ -387,7 +389,7 @@ static void complete_ordinary(struct vrb_qp *qp, struct wq_cqe *cqe)
 		else if (far_behind(qp->config.srq))
 			cqe->wc_flags |= IBV_WC_TM_SYNC_REQ;
 	}
-	vrb_cq_add_srq(qp->config.srq, qp->wq.qpn, NULL, cqe, qp->now);
+	vrb_cq_add_srq(qp->config.srq, qp->wq.qpn, NULL, cqe, qp->recv.wqe_index, qp->now);
 }
 
 static void complete_eager(struct vrb_qp *qp, struct wq_cqe *cqe)

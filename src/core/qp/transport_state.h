@@ -8,7 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "local/message.h"
+
 struct local_peer;
+struct seg_qp;
 
 /* For tx/transmit.h: how urgently a QP must transmit. */
 enum tx_urgency {
@@ -35,8 +38,18 @@ struct vrb_keepalive {
 /* For local/peer_link.h: number of cached datagram destinations. */
 enum { UD_DESTS = 16 };
 
+struct ud_dest {
+	uint32_t qpn;
+	struct local_peer *peer;	/* has the QP; holds a reference; NULL: empty */
+};
+
 struct vrb_peer {
 	struct local_peer *process;	/* holds a reference; NULL: the QP uses the wire */
+	/* For peer_word.h: */
+	const struct seg_qp *entry;	/* RC: the peer's QP, in the segment of `process` */
+	uint64_t *word;			/* our own progress word; NULL: not published */
+	bool word_used;			/* on this connection */
+	struct message_sender sender;	/* in the queue of `process`; under its lock */
 	uint64_t lookup_at;			/* when to look up the peer next */
 	/* when to retry transmission to a full lane or a missing peer; VRB_NEVER: no retry */
 	uint64_t retry_at;
@@ -47,6 +60,7 @@ struct vrb_peer {
 	/* oldest unacknowledged PSN when an ack timeout was last deferred */
 	uint32_t deferred_una;
 	bool deferred;			/* deferred_una is valid */
+	bool lossy;			/* the peer's last packet was LANE_LOSSY */
 	/* UC: since when the QP has been waiting for its peer's QP; 0: not waiting */
 	uint64_t rtr_wait_since;
 	uint64_t wire_tx_at;		/* UC: when a packet last used the wire */
@@ -56,12 +70,11 @@ struct vrb_peer {
 	bool rtr_expected;
 	/* published state: bits 0-3 state, 4-5 mig_state, 7 established */
 	uint8_t published;
+	uint8_t plain;		/* see peer_message.h; 0: output is left to the engine */
 	struct vrb_keepalive keepalive;		/* probe to the process of a peer on the wire */
 	int32_t slot;		/* slot of the peer's process; HOST_NO_SLOT: unknown */
-	struct ud_dest {
-		uint32_t qpn;
-		struct local_peer *peer;	/* has the QP; holds a reference; NULL: empty */
-	} ud[UD_DESTS];		/* cached datagram destinations, hashed by QP number */
+	/* cached datagram destinations, UD_DESTS places hashed by QP number; NULL: not UD */
+	struct ud_dest *ud;
 };
 
 #endif

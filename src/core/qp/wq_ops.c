@@ -12,6 +12,9 @@
  */
 #include "core/qp/wq_ops.h"
 
+#include <stdlib.h>
+
+#include "core/base/tap.h"
 #include "core/cq/async_event.h"
 #include "core/cq/cq.h"
 #include "core/mem/mr.h"
@@ -40,7 +43,7 @@ static struct recv_wqe *take_own(struct vrb_qp *qp)
 
 static struct recv_wqe *take_shared(struct vrb_qp *qp, struct vrb_srq *srq)
 {
-	if (!qp->recv.srq_wqe_held && !vrb_srq_take(srq, qp->recv.srq_wqe))
+	if (!qp->recv.srq_wqe_held && !vrb_srq_take(srq, qp->recv.srq_wqe, &qp->recv.wqe_index))
 		return NULL;
 	qp->recv.srq_wqe_held = false;
 	qp->recv.wqe = qp->recv.srq_wqe;
@@ -89,6 +92,14 @@ struct recv_wqe *vrb_qp_recv_take(struct wq_qp *wq, uint32_t srqn, const struct 
 	return qp->config.srq ? take_shared(qp, qp->config.srq) : take_own(qp);
 }
 
+struct roce_rd_atomic *vrb_qp_rd_make(struct wq_qp *wq)
+{
+	struct vrb_qp *qp = wq_to_vrb_qp(wq);
+
+	qp->recv.rd_atomic = calloc(qp->recv.rd_atomic_slots, sizeof(*qp->recv.rd_atomic));
+	return qp->recv.rd_atomic;
+}
+
 void vrb_qp_recv_untake(struct wq_qp *wq)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
@@ -124,11 +135,31 @@ static void complete_recv(struct vrb_qp *qp, struct wq_cqe *cqe)
 		cqe->release = rq->next;
 	}
 	if (qp->recv.wqe_srq)
-		vrb_cq_add_srq(qp->recv.wqe_srq, qp->wq.qpn, NULL, cqe, qp->now);
+		vrb_cq_add(qp->recv.wqe_srq->cq, qp->recv.wqe_srq, NULL, qp->wq.qpn, cqe, qp->now);
 	else if (qp->config.recv_cq)
 		vrb_cq_add(qp->config.recv_cq, qp,
 			   qp->wq.has_srq ? NULL : &qp->wq.rq.released, qp->wq.qpn, cqe, qp->now);
 	vrb_qp_drop_wqe(qp);
+}
+
+/* Excludes completions that a tag-matching SRQ handles itself, and the device's own requests. */
+static void tap_complete(struct vrb_qp *qp, struct wq_cqe *wc)
+{
+	struct tap_completion c = { .qp = qp, .wc = wc, .index = wc->release - 1 };
+
+	if (wc->recv ? matches_tags(qp) : qp->recv.rndv.owner)
+		return;
+	c.cq = wc->recv ? qp->config.recv_cq : qp->config.send_cq;
+	if (wc->recv) {
+		c.srq = qp->recv.wqe_srq ? qp->recv.wqe_srq : qp->config.srq;
+		if (qp->recv.wqe)
+			c.index = qp->recv.wqe_index;
+		else if (c.srq)
+			c.index = TAP_NO_INDEX;
+	}
+	if (!c.cq && c.srq)
+		c.cq = c.srq->cq;
+	vrb_tap_complete(&c);
 }
 
 void vrb_qp_complete(struct wq_qp *wq, const struct wq_cqe *cqe)
@@ -136,6 +167,10 @@ void vrb_qp_complete(struct wq_qp *wq, const struct wq_cqe *cqe)
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
 	struct wq_cqe copy = *cqe;
 
+	if (tapped()) {
+		tap_complete(qp, &copy);
+		cqe = &copy;
+	}
 	if (unlikely(cqe->status != IBV_WC_SUCCESS))
 		vrb_report_completion(qp, cqe);
 	if (cqe->recv && wq->counted)
@@ -188,6 +223,12 @@ void vrb_qp_event(struct wq_qp *wq, enum ibv_event_type type)
 		note_migration(&qp->attr);
 	vrb_report_event(qp, type);
 	vrb_qp_raise(qp, type);
+}
+
+void vrb_qp_note(struct wq_qp *wq, const struct wq_note *note)
+{
+	if (tapped())
+		vrb_tap_note(wq_to_vrb_qp(wq), note);
 }
 
 void vrb_qp_dropped(struct wq_qp *wq, enum reason why)

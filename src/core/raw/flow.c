@@ -15,12 +15,12 @@
 #include "core/base/state.h"
 #include "core/device/device.h"
 #include "core/device/mirror.h"
-#include "core/mem/nofault.h"
 #include "core/qp/qp.h"
 #include "core/raw/flow_counters.h"
 #include "core/raw/raw_port.h"
 #include "core/raw/rss.h"
 #include "run/log.h"
+#include "run/nofault.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 

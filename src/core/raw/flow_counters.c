@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters of flows; flow_counters.h has the contract. */
+/* Counters of flows; flow_counters.h documents the interface. */
 #include "core/raw/flow_counters.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 enum {
 	MAX_COUNTERS = 1 << 16,
-	MAX_INDEX = 8191, /* the limit that hardware has */
+	MAX_INDEX = 8191, /* as on hardware */
 	MAX_POINTS = 2 * (MAX_INDEX + 1),
 	READ_FLAGS = IBV_READ_COUNTERS_ATTR_PREFER_CACHED,
 };

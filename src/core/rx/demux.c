@@ -6,10 +6,12 @@
 #include "core/base/context.h"
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
+#include "core/base/tap.h"
 #include "core/base/xrc_ops.h"
 #include "core/device/device.h"
 #include "core/device/port.h"
 #include "core/local/peer_link.h"
+#include "core/local/peer_word.h"
 #include "core/mad/gsi.h"
 #include "core/qp/qp.h"
 #include "core/qp/qp_table.h"
@@ -85,7 +87,7 @@ void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue
 	if (due != TX_NOTHING && !by)
 		vrb_tx_enqueue(r, qp, &r->scheduled);
 	else if (due == TX_SOON)
-		vrb_delayed_ack_begin(qp);
+		vrb_delayed_ack_begin(qp, qp->now);
 }
 
 /* IBTA Annex A14: an XRC request is checked against the protection domain of the SRQ it names. */
@@ -93,19 +95,22 @@ static void run(struct vrb_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 {
 	if (qp->config.domain)
 		qp->wq.pdn = qp->wq.recv_pdn = vrb_xrcd_srq_pdn(qp->config.domain, pkt->xrc_srqn);
+	/* What a full lane or an unfinished FLUSH holds back is read later all the same. */
+	if (unlikely(roce_responses_pending(&qp->roce)) && roce_must_respond_first(&qp->roce, pkt))
+		vrb_transmit(qp, now);
 	roce_input(&qp->roce, pkt, now);
 }
 
 /*
- * No queue marks packets in a lane, so a congestion notification from a peer on this host is
- * forged. Must hold qp->lock.
+ * No queue marks packets in a lane, only a rule on faults at either end: so any other congestion
+ * notification from a peer on this host is forged. Must hold qp->lock.
  */
 static bool is_forged_cnp(struct vrb_qp *qp, const struct roce_pkt *pkt)
 {
 	if (likely(pkt->bth.opcode != ROCE_CNP_NOTIFICATION))
 		return false;
 	if (qp->wq.type != IBV_QPT_UD)
-		return qp->peer.process != NULL;
+		return qp->peer.process && !qp->peer.lossy && !tapped_whole();
 	return vrb.local && vrb_port_find_gid(&qp->config.ctx->dev->port, &pkt->path.src) >= 0;
 }
 
@@ -117,37 +122,71 @@ static void run_reordered(void *arg, const struct roce_pkt *pkt)
 }
 
 /*
- * A lane preserves order, so a gap there is not a loss. In a shared XRC domain, only the packet
- * with the expected PSN decides which process executes the request.
+ * A lane preserves order, so a gap there is not a loss, except where one end loses messages on
+ * purpose. In a shared XRC domain, only the packet with the expected PSN decides which process
+ * executes the request.
  */
 static bool may_reorder(const struct vrb_qp *qp, const struct roce_pkt *pkt)
 {
-	return !pkt->pull && !qp->peer.process &&
+	return !pkt->pull && (!qp->peer.process || qp->peer.lossy || tapped_whole()) &&
 	       !(qp->config.domain && qp->config.domain->has_inode);
 }
 
 void vrb_rx_execute(struct vrb_qp *qp, const struct roce_pkt *pkt, struct vrb_rx_queue *r,
 		    uint64_t now)
 {
-	bool early = unlikely(roce_out_of_order(&qp->roce, pkt));
+	bool out_of_order = unlikely(roce_out_of_order(&qp->roce, pkt));
 	uint32_t expected = roce_expected_psn(&qp->roce);
 
 	run(qp, pkt, now);
-	if (early && may_reorder(qp, pkt))
+	if (out_of_order && may_reorder(qp, pkt))
 		reorder_insert(&qp->recv.reorder, pkt, now);
 	else if (unlikely(qp->recv.reorder != NULL) && roce_expected_psn(&qp->roce) != expected)
 		reorder_deliver(qp->recv.reorder, &qp->roce, run_reordered, qp, now);
 	vrb_tx_schedule(qp, vrb_tx_urgency(qp), r);
 }
 
+/* False: the packet is to be lost. Else *seen, a copy, may be marked. */
+static bool tap(struct vrb_qp *qp, const struct rx_decoded *raw, struct roce_pkt *seen)
+{
+	struct tap_packet p = {
+		.qp = qp,
+		.path = &raw->pkt->path,
+		.data = raw->message ? NULL : raw->data,
+		.len = raw->message ? 0 : raw->len - ROCE_ICRC_LEN,
+		.pulled = raw->pkt->pull ? raw->pkt->payload_len : 0,
+		.pkt = raw->pkt,
+		.wire = raw->wire,
+	};
+
+	if (!vrb_tap_in(&p))
+		return false;
+	if (seen)
+		seen->bth.fecn |= p.mark;
+	return true;
+}
+
 /* Must hold qp->lock. */
 static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_rx_queue *r,
 		    uint64_t now)
 {
+	struct roce_pkt seen;
+	struct rx_decoded copy;
+
 	qp->now = now;
-	if (!path_matches(qp, raw->pkt) || is_forged_cnp(qp, raw->pkt))
+	if (!path_matches(qp, raw->pkt) || is_forged_cnp(qp, raw->pkt)) {
 		count(&r->stats.wrong_path, 1);
-	else if (unlikely(qp->config.hooks != NULL) && qp->config.hooks->redirect &&
+		return;
+	}
+	if (tapped() && !raw->told) {
+		seen = *raw->pkt;
+		copy = *raw;
+		copy.pkt = &seen;
+		if (!tap(qp, raw, &seen))
+			return;
+		raw = &copy;
+	}
+	if (unlikely(qp->config.hooks != NULL) && qp->config.hooks->redirect &&
 		 qp->config.hooks->redirect(qp, raw, r, now))
 		vrb_tx_schedule(qp, TX_NOW, r);
 	else
@@ -240,7 +279,8 @@ static void dispatch(struct vrb_qp *qp, const struct rx_decoded *raw, const stru
 	if (raw->pkt->bth.dest_qpn == VRB_MCAST_QPN) {
 		deliver_multicast(raw, r, now);
 	} else if (raw->pkt->bth.dest_qpn == VRB_GSI_QPN) {
-		vrb_gsi_input(raw->pkt, now);
+		if (!tapped() || tap(NULL, raw, NULL))
+			vrb_gsi_input(raw->pkt, now);
 	} else if (qp) {
 		lock_acquire(&qp->lock);
 		deliver(qp, raw, r, now);
@@ -255,7 +295,7 @@ static void dispatch(struct vrb_qp *qp, const struct rx_decoded *raw, const stru
 void vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t now)
 {
 	struct roce_pkt pkt;
-	const struct rx_decoded raw = { &pkt, a->data, a->len };
+	const struct rx_decoded raw = { &pkt, a->data, a->len, .wire = true };
 	struct vrb_qp *qp;
 
 	count(&r->stats.rcvd_pkts, 1);
@@ -282,38 +322,175 @@ void vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t n
 
 /*
  * Sets the path of a packet from a lane. A datagram carries its path; any other packet has the path
- * of the connection, or the alternate path once the peer has migrated. False if the sender is not
- * the QP's peer. Must hold qp->lock.
+ * of the connection, or the alternate path once the peer has migrated. False if the sender, the
+ * process in this slot, is not the QP's peer. Must hold qp->lock.
  */
-static bool fill_path(struct vrb_qp *qp, const struct local_pkt *in, struct roce_pkt *pkt)
+static bool fill_path(struct vrb_qp *qp, const struct net_path *path, int32_t slot,
+		      struct roce_pkt *pkt)
 {
 	bool migrated = pkt->bth.mig_req && qp->wq.mig_state == IBV_MIG_ARMED &&
 		vrb_peer_migrated(qp);
 	const struct net_path *own = migrated ? &qp->wq.alt_path : &qp->wq.path;
 
-	if (in->path) {
-		pkt->path = *in->path;
+	if (path) {
+		pkt->path = *path;
 		return true;
 	}
 	pkt->path = *own;
 	pkt->path.src = own->dst;
 	pkt->path.dst = own->src;
-	return vrb_is_peer(qp, in->slot);
+	return vrb_is_peer(qp, slot);
 }
 
-static bool unpack(const struct local_pkt *in, struct roce_pkt *pkt)
+static struct roce_piggyback_ack ack_of(uint32_t psn, uint32_t aeth)
 {
-	struct message m;
+	return (struct roce_piggyback_ack){
+		.any = true,
+		.psn = psn & ROCE_PSN_MASK,
+		.msn = aeth & ROCE_PSN_MASK,
+		.syndrome = aeth >> 24,
+	};
+}
 
-	if (!in->bare)
-		return roce_decode(pkt, in->data, in->len) == ROCE_DECODED;
-	if (in->path || !message_get(&m, in->data, in->len) || m.len > ROCE_MAX_MTU)
+/*
+ * Passes a message that was declined to the engine, as the packet that it replaces. `ack`:
+ * accompanies it, or NULL.
+ */
+static void deliver_as_packet(struct vrb_qp *qp, int32_t slot, const struct message *m,
+			      const struct roce_piggyback_ack *ack, bool told, uint64_t now)
+{
+	struct roce_pkt pkt;
+	const struct rx_decoded raw = { .pkt = &pkt, .message = true, .told = told };
+
+	roce_message_packet(m, &pkt);
+	pkt.ack = ack;
+	if (fill_path(qp, NULL, slot, &pkt))
+		deliver(qp, &raw, vrb_main_rx_queue, now);
+}
+
+/* To what only watches. */
+static void show_message(struct vrb_qp *qp, int32_t slot, const struct message *m)
+{
+	struct roce_pkt pkt;
+	const struct rx_decoded raw = { .pkt = &pkt, .message = true };
+
+	roce_message_packet(m, &pkt);
+	if (fill_path(qp, NULL, slot, &pkt))
+		tap(qp, &raw, &pkt);
+}
+
+/*
+ * Executes a message. False: it was declined. Observed, its ACK is a packet: of words that follow
+ * each other only the last is read. Must hold qp->lock.
+ */
+static bool execute_message(struct vrb_qp *qp, const struct message *m, uint64_t now)
+{
+	struct roce_piggyback_ack ack = { .allowed = !tapped() && vrb_word_usable(qp, now) };
+
+	if (unlikely(!roce_message_input(&qp->roce, m, &ack)))
 		return false;
-	roce_message_packet(&m, pkt);
+	if (likely(ack.any))
+		vrb_word_publish(qp, &ack, now);
+	else
+		vrb_tx_schedule(qp, vrb_tx_urgency(qp), vrb_main_rx_queue);
 	return true;
 }
 
-void vrb_rx_packet_local(void *arg, const struct local_pkt *in)
+/*
+ * Completes what an ACK, beside a message or in the peer's word, acknowledges. What waited for it
+ * may leave now. Must hold qp->lock.
+ */
+static void take_ack(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
+{
+	if (unlikely(roce_ack_input(&qp->roce, ack, now)) || unlikely(roce_has_output(&qp->roce)))
+		vrb_tx_schedule(qp, vrb_tx_urgency(qp), vrb_main_rx_queue);
+}
+
+/* `ack`: comes beside the message, or NULL. Must hold qp->lock. */
+static void deliver_message(struct vrb_qp *qp, int32_t slot, const struct message *m,
+			    const struct roce_piggyback_ack *ack, uint64_t now)
+{
+	bool told = tapped();
+
+	if (unlikely(tap_interferes() || qp->recv.reorder != NULL)) {
+		deliver_as_packet(qp, slot, m, ack, false, now);
+		return;
+	}
+	if (told)
+		show_message(qp, slot, m);
+	qp->now = now;
+	if (ack)
+		take_ack(qp, ack, now);
+	if (unlikely(!execute_message(qp, m, now)))
+		deliver_as_packet(qp, slot, m, NULL, told, now);
+}
+
+static void read_word(struct vrb_qp *qp, uint64_t now)
+{
+	struct roce_piggyback_ack ack;
+
+	lock_acquire(&qp->lock);
+	qp->now = now;
+	if (vrb_word_get(qp, &ack))
+		take_ack(qp, &ack, now);
+	lock_release(&qp->lock);
+}
+
+unsigned int vrb_rx_words(uint64_t now)
+{
+	struct vrb_qp *qp;
+	unsigned int n;
+
+	for (n = 0; (qp = vrb_word_next()); n++)
+		read_word(qp, now);
+	return n;
+}
+
+/*
+ * What the peer's process executed before it sent this, to `qp` or to NULL, completes before it. Of
+ * this QP, the ACK usually lies beside; other QPs must read their words.
+ */
+static void complete_before(const struct vrb_qp *qp, bool acks, uint64_t now)
+{
+	if (!load_relaxed(&vrb_words_used))
+		return;
+	if (!acks || !qp || !qp->peer.process ||
+	    local_others_await(qp->peer.process, &qp->peer.sender))
+		vrb_rx_words(now);
+}
+
+static void receive_message(void *arg, int32_t slot, const struct lane_head *head,
+			    const uint8_t *data)
+{
+	const uint64_t *now = arg;
+	struct rx_stats *stats = &vrb_main_rx_queue->stats;
+	bool acks = head->flags & LANE_ACK;
+	struct roce_piggyback_ack ack;
+	struct message m;
+	struct vrb_qp *qp;
+
+	count(&stats->rcvd_pkts, 1);
+	if (unlikely(!message_get(&m, data, head->len) || m.len > ROCE_MAX_MTU)) {
+		count(&stats->malformed, 1);
+		return;
+	}
+	qp = vrb_qp_table_find(m.qpn);
+	if (unlikely(!qp || qp->wq.type != IBV_QPT_RC)) {
+		count(&stats->unknown_qp, 1);
+		return;
+	}
+	complete_before(qp, acks, *now);
+	if (acks)
+		ack = ack_of(head->ack_psn, head->ack_aeth);
+	lock_acquire(&qp->lock);
+	if (likely(vrb_is_peer(qp, slot)))
+		deliver_message(qp, slot, &m, acks ? &ack : NULL, *now);
+	else
+		count(&stats->wrong_path, 1);
+	lock_release(&qp->lock);
+}
+
+static void receive_packet(void *arg, const struct local_pkt *in)
 {
 	const uint64_t *now = arg;
 	struct vrb_rx_queue *r = vrb_main_rx_queue;
@@ -331,17 +508,18 @@ void vrb_rx_packet_local(void *arg, const struct local_pkt *in)
 		return;
 	}
 	count(&r->stats.rcvd_pkts, 1);
-	if (!unpack(in, &pkt)) {
+	if (roce_decode(&pkt, in->data, in->len) != ROCE_DECODED) {
 		count(&r->stats.malformed, 1);
 		return;
 	}
 	if (pkt.bth.dest_qpn == VRB_MCAST_QPN && in->path) {
 		pkt.path = *in->path;
+		complete_before(NULL, false, *now);
 		deliver_multicast(&raw, r, *now);
 		return;
 	}
 	qp = vrb_qp_table_find(pkt.bth.dest_qpn);
-	if (!qp || (in->bare && qp->wq.type != IBV_QPT_RC)) {
+	if (!qp) {
 		count(&r->stats.unknown_qp, 1);
 		return;
 	}
@@ -349,16 +527,21 @@ void vrb_rx_packet_local(void *arg, const struct local_pkt *in)
 		pkt.pull = &in->pull;
 		pkt.payload_len = in->payload;
 	}
+	complete_before(qp, in->acks, *now);
 	if (in->acks) {
-		ack.psn = in->ack_psn & ROCE_PSN_MASK;
-		ack.msn = in->ack_aeth & ROCE_PSN_MASK;
-		ack.syndrome = in->ack_aeth >> 24;
+		ack = ack_of(in->ack_psn, in->ack_aeth);
 		pkt.ack = &ack;
 	}
 	lock_acquire(&qp->lock);
-	if (fill_path(qp, in, &pkt))
+	qp->peer.lossy = in->lossy;
+	if (fill_path(qp, in->path, in->slot, &pkt))
 		deliver(qp, &raw, r, *now);
 	else
 		count(&r->stats.wrong_path, 1);
 	lock_release(&qp->lock);
 }
+
+const struct local_input vrb_rx_local = {
+	.packet = receive_packet,
+	.message = receive_message,
+};

@@ -13,7 +13,7 @@
 
 #include "core/tx/transmit.h"
 
-struct local_pkt;
+struct local_input;
 struct net_path;
 struct roce_pkt;
 struct vrb_qp;
@@ -24,6 +24,9 @@ struct rx_decoded {
 	const struct roce_pkt *pkt;
 	const uint8_t *data;
 	size_t len;
+	bool wire;
+	bool message;		/* data is not the packet, but a message that stands for it */
+	bool told;		/* base/tap.h has seen it */
 };
 
 struct rx_packet {
@@ -49,9 +52,15 @@ void vrb_rx_execute(struct vrb_qp *qp, const struct roce_pkt *pkt, struct vrb_rx
 		    uint64_t now);
 
 /*
- * Processes a packet from a lane, on the main RX queue. A local_recv() callback; `now` points to
- * the current time, a uint64_t.
+ * For local_recv(): processes packets and messages from lanes, on the main RX queue. The argument
+ * points to the current time, a uint64_t.
  */
-void vrb_rx_packet_local(void *now, const struct local_pkt *in);
+extern const struct local_input vrb_rx_local;
+
+/*
+ * Completes messages that peers have executed (local/peer_word.h). Returns the number of QPs that
+ * were checked. Must hold vrb.poll_lock; call after local_recv(), too.
+ */
+unsigned int vrb_rx_words(uint64_t now);
 
 #endif

@@ -12,7 +12,7 @@
 
 struct copy {
 	struct roce_pkt pkt;
-	struct roce_early early;
+	struct roce_out_of_order out_of_order;
 	uint8_t payload[];
 };
 
@@ -61,7 +61,7 @@ static struct copy *copy_of(const struct roce_pkt *pkt, uint64_t now)
 	c->pkt = *pkt;
 	c->pkt.ack = NULL;	/* already processed */
 	c->pkt.payload = c->payload;
-	c->early = roce_early_new(pkt->bth.psn, now);
+	c->out_of_order = roce_out_of_order_new(pkt->bth.psn, now);
 	if (pkt->payload_len)
 		memcpy(c->payload, pkt->payload, pkt->payload_len);
 	fetch_add_relaxed(&reorder_bytes, size_of(c));
@@ -101,7 +101,7 @@ static void note_overtaken(struct reorder_queue *h, uint32_t psn)
 {
 	for (uint32_t i = 0; h->n && i < REORDER_PACKETS; i++)
 		if (h->slot[i])
-			roce_early_passed(&h->slot[i]->early, psn);
+			roce_out_of_order_passed(&h->slot[i]->out_of_order, psn);
 }
 
 void reorder_insert(struct reorder_queue **hp, const struct roce_pkt *pkt, uint64_t now)
@@ -114,11 +114,11 @@ void reorder_insert(struct reorder_queue **hp, const struct roce_pkt *pkt, uint6
 		return;
 	slot = slot_of(*hp, pkt->bth.psn);
 	if (!*slot || (*slot)->pkt.bth.psn != pkt->bth.psn ||
-	    roce_early_is_old(&(*slot)->early, now)) {
+	    roce_out_of_order_is_old(&(*slot)->out_of_order, now)) {
 		put(*hp, slot, pkt, now);
 		note_overtaken(*hp, pkt->bth.psn);
 	} else if (!same(&(*slot)->pkt, pkt)) {
-		(*slot)->early.doubted = true;
+		(*slot)->out_of_order.doubted = true;
 	}
 }
 
@@ -135,11 +135,11 @@ static bool look_through(struct reorder_queue *h, uint32_t psn, uint64_t now)
 
 		if (!c)
 			continue;
-		if (roce_early_is_over(&c->early, psn, now)) {
+		if (roce_out_of_order_is_over(&c->out_of_order, psn, now)) {
 			drop_slot(h, &h->slot[i]);
 			continue;
 		}
-		missing |= roce_early_shows_gap(&c->early, psn);
+		missing |= roce_out_of_order_shows_gap(&c->out_of_order, psn);
 	}
 	return missing;
 }
@@ -150,7 +150,7 @@ static const struct roce_pkt *pop(struct reorder_queue *h, uint32_t psn)
 	struct copy **slot = slot_of(h, psn);
 
 	drop(&h->popped);
-	if (!*slot || !roce_early_runs(&(*slot)->early, psn))
+	if (!*slot || !roce_out_of_order_runs(&(*slot)->out_of_order, psn))
 		return NULL;
 	h->popped = *slot;
 	*slot = NULL;
@@ -164,6 +164,10 @@ void reorder_deliver(struct reorder_queue *h, struct roce_qp *qp, reorder_run_fn
 	const struct roce_pkt *p;
 	bool missing;
 
+	if (likely(!h->n)) {
+		drop(&h->popped);
+		return;
+	}
 	note_overtaken(h, psn_prev(roce_expected_psn(qp)));
 	missing = look_through(h, roce_expected_psn(qp), now);
 	while ((p = pop(h, roce_expected_psn(qp)))) {

@@ -11,12 +11,14 @@
 #include "core/qp/qp.h"
 #include "core/tx/tx_batch.h"
 #include "core/tx/tx_sched.h"
+#include "run/clock.h"
 #include "run/log.h"
 #include "run/progress.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/tuning.h"
 
-#define MEMORY_RETRY VRB_MSEC	/* then it may be there again */
+#define MEMORY_RETRY VRB_MSEC	/* when to retry after an allocation failure */
 
 unsigned int vrb_wire_qps;
 
@@ -27,9 +29,9 @@ static uint64_t deadline(const struct vrb_qp *qp)
 
 enum tx_urgency vrb_tx_urgency(const struct vrb_qp *qp)
 {
-	if (!roce_owes_ack_only(&qp->roce) || vrb_peer_unpublished(qp))
+	if (!roce_has_ack_only(&qp->roce) || vrb_peer_unpublished(qp))
 		return TX_NOW;
-	if (roce_owes_ack(&qp->roce) || deadline(qp) < load_relaxed(&qp->timer.timer.at))
+	if (roce_has_ack(&qp->roce) || deadline(qp) < load_relaxed(&qp->timer.timer.at))
 		return TX_SOON;
 	return TX_NOTHING;
 }
@@ -43,6 +45,16 @@ static void arm_at(struct vrb_qp *qp, uint64_t at)
 static void arm(struct vrb_qp *qp)
 {
 	arm_at(qp, deadline(qp));
+}
+
+void vrb_set_timer(struct vrb_qp *qp)
+{
+	arm(qp);
+}
+
+void vrb_watch_begin(struct vrb_qp *qp)
+{
+	arm_at(qp, time_after(clock_now(), LIMIT_MESSAGE_WATCH));
 }
 
 void vrb_set_uses_wire(struct vrb_qp *qp, bool wire)
@@ -86,7 +98,7 @@ static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t
 			if (unlikely(watched))
 				vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path,
 					     vrb_tx_batch_room(b), len, true);
-			vrb_tx_batch_seal(b, path, len, obeys_congestion(qp, path));
+			vrb_tx_batch_seal(b, qp, path, len, obeys_congestion(qp, path));
 		}
 		qp->peer.wire_tx_at = now;
 	}
@@ -137,11 +149,13 @@ void vrb_transmit_batch(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 	 * Requests blocked by a full lane have a timer. Requests for the wire may have been
 	 * coalesced, so the QP must stay scheduled.
 	 */
-	store_relaxed(&qp->sched.ack_sent, by_lane && !roce_owes_ack(&qp->roce));
-	if (load_relaxed(&qp->sched.ack_delayed) && !roce_owes_ack(&qp->roce))
+	store_relaxed(&qp->sched.ack_sent, by_lane && !roce_has_ack(&qp->roce));
+	if (load_relaxed(&qp->sched.ack_delayed) && !roce_has_ack(&qp->roce))
 		vrb_delayed_ack_end(qp);
 	publish(qp);
 	arm(qp);
+	if (by_lane && roce_in_flight(&qp->roce))
+		vrb_watch(qp);
 }
 
 void vrb_transmit(struct vrb_qp *qp, uint64_t now)
@@ -166,6 +180,6 @@ void vrb_transmit_packet(struct vrb_qp *qp, const uint8_t *packet, size_t len, u
 	if (!b)
 		return;
 	memcpy(vrb_tx_batch_room(b), packet, len);
-	vrb_tx_batch_seal(b, &qp->wq.path, len, true);
+	vrb_tx_batch_seal(b, qp, &qp->wq.path, len, true);
 	vrb_tx_batch_flush(b);
 }

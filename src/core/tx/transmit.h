@@ -10,8 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/qp/transport_state.h"
+#include "core/qp/qp.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/time.h"
 
 struct vrb_tx_batch;
 struct vrb_qp;
@@ -27,6 +29,22 @@ void vrb_transmit_batch(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 
 /* As vrb_transmit_batch(), with the thread's batch, which it flushes. Must hold qp->lock. */
 void vrb_transmit(struct vrb_qp *qp, uint64_t now);
+
+/* Sets the QP's timer to its next deadline; transmitting does so, too. Must hold qp->lock. */
+void vrb_set_timer(struct vrb_qp *qp);
+
+/*
+ * Messages may have left, which start no timer: the QP's timer looks after them in
+ * LIMIT_MESSAGE_WATCH (roce_watch()). Reads the clock only if the timer does not run. Must hold
+ * qp->lock.
+ */
+void vrb_watch_begin(struct vrb_qp *qp);
+
+static inline void vrb_watch(struct vrb_qp *qp)
+{
+	if (unlikely(load_relaxed(&qp->timer.timer.at) == VRB_NEVER))
+		vrb_watch_begin(qp);
+}
 
 /* Sends a packet without ICRC that another process built for this QP. Must hold qp->lock. */
 void vrb_transmit_packet(struct vrb_qp *qp, const uint8_t *packet, size_t len, uint64_t now);

@@ -9,6 +9,7 @@
 
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
+#include "core/base/tap.h"
 #include "roce/const.h"
 #include "roce/icrc.h"
 #include "roce/opcode.h"
@@ -94,13 +95,36 @@ static bool run_full(const struct vrb_tx_batch *b, uint32_t len)
 	return b->run_bytes + len > WIRE_RUN_BYTES;
 }
 
-void vrb_tx_batch_seal(struct vrb_tx_batch *b, const struct net_path *path, size_t len, bool ect)
+/*
+ * Flips a bit of the ICRC. No later computation of the ICRC turns a wrong packet into a right one.
+ */
+static void flip(struct wire_pkt *p, uint32_t bit)
+{
+	bit %= ROCE_ICRC_LEN * 8;
+	p->data[p->len - ROCE_ICRC_LEN + bit / 8] ^= (uint8_t)(1 << bit % 8);
+}
+
+void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct net_path *path,
+		       size_t len, bool ect)
 {
 	struct wire_pkt *p = &b->pkts[b->n];
+	bool seen = tapped();
+	struct tap_packet tap;
 
 	if (!vrb.wire) {
 		fetch_add_relaxed(&vrb_rx_stats.send_lost, 1);
 		return;
+	}
+	if (seen) {
+		tap = (struct tap_packet){
+			.qp = qp,
+			.path = path,
+			.data = vrb_tx_batch_room(b),
+			.len = len,
+			.wire = true,
+		};
+		if (!vrb_tap_out(&tap))
+			return;
 	}
 	*p = (struct wire_pkt){ .path = *path,
 				.data = vrb_tx_batch_room(b),
@@ -109,8 +133,12 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, const struct net_path *path, size
 	p->path.dst_port = wire_dst_port(vrb.wire);
 	if (ect && vrb.ecn && (p->path.traffic_class & ROCE_ECN_MASK) == ROCE_ECN_NOT_ECT)
 		p->path.traffic_class |= ROCE_ECN_ECT0;
+	if (seen && tap.mark)
+		p->path.traffic_class |= ROCE_ECN_CE;
 	enter_run(b, p);
 	put_icrc(p);
+	if (seen && tap.flip)
+		flip(p, tap.flip_bit);
 	b->used += p->len;
 	if (++b->n == TX_BATCH_PACKETS || b->used >= TX_BATCH_BYTES || run_full(b, p->len))
 		vrb_tx_batch_flush(b);

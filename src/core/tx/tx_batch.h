@@ -22,6 +22,8 @@ enum {
 	TX_BATCH_BYTES = 64 * 1024,	/* the peer processes one batch while we build the next */
 };
 
+struct vrb_qp;
+
 struct vrb_tx_batch {
 	unsigned int n;
 	uint32_t used;		/* bytes of `data` */
@@ -51,11 +53,13 @@ static inline uint8_t *vrb_tx_batch_room(struct vrb_tx_batch *b)
 }
 
 /*
- * Completes the packet in vrb_tx_batch_room(), `len` bytes without ICRC. `ect`: the QP reacts to
+ * Completes the packet in vrb_tx_batch_room(), `len` bytes without ICRC, of this QP, or of none.
+ * `ect`: the QP reacts to
  * congestion notifications, so routers may mark the packet instead of dropping it (RFC 3168).
  * Sends the batch if it is full.
  */
-void vrb_tx_batch_seal(struct vrb_tx_batch *b, const struct net_path *path, size_t len, bool ect);
+void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct net_path *path,
+		       size_t len, bool ect);
 
 /* Sends the batch. Waits briefly for a full socket, then drops the rest. */
 static inline void vrb_tx_batch_flush(struct vrb_tx_batch *b)

@@ -3,9 +3,11 @@
 
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
+#include "core/local/peer_message.h"
 #include "core/qp/qp.h"
 #include "core/tx/transmit.h"
 #include "core/tx/tx_batch.h"
+#include "local/bell.h"
 #include "run/clock.h"
 #include "run/progress.h"
 #include "util/atomic.h"
@@ -75,12 +77,33 @@ static bool coalesce(struct vrb_qp *qp, uint64_t now)
 	return qp->post.coalesces;
 }
 
+/*
+ * Sends the posted requests as messages. The clock is read only for a peer that waits to be woken
+ * for progress, perhaps by this reply.
+ */
+static bool post_messages(struct vrb_qp *qp)
+{
+	bool all = vrb_peer_post(qp);
+
+	if (!all)
+		return false;
+	if (unlikely(qp->post.delayed_ack.requested))
+		roce_delayed_ack_posted(&qp->post.delayed_ack, clock_now());
+	if (!roce_in_flight(&qp->roce))
+		return true;
+	vrb_watch(qp);
+	vrb_tx_batch_own();	/* allocates it now, not in the middle of a stream */
+	return true;
+}
+
 /* While coalescing, the deadline is already set, so skip reading the clock for each request. */
 void vrb_doorbell(struct vrb_qp *qp)
 {
 	uint64_t now;
 
 	vrb_qp_note_posted(qp);
+	if (likely(post_messages(qp)))
+		return;
 	if (qp->post.coalesces && !qp->post.delayed_ack.requested && qp->wq.state == IBV_QPS_RTS &&
 	    has_room(qp))
 		return;
@@ -92,10 +115,12 @@ void vrb_doorbell(struct vrb_qp *qp)
 
 unsigned int vrb_delayed_acks;
 
-void vrb_delayed_ack_begin(struct vrb_qp *qp)
+void vrb_delayed_ack_begin(struct vrb_qp *qp, uint64_t now)
 {
-	if (!load_relaxed(&qp->sched.ack_delayed) && !swap_acq_rel(&qp->sched.ack_delayed, true))
-		fetch_add_relaxed(&vrb_delayed_acks, 1);
+	if (load_relaxed(&qp->sched.ack_delayed) || swap_acq_rel(&qp->sched.ack_delayed, true))
+		return;
+	qp->sched.ack_delayed_at = now;
+	fetch_add_relaxed(&vrb_delayed_acks, 1);
 }
 
 void vrb_delayed_ack_end(struct vrb_qp *qp)
@@ -113,39 +138,39 @@ static void transmit_all(struct list *waiting, struct vrb_tx_batch *b, uint64_t 
 {
 	while (!list_empty(waiting)) {
 		struct vrb_qp *qp = list_entry(waiting->next, struct vrb_qp, sched.node);
-		bool owes;
+		bool delayed;
 
 		unlist(qp);
 		/* The ACK may have been piggybacked on a request since. */
 		if (load_relaxed(&qp->sched.ack_sent))
 			continue;
 		lock_acquire(&qp->lock);
-		owes = load_relaxed(&qp->sched.ack_delayed);
+		delayed = load_relaxed(&qp->sched.ack_delayed);
 		if (qp->sched.urgency == TX_NOW || vrb_tx_urgency(qp) != TX_NOTHING) {
 			roce_delayed_ack_alone(&qp->post.delayed_ack, now);
 			vrb_transmit_batch(qp, b, now);
-			if (owes)
+			if (delayed)
 				vrb_tx_batch_flush(b);
 		}
 		lock_release(&qp->lock);
 	}
 }
 
-static void delay_scheduled(struct vrb_rx_queue *r)
+static void delay_scheduled(struct vrb_rx_queue *r, uint64_t now)
 {
 	while (!list_empty(&r->scheduled)) {
 		struct list *node = r->scheduled.next;
 
 		list_del(node);
 		list_add_tail(&r->delayed, node);
-		vrb_delayed_ack_begin(list_entry(node, struct vrb_qp, sched.node));
+		vrb_delayed_ack_begin(list_entry(node, struct vrb_qp, sched.node), now);
 	}
 }
 
 /* Out of memory: try again after the longest delay. */
 static void retry_later(struct vrb_rx_queue *r, uint64_t now)
 {
-	delay_scheduled(r);
+	delay_scheduled(r, now);
 	store_relaxed(&r->delayed_deadline, VRB_NEVER);
 	delay_until(r, now + TUNE_ACK_DELAY_MAX);
 }
@@ -160,7 +185,21 @@ static void clear_past_deadline(struct vrb_rx_queue *r, uint64_t now)
 		store_relaxed(&r->delayed_deadline, VRB_NEVER);
 }
 
-void vrb_tx_flush(struct vrb_rx_queue *r, uint64_t now)
+/*
+ * Doorbells for progress are delayed like the ACKs that they replace: until the next poll, or until
+ * the program's reply, which rings, too.
+ */
+static void ring_bells(struct vrb_rx_queue *r, bool poller, uint64_t now)
+{
+	bool over = time_reached(load_relaxed(&r->delayed_deadline), now);
+
+	if (r == vrb_main_rx_queue && vrb.local &&
+	    local_ring_bells(vrb.local, over   ? BELLS_NOW :
+					poller ? BELLS_WAIT : BELLS_EXPECT_ANSWERS))
+		delay_until(r, now + roce_delayed_ack_time(poller));
+}
+
+static void flush(struct vrb_rx_queue *r, uint64_t now)
 {
 	struct vrb_tx_batch *b;
 
@@ -178,6 +217,12 @@ void vrb_tx_flush(struct vrb_rx_queue *r, uint64_t now)
 	r->delayed_polls = 0;
 	clear_past_deadline(r, now);
 	vrb_tx_batch_flush(b);
+}
+
+void vrb_tx_flush(struct vrb_rx_queue *r, uint64_t now)
+{
+	ring_bells(r, false, now);
+	flush(r, now);
 }
 
 /*
@@ -200,14 +245,32 @@ static bool may_delay(const struct vrb_rx_queue *r, unsigned int packets, bool p
 	return true;
 }
 
-/* Sends the output of the delayed QPs, and leaves the scheduled ones of this round. */
+/*
+ * A QP whose last ACK went with a request stays listed. Its next ACK has waited for no poll yet; it
+ * would go alone, ahead of the program's reply.
+ */
+static bool waits_since_now(const struct vrb_qp *qp, uint64_t now)
+{
+	return load_relaxed(&qp->sched.ack_delayed) && qp->sched.ack_delayed_at == now &&
+	       qp->sched.urgency != TX_NOW;
+}
+
+/* Sends the output of the QPs delayed in earlier rounds. */
 static void flush_delayed_only(struct vrb_rx_queue *r, uint64_t now)
 {
 	struct vrb_tx_batch *b = vrb_tx_batch_own();
+	struct list due, *node, *tmp;
 
 	if (unlikely(!b))
 		return;
-	transmit_all(&r->delayed, b, now);
+	list_init(&due);
+	list_for_each_safe(node, tmp, &r->delayed) {
+		if (waits_since_now(list_entry(node, struct vrb_qp, sched.node), now))
+			continue;
+		list_del(node);
+		list_add_tail(&due, node);
+	}
+	transmit_all(&due, b, now);
 	r->delayed_polls = 0;
 	vrb_tx_batch_flush(b);
 }
@@ -218,10 +281,13 @@ void vrb_tx_flush_or_delay(struct vrb_rx_queue *r, unsigned int packets, bool po
 		vrb_tx_flush(r, now);
 		return;
 	}
+	ring_bells(r, poller, now);
+	if (list_empty(&r->scheduled) && list_empty(&r->delayed))
+		return;
 	if (roce_delayed_ack_polls_over(r->delayed_polls))
 		flush_delayed_only(r, now);
 	r->delayed_polls++;
-	delay_scheduled(r);
+	delay_scheduled(r, now);
 	delay_until(r, now + roce_delayed_ack_time(poller));
 }
 
@@ -273,4 +339,8 @@ void vrb_tx_try_flush_delayed(void)
 static __attribute__((destructor)) void flush_at_exit(void)
 {
 	vrb_tx_try_flush_delayed();
+	if (vrb.local && lock_try(&vrb.poll_lock)) {
+		local_ring_bells(vrb.local, BELLS_NOW);
+		lock_release(&vrb.poll_lock);
+	}
 }

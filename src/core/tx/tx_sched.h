@@ -45,10 +45,10 @@ void vrb_tx_try_flush_delayed(void);
 
 extern unsigned int vrb_delayed_acks;	/* atomic: number of QPs with a delayed ACK */
 
-/* Does another QP have a delayed ACK? `owes`: this one does. */
-static inline bool vrb_other_delayed_acks(bool owes)
+/* Does another QP have a delayed ACK? `delayed`: this one does. */
+static inline bool vrb_other_delayed_acks(bool delayed)
 {
-	return load_relaxed(&vrb_delayed_acks) != owes;
+	return load_relaxed(&vrb_delayed_acks) != delayed;
 }
 
 /*
@@ -59,9 +59,9 @@ void vrb_tx_flush_delayed(void);
 
 /*
  * Mark the QP's ACK as delayed, under the lock of the RX queue that lists the QP, or as sent, under
- * qp->lock.
+ * qp->lock. now: of the receive round.
  */
-void vrb_delayed_ack_begin(struct vrb_qp *qp);
+void vrb_delayed_ack_begin(struct vrb_qp *qp, uint64_t now);
 void vrb_delayed_ack_end(struct vrb_qp *qp);
 
 /*

@@ -47,7 +47,8 @@ struct vrb_delegation {
 	struct xrc_peer to;	/* slot HOST_NO_SLOT: the state is here */
 	uint32_t epoch;
 	uint32_t sent, done;
-	bool owed;		/* READ or atomic responses of the last answer are outstanding */
+	/* READ or atomic responses of the last answer are outstanding */
+	bool responses_pending;
 	struct list parked;
 	unsigned int n_parked;
 	/* cache: the SRQ of the last request, its owner, and when that was looked up */
@@ -182,13 +183,13 @@ static void revoke(struct vrb_qp *qp)
 static void peer_died(struct vrb_qp *qp)
 {
 	struct vrb_delegation *l = qp->xrc.delegation;
-	bool begun = roce_in_message(&qp->roce) || l->owed;
+	bool begun = roce_in_message(&qp->roce) || l->responses_pending;
 
 	log_info(LOG_CORE, "QP 0x%x: the process in slot %d that executed its requests has died",
 		 qp->wq.qpn, l->to.slot);
 	xrc_peer_drop(&l->to);
 	l->looked = 0;
-	l->owed = false;
+	l->responses_pending = false;
 	if (begun && qp->wq.state != IBV_QPS_ERR)
 		roce_snapshot_lost(&qp->roce);
 }
@@ -449,7 +450,7 @@ static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct vrb_r
 		if (!roce_snapshot_restore(&qp->roce, m->state, m->head.state))
 			return;
 		memcpy(&s, m->state, sizeof(s));
-		l->owed = s.owes && !m->head.final;
+		l->responses_pending = s.rd_pending && !m->head.final;
 	}
 	if (m->head.packet > ROCE_ICRC_LEN && m->head.packet <= ROCE_MAX_PACKET)
 		vrb_transmit_packet(qp, m->packet, m->head.packet, now);

@@ -22,7 +22,7 @@ enum {
 
 _Static_assert(sizeof(struct xrc_head) == 48, "layout of messages");
 _Static_assert(HOST_MESSAGE_PARTS == 4, "head, body, state and packet");
-_Static_assert(MESSAGE_MAX <= LANE_BYTES / 2, "fits a lane");
+_Static_assert((int)MESSAGE_MAX <= (int)LANE_BYTES, "fits a lane");
 
 bool xrc_peer_find(struct xrc_peer *p, int slot)
 {

@@ -120,8 +120,8 @@ int xrc_send(struct xrc_peer *to, struct xrc_head *head, const void *body, size_
 	     const void *state, size_t state_len, const void *packet, size_t packet_len);
 
 /*
- * For what nobody repeats: a message that finds no room is kept until the process takes it or
- * exits, and no other message to that process overtakes it.
+ * For messages that are not retried: a message that finds no room is kept until the process takes
+ * it or exits, and no other message to that process overtakes it.
  */
 void xrc_send_surely(struct xrc_peer *to, struct xrc_head *head, const void *body, size_t body_len);
 

@@ -312,7 +312,7 @@ static bool has_openers(struct vrb_qp *qp)
 	return any;
 }
 
-/* Offers the QP to one opener after the other. state: ROCE_SNAPSHOT_MAX bytes. */
+/* Offers the QP to the openers, one after the other. state: ROCE_SNAPSHOT_MAX bytes. */
 static bool move_home(struct vrb_qp *qp, uint8_t *state)
 {
 	struct xrc_import a;

@@ -16,14 +16,14 @@
 #include "util/lock.h"
 
 enum {
-	KEPT_MAX = 4096,	/* limit for processes that live and take nothing */
+	KEPT_MAX = 4096,	/* limit for processes that live but receive nothing */
 };
 
 /* between attempts; doubles each time */
 #define PAUSE_FIRST VRB_MSEC
 #define PAUSE_LAST  (64 * VRB_MSEC)
 
-/* A message without state and packet. */
+/* A message that carries neither state nor packet. */
 struct kept {
 	struct list node;
 	int slot;
@@ -78,7 +78,10 @@ static void try_again(struct kept *k, struct full *full)
 		*word |= bit;
 }
 
-/* For one process, or for all: slot HOST_NO_SLOT. False: something stays. Must hold the lock. */
+/*
+ * Sends the kept messages of one process, or of all: slot HOST_NO_SLOT. False: some remain. Must
+ * hold the lock.
+ */
 static bool send_kept(int slot)
 {
 	struct full full = { { 0 } };

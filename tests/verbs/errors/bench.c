@@ -56,8 +56,8 @@ int list_without_count(void)
 	return list != NULL;
 }
 
-/* Leaves no free descriptor below the limit; the limit as it was. */
-static struct rlimit take_descriptors(void)
+/* Leaves no free descriptor below the limit; returns the old limit. */
+static struct rlimit exhaust_descriptors(void)
 {
 	struct rlimit old, none;
 
@@ -70,7 +70,7 @@ static struct rlimit take_descriptors(void)
 
 struct ibv_context *open_without_descriptors(void)
 {
-	struct rlimit old = take_descriptors();
+	struct rlimit old = exhaust_descriptors();
 	struct ibv_context *ctx = ibv_open_device(near.ctx->device);
 
 	setrlimit(RLIMIT_NOFILE, &old);
@@ -79,14 +79,14 @@ struct ibv_context *open_without_descriptors(void)
 
 struct ibv_comp_channel *channel_without_descriptors(void)
 {
-	struct rlimit old = take_descriptors();
+	struct rlimit old = exhaust_descriptors();
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(near.ctx);
 
 	setrlimit(RLIMIT_NOFILE, &old);
 	return channel;
 }
 
-/* The exported call; the macro of that name looks into the context first. */
+/* The exported call; the macro of that name reads the context first. */
 #pragma push_macro("ibv_query_port")
 #undef ibv_query_port
 int query_port_of_none(void)
@@ -115,7 +115,7 @@ int cq_event_at_once(void)
 	return ret;
 }
 
-#define KEEPER(name, make, destroy)                                                                \
+#define PD_USER(name, make, destroy)                                                               \
 	void *name(struct ibv_pd *pd, void *old)                                                   \
 	{                                                                                          \
 		if (!old)                                                                          \
@@ -131,22 +131,22 @@ struct ibv_pd *parent_of(struct ibv_pd *pd, struct ibv_td *td, uint32_t comp_mas
 	return ibv_alloc_parent_domain(near.ctx, &a);
 }
 
-KEEPER(make_mr, ibv_alloc_null_mr(pd), ibv_dereg_mr)
-KEEPER(make_mw, ibv_alloc_mw(pd, IBV_MW_TYPE_1), ibv_dealloc_mw)
-KEEPER(make_ah, ibv_create_ah(pd, AH_ATTR(.sl = 0)), ibv_destroy_ah)
-KEEPER(make_qp, ibv_create_qp(pd, QP_ATTR(.sq_sig_all = 0)), ibv_destroy_qp)
-KEEPER(make_srq, ibv_create_srq(pd, SRQ_ATTR(.max_wr = 1)), ibv_destroy_srq)
-KEEPER(make_parent, parent_of(pd, NULL, 0), ibv_dealloc_pd)
+PD_USER(make_mr, ibv_alloc_null_mr(pd), ibv_dereg_mr)
+PD_USER(make_mw, ibv_alloc_mw(pd, IBV_MW_TYPE_1), ibv_dealloc_mw)
+PD_USER(make_ah, ibv_create_ah(pd, AH_ATTR(.sl = 0)), ibv_destroy_ah)
+PD_USER(make_qp, ibv_create_qp(pd, QP_ATTR(.sq_sig_all = 0)), ibv_destroy_qp)
+PD_USER(make_srq, ibv_create_srq(pd, SRQ_ATTR(.max_wr = 1)), ibv_destroy_srq)
+PD_USER(make_parent, parent_of(pd, NULL, 0), ibv_dealloc_pd)
 
-int dealloc_pd_with(keeper_fn *keeper)
+int dealloc_pd_with(pd_user_fn *user)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(near.ctx);
-	void *object = keeper(pd, NULL);
+	void *object = user(pd, NULL);
 	int ret;
 
 	CHECK(object);
 	ret = ibv_dealloc_pd(pd);
-	keeper(pd, object);
+	user(pd, object);
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
 	return ret;
 }
@@ -162,7 +162,7 @@ int dealloc_td_with_parent(void)
 	return ret;
 }
 
-/* To a state, with what is required for it. */
+/* Takes the QP to a state, with the required attributes. */
 int move(struct ibv_qp *qp, enum ibv_qp_state next)
 {
 	struct ibv_qp_attr a;
@@ -229,7 +229,7 @@ int overcrowded_group(void)
 {
 	enum { MANY = 4096 };
 	static struct ibv_qp *members[MANY];
-	int n = dev.max_mcast_qp_attach - 1, ret = 0;	/* q_group is one */
+	int n = dev.max_mcast_qp_attach - 1, ret = 0;	/* q_group is attached already */
 
 	CHECK(n < MANY);
 	for (int i = 0; i <= n; i++) {
@@ -288,14 +288,14 @@ static void empty_set(struct set *s)
 	CHECK_EQ(ibv_dealloc_pd(s->pd), 0);
 }
 
-/* Closed with everything in it: its objects answer errors and do no harm. */
-static void close_inhabited(struct set *s)
+/* Closes a context with all its objects, which then return errors and do no harm. */
+static void close_with_objects(struct set *s)
 {
 	fill_set(s, ibv_open_device(w.ctx->device));
 	CHECK_EQ(ibv_close_device(s->ctx), 0);
 }
 
-/* A domain that was deallocated through the handle of another context on the same file. */
+/* A domain that was deallocated through another context on the same file. */
 static struct ibv_pd *domain_gone_elsewhere(void)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(near.ctx), *other;
@@ -409,11 +409,11 @@ static void make_xrc(void)
 
 void bench_open(void)
 {
-	setenv("VERBENA_LOG", "error", 0);	/* mistakes are what this is about */
+	setenv("VERBENA_LOG", "error", 0);	/* keeps the expected errors out of the log */
 	world_open(&w);
 	CHECK_EQ(ibv_query_device(w.ctx, &dev), 0);
 	CHECK_EQ(ibv_query_port(w.ctx, 1, &port), 0);
-	close_inhabited(&gone);
+	close_with_objects(&gone);
 	fill_set(&near, w.ctx);
 	fill_set(&far, ibv_open_device(w.ctx->device));
 	make_xrc();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The objects that the rows of errors_test.c make their mistakes with, and good examples of each
- * argument, of which a row changes something.
+ * The objects for the rows of errors_test.c, and valid examples of each argument, which a row
+ * changes.
  */
 #ifndef TESTS_VERBS_ERRORS_BENCH_H
 #define TESTS_VERBS_ERRORS_BENCH_H
@@ -14,12 +14,12 @@
 
 #include "../world.h"
 
-/* Rows change single members of a good example. */
+/* Rows change single members of a valid example. */
 #pragma GCC diagnostic ignored "-Woverride-init"
 
 void bench_open(void);
 
-/* Whatever a row had left behind would be in the way here. */
+/* Fails if a row left anything behind. */
 void bench_close(void);
 
 /* One object of each kind in a context. */
@@ -35,10 +35,13 @@ struct set {
 	struct ibv_mw *mw;
 	struct ibv_ah *ah;
 	struct ibv_dm *dm;
-	struct ibv_xrcd *xrcd;		/* of no file */
+	struct ibv_xrcd *xrcd;		/* without a file */
 };
 
-/* The second is open too, the third was closed with everything in it, which leaks by contract. */
+/*
+ * `near` is the context of most rows; `far` is another open one; `gone` was closed with all its
+ * objects, which are never freed, by contract.
+ */
 extern struct set near, far, gone;
 
 extern struct world w;
@@ -46,7 +49,7 @@ extern struct ibv_device_attr dev;
 extern uint8_t memory[8192];
 extern const uint8_t read_only[64];
 
-/* Beside the sets, in near.ctx. */
+/* Further objects in near.ctx. */
 extern struct ibv_qp *q_init, *q_rtr, *q_rts, *q_ud, *q_srq, *q_xrc, *q_group, *q_no_reads;
 extern struct ibv_qp_ex *x_init, *x_rts, *x_ud, *x_xrc;
 extern struct ibv_pd *other_pd, *dead_pd;
@@ -83,12 +86,12 @@ extern uint8_t mac[6];
 extern struct ibv_send_wr *bad_send;
 extern struct ibv_recv_wr *bad_recv;
 extern struct ibv_sge sge, long_sge, huge_sge[9];
-/* A NULL that the compiler does not see through inline functions. */
+/* A NULL that the compiler cannot see through inline functions. */
 extern void *volatile nothing;
 extern const struct ibv_data_buf huge_data[2];
-extern struct ibv_flow_attr flow_attr;	/* every frame */
+extern struct ibv_flow_attr flow_attr;	/* matches every frame */
 
-/* ---- Good examples, of which a row changes something ---- */
+/* ---- Valid examples, which a row changes ---- */
 
 #define QP_ATTR(...)                                                                               \
 	(&(struct ibv_qp_init_attr){ .send_cq = near.cq, .recv_cq = near.cq,                       \
@@ -151,11 +154,11 @@ extern struct ibv_flow_attr flow_attr;	/* every frame */
 		ibv_wr_complete(x);                                                                \
 	})
 
-/* ---- Calls of more than one line ---- */
+/* ---- Calls that need more than one line ---- */
 
-/* An object in a domain: made, or given back. */
-typedef void *keeper_fn(struct ibv_pd *pd, void *old);
-keeper_fn make_mr, make_mw, make_ah, make_qp, make_srq, make_parent;
+/* Creates an object in a domain, or destroys `old`. */
+typedef void *pd_user_fn(struct ibv_pd *pd, void *old);
+pd_user_fn make_mr, make_mw, make_ah, make_qp, make_srq, make_parent;
 
 int list_without_count(void);
 struct ibv_context *open_without_descriptors(void);
@@ -164,7 +167,7 @@ int query_port_of_none(void);
 int async_event_at_once(void);
 int cq_event_at_once(void);
 struct ibv_pd *parent_of(struct ibv_pd *pd, struct ibv_td *td, uint32_t comp_mask);
-int dealloc_pd_with(keeper_fn *keeper);
+int dealloc_pd_with(pd_user_fn *user);
 int dealloc_td_with_parent(void);
 int move(struct ibv_qp *qp, enum ibv_qp_state next);
 int modify_rcv_qp(enum ibv_qp_state next, int mask);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of tag matching share: a sender and a receiver in one process, with buffers for
- * tags and for ordinary receives, and the headers of messages.
+ * Shared by the tests of tag matching: a sender and a receiver in one process, with buffers for
+ * tags and for ordinary receives, and the message headers.
  */
 #ifndef TESTS_VERBS_TAGS_BENCH_H
 #define TESTS_VERBS_TAGS_BENCH_H
@@ -28,7 +28,7 @@ enum {
 	BOTH = MATCH | VALID,
 };
 
-/* A sender, and a receiver that matches tags. */
+/* A sender, and a receiver with tag matching. */
 struct bench {
 	struct world w;
 	struct ibv_cq *send_cq;		/* the sender's */
@@ -38,10 +38,10 @@ struct bench {
 	struct buffer src, dst, ordinary;
 	enum ibv_mtu mtu;
 	uint8_t rnr_retry, timeout, rd_atomic;	/* of both; of the receiver */
-	uint16_t unexpected;		/* that the test has seen */
+	uint16_t unexpected;		/* unexpected messages that the test has seen */
 };
 
-/* What a completion of the SRQ's CQ said. */
+/* A completion of the SRQ's CQ. */
 struct seen {
 	uint64_t wr_id;
 	enum ibv_wc_status status;
@@ -53,17 +53,19 @@ struct seen {
 
 /* ---- objects */
 
-/* Opens all of it, with so many ordinary receives posted.  max_send_wr: of the receiver; 0 leaves
- * rendezvous to the device. The QPs are in RESET. */
+/*
+ * Opens everything with `ordinary` receives posted; the QPs are in RESET. max_send_wr: of the
+ * receiver; 0 leaves rendezvous to the device.
+ */
 void bench_open(struct bench *b, uint32_t max_send_wr, unsigned int ordinary);
 void bench_close(struct bench *b);
 
-/* What the SRQ was made with. */
+/* The attributes that the SRQ is created with. */
 struct ibv_srq_init_attr_ex srq_attr(struct bench *b);
 struct ibv_qp *new_receiver(struct bench *b, uint32_t max_send_wr);
 void post_ordinary(struct bench *b, unsigned int i);
 
-/* With mtu, rnr_retry, timeout and rd_atomic of the bench. */
+/* Uses mtu, rnr_retry, timeout and rd_atomic of the bench. */
 void move_qp(struct bench *b, struct ibv_qp *qp, enum ibv_qp_state to, uint32_t peer);
 void connect_qps(struct bench *b);
 void expect_dead(struct bench *b, struct ibv_qp *qp);
@@ -78,14 +80,14 @@ struct seen expect(struct bench *b, uint64_t wr_id, enum ibv_wc_opcode opcode, u
 struct seen expect_error(struct bench *b, uint64_t wr_id, enum ibv_wc_status status);
 void expect_nothing(struct bench *b);
 
-/* ---- operations: wr_id 77, in step with what the test has seen */
+/* ---- operations: wr_id 77, in step with the unexpected messages seen so far */
 
 struct ibv_ops_wr make_op(struct bench *b, enum ibv_ops_wr_opcode opcode, int flags);
 struct ibv_ops_wr tag_at(struct bench *b, uint64_t wr_id, uint64_t tag, uint64_t mask,
 			 struct ibv_sge *sge);
 int post_op(struct bench *b, struct ibv_ops_wr *wr);
 
-/* Posts one and takes its completion; add_tag() for `len` bytes at `offset` of dst. */
+/* Posts one and takes its completion; add_tag(): for `len` bytes at `offset` of dst. */
 struct seen run_op(struct bench *b, enum ibv_ops_wr_opcode opcode, uint32_t handle);
 uint32_t add_tag(struct bench *b, uint64_t wr_id, uint64_t tag, uint64_t mask, size_t offset,
 		 uint32_t len);
@@ -94,16 +96,16 @@ uint32_t add_tag(struct bench *b, uint64_t wr_id, uint64_t tag, uint64_t mask, s
 
 struct ibv_tmh *put_tmh(struct bench *b, uint8_t opcode, uint64_t tag);
 
-/* Send and wait for the completion: `len` bytes, of which the first are a header already; */
+/* These send and wait for the completion: `len` bytes that already begin with a header; */
 void send_raw(struct bench *b, uint32_t len);
 
 /* a header and `payload` bytes; */
 void send_tag(struct bench *b, uint8_t opcode, uint64_t tag, uint32_t payload);
 
-/* a request for `len` bytes at `offset` of src, with `more` bytes behind it. */
+/* a request for `len` bytes at `offset` of src, followed by `more` bytes. */
 void send_request(struct bench *b, uint64_t tag, size_t offset, uint32_t len, uint32_t more);
 
-/* The FIN says which request is done. */
+/* Posts a receive for the FIN of the i-th request. */
 void post_fin(struct bench *b, unsigned int i);
 void expect_fin(struct bench *b, unsigned int i, uint64_t tag, uint32_t len);
 

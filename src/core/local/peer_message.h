@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sends requests as messages (docs/MESSAGES.md): straight from the post into slots of the peer's
+ * lane, or between packets. Must hold qp->lock.
+ */
+#ifndef VRB_CORE_LOCAL_PEER_MESSAGE_H
+#define VRB_CORE_LOCAL_PEER_MESSAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/state.h"
+#include "core/base/tap.h"
+#include "core/device/mirror.h"
+#include "core/local/peer_link.h"
+#include "core/qp/qp.h"
+#include "local/lane.h"
+#include "roce/message.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+/* Adds the ACK that leaves beside a packet or message, if there is any. */
+static inline void vrb_peer_add_ack(struct lane_head *head, const struct roce_piggyback_ack *ack)
+{
+	if (!ack->any)
+		return;
+	head->flags |= LANE_ACK;
+	head->ack_psn = ack->psn;
+	head->ack_aeth = (uint32_t)ack->syndrome << 24 | ack->msn;
+}
+
+/*
+ * The next request as a message; false if it must go as a packet, or if there is none. `buf` has
+ * room for its payload, and may be the payload's place in the slot. Must hold peer->lock.
+ */
+bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf);
+
+/*
+ * vrb_peer_post() sends what was posted, without the engine's packets, timers and clock: small
+ * messages, or requests that run in the peer's memory (vrb_peer_rdma()). Only for a plain QP: one
+ * whose output vrb_peer_tx() has found to be messages, with the attributes, state and path of now.
+ * Each change of these passes vrb_peer_tx() again or changes the publication. Call vrb_watch()
+ * while messages are in flight. False: something is left, or all; call vrb_transmit().
+ */
+bool vrb_peer_post_plain(struct vrb_qp *qp);
+
+enum { PEER_PLAIN = 0x40 };	/* in vrb_peer.plain, beside the publication */
+
+static inline void vrb_peer_note_plain(struct vrb_qp *qp, bool messages)
+{
+	qp->peer.plain = messages && !qp->config.hooks ? vrb_peer_publication(qp) | PEER_PLAIN : 0;
+}
+
+/* A forked child has inherited the flag, but not vrb.local: the lane is its parent's. */
+static inline bool vrb_peer_post(struct vrb_qp *qp)
+{
+	return vrb.local && qp->peer.plain == (vrb_peer_publication(qp) | PEER_PLAIN) &&
+	       !tap_interferes() && !load_relaxed(&vrb_mirror_listeners) && vrb_peer_post_plain(qp);
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* See peer_word.h. */
+#include "core/local/peer_word.h"
+
+#include "core/base/tap.h"
+#include "local/bell.h"
+#include "local/message.h"
+#include "local/peer.h"
+#include "roce/message.h"
+#include "roce/psn.h"
+#include "util/compiler.h"
+
+bool vrb_words_used;
+
+/*
+ * May the peer's wake-up be delayed? Only if the program has answered the previous messages in time
+ * (roce/delayed_ack.h). Only answers to a peer that sleeps are timed: a post reads the clock for
+ * them.
+ */
+static bool expects_answer(struct vrb_qp *qp, uint64_t now)
+{
+	struct roce_delayed_ack *d = &qp->post.delayed_ack;
+
+	if (unlikely(local_peer_sleeps(qp->peer.process))) {
+		roce_delayed_ack_alone(d, now);
+		if (!d->requested)
+			roce_delayed_ack_requested(d, now);
+	}
+	return roce_delayed_ack_expects_reply(d);
+}
+
+void vrb_word_publish(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
+{
+	struct vrb_peer *n = &qp->peer;
+
+	n->word_used = true;
+	message_publish(n->word, &(struct message_progress){
+		.psn = ack->psn, .msn = ack->msn, .syndrome = ack->syndrome });
+	local_queue_bell(vrb.local, n->process, expects_answer(qp, now));
+}
+
+/*
+ * Shows the ACK to base/tap.h as the packet that it replaces. Returns false if the ACK must be
+ * lost.
+ */
+static bool tap_ack(struct vrb_qp *qp, const struct roce_piggyback_ack *ack)
+{
+	const struct net_path *own = &qp->wq.path;
+	struct net_path path = *own;
+	struct roce_pkt pkt;
+
+	path.src = own->dst;
+	path.dst = own->src;
+	roce_ack_packet(&qp->roce, ack, &pkt);
+	return vrb_tap_in(&(struct tap_packet){ .qp = qp, .path = &path, .pkt = &pkt });
+}
+
+bool vrb_word_get(struct vrb_qp *qp, struct roce_piggyback_ack *ack)
+{
+	uint32_t before = roce_oldest_unacked(&qp->roce);
+	struct message_progress p;
+
+	if (!qp->peer.entry || !roce_in_flight(&qp->roce) ||
+	    !message_published(qp->peer.entry, qp->wq.dest_qpn, qp->wq.qpn, &p))
+		return false;
+	*ack = (struct roce_piggyback_ack){
+		.any = true, .psn = p.psn, .msn = p.msn, .syndrome = p.syndrome
+	};
+	return !tapped() || psn_next(ack->psn) == before || tap_ack(qp, ack);
+}
+
+bool vrb_word_read(struct vrb_qp *qp, uint64_t now)
+{
+	uint32_t before = roce_oldest_unacked(&qp->roce);
+	struct roce_piggyback_ack ack;
+
+	if (!vrb_word_get(qp, &ack))
+		return false;
+	roce_ack_input(&qp->roce, &ack, now);
+	return roce_oldest_unacked(&qp->roce) != before;
+}
+
+void vrb_word_retract(struct vrb_qp *qp, uint64_t now)
+{
+	uint8_t packet[ROCE_MAX_PACKET];
+	struct seg_qp published;
+
+	if (likely(!qp->peer.word_used) || !qp->peer.process)
+		return;
+	qp->peer.word_used = false;
+	if (local_peer_qp(qp->peer.process, qp->wq.dest_qpn, &published) &&
+	    wq_receives(published.state) && published.dest_qpn == qp->wq.qpn)
+		vrb_peer_tx_packet(qp, packet, roce_ack_newest(&qp->roce, packet), now);
+}
+
+void vrb_word_forget(struct vrb_qp *qp)
+{
+	if (qp->peer.process)
+		local_forget_sender(qp->peer.process, &qp->peer.sender);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The receiver's ACK of a message is the progress word of its QP, in shared memory. The QP or its
+ * process may end before the sender reads the word: the sender must still get the completion of
+ * every message that was executed.
+ *
+ *	argument	the receiver receives the messages, and then
+ *	RESET		resets its QP
+ *	DESTROY		destroys the QP
+ *	ERROR		moves the QP to ERR
+ *	CLOSE		closes all its objects and goes on
+ *	EXIT		exits
+ *	EXEC		executes another program
+ *	KILL		is killed
+ *	STEP		is killed after a random instruction, while it receives them
+ *			(VERBENA_RUNS times; VERBENA_SEED repeats a sequence)
+ *
+ * The sender has no other source of ACKs: no ACK timeout (except in STEP), no progress thread and
+ * no UDP. The receiver has no progress thread either, so it receives only when it polls.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rc.h"
+#include "rnd.h"
+#include "child.h"
+
+enum {
+	SIZE = 64,
+	MESSAGES = 2, /* a third one could wait in the sender for more */
+	RUNS = 40,
+	TIMEOUT = 6, /* in STEP: with 3 retries, requests fail after some milliseconds */
+	RETRIES = 3,
+	RECV_ID = 1000,
+};
+
+/* The receiver writes it; the memory outlives the receiver. Both know its address. */
+struct results {
+	uint32_t rkey;
+	uint32_t completions;             /* that its program has polled */
+	uint8_t data[1 + MESSAGES][SIZE]; /* the first one only sets up the lane */
+};
+
+static const char *what;
+static struct results *results;
+
+/*
+ * rc_barrier() for a process without a progress thread, which must poll to send a delayed ACK. The
+ * last poll has returned before the other end goes on.
+ */
+static void barrier_polling(struct rc *rc, int sock)
+{
+	struct ibv_wc wc;
+	char byte;
+
+	while (recv(sock, &byte, 1, MSG_DONTWAIT) != 1) {
+		CHECK_EQ(errno, EAGAIN);
+		CHECK_EQ(ibv_poll_cq(rc->cq, 1, &wc), 0);
+	}
+	CHECK_EQ(send(sock, &byte, 1, 0), 1);
+}
+
+static void open_receiver(struct rc *rc, int sock, uint8_t timeout)
+{
+	struct rc_addr peer;
+	struct ibv_mr *mr;
+
+	alarm(RC_LIMIT_S);
+	rc_open(rc, SIZE);
+	mr = ibv_reg_mr(rc->pd, results, sizeof(*results),
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	CHECK(mr);
+	results->rkey = mr->rkey;
+	for (int i = 0; i <= MESSAGES; i++) {
+		struct ibv_sge sge = { (uintptr_t)results->data[i], SIZE, mr->lkey };
+		struct ibv_recv_wr wr = { .wr_id = RECV_ID, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+		CHECK_EQ(ibv_post_recv(rc->qp, &wr, &bad), 0);
+	}
+	rc_pair(rc, sock, &peer, timeout, RETRIES);
+	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+	barrier_polling(rc, sock);
+}
+
+/* Connects and sets up the lane: from now on posting a message puts it into the lane at once. */
+static void open_sender(struct rc *rc, int sock, struct rc_addr *peer, uint8_t timeout)
+{
+	rc_pair(rc, sock, peer, timeout, RETRIES);
+	CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0), 0);
+	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+	rc_barrier(sock);
+}
+
+static void receive_all(struct rc *rc)
+{
+	struct ibv_wc wc;
+
+	while (results->completions < MESSAGES) {
+		if (ibv_poll_cq(rc->cq, 1, &wc) == 0)
+			continue;
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		results->completions++;
+	}
+}
+
+static void end_receiver(struct rc *rc)
+{
+	struct ibv_qp_attr attr = { .qp_state =
+					    strcmp(what, "ERROR") ? IBV_QPS_RESET : IBV_QPS_ERR };
+
+	if (strcmp(what, "DESTROY") == 0)
+		CHECK_EQ(ibv_destroy_qp(rc->qp), 0);
+	else if (strcmp(what, "RESET") == 0 || strcmp(what, "ERROR") == 0)
+		CHECK_EQ(ibv_modify_qp(rc->qp, &attr, IBV_QP_STATE), 0);
+	else if (strcmp(what, "CLOSE") == 0)
+		CHECK_EQ(ibv_close_device(rc->ctx), 0);
+	else if (strcmp(what, "EXIT") == 0)
+		exit(0);
+	else if (strcmp(what, "EXEC") == 0)
+		execl("/bin/true", "true", NULL);
+	else
+		raise(SIGKILL);
+}
+
+static void receiver(int sock)
+{
+	struct rc rc;
+	char go;
+
+	open_receiver(&rc, sock, 0);
+	child_recv(sock, &go, 1);
+	receive_all(&rc);
+	end_receiver(&rc);
+	child_send(sock, &go, 1);
+	for (;;)
+		pause();
+}
+
+/* A SEND, and a WRITE with immediate to where its receive would be. */
+static void send_all(struct rc *rc)
+{
+	for (int i = 0; i < MESSAGES; i++) {
+		struct rc_addr to = { .addr = (uintptr_t)results->data[1 + i],
+				      .rkey = results->rkey };
+
+		memset(rc->buf, i + 1, SIZE);
+		CHECK_EQ(rc_post_send(rc, rc->qp, i % 2 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND,
+				      SIZE, &to, i), 0);
+	}
+}
+
+static void test_end(void)
+{
+	struct child child = child_fork(receiver);
+	struct rc_addr peer;
+	struct rc rc;
+	char done = 'D';
+
+	rc_open(&rc, SIZE);
+	open_sender(&rc, child.sock, &peer, 0);
+	send_all(&rc);
+	child_send(child.sock, &done, 1);
+	CHECK(read(child.sock, &done, 1) >= 0); /* 0: it has ended */
+	CHECK_EQ(results->completions, MESSAGES);
+	for (int i = 0; i < MESSAGES; i++) {
+		struct ibv_wc wc = rc_wait(&rc);
+
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		CHECK_EQ(wc.wr_id, i);
+	}
+	child_kill(&child);
+	rc_close(&rc);
+}
+
+/* ---- STEP ---- */
+
+static void stepped_receiver(int sock)
+{
+	struct rc rc;
+
+	open_receiver(&rc, sock, TIMEOUT);
+	CHECK_EQ(ptrace(PTRACE_TRACEME, 0, NULL, NULL), 0);
+	raise(SIGSTOP);
+	receive_all(&rc);
+	for (;;)
+		pause();
+}
+
+/* Executes `steps` instructions of it; returns how many remain when it has polled all messages. */
+static uint32_t run_steps(const struct child *child, uint32_t steps)
+{
+	int status;
+
+	for (; steps && results->completions < MESSAGES; steps--) {
+		CHECK_EQ(ptrace(PTRACE_SINGLESTEP, child->pid, NULL, NULL), 0);
+		CHECK(waitpid(child->pid, &status, 0) == child->pid && WIFSTOPPED(status));
+	}
+	return steps;
+}
+
+/*
+ * All messages that its program polled must be acknowledged; all acknowledged ones must be there.
+ */
+static void expect_true_acks(struct rc *rc)
+{
+	uint32_t ok = 0;
+
+	for (int i = 0; i < MESSAGES; i++) {
+		struct ibv_wc wc = rc_wait(rc);
+
+		CHECK_EQ(wc.wr_id, i);
+		if (wc.status != IBV_WC_SUCCESS)
+			continue;
+		CHECK_EQ(ok, i);
+		CHECK_EQ(results->data[++ok][SIZE - 1], i + 1);
+	}
+	CHECK(ok >= results->completions);
+}
+
+static uint32_t run_killed(struct rc *rc, uint32_t steps)
+{
+	struct rc_addr peer;
+	struct child child;
+	uint32_t left;
+
+	memset(results, 0, sizeof(*results));
+	child = child_fork(stepped_receiver);
+	rc->qp = rc_new_qp(rc);
+	open_sender(rc, child.sock, &peer, TIMEOUT);
+	CHECK(waitpid(child.pid, NULL, WUNTRACED) == child.pid);
+	send_all(rc);
+	left = run_steps(&child, steps);
+	child_kill(&child);
+	expect_true_acks(rc);
+	CHECK_EQ(ibv_destroy_qp(rc->qp), 0);
+	return left;
+}
+
+static void test_step(void)
+{
+	const char *runs = getenv("VERBENA_RUNS");
+	struct ibv_qp *first;
+	uint32_t total = 10u << 20;
+	struct rc rc;
+
+	rnd_start();
+	rc_open(&rc, SIZE);
+	first = rc.qp;
+	total -= run_killed(&rc, total);
+	printf("%u instructions\n", total);
+	for (long n = runs ? strtol(runs, NULL, 0) : RUNS; n; n--) {
+		alarm(RC_LIMIT_S);
+		run_killed(&rc, rnd(total));
+	}
+	rc.qp = first;
+	rc_close(&rc);
+}
+
+int main(int argc, char **argv)
+{
+	what = argc > 1 ? argv[1] : "RESET";
+	alarm(RC_LIMIT_S);
+	setenv("VERBENA_PROGRESS", "none", 1);
+	setenv("VERBENA_TRANSPORT", "local", 1);
+	results = mmap(NULL, sizeof(*results), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	CHECK(results != MAP_FAILED);
+	if (strcmp(what, "STEP") == 0)
+		test_step();
+	else
+		test_end();
+	return 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Endpoints and synchronous ids: each side runs in a thread of its own, as in programs that use
+ * them.
+ */
+#include <arpa/inet.h>
+#include <pthread.h>
+
+#include "world.h"
+
+static const struct ibv_qp_init_attr qp_attr = {
+	.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
+	.sq_sig_all = 1,
+};
+
+static struct rdma_addrinfo *info(const char *service, int flags)
+{
+	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP }, *res;
+
+	CHECK_EQ(rdma_getaddrinfo(LOOPBACK, service, &hints, &res), 0);
+	return res;
+}
+
+static struct rdma_cm_id *listening(void)
+{
+	struct rdma_addrinfo *res = info("0", RAI_PASSIVE);
+	struct ibv_qp_init_attr attr = qp_attr;
+	struct rdma_cm_id *id;
+
+	CHECK_EQ(rdma_create_ep(&id, res, NULL, &attr), 0);
+	CHECK_EQ(rdma_listen(id, 0), 0);
+	rdma_freeaddrinfo(res);
+	return id;
+}
+
+static struct rdma_cm_id *connecting(const struct rdma_cm_id *listener)
+{
+	struct ibv_qp_init_attr attr = qp_attr;
+	struct rdma_addrinfo *res;
+	struct rdma_cm_id *id;
+	char port[8];
+
+	snprintf(port, sizeof(port), "%u", ntohs(listener->route.addr.src_sin.sin_port));
+	res = info(port, 0);
+	CHECK_EQ(rdma_create_ep(&id, res, NULL, &attr), 0);
+	CHECK(id->qp && id->verbs && id->route.num_paths == 1);
+	rdma_freeaddrinfo(res);
+	return id;
+}
+
+static void *serve(void *arg)
+{
+	struct rdma_conn_param answer = { .private_data = "yes", .private_data_len = 3 };
+	struct rdma_cm_id *id;
+	char text[8];
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	CHECK_EQ(rdma_get_request(arg, &id), 0);
+	CHECK(id->qp && id->channel != ((struct rdma_cm_id *)arg)->channel);
+	CHECK_EQ(id->event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+	CHECK_MEM(id->event->param.conn.private_data, "may I?", 7);
+	mr = rdma_reg_msgs(id, text, sizeof(text));
+	CHECK_EQ(rdma_post_recv(id, NULL, text, sizeof(text), mr), 0);
+	CHECK_EQ(rdma_accept(id, &answer), 0);
+	CHECK_EQ(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK_EQ(rdma_get_recv_comp(id, &wc), 1);
+	CHECK_MEM(text, "message", 8);
+	CHECK_EQ(rdma_disconnect(id), 0);
+	CHECK_EQ(rdma_dereg_mr(mr), 0);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+static void served(void)
+{
+	struct rdma_conn_param ask = { .private_data = "may I?",
+				       .private_data_len = 6,
+				       .retry_count = 7,
+				       .rnr_retry_count = 7 };
+	struct rdma_cm_id *listener = listening(), *id;
+	static char text[8] = "message";
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, serve, listener), 0);
+	id = connecting(listener);
+	CHECK_EQ(rdma_connect(id, &ask), 0);
+	CHECK_EQ(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
+	CHECK_MEM(id->event->param.conn.private_data, "yes", 4);
+	mr = rdma_reg_msgs(id, text, sizeof(text));
+	CHECK_EQ(rdma_post_send(id, NULL, text, sizeof(text), mr, 0), 0);
+	CHECK_EQ(rdma_get_send_comp(id, &wc), 1);
+	CHECK_EQ(rdma_disconnect(id), 0);
+	CHECK_EQ(id->event->event, RDMA_CM_EVENT_DISCONNECTED);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(rdma_dereg_mr(mr), 0);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listener);
+}
+
+static void *refuse(void *arg)
+{
+	struct rdma_cm_id *id;
+
+	CHECK_EQ(rdma_get_request(arg, &id), 0);
+	CHECK_EQ(rdma_reject(id, NULL, 0), 0);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+static void refused(void)
+{
+	struct rdma_cm_id *listener = listening(), *id = connecting(listener);
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, refuse, listener), 0);
+	CHECK_FAILS(rdma_connect(id, NULL), ECONNREFUSED);
+	CHECK_EQ(id->event->event, RDMA_CM_EVENT_REJECTED);
+	CHECK_EQ(id->event->status, 28);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listener);
+}
+
+static void wrong(void)
+{
+	struct rdma_addrinfo *res = info("0", RAI_PASSIVE);
+	struct sockaddr_in *to = (struct sockaddr_in *)res->ai_src_addr;
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id, *other = world_id(ch, RDMA_PS_TCP), *got;
+
+	/* A failed call leaves nothing behind. */
+	CHECK_EQ(inet_aton("192.0.2.77", &to->sin_addr), 1);
+	CHECK_FAILS(rdma_create_ep(&id, res, NULL, NULL), EADDRNOTAVAIL);
+	CHECK_FAILS(rdma_create_ep(NULL, res, NULL, NULL), EINVAL);
+	CHECK_FAILS(rdma_create_ep(&id, NULL, NULL, NULL), EINVAL);
+	/* Requests to a listener with a channel are events on that channel. */
+	CHECK_FAILS(rdma_get_request(other, &got), EINVAL);
+	CHECK_EQ(rdma_destroy_id(other), 0);
+	rdma_destroy_event_channel(ch);
+	rdma_freeaddrinfo(res);
+}
+
+int main(void)
+{
+	served();
+	refused();
+	wrong();
+	return 0;
+}

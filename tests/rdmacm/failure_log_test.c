@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The log line with the cause of the first failed connect: written once per process. Each case runs
+ * in a process of its own, in a network namespace of the test.
+ */
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../unit/place.h"
+#include "world.h"
+
+#define FAR "10.77.0.2"
+
+static char log_file[64];
+
+static void ip(const char *args)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line), "PATH=$PATH:/usr/sbin:/sbin ip %s", args);
+	CHECK_EQ(system(line), 0);
+}
+
+/* A host behind vrbt0 that has the address but no RDMA. */
+static pid_t make_remote_host(void)
+{
+	char line[100], c;
+	int ready[2];
+	pid_t pid;
+
+	CHECK_EQ(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		if (unshare(CLONE_NEWNET) || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	CHECK_EQ(read(ready[0], &c, 1), 1);
+	ip("link add vrbt0 type veth peer name vrbt1");
+	ip("addr add 10.77.0.1/24 dev vrbt0");
+	snprintf(line, sizeof(line), "link set vrbt1 netns %d", (int)pid);
+	ip("link set vrbt0 up");
+	ip(line);
+	snprintf(line, sizeof(line),
+		 "PATH=$PATH:/usr/sbin:/sbin nsenter -t %d -n ip addr add " FAR "/24 dev vrbt1",
+		 (int)pid);
+	CHECK_EQ(system(line), 0);
+	snprintf(line, sizeof(line),
+		 "PATH=$PATH:/usr/sbin:/sbin nsenter -t %d -n ip link set vrbt1 up", (int)pid);
+	CHECK_EQ(system(line), 0);
+	close(ready[0]);
+	close(ready[1]);
+	return pid;
+}
+
+static struct rdma_cm_id *routed(struct rdma_event_channel *ch, enum rdma_port_space ps,
+				 const char *to)
+{
+	struct sockaddr_storage a = world_addr(to, 4711);
+	struct rdma_cm_id *id = world_id(ch, ps);
+
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
+	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK_EQ(rdma_resolve_route(id, WORLD_TIMEOUT_MS), 0);
+	world_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	return id;
+}
+
+static void connect_to(struct rdma_event_channel *ch, enum rdma_port_space ps, const char *to)
+{
+	static uint32_t qpn = 0x123;
+	struct rdma_conn_param param = { .qp_num = qpn++ };
+
+	CHECK_EQ(rdma_connect(routed(ch, ps, to), &param), 0);
+}
+
+static void no_listener(struct rdma_event_channel *ch)
+{
+	connect_to(ch, RDMA_PS_TCP, LOOPBACK);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_REJECTED, 8)), 0);
+	/* A second failure logs nothing. */
+	connect_to(ch, RDMA_PS_TCP, LOOPBACK);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_REJECTED, 8)), 0);
+}
+
+static void no_service(struct rdma_event_channel *ch)
+{
+	connect_to(ch, RDMA_PS_UDP, LOOPBACK);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_UNREACHABLE, 1)), 0);
+}
+
+static void refused(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+	struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK);
+	struct rdma_conn_param param = { .qp_num = 0x100 };
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *child;
+
+	CHECK_EQ(rdma_connect(id, &param), 0);
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	child = e->id;
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_EQ(rdma_reject(child, NULL, 0), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_REJECTED, 28)), 0);
+}
+
+static void no_device(struct rdma_event_channel *ch)
+{
+	struct sockaddr_storage a = world_addr(FAR, 4711);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV)), 0);
+}
+
+/* The ICMP error is logged when the request is retransmitted, long before the connect times out. */
+static void no_rdma(struct rdma_event_channel *ch)
+{
+	char text[4096] = "";
+
+	connect_to(ch, RDMA_PS_TCP, FAR);
+	for (int i = 0; i < WORLD_LIMIT_S * 10 && !text[0]; i++) {
+		FILE *f = fopen(log_file, "r");
+
+		usleep(100000);
+		if (f && !fgets(text, sizeof(text), f))
+			text[0] = 0;
+		if (f)
+			fclose(f);
+	}
+}
+
+static const struct {
+	const char *what, *devices;
+	void (*run)(struct rdma_event_channel *ch);
+	const char *line;
+} cases[] = {
+	{ "no listener", NULL, no_listener,
+	  "no listener at 127.0.0.1 on port 4711 of rdma_cm's port space TCP" },
+	{ "no service", NULL, no_service,
+	  "no listener at 127.0.0.1 on port 4711 of rdma_cm's port space UDP" },
+	{ "refused", NULL, refused, "the program listening at 127.0.0.1" },
+	{ "no device", "lo", no_device, "no device can send to " FAR },
+	{ "no RDMA", NULL, no_rdma, FAR " answers, but has no RDMA" },
+};
+
+/* Without UDP no packet is sent, and no ICMP error arrives. */
+static const char *expected_line(size_t i)
+{
+	const char *transport = getenv("VERBENA_TRANSPORT");
+	bool local = transport && !strcmp(transport, "local");
+
+	return cases[i].run == no_rdma && local ? FAR " is another host" : cases[i].line;
+}
+
+static void run_case(size_t i)
+{
+	char text[4096] = "", more[4096];
+	pid_t pid = fork();
+	int status;
+	FILE *f;
+
+	if (!pid) {
+		struct rdma_event_channel *ch;
+
+		setenv("VERBENA_LOG_FILE", log_file, 1);
+		if (cases[i].devices)
+			setenv("VERBENA_DEVICES", cases[i].devices, 1);
+		CHECK((ch = rdma_create_event_channel()));
+		cases[i].run(ch);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	CHECK((f = fopen(log_file, "r")));
+	if (!fgets(text, sizeof(text), f) || !strstr(text, expected_line(i)) ||
+	    fgets(more, sizeof(more), f)) {
+		fprintf(stderr, "%s: expected one line with \"%s\", not \"%s\"\n", cases[i].what,
+			expected_line(i), text);
+		exit(1);
+	}
+	fclose(f);
+	unlink(log_file);
+}
+
+int main(void)
+{
+	pid_t far;
+
+	if (!place_enter_netns())
+		SKIP("no network namespaces");
+	snprintf(log_file, sizeof(log_file), "/tmp/verbena-diagnose-%d", (int)getpid());
+	far = make_remote_host();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		run_case(i);
+	CHECK_EQ(kill(far, SIGKILL), 0);
+	CHECK_EQ(waitpid(far, NULL, 0), far);
+	return 0;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * When a process with local peers may sleep. Two members of a host in this process: one sends
+ * messages, the other receives them.
+ */
+#include "local/local.h"
+
+#include "host_env.h"
+
+#include "local/message.h"
+#include "local/parts.h"
+#include "local/peer.h"
+
+enum { NETNS = 42, SENDER = 0, RECEIVER, MEMBERS };
+
+static struct host *host[MEMBERS];
+static struct local *local[MEMBERS];
+static struct local_peer *to;		/* the receiver, as the sender sees it */
+static struct message_sender sender;
+
+static void ignore_packet(void *arg, const struct local_pkt *pkt)
+{
+}
+
+static void ignore_message(void *arg, int32_t slot, const struct lane_head *head,
+			 const uint8_t *data)
+{
+}
+
+static const struct local_input ignore_input = { ignore_packet, ignore_message };
+
+static int set_up(void **state)
+{
+	make_run_dir(state);
+	for (int i = 0; i < MEMBERS; i++) {
+		host[i] = join();
+		assert_int_equal(local_start(host[i], NETNS, &local[i]), 0);
+	}
+	to = local_peer_in(local[SENDER], host_slot(host[RECEIVER]));
+	assert_non_null(to);
+	message_sender_init(&sender);
+	local_recv(local[RECEIVER], 1, &ignore_input, NULL);	/* announcement of the lane */
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	local_peer_put(local[SENDER], to);
+	for (int i = 0; i < MEMBERS; i++) {
+		local_stop(local[i]);
+		host_leave(host[i]);
+	}
+	return remove_run_dir(state);
+}
+
+static void send_message(void)
+{
+	struct lane_head head = { .where = LANE_INLINE };
+	struct lane_tx *tx = local_tx_begin(to);
+
+	assert_true(lane_tx_room(tx, MESSAGE_HEADER));
+	message_sent(&to->senders, &sender, tx->head);
+	message_put(tx, &head, &(struct message){ .op = MESSAGE_SEND });
+	local_tx_end(local[SENDER], to, true);
+}
+
+static bool sleeps(int i)
+{
+	bool asleep = local_sleep(local[i]);
+
+	assert_int_equal(local_sleeps(local[i]), asleep);
+	return asleep;
+}
+
+static void a_slot_keeps_its_receiver_awake(void **state)
+{
+	assert_true(sleeps(RECEIVER));
+	send_message();
+	assert_false(sleeps(RECEIVER));
+	assert_int_equal(local_recv(local[RECEIVER], 1, &ignore_input, NULL), 1);
+	assert_true(sleeps(RECEIVER));
+	local_forget_sender(to, &sender);
+}
+
+/* The receiver sees that the sender is awake and rings no doorbell. */
+static void an_awaited_tail_keeps_its_sender_awake(void **state)
+{
+	assert_true(sleeps(SENDER));
+	send_message();
+	assert_true(sleeps(SENDER));
+	assert_int_equal(local_recv(local[RECEIVER], 1, &ignore_input, NULL), 1);
+	assert_false(sleeps(SENDER));
+	assert_ptr_equal(local_next_sender(local[SENDER]), &sender);
+	assert_null(local_next_sender(local[SENDER]));
+	assert_true(sleeps(SENDER));
+}
+
+static void an_unchanged_tail_lets_its_sender_sleep(void **state)
+{
+	send_message();
+	local_forget_sender(to, &sender);
+	assert_int_equal(local_recv(local[RECEIVER], 1, &ignore_input, NULL), 1);
+	assert_true(sleeps(SENDER));
+	assert_null(local_next_sender(local[SENDER]));
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(a_slot_keeps_its_receiver_awake),
+		CASE(an_awaited_tail_keeps_its_sender_awake),
+		CASE(an_unchanged_tail_lets_its_sender_sleep),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The log line for a QP that fails: written once, with QP, request, rkey, address and the region
+ * behind the key; its reason number is also in vendor_err.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "world.h"
+
+static struct world w;
+static struct ibv_cq *cq_a, *cq_b;
+static struct ibv_qp *a, *b;
+static struct buffer src, dst;
+static char log_path[] = "/tmp/verbena-fault-XXXXXX";
+
+static void set_up(int dst_access)
+{
+	cq_a = world_cq(&w, 64);
+	cq_b = world_cq(&w, 64);
+	a = world_qp(&w, IBV_QPT_RC, cq_a, NULL);
+	b = world_qp(&w, IBV_QPT_RC, cq_b, NULL);
+	world_connect(&w, a, b);
+	src = world_buffer(&w, 4096, WORLD_ACCESS);
+	dst = world_buffer(&w, 4096, dst_access);
+	CHECK_EQ(truncate(log_path, 0), 0);
+}
+
+static void tear_down(void)
+{
+	struct ibv_async_event ev;
+
+	while (world_has_event(&w)) {
+		CHECK_EQ(ibv_get_async_event(w.ctx, &ev), 0);
+		ibv_ack_async_event(&ev);
+	}
+	world_destroy_pair(a, b, cq_a, cq_b);
+	world_free(&src);
+	world_free(&dst);
+}
+
+/* The contents of the log file. */
+static const char *logged(void)
+{
+	static char text[8192];
+	FILE *f = fopen(log_path, "r");
+	size_t n;
+
+	CHECK(f != NULL);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	fclose(f);
+	return text;
+}
+
+static unsigned int lines_with(const char *text, const char *word)
+{
+	unsigned int n = 0;
+
+	for (const char *p = text; (p = strstr(p, word)); p += strlen(word))
+		n++;
+	return n;
+}
+
+static void expect_logged(const char *text, const char *word)
+{
+	if (!strstr(text, word))
+		fprintf(stderr, "no \"%s\" in:\n%s", word, text);
+	CHECK(strstr(text, word) != NULL);
+}
+
+static void post(uint64_t wr_id, enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint32_t rkey,
+		 uint64_t address)
+{
+	struct ibv_send_wr wr = { .wr_id = wr_id, .opcode = opcode, .sg_list = sge, .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	wr.wr.rdma.rkey = rkey;
+	wr.wr.rdma.remote_addr = address;
+	world_post(a, &wr);
+}
+
+/* Both sides log: the requester the failed request, the responder the reason. */
+static void test_missing_right(void)
+{
+	struct ibv_sge sge;
+	char key[64];
+	struct ibv_wc wc;
+
+	set_up(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	sge = world_sge(&src, 0, 64);
+	post(7, IBV_WR_RDMA_WRITE, &sge, dst.mr->rkey, (uintptr_t)dst.data);
+	post(8, IBV_WR_RDMA_WRITE, &sge, dst.mr->rkey, (uintptr_t)dst.data);
+	wc = world_expect(cq_a, 7, IBV_WC_REM_ACCESS_ERR);
+	CHECK_EQ(wc.vendor_err, 301);
+	wc = world_expect(cq_a, 8, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(wc.vendor_err, 11);
+	expect_logged(logged(), "RDMA WRITE wr_id 0x7: IBV_WC_REM_ACCESS_ERR, vendor_err 301");
+	expect_logged(logged(), "without REMOTE_WRITE, registered at failure_log_verbs+0x");
+	expect_logged(logged(), "refused a request from its peer: reason 203");
+	snprintf(key, sizeof(key), "rkey 0x%x, address 0x%llx, length 64", dst.mr->rkey,
+		 (unsigned long long)(uintptr_t)dst.data);
+	expect_logged(logged(), key);
+	snprintf(key, sizeof(key), "QP 0x%x (RC, to 0x%x at ", a->qp_num, b->qp_num);
+	expect_logged(logged(), key);
+	CHECK_EQ(lines_with(logged(), " failed: "), 1);
+	CHECK_EQ(lines_with(logged(), " refused "), 1);
+	CHECK_EQ(lines_with(logged(), "\n"), 2);
+	tear_down();
+}
+
+static void test_range(void)
+{
+	struct ibv_sge sge;
+
+	set_up(WORLD_ACCESS);
+	sge = world_sge(&src, 0, 64);
+	post(1, IBV_WR_RDMA_READ, &sge, dst.mr->rkey, (uintptr_t)dst.data + 4096 - 63);
+	world_expect(cq_a, 1, IBV_WC_REM_ACCESS_ERR);
+	expect_logged(logged(), "RDMA READ wr_id 0x1");
+	expect_logged(logged(), "reason 202");
+	expect_logged(logged(), "the rkey names a region [0x");
+	tear_down();
+}
+
+static void test_wrong_keys(void)
+{
+	struct ibv_sge sge;
+	struct ibv_wc wc;
+
+	set_up(WORLD_ACCESS);
+	sge = world_sge(&src, 0, 64);
+	post(1, IBV_WR_RDMA_WRITE, &sge, dst.mr->rkey ^ 1, (uintptr_t)dst.data);
+	world_expect(cq_a, 1, IBV_WC_REM_ACCESS_ERR);
+	expect_logged(logged(), "the rkey names nothing");
+	tear_down();
+
+	set_up(WORLD_ACCESS);
+	sge = world_sge(&src, 0, 64);
+	sge.lkey ^= 1;
+	post(2, IBV_WR_RDMA_WRITE, &sge, dst.mr->rkey, (uintptr_t)dst.data);
+	wc = world_expect(cq_a, 2, IBV_WC_LOC_PROT_ERR);
+	CHECK_EQ(wc.vendor_err, 100);
+	expect_logged(logged(), "IBV_WC_LOC_PROT_ERR, vendor_err 100");
+	expect_logged(logged(), "the lkey names nothing");
+	CHECK_EQ(lines_with(logged(), "\n"), 1);
+	tear_down();
+}
+
+static void test_small_receive(void)
+{
+	set_up(WORLD_ACCESS);
+	world_recv(b, 5, world_sge(&dst, 0, 10));
+	world_send(a, 1, world_sge(&src, 0, 11));
+	world_expect(cq_b, 5, IBV_WC_LOC_LEN_ERR);
+	world_expect(cq_a, 1, IBV_WC_REM_INV_REQ_ERR);
+	expect_logged(logged(), "receive wr_id 0x5: IBV_WC_LOC_LEN_ERR");
+	expect_logged(logged(), "SEND wr_id 0x1: IBV_WC_REM_INV_REQ_ERR");
+	tear_down();
+}
+
+/*
+ * A program that moves its QPs to ERR itself causes no log line. After RESET the next failure is
+ * logged again.
+ */
+static void test_no_line_without_failure(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_sge sge;
+
+	set_up(WORLD_ACCESS);
+	world_recv(a, 5, world_sge(&src, 0, 10));
+	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_STATE), 0);
+	world_expect(cq_a, 5, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(strlen(logged()), 0);
+	for (unsigned int i = 1; i <= 2; i++) {
+		attr.qp_state = IBV_QPS_RESET;
+		CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_STATE), 0);
+		for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
+			world_move(&w, a, s, b->qp_num);
+		sge = world_sge(&src, 0, 64);
+		sge.lkey = 0;
+		post(i, IBV_WR_RDMA_WRITE, &sge, dst.mr->rkey, (uintptr_t)dst.data);
+		world_expect(cq_a, i, IBV_WC_LOC_PROT_ERR);
+		CHECK_EQ(lines_with(logged(), "\n"), i);
+	}
+	tear_down();
+}
+
+/* The log names the attribute because of which ibv_modify_qp failed. */
+static void test_refused_modification(void)
+{
+	static const struct {
+		struct ibv_qp_attr attr;
+		int add, drop; /* relative to the required mask */
+		const char *message;
+	} rows[] = {
+		{ .drop = IBV_QP_DEST_QPN, .message = "IBV_QP_DEST_QPN is missing from the mask" },
+		{ .add = IBV_QP_QKEY, .message = "IBV_QP_QKEY cannot be changed in" },
+		{ .attr.path_mtu = 9, .message = "path_mtu is 9, but must be 1 to 5" },
+		{ .attr.max_dest_rd_atomic = 255,
+		  .message = "max_dest_rd_atomic is 255, but must be 0 to " },
+		{ .attr.ah_attr.grh.sgid_index = 255, .message = "GID 255 of the port is empty" },
+		{ .attr.qp_state = IBV_QPS_SQD,
+		  .message = "INIT to SQD: there is no such transition" },
+		{ .add = IBV_QP_CUR_STATE,
+		  .attr.cur_qp_state = IBV_QPS_RTS,
+		  .message = "cur_qp_state is RTS" },
+	};
+	struct ibv_cq *cq = world_cq(&w, 4);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+		struct ibv_qp_attr attr;
+		int mask;
+
+		world_move(&w, qp, IBV_QPS_INIT, 0);
+		mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTR, qp->qp_num, &attr);
+		mask = (mask | rows[i].add) & ~rows[i].drop;
+#define TAKE(field)                                                                                \
+	do {                                                                                       \
+		if (rows[i].attr.field)                                                            \
+			attr.field = rows[i].attr.field;                                           \
+	} while (0)
+		TAKE(path_mtu);
+		TAKE(max_dest_rd_atomic);
+		TAKE(ah_attr.grh.sgid_index);
+		TAKE(qp_state);
+		TAKE(cur_qp_state);
+#undef TAKE
+		CHECK_EQ(truncate(log_path, 0), 0);
+		CHECK_EQ(ibv_modify_qp(qp, &attr, mask), EINVAL);
+		expect_logged(logged(), "ibv_modify_qp INIT to ");
+		expect_logged(logged(), rows[i].message);
+		CHECK_EQ(lines_with(logged(), "\n"), 1);
+		CHECK_EQ(ibv_destroy_qp(qp), 0);
+	}
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+}
+
+static void test_refused_request(void)
+{
+	struct ibv_send_wr wr, *bad;
+	struct ibv_sge sge;
+
+	set_up(WORLD_ACCESS);
+	sge = world_sge(&src, 0, 8);
+	wr = world_rdma(IBV_WR_RDMA_WRITE, 0x77, &sge, &dst, 0);
+	wr.num_sge = 100;
+	CHECK_EQ(ibv_post_send(a, &wr, &bad), EINVAL);
+	expect_logged(logged(), "wr_id 0x77 not posted: more scatter/gather entries than the queue "
+				"was created with (4)");
+	tear_down();
+}
+
+int main(void)
+{
+	int fd = mkstemp(log_path);
+
+	CHECK(fd >= 0);
+	close(fd);
+	setenv("VERBENA_LOG_FILE", log_path, 1);
+	setenv("VERBENA_LOG", "warn", 1);
+	world_open(&w);
+	test_missing_right();
+	test_range();
+	test_wrong_keys();
+	test_small_receive();
+	test_no_line_without_failure();
+	test_refused_modification();
+	test_refused_request();
+	world_close(&w);
+	unlink(log_path);
+	return 0;
+}
