@@ -126,10 +126,16 @@ static enum reason check_request(struct roce_qp *qp, const struct send_wqe *w)
 	return REASON_NONE;
 }
 
-/* IBTA vol 1, 10.8: a fenced request waits for the answers to all earlier READs and atomics. */
+/*
+ * IBTA vol 1, 10.8: a fenced request waits for the answers to all earlier READs and atomics.
+ * Programs expect the same without a fence (roce_must_respond_first()).
+ */
 static bool fenced(const struct roce_qp *qp, const struct send_wqe *w)
 {
-	return w->flags & IBV_SEND_FENCE && qp->req.rd_open;
+	if (likely(!qp->req.rd_open))
+		return false;
+	return w->flags & IBV_SEND_FENCE ||
+	       (qp->wq->fence_reads && w->opcode != IBV_WR_RDMA_READ);
 }
 
 /*

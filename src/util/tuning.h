@@ -606,6 +606,12 @@
 #define LIMIT_PEER_RETRY_MS 1
 
 /*
+ * Unit: lookups of a peer on this host before that delay.  Reason: one each as a QP goes to RTR and
+ * to RTS, one for the first request, one in reserve.  Read by: core/local/peer_link.c.
+ */
+#define LIMIT_PEER_PROMPT_LOOKUPS 4
+
+/*
  * Unit: ms, the maximum of that time.  Reason: 4 lookups a second for a peer that is not on this
  * host.  Read by: core/local/peer_link.c.
  */

@@ -210,6 +210,11 @@ struct wq_qp {
 	uint8_t rnr_retry;		/* 7: unlimited */
 	bool direct;		/* ops->direct can access the peer's memory */
 	/*
+	 * The peer may be unable to send READ responses at once (its lane is full), and would read
+	 * the memory later: requests other than READs wait for them, as with IBV_SEND_FENCE.
+	 */
+	bool fence_reads;
+	/*
 	 * SENDs and WRITEs with immediate of at least this length leave their payload for the
 	 * receiver to pull; 0: never
 	 */

@@ -10,6 +10,7 @@
  *	ONE_CQ	all completions go to one CQ: the request's must be first; responses of any length
  *	BESIDE	the request follows a message on the response's QP. So the response carries an
  *		ACK of that QP, but not of the request.
+ *	THIRD	one CQ; a third process sends the response, by wire, once the server tells it to
  *
  *	completion_order_test CASE [TRANSPORT]
  */
@@ -302,6 +303,88 @@ static int request_second_qp(int sock)
 	return late;
 }
 
+/* ---- a third process ---- */
+
+static int third_sock[2];	/* of the client and the third process */
+
+/* Sends one message for each byte from `go`. */
+static void respond_by_wire(int go)
+{
+	int sock = third_sock[1];
+	struct rc_addr peer;
+	struct rc rc;
+	char byte;
+
+	CHECK(setenv("VERBENA_TRANSPORT", "udp", 1) == 0);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(RC_LIMIT_S);
+	rc_open(&rc, SIZE);
+	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
+	for (int i = 0; i < REQUESTS; i++) {
+		CHECK(read(go, &byte, 1) == 1);
+		CHECK(rc_post_send(&rc, rc.qp, IBV_WR_SEND, 8, &peer, 0) == 0);
+		CHECK(rc_wait(&rc).status == IBV_WC_SUCCESS);
+	}
+	rc_barrier(sock);
+	rc_close(&rc);
+	exit(0);
+}
+
+static void serve_by_third(int sock)
+{
+	struct rc_addr peer;
+	int go[2], status;
+	struct rc rc;
+	pid_t pid;
+
+	CHECK(pipe(go) == 0);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0)
+		respond_by_wire(go[0]);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(RC_LIMIT_S);
+	rc_open(&rc, SIZE);
+	rc_post_recv(&rc, rc.qp, RESPONSE);
+	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
+	for (int i = 0; i < REQUESTS; i++) {
+		CHECK(rc_wait(&rc).status == IBV_WC_SUCCESS);
+		rc_post_recv(&rc, rc.qp, RESPONSE);
+		CHECK(write(go[1], "", 1) == 1);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	rc_close(&rc);
+	exit(0);
+}
+
+static int request_by_third(int sock)
+{
+	const int socks[QPS] = { sock, third_sock[0] };
+	struct rc_addr peer[QPS];
+	struct ibv_qp *qp;
+	struct rc rc;
+	int late = 0;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(RC_LIMIT_S);
+	rc_open(&rc, SIZE);
+	qp = rc.qp;
+	rc_pair(&rc, socks[0], &peer[0], TIMEOUT, RETRIES);
+	rc.qp = rc_new_qp(&rc);
+	rc_post_recv(&rc, rc.qp, RESPONSE);
+	rc_pair(&rc, socks[1], &peer[1], TIMEOUT, RETRIES);
+	for (int i = 0; i < REQUESTS; i++) {
+		CHECK(rc_post_send(&rc, qp, IBV_WR_SEND, 8, &peer[0], 0) == 0);
+		late += rc_wait(&rc).wr_id == RESPONSE;
+		CHECK(rc_wait(&rc).status == IBV_WC_SUCCESS);
+		rc_post_recv(&rc, rc.qp, RESPONSE);
+	}
+	rc_barrier(socks[1]);
+	CHECK(ibv_destroy_qp(qp) == 0);
+	rc_close(&rc);
+	return late;
+}
+
 static const struct mode {
 	const char *name;
 	bool events;
@@ -312,6 +395,7 @@ static const struct mode {
 	{ "EVENTS", true, NULL, NULL },
 	{ "ONE_CQ", false, serve_one_cq, request_one_cq },
 	{ "BESIDE", false, serve_second_qp, request_second_qp },
+	{ "THIRD", false, serve_by_third, request_by_third },
 };
 
 static const struct mode *find_mode(const char *name)
@@ -331,7 +415,8 @@ int main(int argc, char **argv)
 	CHECK(mode);
 	if (argc > 2)
 		setenv("VERBENA_TRANSPORT", argv[2], 1);
-	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0 &&
+	      socketpair(AF_UNIX, SOCK_STREAM, 0, third_sock) == 0);
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0 && mode->run_server)

@@ -116,12 +116,12 @@ void vrb_peer_publish(struct vrb_qp *qp)
 		return;
 	/* The peer may have come up since: look it up again before sending the first message. */
 	if (qp->wq.state == IBV_QPS_RTS)
-		qp->peer.lookup_at = qp->peer.lookup_backoff_ms = 0;
+		qp->peer.lookup_at = qp->peer.lookup_backoff_ms = qp->peer.prompt_lookups = 0;
 	/* The peer's process does not change while the connection lasts. */
 	if (qp->wq.state == IBV_QPS_RESET || qp->wq.state == IBV_QPS_INIT) {
 		release_peers(&qp->peer);
 		qp->peer.word = NULL;
-		qp->wq.direct = false;
+		qp->wq.direct = qp->wq.fence_reads = false;
 		qp->wq.pull_min = 0;
 	}
 	if (!segment_publish_qp(local_segment(vrb.local), &qp->wq, facts) && !qp->peer.word)
@@ -203,6 +203,19 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 	qp->wq.pull_min = 0;
 }
 
+/*
+ * A peer whose address is on this host is about to come up: programs wait until both ends have, so
+ * the first request must find it. Without a wire that request waits (wait_reliable()).
+ */
+static void look_promptly(struct vrb_peer *n, uint64_t now)
+{
+	if (!vrb.wire || !n->rtr_expected || n->prompt_lookups == LIMIT_PEER_PROMPT_LOOKUPS)
+		return;
+	n->prompt_lookups++;
+	n->lookup_backoff_ms = 0;
+	n->lookup_at = now;
+}
+
 bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_peer *n = &qp->peer;
@@ -236,6 +249,8 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 		n->entry = NULL;	/* sends no messages, and an XRC QP may follow its peer */
 	n->rtr_expected = !n->process &&
 		      vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) >= 0;
+	qp->wq.fence_reads = n->process || n->rtr_expected;
+	look_promptly(n, now);
 	return n->process != NULL;
 }
 

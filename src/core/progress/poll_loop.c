@@ -225,6 +225,8 @@ static bool take_inbox(uint64_t now)
 	vrb_round_begin(&round, now);
 	do {
 		n = host_inbox_recv_batch(vrb.host, m, HOST_INBOX_BATCH);
+		if (n)
+			vrb_rx_complete_before(r, now);
 		for (unsigned int i = 0; i < n; i++) {
 			work += m[i].kind == HOST_PACKET || m[i].kind == HOST_MESSAGE ||
 				m[i].kind == HOST_MAD;

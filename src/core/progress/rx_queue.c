@@ -76,6 +76,7 @@ unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller
 		sum += n;
 		if (!n)
 			break;
+		vrb_rx_complete_before(r, now);
 		vrb_round_begin(&round, now);
 		run_burst(r, n, now);
 		vrb_tx_flush_or_delay(r, n, poller, now);

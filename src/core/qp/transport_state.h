@@ -65,6 +65,7 @@ struct vrb_peer {
 	uint64_t rtr_wait_since;
 	uint64_t wire_tx_at;		/* UC: when a packet last used the wire */
 	uint32_t lookup_backoff_ms;		/* between lookups */
+	uint8_t prompt_lookups;			/* lookups without a backoff since RTS */
 	uint32_t retry_backoff_us;			/* before the next retry of a full lane */
 	/* the peer's address is on this host, but its QP is not up yet */
 	bool rtr_expected;

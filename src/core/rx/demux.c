@@ -459,6 +459,21 @@ static void complete_before(const struct vrb_qp *qp, bool acks, uint64_t now)
 		vrb_rx_words(now);
 }
 
+void vrb_rx_complete_before(struct vrb_rx_queue *r, uint64_t now)
+{
+	/* A forked child has inherited the flag, but not vrb.local. */
+	if (likely(!load_relaxed(&vrb_words_used)) || !vrb.local)
+		return;
+	if (r == vrb_main_rx_queue) {
+		vrb_rx_words(now);
+		return;
+	}
+	lock_acquire(&vrb.poll_lock);
+	if (vrb_rx_words(now))
+		vrb_tx_flush(vrb_main_rx_queue, now);
+	lock_release(&vrb.poll_lock);
+}
+
 static void receive_message(void *arg, int32_t slot, const struct lane_head *head,
 			    const uint8_t *data)
 {

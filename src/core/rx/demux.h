@@ -63,4 +63,11 @@ extern const struct local_input vrb_rx_local;
  */
 unsigned int vrb_rx_words(uint64_t now);
 
+/*
+ * Call after packets came by another way than a lane, and before they run: a peer on this host may
+ * have executed a message before it caused them, and that message completes first. Must hold
+ * r->lock.
+ */
+void vrb_rx_complete_before(struct vrb_rx_queue *r, uint64_t now);
+
 #endif
