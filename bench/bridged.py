@@ -5,17 +5,17 @@ As in netns.py, each lives as long as its holder.
 """
 import subprocess
 
-from netns import HOLD, Holder, Unavailable
+from netns import HOLD, Holder, Namespaces, Unavailable
 
 IFNAME = "veth0"
 MTU = 9000
 
 
-class BridgedHosts:
+class BridgedHosts(Namespaces):
     """Number 0 to n - 1; needs root."""
 
     def __init__(self, n):
-        self.holders = []
+        super().__init__()
         try:
             self.hub = self._hold()
             self._ip(self.hub, "link add name bridge0 type bridge", "link set bridge0 up")
@@ -23,16 +23,6 @@ class BridgedHosts:
         except (Unavailable, OSError) as problem:
             self.close()
             raise Unavailable(str(problem)) from problem
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
-        while self.holders:
-            self.holders.pop().close()
 
     def paths(self):
         return [f"/proc/{host.popen.pid}/ns/net" for host in self.hosts]

@@ -40,12 +40,29 @@ class Holder:
         self.popen.stderr.close()
 
 
-class TwoHosts:
+class Namespaces:
+    """Namespaces that end with the block, the newest first."""
+
+    def __init__(self):
+        self.holders = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        while self.holders:
+            self.holders.pop().close()
+
+
+class TwoHosts(Namespaces):
     """The hosts are 0 and 1; prefix(i) precedes a command that is to run on host i."""
 
     def __init__(self, addresses=("v4", "v6", "link")):
+        super().__init__()
         self.as_root = os.geteuid() == 0
-        self.holders = []
         self.addresses = addresses
         try:
             self.holders.append(
@@ -59,16 +76,6 @@ class TwoHosts:
         except OSError as error:
             self.close()
             raise Unavailable(str(error)) from error
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
-        while self.holders:
-            self.holders.pop().close()
 
     def enter(self, host):
         users = [] if self.as_root else ["-U", "--preserve-credentials"]

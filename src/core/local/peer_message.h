@@ -36,8 +36,9 @@ static inline void vrb_peer_add_ack(struct lane_head *head, const struct roce_pi
 bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf);
 
 /*
- * vrb_peer_post() sends what was posted, without the engine's packets, timers and clock: small
- * messages, or requests that run in the peer's memory (vrb_peer_rdma()). Only for a plain QP: one
+ * vrb_peer_post() sends what was posted, without the engine's packets and timers: small messages,
+ * without a clock, or requests that run in the peer's memory (vrb_peer_rdma()), with the coarse
+ * clock, or the exact one if their completions need the time. Only for a plain QP: one
  * whose output vrb_peer_tx() has found to be messages, with the attributes, state and path of now.
  * Each change of these passes vrb_peer_tx() again or changes the publication. Call vrb_watch()
  * while messages are in flight. False: something is left, or all; call vrb_transmit().
