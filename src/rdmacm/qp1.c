@@ -37,6 +37,7 @@ static const struct {
 	{ "vrb_mad_trouble", offsetof(struct qp1, trouble) },
 	{ "vrb_mad_polls", offsetof(struct qp1, polls) },
 	{ "vrb_mad_poll", offsetof(struct qp1, poll) },
+	{ "vrb_write_direct", offsetof(struct qp1, write_direct) },
 };
 
 static const char *path_of(const void *symbol)
@@ -64,7 +65,7 @@ static void find(void)
 
 	found = library != NULL;
 	for (i = 0; i < ARRAY_SIZE(calls) && found; i++) {
-		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_2");
+		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_3");
 
 		found = symbol != NULL;
 		memcpy((char *)&qp1 + calls[i].offset, &symbol, sizeof(symbol));

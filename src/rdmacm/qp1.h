@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * libibverbs' private interface (verbs/mad.h), looked up at first use: a program that has loaded
- * another libibverbs gets an error message instead of a failure of the dynamic linker.
+ * libibverbs' private interface (verbs/mad.h, verbs/direct.h), looked up at first use: a program
+ * that has loaded another libibverbs gets an error message instead of a failure of the dynamic
+ * linker.
  */
 #ifndef VRB_RDMACM_QP1_H
 #define VRB_RDMACM_QP1_H
 
+#include "verbs/direct.h"
 #include "verbs/mad.h"
 
 struct qp1 {
@@ -26,6 +28,7 @@ struct qp1 {
 	__typeof__(vrb_mad_trouble) *trouble;
 	__typeof__(vrb_mad_polls) *polls;
 	__typeof__(vrb_mad_poll) *poll;
+	__typeof__(vrb_write_direct) *write_direct;
 };
 
 /* Valid once qp1_find() has returned 0. */

@@ -70,6 +70,7 @@ static void init(struct rsocket *rs, int domain, int type, const struct rs_optio
 	rs->generation = cma.generation;
 	rs->opt = *opt;
 	rs->listen.ready = -1;
+	rs->stream.file = -1;
 	list_init(&rs->waiters);
 	list_init(&rs->node);
 	list_init(&rs->on_keepalive);

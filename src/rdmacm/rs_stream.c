@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include "rdmacm/qp1.h"
 #include "rdmacm/rs.h"
 #include "util/copy.h"
 
@@ -17,7 +20,8 @@ enum {
 	BATCH = 16, /* completions polled, and receives posted, at a time */
 	OUT_ALIGN = 64, /* bytes: see fill_out() */
 	PAGE = 4096,
-	HUGE_PAGE = 2 << 20,
+	/* bytes: fewer are copied into a slot of the peer's lane, without a system call */
+	DIRECT_LEAST = 2048,
 };
 
 /* Upper half of wr_id: kind of the work request.  Lower half: bytes of the out ring. */
@@ -45,30 +49,32 @@ static size_t list_len(const struct rs_stream *s)
 }
 
 /*
- * Huge pages, for rings that fill half of one: a copy by another process looks up each page, which
- * takes as long as copying a small one.
+ * The rings lie in a file, which a peer on this host maps: it then writes to ours without a system
+ * call.  The descriptor stays open, because the file has no name.  If descriptors are scarce there
+ * is none, because the program may need them.
  */
-static size_t memory_size(size_t len)
+static int open_file(size_t len)
 {
-	return align_to(len, len >= HUGE_PAGE / 2 ? HUGE_PAGE : PAGE);
+	struct rlimit limit;
+	int fd = memfd_create("verbena-rsocket", MFD_CLOEXEC);
+
+	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit))
+		return fd;
+	if ((rlim_t)fd < limit.rlim_cur / 2 && !ftruncate(fd, (off_t)len))
+		return fd;
+	close(fd);
+	return -1;
 }
 
-/* len is a memory_size(). */
-static void *map_memory(size_t len)
+static bool map_memory(struct rs_stream *s)
 {
-	size_t spare = len % HUGE_PAGE ? 0 : HUGE_PAGE, front;
-	uint8_t *p = mmap(NULL, len + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
+	void *p;
 
-	if (p == MAP_FAILED || !spare)
-		return p == MAP_FAILED ? NULL : p;
-	front = align_to((uintptr_t)p, HUGE_PAGE) - (uintptr_t)p;
-	if (front)
-		munmap(p, front);
-	if (front < spare)
-		munmap(p + front + len, spare - front);
-	madvise(p + front, len, MADV_HUGEPAGE);
-	return p + front;
+	s->file = open_file(s->memory_len);
+	p = mmap(NULL, s->memory_len, PROT_READ | PROT_WRITE,
+		 s->file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, s->file, 0);
+	s->memory = p == MAP_FAILED ? NULL : p;
+	return s->memory;
 }
 
 static int make_memory(struct rsocket *rs)
@@ -82,9 +88,8 @@ static int make_memory(struct rsocket *rs)
 
 	s->iomap_size = rs_unscale8(rs_scale8(rs->opt.iomap));
 	list = align_to(list_len(s), 64);
-	s->memory_len = memory_size(ring + out + list + slots);
-	s->memory = map_memory(s->memory_len);
-	if (!s->memory)
+	s->memory_len = align_to(ring + out + list + slots, PAGE);
+	if (!map_memory(s))
 		return ENOMEM;
 	s->ring = s->memory;
 	s->out = s->ring + ring;
@@ -175,6 +180,7 @@ int rs_stream_create(struct rsocket *rs)
 
 	list_init(&rs->stream.maps);
 	list_init(&rs->stream.announce);
+	rs->stream.file = -1;
 	err = make_queue(rs);
 	if (!err)
 		err = make_memory(rs);
@@ -201,6 +207,8 @@ void rs_stream_destroy(struct rsocket *rs)
 		ibv_dereg_mr(s->list_mr);
 	if (s->memory)
 		munmap(s->memory, s->memory_len);
+	if (s->file >= 0)
+		close(s->file);
 	if (s->cq) {
 		ibv_ack_cq_events(s->cq, s->unacked);
 		ibv_destroy_cq(s->cq);
@@ -208,6 +216,7 @@ void rs_stream_destroy(struct rsocket *rs)
 	if (s->events)
 		ibv_destroy_comp_channel(s->events);
 	memset(s, 0, sizeof(*s));
+	s->file = -1;
 	list_init(&s->maps);
 	list_init(&s->announce);
 }
@@ -402,6 +411,35 @@ static uint32_t fill_out(struct rsocket *rs, const struct iovec *iov, size_t ski
 	return gap + n;
 }
 
+/*
+ * Writes n bytes of the vectors, after the first skip bytes, straight to a peer on this host,
+ * without the lock.  False: they must be sent from the out ring.
+ */
+static bool write_direct(struct rsocket *rs, const struct iovec *iov, size_t skip, uint32_t n,
+			 const struct rs_region *to)
+{
+	uint64_t at = to->addr;
+	bool done = true;
+
+	pthread_mutex_unlock(&rs->lock);
+	for (; n && done; iov++) {
+		size_t part;
+
+		if (skip >= iov->iov_len) {
+			skip -= iov->iov_len;
+			continue;
+		}
+		part = min((size_t)n, iov->iov_len - skip);
+		done = qp1.write_direct(rs->id->qp, (const uint8_t *)iov->iov_base + skip, part, at,
+					to->key);
+		at += part;
+		n -= (uint32_t)part;
+		skip = 0;
+	}
+	pthread_mutex_lock(&rs->lock);
+	return done;
+}
+
 static void send_bytes(struct rsocket *rs, const struct iovec *iov, size_t skip, uint32_t n,
 		       struct ibv_send_wr *wr)
 {
@@ -439,7 +477,13 @@ void rs_stream_send(struct rsocket *rs, const struct iovec *iov, size_t skip, ui
 	}
 	wr.wr.rdma.remote_addr = to.addr;
 	wr.wr.rdma.rkey = to.key;
-	send_bytes(rs, iov, skip, n, &wr);
+	if (n >= DIRECT_LEAST && write_direct(rs, iov, skip, n, &to)) {
+		rs->stream.sq_free--;
+		wr.wr_id = work_id(WORK_DATA, 0);
+		post(rs, &wr);
+	} else {
+		send_bytes(rs, iov, skip, n, &wr);
+	}
 }
 
 void rs_stream_write(struct rsocket *rs, const uint8_t *buf, uint32_t n, const struct rs_region *to)
@@ -450,6 +494,9 @@ void rs_stream_write(struct rsocket *rs, const uint8_t *buf, uint32_t n, const s
 		.wr.rdma = { .remote_addr = to->addr, .rkey = to->key },
 	};
 
+	/* Behind earlier messages, so that the peer's program finds both in order. */
+	if (rs_stream_idle(&rs->stream) && write_direct(rs, &iov, 0, n, to))
+		return;
 	send_bytes(rs, &iov, 0, n, &wr);
 }
 
@@ -482,7 +529,8 @@ static int take_message(struct rsocket *rs, const struct ibv_wc *wc)
 		return EPROTO;
 	switch (rs_imm_op(imm)) {
 	case RS_OP_DATA:
-		return arg == wc->byte_len ? rs_rx_came(&s->rx, arg) : EPROTO;
+		/* The bytes came with the message, or were written before. */
+		return arg == wc->byte_len || !wc->byte_len ? rs_rx_came(&s->rx, arg) : EPROTO;
 	case RS_OP_SGL:
 		rs_tx_grant(&s->tx, arg);
 		return 0;

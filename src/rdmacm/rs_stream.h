@@ -48,8 +48,9 @@ struct rs_stream {
 	uint8_t *slot; /* RS_CTRL_SLOTS of RS_IOMAP_LEN bytes */
 	uint32_t slots_sent, slots_free;
 
-	uint8_t *memory; /* allocation that contains all of these */
+	uint8_t *memory; /* mapping that contains all of these */
 	size_t memory_len;
+	int file; /* behind it; -1: none */
 	struct ibv_mr *ring_mr, *list_mr, *out_mr;
 
 	struct list maps;  /* struct rs_map.node */

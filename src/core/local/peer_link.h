@@ -123,6 +123,13 @@ enum reason vrb_peer_fetch(struct wq_qp *wq, const struct wq_pull *from, uint64_
 			  enum mem_access access);
 
 /*
+ * A WRITE without a request, from memory without a key. False: it did not take place, but part of
+ * the bytes may have been written; the peer is not on this host, or a packet is needed. Must hold
+ * qp->lock.
+ */
+bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, uint32_t rkey);
+
+/*
  * Both ends copy the payload of a long SEND. With vrb_peer_fetch_split() the receiver fetches the
  * payload to *to, pinned memory of `key`; the sender helps if it polls. Returns as local_pull().
  * With vrb_peer_split_copy() the sender handles the receiver's offer.

@@ -9,10 +9,13 @@
 
 #include "core/base/state.h"
 #include "core/base/tap.h"
+#include "core/device/mirror.h"
 #include "core/local/peer_link.h"
 #include "core/mem/mr.h"
 #include "core/qp/qp.h"
 #include "local/onesided.h"
+#include "local/peer.h"
+#include "run/clock.h"
 #include "util/compiler.h"
 
 enum {
@@ -243,6 +246,39 @@ unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why)
 	if (w->opcode != IBV_WR_RDMA_WRITE && !wq->max_rd_atomic)
 		return 0;
 	return run_one(qp, w) ? 1 : run_list(qp, why);
+}
+
+static __attribute__((noinline)) bool write_list(struct vrb_qp *qp, const struct wq_seg *from,
+						 uint64_t va, uint32_t rkey)
+{
+	struct onesided o;
+	bool done;
+
+	if (!onesided_begin(&o, qp->peer.process, &qp->wq))
+		return false;
+	done = onesided_add(&o, rkey, va, from->len, MEM_REMOTE_WRITE, from, 1) &&
+	       onesided_write(&o) == 1;
+	onesided_end(&o);
+	return done;
+}
+
+bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, uint32_t rkey)
+{
+	bool done;
+
+	/* A tap sees requests. An ACK leaves before what the peer may see in its memory. */
+	if (!qp->wq.direct || !qp->peer.process || !vrb.local || qp->wq.state != IBV_QPS_RTS ||
+	    tapped() || vrb_mirror_enabled(clock_coarse()) || roce_has_ack(&qp->roce) ||
+	    !from->len || from->len > qp->wq.max_msg)
+		return false;
+	local_tx_begin(qp->peer.process);
+	done = (qp->peer.entry && onesided_one(qp->peer.process, qp->peer.entry, &qp->wq, rkey, va,
+					       MEM_REMOTE_WRITE, from)) ||
+	       write_list(qp, from, va, rkey);
+	local_tx_end(vrb.local, qp->peer.process, false);
+	if (done)
+		roce_count_onesided(&qp->roce, from->len, 0);
+	return done;
 }
 
 /* Copies through a bounce buffer and checks each piece: for null regions and long SGE lists. */
