@@ -51,16 +51,17 @@ static size_t list_len(const struct rs_stream *s)
 /*
  * The rings lie in a file, which a peer on this host maps: it then writes to ours without a system
  * call.  The descriptor stays open, because the file has no name.  If descriptors are scarce there
- * is none, because the program may need them.
+ * is none, because the program may need them.  A file that could shrink could end the program.
  */
 static int open_file(size_t len)
 {
 	struct rlimit limit;
-	int fd = memfd_create("verbena-rsocket", MFD_CLOEXEC);
+	int fd = memfd_create("verbena-rsocket", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit))
-		return fd;
-	if ((rlim_t)fd < limit.rlim_cur / 2 && !ftruncate(fd, (off_t)len))
+	if (fd < 0)
+		return -1;
+	if (!getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)fd < limit.rlim_cur / 2 &&
+	    !ftruncate(fd, (off_t)len) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL))
 		return fd;
 	close(fd);
 	return -1;

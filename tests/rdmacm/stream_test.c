@@ -21,6 +21,7 @@ enum {
 	ROUNDS = 40,
 	PORT_FREE = 9,  /* no program listens on port discard */
 	HIGH_FD = 3000,     /* a descriptor beyond FD_SETSIZE */
+	FEW_FDS = 60,
 };
 
 static uint8_t byte_at(size_t i)
@@ -493,6 +494,47 @@ static void names(void)
 	rspair_close(&p);
 }
 
+/* ---- Memory ---- */
+
+/* Does this process map a file with that in its name? */
+static bool maps(const char *name)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512];
+	bool found = false;
+
+	CHECK(f);
+	while (!found && fgets(line, sizeof(line), f))
+		found = strstr(line, name);
+	fclose(f);
+	return found;
+}
+
+/* The rings lie in a file, unless the program may need the descriptor. */
+static void few_descriptors(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	int held[FEW_FDS + 1], n = 0;
+	struct rlimit many, few;
+
+	CHECK(maps("verbena-rsocket"));
+	rspair_close(&p);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &many), 0);
+	do {
+		held[n] = dup(1);
+		CHECK(held[n] >= 0);
+	} while (held[n++] < FEW_FDS);
+	few = (struct rlimit){ 2 * FEW_FDS, many.rlim_max };
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+	p = rspair_make(LOOPBACK, 0);
+	CHECK(!maps("verbena-rsocket"));
+	rspair_close(&p);
+	many_bytes();
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &many), 0);
+	while (n)
+		close(held[--n]);
+}
+
 int main(void)
 {
 	for (size_t i = 0; i < MANY; i++)
@@ -515,5 +557,6 @@ int main(void)
 	select_beyond_fd_setsize();
 	wrong_states();
 	names();
+	few_descriptors();
 	return 0;
 }
