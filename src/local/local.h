@@ -75,8 +75,11 @@ const struct seg_qp *local_peer_qp(const struct local_peer *peer, uint32_t qpn,
  */
 struct message_sender *local_next_sender(struct local *l);
 
-/* Do QPs other than this sender await progress of the peer? A hint. */
-bool local_others_await(const struct local_peer *peer, const struct message_sender *s);
+/*
+ * Do QPs other than this sender await progress of a peer, whichever? A hint. Must hold
+ * vrb.poll_lock.
+ */
+bool local_others_await(const struct local *l, const struct message_sender *s);
 
 /* Removes a sender that is destroyed or disconnected. */
 void local_forget_sender(struct local_peer *peer, struct message_sender *s);

@@ -341,9 +341,14 @@ void local_unmap_ended(struct local *l)
 	}
 }
 
-bool local_others_await(const struct local_peer *peer, const struct message_sender *s)
+bool local_others_await(const struct local *l, const struct message_sender *s)
 {
-	return message_awaited_by_others(&peer->senders, s);
+	unsigned int n = load_acquire(&l->n_outbound);	/* pairs with open_peer() */
+
+	for (unsigned int i = 0; i < n; i++)
+		if (message_awaited_by_others(&l->outbound[i]->senders, s))
+			return true;
+	return false;
 }
 
 static bool has_news(struct local_peer *peer)

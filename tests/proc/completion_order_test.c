@@ -11,6 +11,8 @@
  *	BESIDE	the request follows a message on the response's QP. So the response carries an
  *		ACK of that QP, but not of the request.
  *	THIRD	one CQ; a third process sends the response, by wire, once the server tells it to
+ *	BESIDE_THIRD	the same by lane; the request follows a message to the third process, so
+ *		that the response carries an ACK, but not of the request
  *
  *	completion_order_test CASE [TRANSPORT]
  */
@@ -306,21 +308,27 @@ static int request_second_qp(int sock)
 /* ---- a third process ---- */
 
 static int third_sock[2];	/* of the client and the third process */
+static bool beside;
 
-/* Sends one message for each byte from `go`. */
-static void respond_by_wire(int go)
+/* Sends one message for each byte from `go`, and, for BESIDE_THIRD, for each message. */
+static void respond(int go)
 {
 	int sock = third_sock[1];
 	struct rc_addr peer;
 	struct rc rc;
 	char byte;
 
-	CHECK(setenv("VERBENA_TRANSPORT", "udp", 1) == 0);
+	CHECK(setenv("VERBENA_TRANSPORT", beside ? "local" : "udp", 1) == 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
+	rc_post_recv(&rc, rc.qp, RESPONSE);
 	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
 	for (int i = 0; i < REQUESTS; i++) {
+		if (beside) {
+			CHECK(rc_wait(&rc).wr_id == RESPONSE);
+			rc_post_recv(&rc, rc.qp, RESPONSE);
+		}
 		CHECK(read(go, &byte, 1) == 1);
 		CHECK(rc_post_send(&rc, rc.qp, IBV_WR_SEND, 8, &peer, 0) == 0);
 		CHECK(rc_wait(&rc).status == IBV_WC_SUCCESS);
@@ -341,7 +349,7 @@ static void serve_by_third(int sock)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0)
-		respond_by_wire(go[0]);
+		respond(go[0]);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
@@ -374,8 +382,11 @@ static int request_by_third(int sock)
 	rc_post_recv(&rc, rc.qp, RESPONSE);
 	rc_pair(&rc, socks[1], &peer[1], TIMEOUT, RETRIES);
 	for (int i = 0; i < REQUESTS; i++) {
+		if (beside)
+			CHECK(rc_post_send(&rc, rc.qp, IBV_WR_SEND, 8, &peer[1], 0) == 0);
 		CHECK(rc_post_send(&rc, qp, IBV_WR_SEND, 8, &peer[0], 0) == 0);
-		late += rc_wait(&rc).wr_id == RESPONSE;
+		for (int before = 1 + beside; before; before--)
+			late += rc_wait(&rc).wr_id == RESPONSE;
 		CHECK(rc_wait(&rc).status == IBV_WC_SUCCESS);
 		rc_post_recv(&rc, rc.qp, RESPONSE);
 	}
@@ -396,6 +407,7 @@ static const struct mode {
 	{ "ONE_CQ", false, serve_one_cq, request_one_cq },
 	{ "BESIDE", false, serve_second_qp, request_second_qp },
 	{ "THIRD", false, serve_by_third, request_by_third },
+	{ "BESIDE_THIRD", false, serve_by_third, request_by_third },
 };
 
 static const struct mode *find_mode(const char *name)
@@ -413,6 +425,7 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	CHECK(mode);
+	beside = strcmp(mode->name, "BESIDE_THIRD") == 0;
 	if (argc > 2)
 		setenv("VERBENA_TRANSPORT", argv[2], 1);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0 &&

@@ -220,6 +220,7 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_peer *n = &qp->peer;
 	struct local_peer *peer;
+	bool here;
 
 	if (qp->wq.type == IBV_QPT_XRC_SEND && n->process != NULL)
 		follow_peer(qp, now);
@@ -230,7 +231,9 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 	n->lookup_backoff_ms = min(max(2 * n->lookup_backoff_ms, (uint32_t)LIMIT_PEER_RETRY_MS),
 			  (uint32_t)LIMIT_PEER_RETRY_MAX_MS);
 	n->lookup_at = time_after(now, n->lookup_backoff_ms * VRB_MSEC);
+	here = vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) >= 0;
 	n->rtr_expected = false;
+	qp->wq.fence_reads = here;	/* its responses may come by a lane */
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
 	if (!peer)
 		return false;
@@ -247,9 +250,7 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 	}
 	if (qp->wq.type != IBV_QPT_RC)
 		n->entry = NULL;	/* sends no messages, and an XRC QP may follow its peer */
-	n->rtr_expected = !n->process &&
-		      vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) >= 0;
-	qp->wq.fence_reads = n->process || n->rtr_expected;
+	n->rtr_expected = !n->process && here;
 	look_promptly(n, now);
 	return n->process != NULL;
 }

@@ -447,15 +447,14 @@ unsigned int vrb_rx_words(uint64_t now)
 }
 
 /*
- * What the peer's process executed before it sent this, to `qp` or to NULL, completes before it. Of
- * this QP, the ACK usually lies beside; other QPs must read their words.
+ * What any process of this host executed before another sent this, to `qp` or to NULL, completes
+ * before it. Of this QP, the ACK usually lies beside; other QPs must read their words.
  */
 static void complete_before(const struct vrb_qp *qp, bool acks, uint64_t now)
 {
 	if (!load_relaxed(&vrb_words_used))
 		return;
-	if (!acks || !qp || !qp->peer.process ||
-	    local_others_await(qp->peer.process, &qp->peer.sender))
+	if (!acks || !qp || !qp->peer.process || local_others_await(vrb.local, &qp->peer.sender))
 		vrb_rx_words(now);
 }
 
@@ -515,6 +514,7 @@ static void receive_packet(void *arg, const struct local_pkt *in)
 	struct vrb_qp *qp;
 
 	if (in->message) {
+		complete_before(NULL, false, *now);
 		vrb.xrc->message(in->data, in->len, r, *now);
 		return;
 	}
