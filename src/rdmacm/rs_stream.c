@@ -448,7 +448,6 @@ static void send_bytes(struct rsocket *rs, const struct iovec *iov, size_t skip,
 	uint8_t small[512];
 	struct ibv_sge sge[2];
 
-	s->sq_free--;
 	wr->sg_list = sge;
 	if (n <= s->inline_max && n <= sizeof(small)) {
 		gather(small, iov, skip, n);
@@ -478,8 +477,9 @@ void rs_stream_send(struct rsocket *rs, const struct iovec *iov, size_t skip, ui
 	}
 	wr.wr.rdma.remote_addr = to.addr;
 	wr.wr.rdma.rkey = to.key;
+	/* Before the lock is released: rclose() waits for this message, too. */
+	rs->stream.sq_free--;
 	if (n >= DIRECT_LEAST && write_direct(rs, iov, skip, n, &to)) {
-		rs->stream.sq_free--;
 		wr.wr_id = work_id(WORK_DATA, 0);
 		post(rs, &wr);
 	} else {
@@ -498,6 +498,7 @@ void rs_stream_write(struct rsocket *rs, const uint8_t *buf, uint32_t n, const s
 	/* Behind earlier messages, so that the peer's program finds both in order. */
 	if (rs_stream_idle(&rs->stream) && write_direct(rs, &iov, 0, n, to))
 		return;
+	rs->stream.sq_free--;
 	send_bytes(rs, &iov, 0, n, &wr);
 }
 

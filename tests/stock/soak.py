@@ -105,7 +105,9 @@ class Soak:
     def check_survivor(process, must_end):
         status = process.wait(time.monotonic() + (SURVIVOR_S if must_end else BRIEF_S))
         process.kill()
-        if (status is None and must_end) or (status is not None and status < 0):
+        # SIGPIPE: it wrote to its TCP connection with the peer.
+        crashed = status is not None and status < 0 and status != -signal.SIGPIPE
+        if crashed or (status is None and must_end):
             raise Failure(
                 f"its peer was killed, and "
                 f"it {'did not end' if status is None else 'crashed'}:\n{process.describe()}"
