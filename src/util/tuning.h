@@ -723,7 +723,7 @@
 #define LIMIT_SOCKET_FULL_TRIES 20
 
 /*
- * Unit: bytes received at once before the fill level of the socket's buffer is read, to mark
+ * Unit: bytes received at once before the fill level of the socket's buffer may be read, to mark
  * packets.  Measured against: bench wire (5bd0b4d).  Read by: wire/udp_recv.c.
  */
 #define TUNE_SOCKET_CROWD 32768

@@ -144,8 +144,6 @@ static void note_overflow(struct udp_wire *u, uint32_t lost)
 		 u->wire.port, size / 1024);
 }
 
-enum { UDP_FULL = 256 };
-
 /* <linux/sock_diag.h> has names for them, and much else. */
 enum {
 	MEMINFO_QUEUED = 0,
@@ -156,17 +154,21 @@ enum {
 	ECN_CE = 3,
 };
 
-/* In units of 1/UDP_FULL; 0 if the kernel does not report it. */
-static unsigned int fill_of(int fd)
+static uint32_t nearly_all(uint32_t buffer)
+{
+	return buffer / 4 * 3;
+}
+
+/* False if the kernel does not report it. */
+static bool queue_is_nearly_full(struct udp_wire *u, unsigned int family)
 {
 	uint32_t info[MEMINFO_VARS];
 	socklen_t len = sizeof(info);
 
-	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len) < 0 ||
-	    !info[MEMINFO_BUFFER])
-		return 0;
-	return (unsigned int)min((uint64_t)info[MEMINFO_QUEUED] * UDP_FULL / info[MEMINFO_BUFFER],
-				 (uint64_t)UDP_FULL);
+	if (getsockopt(u->fd[family], SOL_SOCKET, SO_MEMINFO, info, &len) < 0)
+		return false;
+	u->buffer[family] = info[MEMINFO_BUFFER];
+	return info[MEMINFO_QUEUED] > nearly_all(info[MEMINFO_BUFFER]);
 }
 
 uint32_t udp_backlog(const struct wire *w)
@@ -177,14 +179,33 @@ uint32_t udp_backlog(const struct wire *w)
 }
 
 /*
+ * The level costs a system call, so it is read only where it may be high: if the last call left
+ * messages behind, or took a quarter of the buffer, as counted by their length. Otherwise it took
+ * all that was queued, which occupied up to three times that.
+ */
+static bool may_be_full(const struct udp_wire *u, unsigned int family)
+{
+	return u->got_bytes >= TUNE_SOCKET_CROWD &&
+	       (load_relaxed(&u->backlog[family]) || u->got_bytes >= u->buffer[family] / 4);
+}
+
+/*
  * The socket's buffer is the last queue of the path and marks packets as a router does: if more
  * than three quarters are in use, ECN-capable packets are marked, so that their senders slow down
  * before any is lost. The kernel counts the memory that packets occupy, which may be several times
  * their length, and may release received packets late, by a quarter of the buffer.
+ *
+ * u->got_bytes is that of the call before. After a call, those that it took are a lower bound of
+ * what was in use, for which no system call is needed.
  */
-static bool nearly_full(struct udp_wire *u, unsigned int family)
+static bool was_nearly_full(struct udp_wire *u, unsigned int family)
 {
-	return u->got_bytes >= TUNE_SOCKET_CROWD && fill_of(u->fd[family]) > UDP_FULL / 4 * 3;
+	return may_be_full(u, family) && queue_is_nearly_full(u, family);
+}
+
+static bool took_nearly_all(const struct udp_wire *u, unsigned int family)
+{
+	return u->buffer[family] && u->got_bytes > nearly_all(u->buffer[family]);
 }
 
 static void mark(struct udp_wire *u, struct net_path *path)
@@ -315,7 +336,7 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 
 	if (u->fd[family] < 0)
 		return 0;
-	u->nearly_full = nearly_full(u, family);
+	u->nearly_full = was_nearly_full(u, family);
 	for (tries = 0; tries < UDP_MESSAGES; tries++) {
 		got = sys_recvmmsg(u->fd[family], u->mm, UDP_MESSAGES, MSG_DONTWAIT);
 		if (got >= 0 || errno == EAGAIN)
@@ -331,6 +352,7 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 	u->got = (unsigned int)got;
 	for (unsigned int i = 0; i < u->got; i++)
 		u->got_bytes += u->mm[i].msg_len;
+	u->nearly_full |= took_nearly_all(u, family);
 	return u->got;
 }
 

@@ -66,6 +66,7 @@ struct udp_wire {
 	uint32_t overflow[UDP_FAMILIES];	/* last value of the kernel's counter */
 	unsigned int turn;		/* counts calls; UDP_OTHER_EVERY */
 	uint32_t got_bytes;		/* by the last call that got any */
+	uint32_t buffer[UDP_FAMILIES];	/* size of the receive buffer; 0: not read yet */
 	bool nearly_full;			/* so was the buffer before the last call */
 	bool limited;			/* udp_admit(); atomic */
 	uint32_t backlog[UDP_FAMILIES];	/* packets since a call that emptied the socket; atomic */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -261,6 +262,15 @@ static void overflow_is_counted(void **state)
 	wire_close(w);
 }
 
+static unsigned int levels_read;
+
+/* In place of the C library's: counts how often the fill level of a buffer is read. */
+int getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	levels_read += level == SOL_SOCKET && name == SO_MEMINFO;
+	return (int)syscall(SYS_getsockopt, fd, level, name, value, len);
+}
+
 /* Returns the percentage of the buffer that queued packets occupy. */
 static unsigned int filled(int fd)
 {
@@ -269,6 +279,14 @@ static unsigned int filled(int fd)
 
 	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len), 0);
 	return 100ull * info[0] / info[1];
+}
+
+static void set_small_buffer(struct wire *w)
+{
+	int fds[WIRE_FDS], size = 200000;
+
+	wire_fds(w, fds);
+	assert_int_equal(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
 }
 
 /*
@@ -282,17 +300,18 @@ static void a_full_buffer_marks(void **state)
 		unsigned int percent;
 		bool marks;
 	} rows[] = {
-		{ 0x6a, 40, false }, { 0x6a, 76, true }, { 0x6a, 40, false }, { 0x68, 76, false }
+		{ 0x6a, 40, false }, { 0x6a, 76, true }, { 0x6a, 40, false }, { 0x68, 76, false },
+		{ 0x6a, 76, true },
 	};
 	struct wire *w = env_open();
 	static uint8_t data[9000];
 	struct wire_pkt out = { .path = env_path_v4(), .data = data, .len = sizeof(data) },
 			in[WIRE_BURST];
-	int fds[WIRE_FDS], size = 200000;
+	int fds[WIRE_FDS];
 	uint64_t marked = 0;
 
 	wire_fds(w, fds);
-	assert_int_equal(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+	set_small_buffer(w);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		unsigned int n = 0;
 
@@ -307,6 +326,57 @@ static void a_full_buffer_marks(void **state)
 		assert_int_equal(w->stats.recv_marked, marked);
 	}
 	assert_int_equal(w->stats.recv_overflow, 0);
+	wire_close(w);
+}
+
+/*
+ * Short packets of which one call takes only a small part: all that are left in a nearly full
+ * buffer are marked.
+ */
+static void a_backlog_marks(void **state)
+{
+	struct wire *w = env_open();
+	static uint8_t data[1200];
+	struct wire_pkt out = { .path = env_path_v4(), .data = data, .len = sizeof(data) },
+			in[WIRE_BURST];
+	unsigned int left = 0, n;
+	bool first = true, nearly_full;
+	int fds[WIRE_FDS];
+
+	wire_fds(w, fds);
+	set_small_buffer(w);
+	for (; filled(fds[0]) < 95; left++)
+		assert_int_equal(wire_send(w, &out, 1), 1);
+	for (; left; left -= n, first = false) {
+		nearly_full = !first && filled(fds[0]) > 75;
+		n = wire_recv(w, in, WIRE_BURST);
+		assert_true(n > 0 && n <= left);
+		for (unsigned int k = 0; k < n; k++)
+			assert_int_equal(in[k].path.traffic_class, nearly_full ? 0x6b : 0x6a);
+	}
+	assert_true(w->stats.recv_marked > 0);
+	wire_close(w);
+}
+
+/*
+ * A stream that the receiver keeps up with costs no system call for the level of the buffer, but
+ * the first of each socket, which learns its size.
+ */
+static void the_level_of_a_quiet_buffer_is_not_read(void **state)
+{
+	enum { BURSTS = 20, BURST = 5 };
+	struct wire *w = env_open();
+	static uint8_t data[9000];
+	struct wire_pkt out = { .path = env_path_v4(), .data = data, .len = sizeof(data) },
+			in[BURST];
+
+	levels_read = 0;
+	for (unsigned int i = 0; i < BURSTS; i++) {
+		for (unsigned int k = 0; k < BURST; k++)
+			assert_int_equal(wire_send(w, &out, 1), 1);
+		assert_int_equal(env_receive(w, in, BURST), BURST);
+	}
+	assert_true(levels_read <= WIRE_FDS);
 	wire_close(w);
 }
 
@@ -523,6 +593,8 @@ int main(void)
 		cmocka_unit_test_setup(overflow_is_logged_once, env_new_port),
 		cmocka_unit_test_setup(overflow_is_counted, env_new_port),
 		cmocka_unit_test_setup(a_full_buffer_marks, env_new_port),
+		cmocka_unit_test_setup(a_backlog_marks, env_new_port),
+		cmocka_unit_test_setup(the_level_of_a_quiet_buffer_is_not_read, env_new_port),
 		cmocka_unit_test_setup(icmp_errors_are_recorded, env_new_port),
 		cmocka_unit_test_setup(icmp_errors_of_any_socket_are_recorded, env_new_port),
 		cmocka_unit_test_setup(truncated_packets_are_dropped, env_new_port),
