@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hazards (L8): a peer publishes in its lane each key that it uses for a one-sided access. Before a
- * key or a QP goes away, the owner waits until no hazard names it, then tells peers to remove their
+ * Hazards (L8): a peer publishes in its lane each key that it uses for a one-sided access; a thread
+ * of this process publishes the key of the memory at its end in local_peer.own_key. Before a key or
+ * a QP goes away, the owner waits until no hazard names it, then tells peers to remove their
  * mappings of the key.
  */
 #include <sched.h>
 
 #include "host/host.h"
 #include "local/parts.h"
+#include "local/peer.h"
 #include "local/segment.h"
 #include "run/clock.h"
 #include "run/log.h"
@@ -66,9 +68,25 @@ static void wait_hazards(struct local *l, uint32_t index, uint64_t timeout)
 	}
 }
 
+/* L8. Waits for this process's own copies with the memory of key `index`. */
+static void wait_own(struct local *l, uint32_t index)
+{
+	lock_acquire(&l->lock);
+	for (unsigned int i = 0; i < l->n_outbound; i++)
+		for (unsigned int tries = 1; load_acquire(&l->outbound[i]->own_key) == index;
+		     tries++) {
+			if (tries % LIMIT_HAZARD_SPINS != 0)
+				cpu_relax();
+			else
+				sched_yield();
+		}
+	lock_release(&l->lock);
+}
+
 void local_wait_unused(struct local *l, uint32_t index)
 {
 	wait_hazards(l, index, UNUSED_TIMEOUT);
+	wait_own(l, index);	/* behind the fence of wait_hazards() */
 }
 
 void local_region_ended(struct local *l)

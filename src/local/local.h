@@ -165,7 +165,8 @@ void local_pull_refused(struct local *l, const struct wq_pull *from);
 uint64_t local_incarnation(const struct local *l);
 
 /*
- * Waits until no peer uses key `index` for a one-sided access; call after marking its entry dead.
+ * Waits until no peer, and no thread of this process, uses key `index` for a one-sided access; call
+ * after marking its entry dead.
  * Waits at most 10 seconds for a peer that is stopped during an access.
  */
 void local_wait_unused(struct local *l, uint32_t index);

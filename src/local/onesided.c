@@ -162,32 +162,48 @@ static uint8_t *mapped_address(struct onesided *o, uint64_t va, enum mem_access 
 	return base != NULL ? base + (host - region->host) : NULL;
 }
 
-/* L8, as claim_key(); the caller clears the hazard in any case. */
-static bool claim_known(struct local_peer *peer, const struct region_map *m)
+/* L8, as claim_key(), for both keys; the caller clears the hazards in any case. */
+static bool claim_known(struct local_peer *peer, const struct region_map *m,
+			const struct onesided_request *r)
 {
-	const struct mr_entry *e = peer_map_key(&peer->map, m->index);
-
+	if (r->own)
+		store_relaxed(&peer->own_key, mr_key_index(r->lkey));
 	store_relaxed(&peer->map.lane->hazard[0], m->index);
 	full_fence();
-	return e != NULL && load_acquire(&e->refs) == (MR_LIVE | m->edition);
+	return region_map_lives(m);
 }
 
-static bool move_known(struct local_peer *peer, const struct region_map *m, uint64_t va,
-		       const struct wq_seg *seg, bool write)
+/* Returns the memory at this end; NULL: its key does not clearly grant the access. */
+static void *own_memory(const struct wq_qp *wq, const struct onesided_request *r)
 {
-	void *here = (void *)(uintptr_t)seg->addr, *there = m->bytes + (va - m->key.va);
+	enum mem_access access = r->access == MEM_REMOTE_WRITE ? MEM_LOCAL_READ : MEM_LOCAL_WRITE;
+	const struct mr_entry *e = r->own;
 
-	if (unlikely(!peer_in_reach(peer)))
+	if (!e)
+		return (void *)(uintptr_t)r->addr;
+	if (!(load_acquire(&e->refs) & MR_LIVE) || e->kind == MR_NULL ||
+	    mr_entry_check_local(e, r->lkey, wq->send_pdn, r->addr, r->len, access) != REASON_NONE)
+		return NULL;
+	return (void *)(uintptr_t)(e->host + (r->addr - e->va));
+}
+
+static bool move_known(struct local_peer *peer, const struct wq_qp *wq, const struct region_map *m,
+		       const struct onesided_request *r)
+{
+	void *here = own_memory(wq, r), *there = m->bytes + (r->va - m->key.va);
+	bool write = r->access == MEM_REMOTE_WRITE;
+
+	if (unlikely(!here || !peer_in_reach(peer)))
 		return false;
-	if (unlikely(!vrb_guard_copy(write ? there : here, write ? here : there, seg->len))) {
-		region_map_faulted(peer->regions, there, seg->len);
+	if (unlikely(!vrb_guard_copy(write ? there : here, write ? here : there, r->len))) {
+		region_map_faulted(peer->regions, there, r->len);
 		return false;
 	}
 	return write || peer_in_reach(peer);
 }
 
-bool onesided_one(struct local_peer *peer, const struct seg_qp *entry, const struct wq_qp *wq,
-		  uint32_t rkey, uint64_t va, enum mem_access access, const struct wq_seg *seg)
+bool onesided_one(struct local_peer *peer, const struct wq_qp *wq,
+		  const struct onesided_request *r)
 {
 	const struct region_map *m;
 	struct seg_qp target;
@@ -195,16 +211,18 @@ bool onesided_one(struct local_peer *peer, const struct seg_qp *entry, const str
 
 	if (peer->regions == NULL)
 		return false;
-	m = region_map_known(peer->regions, mr_key_index(rkey), access);
-	if (m == NULL || !peer_map_qp_copy(entry, wq->dest_qpn, &target) ||
-	    !accepts_requests(&target, wq) || !may_access(&target, access) ||
-	    mr_entry_check(&m->key, rkey, target.pdn, target.qpn, va, seg->len, access) !=
+	m = region_map_known(peer->regions, mr_key_index(r->rkey), r->access);
+	if (m == NULL || !peer_map_qp_copy(r->entry, wq->dest_qpn, &target) ||
+	    !accepts_requests(&target, wq) || !may_access(&target, r->access) ||
+	    mr_entry_check(&m->key, r->rkey, target.pdn, target.qpn, r->va, r->len, r->access) !=
 		    REASON_NONE)
 		return false;
-	done = claim_known(peer, m) && peer_map_qp_stands(entry, &target) &&
-	       move_known(peer, m, va, seg, access == MEM_REMOTE_WRITE);
+	done = claim_known(peer, m, r) && peer_map_qp_stands(r->entry, &target) &&
+	       move_known(peer, wq, m, r);
 	/* L8, release: as in onesided_end() */
 	store_release(&peer->map.lane->hazard[0], 0);
+	if (r->own)
+		store_release(&peer->own_key, 0);
 	return done;
 }
 

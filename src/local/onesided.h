@@ -10,6 +10,9 @@
  * dead, or the owner sees our hazard. A weaker order would let both sides read before either has
  * written. Hazards of dead senders are ignored.
  *
+ * The same holds between threads of this process, for the key of the memory at this end: its hazard
+ * is peer->own_key.
+ *
  * Must hold peer->lock from onesided_begin() to onesided_end().
  */
 #ifndef VRB_LOCAL_ONESIDED_H
@@ -47,13 +50,25 @@ struct onesided {
 	struct wq_seg remote_seg[2 * ONESIDED_OPS];
 };
 
+/* A WRITE or READ of one piece. */
+struct onesided_request {
+	const struct seg_qp *entry;	/* of the remote QP, in the peer's table */
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t lkey;
+	/* of lkey, live or not, in this process's table; NULL: addr needs no key */
+	const struct mr_entry *own;
+	uint64_t addr, len;		/* at this end */
+	enum mem_access access;		/* at the other end */
+};
+
 /*
- * A single WRITE or READ in memory that is mapped already: the whole protocol with one hazard,
- * without lists. seg is pinned; entry is the remote QP's in the peer's table. False: it was not
- * executed, and onesided_begin() may succeed.
+ * Executes a request in memory that is mapped already: without lists, with one fence for a hazard
+ * on each key, this process's own and the peer's. False: it was not executed, and onesided_begin()
+ * may succeed.
  */
-bool onesided_one(struct local_peer *peer, const struct seg_qp *entry, const struct wq_qp *wq,
-		  uint32_t rkey, uint64_t va, enum mem_access access, const struct wq_seg *seg);
+bool onesided_one(struct local_peer *peer, const struct wq_qp *wq,
+		  const struct onesided_request *r);
 
 /*
  * Returns false if the remote QP does not accept requests of this one, or its process cannot be

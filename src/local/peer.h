@@ -36,10 +36,12 @@ struct local_peer {
 	bool proven;		/* immutable: it worked at first, so the pid is the peer's */
 
 	struct lock lock;	/* protects the sending end of our lane, our hazards in it, and: */
-	struct mr_entry whole_key;	/* the last entry of its table with a valid digest */
-	struct lane_tx tx;
+	/* atomic: L8, the key of this process whose memory onesided_one() uses; 0: none */
+	uint32_t own_key;
 	struct region_maps *regions;	/* NULL: no mappable region was used yet */
+	struct lane_tx tx;
 	struct message_queue senders;
+	struct mr_entry whole_key;	/* the last entry of its table with a valid digest */
 
 	/* vrb.poll_lock */
 	struct list bell_node;		/* in local->bells, or unlinked */

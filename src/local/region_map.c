@@ -25,14 +25,6 @@ static void unmap(struct region_maps *maps, struct region_map *m)
 	m->bytes = NULL;
 }
 
-/* Does the key still name the mapped registration? */
-static bool lives(const struct peer_map *peer, const struct region_map *m)
-{
-	const struct mr_entry *e = peer_map_key(peer, m->index);
-
-	return e != NULL && load_acquire(&e->refs) == (MR_LIVE | m->edition);
-}
-
 /* Call before clearing the hazard, so that an owner that has waited for it sees the number. */
 static void show_number(const struct region_maps *maps, const struct peer_map *peer)
 {
@@ -44,7 +36,7 @@ void region_maps_sweep(struct region_maps *maps, const struct peer_map *peer)
 	for (unsigned int i = 0; i < REGION_MAP_SETS * REGION_MAP_WAYS; i++) {
 		struct region_map *m = &maps->map[0][0] + i;
 
-		if (m->edition != 0 && !lives(peer, m)) {
+		if (m->edition != 0 && !region_map_lives(m)) {
 			unmap(maps, m);
 			m->edition = 0;
 		}
@@ -102,13 +94,12 @@ static void map_region(struct region_maps *maps, struct region_map *m, const str
  * Finds a place for another region: free, or of one that has ended or is idle. NULL if all are in
  * use: a program that uses many regions in turn must not map and unmap them all the time.
  */
-static struct region_map *find_place(struct region_maps *maps, const struct peer_map *peer,
-				     uint32_t index)
+static struct region_map *find_place(struct region_maps *maps, uint32_t index)
 {
 	struct region_map *set = maps->map[index % REGION_MAP_SETS], *oldest = set;
 
 	for (unsigned int i = 0; i < REGION_MAP_WAYS; i++) {
-		if (set[i].edition == 0 || !lives(peer, &set[i]))
+		if (set[i].edition == 0 || !region_map_lives(&set[i]))
 			return &set[i];
 		if (maps->lookups - set[i].used > maps->lookups - oldest->used)
 			oldest = &set[i];
@@ -124,14 +115,15 @@ static struct region_map *add(struct region_maps *maps, const struct peer_map *p
 {
 	struct region_map *m;
 
-	m = find_place(maps, peer, index);
+	m = find_place(maps, index);
 	if (m == NULL)
 		return NULL;
 	unmap(maps, m);
 	m->edition = 0;
 	region_maps_sweep(maps, peer);
 	*m = (struct region_map){
-		.index = index, .edition = edition, .key = *key, .wait = TUNE_REGION_USES,
+		.index = index, .edition = edition, .wait = TUNE_REGION_USES,
+		.entry = peer_map_key(peer, index), .key = *key,
 	};
 	return m;
 }

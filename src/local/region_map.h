@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/tuning.h"
 #include "wq/key.h"
@@ -41,6 +42,7 @@ struct region_map {
 	uint32_t wait;		/* accesses left until it is mapped; 0: that was tried */
 	bool writable;
 	uint8_t *bytes;		/* our address of the byte at key.host; NULL: not mapped */
+	const struct mr_entry *entry;	/* in the owner's table */
 	struct mr_entry key;	/* what the owner has published for this edition */
 	void *base;		/* the mapping, of whole pages */
 	size_t size;
@@ -65,6 +67,12 @@ struct region_maps {
 uint8_t *region_map_find(struct region_maps *maps, const struct peer_map *peer, uint32_t index,
 			 uint32_t edition, const struct mr_entry *key, enum mem_access access,
 			 bool in_use);
+
+/* Does the key still name the mapped registration? */
+static inline bool region_map_lives(const struct region_map *m)
+{
+	return load_acquire(&m->entry->refs) == (MR_LIVE | m->edition);
+}
 
 /*
  * The same for a key whose region is mapped already, without a copy of its entry; NULL: call

@@ -248,15 +248,11 @@ static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
 		w->flags |= WQE_BY_PACKET;
 		return true;
 	}
-	for (; n; n--) {
-		w = sq_wqe(sq, sq->next++);
-		w->flags |= WQE_EXECUTED;
-		w->first_psn = qp->req.psn;
-		w->last_psn = psn_add(qp->req.psn, -1);
-		w->ssn = qp->req.ssn;
-		qp->req.index++;
-	}
-	roce_completer_settle(qp);
+	sq->next += n;
+	qp->req.index += n;
+	/* Nothing was in flight before them, so they are complete. */
+	while (sq->done != sq->next)
+		wq_complete_send(qp->wq);
 	return true;
 }
 

@@ -147,8 +147,8 @@ def entry(o):
     return [owner, reader], lambda out, last: out[1] not in ((0, 0, 0), (2, 1, 1))
 
 
-@protocol('L8: a key in use against its deregistration (claim_key, mr_entry_retract, wait_hazards)',
-          {'live': 1, 'claimed': 0, 'hazard': 0, 'memory': 0},
+@protocol('L8: a key in use against its deregistration (claim_key, claim_known, mr_entry_retract, '
+          'wait_hazards, wait_own)', {'live': 1, 'claimed': 0, 'hazard': 0, 'memory': 0},
           {'claim fence': SC, 'wait fence': SC, 'end': REL, 'wait': ACQ},
           {'claim fence': AR, 'wait fence': AR, 'end': RLX, 'wait': RLX})
 def key(o):

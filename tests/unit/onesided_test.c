@@ -3,6 +3,8 @@
  * Checks of one-sided access: each condition violated once; the bytes copied; the hazard pointers.
  * Two members of the host in one process.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,6 +29,8 @@ enum {
 	RKEY = 3 << 28 | 5 << 8 | 9,
 	LEN = 4096,
 	VA = 0x100000,
+	LKEY = 2 << 28 | 6 << 8 | 3,
+	OWN_VA = 0x5000,
 };
 
 static char dir[64];
@@ -494,19 +498,28 @@ static int unmap_memory(void **state)
 	return munmap(file_memory, LEN);
 }
 
+static bool execute(struct onesided_request *r)
+{
+	struct seg_qp copy;
+	bool ok;
+
+	r->entry = local_peer_qp(peer, remote.qpn, &copy);
+	local_tx_begin(peer);
+	ok = onesided_one(peer, &requester, r);
+	assert_int_equal(lane()->hazard[0], 0);
+	assert_int_equal(peer->own_key, 0);
+	local_tx_end(local[0], peer, false);
+	return ok;
+}
+
 /* As try(), for a single request. */
 static bool try_one(uint32_t rkey, uint64_t va, uint64_t len, enum mem_access access)
 {
 	uint64_t data = 0x1122334455667788;
-	struct wq_seg seg = { (uintptr_t)&data, len };
-	struct seg_qp copy;
-	bool ok;
+	bool ok = execute(&(struct onesided_request){
+		.va = va, .rkey = rkey, .addr = (uintptr_t)&data, .len = len, .access = access,
+	});
 
-	local_tx_begin(peer);
-	ok = onesided_one(peer, local_peer_qp(peer, remote.qpn, &copy), &requester, rkey, va,
-			  access, &seg);
-	assert_int_equal(lane()->hazard[0], 0);
-	local_tx_end(local[0], peer, false);
 	if (ok && access == MEM_REMOTE_READ)
 		assert_memory_equal(&data, (uint8_t *)file_memory + (va - VA), len);
 	return ok;
@@ -594,6 +607,90 @@ static void one_request_needs_the_process(void **state)
 	*keeper = 0;
 }
 
+static uint64_t own_memory[2] = { 0, 0x1122334455667788 };
+
+static const struct mr_entry own_key = {
+	.refs = MR_LIVE, .lkey = LKEY, .kind = MR_REGION, .access = IBV_ACCESS_LOCAL_WRITE,
+	.va = OWN_VA, .length = sizeof(own_memory),
+};
+
+static bool write_from(const struct mr_entry *own, uint32_t lkey, uint64_t addr)
+{
+	bool ok;
+
+	file_memory[2] = 0;
+	ok = execute(&(struct onesided_request){
+		.va = VA + 16, .rkey = RKEY, .addr = addr, .len = 8, .own = own, .lkey = lkey,
+		.access = MEM_REMOTE_WRITE,
+	});
+	assert_int_equal(file_memory[2], ok ? own_memory[1] : 0);
+	return ok;
+}
+
+static bool read_to(const struct mr_entry *own)
+{
+	return execute(&(struct onesided_request){
+		.va = VA, .rkey = RKEY, .addr = OWN_VA, .len = 8, .own = own, .lkey = LKEY,
+		.access = MEM_REMOTE_READ,
+	});
+}
+
+/* Each condition violated once. */
+static void one_request_needs_its_own_key(void **state)
+{
+	struct mr_entry own = own_key, wrong;
+
+	own.host = (uintptr_t)own_memory;
+	assert_true(write_from(&own, LKEY, OWN_VA + 8));
+	assert_false(write_from(&own, LKEY ^ 1, OWN_VA + 8));
+	assert_false(write_from(&own, LKEY, OWN_VA - 8));
+	assert_false(write_from(&own, LKEY, OWN_VA + 12));
+	wrong = own;
+	wrong.refs = 1;
+	assert_false(write_from(&wrong, LKEY, OWN_VA + 8));
+	wrong = own;
+	wrong.pdn = requester.send_pdn + 1;
+	assert_false(write_from(&wrong, LKEY, OWN_VA + 8));
+	wrong = own;
+	wrong.kind = MR_NULL;
+	assert_false(write_from(&wrong, LKEY, OWN_VA + 8));
+	file_memory[0] = 5;
+	wrong = own;
+	wrong.access = 0;
+	assert_false(read_to(&wrong));
+	assert_int_equal(own_memory[0], 0);
+	assert_true(read_to(&own));
+	assert_int_equal(own_memory[0], 5);
+}
+
+static bool copied;
+
+static void *deregister(void *begun)
+{
+	store_release((bool *)begun, true);
+	local_wait_unused(local[0], mr_key_index(LKEY));
+	return load_acquire(&copied) ? NULL : &copied;
+}
+
+/* Deregistration waits for the copies of this process's other threads. */
+static void own_copies_are_waited_for(void **state)
+{
+	bool begun = false;
+	pthread_t other;
+	void *early;
+
+	store_relaxed(&peer->own_key, mr_key_index(LKEY));
+	assert_int_equal(pthread_create(&other, NULL, deregister, &begun), 0);
+	while (!load_acquire(&begun))
+		sched_yield();
+	for (int i = 0; i < 1000; i++)
+		sched_yield();	/* a chance to return too early */
+	store_release(&copied, true);
+	store_release(&peer->own_key, 0);
+	assert_int_equal(pthread_join(other, &early), 0);
+	assert_null(early);
+}
+
 #define MAPPED_TEST(f) cmocka_unit_test_setup_teardown(f, map_memory, unmap_memory)
 
 int main(void)
@@ -615,6 +712,8 @@ int main(void)
 		MAPPED_TEST(one_request_needs_the_queue_pair),
 		MAPPED_TEST(one_request_needs_the_edition),
 		MAPPED_TEST(one_request_needs_the_process),
+		MAPPED_TEST(one_request_needs_its_own_key),
+		cmocka_unit_test(own_copies_are_waited_for),
 	};
 
 	return cmocka_run_group_tests(tests, start, stop);

@@ -185,25 +185,27 @@ static void note_done(struct vrb_qp *qp, unsigned int n, uint64_t bytes, bool wr
  */
 static bool run_one(struct vrb_qp *qp, const struct send_wqe *w)
 {
-	bool write = w->opcode == IBV_WR_RDMA_WRITE, done;
-	struct wq_seg seg = { (uintptr_t)w->sge, w->length };
-	struct mr_entry *pin = NULL;
+	bool write = w->opcode == IBV_WR_RDMA_WRITE;
+	struct onesided_request r = {
+		.entry = qp->peer.entry, .va = w->remote_addr, .rkey = w->rkey,
+		.addr = (uintptr_t)w->sge, .len = w->length,
+		.access = write ? MEM_REMOTE_WRITE : MEM_REMOTE_READ,
+	};
 
-	if (qp->wq.sq.next + 1 != qp->wq.sq.head || !qp->peer.entry || w->error || !w->length ||
-	    w->length > qp->wq.max_msg || !is_copy(w))
+	if (qp->wq.sq.next + 1 != qp->wq.sq.head || !r.entry || w->error || !r.len ||
+	    r.len > qp->wq.max_msg || !is_copy(w))
 		return false;
-	if (!(w->flags & WQE_DATA_INLINE) &&
-	    (w->num_sge != 1 ||
-	     vrb_mem_pin(&qp->wq, w->sge->lkey, w->sge->addr, w->length,
-			 write ? MEM_LOCAL_READ : MEM_LOCAL_WRITE, &seg, &pin) != REASON_NONE))
+	if (!(w->flags & WQE_DATA_INLINE)) {
+		r.lkey = w->sge->lkey;
+		r.addr = w->sge->addr;
+		r.own = vrb_mem_entry(r.lkey);
+		if (w->num_sge != 1 || !r.own)
+			return false;
+	}
+	if (!onesided_one(qp->peer.process, &qp->wq, &r))
 		return false;
-	done = onesided_one(qp->peer.process, qp->peer.entry, &qp->wq, w->rkey, w->remote_addr,
-			    write ? MEM_REMOTE_WRITE : MEM_REMOTE_READ, &seg);
-	if (pin)
-		vrb_mem_unpin(pin);
-	if (done)
-		note_done(qp, 1, w->length, write);
-	return done;
+	note_done(qp, 1, w->length, write);
+	return true;
 }
 
 /* Not inlined: its lists take some pages of the stack. */
@@ -264,6 +266,10 @@ static __attribute__((noinline)) bool write_list(struct vrb_qp *qp, const struct
 
 bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, uint32_t rkey)
 {
+	struct onesided_request r = {
+		.entry = qp->peer.entry, .va = va, .rkey = rkey,
+		.addr = from->addr, .len = from->len, .access = MEM_REMOTE_WRITE,
+	};
 	bool done;
 
 	/* A tap sees requests. An ACK leaves before what the peer may see in its memory. */
@@ -272,8 +278,7 @@ bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, u
 	    !from->len || from->len > qp->wq.max_msg)
 		return false;
 	local_tx_begin(qp->peer.process);
-	done = (qp->peer.entry && onesided_one(qp->peer.process, qp->peer.entry, &qp->wq, rkey, va,
-					       MEM_REMOTE_WRITE, from)) ||
+	done = (r.entry && onesided_one(qp->peer.process, &qp->wq, &r)) ||
 	       write_list(qp, from, va, rkey);
 	local_tx_end(vrb.local, qp->peer.process, false);
 	if (done)

@@ -199,10 +199,10 @@ void mr_entry_retract(struct mr_entry *e)
 	struct mr_entry *copy = copy_of(e);
 
 	fetch_and_acq_rel(&e->refs, ~MR_LIVE);
-	if (copy) {
+	if (copy)
 		store_relaxed(&copy->refs, 0);	/* ordered by the fence in table.wait() */
+	if (table.wait)
 		table.wait(mr_key_index(e->lkey), e->shared);
-	}
 	/* Pairs with mr_entry_put(): accesses happen before whatever follows. */
 	for (unsigned int spins = 0; load_acquire(&e->refs) & ~MR_LIVE; spins++) {
 		if (spins < DRAIN_SPINS)
@@ -210,6 +210,14 @@ void mr_entry_retract(struct mr_entry *e)
 		else
 			sched_yield();
 	}
+}
+
+const struct mr_entry *vrb_mem_entry(uint32_t key)
+{
+	uint32_t index = mr_key_index(key);
+	const struct mr_entry *chunk = load_acquire(&mr_chunks[index >> MR_CHUNK_BITS]);
+
+	return chunk ? &chunk[index & (MR_CHUNK - 1)] : NULL;
 }
 
 struct mr_entry *mr_entry_find(uint32_t key)

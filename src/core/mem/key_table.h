@@ -105,8 +105,8 @@ void mr_table_unlock(void);
 typedef struct mr_entry *(*mr_chunk_fn)(uint32_t first, uint32_t n);
 
 /*
- * Called after an entry has died: waits until no other process uses it. shared: others may have
- * mapped its memory.
+ * Called after an entry has died: waits until no thread or process uses it without a reference.
+ * shared: others may have mapped its memory.
  */
 typedef void (*mr_wait_fn)(uint32_t index, bool shared);
 

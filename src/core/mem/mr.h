@@ -82,6 +82,12 @@ enum reason vrb_mem_pin(struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t le
 void vrb_mem_unpin(struct mr_entry *pin);
 
 /*
+ * The entry of a key's index, live or not, for a copy that keeps it registered by a hazard instead
+ * (local/onesided.h); NULL if the index was never allocated.
+ */
+const struct mr_entry *vrb_mem_entry(uint32_t key);
+
+/*
  * Another range of a pinned region. Returns false if the region has died or does not grant the
  * access.
  */
