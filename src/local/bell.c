@@ -17,6 +17,11 @@ void local_queue_bell(struct local *l, struct local_peer *peer, bool may_wait)
 		list_add_tail(&l->bells, &peer->bell_node);
 }
 
+bool local_has_bells(const struct local *l)
+{
+	return !list_empty(&l->bells);
+}
+
 /*
  * A packet sent since the last round makes the peer read everything published before it, but not
  * what is new in this round: the tails move only after new progress is published.

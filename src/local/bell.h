@@ -19,6 +19,9 @@ struct local_peer;
 /* Queues a doorbell for progress published to the peer. may_wait: an answer is expected. */
 void local_queue_bell(struct local *l, struct local_peer *peer, bool may_wait);
 
+/* Is a doorbell queued? */
+bool local_has_bells(const struct local *l);
+
 enum local_bells {
 	BELLS_NOW,		/* ring every queued doorbell */
 	BELLS_EXPECT_ANSWERS,	/* delay those with may_wait */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* See inbound.h. */
-#include "local/inbound.h"
+/*
+ * Lanes on which peers send to this process: finds new lanes, receives their packets and clears
+ * those of dead senders. The lanes and their state belong to the receiving thread (vrb.poll_lock).
+ */
+#include "local/local.h"
 
 #include <string.h>
 
@@ -230,7 +233,7 @@ bool local_lacks_memory(const struct local *l)
 	return load_relaxed(&l->lacking);
 }
 
-bool inbound_waits(struct local *l)
+bool local_input_waits(const struct local *l)
 {
 	if (load_acquire(&segment_header(l->seg)->news) != l->news_seen)
 		return true;

@@ -134,8 +134,8 @@ void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_p
  */
 static bool find_slot(struct lane_rx *rx, uint32_t seq)
 {
-	if ((seq - 1) % LANE_SLOTS != rx->next % LANE_SLOTS || seq == 0 ||
-	    seq == rx->next + 1 - LANE_SLOTS)
+	if (seq == rx->next + 1 - LANE_SLOTS || seq == 0 ||
+	    (seq - 1) % LANE_SLOTS != rx->next % LANE_SLOTS)
 		return false;
 	rx->next = seq - 1;
 	return true;

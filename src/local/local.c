@@ -9,7 +9,6 @@
 #include <sys/prctl.h>
 
 #include "host/host.h"
-#include "local/inbound.h"
 #include "local/parts.h"
 #include "local/peer.h"
 #include "util/atomic.h"
@@ -110,7 +109,7 @@ bool local_sleep(struct local *l)
 
 	store_relaxed(&h->asleep, 1);
 	full_fence();	/* L2: store asleep before, load the lanes and their tails after */
-	if (!inbound_waits(l) && !peers_have_news(l))
+	if (!local_input_waits(l) && !peers_have_news(l))
 		return true;
 	store_relaxed(&h->asleep, 0);
 	return false;

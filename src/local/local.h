@@ -76,10 +76,9 @@ const struct seg_qp *local_peer_qp(const struct local_peer *peer, uint32_t qpn,
 struct message_sender *local_next_sender(struct local *l);
 
 /*
- * Do QPs other than this sender await progress of a peer, whichever? A hint. Must hold
- * vrb.poll_lock.
+ * May local_next_sender() return another sender than this one? A hint. Must hold vrb.poll_lock.
  */
-bool local_others_await(const struct local *l, const struct message_sender *s);
+bool local_others_due(const struct local *l, const struct message_sender *s);
 
 /* Removes a sender that is destroyed or disconnected. */
 void local_forget_sender(struct local_peer *peer, struct message_sender *s);
@@ -130,6 +129,9 @@ struct local_input {
  */
 unsigned int local_recv(struct local *l, unsigned int budget, const struct local_input *to,
 			void *arg);
+
+/* Returns true if local_recv() would find something. Must hold vrb.poll_lock. */
+bool local_input_waits(const struct local *l);
 
 /*
  * Returns true if an announced lane has no memory yet. Its sender cannot ring a doorbell for the

@@ -6,6 +6,7 @@
 
 #include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/copy_few.h"
 
 enum {
 	BITS_24 = (1 << 24) - 1,
@@ -27,19 +28,6 @@ struct slot_remote {
 
 _Static_assert(sizeof(struct slot_message) == MESSAGE_HEADER, "header before the payload");
 _Static_assert(sizeof(struct slot_remote) == MESSAGE_REMOTE, "after the payload");
-
-/* As memcpy(), which costs more than the few bytes of most messages. */
-static void copy_few(uint8_t *dst, const uint8_t *src, uint32_t len)
-{
-	enum { WORD = sizeof(uint64_t) };
-
-	if (len < WORD || len > 2 * WORD) {
-		memcpy(dst, src, len);
-		return;
-	}
-	memcpy(dst, src, WORD);
-	memcpy(dst + len - WORD, src + len - WORD, WORD);
-}
 
 static struct slot_remote remote_of(const struct message *m)
 {

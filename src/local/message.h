@@ -151,10 +151,10 @@ static inline bool message_awaited(const struct message_queue *q)
 	return load_relaxed(&q->only) != NULL;
 }
 
-/* As message_due(), a hint without the lock. */
+/* As message_due(), a hint without the lock, if message_awaited(). */
 static inline bool message_may_be_due(const struct message_queue *q, uint32_t tail)
 {
-	return message_awaited(q) && (int32_t)(tail - load_relaxed(&q->due)) > 0;
+	return (int32_t)(tail - load_relaxed(&q->due)) > 0;
 }
 
 /* As message_awaited(), by senders other than this one. */

@@ -299,10 +299,12 @@ const struct seg_qp *local_peer_qp(const struct local_peer *peer, uint32_t qpn,
  */
 static bool may_have_news(const struct local_peer *peer)
 {
-	return message_may_be_due(&peer->senders, load_relaxed(&peer->map.lane->tail));
+	/* The tail is on a cache line that the peer writes for each message. */
+	return message_awaited(&peer->senders) &&
+	       message_may_be_due(&peer->senders, load_relaxed(&peer->map.lane->tail));
 }
 
-static struct message_sender *next_sender(struct local_peer *peer)
+static __attribute__((noinline)) struct message_sender *next_sender(struct local_peer *peer)
 {
 	struct message_sender *s;
 
@@ -341,12 +343,13 @@ void local_unmap_ended(struct local *l)
 	}
 }
 
-bool local_others_await(const struct local *l, const struct message_sender *s)
+bool local_others_due(const struct local *l, const struct message_sender *s)
 {
 	unsigned int n = load_acquire(&l->n_outbound);	/* pairs with open_peer() */
 
 	for (unsigned int i = 0; i < n; i++)
-		if (message_awaited_by_others(&l->outbound[i]->senders, s))
+		if (message_awaited_by_others(&l->outbound[i]->senders, s) &&
+		    may_have_news(l->outbound[i]))
 			return true;
 	return false;
 }

@@ -30,15 +30,14 @@ uint8_t roce_ack_syndrome(const struct roce_qp *qp)
 			     roce_credit_code(wq->rq.head - wq->rq.next + (qp->resp.wqe != NULL)));
 }
 
-void roce_credits_update(struct roce_qp *qp, const struct roce_pkt *pkt)
+void roce_credits_update(struct roce_qp *qp, uint8_t syndrome, uint32_t msn)
 {
 	struct roce_comp *comp = &qp->comp;
-	uint8_t code = roce_syndrome_value(pkt->aeth.syndrome);
+	uint8_t code = roce_syndrome_value(syndrome);
 
-	if (roce_syndrome_class(pkt->aeth.syndrome) != ROCE_AETH_ACK ||
-	    psn_before(pkt->aeth.msn, comp->msn))
+	if (roce_syndrome_class(syndrome) != ROCE_AETH_ACK || psn_before(msn, comp->msn))
 		return;
-	comp->msn = pkt->aeth.msn;
+	comp->msn = msn;
 	comp->lsn_known = code != ROCE_CREDITS_INVALID;
 	if (comp->lsn_known)
 		comp->lsn = psn_add(comp->msn, roce_credits(code));

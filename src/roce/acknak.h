@@ -19,8 +19,8 @@
 /* The syndrome of an ACK sent now: credits, unless the QP uses an SRQ. */
 uint8_t roce_ack_syndrome(const struct roce_qp *qp);
 
-/* Updates the requester's limit from the AETH of a received packet. */
-void roce_credits_update(struct roce_qp *qp, const struct roce_pkt *pkt);
+/* Updates the requester's limit from a received AETH. */
+void roce_credits_update(struct roce_qp *qp, uint8_t syndrome, uint32_t msn);
 
 /* Has the responder advertised no receive for the message with this sequence number? */
 static inline bool roce_credits_short(const struct roce_qp *qp, uint32_t ssn)

@@ -139,7 +139,7 @@ static enum comp_step check_psn(struct comp_ctx *c)
 
 	if (psn_before(psn, qp->comp.una)) {
 		if (c->op->kind == ROCE_KIND_ACK && psn_add(psn, 1) == qp->comp.una)
-			roce_credits_update(qp, c->pkt);
+			roce_credits_update(qp, c->pkt->aeth.syndrome, c->pkt->aeth.msn);
 		if (c->op->kind == ROCE_KIND_READ_RESPONSE) {
 			roce_cc_undo(&qp->cc);
 			roce_note_window(qp);
@@ -162,7 +162,7 @@ static enum comp_step check_kind(struct comp_ctx *c)
 		return COMP_RESPONSE;
 	if (kind == ROCE_AETH_RESERVED)
 		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
-	roce_credits_update(c->qp, c->pkt);
+	roce_credits_update(c->qp, c->pkt->aeth.syndrome, c->pkt->aeth.msn);
 	if (c->op->kind == ROCE_KIND_ACK)
 		return by_class[kind];
 	if (kind != ROCE_AETH_ACK)
@@ -381,29 +381,35 @@ static void complete_messages(struct roce_qp *qp, uint32_t n)
 		roce_completer_settle(qp);
 }
 
-bool roce_ack_input(struct roce_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
+/* An ACK that does something else than to complete messages. */
+static void ack_as_packet(struct roce_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
 {
 	struct roce_pkt pkt;	/* an ACK carries nothing more */
-	uint32_t messages;
 
 	pkt.bth.psn = ack->psn;
 	pkt.aeth.syndrome = ack->syndrome;
 	pkt.aeth.msn = ack->msn;
-	/* The published ACK is repeated beside a message, perhaps with new credits. */
-	if (psn_next(ack->psn) == qp->comp.una) {
-		roce_credits_update(qp, &pkt);
-		return false;
-	}
-	qp->counters.rcvd_pkts++;
-	messages = completes_messages(qp, ack);
-	if (likely(messages)) {
-		roce_credits_update(qp, &pkt);
-		complete_messages(qp, messages);
-	} else if (!roce_runs_requester(qp) || qp->wq->type != IBV_QPT_RC) {
+	if (!roce_runs_requester(qp) || qp->wq->type != IBV_QPT_RC)
 		qp->counters.dropped_pkts++;
-	} else {
+	else
 		roce_completer_input(qp, &pkt, roce_opcode_info(ROCE_RC_ACKNOWLEDGE), now);
-	}
+}
+
+bool roce_ack_input(struct roce_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
+{
+	/* The published ACK is repeated beside a message, perhaps with new credits. */
+	bool repeated = psn_next(ack->psn) == qp->comp.una;
+	uint32_t messages = repeated ? 0 : completes_messages(qp, ack);
+
+	if (repeated || likely(messages))
+		roce_credits_update(qp, ack->syndrome, ack->msn);
+	if (repeated)
+		return false;
+	qp->counters.rcvd_pkts++;
+	if (likely(messages))
+		complete_messages(qp, messages);
+	else
+		ack_as_packet(qp, ack, now);
 	roce_check(qp);
 	return !messages || qp->flushed;
 }

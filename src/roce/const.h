@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/compiler.h"
 #include "util/time.h"
 
 /* QP numbers and keys with a special meaning. */
@@ -99,14 +100,15 @@ static inline uint32_t roce_credits(uint8_t code)
 	return code >= ROCE_CREDITS_INVALID ? ROCE_CREDITS_UNLIMITED : roce_half_steps(code);
 }
 
-/* Number of receive WQEs -> the largest code that does not exceed it. */
+/* Number of receive WQEs -> the largest code that does not exceed it: its two leading bits. */
 static inline uint8_t roce_credit_code(uint32_t credits)
 {
-	uint8_t code = 0;
+	unsigned int log2;
 
-	while (code + 1 < ROCE_CREDITS_INVALID && roce_half_steps(code + 1) <= credits)
-		code++;
-	return code;
+	if (credits < 2)
+		return credits;
+	log2 = 31 - __builtin_clz(credits);
+	return min(2 * log2 + (credits >> (log2 - 1) & 1), ROCE_CREDITS_INVALID - 1u);
 }
 
 /*

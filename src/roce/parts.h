@@ -178,8 +178,18 @@ static inline void roce_selective_retx_acked(struct roce_qp *qp)
  */
 enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset, uint8_t *dst,
 			uint32_t len);
-enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
-			 uint64_t offset, const void *src, uint32_t len, enum mem_access access);
+enum reason roce_scatter_list(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
+			      uint64_t offset, const void *src, uint32_t len,
+			      enum mem_access access);
+
+static inline enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge,
+				       uint32_t num_sge, uint64_t offset, const void *src,
+				       uint32_t len, enum mem_access access)
+{
+	if (likely(num_sge == 1 && offset == 0 && len && len <= sge->length))
+		return qp->wq->ops->mem_write(qp->wq, sge->lkey, sge->addr, src, len, access);
+	return roce_scatter_list(qp, sge, num_sge, offset, src, len, access);
+}
 
 /* Copies a packet to the receive of its message, after `received` earlier bytes. */
 enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t received,

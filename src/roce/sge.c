@@ -63,15 +63,14 @@ enum reason roce_gather(struct roce_qp *qp, struct send_wqe *w, uint64_t offset,
 	return walk.len ? REASON_LKEY_RANGE : REASON_NONE;
 }
 
-enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
-			 uint64_t offset, const void *src, uint32_t len, enum mem_access access)
+enum reason roce_scatter_list(struct roce_qp *qp, const struct ibv_sge *sge, uint32_t num_sge,
+			      uint64_t offset, const void *src, uint32_t len,
+			      enum mem_access access)
 {
 	struct sge_walk walk = { sge, sge + num_sge, offset, len };
 	const uint8_t *p = src;
 	struct ibv_sge piece;
 
-	if (likely(num_sge == 1 && offset == 0 && len && len <= sge->length))
-		return qp->wq->ops->mem_write(qp->wq, sge->lkey, sge->addr, src, len, access);
 	while (sge_next(&walk, &piece)) {
 		enum reason why = qp->wq->ops->mem_write(qp->wq, piece.lkey, piece.addr, p,
 							 piece.length, access);

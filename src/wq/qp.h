@@ -143,10 +143,10 @@ struct wq_ops {
 	void (*recv_untake)(struct wq_qp *qp);
 
 	/*
-	 * Raises a completion. For recv, the WQE taken last is consumed. Never fails: an overrun
-	 * becomes IBV_EVENT_CQ_ERR.
+	 * Raises a completion; may change *cqe. For recv, the WQE taken last is consumed. Never
+	 * fails: an overrun becomes IBV_EVENT_CQ_ERR.
 	 */
-	void (*complete)(struct wq_qp *qp, const struct wq_cqe *cqe);
+	void (*complete)(struct wq_qp *qp, struct wq_cqe *cqe);
 
 	/* A send request ended, signaled or not. Called only while wq_qp.counted is set. */
 	void (*count)(struct wq_qp *qp, const struct send_wqe *wqe, bool ok);

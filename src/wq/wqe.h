@@ -25,9 +25,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 
+#include "util/compiler.h"
 #include "util/net.h"
 
 /* Flags of struct send_wqe beyond enum ibv_send_flags (which keep their values, bits 0..4). */
@@ -116,6 +118,15 @@ struct recv_wqe {
 	uint32_t clip;
 	struct ibv_sge sge[];
 };
+
+/* Most lists have one entry, which is cheaper to copy without a call. */
+static inline void wqe_copy_sge(struct ibv_sge *to, const struct ibv_sge *from, uint32_t n)
+{
+	if (likely(n == 1))
+		*to = *from;
+	else if (n)
+		memcpy(to, from, n * sizeof(*to));
+}
 
 /* Is there room for a message of this many bytes? */
 static inline bool recv_wqe_fits(const struct recv_wqe *w, uint64_t bytes)

@@ -89,13 +89,13 @@ void rc_share(struct rc *rc)
 	CHECK(rc->mr);
 }
 
-struct ibv_qp *rc_new_qp(struct rc *rc)
+static struct ibv_qp *new_qp(struct rc *rc, bool sig_all)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = rc->cq,
 		.recv_cq = rc->cq,
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
+		.sq_sig_all = sig_all,
 		.cap = {
 			.max_send_wr = RC_DEPTH,
 			.max_recv_wr = RC_DEPTH,
@@ -116,6 +116,16 @@ struct ibv_qp *rc_new_qp(struct rc *rc)
 			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
 	      0);
 	return qp;
+}
+
+struct ibv_qp *rc_new_qp(struct rc *rc)
+{
+	return new_qp(rc, true);
+}
+
+struct ibv_qp *rc_new_quiet_qp(struct rc *rc)
+{
+	return new_qp(rc, false);
 }
 
 struct rc_addr rc_address(const struct rc *rc, const struct ibv_qp *qp)
@@ -197,6 +207,7 @@ int rc_post_send(struct rc *rc, struct ibv_qp *qp, enum ibv_wr_opcode opcode, ui
 		.opcode = opcode,
 		.sg_list = &sge,
 		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = { .remote_addr = peer->addr, .rkey = peer->rkey },
 	};
 	struct ibv_send_wr *bad;
@@ -213,6 +224,7 @@ int rc_post_fetch_add(struct rc *rc, struct ibv_qp *qp, uint64_t add, const stru
 		.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
 		.sg_list = &sge,
 		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
 		.wr.atomic = { .remote_addr = peer->addr, .rkey = peer->rkey, .compare_add = add },
 	};
 	struct ibv_send_wr *bad;

@@ -56,6 +56,9 @@ void rc_share(struct rc *rc);
 /* A second QP on the same device and CQ, in INIT. */
 struct ibv_qp *rc_new_qp(struct rc *rc);
 
+/* As rc_new_qp(), but requests complete only if they are signaled. */
+struct ibv_qp *rc_new_quiet_qp(struct rc *rc);
+
 struct rc_addr rc_address(const struct rc *rc, const struct ibv_qp *qp);
 
 /* A barrier of two processes: returns when both ends of the socket have called it. */

@@ -319,7 +319,7 @@ static void complete_recv(struct sim_qp *qp, const struct wq_cqe *cqe)
 	append_cqe(&qp->recv_cqes, cqe);
 }
 
-static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
+static void complete(struct wq_qp *wq, struct wq_cqe *cqe)
 {
 	struct sim_qp *qp = to_sim(wq);
 	struct world *w = world_of(wq);

@@ -5,8 +5,6 @@
  */
 #include "core/progress/poll_loop.h"
 
-#include <pthread.h>
-
 #include "core_qp.h"
 
 #include "core/base/rx_queues.h"
@@ -173,22 +171,17 @@ static uint64_t sent(void)
  * Posts a request and receives it, at a time of the test's own: no round trip is long. The ACK of
  * the request is delayed.
  */
-static void receive_by(struct vrb_rx_queue *r, uint64_t now)
+static void receive_own_request(uint64_t now)
 {
 	memory[0]++;
 	lock_acquire(&qp->lock);
 	fill_write();
 	vrb_transmit(qp, now);
 	lock_release(&qp->lock);
-	lock_acquire(r->lock);
+	lock_acquire(&vrb.poll_lock);
 	while (memory[1] != memory[0])
-		vrb_rx_queue_poll(r, now, true);
-	lock_release(r->lock);
-}
-
-static void receive_own_request(uint64_t now)
-{
-	receive_by(vrb_main_rx_queue, now);
+		vrb_rx_queue_poll(vrb_main_rx_queue, now, true);
+	lock_release(&vrb.poll_lock);
 }
 
 static void finish(void)
@@ -268,52 +261,6 @@ static void nothing_expires_before_all_queues_are_served(void **state)
 	assert_true(memory[1] == memory[0]);
 }
 
-static void *flush_delayed(void *arg)
-{
-	vrb_tx_flush_delayed();
-	return NULL;
-}
-
-static void flush_from_another_thread(void)
-{
-	pthread_t thread;
-
-	assert_int_equal(pthread_create(&thread, NULL, flush_delayed, NULL), 0);
-	assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
-/* Before a post, a thread sends the ACKs that its own polls have delayed on an RX queue. */
-static void another_thread_leaves_a_delayed_ack(void **state)
-{
-	struct vrb_rx_queue *r = &vrb_rx_queues[1];
-	struct wire *wire = r->wire;
-	uint64_t now = renew(), before;
-
-	if (!load_relaxed(&vrb_extra_rx_queues))
-		LEAVE_OUT("one processor needs one queue");
-	r->wire = vrb.wire;	/* where the packet arrives */
-	receive_by(r, now);
-	before = sent();
-	flush_from_another_thread();
-	assert_int_equal(sent(), before);
-	vrb_tx_flush_delayed();
-	assert_int_equal(sent(), before + 1);
-	finish();
-	r->wire = wire;
-}
-
-/* The main RX queue is not one thread's. */
-static void any_thread_sends_a_delayed_ack_of_the_main_queue(void **state)
-{
-	uint64_t before;
-
-	receive_own_request(renew());
-	before = sent();
-	flush_from_another_thread();
-	assert_int_equal(sent(), before + 1);
-	finish();
-}
-
 static char dir[64];
 
 static int set_up(void **state)
@@ -358,8 +305,6 @@ int main(void)
 		cmocka_unit_test(an_ack_that_has_waited_for_no_poll_waits),
 		cmocka_unit_test(a_timer_that_expires_in_vain_sends_no_delayed_ack),
 		cmocka_unit_test(nothing_expires_before_all_queues_are_served),
-		cmocka_unit_test(another_thread_leaves_a_delayed_ack),
-		cmocka_unit_test(any_thread_sends_a_delayed_ack_of_the_main_queue),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

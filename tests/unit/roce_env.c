@@ -173,7 +173,7 @@ static void recv_untake(struct wq_qp *wq)
 	env_of(wq)->untaken++;
 }
 
-static void complete(struct wq_qp *wq, const struct wq_cqe *cqe)
+static void complete(struct wq_qp *wq, struct wq_cqe *cqe)
 {
 	struct roce_env *e = env_of(wq);
 

@@ -65,8 +65,6 @@ struct vrb_rx_queue {
 	struct list delayed;
 	/* atomic, read without the lock; may be earlier than the true deadline, never later */
 	uint64_t delayed_deadline;
-	/* atomic: stands for the thread whose polls delay output; NULL: not a single one's */
-	const void *delayed_by;
 	unsigned int delayed_polls;	/* polls since the first ACK was delayed */
 	uint64_t polled_at;		/* atomic: last poll by the program for QPs of this queue */
 	struct rx_stats stats;	/* atomic, read without the lock */

@@ -347,6 +347,8 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	uint64_t now = clock_now();
 
 	qp->now = now;
+	if (c->next == IBV_QPS_ERR)
+		vrb_word_read(qp, now);	/* what has executed is not flushed */
 	if (c->next == IBV_QPS_RESET || c->next == IBV_QPS_ERR)
 		vrb_transmit(qp, now);	/* flushes a delayed ACK */
 	if (c->next == IBV_QPS_RESET) {

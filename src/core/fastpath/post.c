@@ -13,7 +13,6 @@
 
 #include "core/base/ring.h"
 #include "core/base/tap.h"
-#include "core/cq/cq.h"
 #include "core/device/ah.h"
 #include "core/mem/mw.h"
 #include "core/progress/poll_loop.h"
@@ -25,6 +24,7 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/copy_few.h"
 #include "util/tuning.h"
 
 /*
@@ -78,7 +78,7 @@ static void copy_inline(struct send_wqe *w, const struct ibv_sge *sge, uint32_t 
 	uint8_t *p = wqe_inline_data(w);
 
 	for (uint32_t i = 0; i < n; i++) {
-		memcpy(p, (const void *)(uintptr_t)sge[i].addr, sge[i].length);
+		copy_few(p, (const void *)(uintptr_t)sge[i].addr, sge[i].length);
 		p += sge[i].length;
 	}
 }
@@ -168,8 +168,8 @@ static void fill_send(struct vrb_qp *qp, struct send_wqe *w, const struct ibv_se
 		memcpy(wqe_tso_header(&qp->wq.sq, w), wr->tso.hdr, wr->tso.hdr_sz);
 	if (d->inline_data)
 		copy_inline(w, wr->sg_list, d->num_sge);
-	else if (d->num_sge)
-		memcpy(w->sge, wr->sg_list, d->num_sge * sizeof(*w->sge));
+	else
+		wqe_copy_sge(w->sge, wr->sg_list, d->num_sge);
 	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		vrb_post_result(w);
 }
@@ -261,7 +261,7 @@ static bool is_one_sided(enum ibv_wr_opcode opcode)
 	       opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-bool vrb_post_begin(struct vrb_qp *qp, enum ibv_wr_opcode first)
+static inline bool begin(struct vrb_qp *qp, enum ibv_wr_opcode first)
 {
 	bool loops;
 
@@ -270,24 +270,9 @@ bool vrb_post_begin(struct vrb_qp *qp, enum ibv_wr_opcode first)
 	loops = unlikely(load_relaxed(&qp->post.same_process)) && !is_one_sided(first) &&
 		vrb_loopback_begin();
 	lock_acquire(&qp->lock);
+	if (loops)
+		qp->post.loops = true;
 	return loops;
-}
-
-/* A hint, read without the CQ's lock. */
-static bool awaits_event(const struct vrb_cq *cq)
-{
-	return cq && load_relaxed(&cq->armed);
-}
-
-/*
- * Over the wire, executing each message at once costs system calls for each, and leaves none to be
- * sent together. A program that waits for no event polls, and does so with its next poll, or
- * watches its memory, which the progress thread serves.
- */
-static bool may_run_within(const struct vrb_qp *qp)
-{
-	return qp->peer.process || awaits_event(qp->config.send_cq) ||
-	       awaits_event(qp->config.recv_cq);
 }
 
 /* A long message is better copied by the receiving thread. */
@@ -296,7 +281,7 @@ static bool runs_within(const struct vrb_qp *qp)
 	const struct send_queue *sq = &qp->wq.sq;
 
 	return unlikely(qp->post.same_process) && sq->head != sq->done &&
-	       sq_wqe(sq, sq->head - 1)->length <= TUNE_LOOPBACK_LEN && may_run_within(qp);
+	       sq_wqe(sq, sq->head - 1)->length <= TUNE_LOOPBACK_LEN;
 }
 
 static bool awaits_completion(const struct send_queue *sq)
@@ -307,16 +292,28 @@ static bool awaits_completion(const struct send_queue *sq)
 	return false;
 }
 
-void vrb_post_end(struct vrb_qp *qp, bool loops)
+static inline void end(struct vrb_qp *qp, bool loops)
 {
 	bool within = runs_within(qp), by_lane = qp->peer.process != NULL;
 	bool signaled = within && awaits_completion(&qp->wq.sq);
 
+	if (loops)
+		qp->post.loops = false;
 	lock_release(&qp->lock);
 	if (within)
 		vrb_loopback_run(loops, by_lane, signaled);
 	if (loops)
 		vrb_loopback_end();
+}
+
+bool vrb_post_begin(struct vrb_qp *qp, enum ibv_wr_opcode first)
+{
+	return begin(qp, first);
+}
+
+void vrb_post_end(struct vrb_qp *qp, bool loops)
+{
+	end(qp, loops);
 }
 
 int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -326,9 +323,9 @@ int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 
 	if (qp->config.send_ops)
 		lock_acquire(&qp->post.batch.lock);
-	loops = vrb_post_begin(qp, wr ? wr->opcode : IBV_WR_RDMA_WRITE);
+	loops = begin(qp, wr ? wr->opcode : IBV_WR_RDMA_WRITE);
 	ret = post_chain(qp, wr, bad);
-	vrb_post_end(qp, loops);
+	end(qp, loops);
 	if (qp->config.send_ops)
 		lock_release(&qp->post.batch.lock);
 	return ret;
@@ -340,8 +337,7 @@ static void fill_recv(struct recv_wqe *w, const struct ibv_recv_wr *wr, uint32_t
 	w->num_sge = wr->num_sge;
 	w->length = length;
 	w->skip = w->clip = 0;
-	if (wr->num_sge)
-		memcpy(w->sge, wr->sg_list, wr->num_sge * sizeof(*w->sge));
+	wqe_copy_sge(w->sge, wr->sg_list, wr->num_sge);
 }
 
 static int check_recv(uint32_t max_sge, const struct ibv_recv_wr *wr, uint32_t *length)

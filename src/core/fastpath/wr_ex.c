@@ -313,8 +313,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 		fail(b, EINVAL);
 		return;
 	}
-	if (n)
-		memcpy(w->sge, list, n * sizeof(*list));
+	wqe_copy_sge(w->sge, list, n);
 	w->num_sge = n;
 	w->flags &= ~(WQE_DATA_INLINE | IBV_SEND_INLINE);
 	b->desc.inline_data = false;

@@ -11,6 +11,7 @@
 
 bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf)
 {
+	const struct send_wqe *w = sq_wqe(&qp->wq.sq, qp->wq.sq.next);
 	struct lane_head head = { .where = LANE_INLINE };
 	struct roce_piggyback_ack ack;
 	struct message m;
@@ -20,8 +21,8 @@ bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf)
 	if (tapped() && !vrb_tap_out(&(struct tap_packet){ .qp = qp, .message = &m }))
 		return true;
 	vrb_peer_add_ack(&head, &ack);
-	vrb_words_use();
-	message_sent(&qp->peer.process->senders, &qp->peer.sender, tx->head);
+	if (w->flags & WQE_SIGNALED)
+		vrb_word_want(qp, tx->head);
 	message_put(tx, &head, &m);
 	return true;
 }
@@ -65,7 +66,7 @@ static bool post_small(struct vrb_qp *qp)
 		;
 	if (likely(tx->head != first))
 		qp->peer.tx_head = tx->head;
-	local_tx_end(vrb.local, qp->peer.process, tx->head != first);
+	vrb_peer_tx_end(qp, tx->head != first);
 	return sq->next == sq->head;
 }
 

@@ -15,6 +15,7 @@
 #include "core/local/peer_link.h"
 #include "core/qp/qp.h"
 #include "local/lane.h"
+#include "local/peer.h"
 #include "roce/message.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -27,6 +28,17 @@ static inline void vrb_peer_add_ack(struct lane_head *head, const struct roce_pi
 	head->flags |= LANE_ACK;
 	head->ack_psn = ack->psn;
 	head->ack_aeth = (uint32_t)ack->syndrome << 24 | ack->msn;
+}
+
+/*
+ * Ends local_tx_begin() for packets or messages of the QP's requests. A loopback post takes what it
+ * sends to its own process itself.
+ */
+static inline void vrb_peer_tx_end(struct vrb_qp *qp, bool sent)
+{
+	struct local_peer *peer = qp->peer.process;
+
+	local_tx_end(vrb.local, peer, sent && !(qp->post.loops && peer->self));
 }
 
 /*

@@ -15,6 +15,7 @@
 #include "core/device/mirror.h"
 #include "core/local/peer_link.h"
 #include "core/local/peer_message.h"
+#include "core/local/peer_word.h"
 #include "core/mem/mr.h"
 #include "core/qp/qp.h"
 #include "host/host.h"
@@ -184,7 +185,9 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 	}
 	if (sent)
 		qp->peer.tx_head = tx->head;
-	local_tx_end(vrb.local, qp->peer.process, sent);
+	if (qp->wq.type == IBV_QPT_RC && roce_in_flight(&qp->roce))
+		vrb_word_want(qp, tx->head - 1);
+	vrb_peer_tx_end(qp, sent);
 	note_room(&qp->peer, full, sent, now);
 	vrb_peer_note_plain(qp, messages);
 	return true;

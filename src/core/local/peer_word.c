@@ -36,7 +36,9 @@ void vrb_word_publish(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, u
 	n->word_used = true;
 	message_publish(n->word, &(struct message_progress){
 		.psn = ack->psn, .msn = ack->msn, .syndrome = ack->syndrome });
-	local_queue_bell(vrb.local, n->process, expects_answer(qp, now));
+	/* This process reads its own words at the end of the round that publishes them. */
+	if (!n->process->self)
+		local_queue_bell(vrb.local, n->process, expects_answer(qp, now));
 }
 
 /*
@@ -53,6 +55,17 @@ static bool tap_ack(struct vrb_qp *qp, const struct roce_piggyback_ack *ack)
 	path.dst = own->src;
 	roce_ack_packet(&qp->roce, ack, &pkt);
 	return vrb_tap_in(&(struct tap_packet){ .qp = qp, .path = &path, .pkt = &pkt });
+}
+
+void vrb_word_want_all(struct vrb_qp *qp)
+{
+	struct lane_tx *tx;
+
+	if (!qp->peer.process || qp->wq.type != IBV_QPT_RC || !roce_in_flight(&qp->roce))
+		return;
+	tx = local_tx_begin(qp->peer.process);
+	vrb_word_want(qp, tx->head - 1);
+	local_tx_end(vrb.local, qp->peer.process, false);
 }
 
 bool vrb_word_get(struct vrb_qp *qp, struct roce_piggyback_ack *ack)

@@ -14,6 +14,8 @@
 #include "core/local/peer_link.h"
 #include "core/qp/qp.h"
 #include "local/local.h"
+#include "local/message.h"
+#include "local/peer.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
@@ -25,6 +27,20 @@ static inline void vrb_words_use(void)
 	if (unlikely(!load_relaxed(&vrb_words_used)))
 		store_relaxed(&vrb_words_used, true);
 }
+
+/*
+ * Makes the rounds read the QP's word once the lane's tail has passed this slot. Messages without a
+ * completion do without: the next ACK covers them. But whatever waits for them needs it: a request
+ * behind them (vrb_peer_tx()), or the end of a region or QP. Must hold peer->lock.
+ */
+static inline void vrb_word_want(struct vrb_qp *qp, uint32_t slot)
+{
+	vrb_words_use();
+	message_sent(&qp->peer.process->senders, &qp->peer.sender, slot);
+}
+
+/* As vrb_word_want(), for all messages in flight. Needs only qp->lock. */
+void vrb_word_want_all(struct vrb_qp *qp);
 
 /* May the QP publish its progress? Not if it could not wake its peer. */
 static inline bool vrb_word_usable(struct vrb_qp *qp, uint64_t now)
@@ -38,7 +54,10 @@ void vrb_word_publish(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, u
 /* Gets the ACK in the peer's word; false if nothing is in flight, or the word has no ACK. */
 bool vrb_word_get(struct vrb_qp *qp, struct roce_piggyback_ack *ack);
 
-/* Completes the requests that the peer's word acknowledges. Returns true if there were any. */
+/*
+ * Completes the requests that the peer's word acknowledges. Returns true if there were any. Needs
+ * only qp->lock.
+ */
 bool vrb_word_read(struct vrb_qp *qp, uint64_t now);
 
 /* Returns the next QP whose word must be read; NULL: none is left. Must not hold qp->lock. */

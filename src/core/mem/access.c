@@ -28,24 +28,33 @@ static uint32_t domain_of(const struct wq_qp *qp, enum mem_access access)
 	return access == MEM_RECV_WRITE ? qp->recv_pdn : qp->send_pdn;
 }
 
+static enum reason refuse(const struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+			  enum mem_access access, enum reason why, struct mr_entry *e)
+{
+	vrb_refusal_note(qp, key, va, len, access, why, e);
+	if (e)
+		mr_entry_put(e);
+	return why;
+}
+
+static enum reason unknown(enum mem_access access)
+{
+	return mem_access_is_remote(access) ? REASON_RKEY_UNKNOWN : REASON_LKEY_UNKNOWN;
+}
+
 /* Returns a reference on the entry if it grants the access, or the reason it does not. */
-static enum reason acquire(const struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
-			   enum mem_access access, struct mr_entry **out)
+static __attribute__((always_inline)) inline
+enum reason acquire(const struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+		    enum mem_access access, struct mr_entry **out)
 {
 	struct mr_entry *e = mr_entry_get(key);
 	enum reason why;
 
-	if (unlikely(!e)) {
-		why = mem_access_is_remote(access) ? REASON_RKEY_UNKNOWN : REASON_LKEY_UNKNOWN;
-		vrb_refusal_note(qp, key, va, len, access, why, NULL);
-		return why;
-	}
+	if (unlikely(!e))
+		return refuse(qp, key, va, len, access, unknown(access), NULL);
 	why = mr_entry_check(e, key, domain_of(qp, access), qp->qpn, va, len, access);
-	if (unlikely(why != REASON_NONE)) {
-		vrb_refusal_note(qp, key, va, len, access, why, e);
-		mr_entry_put(e);
-		return why;
-	}
+	if (unlikely(why != REASON_NONE))
+		return refuse(qp, key, va, len, access, why, e);
 	*out = e;
 	return REASON_NONE;
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "core/base/state.h"
+#include "core/local/peer_word.h"
 #include "core/mem/pd.h"
 #include "core/progress/poll_loop.h"
 #include "core/qp/qp.h"
@@ -81,7 +82,7 @@ static bool has_died(const struct vrb_qp *qp, uint64_t now)
 }
 
 /* Must hold qp->lock. */
-static void look_at(struct wait *l, const struct vrb_qp *qp)
+static void look_at(struct wait *l, struct vrb_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq.sq;
 	uint32_t end = last_to_be_done(&qp->wq);
@@ -93,9 +94,11 @@ static void look_at(struct wait *l, const struct vrb_qp *qp)
 		waits = l->senders ? names(sq_wqe(sq, i), l->lkey)
 				   : changes_the_peer(sq_wqe(sq, i));
 	l->waits |= waits;
+	if (!waits)
+		return;
+	vrb_word_want_all(qp);
 	/* The oldest pending request, and its last acknowledged packet. */
-	if (waits)
-		l->sign += (uint64_t)sq->done + sq->next + roce_oldest_unacked(&qp->roce);
+	l->sign += (uint64_t)sq->done + sq->next + roce_oldest_unacked(&qp->roce);
 }
 
 uint64_t vrb_drain_looks;

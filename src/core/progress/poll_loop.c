@@ -477,23 +477,15 @@ bool vrb_poll_once(unsigned int shards)
 	return yield_if_idle(any);
 }
 
-/* vrb.poll_lock: peers see no sleeper, though the progress thread sleeps */
-static bool held_awake;
-
 bool vrb_loopback_begin(void)
 {
-	if (!vrb.local || !lock_try(&vrb.poll_lock))
-		return false;
-	held_awake = local_sleeps(vrb.local);
-	if (held_awake)
-		local_wake(vrb.local);
-	return true;
+	return vrb.local && lock_try(&vrb.poll_lock);
 }
 
 void vrb_loopback_end(void)
 {
-	/* Packets that arrived meanwhile rang no doorbell. */
-	if (held_awake && !local_sleep(vrb.local))
+	/* What is left was sent without a doorbell. */
+	if (local_sleeps(vrb.local) && unlikely(local_input_waits(vrb.local)))
 		progress_wake(vrb.progress);
 	lock_release(&vrb.poll_lock);
 }

@@ -166,7 +166,6 @@ static void clear(struct vrb_rx_queue *r)
 	list_init(&r->scheduled);
 	list_init(&r->delayed);
 	r->delayed_deadline = VRB_NEVER;
-	store_relaxed(&r->delayed_by, NULL);
 	r->missteered = 0;
 	r->looked_at = 0;
 	store_relaxed(&r->served_at, 0);

@@ -9,6 +9,7 @@
 #include "core/base/xrc_ops.h"
 #include "core/cq/cq.h"
 #include "core/local/peer_link.h"
+#include "core/local/peer_word.h"
 #include "core/progress/rx_steering.h"
 #include "core/qp/qp.h"
 #include "core/qp/qp_table.h"
@@ -128,8 +129,10 @@ static bool expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 		qp->wq.unreached = vrb.wire ? network_reason(&qp->wq.path.dst, now) : REASON_NONE;
 		roce_timeout(&qp->roce, now);
 	}
-	if (qp->peer.process)
+	if (qp->peer.process) {
+		vrb_word_read(qp, now);
 		roce_watch(&qp->roce, now);
+	}
 	if (in_vain && only_ack_waits(qp))
 		vrb_set_timer(qp);
 	else

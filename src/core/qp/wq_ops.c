@@ -162,23 +162,20 @@ static void tap_complete(struct vrb_qp *qp, struct wq_cqe *wc)
 	vrb_tap_complete(&c);
 }
 
-void vrb_qp_complete(struct wq_qp *wq, const struct wq_cqe *cqe)
+void vrb_qp_complete(struct wq_qp *wq, struct wq_cqe *cqe)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
-	struct wq_cqe copy = *cqe;
 
-	if (tapped()) {
-		tap_complete(qp, &copy);
-		cqe = &copy;
-	}
+	if (tapped())
+		tap_complete(qp, cqe);
 	if (unlikely(cqe->status != IBV_WC_SUCCESS))
 		vrb_report_completion(qp, cqe);
 	if (cqe->recv && wq->counted)
 		vrb_cntr_received(qp->comp.cntr, cqe->byte_len, cqe->status == IBV_WC_SUCCESS);
 	if (cqe->recv && matches_tags(qp))
-		vrb_tm_complete(qp, &copy);
+		vrb_tm_complete(qp, cqe);
 	else if (cqe->recv)
-		complete_recv(qp, &copy);
+		complete_recv(qp, cqe);
 	else if (qp->recv.rndv.owner)
 		vrb_rndv_sent(qp, cqe);
 	else

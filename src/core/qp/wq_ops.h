@@ -13,7 +13,7 @@ struct recv_wqe *vrb_qp_recv_take(struct wq_qp *wq, uint32_t srqn, const struct 
 				  enum reason *why);
 struct roce_rd_atomic *vrb_qp_rd_make(struct wq_qp *wq);
 void vrb_qp_recv_untake(struct wq_qp *wq);
-void vrb_qp_complete(struct wq_qp *wq, const struct wq_cqe *cqe);
+void vrb_qp_complete(struct wq_qp *wq, struct wq_cqe *cqe);
 void vrb_qp_count(struct wq_qp *wq, const struct send_wqe *w, bool ok);
 void vrb_qp_dropped(struct wq_qp *wq, enum reason why);
 void vrb_qp_event(struct wq_qp *wq, enum ibv_event_type type);

@@ -91,7 +91,7 @@ static enum reason check_datagram(const struct wr_limits *limits, const struct w
 		return REASON_WR_BAD_AH;
 	if (to_vrb_pd(wr->ah->ibv.pd)->pdn != limits->pdn)
 		return REASON_WR_AH_PD;
-	if (!(wants & SEGMENTED) && wr->length > limits->mtu)
+	if ((wants & SEGMENTED ? wr->tso_header + wr->mss : wr->length) > limits->mtu)
 		return REASON_WR_MTU;
 	return REASON_NONE;
 }
@@ -105,11 +105,6 @@ static enum reason check_segmented(const struct wr_limits *limits, const struct 
 	return REASON_NONE;
 }
 
-static enum reason check_segment_fits(const struct wr_limits *limits, const struct wr_desc *wr)
-{
-	return wr->tso_header + wr->mss > limits->mtu ? REASON_WR_MTU : REASON_NONE;
-}
-
 static bool is_known(enum ibv_qp_type type, uint32_t opcode)
 {
 	return type_bit(type) && opcode < WR_OPCODES && rules[opcode].types;
@@ -120,22 +115,18 @@ enum reason wr_check_send(const struct wr_limits *limits, const struct wr_desc *
 	const struct rule *rule;
 	enum reason why;
 
-	if (!is_known(limits->qp_type, wr->opcode))
-		return REASON_WR_UNKNOWN;
-	if (!wr_opcode_legal(limits->qp_type, wr->opcode))
-		return REASON_WR_OPCODE;
+	if (unlikely(!wr_opcode_legal(limits->qp_type, wr->opcode)))
+		return is_known(limits->qp_type, wr->opcode) ? REASON_WR_OPCODE : REASON_WR_UNKNOWN;
 	rule = &rules[wr->opcode];
 	if (wr->inline_data && !(rule->wants & INLINE_OK))
 		return REASON_WR_FLAGS;
 	why = check_size(limits, wr, rule->wants);
-	if (!why && (rule->wants & SEGMENTED))
+	if (!why && unlikely(rule->wants & SEGMENTED))
 		why = check_segmented(limits, wr);
 	if (!why && (rule->wants & RD_ATOMIC) && !limits->max_rd_atomic)
 		why = REASON_WR_RD_ATOMIC_ZERO;
 	if (!why && limits->qp_type == IBV_QPT_UD)
 		why = check_datagram(limits, wr, rule->wants);
-	if (!why && limits->qp_type == IBV_QPT_UD && (rule->wants & SEGMENTED))
-		why = check_segment_fits(limits, wr);
 	return why;
 }
 

@@ -425,14 +425,21 @@ static void deliver_message(struct vrb_qp *qp, int32_t slot, const struct messag
 		deliver_as_packet(qp, slot, m, NULL, told, now);
 }
 
-static void read_word(struct vrb_qp *qp, uint64_t now)
+/* Must hold qp->lock. */
+static void take_word(struct vrb_qp *qp, uint64_t now)
 {
 	struct roce_piggyback_ack ack;
 
-	lock_acquire(&qp->lock);
 	qp->now = now;
 	if (vrb_word_get(qp, &ack))
 		take_ack(qp, &ack, now);
+}
+
+/* Not inline: most calls of vrb_rx_words() find no word to read. */
+static __attribute__((noinline)) void read_word(struct vrb_qp *qp, uint64_t now)
+{
+	lock_acquire(&qp->lock);
+	take_word(qp, now);
 	lock_release(&qp->lock);
 }
 
@@ -450,11 +457,11 @@ unsigned int vrb_rx_words(uint64_t now)
  * What any process of this host executed before another sent this, to `qp` or to NULL, completes
  * before it. Of this QP, the ACK usually lies beside; other QPs must read their words.
  */
-static void complete_before(const struct vrb_qp *qp, bool acks, uint64_t now)
+static inline void complete_before(const struct vrb_qp *qp, bool acks, uint64_t now)
 {
 	if (!load_relaxed(&vrb_words_used))
 		return;
-	if (!acks || !qp || !qp->peer.process || local_others_await(vrb.local, &qp->peer.sender))
+	if (!acks || !qp || !qp->peer.process || local_others_due(vrb.local, &qp->peer.sender))
 		vrb_rx_words(now);
 }
 
@@ -549,10 +556,13 @@ static void receive_packet(void *arg, const struct local_pkt *in)
 	}
 	lock_acquire(&qp->lock);
 	qp->peer.lossy = in->lossy;
-	if (fill_path(qp, in->path, in->slot, &pkt))
+	if (fill_path(qp, in->path, in->slot, &pkt)) {
+		if (!in->acks)
+			take_word(qp, *now);	/* what ends the QP flushes nothing executed */
 		deliver(qp, &raw, r, *now);
-	else
+	} else {
 		count(&r->stats.wrong_path, 1);
+	}
 	lock_release(&qp->lock);
 }
 

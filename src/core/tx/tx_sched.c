@@ -23,30 +23,6 @@ static void delay_until(struct vrb_rx_queue *r, uint64_t at)
 	progress_hurry(vrb.progress, at);
 }
 
-/* Whose address stands for the thread. */
-static __thread char self __attribute__((tls_model("initial-exec")));
-
-/* Before output is delayed. poller: until the thread's next poll. */
-static void note_delaying(struct vrb_rx_queue *r, bool poller)
-{
-	const void *by = poller ? &self : NULL;
-
-	if (load_relaxed(&r->delayed_by) != by)
-		store_relaxed(&r->delayed_by, list_empty(&r->delayed) ? by : NULL);
-}
-
-/*
- * Does another thread that polls the RX queue send what is delayed there? It does so before it
- * posts, and at its next poll; so threads with queues of their own do not take each other's locks.
- * The main queue's output is sent before any post.
- */
-static bool left_to_poller(const struct vrb_rx_queue *r)
-{
-	const void *by = load_relaxed(&r->delayed_by);
-
-	return r != vrb_main_rx_queue && by && by != &self;
-}
-
 /*
  * Are the pending requests few and small enough to wait for more? Must hold qp->lock.
  */
@@ -94,7 +70,6 @@ static bool coalesce(struct vrb_qp *qp, uint64_t now)
 
 	if (!lock_try(r->lock))
 		return false;
-	note_delaying(r, true);
 	qp->post.coalesces = vrb_tx_enqueue(r, qp, &r->delayed);
 	if (qp->post.coalesces)
 		delay_until(r, now + TUNE_ACK_DELAY_MAX);
@@ -195,7 +170,6 @@ static void delay_scheduled(struct vrb_rx_queue *r, uint64_t now)
 /* Out of memory: try again after the longest delay. */
 static void retry_later(struct vrb_rx_queue *r, uint64_t now)
 {
-	note_delaying(r, false);
 	delay_scheduled(r, now);
 	store_relaxed(&r->delayed_deadline, VRB_NEVER);
 	delay_until(r, now + TUNE_ACK_DELAY_MAX);
@@ -301,8 +275,17 @@ static void flush_delayed_only(struct vrb_rx_queue *r, uint64_t now)
 	vrb_tx_batch_flush(b);
 }
 
+/* Has the round left nothing to send? */
+static bool is_idle(const struct vrb_rx_queue *r)
+{
+	return list_empty(&r->scheduled) && list_empty(&r->delayed) &&
+	       !(r == vrb_main_rx_queue && vrb.local && local_has_bells(vrb.local));
+}
+
 void vrb_tx_flush_or_delay(struct vrb_rx_queue *r, unsigned int packets, bool poller, uint64_t now)
 {
+	if (is_idle(r))
+		return;
 	if (!may_delay(r, packets, poller)) {
 		vrb_tx_flush(r, now);
 		return;
@@ -313,7 +296,6 @@ void vrb_tx_flush_or_delay(struct vrb_rx_queue *r, unsigned int packets, bool po
 	if (roce_delayed_ack_polls_over(r->delayed_polls))
 		flush_delayed_only(r, now);
 	r->delayed_polls++;
-	note_delaying(r, poller);
 	delay_scheduled(r, now);
 	delay_until(r, now + roce_delayed_ack_time(poller));
 }
@@ -341,7 +323,7 @@ void vrb_tx_flush_expired(uint64_t now)
 void vrb_tx_flush_delayed(void)
 {
 	vrb_for_each_rx_queue (r) {
-		if (load_relaxed(&r->delayed_deadline) == VRB_NEVER || left_to_poller(r))
+		if (load_relaxed(&r->delayed_deadline) == VRB_NEVER)
 			continue;
 		lock_acquire(r->lock);
 		vrb_tx_flush(r, clock_now());

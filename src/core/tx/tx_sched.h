@@ -52,9 +52,8 @@ static inline bool vrb_other_delayed_acks(bool delayed)
 }
 
 /*
- * Sends delayed ACKs before a post, so that the receiver of the new message finds its own requests
- * acknowledged: all but those that a poll of another thread has delayed on an RX queue other than
- * the main one. Must hold no lock of level 3 or below.
+ * Sends all delayed ACKs before a post, so that the receiver of the new message finds its own
+ * requests acknowledged. Must hold no lock of level 3 or below.
  */
 void vrb_tx_flush_delayed(void);
 
