@@ -15,20 +15,7 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-/* The qp_access_flags that the remote QP needs. */
-static uint32_t qp_right(enum mem_access access)
-{
-	switch (access) {
-	case MEM_REMOTE_WRITE:
-		return IBV_ACCESS_REMOTE_WRITE;
-	case MEM_REMOTE_READ:
-		return IBV_ACCESS_REMOTE_READ;
-	default:
-		return IBV_ACCESS_REMOTE_ATOMIC;
-	}
-}
-
-static bool accepts_requests(const struct seg_qp *target, const struct wq_qp *wq)
+static inline bool accepts_requests(const struct seg_qp *target, const struct wq_qp *wq)
 {
 	if (target->type != IBV_QPT_RC || target->dest_qpn != wq->qpn || wq->type != IBV_QPT_RC)
 		return false;
@@ -43,7 +30,7 @@ static bool accepts_requests(const struct seg_qp *target, const struct wq_qp *wq
 /* Does the remote QP grant such requests? */
 static bool may_access(const struct seg_qp *target, enum mem_access access)
 {
-	return target->access & qp_right(access) &&
+	return target->access & mem_access_right(access) &&
 	       (access == MEM_REMOTE_WRITE || target->max_dest_rd_atomic != 0);
 }
 
@@ -236,7 +223,7 @@ enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *w
 	*copy = (struct mr_entry){ .kind = MR_FREE };
 	if (!peer_map_qp(&peer->map, wq->dest_qpn, &target))
 		return REASON_NONE;
-	if (!(target.access & qp_right(access)))
+	if (!(target.access & mem_access_right(access)))
 		return REASON_QP_ACCESS;
 	if (e == NULL || !(load_acquire(&e->refs) & MR_LIVE))
 		return REASON_RKEY_UNKNOWN;

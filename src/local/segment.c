@@ -375,23 +375,6 @@ void peer_map_close(struct peer_map *map)
 		munmap(map->header, sizeof(struct seg_header));
 }
 
-bool peer_map_qp_copy(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)
-{
-	/* Bounded: if the owner died or stopped during an update, the QP counts as missing. */
-	for (int tries = 0; tries < 1000; tries++) {
-		uint32_t gen = load_acquire(&e->gen);
-
-		if (gen % 2 == 0) {
-			memcpy(copy, e, sizeof(*copy));
-			acquire_fence();	/* orders the copy before the second load */
-			if (load_relaxed(&e->gen) == gen)
-				return copy->qpn == qpn;
-		}
-		cpu_relax();
-	}
-	return false;
-}
-
 const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy)
 {
 	for (uint32_t i = 0; i < SEG_QPS; i++) {
@@ -404,11 +387,6 @@ const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struc
 			return NULL;
 	}
 	return NULL;
-}
-
-bool peer_map_qp_stands(const struct seg_qp *entry, const struct seg_qp *copy)
-{
-	return load_acquire(&entry->gen) == copy->gen && load_relaxed(&entry->qpn) == copy->qpn;
 }
 
 const struct mr_entry *peer_map_key(const struct peer_map *map, uint32_t index)

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "local/layout.h"
 #include "util/atomic.h"
@@ -121,10 +122,28 @@ void peer_map_close(struct peer_map *map);
 const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy);
 
 /* The same from its entry; false if the entry no longer belongs to the QP. */
-bool peer_map_qp_copy(const struct seg_qp *entry, uint32_t qpn, struct seg_qp *copy);
+static inline bool peer_map_qp_copy(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)
+{
+	/* Bounded: if the owner died or stopped during an update, the QP counts as missing. */
+	for (int tries = 0; tries < 1000; tries++) {
+		uint32_t gen = load_acquire(&e->gen);
+
+		if (gen % 2 == 0) {
+			memcpy(copy, e, sizeof(*copy));
+			acquire_fence();	/* orders the copy before the second load */
+			if (load_relaxed(&e->gen) == gen)
+				return copy->qpn == qpn;
+		}
+		cpu_relax();
+	}
+	return false;
+}
 
 /* True if the entry still equals the copy. */
-bool peer_map_qp_stands(const struct seg_qp *entry, const struct seg_qp *copy);
+static inline bool peer_map_qp_stands(const struct seg_qp *entry, const struct seg_qp *copy)
+{
+	return load_acquire(&entry->gen) == copy->gen && load_relaxed(&entry->qpn) == copy->qpn;
+}
 
 /* Returns an entry of the peer's key table; NULL if that part of the table has no memory. */
 const struct mr_entry *peer_map_key(const struct peer_map *map, uint32_t index);

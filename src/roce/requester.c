@@ -231,7 +231,7 @@ bool roce_runs_direct(const struct roce_qp *qp)
  * Runs one-sided requests at sq.next in the peer's memory once every earlier request is complete. A
  * request that is refused there is sent as packets, and the peer answers it.
  */
-static bool direct_op(struct roce_qp *qp, struct send_wqe *w)
+static inline bool direct_op(struct roce_qp *qp, struct send_wqe *w)
 {
 	struct send_queue *sq = &qp->wq->sq;
 	enum reason why = REASON_NONE;
@@ -369,7 +369,7 @@ static void advance(struct roce_qp *qp, struct send_wqe *w, uint32_t psns)
 }
 
 /* Are the only waiting requests ones that have never begun, and may they leave? */
-static bool may_go_on(const struct roce_qp *qp)
+static inline bool may_go_on(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;
 

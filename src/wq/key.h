@@ -118,9 +118,37 @@ static inline enum reason mr_entry_check_local(const struct mr_entry *e, uint32_
 	return mr_entry_spans(e, va, len) ? REASON_NONE : REASON_LKEY_RANGE;
 }
 
-enum reason mr_entry_check_remote(const struct mr_entry *e, uint32_t key, uint32_t pdn,
-				  uint32_t qpn,
-				  uint64_t va, uint64_t len, enum mem_access access);
+/* What a remote access needs: of the key's entry and, up to atomics, of the QP. */
+static inline uint32_t mem_access_right(enum mem_access access)
+{
+	switch (access) {
+	case MEM_REMOTE_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	case MEM_REMOTE_WRITE:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case MEM_REMOTE_ATOMIC:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	case MEM_REMOTE_FLUSH_GLOBAL:
+		return IBV_ACCESS_FLUSH_GLOBAL;
+	default:
+		return IBV_ACCESS_FLUSH_PERSISTENT;
+	}
+}
+
+static inline enum reason mr_entry_check_remote(const struct mr_entry *e, uint32_t key,
+						uint32_t pdn, uint32_t qpn, uint64_t va,
+						uint64_t len, enum mem_access access)
+{
+	if (e->rkey != key || e->kind == MR_NULL)
+		return REASON_RKEY_UNKNOWN;
+	if (e->pdn != pdn)
+		return REASON_RKEY_PD;
+	if (e->kind == MR_WINDOW && e->mw_type == IBV_MW_TYPE_2 && e->qpn != qpn)
+		return REASON_RKEY_WINDOW_QP;
+	if (mem_access_right(access) & ~e->access)
+		return REASON_RKEY_ACCESS;
+	return mr_entry_spans(e, va, len) ? REASON_NONE : REASON_RKEY_RANGE;
+}
 
 /*
  * May a QP of protection domain pdn, with number qpn (the owner's), use `key` for this access to
