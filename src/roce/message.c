@@ -43,6 +43,19 @@ bool roce_sends_messages(const struct roce_qp *qp)
 	       !roce_is_paced(qp);
 }
 
+bool roce_awaits_word(const struct roce_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+
+	for (uint32_t i = sq->next; i != sq->done; i--) {
+		const struct send_wqe *w = sq_wqe(sq, i - 1);
+
+		if (!roce_is_local_op(w))
+			return w->flags & WQE_MESSAGE;
+	}
+	return false;
+}
+
 /* Pending answers leave first, as packets. */
 static bool must_answer_first(const struct roce_qp *qp)
 {

@@ -49,6 +49,12 @@ void roce_watch(struct roce_qp *qp, uint64_t now);
  */
 bool roce_ack_input(struct roce_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now);
 
+/*
+ * Is the newest request in flight a message? A packet behind a message brings an ACK packet for
+ * both; behind a message, there may be none.
+ */
+bool roce_awaits_word(const struct roce_qp *qp);
+
 /* Builds the packet that an ACK replaces, as if decoded, except its path. */
 void roce_ack_packet(const struct roce_qp *qp, const struct roce_piggyback_ack *ack,
 		     struct roce_pkt *pkt);

@@ -185,7 +185,7 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 	}
 	if (sent)
 		qp->peer.tx_head = tx->head;
-	if (qp->wq.type == IBV_QPT_RC && roce_in_flight(&qp->roce))
+	if (roce_awaits_word(&qp->roce))
 		vrb_word_want(qp, tx->head - 1);
 	vrb_peer_tx_end(qp, sent);
 	note_room(&qp->peer, full, sent, now);
