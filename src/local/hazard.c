@@ -68,11 +68,17 @@ static void wait_hazards(struct local *l, uint32_t index, uint64_t timeout)
 	}
 }
 
-/* L8. Waits for this process's own copies with the memory of key `index`. */
+/*
+ * L8. Waits for this process's own copies with the memory of key `index`. A copy needs no lock to
+ * end.
+ */
 static void wait_own(struct local *l, uint32_t index)
 {
-	lock_acquire(&l->lock);
-	for (unsigned int i = 0; i < l->n_outbound; i++)
+	unsigned int n;
+
+	lock_acquire(&l->reading);
+	n = load_acquire(&l->n_outbound);	/* pairs with open_peer() */
+	for (unsigned int i = 0; i < n; i++)
 		for (unsigned int tries = 1; load_acquire(&l->outbound[i]->own_key) == index;
 		     tries++) {
 			if (tries % LIMIT_HAZARD_SPINS != 0)
@@ -80,7 +86,7 @@ static void wait_own(struct local *l, uint32_t index)
 			else
 				sched_yield();
 		}
-	lock_release(&l->lock);
+	lock_release(&l->reading);
 }
 
 void local_wait_unused(struct local *l, uint32_t index)

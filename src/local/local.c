@@ -44,6 +44,7 @@ int local_start(struct host *host, uint64_t netns, struct local **out)
 	allow_access();
 	l->host = host;
 	lock_init(&l->lock);
+	lock_init(&l->reading);
 	list_init(&l->peers);
 	list_init(&l->unused);
 	list_init(&l->bells);
@@ -60,6 +61,7 @@ static void free_peers(struct local *l)
 	list_for_each_safe(pos, tmp, &l->peers)
 		peer_free(list_entry(pos, struct local_peer, node));
 	lock_destroy(&l->lock);
+	lock_destroy(&l->reading);
 	free(l);
 }
 

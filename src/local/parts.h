@@ -38,11 +38,16 @@ struct local {
 	struct list unused;		/* peers that can be freed */
 	bool any_unused;		/* atomic hint */
 	/*
-	 * All peers; `n_outbound` is atomic. Additions hold the lock, removals the lock and
-	 * vrb.poll_lock.
+	 * All peers; `n_outbound` is atomic. Additions hold the lock, removals the lock,
+	 * vrb.poll_lock and `reading`.
 	 */
 	struct local_peer *outbound[OUTBOUND_MAX];
 	unsigned int n_outbound;
+	/*
+	 * Keeps the peers of a reader with neither of the other locks: a bind waits for own copies
+	 * under a peer's lock. Innermost.
+	 */
+	struct lock reading;
 
 	/* vrb.poll_lock */
 	struct list bells;		/* peers with a queued doorbell; bell.h */

@@ -38,10 +38,12 @@ static void take_out(struct local *l, const struct local_peer *peer)
 {
 	unsigned int n = l->n_outbound, i = 0;
 
+	lock_acquire(&l->reading);
 	while (l->outbound[i] != peer)
 		i++;
 	l->outbound[i] = l->outbound[n - 1];
 	store_relaxed(&l->n_outbound, n - 1);
+	lock_release(&l->reading);
 }
 
 void peer_reap(struct local *l)
