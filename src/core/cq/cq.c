@@ -310,13 +310,13 @@ void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only)
 
 	lock_acquire(&cq->lock);
 	/* NEXT_COMP includes SOLICITED, so a weaker request does not replace a stronger one. */
-	store_relaxed(&cq->armed, max(cq->armed, wanted));
+	cq->armed = max(cq->armed, wanted);
 	lock_release(&cq->lock);
 }
 
 static void raise_event(struct vrb_cq *cq)
 {
-	store_relaxed(&cq->armed, 0);
+	cq->armed = 0;
 	cq->moderated = 0;
 	cq->moderation_due = VRB_NEVER;
 	if (cq->channel)

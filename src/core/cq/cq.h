@@ -80,8 +80,7 @@ struct vrb_cq {
 	uint32_t head, shown, tail;
 	uint32_t holds;		/* rounds that delay entries of this CQ (round.h) */
 	const struct vrb_round *held_by;	/* the latest of these */
-	/* 0, VRB_CQ_ARM_SOLICITED or VRB_CQ_ARM_NEXT; atomic, also read without the lock */
-	uint8_t armed;
+	uint8_t armed;		/* 0, VRB_CQ_ARM_SOLICITED or VRB_CQ_ARM_NEXT */
 	/* CQ_ERR was raised and the CQ accepts nothing; also read without the lock */
 	bool overrun;
 	bool overrun_reported;	/* the poll loop knows */

@@ -13,7 +13,6 @@
 
 #include "core/base/ring.h"
 #include "core/base/tap.h"
-#include "core/cq/cq.h"
 #include "core/device/ah.h"
 #include "core/mem/mw.h"
 #include "core/progress/poll_loop.h"
@@ -276,30 +275,13 @@ static inline bool begin(struct vrb_qp *qp, enum ibv_wr_opcode first)
 	return loops;
 }
 
-/* A hint, read without the CQ's lock. */
-static bool awaits_event(const struct vrb_cq *cq)
-{
-	return cq && load_relaxed(&cq->armed);
-}
-
-/*
- * Over the wire, executing each message at once costs system calls for each, and leaves none to be
- * sent together. A program that waits for no event polls, and does so with its next poll, or
- * watches its memory, which the progress thread serves.
- */
-static bool may_run_within(const struct vrb_qp *qp)
-{
-	return qp->peer.process || awaits_event(qp->config.send_cq) ||
-	       awaits_event(qp->config.recv_cq);
-}
-
 /* A long message is better copied by the receiving thread. */
 static bool runs_within(const struct vrb_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq.sq;
 
 	return unlikely(qp->post.same_process) && sq->head != sq->done &&
-	       sq_wqe(sq, sq->head - 1)->length <= TUNE_LOOPBACK_LEN && may_run_within(qp);
+	       sq_wqe(sq, sq->head - 1)->length <= TUNE_LOOPBACK_LEN;
 }
 
 static bool awaits_completion(const struct send_queue *sq)

@@ -46,11 +46,11 @@ bool vrb_poll_once(unsigned int shards);
 
 /*
  * Loopback: the posting thread executes a small request to a QP of this process at once, as a
- * device loops it back, because no other thread may be polling. Over the wire, only if the program
- * waits for an event. Call begin before the post; it returns false if another thread holds
- * vrb.poll_lock. If it returns true, the post may set qp->post.loops, and then rings no doorbell of
- * its own process. Call run after the post; it takes the message, and the ACK too if a request is
- * signaled, else the ACK may wait for the reply. Must hold no lock of level 3 or below.
+ * device loops it back, because no other thread may be polling. Call begin before the post; it
+ * returns false if another thread holds vrb.poll_lock. If it returns true, the post may set
+ * qp->post.loops, and then rings no doorbell of its own process. Call run after the post; it takes
+ * the message, and the ACK too if a request is signaled, else the ACK may wait for the reply. Must
+ * hold no lock of level 3 or below.
  */
 bool vrb_loopback_begin(void);
 void vrb_loopback_run(bool begun, bool by_lane, bool signaled);
