@@ -168,12 +168,15 @@ static void exported_buffer(void **state)
 
 static void dma_handles(void **state)
 {
-	static const struct {
+	const struct {
 		struct ibv_dmah_init_attr attr;
 		int error;
 	} rows[] = {
 		{ { .comp_mask = 0 }, 0 },
-		{ { .comp_mask = 7,  .ph = 3, .tph_mem_type = IBV_TPH_MEM_TYPE_PM },
+		{ { .comp_mask = 7,
+		    .cpu_id = (uint32_t)sched_getcpu(),
+		    .ph = 3,
+		    .tph_mem_type = IBV_TPH_MEM_TYPE_PM },
 		  0 },
 		{ { .comp_mask = IBV_DMAH_INIT_ATTR_MASK_PH, .ph = 4 }, EINVAL },
 		{ { .comp_mask = 0, .ph = 4 }, 0 },

@@ -33,7 +33,10 @@ static void write_through(struct ibv_mr *mr, uint64_t iova, const void *memory)
 
 static void test_reg_mr_ex(void)
 {
-	struct ibv_dmah_init_attr dmah_attr = { .comp_mask = IBV_DMAH_INIT_ATTR_MASK_CPU_ID };
+	struct ibv_dmah_init_attr dmah_attr = {
+		.comp_mask = IBV_DMAH_INIT_ATTR_MASK_CPU_ID,
+		.cpu_id = (uint32_t)sched_getcpu(),
+	};
 	struct ibv_dmah *dmah = ibv_alloc_dmah(w.ctx, &dmah_attr);
 	uint8_t memory[256];
 	struct ibv_mr_init_attr attr = {
