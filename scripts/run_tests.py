@@ -6,7 +6,7 @@
 
 The counts come from meson's machine-readable log, so they are what it saw.  Skipped tests are named
 with their reason (their last line of output), because a test that is
-skipped unnoticed never runs.
+skipped unnoticed never runs.  Failed ones are named with the end of their output.
 
 A test that runs, but not all of its cases, prints for those (tests/left_out.h,
 tests/stock/harness.py)
@@ -24,6 +24,7 @@ import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
+LINES_OF_FAILED = 20  # at most, of each of its streams
 LEFT_OUT = re.compile(r"^\s*left out: (\d+): (.*)$", re.MULTILINE)
 
 
@@ -36,6 +37,14 @@ def read_log(build):
 def last_line(result):
     lines = (result.get("stdout") or result.get("stderr") or "").strip().splitlines()
     return lines[-1] if lines else "no reason given"
+
+
+def report_failed(result):
+    """Each line begins in the same way, so that all of a long log are found by it."""
+    print(f"failed: {result['name']}: {result['result']}")
+    for stream in ("stdout", "stderr"):
+        for line in (result.get(stream) or "").strip().splitlines()[-LINES_OF_FAILED:]:
+            print(f"failed:   {line}")
 
 
 def report_left_out(results):
@@ -72,7 +81,7 @@ def main():
     for result in skipped:
         print(f"skipped: {result['name']}: {last_line(result)}")
     for result in failed:
-        print(f"failed: {result['name']}: {result['result']}")
+        report_failed(result)
     report_left_out(passed + failed)
     sys.stdout.flush()
     print(f"{len(passed)} passed, {len(failed)} failed, {len(skipped)} skipped")
