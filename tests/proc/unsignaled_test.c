@@ -4,6 +4,7 @@
  * progress word for them, so whatever depends on their end must see to it:
  *
  *	ERROR	moved to ERR, the QP flushes none of those that were executed
+ *	OVERRUN	nor if its receive CQ overruns
  *	SQD	the send queue drains
  *	DIRECT	a WRITE and an atomic behind them run, once they are complete
  *	CREDITS	the sender learns of new receives
@@ -29,6 +30,7 @@ enum {
 };
 
 static const char *what;
+static struct ibv_cq *recv_cq;	/* in OVERRUN */
 
 static bool is(const char *name)
 {
@@ -116,6 +118,54 @@ static void wait_for_receiver(struct rc *rc, int sock)
 	}
 }
 
+static struct ibv_qp *new_sender(struct rc *rc)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = rc->cq, .recv_cq = recv_cq, .qp_type = IBV_QPT_RC,
+		.cap = { MESSAGES, 1, 1, 1, 0 },
+	};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp *qp = ibv_create_qp(rc->pd, &init);
+
+	CHECK(qp);
+	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						  IBV_QP_ACCESS_FLAGS), 0);
+	return qp;
+}
+
+/* Two QPs of this process overrun the CQ: what the peer sends would bring its ACK along. */
+static void overrun(struct rc *rc)
+{
+	struct ibv_cq *own = rc->cq;
+	struct ibv_async_event event;
+	struct rc_addr addr[2];
+	struct ibv_qp *qp[2];
+	struct ibv_wc wc;
+
+	rc->cq = recv_cq;
+	for (int i = 0; i < 2; i++) {
+		qp[i] = rc_new_quiet_qp(rc);
+		addr[i] = rc_address(rc, qp[i]);
+	}
+	rc->cq = own;
+	for (int i = 0; i < 2; i++)
+		rc_connect(rc, qp[i], &addr[!i], 0, 0);
+	for (int i = 0; i <= recv_cq->cqe; i++) {
+		rc_post_recv(rc, qp[1], i);
+		CHECK_EQ(rc_post_send(rc, qp[0], IBV_WR_SEND, SIZE, &addr[1], i), 0);
+	}
+	do {
+		struct pollfd fd = { .fd = rc->ctx->async_fd, .events = POLLIN };
+
+		while (poll(&fd, 1, 0) == 0)
+			CHECK_EQ(ibv_poll_cq(rc->cq, 1, &wc), 0);
+		CHECK_EQ(ibv_get_async_event(rc->ctx, &event), 0);
+		ibv_ack_async_event(&event);
+	} while (event.event_type != IBV_EVENT_QP_FATAL || event.element.qp != rc->qp);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(ibv_destroy_qp(qp[i]), 0);
+}
+
 static void end(struct rc *rc, int sock, const struct rc_addr *peer)
 {
 	if (is("DIRECT")) {
@@ -131,6 +181,8 @@ static void end(struct rc *rc, int sock, const struct rc_addr *peer)
 	}
 	if (is("ERROR"))
 		move(rc, IBV_QPS_ERR);
+	if (is("OVERRUN"))
+		overrun(rc);
 	expect_nothing(rc);
 }
 
@@ -158,7 +210,9 @@ int main(int argc, char **argv)
 	child = child_fork(receiver);
 	rc_open(&rc, SIZE);
 	CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
-	rc.qp = rc_new_quiet_qp(&rc);
+	if (is("OVERRUN"))
+		recv_cq = ibv_create_cq(rc.ctx, 1, NULL, NULL, 0);
+	rc.qp = recv_cq ? new_sender(&rc) : rc_new_quiet_qp(&rc);
 	rc_pair(&rc, child.sock, &peer, 0, 0);
 	send_all(&rc);
 	end(&rc, child.sock, &peer);

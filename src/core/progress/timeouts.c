@@ -39,6 +39,7 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 	lock_acquire(&qp->lock);
 	if (qp->wq.state != IBV_QPS_RESET && qp->wq.state != IBV_QPS_ERR) {
 		qp->now = clock_now();
+		vrb_word_read(qp, qp->now);	/* what has executed is not flushed */
 		roce_qp_fail(&qp->roce, IBV_WC_WR_FLUSH_ERR, REASON_CQ_OVERRUN);
 		vrb_qp_raise(qp, IBV_EVENT_QP_FATAL);
 		vrb_transmit(qp, qp->now);
