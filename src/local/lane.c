@@ -154,10 +154,17 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 	uint32_t seq = load_acquire(&slot->head.seq);	/* L5 */
 	uint32_t at;
 
-	if (seq != rx->next + 1 && likely(!find_slot(rx, seq)))
+	if (seq != rx->next + 1 && likely(!find_slot(rx, seq))) {
+		rx->follows = false;
 		return false;
-	/* Fetch the next slot while this one is processed. */
-	prefetch_line(&rx->lane->slot[(rx->next + 1) % LANE_SLOTS]);
+	}
+	/*
+	 * Fetch a later slot while this one is processed. One that the sender has not written yet
+	 * would be taken away from it.
+	 */
+	prefetch_line(&rx->lane->slot[(rx->next + (rx->follows ? TUNE_LANE_READ_AHEAD : 1)) %
+				      LANE_SLOTS]);
+	rx->follows = true;
 	copy->head = slot->head;
 	if (copy->head.where == LANE_INLINE) {
 		if (copy->head.len > LANE_INLINE_MAX)

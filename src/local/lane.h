@@ -31,6 +31,7 @@
 #include "local/layout.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/tuning.h"
 
 /* The sender's end; private memory. */
 struct lane_tx {
@@ -45,6 +46,7 @@ struct lane_tx {
 struct lane_rx {
 	struct lane *lane;
 	uint32_t next;		/* next slot to read */
+	bool follows;		/* the last look found a slot: more are likely to be there */
 };
 
 /* Initialise the ends of an unused lane, which is all zero. */
@@ -95,6 +97,9 @@ static inline void lane_tx_done(struct lane_tx *tx, struct lane_head *head)
 	memcpy((uint8_t *)dst + sizeof(head->seq), (const uint8_t *)head + sizeof(head->seq),
 	       sizeof(*head) - sizeof(head->seq));
 	store_release(&dst->head.seq, ++tx->head);	/* L5 */
+	if (likely(tx->head + TUNE_LANE_WRITE_AHEAD - tx->tail < LANE_SLOTS))
+		prefetch_line_to_write(
+			&tx->lane->slot[(tx->head + TUNE_LANE_WRITE_AHEAD) % LANE_SLOTS]);
 }
 
 /*

@@ -27,6 +27,16 @@
 
 #define prefetch_line(p) __builtin_prefetch(p)
 
+/* For a line that another CPU has and this one will write. */
+static inline void prefetch_line_to_write(void *p)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
 #define CACHE_LINE    64
 #define cacheline_aligned __attribute__((aligned(CACHE_LINE)))
 #define format_printf(fmt, args) __attribute__((format(printf, fmt, args)))
