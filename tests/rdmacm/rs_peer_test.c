@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Stream rsockets between two processes, where bytes are written straight into the peer's memory
+ * with the local transport: all ways to receive, several threads, mappings, and a peer that stops
+ * or is killed in the middle of a transfer. Every case has two new processes.
+ */
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rspair.h"
+
+enum {
+	MANY = 6000000,      /* bytes of a stream */
+	PIECE = 200000,      /* bytes per call, at most; a ring has 128 KiB */
+	BEFORE_END = 500000, /* bytes after which a process is stopped or killed */
+	ROUNDS = 5,
+	PART = 50000,
+	RECORD = 30000,
+	RECORDS = 100, /* of each thread */
+	PAUSE_MS = 100,
+};
+
+static uint8_t byte_at(size_t i)
+{
+	return (uint8_t)(i * 29 + (i >> 11));
+}
+
+static void sleep_ms(int ms)
+{
+	nanosleep(&(struct timespec){ ms / 1000, ms % 1000 * 1000000L }, NULL);
+}
+
+/* ---- Two processes ---- */
+
+typedef void (*part_of_case)(int fd);
+
+static pid_t other; /* the server's process, in the client */
+
+static pid_t start(void)
+{
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (!pid)
+		alarm(WORLD_LIMIT_S * test_slower());
+	return pid;
+}
+
+static pid_t start_server(part_of_case run, int to)
+{
+	struct sockaddr_storage at;
+	int listener, fd;
+	pid_t pid = start();
+
+	if (pid)
+		return pid;
+	listener = rspair_listen(LOOPBACK, &at);
+	CHECK_EQ(rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &(int){ 1 }, sizeof(int)), 0);
+	CHECK_EQ(write(to, &at, sizeof(at)), sizeof(at));
+	fd = raccept(listener, NULL, NULL);
+	CHECK(fd >= 0);
+	run(fd);
+	rclose(fd);
+	exit(0);
+}
+
+static pid_t start_client(part_of_case run, int from)
+{
+	struct sockaddr_storage at;
+	int fd;
+	pid_t pid = start();
+
+	if (pid)
+		return pid;
+	CHECK_EQ(read(from, &at, sizeof(at)), sizeof(at));
+	fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	CHECK(fd >= 0);
+	CHECK_EQ(rsetsockopt(fd, SOL_RDMA, RDMA_IOMAPSIZE, &(int){ 1 }, sizeof(int)), 0);
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&at, sizeof(struct sockaddr_in)), 0);
+	run(fd);
+	rclose(fd);
+	exit(0);
+}
+
+static void join(pid_t pid, int signal)
+{
+	int status;
+
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (signal) {
+		CHECK(WIFSIGNALED(status));
+		CHECK_EQ(WTERMSIG(status), signal);
+	} else {
+		CHECK_EQ(status, 0);
+	}
+}
+
+/* The signals are those that the processes end by; 0: they exit. */
+static void between(part_of_case server, int server_signal, part_of_case client, int client_signal)
+{
+	int pipes[2];
+	pid_t pid;
+
+	CHECK_EQ(pipe(pipes), 0);
+	other = start_server(server, pipes[1]);
+	pid = start_client(client, pipes[0]);
+	close(pipes[0]);
+	close(pipes[1]);
+	join(pid, client_signal);
+	join(other, server_signal);
+}
+
+/* ---- Bytes ---- */
+
+/* Sends bytes in pieces of many sizes. Returns how many; fewer than `total` after an error. */
+static size_t send_bytes(int fd, size_t total)
+{
+	static uint8_t out[PIECE];
+	size_t at = 0, piece = 1;
+	ssize_t n;
+
+	for (; at < total; at += (size_t)n) {
+		size_t ask = piece < total - at ? piece : total - at;
+
+		for (size_t i = 0; i < ask; i++)
+			out[i] = byte_at(at + i);
+		n = rsend(fd, out, ask, 0);
+		if (n <= 0)
+			break;
+		piece = piece * 3 % PIECE + 1;
+	}
+	return at;
+}
+
+static void check_bytes(const uint8_t *in, size_t at, ssize_t n)
+{
+	for (ssize_t i = 0; i < n; i++)
+		CHECK_EQ(in[i], byte_at(at + (size_t)i));
+}
+
+/*
+ * Receives until the end or an error, in turn with flags and without, and peeks now and then.
+ * Returns the number of bytes; *last is the result of the last call.
+ */
+static size_t recv_bytes(int fd, ssize_t *last)
+{
+	static const int flags[] = { 0, MSG_WAITALL, MSG_DONTWAIT, MSG_PEEK };
+	static uint8_t in[PIECE];
+	size_t at = 0, ask = 1, calls = 0;
+
+	for (;;) {
+		int flag = flags[calls++ % 4];
+		ssize_t n = rrecv(fd, in, ask, flag);
+
+		*last = n;
+		if (n < 0 && flag == MSG_DONTWAIT && errno == EAGAIN)
+			continue;
+		if (n <= 0)
+			return at;
+		check_bytes(in, at, n);
+		if (flag == MSG_PEEK)
+			continue;
+		at += (size_t)n;
+		ask = ask * 5 % PIECE + 1;
+	}
+}
+
+static void recv_all(int fd)
+{
+	ssize_t last;
+
+	CHECK_EQ(recv_bytes(fd, &last), MANY);
+	CHECK_EQ(last, 0);
+}
+
+static void *send_thread(void *arg)
+{
+	int fd = *(int *)arg;
+
+	CHECK_EQ(send_bytes(fd, MANY), MANY);
+	CHECK_EQ(rshutdown(fd, SHUT_WR), 0);
+	return NULL;
+}
+
+/* Both processes send and receive at once. */
+static void exchange(int fd)
+{
+	pthread_t sender;
+
+	CHECK_EQ(pthread_create(&sender, NULL, send_thread, &fd), 0);
+	recv_all(fd);
+	CHECK_EQ(pthread_join(sender, NULL), 0);
+}
+
+/* ---- Several threads ---- */
+
+static struct {
+	int fd;
+	unsigned int started; /* atomic */
+} crowd;
+
+static void *send_records(void *arg)
+{
+	uint8_t out[RECORD];
+
+	memset(out, (int)__atomic_add_fetch(&crowd.started, 1, __ATOMIC_RELAXED), sizeof(out));
+	for (int i = 0; i < RECORDS; i++)
+		CHECK_EQ(rsend(crowd.fd, out, sizeof(out), 0), sizeof(out));
+	return NULL;
+}
+
+static void two_senders(int fd)
+{
+	pthread_t thread[2];
+
+	crowd.fd = fd;
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&thread[i], NULL, send_records, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_join(thread[i], NULL), 0);
+}
+
+static unsigned int records[2]; /* atomic */
+
+static void *recv_records(void *arg)
+{
+	uint8_t in[RECORD];
+
+	while (rrecv(crowd.fd, in, sizeof(in), MSG_WAITALL) == sizeof(in)) {
+		CHECK(in[0] == 1 || in[0] == 2);
+		for (int i = 1; i < RECORD; i++)
+			CHECK_EQ(in[i], in[0]);
+		__atomic_add_fetch(&records[in[0] - 1], 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* What a thread sends in one call is together, and so is what another one receives. */
+static void two_receivers(int fd)
+{
+	pthread_t thread[2];
+
+	crowd.fd = fd;
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&thread[i], NULL, recv_records, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_join(thread[i], NULL), 0);
+	CHECK_EQ(records[0], RECORDS);
+	CHECK_EQ(records[1], RECORDS);
+}
+
+/* ---- Waiting ---- */
+
+static void send_part(int fd)
+{
+	char c;
+
+	CHECK_EQ(send_bytes(fd, PART), PART);
+	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+}
+
+/* MSG_WAITALL returns what came before the timeout. */
+static void time_out(int fd)
+{
+	static uint8_t in[2 * PART];
+	struct timeval soon = { .tv_usec = PAUSE_MS * 1000 };
+	size_t at = 0;
+
+	CHECK_EQ(rsetsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof(soon)), 0);
+	while (at < PART) {
+		ssize_t n = rrecv(fd, in + at, sizeof(in) - at, MSG_WAITALL);
+
+		CHECK(n > 0 || errno == EAGAIN);
+		if (n > 0)
+			at += (size_t)n;
+	}
+	check_bytes(in, 0, PART);
+	CHECK_EQ(at, PART);
+	CHECK_FAILS(rrecv(fd, in, 1, MSG_WAITALL), EAGAIN);
+	CHECK_EQ(rsend(fd, "x", 1, 0), 1);
+}
+
+/* ---- Mappings ---- */
+
+static uint8_t memory[PIECE];
+
+static void map_memory(int fd)
+{
+	char c;
+
+	CHECK_EQ(riomap(fd, memory, PIECE, PROT_WRITE, 0, 0), 0);
+	for (int round = 1; round <= ROUNDS; round++) {
+		CHECK_EQ(rsend(fd, "x", 1, 0), 1);
+		CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+		for (int i = 0; i < PIECE; i++)
+			CHECK_EQ(memory[i], byte_at((size_t)(i + round)));
+	}
+}
+
+static void write_memory(int fd)
+{
+	char c;
+
+	for (int round = 1; round <= ROUNDS; round++) {
+		CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+		for (int i = 0; i < PIECE; i++)
+			memory[i] = byte_at((size_t)(i + round));
+		CHECK_EQ(riowrite(fd, memory, PIECE, 0, 0), PIECE);
+		CHECK_EQ(rsend(fd, "x", 1, 0), 1);
+	}
+}
+
+/* ---- Rings that a peer maps ---- */
+
+/* A process that opens the file through /proc cannot make it shorter than what is mapped. */
+static void cannot_truncate(int fd)
+{
+	char path[64], target[64];
+	int rings = 0;
+
+	for (int i = 0; i < fd + 64; i++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", i);
+		n = readlink(path, target, sizeof(target) - 1);
+		if (n < 0)
+			continue;
+		target[n] = 0;
+		if (!strstr(target, "verbena-rsocket"))
+			continue;
+		rings++;
+		CHECK_FAILS(ftruncate(i, 0), EPERM);
+	}
+	CHECK(rings > 0);
+	CHECK_EQ(send_bytes(fd, BEFORE_END), BEFORE_END);
+}
+
+static void recv_until_end(int fd)
+{
+	ssize_t last;
+
+	CHECK_EQ(recv_bytes(fd, &last), BEFORE_END);
+	CHECK_EQ(last, 0);
+}
+
+/* ---- A peer that stops or dies ---- */
+
+static void *end_soon(void *arg)
+{
+	sleep_ms(*(int *)arg);
+	kill(getpid(), SIGKILL);
+	return NULL;
+}
+
+static int end_ms; /* differs from round to round */
+
+static void end_later(void)
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, end_soon, &end_ms), 0);
+}
+
+static void send_until_killed(int fd)
+{
+	end_later();
+	send_bytes(fd, SIZE_MAX);
+	pause();
+}
+
+static void recv_until_killed(int fd)
+{
+	ssize_t last;
+
+	end_later();
+	recv_bytes(fd, &last);
+	pause();
+}
+
+/* What arrives of a sender that is killed is right up to its end, which comes soon. */
+static void recv_from_killed(int fd)
+{
+	ssize_t last;
+
+	recv_bytes(fd, &last);
+	CHECK(last == 0 || errno == ECONNRESET || errno == EIO);
+}
+
+static void send_to_killed(int fd)
+{
+	CHECK(send_bytes(fd, SIZE_MAX) < SIZE_MAX);
+	CHECK(errno == ECONNRESET || errno == EPIPE || errno == EIO);
+}
+
+static void *stop_other(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		sleep_ms(1 + 3 * i);
+		CHECK_EQ(kill(other, SIGSTOP), 0);
+		sleep_ms(PAUSE_MS);
+		CHECK_EQ(kill(other, SIGCONT), 0);
+	}
+	return NULL;
+}
+
+/* The receiver is stopped and goes on; then nothing is lost. */
+static void send_to_stopped(int fd)
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, stop_other, NULL), 0);
+	CHECK_EQ(send_bytes(fd, MANY), MANY);
+	CHECK_EQ(rshutdown(fd, SHUT_WR), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+static void recv_from_stopped(int fd)
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, stop_other, NULL), 0);
+	recv_all(fd);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+static void send_all(int fd)
+{
+	send_thread(&fd);
+}
+
+/* Waits until the peer has no more use for this process. */
+static void recv_all_and_wait(int fd)
+{
+	recv_all(fd);
+	rshutdown(fd, SHUT_WR);
+	sleep_ms(2 * ROUNDS * PAUSE_MS);
+}
+
+static void send_all_and_wait(int fd)
+{
+	send_all(fd);
+	sleep_ms(2 * ROUNDS * PAUSE_MS);
+}
+
+int main(void)
+{
+	between(exchange, 0, exchange, 0);
+	between(two_receivers, 0, two_senders, 0);
+	between(time_out, 0, send_part, 0);
+	between(map_memory, 0, write_memory, 0);
+	between(recv_until_end, 0, cannot_truncate, 0);
+	between(recv_all_and_wait, 0, send_to_stopped, 0);
+	between(send_all_and_wait, 0, recv_from_stopped, 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		end_ms = 1 + 7 * i;
+		between(recv_from_killed, 0, send_until_killed, SIGKILL);
+		between(recv_until_killed, SIGKILL, send_to_killed, 0);
+	}
+	return 0;
+}
