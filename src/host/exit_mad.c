@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,14 +22,15 @@
 #include "util/compiler.h"
 
 enum {
-	RECORDS_MAX = 1 << 20,	/* in a file that another process may have written */
+	RECORDS_MAX = 1 << 20, /* in a file that another process may have written */
 	NAME_MAX_ASIDE = 64,
 	NEWS = 4096,
+	FIRST_ROOM = 64,
 };
 
-#define ASIDE	"exit-mads."
-#define SUCCESSOR "successor"	/* suffix: a dead process's, claimed by this slot */
-#define TOO_OLD (60 * 60)	/* seconds that unclaimed exit MADs are kept */
+#define ASIDE     "exit-mads."
+#define SUCCESSOR "successor" /* suffix: a dead process's, claimed by this slot */
+#define TOO_OLD   (60 * 60)   /* seconds that unclaimed exit MADs are kept */
 
 struct record {
 	uint32_t valid;
@@ -43,52 +45,101 @@ struct record {
 };
 static_assert(sizeof(struct record) == 320, "record of an exit MAD, docs/HOST.md");
 
-/* Must hold h->lock. */
+/* Must hold h->exit_lock, as must all that use h->exit_mads. */
 static int open_exit_mads(struct host *h)
 {
 	char name[32];
 
-	if (h->exit_mads >= 0)
+	if (h->exit_mads.fd >= 0)
 		return 0;
 	host_file_name(h->slot, "exit-mads", name);
-	h->exit_mads = openat(h->dir.fd, name,
-			 O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	return h->exit_mads < 0 ? errno : 0;
+	h->exit_mads.fd =
+		openat(h->dir.fd, name,
+		       O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	return h->exit_mads.fd < 0 ? errno : 0;
 }
 
-static int write_record(int fd, uint32_t index, const struct record *r)
+/* The blocks are allocated now, so that a full file system is an error here and no SIGBUS later. */
+static int map_records(struct exit_mads *e, uint32_t room)
 {
-	int cancel = cancel_off();
-	ssize_t n = pwrite(fd, r, sizeof(*r), (off_t)index * (off_t)sizeof(*r));
+	size_t len = room * sizeof(struct record), old = e->room * sizeof(struct record);
+	void *mem;
+	int err;
 
-	cancel_on(cancel);
-	if (n == (ssize_t)sizeof(*r))
+	/* tmpfs returns EINTR on a signal */
+	do
+		err = posix_fallocate(e->fd, 0, (off_t)len);
+	while (err == EINTR);
+	if (err)
+		return err;
+	mem = e->room ? mremap(e->record, old, len, MREMAP_MAYMOVE)
+		      : mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
+	if (mem == MAP_FAILED)
+		return errno;
+	e->record = mem;
+	e->room = room;
+	return 0;
+}
+
+static int make_room(struct host *h, uint32_t index)
+{
+	uint32_t room = h->exit_mads.room ? h->exit_mads.room : FIRST_ROOM;
+	int cancel, err;
+
+	if (index < h->exit_mads.room)
 		return 0;
-	return n < 0 ? errno : ENOSPC;
+	if (index >= RECORDS_MAX)
+		return ENOSPC;
+	while (room <= index)
+		room *= 2;
+	cancel = cancel_off();
+	err = open_exit_mads(h);
+	if (!err)
+		err = map_records(&h->exit_mads, room);
+	cancel_on(cancel);
+	return err;
+}
+
+void exit_mads_close(struct host *h)
+{
+	struct exit_mads *e = &h->exit_mads;
+
+	if (e->room)
+		munmap(e->record, e->room * sizeof(struct record));
+	if (e->fd >= 0)
+		close(e->fd);
+	*e = (struct exit_mads){ .fd = -1 };
+}
+
+/* Killed anywhere in here, the process leaves the whole record or none. */
+static void fill(struct record *r, const struct net_path *path, const uint8_t *mad)
+{
+	store_relaxed(&r->valid, 0);
+	if (!mad)
+		return;
+	full_fence();
+	r->flow_label = path->flow_label;
+	r->ifindex = path->ifindex;
+	r->traffic_class = path->traffic_class;
+	r->hop_limit = path->hop_limit;
+	r->src = path->src;
+	r->dst = path->dst;
+	memcpy(r->mad, mad, sizeof(r->mad));
+	store_release(&r->valid, 1); /* read with pread() after this process's death */
 }
 
 int host_exit_mad_write(struct host *h, uint32_t index, const struct net_path *path,
 			const uint8_t *mad)
 {
-	struct record r = { .valid = mad != NULL };
 	int err;
 
 	if (!h->shared)
 		return 0;
-	if (mad) {
-		r.flow_label = path->flow_label;
-		r.ifindex = path->ifindex;
-		r.traffic_class = path->traffic_class;
-		r.hop_limit = path->hop_limit;
-		r.src = path->src;
-		r.dst = path->dst;
-		memcpy(r.mad, mad, sizeof(r.mad));
-	}
-	lock_acquire(&h->lock);
-	err = open_exit_mads(h);
+	lock_acquire(&h->exit_lock);
+	err = make_room(h, index);
 	if (!err)
-		err = write_record(h->exit_mads, index, &r);
-	lock_release(&h->lock);
+		fill((struct record *)h->exit_mads.record + index, path, mad);
+	lock_release(&h->exit_lock);
 	return err;
 }
 

@@ -145,11 +145,10 @@ static void close_files(struct host *h)
 	if (h->inbox >= 0)
 		close(h->inbox);
 	services_close(&h->services);
-	if (h->exit_mads >= 0)
-		close(h->exit_mads);
+	exit_mads_close(h);
 	if (h->inherited >= 0)
 		close(h->inherited);
-	h->exit_mads = h->inherited = -1;
+	h->inherited = -1;
 	if (h->table.fd >= 0)
 		table_close(&h->table);
 	if (h->dir.fd >= 0)
@@ -256,10 +255,11 @@ int host_join(const char *dir, struct host **out)
 	if (!h)
 		return ENOMEM;
 	lock_init(&h->lock);
+	lock_init(&h->exit_lock);
 	h->slot = HOST_NO_SLOT;
 	h->inbox = h->dir.fd = h->table.fd = -1;
 	services_init(&h->services);
-	h->exit_mads = h->inherited = -1;
+	h->exit_mads.fd = h->inherited = -1;
 	while (!h->incarnation)
 		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;
 

@@ -21,6 +21,13 @@ struct services {
 	uint64_t ports_read;	/* when the port range was read; 0: never */
 };
 
+/* This process's file of exit MADs, mapped. */
+struct exit_mads {
+	int fd;			/* -1: not open */
+	uint32_t room;		/* records in the mapping; 0: none */
+	void *record;
+};
+
 struct host {
 	/* Immutable after host_join(). */
 	bool shared;
@@ -32,11 +39,13 @@ struct host {
 	int inbox;			/* -1 in private mode */
 	struct atomics atomics;		/* has its own locks */
 
+	struct lock exit_lock;		/* protects exit_mads; not held with `lock` */
+	struct exit_mads exit_mads;
+
 	struct lock lock;		/* protects the members below */
 	struct table table;
 	struct qpns qpns;
 	struct services services;
-	int exit_mads;			/* this process's file; -1: none */
 	/*
 	 * for host_exit_mad_execute(), without a lock: a dead process's file, -1: none; its next
 	 * record
@@ -55,6 +64,9 @@ void services_close(struct services *s);
 
 /* Puts a dead process's exit MADs aside, before its slot is cleared. */
 void exit_mads_put_aside(struct host *h, int slot, const struct table_slot *s);
+
+/* Closes this process's own file. */
+void exit_mads_close(struct host *h);
 
 /* Also puts aside those of another dead process that the slot's process had claimed. */
 void exit_mads_pass_on(struct host *h, int slot, const struct table_slot *s);

@@ -3,6 +3,7 @@
  * Several processes in one run directory: they find each other, resources of dead ones are
  * reclaimed, and a forked child removes nothing.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -187,6 +188,77 @@ static void pending_exit_mads_outlive_their_sender(void **state)
 	assert_int_equal(mads_sent, EXIT_MADS);
 	assert_int_equal(files_with_prefix("exit-mads"), 0);
 	host_leave(b);
+}
+
+enum { MANY_MADS = 500, CLEARED_EVERY = 5 };
+
+/* Later records move the mapping of the earlier ones; each is written twice. */
+static void die_with_many_exit_mads(void)
+{
+	struct host *h = join();
+	uint8_t mad[HOST_MAD_LEN] = { 2 };
+
+	for (uint32_t i = 0; i < MANY_MADS; i++)
+		if (host_exit_mad_write(h, i, &some_path, mad))
+			_exit(1);
+	mad[0] = 1;
+	for (uint32_t i = 0; i < MANY_MADS; i++)
+		if (host_exit_mad_write(h, i, &some_path, i % CLEARED_EVERY ? mad : NULL))
+			_exit(1);
+	_exit(host_exit_mad_write(h, UINT32_MAX, &some_path, mad) != ENOSPC);
+}
+
+static void the_latest_exit_mads_are_executed(void **state)
+{
+	struct host *h = join();
+
+	mads_sent = 0;
+	in_child(die_with_many_exit_mads);
+	assert_int_equal(host_reap(h), 1);
+	assert_true(host_exit_mad_execute(h, send_all, NULL));
+	assert_int_equal(mads_sent, MANY_MADS - MANY_MADS / CLEARED_EVERY);
+	host_leave(h);
+}
+
+/* Each MAD has one value in all bytes. Writes until it is killed. */
+static void rewrite_exit_mads_forever(void)
+{
+	struct host *h = join();
+	uint8_t mad[HOST_MAD_LEN];
+
+	for (uint32_t i = 0;; i++) {
+		memset(mad, 1 + (int)(i % 200), sizeof(mad));
+		if (host_exit_mad_write(h, i % EXIT_MADS, &some_path, i % 7 ? mad : NULL))
+			_exit(1);
+	}
+}
+
+static bool expect_whole(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
+{
+	for (unsigned int i = 0; i < HOST_MAD_LEN; i++)
+		assert_int_equal(mad[i], mad[0]);
+	assert_memory_equal(&path->src, &some_path.src, sizeof(path->src));
+	assert_memory_equal(&path->dst, &some_path.dst, sizeof(path->dst));
+	return true;
+}
+
+static void a_killed_process_leaves_whole_exit_mads(void **state)
+{
+	uint64_t seed = place_seed();
+	struct host *h = join();
+
+	for (int round = 0; round < 30; round++) {
+		pid_t pid = fork();
+
+		if (!pid)
+			rewrite_exit_mads_forever();
+		usleep((useconds_t)(place_next(&seed) % 5000));
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		host_reap(h);
+		assert_true(host_exit_mad_execute(h, expect_whole, NULL));
+	}
+	host_leave(h);
 }
 
 /* Joins, allocates and leaves in a loop until it is killed. */
@@ -376,6 +448,8 @@ int main(void)
 		IN_DIR(an_exiting_process_is_checked_again),
 		IN_DIR(dead_processes_are_found_despite_lost_events),
 		IN_DIR(pending_exit_mads_outlive_their_sender),
+		IN_DIR(the_latest_exit_mads_are_executed),
+		IN_DIR(a_killed_process_leaves_whole_exit_mads),
 		IN_DIR(killed_processes_are_reclaimed),
 		IN_DIR(a_dead_owner_is_found_on_request),
 		IN_DIR(a_forked_child_leaves_the_parents_alone),

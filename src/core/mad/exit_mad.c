@@ -20,14 +20,14 @@
 enum {
 	BUCKETS = 4096,
 	FIRST_ROOM = 64,
-	NONE = 0,	/* indices start at 1 */
-	LOOKS = 20,	/* for a dying process, 105 s in total: exit is slow on a busy machine */
+	NONE = 0,   /* indices start at 1 */
+	LOOKS = 20, /* for a dying process, 105 s in total: exit is slow on a busy machine */
 };
 
 /* after its file was closed; the interval doubles each time */
 #define FIRST_LOOK (100 * VRB_USEC)
 /* between attempts to send what found no room */
-#define RESUME     VRB_MSEC
+#define RESUME VRB_MSEC
 
 /* The index of a record in the file; links in its hash chain or in the free list. */
 struct place {
@@ -36,13 +36,13 @@ struct place {
 };
 
 static struct {
-	int fd;			/* from host_exit_mad_watch(), or -1 */
-	struct object_timer deadline;	/* of the next two members */
+	int fd;                       /* from host_exit_mad_watch(), or -1 */
+	struct object_timer deadline; /* of the next two members */
 	/* vrb.poll_lock; when to check for dying processes, and when to go on sending */
 	uint64_t look_at, resume_at;
-	unsigned int looks;	/* since the last file was closed; vrb.poll_lock */
-	struct lock lock;	/* protects everything below */
-	struct place *place;	/* [0] is unused */
+	unsigned int looks;  /* since the last file was closed; vrb.poll_lock */
+	struct lock lock;    /* protects everything below */
+	struct place *place; /* [0] is unused */
 	uint32_t used, room, free;
 	uint32_t bucket[BUCKETS];
 } exit_mads = { .fd = -1, .look_at = VRB_NEVER, .resume_at = VRB_NEVER };
@@ -103,18 +103,25 @@ static void del(uint32_t i)
 	exit_mads.free = i;
 }
 
+/*
+ * A new MAD gets a new record before the old one is cleared: if the process is killed in between,
+ * the peer gets both, not none. Without room for it, the old record is overwritten.
+ */
 void vrb_exit_mad_set(uint32_t comm_id, const struct net_path *path, const uint8_t *mad)
 {
-	uint32_t i;
+	uint32_t old, i;
 
 	lock_acquire(&exit_mads.lock);
-	i = find(comm_id);
-	if (i == NONE && mad)
-		i = add(comm_id);
-	if (i != NONE) {
-		host_exit_mad_write(vrb.host, i, path, mad);
-		if (!mad)
-			del(i);
+	old = find(comm_id);
+	i = mad ? add(comm_id) : NONE;
+	if (i != NONE && host_exit_mad_write(vrb.host, i, path, mad)) {
+		del(i);
+		i = NONE;
+	}
+	if (old != NONE) {
+		host_exit_mad_write(vrb.host, old, path, i == NONE ? mad : NULL);
+		if (i != NONE || !mad)
+			del(old);
 	}
 	lock_release(&exit_mads.lock);
 }
