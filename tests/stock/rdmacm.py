@@ -45,6 +45,11 @@ RPING = [
         "rping -c -a {s} -V -S 65535 -C 20", "", "",
     ),
     ("rping -I: source given", "rping -s -a {s} -C 3", "rping -c -a {s} -I {c} -C 3", "", ""),
+    (
+        "rping -p -d: port, debug output", "rping -s -a {s} -p 7175 -d -C 3",
+        "rping -c -a {s} -p 7175 -d -C 3", "RDMA_CM_EVENT_CONNECT_REQUEST",
+        "RDMA_CM_EVENT_ESTABLISHED",
+    ),
 ]
 
 UTILITIES = [
@@ -69,6 +74,16 @@ UTILITIES = [
     ),
     (
         "ucmatose -C 0", "ucmatose -b {s} -c 2 -C 0", "ucmatose -s {s} -c 2 -C 0",
+        "return status 0", "return status 0",
+    ),
+    (
+        "ucmatose -p: port", "ucmatose -b {s} -p 7472 -c 2 -C 2",
+        "ucmatose -s {s} -p 7472 -c 2 -C 2",
+        "return status 0", "return status 0",
+    ),
+    (
+        "udaddy -t: type of service",
+        "udaddy -b {s} -t 8 -c 2 -C 2", "udaddy -s {s} -t 8 -c 2 -C 2",
         "return status 0", "return status 0",
     ),
     (
@@ -128,6 +143,9 @@ RSOCKETS = [
         ("rstream", "-S 65536 -C 20 -I 2 -T v"), ("rstream", "-S 256 -C 20 -I 2 -T r"),
         ("rstream", "-S 64 -C 200 -I 2 -i 0"), ("rstream", "-S 1000 -C 20 -I 2 -B 8192"),
         ("rstream", "-S 64 -C 20 -I 1 -k 1"), ("riostream", "-S 4096 -C 20 -I 2"),
+        ("rstream", "-S 4096 -C 20 -I 2 -p 7472"), ("rstream", "-S all -C 10 -I 1"),
+        ("riostream", "-S 4096 -C 20 -I 2 -p 7472 -B 65536 -i 0"),
+        ("riostream", "-S 4096 -C 20 -I 2 -T a"), ("riostream", "-S 4096 -C 20 -I 2 -T n"),
         ("riostream", "-S 100000 -C 20 -I 2 -T b"), ("riostream", "-S 4096 -C 20 -I 2 -T v"),
     )
 ] + [
@@ -306,23 +324,41 @@ def single_process_cases(bench, rows, prefix):
 STEPS = "resolve addr", "resolve route", "create qp", "connect", "disconnect", "destroy"
 
 
-def run_cmtime(bench, names, prefixes):
+CMTIME = ["-c 100", "-c 10 -p 7473 -r 3 -t 4000"]
+
+
+def run_cmtime(bench, options, names, prefixes):
     """The server has to be killed."""
-    server = bench.start(["cmtime", "-b", names["s"], "-c", "100"], prefix=prefixes[0])
+    words = ["cmtime", *options.split()]
+    server = bench.start([*words, "-b", names["s"]], prefix=prefixes[0])
     deadline = time.monotonic() + harness.LIMIT_S
-    client = run_client(
-        bench, server, ["cmtime", "-s", names["s"], "-c", "100"], prefixes[1], deadline
-    )
+    client = run_client(bench, server, [*words, "-s", names["s"]], prefixes[1], deadline)
     server.kill()
     output = client.output()
     if client.status or "event:" in output or any(step not in output for step in STEPS):
         raise Failure(f"server:\n{server.describe()}\nclient:\n{client.describe()}")
 
 
+def run_persistent_rping(bench, names, prefixes):
+    """One server serves several clients, one after the other and at once; it has to be killed."""
+    server = bench.start(["rping", "-s", "-P", "-a", names["s"]], prefix=prefixes[0])
+    deadline = time.monotonic() + harness.LIMIT_S
+    words = ["rping", "-c", "-a", names["s"], "-V", "-C", "5"]
+    first = run_client(bench, server, words, prefixes[1], deadline)
+    clients = [first, *(bench.start(words, prefix=prefixes[1]) for _ in range(3))]
+    for client in clients:
+        client.wait(deadline)
+    still_there = server.popen.poll() is None
+    server.kill()
+    if not still_there or any(client.status for client in clients):
+        raise Failure("\n".join(p.describe() for p in (server, *clients)))
+
+
 UDPONG = [
     f"udpong {args}".strip()
     for args in (
-        "-S 64 -C 100", "-S 1000 -C 100 -T b", "-S 64 -C 100 -T e", "-S 256 -C 100 -T n",
+        "-S 64 -C 100", "-S 64 -C 100 -B 65536", "-S 1000 -C 100 -T b", "-S 64 -C 100 -T e",
+        "-S 256 -C 100 -T n",
         "-S 2000 -C 20 -T a",
     )
 ]
@@ -385,9 +421,18 @@ def cases(bench, rows, names, prefixes):
         return lambda _: run(bench, row, names, prefixes)
     listed = [(row[0], case(row)) for row in present(rows)]
     listed += single_process_cases(bench, rows, prefixes[0])
+    if all(row in rows for row in RPING):
+        listed.append(
+            ("rping -P: persistent", lambda _: run_persistent_rping(bench, names, prefixes))
+        )
     if all(row in rows for row in RSOCKETS):
         listed += rsocket_cases(bench, names, prefixes)
-    return [*listed, ("cmtime", lambda _: run_cmtime(bench, names, prefixes))]
+    for options in CMTIME:
+        listed.append(
+            (f"cmtime {options}",
+             lambda _, options=options: run_cmtime(bench, options, names, prefixes))
+        )
+    return listed
 
 
 # rdma_xserver listens on the IPv4 wildcard only; perftest 4.5 does not support the address family;
