@@ -57,6 +57,14 @@ ROWS = [
         "sockperf --tcp", "sockperf sr --tcp -i {s} -p {p}", "sockperf pp --tcp -i {s} -p {p} -t 1",
         "avg-latency", None,
     ),
+    *(
+        (
+            f"netperf -t {kind}", "netserver -D -f -L {s} -p {p}",
+            f"netperf -H {{s}} -p {{p}} -t {kind} -l 1", "per sec" if "RR" in kind else "bits/sec",
+            None,
+        )
+        for kind in ("TCP_STREAM", "TCP_MAERTS", "TCP_RR", "TCP_CRR", "UDP_RR")
+    ),
     (
         "sockperf", "sockperf sr -i {s} -p {p}", "sockperf pp -i {s} -p {p} -t 1", "avg-latency",
         None,
@@ -186,7 +194,8 @@ def table(bench, names, prefixes, family, part):
     ]
     if len(kept) < len(rows):
         harness.left_out(
-            len(rows) - len(kept), "the program is not installed (scripts/setup installs it)"
+            len(rows) - len(kept),
+            "the program is not installed (scripts/setup installs all but netperf: non-free)"
         )
     forking = bench.stage(os.path.join(os.path.dirname(os.path.abspath(__file__)), "forking.py"))
     names = {**names, "d": make_file(bench), "forking": forking}
