@@ -130,6 +130,7 @@ bench: setup
 	@ninja -C build-bench bench-programs
 	@[ "$(GROUP)" = packets ] || python3 bench/bench.py build-bench $(GROUP)
 	@[ -n "$(GROUP)" ] || python3 bench/lossy.py build-bench
+	@[ -n "$(GROUP)" ] || python3 bench/fairness.py build-bench
 	@[ -n "$(GROUP:packets=)" ] || python3 bench/packets.py build-bench
 
 # The folder may have been configured for another prefix.

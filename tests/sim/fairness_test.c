@@ -30,6 +30,7 @@ struct row {
 	uint32_t messages;    /* that the link carries in that time, headers not counted */
 	uint32_t jain;        /* minimum, in hundredths */
 	uint32_t utilization; /* minimum percentage of the link that delivers messages */
+	uint64_t delay;       /* of the nearest flow, one way; 0: 10 us */
 };
 
 struct outcome {
@@ -60,7 +61,7 @@ static struct outcome run(const struct row *r, uint64_t seed)
 {
 	uint64_t message = MESSAGE * 8 * VRB_USEC / r->mbps, shape = 1 + (seed - 1) % SHAPES;
 	struct fan_config c = {
-		.net = { .delay = 10000,
+		.net = { .delay = r->delay ? r->delay : 10000,
 			 .extra_delay = r->extra_delay,
 			 .mbit_per_s = r->mbps,
 			 .fast_egress = true,
@@ -122,6 +123,9 @@ static void equal_delays_favour_no_flow(void **state)
 		{ IBV_WR_RDMA_WRITE, 2, 4096, 10000, 0, 0, 0, 1000, 95, 90 },
 		{ IBV_WR_RDMA_WRITE, 2, 4096, 10000, 1000, 0, 0, 1000, 95, 90 },
 		{ IBV_WR_RDMA_WRITE, 2, 4096, 1000, 0, 0, 0, 600, 95, 90 },
+		{ IBV_WR_RDMA_WRITE, 2, 1024, 1000, 0, 0, 0, 2000, 95, 85 },
+		{ IBV_WR_RDMA_WRITE, 2, 1024, 100, 0, 0, 0, 1907, 95, 85 },
+		{ IBV_WR_RDMA_WRITE, 8, 1024, 100, 0, 0, 0, 1907, 95, 85 },
 		{ IBV_WR_RDMA_READ, 2, 4096, 10000, 0, 0, 0, 1000, 95, 80 },
 	};
 
@@ -135,6 +139,19 @@ static void many_flows_get_equal_shares(void **state)
 		{ IBV_WR_RDMA_WRITE, 8, 4096, 10000, 20000, 0, 0, 1000, 95, 85 },
 		{ IBV_WR_RDMA_WRITE, 32, 1024, 10000, 20000, 0, 0, 1000, 95, 80 },
 		{ IBV_WR_RDMA_WRITE, 16, 4096, 1000, 20000, 0, 0, 2000, 95, 85 },
+	};
+
+	check(rows, ARRAY_SIZE(rows));
+}
+
+/* Ten seconds; of 32 flows at MTU 4096 the queue holds one packet each. */
+static void ten_seconds_of_slow_links_are_shared(void **state)
+{
+	static const struct row rows[] = {
+		{ IBV_WR_RDMA_WRITE, 2, 1024, 100, 20000, 0, 0, 1907, 95, 85 },
+		{ IBV_WR_RDMA_WRITE, 32, 1024, 100, 20000, 0, 0, 1907, 95, 80 },
+		{ IBV_WR_RDMA_WRITE, 2, 4096, 1000, 20000, 0, 0, 19073, 95, 90 },
+		{ IBV_WR_RDMA_WRITE, 32, 4096, 1000, 20000, 0, 0, 19073, 95, 85 },
 	};
 
 	check(rows, ARRAY_SIZE(rows));
@@ -160,15 +177,32 @@ static void readers_and_slow_links_get_equal_shares(void **state)
 
 /*
  * A flow with a longer round trip may get less, as with TCP, but is not starved: round trips are up
- * to 1.4 ms longer than the shortest of 20 us, and the queue adds 1.2 ms to all.
+ * to 1.5 ms longer than the shortest, of 40 to 520 us, and the queue adds 1.2 ms to all.
  */
 static void far_flows_are_not_starved(void **state)
 {
 	static const struct row rows[] = {
-		{ IBV_WR_RDMA_WRITE, 2, 4096, 1000, 20000, 100000, 0, 600, 95, 90 },
-		{ IBV_WR_RDMA_WRITE, 4, 4096, 1000, 20000, 250000, 0, 1000, 70, 85 },
-		{ IBV_WR_RDMA_WRITE, 8, 1024, 1000, 20000, 100000, 0, 300, 70, 80 },
-		{ IBV_WR_RDMA_WRITE, 4, 4096, 10000, 20000, 10000, 0, 1000, 95, 80 },
+		{ IBV_WR_RDMA_WRITE, 2, 4096, 1000, 20000, 100000, 0, 600, 95, 90, 110000 },
+		{ IBV_WR_RDMA_WRITE, 4, 4096, 1000, 20000, 250000, 0, 1000, 70, 85, 260000 },
+		{ IBV_WR_RDMA_WRITE, 8, 1024, 1000, 20000, 100000, 0, 300, 70, 80, 110000 },
+		{ IBV_WR_RDMA_WRITE, 4, 4096, 10000, 20000, 10000, 0, 1000, 95, 80, 20000 },
+	};
+
+	check(rows, ARRAY_SIZE(rows));
+}
+
+/*
+ * Round trips from 200 us to ten times as long, or from 1 to 10 ms, to which the queue adds up to
+ * 1.2 or 12 ms. Windows grow once per round trip, as TCP's do, so near flows get more.
+ */
+static void round_trips_ten_times_as_long_get_a_share(void **state)
+{
+	static const struct row rows[] = {
+		{ IBV_WR_RDMA_WRITE, 2, 1024, 1000, 20000, 900000, 0, 4000, 85, 85, 100000 },
+		{ IBV_WR_RDMA_WRITE, 4, 1024, 1000, 20000, 300000, 0, 4000, 70, 85, 100000 },
+		{ IBV_WR_RDMA_WRITE, 8, 4096, 1000, 20000, 128571, 0, 4000, 65, 90, 100000 },
+		{ IBV_WR_RDMA_READ, 4, 1024, 1000, 20000, 300000, 0, 4000, 75, 70, 100000 },
+		{ IBV_WR_RDMA_WRITE, 4, 1024, 100, 20000, 1500000, 0, 1907, 75, 85, 500000 },
 	};
 
 	check(rows, ARRAY_SIZE(rows));
@@ -192,8 +226,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_delays_favour_no_flow),
 		cmocka_unit_test(many_flows_get_equal_shares),
+		cmocka_unit_test(ten_seconds_of_slow_links_are_shared),
 		cmocka_unit_test(readers_and_slow_links_get_equal_shares),
 		cmocka_unit_test(far_flows_are_not_starved),
+		cmocka_unit_test(round_trips_ten_times_as_long_get_a_share),
 		cmocka_unit_test(losses_do_not_collapse_throughput),
 	};
 

@@ -128,6 +128,36 @@ static void share(const char *name, uint32_t opcode, uint32_t mtu, uint32_t mbps
 	print(name, "Mbit/s", sum * MESSAGE * 8 * 1000 / SEEDS / one_host);
 }
 
+/* --- flows whose round trips differ, up to ten times 200 us --- */
+
+static void mixed(const char *name, uint32_t opcode, uint32_t flows, bool ecn)
+{
+	struct fan_config c = config(opcode, flows, 1024, 1000);
+	uint64_t index[SEEDS];
+
+	if (!is_selected(name))
+		return;
+	c.net.delay = 100 * VRB_USEC;
+	c.net.extra_delay = 900 * VRB_USEC / (flows - 1);
+	c.net.ecn_mark = ecn ? QUEUE / 5 : 0;
+	c.qp.timeout = 16;
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		struct fan *f = fan_new(name, seed, &c);
+		uint64_t sum = 0, squares = 0;
+
+		world_run_until(f->w, f->w->now + 2 * VRB_SECOND);
+		for (uint32_t i = 0; i < flows; i++) {
+			uint64_t done = fan_done(f, i);
+
+			sum += done;
+			squares += done * done;
+		}
+		index[seed - 1] = sum * sum * 1000 / (flows * squares);
+		fan_free(f);
+	}
+	print(name, "1000 x Jain's index", percentile(index, SEEDS, 50));
+}
+
 /* --- incast of 32 --- */
 
 static void incast(const char *name, uint32_t opcode, uint32_t mtu, bool ecn)
@@ -337,6 +367,9 @@ int main(int argc, char **argv)
 	share("newcomer 1 Gbit/s", IBV_WR_RDMA_WRITE, 4096, 1000, false, true);
 	share("newcomer 10 Gbit/s", IBV_WR_RDMA_WRITE, 4096, 10000, false, true);
 	share("newcomer 100 Mbit/s reads", IBV_WR_RDMA_READ, 1024, 100, false, true);
+	mixed("mixed round trips, 2", IBV_WR_RDMA_WRITE, 2, false);
+	mixed("mixed round trips, 8", IBV_WR_RDMA_WRITE, 8, false);
+	mixed("mixed round trips, 4 ECN", IBV_WR_RDMA_WRITE, 4, true);
 	incast("incast", IBV_WR_RDMA_WRITE, 1024, false);
 	incast("incast MTU 4096", IBV_WR_RDMA_WRITE, 4096, false);
 	incast("incast ECN", IBV_WR_RDMA_WRITE, 1024, true);

@@ -28,7 +28,7 @@ uint64_t net_egress(struct net *n, uint32_t src, uint32_t dst, size_t len, uint6
 
 	port->egress_free =
 		max(port->egress_free, now) + (n->cfg.fast_egress ? 0 : wire_time(n, len));
-	t = port->egress_free + n->cfg.delay + n->cfg.extra_delay * max(src, dst);
+	t = port->egress_free + n->cfg.delay + n->cfg.extra_delay * (max(src, dst) - 1);
 	if (n->cfg.jitter)
 		t += rng_below(&n->rng, n->cfg.jitter);
 	if (rng_ppm(&n->rng, n->cfg.reorder_ppm)) {

@@ -29,7 +29,7 @@ struct net_packet {
 
 struct net_config {
 	uint64_t delay;			/* ns, one way */
-	uint64_t extra_delay;           /* ns more, one way, for each host with a lower number */
+	uint64_t extra_delay;           /* ns more, one way, from host 1 to 2, 2 to 3, ... */
 	uint64_t jitter;                /* up to this much more; keeps the order */
 	uint32_t loss_ppm, dup_ppm, reorder_ppm, corrupt_ppm;
 	uint64_t reorder_delay;         /* a reordered packet arrives up to this much later */
