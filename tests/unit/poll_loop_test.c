@@ -164,7 +164,7 @@ static uint64_t renew(void)
 
 static uint64_t sent(void)
 {
-	return load_relaxed(&vrb_rx_stats.sent_pkts);
+	return load_relaxed(&vrb_main_rx_queue->stats.sent_pkts);
 }
 
 /*

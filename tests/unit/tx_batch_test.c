@@ -15,13 +15,15 @@
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
 #include "core/progress/poll_loop.h"
+#include "core/qp/qp.h"
 #include "core/tx/tx_batch.h"
 #include "roce/const.h"
 #include "roce/icrc.h"
 #include "util/compiler.h"
 
 struct vrb_process vrb;
-struct rx_stats vrb_rx_stats;
+struct vrb_rx_queue vrb_rx_queues[VRB_RX_QUEUES];
+unsigned int vrb_extra_rx_queues;
 
 enum {
 	OPCODE_ACK = 0x11,	/* RC */
@@ -70,7 +72,8 @@ static const struct wire_ops ops = { .send = take };
 static struct wire wire = { .ops = &ops, .port = 4791 };
 
 /* Adds a packet of `len` bytes and its ICRC. */
-static void add(struct vrb_tx_batch *b, uint8_t opcode, uint32_t len, uint8_t host, uint8_t block)
+static void add_from(struct vrb_qp *qp, struct vrb_tx_batch *b, uint8_t opcode, uint32_t len,
+		     uint8_t host, uint8_t block)
 {
 	struct net_path path = { .src.raw = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 },
 				 .dst.raw = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = host } };
@@ -79,7 +82,12 @@ static void add(struct vrb_tx_batch *b, uint8_t opcode, uint32_t len, uint8_t ho
 	memset(p, 0, len);
 	p[0] = opcode;
 	p[5] = block;
-	vrb_tx_batch_seal(b, NULL, &path, len, false);
+	vrb_tx_batch_seal(b, qp, &path, len, false);
+}
+
+static void add(struct vrb_tx_batch *b, uint8_t opcode, uint32_t len, uint8_t host, uint8_t block)
+{
+	add_from(NULL, b, opcode, len, host, block);
 }
 
 struct packets {
@@ -162,13 +170,37 @@ static void test_refused_run(void **state)
 static void test_no_wire(void **state)
 {
 	struct vrb_tx_batch *b = vrb_tx_batch_own();
-	uint64_t before = vrb_rx_stats.send_lost;
+	uint64_t before = vrb_main_rx_queue->stats.send_lost;
 
-	vrb.wire = NULL;
+	vrb_main_rx_queue->wire = NULL;
 	add(b, OPCODE_SEND, MIDDLE, 1, 0);
 	vrb_tx_batch_flush(b);
-	vrb.wire = &wire;
-	assert_int_equal(vrb_rx_stats.send_lost, before + 1);
+	vrb_main_rx_queue->wire = &wire;
+	assert_int_equal(vrb_main_rx_queue->stats.send_lost, before + 1);
+}
+
+/* A thread with an RX queue of its own shares neither a socket nor a counter with others. */
+static void test_queue_of_qp(void **state)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+	static struct vrb_qp qp = { .config.shard = 1 };
+	struct vrb_rx_queue *own = &vrb_rx_queues[1];
+	uint64_t by_main = vrb_main_rx_queue->stats.sent_pkts;
+
+	own->wire = &wire;
+	vrb_extra_rx_queues = 1;
+	vrb_main_rx_queue->wire = NULL;
+	wire.runs = true;
+	refuses = false;
+	left[0] = '\0';
+	for (unsigned int i = 0; i < 2; i++)
+		add_from(&qp, b, OPCODE_SEND, MIDDLE, 1, 0);
+	vrb_tx_batch_flush(b);
+	vrb_extra_rx_queues = 0;
+	vrb_main_rx_queue->wire = &wire;
+	assert_string_equal(left, "2 | ");
+	assert_int_equal(own->stats.sent_pkts, 2);
+	assert_int_equal(vrb_main_rx_queue->stats.sent_pkts, by_main);
 }
 
 int main(void)
@@ -177,8 +209,9 @@ int main(void)
 		cmocka_unit_test(test_runs),
 		cmocka_unit_test(test_refused_run),
 		cmocka_unit_test(test_no_wire),
+		cmocka_unit_test(test_queue_of_qp),
 	};
 
-	vrb.wire = &wire;
+	vrb_main_rx_queue->wire = &wire;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,6 @@ struct vrb_rx_queue vrb_rx_queues[VRB_RX_QUEUES] = {
 
 unsigned int vrb_extra_rx_queues;
 
-struct rx_stats vrb_rx_stats;
-
 /* vrb.poll_lock excludes the addition of RX queues, so recheck their number once it is held. */
 void vrb_rx_queues_lock(void)
 {
@@ -62,7 +60,6 @@ static void add_stats(struct rx_stats *sum, const struct rx_stats *s)
 void vrb_rx_stats_sum(struct rx_stats *sum)
 {
 	*sum = (struct rx_stats){ 0 };
-	add_stats(sum, &vrb_rx_stats);
 	vrb_for_each_rx_queue (r)
 		add_stats(sum, &r->stats);
 }

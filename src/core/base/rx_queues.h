@@ -67,7 +67,8 @@ struct vrb_rx_queue {
 	uint64_t delayed_deadline;
 	unsigned int delayed_polls;	/* polls since the first ACK was delayed */
 	uint64_t polled_at;		/* atomic: last poll by the program for QPs of this queue */
-	struct rx_stats stats;	/* atomic, read without the lock */
+	/* atomic, read without the lock; those of sent packets are also written without it */
+	struct rx_stats stats;
 	struct wire_pkt in[WIRE_BURST];
 };
 
@@ -91,8 +92,7 @@ static inline struct vrb_rx_queue *vrb_rx_queue_of_shard(unsigned int shard)
 				 *end_ = r + 1 + load_acquire(&vrb_extra_rx_queues);               \
 	     r < end_; r++)
 
-/* Counters of sent packets, which belong to no queue, and the sum over all queues. */
-extern struct rx_stats vrb_rx_stats;
+/* The sum over all queues. */
 void vrb_rx_stats_sum(struct rx_stats *sum);
 
 /*

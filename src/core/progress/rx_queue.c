@@ -101,7 +101,7 @@ unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller
  */
 static unsigned int serve(struct vrb_rx_queue *r, int fd, uint64_t now, bool *any)
 {
-	uint64_t sent = load_relaxed(&vrb_rx_stats.sent_pkts);
+	uint64_t sent = load_relaxed(&r->stats.sent_pkts);
 	unsigned int packets, one_sided;
 
 	lock_acquire(r->lock);
@@ -113,7 +113,7 @@ static unsigned int serve(struct vrb_rx_queue *r, int fd, uint64_t now, bool *an
 		progress_missed(vrb.progress);
 	lock_release(r->lock);
 	*any |= packets > 0;
-	return packets + (unsigned int)(load_relaxed(&vrb_rx_stats.sent_pkts) - sent);
+	return packets + (unsigned int)(load_relaxed(&r->stats.sent_pkts) - sent);
 }
 
 /* With a single rx queue, its socket shows as fast as ppoll(2) whether a stream continues. */

@@ -10,6 +10,7 @@
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
 #include "core/base/tap.h"
+#include "core/qp/qp.h"
 #include "roce/const.h"
 #include "roce/icrc.h"
 #include "roce/opcode.h"
@@ -56,6 +57,15 @@ void vrb_tx_batch_forget(void)
 	vrb_tx_batch_mine = NULL;
 }
 
+/*
+ * The queue that receives for the QP sends for it, too. So threads with queues of their own share
+ * no socket, with its file's reference count and its buffer's level, and no counter.
+ */
+static struct vrb_rx_queue *queue_of(const struct vrb_qp *qp)
+{
+	return qp ? vrb_rx_queue_of_shard(qp->config.shard) : vrb_main_rx_queue;
+}
+
 /* Appends the ICRC, which covers the IP identification in ip_id. */
 static void put_icrc(struct wire_pkt *p)
 {
@@ -70,7 +80,8 @@ static bool joins(const struct vrb_tx_batch *b, const struct wire_pkt *last,
 		  const struct wire_pkt *p)
 {
 	return p->len <= b->run_len && b->run_bytes + p->len <= WIRE_RUN_BYTES &&
-	       load_relaxed(&vrb.wire->runs) && !memcmp(&last->path, &p->path, sizeof(p->path)) &&
+	       load_relaxed(&b->queue->wire->runs) &&
+	       !memcmp(&last->path, &p->path, sizeof(p->path)) &&
 	       !memcmp(last->data + BTH_BLOCK_AT, p->data + BTH_BLOCK_AT, BTH_BLOCK_LEN);
 }
 
@@ -111,8 +122,10 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 	bool seen = tapped();
 	struct tap_packet tap;
 
-	if (!vrb.wire) {
-		fetch_add_relaxed(&vrb_rx_stats.send_lost, 1);
+	if (!b->n)
+		b->queue = queue_of(qp);
+	if (!b->queue->wire) {
+		fetch_add_relaxed(&b->queue->stats.send_lost, 1);
 		return;
 	}
 	if (seen) {
@@ -129,8 +142,8 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 	*p = (struct wire_pkt){ .path = *path,
 				.data = vrb_tx_batch_room(b),
 				.len = len + ROCE_ICRC_LEN };
-	p->path.src_port = wire_src_port(vrb.wire);
-	p->path.dst_port = wire_dst_port(vrb.wire);
+	p->path.src_port = wire_src_port(b->queue->wire);
+	p->path.dst_port = wire_dst_port(b->queue->wire);
 	if (ect && vrb.ecn && (p->path.traffic_class & ROCE_ECN_MASK) == ROCE_ECN_NOT_ECT)
 		p->path.traffic_class |= ROCE_ECN_ECT0;
 	if (seen && tap.mark)
@@ -144,11 +157,11 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 		vrb_tx_batch_flush(b);
 }
 
-static void wait_for_room(void)
+static void wait_for_room(const struct wire *wire)
 {
 	struct pollfd fds[WIRE_FDS];
 	int fd[WIRE_FDS];
-	unsigned int n = wire_fds(vrb.wire, fd);
+	unsigned int n = wire_fds(wire, fd);
 	int cancel = cancel_off();
 
 	for (unsigned int i = 0; i < n; i++)
@@ -191,7 +204,7 @@ void vrb_tx_batch_send(struct vrb_tx_batch *b)
 	move_ack(b);
 	while (done < b->n && tries < LIMIT_SOCKET_FULL_TRIES) {
 		struct wire_pkt *rest = b->pkts + done;
-		unsigned int k = wire_send(vrb.wire, rest, b->n - done);
+		unsigned int k = wire_send(b->queue->wire, rest, b->n - done);
 
 		done += k;
 		if (done == b->n)
@@ -200,11 +213,11 @@ void vrb_tx_batch_send(struct vrb_tx_batch *b)
 			give_up_run(rest + k, b->pkts + b->n);
 		} else {
 			tries++;
-			wait_for_room();
+			wait_for_room(b->queue->wire);
 		}
 	}
-	fetch_add_relaxed(&vrb_rx_stats.sent_pkts, done);
+	fetch_add_relaxed(&b->queue->stats.sent_pkts, done);
 	if (done < b->n)
-		fetch_add_relaxed(&vrb_rx_stats.send_lost, b->n - done);
+		fetch_add_relaxed(&b->queue->stats.send_lost, b->n - done);
 	clear(b);
 }

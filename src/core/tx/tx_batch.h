@@ -23,9 +23,11 @@ enum {
 };
 
 struct vrb_qp;
+struct vrb_rx_queue;
 
 struct vrb_tx_batch {
 	unsigned int n;
+	struct vrb_rx_queue *queue;	/* whose wire sends it: of the first packet's QP */
 	uint32_t used;		/* bytes of `data` */
 	uint32_t run_bytes;	/* size of the last packet's run */
 	uint32_t run_len;	/* length of the run's packets; 0: the run has ended */
