@@ -31,12 +31,12 @@ enum {
 	WATCHES = 64,
 	USELESS_LIMIT = 4,	/* consecutive useless wake-ups before the thread stands back */
 	/*
-	 * as USELESS_LIMIT, after the thread was missed: they cost as much as the millisecond
-	 * without it
+	 * as USELESS_LIMIT, after the thread was missed: where interrupting a CPU takes 60 us, as
+	 * in some virtual machines, they cost as much as the millisecond without it
 	 */
-	NEEDED_LIMIT = 256,
+	NEEDED_LIMIT = 16,
 	USEFUL_WEIGHT = 8,	/* useless wake-ups that one useful one offsets */
-	HOT_LOOKS = 256,
+	HOT_LOOKS = 16,
 };
 
 #define STAND_BACK VRB_MSEC	/* interval between checks for pollers */

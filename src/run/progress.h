@@ -97,7 +97,7 @@ void progress_stand_back(struct progress *p);
 /*
  * For callbacks: found work that a program does not poll for, such as an RDMA WRITE to its memory.
  * If the thread had just stopped standing back, the program sometimes polls and sometimes watches
- * memory, for example between its own WRITE and the peer's reply. Then many useless wake-ups are
+ * memory, for example between its own WRITE and the peer's reply. Then more useless wake-ups are
  * needed before the thread stands back. Work that polls find as well proves nothing: the program
  * may only have lacked a CPU.
  */

@@ -454,13 +454,6 @@
 #define TUNE_POLL_HANDOFF 64
 
 /*
- * Unit: polls, as above, if it has left work to the progress thread before.  Measured against:
- * bench/self pong: 1/4 +3 %, 4 x +1 %; ib_send_lat on one host: poll(2) calls, no effect found.
- * Read by: core/progress/poll_loop.c.
- */
-#define TUNE_POLL_STEADY 4096
-
-/*
  * Unit: us between reads of an idle wire by pollers.  Measured against: ib_send_lat on one host:
  * reads the wire 4 times as often with 1/4, 1/15 with 4 x.  Read by: core/progress/poll_loop.c,
  * core/progress/wire_interval.h.

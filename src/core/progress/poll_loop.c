@@ -308,7 +308,7 @@ static void thread_handoff(void)
 	if (likely(!thread_sleeps()))
 		return;
 	n = fetch_add_relaxed(&polls, 1);
-	if (n < (progress_needed(vrb.progress) ? TUNE_POLL_STEADY : TUNE_POLL_HANDOFF))
+	if (n < TUNE_POLL_HANDOFF)
 		return;
 	/* Order matters: the thread runs one more round, and checks the lanes before it sleeps. */
 	if (vrb.local)
