@@ -12,6 +12,7 @@
 #include "local/peer.h"
 #include "local/segment.h"
 #include "run/clock.h"
+#include "util/heavy_fence.h"
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/time.h"
@@ -19,6 +20,32 @@
 
 #define UNUSED_TIMEOUT (10 * VRB_SECOND)	/* the caller may unmap the memory next */
 #define QUIET_TIMEOUT  (100 * VRB_MSEC)		/* the memory stays registered */
+
+/* Returns the first slot from `slot` on whose lane was ever claimed; SEG_PEERS: there is none. */
+static unsigned int claimed_from(const struct segment *seg, unsigned int slot)
+{
+	while (slot < SEG_PEERS) {
+		uint64_t words = load_acquire(&segment_header(seg)->claimed[slot / 64]);
+
+		if (words >> slot % 64)
+			return slot + __builtin_ctzll(words >> slot % 64);
+		slot = (slot / 64 + 1) * 64;
+	}
+	return SEG_PEERS;
+}
+
+/* Returns the first lane with memory from *slot on, and its slot; NULL if there is none. */
+static const struct lane *next_lane(struct local *l, unsigned int *slot)
+{
+	const struct lane *lane;
+
+	for (; (*slot = claimed_from(l->seg, *slot)) < SEG_PEERS; ++*slot) {
+		lane = segment_own_lane(l->seg, *slot);
+		if (lane != NULL)
+			return lane;
+	}
+	return NULL;
+}
 
 /*
  * Waits until *hazard no longer holds the value. Gives up if the process in `slot` has died, or
@@ -48,18 +75,41 @@ static void wait_hazard(struct local *l, unsigned int slot, const struct lane *l
 	}
 }
 
+/* Has a peer mapped a region of this process? Then it uses its keys with light fences. */
+static bool is_mapped(struct local *l)
+{
+	const struct lane *lane;
+
+	for (unsigned int slot = 0; (lane = next_lane(l, &slot)) != NULL; slot++)
+		if (load_relaxed(&lane->maps) != 0)
+			return true;
+	return false;
+}
+
+/*
+ * L8: between the revocation and the loads of hazards. Threads of this process use its keys with
+ * light fences only if it has mapped a peer's region. If the kernel has begun to refuse heavy
+ * fences, light ones end.
+ */
+static void revocation_fence(struct local *l)
+{
+	uint32_t *heavy = &segment_header(l->seg)->heavy;
+
+	full_fence();
+	if (!load_relaxed(heavy) || !(is_mapped(l) || region_maps_used()) || heavy_fence())
+		return;
+	store_relaxed(heavy, 0);
+	heavy_fence_settle();
+}
+
 /* L8. Waits for the hazards that name key `index`; index 0: for all that are set now. */
 static void wait_hazards(struct local *l, uint32_t index, uint64_t timeout)
 {
-	/* L8: store the revocation before loading the hazards. */
-	full_fence();
-	for (unsigned int slot = 0; slot < SEG_PEERS; slot++) {
-		const struct lane *lane;
+	const struct lane *lane;
 
-		if (!segment_lane_claimed(l->seg, slot))
-			continue;
-		lane = segment_own_lane(l->seg, slot);
-		for (unsigned int i = 0; lane != NULL && i < LANE_HAZARDS; i++) {
+	revocation_fence(l);
+	for (unsigned int slot = 0; (lane = next_lane(l, &slot)) != NULL; slot++) {
+		for (unsigned int i = 0; i < LANE_HAZARDS; i++) {
 			uint32_t found = load_acquire(&lane->hazard[i]);
 
 			if (found != 0 && (index == 0 || found == index))
@@ -97,15 +147,11 @@ void local_wait_unused(struct local *l, uint32_t index)
 
 void local_region_ended(struct local *l)
 {
-	for (unsigned int slot = 0; slot < SEG_PEERS; slot++) {
-		const struct lane *lane;
+	const struct lane *lane;
 
-		if (!segment_lane_claimed(l->seg, slot))
-			continue;
-		lane = segment_own_lane(l->seg, slot);
-		if (lane != NULL && load_relaxed(&lane->maps) != 0)
+	for (unsigned int slot = 0; (lane = next_lane(l, &slot)) != NULL; slot++)
+		if (load_relaxed(&lane->maps) != 0)
 			host_ring(l->host, slot, load_relaxed(&lane->sender));
-	}
 }
 
 void local_wait_quiet(struct local *l)

@@ -82,6 +82,9 @@ struct seg_header {
 	 * chunks. L4: set (release) before a key is published.
 	 */
 	uint64_t key_chunks[SEG_KEYS / SEG_KEY_CHUNK / 64];
+
+	/* L8: 1 while the owner makes heavy fences before it reads hazards; 0 in older versions */
+	uint32_t heavy;
 };
 
 /*
@@ -215,6 +218,7 @@ AT(seg_header, news, 68);
 AT(seg_header, opened, 72);
 AT(seg_header, claimed, 200);
 AT(seg_header, key_chunks, 328);
+AT(seg_header, heavy, 456);
 AT(seg_qp, gen, 4);
 AT(seg_qp, type, 20);
 AT(seg_qp, established, 22);

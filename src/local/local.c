@@ -11,6 +11,7 @@
 #include "host/host.h"
 #include "local/parts.h"
 #include "local/peer.h"
+#include "util/heavy_fence.h"
 #include "util/atomic.h"
 #include "util/list.h"
 
@@ -42,6 +43,7 @@ int local_start(struct host *host, uint64_t netns, struct local **out)
 		return err;
 	}
 	allow_access();
+	store_relaxed(&segment_header(l->seg)->heavy, heavy_fence_join());
 	l->host = host;
 	lock_init(&l->lock);
 	lock_init(&l->reading);

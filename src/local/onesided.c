@@ -27,11 +27,10 @@ static inline bool accepts_requests(const struct seg_qp *target, const struct wq
 	       memcmp(target->dest_gid, wq->path.src.raw, sizeof(target->dest_gid)) == 0;
 }
 
-/* Does the remote QP grant such requests? */
-static bool may_access(const struct seg_qp *target, enum mem_access access)
+/* Does a remote QP with these rights and READ resources grant such requests? */
+static bool may_access(uint32_t rights, bool reads, enum mem_access access)
 {
-	return target->access & mem_access_right(access) &&
-	       (access == MEM_REMOTE_WRITE || target->max_dest_rd_atomic != 0);
+	return rights & mem_access_right(access) && (access == MEM_REMOTE_WRITE || reads);
 }
 
 bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq_qp *wq)
@@ -149,19 +148,28 @@ static uint8_t *mapped_address(struct onesided *o, uint64_t va, enum mem_access 
 	return base != NULL ? base + (host - region->host) : NULL;
 }
 
+/* L8: the fence between the hazards of onesided_one() and the loads that may find the keys dead. */
+static inline void claim_fence(const struct local_peer *peer)
+{
+	if (likely(load_relaxed(peer->own_heavy) && load_relaxed(&peer->map.header->heavy)))
+		light_fence();
+	else
+		full_fence();
+}
+
 /* L8, as claim_key(), for both keys; the caller clears the hazards in any case. */
-static bool claim_known(struct local_peer *peer, const struct region_map *m,
-			const struct onesided_request *r)
+static inline bool claim_known(struct local_peer *peer, const struct region_map *m,
+			       const struct onesided_request *r)
 {
 	if (r->own)
 		store_relaxed(&peer->own_key, mr_key_index(r->lkey));
 	store_relaxed(&peer->map.lane->hazard[0], m->index);
-	full_fence();
+	claim_fence(peer);
 	return region_map_lives(m);
 }
 
 /* Returns the memory at this end; NULL: its key does not clearly grant the access. */
-static void *own_memory(const struct wq_qp *wq, const struct onesided_request *r)
+static inline void *own_memory(const struct wq_qp *wq, const struct onesided_request *r)
 {
 	enum mem_access access = r->access == MEM_REMOTE_WRITE ? MEM_LOCAL_READ : MEM_LOCAL_WRITE;
 	const struct mr_entry *e = r->own;
@@ -174,8 +182,8 @@ static void *own_memory(const struct wq_qp *wq, const struct onesided_request *r
 	return (void *)(uintptr_t)(e->host + (r->addr - e->va));
 }
 
-static bool move_known(struct local_peer *peer, const struct wq_qp *wq, const struct region_map *m,
-		       const struct onesided_request *r)
+static inline bool move_known(struct local_peer *peer, const struct wq_qp *wq,
+			      const struct region_map *m, const struct onesided_request *r)
 {
 	void *here = own_memory(wq, r), *there = m->bytes + (r->va - m->key.va);
 	bool write = r->access == MEM_REMOTE_WRITE;
@@ -189,22 +197,41 @@ static bool move_known(struct local_peer *peer, const struct wq_qp *wq, const st
 	return write || peer_in_reach(peer);
 }
 
+static inline bool target_stands(const struct seg_qp *entry, const struct onesided_target *t)
+{
+	return load_acquire(&entry->gen) == t->gen && load_relaxed(&entry->qpn) == t->qpn;
+}
+
+static __attribute__((noinline)) bool find_target(const struct onesided_request *r,
+						  const struct wq_qp *wq)
+{
+	struct seg_qp found;
+
+	if (!peer_map_qp_copy(r->entry, wq->dest_qpn, &found) || !accepts_requests(&found, wq))
+		return false;
+	*r->target = (struct onesided_target){
+		.qpn = found.qpn, .gen = found.gen, .pdn = found.pdn, .access = found.access,
+		.reads = found.max_dest_rd_atomic != 0,
+	};
+	return true;
+}
+
 bool onesided_one(struct local_peer *peer, const struct wq_qp *wq,
 		  const struct onesided_request *r)
 {
+	const struct onesided_target *target = r->target;
 	const struct region_map *m;
-	struct seg_qp target;
 	bool done;
 
 	if (peer->regions == NULL)
 		return false;
 	m = region_map_known(peer->regions, mr_key_index(r->rkey), r->access);
-	if (m == NULL || !peer_map_qp_copy(r->entry, wq->dest_qpn, &target) ||
-	    !accepts_requests(&target, wq) || !may_access(&target, r->access) ||
-	    mr_entry_check(&m->key, r->rkey, target.pdn, target.qpn, r->va, r->len, r->access) !=
-		    REASON_NONE)
+	if (m == NULL || (unlikely(!target_stands(r->entry, target)) && !find_target(r, wq)) ||
+	    !may_access(target->access, target->reads, r->access) ||
+	    mr_entry_check_remote(&m->key, r->rkey, target->pdn, target->qpn, r->va, r->len,
+				  r->access) != REASON_NONE)
 		return false;
-	done = claim_known(peer, m, r) && peer_map_qp_stands(r->entry, &target) &&
+	done = claim_known(peer, m, r) && target_stands(r->entry, target) &&
 	       move_known(peer, wq, m, r);
 	/* L8, release: as in onesided_end() */
 	store_release(&peer->map.lane->hazard[0], 0);
@@ -309,7 +336,7 @@ bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 {
 	if (o->n_op == ONESIDED_OPS || o->n_local + n > ONESIDED_SEGS + o->n_op)
 		return false;
-	if (!may_access(&o->target, access))
+	if (!may_access(o->target.access, o->target.max_dest_rd_atomic != 0, access))
 		return false;
 	if (len > 0) {
 		if (!granted(o, rkey, va, len, access) ||

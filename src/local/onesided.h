@@ -13,6 +13,9 @@
  * The same holds between threads of this process, for the key of the memory at this end: its hazard
  * is peer->own_key.
  *
+ * The fence of onesided_one() is a light one if the owners of both keys make heavy ones
+ * (util/heavy_fence.h): the one that deregisters pays for it.
+ *
  * Must hold peer->lock from onesided_begin() to onesided_end().
  */
 #ifndef VRB_LOCAL_ONESIDED_H
@@ -50,9 +53,21 @@ struct onesided {
 	struct wq_seg remote_seg[2 * ONESIDED_OPS];
 };
 
+/*
+ * What a peer has published about a QP that accepts requests of ours. All zero: not known; so it
+ * must be after a change of this end's connection.
+ */
+struct onesided_target {
+	uint32_t qpn, gen;	/* it holds while the peer's entry has these */
+	uint32_t pdn;
+	uint32_t access;	/* IBV_ACCESS_REMOTE_* */
+	bool reads;		/* has resources for READs */
+};
+
 /* A WRITE or READ of one piece. */
 struct onesided_request {
 	const struct seg_qp *entry;	/* of the remote QP, in the peer's table */
+	struct onesided_target *target;	/* what was found there last */
 	uint64_t va;
 	uint32_t rkey;
 	uint32_t lkey;

@@ -196,6 +196,7 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 	}
 	peer->slot = slot;
 	peer->self = slot == (int)host_slot(l->host);
+	peer->own_heavy = &segment_header(l->seg)->heavy;
 	peer->alive = true;
 	lock_init(&peer->lock);
 	message_queue_init(&peer->senders);

@@ -28,6 +28,7 @@ struct local_peer {
 	uint64_t identity;	/* address of its struct seg_identity, in its memory */
 	int slot;
 	bool self;		/* this process: its addresses are valid here */
+	const uint32_t *own_heavy;	/* seg_header.heavy of this process */
 
 	/* Atomic hints. */
 	uint64_t checked;	/* last time that the peer was known to be alive */

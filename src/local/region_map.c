@@ -15,6 +15,13 @@
 #include "util/compiler.h"
 #include "util/tuning.h"
 
+static bool used;	/* atomic: never set back, as some thread may hold a hazard */
+
+bool region_maps_used(void)
+{
+	return load_relaxed(&used);
+}
+
 static void unmap(struct region_maps *maps, struct region_map *m)
 {
 	if (m->base) {
@@ -84,6 +91,8 @@ static void map_region(struct region_maps *maps, struct region_map *m, const str
 	}
 	maps->n += err == 0;
 	show_number(maps, peer);
+	store_relaxed(&used, true);
+	full_fence();	/* L8: lane.maps and `used` before light fences of onesided_one() */
 	log_debug(LOG_LOCAL, "region %u of process %d, %llu bytes: %s", (unsigned int)m->index,
 		  (int)peer->pid, (unsigned long long)m->key.length,
 		  err == 0 ? "mapped" : "reached by the kernel only");

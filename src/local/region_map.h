@@ -108,4 +108,7 @@ void region_maps_sweep(struct region_maps *maps, const struct peer_map *peer);
 
 void region_maps_free(struct region_maps *maps);
 
+/* Has this process ever mapped a region? */
+bool region_maps_used(void);
+
 #endif

@@ -37,6 +37,28 @@ bool roce_runs_direct(const struct roce_qp *qp);
 bool roce_run_direct(struct roce_qp *qp);
 
 /*
+ * Is no request waiting or in flight, so that one could run in the peer's memory as soon as it is
+ * posted? If it does, without a WQE, roce_ran_at_once() counts it as posted and complete. Call only
+ * if roce_sends_messages().
+ */
+static inline bool roce_runs_at_once(const struct roce_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+
+	return sq->done == sq->head && sq->next == sq->head && qp->req.index == sq->head &&
+	       qp->req.psn == qp->req.high && qp->wq->state == IBV_QPS_RTS && !qp->req.halted &&
+	       qp->req.retx.next == qp->req.retx.end && qp->retry.rnr_deadline == VRB_NEVER &&
+	       !roce_has_ack(qp) && qp->wq->direct;
+}
+
+static inline void roce_ran_at_once(struct roce_qp *qp)
+{
+	struct send_queue *sq = &qp->wq->sq;
+
+	sq->done = sq->next = qp->req.index = ++sq->head;
+}
+
+/*
  * A message starts no ACK timer, because a lane loses nothing. Call roce_watch() some time after
  * one was sent: requests still in flight then get a timer, in case the peer has died.
  */

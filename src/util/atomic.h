@@ -28,6 +28,8 @@
 #define swap_acq_rel(p, v)   __atomic_exchange_n((p), (v), __ATOMIC_ACQ_REL)
 #define full_fence()         __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define acquire_fence()      __atomic_thread_fence(__ATOMIC_ACQUIRE)
+/* Stops the compiler only; a full fence against a heavy_fence() (util/heavy_fence.h). */
+#define light_fence()        __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
 /* Strong compare-and-swap; on failure stores the current value in *expected. */
 #define cas_acq_rel(p, expected, v)                                                                \

@@ -10,7 +10,7 @@ usage: barriers.py
 """
 import sys
 
-from c11 import ACQ, AR, NA, REL, RLX, SC, Cut, F, R, U, W, wrong
+from c11 import ACQ, AR, HEAVY, LIGHT, NA, REL, RLX, SC, Cut, F, R, U, W, wrong
 
 NONE = None     # in place of a fence
 PROTOCOLS = []
@@ -168,6 +168,35 @@ def key(o):
             and (yield R('hazard', o['wait']))
             and (yield R('hazard', o['wait']))
         ):
+            raise Cut   # goes on waiting
+        yield W('memory', 2, NA)    # is the program's again
+    return [requester, owner], lambda out, last: last['memory'] != 2
+
+
+@protocol(
+    'L8: the same with a light fence (claim_fence, map_region, revocation_fence)',
+    {'live': 1, 'maps': 0, 'hazard': 0, 'memory': 0},
+    {'map fence': SC, 'claim fence': LIGHT, 'wait fence': SC, 'revocation': HEAVY, 'end': REL,
+     'wait': ACQ},
+    {'map fence': AR, 'wait fence': AR, 'revocation': SC, 'claim fence': NONE, 'end': RLX,
+     'wait': RLX},
+)
+def light_key(o):
+    def requester():
+        yield W('maps', 1, RLX)         # the region is mapped
+        yield F(o['map fence'])
+        yield W('hazard', 1, RLX)
+        yield from fences(o['claim fence'])
+        if (yield R('live', ACQ)):
+            yield W('memory', 1, NA)
+        yield W('hazard', 0, o['end'])
+
+    def owner():
+        yield W('live', 0, RLX)
+        yield F(o['wait fence'])
+        if (yield R('maps', RLX)):
+            yield F(o['revocation'])
+        if (yield R('hazard', o['wait'])) and (yield R('hazard', o['wait'])):
             raise Cut   # goes on waiting
         yield W('memory', 2, NA)    # is the program's again
     return [requester, owner], lambda out, last: last['memory'] != 2

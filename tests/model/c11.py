@@ -12,6 +12,11 @@ A thread is a generator function.  It yields accesses and gets what they read:
     old = yield U('news', lambda v: v + 1, AR)   a read-modify-write
     yield F(SC)                                  a fence
 
+F(LIGHT) and F(HEAVY) are the fences of unequal cost of util/heavy_fence.h. A heavy fence is an SC
+fence, and makes every other thread execute a full fence at some place of its program. A light fence
+is before or behind that place: either what precedes it happens before what follows the heavy one,
+or what precedes the heavy one happens before what follows it. By itself it orders nothing.
+
 NA is a plain access: two of one place by different threads, one of them a store, that are not
 ordered are a race, which is an error by itself. A thread that would wait for something else to
 happen than it reads says `raise Cut`: such executions do not count.  What it returns is its
@@ -23,7 +28,8 @@ import itertools
 import operator
 
 NA, RLX, ACQ, REL, AR, SC = 'na', 'rlx', 'acq', 'rel', 'ar', 'sc'
-ACQUIRES, RELEASES = {ACQ, AR, SC}, {REL, AR, SC}
+LIGHT, HEAVY = 'light', 'heavy'
+ACQUIRES, RELEASES = {ACQ, AR, SC, HEAVY}, {REL, AR, SC, HEAVY}
 
 Event = collections.namedtuple('Event', 'kind loc mode value change', defaults=(None, None))
 
@@ -137,7 +143,7 @@ def loops(r):
 class Execution:
     """Events of all threads, the store that each load reads, and the order of stores by place."""
 
-    def __init__(self, events, rf, orders):
+    def __init__(self, events, rf, orders, forced=()):
         n = range(len(events))
         self.events, self.orders, self.hb = events, orders, None
         self.sb = [
@@ -155,10 +161,12 @@ class Execution:
         for r, w in rf.items():
             self.rf[w] |= 1 << r
             self.rb[r] = self.mo[w] & ~(1 << r)
-        self.source = rf
+        self.source, self.forced = rf, forced
 
     def synchronizes(self):
         ev, sw = self.events, [0] * len(self.events)
+        for a, b in self.forced:
+            sw[a] |= 1 << b
         for r, w in self.source.items():
             if ev[r].mode == NA:
                 continue
@@ -203,7 +211,7 @@ class Execution:
     def sequential(self, eco):
         ev, hb = self.events, self.hb
         sc = sum(1 << a for a, e in enumerate(ev) if e.mode == SC and e.kind != 'F')
-        fences = sum(1 << a for a, e in enumerate(ev) if e.mode == SC and e.kind == 'F')
+        fences = sum(1 << a for a, e in enumerate(ev) if e.mode in (SC, HEAVY) and e.kind == 'F')
         every = (1 << len(ev)) - 1
         same = [
             sum(1 << b for b, f in enumerate(ev) if e.loc is not None and e.loc == f.loc)
@@ -241,6 +249,17 @@ class Execution:
         return {loc: self.events[order[-1]].wrote for loc, order in self.orders.items()}
 
 
+def forced_fences(events):
+    """For each light and heavy fence of different threads, both ways to be ordered."""
+    fences = [(i, e) for i, e in enumerate(events) if e.kind == 'F']
+    return itertools.product(*(
+        ((a, b), (b, a))
+        for a, light in fences
+        for b, heavy in fences
+        if (light.mode, heavy.mode) == (LIGHT, HEAVY) and light.thread != heavy.thread
+    ))
+
+
 def executions(threads, init):
     """(execution, outcomes of the threads) for all that C11 allows."""
     start = [Done(-1, 'W', loc, RLX, None, v) for loc, v in init.items()]
@@ -258,8 +277,10 @@ def executions(threads, init):
         for orders in itertools.product(
             *([(ws[0], *rest) for rest in itertools.permutations(ws[1:])] for ws in writes.values())
         ):
-            for chosen in itertools.product(*sources):
-                x = Execution(events, dict(zip(reads, chosen)), dict(zip(writes, orders)))
+            for chosen, forced in itertools.product(
+                itertools.product(*sources), forced_fences(events)
+            ):
+                x = Execution(events, dict(zip(reads, chosen)), dict(zip(writes, orders)), forced)
                 if x.consistent():
                     yield x, [outcome for _, outcome in runs]
 

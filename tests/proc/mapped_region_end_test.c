@@ -10,20 +10,27 @@
  *	FAULT		the writer unmaps its own source buffer: the region stays mapped
  *	DEREG		the owner deregisters regions under traffic: afterwards their bytes do
  *			not change, and at most the last one is still mapped
+ *	REFUSED		the same where the kernel refuses membarrier(2), or from then on when
+ *			the owner has opened its device
  *	IDLE		the owner deregisters the region while the writer is idle
  *	KILL		the owner is killed, with later requests and without; the writer is killed
  *	FORK		both processes fork, and their children end later: the mapping stays
  */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "left_out.h"
 #include "mapped.h"
 
 enum { DEREGS = 40 };
@@ -134,6 +141,27 @@ static void test_fault(void)
 
 /* ---- DEREG ---- */
 
+/* The calling process and its children. */
+static void refuse_membarrier(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { sizeof(code) / sizeof(code[0]), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog)) {
+		left_out(1, "no seccomp filters");
+		return;
+	}
+	CHECK(syscall(SYS_membarrier, 0, 0, 0) == -1);
+}
+
+static bool refused_later;
+
 static void deregistering_owner(const char *kind, int sock)
 {
 	struct ibv_qp *first;
@@ -142,6 +170,8 @@ static void deregistering_owner(const char *kind, int sock)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	alarm(RC_LIMIT_S);
 	rc_open(&rc, MAPPED_SIZE);
+	if (refused_later)
+		refuse_membarrier();
 	first = rc.qp;
 	for (int i = 0; i < DEREGS; i++) {
 		uint8_t before[8], after[8];
@@ -201,6 +231,15 @@ static void test_dereg(void)
 	rc.qp = first;
 	mapped_join(owner);
 	rc_close(&rc);
+}
+
+static void test_dereg_refused(void)
+{
+	refused_later = true;
+	test_dereg();
+	refused_later = false;
+	refuse_membarrier();
+	test_dereg();
 }
 
 /* ---- IDLE ---- */
@@ -402,6 +441,8 @@ int main(int argc, char **argv)
 		test_fault();
 	} else if (strcmp(what, "DEREG") == 0) {
 		test_dereg();
+	} else if (strcmp(what, "REFUSED") == 0) {
+		test_dereg_refused();
 	} else if (strcmp(what, "IDLE") == 0) {
 		test_idle();
 	} else if (strcmp(what, "KILL") == 0) {

@@ -500,10 +500,12 @@ static int unmap_memory(void **state)
 
 static bool execute(struct onesided_request *r)
 {
+	struct onesided_target target = { 0 };
 	struct seg_qp copy;
 	bool ok;
 
 	r->entry = local_peer_qp(peer, remote.qpn, &copy);
+	r->target = &target;
 	local_tx_begin(peer);
 	ok = onesided_one(peer, &requester, r);
 	assert_int_equal(lane()->hazard[0], 0);

@@ -396,14 +396,20 @@ static uint64_t stamp(struct vrb_cq *cq, uint64_t now)
 	return cq->newest;
 }
 
+static __attribute__((noinline)) void notify_from(struct vrb_cq *cq, uint32_t first, uint64_t now)
+{
+	for (uint32_t i = first; cq->armed && i != cq->head; i++)
+		notify(cq, &cq->ring[i & cq->mask].wc, now);
+}
+
 /* Makes the added entries visible to pollers and raises the event. Must hold cq->lock. */
-static void show(struct vrb_cq *cq, uint64_t now)
+static inline void show(struct vrb_cq *cq, uint64_t now)
 {
 	uint32_t first = cq->shown;
 
 	store_relaxed(&cq->shown, cq->head);
-	for (uint32_t i = first; cq->armed && i != cq->head; i++)
-		notify(cq, &cq->ring[i & cq->mask].wc, now);
+	if (unlikely(cq->armed))
+		notify_from(cq, first, now);
 }
 
 void vrb_cq_show(struct vrb_cq *cq, const struct vrb_round *round)

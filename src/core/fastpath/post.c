@@ -316,6 +316,13 @@ void vrb_post_end(struct vrb_qp *qp, bool loops)
 	end(qp, loops);
 }
 
+/* One-sided requests mostly come one by one, each when the one before it is complete. */
+static bool post_alone(struct vrb_qp *qp, const struct ibv_send_wr *wr)
+{
+	return wr && (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ) &&
+	       vrb_post_room(qp, qp->wq.sq.head) && vrb_post_at_once(qp, wr);
+}
+
 int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	bool loops;
@@ -324,7 +331,7 @@ int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 	if (qp->config.send_ops)
 		lock_acquire(&qp->post.batch.lock);
 	loops = begin(qp, wr ? wr->opcode : IBV_WR_RDMA_WRITE);
-	ret = post_chain(qp, wr, bad);
+	ret = post_alone(qp, wr) ? 0 : post_chain(qp, wr, bad);
 	end(qp, loops);
 	if (qp->config.send_ops)
 		lock_release(&qp->post.batch.lock);

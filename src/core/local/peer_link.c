@@ -111,6 +111,7 @@ void vrb_peer_publish(struct vrb_qp *qp)
 	bool stopped_receiving = was_receiving(qp) && !wq_receives(qp->wq.state);
 
 	qp->peer.published = vrb_peer_publication(qp);
+	qp->peer.target = (struct onesided_target){ 0 };	/* the path may be another */
 	/* Raw packet QPs have no peer. */
 	if (!vrb.local || qp->wq.type == IBV_QPT_RAW_PACKET)
 		return;

@@ -118,6 +118,14 @@ static inline bool vrb_is_peer(struct vrb_qp *qp, int slot)
 
 /* wq_ops.direct and wq_ops.pull of QPs with a peer on this host. */
 unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why);
+
+/*
+ * Runs a request that is being posted in the peer's mapped memory and completes it, without a WQE.
+ * False: nothing has happened; post it as any other. The caller has seen that the queue has room.
+ * Must hold qp->lock.
+ */
+bool vrb_peer_post_rdma(struct vrb_qp *qp, const struct ibv_send_wr *wr);
+
 enum reason vrb_peer_fetch(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
 			  uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
 			  enum mem_access access);

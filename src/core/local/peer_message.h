@@ -65,10 +65,15 @@ static inline void vrb_peer_note_plain(struct vrb_qp *qp, bool messages)
 }
 
 /* A forked child has inherited the flag, but not vrb.local: the lane is its parent's. */
+static inline bool vrb_peer_is_plain(const struct vrb_qp *qp)
+{
+	return vrb.local && qp->peer.plain == (vrb_peer_publication(qp) | PEER_PLAIN);
+}
+
 static inline bool vrb_peer_post(struct vrb_qp *qp)
 {
-	return vrb.local && qp->peer.plain == (vrb_peer_publication(qp) | PEER_PLAIN) &&
-	       !tap_interferes() && !load_relaxed(&vrb_mirror_listeners) && vrb_peer_post_plain(qp);
+	return vrb_peer_is_plain(qp) && !tap_interferes() &&
+	       !load_relaxed(&vrb_mirror_listeners) && vrb_peer_post_plain(qp);
 }
 
 #endif

@@ -9,8 +9,10 @@
 
 #include "core/base/state.h"
 #include "core/base/tap.h"
+#include "core/cq/cq.h"
 #include "core/device/mirror.h"
 #include "core/local/peer_link.h"
+#include "core/local/peer_message.h"
 #include "core/mem/mr.h"
 #include "core/qp/qp.h"
 #include "local/onesided.h"
@@ -187,8 +189,8 @@ static bool run_one(struct vrb_qp *qp, const struct send_wqe *w)
 {
 	bool write = w->opcode == IBV_WR_RDMA_WRITE;
 	struct onesided_request r = {
-		.entry = qp->peer.entry, .va = w->remote_addr, .rkey = w->rkey,
-		.addr = (uintptr_t)w->sge, .len = w->length,
+		.entry = qp->peer.entry, .target = &qp->peer.target,
+		.va = w->remote_addr, .rkey = w->rkey, .addr = (uintptr_t)w->sge, .len = w->length,
 		.access = write ? MEM_REMOTE_WRITE : MEM_REMOTE_READ,
 	};
 
@@ -250,6 +252,78 @@ unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why)
 	return run_one(qp, w) ? 1 : run_list(qp, why);
 }
 
+/* A WRITE or READ of one piece, which posting would accept and which can complete at once. */
+static bool is_simple(const struct vrb_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct wr_limits *limits = &qp->post.limits;
+
+	if (wr->next || wr->num_sge != 1 || !wr->sg_list || !wr->sg_list->length ||
+	    wr->sg_list->length > qp->wq.max_msg)
+		return false;
+	if (wr->opcode == IBV_WR_RDMA_WRITE)
+		return !(wr->send_flags & IBV_SEND_INLINE) ||
+		       wr->sg_list->length <= limits->max_inline;
+	return wr->opcode == IBV_WR_RDMA_READ && !(wr->send_flags & IBV_SEND_INLINE) &&
+	       limits->max_rd_atomic && qp->wq.max_rd_atomic;
+}
+
+static bool run_posted(struct vrb_qp *qp, const struct ibv_send_wr *wr)
+{
+	const struct ibv_sge *sge = wr->sg_list;
+	struct onesided_request r = {
+		.entry = qp->peer.entry, .target = &qp->peer.target,
+		.va = wr->wr.rdma.remote_addr, .rkey = wr->wr.rdma.rkey,
+		.addr = sge->addr, .len = sge->length,
+		.access = wr->opcode == IBV_WR_RDMA_WRITE ? MEM_REMOTE_WRITE : MEM_REMOTE_READ,
+	};
+	bool done;
+
+	if (!(wr->send_flags & IBV_SEND_INLINE)) {
+		r.lkey = sge->lkey;
+		r.own = vrb_mem_entry(r.lkey);
+		if (!r.own)
+			return false;
+	}
+	local_tx_begin(qp->peer.process);
+	done = onesided_one(qp->peer.process, &qp->wq, &r);
+	local_tx_end(vrb.local, qp->peer.process, false);
+	return done;
+}
+
+static void complete_posted(struct vrb_qp *qp, const struct ibv_send_wr *wr)
+{
+	bool write = wr->opcode == IBV_WR_RDMA_WRITE;
+	struct wq_cqe cqe = {
+		.wr_id = wr->wr_id,
+		.status = IBV_WC_SUCCESS,
+		.opcode = write ? IBV_WC_RDMA_WRITE : IBV_WC_RDMA_READ,
+		.byte_len = wr->sg_list->length,
+		.release = qp->wq.sq.head,
+	};
+
+	vrb_cq_add(qp->config.send_cq, qp, &qp->wq.sq.released, qp->wq.qpn, &cqe, qp->now);
+}
+
+bool vrb_peer_post_rdma(struct vrb_qp *qp, const struct ibv_send_wr *wr)
+{
+	bool write = wr->opcode == IBV_WR_RDMA_WRITE;
+
+	if (!roce_runs_at_once(&qp->roce) || !vrb_peer_is_plain(qp) || !qp->peer.entry ||
+	    tapped() || qp->wq.counted || qp->post.delayed_ack.requested || !is_simple(qp, wr) ||
+	    vrb_mirror_enabled(clock_coarse()))
+		return false;
+	if (unlikely(vrb_cq_uses_time(qp->config.send_cq)))
+		qp->now = clock_now();
+	if (!run_posted(qp, wr))
+		return false;
+	roce_count_onesided(&qp->roce, write ? wr->sg_list->length : 0,
+			    write ? 0 : wr->sg_list->length);
+	roce_ran_at_once(&qp->roce);
+	if (wr->send_flags & IBV_SEND_SIGNALED || qp->wq.sq.sig_all)
+		complete_posted(qp, wr);
+	return true;
+}
+
 static __attribute__((noinline)) bool write_list(struct vrb_qp *qp, const struct wq_seg *from,
 						 uint64_t va, uint32_t rkey)
 {
@@ -267,7 +341,7 @@ static __attribute__((noinline)) bool write_list(struct vrb_qp *qp, const struct
 bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, uint32_t rkey)
 {
 	struct onesided_request r = {
-		.entry = qp->peer.entry, .va = va, .rkey = rkey,
+		.entry = qp->peer.entry, .target = &qp->peer.target, .va = va, .rkey = rkey,
 		.addr = from->addr, .len = from->len, .access = MEM_REMOTE_WRITE,
 	};
 	bool done;

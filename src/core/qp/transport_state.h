@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "local/message.h"
+#include "local/onesided.h"
 
 struct local_peer;
 struct seg_qp;
@@ -47,6 +48,7 @@ struct vrb_peer {
 	struct local_peer *process;	/* holds a reference; NULL: the QP uses the wire */
 	/* For peer_word.h: */
 	const struct seg_qp *entry;	/* RC: the peer's QP, in the segment of `process` */
+	struct onesided_target target;	/* what that entry permits */
 	uint64_t *word;			/* our own progress word; NULL: not published */
 	bool word_used;			/* on this connection */
 	struct message_sender sender;	/* in the queue of `process`; under its lock */

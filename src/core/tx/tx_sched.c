@@ -96,6 +96,11 @@ static bool post_messages(struct vrb_qp *qp)
 	return true;
 }
 
+bool vrb_post_at_once(struct vrb_qp *qp, const struct ibv_send_wr *wr)
+{
+	return vrb_peer_post_rdma(qp, wr);
+}
+
 /* While coalescing, the deadline is already set, so skip reading the clock for each request. */
 void vrb_doorbell(struct vrb_qp *qp)
 {

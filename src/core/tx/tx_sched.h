@@ -12,6 +12,7 @@
 
 #include "util/atomic.h"
 
+struct ibv_send_wr;
 struct list;
 struct vrb_qp;
 struct vrb_rx_queue;
@@ -63,6 +64,12 @@ void vrb_tx_flush_delayed(void);
  */
 void vrb_delayed_ack_begin(struct vrb_qp *qp, uint64_t now);
 void vrb_delayed_ack_end(struct vrb_qp *qp);
+
+/*
+ * vrb_peer_post_rdma(): true if a request that is being posted alone has run already. Must hold
+ * qp->lock.
+ */
+bool vrb_post_at_once(struct vrb_qp *qp, const struct ibv_send_wr *wr);
 
 /*
  * Called after posting: transmits at once, but coalesces a stream of small requests until the next
