@@ -72,11 +72,12 @@ void group_run_all(struct group *f, enum command o)
 		group_run(f, i, o);
 }
 
-uint32_t group_stop_stream(struct group *f, int member)
+uint32_t group_stop_stream(struct group *f, int member, uint32_t least)
 {
 	uint32_t got;
 
 	group_send_command(f->child[member].sock, STOP);
+	child_send(f->child[member].sock, &least, sizeof(least));
 	child_recv(f->child[member].sock, &got, sizeof(got));
 	return got;
 }

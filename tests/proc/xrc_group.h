@@ -81,7 +81,8 @@ void group_run_all(struct group *f, enum command o);
 int group_query(struct group *f, int member, enum command o);
 struct ibv_wc group_take(struct group *f, int member);   /* TAKE */
 uint64_t group_read_word(struct group *f, int member);   /* SHOW: the first word */
-uint32_t group_stop_stream(struct group *f, int member); /* STOP: its messages */
+/* STOP: returns how many messages it has received, once there are at least so many. */
+uint32_t group_stop_stream(struct group *f, int member, uint32_t least);
 
 /* Waits for a completion of the initiator, which must have this status. */
 void group_expect(struct group *f, enum ibv_wc_status status);

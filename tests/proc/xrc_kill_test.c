@@ -51,7 +51,7 @@ static void kill_receiver(int victim)
 		CHECK(status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR);
 	for (int i = 0; i < TARGETS; i++)
 		if (f.child[i].pid)
-			CHECK(group_stop_stream(&f, i) <= s.sent[i]);
+			CHECK(group_stop_stream(&f, i, 0) <= s.sent[i]);
 	group_end(&f);
 }
 
@@ -92,7 +92,7 @@ static void kill_in_move(void)
 		rc_barrier(f.child[0].sock);
 	for (int i = 1; i < TARGETS; i++)
 		if (f.child[i].pid)
-			CHECK(group_stop_stream(&f, i) <= s.sent[i]);
+			CHECK(group_stop_stream(&f, i, 0) <= s.sent[i]);
 	group_end(&f);
 }
 
@@ -140,7 +140,7 @@ static void kill_initiator(void)
 		child_recv(sender.sock, &go, 1);
 	child_kill(&sender);
 	for (int i = 0; i < TARGETS; i++)
-		group_stop_stream(&f, i);
+		group_stop_stream(&f, i, 0);
 	group_end(&f);
 }
 

@@ -49,9 +49,10 @@ static void check_message(struct xrc *x, const struct ibv_wc *wc, uint32_t qpn, 
 
 static void receive_stream(struct xrc *x, int sock, uint32_t qpn)
 {
-	uint32_t seq = 0;
+	uint32_t seq = 0, least;
 	struct ibv_wc wc;
 	enum command o;
+	int n;
 
 	for (unsigned int i = 0; i < XRC_RECVS; i++)
 		xrc_post(x, i);
@@ -62,10 +63,13 @@ static void receive_stream(struct xrc *x, int sock, uint32_t qpn)
 			xrc_post(x, (unsigned int)wc.wr_id);
 		}
 	}
-	while (ibv_poll_cq(x->cq, 1, &wc) == 1)
-		check_message(x, &wc, qpn, &seq);
 	child_recv(sock, &o, sizeof(o));
 	CHECK_EQ(o, STOP);
+	child_recv(sock, &least, sizeof(least));
+	/* A message is acknowledged before its completion is shown. */
+	while ((n = ibv_poll_cq(x->cq, 1, &wc)) == 1 || seq < least)
+		if (n)
+			check_message(x, &wc, qpn, &seq);
 	child_send(sock, &seq, sizeof(seq));
 }
 

@@ -116,7 +116,7 @@ static void test_move(void)
 		CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 	rc_barrier(f.child[0].sock);
 	for (int i = 1; i < TARGETS; i++)
-		CHECK_EQ(group_stop_stream(&f, i), s.sent[i]);
+		CHECK_EQ(group_stop_stream(&f, i, s.sent[i]), s.sent[i]);
 	group_end(&f);
 }
 

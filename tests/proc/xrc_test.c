@@ -29,7 +29,7 @@ static void test_stream(void)
 	while (s.open)
 		CHECK_EQ(stream_wait(&s), IBV_WC_SUCCESS);
 	for (int i = 0; i < TARGETS; i++)
-		CHECK_EQ(group_stop_stream(&f, i), s.sent[i]);
+		CHECK_EQ(group_stop_stream(&f, i, s.sent[i]), s.sent[i]);
 	group_end(&f);
 }
 
