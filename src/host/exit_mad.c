@@ -22,15 +22,15 @@
 #include "util/compiler.h"
 
 enum {
-	RECORDS_MAX = 1 << 20, /* in a file that another process may have written */
+	RECORDS_MAX = 1 << 20,	/* in a file that another process may have written */
 	NAME_MAX_ASIDE = 64,
 	NEWS = 4096,
 	FIRST_ROOM = 64,
 };
 
-#define ASIDE     "exit-mads."
-#define SUCCESSOR "successor" /* suffix: a dead process's, claimed by this slot */
-#define TOO_OLD   (60 * 60)   /* seconds that unclaimed exit MADs are kept */
+#define ASIDE	"exit-mads."
+#define SUCCESSOR "successor"	/* suffix: a dead process's, claimed by this slot */
+#define TOO_OLD (60 * 60)	/* seconds that unclaimed exit MADs are kept */
 
 struct record {
 	uint32_t valid;

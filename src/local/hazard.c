@@ -12,9 +12,9 @@
 #include "local/peer.h"
 #include "local/segment.h"
 #include "run/clock.h"
-#include "util/heavy_fence.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/heavy_fence.h"
 #include "util/time.h"
 #include "util/tuning.h"
 

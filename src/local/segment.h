@@ -68,12 +68,6 @@ static inline struct lane *segment_lane(const struct segment *seg, unsigned int 
 	return (struct lane *)(seg->base + SEG_LANE_OFF + slot % SEG_PEERS * SEG_LANE_SIZE);
 }
 
-/* Returns true if a sender in this slot has ever opened its lane. */
-static inline bool segment_lane_claimed(const struct segment *seg, unsigned int slot)
-{
-	return load_acquire(&segment_header(seg)->claimed[slot / 64]) >> slot % 64 & 1;
-}
-
 /*
  * Returns the lane if it has memory, else NULL. A lane without memory must not be touched: that
  * would allocate from tmpfs, or raise SIGBUS if tmpfs is full.

@@ -23,13 +23,6 @@ bool heavy_fence_join(void);
 bool heavy_fence(void);
 
 /*
- * For the threads of this process only. It may be called where heavy_fence_own_join() has returned
- * true, also in a forked child, and always takes effect.
- */
-bool heavy_fence_own_join(void);
-void heavy_fence_own(void);
-
-/*
  * In place of a heavy fence that the kernel begins to refuse: waits until the light fences before
  * the call have taken effect, as no processor keeps a store to itself for milliseconds.
  */

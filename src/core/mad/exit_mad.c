@@ -20,14 +20,14 @@
 enum {
 	BUCKETS = 4096,
 	FIRST_ROOM = 64,
-	NONE = 0,   /* indices start at 1 */
-	LOOKS = 20, /* for a dying process, 105 s in total: exit is slow on a busy machine */
+	NONE = 0,	/* indices start at 1 */
+	LOOKS = 20,	/* for a dying process, 105 s in total: exit is slow on a busy machine */
 };
 
 /* after its file was closed; the interval doubles each time */
 #define FIRST_LOOK (100 * VRB_USEC)
 /* between attempts to send what found no room */
-#define RESUME VRB_MSEC
+#define RESUME     VRB_MSEC
 
 /* The index of a record in the file; links in its hash chain or in the free list. */
 struct place {
@@ -36,13 +36,13 @@ struct place {
 };
 
 static struct {
-	int fd;                       /* from host_exit_mad_watch(), or -1 */
-	struct object_timer deadline; /* of the next two members */
+	int fd;			/* from host_exit_mad_watch(), or -1 */
+	struct object_timer deadline;	/* of the next two members */
 	/* vrb.poll_lock; when to check for dying processes, and when to go on sending */
 	uint64_t look_at, resume_at;
-	unsigned int looks;  /* since the last file was closed; vrb.poll_lock */
-	struct lock lock;    /* protects everything below */
-	struct place *place; /* [0] is unused */
+	unsigned int looks;	/* since the last file was closed; vrb.poll_lock */
+	struct lock lock;	/* protects everything below */
+	struct place *place;	/* [0] is unused */
 	uint32_t used, room, free;
 	uint32_t bucket[BUCKETS];
 } exit_mads = { .fd = -1, .look_at = VRB_NEVER, .resume_at = VRB_NEVER };
