@@ -102,35 +102,17 @@ static void print_mrs(struct json_object *p)
 	}
 }
 
-/* "10.0.0.1:4791", "[fe80::1]:4791", or "". */
-static const char *endpoint(struct json_object *id, const char *addr, const char *port, char to[64])
-{
-	const char *a = text(id, addr);
-	int n = (int)number(id, port);
-
-	to[0] = '\0';
-	if (n || strcmp(a, "*") != 0)
-		snprintf(to, 64, strchr(a, ':') ? "[%s]:%d" : "%s:%d", a, n);
-	return to;
-}
-
 static void print_ids(struct json_object *p)
 {
 	struct json_object *ids = list(p, "cm_ids");
 
-	if (list_length(ids))
-		printf("\n  %-5s %-8s %-14s %-14s %-24s %-24s %-8s %s\n", "CM id", "type", "state",
-		       "exchange", "address", "peer", "QP", "device");
+	if (list_length(ids)) {
+		printf("\n  ");
+		print_cm_id_head();
+	}
 	for (size_t i = 0; i < list_length(ids); i++) {
-		struct json_object *id = json_object_array_get_idx(ids, i);
-		char src[64], dst[64], qp[16] = "-";
-
-		if (number(id, "qpn"))
-			snprintf(qp, sizeof(qp), "0x%06llx", (unsigned long long)number(id, "qpn"));
-		printf("  %-5s %-8s %-14s %-14s %-24s %-24s %-8s %s\n", text(id, "port_space"),
-		       text(id, "type"), text(id, "state"), text(id, "exchange"),
-		       endpoint(id, "src", "src_port", src), endpoint(id, "dst", "dst_port", dst),
-		       qp, text(id, "device"));
+		printf("  ");
+		print_cm_id(json_object_array_get_idx(ids, i));
 	}
 }
 

@@ -147,6 +147,40 @@ static void print_qp(struct json_object *p, struct json_object *q)
 		printf(" %7s %7s %7s %7s %7s\n", "-", "-", "-", "-", "-");
 }
 
+static void print_qps(struct json_object *all, int *room)
+{
+	printf("%s%7s %-14s %-8s %-4s %-5s %-12s %-9s %7s %7s %7s %7s %7s%s\n", BOLD, "PID",
+	       "PROGRAM", "QP", "TYPE", "STATE", "TRANSPORT", "SENDS", "send/s", "recv/s",
+	       "out B/s", "in B/s", "again/s", PLAIN);
+	for (size_t i = 0; i < list_length(all); i++) {
+		struct json_object *p = json_object_array_get_idx(all, i), *l = list(p, "qps");
+
+		for (size_t j = 0; j < list_length(l); j++)
+			if ((*room)-- > 0)
+				print_qp(p, json_object_array_get_idx(l, j));
+	}
+}
+
+static void print_cm_ids(struct json_object *all, int *room)
+{
+	if (*room > 0) {
+		(*room)--;
+		printf("%s%7s %-14s ", BOLD, "PID", "PROGRAM");
+		print_cm_id_head();
+		printf("%s", PLAIN);
+	}
+	for (size_t i = 0; i < list_length(all); i++) {
+		struct json_object *p = json_object_array_get_idx(all, i), *l = list(p, "cm_ids");
+
+		for (size_t j = 0; j < list_length(l); j++) {
+			if ((*room)-- <= 0)
+				continue;
+			printf("%7lld %-14.14s ", (long long)number(p, "pid"), text(p, "program"));
+			print_cm_id(json_object_array_get_idx(l, j));
+		}
+	}
+}
+
 static void print_screen(struct json_object *all, int silent)
 {
 	long long qps = 0, cqs = 0, mrs = 0, ids = 0;
@@ -165,17 +199,10 @@ static void print_screen(struct json_object *all, int silent)
 	       qps, cqs, mrs, ids);
 	if (silent)
 		printf("; %d do not answer", silent);
-	printf("\n%s%7s %-14s %-8s %-4s %-5s %-12s %-9s %7s %7s %7s %7s %7s%s\n", BOLD, "PID",
-	       "PROGRAM", "QP", "TYPE", "STATE", "TRANSPORT", "SENDS", "send/s", "recv/s",
-	       "out B/s", "in B/s", "again/s", PLAIN);
-	for (size_t i = 0; i < n; i++) {
-		struct json_object *p = json_object_array_get_idx(all, i), *l = list(p, "qps");
-
-		for (size_t j = 0; j < list_length(l); j++) {
-			if (room-- > 0)
-				print_qp(p, json_object_array_get_idx(l, j));
-		}
-	}
+	printf("\n");
+	print_qps(all, &room);
+	if (ids)
+		print_cm_ids(all, &room);
 	if (room < 0)
 		printf("... and %d more\n", -room);
 }

@@ -80,3 +80,33 @@ const char *access_text(unsigned int access, char *buf, size_t size)
 					      rows[i].name);
 	return n ? buf : "read";
 }
+
+/* "10.0.0.1:4791", "[fe80::1]:4791", or "". */
+static const char *endpoint(struct json_object *id, const char *addr, const char *port, char to[64])
+{
+	const char *a = text(id, addr);
+	int n = (int)number(id, port);
+
+	to[0] = '\0';
+	if (n || strcmp(a, "*") != 0)
+		snprintf(to, 64, strchr(a, ':') ? "[%s]:%d" : "%s:%d", a, n);
+	return to;
+}
+
+void print_cm_id_head(void)
+{
+	printf("%-5s %-8s %-14s %-14s %-24s %-24s %-8s %s\n", "CM id", "type", "state", "exchange",
+	       "address", "peer", "QP", "device");
+}
+
+void print_cm_id(struct json_object *id)
+{
+	char src[64], dst[64], qp[16] = "-";
+
+	if (number(id, "qpn"))
+		snprintf(qp, sizeof(qp), "0x%06llx", (unsigned long long)number(id, "qpn"));
+	printf("%-5s %-8s %-14s %-14s %-24s %-24s %-8s %s\n", text(id, "port_space"),
+	       text(id, "type"), text(id, "state"), text(id, "exchange"),
+	       endpoint(id, "src", "src_port", src), endpoint(id, "dst", "dst_port", dst), qp,
+	       text(id, "device"));
+}

@@ -22,4 +22,8 @@ const char *devices_of(struct json_object *process);
 /* IBV_ACCESS_* as words; returns buf. */
 const char *access_text(unsigned int access, char *buf, size_t size);
 
+/* A line of an id of rdma_cm: state, addresses, QP; and its head. */
+void print_cm_id_head(void);
+void print_cm_id(struct json_object *id);
+
 #endif
