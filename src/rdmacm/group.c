@@ -15,7 +15,7 @@
 
 /* ---- The network ---- */
 
-static int join_ipv4(int fd, const struct sockaddr *addr, uint32_t ifindex)
+static int join_ipv4(int fd, const struct sockaddr_storage *addr, uint32_t ifindex)
 {
 	struct ip_mreqn req = {
 		.imr_multiaddr = ((const struct sockaddr_in *)(const void *)addr)->sin_addr,
@@ -25,7 +25,7 @@ static int join_ipv4(int fd, const struct sockaddr *addr, uint32_t ifindex)
 	return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &req, sizeof(req)) < 0 ? errno : 0;
 }
 
-static int join_ipv6(int fd, const struct sockaddr *addr, uint32_t ifindex)
+static int join_ipv6(int fd, const struct sockaddr_storage *addr, uint32_t ifindex)
 {
 	struct ipv6_mreq req = {
 		.ipv6mr_multiaddr = ((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr,
@@ -38,14 +38,15 @@ static int join_ipv6(int fd, const struct sockaddr *addr, uint32_t ifindex)
 /* The membership ends when the socket is closed. */
 static int become_member(struct group *g, uint32_t ifindex)
 {
-	const struct sockaddr *addr = (const struct sockaddr *)&g->addr;
+	struct sockaddr_storage addr;
 	int err;
 
-	g->member = socket(addr->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	addr_to_ip(&addr, (const struct sockaddr *)&g->addr, ifindex);
+	g->member = socket(addr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (g->member < 0)
 		return errno;
-	err = addr->sa_family == AF_INET ? join_ipv4(g->member, addr, ifindex)
-					 : join_ipv6(g->member, addr, ifindex);
+	err = addr.ss_family == AF_INET ? join_ipv4(g->member, &addr, ifindex)
+					: join_ipv6(g->member, &addr, ifindex);
 	if (err == EADDRINUSE)
 		err = 0;
 	return err;
@@ -62,8 +63,7 @@ static void group_free(struct group *g)
 
 static int check(const struct cma_id *id, const struct sockaddr *addr)
 {
-	if (!addr || !addr_len(addr) || !addr_ip_version(addr) || addr_is_any(addr) ||
-	    !addr_is_multicast(addr))
+	if (!addr || !addr_len(addr) || addr_is_any(addr) || !addr_is_multicast(addr))
 		return EINVAL;
 	if (!id->path.place.dev || !id_is_datagram(id))
 		return EINVAL;

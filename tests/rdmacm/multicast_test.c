@@ -3,6 +3,10 @@
  * Multicast groups: joining, sending, leaving, as a full member and as a send-only member; and
  * joins that must fail.
  */
+#include <arpa/inet.h>
+
+#include <infiniband/ib.h>
+
 #include "world.h"
 
 #define GROUP "239.77.1.2"
@@ -52,17 +56,30 @@ static struct rdma_ud_param joined(struct rdma_cm_id *id, struct sockaddr_storag
 	return p;
 }
 
-/* Both members receive the message; a send-only member does not. */
-static void sent_to_members(void)
+/* The GID of GROUP. */
+static struct sockaddr_storage group_gid(void)
+{
+	struct sockaddr_storage a = { .ss_family = AF_IB };
+	struct sockaddr_ib *ib = (void *)&a;
+
+	CHECK_EQ(inet_pton(AF_INET6, "::ffff:" GROUP, &ib->sib_addr), 1);
+	return a;
+}
+
+/*
+ * The members receive the message; the sender, which is a send-only member, does not.  A member
+ * names the group by its GID, as mckey -M.
+ */
+static void sent_to_members(struct sockaddr_storage group)
 {
 	static struct {
 		struct ibv_grh grh;
 		char text[8];
 	} in;
 	static char out[8] = "to all";
-	struct sockaddr_storage group = world_addr(GROUP, 0);
+	struct sockaddr_storage by_ip = world_addr(GROUP, 0);
 	struct rdma_cm_id *from = member(), *to = member();
-	struct rdma_ud_param p = joined(from, &group, RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER);
+	struct rdma_ud_param p = joined(from, &by_ip, RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER);
 	struct ibv_mr *mr_in = rdma_reg_msgs(to, &in, sizeof(in));
 	struct ibv_mr *mr_out = rdma_reg_msgs(from, out, sizeof(out));
 	struct ibv_ah *ah = ibv_create_ah(from->pd, &p.ah_attr);
@@ -139,7 +156,8 @@ int main(void)
 {
 	ch = rdma_create_event_channel();
 	CHECK(ch);
-	sent_to_members();
+	sent_to_members(world_addr(GROUP, 0));
+	sent_to_members(group_gid());
 	left_early();
 	refused();
 	rdma_destroy_event_channel(ch);

@@ -46,8 +46,9 @@ class Group:
 
     def start(self, place, args):
         own, prefix = self.places[place]
-        words = ["stdbuf", "-o0", "mckey", *args.format(own=own, group=self.address).split()]
-        return self.bench.start(words, prefix=prefix)
+        gid = self.address if ":" in self.address else "::ffff:" + self.address
+        args = args.format(own=own, group=self.address, gid=gid)
+        return self.bench.start(["stdbuf", "-o0", "mckey", *args.split()], prefix=prefix)
 
     def receiver(self, place, args):
         return Member(self, place, "-m {group} -b {own} " + args)
@@ -111,12 +112,23 @@ def other_group(group):
     there.process.kill()
 
 
+def by_gid(group):
+    """-M: each names the group by its GID."""
+    joined = [
+        Member(group, place, "-M {gid} -b {own} -C 3") for place in alternate(group.places, 2)
+    ]
+    group.end(group.start(len(group.places) - 1, "-s -M {gid} -b {own} -C 3"))
+    for member in joined:
+        group.end(member.process)
+
+
 CASES = [
     ("three receivers", members("-C 3", "-C 3")),
     ("four members of one process", members("-c 4 -C 5", "-C 5", 1)),
     ("-S 1000", members("-C 10 -S 1000", "-C 10 -S 1000", 2)),
     ("-o: send-only", members("-C 3", "-C 3 -o", 2)),
     ("-l: no loopback", members("-C 3 -l", "-C 3 -l", 2)),
+    ("-M: by GID", by_gid),
     ("-p 0x2: IPOIB", refused),
     ("leave and join again", leave_and_join),
     ("other group", other_group),
