@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/progress/rx_queue.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include "core/base/state.h"
 #include "core/cq/round.h"
+#include "core/progress/request_wait.h"
 #include "core/progress/rx_steering.h"
 #include "core/rx/demux.h"
 #include "core/tx/tx_sched.h"
@@ -95,43 +97,67 @@ unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller
 	return sum;
 }
 
-/*
- * Returns the number of packets received and sent; a large number means a stream. fd: a descriptor
- * reported readable, or -1.
- */
-static unsigned int serve(struct vrb_rx_queue *r, int fd, uint64_t now, bool *any)
+struct served {
+	unsigned int packets;		/* received and sent; many are a stream */
+	bool any;			/* some were received */
+	bool one_sided;
+};
+
+/* fd: a descriptor reported readable, or -1. */
+static struct served serve(struct vrb_rx_queue *r, int fd, uint64_t now)
 {
 	uint64_t sent = load_relaxed(&r->stats.sent_pkts);
-	unsigned int packets, one_sided;
+	unsigned int one_sided, n;
+	struct served s;
 
 	lock_acquire(r->lock);
 	if (fd >= 0)
 		wire_look(r->wire, fd, true);
 	one_sided = r->onesided_pkts;
-	packets = vrb_rx_queue_poll(r, now, false);
-	if (r->onesided_pkts != one_sided)
+	n = vrb_rx_queue_poll(r, now, false);
+	s.one_sided = r->onesided_pkts != one_sided;
+	if (s.one_sided)
 		progress_missed(vrb.progress);
 	lock_release(r->lock);
-	*any |= packets > 0;
-	return packets + (unsigned int)(load_relaxed(&r->stats.sent_pkts) - sent);
+	s.any = n > 0;
+	s.packets = n + (unsigned int)(load_relaxed(&r->stats.sent_pkts) - sent);
+	return s;
 }
 
-/* With a single rx queue, its socket shows as fast as ppoll(2) whether a stream continues. */
+static struct request_wait request_wait;	/* the progress thread's own */
+
+static bool program_polls(uint64_t now)
+{
+	return time_since(load_relaxed(&vrb_main_rx_queue->polled_at), now) <
+	       LIMIT_REQUEST_PASSIVE;
+}
+
+/* Returns until when more is expected soon, and checked for; 0: not. */
+static uint64_t expects_more(const struct served *s, uint64_t now)
+{
+	if (s->packets >= TUNE_LINGER_STREAM)
+		return now + TUNE_LINGER;
+	if (s->one_sided && !program_polls(now))
+		return request_wait_arrived(&request_wait, now);
+	return 0;
+}
+
+/* With a single rx queue, its socket shows as fast as ppoll(2) whether more arrives. */
 static bool on_wire(void *arg, int fd)
 {
 	struct vrb_rx_queue *r = arg;
 	uint64_t now = clock_now(), until = 0, end = now + LIMIT_LINGER_MAX;
-	bool any = false;
-	unsigned int packets = serve(r, fd, now, &any);
+	struct served s = serve(r, fd, now);
+	bool any = s.any;
 
 	for (;;) {
-		if (packets >= TUNE_LINGER_STREAM)
-			until = now + TUNE_LINGER;
+		until = max(until, expects_more(&s, now));
 		now = clock_now();
 		if (now >= until || now >= end || progress_away(vrb.progress) ||
 		    load_relaxed(&vrb_extra_rx_queues))
 			break;
-		packets = serve(r, -1, now, &any);
+		s = serve(r, -1, now);
+		any |= s.any;
 	}
 	if (until)
 		progress_linger(vrb.progress, until);
@@ -260,6 +286,7 @@ int vrb_rx_queues_start(void)
 {
 	struct vrb_rx_queue *r = vrb_main_rx_queue;
 
+	request_wait_init(&request_wait);
 	lock_acquire(r->lock);
 	r->wire = vrb.wire;
 	vrb_steer_start();
