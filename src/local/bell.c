@@ -43,11 +43,13 @@ bool local_ring_bells(struct local *l, enum local_bells which)
 
 	if (list_empty(&l->bells))
 		return false;
-	full_fence();	/* L2: store progress and tails before, load asleep after */
 	list_for_each_safe(pos, tmp, &l->bells) {
 		struct local_peer *peer = list_entry(pos, struct local_peer, bell_node);
-		bool needed = is_needed(peer);
+		bool needed;
 
+		/* store progress and tails before, load asleep after */
+		peer_fence(peer);
+		needed = is_needed(peer);
 		if (needed && waits(peer, which)) {
 			if (peer->bell_is_new)
 				/* after the fence */

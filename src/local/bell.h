@@ -4,7 +4,7 @@
  * doorbell covers everything published in a round. It is delayed if the program is likely to
  * answer, because the answer wakes the peer anyway.
  *
- * Barrier L2, as in lane.h: publish and free the slots, full fence, load asleep.
+ * Barrier L2, as in lane.h: publish and free the slots, fence, load asleep.
  *
  * Must hold vrb.poll_lock.
  */

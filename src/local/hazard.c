@@ -14,7 +14,6 @@
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"
-#include "util/heavy_fence.h"
 #include "util/time.h"
 #include "util/tuning.h"
 
@@ -88,18 +87,13 @@ static bool is_mapped(struct local *l)
 
 /*
  * L8: between the revocation and the loads of hazards. Threads of this process use its keys with
- * light fences only if it has mapped a peer's region. If the kernel has begun to refuse heavy
- * fences, light ones end.
+ * light fences only if it has mapped a peer's region.
  */
 static void revocation_fence(struct local *l)
 {
-	uint32_t *heavy = &segment_header(l->seg)->heavy;
-
 	full_fence();
-	if (!load_relaxed(heavy) || !(is_mapped(l) || region_maps_used()) || heavy_fence())
-		return;
-	store_relaxed(heavy, 0);
-	heavy_fence_settle();
+	if (load_relaxed(&segment_header(l->seg)->heavy) && (is_mapped(l) || region_maps_used()))
+		local_heavy_fence(l);
 }
 
 /* L8. Waits for the hazards that name key `index`; index 0: for all that are set now. */

@@ -17,6 +17,9 @@
  *	                sender: store seq, full fence, load asleep; if 1, ring the doorbell.
  *	                A weaker order would lose the wake-up: only a full fence orders a store
  *	                before a load of another location.
+ *	                While the receiver polls steadily (seg_header.polled), the sender's fence
+ *	                is light; the receiver's first sleep after that clears `polled` and has
+ *	                the heavy one (util/heavy_fence.h).
  *
  * A sender that dies leaves only complete slots: a slot is valid once its seq is stored. Nothing
  * consumes the slots of a receiver that dies: the engine's timers detect that, as on a network.

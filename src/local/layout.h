@@ -85,6 +85,11 @@ struct seg_header {
 
 	/* L8: 1 while the owner makes heavy fences before it reads hazards; 0 in older versions */
 	uint32_t heavy;
+	/*
+	 * L2: 1 while the owner polls steadily, so makes a heavy fence before it sleeps next; 0 in
+	 * older versions
+	 */
+	uint32_t polled;
 };
 
 /*
@@ -219,6 +224,7 @@ AT(seg_header, opened, 72);
 AT(seg_header, claimed, 200);
 AT(seg_header, key_chunks, 328);
 AT(seg_header, heavy, 456);
+AT(seg_header, polled, 460);
 AT(seg_qp, gen, 4);
 AT(seg_qp, type, 20);
 AT(seg_qp, established, 22);

@@ -11,9 +11,11 @@
 #include "host/host.h"
 #include "local/parts.h"
 #include "local/peer.h"
-#include "util/heavy_fence.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
+#include "util/heavy_fence.h"
 #include "util/list.h"
+#include "util/tuning.h"
 
 /*
  * The Yama security module would otherwise deny it: allows the user's other processes to access
@@ -107,12 +109,37 @@ uint64_t local_incarnation(const struct local *l)
 	return host_incarnation(l->host);
 }
 
+void local_heavy_fence(struct local *l)
+{
+	if (likely(heavy_fence()))
+		return;
+	store_relaxed(&segment_header(l->seg)->heavy, 0);
+	heavy_fence_settle();
+}
+
+void local_polled(struct local *l)
+{
+	struct seg_header *h = segment_header(l->seg);
+
+	if (likely(l->polls > TUNE_POLL_HANDOFF))
+		return;
+	if (++l->polls > TUNE_POLL_HANDOFF)
+		store_relaxed(&h->polled, load_relaxed(&h->heavy));
+}
+
 bool local_sleep(struct local *l)
 {
 	struct seg_header *h = segment_header(l->seg);
 
+	/* L2: store asleep before, load the lanes and their tails after */
 	store_relaxed(&h->asleep, 1);
-	full_fence();	/* L2: store asleep before, load the lanes and their tails after */
+	if (load_relaxed(&h->polled)) {
+		store_relaxed(&h->polled, 0);
+		local_heavy_fence(l);
+	} else {
+		full_fence();
+	}
+	l->polls = 0;
 	if (!local_input_waits(l) && !peers_have_news(l))
 		return true;
 	store_relaxed(&h->asleep, 0);

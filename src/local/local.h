@@ -141,9 +141,12 @@ bool local_lacks_memory(const struct local *l);
 
 /*
  * Sleep and wake-up of the whole process; see L2 in lane.h. local_sleep() returns false if
- * something has arrived: stay awake. It requires vrb.poll_lock.
+ * something has arrived: stay awake. local_polled() notes that the program polls: if it does so
+ * steadily, the next sleep has the heavy fence, and senders have light ones. Both require
+ * vrb.poll_lock.
  */
 bool local_sleep(struct local *l);
+void local_polled(struct local *l);
 void local_wake(struct local *l);
 bool local_sleeps(const struct local *l);
 

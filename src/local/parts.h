@@ -53,9 +53,16 @@ struct local {
 	struct list bells;		/* peers with a queued doorbell; bell.h */
 	uint32_t news_seen;
 	unsigned int n_inbound, next_inbound;
+	unsigned int polls;		/* since local_sleep() */
 	unsigned int n_dead;		/* hint: number of dead entries in inbound[] */
 	bool lacking;			/* atomic: an announced lane has no memory */
 	struct inbound inbound[SEG_PEERS];
 };
+
+/*
+ * A fence against the light ones of this process and its peers. If the kernel has begun to refuse
+ * heavy fences, light ones end.
+ */
+void local_heavy_fence(struct local *l);
 
 #endif

@@ -92,7 +92,7 @@ static inline bool local_peer_pulls(const struct local_peer *peer)
 	return load_relaxed(&peer->map.lane->can_pull) == 1;
 }
 
-/* Does it sleep? A hint: it may fall asleep until the next full fence (L2). */
+/* Does it sleep? A hint: it may fall asleep until the next fence (L2). */
 static inline bool local_peer_sleeps(const struct local_peer *peer)
 {
 	return load_relaxed(peer->map.asleep);
@@ -111,6 +111,14 @@ void peer_wake(struct local *l, struct local_peer *peer);
 /* Would local_next_sender() return a sender? Must hold vrb.poll_lock. */
 bool peers_have_news(struct local *l);
 
+/* L2: between the stores that the peer must see, and the loads of its `polled` and `asleep`. */
+static inline void peer_fence(const struct local_peer *peer)
+{
+	light_fence();
+	if (unlikely(!load_relaxed(&peer->map.header->polled) || !load_relaxed(peer->own_heavy)))
+		full_fence();
+}
+
 static inline void local_tx_end(struct local *l, struct local_peer *peer, bool sent)
 {
 	lock_release(&peer->lock);
@@ -122,7 +130,8 @@ static inline void local_tx_end(struct local *l, struct local_peer *peer, bool s
 	 */
 	if (unlikely(load_relaxed(&peer->bell_delayed)))
 		store_relaxed(&peer->bell_delayed, false);
-	full_fence();	/* L2: store the slots and bell_delayed before, load asleep after */
+	/* L2: store the slots and bell_delayed before, load asleep after */
+	peer_fence(peer);
 	if (unlikely(load_relaxed(peer->map.asleep)))
 		peer_wake(l, peer);
 }

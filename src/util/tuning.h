@@ -449,7 +449,7 @@
 /*
  * Unit: polls without a wait for an event, after which a program counts as polling.  Measured
  * against: bench/self pong: the same within 1 % from 1/4 to 4 x; ib_send_lat on one host: poll(2)
- * calls, no effect found.  Read by: core/progress/poll_loop.c.
+ * calls, no effect found.  Read by: core/progress/poll_loop.c, local/local.c.
  */
 #define TUNE_POLL_HANDOFF 64
 

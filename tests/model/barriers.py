@@ -46,6 +46,39 @@ def doorbell(o):
 
 
 @protocol(
+    'L2: the same while the owner polls, and after (local_tx_end, local_ring_bells, local_sleep)',
+    {'seq': 0, 'asleep': 0, 'polled': 1},
+    {'light fence': LIGHT, 'full fence': SC, 'first sleep': HEAVY, 'next sleep': SC},
+    {'light fence': NONE, 'full fence': AR, 'first sleep': SC, 'next sleep': AR},
+)
+def polled_doorbell(o):
+    def sender():
+        rang = []
+        for n in 1, 2:
+            yield W('seq', n, REL)
+            yield from fences(o['light fence'])
+            if not (yield R('polled', RLX)):
+                yield F(o['full fence'])
+            rang.append((yield R('asleep', RLX)) == 1)
+        return rang
+
+    def owner():
+        yield W('asleep', 1, RLX)
+        yield W('polled', 0, RLX)
+        yield F(o['first sleep'])
+        seen = yield R('seq', ACQ)
+        if seen:
+            yield W('asleep', 0, RLX)
+            yield W('asleep', 1, RLX)
+            yield F(o['next sleep'])
+            if (yield R('seq', ACQ)) != seen:
+                raise Cut   # stays awake
+        return seen
+    # Sleeps, and no doorbell rang for what it has not seen.
+    return [sender, owner], lambda out, last: out[1] < 2 and not any(out[0][out[1]:])
+
+
+@protocol(
     'L5 and L7: slots (lane_tx_put, lane_rx_get, lane_rx_done)',
     {'slot': 0, 'seq': 0, 'tail': 0},
     {'put': REL, 'get': ACQ, 'done': REL, 'look': ACQ},

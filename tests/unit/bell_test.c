@@ -14,6 +14,7 @@
 
 static struct local *l;
 static uint32_t asleep;
+static struct seg_header header;
 static struct local_peer peer;
 
 static int set_up(void **state)
@@ -25,7 +26,9 @@ static int set_up(void **state)
 	asleep = 1;
 	peer = (struct local_peer){
 		.slot = host_slot(l->host),
-		.map = { .asleep = &asleep, .incarnation = host_incarnation(l->host) },
+		.map = { .asleep = &asleep,
+			 .header = &header,
+			 .incarnation = host_incarnation(l->host) },
 	};
 	list_init(&peer.bell_node);
 	lock_init(&peer.lock);

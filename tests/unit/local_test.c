@@ -10,6 +10,8 @@
 #include "local/message.h"
 #include "local/parts.h"
 #include "local/peer.h"
+#include "local/segment.h"
+#include "util/tuning.h"
 
 enum { NETNS = 42, SENDER = 0, RECEIVER, MEMBERS };
 
@@ -104,6 +106,35 @@ static void an_unchanged_tail_lets_its_sender_sleep(void **state)
 	assert_null(local_next_sender(local[SENDER]));
 }
 
+static bool polled(int i)
+{
+	return load_relaxed(&segment_header(local_segment(local[i]))->polled);
+}
+
+static void poll_steadily(int i)
+{
+	for (int n = 0; n < TUNE_POLL_HANDOFF; n++) {
+		local_polled(local[i]);
+		assert_false(polled(i));
+	}
+	local_polled(local[i]);
+	assert_int_equal(polled(i), segment_header(local_segment(local[i]))->heavy);
+}
+
+/* Senders have full fences again while it sleeps, until the program polls steadily again. */
+static void a_sleep_ends_steady_polls(void **state)
+{
+	poll_steadily(RECEIVER);
+	assert_true(sleeps(RECEIVER));
+	assert_false(polled(RECEIVER));
+	local_wake(local[RECEIVER]);
+	poll_steadily(RECEIVER);
+	send_message();
+	assert_false(sleeps(RECEIVER));
+	assert_false(polled(RECEIVER));
+	local_forget_sender(to, &sender);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -112,6 +143,7 @@ int main(void)
 		CASE(a_slot_keeps_its_receiver_awake),
 		CASE(an_awaited_tail_keeps_its_sender_awake),
 		CASE(an_unchanged_tail_lets_its_sender_sleep),
+		CASE(a_sleep_ends_steady_polls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -368,6 +368,8 @@ static bool poll_main(uint64_t now)
 	bool any;
 
 	store_relaxed(&vrb_main_rx_queue->polled_at, now);
+	if (likely(vrb.local != NULL))
+		local_polled(vrb.local);
 	any = take_lanes(now, true);
 	any |= look_at_wire(now, any);
 	if (unlikely(now < inbox_busy_until))
