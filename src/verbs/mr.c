@@ -97,7 +97,7 @@ static int rereg(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 		err = EINVAL;
 	return err ? err
 		   : vrb_mr_rereg(to_vrb_mr(mr), flags, new_pd ? to_vrb_pd(pd) : NULL, addr, length,
-				  access, vrb_drain_region);
+				  access, &vrb_mr_waits);
 }
 
 static int rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
@@ -124,7 +124,7 @@ static int dereg_mr(struct ibv_mr *mr)
 {
 	int err = vrb_object_check(mr);
 
-	return answer(err ? err : vrb_mr_dereg(to_vrb_mr(mr), vrb_drain_region));
+	return answer(err ? err : vrb_mr_dereg(to_vrb_mr(mr), &vrb_mr_waits));
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)

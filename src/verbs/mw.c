@@ -5,6 +5,7 @@
 #include "core/base/context.h"
 #include "core/fastpath/post.h"
 #include "core/mem/pd.h"
+#include "core/progress/drain.h"
 #include "core/qp/qp.h"
 #include "verbs/answer.h"
 #include "verbs/ops.h"
@@ -29,7 +30,7 @@ static int dealloc_mw(struct ibv_mw *mw)
 {
 	int err = vrb_object_check(mw);
 
-	return answer(err ? err : vrb_mw_dealloc(to_vrb_mw(mw)));
+	return answer(err ? err : vrb_mw_dealloc(to_vrb_mw(mw), &vrb_mr_waits));
 }
 
 int op_dealloc_mw(struct ibv_mw *mw)

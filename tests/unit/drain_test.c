@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deregistration waits for the requests that use the region, and for no others. It costs one check
- * per queue pair that has posted since the last deregistration in its domain; queue pairs of other
- * domains are not checked.
+ * Deregistration waits for the requests that use the region, and for no others, then for the locks
+ * under which a copy may run. It checks each queue pair that has posted since the last
+ * deregistration in its domain; queue pairs of other domains are not checked.
  */
 #include "core/progress/drain.h"
 
 #include "core_qp.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include "core/device/device.h"
+#include "core/mem/key_table.h"
 #include "core/mem/mr.h"
 #include "core/progress/poll_loop.h"
 #include "place.h"
 #include "run/clock.h"
+#include "util/atomic.h"
 
 enum {
 	IDLE = 2000,
 	BUSY = 20,
 	REGIONS = 50,
+	LOOKS = 2,	/* for requests that name the region, and for copies that have begun */
 };
 
 static const struct wq_ops no_ops;
@@ -66,7 +72,7 @@ static uint64_t checks_of(unsigned int regions)
 
 		assert_int_equal(vrb_mr_reg(pd, memory, sizeof(memory), (uintptr_t)memory, 0, &m),
 				 0);
-		assert_int_equal(vrb_mr_dereg(m, vrb_drain_region), 0);
+		assert_int_equal(vrb_mr_dereg(m, &vrb_mr_waits), 0);
 	}
 	return vrb_drain_looks - before;
 }
@@ -126,7 +132,7 @@ static void check_busy_qp(struct vrb_pd *of, uint64_t checks)
 
 static void a_busy_qp_is_checked_each_time(void **state)
 {
-	check_busy_qp(pd, REGIONS);
+	check_busy_qp(pd, LOOKS * REGIONS);
 }
 
 static void busy_qps_of_another_domain_are_not_checked(void **state)
@@ -140,7 +146,7 @@ static void a_parent_domain_has_the_list_of_its_parent(void **state)
 	struct vrb_pd *parent;
 
 	assert_int_equal(vrb_pd_alloc_parent(ctx, &attr, &parent), 0);
-	check_busy_qp(parent, REGIONS);
+	check_busy_qp(parent, LOOKS * REGIONS);
 	assert_int_equal(vrb_pd_dealloc(parent), 0);
 }
 
@@ -175,12 +181,73 @@ static void deregistration_polls_until_the_request_is_done(void **state)
 	assert_int_equal(vrb_timer_add(&answer.timer, response_arrives), 0);
 	assert_int_equal(vrb_mr_reg(pd, memory, sizeof(memory), (uintptr_t)memory, 0, &mr), 0);
 	post_with_response(qp, &(struct ibv_sge){ (uintptr_t)memory, 1, mr->ibv.lkey });
-	assert_int_equal(vrb_mr_dereg(mr, vrb_drain_region), 0);
+	assert_int_equal(vrb_mr_dereg(mr, &vrb_mr_waits), 0);
 	assert_true(is_done(qp));
 	post_with_response(qp, NULL);
 	vrb_drain_qp(qp);
 	assert_true(is_done(qp));
 	vrb_timer_remove(&answer.timer);
+	destroy(qp);
+}
+
+/* A thread that takes the locks of copies, and whether it has got all. */
+static bool ended;	/* atomic */
+static int dereg_error;
+
+static void *dereg(void *mr)
+{
+	dereg_error = vrb_mr_dereg(mr, &vrb_mr_waits);
+	store_release(&ended, true);
+	return NULL;
+}
+
+/* A receive round may have found the key just before it died, and write. */
+static void deregistration_waits_for_a_round(void **state)
+{
+	struct vrb_mr *mr;
+	pthread_t thread;
+	uint32_t lkey;
+
+	store_relaxed(&ended, false);
+	assert_int_equal(vrb_mr_reg(pd, memory, sizeof(memory), (uintptr_t)memory, 0, &mr), 0);
+	lkey = mr->ibv.lkey;
+	lock_acquire(&vrb.poll_lock);
+	assert_int_equal(pthread_create(&thread, NULL, dereg, mr), 0);
+	while (mr_entry_peek(lkey))
+		sched_yield();
+	assert_false(load_acquire(&ended));
+	lock_release(&vrb.poll_lock);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(ended);
+	assert_int_equal(dereg_error, 0);
+}
+
+static void *wait_for_copies(void *of)
+{
+	vrb_mr_waits.copies(of);
+	store_release(&ended, true);
+	return NULL;
+}
+
+/* So may a thread that posts, and read. */
+static void deregistration_waits_for_a_post(void **state)
+{
+	struct vrb_qp *qp = new_qp(pd);
+	pthread_t thread;
+
+	store_relaxed(&ended, false);
+	lock_acquire(&qp->lock);
+	core_qp_fill(qp, IBV_WR_RDMA_WRITE, NULL);
+	vrb_qp_note_posted(qp);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_copies, pd), 0);
+	while (lock_try(&vrb.poll_lock)) {
+		lock_release(&vrb.poll_lock);
+		sched_yield();
+	}
+	assert_false(load_acquire(&ended));
+	lock_release(&qp->lock);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(ended);
 	destroy(qp);
 }
 
@@ -217,6 +284,8 @@ int main(void)
 		cmocka_unit_test(busy_qps_of_another_domain_are_not_checked),
 		cmocka_unit_test(a_parent_domain_has_the_list_of_its_parent),
 		cmocka_unit_test(deregistration_polls_until_the_request_is_done),
+		cmocka_unit_test(deregistration_waits_for_a_round),
+		cmocka_unit_test(deregistration_waits_for_a_post),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -300,7 +300,7 @@ static int tear_down(void **state)
 {
 	vrb_progress_remove_qp(qp);
 	core_qp_free(qp);
-	assert_int_equal(vrb_mr_dereg(mr, vrb_drain_region), 0);
+	assert_int_equal(vrb_mr_dereg(mr, &vrb_mr_waits), 0);
 	assert_int_equal(vrb_cq_destroy(cq), 0);
 	assert_int_equal(vrb_pd_dealloc(pd), 0);
 	vrb_progress_stop();

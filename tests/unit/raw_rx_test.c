@@ -30,9 +30,15 @@ static uint8_t frame[FRAME] = {
 	1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0x81, 0x00, TAG >> 8, TAG & 0xff
 };
 
-static void no_drain(struct vrb_pd *of, uint32_t lkey)
+static void no_requests(struct vrb_pd *of, uint32_t lkey)
 {
 }
+
+static void no_copies(struct vrb_pd *of)
+{
+}
+
+static const struct vrb_mr_waits no_waits = { no_requests, no_copies };
 
 static int set_up(void **state)
 {
@@ -66,7 +72,7 @@ static int tear_down(void **state)
 	vrb_qp_fini(qp);
 	free(qp->wq.rq.ring.slots);
 	free(qp);
-	assert_int_equal(vrb_mr_dereg(mr, no_drain), 0);
+	assert_int_equal(vrb_mr_dereg(mr, &no_waits), 0);
 	assert_int_equal(vrb_cq_destroy(cq), 0);
 	assert_int_equal(vrb_pd_dealloc(pd), 0);
 	core_env_close(ctx);

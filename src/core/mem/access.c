@@ -2,8 +2,12 @@
 /*
  * Accesses by queue pairs to registered memory: key -> entry -> rights -> range -> guarded copy.
  *
- * Every access holds a reference on its entry from the check to the end of the copy; deregistration
- * waits for that reference.
+ * From the check to the end of the copy, deregistration waits for the access. Short copies need
+ * nothing for that but the locks that they run under, which deregistration takes in turn
+ * (progress/drain.h): writes run under the lock of an RX queue, or belong to a request of the QP;
+ * reads of requests run under the lock of their QP, which has been on the PD's list of senders
+ * since it was posted. All other accesses, and those through windows, which end under a QP's lock,
+ * hold a reference on the entry.
  */
 #include <string.h>
 #include <sys/mman.h>
@@ -59,6 +63,25 @@ enum reason acquire(const struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t 
 	return REASON_NONE;
 }
 
+/*
+ * As acquire(), for a short copy; *held: the entry has a reference, which the caller drops.
+ */
+static __attribute__((always_inline)) inline
+enum reason find(const struct wq_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+		 enum mem_access access, struct mr_entry **out, bool *held)
+{
+	struct mr_entry *e = mr_entry_peek(key);
+
+	*held = false;
+	if (likely(e && mr_entry_check(e, key, domain_of(qp, access), qp->qpn, va, len, access) ==
+				REASON_NONE)) {
+		*out = e;
+		return REASON_NONE;
+	}
+	*held = true;
+	return acquire(qp, key, va, len, access, out);
+}
+
 static void *host_address(const struct mr_entry *e, uint64_t va)
 {
 	return (void *)(uintptr_t)(e->host + (va - e->va));
@@ -89,17 +112,20 @@ enum reason vrb_mem_read(struct wq_qp *qp, uint32_t key, uint64_t va, void *dst,
 {
 	struct mr_entry *e;
 	enum reason why;
+	bool held = true;
 
 	if (!len)
 		return REASON_NONE;
-	why = acquire(qp, key, va, len, access, &e);
+	why = likely(access == MEM_LOCAL_READ) ? find(qp, key, va, len, access, &e, &held)
+					       : acquire(qp, key, va, len, access, &e);
 	if (unlikely(why != REASON_NONE))
 		return why;
 	if (unlikely(e->kind == MR_NULL))
 		memset(dst, 0, len);
 	else if (unlikely(!vrb_guard_copy(dst, host_address(e, va), len)))
 		why = unmapped(access);
-	mr_entry_put(e);
+	if (held)
+		mr_entry_put(e);
 	return why;
 }
 
@@ -108,15 +134,17 @@ enum reason vrb_mem_write(struct wq_qp *qp, uint32_t key, uint64_t va, const voi
 {
 	struct mr_entry *e;
 	enum reason why;
+	bool held;
 
 	if (!len)
 		return REASON_NONE;
-	why = acquire(qp, key, va, len, access, &e);
+	why = find(qp, key, va, len, access, &e, &held);
 	if (unlikely(why != REASON_NONE))
 		return why;
 	if (likely(e->kind != MR_NULL) && unlikely(!vrb_guard_copy(host_address(e, va), src, len)))
 		why = unmapped(access);
-	mr_entry_put(e);
+	if (unlikely(held))
+		mr_entry_put(e);
 	return why;
 }
 

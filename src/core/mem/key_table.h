@@ -35,7 +35,10 @@ extern struct mr_entry *mr_chunks[MR_CHUNKS];
  */
 struct mr_entry *mr_entry_alloc(uint32_t *index);
 
-/* Returns a retracted entry's index to the FIFO of free indices. */
+/*
+ * Returns a retracted entry's index to the FIFO of free indices. Nothing may use the entry by
+ * mr_entry_peek() any more.
+ */
 void mr_entry_free(uint32_t index);
 
 /* An upper bound: every index in use is below it. */
@@ -67,20 +70,37 @@ static inline void mr_entry_put(struct mr_entry *e)
 	fetch_sub_release(&e->refs, 1);	/* pairs with mr_entry_retract() */
 }
 
-static inline struct mr_entry *mr_entry_get(uint32_t key)
+static inline struct mr_entry *mr_entry_of_key(uint32_t key)
 {
 	uint32_t index = mr_key_index(key);
 	struct mr_entry *chunk = load_acquire(&mr_chunks[index >> MR_CHUNK_BITS]);
-	struct mr_entry *e;
 
-	if (unlikely(!chunk))
+	return likely(chunk != NULL) ? &chunk[index & (MR_CHUNK - 1)] : NULL;
+}
+
+static inline struct mr_entry *mr_entry_get(uint32_t key)
+{
+	struct mr_entry *e = mr_entry_of_key(key);
+
+	if (unlikely(!e))
 		return NULL;
-	e = &chunk[index & (MR_CHUNK - 1)];
 	/* Pairs with mr_entry_publish(): the published fields are visible. */
 	if (likely(fetch_add_acq_rel(&e->refs, 1) & MR_LIVE))
 		return e;
 	mr_entry_put(e);
 	return NULL;
+}
+
+/*
+ * As mr_entry_get(), without a reference, but for regions only: the entry keeps its fields while
+ * the caller holds a lock that the end of a region takes (struct vrb_mr_waits).
+ */
+static inline struct mr_entry *mr_entry_peek(uint32_t key)
+{
+	struct mr_entry *e = mr_entry_of_key(key);
+
+	/* Pairs with mr_entry_publish(). */
+	return e && load_acquire(&e->refs) & MR_LIVE && e->kind != MR_WINDOW ? e : NULL;
 }
 
 /*

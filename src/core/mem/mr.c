@@ -275,12 +275,13 @@ static struct mr_entry *entry_of(const struct vrb_mr *mr)
 }
 
 /* Ends all access. EBUSY while windows are bound to the region. */
-static int retract(const struct vrb_mr *mr, struct mr_entry *e, vrb_mr_drain_fn drain)
+static int retract(const struct vrb_mr *mr, struct mr_entry *e, const struct vrb_mr_waits *waits)
 {
 	if (load_acquire(&e->windows))
 		return EBUSY;
-	drain(to_vrb_pd(mr->ibv.pd), e->lkey);
+	waits->requests(to_vrb_pd(mr->ibv.pd), e->lkey);
 	mr_entry_retract(e);
+	waits->copies(to_vrb_pd(mr->ibv.pd));
 	/* A concurrent bind may have raised the count. Pairs with bind_entry(). */
 	if (!load_acquire(&e->windows))
 		return 0;
@@ -297,7 +298,7 @@ static void drop_backing(struct vrb_mr *mr)
 		fetch_sub_release(&mr->dm->users, 1);
 }
 
-int vrb_mr_dereg(struct vrb_mr *mr, vrb_mr_drain_fn drain)
+int vrb_mr_dereg(struct vrb_mr *mr, const struct vrb_mr_waits *waits)
 {
 	struct mr_entry *e = entry_of(mr);
 	int err;
@@ -305,7 +306,7 @@ int vrb_mr_dereg(struct vrb_mr *mr, vrb_mr_drain_fn drain)
 	if (!e)
 		return EINVAL;
 	mr_entry_put(e);
-	err = retract(mr, e, drain);
+	err = retract(mr, e, waits);
 	if (err)
 		return err;
 	mr_entry_free(mr->index);
@@ -332,7 +333,7 @@ static void rereg_values(const struct vrb_mr *mr, const struct mr_entry *e, int 
 }
 
 int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, size_t length,
-		 unsigned int access, vrb_mr_drain_fn drain)
+		 unsigned int access, const struct vrb_mr_waits *waits)
 {
 	struct vrb_pd *old = to_vrb_pd(mr->ibv.pd);
 	struct mr_entry *e = entry_of(mr);
@@ -345,7 +346,7 @@ int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, si
 	mr_entry_put(e);
 	err = check_region(r.addr, r.length, r.va, r.access, &r.shared);
 	if (!err)
-		err = retract(mr, e, drain);
+		err = retract(mr, e, waits);
 	if (err)
 		return err;
 	if (!pd)

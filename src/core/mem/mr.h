@@ -5,8 +5,9 @@
  * One table per process maps keys to entries (wq/key.h). Entries are never freed, so that a stale
  * key finds a dead entry instead of freed memory.
  *
- * An access takes a reference on the entry (one atomic add), checks, copies, and drops it;
- * deregistration marks the entry dead and waits for the references to drain.
+ * Deregistration marks the entry dead and waits for the accesses in flight: short copies, which
+ * queue pairs make under locks that it takes in turn, and others, which hold a reference on the
+ * entry (access.c).
  *
  *	mr.c	regions: registration, its checks, deregistration, advice, import
  *	key_table.c	the table: keys, references
@@ -56,18 +57,23 @@ int vrb_mr_alloc_null(struct vrb_pd *pd, struct vrb_mr **mr);
 int vrb_mr_import(struct vrb_pd *pd, uint32_t handle, struct vrb_mr **mr);
 void vrb_mr_unimport(struct vrb_mr *mr);
 
-/* Completes the posted requests that name the region (progress/drain.h). */
-typedef void (*vrb_mr_drain_fn)(struct vrb_pd *pd, uint32_t lkey);
+/* What the end of a region, or of a window, waits for (progress/drain.h). */
+struct vrb_mr_waits {
+	/* posted requests that name the region */
+	void (*requests)(struct vrb_pd *pd, uint32_t lkey);
+	/* copies by QPs that have begun and have no reference on the entry (access.c) */
+	void (*copies)(struct vrb_pd *pd);
+};
 
 /*
  * For plain regions only. pd may be NULL to keep the PD. EBUSY if windows are bound; on failure the
  * region is unchanged.
  */
 int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, size_t length,
-		 unsigned int access, vrb_mr_drain_fn drain);
+		 unsigned int access, const struct vrb_mr_waits *waits);
 
 /* EBUSY while windows are bound to it; waits for accesses in flight. */
-int vrb_mr_dereg(struct vrb_mr *mr, vrb_mr_drain_fn drain);
+int vrb_mr_dereg(struct vrb_mr *mr, const struct vrb_mr_waits *waits);
 
 int vrb_mr_advise(struct vrb_pd *pd, uint32_t advice, uint32_t flags, const struct ibv_sge *sge,
 		  uint32_t num_sge);

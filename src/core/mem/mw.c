@@ -81,7 +81,7 @@ static void unbind(struct mr_entry *e)
 	fetch_sub_release(&mr_entry_at(e->parent)->windows, 1); /* pairs with vrb_mr_dereg() */
 }
 
-int vrb_mw_dealloc(struct vrb_mw *mw)
+int vrb_mw_dealloc(struct vrb_mw *mw, const struct vrb_mr_waits *waits)
 {
 	struct vrb_context *ctx = to_vrb_context(mw->ibv.context);
 
@@ -91,6 +91,7 @@ int vrb_mw_dealloc(struct vrb_mw *mw)
 	unbind(e);
 	e->kind = MR_FREE;	/* makes queued binds fail */
 	mr_table_unlock();
+	waits->copies(to_vrb_pd(mw->ibv.pd));	/* one may have just begun to read the entry */
 	mr_entry_free(mw->index);
 	vrb_live_del(&mw->live);
 	vrb_pd_put(to_vrb_pd(mw->ibv.pd));

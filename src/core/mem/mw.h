@@ -10,6 +10,7 @@
 #include "core/base/live_objects.h"
 
 struct send_wqe;
+struct vrb_mr_waits;
 struct vrb_pd;
 
 struct vrb_mw {
@@ -26,7 +27,7 @@ static inline struct vrb_mw *to_vrb_mw(struct ibv_mw *mw)
 
 /* Return 0 or an errno value. */
 int vrb_mw_alloc(struct vrb_pd *pd, enum ibv_mw_type type, struct vrb_mw **mw);
-int vrb_mw_dealloc(struct vrb_mw *mw);
+int vrb_mw_dealloc(struct vrb_mw *mw, const struct vrb_mr_waits *waits);
 
 /*
  * Checks the bind of a type 1 window as far as possible before it is queued, and returns the rkey

@@ -40,6 +40,16 @@ struct list *pd_senders_take(struct pd_senders *s)
 	return node;
 }
 
+uint32_t pd_senders_number(struct pd_senders *s)
+{
+	uint32_t n;
+
+	lock_acquire(&s->lock);
+	n = s->n;
+	lock_release(&s->lock);
+	return n;
+}
+
 void pd_senders_remove(struct pd_senders *s, struct list *node)
 {
 	lock_acquire(&s->lock);

@@ -30,6 +30,12 @@ void pd_senders_add(struct pd_senders *s, struct list *node);
 /* Removes and returns the first node; NULL: none. */
 struct list *pd_senders_take(struct pd_senders *s);
 
+/*
+ * The number of nodes. A QP that enters the list afterwards sees everything that happened before
+ * the call.
+ */
+uint32_t pd_senders_number(struct pd_senders *s);
+
 /* Removes a node; no effect if it is on no list. */
 void pd_senders_remove(struct pd_senders *s, struct list *node);
 

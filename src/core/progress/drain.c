@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "core/base/rx_queues.h"
 #include "core/base/state.h"
 #include "core/local/peer_word.h"
+#include "core/mem/mr.h"
 #include "core/mem/pd.h"
 #include "core/progress/poll_loop.h"
 #include "core/qp/qp.h"
@@ -111,7 +113,7 @@ static void look_at_senders(struct wait *l)
 {
 	struct list *node;
 
-	for (uint32_t n = load_relaxed(&l->senders->n);
+	for (uint32_t n = pd_senders_number(l->senders);
 	     n && (node = pd_senders_take(l->senders)); n--) {
 		struct vrb_qp *qp = list_entry(node, struct vrb_qp, post.sender);
 
@@ -211,10 +213,30 @@ static void wait_for(struct wait *l, struct vrb_qp *qp)
 		spend(l->now - progressed, l->now);
 }
 
-void vrb_drain_region(struct vrb_pd *pd, uint32_t lkey)
+static void drain_requests(struct vrb_pd *pd, uint32_t lkey)
 {
 	wait_for(&(struct wait){ .senders = vrb_pd_senders(pd), .lkey = lkey }, NULL);
 }
+
+static void drain_copies(struct vrb_pd *pd)
+{
+	struct wait l = { .senders = vrb_pd_senders(pd) };
+
+	vrb_for_each_rx_queue (r) {
+		if (r == vrb_main_rx_queue)
+			continue;
+		lock_acquire(r->lock);
+		lock_release(r->lock);
+	}
+	lock_acquire(&vrb.poll_lock);
+	look_at_senders(&l);
+	lock_release(&vrb.poll_lock);
+}
+
+const struct vrb_mr_waits vrb_mr_waits = {
+	.requests = drain_requests,
+	.copies = drain_copies,
+};
 
 void vrb_drain_qp(struct vrb_qp *qp)
 {

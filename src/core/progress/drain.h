@@ -27,8 +27,12 @@
 struct vrb_pd;
 struct vrb_qp;
 
-/* Waits for requests that name the region with this lkey, on queue pairs of its PD. */
-void vrb_drain_region(struct vrb_pd *pd, uint32_t lkey);
+/*
+ * For a region or window whose end waits for the queue pairs of its PD: for requests that name it,
+ * and for copies that began before the call. The latter takes the locks under which they run, one
+ * after the other: those of the RX queues, then of each QP with requests outstanding.
+ */
+extern const struct vrb_mr_waits vrb_mr_waits;
 
 /* Waits for the QP's requests that modify memory or state of the peer. */
 void vrb_drain_qp(struct vrb_qp *qp);
