@@ -206,6 +206,11 @@ static void count_delivered(const struct event *e, int by)
 		e->group->unacked += (unsigned int)by;
 }
 
+static bool blocks(int fd)
+{
+	return !(fcntl(fd, F_GETFL) & O_NONBLOCK);
+}
+
 /*
  * Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work: until an
  * event is there, or once if the channel does not block.
@@ -213,7 +218,7 @@ static void count_delivered(const struct event *e, int by)
 static void progress(const struct channel *ch)
 {
 	struct pollfd fd = { .fd = ch->pub.fd, .events = POLLIN };
-	bool wait = !(fcntl(ch->pub.fd, F_GETFL) & O_NONBLOCK);
+	bool wait = blocks(ch->pub.fd);
 
 	do
 		qp1.poll(cma.mad);
@@ -234,15 +239,31 @@ static struct event *take_first(struct channel *ch)
 	return e;
 }
 
-int channel_take(struct channel *ch, struct event **out)
+/*
+ * Reads a count.  Some programs destroy the channel of a thread that waits, and end; so it is not
+ * looked at again until there is a count.
+ */
+static int read_count(const struct channel *ch)
 {
+	int fd = ch->pub.fd, err = EAGAIN;
 	uint64_t count;
 
+	if (cma.mad && qp1.polls(cma.mad))
+		progress(ch);
+	else if (cma.mad && !load_relaxed(&ch->queued) && blocks(fd))
+		err = qp1.await(cma.mad, fd, &count);
+	if (err != EAGAIN)
+		return err;
+	return read(fd, &count, sizeof(count)) < 0 ? errno : 0;
+}
+
+int channel_take(struct channel *ch, struct event **out)
+{
 	for (;;) {
-		if (cma.mad && qp1.polls(cma.mad))
-			progress(ch);
-		if (read(ch->pub.fd, &count, sizeof(count)) < 0)
-			return errno;
+		int err = read_count(ch);
+
+		if (err)
+			return err;
 		cma_lock();
 		*out = list_empty(&ch->events) ? NULL : take_first(ch);
 		cma_unlock();

@@ -37,6 +37,7 @@ static const struct {
 	{ "vrb_mad_trouble", offsetof(struct qp1, trouble) },
 	{ "vrb_mad_polls", offsetof(struct qp1, polls) },
 	{ "vrb_mad_poll", offsetof(struct qp1, poll) },
+	{ "vrb_mad_await", offsetof(struct qp1, await) },
 	{ "vrb_write_direct", offsetof(struct qp1, write_direct) },
 };
 
@@ -65,7 +66,7 @@ static void find(void)
 
 	found = library != NULL;
 	for (i = 0; i < ARRAY_SIZE(calls) && found; i++) {
-		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_3");
+		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_4");
 
 		found = symbol != NULL;
 		memcpy((char *)&qp1 + calls[i].offset, &symbol, sizeof(symbol));

@@ -28,6 +28,7 @@ struct qp1 {
 	__typeof__(vrb_mad_trouble) *trouble;
 	__typeof__(vrb_mad_polls) *polls;
 	__typeof__(vrb_mad_poll) *poll;
+	__typeof__(vrb_mad_await) *await;
 	__typeof__(vrb_write_direct) *write_direct;
 };
 

@@ -19,6 +19,7 @@
 #include "core/process/process.h"
 #include "core/progress/poll_loop.h"
 #include "core/progress/rx_steering.h"
+#include "core/progress/stand_in.h"
 #include "core/tx/tx_sched.h"
 #include "host/host.h"
 #include "host/service.h"
@@ -181,6 +182,11 @@ VRB_EXPORT bool vrb_mad_poll(struct vrb_mad *m)
 	any = vrb_poll_once(1);
 	any |= vrb_poll_messages();
 	return any;
+}
+
+VRB_EXPORT int vrb_mad_await(struct vrb_mad *m, int eventfd, uint64_t *count)
+{
+	return inherited(m) ? EAGAIN : vrb_stand_in_read(eventfd, count);
 }
 
 VRB_EXPORT bool vrb_mad_polls(struct vrb_mad *m)

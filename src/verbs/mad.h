@@ -2,7 +2,7 @@
 /*
  * The private interface of libibverbs for librdmacm: management datagrams of QP 1, and the state
  * that the processes of one host must share for communication management (docs/CM.md). Exported
- * under the version node VERBENA_PRIVATE_3, which is renamed with every change: the two libraries
+ * under the version node VERBENA_PRIVATE_4, which is renamed with every change: the two libraries
  * must come from the same build.
  *
  * QP 1 belongs to the host. A MAD that arrives at any of its processes is passed to its addressee:
@@ -12,7 +12,8 @@
  *
  * Threads and locks.  Any thread may call, but vrb_mad_open() and vrb_mad_close() must not be
  * called in a callback.  Callbacks come from the progress thread, or from a program's that polls a
- * CQ, one at a time, and under a lock of libibverbs that verbs take (vrb.poll_lock).  So:
+ * CQ or is in vrb_mad_await(), one at a time, and under a lock of libibverbs that verbs take
+ * (vrb.poll_lock).  So:
  *	- a lock that a callback takes must not be held where a verb is called;
  *	- vrb_mad_send(), vrb_mad_arm(), vrb_mad_at_exit(), vrb_mad_comm_id() and vrb_mad_now() may
  *	be called in callbacks and under that lock;
@@ -128,6 +129,14 @@ bool vrb_mad_find_gid(struct ibv_context *verbs, const struct net_addr *gid,
  */
 bool vrb_mad_polls(struct vrb_mad *m);
 bool vrb_mad_poll(struct vrb_mad *m);
+
+/*
+ * Waits for an eventfd that a callback will write, for a millisecond at most, in the place of the
+ * progress thread (core/progress/stand_in.h), and reads it into *count.  Returns 0, EINTR, or
+ * EAGAIN: the caller reads it itself, and may sleep.  Not in a callback, nor under a lock that a
+ * callback takes.
+ */
+int vrb_mad_await(struct vrb_mad *m, int eventfd, uint64_t *count);
 
 /*
  * Sets the MAD that other processes send if this process dies, one per communication id; mad NULL

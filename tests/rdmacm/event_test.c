@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels: the descriptor, the order of events, acknowledgements, events of the program's
- * own, event names.
+ * Event channels: the descriptor, signals, the order of events, acknowledgements, events of the
+ * program's own, event names.
  */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -50,28 +51,70 @@ static void order(struct rdma_event_channel *ch)
 	CHECK_EQ(rdma_destroy_id(b), 0);
 }
 
+static uint32_t signals;
+
 static void on_signal(int sig)
 {
+	store_relaxed(&signals, signals + 1);
+}
+
+/* Often enough for each part of a wait. */
+static timer_t start_signals(int flags)
+{
+	struct sigaction act = { .sa_handler = on_signal, .sa_flags = flags };
+	struct itimerspec often = { .it_value.tv_nsec = 300 * 1000,
+				    .it_interval.tv_nsec = 300 * 1000 };
+	timer_t timer;
+
+	CHECK_EQ(sigaction(SIGALRM, &act, NULL), 0);
+	CHECK_EQ(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
+	CHECK_EQ(timer_settime(timer, 0, &often, NULL), 0);
+	return timer;
+}
+
+static void *after_signals(void *id)
+{
+	uint32_t before = load_relaxed(&signals);
+	sigset_t alarm;
+
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	CHECK_EQ(pthread_sigmask(SIG_BLOCK, &alarm, NULL), 0);
+	while (load_relaxed(&signals) - before < 20)
+		sched_yield();
+	own_event(id, 1);
+	return NULL;
+}
+
+/* A signal interrupts the wait, unless its handler was installed with SA_RESTART. */
+static void interrupted(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	struct rdma_cm_event *e;
+	pthread_t thread;
+	timer_t timer;
+
+	for (int i = 0; i < 20; i++) {
+		timer = start_signals(0);
+		CHECK_FAILS(rdma_get_cm_event(ch, &e), EINTR);
+		CHECK_EQ(timer_delete(timer), 0);
+	}
+	timer = start_signals(SA_RESTART);
+	CHECK_EQ(pthread_create(&thread, NULL, after_signals, id), 0);
+	CHECK_EQ(rdma_get_cm_event(ch, &e), 0);
+	CHECK_EQ(timer_delete(timer), 0);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
 static void not_waiting(struct rdma_event_channel *ch)
 {
 	struct rdma_cm_event *e;
-	struct sigaction act = { .sa_handler = on_signal };
-	struct itimerspec soon = { .it_value.tv_nsec = 10 * 1000 * 1000,
-				   .it_interval.tv_nsec = 10 * 1000 * 1000 };
-	timer_t timer;
 
 	CHECK_FAILS(rdma_get_cm_event(ch, NULL), EINVAL);
 	CHECK_FAILS(rdma_ack_cm_event(NULL), EINVAL);
 	CHECK_EQ(fcntl(ch->fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-
-	/* A signal interrupts the wait. */
-	CHECK_EQ(sigaction(SIGALRM, &act, NULL), 0);
-	CHECK_EQ(timer_create(CLOCK_MONOTONIC, NULL, &timer), 0);
-	CHECK_EQ(timer_settime(timer, 0, &soon, NULL), 0);
-	CHECK_FAILS(rdma_get_cm_event(ch, &e), EINTR);
-	CHECK_EQ(timer_delete(timer), 0);
 
 	CHECK_EQ(fcntl(ch->fd, F_SETFL, O_NONBLOCK), 0);
 	CHECK_FAILS(rdma_get_cm_event(ch, &e), EAGAIN);
@@ -158,6 +201,7 @@ int main(void)
 	names();
 	order(ch);
 	not_waiting(ch);
+	interrupted(ch);
 	dropped(ch);
 	destroy_waits(ch);
 	migrated(ch);

@@ -29,6 +29,7 @@
 #include "core/progress/flush_thread.h"
 #include "core/progress/poll_loop.h"
 #include "core/progress/rx_queue.h"
+#include "core/progress/stand_in.h"
 #include "core/qp/qp_table.h"
 #include "core/qp/xrcd.h"
 #include "core/raw/raw_port.h"
@@ -113,6 +114,7 @@ static void after_fork_child(void)
 	pthread_mutex_unlock(&vrb.lock);
 	pthread_mutex_unlock(&vrb.life);
 	vrb_rx_queues_forget();
+	vrb_stand_in_forget();
 	store_relaxed(&vrb.generation, vrb.generation + 1);
 	list_init(&vrb.contexts);
 	vrb_device_after_fork();

@@ -28,6 +28,7 @@
 #include "core/mad/gsi.h"
 #include "core/progress/rx_queue.h"
 #include "core/progress/rx_steering.h"
+#include "core/progress/stand_in.h"
 #include "core/progress/timeouts.h"
 #include "core/progress/wire_interval.h"
 #include "core/qp/qp.h"
@@ -323,6 +324,7 @@ void vrb_prepare_sleep(void)
 	vrb_tx_try_flush_delayed();
 	if (!thread_sleeps())
 		progress_wake(vrb.progress);
+	vrb_stand_in_end();
 }
 
 static struct wire_interval wire_interval;	/* vrb.poll_lock */
@@ -487,8 +489,10 @@ bool vrb_loopback_begin(void)
 void vrb_loopback_end(void)
 {
 	/* What is left was sent without a doorbell. */
-	if (local_sleeps(vrb.local) && unlikely(local_input_waits(vrb.local)))
+	if (local_sleeps(vrb.local) && unlikely(local_input_waits(vrb.local))) {
 		progress_wake(vrb.progress);
+		vrb_stand_in_end();
+	}
 	lock_release(&vrb.poll_lock);
 }
 
@@ -534,7 +538,7 @@ static void on_begin(void *arg)
 		local_keep(vrb.local);
 }
 
-static enum progress_rest on_rest(void *arg)
+enum progress_rest vrb_progress_rest(void)
 {
 	enum progress_rest rest = PROGRESS_SLEEP;
 
@@ -546,6 +550,11 @@ static enum progress_rest on_rest(void *arg)
 		rest = PROGRESS_WORKED;
 	lock_release(&vrb.poll_lock);
 	return rest;
+}
+
+static enum progress_rest on_rest(void *arg)
+{
+	return vrb_stand_in_park() ? PROGRESS_WORKED : vrb_progress_rest();
 }
 
 static bool on_inbox(void *arg, int fd)

@@ -9,12 +9,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct progress_ops;
+#include "run/progress.h"
+
 struct vrb_context;
 struct vrb_qp;
 
 /* For progress_new(): deadlines and their expiry. The argument is unused. */
 extern const struct progress_ops vrb_progress_ops;
+
+/*
+ * Its rest(), for a thread that stands in for the progress thread: takes what is in the lanes, and
+ * lets peers ring from now on.
+ */
+enum progress_rest vrb_progress_rest(void);
 
 /*
  * vrb_process_get() calls start once wire, host, timers and progress (not yet started) exist, and
