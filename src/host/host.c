@@ -388,6 +388,16 @@ bool host_qpn_mine(struct host *h, uint32_t qpn)
 	return mine;
 }
 
+unsigned int host_qpn_shard(struct host *h, uint32_t qpn)
+{
+	unsigned int shard;
+
+	lock_acquire(&h->lock);
+	shard = qpns_shard(&h->qpns, (qpn & 0xffffff) >> HOST_BLOCK_BITS);
+	lock_release(&h->lock);
+	return shard;
+}
+
 int host_owner(struct host *h, uint32_t qpn)
 {
 	uint32_t block = (qpn & 0xffffff) >> HOST_BLOCK_BITS;

@@ -128,6 +128,9 @@ unsigned int host_blocks_taken(const struct host *h);
  */
 bool host_qpn_mine(struct host *h, uint32_t qpn);
 
+/* The shard of a number of this process; 0 for others. */
+unsigned int host_qpn_shard(struct host *h, uint32_t qpn);
+
 /*
  * Returns the slot of the live process that owns the number's block; HOST_NO_SLOT if there is none
  * or it is unknown. Reclaims a dead owner.

@@ -50,6 +50,13 @@ bool qpns_has_block(const struct qpns *q, uint32_t block)
 	return find_alone(q, block) && table_owner_of(q->table, block) == q->slot;
 }
 
+unsigned int qpns_shard(const struct qpns *q, uint32_t block)
+{
+	const struct qpn_block *b = find_block(q, block);
+
+	return b ? b->shard : 0;
+}
+
 static void push(struct qpn_queue *q, uint32_t qpn)
 {
 	q->number[(q->head + q->n_free++) % q->size] = qpn;

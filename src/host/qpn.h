@@ -67,4 +67,7 @@ int qpns_take(struct qpns *q, uint32_t qpn, int giver);
 
 bool qpns_has_block(const struct qpns *q, uint32_t block);
 
+/* The shard of an own block; 0 for others, and for blocks of one number. */
+unsigned int qpns_shard(const struct qpns *q, uint32_t block);
+
 #endif

@@ -66,6 +66,22 @@ static void unused_blocks_are_released_and_reused_late(void **state)
 	host_leave(b);
 }
 
+static void the_shard_of_an_own_number_is_known(void **state)
+{
+	struct host *a = join(), *b = join();
+	uint32_t qpn;
+
+	for (unsigned int shard = 0; shard < HOST_SHARDS; shard++) {
+		assert_int_equal(host_qpn_alloc(a, shard, &qpn), 0);
+		assert_int_equal(host_qpn_shard(a, qpn), shard);
+		assert_int_equal(host_qpn_shard(b, qpn), 0);
+	}
+	assert_int_equal(host_qpn_alloc_alone(a, &qpn), 0);
+	assert_int_equal(host_qpn_shard(a, qpn), 0);
+	host_leave(a);
+	host_leave(b);
+}
+
 /* Random operations against a set. */
 static void numbers_agree_with_an_oracle(void **state)
 {
@@ -187,6 +203,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_DIR(numbers_are_unique_and_reused_late),
 		IN_DIR(unused_blocks_are_released_and_reused_late),
+		IN_DIR(the_shard_of_an_own_number_is_known),
 		IN_DIR(numbers_agree_with_an_oracle),
 		IN_DIR(many_processes_never_share_a_number),
 		IN_DIR(a_number_with_its_own_block_can_be_taken_over),

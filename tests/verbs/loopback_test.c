@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Loopback between two QPs of one process: the posting thread executes a small message and its ACK,
- * as an adapter does. There is no progress thread, and no thread polls a CQ, so nothing else can
- * have caused the events of both ends.
+ * as an adapter does, also where each end has an RX queue of its own. There is no progress thread,
+ * and no thread polls a CQ, so nothing else can have caused the events of both ends.
  */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "world.h"
 
@@ -74,22 +76,38 @@ static bool message(enum ibv_wr_opcode opcode, uint64_t wr_id)
 	return sent && received;
 }
 
-int main(void)
+/* The library reads its environment once, so each case is a process. */
+static void run(const char *receivers)
 {
 	int at_once = 0;
 
 	setenv("VERBENA_PROGRESS", "none", 1);
+	setenv("VERBENA_RECEIVERS", receivers, 1);
 	world_open(&w);
 	open_end(&a);
 	open_end(&b);
 	world_connect(&w, a.qp, b.qp);
 	for (int i = 0; i < MESSAGES; i++)
 		at_once += message(i % 2 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE_WITH_IMM, i);
-	printf("%d of %d at once\n", at_once, MESSAGES);
+	printf("%s RX queues: %d of %d at once\n", receivers, at_once, MESSAGES);
 	/* With UDP a busy kernel may delay packets. */
 	CHECK(strcmp(getenv("VERBENA_TRANSPORT"), "udp") ? at_once == MESSAGES : at_once > 0);
 	close_end(&a);
 	close_end(&b);
 	world_close(&w);
+}
+
+int main(void)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		run("2");
+		exit(0);
+	}
+	CHECK(child > 0 && waitpid(child, &status, 0) == child);
+	CHECK_EQ(status, 0);
+	run("1");
 	return 0;
 }

@@ -301,7 +301,7 @@ static inline void end(struct vrb_qp *qp, bool loops)
 		qp->post.loops = false;
 	lock_release(&qp->lock);
 	if (within)
-		vrb_loopback_run(loops, by_lane, signaled);
+		vrb_loopback_run(qp, loops, by_lane, signaled);
 	if (loops)
 		vrb_loopback_end();
 }

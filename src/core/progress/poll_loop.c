@@ -496,18 +496,48 @@ void vrb_loopback_end(void)
 	lock_release(&vrb.poll_lock);
 }
 
-void vrb_loopback_run(bool begun, bool by_lane, bool signaled)
+/* Waits for the thread that has the lock, if that does not wait for vrb.poll_lock. */
+static bool loopback_lock(struct vrb_rx_queue *r, bool begun)
 {
+	if (lock_try(r->lock))
+		return true;
+	if (begun)
+		return false;
+	rx_contention();
+	lock_acquire(r->lock);
+	return true;
+}
+
+static void loopback_round(unsigned int shard, bool begun, bool by_lane, bool signaled,
+			   uint64_t now)
+{
+	struct vrb_rx_queue *r = by_lane ? vrb_main_rx_queue : vrb_rx_queue_of_shard(shard);
+	bool held = begun && r == vrb_main_rx_queue;
+
+	if (!held && !loopback_lock(r, begun))
+		return;
+	if (by_lane)
+		take_lanes(now, !signaled);
+	else
+		vrb_rx_queue_poll(r, now, false);
+	if (!held)
+		lock_release(r->lock);
+}
+
+/*
+ * Its completions keep the CQs of a program from being empty, so that it might never poll. By the
+ * wire, each of its packets would then wake the progress thread, too.
+ */
+void vrb_loopback_run(const struct vrb_qp *qp, bool begun, bool by_lane, bool signaled)
+{
+	static __thread unsigned int turn __attribute__((tls_model("initial-exec")));
 	uint64_t now = clock_now();
 
-	if (!begun)
-		lock_acquire(&vrb.poll_lock);
-	for (int rounds = signaled ? 2 : 1; rounds; rounds--)
-		if (by_lane ? !take_lanes(now, !signaled) :
-			      !vrb_rx_queue_poll(vrb_main_rx_queue, now, false))
-			break;
-	if (!begun)
-		lock_release(&vrb.poll_lock);
+	loopback_round(qp->post.peer_shard, begun, by_lane, signaled, now);
+	if (signaled)
+		loopback_round(qp->config.shard, begun, by_lane, signaled, now);
+	if (!begun && !by_lane && ++turn % TUNE_LOOPBACK_POLL == 0)
+		vrb_poll_once(1u << qp->config.shard);
 }
 
 void vrb_poll_arrived(void)

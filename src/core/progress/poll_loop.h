@@ -56,11 +56,12 @@ bool vrb_poll_once(unsigned int shards);
  * device loops it back, because no other thread may be polling. Call begin before the post; it
  * returns false if another thread holds vrb.poll_lock. If it returns true, the post may set
  * qp->post.loops, and then rings no doorbell of its own process. Call run after the post; it takes
- * the message, and the ACK too if a request is signaled, else the ACK may wait for the reply. Must
- * hold no lock of level 3 or below.
+ * the message, and the ACK too if a request is signaled, else the ACK may wait for the reply. By
+ * the wire these come to the RX queues of the two QPs. Must hold no lock of level 3 or below but
+ * that of begin.
  */
 bool vrb_loopback_begin(void);
-void vrb_loopback_run(bool begun, bool by_lane, bool signaled);
+void vrb_loopback_run(const struct vrb_qp *qp, bool begun, bool by_lane, bool signaled);
 void vrb_loopback_end(void);	/* only if begin returned true */
 
 /*

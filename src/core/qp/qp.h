@@ -107,6 +107,7 @@ struct vrb_qp_post {
 	struct wr_limits limits;
 	bool coalesces;			/* requests are delayed to be sent together */
 	bool same_process;		/* the peer is in this process; a hint, read unlocked */
+	uint8_t peer_shard;		/* if so: that of its number */
 	bool loops;			/* a post that polls afterwards: poll_loop.h */
 	bool uses_wire;			/* counted in vrb_wire_qps */
 	bool is_sender;			/* in `senders`; always while requests are outstanding */
