@@ -29,13 +29,14 @@ enum {
 	IPV4_ID_OFFSET = 4,
 	IPV6_LEN = 40,
 	UDP_LEN = 8,
-	PSEUDO_MAX = LRH_LEN + IPV6_LEN + UDP_LEN + ROCE_BTH_LEN,
+	PSEUDO_MAX = LRH_LEN + IPV6_LEN + UDP_LEN,
 	IP_PROTO_UDP = 17,
 	BTH_VARIANT_BYTE = 4,
 	UDP_MAX_DATA = 65535 - UDP_LEN - IPV4_LEN,
 };
 
 #define IPV4_DONT_FRAGMENT 0x4000
+#define VARIANT_ZERO 0x0f6a70d9u	/* 0xff, moved back by BTH_VARIANT_BYTE bytes */
 
 static uint8_t *put_ones(uint8_t *p, size_t n)
 {
@@ -49,12 +50,12 @@ static uint8_t *put_bytes(uint8_t *p, const uint8_t *src, size_t n)
 	return p + n;
 }
 
-static uint8_t *put_ipv4(uint8_t *p, const struct net_path *path, uint16_t ip_id, uint16_t udp_len)
+static uint8_t *put_ipv4(uint8_t *p, const struct net_path *path, uint16_t udp_len)
 {
 	p = put_u8(p, 4 << 4 | IPV4_LEN / 4);
 	p = put_ones(p, 1);				/* ToS */
 	p = put_be16(p, IPV4_LEN + udp_len);
-	p = put_be16(p, ip_id);
+	p = put_be16(p, 0);				/* identification */
 	p = put_be16(p, IPV4_DONT_FRAGMENT);
 	p = put_ones(p, 1);				/* TTL */
 	p = put_u8(p, IP_PROTO_UDP);
@@ -101,27 +102,6 @@ static void leave_vectors(void)
 {
 }
 #endif
-
-uint32_t roce_icrc(const struct net_path *path, uint16_t ip_id, const uint8_t *data, size_t len)
-{
-	uint16_t udp_len = (uint16_t)(UDP_LEN + len + ROCE_ICRC_LEN);
-	uint8_t pseudo[PSEUDO_MAX];
-	uint8_t *p = put_ones(pseudo, LRH_LEN);
-	uint32_t crc;
-
-	if (net_is_ipv4(&path->dst))
-		p = put_ipv4(p, path, ip_id, udp_len);
-	else
-		p = put_ipv6(p, path, udp_len);
-	p = put_udp(p, path, udp_len);
-	memcpy(p, data, ROCE_BTH_LEN);
-	p[BTH_VARIANT_BYTE] = 0xff;
-	p += ROCE_BTH_LEN;
-	crc = crc32_gzip_refl(0, pseudo, (uint64_t)(p - pseudo));
-	crc = crc32_gzip_refl(crc, data + ROCE_BTH_LEN, len - ROCE_BTH_LEN);
-	leave_vectors();
-	return crc;
-}
 
 #define CRC32_POLY_REFLECTED 0xedb88320u
 
@@ -180,6 +160,84 @@ static uint32_t gf_unshift(uint32_t crc, uint32_t bytes)
 }
 
 /*
+ * What the set bits of the identification add to a register at the end of the UDP header, 22 bytes
+ * later. The CRC is linear, so a front is computed with identification 0.
+ */
+static uint32_t of_id(uint16_t ip_id)
+{
+	static const uint32_t bits[16] = {
+		0x9b73ead4, 0xed96d3e9, 0x005ca193, 0x00b94326,
+		0x0172864c, 0x02e50c98, 0x05ca1930, 0x0b943260,
+		0x81256527, 0xd93bcc0f, 0x69069e5f, 0xd20d3cbe,
+		0x7f6b7f3d, 0xfed6fe7a, 0x26dcfab5, 0x4db9f56a,
+	};
+	uint32_t crc = 0;
+
+	for (; ip_id; ip_id &= ip_id - 1)
+		crc ^= bits[__builtin_ctz(ip_id)];
+	return crc;
+}
+
+static bool is_front_of(const struct roce_icrc_front *front, const struct net_path *path,
+			size_t len)
+{
+	return front->len == len && net_addr_equal(&front->src, &path->src) &&
+	       net_addr_equal(&front->dst, &path->dst) && front->src_port == path->src_port &&
+	       front->dst_port == path->dst_port;
+}
+
+static void make_front(struct roce_icrc_front *front, const struct net_path *path, size_t len)
+{
+	uint16_t udp_len = (uint16_t)(UDP_LEN + len + ROCE_ICRC_LEN);
+	uint8_t pseudo[PSEUDO_MAX];
+	uint8_t *p = put_ones(pseudo, LRH_LEN);
+
+	front->src = path->src;
+	front->dst = path->dst;
+	front->src_port = path->src_port;
+	front->dst_port = path->dst_port;
+	front->len = len;
+	front->ipv4 = net_is_ipv4(&path->dst);
+	if (front->ipv4)
+		p = put_ipv4(p, path, udp_len);
+	else
+		p = put_ipv6(p, path, udp_len);
+	p = put_udp(p, path, udp_len);
+	front->crc = crc32_gzip_refl(0, pseudo, (uint64_t)(p - pseudo));
+}
+
+/*
+ * What must be added to a register in front of the BTH so that its variant byte, with this value,
+ * counts as ones: their difference, moved back to the front. Nearly always the byte is 0.
+ */
+static uint32_t of_variant(uint8_t value)
+{
+	return likely(!value) ? VARIANT_ZERO : gf_unshift(value ^ 0xffu, BTH_VARIANT_BYTE);
+}
+
+uint32_t roce_icrc_next(struct roce_icrc_front *front, const struct net_path *path, uint16_t ip_id,
+			const uint8_t *data, size_t len)
+{
+	uint32_t crc;
+
+	if (!is_front_of(front, path, len))
+		make_front(front, path, len);
+	crc = front->crc ^ of_variant(data[BTH_VARIANT_BYTE]);
+	if (front->ipv4)
+		crc ^= of_id(ip_id);
+	crc = crc32_gzip_refl(crc, data, len);
+	leave_vectors();
+	return crc;
+}
+
+uint32_t roce_icrc(const struct net_path *path, uint16_t ip_id, const uint8_t *data, size_t len)
+{
+	struct roce_icrc_front front = { 0 };
+
+	return roce_icrc_next(&front, path, ip_id, data, len);
+}
+
+/*
  * Does the received CRC differ from the CRC with identification 0 by what some identification would
  * have added? The CRC is linear: the difference is identification * x^(8 * (bytes after it + 4)).
  * Unshifted it must be a polynomial that fits into the identification's 16 bits, which are the
@@ -200,8 +258,9 @@ static uint32_t get_icrc(const uint8_t *p)
 	return le32toh(v);
 }
 
-enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_known, uint16_t ip_id,
-				       const uint8_t *data, size_t len)
+enum roce_icrc_verdict roce_icrc_check_next(struct roce_icrc_front *front,
+					    const struct net_path *path, bool id_known,
+					    uint16_t ip_id, const uint8_t *data, size_t len)
 {
 	uint32_t difference;
 
@@ -210,8 +269,16 @@ enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_know
 	len -= ROCE_ICRC_LEN;
 	if (!net_is_ipv4(&path->dst))
 		id_known = true;
-	difference = get_icrc(data + len) ^ roce_icrc(path, ip_id, data, len);
+	difference = get_icrc(data + len) ^ roce_icrc_next(front, path, ip_id, data, len);
 	if (id_known)
 		return difference == 0 ? ROCE_ICRC_GOOD : ROCE_ICRC_BAD;
 	return fits_some_id(difference, len) ? ROCE_ICRC_GOOD_FOR_SOME_ID : ROCE_ICRC_BAD;
+}
+
+enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_known, uint16_t ip_id,
+				       const uint8_t *data, size_t len)
+{
+	struct roce_icrc_front front = { 0 };
+
+	return roce_icrc_check_next(&front, path, id_known, ip_id, data, len);
 }

@@ -19,6 +19,22 @@
  */
 uint32_t roce_icrc(const struct net_path *path, uint16_t ip_id, const uint8_t *data, size_t len);
 
+/*
+ * What packets of one path and length have in common: the CRC of the headers in front of the BTH.
+ * Zero it; roce_icrc_next() and roce_icrc_check_next() compute it again when path or length differ
+ * from those of the packet before. They are roce_icrc() and roce_icrc_check() otherwise.
+ */
+struct roce_icrc_front {
+	struct net_addr src, dst;
+	uint16_t src_port, dst_port;
+	bool ipv4;
+	size_t len;
+	uint32_t crc;
+};
+
+uint32_t roce_icrc_next(struct roce_icrc_front *front, const struct net_path *path, uint16_t ip_id,
+			const uint8_t *data, size_t len);
+
 enum roce_icrc_verdict {
 	ROCE_ICRC_GOOD,
 	ROCE_ICRC_BAD,
@@ -36,5 +52,9 @@ enum roce_icrc_verdict {
  */
 enum roce_icrc_verdict roce_icrc_check(const struct net_path *path, bool id_known, uint16_t ip_id,
 				       const uint8_t *data, size_t len);
+
+enum roce_icrc_verdict roce_icrc_check_next(struct roce_icrc_front *front,
+					    const struct net_path *path, bool id_known,
+					    uint16_t ip_id, const uint8_t *data, size_t len);
 
 #endif

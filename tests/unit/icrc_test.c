@@ -123,6 +123,33 @@ static void same_as_bit_by_bit(void **state)
 	}
 }
 
+/* Packets of a few paths and lengths by turns, most with nothing in the variant byte. */
+static void a_front_is_of_its_path_and_length(void **state)
+{
+	struct roce_icrc_front front = { 0 };
+	struct net_path paths[4];
+	uint8_t data[80];
+
+	random_start();
+	for (int i = 0; i < 4; i++)
+		paths[i] = random_path(i & 1);
+	paths[2] = paths[0];
+	paths[2].src_port ^= 1;
+	paths[3] = paths[1];
+	paths[3].dst.raw[15] ^= 1;
+	for (int i = 0; i < 2000; i++) {
+		const struct net_path *path = &paths[random_below(4)];
+		uint16_t id = random_below(2) ? random_below(64) : (uint16_t)random_u64();
+		size_t len = 12 + random_below(2);
+
+		random_bytes(data, len);
+		if (random_below(4))
+			data[4] = 0;
+		assert_int_equal(roce_icrc_next(&front, path, id, data, len),
+				 reference_icrc(path, id, data, len));
+	}
+}
+
 static void captured_packets(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(captured); i++) {
@@ -262,6 +289,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(same_as_bit_by_bit),
+		cmocka_unit_test(a_front_is_of_its_path_and_length),
 		cmocka_unit_test(captured_packets),
 		cmocka_unit_test(variant_fields_are_ignored),
 		cmocka_unit_test(every_identification_is_found),

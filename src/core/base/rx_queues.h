@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "host/host.h"
+#include "roce/icrc.h"
 #include "util/atomic.h"
 #include "util/list.h"
 #include "util/lock.h"
@@ -69,6 +70,7 @@ struct vrb_rx_queue {
 	uint64_t polled_at;		/* atomic: last poll by the program for QPs of this queue */
 	/* atomic, read without the lock; those of sent packets are also written without it */
 	struct rx_stats stats;
+	struct roce_icrc_front front;	/* of the packets */
 	struct wire_pkt in[WIRE_BURST];
 };
 

@@ -256,7 +256,8 @@ static bool intact(const struct rx_packet *a, struct vrb_rx_queue *r)
 		count(&r->stats.malformed, 1);
 		return false;
 	}
-	if (roce_icrc_check(a->path, a->id_known, a->ip_id, a->data, a->len) == ROCE_ICRC_BAD) {
+	if (roce_icrc_check_next(&r->front, a->path, a->id_known, a->ip_id, a->data, a->len) ==
+	    ROCE_ICRC_BAD) {
 		count(&r->stats.icrc_errors, 1);
 		return false;
 	}

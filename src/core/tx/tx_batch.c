@@ -47,6 +47,7 @@ struct vrb_tx_batch *vrb_tx_batch_new(void)
 	vrb_tx_batch_mine = malloc(sizeof(*vrb_tx_batch_mine));
 	if (vrb_tx_batch_mine) {
 		clear(vrb_tx_batch_mine);
+		vrb_tx_batch_mine->front = (struct roce_icrc_front){ 0 };
 		pthread_setspecific(own_key, vrb_tx_batch_mine);
 	}
 	return vrb_tx_batch_mine;
@@ -67,10 +68,10 @@ static struct vrb_rx_queue *queue_of(const struct vrb_qp *qp)
 }
 
 /* Appends the ICRC, which covers the IP identification in ip_id. */
-static void put_icrc(struct wire_pkt *p)
+static void put_icrc(struct vrb_tx_batch *b, struct wire_pkt *p)
 {
 	size_t len = p->len - ROCE_ICRC_LEN;
-	uint32_t icrc = htole32(roce_icrc(&p->path, p->ip_id, p->data, len));
+	uint32_t icrc = htole32(roce_icrc_next(&b->front, &p->path, p->ip_id, p->data, len));
 
 	memcpy(p->data + len, &icrc, sizeof(icrc));
 }
@@ -149,7 +150,7 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 	if (seen && tap.mark)
 		p->path.traffic_class |= ROCE_ECN_CE;
 	enter_run(b, p);
-	put_icrc(p);
+	put_icrc(b, p);
 	if (seen && tap.flip)
 		flip(p, tap.flip_bit);
 	b->used += p->len;
@@ -171,12 +172,12 @@ static void wait_for_room(const struct wire *wire)
 }
 
 /* Splits the run that starts at p into single packets, with the ICRCs that these need. */
-static void give_up_run(struct wire_pkt *p, const struct wire_pkt *end)
+static void give_up_run(struct vrb_tx_batch *b, struct wire_pkt *p, const struct wire_pkt *end)
 {
 	p->alone = false;
 	while (++p < end && p->ip_id) {
 		p->ip_id = 0;
-		put_icrc(p);
+		put_icrc(b, p);
 	}
 }
 
@@ -193,7 +194,7 @@ static void move_ack(struct vrb_tx_batch *b)
 		return;
 	memmove(b->pkts, b->pkts + 1, (b->n - 1) * sizeof(ack));
 	ack.ip_id = (uint16_t)(b->n - 1);
-	put_icrc(&ack);
+	put_icrc(b, &ack);
 	b->pkts[b->n - 1] = ack;
 }
 
@@ -210,7 +211,7 @@ void vrb_tx_batch_send(struct vrb_tx_batch *b)
 		if (done == b->n)
 			break;
 		if (rest[k].alone) {
-			give_up_run(rest + k, b->pkts + b->n);
+			give_up_run(b, rest + k, b->pkts + b->n);
 		} else {
 			tries++;
 			wait_for_room(b->queue->wire);

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "roce/icrc.h"
 #include "roce/pkt.h"
 #include "util/compiler.h"
 #include "wire/wire.h"
@@ -31,6 +32,7 @@ struct vrb_tx_batch {
 	uint32_t used;		/* bytes of `data` */
 	uint32_t run_bytes;	/* size of the last packet's run */
 	uint32_t run_len;	/* length of the run's packets; 0: the run has ended */
+	struct roce_icrc_front front;
 	struct wire_pkt pkts[TX_BATCH_PACKETS];
 	uint8_t data[TX_BATCH_BYTES + ROCE_MAX_PACKET];
 };
