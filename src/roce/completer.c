@@ -241,7 +241,8 @@ static enum comp_step do_response(struct comp_ctx *c)
  * Places one packet of a READ response. The response to a partial retry may begin with FIRST or,
  * from soft RoCE, MIDDLE. So the position determines where it ends, and the opcode must only agree.
  */
-static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, bool *last)
+static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, bool *last,
+				 uint32_t *done)
 {
 	struct roce_qp *qp = c->qp;
 	uint32_t offset = psn_add(qp->comp.una, 0 - w->first_psn);
@@ -254,9 +255,13 @@ static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, b
 		return fail(c, IBV_WC_BAD_RESP_ERR, REASON_BAD_RESPONSE);
 	if (c->pkt->payload_len != expected)
 		return fail(c, IBV_WC_LOC_LEN_ERR, REASON_BAD_RESPONSE);
-	why = roce_scatter(qp, w->sge, w->num_sge, byte, c->pkt->payload, expected,
-			   MEM_LOCAL_WRITE);
-	return why ? fail(c, roce_local_status(why), why) : COMP_DONE;
+	for (*done = 0; *done <= c->pkt->more; ++*done, byte += expected) {
+		why = roce_scatter(qp, w->sge, w->num_sge, byte, roce_run_payload(c->pkt, *done),
+				   expected, MEM_LOCAL_WRITE);
+		if (why)
+			return fail(c, roce_local_status(why), why);
+	}
+	return COMP_DONE;
 }
 
 static enum comp_step place_atomic(struct comp_ctx *c, const struct send_wqe *w)
@@ -286,10 +291,11 @@ static enum comp_step do_place(struct comp_ctx *c)
 	struct send_queue *sq = &qp->wq->sq;
 	const struct send_wqe *w = sq_wqe(sq, sq->done);
 	bool last = true;
+	uint32_t done = 1;
 	enum comp_step next;
 
 	if (w->opcode == IBV_WR_RDMA_READ)
-		next = place_read(c, w, &last);
+		next = place_read(c, w, &last, &done);
 	else if (w->opcode == IBV_WR_FLUSH || w->opcode == IBV_WR_ATOMIC_WRITE)
 		next = place_empty(c);
 	else
@@ -298,7 +304,7 @@ static enum comp_step do_place(struct comp_ctx *c)
 		return next;
 	if (last && qp->req.rd_open && psn_before(qp->comp.una, qp->req.psn))
 		qp->req.rd_open--;
-	advance_una(c, psn_add(qp->comp.una, 1));
+	advance_una(c, psn_add(qp->comp.una, done));
 	if (psn_before(w->last_psn, qp->comp.una)) {
 		roce_complete_send(qp);
 		roce_completer_settle(qp);
@@ -337,6 +343,19 @@ static enum comp_step (*const steps[COMP_DONE])(struct comp_ctx *c) = {
 	[COMP_PLACE] = do_place, [COMP_RESPONSE] = do_response, [COMP_GAP] = do_gap,
 	[COMP_FAIL] = do_fail,   [COMP_DROP] = do_drop,
 };
+
+bool roce_completer_takes_run(const struct roce_qp *qp, const struct roce_pkt *run)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+	const struct send_wqe *w = sq_wqe(sq, sq->done);
+	uint32_t offset, last = psn_add(run->bth.psn, run->more);
+
+	if (run->bth.psn != qp->comp.una || !psn_before(last, qp->req.psn) ||
+	    sq->done == sq->next || !roce_is_read(w) || psn_before(w->last_psn, last))
+		return false;
+	offset = psn_add(qp->comp.una, 0 - w->first_psn);
+	return offset + run->more < roce_read_piece_end(qp, w, offset);
+}
 
 void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now)

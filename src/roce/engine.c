@@ -120,7 +120,7 @@ static void note_congestion(struct roce_qp *qp, const struct roce_pkt *pkt,
 {
 	if (likely((pkt->path.traffic_class & ROCE_ECN_MASK) != ROCE_ECN_CE && !pkt->bth.fecn))
 		return;
-	qp->counters.ecn_marked++;
+	qp->counters.ecn_marked += 1 + pkt->more;
 	pend_cnp(qp, pkt);
 	if (op->kind == ROCE_KIND_READ_RESPONSE) {
 		roce_cc_notified(&qp->cc, now);
@@ -185,10 +185,10 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 	const struct roce_opcode_info *op = roce_opcode_info(pkt->bth.opcode);
 
 	roce_check(qp);
-	qp->counters.rcvd_pkts++;
-	qp->counters.rcvd_bytes += pkt->payload_len;
+	qp->counters.rcvd_pkts += 1 + pkt->more;
+	qp->counters.rcvd_bytes += (1 + pkt->more) * (uint64_t)pkt->payload_len;
 	if (!acceptable(qp, pkt, op)) {
-		qp->counters.dropped_pkts++;
+		qp->counters.dropped_pkts += 1 + pkt->more;
 		roce_note(qp, NOTE_DROP, pkt->bth.psn, 0, REASON_NONE);
 		return;
 	}
@@ -201,6 +201,16 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 	else
 		qp->counters.dropped_pkts++;
 	roce_check(qp);
+}
+
+bool roce_takes_run(const struct roce_qp *qp, const struct roce_pkt *run)
+{
+	const struct roce_opcode_info *op = roce_opcode_info(run->bth.opcode);
+
+	if (!roce_is_reliable(qp))
+		return false;
+	return roce_is_request(op) ? roce_responder_takes_run(qp, run, op)
+				   : roce_completer_takes_run(qp, run);
 }
 
 bool roce_fills_gap_later(const struct roce_qp *qp, const struct roce_pkt *pkt)

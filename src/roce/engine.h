@@ -139,8 +139,17 @@ void roce_qp_changed(struct roce_qp *qp, uint64_t now);
  */
 void roce_qp_migrate(struct roce_qp *qp);
 
-/* Processes one packet. pkt->payload needs to stay valid only during the call. */
+/*
+ * Processes one packet, or a run for which roce_takes_run() is true. pkt->payload needs to stay
+ * valid only during the call.
+ */
 void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now);
+
+/*
+ * Can the engine process this run as one: are its packets the next ones of the message in progress,
+ * and not the last? Otherwise pass them to roce_input() one by one.
+ */
+bool roce_takes_run(const struct roce_qp *qp, const struct roce_pkt *run);
 
 /*
  * Builds the next packet into buf (cap >= ROCE_MAX_PACKET): headers, payload and pad, without ICRC.

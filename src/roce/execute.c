@@ -12,20 +12,24 @@
 #include "roce/rd_atomic.h"
 
 static enum reason execute_send(struct roce_qp *qp, const struct roce_pkt *pkt,
-				const struct roce_opcode_info *op)
+				const struct roce_opcode_info *op, uint32_t *done)
 {
 	struct roce_resp *resp = &qp->resp;
+	enum reason why = REASON_NONE;
 
 	if (roce_starts(op)) {
 		resp->received = 0;
 		resp->packet = pkt->payload_len;
 	}
 	resp->msg = ROCE_MSG_SEND;
-	return roce_deliver(qp, resp->wqe, resp->received, pkt);
+	for (; *done <= pkt->more && !why; *done += !why)
+		why = roce_deliver(qp, resp->wqe, resp->received + *done * pkt->payload_len, pkt,
+				   *done);
+	return why;
 }
 
 static enum reason execute_write(struct roce_qp *qp, const struct roce_pkt *pkt,
-				 const struct roce_opcode_info *op)
+				 const struct roce_opcode_info *op, uint32_t *done)
 {
 	struct roce_resp *resp = &qp->resp;
 	struct wq_qp *wq = qp->wq;
@@ -40,16 +44,21 @@ static enum reason execute_write(struct roce_qp *qp, const struct roce_pkt *pkt,
 		resp->resid = pkt->reth.len;
 	}
 	resp->msg = ROCE_MSG_WRITE;
-	if (pkt->pull)
-		why = wq->ops->pull(wq, pkt->pull, 0, len,
-				    &(struct ibv_sge){ resp->va, len, resp->rkey }, 1,
-				    MEM_REMOTE_WRITE);
-	else if (len)
-		why = wq->ops->mem_write(wq, resp->rkey, resp->va, pkt->payload, len,
-					 MEM_REMOTE_WRITE);
-	resp->va += len;
-	resp->resid -= len;
-	return why;
+	for (; *done <= pkt->more; ++*done) {
+		if (pkt->pull)
+			why = wq->ops->pull(wq, pkt->pull, 0, len,
+					    &(struct ibv_sge){ resp->va, len, resp->rkey }, 1,
+					    MEM_REMOTE_WRITE);
+		else if (len)
+			why = wq->ops->mem_write(wq, resp->rkey, resp->va,
+						 roce_run_payload(pkt, *done), len,
+						 MEM_REMOTE_WRITE);
+		if (why)
+			return why;
+		resp->va += len;
+		resp->resid -= len;
+	}
+	return REASON_NONE;
 }
 
 static enum reason execute_atomic(struct roce_qp *qp, const struct roce_pkt *pkt,
@@ -83,7 +92,8 @@ static enum reason execute_a19(struct roce_qp *qp, const struct roce_pkt *pkt,
  * answer is built.
  */
 static enum reason execute_answered(struct roce_qp *qp, const struct roce_pkt *pkt,
-				    const struct roce_opcode_info *op, uint64_t now)
+				    const struct roce_opcode_info *op, uint32_t *done,
+				    uint64_t now)
 {
 	static const uint8_t kinds[] = {
 		[ROCE_KIND_READ] = ROCE_RD_READ,
@@ -119,18 +129,19 @@ static enum reason execute_answered(struct roce_qp *qp, const struct roce_pkt *p
 	rd->msn = psn_add(resp->msn, 1);
 	resp->epsn = psn_add(resp->epsn, packets - 1);
 	resp->psns += packets - 1;
+	*done = 1;
 	return REASON_NONE;
 }
 
 enum reason roce_execute(struct roce_qp *qp, const struct roce_pkt *pkt,
-			 const struct roce_opcode_info *op, uint64_t now)
+			 const struct roce_opcode_info *op, uint32_t *done, uint64_t now)
 {
 	switch (op->kind) {
 	case ROCE_KIND_SEND:
-		return execute_send(qp, pkt, op);
+		return execute_send(qp, pkt, op, done);
 	case ROCE_KIND_WRITE:
-		return execute_write(qp, pkt, op);
+		return execute_write(qp, pkt, op, done);
 	default:
-		return execute_answered(qp, pkt, op, now);
+		return execute_answered(qp, pkt, op, done, now);
 	}
 }

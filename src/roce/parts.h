@@ -191,14 +191,19 @@ static inline enum reason roce_scatter(struct roce_qp *qp, const struct ibv_sge 
 	return roce_scatter_list(qp, sge, num_sge, offset, src, len, access);
 }
 
-/* Copies a packet to the receive of its message, after `received` earlier bytes. */
+/* Copies the i-th packet of a run to the receive of its message, after `received` earlier bytes. */
 enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t received,
-			 const struct roce_pkt *pkt);
+			 const struct roce_pkt *pkt, uint32_t i);
 enum reason roce_sge_check(struct roce_qp *qp, const struct send_wqe *w, enum mem_access access);
 
 /* completer.c */
 void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 			  const struct roce_opcode_info *op, uint64_t now);
+
+/* roce_takes_run() for a run of READ responses, and of requests. */
+bool roce_completer_takes_run(const struct roce_qp *qp, const struct roce_pkt *run);
+bool roce_responder_takes_run(const struct roce_qp *qp, const struct roce_pkt *run,
+			      const struct roce_opcode_info *op);
 
 /* Executes local operations, and fails a halted request, in queue order. */
 void roce_completer_settle(struct roce_qp *qp);
@@ -240,9 +245,12 @@ void roce_response_fault(struct roce_qp *qp, enum reason why,
 			 uint32_t psn); /* PSN of the answer that the NAK replaces */
 const char *roce_resp_step_name(unsigned int step);	/* as roce_comp_step_name() */
 
-/* execute.c: executes the packet. Returns REASON_NONE or why it failed. */
+/*
+ * execute.c: executes the packet, or the packets of a run up to one that fails. Returns REASON_NONE
+ * or why it failed; *done: how many were executed.
+ */
 enum reason roce_execute(struct roce_qp *qp, const struct roce_pkt *pkt,
-			 const struct roce_opcode_info *op, uint64_t now);
+			 const struct roce_opcode_info *op, uint32_t *done, uint64_t now);
 
 /* response.c */
 

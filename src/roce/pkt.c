@@ -11,6 +11,7 @@
 
 #include "roce/const.h"
 #include "roce/opcode.h"
+#include "roce/psn.h"
 #include "util/be.h"
 #include "util/compiler.h"
 
@@ -37,6 +38,7 @@ enum {
 	BTH_BECN = 0x40,
 	BTH_ACK_REQ = 0x80,
 	BTH_NUMBER = 0xffffff,
+	BTH_PSN_WORD = 8,	/* where the third word begins */
 };
 
 static void get_bth(struct roce_bth *bth, const uint8_t *p)
@@ -266,6 +268,32 @@ enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len
 	pkt->payload = data + op->hdr_len;
 	pkt->payload_len = (uint32_t)(room - pkt->bth.pad);
 	return ROCE_DECODED;
+}
+
+bool roce_run_continues(const struct roce_pkt *run, const uint8_t *data, const uint8_t *next)
+{
+	return roce_forms_runs(roce_opcode_info(run->bth.opcode)) && !run->bth.ack_req &&
+	       !memcmp(data, next, BTH_PSN_WORD) &&
+	       (get_be32(next + BTH_PSN_WORD) & BTH_NUMBER) ==
+		       psn_add(run->bth.psn, run->more + 1);
+}
+
+void roce_run_add(struct roce_pkt *run, const uint8_t *next, size_t len)
+{
+	run->more++;
+	run->stride = (uint32_t)len;
+	run->bth.ack_req = next[BTH_PSN_WORD] & BTH_ACK_REQ;
+}
+
+struct roce_pkt roce_run_packet(const struct roce_pkt *run, uint32_t i)
+{
+	struct roce_pkt pkt = *run;
+
+	pkt.bth.psn = psn_add(run->bth.psn, i);
+	pkt.bth.ack_req = run->bth.ack_req && i == run->more;
+	pkt.payload = roce_run_payload(run, i);
+	pkt.more = pkt.stride = 0;
+	return pkt;
 }
 
 size_t roce_encode_headers(uint8_t *buf, const struct roce_pkt *pkt)

@@ -85,6 +85,12 @@ struct roce_pkt {
 	} feth;				/* Annex A19 */
 	const uint8_t *payload;		/* within the caller's packet buffer; without pad */
 	uint32_t payload_len;
+	/*
+	 * A run: this packet, and as many more, each `stride` bytes of the buffer after the one
+	 * before it. They differ only in their payload and in their PSN, which counts up; ack_req
+	 * is that of the last, no other has it.
+	 */
+	uint32_t more, stride;
 	/* set by the caller: the payload (payload_len bytes) is in the sender's memory */
 	const struct wq_pull *pull;
 	/* set by the caller: arrived with the packet, to be processed before it */
@@ -106,6 +112,22 @@ enum roce_drop {
  * of *pkt except path.
  */
 enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len);
+
+/*
+ * Is the packet at `next`, of the same length, the next one of the run at `data`? Only packets in
+ * the middle of a message form runs. roce_run_add() makes it part of the run; its ICRC is the
+ * caller's to check.
+ */
+bool roce_run_continues(const struct roce_pkt *run, const uint8_t *data, const uint8_t *next);
+void roce_run_add(struct roce_pkt *run, const uint8_t *next, size_t len);
+
+/* The payload of the i-th packet of a run, and that packet alone. */
+static inline const uint8_t *roce_run_payload(const struct roce_pkt *run, uint32_t i)
+{
+	return run->payload + (size_t)i * run->stride;
+}
+
+struct roce_pkt roce_run_packet(const struct roce_pkt *run, uint32_t i);
 
 /*
  * Returns the destination QP number of a packet that was built or decoded here, so its BTH is

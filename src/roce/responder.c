@@ -316,19 +316,24 @@ static enum resp_step execute(struct resp_ctx *c)
 {
 	struct roce_qp *qp = c->qp;
 	struct roce_resp *resp = &qp->resp;
+	uint32_t done = 0;
 	enum reason why;
 
-	why = roce_execute(qp, c->pkt, c->op, c->now);
+	why = roce_execute(qp, c->pkt, c->op, &done, c->now);
 	if (why == REASON_PEER_DIED)
 		return refuse_pull(c);
-	if (why)
+	if (likely(done)) {
+		resp->epsn = psn_add(resp->epsn, done);
+		resp->psns += done;
+		if (!roce_is_answered(c->op))
+			resp->ack_psn = psn_add(resp->epsn, -1);
+		resp->received += done * c->pkt->payload_len;
+		resp->nak_sent = resp->gap_nak_pending = resp->pull_refused = false;
+	}
+	if (why) {
+		qp->counters.dropped_pkts += c->pkt->more - done;
 		return fault(c, why);
-	if (!roce_is_answered(c->op))
-		resp->ack_psn = resp->epsn;
-	resp->received += c->pkt->payload_len;
-	resp->epsn = psn_add(resp->epsn, 1);
-	resp->psns++;
-	resp->nak_sent = resp->gap_nak_pending = resp->pull_refused = false;
+	}
 	if (!(roce_ends(c->op)))
 		return RESP_ACK;
 	resp->msn = psn_add(resp->msn, 1);
@@ -364,7 +369,7 @@ static enum resp_step acknowledge(struct resp_ctx *c)
 {
 	if (roce_is_reliable(c->qp) && c->pkt->bth.ack_req && !roce_is_answered(c->op) &&
 	    !c->qp->flushed)
-		roce_ack_pend(c->qp, c->pkt->bth.psn);
+		roce_ack_pend(c->qp, psn_add(c->pkt->bth.psn, c->pkt->more));
 	return RESP_DONE;
 }
 
@@ -515,6 +520,21 @@ static enum resp_step walk(struct resp_ctx *c)
 	if (likely(next == RESP_COMPLETE))
 		next = complete(c);
 	return next;
+}
+
+bool roce_responder_takes_run(const struct roce_qp *qp, const struct roce_pkt *run,
+			      const struct roce_opcode_info *op)
+{
+	const struct roce_resp *resp = &qp->resp;
+	uint64_t bytes = (1 + run->more) * (uint64_t)run->payload_len;
+
+	if (run->bth.psn != resp->epsn || run->payload_len != resp->packet)
+		return false;
+	if (resp->msg == ROCE_MSG_WRITE)
+		return op->kind == ROCE_KIND_WRITE && bytes < resp->resid;
+	return resp->msg == ROCE_MSG_SEND && op->kind == ROCE_KIND_SEND &&
+	       resp->received + bytes <= qp->wq->max_msg &&
+	       recv_wqe_fits(resp->wqe, resp->received + bytes);
 }
 
 void roce_responder_input(struct roce_qp *qp, const struct roce_pkt *pkt,

@@ -83,7 +83,7 @@ enum reason roce_scatter_list(struct roce_qp *qp, const struct ibv_sge *sge, uin
 }
 
 enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t received,
-			 const struct roce_pkt *pkt)
+			 const struct roce_pkt *pkt, uint32_t i)
 {
 	uint64_t begin = max(received, (uint64_t)w->skip);
 	uint64_t end = received + pkt->payload_len;
@@ -96,7 +96,8 @@ enum reason roce_deliver(struct roce_qp *qp, const struct recv_wqe *w, uint64_t 
 		return qp->wq->ops->pull(qp->wq, pkt->pull, begin, end - begin, w->sge, w->num_sge,
 					 MEM_RECV_WRITE);
 	return roce_scatter(qp, w->sge, w->num_sge, begin - w->skip,
-			    pkt->payload + (begin - received), end - begin, MEM_RECV_WRITE);
+			    roce_run_payload(pkt, i) + (begin - received), end - begin,
+			    MEM_RECV_WRITE);
 }
 
 /*

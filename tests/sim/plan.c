@@ -75,6 +75,7 @@ struct plan_config plan_random_config(uint64_t seed)
 		c.ops = min(c.ops, 6u);
 	if (c.srq)
 		c.max_len = min(c.max_len, 5 * c.qp.mtu);
+	c.merge = rng_percent(&r, 50) ? rng_range(&r, 1, 20000) : 0;
 	return c;
 }
 
@@ -247,6 +248,7 @@ struct plan *plan_new(const char *name, uint64_t seed, const struct plan_config 
 	p->w = world_new(name, seed, &cfg->net);
 	p->w->ipv6 = cfg->ipv6;
 	p->w->answer_delay = cfg->answer_delay;
+	p->w->merge = cfg->merge;
 	p->w->user = p;
 	p->w->progress = on_progress;
 	rng_seed(&p->rng, seed ^ 0x776f726b);

@@ -78,7 +78,7 @@ struct plan_config {
 	uint32_t kinds;		/* PLAN_* */
 	uint32_t fixed_len;     /* of every message; 0: random */
 	bool psn_wraps;		/* initial PSNs just below 2^24 */
-	uint32_t answer_delay;  /* see struct world */
+	uint32_t answer_delay, merge;  /* see struct world */
 	uint32_t spread_ns;	/* flows start at random times up to this */
 };
 

@@ -17,6 +17,7 @@
 enum {
 	MAX_BURST = 1 << 20, /* packets that a QP sends in one world_kick() */
 	MAX_STUCK = 1000,    /* timeouts of a QP at one time */
+	RUN_PACKETS = 16,    /* most that are merged */
 };
 
 void world_fail(struct world *w, const char *fmt, ...)
@@ -354,6 +355,14 @@ static void execute(struct world *w, struct sim_qp *qp, const struct roce_pkt *p
 	bool out_of_order = qp->holds && roce_out_of_order(&qp->roce, pkt);
 	uint32_t expected = roce_expected_psn(&qp->roce);
 
+	if (pkt->more && (reorder_waits(qp->held) || !roce_takes_run(&qp->roce, pkt))) {
+		for (uint32_t i = 0; i <= pkt->more; i++) {
+			struct roce_pkt one = roce_run_packet(pkt, i);
+
+			execute(w, qp, &one);
+		}
+		return;
+	}
 	roce_input(&qp->roce, pkt, w->now);
 	if (out_of_order)
 		reorder_insert(&qp->held, pkt, w->now);
@@ -367,7 +376,7 @@ static void input(struct world *w, struct sim_qp *qp, const struct net_packet *p
 	if (qp->wq.state == IBV_QPS_RESET || qp->wq.state == IBV_QPS_INIT)
 		return;
 	note_packet(w, TRACE_RECV, p->dst, p, pkt);
-	w->net.count.delivered++;
+	w->net.count.delivered += 1 + pkt->more;
 	execute(w, qp, pkt);
 	answer(w, qp);
 }
@@ -385,6 +394,46 @@ static void input_all(struct world *w, struct sim_host *h, const struct net_pack
 			input(w, h->qp[i], p, pkt);
 }
 
+static bool is_intact(const struct world *w, const struct net_packet *p)
+{
+	return w->skip_icrc ||
+	       roce_icrc_check(&p->path, true, 0, p->data, p->len) == ROCE_ICRC_GOOD;
+}
+
+/* Does the next packet to arrive continue the run, with the time for that not over? */
+static bool is_merged(const struct world *w, const struct net_packet *first,
+		      const struct roce_pkt *run)
+{
+	const struct world_event *ev = &w->heap[0];
+
+	return w->heap_n && ev->kind == EV_ARRIVE && ev->time <= w->now + w->merge &&
+	       run->more + 1 < RUN_PACKETS && ev->pkt->dst == first->dst &&
+	       ev->pkt->len == first->len &&
+	       !memcmp(&ev->pkt->path, &first->path, sizeof(first->path)) &&
+	       roce_run_continues(run, first->data, ev->pkt->data) && is_intact(w, ev->pkt);
+}
+
+/* Takes the packets that are merged with the first, and their bytes behind its own. */
+static void merge(struct world *w, const struct net_packet *first, struct roce_pkt *run)
+{
+	static uint8_t bytes[RUN_PACKETS * (ROCE_MAX_PACKET + ROCE_ICRC_LEN)];
+
+	if (!w->merge || roce_opcode_info(run->bth.opcode)->place != ROCE_PLACE_MIDDLE)
+		return;
+	memcpy(bytes, first->data, first->len);
+	run->payload = bytes + (run->payload - first->data);
+	while (is_merged(w, first, run)) {
+		struct net_packet *next = pop_event(w).pkt;
+		struct roce_pkt pkt;
+
+		decode_for_trace(&pkt, next);
+		note_packet(w, TRACE_RECV, next->dst, next, &pkt);
+		memcpy(bytes + (run->more + 1) * first->len, next->data, next->len);
+		roce_run_add(run, next->data, next->len);
+		free(next);
+	}
+}
+
 static void arrive(struct world *w, struct net_packet *p)
 {
 	struct sim_host *h = w->host[p->dst];
@@ -393,20 +442,21 @@ static void arrive(struct world *w, struct net_packet *p)
 
 	decode_for_trace(&pkt, p);
 	pkt.path = p->path;
-	if (!w->skip_icrc &&
-	    roce_icrc_check(&p->path, true, 0, p->data, p->len) != ROCE_ICRC_GOOD) {
+	if (!is_intact(w, p)) {
 		note_packet(w, TRACE_BAD_ICRC, p->dst, p, &pkt);
 		return;
 	}
 	if (pkt.bth.opcode == 0xff)
 		return;
 	qp = qp_of(h, pkt.bth.dest_qpn);
-	if (is_multicast_qpn(&pkt))
+	if (is_multicast_qpn(&pkt)) {
 		input_all(w, h, p, &pkt);
-	else if (qp)
+	} else if (qp) {
+		merge(w, p, &pkt);
 		input(w, qp, p, &pkt);
-	else
+	} else {
 		note_packet(w, TRACE_NO_QP, p->dst, p, &pkt);
+	}
 }
 
 static void at_switch(struct world *w, struct net_packet *p)

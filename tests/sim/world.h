@@ -49,6 +49,11 @@ struct world {
 	bool skip_icrc; /* for tests that transfer gigabytes */
 	bool ipv6;
 	uint64_t answer_delay; /* ns, maximum of a random delay before a QP's answers */
+	/*
+	 * ns; a host merges the packets of a run that arrive within this time after its first, as a
+	 * socket or an interface does
+	 */
+	uint64_t merge;
 	/* Called outside the engine after a QP had completions; may post more. */
 	void (*progress)(struct world *w, struct sim_qp *qp);
 	/* Called for every packet that a QP sends. */

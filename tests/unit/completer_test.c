@@ -533,6 +533,61 @@ static void cnp_halves_the_window(void **state)
 	assert_int_equal(e.qp.counters.cnp_rcvd, 1);
 }
 
+/*
+ * READ responses in a run, as one and one by one: in the middle of an answer, up to its last
+ * packet, after a gap, repeated, and where the memory ends inside.
+ */
+static void a_run_of_responses(void **state)
+{
+	static const struct {
+		uint32_t packets;
+		int ahead, fail_at;
+		bool taken;
+	} rows[] = {
+		{ 2, 0, -1, true },  { 6, 0, -1, true },  { 7, 0, -1, false }, { 9, 0, -1, false },
+		{ 2, 1, -1, false }, { 2, -1, -1, false }, { 4, 0, 2, true },
+	};
+	static uint8_t data[16 * 272];
+	static struct roce_env one, many, *both[] = { &one, &many };
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 5);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct roce_pkt run, first;
+
+		for (int k = 0; k < 2; k++) {
+			env_start(both[k], IBV_QPT_RC);
+			env_post(both[k], IBV_WR_RDMA_READ, 0, 8 * 256);
+			env_drain(both[k]);
+			first = env_pkt(both[k], ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN, 256);
+			env_input(both[k], &first);
+			both[k]->fail_at = rows[i].fail_at;
+			both[k]->fail_why = REASON_LKEY_RANGE;
+		}
+		run = env_pkt(&one, ROCE_RC_READ_RESPONSE_MIDDLE,
+			      (uint32_t)(ENV_PSN + 1 + rows[i].ahead), 256);
+		run.payload = data;
+		run.more = rows[i].packets - 1;
+		run.stride = 272;
+		assert_int_equal(roce_takes_run(&one.qp, &run), rows[i].taken);
+		if (!rows[i].taken)
+			continue;
+		env_input(&one, &run);
+		for (uint32_t k = 0; k <= run.more; k++) {
+			struct roce_pkt pkt = roce_run_packet(&run, k);
+
+			env_input(&many, &pkt);
+		}
+		assert_int_equal(one.wq.state, many.wq.state);
+		assert_int_equal(one.num_cqes, many.num_cqes);
+		assert_int_equal(one.cqes[0].status, many.cqes[0].status);
+		assert_memory_equal(one.mem, many.mem, sizeof(one.mem));
+		if (rows[i].fail_at < 0)
+			assert_int_equal(one.qp.comp.una, many.qp.comp.una);
+		assert_int_equal(one.qp.counters.rcvd_bytes, many.qp.counters.rcvd_bytes);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -563,6 +618,7 @@ int main(void)
 		cmocka_unit_test(flush_and_atomic_write_complete),
 		cmocka_unit_test(responses_before_rts_are_dropped),
 		cmocka_unit_test(cnp_halves_the_window),
+		cmocka_unit_test(a_run_of_responses),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,9 +312,66 @@ static void values_are_cut_to_their_fields(void **state)
 	assert_memory_equal(out, want, sizeof(want));
 }
 
+/* Changes to the second of two packets: does it still continue the run of the first? */
+static void packets_that_continue_a_run(void **state)
+{
+	enum { LEN = 12 + 256 + 4 };
+	static const struct {
+		uint8_t opcode;		/* of both */
+		bool ack_req;		/* of the first */
+		size_t at;		/* byte of the second, */
+		uint8_t flip;		/* bits of it */
+		bool continues;
+	} rows[] = {
+		{ ROCE_RC_WRITE_MIDDLE, false, 0, 0, true },
+		{ ROCE_RC_SEND_MIDDLE, false, 0, 0, true },
+		{ ROCE_RC_READ_RESPONSE_MIDDLE, false, 0, 0, true },
+		{ ROCE_RC_WRITE_MIDDLE, true, 0, 0, false },
+		{ ROCE_RC_WRITE_LAST, false, 0, 0, false },
+		{ ROCE_RC_SEND_ONLY, false, 0, 0, false },
+		{ ROCE_XRC_WRITE_MIDDLE, false, 0, 0, false },	/* has an XRCETH */
+		{ ROCE_RC_WRITE_MIDDLE, false, 0, 1, false },	/* another opcode: LAST */
+		{ ROCE_RC_WRITE_MIDDLE, false, 1, 0x80, false },
+		{ ROCE_RC_WRITE_MIDDLE, false, 1, 0x40, false },
+		{ ROCE_RC_WRITE_MIDDLE, false, 2, 1, false },	/* P_Key */
+		{ ROCE_RC_WRITE_MIDDLE, false, 4, 0x80, false }, /* FECN */
+		{ ROCE_RC_WRITE_MIDDLE, false, 7, 1, false },	/* another QP */
+		{ ROCE_RC_WRITE_MIDDLE, false, 8, 0x80, true },	/* requests an ACK */
+		{ ROCE_RC_WRITE_MIDDLE, false, 8, 0x01, true },	/* reserved */
+		{ ROCE_RC_WRITE_MIDDLE, false, 9, 1, false },	/* a gap */
+		{ ROCE_RC_WRITE_MIDDLE, false, 11, 1, false },
+		{ ROCE_RC_WRITE_MIDDLE, false, 12, 1, true },	/* payload */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct roce_pkt run, pkt = { .bth = { .opcode = rows[i].opcode, .pkey = 0xffff,
+						      .ack_req = rows[i].ack_req,
+						      .dest_qpn = 0x123456, .psn = 0xffffff } };
+		uint8_t data[3 * LEN] = { 0 };
+
+		roce_encode_headers(data, &pkt);
+		pkt.bth.ack_req = false;
+		pkt.bth.psn = 0;	/* it wraps */
+		roce_encode_headers(data + LEN, &pkt);
+		pkt.bth.psn = 1;
+		roce_encode_headers(data + 2 * LEN, &pkt);
+		data[LEN + rows[i].at] ^= rows[i].flip;
+		assert_int_equal(roce_decode(&run, data, LEN), ROCE_DECODED);
+		assert_int_equal(roce_run_continues(&run, data, data + LEN), rows[i].continues);
+		if (!rows[i].continues)
+			continue;
+		roce_run_add(&run, data + LEN, LEN);
+		assert_int_equal(run.more, 1);
+		assert_ptr_equal(roce_run_payload(&run, 1), data + LEN + 12);
+		assert_int_equal(run.bth.ack_req, rows[i].at == 8 && rows[i].flip == 0x80);
+		assert_int_equal(roce_run_continues(&run, data, data + 2 * LEN), !run.bth.ack_req);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(packets_that_continue_a_run),
 		cmocka_unit_test(round_trip_against_the_oracle),
 		cmocka_unit_test(every_truncation),
 		cmocka_unit_test(payload_limits),

@@ -514,6 +514,103 @@ static void steps_have_names(void **state)
 	assert_string_equal(roce_resp_step_name(1000), "?");
 }
 
+enum { RUN_MTU = 256, RUN_STRIDE = RUN_MTU + 16, RUN_MOST = 8 };
+
+/* After a FIRST of a message of `len` bytes. */
+static void begin_message(struct roce_env *env, bool write, uint32_t len)
+{
+	struct roce_pkt pkt;
+
+	env_start(env, IBV_QPT_RC);
+	env_post_recv(env, 0, len);
+	pkt = env_pkt(env, write ? ROCE_RC_WRITE_FIRST : ROCE_RC_SEND_FIRST, ENV_PSN, RUN_MTU);
+	pkt.reth.len = len;
+	env_input(env, &pkt);
+}
+
+static void same_state(const struct roce_env *a, const struct roce_env *b)
+{
+	const struct roce_resp *ra = &a->qp.resp, *rb = &b->qp.resp;
+
+	assert_int_equal(a->wq.state, b->wq.state);
+	assert_int_equal(ra->epsn, rb->epsn);
+	assert_int_equal(ra->psns, rb->psns);
+	assert_int_equal(ra->ack_psn, rb->ack_psn);
+	assert_int_equal(ra->received, rb->received);
+	assert_int_equal(ra->va, rb->va);
+	assert_int_equal(ra->resid, rb->resid);
+	assert_int_equal(ra->ack.pending, rb->ack.pending);
+	assert_int_equal(ra->ack.psn, rb->ack.psn);
+	assert_int_equal(ra->ack.syndrome, rb->ack.syndrome);
+	assert_int_equal(ra->gap_nak_pending, rb->gap_nak_pending);
+	assert_int_equal(a->num_cqes, b->num_cqes);
+	assert_memory_equal(&a->qp.counters, &b->qp.counters, sizeof(a->qp.counters));
+	assert_memory_equal(a->mem, b->mem, sizeof(a->mem));
+}
+
+/*
+ * A run leaves the same state as its packets one by one: in the middle of a message, after a gap,
+ * repeated, as long as the rest of the message and longer, in another message than its own, and
+ * where the memory ends inside it.
+ */
+static void a_run_is_the_same_as_its_packets(void **state)
+{
+	static const struct {
+		uint32_t packets, message;	/* of the run; bytes */
+		int ahead;			/* of the expected PSN */
+		bool other;			/* a SEND in a WRITE, a WRITE in a SEND */
+		uint32_t mtu;
+		int fail_at;			/* call into memory that fails; -1: none */
+		bool taken;
+	} rows[] = {
+		{ 2, 2560, 0, false, 256, -1, true },	{ 8, 2560, 0, false, 256, -1, true },
+		{ 8, 2305, 0, false, 256, -1, true },	{ 7, 2048, 0, false, 256, -1, false },
+		{ 8, 2048, 0, false, 256, -1, false },	{ 4, 512, 0, false, 256, -1, false },
+		{ 4, 2560, 1, false, 256, -1, false },	{ 4, 2560, -1, false, 256, -1, false },
+		{ 4, 2560, -4, false, 256, -1, false }, { 4, 2560, 0, true, 256, -1, false },
+		{ 4, 2560, 0, false, 128, -1, false },	{ 4, 2560, 0, false, 256, 0, true },
+		{ 4, 2560, 0, false, 256, 2, true },	{ 4, 2560, 0, false, 256, 3, true },
+	};
+	static uint8_t data[RUN_MOST * RUN_STRIDE];
+	static struct roce_env one, many;
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 7 + i / 256);
+	for (size_t i = 0; i < ARRAY_SIZE(rows) * 4; i++) {
+		bool write = i & 1, ack_req = i & 2, as_write = write != rows[i / 4].other;
+		uint32_t n = rows[i / 4].packets;
+		struct roce_pkt run;
+		bool taken;
+
+		begin_message(&one, write, rows[i / 4].message);
+		begin_message(&many, write, rows[i / 4].message);
+		one.fail_at = many.fail_at = rows[i / 4].fail_at;
+		one.fail_why = many.fail_why = REASON_RKEY_RANGE;
+		run = env_pkt(&one, as_write ? ROCE_RC_WRITE_MIDDLE : ROCE_RC_SEND_MIDDLE,
+			      (uint32_t)(ENV_PSN + 1 + rows[i / 4].ahead), rows[i / 4].mtu);
+		run.payload = data;
+		run.more = n - 1;
+		run.stride = RUN_STRIDE;
+		run.bth.ack_req = ack_req;
+		taken = roce_takes_run(&one.qp, &run);
+		/* a SEND ends with its last packet, not with its length */
+		assert_int_equal(taken, rows[i / 4].taken ||
+						(!write && !rows[i / 4].other &&
+						 rows[i / 4].message == (n + 1) * RUN_MTU));
+		if (!taken)
+			continue;
+		env_input(&one, &run);
+		for (uint32_t k = 0; k < n; k++) {
+			struct roce_pkt pkt = roce_run_packet(&run, k);
+
+			assert_int_equal(pkt.bth.ack_req, ack_req && k == n - 1);
+			assert_ptr_equal(pkt.payload, data + k * RUN_STRIDE);
+			env_input(&many, &pkt);
+		}
+		same_state(&one, &many);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -535,6 +632,7 @@ int main(void)
 		cmocka_unit_test(congestion_is_notified),
 		cmocka_unit_test(head_is_shown),
 		cmocka_unit_test(completion_queue_overrun),
+		cmocka_unit_test(a_run_is_the_same_as_its_packets),
 		cmocka_unit_test(steps_have_names),
 	};
 

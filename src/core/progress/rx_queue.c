@@ -41,14 +41,29 @@ static bool answers_us(const struct wire_pkt *p)
 	return p->len && !roce_is_request(roce_opcode_info(p->data[0]));
 }
 
-static void arrive(struct vrb_rx_queue *r, const struct wire_pkt *p, uint64_t now)
+/* How many packets follow it in its message, as long as itself, that may be of its run? */
+static unsigned int followers(const struct wire_pkt *p, const struct wire_pkt *end)
 {
-	vrb_rx_packet(&(struct rx_packet){ .path = &p->path,
-				      .data = p->data,
-				      .len = p->len,
-				      .id_known = p->id_known,
-				      .ip_id = p->ip_id },
-		   r, now);
+	unsigned int n = 0;
+
+	if (!p->len || !roce_forms_runs(roce_opcode_info(p->data[0])))
+		return 0;
+	while (p + n + 1 < end && p[n + 1].ip_id == p->ip_id + n + 1 && p[n + 1].len == p->len)
+		n++;
+	return n;
+}
+
+/* Returns how many packets it has processed. */
+static unsigned int arrive(struct vrb_rx_queue *r, const struct wire_pkt *p, unsigned int more,
+			   uint64_t now)
+{
+	return vrb_rx_packet(&(struct rx_packet){ .path = &p->path,
+						  .data = p->data,
+						  .len = p->len,
+						  .id_known = p->id_known,
+						  .ip_id = p->ip_id,
+						  .more = more },
+			     r, now);
 }
 
 /*
@@ -57,12 +72,12 @@ static void arrive(struct vrb_rx_queue *r, const struct wire_pkt *p, uint64_t no
  */
 static void run_burst(struct vrb_rx_queue *r, unsigned int n, uint64_t now)
 {
-	for (const struct wire_pkt *p = r->in; p < r->in + n; p++)
-		if (n == 1 || answers_us(p))
-			arrive(r, p, now);
-	for (const struct wire_pkt *p = r->in; p < r->in + n && n > 1; p++)
-		if (!answers_us(p))
-			arrive(r, p, now);
+	const struct wire_pkt *end = r->in + n;
+
+	for (const struct wire_pkt *p = r->in; p < end;)
+		p += n == 1 || answers_us(p) ? arrive(r, p, followers(p, end), now) : 1;
+	for (const struct wire_pkt *p = r->in; p < end && n > 1;)
+		p += answers_us(p) ? 1 : arrive(r, p, followers(p, end), now);
 }
 
 unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller)

@@ -166,6 +166,26 @@ static bool tap(struct vrb_qp *qp, const struct rx_decoded *raw, struct roce_pkt
 	return true;
 }
 
+/* Packets that wait for earlier ones must see each of these pass (reorder.h). */
+static bool may_pass_as_run(const struct vrb_qp *qp, const struct roce_pkt *run)
+{
+	return !run->more || (!reorder_waits(qp->recv.reorder) && roce_takes_run(&qp->roce, run));
+}
+
+static void execute_run(struct vrb_qp *qp, const struct roce_pkt *run, struct vrb_rx_queue *r,
+			uint64_t now)
+{
+	if (likely(may_pass_as_run(qp, run))) {
+		vrb_rx_execute(qp, run, r, now);
+		return;
+	}
+	for (uint32_t i = 0; i <= run->more; i++) {
+		struct roce_pkt pkt = roce_run_packet(run, i);
+
+		vrb_rx_execute(qp, &pkt, r, now);
+	}
+}
+
 /* Must hold qp->lock. */
 static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_rx_queue *r,
 		    uint64_t now)
@@ -190,7 +210,7 @@ static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_
 		 qp->config.hooks->redirect(qp, raw, r, now))
 		vrb_tx_schedule(qp, TX_NOW, r);
 	else
-		vrb_rx_execute(qp, raw->pkt, r, now);
+		execute_run(qp, raw->pkt, r, now);
 }
 
 /* Forwards a packet for a QP that is not in this process, if another process has the QP. */
@@ -293,7 +313,30 @@ static void dispatch(struct vrb_qp *qp, const struct rx_decoded *raw, const stru
 	}
 }
 
-void vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t now)
+/*
+ * Adds the packets behind it that form a run with it. One with a wrong ICRC ends the run; it is
+ * counted when its turn comes.
+ */
+static void extend(struct roce_pkt *pkt, const struct rx_packet *a, struct vrb_rx_queue *r)
+{
+	const uint8_t *next = a->data + a->len;
+
+	for (; pkt->more < a->more && roce_run_continues(pkt, a->data, next); next += a->len) {
+		if (roce_icrc_check_next(&r->front, a->path, a->id_known,
+					 (uint16_t)(a->ip_id + pkt->more + 1), next,
+					 a->len) == ROCE_ICRC_BAD)
+			return;
+		roce_run_add(pkt, next, a->len);
+	}
+}
+
+/* Each packet of a run has one place in a recording, and may be redirected alone. */
+static bool may_run(const struct vrb_qp *qp)
+{
+	return qp && !tapped() && !qp->config.hooks;
+}
+
+unsigned int vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t now)
 {
 	struct roce_pkt pkt;
 	const struct rx_decoded raw = { &pkt, a->data, a->len, .wire = true };
@@ -301,24 +344,29 @@ void vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t n
 
 	count(&r->stats.rcvd_pkts, 1);
 	if (!intact(a, r))
-		return;
+		return 1;
 	if (roce_decode(&pkt, a->data, a->len) != ROCE_DECODED) {
 		count(&r->stats.malformed, 1);
-		return;
+		return 1;
 	}
 	pkt.path = *a->path;
 	r->onesided_pkts += roce_is_one_sided(roce_opcode_info(pkt.bth.opcode));
 	qp = vrb_qp_table_find(pkt.bth.dest_qpn);
+	if (a->more && may_run(qp)) {
+		extend(&pkt, a, r);
+		count(&r->stats.rcvd_pkts, pkt.more);
+	}
 	if (unlikely(qp && r != vrb_rx_queue_of_shard(qp->config.shard) && !a->handed))
 		r->missteered++;
 	if (likely(r == vrb_main_rx_queue || !needs_main_queue(&pkt, qp))) {
 		dispatch(qp, &raw, a, r, now);
-		return;
+		return 1 + pkt.more;
 	}
 	lock_acquire(&vrb.poll_lock);
 	dispatch(qp, &raw, a, vrb_main_rx_queue, now);
 	vrb_tx_flush(vrb_main_rx_queue, now);
 	lock_release(&vrb.poll_lock);
+	return 1 + pkt.more;
 }
 
 /*

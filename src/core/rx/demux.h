@@ -36,10 +36,18 @@ struct rx_packet {
 	bool id_known;
 	uint16_t ip_id;
 	bool handed;		/* forwarded by another process; never forwarded again */
+	/*
+	 * as many more of the same length and path follow it in memory, with the identifications
+	 * after its own
+	 */
+	unsigned int more;
 };
 
-/* Processes a packet from the wire, or one forwarded by another process. */
-void vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t now);
+/*
+ * Processes a packet from the wire, or one forwarded by another process, and those behind it that
+ * form a run with it. Returns how many.
+ */
+unsigned int vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t now);
 
 /*
  * Schedules the QP to transmit at the end of the round. Must hold the RX queue's lock and

@@ -181,6 +181,11 @@ void reorder_deliver(struct reorder_queue *h, struct roce_qp *qp, reorder_run_fn
 		roce_nak_again(qp);
 }
 
+bool reorder_waits(const struct reorder_queue *h)
+{
+	return h && h->n;
+}
+
 void reorder_free(struct reorder_queue **hp)
 {
 	if (!*hp)

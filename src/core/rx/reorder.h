@@ -54,6 +54,9 @@ void reorder_insert(struct reorder_queue **h, const struct roce_pkt *pkt, uint64
 void reorder_deliver(struct reorder_queue *h, struct roce_qp *qp, reorder_run_fn *run, void *arg,
 		     uint64_t now);
 
+/* Does a packet wait for earlier ones? h: NULL or a queue. */
+bool reorder_waits(const struct reorder_queue *h);
+
 /* Frees the queue and all packets in it. */
 void reorder_free(struct reorder_queue **h);
 
