@@ -10,9 +10,11 @@
  *	self stream SIZE COUNT		WRITEs, posted one at a time, up to 48 in flight, as
  *					ib_write_bw does
  *	self sends SIZE COUNT		the same with SENDs and their receives
+ *	self reads SIZE COUNT		the same with READs
  *	self pong SIZE COUNT		inline SENDs, each the answer to the one before it, one in
  *					32 signaled, as ib_send_lat does
  *	self imm SIZE COUNT		the same with WRITEs with immediate
+ *	self stream SIZE COUNT 0 MTU	by UDP with this path MTU (256 to 4096)
  *	self send SIZE COUNT QPS	one pair sends among QPS connected QPs of the process
  *	self round SIZE COUNT QPS	SENDs on QPS QPs in turn
  *	self poll SIZE COUNT		polls of an empty CQ
@@ -120,6 +122,12 @@ static void write_stream(void)
 	take(STREAM);
 }
 
+static void read_stream(void)
+{
+	post_stream(IBV_WR_RDMA_READ);
+	take(STREAM);
+}
+
 static void send_stream(void)
 {
 	for (int i = 0; i < STREAM; i++)
@@ -185,6 +193,7 @@ static const struct what {
 	{ "list", write_list, LIST },
 	{ "stream", write_stream, STREAM },
 	{ "sends", send_stream, STREAM },
+	{ "reads", read_stream, STREAM },
 	{ "round", send_in_turn, 1 },
 	{ "pong", pong_one, 1 },
 	{ "imm", imm_one, 1 },
@@ -257,6 +266,15 @@ static double set_up(long pairs)
 	return pairs * 1e9 / (now_ns() - start);
 }
 
+static enum ibv_mtu path_mtu(int bytes)
+{
+	int mtu = IBV_MTU_256;
+
+	while (mtu < IBV_MTU_4096 && 128 << mtu < bytes)
+		mtu++;
+	return (enum ibv_mtu)mtu;
+}
+
 int main(int argc, char **argv)
 {
 	long count = argc > 3 ? strtol(argv[3], NULL, 0) : 0;
@@ -271,6 +289,8 @@ int main(int argc, char **argv)
 	    (!w->once && count > QPS_MAX / 2))
 		return 2;
 	rc_open(&rc, size);
+	if (argc > 5)
+		rc.mtu = path_mtu(atoi(argv[5]));
 	other = rc_new_qp(&rc);
 	to = rc_address(&rc, other);
 	connect_pair(rc.qp, other);

@@ -31,7 +31,10 @@ enum {
 	/* without its ICRC; 16 bytes longer than the packets after it */
 	WRITE_FIRST = 12 + 16 + 4096,
 	MIDDLE = 12 + 4096,
+	READ_END = 12 + 4 + 4096,	/* the first and the last of an answer */
+	SMALL_FIRST = 12 + 16 + 1024,
 	SMALL_MIDDLE = 12 + 1024,
+	SMALL_READ_END = 12 + 4 + 1024,
 	ACK = 12 + 4,
 };
 
@@ -121,6 +124,16 @@ static const struct row {
 	{ "the first of a WRITE is longer",
 	  { { 1, WRITE_FIRST }, { 15, MIDDLE }, { 1, WRITE_FIRST }, { 15, MIDDLE } },
 	  "2 14 | 2 14 | " },
+	{ "and a message of small packets is one batch, too",
+	  { { 1, SMALL_FIRST }, { 63, SMALL_MIDDLE }, { 1, SMALL_FIRST }, { 63, SMALL_MIDDLE } },
+	  "2 62 | 2 62 | " },
+	{ "the end of an answer is a run with the beginning of the next",
+	  { { 1, READ_END }, { 14, MIDDLE }, { 2, READ_END }, { 14, MIDDLE }, { 1, READ_END } },
+	  "2 13 | 3 13 | 1 | " },
+	{ "also with small packets",
+	  { { 1, SMALL_READ_END }, { 62, SMALL_MIDDLE }, { 2, SMALL_READ_END },
+	    { 62, SMALL_MIDDLE }, { 1, SMALL_READ_END } },
+	  "2 61 | 3 61 | 1 | " },
 	{ "what follows it fills runs",
 	  { { 1, WRITE_FIRST }, { 31, MIDDLE } },
 	  "2 14 | 15 | 1 | " },

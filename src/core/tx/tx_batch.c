@@ -99,6 +99,25 @@ static void enter_run(struct vrb_tx_batch *b, struct wire_pkt *p)
 }
 
 /*
+ * A run that started at the end of the batch would be short: its packet moves to the next batch. So
+ * the LAST of a READ's answer, longer than those before it, forms a run with the FIRST of the next
+ * answer.
+ */
+static struct wire_pkt *move_to_next(struct vrb_tx_batch *b, struct vrb_qp *qp, struct wire_pkt *p)
+{
+	struct wire_pkt moved = *p;
+
+	if (!b->n || b->used < TX_BATCH_BYTES / 8 * 7 || joins(b, p - 1, p))
+		return p;
+	vrb_tx_batch_flush(b);
+	b->queue = queue_of(qp);
+	memmove(b->data, moved.data, moved.len);
+	moved.data = b->data;
+	b->pkts[0] = moved;
+	return &b->pkts[0];
+}
+
+/*
  * Another packet of this length would start a new run. Flush first, so that the run starts in the
  * next batch, where more packets can join it.
  */
@@ -149,6 +168,7 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 		p->path.traffic_class |= ROCE_ECN_ECT0;
 	if (seen && tap.mark)
 		p->path.traffic_class |= ROCE_ECN_CE;
+	p = move_to_next(b, qp, p);
 	enter_run(b, p);
 	put_icrc(b, p);
 	if (seen && tap.flip)

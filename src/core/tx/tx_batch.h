@@ -20,7 +20,11 @@
 
 enum {
 	TX_BATCH_PACKETS = WIRE_BURST,
-	TX_BATCH_BYTES = 64 * 1024,	/* the peer processes one batch while we build the next */
+	/*
+	 * the peer processes one batch while we build the next: 64 KiB of payload in the longest
+	 * packets, so that a message of that size is one batch
+	 */
+	TX_BATCH_BYTES = 64 * 1024 / ROCE_MAX_MTU * (ROCE_MAX_MTU + 12 + ROCE_ICRC_LEN),
 };
 
 struct vrb_qp;
