@@ -11,6 +11,12 @@
  *		remote atomics and the owner's own atomic instructions increment one word
  *	mapped_region_test REREG
  *		ibv_rereg_mr moves the region to another file, then to private memory
+ *	mapped_region_test HOLE
+ *		the owner unmaps a page of its region before the first request, or once the
+ *		region is mapped
+ *	mapped_region_test ODD
+ *		odd addresses and lengths; atomics at an address that is not aligned, and through
+ *		a region whose addresses are aligned but not its memory
  *	mapped_region_test SELF
  *		a process accesses its own private memory through a QP
  */
@@ -23,8 +29,16 @@
 #include <unistd.h>
 
 #include "mapped.h"
+#include "util/compiler.h"
 
-enum { COUNTS = 20000 };
+enum {
+	COUNTS = 20000,
+	PAGE = 4096,
+	HOLE = 4 * PAGE,	/* offset of the missing page */
+	AFTER = 8 * PAGE,
+	SKEW = 4,		/* of the memory behind aligned addresses */
+	SKEWED_VA = 0x100000,
+};
 
 static void checking_owner(const char *kind, int sock)
 {
@@ -195,6 +209,134 @@ static void test_rereg(void)
 	rc_close(&rc);
 }
 
+/* ---- HOLE ---- */
+
+/* kind: "early" unmaps the page before the writer knows the region. */
+static void holed_owner(const char *kind, int sock)
+{
+	bool early = strcmp(kind, "early") == 0;
+	struct rc_addr peer;
+	struct mapped t;
+	struct rc rc;
+	uint8_t byte;
+
+	mapped_open(&rc, sock, &peer);
+	mapped_create(&rc, &t, "MEMFD");
+	if (early)
+		CHECK(munmap(t.mem + HOLE, PAGE) == 0);
+	mapped_send_addr(&t, sock);
+	rc_barrier(sock);
+	if (!early)
+		CHECK(munmap(t.mem + HOLE, PAGE) == 0);
+	rc_barrier(sock);
+	rc_barrier(sock);
+	CHECK_EQ(t.mem[MAPPED_OFFSET + AFTER], 3);
+	CHECK(pread(t.fd, &byte, 1, HOLE + MAPPED_OFFSET) == 1);
+	CHECK_EQ(byte, early ? 0 : 5);
+	mapped_destroy(&t);
+	rc_close(&rc);
+	exit(0);
+}
+
+static void write_byte(struct rc *rc, const struct rc_addr *at, uint64_t offset, uint8_t byte,
+		       enum ibv_wc_status status)
+{
+	rc->buf[0] = byte;
+	CHECK_EQ(mapped_request(rc, IBV_WR_RDMA_WRITE, 1, *at, offset).status, status);
+}
+
+/* As on an adapter, a mapping has the pages that were there when it was made. */
+static void test_hole(const char *when)
+{
+	bool early = strcmp(when, "early") == 0;
+	struct rc_addr at;
+	struct rc rc;
+	pid_t owner;
+	int sock;
+
+	owner = mapped_start(&rc, holed_owner, when, &sock);
+	at = mapped_recv_addr(sock);
+	for (int i = 0; i < MAPPED_ROUNDS; i++)
+		write_byte(&rc, &at, 0, 1, IBV_WC_SUCCESS);
+	CHECK_EQ(count_mappings(MAPPED_NAME), early ? 0 : 1);
+	rc_barrier(sock);
+	rc_barrier(sock);
+	write_byte(&rc, &at, AFTER, 3, IBV_WC_SUCCESS);
+	write_byte(&rc, &at, HOLE, 5, early ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
+	rc_barrier(sock);
+	mapped_join(owner);
+	rc_close(&rc);
+}
+
+/* ---- ODD ---- */
+
+static void skewed_owner(const char *kind, int sock)
+{
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+	struct mapped t, skewed = { .addr = SKEWED_VA - MAPPED_OFFSET };
+	struct rc_addr peer;
+	uint64_t word;
+	struct rc rc;
+
+	mapped_open(&rc, sock, &peer);
+	mapped_create(&rc, &t, kind);
+	skewed.mr = ibv_reg_mr_iova(rc.pd, t.mem + SKEW, PAGE, SKEWED_VA, access);
+	CHECK(skewed.mr);
+	skewed.rkey = skewed.mr->rkey;
+	mapped_send_addr(&t, sock);
+	rc_barrier(sock);
+	memset(t.mem, 0, PAGE);
+	mapped_send_addr(&skewed, sock);
+	rc_barrier(sock);
+	memcpy(&word, t.mem + SKEW, sizeof(word));
+	CHECK_EQ(word, MAPPED_ROUNDS);
+	memcpy(&word, t.mem + SKEW + sizeof(word), sizeof(word));
+	CHECK_EQ(word, 0);
+	mapped_destroy(&skewed);
+	mapped_destroy(&t);
+	rc_close(&rc);
+	exit(0);
+}
+
+static void write_and_read(struct rc *rc, const struct rc_addr *at, uint64_t offset, uint32_t len)
+{
+	for (uint32_t i = 0; i < len; i++)
+		rc->buf[i] = i * 7 + len;
+	CHECK_EQ(mapped_request(rc, IBV_WR_RDMA_WRITE, len, *at, offset).status, IBV_WC_SUCCESS);
+	memset(rc->buf, 0, len);
+	CHECK_EQ(mapped_request(rc, IBV_WR_RDMA_READ, len, *at, offset).status, IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < len; i++)
+		CHECK_EQ((uint8_t)rc->buf[i], (uint8_t)(i * 7 + len));
+}
+
+static void test_odd(void)
+{
+	static const uint32_t lengths[] = { 1, 2, 3, 7, 9, 63, 65, 1031, PAGE - 1, PAGE + 1,
+					    5 * PAGE + 3 };
+	struct rc_addr at;
+	struct rc rc;
+	pid_t owner;
+	int sock;
+
+	owner = mapped_start(&rc, skewed_owner, "MEMFD", &sock);
+	at = mapped_recv_addr(sock);
+	for (unsigned int i = 0; i < ARRAY_SIZE(lengths); i++) {
+		for (uint64_t offset = 0; offset < 9; offset++)
+			write_and_read(&rc, &at, PAGE - 29 + offset, lengths[i]);
+	}
+	CHECK_EQ(count_mappings(MAPPED_NAME), 1);
+	rc_barrier(sock);
+	at = mapped_recv_addr(sock);
+	for (uint64_t i = 0; i < MAPPED_ROUNDS; i++)
+		CHECK_EQ(mapped_fetch_add(&rc, &at), i);
+	at.addr += SKEW;
+	CHECK(rc_post_fetch_add(&rc, rc.qp, 1, &at, 0) == 0);
+	CHECK_EQ(rc_wait(&rc).status, IBV_WC_REM_INV_REQ_ERR);
+	rc_barrier(sock);
+	mapped_join(owner);
+	rc_close(&rc);
+}
+
 /* ---- SELF ---- */
 
 static void *add_repeatedly(void *arg)
@@ -243,6 +385,11 @@ int main(int argc, char **argv)
 		test_count();
 	else if (strcmp(what, "REREG") == 0)
 		test_rereg();
+	else if (strcmp(what, "HOLE") == 0) {
+		test_hole("early");
+		test_hole("late");
+	} else if (strcmp(what, "ODD") == 0)
+		test_odd();
 	else if (strcmp(what, "SELF") == 0)
 		test_self();
 	else
