@@ -462,8 +462,7 @@ def mapped(b):
         def ours(verb=verb, args=args):
             return b.mapped(f"ib_{verb}_lat", [*args, "-n", "20000"], 4)
 
-        goal = [1 / 1.5] if verb == "write" else []
-        against = [(f"UCX posix {test}", ucx(test), *goal)] if ucx_has() else []
+        against = [(f"UCX posix {test}", ucx(test), 1 / 1.5)] if ucx_has() else []
         against.append(("a cache line handed over", lambda: b.shm("line", 100000)))
         rows.append((f"{verb.upper()} 8 bytes, mapped", LATENCY, ours, against))
     for size in 1 << 16, 1 << 20:
@@ -530,6 +529,9 @@ def bandwidth(size):
                 chunk / b.shm("read", chunk, (1 << 28) // chunk) * 1e6 / 2**20 for chunk in CHUNKS
             )
 
+        def copy(verb):
+            return lambda: size / b.shm(verb, size, count) * 1e6 / 2**20
+
         tests = {"send": "tag_bw", "write": "ucp_put_bw", "read": "ucp_get"}
         count = (1 << 29) // size
 
@@ -544,8 +546,11 @@ def bandwidth(size):
         # The best moments of both; and averages against averages.
         out = []
         for verb in VERBS:
+            against = [("process_vm_readv, best", copies, 0.85)]
+            if verb != "send":
+                against.append((f"process_vm_{verb}v of that size", copy(verb), 0.9))
             out.append((f"{verb.upper()} {size >> 10} KiB, peak", BANDWIDTH, ours(verb, 2),
-                        [("process_vm_readv, best", copies, 0.85)]))
+                        against))
             if ucx_has():
                 out.append((f"{verb.upper()} {size >> 10} KiB", BANDWIDTH, ours(verb, 3),
                             [("UCX posix,cma", ucx(verb), 1)]))
@@ -623,17 +628,28 @@ def connect(b):
 
 
 def scale(b):
-    """One pair of QPs among many, both ends in one thread: what the code takes, with no line handed
-    over."""
+    """One pair of QPs among many, and many pairs in turn, both ends in one thread: what the code
+    takes, with no line handed over; and how fast pairs are set up."""
     def one(mode, *qps):
         return lambda: b.self_cost(mode, 8, 60000, *qps)
 
     return [
+        *(
+            (
+                f"{mode.upper()} 8 bytes, of 1,000 QPs", COST, one(mode, 1000),
+                [("a lone pair", one(mode), 1 / 1.1)],
+            )
+            for mode in VERBS
+        ),
+        ("SEND 8 bytes, 1,000 in turn", COST, one("round", 1000), [("a lone pair", one("send"))]),
         (
-            f"{mode.upper()} 8 bytes, of 1,000 QPs", COST, one(mode, 1000),
-            [("a lone pair", one(mode), 1 / 1.2)],
-        )
-        for mode in VERBS
+            "QP pairs connected by TCP", "pairs/s", lambda: b.own("local", "setup", 8, 1, 5000),
+            [("wanted", lambda: 20000.0, 1)],
+        ),
+        (
+            "QP pairs set up, one thread", "pairs/s",
+            lambda: b.self_cost("setup", 8, 5000), [("wanted", lambda: 20000.0, 1)],
+        ),
     ]
 
 

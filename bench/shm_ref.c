@@ -10,11 +10,12 @@
  *					own; us one way
  *	shm_ref memcpy SIZE COUNT	memcpy of SIZE bytes into memory that both have mapped, both
  *					buffers at a page as perftest's are: at 1 MiB a source 16
- *					bytes behind one is copied in 12 instead of 19 us; with the
- *					time stamp per copy and the 100 copies that ib_write_bw
- *					takes between two completions; us per call
+ *					bytes behind one is copied in 12 instead of 19 us; us per
+ *					call
  *
  * Prints the best of many short stretches: on a busy machine the average measures the other load.
+ * From a page on, a stretch is what ib_write_bw does between two completions: 100 copies, with a
+ * time stamp each.
  */
 #include <sched.h>
 #include <signal.h>
@@ -32,6 +33,7 @@
 enum {
 	STRETCH = 16,
 	STAMPS = 100,
+	PAGE = 4096,
 	LIMIT_S = 60,
 	LINE = 64,
 	PIECES_MAX = 1024,
@@ -163,19 +165,32 @@ static void serve(void)
 		pause();
 }
 
-static double stamps[STAMPS];
-
-static void once(pid_t child, int n)
+static void once(pid_t child)
 {
 	if (mode == LINE_OVER)
 		hand_over();
 	else if (mode == PINGPONG)
 		write_over(child);
-	else if (mode == MEMCPY) {
-		stamps[n] = now_us();
+	else if (mode == MEMCPY)
 		memcpy(theirs, ours, size);
-	} else
+	else
 		copy(child, pieces, mode != READ);
+}
+
+static double stamps[STAMPS];
+
+/* Returns us per call. */
+static double stretch(pid_t child)
+{
+	int n = size < PAGE ? STRETCH : STAMPS;
+	double start = now_us();
+
+	for (int i = 0; i < n; i++) {
+		if (size >= PAGE)
+			stamps[i] = now_us();
+		once(child);
+	}
+	return (now_us() - start) / n;
 }
 
 static void *buffer(size_t len)
@@ -189,14 +204,12 @@ int main(int argc, char **argv)
 {
 	long count = argc > 2 ? strtol(argv[argc - 1], NULL, 0) : 0;
 	double best = 1e9;
-	int stretch;
 	char *shared;
 	pid_t child;
 
 	if (!parse(argc, argv) || count <= 0)
 		return 2;
 	alarm(LIMIT_S);
-	stretch = mode == MEMCPY ? STAMPS : STRETCH;
 	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	theirs = buffer(size + pieces * LINE);
 	ours = buffer(size * pieces);
@@ -212,13 +225,11 @@ int main(int argc, char **argv)
 	pin(0);
 	while (__atomic_load_n(back, __ATOMIC_ACQUIRE) != UINT32_MAX)
 		;
-	for (long i = 0; i < count; i += stretch) {
-		double start = now_us(), took;
+	for (long i = 0; i < count; i += size < PAGE ? STRETCH : STAMPS) {
+		double took = stretch(child);
 
-		for (int n = 0; n < stretch; n++)
-			once(child, n);
-		took = (now_us() - start) / stretch /
-		       (mode == LINE_OVER || mode == PINGPONG ? 2 : 1);
+		if (mode == LINE_OVER || mode == PINGPONG)
+			took /= 2;
 		best = took < best ? took : best;
 	}
 	printf("%.3f\n", best);
