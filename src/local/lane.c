@@ -155,16 +155,16 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 	uint32_t at;
 
 	if (seq != rx->next + 1 && likely(!find_slot(rx, seq))) {
-		rx->follows = false;
+		rx->run = 0;
 		return false;
 	}
 	/*
-	 * Fetch a later slot while this one is processed. One that the sender has not written yet
-	 * would be taken away from it.
+	 * Fetch a later slot while this one is processed, if the sender seems to be that far ahead:
+	 * a slot that it has not written yet would be taken away from it.
 	 */
-	prefetch_line(&rx->lane->slot[(rx->next + (rx->follows ? TUNE_LANE_READ_AHEAD : 1)) %
-				      LANE_SLOTS]);
-	rx->follows = true;
+	if (rx->run >= TUNE_LANE_READ_AHEAD)
+		prefetch_line(&rx->lane->slot[(rx->next + TUNE_LANE_READ_AHEAD) % LANE_SLOTS]);
+	rx->run++;
 	copy->head = slot->head;
 	if (copy->head.where == LANE_INLINE) {
 		if (copy->head.len > LANE_INLINE_MAX)

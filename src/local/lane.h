@@ -34,6 +34,7 @@
 #include "local/layout.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/copy_few.h"
 #include "util/tuning.h"
 
 /* The sender's end; private memory. */
@@ -49,7 +50,7 @@ struct lane_tx {
 struct lane_rx {
 	struct lane *lane;
 	uint32_t next;		/* next slot to read */
-	bool follows;		/* the last look found a slot: more are likely to be there */
+	uint32_t run;		/* slots found since a look found none */
 };
 
 /* Initialise the ends of an unused lane, which is all zero. */
@@ -92,14 +93,20 @@ static inline uint8_t *lane_tx_data(const struct lane_tx *tx)
 	return tx->lane->slot[tx->head % LANE_SLOTS].data;
 }
 
-static inline void lane_tx_done(struct lane_tx *tx, struct lane_head *head)
+static inline void lane_tx_done(struct lane_tx *tx, const struct lane_head *head)
 {
-	struct lane_slot *dst = &tx->lane->slot[tx->head % LANE_SLOTS];
+	struct lane_head *dst = &tx->lane->slot[tx->head % LANE_SLOTS].head;
 
-	head->ring_end = tx->ring_head;
-	memcpy((uint8_t *)dst + sizeof(head->seq), (const uint8_t *)head + sizeof(head->seq),
-	       sizeof(*head) - sizeof(head->seq));
-	store_release(&dst->head.seq, ++tx->head);	/* L5 */
+	copy_member(dst, head, len);
+	copy_member(dst, head, where);
+	copy_member(dst, head, flags);
+	copy_member(dst, head, nseg);
+	copy_member(dst, head, ring_off);
+	store_relaxed(&dst->ring_end, tx->ring_head);
+	copy_member(dst, head, payload);
+	copy_member(dst, head, ack_psn);
+	copy_member(dst, head, ack_aeth);
+	store_release(&dst->seq, ++tx->head);	/* L5 */
 	if (likely(tx->head + TUNE_LANE_WRITE_AHEAD - tx->tail < LANE_SLOTS))
 		prefetch_line_to_write(
 			&tx->lane->slot[(tx->head + TUNE_LANE_WRITE_AHEAD) % LANE_SLOTS]);

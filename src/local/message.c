@@ -34,12 +34,22 @@ static struct slot_remote remote_of(const struct message *m)
 	return (struct slot_remote){ { (uint32_t)m->va, m->va >> 32 }, m->rkey };
 }
 
-static void put_in_ring(struct lane_tx *tx, struct lane_head *head, const struct slot_message *s,
-			const struct message *m)
+static uint32_t qpn_op(const struct message *m)
 {
+	return m->qpn | (uint32_t)m->op << 24;
+}
+
+static uint32_t psn_flags(const struct message *m)
+{
+	return m->psn | (m->solicited ? SOLICITED << 24 : 0);
+}
+
+static void put_in_ring(struct lane_tx *tx, struct lane_head *head, const struct message *m)
+{
+	const struct slot_message s = { qpn_op(m), psn_flags(m), m->imm };
 	const struct slot_remote remote = remote_of(m);
 	const struct lane_part parts[] = {
-		{ s, sizeof(*s) }, { m->payload, m->len }, { &remote, message_remote(m->op) }
+		{ &s, sizeof(s) }, { m->payload, m->len }, { &remote, message_remote(m->op) }
 	};
 
 	lane_tx_put(tx, head, parts, ARRAY_SIZE(parts));
@@ -47,19 +57,18 @@ static void put_in_ring(struct lane_tx *tx, struct lane_head *head, const struct
 
 void message_put(struct lane_tx *tx, struct lane_head *head, const struct message *m)
 {
-	const struct slot_message s = {
-		.qpn_op = m->qpn | (uint32_t)m->op << 24,
-		.psn_flags = m->psn | (m->solicited ? SOLICITED << 24 : 0),
-		.imm = m->imm,
-	};
 	uint32_t more = message_remote(m->op);
+	struct slot_message *s;
 
 	head->flags |= LANE_BARE;
 	if (unlikely(m->len + more > MESSAGE_SMALL)) {
-		put_in_ring(tx, head, &s, m);
+		put_in_ring(tx, head, m);
 		return;
 	}
-	memcpy(lane_tx_data(tx), &s, sizeof(s));
+	s = (struct slot_message *)lane_tx_data(tx);
+	store_relaxed(&s->qpn_op, qpn_op(m));
+	store_relaxed(&s->psn_flags, psn_flags(m));
+	store_relaxed(&s->imm, m->imm);
 	if (m->len && m->payload != message_place(tx))
 		copy_few(message_place(tx), m->payload, m->len);
 	if (unlikely(more)) {
@@ -67,7 +76,7 @@ void message_put(struct lane_tx *tx, struct lane_head *head, const struct messag
 
 		memcpy(message_place(tx) + m->len, &remote, sizeof(remote));
 	}
-	head->len = sizeof(s) + m->len + more;
+	head->len = MESSAGE_HEADER + m->len + more;
 	lane_tx_done(tx, head);
 }
 

@@ -619,8 +619,8 @@
 #define TUNE_LANE_WRITE_AHEAD 8
 
 /*
- * Unit: slots between the one that is read and one whose line is fetched, while more are likely to
- * be there.  Measured against: as above; 4.5 with 1, 4.6 M/s with 4.  Read by: local/lane.c.
+ * Unit: slots between the one that is read and one whose line is fetched, after a run of as many.
+ * Measured against: as above; 4.5 with 1, 4.6 M/s with 4.  Read by: local/lane.c.
  */
 #define TUNE_LANE_READ_AHEAD 4
 

@@ -30,6 +30,7 @@
 #include <infiniband/verbs.h>
 
 #include "util/compiler.h"
+#include "util/copy_few.h"
 #include "util/net.h"
 
 /* Flags of struct send_wqe beyond enum ibv_send_flags (which keep their values, bits 0..4). */
@@ -119,13 +120,14 @@ struct recv_wqe {
 	struct ibv_sge sge[];
 };
 
-/* Most lists have one entry, which is cheaper to copy without a call. */
+/* Most programs have just written the list. */
 static inline void wqe_copy_sge(struct ibv_sge *to, const struct ibv_sge *from, uint32_t n)
 {
-	if (likely(n == 1))
-		*to = *from;
-	else if (n)
-		memcpy(to, from, n * sizeof(*to));
+	for (uint32_t i = 0; i < n; i++) {
+		copy_member(&to[i], &from[i], addr);
+		copy_member(&to[i], &from[i], length);
+		copy_member(&to[i], &from[i], lkey);
+	}
 }
 
 /* Is there room for a message of this many bytes? */
