@@ -102,6 +102,14 @@ UTILITIES = [
         "return status 0",
     ),
     (
+        "ucmatose -f, -P tcp", "ucmatose -f {ip} -P tcp -b {s} -c 2 -C 2",
+        "ucmatose -f {ip} -P tcp -s {s} -c 2 -C 2", "return status 0", "return status 0",
+    ),
+    (
+        "udaddy -f, -P udp", "udaddy -f {ip} -P udp -b {s} -c 2 -C 2",
+        "udaddy -f name -P udp -s {s} -c 2 -C 2", "return status 0", "return status 0",
+    ),
+    (
         "udaddy -f gid: AF_IB",
         "udaddy -f gid -b {s_gid} -c 2 -C 2",
         "udaddy -f gid -s {s_gid} -c 2 -C 2",
@@ -147,15 +155,15 @@ RSOCKETS = [
         ("riostream", "-S 4096 -C 20 -I 2 -p 7472 -B 65536 -i 0"),
         ("riostream", "-S 4096 -C 20 -I 2 -T a"), ("riostream", "-S 4096 -C 20 -I 2 -T n"),
         ("riostream", "-S 100000 -C 20 -I 2 -T b"), ("riostream", "-S 4096 -C 20 -I 2 -T v"),
+        ("riostream", "-S all -C 10 -I 1"), ("rstream", "-f {ip} -S 4096 -C 20 -I 2"),
+        ("riostream", "-f name -S 4096 -C 20 -I 2"),
     )
 ] + [
     (
-        "rstream -f gid: AF_IB",
-        "rstream -f gid -b {s_gid} -S 4096 -C 20 -I 2",
-        "rstream -f gid -s {s_gid} -S 4096 -C 20 -I 2",
-        "Gb/sec",
-        "Gb/sec",
+        f"{program} -f gid: AF_IB", f"{program} -f gid -b {{s_gid}} -S 4096 -C 20 -I 2",
+        f"{program} -f gid -s {{s_gid}} -S 4096 -C 20 -I 2", "Gb/sec", "Gb/sec",
     )
+    for program in ("rstream", "riostream")
 ]
 
 PERFTEST = [
@@ -169,6 +177,8 @@ PERFTEST = [
         ("ib_read_bw", "-n 100 -s 4096 -T 104"), ("ib_read_lat", "-n 100"),
         ("ib_atomic_bw", "-n 100"), ("ib_atomic_lat", "-n 100"),
         ("ib_send_bw", "-c UD -n 100 -s 1000"), ("ib_send_lat", "-c UD -n 100 -s 500"),
+        ("ib_send_bw", "-z -n 100"), ("ib_read_bw", "-z -n 100"),
+        ("ib_write_bw", "-n 100 -q 8 -b"), ("ib_send_bw", "-n 100 -e"),
     )
 ]
 
@@ -447,8 +457,8 @@ ONE_HOST = {
 }
 BETWEEN_HOSTS = [*RPING, *UTILITIES, *RSOCKETS, *PERFTEST, *MULTICAST, *FIO_ROWS, *LIBFABRIC]
 FAMILIES = {
-    "v4": {"any": "0.0.0.0", "group": "239.77.2.1", "six": ""},
-    "v6": {"any": "::", "group": "ff15::77:2", "six": "-6"},
+    "v4": {"any": "0.0.0.0", "group": "239.77.2.1", "six": "", "ip": "ip"},
+    "v6": {"any": "::", "group": "ff15::77:2", "six": "-6", "ip": "ipv6"},
 }
 
 
