@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread that stopped all RX queues releases the locks that it took, and no other: as soon as
- * vrb.poll_lock is free, a waiting thread may have added queues. The test replaces the slow paths
- * of locks to act at that moment.
+ * Bursts that one call has received share a round. A thread that stopped all RX queues releases the
+ * locks that it took, and no other: as soon as vrb.poll_lock is free, a waiting thread may have
+ * added queues. The test replaces the slow paths of locks to act at that moment.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "core/base/state.h"
+#include "core/cq/round.h"
 #include "core/progress/rx_queue.h"
 
 enum { MORE = 2 };
@@ -52,9 +54,46 @@ static void locks_of_new_queues_are_not_released(void **state)
 		assert_true(lock_try(vrb_rx_queues[i].lock));
 }
 
+/* A wire with so many bursts of short packets, all received by one call. */
+static unsigned int bursts;
+static char rounds[16];	/* of each burst: B begins a round, c continues it */
+
+static unsigned int recv_burst(struct wire *w, struct wire_pkt *pkts, unsigned int n)
+{
+	size_t i = strlen(rounds);
+
+	if (!bursts)
+		return 0;
+	memset(pkts, 0, n * sizeof(*pkts));
+	rounds[i] = vrb_round ? 'c' : 'B';
+	w->held = --bursts > 0;
+	return n;
+}
+
+static void bursts_received_together_share_rounds(void **state)
+{
+	static const char *const rows[] = { "", "B", "Bc", "BcB", "BcBc", "BcBcBc" };
+	static const struct wire_ops ops = { .recv = recv_burst };
+	struct wire wire = { .ops = &ops };
+	struct vrb_rx_queue *r = vrb_main_rx_queue;
+
+	list_init(&r->scheduled);
+	list_init(&r->delayed);
+	r->wire = &wire;
+	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++) {
+		memset(rounds, 0, sizeof(rounds));
+		bursts = (unsigned int)strlen(rows[i]);
+		assert_int_equal(vrb_rx_queue_poll(r, 1, true), bursts * WIRE_BURST);
+		assert_string_equal(rounds, rows[i]);
+		assert_null(vrb_round);
+	}
+	r->wire = NULL;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bursts_received_together_share_rounds),
 		cmocka_unit_test(locks_of_new_queues_are_not_released),
 	};
 

@@ -20,7 +20,8 @@
 #include "wire/udp.h"
 
 enum {
-	BURSTS = 4,		/* bursts per round */
+	BURSTS = 4,		/* rounds at a time, while bursts are full */
+	ROUND_PACKETS = 2 * WIRE_BURST,	/* half a window of packets of 1 KiB */
 	MISSTEERED_MAX = 32,		/* missteered packets that are worth a system call */
 };
 
@@ -80,24 +81,41 @@ static void run_burst(struct vrb_rx_queue *r, unsigned int n, uint64_t now)
 		p += answers_us(p) ? 1 : arrive(r, p, followers(p, end), now);
 }
 
+/*
+ * One round, answered by one ACK: a burst, and those that the same call received, up to
+ * ROUND_PACKETS. *n: packets of the last burst. Returns those of all.
+ */
+static unsigned int run_round(struct vrb_rx_queue *r, unsigned int *n, uint64_t now, bool poller)
+{
+	unsigned int sum = 0;
+	struct vrb_round round;
+
+	*n = wire_recv(r->wire, r->in, WIRE_BURST);
+	if (!*n)
+		return 0;
+	vrb_round_begin(&round, now);
+	do {
+		vrb_rx_complete_before(r, now);
+		run_burst(r, *n, now);
+		sum += *n;
+	} while (r->wire->held && sum < ROUND_PACKETS &&
+		 (*n = wire_recv(r->wire, r->in, WIRE_BURST)));
+	vrb_tx_flush_or_delay(r, sum, poller, now);
+	vrb_round_end(&round);
+	return sum;
+}
+
 unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller)
 {
 	unsigned int n = WIRE_BURST, sum = 0;
-	struct vrb_round round;
 
 	if (!r->wire)
 		return 0;
 	r->looked_at = now;
 	for (unsigned int i = 0; (i < BURSTS && n == WIRE_BURST) || r->wire->held; i++) {
-		n = wire_recv(r->wire, r->in, WIRE_BURST);
-		sum += n;
+		sum += run_round(r, &n, now, poller);
 		if (!n)
 			break;
-		vrb_rx_complete_before(r, now);
-		vrb_round_begin(&round, now);
-		run_burst(r, n, now);
-		vrb_tx_flush_or_delay(r, n, poller, now);
-		vrb_round_end(&round);
 	}
 	if (!sum)
 		vrb_tx_flush(r, now);
