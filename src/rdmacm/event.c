@@ -62,6 +62,12 @@ void channel_destroy(struct channel *ch)
 	/* It has no uncounted events, but another thread may just be counting. */
 	pthread_mutex_lock(&ringing);
 	pthread_mutex_unlock(&ringing);
+	/*
+	 * Some programs destroy the channel of a thread that waits, and end (rping).  It must sleep
+	 * on, and find no closed descriptor, nor another file with its number.
+	 */
+	if (load_relaxed(&ch->waiters))
+		return;
 	close(ch->pub.fd);
 	free(ch);
 }
@@ -239,22 +245,27 @@ static struct event *take_first(struct channel *ch)
 	return e;
 }
 
-/*
- * Reads a count.  Some programs destroy the channel of a thread that waits, and end; so it is not
- * looked at again until there is a count.
- */
-static int read_count(const struct channel *ch)
+static void end_wait(void *ch)
+{
+	fetch_sub_release(&((struct channel *)ch)->waiters, 1);
+}
+
+/* Reads a count. */
+static int read_count(struct channel *ch)
 {
 	int fd = ch->pub.fd, err = EAGAIN;
 	uint64_t count;
 
+	fetch_add_relaxed(&ch->waiters, 1);
+	pthread_cleanup_push(end_wait, ch);
 	if (cma.mad && qp1.polls(cma.mad))
 		progress(ch);
 	else if (cma.mad && !load_relaxed(&ch->queued) && blocks(fd))
 		err = qp1.await(cma.mad, fd, &count);
-	if (err != EAGAIN)
-		return err;
-	return read(fd, &count, sizeof(count)) < 0 ? errno : 0;
+	if (err == EAGAIN)
+		err = read(fd, &count, sizeof(count)) < 0 ? errno : 0;
+	pthread_cleanup_pop(true);
+	return err;
 }
 
 int channel_take(struct channel *ch, struct event **out)

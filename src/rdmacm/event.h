@@ -32,6 +32,7 @@ struct channel {
 	unsigned int queued;     /* their number; read without the lock */
 	unsigned int uncounted;  /* how many of them the eventfd does not count yet */
 	struct list on_silent;   /* cma.silent, while there are any */
+	unsigned int waiters;    /* atomic: threads that read the eventfd or are about to */
 };
 
 struct event {

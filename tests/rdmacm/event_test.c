@@ -8,7 +8,9 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "left_out.h"
@@ -178,6 +180,59 @@ static void destroy_waits(struct rdma_event_channel *ch)
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
+static long waiting_thread;	/* its id; 0: not running yet */
+
+static void *wait_for_ever(void *ch)
+{
+	struct rdma_cm_event *e;
+
+	store_release(&waiting_thread, syscall(SYS_gettid));
+	rdma_get_cm_event(ch, &e);
+	fprintf(stderr, "the wait on a destroyed channel ended\n");
+	exit(1);
+}
+
+/* In read(2) or ppoll(2), where a wait sleeps.  False if the kernel does not tell. */
+static bool await_sleep(void)
+{
+	char name[64], text[32] = "";
+	long number = 0;
+
+	do {
+		int fd;
+
+		sched_yield();
+		snprintf(name, sizeof(name), "/proc/self/task/%ld/syscall",
+			 load_acquire(&waiting_thread));
+		fd = open(name, O_RDONLY);
+		if (fd < 0 && errno != ENOENT)
+			return false;
+		if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+			text[0] = 0;
+		if (fd >= 0)
+			close(fd);
+		number = text[0] >= '0' && text[0] <= '9' ? strtol(text, NULL, 10) : -1;
+	} while (number != SYS_read && number != SYS_ppoll);
+	return true;
+}
+
+/* A program that ends may destroy the channel of a thread that waits, as rping does. */
+static void destroyed_while_waiting(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	pthread_t thread;
+	int fd = ch->fd;
+
+	CHECK_EQ(pthread_create(&thread, NULL, wait_for_ever, ch), 0);
+	if (!await_sleep()) {
+		left_out(1, "/proc/self/task/.../syscall cannot be read");
+		return;
+	}
+	rdma_destroy_event_channel(ch);
+	/* The thread's descriptor is not closed. */
+	CHECK(fcntl(fd, F_GETFD) >= 0);
+}
+
 /* The events of an id move with it, to the end of the other channel. */
 static void migrated(struct rdma_event_channel *ch)
 {
@@ -225,5 +280,6 @@ int main(void)
 	destroy_waits(ch);
 	migrated(ch);
 	rdma_destroy_event_channel(ch);
+	destroyed_while_waiting();
 	return 0;
 }
