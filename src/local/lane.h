@@ -100,10 +100,12 @@ static inline void lane_tx_done(struct lane_tx *tx, const struct lane_head *head
 	copy_member(dst, head, len);
 	copy_member(dst, head, where);
 	copy_member(dst, head, flags);
-	copy_member(dst, head, nseg);
-	copy_member(dst, head, ring_off);
+	if (unlikely(head->where != LANE_INLINE)) {
+		copy_member(dst, head, nseg);
+		copy_member(dst, head, ring_off);
+		copy_member(dst, head, payload);
+	}
 	store_relaxed(&dst->ring_end, tx->ring_head);
-	copy_member(dst, head, payload);
 	copy_member(dst, head, ack_psn);
 	copy_member(dst, head, ack_aeth);
 	store_release(&dst->seq, ++tx->head);	/* L5 */

@@ -14,7 +14,6 @@
 
 #include <infiniband/verbs.h>
 
-#include "util/copy_few.h"
 #include "util/net.h"
 #include "wq/key.h"
 #include "wq/note.h"
@@ -52,30 +51,6 @@ struct wq_cqe {
 	uint32_t flow_tag;
 	uint16_t cvlan;		/* VLAN tag that was stripped */
 };
-
-/* Copies a completion that was just built. */
-static inline void wq_cqe_copy(struct wq_cqe *to, const struct wq_cqe *from)
-{
-	copy_member(to, from, wr_id);
-	copy_member(to, from, status);
-	copy_member(to, from, opcode);
-	copy_member(to, from, reason);
-	copy_member(to, from, byte_len);
-	copy_member(to, from, imm);
-	copy_member(to, from, src_qp);
-	copy_member(to, from, wc_flags);
-	copy_member(to, from, release);
-	copy_member(to, from, slid);
-	copy_member(to, from, pkey_index);
-	copy_member(to, from, sl);
-	copy_member(to, from, dlid_path_bits);
-	copy_member(to, from, tm_priv);
-	copy_member(to, from, tm_tag);
-	copy_member(to, from, recv);
-	copy_member(to, from, solicited);
-	copy_member(to, from, flow_tag);
-	copy_member(to, from, cvlan);
-}
 
 struct wq_qp;
 struct roce_rd_atomic;

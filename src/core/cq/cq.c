@@ -243,22 +243,21 @@ static void release_slots(const struct vrb_cqe *cqe)
 		store_release(cqe->released, cqe->wc.release);
 }
 
-/* One by one, as copy_member(): it may just have been added. */
 static void copy_out(struct ibv_wc *wc, const struct vrb_cqe *cqe)
 {
-	wc->wr_id = load_relaxed(&cqe->wc.wr_id);
-	wc->status = load_relaxed(&cqe->wc.status);
-	wc->opcode = load_relaxed(&cqe->wc.opcode);
-	wc->vendor_err = load_relaxed(&cqe->wc.reason);
-	wc->byte_len = load_relaxed(&cqe->wc.byte_len);
-	wc->imm_data = load_relaxed(&cqe->wc.imm);
-	wc->qp_num = load_relaxed(&cqe->qp_num);
-	wc->src_qp = load_relaxed(&cqe->wc.src_qp);
-	wc->wc_flags = load_relaxed(&cqe->wc.wc_flags);
-	wc->pkey_index = load_relaxed(&cqe->wc.pkey_index);
-	wc->slid = load_relaxed(&cqe->wc.slid);
-	wc->sl = load_relaxed(&cqe->wc.sl);
-	wc->dlid_path_bits = load_relaxed(&cqe->wc.dlid_path_bits);
+	wc->wr_id = cqe->wc.wr_id;
+	wc->status = cqe->wc.status;
+	wc->opcode = cqe->wc.opcode;
+	wc->vendor_err = cqe->wc.reason;
+	wc->byte_len = cqe->wc.byte_len;
+	wc->imm_data = cqe->wc.imm;
+	wc->qp_num = cqe->qp_num;
+	wc->src_qp = cqe->wc.src_qp;
+	wc->wc_flags = cqe->wc.wc_flags;
+	wc->pkey_index = cqe->wc.pkey_index;
+	wc->slid = cqe->wc.slid;
+	wc->sl = cqe->wc.sl;
+	wc->dlid_path_bits = cqe->wc.dlid_path_bits;
 }
 
 /* Removes the oldest entry. Must hold cq->lock. */
@@ -298,12 +297,8 @@ bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe)
 	lock_acquire(&cq->lock);
 	any = cq->tail != cq->shown;
 	if (any) {
-		const struct vrb_cqe *next = pop(cq);
-
-		wq_cqe_copy(&cqe->wc, &next->wc);
-		cqe->qp_num = next->qp_num;
-		cqe->time_ns = next->time_ns;
-		release_slots(next);
+		*cqe = *pop(cq);
+		release_slots(cqe);
 	}
 	lock_release(&cq->lock);
 	return any;
@@ -445,7 +440,7 @@ void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 		struct vrb_cqe *cqe = &cq->ring[cq->head & cq->mask];
 
 		cq->head++;
-		wq_cqe_copy(&cqe->wc, wc);
+		cqe->wc = *wc;
 		cqe->owner = owner;
 		cqe->released = released;
 		cqe->qp_num = qp_num;
