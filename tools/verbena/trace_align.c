@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One time for recordings of several hosts, by record/align.h. A packet counts that left once and
- * came once, by its addresses, QP number, opcode and PSN: of others it is not certain which of them
- * came. The common clock is that of the first file.
+ * One time for recordings of several hosts, by record/align.h. A packet, known by its addresses, QP
+ * number, opcode and PSN, came first after it had first left: so much is certain of one that was
+ * sent again, too. The common clock is that of the first file.
  *
  * Clocks that run at different rates contradict themselves in the long run. Then the beginning sets
  * them roughly, and each WINDOW by its own packets.
@@ -20,10 +20,10 @@
 #define WINDOW 100000000ull /* ns: as long as all clocks are taken to run alike */
 
 struct flight {
-	uint64_t sent, received;
+	uint64_t sent, received;	/* for the first time */
 	uint64_t about;		/* when it left, on the common clock, roughly */
 	uint32_t from, to;	/* clocks */
-	uint32_t left, came;	/* how often */
+	bool left, came;
 };
 
 struct lead_list {
@@ -87,12 +87,12 @@ static bool count_packet(struct flights *f, const struct record *r)
 		trace_map_put(&f->by_key, key, i);
 	}
 	x = &f->flight[i];
-	if (out) {
-		x->left++;
+	if (out && !x->left) {
+		x->left = true;
 		x->sent = r->time;
 		x->from = f->clock[r->file];
-	} else {
-		x->came++;
+	} else if (!out && !x->came) {
+		x->came = true;
 		x->received = r->time;
 		x->to = f->clock[r->file];
 	}
@@ -115,7 +115,7 @@ static int read_flights(struct trace *t, struct flights *f)
 
 static bool counts(const struct flight *x)
 {
-	return x->left == 1 && x->came == 1 && x->from != x->to;
+	return x->left && x->came && x->from != x->to;
 }
 
 /* By packets from `first` on, before `end`. */
