@@ -214,10 +214,7 @@ void mr_entry_retract(struct mr_entry *e)
 
 const struct mr_entry *vrb_mem_entry(uint32_t key)
 {
-	uint32_t index = mr_key_index(key);
-	const struct mr_entry *chunk = load_acquire(&mr_chunks[index >> MR_CHUNK_BITS]);
-
-	return chunk ? &chunk[index & (MR_CHUNK - 1)] : NULL;
+	return mr_entry_of_key(key);
 }
 
 struct mr_entry *mr_entry_find(uint32_t key)

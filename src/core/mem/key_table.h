@@ -98,9 +98,14 @@ static inline struct mr_entry *mr_entry_get(uint32_t key)
 static inline struct mr_entry *mr_entry_peek(uint32_t key)
 {
 	struct mr_entry *e = mr_entry_of_key(key);
+	uint8_t kind;
 
 	/* Pairs with mr_entry_publish(). */
-	return e && load_acquire(&e->refs) & MR_LIVE && e->kind != MR_WINDOW ? e : NULL;
+	if (unlikely(!e || !(load_acquire(&e->refs) & MR_LIVE)))
+		return NULL;
+	kind = load_relaxed(&e->kind);
+	/* MR_FREE: a window that is just being deallocated */
+	return kind != MR_WINDOW && kind != MR_FREE ? e : NULL;
 }
 
 /*

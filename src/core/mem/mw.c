@@ -89,7 +89,8 @@ int vrb_mw_dealloc(struct vrb_mw *mw, const struct vrb_mr_waits *waits)
 
 	mr_table_lock();
 	unbind(e);
-	e->kind = MR_FREE;	/* makes queued binds fail */
+	/* Makes queued binds fail. Relaxed: mr_entry_peek() may read it without a lock. */
+	store_relaxed(&e->kind, MR_FREE);
 	mr_table_unlock();
 	waits->copies(to_vrb_pd(mw->ibv.pd));	/* one may have just begun to read the entry */
 	mr_entry_free(mw->index);
