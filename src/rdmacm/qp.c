@@ -21,20 +21,36 @@ static int make_cq(struct cma_id *id, uint32_t entries, struct ibv_comp_channel 
 	return *cq ? 0 : errno;
 }
 
+/* In use, by an XRC SRQ or a QP that the program created itself, it stays. */
 static void destroy_cq(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 {
-	if (*cq)
-		ibv_destroy_cq(*cq);
+	if (*cq && ibv_destroy_cq(*cq))
+		return;
 	if (*channel)
 		ibv_destroy_comp_channel(*channel);
 	*cq = NULL;
 	*channel = NULL;
 }
 
-void qp_destroy_cqs(struct cma_id *id)
+void qp_destroy_recv_cq(struct cma_id *id)
 {
 	destroy_cq(&id->pub.recv_cq_channel, &id->pub.recv_cq);
+}
+
+static void destroy_send_cq(struct cma_id *id)
+{
 	destroy_cq(&id->pub.send_cq_channel, &id->pub.send_cq);
+}
+
+void qp_destroy_cqs(struct cma_id *id)
+{
+	/* Those that the program has put there may be one. */
+	if (id->pub.send_cq == id->pub.recv_cq)
+		id->pub.send_cq = NULL;
+	if (id->pub.send_cq_channel == id->pub.recv_cq_channel)
+		id->pub.send_cq_channel = NULL;
+	qp_destroy_recv_cq(id);
+	destroy_send_cq(id);
 }
 
 int qp_make_recv_cq(struct cma_id *id, uint32_t entries)
@@ -52,8 +68,6 @@ static int make_cqs(struct cma_id *id, const struct ibv_qp_init_attr_ex *attr)
 	if (!err && !attr->send_cq && !id->pub.send_cq && attr->cap.max_send_wr)
 		err = make_cq(id, attr->cap.max_send_wr, &id->pub.send_cq_channel,
 			      &id->pub.send_cq);
-	if (err)
-		qp_destroy_cqs(id);
 	return err;
 }
 
@@ -205,7 +219,8 @@ static int complete_attr(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	if ((id->pub.recv_cq && attr->recv_cq && id->pub.recv_cq != attr->recv_cq) ||
 	    (id->pub.send_cq && attr->send_cq && id->pub.send_cq != attr->send_cq))
 		return EINVAL;
-	if (attr->qp_type == IBV_QPT_XRC_RECV && !(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD)) {
+	if (attr->qp_type == IBV_QPT_XRC_RECV &&
+	    (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
 		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
 		err = device_xrcd(id->path.place.dev, &attr->xrcd);
 	}
@@ -233,15 +248,16 @@ static void note_number(struct cma_id *id, uint32_t qpn)
 int qp_create(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp_init_attr_ex asked = *attr;
+	const struct rdma_cm_id had = id->pub;
 	int err;
 
 	if (!id->pub.verbs || id->pub.qp)
 		return EINVAL;
 	err = complete_attr(id, attr);
-	if (err)
-		return err;
-	id->pub.qp = ibv_create_qp_ex(id->pub.verbs, attr);
-	err = id->pub.qp ? begin(id) : errno;
+	if (!err) {
+		id->pub.qp = ibv_create_qp_ex(id->pub.verbs, attr);
+		err = id->pub.qp ? begin(id) : errno;
+	}
 	if (!err) {
 		id->pub.pd = attr->pd;
 		note_number(id, id->pub.qp->qp_num);
@@ -250,7 +266,10 @@ int qp_create(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	if (id->pub.qp)
 		ibv_destroy_qp(id->pub.qp);
 	id->pub.qp = NULL;
-	qp_destroy_cqs(id);
+	if (!had.recv_cq)
+		qp_destroy_recv_cq(id);
+	if (!had.send_cq)
+		destroy_send_cq(id);
 	/* The program may try again with these, and our CQs are gone. */
 	*attr = asked;
 	return err;

@@ -26,6 +26,9 @@ int qp_fail(struct cma_id *id);
 
 /* The id's own receive CQ, with a channel.  Returns 0 or an errno value. */
 int qp_make_recv_cq(struct cma_id *id, uint32_t entries);
+void qp_destroy_recv_cq(struct cma_id *id);
+
+/* The CQs that nothing uses: that of an XRC SRQ stays until the SRQ is destroyed. */
 void qp_destroy_cqs(struct cma_id *id);
 
 #endif

@@ -28,11 +28,10 @@ static int complete_xrc(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
 	return 0;
 }
 
-static int create(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
+/* Fills in what the program left open: PD, XRC domain, CQ. */
+static int complete_attr(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-	int err;
-
-	if (!id->pub.verbs || id->pub.srq)
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
 		return EINVAL;
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
 		attr->pd = id->pub.pd;
@@ -40,17 +39,31 @@ static int create(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
 	}
 	if (attr->pd->context != id->pub.verbs)
 		return EINVAL;
-	err = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_XRC
-		      ? complete_xrc(id, attr)
-		      : 0;
-	if (err)
-		return err;
-	id->pub.srq = ibv_create_srq_ex(id->pub.verbs, attr);
-	if (!id->pub.srq)
-		return errno;
-	if (!id->pub.pd)
-		id->pub.pd = attr->pd;
-	return 0;
+	return attr->srq_type == IBV_SRQT_XRC ? complete_xrc(id, attr) : 0;
+}
+
+static int create(struct cma_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	const struct ibv_srq_init_attr_ex asked = *attr;
+	const struct ibv_cq *had = id->pub.recv_cq;
+	int err;
+
+	if (!id->pub.verbs || id->pub.srq)
+		return EINVAL;
+	err = complete_attr(id, attr);
+	if (!err) {
+		id->pub.srq = ibv_create_srq_ex(id->pub.verbs, attr);
+		err = id->pub.srq ? 0 : errno;
+	}
+	if (!err) {
+		id->pub.pd = id->pub.pd ? id->pub.pd : attr->pd;
+		return 0;
+	}
+	if (!had)
+		qp_destroy_recv_cq(id);
+	/* The program may try again with these, and our CQ is gone. */
+	*attr = asked;
+	return err;
 }
 
 CMA_EXPORT int rdma_create_srq_ex(struct rdma_cm_id *pub, struct ibv_srq_init_attr_ex *attr)
