@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices of ids.  A device is opened when one of its addresses is first used, or when all devices
- * are listed; if no open device has an address, the list of devices is read again.
+ * Devices of ids.  They are opened with the first id or channel; if no open device has an address,
+ * the list of devices is read again.
  */
 #include "rdmacm/device.h"
 
@@ -165,21 +165,10 @@ void device_put(struct device *dev)
 }
 
 /*
- * Listing devices is expensive: after the first success later calls rely on it, and fail later if
- * the device has gone.
+ * Listing devices is expensive: once there is one, later calls rely on it, and fail later if it has
+ * gone.  They are opened here so that it takes one list, and so that a server's first request,
+ * which gets its device only then, need not wait.
  */
-static bool seen;
-
-static bool look_for_one(void)
-{
-	int n = 0;
-	struct ibv_device **list = ibv_get_device_list(&n);
-
-	if (list)
-		ibv_free_device_list(list);
-	return n > 0;
-}
-
 int device_any(void)
 {
 	bool any;
@@ -187,8 +176,9 @@ int device_any(void)
 	if (qp1_find())
 		return ENODEV;
 	pthread_mutex_lock(&lock);
-	seen = seen || look_for_one();
-	any = seen;
+	if (list_empty(&devices))
+		open_all();
+	any = !list_empty(&devices);
 	pthread_mutex_unlock(&lock);
 	return any ? 0 : ENODEV;
 }

@@ -46,7 +46,7 @@ int device_find(const struct net_addr *gid, uint32_t ifindex, struct place *out)
 void device_get(struct device *dev);
 void device_put(struct device *dev);
 
-/* Returns 0 if there is a device, else ENODEV. */
+/* Opens all devices, the first time.  Returns 0 if there is one, else ENODEV. */
 int device_any(void);
 
 /* The device's XRC domain.  Returns 0 or an errno value. */
