@@ -8,11 +8,11 @@
  * Prints the messages per second of all threads together.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
+#include "pin.h"
 #include "rc.h"
 
 enum {
@@ -59,24 +59,6 @@ static void take(struct worker *w, int *completions)
 	for (int i = 0; i < n; i++)
 		CHECK(wc[i].status == IBV_WC_SUCCESS);
 	*completions += n;
-}
-
-/* Gives each thread a CPU of its own while there are enough: the scheduler may be slow to do so. */
-static void pin(int nth)
-{
-	cpu_set_t all, one;
-
-	if (sched_getaffinity(0, sizeof(all), &all))
-		return;
-	nth %= CPU_COUNT(&all);
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &all) || nth--)
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		sched_setaffinity(0, sizeof(one), &one);
-		return;
-	}
 }
 
 static void *run(void *arg)

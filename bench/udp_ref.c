@@ -31,6 +31,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "pin.h"
+
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
@@ -58,26 +60,6 @@ static double now_s(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-/* The n-th CPU that this process may use, modulo their number. */
-static void pin(int n)
-{
-	cpu_set_t allowed, one;
-	int count;
-
-	if (sched_getaffinity(0, sizeof(allowed), &allowed))
-		return;
-	count = CPU_COUNT(&allowed);
-	n %= count;
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &allowed) || n-- > 0)
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		sched_setaffinity(0, sizeof(one), &one);
-		return;
-	}
 }
 
 static void enter(const char *netns)
