@@ -327,7 +327,7 @@ void vrb_cq_moderate(struct vrb_cq *cq, uint16_t count, uint16_t usec)
 {
 	lock_acquire(&cq->lock);
 	cq->moderation_count = count;
-	cq->moderation_usec = usec;
+	store_relaxed(&cq->moderation_usec, usec);	/* read by vrb_cq_uses_time() */
 	if (cq->moderated && !count && !usec)
 		raise_event(cq);
 	lock_release(&cq->lock);

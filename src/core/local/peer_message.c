@@ -39,7 +39,7 @@ static bool next_is_small(const struct send_queue *sq)
 			   (unlikely(w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) ? MESSAGE_REMOTE : 0);
 }
 
-/* Runs one-sided requests. Only completions with a time stamp or an event need the time. */
+/* Runs one-sided requests. Only time stamps and moderated events need the time. */
 static bool post_onesided(struct vrb_qp *qp)
 {
 	bool all;
