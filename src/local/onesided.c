@@ -182,19 +182,72 @@ static inline void *own_memory(const struct wq_qp *wq, const struct onesided_req
 	return (void *)(uintptr_t)(e->host + (r->addr - e->va));
 }
 
-static inline bool move_known(struct local_peer *peer, const struct wq_qp *wq,
-			      const struct region_map *m, const struct onesided_request *r)
+/* What an atomic makes of a word. */
+static inline uint64_t atomic_result(const struct onesided_request *r, uint64_t original)
+{
+	if (r->op == ATOMIC_OP_FETCH_ADD)
+		return original + r->compare_add;
+	return original == r->compare_add ? r->swap : original;
+}
+
+/*
+ * The original value is in its place before the atomic happens, so if that place faults, none has
+ * happened. A loop, because instructions of programs may change the word meanwhile.
+ */
+static inline bool guard_atomic(uint64_t *there, void *here, const struct onesided_request *r)
+{
+	uint64_t found, original;
+
+	if (!vrb_guard_copy(&found, there, sizeof(found)))
+		return false;
+	do {
+		original = found;
+		if (!vrb_guard_copy(here, &original, sizeof(original)) ||
+		    !vrb_guard_cmp_swap64(there, original, atomic_result(r, original), &found))
+			return false;
+	} while (unlikely(found != original));
+	return true;
+}
+
+/* The lock excludes emulated atomics through registrations that other processes cannot map. */
+static inline bool run_atomic(struct local *l, void *there, void *here,
+			      const struct onesided_request *r)
+{
+	bool done;
+
+	if (unlikely((r->va | (uintptr_t)there) % sizeof(uint64_t)))
+		return false;
+	host_lock_atomics(l->host, (uintptr_t)there);
+	done = guard_atomic(there, here, r);
+	host_unlock_atomics(l->host, (uintptr_t)there);
+	return done;
+}
+
+static inline bool run_guarded(struct local *l, void *there, void *here,
+			       const struct onesided_request *r)
+{
+	switch (r->access) {
+	case MEM_REMOTE_WRITE:
+		return vrb_guard_copy(there, here, r->len);
+	case MEM_REMOTE_READ:
+		return vrb_guard_copy(here, there, r->len);
+	default:
+		return run_atomic(l, there, here, r);
+	}
+}
+
+static inline bool run_known(struct local *l, struct local_peer *peer, const struct wq_qp *wq,
+			     const struct region_map *m, const struct onesided_request *r)
 {
 	void *here = own_memory(wq, r), *there = m->bytes + (r->va - m->key.va);
-	bool write = r->access == MEM_REMOTE_WRITE;
 
 	if (unlikely(!here || !peer_in_reach(peer)))
 		return false;
-	if (unlikely(!vrb_guard_copy(write ? there : here, write ? here : there, r->len))) {
+	if (unlikely(!run_guarded(l, there, here, r))) {
 		region_map_faulted(peer->regions, there, r->len);
 		return false;
 	}
-	return write || peer_in_reach(peer);
+	return r->access != MEM_REMOTE_READ || peer_in_reach(peer);
 }
 
 static inline bool target_stands(const struct seg_qp *entry, const struct onesided_target *t)
@@ -216,7 +269,7 @@ static __attribute__((noinline)) bool find_target(const struct onesided_request 
 	return true;
 }
 
-bool onesided_one(struct local_peer *peer, const struct wq_qp *wq,
+bool onesided_one(struct local *l, struct local_peer *peer, const struct wq_qp *wq,
 		  const struct onesided_request *r)
 {
 	const struct onesided_target *target = r->target;
@@ -232,7 +285,7 @@ bool onesided_one(struct local_peer *peer, const struct wq_qp *wq,
 				  r->access) != REASON_NONE)
 		return false;
 	done = claim_known(peer, m, r) && target_stands(r->entry, target) &&
-	       move_known(peer, wq, m, r);
+	       run_known(l, peer, wq, m, r);
 	/* L8, release: as in onesided_end() */
 	store_release(&peer->map.lane->hazard[0], 0);
 	if (r->own)

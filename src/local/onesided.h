@@ -64,7 +64,7 @@ struct onesided_target {
 	bool reads;		/* has resources for READs */
 };
 
-/* A WRITE or READ of one piece. */
+/* A WRITE, READ or atomic of one piece. */
 struct onesided_request {
 	const struct seg_qp *entry;	/* of the remote QP, in the peer's table */
 	struct onesided_target *target;	/* what was found there last */
@@ -75,6 +75,8 @@ struct onesided_request {
 	const struct mr_entry *own;
 	uint64_t addr, len;		/* at this end */
 	enum mem_access access;		/* at the other end */
+	enum atomic_op op;		/* of an atomic */
+	uint64_t compare_add, swap;
 };
 
 /*
@@ -82,7 +84,7 @@ struct onesided_request {
  * on each key, this process's own and the peer's. False: it was not executed, and onesided_begin()
  * may succeed.
  */
-bool onesided_one(struct local_peer *peer, const struct wq_qp *wq,
+bool onesided_one(struct local *l, struct local_peer *peer, const struct wq_qp *wq,
 		  const struct onesided_request *r);
 
 /*

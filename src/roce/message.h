@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "roce/engine.h"
+#include "util/compiler.h"
 #include "wq/message.h"
 
 /*
@@ -45,10 +46,10 @@ static inline bool roce_runs_at_once(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;
 
-	return sq->done == sq->head && sq->next == sq->head && qp->req.index == sq->head &&
-	       qp->req.psn == qp->req.high && qp->wq->state == IBV_QPS_RTS && !qp->req.halted &&
-	       qp->req.retx.next == qp->req.retx.end && qp->retry.rnr_deadline == VRB_NEVER &&
-	       !roce_has_ack(qp) && qp->wq->direct;
+	return likely(sq->done == sq->head && sq->next == sq->head && qp->req.index == sq->head &&
+		      qp->req.psn == qp->req.high && qp->wq->state == IBV_QPS_RTS &&
+		      !qp->req.halted && qp->req.retx.next == qp->req.retx.end &&
+		      qp->retry.rnr_deadline == VRB_NEVER && !roce_has_ack(qp) && qp->wq->direct);
 }
 
 static inline void roce_ran_at_once(struct roce_qp *qp)

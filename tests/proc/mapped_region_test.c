@@ -114,8 +114,32 @@ static void counting_owner(const char *kind, int sock)
 	exit(0);
 }
 
+/* Returns the value that was found: the swap has happened if it is `compare`. */
+static uint64_t swap(struct rc *rc, const struct rc_addr *at, uint64_t compare, uint64_t swap)
+{
+	struct ibv_sge sge = { (uintptr_t)rc->buf, sizeof(uint64_t), rc->mr->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.atomic = { at->addr, compare, swap, at->rkey },
+	};
+	struct ibv_wc wc;
+	uint64_t found;
+
+	CHECK(ibv_post_send(rc->qp, &wr, &bad) == 0);
+	wc = rc_wait(rc);
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.opcode, IBV_WC_COMP_SWAP);
+	CHECK_EQ(wc.byte_len, sizeof(found));
+	memcpy(&found, rc->buf, sizeof(found));
+	return found;
+}
+
 static void test_count(void)
 {
+	uint64_t before, found;
 	struct rc_addr at;
 	struct rc rc;
 	pid_t owner;
@@ -123,8 +147,11 @@ static void test_count(void)
 
 	owner = mapped_start(&rc, counting_owner, "MEMFD", &sock);
 	at = mapped_recv_addr(sock);
-	for (int i = 0; i < COUNTS; i++)
-		mapped_fetch_add(&rc, &at);
+	for (int i = 0; i < COUNTS; i += 2) {
+		before = mapped_fetch_add(&rc, &at) + 1;
+		while ((found = swap(&rc, &at, before, before + 1)) != before)
+			before = found;
+	}
 	CHECK(write(sock, "G", 1) == 1);
 	mapped_join(owner);
 	rc_close(&rc);

@@ -20,6 +20,7 @@
 #include "local/keeper.h"
 #include "local/onesided.h"
 #include "local/peer.h"
+#include "run/nofault.h"
 
 #include "place.h"
 
@@ -462,13 +463,25 @@ static void atomics_reach_no_other_process(void **state)
 enum { EDITION = 5 };
 
 static uint64_t *file_memory;	/* of member 1 */
+static int file;		/* open: member 0 may map it again */
+
+static void map_key(void)
+{
+	struct wq_seg seg = { 0, 8 };
+	struct onesided o;
+
+	local_tx_begin(peer);
+	assert_true(onesided_begin(&o, peer, &requester));
+	assert_true(onesided_add(&o, RKEY, VA, 8, MEM_REMOTE_ATOMIC, &seg, 1));
+	assert_true(o.mapped);
+	onesided_end(&o);
+	local_tx_end(local[0], peer, false);
+}
 
 /* The region is in a file, and member 0 maps it. */
 static int map_memory(void **state)
 {
 	int fd = memfd_create("onesided", MFD_CLOEXEC);
-	struct wq_seg seg = { 0, 8 };
-	struct onesided o;
 
 	if (fd < 0 || ftruncate(fd, LEN))
 		return -1;
@@ -479,13 +492,9 @@ static int map_memory(void **state)
 	key->refs |= EDITION;
 	key->host = (uintptr_t)file_memory;
 	key->sum = mr_entry_sum(key);
-	local_tx_begin(peer);
-	assert_true(onesided_begin(&o, peer, &requester));
-	assert_true(onesided_add(&o, RKEY, VA, 8, MEM_REMOTE_ATOMIC, &seg, 1));
-	assert_true(o.mapped);
-	onesided_end(&o);
-	local_tx_end(local[0], peer, false);
-	return close(fd);
+	map_key();
+	file = fd;
+	return 0;
 }
 
 static int unmap_memory(void **state)
@@ -495,6 +504,7 @@ static int unmap_memory(void **state)
 	local_tx_end(local[0], peer, false);
 	*key = good_key;
 	peer->cma = true;
+	close(file);
 	return munmap(file_memory, LEN);
 }
 
@@ -507,7 +517,7 @@ static bool execute(struct onesided_request *r)
 	r->entry = local_peer_qp(peer, remote.qpn, &copy);
 	r->target = &target;
 	local_tx_begin(peer);
-	ok = onesided_one(peer, &requester, r);
+	ok = onesided_one(local[0], peer, &requester, r);
 	assert_int_equal(lane()->hazard[0], 0);
 	assert_int_equal(peer->own_key, 0);
 	local_tx_end(local[0], peer, false);
@@ -548,8 +558,65 @@ static void one_request_reads_and_writes(void **state)
 	assert_false(try_one(RKEY + (1 << 8), VA, 8, MEM_REMOTE_WRITE));
 }
 
+static bool try_atomic(enum atomic_op op, uint64_t va, uint64_t compare_add, void *original)
+{
+	return execute(&(struct onesided_request){
+		.va = va, .rkey = RKEY, .addr = (uintptr_t)original, .len = 8,
+		.access = MEM_REMOTE_ATOMIC, .op = op, .compare_add = compare_add, .swap = 7,
+	});
+}
+
+static void one_request_is_an_atomic(void **state)
+{
+	uint64_t original = 0;
+
+	file_memory[4] = 40;
+	assert_true(try_atomic(ATOMIC_OP_FETCH_ADD, VA + 32, 2, &original));
+	assert_int_equal(original, 40);
+	assert_int_equal(file_memory[4], 42);
+	assert_true(try_atomic(ATOMIC_OP_CMP_SWAP, VA + 32, 41, &original));
+	assert_int_equal(original, 42);
+	assert_int_equal(file_memory[4], 42);
+	original = 0;
+	assert_true(try_atomic(ATOMIC_OP_CMP_SWAP, VA + 32, 42, &original));
+	assert_int_equal(original, 42);
+	assert_int_equal(file_memory[4], 7);
+	assert_false(try_atomic(ATOMIC_OP_FETCH_ADD, VA + 36, 2, &original));
+	assert_false(try_atomic(ATOMIC_OP_FETCH_ADD, VA + LEN, 2, &original));
+	assert_int_equal(file_memory[4], 7);
+}
+
+/* Aligned addresses, but not the memory behind them: the owner's process emulates such atomics. */
+static void one_atomic_needs_aligned_memory(void **state)
+{
+	uint64_t original;
+
+	key->refs++;	/* another edition */
+	key->host = (uintptr_t)file_memory + 4;
+	key->length = LEN - 8;
+	key->sum = mr_entry_sum(key);
+	map_key();
+	assert_true(try_one(RKEY, VA, 8, MEM_REMOTE_WRITE));
+	assert_false(try_atomic(ATOMIC_OP_FETCH_ADD, VA, 1, &original));
+	assert_int_equal(file_memory[0] >> 32, 0x55667788);
+}
+
+/* An atomic whose result has no place has not happened. */
+static void one_atomic_needs_a_place_for_its_result(void **state)
+{
+	void *nowhere = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(nowhere != MAP_FAILED);
+	vrb_guard_install();	/* cmocka has put its handlers in front */
+	file_memory[4] = 40;
+	assert_false(try_atomic(ATOMIC_OP_FETCH_ADD, VA + 32, 2, nowhere));
+	assert_int_equal(file_memory[4], 40);
+	munmap(nowhere, LEN);
+}
+
 static void one_request_needs_the_queue_pair(void **state)
 {
+	uint64_t original;
 	struct wq_qp qp;
 
 	for (int wrong = 0; wrong < 7; wrong++) {
@@ -576,8 +643,15 @@ static void one_request_needs_the_queue_pair(void **state)
 	publish(&qp, true);
 	assert_true(write_one());
 	assert_false(try_one(RKEY, VA, 8, MEM_REMOTE_READ));
+	assert_false(try_atomic(ATOMIC_OP_FETCH_ADD, VA, 1, &original));
+	qp = remote;
+	qp.access &= ~IBV_ACCESS_REMOTE_ATOMIC;
+	publish(&qp, true);
+	assert_true(write_one());
+	assert_false(try_atomic(ATOMIC_OP_FETCH_ADD, VA, 1, &original));
 	publish(&remote, true);
 	assert_true(try_one(RKEY, VA, 8, MEM_REMOTE_READ));
+	assert_true(try_atomic(ATOMIC_OP_FETCH_ADD, VA, 1, &original));
 }
 
 /* Whatever else the entry says, it is another registration, or none. */
@@ -711,6 +785,9 @@ int main(void)
 		cmocka_unit_test(the_keeper_word_is_checked),
 		cmocka_unit_test(atomics_reach_no_other_process),
 		MAPPED_TEST(one_request_reads_and_writes),
+		MAPPED_TEST(one_request_is_an_atomic),
+		MAPPED_TEST(one_atomic_needs_aligned_memory),
+		MAPPED_TEST(one_atomic_needs_a_place_for_its_result),
 		MAPPED_TEST(one_request_needs_the_queue_pair),
 		MAPPED_TEST(one_request_needs_the_edition),
 		MAPPED_TEST(one_request_needs_the_process),

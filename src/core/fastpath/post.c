@@ -319,7 +319,7 @@ void vrb_post_end(struct vrb_qp *qp, bool loops)
 /* One-sided requests mostly come one by one, each when the one before it is complete. */
 static bool post_alone(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 {
-	return wr && (wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ) &&
+	return wr && wr->opcode != IBV_WR_SEND && is_one_sided(wr->opcode) &&
 	       vrb_post_room(qp, qp->wq.sq.head) && vrb_post_at_once(qp, wr);
 }
 

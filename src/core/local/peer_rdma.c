@@ -147,11 +147,15 @@ static enum reason store_original(struct wq_qp *wq, const struct send_wqe *w, ui
 	return why;
 }
 
+static enum atomic_op atomic_op(uint32_t opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? ATOMIC_OP_CMP_SWAP : ATOMIC_OP_FETCH_ADD;
+}
+
 static unsigned int run_atomic(struct onesided *o, struct wq_qp *wq, const struct send_wqe *w,
 			       enum reason *why)
 {
-	enum atomic_op op = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? ATOMIC_OP_CMP_SWAP :
-								      ATOMIC_OP_FETCH_ADD;
+	enum atomic_op op = atomic_op(w->opcode);
 	struct pinned p;
 	uint64_t original;
 	bool done;
@@ -168,9 +172,24 @@ static unsigned int run_atomic(struct onesided *o, struct wq_qp *wq, const struc
 	return done && *why == REASON_NONE;
 }
 
-static bool is_copy(const struct send_wqe *w)
+/* Sets ->access and ->op; false for an opcode that onesided_one() does not know. */
+static inline bool set_operation(struct onesided_request *r, uint32_t opcode)
 {
-	return w->opcode == IBV_WR_RDMA_WRITE || w->opcode == IBV_WR_RDMA_READ;
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+		r->access = MEM_REMOTE_WRITE;
+		return true;
+	case IBV_WR_RDMA_READ:
+		r->access = MEM_REMOTE_READ;
+		return true;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		r->access = MEM_REMOTE_ATOMIC;
+		r->op = atomic_op(opcode);
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* Adds executed requests to what others can see. */
@@ -187,16 +206,18 @@ static void note_done(struct vrb_qp *qp, unsigned int n, uint64_t bytes, bool wr
  */
 static bool run_one(struct vrb_qp *qp, const struct send_wqe *w)
 {
-	bool write = w->opcode == IBV_WR_RDMA_WRITE;
 	struct onesided_request r = {
 		.entry = qp->peer.entry, .target = &qp->peer.target,
 		.va = w->remote_addr, .rkey = w->rkey, .addr = (uintptr_t)w->sge, .len = w->length,
-		.access = write ? MEM_REMOTE_WRITE : MEM_REMOTE_READ,
 	};
 
 	if (qp->wq.sq.next + 1 != qp->wq.sq.head || !r.entry || w->error || !r.len ||
-	    r.len > qp->wq.max_msg || !is_copy(w))
+	    r.len > qp->wq.max_msg || !set_operation(&r, w->opcode))
 		return false;
+	if (r.access == MEM_REMOTE_ATOMIC) {
+		r.compare_add = w->atomic.compare_add;
+		r.swap = w->atomic.swap;
+	}
 	if (!(w->flags & WQE_DATA_INLINE)) {
 		r.lkey = w->sge->lkey;
 		r.addr = w->sge->addr;
@@ -204,9 +225,9 @@ static bool run_one(struct vrb_qp *qp, const struct send_wqe *w)
 		if (w->num_sge != 1 || !r.own)
 			return false;
 	}
-	if (!onesided_one(qp->peer.process, &qp->wq, &r))
+	if (!onesided_one(vrb.local, qp->peer.process, &qp->wq, &r))
 		return false;
-	note_done(qp, 1, w->length, write);
+	note_done(qp, 1, w->length, r.access == MEM_REMOTE_WRITE);
 	return true;
 }
 
@@ -252,51 +273,67 @@ unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why)
 	return run_one(qp, w) ? 1 : run_list(qp, why);
 }
 
-/* A WRITE or READ of one piece, which posting would accept and which can complete at once. */
+/* A request of one piece, which posting would accept and which can complete at once. */
 static bool is_simple(const struct vrb_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct wr_limits *limits = &qp->post.limits;
+	bool with_data = wr->send_flags & IBV_SEND_INLINE;
 
 	if (wr->next || wr->num_sge != 1 || !wr->sg_list || !wr->sg_list->length ||
 	    wr->sg_list->length > qp->wq.max_msg)
 		return false;
 	if (wr->opcode == IBV_WR_RDMA_WRITE)
-		return !(wr->send_flags & IBV_SEND_INLINE) ||
-		       wr->sg_list->length <= limits->max_inline;
-	return wr->opcode == IBV_WR_RDMA_READ && !(wr->send_flags & IBV_SEND_INLINE) &&
-	       limits->max_rd_atomic && qp->wq.max_rd_atomic;
+		return !with_data || wr->sg_list->length <= limits->max_inline;
+	if (wr->opcode != IBV_WR_RDMA_READ && wr->sg_list->length != sizeof(uint64_t))
+		return false;
+	return !with_data && limits->max_rd_atomic && qp->wq.max_rd_atomic;
 }
 
-static bool run_posted(struct vrb_qp *qp, const struct ibv_send_wr *wr)
+/* The same request for onesided_one(). */
+static bool describe_posted(struct onesided_request *r, const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *sge = wr->sg_list;
-	struct onesided_request r = {
-		.entry = qp->peer.entry, .target = &qp->peer.target,
-		.va = wr->wr.rdma.remote_addr, .rkey = wr->wr.rdma.rkey,
-		.addr = sge->addr, .len = sge->length,
-		.access = wr->opcode == IBV_WR_RDMA_WRITE ? MEM_REMOTE_WRITE : MEM_REMOTE_READ,
-	};
-	bool done;
 
-	if (!(wr->send_flags & IBV_SEND_INLINE)) {
-		r.lkey = sge->lkey;
-		r.own = vrb_mem_entry(r.lkey);
-		if (!r.own)
-			return false;
+	if (!set_operation(r, wr->opcode))
+		return false;
+	if (r->access == MEM_REMOTE_ATOMIC) {
+		r->va = wr->wr.atomic.remote_addr;
+		r->rkey = wr->wr.atomic.rkey;
+		r->compare_add = wr->wr.atomic.compare_add;
+		r->swap = wr->wr.atomic.swap;
+	} else {
+		r->va = wr->wr.rdma.remote_addr;
+		r->rkey = wr->wr.rdma.rkey;
 	}
-	local_tx_begin(qp->peer.process);
-	done = onesided_one(qp->peer.process, &qp->wq, &r);
-	local_tx_end(vrb.local, qp->peer.process, false);
-	return done;
+	r->addr = sge->addr;
+	r->len = sge->length;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return true;
+	r->lkey = sge->lkey;
+	r->own = vrb_mem_entry(r->lkey);
+	return r->own != NULL;
+}
+
+static enum ibv_wc_opcode completion_of(enum ibv_wr_opcode opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	default:
+		return IBV_WC_FETCH_ADD;
+	}
 }
 
 static void complete_posted(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 {
-	bool write = wr->opcode == IBV_WR_RDMA_WRITE;
 	struct wq_cqe cqe = {
 		.wr_id = wr->wr_id,
 		.status = IBV_WC_SUCCESS,
-		.opcode = write ? IBV_WC_RDMA_WRITE : IBV_WC_RDMA_READ,
+		.opcode = completion_of(wr->opcode),
 		.byte_len = wr->sg_list->length,
 		.release = qp->wq.sq.head,
 	};
@@ -304,20 +341,31 @@ static void complete_posted(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 	vrb_cq_add(qp->config.send_cq, qp, &qp->wq.sq.released, qp->wq.qpn, &cqe, qp->now);
 }
 
+static bool run_posted(struct vrb_qp *qp, const struct onesided_request *r)
+{
+	bool done;
+
+	local_tx_begin(qp->peer.process);
+	done = onesided_one(vrb.local, qp->peer.process, &qp->wq, r);
+	local_tx_end(vrb.local, qp->peer.process, false);
+	return done;
+}
+
 bool vrb_peer_post_rdma(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 {
+	struct onesided_request r = { .entry = qp->peer.entry, .target = &qp->peer.target };
 	bool write = wr->opcode == IBV_WR_RDMA_WRITE;
 
-	if (!roce_runs_at_once(&qp->roce) || !vrb_peer_is_plain(qp) || !qp->peer.entry ||
-	    tapped() || qp->wq.counted || qp->post.delayed_ack.requested || !is_simple(qp, wr) ||
-	    vrb_mirror_enabled(clock_coarse()))
+	if (unlikely(!roce_runs_at_once(&qp->roce) || !vrb_peer_is_plain(qp) || !qp->peer.entry ||
+		     tapped() || qp->wq.counted || qp->post.delayed_ack.requested ||
+		     !is_simple(qp, wr) || !describe_posted(&r, wr) ||
+		     vrb_mirror_enabled(clock_coarse())))
 		return false;
 	if (unlikely(vrb_cq_uses_time(qp->config.send_cq)))
 		qp->now = clock_now();
-	if (!run_posted(qp, wr))
+	if (unlikely(!run_posted(qp, &r)))
 		return false;
-	roce_count_onesided(&qp->roce, write ? wr->sg_list->length : 0,
-			    write ? 0 : wr->sg_list->length);
+	roce_count_onesided(&qp->roce, write ? r.len : 0, write ? 0 : r.len);
 	roce_ran_at_once(&qp->roce);
 	if (wr->send_flags & IBV_SEND_SIGNALED || qp->wq.sq.sig_all)
 		complete_posted(qp, wr);
@@ -352,7 +400,7 @@ bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, u
 	    !from->len || from->len > qp->wq.max_msg)
 		return false;
 	local_tx_begin(qp->peer.process);
-	done = (r.entry && onesided_one(qp->peer.process, &qp->wq, &r)) ||
+	done = (r.entry && onesided_one(vrb.local, qp->peer.process, &qp->wq, &r)) ||
 	       write_list(qp, from, va, rkey);
 	local_tx_end(vrb.local, qp->peer.process, false);
 	if (done)
