@@ -642,9 +642,13 @@ def scale(b):
             for mode in VERBS
         ),
         ("SEND 8 bytes, 1,000 in turn", COST, one("round", 1000), [("a lone pair", one("send"))]),
-        (
-            "QP pairs connected by TCP", "pairs/s", lambda: b.own("local", "setup", 8, 1, 5000),
-            [("wanted", lambda: 20000.0, 1)],
+        *(
+            (
+                f"QP pairs connected by TCP, {addresses} a message", "pairs/s",
+                lambda addresses=addresses: b.own("local", "setup", 8, addresses, 5000),
+                [("wanted", lambda: 20000.0, 1)],
+            )
+            for addresses in (1, 16)
         ),
         (
             "QP pairs set up, one thread", "pairs/s",
