@@ -8,8 +8,10 @@
  *
  * A thread that finds the lock taken spins for a moment, because critical sections are short, and
  * then sleeps. The release checks for sleepers without a fence after the store, so it may check too
- * early; therefore a sleep has a timeout (lock.c). ThreadSanitizer is told that this is a mutex, so
- * that it checks the lock order.
+ * early; therefore a sleep has a timeout (lock.c). A sleeper that others beat to it again and again
+ * gets the lock passed by a release, so that no thread waits for ever for one that pollers take and
+ * release all the time. ThreadSanitizer is told that this is a mutex, so that it checks the lock
+ * order.
  */
 #ifndef VRB_UTIL_LOCK_H
 #define VRB_UTIL_LOCK_H
@@ -31,14 +33,20 @@
 #define __tsan_mutex_post_unlock(l, flags)
 #endif
 
-struct lock {
-	uint32_t taken;		/* atomic: 0 or 1; sleepers wait on it */
-	uint32_t sleepers;	/* atomic: a thread may be asleep */
+enum {
+	LOCK_FREE,
+	LOCK_TAKEN,
+	LOCK_PASSED, /* it waits for a sleeper */
 };
 
-/* The slow paths, in lock.c. */
-void lock_wait(struct lock *l);
-void lock_wake(struct lock *l);
+struct lock {
+	uint32_t taken;    /* atomic: LOCK_*; sleepers wait on it */
+	uint32_t sleepers; /* atomic: a thread may be asleep (lock.c) */
+};
+
+/* The slow paths, in lock.c. Cold, so that the compiler keeps them out of line. */
+__attribute__((cold)) void lock_wait(struct lock *l);
+__attribute__((cold)) void lock_wake(struct lock *l);
 
 static inline void lock_init(struct lock *l)
 {
@@ -65,9 +73,9 @@ static inline void lock_renew(struct lock *l)
 /* Acquire: pairs with the previous holder's release. */
 static inline bool lock_taken_now(struct lock *l)
 {
-	uint32_t free = 0;
+	uint32_t state = LOCK_FREE;
 
-	return cas_acq_rel(&l->taken, &free, 1);
+	return cas_acq_rel(&l->taken, &state, LOCK_TAKEN);
 }
 
 static inline void lock_acquire(struct lock *l)
@@ -83,7 +91,7 @@ static inline bool lock_try(struct lock *l)
 	bool mine;
 
 	__tsan_mutex_pre_lock(l, __tsan_mutex_try_lock);
-	mine = load_relaxed(&l->taken) == 0 && lock_taken_now(l);
+	mine = load_relaxed(&l->taken) == LOCK_FREE && lock_taken_now(l);
 	__tsan_mutex_post_lock(l, mine ? __tsan_mutex_try_lock : __tsan_mutex_try_lock_failed, 0);
 	return mine;
 }
@@ -91,7 +99,7 @@ static inline bool lock_try(struct lock *l)
 static inline void lock_release(struct lock *l)
 {
 	__tsan_mutex_pre_unlock(l, 0);
-	store_release(&l->taken, 0);
+	store_release(&l->taken, LOCK_FREE);
 	if (unlikely(load_relaxed(&l->sleepers)))
 		lock_wake(l);
 	__tsan_mutex_post_unlock(l, 0);

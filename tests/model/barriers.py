@@ -510,6 +510,27 @@ def lock(o):
 
 
 @protocol(
+    'a lock that is passed to a sleeper (util/lock.c)',
+    {'taken': 1, 'data': 0},
+    {'give': REL, 'receive': AR},
+    {'give': RLX, 'receive': RLX},
+)
+def passed(o):
+    free, taken, handed = range(3)
+
+    def releaser():
+        yield W('data', 1, NA)
+        yield W('taken', free, o['give'])
+        yield U('taken', lambda v: handed if v == free else v, RLX)
+
+    def sleeper():
+        if (yield U('taken', lambda v: taken if v == handed else v, o['receive'])) != handed:
+            raise Cut
+        return (yield R('data', NA))
+    return [releaser, sleeper], lambda out, last: out[1] != 1
+
+
+@protocol(
     'completion counters (core/cq/comp_cntr.c, verbs/comp_cntr.c)',
     {'data': 0, 'done': 0},
     {'count': REL, 'read': ACQ},

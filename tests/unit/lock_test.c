@@ -14,12 +14,13 @@
 
 enum {
 	THREADS = 8,
+	TRYING = 3,
 	ROUNDS = 20000,
-	HOLD = 500,	/* every so many rounds the holder sleeps with the lock held */
+	HOLD = 500, /* every so many rounds the holder sleeps with the lock held */
 };
 
 static struct lock lock;
-static uint64_t first, second;	/* protected by lock; equal outside of it */
+static uint64_t first, second; /* protected by lock; equal outside of it */
 
 static void *count_up(void *arg)
 {
@@ -85,11 +86,48 @@ static void trying(void **state)
 	lock_destroy(&lock);
 }
 
+static uint32_t got; /* atomic */
+
+static void *get_it(void *arg)
+{
+	lock_acquire(&lock);
+	store_relaxed(&got, 1);
+	lock_release(&lock);
+	return NULL;
+}
+
+static void *take_again(void *arg)
+{
+	while (!load_relaxed(&got))
+		if (lock_try(&lock))
+			lock_release(&lock);
+	return NULL;
+}
+
+/* Without an end to its losses, the sleeper would wait for as long as the others go on. */
+static void a_sleeper_gets_it_from_threads_that_try(void **state)
+{
+	pthread_t sleeper, thread[TRYING];
+
+	lock_init(&lock);
+	for (int i = 0; i < 20; i++) {
+		store_relaxed(&got, 0);
+		for (int n = 0; n < TRYING; n++)
+			assert_int_equal(pthread_create(&thread[n], NULL, take_again, NULL), 0);
+		assert_int_equal(pthread_create(&sleeper, NULL, get_it, NULL), 0);
+		assert_int_equal(pthread_join(sleeper, NULL), 0);
+		for (int n = 0; n < TRYING; n++)
+			assert_int_equal(pthread_join(thread[n], NULL), 0);
+	}
+	lock_destroy(&lock);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_threads_count),
 		cmocka_unit_test(trying),
+		cmocka_unit_test(a_sleeper_gets_it_from_threads_that_try),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
