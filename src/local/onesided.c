@@ -228,7 +228,8 @@ static inline bool run_guarded(struct local *l, void *there, void *here,
 {
 	switch (r->access) {
 	case MEM_REMOTE_WRITE:
-		return vrb_guard_copy(there, here, r->len);
+		return r->past ? vrb_guard_copy_past(there, here, r->len) :
+				 vrb_guard_copy(there, here, r->len);
 	case MEM_REMOTE_READ:
 		return vrb_guard_copy(here, there, r->len);
 	default:

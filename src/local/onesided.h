@@ -75,6 +75,7 @@ struct onesided_request {
 	const struct mr_entry *own;
 	uint64_t addr, len;		/* at this end */
 	enum mem_access access;		/* at the other end */
+	bool past;			/* WRITE: with stores past the caches, run/nofault.h */
 	enum atomic_op op;		/* of an atomic */
 	uint64_t compare_add, swap;
 };

@@ -12,12 +12,13 @@
 
 #include "rdmacm/qp1.h"
 #include "rdmacm/rs.h"
+#include "run/clock.h"
 #include "util/copy.h"
 
 enum {
 	LEAST_QUEUE = 16,
 	MOST_QUEUE = 0xfffe,
-	BATCH = 16, /* completions polled, and receives posted, at a time */
+	BATCH = 16,     /* completions polled, and receives posted, at a time */
 	OUT_ALIGN = 64, /* bytes: see fill_out() */
 	PAGE = 4096,
 	/* bytes: fewer are copied into a slot of the peer's lane, without a system call */
@@ -412,6 +413,22 @@ static uint32_t fill_out(struct rsocket *rs, const struct iovec *iov, size_t ski
 	return gap + n;
 }
 
+static bool write_part(struct rsocket *rs, const void *from, size_t n, uint64_t at, uint32_t key)
+{
+	struct rs_pace *pace = &rs->stream.pace;
+	uint64_t begin = 0;
+	bool tries, done;
+
+	if (n < RS_PACE_LEAST)
+		return qp1.write_direct(rs->id->qp, from, n, at, key, false);
+	tries = rs_pace_tries(pace);
+	if (tries)
+		begin = clock_now();
+	done = qp1.write_direct(rs->id->qp, from, n, at, key, rs_pace_past(pace));
+	rs_pace_copied(pace, (uint32_t)n, tries ? clock_now() - begin : 0);
+	return done;
+}
+
 /*
  * Writes n bytes of the vectors, after the first skip bytes, straight to a peer on this host,
  * without the lock.  False: they must be sent from the out ring.
@@ -431,8 +448,7 @@ static bool write_direct(struct rsocket *rs, const struct iovec *iov, size_t ski
 			continue;
 		}
 		part = min((size_t)n, iov->iov_len - skip);
-		done = qp1.write_direct(rs->id->qp, (const uint8_t *)iov->iov_base + skip, part, at,
-					to->key);
+		done = write_part(rs, (const uint8_t *)iov->iov_base + skip, part, at, to->key);
 		at += part;
 		n -= (uint32_t)part;
 		skip = 0;

@@ -13,6 +13,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "rsocket/rs_pace.h"
 #include "rsocket/rs_rx.h"
 #include "rsocket/rs_tx.h"
 #include "rsocket/rs_wire.h"
@@ -41,6 +42,7 @@ struct rs_stream {
 	uint8_t *list; /* announcements by the peer, then its mappings */
 	uint32_t iomap_size;
 	uint32_t sq_free;
+	struct rs_pace pace; /* under tx_turn */
 
 	uint8_t *out; /* ring of data being sent */
 	uint32_t out_size, out_at, out_used;
@@ -53,7 +55,7 @@ struct rs_stream {
 	int file; /* behind it; -1: none */
 	struct ibv_mr *ring_mr, *list_mr, *out_mr;
 
-	struct list maps;  /* struct rs_map.node */
+	struct list maps; /* struct rs_map.node */
 	struct list announce;
 };
 

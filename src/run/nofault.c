@@ -25,6 +25,7 @@
 /* The portable form, so that it can be tested. */
 #elif defined(__x86_64__) && defined(__LP64__)
 #define GUARD_PC(uc) ((uc)->uc_mcontext.gregs[REG_RIP])
+#define GUARD_PAST_LEAST 32 /* bytes */
 #elif defined(__aarch64__) && defined(__ORDER_LITTLE_ENDIAN__)
 #define GUARD_PC(uc) ((uc)->uc_mcontext.pc)
 #endif
@@ -240,6 +241,7 @@ void vrb_guard_after_fork(void)
 #ifdef GUARD_PC
 
 int vrb_guard_copy_asm(void *dst, const void *src, size_t len);
+int vrb_guard_copy_past_asm(void *dst, const void *src, size_t len);
 int vrb_guard_store64_asm(uint64_t *p, uint64_t value);
 int vrb_guard_cmp_swap64_asm(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *original);
 int vrb_guard_fetch_add64_asm(uint64_t *p, uint64_t add, uint64_t *original);
@@ -332,3 +334,13 @@ bool vrb_guard_fetch_add64(uint64_t *p, uint64_t add, uint64_t *original)
 
 #endif
 
+bool vrb_guard_copy_past(void *dst, const void *src, size_t len)
+{
+#ifdef GUARD_PAST_LEAST
+	if (len >= GUARD_PAST_LEAST) {
+		prepare();
+		return vrb_guard_copy_past_asm(dst, src, len) == 0;
+	}
+#endif
+	return vrb_guard_copy(dst, src, len);
+}

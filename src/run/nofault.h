@@ -34,6 +34,13 @@ void vrb_guard_after_fork(void);
  */
 bool vrb_guard_copy(void *dst, const void *src, size_t len);
 
+/*
+ * The same, but all bytes except the last ones in any order, with stores past the caches where the
+ * processor has such (x86-64): faster if another processor, whose cache is far away, has used dst
+ * and reads the bytes next; otherwise usually slower.
+ */
+bool vrb_guard_copy_past(void *dst, const void *src, size_t len);
+
 /* 8-byte accesses to aligned memory, sequentially consistent. Return false on a fault. */
 bool vrb_guard_store64(uint64_t *p, uint64_t value);
 bool vrb_guard_cmp_swap64(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *original);

@@ -5,6 +5,7 @@
  * instructions.
  *
  *	int guard_copy(void *dst, const void *src, size_t len)			0, or 1 on a fault
+ *	int guard_copy_past(void *dst, const void *src, size_t len)		the same
  *	int guard_store64(uint64_t *p, uint64_t value)
  *	int guard_cmp_swap64(uint64_t *p, uint64_t cmp, uint64_t swap, uint64_t *orig)
  *		orig is on the caller's stack
@@ -91,6 +92,39 @@ vrb_guard_begin:
 8:	xorl	%eax, %eax
 	ret
 	exit	vrb_guard_copy_asm
+
+	/* 32 bytes or more */
+	entry	vrb_guard_copy_past_asm
+	subq	$8, %rdx		/* all but the last eight bytes */
+	movups	(%rsi), %xmm0
+	movups	%xmm0, (%rdi)
+	movl	%edi, %ecx		/* some of these 16 again, so that stores are aligned */
+	negl	%ecx
+	andl	$15, %ecx
+	addq	%rcx, %rdi
+	addq	%rcx, %rsi
+	subq	%rcx, %rdx
+1:	subq	$64, %rdx
+	jb	2f
+	movups	(%rsi), %xmm0
+	movups	16(%rsi), %xmm1
+	movups	32(%rsi), %xmm2
+	movups	48(%rsi), %xmm3
+	movntdq	%xmm0, (%rdi)
+	movntdq	%xmm1, 16(%rdi)
+	movntdq	%xmm2, 32(%rdi)
+	movntdq	%xmm3, 48(%rdi)
+	addq	$64, %rsi
+	addq	$64, %rdi
+	jmp	1b
+2:	leaq	64(%rdx), %rcx
+	rep movsb
+	sfence				/* the last eight bytes behind all others */
+	movq	(%rsi), %rax
+	movq	%rax, (%rdi)
+	xorl	%eax, %eax
+	ret
+	exit	vrb_guard_copy_past_asm
 
 	entry	vrb_guard_store64_asm
 	xchgq	%rsi, (%rdi)

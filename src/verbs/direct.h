@@ -18,10 +18,12 @@ struct ibv_qp;
  * still be in flight, and complete later. The bytes may be in any memory of the process that can be
  * read, without a key; they may be changed again once the call has returned. Any thread.
  *
+ * past: with stores past the caches, if the peer's memory is mapped here (run/nofault.h).
+ *
  * False: the WRITE did not take place, but part of the bytes may have been written. Post it as a
  * request, which finds out what is wrong, if anything is.
  */
 bool vrb_write_direct(struct ibv_qp *qp, const void *buf, size_t len, uint64_t remote_addr,
-		      uint32_t rkey);
+		      uint32_t rkey, bool past);
 
 #endif

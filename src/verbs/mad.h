@@ -2,7 +2,7 @@
 /*
  * The private interface of libibverbs for librdmacm: management datagrams of QP 1, and the state
  * that the processes of one host must share for communication management (docs/CM.md). Exported
- * under the version node VERBENA_PRIVATE_4, which is renamed with every change: the two libraries
+ * under the version node VERBENA_PRIVATE_5, which is renamed with every change: the two libraries
  * must come from the same build.
  *
  * QP 1 belongs to the host. A MAD that arrives at any of its processes is passed to its addressee:

@@ -18,8 +18,12 @@
 
 #include "run/nofault.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
 
 static size_t page;
+
+static bool (*const copies[])(void *dst, const void *src, size_t len) = { vrb_guard_copy,
+									  vrb_guard_copy_past };
 
 /* Two pages: the first is accessible with `prot`, the second is not accessible. */
 static uint8_t *page_and_guard(int prot)
@@ -45,11 +49,13 @@ static void copies_every_length_and_alignment(void **state)
 	for (size_t len = 0; len <= 4096; len += len < 160 ? 1 : 97) {
 		size_t s = len % 13, d = len % 7;
 
-		memset(dst, 0xee, sizeof(dst));
-		memcpy(want, dst, sizeof(want));
+		memset(want, 0xee, sizeof(want));
 		memcpy(want + d, src + s, len);
-		assert_true(vrb_guard_copy(dst + d, src + s, len));
-		assert_memory_equal(dst, want, sizeof(dst));
+		for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
+			memset(dst, 0xee, sizeof(dst));
+			assert_true(copies[i](dst + d, src + s, len));
+			assert_memory_equal(dst, want, sizeof(dst));
+		}
 	}
 }
 
@@ -58,8 +64,10 @@ static void reports_a_read_beyond_the_mapping(void **state)
 	uint8_t *p = page_and_guard(PROT_READ), dst[4096];
 
 	for (size_t len = 1; len <= 2048; len += len < 40 ? 1 : 61) {
-		assert_true(vrb_guard_copy(dst, p + page - len, len));
-		assert_false(vrb_guard_copy(dst, p + page - len + 1, len));
+		for (size_t i = 0; i < ARRAY_SIZE(copies); i++) {
+			assert_true(copies[i](dst, p + page - len, len));
+			assert_false(copies[i](dst, p + page - len + 1, len));
+		}
 	}
 	munmap(p, page);
 }
@@ -69,7 +77,8 @@ static void reports_a_write_and_leaves_a_prefix(void **state)
 	uint8_t *p = page_and_guard(PROT_READ | PROT_WRITE), src[64];
 
 	memset(src, 0x11, sizeof(src));
-	assert_false(vrb_guard_copy(p + page - 32, src, sizeof(src)));
+	for (size_t i = 0; i < ARRAY_SIZE(copies); i++)
+		assert_false(copies[i](p + page - 32, src, sizeof(src)));
 	for (int i = 0; i < 32; i++)
 		assert_true(p[page - 32 + i] == 0x11 || p[page - 32 + i] == 0x5a);
 	assert_int_equal(p[page - 32], 0x11);

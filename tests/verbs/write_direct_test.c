@@ -17,8 +17,8 @@ enum {
 };
 
 static bool (*write_direct)(struct ibv_qp *qp, const void *buf, size_t len, uint64_t remote_addr,
-			    uint32_t rkey);
-static bool local;
+			    uint32_t rkey, bool past);
+static bool local, past;
 static struct world w;
 static struct buffer dst;
 static struct ibv_cq *cq_a, *cq_b;
@@ -46,7 +46,7 @@ static void connect_pair(void)
 
 static bool write_at(size_t offset, const uint8_t *from, size_t len)
 {
-	return write_direct(a, from, len, (uintptr_t)dst.data + offset, dst.mr->rkey);
+	return write_direct(a, from, len, (uintptr_t)dst.data + offset, dst.mr->rkey, past);
 }
 
 static void set(uint8_t value)
@@ -84,7 +84,7 @@ static void test_refused(void)
 	CHECK(!write_at(1, src, LEN));
 	CHECK(!write_at(0, src, 0));
 	CHECK(!write_at(0, none, PAGE));
-	CHECK(!write_direct(a, src, 8, (uintptr_t)dst.data, dst.mr->rkey ^ 0x5500));
+	CHECK(!write_direct(a, src, 8, (uintptr_t)dst.data, dst.mr->rkey ^ 0x5500, past));
 	want_untouched();
 	CHECK(munmap(none, PAGE) == 0);
 }
@@ -122,7 +122,7 @@ static void test_states(void)
 int main(void)
 {
 	const char *transport = getenv("VERBENA_TRANSPORT");
-	void *symbol = dlvsym(RTLD_DEFAULT, "vrb_write_direct", "VERBENA_PRIVATE_4");
+	void *symbol = dlvsym(RTLD_DEFAULT, "vrb_write_direct", "VERBENA_PRIVATE_5");
 
 	CHECK(symbol);
 	memcpy(&write_direct, &symbol, sizeof(symbol));
@@ -132,6 +132,8 @@ int main(void)
 	open_pair();
 	CHECK(!write_at(0, src, 8));
 	connect_pair();
+	test_data();
+	past = true;
 	test_data();
 	test_refused();
 	test_beside();

@@ -135,7 +135,8 @@ enum reason vrb_peer_fetch(struct wq_qp *wq, const struct wq_pull *from, uint64_
  * the bytes may have been written; the peer is not on this host, or a packet is needed. Must hold
  * qp->lock.
  */
-bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, uint32_t rkey);
+bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, uint32_t rkey,
+		    bool past);
 
 /*
  * Both ends copy the payload of a long SEND. With vrb_peer_fetch_split() the receiver fetches the

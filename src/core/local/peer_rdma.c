@@ -386,11 +386,13 @@ static __attribute__((noinline)) bool write_list(struct vrb_qp *qp, const struct
 	return done;
 }
 
-bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, uint32_t rkey)
+bool vrb_peer_write(struct vrb_qp *qp, const struct wq_seg *from, uint64_t va, uint32_t rkey,
+		    bool past)
 {
 	struct onesided_request r = {
 		.entry = qp->peer.entry, .target = &qp->peer.target, .va = va, .rkey = rkey,
 		.addr = from->addr, .len = from->len, .access = MEM_REMOTE_WRITE,
+		.past = past,
 	};
 	bool done;
 
