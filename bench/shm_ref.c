@@ -12,10 +12,13 @@
  *					buffers at a page as perftest's are: at 1 MiB a source 16
  *					bytes behind one is copied in 12 instead of 19 us; us per
  *					call
+ *	shm_ref stream SIZE COUNT	messages of SIZE bytes, copied into a ring of 1 MiB that
+ *					both have mapped, and out by the other process; us per
+ *					message, the average, because an end waits for the other
  *
- * Prints the best of many short stretches: on a busy machine the average measures the other load.
- * From a page on, it does and prints what ib_write_bw does: a time stamp per copy, and each 100
- * copies the best time per copy from any stamp until then.
+ * The others print the best of many short stretches: on a busy machine the average measures the
+ * other load. From a page on, they do and print what ib_write_bw does: a time stamp per copy, and
+ * each 100 copies the best time per copy from any stamp until then.
  */
 #include <sched.h>
 #include <signal.h>
@@ -37,6 +40,8 @@ enum {
 	LIMIT_S = 60,
 	LINE = 64,
 	PIECES_MAX = 1024,
+	RING = 1 << 20,
+	PART = 1 << 16,	/* bytes, after which the other end may go on */
 };
 
 static double now_us(void)
@@ -85,7 +90,9 @@ static void hand_over(void)
 		;
 }
 
-/* Private to each process, at the same addresses; both are shared for memcpy. */
+/*
+ * Private to each process, at the same addresses; both are shared for memcpy, theirs for a stream.
+ */
 static char *theirs, *ours;
 static size_t size;
 
@@ -131,18 +138,61 @@ static void write_over(pid_t child)
 	watch(i);
 }
 
-static enum mode { LINE_OVER, WRITE, READ, LIST, PINGPONG, MEMCPY } mode;
+static uint64_t *filled, *drained;	/* bytes of a stream; each in a line of its own */
+
+/* How many bytes of a stream come next, `done` after its beginning. */
+static size_t part(uint64_t done)
+{
+	size_t n = size - done % size;
+
+	n = n < RING - done % RING ? n : RING - done % RING;
+	return n < PART ? n : PART;
+}
+
+static void drain(void)
+{
+	for (uint64_t done = 0;; __atomic_store_n(drained, done, __ATOMIC_RELEASE)) {
+		size_t n = part(done);
+
+		while (__atomic_load_n(filled, __ATOMIC_ACQUIRE) < done + n)
+			;
+		memcpy(ours + done % size, theirs + done % RING, n);
+		done += n;
+	}
+}
+
+/* Returns the us that a message takes. */
+static double stream(long count)
+{
+	uint64_t total = (uint64_t)count * size, done = 0;
+	double start = now_us();
+
+	while (done < total) {
+		size_t n = part(done);
+
+		while (done + n - __atomic_load_n(drained, __ATOMIC_ACQUIRE) > RING)
+			;
+		memcpy(theirs + done % RING, ours + done % size, n);
+		done += n;
+		__atomic_store_n(filled, done, __ATOMIC_RELEASE);
+	}
+	while (__atomic_load_n(drained, __ATOMIC_ACQUIRE) < total)
+		;
+	return (now_us() - start) / count;
+}
+
+static enum mode { LINE_OVER, WRITE, READ, LIST, PINGPONG, MEMCPY, STREAM } mode;
 static int pieces = 1;
 
 static int parse(int argc, char **argv)
 {
-	static const char *const names[] = { "line", "write",	  "read",
-						    "list", "pingpong", "memcpy" };
+	static const char *const names[] = { "line",     "write",  "read",  "list",
+					     "pingpong", "memcpy", "stream" };
 	unsigned long n = argc == 4 ? strtoul(argv[2], NULL, 0) : 0;
 
-	for (mode = 0; argc > 1 && mode <= MEMCPY && strcmp(argv[1], names[mode]) != 0; mode++)
+	for (mode = 0; argc > 1 && mode <= STREAM && strcmp(argv[1], names[mode]) != 0; mode++)
 		;
-	if (argc < 3 || mode > MEMCPY || (mode != LINE_OVER && n == 0) ||
+	if (argc < 3 || mode > STREAM || (mode != LINE_OVER && n == 0) ||
 	    (mode == LIST && n > PIECES_MAX))
 		return 0;
 	size = mode == LIST || mode == LINE_OVER || n < sizeof(uint64_t) ? sizeof(uint64_t) : n;
@@ -150,17 +200,24 @@ static int parse(int argc, char **argv)
 	return 1;
 }
 
+static size_t length_there(void)
+{
+	return mode == STREAM ? RING : size + pieces * LINE;
+}
+
 static void serve(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	pin(1);
-	memset(theirs, 0, size + pieces * LINE);
+	memset(theirs, 0, length_there());
 	memset(ours, 0, size * pieces);
 	__atomic_store_n(back, UINT32_MAX, __ATOMIC_RELEASE);	/* ready */
 	if (mode == LINE_OVER)
 		hand_back();
 	if (mode == PINGPONG)
 		write_back();
+	if (mode == STREAM)
+		drain();
 	for (;;)
 		pause();
 }
@@ -205,38 +262,11 @@ static double peak(pid_t child)
 	return best;
 }
 
-static void *buffer(size_t len)
+/* The best time of `once`, in us. */
+static double least(pid_t child, long count)
 {
-	return mode == MEMCPY ? mmap(NULL, len, PROT_READ | PROT_WRITE,
-				     MAP_SHARED | MAP_ANONYMOUS, -1, 0) :
-				malloc(len);
-}
-
-int main(int argc, char **argv)
-{
-	long count = argc > 2 ? strtol(argv[argc - 1], NULL, 0) : 0;
 	double best = 1e9;
-	char *shared;
-	pid_t child;
 
-	if (!parse(argc, argv) || count <= 0)
-		return 2;
-	alarm(LIMIT_S);
-	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	theirs = buffer(size + pieces * LINE);
-	ours = buffer(size * pieces);
-	if (shared == MAP_FAILED || !theirs || theirs == MAP_FAILED || !ours || ours == MAP_FAILED)
-		return 1;
-	there = (uint32_t *)shared;
-	back = (uint32_t *)(shared + 1024);
-	memset(ours, 0, size * pieces);
-	memset(theirs, 0, size + pieces * LINE);
-	child = fork();
-	if (child == 0)
-		serve();
-	pin(0);
-	while (__atomic_load_n(back, __ATOMIC_ACQUIRE) != UINT32_MAX)
-		;
 	for (long i = 0; i < count; i += size < PAGE ? STRETCH : STAMPS) {
 		double took = size < PAGE ? stretch(child) : peak(child);
 
@@ -244,7 +274,43 @@ int main(int argc, char **argv)
 			took /= 2;
 		best = took < best ? took : best;
 	}
-	printf("%.3f\n", best);
+	return best;
+}
+
+static void *buffer(size_t len, int in_common)
+{
+	return in_common
+		       ? mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+		       : malloc(len);
+}
+
+int main(int argc, char **argv)
+{
+	long count = argc > 2 ? strtol(argv[argc - 1], NULL, 0) : 0;
+	char *shared;
+	pid_t child;
+
+	if (!parse(argc, argv) || count <= 0)
+		return 2;
+	alarm(LIMIT_S);
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	theirs = buffer(length_there(), mode == MEMCPY || mode == STREAM);
+	ours = buffer(size * pieces, mode == MEMCPY);
+	if (shared == MAP_FAILED || !theirs || theirs == MAP_FAILED || !ours || ours == MAP_FAILED)
+		return 1;
+	there = (uint32_t *)shared;
+	back = (uint32_t *)(shared + 1024);
+	memset(ours, 0, size * pieces);
+	memset(theirs, 0, length_there());
+	filled = (uint64_t *)(shared + 2048);
+	drained = (uint64_t *)(shared + 3072);
+	child = fork();
+	if (child == 0)
+		serve();
+	pin(0);
+	while (__atomic_load_n(back, __ATOMIC_ACQUIRE) != UINT32_MAX)
+		;
+	printf("%.3f\n", mode == STREAM ? stream(count) : least(child, count));
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 	return 0;
