@@ -28,9 +28,9 @@
 
 enum {
 	/* some microseconds; a longer wait means a preempted holder */
-	SPINS = 64,
+	SPINS = 512,
 	SLEEP_NS = 1000000,
-	LOSSES = 8,
+	LOSSES = 2,
 };
 
 /* Bits of lock.sleepers. */
