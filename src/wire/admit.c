@@ -16,7 +16,7 @@ enum {
 	QP1 = 1,
 	REQ = 0x10,
 	SIDR_REQ = 0x17,
-	BUCKET_SHIFT = 24,		/* of the hash */
+	BUCKET_SHIFT = 22,		/* of the hash */
 };
 
 /* The headers before that. */

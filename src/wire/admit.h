@@ -19,11 +19,11 @@ struct sock_filter;
 
 enum {
 	ADMIT_ALL = 256,
-	ADMIT_BUCKETS = 256,
+	ADMIT_BUCKETS = 1024,
 	ADMIT_LEVELS = 4,
 	ADMIT_PER_WORD = 16,
 	ADMIT_WORDS = ADMIT_BUCKETS / ADMIT_PER_WORD,
-	ADMIT_INSNS = 96,
+	ADMIT_INSNS = 256,
 };
 
 /* Level 0 lets all requests in. */

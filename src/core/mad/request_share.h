@@ -14,7 +14,7 @@
 
 enum {
 	SHARE_UNIT = 256,		/* one request per period */
-	SHARE_LEAST = SHARE_UNIT / 8,
+	SHARE_LEAST = SHARE_UNIT / 32,
 	SHARE_ALL = 1 << 30,
 	SHARE_REHASH = 512,		/* periods; sources that meet in a bucket part then */
 };
