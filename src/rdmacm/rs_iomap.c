@@ -191,10 +191,12 @@ static int write_some(struct rsocket *rs, const uint8_t *buf, size_t n, uint64_t
 	*end = !find_mapping(rs, offset, &to);
 	if (*end)
 		return 0;
-	room = min(rs_stream_write_room(rs), (uint32_t)RS_MOST_SENT);
-	room = min(room, to.length);
-	*wrote = min(n, (size_t)room);
-	rs_stream_write(rs, buf, (uint32_t)*wrote, &to);
+	*wrote = min(n, (size_t)min(to.length, (uint32_t)RS_MOST_WRITTEN));
+	if (!rs_stream_write_direct(rs, buf, (uint32_t)*wrote, &to)) {
+		room = min(rs_stream_write_room(rs), (uint32_t)RS_MOST_SENT);
+		*wrote = min(*wrote, (size_t)room);
+		rs_stream_write(rs, buf, (uint32_t)*wrote, &to);
+	}
 	return rs->state == RS_FAILED ? rs->error : 0;
 }
 

@@ -503,6 +503,15 @@ void rs_stream_send(struct rsocket *rs, const struct iovec *iov, size_t skip, ui
 	}
 }
 
+bool rs_stream_write_direct(struct rsocket *rs, const uint8_t *buf, uint32_t n,
+			    const struct rs_region *to)
+{
+	struct iovec iov = { (void *)(uintptr_t)buf, n };
+
+	/* Behind earlier messages, so that the peer's program finds both in order. */
+	return rs_stream_idle(&rs->stream) && write_direct(rs, &iov, 0, n, to);
+}
+
 void rs_stream_write(struct rsocket *rs, const uint8_t *buf, uint32_t n, const struct rs_region *to)
 {
 	struct iovec iov = { (void *)(uintptr_t)buf, n };
@@ -511,9 +520,6 @@ void rs_stream_write(struct rsocket *rs, const uint8_t *buf, uint32_t n, const s
 		.wr.rdma = { .remote_addr = to->addr, .rkey = to->key },
 	};
 
-	/* Behind earlier messages, so that the peer's program finds both in order. */
-	if (rs_stream_idle(&rs->stream) && write_direct(rs, &iov, 0, n, to))
-		return;
 	rs->stream.sq_free--;
 	send_bytes(rs, &iov, 0, n, &wr);
 }

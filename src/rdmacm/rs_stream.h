@@ -22,7 +22,8 @@
 enum {
 	RS_CTRL_SLOTS = 4, /* concurrent messages without data */
 	RS_LEAST_ROOM = 2048,
-	RS_MOST_SENT = 65536, /* bytes per message */
+	RS_MOST_SENT = 65536,      /* bytes per message */
+	RS_MOST_WRITTEN = 1 << 20, /* bytes at a time, without a message: the QP is locked */
 };
 
 struct rsocket;
@@ -103,7 +104,15 @@ uint32_t rs_stream_room(struct rsocket *rs);
  */
 void rs_stream_send(struct rsocket *rs, const struct iovec *iov, size_t skip, uint32_t n);
 
-/* Writes to a mapping of the peer, without a message.  Otherwise as rs_stream_send(). */
+/*
+ * Writes up to RS_MOST_WRITTEN bytes to a mapping of the peer, without a message, straight from the
+ * buffer to a peer on this host.  Under tx_turn; releases the lock while it copies.  False: part of
+ * the bytes may have been written, and rs_stream_write() has to send them.
+ */
+bool rs_stream_write_direct(struct rsocket *rs, const uint8_t *buf, uint32_t n,
+			    const struct rs_region *to);
+
+/* The same with a request.  n <= rs_stream_write_room(); otherwise as rs_stream_send(). */
 void rs_stream_write(struct rsocket *rs, const uint8_t *buf, uint32_t n,
 		     const struct rs_region *to);
 uint32_t rs_stream_write_room(const struct rsocket *rs);
