@@ -191,7 +191,8 @@ static int write_some(struct rsocket *rs, const uint8_t *buf, size_t n, uint64_t
 	*end = !find_mapping(rs, offset, &to);
 	if (*end)
 		return 0;
-	*wrote = min(n, (size_t)min(to.length, (uint32_t)RS_MOST_WRITTEN));
+	room = min(to.length, (uint32_t)RS_MOST_WRITTEN);
+	*wrote = min(n, (size_t)room);
 	if (!rs_stream_write_direct(rs, buf, (uint32_t)*wrote, &to)) {
 		room = min(rs_stream_write_room(rs), (uint32_t)RS_MOST_SENT);
 		*wrote = min(*wrote, (size_t)room);
