@@ -125,16 +125,6 @@ class Bench:
         rows = [line.split() for line in client.output().splitlines() if line.startswith("custom")]
         return float(rows[-1][6]) * 1e9 / 8 / 2 ** 20
 
-    @contextlib.contextmanager
-    def spins(self):
-        """A process that spins on the server's CPU."""
-        spinner = subprocess.Popen([*pin(1), sys.executable, "-c", "while True: pass"])
-        try:
-            yield
-        finally:
-            spinner.kill()
-            spinner.wait()
-
     def own(self, transport, mode, size, count, qps):
         """bench/pair: WRITEs, sleeping or not, and many queue pairs."""
         return float(self.verbs(transport, [self.pair, mode, size, count, qps, "-g", self.gid]))
@@ -569,37 +559,29 @@ def bandwidth(size):
 
 
 def rsockets(b):
-    """Streams of bytes, which are copied in and out, against messages of that size, and against
-    what bounds them: on one host, the copies; the target of riostream spins on its memory, so by
-    UDP its library shares the processor with it."""
-    def messages(transport, size, beside=contextlib.nullcontext):
-        def run():
-            with beside():
-                return b.perftest(
-                    transport, "ib_send_bw", ["-s", str(size), "-n", str((1 << 29) // size)], 3
-                )
-        return run
+    """Streams of bytes, which are copied in and out, against messages of that size, and on one host
+    against what the copies alone reach."""
+    def messages(transport, size, count):
+        return lambda: b.perftest(transport, "ib_send_bw", ["-s", str(size), "-n", str(count)], 3)
 
-    def bound(transport, program, size):
-        if transport == "udp":
-            return [
-                ("the same, receiver beside a program that spins", messages("udp", size, b.spins))
-            ] if program == "riostream" else []
+    def stream(transport, program, size, count):
+        return lambda: b.rsockets(transport, program, size, count)
+
+    def copies(program, size, count):
         mode, name = {
             "rstream": ("stream", "copied into a ring and out"),
-            "riostream": ("write", "process_vm_writev"),
+            "riostream": ("write", "process_vm_writev, best"),
         }[program]
-        count = (1 << 29) // size
-        return [(name, lambda: size / 2**20 / (b.shm(mode, size, count) / 1e6))]
+        return name, lambda: size / 2**20 / (b.shm(mode, size, count) / 1e6)
 
     return [
         (
             f"{program} {size >> 10} KiB, {transport}",
             BANDWIDTH,
-            lambda args=(transport, program, size): b.rsockets(*args, (1 << 28) // args[2]),
+            stream(transport, program, size, (1 << 28) // size),
             [
-                ("ib_send_bw, the same", messages(transport, size), 0.8),
-                *bound(transport, program, size),
+                ("ib_send_bw, the same", messages(transport, size, (1 << 29) // size), 0.8),
+                *([copies(program, size, (1 << 29) // size)] if transport == "local" else []),
             ],
         )
         for transport in (("udp",) if b.hosts else ("local", "udp"))
