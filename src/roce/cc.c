@@ -7,7 +7,6 @@
 #include "util/tuning.h"
 
 enum {
-	ONE = 1024,	/* of alpha */
 	QUARTERS = 4,
 };
 
@@ -18,7 +17,7 @@ void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t p
 	*cc = (struct roce_cc){ .limit = limit,
 				.most = max(limit, min(most, limit * TUNE_CC_BEYOND)),
 				.window = first, .told = first, .fast_to = limit,
-				.alpha = ONE, .recover = psn, .calm_needed = TUNE_CC_CALM_FIRST };
+				.recover = psn, .calm_needed = TUNE_CC_CALM_FIRST };
 	roce_cc_probe_start(&cc->probe, first);
 }
 
@@ -94,23 +93,43 @@ static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 	sample = now > cc->timed_at ? min(now - cc->timed_at, VRB_SECOND) : 1;
 	roce_cc_probe_sample(&cc->probe, sample);
 	cc->rtt = cc->rtt ? cc->rtt - cc->rtt / 8 + sample / 8 : sample;
+	cc->least_rtt = cc->least_rtt ? min(cc->least_rtt, sample) : sample;
 }
 
 /*
- * Slows the growth of the window while round trips are long. The thresholds are absolute, not
- * relative to the shortest round trip measured: a flow that starts while the queue is full never
- * measures a short one.
+ * Round trips like those of a fast path without a queue. The bound is absolute, not relative to the
+ * shortest round trip measured: a flow that starts while the queue is full never measures a short
+ * one.
  */
-static uint32_t delay_grade(const struct roce_cc *cc)
+static bool is_fast(const struct roce_cc *cc)
 {
-	return min(1 + cc->rtt / TUNE_CC_DELAY_STEP, (uint64_t)TUNE_CC_DELAY_GRADES);
+	return cc->rtt && cc->rtt < TUNE_CC_FAST_RTT;
 }
 
 static uint32_t ceiling(const struct roce_cc *cc)
 {
-	bool fast = cc->rtt && cc->rtt < TUNE_CC_DELAY_STEP;
+	return is_fast(cc) && cc->calm >= cc->calm_needed ? cc->most : cc->limit;
+}
 
-	return fast && cc->calm >= cc->calm_needed ? cc->most : cc->limit;
+/*
+ * No flow waits for others: losses are the path's own. A flow that starts while the queue is full
+ * takes its round trips for the shortest, and grows as TCP until it has seen a shorter one.
+ */
+static bool has_no_queue(const struct roce_cc *cc)
+{
+	return cc->rtt <= cc->least_rtt + cc->least_rtt / 8 + TUNE_CC_QUEUE_MIN;
+}
+
+/* Returns the growth for a window's worth of acknowledgements, in 1 / TUNE_CC_STEPS. */
+static uint32_t growth(const struct roce_cc *cc)
+{
+	uint64_t timed = cc->rtt * TUNE_CC_GROWTH / VRB_MSEC;
+
+	if (cc->calm >= TUNE_CC_CALM_FAST && is_fast(cc))
+		return max(cc->limit, (uint32_t)TUNE_CC_STEPS);
+	if (cc->calm >= TUNE_CC_CALM_FAST || (!cc->cnp_until && has_no_queue(cc)))
+		return TUNE_CC_STEPS;
+	return min(max(timed, (uint64_t)TUNE_CC_GROWTH_MIN), (uint64_t)TUNE_CC_STEPS);
 }
 
 static void give_way(struct roce_cc *cc)
@@ -127,13 +146,10 @@ static void give_way(struct roce_cc *cc)
 /* Called after a window's worth of acknowledgements. */
 static void adapt(struct roce_cc *cc)
 {
-	if (!cc->cnp_seen)
-		cc->alpha -= cc->alpha / TUNE_DCQCN_GAIN;
-	cc->cnp_seen = false;
 	cc->calm++;
-	cc->growth += max(cc->limit / delay_grade(cc), (uint32_t)TUNE_CC_STEPS);
-	set_window(cc, min(cc->window + cc->growth / TUNE_CC_STEPS, ceiling(cc)));
-	cc->growth %= TUNE_CC_STEPS;
+	cc->part += growth(cc);
+	set_window(cc, min(cc->window + cc->part / TUNE_CC_STEPS, ceiling(cc)));
+	cc->part %= TUNE_CC_STEPS;
 	give_way(cc);
 }
 
@@ -161,15 +177,27 @@ void roce_cc_lost(struct roce_cc *cc, uint32_t psn, uint32_t until)
 	set_window(cc, reduced(cc));
 }
 
-/* Packets sent before a cut still cause CNPs for one round trip. */
+/* A window's acknowledgements still count for its growth. `by` is in 1 / TUNE_CC_STEPS. */
+static void shrink(struct roce_cc *cc, uint32_t by)
+{
+	uint32_t least = TUNE_CC_WINDOW_MIN * TUNE_CC_STEPS;
+	uint32_t size = cc->window * TUNE_CC_STEPS + cc->part;
+
+	size = size > least + by ? size - by : least;
+	cc->window = size / TUNE_CC_STEPS;
+	cc->part = size % TUNE_CC_STEPS;
+}
+
+/* A slow flow cannot cause more CNPs than it has packets in a round trip. */
 void roce_cc_notified(struct roce_cc *cc, uint64_t now)
 {
+	uint64_t cnps = cc->rtt / LIMIT_CC_CNP_INTERVAL;
+
 	if (now < cc->cnp_until)
 		return;
-	cc->cnp_until = time_after(now, max(cc->rtt, (uint64_t)TUNE_CC_CNP_INTERVAL));
-	cc->cnp_seen = true;
+	cc->cnp_until = time_after(now, LIMIT_CC_CNP_INTERVAL);
 	cc->fast_to = 0;
 	disturb(cc);
-	set_window(cc, cc->window - cc->window * cc->alpha / (2 * ONE));
-	cc->alpha += (ONE - cc->alpha) / TUNE_DCQCN_GAIN;
+	cnps = min(max(cnps, (uint64_t)1), (uint64_t)cc->window);
+	shrink(cc, cc->window * TUNE_CC_STEPS / TUNE_CC_CNP_PART / (uint32_t)cnps);
 }

@@ -3,9 +3,12 @@
  * Congestion control of one QP's path: limits the packets in flight and times each departure.
  *
  *	start		a quarter of the limit, doubled for each window's worth acknowledged
- *	acknowledged	window grows by 1/32 of its limit for each window's worth; long round trips
- *			slow that, in four steps of 250 us, to a quarter, but at least by a packet,
- *			as TCP grows
+ *	acknowledged	window grows by the same amount per unit of time, whatever the round trip,
+ *			so that near and far flows share a queue: by 11/32 packet per ms, but for
+ *			each window's worth at least by 9/32 of a packet and at most by one, as TCP
+ *			grows. By one while round trips are too short for a queue, and after 64
+ *			windows without loss or CNP; then by 1/32 of the limit if round trips also
+ *			take less than 250 us
  *	above the limit	after some windows without loss or CNP, and while round trips with a full
  *			window take less than 250 us, the window grows up to twice the limit.
  *			Longer round trips, loss and CNPs end that; after loss or a CNP the next
@@ -13,8 +16,9 @@
  *	loss		window * 0.7, once for everything that was in flight
  *	long delay	a fairness probe reduces the window as much from time to time, so that
  *			new flows can start (cc_probe.h)
- *	CNP		window * (1 - alpha / 2), once per round trip; as in DCQCN, alpha is the
- *			moving average of CNP arrivals
+ *	CNP		a share of an eighth of the window: that of the time between two CNPs in
+ *			the round trip. So the reduction is proportional to the time for which the
+ *			queue marks, and the same for near and far flows
  *	pacing		a window below the limit leaves in quarters, spread over the round trip
  *
  * The limit is what a socket buffer of usual size holds (retry.h), even while its process is not
@@ -44,17 +48,16 @@ struct roce_cc {
 	uint32_t calm;		/* windows acknowledged since the last loss or CNP */
 	uint32_t calm_needed;	/* calm windows needed to grow above the limit */
 	uint32_t acked;		/* PSNs acknowledged since the window last changed */
-	uint32_t growth;	/* fraction of a packet to grow by */
+	uint32_t part;		/* of a packet beyond the window, in 1 / TUNE_CC_STEPS */
 	uint32_t fast_to;	/* below this, grow by every PSN acknowledged */
 	uint32_t recover;	/* losses before this PSN have already reduced the window */
 	uint32_t before;	/* window before the last probe; 0: nothing to restore */
-	uint32_t alpha;		/* in 1/1024 */
-	bool cnp_seen;		/* since the last window was acknowledged */
-	uint64_t cnp_until;	/* CNPs before this time are for packets of the old window */
+	uint64_t cnp_until;	/* CNPs before this time have been counted by the last one */
 	bool timing;		/* a round trip is being measured, */
 	uint32_t timed_psn;	/* by the answer to this PSN, */
 	uint64_t timed_at;	/* sent at this time */
 	uint64_t rtt;		/* smoothed; 0: unknown */
+	uint64_t least_rtt;	/* shortest measured; 0: unknown */
 	uint32_t left;		/* packets that may leave in the current slot */
 	uint64_t slot_end;
 	bool held;		/* a packet waits for slot_end */

@@ -128,35 +128,61 @@ static void share(const char *name, uint32_t opcode, uint32_t mtu, uint32_t mbps
 	print(name, "Mbit/s", sum * MESSAGE * 8 * 1000 / SEEDS / one_host);
 }
 
-/* --- flows whose round trips differ, up to ten times 200 us --- */
+/* --- flows whose round trips differ, up to ten times the shortest --- */
 
-static void mixed(const char *name, uint32_t opcode, uint32_t flows, bool ecn)
+struct mix {
+	const char *name;
+	uint32_t opcode, flows, mbps, shortest_us;
+	bool ecn;
+};
+
+static void mixed(const struct mix *m)
 {
-	struct fan_config c = config(opcode, flows, 1024, 1000);
-	uint64_t index[SEEDS];
+	struct fan_config c = config(m->opcode, m->flows, 1024, m->mbps);
+	const uint64_t time = 2 * VRB_SECOND;
+	uint64_t index[SEEDS], all = 0, lost = 0;
 
-	if (!is_selected(name))
+	if (!is_selected(m->name))
 		return;
-	c.net.delay = 100 * VRB_USEC;
-	c.net.extra_delay = 900 * VRB_USEC / (flows - 1);
-	c.net.ecn_mark = ecn ? QUEUE / 5 : 0;
+	c.net.delay = m->shortest_us * VRB_USEC / 2;
+	c.net.extra_delay = 9 * c.net.delay / (m->flows - 1);
+	c.net.ecn_mark = m->ecn ? QUEUE / 5 : 0;
 	c.qp.timeout = 16;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-		struct fan *f = fan_new(name, seed, &c);
+		struct fan *f = fan_new(m->name, seed, &c);
 		uint64_t sum = 0, squares = 0;
 
-		world_run_until(f->w, f->w->now + 2 * VRB_SECOND);
-		for (uint32_t i = 0; i < flows; i++) {
+		world_run_until(f->w, f->w->now + time);
+		for (uint32_t i = 0; i < m->flows; i++) {
 			uint64_t done = fan_done(f, i);
 
 			sum += done;
 			squares += done * done;
 		}
-		index[seed - 1] = sum * sum * 1000 / (flows * squares);
+		index[seed - 1] = sum * sum * 1000 / (m->flows * squares);
+		all += sum;
+		lost += f->w->net.count.overflowed;
 		fan_free(f);
 	}
-	print(name, "1000 x Jain's index", percentile(index, SEEDS, 50));
+	print(m->name, "1000 x Jain's index", percentile(index, SEEDS, 50));
+	print(m->name, "Mbit/s", all * MESSAGE * 8 * 1000 / SEEDS / time);
+	print(m->name, "packets lost", lost / SEEDS);
 }
+
+static const struct mix mixes[] = {
+	{ "mixed round trips, 2", IBV_WR_RDMA_WRITE, 2, 1000, 200, false },
+	{ "mixed round trips, 8", IBV_WR_RDMA_WRITE, 8, 1000, 200, false },
+	{ "mixed round trips, 4 reads", IBV_WR_RDMA_READ, 4, 1000, 200, false },
+	{ "mixed round trips, 4 at 100 Mbit/s", IBV_WR_RDMA_WRITE, 4, 100, 1000, false },
+	{ "mixed round trips, 8 at 10 Gbit/s", IBV_WR_RDMA_WRITE, 8, 10000, 50, false },
+	{ "mixed round trips, 2 ECN", IBV_WR_RDMA_WRITE, 2, 1000, 200, true },
+	{ "mixed round trips, 4 ECN", IBV_WR_RDMA_WRITE, 4, 1000, 200, true },
+	{ "mixed round trips, 8 ECN", IBV_WR_RDMA_WRITE, 8, 1000, 200, true },
+	{ "mixed round trips, 4 ECN reads", IBV_WR_RDMA_READ, 4, 1000, 200, true },
+	{ "mixed round trips, 4 at 100 Mbit/s ECN", IBV_WR_RDMA_WRITE, 4, 100, 1000, true },
+	{ "mixed round trips, 8 at 10 Gbit/s ECN", IBV_WR_RDMA_WRITE, 8, 10000, 50, true },
+	{ "mixed round trips, 32 at 10 Gbit/s ECN", IBV_WR_RDMA_WRITE, 32, 10000, 20, true },
+};
 
 /* --- incast of 32 --- */
 
@@ -367,9 +393,8 @@ int main(int argc, char **argv)
 	share("newcomer 1 Gbit/s", IBV_WR_RDMA_WRITE, 4096, 1000, false, true);
 	share("newcomer 10 Gbit/s", IBV_WR_RDMA_WRITE, 4096, 10000, false, true);
 	share("newcomer 100 Mbit/s reads", IBV_WR_RDMA_READ, 1024, 100, false, true);
-	mixed("mixed round trips, 2", IBV_WR_RDMA_WRITE, 2, false);
-	mixed("mixed round trips, 8", IBV_WR_RDMA_WRITE, 8, false);
-	mixed("mixed round trips, 4 ECN", IBV_WR_RDMA_WRITE, 4, true);
+	for (size_t i = 0; i < ARRAY_SIZE(mixes); i++)
+		mixed(&mixes[i]);
 	incast("incast", IBV_WR_RDMA_WRITE, 1024, false);
 	incast("incast MTU 4096", IBV_WR_RDMA_WRITE, 4096, false);
 	incast("incast ECN", IBV_WR_RDMA_WRITE, 1024, true);

@@ -58,7 +58,7 @@ static void the_window_has_a_floor_and_a_limit(void **state)
 	for (int i = 0; i < 40; i++)
 		lose();
 	assert_in_range(cc.window, TUNE_CC_WINDOW_MIN, 3);
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 150; i++)
 		roce_cc_acked(&cc, 5000, LIMIT, 0);
 	assert_int_equal(cc.window, LIMIT);
 }
@@ -188,45 +188,102 @@ static void a_window_is_shared(void **state)
 	assert_int_equal(roce_cc_share(&cc, 62, 4096, 8), 2);
 }
 
-/*
- * Annex A17; DCQCN: the first notification halves the window, later rare ones reduce it less; one
- * counts per round trip.
- */
-static void steady_notifications_reduce_more(void **state)
+/* Returns the window, in 1 / TUNE_CC_STEPS packet, after CNPs in one of `every` intervals. */
+static uint32_t after_cnps(uint64_t rtt, uint64_t time, int every)
+{
+	uint64_t step = every * LIMIT_CC_CNP_INTERVAL;
+
+	start(NULL);
+	cc.rtt = rtt;
+	for (uint64_t t = 0; t < time; t += step)
+		roce_cc_notified(&cc, VRB_SECOND + t);
+	return cc.window * TUNE_CC_STEPS + cc.part;
+}
+
+/* Annex A17. A round trip full of CNPs takes an eighth of the window, whatever its length. */
+static void notifications_reduce_the_window_by_their_number(void **state)
+{
+	static const uint64_t rtts[] = { 50, 200, 1000, 3000 };
+	const uint32_t full = LIMIT * TUNE_CC_STEPS;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rtts); i++) {
+		uint64_t rtt = rtts[i] * VRB_USEC;
+
+		assert_in_range(after_cnps(rtt, rtt, 1), full * 87 / 100, full * 89 / 100);
+		assert_in_range(after_cnps(rtt, 4 * rtt, 4), full * 87 / 100, full * 89 / 100);
+		assert_in_range(after_cnps(rtt, 40 * rtt, 1), 1, full / 80);
+	}
+	assert_int_equal(after_cnps(VRB_MSEC, VRB_SECOND, 1), TUNE_CC_WINDOW_MIN * TUNE_CC_STEPS);
+}
+
+static void notifications_of_one_interval_count_once(void **state)
+{
+	uint32_t once;
+
+	roce_cc_notified(&cc, VRB_SECOND);
+	once = cc.window;
+	assert_int_equal(once, LIMIT - LIMIT / TUNE_CC_CNP_PART);
+	roce_cc_notified(&cc, VRB_SECOND + LIMIT_CC_CNP_INTERVAL - 1);
+	roce_cc_notified(&cc, VRB_SECOND - VRB_USEC);
+	assert_int_equal(cc.window, once);
+	roce_cc_notified(&cc, VRB_SECOND + LIMIT_CC_CNP_INTERVAL);
+	assert_in_range(cc.window, 1, once - 1);
+}
+
+/* A window of two packets cannot cause more than two CNPs in a round trip. */
+static void a_small_window_is_reduced_per_packet(void **state)
+{
+	cc.window = 2;
+	cc.rtt = 2 * VRB_MSEC;
+	roce_cc_notified(&cc, VRB_SECOND);
+	assert_int_equal(cc.window * TUNE_CC_STEPS + cc.part,
+			 2 * TUNE_CC_STEPS - TUNE_CC_STEPS / TUNE_CC_CNP_PART);
+}
+
+/* Windows grow although CNPs arrive: both add up. */
+static void notifications_do_not_stop_growth(void **state)
 {
 	uint64_t now = VRB_SECOND;
 	uint32_t before;
 
-	roce_cc_notified(&cc, now);
-	assert_int_equal(cc.window, LIMIT / 2);
-	roce_cc_notified(&cc, now + 10 * VRB_USEC);
-	assert_int_equal(cc.window, LIMIT / 2);
-	roce_cc_notified(&cc, now - VRB_USEC);
-	assert_int_equal(cc.window, LIMIT / 2);
-	for (int i = 0; i < 200; i++)
-		roce_cc_acked(&cc, 1, LIMIT, now);
-	before = cc.window;
-	roce_cc_notified(&cc, now + VRB_MSEC);
-	assert_in_range(cc.window, before * 9 / 10, before);
-	cc.rtt = 10 * VRB_MSEC;
-	before = cc.window;
-	roce_cc_notified(&cc, now + 2 * VRB_MSEC);
-	roce_cc_notified(&cc, now + 11 * VRB_MSEC);
-	assert_in_range(cc.window, before * 8 / 10, before);
+	lose();
+	round_trip(0, VRB_MSEC, &now);
+	cc.window = LIMIT / 2;
+	before = cc.part;
+	for (uint32_t acked = 0; acked < LIMIT / 2; acked += LIMIT / 4) {
+		roce_cc_acked(&cc, 1, LIMIT / 4, now);
+		if (!acked)
+			roce_cc_notified(&cc, now);
+	}
+	assert_int_equal(cc.window * TUNE_CC_STEPS + cc.part,
+			 LIMIT / 2 * TUNE_CC_STEPS + before + TUNE_CC_GROWTH -
+				 LIMIT / 2 * TUNE_CC_STEPS / TUNE_CC_CNP_PART / 20);
 }
 
 /*
- * Growth depends on the round trip and the limit: the same number of bytes at any MTU, but at least
- * one packet for each window's worth.
+ * With a queue, the same growth per unit of time, at least TUNE_CC_GROWTH_MIN and at most one
+ * packet for each window's worth, which is also the growth without a queue, and without loss for
+ * long; then a fast path's window grows by bytes.
  */
-static void growth_slows_with_delay(void **state)
+static void windows_grow_by_time(void **state)
 {
 	static const struct {
-		uint64_t rtt_us;
-		uint32_t limit, packets;
+		uint64_t least_us, rtt_us;
+		uint32_t limit, calm, steps;
 	} rows[] = {
-		{ 50, 128, 4 },   { 249, 128, 4 }, { 260, 128, 2 },
-		{ 1000, 128, 1 }, { 50, 32, 1 },   { 20000, 32, 1 },
+		{ 20, 50, 128, 0, TUNE_CC_GROWTH_MIN },
+		{ 20, 800, 128, 0, TUNE_CC_GROWTH_MIN },
+		{ 20, 1000, 128, 0, TUNE_CC_GROWTH },
+		{ 1000, 2000, 32, 0, 2 * TUNE_CC_GROWTH },
+		{ 1000, 4000, 128, 0, TUNE_CC_STEPS },
+		{ 1000, 20000, 32, 0, TUNE_CC_STEPS },
+		{ 20, 45, 128, 0, TUNE_CC_STEPS },
+		{ 1000, 1150, 128, 0, TUNE_CC_STEPS },
+		{ 1000, 1151, 128, 0, 1151 * TUNE_CC_GROWTH / 1000 },
+		{ 20, 249, 128, TUNE_CC_CALM_FAST, 4 * TUNE_CC_STEPS },
+		{ 20, 249, 16, TUNE_CC_CALM_FAST, TUNE_CC_STEPS },
+		{ 20, 260, 128, TUNE_CC_CALM_FAST, TUNE_CC_STEPS },
+		{ 20, 20000, 128, TUNE_CC_CALM_FAST, TUNE_CC_STEPS },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -235,10 +292,26 @@ static void growth_slows_with_delay(void **state)
 
 		roce_cc_start(&cc, rows[i].limit, rows[i].limit, 0);
 		lose();
+		cc.least_rtt = rows[i].least_us * VRB_USEC;
 		cc.window = before;
+		cc.calm = rows[i].calm;
 		round_trip(0, rows[i].rtt_us * VRB_USEC, &now);
-		assert_int_equal(cc.window, before + rows[i].packets);
+		assert_int_equal((cc.window - before) * TUNE_CC_STEPS + cc.part, rows[i].steps);
 	}
+}
+
+/* A path that has sent a CNP has a queue, however short its round trips. */
+static void a_path_that_marks_has_a_queue(void **state)
+{
+	uint64_t now = VRB_SECOND;
+	uint32_t before;
+
+	roce_cc_notified(&cc, now);
+	cc.window = LIMIT / 2;
+	before = cc.part;
+	round_trip(0, 50 * VRB_USEC, &now);
+	assert_int_equal(cc.window * TUNE_CC_STEPS + cc.part,
+			 LIMIT / 2 * TUNE_CC_STEPS + before + TUNE_CC_GROWTH_MIN);
 }
 
 /*
@@ -313,7 +386,7 @@ static void a_reduced_window_is_sent_in_quarters(void **state)
 
 	round_trip(0, VRB_MSEC, &now);
 	assert_true(roce_cc_allows(&cc, now));
-	roce_cc_notified(&cc, now);
+	cc.window = LIMIT / 2;
 	while (roce_cc_allows(&cc, now)) {
 		roce_cc_sent(&cc);
 		n++;
@@ -365,7 +438,7 @@ static void losses_above_the_limit_delay_the_next_attempt(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(calm); i++) {
 		assert_true(after_windows(calm[i] - 1, 50 * VRB_USEC, &psn, &now) <= LIMIT);
-		assert_int_equal(after_windows(60, 50 * VRB_USEC, &psn, &now), 2 * LIMIT);
+		assert_int_equal(after_windows(120, 50 * VRB_USEC, &psn, &now), 2 * LIMIT);
 		if (i % 2)
 			roce_cc_notified(&cc, now);
 		else
@@ -375,7 +448,7 @@ static void losses_above_the_limit_delay_the_next_attempt(void **state)
 	lose();
 	assert_int_equal(cc.calm_needed, 4096);
 	assert_true(after_windows(4095, 50 * VRB_USEC, &psn, &now) <= LIMIT);
-	assert_int_equal(after_windows(60, 50 * VRB_USEC, &psn, &now), 2 * LIMIT);
+	assert_int_equal(after_windows(120, 50 * VRB_USEC, &psn, &now), 2 * LIMIT);
 }
 
 int main(void)
@@ -388,8 +461,12 @@ int main(void)
 		cmocka_unit_test_setup(a_full_window_yields_to_other_flows, start),
 		cmocka_unit_test_setup(a_full_short_queue_makes_flows_yield, start),
 		cmocka_unit_test_setup(a_window_is_shared, start),
-		cmocka_unit_test_setup(steady_notifications_reduce_more, start),
-		cmocka_unit_test_setup(growth_slows_with_delay, start),
+		cmocka_unit_test_setup(notifications_reduce_the_window_by_their_number, start),
+		cmocka_unit_test_setup(notifications_of_one_interval_count_once, start),
+		cmocka_unit_test_setup(a_small_window_is_reduced_per_packet, start),
+		cmocka_unit_test_setup(notifications_do_not_stop_growth, start),
+		cmocka_unit_test_setup(windows_grow_by_time, start),
+		cmocka_unit_test_setup(a_path_that_marks_has_a_queue, start),
 		cmocka_unit_test_setup(the_first_windows_double, start),
 		cmocka_unit_test_setup(consecutive_probes_keep_the_window_to_restore, start),
 		cmocka_unit_test_setup(a_fast_path_exceeds_the_limit, start),

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "util/tuning.h"
+
 static struct roce_env e;
 
 /* Sends n SENDs of one packet each. */
@@ -519,7 +521,7 @@ static void responses_before_rts_are_dropped(void **state)
 	assert_int_equal(e.qp.counters.dropped_pkts, 1);
 }
 
-static void cnp_halves_the_window(void **state)
+static void cnp_reduces_the_window(void **state)
 {
 	struct roce_pkt pkt;
 	uint32_t window;
@@ -529,7 +531,7 @@ static void cnp_halves_the_window(void **state)
 	pkt = env_pkt(&e, 0, 0, 0);
 	pkt.bth.opcode = ROCE_CNP_NOTIFICATION;
 	env_input(&e, &pkt);
-	assert_int_equal(e.qp.cc.window, window / 2);
+	assert_int_equal(e.qp.cc.window, window - window / TUNE_CC_CNP_PART);
 	assert_int_equal(e.qp.counters.cnp_rcvd, 1);
 }
 
@@ -617,7 +619,7 @@ int main(void)
 		cmocka_unit_test(read_data_and_requests_mix),
 		cmocka_unit_test(flush_and_atomic_write_complete),
 		cmocka_unit_test(responses_before_rts_are_dropped),
-		cmocka_unit_test(cnp_halves_the_window),
+		cmocka_unit_test(cnp_reduces_the_window),
 		cmocka_unit_test(a_run_of_responses),
 	};
 

@@ -256,7 +256,7 @@ static void window_shrinks_and_grows(void **state)
 	assert_int_equal(e.qp.cc.window, TUNE_CC_WINDOW_MIN);
 	roce_retry_progress(&e.qp, full, e.now);
 	assert_int_equal(e.qp.cc.window, first - first * 3 / 10);
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 250; i++)
 		roce_retry_progress(&e.qp, full, e.now);
 	assert_int_equal(e.qp.cc.window, full);
 }
