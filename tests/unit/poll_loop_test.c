@@ -275,6 +275,27 @@ static void nothing_expires_before_all_queues_are_served(void **state)
 	assert_true(memory[1] == memory[0]);
 }
 
+/* Their own threads read them. */
+static void a_timer_that_expires_in_vain_reads_no_other_queue(void **state)
+{
+	struct vrb_rx_queue *r = &vrb_rx_queues[1];
+	uint64_t now;
+
+	vrb_rx_queues_open();
+	if (!load_relaxed(&vrb_extra_rx_queues))
+		LEAVE_OUT("one processor needs one queue");
+	lock_acquire(&vrb.poll_lock);
+	now = clock_now();
+	timers_arm(vrb.timers, &qp->timer.timer, now);
+	lock_release(&vrb.poll_lock);
+	store_relaxed(&r->served_at, 1);
+	store_relaxed(&r->polled_at, time_after(now, VRB_SECOND));
+	while (timers_next(vrb.timers) <= now)
+		vrb_poll_once(1);
+	assert_int_equal(load_relaxed(&r->served_at), 1);
+	store_relaxed(&r->polled_at, now);
+}
+
 static char dir[64];
 
 static int set_up(void **state)
@@ -319,6 +340,7 @@ int main(void)
 		cmocka_unit_test(an_ack_that_has_waited_for_no_poll_waits),
 		cmocka_unit_test(a_timer_that_expires_in_vain_sends_no_delayed_ack),
 		cmocka_unit_test(nothing_expires_before_all_queues_are_served),
+		cmocka_unit_test(a_timer_that_expires_in_vain_reads_no_other_queue),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

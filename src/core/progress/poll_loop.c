@@ -247,9 +247,8 @@ static bool take_inbox(uint64_t now)
 }
 
 /*
- * Packets that have arrived are not late, even if no thread had a CPU to take them. Takes them
- * before deadlines expire: first those of the other rx queues; one that another thread holds is
- * waited for, if a reply is overdue (timeouts.c).
+ * Packets that have arrived are not late, even if no thread had a CPU to take them: those of the
+ * other rx queues. One that another thread holds is waited for, if a reply is overdue (timeouts.c).
  * Must hold no lock of level 3 or below.
  */
 static void take_late(uint64_t now, bool poller)
@@ -260,6 +259,16 @@ static void take_late(uint64_t now, bool poller)
 		take_all_packets(r, now, poller);
 		lock_release(r->lock);
 	}
+}
+
+/*
+ * Only when a timer waits for them: most timers that are due wait for a reply that has come, and
+ * the queues' own threads read them meanwhile.
+ */
+static void take_unserved(uint64_t now, bool poller)
+{
+	if (unlikely(vrb_timers_unserved()))
+		take_late(now, poller);
 }
 
 /* The main rx queue's part of take_late(). Must hold vrb.poll_lock. */
@@ -438,8 +447,8 @@ static bool poll_in_turn(unsigned int shards)
 	if (own != vrb_main_rx_queue)
 		any = try_receiver(own, now);
 	if (unlikely(timers_next(vrb.timers) <= now)) {
-		take_late(now, true);
 		any |= try_main(now);
+		take_unserved(now, true);
 	} else if ((shards & 1) || own == vrb_main_rx_queue || load_relaxed(&main_busy) ||
 		   (others && is_unpolled(vrb_main_rx_queue, now))) {
 		any |= try_main(now);
@@ -608,10 +617,10 @@ static uint64_t next_deadline(void *arg)
 
 static void on_deadline(void *arg, uint64_t now)
 {
-	take_late(now, false);
 	lock_acquire(&vrb.poll_lock);
 	run_timers(now, false);
 	lock_release(&vrb.poll_lock);
+	take_unserved(now, false);
 	vrb_tx_flush_expired(now);
 }
 

@@ -142,6 +142,19 @@ static bool expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 	return overdue;
 }
 
+static bool unserved;	/* atomic */
+
+bool vrb_timers_unserved(void)
+{
+	return load_relaxed(&unserved) && swap_acq_rel(&unserved, false);
+}
+
+static void wait_until_served(struct object_timer *d, uint64_t now)
+{
+	vrb_timer_set(d, time_after(now, LIMIT_UNSERVED_RETRY));
+	store_relaxed(&unserved, true);
+}
+
 void vrb_timeout_qp(struct object_timer *d, struct expiry *e)
 {
 	struct vrb_qp *qp = container_of(d, struct vrb_qp, timer);
@@ -153,7 +166,7 @@ void vrb_timeout_qp(struct object_timer *d, struct expiry *e)
 		missed = missed_since(qp, e->now);
 	}
 	if (unlikely(missed != VRB_NEVER && !is_served_since(missed)))
-		vrb_timer_set(d, time_after(e->now, LIMIT_UNSERVED_RETRY));
+		wait_until_served(d, e->now);
 	else if (unlikely(expire_qp(qp, e->batch, e->now)))
 		vrb_steer_doubt(e->now);
 }

@@ -15,6 +15,12 @@ struct expiry;
  */
 bool vrb_timers_expire(uint64_t now, void (*take_all)(uint64_t now, bool poller), bool poller);
 
+/*
+ * Has a timer been put off, because its reply may be in an RX queue that nobody has read since it
+ * was due? Then the caller reads all of them. True once.
+ */
+bool vrb_timers_unserved(void);
+
 /* For object_timer.expire of a QP. */
 void vrb_timeout_qp(struct object_timer *d, struct expiry *e);
 
