@@ -124,14 +124,16 @@ test-rxe: setup
 	@tests/rxe/guest.py $(RXE_ARGS) build-rxe -- \
 		tests/rxe/peer.py "$(TEST_BUILD)" "$(RXE_GROUPS)"
 
-# GROUP: see bench/bench.py, or packets.
+# GROUP: see bench/bench.py; or packets, scaling.
 bench: setup
 	@[ -e build-bench/build.ninja ] || $(MESON) setup build-bench $(RELEASE_ARGS) $(MESON_ARGS)
 	@ninja -C build-bench bench-programs
-	@[ "$(GROUP)" = packets ] || python3 bench/bench.py build-bench $(GROUP)
+	@[ "$(GROUP)" = packets ] || [ "$(GROUP)" = scaling ] || \
+		python3 bench/bench.py build-bench $(GROUP)
 	@[ -n "$(GROUP)" ] || python3 bench/lossy.py build-bench
 	@[ -n "$(GROUP)" ] || python3 bench/fairness.py build-bench
 	@[ -n "$(GROUP:packets=)" ] || python3 bench/packets.py build-bench
+	@[ -n "$(GROUP:scaling=)" ] || python3 bench/scaling.py build-bench
 
 # The folder may have been configured for another prefix.
 install: all

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What more threads are worth over UDP: `make bench-scaling`.
+"""What more threads are worth over UDP: `make bench GROUP=scaling`.
 
-    scaling.py BUILD_DIR [PLOT.svg]
+    scaling.py BUILD_DIR
+    scaling.py --plot PLOT.svg < OUTPUT
 
 1, 2, 4, 8 and 16 threads, as many as there are CPUs, each both ends of a connection of its own:
 bench/threads, against bench/udp_threads with as many pairs of sockets.  Contenders run in turn,
-medians of BENCH_RUNS (5) runs.  With a second argument the speed-up is plotted, which needs
-matplotlib.
+medians of BENCH_RUNS (5) runs.  The second form plots what the first has printed, perhaps on
+another machine; it needs matplotlib.
 """
 import os
 import statistics
@@ -57,11 +58,22 @@ def series(build, directory, size, window, bare_args):
     return [{n: statistics.median(values[n]) for n in counts} for values in (ours, bare)]
 
 
-def plot(results, path):
-    import matplotlib    # pylint: disable=import-outside-toplevel
-    matplotlib.use("svg")
-    from matplotlib import pyplot    # pylint: disable=import-outside-toplevel
+def parse(text):
+    """What the first form has printed: (what, Verbena's, bare UDP's) of each workload."""
+    results = []
+    for block in text.strip().split("\n\n"):
+        what, _, *rows = block.splitlines()
+        values = [row.replace(",", "").split() for row in rows]
+        results.append((what, *({int(v[0]): float(v[i]) for v in values} for i in (1, 3))))
+    return results
 
+
+def plot(results, path):
+    import matplotlib
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    matplotlib.rcParams["svg.fonttype"] = "none"    # text stays text
     figure, axes = pyplot.subplots(1, len(results), figsize=(4 * len(results), 3.5))
     for ax, (what, ours, bare) in zip(axes, results):
         for name, values, style in (("Verbena", ours, "o-"), ("bare UDP", bare, "s--")):
@@ -74,19 +86,19 @@ def plot(results, path):
 
 
 def main():
+    if sys.argv[1] == "--plot":
+        plot(parse(sys.stdin.read()), sys.argv[2])
+        return
     build = os.path.abspath(sys.argv[1])
-    results = []
     with tempfile.TemporaryDirectory() as directory:
         for what, size, window, bare_args in WORKLOADS:
             ours, bare = series(build, directory, size, window, bare_args)
-            results.append((what, ours, bare))
-            print(f"\n{what}\n{'threads':>8} {'Verbena/s':>12} {'x one':>6} "
+            print(f"{what}\n{'threads':>8} {'Verbena/s':>12} {'x one':>6} "
                   f"{'bare UDP/s':>12} {'x one':>6} {'ratio':>6}")
             for n in ours:
                 print(f"{n:8} {ours[n]:12,.0f} {ours[n] / ours[1]:6.2f} {bare[n]:12,.0f} "
-                      f"{bare[n] / bare[1]:6.2f} {ours[n] / bare[n]:6.2f}", flush=True)
-    if len(sys.argv) > 2:
-        plot(results, sys.argv[2])
+                      f"{bare[n] / bare[1]:6.2f} {ours[n] / bare[n]:6.2f}")
+            print(flush=True)
 
 
 if __name__ == "__main__":
