@@ -65,14 +65,20 @@ void roce_dcqcn_notified(struct roce_dcqcn *r, uint64_t bytes, uint64_t now)
 	r->measures = false;
 }
 
+/* In proportion to the rate, so that a slow link is not overrun at each step. */
+static uint32_t step(const struct roce_dcqcn *r)
+{
+	return min(r->target / TUNE_DCQCN_STEP_PART, (uint32_t)TUNE_DCQCN_STEP);
+}
+
 static void recover_by_a_period(struct roce_dcqcn *r)
 {
 	r->periods++;
 	r->alpha -= r->alpha / TUNE_DCQCN_GAIN;
 	if (r->periods > TUNE_DCQCN_HYPER)
-		r->target += TUNE_DCQCN_HYPER_STEP;
+		r->target += TUNE_DCQCN_HYPER_STEPS * step(r);
 	else if (r->periods > TUNE_DCQCN_FAST)
-		r->target += TUNE_DCQCN_STEP;
+		r->target += step(r);
 	r->kbps = (uint32_t)(((uint64_t)r->kbps + r->target + 1) / 2);
 	if (r->kbps > LIMIT_DCQCN_MAX)
 		r->kbps = 0;

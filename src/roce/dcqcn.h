@@ -6,8 +6,9 @@
  *	first CNP	start to measure the rate
  *	CNP		rate * (1 - alpha / 2), once per period; the measured rate if there is no
  *			limit yet. alpha is the moving average of CNP arrivals
- *	period without	the first five each recover half of the cut; then the rate grows in steps
- *	a CNP		past the old rate, larger ones after 100; unlimited above LIMIT_DCQCN_MAX
+ *	period without	the first five each recover half of the cut; then the rate grows past the
+ *	a CNP		old one, in steps of a 64th of it or 8 Mbit/s, four times as large after
+ *			100; unlimited above LIMIT_DCQCN_MAX
  *
  * Owns struct roce_dcqcn, part of a QP's pacing; only pace.c calls this. Rates are in kbit/s of
  * packets without their outer headers, as pace.h counts them; times are in ns. Pure.

@@ -24,12 +24,17 @@ static bool is_duplicate(const struct roce_resp *resp, uint32_t psn)
 	return resp->synced && behind && behind <= UC_DUPLICATE_RANGE;
 }
 
-/* The very first packet may have any PSN. */
+/*
+ * The very first packet may have any PSN. A router that drops has a full queue, as one that marks
+ * has a long one: only a CNP can tell the sender.
+ */
 static void note_gap(struct roce_qp *qp, uint32_t psn)
 {
 	qp->counters.out_of_seq_request++;
-	if (qp->resp.synced)
-		qp->counters.lost_pkts += psn_add(psn, 0 - qp->resp.epsn);
+	if (!qp->resp.synced)
+		return;
+	qp->counters.lost_pkts += psn_add(psn, 0 - qp->resp.epsn);
+	qp->resp.cnp_pending = true;
 }
 
 /* The message in progress can no longer be completed. Returns false if there is none. */

@@ -113,6 +113,22 @@ static void the_rate_recovers_by_periods(void **state)
 	assert_in_range(r.kbps, GBIT + 50000, GBIT + 80000);
 }
 
+/* Steps are a part of the rate, up to TUNE_DCQCN_STEP. */
+static void slow_rates_grow_slowly(void **state)
+{
+	static const uint32_t rates[] = { 128000, GBIT, 20 * GBIT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rates); i++) {
+		uint64_t now = slowed(rates[i]);
+		uint32_t most = min(rates[i] / TUNE_DCQCN_STEP_PART, (uint32_t)TUNE_DCQCN_STEP);
+
+		roce_dcqcn_recover(&r, now += TUNE_DCQCN_FAST * TUNE_DCQCN_PERIOD);
+		assert_int_equal(r.target, rates[i]);
+		roce_dcqcn_recover(&r, now + TUNE_DCQCN_PERIOD);
+		assert_int_equal(r.target, rates[i] + most);
+	}
+}
+
 /* Rare CNPs reduce the rate less, because alpha shows that the queue is short. */
 static void rare_notifications_reduce_less(void **state)
 {
@@ -166,6 +182,7 @@ int main(void)
 		cmocka_unit_test_setup(one_reduction_per_period, reset),
 		cmocka_unit_test_setup(steady_notifications_halve_the_rate_each_period, reset),
 		cmocka_unit_test_setup(the_rate_recovers_by_periods, reset),
+		cmocka_unit_test_setup(slow_rates_grow_slowly, reset),
 		cmocka_unit_test_setup(rare_notifications_reduce_less, reset),
 		cmocka_unit_test_setup(the_limit_ends_after_a_while, reset),
 		cmocka_unit_test_setup(time_may_stand_or_step_back, reset),
