@@ -488,13 +488,17 @@ def rate(b):
     def calls(pieces):
         return lambda: pieces / b.shm("list", pieces, 20000)
 
+    ucx = (
+        [("UCX posix", lambda: b.ucx("posix,self", "tag_bw", 8, 1000000, 7) / 1e6, 1)]
+        if ucx_has() else []
+    )
     return [
-        ("SEND 8 bytes", RATE, per_second("ib_send_bw"), [("wanted", lambda: 3.0, 1)]),
+        ("SEND 8 bytes", RATE, per_second("ib_send_bw"), [("wanted", lambda: 3.0, 1), *ucx]),
         (
             "SEND 8 bytes, lists of 16",
             RATE,
             per_second("ib_send_bw", "-l", "16"),
-            [("wanted", lambda: 3.0, 1)],
+            [("wanted", lambda: 10.0, 1)],
         ),
         (
             "WRITE 8 bytes", RATE, per_second("ib_write_bw"),
