@@ -218,14 +218,21 @@ static uint64_t run_deadlines(struct progress *p, bool *late)
 	return next;
 }
 
+static bool pollers_read(struct progress *p)
+{
+	return !p->ops || !p->ops->pollers_read || p->ops->pollers_read(p->arg);
+}
+
 static unsigned int fill_pollfds(struct progress *p, struct pollfd pfd[WATCHES + 1])
 {
+	bool skip_shared = p->away, skip_at_times = p->away && pollers_read(p);
 	unsigned int i;
 
 	pfd[0] = (struct pollfd){ .fd = p->wake_fd, .events = POLLIN };
 	for (i = 0; i < p->n_snapshot; i++) {
 		const struct watch *w = &p->snapshot[i];
-		bool skip = p->away && w->kind == PROGRESS_SHARED;
+		bool skip = (skip_shared && w->kind == PROGRESS_SHARED) ||
+			    (skip_at_times && w->kind == PROGRESS_AT_TIMES);
 
 		pfd[i + 1] = (struct pollfd){ .fd = skip ? -1 : w->fd, .events = POLLIN };
 	}
@@ -276,7 +283,7 @@ static void call_back(struct progress *p, const struct watch *w)
 {
 	bool useful = w->ready(w->arg, w->fd);
 
-	if (w->kind != PROGRESS_SHARED)
+	if (w->kind == PROGRESS_OWN)
 		return;
 	if (useful) {
 		useful_again(p);

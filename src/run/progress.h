@@ -41,11 +41,17 @@ struct progress_ops {
 	void (*expire)(void *arg, uint64_t now);
 	/* Called before each sleep except while standing back; may be NULL. */
 	enum progress_rest (*rest)(void *arg);
+	/*
+	 * Do pollers read the descriptors of PROGRESS_AT_TIMES now? Called before each sleep while
+	 * standing back, so a change counts within a millisecond. NULL: always.
+	 */
+	bool (*pollers_read)(void *arg);
 };
 
 enum progress_kind {
 	PROGRESS_OWN,		/* only this thread reads it: always watched */
 	PROGRESS_SHARED,	/* pollers read it, too: not watched while standing back */
+	PROGRESS_AT_TIMES,	/* the same while ops->pollers_read(), else always watched */
 };
 
 /* ops may be NULL: no deadlines. Returns 0 or an errno value. The thread is not started. */

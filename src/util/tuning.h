@@ -225,6 +225,20 @@
 #define TUNE_POLL_YIELD_WIRE 4
 
 /*
+ * Unit: ns of a yield after which another thread has run. Alone it takes 0.2 to 2 us, and a peer
+ * polls for 7 to 40 us.  Measured against: ib_send_lat, both ends on one CPU: 13 us, with 1/4 13 to
+ * 18, with 4 x 27 to 118; bench/self poll at load 6: 1/4 yields 5 times as often.  Read by:
+ * core/progress/cpu_share.h.
+ */
+#define TUNE_YIELD_RAN_NS (5 * VRB_USEC)
+
+/*
+ * Unit: yields in a row at which no other thread ran, before a poller counts as alone on its CPU.
+ * Reason: an interrupt looks like another thread at first.  Read by: core/progress/cpu_share.h.
+ */
+#define LIMIT_YIELDS_IN_VAIN 2
+
+/*
  * Unit: rounds of each socket, and of lanes, before a deadline counts as missed.  Reason: endless
  * input must not keep timers from expiring.  Read by: core/progress/poll_loop.c.
  */
@@ -251,23 +265,9 @@
 
 /*
  * Unit: us between reads of an idle wire by pollers.  Measured against: ib_send_lat on one host:
- * reads the wire 4 times as often with 1/4, 1/15 with 4 x.  Read by: core/progress/poll_loop.c,
- * core/progress/wire_interval.h.
+ * reads the wire 4 times as often with 1/4, 1/15 with 4 x.  Read by: core/progress/poll_loop.c.
  */
 #define TUNE_POLL_WIRE_US 20
-
-/*
- * Unit: us, as above, while only peers of this host send packets: the maximum delay of the first
- * packet of another host.  Measured against: ib_send_lat on one host: 1/20 of the recvmmsg calls of
- * each second.  Read by: core/progress/wire_interval.h.
- */
-#define TUNE_POLL_WIRE_MAX_US 640
-
-/*
- * Unit: ns for which the next packet of a peer of this host is expected.  Reason: longer than a
- * process waits for a CPU.  Read by: core/progress/wire_interval.h.
- */
-#define LIMIT_POLL_LOCAL (100 * VRB_MSEC)
 
 /*
  * Unit: polls of its own RX queue before a poller checks another one.  Measured against: bench
@@ -290,9 +290,9 @@
 #define TUNE_POLL_CONTENDED 64
 
 /*
- * Unit: ns for which pollers check a process's inbox after a packet arrived there.  Reason: longer
- * than the pauses of a connection's set-up; then the progress thread serves it alone.  Read by:
- * core/progress/poll_loop.c.
+ * Unit: ns for which pollers check a process's inbox, and sockets from which no QP expects packets,
+ * after a packet arrived there.  Reason: longer than the pauses of a connection's set-up; then the
+ * progress thread serves it alone.  Read by: core/progress/poll_loop.c, core/progress/rx_queue.c.
  */
 #define LIMIT_INBOX_LINGER (50 * VRB_MSEC)
 

@@ -21,6 +21,7 @@
 #include "run/progress.h"
 #include "run/timers.h"
 #include "util/atomic.h"
+#include "util/time.h"
 
 struct source {
 	int fd;
@@ -211,6 +212,76 @@ static void free_with_both(struct progress *p, struct source *own, struct source
 	progress_free(p);
 	close(own->fd);
 	close(shared->fd);
+}
+
+static bool reading;	/* atomic: what pollers_read() returns */
+
+static bool pollers_read(void *arg)
+{
+	return load_relaxed(&reading);
+}
+
+static uint64_t no_deadline(void *arg)
+{
+	return VRB_NEVER;
+}
+
+struct left {
+	struct source source;
+	struct progress *p;
+	unsigned int away;	/* atomic: calls while the thread stood back */
+};
+
+static bool on_left(void *arg, int fd)
+{
+	struct left *l = arg;
+
+	if (progress_away(l->p))
+		fetch_add_relaxed(&l->away, 1);
+	return on_ready(&l->source, fd);
+}
+
+/*
+ * What pollers do not read is served by the thread while it stands back, too. On a busy machine it
+ * may have come back before: try again.
+ */
+static void serves_what_pollers_leave(void **state)
+{
+	static const struct progress_ops ops = {
+		.deadline = no_deadline, .pollers_read = pollers_read,
+	};
+	struct source own;
+	struct left l = { 0 };
+	unsigned int before;
+
+	source_init(&own);
+	source_init(&l.source);
+	store_relaxed(&reading, false);
+	progress_new(&ops, NULL, &l.p);
+	progress_watch(l.p, own.fd, PROGRESS_OWN, on_ready, &own);
+	progress_watch(l.p, l.source.fd, PROGRESS_AT_TIMES, on_left, &l);
+	progress_start(l.p);
+	while (load_relaxed(&l.away) == 0) {
+		progress_stand_back(l.p);
+		two_rounds(&own);
+		progress_polled(l.p);
+		two_rounds(&l.source);
+	}
+	store_relaxed(&reading, true);
+	two_rounds(&own);
+	before = load_relaxed(&l.away);
+	store_relaxed(&l.source.leave_unread, true);
+	feed(&l.source);
+	for (int i = 0; i < 10; i++) {
+		progress_stand_back(l.p);
+		progress_polled(l.p);
+		two_rounds(&own);
+	}
+	progress_stop(l.p);
+	assert_int_equal(load_relaxed(&l.away), before);
+	progress_free(l.p);
+	close(own.fd);
+	close(l.source.fd);
 }
 
 /*
@@ -470,6 +541,7 @@ int main(void)
 		cmocka_unit_test(an_idle_process_has_no_wakeups),
 		cmocka_unit_test(lingers_without_sleep_until_the_time_is_over),
 		cmocka_unit_test(stands_back_from_pollers_and_resumes),
+		cmocka_unit_test(serves_what_pollers_leave),
 		cmocka_unit_test(reports_backlog_until_it_is_useless),
 		cmocka_unit_test(work_found_by_polls_is_not_backlog),
 		cmocka_unit_test(stands_back_when_pollers_take_all),

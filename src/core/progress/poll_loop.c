@@ -26,11 +26,11 @@
 #include "core/local/keepalive.h"
 #include "core/local/peer_word.h"
 #include "core/mad/gsi.h"
+#include "core/progress/cpu_share.h"
 #include "core/progress/rx_queue.h"
 #include "core/progress/rx_steering.h"
 #include "core/progress/stand_in.h"
 #include "core/progress/timeouts.h"
-#include "core/progress/wire_interval.h"
 #include "core/qp/qp.h"
 #include "core/qp/qp_table.h"
 #include "core/qp/xrcd.h"
@@ -43,6 +43,7 @@
 #include "core/tx/tx_sched.h"
 #include "host/host.h"
 #include "run/clock.h"
+#include "run/config.h"
 #include "run/progress.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -336,39 +337,80 @@ void vrb_prepare_sleep(void)
 	vrb_stand_in_end();
 }
 
-static struct wire_interval wire_interval;	/* vrb.poll_lock */
+static bool has_thread;		/* VERBENA_PROGRESS; set before there is a context */
 
-/* local: this poll took packets from lanes. Must hold vrb.poll_lock. */
+/*
+ * Do pollers leave the sockets to the progress thread? While no QP expects packets from the wire,
+ * they are rare, and an empty poll need not make a system call; one that comes all the same is
+ * followed by others.
+ */
+static bool leaves_wire(uint64_t now)
+{
+	return !vrb_any_uses_wire() && now >= load_relaxed(&vrb_wire_busy_until) && has_thread;
+}
+
+static bool pollers_read(void *arg)
+{
+	return !leaves_wire(clock_now());
+}
+
+/*
+ * Reading the sockets costs a system call. If a QP expects packets from them, each poll reads them
+ * unless lanes have just had some. local: this poll took packets from lanes. Must hold
+ * vrb.poll_lock.
+ */
 static bool look_at_wire(uint64_t now, bool local)
 {
 	struct vrb_rx_queue *r = vrb_main_rx_queue;
 	bool wire = vrb_any_uses_wire(), found;
 
-	if (!wire_interval_over(&wire_interval, wire, local, r->looked_at, now))
+	if (leaves_wire(now))
+		return false;
+	if (local == wire ? time_since(r->looked_at, now) < TUNE_POLL_WIRE_US * VRB_USEC : local)
 		return false;
 	found = vrb_rx_queue_poll(r, now, true);
-	wire_interval_begin(&wire_interval, wire, found, now);
 	if (found)
 		progress_taken(vrb.progress);
 	return found;
 }
 
+static __thread struct {
+	unsigned int in_vain;	/* empty polls of this run */
+	uint64_t begin;		/* of the run */
+	struct cpu_share share;
+} idle __attribute__((tls_model("initial-exec")));
+
+static void yield_if_shared(void)
+{
+	uint64_t now = clock_now();
+
+	if (!cpu_share_wants_yield(&idle.share, idle.begin, now))
+		return;
+	sched_yield();
+	cpu_share_yielded(&idle.share, now, clock_now());
+}
+
 /*
  * With more polling programs than CPUs, the peer may be waiting for ours: yields after some time of
- * unsuccessful polling.
+ * unsuccessful polling. Where polls make system calls, one more matters little.
  */
-static bool yield_if_idle(bool any)
+static bool yield_if_idle(bool any, uint64_t now)
 {
-	static __thread unsigned int in_vain __attribute__((tls_model("initial-exec")));
+	bool wire = vrb_any_uses_wire();
 
 	if (any) {
-		in_vain = 0;
+		idle.in_vain = 0;
 		return true;
 	}
-	in_vain += vrb_any_uses_wire() ? TUNE_POLL_YIELD_WIRE : 1;
-	if (in_vain >= TUNE_POLL_YIELD) {
-		in_vain = 0;
-		sched_yield();
+	if (!idle.in_vain)
+		idle.begin = now;
+	idle.in_vain += wire ? TUNE_POLL_YIELD_WIRE : 1;
+	if (idle.in_vain >= TUNE_POLL_YIELD) {
+		idle.in_vain = 0;
+		if (wire)
+			sched_yield();
+		else
+			yield_if_shared();
 	}
 	return false;
 }
@@ -410,7 +452,8 @@ static bool try_receiver(struct vrb_rx_queue *r, uint64_t now)
 	if (!lock_try(r->lock))
 		return false;
 	store_relaxed(&r->polled_at, now);
-	if (vrb_any_uses_wire() || time_since(r->looked_at, now) >= TUNE_POLL_WIRE_US * VRB_USEC)
+	if (vrb_any_uses_wire() ||
+	    (!leaves_wire(now) && time_since(r->looked_at, now) >= TUNE_POLL_WIRE_US * VRB_USEC))
 		packets = vrb_rx_queue_poll(r, now, true);
 	lock_release(r->lock);
 	if (packets)
@@ -436,13 +479,12 @@ static bool is_unpolled(const struct vrb_rx_queue *r, uint64_t now)
 }
 
 /* If no other thread polls, each poller checks everything in turn. */
-static bool poll_in_turn(unsigned int shards)
+static bool poll_in_turn(unsigned int shards, uint64_t now)
 {
 	static __thread unsigned int turn __attribute__((tls_model("initial-exec")));
 	unsigned int n = load_acquire(&vrb_extra_rx_queues);
 	struct vrb_rx_queue *own = own_receiver(shards, ++turn), *other;
 	bool others = turn % TUNE_POLL_OTHERS == 0, any = false;
-	uint64_t now = clock_now();
 
 	if (own != vrb_main_rx_queue)
 		any = try_receiver(own, now);
@@ -475,19 +517,23 @@ static void rx_contention(void)
 
 bool vrb_poll_once(unsigned int shards)
 {
+	uint64_t now;
 	bool any;
 
 	progress_polled(vrb.progress);
 	thread_handoff();
-	if (unlikely(load_relaxed(&vrb_extra_rx_queues)))
-		return yield_if_idle(poll_in_turn(shards));
+	if (unlikely(load_relaxed(&vrb_extra_rx_queues))) {
+		now = clock_now();
+		return yield_if_idle(poll_in_turn(shards, now), now);
+	}
 	if (!lock_try(&vrb.poll_lock)) {
 		rx_contention();
-		return yield_if_idle(false);
+		return yield_if_idle(false, clock_now());
 	}
-	any = poll_main(clock_now());
+	now = clock_now();
+	any = poll_main(now);
 	lock_release(&vrb.poll_lock);
-	return yield_if_idle(any);
+	return yield_if_idle(any, now);
 }
 
 bool vrb_loopback_begin(void)
@@ -627,6 +673,7 @@ static void on_deadline(void *arg, uint64_t now)
 const struct progress_ops vrb_progress_ops = {
 	.begin = on_begin,
 	.rest = on_rest,
+	.pollers_read = pollers_read,
 	.deadline = next_deadline,
 	.expire = on_deadline,
 };
@@ -636,6 +683,7 @@ int vrb_progress_start(void)
 	int inbox = host_inbox_fd(vrb.host);
 	int ret = inbox < 0 ? 0 : progress_watch(vrb.progress, inbox, PROGRESS_OWN, on_inbox, NULL);
 
+	has_thread = config_get()->progress_thread;
 	if (!ret)
 		ret = vrb_gsi_start();
 	if (!ret)

@@ -9,6 +9,7 @@
 #include "core/progress/request_wait.h"
 #include "core/progress/rx_steering.h"
 #include "core/rx/demux.h"
+#include "core/tx/transmit.h"
 #include "core/tx/tx_sched.h"
 #include "roce/opcode.h"
 #include "run/clock.h"
@@ -105,6 +106,8 @@ static unsigned int run_round(struct vrb_rx_queue *r, unsigned int *n, uint64_t 
 	return sum;
 }
 
+uint64_t vrb_wire_busy_until;
+
 unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller)
 {
 	unsigned int n = WIRE_BURST, sum = 0;
@@ -119,6 +122,8 @@ unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller
 	}
 	if (!sum)
 		vrb_tx_flush(r, now);
+	else if (!vrb_any_uses_wire())
+		store_relaxed(&vrb_wire_busy_until, now + LIMIT_INBOX_LINGER);
 	/*
 	 * Release: the effects of the packets on their QPs come first. Pairs with
 	 * is_served_since().
@@ -203,7 +208,7 @@ static int watch(struct vrb_rx_queue *r)
 	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
 
 	for (unsigned int i = 0; i < n && !ret; i++)
-		ret = progress_watch(vrb.progress, fds[i], PROGRESS_SHARED, on_wire, r);
+		ret = progress_watch(vrb.progress, fds[i], PROGRESS_AT_TIMES, on_wire, r);
 	return ret;
 }
 

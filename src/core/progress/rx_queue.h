@@ -14,6 +14,9 @@
  */
 unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller);
 
+/* atomic hint: until then pollers read the sockets though no QP expects packets from the wire */
+extern uint64_t vrb_wire_busy_until;
+
 /*
  * Starts the main rx queue with vrb.wire, and as many as VERBENA_RECEIVERS requests. Returns 0 or
  * an errno value. For vrb_progress_start() and vrb_progress_stop().

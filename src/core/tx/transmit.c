@@ -83,13 +83,23 @@ static bool obeys_congestion(const struct vrb_qp *qp, const struct net_path *pat
 	return qp->wq.type != IBV_QPT_UD || !net_is_multicast(&path->dst);
 }
 
+/*
+ * A peer on this host that is not in RTR yet will most likely use its lane. If not, packets of this
+ * QP make it expect replies.
+ */
+static bool expects_wire(const struct vrb_qp *qp)
+{
+	return qp->wq.state >= IBV_QPS_RTR && qp->wq.state != IBV_QPS_ERR &&
+	       (!qp->peer.rtr_expected || qp->post.uses_wire || roce_has_output(&qp->roce));
+}
+
 static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 {
 	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local, watched = vrb_mirror_enabled(now);
 	const struct net_path *path;
 	size_t len;
 
-	vrb_set_uses_wire(qp, qp->wq.state >= IBV_QPS_RTR && qp->wq.state != IBV_QPS_ERR);
+	vrb_set_uses_wire(qp, expects_wire(qp));
 	if (qp->post.uses_wire && has_window(qp))
 		qp->wq.active_qps = path_active_qps(&vrb.paths, &qp->post.share, &qp->wq.path);
 	while (!(datagrams && vrb_peer_lane_full(qp, now)) &&

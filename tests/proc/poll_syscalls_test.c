@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread that polls an empty CQ makes no system call if all QPs of its process are connected to
+ * processes of this host by memory. Another process counts the calls with ptrace.
+ *
+ *	poll_syscalls_test BEFORE	before any message
+ *	poll_syscalls_test AFTER	after messages in both directions
+ *	poll_syscalls_test WIRE		not counted: meanwhile, a process that only uses UDP sends
+ *					to another QP, which must receive
+ */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "left_out.h"
+#include "rc.h"
+#include "util/atomic.h"
+#include "util/compiler.h"
+
+enum {
+	SIZE = 4096,
+	TIMEOUT = 14,
+	RETRIES = 7,
+	ROUND = 20000,		/* empty polls between two marks */
+	QUIET_ROUNDS = 5,	/* in a row, without a call, are enough */
+	MARK = SYS_getpgid,	/* nothing else makes this call */
+	SYSCALL_STOP = SIGTRAP | 0x80,	/* PTRACE_O_TRACESYSGOOD */
+};
+
+/*
+ * Made if another thread ran on this CPU, or if this thread had none for so long that the progress
+ * thread took over.
+ */
+static const int of_schedulers[] = { SYS_sched_yield, SYS_write, SYS_futex };
+
+static void begin_child(void)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(RC_LIMIT_S);
+}
+
+static void send_one(struct rc *rc)
+{
+	static const struct rc_addr none;
+
+	CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, 8, &none, 0), 0);
+	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+}
+
+static void receive_one(struct rc *rc)
+{
+	struct ibv_wc wc = rc_wait(rc);
+
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.opcode, IBV_WC_RECV);
+}
+
+/* As rc_pair(), but the traced process connects before its peer is in RTR. */
+static void pair_in_turn(struct rc *rc, int sock, bool first)
+{
+	struct rc_addr own = rc_address(rc, rc->qp), peer;
+
+	CHECK(write(sock, &own, sizeof(own)) == sizeof(own));
+	CHECK(read(sock, &peer, sizeof(peer)) == sizeof(peer));
+	for (int turn = 0; turn < 2; turn++) {
+		if (first == (turn == 0))
+			rc_connect(rc, rc->qp, &peer, TIMEOUT, RETRIES);
+		rc_barrier(sock);
+	}
+}
+
+/* Runs until the other end of the socket is closed. */
+static void run_peer(int sock, bool sends)
+{
+	struct rc rc;
+	char end;
+
+	begin_child();
+	rc_open(&rc, SIZE);
+	rc_post_recv(&rc, rc.qp, 0);
+	pair_in_turn(&rc, sock, false);
+	if (sends) {
+		receive_one(&rc);
+		send_one(&rc);
+	}
+	CHECK(read(sock, &end, 1) == 0);
+	rc_close(&rc);
+	exit(0);
+}
+
+static pid_t start_peer(int *sock, bool sends)
+{
+	int pair[2];
+	pid_t pid;
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	fflush(stdout);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		close(pair[0]);
+		run_peer(pair[1], sends);
+	}
+	close(pair[1]);
+	*sock = pair[0];
+	return pid;
+}
+
+static void stop_peer(pid_t pid, int sock)
+{
+	int status;
+
+	close(sock);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void open_near(struct rc *rc, int sock, bool exchange)
+{
+	rc_open(rc, SIZE);
+	rc_post_recv(rc, rc->qp, 0);
+	pair_in_turn(rc, sock, true);
+	if (exchange) {
+		send_one(rc);
+		receive_one(rc);
+	}
+}
+
+/* ---- BEFORE, AFTER ---- */
+
+static void poll_empty(struct rc *rc, int n)
+{
+	struct ibv_wc wc;
+
+	while (n--)
+		CHECK_EQ(ibv_poll_cq(rc->cq, 1, &wc), 0);
+}
+
+static bool *seen_quiet;	/* atomic; shared with the tracer, which sets it */
+
+static int traced(bool exchange)
+{
+	struct rc rc;
+	pid_t pid;
+	int sock;
+
+	begin_child();
+	pid = start_peer(&sock, exchange);
+	open_near(&rc, sock, exchange);
+	if (ptrace(PTRACE_TRACEME, 0, 0, 0))
+		return 1;
+	raise(SIGSTOP);
+	while (!load_relaxed(seen_quiet)) {
+		syscall(MARK, 0);
+		poll_empty(&rc, ROUND);
+	}
+	rc_close(&rc);
+	stop_peer(pid, sock);
+	return 0;
+}
+
+static bool is_of_scheduler(uint64_t nr)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(of_schedulers); i++)
+		if ((uint64_t)of_schedulers[i] == nr)
+			return true;
+	return false;
+}
+
+/* The number of the call that the stopped thread is about to make; UINT64_MAX: none. */
+static uint64_t call_of(pid_t tid)
+{
+	struct __ptrace_syscall_info info;
+
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof(info), &info) <= 0 ||
+	    info.op != PTRACE_SYSCALL_INFO_ENTRY)
+		return UINT64_MAX;
+	return info.entry.nr;
+}
+
+/* Traces the process until it ends; returns its status. */
+static int follow(pid_t pid)
+{
+	unsigned int calls = 1, quiet = 0;
+	int status;
+
+	for (;;) {
+		uint64_t nr;
+
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+		if (!WIFSTOPPED(status))
+			return status;
+		nr = WSTOPSIG(status) == SYSCALL_STOP ? call_of(pid) : UINT64_MAX;
+		if (nr == MARK) {
+			quiet = calls ? 0 : quiet + 1;
+			calls = 0;
+			if (quiet == QUIET_ROUNDS)
+				store_relaxed(seen_quiet, true);
+		} else if (nr != UINT64_MAX && !is_of_scheduler(nr)) {
+			calls++;
+		}
+		ptrace(PTRACE_SYSCALL, pid, 0,
+		       WSTOPSIG(status) == SYSCALL_STOP ? 0 : WSTOPSIG(status));
+	}
+}
+
+static void test_count(bool exchange)
+{
+	pid_t pid;
+	int status;
+
+	seen_quiet = mmap(NULL, sizeof(*seen_quiet), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(seen_quiet != MAP_FAILED);
+	fflush(stdout);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid)
+		_exit(traced(exchange));
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (!WIFSTOPPED(status)) {
+		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+		left_out(1, "ptrace is not permitted");
+		return;
+	}
+	CHECK_EQ(ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL), 0);
+	CHECK_EQ(ptrace(PTRACE_SYSCALL, pid, 0, 0), 0);
+	status = follow(pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CHECK(load_relaxed(seen_quiet));
+}
+
+/* ---- WIRE ---- */
+
+/* A second QP of rc, which a process that has no shared memory sends to. */
+static void run_udp_sender(int sock)
+{
+	struct rc_addr peer;
+	struct rc rc;
+	char go;
+
+	begin_child();
+	CHECK_EQ(setenv("VERBENA_TRANSPORT", "udp", 1), 0);
+	rc_open(&rc, SIZE);
+	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
+	CHECK(read(sock, &go, 1) == 1);
+	send_one(&rc);
+	CHECK(read(sock, &go, 1) == 0);
+	rc_close(&rc);
+	exit(0);
+}
+
+static void test_wire(void)
+{
+	int near_sock, pair[2];
+	pid_t near = start_peer(&near_sock, true), far;
+	struct ibv_qp *first;
+	struct rc_addr peer;
+	struct rc rc;
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	far = fork();
+	CHECK(far >= 0);
+	if (!far) {
+		close(pair[0]);
+		close(near_sock);
+		run_udp_sender(pair[1]);
+	}
+	close(pair[1]);
+	begin_child();
+	open_near(&rc, near_sock, true);
+	first = rc.qp;
+	rc.qp = rc_new_qp(&rc);
+	rc_post_recv(&rc, rc.qp, 0);
+	rc_pair(&rc, pair[0], &peer, TIMEOUT, RETRIES);
+	poll_empty(&rc, ROUND);
+	CHECK(write(pair[0], "G", 1) == 1);
+	receive_one(&rc);
+	CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
+	rc.qp = first;
+	rc_close(&rc);
+	stop_peer(near, near_sock);
+	stop_peer(far, pair[0]);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (strcmp(what, "WIRE") == 0)
+		test_wire();
+	else
+		test_count(strcmp(what, "AFTER") == 0);
+	return 0;
+}
