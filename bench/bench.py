@@ -252,6 +252,21 @@ def wire(b):
     def per_call(mode, size, count):
         return lambda: b.udp(mode, size, count)
 
+    def spent(run):
+        """CPU time of both ends for a GiB: of a long run less that of a short one, so that what
+        each does but once does not count."""
+        return lambda: (
+            b.processor_time(1, lambda: run(5 << 28)) - b.processor_time(1, lambda: run(1 << 28))
+        )
+
+    def moved(verb):
+        return lambda size: b.perftest(
+            "udp", f"ib_{verb}_bw", ["-s", "65536", "-n", str(size >> 16), "-m", "4096"], 3
+        )
+
+    def batches(size):
+        return b.udp("gso", 4096 + 44, size >> 12)
+
     pingpong = lambda: b.udp("pingpong", 24, 20000)
     rows = [
         (
@@ -278,6 +293,13 @@ def wire(b):
                 [("WRITE, the same", stream("write", mtu), 0.9)],
             )
         )
+    rows += [
+        (
+            f"{verb.upper()} 64 KiB, both ends", PROCESSOR, spent(moved(verb)),
+            [("UDP, GSO and GRO", spent(batches), 1 / 1.5)],
+        )
+        for verb in VERBS
+    ]
     for verb in "write", "send":
         rows.append(
             (
