@@ -20,7 +20,6 @@
  * other load. From a page on, they do and print what ib_write_bw does: a time stamp per copy, and
  * each 100 copies the best time per copy from any stamp until then.
  */
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,6 +31,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "pin.h"
 
 enum {
 	STRETCH = 16,
@@ -50,24 +51,6 @@ static double now_us(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
-}
-
-/* The n-th CPU that this process may use, modulo their number. */
-static void pin(int n)
-{
-	cpu_set_t allowed, one;
-
-	if (sched_getaffinity(0, sizeof(allowed), &allowed))
-		return;
-	n %= CPU_COUNT(&allowed);
-	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-		if (!CPU_ISSET(cpu, &allowed) || n-- > 0)
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		sched_setaffinity(0, sizeof(one), &one);
-		return;
-	}
 }
 
 static uint32_t *there, *back;	/* each in a line of its own */

@@ -15,52 +15,22 @@
  * Acknowledgements every WINDOW/2 datagrams keep the streams within a window, so that nothing is
  * lost and what counts is the bytes received.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/udp.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "pin.h"
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
+#include "udp.h"
 
 enum {
-	MAX_BATCH = 65000, /* bytes of one GSO send */
-	MAX_SEGMENTS = 60,
 	WINDOW = 128, /* datagrams in flight */
-	SOCKET_BUFFER = 4 << 20,
 	LIMIT_S = 60,
 };
-
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
 
 static void enter(const char *netns)
 {
@@ -72,26 +42,11 @@ static void enter(const char *netns)
 }
 
 /* It stays in its namespace when the process goes on to another. */
-static int bound_socket(const char *netns, const char *address, struct sockaddr_in *addr)
+static int socket_in(const char *netns, const char *address, struct sockaddr_in *addr)
 {
-	socklen_t len = sizeof(*addr);
-	int bytes = SOCKET_BUFFER, fd;
-
 	if (netns)
 		enter(netns);
-	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	if (fd < 0)
-		fail("socket");
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-	memset(addr, 0, sizeof(*addr));
-	addr->sin_family = AF_INET;
-	if (inet_pton(AF_INET, address, &addr->sin_addr) != 1)
-		fail(address);
-	if (bind(fd, (struct sockaddr *)addr, sizeof(*addr)) ||
-	    getsockname(fd, (struct sockaddr *)addr, &len))
-		fail("bind");
-	return fd;
+	return bound_socket(address, addr);
 }
 
 static ssize_t spin_recv(int fd, void *buf, size_t size)
@@ -138,7 +93,7 @@ static void sink(int fd, char *buf, size_t size, long count)
 	long since_ack = 0;
 
 	while (count > 0) {
-		ssize_t n = spin_recv(fd, buf, MAX_BATCH);
+		ssize_t n = spin_recv(fd, buf, UDP_CALL_MAX);
 		long segments = (n + (ssize_t)size - 1) / (ssize_t)size;
 
 		count -= segments;
@@ -176,8 +131,8 @@ static double source(int fd, char *buf, size_t size, long count, long batch)
 int main(int argc, char **argv)
 {
 	struct sockaddr_in here, there;
-	static char buf[MAX_BATCH + 1];
-	int a, b, on = 1, status;
+	static char buf[UDP_CALL_MAX + 1];
+	int a, b, segment = 0, status;
 	long batch = 1, count;
 	const char *at[] = { NULL, "127.0.0.1", NULL, "127.0.0.1" };
 	const char *mode;
@@ -189,29 +144,23 @@ int main(int argc, char **argv)
 	mode = argv[1];
 	size = strtoul(argv[2], NULL, 0);
 	count = strtol(argv[3], NULL, 0);
-	if (size == 0 || size > MAX_BATCH || count <= 0)
+	if (size == 0 || size > UDP_CALL_MAX || count <= 0)
 		return 2;
 	alarm(LIMIT_S);
 
 	for (int i = 4; i < argc; i++)
 		at[i - 4] = argv[i];
-	a = bound_socket(at[0], at[1], &here);
-	b = bound_socket(at[2], at[3], &there);
-	if (connect(a, (struct sockaddr *)&there, sizeof(there)) ||
-	    connect(b, (struct sockaddr *)&here, sizeof(here)))
-		fail("connect");
+	a = socket_in(at[0], at[1], &here);
+	b = socket_in(at[2], at[3], &there);
 	if (strcmp(mode, "gso") == 0) {
-		int segment = (int)size;
-
-		batch = MAX_BATCH / (long)size;
-		if (batch > MAX_SEGMENTS)
-			batch = MAX_SEGMENTS;
+		segment = (int)size;
+		batch = UDP_CALL_MAX / (long)size;
+		if (batch > UDP_SEGMENTS_MAX)
+			batch = UDP_SEGMENTS_MAX;
 		if (batch > WINDOW / 2)
 			batch = WINDOW / 2;
-		if (setsockopt(a, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment)) ||
-		    setsockopt(b, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)))
-			fail("UDP_SEGMENT, UDP_GRO");
 	}
+	join_sockets(a, &here, b, &there, segment);
 
 	child = fork();
 	if (child < 0)

@@ -10,34 +10,17 @@
  *
  * Prints the messages per second of all threads together.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/udp.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "pin.h"
-
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
+#include "udp.h"
 
 enum {
 	THREADS_MAX = 64,
 	WARM_UP = 5,	/* at first, one part in so many of the time */
 	LONGEST = 1 << 16,
-	CALL_MAX = 65000,	/* bytes of one GSO send */
-	SEGMENTS_MAX = 60,	/* of one GSO send */
-	SOCKET_BUFFER = 4 << 20,
 };
 
 static struct worker {
@@ -51,52 +34,13 @@ static int window;
 static double duration;	/* s */
 static pthread_barrier_t start;
 
-static void fail(const char *what)
-{
-	perror(what);
-	exit(1);
-}
-
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-static int bound_socket(struct sockaddr_in *addr)
-{
-	int fd = socket(AF_INET, SOCK_DGRAM, 0), bytes = SOCKET_BUFFER;
-	socklen_t len = sizeof(*addr);
-
-	if (fd < 0)
-		fail("socket");
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-	*addr = (struct sockaddr_in){
-		.sin_family = AF_INET,
-		.sin_addr = { htonl(INADDR_LOOPBACK) },
-	};
-	if (bind(fd, (struct sockaddr *)addr, len) ||
-	    getsockname(fd, (struct sockaddr *)addr, &len))
-		fail("bind");
-	return fd;
-}
-
 static void open_sockets(struct worker *w, int segment)
 {
 	struct sockaddr_in from, to;
-	int on = 1;
 
-	w->from = bound_socket(&from);
-	w->to = bound_socket(&to);
-	if (connect(w->from, (struct sockaddr *)&to, sizeof(to)) ||
-	    connect(w->to, (struct sockaddr *)&from, sizeof(from)))
-		fail("connect");
-	if (segment && (setsockopt(w->from, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment)) ||
-			setsockopt(w->to, IPPROTO_UDP, UDP_GRO, &on, sizeof(on))))
-		fail("UDP_SEGMENT, UDP_GRO");
+	w->from = bound_socket("127.0.0.1", &from);
+	w->to = bound_socket("127.0.0.1", &to);
+	join_sockets(w->from, &from, w->to, &to, segment);
 }
 
 static void send_one(const struct worker *w, const char *buf)
@@ -151,13 +95,15 @@ int main(int argc, char **argv)
 	size = strtoul(argv[2], NULL, 0);
 	window = atoi(argv[3]);
 	duration = atof(argv[4]) / 1e3;
-	if (!size || size > (segment ? LONGEST : CALL_MAX) || window < 1 || duration <= 0 ||
-	    segment < 0 || segment > CALL_MAX)
+	if (!size || size > (segment ? LONGEST : UDP_CALL_MAX) || window < 1 || duration <= 0 ||
+	    segment < 0 || segment > UDP_CALL_MAX)
 		return 2;
 	per_call = size;
 	if (segment) {
-		per_call = CALL_MAX / (size_t)segment;
-		per_call = (per_call < SEGMENTS_MAX ? per_call : SEGMENTS_MAX) * (size_t)segment;
+		per_call = UDP_CALL_MAX / (size_t)segment;
+		if (per_call > UDP_SEGMENTS_MAX)
+			per_call = UDP_SEGMENTS_MAX;
+		per_call *= (size_t)segment;
 	}
 	pthread_barrier_init(&start, NULL, n);
 	for (struct worker *w = worker; w < worker + n; w++)

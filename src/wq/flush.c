@@ -23,7 +23,7 @@ static const uint8_t wc_opcode[] = {
 	[15] = 9,	/* IBV_WR_ATOMIC_WRITE: IBV_WC_ATOMIC_WRITE */
 };
 
-static enum ibv_wc_opcode opcode_of(uint32_t wr_opcode)
+enum ibv_wc_opcode wq_wc_opcode(uint32_t wr_opcode)
 {
 	return wr_opcode < ARRAY_SIZE(wc_opcode) ? wc_opcode[wr_opcode] : IBV_WC_SEND;
 }
@@ -35,7 +35,7 @@ static void raise_send(struct wq_qp *qp, const struct send_wqe *w, enum ibv_wc_s
 	struct wq_cqe cqe = {
 		.wr_id = w->wr_id,
 		.status = status,
-		.opcode = opcode_of(w->opcode),
+		.opcode = wq_wc_opcode(w->opcode),
 		.reason = why,
 		.byte_len = status == IBV_WC_SUCCESS ? w->length : 0,
 		.wc_flags = status == IBV_WC_SUCCESS && imm ? IBV_WC_WITH_IMM : 0,

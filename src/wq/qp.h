@@ -262,4 +262,7 @@ void wq_flush_recv(struct wq_qp *qp);
  */
 void wq_complete_send(struct wq_qp *qp);
 
+/* The completion's opcode of a send request's, enum ibv_wr_opcode. */
+enum ibv_wc_opcode wq_wc_opcode(uint32_t wr_opcode);
+
 #endif

@@ -314,26 +314,12 @@ static bool describe_posted(struct onesided_request *r, const struct ibv_send_wr
 	return r->own != NULL;
 }
 
-static enum ibv_wc_opcode completion_of(enum ibv_wr_opcode opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-		return IBV_WC_RDMA_WRITE;
-	case IBV_WR_RDMA_READ:
-		return IBV_WC_RDMA_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-		return IBV_WC_COMP_SWAP;
-	default:
-		return IBV_WC_FETCH_ADD;
-	}
-}
-
 static void complete_posted(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct wq_cqe cqe = {
 		.wr_id = wr->wr_id,
 		.status = IBV_WC_SUCCESS,
-		.opcode = completion_of(wr->opcode),
+		.opcode = wq_wc_opcode(wr->opcode),
 		.byte_len = wr->sg_list->length,
 		.release = qp->wq.sq.head,
 	};
