@@ -22,6 +22,7 @@
 
 #include "run/clock.h"
 #include "run/log.h"
+#include "run/slowdown.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
@@ -42,9 +43,11 @@ enum {
 #define STAND_BACK VRB_MSEC	/* interval between checks for pollers */
 /*
  * As above after the thread was missed, for the next HOT_LOOKS: a program that polls between spins
- * on its memory waits that long for packets that arrive while it spins.
+ * on its memory waits that long for packets that arrive while it spins. Longer where each look
+ * costs more (slowdown.h), up to STAND_BACK_HOT_MAX.
  */
-#define STAND_BACK_HOT (100 * VRB_USEC)
+#define STAND_BACK_HOT	   (100 * VRB_USEC)
+#define STAND_BACK_HOT_MAX (400 * VRB_USEC)
 #define SLICE	   (100 * VRB_USEC)
 
 struct watch {
@@ -156,7 +159,9 @@ static void take_snapshot(struct progress *p)
 
 static void set_next_look(struct progress *p, uint64_t now)
 {
-	p->look_at = time_after(now, p->hot_looks ? STAND_BACK_HOT : STAND_BACK);
+	uint64_t hot = min(slowdown() * STAND_BACK_HOT, STAND_BACK_HOT_MAX);
+
+	p->look_at = time_after(now, p->hot_looks ? hot : STAND_BACK);
 	p->hot_looks -= p->hot_looks > 0;
 }
 

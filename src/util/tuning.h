@@ -191,9 +191,17 @@
 /* --- Polling and sleeping --- */
 
 /*
- * Unit: ns for which ibv_get_cq_event() polls before it sleeps.  Measured against: bench events,
- * 64-KiB ping-pong: 1.79 to 1.27 CPU s, 246 to 142 us (docs/PERFORMANCE.md).  Read by:
- * core/fastpath/event_wait.c.
+ * Unit: ns; where a system call takes a multiple of it, so do the times below for "a machine of
+ * usual speed" (run/slowdown.h).  Measured against: poll(2) and a stamp of the clock take 110 ns on
+ * Sapphire Rapids, 1,200 in QEMU's emulator there; by UDP in it, ib_send_lat -e 680 to 115 us,
+ * ib_read_lat 310 to 85 us.  Read by: run/slowdown.c.
+ */
+#define TUNE_USUAL_CALL 150
+
+/*
+ * Unit: ns, on a machine of usual speed, for which ibv_get_cq_event() polls before it sleeps.
+ * Measured against: bench events, 64-KiB ping-pong: 1.79 to 1.27 CPU s, 246 to 142 us
+ * (docs/PERFORMANCE.md).  Read by: core/fastpath/event_wait.c.
  */
 #define TUNE_BUSY_POLL_TIME (100 * VRB_USEC)
 
@@ -318,14 +326,16 @@
 #define LIMIT_LINGER_MAX (10 * TUNE_LINGER)
 
 /*
- * Unit: ns for which the progress thread polls for the next one-sided request.  Measured against:
- * ib_read_lat by UDP: 25 and 100 us the same.  Read by: core/progress/request_wait.h.
+ * Unit: ns, on a machine of usual speed, for which the progress thread polls for the next one-sided
+ * request.  Measured against: ib_read_lat by UDP: 25 and 100 us the same.  Read by:
+ * core/progress/request_wait.h.
  */
 #define TUNE_REQUEST_WAIT (50 * VRB_USEC)
 
 /*
- * Unit: ns; requests that wake the thread at most so far apart make it poll.  Reason: longer than
- * such a wake-up takes where interrupting a CPU is dear.  Read by: core/progress/request_wait.h.
+ * Unit: ns, on a machine of usual speed; requests that wake the thread at most so far apart make it
+ * poll.  Reason: longer than such a wake-up takes where interrupting a CPU is dear.  Read by:
+ * core/progress/request_wait.h.
  */
 #define LIMIT_REQUEST_SOON (100 * VRB_USEC)
 

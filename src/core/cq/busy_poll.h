@@ -50,7 +50,7 @@ static inline void busy_poll_polled(struct busy_poll *p, bool came)
 }
 
 /*
- * After a wait that slept at once: `over_soon` says whether it took less than TUNE_BUSY_POLL_TIME.
+ * After a wait that slept at once: `over_soon` says whether polling would have been long enough.
  */
 static inline void busy_poll_slept(struct busy_poll *p, bool over_soon)
 {

@@ -10,6 +10,7 @@
 #include "core/progress/poll_loop.h"
 #include "core/tx/tx_sched.h"
 #include "run/clock.h"
+#include "run/slowdown.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/time.h"
@@ -71,7 +72,7 @@ static bool blocks(const struct vrb_channel *channel)
 /* Waits for an event and takes it; returns with the queue's lock held. */
 static int await(struct vrb_channel *channel, struct list **node)
 {
-	uint64_t end = clock_now() + TUNE_BUSY_POLL_TIME;
+	uint64_t end = clock_now() + slowdown() * TUNE_BUSY_POLL_TIME;
 	int ret;
 
 	if (raised(channel))

@@ -16,6 +16,7 @@
 #include "run/config.h"
 #include "run/log.h"
 #include "run/progress.h"
+#include "run/slowdown.h"
 #include "util/cancel.h"
 #include "util/tuning.h"
 #include "wire/udp.h"
@@ -324,7 +325,7 @@ int vrb_rx_queues_start(void)
 {
 	struct vrb_rx_queue *r = vrb_main_rx_queue;
 
-	request_wait_init(&request_wait);
+	request_wait_init(&request_wait, slowdown());
 	lock_acquire(r->lock);
 	r->wire = vrb.wire;
 	vrb_steer_start();
