@@ -8,10 +8,12 @@
 #include <string.h>
 
 #include "host/host.h"
+#include "local/message.h"
 #include "local/parts.h"
 #include "local/peer.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/tuning.h"
 
 enum {
 	/* limit of pulled payload per burst; one packet may exceed it */
@@ -186,6 +188,16 @@ static uint32_t take_packet(const struct inbound *in, const struct lane_head *he
 	return pkt.pull.num_seg ? head->payload : 0;
 }
 
+static bool is_message(const struct lane_head *head, const uint8_t *data)
+{
+	return data && (head->flags & ~LANE_ACK) == LANE_BARE && head->where != LANE_PULL;
+}
+
+/*
+ * Messages to one QP that have come together are acknowledged together, and their slots freed: the
+ * sender waits for the lines that these stores take away from it. What comes while the last one
+ * is processed is left to the next call.
+ */
 static unsigned int drain(struct inbound *in, unsigned int budget, const struct local_input *to,
 			  void *arg)
 {
@@ -196,13 +208,22 @@ static unsigned int drain(struct inbound *in, unsigned int budget, const struct 
 	uint64_t pulled = 0;
 
 	while (n < budget && pulled < TX_BATCH_BYTES && lane_rx_get(&in->rx, &slot, &data)) {
-		if (likely(data && (head->flags & ~LANE_ACK) == LANE_BARE &&
-			   head->where != LANE_PULL))
-			to->message(arg, in->slot, head, data);
-		else if (data && !(head->flags & LANE_BARE))
-			pulled += take_packet(in, head, data, to, arg);
-		lane_rx_done(&in->rx, head);
+		const struct lane_slot *next = lane_rx_peek(&in->rx);
+		bool more = false;
+
 		n++;
+		if (likely(is_message(head, data))) {
+			more = next && n % TUNE_LANE_ACK_RUN && n < budget &&
+			       message_follows(data, head->len, next);
+			to->message(arg, in->slot, head, data, more);
+		} else if (data && !(head->flags & LANE_BARE)) {
+			pulled += take_packet(in, head, data, to, arg);
+		}
+		lane_rx_next(&in->rx);
+		if (!more)
+			lane_rx_free(&in->rx, head);
+		if (!next)
+			break;
 	}
 	return n;
 }

@@ -126,13 +126,31 @@ static inline void lane_tx_done(struct lane_tx *tx, const struct lane_head *head
  */
 bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **data);
 
-/* Frees the slot that lane_rx_get() returned last. */
-static inline void lane_rx_done(struct lane_rx *rx, const struct lane_head *head)
+/*
+ * Goes on to the next slot. The one that lane_rx_get() returned last, and those before it, are
+ * freed by lane_rx_free(), with the head of that one.
+ */
+static inline void lane_rx_next(struct lane_rx *rx)
+{
+	rx->next++;
+}
+
+static inline void lane_rx_free(struct lane_rx *rx, const struct lane_head *head)
 {
 	if (load_relaxed(&rx->lane->ring_tail) != head->ring_end)
 		store_release(&rx->lane->ring_tail, head->ring_end);	/* L7 */
-	rx->next++;
 	store_release(&rx->lane->tail, rx->next);	/* L7 */
+}
+
+/* The slot behind the one that lane_rx_get() returned last; NULL if it is not filled yet. */
+static inline const struct lane_slot *lane_rx_peek(struct lane_rx *rx)
+{
+	const struct lane_slot *slot = &rx->lane->slot[(rx->next + 1) % LANE_SLOTS];
+
+	if (load_acquire(&slot->head.seq) == rx->next + 2)	/* L5 */
+		return slot;
+	rx->run = 0;
+	return NULL;
 }
 
 /* Is there a next packet? */

@@ -117,10 +117,10 @@ struct local_input {
 	void (*packet)(void *arg, const struct local_pkt *pkt);
 	/*
 	 * LANE_BARE: head->len bytes for message_get(), from the process in this slot. Only the
-	 * head is a copy.
+	 * head is a copy. more: another for the same QP is passed next, so that one ACK will do.
 	 */
-	void (*message)(void *arg, int32_t slot, const struct lane_head *head,
-			const uint8_t *data);
+	void (*message)(void *arg, int32_t slot, const struct lane_head *head, const uint8_t *data,
+			bool more);
 };
 
 /*

@@ -107,6 +107,18 @@ bool message_get(struct message *m, const uint8_t *data, uint32_t len)
 	return m->op < MESSAGE_OPS;
 }
 
+bool message_follows(const uint8_t *data, uint32_t len, const struct lane_slot *next)
+{
+	const struct slot_message *n = (const struct slot_message *)next->data;
+	uint32_t qpn_op;
+
+	if (len < MESSAGE_HEADER || (load_relaxed(&next->head.flags) & ~LANE_ACK) != LANE_BARE ||
+	    load_relaxed(&next->head.where) != LANE_INLINE)
+		return false;
+	memcpy(&qpn_op, data + offsetof(struct slot_message, qpn_op), sizeof(qpn_op));
+	return !((qpn_op ^ load_relaxed(&n->qpn_op)) & BITS_24);
+}
+
 void message_queue_init(struct message_queue *q)
 {
 	list_init(&q->fresh);

@@ -66,6 +66,12 @@ void message_put(struct lane_tx *tx, struct lane_head *head, const struct messag
  */
 bool message_get(struct message *m, const uint8_t *data, uint32_t len);
 
+/*
+ * Is the slot behind that of a message, whose data these are, a message to the same QP? The sender
+ * can change both, so this is only a hint.
+ */
+bool message_follows(const uint8_t *data, uint32_t len, const struct lane_slot *next);
+
 /* The content of an ACK. As a word: psn:24 msn:24 syndrome:8 MESSAGE_PUBLISHED:8. */
 struct message_progress {
 	uint32_t psn;		/* newest executed PSN; 24 bits */

@@ -90,6 +90,7 @@ bool roce_message_output(struct roce_qp *qp, struct message *m, uint8_t *buf,
 	m->va = w->remote_addr;
 	m->rkey = w->rkey;
 	m->solicited = w->flags & IBV_SEND_SOLICITED;
+	m->signaled = w->flags & WQE_SIGNALED;
 	roce_requester_sent_plain(qp, w);
 	qp->counters.sent_pkts++;
 	qp->counters.sent_bytes += w->length;

@@ -25,6 +25,7 @@ struct message {
 	uint32_t imm;		/* big endian immediate, or the rkey to invalidate */
 	uint8_t op;		/* enum message_op */
 	bool solicited;
+	bool signaled;		/* its sender wants the completion; not carried */
 	uint32_t rkey;		/* MESSAGE_WRITE_IMM: where the payload goes */
 	uint64_t va;
 	uint32_t len;		/* length of the payload */

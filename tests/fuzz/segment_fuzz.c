@@ -164,7 +164,7 @@ static void look_at_packet(void *arg, const struct local_pkt *pkt)
 }
 
 static void look_at_message(void *arg, int32_t slot, const struct lane_head *head,
-			    const uint8_t *data)
+			    const uint8_t *data, bool more)
 {
 	volatile uint8_t sum = 0;
 

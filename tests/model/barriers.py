@@ -79,7 +79,7 @@ def polled_doorbell(o):
 
 
 @protocol(
-    'L5 and L7: slots (lane_tx_put, lane_rx_get, lane_rx_done)',
+    'L5 and L7: slots (lane_tx_put, lane_rx_get, lane_rx_free)',
     {'slot': 0, 'seq': 0, 'tail': 0},
     {'put': REL, 'get': ACQ, 'done': REL, 'look': ACQ},
     {'put': RLX, 'get': RLX, 'done': RLX, 'look': RLX},
@@ -103,7 +103,7 @@ def slots(o):
 
 
 @protocol(
-    'L7: bytes of the ring (look_at_tail, lane_rx_done)',
+    'L7: bytes of the ring (look_at_tail, lane_rx_free)',
     {'bytes': 1, 'tail': 0, 'ring_tail': 0},
     {'done': REL, 'look': ACQ},
     {'done': RLX, 'look': RLX},
@@ -346,7 +346,7 @@ def executed(o):
 
 @protocol(
     'L11 and L7: a slot that was taken has its word '
-    '(lane_rx_done, message_next, message_published)',
+    '(lane_rx_free, message_next, message_published)',
     {'progress': 0, 'tail': 0},
     {'done': REL, 'tail': ACQ},
     {'done': RLX, 'tail': RLX},

@@ -25,7 +25,7 @@ static void ignore_packet(void *arg, const struct local_pkt *pkt)
 }
 
 static void ignore_message(void *arg, int32_t slot, const struct lane_head *head,
-			 const uint8_t *data)
+			 const uint8_t *data, bool more)
 {
 }
 

@@ -37,6 +37,7 @@ struct pair {
 	uint32_t una;		/* all PSNs before it are known to be executed */
 	uint32_t epsn;		/* receiver: the only PSN that it executes; the oracle */
 	bool nak;		/* receiver: it declined epsn and has sent a NAK packet */
+	bool unpublished;	/* receiver: it left the ACK of the last one to the next */
 	uint32_t looked;	/* lane tail when the sender last read the progress */
 };
 
@@ -122,8 +123,11 @@ static void expect_content(const struct message *m, const struct lane_head *head
 	assert_memory_equal(m->payload, payload, m->len);
 }
 
-/* The receiver executes the expected message, except for a few that it declines. */
-static void run(const struct message *m)
+/*
+ * The receiver executes the expected message, except for a few that it declines. more: the ACK of
+ * the next one acknowledges it.
+ */
+static void run(const struct message *m, bool more)
 {
 	uint32_t i = m->qpn - QPN;
 	struct pair *p = &pairs[i];
@@ -136,23 +140,39 @@ static void run(const struct message *m)
 		return;
 	}
 	p->epsn = (p->epsn + 1) % PSNS;
-	message_publish(&entries[i].progress, &done);
+	p->unpublished = more;
+	if (!more)
+		message_publish(&entries[i].progress, &done);
+}
+
+/* Receives a message, and up to `run` that follow it to the same QP, with one ACK for all. */
+static bool receive(uint32_t run_length)
+{
+	struct lane_slot copy;
+	const uint8_t *data;
+	bool more;
+
+	do {
+		const struct lane_slot *next;
+		struct message m;
+
+		if (!lane_rx_get(&rx, &copy, &data))
+			return false;
+		assert_true(message_get(&m, data, copy.head.len));
+		assert_in_range(m.qpn, QPN, QPN + QPS - 1);
+		expect_content(&m, &copy.head);
+		next = lane_rx_peek(&rx);
+		more = next && run_length-- && message_follows(data, copy.head.len, next);
+		run(&m, more);
+		lane_rx_next(&rx);
+	} while (more);
+	lane_rx_free(&rx, &copy.head);
+	return true;
 }
 
 static bool receive_one(void)
 {
-	struct lane_slot copy;
-	const uint8_t *data;
-	struct message m;
-
-	if (!lane_rx_get(&rx, &copy, &data))
-		return false;
-	assert_true(message_get(&m, data, copy.head.len));
-	assert_in_range(m.qpn, QPN, QPN + QPS - 1);
-	expect_content(&m, &copy.head);
-	run(&m);
-	lane_rx_done(&rx, &copy.head);
-	return true;
+	return receive(0);
 }
 
 static void read_progress(struct pair *p, uint32_t tail)
@@ -171,7 +191,9 @@ static void read_progress(struct pair *p, uint32_t tail)
 	una = (done.psn + 1) % PSNS;
 	if ((una - p->una) % PSNS <= in_flight(p))
 		p->una = una;
-	assert_int_equal(p->una, p->epsn);
+	/* The NAK, a packet, acknowledges what precedes it. */
+	if (!(p->nak && p->unpublished))
+		assert_int_equal(p->una, p->epsn);
 }
 
 static void read_all_progress(void)
@@ -200,7 +222,7 @@ static void step(void)
 			send_one(random_below(QPS));
 		break;
 	case 1:
-		for (uint64_t n = random_below(12); n && receive_one(); n--)
+		for (uint64_t n = random_below(12); n && receive(random_below(4)); n--)
 			;
 		break;
 	case 2:
@@ -219,8 +241,10 @@ static void expect_all_known(void)
 		;
 	read_all_progress();
 	assert_false(message_awaited(&queue));
-	for (uint32_t i = 0; i < QPS; i++)
+	for (uint32_t i = 0; i < QPS; i++) {
+		receive_nak(&pairs[i]);
 		assert_int_equal(pairs[i].una, pairs[i].epsn);
+	}
 }
 
 static void progress_is_true_and_complete(void **state)

@@ -11,7 +11,6 @@
 
 bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf)
 {
-	const struct send_wqe *w = sq_wqe(&qp->wq.sq, qp->wq.sq.next);
 	struct lane_head head = { .where = LANE_INLINE };
 	struct roce_piggyback_ack ack;
 	struct message m;
@@ -21,20 +20,15 @@ bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf)
 	if (tapped() && !vrb_tap_out(&(struct tap_packet){ .qp = qp, .message = &m }))
 		return true;
 	vrb_peer_add_ack(&head, &ack);
-	if (w->flags & WQE_SIGNALED)
+	if (m.signaled)
 		vrb_word_want(qp, tx->head);
 	message_put(tx, &head, &m);
 	return true;
 }
 
-/* Is a request waiting that fits a slot as a message? */
-static bool next_is_small(const struct send_queue *sq)
+/* Does it fit a slot as a message? */
+static bool is_small(const struct send_wqe *w)
 {
-	const struct send_wqe *w;
-
-	if (sq->next == sq->head)
-		return false;
-	w = sq_wqe(sq, sq->next);
 	return w->length <= MESSAGE_SMALL -
 			   (unlikely(w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) ? MESSAGE_REMOTE : 0);
 }
@@ -55,15 +49,16 @@ static bool post_onesided(struct vrb_qp *qp)
 	return all;
 }
 
-static bool post_small(struct vrb_qp *qp)
+/* w: the next request. */
+static bool post_small(struct vrb_qp *qp, const struct send_wqe *w)
 {
 	struct lane_tx *tx = local_tx_begin(qp->peer.process);
 	const struct send_queue *sq = &qp->wq.sq;
 	uint32_t first = tx->head;
 
-	while (next_is_small(sq) && lane_tx_has_slot(tx) && !roce_has_ack(&qp->roce) &&
-	       vrb_peer_put_message(qp, tx, message_place(tx)))
-		;
+	while (is_small(w) && lane_tx_has_slot(tx) && !roce_has_ack(&qp->roce) &&
+	       vrb_peer_put_message(qp, tx, message_place(tx)) && sq->next != sq->head)
+		w = sq_wqe(sq, sq->next);
 	if (likely(tx->head != first))
 		qp->peer.tx_head = tx->head;
 	vrb_peer_tx_end(qp, tx->head != first);
@@ -78,7 +73,8 @@ static bool is_send(uint32_t opcode)
 
 bool vrb_peer_post_plain(struct vrb_qp *qp)
 {
-	bool sends = is_send(sq_wqe(&qp->wq.sq, qp->wq.sq.next)->opcode);
+	const struct send_wqe *w = sq_wqe(&qp->wq.sq, qp->wq.sq.next);
 
-	return sends || !roce_runs_direct(&qp->roce) ? post_small(qp) : post_onesided(qp);
+	return is_send(w->opcode) || !roce_runs_direct(&qp->roce) ? post_small(qp, w) :
+								     post_onesided(qp);
 }

@@ -11,6 +11,7 @@
 #include "util/compiler.h"
 
 bool vrb_words_used;
+struct word_looks vrb_word_looks;
 
 /*
  * May the peer's wake-up be delayed? Only if the program has answered the previous messages in time
@@ -34,6 +35,7 @@ void vrb_word_publish(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, u
 	struct vrb_peer *n = &qp->peer;
 
 	n->word_used = true;
+	n->word_behind = false;
 	message_publish(n->word, &(struct message_progress){
 		.psn = ack->psn, .msn = ack->msn, .syndrome = ack->syndrome });
 	/* This process reads its own words at the end of the round that publishes them. */
@@ -100,7 +102,7 @@ void vrb_word_retract(struct vrb_qp *qp, uint64_t now)
 
 	if (likely(!qp->peer.word_used) || !qp->peer.process)
 		return;
-	qp->peer.word_used = false;
+	qp->peer.word_used = qp->peer.word_behind = false;
 	if (local_peer_qp(qp->peer.process, qp->wq.dest_qpn, &published) &&
 	    wq_receives(published.state) && published.dest_qpn == qp->wq.qpn)
 		vrb_peer_tx_packet(qp, packet, roce_ack_newest(&qp->roce, packet), now);

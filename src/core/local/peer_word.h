@@ -12,6 +12,7 @@
 
 #include "core/base/state.h"
 #include "core/local/peer_link.h"
+#include "core/local/word_looks.h"
 #include "core/qp/qp.h"
 #include "local/local.h"
 #include "local/message.h"
@@ -21,6 +22,8 @@
 
 /* Atomic hint: this process has sent a message, so words may be awaited. */
 extern bool vrb_words_used;
+
+extern struct word_looks vrb_word_looks;
 
 static inline void vrb_words_use(void)
 {
@@ -50,6 +53,15 @@ static inline bool vrb_word_usable(struct vrb_qp *qp, uint64_t now)
 
 /* Publishes the ACK of a message, and queues a doorbell if the peer sleeps. */
 void vrb_word_publish(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now);
+
+/*
+ * Leaves the ACK of a message to that of the next one, which has come already. If that is declined,
+ * call vrb_word_retract(). Needs only qp->lock.
+ */
+static inline void vrb_word_leave(struct vrb_qp *qp)
+{
+	qp->peer.word_used = qp->peer.word_behind = true;
+}
 
 /* Gets the ACK in the peer's word; false if nothing is in flight, or the word has no ACK. */
 bool vrb_word_get(struct vrb_qp *qp, struct roce_piggyback_ack *ack);

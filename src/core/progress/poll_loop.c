@@ -142,7 +142,9 @@ static bool take_lanes(uint64_t now, bool poller)
 		return false;
 	vrb_round_begin(&round, now);
 	n = local_recv(vrb.local, LANE_BURST, &vrb_rx_local, &now);
-	words = vrb_rx_words(now);
+	words = !poller || word_looks_due(&vrb_word_looks) ? vrb_rx_words(now) : 0;
+	if (words)
+		word_looks_found(&vrb_word_looks);
 	if (poller && n)
 		vrb_tx_flush_or_delay(r, n, true, now);
 	else if (n || !list_empty(&r->scheduled) ||

@@ -51,6 +51,7 @@ struct vrb_peer {
 	struct onesided_target target;	/* what that entry permits */
 	uint64_t *word;			/* our own progress word; NULL: not published */
 	bool word_used;			/* on this connection */
+	bool word_behind;		/* an ACK was left to the next one */
 	struct message_sender sender;	/* in the queue of `process`; under its lock */
 	uint64_t lookup_at;			/* when to look up the peer next */
 	/* when to retry transmission to a full lane or a missing peer; VRB_NEVER: no retry */

@@ -12,6 +12,7 @@
 #include "core/device/port.h"
 #include "core/local/peer_link.h"
 #include "core/local/peer_word.h"
+#include "core/local/word_looks.h"
 #include "core/mad/gsi.h"
 #include "core/qp/qp.h"
 #include "core/qp/qp_table.h"
@@ -430,18 +431,20 @@ static void show_message(struct vrb_qp *qp, int32_t slot, const struct message *
 
 /*
  * Executes a message. False: it was declined. Observed, its ACK is a packet: of words that follow
- * each other only the last is read. Must hold qp->lock.
+ * each other only the last is read. more: the ACK of the next one covers it. Must hold qp->lock.
  */
-static bool execute_message(struct vrb_qp *qp, const struct message *m, uint64_t now)
+static bool execute_message(struct vrb_qp *qp, const struct message *m, bool more, uint64_t now)
 {
 	struct roce_piggyback_ack ack = { .allowed = !tapped() && vrb_word_usable(qp, now) };
 
 	if (unlikely(!roce_message_input(&qp->roce, m, &ack)))
 		return false;
-	if (likely(ack.any))
-		vrb_word_publish(qp, &ack, now);
-	else
+	if (unlikely(!ack.any))
 		vrb_tx_schedule(qp, vrb_tx_urgency(qp), vrb_main_rx_queue);
+	else if (more)
+		vrb_word_leave(qp);
+	else
+		vrb_word_publish(qp, &ack, now);
 	return true;
 }
 
@@ -457,7 +460,7 @@ static void take_ack(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, ui
 
 /* `ack`: comes beside the message, or NULL. Must hold qp->lock. */
 static void deliver_message(struct vrb_qp *qp, int32_t slot, const struct message *m,
-			    const struct roce_piggyback_ack *ack, uint64_t now)
+			    const struct roce_piggyback_ack *ack, bool more, uint64_t now)
 {
 	bool told = tapped();
 
@@ -470,8 +473,11 @@ static void deliver_message(struct vrb_qp *qp, int32_t slot, const struct messag
 	qp->now = now;
 	if (ack)
 		take_ack(qp, ack, now);
-	if (unlikely(!execute_message(qp, m, now)))
-		deliver_as_packet(qp, slot, m, NULL, told, now);
+	if (likely(execute_message(qp, m, more, now)))
+		return;
+	if (qp->peer.word_behind)
+		vrb_word_retract(qp, now);
+	deliver_as_packet(qp, slot, m, NULL, told, now);
 }
 
 /* Must hold qp->lock. */
@@ -530,7 +536,7 @@ void vrb_rx_complete_before(struct vrb_rx_queue *r, uint64_t now)
 }
 
 static void receive_message(void *arg, int32_t slot, const struct lane_head *head,
-			    const uint8_t *data)
+			    const uint8_t *data, bool more)
 {
 	const uint64_t *now = arg;
 	struct rx_stats *stats = &vrb_main_rx_queue->stats;
@@ -550,11 +556,13 @@ static void receive_message(void *arg, int32_t slot, const struct lane_head *hea
 		return;
 	}
 	complete_before(qp, acks, *now);
-	if (acks)
+	if (acks) {
 		ack = ack_of(head->ack_psn, head->ack_aeth);
+		word_looks_replied(&vrb_word_looks);
+	}
 	lock_acquire(&qp->lock);
 	if (likely(vrb_is_peer(qp, slot)))
-		deliver_message(qp, slot, &m, acks ? &ack : NULL, *now);
+		deliver_message(qp, slot, &m, acks ? &ack : NULL, more, *now);
 	else
 		count(&stats->wrong_path, 1);
 	lock_release(&qp->lock);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How often a poller looks for words, by which peers acknowledge messages (peer_word.h). A look
+ * takes cache lines away from peers that write them for each message. Where the ACK mostly comes
+ * beside the peer's reply, looks are in vain, and one in TUNE_WORD_LOOK polls will do.
+ *
+ * The caller serialises. Pure code.
+ */
+#ifndef VRB_CORE_LOCAL_WORD_LOOKS_H
+#define VRB_CORE_LOCAL_WORD_LOOKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/compiler.h"
+#include "util/tuning.h"
+
+struct word_looks {
+	/* two for each reply with an ACK, less one for each look that found words; bounded */
+	uint8_t replies;
+	uint8_t polls;		/* since the last look */
+};
+
+static inline void word_looks_replied(struct word_looks *w)
+{
+	w->replies = (uint8_t)min(w->replies + 2, 2 * TUNE_WORD_REPLIES);
+}
+
+static inline void word_looks_found(struct word_looks *w)
+{
+	w->replies -= w->replies > 0;
+}
+
+/* At each poll: look now? */
+static inline bool word_looks_due(struct word_looks *w)
+{
+	if (w->replies >= TUNE_WORD_REPLIES && ++w->polls % TUNE_WORD_LOOK)
+		return false;
+	w->polls = 0;
+	return true;
+}
+
+#endif
