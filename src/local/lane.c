@@ -111,7 +111,8 @@ static uint8_t *take_ring(struct lane_tx *tx, struct lane_head *head)
 void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_part *parts,
 		 unsigned int n)
 {
-	uint8_t *p = lane_tx_data(tx);
+	struct lane_slot *slot = lane_tx_slot(tx);
+	uint8_t *p = slot->data;
 
 	head->len = 0;
 	for (unsigned int i = 0; i < n; i++)
@@ -125,7 +126,7 @@ void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_p
 		memcpy(p, parts[i].data, parts[i].len);
 		p += parts[i].len;
 	}
-	lane_tx_done(tx, head);
+	lane_tx_done(tx, slot, head);
 }
 
 /*

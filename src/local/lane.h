@@ -85,17 +85,18 @@ static inline bool lane_tx_has_slot(struct lane_tx *tx)
 }
 
 /*
- * The data of the next slot, LANE_INLINE_MAX bytes, for a caller that fills it in place.
- * lane_tx_done() sends it: head->len, where, flags and ack_* are set, the rest is filled in.
+ * The next slot, for a caller that fills its data in place: LANE_INLINE_MAX bytes. lane_tx_done()
+ * sends it: head->len, where, flags and ack_* are set, the rest is filled in.
  */
-static inline uint8_t *lane_tx_data(const struct lane_tx *tx)
+static inline struct lane_slot *lane_tx_slot(const struct lane_tx *tx)
 {
-	return tx->lane->slot[tx->head % LANE_SLOTS].data;
+	return &tx->lane->slot[tx->head % LANE_SLOTS];
 }
 
-static inline void lane_tx_done(struct lane_tx *tx, const struct lane_head *head)
+static inline void lane_tx_done(struct lane_tx *tx, struct lane_slot *slot,
+				const struct lane_head *head)
 {
-	struct lane_head *dst = &tx->lane->slot[tx->head % LANE_SLOTS].head;
+	struct lane_head *dst = &slot->head;
 
 	copy_member(dst, head, len);
 	copy_member(dst, head, where);

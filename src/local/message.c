@@ -58,26 +58,27 @@ static void put_in_ring(struct lane_tx *tx, struct lane_head *head, const struct
 void message_put(struct lane_tx *tx, struct lane_head *head, const struct message *m)
 {
 	uint32_t more = message_remote(m->op);
-	struct slot_message *s;
+	struct lane_slot *slot = lane_tx_slot(tx);
+	struct slot_message *s = (struct slot_message *)slot->data;
+	uint8_t *place = slot->data + MESSAGE_HEADER;
 
 	head->flags |= LANE_BARE;
 	if (unlikely(m->len + more > MESSAGE_SMALL)) {
 		put_in_ring(tx, head, m);
 		return;
 	}
-	s = (struct slot_message *)lane_tx_data(tx);
 	store_relaxed(&s->qpn_op, qpn_op(m));
 	store_relaxed(&s->psn_flags, psn_flags(m));
 	store_relaxed(&s->imm, m->imm);
-	if (m->len && m->payload != message_place(tx))
-		copy_few(message_place(tx), m->payload, m->len);
+	if (m->len && m->payload != place)
+		copy_few(place, m->payload, m->len);
 	if (unlikely(more)) {
 		struct slot_remote remote = remote_of(m);
 
-		memcpy(message_place(tx) + m->len, &remote, sizeof(remote));
+		memcpy(place + m->len, &remote, sizeof(remote));
 	}
 	head->len = MESSAGE_HEADER + m->len + more;
-	lane_tx_done(tx, head);
+	lane_tx_done(tx, slot, head);
 }
 
 bool message_get(struct message *m, const uint8_t *data, uint32_t len)

@@ -51,7 +51,7 @@ static inline uint32_t message_remote(uint8_t op)
 /* Where the payload of a small message lies in the next slot. */
 static inline uint8_t *message_place(const struct lane_tx *tx)
 {
-	return lane_tx_data(tx) + MESSAGE_HEADER;
+	return lane_tx_slot(tx)->data + MESSAGE_HEADER;
 }
 
 /*

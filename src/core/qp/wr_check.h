@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/base/limits.h"
+#include "util/compiler.h"
 #include "wq/reason.h"
 
 struct vrb_ah;
@@ -65,6 +66,8 @@ static inline uint64_t wr_sge_total(const struct ibv_sge *sge, uint32_t n)
 {
 	uint64_t total = 0;
 
+	if (likely(n == 1))
+		return sge->length;
 	for (uint32_t i = 0; i < n; i++)
 		total += sge[i].length;
 	return total;

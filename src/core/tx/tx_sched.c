@@ -287,10 +287,10 @@ static bool is_idle(const struct vrb_rx_queue *r)
 	       !(r == vrb_main_rx_queue && vrb.local && local_has_bells(vrb.local));
 }
 
-void vrb_tx_flush_or_delay(struct vrb_rx_queue *r, unsigned int packets, bool poller, uint64_t now)
+/* Not inline: most rounds of messages leave nothing to send. */
+static __attribute__((noinline)) void flush_or_delay(struct vrb_rx_queue *r, unsigned int packets,
+						     bool poller, uint64_t now)
 {
-	if (is_idle(r))
-		return;
 	if (!may_delay(r, packets, poller)) {
 		vrb_tx_flush(r, now);
 		return;
@@ -303,6 +303,12 @@ void vrb_tx_flush_or_delay(struct vrb_rx_queue *r, unsigned int packets, bool po
 	r->delayed_polls++;
 	delay_scheduled(r, now);
 	delay_until(r, now + roce_delayed_ack_time(poller));
+}
+
+void vrb_tx_flush_or_delay(struct vrb_rx_queue *r, unsigned int packets, bool poller, uint64_t now)
+{
+	if (!is_idle(r))
+		flush_or_delay(r, packets, poller, now);
 }
 
 uint64_t vrb_delayed_tx_deadline(void)
