@@ -392,6 +392,15 @@ static void yield_if_shared(void)
 	cpu_share_yielded(&idle.share, now, clock_now());
 }
 
+/* The inbox is the progress thread's; without it, packets that are handed over wait here. */
+static void serve_inbox(uint64_t now)
+{
+	if (!lock_try(&vrb.poll_lock))
+		return;
+	take_inbox(now);
+	lock_release(&vrb.poll_lock);
+}
+
 /*
  * With more polling programs than CPUs, the peer may be waiting for ours: yields after some time of
  * unsuccessful polling. Where polls make system calls, one more matters little.
@@ -409,6 +418,8 @@ static bool yield_if_idle(bool any, uint64_t now)
 	idle.in_vain += wire ? TUNE_POLL_YIELD_WIRE : 1;
 	if (idle.in_vain >= TUNE_POLL_YIELD) {
 		idle.in_vain = 0;
+		if (unlikely(!has_thread))
+			serve_inbox(now);
 		if (wire)
 			sched_yield();
 		else
