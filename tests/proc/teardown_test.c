@@ -4,7 +4,7 @@
  * must still arrive, with the bytes that the buffer held when they were posted. A peer that never
  * answers must not delay the teardown.
  *
- *	teardown_test DEREG|DESTROY|FAIL|SILENT [transport]
+ *	teardown_test DEREG|DESTROY|FAIL|LAST|SILENT [transport]
  *
  *	DEREG	ibv_dereg_mr() after each request
  *	DESTROY	ibv_destroy_qp() after each request
@@ -12,10 +12,14 @@
  *		complete successfully and not be flushed. There is no progress thread, so nothing
  *		processes the ACK before. Local only: nothing but a lane delivers an ACK to a
  *		process that does not poll.
+ *	LAST	a fenced WRITE has left when the READ before it completes, though an ACK of the QP
+ *		is delayed: the program may never poll again. Without a progress thread; by wire
+ *		only, since a lane delays nothing.
  *	SILENT	1,500 QPs whose peer does not exist: deregistered and destroyed at once
  */
 #include <signal.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -25,11 +29,15 @@
 #include "rc.h"
 #include "util/compiler.h"
 
+int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
+
 enum {
 	SIZE = 1 << 20,
 	ROUNDS = 10,
 	REQUESTS = 4,
 	SILENT_QPS = 1500,
+	READ_LEN = 8,
+	WRITE_LEN = 1024,
 	UNUSED_QPN = 0x123456, /* no QP of this run directory has this number */
 	TIMEOUT = 14,
 	RETRIES = 7,
@@ -200,10 +208,67 @@ static void move_to_error(int sock, bool sends)
 	rc_close(&rc);
 }
 
+static uint64_t payload_sent(const struct rc *rc)
+{
+	char text[32];
+
+	CHECK(ibv_read_sysfs_file(rc->ctx->device->ibdev_path, "ports/1/counters/port_xmit_data",
+				  text, sizeof(text)) > 0);
+	return strtoull(text, NULL, 10) * 4;
+}
+
+static void post_read_and_fenced_write(struct rc *rc, const struct rc_addr *peer)
+{
+	struct ibv_sge sge = { (uintptr_t)rc->buf, READ_LEN, rc->mr->lkey };
+	struct ibv_sge from = { (uintptr_t)rc->buf, WRITE_LEN, rc->mr->lkey };
+	struct ibv_send_wr *bad, write = {
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_FENCE,
+		.sg_list = &from,
+		.num_sge = 1,
+		.wr.rdma = { peer->addr, peer->rkey },
+	};
+	struct ibv_send_wr read = {
+		.next = &write,
+		.opcode = IBV_WR_RDMA_READ,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma = { peer->addr, peer->rkey },
+	};
+
+	CHECK_EQ(ibv_post_send(rc->qp, &read, &bad), 0);
+}
+
+static void post_last(int sock, bool sends)
+{
+	struct rc_addr peer;
+	uint64_t before;
+	struct rc rc;
+
+	if (sends)
+		CHECK(setenv("VERBENA_PROGRESS", "none", 1) == 0);
+	rc_open(&rc, WRITE_LEN);
+	rc_post_recv(&rc, rc.qp, 0);
+	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
+	if (sends) {
+		CHECK_EQ(rc_wait(&rc).opcode, IBV_WC_RECV);
+		before = payload_sent(&rc);
+		post_read_and_fenced_write(&rc, &peer);
+		CHECK_EQ(rc_wait(&rc).opcode, IBV_WC_RDMA_READ);
+		CHECK(payload_sent(&rc) - before >= WRITE_LEN);
+	} else {
+		CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, READ_LEN, &peer, 0), 0);
+	}
+	rc_barrier(sock);
+	rc_close(&rc);
+}
+
 static void run_role(int sock, bool sends, const char *mode)
 {
 	if (strcmp(mode, "FAIL") == 0)
 		move_to_error(sock, sends);
+	else if (strcmp(mode, "LAST") == 0)
+		post_last(sock, sends);
 	else
 		run(sock, sends, strcmp(mode, "DEREG") == 0);
 }

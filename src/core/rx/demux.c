@@ -65,9 +65,15 @@ static bool path_matches(struct vrb_qp *qp, const struct roce_pkt *pkt)
 }
 
 /*
- * A fatal NAK goes out at once: it is never retransmitted, and the process may exit as soon as it
- * sees the error.
+ * Requests that waited for what has arrived leave in this round, also where the QP is listed
+ * because of a delayed ACK: the program may never poll again. A fatal NAK, too: it is never
+ * retransmitted, and the process may exit as soon as it sees the error.
  */
+static bool leaves_in_this_round(const struct vrb_qp *qp, enum tx_urgency due)
+{
+	return (due == TX_NOW && !qp->post.coalesces) || qp->wq.state == IBV_QPS_ERR;
+}
+
 void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue *r)
 {
 	const struct vrb_rx_queue *by = load_acquire(&qp->sched.rx_queue);
@@ -81,7 +87,7 @@ void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue
 	}
 	qp->sched.urgency = due;
 	qp->sched.expects_reply = roce_delayed_ack_expects_reply(&qp->post.delayed_ack);
-	if (unlikely(by && qp->wq.state == IBV_QPS_ERR)) {
+	if (by && leaves_in_this_round(qp, due)) {
 		list_del(&qp->sched.node);
 		list_add_tail(&r->scheduled, &qp->sched.node);
 	}
