@@ -37,9 +37,9 @@ static void disturb(struct roce_cc *cc)
 	cc->calm = 0;
 }
 
-bool roce_cc_slot_allows(struct roce_cc *cc, uint64_t now)
+bool roce_cc_slot_allows(struct roce_cc *cc, bool idle, uint64_t now)
 {
-	if (now >= cc->slot_end) {
+	if (idle || now >= cc->slot_end) {
 		cc->left = max(cc->window / QUARTERS, 1u);
 		cc->slot_end = time_after(now, cc->rtt * cc->left / cc->window * 4 / 5);
 		cc->held = false;

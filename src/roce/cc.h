@@ -19,7 +19,8 @@
  *	CNP		a share of an eighth of the window: that of the time between two CNPs in
  *			the round trip. So the reduction is proportional to the time for which the
  *			queue marks, and the same for near and far flows
- *	pacing		a window below the limit leaves in quarters, spread over the round trip
+ *	pacing		a window below the limit leaves in quarters, spread over the round trip,
+ *			which is over once nothing is in flight
  *
  * The limit is what a socket buffer of usual size holds (retry.h), even while its process is not
  * scheduled. A larger window needs a receiver that empties its buffer at 512 MiB/s or more; one
@@ -68,7 +69,7 @@ struct roce_cc {
 void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t psn);
 
 /* Returns true if the time slot of a paced window has room. Slow path of roce_cc_allows(). */
-bool roce_cc_slot_allows(struct roce_cc *cc, uint64_t now);
+bool roce_cc_slot_allows(struct roce_cc *cc, bool idle, uint64_t now);
 
 /* The path is slow and congested: packets leave spread over the round trip. */
 static inline bool roce_cc_is_paced(const struct roce_cc *cc)
@@ -76,10 +77,10 @@ static inline bool roce_cc_is_paced(const struct roce_cc *cc)
 	return cc->window < cc->limit && cc->rtt >= TUNE_CC_PACED_RTT;
 }
 
-/* May a packet leave now? If not, roce_cc_resume() returns when it may. */
-static inline bool roce_cc_allows(struct roce_cc *cc, uint64_t now)
+/* May a packet leave now? If not, roce_cc_resume() returns when it may. idle: none is in flight. */
+static inline bool roce_cc_allows(struct roce_cc *cc, bool idle, uint64_t now)
 {
-	return !roce_cc_is_paced(cc) || roce_cc_slot_allows(cc, now);
+	return !roce_cc_is_paced(cc) || roce_cc_slot_allows(cc, idle, now);
 }
 
 /* When a held packet may leave; VRB_NEVER: none is held. */

@@ -429,7 +429,8 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	bool first = psn == qp->req.high;
 	size_t len;
 
-	if (qp->retry.rnr_deadline != VRB_NEVER || !roce_cc_allows(&qp->cc, now))
+	if (qp->retry.rnr_deadline != VRB_NEVER ||
+	    !roce_cc_allows(&qp->cc, qp->req.high == qp->comp.una, now))
 		return 0;
 	if (unlikely(roce_selective_retx_due(qp)))
 		return roce_selective_retx_output(qp, buf, now);

@@ -385,16 +385,29 @@ static void a_reduced_window_is_sent_in_quarters(void **state)
 	uint32_t n = 0;
 
 	round_trip(0, VRB_MSEC, &now);
-	assert_true(roce_cc_allows(&cc, now));
+	assert_true(roce_cc_allows(&cc, false, now));
 	cc.window = LIMIT / 2;
-	while (roce_cc_allows(&cc, now)) {
+	while (roce_cc_allows(&cc, false, now)) {
 		roce_cc_sent(&cc);
 		n++;
 	}
 	assert_int_equal(n, cc.window / 4);
 	assert_int_equal(roce_cc_resume(&cc), now + VRB_MSEC / 5);
-	assert_true(roce_cc_allows(&cc, now + VRB_MSEC / 5));
+	assert_true(roce_cc_allows(&cc, false, now + VRB_MSEC / 5));
 	assert_true(roce_cc_resume(&cc) == VRB_NEVER);
+}
+
+static void an_idle_connection_is_not_paced(void **state)
+{
+	uint64_t now = VRB_SECOND;
+
+	round_trip(0, VRB_MSEC, &now);
+	cc.window = 1;
+	for (int i = 0; i < 2; i++) {
+		assert_true(roce_cc_allows(&cc, true, now));
+		roce_cc_sent(&cc);
+		assert_false(roce_cc_allows(&cc, false, now));
+	}
 }
 
 /* The window after n windows' worths with that round trip. */
@@ -477,6 +490,7 @@ int main(void)
 		cmocka_unit_test_setup(a_spurious_probe_is_undone, start),
 		cmocka_unit_test_setup(a_probe_after_responses_is_a_new_event, start),
 		cmocka_unit_test_setup(a_reduced_window_is_sent_in_quarters, start),
+		cmocka_unit_test_setup(an_idle_connection_is_not_paced, start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
