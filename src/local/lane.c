@@ -98,13 +98,22 @@ bool lane_tx_drained(const struct lane_tx *tx)
 	return load_relaxed(&tx->lane->tail) == tx->head;
 }
 
+static uint32_t ring_start(const struct lane_tx *tx, uint32_t bytes)
+{
+	return tx->ring_head + ring_gap(tx->ring_head, bytes);
+}
+
+uint8_t *lane_tx_ring(const struct lane_tx *tx, uint32_t bytes)
+{
+	return tx->lane->bytes + ring_start(tx, ring_round(bytes)) % LANE_BYTES;
+}
+
 static uint8_t *take_ring(struct lane_tx *tx, struct lane_head *head)
 {
 	uint32_t bytes = ring_round(head->len);
-	uint32_t gap = ring_gap(tx->ring_head, bytes);
 
-	head->ring_off = tx->ring_head + gap;
-	tx->ring_head += gap + bytes;
+	head->ring_off = ring_start(tx, bytes);
+	tx->ring_head = head->ring_off + bytes;
 	return tx->lane->bytes + head->ring_off % LANE_BYTES;
 }
 
@@ -123,7 +132,8 @@ void lane_tx_put(struct lane_tx *tx, struct lane_head *head, const struct lane_p
 		p = take_ring(tx, head);
 	}
 	for (unsigned int i = 0; i < n; i++) {
-		memcpy(p, parts[i].data, parts[i].len);
+		if (parts[i].data != p)
+			memcpy(p, parts[i].data, parts[i].len);
 		p += parts[i].len;
 	}
 	lane_tx_done(tx, slot, head);

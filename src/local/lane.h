@@ -67,7 +67,14 @@ uint32_t lane_tx_tail(struct lane_tx *tx);
 bool lane_tx_drained(const struct lane_tx *tx);
 
 /*
- * Sends the concatenated parts. lane_tx_room() must have returned true for their total length.
+ * Where the next packet of that length lies, if it does not fit a slot. lane_tx_room() must have
+ * returned true for it.
+ */
+uint8_t *lane_tx_ring(const struct lane_tx *tx, uint32_t bytes);
+
+/*
+ * Sends the concatenated parts, which may be in their places already. lane_tx_room() must have
+ * returned true for their total length.
  * *head contains where, flags, nseg, payload and ack_*; the call fills in the rest. A packet that
  * fits goes into the slot itself unless where is LANE_PULL.
  */

@@ -48,10 +48,13 @@ static inline uint32_t message_remote(uint8_t op)
 	return unlikely(op == MESSAGE_WRITE_IMM) ? MESSAGE_REMOTE : 0;
 }
 
-/* Where the payload of a small message lies in the next slot. */
-static inline uint8_t *message_place(const struct lane_tx *tx)
+/* Where the payload of the next message lies, `bytes` long with what follows it; NULL: no room. */
+static inline uint8_t *message_place(struct lane_tx *tx, uint32_t bytes)
 {
-	return lane_tx_slot(tx)->data + MESSAGE_HEADER;
+	if (likely(bytes <= MESSAGE_SMALL))
+		return lane_tx_has_slot(tx) ? lane_tx_slot(tx)->data + MESSAGE_HEADER : NULL;
+	bytes += MESSAGE_HEADER;
+	return lane_tx_room(tx, bytes) ? lane_tx_ring(tx, bytes) + MESSAGE_HEADER : NULL;
 }
 
 /*

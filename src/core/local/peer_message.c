@@ -26,11 +26,14 @@ bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf)
 	return true;
 }
 
-/* Does it fit a slot as a message? */
-static bool is_small(const struct send_wqe *w)
+/* Where its payload goes; NULL: it is too long for a message, or there is no room. */
+static uint8_t *place_of(const struct vrb_qp *qp, const struct send_wqe *w, struct lane_tx *tx)
 {
-	return w->length <= MESSAGE_SMALL -
-			   (unlikely(w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) ? MESSAGE_REMOTE : 0);
+	bool write = unlikely(w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM);
+
+	if (w->length > qp->wq.mtu)
+		return NULL;
+	return message_place(tx, (uint32_t)w->length + (write ? MESSAGE_REMOTE : 0));
 }
 
 /* Runs one-sided requests. Only time stamps and moderated events need the time. */
@@ -50,14 +53,15 @@ static bool post_onesided(struct vrb_qp *qp)
 }
 
 /* w: the next request. */
-static bool post_small(struct vrb_qp *qp, const struct send_wqe *w)
+static bool post_by_lane(struct vrb_qp *qp, const struct send_wqe *w)
 {
 	struct lane_tx *tx = local_tx_begin(qp->peer.process);
 	const struct send_queue *sq = &qp->wq.sq;
 	uint32_t first = tx->head;
+	uint8_t *place;
 
-	while (is_small(w) && lane_tx_has_slot(tx) && !roce_has_ack(&qp->roce) &&
-	       vrb_peer_put_message(qp, tx, message_place(tx)) && sq->next != sq->head)
+	while ((place = place_of(qp, w, tx)) && !roce_has_ack(&qp->roce) &&
+	       vrb_peer_put_message(qp, tx, place) && sq->next != sq->head)
 		w = sq_wqe(sq, sq->next);
 	if (likely(tx->head != first))
 		qp->peer.tx_head = tx->head;
@@ -75,6 +79,6 @@ bool vrb_peer_post_plain(struct vrb_qp *qp)
 {
 	const struct send_wqe *w = sq_wqe(&qp->wq.sq, qp->wq.sq.next);
 
-	return is_send(w->opcode) || !roce_runs_direct(&qp->roce) ? post_small(qp, w) :
+	return is_send(w->opcode) || !roce_runs_direct(&qp->roce) ? post_by_lane(qp, w) :
 								     post_onesided(qp);
 }
