@@ -441,6 +441,12 @@
 #define TUNE_WORD_LOOK 32
 
 /*
+ * Unit: ns between two polls that count.  Reason: a program that does something else in between
+ * must not wait for a later poll.  Read by: core/local/word_looks.h.
+ */
+#define LIMIT_WORD_STEADY VRB_USEC
+
+/*
  * Unit: slots between the one that is read and one whose line is fetched, after a run of as many.
  * Measured against: as above; 4.5 with 1, 4.6 M/s with 4.  Read by: local/lane.c.
  */

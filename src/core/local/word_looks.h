@@ -2,7 +2,8 @@
 /*
  * How often a poller looks for words, by which peers acknowledge messages (peer_word.h). A look
  * takes cache lines away from peers that write them for each message. Where the ACK mostly comes
- * beside the peer's reply, looks are in vain, and one in TUNE_WORD_LOOK polls will do.
+ * beside the peer's reply, looks are in vain, and one in TUNE_WORD_LOOK polls will do, if these
+ * follow each other at once.
  *
  * The caller serialises. Pure code.
  */
@@ -13,12 +14,14 @@
 #include <stdint.h>
 
 #include "util/compiler.h"
+#include "util/time.h"
 #include "util/tuning.h"
 
 struct word_looks {
 	/* two for each reply with an ACK, less one for each look that found words; bounded */
 	uint8_t replies;
 	uint8_t polls;		/* since the last look */
+	uint64_t polled_at;	/* when last */
 };
 
 static inline void word_looks_replied(struct word_looks *w)
@@ -32,9 +35,12 @@ static inline void word_looks_found(struct word_looks *w)
 }
 
 /* At each poll: look now? */
-static inline bool word_looks_due(struct word_looks *w)
+static inline bool word_looks_due(struct word_looks *w, uint64_t now)
 {
-	if (w->replies >= TUNE_WORD_REPLIES && ++w->polls % TUNE_WORD_LOOK)
+	bool steady = time_since(w->polled_at, now) < LIMIT_WORD_STEADY;
+
+	w->polled_at = now;
+	if (w->replies >= TUNE_WORD_REPLIES && steady && ++w->polls % TUNE_WORD_LOOK)
 		return false;
 	w->polls = 0;
 	return true;

@@ -142,7 +142,7 @@ static bool take_lanes(uint64_t now, bool poller)
 		return false;
 	vrb_round_begin(&round, now);
 	n = local_recv(vrb.local, LANE_BURST, &vrb_rx_local, &now);
-	words = !poller || word_looks_due(&vrb_word_looks) ? vrb_rx_words(now) : 0;
+	words = !poller || word_looks_due(&vrb_word_looks, now) ? vrb_rx_words(now) : 0;
 	if (words)
 		word_looks_found(&vrb_word_looks);
 	if (poller && n)
