@@ -41,7 +41,7 @@ const char *vrb_sysfs_root(void)
 /* Creates the parent directories of a path. */
 static void make_parents(const char *path)
 {
-	char part[SYSFS_PATH];
+	char part[SYSFS_PATH + 64];	/* the callers' longest */
 	size_t skip = strlen(root);
 
 	snprintf(part, sizeof(part), "%s", path);

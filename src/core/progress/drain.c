@@ -137,7 +137,7 @@ static void look(struct wait *l, struct vrb_qp *qp)
 		lock_acquire(&qp->lock);
 		look_at(l, qp);
 		lock_release(&qp->lock);
-	} else if (load_relaxed(&l->senders->n)) {
+	} else if (l->senders && load_relaxed(&l->senders->n)) {
 		lock_acquire(&vrb.poll_lock);
 		look_at_senders(l);
 		lock_release(&vrb.poll_lock);
