@@ -39,6 +39,8 @@ enum {
 	MESSAGE_REMOTE = 12,	/* bytes after the payload of a WRITE: address and rkey */
 	/* what fits a slot: payload, and bytes after it */
 	MESSAGE_SMALL = LANE_INLINE_MAX - MESSAGE_HEADER,
+	/* payload of the longest message: two such fill the ring */
+	MESSAGE_LONGEST = (LANE_BYTES / 2 & ~(CACHE_LINE - 1)) - MESSAGE_HEADER - MESSAGE_REMOTE,
 	MESSAGE_PUBLISHED = 1,	/* makes every published word non-zero */
 };
 

@@ -65,9 +65,9 @@ static bool from_peer(const struct wq_qp *wq, const struct roce_pkt *pkt)
 
 /*
  * Only a single-packet message that carries data to a reliable responder may leave its payload in
- * the sender's memory.
+ * the sender's memory, or be longer than an MTU.
  */
-static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_info *op)
+static bool may_be_whole(const struct roce_qp *qp, const struct roce_opcode_info *op)
 {
 	return roce_is_reliable(qp) && roce_starts(op) && roce_ends(op) &&
 	       (op->kind == ROCE_KIND_SEND || (op->kind == ROCE_KIND_WRITE && op->takes_recv));
@@ -77,7 +77,7 @@ static bool may_be_pulled(const struct roce_qp *qp, const struct roce_opcode_inf
 static bool is_for_qp(const struct roce_qp *qp, const struct roce_pkt *pkt,
 		      const struct roce_opcode_info *op)
 {
-	if (unlikely(pkt->pull != NULL) && !may_be_pulled(qp, op))
+	if (unlikely(roce_is_whole(pkt)) && !may_be_whole(qp, op))
 		return false;
 	return runs_responder(qp) && roce_opcode_accepted(op, qp->wq->type) &&
 	       from_peer(qp->wq, pkt);
@@ -217,7 +217,7 @@ bool roce_fills_gap_later(const struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	const struct roce_opcode_info *op = roce_opcode_info(pkt->bth.opcode);
 
-	return !pkt->pull && roce_is_reliable(qp) &&
+	return !roce_is_whole(pkt) && roce_is_reliable(qp) &&
 	       psn_in_range(pkt->bth.psn, psn_next(qp->resp.epsn),
 			    psn_add(qp->resp.epsn, TUNE_WINDOW_MAX - 1)) &&
 	       is_for_qp(qp, pkt, op) &&

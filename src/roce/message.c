@@ -91,6 +91,7 @@ bool roce_message_output(struct roce_qp *qp, struct message *m, uint8_t *buf,
 	m->rkey = w->rkey;
 	m->solicited = w->flags & IBV_SEND_SOLICITED;
 	m->signaled = w->flags & WQE_SIGNALED;
+	m->whole = w->length > qp->wq->mtu;
 	roce_requester_sent_plain(qp, w);
 	qp->counters.sent_pkts++;
 	qp->counters.sent_bytes += w->length;
@@ -109,7 +110,8 @@ static bool takes_message(const struct roce_qp *qp, const struct message *m)
 	const struct wq_qp *wq = qp->wq;
 
 	return m->psn == qp->resp.epsn && m->op != MESSAGE_SEND_INV &&
-	       m->len <= max(wq->mtu, wq->path_mtu) &&
+	       (likely(m->len <= max(wq->mtu, wq->path_mtu)) ||
+		(m->whole && !qp->resp.pull_refused)) &&
 	       (wq->state == IBV_QPS_RTS ||
 		(wq->state == IBV_QPS_RTR && qp->resp.established)) &&
 	       wq->pkey == ROCE_PKEY_DEFAULT && wq->mig_state == IBV_MIG_MIGRATED &&
@@ -218,6 +220,7 @@ void roce_message_packet(const struct message *m, struct roce_pkt *pkt)
 		pkt->reth.rkey = m->rkey;
 		pkt->reth.len = m->len;
 	}
+	pkt->whole = m->whole;
 	pkt->payload = m->payload;
 	pkt->payload_len = m->len;
 }

@@ -23,7 +23,7 @@ bool roce_sends_messages(const struct roce_qp *qp);
 /*
  * Gets the next request as a message, in place of the packet that roce_output_with() would return;
  * false if there is none or it is declined. A pending ACK accompanies it, in *ack. The payload is
- * in the request or in buf, which has room for an MTU. Call only if roce_sends_messages().
+ * in the request or in buf, which has room for it. Call only if roce_sends_messages().
  */
 bool roce_message_output(struct roce_qp *qp, struct message *m, uint8_t *buf,
 			 struct roce_piggyback_ack *ack);

@@ -93,10 +93,18 @@ struct roce_pkt {
 	uint32_t more, stride;
 	/* set by the caller: the payload (payload_len bytes) is in the sender's memory */
 	const struct wq_pull *pull;
+	/* set by the caller: all of a request's payload, whatever the MTU */
+	bool whole;
 	/* set by the caller: arrived with the packet, to be processed before it */
 	const struct roce_piggyback_ack *ack;
 	struct net_path path;		/* set by the caller: source and destination */
 };
+
+/* Is this a whole request of any length, in one packet? Only within the host. */
+static inline bool roce_is_whole(const struct roce_pkt *pkt)
+{
+	return pkt->pull || pkt->whole;
+}
 
 /* Why a packet cannot be decoded; each reason has its own counter. */
 enum roce_drop {

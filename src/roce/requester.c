@@ -93,7 +93,7 @@ bool roce_requester_take_back(struct roce_qp *qp)
 	    oldest->first_psn != qp->comp.una)
 		return false;
 	for (uint32_t i = sq->done; i != sq->next; i++)
-		sq_wqe(sq, i)->flags &= ~WQE_PULL;
+		sq_wqe(sq, i)->flags &= ~(WQE_PULL | WQE_MESSAGE);
 	oldest->flags |= WQE_BY_PACKET;
 	sq->next = sq->done;
 	roce_requester_rewind(qp);
@@ -378,11 +378,17 @@ static inline bool may_go_on(const struct roce_qp *qp)
 	       qp->req.retx.next == qp->req.retx.end && qp->retry.rnr_deadline == VRB_NEVER;
 }
 
-/* A request that ends in a completion at the peer, within one packet. */
+/* Longer than a packet. If the receiver declines it, it is repeated as one that may_pull(). */
+static bool may_leave_whole(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	return w->length <= qp->wq->whole_max && !(w->flags & (WQE_DATA_INLINE | WQE_BY_PACKET));
+}
+
+/* A request that ends in a completion at the peer, and is short. */
 static bool fits_message(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	return (is_send(w) || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) &&
-	       w->length <= qp->wq->mtu && !may_pull(qp, w);
+	       (w->length <= qp->wq->mtu || may_leave_whole(qp, w)) && !may_pull(qp, w);
 }
 
 /* Only the receiver's memory bounds what is under way within the host: no window. */
@@ -399,7 +405,7 @@ struct send_wqe *roce_requester_plain(struct roce_qp *qp)
 
 void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w)
 {
-	w->flags |= WQE_MESSAGE;
+	w->flags |= likely(w->length <= qp->wq->mtu) ? WQE_MESSAGE : WQE_MESSAGE | WQE_PULL;
 	qp->req.ssn = w->ssn;
 	qp->req.since_ack_req = 0;
 	qp->req.psn = qp->req.high = psn_next(w->first_psn);

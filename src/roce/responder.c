@@ -144,8 +144,8 @@ static enum resp_step check_psn(struct resp_ctx *c)
 			       ? RESP_OPSEQ
 			       : RESP_DROP;
 	if (psn == qp->resp.epsn)
-		return unlikely(c->pkt->pull && qp->resp.pull_refused) ? refuse_pull(c)
-								       : RESP_OPSEQ;
+		return unlikely(roce_is_whole(c->pkt) && qp->resp.pull_refused) ? refuse_pull(c)
+										: RESP_OPSEQ;
 	return psn_before(psn, qp->resp.epsn) ? RESP_DUPLICATE : RESP_GAP;
 }
 
@@ -235,7 +235,7 @@ static bool payload_fits(const struct resp_ctx *c)
 {
 	uint32_t len = c->pkt->payload_len, mtu = max(c->qp->wq->mtu, c->qp->wq->path_mtu);
 
-	if (c->pkt->pull)
+	if (roce_is_whole(c->pkt))
 		return roce_starts(c->op) && roce_ends(c->op);
 	if (roce_starts(c->op))
 		return len <= mtu && (roce_ends(c->op) || is_mtu(len));

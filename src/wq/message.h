@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A message: a SEND or WRITE with immediate of an RC queue pair that travels within the host
- * without packet headers. It replaces the single packet that would carry it (docs/MESSAGES.md). The
- * engine converts a request to a message, and a message to a packet; the local transport carries
- * it.
+ * without packet headers. It replaces the single packet that would carry it, or that would tell the
+ * receiver where to fetch its payload (docs/MESSAGES.md). The engine converts a request to a
+ * message, and a message to a packet; the local transport carries it.
  */
 #ifndef VRB_WQ_MESSAGE_H
 #define VRB_WQ_MESSAGE_H
@@ -26,6 +26,8 @@ struct message {
 	uint8_t op;		/* enum message_op */
 	bool solicited;
 	bool signaled;		/* its sender wants the completion; not carried */
+	/* longer than the sender's MTU: no packet could carry it, and it has one PSN */
+	bool whole;
 	uint32_t rkey;		/* MESSAGE_WRITE_IMM: where the payload goes */
 	uint64_t va;
 	uint32_t len;		/* length of the payload */

@@ -219,6 +219,11 @@ struct wq_qp {
 	 * receiver to pull; 0: never
 	 */
 	uint32_t pull_min;
+	/*
+	 * Those that are shorter may leave as one message, though longer than the MTU, up to this
+	 * length; 0: none
+	 */
+	uint32_t whole_max;
 	uint32_t rate_kbps;	/* rate limit of requests; 0: none */
 	uint32_t rate_burst;	/* bytes per burst */
 	/*

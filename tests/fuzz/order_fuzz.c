@@ -3,8 +3,9 @@
  * Two engines, core/rx/reorder.c at the responder, and between them a network that reorders,
  * repeats and loses their packets, and a third party that forges early requests; or a lane, which
  * keeps the order, loses what finds no room, and leaves long payloads for the responder to pull,
- * which may fail.  The oracle: what is delivered is what was sent, in order and once, however the
- * packets came; and all of it once the path is good.
+ * which may fail, or carries messages, also such as are longer than the MTU.  The oracle: what is
+ * delivered is what was sent, in order and once, however the packets came; and all of it once the
+ * path is good.
  *
  * The forged requests have too many missing packets in front of them to be accepted
  * (core/rx/reorder.h).  With fewer the responder could not distinguish them from the peer's, nor a
@@ -17,6 +18,7 @@
 #include "fuzz/fuzz.h"
 #include "unit/reorder_env.h"
 
+#include "roce/message.h"
 #include "util/tuning.h"
 
 enum {
@@ -34,12 +36,14 @@ enum {
 
 struct flight {
 	struct roce_pkt pkt;
-	uint8_t payload[256];
+	uint8_t payload[PULL_MIN];
 	bool to_b;
+	bool is_message;
+	struct message message;
 	struct wq_seg seg;	/* len 0: the payload is here */
 };
 
-struct message {
+struct sent {
 	uint32_t opcode, len;
 };
 
@@ -47,9 +51,10 @@ static struct {
 	struct roce_env a, b;
 	struct reorder_queue *held;
 	bool lane;
+	bool messages;		/* by the lane */
 	struct flight flight[FLIGHTS];
 	uint32_t flights;
-	struct message sent[1 << 12];
+	struct sent sent[1 << 12];
 	uint32_t posted, completed;	/* of sent[] */
 	uint32_t received;		/* SENDs at b, */
 	uint32_t next_send;		/* and where the next one of them is looked for in sent[] */
@@ -93,7 +98,7 @@ static void give_receive(void)
 
 static void check_receive(const struct wq_cqe *cqe)
 {
-	const struct message *m;
+	const struct sent *m;
 	const uint8_t *at;
 
 	while (w.sent[w.next_send].opcode != IBV_WR_SEND)
@@ -134,10 +139,30 @@ static void check_death(void)
 
 /* ---- the network ---- */
 
+/* The next request of `a` as a message; the ACK beside it would be of requests of `b`. */
+static bool collect_message(struct roce_env *e)
+{
+	struct flight *f = &w.flight[w.flights];
+	struct roce_piggyback_ack none;
+
+	if (!w.messages || e != &w.a || !roce_sends_messages(&e->qp))
+		return false;
+	*f = (struct flight){ .to_b = true, .is_message = true };
+	if (!roce_message_output(&e->qp, &f->message, f->payload, &none))
+		return false;
+	FUZZ_CHECK(!none.any);
+	w.flights++;
+	return true;
+}
+
 static void collect(struct roce_env *e)
 {
 	w.a.now = w.b.now = max(w.a.now, w.b.now);
-	while (w.flights < FLIGHTS && env_output(e)) {
+	while (w.flights < FLIGHTS) {
+		if (collect_message(e))
+			continue;
+		if (!env_output(e))
+			break;
 		struct flight *f = &w.flight[w.flights++];
 		const struct send_wqe *left = roce_output_pull(&e->qp);
 
@@ -168,13 +193,34 @@ static void deliver_request(struct roce_pkt *pkt, const struct wq_seg *seg, bool
 	w.b.fail_at = -1;
 }
 
+/* Its ACK is published, and read at once; or the packet that it replaces arrives. */
+static void deliver_message(struct message m, const uint8_t *payload)
+{
+	struct roce_piggyback_ack word = { .allowed = true };
+	struct roce_pkt pkt;
+
+	m.payload = payload;
+	if (roce_message_input(&w.b.qp, &m, &word)) {
+		if (word.any)
+			roce_ack_input(&w.a.qp, &word, w.a.now);
+		return;
+	}
+	roce_message_packet(&m, &pkt);
+	pkt.path = w.b.wq.path;
+	pkt.path.src = w.b.wq.path.dst;
+	pkt.path.dst = w.b.wq.path.src;
+	env_input(&w.b, &pkt);
+}
+
 static void deliver(const struct flight *f, bool fails)
 {
 	struct roce_pkt pkt = f->pkt;
 
 	pkt.payload = f->payload;
 	w.a.now = w.b.now = max(w.a.now, w.b.now);
-	if (f->to_b)
+	if (f->is_message)
+		deliver_message(f->message, f->payload);
+	else if (f->to_b)
 		deliver_request(&pkt, &f->seg, fails);
 	else
 		env_input(&w.a, &pkt);
@@ -283,14 +329,23 @@ static void post(struct input *in)
 		if (!kind)
 			fill(w.model + at, n, len);
 	}
-	w.sent[n] = (struct message){ wqe->opcode, len };
+	w.sent[n] = (struct sent){ wqe->opcode, len };
 	w.posted++;
+}
+
+/* A message starts no timer. */
+static void watch(void)
+{
+	if (w.messages)
+		roce_watch(&w.a.qp, w.a.now);
 }
 
 static void pass_time(struct input *in)
 {
-	uint64_t now = max(w.a.now, w.b.now), next = roce_next_timeout(&w.a.qp);
+	uint64_t now = max(w.a.now, w.b.now), next;
 
+	watch();
+	next = roce_next_timeout(&w.a.qp);
 	if (byte(in) & 1 && next != VRB_NEVER)
 		now = max(now, next);
 	else
@@ -339,6 +394,7 @@ static void settle(void)
 		FUZZ_CHECK(i < ROUNDS_MAX);
 		collect(&w.a);
 		collect(&w.b);
+		watch();
 		if (!w.flights && roce_next_timeout(&w.a.qp) != VRB_NEVER) {
 			w.a.now = max(w.a.now, roce_next_timeout(&w.a.qp));
 			roce_timeout(&w.a.qp, w.a.now);
@@ -380,10 +436,14 @@ static void start(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, data + size };
+	uint8_t kind;
 
 	start();
-	w.lane = byte(&in) & 1;
+	kind = byte(&in);
+	w.lane = kind & 1;
+	w.messages = w.lane && kind & 2;
 	w.a.wq.pull_min = w.lane ? PULL_MIN : 0;
+	w.a.wq.whole_max = w.messages ? PULL_MIN - 1 : 0;
 	while (in.p < in.end && !is_dead())
 		step(&in);
 	settle();

@@ -29,9 +29,9 @@ enum {
 	RETRIES = 7,
 };
 
-/* Lengths about the limits: inline, slot, MTU, payloads that are fetched. */
+/* Lengths about the limits: inline, slot, MTU, longest message, payloads that are fetched. */
 static const uint32_t lengths[] = {
-	0, 1, 8, 20, 21, 72, 73, 84, 85, 200, 1024, 1025, 4096, 4097, 8192, PLACE
+	0, 1, 8, 20, 21, 72, 73, 84, 85, 200, 1024, 1025, 4096, 4097, 8040, 8041, 8192, PLACE
 };
 
 static const enum ibv_wr_opcode opcodes[] = {

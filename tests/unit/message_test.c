@@ -27,7 +27,7 @@ enum {
 	QPN = 0x100,		/* of the receiver's first QP */
 	OWN = 0x900,		/* of the sender's */
 	GONE = 0xffffff,
-	LEN_MAX = 2000,
+	LEN_MAX = MESSAGE_LONGEST + 1,
 };
 
 /* Both ends of one connection. */
@@ -81,12 +81,13 @@ static void end(void)
 /* The content of a message follows from its QP and its PSN. */
 static struct message content(uint32_t i, uint32_t psn, uint8_t *payload)
 {
-	uint32_t len = psn % 5 ? psn % 90 : psn % LEN_MAX;
+	uint32_t len = psn % 5 ? psn % 90 : psn * 31 % LEN_MAX;
 
 	for (uint32_t k = 0; k < len; k++)
 		payload[k] = psn + 7 * k + i;
 	return (struct message){ .qpn = QPN + i, .psn = psn, .imm = psn * 2654435761u + i,
 				 .op = psn % MESSAGE_OPS, .solicited = psn % 3 == 0,
+				 .whole = psn % 7 == 0,
 				 .va = UINT64_C(0x123456789abcdef1) * psn, .rkey = ~psn,
 				 .len = len, .payload = payload };
 }
@@ -117,6 +118,7 @@ static void expect_content(const struct message *m, const struct lane_head *head
 	assert_int_equal(m->imm, was.imm);
 	assert_int_equal(m->op, was.op);
 	assert_int_equal(m->solicited, was.solicited);
+	assert_int_equal(m->whole, was.whole);
 	if (m->op == MESSAGE_WRITE_IMM) {
 		assert_int_equal(m->va, was.va);
 		assert_int_equal(m->rkey, was.rkey);

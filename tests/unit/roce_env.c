@@ -138,6 +138,8 @@ static enum reason pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t o
 
 	if (fails(env_of(wq), &why))
 		return why;
+	if (env_of(wq)->refuses_pull && env_of(wq)->refuses_pull())
+		return REASON_PEER_DIED;
 	assert_int_equal(from->num_seg, 1);
 	assert_int_equal(num_dst, 1);
 	return mem_write(wq, dst->lkey, dst->addr,
@@ -432,15 +434,33 @@ void env_expire(struct roce_env *e)
 	roce_timeout(&e->qp, e->now);
 }
 
+bool env_carry(struct roce_env *from, struct roce_env *to)
+{
+	const struct send_wqe *w;
+	struct wq_seg seg;
+	struct wq_pull pull = { .num_seg = 1, .seg = &seg };
+
+	if (!env_output(from))
+		return false;
+	assert_int_equal(from->out.bth.dest_qpn, to->wq.qpn);
+	to->now = from->now;
+	w = roce_output_pull(&from->qp);
+	if (w) {
+		seg.addr = (uintptr_t)from->mem + (w->sge[0].addr - ENV_VA);
+		seg.len = w->length;
+		from->out.pull = &pull;
+		from->out.payload_len = w->length;
+	}
+	env_input(to, &from->out);
+	return true;
+}
+
 static unsigned int carry(struct roce_env *from, struct roce_env *to)
 {
 	unsigned int n = 0;
 
-	for (; env_output(from); n++) {
-		assert_int_equal(from->out.bth.dest_qpn, to->wq.qpn);
-		to->now = from->now;
-		env_input(to, &from->out);
-	}
+	while (env_carry(from, to))
+		n++;
 	return n;
 }
 

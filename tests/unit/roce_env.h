@@ -62,6 +62,7 @@ struct roce_env {
 	bool flushes_take_long; /* until roce_flushed() */
 	bool no_rd;              /* rd_make finds no memory */
 	unsigned int direct_max; /* requests that ops->direct executes at a time */
+	bool (*refuses_pull)(void); /* NULL: never; asked before each ops->pull */
 	uint32_t atomics;        /* executed */
 	uint32_t writes;         /* remote writes executed */
 	uint32_t flushes;
@@ -119,6 +120,12 @@ void env_aeth(struct roce_env *e, uint8_t op, uint8_t syndrome, uint32_t psn, ui
 
 /* Advances the time to the engine's deadline, which must exist. */
 void env_expire(struct roce_env *e);
+
+/*
+ * Carries the next packet of `from` to `to`, with the place of a payload that stays in mem, in one
+ * piece; false: there is none.
+ */
+bool env_carry(struct roce_env *from, struct roce_env *to);
 
 /* Carries packets between two environments until neither has one; returns how many. */
 unsigned int env_pump(struct roce_env *a, struct roce_env *b);

@@ -4,7 +4,9 @@
  * sends the same requests as packets. Both environments get the same posts, receives and errors.
  * Requests that may be messages are randomly sent as messages or packets, executed as messages or
  * as the packets they replace, and acknowledged by packets or by published progress. Completions,
- * memory, PSNs and counters must be equal.
+ * memory, PSNs and counters must be equal; but not PSNs where messages are longer than the MTU,
+ * which have one each. Such a message that was declined is repeated for the receiver to fetch, and
+ * as packets if that fails.
  */
 #include "roce_env.h"
 
@@ -12,6 +14,7 @@
 #include <string.h>
 
 #include "roce/message.h"
+#include "roce/psn.h"
 #include "random.h"
 
 enum {
@@ -19,6 +22,7 @@ enum {
 	STEPS = 60,
 	ROUNDS = 200,
 	RECV = 600,		/* bytes of each receive */
+	WHOLE_MAX = 512,	/* of a message; the MTU is 256 */
 	RECEIVED = 65536,	/* offset of the receives */
 	READ_FROM = 40000,
 	READ_TO = 4000,
@@ -29,6 +33,7 @@ struct world {
 	struct roce_env *a, *b;
 	bool messages;
 	unsigned int sent;	/* as messages */
+	unsigned int whole;	/* of them, longer than the MTU */
 	unsigned int executed;	/* as messages */
 	unsigned int published;	/* ACKs */
 };
@@ -78,7 +83,7 @@ static void execute(struct world *w, const struct message *m, struct roce_pkt *p
 static bool carry_message(struct world *w)
 {
 	struct roce_piggyback_ack ack;
-	uint8_t buf[ROCE_MAX_MTU];
+	uint8_t buf[WHOLE_MAX];
 	struct message m;
 	struct roce_pkt pkt;
 
@@ -91,6 +96,7 @@ static bool carry_message(struct world *w)
 	pkt.path.dst = w->b->wq.path.src;
 	pkt.ack = ack.any ? &ack : NULL;
 	w->sent++;
+	w->whole += m.whole;
 	w->b->now = w->a->now;
 	execute(w, &m, &pkt);
 	return true;
@@ -118,7 +124,8 @@ static void run(struct world *w)
 	}
 }
 
-static void expect_same(const struct roce_env *x, const struct roce_env *y)
+/* y: the environment that sends messages. */
+static void expect_same(const struct roce_env *x, const struct roce_env *y, bool whole)
 {
 	assert_int_equal(x->wq.state, y->wq.state);
 	assert_int_equal(x->num_cqes, y->num_cqes);
@@ -129,11 +136,14 @@ static void expect_same(const struct roce_env *x, const struct roce_env *y)
 	/* a QP that fails may lose responses in flight */
 	if (x->wq.state == IBV_QPS_RTS) {
 		assert_memory_equal(x->mem, y->mem, RECEIVED);
-		assert_int_equal(x->qp.req.psn, y->qp.req.psn);
 		assert_int_equal(x->qp.req.ssn, y->qp.req.ssn);
+	}
+	if (x->wq.state == IBV_QPS_RTS && !whole) {
+		assert_int_equal(x->qp.req.psn, y->qp.req.psn);
 		assert_int_equal(x->qp.comp.una, y->qp.comp.una);
 	}
-	assert_int_equal(x->qp.resp.epsn, y->qp.resp.epsn);
+	if (!whole)
+		assert_int_equal(x->qp.resp.epsn, y->qp.resp.epsn);
 	assert_int_equal(x->qp.resp.msn, y->qp.resp.msn);
 	assert_int_equal(x->qp.counters.rdma_sends, y->qp.counters.rdma_sends);
 	assert_int_equal(x->qp.counters.rdma_recvs, y->qp.counters.rdma_recvs);
@@ -144,14 +154,19 @@ struct request {
 	uint32_t opcode, flags, len, imm, lkey, rkey;
 };
 
-static struct request any_request(void)
+/*
+ * whole: long ones may be messages. Then each rkey is valid: a WRITE with immediate that fails with
+ * its FIRST packet takes no receive, but as one packet it does.
+ */
+static struct request any_request(bool whole)
 {
 	static const uint32_t opcodes[] = { IBV_WR_SEND, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
 					    IBV_WR_SEND_WITH_INV, IBV_WR_RDMA_WRITE,
 					    IBV_WR_RDMA_WRITE_WITH_IMM,
 					    IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ };
 	struct request r = { .opcode = opcodes[random_below(ARRAY_SIZE(opcodes))],
-			     .len = random_below(3) ? random_below(257) : random_below(RECV),
+			     .len = random_below(whole ? 2 : 3) ? random_below(257)
+								: random_below(RECV),
 			     .imm = random_u64(), .lkey = ENV_KEY, .rkey = ENV_KEY };
 
 	r.flags = random_below(2) ? WQE_SIGNALED : 0;
@@ -159,7 +174,7 @@ static struct request any_request(void)
 	r.flags |= random_below(4) ? 0 : IBV_SEND_FENCE;
 	if (random_below(200) == 0)
 		r.lkey = 0;	/* an invalid key */
-	if (random_below(200) == 0)
+	if (random_below(200) == 0 && !whole)
 		r.rkey = 0;
 	if (random_below(200) == 0)
 		r.len = RECV + 1;	/* or a receive that is too short */
@@ -204,7 +219,7 @@ static uint32_t any_offset(void)
 
 static void step(struct world *packets, struct world *mixed)
 {
-	struct request r = any_request();
+	struct request r = any_request(mixed->a->wq.whole_max > 0);
 	uint64_t choice = random_below(5);
 	uint32_t to = any_offset();
 
@@ -224,10 +239,17 @@ static void step(struct world *packets, struct world *mixed)
 	}
 }
 
-static void compare(struct world *total)
+static bool at_times(void)
+{
+	return random_below(3) == 0;
+}
+
+static void compare(struct world *total, bool whole)
 {
 	struct world packets = start(false), mixed = start(true);
 
+	mixed.a->wq.whole_max = whole ? WHOLE_MAX : 0;
+	mixed.b->refuses_pull = at_times;
 	for (int i = 0; i < STEPS; i++)
 		step(&packets, &mixed);
 	for (int i = 0; i < ENV_DEPTH; i++) {
@@ -240,9 +262,10 @@ static void compare(struct world *total)
 		wait_for_receives(&packets);
 		wait_for_receives(&mixed);
 	}
-	expect_same(packets.a, mixed.a);
-	expect_same(packets.b, mixed.b);
+	expect_same(packets.a, mixed.a, whole);
+	expect_same(packets.b, mixed.b, whole);
 	total->sent += mixed.sent;
+	total->whole += mixed.whole;
 	total->executed += mixed.executed;
 	total->published += mixed.published;
 	end(&packets);
@@ -254,7 +277,8 @@ static void messages_do_what_packets_do(void **state)
 	struct world total = { 0 };
 
 	for (int i = 0; i < WORLDS; i++)
-		compare(&total);
+		compare(&total, i % 2);
+	assert_true(total.whole > WORLDS / 8);
 	assert_true(total.sent > WORLDS);
 	assert_true(total.executed > WORLDS && total.executed < total.sent);
 	assert_true(total.published > WORLDS && total.published < total.sent);
@@ -263,24 +287,32 @@ static void messages_do_what_packets_do(void **state)
 static void only_plain_requests_are_messages(void **state)
 {
 	static const struct {
-		uint32_t opcode, len;
+		uint32_t opcode, len, whole_max, flags;
 		bool message;
 	} rows[] = {
-		{ IBV_WR_SEND, 0, true },
-		{ IBV_WR_SEND, 256, true },
-		{ IBV_WR_SEND, 257, false },
-		{ IBV_WR_SEND_WITH_IMM, 8, true },
-		{ IBV_WR_SEND_WITH_INV, 8, true },
-		{ IBV_WR_RDMA_WRITE, 8, false },
-		{ IBV_WR_RDMA_WRITE_WITH_IMM, 256, true },
-		{ IBV_WR_RDMA_WRITE_WITH_IMM, 257, false },
-		{ IBV_WR_RDMA_READ, 8, false },
+		{ IBV_WR_SEND, 0, 0, 0, true },
+		{ IBV_WR_SEND, 256, 0, 0, true },
+		{ IBV_WR_SEND, 257, 0, 0, false },
+		{ IBV_WR_SEND, 257, WHOLE_MAX, 0, true },
+		{ IBV_WR_SEND, WHOLE_MAX, WHOLE_MAX, 0, true },
+		{ IBV_WR_SEND, WHOLE_MAX + 1, WHOLE_MAX, 0, false },
+		{ IBV_WR_SEND, 257, WHOLE_MAX, WQE_DATA_INLINE, false },
+		{ IBV_WR_SEND, 257, WHOLE_MAX, WQE_BY_PACKET, false },
+		{ IBV_WR_SEND_WITH_IMM, 8, 0, 0, true },
+		{ IBV_WR_SEND_WITH_INV, 8, 0, 0, true },
+		{ IBV_WR_SEND_WITH_INV, 257, WHOLE_MAX, 0, true },
+		{ IBV_WR_RDMA_WRITE, 8, WHOLE_MAX, 0, false },
+		{ IBV_WR_RDMA_WRITE_WITH_IMM, 256, 0, 0, true },
+		{ IBV_WR_RDMA_WRITE_WITH_IMM, 257, 0, 0, false },
+		{ IBV_WR_RDMA_WRITE_WITH_IMM, 257, WHOLE_MAX, 0, true },
+		{ IBV_WR_RDMA_READ, 8, WHOLE_MAX, 0, false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct world w = start(true);
 
-		env_post(w.a, rows[i].opcode, 0, rows[i].len);
+		w.a->wq.whole_max = rows[i].whole_max;
+		env_post(w.a, rows[i].opcode, 0, rows[i].len)->flags |= rows[i].flags;
 		assert_int_equal(carry_message(&w), rows[i].message);
 		end(&w);
 	}
@@ -314,6 +346,80 @@ static void unusual_requests_are_declined(void **state)
 	env_post_recv(w.b, 0, 8);
 	env_post(w.a, IBV_WR_SEND, 0, 8);
 	assert_true(carry_message(&w));
+	end(&w);
+}
+
+/*
+ * A long message is declined for want of a receive; the receiver cannot fetch it either, and gets
+ * packets, which have one PSN for each MTU.
+ */
+static bool always(void)
+{
+	return true;
+}
+
+static void a_long_message_is_repeated_as_packets(void **state)
+{
+	struct world w = start(true);
+
+	w.a->wq.whole_max = WHOLE_MAX;
+	w.b->refuses_pull = always;
+	for (uint32_t i = 0; i < 2; i++) {
+		env_post(w.a, IBV_WR_SEND, 0, WHOLE_MAX);
+		assert_true(carry_message(&w));
+	}
+	assert_int_equal(w.a->qp.req.psn, psn_add(ENV_PSN, 2));
+	env_pump(w.a, w.b);
+	assert_int_equal(w.a->qp.counters.rcvd_rnr_err, 1);
+	for (uint32_t i = 0; i < 2; i++)
+		env_post_recv(w.b, RECEIVED + i * WHOLE_MAX, WHOLE_MAX);
+	env_expire(w.a);
+	env_pump(w.a, w.b);
+	for (uint32_t i = 0; i < 2; i++) {
+		env_expect_cqe(w.a, i, i, IBV_WC_SUCCESS);
+		assert_memory_equal(w.a->mem, w.b->mem + RECEIVED + i * WHOLE_MAX, WHOLE_MAX);
+	}
+	assert_int_equal(w.a->qp.req.psn, psn_add(ENV_PSN, 4));
+	assert_int_equal(w.a->qp.comp.una, w.a->qp.req.psn);
+	end(&w);
+}
+
+/*
+ * Sent again as packets, it is no message any more: an ACK of as many PSNs as it has, and of a
+ * message behind it, completes these two.
+ */
+static void an_ack_counts_the_packets_of_a_repeated_message(void **state)
+{
+	struct world w = start(true);
+	struct roce_piggyback_ack word = { .allowed = true }, beside;
+	uint8_t buf[WHOLE_MAX];
+	struct message m;
+
+	w.a->wq.whole_max = WHOLE_MAX;
+	w.b->refuses_pull = always;
+	env_post(w.a, IBV_WR_SEND, 0, WHOLE_MAX);
+	assert_true(carry_message(&w));
+	env_pump(w.a, w.b);
+	assert_int_equal(w.a->qp.counters.rcvd_rnr_err, 1);
+	for (uint32_t i = 0; i < 2; i++)
+		env_post_recv(w.b, RECEIVED + i * WHOLE_MAX, WHOLE_MAX);
+	env_expire(w.a);
+	assert_true(env_carry(w.a, w.b));	/* whose payload cannot be fetched */
+	assert_true(env_carry(w.b, w.a));
+	assert_int_equal(w.a->qp.counters.rcvd_seq_err, 1);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_true(env_carry(w.a, w.b));
+	for (uint32_t i = 0; i < 3; i++)
+		env_post(w.a, IBV_WR_SEND, 0, 8);
+	assert_true(roce_message_output(&w.a->qp, &m, buf, &beside));
+	assert_int_equal(m.psn, psn_add(ENV_PSN, 2));
+	assert_true(roce_message_input(&w.b->qp, &m, &word) && word.any);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_true(roce_message_output(&w.a->qp, &m, buf, &beside));
+	w.a->qp.cc.timing = false;	/* else the ACK is no shortcut anyway */
+	roce_ack_input(&w.a->qp, &word, w.a->now);
+	assert_int_equal(w.a->num_cqes, 2);
+	assert_int_equal(w.a->qp.comp.una, psn_add(ENV_PSN, 3));
 	end(&w);
 }
 
@@ -426,6 +532,8 @@ int main(void)
 		cmocka_unit_test(messages_do_what_packets_do),
 		cmocka_unit_test(only_plain_requests_are_messages),
 		cmocka_unit_test(unusual_requests_are_declined),
+		cmocka_unit_test(a_long_message_is_repeated_as_packets),
+		cmocka_unit_test(an_ack_counts_the_packets_of_a_repeated_message),
 		cmocka_unit_test(a_message_waits_for_the_response_to_a_read),
 		cmocka_unit_test(a_repeated_ack_counts_once),
 		cmocka_unit_test(messages_have_a_timer_once_they_are_watched),

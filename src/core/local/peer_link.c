@@ -123,7 +123,7 @@ void vrb_peer_publish(struct vrb_qp *qp)
 		release_peers(&qp->peer);
 		qp->peer.word = NULL;
 		qp->wq.direct = qp->wq.fence_reads = false;
-		qp->wq.pull_min = 0;
+		qp->wq.pull_min = qp->wq.whole_max = 0;
 	}
 	if (!segment_publish_qp(local_segment(vrb.local), &qp->wq, facts) && !qp->peer.word)
 		qp->peer.word = segment_progress(local_segment(vrb.local), qp->wq.qpn);
@@ -201,7 +201,7 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 	n->process = peer;
 	n->tx_blocked_since = n->retry_backoff_us = n->tx_head = 0;
 	n->retry_at = VRB_NEVER;
-	qp->wq.pull_min = 0;
+	qp->wq.pull_min = qp->wq.whole_max = 0;
 }
 
 /*

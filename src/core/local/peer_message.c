@@ -9,13 +9,13 @@
 #include "local/peer.h"
 #include "run/clock.h"
 
-bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf)
+bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *place)
 {
 	struct lane_head head = { .where = LANE_INLINE };
 	struct roce_piggyback_ack ack;
 	struct message m;
 
-	if (!roce_message_output(&qp->roce, &m, buf, &ack))
+	if (!roce_message_output(&qp->roce, &m, place, &ack))
 		return false;
 	if (tapped() && !vrb_tap_out(&(struct tap_packet){ .qp = qp, .message = &m }))
 		return true;
@@ -24,16 +24,6 @@ bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf)
 		vrb_word_want(qp, tx->head);
 	message_put(tx, &head, &m);
 	return true;
-}
-
-/* Where its payload goes; NULL: it is too long for a message, or there is no room. */
-static uint8_t *place_of(const struct vrb_qp *qp, const struct send_wqe *w, struct lane_tx *tx)
-{
-	bool write = unlikely(w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM);
-
-	if (w->length > qp->wq.mtu)
-		return NULL;
-	return message_place(tx, (uint32_t)w->length + (write ? MESSAGE_REMOTE : 0));
 }
 
 /* Runs one-sided requests. Only time stamps and moderated events need the time. */
@@ -60,7 +50,7 @@ static bool post_by_lane(struct vrb_qp *qp, const struct send_wqe *w)
 	uint32_t first = tx->head;
 	uint8_t *place;
 
-	while ((place = place_of(qp, w, tx)) && !roce_has_ack(&qp->roce) &&
+	while ((place = vrb_peer_message_place(w, tx)) && !roce_has_ack(&qp->roce) &&
 	       vrb_peer_put_message(qp, tx, place) && sq->next != sq->head)
 		w = sq_wqe(sq, sq->next);
 	if (likely(tx->head != first))

@@ -15,6 +15,7 @@
 #include "core/local/peer_link.h"
 #include "core/qp/qp.h"
 #include "local/lane.h"
+#include "local/message.h"
 #include "local/peer.h"
 #include "roce/message.h"
 #include "util/atomic.h"
@@ -42,10 +43,23 @@ static inline void vrb_peer_tx_end(struct vrb_qp *qp, bool sent)
 }
 
 /*
- * The next request as a message; false if it must go as a packet, or if there is none. `buf` has
- * room for its payload, and may be the payload's place in the slot. Must hold peer->lock.
+ * Where the payload of a request goes in the lane, as a message; NULL: it is too long for one, or
+ * there is no room. Must hold peer->lock.
  */
-bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *buf);
+static inline uint8_t *vrb_peer_message_place(const struct send_wqe *w, struct lane_tx *tx)
+{
+	bool write = unlikely(w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM);
+
+	if (unlikely(w->length > MESSAGE_LONGEST))
+		return NULL;
+	return message_place(tx, (uint32_t)w->length + (write ? MESSAGE_REMOTE : 0));
+}
+
+/*
+ * The next request as a message, its payload in `place`; false if it must go as a packet, or if
+ * there is none. Must hold peer->lock.
+ */
+bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *place);
 
 /*
  * vrb_peer_post() sends what was posted, without the engine's packets and timers: small messages,

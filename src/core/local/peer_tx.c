@@ -110,6 +110,7 @@ static void note_abilities(struct vrb_qp *qp, bool whole)
 
 	qp->wq.direct = qp->wq.type == IBV_QPT_RC && !packets && local_peer_cma(peer);
 	qp->wq.pull_min = !packets && local_peer_pulls(peer) ? TUNE_LANE_PULL_MIN : 0;
+	qp->wq.whole_max = packets ? 0 : MESSAGE_LONGEST;
 }
 
 /* The pid of a dead peer may be reused, so stop direct access to its memory. */
@@ -141,6 +142,26 @@ static void note_room(struct vrb_peer *n, bool full, bool moved, uint64_t now)
 	n->retry_at = time_after(now, n->retry_backoff_us * VRB_USEC);
 }
 
+/* The next request, if it may become a message; NULL: there is none, or it is too long. */
+static const struct send_wqe *next_message(const struct vrb_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+	const struct send_wqe *w = sq_wqe(sq, sq->next);
+
+	return sq->next != sq->head && w->length <= MESSAGE_LONGEST ? w : NULL;
+}
+
+/*
+ * The room that the next packet needs, or that request as a message: it waits for it, even where
+ * some of its packets would fit.
+ */
+static uint32_t room_for(const struct send_wqe *next)
+{
+	uint32_t message = next ? MESSAGE_HEADER + (uint32_t)next->length + MESSAGE_REMOTE : 0;
+
+	return max((uint32_t)PUT_MAX, message);
+}
+
 /*
  * Packets to a dead peer are dropped as on a network: the engine must consider them sent, or it
  * would never count a retry. Packets to a live peer wait for room indefinitely.
@@ -165,11 +186,13 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 	ack.allowed = !whole && qp->wq.type == IBV_QPT_RC;
 	tx = local_tx_begin(qp->peer.process);
 	while (len && !full && roce_has_output(&qp->roce)) {
-		bool room = !dead && lane_tx_room(tx, PUT_MAX);
+		const struct send_wqe *next = messages ? next_message(qp) : NULL;
+		bool room = !dead && lane_tx_room(tx, room_for(next));
 
 		lost = !room && dead;
 		full = !room && !lost;
-		if (room && messages && vrb_peer_put_message(qp, tx, packet)) {
+		if (room && next &&
+		    vrb_peer_put_message(qp, tx, vrb_peer_message_place(next, tx))) {
 			sent = true;
 			continue;
 		}

@@ -135,7 +135,7 @@ static void run_reordered(void *arg, const struct roce_pkt *pkt)
  */
 static bool may_reorder(const struct vrb_qp *qp, const struct roce_pkt *pkt)
 {
-	return !pkt->pull && (!qp->peer.process || qp->peer.lossy || tapped_whole()) &&
+	return !roce_is_whole(pkt) && (!qp->peer.process || qp->peer.lossy || tapped_whole()) &&
 	       !(qp->config.domain && qp->config.domain->has_inode);
 }
 
@@ -552,7 +552,8 @@ static void receive_message(void *arg, int32_t slot, const struct lane_head *hea
 	struct vrb_qp *qp;
 
 	count(&stats->rcvd_pkts, 1);
-	if (unlikely(!message_get(&m, data, head->len) || m.len > ROCE_MAX_MTU)) {
+	if (unlikely(!message_get(&m, data, head->len) ||
+		     m.len > (m.whole ? (uint32_t)MESSAGE_LONGEST : ROCE_MAX_MTU))) {
 		count(&stats->malformed, 1);
 		return;
 	}
