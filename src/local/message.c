@@ -10,8 +10,6 @@
 
 enum {
 	BITS_24 = (1 << 24) - 1,
-	SOLICITED = 1,
-	WHOLE = 2,
 };
 
 /* The header in the slot, in native byte order. */
@@ -42,7 +40,7 @@ static uint32_t qpn_op(const struct message *m)
 
 static uint32_t psn_flags(const struct message *m)
 {
-	return m->psn | (m->solicited ? SOLICITED << 24 : 0) | (m->whole ? WHOLE << 24 : 0);
+	return m->psn | (uint32_t)m->flags << 24;
 }
 
 static void put_in_ring(struct lane_tx *tx, struct lane_head *head, const struct message *m)
@@ -97,8 +95,7 @@ bool message_get(struct message *m, const uint8_t *data, uint32_t len)
 	m->qpn = s.qpn_op & BITS_24;
 	m->op = s.qpn_op >> 24;
 	m->psn = s.psn_flags & BITS_24;
-	m->solicited = s.psn_flags >> 24 & SOLICITED;
-	m->whole = s.psn_flags >> 24 & WHOLE;
+	m->flags = s.psn_flags >> 24;
 	m->imm = s.imm;
 	m->payload = data + sizeof(s);
 	m->len = len - sizeof(s) - more;

@@ -34,6 +34,12 @@ static enum message_op op_of(const struct send_wqe *w)
 	}
 }
 
+static uint8_t flags_of(const struct send_wqe *w)
+{
+	return (w->flags & IBV_SEND_SOLICITED ? MESSAGE_SOLICITED : 0) |
+	       (w->flags & WQE_PULL ? MESSAGE_WHOLE : 0);
+}
+
 bool roce_sends_messages(const struct roce_qp *qp)
 {
 	const struct wq_qp *wq = qp->wq;
@@ -83,16 +89,15 @@ bool roce_message_output(struct roce_qp *qp, struct message *m, uint8_t *buf,
 	ack->any = false;
 	if (!w || !find_payload(qp, w, buf, m))
 		return false;
+	roce_requester_sent_plain(qp, w);
 	m->op = op_of(w);
 	m->qpn = qp->wq->dest_qpn;
 	m->psn = w->first_psn;
 	m->imm = w->imm;
 	m->va = w->remote_addr;
 	m->rkey = w->rkey;
-	m->solicited = w->flags & IBV_SEND_SOLICITED;
+	m->flags = flags_of(w);
 	m->signaled = w->flags & WQE_SIGNALED;
-	m->whole = w->length > qp->wq->mtu;
-	roce_requester_sent_plain(qp, w);
 	qp->counters.sent_pkts++;
 	qp->counters.sent_bytes += w->length;
 	roce_ack_beside_message(qp, ack);
@@ -111,7 +116,7 @@ static bool takes_message(const struct roce_qp *qp, const struct message *m)
 
 	return m->psn == qp->resp.epsn && m->op != MESSAGE_SEND_INV &&
 	       (likely(m->len <= max(wq->mtu, wq->path_mtu)) ||
-		(m->whole && !qp->resp.pull_refused)) &&
+		(m->flags & MESSAGE_WHOLE && !qp->resp.pull_refused)) &&
 	       (wq->state == IBV_QPS_RTS ||
 		(wq->state == IBV_QPS_RTR && qp->resp.established)) &&
 	       wq->pkey == ROCE_PKEY_DEFAULT && wq->mig_state == IBV_MIG_MIGRATED &&
@@ -163,7 +168,7 @@ static void complete_receive(struct roce_qp *qp, const struct message *m)
 		.status = IBV_WC_SUCCESS,
 		.opcode = IBV_WC_RECV,
 		.byte_len = m->len,
-		.solicited = m->solicited,
+		.solicited = m->flags & MESSAGE_SOLICITED,
 	};
 
 	if (m->op != MESSAGE_SEND) {
@@ -206,7 +211,7 @@ void roce_message_packet(const struct message *m, struct roce_pkt *pkt)
 	memset(pkt, 0, offsetof(struct roce_pkt, path));
 	pkt->bth = (struct roce_bth){
 		.opcode = opcodes[m->op],
-		.solicited = m->solicited,
+		.solicited = m->flags & MESSAGE_SOLICITED,
 		.mig_req = true,
 		.pad = -m->len & 3,
 		.pkey = ROCE_PKEY_DEFAULT,
@@ -220,7 +225,7 @@ void roce_message_packet(const struct message *m, struct roce_pkt *pkt)
 		pkt->reth.rkey = m->rkey;
 		pkt->reth.len = m->len;
 	}
-	pkt->whole = m->whole;
+	pkt->whole = m->flags & MESSAGE_WHOLE;
 	pkt->payload = m->payload;
 	pkt->payload_len = m->len;
 }

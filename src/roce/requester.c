@@ -388,7 +388,7 @@ static bool may_leave_whole(const struct roce_qp *qp, const struct send_wqe *w)
 static bool fits_message(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	return (is_send(w) || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) &&
-	       (w->length <= qp->wq->mtu || may_leave_whole(qp, w)) && !may_pull(qp, w);
+	       (likely(w->length <= qp->wq->mtu) || (may_leave_whole(qp, w) && !may_pull(qp, w)));
 }
 
 /* Only the receiver's memory bounds what is under way within the host: no window. */

@@ -19,15 +19,19 @@ enum message_op {
 	MESSAGE_OPS
 };
 
+enum message_flags {
+	MESSAGE_SOLICITED = 1,
+	/* longer than the sender's MTU: no packet could carry it, and it has one PSN */
+	MESSAGE_WHOLE = 2,
+};
+
 struct message {
 	uint32_t qpn;		/* destination; 24 bits */
 	uint32_t psn;		/* 24 bits */
 	uint32_t imm;		/* big endian immediate, or the rkey to invalidate */
 	uint8_t op;		/* enum message_op */
-	bool solicited;
+	uint8_t flags;		/* enum message_flags */
 	bool signaled;		/* its sender wants the completion; not carried */
-	/* longer than the sender's MTU: no packet could carry it, and it has one PSN */
-	bool whole;
 	uint32_t rkey;		/* MESSAGE_WRITE_IMM: where the payload goes */
 	uint64_t va;
 	uint32_t len;		/* length of the payload */

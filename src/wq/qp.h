@@ -215,8 +215,8 @@ struct wq_qp {
 	 */
 	bool fence_reads;
 	/*
-	 * SENDs and WRITEs with immediate of at least this length leave their payload for the
-	 * receiver to pull; 0: never
+	 * SENDs and WRITEs with immediate of at least this length, which is above the MTU, leave
+	 * their payload for the receiver to pull; 0: never
 	 */
 	uint32_t pull_min;
 	/*

@@ -86,8 +86,7 @@ static struct message content(uint32_t i, uint32_t psn, uint8_t *payload)
 	for (uint32_t k = 0; k < len; k++)
 		payload[k] = psn + 7 * k + i;
 	return (struct message){ .qpn = QPN + i, .psn = psn, .imm = psn * 2654435761u + i,
-				 .op = psn % MESSAGE_OPS, .solicited = psn % 3 == 0,
-				 .whole = psn % 7 == 0,
+				 .op = psn % MESSAGE_OPS, .flags = psn % 4,
 				 .va = UINT64_C(0x123456789abcdef1) * psn, .rkey = ~psn,
 				 .len = len, .payload = payload };
 }
@@ -117,8 +116,7 @@ static void expect_content(const struct message *m, const struct lane_head *head
 	assert_true(head->flags & LANE_BARE);
 	assert_int_equal(m->imm, was.imm);
 	assert_int_equal(m->op, was.op);
-	assert_int_equal(m->solicited, was.solicited);
-	assert_int_equal(m->whole, was.whole);
+	assert_int_equal(m->flags, was.flags);
 	if (m->op == MESSAGE_WRITE_IMM) {
 		assert_int_equal(m->va, was.va);
 		assert_int_equal(m->rkey, was.rkey);

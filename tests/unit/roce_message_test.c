@@ -96,7 +96,7 @@ static bool carry_message(struct world *w)
 	pkt.path.dst = w->b->wq.path.src;
 	pkt.ack = ack.any ? &ack : NULL;
 	w->sent++;
-	w->whole += m.whole;
+	w->whole += m.flags & MESSAGE_WHOLE ? 1 : 0;
 	w->b->now = w->a->now;
 	execute(w, &m, &pkt);
 	return true;

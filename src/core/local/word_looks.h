@@ -26,7 +26,8 @@ struct word_looks {
 
 static inline void word_looks_replied(struct word_looks *w)
 {
-	w->replies = (uint8_t)min(w->replies + 2, 2 * TUNE_WORD_REPLIES);
+	if (w->replies < 2 * TUNE_WORD_REPLIES)
+		w->replies += 2;
 }
 
 static inline void word_looks_found(struct word_looks *w)

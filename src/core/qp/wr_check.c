@@ -64,7 +64,7 @@ static unsigned int type_bit(enum ibv_qp_type type)
 
 bool wr_opcode_legal(enum ibv_qp_type type, uint32_t opcode)
 {
-	return opcode < WR_OPCODES && (rules[opcode].types & type_bit(type));
+	return opcode < WR_OPCODES && type <= IBV_QPT_XRC_SEND && rules[opcode].types >> type & 1;
 }
 
 static enum reason check_size(const struct wr_limits *limits, const struct wr_desc *wr,
@@ -96,6 +96,11 @@ static enum reason check_datagram(const struct wr_limits *limits, const struct w
 	return REASON_NONE;
 }
 
+static enum reason check_rd_atomic(const struct wr_limits *limits)
+{
+	return limits->max_rd_atomic ? REASON_NONE : REASON_WR_RD_ATOMIC_ZERO;
+}
+
 static enum reason check_segmented(const struct wr_limits *limits, const struct wr_desc *wr)
 {
 	if (!limits->max_tso_header)
@@ -121,10 +126,9 @@ enum reason wr_check_send(const struct wr_limits *limits, const struct wr_desc *
 	if (wr->inline_data && !(rule->wants & INLINE_OK))
 		return REASON_WR_FLAGS;
 	why = check_size(limits, wr, rule->wants);
-	if (!why && unlikely(rule->wants & SEGMENTED))
-		why = check_segmented(limits, wr);
-	if (!why && (rule->wants & RD_ATOMIC) && !limits->max_rd_atomic)
-		why = REASON_WR_RD_ATOMIC_ZERO;
+	if (!why && rule->wants & (SEGMENTED | RD_ATOMIC))	/* no opcode is both */
+		why = rule->wants & SEGMENTED ? check_segmented(limits, wr) :
+						check_rd_atomic(limits);
 	if (!why && limits->qp_type == IBV_QPT_UD)
 		why = check_datagram(limits, wr, rule->wants);
 	return why;

@@ -497,21 +497,23 @@ static void take_word(struct vrb_qp *qp, uint64_t now)
 }
 
 /* Not inline: most calls of vrb_rx_words() find no word to read. */
-static __attribute__((noinline)) void read_word(struct vrb_qp *qp, uint64_t now)
+static __attribute__((noinline)) unsigned int read_words(struct vrb_qp *qp, uint64_t now)
 {
-	lock_acquire(&qp->lock);
-	take_word(qp, now);
-	lock_release(&qp->lock);
+	unsigned int n;
+
+	for (n = 0; qp; n++, qp = vrb_word_next()) {
+		lock_acquire(&qp->lock);
+		take_word(qp, now);
+		lock_release(&qp->lock);
+	}
+	return n;
 }
 
 unsigned int vrb_rx_words(uint64_t now)
 {
-	struct vrb_qp *qp;
-	unsigned int n;
+	struct vrb_qp *qp = vrb_word_next();
 
-	for (n = 0; (qp = vrb_word_next()); n++)
-		read_word(qp, now);
-	return n;
+	return qp ? read_words(qp, now) : 0;
 }
 
 /*
@@ -552,8 +554,7 @@ static void receive_message(void *arg, int32_t slot, const struct lane_head *hea
 	struct vrb_qp *qp;
 
 	count(&stats->rcvd_pkts, 1);
-	if (unlikely(!message_get(&m, data, head->len) ||
-		     m.len > (m.whole ? (uint32_t)MESSAGE_LONGEST : ROCE_MAX_MTU))) {
+	if (unlikely(!message_get(&m, data, head->len) || m.len > MESSAGE_LONGEST)) {
 		count(&stats->malformed, 1);
 		return;
 	}
