@@ -17,7 +17,8 @@
 
 static inline bool accepts_requests(const struct seg_qp *target, const struct wq_qp *wq)
 {
-	if (target->type != IBV_QPT_RC || target->dest_qpn != wq->qpn || wq->type != IBV_QPT_RC)
+	if (target->type != wq->type || target->dest_qpn != wq->qpn ||
+	    (wq->type != IBV_QPT_RC && wq->type != IBV_QPT_UC))
 		return false;
 	/* In RTR the first request must be a packet, because the QP raises an event for it. */
 	if (target->state != IBV_QPS_RTS && target->state != IBV_QPS_SQD &&

@@ -428,7 +428,8 @@ bool local_peer_alive(struct local *l, struct local_peer *peer, uint64_t now)
 
 bool local_peer_took(const struct local_peer *peer, uint32_t head)
 {
-	return (int32_t)(load_relaxed(&peer->map.lane->tail) - head) >= 0;
+	/* L7: then what it did with the packets comes before the caller's next access */
+	return (int32_t)(load_acquire(&peer->map.lane->tail) - head) >= 0;
 }
 
 void peer_wake(struct local *l, struct local_peer *peer)

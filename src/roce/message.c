@@ -40,13 +40,18 @@ static uint8_t flags_of(const struct send_wqe *w)
 	       (w->flags & WQE_PULL ? MESSAGE_WHOLE : 0);
 }
 
-bool roce_sends_messages(const struct roce_qp *qp)
+bool roce_is_plain(const struct roce_qp *qp)
 {
 	const struct wq_qp *wq = qp->wq;
 
-	return wq->type == IBV_QPT_RC && wq->state == IBV_QPS_RTS &&
+	return (wq->type == IBV_QPT_RC || wq->type == IBV_QPT_UC) && wq->state == IBV_QPS_RTS &&
 	       wq->pkey == ROCE_PKEY_DEFAULT && wq->mig_state == IBV_MIG_MIGRATED &&
 	       !roce_is_paced(qp);
+}
+
+bool roce_sends_messages(const struct roce_qp *qp)
+{
+	return qp->wq->type == IBV_QPT_RC && roce_is_plain(qp);
 }
 
 bool roce_awaits_word(const struct roce_qp *qp)

@@ -15,9 +15,11 @@
 #include "wq/message.h"
 
 /*
- * Could the QP send any request as a message? A message carries neither a P_Key nor MigReq. The
- * answer changes only with the QP's attributes, state and path.
+ * Is nothing unusual set, so that requests need not be packets: RC ones may be messages or access
+ * the peer's memory directly, UC ones the latter? Neither carries a P_Key or MigReq. The answers
+ * change only with the QP's attributes, state and path.
  */
+bool roce_is_plain(const struct roce_qp *qp);
 bool roce_sends_messages(const struct roce_qp *qp);
 
 /*
@@ -40,7 +42,7 @@ bool roce_run_direct(struct roce_qp *qp);
 /*
  * Is no request waiting or in flight, so that one could run in the peer's memory as soon as it is
  * posted? If it does, without a WQE, roce_ran_at_once() counts it as posted and complete. Call only
- * if roce_sends_messages().
+ * if roce_is_plain().
  */
 static inline bool roce_runs_at_once(const struct roce_qp *qp)
 {

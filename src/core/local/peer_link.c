@@ -249,8 +249,8 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 	} else {
 		local_peer_put(vrb.local, peer);
 	}
-	if (qp->wq.type != IBV_QPT_RC)
-		n->entry = NULL;	/* sends no messages, and an XRC QP may follow its peer */
+	if (qp->wq.type != IBV_QPT_RC && qp->wq.type != IBV_QPT_UC)
+		n->entry = NULL;	/* an XRC QP may follow its peer */
 	n->rtr_expected = !n->process && here;
 	look_promptly(n, now);
 	return n->process != NULL;

@@ -71,17 +71,30 @@ bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *place)
  */
 bool vrb_peer_post_plain(struct vrb_qp *qp);
 
-enum { PEER_PLAIN = 0x40 };	/* in vrb_peer.plain, beside the publication */
+/* In vrb_peer.plain, beside the publication. */
+enum {
+	PEER_PLAIN = 0x40,	/* messages and direct access */
+	PEER_DIRECT = 0x100,	/* UC: direct access only */
+};
 
-static inline void vrb_peer_note_plain(struct vrb_qp *qp, bool messages)
+static inline void vrb_peer_note_plain(struct vrb_qp *qp, bool plain)
 {
-	qp->peer.plain = messages && !qp->config.hooks ? vrb_peer_publication(qp) | PEER_PLAIN : 0;
+	uint32_t kind = qp->wq.type == IBV_QPT_UC ? PEER_DIRECT : PEER_PLAIN;
+
+	qp->peer.plain = plain && !qp->config.hooks ? vrb_peer_publication(qp) | kind : 0;
 }
 
 /* A forked child has inherited the flag, but not vrb.local: the lane is its parent's. */
 static inline bool vrb_peer_is_plain(const struct vrb_qp *qp)
 {
 	return vrb.local && qp->peer.plain == (vrb_peer_publication(qp) | PEER_PLAIN);
+}
+
+/* As vrb_peer_is_plain(), for requests that run at once in the peer's memory. */
+static inline bool vrb_peer_is_direct(const struct vrb_qp *qp)
+{
+	return vrb_peer_is_plain(qp) ||
+	       (vrb.local && qp->peer.plain == (vrb_peer_publication(qp) | PEER_DIRECT));
 }
 
 static inline bool vrb_peer_post(struct vrb_qp *qp)

@@ -259,6 +259,15 @@ static __attribute__((noinline)) unsigned int run_list(struct vrb_qp *qp, enum r
 	return n;
 }
 
+/*
+ * Direct access overtakes what lies in the lane. RC waits until that is acknowledged; UC goes
+ * behind it, as a packet.
+ */
+static bool in_order(const struct vrb_qp *qp)
+{
+	return qp->wq.type == IBV_QPT_RC || local_peer_took(qp->peer.process, qp->peer.tx_head);
+}
+
 unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why)
 {
 	struct vrb_qp *qp = wq_to_vrb_qp(wq);
@@ -268,7 +277,7 @@ unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why)
 	 * Without initiator depth, send READs and atomics as packets, so that the responder
 	 * refuses them.
 	 */
-	if (w->opcode != IBV_WR_RDMA_WRITE && !wq->max_rd_atomic)
+	if ((w->opcode != IBV_WR_RDMA_WRITE && !wq->max_rd_atomic) || !in_order(qp))
 		return 0;
 	return run_one(qp, w) ? 1 : run_list(qp, why);
 }
@@ -342,10 +351,10 @@ bool vrb_peer_post_rdma(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 	struct onesided_request r = { .entry = qp->peer.entry, .target = &qp->peer.target };
 	bool write = wr->opcode == IBV_WR_RDMA_WRITE;
 
-	if (unlikely(!roce_runs_at_once(&qp->roce) || !vrb_peer_is_plain(qp) || !qp->peer.entry ||
-		     tapped() || qp->wq.counted || qp->post.delayed_ack.requested ||
-		     !is_simple(qp, wr) || !describe_posted(&r, wr) ||
-		     vrb_mirror_enabled(clock_coarse())))
+	if (unlikely(!roce_runs_at_once(&qp->roce) || !vrb_peer_is_direct(qp) ||
+		     !qp->peer.entry || !in_order(qp) || tapped() || qp->wq.counted ||
+		     qp->post.delayed_ack.requested || !is_simple(qp, wr) ||
+		     !describe_posted(&r, wr) || vrb_mirror_enabled(clock_coarse())))
 		return false;
 	if (unlikely(vrb_cq_uses_time(qp->config.send_cq)))
 		qp->now = clock_now();

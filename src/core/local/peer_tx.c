@@ -108,7 +108,8 @@ static void note_abilities(struct vrb_qp *qp, bool whole)
 	struct local_peer *peer = qp->peer.process;
 	bool packets = qp->wq.rate_kbps != 0 || whole;
 
-	qp->wq.direct = qp->wq.type == IBV_QPT_RC && !packets && local_peer_cma(peer);
+	qp->wq.direct = (qp->wq.type == IBV_QPT_RC || qp->wq.type == IBV_QPT_UC) && !packets &&
+			local_peer_cma(peer);
 	qp->wq.pull_min = !packets && local_peer_pulls(peer) ? TUNE_LANE_PULL_MIN : 0;
 	qp->wq.whole_max = packets ? 0 : MESSAGE_LONGEST;
 }
@@ -169,7 +170,7 @@ static uint32_t room_for(const struct send_wqe *next)
 bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 {
 	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
-	bool sent = false, full = false, lost = false, dead, watched, whole, messages;
+	bool sent = false, full = false, lost = false, dead, watched, whole, plain, messages;
 	const struct net_path *path;
 	struct roce_piggyback_ack ack;
 	struct lane_tx *tx;
@@ -181,7 +182,8 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 	whole = watched || tapped_whole();
 	note_abilities(qp, whole);
 	dead = has_died(qp, now);
-	messages = !whole && !dead && roce_sends_messages(&qp->roce);
+	plain = !whole && !dead && roce_is_plain(&qp->roce);
+	messages = plain && roce_sends_messages(&qp->roce);
 	/* mirrored traffic needs the ACK as a packet */
 	ack.allowed = !whole && qp->wq.type == IBV_QPT_RC;
 	tx = local_tx_begin(qp->peer.process);
@@ -204,6 +206,7 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 			vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path, packet, len,
 					  false);
 		put(qp, tx, packet, len, &ack);
+		qp->peer.tx_head = tx->head;	/* the next request may be a WRITE of UC */
 		sent = true;
 	}
 	if (sent)
@@ -212,7 +215,7 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 		vrb_word_want(qp, tx->head - 1);
 	vrb_peer_tx_end(qp, sent);
 	note_room(&qp->peer, full, sent, now);
-	vrb_peer_note_plain(qp, messages);
+	vrb_peer_note_plain(qp, plain);
 	return true;
 }
 

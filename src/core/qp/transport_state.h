@@ -47,7 +47,7 @@ struct ud_dest {
 struct vrb_peer {
 	struct local_peer *process;	/* holds a reference; NULL: the QP uses the wire */
 	/* For peer_word.h: */
-	const struct seg_qp *entry;	/* RC: the peer's QP, in the segment of `process` */
+	const struct seg_qp *entry;	/* RC, UC: the peer's QP, in the segment of `process` */
 	struct onesided_target target;	/* what that entry permits */
 	uint64_t *word;			/* our own progress word; NULL: not published */
 	bool word_used;			/* on this connection */
@@ -74,7 +74,7 @@ struct vrb_peer {
 	bool rtr_expected;
 	/* published state: bits 0-3 state, 4-5 mig_state, 7 established */
 	uint8_t published;
-	uint8_t plain;		/* see peer_message.h; 0: output is left to the engine */
+	uint16_t plain;		/* see peer_message.h; 0: output is left to the engine */
 	struct vrb_keepalive keepalive;		/* probe to the process of a peer on the wire */
 	int32_t slot;		/* slot of the peer's process; HOST_NO_SLOT: unknown */
 	/* cached datagram destinations, UD_DESTS places hashed by QP number; NULL: not UD */
