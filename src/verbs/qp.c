@@ -116,8 +116,8 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 }
 
 /*
- * qp->state is the state last set here or read by ibv_query_qp(): programs read it without a lock,
- * so nothing else writes it. The current state is in wq.state.
+ * qp->state is the state last set here or asked for by ibv_query_qp(): programs read it without a
+ * lock, so nothing else writes it. The current state is in wq.state.
  */
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
@@ -157,7 +157,8 @@ static int query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		vrb_qp_query(to_vrb_qp(qp)->config.target, attr, init_attr);
 	}
 	init_attr->qp_context = qp->qp_context;
-	qp->state = attr->qp_state;
+	if (attr_mask & IBV_QP_STATE)
+		qp->state = attr->qp_state;
 	return 0;
 }
 

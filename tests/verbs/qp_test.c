@@ -261,6 +261,12 @@ static void test_query(void)
 	CHECK(attr.cap.max_send_wr >= 16 && attr.cap.max_send_sge >= 4);
 	CHECK_MEM(&attr.cap, &init.cap, sizeof(init.cap));
 	CHECK(init.send_cq == cq && init.recv_cq == cq && init.qp_type == IBV_QPT_RC);
+	/* The program's copy of the state changes only with a question for the state. */
+	qp->state = IBV_QPS_INIT;
+	CHECK_EQ(ibv_query_qp(qp, &attr, IBV_QP_AV | IBV_QP_DEST_QPN, &init), 0);
+	CHECK_EQ(qp->state, IBV_QPS_INIT);
+	CHECK_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	CHECK_EQ(qp->state, IBV_QPS_RTS);
 	world_move(&w, qp, IBV_QPS_RESET, 0);
 	CHECK_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
 	CHECK_EQ(attr.qp_state, IBV_QPS_RESET);
