@@ -177,7 +177,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 static int ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
 	if (cq && !vrb_context_check(cq->context))
-		vrb_event_acked(&cq->mutex, &cq->cond, &cq->comp_events_completed, nevents);
+		vrb_event_acked(&to_vrb_cq(cq)->comp_acks, nevents);
 	return 0;
 }
 

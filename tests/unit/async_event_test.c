@@ -163,6 +163,7 @@ static void takers_and_removers(void **state)
 
 static struct vrb_context ctx;
 static struct ibv_cq cq;
+static struct vrb_event_acks acks;
 
 static int setup_context(void **state)
 {
@@ -170,6 +171,7 @@ static int setup_context(void **state)
 	cq = (struct ibv_cq){ .context = &ctx.vctx.context };
 	pthread_mutex_init(&cq.mutex, NULL);
 	pthread_cond_init(&cq.cond, NULL);
+	vrb_event_acks_init(&acks, &cq.mutex, &cq.cond, &cq.async_events_completed);
 	return vrb_event_queue_init(&ctx.events);
 }
 
@@ -184,28 +186,30 @@ static void events_carry_their_object(void **state)
 {
 	struct ibv_async_event ev;
 
-	vrb_event_cq(&cq, IBV_EVENT_CQ_ERR);
+	vrb_event_cq(&cq, &acks, IBV_EVENT_CQ_ERR);
 	vrb_event_port(&ctx, IBV_EVENT_GID_CHANGE);
 	assert_int_equal(vrb_event_get(&ctx, &ev), 0);
 	assert_int_equal(ev.event_type, IBV_EVENT_CQ_ERR);
 	assert_ptr_equal(ev.element.cq, &cq);
+	assert_int_equal(acks.missing, 1);
+	assert_int_equal(cq.async_events_completed, 0);
+	vrb_event_acked(&acks, 1);
+	assert_int_equal(acks.missing, 0);
 	assert_int_equal(cq.async_events_completed, 1);
-	vrb_event_ack(&ev);
-	assert_int_equal(cq.async_events_completed, 0);
 	/* Acknowledging an event that was never delivered has no effect. */
-	vrb_event_ack(&ev);
-	assert_int_equal(cq.async_events_completed, 0);
+	vrb_event_acked(&acks, 1);
+	assert_int_equal(acks.missing, 0);
+	assert_int_equal(cq.async_events_completed, 1);
 	assert_int_equal(vrb_event_get(&ctx, &ev), 0);
 	assert_int_equal(ev.event_type, IBV_EVENT_GID_CHANGE);
 	assert_int_equal(ev.element.port_num, 1);
-	vrb_event_ack(&ev);
 }
 
 static void events_of_a_destroyed_object_are_dropped(void **state)
 {
 	struct ibv_async_event ev;
 
-	vrb_event_cq(&cq, IBV_EVENT_CQ_ERR);
+	vrb_event_cq(&cq, &acks, IBV_EVENT_CQ_ERR);
 	vrb_event_port(&ctx, IBV_EVENT_PORT_ERR);
 	vrb_event_forget(&ctx, &cq);
 	assert_int_equal(vrb_event_get(&ctx, &ev), 0);
@@ -215,7 +219,7 @@ static void events_of_a_destroyed_object_are_dropped(void **state)
 
 static void *acknowledge(void *arg)
 {
-	vrb_event_ack(arg);
+	vrb_event_acked(arg, 1);
 	return NULL;
 }
 
@@ -224,12 +228,12 @@ static void destruction_waits_for_the_acknowledgement(void **state)
 	struct ibv_async_event ev;
 	pthread_t thread;
 
-	vrb_event_cq(&cq, IBV_EVENT_CQ_ERR);
+	vrb_event_cq(&cq, &acks, IBV_EVENT_CQ_ERR);
 	assert_int_equal(vrb_event_get(&ctx, &ev), 0);
 	vrb_event_forget(&ctx, &cq);
-	assert_int_equal(pthread_create(&thread, NULL, acknowledge, &ev), 0);
-	vrb_event_wait_acked(&cq.mutex, &cq.cond, &cq.async_events_completed);
-	assert_int_equal(cq.async_events_completed, 0);
+	assert_int_equal(pthread_create(&thread, NULL, acknowledge, &acks), 0);
+	vrb_event_wait_acked(&acks);
+	assert_int_equal(cq.async_events_completed, 1);
 	pthread_join(thread, NULL);
 }
 

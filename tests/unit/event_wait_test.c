@@ -69,7 +69,7 @@ static int take(void)
 	if (ret)
 		return ret;
 	assert_ptr_equal(from, cq);
-	vrb_event_acked(&cq->ibv.mutex, &cq->ibv.cond, &cq->ibv.comp_events_completed, 1);
+	vrb_event_acked(&cq->comp_acks, 1);
 	return 0;
 }
 

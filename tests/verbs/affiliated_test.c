@@ -422,6 +422,15 @@ static void test_acknowledgement(void)
 	CHECK(world_has_event(&w));
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK(!world_has_event(&w));
+	/* The public count is that of the acknowledgements. */
+	qp = world_qp(&w, IBV_QPT_RC, cq, srq);
+	world_connect(&w, qp, qp);
+	world_move(&w, qp, IBV_QPS_ERR, 0);
+	e = next_event(IBV_EVENT_QP_LAST_WQE_REACHED);
+	CHECK_EQ(qp->events_completed, 0);
+	ibv_ack_async_event(&e);
+	CHECK_EQ(qp->events_completed, 1);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK_EQ(ibv_destroy_srq(srq), 0);
 }
 

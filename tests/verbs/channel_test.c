@@ -71,6 +71,8 @@ static void test_not_armed(void)
 
 static void test_armed_once(void)
 {
+	uint32_t before = cq->comp_events_completed;
+
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 	CHECK(!readable());
 	complete_one();
@@ -78,7 +80,9 @@ static void test_armed_once(void)
 	complete_one();
 	CHECK(get_event() == cq);
 	CHECK(!readable());	/* one event each time the CQ is armed */
+	CHECK_EQ(cq->comp_events_completed, before);
 	ibv_ack_cq_events(cq, 1);
+	CHECK_EQ(cq->comp_events_completed, before + 1);	/* read by UCX's tests */
 }
 
 /* A completion that is in the CQ before it is armed raises no event. */

@@ -95,6 +95,7 @@ void vrb_qp_init_public(struct vrb_qp *qp)
 	qp->ibv.qp_type = a->qp_type;
 	pthread_mutex_init(&qp->ibv.mutex, NULL);
 	pthread_cond_init(&qp->ibv.cond, NULL);
+	vrb_event_acks_init(&qp->acks, &qp->ibv.mutex, &qp->ibv.cond, &qp->ibv.events_completed);
 }
 
 static void init_wq(struct vrb_qp *qp)
@@ -413,7 +414,7 @@ static void stop(struct vrb_qp *qp)
 void vrb_qp_wait_for_acks(struct vrb_qp *qp)
 {
 	vrb_event_forget(qp->config.ctx, &qp->ibv);
-	vrb_event_wait_acked(&qp->ibv.mutex, &qp->ibv.cond, &qp->ibv.events_completed);
+	vrb_event_wait_acked(&qp->acks);
 }
 
 void vrb_qp_teardown(struct vrb_qp *qp)

@@ -38,7 +38,7 @@ static void raise_event(struct vrb_qp *qp, enum ibv_event_type type)
 	struct vrb_wq *wq = qp->config.work_queue;
 
 	wq->ibv.state = IBV_WQS_ERR;
-	vrb_event_wq(&wq->ibv, IBV_EVENT_WQ_FATAL);
+	vrb_event_wq(&wq->ibv, &wq->acks, IBV_EVENT_WQ_FATAL);
 }
 
 static const struct vrb_qp_hooks wq_hooks = { .raise = raise_event };
@@ -98,6 +98,7 @@ int vrb_wq_create(struct vrb_context *ctx, struct ibv_wq_init_attr *attr, struct
 		.wq_type = IBV_WQT_RQ,
 		.post_recv = post_recv,
 	};
+	vrb_event_acks_init(&wq->acks, &wq->ibv.mutex, &wq->ibv.cond, &wq->ibv.events_completed);
 	wq->qp->config.work_queue = wq;
 	*out = wq;
 	return 0;
@@ -194,7 +195,7 @@ int vrb_wq_destroy(struct vrb_wq *wq)
 	if (err)
 		return err;
 	vrb_event_forget(wq->ctx, &wq->ibv);
-	vrb_event_wait_acked(&wq->ibv.mutex, &wq->ibv.cond, &wq->ibv.events_completed);
+	vrb_event_wait_acked(&wq->acks);
 	pthread_mutex_destroy(&wq->ibv.mutex);
 	pthread_cond_destroy(&wq->ibv.cond);
 	free(wq);

@@ -16,8 +16,7 @@ struct async_event {
 	struct list node;
 	struct ibv_async_event ev;
 	const void *object; /* NULL: unaffiliated */
-	pthread_mutex_t *mutex;
-	uint32_t *unacked;
+	struct vrb_event_acks *acks;
 };
 
 static void raise_event(struct vrb_context *ctx, const struct async_event *proto)
@@ -46,49 +45,45 @@ void vrb_event_port(struct vrb_context *ctx, enum ibv_event_type type)
 	raise_event(ctx, &e);
 }
 
-void vrb_event_cq(struct ibv_cq *cq, enum ibv_event_type type)
+void vrb_event_cq(struct ibv_cq *cq, struct vrb_event_acks *acks, enum ibv_event_type type)
 {
 	struct async_event e = {
 		.ev = { .element.cq = cq, .event_type = type },
 		.object = cq,
-		.mutex = &cq->mutex,
-		.unacked = &cq->async_events_completed,
+		.acks = acks,
 	};
 
 	raise_event(to_vrb_context(cq->context), &e);
 }
 
-void vrb_event_qp(struct ibv_qp *qp, enum ibv_event_type type)
+void vrb_event_qp(struct ibv_qp *qp, struct vrb_event_acks *acks, enum ibv_event_type type)
 {
 	struct async_event e = {
 		.ev = { .element.qp = qp, .event_type = type },
 		.object = qp,
-		.mutex = &qp->mutex,
-		.unacked = &qp->events_completed,
+		.acks = acks,
 	};
 
 	raise_event(to_vrb_context(qp->context), &e);
 }
 
-void vrb_event_srq(struct ibv_srq *srq, enum ibv_event_type type)
+void vrb_event_srq(struct ibv_srq *srq, struct vrb_event_acks *acks, enum ibv_event_type type)
 {
 	struct async_event e = {
 		.ev = { .element.srq = srq, .event_type = type },
 		.object = srq,
-		.mutex = &srq->mutex,
-		.unacked = &srq->events_completed,
+		.acks = acks,
 	};
 
 	raise_event(to_vrb_context(srq->context), &e);
 }
 
-void vrb_event_wq(struct ibv_wq *wq, enum ibv_event_type type)
+void vrb_event_wq(struct ibv_wq *wq, struct vrb_event_acks *acks, enum ibv_event_type type)
 {
 	struct async_event e = {
 		.ev = { .element.wq = wq, .event_type = type },
 		.object = wq,
-		.mutex = &wq->mutex,
-		.unacked = &wq->events_completed,
+		.acks = acks,
 	};
 
 	raise_event(to_vrb_context(wq->context), &e);
@@ -111,27 +106,35 @@ void vrb_event_forget(struct vrb_context *ctx, const void *object)
 	lock_release(&q->lock);
 }
 
-void vrb_event_delivered(pthread_mutex_t *mutex, uint32_t *unacked)
+void vrb_event_acks_init(struct vrb_event_acks *acks, pthread_mutex_t *mutex, pthread_cond_t *cond,
+			 uint32_t *completed)
 {
-	pthread_mutex_lock(mutex);
-	++*unacked;
-	pthread_mutex_unlock(mutex);
+	*acks = (struct vrb_event_acks){ .mutex = mutex, .cond = cond, .completed = completed };
 }
 
-void vrb_event_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *unacked, uint32_t n)
+void vrb_event_delivered(struct vrb_event_acks *acks)
 {
-	pthread_mutex_lock(mutex);
-	*unacked -= min(n, *unacked);
-	pthread_cond_broadcast(cond);
-	pthread_mutex_unlock(mutex);
+	pthread_mutex_lock(acks->mutex);
+	acks->missing++;
+	pthread_mutex_unlock(acks->mutex);
 }
 
-void vrb_event_wait_acked(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *unacked)
+void vrb_event_acked(struct vrb_event_acks *acks, uint32_t n)
 {
-	pthread_mutex_lock(mutex);
-	while (*unacked)
-		pthread_cond_wait(cond, mutex);
-	pthread_mutex_unlock(mutex);
+	pthread_mutex_lock(acks->mutex);
+	n = min(n, acks->missing);
+	acks->missing -= n;
+	*acks->completed += n;
+	pthread_cond_broadcast(acks->cond);
+	pthread_mutex_unlock(acks->mutex);
+}
+
+void vrb_event_wait_acked(struct vrb_event_acks *acks)
+{
+	pthread_mutex_lock(acks->mutex);
+	while (acks->missing)
+		pthread_cond_wait(acks->cond, acks->mutex);
+	pthread_mutex_unlock(acks->mutex);
 }
 
 int vrb_event_get(struct vrb_context *ctx, struct ibv_async_event *event)
@@ -147,8 +150,8 @@ int vrb_event_get(struct vrb_context *ctx, struct ibv_async_event *event)
 	 * Count the delivery before releasing the queue's lock: destruction first drops queued
 	 * events, then reads the count.
 	 */
-	if (e->unacked)
-		vrb_event_delivered(e->mutex, e->unacked);
+	if (e->acks)
+		vrb_event_delivered(e->acks);
 	lock_release(&ctx->events.lock);
 	*event = e->ev;
 	free(e);
@@ -176,30 +179,5 @@ enum vrb_event_object vrb_event_object(enum ibv_event_type type)
 		return VRB_EVENT_OF_WQ;
 	default:
 		return VRB_EVENT_OF_PORT;
-	}
-}
-
-void vrb_event_ack(struct ibv_async_event *event)
-{
-	struct ibv_cq *cq = event->element.cq;
-	struct ibv_qp *qp = event->element.qp;
-	struct ibv_srq *srq = event->element.srq;
-	struct ibv_wq *wq = event->element.wq;
-
-	switch (vrb_event_object(event->event_type)) {
-	case VRB_EVENT_OF_CQ:
-		vrb_event_acked(&cq->mutex, &cq->cond, &cq->async_events_completed, 1);
-		break;
-	case VRB_EVENT_OF_QP:
-		vrb_event_acked(&qp->mutex, &qp->cond, &qp->events_completed, 1);
-		break;
-	case VRB_EVENT_OF_SRQ:
-		vrb_event_acked(&srq->mutex, &srq->cond, &srq->events_completed, 1);
-		break;
-	case VRB_EVENT_OF_WQ:
-		vrb_event_acked(&wq->mutex, &wq->cond, &wq->events_completed, 1);
-		break;
-	case VRB_EVENT_OF_PORT:
-		break;
 	}
 }

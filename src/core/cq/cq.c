@@ -73,6 +73,10 @@ static void init_public(struct vrb_cq *cq, const struct ibv_cq_init_attr_ex *att
 	show_size(cq);
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
+	vrb_event_acks_init(&cq->comp_acks, &cq->ibv.mutex, &cq->ibv.cond,
+			    &cq->ibv.comp_events_completed);
+	vrb_event_acks_init(&cq->async_acks, &cq->ibv.mutex, &cq->ibv.cond,
+			    &cq->ibv.async_events_completed);
 }
 
 static void take_references(struct vrb_cq *cq, const struct ibv_cq_init_attr_ex *attr)
@@ -181,8 +185,8 @@ int vrb_cq_destroy(struct vrb_cq *cq)
 	if (cq->channel)
 		vrb_channel_forget(cq->channel, cq);
 	vrb_event_forget(cq->ctx, &cq->ibv);
-	vrb_event_wait_acked(&cq->ibv.mutex, &cq->ibv.cond, &cq->ibv.comp_events_completed);
-	vrb_event_wait_acked(&cq->ibv.mutex, &cq->ibv.cond, &cq->ibv.async_events_completed);
+	vrb_event_wait_acked(&cq->comp_acks);
+	vrb_event_wait_acked(&cq->async_acks);
 	drop_references(cq);
 	pthread_mutex_destroy(&cq->ibv.mutex);
 	pthread_cond_destroy(&cq->ibv.cond);
@@ -362,7 +366,7 @@ static void notify(struct vrb_cq *cq, const struct wq_cqe *wc, uint64_t now)
 static void fail(struct vrb_cq *cq, uint64_t now)
 {
 	store_relaxed(&cq->overrun, true);	/* relaxed: a flag that publishes no data */
-	vrb_event_cq(&cq->ibv, IBV_EVENT_CQ_ERR);
+	vrb_event_cq(&cq->ibv, &cq->async_acks, IBV_EVENT_CQ_ERR);
 	vrb_timer_set(&cq->timer, now);
 }
 

@@ -16,6 +16,7 @@
 
 #include "core/base/live_objects.h"
 #include "core/base/object_timer.h"
+#include "core/cq/async_event.h"
 #include "util/list.h"
 #include "util/lock.h"
 #include "wq/qp.h"
@@ -101,6 +102,7 @@ struct vrb_cq {
 	uint32_t event_pending;		/* completion events not delivered yet */
 
 	struct object_timer timer;	/* for overrun and delayed events */
+	struct vrb_event_acks comp_acks, async_acks;
 	struct vrb_live live;
 };
 

@@ -96,7 +96,7 @@ int vrb_channel_take(struct vrb_channel *channel, struct vrb_cq **cq)
 	*cq = list_entry(node, struct vrb_cq, event_node);
 	if (--(*cq)->event_pending)
 		vrb_event_queue_push_locked(&channel->queue, node);
-	vrb_event_delivered(&(*cq)->ibv.mutex, &(*cq)->ibv.comp_events_completed);
+	vrb_event_delivered(&(*cq)->comp_acks);
 	lock_release(&channel->queue.lock);
 	return 0;
 }

@@ -19,6 +19,7 @@
 #include "core/base/live_objects.h"
 #include "core/base/object_timer.h"
 #include "core/base/path_flows.h"
+#include "core/cq/async_event.h"
 #include "core/cq/comp_cntr.h"
 #include "core/mem/pd_senders.h"
 #include "core/qp/qp_hooks.h"
@@ -198,6 +199,7 @@ struct vrb_qp {
 	struct ibv_qp_attr attr;	/* as set by ibv_modify_qp, for ibv_query_qp */
 	struct vrb_qp_dispatch dispatch;
 	struct vrb_qp_xrc xrc;
+	struct vrb_event_acks acks;
 	struct vrb_live live;
 };
 

@@ -91,6 +91,8 @@ static void init_public(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *
 	srq->ibv.handle = srq->srqn;
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
+	vrb_event_acks_init(&srq->acks, &srq->ibv.mutex, &srq->ibv.cond,
+			    &srq->ibv.events_completed);
 }
 
 static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *attr)
@@ -179,7 +181,7 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 	if (srq->cq)
 		vrb_cq_unlink_srq(srq->cq, srq);
 	vrb_event_forget(srq->ctx, &srq->ibv);
-	vrb_event_wait_acked(&srq->ibv.mutex, &srq->ibv.cond, &srq->ibv.events_completed);
+	vrb_event_wait_acked(&srq->acks);
 	if (srq->cq) {
 		vrb_cq_purge(srq->cq, srq);
 		fetch_sub_release(&srq->cq->users, 1);
@@ -209,7 +211,7 @@ bool vrb_srq_fail(struct vrb_srq *srq)
 	if (vrb_srq_failed(srq))
 		return false;
 	store_relaxed(&srq->failed, true);	/* relaxed: a flag that publishes no data */
-	vrb_event_srq(&srq->ibv, IBV_EVENT_SRQ_ERR);
+	vrb_event_srq(&srq->ibv, &srq->acks, IBV_EVENT_SRQ_ERR);
 	return true;
 }
 
@@ -309,7 +311,7 @@ bool vrb_srq_take(struct vrb_srq *srq, struct recv_wqe *copy, uint32_t *index)
 	any = vrb_srq_take_locked(srq, copy, index, &limit);
 	lock_release(&srq->lock);
 	if (limit)
-		vrb_event_srq(&srq->ibv, IBV_EVENT_SRQ_LIMIT_REACHED);
+		vrb_event_srq(&srq->ibv, &srq->acks, IBV_EVENT_SRQ_LIMIT_REACHED);
 	return any;
 }
 
@@ -346,7 +348,10 @@ void vrb_cq_fail_srqs(struct vrb_cq *cq)
 	struct list *pos;
 
 	lock_acquire(&cq->lock);
-	list_for_each (pos, &cq->srqs)
-		vrb_event_srq(&list_entry(pos, struct vrb_srq, cq_node)->ibv, IBV_EVENT_SRQ_ERR);
+	list_for_each (pos, &cq->srqs) {
+		struct vrb_srq *srq = list_entry(pos, struct vrb_srq, cq_node);
+
+		vrb_event_srq(&srq->ibv, &srq->acks, IBV_EVENT_SRQ_ERR);
+	}
 	lock_release(&cq->lock);
 }

@@ -17,6 +17,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/base/live_objects.h"
+#include "core/cq/async_event.h"
 #include "util/list.h"
 #include "util/lock.h"
 #include "wq/qp.h"
@@ -49,6 +50,7 @@ struct vrb_srq {
 	uint32_t head, tail;	/* free running */
 	/* armed limit, 0: none; raises an event when fewer entries are left */
 	uint32_t limit;
+	struct vrb_event_acks acks;	/* not under lock */
 	struct vrb_live live;
 };
 

@@ -331,7 +331,8 @@ struct recv_wqe *vrb_tm_take(struct vrb_qp *qp, const struct wq_head *head, enum
 		return NULL;
 	any = decide(qp, &h, &limit);
 	if (limit)
-		vrb_event_srq(&qp->config.srq->ibv, IBV_EVENT_SRQ_LIMIT_REACHED);
+		vrb_event_srq(&qp->config.srq->ibv, &qp->config.srq->acks,
+			      IBV_EVENT_SRQ_LIMIT_REACHED);
 	if (!any)
 		return NULL;
 	if (qp->recv.arrival.tag) {

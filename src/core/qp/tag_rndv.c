@@ -140,7 +140,7 @@ void vrb_rndv_sent(struct vrb_qp *qp, const struct wq_cqe *cqe)
 	if (tag)
 		finish(qp, tag, cqe->status, cqe->reason);
 	else if (cqe->status != IBV_WC_SUCCESS && cqe->status != IBV_WC_WR_FLUSH_ERR)
-		vrb_event_qp(&qp->ibv, IBV_EVENT_QP_FATAL);
+		vrb_event_qp(&qp->ibv, &qp->acks, IBV_EVENT_QP_FATAL);
 	if (cqe->status == IBV_WC_SUCCESS)
 		pump(qp);
 	else if (list_empty(&qp->recv.rndv.running))

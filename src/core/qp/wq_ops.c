@@ -205,7 +205,7 @@ void vrb_qp_raise(struct vrb_qp *qp, enum ibv_event_type type)
 	if (qp->config.hooks && qp->config.hooks->raise)
 		qp->config.hooks->raise(qp, type);
 	else
-		vrb_event_qp(&qp->ibv, type);
+		vrb_event_qp(&qp->ibv, &qp->acks, type);
 }
 
 void vrb_qp_event(struct wq_qp *wq, enum ibv_event_type type)

@@ -356,8 +356,11 @@ void vrb_xrcd_handles_event(struct vrb_qp *qp, enum ibv_event_type type)
 
 	lock_acquire(&qp->config.domain->lock);
 	if (qp->xrc.created_here)
-		vrb_event_qp(&qp->ibv, type);
-	list_for_each (pos, &qp->xrc.handles)
-		vrb_event_qp(&list_entry(pos, struct vrb_qp, xrc.node)->ibv, type);
+		vrb_event_qp(&qp->ibv, &qp->acks, type);
+	list_for_each (pos, &qp->xrc.handles) {
+		struct vrb_qp *handle = list_entry(pos, struct vrb_qp, xrc.node);
+
+		vrb_event_qp(&handle->ibv, &handle->acks, type);
+	}
 	lock_release(&qp->config.domain->lock);
 }

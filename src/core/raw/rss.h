@@ -8,6 +8,7 @@
 #include <infiniband/verbs.h>
 
 #include "core/base/limits.h"
+#include "core/cq/async_event.h"
 #include "core/qp/qp.h"
 #include "flow/hash.h"
 
@@ -18,6 +19,7 @@ struct vrb_wq {
 	struct vrb_context *ctx;
 	struct vrb_qp *qp;
 	uint32_t users; /* atomic: entries of tables */
+	struct vrb_event_acks acks;
 };
 
 struct vrb_rwq_table {

@@ -64,8 +64,11 @@ static void raise_event(struct remote_qp *a, enum ibv_event_type type)
 {
 	struct list *pos;
 
-	list_for_each (pos, &a->handles)
-		vrb_event_qp(&list_entry(pos, struct vrb_qp, xrc.node)->ibv, type);
+	list_for_each (pos, &a->handles) {
+		struct vrb_qp *handle = list_entry(pos, struct vrb_qp, xrc.node);
+
+		vrb_event_qp(&handle->ibv, &handle->acks, type);
+	}
 }
 
 /* ---- death of a home process ---- */
