@@ -639,13 +639,17 @@ static void on_begin(void *arg)
 enum progress_rest vrb_progress_rest(void)
 {
 	enum progress_rest rest = PROGRESS_SLEEP;
+	unsigned int one_sided;
 
 	if (!vrb.local)
 		return PROGRESS_SLEEP;
 	if (!lock_try(&vrb.poll_lock))
 		return PROGRESS_BUSY;
+	one_sided = vrb_main_rx_queue->onesided_pkts;
 	if (take_lanes(clock_now(), false) || !local_sleep(vrb.local))
 		rest = PROGRESS_WORKED;
+	if (vrb_main_rx_queue->onesided_pkts != one_sided)
+		progress_missed(vrb.progress);
 	lock_release(&vrb.poll_lock);
 	return rest;
 }

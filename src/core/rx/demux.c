@@ -610,6 +610,7 @@ static void receive_packet(void *arg, const struct local_pkt *in)
 		count(&r->stats.unknown_qp, 1);
 		return;
 	}
+	r->onesided_pkts += roce_is_one_sided(roce_opcode_info(pkt.bth.opcode));
 	if (in->pull.num_seg) {
 		pkt.pull = &in->pull;
 		pkt.payload_len = in->payload;
