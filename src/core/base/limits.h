@@ -15,7 +15,7 @@ enum {
 	VRB_PORT_NUM = 1,
 	VRB_COMP_VECTORS = 4,	/* nominal: one progress thread serves all CQs */
 	VRB_MAX_TSO = 1 << 18,	/* payload of a segmented send */
-	VRB_MAX_TSO_HEADER = 256,
+	VRB_MAX_TSO_HEADER = 512,
 	VRB_RATE_MIN = 1,	/* kbit/s; range of a QP's pacing rate */
 	VRB_RATE_MAX = 400000000,
 	VRB_MAX_RWQ_TABLES = 1 << 16,
