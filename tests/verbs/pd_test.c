@@ -98,8 +98,8 @@ static void device_memory(struct world *w)
 	CHECK_EQ(ibv_memcpy_to_dm(dm, 4984, in, 16), 0);
 	CHECK_EQ(ibv_memcpy_from_dm(out, dm, 4984, 16), 0);
 	CHECK_MEM(in, out, 16);
-	CHECK(ibv_memcpy_to_dm(dm, 4985, in, 16) != 0);
-	CHECK(ibv_memcpy_from_dm(out, dm, UINT64_MAX, 16) != 0);
+	CHECK(ibv_memcpy_to_dm(dm, 4988, in, 16) != 0);
+	CHECK(ibv_memcpy_from_dm(out, dm, UINT64_MAX - 3, 16) != 0);
 	CHECK((mr = ibv_reg_dm_mr(w->pd, dm, 8, 4992, WORLD_ACCESS | IBV_ACCESS_ZERO_BASED)));
 	CHECK_EQ(ibv_free_dm(dm), EBUSY);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);

@@ -13,7 +13,10 @@
 #include "core/base/state.h"
 #include "util/atomic.h"
 
-enum { MAX_LOG_ALIGN = 21 };
+enum {
+	MAX_LOG_ALIGN = 21,
+	COPY_UNIT = 4,	/* as on mlx5: programs copy whole words */
+};
 
 static uint32_t last_handle; /* atomic */
 
@@ -22,11 +25,16 @@ static bool in_range(const struct vrb_dm *dm, uint64_t offset, size_t length)
 	return offset <= dm->length && length <= dm->length - offset;
 }
 
+static bool can_copy(const struct vrb_dm *dm, uint64_t offset, size_t length)
+{
+	return in_range(dm, offset, length) && (offset | length) % COPY_UNIT == 0;
+}
+
 static int copy_to(struct ibv_dm *ibdm, uint64_t offset, const void *src, size_t length)
 {
 	struct vrb_dm *dm = to_vrb_dm(ibdm);
 
-	if (!in_range(dm, offset, length))
+	if (!can_copy(dm, offset, length))
 		return EINVAL;
 	memcpy(dm->mem + offset, src, length);
 	return 0;
@@ -36,7 +44,7 @@ static int copy_from(void *dst, struct ibv_dm *ibdm, uint64_t offset, size_t len
 {
 	struct vrb_dm *dm = to_vrb_dm(ibdm);
 
-	if (!in_range(dm, offset, length))
+	if (!can_copy(dm, offset, length))
 		return EINVAL;
 	memcpy(dst, dm->mem + offset, length);
 	return 0;
