@@ -19,6 +19,7 @@ from rdmacm import run_client
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIMES = 5
+WAYS = "cq", "rcq", "channel", "srq", "srq_cq", "srq_rcq"   # of the server's receives
 
 
 def compile_pair(bench, build):
@@ -32,10 +33,10 @@ def compile_pair(bench, build):
     return target
 
 
-def run_pair(bench, program, address, prefixes):
+def run_pair(bench, program, address, prefixes, way):
     port = str(bench.ports.take())
     deadline = time.monotonic() + harness.LIMIT_S
-    server = bench.start([program, "server", address, port], prefix=prefixes[0])
+    server = bench.start([program, "server", address, port, way], prefix=prefixes[0])
     client = run_client(
         bench, server, [program, "client", address, port], prefixes[1], deadline
     )
@@ -62,9 +63,9 @@ def main():
             ]
             address = hosts.address(0, family)
             cases = [
-                (f"librpma, pair {i + 1}",
-                 lambda _: run_pair(bench, program, address, prefixes))
-                for i in range(TIMES)
+                (f"librpma, receives by {way}, pair {i + 1}",
+                 lambda _, way=way: run_pair(bench, program, address, prefixes, way))
+                for way in WAYS for i in range(TIMES)
             ]
             return harness.run_table([c for c in cases if part in c[0]], bench)
 
