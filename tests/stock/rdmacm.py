@@ -26,6 +26,7 @@ NO_LISTENER = (
     "rconnect: Connection refused",
     "rpoll: Resource temporarily unavailable",
     "connect: no listener at ",     # printed by our library
+    "non-consumer REJ, reason=8",
 )
 
 # Name, server, client, and the texts that the outputs of both must contain. {s}, {c}: addresses of
@@ -253,10 +254,10 @@ def found_no_listener(process):
     return any(text in output for text in NO_LISTENER)
 
 
-def run_client(bench, server, argv, prefix, deadline):
+def run_client(bench, server, argv, prefix, deadline, env=None):
     """Starts clients until one finds its server; returns it."""
     while True:
-        client = bench.start(argv, prefix=prefix)
+        client = bench.start(argv, env, prefix)
         client.wait(deadline)
         over = server.popen.poll() is not None or time.monotonic() > deadline
         if over or not found_no_listener(client):
