@@ -113,6 +113,44 @@ static void import(struct world *w)
 	CHECK(!ibv_import_device(-1));
 }
 
+/* As rdma-core's test of a shared domain does: what was made with a handle outlives it. */
+static void unimport_before_its_objects(struct world *w)
+{
+	static uint8_t mem[64];
+	struct ibv_alloc_dm_attr dm_attr = { .length = sizeof(mem) };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 } };
+	struct ibv_pd *pd = ibv_alloc_pd(w->ctx), *other;
+	struct ibv_mr *mr = ibv_reg_mr(pd, mem, sizeof(mem), 0), *imported, *own, *on_dm;
+	struct ibv_dm *dm = ibv_alloc_dm(w->ctx, &dm_attr), *other_dm;
+	struct ibv_context *ctx = ibv_import_device(dup(w->ctx->cmd_fd));
+	struct ibv_qp *qp;
+
+	CHECK(ctx && mr && dm);
+	CHECK((other = ibv_import_pd(ctx, pd->handle)));
+	CHECK((other_dm = ibv_import_dm(ctx, dm->handle)));
+	CHECK((imported = ibv_import_mr(other, mr->handle)));
+	CHECK((own = ibv_reg_mr(other, mem, sizeof(mem), 0)));
+	CHECK((on_dm = ibv_reg_dm_mr(other, other_dm, 0, sizeof(mem), IBV_ACCESS_ZERO_BASED)));
+	init.send_cq = init.recv_cq = ibv_create_cq(ctx, 4, NULL, NULL, 0);
+	CHECK((qp = ibv_create_qp(other, &init)));
+
+	ibv_unimport_pd(other);
+	ibv_unimport_dm(other_dm);
+	CHECK_EQ(ibv_dealloc_pd(pd), EBUSY);
+	CHECK_EQ(ibv_free_dm(dm), EBUSY);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_dereg_mr(on_dm), 0);
+	CHECK_EQ(ibv_dereg_mr(own), 0);
+	CHECK_EQ(ibv_free_dm(dm), 0);
+	/* Deregistration through either handle ends the region for both. */
+	CHECK_EQ(ibv_dealloc_pd(pd), EBUSY);
+	CHECK_EQ(ibv_dereg_mr(imported), 0);
+	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+	ibv_unimport_mr(mr);
+	CHECK_EQ(ibv_destroy_cq(init.send_cq), 0);
+	CHECK_EQ(ibv_close_device(ctx), 0);
+}
+
 static void closing_with_objects_inside(struct world *w)
 {
 	/* Never freed, by contract; static, so that leak checkers find a reference. */
@@ -159,6 +197,7 @@ int main(void)
 	world_open(&w);
 	attributes(&w);
 	import(&w);
+	unimport_before_its_objects(&w);
 	closing_with_objects_inside(&w);
 	limit_of_domains(&w);
 	world_close(&w);

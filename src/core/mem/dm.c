@@ -227,7 +227,7 @@ int vrb_dm_import(struct vrb_context *ctx, uint32_t handle, struct vrb_dm **out)
 	return 0;
 }
 
-/* An imported handle with regions stays: vrb_dm_free() returns EBUSY for it. */
+/* Regions made with the handle belong to its origin. */
 void vrb_dm_unimport(struct vrb_dm *dm)
 {
 	if (dm->origin)

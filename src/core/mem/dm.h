@@ -23,7 +23,7 @@ struct vrb_dm {
 	void *reserved; /* the address range reserved around mem */
 	size_t reserved_len;
 	uint64_t length;
-	uint32_t users; /* atomic: regions and imports */
+	uint32_t users; /* atomic: regions, also those made with an import, and imports */
 };
 
 static inline struct vrb_dm *to_vrb_dm(struct ibv_dm *dm)

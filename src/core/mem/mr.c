@@ -226,7 +226,7 @@ int vrb_mr_reg_dm(struct vrb_pd *pd, struct vrb_dm *dm, uint64_t offset, size_t 
 		.length = length,
 		.access = access,
 		.shared = true,
-		.dm = dm,
+		.dm = dm->origin ? dm->origin : dm,
 	};
 	int err = check_access(access, MR_ACCESS & ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
 						     IBV_ACCESS_FLUSH_PERSISTENT));
@@ -390,6 +390,7 @@ int vrb_mr_import(struct vrb_pd *pd, uint32_t handle, struct vrb_mr **out)
 	mr->index = handle;
 	mr->access = e->access;
 	mr->imported = true;
+	vrb_pd_hold(pd);
 	vrb_live_add(&mr->live, mr, mr->ibv.context, mr->ibv.handle);
 	*out = mr;
 put:
@@ -406,6 +407,7 @@ void vrb_mr_unimport(struct vrb_mr *mr)
 		mr_entry_put(e);
 	else
 		drop_backing(mr);
+	vrb_pd_release(to_vrb_pd(mr->ibv.pd));
 	free_mr(mr);
 }
 

@@ -39,8 +39,22 @@ struct pd_senders *vrb_pd_senders(struct vrb_pd *pd)
 	return &pd->state->senders;
 }
 
+void vrb_pd_hold(struct vrb_pd *pd)
+{
+	fetch_add_relaxed(&pd->refs, 1);
+}
+
+void vrb_pd_release(struct vrb_pd *pd)
+{
+	if (fetch_sub_acq_rel(&pd->refs, 1) != 1)
+		return;
+	state_put(pd->state);
+	free(pd);
+}
+
 void vrb_pd_get(struct vrb_pd *pd)
 {
+	vrb_pd_hold(pd);
 	fetch_add_relaxed(&pd->state->users, 1);
 }
 
@@ -48,6 +62,7 @@ void vrb_pd_put(struct vrb_pd *pd)
 {
 	/* Pairs with the acquire in dealloc: the object is gone before the count drops. */
 	fetch_sub_release(&pd->state->users, 1);
+	vrb_pd_release(pd);
 }
 
 /*
@@ -82,6 +97,7 @@ static int inherit(struct vrb_pd *pd)
 	if (pd->ibv.context != c) {
 		pd->ibv.context = c;
 		state_inherit(pd->state);
+		pd->refs = 1;
 		if (pd->parent)
 			vrb_pd_get(pd->parent);
 		list_add_tail(&ctx->pds, &pd->node);
@@ -113,6 +129,7 @@ static struct vrb_pd *handle_new(struct vrb_context *ctx, uint32_t pdn, struct p
 		return NULL;
 	pd->ibv.context = &ctx->vctx.context;
 	pd->ibv.handle = pdn;
+	pd->refs = 1;
 	pd->pdn = pdn;
 	pd->state = state;
 	pthread_mutex_lock(&ctx->lock);
@@ -122,7 +139,8 @@ static struct vrb_pd *handle_new(struct vrb_context *ctx, uint32_t pdn, struct p
 	return pd;
 }
 
-static void handle_free(struct vrb_pd *pd)
+/* The program may not use the handle any longer. */
+static void handle_close(struct vrb_pd *pd)
 {
 	struct vrb_context *ctx = to_vrb_context(pd->ibv.context);
 
@@ -131,8 +149,7 @@ static void handle_free(struct vrb_pd *pd)
 	list_del(&pd->node);
 	pthread_mutex_unlock(&ctx->lock);
 	vrb_context_give(ctx, &ctx->n_pd);
-	state_put(pd->state);
-	free(pd);
+	vrb_pd_release(pd);
 }
 
 static int handle_create(struct vrb_context *ctx, uint32_t pdn, struct vrb_pd **pd)
@@ -205,7 +222,7 @@ int vrb_pd_dealloc(struct vrb_pd *pd)
 		vrb_pd_put(pd->parent);
 	if (pd->td)
 		fetch_sub_release(&pd->td->users, 1);
-	handle_free(pd);
+	handle_close(pd);
 	return 0;
 }
 
@@ -274,7 +291,7 @@ put:
 
 void vrb_pd_unimport(struct vrb_pd *pd)
 {
-	handle_free(pd);
+	handle_close(pd);
 }
 
 int vrb_td_alloc(struct vrb_context *ctx, struct vrb_td **td)

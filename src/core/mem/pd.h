@@ -5,7 +5,8 @@
  *
  * A domain can have several handles: one from ibv_alloc_pd and others from ibv_import_pd. They
  * share a pd_state, which dies with the first deallocation and is freed with the last handle. A
- * parent domain has its own state but its parent's number.
+ * handle is freed when it was released and the objects made with it are gone: ibv_unimport_pd() may
+ * come before them. A parent domain has its own state but its parent's number.
  */
 #ifndef VRB_CORE_MEM_PD_H
 #define VRB_CORE_MEM_PD_H
@@ -36,6 +37,7 @@ struct pd_state {
 
 struct vrb_pd {
 	struct ibv_pd ibv;
+	uint32_t refs; /* atomic; its objects and, until it is released, itself */
 	uint32_t pdn; /* unique in the process, never 0; a parent domain has its parent's */
 	struct pd_state *state;
 	struct list node;      /* vrb_context.pds */
@@ -50,12 +52,16 @@ static inline struct vrb_pd *to_vrb_pd(struct ibv_pd *pd)
 	return (struct vrb_pd *)pd;
 }
 
-/* Valid while objects use the domain, even after this handle is freed. */
+/* Valid while objects use the domain, even after the handle that allocated it is freed. */
 struct pd_senders *vrb_pd_senders(struct vrb_pd *pd);
 
 /* Called when an object is created or destroyed. */
 void vrb_pd_get(struct vrb_pd *pd);
 void vrb_pd_put(struct vrb_pd *pd);
+
+/* For what keeps a pointer to the handle but is no object of its own: imported regions. */
+void vrb_pd_hold(struct vrb_pd *pd);
+void vrb_pd_release(struct vrb_pd *pd); /* the last one frees a handle that its owner released */
 
 /*
  * Checks a verb's PD argument: EINVAL for NULL or a PD that was deallocated through another handle,
