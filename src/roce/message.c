@@ -49,11 +49,6 @@ bool roce_is_plain(const struct roce_qp *qp)
 	       !roce_is_paced(qp);
 }
 
-bool roce_sends_messages(const struct roce_qp *qp)
-{
-	return qp->wq->type == IBV_QPT_RC && roce_is_plain(qp);
-}
-
 bool roce_awaits_word(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;

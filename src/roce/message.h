@@ -20,12 +20,11 @@
  * change only with the QP's attributes, state and path.
  */
 bool roce_is_plain(const struct roce_qp *qp);
-bool roce_sends_messages(const struct roce_qp *qp);
 
 /*
  * Gets the next request as a message, in place of the packet that roce_output_with() would return;
  * false if there is none or it is declined. A pending ACK accompanies it, in *ack. The payload is
- * in the request or in buf, which has room for it. Call only if roce_sends_messages().
+ * in the request or in buf, which has room for it. Call only if roce_is_plain(), for RC.
  */
 bool roce_message_output(struct roce_qp *qp, struct message *m, uint8_t *buf,
 			 struct roce_piggyback_ack *ack);
@@ -35,7 +34,7 @@ bool roce_runs_direct(const struct roce_qp *qp);
 
 /*
  * Runs the next requests in the peer's memory, as many as can run now: without a packet and so
- * without the time. Returns true if no request is left. Call only if roce_sends_messages().
+ * without the time. Returns true if no request is left. Call only if roce_is_plain().
  */
 bool roce_run_direct(struct roce_qp *qp);
 

@@ -145,7 +145,7 @@ static bool collect_message(struct roce_env *e)
 	struct flight *f = &w.flight[w.flights];
 	struct roce_piggyback_ack none;
 
-	if (!w.messages || e != &w.a || !roce_sends_messages(&e->qp))
+	if (!w.messages || e != &w.a || !roce_is_plain(&e->qp))
 		return false;
 	*f = (struct flight){ .to_b = true, .is_message = true };
 	if (!roce_message_output(&e->qp, &f->message, f->payload, &none))

@@ -87,7 +87,7 @@ static bool carry_message(struct world *w)
 	struct message m;
 	struct roce_pkt pkt;
 
-	if (!roce_sends_messages(&w->a->qp) || !roce_message_output(&w->a->qp, &m, buf, &ack))
+	if (!roce_is_plain(&w->a->qp) || !roce_message_output(&w->a->qp, &m, buf, &ack))
 		return false;
 	assert_int_equal(m.qpn, w->b->wq.qpn);
 	roce_message_packet(&m, &pkt);

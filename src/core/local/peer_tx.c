@@ -183,7 +183,7 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 	note_abilities(qp, whole);
 	dead = has_died(qp, now);
 	plain = !whole && !dead && roce_is_plain(&qp->roce);
-	messages = plain && roce_sends_messages(&qp->roce);
+	messages = plain && qp->wq.type == IBV_QPT_RC;
 	/* mirrored traffic needs the ACK as a packet */
 	ack.allowed = !whole && qp->wq.type == IBV_QPT_RC;
 	tx = local_tx_begin(qp->peer.process);
