@@ -41,6 +41,11 @@ void diagnose_rejected(const struct cma_id *id, unsigned int reason)
 	const char *why = cm_rej_reason_text(reason);
 	char to[TEXT];
 
+	/* No failure for a program that connects from both sides and keeps one, as ofi_rxm does. */
+	if (reason == CM_REJ_CONSUMER) {
+		log_info(LOG_VERBS, "connect: the listening program refused the connection");
+		return;
+	}
 	if (!log_on(LOG_VERBS, LOG_WARN) || !log_first(&logged))
 		return;
 	text_of(&id->path.dst, to);
@@ -49,10 +54,6 @@ void diagnose_rejected(const struct cma_id *id, unsigned int reason)
 			 "connect: no listener at %s on port %u of rdma_cm's port space %s "
 			 "(sockets have other port numbers)",
 			 to, port_of(id), space_of(id));
-	else if (reason == CM_REJ_CONSUMER)
-		log_warn(LOG_VERBS,
-			 "connect: the program listening at %s, port %u, refused the connection",
-			 to, port_of(id));
 	else
 		log_warn(LOG_VERBS, "connect: %s refused port %u: %s (verbena explain rej:%u)", to,
 			 port_of(id), why ? why : "for an unknown reason", reason);
