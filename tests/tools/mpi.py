@@ -8,7 +8,8 @@ TIMES repeats each row that is selected; docs/TESTING.md has the run beside 20 b
 
 libfabric's verbs provider connects through rdma_cm.  UCX in an MPI job does not: its addresses go
 through the launcher.  Not in Debian 12: the rdmacm part of Open MPI's openib BTL, without which it
-refuses Ethernet ("no cpcs for port"), and MPICH over libfabric (its device is ch4:ucx).
+refuses Ethernet ("no cpcs for port"), and MPICH over libfabric (its device is ch4:ucx): `make
+test-mpich` builds that.
 
 The host is a network namespace with one IPv4 address: libfabric takes no loopback interface, and
 ofi_rxm never connects by link-local addresses, because their scope is not sent to the passive side.
@@ -24,6 +25,9 @@ from tools import LeftOut, ToolBench, run_table, skip, want  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 OPEN_MPI = "mpirun.openmpi --oversubscribe --allow-run-as-root -np {n} --mca plm_rsh_agent false"
 MPICH = "mpirun.mpich -launcher fork -n {n}"
+MPICH_OFI = os.path.abspath(os.path.join(HERE, "..", "..", "build-mpich", "bin", "mpicc"))
+# Its own shared memory is for ranks of one host.
+NOLOCAL = {"FI_PROVIDER": "verbs;ofi_rxm", "MPIR_CVAR_NOLOCAL": "1"}
 
 COLLECTIVES = ["mpi_peer"]
 PATTERNS = ["mpi_patterns", "20"]
@@ -40,12 +44,14 @@ ROWS = [
      " --mca mtl_ofi_provider_include verbs;ofi_rxm", 3, {}, COLLECTIVES),
     ("MPICH, UCX rc_verbs", "mpicc.mpich", MPICH, 4, {"UCX_TLS": "rc_v,self"}, COLLECTIVES),
     ("MPICH, UCX ud_verbs", "mpicc.mpich", MPICH, 3, {"UCX_TLS": "ud_v,self"}, COLLECTIVES),
+    ("MPICH, libfabric verbs;ofi_rxm", MPICH_OFI, MPICH, 4, NOLOCAL, COLLECTIVES),
+    ("MPICH, libfabric verbs;ofi_rxm, patterns of OSU", MPICH_OFI, MPICH, 4, NOLOCAL, PATTERNS),
 ]
 
 
 def program(bench, compiler, name):
     """Compiles NAME.c into a program that an ordinary user can run."""
-    target = os.path.join(bench.dir, f"{compiler}.{name}")
+    target = os.path.join(bench.dir, f"{os.path.basename(compiler)}.{name}")
     if not os.path.exists(target):
         source = os.path.join(HERE, name + ".c")
         done = bench.call([compiler, "-O1", source, "-o", target], prefix=[], no_library=True)
@@ -59,7 +65,8 @@ def program(bench, compiler, name):
 def run_row(bench, row, prefix):
     _, compiler, launcher, ranks, env, (name, *args) = row
     if not shutil.which(compiler) or not shutil.which(launcher.split()[0]):
-        raise LeftOut(f"{compiler} is not installed (scripts/setup installs it)")
+        how = "make test-mpich builds" if compiler == MPICH_OFI else "scripts/setup installs"
+        raise LeftOut(f"{os.path.basename(compiler)} is not installed ({how} it)")
     words = [bench.tool(), "run", "--", *launcher.format(n=ranks).split(),
              program(bench, compiler, name), *args]
     env = {"UCX_WARN_UNUSED_ENV_VARS": "n", "TMPDIR": bench.make_dir(f"tmp{bench.count}"), **env}
