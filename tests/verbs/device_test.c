@@ -151,6 +151,78 @@ static void unimport_before_its_objects(struct world *w)
 	CHECK_EQ(ibv_close_device(ctx), 0);
 }
 
+/* A second context with a handle of w's domain, and a region on device memory. */
+struct shared {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd, *other;
+	struct ibv_dm *dm;
+	struct ibv_mr *mr;
+};
+
+static struct shared share(struct world *w)
+{
+	struct ibv_alloc_dm_attr attr = { .length = 64 };
+	struct shared s = { .pd = ibv_alloc_pd(w->ctx), .dm = ibv_alloc_dm(w->ctx, &attr) };
+
+	CHECK((s.ctx = ibv_import_device(dup(w->ctx->cmd_fd))));
+	CHECK((s.other = ibv_import_pd(s.ctx, s.pd->handle)));
+	CHECK((s.mr = ibv_reg_dm_mr(s.pd, s.dm, 0, 64, IBV_ACCESS_ZERO_BASED)));
+	return s;
+}
+
+static void end_sharing(struct shared *s)
+{
+	ibv_unimport_pd(s->other);
+	CHECK_EQ(ibv_dealloc_pd(s->pd), 0);
+	CHECK_EQ(ibv_close_device(s->ctx), 0);
+}
+
+/* ibv_import_mr(3), ibv_import_dm(3): any handle may end the object, before or after the others. */
+static void ended_through_another_handle(struct world *w)
+{
+	for (int first = 0; first < 2; first++) {
+		struct shared s = share(w);
+		struct ibv_mr *mr = ibv_import_mr(s.other, s.mr->handle);
+		struct ibv_dm *dm = ibv_import_dm(s.ctx, s.dm->handle);
+
+		CHECK(mr && dm);
+		if (first)
+			ibv_unimport_mr(s.mr);
+		CHECK_EQ(ibv_dereg_mr(mr), 0);
+		if (first)
+			ibv_unimport_dm(s.dm);
+		CHECK_EQ(ibv_free_dm(dm), 0);
+		if (!first) {
+			ibv_unimport_mr(s.mr);
+			ibv_unimport_dm(s.dm);
+		}
+		end_sharing(&s);
+	}
+}
+
+/* A region belongs to the domain that it was last registered in, whatever its handles say. */
+static void regions_of_other_handles(struct world *w)
+{
+	static uint8_t mem[64];
+	struct shared s = share(w);
+	struct ibv_parent_domain_init_attr attr = { .pd = s.other };
+	struct ibv_pd *parent = ibv_alloc_parent_domain(s.ctx, &attr), *last = ibv_alloc_pd(w->ctx);
+	struct ibv_mr *mr = ibv_reg_mr(s.pd, mem, sizeof(mem), 0), *in_parent, *moved;
+
+	CHECK((in_parent = ibv_import_mr(parent, s.mr->handle)));
+	CHECK((moved = ibv_import_mr(s.other, mr->handle)));
+	CHECK_EQ(ibv_dereg_mr(in_parent), 0);
+	ibv_unimport_mr(s.mr);
+	CHECK_EQ(ibv_dealloc_pd(parent), 0);
+	CHECK_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, last, NULL, 0, 0), 0);
+	CHECK_EQ(ibv_dealloc_pd(last), EBUSY);
+	CHECK_EQ(ibv_dereg_mr(moved), 0);
+	ibv_unimport_mr(mr);
+	CHECK_EQ(ibv_dealloc_pd(last), 0);
+	CHECK_EQ(ibv_free_dm(s.dm), 0);
+	end_sharing(&s);
+}
+
 static void closing_with_objects_inside(struct world *w)
 {
 	/* Never freed, by contract; static, so that leak checkers find a reference. */
@@ -198,6 +270,8 @@ int main(void)
 	attributes(&w);
 	import(&w);
 	unimport_before_its_objects(&w);
+	ended_through_another_handle(&w);
+	regions_of_other_handles(&w);
 	closing_with_objects_inside(&w);
 	limit_of_domains(&w);
 	world_close(&w);

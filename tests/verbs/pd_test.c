@@ -109,14 +109,17 @@ static void device_memory(struct world *w)
 	CHECK((twin = ibv_import_dm(w->ctx, dm->handle)));
 	CHECK_EQ(ibv_memcpy_from_dm(out, twin, 4984, 8), 0);
 	CHECK_MEM(in, out, 8);
-	CHECK_EQ(ibv_free_dm(dm), EBUSY);
-	ibv_unimport_dm(twin);
 	fd = ibv_dm_export_dmabuf_fd(dm);
 	CHECK(fd >= 0);
 	CHECK_EQ(pread(fd, out, 16, 4984), 16);
 	CHECK_MEM(in, out, 16);
 	close(fd);
+	/* Freed through one handle, it is only unimported through the others. */
 	CHECK_EQ(ibv_free_dm(dm), 0);
+	CHECK_EQ(ibv_free_dm(twin), EINVAL);
+	CHECK(!ibv_reg_dm_mr(w->pd, twin, 0, 8, IBV_ACCESS_ZERO_BASED));
+	CHECK(!ibv_import_dm(w->ctx, twin->handle));
+	ibv_unimport_dm(twin);
 	attr.length = 0;
 	CHECK(!ibv_alloc_dm(w->ctx, &attr));
 	attr.length = (size_t)1 << 40;

@@ -20,35 +20,106 @@ enum {
 
 static uint32_t last_handle; /* atomic */
 
-static bool in_range(const struct vrb_dm *dm, uint64_t offset, size_t length)
+static bool can_copy(const struct dm_memory *m, uint64_t offset, size_t length)
 {
-	return offset <= dm->length && length <= dm->length - offset;
+	return dm_memory_has(m, offset, length) && (offset | length) % COPY_UNIT == 0;
 }
 
-static bool can_copy(const struct vrb_dm *dm, uint64_t offset, size_t length)
+static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *src, size_t length)
 {
-	return in_range(dm, offset, length) && (offset | length) % COPY_UNIT == 0;
-}
+	const struct dm_memory *m = to_vrb_dm(dm)->memory;
 
-static int copy_to(struct ibv_dm *ibdm, uint64_t offset, const void *src, size_t length)
-{
-	struct vrb_dm *dm = to_vrb_dm(ibdm);
-
-	if (!can_copy(dm, offset, length))
+	if (!can_copy(m, offset, length))
 		return EINVAL;
-	memcpy(dm->mem + offset, src, length);
+	memcpy(m->mem + offset, src, length);
 	return 0;
 }
 
-static int copy_from(void *dst, struct ibv_dm *ibdm, uint64_t offset, size_t length)
+static int copy_from(void *dst, struct ibv_dm *dm, uint64_t offset, size_t length)
 {
-	struct vrb_dm *dm = to_vrb_dm(ibdm);
+	const struct dm_memory *m = to_vrb_dm(dm)->memory;
 
-	if (!can_copy(dm, offset, length))
+	if (!can_copy(m, offset, length))
 		return EINVAL;
-	memcpy(dst, dm->mem + offset, length);
+	memcpy(dst, m->mem + offset, length);
 	return 0;
 }
+
+/* ---- Memory ---- */
+
+/* Maps the memfd at an address with the requested alignment. */
+static int map_aligned(struct dm_memory *m, size_t align)
+{
+	const int prot = PROT_READ | PROT_WRITE;
+	uintptr_t at;
+
+	m->reserved_len = m->length + align;
+	m->reserved = mmap(NULL, m->reserved_len, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (m->reserved == MAP_FAILED)
+		return errno;
+	at = ((uintptr_t)m->reserved + align - 1) & ~(align - 1);
+	m->mem = mmap((void *)at, m->length, prot, MAP_SHARED | MAP_FIXED, m->fd, 0);
+	if (m->mem != MAP_FAILED)
+		return 0;
+	munmap(m->reserved, m->reserved_len);
+	return ENOMEM;
+}
+
+static int make_memory(struct dm_memory *m, const struct ibv_alloc_dm_attr *attr)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	int err;
+
+	m->length = attr->length;
+	m->fd = memfd_create("verbena:dm", MFD_CLOEXEC);
+	if (m->fd < 0)
+		return errno;
+	err = ftruncate(m->fd, m->length) < 0 ? errno : 0;
+	if (!err)
+		err = map_aligned(m, max((size_t)1 << attr->log_align_req, page));
+	if (err)
+		close(m->fd);
+	return err;
+}
+
+/* With a reference. */
+static int memory_new(const struct ibv_alloc_dm_attr *attr, struct dm_memory **out)
+{
+	struct dm_memory *m = calloc(1, sizeof(*m));
+	int err = m ? make_memory(m, attr) : ENOMEM;
+
+	if (err) {
+		free(m);
+		return err;
+	}
+	m->refs = 1;
+	*out = m;
+	return 0;
+}
+
+static void memory_release(struct dm_memory *m)
+{
+	if (fetch_sub_acq_rel(&m->refs, 1) != 1)
+		return;
+	munmap(m->reserved, m->reserved_len);
+	close(m->fd);
+	free(m);
+}
+
+void dm_memory_get(struct dm_memory *m)
+{
+	fetch_add_relaxed(&m->refs, 1);
+	fetch_add_relaxed(&m->regions, 1);
+}
+
+void dm_memory_put(struct dm_memory *m)
+{
+	fetch_sub_release(&m->regions, 1); /* pairs with vrb_dm_free() */
+	memory_release(m);
+}
+
+/* ---- Handles ---- */
 
 /* Charges bytes against the context's limit. */
 static bool charge(struct vrb_context *ctx, uint64_t bytes)
@@ -63,27 +134,6 @@ static bool charge(struct vrb_context *ctx, uint64_t bytes)
 	return ok;
 }
 
-static void enlist(struct vrb_context *ctx, struct vrb_dm *dm, uint32_t handle)
-{
-	dm->ibv.context = &ctx->vctx.context;
-	dm->ibv.memcpy_to_dm = copy_to;
-	dm->ibv.memcpy_from_dm = copy_from;
-	dm->ibv.comp_mask = IBV_DM_MASK_HANDLE;
-	dm->ibv.handle = handle;
-	pthread_mutex_lock(&ctx->lock);
-	list_add_tail(&ctx->dms, &dm->node);
-	pthread_mutex_unlock(&ctx->lock);
-}
-
-static void delist(struct vrb_context *ctx, struct vrb_dm *dm)
-{
-	pthread_mutex_lock(&ctx->lock);
-	list_del(&dm->node);
-	if (!dm->origin)
-		ctx->dm_bytes -= dm->length;
-	pthread_mutex_unlock(&ctx->lock);
-}
-
 static void uncharge(struct vrb_context *ctx, uint64_t bytes)
 {
 	pthread_mutex_lock(&ctx->lock);
@@ -91,96 +141,89 @@ static void uncharge(struct vrb_context *ctx, uint64_t bytes)
 	pthread_mutex_unlock(&ctx->lock);
 }
 
-/* Maps the memfd at an address with the requested alignment. */
-static int map_aligned(struct vrb_dm *dm, size_t align)
+/* Takes over the reference on the memory. */
+static int handle_new(struct vrb_context *ctx, uint32_t number, struct dm_memory *m,
+		      uint64_t charged, struct vrb_dm **out)
 {
-	const int prot = PROT_READ | PROT_WRITE;
-	uintptr_t at;
+	struct vrb_dm *dm = calloc(1, sizeof(*dm));
 
-	dm->reserved_len = dm->length + align;
-	dm->reserved = mmap(NULL, dm->reserved_len, PROT_NONE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (dm->reserved == MAP_FAILED)
-		return errno;
-	at = ((uintptr_t)dm->reserved + align - 1) & ~(align - 1);
-	dm->mem = mmap((void *)at, dm->length, prot, MAP_SHARED | MAP_FIXED, dm->fd, 0);
-	if (dm->mem != MAP_FAILED)
-		return 0;
-	munmap(dm->reserved, dm->reserved_len);
-	return ENOMEM;
+	if (!dm) {
+		memory_release(m);
+		return ENOMEM;
+	}
+	dm->memory = m;
+	dm->charged = charged;
+	dm->ibv.context = &ctx->vctx.context;
+	dm->ibv.memcpy_to_dm = copy_to;
+	dm->ibv.memcpy_from_dm = copy_from;
+	dm->ibv.comp_mask = IBV_DM_MASK_HANDLE;
+	dm->ibv.handle = number;
+	pthread_mutex_lock(&ctx->lock);
+	list_add_tail(&ctx->dms, &dm->node);
+	pthread_mutex_unlock(&ctx->lock);
+	*out = dm;
+	return 0;
 }
 
-static int make_memory(struct vrb_dm *dm, const struct ibv_alloc_dm_attr *attr)
+static void handle_close(struct vrb_dm *dm)
 {
-	size_t page = sysconf(_SC_PAGESIZE);
-	int err;
+	struct vrb_context *ctx = to_vrb_context(dm->ibv.context);
 
-	dm->length = attr->length;
-	dm->fd = memfd_create("verbena:dm", MFD_CLOEXEC);
-	if (dm->fd < 0)
-		return errno;
-	err = ftruncate(dm->fd, dm->length) < 0 ? errno : 0;
-	if (!err)
-		err = map_aligned(dm, max((size_t)1 << attr->log_align_req, page));
-	if (err)
-		close(dm->fd);
-	return err;
+	pthread_mutex_lock(&ctx->lock);
+	list_del(&dm->node);
+	pthread_mutex_unlock(&ctx->lock);
+	uncharge(ctx, dm->charged);
+	memory_release(dm->memory);
+	free(dm);
 }
 
 int vrb_dm_alloc(struct vrb_context *ctx, const struct ibv_alloc_dm_attr *attr, struct vrb_dm **out)
 {
-	struct vrb_dm *dm;
+	struct dm_memory *m;
 	int err;
 
 	if (attr->comp_mask || !attr->length || attr->log_align_req > MAX_LOG_ALIGN)
 		return EINVAL;
 	if (!charge(ctx, attr->length))
 		return ENOMEM;
-	dm = calloc(1, sizeof(*dm));
-	err = dm ? make_memory(dm, attr) : ENOMEM;
-	if (err) {
-		free(dm);
+	err = memory_new(attr, &m);
+	if (!err)
+		err = handle_new(ctx, fetch_add_relaxed(&last_handle, 1) + 1, m, attr->length, out);
+	if (err)
 		uncharge(ctx, attr->length);
-		return err;
-	}
-	enlist(ctx, dm, fetch_add_relaxed(&last_handle, 1) + 1);
-	*out = dm;
-	return 0;
+	return err;
 }
 
 int vrb_dm_export(struct vrb_dm *dm, int *fd)
 {
-	*fd = fcntl(dm->fd, F_DUPFD_CLOEXEC, 0);
+	*fd = fcntl(dm->memory->fd, F_DUPFD_CLOEXEC, 0);
 	return *fd < 0 ? errno : 0;
 }
 
 int vrb_dm_free(struct vrb_dm *dm)
 {
-	if (load_acquire(&dm->users))
+	if (dm->memory->freed)
+		return EINVAL;
+	if (load_acquire(&dm->memory->regions))
 		return EBUSY;
-	if (dm->origin)
-		fetch_sub_release(&dm->origin->users, 1);
-	delist(to_vrb_context(dm->ibv.context), dm);
-	if (!dm->origin) {
-		munmap(dm->reserved, dm->reserved_len);
-		close(dm->fd);
-	}
-	free(dm);
+	dm->memory->freed = true;
+	handle_close(dm);
 	return 0;
 }
 
-static struct vrb_dm *find(struct vrb_context *c, uint32_t handle)
+/* Takes a reference on the memory. */
+static struct dm_memory *find(struct vrb_context *c, uint32_t handle)
 {
-	struct vrb_dm *found = NULL;
+	struct dm_memory *found = NULL;
 	struct list *pos;
 
 	pthread_mutex_lock(&c->lock);
 	list_for_each (pos, &c->dms) {
 		struct vrb_dm *dm = list_entry(pos, struct vrb_dm, node);
 
-		if (dm->ibv.handle == handle && !dm->origin) {
-			fetch_add_relaxed(&dm->users, 1);
-			found = dm;
+		if (dm->ibv.handle == handle && !dm->memory->freed) {
+			found = dm->memory;
+			fetch_add_relaxed(&found->refs, 1);
 			break;
 		}
 	}
@@ -188,10 +231,10 @@ static struct vrb_dm *find(struct vrb_context *c, uint32_t handle)
 	return found;
 }
 
-/* Looks the handle up in every context that shares ctx's command file. Takes a user reference. */
-static struct vrb_dm *find_shared(struct vrb_context *ctx, uint32_t handle)
+/* The same, in every context that shares ctx's command file. */
+static struct dm_memory *find_shared(struct vrb_context *ctx, uint32_t handle)
 {
-	struct vrb_dm *dm = NULL;
+	struct dm_memory *found = NULL;
 	struct list *pos;
 
 	pthread_mutex_lock(&vrb.lock);
@@ -199,37 +242,22 @@ static struct vrb_dm *find_shared(struct vrb_context *ctx, uint32_t handle)
 		struct vrb_context *c = list_entry(pos, struct vrb_context, node);
 
 		if (c->cmd_dev == ctx->cmd_dev && c->cmd_ino == ctx->cmd_ino)
-			dm = find(c, handle);
-		if (dm)
+			found = find(c, handle);
+		if (found)
 			break;
 	}
 	pthread_mutex_unlock(&vrb.lock);
-	return dm;
+	return found;
 }
 
-int vrb_dm_import(struct vrb_context *ctx, uint32_t handle, struct vrb_dm **out)
+int vrb_dm_import(struct vrb_context *ctx, uint32_t handle, struct vrb_dm **dm)
 {
-	struct vrb_dm *origin = find_shared(ctx, handle), *dm;
+	struct dm_memory *m = find_shared(ctx, handle);
 
-	if (!origin)
-		return ENOENT;
-	dm = calloc(1, sizeof(*dm));
-	if (!dm) {
-		fetch_sub_release(&origin->users, 1);
-		return ENOMEM;
-	}
-	dm->origin = origin;
-	dm->fd = origin->fd;
-	dm->mem = origin->mem;
-	dm->length = origin->length;
-	enlist(ctx, dm, handle);
-	*out = dm;
-	return 0;
+	return m ? handle_new(ctx, handle, m, 0, dm) : ENOENT;
 }
 
-/* Regions made with the handle belong to its origin. */
 void vrb_dm_unimport(struct vrb_dm *dm)
 {
-	if (dm->origin)
-		vrb_dm_free(dm);
+	handle_close(dm);
 }

@@ -18,11 +18,16 @@
 #include "util/atomic.h"
 #include "util/compiler.h"
 
+struct beside {
+	const void *site; /* atomic */
+	struct mr_holds holds;
+};
+
 enum {
 	REUSE_DELAY = 4096,	/* entries kept free before the oldest is reused */
 	DRAIN_SPINS = 128,	/* before a waiter yields its CPU */
-	/* entries, then the registration site of each */
-	CHUNK_BYTES = MR_CHUNK * (sizeof(struct mr_entry) + sizeof(void *)),
+	/* entries, then what belongs to each */
+	CHUNK_BYTES = MR_CHUNK * (sizeof(struct mr_entry) + sizeof(struct beside)),
 };
 
 struct mr_entry *mr_chunks[MR_CHUNKS];
@@ -44,24 +49,30 @@ struct mr_entry *mr_entry_at(uint32_t index)
 	return &load_acquire(&mr_chunks[index >> MR_CHUNK_BITS])[index & (MR_CHUNK - 1)];
 }
 
-static const void **site_of(uint32_t index)
+static struct beside *beside(uint32_t index)
 {
 	struct mr_entry *chunk = load_acquire(&mr_chunks[index >> MR_CHUNK_BITS]);
 
-	return (const void **)(chunk + MR_CHUNK) + (index & (MR_CHUNK - 1));
+	return (struct beside *)(chunk + MR_CHUNK) + (index & (MR_CHUNK - 1));
+}
+
+struct mr_holds *mr_entry_holds(uint32_t index)
+{
+	return &beside(index)->holds;
 }
 
 void mr_site_set(uint32_t index, const void *site)
 {
-	store_relaxed(site_of(index), site);
+	store_relaxed(&beside(index)->site, site);
 }
 
 const void *mr_site(uint32_t key)
 {
 	uint32_t index = mr_key_index(key);
 
-	return load_acquire(&mr_chunks[index >> MR_CHUNK_BITS]) ? load_relaxed(site_of(index)) :
-		NULL;
+	if (!load_acquire(&mr_chunks[index >> MR_CHUNK_BITS]))
+		return NULL;
+	return load_relaxed(&beside(index)->site);
 }
 
 /* Allocates the chunk of an index if it does not exist. */

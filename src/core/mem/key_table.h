@@ -109,6 +109,20 @@ static inline struct mr_entry *mr_entry_peek(uint32_t key)
 }
 
 /*
+ * What a region holds until it is deregistered, through whichever of its handles. Written while the
+ * entry is not live; peers do not see it.
+ */
+struct mr_holds {
+	struct vrb_pd *pd;
+	struct dm_memory *dm; /* the device memory behind it, or NULL */
+	void *mapping;        /* mapping of a dma-buf, or NULL */
+	size_t mapping_len;
+};
+
+/* The index must be allocated. */
+struct mr_holds *mr_entry_holds(uint32_t index);
+
+/*
  * Where the program registered a region (a return address), for messages. Set by index, looked up
  * by any key; NULL: unknown.
  */

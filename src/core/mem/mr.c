@@ -92,7 +92,7 @@ struct region {
 	bool shared; /* the memory is a shared mapping of one file */
 	void *mapping;
 	size_t mapping_len;
-	struct vrb_dm *dm;
+	struct dm_memory *dm;
 };
 
 static void fill_entry(struct mr_entry *e, const struct region *r, uint32_t pdn)
@@ -115,9 +115,28 @@ static void fill_mr(struct vrb_mr *mr, const struct region *r, struct vrb_pd *pd
 	mr->ibv.addr = r->addr;
 	mr->ibv.length = r->length;
 	mr->access = r->access;
-	mr->mapping = r->mapping;
-	mr->mapping_len = r->mapping_len;
-	mr->dm = r->dm;
+}
+
+static void take_holds(uint32_t index, const struct region *r, struct vrb_pd *pd)
+{
+	*mr_entry_holds(index) = (struct mr_holds){
+		.pd = pd,
+		.dm = r->dm,
+		.mapping = r->mapping,
+		.mapping_len = r->mapping_len,
+	};
+	vrb_pd_get(pd);
+	if (r->dm)
+		dm_memory_get(r->dm);
+}
+
+static void drop_holds(const struct mr_holds *h)
+{
+	if (h->mapping)
+		munmap(h->mapping, h->mapping_len);
+	if (h->dm)
+		dm_memory_put(h->dm);
+	vrb_pd_put(h->pd);
 }
 
 /* Charges the limit, allocates the object and publishes the entry. */
@@ -143,9 +162,7 @@ static int create(struct vrb_pd *pd, const struct region *r, struct vrb_mr **out
 	mr->ibv.handle = mr->index;
 	mr->ibv.lkey = e->lkey;
 	mr->ibv.rkey = r->kind == MR_NULL ? 0 : e->rkey;
-	vrb_pd_get(pd);
-	if (r->dm)
-		fetch_add_relaxed(&r->dm->users, 1);
+	take_holds(mr->index, r, pd);
 	mr_entry_publish(e);
 	vrb_live_add(&mr->live, mr, mr->ibv.context, mr->ibv.handle);
 	*out = mr;
@@ -226,7 +243,7 @@ int vrb_mr_reg_dm(struct vrb_pd *pd, struct vrb_dm *dm, uint64_t offset, size_t 
 		.length = length,
 		.access = access,
 		.shared = true,
-		.dm = dm->origin ? dm->origin : dm,
+		.dm = dm->memory,
 	};
 	int err = check_access(access, MR_ACCESS & ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB |
 						     IBV_ACCESS_FLUSH_PERSISTENT));
@@ -235,9 +252,9 @@ int vrb_mr_reg_dm(struct vrb_pd *pd, struct vrb_dm *dm, uint64_t offset, size_t 
 		return err;
 	if (!(access & IBV_ACCESS_ZERO_BASED) || dm->ibv.context != pd->ibv.context)
 		return EINVAL;
-	if (offset > dm->length || length > dm->length - offset)
+	if (dm->memory->freed || !dm_memory_has(dm->memory, offset, length))
 		return EINVAL;
-	r.host = (uintptr_t)dm->mem + offset;
+	r.host = (uintptr_t)dm->memory->mem + offset;
 	return create(pd, &r, mr);
 }
 
@@ -258,6 +275,8 @@ static void free_mr(struct vrb_mr *mr)
 	struct vrb_context *ctx = to_vrb_context(mr->ibv.context);
 
 	vrb_live_del(&mr->live);
+	if (mr->imported)
+		vrb_pd_release(to_vrb_pd(mr->ibv.pd));
 	vrb_context_give(ctx, &ctx->n_mr);
 	free(mr);
 }
@@ -277,11 +296,13 @@ static struct mr_entry *entry_of(const struct vrb_mr *mr)
 /* Ends all access. EBUSY while windows are bound to the region. */
 static int retract(const struct vrb_mr *mr, struct mr_entry *e, const struct vrb_mr_waits *waits)
 {
+	struct vrb_pd *pd = mr_entry_holds(mr->index)->pd;
+
 	if (load_acquire(&e->windows))
 		return EBUSY;
-	waits->requests(to_vrb_pd(mr->ibv.pd), e->lkey);
+	waits->requests(pd, e->lkey);
 	mr_entry_retract(e);
-	waits->copies(to_vrb_pd(mr->ibv.pd));
+	waits->copies(pd);
 	/* A concurrent bind may have raised the count. Pairs with bind_entry(). */
 	if (!load_acquire(&e->windows))
 		return 0;
@@ -289,18 +310,10 @@ static int retract(const struct vrb_mr *mr, struct mr_entry *e, const struct vrb
 	return EBUSY;
 }
 
-/* Releases the mapping or device memory that registration took. */
-static void drop_backing(struct vrb_mr *mr)
-{
-	if (mr->mapping)
-		munmap(mr->mapping, mr->mapping_len);
-	if (mr->dm)
-		fetch_sub_release(&mr->dm->users, 1);
-}
-
 int vrb_mr_dereg(struct vrb_mr *mr, const struct vrb_mr_waits *waits)
 {
 	struct mr_entry *e = entry_of(mr);
+	struct mr_holds held;
 	int err;
 
 	if (!e)
@@ -309,9 +322,9 @@ int vrb_mr_dereg(struct vrb_mr *mr, const struct vrb_mr_waits *waits)
 	err = retract(mr, e, waits);
 	if (err)
 		return err;
+	held = *mr_entry_holds(mr->index);
 	mr_entry_free(mr->index);
-	drop_backing(mr);
-	vrb_pd_put(to_vrb_pd(mr->ibv.pd));
+	drop_holds(&held);
 	free_mr(mr);
 	return 0;
 }
@@ -335,7 +348,8 @@ static void rereg_values(const struct vrb_mr *mr, const struct mr_entry *e, int 
 int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, size_t length,
 		 unsigned int access, const struct vrb_mr_waits *waits)
 {
-	struct vrb_pd *old = to_vrb_pd(mr->ibv.pd);
+	struct mr_holds *holds = mr_entry_holds(mr->index);
+	struct vrb_pd *old = holds->pd;
 	struct mr_entry *e = entry_of(mr);
 	struct region r = { 0 };
 	int err;
@@ -353,6 +367,7 @@ int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, si
 		pd = old;
 	fill_entry(e, &r, pd->pdn);
 	fill_mr(mr, &r, pd);
+	holds->pd = pd;
 	vrb_pd_get(pd);
 	vrb_pd_put(old);
 	mr_entry_publish(e);
@@ -401,13 +416,6 @@ put:
 /* The region survives unless it was deregistered through another handle. */
 void vrb_mr_unimport(struct vrb_mr *mr)
 {
-	struct mr_entry *e = entry_of(mr);
-
-	if (e)
-		mr_entry_put(e);
-	else
-		drop_backing(mr);
-	vrb_pd_release(to_vrb_pd(mr->ibv.pd));
 	free_mr(mr);
 }
 

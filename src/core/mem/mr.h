@@ -33,11 +33,8 @@ struct vrb_mr {
 	struct ibv_mr ibv;
 	uint32_t index; /* in the key table */
 	uint32_t access;
-	void *mapping; /* mapping of a dma-buf, or NULL */
-	size_t mapping_len;
-	struct vrb_dm *dm; /* the device memory behind it, or NULL */
-	bool imported;     /* shares the entry of another vrb_mr */
-	bool plain;        /* from ibv_reg_mr() or a variant; only these can be re-registered */
+	bool imported; /* shares the entry of another vrb_mr */
+	bool plain;    /* from ibv_reg_mr() or a variant; only these can be re-registered */
 	struct vrb_live live;
 };
 
