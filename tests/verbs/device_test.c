@@ -21,7 +21,7 @@ static void lists(void)
 	b = ibv_get_device_list(&m);
 	CHECK_EQ(m, n);
 	for (int i = 0; i < n; i++) {
-		/* Both lists hold the same objects while devices are in use. */
+		/* Both lists hold the same objects. */
 		CHECK(a[i] == b[i]);
 		CHECK_EQ(a[i]->node_type, IBV_NODE_CA);
 		CHECK_EQ(a[i]->transport_type, IBV_TRANSPORT_IB);
@@ -41,6 +41,24 @@ static void lists(void)
 	ibv_free_device_list(a);
 	CHECK_EQ(ibv_get_device_index(NULL), -1);
 	CHECK_EQ(ibv_get_device_guid(NULL), 0);
+}
+
+/* rdma-core keeps its devices too: programs name and open one whose list they have freed. */
+static void a_device_outlives_its_list(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), *dev = list[0];
+	struct ibv_context *ctx;
+	char name[64];
+
+	strcpy(name, dev->name);
+	ibv_free_device_list(list);
+	CHECK(strcmp(ibv_get_device_name(dev), name) == 0);
+	CHECK((ctx = ibv_open_device(dev)));
+	CHECK_EQ(ibv_close_device(ctx), 0);
+	CHECK(strcmp(ibv_get_device_name(dev), name) == 0);
+	list = ibv_get_device_list(NULL);
+	CHECK(list[0] == dev);
+	ibv_free_device_list(list);
 }
 
 static void a_context_keeps_its_device(void)
@@ -265,6 +283,7 @@ int main(void)
 	struct world w;
 
 	lists();
+	a_device_outlives_its_list();
 	a_context_keeps_its_device();
 	world_open(&w);
 	attributes(&w);

@@ -108,6 +108,7 @@ static struct vrb_device *device_new(const struct netdev *nd, uint32_t ordinal, 
 
 	if (!dev)
 		return NULL;
+	dev->refs = 1;	/* the registry's */
 	dev->index = (int)vrb_number_of(scan->numbers, nd->ifindex, ordinal, number_taken);
 	if (*wanted && !name_taken(wanted))
 		snprintf(dev->ibv.name, sizeof(dev->ibv.name), "%s", wanted);
@@ -281,10 +282,46 @@ bool vrb_device_catch_up(void)
 }
 
 /* Must hold vrb.lock. */
+static void put(struct vrb_device *dev)
+{
+	if (--dev->refs)
+		return;
+	list_del(&dev->node);
+	lock_destroy(&dev->port.lock);
+	free(dev);
+}
+
+static bool is_same(const struct vrb_device *dev, const struct netdev *nd)
+{
+	return !strcmp(dev->port.ifname, nd->name) && dev->port.ifindex == nd->ifindex &&
+	       !memcmp(dev->port.mac, nd->mac, sizeof(nd->mac));
+}
+
+/*
+ * Programs name devices of a list that they have freed, and open them, as rdma-core lets them; so
+ * an unused device stays as long as its interface. Must hold vrb.lock.
+ */
+static void drop_unused(const struct netdev *nds, unsigned int n)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe (pos, tmp, &registry) {
+		struct vrb_device *dev = list_entry(pos, struct vrb_device, node);
+		bool exists = false;
+
+		for (unsigned int i = 0; i < n && !exists; i++)
+			exists = !dev->removed && is_same(dev, &nds[i]);
+		if (!exists && dev->refs == 1)
+			put(dev);
+	}
+}
+
+/* Must hold vrb.lock. */
 static int build_list(struct scan *scan, const struct netdev *nds, unsigned int n)
 {
 	bool all = true;
 
+	drop_unused(nds, n);
 	follow_all(nds, n);
 	scan->list = calloc(n + CONFIG_DEVICES + 1, sizeof(struct vrb_device *));
 	scan->numbers = malloc(sizeof(*scan->numbers));
@@ -303,16 +340,6 @@ static int build_list(struct scan *scan, const struct netdev *nds, unsigned int 
 		vrb_sysfs_publish(scan->list[i]);
 	vrb_sysfs_prune(scan->list, scan->count);
 	return 0;
-}
-
-/* Must hold vrb.lock. */
-static void put(struct vrb_device *dev)
-{
-	if (--dev->refs)
-		return;
-	list_del(&dev->node);
-	lock_destroy(&dev->port.lock);
-	free(dev);
 }
 
 struct vrb_device **vrb_device_list(int *count)

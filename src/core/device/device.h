@@ -26,7 +26,7 @@ struct vrb_device {
 	uint64_t abi_spare[8];
 
 	struct list node;		/* in the registry */
-	unsigned int refs;		/* vrb.lock */
+	unsigned int refs;		/* the registry's, lists, contexts; vrb.lock */
 	int index;			/* ibv_get_device_index */
 	uint64_t node_guid;		/* host order */
 	uint32_t ordinal;		/* among the devices of one interface */
