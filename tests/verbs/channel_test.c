@@ -8,7 +8,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "left_out.h"
 #include "world.h"
 
 static struct world w;
@@ -274,6 +279,70 @@ static void test_destroy(void)
 	CHECK(!readable());
 }
 
+/* What another thread sleeps in: does it read this descriptor? Unknown is false, and `hidden`. */
+static bool reads(pid_t thread, int fd, bool *hidden)
+{
+	char path[64], line[128] = "";
+	long call;
+	int of = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)thread);
+	f = fopen(path, "re");
+	*hidden = !f || !fgets(line, sizeof(line), f);
+	if (f)
+		fclose(f);
+	return sscanf(line, "%ld %x", &call, (unsigned int *)&of) == 2 && call == SYS_read &&
+	       of == fd;
+}
+
+struct sleeper {
+	struct ibv_comp_channel *on;
+	pid_t id;	/* atomic; 0: not started */
+};
+
+static void *be_interrupted(void *arg)
+{
+	struct sleeper *s = arg;
+	struct ibv_comp_channel *on = s->on;
+	struct ibv_cq *from;
+	void *context;
+
+	__atomic_store_n(&s->id, gettid(), __ATOMIC_RELEASE);
+	CHECK(ibv_get_cq_event(on, &from, &context) != 0);
+	CHECK_EQ(errno, EINTR);
+	return NULL;
+}
+
+static void do_nothing(int signal)
+{
+}
+
+/* Some programs destroy everything, and then wake up the thread that waits for events. */
+static void test_destroyed_under_a_waiter(void)
+{
+	struct sigaction on_signal = { .sa_handler = do_nothing };
+	struct sleeper s = { .on = ibv_create_comp_channel(w.ctx) };
+	bool hidden = false;
+	pthread_t thread;
+
+	CHECK(s.on);
+	CHECK_EQ(sigaction(SIGUSR1, &on_signal, NULL), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, be_interrupted, &s), 0);
+	while (!__atomic_load_n(&s.id, __ATOMIC_ACQUIRE))
+		sched_yield();
+	while (!reads(s.id, s.on->fd, &hidden) && !hidden)
+		sched_yield();
+	if (hidden)
+		left_out(1, "/proc/self/task/*/syscall cannot be read");
+	else
+		CHECK_EQ(ibv_destroy_comp_channel(s.on), 0);
+	CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	if (hidden)
+		CHECK_EQ(ibv_destroy_comp_channel(s.on), 0);
+}
+
 int main(void)
 {
 	world_open(&w);
@@ -288,6 +357,7 @@ int main(void)
 	test_blocking();
 	test_destroy();
 	test_cancelled();
+	test_destroyed_under_a_waiter();
 	tear_down();
 	world_close(&w);
 	return 0;

@@ -81,8 +81,10 @@ static int await(struct vrb_channel *channel, struct list **node)
 		poll_until_raised(channel, end);
 		return vrb_event_queue_take(&channel->queue, node);
 	}
+	/* A thread that a signal wakes up may find the channel destroyed. */
 	ret = vrb_event_queue_take(&channel->queue, node);
-	busy_poll_slept(&channel->busy_poll, !ret && !time_reached(end, clock_now()));
+	if (!ret)
+		busy_poll_slept(&channel->busy_poll, !time_reached(end, clock_now()));
 	return ret;
 }
 
