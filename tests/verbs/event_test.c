@@ -99,6 +99,14 @@ static void ip(const char *args)
 	CHECK_EQ(system(line), 0);
 }
 
+static void make_interface(void)
+{
+	ip("link add vrbt0 type veth peer name vrbt1");
+	ip("addr add 10.77.0.1/24 dev vrbt0");
+	ip("link set vrbt0 up");
+	ip("link set vrbt1 up");
+}
+
 static struct ibv_context *open_on(const char *address)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -126,10 +134,7 @@ static void a_device_is_lost(struct ibv_context *other)
 	struct ibv_async_event ev;
 	struct ibv_pd *pd;
 
-	ip("link add vrbt0 type veth peer name vrbt1");
-	ip("addr add 10.77.0.1/24 dev vrbt0");
-	ip("link set vrbt0 up");
-	ip("link set vrbt1 up");
+	make_interface();
 	ctx = open_on("10.77.0.1");
 	CHECK((pd = ibv_alloc_pd(ctx)));
 	/*
@@ -152,6 +157,34 @@ static void a_device_is_lost(struct ibv_context *other)
 	/* The remaining objects can be destroyed. */
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
 	CHECK_EQ(ibv_close_device(ctx), 0);
+}
+
+/* A QP leaves a group of an interface that was deleted and made again meanwhile. */
+static void a_group_outlives_its_interface(void)
+{
+	union ibv_gid group = { .raw = { [10] = 0xff, [11] = 0xff, 239, 77, 1, 3 } };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD, .cap = { 4, 4, 1, 1, 0 } };
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_qp *qp;
+
+	make_interface();
+	ctx = open_on("10.77.0.1");
+	CHECK((pd = ibv_alloc_pd(ctx)));
+	CHECK((init.send_cq = init.recv_cq = ibv_create_cq(ctx, 4, NULL, NULL, 0)));
+	CHECK((qp = ibv_create_qp(pd, &init)));
+	CHECK_EQ(ibv_attach_mcast(qp, &group, 0), 0);
+	ip("link del vrbt0");
+	await(ctx, IBV_EVENT_DEVICE_FATAL);
+	make_interface();
+	await(ctx, IBV_EVENT_GID_CHANGE);
+	CHECK(have_gid(ctx, "10.77.0.1"));
+	CHECK_EQ(ibv_detach_mcast(qp, &group, 0), 0);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_destroy_cq(init.send_cq), 0);
+	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+	CHECK_EQ(ibv_close_device(ctx), 0);
+	ip("link del vrbt0");
 }
 
 static void follow(struct ibv_context *a, struct ibv_context *b)
@@ -219,6 +252,7 @@ int main(void)
 	queries_are_fresh(a);
 	lid_follows_the_address(a);
 	a_device_is_lost(a);
+	a_group_outlives_its_interface();
 	no_event_is_eagain(a);
 	CHECK_EQ(ibv_close_device(a), 0);
 	CHECK_EQ(ibv_close_device(b), 0);

@@ -171,6 +171,23 @@ static void copies_go_to_members(struct world *w, const char *name)
 	free_member(&d);
 }
 
+/*
+ * A context that is closed with an attached QP inside takes the membership along: the dead QP gets
+ * nothing, and the next process state joins the group by itself.
+ */
+static void closed_while_attached(const char *name)
+{
+	/* Never freed, by contract; static, so that leak checkers find a reference. */
+	static struct member m;
+	static struct world w;
+	union ibv_gid gid = group(name);
+
+	world_open(&w);
+	m = new_member(&w, 0);
+	CHECK_EQ(ibv_attach_mcast(m.qp, &gid, 0), 0);
+	CHECK_EQ(ibv_close_device(w.ctx), 0);
+}
+
 static void bad_arguments_are_refused(struct world *w)
 {
 	union ibv_gid gid = group("ff02::1:77"), unicast = group("fe80::1");
@@ -193,6 +210,7 @@ int main(void)
 	const char *transport = getenv("VERBENA_TRANSPORT");
 	struct world w;
 
+	closed_while_attached("::ffff:239.77.1.2");
 	world_open(&w);
 	bad_arguments_are_refused(&w);
 	copies_go_to_members(&w, "::ffff:239.77.1.2");

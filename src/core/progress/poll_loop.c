@@ -113,6 +113,7 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 {
 	if (qp->config.ctx != arg)
 		return;
+	vrb_mcast_leave_all(qp);
 	lock_acquire(&qp->lock);
 	take_out(qp);
 	if (qp->config.hooks && qp->config.hooks->release)

@@ -167,26 +167,54 @@ int vrb_mcast_attach(struct vrb_qp *qp, const struct net_addr *group)
 	return err;
 }
 
+static void del_member(struct group *g, struct member *m)
+{
+	m->qp->dispatch.groups--;
+	list_del(&m->node);
+	free(m);
+	g->n_member--;
+	table.n_member--;
+	close_if_empty(g);
+}
+
+/*
+ * Ends the QP's memberships of a group, or of all groups if addr is NULL, in one bucket: whatever
+ * their interface, because that may have been deleted and made again since. Returns false if there
+ * was none. Must hold vrb.poll_lock.
+ */
+static bool leave(struct list *bucket, const struct net_addr *addr, const struct vrb_qp *qp)
+{
+	struct list *pos, *tmp;
+	bool any = false;
+
+	list_for_each_safe(pos, tmp, bucket) {
+		struct group *g = list_entry(pos, struct group, node);
+		struct member *m = NULL;
+
+		if (!addr || net_addr_equal(&g->addr, addr))
+			m = find_member(g, qp);
+		if (m)
+			del_member(g, m);
+		any |= m != NULL;
+	}
+	return any;
+}
+
 int vrb_mcast_detach(struct vrb_qp *qp, const struct net_addr *group)
 {
-	uint32_t ifindex = qp_ifindex(qp);
-	struct member *m = NULL;
-	struct group *g;
+	bool any;
 
 	lock_acquire(&vrb.poll_lock);
-	g = find_group(group, ifindex);
-	if (g)
-		m = find_member(g, qp);
-	if (m) {
-		list_del(&m->node);
-		free(m);
-		g->n_member--;
-		table.n_member--;
-		qp->dispatch.groups--;
-		close_if_empty(g);
-	}
+	any = leave(bucket_of(group), group, qp);
 	lock_release(&vrb.poll_lock);
-	return m ? 0 : EINVAL;
+	return any ? 0 : EINVAL;
+}
+
+void vrb_mcast_leave_all(const struct vrb_qp *qp)
+{
+	for (unsigned int i = 0; i < BUCKETS && qp->dispatch.groups; i++)
+		if (table.bucket[i].next)
+			leave(&table.bucket[i], NULL, qp);
 }
 
 void vrb_mcast_for_each(const struct net_addr *group, uint32_t ifindex, vrb_mcast_fn fn, void *arg)

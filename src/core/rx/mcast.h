@@ -25,6 +25,9 @@ int vrb_mcast_attach(struct vrb_qp *qp, const struct net_addr *group);
 /* Returns EINVAL if the QP is not attached. */
 int vrb_mcast_detach(struct vrb_qp *qp, const struct net_addr *group);
 
+/* Ends all memberships of a QP whose context is closed. Must hold vrb.poll_lock. */
+void vrb_mcast_leave_all(const struct vrb_qp *qp);
+
 /*
  * Calls fn for each QP attached to the group on this interface (0: on any). Must hold
  * vrb.poll_lock.
