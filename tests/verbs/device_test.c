@@ -265,6 +265,26 @@ static void closing_with_objects_inside(struct world *w)
 	CHECK(ibv_close_device(ctx) != 0);
 }
 
+/* Objects that few programs have, each alone in a context that is closed. */
+static void closing_with_one_object_inside(struct world *w)
+{
+	/* Never freed, as above. */
+	static struct ibv_context *with_domain, *with_counter;
+	static struct ibv_td *td;
+	static struct ibv_comp_cntr *cntr;
+	struct ibv_td_init_attr td_attr = { 0 };
+	struct ibv_comp_cntr_init_attr cntr_attr = { .type = IBV_COMP_CNTR_TYPE_WRS };
+
+	CHECK((with_domain = ibv_open_device(w->ctx->device)));
+	CHECK((td = ibv_alloc_td(with_domain, &td_attr)));
+	CHECK_EQ(ibv_close_device(with_domain), 0);
+	CHECK_EQ(ibv_dealloc_td(td), ENODEV);
+	CHECK((with_counter = ibv_open_device(w->ctx->device)));
+	CHECK((cntr = ibv_create_comp_cntr(with_counter, &cntr_attr)));
+	CHECK_EQ(ibv_close_device(with_counter), 0);
+	CHECK_EQ(ibv_destroy_comp_cntr(cntr), ENODEV);
+}
+
 static void limit_of_domains(struct world *w)
 {
 	enum { MANY = 1000 };
@@ -292,6 +312,7 @@ int main(void)
 	ended_through_another_handle(&w);
 	regions_of_other_handles(&w);
 	closing_with_objects_inside(&w);
+	closing_with_one_object_inside(&w);
 	limit_of_domains(&w);
 	world_close(&w);
 	return 0;

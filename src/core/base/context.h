@@ -40,7 +40,7 @@ struct vrb_context {
 	ino_t cmd_ino;
 	pthread_mutex_t
 		lock; /* object counts below, lists of PDs and DMs, address handle pool */
-	unsigned int n_pd, n_mr, n_mw, n_ah, n_cq, n_qp, n_srq, n_xrcd, n_channel, n_cntr;
+	unsigned int n_pd, n_td, n_mr, n_mw, n_ah, n_cq, n_qp, n_srq, n_xrcd, n_channel, n_cntr;
 	unsigned int n_flow, n_flow_count, n_rwq_table;
 	struct list pds;   /* struct vrb_pd.node */
 	struct list cqs;		/* struct vrb_cq.node */

@@ -300,13 +300,17 @@ int vrb_td_alloc(struct vrb_context *ctx, struct vrb_td **td)
 	if (!*td)
 		return ENOMEM;
 	(*td)->ibv.context = &ctx->vctx.context;
+	vrb_context_take(ctx, &ctx->n_td, INT32_MAX);
 	return 0;
 }
 
 int vrb_td_dealloc(struct vrb_td *td)
 {
+	struct vrb_context *ctx = to_vrb_context(td->ibv.context);
+
 	if (load_acquire(&td->users))
 		return EBUSY;
+	vrb_context_give(ctx, &ctx->n_td);
 	free(td);
 	return 0;
 }

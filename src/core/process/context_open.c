@@ -233,9 +233,9 @@ void vrb_context_after_fork(void)
 /* Must hold ctx->lock. */
 static bool has_objects(const struct vrb_context *ctx)
 {
-	return ctx->n_pd || ctx->n_mr || ctx->n_mw || ctx->n_ah || ctx->n_cq || ctx->n_qp ||
-	       ctx->n_srq || ctx->n_xrcd || ctx->n_channel || ctx->n_flow_count ||
-	       ctx->n_rwq_table || !list_empty(&ctx->dms);
+	return ctx->n_pd || ctx->n_td || ctx->n_mr || ctx->n_mw || ctx->n_ah || ctx->n_cq ||
+	       ctx->n_qp || ctx->n_srq || ctx->n_xrcd || ctx->n_channel || ctx->n_cntr ||
+	       ctx->n_flow_count || ctx->n_rwq_table || !list_empty(&ctx->dms);
 }
 
 /*
