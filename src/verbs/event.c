@@ -37,7 +37,7 @@ static int ack_async_event(struct ibv_async_event *event)
 		vrb_event_acked(&to_vrb_srq(event->element.srq)->acks, 1);
 		break;
 	case VRB_EVENT_OF_WQ:
-		vrb_event_acked(&to_vrb_wq(event->element.wq)->acks, 1);
+		vrb_event_acked(&to_vrb_wq(event->element.wq)->qp->acks, 1);
 		break;
 	case VRB_EVENT_OF_PORT:
 		break;

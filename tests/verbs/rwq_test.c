@@ -4,6 +4,8 @@
  * frames over a table by a hash.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include "util/compiler.h"
 #include "verbs/frames.h"
@@ -377,11 +379,17 @@ static void single_open(struct single *o, uint32_t flags)
 	o->flow = frames_flow(o->qp, &rule);
 }
 
-static void single_close(struct single *o)
+/* All but the queue. */
+static void single_end(struct single *o)
 {
 	CHECK_EQ(ibv_destroy_flow(o->flow), 0);
 	CHECK_EQ(ibv_destroy_qp(o->qp), 0);
 	CHECK_EQ(ibv_destroy_rwq_ind_table(o->table), 0);
+}
+
+static void single_close(struct single *o)
+{
+	single_end(o);
 	end_queue(&o->q);
 }
 
@@ -467,6 +475,41 @@ static void fatal(void)
 	}
 }
 
+static void *destroy(void *wq)
+{
+	CHECK_EQ(ibv_destroy_wq(wq), 0);
+	return NULL;
+}
+
+/* The thread that has got an event may still use the work queue, as far as a kernel knows it. */
+static void destroyed_before_the_acknowledgement(void)
+{
+	struct ibv_sge sge;
+	struct ibv_recv_wr wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_async_event e;
+	struct single o;
+	pthread_t thread;
+
+	single_open(&o, 0);
+	CHECK_EQ(move(o.q.wq, IBV_WQS_RDY), 0);
+	sge = world_sge(&o.q.room, 0, FRAME_ROOM);
+	sge.lkey ^= 0x55;
+	CHECK_EQ(ibv_post_wq_recv(o.q.wq, &wr, &bad), 0);
+	send_one(1);
+	wait_for(&o.q, IBV_WC_LOC_PROT_ERR);
+	CHECK_EQ(ibv_get_async_event(w.ctx, &e), 0);
+	CHECK_EQ(e.event_type, IBV_EVENT_WQ_FATAL);
+	single_end(&o);
+	CHECK_EQ(pthread_create(&thread, NULL, destroy, o.q.wq), 0);
+	while (move(o.q.wq, IBV_WQS_RESET) != ENOENT)
+		sched_yield();
+	CHECK_EQ(ibv_post_wq_recv(o.q.wq, &wr, &bad), 0);
+	ibv_ack_async_event(&e);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(o.q.cq)), 0);
+	world_free(&o.q.room);
+}
+
 static void tagged_frame(uint32_t number)
 {
 	struct frame f = { .len = 0 };
@@ -509,6 +552,7 @@ int main(void)
 	hash_distribution();
 	queue_life_cycle();
 	fatal();
+	destroyed_before_the_acknowledgement();
 	tags_stripped();
 	sender_close(&s);
 	world_close(&w);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/context.h"
+#include "core/base/live_objects.h"
 #include "core/control/qp_create.h"
 #include "core/control/qp_modify.h"
 #include "core/cq/async_event.h"
@@ -38,7 +39,7 @@ static void raise_event(struct vrb_qp *qp, enum ibv_event_type type)
 	struct vrb_wq *wq = qp->config.work_queue;
 
 	wq->ibv.state = IBV_WQS_ERR;
-	vrb_event_wq(&wq->ibv, &wq->acks, IBV_EVENT_WQ_FATAL);
+	vrb_event_wq(&wq->ibv, &qp->ibv, &qp->acks, IBV_EVENT_WQ_FATAL);
 }
 
 static const struct vrb_qp_hooks wq_hooks = { .raise = raise_event };
@@ -86,7 +87,6 @@ int vrb_wq_create(struct vrb_context *ctx, struct ibv_wq_init_attr *attr, struct
 		free(wq);
 		return err;
 	}
-	wq->ctx = ctx;
 	wq->ibv = (struct ibv_wq){
 		.context = &ctx->vctx.context,
 		.wq_context = attr->wq_context,
@@ -98,7 +98,9 @@ int vrb_wq_create(struct vrb_context *ctx, struct ibv_wq_init_attr *attr, struct
 		.wq_type = IBV_WQT_RQ,
 		.post_recv = post_recv,
 	};
-	vrb_event_acks_init(&wq->acks, &wq->ibv.mutex, &wq->ibv.cond, &wq->ibv.events_completed);
+	/* The QP's destruction waits for the acknowledgements. */
+	vrb_event_acks_init(&wq->qp->acks, &wq->ibv.mutex, &wq->ibv.cond,
+			    &wq->ibv.events_completed);
 	wq->qp->config.work_queue = wq;
 	*out = wq;
 	return 0;
@@ -173,8 +175,11 @@ static void set_flags(struct vrb_wq *wq, const struct ibv_wq_attr *a)
 int vrb_wq_modify(struct vrb_wq *wq, const struct ibv_wq_attr *attr)
 {
 	enum ibv_wq_state next;
-	int err = check_modify(wq, attr, &next);
+	/* Not if another thread has begun to destroy it, and waits for acknowledgements. */
+	int err = vrb_object_check(&wq->qp->ibv);
 
+	if (!err)
+		err = check_modify(wq, attr, &next);
 	if (!err)
 		err = go(wq, next);
 	if (err)
@@ -194,8 +199,6 @@ int vrb_wq_destroy(struct vrb_wq *wq)
 	err = vrb_qp_destroy(wq->qp);
 	if (err)
 		return err;
-	vrb_event_forget(wq->ctx, &wq->ibv);
-	vrb_event_wait_acked(&wq->acks);
 	pthread_mutex_destroy(&wq->ibv.mutex);
 	pthread_cond_destroy(&wq->ibv.cond);
 	free(wq);

@@ -78,11 +78,12 @@ void vrb_event_srq(struct ibv_srq *srq, struct vrb_event_acks *acks, enum ibv_ev
 	raise_event(to_vrb_context(srq->context), &e);
 }
 
-void vrb_event_wq(struct ibv_wq *wq, struct vrb_event_acks *acks, enum ibv_event_type type)
+void vrb_event_wq(struct ibv_wq *wq, const struct ibv_qp *qp, struct vrb_event_acks *acks,
+		  enum ibv_event_type type)
 {
 	struct async_event e = {
 		.ev = { .element.wq = wq, .event_type = type },
-		.object = wq,
+		.object = qp,
 		.acks = acks,
 	};
 

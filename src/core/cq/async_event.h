@@ -37,7 +37,10 @@ void vrb_event_port(struct vrb_context *ctx, enum ibv_event_type type);
 void vrb_event_cq(struct ibv_cq *cq, struct vrb_event_acks *acks, enum ibv_event_type type);
 void vrb_event_qp(struct ibv_qp *qp, struct vrb_event_acks *acks, enum ibv_event_type type);
 void vrb_event_srq(struct ibv_srq *srq, struct vrb_event_acks *acks, enum ibv_event_type type);
-void vrb_event_wq(struct ibv_wq *wq, struct vrb_event_acks *acks, enum ibv_event_type type);
+
+/* The same for a work queue; vrb_event_forget() knows it by the QP that implements it. */
+void vrb_event_wq(struct ibv_wq *wq, const struct ibv_qp *qp, struct vrb_event_acks *acks,
+		  enum ibv_event_type type);
 
 /* Drops the queued events of an object that is being destroyed. */
 void vrb_event_forget(struct vrb_context *ctx, const void *object);

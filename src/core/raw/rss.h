@@ -8,7 +8,6 @@
 #include <infiniband/verbs.h>
 
 #include "core/base/limits.h"
-#include "core/cq/async_event.h"
 #include "core/qp/qp.h"
 #include "flow/hash.h"
 
@@ -16,10 +15,8 @@ struct vrb_context;
 
 struct vrb_wq {
 	struct ibv_wq ibv;
-	struct vrb_context *ctx;
 	struct vrb_qp *qp;
 	uint32_t users; /* atomic: entries of tables */
-	struct vrb_event_acks acks;
 };
 
 struct vrb_rwq_table {
