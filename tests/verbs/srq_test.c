@@ -182,7 +182,7 @@ static void test_domains_of_memory(bool of_srq)
 	}
 }
 
-static struct ibv_xrcd *open_domain(int fd, int oflags)
+static struct ibv_xrcd *open_domain_of(struct ibv_context *ctx, int fd, int oflags)
 {
 	struct ibv_xrcd_init_attr attr = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
@@ -190,7 +190,12 @@ static struct ibv_xrcd *open_domain(int fd, int oflags)
 		.oflags = oflags,
 	};
 
-	return ibv_open_xrcd(w.ctx, &attr);
+	return ibv_open_xrcd(ctx, &attr);
+}
+
+static struct ibv_xrcd *open_domain(int fd, int oflags)
+{
+	return open_domain_of(w.ctx, fd, oflags);
 }
 
 /* An XRC domain belongs to an inode; the flags are those of open(2). */
@@ -229,22 +234,28 @@ static struct ibv_qp *xrc_recv_qp(struct ibv_xrcd *xrcd)
 	return ibv_create_qp_ex(w.ctx, &attr);
 }
 
-static struct ibv_srq *xrc_srq(struct ibv_xrcd *xrcd, struct ibv_cq *cq, uint32_t *number)
+static struct ibv_srq *xrc_srq_in(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
+				  uint32_t *number)
 {
 	struct ibv_srq_init_attr_ex attr = {
 		.attr = { .max_wr = 8, .max_sge = 1 },
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 		.srq_type = IBV_SRQT_XRC,
-		.pd = w.pd,
+		.pd = pd,
 		.xrcd = xrcd,
 		.cq = cq,
 	};
-	struct ibv_srq *srq = ibv_create_srq_ex(w.ctx, &attr);
+	struct ibv_srq *srq = ibv_create_srq_ex(pd->context, &attr);
 
 	CHECK(srq);
 	CHECK_EQ(ibv_get_srq_num(srq, number), 0);
 	return srq;
+}
+
+static struct ibv_srq *xrc_srq(struct ibv_xrcd *xrcd, struct ibv_cq *cq, uint32_t *number)
+{
+	return xrc_srq_in(w.pd, xrcd, cq, number);
 }
 
 /* Sends a message whose completion stays in its CQ. */
@@ -350,6 +361,44 @@ static void test_xrc_overrun(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
+/* Requests for an SRQ whose context was closed with it inside are refused, as if it were gone. */
+static void test_xrc_closed_context(void)
+{
+	/* Never freed, by contract; static, so that leak checkers find a reference. */
+	static struct world other;
+	static struct ibv_xrcd *other_xrcd;
+	static struct ibv_cq *cq;
+	static struct ibv_srq *srq;
+	char name[] = "/tmp/verbena-xrcd-XXXXXX";
+	int fd = mkstemp(name);
+	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT);
+	struct ibv_cq *send_cq = world_cq(&w, 16);
+	struct ibv_qp *from = world_qp(&w, IBV_QPT_XRC_SEND, send_cq, NULL);
+	struct ibv_qp *to = xrc_recv_qp(xrcd);
+	struct ibv_send_wr wr = { .wr_id = 3,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	CHECK(xrcd && to);
+	unlink(name);
+	world_open(&other);
+	other_xrcd = open_domain_of(other.ctx, fd, O_CREAT);
+	cq = world_cq(&other, 16);
+	srq = xrc_srq_in(other.pd, other_xrcd, cq, &wr.qp_type.xrc.remote_srqn);
+	world_connect(&w, from, to);
+	send_last(from, send_cq, srq, wr.qp_type.xrc.remote_srqn);
+	CHECK_EQ(post(srq, 21, NULL, 0), 0);
+	CHECK_EQ(ibv_close_device(other.ctx), 0);
+	world_post(from, &wr);
+	world_expect(send_cq, 3, IBV_WC_REM_INV_REQ_ERR);
+	world_event(&w, IBV_EVENT_QP_REQ_ERR);
+	CHECK_EQ(ibv_destroy_qp(from), 0);
+	CHECK_EQ(ibv_destroy_qp(to), 0);
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
+	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
+	close(fd);
+}
+
 int main(void)
 {
 	world_open(&w);
@@ -363,6 +412,7 @@ int main(void)
 	test_domains();
 	test_xrc();
 	test_xrc_overrun();
+	test_xrc_closed_context();
 	world_free(&buf);
 	world_close(&w);
 	return 0;

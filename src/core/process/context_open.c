@@ -23,6 +23,7 @@
 #include "core/diag/port_counters.h"
 #include "core/process/process.h"
 #include "core/progress/poll_loop.h"
+#include "core/qp/xrcd.h"
 #include "core/raw/flow.h"
 #include "core/xrc/open_table.h"
 #include "run/log.h"
@@ -247,6 +248,7 @@ static void orphan(struct vrb_context *ctx)
 	ctx->generation = CLOSED;
 	vrb_open_table_migrate_all(ctx);
 	vrb_flow_remove_context(ctx);
+	vrb_xrcd_remove_context(ctx);
 	vrb_progress_remove_context(ctx);
 	vrb_event_forget(ctx, NULL);
 	vrb_event_queue_close(&ctx->events);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * XRC domains. registry_lock protects the list of all domains and their reference counts; only the
- * host's locks are taken under it.
+ * domains' and the host's locks are taken under it.
  */
 #include "core/qp/xrcd.h"
 
@@ -229,6 +229,27 @@ bool vrb_xrcd_del_srq(struct vrb_xrcd *x, struct vrb_srq *srq)
 		list_del(&srq->node);
 	lock_release(&x->domain->lock);
 	return idle;
+}
+
+static void del_srqs(struct xrc_domain *d, const struct vrb_context *ctx)
+{
+	struct list *pos, *tmp;
+
+	lock_acquire(&d->lock);
+	list_for_each_safe (pos, tmp, &d->srqs)
+		if (list_entry(pos, struct vrb_srq, node)->ctx == ctx)
+			list_del(pos);
+	lock_release(&d->lock);
+}
+
+void vrb_xrcd_remove_context(const struct vrb_context *ctx)
+{
+	struct list *pos;
+
+	pthread_mutex_lock(&registry_lock);
+	list_for_each (pos, &registry)
+		del_srqs(list_entry(pos, struct xrc_domain, node), ctx);
+	pthread_mutex_unlock(&registry_lock);
 }
 
 /* Must hold the domain's lock. */

@@ -74,6 +74,12 @@ void vrb_xrcd_add_srq(struct vrb_xrcd *xrcd, struct vrb_srq *srq);
 bool vrb_xrcd_del_srq(struct vrb_xrcd *xrcd, struct vrb_srq *srq);
 
 /*
+ * Removes the SRQs of a context that is closed with them inside: no new message may reach their
+ * memory.
+ */
+void vrb_xrcd_remove_context(const struct vrb_context *ctx);
+
+/*
  * Returns the domain with this key, or NULL if this process has no handle of it. Must hold
  * vrb.poll_lock, under which vrb_xrc_ops.domain_closed drops references to the domain.
  */
