@@ -149,7 +149,7 @@ CMA_EXPORT int rdma_write_cm_event(struct rdma_cm_id *pub, enum rdma_cm_event_ty
 				   uint64_t arg)
 {
 	struct cma_id *id = pub ? to_id(pub) : NULL;
-	int err = type == RDMA_CM_EVENT_USER ? id_enter(id) : EINVAL;
+	int err = type == RDMA_CM_EVENT_USER ? id_enter_channel(id) : EINVAL;
 	struct event *e;
 
 	if (err)

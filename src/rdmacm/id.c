@@ -22,6 +22,16 @@ int id_enter(struct cma_id *id)
 	return 0;
 }
 
+int id_enter_channel(struct cma_id *id)
+{
+	int err = id_enter(id);
+
+	if (err || id->pub.channel)
+		return err;
+	cma_unlock();
+	return EINVAL;
+}
+
 /* ---- Creation ---- */
 
 struct cma_id *id_new(struct channel *ch, void *context, enum rdma_port_space ps,
@@ -374,7 +384,7 @@ CMA_EXPORT int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel
 {
 	struct channel *to = channel ? to_channel(channel) : NULL, *own;
 	struct cma_id *id = pub ? to_id(pub) : NULL;
-	int err = id_enter(id);
+	int err = id_enter_channel(id);
 
 	if (err)
 		return cma_result(err);

@@ -114,6 +114,12 @@ static inline bool id_is_datagram(const struct cma_id *id)
 int id_enter(struct cma_id *id);
 
 /*
+ * The same for calls that queue events or move them: also EINVAL after the destruction of the id's
+ * channel.
+ */
+int id_enter_channel(struct cma_id *id);
+
+/*
  * Creates an id for the program; without a channel it is synchronous.  Must not hold the lock.
  * Returns 0 or an errno value.
  */

@@ -152,7 +152,7 @@ CMA_EXPORT int rdma_resolve_addrinfo(struct rdma_cm_id *pub, const char *node, c
 		err = make(node, service, hints, &l);
 	if (err)
 		return cma_result(err);
-	err = id_enter(id);
+	err = id_enter_channel(id);
 	if (!err) {
 		err = begin(id, l);
 		cma_unlock();

@@ -263,6 +263,22 @@ static void migrated(struct rdma_event_channel *ch)
 	rdma_destroy_event_channel(to);
 }
 
+/* An id whose channel was destroyed gets no event, so calls for one fail. */
+static void without_channel(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_event_channel *to = rdma_create_event_channel();
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+
+	rdma_destroy_event_channel(ch);
+	CHECK_FAILS(rdma_migrate_id(id, to), EINVAL);
+	CHECK_FAILS(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 7, 1), EINVAL);
+	CHECK_FAILS(rdma_resolve_addrinfo(id, "127.0.0.1", "1", NULL), EINVAL);
+	world_no_event(to);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(to);
+}
+
 int main(void)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
@@ -279,6 +295,7 @@ int main(void)
 	dropped(ch);
 	destroy_waits(ch);
 	migrated(ch);
+	without_channel();
 	rdma_destroy_event_channel(ch);
 	destroyed_while_waiting();
 	return 0;
