@@ -231,7 +231,7 @@ static struct ibv_qp *xrc_recv_qp(struct ibv_xrcd *xrcd)
 		.xrcd = xrcd,
 	};
 
-	return ibv_create_qp_ex(w.ctx, &attr);
+	return ibv_create_qp_ex(xrcd->context, &attr);
 }
 
 static struct ibv_srq *xrc_srq_in(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
@@ -361,6 +361,42 @@ static void test_xrc_overrun(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
+/* The creator of a receive QP leaves, with its context, while another context has the QP open. */
+static void test_xrc_creator_leaves(void)
+{
+	char name[] = "/tmp/verbena-xrcd-XXXXXX";
+	int fd = mkstemp(name);
+	struct ibv_cq *send_cq = world_cq(&w, 16), *cq = world_cq(&w, 16);
+	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT), *creators;
+	struct ibv_qp *from = world_qp(&w, IBV_QPT_XRC_SEND, send_cq, NULL), *to, *handle;
+	struct ibv_context *creator = ibv_open_device(w.ctx->device);
+	struct ibv_srq *srq;
+	uint32_t number;
+
+	unlink(name);
+	CHECK((creators = open_domain_of(creator, fd, 0)));
+	CHECK((to = xrc_recv_qp(creators)));
+	world_connect(&w, from, to);
+	handle = ibv_open_qp(w.ctx, &(struct ibv_qp_open_attr){
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+		.qp_num = to->qp_num, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV });
+	CHECK(handle);
+	CHECK_EQ(ibv_destroy_qp(to), 0);
+	CHECK_EQ(ibv_close_xrcd(creators), 0);
+	CHECK_EQ(ibv_close_device(creator), 0);
+	srq = xrc_srq(xrcd, cq, &number);
+	send_last(from, send_cq, srq, number);
+	world_expect(cq, 20, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_close_xrcd(xrcd), EBUSY);
+	CHECK_EQ(ibv_destroy_qp(handle), 0);
+	CHECK_EQ(ibv_destroy_qp(from), 0);
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
+	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	close(fd);
+}
+
 /* Requests for an SRQ whose context was closed with it inside are refused, as if it were gone. */
 static void test_xrc_closed_context(void)
 {
@@ -412,6 +448,7 @@ int main(void)
 	test_domains();
 	test_xrc();
 	test_xrc_overrun();
+	test_xrc_creator_leaves();
 	test_xrc_closed_context();
 	world_free(&buf);
 	world_close(&w);

@@ -70,6 +70,13 @@ enum vrb_migrating {
 	VRB_HOME_LEFT,	/* accepts no packets */
 };
 
+/* The handle of an XRC receive QP's creator, which is the QP itself. */
+enum vrb_creator {
+	VRB_CREATOR_NONE,	/* closed, or in another process */
+	VRB_CREATOR_OPEN,
+	VRB_CREATOR_CLOSES,	/* waits for acknowledgements of its events */
+};
+
 /* Immutable after creation unless a member says otherwise; needs no lock. */
 struct vrb_qp_config {
 	/*
@@ -81,14 +88,18 @@ struct vrb_qp_config {
 	struct vrb_pd *pd;		/* NULL: XRC receive */
 	struct vrb_cq *send_cq, *recv_cq;	/* NULL if the QP type has none */
 	struct vrb_srq *srq;
-	struct vrb_xrcd *xrcd;		/* XRC receive */
+	/*
+	 * XRC receive. This, ctx and imported change when the creator closes its handle and others
+	 * are open, under the locks of all rx queues and qp->lock
+	 */
+	struct vrb_xrcd *xrcd;
 	/*
 	 * XRC receive: the domain of xrcd. A remote responder's changes under vrb.poll_lock and
 	 * qp->lock; NULL if this process has not opened the domain
 	 */
 	struct xrc_domain *domain;
 	const struct vrb_qp_hooks *hooks;	/* NULL: ordinary QP */
-	bool imported;			/* from another process; not counted in its context */
+	bool imported;			/* not created by its context, nor counted there */
 	/* handle of a QP that belonged to another process at open (remote_handle.h) */
 	bool remote;
 	/*
@@ -173,7 +184,7 @@ struct vrb_qp_xrc {
 	/* in the XRC domain's list; handle: in its QP's or remote_handle.c's; domain->lock */
 	struct list node;
 	struct list handles;		/* in this process, without the creator's; domain->lock */
-	bool created_here;		/* the creator's handle is open; domain->lock */
+	uint8_t creator;		/* enum vrb_creator; domain->lock */
 };
 
 /* Members are grouped by the lock that protects them. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/context.h"
+#include "core/base/rx_queues.h"
 #include "core/base/state.h"
 #include "core/base/xrc_ops.h"
 #include "core/cq/async_event.h"
@@ -312,7 +313,7 @@ void vrb_xrcd_add_qp(struct vrb_xrcd *x, struct vrb_qp *qp)
 {
 	vrb_xrcd_get(x);
 	lock_acquire(&x->domain->lock);
-	qp->xrc.created_here = !qp->config.imported;
+	qp->xrc.creator = qp->config.imported ? VRB_CREATOR_NONE : VRB_CREATOR_OPEN;
 	list_add_tail(&x->domain->qps, &qp->xrc.node);
 	lock_release(&x->domain->lock);
 }
@@ -328,7 +329,22 @@ void vrb_xrcd_del_qp(struct vrb_xrcd *x, struct vrb_qp *qp)
 /* Does this process have handles of the QP? Must hold the domain's lock. */
 static bool has_handles(const struct vrb_qp *qp)
 {
-	return qp->xrc.created_here || !list_empty(&qp->xrc.handles);
+	return qp->xrc.creator != VRB_CREATOR_NONE || !list_empty(&qp->xrc.handles);
+}
+
+/*
+ * The QP goes over to the context and domain handle of one that has it open, because those that it
+ * had may be closed now. Must hold the locks of all rx queues, qp->lock and the domain's lock.
+ */
+static void adopt(struct vrb_qp *qp)
+{
+	const struct vrb_qp *heir = list_entry(qp->xrc.handles.next, struct vrb_qp, xrc.node);
+
+	vrb_xrcd_get(heir->config.xrcd);
+	vrb_xrcd_put(qp->config.xrcd);
+	qp->config.xrcd = heir->config.xrcd;
+	qp->config.ctx = heir->config.ctx;
+	qp->config.imported = true;
 }
 
 void vrb_xrcd_add_handle(struct vrb_qp *qp, struct vrb_qp *handle)
@@ -357,17 +373,30 @@ struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *x, uint32_t qpn, struct vrb_qp 
 	return found;
 }
 
+void vrb_xrcd_creator_closes(struct vrb_qp *qp)
+{
+	lock_acquire(&qp->config.domain->lock);
+	qp->xrc.creator = VRB_CREATOR_CLOSES;
+	lock_release(&qp->config.domain->lock);
+}
+
 bool vrb_xrcd_close_qp(struct vrb_qp *qp, struct vrb_qp *handle)
 {
 	bool last;
 
+	vrb_rx_queues_lock();
+	lock_acquire(&qp->lock);
 	lock_acquire(&qp->config.domain->lock);
 	if (handle == qp)
-		qp->xrc.created_here = false;
+		qp->xrc.creator = VRB_CREATOR_NONE;
 	else
 		list_del(&handle->xrc.node);
 	last = !has_handles(qp);
+	if (!last && qp->xrc.creator == VRB_CREATOR_NONE)
+		adopt(qp);
 	lock_release(&qp->config.domain->lock);
+	lock_release(&qp->lock);
+	vrb_rx_queues_unlock();
 	return last;
 }
 
@@ -376,7 +405,7 @@ void vrb_xrcd_handles_event(struct vrb_qp *qp, enum ibv_event_type type)
 	struct list *pos;
 
 	lock_acquire(&qp->config.domain->lock);
-	if (qp->xrc.created_here)
+	if (qp->xrc.creator == VRB_CREATOR_OPEN)
 		vrb_event_qp(&qp->ibv, &qp->acks, type);
 	list_for_each (pos, &qp->xrc.handles) {
 		struct vrb_qp *handle = list_entry(pos, struct vrb_qp, xrc.node);

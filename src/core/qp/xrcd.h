@@ -110,9 +110,12 @@ void vrb_xrcd_del_qp(struct vrb_xrcd *xrcd, struct vrb_qp *qp);
 struct vrb_qp *vrb_xrcd_open_qp(struct vrb_xrcd *xrcd, uint32_t qpn, struct vrb_qp *handle);
 void vrb_xrcd_add_handle(struct vrb_qp *qp, struct vrb_qp *handle);
 
+/* From now on the creator's handle gets no events; the QP remains until vrb_xrcd_close_qp(). */
+void vrb_xrcd_creator_closes(struct vrb_qp *qp);
+
 /*
  * Removes a handle; the creator's handle is the QP itself. Returns true if it was the last in this
- * process.
+ * process; otherwise the QP may be gone on return. Must hold no lock.
  */
 bool vrb_xrcd_close_qp(struct vrb_qp *qp, struct vrb_qp *handle);
 

@@ -90,7 +90,7 @@ static void destroy(struct vrb_qp *qp)
 	vrb_qp_teardown(qp);
 }
 
-/* The shared QP keeps its creator's domain handle open; a handle keeps its own. */
+/* The shared QP keeps the domain handle of one that has it open, too; see adopt() in xrcd.c. */
 static void close_handle(struct vrb_qp *handle)
 {
 	struct vrb_qp *target;
@@ -105,14 +105,25 @@ static void close_handle(struct vrb_qp *handle)
 	vrb_qp_free(handle);
 }
 
+/* If it is not the last handle, that destroys the QP. */
+static void close_creators(struct vrb_qp *qp)
+{
+	struct vrb_context *ctx = qp->config.ctx;
+
+	vrb_xrcd_creator_closes(qp);
+	vrb_qp_wait_for_acks(qp);
+	if (vrb_xrcd_close_qp(qp, qp))
+		destroy(qp);
+	else
+		vrb_context_give(ctx, &ctx->n_qp);
+}
+
 int vrb_qp_close(struct vrb_qp *qp)
 {
 	vrb_live_del(&qp->live);
 	if (qp->config.remote || qp->config.target != qp)
 		close_handle(qp);
-	else if (vrb_xrcd_close_qp(qp, qp))
-		destroy(qp);
 	else
-		vrb_qp_wait_for_acks(qp);	/* the last handle destroys it */
+		close_creators(qp);
 	return 0;
 }
