@@ -234,6 +234,16 @@ static struct ibv_qp *xrc_recv_qp(struct ibv_xrcd *xrcd)
 	return ibv_create_qp_ex(xrcd->context, &attr);
 }
 
+static struct ibv_qp *open_qp(struct ibv_xrcd *xrcd, uint32_t number)
+{
+	struct ibv_qp *qp = ibv_open_qp(xrcd->context, &(struct ibv_qp_open_attr){
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+		.qp_num = number, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV });
+
+	CHECK(qp);
+	return qp;
+}
+
 static struct ibv_srq *xrc_srq_in(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
 				  uint32_t *number)
 {
@@ -304,10 +314,7 @@ static void test_xrc(void)
 		world_expect(send_cq, i, IBV_WC_SUCCESS);
 		CHECK_EQ(buf.data[1024 + i * 64], 77 + i);
 	}
-	handle = ibv_open_qp(w.ctx, &(struct ibv_qp_open_attr){
-		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
-		.qp_num = to->qp_num, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV });
-	CHECK(handle);
+	handle = open_qp(xrcd, to->qp_num);
 	CHECK_EQ(handle->qp_num, to->qp_num);
 	CHECK_EQ(ibv_close_xrcd(xrcd), EBUSY);
 	CHECK_EQ(ibv_destroy_qp(to), 0);
@@ -361,28 +368,34 @@ static void test_xrc_overrun(void)
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
 
-/* The creator of a receive QP leaves, with its context, while another context has the QP open. */
-static void test_xrc_creator_leaves(void)
+/*
+ * The creator of a receive QP leaves, with its context, while another context has the QP open. The
+ * creator has destroyed its objects, or has not.
+ */
+static void test_xrc_creator_leaves(bool destroys)
 {
+	/* Those not destroyed are never freed, by contract; static for leak checkers. */
+	static struct ibv_context *creator;
+	static struct ibv_xrcd *creators;
+	static struct ibv_qp *to;
 	char name[] = "/tmp/verbena-xrcd-XXXXXX";
 	int fd = mkstemp(name);
 	struct ibv_cq *send_cq = world_cq(&w, 16), *cq = world_cq(&w, 16);
-	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT), *creators;
-	struct ibv_qp *from = world_qp(&w, IBV_QPT_XRC_SEND, send_cq, NULL), *to, *handle;
-	struct ibv_context *creator = ibv_open_device(w.ctx->device);
+	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT);
+	struct ibv_qp *from = world_qp(&w, IBV_QPT_XRC_SEND, send_cq, NULL), *handle;
 	struct ibv_srq *srq;
 	uint32_t number;
 
 	unlink(name);
+	CHECK((creator = ibv_open_device(w.ctx->device)));
 	CHECK((creators = open_domain_of(creator, fd, 0)));
 	CHECK((to = xrc_recv_qp(creators)));
 	world_connect(&w, from, to);
-	handle = ibv_open_qp(w.ctx, &(struct ibv_qp_open_attr){
-		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
-		.qp_num = to->qp_num, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV });
-	CHECK(handle);
-	CHECK_EQ(ibv_destroy_qp(to), 0);
-	CHECK_EQ(ibv_close_xrcd(creators), 0);
+	handle = open_qp(xrcd, to->qp_num);
+	if (destroys) {
+		CHECK_EQ(ibv_destroy_qp(to), 0);
+		CHECK_EQ(ibv_close_xrcd(creators), 0);
+	}
 	CHECK_EQ(ibv_close_device(creator), 0);
 	srq = xrc_srq(xrcd, cq, &number);
 	send_last(from, send_cq, srq, number);
@@ -394,6 +407,28 @@ static void test_xrc_creator_leaves(void)
 	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
 	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	close(fd);
+}
+
+/* A handle ends with its context: the creator's is then the last one. */
+static void test_xrc_handle_leaves(void)
+{
+	static struct ibv_context *other;
+	static struct ibv_xrcd *others;
+	static struct ibv_qp *handle;
+	char name[] = "/tmp/verbena-xrcd-XXXXXX";
+	int fd = mkstemp(name);
+	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT);
+	struct ibv_qp *qp = xrc_recv_qp(xrcd);
+
+	unlink(name);
+	CHECK((other = ibv_open_device(w.ctx->device)));
+	CHECK((others = open_domain_of(other, fd, 0)));
+	handle = open_qp(others, qp->qp_num);
+	CHECK_EQ(ibv_close_device(other), 0);
+	CHECK_EQ(ibv_destroy_qp(handle), ENODEV);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
 	close(fd);
 }
 
@@ -448,7 +483,9 @@ int main(void)
 	test_domains();
 	test_xrc();
 	test_xrc_overrun();
-	test_xrc_creator_leaves();
+	test_xrc_creator_leaves(true);
+	test_xrc_creator_leaves(false);
+	test_xrc_handle_leaves();
 	test_xrc_closed_context();
 	world_free(&buf);
 	world_close(&w);

@@ -111,16 +111,21 @@ void vrb_progress_remove_qp(struct vrb_qp *qp)
 
 static void remove_orphan(struct vrb_qp *qp, void *arg)
 {
-	if (qp->config.ctx != arg)
-		return;
-	vrb_mcast_leave_all(qp);
+	bool removed;
+
 	lock_acquire(&qp->lock);
-	take_out(qp);
-	if (qp->config.hooks && qp->config.hooks->release)
-		qp->config.hooks->release(qp);
-	vrb_peer_drop(qp);
+	vrb_xrcd_context_closes(qp, arg);
+	removed = qp->config.ctx == arg;
+	if (removed) {
+		vrb_mcast_leave_all(qp);
+		take_out(qp);
+		if (qp->config.hooks && qp->config.hooks->release)
+			qp->config.hooks->release(qp);
+		vrb_peer_drop(qp);
+	}
 	lock_release(&qp->lock);
-	host_qpn_free(vrb.host, qp->wq.qpn);
+	if (removed)
+		host_qpn_free(vrb.host, qp->wq.qpn);
 }
 
 void vrb_progress_remove_context(struct vrb_context *ctx)

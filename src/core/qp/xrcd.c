@@ -400,6 +400,24 @@ bool vrb_xrcd_close_qp(struct vrb_qp *qp, struct vrb_qp *handle)
 	return last;
 }
 
+void vrb_xrcd_context_closes(struct vrb_qp *qp, const struct vrb_context *ctx)
+{
+	struct list *pos, *tmp;
+
+	if (!qp->config.domain)
+		return;
+	lock_acquire(&qp->config.domain->lock);
+	list_for_each_safe (pos, tmp, &qp->xrc.handles)
+		if (list_entry(pos, struct vrb_qp, xrc.node)->config.ctx == ctx)
+			list_del(pos);
+	if (qp->config.ctx == ctx && !list_empty(&qp->xrc.handles)) {
+		vrb_live_del(&qp->live);
+		qp->xrc.creator = VRB_CREATOR_NONE;
+		adopt(qp);
+	}
+	lock_release(&qp->config.domain->lock);
+}
+
 void vrb_xrcd_handles_event(struct vrb_qp *qp, enum ibv_event_type type)
 {
 	struct list *pos;
