@@ -5,6 +5,7 @@
  *
  * Owns the table of this process's receive QPs: an entry is a registration. One lock is also held
  * during calls on the QP, so that none is destroyed in use; these calls take no lock of this file.
+ * A QP leaves the table before it is destroyed.
  */
 #define VERBENA_LEGACY_XRC
 
@@ -179,19 +180,29 @@ int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 	return ret;
 }
 
+/*
+ * Destruction waits until the QP's events are acknowledged, and the thread that has them may call
+ * these functions first: so it comes after the lock's release.
+ */
 int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *xrc_domain, uint32_t xrc_qp_num)
 {
 	struct rcv_qp *r;
-	int ret = EINVAL;
+	int ret;
 
 	lock_acquire(&table_lock);
 	r = find(xrc_domain, xrc_qp_num);
 	if (r)
-		ret = ibv_destroy_qp(r->qp);
-	if (!ret) {
 		list_del(&r->node);
+	lock_release(&table_lock);
+	if (!r)
+		return EINVAL;
+	ret = ibv_destroy_qp(r->qp);
+	if (!ret) {
 		free(r);
+		return 0;
 	}
+	lock_acquire(&table_lock);
+	list_add_tail(&table, &r->node);
 	lock_release(&table_lock);
 	return ret;
 }

@@ -23,6 +23,7 @@ static struct ibv_xrcd domains[2];
 static struct ibv_srq the_srq;
 static struct ibv_qp qps[4];
 static int destroyed[4], next_qp, destroy_result;
+static void (*while_destroying)(void);
 static struct ibv_xrcd_init_attr seen_xrcd;
 static struct ibv_srq_init_attr_ex seen_srq;
 static struct ibv_qp_open_attr seen_open;
@@ -106,6 +107,8 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
+	if (while_destroying)
+		while_destroying();
 	if (!destroy_result)
 		destroyed[qp - qps]++;
 	return destroy_result;
@@ -126,6 +129,7 @@ static int reset(void **state)
 	memset(destroyed, 0, sizeof(destroyed));
 	next_qp = 0;
 	destroy_result = 0;
+	while_destroying = NULL;
 	return 0;
 }
 
@@ -219,6 +223,32 @@ static void registration_by_another_process(void **state)
 	assert_int_equal(destroyed[0], 1);
 }
 
+/* What a thread does that has an event of QP 100, for whose acknowledgement destruction waits. */
+static void handle_event(void)
+{
+	struct ibv_xrc_domain *d = (struct ibv_xrc_domain *)(void *)&domains[0];
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_xrc_rcv_qp(d, 100, &attr, 0, &init), EINVAL);
+	assert_int_equal(ibv_unreg_xrc_rcv_qp(d, 100), EINVAL);
+	assert_int_equal(ibv_query_xrc_rcv_qp(d, 101, &attr, 0, &init), 0);
+}
+
+static void calls_during_a_destruction(void **state)
+{
+	struct ibv_xrc_domain *d = (struct ibv_xrc_domain *)(void *)&domains[0];
+	struct ibv_qp_init_attr init = { .xrc_domain = d };
+	uint32_t qpn[2];
+
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(ibv_create_xrc_rcv_qp(&init, &qpn[i]), 0);
+	while_destroying = handle_event;
+	assert_int_equal(ibv_unreg_xrc_rcv_qp(d, qpn[0]), 0);
+	while_destroying = NULL;
+	assert_int_equal(ibv_unreg_xrc_rcv_qp(d, qpn[1]), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +256,7 @@ int main(void)
 		cmocka_unit_test_setup(old_offsets, reset),
 		cmocka_unit_test_setup(receive_qp, reset),
 		cmocka_unit_test_setup(registration_by_another_process, reset),
+		cmocka_unit_test_setup(calls_during_a_destruction, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
