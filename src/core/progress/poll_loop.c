@@ -109,14 +109,21 @@ void vrb_progress_remove_qp(struct vrb_qp *qp)
 	vrb_rx_queues_unlock();
 }
 
+struct closing {
+	const struct vrb_context *ctx;
+	unsigned int raw;	/* raw packet QPs */
+};
+
 static void remove_orphan(struct vrb_qp *qp, void *arg)
 {
+	struct closing *c = arg;
 	bool removed;
 
 	lock_acquire(&qp->lock);
-	vrb_xrcd_context_closes(qp, arg);
-	removed = qp->config.ctx == arg;
+	vrb_xrcd_context_closes(qp, c->ctx);
+	removed = qp->config.ctx == c->ctx;
 	if (removed) {
+		c->raw += qp->wq.type == IBV_QPT_RAW_PACKET;
 		vrb_mcast_leave_all(qp);
 		take_out(qp);
 		if (qp->config.hooks && qp->config.hooks->release)
@@ -130,9 +137,13 @@ static void remove_orphan(struct vrb_qp *qp, void *arg)
 
 void vrb_progress_remove_context(struct vrb_context *ctx)
 {
+	struct closing c = { .ctx = ctx };
+
 	vrb_rx_queues_lock();
-	vrb_qp_table_for_each(remove_orphan, ctx);
+	vrb_qp_table_for_each(remove_orphan, &c);
 	vrb_rx_queues_unlock();
+	while (c.raw--)
+		vrb_raw_put(ctx->dev);
 }
 
 /* Input through memory */

@@ -38,7 +38,7 @@ int vrb_progress_add_qp(struct vrb_qp *qp);
 int vrb_progress_add_qp_locked(struct vrb_qp *qp);	/* must hold vrb.poll_lock */
 void vrb_progress_remove_qp(struct vrb_qp *qp);
 
-/* Removes the QPs left open when their context is closed. */
+/* Removes the QPs left open when their context is closed. Must hold no lock. */
 void vrb_progress_remove_context(struct vrb_context *ctx);
 
 /* The program is about to wait for an event instead of polling. */

@@ -354,6 +354,8 @@ void vrb_flow_remove_context(struct vrb_context *ctx)
 	remove_of_context(&t->normal, ctx);
 	remove_of_context(&t->defaults, ctx);
 	remove_of_context(&t->egress, ctx);
+	if (ctx->dev->raw)
+		(void)apply(ctx->dev);	/* as in vrb_flow_destroy() */
 	lock_release(&vrb.poll_lock);
 	while (taps--)
 		vrb_mirror_stop(ctx->dev);
