@@ -234,14 +234,12 @@ static struct ibv_qp *xrc_recv_qp(struct ibv_xrcd *xrcd)
 	return ibv_create_qp_ex(xrcd->context, &attr);
 }
 
+/* NULL: there is none with this number. */
 static struct ibv_qp *open_qp(struct ibv_xrcd *xrcd, uint32_t number)
 {
-	struct ibv_qp *qp = ibv_open_qp(xrcd->context, &(struct ibv_qp_open_attr){
+	return ibv_open_qp(xrcd->context, &(struct ibv_qp_open_attr){
 		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
 		.qp_num = number, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV });
-
-	CHECK(qp);
-	return qp;
 }
 
 static struct ibv_srq *xrc_srq_in(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
@@ -314,7 +312,7 @@ static void test_xrc(void)
 		world_expect(send_cq, i, IBV_WC_SUCCESS);
 		CHECK_EQ(buf.data[1024 + i * 64], 77 + i);
 	}
-	handle = open_qp(xrcd, to->qp_num);
+	CHECK((handle = open_qp(xrcd, to->qp_num)));
 	CHECK_EQ(handle->qp_num, to->qp_num);
 	CHECK_EQ(ibv_close_xrcd(xrcd), EBUSY);
 	CHECK_EQ(ibv_destroy_qp(to), 0);
@@ -391,7 +389,7 @@ static void test_xrc_creator_leaves(bool destroys)
 	CHECK((creators = open_domain_of(creator, fd, 0)));
 	CHECK((to = xrc_recv_qp(creators)));
 	world_connect(&w, from, to);
-	handle = open_qp(xrcd, to->qp_num);
+	CHECK((handle = open_qp(xrcd, to->qp_num)));
 	if (destroys) {
 		CHECK_EQ(ibv_destroy_qp(to), 0);
 		CHECK_EQ(ibv_close_xrcd(creators), 0);
@@ -424,7 +422,7 @@ static void test_xrc_handle_leaves(void)
 	unlink(name);
 	CHECK((other = ibv_open_device(w.ctx->device)));
 	CHECK((others = open_domain_of(other, fd, 0)));
-	handle = open_qp(others, qp->qp_num);
+	CHECK((handle = open_qp(others, qp->qp_num)));
 	CHECK_EQ(ibv_close_device(other), 0);
 	CHECK_EQ(ibv_destroy_qp(handle), ENODEV);
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
@@ -432,7 +430,10 @@ static void test_xrc_handle_leaves(void)
 	close(fd);
 }
 
-/* Requests for an SRQ whose context was closed with it inside are refused, as if it were gone. */
+/*
+ * An SRQ whose context was closed with it inside is as good as destroyed: requests for it are
+ * refused. So is a receive QP: it cannot be opened.
+ */
 static void test_xrc_closed_context(void)
 {
 	/* Never freed, by contract; static, so that leak checkers find a reference. */
@@ -440,6 +441,7 @@ static void test_xrc_closed_context(void)
 	static struct ibv_xrcd *other_xrcd;
 	static struct ibv_cq *cq;
 	static struct ibv_srq *srq;
+	static struct ibv_qp *gone;
 	char name[] = "/tmp/verbena-xrcd-XXXXXX";
 	int fd = mkstemp(name);
 	struct ibv_xrcd *xrcd = open_domain(fd, O_CREAT);
@@ -456,10 +458,13 @@ static void test_xrc_closed_context(void)
 	other_xrcd = open_domain_of(other.ctx, fd, O_CREAT);
 	cq = world_cq(&other, 16);
 	srq = xrc_srq_in(other.pd, other_xrcd, cq, &wr.qp_type.xrc.remote_srqn);
+	CHECK((gone = xrc_recv_qp(other_xrcd)));
 	world_connect(&w, from, to);
 	send_last(from, send_cq, srq, wr.qp_type.xrc.remote_srqn);
 	CHECK_EQ(post(srq, 21, NULL, 0), 0);
 	CHECK_EQ(ibv_close_device(other.ctx), 0);
+	CHECK(!open_qp(xrcd, gone->qp_num));
+	CHECK_EQ(errno, EINVAL);
 	world_post(from, &wr);
 	world_expect(send_cq, 3, IBV_WC_REM_INV_REQ_ERR);
 	world_event(&w, IBV_EVENT_QP_REQ_ERR);

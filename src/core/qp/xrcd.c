@@ -414,6 +414,8 @@ void vrb_xrcd_context_closes(struct vrb_qp *qp, const struct vrb_context *ctx)
 		vrb_live_del(&qp->live);
 		qp->xrc.creator = VRB_CREATOR_NONE;
 		adopt(qp);
+	} else if (qp->config.ctx == ctx) {
+		list_del(&qp->xrc.node);
 	}
 	lock_release(&qp->config.domain->lock);
 }

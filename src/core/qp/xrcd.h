@@ -120,9 +120,9 @@ void vrb_xrcd_creator_closes(struct vrb_qp *qp);
 bool vrb_xrcd_close_qp(struct vrb_qp *qp, struct vrb_qp *handle);
 
 /*
- * Removes the handles of a context that is closed with them inside. If others are left, the QP
- * goes over to one of their contexts, if it belonged to that one. Must hold the locks of all rx
- * queues and qp->lock.
+ * Removes the handles of a context that is closed with them inside. A QP of that context goes over
+ * to another that has it open, or else leaves its domain. Must hold the locks of all rx queues and
+ * qp->lock.
  */
 void vrb_xrcd_context_closes(struct vrb_qp *qp, const struct vrb_context *ctx);
 
