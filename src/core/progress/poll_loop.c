@@ -727,8 +727,22 @@ int vrb_progress_start(void)
 	return ret;
 }
 
+/*
+ * Packets for other processes, even our last ACKs to them, may wait in our sockets and end with
+ * them: hands them over. Nobody repeats an ACK whose QP is gone.
+ */
+static void empty_sockets(void)
+{
+	vrb_for_each_rx_queue (r) {
+		lock_acquire(r->lock);
+		take_all_packets(r, clock_now(), false);
+		lock_release(r->lock);
+	}
+}
+
 void vrb_progress_stop(void)
 {
+	empty_sockets();
 	vrb_steer_stop();
 	vrb_rx_queues_end();
 	if (host_inbox_fd(vrb.host) >= 0)
