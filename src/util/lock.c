@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The slow paths of a contended lock.
+ * The slow paths of a contended lock, and its owner.
  *
  *	sleeper		announces itself in `sleepers`, full fence, tries once more, then
  *			futex_wait(LOCK_TAKEN)
@@ -17,21 +17,44 @@
  * A sleeper that was woken and found the lock taken again LOSSES times announces that it starves.
  * The next releaser takes the lock for it: LOCK_PASSED, which only sleepers take. If none was
  * asleep, none may come for it, so the releaser frees it again.
+ *
+ * A thread that took the lock TURNS times in a row becomes its owner:
+ *
+ *	owner		`held`, light fence, `owner` is still itself: has the lock; after that,
+ *			`held` = 0 (release)
+ *	another		takes `taken`; owner = 0, heavy fence, waits for held = 0 (acquire)
+ *
+ * Either the owner sees that it is none any more, and goes the other way, or the other thread sees
+ * that it has the lock. A thread that was preempted after its first look at `owner` may store
+ * `held` at any later time. That would hide the `held` of another owner, so only one thread is ever
+ * owner of a lock; it would have to go on itself first.
+ *
+ * An end costs one to three microseconds, a few hundred atomic instructions. The number of turns
+ * doubles with each of the first ends, so a lock that two threads take in turns of any length costs
+ * little more than without owners.
  */
 #include "util/lock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "util/heavy_fence.h"
+
 enum {
 	/* some microseconds; a longer wait means a preempted holder */
 	SPINS = 512,
 	SLEEP_NS = 1000000,
 	LOSSES = 2,
+	TURNS = 128,
+	DOUBLED = 4,	/* times at most */
+	HELD_NS = 20000,
 };
+
+static bool owners; /* atomic: heavy fences work */
 
 /* Bits of lock.sleepers. */
 enum {
@@ -39,11 +62,19 @@ enum {
 	STARVES = 2,
 };
 
+/* Acquire: pairs with the previous holder's release. */
+static bool taken_now(struct lock *l)
+{
+	uint32_t state = LOCK_FREE;
+
+	return cas_acq_rel(&l->taken, &state, LOCK_TAKEN);
+}
+
 static bool spin(struct lock *l)
 {
 	for (int i = 0; i < SPINS; i++) {
 		cpu_relax();
-		if (load_relaxed(&l->taken) == LOCK_FREE && lock_taken_now(l))
+		if (load_relaxed(&l->taken) == LOCK_FREE && taken_now(l))
 			return true;
 	}
 	return false;
@@ -67,7 +98,7 @@ static bool lock_received(struct lock *l)
 	return cas_acq_rel(&l->taken, &state, LOCK_TAKEN);
 }
 
-void lock_wait(struct lock *l)
+__attribute__((cold)) static void wait_for(struct lock *l)
 {
 	const struct timespec limit = { 0, SLEEP_NS };
 	unsigned int woken = 0;
@@ -77,7 +108,7 @@ void lock_wait(struct lock *l)
 	for (;;) {
 		fetch_or_acq_rel(&l->sleepers, woken < LOSSES ? ASLEEP : STARVES);
 		full_fence();
-		if (lock_taken_now(l) || lock_received(l))
+		if (taken_now(l) || lock_received(l))
 			return;
 		woken += futex(&l->taken, FUTEX_WAIT_PRIVATE, LOCK_TAKEN, &limit) == 0;
 	}
@@ -97,9 +128,114 @@ static bool pass(struct lock *l)
 	return true;
 }
 
-void lock_wake(struct lock *l)
+__attribute__((cold)) static void wake(struct lock *l)
 {
 	if ((swap_acq_rel(&l->sleepers, 0) & STARVES) && pass(l))
 		return;
 	futex(&l->taken, FUTEX_WAKE_PRIVATE, 1, NULL);
+}
+
+static void free_taken(struct lock *l)
+{
+	assert(load_relaxed(&l->taken) != LOCK_FREE);
+	store_release(&l->taken, LOCK_FREE);
+	if (unlikely(load_relaxed(&l->sleepers)))
+		wake(l);
+}
+
+/* Another thread may be ending this one's ownership. */
+void lock_give(struct lock *l)
+{
+	if (load_relaxed(&l->held) == lock_self())
+		store_release(&l->held, 0);	/* pairs with end_ownership() */
+	else
+		free_taken(l);
+}
+
+void lock_allow_owners(void)
+{
+	store_relaxed(&owners, true);
+}
+
+/* Returns false if `now` and the owner has the lock. */
+static bool end_ownership(struct lock *l, bool now)
+{
+	const struct timespec pause = { 0, HELD_NS };
+
+	l->ends++;
+	store_relaxed(&l->owner, 0);
+	if (!heavy_fence()) {
+		store_relaxed(&owners, false);
+		heavy_fence_settle();
+	}
+	/* Acquire: pairs with the owner's release. */
+	for (unsigned int i = 0; load_acquire(&l->held); i++) {
+		if (now)
+			return false;
+		if (i < SPINS)
+			cpu_relax();
+		else
+			syscall(SYS_nanosleep, &pause, NULL);	/* no cancellation point */
+	}
+	return true;
+}
+
+/* It has the lock as its owner from here on. Another thread may take `taken` at once. */
+static void become_owner(struct lock *l, uintptr_t self)
+{
+	l->only = self;
+	store_relaxed(&l->held, self);
+	store_relaxed(&l->owner, self);
+	free_taken(l);
+}
+
+/* Another thread was the owner, or took it last, or this one takes it often enough to own it. */
+__attribute__((cold)) static bool change_owner(struct lock *l, bool now)
+{
+	uintptr_t self = lock_self();
+	int saved = errno;
+	bool mine = !load_relaxed(&l->owner) || end_ownership(l, now), owns;
+
+	errno = saved;
+	if (!mine) {
+		free_taken(l);
+		return false;
+	}
+	owns = load_relaxed(&owners) && l->last == self && !l->left &&
+	       (!l->only || l->only == self);
+	l->last = self;
+	l->left = TURNS << min(l->ends, (uint32_t)DOUBLED);
+	if (owns)
+		become_owner(l, self);
+	return true;
+}
+
+/* `taken` is. Counts this turn. */
+static bool settle(struct lock *l, bool now)
+{
+	if (likely(!load_relaxed(&l->owner) && l->last == lock_self() && --l->left))
+		return true;
+	return change_owner(l, now);
+}
+
+/* The owner came too late. */
+static void undo(struct lock *l)
+{
+	if (unlikely(load_relaxed(&l->held) == lock_self()))
+		store_relaxed(&l->held, 0);
+}
+
+void lock_take(struct lock *l)
+{
+	undo(l);
+	if (unlikely(!taken_now(l)))
+		wait_for(l);
+	settle(l, false);
+}
+
+bool lock_take_now(struct lock *l)
+{
+	undo(l);
+	return load_relaxed(&l->taken) == LOCK_FREE && !load_relaxed(&l->held) && taken_now(l) &&
+	       settle(l, true);
 }

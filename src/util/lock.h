@@ -4,6 +4,10 @@
  * plain store. It is not a pthread mutex because those took a quarter of the time of a small
  * message.
  *
+ * Most locks are taken by one thread again and again. Such a thread becomes the lock's owner, which
+ * takes it without an atomic instruction, until another thread wants it and ends that (lock.c).
+ * A thread releases what it took: only lock_init_shared() makes a lock that another may release.
+ *
  * Objects created under an ibv_td keep their lock: the progress thread may use the same object.
  *
  * A thread that finds the lock taken spins for a moment, because critical sections are short, and
@@ -39,19 +43,46 @@ enum {
 	LOCK_PASSED, /* it waits for a sleeper */
 };
 
+/* A thread is its thread pointer, which is another's only after its end; 0: none. */
 struct lock {
-	uint32_t taken;    /* atomic: LOCK_*; sleepers wait on it */
+	uint32_t taken;    /* atomic: LOCK_*; sleepers wait on it. The owner leaves it alone */
 	uint32_t sleepers; /* atomic: a thread may be asleep (lock.c) */
+	uintptr_t owner;   /* atomic; changes while `taken` is */
+	uintptr_t held;    /* atomic: the owner has it; set by that thread only */
+
+	/* Change while `taken` is. */
+	uintptr_t last;	/* the last thread that took it */
+	uintptr_t only;	/* the first owner; no other thread becomes one */
+	uint32_t left;	/* how often `last` has to take it again to become the owner */
+	uint32_t ends;	/* how often an ownership was ended */
 };
 
-/* The slow paths, in lock.c. Cold, so that the compiler keeps them out of line. */
-__attribute__((cold)) void lock_wait(struct lock *l);
-__attribute__((cold)) void lock_wake(struct lock *l);
+#define LOCK_NO_THREAD UINTPTR_MAX
+
+static inline uintptr_t lock_self(void)
+{
+	return (uintptr_t)__builtin_thread_pointer();
+}
+
+/* Threads become owners from now on. Only if heavy_fence_join() succeeded. */
+void lock_allow_owners(void);
+
+/* For all but the owner, after lock_taken_by_owner(). */
+void lock_take(struct lock *l);
+bool lock_take_now(struct lock *l);
+void lock_give(struct lock *l);
 
 static inline void lock_init(struct lock *l)
 {
 	*l = (struct lock){ 0 };
 	__tsan_mutex_create(l, 0);
+}
+
+/* Any thread may release it, so it never has an owner. */
+static inline void lock_init_shared(struct lock *l)
+{
+	lock_init(l);
+	l->only = LOCK_NO_THREAD;
 }
 
 static inline void lock_destroy(struct lock *l)
@@ -70,38 +101,47 @@ static inline void lock_renew(struct lock *l)
 	lock_init(l);
 }
 
-/* Acquire: pairs with the previous holder's release. */
-static inline bool lock_taken_now(struct lock *l)
+/*
+ * Store `held`, load `owner` after; pairs with the heavy fence of lock.c, which stores and loads
+ * them the other way around. The first look keeps other threads from storing. False: `held` may be
+ * this thread, which lock_take() and lock_take_now() undo.
+ */
+static inline __attribute__((always_inline)) bool lock_taken_by_owner(struct lock *l)
 {
-	uint32_t state = LOCK_FREE;
+	uintptr_t self = lock_self();
 
-	return cas_acq_rel(&l->taken, &state, LOCK_TAKEN);
+	if (unlikely(load_relaxed(&l->owner) != self))
+		return false;
+	store_relaxed(&l->held, self);
+	light_fence();
+	return likely(load_relaxed(&l->owner) == self);
 }
 
-static inline void lock_acquire(struct lock *l)
+static inline __attribute__((always_inline)) void lock_acquire(struct lock *l)
 {
 	__tsan_mutex_pre_lock(l, 0);
-	if (unlikely(!lock_taken_now(l)))
-		lock_wait(l);
+	if (unlikely(!lock_taken_by_owner(l)))
+		lock_take(l);
 	__tsan_mutex_post_lock(l, 0, 0);
 }
 
-static inline bool lock_try(struct lock *l)
+static inline __attribute__((always_inline)) bool lock_try(struct lock *l)
 {
 	bool mine;
 
 	__tsan_mutex_pre_lock(l, __tsan_mutex_try_lock);
-	mine = load_relaxed(&l->taken) == LOCK_FREE && lock_taken_now(l);
+	mine = likely(lock_taken_by_owner(l)) || lock_take_now(l);
 	__tsan_mutex_post_lock(l, mine ? __tsan_mutex_try_lock : __tsan_mutex_try_lock_failed, 0);
 	return mine;
 }
 
-static inline void lock_release(struct lock *l)
+static inline __attribute__((always_inline)) void lock_release(struct lock *l)
 {
 	__tsan_mutex_pre_unlock(l, 0);
-	store_release(&l->taken, LOCK_FREE);
-	if (unlikely(load_relaxed(&l->sleepers)))
-		lock_wake(l);
+	if (likely(load_relaxed(&l->owner)))
+		store_release(&l->held, 0);	/* pairs with end_ownership() */
+	else
+		lock_give(l);
 	__tsan_mutex_post_unlock(l, 0);
 }
 

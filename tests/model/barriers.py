@@ -531,6 +531,55 @@ def passed(o):
 
 
 @protocol(
+    'a lock and its owner (lock_taken_by_owner, end_ownership)',
+    {'owner': 1, 'held': 0, 'data': 0},
+    {'light fence': LIGHT, 'heavy fence': HEAVY, 'give': REL, 'wait': ACQ},
+    {'light fence': NONE, 'heavy fence': SC, 'give': RLX, 'wait': RLX},
+)
+def owned(o):
+    def owner():
+        yield W('held', 1, RLX)     # its first look at `owner` may have been long ago
+        yield from fences(o['light fence'])
+        if (yield R('owner', RLX)):
+            yield W('data', 1, NA)
+        yield W('held', 0, o['give'])
+
+    def other():                    # has `taken`
+        yield W('owner', 0, RLX)
+        yield F(o['heavy fence'])
+        if (yield R('held', o['wait'])):
+            raise Cut
+        yield W('data', 2, NA)
+    return [owner, other], lambda out, last: last['data'] != 2
+
+
+@protocol(
+    'a lock that gets an owner (become_owner, lock_take)',
+    {'taken': 1, 'owner': 0, 'held': 0, 'data': 0},
+    {'free': REL, 'take': AR},
+    {'free': RLX, 'take': RLX},
+)
+def becomes(o):
+    def owner():
+        yield W('held', 1, RLX)
+        yield W('owner', 1, RLX)
+        yield W('taken', 0, o['free'])
+        yield W('data', 1, NA)
+        yield W('held', 0, REL)
+
+    def other():
+        if (yield U('taken', lambda v: 1, o['take'])):
+            raise Cut
+        if (yield R('owner', RLX)):
+            yield W('owner', 0, RLX)
+            yield F(HEAVY)
+            if (yield R('held', ACQ)):
+                raise Cut
+        yield W('data', 2, NA)
+    return [owner, other], lambda out, last: last['data'] != 2
+
+
+@protocol(
     'completion counters (core/cq/comp_cntr.c, verbs/comp_cntr.c)',
     {'data': 0, 'done': 0},
     {'count': REL, 'read': ACQ},

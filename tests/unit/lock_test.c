@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* util/lock.h: excludes other threads, wakes sleeping ones, and trylock fails while it is held. */
+/*
+ * util/lock.h: excludes other threads, wakes sleeping ones, and trylock fails while it is held; the
+ * same with a thread that owns the lock.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -10,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "util/heavy_fence.h"
 #include "util/lock.h"
 
 enum {
@@ -122,13 +126,182 @@ static void a_sleeper_gets_it_from_threads_that_try(void **state)
 	lock_destroy(&lock);
 }
 
+enum {
+	OFTEN = 5000,	/* turns in a row: enough to become the owner */
+	ENDS = 100,
+};
+
+static void take_often(void)
+{
+	for (int i = 0; i < OFTEN; i++) {
+		lock_acquire(&lock);
+		assert_int_equal(first, second);
+		first++;
+		second++;
+		lock_release(&lock);
+	}
+}
+
+static bool is_owner(void)
+{
+	return load_relaxed(&lock.owner) == lock_self();
+}
+
+static void *take_once(void *arg)
+{
+	errno = ENOTTY;
+	lock_acquire(&lock);
+	assert_int_equal(errno, ENOTTY);
+	assert_int_equal(first, second);
+	lock_release(&lock);
+	return NULL;
+}
+
+static void an_owner(void **state)
+{
+	pthread_t thread;
+
+	lock_init(&lock);
+	first = second = 0;
+	take_often();
+	assert_true(is_owner());
+	assert_true(lock_try(&lock));
+	assert_false(tried_elsewhere());
+	lock_release(&lock);
+	assert_true(tried_elsewhere());
+	assert_false(is_owner());
+	for (int i = 0; i < ENDS; i++) {
+		take_often();
+		assert_true(is_owner());
+		lock_acquire(&lock);
+		first++;
+		assert_int_equal(pthread_create(&thread, NULL, take_once, NULL), 0);
+		for (int n = 0; n < 20; n++)
+			sched_yield();
+		second++;
+		lock_release(&lock);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_false(is_owner());
+	}
+	lock_destroy(&lock);
+}
+
+static uint32_t stop; /* atomic */
+
+static void *end_it_often(void *arg)
+{
+	for (unsigned int i = 0; !load_relaxed(&stop); i++) {
+		if (i % 2 && !lock_try(&lock))
+			continue;
+		if (i % 2 == 0)
+			lock_acquire(&lock);
+		assert_int_equal(first, second);
+		first++;
+		second++;
+		lock_release(&lock);
+		for (int n = 0; n < 1000; n++)
+			cpu_relax();
+	}
+	return NULL;
+}
+
+/* Threads end the ownership at any instruction of the owner. */
+static void an_owner_among_others(void **state)
+{
+	pthread_t thread[TRYING];
+
+	lock_init(&lock);
+	first = second = 0;
+	store_relaxed(&stop, 0);
+	for (int i = 0; i < TRYING; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, end_it_often, NULL), 0);
+	for (int i = 0; i < ENDS; i++)
+		take_often();
+	store_relaxed(&stop, 1);
+	for (int i = 0; i < TRYING; i++)
+		assert_int_equal(pthread_join(thread[i], NULL), 0);
+	assert_int_equal(first, second);
+	lock_destroy(&lock);
+}
+
+static void *become_owner(void *arg)
+{
+	take_often();
+	*(bool *)arg = is_owner();
+	return NULL;
+}
+
+/* Its thread pointer may be the next thread's. */
+static void an_owner_that_is_gone(void **state)
+{
+	pthread_t thread;
+	bool owned;
+
+	lock_init(&lock);
+	first = second = 0;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, become_owner, &owned), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_true(i || owned);
+	}
+	take_often();
+	assert_false(is_owner());	/* only the first thread becomes that */
+	lock_destroy(&lock);
+}
+
+#if !defined(__SANITIZE_THREAD__)	/* which reports it */
+static void *give_it(void *arg)
+{
+	lock_release(&lock);
+	return NULL;
+}
+
+static void another_thread_gives_a_shared_lock(void **state)
+{
+	pthread_t thread;
+
+	lock_init_shared(&lock);
+	first = second = 0;
+	take_often();
+	lock_acquire(&lock);
+	assert_int_equal(pthread_create(&thread, NULL, give_it, NULL), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_true(tried_elsewhere());
+	lock_destroy(&lock);
+}
+#endif
+
+static int allow_owners(void **state)
+{
+	lock_allow_owners();
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_threads_count),
 		cmocka_unit_test(trying),
 		cmocka_unit_test(a_sleeper_gets_it_from_threads_that_try),
+#if !defined(__SANITIZE_THREAD__)
+		cmocka_unit_test(another_thread_gives_a_shared_lock),
+#endif
 	};
+	const struct CMUnitTest with_owners[] = {
+		cmocka_unit_test(an_owner),
+		cmocka_unit_test(an_owner_among_others),
+		cmocka_unit_test(an_owner_that_is_gone),
+		cmocka_unit_test(many_threads_count),
+		cmocka_unit_test(trying),
+		cmocka_unit_test(a_sleeper_gets_it_from_threads_that_try),
+#if !defined(__SANITIZE_THREAD__)
+		cmocka_unit_test(another_thread_gives_a_shared_lock),
+#endif
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	/* Only where the kernel has heavy fences. */
+	if (heavy_fence_join())
+		failed += cmocka_run_group_tests(with_owners, allow_owners, NULL);
+	return failed;
 }

@@ -18,17 +18,30 @@
 
 enum { MORE = 2 };
 
-void lock_wait(struct lock *l)
+/* No lock has an owner. */
+bool lock_take_now(struct lock *l)
 {
-	fail_msg("no thread holds it");
+	bool mine = load_relaxed(&l->taken) == LOCK_FREE;
+
+	store_relaxed(&l->taken, LOCK_TAKEN);
+	return mine;
+}
+
+void lock_take(struct lock *l)
+{
+	if (!lock_take_now(l))
+		fail_msg("no thread holds it");
 }
 
 /*
  * The thread that slept on vrb.poll_lock now holds it and adds RX queues, which start to work at
  * once.
  */
-void lock_wake(struct lock *l)
+void lock_give(struct lock *l)
 {
+	store_relaxed(&l->taken, LOCK_FREE);
+	if (!load_relaxed(&l->sleepers))
+		return;
 	store_relaxed(&l->sleepers, 0);
 	for (unsigned int i = 1; i <= MORE; i++) {
 		vrb_rx_queues[i].lock = &vrb_rx_queues[i].own_lock;

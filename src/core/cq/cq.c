@@ -145,7 +145,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	cq->comp_vector = attr->comp_vector;
 	cq->moderation_due = VRB_NEVER;
 	lock_init(&cq->lock);
-	lock_init(&cq->poll_lock);
+	lock_init_shared(&cq->poll_lock);
 	list_init(&cq->event_node);
 	list_init(&cq->srqs);
 	init_public(cq, attr);

@@ -49,6 +49,8 @@
 #include "run/progress.h"
 #include "run/timers.h"
 #include "util/atomic.h"
+#include "util/heavy_fence.h"
+#include "util/lock.h"
 #include "wire/udp.h"
 
 static pthread_once_t handlers = PTHREAD_ONCE_INIT;
@@ -189,6 +191,8 @@ static int bring_up(void)
 	vrb.ecn = cfg->ecn;
 	vrb.xrc = &vrb_xrc_ops;
 	path_table_init(&vrb.paths);
+	if (heavy_fence_join())
+		lock_allow_owners();
 	vrb.timers = timers_new();
 	if (!vrb.timers)
 		return err;

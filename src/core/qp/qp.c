@@ -11,7 +11,7 @@ void vrb_qp_init(struct vrb_qp *qp, enum ibv_qp_type type, const struct wq_ops *
 {
 	qp->config.target = qp;
 	lock_init(&qp->lock);
-	lock_init(&qp->post.batch.lock);
+	lock_init_shared(&qp->post.batch.lock);
 	list_init(&qp->sched.node);
 	list_init(&qp->post.sender);
 	list_init(&qp->dispatch.raw_node);

@@ -46,7 +46,7 @@ static struct vrb_qp *new_handle(struct vrb_context *ctx, const struct ibv_qp_op
 	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
 		handle->config.init.qp_context = attr->qp_context;
 	lock_init(&handle->lock);
-	lock_init(&handle->post.batch.lock);
+	lock_init_shared(&handle->post.batch.lock);
 	vrb_qp_init_public(handle);
 	return handle;
 }
