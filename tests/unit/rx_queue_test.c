@@ -15,6 +15,7 @@
 #include "core/base/state.h"
 #include "core/cq/round.h"
 #include "core/progress/rx_queue.h"
+#include "wire/udp_state.h"
 
 enum { MORE = 2 };
 
@@ -87,12 +88,12 @@ static void bursts_received_together_share_rounds(void **state)
 {
 	static const char *const rows[] = { "", "B", "Bc", "BcB", "BcBc", "BcBcBc" };
 	static const struct wire_ops ops = { .recv = recv_burst };
-	struct wire wire = { .ops = &ops };
+	static struct udp_wire udp = { .wire = { .ops = &ops } };
 	struct vrb_rx_queue *r = vrb_main_rx_queue;
 
 	list_init(&r->scheduled);
 	list_init(&r->delayed);
-	r->wire = &wire;
+	r->wire = &udp.wire;
 	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++) {
 		memset(rounds, 0, sizeof(rounds));
 		bursts = (unsigned int)strlen(rows[i]);
