@@ -77,11 +77,10 @@ static short look(struct rsocket *rs, short events, bool all)
 {
 	short revents;
 
-	if (rs_is_removed(rs))
-		return POLLNVAL;
 	pthread_mutex_lock(&rs->lock);
-	revents = 0;
-	if (!all)
+	/* rclose() removes it, then ends its connection, which is no event of the program's. */
+	revents = rs_is_removed(rs) ? POLLNVAL : 0;
+	if (!revents && !all)
 		revents = rs_ready(rs, events);
 	if (!revents) {
 		if (all)
