@@ -327,6 +327,11 @@ static void test_destroyed_under_a_waiter(void)
 	pthread_t thread;
 
 	CHECK(s.on);
+#if defined(__SANITIZE_THREAD__)
+	left_out(1, "ThreadSanitizer reports a descriptor that is closed while it is read");
+	CHECK_EQ(ibv_destroy_comp_channel(s.on), 0);
+	return;
+#endif
 	CHECK_EQ(sigaction(SIGUSR1, &on_signal, NULL), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, be_interrupted, &s), 0);
 	while (!__atomic_load_n(&s.id, __ATOMIC_ACQUIRE))
