@@ -34,13 +34,15 @@ static void forbid_access(void)
 }
 
 /*
- * While the process has one thread, joining costs one system call.  Later it waits for all
+ * While the process has one thread, joining costs a system call each.  Later it waits for all
  * processors, about 10 ms, in the program's first ibv_open_device().
  */
 static __attribute__((constructor)) void join_early(void)
 {
-	if (__libc_single_threaded)
-		heavy_fence_join();
+	if (!__libc_single_threaded)
+		return;
+	heavy_fence_join();
+	heavy_fence_own_join();
 }
 
 int local_start(struct host *host, uint64_t netns, struct local **out)

@@ -21,6 +21,16 @@ bool heavy_fence_join(void)
 	return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED);
 }
 
+bool heavy_fence_own_join(void)
+{
+	return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
+bool heavy_fence_own(void)
+{
+	return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
 bool heavy_fence(void)
 {
 	return membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);

@@ -19,6 +19,10 @@
  */
 bool heavy_fence_join(void);
 
+/* The same between threads of this process only: others are not interrupted. */
+bool heavy_fence_own_join(void);
+bool heavy_fence_own(void);
+
 /* For the threads of all that have joined. False: the kernel refuses, as after a new filter. */
 bool heavy_fence(void);
 

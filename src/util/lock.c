@@ -164,7 +164,7 @@ static bool end_ownership(struct lock *l, bool now)
 
 	l->ends++;
 	store_relaxed(&l->owner, 0);
-	if (!heavy_fence()) {
+	if (!heavy_fence_own()) {
 		store_relaxed(&owners, false);
 		heavy_fence_settle();
 	}

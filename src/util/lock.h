@@ -64,7 +64,7 @@ static inline uintptr_t lock_self(void)
 	return (uintptr_t)__builtin_thread_pointer();
 }
 
-/* Threads become owners from now on. Only if heavy_fence_join() succeeded. */
+/* Threads become owners from now on. Only if heavy_fence_own_join() succeeded. */
 void lock_allow_owners(void);
 
 /* For all but the owner, after lock_taken_by_owner(). */

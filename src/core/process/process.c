@@ -191,7 +191,7 @@ static int bring_up(void)
 	vrb.ecn = cfg->ecn;
 	vrb.xrc = &vrb_xrc_ops;
 	path_table_init(&vrb.paths);
-	if (heavy_fence_join())
+	if (heavy_fence_own_join())
 		lock_allow_owners();
 	vrb.timers = timers_new();
 	if (!vrb.timers)
