@@ -22,7 +22,8 @@
  *
  *	owner		`held`, light fence, `owner` is still itself: has the lock; after that,
  *			`held` = 0 (release)
- *	another		takes `taken`; owner = 0, heavy fence, waits for held = 0 (acquire)
+ *	another		takes `taken`; owner = 0, heavy fence, waits for held = 0 (acquire), or
+ *			gives up: `owner` and `taken` as before
  *
  * Either the owner sees that it is none any more, and goes the other way, or the other thread sees
  * that it has the lock. A thread that was preempted after its first look at `owner` may store
@@ -170,8 +171,11 @@ static bool end_ownership(struct lock *l, bool now)
 	}
 	/* Acquire: pairs with the owner's release. */
 	for (unsigned int i = 0; load_acquire(&l->held); i++) {
-		if (now)
+		if (now) {
+			/* Whoever takes it next has to wait for the owner, too. */
+			store_relaxed(&l->owner, l->only);
 			return false;
+		}
 		if (i < SPINS)
 			cpu_relax();
 		else
@@ -189,7 +193,10 @@ static void become_owner(struct lock *l, uintptr_t self)
 	free_taken(l);
 }
 
-/* Another thread was the owner, or took it last, or this one takes it often enough to own it. */
+/*
+ * A thread is the owner, even this one if it came too late and another gave up, or another thread
+ * took it last, or this one takes it often enough to own it.
+ */
 __attribute__((cold)) static bool change_owner(struct lock *l, bool now)
 {
 	uintptr_t self = lock_self();

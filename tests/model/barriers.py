@@ -554,6 +554,43 @@ def owned(o):
 
 
 @protocol(
+    'a lock whose owner another thread gave up to end (end_ownership)',
+    {'taken': 0, 'owner': 1, 'held': 0, 'data': 0},
+    {'owner again': RLX},
+    {'owner again': NONE},
+)
+def given_up(o):
+    def owner():
+        yield W('held', 1, RLX)
+        yield F(LIGHT)
+        if (yield R('owner', RLX)):
+            yield W('data', 1, NA)
+        yield W('held', 0, REL)
+
+    def trier():
+        if (yield U('taken', lambda v: 1, AR)):
+            raise Cut
+        yield W('owner', 0, RLX)
+        yield F(HEAVY)
+        if not (yield R('held', ACQ)):
+            raise Cut
+        if o['owner again']:
+            yield W('owner', 1, o['owner again'])
+        yield W('taken', 0, REL)
+
+    def next_one():
+        if (yield U('taken', lambda v: 1, AR)):
+            raise Cut
+        if (yield R('owner', RLX)):
+            yield W('owner', 0, RLX)
+            yield F(HEAVY)
+            if (yield R('held', ACQ)):
+                raise Cut
+        yield W('data', 2, NA)
+    return [owner, trier, next_one], lambda out, last: last['data'] != 2
+
+
+@protocol(
     'a lock that gets an owner (become_owner, lock_take)',
     {'taken': 1, 'owner': 0, 'held': 0, 'data': 0},
     {'free': REL, 'take': AR},

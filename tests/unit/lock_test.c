@@ -188,21 +188,35 @@ static void an_owner(void **state)
 
 static uint32_t stop; /* atomic */
 
+/* Half of the threads try, the others wait: who waits comes right behind one that gives up. */
 static void *end_it_often(void *arg)
 {
-	for (unsigned int i = 0; !load_relaxed(&stop); i++) {
-		if (i % 2 && !lock_try(&lock))
-			continue;
-		if (i % 2 == 0)
+	bool tries = arg;
+
+	while (!load_relaxed(&stop)) {
+		if (!tries)
 			lock_acquire(&lock);
+		else if (!lock_try(&lock))
+			continue;
 		assert_int_equal(first, second);
 		first++;
 		second++;
 		lock_release(&lock);
-		for (int n = 0; n < 1000; n++)
-			cpu_relax();
 	}
 	return NULL;
+}
+
+static void take_for_a_while(void)
+{
+	for (int i = 0; i < OFTEN; i++) {
+		lock_acquire(&lock);
+		assert_int_equal(first, second);
+		first++;
+		for (int n = 0; n < 20; n++)
+			cpu_relax();
+		second++;
+		lock_release(&lock);
+	}
 }
 
 /* Threads end the ownership at any instruction of the owner. */
@@ -214,9 +228,10 @@ static void an_owner_among_others(void **state)
 	first = second = 0;
 	store_relaxed(&stop, 0);
 	for (int i = 0; i < TRYING; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, end_it_often, NULL), 0);
-	for (int i = 0; i < ENDS; i++)
-		take_often();
+		assert_int_equal(pthread_create(&thread[i], NULL, end_it_often,
+						i % 2 ? &lock : NULL), 0);
+	for (int i = 0; i < ENDS / 5; i++)
+		take_for_a_while();
 	store_relaxed(&stop, 1);
 	for (int i = 0; i < TRYING; i++)
 		assert_int_equal(pthread_join(thread[i], NULL), 0);
