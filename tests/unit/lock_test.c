@@ -131,12 +131,14 @@ enum {
 	ENDS = 100,
 };
 
-static void take_often(void)
+static void take_often(int pause)
 {
 	for (int i = 0; i < OFTEN; i++) {
 		lock_acquire(&lock);
 		assert_int_equal(first, second);
 		first++;
+		for (int n = 0; n < pause; n++)
+			cpu_relax();
 		second++;
 		lock_release(&lock);
 	}
@@ -163,7 +165,7 @@ static void an_owner(void **state)
 
 	lock_init(&lock);
 	first = second = 0;
-	take_often();
+	take_often(0);
 	assert_true(is_owner());
 	assert_true(lock_try(&lock));
 	assert_false(tried_elsewhere());
@@ -171,7 +173,7 @@ static void an_owner(void **state)
 	assert_true(tried_elsewhere());
 	assert_false(is_owner());
 	for (int i = 0; i < ENDS; i++) {
-		take_often();
+		take_often(0);
 		assert_true(is_owner());
 		lock_acquire(&lock);
 		first++;
@@ -206,19 +208,6 @@ static void *end_it_often(void *arg)
 	return NULL;
 }
 
-static void take_for_a_while(void)
-{
-	for (int i = 0; i < OFTEN; i++) {
-		lock_acquire(&lock);
-		assert_int_equal(first, second);
-		first++;
-		for (int n = 0; n < 20; n++)
-			cpu_relax();
-		second++;
-		lock_release(&lock);
-	}
-}
-
 /* Threads end the ownership at any instruction of the owner. */
 static void an_owner_among_others(void **state)
 {
@@ -231,7 +220,7 @@ static void an_owner_among_others(void **state)
 		assert_int_equal(pthread_create(&thread[i], NULL, end_it_often,
 						i % 2 ? &lock : NULL), 0);
 	for (int i = 0; i < ENDS / 5; i++)
-		take_for_a_while();
+		take_often(20);
 	store_relaxed(&stop, 1);
 	for (int i = 0; i < TRYING; i++)
 		assert_int_equal(pthread_join(thread[i], NULL), 0);
@@ -241,7 +230,7 @@ static void an_owner_among_others(void **state)
 
 static void *become_owner(void *arg)
 {
-	take_often();
+	take_often(0);
 	*(bool *)arg = is_owner();
 	return NULL;
 }
@@ -259,7 +248,7 @@ static void an_owner_that_is_gone(void **state)
 		assert_int_equal(pthread_join(thread, NULL), 0);
 		assert_true(i || owned);
 	}
-	take_often();
+	take_often(0);
 	assert_false(is_owner());	/* only the first thread becomes that */
 	lock_destroy(&lock);
 }
@@ -277,7 +266,7 @@ static void another_thread_gives_a_shared_lock(void **state)
 
 	lock_init_shared(&lock);
 	first = second = 0;
-	take_often();
+	take_often(0);
 	lock_acquire(&lock);
 	assert_int_equal(pthread_create(&thread, NULL, give_it, NULL), 0);
 	assert_int_equal(pthread_join(thread, NULL), 0);
