@@ -162,25 +162,6 @@ static struct recv_wqe *take_receive(struct roce_qp *qp, const struct message *m
 	return NULL;
 }
 
-static void complete_receive(struct roce_qp *qp, const struct message *m)
-{
-	struct wq_cqe cqe = {
-		.status = IBV_WC_SUCCESS,
-		.opcode = IBV_WC_RECV,
-		.byte_len = m->len,
-		.solicited = m->flags & MESSAGE_SOLICITED,
-	};
-
-	if (m->op != MESSAGE_SEND) {
-		cqe.imm = m->imm;
-		cqe.wc_flags = IBV_WC_WITH_IMM;
-	}
-	if (m->op == MESSAGE_WRITE_IMM)
-		cqe.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
-	roce_responder_complete(qp, &cqe);
-}
-
-/* The completion may fail the QP by overrunning the CQ. */
 bool roce_message_input(struct roce_qp *qp, const struct message *m,
 			struct roce_piggyback_ack *ack)
 {
@@ -191,18 +172,36 @@ bool roce_message_input(struct roce_qp *qp, const struct message *m,
 		return false;
 	qp->counters.rcvd_pkts++;
 	qp->counters.rcvd_bytes += m->len;
-	resp->wqe = w;
 	resp->ack_psn = resp->epsn;
 	resp->epsn = psn_next(resp->epsn);
 	resp->psns++;
 	resp->msn = psn_next(resp->msn);
 	resp->nak_sent = resp->gap_nak_pending = resp->pull_refused = false;
-	complete_receive(qp, m);
 	ack->any = false;
-	if (!qp->flushed)
-		roce_ack_publish(qp, ack);
-	roce_check(qp);
+	roce_ack_publish(qp, ack);	/* before a receive is held that it would count */
+	resp->wqe = w;
 	return true;
+}
+
+/* The completion may fail the QP by overrunning the CQ. */
+void roce_message_complete(struct roce_qp *qp, const struct message *m, bool acked)
+{
+	struct wq_cqe cqe = {
+		.status = IBV_WC_SUCCESS,
+		.opcode = IBV_WC_RECV,
+		.byte_len = m->len,
+		.acked = acked,
+		.solicited = m->flags & MESSAGE_SOLICITED,
+	};
+
+	if (m->op != MESSAGE_SEND) {
+		cqe.imm = m->imm;
+		cqe.wc_flags = IBV_WC_WITH_IMM;
+	}
+	if (m->op == MESSAGE_WRITE_IMM)
+		cqe.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+	roce_responder_complete(qp, &cqe);
+	roce_check(qp);
 }
 
 void roce_message_packet(const struct message *m, struct roce_pkt *pkt)

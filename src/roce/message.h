@@ -89,13 +89,16 @@ void roce_ack_packet(const struct roce_qp *qp, const struct roce_piggyback_ack *
 size_t roce_ack_newest(struct roce_qp *qp, uint8_t *buf);
 
 /*
- * Executes a message: places its payload, in a receive or in memory, and completes a receive. If
- * ack->allowed and ack->any is then set, the caller must publish *ack for the peer to read, and no
- * packet carries it; otherwise the ACK leaves as a packet. False: the message was declined and
- * nothing has changed; pass the packet that it replaces to roce_input().
+ * Executes a message: places its payload, in a receive or in memory. If ack->allowed and ack->any
+ * is then set, the caller must publish *ack for the peer to read, and no packet carries it;
+ * otherwise the ACK leaves as a packet. Call roce_message_complete() next. False: the message was
+ * declined and nothing has changed; pass the packet that it replaces to roce_input().
  */
 bool roce_message_input(struct roce_qp *qp, const struct message *m,
 			struct roce_piggyback_ack *ack);
+
+/* Completes the message's receive. acked: the ACK is published. */
+void roce_message_complete(struct roce_qp *qp, const struct message *m, bool acked);
 
 /* Builds the packet that a message replaces, as if decoded, except its path. */
 void roce_message_packet(const struct message *m, struct roce_pkt *pkt);

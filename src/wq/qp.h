@@ -26,7 +26,8 @@ enum atomic_op {
 };
 
 /*
- * A completion on its way to a CQ; the CQ's owner adds qp_num and time. Fields as in struct ibv_wc.
+ * A completion on its way to a CQ; the CQ's owner adds qp_num and time. Begins like struct ibv_wc,
+ * as which it is copied (core/cq/cq.c).
  */
 struct wq_cqe {
 	uint64_t wr_id;
@@ -35,17 +36,20 @@ struct wq_cqe {
 	uint32_t reason;	/* enum reason, becomes vendor_err */
 	uint32_t byte_len;
 	uint32_t imm;		/* big endian immediate, or host-order invalidated rkey */
+	uint32_t qp_num;
 	uint32_t src_qp;
 	uint32_t wc_flags;
-	/* queue index after the completed WQE: slots before it are free once this is polled */
-	uint32_t release;
-	uint16_t slid;
 	uint16_t pkey_index;
+	uint16_t slid;
 	uint8_t sl;
 	uint8_t dlid_path_bits;
+
+	/* queue index after the completed WQE: slots before it are free once this is polled */
+	uint32_t release;
 	uint32_t tm_priv;	/* from the tag matching header; 0 if no tag matched */
 	uint64_t tm_tag;
 	bool recv;		/* goes to the receive CQ and releases the receive queue */
+	bool acked;		/* recv: its ACK has left (core/cq/round.h) */
 	/* wakes a CQ armed for solicited events; errors do so in any case */
 	bool solicited;
 	uint32_t flow_tag;
@@ -125,7 +129,7 @@ struct wq_ops {
 	 * XRC of the SRQ numbered srqn; or one that matches a message with this head, which is NULL
 	 * for a WRITE. Returns NULL with *why = REASON_NONE if none is posted (RNR), or with *why
 	 * set to the error. The WQE stays valid until its completion is raised; a QP holds at most
-	 * one.
+	 * one, and rq.next is past it.
 	 */
 	struct recv_wqe *(*recv_take)(struct wq_qp *qp, uint32_t srqn, const struct wq_head *head,
 				      enum reason *why);

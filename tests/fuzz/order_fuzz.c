@@ -203,6 +203,7 @@ static void deliver_message(struct message m, const uint8_t *payload)
 	if (roce_message_input(&w.b.qp, &m, &word)) {
 		if (word.any)
 			roce_ack_input(&w.a.qp, &word, w.a.now);
+		roce_message_complete(&w.b.qp, &m, word.any);
 		return;
 	}
 	roce_message_packet(&m, &pkt);

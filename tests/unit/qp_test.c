@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "core/base/ring.h"
+#include "core/qp/wq_ops.h"
 #include "util/compiler.h"
 
 static void begins_in_reset_and_on_no_list(void **state)
@@ -49,11 +51,40 @@ static void states_and_types_have_names(void **state)
 	assert_string_equal(vrb_qp_type_name(IBV_QPT_RAW_PACKET), "RAW");
 }
 
+/* A receive that a message holds does not wait in the queue: no credit is given for it. */
+static void a_held_receive_has_left_its_queue(void **state)
+{
+	static const struct wq_ops ops;
+	struct vrb_qp *qp = calloc(1, sizeof(*qp));
+	struct recv_queue *rq = &qp->wq.rq;
+	enum reason why;
+
+	assert_non_null(qp);
+	vrb_qp_init(qp, IBV_QPT_RC, &ops);
+	ring_shape(&rq->ring, 4, 1, sizeof(struct recv_wqe) + sizeof(struct ibv_sge));
+	assert_true(ring_has_memory(&rq->ring));
+	rq->head = rq->next = UINT32_MAX;
+	rq->head += 2;
+	assert_ptr_equal(vrb_qp_recv_take(&qp->wq, 0, NULL, &why), rq_wqe(rq, UINT32_MAX));
+	assert_int_equal(rq->head - rq->next, 1);
+	vrb_qp_recv_untake(&qp->wq);
+	assert_int_equal(rq->head - rq->next, 2);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_ptr_equal(vrb_qp_recv_take(&qp->wq, 0, NULL, &why),
+				 rq_wqe(rq, UINT32_MAX + i));
+	assert_null(vrb_qp_recv_take(&qp->wq, 0, NULL, &why));
+	assert_int_equal(why, REASON_NONE);
+	free(rq->ring.slots);
+	vrb_qp_fini(qp);
+	free(qp);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(begins_in_reset_and_on_no_list),
 		cmocka_unit_test(states_and_types_have_names),
+		cmocka_unit_test(a_held_receive_has_left_its_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,14 @@ static void end(struct world *w)
 	free(w->a);
 }
 
+static bool input(struct world *w, const struct message *m, struct roce_piggyback_ack *word)
+{
+	if (!roce_message_input(&w->b->qp, m, word))
+		return false;
+	roce_message_complete(&w->b->qp, m, word->any);
+	return true;
+}
+
 static void execute(struct world *w, const struct message *m, struct roce_pkt *pkt)
 {
 	struct roce_piggyback_ack word = { .allowed = random_below(4) };
@@ -72,6 +80,7 @@ static void execute(struct world *w, const struct message *m, struct roce_pkt *p
 			w->executed++;
 			if (word.any)
 				roce_ack_input(&w->a->qp, &word, w->a->now);
+			roce_message_complete(&w->b->qp, m, false);
 			w->published += word.any;
 			return;
 		}
@@ -413,7 +422,7 @@ static void an_ack_counts_the_packets_of_a_repeated_message(void **state)
 		env_post(w.a, IBV_WR_SEND, 0, 8);
 	assert_true(roce_message_output(&w.a->qp, &m, buf, &beside));
 	assert_int_equal(m.psn, psn_add(ENV_PSN, 2));
-	assert_true(roce_message_input(&w.b->qp, &m, &word) && word.any);
+	assert_true(input(&w, &m, &word) && word.any);
 	for (uint32_t i = 0; i < 2; i++)
 		assert_true(roce_message_output(&w.a->qp, &m, buf, &beside));
 	w.a->qp.cc.timing = false;	/* else the ACK is no shortcut anyway */
@@ -437,9 +446,9 @@ static void a_message_waits_for_the_response_to_a_read(void **state)
 	env_input(w.b, &read);
 	env_post_recv(w.b, 0, 8);
 	m.psn = w.b->qp.resp.epsn;
-	assert_false(roce_message_input(&w.b->qp, &m, &ack));
+	assert_false(input(&w, &m, &ack));
 	assert_int_equal(env_drain(w.b), 1);
-	assert_true(roce_message_input(&w.b->qp, &m, &ack));
+	assert_true(input(&w, &m, &ack));
 	end(&w);
 }
 
@@ -455,7 +464,7 @@ static void a_repeated_ack_counts_once(void **state)
 	env_post_recv(w.b, 0, 8);
 	env_post(w.a, IBV_WR_SEND, 0, 8);
 	assert_true(roce_message_output(&w.a->qp, &m, buf, &again));
-	assert_true(roce_message_input(&w.b->qp, &m, &ack));
+	assert_true(input(&w, &m, &ack));
 	assert_true(ack.any);
 	roce_ack_input(&w.a->qp, &ack, w.a->now);
 	env_expect_cqe(w.a, 0, 0, IBV_WC_SUCCESS);
@@ -487,7 +496,7 @@ static void messages_have_a_timer_once_they_are_watched(void **state)
 		if (i)
 			roce_watch(&w.a->qp, w.a->now);
 		assert_int_equal(roce_next_timeout(&w.a->qp) != VRB_NEVER, i);
-		assert_true(roce_message_input(&w.b->qp, &m, &ack));
+		assert_true(input(&w, &m, &ack));
 		assert_false(roce_ack_input(&w.a->qp, &ack, w.a->now));
 		env_expect_cqe(w.a, i, i, IBV_WC_SUCCESS);
 		assert_true(roce_next_timeout(&w.a->qp) == VRB_NEVER);

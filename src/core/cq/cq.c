@@ -6,7 +6,9 @@
 #include "core/cq/cq.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/context.h"
 #include "core/base/limits.h"
@@ -247,21 +249,22 @@ static void release_slots(const struct vrb_cqe *cqe)
 		store_release(cqe->released, cqe->wc.release);
 }
 
+#define SAME_PLACE(wq_member, wc_member)                                                        \
+	(offsetof(struct wq_cqe, wq_member) == offsetof(struct ibv_wc, wc_member) &&            \
+	 sizeof(((struct wq_cqe *)0)->wq_member) == sizeof(((struct ibv_wc *)0)->wc_member))
+
+_Static_assert(SAME_PLACE(wr_id, wr_id) && SAME_PLACE(status, status) &&
+	       SAME_PLACE(opcode, opcode) && SAME_PLACE(reason, vendor_err) &&
+	       SAME_PLACE(byte_len, byte_len) && SAME_PLACE(imm, imm_data) &&
+	       SAME_PLACE(qp_num, qp_num) && SAME_PLACE(src_qp, src_qp) &&
+	       SAME_PLACE(wc_flags, wc_flags) && SAME_PLACE(pkey_index, pkey_index) &&
+	       SAME_PLACE(slid, slid) && SAME_PLACE(sl, sl) &&
+	       SAME_PLACE(dlid_path_bits, dlid_path_bits) &&
+	       sizeof(struct wq_cqe) >= sizeof(struct ibv_wc), "one begins like the other");
+
 static void copy_out(struct ibv_wc *wc, const struct vrb_cqe *cqe)
 {
-	wc->wr_id = cqe->wc.wr_id;
-	wc->status = cqe->wc.status;
-	wc->opcode = cqe->wc.opcode;
-	wc->vendor_err = cqe->wc.reason;
-	wc->byte_len = cqe->wc.byte_len;
-	wc->imm_data = cqe->wc.imm;
-	wc->qp_num = cqe->qp_num;
-	wc->src_qp = cqe->wc.src_qp;
-	wc->wc_flags = cqe->wc.wc_flags;
-	wc->pkey_index = cqe->wc.pkey_index;
-	wc->slid = cqe->wc.slid;
-	wc->sl = cqe->wc.sl;
-	wc->dlid_path_bits = cqe->wc.dlid_path_bits;
+	memcpy(wc, &cqe->wc, sizeof(*wc));
 }
 
 /* Removes the oldest entry. Must hold cq->lock. */
@@ -269,8 +272,6 @@ static struct vrb_cqe *pop(struct vrb_cq *cq)
 {
 	struct vrb_cqe *cqe = &cq->ring[cq->tail & cq->mask];
 
-	if (unlikely(cq->shown == cq->tail))
-		store_relaxed(&cq->shown, cq->shown + 1);
 	store_relaxed(&cq->tail, cq->tail + 1);
 	return cqe;
 }
@@ -386,6 +387,8 @@ static bool make_room(struct vrb_cq *cq, uint64_t now)
 	if (waiting(cq) <= cq->mask)
 		return true;
 	if (cq->create_flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) {
+		if (cq->shown == cq->tail)
+			store_relaxed(&cq->shown, cq->shown + 1);
 		release_slots(pop(cq));
 		return true;
 	}
@@ -447,9 +450,9 @@ void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 		cqe->wc = *wc;
 		cqe->owner = owner;
 		cqe->released = released;
-		cqe->qp_num = qp_num;
+		cqe->wc.qp_num = qp_num;
 		cqe->time_ns = cq->wc_flags & VRB_CQ_TIMESTAMPS ? stamp(cq, now) : 0;
-		if (wc->recv)
+		if (wc->recv && !wc->acked)
 			hold(cq, vrb_round);
 		if (!cq->holds)
 			show(cq, now);

@@ -32,7 +32,6 @@ struct vrb_cqe {
 	const void *owner;	/* the QP or SRQ; its entries are purged when it goes */
 	/* set to wc.release when this entry is polled; NULL: nothing to release */
 	uint32_t *released;
-	uint32_t qp_num;
 	uint64_t time_ns;	/* monotonic; 0 without timestamps */
 };
 

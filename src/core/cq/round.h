@@ -3,7 +3,8 @@
  * A round: a thread takes packets, then transmits the QPs' responses. Receives that complete in a
  * round become visible after the responses have left. So when a peer sees the program's reaction,
  * by whatever channel, its own request has been acknowledged; an adapter also acknowledges before
- * it completes. A delayed ACK (tx_sched.h) leaves before anything that the program posts.
+ * it completes. One that is acknowledged already (wq_cqe.acked) need not wait. A delayed ACK
+ * (tx_sched.h) leaves before anything that the program posts.
  *
  * A thread has one round at a time, and holds its rx queue's lock during it, so a CQ in the round
  * stays alive until the end (rx_queue.h).

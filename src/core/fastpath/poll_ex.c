@@ -106,7 +106,7 @@ static __be32 read_imm_data(struct ibv_cq_ex *ex)
 
 static uint32_t read_qp_num(struct ibv_cq_ex *ex)
 {
-	return ex_to_cq(ex)->current.qp_num;
+	return current(ex)->qp_num;
 }
 
 static uint32_t read_src_qp(struct ibv_cq_ex *ex)

@@ -36,8 +36,8 @@ static struct recv_wqe *take_own(struct vrb_qp *qp)
 
 	if (rq->next == rq->head)
 		return NULL;
-	qp->recv.wqe_index = rq->next;
-	qp->recv.wqe = rq_wqe(rq, rq->next);
+	qp->recv.wqe_index = rq->next++;
+	qp->recv.wqe = rq_wqe(rq, qp->recv.wqe_index);
 	return qp->recv.wqe;
 }
 
@@ -107,6 +107,8 @@ void vrb_qp_recv_untake(struct wq_qp *wq)
 	vrb_tm_undo(qp);
 	if (qp->recv.wqe == qp->recv.srq_wqe)
 		qp->recv.srq_wqe_held = qp->recv.wqe != NULL;
+	else if (!wq->has_srq)
+		wq->rq.next--;
 	qp->recv.wqe = NULL;
 }
 
@@ -121,19 +123,8 @@ void vrb_qp_drop_wqe(struct vrb_qp *qp)
 	qp->recv.wqe_srq = NULL;
 }
 
-/*
- * Completes a receive. A flush of the RQ has already advanced rq->next past its entry; for the held
- * entry, do it here.
- */
 static void complete_recv(struct vrb_qp *qp, struct wq_cqe *cqe)
 {
-	struct recv_queue *rq = &qp->wq.rq;
-
-	if (qp->recv.wqe && qp->recv.wqe != qp->recv.srq_wqe) {
-		if (rq->next == qp->recv.wqe_index)
-			rq->next++;
-		cqe->release = rq->next;
-	}
 	if (qp->recv.wqe_srq)
 		vrb_cq_add(qp->recv.wqe_srq->cq, qp->recv.wqe_srq, NULL, qp->wq.qpn, cqe, qp->now);
 	else if (qp->config.recv_cq)

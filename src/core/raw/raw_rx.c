@@ -101,6 +101,7 @@ static void receive(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_
 		return;
 	}
 	cqe.wr_id = w->wr_id;
+	cqe.release = wq->rq.next;
 	cqe.byte_len = v.head_len + v.rest_len;
 	cqe.cvlan = v.tag;
 	why = place(qp, w, &v);

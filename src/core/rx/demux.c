@@ -451,6 +451,7 @@ static bool execute_message(struct vrb_qp *qp, const struct message *m, bool mor
 		vrb_word_leave(qp);
 	else
 		vrb_word_publish(qp, &ack, now);
+	roce_message_complete(&qp->roce, m, ack.any && !more);
 	return true;
 }
 
