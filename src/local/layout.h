@@ -32,7 +32,7 @@
 #define SEG_MAGIC 0x4745534e45425256ull	/* "VRBENSEG" read as little endian */
 
 enum {
-	SEG_LAYOUT = 12,	/* increases with every change of this file */
+	SEG_LAYOUT = 13,	/* increases with every change of this file */
 
 	SEG_PAGE = 64 * 1024,
 	SEG_PEERS = 1024,	/* one lane for each host slot */
@@ -101,6 +101,11 @@ struct seg_identity {
 	uint64_t incarnation;
 };
 
+enum {
+	SEG_QP_ESTABLISHED = 1 << 0,	/* COMM_EST has been raised */
+	SEG_QP_WAITS = 1 << 1,		/* XRC: for another process, which executes a request */
+};
+
 /* What a process publishes about a QP. */
 struct seg_qp {
 	uint32_t qpn;		/* L4: 0 = empty, ~0 = deleted; stored last (release) */
@@ -110,7 +115,7 @@ struct seg_qp {
 	uint32_t access;	/* IBV_ACCESS_REMOTE_* */
 	uint8_t type;		/* enum ibv_qp_type */
 	uint8_t state;		/* enum ibv_qp_state */
-	uint8_t established;	/* COMM_EST has been raised */
+	uint8_t flags;		/* SEG_QP_ESTABLISHED, SEG_QP_WAITS */
 	uint8_t max_dest_rd_atomic;
 	uint8_t dest_gid[16];
 	uint8_t src_gid[16];
@@ -227,7 +232,7 @@ AT(seg_header, heavy, 456);
 AT(seg_header, polled, 460);
 AT(seg_qp, gen, 4);
 AT(seg_qp, type, 20);
-AT(seg_qp, established, 22);
+AT(seg_qp, flags, 22);
 AT(seg_qp, dest_gid, 24);
 AT(seg_qp, progress, 56);
 AT(mr_entry, sum, 60);

@@ -22,7 +22,7 @@ static inline bool accepts_requests(const struct seg_qp *target, const struct wq
 		return false;
 	/* In RTR the first request must be a packet, because the QP raises an event for it. */
 	if (target->state != IBV_QPS_RTS && target->state != IBV_QPS_SQD &&
-	    !(target->state == IBV_QPS_RTR && target->established))
+	    !(target->state == IBV_QPS_RTR && target->flags & SEG_QP_ESTABLISHED))
 		return false;
 	return memcmp(target->src_gid, wq->path.dst.raw, sizeof(target->src_gid)) == 0 &&
 	       memcmp(target->dest_gid, wq->path.src.raw, sizeof(target->dest_gid)) == 0;

@@ -46,6 +46,7 @@ enum {
 /* Facts about a QP that the table holds besides its configuration. */
 struct seg_qp_facts {
 	bool established;
+	bool waits;
 };
 
 /*

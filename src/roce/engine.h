@@ -293,6 +293,9 @@ bool roce_ack_overdue(const struct roce_qp *qp, uint64_t now);
 uint64_t roce_reply_due(const struct roce_qp *qp);
 void roce_defer_timeout(struct roce_qp *qp, uint64_t now);
 
+/* Resends the oldest packet now, without counting a retry. */
+void roce_probe(struct roce_qp *qp, uint64_t now);
+
 /*
  * An event outside the engine lets the QP continue (a receive was posted while an RNR was pending,
  * a credit became available): checks again.

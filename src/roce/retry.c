@@ -213,7 +213,7 @@ void roce_burst_reset(struct roce_qp *qp)
  * retransmission after the single NAK of a gap. Resending the oldest packet makes the peer report
  * its PSN. The ack timeout continues, and no retry is used up.
  */
-static void probe(struct roce_qp *qp, uint64_t now)
+void roce_probe(struct roce_qp *qp, uint64_t now)
 {
 	if (qp->retry.probes < PROBES_MAX)
 		qp->retry.probes++;
@@ -254,7 +254,7 @@ void roce_retry_expire(struct roce_qp *qp, uint64_t now)
 	if (time_reached(qp->retry.ack_deadline, now))
 		roce_retry(qp, ROCE_RETRY_TIMEOUT, now);
 	else if (time_reached(qp->retry.probe_at, now))
-		probe(qp, now);
+		roce_probe(qp, now);
 	if (time_reached(qp->cc.slot_end, now))
 		qp->cc.held = false;
 }

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -46,6 +47,22 @@ void child_kill(struct child *c)
 	CHECK(kill(c->pid, SIGKILL) == 0);
 	CHECK(waitpid(c->pid, NULL, 0) == c->pid);
 	close(c->sock);
+}
+
+void child_stop(pid_t pid)
+{
+	int status;
+
+	CHECK(kill(pid, SIGSTOP) == 0);
+	CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
+}
+
+uint64_t ms_now(void)
+{
+	struct timespec t;
+
+	CHECK(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
+	return (uint64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 void child_send(int sock, const void *data, size_t len)

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "rc.h"
 
 enum {
@@ -110,14 +111,6 @@ static enum ibv_wc_status write_once(struct rc *rc, const struct rc_addr *peer)
 {
 	CHECK(rc_post_send(rc, rc->qp, IBV_WR_RDMA_WRITE, LEN, peer, 0) == 0);
 	return rc_wait(rc).status;
-}
-
-static uint64_t ms_now(void)
-{
-	struct timespec t;
-
-	CHECK(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
-	return (uint64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* Writes until the library has looked up the peer's process and accesses its memory directly. */

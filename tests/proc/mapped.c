@@ -201,14 +201,6 @@ int count_mappings(const char *of)
 	return n;
 }
 
-void mapped_stop(pid_t pid)
-{
-	int status;
-
-	CHECK(kill(pid, SIGSTOP) == 0);
-	CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
-}
-
 void mapped_join(pid_t child)
 {
 	int status;

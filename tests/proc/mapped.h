@@ -59,7 +59,6 @@ void mapped_send_addr(const struct mapped *t, int sock);
 
 /* Starts a child that runs fn(kind, socket); *sock is the other end. */
 pid_t mapped_spawn(void (*fn)(const char *kind, int sock), const char *kind, int *sock);
-void mapped_stop(pid_t pid);
 void mapped_join(pid_t child);
 
 /* Skips the test where the kernel refuses cross-memory attach. */

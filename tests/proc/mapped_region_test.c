@@ -28,6 +28,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "mapped.h"
 #include "util/compiler.h"
 
@@ -79,7 +80,7 @@ static void test_access(const char *kind)
 	at = mapped_recv_addr(sock);
 	mapped_work(&rc, &at, 0);
 	CHECK_EQ(count_mappings(name), mapped);
-	mapped_stop(owner);
+	child_stop(owner);
 	mapped_work(&rc, &at, MAPPED_ROUNDS);
 	CHECK(kill(owner, SIGCONT) == 0);
 	CHECK_EQ(count_mappings(name), mapped);

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "rc.h"
 
 enum {
@@ -99,14 +100,6 @@ static bool may_attach(pid_t owner, const struct rc_addr *peer)
 	return process_vm_readv(owner, &here, 1, &there, 1, 0) == 1;
 }
 
-static void stop(pid_t pid)
-{
-	int status;
-
-	CHECK(kill(pid, SIGSTOP) == 0);
-	CHECK(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status));
-}
-
 int main(void)
 {
 	struct rc_addr peer;
@@ -127,7 +120,7 @@ int main(void)
 		SKIP("cross-memory attach is refused here");
 	/* The path through shared memory is set up while both processes run. */
 	run_rounds(&rc, &peer);
-	stop(owner);
+	child_stop(owner);
 	run_rounds(&rc, &peer);
 	CHECK(kill(owner, SIGCONT) == 0);
 

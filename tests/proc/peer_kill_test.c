@@ -33,6 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "rc.h"
 
 enum {
@@ -201,22 +202,6 @@ static void survive_as_requester(struct rc *rc, enum ibv_wr_opcode opcode,
 }
 
 /* A stopped process keeps its sockets and memory but sends no answers. */
-static void stop_victim(pid_t victim)
-{
-	int status;
-
-	CHECK(kill(victim, SIGSTOP) == 0);
-	CHECK(waitpid(victim, &status, WUNTRACED) == victim && WIFSTOPPED(status));
-}
-
-static uint64_t ms_now(void)
-{
-	struct timespec t;
-
-	CHECK(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
-	return (uint64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void survive_stop(struct rc *rc, const struct rc_addr *peer, pid_t victim)
 {
 	int left = SEND_DEPTH;
@@ -225,7 +210,7 @@ static void survive_stop(struct rc *rc, const struct rc_addr *peer, pid_t victim
 
 	CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0) == 0);
 	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
-	stop_victim(victim);
+	child_stop(victim);
 	for (int i = 0; i < SEND_DEPTH; i++)
 		CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, i) == 0);
 	for (until = ms_now() + STOPPED_MS; ms_now() < until;) {
@@ -238,7 +223,7 @@ static void survive_stop(struct rc *rc, const struct rc_addr *peer, pid_t victim
 	CHECK(kill(victim, SIGCONT) == 0);
 	for (; left > 0; left--)
 		CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
-	stop_victim(victim);
+	child_stop(victim);
 	CHECK(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0) == 0);
 	kill_victim(victim);
 	CHECK_EQ(rc_wait(rc).status, IBV_WC_RETRY_EXC_ERR);

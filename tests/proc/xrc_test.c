@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "rnd.h"
@@ -146,6 +147,39 @@ static void test_gone_srq(void)
 	group_end(&f);
 }
 
+/*
+ * The owner of an SRQ is stopped for longer than the retries take, and then continues: no request
+ * fails. The next time it is killed.
+ */
+static void test_stopped(void)
+{
+	enum { SENDS = 3, STOPPED_MS = 1000 };
+	struct group f = { 0 };
+	uint64_t until;
+	struct ibv_wc wc;
+
+	group_start(&f);
+	group_send(&f, 1, 100);
+	for (int i = 0; i < SENDS + 1; i++)
+		group_run(&f, 1, POST);
+	child_stop(f.child[1].pid);
+	for (uint64_t i = 0; i < SENDS; i++)
+		xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 100, NULL, i, 0);
+	for (until = ms_now() + STOPPED_MS; ms_now() < until;)
+		CHECK_EQ(ibv_poll_cq(f.x.rc.cq, 1, &wc), 0);
+	CHECK(kill(f.child[1].pid, SIGCONT) == 0);
+	for (int i = 0; i < SENDS; i++) {
+		group_expect(&f, IBV_WC_SUCCESS);
+		CHECK_EQ(group_take(&f, 1).status, IBV_WC_SUCCESS);
+	}
+	child_stop(f.child[1].pid);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 100, NULL, 1, 0);
+	child_kill(&f.child[1]);
+	f.child[1].pid = 0;
+	group_expect(&f, IBV_WC_REM_INV_REQ_ERR);
+	group_end(&f);
+}
+
 static void hold_domain(int sock)
 {
 	struct xrc x = { 0 };
@@ -193,6 +227,7 @@ int main(int argc, char **argv)
 		{ "QUEUE", test_queue },
 		{ "GONE", test_gone_srq },
 		{ "AGAIN", test_again },
+		{ "STOPPED", test_stopped },
 	};
 
 	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

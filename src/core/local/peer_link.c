@@ -107,7 +107,10 @@ static bool was_receiving(const struct vrb_qp *qp)
 
 void vrb_peer_publish(struct vrb_qp *qp)
 {
-	struct seg_qp_facts facts = { .established = roce_is_established(&qp->roce) };
+	const struct seg_qp_facts facts = {
+		.established = roce_is_established(&qp->roce),
+		.waits = qp->xrc.waits,
+	};
 	bool stopped_receiving = was_receiving(qp) && !wq_receives(qp->wq.state);
 
 	qp->peer.published = vrb_peer_publication(qp);
@@ -293,12 +296,10 @@ bool vrb_peer_wait_for_rtr(struct vrb_qp *qp, uint64_t now)
 	return true;
 }
 
-static bool peer_receives(const struct vrb_qp *qp)
+static bool peer_receives(const struct vrb_qp *qp, struct seg_qp *published)
 {
-	struct seg_qp published;
-
-	return local_peer_qp(qp->peer.process, qp->wq.dest_qpn, &published) &&
-	       wq_receives(published.state) && published.dest_qpn == qp->wq.qpn;
+	return local_peer_qp(qp->peer.process, qp->wq.dest_qpn, published) &&
+	       wq_receives(published->state) && published->dest_qpn == qp->wq.qpn;
 }
 
 /* The response to a FLUSH to persistence takes as long as the disk: no timeout of it counts. */
@@ -317,6 +318,7 @@ static bool waits_for_disk(const struct vrb_qp *qp)
 bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 {
 	struct vrb_peer *n = &qp->peer;
+	struct seg_qp published;
 	bool asked;
 
 	if (!n->process)
@@ -324,7 +326,7 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 	/* The peer may have ended, or been stopped, before its lane showed the progress. */
 	if (vrb_word_read(qp, now))
 		return false;
-	if (!local_peer_alive(vrb.local, n->process, now) || !peer_receives(qp))
+	if (!local_peer_alive(vrb.local, n->process, now) || !peer_receives(qp, &published))
 		return false;
 	if (!local_peer_took(n->process, n->tx_head))
 		return true;
@@ -332,6 +334,11 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 		return false;
 	if (waits_for_disk(qp))
 		return true;
+	if (published.flags & SEG_QP_WAITS) {
+		/* Makes the peer see if the process for which it waits has died. */
+		roce_probe(&qp->roce, now);
+		return true;
+	}
 	asked = n->deferred && n->deferred_una == roce_oldest_unacked(&qp->roce);
 	n->deferred = true;
 	n->deferred_una = roce_oldest_unacked(&qp->roce);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/base/state.h"
+#include "core/local/peer_link.h"
 #include "core/qp/qp.h"
 #include "core/qp/qp_table.h"
 #include "core/rx/demux.h"
@@ -192,6 +193,21 @@ static void peer_died(struct vrb_qp *qp)
 	l->responses_pending = false;
 	if (begun && qp->wq.state != IBV_QPS_ERR)
 		roce_snapshot_lost(&qp->roce);
+}
+
+/*
+ * Publishes whether requests wait for another process, which may be stopped: the requester must not
+ * give up as long as that process exists.
+ */
+static void publish_waits(struct vrb_qp *qp)
+{
+	const struct vrb_delegation *l = qp->xrc.delegation;
+	bool waits = l && ((is_away(l) && l->sent != l->done) || l->n_parked);
+
+	if (qp->xrc.waits == waits)
+		return;
+	qp->xrc.waits = waits;
+	vrb_peer_publish(qp);
 }
 
 /*
@@ -401,6 +417,7 @@ bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 	v = l->n_parked ? WAIT : route(qp, raw, now);
 	if (v == WAIT)
 		park(l, raw);
+	publish_waits(qp);
 	return v != RUN;
 }
 
@@ -410,6 +427,7 @@ bool vrb_delegation_settled(struct vrb_qp *qp, uint64_t now)
 
 	if (l && is_away(l) && !xrc_peer_alive(&l->to, now))
 		peer_died(qp);
+	publish_waits(qp);
 	return (!l || !is_away(l) || l->sent == l->done) && !roce_in_message(&qp->roce);
 }
 
@@ -421,12 +439,11 @@ void vrb_delegation_modified(struct vrb_qp *qp)
 		return;
 	if (!wq_receives(qp->wq.state))
 		forget_parked(l);
-	if (!is_away(l))
-		return;
-	if (wq_receives(qp->wq.state))
+	if (is_away(l) && wq_receives(qp->wq.state))
 		send_config(qp);
-	else
+	else if (is_away(l))
 		revoke(qp);
+	publish_waits(qp);
 }
 
 void vrb_delegation_free(struct vrb_qp *qp)
@@ -438,6 +455,7 @@ void vrb_delegation_free(struct vrb_qp *qp)
 	forget_parked(qp->xrc.delegation);
 	free(qp->xrc.delegation);
 	qp->xrc.delegation = NULL;
+	qp->xrc.waits = false;	/* published with the next state, if the QP does not end */
 }
 
 static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct vrb_rx_queue *r,
@@ -503,6 +521,7 @@ void vrb_delegation_receive(const struct xrc_msg *m, struct vrb_rx_queue *r, uin
 			take_answer(qp, m, r, now);
 		else
 			take_event(qp, m);
+		publish_waits(qp);
 	}
 	lock_release(&qp->lock);
 }
