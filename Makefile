@@ -32,8 +32,8 @@ export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= abort_on_error=1:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan test-load test-rxe test-mpich test-package fuzz \
-	soak coverage bench bench-rxe install deb dist clean format help
+.PHONY: all setup demo test test-asan test-tsan test-load test-rxe test-mpich test-ucx \
+	test-package fuzz soak coverage bench bench-rxe install deb dist clean format help
 
 all:
 	@scripts/setup --check build
@@ -130,6 +130,12 @@ test-mpich: setup
 	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
 	@python3 tests/tools/mpi.py "$(TEST_BUILD)" "MPICH, libfabric"
 
+# UCX's own tests, which no package has, are built first.
+test-ucx: setup
+	@scripts/build-ucx build-ucx
+	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
+	@python3 tests/tools/ucx_own.py "$(TEST_BUILD)" build-ucx/source
+
 # GROUP: see bench/bench.py; or packets, scaling.
 bench: setup
 	@[ -e build-bench/build.ninja ] || $(MESON) setup build-bench $(RELEASE_ARGS) $(MESON_ARGS)
@@ -160,7 +166,7 @@ test-package:
 
 clean:
 	rm -rf "$(BUILD)" "$(TEST_BUILD)" build-asan build-tsan build-bench build-cov build-fuzz \
-		build-deb build-dist build-rpm build-rxe build-mpich
+		build-deb build-dist build-rpm build-rxe build-mpich build-ucx
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
@@ -168,4 +174,5 @@ format:
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
 	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-load" \
-		"test-rxe test-mpich test-package bench-rxe fuzz soak coverage bench clean format"
+		"test-rxe test-mpich test-ucx test-package bench-rxe fuzz soak coverage bench" \
+		"clean format"
