@@ -14,7 +14,7 @@
 #include "core/device/device.h"
 #include "core/mem/key_table.h"
 #include "core/mem/mr.h"
-#include "core/progress/poll_loop.h"
+#include "core/progress/served_qps.h"
 #include "place.h"
 #include "run/clock.h"
 #include "util/atomic.h"

@@ -13,6 +13,7 @@
 #include "core/mem/mr.h"
 #include "core/progress/drain.h"
 #include "core/progress/rx_queue.h"
+#include "core/progress/served_qps.h"
 #include "core/progress/timeouts.h"
 #include "core/tx/transmit.h"
 #include "core/tx/transport_ops.h"

@@ -19,7 +19,7 @@
 #include "core/local/peer_link.h"
 #include "core/mem/pd.h"
 #include "core/progress/drain.h"
-#include "core/progress/poll_loop.h"
+#include "core/progress/served_qps.h"
 #include "core/qp/qp.h"
 #include "core/qp/srq.h"
 #include "core/qp/xrcd.h"

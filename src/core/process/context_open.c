@@ -22,7 +22,7 @@
 #include "core/device/sysfs_tree.h"
 #include "core/diag/port_counters.h"
 #include "core/process/process.h"
-#include "core/progress/poll_loop.h"
+#include "core/progress/served_qps.h"
 #include "core/qp/xrcd.h"
 #include "core/raw/flow.h"
 #include "core/xrc/open_table.h"

@@ -11,7 +11,6 @@
 
 #include "run/progress.h"
 
-struct vrb_context;
 struct vrb_qp;
 
 /* For progress_new(): deadlines and their expiry. The argument is unused. */
@@ -29,17 +28,6 @@ enum progress_rest vrb_progress_rest(void);
  */
 int vrb_progress_start(void);
 void vrb_progress_stop(void);
-
-/*
- * The QP table. Add a QP after creation. Removal waits until none of its packets or timers is being
- * processed.
- */
-int vrb_progress_add_qp(struct vrb_qp *qp);
-int vrb_progress_add_qp_locked(struct vrb_qp *qp);	/* must hold vrb.poll_lock */
-void vrb_progress_remove_qp(struct vrb_qp *qp);
-
-/* Removes the QPs left open when their context is closed. Must hold no lock. */
-void vrb_progress_remove_context(struct vrb_context *ctx);
 
 /* The program is about to wait for an event instead of polling. */
 void vrb_prepare_sleep(void);

@@ -6,7 +6,7 @@
 #include "core/base/state.h"
 #include "core/control/qp_create.h"
 #include "core/local/peer_link.h"
-#include "core/progress/poll_loop.h"
+#include "core/progress/served_qps.h"
 #include "core/qp/qp.h"
 #include "core/xrc/delegation.h"
 #include "core/xrc/open_qp.h"
