@@ -14,12 +14,12 @@ from tools import ToolBench, run_table, want  # noqa: E402
 
 LIMIT_S = 3600
 
-# test_md.sys_device wants a PCI device, which soft RoCE is not either.
+# test_md.sys_device wants a PCI device, which soft RoCE is not either; test_ucp_perf a fast one.
 ROWS = [
-    ("uct", "rc_verbs/*:ud_verbs/*:ib/*:rcv/*:-*/test_md.sys_device/*"),
+    ("uct", "rc_verbs/*:ud_verbs/*:ib/*:rcv/*-*/test_md.sys_device/*"),
     ("uct by rdma_cm", "rdmacm/*"),
-    ("ucp rc", "rc/*:rc_no_ud/*"),
-    ("ucp ud", "ud/*:ud_tcp/*"),
+    ("ucp rc", "rc/*:rc_no_ud/*-*/test_ucp_perf.*"),
+    ("ucp ud", "ud/*:ud_tcp/*-*/test_ucp_perf.*"),
 ]
 
 
