@@ -615,6 +615,7 @@ void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_stee
 		for (unsigned int family = 0; family < ARRAY_SIZE(h->self.steer); family++)
 			h->self.shard[i - 1][family] = (uint16_t)(steer->at[i][family] + 1);
 	table_write_slot(&h->table, h->slot, &h->self);
+	table_advance_turn(&h->table);
 	lock_release(&h->lock);
 }
 

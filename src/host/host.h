@@ -79,7 +79,7 @@ bool host_shared(const struct host *h);
 /* Identifies the group of processes that use the same table; 0 in private mode. */
 uint64_t host_group(const struct host *h);
 
-/* Changes whenever a member joins or leaves, or its blocks change. */
+/* Changes whenever a member joins or leaves, or its blocks or positions change. */
 uint64_t host_generation(const struct host *h);
 
 /* Returns this process's slot; HOST_NO_SLOT in private mode. */

@@ -106,8 +106,7 @@ uint64_t table_turn(const struct table *t)
 	return read_at(t, &turn, sizeof(turn), TURN_AT) ? turn : 0;
 }
 
-/* Notifies waiters, and readers that cache entries. */
-static void advance_turn(struct table *t)
+void table_advance_turn(struct table *t)
 {
 	uint64_t turn = clock_now();
 
@@ -136,7 +135,7 @@ int table_lock_within(struct table *t, uint64_t timeout)
 	int err = wait_for_lock(t, timeout);
 
 	if (!err)
-		advance_turn(t);
+		table_advance_turn(t);
 	return err;
 }
 
@@ -147,7 +146,7 @@ int table_lock(struct table *t)
 
 void table_unlock(struct table *t)
 {
-	advance_turn(t);
+	table_advance_turn(t);
 	set_lock(t, F_UNLCK, TABLE_LOCK_AT);
 }
 
@@ -260,7 +259,7 @@ int table_open(struct table *t, int dirfd)
 	if (!err) {
 		err = check_table(t, dirfd);
 		if (!err)
-			advance_turn(t);
+			table_advance_turn(t);
 		table_unlock(t);
 	}
 	if (err)

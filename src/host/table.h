@@ -128,8 +128,13 @@ int table_lock(struct table *t);
 int table_lock_within(struct table *t, uint64_t timeout);
 void table_unlock(struct table *t);
 
-/* Changes whenever the lock is taken or released. */
+/*
+ * The turn changes whenever the lock is taken or released, and when a process that has changed its
+ * own slot advances it. It tells waiters that others go on, and readers that what they have read
+ * may be old.
+ */
 uint64_t table_turn(const struct table *t);
+void table_advance_turn(struct table *t);
 
 /* Takes a slot's life lock; returns false if a live process has it. */
 bool table_take_slot(struct table *t, int slot);

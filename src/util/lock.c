@@ -225,16 +225,8 @@ static bool settle(struct lock *l, bool now)
 	return change_owner(l, now);
 }
 
-/* The owner came too late. */
-static void undo(struct lock *l)
-{
-	if (unlikely(load_relaxed(&l->held) == lock_self()))
-		store_relaxed(&l->held, 0);
-}
-
 void lock_take(struct lock *l)
 {
-	undo(l);
 	if (unlikely(!taken_now(l)))
 		wait_for(l);
 	settle(l, false);
@@ -242,7 +234,6 @@ void lock_take(struct lock *l)
 
 bool lock_take_now(struct lock *l)
 {
-	undo(l);
 	return load_relaxed(&l->taken) == LOCK_FREE && !load_relaxed(&l->held) && taken_now(l) &&
 	       settle(l, true);
 }

@@ -103,8 +103,7 @@ static inline void lock_renew(struct lock *l)
 
 /*
  * Store `held`, load `owner` after; pairs with the heavy fence of lock.c, which stores and loads
- * them the other way around. The first look keeps other threads from storing. False: `held` may be
- * this thread, which lock_take() and lock_take_now() undo.
+ * them the other way around. The first look keeps other threads from storing.
  */
 static inline __attribute__((always_inline)) bool lock_taken_by_owner(struct lock *l)
 {
@@ -114,7 +113,10 @@ static inline __attribute__((always_inline)) bool lock_taken_by_owner(struct loc
 		return false;
 	store_relaxed(&l->held, self);
 	light_fence();
-	return likely(load_relaxed(&l->owner) == self);
+	if (likely(load_relaxed(&l->owner) == self))
+		return true;
+	store_relaxed(&l->held, 0);	/* it came too late */
+	return false;
 }
 
 static inline __attribute__((always_inline)) void lock_acquire(struct lock *l)
@@ -133,6 +135,12 @@ static inline __attribute__((always_inline)) bool lock_try(struct lock *l)
 	mine = likely(lock_taken_by_owner(l)) || lock_take_now(l);
 	__tsan_mutex_post_lock(l, mine ? __tsan_mutex_try_lock : __tsan_mutex_try_lock_failed, 0);
 	return mine;
+}
+
+/* For what runs at exit: a signal's handler may have called exit() in the thread that has it. */
+static inline bool lock_try_at_exit(struct lock *l)
+{
+	return load_relaxed(&l->held) != lock_self() && lock_try(l);
 }
 
 static inline __attribute__((always_inline)) void lock_release(struct lock *l)

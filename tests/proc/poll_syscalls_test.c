@@ -7,6 +7,8 @@
  *	poll_syscalls_test AFTER	after messages in both directions
  *	poll_syscalls_test WIRE		not counted: meanwhile, a process that only uses UDP sends
  *					to another QP, which must receive
+ *	poll_syscalls_test EXIT		the same, and the receiver exits at once, without closing
+ *					anything: the sender still gets its completion
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -21,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "left_out.h"
 #include "rc.h"
 #include "util/atomic.h"
@@ -259,45 +262,52 @@ static void run_udp_sender(int sock)
 	exit(0);
 }
 
-static void test_wire(void)
+/* Sockets to a peer that uses memory, and to the UDP sender. closes: else it exits at once. */
+static void receive_by_wire(int near, int far, bool closes)
 {
-	int near_sock, pair[2];
-	pid_t near = start_peer(&near_sock, true), far;
 	struct ibv_qp *first;
 	struct rc_addr peer;
 	struct rc rc;
 
-	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	far = fork();
-	CHECK(far >= 0);
-	if (!far) {
-		close(pair[0]);
-		close(near_sock);
-		run_udp_sender(pair[1]);
-	}
-	close(pair[1]);
 	begin_child();
-	open_near(&rc, near_sock, true);
+	open_near(&rc, near, true);
 	first = rc.qp;
 	rc.qp = rc_new_qp(&rc);
 	rc_post_recv(&rc, rc.qp, 0);
-	rc_pair(&rc, pair[0], &peer, TIMEOUT, RETRIES);
+	rc_pair(&rc, far, &peer, TIMEOUT, RETRIES);
 	poll_empty(&rc, ROUND);
-	CHECK(write(pair[0], "G", 1) == 1);
+	CHECK(write(far, "G", 1) == 1);
 	receive_one(&rc);
+	if (!closes)
+		exit(0);
 	CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
 	rc.qp = first;
 	rc_close(&rc);
+}
+
+static void test_wire(bool closes)
+{
+	int near_sock;
+	pid_t near = start_peer(&near_sock, true), receiver;
+	struct child far = child_fork(run_udp_sender);
+
+	receiver = fork();
+	CHECK(receiver >= 0);
+	if (!receiver) {
+		receive_by_wire(near_sock, far.sock, closes);
+		exit(0);
+	}
+	stop_peer(far.pid, far.sock);
 	stop_peer(near, near_sock);
-	stop_peer(far, pair[0]);
+	CHECK(waitpid(receiver, NULL, 0) == receiver);
 }
 
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 
-	if (strcmp(what, "WIRE") == 0)
-		test_wire();
+	if (strcmp(what, "WIRE") == 0 || strcmp(what, "EXIT") == 0)
+		test_wire(strcmp(what, "WIRE") == 0);
 	else
 		test_count(strcmp(what, "AFTER") == 0);
 	return 0;

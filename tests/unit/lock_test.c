@@ -81,6 +81,7 @@ static void trying(void **state)
 	lock_init(&lock);
 	assert_true(tried_elsewhere());
 	assert_true(lock_try(&lock));
+	assert_false(lock_try_at_exit(&lock));
 	assert_false(tried_elsewhere());
 	lock_release(&lock);
 	assert_true(tried_elsewhere());
@@ -168,7 +169,9 @@ static void an_owner(void **state)
 	take_often(0);
 	assert_true(is_owner());
 	assert_true(lock_try(&lock));
+	assert_false(lock_try_at_exit(&lock));
 	assert_false(tried_elsewhere());
+	assert_false(lock_try_at_exit(&lock));
 	lock_release(&lock);
 	assert_true(tried_elsewhere());
 	assert_false(is_owner());

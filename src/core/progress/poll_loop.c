@@ -646,6 +646,20 @@ static void empty_sockets(void)
 	}
 }
 
+/*
+ * The same at exit, for a program that leaves its devices open. Skips locked queues: the thread
+ * that has the lock empties it, or exit has stopped it.
+ */
+static __attribute__((destructor)) void empty_at_exit(void)
+{
+	vrb_for_each_rx_queue (r) {
+		if (!lock_try_at_exit(r->lock))
+			continue;
+		take_all_packets(r, clock_now(), false);
+		lock_release(r->lock);
+	}
+}
+
 void vrb_progress_stop(void)
 {
 	empty_sockets();

@@ -17,6 +17,7 @@
 
 enum {
 	SPARE_POSITIONS = 16,	/* members that joined and have not published yet */
+	INSTALLS = 4,		/* more only if others change, who install then, too */
 };
 
 static struct {
@@ -29,8 +30,8 @@ static struct {
 	unsigned int blocks;	/* host_blocks_taken() that the installed program knows of */
 } steer;
 
-/* Installs the published positions; returns the number of group members that this allows. */
-static unsigned int install(void)
+/* Returns the number of group members that the published positions allow. */
+static unsigned int install_once(void)
 {
 	/* Static: too large for a small stack. */
 	static struct net_steer map[STEER_BLOCKS], slots[STEER_SLOTS];
@@ -49,6 +50,22 @@ static unsigned int install(void)
 		for (unsigned int family = 0; family < ARRAY_SIZE(map[i].index); family++)
 			last = max(last, map[i].index[family]);
 	return last + 1;
+}
+
+/*
+ * The group has one program, the last installed. One that was built before another process changed
+ * the table may come after that process's own: build it again.
+ */
+static unsigned int install(void)
+{
+	unsigned int members, n = 0;
+	uint64_t generation;
+
+	do {
+		generation = host_generation(vrb.host);
+		members = install_once();
+	} while (host_generation(vrb.host) != generation && ++n < INSTALLS);
+	return members;
 }
 
 static void set_at(struct vrb_rx_queue *r, const int32_t at[2])

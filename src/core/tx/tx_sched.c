@@ -345,7 +345,7 @@ void vrb_tx_flush_delayed(void)
 void vrb_tx_try_flush_delayed(void)
 {
 	vrb_for_each_rx_queue (r) {
-		if (load_relaxed(&r->delayed_deadline) == VRB_NEVER || !lock_try(r->lock))
+		if (load_relaxed(&r->delayed_deadline) == VRB_NEVER || !lock_try_at_exit(r->lock))
 			continue;
 		vrb_tx_flush(r, clock_now());
 		lock_release(r->lock);
@@ -359,7 +359,7 @@ void vrb_tx_try_flush_delayed(void)
 static __attribute__((destructor)) void flush_at_exit(void)
 {
 	vrb_tx_try_flush_delayed();
-	if (vrb.local && lock_try(&vrb.poll_lock)) {
+	if (vrb.local && lock_try_at_exit(&vrb.poll_lock)) {
 		local_ring_bells(vrb.local, BELLS_NOW);
 		lock_release(&vrb.poll_lock);
 	}
