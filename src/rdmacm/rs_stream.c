@@ -195,12 +195,22 @@ int rs_stream_create(struct rsocket *rs)
 	return err;
 }
 
+static void destroy_qp(struct rsocket *rs)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	/* A live queue pair would wait for answers to its last messages, which do not come. */
+	if (rs->peer_gone)
+		cma_verb(ibv_modify_qp(rs->id->qp, &attr, IBV_QP_STATE));
+	rdma_destroy_qp(rs->id);
+}
+
 void rs_stream_destroy(struct rsocket *rs)
 {
 	struct rs_stream *s = &rs->stream;
 
 	if (rs->id->qp)
-		rdma_destroy_qp(rs->id);
+		destroy_qp(rs);
 	if (s->ring_mr)
 		ibv_dereg_mr(s->ring_mr);
 	if (s->out_mr)

@@ -39,6 +39,7 @@ static void sleep_ms(int ms)
 typedef void (*part_of_case)(int fd);
 
 static pid_t other; /* the server's process, in the client */
+static const char *client_faults;
 
 static pid_t start(void)
 {
@@ -76,6 +77,8 @@ static pid_t start_client(part_of_case run, int from)
 
 	if (pid)
 		return pid;
+	if (client_faults)
+		setenv("VERBENA_FAULTS", client_faults, 1);
 	CHECK_EQ(read(from, &at, sizeof(at)), sizeof(at));
 	fd = rsocket(AF_INET, SOCK_STREAM, 0);
 	CHECK(fd >= 0);
@@ -446,6 +449,57 @@ static void send_all_and_wait(int fd)
 	sleep_ms(2 * ROUNDS * PAUSE_MS);
 }
 
+/* ---- A peer that closes first ---- */
+
+static int sent[2], gone[2], over[2]; /* pipes */
+static _Thread_local unsigned int sleeps;
+
+/* The library sleeps between two looks at what it waits for. */
+__attribute__((visibility("default"))) int nanosleep(const struct timespec *time,
+						     struct timespec *left)
+{
+	int err = clock_nanosleep(CLOCK_REALTIME, 0, time, left);
+
+	sleeps++;
+	errno = err;
+	return err ? -1 : 0;
+}
+
+static void close_first(int fd)
+{
+	char c;
+
+	CHECK_EQ(read(sent[0], &c, 1), 1);
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(write(gone[1], "x", 1), 1);
+	CHECK_EQ(read(over[0], &c, 1), 1);
+}
+
+/* What the peer did not get in time is not waited for. */
+static void close_second(int fd)
+{
+	unsigned int before;
+	char c;
+
+	CHECK_EQ(rsend(fd, "x", 1, 0), 1);
+	CHECK_EQ(write(sent[1], "x", 1), 1);
+	CHECK_EQ(read(gone[0], &c, 1), 1);
+	before = sleeps;
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(sleeps, before);
+	CHECK_EQ(write(over[1], "x", 1), 1);
+}
+
+static void close_in_turn(void)
+{
+	CHECK_EQ(pipe(sent), 0);
+	CHECK_EQ(pipe(gone), 0);
+	CHECK_EQ(pipe(over), 0);
+	client_faults = "message tx opcode WRITE drop; packet tx opcode WRITE drop";
+	between(close_first, 0, close_second, 0);
+	client_faults = NULL;
+}
+
 int main(void)
 {
 	between(exchange, 0, exchange, 0);
@@ -460,5 +514,6 @@ int main(void)
 		between(recv_from_killed, 0, send_until_killed, SIGKILL);
 		between(recv_until_killed, SIGKILL, send_to_killed, 0);
 	}
+	close_in_turn();
 	return 0;
 }
