@@ -16,6 +16,7 @@
 #include "rdmacm/id.h"
 #include "rdmacm/resolver.h"
 #include "rdmacm/route.h"
+#include "rdmacm/rs.h"
 #include "rdmacm/view.h"
 #include "run/clock.h"
 
@@ -207,6 +208,7 @@ __attribute__((destructor)) static void end_conns(void)
 {
 	struct list *pos;
 
+	rs_flush_all();
 	cma_lock();
 	cma.ending = true;
 	list_for_each (pos, &cma.ids)

@@ -124,6 +124,9 @@ struct rsocket *rs_hold(int fd);
 
 int rs_insert(struct rsocket *rs);
 
+/* Calls visit() with each rsocket of this process, counted. */
+void rs_for_each(void (*visit)(struct rsocket *rs));
+
 /* Returns what was there, with the table's count. */
 struct rsocket *rs_remove(int fd);
 
@@ -172,5 +175,8 @@ void rs_fail(struct rsocket *rs, int error);
 
 /* Moves to RS_CLOSED: neither direction works any more.  Under the lock. */
 void rs_closed(struct rsocket *rs);
+
+/* At exit: waits until what was sent has arrived.  No lock may be held. */
+void rs_flush_all(void);
 
 #endif

@@ -18,7 +18,9 @@
 #include "rdmacm/rs_name.h"
 #include "rdmacm/rs_service.h"
 #include "rdmacm/rs_wait.h"
+#include "run/clock.h"
 #include "util/atomic.h"
+#include "util/time.h"
 
 enum {
 	LINGER_MS = 10000, /* for sent data to be acknowledged; default of SO_LINGER */
@@ -347,10 +349,13 @@ static int linger_ms(const struct rsocket *rs)
 	return rs->opt.linger.l_linger < INT32_MAX / 1000 ? rs->opt.linger.l_linger * 1000 : -1;
 }
 
-/*
- * Tells the peer, and waits for the acknowledgement if both directions have ended, because the
- * connection may be closed next.
- */
+/* As the program wishes, rclose() does not wait for data to arrive. */
+static bool resets(const struct rsocket *rs)
+{
+	return rs->opt.linger.l_onoff && !rs->opt.linger.l_linger;
+}
+
+/* Tells the peer; rclose() and exit wait until it knows. */
 static int shut(struct rsocket *rs, bool reading, bool writing)
 {
 	bool read_on = rs->can_read && !reading, write_on = rs->can_write && !writing;
@@ -411,11 +416,9 @@ CMA_EXPORT int rshutdown(int fd, int how)
 /* Afterwards the connection can be destroyed: sent data was acknowledged, or never will be. */
 static void finish_stream(struct rsocket *rs)
 {
-	bool reset = rs->opt.linger.l_onoff && !rs->opt.linger.l_linger;
-
 	if (rs->state == RS_OPEN)
 		shut(rs, true, true);
-	if (rs->state == RS_CLOSED && rs->stream.cq && !reset)
+	if (rs->state == RS_CLOSED && rs->stream.cq && !resets(rs))
 		rs_await(rs, NULL, all_arrived, false, linger_ms(rs));
 	rs_closed(rs);
 }
@@ -466,4 +469,26 @@ CMA_EXPORT int rclose(int fd)
 	}
 	close_removed(rs);
 	return 0;
+}
+
+/* ---- Exit ---- */
+
+static uint64_t exit_by;
+
+static void flush(struct rsocket *rs)
+{
+	uint64_t now = clock_now();
+
+	/* If this thread exits within a call, the lock is its own. */
+	if (!rs_is_stream(rs) || pthread_mutex_trylock(&rs->lock))
+		return;
+	if (rs->stream.cq && !resets(rs) && now < exit_by)
+		rs_await(rs, NULL, all_arrived, false, (int)((exit_by - now) / VRB_MSEC));
+	pthread_mutex_unlock(&rs->lock);
+}
+
+void rs_flush_all(void)
+{
+	exit_by = clock_now() + LINGER_MS * VRB_MSEC;
+	rs_for_each(flush);
 }

@@ -17,6 +17,7 @@
 #include "util/atomic.h"
 
 static struct rsocket *table[RS_TABLE];
+static int top; /* no descriptor from here on has been in the table; atomic */
 
 static struct {
 	pthread_mutex_t lock; /* leaf */
@@ -83,10 +84,26 @@ struct rsocket *rs_hold(int fd)
 
 int rs_insert(struct rsocket *rs)
 {
+	int seen = load_relaxed(&top);
+
 	if (rs->fd >= RS_TABLE)
 		return EMFILE;
+	while (rs->fd >= seen && !cas_acq_rel(&top, &seen, rs->fd + 1))
+		;
 	store_release(&table[rs->fd], rs);
 	return 0;
+}
+
+void rs_for_each(void (*visit)(struct rsocket *rs))
+{
+	for (int fd = 0; fd < load_relaxed(&top); fd++) {
+		struct rsocket *rs = rs_hold(fd);
+
+		if (!rs)
+			continue;
+		visit(rs);
+		rs_put(rs);
+	}
 }
 
 struct rsocket *rs_remove(int fd)

@@ -500,6 +500,38 @@ static void close_in_turn(void)
 	client_faults = NULL;
 }
 
+/* ---- A process that exits ---- */
+
+static void recv_part(int fd)
+{
+	ssize_t last;
+
+	CHECK_EQ(recv_bytes(fd, &last), PART);
+	CHECK_EQ(last, 0);
+}
+
+static void send_and_exit(int fd)
+{
+	CHECK_EQ(send_bytes(fd, PART), PART);
+	exit(0);
+}
+
+static void shut_down_and_exit(int fd)
+{
+	CHECK_EQ(send_bytes(fd, PART), PART);
+	CHECK_EQ(rshutdown(fd, SHUT_RDWR), 0);
+	exit(0);
+}
+
+/* What it sent arrives, though some of it is lost at first. */
+static void exit_without_close(void)
+{
+	client_faults = "message tx opcode WRITE every 3 drop; packet tx opcode WRITE every 3 drop";
+	between(recv_part, 0, send_and_exit, 0);
+	between(recv_part, 0, shut_down_and_exit, 0);
+	client_faults = NULL;
+}
+
 int main(void)
 {
 	between(exchange, 0, exchange, 0);
@@ -515,5 +547,6 @@ int main(void)
 		between(recv_until_killed, SIGKILL, send_to_killed, 0);
 	}
 	close_in_turn();
+	exit_without_close();
 	return 0;
 }
