@@ -3,9 +3,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <dlfcn.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 
 #include <rdma/rsocket.h>
 
@@ -14,11 +17,13 @@
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
 #include "rspreload/tune.h"
+#include "util/atomic.h"
 #include "util/compiler.h"
 
 /* Not in every system's headers. */
 PRELOAD_EXPORT int accept4(int number, struct sockaddr *addr, socklen_t *len, int flags);
 PRELOAD_EXPORT int dup3(int old, int number, int flags);
+PRELOAD_EXPORT long syscall(long number, ...);
 
 /* ---- Making ---- */
 
@@ -134,12 +139,38 @@ PRELOAD_EXPORT int close(int number)
 	struct entry *e;
 	int ret;
 
-	if (!entry_find(number))
+	/*
+	 * A library's descriptor is no rsocket.  If the program has closed one behind our back, its
+	 * number may be that of a library, which must not call itself while it holds locks.
+	 */
+	if (!entry_find(number) || real_is_ours(__builtin_return_address(0)))
 		return real()->close(number);
 	e = entry_drop(number);
 	ret = real()->close(number);
 	release(e);
 	return ret;
+}
+
+/* libuv, and so Node.js, closes by system call. */
+PRELOAD_EXPORT long syscall(long number, ...)
+{
+	/* Not by real(): what finds calls for it may make system calls. */
+	static long (*next)(long, ...);
+	long (*call)(long, ...) = load_relaxed(&next);
+	long arg[6];
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		arg[i] = va_arg(args, long);
+	va_end(args);
+	if (number == SYS_close)
+		return close((int)arg[0]);
+	if (!call) {
+		call = (__typeof__(call))dlsym(RTLD_NEXT, "syscall");
+		store_relaxed(&next, call);
+	}
+	return call(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
 PRELOAD_EXPORT int shutdown(int number, int how)

@@ -3,7 +3,7 @@
  * preload_test LIBRSPRELOAD
  *
  * System calls that no program of the stock tests uses, with librspreload.so preloaded:
- * epoll_pwait2(), and select() with more descriptors than FD_SETSIZE.
+ * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, syscall().
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,18 @@ static void select_beyond_fd_setsize(int from, int to)
 	free(set);
 }
 
+/* The peer of a connection that is closed by system call learns it. */
+static void closes_by_number(int from, int to)
+{
+	char c;
+
+	CHECK_EQ(syscall(SYS_close, from), 0);
+	CHECK_EQ(read(to, &c, 1), 0);
+	CHECK_EQ(syscall(SYS_close, from), -1);
+	CHECK_EQ(errno, EBADF);
+	CHECK_EQ(syscall(SYS_getpid), getpid());
+}
+
 static void over_rsockets(void)
 {
 	struct sockaddr_in a;
@@ -90,7 +103,7 @@ static void over_rsockets(void)
 	CHECK(to >= 0);
 	waits_by_timespec(from, to);
 	select_beyond_fd_setsize(from, to);
-	CHECK_EQ(close(from), 0);
+	closes_by_number(from, to);
 	CHECK_EQ(close(to), 0);
 	CHECK_EQ(close(listener), 0);
 }
