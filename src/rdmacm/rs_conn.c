@@ -169,10 +169,15 @@ bool rs_conn_progress(struct rsocket *rs)
 
 int rs_conn_start(struct rsocket *rs, const struct sockaddr *addr)
 {
+	struct net_addr gid = addr_gid(addr);
 	int err;
 
 	rs->tries = 0;
-	memcpy(&rs->peer, addr, addr_len(addr));
+	/* rdma_cm takes mapped addresses for IPv6. */
+	if (addr->sa_family == AF_INET6 && net_is_ipv4(&gid))
+		addr_from_gid(&rs->peer, &gid, addr_port(addr), 0);
+	else
+		memcpy(&rs->peer, addr, addr_len(addr));
 	err = resolve_addr(rs);
 	if (err)
 		rs_fail(rs, err);

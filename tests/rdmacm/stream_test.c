@@ -3,6 +3,7 @@
  * Stream rsockets: connecting, bytes in both directions, waiting, shutdown, and errors of calls in
  * wrong states. Both ends are in one process.
  */
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -499,6 +500,20 @@ static void names(void)
 	rspair_close(&p);
 }
 
+/* A socket of IPv6 connects to IPv4, as Java's do. */
+static void mapped_address(void)
+{
+	struct sockaddr_storage at;
+	struct sockaddr_in6 mapped = { .sin6_family = AF_INET6 };
+	int listener = rspair_listen(LOOPBACK, &at), fd = rsocket(AF_INET6, SOCK_STREAM, 0);
+
+	mapped.sin6_port = ((struct sockaddr_in *)&at)->sin_port;
+	CHECK_EQ(inet_pton(AF_INET6, "::ffff:" LOOPBACK, &mapped.sin6_addr), 1);
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&mapped, sizeof(mapped)), 0);
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(rclose(listener), 0);
+}
+
 /* ---- Memory ---- */
 
 /* How many files with rings this process maps. */
@@ -583,6 +598,7 @@ int main(void)
 	select_beyond_fd_setsize();
 	wrong_states();
 	names();
+	mapped_address();
 	few_descriptors();
 	return 0;
 }
