@@ -21,6 +21,10 @@ FILE = "file.txt"
 LINES = 60000
 RETRY_S = 60 * harness.SLOWER
 
+# A server that closes by syscall(SYS_close).
+NODE = """'const data = require("fs").readFileSync("{d}/file.txt");
+require("http").createServer((_, answer) => answer.end(data)).listen({p}, "{s}")'"""
+
 # Name, server, client, a text that the client's output must contain, and one for the server's
 # (None: it does not end by itself). {s}: the server's address; {u}: the same in a URL; {p}: a port;
 # {d}: a folder with FILE in it.
@@ -52,6 +56,23 @@ ROWS = [
         "redis-benchmark -h {s} -p {p} -n 5000 -c 4 -P 16 -d 2000 -q -t set,get",
         "GET:",
         None,
+    ),
+    (
+        "memcslap", "memcached -l {s} -p {p} -U 0 -t 2",
+        "memcslap --servers={u}:{p} --concurrency=4 --execute-number=200 --test=get", "Time total",
+        None,
+    ),
+    # Exits without close().
+    (
+        "socat", "socat -u OPEN:{d}/" + FILE + " TCP-LISTEN:{p},bind={s}",
+        "socat -u TCP:{s}:{p} -", f"\n{LINES}\n", "",
+    ),
+    *(
+        ("Node.js, " + client.split()[0], "node -e " + NODE, client, text, None)
+        for client, text in (
+            ("curl -sS -m 30 http://{u}:{p}/", f"\n{LINES}\n"),
+            ("ab -n 200 -c 4 http://{u}:{p}/", "Failed requests:        0"),
+        )
     ),
     (
         "sockperf --tcp", "sockperf sr --tcp -i {s} -p {p}", "sockperf pp --tcp -i {s} -p {p} -t 1",
@@ -97,7 +118,7 @@ FORK_SAFE = [
         None,
     ),
 ]
-ONLY_IPV4 = ("sockperf", "sockperf --tcp")
+ONLY_IPV4 = ("sockperf", "sockperf --tcp", "socat", "memcslap")
 
 
 def split(line):
@@ -195,7 +216,8 @@ def table(bench, names, prefixes, family, part):
     if len(kept) < len(rows):
         harness.left_out(
             len(rows) - len(kept),
-            "the program is not installed (scripts/setup installs all but netperf: non-free)"
+            "the program is not installed (scripts/setup installs all but netperf, which is "
+            "non-free, and Node.js)"
         )
     forking = bench.stage(os.path.join(os.path.dirname(os.path.abspath(__file__)), "forking.py"))
     names = {**names, "d": make_file(bench), "forking": forking}
