@@ -33,7 +33,7 @@ export UBSAN_OPTIONS ?= abort_on_error=1:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
 .PHONY: all setup demo test test-asan test-tsan test-load test-rxe test-mpich test-ucx \
-	test-package fuzz soak coverage bench bench-rxe install deb dist clean format help
+	test-ceph test-package fuzz soak coverage bench bench-rxe install deb dist clean format help
 
 all:
 	@scripts/setup --check build
@@ -136,6 +136,13 @@ test-ucx: setup
 	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
 	@python3 tests/tools/ucx_own.py "$(TEST_BUILD)" build-ucx/source
 
+# A Ceph cluster over its RDMA messenger.
+test-ceph: setup
+	@scripts/setup ceph
+	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
+	@python3 tests/stock/ceph.py "$(TEST_BUILD)" one_host
+	@python3 tests/stock/ceph.py "$(TEST_BUILD)" hosts
+
 # GROUP: see bench/bench.py; or packets, scaling.
 bench: setup
 	@[ -e build-bench/build.ninja ] || $(MESON) setup build-bench $(RELEASE_ARGS) $(MESON_ARGS)
@@ -174,5 +181,5 @@ format:
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
 	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-load" \
-		"test-rxe test-mpich test-ucx test-package bench-rxe fuzz soak coverage bench" \
-		"clean format"
+		"test-rxe test-mpich test-ucx test-ceph test-package bench-rxe fuzz soak coverage" \
+		"bench clean format"
