@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From socket() to close(). */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <dlfcn.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdarg.h>
