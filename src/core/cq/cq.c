@@ -19,6 +19,7 @@
 #include "core/cq/comp_channel.h"
 #include "core/cq/round.h"
 #include "core/mem/pd.h"
+#include "run/clock.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/time.h"
@@ -208,6 +209,7 @@ static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
 		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
 	cq->ring = ring;
 	cq->mask = mask;
+	cq->notified -= cq->tail;
 	store_relaxed(&cq->shown, cq->shown - cq->tail);
 	store_relaxed(&cq->tail, 0);
 	cq->head = n;
@@ -309,19 +311,10 @@ bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe)
 	return any;
 }
 
-void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only)
-{
-	uint8_t wanted = solicited_only ? VRB_CQ_ARM_SOLICITED : VRB_CQ_ARM_NEXT;
-
-	lock_acquire(&cq->lock);
-	/* NEXT_COMP includes SOLICITED, so a weaker request does not replace a stronger one. */
-	cq->armed = max(cq->armed, wanted);
-	lock_release(&cq->lock);
-}
-
 static void raise_event(struct vrb_cq *cq)
 {
 	cq->armed = 0;
+	cq->notified = cq->shown;
 	cq->moderated = 0;
 	cq->moderation_due = VRB_NEVER;
 	if (cq->channel)
@@ -361,6 +354,42 @@ static void notify(struct vrb_cq *cq, const struct wq_cqe *wc, uint64_t now)
 		return;
 	if (!held_back(cq, now))
 		raise_event(cq);
+}
+
+/* Notifies of the entries from first to end. Must hold cq->lock. */
+static __attribute__((noinline)) void notify_of(struct vrb_cq *cq, uint32_t first, uint32_t end,
+						uint64_t now)
+{
+	for (uint32_t i = first; cq->armed && i != end; i++)
+		notify(cq, &cq->ring[i & cq->mask].wc, now);
+}
+
+/* The first entry that was neither polled nor visible at the last event. Must hold cq->lock. */
+static uint32_t first_unannounced(const struct vrb_cq *cq)
+{
+	uint32_t since_event = cq->shown - cq->notified, unpolled = cq->shown - cq->tail;
+
+	return cq->shown - min(since_event, unpolled);
+}
+
+/*
+ * A completion that came before, but after the last event, raises the event at once, unless it was
+ * polled. The specification allows it, mlx5 does it, and programs that do not poll again after
+ * arming rely on it (UCX).
+ */
+void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only)
+{
+	uint8_t wanted = solicited_only ? VRB_CQ_ARM_SOLICITED : VRB_CQ_ARM_NEXT;
+	uint64_t now = unlikely(vrb_cq_uses_time(cq)) ? clock_now() : 0;
+	uint32_t first;
+
+	lock_acquire(&cq->lock);
+	/* NEXT_COMP includes SOLICITED, so a weaker request does not replace a stronger one. */
+	cq->armed = max(cq->armed, wanted);
+	first = first_unannounced(cq);
+	if (unlikely(first != cq->shown))
+		notify_of(cq, first, cq->shown, now);
+	lock_release(&cq->lock);
 }
 
 /* Must hold cq->lock. */
@@ -403,12 +432,6 @@ static uint64_t stamp(struct vrb_cq *cq, uint64_t now)
 	return cq->newest;
 }
 
-static __attribute__((noinline)) void notify_from(struct vrb_cq *cq, uint32_t first, uint64_t now)
-{
-	for (uint32_t i = first; cq->armed && i != cq->head; i++)
-		notify(cq, &cq->ring[i & cq->mask].wc, now);
-}
-
 /* Makes the added entries visible to pollers and raises the event. Must hold cq->lock. */
 static inline void show(struct vrb_cq *cq, uint64_t now)
 {
@@ -416,7 +439,7 @@ static inline void show(struct vrb_cq *cq, uint64_t now)
 
 	store_relaxed(&cq->shown, cq->head);
 	if (unlikely(cq->armed))
-		notify_from(cq, first, now);
+		notify_of(cq, first, cq->head, now);
 }
 
 void vrb_cq_show(struct vrb_cq *cq, const struct vrb_round *round)

@@ -94,6 +94,7 @@ struct vrb_cq {
 	uint16_t moderation_count, moderation_usec;
 	uint16_t moderated;	/* completions without an event since the CQ was armed */
 	uint64_t moderation_due;	/* VRB_NEVER: no event is delayed */
+	uint32_t notified;	/* `shown` at the last event */
 	uint64_t newest;	/* the last timestamp given out */
 
 	/* For the channel, under channel->queue.lock. */
