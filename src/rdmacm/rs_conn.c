@@ -135,9 +135,13 @@ static int take_event(struct rsocket *rs, const struct rdma_cm_event *e)
 	case RDMA_CM_EVENT_DISCONNECTED:
 		if (rs->state != RS_OPEN)
 			return ECONNRESET;
-		/* Takes in what the peer sent before it disconnected. */
-		rs_stream_progress(rs);
+		/*
+		 * Takes in what the peer sent before it disconnected.  It has the acknowledgements,
+		 * but the completions may not be shown yet; those of a queue pair in ERR are.
+		 */
+		rs_stream_stop(rs);
 		rs_closed(rs);
+		rs_stream_progress(rs);
 		return 0;
 	default:
 		return 0;

@@ -195,13 +195,18 @@ int rs_stream_create(struct rsocket *rs)
 	return err;
 }
 
-static void destroy_qp(struct rsocket *rs)
+void rs_stream_stop(struct rsocket *rs)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
+	cma_verb(ibv_modify_qp(rs->id->qp, &attr, IBV_QP_STATE));
+}
+
+static void destroy_qp(struct rsocket *rs)
+{
 	/* A live queue pair would wait for answers to its last messages, which do not come. */
 	if (rs->peer_gone)
-		cma_verb(ibv_modify_qp(rs->id->qp, &attr, IBV_QP_STATE));
+		rs_stream_stop(rs);
 	rdma_destroy_qp(rs->id);
 }
 
