@@ -351,12 +351,19 @@ def run_cmtime(bench, options, names, prefixes):
 
 
 def run_persistent_rping(bench, names, prefixes):
-    """One server serves several clients, one after the other and at once; it has to be killed."""
+    """One server serves several clients, one after the other and at once; it has to be killed.
+    It takes the second of two requests that it has not looked at for both, so each client must be
+    connected before the next one starts."""
     server = bench.start(["rping", "-s", "-P", "-a", names["s"]], prefix=prefixes[0])
     deadline = time.monotonic() + harness.LIMIT_S
-    words = ["rping", "-c", "-a", names["s"], "-V", "-C", "5"]
-    first = run_client(bench, server, words, prefixes[1], deadline)
-    clients = [first, *(bench.start(words, prefix=prefixes[1]) for _ in range(3))]
+    words = ["stdbuf", "-oL", "rping", "-c", "-a", names["s"], "-V", "-d", "-C", "200"]
+    clients = [run_client(bench, server, words, prefixes[1], deadline)]
+    for _ in range(3):
+        client = bench.start(words, prefix=prefixes[1])
+        clients.append(client)
+        while ("rdma_connect successful" not in client.output() and client.popen.poll() is None
+               and time.monotonic() < deadline):
+            time.sleep(0.001)
     for client in clients:
         client.wait(deadline)
     still_there = server.popen.poll() is None
