@@ -73,8 +73,8 @@ def case_wrong_rkey(bench):
     check(bench, "wrong-rkey")
 
 
-def case_late_arm(bench):
-    check(bench, "late-arm")
+def case_one_poll(bench):
+    check(bench, "one-poll")
 
 
 def case_picture(_bench):
