@@ -66,10 +66,10 @@ struct rs_stream {
  */
 int rs_stream_create(struct rsocket *rs);
 
-/* Destroys what exists of them.  rs->id stays. */
 /* The queue pair sends and receives no more, and what it has received is in its CQ. */
 void rs_stream_stop(struct rsocket *rs);
 
+/* Destroys what exists of them.  rs->id stays. */
 void rs_stream_destroy(struct rsocket *rs);
 
 /* Encodes our connection data. */
