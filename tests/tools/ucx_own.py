@@ -35,7 +35,7 @@ def run_row(bench, folder, tests):
     process.wait(time.monotonic() + LIMIT_S)
     process.kill()
     out = process.output()
-    failed = sorted(set(re.findall(r"^\[  FAILED  \] [^ ,]+", out, re.M)))
+    failed = sorted(set(re.findall(r"^\[  FAILED  \] [^ ,]+/[^ ,]+", out, re.M)))
     passed = re.search(r"^\[  PASSED  \] (\d+) tests?\.$", out, re.M)
     want(process.status == 0 and passed and not failed, "\n".join(failed) or out[-4000:])
     print(f"{passed[1]} tests")
