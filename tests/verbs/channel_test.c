@@ -90,6 +90,15 @@ static void test_armed_once(void)
 	CHECK_EQ(cq->comp_events_completed, before + 1);	/* read by UCX's tests */
 }
 
+static void await_event(void)
+{
+	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
+
+	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);
+	get_event();
+	ibv_ack_cq_events(cq, 1);
+}
+
 /*
  * A completion that comes between an event and the next arming raises an event, but if it was
  * polled.
@@ -98,24 +107,19 @@ static void test_armed_late(void)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
 	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 64);
-	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
 	struct ibv_wc wc;
 
 	world_post(a, &wr);
 	CHECK(!readable());
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
-	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);
-	get_event();
-	ibv_ack_cq_events(cq, 1);
+	await_event();
 	world_poll(cq, &wc, 1);
 	world_post(a, &wr);
 	world_poll(cq, &wc, 1);
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 	CHECK(!readable());
 	world_post(a, &wr);
-	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);
-	get_event();
-	ibv_ack_cq_events(cq, 1);
+	await_event();
 	world_poll(cq, &wc, 1);
 }
 
@@ -124,21 +128,16 @@ static void test_armed_after_completion(void)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
 	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 64);
-	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
 	struct ibv_wc wc[2];
 
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 	world_post(a, &wr);
 	/* the progress thread completes it */
-	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);
-	get_event();
-	ibv_ack_cq_events(cq, 1);
+	await_event();
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 	CHECK(!readable());
 	world_post(a, &wr);
-	CHECK_EQ(poll(&p, 1, WORLD_LIMIT_S * 1000), 1);
-	get_event();
-	ibv_ack_cq_events(cq, 1);
+	await_event();
 	world_poll(cq, wc, 2);
 }
 

@@ -374,8 +374,7 @@ static uint32_t first_unannounced(const struct vrb_cq *cq)
 
 /*
  * A completion that came before, but after the last event, raises the event at once, unless it was
- * polled. The specification allows it, mlx5 does it, and programs that do not poll again after
- * arming rely on it (UCX).
+ * polled. The specification allows it, and UCX, which does not poll again after arming, expects it.
  */
 void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only)
 {
