@@ -49,12 +49,10 @@ def target(program, what, expect):
 def main():
     build, program = sys.argv[1:3]
     if not shutil.which("valgrind"):
-        print("skipped: there is no valgrind here")
-        return harness.SKIP
+        harness.skip("there is no valgrind here")
     with harness.Bench(build) as bench:
         if harness.sanitizer_runtime(os.path.join(bench.lib, "libibverbs.so.1")):
-            print("skipped: sanitizers do not run under valgrind")
-            return harness.SKIP
+            harness.skip("sanitizers do not run under valgrind")
         staged = bench.stage(program)
         cases = [
             (f"{transport}: {argv[0]}", pair(argv, option, transport))
