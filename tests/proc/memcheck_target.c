@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process whose uninitialised memory a peer writes, by WRITEs and by SENDs, and that then looks at
- * each byte: run under memcheck, which must find nothing.
+ * A process whose uninitialised memory a peer writes, by WRITEs and by SENDs, and that then looks
+ * at each byte: run under memcheck, which must find nothing.
  *
  *	memcheck_target WRITTEN		the bytes that the peer wrote
  *	memcheck_target UNWRITTEN	one byte more: memcheck must find that
