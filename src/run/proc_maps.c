@@ -76,7 +76,8 @@ static int query_ioctl(int fd, uintptr_t at, uintptr_t end, struct memmap *map, 
 		struct vma v;
 
 		if (path) {
-			*path = '\0';
+			/* valgrind does not know the ioctl: it sees nothing written there */
+			memset(path, 0, MEMMAP_PATH);
 			q.vma_name_addr = (uintptr_t)path;
 			q.vma_name_size = MEMMAP_PATH;
 		}
