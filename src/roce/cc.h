@@ -149,8 +149,8 @@ static inline void roce_cc_peer_waits(struct roce_cc *cc, uint32_t until)
  * Nothing has arrived for a while: reduces the window to a few packets until an answer arrives. If
  * the answer shows loss, the window grows fast to 0.7 of its old size; if not, roce_cc_undo()
  * restores it. A round-trip measurement continues, because the round trip may just be long. But the
- * answer to the fifth probe in a row, or a later one, tells more of a host that was stopped, or of a
- * path that was broken, than of its delay: what it adds to the round trip holds only until the next
+ * answer to the fifth probe in a row, or a later one, tells more of a host that was stopped or of a
+ * path that was broken, than of its delay: what it adds to the round trip holds until the next
  * measurement, unless that confirms it (after Karn's rule). `una` is the oldest packet in flight;
  * `until` follows the newest.
  */
