@@ -189,8 +189,8 @@
 #define TUNE_PROBE_PART 4
 
 /*
- * Unit: probes in a row without an answer, from which on the answer tells the time of a silence, not
- * of a round trip: 31 times as long as the first probe waits.  Measured against: sim fairness,
+ * Unit: probes in a row without an answer, from which on an answer tells how long a silence was, no
+ * round trip: 31 times as long as the first probe waits.  Measured against: sim fairness,
  * sharing: at 1, round trips that queues make long are forgotten, and far flows that share a link
  * come to Jain's index 0.91.  Read by: roce/cc.c.
  */
