@@ -275,12 +275,12 @@ def wire(b):
         ),
         (
             "WRITE 8 bytes, UDP", LATENCY, typical("ib_write_lat"),
-            [("UDP ping-pong", pingpong, 1 / 2)],
+            [("UDP ping-pong", pingpong, 1 / 1.5)],
         ),
     ]
     for mtu in 4096, 1024:
         against = [
-            (f"UDP {mtu} bytes, GSO and GRO", per_call("gso", mtu + 44, 400000000 // mtu), 0.5),
+            (f"UDP {mtu} bytes, GSO and GRO", per_call("gso", mtu + 44, 400000000 // mtu), 0.65),
             (f"UDP {mtu} bytes per call", per_call("stream", mtu + 44, 200000000 // mtu), 2),
         ]
         rows += [
@@ -290,7 +290,7 @@ def wire(b):
         rows.append(
             (
                 f"READ 64 KiB, MTU {mtu}", BANDWIDTH, stream("read", mtu),
-                [("WRITE, the same", stream("write", mtu), 0.9)],
+                [("WRITE, the same", stream("write", mtu), 0.95)],
             )
         )
     rows += [
@@ -312,7 +312,7 @@ def wire(b):
                     (
                         "UDP 36 bytes per call",
                         lambda: b.udp("stream", 36, 300000) * 2**20 / 36 / 1e6,
-                        4,
+                        6,
                     )
                 ],
             )
@@ -423,7 +423,7 @@ def threads(b):
             f"SEND 8 bytes, 2 threads, {window} on their way",
             RATE,
             some(2, window),
-            [("1 thread", some(1, window), 1.6), ("2 threads, 1 receiver", some(2, window, "1"))],
+            [("1 thread", some(1, window), 1.8), ("2 threads, 1 receiver", some(2, window, "1"))],
         )
         for window in (1, 16)
     ]

@@ -57,7 +57,8 @@ struct seg_header {
 	uint64_t netns;		/* inode of the owner's network namespace */
 	/* inode of the owner's PID namespace: cross-memory attach needs pids of one namespace */
 	uint64_t pidns;
-	uint64_t identity;	/* address of the owner's struct seg_identity in its memory */
+	/* address of the owner's struct seg_identity; 0: peers do not access its memory */
+	uint64_t identity;
 	int32_t pid;
 	int32_t slot;
 	uint32_t ready;		/* L1: stored (release) 1 after all of the above */

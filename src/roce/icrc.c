@@ -84,7 +84,7 @@ static uint8_t *put_udp(uint8_t *p, const struct net_path *path, uint16_t udp_le
 
 /*
  * ISA-L may leave values in the upper halves of the vector registers. Every switch to code compiled
- * for SSE only, such as ours, then costs more than the CRC of 4 KiB (docs/PERFORMANCE.md).
+ * for SSE only, such as ours, then costs more than the CRC of 4 KiB (docs/EXPERIMENTS.md).
  */
 #ifdef __x86_64__
 static __attribute__((target("avx"))) void clear_upper_halves(void)

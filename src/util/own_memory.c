@@ -32,7 +32,7 @@ void *own_memory(struct own_memory *o)
 	p = pthread_getspecific(key);
 	if (likely(p != NULL))
 		return p;
-	p = malloc(o->size);
+	p = calloc(1, o->size);
 	if (p && pthread_setspecific(key, p)) {
 		free(p);
 		p = NULL;

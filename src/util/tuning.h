@@ -56,7 +56,7 @@
 
 /*
  * Unit: requests that wait together, at most.  Measured against: bench wire: 24, 48 no gain, 64
- * slower (docs/PERFORMANCE.md).  Read by: roce/delayed_ack.h.
+ * slower (docs/EXPERIMENTS.md).  Read by: roce/delayed_ack.h.
  */
 #define TUNE_COALESCE_MAX 32
 
@@ -209,7 +209,7 @@
 /*
  * Unit: ns, on a machine of usual speed, for which ibv_get_cq_event() polls before it sleeps.
  * Measured against: bench events, 64-KiB ping-pong: 1.79 to 1.27 CPU s, 246 to 142 us
- * (docs/PERFORMANCE.md).  Read by: core/fastpath/event_wait.c.
+ * (docs/EXPERIMENTS.md).  Read by: core/fastpath/event_wait.c.
  */
 #define TUNE_BUSY_POLL_TIME (100 * VRB_USEC)
 
@@ -301,7 +301,7 @@
 
 /*
  * Unit: collisions of pollers before each gets its own RX queue.  Measured against: bench threads:
- * 1.73 of one thread (docs/PERFORMANCE.md).  Read by: core/progress/poll_loop.c.
+ * 1.73 of one thread.  Read by: core/progress/poll_loop.c.
  */
 #define TUNE_POLL_CONTENDED 64
 
@@ -322,7 +322,7 @@
 
 /*
  * Unit: ns for which the progress thread waits for the next packet of a stream before it sleeps.
- * Measured against: bench wire: +7 to 10 % (docs/PERFORMANCE.md).  Read by:
+ * Measured against: bench wire: +7 to 10 % (docs/EXPERIMENTS.md).  Read by:
  * core/progress/rx_queue.c.
  */
 #define TUNE_LINGER (30 * VRB_USEC)
@@ -511,21 +511,21 @@
 
 /*
  * Unit: bytes; shorter payloads are copied before the sender can help.  Measured against: bench
- * bandwidth1m: 14.6 to 35 GiB/s (docs/PERFORMANCE.md); 64 KiB is too short.  Read by:
+ * bandwidth1m: 14.6 to 35 GiB/s (docs/EXPERIMENTS.md); 64 KiB is too short.  Read by:
  * core/local/split_copy.c.
  */
 #define TUNE_SPLIT_COPY_MIN (256 * 1024)
 
 /*
  * Unit: bytes, the smallest piece; the cost of a call is then small compared with the copy.
- * Measured against: bench bandwidth1m: 14.6 to 35 GiB/s (docs/PERFORMANCE.md).  Read by:
+ * Measured against: bench bandwidth1m: 14.6 to 35 GiB/s (docs/EXPERIMENTS.md).  Read by:
  * local/split_copy.c.
  */
 #define TUNE_SPLIT_COPY_PIECE_MIN (64 * 1024)
 
 /*
  * Unit: bytes, the largest piece.  Measured against: bench bandwidth1m: 14.6 to 35 GiB/s
- * (docs/PERFORMANCE.md).  Read by: local/split_copy.c.
+ * (docs/EXPERIMENTS.md).  Read by: local/split_copy.c.
  */
 #define TUNE_SPLIT_COPY_PIECE_MAX (256 * 1024)
 

@@ -23,7 +23,7 @@
 
 /*
  * Unit: limits, the largest window, on fast paths.  Measured against: bench wire: +8 to 18 %,
- * more is no gain (docs/PERFORMANCE.md).  Read by: roce/cc.c.
+ * more is no gain (docs/EXPERIMENTS.md).  Read by: roce/cc.c.
  */
 #define TUNE_CC_BEYOND 2
 
@@ -79,7 +79,7 @@
 
 /*
  * Unit: bytes of the window that a packet takes, at least.  Measured against: bench wire: rates of
- * SEND +36 %, WRITE +61 % (docs/PERFORMANCE.md).  Read by: roce/cc.h.
+ * SEND +36 %, WRITE +61 % (docs/EXPERIMENTS.md).  Read by: roce/cc.h.
  */
 #define TUNE_CC_SHORTEST 1024
 

@@ -219,7 +219,7 @@ static int guard(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, struc
 	return ret;
 }
 
-/* Copies the attributes in the mask to qp->attr, for ibv_query_qp. */
+/* Copies the attributes in the mask; a program need not set others. */
 static void store_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int mask)
 {
 #define STORE(bit, field)                                                                          \
@@ -227,6 +227,8 @@ static void store_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int 
 		if (mask & (bit))                                                                  \
 			to->field = a->field;                                                      \
 	} while (0)
+	STORE(IBV_QP_STATE, qp_state);
+	STORE(IBV_QP_CUR_STATE, cur_qp_state);
 	STORE(IBV_QP_ACCESS_FLAGS, qp_access_flags);
 	STORE(IBV_QP_PKEY_INDEX, pkey_index);
 	STORE(IBV_QP_PORT, port_num);
@@ -402,17 +404,17 @@ static int ignored(enum ibv_qp_type type)
  */
 static struct ibv_qp_attr fitted(const struct ibv_qp_attr *a, int mask)
 {
-	struct ibv_qp_attr to = *a;
+	struct ibv_qp_attr to = { 0 };
 
+	store_attr(&to, a, mask);
 	to.rq_psn &= ROCE_PSN_MASK;
 	to.sq_psn &= ROCE_PSN_MASK;
 	to.dest_qp_num &= ROCE_QPN_MASK;
 	to.timeout &= TIMER_MASK;
 	to.alt_timeout &= TIMER_MASK;
 	to.min_rnr_timer &= TIMER_MASK;
-	if (mask & IBV_QP_RETRY_CNT)
-		to.retry_cnt = min(to.retry_cnt, RETRY_MAX);
-	if ((mask & IBV_QP_RNR_RETRY) && to.rnr_retry > RNR_RETRY_ALWAYS)
+	to.retry_cnt = min(to.retry_cnt, RETRY_MAX);
+	if (to.rnr_retry > RNR_RETRY_ALWAYS)
 		to.rnr_retry = RNR_RETRY_ALWAYS - 1;
 	return to;
 }

@@ -23,7 +23,11 @@
 #include "util/compiler.h"
 #include "util/hash.h"
 
-static struct list registry = { &registry, &registry };
+/*
+ * Linked by pointers to the devices themselves, so that leak checkers find those that outlive their
+ * users.
+ */
+static struct vrb_device *registry;
 
 void vrb_device_query(struct vrb_device *dev, struct ibv_device_attr_ex *attr)
 {
@@ -53,24 +57,18 @@ static uint64_t make_guid(const struct netdev *nd, uint32_t ordinal)
 /* Must hold vrb.lock. */
 static struct vrb_device *find(const char *ifname, uint32_t ordinal)
 {
-	struct list *pos;
+	struct vrb_device *dev = registry;
 
-	list_for_each (pos, &registry) {
-		struct vrb_device *dev = list_entry(pos, struct vrb_device, node);
-
-		if (strcmp(dev->port.ifname, ifname) == 0 && dev->ordinal == ordinal)
-			return dev;
-	}
-	return NULL;
+	while (dev && (strcmp(dev->port.ifname, ifname) != 0 || dev->ordinal != ordinal))
+		dev = dev->next;
+	return dev;
 }
 
 /* Must hold vrb.lock. */
 static bool name_taken(const char *name)
 {
-	struct list *pos;
-
-	list_for_each (pos, &registry)
-		if (strcmp(list_entry(pos, struct vrb_device, node)->ibv.name, name) == 0)
+	for (const struct vrb_device *dev = registry; dev; dev = dev->next)
+		if (strcmp(dev->ibv.name, name) == 0)
 			return true;
 	return false;
 }
@@ -78,10 +76,8 @@ static bool name_taken(const char *name)
 /* Must hold vrb.lock. */
 static bool index_taken(int index)
 {
-	struct list *pos;
-
-	list_for_each (pos, &registry)
-		if (list_entry(pos, struct vrb_device, node)->index == index)
+	for (const struct vrb_device *dev = registry; dev; dev = dev->next)
+		if (dev->index == index)
 			return true;
 	return false;
 }
@@ -123,7 +119,8 @@ static struct vrb_device *device_new(const struct netdev *nd, uint32_t ordinal, 
 	flow_table_init(&dev->flows);
 	lock_init(&dev->egress_lock);
 	vrb_sysfs_name(dev);
-	list_add_tail(&registry, &dev->node);
+	dev->next = registry;
+	registry = dev;
 	return dev;
 }
 
@@ -206,10 +203,7 @@ static void notify_watcher(const struct vrb_device *dev, enum vrb_device_news ne
 /* Must hold vrb.lock. */
 static void follow_all(const struct netdev *nds, unsigned int n)
 {
-	struct list *pos;
-
-	list_for_each (pos, &registry) {
-		struct vrb_device *dev = list_entry(pos, struct vrb_device, node);
+	for (struct vrb_device *dev = registry; dev; dev = dev->next) {
 		const struct netdev *nd = NULL;
 		bool moved, lost;
 		uint32_t events;
@@ -249,12 +243,8 @@ static void refresh(void)
 
 void vrb_device_force(const struct vrb_device *dev, enum ibv_event_type event)
 {
-	struct list *pos;
-
 	pthread_mutex_lock(&vrb.lock);
-	list_for_each (pos, &registry) {
-		struct vrb_device *one = list_entry(pos, struct vrb_device, node);
-
+	for (struct vrb_device *one = registry; one; one = one->next) {
 		if (dev && one != dev)
 			continue;
 		if (event == IBV_EVENT_DEVICE_FATAL)
@@ -284,9 +274,13 @@ bool vrb_device_catch_up(void)
 /* Must hold vrb.lock. */
 static void put(struct vrb_device *dev)
 {
+	struct vrb_device **at = &registry;
+
 	if (--dev->refs)
 		return;
-	list_del(&dev->node);
+	while (*at != dev)
+		at = &(*at)->next;
+	*at = dev->next;
 	lock_destroy(&dev->port.lock);
 	free(dev);
 }
@@ -303,12 +297,12 @@ static bool is_same(const struct vrb_device *dev, const struct netdev *nd)
  */
 static void drop_unused(const struct netdev *nds, unsigned int n)
 {
-	struct list *pos, *tmp;
+	struct vrb_device *dev, *next;
 
-	list_for_each_safe (pos, tmp, &registry) {
-		struct vrb_device *dev = list_entry(pos, struct vrb_device, node);
+	for (dev = registry; dev; dev = next) {
 		bool exists = false;
 
+		next = dev->next;
 		for (unsigned int i = 0; i < n && !exists; i++)
 			exists = !dev->removed && is_same(dev, &nds[i]);
 		if (!exists && dev->refs == 1)
@@ -385,11 +379,7 @@ void vrb_device_put(struct vrb_device *dev)
 
 void vrb_device_after_fork(void)
 {
-	struct list *pos;
-
-	list_for_each (pos, &registry) {
-		struct vrb_device *dev = list_entry(pos, struct vrb_device, node);
-
+	for (struct vrb_device *dev = registry; dev; dev = dev->next) {
 		lock_renew(&dev->port.lock);
 		lock_renew(&dev->egress_lock);
 		dev->egress_rules = 0;

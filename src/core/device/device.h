@@ -25,7 +25,7 @@ struct vrb_device {
 	void *provider_ops;		/* offset 664: read by libmlx5 and others; always NULL */
 	uint64_t abi_spare[8];
 
-	struct list node;		/* in the registry */
+	struct vrb_device *next;	/* in the registry; vrb.lock */
 	unsigned int refs;		/* the registry's, lists, contexts; vrb.lock */
 	int index;			/* ibv_get_device_index */
 	uint64_t node_guid;		/* host order */
