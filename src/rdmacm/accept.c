@@ -8,6 +8,7 @@
 #include "rdmacm/id.h"
 #include "rdmacm/param.h"
 #include "rdmacm/path.h"
+#include "rdmacm/port.h"
 #include "rdmacm/qp.h"
 
 enum { MAX_BACKLOG = 1024 };
@@ -41,7 +42,7 @@ static int listen_id(struct cma_id *id, int backlog)
 	list_add_tail(&cma.listeners, &id->on_listen);
 	id->state = ID_LISTEN;
 	cma_unlock();
-	err = qp1.listen(cma.mad, id->binding);
+	err = port_listen(id);
 	if (!err)
 		return 0;
 	cma_lock();

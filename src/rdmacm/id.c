@@ -10,6 +10,7 @@
 #include "rdmacm/cma.h"
 #include "rdmacm/group.h"
 #include "rdmacm/lookup.h"
+#include "rdmacm/port.h"
 #include "rdmacm/resolver.h"
 
 int id_enter(struct cma_id *id)
@@ -168,13 +169,9 @@ void id_end_conn(struct cma_id *id)
 
 void id_shut(struct cma_id *id)
 {
-	struct vrb_binding *binding = id->binding;
-
 	id_end_conn(id);
 	list_del(&id->on_listen);
-	id->binding = NULL;
-	if (binding)
-		qp1.unbind(cma.mad, binding);
+	port_drop(id);
 	lookup_cancel(id);
 	id->state = ID_DEAD;
 }

@@ -76,6 +76,7 @@ struct cma_id {
 	struct conn *conn;
 	struct event *request; /* from a request: its event, until fetched */
 	struct vrb_binding *binding;
+	unsigned int binding_users; /* calls of port.c on it */
 	struct vrb_service service;
 	struct id_options opt;
 	struct id_path path;

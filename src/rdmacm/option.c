@@ -5,6 +5,7 @@
 
 #include "rdmacm/cma.h"
 #include "rdmacm/id.h"
+#include "rdmacm/port.h"
 #include "util/be.h"
 
 /* ---- Level RDMA_OPTION_ID.  Under the lock; the length is already checked ---- */
@@ -43,14 +44,6 @@ static int set_only_family(struct cma_id *id, const void *value)
 	if (id->service.family == 6)
 		id->service.only_family = id->opt.only_family;
 	return 0;
-}
-
-/* Updates the host's table of listeners.  Not under the lock. */
-static int update_host(struct cma_id *id)
-{
-	if (!id->binding || id->service.family != 6)
-		return 0;
-	return qp1.only_family(cma.mad, id->binding, id->opt.only_family);
 }
 
 static int set_ack_timeout(struct cma_id *id, const void *value)
@@ -146,6 +139,6 @@ CMA_EXPORT int rdma_set_option(struct rdma_cm_id *pub, int level, int name, void
 		err = ENOSYS;
 	cma_unlock();
 	if (!err && level == RDMA_OPTION_ID && name == RDMA_OPTION_ID_AFONLY)
-		err = update_host(id);
+		err = port_only_family(id, get_int(value) != 0);
 	return cma_result(err);
 }

@@ -94,6 +94,7 @@ static int service_of(const struct cma_id *id, const struct sockaddr *addr, uint
 int port_bind(struct cma_id *id, const struct sockaddr *addr)
 {
 	struct vrb_service *s = &id->service;
+	struct vrb_binding *binding;
 	uint64_t service;
 	int err = service_of(id, addr, &service);
 
@@ -110,7 +111,72 @@ int port_bind(struct cma_id *id, const struct sockaddr *addr)
 	};
 	if (!addr_is_wildcard(addr))
 		s->addr = addr_gid(addr);
-	return qp1.bind(cma.mad, s, &id->binding);
+	err = qp1.bind(cma.mad, s, &binding);
+	if (err)
+		return err;
+	cma_lock();
+	id->binding = binding;
+	cma_unlock();
+	return 0;
+}
+
+/* ---- Calls on a bound port, which take a lock above the cma lock ---- */
+
+/* NULL: the id has none, or was shut. */
+static struct vrb_binding *begin(struct cma_id *id)
+{
+	struct vrb_binding *binding;
+
+	cma_lock();
+	binding = id->state == ID_DEAD ? NULL : id->binding;
+	if (binding)
+		id->binding_users++;
+	cma_unlock();
+	return binding;
+}
+
+static void end(struct cma_id *id)
+{
+	cma_lock();
+	id->binding_users--;
+	if (id->state == ID_DEAD)
+		port_drop(id);
+	cma_unlock();
+}
+
+int port_listen(struct cma_id *id)
+{
+	struct vrb_binding *binding = begin(id);
+	int err;
+
+	if (!binding)
+		return EINVAL;
+	err = qp1.listen(cma.mad, binding);
+	end(id);
+	return err;
+}
+
+int port_only_family(struct cma_id *id, bool only)
+{
+	struct vrb_binding *binding = begin(id);
+	int err = 0;
+
+	if (!binding)
+		return 0;
+	if (id->service.family == 6)
+		err = qp1.only_family(cma.mad, binding, only);
+	end(id);
+	return err;
+}
+
+void port_drop(struct cma_id *id)
+{
+	struct vrb_binding *binding = id->binding;
+
+	if (!binding || id->binding_users)
+		return;
+	id->binding = NULL;
+	qp1.unbind(cma.mad, binding);
 }
 
 uint16_t port_number(const struct cma_id *id)

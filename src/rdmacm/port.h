@@ -3,6 +3,7 @@
 #ifndef VRB_RDMACM_PORT_H
 #define VRB_RDMACM_PORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cma_id;
@@ -13,6 +14,16 @@ struct sockaddr;
  * errno value.
  */
 int port_bind(struct cma_id *id, const struct sockaddr *addr);
+
+/*
+ * Enters the port as a listener's in the host's table; the id's option RDMA_OPTION_ID_AFONLY.  Must
+ * not hold the cma lock; the id may be shut meanwhile.  Return 0 or an errno value.
+ */
+int port_listen(struct cma_id *id);
+int port_only_family(struct cma_id *id, bool only);
+
+/* Gives the port back, or has the call do so that uses it now.  Under the cma lock. */
+void port_drop(struct cma_id *id);
 
 /* Port of a bound id. */
 uint16_t port_number(const struct cma_id *id);

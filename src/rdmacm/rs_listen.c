@@ -43,6 +43,17 @@ bool rs_listen_has(struct rsocket *rs)
 	return any;
 }
 
+unsigned int rs_listen_pending(struct rsocket *rs, unsigned int *backlog)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&rs->listen.gate);
+	n = rs->listen.waiting + rs->listen.coming;
+	*backlog = rs->listen.backlog;
+	pthread_mutex_unlock(&rs->listen.gate);
+	return n;
+}
+
 /* ---- Connections being accepted.  In the service thread, without locks ---- */
 
 static enum rs_state child_state(struct rsocket *rs)
@@ -93,9 +104,6 @@ static void watch_child(struct rsocket *parent, struct rsocket *rs)
 {
 	rs_get(parent);
 	rs->parent = parent;
-	pthread_mutex_lock(&parent->listen.gate);
-	parent->listen.coming++;
-	pthread_mutex_unlock(&parent->listen.gate);
 	if (!rs_watch(rs, rs->fd, child_event))
 		return;
 	enqueue(&parent->listen, NULL);
@@ -116,6 +124,25 @@ static bool has_room(struct rs_listen *l)
 	return room;
 }
 
+static void count_coming(struct rs_listen *l)
+{
+	pthread_mutex_lock(&l->gate);
+	l->coming++;
+	pthread_mutex_unlock(&l->gate);
+}
+
+/* It counts before the peer has its answer: rs_listen_pending() must not miss it then. */
+static struct rsocket *accept_request(struct rsocket *rs, struct rdma_cm_event *e)
+{
+	struct rsocket *child;
+
+	count_coming(&rs->listen);
+	child = rs_conn_accept(rs, e);
+	if (!child)
+		enqueue(&rs->listen, NULL);
+	return child;
+}
+
 /* Answers the next request; *child is NULL if it was refused.  Returns false if there is none. */
 static bool answer_next(struct rsocket *rs, struct rsocket **child)
 {
@@ -126,7 +153,7 @@ static bool answer_next(struct rsocket *rs, struct rsocket **child)
 	pthread_mutex_lock(&rs->lock);
 	any = rs->id && !rdma_get_cm_event(rs->id->channel, &e);
 	if (any && e->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-		*child = rs_conn_accept(rs, e);
+		*child = accept_request(rs, e);
 	else if (any)
 		rdma_ack_cm_event(e);
 	pthread_mutex_unlock(&rs->lock);

@@ -13,6 +13,9 @@
 /* True if raccept() would return a connection.  Any thread. */
 bool rs_listen_has(struct rsocket *rs);
 
+/* How many connections were requested and not returned by raccept() yet.  Any thread. */
+unsigned int rs_listen_pending(struct rsocket *rs, unsigned int *backlog);
+
 /* Stops accepting and closes the connections in the queue.  Must hold no lock. */
 void rs_listen_close(struct rsocket *rs);
 

@@ -10,6 +10,7 @@
 #include <sys/time.h>
 
 #include "rdmacm/rs.h"
+#include "rdmacm/rs_listen.h"
 #include "rdmacm/rs_service.h"
 
 enum {
@@ -274,7 +275,8 @@ static int max_segment(const struct rsocket *rs)
 	return 1 << ((route->path_rec->mtu & 7) + 7);
 }
 
-static int give_info(const struct rsocket *rs, void *value, socklen_t *len)
+/* Of a listener Linux gives the length of its queue and the backlog as "unacked" and "sacked". */
+static int give_info(struct rsocket *rs, void *value, socklen_t *len)
 {
 	struct tcp_info info = {
 		.tcpi_state = rs->state == RS_OPEN        ? TCP_ESTABLISHED
@@ -285,6 +287,8 @@ static int give_info(const struct rsocket *rs, void *value, socklen_t *len)
 		.tcpi_rcv_mss = (uint32_t)max_segment(rs),
 	};
 
+	if (rs->state == RS_LISTENING)
+		info.tcpi_unacked = rs_listen_pending(rs, &info.tcpi_sacked);
 	return give(&info, sizeof(info), value, len);
 }
 

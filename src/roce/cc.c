@@ -61,6 +61,7 @@ void roce_cc_probe(struct roce_cc *cc, uint32_t una, uint32_t until)
 	bool again = cc->before && psn_before(una, cc->recover);
 
 	cc->recover = until;
+	cc->probes++;
 	roce_cc_probe_disturbed(&cc->probe);
 	if (again) {
 		cc->fast_to /= 2;
@@ -79,6 +80,21 @@ void roce_cc_undo(struct roce_cc *cc)
 	cc->before = 0;
 }
 
+static uint64_t smooth(uint64_t rtt, uint64_t sample)
+{
+	return rtt ? rtt - rtt / 8 + sample / 8 : sample;
+}
+
+static void add_sample(struct roce_cc *cc, uint64_t sample)
+{
+	bool confirmed = sample >= cc->rtt;
+
+	if (cc->probes >= TUNE_CC_SILENCE)
+		cc->rtt = smooth(cc->rtt, sample);
+	else
+		cc->rtt = cc->sure_rtt = smooth(confirmed ? cc->rtt : cc->sure_rtt, sample);
+}
+
 static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 {
 	uint64_t sample;
@@ -86,13 +102,15 @@ static void take_sample(struct roce_cc *cc, uint32_t una, uint64_t now)
 	if (!cc->timing || !psn_before(cc->timed_psn, una))
 		return;
 	cc->timing = false;
+	if (cc->timed_at == VRB_NEVER)
+		return;
 	/*
 	 * Threads read the clock before they acquire the QP's lock, so an answer may be timestamped
 	 * before its request.
 	 */
 	sample = now > cc->timed_at ? min(now - cc->timed_at, VRB_SECOND) : 1;
 	roce_cc_probe_sample(&cc->probe, sample);
-	cc->rtt = cc->rtt ? cc->rtt - cc->rtt / 8 + sample / 8 : sample;
+	add_sample(cc, sample);
 	cc->least_rtt = cc->least_rtt ? min(cc->least_rtt, sample) : sample;
 }
 

@@ -56,8 +56,10 @@ struct roce_cc {
 	uint64_t cnp_until;	/* CNPs before this time have been counted by the last one */
 	bool timing;		/* a round trip is being measured, */
 	uint32_t timed_psn;	/* by the answer to this PSN, */
-	uint64_t timed_at;	/* sent at this time */
+	uint64_t timed_at;	/* sent at this time; VRB_NEVER: the measurement does not count */
+	uint32_t probes;	/* sent since */
 	uint64_t rtt;		/* smoothed; 0: unknown */
+	uint64_t sure_rtt;	/* the same without answers after a long silence; 0: none yet */
 	uint64_t least_rtt;	/* shortest measured; 0: unknown */
 	uint32_t left;		/* packets that may leave in the current slot */
 	uint64_t slot_end;
@@ -123,13 +125,34 @@ static inline void roce_cc_time(struct roce_cc *cc, uint32_t psn, uint64_t now)
 	cc->timing = true;
 	cc->timed_psn = psn;
 	cc->timed_at = now;
+	cc->probes = 0;
+}
+
+/* The answer that is measured was refused, or must be asked for again for another reason. */
+static inline void roce_cc_untime(struct roce_cc *cc)
+{
+	cc->timing = false;
+}
+
+/*
+ * The peer does not run: how long its answers take says nothing of the path. Measures nothing until
+ * everything before `until`, which is in flight, is acknowledged.
+ */
+static inline void roce_cc_peer_waits(struct roce_cc *cc, uint32_t until)
+{
+	cc->timing = true;
+	cc->timed_psn = psn_prev(until);
+	cc->timed_at = VRB_NEVER;
 }
 
 /*
  * Nothing has arrived for a while: reduces the window to a few packets until an answer arrives. If
  * the answer shows loss, the window grows fast to 0.7 of its old size; if not, roce_cc_undo()
- * restores it. A round-trip measurement continues, because the round trip may just be long. `una`
- * is the oldest packet in flight; `until` follows the newest.
+ * restores it. A round-trip measurement continues, because the round trip may just be long. But the
+ * answer to the fifth probe in a row, or a later one, tells more of a host that was stopped or of a
+ * path that was broken, than of its delay: what it adds to the round trip holds until the next
+ * measurement, unless that confirms it (after Karn's rule). `una` is the oldest packet in flight;
+ * `until` follows the newest.
  */
 void roce_cc_probe(struct roce_cc *cc, uint32_t una, uint32_t until);
 void roce_cc_undo(struct roce_cc *cc);

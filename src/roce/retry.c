@@ -198,6 +198,7 @@ void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now)
 	if (qp->wq->rnr_retry != ROCE_RNR_RETRY_INFINITE)
 		qp->retry.rnr_left--;
 	stop_ack_timer(qp);
+	roce_cc_untime(&qp->cc);
 	qp->retry.rnr_deadline = time_after(now, roce_rnr_timer_ns(timer));
 	roce_note(qp, NOTE_RNR_HEARD, qp->comp.una, roce_rnr_timer_ns(timer), REASON_NONE);
 	roce_requester_rewind(qp);
@@ -240,6 +241,8 @@ void roce_defer_timeout(struct roce_qp *qp, uint64_t now)
 {
 	if (qp->retry.probes < PROBES_MAX)
 		qp->retry.probes++;
+	if (qp->req.high != qp->comp.una)
+		roce_cc_peer_waits(&qp->cc, qp->req.high);
 	if (roce_ack_overdue(qp, now))
 		restart_ack_timer(qp, now);
 	restart_probe_timer(qp, now);

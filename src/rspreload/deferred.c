@@ -19,7 +19,7 @@
 
 enum {
 	RETRY_MS = 2,    /* while another child has the port */
-	GRACE_MS = 5000, /* for a connection whose TCP has ended */
+	GRACE_MS = 5000, /* for a requested connection whose TCP has ended */
 	GREETING = 4, /* zero bytes */
 };
 
@@ -110,7 +110,18 @@ static int listen_at(int number, const struct sockaddr_storage *addr, socklen_t 
 	}
 }
 
-/* The connecting side closes TCP at once, perhaps before the listener has the connection. */
+static bool requested(int listener)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	return !rgetsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &len) && info.tcpi_unacked;
+}
+
+/*
+ * The connecting side closes TCP at once, perhaps before the listener has the connection, but not
+ * before its request was answered: without one, it has gone.
+ */
 static int accept_from(int listener, int number)
 {
 	struct pollfd p[2] = { { .fd = listener, .events = POLLIN },
@@ -121,7 +132,7 @@ static int accept_from(int listener, int number)
 		ready = rpoll(p, 2, -1);
 	while (ready < 0 && errno == EINTR);
 	if (ready > 0 && !p[0].revents)
-		ready = rpoll(p, 1, GRACE_MS);
+		ready = requested(listener) ? rpoll(p, 1, GRACE_MS) : 0;
 	return ready > 0 && p[0].revents ? raccept(listener, NULL, NULL) : -1;
 }
 

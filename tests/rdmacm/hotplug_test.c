@@ -3,10 +3,15 @@
  * An interface whose link address changes, and one that is deleted, while ids use them. Runs in a
  * network namespace of its own.
  */
+#include <pthread.h>
+
 #include "../unit/place.h"
 #include "world.h"
 
-#define ADDRESS "10.77.0.1"
+#define ADDRESS  "10.77.0.1"
+#define ADDRESS6 "fd00:77::1"
+
+enum { ROUNDS = 10 };
 
 static void ip(const char *args)
 {
@@ -101,6 +106,7 @@ static void bind_again(uint16_t port)
 	world_no_event(ch);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
+	ip("link del vrbt0");
 }
 
 /* Connections over other interfaces and wildcard listeners get no event. */
@@ -134,10 +140,53 @@ static void removal(void)
 	rdma_destroy_event_channel(others);
 }
 
+static void *delete_interface(void *arg)
+{
+	ip("link del vrbt0");
+	return NULL;
+}
+
+/* Binds and listens, until the interface is gone. */
+static void listen_until_removed(struct rdma_event_channel *ch)
+{
+	struct sockaddr_storage a = world_addr(ADDRESS6, 0);
+	int on = 1;
+
+	for (;;) {
+		struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+		bool gone = rdma_bind_addr(id, (struct sockaddr *)&a);
+
+		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on));
+		gone |= rdma_listen(id, 0) != 0;
+		CHECK_EQ(rdma_destroy_id(id), 0);
+		if (gone)
+			return;
+	}
+}
+
+/* The ports of ids are given back while other calls use them. */
+static void removal_during_calls(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+
+	CHECK(ch);
+	for (int i = 0; i < ROUNDS; i++) {
+		pthread_t thread;
+
+		make_interface();
+		ip("addr add " ADDRESS6 "/64 dev vrbt0 nodad");
+		CHECK_EQ(pthread_create(&thread, NULL, delete_interface, NULL), 0);
+		listen_until_removed(ch);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+	}
+	rdma_destroy_event_channel(ch);
+}
+
 int main(void)
 {
 	if (!place_enter_netns())
 		SKIP("no network namespaces");
 	removal();
+	removal_during_calls();
 	return 0;
 }

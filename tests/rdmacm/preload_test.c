@@ -3,10 +3,12 @@
  * preload_test LIBRSPRELOAD
  *
  * System calls that no program of the stock tests uses, with librspreload.so preloaded:
- * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, syscall().
+ * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, syscall(). And with
+ * RDMAV_FORK_SAFE=1, clients that the server cannot wait for.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -21,6 +23,7 @@
 enum {
 	HIGH_FD = 3000, /* a descriptor beyond FD_SETSIZE */
 	LIMIT_S = 20,
+	GONE = 30, /* five seconds each would exceed the test's limit */
 };
 
 static struct timeval limit(void)
@@ -108,14 +111,40 @@ static void over_rsockets(void)
 	CHECK_EQ(close(listener), 0);
 }
 
+/*
+ * Clients that are no rsockets and close: with each, the server expects one whose request must have
+ * come already, and goes on.
+ */
+static void clients_that_vanish(void)
+{
+	struct sockaddr_in a;
+	int listener = listen_at(&a);
+
+	for (int i = 0; i < GONE; i++) {
+		int from = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), to;
+		char c;
+
+		CHECK(from >= 0);
+		CHECK_EQ(syscall(SYS_connect, from, &a, sizeof(a)), 0);
+		to = accept(listener, NULL, NULL);
+		CHECK(to >= 0);
+		CHECK_EQ(syscall(SYS_close, from), 0);
+		CHECK(read(to, &c, 1) <= 0);
+		CHECK_EQ(close(to), 0);
+	}
+	CHECK_EQ(close(listener), 0);
+}
+
 /* Executes itself with the library preloaded; the run directory and port are reserved already. */
-static int exec_preloaded(char **argv)
+static int exec_preloaded(char **argv, bool fork_safe)
 {
 	pid_t pid = fork();
 	int status;
 
 	if (!pid) {
 		setenv("LD_PRELOAD", argv[1], 1);
+		if (fork_safe)
+			setenv("RDMAV_FORK_SAFE", "1", 1);
 		execl("/proc/self/exe", argv[0], NULL);
 		_exit(127);
 	}
@@ -126,7 +155,10 @@ static int exec_preloaded(char **argv)
 int main(int argc, char **argv)
 {
 	if (argc > 1)
-		return exec_preloaded(argv);
-	over_rsockets();
+		return exec_preloaded(argv, false) || exec_preloaded(argv, true);
+	if (getenv("RDMAV_FORK_SAFE"))
+		clients_that_vanish();
+	else
+		over_rsockets();
 	return 0;
 }

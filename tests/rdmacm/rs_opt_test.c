@@ -70,6 +70,36 @@ static void of_a_connection(void)
 	rspair_close(&p);
 }
 
+static struct tcp_info info(int fd)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+
+	CHECK_EQ(rgetsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	return info;
+}
+
+/* As on Linux, TCP_INFO of a listener tells its queue.  A connection counts from its answer on. */
+static void of_a_listener(void)
+{
+	struct sockaddr_storage at;
+	int listener = rspair_listen(LOOPBACK, &at), fd = rsocket(AF_INET, SOCK_STREAM, 0), child;
+
+	CHECK_EQ(info(listener).tcpi_state, TCP_LISTEN);
+	CHECK_EQ(info(listener).tcpi_unacked, 0);
+	CHECK(info(listener).tcpi_sacked > 0);
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	CHECK_EQ(info(listener).tcpi_unacked, 1);
+	child = raccept(listener, NULL, NULL);
+	CHECK(child >= 0);
+	CHECK_EQ(info(listener).tcpi_unacked, 0);
+	CHECK_EQ(info(child).tcpi_unacked, 0);
+	CHECK_EQ(info(child).tcpi_state, TCP_ESTABLISHED);
+	CHECK_EQ(rclose(child), 0);
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(rclose(listener), 0);
+}
+
 /* A receive that times out. */
 static void timeouts(void)
 {
@@ -148,6 +178,7 @@ int main(void)
 	defaults();
 	kept();
 	of_a_connection();
+	of_a_listener();
 	timeouts();
 	keepalive();
 	return 0;

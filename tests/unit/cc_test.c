@@ -330,6 +330,68 @@ static void a_copy_does_not_end_the_timing(void **state)
 	assert_int_equal(cc.rtt, 500000);
 }
 
+/* Measures a round trip during which probes are sent as retry.c sends them. */
+static void probed_round_trip(uint32_t psn, uint64_t rtt, uint64_t *now)
+{
+	uint64_t wait = TUNE_PROBE_RTTS * cc.rtt, at;
+
+	roce_cc_time(&cc, psn, *now);
+	for (at = wait; at < rtt; at += wait) {
+		roce_cc_probe(&cc, psn, psn + 1);
+		wait *= 2;
+	}
+	*now += rtt;
+	roce_cc_acked(&cc, psn + 1, 1, *now);
+}
+
+/* The peer was stopped, or the path broken: the next answer tells the round trip. */
+static void an_answer_after_a_silence_counts_until_the_next(void **state)
+{
+	const uint64_t rtt = 100 * VRB_USEC;
+	uint64_t now = VRB_SECOND;
+	uint32_t psn = 0;
+
+	while (psn < 3)
+		round_trip(psn++, rtt, &now);
+	probed_round_trip(psn++, 3 * VRB_SECOND, &now);
+	assert_in_range(cc.rtt, VRB_SECOND / 8, VRB_SECOND / 7);
+	round_trip(psn++, rtt, &now);
+	assert_in_range(cc.rtt, rtt * 99 / 100, rtt);
+}
+
+/* Of a path that has become longer the first answers come after a silence, too. */
+static void a_longer_path_is_learned(void **state)
+{
+	const uint64_t rtt = 30 * VRB_MSEC;
+	uint64_t now = VRB_SECOND;
+	uint32_t psn = 0;
+
+	while (psn < 3)
+		round_trip(psn++, rtt / 300, &now);
+	while (psn < 40)
+		probed_round_trip(psn++, rtt, &now);
+	assert_in_range(cc.rtt, rtt * 95 / 100, rtt);
+}
+
+/* Neither what is in flight when a stopped peer is noticed, nor what is sent until it runs. */
+static void a_stopped_peer_is_not_measured(void **state)
+{
+	uint64_t now = VRB_SECOND;
+
+	round_trip(0, 100 * VRB_USEC, &now);
+	for (uint32_t psn = 1; psn < 4; psn++) {
+		roce_cc_time(&cc, psn, now);
+		roce_cc_peer_waits(&cc, psn + 1);
+		now += VRB_SECOND;
+	}
+	roce_cc_time(&cc, 4, now);
+	now += VRB_SECOND;
+	roce_cc_acked(&cc, 5, 4, now);
+	assert_int_equal(cc.rtt, 100 * VRB_USEC);
+	round_trip(5, 900 * VRB_USEC, &now);
+	assert_int_equal(cc.rtt, 200 * VRB_USEC);
+}
+
 /* Two threads can read the clock in one order and take the QP's lock in the other. */
 static void a_response_before_its_request_took_no_time(void **state)
 {
@@ -486,6 +548,9 @@ int main(void)
 		cmocka_unit_test_setup(a_path_of_unknown_speed_keeps_the_limit, start),
 		cmocka_unit_test_setup(losses_above_the_limit_delay_the_next_attempt, start),
 		cmocka_unit_test_setup(a_copy_does_not_end_the_timing, start),
+		cmocka_unit_test_setup(an_answer_after_a_silence_counts_until_the_next, start),
+		cmocka_unit_test_setup(a_longer_path_is_learned, start),
+		cmocka_unit_test_setup(a_stopped_peer_is_not_measured, start),
 		cmocka_unit_test_setup(a_response_before_its_request_took_no_time, start),
 		cmocka_unit_test_setup(a_spurious_probe_is_undone, start),
 		cmocka_unit_test_setup(a_probe_after_responses_is_a_new_event, start),

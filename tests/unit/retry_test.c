@@ -107,6 +107,46 @@ static void a_deferred_probe_leaves_the_ack_timeout_running(void **state)
 	assert_true(roce_next_timeout(&e.qp) == deadline);
 }
 
+/* Sends one and has it acknowledged `rtt` later. */
+static void measure(uint32_t psn, uint64_t rtt)
+{
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	assert_int_equal(env_drain(&e), 1);
+	e.now += rtt;
+	env_ack(&e, psn);
+}
+
+/*
+ * Round trips are those of the path: no waits for a peer that is stopped, or for its receives
+ * (Karn's rule). Probes then come after as short a time as before.
+ */
+static void waits_are_no_round_trips(void **state)
+{
+	const uint64_t rtt = 50 * VRB_USEC;
+
+	env_start(&e, IBV_QPT_RC);
+	measure(ENV_PSN, rtt);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	e.now = e.qp.retry.probe_at;
+	roce_defer_timeout(&e.qp, e.now);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	e.now += 3 * VRB_SECOND;
+	env_ack(&e, ENV_PSN + 2);
+	assert_int_equal(e.qp.cc.rtt, rtt);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	rnr(1, ENV_PSN + 3);
+	e.now += VRB_SECOND;
+	roce_timeout(&e.qp, e.now);
+	assert_int_equal(env_drain(&e), 1);
+	env_ack(&e, ENV_PSN + 3);
+	assert_int_equal(e.qp.cc.rtt, rtt);
+	measure(ENV_PSN + 4, 9 * rtt);
+	assert_int_equal(e.qp.cc.rtt, 2 * rtt);
+}
+
 static void progress_refills_the_counter(void **state)
 {
 	send_one(1, 7);
@@ -386,6 +426,7 @@ int main(void)
 		cmocka_unit_test(timeouts_are_counted),
 		cmocka_unit_test(deferred_timeouts_do_not_count),
 		cmocka_unit_test(a_deferred_probe_leaves_the_ack_timeout_running),
+		cmocka_unit_test(waits_are_no_round_trips),
 		cmocka_unit_test(progress_refills_the_counter),
 		cmocka_unit_test(progress_restarts_the_timer),
 		cmocka_unit_test(early_timeout_calls_do_nothing),

@@ -141,6 +141,31 @@ static void test_armed_after_completion(void)
 	world_poll(cq, wc, 2);
 }
 
+/* A program that polls once for each event, and sleeps with completions left, gets them all. */
+static void test_sleeps_with_completions(void)
+{
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 64);
+	enum { LEFT = 8 };
+	struct ibv_wc wc;
+	int polled = 0;
+
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	for (int i = 0; i < LEFT; i++)
+		world_post(a, &wr);
+	while (polled < LEFT) {
+		CHECK(get_event() == cq);
+		ibv_ack_cq_events(cq, 1);
+		CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+		polled += ibv_poll_cq(cq, 1, &wc);
+	}
+	complete_one();	/* takes the last request for an event */
+	while (readable()) {
+		get_event();
+		ibv_ack_cq_events(cq, 1);
+	}
+}
+
 static void send_with(unsigned int flags)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
@@ -384,6 +409,7 @@ int main(void)
 	test_armed_once();
 	test_armed_late();
 	test_armed_after_completion();
+	test_sleeps_with_completions();
 	test_solicited();
 	test_solicited_or_failed();
 	test_several();

@@ -80,6 +80,22 @@ void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq)
 	lock_release(&channel->queue.lock);
 }
 
+void vrb_channel_rouse(struct vrb_channel *channel)
+{
+	struct vrb_context *ctx = channel->ctx;
+	struct list *pos;
+
+	store_relaxed(&channel->left, false);
+	pthread_mutex_lock(&ctx->lock);
+	list_for_each (pos, &ctx->cqs) {
+		struct vrb_cq *cq = list_entry(pos, struct vrb_cq, node);
+
+		if (cq->channel == channel)
+			vrb_cq_rouse(cq);
+	}
+	pthread_mutex_unlock(&ctx->lock);
+}
+
 void vrb_channel_forget(struct vrb_channel *channel, struct vrb_cq *cq)
 {
 	lock_acquire(&channel->queue.lock);

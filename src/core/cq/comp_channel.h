@@ -27,6 +27,7 @@ struct vrb_channel {
 	struct busy_poll busy_poll;
 	/* atomic hint: rx queue shards of the CQs that were armed */
 	uint32_t shards;
+	bool left; /* atomic hint: a CQ was armed with entries in it since vrb_channel_rouse() */
 	struct vrb_live live;
 };
 
@@ -46,6 +47,12 @@ void vrb_channel_detach(struct vrb_channel *channel);
 
 /* Queues one completion event of cq. The caller may hold cq->lock. */
 void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq);
+
+/*
+ * Before a thread sleeps: entries in armed CQs raise their events, though others may have announced
+ * them.  Must hold no lock.
+ */
+void vrb_channel_rouse(struct vrb_channel *channel);
 
 /* Drops the undelivered events of a CQ that is being destroyed. */
 void vrb_channel_forget(struct vrb_channel *channel, struct vrb_cq *cq);

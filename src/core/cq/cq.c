@@ -388,6 +388,17 @@ void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only)
 	first = first_unannounced(cq);
 	if (unlikely(first != cq->shown))
 		notify_of(cq, first, cq->shown, now);
+	if (cq->channel && cq->armed && cq->tail != cq->shown)
+		store_relaxed(&cq->channel->left, true);
+	lock_release(&cq->lock);
+}
+
+void vrb_cq_rouse(struct vrb_cq *cq)
+{
+	uint64_t now = unlikely(vrb_cq_uses_time(cq)) ? clock_now() : 0;
+
+	lock_acquire(&cq->lock);
+	notify_of(cq, cq->tail, cq->shown, now);
 	lock_release(&cq->lock);
 }
 

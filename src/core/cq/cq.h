@@ -147,6 +147,9 @@ static inline int vrb_cq_take_some(struct vrb_cq *cq, int n, struct ibv_wc *wc)
 /* vrb_cq_arm() (fastpath/event_wait.h) without its progress part. */
 void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only);
 
+/* Raises the event of an armed CQ that has entries.  The caller may hold the context's lock. */
+void vrb_cq_rouse(struct vrb_cq *cq);
+
 /* For the extended form: takes the oldest completion; false if there is none. */
 bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe);
 

@@ -69,12 +69,18 @@ static bool blocks(const struct vrb_channel *channel)
 	return !(fcntl(channel->ibv.fd, F_GETFL) & O_NONBLOCK);
 }
 
-/* Waits for an event and takes it; returns with the queue's lock held. */
+/*
+ * Waits for an event and takes it; returns with the queue's lock held. A program that sleeps though
+ * it has left completions in an armed CQ, as perftest does, gets an event for them, lest it sleep
+ * for ever.
+ */
 static int await(struct vrb_channel *channel, struct list **node)
 {
 	uint64_t end = clock_now() + slowdown() * TUNE_BUSY_POLL_TIME;
 	int ret;
 
+	if (unlikely(load_relaxed(&channel->left)) && !raised(channel) && blocks(channel))
+		vrb_channel_rouse(channel);
 	if (raised(channel))
 		return vrb_event_queue_take(&channel->queue, node);
 	if (busy_poll_enabled(&channel->busy_poll) && blocks(channel)) {

@@ -525,7 +525,7 @@ static inline void complete_before(const struct vrb_qp *qp, bool acks, uint64_t 
 {
 	if (!load_relaxed(&vrb_words_used))
 		return;
-	if (!acks || !qp || !qp->peer.process || local_others_due(vrb.local, &qp->peer.sender))
+	if (!acks || !qp || local_others_due(vrb.local, &qp->peer.sender))
 		vrb_rx_words(now);
 }
 
