@@ -16,7 +16,10 @@
  */
 #define copy_member(to, from, member) store_relaxed(&(to)->member, (from)->member)
 
-/* As memcpy(), whose call costs more than the few bytes of most small messages. */
+/*
+ * As memcpy(), whose call costs more than the few bytes of most small messages. Nothing may also be
+ * copied from NULL: programs post empty SGEs so.
+ */
 static inline void copy_few(void *dst, const void *src, uint32_t len)
 {
 	enum { WORD = sizeof(uint64_t) };
@@ -24,7 +27,8 @@ static inline void copy_few(void *dst, const void *src, uint32_t len)
 	const uint8_t *from = src;
 
 	if (len < WORD || len > 2 * WORD) {
-		memcpy(to, from, len);
+		if (len)
+			memcpy(to, from, len);
 		return;
 	}
 	memcpy(to, from, WORD);

@@ -159,6 +159,21 @@ static void test_inline(void)
 		CHECK_EQ(dst.data[i], 0x5a);
 }
 
+/* An empty SGE needs no address, inline too (UCX): UBSan must see no copy from NULL. */
+static void test_empty_inline(void)
+{
+	uint64_t local = 0x0102030405060708;
+	struct ibv_sge sge[] = { { .addr = (uintptr_t)&local, .length = sizeof(local) }, { 0 } };
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, sge, &dst, 0);
+
+	wr.num_sge = 2;
+	wr.send_flags |= IBV_SEND_INLINE;
+	memset(dst.data, 0, sizeof(local));
+	world_post(a, &wr);
+	world_expect(cq_a, 1, IBV_WC_SUCCESS);
+	CHECK_MEM(dst.data, &local, sizeof(local));
+}
+
 /* A list of requests completes in order, and only signaled ones give completions. */
 static void test_chain(void)
 {
@@ -265,6 +280,7 @@ int main(void)
 	test_write_and_read();
 	test_atomics();
 	test_inline();
+	test_empty_inline();
 	test_chain();
 	test_receiver_not_ready();
 	tear_down();

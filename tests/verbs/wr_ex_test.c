@@ -79,7 +79,8 @@ static void test_batch(void)
 							 world_sge(&src, 300, 20) });
 	next(4, 0);
 	ibv_wr_rdma_write(qpx, dst.mr->rkey, remote(6000));
-	ibv_wr_set_inline_data_list(qpx, 2, (struct ibv_data_buf[]){ { src.data + 1, 5 },
+	ibv_wr_set_inline_data_list(qpx, 3, (struct ibv_data_buf[]){ { src.data + 1, 5 },
+								      { NULL, 0 },
 								      { src.data + 9, 6 } });
 	next(5, IBV_SEND_SIGNALED);
 	ibv_wr_atomic_write(qpx, dst.mr->rkey, remote(7000), &value);

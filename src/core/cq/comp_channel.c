@@ -80,7 +80,7 @@ void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq)
 	lock_release(&channel->queue.lock);
 }
 
-void vrb_channel_rouse(struct vrb_channel *channel)
+void vrb_channel_raise_left(struct vrb_channel *channel)
 {
 	struct vrb_context *ctx = channel->ctx;
 	struct list *pos;
@@ -91,7 +91,7 @@ void vrb_channel_rouse(struct vrb_channel *channel)
 		struct vrb_cq *cq = list_entry(pos, struct vrb_cq, node);
 
 		if (cq->channel == channel)
-			vrb_cq_rouse(cq);
+			vrb_cq_raise_left(cq);
 	}
 	pthread_mutex_unlock(&ctx->lock);
 }

@@ -27,7 +27,8 @@ struct vrb_channel {
 	struct busy_poll busy_poll;
 	/* atomic hint: rx queue shards of the CQs that were armed */
 	uint32_t shards;
-	bool left; /* atomic hint: a CQ was armed with entries in it since vrb_channel_rouse() */
+	/* atomic hint: a CQ was armed with entries in it since vrb_channel_raise_left() */
+	bool left;
 	struct vrb_live live;
 };
 
@@ -52,7 +53,7 @@ void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq);
  * Before a thread sleeps: entries in armed CQs raise their events, though others may have announced
  * them.  Must hold no lock.
  */
-void vrb_channel_rouse(struct vrb_channel *channel);
+void vrb_channel_raise_left(struct vrb_channel *channel);
 
 /* Drops the undelivered events of a CQ that is being destroyed. */
 void vrb_channel_forget(struct vrb_channel *channel, struct vrb_cq *cq);

@@ -393,7 +393,7 @@ void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only)
 	lock_release(&cq->lock);
 }
 
-void vrb_cq_rouse(struct vrb_cq *cq)
+void vrb_cq_raise_left(struct vrb_cq *cq)
 {
 	uint64_t now = unlikely(vrb_cq_uses_time(cq)) ? clock_now() : 0;
 

@@ -148,7 +148,7 @@ static inline int vrb_cq_take_some(struct vrb_cq *cq, int n, struct ibv_wc *wc)
 void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only);
 
 /* Raises the event of an armed CQ that has entries.  The caller may hold the context's lock. */
-void vrb_cq_rouse(struct vrb_cq *cq);
+void vrb_cq_raise_left(struct vrb_cq *cq);
 
 /* For the extended form: takes the oldest completion; false if there is none. */
 bool vrb_cq_take(struct vrb_cq *cq, struct vrb_cqe *cqe);

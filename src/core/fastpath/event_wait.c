@@ -80,7 +80,7 @@ static int await(struct vrb_channel *channel, struct list **node)
 	int ret;
 
 	if (unlikely(load_relaxed(&channel->left)) && !raised(channel) && blocks(channel))
-		vrb_channel_rouse(channel);
+		vrb_channel_raise_left(channel);
 	if (raised(channel))
 		return vrb_event_queue_take(&channel->queue, node);
 	if (busy_poll_enabled(&channel->busy_poll) && blocks(channel)) {

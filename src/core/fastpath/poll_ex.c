@@ -32,9 +32,11 @@ static int take_driving(struct vrb_cq *cq)
 {
 	int ret = take_current(cq);
 
-	if (ret && vrb_poll_once(load_relaxed(&cq->shards)))
-		ret = take_current(cq);
-	return ret;
+	if (!ret)
+		return 0;
+	/* As in vrb_cq_poll(): other threads may have completed meanwhile. */
+	vrb_poll_once(load_relaxed(&cq->shards));
+	return take_current(cq);
 }
 
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)

@@ -24,6 +24,7 @@
 #include "core/tx/tx_sched.h"
 #include "roce/const.h"
 #include "util/compiler.h"
+#include "util/copy_few.h"
 
 static struct vrb_qp *ex_to_qp(struct ibv_qp_ex *ex)
 {
@@ -356,7 +357,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	}
 	p = wqe_inline_data(w);
 	for (size_t i = 0; i < n; i++) {
-		memcpy(p, list[i].addr, list[i].length);
+		copy_few(p, list[i].addr, (uint32_t)list[i].length);
 		p += list[i].length;
 	}
 	w->num_sge = 0;
