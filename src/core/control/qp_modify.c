@@ -219,8 +219,7 @@ static int guard(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, struc
 	return ret;
 }
 
-/* Copies the attributes in the mask; a program need not set others. */
-static void store_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int mask)
+void vrb_qp_copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int mask)
 {
 #define STORE(bit, field)                                                                          \
 	do {                                                                                       \
@@ -359,7 +358,7 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	}
 	if (c->slots != qp->recv.rd_atomic_slots)
 		replace_rd_atomic(qp, c);
-	store_attr(&qp->attr, a, mask);
+	vrb_qp_copy_attr(&qp->attr, a, mask);
 	store_wq(qp, mask, c);
 	if (qp->ibv.qp_type == IBV_QPT_UD && c->next == IBV_QPS_RTR)
 		qp->wq.mtu = mtu_bytes(active_mtu(qp));
@@ -406,7 +405,7 @@ static struct ibv_qp_attr fitted(const struct ibv_qp_attr *a, int mask)
 {
 	struct ibv_qp_attr to = { 0 };
 
-	store_attr(&to, a, mask);
+	vrb_qp_copy_attr(&to, a, mask);
 	to.rq_psn &= ROCE_PSN_MASK;
 	to.sq_psn &= ROCE_PSN_MASK;
 	to.dest_qp_num &= ROCE_QPN_MASK;

@@ -13,6 +13,9 @@
 struct vrb_cntr;
 struct vrb_qp;
 
+/* Copies the attributes in the mask; a program need not set others. */
+void vrb_qp_copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int mask);
+
 /* Returns 0, EINVAL or ENOMEM. Takes qp->lock. */
 int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask);
 

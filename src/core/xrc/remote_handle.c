@@ -289,10 +289,12 @@ bool vrb_remote_close(struct vrb_qp *handle)
 
 int vrb_remote_modify(struct vrb_qp *handle, const struct ibv_qp_attr *attr, int mask)
 {
-	struct xrc_modify mod = { .attr = *attr, .mask = mask };
+	struct xrc_modify mod = { .mask = mask };
 	uint32_t state;
-	int err = call(handle, XRC_CALL_MODIFY, &mod, sizeof(mod), &state, sizeof(state));
+	int err;
 
+	vrb_qp_copy_attr(&mod.attr, attr, mask);
+	err = call(handle, XRC_CALL_MODIFY, &mod, sizeof(mod), &state, sizeof(state));
 	if (err == EALREADY)
 		return vrb_qp_modify(load_acquire(&handle->config.target), attr, mask);
 	if (!err)
