@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "fork_settled.h"
 
 struct child child_fork(void (*fn)(int sock))
 {
@@ -20,7 +21,7 @@ struct child child_fork(void (*fn)(int sock))
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock) == 0);
 	fflush(NULL);
-	c.pid = fork();
+	c.pid = fork_settled();
 	CHECK(c.pid >= 0);
 	if (c.pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);

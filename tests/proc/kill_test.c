@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fork_settled.h"
 #include "rc.h"
 #include "rnd.h"
 
@@ -143,7 +144,7 @@ static void run_once(struct rc *rc)
 	alarm(RC_LIMIT_S);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
 	fflush(NULL);
-	victim = fork();
+	victim = fork_settled();
 	CHECK(victim >= 0);
 	if (victim == 0) {
 		close(sock[0]);

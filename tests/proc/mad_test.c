@@ -37,6 +37,7 @@
 #include <infiniband/verbs.h>
 
 #include "check.h"
+#include "fork_settled.h"
 #include "util/be.h"
 #include "util/compiler.h"
 #include "verbs/mad.h"
@@ -189,7 +190,7 @@ static void start_process(struct process *p, void (*run)(struct process *p))
 {
 	CHECK(pipe(p->pipe) == 0);
 	fflush(stdout);
-	p->pid = fork();
+	p->pid = fork_settled();
 	CHECK(p->pid >= 0);
 	if (!p->pid) {
 		alarm(LIMIT_S);
@@ -484,10 +485,11 @@ static void test_fork(void)
 
 	side_open(&s);
 	CHECK_EQ(vrb_mad_bind(s.m, &want, &b), 0);
-	pid = fork();
+	pid = fork_settled();
 	if (!pid) {
 		const struct net_path path = { .src = loopback, .dst = loopback };
 
+		alarm(LIMIT_S);
 		build_request(mad, REQ, 1, service);
 		CHECK_EQ(vrb_mad_send(s.m, &path, mad), EIO);
 		CHECK_EQ(vrb_mad_listen(s.m, b), EIO);

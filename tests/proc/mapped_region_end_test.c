@@ -30,6 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fork_settled.h"
 #include "left_out.h"
 #include "mapped.h"
 
@@ -371,7 +372,7 @@ static pid_t fork_idle(int *end)
 
 	CHECK(pipe(ends) == 0);
 	fflush(stdout);
-	child = fork();
+	child = fork_settled();
 	CHECK(child >= 0);
 	if (child == 0) {
 		close(ends[1]);

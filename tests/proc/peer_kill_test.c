@@ -34,6 +34,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "fork_settled.h"
 #include "rc.h"
 
 enum {
@@ -322,7 +323,7 @@ int main(int argc, char **argv)
 		CHECK(setenv("VERBENA_TRANSPORT", argv[2], 1) == 0);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0 && pipe(life) == 0);
 	/* Before either side has touched the library. */
-	victim = fork();
+	victim = fork_settled();
 	CHECK(victim >= 0);
 	if (victim == 0) {
 		close(sock[0]);

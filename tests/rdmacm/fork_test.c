@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fork_settled.h"
 #include "left_out.h"
 #include "world.h"
 
@@ -32,7 +33,7 @@ int __lsan_is_turned_off(void)
 
 static pid_t start(void)
 {
-	pid_t child = fork();
+	pid_t child = fork_settled();
 
 	CHECK(child >= 0);
 	is_child |= child == 0;
@@ -163,7 +164,7 @@ static void ended(int how)
 /* Runs in a process of its own, which forks while it has one thread. */
 static void run_ended(int how)
 {
-	pid_t child = fork();
+	pid_t child = fork_settled();
 
 	CHECK(child >= 0);
 	if (!child) {

@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "fork_settled.h"
 #include "run/clock.h"
 #include "run/progress.h"
 #include "run/timers.h"
@@ -521,7 +522,7 @@ static void a_child_can_discard_it(void **state)
 	progress_new(NULL, NULL, &p);
 	progress_watch(p, s.fd, PROGRESS_OWN, on_ready, &s);
 	progress_start(p);
-	pid = fork();
+	pid = fork_settled();
 	if (!pid) {
 		progress_forget(p);
 		_exit(0);

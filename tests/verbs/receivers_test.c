@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fork_settled.h"
 #include "world.h"
 
 enum {
@@ -209,7 +210,7 @@ static void in_child(void)
 {
 #if !defined(__SANITIZE_THREAD__)
 	int status;
-	pid_t child = fork();
+	pid_t child = fork_settled();
 
 	CHECK(child >= 0);
 	if (!child) {
