@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A thread that polls an empty CQ makes no system call if all QPs of its process are connected to
- * processes of this host by memory. Another process counts the calls with ptrace.
+ * processes of this host by memory, or are UD QPs that have sent nothing to other hosts. Another
+ * process counts the calls with ptrace.
  *
  *	poll_syscalls_test BEFORE	before any message
  *	poll_syscalls_test AFTER	after messages in both directions
+ *	poll_syscalls_test DATAGRAMS	after datagrams in both directions, too
  *	poll_syscalls_test WIRE		not counted: meanwhile, a process that only uses UDP sends
  *					to another QP, which must receive
  *	poll_syscalls_test EXIT		the same, and the receiver exits at once, without closing
@@ -33,6 +35,7 @@ enum {
 	SIZE = 4096,
 	TIMEOUT = 14,
 	RETRIES = 7,
+	QKEY = 0x1234,
 	ROUND = 20000,		/* empty polls between two marks */
 	QUIET_ROUNDS = 5,	/* in a row, without a call, are enough */
 	MARK = SYS_getpgid,	/* nothing else makes this call */
@@ -81,9 +84,61 @@ static void pair_in_turn(struct rc *rc, int sock, bool first)
 	}
 }
 
-/* Runs until the other end of the socket is closed. */
-static void run_peer(int sock, bool sends)
+struct datagrams {
+	struct ibv_qp *qp;
+	struct ibv_ah *ah;
+	uint32_t peer;
+};
+
+static void open_datagrams(struct datagrams *d, struct rc *rc, int sock)
 {
+	struct ibv_qp_init_attr init = {
+		.send_cq = rc->cq, .recv_cq = rc->cq, .qp_type = IBV_QPT_UD,
+		.cap = { 1, 1, 1, 1, 0 }, .sq_sig_all = 1,
+	};
+	struct ibv_ah_attr ah = {
+		.is_global = 1, .port_num = 1, .grh.dgid = rc->gid,
+		.grh.sgid_index = (uint8_t)rc->gid_index, .grh.hop_limit = 1,
+	};
+	struct ibv_qp_attr attr = { .port_num = 1, .qkey = QKEY };
+
+	d->qp = ibv_create_qp(rc->pd, &init);
+	d->ah = ibv_create_ah(rc->pd, &ah);
+	CHECK(d->qp && d->ah);
+	attr.qp_state = IBV_QPS_INIT;
+	CHECK_EQ(ibv_modify_qp(d->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			       IBV_QP_QKEY), 0);
+	rc_post_recv(rc, d->qp, 0);
+	attr.qp_state = IBV_QPS_RTR;
+	CHECK_EQ(ibv_modify_qp(d->qp, &attr, IBV_QP_STATE), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK_EQ(ibv_modify_qp(d->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	CHECK(write(sock, &d->qp->qp_num, sizeof(d->peer)) == sizeof(d->peer));
+	CHECK(read(sock, &d->peer, sizeof(d->peer)) == sizeof(d->peer));
+}
+
+static void send_datagram(struct datagrams *d, struct rc *rc)
+{
+	struct ibv_sge sge = { (uintptr_t)rc->buf, 8, rc->mr->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+		.wr.ud = { d->ah, d->peer, QKEY },
+	};
+
+	CHECK_EQ(ibv_post_send(d->qp, &wr, &bad), 0);
+	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+}
+
+static void close_datagrams(struct datagrams *d)
+{
+	CHECK_EQ(ibv_destroy_qp(d->qp), 0);
+	CHECK_EQ(ibv_destroy_ah(d->ah), 0);
+}
+
+/* Runs until the other end of the socket is closed. */
+static void run_peer(int sock, bool sends, bool datagrams)
+{
+	struct datagrams d;
 	struct rc rc;
 	char end;
 
@@ -95,12 +150,19 @@ static void run_peer(int sock, bool sends)
 		receive_one(&rc);
 		send_one(&rc);
 	}
+	if (datagrams) {
+		open_datagrams(&d, &rc, sock);
+		receive_one(&rc);
+		send_datagram(&d, &rc);
+	}
 	CHECK(read(sock, &end, 1) == 0);
+	if (datagrams)
+		close_datagrams(&d);
 	rc_close(&rc);
 	exit(0);
 }
 
-static pid_t start_peer(int *sock, bool sends)
+static pid_t start_peer(int *sock, bool sends, bool datagrams)
 {
 	int pair[2];
 	pid_t pid;
@@ -111,7 +173,7 @@ static pid_t start_peer(int *sock, bool sends)
 	CHECK(pid >= 0);
 	if (!pid) {
 		close(pair[0]);
-		run_peer(pair[1], sends);
+		run_peer(pair[1], sends, datagrams);
 	}
 	close(pair[1]);
 	*sock = pair[0];
@@ -150,15 +212,21 @@ static void poll_empty(struct rc *rc, int n)
 
 static bool *seen_quiet;	/* atomic; shared with the tracer, which sets it */
 
-static int traced(bool exchange)
+static int traced(bool exchange, bool datagrams)
 {
+	struct datagrams d;
 	struct rc rc;
 	pid_t pid;
 	int sock;
 
 	begin_child();
-	pid = start_peer(&sock, exchange);
+	pid = start_peer(&sock, exchange, datagrams);
 	open_near(&rc, sock, exchange);
+	if (datagrams) {
+		open_datagrams(&d, &rc, sock);
+		send_datagram(&d, &rc);
+		receive_one(&rc);
+	}
 	if (ptrace(PTRACE_TRACEME, 0, 0, 0))
 		return 1;
 	raise(SIGSTOP);
@@ -166,6 +234,8 @@ static int traced(bool exchange)
 		syscall(MARK, 0);
 		poll_empty(&rc, ROUND);
 	}
+	if (datagrams)
+		close_datagrams(&d);
 	rc_close(&rc);
 	stop_peer(pid, sock);
 	return 0;
@@ -216,7 +286,7 @@ static int follow(pid_t pid)
 	}
 }
 
-static void test_count(bool exchange)
+static void test_count(bool exchange, bool datagrams)
 {
 	pid_t pid;
 	int status;
@@ -228,7 +298,7 @@ static void test_count(bool exchange)
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid)
-		_exit(traced(exchange));
+		_exit(traced(exchange, datagrams));
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	if (!WIFSTOPPED(status)) {
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
@@ -288,7 +358,7 @@ static void receive_by_wire(int near, int far, bool closes)
 static void test_wire(bool closes)
 {
 	int near_sock;
-	pid_t near = start_peer(&near_sock, true), receiver;
+	pid_t near = start_peer(&near_sock, true, false), receiver;
 	struct child far = child_fork(run_udp_sender);
 
 	receiver = fork();
@@ -309,6 +379,6 @@ int main(int argc, char **argv)
 	if (strcmp(what, "WIRE") == 0 || strcmp(what, "EXIT") == 0)
 		test_wire(strcmp(what, "WIRE") == 0);
 	else
-		test_count(strcmp(what, "AFTER") == 0);
+		test_count(strcmp(what, "BEFORE") != 0, strcmp(what, "DATAGRAMS") == 0);
 	return 0;
 }

@@ -93,25 +93,38 @@ static bool expects_wire(const struct vrb_qp *qp)
 	       (!qp->peer.rtr_expected || qp->post.uses_wire || roce_has_output(&qp->roce));
 }
 
+/*
+ * A UD QP expects packets from the wire where it has sent some. Of others, the progress thread
+ * takes the first.
+ */
+static bool expects_datagrams(const struct vrb_qp *qp, uint64_t now)
+{
+	return expects_wire(qp) && qp->peer.wire_tx_at &&
+	       time_since(qp->peer.wire_tx_at, now) < LIMIT_INBOX_LINGER;
+}
+
 static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 {
 	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local, watched = vrb_mirror_enabled(now);
 	const struct net_path *path;
 	size_t len;
 
-	vrb_set_uses_wire(qp, expects_wire(qp));
+	if (!datagrams)
+		vrb_set_uses_wire(qp, expects_wire(qp));
 	if (qp->post.uses_wire && has_window(qp))
 		qp->wq.active_qps = path_active_qps(&vrb.paths, &qp->post.share, &qp->wq.path);
 	while (!(datagrams && vrb_peer_lane_full(qp, now)) &&
 	       (len = roce_output(&qp->roce, vrb_tx_batch_room(b), ROCE_MAX_PACKET, &path, now))) {
-		if (!datagrams || !vrb_peer_tx_ud(qp, path, vrb_tx_batch_room(b), len, now)) {
-			if (unlikely(watched))
-				vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path,
-					     vrb_tx_batch_room(b), len, true);
-			vrb_tx_batch_seal(b, qp, path, len, obeys_congestion(qp, path));
-		}
+		if (datagrams && vrb_peer_tx_ud(qp, path, vrb_tx_batch_room(b), len, now))
+			continue;
+		if (unlikely(watched))
+			vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path,
+				     vrb_tx_batch_room(b), len, true);
+		vrb_tx_batch_seal(b, qp, path, len, obeys_congestion(qp, path));
 		qp->peer.wire_tx_at = now;
 	}
+	if (datagrams)
+		vrb_set_uses_wire(qp, expects_datagrams(qp, now));
 	if (roce_takes_room(&qp->roce))
 		path_mark_active(&vrb.paths, &qp->post.share, roce_round_trip(&qp->roce), now);
 }
