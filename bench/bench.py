@@ -469,6 +469,12 @@ def latency(b):
         if verb == "write":
             against.append(("the same, each way in turn", lambda: b.shm("pingpong", 8, 50000)))
         rows.append((f"{verb.upper()} 8 bytes", LATENCY, typical(f"ib_{verb}_lat"), against))
+    # "auto": with sockets, which datagrams between processes of one host must not make polls read.
+    rows.append((
+        "SEND 8 bytes, UD", LATENCY,
+        lambda: b.perftest("auto", "ib_send_lat", ["-c", "UD", "-s", "8", "-n", "20000"], 4),
+        [("RC", typical("ib_send_lat"))],
+    ))
     return rows
 
 
