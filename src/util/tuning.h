@@ -307,8 +307,8 @@
 
 /*
  * Unit: ns for which pollers check a process's inbox, and sockets from which no QP expects packets,
- * after a packet arrived there; and for which a UD QP that has sent by the wire expects packets
- * from it although it sends to processes of this host.  Reason: longer than the pauses of a
+ * after a packet arrived there; and for which a UD QP that has used the wire expects packets from
+ * it although its datagrams stay on this host.  Reason: longer than the pauses of a
  * connection's set-up; then the progress thread serves it alone.  Read by:
  * core/progress/poll_loop.c, core/progress/rx_queue.c, core/tx/transmit.c.
  */

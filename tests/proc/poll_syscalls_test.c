@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A thread that polls an empty CQ makes no system call if all QPs of its process are connected to
- * processes of this host by memory, or are UD QPs that have sent nothing to other hosts. Another
+ * processes of this host by memory, or are UD QPs that exchange nothing with other hosts. Another
  * process counts the calls with ptrace.
  *
  *	poll_syscalls_test BEFORE	before any message
  *	poll_syscalls_test AFTER	after messages in both directions
  *	poll_syscalls_test DATAGRAMS	after datagrams in both directions, too
+ *	poll_syscalls_test FAR		after these and one by UDP: most polls make one
  *	poll_syscalls_test WIRE		not counted: meanwhile, a process that only uses UDP sends
  *					to another QP, which must receive
  *	poll_syscalls_test EXIT		the same, and the receiver exits at once, without closing
@@ -38,9 +39,12 @@ enum {
 	QKEY = 0x1234,
 	ROUND = 20000,		/* empty polls between two marks */
 	QUIET_ROUNDS = 5,	/* in a row, without a call, are enough */
+	BUSY_ROUND = ROUND / 4,	/* calls */
 	MARK = SYS_getpgid,	/* nothing else makes this call */
 	SYSCALL_STOP = SIGTRAP | 0x80,	/* PTRACE_O_TRACESYSGOOD */
 };
+
+enum history { BEFORE, AFTER, DATAGRAMS, FAR };
 
 /*
  * Made if another thread ran on this CPU, or if this thread had none for so long that the progress
@@ -129,6 +133,23 @@ static void send_datagram(struct datagrams *d, struct rc *rc)
 	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
 }
 
+/* A process that has no shared memory sends one datagram. */
+static void run_far_datagram(int sock)
+{
+	struct datagrams d;
+	struct rc rc;
+	char go;
+
+	begin_child();
+	CHECK_EQ(setenv("VERBENA_TRANSPORT", "udp", 1), 0);
+	rc_open(&rc, SIZE);
+	open_datagrams(&d, &rc, sock);
+	CHECK(read(sock, &go, 1) == 1);
+	send_datagram(&d, &rc);
+	CHECK(read(sock, &go, 1) == 0);
+	exit(0);
+}
+
 static void close_datagrams(struct datagrams *d)
 {
 	CHECK_EQ(ibv_destroy_qp(d->qp), 0);
@@ -210,31 +231,43 @@ static void poll_empty(struct rc *rc, int n)
 		CHECK_EQ(ibv_poll_cq(rc->cq, 1, &wc), 0);
 }
 
-static bool *seen_quiet;	/* atomic; shared with the tracer, which sets it */
+static bool *as_expected;	/* atomic; shared with the tracer, which sets it */
 
-static int traced(bool exchange, bool datagrams)
+static int traced(enum history history)
 {
-	struct datagrams d;
+	struct datagrams d, from_far;
+	struct child far;
 	struct rc rc;
 	pid_t pid;
 	int sock;
 
 	begin_child();
-	pid = start_peer(&sock, exchange, datagrams);
-	open_near(&rc, sock, exchange);
-	if (datagrams) {
+	if (history == FAR)
+		far = child_fork(run_far_datagram);
+	pid = start_peer(&sock, history >= AFTER, history >= DATAGRAMS);
+	open_near(&rc, sock, history >= AFTER);
+	if (history >= DATAGRAMS) {
 		open_datagrams(&d, &rc, sock);
 		send_datagram(&d, &rc);
+		receive_one(&rc);
+	}
+	if (history == FAR) {
+		open_datagrams(&from_far, &rc, far.sock);
+		CHECK(write(far.sock, "G", 1) == 1);
 		receive_one(&rc);
 	}
 	if (ptrace(PTRACE_TRACEME, 0, 0, 0))
 		return 1;
 	raise(SIGSTOP);
-	while (!load_relaxed(seen_quiet)) {
+	while (!load_relaxed(as_expected)) {
 		syscall(MARK, 0);
 		poll_empty(&rc, ROUND);
 	}
-	if (datagrams)
+	if (history == FAR) {
+		close_datagrams(&from_far);
+		stop_peer(far.pid, far.sock);
+	}
+	if (history >= DATAGRAMS)
 		close_datagrams(&d);
 	rc_close(&rc);
 	stop_peer(pid, sock);
@@ -260,8 +293,8 @@ static uint64_t call_of(pid_t tid)
 	return info.entry.nr;
 }
 
-/* Traces the process until it ends; returns its status. */
-static int follow(pid_t pid)
+/* Traces the process until it ends; returns its status. busy: expects calls, else none. */
+static int follow(pid_t pid, bool busy)
 {
 	unsigned int calls = 1, quiet = 0;
 	int status;
@@ -275,9 +308,9 @@ static int follow(pid_t pid)
 		nr = WSTOPSIG(status) == SYSCALL_STOP ? call_of(pid) : UINT64_MAX;
 		if (nr == MARK) {
 			quiet = calls ? 0 : quiet + 1;
+			if (busy ? calls >= BUSY_ROUND : quiet == QUIET_ROUNDS)
+				store_relaxed(as_expected, true);
 			calls = 0;
-			if (quiet == QUIET_ROUNDS)
-				store_relaxed(seen_quiet, true);
 		} else if (nr != UINT64_MAX && !is_of_scheduler(nr)) {
 			calls++;
 		}
@@ -286,19 +319,19 @@ static int follow(pid_t pid)
 	}
 }
 
-static void test_count(bool exchange, bool datagrams)
+static void test_count(enum history history)
 {
 	pid_t pid;
 	int status;
 
-	seen_quiet = mmap(NULL, sizeof(*seen_quiet), PROT_READ | PROT_WRITE,
+	as_expected = mmap(NULL, sizeof(*as_expected), PROT_READ | PROT_WRITE,
 			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(seen_quiet != MAP_FAILED);
+	CHECK(as_expected != MAP_FAILED);
 	fflush(stdout);
 	pid = fork();
 	CHECK(pid >= 0);
 	if (!pid)
-		_exit(traced(exchange, datagrams));
+		_exit(traced(history));
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	if (!WIFSTOPPED(status)) {
 		CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
@@ -307,9 +340,9 @@ static void test_count(bool exchange, bool datagrams)
 	}
 	CHECK_EQ(ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL), 0);
 	CHECK_EQ(ptrace(PTRACE_SYSCALL, pid, 0, 0), 0);
-	status = follow(pid);
+	status = follow(pid, history == FAR);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	CHECK(load_relaxed(seen_quiet));
+	CHECK(load_relaxed(as_expected));
 }
 
 /* ---- WIRE ---- */
@@ -378,7 +411,11 @@ int main(int argc, char **argv)
 
 	if (strcmp(what, "WIRE") == 0 || strcmp(what, "EXIT") == 0)
 		test_wire(strcmp(what, "WIRE") == 0);
+	else if (strcmp(what, "FAR") == 0)
+		test_count(FAR);
+	else if (strcmp(what, "DATAGRAMS") == 0)
+		test_count(DATAGRAMS);
 	else
-		test_count(strcmp(what, "BEFORE") != 0, strcmp(what, "DATAGRAMS") == 0);
+		test_count(strcmp(what, "AFTER") == 0 ? AFTER : BEFORE);
 	return 0;
 }

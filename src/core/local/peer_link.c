@@ -171,8 +171,8 @@ static bool may_switch(const struct vrb_qp *qp, uint64_t now)
 	if (qp->wq.type == IBV_QPT_UD || qp->wq.state < IBV_QPS_RTR)
 		return false;
 	if (qp->wq.type == IBV_QPT_UC)
-		return !qp->peer.wire_tx_at ||
-		       time_since(qp->peer.wire_tx_at, now) >= LIMIT_PEER_UC_QUIET_MS * VRB_MSEC;
+		return !qp->peer.wire_at ||
+		       time_since(qp->peer.wire_at, now) >= LIMIT_PEER_UC_QUIET_MS * VRB_MSEC;
 	return !vrb.wire || (nothing_in_flight(qp) && !roce_responses_pending(&qp->roce));
 }
 

@@ -205,6 +205,8 @@ static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_
 		count(&r->stats.wrong_path, 1);
 		return;
 	}
+	if (qp->wq.type == IBV_QPT_UD)
+		vrb_datagram_received(qp, raw->wire, now);
 	if (tapped() && !raw->told) {
 		seen = *raw->pkt;
 		copy = *raw;

@@ -94,13 +94,21 @@ static bool expects_wire(const struct vrb_qp *qp)
 }
 
 /*
- * A UD QP expects packets from the wire where it has sent some. Of others, the progress thread
- * takes the first.
+ * With near peers, a UD QP expects packets from the wire if some have used it. Of others, the
+ * progress thread takes the first.
  */
 static bool expects_datagrams(const struct vrb_qp *qp, uint64_t now)
 {
-	return expects_wire(qp) && qp->peer.wire_tx_at &&
-	       time_since(qp->peer.wire_tx_at, now) < LIMIT_INBOX_LINGER;
+	return expects_wire(qp) && qp->peer.wire_at &&
+	       time_since(qp->peer.wire_at, now) < LIMIT_INBOX_LINGER;
+}
+
+void vrb_datagram_received(struct vrb_qp *qp, bool wire, uint64_t now)
+{
+	if (wire)
+		qp->peer.wire_at = now;
+	if (vrb.local)
+		vrb_set_uses_wire(qp, expects_datagrams(qp, now));
 }
 
 static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
@@ -121,7 +129,7 @@ static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t
 			vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path,
 				     vrb_tx_batch_room(b), len, true);
 		vrb_tx_batch_seal(b, qp, path, len, obeys_congestion(qp, path));
-		qp->peer.wire_tx_at = now;
+		qp->peer.wire_at = now;
 	}
 	if (datagrams)
 		vrb_set_uses_wire(qp, expects_datagrams(qp, now));

@@ -55,6 +55,9 @@ void vrb_transmit_packet(struct vrb_qp *qp, const uint8_t *packet, size_t len, u
  */
 void vrb_set_uses_wire(struct vrb_qp *qp, bool wire);
 
+/* A UD QP has received a datagram, by the wire or from a near peer. Must hold qp->lock. */
+void vrb_datagram_received(struct vrb_qp *qp, bool wire, uint64_t now);
+
 extern unsigned int vrb_wire_qps;	/* atomic: QPs that expect packets from the wire */
 
 static inline bool vrb_any_uses_wire(void)
