@@ -67,11 +67,11 @@ test-load: setup
 	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
 	@python3 scripts/load.py --busy "$(BUSY)" "$(TEST_BUILD)" $(LOAD_ARGS)
 
-# Only the tests that run in one process: a stock program is not built for TSan.
+# Only our own programs: a stock one is not built for TSan.
 test-tsan: setup
 	@scripts/build.py build-tsan -Db_sanitize=thread -Db_lundef=false $(MESON_ARGS)
 	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
-		--suite unit --suite sim --suite verbs --suite rdmacm $(TEST_ARGS)
+		--suite unit --suite sim --suite verbs --suite rdmacm --suite proc $(TEST_ARGS)
 
 # Every fuzz target for FUZZ_SECONDS: with clang as libFuzzer programs under ASan and UBSan, else
 # the drivers with random inputs.

@@ -463,7 +463,7 @@ struct walk {
 static const struct table_slot *next_slot(const struct host *h, struct walk *w, int slot)
 {
 	if (slot % TABLE_SLOTS == 0)
-		table_read_slots(&h->table, slot, w->page);
+		table_read_slots(&h->table, slot, TABLE_SLOTS, w->page);
 	return &w->page[slot % TABLE_SLOTS];
 }
 
@@ -638,15 +638,22 @@ static bool read_position(const struct host_peer *peer, unsigned int shard, int3
 	return index[0] >= 0 || index[1] >= 0;
 }
 
+/* As next_slot(), with fewer system calls. */
+static const struct table_slot *next_steered(struct host *h, int slot)
+{
+	if (slot % TABLE_MAP_SLOTS == 0)
+		table_read_slots(&h->table, slot, TABLE_MAP_SLOTS, h->scan.slot);
+	return &h->scan.slot[slot % TABLE_MAP_SLOTS];
+}
+
 /* The last known positions. */
 static struct net_steer find_last(struct host *h, const struct host_peer *self)
 {
 	struct net_steer last = { 0, { -1, -1 } };
 	struct host_peer peer;
-	struct walk walk;
 
 	for (int slot = 0; slot < HOST_SLOTS; slot++) {
-		if (!peer_of(next_slot(h, &walk, slot), &peer) || !in_group(self, &peer))
+		if (!peer_of(next_steered(h, slot), &peer) || !in_group(self, &peer))
 			continue;
 		for (unsigned int i = 0; i < HOST_SHARDS; i++)
 			for (unsigned int family = 0; family < 2; family++)
@@ -659,7 +666,7 @@ static struct net_steer find_last(struct host *h, const struct host_peer *self)
 /* Adjacent blocks usually have the same owner. */
 size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 {
-	struct table_owner owner[TABLE_CHUNK];
+	struct table_owner *owner = h->scan.owner;
 	struct host_peer self, peer;
 	uint16_t looked_at = 0;
 	bool ours = false;
@@ -668,9 +675,9 @@ size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 	if (!h->shared || !host_peer(h, h->slot, &self) || !self.udp_port || !cap)
 		return 0;
 	map[n++] = find_last(h, &self);
-	for (uint32_t first = 0; first < HOST_BLOCKS; first += TABLE_CHUNK) {
-		table_read_owners(&h->table, first, owner);
-		for (uint32_t i = 0; i < TABLE_CHUNK && n < cap; i++) {
+	for (uint32_t first = 0; first < HOST_BLOCKS; first += TABLE_MAP_CHUNK) {
+		table_read_owners(&h->table, first, TABLE_MAP_CHUNK, owner);
+		for (uint32_t i = 0; i < TABLE_MAP_CHUNK && n < cap; i++) {
 			if (!owner[i].slot_plus_1)
 				continue;
 			if (owner[i].slot_plus_1 != looked_at)
@@ -687,13 +694,12 @@ size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 size_t host_steer_slots(struct host *h, struct net_steer *map, size_t cap)
 {
 	struct host_peer self, peer;
-	struct walk walk;
 	size_t n = 0;
 
 	if (!h->shared || !host_peer(h, h->slot, &self) || !self.udp_port)
 		return 0;
 	for (int slot = 0; slot < HOST_SLOTS && n < cap; slot++) {
-		const struct table_slot *s = next_slot(h, &walk, slot);
+		const struct table_slot *s = next_steered(h, slot);
 
 		if (!peer_of(s, &peer) || !in_group(&self, &peer) ||
 		    !read_position(&peer, 0, map[n].index))

@@ -167,7 +167,8 @@ void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_stee
 
 /*
  * Stores the blocks of all processes that share this one's UDP port and network namespace, in
- * ascending order; the first is block 0. Returns their number, at most cap.
+ * ascending order; the first is block 0. Returns their number, at most cap. This and the next: one
+ * thread at a time.
  */
 size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap);
 

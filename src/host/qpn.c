@@ -97,7 +97,7 @@ static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
 	for (c = 0; c <= chunks; c++) {
 		uint32_t first = (start / TABLE_CHUNK + c) % chunks * TABLE_CHUNK;
 
-		table_read_owners(q->table, first, owner);
+		table_read_owners(q->table, first, TABLE_CHUNK, owner);
 		for (i = c ? 0 : start % TABLE_CHUNK; i < TABLE_CHUNK; i++)
 			if (!owner[i].slot_plus_1 && usable(first + i) &&
 			    (any || rested(&owner[i], now)) && !find_block(q, first + i))

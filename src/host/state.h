@@ -42,6 +42,12 @@ struct host {
 	struct lock exit_lock;		/* protects exit_mads; not held with `lock` */
 	struct exit_mads exit_mads;
 
+	/* for host_steer_map() and host_steer_slots(): used by one thread at a time */
+	union {
+		struct table_owner owner[TABLE_MAP_CHUNK];
+		struct table_slot slot[TABLE_MAP_SLOTS];
+	} scan;
+
 	struct lock lock;		/* protects the members below */
 	struct table table;
 	struct qpns qpns;

@@ -279,9 +279,9 @@ void table_read_slot(const struct table *t, int slot, struct table_slot *s)
 		memset(s, 0, sizeof(*s));
 }
 
-void table_read_slots(const struct table *t, int first, struct table_slot s[TABLE_SLOTS])
+void table_read_slots(const struct table *t, int first, unsigned int n, struct table_slot *s)
 {
-	const size_t len = TABLE_SLOTS * sizeof(*s);
+	const size_t len = n * sizeof(*s);
 
 	if (!read_at(t, s, len, TABLE_SLOTS_AT + first * (off_t)sizeof(*s)))
 		memset(s, 0, len);
@@ -311,14 +311,15 @@ int table_write_owner(struct table *t, uint32_t block, const struct table_owner 
 	return write_at(t, o, sizeof(*o), owner_at(block));
 }
 
-void table_read_owners(const struct table *t, uint32_t first, struct table_owner o[TABLE_CHUNK])
+void table_read_owners(const struct table *t, uint32_t first, unsigned int n,
+		       struct table_owner *o)
 {
-	const size_t len = TABLE_CHUNK * sizeof(*o);
+	const size_t len = n * sizeof(*o);
 	unsigned int i;
 
 	if (!read_at(t, o, len, owner_at(first)))
 		memset(o, 0, len);
-	for (i = 0; i < TABLE_CHUNK; i++)
+	for (i = 0; i < n; i++)
 		if (o[i].slot_plus_1 > HOST_SLOTS)
 			o[i].slot_plus_1 = 0;
 }
@@ -330,7 +331,7 @@ void table_free_blocks(struct table *t, int slot)
 	uint32_t first, i;
 
 	for (first = 0; first < HOST_BLOCKS; first += TABLE_CHUNK) {
-		table_read_owners(t, first, chunk);
+		table_read_owners(t, first, TABLE_CHUNK, chunk);
 		for (i = 0; i < TABLE_CHUNK; i++)
 			if (chunk[i].slot_plus_1 == slot + 1)
 				table_write_owner(t, first + i, &freed);

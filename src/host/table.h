@@ -74,11 +74,17 @@ static_assert(sizeof(struct table_owner) == 8, "table owner");
 enum {
 	TABLE_OWNERS_AT = TABLE_SLOTS_AT + HOST_SLOTS * 64,
 	TABLE_SIZE = TABLE_OWNERS_AT + HOST_BLOCKS * 8,
-	TABLE_CHUNK = 512,	/* owners read at once: one page */
-	TABLE_SLOTS = 64,	/* slots read at once: one page */
+	/* what is read at once, into a small stack: one page of owners or slots */
+	TABLE_CHUNK = 512,
+	TABLE_SLOTS = 64,
+	/* the same for the steering map, into memory that is kept: a read is a system call */
+	TABLE_MAP_CHUNK = 4096,
+	TABLE_MAP_SLOTS = 512,
 };
 static_assert(TABLE_OWNERS_AT == 69632 && TABLE_SIZE == 593920, "table layout, docs/HOST.md");
-static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0, "whole chunks");
+static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0 &&
+	      HOST_BLOCKS % TABLE_MAP_CHUNK == 0 && HOST_SLOTS % TABLE_MAP_SLOTS == 0,
+	      "whole chunks");
 
 #define TABLE_LOCK_AT      (1ll << 40)
 #define TABLE_SLOT_LOCK_AT (TABLE_LOCK_AT + 4096)
@@ -152,17 +158,16 @@ void table_unmark(struct table *t, uint64_t name);
 void table_read_slot(const struct table *t, int slot, struct table_slot *s);
 int table_write_slot(struct table *t, int slot, const struct table_slot *s);
 
-/* As table_read_slot(), for TABLE_SLOTS slots from a multiple of TABLE_SLOTS: reads all or none. */
-void table_read_slots(const struct table *t, int first, struct table_slot s[TABLE_SLOTS]);
+/* As table_read_slot(), for n slots: reads all or none. */
+void table_read_slots(const struct table *t, int first, unsigned int n, struct table_slot *s);
 
 /* Returns the owner of a block: its slot, or HOST_NO_SLOT. */
 int table_owner_of(const struct table *t, uint32_t block);
 int table_write_owner(struct table *t, uint32_t block, const struct table_owner *o);
 
-/*
- * Reads TABLE_CHUNK owners from a multiple of TABLE_CHUNK on; values above HOST_SLOTS read as free.
- */
-void table_read_owners(const struct table *t, uint32_t first, struct table_owner o[TABLE_CHUNK]);
+/* Reads n owners; values above HOST_SLOTS read as free. */
+void table_read_owners(const struct table *t, uint32_t first, unsigned int n,
+		       struct table_owner *o);
 
 /* Frees all blocks of a slot. Must hold the table lock. */
 void table_free_blocks(struct table *t, int slot);

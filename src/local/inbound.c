@@ -20,16 +20,21 @@ enum {
 	TX_BATCH_BYTES = 1 << 20,
 };
 
-/* Frees the lane of a dead sender for the next process in its slot. */
+/*
+ * Frees the lane of a dead sender for the next process in its slot. Threads that end a key or a QP
+ * read the hazards, `maps` and `sender` meanwhile, without vrb.poll_lock (hazard.c).
+ */
 static void clear_lane(struct lane *lane)
 {
-	memset(lane->hazard, 0, sizeof(lane->hazard));
+	/* Release, as its own process would have: pairs with wait_hazards(). */
+	for (unsigned int i = 0; i < LANE_HAZARDS; i++)
+		store_release(&lane->hazard[i], 0);
 	for (unsigned int i = 0; i < LANE_SLOTS; i++)
 		lane->slot[i].head.seq = 0;
 	lane->split_copy = (struct lane_split_copy){ 0 };
 	lane->ring_tail = 0;
 	lane->can_pull = 0;
-	lane->maps = 0;
+	store_relaxed(&lane->maps, 0);	/* orders nothing: it maps none any more */
 	lane->sender_identity = 0;
 	lane->tail = 0;
 	store_release(&lane->sender, 0);	/* L6 */

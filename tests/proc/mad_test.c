@@ -535,20 +535,18 @@ enum {
 	OUTSTANDING = 32, /* DREQs without an answer */
 };
 
-/* send_dreqs() sends DREQs with ids of this slot until it is stopped; each is answered once. */
-static uint32_t dreq_slot;
-
+/* Sends DREQs with ids of a slot, the first word, until the second; each is answered once. */
 static void send_dreqs(struct process *p)
 {
 	struct pollfd fd = { p->pipe[0], POLLIN, 0 };
-	uint32_t waiting = 0, n = 0;
+	uint32_t waiting = 0, n = 0, slot = read_word(p);
 	uint8_t mad[VRB_MAD_LEN];
 	struct side s;
 
 	side_open(&s);
 	while (poll(&fd, 1, 0) == 0 || waiting) {
 		while (waiting < OUTSTANDING && poll(&fd, 1, 0) == 0) {
-			build_mad(mad, DREQ, vrb_mad_comm_id(s.m), dreq_slot | ++n % 4096);
+			build_mad(mad, DREQ, vrb_mad_comm_id(s.m), slot | ++n % 4096);
 			send_mad(&s, mad);
 			waiting++;
 		}
@@ -576,16 +574,19 @@ static void test_open(void)
 {
 	static const struct vrb_mad_ops answering = { answer_dreq, on_timeout };
 	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	struct ibv_context *ctx;
 	struct process other;
 	struct side s;
+	uint32_t slot;
 	int status;
 
+	start_process(&other, send_dreqs);
+	ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
 	CHECK(ctx); /* keeps the slot, which is a part of the ids */
 	side_open(&s);
-	dreq_slot = vrb_mad_comm_id(s.m) & ~0x3fffffu;
+	slot = vrb_mad_comm_id(s.m) & ~0x3fffffu;
 	side_close(&s);
-	start_process(&other, send_dreqs);
+	write_word(&other, slot);
 	for (int i = 0; i < OPENINGS; i++) {
 		s.m = NULL;
 		CHECK_EQ(vrb_mad_open(&answering, &s, &s.m), 0);

@@ -4,6 +4,9 @@
  * connection, from rdma_create_id() to rdma_destroy_id(), with a queue pair at each end: of its
  * first one, after rdma_listen(), and of later ones. Another process counts them with ptrace. Calls
  * that wait or wake are counted separately, because their number depends on the machine.
+ *
+ * Time adds calls: an answer that takes long is asked for again, and its packet looked for, with a
+ * probe of some 60 calls. So the process may run again if it made too many.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -21,6 +24,7 @@
 enum {
 	WARM_UP = 10,
 	CONNECTIONS = 40,
+	RUNS = 3,
 	CALLS = 1024,			/* system call numbers that are counted */
 	SYSCALL_STOP = SIGTRAP | 0x80,	/* PTRACE_O_TRACESYSGOOD */
 };
@@ -30,13 +34,13 @@ enum phase { FIRST, LATER, PHASES };
 static const unsigned int connections[PHASES] = { 1, CONNECTIONS };
 
 /*
- * Upper bounds per connection. Measured: 75 and 19.2 with the local transport, 388 to 556 and 23.6
- * with UDP. Before raising a bound, look for a call that can be saved.
+ * Upper bounds per connection. Measured: 75 and 19.2 with the local transport, 112 and 23.6 with
+ * UDP. Before raising a bound, look for a call that can be saved.
  */
 static const struct {
 	const char *transport;
 	unsigned int calls[PHASES];
-} most[] = { { "local", { 100, 24 } }, { "udp", { 600, 32 } } };
+} most[] = { { "local", { 100, 24 } }, { "udp", { 200, 32 } } };
 
 /* Whether and how often these are called depends on the scheduling of threads. */
 static const int waits[] = {
@@ -167,7 +171,7 @@ static unsigned int most_calls(enum phase phase)
 	return most[ARRAY_SIZE(most) - 1].calls[phase];
 }
 
-static void check_counts(enum phase phase)
+static bool counts_are_low(enum phase phase)
 {
 	unsigned int work = 0, waiting = 0, n = connections[phase];
 
@@ -180,7 +184,30 @@ static void check_counts(enum phase phase)
 	printf("per connection of %u: %.1f calls, and %.1f that wait or wake\n", n,
 	       (double)work / n, (double)waiting / n);
 	CHECK(work > n);
-	CHECK(work <= most_calls(phase) * n);
+	return work <= most_calls(phase) * n;
+}
+
+/* Returns false if ptrace is not permitted. */
+static bool trace_one(void)
+{
+	const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
+	pid_t pid = fork();
+	int status;
+
+	memset(calls, 0, sizeof(calls));
+	marks = 0;
+	CHECK(pid >= 0);
+	if (!pid)
+		_exit(traced());
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status))
+		return false;
+	CHECK_EQ(ptrace(PTRACE_SETOPTIONS, pid, 0, options), 0);
+	CHECK_EQ(ptrace(PTRACE_SYSCALL, pid, 0, 0), 0);
+	status = follow(pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CHECK_EQ(marks, 2 * PHASES);
+	return true;
 }
 
 /* Sanitizers make calls at exit that cannot be traced. */
@@ -188,33 +215,25 @@ static void check_counts(enum phase phase)
 int main(void)
 {
 	printf("left out: 1: a sanitizer makes system calls of its own\n");
-	(void)check_counts;
-	(void)follow;
-	(void)traced;
+	(void)counts_are_low;
+	(void)trace_one;
 	return 0;
 }
 #else
 int main(void)
 {
-	const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
-	pid_t pid = fork();
-	int status;
+	bool low[PHASES] = { false };
 
-	CHECK(pid >= 0);
-	if (!pid)
-		_exit(traced());
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	if (WIFEXITED(status)) {
-		printf("left out: 1: ptrace is not permitted\n");
-		return 0;
+	for (int run = 0; run < RUNS && !(low[FIRST] && low[LATER]); run++) {
+		if (!trace_one()) {
+			printf("left out: 1: ptrace is not permitted\n");
+			return 0;
+		}
+		for (enum phase i = FIRST; i < PHASES; i++)
+			low[i] |= counts_are_low(i);
 	}
-	CHECK_EQ(ptrace(PTRACE_SETOPTIONS, pid, 0, options), 0);
-	CHECK_EQ(ptrace(PTRACE_SYSCALL, pid, 0, 0), 0);
-	status = follow(pid);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	CHECK_EQ(marks, 2 * PHASES);
-	check_counts(FIRST);
-	check_counts(LATER);
+	CHECK(low[FIRST]);
+	CHECK(low[LATER]);
 	return 0;
 }
 #endif

@@ -7,13 +7,15 @@
 
 #include "host_env.h"
 
+#include <pthread.h>
+
 #include "local/message.h"
 #include "local/parts.h"
 #include "local/peer.h"
 #include "local/segment.h"
 #include "util/tuning.h"
 
-enum { NETNS = 42, SENDER = 0, RECEIVER, MEMBERS };
+enum { NETNS = 42, SENDER = 0, RECEIVER, MEMBERS, SUCCESSORS = 20 };
 
 static struct host *host[MEMBERS];
 static struct local *local[MEMBERS];
@@ -135,6 +137,49 @@ static void a_sleep_ends_steady_polls(void **state)
 	local_forget_sender(to, &sender);
 }
 
+static bool over;	/* atomic */
+
+static void *look_at_hazards(void *arg)
+{
+	while (!load_relaxed(&over)) {
+		local_wait_quiet(local[RECEIVER]);
+		local_region_ended(local[RECEIVER]);
+	}
+	return NULL;
+}
+
+/* The sender's process leaves; another one in its slot gets its lane once that is clear. */
+static void replace_sender(void)
+{
+	local_peer_put(local[SENDER], to);
+	local_stop(local[SENDER]);
+	host_leave(host[SENDER]);
+	host[SENDER] = join();
+	assert_int_equal(local_start(host[SENDER], NETNS, &local[SENDER]), 0);
+	while (!(to = local_peer_in(local[SENDER], host_slot(host[RECEIVER]))))
+		local_recv(local[RECEIVER], 1, &ignore_input, NULL);
+}
+
+/* No lock excludes the two threads, so each word must be atomic; ThreadSanitizer sees that. */
+static void a_lane_is_cleared_while_another_thread_looks_at_its_hazards(void **state)
+{
+	pthread_t looker;
+
+	store_relaxed(&over, false);
+	assert_int_equal(pthread_create(&looker, NULL, look_at_hazards, NULL), 0);
+	for (int i = 0; i < SUCCESSORS; i++) {
+		uint64_t gone = host_incarnation(host[SENDER]);
+
+		assert_non_null(local_lane_from(local[RECEIVER], gone));
+		replace_sender();
+		while (!local_lane_from(local[RECEIVER], host_incarnation(host[SENDER])))
+			local_recv(local[RECEIVER], 1, &ignore_input, NULL);
+		assert_null(local_lane_from(local[RECEIVER], gone));
+	}
+	store_relaxed(&over, true);
+	assert_int_equal(pthread_join(looker, NULL), 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -144,6 +189,7 @@ int main(void)
 		CASE(an_awaited_tail_keeps_its_sender_awake),
 		CASE(an_unchanged_tail_lets_its_sender_sleep),
 		CASE(a_sleep_ends_steady_polls),
+		CASE(a_lane_is_cleared_while_another_thread_looks_at_its_hazards),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
