@@ -263,14 +263,14 @@ static int traced(enum history history)
 		syscall(MARK, 0);
 		poll_empty(&rc, ROUND);
 	}
-	if (history == FAR) {
+	if (history == FAR)
 		close_datagrams(&from_far);
-		stop_peer(far.pid, far.sock);
-	}
 	if (history >= DATAGRAMS)
 		close_datagrams(&d);
 	rc_close(&rc);
 	stop_peer(pid, sock);
+	if (history == FAR)
+		stop_peer(far.pid, far.sock);	/* the near peer had inherited the socket */
 	return 0;
 }
 

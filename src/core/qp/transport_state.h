@@ -66,7 +66,8 @@ struct vrb_peer {
 	bool lossy;			/* the peer's last packet was LANE_LOSSY */
 	/* UC: since when the QP has been waiting for its peer's QP; 0: not waiting */
 	uint64_t rtr_wait_since;
-	uint64_t wire_at;	/* when a packet left by the wire, or a datagram came by it; 0: never */
+	/* when a packet last left by the wire, or a datagram came by it; 0: never */
+	uint64_t wire_at;
 	uint32_t lookup_backoff_ms;		/* between lookups */
 	uint8_t prompt_lookups;			/* lookups without a backoff since RTS */
 	uint32_t retry_backoff_us;			/* before the next retry of a full lane */
