@@ -233,8 +233,8 @@
 #define LIMIT_DCQCN_MIN 40000
 
 /*
- * Unit: kbit/s; above it a rate is unlimited.  Reason: a QP sends 34 Gbit/s by UDP at most
- * (docs/PERFORMANCE.md).  Read by: roce/dcqcn.c.
+ * Unit: kbit/s; above it a rate is unlimited.  Reason: about the most that a QP sends by UDP: 34
+ * and 41 Gbit/s were measured (docs/PERFORMANCE.md, docs/EXPERIMENTS.md).  Read by: roce/dcqcn.c.
  */
 #define LIMIT_DCQCN_MAX 40000000
 
