@@ -133,16 +133,21 @@ static void send_datagram(struct datagrams *d, struct rc *rc)
 	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
 }
 
-/* A process that has no shared memory sends one datagram. */
+/* In a process that has no shared memory. */
+static void open_far(struct rc *rc)
+{
+	begin_child();
+	CHECK_EQ(setenv("VERBENA_TRANSPORT", "udp", 1), 0);
+	rc_open(rc, SIZE);
+}
+
 static void run_far_datagram(int sock)
 {
 	struct datagrams d;
 	struct rc rc;
 	char go;
 
-	begin_child();
-	CHECK_EQ(setenv("VERBENA_TRANSPORT", "udp", 1), 0);
-	rc_open(&rc, SIZE);
+	open_far(&rc);
 	open_datagrams(&d, &rc, sock);
 	CHECK(read(sock, &go, 1) == 1);
 	send_datagram(&d, &rc);
@@ -347,16 +352,13 @@ static void test_count(enum history history)
 
 /* ---- WIRE ---- */
 
-/* A second QP of rc, which a process that has no shared memory sends to. */
 static void run_udp_sender(int sock)
 {
 	struct rc_addr peer;
 	struct rc rc;
 	char go;
 
-	begin_child();
-	CHECK_EQ(setenv("VERBENA_TRANSPORT", "udp", 1), 0);
-	rc_open(&rc, SIZE);
+	open_far(&rc);
 	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
 	CHECK(read(sock, &go, 1) == 1);
 	send_one(&rc);
