@@ -44,6 +44,20 @@ static void replies_make_looks_rare(void **state)
 	assert_int_equal(looks_of(&w, 10 * TUNE_WORD_LOOK, LIMIT_WORD_STEADY - 1), 10);
 }
 
+static void no_looks_while_replies_come(void **state)
+{
+	struct word_looks w = { 0 };
+
+	for (int i = 0; i < 1000; i++)
+		word_looks_replied(&w);
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(looks_of(&w, TUNE_WORD_LOOK - 1, 1), 0);
+		word_looks_replied(&w);
+	}
+	assert_int_equal(looks_of(&w, TUNE_WORD_LOOK - 1, 1), 0);
+	assert_int_equal(looks_of(&w, 1, 1), 1);
+}
+
 static void a_program_that_seldom_polls_always_looks(void **state)
 {
 	struct word_looks w = { 0 };
@@ -72,6 +86,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_replies_each_poll_looks),
 		cmocka_unit_test(replies_make_looks_rare),
+		cmocka_unit_test(no_looks_while_replies_come),
 		cmocka_unit_test(a_program_that_seldom_polls_always_looks),
 		cmocka_unit_test(without_replies_each_poll_looks_again_soon),
 	};
