@@ -150,11 +150,17 @@ static inline void lane_rx_free(struct lane_rx *rx, const struct lane_head *head
 	store_release(&rx->lane->tail, rx->next);	/* L7 */
 }
 
-/* The slot behind the one that lane_rx_get() returned last; NULL if it is not filled yet. */
+/*
+ * The slot behind the one that lane_rx_get() returned last; NULL: it is not filled yet, or this is
+ * the first slot since a look found none. Then mostly no other follows at once, and a look would
+ * take the line of the next slot away from the sender.
+ */
 static inline const struct lane_slot *lane_rx_peek(struct lane_rx *rx)
 {
 	const struct lane_slot *slot = &rx->lane->slot[(rx->next + 1) % LANE_SLOTS];
 
+	if (rx->run < 2)
+		return NULL;
 	if (load_acquire(&slot->head.seq) == rx->next + 2)	/* L5 */
 		return slot;
 	rx->run = 0;

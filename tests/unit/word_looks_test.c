@@ -50,11 +50,11 @@ static void no_looks_while_replies_come(void **state)
 
 	for (int i = 0; i < 1000; i++)
 		word_looks_replied(&w);
+	looks_of(&w, 1, 1);
 	for (int i = 0; i < 1000; i++) {
-		assert_int_equal(looks_of(&w, TUNE_WORD_LOOK - 1, 1), 0);
 		word_looks_replied(&w);
+		assert_int_equal(looks_of(&w, TUNE_WORD_LOOK - 1, 1), 0);
 	}
-	assert_int_equal(looks_of(&w, TUNE_WORD_LOOK - 1, 1), 0);
 	assert_int_equal(looks_of(&w, 1, 1), 1);
 }
 
