@@ -255,6 +255,19 @@
 #define LIMIT_YIELDS_IN_VAIN 2
 
 /*
+ * Unit: ns of a yield in which a thread that does not yield itself has run.  Reason: a scheduler's
+ * slice is 0.7 to 4 ms; peers that poll and yield return within 40 us each.  Read by:
+ * core/progress/cpu_share.h.
+ */
+#define LIMIT_YIELD_SLICE VRB_MSEC
+
+/*
+ * Unit: ns without yields after one that may have blocked the program's own threads.  Reason: five
+ * slices for each that is lost.  Read by: core/progress/cpu_share.h.
+ */
+#define LIMIT_YIELD_PAUSE (20 * VRB_MSEC)
+
+/*
  * Unit: rounds of each socket, and of lanes, before a deadline counts as missed.  Reason: endless
  * input must not keep timers from expiring.  Read by: core/progress/poll_loop.c.
  */

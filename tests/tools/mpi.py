@@ -31,6 +31,7 @@ NOLOCAL = {"FI_PROVIDER": "verbs;ofi_rxm", "MPIR_CVAR_NOLOCAL": "1"}
 
 COLLECTIVES = ["mpi_peer"]
 PATTERNS = ["mpi_patterns", "20"]
+THREADS = ["mpi_threads", "30"]
 
 # Name, compiler, launcher with arguments, ranks, environment, program with arguments.
 ROWS = [
@@ -40,6 +41,10 @@ ROWS = [
      OPEN_MPI + " --mca pml ucx --mca osc ucx", 4, {"UCX_TLS": "rc_v,self"}, PATTERNS),
     ("Open MPI, UCX ud_verbs", "mpicc.openmpi", OPEN_MPI + " --mca pml ucx --mca osc ucx", 3,
      {"UCX_TLS": "ud_v,self"}, COLLECTIVES),
+    ("Open MPI, UCX rc_verbs, threads", "mpicc.openmpi",
+     OPEN_MPI + " --mca pml ucx --mca osc ucx", 2, {"UCX_TLS": "rc_v,self"}, THREADS),
+    ("Open MPI, UCX ud_verbs, threads", "mpicc.openmpi",
+     OPEN_MPI + " --mca pml ucx --mca osc ucx", 2, {"UCX_TLS": "ud_v,self"}, THREADS),
     ("Open MPI, libfabric verbs;ofi_rxm", "mpicc.openmpi", OPEN_MPI + " --mca pml cm --mca mtl ofi"
      " --mca mtl_ofi_provider_include verbs;ofi_rxm", 3, {}, COLLECTIVES),
     ("MPICH, UCX rc_verbs", "mpicc.mpich", MPICH, 4, {"UCX_TLS": "rc_v,self"}, COLLECTIVES),
@@ -54,7 +59,8 @@ def program(bench, compiler, name):
     target = os.path.join(bench.dir, f"{os.path.basename(compiler)}.{name}")
     if not os.path.exists(target):
         source = os.path.join(HERE, name + ".c")
-        done = bench.call([compiler, "-O1", source, "-o", target], prefix=[], no_library=True)
+        done = bench.call([compiler, "-O1", "-pthread", source, "-o", target], prefix=[],
+                          no_library=True)
         if done.status and "mpi.h: No such file" in done.err:
             raise LeftOut(f"{compiler} has no headers (scripts/setup installs them)")
         want(done.status == 0, done.describe())

@@ -107,6 +107,66 @@ static void polls_may_become_slower(void **state)
 		assert_false(run(&p, 2 * RUN, 0));
 }
 
+/*
+ * n yields, if they may, at the end of a run each, that take `took` ns, `own` of them for threads
+ * of the process. Returns how many yielded.
+ */
+static unsigned int yields(struct yield_pause *p, unsigned int n, uint64_t took,
+			   uint64_t own, uint64_t *now)
+{
+	unsigned int yielded = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		*now += RUN;
+		if (yield_is_paused(p, *now))
+			continue;
+		yield_pause_yielded(p, *now, *now + took, own);
+		*now += took;
+		yielded++;
+	}
+	return yielded;
+}
+
+static void it_yields_to_whatever_runs_of_other_processes(void **state)
+{
+	struct yield_pause p = { 0 };
+	uint64_t now = VRB_SECOND;
+
+	assert_int_equal(yields(&p, 1000, SLICE, 0, &now), 1000);
+	assert_int_equal(yields(&p, 1000, SLICE, SLICE / 3, &now), 1000);
+}
+
+static void it_yields_to_own_threads_that_yield(void **state)
+{
+	struct yield_pause p = { 0 };
+	uint64_t now = VRB_SECOND;
+
+	assert_int_equal(yields(&p, 1000, RUN + SWITCHES, RUN, &now), 1000);
+}
+
+static void own_threads_that_take_slices_pause_yields(void **state)
+{
+	const unsigned int paused = LIMIT_YIELD_PAUSE / RUN;
+	struct yield_pause p = { 0 };
+	uint64_t now = VRB_SECOND;
+
+	assert_int_equal(yields(&p, 2, SLICE, SLICE, &now), 2);
+	assert_int_equal(yields(&p, paused, SLICE, SLICE, &now), 0);
+	assert_in_range(yields(&p, 10 * paused, SLICE, SLICE, &now), 9, 11);
+}
+
+/* The first yield that takes a slice is not measured. */
+static void a_pause_takes_two_slices_in_a_row(void **state)
+{
+	struct yield_pause p = { 0 };
+	uint64_t now = VRB_SECOND;
+
+	for (int i = 0; i < 1000; i++) {
+		assert_int_equal(yields(&p, 1, SLICE, SLICE, &now), 1);
+		assert_int_equal(yields(&p, 1, RUN, RUN, &now), 1);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -115,6 +175,10 @@ int main(void)
 		cmocka_unit_test(two_pollers_yield_to_each_other),
 		cmocka_unit_test(it_stops_when_the_other_has_gone),
 		cmocka_unit_test(polls_may_become_slower),
+		cmocka_unit_test(it_yields_to_whatever_runs_of_other_processes),
+		cmocka_unit_test(it_yields_to_own_threads_that_yield),
+		cmocka_unit_test(own_threads_that_take_slices_pause_yields),
+		cmocka_unit_test(a_pause_takes_two_slices_in_a_row),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

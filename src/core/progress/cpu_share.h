@@ -6,7 +6,7 @@
  * other more. From then on the poller yields after each run, until no other thread has run in
  * LIMIT_YIELDS_IN_VAIN yields in a row.
  *
- * Belongs to one thread. Pure code.
+ * A struct cpu_share belongs to one thread. Pure code.
  */
 #ifndef VRB_CORE_PROGRESS_CPU_SHARE_H
 #define VRB_CORE_PROGRESS_CPU_SHARE_H
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/atomic.h"
 #include "util/time.h"
 #include "util/tuning.h"
 
@@ -42,6 +43,37 @@ static inline void cpu_share_yielded(struct cpu_share *c, uint64_t begin, uint64
 		c->yields = LIMIT_YIELDS_IN_VAIN;
 	else
 		c->yields--;
+}
+
+/*
+ * A poller may hold a lock of the program for which other threads of the process spin, as UCX's do.
+ * If it yields, they run, for a time slice, and do not get the lock. So after two yields in a row
+ * that took a slice, the second of which the process's own threads used, none of its threads yields
+ * for LIMIT_YIELD_PAUSE.
+ *
+ * Belongs to the process; the members are atomic hints.
+ */
+struct yield_pause {
+	bool suspects;		/* the last yield took a slice: measure the next one */
+	uint64_t until;		/* no thread yields before */
+};
+
+static inline bool yield_is_paused(const struct yield_pause *p, uint64_t now)
+{
+	return now < load_relaxed(&p->until);
+}
+
+/* own: CPU time that the process has used in this yield; counts only if it suspects. */
+static inline void yield_pause_yielded(struct yield_pause *p, uint64_t begin, uint64_t end,
+				       uint64_t own)
+{
+	uint64_t took = time_since(begin, end);
+	bool slice = took >= LIMIT_YIELD_SLICE;
+
+	if (load_relaxed(&p->suspects) && slice && own >= took / 2)
+		store_relaxed(&p->until, time_after(end, LIMIT_YIELD_PAUSE));
+	if (load_relaxed(&p->suspects) != slice)
+		store_relaxed(&p->suspects, slice);
 }
 
 #endif

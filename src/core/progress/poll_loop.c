@@ -305,14 +305,28 @@ static __thread struct {
 	struct cpu_share share;
 } idle __attribute__((tls_model("initial-exec")));
 
+static struct yield_pause yield_pause;
+
+/* Returns when the thread runs again. */
+static uint64_t yield_cpu(uint64_t now)
+{
+	bool measures = load_relaxed(&yield_pause.suspects);
+	uint64_t end, own = measures ? clock_process() : 0;
+
+	sched_yield();
+	end = clock_now();
+	if (measures)
+		own = clock_process() - own;
+	yield_pause_yielded(&yield_pause, now, end, own);
+	return end;
+}
+
 static void yield_if_shared(void)
 {
 	uint64_t now = clock_now();
 
-	if (!cpu_share_wants_yield(&idle.share, idle.begin, now))
-		return;
-	sched_yield();
-	cpu_share_yielded(&idle.share, now, clock_now());
+	if (cpu_share_wants_yield(&idle.share, idle.begin, now))
+		cpu_share_yielded(&idle.share, now, yield_cpu(now));
 }
 
 /* The inbox is the progress thread's; without it, packets that are handed over wait here. */
@@ -343,8 +357,10 @@ static bool yield_if_idle(bool any, uint64_t now)
 		idle.in_vain = 0;
 		if (unlikely(!has_thread))
 			serve_inbox(now);
+		if (yield_is_paused(&yield_pause, now))
+			return false;
 		if (wire)
-			sched_yield();
+			yield_cpu(now);
 		else
 			yield_if_shared();
 	}
