@@ -264,7 +264,7 @@ static bool may_pull(const struct roce_qp *qp, const struct send_wqe *w)
 {
 	return qp->wq->pull_min && w->length >= qp->wq->pull_min && roce_is_reliable(qp) &&
 	       !(w->flags & (WQE_DATA_INLINE | WQE_BY_PACKET)) && !roce_wants_response(w) &&
-	       w->opcode != IBV_WR_RDMA_WRITE;
+	       w->opcode != IBV_WR_RDMA_WRITE && qp->wq->ops->can_pull(qp->wq, w);
 }
 
 /*

@@ -29,7 +29,7 @@ static int create(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr, struc
 	bool shared = attr->qp_type == IBV_QPT_XRC_RECV;
 	int err = vrb_qp_create(to_vrb_context(c), attr, shared ? &vrb_xrc_qp_hooks : NULL, qp);
 
-	if (!err && tapped() && (*qp)->config.send_ops)
+	if (!err && tapped() && (*qp)->config.wr_calls)
 		vrb_tap_qp(&(*qp)->ex);
 	return err;
 }
@@ -91,7 +91,7 @@ struct ibv_qp *op_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	return qp && to_vrb_qp(qp)->config.send_ops ? &to_vrb_qp(qp)->ex : NULL;
+	return qp && to_vrb_qp(qp)->config.wr_calls ? &to_vrb_qp(qp)->ex : NULL;
 }
 
 static int check(struct ibv_qp *qp)

@@ -108,11 +108,13 @@ struct wq_ops {
 	 * Local transport. direct: executes the requests at sq.next one-sidedly in the memory of
 	 * the peer, as many in a row as it can, and returns their number; 0 if the first one must
 	 * be sent as packets, or if *why gives the reason for its failure: then it must not be
-	 * executed again. pull: fetches `total` bytes, from `offset` on, of a payload in the
-	 * sender's memory into dst[]. Called only while wq_qp.direct is set, or for a packet with a
-	 * wq_pull.
+	 * executed again. can_pull: may the payload of a request stay in memory for the receiver to
+	 * pull? Not that of a null region, which has no address. pull: fetches `total` bytes, from
+	 * `offset` on, of a payload in the sender's memory into dst[]. Called only while
+	 * wq_qp.direct or .pull_min is set, or for a packet with a wq_pull.
 	 */
 	unsigned int (*direct)(struct wq_qp *qp, enum reason *why);
+	bool (*can_pull)(struct wq_qp *qp, const struct send_wqe *w);
 	enum reason (*pull)(struct wq_qp *qp, const struct wq_pull *from, uint64_t offset,
 			    uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
 			    enum mem_access access);

@@ -187,7 +187,7 @@ static void refused_by_verb(struct rdma_cm_id *id)
 		{ { .qp_type = IBV_QPT_RC, .comp_mask = 1U << 31 }, EOPNOTSUPP },
 		{ { .qp_type = IBV_QPT_RC,
 		    .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS,
-		    .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB },
+		    .create_flags = IBV_QP_CREATE_CVLAN_STRIPPING },
 		  EOPNOTSUPP },
 		{ { .qp_type = IBV_QPT_RC,
 		    .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,

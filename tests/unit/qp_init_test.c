@@ -64,7 +64,7 @@ static void refusals(void **state)
 		{ "create flag of another type",
 		  { .qp_type = IBV_QPT_RC,
 		    .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS,
-		    .create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB },
+		    .create_flags = IBV_QP_CREATE_CVLAN_STRIPPING },
 		  EOPNOTSUPP },
 		{ "segmentation on RC",
 		  { .qp_type = IBV_QPT_RC,

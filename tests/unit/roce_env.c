@@ -130,6 +130,11 @@ static unsigned int direct(struct wq_qp *wq, enum reason *why)
 	return min(env_of(wq)->direct_max, wq->sq.head - wq->sq.next);
 }
 
+static bool can_pull(struct wq_qp *wq, const struct send_wqe *w)
+{
+	return true;
+}
+
 static enum reason pull(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
 			uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
 			enum mem_access access)
@@ -208,6 +213,7 @@ static const struct wq_ops ops = {
 	.invalidate = invalidate,
 	.bind_mw = bind_mw,
 	.direct = direct,
+	.can_pull = can_pull,
 	.pull = pull,
 	.recv_take = recv_take,
 	.recv_untake = recv_untake,

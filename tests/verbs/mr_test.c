@@ -337,6 +337,40 @@ static void advice(struct world *w)
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
 }
 
+/* Messages from a null region are zeros there, whatever their length and way. */
+static void messages_of_null_region(struct world *w, struct pair *p, struct ibv_mr *null)
+{
+	static const uint32_t lengths[] = { 100, 3000, 20000, 200000 };
+	enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
+	enum { EDGE = 64, MOST = 200000 + 2 * EDGE };
+	struct buffer target = world_buffer(w, MOST, WORLD_ACCESS);
+	uint8_t *want = calloc(1, MOST);
+
+	memset(p->local.data, 0x42, EDGE);
+	for (int i = 0; i < 2 * LENGTHS; i++) {
+		uint32_t len = lengths[i / 2];
+		struct ibv_sge sge[] = { world_sge(&p->local, 0, EDGE), { 0, len, null->lkey },
+					 world_sge(&p->local, 0, EDGE) };
+		struct ibv_send_wr wr = world_rdma(
+			i % 2 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND, 8, sge, &target, 0);
+		struct ibv_wc wc[2];
+
+		wr.num_sge = 3;
+		memset(target.data, 0x31, MOST);
+		memset(want, 0, MOST);
+		memset(want, 0x42, EDGE);
+		memset(want + EDGE + len, 0x42, EDGE);
+		world_recv(p->b, 7, world_sge(&target, 0, MOST));
+		world_post(p->a, &wr);
+		world_poll(p->cq, wc, 2);
+		CHECK_EQ(wc[0].status, IBV_WC_SUCCESS);
+		CHECK_EQ(wc[1].status, IBV_WC_SUCCESS);
+		CHECK_MEM(target.data, want, len + 2 * EDGE);
+	}
+	free(want);
+	world_free(&target);
+}
+
 static void null_region(struct world *w)
 {
 	struct ibv_mr *null = ibv_alloc_null_mr(w->pd);
@@ -356,6 +390,7 @@ static void null_region(struct world *w)
 	world_expect(p.cq, 9, IBV_WC_SUCCESS);
 	CHECK_EQ(ibv_rereg_mr(null, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
 		 IBV_REREG_MR_ERR_INPUT);
+	messages_of_null_region(w, &p, null);
 	pair_close(&p);
 	CHECK_EQ(ibv_dereg_mr(null), 0);
 	world_free(&target);

@@ -87,7 +87,7 @@ static int try_create_flags(uint64_t value, unsigned int kind)
 }
 
 static const struct flag create_flags[] = {
-	{ ROW(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB), UD, "multicast is UD's", "verbs mcast" },
+	{ ROW(IBV_QP_CREATE_BLOCK_SELF_MCAST_LB), ALL_QPS, "no meaning but on UD", "verbs mcast" },
 	{ ROW(IBV_QP_CREATE_SCATTER_FCS), 0, "frames come without their FCS", NULL },
 	{ ROW(IBV_QP_CREATE_CVLAN_STRIPPING), RAW, "the others have no frames",
 	  "verbs raw_offload" },

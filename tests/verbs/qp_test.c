@@ -310,6 +310,10 @@ static void test_drain(void)
 	attr.qp_state = IBV_QPS_RTS;
 	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
 	world_expect(cq, 3, IBV_WC_SUCCESS);
+	/* The next drain raises an event only if it is asked for again. */
+	attr.qp_state = IBV_QPS_SQD;
+	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+	CHECK(!world_has_event(&w));
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	world_free(&buf);
 }

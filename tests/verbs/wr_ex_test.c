@@ -254,7 +254,7 @@ static void too_much_inline(void)
 	write_one();
 }
 
-static void not_enabled(void)
+static void not_of_the_type(void)
 {
 	static uint8_t header[14];
 
@@ -273,7 +273,7 @@ static const struct {
 	int error;
 } failures[] = {
 	{ too_many, ENOMEM },	     { too_many_sges, EINVAL }, { too_much_inline, EINVAL },
-	{ not_enabled, EINVAL },   { setter_first, EINVAL },
+	{ not_of_the_type, EINVAL }, { setter_first, EINVAL },
 };
 
 /* The first error is returned at the end, and nothing of the batch is posted. */
@@ -307,6 +307,27 @@ static void test_poll_within(void)
 	world_expect(cq, 1, IBV_WC_SUCCESS);
 	CHECK_EQ(ibv_wr_complete(qpx), 0);
 	world_expect(cq, 1, IBV_WC_SUCCESS);
+}
+
+/* As on mlx5, whatever was asked for: send_ops_flags must only be legal. */
+static void test_all_operations(void)
+{
+	struct ibv_qp *own[] = { make(IBV_QPT_RC, IBV_QP_EX_WITH_SEND), make(IBV_QPT_RC, 0) };
+
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(own[i]);
+
+		CHECK(ex);
+		world_connect(&w, own[i], own[i]);
+		ibv_wr_start(ex);
+		ex->wr_id = 5;
+		ex->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_read(ex, dst.mr->rkey, remote(0));
+		ibv_wr_set_sge(ex, src.mr->lkey, local(0), 8);
+		CHECK_EQ(ibv_wr_complete(ex), 0);
+		world_expect(cq, 5, IBV_WC_SUCCESS);
+		CHECK_EQ(ibv_destroy_qp(own[i]), 0);
+	}
 }
 
 static void test_state(void)
@@ -364,6 +385,7 @@ int main(void)
 	test_abort();
 	test_failures();
 	test_poll_within();
+	test_all_operations();
 	test_state();
 	test_datagram();
 	CHECK_EQ(ibv_destroy_qp(a), 0);

@@ -247,10 +247,9 @@ static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr,
 		return ret;
 	vrb_qp_init_public(qp);
 	init_wq(qp);
-	if (qp_init_has(attr, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)) {
-		qp->config.send_ops = attr->send_ops_flags;
+	qp->config.wr_calls = s->sends && qp_init_has(attr, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
+	if (qp->config.wr_calls)
 		vrb_wr_ex_init(qp);
-	}
 	return 0;
 }
 

@@ -81,15 +81,16 @@ static bool send_ops_ok(const struct ibv_qp_init_attr_ex *a)
 	return true;
 }
 
-/* A UD QP may block its own multicast loopback; a raw packet QP may strip VLAN tags on receive. */
+/*
+ * Blocking the QP's own multicast loopback means something on UD only, but mlx4 and mlx5 accept it
+ * on every type; a raw packet QP may strip VLAN tags on receive.
+ */
 static bool create_flags_ok(const struct ibv_qp_init_attr_ex *a)
 {
-	uint32_t legal = 0;
+	uint32_t legal = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 
-	if (a->qp_type == IBV_QPT_UD)
-		legal = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
-	else if (a->qp_type == IBV_QPT_RAW_PACKET)
-		legal = IBV_QP_CREATE_CVLAN_STRIPPING;
+	if (a->qp_type == IBV_QPT_RAW_PACKET)
+		legal |= IBV_QP_CREATE_CVLAN_STRIPPING;
 	return !(a->create_flags & ~legal);
 }
 

@@ -305,7 +305,10 @@ static void store_wq(struct vrb_qp *qp, int mask, const struct change *c)
 	wq->timeout = a->timeout;
 	wq->retry_cnt = a->retry_cnt;
 	wq->rnr_retry = a->rnr_retry;
-	wq->sqd_notify = c->next == IBV_QPS_SQD && a->en_sqd_async_notify;
+	/* For one drain: the attribute counts in the transition to SQD only. */
+	if (c->cur != IBV_QPS_SQD || c->next != IBV_QPS_SQD)
+		wq->sqd_notify = c->next == IBV_QPS_SQD && mask & IBV_QP_EN_SQD_ASYNC_NOTIFY &&
+				 a->en_sqd_async_notify;
 }
 
 /* Resets to a new QP: no attributes, empty queues, no completions. */

@@ -328,12 +328,12 @@ int vrb_post_send(struct vrb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 	bool loops;
 	int ret;
 
-	if (qp->config.send_ops)
+	if (qp->config.wr_calls)
 		lock_acquire(&qp->post.batch.lock);
 	loops = begin(qp, wr ? wr->opcode : IBV_WR_RDMA_WRITE);
 	ret = post_alone(qp, wr) ? 0 : post_chain(qp, wr, bad);
 	end(qp, loops);
-	if (qp->config.send_ops)
+	if (qp->config.wr_calls)
 		lock_release(&qp->post.batch.lock);
 	return ret;
 }

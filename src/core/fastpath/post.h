@@ -55,7 +55,7 @@ void vrb_post_result(struct send_wqe *w);
  */
 bool vrb_post_room(const struct vrb_qp *qp, uint32_t index);
 
-/* Installs the ibv_wr_* function table (wr_ex.c) for the operations in qp->send_ops. */
+/* Installs the ibv_wr_* function table (wr_ex.c). */
 void vrb_wr_ex_init(struct vrb_qp *qp);
 
 /* Two entries of it, for the tapped form. */

@@ -97,24 +97,10 @@ static void close_request(struct vrb_qp *qp)
 		finish(qp);
 }
 
-/* The send_ops_flags bit of each opcode. */
-static const uint64_t op_flags[WR_OPCODES] = {
-	[IBV_WR_RDMA_WRITE] = IBV_QP_EX_WITH_RDMA_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM,
-	[IBV_WR_SEND] = IBV_QP_EX_WITH_SEND,
-	[IBV_WR_SEND_WITH_IMM] = IBV_QP_EX_WITH_SEND_WITH_IMM,
-	[IBV_WR_RDMA_READ] = IBV_QP_EX_WITH_RDMA_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
-	[IBV_WR_LOCAL_INV] = IBV_QP_EX_WITH_LOCAL_INV,
-	[IBV_WR_BIND_MW] = IBV_QP_EX_WITH_BIND_MW,
-	[IBV_WR_SEND_WITH_INV] = IBV_QP_EX_WITH_SEND_WITH_INV,
-	[IBV_WR_TSO] = IBV_QP_EX_WITH_TSO,
-	[IBV_WR_FLUSH] = IBV_QP_EX_WITH_FLUSH,
-	[IBV_WR_ATOMIC_WRITE] = IBV_QP_EX_WITH_ATOMIC_WRITE,
-};
-
-/* Opens the next slot and fills the common fields; NULL if the batch has failed. */
+/*
+ * Opens the next slot and fills the common fields; NULL if the batch has failed. As on mlx5, a QP
+ * has all operations of its type, not only those named when it was created.
+ */
 static struct send_wqe *begin(struct ibv_qp_ex *ex, uint32_t opcode)
 {
 	struct vrb_qp *qp = ex_to_qp(ex);
@@ -122,7 +108,7 @@ static struct send_wqe *begin(struct ibv_qp_ex *ex, uint32_t opcode)
 	struct send_wqe *w;
 
 	close_request(qp);
-	if (!b->error && !(qp->config.send_ops & op_flags[opcode]))
+	if (!wr_opcode_legal(b->limits.qp_type, opcode))
 		fail(b, EINVAL);
 	if (!b->error && !vrb_post_room(qp, b->base + b->pending))
 		b->error = vrb_post_refused(qp, ex->wr_id, REASON_WR_QUEUE_FULL);

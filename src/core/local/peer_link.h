@@ -116,8 +116,9 @@ static inline bool vrb_is_peer(struct vrb_qp *qp, int slot)
 	return likely(qp->peer.process && qp->peer.slot == slot) || vrb_peer_verify(qp, slot);
 }
 
-/* wq_ops.direct and wq_ops.pull of QPs with a peer on this host. */
+/* wq_ops.direct, .can_pull and .pull of QPs with a peer on this host. */
 unsigned int vrb_peer_rdma(struct wq_qp *wq, enum reason *why);
+bool vrb_peer_can_pull(struct wq_qp *wq, const struct send_wqe *w);
 
 /*
  * Runs a request that is being posted in the peer's mapped memory and completes it, without a WQE.

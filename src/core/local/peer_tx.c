@@ -33,8 +33,8 @@ enum {
 static const uint8_t no_icrc[ROCE_ICRC_LEN];
 
 /*
- * Lists the pieces of a request's payload. The engine has just checked its keys. Returns 0 if a
- * region has since been deregistered.
+ * Lists the pieces of a request's payload. Returns 0 if one of them has no address: its region is
+ * the null region, or is not registered any more.
  */
 static unsigned int payload_pieces(struct vrb_qp *qp, const struct send_wqe *w, struct wq_seg *seg)
 {
@@ -53,6 +53,13 @@ static unsigned int payload_pieces(struct vrb_qp *qp, const struct send_wqe *w, 
 		n++;
 	}
 	return n;
+}
+
+bool vrb_peer_can_pull(struct wq_qp *wq, const struct send_wqe *w)
+{
+	struct wq_seg seg[ONESIDED_SEGS];
+
+	return payload_pieces(wq_to_vrb_qp(wq), w, seg) != 0;
 }
 
 /* Sends a packet whose payload stays in the sender's memory, for the receiver to fetch. */

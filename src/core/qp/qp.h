@@ -100,6 +100,7 @@ struct vrb_qp_config {
 	struct xrc_domain *domain;
 	const struct vrb_qp_hooks *hooks;	/* NULL: ordinary QP */
 	bool imported;			/* not created by its context, nor counted there */
+	bool wr_calls;			/* has ibv_wr_* */
 	/* handle of a QP that belonged to another process at open (remote_handle.h) */
 	bool remote;
 	/*
@@ -108,7 +109,6 @@ struct vrb_qp_config {
 	uint32_t place;
 	uint8_t shard;			/* shard of the QP number (host/host.h) */
 	struct ibv_qp_init_attr_ex init;	/* caps as granted */
-	uint64_t send_ops;		/* IBV_QP_EX_WITH_*; 0 = no ibv_wr_* */
 	void *recv_copies;		/* memory of recv.srq_wqe and recv.arrival.wqe */
 	struct vrb_rss *rss;		/* RSS QP: spreads frames over work queues; wq.h */
 	struct vrb_wq *work_queue;	/* the work queue that this QP implements */

@@ -150,9 +150,10 @@ int vrb_xrcd_open(struct vrb_context *ctx, int fd, int oflags, struct vrb_xrcd *
 	struct stat st;
 	int ret;
 
-	/* A domain without an inode is always new, so O_CREAT is required. */
-	if (oflags & ~(O_CREAT | O_EXCL) || (fd == -1 && !(oflags & O_CREAT)))
-		return EINVAL;
+	/*
+	 * As ib_uverbs does: other flags of open(2) mean nothing, and a domain without an inode is
+	 * always new, with or without O_CREAT.
+	 */
 	if (fd != -1 && fstat(fd, &st))
 		return errno;
 	if (fd != -1) {

@@ -7,5 +7,6 @@
 const struct wq_ops vrb_transport_ops = {
 	VRB_QP_OPS,
 	.direct = vrb_peer_rdma,
+	.can_pull = vrb_peer_can_pull,
 	.pull = vrb_peer_fetch,
 };
