@@ -176,8 +176,9 @@ static int reject(struct rdma_cm_id *pub, unsigned int reason, const void *data,
 
 	if (err)
 		return cma_result(err);
-	if (!id->conn || (len && !data) ||
-	    len > (id_is_datagram(id) ? CM_SIDR_REP_PRIVATE : CM_REJ_PRIVATE))
+	if (!data)
+		len = 0;
+	if (!id->conn || len > (id_is_datagram(id) ? CM_SIDR_REP_PRIVATE : CM_REJ_PRIVATE))
 		err = EINVAL;
 	else
 		err = cm_reject(&cma.engine, &id->conn->cm, reason, NULL, 0, data, len, qp1.now());

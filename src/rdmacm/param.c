@@ -30,11 +30,10 @@ static void take_qp(const struct cma_id *id, struct rdma_conn_param *conn)
 static int take_data(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		     struct param *out)
 {
-	size_t before = id->ep.connect_len, len = in ? in->private_data_len : 0;
+	size_t before = id->ep.connect_len;
+	size_t len = in && in->private_data ? in->private_data_len : 0;
 
 	memset(out->data, 0, sizeof(out->data));
-	if (len && !in->private_data)
-		return EINVAL;
 	if (before + len > room)
 		return EINVAL;
 	if (before)

@@ -197,6 +197,7 @@ static void refused(void)
 
 	CHECK_EQ(rdma_ack_cm_event(e), 0);
 	CHECK_EQ(rdma_reject(p.id[1], "not today", 9), 0);
+	CHECK_FAILS(rdma_reject(p.id[1], "not today", 149), EINVAL);
 	e = world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 28);
 	check_data(e, "not today", 148);
 	CHECK_EQ(rdma_ack_cm_event(e), 0);
@@ -207,7 +208,7 @@ static void refused(void)
 	pair_destroy(&p);
 
 	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
-	CHECK_EQ(rdma_reject_ece(p.id[1], NULL, 0), 0);
+	CHECK_EQ(rdma_reject_ece(p.id[1], NULL, 9), 0);
 	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 35)), 0);
 	pair_destroy(&p);
 
