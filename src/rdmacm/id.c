@@ -208,10 +208,7 @@ static void destroy(struct cma_id *id)
 	cma_settle();
 	resolver_cancel(id);
 	groups_leave(id);
-	if (id->sync && id->pub.event) {
-		rdma_ack_cm_event(id->pub.event);
-		id->pub.event = NULL;
-	}
+	id_ack_last(id);
 	cma_lock();
 	id_shut(id);
 	if (id->pub.channel)
@@ -245,10 +242,11 @@ static int status_errno(const struct rdma_cm_event *e)
 	return e->status < 0 ? -e->status : e->status;
 }
 
-static void ack_last(struct cma_id *id)
+void id_ack_last(struct cma_id *id)
 {
-	if (id->pub.event)
-		rdma_ack_cm_event(id->pub.event);
+	if (!id->sync || !id->pub.event)
+		return;
+	rdma_ack_cm_event(id->pub.event);
 	id->pub.event = NULL;
 }
 
@@ -256,7 +254,7 @@ int id_wait(struct cma_id *id)
 {
 	if (!id->sync)
 		return 0;
-	ack_last(id);
+	id_ack_last(id);
 	if (rdma_get_cm_event(id->pub.channel, &id->pub.event))
 		return -1;
 	return cma_result(status_errno(id->pub.event));
@@ -269,7 +267,7 @@ int id_unlock_and_wait(struct cma_id *id)
 	cma_unlock();
 	if (!e)
 		return id_wait(id);
-	ack_last(id);
+	id_ack_last(id);
 	if (!event_deliver(e))
 		return id_wait(id);
 	id->pub.event = &e->pub;
@@ -392,10 +390,7 @@ CMA_EXPORT int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel
 	if (err)
 		return cma_result(err);
 	own = id->sync ? id_channel(id) : NULL;
-	if (own && pub->event) {
-		rdma_ack_cm_event(pub->event);
-		pub->event = NULL;
-	}
+	id_ack_last(id);
 	migrate(id, to);
 	id->sync = !channel;
 	if (own)

@@ -156,6 +156,9 @@ void id_end_conn(struct cma_id *id);
 
 /* Ends everything that needs no verb: conn, port, groups, lookups.  Under the lock. */
 void id_shut(struct cma_id *id);
+/* Synchronous ids: acknowledges the last event. */
+void id_ack_last(struct cma_id *id);
+
 
 /*
  * Synchronous ids: acknowledges the last event and waits for the next; -1 with errno if that
