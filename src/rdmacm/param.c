@@ -49,7 +49,7 @@ static int complete(const struct cma_id *id, const struct rdma_conn_param *in, s
 	const struct device *dev = id->path.place.dev;
 	int err;
 
-	if (!dev || (!in && !id->pub.qp))
+	if (!dev)
 		return EINVAL;
 	take_qp(id, &out->conn);
 	err = take_data(id, in, room, out);
@@ -70,6 +70,9 @@ static const struct rdma_conn_param defaults = {
 int param_of_connect(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		     struct param *out)
 {
+	/* A SIDR_REQ contains no QP. */
+	if (!in && !id->pub.qp && !id_is_datagram(id))
+		return EINVAL;
 	out->conn = in ? *in : defaults;
 	return complete(id, in, room, out);
 }
@@ -92,6 +95,8 @@ static void limit_to_request(const struct cma_id *id, struct rdma_conn_param *co
 int param_of_accept(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		    struct param *out)
 {
+	if (!in && !id->pub.qp)
+		return EINVAL;
 	out->conn = in ? *in : defaults;
 	if (id->conn && id->path.place.dev)
 		limit_to_request(id, &out->conn);
