@@ -167,9 +167,29 @@ void id_end_conn(struct cma_id *id)
 	cm_destroy(&cma.engine, &conn->cm, qp1.now());
 }
 
+/*
+ * Requests that the program has fetched and may still accept: their peers are told to wait, because
+ * a repetition would find no listener and be refused.
+ */
+static void keep_requests(const struct cma_id *listener)
+{
+	struct list *pos;
+
+	list_for_each (pos, &cma.ids) {
+		const struct cma_id *id = list_entry(pos, struct cma_id, node);
+		struct conn *conn = id->child && !id->request ? id->conn : NULL;
+
+		if (conn && conn->cm.state == CM_REQ_RCVD &&
+		    conn->cm.service_id == listener->service.service_id)
+			cm_acknowledge(&cma.engine, &conn->cm, CM_SERVICE_TIMEOUT);
+	}
+}
+
 void id_shut(struct cma_id *id)
 {
 	id_end_conn(id);
+	if (!list_empty(&id->on_listen))
+		keep_requests(id);
 	list_del(&id->on_listen);
 	port_drop(id);
 	lookup_cancel(id);
