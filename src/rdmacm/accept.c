@@ -148,9 +148,16 @@ static int accept_id(struct cma_id *id, const struct rdma_conn_param *param)
 		return err;
 	err = prepare(id, param, &p);
 	cma_unlock();
-	if (!err && id->pub.qp && !id_is_datagram(id))
+	/* Up to here nothing has changed, and the program may try again. */
+	if (err)
+		return err;
+	if (id->pub.qp && !id_is_datagram(id))
 		err = qp_connect(id);
-	return err ? err : answer(id, &p);
+	if (!err)
+		err = answer(id, &p);
+	if (err)
+		qp_fail(id);
+	return err;
 }
 
 CMA_EXPORT int rdma_accept(struct rdma_cm_id *pub, struct rdma_conn_param *param)
@@ -158,13 +165,13 @@ CMA_EXPORT int rdma_accept(struct rdma_cm_id *pub, struct rdma_conn_param *param
 	struct cma_id *id = pub ? to_id(pub) : NULL;
 	int err = accept_id(id, param);
 
-	if (err) {
-		if (id && err != EIO)
-			qp_fail(id);
+	if (err)
 		return cma_result(err);
-	}
+	if (!id_is_datagram(id))
+		return id_wait(id);
 	/* A SIDR_REP is not acknowledged, so there is no event to wait for. */
-	return id_is_datagram(id) ? 0 : id_wait(id);
+	id_ack_last(id);
+	return 0;
 }
 
 /* ---- Refusing ---- */
@@ -176,8 +183,9 @@ static int reject(struct rdma_cm_id *pub, unsigned int reason, const void *data,
 
 	if (err)
 		return cma_result(err);
-	if (!id->conn || (len && !data) ||
-	    len > (id_is_datagram(id) ? CM_SIDR_REP_PRIVATE : CM_REJ_PRIVATE))
+	if (!data)
+		len = 0;
+	if (!id->conn || len > (id_is_datagram(id) ? CM_SIDR_REP_PRIVATE : CM_REJ_PRIVATE))
 		err = EINVAL;
 	else
 		err = cm_reject(&cma.engine, &id->conn->cm, reason, NULL, 0, data, len, qp1.now());

@@ -175,15 +175,11 @@ static int start(struct cma_id *id, const struct param *p)
 
 static int connect_id(struct cma_id *id, const struct rdma_conn_param *param)
 {
-	bool datagram = id_is_datagram(id);
-	size_t room = (datagram ? CM_SIDR_REQ_PRIVATE : CM_REQ_PRIVATE) - header_len(id);
+	size_t room = (id_is_datagram(id) ? CM_SIDR_REQ_PRIVATE : CM_REQ_PRIVATE) - header_len(id);
 	struct param p;
 	int err;
 
 	if (id->state != ID_ROUTE_RESOLVED)
-		return EINVAL;
-	/* A SIDR_REQ contains no QP, so the parameters are optional. */
-	if (datagram && !param)
 		return EINVAL;
 	err = param_of_connect(id, param, room, &p);
 	return err ? err : start(id, &p);
@@ -267,7 +263,10 @@ CMA_EXPORT int rdma_disconnect(struct rdma_cm_id *pub)
 		err = qp_fail(id);
 	if (!err)
 		err = disconnect(id);
-	return err ? cma_result(err) : id_wait(id);
+	if (err)
+		return cma_result(err);
+	/* Datagrams have no connection whose end would be an event. */
+	return id_is_datagram(id) ? 0 : id_wait(id);
 }
 
 /* ---- ECE ---- */

@@ -30,11 +30,18 @@ static void reject(struct cma_id *id, unsigned int reason)
 	cma_unlock();
 }
 
-/* Assigns the new id to the device with the address that the request was sent to. */
+/*
+ * Assigns the new id to the device with the address that the request was sent to.  That of a
+ * synchronous listener is synchronous, too.
+ */
 static bool connect_request(struct cma_id *id, struct event *e)
 {
-	if (!path_of_request(id))
-		return true;
+	if (!path_of_request(id)) {
+		if (!e->counts_on->sync || !rdma_migrate_id(&id->pub, NULL))
+			return true;
+		rdma_destroy_id(&id->pub);
+		return false;
+	}
 	/* The address has left the device since the request arrived. */
 	reject(id, CM_REJ_INVALID_GID);
 	cma_lock();

@@ -43,7 +43,7 @@ static int make_active(struct rdma_cm_id *id, struct rdma_addrinfo *res, struct 
 	    resolve_route(id, res))
 		return -1;
 	if (attr) {
-		attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
+		attr->qp_type = id->qp_type;
 		if (rdma_create_qp(id, pd, attr))
 			return -1;
 	}
@@ -59,15 +59,26 @@ static int make_passive(struct rdma_cm_id *pub, struct rdma_addrinfo *res, struc
 
 	if (rdma_bind_addr(pub, res->ai_src_addr))
 		return -1;
+	if (pd)
+		pub->pd = pd;
 	if (!attr)
 		return 0;
 	id->ep.qp_attr = malloc(sizeof(*attr));
 	if (!id->ep.qp_attr)
 		return cma_result(ENOMEM);
 	*id->ep.qp_attr = *attr;
-	id->ep.qp_attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
-	id->ep.pd = pd;
+	id->ep.qp_attr->qp_type = pub->qp_type;
 	return 0;
+}
+
+/* The result of a lookup by hints only may have none. */
+static enum ibv_qp_type type_of(const struct rdma_addrinfo *res)
+{
+	if (res->ai_qp_type)
+		return (enum ibv_qp_type)res->ai_qp_type;
+	return res->ai_port_space == RDMA_PS_UDP || res->ai_port_space == RDMA_PS_IPOIB
+		       ? IBV_QPT_UD
+		       : IBV_QPT_RC;
 }
 
 CMA_EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ibv_pd *pd,
@@ -79,7 +90,7 @@ CMA_EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res
 	if (!out || !res)
 		return cma_result(EINVAL);
 	ret = cma_result(id_create(NULL, NULL, (enum rdma_port_space)res->ai_port_space,
-				   (enum ibv_qp_type)res->ai_qp_type, &id));
+				   type_of(res), &id));
 	if (ret)
 		return ret;
 	ret = res->ai_flags & RAI_PASSIVE ? make_passive(&id->pub, res, pd, attr)
@@ -108,16 +119,13 @@ CMA_EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
 /* The request stays in the new id until the next call on that id. */
 static int adopt(struct cma_id *listener, struct rdma_cm_event *event)
 {
-	struct rdma_cm_id *id = event->id;
 	struct ibv_qp_init_attr attr;
 
-	if (rdma_migrate_id(id, NULL))
-		return -1;
-	id->event = event;
+	event->id->event = event;
 	if (!listener->ep.qp_attr)
 		return 0;
 	attr = *listener->ep.qp_attr;
-	return rdma_create_qp(id, listener->ep.pd, &attr);
+	return rdma_create_qp(event->id, listener->pub.pd, &attr);
 }
 
 CMA_EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
@@ -142,8 +150,6 @@ CMA_EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **o
 	listen->event = NULL;
 	if (adopt(listener, event)) {
 		err = errno;
-		if (id->event != event)
-			rdma_ack_cm_event(event);
 		rdma_destroy_ep(id);
 		return cma_result(err);
 	}

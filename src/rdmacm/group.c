@@ -215,6 +215,10 @@ static void leave(struct cma_id *id, struct group *g)
 	cma_lock();
 	if (id->pub.channel)
 		drop_events(id, g);
+	cma_unlock();
+	if (id->sync && id->pub.event && to_event(id->pub.event)->group == g)
+		id_ack_last(id);
+	cma_lock();
 	while (g->unacked)
 		cma_wait_acked();
 	cma_unlock();

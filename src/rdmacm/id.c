@@ -167,9 +167,29 @@ void id_end_conn(struct cma_id *id)
 	cm_destroy(&cma.engine, &conn->cm, qp1.now());
 }
 
+/*
+ * Requests that the program has fetched and may still accept: their peers are told to wait, because
+ * a repetition would find no listener and be refused.
+ */
+static void keep_requests(const struct cma_id *listener)
+{
+	struct list *pos;
+
+	list_for_each (pos, &cma.ids) {
+		const struct cma_id *id = list_entry(pos, struct cma_id, node);
+		struct conn *conn = id->child && !id->request ? id->conn : NULL;
+
+		if (conn && conn->cm.state == CM_REQ_RCVD &&
+		    conn->cm.service_id == listener->service.service_id)
+			cm_acknowledge(&cma.engine, &conn->cm, CM_SERVICE_TIMEOUT);
+	}
+}
+
 void id_shut(struct cma_id *id)
 {
 	id_end_conn(id);
+	if (!list_empty(&id->on_listen))
+		keep_requests(id);
 	list_del(&id->on_listen);
 	port_drop(id);
 	lookup_cancel(id);
@@ -208,10 +228,7 @@ static void destroy(struct cma_id *id)
 	cma_settle();
 	resolver_cancel(id);
 	groups_leave(id);
-	if (id->sync && id->pub.event) {
-		rdma_ack_cm_event(id->pub.event);
-		id->pub.event = NULL;
-	}
+	id_ack_last(id);
 	cma_lock();
 	id_shut(id);
 	if (id->pub.channel)
@@ -245,10 +262,11 @@ static int status_errno(const struct rdma_cm_event *e)
 	return e->status < 0 ? -e->status : e->status;
 }
 
-static void ack_last(struct cma_id *id)
+void id_ack_last(struct cma_id *id)
 {
-	if (id->pub.event)
-		rdma_ack_cm_event(id->pub.event);
+	if (!id->sync || !id->pub.event)
+		return;
+	rdma_ack_cm_event(id->pub.event);
 	id->pub.event = NULL;
 }
 
@@ -256,7 +274,7 @@ int id_wait(struct cma_id *id)
 {
 	if (!id->sync)
 		return 0;
-	ack_last(id);
+	id_ack_last(id);
 	if (rdma_get_cm_event(id->pub.channel, &id->pub.event))
 		return -1;
 	return cma_result(status_errno(id->pub.event));
@@ -269,7 +287,7 @@ int id_unlock_and_wait(struct cma_id *id)
 	cma_unlock();
 	if (!e)
 		return id_wait(id);
-	ack_last(id);
+	id_ack_last(id);
 	if (!event_deliver(e))
 		return id_wait(id);
 	id->pub.event = &e->pub;
@@ -392,10 +410,7 @@ CMA_EXPORT int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel
 	if (err)
 		return cma_result(err);
 	own = id->sync ? id_channel(id) : NULL;
-	if (own && pub->event) {
-		rdma_ack_cm_event(pub->event);
-		pub->event = NULL;
-	}
+	id_ack_last(id);
 	migrate(id, to);
 	id->sync = !channel;
 	if (own)

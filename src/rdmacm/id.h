@@ -54,8 +54,7 @@ struct id_options {
 
 /* Arguments of rdma_create_ep() for rdma_get_request() and rdma_connect(). */
 struct id_endpoint {
-	struct ibv_pd *pd;
-	struct ibv_qp_init_attr *qp_attr; /* malloc'ed, or NULL */
+	struct ibv_qp_init_attr *qp_attr; /* malloc'ed, or NULL; the PD is the id's */
 	void *connect; /* precedes the private data of rdma_connect(); malloc'ed, or NULL */
 	size_t connect_len;
 };
@@ -156,6 +155,9 @@ void id_end_conn(struct cma_id *id);
 
 /* Ends everything that needs no verb: conn, port, groups, lookups.  Under the lock. */
 void id_shut(struct cma_id *id);
+
+/* Synchronous ids: acknowledges the last event. */
+void id_ack_last(struct cma_id *id);
 
 /*
  * Synchronous ids: acknowledges the last event and waits for the next; -1 with errno if that

@@ -30,11 +30,10 @@ static void take_qp(const struct cma_id *id, struct rdma_conn_param *conn)
 static int take_data(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		     struct param *out)
 {
-	size_t before = id->ep.connect_len, len = in ? in->private_data_len : 0;
+	size_t before = id->ep.connect_len;
+	size_t len = in && in->private_data ? in->private_data_len : 0;
 
 	memset(out->data, 0, sizeof(out->data));
-	if (len && !in->private_data)
-		return EINVAL;
 	if (before + len > room)
 		return EINVAL;
 	if (before)
@@ -50,7 +49,7 @@ static int complete(const struct cma_id *id, const struct rdma_conn_param *in, s
 	const struct device *dev = id->path.place.dev;
 	int err;
 
-	if (!dev || (!in && !id->pub.qp))
+	if (!dev)
 		return EINVAL;
 	take_qp(id, &out->conn);
 	err = take_data(id, in, room, out);
@@ -71,6 +70,9 @@ static const struct rdma_conn_param defaults = {
 int param_of_connect(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		     struct param *out)
 {
+	/* A SIDR_REQ contains no QP. */
+	if (!in && !id->pub.qp && !id_is_datagram(id))
+		return EINVAL;
 	out->conn = in ? *in : defaults;
 	return complete(id, in, room, out);
 }
@@ -93,6 +95,8 @@ static void limit_to_request(const struct cma_id *id, struct rdma_conn_param *co
 int param_of_accept(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		    struct param *out)
 {
+	if (!in && !id->pub.qp)
+		return EINVAL;
 	out->conn = in ? *in : defaults;
 	if (id->conn && id->path.place.dev)
 		limit_to_request(id, &out->conn);

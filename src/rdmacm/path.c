@@ -383,7 +383,7 @@ static int resolve_route(struct cma_id *id, int timeout_ms)
 {
 	struct ibv_sa_path_rec rec;
 
-	if (id->state != ID_ADDR_RESOLVED || timeout_ms <= 0)
+	if (id->state != ID_ADDR_RESOLVED || !timeout_ms)
 		return EINVAL;
 	rec = path_rec(id);
 	rec.flow_label = htobe32(flow_label(&id->pub.route.addr));

@@ -187,7 +187,7 @@ int qp_fail(struct cma_id *id)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	if (!id->pub.qp || id_is_datagram(id))
+	if (!id->pub.qp)
 		return 0;
 	return cma_verb(ibv_modify_qp(id->pub.qp, &attr, IBV_QP_STATE));
 }

@@ -149,8 +149,8 @@ int resolver_wait(struct cma_id *id, const struct route *route, const struct soc
 		return ENOMEM;
 	r->id = id;
 	r->route = *route;
-	r->deadline =
-		time_after(clock_now(), (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * VRB_MSEC);
+	/* As in Linux a negative one is without limit, or nearly. */
+	r->deadline = time_after(clock_now(), (uint32_t)timeout_ms * VRB_MSEC);
 	route_probe_neighbour(dst, route->ifindex);
 	pthread_mutex_lock(&lock);
 	id->resolve = r;

@@ -4,7 +4,8 @@
  *
  *	the first one to a peer	is sent over UDP, with a header that names our queue pair
  *	the receiver		stores it and answers over UDP with a header only
- *	all others		go from queue pair to queue pair
+ *	all others		go from queue pair to queue pair, but for one a second, in case
+ *				another process has the peer's address now
  *
  * There is a queue pair per local address in use (rs_port.h).  Received datagrams are copied into a
  * queue.  Everything received is untrusted: a header is accepted for the source address of its
@@ -28,11 +29,16 @@
 #include "rdmacm/rs_service.h"
 #include "rdmacm/rs_wait.h"
 #include "rsocket/rs_header.h"
+#include "run/clock.h"
+#include "util/time.h"
 
 enum {
 	MOST_PEERS = 4096, /* entries of the table of peers */
 	BATCH = 16,
 };
+
+/* How long a queue pair number is relied on. */
+#define ASK_AGAIN VRB_SECOND
 
 /* A peer whose queue pair is known. */
 struct peer {
@@ -41,6 +47,7 @@ struct peer {
 	struct rs_port *port;
 	struct ibv_ah *ah;
 	uint32_t qpn;
+	uint64_t ask_at; /* coarse clock: the next datagram goes over UDP, which is answered */
 };
 
 struct datagram {
@@ -104,7 +111,13 @@ static void learn(struct rsocket *rs, struct rs_port *port, const struct rs_from
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return;
-	*p = (struct peer){ .at = *at, .port = port, .qpn = qpn, .ah = rs_port_ah(port, at) };
+	*p = (struct peer){
+		.at = *at,
+		.port = port,
+		.qpn = qpn,
+		.ah = rs_port_ah(port, at),
+		.ask_at = time_after(clock_coarse(), ASK_AGAIN),
+	};
 	list_init(&p->node);
 	if (!p->ah) {
 		free(p);
@@ -439,6 +452,25 @@ static bool all_have_slots(struct rsocket *rs)
 	return true;
 }
 
+static bool must_ask(struct peer *p)
+{
+	uint64_t now = clock_coarse();
+
+	if (!time_reached(p->ask_at, now))
+		return false;
+	p->ask_at = time_after(now, ASK_AGAIN);
+	return true;
+}
+
+/* The datagram also asks the peer for its queue pair. */
+static int send_asking(struct rsocket *rs, const struct rs_port *port,
+		       const struct sockaddr_storage *to, const uint8_t *data, size_t n)
+{
+	if (n + RS_UD_HEADER_MAX > port->most)
+		return EMSGSIZE;
+	return send_udp(rs, port, data, n, to);
+}
+
 static int send_to(struct rsocket *rs, struct sockaddr_storage *to, const uint8_t *data, size_t n,
 		   bool nonblock)
 {
@@ -456,12 +488,10 @@ static int send_to(struct rsocket *rs, struct sockaddr_storage *to, const uint8_
 	}
 	if (!peer) {
 		err = port_towards(rs, to, &port);
-		if (err)
-			return err;
-		if (n + RS_UD_HEADER_MAX > port->most)
-			return EMSGSIZE;
-		return send_udp(rs, port, data, n, to);
+		return err ? err : send_asking(rs, port, to, data, n);
 	}
+	if (n + RS_UD_HEADER_MAX <= peer->port->most && must_ask(peer))
+		return send_asking(rs, peer->port, to, data, n);
 	if (n + (at.version == 4 ? 8 : RS_UD_HEADER_MAX) > peer->port->most)
 		return EMSGSIZE;
 	err = rs_await(rs, &rs->tx_turn, all_have_slots, nonblock, rs->opt.snd_timeout);

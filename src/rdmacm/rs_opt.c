@@ -361,6 +361,45 @@ static int set_rdma(struct rsocket *rs, int name, const void *value, socklen_t l
 	}
 }
 
+/* The path of a connection, in the form in which RDMA_ROUTE takes it. */
+static struct ibv_path_data path_data(const struct ibv_sa_path_rec *rec)
+{
+	const uint8_t exactly = 2 << 6;
+
+	return (struct ibv_path_data){
+		.flags = rec->preference,
+		.path = {
+			.dgid = rec->dgid,
+			.sgid = rec->sgid,
+			.dlid = rec->dlid,
+			.slid = rec->slid,
+			.flowlabel_hoplimit =
+				htobe32(be32toh(rec->flow_label) << 8 | rec->hop_limit),
+			.tclass = rec->traffic_class,
+			.reversible_numpath = (uint8_t)(rec->reversible << 7 | rec->numb_path),
+			.pkey = rec->pkey,
+			.qosclass_sl = htobe16(rec->sl),
+			.mtu = exactly | rec->mtu,
+			.rate = exactly | rec->rate,
+			.packetlifetime = exactly | rec->packet_life_time,
+		},
+	};
+}
+
+/* What the program has set, else what the connection uses; nothing before there is one. */
+static int give_route(const struct rsocket *rs, void *value, socklen_t *len)
+{
+	const struct rdma_route *route = rs_is_stream(rs) ? &rs->id->route : NULL;
+	struct ibv_path_data path = { .flags = 0 };
+
+	if (rs->route)
+		return give(rs->route, (socklen_t)(rs->routes * sizeof(*rs->route)), value, len);
+	if (!route || !route->num_paths)
+		return give(&path, 0, value, len);
+	path = path_data(route->path_rec);
+	return give(&path, sizeof(path), value, len);
+}
+
 static int get_rdma(struct rsocket *rs, int name, void *value, socklen_t *len)
 {
 	switch (name) {
@@ -373,9 +412,7 @@ static int get_rdma(struct rsocket *rs, int name, void *value, socklen_t *len)
 	case RDMA_IOMAPSIZE:
 		return give_int((int)rs->opt.iomap, value, len);
 	case RDMA_ROUTE:
-		if (!rs->route)
-			return ENODATA;
-		return give(rs->route, (socklen_t)(rs->routes * sizeof(*rs->route)), value, len);
+		return give_route(rs, value, len);
 	default:
 		return ENOTSUP;
 	}

@@ -3,6 +3,7 @@
  * Connections: events on both sides, parameters, private data, data transfer, rejection,
  * disconnection.
  */
+#include <poll.h>
 #include <unistd.h>
 
 #include "world.h"
@@ -196,6 +197,7 @@ static void refused(void)
 	struct rdma_cm_event *e = pair_request(&p, RDMA_PS_TCP, NULL);
 
 	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_FAILS(rdma_reject(p.id[1], "not today", 149), EINVAL);
 	CHECK_EQ(rdma_reject(p.id[1], "not today", 9), 0);
 	e = world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 28);
 	check_data(e, "not today", 148);
@@ -207,7 +209,7 @@ static void refused(void)
 	pair_destroy(&p);
 
 	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
-	CHECK_EQ(rdma_reject_ece(p.id[1], NULL, 0), 0);
+	CHECK_EQ(rdma_reject_ece(p.id[1], NULL, 9), 0);
 	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 35)), 0);
 	pair_destroy(&p);
 
@@ -216,6 +218,49 @@ static void refused(void)
 	CHECK_EQ(rdma_destroy_id(p.id[1]), 0);
 	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 28)), 0);
 	p.id[1] = world_id(p.ch[1], RDMA_PS_TCP);
+	pair_destroy(&p);
+}
+
+/* Invalid parameters change nothing: the program may accept with others. */
+static void accepted_again(void)
+{
+	struct rdma_conn_param many = { .responder_resources = 254 },
+			       long_data = { .private_data = "", .private_data_len = 197 },
+			       no_data = { .private_data_len = 200, .rnr_retry_count = 7 };
+	struct pair p;
+
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, &no_data)), 0);
+	world_qp(p.id[1]);
+	CHECK_FAILS(rdma_accept(p.id[1], &many), EINVAL);
+	CHECK_FAILS(rdma_accept(p.id[1], &long_data), EINVAL);
+	CHECK_EQ(p.id[1]->qp->state, IBV_QPS_INIT);
+	CHECK_EQ(rdma_accept(p.id[1], &no_data), 0);
+	world_expect(p.ch[0], RDMA_CM_EVENT_ESTABLISHED);
+	world_expect(p.ch[1], RDMA_CM_EVENT_ESTABLISHED);
+	/* Nor does a second call. */
+	CHECK_FAILS(rdma_accept(p.id[1], NULL), EINVAL);
+	CHECK_EQ(p.id[1]->qp->state, IBV_QPS_RTS);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+}
+
+/* A request is the program's to accept, at leisure, though its listener is gone. */
+static void accepted_without_listener(void)
+{
+	struct pollfd fd = { .events = POLLIN };
+	struct pair p;
+
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
+	CHECK_EQ(rdma_destroy_id(p.listener), 0);
+	p.listener = world_id(p.ch[1], RDMA_PS_TCP);
+	/* Longer than until the REQ would be repeated, and refused for lack of a listener. */
+	fd.fd = p.ch[0]->fd;
+	CHECK_EQ(poll(&fd, 1, 500), 0);
+	world_qp(p.id[1]);
+	CHECK_EQ(rdma_accept(p.id[1], NULL), 0);
+	world_expect(p.ch[0], RDMA_CM_EVENT_ESTABLISHED);
+	world_expect(p.ch[1], RDMA_CM_EVENT_ESTABLISHED);
+	pair_disconnect(&p);
 	pair_destroy(&p);
 }
 
@@ -377,6 +422,8 @@ int main(void)
 	no_reads();
 	data();
 	refused();
+	accepted_again();
+	accepted_without_listener();
 	no_listener();
 	active_side_destroyed();
 	destroyed();

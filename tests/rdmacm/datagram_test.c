@@ -82,6 +82,32 @@ static void refused(void)
 	pair_destroy(&p);
 }
 
+/* Neither side needs parameters; disconnecting flushes the QP, though there is no connection. */
+static void without_parameters(void)
+{
+	static char in[64];
+	struct rdma_cm_event *e;
+	struct ibv_wc wc;
+	struct ibv_mr *mr;
+	struct pair p;
+
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_UDP, NULL)), 0);
+	/* An answer names a QP. */
+	CHECK_FAILS(rdma_accept(p.id[1], NULL), EINVAL);
+	world_qp(p.id[1]);
+	CHECK_EQ(rdma_accept(p.id[1], NULL), 0);
+	e = world_event(p.ch[0], RDMA_CM_EVENT_ESTABLISHED, 0);
+	check_service(&e->param.ud, p.id[1]);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK((mr = rdma_reg_msgs(p.id[1], in, sizeof(in))));
+	CHECK_EQ(rdma_post_recv(p.id[1], NULL, in, sizeof(in), mr), 0);
+	CHECK_EQ(rdma_disconnect(p.id[1]), 0);
+	CHECK_EQ(rdma_get_recv_comp(p.id[1], &wc), 1);
+	CHECK_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(rdma_dereg_mr(mr), 0);
+	pair_destroy(&p);
+}
+
 static void no_listener(void)
 {
 	struct rdma_conn_param ask = { .private_data_len = 0 };
@@ -100,6 +126,7 @@ int main(void)
 {
 	resolved();
 	refused();
+	without_parameters();
 	no_listener();
 	return 0;
 }

@@ -116,6 +116,36 @@ static void left_early(void)
 	end(id);
 }
 
+/* A synchronous id has the event of its join until it leaves, or is destroyed. */
+static void synchronous(bool leaves)
+{
+	struct sockaddr_storage group = world_addr(GROUP, 0), a = world_addr(LOOPBACK, 0);
+	struct rdma_cm_id *id = world_id(NULL, RDMA_PS_UDP);
+
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
+	CHECK_EQ(rdma_join_multicast(id, (struct sockaddr *)&group, id), 0);
+	CHECK_EQ(id->event->event, RDMA_CM_EVENT_MULTICAST_JOIN);
+	if (leaves) {
+		CHECK_EQ(rdma_leave_multicast(id, (struct sockaddr *)&group), 0);
+		CHECK(!id->event);
+	}
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+/* Each join of a group is left by itself. */
+static void joined_twice(void)
+{
+	struct sockaddr_storage group = world_addr(GROUP, 0);
+	struct rdma_cm_id *id = member();
+
+	for (int i = 0; i < 2; i++)
+		joined(id, &group, RDMA_MC_JOIN_FLAG_FULLMEMBER);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(rdma_leave_multicast(id, (struct sockaddr *)&group), 0);
+	CHECK_FAILS(rdma_leave_multicast(id, (struct sockaddr *)&group), EADDRNOTAVAIL);
+	end(id);
+}
+
 static void refused(void)
 {
 	struct sockaddr_storage group = world_addr(GROUP, 0), any = world_addr("0.0.0.0", 0);
@@ -159,6 +189,9 @@ int main(void)
 	sent_to_members(world_addr(GROUP, 0));
 	sent_to_members(group_gid());
 	left_early();
+	synchronous(true);
+	synchronous(false);
+	joined_twice();
 	refused();
 	rdma_destroy_event_channel(ch);
 	return 0;

@@ -3,6 +3,7 @@
  * rdma_resolve_addr() and rdma_resolve_route(): the addresses, device and route that an id has
  * afterwards, and destinations that cannot be resolved.
  */
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -35,7 +36,8 @@ static void resolved(void)
 	CHECK_EQ(id->route.num_paths, 0);
 
 	CHECK_FAILS(rdma_resolve_route(id, 0), EINVAL);
-	CHECK_EQ(rdma_resolve_route(id, WORLD_TIMEOUT_MS), 0);
+	/* Without limit. */
+	CHECK_EQ(rdma_resolve_route(id, -1), 0);
 	world_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	CHECK_EQ(id->route.num_paths, 1);
 	rec = id->route.path_rec;
@@ -138,6 +140,16 @@ static void resolve_again(void)
 	addr = &id->route.addr;
 	CHECK_EQ(addr->src_sin.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
 	CHECK_EQ(addr->addr.ibaddr.sgid.raw[12], 127);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+
+	/* Without limit it waits until there is a neighbour. */
+	id = world_id(ch, RDMA_PS_TCP);
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, -1), 0);
+	CHECK_EQ(poll(&(struct pollfd){ .fd = ch->fd, .events = POLLIN }, 1, 50), 0);
+	CHECK_EQ(system("PATH=$PATH:/usr/sbin:/sbin; ip neigh replace 10.77.0.9 dev vrbt0"
+			" lladdr 02:00:00:00:00:09"),
+		 0);
+	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
 }

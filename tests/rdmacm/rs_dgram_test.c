@@ -76,6 +76,30 @@ static void connected(void)
 	CHECK_EQ(rclose(server), 0);
 }
 
+/* Another rsocket takes the peer's address: datagrams reach it after a while. */
+static void peer_restarted(void)
+{
+	struct sockaddr_in at;
+	int server = bound(&at), fd = rsocket(AF_INET, SOCK_DGRAM, 0), sent = 0;
+	char c;
+
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(rsendto(fd, "a", 1, 0, (struct sockaddr *)&at, sizeof(at)), 1);
+		CHECK_EQ(rrecv(server, &c, 1, 0), 1);
+	}
+	CHECK_EQ(rclose(server), 0);
+	server = rsocket(AF_INET, SOCK_DGRAM, 0);
+	CHECK_EQ(rbind(server, (struct sockaddr *)&at, sizeof(at)), 0);
+	do {
+		CHECK(sent++ < WORLD_LIMIT_S * 20);
+		CHECK_EQ(rsendto(fd, "b", 1, 0, (struct sockaddr *)&at, sizeof(at)), 1);
+	} while (!rspair_poll(server, POLLIN, 50));
+	CHECK_EQ(rrecv(server, &c, 1, 0), 1);
+	CHECK_EQ(c, 'b');
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(rclose(server), 0);
+}
+
 /*
  * Datagrams without a valid header, or whose header names another address than their source, are
  * dropped.
@@ -108,6 +132,7 @@ int main(void)
 {
 	send_and_reply();
 	connected();
+	peer_restarted();
 	forged_datagrams();
 	return 0;
 }

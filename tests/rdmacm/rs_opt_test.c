@@ -70,6 +70,40 @@ static void of_a_connection(void)
 	rspair_close(&p);
 }
 
+static struct ibv_path_data path_of(int fd, socklen_t wanted)
+{
+	struct ibv_path_data path = { .flags = 0 };
+	socklen_t len = sizeof(path);
+
+	CHECK_EQ(rgetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &path, &len), 0);
+	CHECK_EQ(len, wanted);
+	return path;
+}
+
+/* The path of a connection; before there is one, that which the program sets. */
+static void route(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	struct ibv_path_data path, kept;
+
+	path_of(fd, 0);
+	for (int i = 0; i < 2; i++) {
+		path = path_of(p.fd[i], sizeof(path));
+		CHECK_EQ(path.flags, IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
+					     IBV_PATH_FLAG_BIDIRECTIONAL);
+		CHECK_EQ(path.path.dgid.raw[12], 127);
+		CHECK_MEM(&path.path.sgid, &path.path.dgid, 16);
+		CHECK_EQ(path.path.pkey, htobe16(0xffff));
+		CHECK_EQ(1 << ((path.path.mtu & 0x3f) + 7), get(p.fd[i], IPPROTO_TCP, TCP_MAXSEG));
+	}
+	CHECK_EQ(rsetsockopt(fd, SOL_RDMA, RDMA_ROUTE, &path, sizeof(path)), 0);
+	kept = path_of(fd, sizeof(path));
+	CHECK_MEM(&kept, &path, sizeof(path));
+	CHECK_EQ(rclose(fd), 0);
+	rspair_close(&p);
+}
+
 static struct tcp_info info(int fd)
 {
 	struct tcp_info info;
@@ -178,6 +212,7 @@ int main(void)
 	defaults();
 	kept();
 	of_a_connection();
+	route();
 	of_a_listener();
 	timeouts();
 	keepalive();
