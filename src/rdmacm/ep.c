@@ -74,11 +74,8 @@ static int make_passive(struct rdma_cm_id *pub, struct rdma_addrinfo *res, struc
 /* The result of a lookup by hints only may have none. */
 static enum ibv_qp_type type_of(const struct rdma_addrinfo *res)
 {
-	if (res->ai_qp_type)
-		return (enum ibv_qp_type)res->ai_qp_type;
-	return res->ai_port_space == RDMA_PS_UDP || res->ai_port_space == RDMA_PS_IPOIB
-		       ? IBV_QPT_UD
-		       : IBV_QPT_RC;
+	return res->ai_qp_type ? (enum ibv_qp_type)res->ai_qp_type :
+				 id_type_of((enum rdma_port_space)res->ai_port_space);
 }
 
 CMA_EXPORT int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ibv_pd *pd,

@@ -98,16 +98,20 @@ int id_create(struct channel *ch, void *context, enum rdma_port_space ps, enum i
 	return err ? err : create(ch, context, ps, type, out);
 }
 
+enum ibv_qp_type id_type_of(enum rdma_port_space ps)
+{
+	return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
+}
+
 CMA_EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
 			      void *context, enum rdma_port_space ps)
 {
-	enum ibv_qp_type type = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
 	struct cma_id *made;
 	int err;
 
 	if (!id)
 		return cma_result(EINVAL);
-	err = id_create(channel ? to_channel(channel) : NULL, context, ps, type, &made);
+	err = id_create(channel ? to_channel(channel) : NULL, context, ps, id_type_of(ps), &made);
 	if (!err)
 		*id = &made->pub;
 	return cma_result(err);

@@ -119,6 +119,9 @@ int id_enter(struct cma_id *id);
  */
 int id_enter_channel(struct cma_id *id);
 
+/* The type of the queue pairs of a port space, unless the program chooses one. */
+enum ibv_qp_type id_type_of(enum rdma_port_space ps);
+
 /*
  * Creates an id for the program; without a channel it is synchronous.  Must not hold the lock.
  * Returns 0 or an errno value.

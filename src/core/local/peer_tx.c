@@ -23,6 +23,7 @@
 #include "local/peer.h"
 #include "roce/message.h"
 #include "run/clock.h"
+#include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/tuning.h"
 
@@ -33,8 +34,8 @@ enum {
 static const uint8_t no_icrc[ROCE_ICRC_LEN];
 
 /*
- * Lists the pieces of a request's payload. Returns 0 if one of them has no address: its region is
- * the null region, or is not registered any more.
+ * Lists the pieces of a request's payload. The engine has just checked its keys. Returns 0 if a
+ * region has since been deregistered.
  */
 static unsigned int payload_pieces(struct vrb_qp *qp, const struct send_wqe *w, struct wq_seg *seg)
 {
@@ -55,11 +56,17 @@ static unsigned int payload_pieces(struct vrb_qp *qp, const struct send_wqe *w, 
 	return n;
 }
 
+/* Without a reference: put_pull() finds out if a region is gone. */
 bool vrb_peer_can_pull(struct wq_qp *wq, const struct send_wqe *w)
 {
-	struct wq_seg seg[ONESIDED_SEGS];
+	for (uint32_t i = 0; i < w->num_sge; i++) {
+		const struct mr_entry *e =
+			w->sge[i].length ? vrb_mem_entry(w->sge[i].lkey) : NULL;
 
-	return payload_pieces(wq_to_vrb_qp(wq), w, seg) != 0;
+		if (e && load_relaxed(&e->kind) == MR_NULL)
+			return false;
+	}
+	return true;
 }
 
 /* Sends a packet whose payload stays in the sender's memory, for the receiver to fetch. */
