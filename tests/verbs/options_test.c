@@ -125,10 +125,6 @@ static int try_send_ops(uint64_t value, unsigned int kind)
 	struct ibv_qp_init_attr_ex attr = { .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					    .send_ops_flags = value };
 
-	if (qp_types[kind] == IBV_QPT_UD || qp_types[kind] == IBV_QPT_RAW_PACKET) {
-		attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
-		attr.max_tso_header = 64;
-	}
 	return create_qp(&attr, kind);
 }
 
@@ -144,7 +140,8 @@ static const struct flag send_ops[] = {
 	{ ROW(IBV_QP_EX_WITH_LOCAL_INV), RC | UC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_BIND_MW), RC | UC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_SEND_WITH_INV), RC | UC | XS, "", "verbs wr_ex" },
-	{ ROW(IBV_QP_EX_WITH_TSO), UD | RAW, "with max_tso_header", "verbs ipoib" },
+	{ ROW(IBV_QP_EX_WITH_TSO), UD | RAW, "with headers of at most max_tso_header",
+	  "verbs ipoib" },
 	{ ROW(IBV_QP_EX_WITH_FLUSH), RC | XS, "Annex A19", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_ATOMIC_WRITE), RC | XS, "Annex A19", "verbs wr_ex" },
 };
@@ -493,7 +490,7 @@ static const struct option options[] = {
 	OPTION("`ibv_modify_cq_attr.attr_mask`", 32, try_cq_attr, cq_attrs, { "any" }),
 	OPTION("`ibv_srq_init_attr_ex.comp_mask`", 32, try_srq_mask, srq_masks,
 	       { "basic", "XRC", "tag matching" }),
-	OPTION("`ibv_modify_srq`, mask", 32, try_srq_attr, srq_attrs, { "any" }),
+	{ "`ibv_modify_srq`, mask", { "any" }, 32, try_srq_attr, srq_attrs, N(srq_attrs), 1 },
 	OPTION("`ibv_ops_wr.flags`", 32, try_ops_flags, ops_flags, { "tag matching" }),
 	OPTION("`ibv_xrcd_init_attr.comp_mask`", 32, try_xrcd, xrcds, { "any" }),
 	{ "Access flags",

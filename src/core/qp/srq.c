@@ -72,7 +72,8 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_srq_init_attr_ex
 		return err;
 	if (attr->pd->context != c)
 		return EINVAL;
-	if (attr->attr.max_wr < 1 || attr->attr.max_wr > (uint32_t)dev->max_srq_wr ||
+	/* No entries are as good as one, as on mlx5. */
+	if (attr->attr.max_wr > (uint32_t)dev->max_srq_wr ||
 	    attr->attr.max_sge > (uint32_t)dev->max_srq_sge)
 		return EINVAL;
 	return type_ok(c, attr) ? 0 : EINVAL;
@@ -240,7 +241,8 @@ int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mas
 	void *unused = NULL;
 	int ret = 0;
 
-	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) || vrb_srq_failed(srq))
+	/* Unknown bits of the mask change nothing, as on mlx5 and rxe. */
+	if (vrb_srq_failed(srq))
 		return EINVAL;
 	lock_acquire(&srq->lock);
 	if (!attr_ok(srq, attr, mask)) {
