@@ -34,9 +34,20 @@ static int post(struct ibv_srq *srq, uint64_t wr_id, struct ibv_sge *sge, int n)
 static void test_create(void)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_sge = 1 } };
+	struct ibv_srq_init_attr_ex ex = { .attr = { .max_wr = 1 }, .pd = w.pd };
+	static const uint32_t masks[] = { 0, IBV_SRQ_INIT_ATTR_TYPE,
+					  1u << 20 | IBV_SRQ_INIT_ATTR_TM };
 	struct ibv_device_attr dev;
 
 	CHECK_EQ(ibv_query_device(w.ctx, &dev), 0);
+	for (size_t i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
+		struct ibv_srq *srq;
+
+		ex.comp_mask = masks[i];
+		srq = ibv_create_srq_ex(w.ctx, &ex);
+		CHECK(srq);
+		CHECK_EQ(ibv_destroy_srq(srq), 0);
+	}
 	/* mlx5 accepts queues without entries or SGEs. */
 	CHECK_EQ(ibv_destroy_srq(make(0, 1)), 0);
 	CHECK_EQ(ibv_destroy_srq(make(0, 0)), 0);
