@@ -2,7 +2,7 @@
 /*
  * Parses rules. `kinds` has a row per type of specification; its fill function writes the program's
  * values and masks into the rule's two keys. Refuses rules that no frame can match, and ambiguous
- * ones.
+ * ones. Only rules of type NORMAL match headers; what others specify is ignored, as by mlx5.
  */
 #include "flow/rule.h"
 
@@ -19,7 +19,6 @@ enum {
 	FLOW_LABEL_LIMIT = 1 << 20,
 	VNI_LIMIT = 1 << 24,
 	TAG_LIMIT = 1 << FLOW_TAG_BITS,
-	NO_FLAGS = 0,
 	ALL_FLAGS = IBV_FLOW_ATTR_FLAGS_DONT_TRAP | IBV_FLOW_ATTR_FLAGS_EGRESS,
 };
 
@@ -49,6 +48,12 @@ struct kind {
 	bool grows;      /* a later library's may be longer */
 	uint32_t header; /* that a frame must have */
 	fill_fn *fill;
+};
+
+/* By type of rule. A sniffer traps nothing anyway. */
+static const uint32_t flags_of[] = {
+	[IBV_FLOW_ATTR_NORMAL] = ALL_FLAGS,
+	[IBV_FLOW_ATTR_SNIFFER] = IBV_FLOW_ATTR_FLAGS_DONT_TRAP,
 };
 
 /* The state of parsing a rule. */
@@ -220,7 +225,7 @@ static int read_filter(struct reading *r, const struct kind *k, const uint8_t *s
 	struct flow_layer *val = inner ? &rule->val.inner : &rule->val.outer;
 	struct flow_layer *mask = inner ? &rule->mask.inner : &rule->mask.outer;
 	const uint8_t *val_at = spec + k->at, *mask_at = val_at + k->filter;
-	size_t longer = (size - k->size) / 2;
+	size_t longer = k->grows ? (size - k->size) / 2 : 0;
 
 	if (longer) {
 		mask_at += longer;
@@ -236,10 +241,15 @@ static int read_filter(struct reading *r, const struct kind *k, const uint8_t *s
 	return 0;
 }
 
+/*
+ * The size leads to the next specification. As in rdma-core it must be right only where it is the
+ * length of the filters, too.
+ */
 static bool size_ok(const struct kind *k, uint16_t size)
 {
-	return size == k->size ||
-	       (k->grows && size > k->size && size <= FLOW_SPEC_MAX && (size - k->size) % 2 == 0);
+	if (size > FLOW_SPEC_MAX)
+		return false;
+	return !k->grows || (size >= k->size && (size - k->size) % 2 == 0);
 }
 
 static int read_spec(struct reading *r)
@@ -341,34 +351,40 @@ static const char *check_layer(struct flow_layer *val, struct flow_layer *mask)
 	return NULL;
 }
 
-/* The actions allowed for each type of rule. */
-static bool actions_ok(const struct flow_rule *rule)
+/* Leaves the actions that make sense: counts, and a sniffer's tag. */
+static void ignore_specs(const struct reading *r)
 {
-	switch (rule->type) {
-	case IBV_FLOW_ATTR_NORMAL:
-		return !(rule->egress && rule->tagged); /* never read */
-	case IBV_FLOW_ATTR_SNIFFER:
-		return !rule->drop && !rule->action;
-	default:
-		return !rule->drop && !rule->action && !rule->tagged;
+	struct flow_rule *rule = r->rule;
+	bool keeps_tag = rule->type == IBV_FLOW_ATTR_SNIFFER;
+
+	rule->ignored = r->last_type || rule->drop || (rule->tagged && !keeps_tag);
+	memset(&rule->val, 0, sizeof(rule->val));
+	memset(&rule->mask, 0, sizeof(rule->mask));
+	rule->drop = false;
+	if (!keeps_tag) {
+		rule->tagged = false;
+		rule->tag = 0;
 	}
 }
 
 static int check(const struct reading *r)
 {
 	struct flow_rule *rule = r->rule;
-	const char *why = check_layer(&rule->val.outer, &rule->mask.outer);
+	const char *why;
 
+	if (rule->type != IBV_FLOW_ATTR_NORMAL) {
+		ignore_specs(r);
+		return 0;
+	}
+	why = check_layer(&rule->val.outer, &rule->mask.outer);
 	if (!why)
 		why = check_layer(&rule->val.inner, &rule->mask.inner);
 	if (!why && (be32toh(rule->val.vni) >= VNI_LIMIT || be32toh(rule->mask.vni) >= VNI_LIMIT))
 		why = "a VNI of more than 24 bits";
 	if (!why && r->mpls && r->out_of_order)
 		why = "headers around MPLS out of order";
-	if (!why && rule->type != IBV_FLOW_ATTR_NORMAL && r->last_type)
-		why = "only rules of type NORMAL match headers";
-	if (!why && !actions_ok(rule))
-		why = "an action not allowed for this type of rule";
+	if (!why && rule->egress && rule->tagged)
+		why = "a tag of frames that are sent, which nothing reads";
 	return why ? refuse(rule, why) : 0;
 }
 
@@ -388,13 +404,11 @@ static void settle(struct flow_rule *rule)
 
 static int read_attr(struct flow_rule *rule, const struct ibv_flow_attr *a)
 {
-	uint32_t allowed = a->type == IBV_FLOW_ATTR_NORMAL ? ALL_FLAGS : NO_FLAGS;
-
 	if (a->comp_mask)
 		return refuse(rule, "comp_mask is not 0");
 	if ((uint32_t)a->type > IBV_FLOW_ATTR_SNIFFER)
 		return refuse(rule, "an unknown type of rule");
-	if (a->flags & ~allowed)
+	if (a->flags & ~flags_of[a->type])
 		return refuse(rule, "flags not allowed for this type of rule");
 	if (a->num_of_specs > FLOW_MAX_SPECS)
 		return refuse(rule, "more than ten specifications");

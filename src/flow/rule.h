@@ -34,6 +34,7 @@ struct flow_rule {
 	const struct ibv_counters *counters;
 	const struct ibv_flow_action *action;
 
+	bool ignored;        /* has specifications that mean nothing to its type */
 	const char *refused; /* the error if flow_rule_parse() refuses the rule */
 
 	void *owner; /* the caller's: the receiver of the frame */

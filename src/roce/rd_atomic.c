@@ -40,6 +40,23 @@ static struct roce_rd_atomic *slot(const struct roce_qp *qp, uint32_t age)
 	return &qp->rd_atomic[(qp->resp.rd_next + age) % roce_rd_slots(qp)];
 }
 
+void roce_rd_grow(struct roce_qp *qp, struct roce_rd_atomic *to, uint32_t slots)
+{
+	uint32_t used = roce_rd_used(qp), due = 0;
+
+	qp->resp.rd_pending = 0;
+	for (uint32_t i = 0; i < used; i++) {
+		to[i] = *slot(qp, i);
+		qp->resp.rd_pending += to[i].pending;
+		if (slot(qp, i) == &qp->rd_atomic[qp->resp.rd_due])
+			due = i;
+	}
+	qp->resp.rd_due = due;
+	qp->resp.rd_next = used;
+	qp->rd_atomic = to;
+	qp->rd_atomic_slots = slots;
+}
+
 bool roce_rd_available(const struct roce_qp *qp)
 {
 	const struct roce_rd_atomic *rd;

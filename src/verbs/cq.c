@@ -115,7 +115,7 @@ static int modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	int err = attr ? vrb_context_check(cq->context) : EINVAL;
 
 	if (!err && attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
-		err = EOPNOTSUPP;
+		err = EINVAL; /* as from rdma-core */
 	if (!err && attr->attr_mask & IBV_CQ_ATTR_MODERATE)
 		vrb_cq_moderate(to_vrb_cq(cq), attr->moderate.cq_count, attr->moderate.cq_period);
 	return answer(err);

@@ -139,6 +139,8 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 	int err = attr ? vrb_context_enter(&context) : EINVAL;
 
 	/* ibv_open_xrcd(3): both members are required. */
+	if (!err && attr->comp_mask & ~(uint32_t)XRCD_MASK)
+		err = EOPNOTSUPP;
 	if (!err && attr->comp_mask != XRCD_MASK)
 		err = EINVAL;
 	if (!err)

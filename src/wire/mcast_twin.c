@@ -2,6 +2,7 @@
 /* Sockets whose filter drops everything. */
 #include "wire/mcast_twin.h"
 
+#include <errno.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -31,20 +32,23 @@ static bool set_up(int fd, const struct net_addr *group, uint32_t ifindex, uint1
 	return !setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) &&
 	       !setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) &&
 	       !setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off)) &&
-	       !bind(fd, (const struct sockaddr *)&to, sizeof(to)) &&
+	       !(port && bind(fd, (const struct sockaddr *)&to, sizeof(to))) &&
 	       !setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &member, sizeof(member));
 }
 
-static int open_twin(const struct net_addr *group, uint32_t ifindex, uint16_t port)
+/* Returns 0 or the errno value. */
+static int open_twin(struct twin *t, uint16_t port)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
+	int err;
 
-	if (fd >= 0 && set_up(fd, group, ifindex, port))
-		return fd;
+	t->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
+	if (t->fd >= 0 && set_up(t->fd, &t->group, t->ifindex, port))
+		return 0;
+	err = errno;
 	log_debug(LOG_WIRE, "cannot join a multicast group with a second socket: %m");
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	if (t->fd >= 0)
+		close(t->fd);
+	return err;
 }
 
 static void close_twin(struct twin *t)
@@ -54,22 +58,24 @@ static void close_twin(struct twin *t)
 	free(t);
 }
 
-void mcast_twin_join(struct list *twins, const struct net_addr *group, uint32_t ifindex,
-		     uint16_t port)
+int mcast_twin_join(struct list *twins, const struct net_addr *group, uint32_t ifindex,
+		    uint16_t port)
 {
 	struct twin *t = calloc(1, sizeof(*t));
+	int err;
 
 	if (!t)
-		return;
+		return ENOMEM;
 	*t = (struct twin){ .group = *group, .ifindex = ifindex };
-	t->fd = open_twin(group, ifindex, port);
-	if (t->fd < 0)
+	err = open_twin(t, port);
+	if (err)
 		free(t);
 	else
 		list_add_tail(twins, &t->node);
+	return err;
 }
 
-void mcast_twin_leave(struct list *twins, const struct net_addr *group, uint32_t ifindex)
+bool mcast_twin_leave(struct list *twins, const struct net_addr *group, uint32_t ifindex)
 {
 	struct list *pos, *tmp;
 
@@ -79,8 +85,9 @@ void mcast_twin_leave(struct list *twins, const struct net_addr *group, uint32_t
 		if (t->ifindex != ifindex || !net_addr_equal(&t->group, group))
 			continue;
 		close_twin(t);
-		return;
+		return true;
 	}
+	return false;
 }
 
 void mcast_twin_close_all(struct list *twins)

@@ -167,22 +167,37 @@ static int change_membership(struct udp_wire *u, const struct net_addr *group, u
 	return r < 0 ? errno : 0;
 }
 
+/* From now on the socket gets what any member socket of the host gets. */
+static int take_all_groups(struct udp_wire *u)
+{
+	const int on = 1;
+
+	return setsockopt(u->fd[UDP_IPV4], IPPROTO_IP, IP_MULTICAST_ALL, &on, sizeof(on)) < 0 ?
+		       errno : 0;
+}
+
+/* ENOBUFS: the socket has as many groups as net.ipv4.igmp_max_memberships says. */
 static int udp_join(struct wire *w, const struct net_addr *group, uint32_t ifindex)
 {
 	struct udp_wire *u = to_udp(w);
 	int err = change_membership(u, group, ifindex, IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP);
+	bool full = err == ENOBUFS && net_is_ipv4(group);
 
-	if (!err && u->group && net_is_ipv4(group))
-		mcast_twin_join(&u->twins, group, ifindex, w->port);
-	return err;
+	if (full)
+		err = take_all_groups(u);
+	if (err || !net_is_ipv4(group) || !(full || u->group))
+		return err;
+	err = mcast_twin_join(&u->twins, group, ifindex, u->group ? w->port : 0);
+	return full ? err : 0;
 }
 
 static int udp_leave(struct wire *w, const struct net_addr *group, uint32_t ifindex)
 {
 	struct udp_wire *u = to_udp(w);
+	bool twin = mcast_twin_leave(&u->twins, group, ifindex);
+	int err = change_membership(u, group, ifindex, IP_DROP_MEMBERSHIP, IPV6_LEAVE_GROUP);
 
-	mcast_twin_leave(&u->twins, group, ifindex);
-	return change_membership(u, group, ifindex, IP_DROP_MEMBERSHIP, IPV6_LEAVE_GROUP);
+	return twin && err == EADDRNOTAVAIL ? 0 : err; /* the twin was the member */
 }
 
 static void udp_close(struct wire *w)

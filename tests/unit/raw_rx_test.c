@@ -132,9 +132,9 @@ static void without_a_receive_a_frame_is_dropped_and_counted(void **state)
 	assert_int_equal(roce_qp_counters(&qp->roce)->out_of_buffer, 1);
 }
 
-static void before_rtr_a_frame_is_dropped(void **state)
+static void before_init_a_frame_is_dropped(void **state)
 {
-	qp->wq.state = IBV_QPS_INIT;
+	qp->wq.state = IBV_QPS_RESET;
 	post(7, sizeof(memory));
 	deliver();
 	assert_true(vrb_cq_looks_empty(cq));
@@ -174,7 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_frame_consumes_the_next_receive),
 		TEST(without_a_receive_a_frame_is_dropped_and_counted),
-		TEST(before_rtr_a_frame_is_dropped),
+		TEST(before_init_a_frame_is_dropped),
 		TEST(the_vlan_tag_moves_to_the_completion),
 		TEST(a_frame_too_long_is_an_error_and_writes_nothing),
 	};

@@ -327,6 +327,39 @@ static void too_many_open_requests(void **state)
 			 roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_INVALID_REQUEST));
 }
 
+/* max_dest_rd_atomic may grow in SQD, while requests wait for their answers. */
+static void more_are_allowed(void **state)
+{
+	enum { MORE = 8 };
+	static struct roce_rd_atomic more[MORE];
+
+	for (uint32_t answered = 0; answered < ENV_RD; answered++) {
+		uint32_t psn = ENV_PSN;
+
+		env_start(&e, IBV_QPT_RC);
+		for (uint32_t i = 0; i < answered; i++) {
+			read_request(psn, ENV_VA + psn, 8);
+			expect_ack(ROCE_RC_READ_RESPONSE_ONLY, psn++);
+		}
+		for (uint32_t i = 0; i < ENV_RD; i++)
+			read_request(psn + i, ENV_VA, 8);
+		memset(more, 0, sizeof(more));
+		roce_rd_grow(&e.qp, more, MORE);
+		e.wq.max_dest_rd_atomic = MORE;
+		for (uint32_t i = ENV_RD; i < MORE; i++)
+			read_request(psn + i, ENV_VA, 8);
+		assert_int_equal(e.wq.state, IBV_QPS_RTS);
+		for (uint32_t i = 0; i < MORE; i++)
+			expect_ack(ROCE_RC_READ_RESPONSE_ONLY, psn + i);
+		assert_false(env_output(&e));
+		read_request(psn + 1, ENV_VA, 8); /* a duplicate */
+		expect_ack(ROCE_RC_READ_RESPONSE_ONLY, psn + 1);
+		for (uint32_t i = MORE; i <= 2 * MORE; i++)
+			read_request(psn + i, ENV_VA, 8);
+		assert_int_equal(e.wq.state, IBV_QPS_ERR);
+	}
+}
+
 static void none_allowed(void **state)
 {
 	env_init(&e, IBV_QPT_RC);
@@ -458,6 +491,7 @@ int main(void)
 		cmocka_unit_test(flush_and_atomic_write),
 		cmocka_unit_test(flush_that_takes_long),
 		cmocka_unit_test(too_many_open_requests),
+		cmocka_unit_test(more_are_allowed),
 		cmocka_unit_test(none_allowed),
 		cmocka_unit_test(slots_are_reused_in_order),
 		cmocka_unit_test(memory_deregistered_during_the_response),

@@ -522,6 +522,43 @@ static void multicast_reaches_members(void **state)
 	wire_close(b);
 }
 
+/* More groups than a socket may join, whether or not other processes may use the port. */
+static void many_groups(void **state)
+{
+	enum { GROUPS = 100, GONE = 7 };
+	static const uint64_t sharing[] = { 0, ENV_GROUP };
+	uint32_t lo = if_nametoindex("lo");
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(sharing); i++) {
+		struct wire *w;
+		struct wire_pkt in, out = {
+			.path = { .src = env_addr("::ffff:127.0.0.1"),
+				  .dst = env_addr("::ffff:239.1.2.0"), .ifindex = lo,
+				  .hop_limit = 1 },
+			.data = (uint8_t[16]){ 1 },
+			.len = 16,
+		};
+		uint8_t *last = &out.path.dst.raw[15];
+
+		assert_int_equal(udp_open(env_port, sharing[i], &w), 0);
+		for (*last = 0; *last < GROUPS; ++*last)
+			assert_int_equal(wire_join(w, &out.path.dst, lo), 0);
+		for (*last = 0; *last < GROUPS; ++*last) {
+			assert_int_equal(wire_send(w, &out, 1), 1);
+			assert_int_equal(env_receive(w, &in, 1), 1);
+			assert_memory_equal(&in.path.dst, &out.path.dst, 16);
+		}
+		for (*last = 0; *last < GROUPS; *last += GONE)
+			assert_int_equal(wire_leave(w, &out.path.dst, lo), 0);
+		for (*last = 0; *last < GROUPS; ++*last) {
+			assert_int_equal(wire_send(w, &out, 1), 1);
+			assert_int_equal(*last % GONE ? env_receive(w, &in, 1) : env_drain(w),
+					 *last % GONE ? 1 : 0);
+		}
+		wire_close(w);
+	}
+}
+
 /* Other loopback traffic would fill the buffer of a socket that receives everything. */
 static void only_to_port(int fd)
 {
@@ -601,6 +638,7 @@ int main(void)
 		cmocka_unit_test_setup(a_port_that_is_not_shared_is_a_distinct_error, env_new_port),
 		cmocka_unit_test_setup(a_port_is_shared_within_one_group, env_new_port),
 		cmocka_unit_test_setup(multicast_reaches_members, env_new_port),
+		cmocka_unit_test_setup(many_groups, env_new_port),
 		cmocka_unit_test_setup(ip_header_fits_the_icrc, env_new_port),
 	};
 

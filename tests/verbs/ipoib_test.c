@@ -315,9 +315,31 @@ static void bad_requests_are_refused(struct bench *b)
 	CHECK(!new_qp(b, IBV_QPT_UD, 513, IBV_QP_EX_WITH_TSO));
 	CHECK(!new_qp(b, IBV_QPT_RC, 64, IBV_QP_EX_WITH_SEND));
 	CHECK_EQ(errno, EOPNOTSUPP);
-	CHECK(!new_qp(b, IBV_QPT_UD, 0, IBV_QP_EX_WITH_TSO));
+	CHECK(!new_qp(b, IBV_QPT_RC, 0, IBV_QP_EX_WITH_TSO));
 	CHECK_EQ(errno, EOPNOTSUPP);
-	CHECK_EQ(errno, EOPNOTSUPP);
+}
+
+/* mlx5 makes a QP that takes no header, and refuses the request. */
+static void without_max_tso_header(struct bench *b)
+{
+	struct ibv_qp *ud = new_qp(b, IBV_QPT_UD, 0, IBV_QP_EX_WITH_TSO);
+	struct ibv_qp_ex *x = ud ? ibv_qp_to_qp_ex(ud) : NULL;
+	uint8_t hdr[40] = { 0 };
+	struct ibv_send_wr wr, *bad;
+	struct ibv_sge sge;
+
+	CHECK(x);
+	world_connect(&b->w, ud, ud);
+	wr = tso(b, &sge, hdr, sizeof(hdr));
+	CHECK_EQ(ibv_post_send(ud, &wr, &bad), EINVAL);
+	for (uint16_t len = 0; len <= sizeof(hdr); len += sizeof(hdr)) {
+		ibv_wr_start(x);
+		ibv_wr_send_tso(x, hdr, len, MSS);
+		ibv_wr_set_ud_addr(x, b->ah, ud->qp_num, 0);
+		ibv_wr_set_sge(x, sge.lkey, sge.addr, sge.length);
+		CHECK_EQ(ibv_wr_complete(x), EINVAL);
+	}
+	CHECK_EQ(ibv_destroy_qp(ud), 0);
 }
 
 static void capabilities_say_so(struct bench *b)
@@ -343,6 +365,7 @@ int main(void)
 	other_headers_are_left_alone(&b);
 	checksums_are_filled_in(&b);
 	bad_requests_are_refused(&b);
+	without_max_tso_header(&b);
 	close_bench(&b);
 	return 0;
 }

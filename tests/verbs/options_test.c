@@ -125,10 +125,6 @@ static int try_send_ops(uint64_t value, unsigned int kind)
 	struct ibv_qp_init_attr_ex attr = { .comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					    .send_ops_flags = value };
 
-	if (qp_types[kind] == IBV_QPT_UD || qp_types[kind] == IBV_QPT_RAW_PACKET) {
-		attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
-		attr.max_tso_header = 64;
-	}
 	return create_qp(&attr, kind);
 }
 
@@ -144,7 +140,8 @@ static const struct flag send_ops[] = {
 	{ ROW(IBV_QP_EX_WITH_LOCAL_INV), RC | UC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_BIND_MW), RC | UC | XS, "", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_SEND_WITH_INV), RC | UC | XS, "", "verbs wr_ex" },
-	{ ROW(IBV_QP_EX_WITH_TSO), UD | RAW, "with max_tso_header", "verbs ipoib" },
+	{ ROW(IBV_QP_EX_WITH_TSO), UD | RAW, "with headers of at most max_tso_header",
+	  "verbs ipoib" },
 	{ ROW(IBV_QP_EX_WITH_FLUSH), RC | XS, "Annex A19", "verbs wr_ex" },
 	{ ROW(IBV_QP_EX_WITH_ATOMIC_WRITE), RC | XS, "Annex A19", "verbs wr_ex" },
 };
@@ -293,13 +290,14 @@ static int try_srq_mask(uint64_t value, unsigned int kind)
 
 static const struct flag srq_masks[] = {
 	{ ROW(IBV_SRQ_INIT_ATTR_TYPE), BASIC | XRC | TM, "", NULL },
-	{ ROW(IBV_SRQ_INIT_ATTR_PD), BASIC | XRC | TM, "required", "verbs srq" },
+	{ ROW(IBV_SRQ_INIT_ATTR_PD), BASIC | XRC | TM, "required but for basic", "verbs srq" },
 	{ ROW(IBV_SRQ_INIT_ATTR_XRCD), BASIC | XRC | TM,
 	  "XRC needs it; the others do not look at it", "verbs srq" },
 	{ ROW(IBV_SRQ_INIT_ATTR_CQ), BASIC | XRC | TM, "XRC and tag matching need it",
 	  "verbs srq" },
-	{ ROW(IBV_SRQ_INIT_ATTR_TM), TM, "other SRQ types have no tags", "verbs tags" },
-	{ ROW(IBV_SRQ_INIT_ATTR_RESERVED), 0, "", NULL },
+	{ ROW(IBV_SRQ_INIT_ATTR_TM), BASIC | XRC | TM,
+	  "tag matching needs it; the others do not look at it", "verbs tags" },
+	{ ROW(IBV_SRQ_INIT_ATTR_RESERVED), BASIC, "ignored, as are bits without a name", NULL },
 };
 
 static int try_srq_attr(uint64_t value, unsigned int kind)
@@ -491,9 +489,14 @@ static const struct option options[] = {
 	OPTION("`ibv_cq_init_attr_ex.wc_flags`", 64, try_wc_flags, wc_flags, { "any" }),
 	OPTION("`ibv_cq_init_attr_ex.comp_mask`", 32, try_cq_mask, cq_masks, { "any" }),
 	OPTION("`ibv_modify_cq_attr.attr_mask`", 32, try_cq_attr, cq_attrs, { "any" }),
-	OPTION("`ibv_srq_init_attr_ex.comp_mask`", 32, try_srq_mask, srq_masks,
-	       { "basic", "XRC", "tag matching" }),
-	OPTION("`ibv_modify_srq`, mask", 32, try_srq_attr, srq_attrs, { "any" }),
+	{ "`ibv_srq_init_attr_ex.comp_mask`",
+	  { "basic", "XRC", "tag matching" },
+	  32,
+	  try_srq_mask,
+	  srq_masks,
+	  N(srq_masks),
+	  BASIC },
+	{ "`ibv_modify_srq`, mask", { "any" }, 32, try_srq_attr, srq_attrs, N(srq_attrs), 1 },
 	OPTION("`ibv_ops_wr.flags`", 32, try_ops_flags, ops_flags, { "tag matching" }),
 	OPTION("`ibv_xrcd_init_attr.comp_mask`", 32, try_xrcd, xrcds, { "any" }),
 	{ "Access flags",

@@ -86,6 +86,25 @@ static void parents(struct world *w)
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
 }
 
+/* What is more than the device has left is ENOMEM, what no device has EINVAL. */
+static void all_device_memory(struct world *w)
+{
+	struct ibv_alloc_dm_attr attr = { 0 };
+	struct ibv_device_attr_ex dev;
+	struct ibv_dm *all;
+
+	CHECK_EQ(ibv_query_device_ex(w->ctx, NULL, &dev), 0);
+	attr.length = dev.max_dm_size;
+	CHECK((all = ibv_alloc_dm(w->ctx, &attr)));
+	attr.length = 4;
+	CHECK(!ibv_alloc_dm(w->ctx, &attr));
+	CHECK_EQ(errno, ENOMEM);
+	CHECK_EQ(ibv_free_dm(all), 0);
+	attr.length = dev.max_dm_size + 1;
+	CHECK(!ibv_alloc_dm(w->ctx, &attr));
+	CHECK_EQ(errno, EINVAL);
+}
+
 static void device_memory(struct world *w)
 {
 	struct ibv_alloc_dm_attr attr = { .length = 5000, .log_align_req = 16 };
@@ -124,7 +143,8 @@ static void device_memory(struct world *w)
 	CHECK(!ibv_alloc_dm(w->ctx, &attr));
 	attr.length = (size_t)1 << 40;
 	CHECK(!ibv_alloc_dm(w->ctx, &attr));
-	CHECK_EQ(errno, ENOMEM);
+	CHECK_EQ(errno, EINVAL);
+	all_device_memory(w);
 	attr = (struct ibv_alloc_dm_attr){ .length = 16, .comp_mask = 1 };
 	CHECK(!ibv_alloc_dm(w->ctx, &attr));
 	CHECK_EQ(errno, EINVAL);

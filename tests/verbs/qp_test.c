@@ -318,6 +318,52 @@ static void test_drain(void)
 	world_free(&buf);
 }
 
+static void read_some(struct ibv_qp *qp, struct buffer *buf)
+{
+	enum { N = 16 };
+	struct ibv_wc wc[N];
+
+	for (int i = 0; i < N; i++) {
+		struct ibv_sge sge = world_sge(buf, i * 8, 8);
+		struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_READ, i, &sge, buf, 512);
+
+		world_post(qp, &wr);
+	}
+	world_poll(cq, wc, N);
+	for (int i = 0; i < N; i++)
+		CHECK_EQ(wc[i].status, IBV_WC_SUCCESS);
+}
+
+/* The two sides may agree on more READs at a time in SQD, as on rxe. */
+static void test_more_reads(void)
+{
+	const int mask = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC;
+	struct ibv_qp *qp[] = { world_qp(&w, IBV_QPT_RC, cq, NULL),
+				world_qp(&w, IBV_QPT_RC, cq, NULL) };
+	struct buffer buf = world_buffer(&w, 1024, WORLD_ACCESS);
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	world_connect(&w, qp[0], qp[1]);
+	read_some(qp[0], &buf);
+	for (int i = 0; i < 2; i++) {
+		attr = (struct ibv_qp_attr){ .max_rd_atomic = 32, .max_dest_rd_atomic = 32 };
+		CHECK_EQ(ibv_modify_qp(qp[i], &attr, mask), EINVAL); /* in RTS */
+		attr.qp_state = IBV_QPS_SQD;
+		CHECK_EQ(ibv_modify_qp(qp[i], &attr, IBV_QP_STATE), 0);
+		CHECK_EQ(ibv_modify_qp(qp[i], &attr, mask), 0);
+		attr.qp_state = IBV_QPS_RTS;
+		CHECK_EQ(ibv_modify_qp(qp[i], &attr, IBV_QP_STATE), 0);
+		CHECK_EQ(ibv_query_qp(qp[i], &attr, mask, &init), 0);
+		CHECK(attr.max_rd_atomic == 32 && attr.max_dest_rd_atomic == 32);
+	}
+	read_some(qp[0], &buf);
+	read_some(qp[1], &buf);
+	CHECK_EQ(ibv_destroy_qp(qp[0]), 0);
+	CHECK_EQ(ibv_destroy_qp(qp[1]), 0);
+	world_free(&buf);
+}
+
 /* After RESET a QP has no old requests or completions and can be connected again. */
 static void test_reset(void)
 {
@@ -390,6 +436,7 @@ int main(void)
 	test_query();
 	test_cur_state();
 	test_drain();
+	test_more_reads();
 	test_reset();
 	test_flush();
 	test_many();

@@ -33,12 +33,24 @@ static int post(struct ibv_srq *srq, uint64_t wr_id, struct ibv_sge *sge, int n)
 
 static void test_create(void)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 0, .max_sge = 1 } };
+	struct ibv_srq_init_attr attr = { .attr = { .max_sge = 1 } };
+	struct ibv_srq_init_attr_ex ex = { .attr = { .max_wr = 1 }, .pd = w.pd };
+	static const uint32_t masks[] = { 0, IBV_SRQ_INIT_ATTR_TYPE,
+					  1u << 20 | IBV_SRQ_INIT_ATTR_TM };
 	struct ibv_device_attr dev;
 
 	CHECK_EQ(ibv_query_device(w.ctx, &dev), 0);
-	CHECK(!ibv_create_srq(w.pd, &attr));
-	CHECK_EQ(errno, EINVAL);
+	for (size_t i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
+		struct ibv_srq *srq;
+
+		ex.comp_mask = masks[i];
+		srq = ibv_create_srq_ex(w.ctx, &ex);
+		CHECK(srq);
+		CHECK_EQ(ibv_destroy_srq(srq), 0);
+	}
+	/* mlx5 accepts queues without entries or SGEs. */
+	CHECK_EQ(ibv_destroy_srq(make(0, 1)), 0);
+	CHECK_EQ(ibv_destroy_srq(make(0, 0)), 0);
 	attr.attr.max_wr = dev.max_srq_wr + 1;
 	CHECK(!ibv_create_srq(w.pd, &attr));
 	attr.attr.max_wr = 1;
@@ -61,7 +73,16 @@ static void test_modify(void)
 	CHECK_EQ(attr.srq_limit, 3);
 	attr.srq_limit = attr.max_wr + 1;
 	CHECK_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), EINVAL);
-	CHECK_EQ(ibv_modify_srq(srq, &attr, 1 << 5), EINVAL);
+	attr.srq_limit = 2;
+	CHECK_EQ(ibv_modify_srq(srq, &attr, 1 << 5), 0);
+	CHECK_EQ(ibv_modify_srq(srq, &attr, 0), 0);
+	CHECK_EQ(ibv_query_srq(srq, &attr), 0);
+	CHECK_EQ(attr.srq_limit, 3);
+	attr.srq_limit = 2;
+	CHECK_EQ(ibv_modify_srq(srq, &attr, 1 << 5 | IBV_SRQ_LIMIT), 0);
+	attr.srq_limit = 0;
+	CHECK_EQ(ibv_query_srq(srq, &attr), 0);
+	CHECK_EQ(attr.srq_limit, 2);
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(post(srq, i, NULL, 0), 0);
 	attr.max_wr = 4;

@@ -73,7 +73,7 @@ static bool send_ops_ok(const struct ibv_qp_init_attr_ex *a)
 	};
 	uint64_t flags = a->send_ops_flags;
 
-	if (flags >> ARRAY_SIZE(opcode) || ((flags & IBV_QP_EX_WITH_TSO) && !qp_init_tso_header(a)))
+	if (flags >> ARRAY_SIZE(opcode))
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(opcode); i++)
 		if ((flags >> i & 1) && !wr_opcode_legal(a->qp_type, opcode[i]))

@@ -24,6 +24,7 @@
 #include "core/control/qp_state.h"
 #include "core/rx/reorder.h"
 #include "core/tx/transmit.h"
+#include "roce/rd_atomic.h"
 #include "host/host.h"
 #include "run/clock.h"
 #include "run/log.h"
@@ -185,19 +186,22 @@ static int prepare_paths(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mas
 }
 
 /*
- * Responder resources can be replaced only before the responder runs. They get memory with the
- * first request (vrb_qp_rd_make()), except that an XRC QP can take over those of another process.
+ * Responder resources get memory with the first request (vrb_qp_rd_make()), except that an XRC QP
+ * can take over those of another process: it cannot have more while its responder runs.
  */
 static int prepare_rd_atomic(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask,
 			     struct change *c)
 {
-	if (!(mask & IBV_QP_MAX_DEST_RD_ATOMIC) || a->max_dest_rd_atomic <= c->slots)
+	bool xrc = qp->ibv.qp_type == IBV_QPT_XRC_RECV, runs = c->next != IBV_QPS_RTR;
+	uint32_t had = runs && !xrc ? qp->wq.max_dest_rd_atomic : c->slots;
+
+	if (!(mask & IBV_QP_MAX_DEST_RD_ATOMIC) || a->max_dest_rd_atomic <= had)
 		return 0;
-	if (c->next != IBV_QPS_RTR)
-		return refuse(c, EINVAL,
-			      "max_dest_rd_atomic can grow only with the transition to RTR");
-	c->slots = a->max_dest_rd_atomic;
-	if (qp->ibv.qp_type != IBV_QPT_XRC_RECV)
+	if (xrc && runs)
+		return refuse(c, EINVAL, "max_dest_rd_atomic of an XRC QP can grow only with the "
+			      "transition to RTR");
+	c->slots = max((uint32_t)a->max_dest_rd_atomic, c->slots);
+	if (!xrc && !(runs && qp->recv.rd_atomic))
 		return 0;
 	c->rd_atomic = calloc(c->slots, sizeof(*c->rd_atomic));
 	return c->rd_atomic ? 0 : refuse(c, ENOMEM, "out of memory");
@@ -329,10 +333,13 @@ static void forget(struct vrb_qp *qp)
 
 static void replace_rd_atomic(struct vrb_qp *qp, struct change *c)
 {
+	if (c->next == IBV_QPS_RTR)
+		roce_qp_init(&qp->roce, &qp->wq, c->rd_atomic, c->slots);
+	else
+		roce_rd_grow(&qp->roce, c->rd_atomic, c->slots);
 	free(qp->recv.rd_atomic);
 	qp->recv.rd_atomic = c->rd_atomic;
 	qp->recv.rd_atomic_slots = c->slots;
-	roce_qp_init(&qp->roce, &qp->wq, c->rd_atomic, c->slots);
 }
 
 /* True if the peer is a QP of this process. */
@@ -359,7 +366,7 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 		vrb_word_retract(qp, now);
 		forget(qp);
 	}
-	if (c->slots != qp->recv.rd_atomic_slots)
+	if (c->rd_atomic || c->slots != qp->recv.rd_atomic_slots)
 		replace_rd_atomic(qp, c);
 	vrb_qp_copy_attr(&qp->attr, a, mask);
 	store_wq(qp, mask, c);

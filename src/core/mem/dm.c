@@ -20,29 +20,32 @@ enum {
 
 static uint32_t last_handle; /* atomic */
 
-static bool can_copy(const struct dm_memory *m, uint64_t offset, size_t length)
+/* The errors of mlx5. */
+static int check_copy(const struct dm_memory *m, uint64_t offset, size_t length)
 {
-	return dm_memory_has(m, offset, length) && (offset | length) % COPY_UNIT == 0;
+	if (!dm_memory_has(m, offset, length))
+		return EFAULT;
+	return (offset | length) % COPY_UNIT ? EINVAL : 0;
 }
 
 static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *src, size_t length)
 {
 	const struct dm_memory *m = to_vrb_dm(dm)->memory;
+	int err = check_copy(m, offset, length);
 
-	if (!can_copy(m, offset, length))
-		return EINVAL;
-	memcpy(m->mem + offset, src, length);
-	return 0;
+	if (!err)
+		memcpy(m->mem + offset, src, length);
+	return err;
 }
 
 static int copy_from(void *dst, struct ibv_dm *dm, uint64_t offset, size_t length)
 {
 	const struct dm_memory *m = to_vrb_dm(dm)->memory;
+	int err = check_copy(m, offset, length);
 
-	if (!can_copy(m, offset, length))
-		return EINVAL;
-	memcpy(dst, m->mem + offset, length);
-	return 0;
+	if (!err)
+		memcpy(dst, m->mem + offset, length);
+	return err;
 }
 
 /* ---- Memory ---- */
@@ -182,7 +185,8 @@ int vrb_dm_alloc(struct vrb_context *ctx, const struct ibv_alloc_dm_attr *attr, 
 	struct dm_memory *m;
 	int err;
 
-	if (attr->comp_mask || !attr->length || attr->log_align_req > MAX_LOG_ALIGN)
+	if (attr->comp_mask || !attr->length || attr->length > vrb_device_limits.max_dm_size ||
+	    attr->log_align_req > MAX_LOG_ALIGN)
 		return EINVAL;
 	if (!charge(ctx, attr->length))
 		return ENOMEM;

@@ -194,7 +194,7 @@ int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_
 	if (err)
 		return err;
 	if (attr->comp_mask & ~known)
-		return EOPNOTSUPP;
+		return EINVAL; /* as from mlx5 */
 	parent = to_vrb_pd(attr->pd);
 	if (parent->ibv.context != c || (attr->td && attr->td->context != c))
 		return EINVAL;

@@ -28,13 +28,11 @@ enum {
 		    IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
 };
 
-/* Attributes that each type requires besides a PD, and those it rejects. */
-static const struct {
-	uint32_t needs, refuses;
-} types[] = {
-	[IBV_SRQT_BASIC] = { 0, IBV_SRQ_INIT_ATTR_TM },
-	[IBV_SRQT_XRC] = { IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ, IBV_SRQ_INIT_ATTR_TM },
-	[IBV_SRQT_TM] = { IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM, 0 },
+/* Attributes that each type requires. Of a basic queue mlx5 does not look at the mask. */
+static const uint32_t needed[] = {
+	[IBV_SRQT_BASIC] = 0,
+	[IBV_SRQT_XRC] = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+	[IBV_SRQT_TM] = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
 };
 
 static uint32_t next_srqn;
@@ -48,12 +46,11 @@ static bool type_ok(const struct ibv_context *c, const struct ibv_srq_init_attr_
 {
 	unsigned int type = type_of(attr);
 
-	if (type >= ARRAY_SIZE(types) || attr->comp_mask & types[type].refuses ||
-	    (attr->comp_mask & types[type].needs) != types[type].needs)
+	if (type >= ARRAY_SIZE(needed) || (attr->comp_mask & needed[type]) != needed[type])
 		return false;
-	if (types[type].needs & IBV_SRQ_INIT_ATTR_CQ && (!attr->cq || attr->cq->context != c))
+	if (needed[type] & IBV_SRQ_INIT_ATTR_CQ && (!attr->cq || attr->cq->context != c))
 		return false;
-	return !(types[type].needs & IBV_SRQ_INIT_ATTR_XRCD) ||
+	return !(needed[type] & IBV_SRQ_INIT_ATTR_XRCD) ||
 	       (attr->xrcd && attr->xrcd->context == c);
 }
 
@@ -63,16 +60,15 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_srq_init_attr_ex
 	struct ibv_context *c = &ctx->vctx.context;
 	int err;
 
-	if (attr->comp_mask & ~INIT_MASK)
+	if (attr->comp_mask & ~INIT_MASK && type_of(attr) != IBV_SRQT_BASIC)
 		return EOPNOTSUPP;
-	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD))
-		return EINVAL;
 	err = vrb_pd_check(attr->pd);
 	if (err)
 		return err;
 	if (attr->pd->context != c)
 		return EINVAL;
-	if (attr->attr.max_wr < 1 || attr->attr.max_wr > (uint32_t)dev->max_srq_wr ||
+	/* No entries are as good as one, as on mlx5. */
+	if (attr->attr.max_wr > (uint32_t)dev->max_srq_wr ||
 	    attr->attr.max_sge > (uint32_t)dev->max_srq_sge)
 		return EINVAL;
 	return type_ok(c, attr) ? 0 : EINVAL;
@@ -240,7 +236,8 @@ int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mas
 	void *unused = NULL;
 	int ret = 0;
 
-	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) || vrb_srq_failed(srq))
+	/* Unknown bits of the mask change nothing, as on mlx5 and rxe. */
+	if (vrb_srq_failed(srq))
 		return EINVAL;
 	lock_acquire(&srq->lock);
 	if (!attr_ok(srq, attr, mask)) {

@@ -266,6 +266,9 @@ static int build(struct vrb_flow *flow, struct vrb_qp *qp, const struct ibv_flow
 		err = check_rule(qp, &flow->rule);
 	if (err)
 		return refuse(qp, err, flow->rule.refused);
+	if (flow->rule.ignored)
+		log_info(LOG_CORE, "ibv_create_flow on QP 0x%x: only rules of type NORMAL select "
+			 "frames; the others ignore what is specified", qp->wq.qpn);
 	flow->qp = qp;
 	flow->rule.owner = flow;
 	flow->ibv.context = &qp->config.ctx->vctx.context;

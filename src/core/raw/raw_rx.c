@@ -119,9 +119,10 @@ static void receive(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_
 	wq->ops->complete(wq, &cqe);
 }
 
+/* From INIT on: there mlx5 makes the receive queue of a raw packet QP ready. */
 static bool receives(enum ibv_qp_state state)
 {
-	return state >= IBV_QPS_RTR && state != IBV_QPS_ERR;
+	return state >= IBV_QPS_INIT && state != IBV_QPS_ERR;
 }
 
 unsigned int vrb_raw_posted(struct vrb_qp *qp)

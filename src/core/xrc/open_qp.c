@@ -56,9 +56,10 @@ int vrb_qp_open(struct vrb_context *ctx, const struct ibv_qp_open_attr *attr, st
 	struct vrb_qp *handle, *target;
 	int err = 0;
 
-	if (attr->comp_mask & ~OPEN_MASK || (attr->comp_mask & OPEN_NEEDS) != OPEN_NEEDS ||
-	    attr->qp_type != IBV_QPT_XRC_RECV || !attr->xrcd ||
-	    attr->xrcd->context != &ctx->vctx.context)
+	if (attr->comp_mask & ~OPEN_MASK)
+		return EOPNOTSUPP; /* as from rdma-core */
+	if ((attr->comp_mask & OPEN_NEEDS) != OPEN_NEEDS || attr->qp_type != IBV_QPT_XRC_RECV ||
+	    !attr->xrcd || attr->xrcd->context != &ctx->vctx.context)
 		return EINVAL;
 	handle = new_handle(ctx, attr);
 	if (!handle)
