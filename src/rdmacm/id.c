@@ -393,7 +393,8 @@ static void migrate(struct cma_id *id, struct channel *to)
 	cma_lock();
 	from = id_channel(id);
 	id->pub.channel = &to->pub;
-	channel_sweep(from, id, move_event, to);
+	if (from != to)
+		channel_sweep(from, id, move_event, to);
 	while (id->unacked)
 		cma_wait_acked();
 	cma_unlock();
@@ -413,7 +414,7 @@ CMA_EXPORT int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel
 		err = channel_create(&to);
 	if (err)
 		return cma_result(err);
-	own = id->sync ? id_channel(id) : NULL;
+	own = id->sync && id_channel(id) != to ? id_channel(id) : NULL;
 	id_ack_last(id);
 	migrate(id, to);
 	id->sync = !channel;
