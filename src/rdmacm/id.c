@@ -172,8 +172,9 @@ void id_end_conn(struct cma_id *id)
 }
 
 /*
- * Requests that the program has fetched and may still accept: their peers are told to wait, because
- * a repetition would find no listener and be refused.
+ * Requests that the program has fetched and may still accept, and those it has accepted, whose REP
+ * may be lost: their peers are told to wait, because a repetition would find no listener and be
+ * refused.
  */
 static void keep_requests(const struct cma_id *listener)
 {
@@ -183,8 +184,7 @@ static void keep_requests(const struct cma_id *listener)
 		const struct cma_id *id = list_entry(pos, struct cma_id, node);
 		struct conn *conn = id->child && !id->request ? id->conn : NULL;
 
-		if (conn && conn->cm.state == CM_REQ_RCVD &&
-		    conn->cm.service_id == listener->service.service_id)
+		if (conn && conn->cm.service_id == listener->service.service_id)
 			cm_acknowledge(&cma.engine, &conn->cm, CM_SERVICE_TIMEOUT);
 	}
 }
