@@ -259,7 +259,7 @@ CMA_EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 
 /* ---- Synchronous ids ---- */
 
-static int status_errno(const struct rdma_cm_event *e)
+int id_event_errno(const struct rdma_cm_event *e)
 {
 	if (e->event == RDMA_CM_EVENT_REJECTED)
 		return ECONNREFUSED;
@@ -281,7 +281,7 @@ int id_wait(struct cma_id *id)
 	id_ack_last(id);
 	if (rdma_get_cm_event(id->pub.channel, &id->pub.event))
 		return -1;
-	return cma_result(status_errno(id->pub.event));
+	return cma_result(id_event_errno(id->pub.event));
 }
 
 int id_unlock_and_wait(struct cma_id *id)
@@ -295,7 +295,7 @@ int id_unlock_and_wait(struct cma_id *id)
 	if (!event_deliver(e))
 		return id_wait(id);
 	id->pub.event = &e->pub;
-	return cma_result(status_errno(id->pub.event));
+	return cma_result(id_event_errno(id->pub.event));
 }
 
 /* ---- Channels of ids ---- */

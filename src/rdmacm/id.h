@@ -159,6 +159,9 @@ void id_end_conn(struct cma_id *id);
 /* Ends everything that needs no verb: conn, port, groups, lookups.  Under the lock. */
 void id_shut(struct cma_id *id);
 
+/* The errno value of the failure that an event reports; 0: none. */
+int id_event_errno(const struct rdma_cm_event *e);
+
 /* Synchronous ids: acknowledges the last event. */
 void id_ack_last(struct cma_id *id);
 
