@@ -408,7 +408,10 @@ CMA_EXPORT int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel
 
 	if (err)
 		return cma_result(err);
-	err = id->sync && !channel ? EINVAL : 0;
+	if (id->sync && !channel)
+		err = EINVAL;
+	else if (to && to->generation != cma.generation)
+		err = EIO;
 	cma_unlock();
 	if (!err && !channel)
 		err = channel_create(&to);
