@@ -195,7 +195,7 @@ void id_shut(struct cma_id *id)
 	if (!list_empty(&id->on_listen))
 		keep_requests(id);
 	list_del(&id->on_listen);
-	port_drop(id);
+	port_leave(id);
 	lookup_cancel(id);
 	id->state = ID_DEAD;
 }

@@ -66,7 +66,7 @@ struct cma_id {
 	struct list on_listen; /* cma.listeners */
 	enum id_state state;
 	bool sync;            /* has a channel of its own */
-	bool child;           /* from a request: holds no port */
+	bool child;           /* from a request: holds no port, but see port_leave() */
 	bool accepted;        /* rdma_accept() was called */
 	bool mute;            /* CONNECT_ERROR was delivered: no more events of the connection */
 	unsigned int unacked; /* delivered, unacknowledged events */
