@@ -156,7 +156,7 @@ int id_new_conn(struct cma_id *id);
 /* Ends the id's conn, and sends the peer the message that ends it.  Under the lock. */
 void id_end_conn(struct cma_id *id);
 
-/* Ends everything that needs no verb: conn, port, groups, lookups.  Under the lock. */
+/* Ends everything that needs no verb: conn, port, lookups.  Under the lock. */
 void id_shut(struct cma_id *id);
 
 /* The errno value of the failure that an event reports; 0: none. */
