@@ -172,9 +172,9 @@ void cm_call_drop_stale(struct cm *cm, struct cm_conn *c, uint64_t now)
 
 int cm_acknowledge(struct cm *cm, struct cm_conn *c, uint8_t service_timeout)
 {
-	if (c->state != CM_REQ_RCVD && c->state != CM_REP_RCVD)
+	if (c->state != CM_REQ_RCVD && c->state != CM_REP_SENT && c->state != CM_REP_RCVD)
 		return EINVAL;
-	cm_send_mra(cm, c, c->state == CM_REQ_RCVD ? CM_ABOUT_REQ : CM_ABOUT_REP, service_timeout);
+	cm_send_mra(cm, c, c->state == CM_REP_RCVD ? CM_ABOUT_REP : CM_ABOUT_REQ, service_timeout);
 	return 0;
 }
 

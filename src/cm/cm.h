@@ -290,8 +290,9 @@ int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void 
 int cm_disconnect(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now);
 
 /*
- * Sends an MRA: the peer waits for another 4.096 us * 2^service_timeout.  The engine itself answers
- * a duplicate of an unanswered request with an MRA of CM_SERVICE_TIMEOUT.
+ * Sends an MRA: the peer waits for another 4.096 us * 2^service_timeout.  For its REQ also after
+ * the REP, which may be lost.  The engine itself answers a duplicate of an unanswered request with
+ * an MRA of CM_SERVICE_TIMEOUT.
  */
 int cm_acknowledge(struct cm *cm, struct cm_conn *c, uint8_t service_timeout);
 enum { CM_SERVICE_TIMEOUT = 24 };

@@ -30,6 +30,7 @@ enum {
 	ONLY_FAMILY = 1,
 	REUSE = 2,
 	LISTENS = 4,
+	ENDED = 8,		/* it did: no port, but requests */
 };
 
 /*
@@ -222,7 +223,8 @@ static int check_port(struct host *h, const struct bucket *b, const struct entry
 	for (unsigned int i = 0; i < ENTRIES; i++) {
 		int err = 0;
 
-		if (i != self && counts(h, &b->entry[i], mine->service_id))
+		if (i != self && !(b->entry[i].flags & ENDED) &&
+		    counts(h, &b->entry[i], mine->service_id))
 			err = conflict(mine, &b->entry[i]);
 		if (err)
 			return err;
@@ -407,6 +409,21 @@ int host_service_only_family(struct host *h, uint32_t at, bool only)
 	return set_flags(h, at, ONLY_FAMILY, only ? ONLY_FAMILY : 0);
 }
 
+void host_service_end_listening(struct host *h, uint32_t at)
+{
+	struct bucket b;
+	struct entry *mine = &b.entry[at % ENTRIES];
+
+	/* Without the table lock, as below: the entry conflicts with fewer than before. */
+	lock_acquire(&h->lock);
+	if (!open_store(h) && read_own(h, at, &b)) {
+		mine->flags = (mine->flags & ONLY_FAMILY) | ENDED;
+		if (!write_entry(h, at, mine))
+			keep_own(&h->services, at, mine);
+	}
+	lock_release(&h->lock);
+}
+
 void host_service_unbind(struct host *h, uint32_t at)
 {
 	static const struct entry none;
@@ -420,43 +437,59 @@ void host_service_unbind(struct host *h, uint32_t at)
 	lock_release(&h->lock);
 }
 
-static bool takes(const struct entry *e, const struct net_addr *addr, uint32_t ifindex,
-		  uint8_t family)
+/* What is looked for. */
+struct wanted {
+	uint64_t service_id;
+	const struct net_addr *addr;
+	uint32_t ifindex;
+	uint8_t family;
+	uint8_t flag;		/* LISTENS or ENDED */
+};
+
+static bool takes(const struct entry *e, const struct wanted *w)
 {
-	if (!(e->flags & LISTENS))
+	if (!(e->flags & w->flag))
 		return false;
 	if (is_any(e))
-		return e->family == family || !(e->flags & ONLY_FAMILY);
-	return net_addr_equal(&e->addr, addr) && (!e->ifindex || !ifindex || e->ifindex == ifindex);
+		return e->family == w->family || !(e->flags & ONLY_FAMILY);
+	return net_addr_equal(&e->addr, w->addr) &&
+	       (!e->ifindex || !w->ifindex || e->ifindex == w->ifindex);
 }
 
-static const struct entry *find_listener_here(const struct host *h, uint64_t service_id,
-					      const struct net_addr *addr, uint32_t ifindex,
-					      uint8_t family)
+static const struct entry *find_here(const struct host *h, const struct wanted *w)
 {
 	const struct own_service *o = NULL;
 
 	if (h->services.own)
-		o = h->services.own[bucket_of(h, service_id)];
-	while (o && (o->entry.service_id != service_id || !takes(&o->entry, addr, ifindex, family)))
+		o = h->services.own[bucket_of(h, w->service_id)];
+	while (o && (o->entry.service_id != w->service_id || !takes(&o->entry, w)))
 		o = o->next;
 	return o ? &o->entry : NULL;
+}
+
+static const struct entry *find_in(struct host *h, const struct bucket *b, const struct wanted *w)
+{
+	for (unsigned int i = 0; i < ENTRIES; i++)
+		if (takes(&b->entry[i], w) && counts(h, &b->entry[i], w->service_id))
+			return &b->entry[i];
+	return NULL;
 }
 
 bool host_service_find(struct host *h, uint64_t service_id, const struct net_addr *addr,
 		       uint32_t ifindex, uint8_t family, int *slot, uint64_t *incarnation)
 {
+	struct wanted w = { service_id, addr, ifindex, family, LISTENS };
 	const struct entry *found;
 	struct bucket b;
 
 	lock_acquire(&h->lock);
-	found = find_listener_here(h, service_id, addr, ifindex, family);
+	found = find_here(h, &w);
 	if (!found && !open_store(h)) {
 		read_bucket(h, bucket_of(h, service_id), &b);
-		for (unsigned int i = 0; i < ENTRIES && !found; i++)
-			if (takes(&b.entry[i], addr, ifindex, family) &&
-			    counts(h, &b.entry[i], service_id))
-				found = &b.entry[i];
+		found = find_in(h, &b, &w);
+		w.flag = ENDED;
+		if (!found)
+			found = find_in(h, &b, &w);
 	}
 	if (found) {
 		*slot = h->shared ? found->slot : HOST_NO_SLOT;

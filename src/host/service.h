@@ -48,12 +48,18 @@ int host_service_listen(struct host *h, uint32_t at);
  */
 int host_service_only_family(struct host *h, uint32_t at, bool only);
 
+/*
+ * It listens no more and does not hold its port, but is found until it is unbound if nobody listens
+ * there: for repetitions of requests that its process has yet to answer.
+ */
+void host_service_end_listening(struct host *h, uint32_t at);
+
 void host_service_unbind(struct host *h, uint32_t at);
 
 /*
- * Finds the process that listens for requests to a service at an address of this network namespace.
- * family: of the request, as above. Returns true and its slot, which may be this process's own
- * (HOST_NO_SLOT in private mode); or false.
+ * Finds the process that listens for requests to a service at an address of this network namespace,
+ * or else one that did. family: of the request, as above. Returns true and its slot, which may be
+ * this process's own (HOST_NO_SLOT in private mode); or false.
  */
 bool host_service_find(struct host *h, uint64_t service_id, const struct net_addr *addr,
 		       uint32_t ifindex, uint8_t family, int *slot, uint64_t *incarnation);

@@ -31,9 +31,15 @@ static int socktype_of(int qp_type)
 
 static int protocol_of(int port_space)
 {
-	return port_space == RDMA_PS_TCP   ? IPPROTO_TCP
-	       : port_space == RDMA_PS_UDP ? IPPROTO_UDP
-					   : 0;
+	switch (port_space) {
+	case RDMA_PS_TCP:
+		return IPPROTO_TCP;
+	case RDMA_PS_UDP:
+	case RDMA_PS_IPOIB:
+		return IPPROTO_UDP;
+	default:
+		return 0;
+	}
 }
 
 static struct addrinfo libc_hints(const struct rdma_addrinfo *hints)
@@ -136,7 +142,8 @@ static void to_ib(struct sockaddr_ib *ib, const struct sockaddr_in6 *ip, int por
 	ib->sib_flowinfo = ip->sin6_flowinfo;
 	memcpy(&ib->sib_addr, &ip->sin6_addr, sizeof(ib->sib_addr));
 	ib->sib_sid = htobe64((uint64_t)port_space << 16 | ntohs(ip->sin6_port));
-	ib->sib_sid_mask = htobe64(UINT64_MAX);
+	/* Without a service any port will do. */
+	ib->sib_sid_mask = htobe64(ip->sin6_port ? UINT64_MAX : RDMA_IB_IP_PS_MASK);
 	ib->sib_scope_id = ip->sin6_scope_id;
 }
 

@@ -125,6 +125,24 @@ static int adopt(struct cma_id *listener, struct rdma_cm_event *event)
 	return rdma_create_qp(event->id, listener->pub.pd, &attr);
 }
 
+/*
+ * The listener gets only an event that is no request: several threads may wait for requests, and
+ * its members are no place for each one's.
+ */
+static int next_request(struct cma_id *listener, struct rdma_cm_event **event)
+{
+	int err;
+
+	id_ack_last(listener);
+	if (rdma_get_cm_event(listener->pub.channel, event))
+		return -1;
+	if ((*event)->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		return 0;
+	listener->pub.event = *event;
+	err = id_event_errno(*event);
+	return cma_result(err ? err : EINVAL);
+}
+
 CMA_EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 {
 	struct cma_id *listener = listen ? to_id(listen) : NULL;
@@ -138,13 +156,9 @@ CMA_EXPORT int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **o
 	cma_unlock();
 	if (err)
 		return cma_result(err);
-	if (id_wait(listener))
+	if (next_request(listener, &event))
 		return -1;
-	if (listen->event->event != RDMA_CM_EVENT_CONNECT_REQUEST)
-		return cma_result(EINVAL);
-	event = listen->event;
 	id = event->id;
-	listen->event = NULL;
 	if (adopt(listener, event)) {
 		err = errno;
 		rdma_destroy_ep(id);

@@ -172,8 +172,9 @@ void id_end_conn(struct cma_id *id)
 }
 
 /*
- * Requests that the program has fetched and may still accept: their peers are told to wait, because
- * a repetition would find no listener and be refused.
+ * Requests that the program has fetched and may still accept, and those it has accepted, whose REP
+ * may be lost: their peers are told to wait, because a repetition would find no listener and be
+ * refused.
  */
 static void keep_requests(const struct cma_id *listener)
 {
@@ -183,8 +184,7 @@ static void keep_requests(const struct cma_id *listener)
 		const struct cma_id *id = list_entry(pos, struct cma_id, node);
 		struct conn *conn = id->child && !id->request ? id->conn : NULL;
 
-		if (conn && conn->cm.state == CM_REQ_RCVD &&
-		    conn->cm.service_id == listener->service.service_id)
+		if (conn && conn->cm.service_id == listener->service.service_id)
 			cm_acknowledge(&cma.engine, &conn->cm, CM_SERVICE_TIMEOUT);
 	}
 }
@@ -195,7 +195,7 @@ void id_shut(struct cma_id *id)
 	if (!list_empty(&id->on_listen))
 		keep_requests(id);
 	list_del(&id->on_listen);
-	port_drop(id);
+	port_leave(id);
 	lookup_cancel(id);
 	id->state = ID_DEAD;
 }
@@ -259,7 +259,7 @@ CMA_EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 
 /* ---- Synchronous ids ---- */
 
-static int status_errno(const struct rdma_cm_event *e)
+int id_event_errno(const struct rdma_cm_event *e)
 {
 	if (e->event == RDMA_CM_EVENT_REJECTED)
 		return ECONNREFUSED;
@@ -281,7 +281,7 @@ int id_wait(struct cma_id *id)
 	id_ack_last(id);
 	if (rdma_get_cm_event(id->pub.channel, &id->pub.event))
 		return -1;
-	return cma_result(status_errno(id->pub.event));
+	return cma_result(id_event_errno(id->pub.event));
 }
 
 int id_unlock_and_wait(struct cma_id *id)
@@ -295,7 +295,7 @@ int id_unlock_and_wait(struct cma_id *id)
 	if (!event_deliver(e))
 		return id_wait(id);
 	id->pub.event = &e->pub;
-	return cma_result(status_errno(id->pub.event));
+	return cma_result(id_event_errno(id->pub.event));
 }
 
 /* ---- Channels of ids ---- */
@@ -393,7 +393,8 @@ static void migrate(struct cma_id *id, struct channel *to)
 	cma_lock();
 	from = id_channel(id);
 	id->pub.channel = &to->pub;
-	channel_sweep(from, id, move_event, to);
+	if (from != to)
+		channel_sweep(from, id, move_event, to);
 	while (id->unacked)
 		cma_wait_acked();
 	cma_unlock();
@@ -407,13 +408,16 @@ CMA_EXPORT int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel
 
 	if (err)
 		return cma_result(err);
-	err = id->sync && !channel ? EINVAL : 0;
+	if (id->sync && !channel)
+		err = EINVAL;
+	else if (to && to->generation != cma.generation)
+		err = EIO;
 	cma_unlock();
 	if (!err && !channel)
 		err = channel_create(&to);
 	if (err)
 		return cma_result(err);
-	own = id->sync ? id_channel(id) : NULL;
+	own = id->sync && id_channel(id) != to ? id_channel(id) : NULL;
 	id_ack_last(id);
 	migrate(id, to);
 	id->sync = !channel;

@@ -66,7 +66,7 @@ struct cma_id {
 	struct list on_listen; /* cma.listeners */
 	enum id_state state;
 	bool sync;            /* has a channel of its own */
-	bool child;           /* from a request: holds no port */
+	bool child;           /* from a request: holds no port, but see port_leave() */
 	bool accepted;        /* rdma_accept() was called */
 	bool mute;            /* CONNECT_ERROR was delivered: no more events of the connection */
 	unsigned int unacked; /* delivered, unacknowledged events */
@@ -156,8 +156,11 @@ int id_new_conn(struct cma_id *id);
 /* Ends the id's conn, and sends the peer the message that ends it.  Under the lock. */
 void id_end_conn(struct cma_id *id);
 
-/* Ends everything that needs no verb: conn, port, groups, lookups.  Under the lock. */
+/* Ends everything that needs no verb: conn, port, lookups.  Under the lock. */
 void id_shut(struct cma_id *id);
+
+/* The errno value of the failure that an event reports; 0: none. */
+int id_event_errno(const struct rdma_cm_event *e);
 
 /* Synchronous ids: acknowledges the last event. */
 void id_ack_last(struct cma_id *id);

@@ -169,6 +169,37 @@ int port_only_family(struct cma_id *id, bool only)
 	return err;
 }
 
+/* A datagram request to the id's port that the program has fetched, and has yet to answer. */
+static struct cma_id *heir_of(const struct cma_id *id)
+{
+	struct list *pos;
+
+	list_for_each (pos, &cma.ids) {
+		struct cma_id *other = list_entry(pos, struct cma_id, node);
+		const struct conn *conn = other != id && !other->request ? other->conn : NULL;
+
+		if (conn && conn->cm.state == CM_SIDR_REQ_RCVD &&
+		    conn->cm.service_id == id->service.service_id)
+			return other;
+	}
+	return NULL;
+}
+
+void port_leave(struct cma_id *id)
+{
+	bool served = id->binding && (id->state == ID_LISTEN || id->child);
+	struct cma_id *heir = served && !id->binding_users ? heir_of(id) : NULL;
+
+	if (!heir) {
+		port_drop(id);
+		return;
+	}
+	qp1.end_listening(cma.mad, id->binding);
+	heir->binding = id->binding;
+	heir->service = id->service;
+	id->binding = NULL;
+}
+
 void port_drop(struct cma_id *id)
 {
 	struct vrb_binding *binding = id->binding;

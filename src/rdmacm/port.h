@@ -25,6 +25,13 @@ int port_only_family(struct cma_id *id, bool only);
 /* Gives the port back, or has the call do so that uses it now.  Under the cma lock. */
 void port_drop(struct cma_id *id);
 
+/*
+ * The same for an id that ends.  The port of a listener is free, too, but while datagram requests
+ * are unanswered one of them has its binding: a repetition, for which there is no MRA, still comes
+ * to this process, and is not refused for lack of a listener.  Under the cma lock.
+ */
+void port_leave(struct cma_id *id);
+
 /* Port of a bound id. */
 uint16_t port_number(const struct cma_id *id);
 

@@ -33,6 +33,7 @@ static const struct {
 	{ "vrb_mad_bind", offsetof(struct qp1, bind) },
 	{ "vrb_mad_listen", offsetof(struct qp1, listen) },
 	{ "vrb_mad_only_family", offsetof(struct qp1, only_family) },
+	{ "vrb_mad_end_listening", offsetof(struct qp1, end_listening) },
 	{ "vrb_mad_unbind", offsetof(struct qp1, unbind) },
 	{ "vrb_mad_trouble", offsetof(struct qp1, trouble) },
 	{ "vrb_mad_polls", offsetof(struct qp1, polls) },
@@ -66,7 +67,7 @@ static void find(void)
 
 	found = library != NULL;
 	for (i = 0; i < ARRAY_SIZE(calls) && found; i++) {
-		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_5");
+		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_6");
 
 		found = symbol != NULL;
 		memcpy((char *)&qp1 + calls[i].offset, &symbol, sizeof(symbol));

@@ -24,6 +24,7 @@ struct qp1 {
 	__typeof__(vrb_mad_bind) *bind;
 	__typeof__(vrb_mad_listen) *listen;
 	__typeof__(vrb_mad_only_family) *only_family;
+	__typeof__(vrb_mad_end_listening) *end_listening;
 	__typeof__(vrb_mad_unbind) *unbind;
 	__typeof__(vrb_mad_trouble) *trouble;
 	__typeof__(vrb_mad_polls) *polls;

@@ -239,6 +239,12 @@ VRB_EXPORT int vrb_mad_only_family(struct vrb_mad *m, struct vrb_binding *b, boo
 	return inherited(m) ? EIO : host_service_only_family(vrb.host, b->at, only);
 }
 
+VRB_EXPORT void vrb_mad_end_listening(struct vrb_mad *m, struct vrb_binding *b)
+{
+	if (!inherited(m))
+		host_service_end_listening(vrb.host, b->at);
+}
+
 VRB_EXPORT void vrb_mad_unbind(struct vrb_mad *m, struct vrb_binding *b)
 {
 	bool ours = !inherited(m);

@@ -2,7 +2,7 @@
 /*
  * The private interface of libibverbs for librdmacm: management datagrams of QP 1, and the state
  * that the processes of one host must share for communication management (docs/CM.md). Exported
- * under the version node VERBENA_PRIVATE_5, which is renamed with every change: the two libraries
+ * under the version node VERBENA_PRIVATE_6, which is renamed with every change: the two libraries
  * must come from the same build.
  *
  * QP 1 belongs to the host. A MAD that arrives at any of its processes is passed to its addressee:
@@ -179,6 +179,12 @@ int vrb_mad_listen(struct vrb_mad *m, struct vrb_binding *b);
  * EBUSY.
  */
 int vrb_mad_only_family(struct vrb_mad *m, struct vrb_binding *b, bool only);
+
+/*
+ * The listener has ended, and its port is free, but the program may still answer requests: until
+ * the port is unbound their repetitions come here, while nobody else listens for them.
+ */
+void vrb_mad_end_listening(struct vrb_mad *m, struct vrb_binding *b);
 
 void vrb_mad_unbind(struct vrb_mad *m, struct vrb_binding *b);
 

@@ -87,7 +87,35 @@ static void gids(void)
 	CHECK_EQ(ib->sib_family, AF_IB);
 	CHECK_EQ(be16toh(ib->sib_pkey), 0xffff);
 	CHECK_EQ(be64toh(ib->sib_sid), 0x01060005);
+	CHECK_EQ(be64toh(ib->sib_sid_mask), UINT64_MAX);
 	rdma_freeaddrinfo(res);
+	res = look_up("fe80::7", NULL, &h);
+	ib = (const void *)res->ai_dst_addr;
+	CHECK_EQ(be64toh(ib->sib_sid), 0x01060000);
+	CHECK_EQ(be64toh(ib->sib_sid_mask), RDMA_IB_IP_PS_MASK);
+	rdma_freeaddrinfo(res);
+}
+
+/* Hints without a type get that of their port space. */
+static void types(void)
+{
+	static const struct {
+		int port_space, type;
+	} row[] = {
+		{ RDMA_PS_TCP, IBV_QPT_RC },
+		{ RDMA_PS_UDP, IBV_QPT_UD },
+		{ RDMA_PS_IPOIB, IBV_QPT_UD },
+		{ RDMA_PS_IB, IBV_QPT_RC },
+	};
+
+	for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+		struct rdma_addrinfo h = { .ai_port_space = row[i].port_space };
+		struct rdma_addrinfo *res = look_up(LOOPBACK, "5", &h);
+
+		CHECK_EQ(res->ai_port_space, row[i].port_space);
+		CHECK_EQ(res->ai_qp_type, row[i].type);
+		rdma_freeaddrinfo(res);
+	}
 }
 
 static void refused(void)
@@ -134,6 +162,7 @@ int main(void)
 	addresses();
 	hints();
 	gids();
+	types();
 	refused();
 	asynchronous();
 	return 0;

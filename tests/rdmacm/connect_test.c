@@ -364,6 +364,26 @@ static void listener_destroyed(void)
 		rdma_destroy_event_channel(ch[i]);
 }
 
+/*
+ * A QP that cannot be connected when the REP arrives: the program gets CONNECT_ERROR, its peer a
+ * REJ, and there is no connection to end.
+ */
+static void connect_error(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct pair p;
+
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
+	CHECK_EQ(ibv_modify_qp(p.id[0]->qp, &attr, IBV_QP_STATE), 0);
+	world_qp(p.id[1]);
+	CHECK_EQ(rdma_accept(p.id[1], NULL), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL)), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[1], RDMA_CM_EVENT_REJECTED, 28)), 0);
+	CHECK_EQ(rdma_disconnect(p.id[0]), 0);
+	world_no_event(p.ch[0]);
+	pair_destroy(&p);
+}
+
 /* Calls in states in which they must fail. */
 static void wrong_calls(void)
 {
@@ -429,6 +449,7 @@ int main(void)
 	destroyed();
 	simultaneous_disconnect();
 	listener_destroyed();
+	connect_error();
 	wrong_calls();
 	channel_destroyed();
 	return 0;

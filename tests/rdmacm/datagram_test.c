@@ -3,6 +3,8 @@
  * Datagram services: resolved by SIDR and reached with the values of the event; rejected, or
  * without a listener.
  */
+#include <poll.h>
+
 #include "world.h"
 
 static void check_service(const struct rdma_ud_param *p, const struct rdma_cm_id *service)
@@ -108,6 +110,64 @@ static void without_parameters(void)
 	pair_destroy(&p);
 }
 
+/* An answer comes through though the listener has ended, and another one has the port. */
+static void answered_without_listener(void)
+{
+	struct pollfd fd = { .events = POLLIN };
+	struct rdma_cm_event *e;
+	struct sockaddr_storage a;
+	struct pair p;
+
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_UDP, NULL)), 0);
+	a = p.listener->route.addr.src_storage;
+	CHECK_EQ(rdma_destroy_id(p.listener), 0);
+	/* Longer than until the request would be repeated, and refused for lack of a listener. */
+	fd.fd = p.ch[0]->fd;
+	CHECK_EQ(poll(&fd, 1, 500), 0);
+	p.listener = world_id(p.ch[1], RDMA_PS_UDP);
+	CHECK_EQ(rdma_bind_addr(p.listener, (struct sockaddr *)&a), 0);
+	CHECK_EQ(rdma_listen(p.listener, 0), 0);
+	world_qp(p.id[1]);
+	CHECK_EQ(rdma_accept(p.id[1], NULL), 0);
+	e = world_event(p.ch[0], RDMA_CM_EVENT_ESTABLISHED, 0);
+	check_service(&e->param.ud, p.id[1]);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	pair_destroy(&p);
+}
+
+/* Of two requests the second is answered after the first has ended. */
+static void answered_in_turn(void)
+{
+	struct rdma_event_channel *ch[2] = { rdma_create_event_channel(),
+					     rdma_create_event_channel() };
+	struct rdma_cm_id *listener = world_listen(ch[1], RDMA_PS_UDP, LOOPBACK), *id[2], *child[2];
+	struct pollfd fd = { .events = POLLIN };
+
+	for (int i = 0; i < 2; i++) {
+		struct rdma_cm_event *e;
+
+		id[i] = world_route(ch[0], listener, LOOPBACK);
+		CHECK_EQ(rdma_connect(id[i], NULL), 0);
+		e = world_event(ch[1], RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		child[i] = e->id;
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+	}
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	CHECK_EQ(rdma_destroy_id(child[0]), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch[0], RDMA_CM_EVENT_UNREACHABLE, 2)), 0);
+	fd.fd = ch[0]->fd;
+	CHECK_EQ(poll(&fd, 1, 500), 0);
+	world_qp(child[1]);
+	CHECK_EQ(rdma_accept(child[1], NULL), 0);
+	world_expect(ch[0], RDMA_CM_EVENT_ESTABLISHED);
+	rdma_destroy_qp(child[1]);
+	CHECK_EQ(rdma_destroy_id(child[1]), 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(rdma_destroy_id(id[i]), 0);
+		rdma_destroy_event_channel(ch[i]);
+	}
+}
+
 static void no_listener(void)
 {
 	struct rdma_conn_param ask = { .private_data_len = 0 };
@@ -127,6 +187,8 @@ int main(void)
 	resolved();
 	refused();
 	without_parameters();
+	answered_without_listener();
+	answered_in_turn();
 	no_listener();
 	return 0;
 }

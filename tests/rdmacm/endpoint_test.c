@@ -13,9 +13,16 @@ static const struct ibv_qp_init_attr qp_attr = {
 	.sq_sig_all = 1,
 };
 
+/* Of the QPs of both sides. */
+static enum ibv_qp_type type = IBV_QPT_RC;
+
 static struct rdma_addrinfo *info(const char *service, int flags)
 {
-	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP }, *res;
+	struct rdma_addrinfo hints = {
+		.ai_flags = flags,
+		.ai_qp_type = type,
+		.ai_port_space = type == IBV_QPT_RC ? RDMA_PS_TCP : RDMA_PS_IB,
+	}, *res;
 
 	CHECK_EQ(rdma_getaddrinfo(LOOPBACK, service, &hints, &res), 0);
 	return res;
@@ -44,6 +51,7 @@ static struct rdma_cm_id *connecting(const struct rdma_cm_id *listener)
 	res = info(port, 0);
 	CHECK_EQ(rdma_create_ep(&id, res, NULL, &attr), 0);
 	CHECK(id->qp && id->verbs && id->route.num_paths == 1);
+	CHECK_EQ(id->qp->qp_type, type);
 	rdma_freeaddrinfo(res);
 	return id;
 }
@@ -58,6 +66,7 @@ static void *serve(void *arg)
 
 	CHECK_EQ(rdma_get_request(arg, &id), 0);
 	CHECK(id->qp && id->channel != ((struct rdma_cm_id *)arg)->channel);
+	CHECK_EQ(id->qp->qp_type, type);
 	CHECK_EQ(id->event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
 	CHECK_MEM(id->event->param.conn.private_data, "may I?", 7);
 	mr = rdma_reg_msgs(id, text, sizeof(text));
@@ -120,6 +129,25 @@ static void refused(void)
 	CHECK_EQ(id->event->event, RDMA_CM_EVENT_REJECTED);
 	CHECK_EQ(id->event->status, 28);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listener);
+}
+
+/* A port space that leaves the type to the program has connections of each, but not mixed ones. */
+static void unreliable(void)
+{
+	struct rdma_cm_id *listener, *id;
+
+	type = IBV_QPT_UC;
+	served();
+	listener = listening();
+	type = IBV_QPT_RC;
+	id = world_id(NULL, RDMA_PS_IB);
+	CHECK_EQ(rdma_resolve_addr(id, NULL, rdma_get_local_addr(listener), WORLD_TIMEOUT_MS), 0);
+	CHECK_EQ(rdma_resolve_route(id, WORLD_TIMEOUT_MS), 0);
+	world_qp(id);
+	CHECK_FAILS(rdma_connect(id, NULL), ECONNREFUSED);
+	CHECK_EQ(id->event->status, 28);
 	rdma_destroy_ep(id);
 	rdma_destroy_ep(listener);
 }
@@ -275,6 +303,7 @@ static void wrong(void)
 int main(void)
 {
 	served();
+	unreliable();
 	refused();
 	fetched_as_event();
 	datagrams();

@@ -252,6 +252,17 @@ static void migrated(struct rdma_event_channel *ch)
 		CHECK_EQ(e->param.arg, wanted[i]);
 		CHECK_EQ(rdma_ack_cm_event(e), 0);
 	}
+	/* To the channel that it has: they stay. */
+	own_event(a, 4);
+	own_event(a, 5);
+	CHECK_EQ(rdma_migrate_id(a, to), 0);
+	for (uint64_t n = 4; n <= 5; n++) {
+		struct rdma_cm_event *e = world_event(to, RDMA_CM_EVENT_USER, 7);
+
+		CHECK_EQ(e->param.arg, n);
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+	}
+	world_no_event(to);
 	/* To a channel of its own, and back. */
 	CHECK_EQ(rdma_migrate_id(a, NULL), 0);
 	CHECK(a->channel && a->channel != to);

@@ -101,6 +101,26 @@ static void rep_times_out(void)
 	pair_destroy(&p);
 }
 
+/*
+ * The REP is lost.  Before it is repeated the REQ is, as the program took its time to accept; it
+ * would be refused, since the listener is gone.
+ */
+static void listener_gone(void)
+{
+	struct pair p;
+
+	CHECK_EQ(rdma_ack_cm_event(pair_request(&p, RDMA_PS_TCP, NULL)), 0);
+	usleep(150 * 1000);
+	world_qp(p.id[1]);
+	CHECK_EQ(rdma_accept(p.id[1], NULL), 0);
+	CHECK_EQ(rdma_destroy_id(p.listener), 0);
+	p.listener = world_id(p.ch[1], RDMA_PS_TCP);
+	world_expect(p.ch[0], RDMA_CM_EVENT_ESTABLISHED);
+	world_expect(p.ch[1], RDMA_CM_EVENT_ESTABLISHED);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+}
+
 static void disconnection_times_out(void)
 {
 	struct pair p;
@@ -126,6 +146,7 @@ static const struct {
 	{ "cm REQ rx nth 1 drop", connects },
 	{ "cm REP tx nth 1 drop", connects },
 	{ "cm REP rx nth 1 drop", connects },
+	{ "cm REP tx nth 1 drop", listener_gone },
 	{ "cm RTU tx nth 1 drop", connects },
 	{ "cm REQ tx nth 1 timeout", tcp_request_times_out },
 	{ "cm SIDR_REQ tx timeout", resolution_times_out },

@@ -71,6 +71,8 @@ static void child_of(struct pair *p)
 	ch = rdma_create_event_channel();
 	CHECK(ch);
 	id = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+	CHECK_FAILS(rdma_migrate_id(id, p->ch[0]), EIO);
+	CHECK(id->channel == ch);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
 	exit(0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Many threads connect to one listener and disconnect, while one thread serves all connections, and
- * ids are destroyed by threads that do not fetch their events.
+ * ids are destroyed by threads that do not fetch their events; or while many threads fetch the
+ * requests of a synchronous listener.
  */
 #include <pthread.h>
 
@@ -78,12 +79,61 @@ static void serve(struct rdma_event_channel *ch)
 	}
 }
 
+/* Refuses some requests.  Each is one thread's. */
+static void *refuse_some(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		struct rdma_cm_id *id;
+
+		CHECK_EQ(rdma_get_request(listener, &id), 0);
+		CHECK(id->event && id->event->id == id);
+		CHECK_EQ(id->event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
+		CHECK_EQ(rdma_reject(id, NULL, 0), 0);
+		rdma_destroy_ep(id);
+	}
+	return NULL;
+}
+
+static void *run_refused_client(void *ch)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK);
+
+		world_qp(id);
+		CHECK_EQ(rdma_connect(id, NULL), 0);
+		CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_REJECTED, 28)), 0);
+		rdma_destroy_qp(id);
+		CHECK_EQ(rdma_destroy_id(id), 0);
+	}
+	rdma_destroy_event_channel(ch);
+	return NULL;
+}
+
+/* ThreadSanitizer finds what the threads share; without it a failure needs luck. */
+static void shared_listener(void)
+{
+	pthread_t threads[2][CLIENTS];
+
+	listener = world_listen(NULL, RDMA_PS_TCP, LOOPBACK);
+	for (int i = 0; i < CLIENTS; i++) {
+		struct rdma_event_channel *ch = rdma_create_event_channel();
+
+		CHECK_EQ(pthread_create(&threads[0][i], NULL, refuse_some, NULL), 0);
+		CHECK_EQ(pthread_create(&threads[1][i], NULL, run_refused_client, ch), 0);
+	}
+	for (int i = 0; i < CLIENTS; i++)
+		for (int side = 0; side < 2; side++)
+			CHECK_EQ(pthread_join(threads[side][i], NULL), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+}
+
 int main(void)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	pthread_t threads[CLIENTS];
 
 	CHECK(ch);
+	shared_listener();
 	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
 	for (int i = 0; i < CLIENTS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, run_client, NULL), 0);

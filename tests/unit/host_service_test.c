@@ -158,6 +158,36 @@ static void own_listeners_are_found_without_the_file(void **state)
 	host_leave(a);
 }
 
+/*
+ * A listener that has ended does not hold its port, and is found until another one listens, and
+ * again when that ends.
+ */
+static void ended_listeners_are_found(void **state)
+{
+	struct host *a = join(), *b = join();
+	struct host_service s = service(TCP(11), &any, 4), t = s;
+	const struct net_addr one = v4(1);
+	uint32_t at, at2;
+
+	assert_int_equal(host_service_bind(a, &s, &at) | host_service_listen(a, at), 0);
+	host_service_end_listening(a, at);
+	assert_true(finds(a, TCP(11), &one, 4, a));
+	assert_true(finds(b, TCP(11), &one, 4, a));
+	assert_true(finds(b, TCP(11), &v6, 6, NULL));
+	assert_int_equal(host_service_bind(b, &t, &at2), 0);
+	assert_true(finds(a, TCP(11), &one, 4, a));
+	assert_int_equal(host_service_listen(b, at2), 0);
+	assert_true(finds(a, TCP(11), &one, 4, b));
+	assert_true(finds(b, TCP(11), &one, 4, b));
+	host_service_unbind(b, at2);
+	assert_true(finds(b, TCP(11), &one, 4, a));
+	host_service_unbind(a, at);
+	assert_true(finds(a, TCP(11), &one, 4, NULL));
+	assert_true(finds(b, TCP(11), &one, 4, NULL));
+	host_leave(a);
+	host_leave(b);
+}
+
 /* An IPv6 wildcard that changes its IPv4 setting before it listens. */
 static void only_family_after_binding(void **state)
 {
@@ -380,6 +410,7 @@ int main(void)
 		IN_DIR(sharing_rules),
 		IN_DIR(listeners_are_found),
 		IN_DIR(own_listeners_are_found_without_the_file),
+		IN_DIR(ended_listeners_are_found),
 		IN_DIR(only_family_after_binding),
 		IN_DIR(listening_ends_sharing),
 		IN_DIR(any_port),
