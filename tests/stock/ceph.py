@@ -71,7 +71,7 @@ class Cluster:
     def __init__(self, bench, address, prefixes, more):
         self.bench = bench
         self.prefixes = prefixes
-        self.folder = bench.make_dir(f"ceph{bench.count}")
+        self.folder = bench.make_dir(f"ceph{bench.number()}")
         self.env = {"CEPH_CONF": f"{self.folder}/ceph.conf"}
         self.servers = []
         self.ports = bench.ports.take(), bench.ports.take()

@@ -8,6 +8,7 @@ shown only after a failure.
 
 Programs run as an ordinary user: as the user who runs the test, or as uid 65534 if that is root.
 """
+import itertools
 import os
 import random
 import shutil
@@ -206,7 +207,7 @@ class Bench:
         self.dir = tempfile.mkdtemp(prefix="verbena-test-")
         self.ports = Ports()
         self.processes = []
-        self.count = 0
+        self.numbers = itertools.count(1)
         self.lib = self._stage_library()
         self.udp_port = self.ports.take()
         self.run_dir = self._make_run_dir()
@@ -313,9 +314,12 @@ class Bench:
         env.update(extra or {})
         return {k: v for k, v in env.items() if v is not None}
 
+    def number(self):
+        """One that nothing else of this bench has; several threads may start programs."""
+        return next(self.numbers)
+
     def start(self, argv, env=None, prefix=None, pass_fds=()):
-        self.count += 1
-        log = os.path.join(self.dir, f"{self.count}.log")
+        log = os.path.join(self.dir, f"{self.number()}.log")
         prefix = self.user_prefix() if prefix is None else prefix
         process = Process(argv, self.env(env), log, prefix, pass_fds)
         self.processes.append(process)

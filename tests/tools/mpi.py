@@ -75,7 +75,7 @@ def run_row(bench, row, prefix):
         raise LeftOut(f"{os.path.basename(compiler)} is not installed ({how} it)")
     words = [bench.tool(), "run", "--", *launcher.format(n=ranks).split(),
              program(bench, compiler, name), *args]
-    env = {"UCX_WARN_UNUSED_ENV_VARS": "n", "TMPDIR": bench.make_dir(f"tmp{bench.count}"), **env}
+    env = {"UCX_WARN_UNUSED_ENV_VARS": "n", "TMPDIR": bench.make_dir(f"tmp{bench.number()}"), **env}
     out = bench.run(words, env, prefix)
     want(f"{ranks} ranks, 0 bad" in out, out)
 

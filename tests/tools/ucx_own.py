@@ -30,7 +30,7 @@ def run_row(bench, folder, tests):
         "UCX_MODULE_DIR": os.path.join(folder, "build", "modules"),
         "UCX_HANDLE_ERRORS": "bt",
         "WATCHDOG_GTEST_TIMEOUT": str(TEST_LIMIT_S),
-        "TMPDIR": bench.make_dir(f"tmp{bench.count}"),
+        "TMPDIR": bench.make_dir(f"tmp{bench.number()}"),
     }
     gtest = os.path.join(folder, "build", "test", "gtest", "gtest")
     process = bench.start([bench.tool(), "run", "--", gtest, "--gtest_filter=" + tests], env)
