@@ -214,18 +214,18 @@ static unsigned int drain(struct inbound *in, unsigned int budget, const struct 
 
 	while (n < budget && pulled < TX_BATCH_BYTES && lane_rx_get(&in->rx, &slot, &data)) {
 		const struct lane_slot *next = lane_rx_peek(&in->rx);
-		bool more = false;
+		bool more = false, freed = false;
 
 		n++;
+		lane_rx_next(&in->rx);
 		if (likely(is_message(head, data))) {
 			more = next && n % TUNE_LANE_ACK_RUN && n < budget &&
 			       message_follows(data, head->len, next);
-			to->message(arg, in->slot, head, data, more);
+			freed = to->message(arg, &in->rx, in->slot, head, data, more);
 		} else if (data && !(head->flags & LANE_BARE)) {
 			pulled += take_packet(in, head, data, to, arg);
 		}
-		lane_rx_next(&in->rx);
-		if (!more)
+		if (!more && !freed)
 			lane_rx_free(&in->rx, head);
 		if (!next)
 			break;

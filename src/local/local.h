@@ -118,9 +118,10 @@ struct local_input {
 	/*
 	 * LANE_BARE: head->len bytes for message_get(), from the process in this slot. Only the
 	 * head is a copy. more: another for the same QP is passed next, so that one ACK will do.
+	 * Unless `more`, the callback may free the slot, lane_rx_free(rx, head), and return true.
 	 */
-	void (*message)(void *arg, int32_t slot, const struct lane_head *head, const uint8_t *data,
-			bool more);
+	bool (*message)(void *arg, struct lane_rx *rx, int32_t slot, const struct lane_head *head,
+			const uint8_t *data, bool more);
 };
 
 /*

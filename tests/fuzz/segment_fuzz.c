@@ -163,8 +163,8 @@ static void look_at_packet(void *arg, const struct local_pkt *pkt)
 	(*(unsigned int *)arg)++;
 }
 
-static void look_at_message(void *arg, int32_t slot, const struct lane_head *head,
-			    const uint8_t *data, bool more)
+static bool look_at_message(void *arg, struct lane_rx *rx, int32_t slot,
+			    const struct lane_head *head, const uint8_t *data, bool more)
 {
 	volatile uint8_t sum = 0;
 
@@ -172,6 +172,7 @@ static void look_at_message(void *arg, int32_t slot, const struct lane_head *hea
 		sum += data[i];
 	FUZZ_CHECK(head->len <= LANE_BYTES);
 	(*(unsigned int *)arg)++;
+	return false;
 }
 
 static void receive(void)

@@ -20,12 +20,11 @@ enum {
 	ADDITIONS = 20000,
 };
 
-static int liveness_checks, lives;
+static int liveness_checks /* atomic */, lives;
 
 static bool lives_for_a_while(void *arg, uint64_t incarnation)
 {
-	liveness_checks++;
-	return liveness_checks <= lives;
+	return fetch_add_relaxed(&liveness_checks, 1) < lives;
 }
 
 static void join_as(struct atomics *a, uint64_t me)

@@ -26,9 +26,10 @@ static void ignore_packet(void *arg, const struct local_pkt *pkt)
 {
 }
 
-static void ignore_message(void *arg, int32_t slot, const struct lane_head *head,
-			 const uint8_t *data, bool more)
+static bool ignore_message(void *arg, struct lane_rx *rx, int32_t slot,
+			 const struct lane_head *head, const uint8_t *data, bool more)
 {
+	return false;
 }
 
 static const struct local_input ignore_input = { ignore_packet, ignore_message };

@@ -22,6 +22,7 @@
 #include "core/tx/transmit.h"
 #include "core/tx/tx_sched.h"
 #include "host/host.h"
+#include "local/lane.h"
 #include "local/local.h"
 #include "local/message.h"
 #include "roce/icrc.h"
@@ -437,23 +438,38 @@ static void show_message(struct vrb_qp *qp, int32_t slot, const struct message *
 		tap(qp, &raw, &pkt);
 }
 
+/* A message in a lane. */
+struct arrival {
+	struct lane_rx *rx;
+	const struct lane_head *head;
+	int32_t slot;
+	bool more;	/* the next message follows at once, and its ACK covers this one */
+	bool freed;
+};
+
 /*
  * Executes a message. False: it was declined. Observed, its ACK is a packet: of words that follow
- * each other only the last is read. more: the ACK of the next one covers it. Must hold qp->lock.
+ * each other only the last is read. Its completion shows at once, and another thread may answer.
+ * The peer reads words once their slots are free, and must find this one before the answer: so the
+ * slot is freed first. Must hold qp->lock.
  */
-static bool execute_message(struct vrb_qp *qp, const struct message *m, bool more, uint64_t now)
+static bool execute_message(struct vrb_qp *qp, const struct message *m, struct arrival *at,
+			    uint64_t now)
 {
 	struct roce_piggyback_ack ack = { .allowed = !tapped() && vrb_word_usable(qp, now) };
 
 	if (unlikely(!roce_message_input(&qp->roce, m, &ack)))
 		return false;
-	if (unlikely(!ack.any))
+	if (unlikely(!ack.any)) {
 		vrb_tx_schedule(qp, vrb_tx_urgency(qp), vrb_main_rx_queue);
-	else if (more)
+	} else if (at->more) {
 		vrb_word_leave(qp);
-	else
+	} else {
 		vrb_word_publish(qp, &ack, now);
-	roce_message_complete(&qp->roce, m, ack.any && !more);
+		lane_rx_free(at->rx, at->head);
+		at->freed = true;
+	}
+	roce_message_complete(&qp->roce, m, at->freed);
 	return true;
 }
 
@@ -468,25 +484,25 @@ static void take_ack(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, ui
 }
 
 /* `ack`: comes beside the message, or NULL. Must hold qp->lock. */
-static void deliver_message(struct vrb_qp *qp, int32_t slot, const struct message *m,
-			    const struct roce_piggyback_ack *ack, bool more, uint64_t now)
+static void deliver_message(struct vrb_qp *qp, const struct message *m, struct arrival *at,
+			    const struct roce_piggyback_ack *ack, uint64_t now)
 {
 	bool told = tapped();
 
 	if (unlikely(tap_interferes() || qp->recv.reorder != NULL)) {
-		deliver_as_packet(qp, slot, m, ack, false, now);
+		deliver_as_packet(qp, at->slot, m, ack, false, now);
 		return;
 	}
 	if (told)
-		show_message(qp, slot, m);
+		show_message(qp, at->slot, m);
 	qp->now = now;
 	if (ack)
 		take_ack(qp, ack, now);
-	if (likely(execute_message(qp, m, more, now)))
+	if (likely(execute_message(qp, m, at, now)))
 		return;
 	if (qp->peer.word_behind)
 		vrb_word_retract(qp, now);
-	deliver_as_packet(qp, slot, m, NULL, told, now);
+	deliver_as_packet(qp, at->slot, m, NULL, told, now);
 }
 
 /* Must hold qp->lock. */
@@ -546,9 +562,10 @@ void vrb_rx_complete_before(struct vrb_rx_queue *r, uint64_t now)
 	lock_release(&vrb.poll_lock);
 }
 
-static void receive_message(void *arg, int32_t slot, const struct lane_head *head,
-			    const uint8_t *data, bool more)
+static bool receive_message(void *arg, struct lane_rx *rx, int32_t slot,
+			    const struct lane_head *head, const uint8_t *data, bool more)
 {
+	struct arrival at = { .rx = rx, .head = head, .slot = slot, .more = more };
 	const uint64_t *now = arg;
 	struct rx_stats *stats = &vrb_main_rx_queue->stats;
 	bool acks = head->flags & LANE_ACK;
@@ -559,12 +576,12 @@ static void receive_message(void *arg, int32_t slot, const struct lane_head *hea
 	count(&stats->rcvd_pkts, 1);
 	if (unlikely(!message_get(&m, data, head->len) || m.len > MESSAGE_LONGEST)) {
 		count(&stats->malformed, 1);
-		return;
+		return false;
 	}
 	qp = vrb_qp_table_find(m.qpn);
 	if (unlikely(!qp || qp->wq.type != IBV_QPT_RC)) {
 		count(&stats->unknown_qp, 1);
-		return;
+		return false;
 	}
 	complete_before(qp, acks, *now);
 	if (acks) {
@@ -573,10 +590,11 @@ static void receive_message(void *arg, int32_t slot, const struct lane_head *hea
 	}
 	lock_acquire(&qp->lock);
 	if (likely(vrb_is_peer(qp, slot)))
-		deliver_message(qp, slot, &m, acks ? &ack : NULL, more, *now);
+		deliver_message(qp, &m, &at, acks ? &ack : NULL, *now);
 	else
 		count(&stats->wrong_path, 1);
 	lock_release(&qp->lock);
+	return at.freed;
 }
 
 static void receive_packet(void *arg, const struct local_pkt *in)
