@@ -329,7 +329,8 @@ static void advice(struct world *w)
 	CHECK_EQ(ibv_advise_mr(w->pd, fetch, 0, &sge, 1), EFAULT);
 	sge.length = LEN;
 	sge.lkey = plain->lkey;
-	CHECK_EQ(ibv_advise_mr(w->pd, fetch, 0, &sge, 1), EINVAL);
+	CHECK_EQ(ibv_advise_mr(w->pd, fetch, 0, &sge, 1), ENOENT);
+	CHECK_EQ(ibv_advise_mr(pd, fetch, 0, &sge, 1), ENOENT);
 	sge.lkey = odp->lkey ^ 1;
 	CHECK_EQ(ibv_advise_mr(w->pd, fetch, 0, &sge, 1), ENOENT);
 	CHECK_EQ(ibv_dereg_mr(odp), 0);

@@ -419,7 +419,10 @@ void vrb_mr_unimport(struct vrb_mr *mr)
 	free_mr(mr);
 }
 
-/* Errors as in ibv_advise_mr(3). */
+/*
+ * Errors as in ibv_advise_mr(3). Linux's mlx5 looks keys up among those on demand, so that of an
+ * ordinary region is unknown to it.
+ */
 static int check_advice(const struct mr_entry *e, const struct vrb_pd *pd,
 			const struct ibv_sge *sge, bool write)
 {
@@ -427,10 +430,10 @@ static int check_advice(const struct mr_entry *e, const struct vrb_pd *pd,
 		return ENOENT;
 	if (e->kind == MR_WINDOW)
 		return EINVAL;
+	if (!(e->access & IBV_ACCESS_ON_DEMAND))
+		return ENOENT;
 	if (e->pdn != pd->pdn)
 		return EPERM;
-	if (!(e->access & IBV_ACCESS_ON_DEMAND))
-		return EINVAL;
 	if (write && !(e->access & IBV_ACCESS_LOCAL_WRITE))
 		return EPERM;
 	if (sge->addr < e->va || sge->length > e->length ||
