@@ -14,6 +14,7 @@
 #include "rdmacm/rs_dgram.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -314,6 +315,16 @@ int rs_dgram_create(struct rsocket *rs)
 		close(d->events);
 	free(d);
 	return err;
+}
+
+void rs_dgram_free_port(struct rsocket *rs)
+{
+	int unbound = socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (unbound < 0)
+		return;
+	dup3(unbound, rs->dgram->udp, O_CLOEXEC);
+	close(unbound);
 }
 
 void rs_dgram_destroy(struct rsocket *rs)

@@ -17,6 +17,12 @@ struct rsocket;
 
 int rs_dgram_create(struct rsocket *rs);
 void rs_dgram_destroy(struct rsocket *rs);
+
+/*
+ * Frees the port now, though other threads may hold the rsocket: its descriptor keeps its number,
+ * but is another socket.  No effect without a descriptor to spare.  Under rs->lock.
+ */
+void rs_dgram_free_port(struct rsocket *rs);
 int rs_dgram_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len);
 int rs_dgram_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len);
 bool rs_dgram_progress(struct rsocket *rs);

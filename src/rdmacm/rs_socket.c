@@ -442,6 +442,11 @@ static void end_close(struct rsocket **closing)
 	else
 		rs_unwatch(rs);
 	rs_epoll_forget(rs);
+	if (!rs_is_stream(rs)) {
+		pthread_mutex_lock(&rs->lock);
+		rs_dgram_free_port(rs);
+		pthread_mutex_unlock(&rs->lock);
+	}
 	rs_put(rs);
 	rs_call_end();
 }
