@@ -24,7 +24,8 @@ import sys
 
 PASSED = {"OK", "EXPECTEDFAIL"}
 SKIPPED = {"SKIP"}
-LINES_OF_FAILED = 20  # at most, of each of its streams
+LINES_OF_FAILED = 30  # at most, of each of its streams
+FAILED_CASE = re.compile(r"^FAILED ", re.MULTILINE)     # a table's (tests/stock/harness.py)
 LEFT_OUT = re.compile(r"^\s*left out: (\d+): (.*)$", re.MULTILINE)
 
 
@@ -39,11 +40,19 @@ def last_line(result):
     return lines[-1] if lines else "no reason given"
 
 
+def why_failed(text):
+    """The lines from the first case of a table that failed; of any other test, the last ones."""
+    case = FAILED_CASE.search(text)
+    if case:
+        return text[case.start():].splitlines()[:LINES_OF_FAILED]
+    return text.strip().splitlines()[-LINES_OF_FAILED:]
+
+
 def report_failed(result):
     """Each line begins in the same way, so that all of a long log are found by it."""
     print(f"failed: {result['name']}: {result['result']}")
     for stream in ("stdout", "stderr"):
-        for line in (result.get(stream) or "").strip().splitlines()[-LINES_OF_FAILED:]:
+        for line in why_failed(result.get(stream) or ""):
             print(f"failed:   {line}")
 
 

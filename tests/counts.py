@@ -70,6 +70,20 @@ def check_sum():
                    "7 cases inside tests were left out"], out
 
 
+def check_report():
+    """Of a table that failed, its first failed case is shown, whatever follows it."""
+    most = run_tests.LINES_OF_FAILED
+    passed = "".join(f"ok     case {i} (0.1 s)\n" for i in range(most))
+    table = {"name": "table", "result": "FAIL",
+             "stdout": f"{passed}FAILED that\nits reason\n{passed}"}
+    _, out = printed(run_tests.report_failed, table)
+    assert out[:3] == ["failed: table: FAIL", "failed:   FAILED that", "failed:   its reason"], out
+    assert len(out) == 1 + most, out
+    _, out = printed(run_tests.report_failed, {"name": "x", "result": "FAIL", "stdout": passed,
+                                               "stderr": "its reason\n"})
+    assert len(out) == 2 + most and out[-1] == "failed:   its reason", out
+
+
 def main():
     check_table([passes, is_left_out], 0, "1 of 1 passed", "left out: 1: is_left_out: not here")
     check_table([passes, fails, is_left_out], 1, "1 of 2 passed")
@@ -78,6 +92,7 @@ def main():
     check_table([calibrated_at_last()], 0, "1 of 1 passed")
     check_table([never_calibrated], 1, "0 of 1 passed")
     check_sum()
+    check_report()
 
 
 if __name__ == "__main__":
