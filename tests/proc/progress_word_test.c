@@ -14,6 +14,7 @@
  *	KILL		is killed
  *	STEP		is killed after a random instruction, while it receives them
  *			(VERBENA_RUNS times; VERBENA_SEED repeats a sequence)
+ *	SHOWN		is stopped at the instruction by which its program could see a completion
  *
  * The sender has no other source of ACKs: no ACK timeout (except in STEP), no progress thread and
  * no UDP. The receiver has no progress thread either, so it receives only when it polls.
@@ -26,12 +27,14 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
+#include "core/cq/cq.h"
 #include "rc.h"
 #include "rnd.h"
-#include "child.h"
 
 enum {
 	SIZE = 64,
@@ -40,11 +43,13 @@ enum {
 	TIMEOUT = 6, /* in STEP: with 3 retries, requests fail after some milliseconds */
 	RETRIES = 3,
 	RECV_ID = 1000,
+	SHOWN_RUNS = 8,
 };
 
 /* The receiver writes it; the memory outlives the receiver. Both know its address. */
 struct results {
 	uint32_t rkey;
+	void *cq;                         /* in its memory */
 	uint32_t completions;             /* that its program has polled */
 	uint8_t data[1 + MESSAGES][SIZE]; /* the first one only sets up the lane */
 };
@@ -79,6 +84,7 @@ static void open_receiver(struct rc *rc, int sock, uint8_t timeout)
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	CHECK(mr);
 	results->rkey = mr->rkey;
+	results->cq = rc->cq;
 	for (int i = 0; i <= MESSAGES; i++) {
 		struct ibv_sge sge = { (uintptr_t)results->data[i], SIZE, mr->lkey };
 		struct ibv_recv_wr wr = { .wr_id = RECV_ID, .sg_list = &sge, .num_sge = 1 }, *bad;
@@ -194,15 +200,19 @@ static void stepped_receiver(int sock)
 		pause();
 }
 
-/* Executes `steps` instructions of it; returns how many remain when it has polled all messages. */
-static uint32_t run_steps(const struct child *child, uint32_t steps)
+static void step(const struct child *child)
 {
 	int status;
 
-	for (; steps && results->completions < MESSAGES; steps--) {
-		CHECK_EQ(ptrace(PTRACE_SINGLESTEP, child->pid, NULL, NULL), 0);
-		CHECK(waitpid(child->pid, &status, 0) == child->pid && WIFSTOPPED(status));
-	}
+	CHECK_EQ(ptrace(PTRACE_SINGLESTEP, child->pid, NULL, NULL), 0);
+	CHECK(waitpid(child->pid, &status, 0) == child->pid && WIFSTOPPED(status));
+}
+
+/* Executes `steps` instructions of it; returns how many remain when it has polled all messages. */
+static uint32_t run_steps(const struct child *child, uint32_t steps)
+{
+	for (; steps && results->completions < MESSAGES; steps--)
+		step(child);
 	return steps;
 }
 
@@ -264,6 +274,60 @@ static void test_step(void)
 	rc_close(&rc);
 }
 
+/* ---- SHOWN ---- */
+
+/* How many completions another thread of the stopped receiver could see: polled and not. */
+static uint32_t shown(const struct child *child)
+{
+	struct vrb_cq *cq = results->cq;
+	uint32_t n;
+	struct iovec to = { &n, sizeof(n) }, from = { &cq->shown, sizeof(n) };
+
+	CHECK_EQ(process_vm_readv(child->pid, &to, 1, &from, 1, 0), sizeof(n));
+	return n;
+}
+
+/*
+ * Another thread may answer a request once it has the completion, by any QP. So when that shows,
+ * the sender must have its own. It polls after each instruction, because its next poll after
+ * LIMIT_MESSAGE_WATCH finds it in any case.
+ */
+static void run_shown(struct rc *rc)
+{
+	struct child child = child_fork(stepped_receiver);
+	uint32_t before, steps, completed = 0;
+	struct rc_addr peer;
+	struct ibv_wc wc;
+
+	rc->qp = rc_new_qp(rc);
+	open_sender(rc, child.sock, &peer, 0);
+	CHECK(waitpid(child.pid, NULL, WUNTRACED) == child.pid);
+	before = shown(&child);
+	CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, &peer, 0), 0);
+	for (steps = 0; shown(&child) == before; steps++) {
+		step(&child);
+		completed += ibv_poll_cq(rc->cq, 1, &wc);
+	}
+	printf("shown by instruction %u\n", steps);
+	CHECK_EQ(completed, 1);
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	child_kill(&child);
+	CHECK_EQ(ibv_destroy_qp(rc->qp), 0);
+}
+
+static void test_shown(void)
+{
+	struct ibv_qp *first;
+	struct rc rc;
+
+	rc_open(&rc, SIZE);
+	first = rc.qp;
+	for (int i = 0; i < SHOWN_RUNS; i++)
+		run_shown(&rc);
+	rc.qp = first;
+	rc_close(&rc);
+}
+
 int main(int argc, char **argv)
 {
 	what = argc > 1 ? argv[1] : "RESET";
@@ -275,6 +339,8 @@ int main(int argc, char **argv)
 	CHECK(results != MAP_FAILED);
 	if (strcmp(what, "STEP") == 0)
 		test_step();
+	else if (strcmp(what, "SHOWN") == 0)
+		test_shown();
 	else
 		test_end();
 	return 0;
