@@ -107,11 +107,13 @@ static bool is_overdue_by_wire(struct vrb_qp *qp, uint64_t now)
 /*
  * Most timers that expire were set for a reply that has come since. They must not send an ACK that
  * waits for the program's reply: alone, it would reach a peer that then stops polling and watches
- * its memory for that reply. Must hold qp->lock.
+ * its memory for that reply. One that met a full lane waits for nothing else than this timer. Must
+ * hold qp->lock.
  */
-static bool only_ack_waits(const struct vrb_qp *qp)
+static bool only_ack_waits(const struct vrb_qp *qp, uint64_t now)
 {
-	return load_relaxed(&qp->sched.ack_delayed) && vrb_tx_urgency(qp) != TX_NOW;
+	return load_relaxed(&qp->sched.ack_delayed) && !time_reached(qp->peer.retry_at, now) &&
+	       vrb_tx_urgency(qp) != TX_NOW;
 }
 
 /* True if the timeout of a packet on the wire has passed. */
@@ -134,7 +136,7 @@ static bool expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 		vrb_word_read(qp, now);
 		roce_watch(&qp->roce, now);
 	}
-	if (in_vain && only_ack_waits(qp))
+	if (in_vain && only_ack_waits(qp, now))
 		vrb_set_timer(qp);
 	else
 		vrb_transmit_batch(qp, b, now);
