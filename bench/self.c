@@ -14,6 +14,7 @@
  *	self pong SIZE COUNT		inline SENDs, each the answer to the one before it, one in
  *					32 signaled, as ib_send_lat does
  *	self imm SIZE COUNT		the same with WRITEs with immediate
+ *	self ud SIZE COUNT		the same with SENDs of UD
  *	self stream SIZE COUNT 0 MTU	by UDP with this path MTU (256 to 4096)
  *	self send SIZE COUNT QPS	one pair sends among QPS connected QPs of the process
  *	self round SIZE COUNT QPS	SENDs on QPS QPs in turn
@@ -37,6 +38,7 @@ enum {
 	TIMEOUT = 14,
 	RETRIES = 7,
 	QPS_MAX = 20000,
+	QKEY = 7,
 };
 
 static double now_ns(void)
@@ -137,6 +139,7 @@ static void send_stream(void)
 }
 
 static struct ibv_qp *pong[2];
+static struct ibv_ah *pong_ah;		/* of UD */
 static struct ibv_cq *pong_sent;	/* their receives complete into rc.cq */
 static unsigned int pongs;
 
@@ -158,6 +161,11 @@ static void pong_by(enum ibv_wr_opcode opcode)
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
 
+	if (pong_ah) {
+		wr.wr.ud.ah = pong_ah;
+		wr.wr.ud.remote_qpn = pong[(pongs + 1) % 2]->qp_num;
+		wr.wr.ud.remote_qkey = QKEY;
+	}
 	CHECK(ibv_post_send(pong[pongs % 2], &wr, &bad) == 0);
 	while (signal && (ibv_poll_cq(pong_sent, 1, &wc) == 0))
 		;
@@ -173,6 +181,11 @@ static void pong_one(void)
 static void imm_one(void)
 {
 	pong_by(IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+
+static void datagram_one(void)
+{
+	pong_by(IBV_WR_SEND);
 }
 
 static void poll_none(void)
@@ -197,6 +210,7 @@ static const struct what {
 	{ "round", send_in_turn, 1 },
 	{ "pong", pong_one, 1 },
 	{ "imm", imm_one, 1 },
+	{ "ud", datagram_one, 1 },
 	{ "poll", poll_none, 1 },
 	{ "setup", NULL, 1 },
 };
@@ -209,15 +223,36 @@ static void connect_pair(struct ibv_qp *a, struct ibv_qp *b)
 	rc_connect(&rc, b, &at_a, TIMEOUT, RETRIES);
 }
 
-static void new_pong(void)
+static void start_datagrams(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+
+	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
+}
+
+static struct ibv_ah *own_ah(void)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.grh = { .dgid = rc.gid, .sgid_index = rc.gid_index, .hop_limit = 1 },
+		.port_num = 1,
+	};
+
+	return ibv_create_ah(rc.pd, &attr);
+}
+
+static void new_pong(enum ibv_qp_type type)
 {
 	struct ibv_qp_init_attr init = {
 		.recv_cq = rc.cq,
-		.qp_type = IBV_QPT_RC,
+		.qp_type = type,
 		.cap = { 2 * PONG_SIGNAL, 2 * PONG_SIGNAL, 1, 1, size },
 	};
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1,
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY,
 				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	int own = type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
 
 	pong_sent = init.send_cq = ibv_create_cq(rc.ctx, 4 * PONG_SIGNAL, NULL, NULL, 0);
 	CHECK(pong_sent);
@@ -225,9 +260,15 @@ static void new_pong(void)
 		pong[i] = ibv_create_qp(rc.pd, &init);
 		CHECK(pong[i]);
 		CHECK(ibv_modify_qp(pong[i], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-						    IBV_QP_ACCESS_FLAGS) == 0);
+						    own) == 0);
+		if (type == IBV_QPT_UD)
+			start_datagrams(pong[i]);
 	}
-	connect_pair(pong[0], pong[1]);
+	if (type == IBV_QPT_RC)
+		connect_pair(pong[0], pong[1]);
+	else
+		pong_ah = own_ah();
+	CHECK(type == IBV_QPT_RC || pong_ah);
 	pong_receive(pong[0]);
 	pong_receive(pong[1]);
 }
@@ -288,7 +329,7 @@ int main(int argc, char **argv)
 	if (!w || !size || count <= 0 || qps > QPS_MAX || (w->once == send_in_turn && !qps) ||
 	    (!w->once && count > QPS_MAX / 2))
 		return 2;
-	rc_open(&rc, size);
+	rc_open(&rc, size + sizeof(struct ibv_grh));
 	if (argc > 5)
 		rc.mtu = path_mtu(atoi(argv[5]));
 	other = rc_new_qp(&rc);
@@ -297,7 +338,9 @@ int main(int argc, char **argv)
 	if (w->once) {
 		new_pairs(qps);
 		if (w->once == pong_one || w->once == imm_one)
-			new_pong();
+			new_pong(IBV_QPT_RC);
+		if (w->once == datagram_one)
+			new_pong(IBV_QPT_UD);
 		printf("%.1f\n", best_of(w, count));
 	} else {
 		printf("%.0f\n", set_up(count));
@@ -306,6 +349,7 @@ int main(int argc, char **argv)
 		CHECK(ibv_destroy_qp(idle[i]) == 0);
 	for (int i = 0; i < 2 && pong[i]; i++)
 		CHECK(ibv_destroy_qp(pong[i]) == 0);
+	CHECK(!pong_ah || ibv_destroy_ah(pong_ah) == 0);
 	CHECK(!pong_sent || ibv_destroy_cq(pong_sent) == 0);
 	CHECK(ibv_destroy_qp(other) == 0);
 	rc_close(&rc);
