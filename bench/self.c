@@ -148,7 +148,7 @@ static void pong_receive(struct ibv_qp *qp)
 	rc_post_recv(&rc, qp, 1);
 }
 
-static void pong_by(enum ibv_wr_opcode opcode)
+static inline __attribute__((always_inline)) void pong_by(enum ibv_wr_opcode opcode, bool datagram)
 {
 	struct ibv_sge sge = { (uintptr_t)rc.buf, size, rc.mr->lkey };
 	bool signal = pongs / 2 % PONG_SIGNAL == 0;
@@ -161,7 +161,7 @@ static void pong_by(enum ibv_wr_opcode opcode)
 	struct ibv_send_wr *bad;
 	struct ibv_wc wc;
 
-	if (pong_ah) {
+	if (datagram) {
 		wr.wr.ud.ah = pong_ah;
 		wr.wr.ud.remote_qpn = pong[(pongs + 1) % 2]->qp_num;
 		wr.wr.ud.remote_qkey = QKEY;
@@ -175,17 +175,17 @@ static void pong_by(enum ibv_wr_opcode opcode)
 
 static void pong_one(void)
 {
-	pong_by(IBV_WR_SEND);
+	pong_by(IBV_WR_SEND, false);
 }
 
 static void imm_one(void)
 {
-	pong_by(IBV_WR_RDMA_WRITE_WITH_IMM);
+	pong_by(IBV_WR_RDMA_WRITE_WITH_IMM, false);
 }
 
 static void datagram_one(void)
 {
-	pong_by(IBV_WR_SEND);
+	pong_by(IBV_WR_SEND, true);
 }
 
 static void poll_none(void)

@@ -162,9 +162,11 @@ bool lane_rx_ready(const struct lane_rx *rx)
 bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **data)
 {
 	const struct lane_slot *slot = &rx->lane->slot[rx->next % LANE_SLOTS];
-	uint32_t seq = load_acquire(&slot->head.seq);	/* L5 */
-	uint32_t at;
+	uint32_t seq, at;
 
+	/* Data in both lines of a slot: the second one is not left for later. */
+	prefetch_line((const uint8_t *)slot + rx->inline_end);
+	seq = load_acquire(&slot->head.seq);	/* L5 */
 	if (seq != rx->next + 1 && likely(!find_slot(rx, seq))) {
 		rx->run = 0;
 		return false;
@@ -178,12 +180,14 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 	rx->run++;
 	copy->head = slot->head;
 	if (copy->head.where == LANE_INLINE) {
-		if (copy->head.len > LANE_INLINE_MAX)
+		if (copy->head.len > LANE_INLINE_MAX) {
 			*data = NULL;
-		else if (likely(copy->head.flags & LANE_BARE))
-			*data = slot->data;
-		else
-			*data = memcpy(copy->data, slot->data, copy->head.len);
+			return true;
+		}
+		rx->inline_end = LANE_SLOT_HEADER - 1 + copy->head.len;
+		*data = likely(copy->head.flags & LANE_BARE) ?
+				slot->data :
+				memcpy(copy->data, slot->data, copy->head.len);
 		return true;
 	}
 	at = copy->head.ring_off % LANE_BYTES;

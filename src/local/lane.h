@@ -51,6 +51,7 @@ struct lane_rx {
 	struct lane *lane;
 	uint32_t next;		/* next slot to read */
 	uint32_t run;		/* slots found since a look found none */
+	uint32_t inline_end;	/* offset of the last byte of the last slot with data */
 };
 
 /* Initialise the ends of an unused lane, which is all zero. */
