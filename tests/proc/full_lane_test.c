@@ -6,6 +6,8 @@
  *		ACK once it continues, though it sends nothing more and has no timeout.
  *	SHARED	whenever it is tried, because other QPs fill the lane again. The requester's
  *		timeouts pass meanwhile, but must not count.
+ *	DESTROYED
+ *		and then the QP is destroyed. The requester must get the ACK all the same.
  *
  * There is no progress thread and no UDP: all happens in polls.
  */
@@ -205,7 +207,7 @@ static void poll_in_vain(struct xrc *x)
 			CHECK_EQ(wc.status, IBV_WC_SUCCESS);
 }
 
-static void shared(void)
+static void shared(bool destroyed)
 {
 	struct child child;
 	struct rc_addr peer;
@@ -220,7 +222,12 @@ static void shared(void)
 		child_send(child.sock, "T", 1);
 		child_recv(child.sock, &round, 1);
 		CHECK_EQ(round, 'R');
-		fill_lane(&x, &peer, FILLS - 1);
+		if (!destroyed || i < ROUNDS - 1)
+			fill_lane(&x, &peer, FILLS - 1);
+	}
+	if (destroyed) {
+		CHECK(ibv_destroy_qp(x.qp) == 0);
+		x.qp = NULL;
 	}
 	end_both(&x, &child);
 }
@@ -231,6 +238,6 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "STOPPED"))
 		stopped();
 	else
-		shared();
+		shared(!strcmp(argv[1], "DESTROYED"));
 	return 0;
 }

@@ -476,6 +476,13 @@ static bool receiver_full(struct vrb_qp *qp, const struct send_wqe *w, uint64_t 
 	return peer && lane_full(peer);
 }
 
+bool vrb_peer_answers_wait(const struct vrb_qp *qp)
+{
+	const struct vrb_peer *n = &qp->peer;
+
+	return n->process && (n->answers_wait || (n->word_used && lane_full(n->process)));
+}
+
 bool vrb_peer_lane_full(struct vrb_qp *qp, uint64_t now)
 {
 	const struct send_queue *sq = &qp->wq.sq;
