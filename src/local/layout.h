@@ -105,6 +105,7 @@ struct seg_identity {
 enum {
 	SEG_QP_ESTABLISHED = 1 << 0,	/* COMM_EST has been raised */
 	SEG_QP_WAITS = 1 << 1,		/* XRC: for another process, which executes a request */
+	SEG_QP_BLOCKED = 1 << 2,	/* its answers wait for room in a lane */
 };
 
 /* What a process publishes about a QP. */
@@ -116,7 +117,7 @@ struct seg_qp {
 	uint32_t access;	/* IBV_ACCESS_REMOTE_* */
 	uint8_t type;		/* enum ibv_qp_type */
 	uint8_t state;		/* enum ibv_qp_state */
-	uint8_t flags;		/* SEG_QP_ESTABLISHED, SEG_QP_WAITS */
+	uint8_t flags;		/* SEG_QP_ESTABLISHED ... SEG_QP_BLOCKED */
 	uint8_t max_dest_rd_atomic;
 	uint8_t dest_gid[16];
 	uint8_t src_gid[16];

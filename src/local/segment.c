@@ -176,7 +176,8 @@ static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_
 	e->access = qp->access;
 	e->type = qp->type;
 	e->state = qp->state;
-	e->flags = (facts.established ? SEG_QP_ESTABLISHED : 0) | (facts.waits ? SEG_QP_WAITS : 0);
+	e->flags = (facts.established ? SEG_QP_ESTABLISHED : 0) |
+		   (facts.waits ? SEG_QP_WAITS : 0) | (facts.blocked ? SEG_QP_BLOCKED : 0);
 	e->max_dest_rd_atomic = qp->max_dest_rd_atomic;
 	memcpy(e->dest_gid, qp->path.dst.raw, sizeof(e->dest_gid));
 	memcpy(e->src_gid, qp->path.src.raw, sizeof(e->src_gid));

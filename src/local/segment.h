@@ -47,6 +47,7 @@ enum {
 struct seg_qp_facts {
 	bool established;
 	bool waits;
+	bool blocked;
 };
 
 /*

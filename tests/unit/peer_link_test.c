@@ -97,6 +97,15 @@ static void a_consumed_request_is_probed_and_times_out(void **state)
 	assert_false(timeout_deferred());
 }
 
+static void no_timeout_counts_while_answers_wait_for_room(void **state)
+{
+	send_one(IBV_WR_SEND);
+	peer_consumes();
+	table[PEER_QPN % SEG_QPS].flags = SEG_QP_BLOCKED;
+	for (int i = 0; i < TIMEOUTS; i++)
+		assert_true(timeout_deferred() && probe_deferred());
+}
+
 /*
  * The disk may take long, so no timeout counts; but the response may have been lost, so probes do.
  */
@@ -172,6 +181,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_consumed_request_is_probed_and_times_out, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(no_timeout_counts_while_answers_wait_for_room,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_flush_is_probed_and_never_times_out, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(published_progress_of_a_dead_peer_counts, set_up,

@@ -110,6 +110,7 @@ void vrb_peer_publish(struct vrb_qp *qp)
 	const struct seg_qp_facts facts = {
 		.established = roce_is_established(&qp->roce),
 		.waits = qp->xrc.waits,
+		.blocked = qp->peer.answers_wait,
 	};
 	bool stopped_receiving = was_receiving(qp) && !wq_receives(qp->wq.state);
 
@@ -311,9 +312,9 @@ static bool waits_for_disk(const struct vrb_qp *qp)
 }
 
 /*
- * A peer that has consumed our last packet has answered those before it. So the first timeout is
- * deferred and sends a probe; each later timeout counts if the previous probe was consumed but not
- * answered.
+ * A peer that has consumed our last packet has answered those before it, or its answers wait for
+ * room in our lane, which other QPs may fill again and again. So the first timeout is deferred and
+ * sends a probe; each later timeout counts if the previous probe was consumed but not answered.
  */
 bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 {
@@ -328,7 +329,7 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 		return false;
 	if (!local_peer_alive(vrb.local, n->process, now) || !peer_receives(qp, &published))
 		return false;
-	if (!local_peer_took(n->process, n->tx_head))
+	if (!local_peer_took(n->process, n->tx_head) || published.flags & SEG_QP_BLOCKED)
 		return true;
 	if (!overdue)
 		return false;

@@ -73,6 +73,12 @@ bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_
 bool vrb_peer_lane_full(struct vrb_qp *qp, uint64_t now);
 
 /*
+ * Do answers wait for room in the peer's lane, or would the ACK that replaces the QP's progress
+ * word? Must hold qp->lock.
+ */
+bool vrb_peer_answers_wait(const struct vrb_qp *qp);
+
+/*
  * Must a connection wait until its peer's QP reaches RTR? UC waits, and so does every type if
  * there is no wire. If so, sets peer.retry_at. Call only after vrb_peer_tx() returned false. Must
  * hold qp->lock.

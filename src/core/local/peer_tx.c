@@ -157,6 +157,17 @@ static void note_room(struct vrb_peer *n, bool full, bool moved, uint64_t now)
 	n->retry_at = time_after(now, n->retry_backoff_us * VRB_USEC);
 }
 
+/* The requester must not count timeouts while its answers wait here, however many pass. */
+static void note_answers(struct vrb_qp *qp, bool full)
+{
+	bool wait = full && (roce_has_ack(&qp->roce) || roce_responses_pending(&qp->roce));
+
+	if (likely(wait == qp->peer.answers_wait))
+		return;
+	qp->peer.answers_wait = wait;
+	vrb_peer_publish(qp);
+}
+
 /* The next request, if it may become a message; NULL: there is none, or it is too long. */
 static const struct send_wqe *next_message(const struct vrb_qp *qp)
 {
@@ -229,6 +240,7 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 		vrb_word_want(qp, tx->head - 1);
 	vrb_peer_tx_end(qp, sent);
 	note_room(&qp->peer, full, sent, now);
+	note_answers(qp, full);
 	vrb_peer_note_plain(qp, plain);
 	return true;
 }
@@ -462,6 +474,13 @@ static bool receiver_full(struct vrb_qp *qp, const struct send_wqe *w, uint64_t 
 		return all_members_local(qp) && any_member(is_full, NULL, now);
 	peer = addressee(qp, w->ud.path, w->ud.qpn, now);
 	return peer && lane_full(peer);
+}
+
+bool vrb_peer_answers_wait(const struct vrb_qp *qp)
+{
+	const struct vrb_peer *n = &qp->peer;
+
+	return n->process && (n->answers_wait || (n->word_used && lane_full(n->process)));
 }
 
 bool vrb_peer_lane_full(struct vrb_qp *qp, uint64_t now)

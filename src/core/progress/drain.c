@@ -11,6 +11,7 @@
 
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
+#include "core/local/peer_link.h"
 #include "core/local/peer_word.h"
 #include "core/mem/mr.h"
 #include "core/mem/pd.h"
@@ -136,6 +137,7 @@ static void look(struct wait *l, struct vrb_qp *qp)
 	if (qp) {
 		lock_acquire(&qp->lock);
 		look_at(l, qp);
+		l->waits |= vrb_peer_answers_wait(qp) && !has_died(qp, l->now);
 		lock_release(&qp->lock);
 	} else if (l->senders && load_relaxed(&l->senders->n)) {
 		lock_acquire(&vrb.poll_lock);

@@ -3,7 +3,8 @@
  * Requests that are posted but not complete when their memory region or queue pair is destroyed. An
  * adapter has fetched the data of a short request long before the program's next call, and programs
  * rely on that: they post, then deregister or destroy at once. So deregistration and destruction
- * first wait for the requests that use the object.
+ * first wait for the requests that use the object. Nor would an adapter still have an ACK to send
+ * for what the program has seen: a queue pair also waits until its answers find room in a lane.
  *
  * The calling thread polls while it waits; it must hold no lock. It waits as long as the peer makes
  * progress: at most DRAIN_SILENCE without an answer, and DRAIN_MAX in all. A peer that waits for a
@@ -34,7 +35,7 @@ struct vrb_qp;
  */
 extern const struct vrb_mr_waits vrb_mr_waits;
 
-/* Waits for the QP's requests that modify memory or state of the peer. */
+/* Waits for the QP's requests that modify memory or state of the peer, and for its answers. */
 void vrb_drain_qp(struct vrb_qp *qp);
 
 /* Number of times that a QP was checked for a region, for tests. Under vrb.poll_lock. */

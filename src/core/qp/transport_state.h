@@ -58,6 +58,7 @@ struct vrb_peer {
 	uint64_t retry_at;
 	/* since when the lane has been full; 0: it has room */
 	uint64_t tx_blocked_since;
+	bool answers_wait;		/* for room in it; published */
 	/* head of the lane after this QP's last packet */
 	uint32_t tx_head;
 	/* oldest unacknowledged PSN when an ack timeout was last deferred */
