@@ -15,6 +15,7 @@
  *	STEP		is killed after a random instruction, while it receives them
  *			(VERBENA_RUNS times; VERBENA_SEED repeats a sequence)
  *	SHOWN		is stopped at the instruction by which its program could see a completion
+ *	AGAIN		is killed, and another process gets its slot
  *
  * The sender has no other source of ACKs: no ACK timeout (except in STEP), no progress thread and
  * no UDP. The receiver has no progress thread either, so it receives only when it polls.
@@ -43,7 +44,8 @@ enum {
 	TIMEOUT = 6, /* in STEP: with 3 retries, requests fail after some milliseconds */
 	RETRIES = 3,
 	RECV_ID = 1000,
-	SHOWN_RUNS = 8,
+	SHOWN_RUNS = 2,
+	POLLS = 1000,
 };
 
 /* The receiver writes it; the memory outlives the receiver. Both know its address. */
@@ -73,7 +75,8 @@ static void barrier_polling(struct rc *rc, int sock)
 	CHECK_EQ(send(sock, &byte, 1, 0), 1);
 }
 
-static void open_receiver(struct rc *rc, int sock, uint8_t timeout)
+/* Until the first message has come. */
+static void begin_receiver(struct rc *rc, int sock, uint8_t timeout)
 {
 	struct rc_addr peer;
 	struct ibv_mr *mr;
@@ -93,6 +96,11 @@ static void open_receiver(struct rc *rc, int sock, uint8_t timeout)
 	}
 	rc_pair(rc, sock, &peer, timeout, RETRIES);
 	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+}
+
+static void open_receiver(struct rc *rc, int sock, uint8_t timeout)
+{
+	begin_receiver(rc, sock, timeout);
 	barrier_polling(rc, sock);
 }
 
@@ -289,24 +297,28 @@ static uint32_t shown(const struct child *child)
 
 /*
  * Another thread may answer a request once it has the completion, by any QP. So when that shows,
- * the sender must have its own. It polls after each instruction, because its next poll after
- * LIMIT_MESSAGE_WATCH finds it in any case.
+ * the sender must have its own. It polls after each instruction once the data has come, because its
+ * next poll after LIMIT_MESSAGE_WATCH finds it in any case.
  */
 static void run_shown(struct rc *rc)
 {
-	struct child child = child_fork(stepped_receiver);
+	struct child child;
 	uint32_t before, steps, completed = 0;
 	struct rc_addr peer;
 	struct ibv_wc wc;
 
+	memset(results, 0, sizeof(*results));
+	child = child_fork(stepped_receiver);
 	rc->qp = rc_new_qp(rc);
 	open_sender(rc, child.sock, &peer, 0);
 	CHECK(waitpid(child.pid, NULL, WUNTRACED) == child.pid);
 	before = shown(&child);
+	rc->buf[SIZE - 1] = 1;
 	CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, &peer, 0), 0);
 	for (steps = 0; shown(&child) == before; steps++) {
 		step(&child);
-		completed += ibv_poll_cq(rc->cq, 1, &wc);
+		if (results->data[1][SIZE - 1])
+			completed += ibv_poll_cq(rc->cq, 1, &wc);
 	}
 	printf("shown by instruction %u\n", steps);
 	CHECK_EQ(completed, 1);
@@ -328,6 +340,51 @@ static void test_shown(void)
 	rc_close(&rc);
 }
 
+/* ---- AGAIN ---- */
+
+static void late_receiver(int sock)
+{
+	struct ibv_wc wc;
+	struct rc rc;
+
+	begin_receiver(&rc, sock, 0);
+	for (int i = 0; i < POLLS; i++)
+		CHECK_EQ(ibv_poll_cq(rc.cq, 1, &wc), 0);
+	child_send(sock, "P", 1);
+	for (;;)
+		CHECK_EQ(ibv_poll_cq(rc.cq, 1, &wc), 0);
+}
+
+/*
+ * The second receiver gets the slot of the first, but not yet its lane, which the sender clears in
+ * its next poll.
+ */
+static void test_again(void)
+{
+	struct child child = child_fork(receiver);
+	struct rc_addr own, peer;
+	struct rc rc;
+	char byte = 0;
+
+	rc_open(&rc, SIZE);
+	open_sender(&rc, child.sock, &peer, 0);
+	child_kill(&child);
+	CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
+	child = child_fork(late_receiver);
+	rc.qp = rc_new_qp(&rc);
+	own = rc_address(&rc, rc.qp);
+	child_send(child.sock, &own, sizeof(own));
+	child_recv(child.sock, &peer, sizeof(peer));
+	child_recv(child.sock, &byte, 1);	/* it is connected: the message leaves at once */
+	rc_connect(&rc, rc.qp, &peer, 0, RETRIES);
+	CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, SIZE, &peer, 0), 0);
+	child_send(child.sock, &byte, 1);
+	child_recv(child.sock, &byte, 1);
+	CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
+	child_kill(&child);
+	rc_close(&rc);
+}
+
 int main(int argc, char **argv)
 {
 	what = argc > 1 ? argv[1] : "RESET";
@@ -341,6 +398,8 @@ int main(int argc, char **argv)
 		test_step();
 	else if (strcmp(what, "SHOWN") == 0)
 		test_shown();
+	else if (strcmp(what, "AGAIN") == 0)
+		test_again();
 	else
 		test_end();
 	return 0;

@@ -278,6 +278,21 @@ static bool wait_reliable(struct vrb_qp *qp, uint64_t now)
 	return true;
 }
 
+/*
+ * The peer has sent something, so it can be reached soon: it may still have to clear its lane of a
+ * dead process that had our slot. Without an ack timeout it would not ask again.
+ */
+static bool wait_to_answer(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_peer *n = &qp->peer;
+
+	if ((!roce_has_ack(&qp->roce) && !roce_responses_pending(&qp->roce)) ||
+	    n->slot == HOST_NO_SLOT || host_owner(vrb.host, qp->wq.dest_qpn) != n->slot)
+		return false;
+	n->retry_at = max(n->lookup_at, now);
+	return true;
+}
+
 bool vrb_peer_wait_for_rtr(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_peer *n = &qp->peer;
@@ -285,7 +300,7 @@ bool vrb_peer_wait_for_rtr(struct vrb_qp *qp, uint64_t now)
 	if (qp->wq.type == IBV_QPT_UD)
 		return false;
 	if (qp->wq.type != IBV_QPT_UC)
-		return !vrb.wire && wait_reliable(qp, now);
+		return !vrb.wire && (wait_reliable(qp, now) || wait_to_answer(qp, now));
 	n->retry_at = VRB_NEVER;
 	if (!n->rtr_expected || qp->wq.state != IBV_QPS_RTS || qp->wq.sq.next == qp->wq.sq.head)
 		return false;
