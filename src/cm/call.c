@@ -98,7 +98,7 @@ static int reject_datagram(struct cm *cm, struct cm_conn *c, const void *data, s
 	if (len)
 		memcpy(m.sidr_rep.private_data, data, len);
 	cm_enter_state(cm, c, CM_IDLE);
-	cm_send(cm, c, &m);
+	cm_answer_send(cm, c, &m);
 	return 0;
 }
 
@@ -212,7 +212,7 @@ int cm_sidr_answer(struct cm *cm, struct cm_conn *c, const struct cm_sidr_rep *r
 	m.sidr_rep.request_id = c->remote_id;
 	m.sidr_rep.service_id = c->service_id;
 	cm_enter_state(cm, c, CM_IDLE);
-	cm_send(cm, c, &m);
+	cm_answer_send(cm, c, &m);
 	return 0;
 }
 

@@ -37,6 +37,7 @@ enum {
 	CM_BUCKETS = 4096,
 	CM_SOURCES = 256,
 	CM_FEW_REQUESTS = 32,
+	CM_ANSWERS = 64,
 };
 
 enum cm_state {
@@ -163,7 +164,7 @@ struct cm_conn {
 	/* Next retry of REQ, REP, DREQ or SIDR_REQ, or the end of timewait; ns. */
 	uint64_t deadline;
 	uint64_t interval;
-	uint64_t first_sent;		/* when that message was */
+	uint64_t first_sent;		/* when that message was; or when a SIDR_REQ came */
 	uint8_t early_left;		/* repetitions before the first interval is over */
 	uint8_t retries_left, max_retries;
 	uint8_t mad[CM_MAD_LEN];	/* the message to retry */
@@ -173,6 +174,15 @@ struct cm_conn {
 	struct list half_open, of_source;
 	unsigned int source;
 	struct cm_conn *child, *next, *prev;	/* in the heap of deadlines */
+};
+
+/* A SIDR_REP that was sent. */
+struct cm_answer {
+	uint64_t asked_at;
+	uint64_t service_id, tid;
+	uint32_t request_id;		/* 0: none */
+	struct net_path path;
+	uint8_t mad[CM_MAD_LEN];
 };
 
 struct cm {
@@ -192,6 +202,7 @@ struct cm {
 	struct list half_open; /* requests that no program has answered, oldest first */
 	unsigned int num_half_open;
 	unsigned int max_half_open, max_per_source;
+	struct cm_answer answer[CM_ANSWERS];	/* by a hash; a newer one replaces another */
 	struct cm_stats {
 		uint64_t received, sent;
 		uint64_t garbage;	/* not a valid CM message */

@@ -51,6 +51,7 @@ struct cm_msg cm_msg_start(const struct cm_conn *c, enum cm_type type);
  * and twice before the first; cm_resend() and cm_resend_early() are one such repetition.
  */
 void cm_send(struct cm *cm, struct cm_conn *c, const struct cm_msg *m);
+void cm_send_mad(struct cm *cm, const struct net_path *path, const uint8_t mad[CM_MAD_LEN]);
 void cm_send_with_retries(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now);
 void cm_resend(struct cm *cm, struct cm_conn *c, uint64_t now);
 void cm_resend_early(struct cm *cm, struct cm_conn *c);
@@ -69,6 +70,14 @@ bool cm_format_final(const struct cm_conn *c, struct cm_msg *m);
 
 /* Sends a message without a conn back to the sender of the one it answers. */
 void cm_send_reply(struct cm *cm, const struct net_path *from, const struct cm_msg *m);
+
+/*
+ * answer.c: SIDR_REPs.  cm_answer_send() sends one; cm_answer_again() sends it once more if this
+ * SIDR_REQ, which no conn waits for, has been answered already.
+ */
+void cm_answer_send(struct cm *cm, const struct cm_conn *c, const struct cm_msg *m);
+bool cm_answer_again(struct cm *cm, const struct net_path *from, const struct cm_msg *m,
+		     uint64_t now);
 
 /* state.c: states. */
 

@@ -88,8 +88,9 @@ static void take_req(struct cm *cm, struct cm_conn *c, const struct cm_msg *m)
 	c->max_retries = r->max_cm_retries;
 }
 
-static void take_sidr_req(struct cm_conn *c, const struct cm_msg *m)
+static void take_sidr_req(struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
+	c->first_sent = now;
 	c->datagram = true;
 	c->service_id = m->sidr_req.service_id;
 	c->remote_id = m->sidr_req.request_id;
@@ -134,7 +135,7 @@ unsigned int cm_requests_before(const struct cm *cm, const struct cm_conn *c)
 	return cm->num_half_open > CM_FEW_REQUESTS ? cm->source[c->source].n - 1 : 0;
 }
 
-static void offer(struct cm *cm, const struct net_path *from, const struct cm_msg *m)
+static void offer(struct cm *cm, const struct net_path *from, const struct cm_msg *m, uint64_t now)
 {
 	struct cm_conn *c = NULL;
 	unsigned int reason = 0;
@@ -155,7 +156,7 @@ static void offer(struct cm *cm, const struct net_path *from, const struct cm_ms
 	if (m->type == CM_REQ)
 		take_req(cm, c, m);
 	else
-		take_sidr_req(c, m);
+		take_sidr_req(c, m, now);
 	cm_enter_state(cm, c, m->type == CM_REQ ? CM_REQ_RCVD : CM_SIDR_REQ_RCVD);
 	cm_table_add_remote(cm, c);
 	if (m->type == CM_REQ)
@@ -195,15 +196,17 @@ static void input_req(struct cm *cm, const struct net_path *from, const struct c
 	/* A second REQ for the QP replaces the first, which the peer has given up. */
 	if (c)
 		drop(cm, c);
-	offer(cm, from, m);
+	offer(cm, from, m, now);
 }
 
-static void input_sidr_req(struct cm *cm, const struct net_path *from, const struct cm_msg *m)
+static void input_sidr_req(struct cm *cm, const struct net_path *from, const struct cm_msg *m,
+			   uint64_t now)
 {
-	if (cm_table_find_remote(cm, &from->src, 0, m->sidr_req.request_id))
+	if (cm_table_find_remote(cm, &from->src, 0, m->sidr_req.request_id) ||
+	    cm_answer_again(cm, from, m, now))
 		cm->stats.duplicates++;
 	else
-		offer(cm, from, m);
+		offer(cm, from, m, now);
 }
 
 void cm_request_input(struct cm *cm, const struct net_path *from, const struct cm_msg *m,
@@ -212,5 +215,5 @@ void cm_request_input(struct cm *cm, const struct net_path *from, const struct c
 	if (m->type == CM_REQ)
 		input_req(cm, from, m, now);
 	else
-		input_sidr_req(cm, from, m);
+		input_sidr_req(cm, from, m, now);
 }

@@ -9,7 +9,7 @@ struct cm_msg cm_msg_start(const struct cm_conn *c, enum cm_type type)
 	return (struct cm_msg){ .type = type, .tid = c->tid };
 }
 
-static void send_mad(struct cm *cm, const struct net_path *path, const uint8_t mad[CM_MAD_LEN])
+void cm_send_mad(struct cm *cm, const struct net_path *path, const uint8_t mad[CM_MAD_LEN])
 {
 	cm->stats.sent++;
 	cm->in_vain = false;
@@ -19,7 +19,7 @@ static void send_mad(struct cm *cm, const struct net_path *path, const uint8_t m
 /* A message with retries; its deadline has been set. */
 static void send_own(struct cm *cm, struct cm_conn *c)
 {
-	send_mad(cm, &c->path, c->mad);
+	cm_send_mad(cm, &c->path, c->mad);
 	if (!cm->in_vain)
 		return;
 	c->early_left = c->retries_left = 0;
@@ -31,7 +31,7 @@ void cm_send(struct cm *cm, struct cm_conn *c, const struct cm_msg *m)
 	uint8_t mad[CM_MAD_LEN];
 
 	cm_encode(mad, m);
-	send_mad(cm, &c->path, mad);
+	cm_send_mad(cm, &c->path, mad);
 }
 
 /*
@@ -198,5 +198,5 @@ void cm_send_reply(struct cm *cm, const struct net_path *from, const struct cm_m
 	path.src = from->dst;
 	path.dst = from->src;
 	cm_encode(mad, m);
-	send_mad(cm, &path, mad);
+	cm_send_mad(cm, &path, mad);
 }

@@ -486,12 +486,26 @@ static void datagrams(void **state)
 	assert_true(e.sent[0].sidr_rep.request_id == PEER_ID &&
 		    e.sent[0].sidr_rep.service_id == SERVICE && e.sent[0].tid == 0x77);
 	assert_true(e.sent[0].sidr_rep.qpn == 5 && e.sent[0].sidr_rep.qkey == 6);
-	/* After the reply it counts as a new request. */
+	/* A repetition that crossed the reply gets it once more. */
+	env_receive(&e, &m);
+	assert_int_equal(e.num_conns, 1);
+	assert_int_equal(e.num_sent, 2);
+	assert_memory_equal(&e.sent[1].sidr_rep, &e.sent[0].sidr_rep,
+			    sizeof(e.sent[0].sidr_rep));
+	/* Another transaction is a new request, and so is one that comes too late. */
+	m.tid++;
 	env_receive(&e, &m);
 	assert_int_equal(e.num_conns, 2);
 	cm_reject(&e.cm, &e.conn[1], CM_REJ_CONSUMER, NULL, 0, "no", 2, e.now);
-	assert_true(e.sent[1].sidr_rep.status == CM_SIDR_REJECTED && e.sent[1].sidr_rep.qpn == 0);
-	assert_memory_equal(e.sent[1].sidr_rep.private_data, "no", 2);
+	assert_true(e.sent[2].sidr_rep.status == CM_SIDR_REJECTED && e.sent[2].sidr_rep.qpn == 0);
+	assert_memory_equal(e.sent[2].sidr_rep.private_data, "no", 2);
+	e.now += 66000 * VRB_MSEC - 1;
+	env_receive(&e, &m);
+	assert_int_equal(e.num_conns, 2);
+	assert_true(e.sent[3].sidr_rep.status == CM_SIDR_REJECTED);
+	e.now++;
+	env_receive(&e, &m);
+	assert_int_equal(e.num_conns, 3);
 
 	env_init(&e);
 	env_reach(&e, CM_SIDR_REQ_SENT);
