@@ -6,8 +6,11 @@
 #include "cm/parts.h"
 #include "util/time.h"
 
-/* As long as a request is repeated: 16 times 4096 ms. */
-#define KEPT (66000 * VRB_MSEC)
+/* As long as a request is repeated, by Linux too. */
+static uint64_t kept(void)
+{
+	return (CM_SIDR_RETRIES + 1) * cm_wire_time(CM_SIDR_TIMEOUT);
+}
 
 static struct cm_answer *place(struct cm *cm, uint32_t request_id, uint64_t tid)
 {
@@ -34,7 +37,7 @@ bool cm_answer_again(struct cm *cm, const struct net_path *from, const struct cm
 
 	if (!a->request_id || a->request_id != m->sidr_req.request_id || a->tid != m->tid ||
 	    a->service_id != m->sidr_req.service_id || !net_addr_equal(&a->path.dst, &from->src) ||
-	    time_since(a->asked_at, now) >= KEPT)
+	    time_since(a->asked_at, now) >= kept())
 		return false;
 	cm_send_mad(cm, &a->path, a->mad);
 	return true;

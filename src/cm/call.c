@@ -178,9 +178,6 @@ int cm_acknowledge(struct cm *cm, struct cm_conn *c, uint8_t service_timeout)
 	return 0;
 }
 
-/* As Linux: response time of a SIDR_REQ (4.096 us * 2^n) and number of retries. */
-enum { SIDR_TIMEOUT = 20, SIDR_RETRIES = 15 };
-
 int cm_sidr_connect(struct cm *cm, struct cm_conn *c, const struct cm_sidr_req *req,
 		    const struct net_path *path, uint64_t now)
 {
@@ -192,8 +189,8 @@ int cm_sidr_connect(struct cm *cm, struct cm_conn *c, const struct cm_sidr_req *
 	c->path = *path;
 	c->tid = c->local_id;
 	c->service_id = req->service_id;
-	c->interval = cm_wire_time(SIDR_TIMEOUT);
-	c->max_retries = SIDR_RETRIES;
+	c->interval = cm_wire_time(CM_SIDR_TIMEOUT);
+	c->max_retries = CM_SIDR_RETRIES;
 	m.sidr_req.request_id = c->local_id;
 	cm_enter_state(cm, c, CM_SIDR_REQ_SENT);
 	cm_send_with_retries(cm, c, &m, now);

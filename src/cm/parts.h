@@ -5,6 +5,9 @@
 
 #include "cm/cm.h"
 
+/* As Linux: response time of a SIDR_REQ (4.096 us * 2^n) and number of retries. */
+enum { CM_SIDR_TIMEOUT = 20, CM_SIDR_RETRIES = 15 };
+
 /* table.c: lookup of conns. */
 
 /*

@@ -499,7 +499,7 @@ static void datagrams(void **state)
 	cm_reject(&e.cm, &e.conn[1], CM_REJ_CONSUMER, NULL, 0, "no", 2, e.now);
 	assert_true(e.sent[2].sidr_rep.status == CM_SIDR_REJECTED && e.sent[2].sidr_rep.qpn == 0);
 	assert_memory_equal(e.sent[2].sidr_rep.private_data, "no", 2);
-	e.now += 66000 * VRB_MSEC - 1;
+	e.now += 16 * 4096 * VRB_MSEC - 1;
 	env_receive(&e, &m);
 	assert_int_equal(e.num_conns, 2);
 	assert_true(e.sent[3].sidr_rep.status == CM_SIDR_REJECTED);
