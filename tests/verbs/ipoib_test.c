@@ -64,7 +64,7 @@ static void open_bench(struct bench *b)
 	CHECK(b->ah);
 	b->out = world_buffer(&b->w, 4096, WORLD_ACCESS);
 	b->in = world_buffer(&b->w, 8 * 1024, WORLD_ACCESS);
-	for (int i = 0; i < PAYLOAD; i++)
+	for (unsigned int i = 0; i < PAYLOAD; i++)
 		b->out.data[i] = i * 7 + 1;
 }
 
@@ -129,7 +129,7 @@ static uint16_t sum(uint32_t s, const uint8_t *p, uint32_t len)
 	return s;
 }
 
-static void expect_segment(const uint8_t *p, uint32_t len, bool ipv6, int i)
+static void expect_segment(const uint8_t *p, uint32_t len, bool ipv6, uint32_t i)
 {
 	const uint8_t *ip = p + ENCAP, *tcp = ip + (ipv6 ? 40 : 20);
 	uint32_t n = i == SEGMENTS - 1 ? PAYLOAD - i * MSS : MSS, tcp_len = TCP + n;
@@ -163,7 +163,7 @@ static void expect_segments(struct bench *b, bool ipv6)
 	int received = 0;
 
 	world_poll(b->cq, wc, SEGMENTS + 1);
-	for (int i = 0; i <= SEGMENTS; i++) {
+	for (unsigned int i = 0; i <= SEGMENTS; i++) {
 		CHECK_EQ(wc[i].status, IBV_WC_SUCCESS);
 		if (wc[i].wr_id == 1) {
 			CHECK_EQ(wc[i].opcode, IBV_WC_TSO);
@@ -244,12 +244,12 @@ static void other_headers_are_left_alone(struct bench *b)
 	post_receives(b, SEGMENTS);
 	world_post(b->qp, &wr);
 	world_poll(b->cq, wc, SEGMENTS + 1);
-	for (int i = 0; i < SEGMENTS; i++) {
+	for (unsigned int i = 0; i < SEGMENTS; i++) {
 		CHECK(!memcmp(b->in.data + i * 1024 + GRH, hdr, sizeof(hdr)));
 		CHECK(!memcmp(b->in.data + i * 1024 + GRH + 8, b->out.data + i * MSS,
 			      i < 2 ? MSS : PAYLOAD - 2 * MSS));
 	}
-	for (int i = 0; i <= SEGMENTS; i++)
+	for (unsigned int i = 0; i <= SEGMENTS; i++)
 		CHECK(!(wc[i].wc_flags & IBV_WC_IP_CSUM_OK));
 }
 

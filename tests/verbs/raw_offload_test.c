@@ -111,7 +111,7 @@ static void test_checksums(void)
 	close_bench(&b);
 }
 
-static void check_segment(const uint8_t *p, int i, bool v6, const uint8_t *payload)
+static void check_segment(const uint8_t *p, uint32_t i, bool v6, const uint8_t *payload)
 {
 	uint32_t data = i < SEGMENTS - 1 ? MSS : PAYLOAD - (SEGMENTS - 1) * MSS;
 	const uint8_t *ip = p + ETH, *tcp = ip + (v6 ? IPV6 : IPV4);
@@ -161,13 +161,13 @@ static void test_segmentation(void)
 		struct ibv_sge from = world_sge(&b.out, 0, PAYLOAD);
 		int received = 0;
 
-		for (int i = 0; i < SEGMENTS; i++) {
+		for (unsigned int i = 0; i < SEGMENTS; i++) {
 			struct ibv_sge to = world_sge(&b.in, i * 1000, 1000);
 
 			receive_into(b.qp, i, &to, 1);
 		}
 		send_segmented(&b, header, len, &from, round & 2);
-		for (int i = 0; i <= SEGMENTS; i++) {
+		for (unsigned int i = 0; i <= SEGMENTS; i++) {
 			struct ibv_wc wc;
 
 			world_poll(b.cq, &wc, 1);
