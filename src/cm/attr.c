@@ -7,7 +7,9 @@
 
 enum {
 	ACK_TIMEOUT_MAX = 31,
-	ACCESS_REMOTE_READ = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+	/* Linux adds FLUSH where the device has it (drivers/infiniband/core/cm.c), as ours do. */
+	ACCESS_REMOTE_READ = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			     IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT,
 };
 
 /* As Linux: twice the packet lifetime plus the ACK delay, rounded up to a power of two. */

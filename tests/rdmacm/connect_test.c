@@ -139,7 +139,8 @@ static void parameters(void)
 	CHECK_EQ(b.rnr_retry, 5);
 	CHECK_EQ(a.timeout, b.timeout);
 	CHECK_EQ(a.qp_access_flags,
-		 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+		 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			 IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT);
 
 	pair_disconnect(&p);
 	CHECK_EQ(p.id[0]->qp->state, IBV_QPS_ERR);
