@@ -8,6 +8,7 @@ shown only after a failure.
 
 Programs run as an ordinary user: as the user who runs the test, or as uid 65534 if that is root.
 """
+import functools
 import itertools
 import os
 import random
@@ -142,6 +143,17 @@ class Ports:
             token.close()
 
 
+def stdin_of(argv):
+    """Debian 13's ucx_perftest takes itself for a part of an MPI job unless a terminal is there."""
+    return terminal() if "ucx_perftest" in argv else subprocess.DEVNULL
+
+
+@functools.cache
+def terminal():
+    _, slave = os.openpty()     # the other end stays open until the test ends
+    return slave
+
+
 class Process:
     """A started program with its own process group; its output goes to a file."""
 
@@ -151,7 +163,7 @@ class Process:
         self.status = None
         with open(log_path, "wb") as log:
             self.popen = subprocess.Popen(
-                [*prefix, *argv], env=env, stdin=subprocess.DEVNULL, stdout=log,
+                [*prefix, *argv], env=env, stdin=stdin_of(argv), stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True, cwd="/", pass_fds=pass_fds,
             )
 

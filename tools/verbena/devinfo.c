@@ -20,7 +20,7 @@ static void usage(const char *name)
 	printf("Usage: %s             print the ca attributes\n"
 	       "\n"
 	       "Options:\n"
-	       "  -d, --ib-dev=<dev>     use IB device <dev> (default first device found)\n"
+	       "  -d, --ib-dev=<dev>     use IB device <dev> (default all devices)\n"
 	       "  -i, --ib-port=<port>   use port <port> of IB device (default all ports)\n"
 	       "  -l, --list             print only the IB devices names\n"
 	       "  -v, --verbose          print all the attributes of the IB device(s)\n",
