@@ -74,9 +74,10 @@ static inline void put_chunk(struct input *in, int fd, uint64_t n)
 /* raw: the input is the file, but for the front of its header. */
 static inline int make_file(struct input *in, bool raw)
 {
-	struct record_file_header h = { .magic = RECORD_MAGIC, .version = RECORD_VERSION };
+	struct record_file_header h = { .version = RECORD_VERSION };
 	int fd = memfd_create("recording", MFD_CLOEXEC);
 
+	memcpy(h.magic, RECORD_MAGIC, sizeof(h.magic));
 	FUZZ_CHECK(fd >= 0);
 	if (raw) {
 		size_t at = sizeof(h.magic) + byte(in) % 64, left = (size_t)(in->end - in->p);

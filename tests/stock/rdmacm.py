@@ -14,7 +14,7 @@ import time
 
 import harness
 import netns
-from harness import Failure
+from harness import Failure, LeftOut
 
 NO_LISTENER = (
     "RDMA_CM_EVENT_REJECTED, error 8",
@@ -354,6 +354,8 @@ def run_cmtime(bench, options, names, prefixes):
     )
     server.kill()
     output = client.output()
+    if "Address family for hostname not supported" in output:
+        raise LeftOut("the cmtime of release 56 wants an IPv4 address")
     if client.status or "event:" in output or any(step not in output for step in STEPS):
         raise Failure(f"server:\n{server.describe()}\nclient:\n{client.describe()}")
 

@@ -484,7 +484,7 @@ static int start(void **state)
 	return host_join(dir, &vrb.host);
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
 	host_leave(vrb.host);
 	place_remove_dir(dir);
@@ -511,5 +511,5 @@ int main(void)
 		cmocka_unit_test(zero_based_window),
 	};
 
-	return cmocka_run_group_tests(tests, start, stop);
+	return cmocka_run_group_tests(tests, start, finish);
 }

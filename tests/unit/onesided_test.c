@@ -50,7 +50,7 @@ static void publish(const struct wq_qp *qp, bool established)
 			 0);
 }
 
-static int stop(void **state);
+static int finish(void **state);
 
 static int start(void **state)
 {
@@ -88,13 +88,13 @@ static int start(void **state)
 	assert_non_null(peer);
 	if (!local_peer_cma(peer)) {
 		printf("skip: process_vm_readv is refused\n");
-		stop(state);
+		finish(state);
 		exit(77);
 	}
 	return 0;
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
 	local_peer_put(local[0], peer);
 	for (int i = 0; i < 2; i++) {
@@ -795,5 +795,5 @@ int main(void)
 		cmocka_unit_test(own_copies_are_waited_for),
 	};
 
-	return cmocka_run_group_tests(tests, start, stop);
+	return cmocka_run_group_tests(tests, start, finish);
 }

@@ -23,7 +23,7 @@ static int start(void **state)
 	return 0;
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
 	reorder_free(&h);
 	assert_null(h);
@@ -319,20 +319,20 @@ static void rules_of_an_early_packet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(taken_in_any_order_once, start, stop),
-		cmocka_unit_test_setup_teardown(psns_wrap, start, stop),
-		cmocka_unit_test_setup_teardown(the_ack_leaves_with_the_next_nak, start, stop),
-		cmocka_unit_test_setup_teardown(a_closed_gap_is_not_requested, start, stop),
-		cmocka_unit_test_setup_teardown(unacceptable_packets_are_not_kept, start, stop),
-		cmocka_unit_test_setup_teardown(passed_by_traffic_in_order, start, stop),
-		cmocka_unit_test_setup_teardown(passed_by_early_traffic, start, stop),
-		cmocka_unit_test_setup_teardown(a_long_retransmission_is_trusted, start, stop),
-		cmocka_unit_test_setup_teardown(old_packets_are_not_trusted, start, stop),
-		cmocka_unit_test_setup_teardown(an_old_packet_is_replaced, start, stop),
-		cmocka_unit_test_setup_teardown(differing_copies_are_both_dropped, start, stop),
-		cmocka_unit_test_setup_teardown(a_repeated_packet_is_the_same, start, stop),
-		cmocka_unit_test_setup_teardown(other_headers_are_a_difference, start, stop),
-		cmocka_unit_test_setup_teardown(memory_has_a_limit, start, stop),
+		cmocka_unit_test_setup_teardown(taken_in_any_order_once, start, finish),
+		cmocka_unit_test_setup_teardown(psns_wrap, start, finish),
+		cmocka_unit_test_setup_teardown(the_ack_leaves_with_the_next_nak, start, finish),
+		cmocka_unit_test_setup_teardown(a_closed_gap_is_not_requested, start, finish),
+		cmocka_unit_test_setup_teardown(unacceptable_packets_are_not_kept, start, finish),
+		cmocka_unit_test_setup_teardown(passed_by_traffic_in_order, start, finish),
+		cmocka_unit_test_setup_teardown(passed_by_early_traffic, start, finish),
+		cmocka_unit_test_setup_teardown(a_long_retransmission_is_trusted, start, finish),
+		cmocka_unit_test_setup_teardown(old_packets_are_not_trusted, start, finish),
+		cmocka_unit_test_setup_teardown(an_old_packet_is_replaced, start, finish),
+		cmocka_unit_test_setup_teardown(differing_copies_are_both_dropped, start, finish),
+		cmocka_unit_test_setup_teardown(a_repeated_packet_is_the_same, start, finish),
+		cmocka_unit_test_setup_teardown(other_headers_are_a_difference, start, finish),
+		cmocka_unit_test_setup_teardown(memory_has_a_limit, start, finish),
 		cmocka_unit_test(rules_of_an_early_packet),
 	};
 

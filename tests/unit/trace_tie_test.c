@@ -181,7 +181,7 @@ static void devices_belong_to_paths(void **state)
 	struct {
 		struct record_device d;
 		char name[4];
-	} dev = { .d = { .path = 0x0102, .guid = 77 }, .name = "vrb3" };
+	} dev = { .d = { .path = 0x0102, .guid = 77 }, .name = { 'v', 'r', 'b', '3' } };
 	struct trace_tie tie;
 	struct record r;
 
