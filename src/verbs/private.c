@@ -116,6 +116,13 @@ REFUSE(ibv_cmd_inc_err_comp_cntr, int, EOPNOTSUPP)
 REFUSE(ibv_cmd_read_comp_cntr, int, EOPNOTSUPP)
 REFUSE(ibv_cmd_read_err_comp_cntr, int, EOPNOTSUPP)
 REFUSE(ibv_cmd_qp_attach_comp_cntr, int, EOPNOTSUPP)
+REFUSE(ibv_cmd_query_comp_cntr_caps, int, EOPNOTSUPP)
+REFUSE(ibv_cmd_query_port_speed, int, EOPNOTSUPP)
+REFUSE(ibv_cmd_export_dmabuf_fd, int, -1)
+REFUSE(ibv_dmabuf_heap_cc_shared_init, void *, NULL)
+REFUSE(ibv_dmabuf_heap_alloc, void *, NULL)
+IGNORE(ibv_dmabuf_heap_free)
+IGNORE(ibv_dmabuf_heap_destroy)
 
 /* ---- A provider's contexts and objects ---- */
 

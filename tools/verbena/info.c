@@ -160,6 +160,19 @@ static void print_limits(const struct ibv_device_attr *a)
 	printf("\tlocal_ca_ack_delay:\t\t%d\n", a->local_ca_ack_delay);
 }
 
+/* The lower half stands under device_cap_flags. */
+static void print_caps_ex(uint64_t flags)
+{
+	static const struct flag_name names[] = {
+		{ IBV_DEVICE_RAW_SCATTER_FCS, "RAW_SCATTER_FCS" },
+		{ IBV_DEVICE_PCI_WRITE_END_PADDING, "PCI_WRITE_END_PADDING" },
+	};
+
+	printf("\tdevice_cap_flags_ex:\t\t0x%lX\n", (unsigned long)flags);
+	print_flags(names, ARRAY_SIZE(names), flags & ~(uint64_t)UINT32_MAX,
+		    FLAG_INDENT "Unknown flags: 0x%lX\n");
+}
+
 static void print_odp_caps(const struct ibv_device_attr_ex *x)
 {
 	printf("\tgeneral_odp_caps:\n");
@@ -223,7 +236,7 @@ static void print_extended(const struct ibv_device_attr_ex *x)
 	else
 		printf("\tcore clock not supported\n");
 	print_raw_caps(x->raw_packet_caps);
-	printf("\tdevice_cap_flags_ex:\t\t0x%lX\n", (unsigned long)x->device_cap_flags_ex);
+	print_caps_ex(x->device_cap_flags_ex);
 	printf("\ttso_caps:\n\t\tmax_tso:\t\t\t%u\n", x->tso_caps.max_tso);
 	print_qp_types(x->tso_caps.supported_qpts);
 	printf("\trss_caps:\n\t\tmax_rwq_indirection_tables:\t\t\t%u\n",

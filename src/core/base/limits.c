@@ -23,6 +23,14 @@ enum {
 };
 
 /*
+ * Linux's IB_UVERBS_DEVICE_ of these names, for which libibverbs has none. Soft RoCE reports them
+ * since 6.2, and librpma looks for them.
+ */
+#define CAP_FLUSH_GLOBAL     (1ULL << 38)
+#define CAP_FLUSH_PERSISTENT (1ULL << 39)
+#define CAP_ATOMIC_WRITE     (1ULL << 40)
+
+/*
  * The vendor ID is an unassigned OUI, as in soft RoCE, and the part number is ours ("vb"), so that
  * programs apply no vendor-specific quirks.
  */
@@ -69,7 +77,7 @@ const struct ibv_device_attr_ex vrb_device_limits = {
 	},
 	.completion_timestamp_mask = UINT64_MAX,
 	.hca_core_clock = 1000000,	/* kHz: timestamps count nanoseconds */
-	.device_cap_flags_ex = CAPS,
+	.device_cap_flags_ex = CAPS | CAP_FLUSH_GLOBAL | CAP_FLUSH_PERSISTENT | CAP_ATOMIC_WRITE,
 	.tso_caps = { .max_tso = VRB_MAX_TSO,
 		      .supported_qpts = 1 << IBV_QPT_UD | 1 << IBV_QPT_RAW_PACKET },
 	.packet_pacing_caps = {
