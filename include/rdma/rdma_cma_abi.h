@@ -52,6 +52,8 @@ enum {
 	UCMA_CMD_BIND,          /* rdma_bind_addr(3) */
 	UCMA_CMD_RESOLVE_ADDR,  /* rdma_resolve_addr(3) */
 	UCMA_CMD_JOIN_MCAST,    /* rdma_join_multicast(3), rdma_join_multicast_ex(3) */
+	UCMA_CMD_RESOLVE_IB_SERVICE, /* rdma_resolve_addrinfo(3) */
+	UCMA_CMD_WRITE_CM_EVENT,     /* rdma_write_cm_event(3) */
 };
 
 /* The first members of every command. */
@@ -157,6 +159,7 @@ enum {
 	UCMA_QUERY_ADDR, /* struct ucma_abi_query_addr_resp */
 	UCMA_QUERY_PATH, /* struct ucma_abi_query_path_resp */
 	UCMA_QUERY_GID,  /* struct ucma_abi_query_addr_resp with AF_IB addresses */
+	UCMA_QUERY_IB_SERVICE, /* struct ucma_abi_query_ib_service_resp */
 };
 
 struct ucma_abi_query {
@@ -317,6 +320,60 @@ struct ucma_abi_event_resp {
 		struct ucma_abi_ud_param ud; /* of an identifier of RDMA_PS_UDP or RDMA_PS_IPOIB */
 	} param;
 	struct ucma_abi_ece ece; /* options of the peer */
+};
+
+/* ---- Services that a subnet administrator knows, and events of programs ---- */
+
+enum {
+	UCMA_IB_SERVICE_FLAG_ID = 1 << 0,
+	UCMA_IB_SERVICE_FLAG_NAME = 1 << 1,
+};
+
+#define UCMA_IB_SERVICE_NAME_SIZE 64
+
+struct ucma_abi_ib_service {
+	__u64 service_id;
+	__u8 service_name[UCMA_IB_SERVICE_NAME_SIZE];
+	__u32 flags; /* UCMA_IB_SERVICE_FLAG_*: which of these two is given */
+	__u32 reserved;
+};
+
+struct ucma_abi_resolve_ib_service {
+	UCMA_ABI_HEAD
+	__u32 id;
+	struct ucma_abi_ib_service ibs;
+};
+
+struct ucma_user_service_rec {
+	__be64 id;
+	__u8 gid[16];
+	__be16 pkey;
+	__u8 reserved[2];
+	__be32 lease; /* seconds */
+	__u8 key[16];
+	__u8 name[64];
+	__u8 data_8[16];
+	__be16 data_16[8];
+	__be32 data_32[4];
+	__be64 data_64[2];
+};
+
+struct ucma_abi_query_ib_service_resp {
+	__u32 num_service_recs;
+	__extension__ struct ucma_user_service_rec recs[0]; /* num_service_recs */
+};
+
+struct ucma_abi_write_cm_event {
+	UCMA_ABI_HEAD
+	__u32 id;
+	__u32 reserved;
+	__u32 event; /* enum rdma_cm_event_type */
+	__u32 status;
+	union {
+		struct ucma_abi_conn_param conn;
+		struct ucma_abi_ud_param ud;
+		__u64 arg;
+	} param;
 };
 
 #undef UCMA_ABI_HEAD

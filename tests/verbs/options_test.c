@@ -465,6 +465,8 @@ static const struct flag parents[] = {
 	{ ROW(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS), 1,
 	  "never called: a device may allocate by itself", "verbs pd" },
 	{ ROW(IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT), 1, "", "verbs pd" },
+	{ ROW(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC), 1,
+	  "no memory of the device is protected", "verbs pd" },
 };
 
 static int try_values(uint64_t value, unsigned int kind)
@@ -654,6 +656,8 @@ static const struct claim claims[] = {
 	  "frames come without their FCS", NULL },
 	{ "IBV_DEVICE_PCI_WRITE_END_PADDING", IBV_DEVICE_PCI_WRITE_END_PADDING, "", &cap_flags,
 	  false, "no bus", NULL },
+	{ "IBV_DEVICE_CC_DMA_BOUNCE", IBV_DEVICE_CC_DMA_BOUNCE, "", &cap_flags, false, "no DMA",
+	  NULL },
 	{ "IB_UVERBS_DEVICE_FLUSH_GLOBAL", 1ULL << 38, "", &cap_flags, true, "", "verbs flush" },
 	{ "IB_UVERBS_DEVICE_FLUSH_PERSISTENT", 1ULL << 39, "", &cap_flags, true, "",
 	  "verbs flush" },

@@ -76,7 +76,10 @@ static void parents(struct world *w)
 	attr.free = NULL;	/* no allocator is called */
 	CHECK((parent = ibv_alloc_parent_domain(w->ctx, &attr)));
 	CHECK_EQ(ibv_dealloc_pd(parent), 0);
-	attr.comp_mask = 4;
+	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC;
+	CHECK((parent = ibv_alloc_parent_domain(w->ctx, &attr)));
+	CHECK_EQ(ibv_dealloc_pd(parent), 0);
+	attr.comp_mask = attr.comp_mask << 1;
 	CHECK(!ibv_alloc_parent_domain(w->ctx, &attr));
 	attr.comp_mask = 0;
 	attr.pd = NULL;

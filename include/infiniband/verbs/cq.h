@@ -436,7 +436,7 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
 	cq->read_tm_info(cq, tm_info);
 }
 
-/* ---- Completion counters.  After release 64.  ibv_create_comp_cntr(3), for all of them ---- */
+/* ---- Completion counters.  From release 65.  ibv_create_comp_cntr(3), for all of them ---- */
 
 /*
  * A counter has two values: successful and failed completions. When a value exceeds its maximum, it
@@ -445,8 +445,6 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
 struct ibv_comp_cntr {
 	struct ibv_context *context;
 	uint32_t handle;
-	uint64_t comp_count_max_value;
-	uint64_t err_count_max_value;
 };
 
 enum ibv_comp_cntr_type {

@@ -102,6 +102,7 @@ enum ibv_device_cap_flags {
 /* Further capabilities, beyond the 32 bits of an enum: in device_cap_flags_ex only. */
 #define IBV_DEVICE_RAW_SCATTER_FCS	 (1ULL << 34)
 #define IBV_DEVICE_PCI_WRITE_END_PADDING (1ULL << 36)
+#define IBV_DEVICE_CC_DMA_BOUNCE	 (1ULL << 41) /* from release 65 */
 
 enum ibv_atomic_cap {
 	IBV_ATOMIC_NONE,

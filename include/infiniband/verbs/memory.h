@@ -71,6 +71,8 @@ static inline int ibv_dealloc_td(struct ibv_td *td)
 enum ibv_parent_domain_init_attr_mask {
 	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS = 1 << 0, /* alloc and free */
 	IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1, /* pd_context */
+	/* queues may lie in memory that confidential computing does not protect; from release 65 */
+	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2,
 };
 
 /* The program's allocator returns this to make the library allocate. */

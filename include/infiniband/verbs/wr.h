@@ -51,6 +51,11 @@ struct ibv_sge {
 	uint32_t lkey;
 };
 
+struct ibv_fd_arr { /* from release 65; for drivers */
+	int *arr;
+	uint32_t count;
+};
+
 /* A request for the send queue. The call that posts it copies it; only the buffers stay in use. */
 struct ibv_send_wr {
 	uint64_t wr_id; /* the program's, returned in the completion */

@@ -59,8 +59,6 @@ int vrb_cntr_create(struct vrb_context *ctx, const struct ibv_comp_cntr_init_att
 	c->ctx = ctx;
 	c->bytes = attr->type == IBV_COMP_CNTR_TYPE_BYTES;
 	c->ibv.context = &ctx->vctx.context;
-	c->ibv.comp_count_max_value = UINT64_MAX;
-	c->ibv.err_count_max_value = UINT64_MAX;
 	*out = c;
 	return 0;
 }

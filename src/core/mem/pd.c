@@ -184,8 +184,9 @@ int vrb_pd_alloc(struct vrb_context *ctx, struct vrb_pd **pd)
 int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_init_attr *attr,
 			struct vrb_pd **out)
 {
-	const uint32_t known =
-		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+			       IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC;
 	struct ibv_context *c = &ctx->vctx.context;
 	struct vrb_pd *parent, *pd;
 	int err;
