@@ -7,8 +7,10 @@
 A listening rdma_cm server has no socket whose state the test could read. So a client that reports a
 missing listener is started again as long as its server runs; any other failure counts.
 """
+import functools
 import os
 import shutil
+import subprocess
 import sys
 import time
 
@@ -343,13 +345,24 @@ STEPS = "resolve addr", "resolve route", "create qp", "connect", "disconnect", "
 CMTIME = ["-c 100", "-c 10 -p 7473 -r 3 -t 4000"]
 
 
+@functools.cache
+def cmtime_has_controller():
+    """From release 65 on both ends are told where the other is."""
+    return "controller_address" in subprocess.run(
+        ["cmtime", "-h"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    ).stdout
+
+
 def run_cmtime(bench, options, names, prefixes):
     """The server has to be killed."""
     words = ["cmtime", *options.split()]
-    server = bench.start([*words, "-b", names["s"]], prefix=prefixes[0])
+    ends = ["-b", names["s"]], ["-s", names["s"]]
+    if cmtime_has_controller():
+        ends = [["-C", names["s"], *end] for end in (["-L", "-b", names["s"]], ["-b", names["c"]])]
+    server = bench.start([*words, *ends[0]], prefix=prefixes[0])
     deadline = time.monotonic() + harness.LIMIT_S
     client = run_client(
-        bench, server, [*words, "-s", names["s"]], prefixes[1], deadline,
+        bench, server, [*words, *ends[1]], prefixes[1], deadline,
         too_early=lambda process: found_no_listener(process) or said_nothing(process),
     )
     server.kill()
