@@ -9,6 +9,7 @@
 #	make deb        a Debian package, verbena_VERSION_ARCH.deb, in build-deb/
 #	make dist       a source release, verbena-VERSION.tar.gz, in build-dist/; builds without git
 #	make test       set-up, build with assertions into build-test/, all tests
+#	make test-system SUITE=trixie   the same tests in a fresh system of that release; as root
 #	make test-package   the packages: built, checked, installed, used and removed; as root
 #	make bench      ratios to the alternatives to Verbena; GROUP=latency for a part
 #
@@ -33,7 +34,7 @@ export UBSAN_OPTIONS ?= abort_on_error=1:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
 .PHONY: all setup demo test test-asan test-tsan test-load test-rxe test-mpich test-ucx \
-	test-ceph test-package fuzz soak coverage bench bench-rxe install deb dist clean format help
+	test-ceph test-system test-package fuzz soak coverage bench bench-rxe install deb dist clean format help
 
 all:
 	@scripts/setup --check build
@@ -167,13 +168,18 @@ deb:
 dist:
 	@packaging/make-dist
 
+# In a system of another release of Debian, which is made first: SUITE=trixie.
+test-system:
+	@scripts/setup package-test
+	@scripts/test-system "$(SUITE)" TEST_ARGS="$(TEST_ARGS)" MESON_ARGS="$(MESON_ARGS)"
+
 test-package:
 	@scripts/setup build package package-test
 	@python3 tests/package/package.py $(TEST_ARGS)
 
 clean:
 	rm -rf "$(BUILD)" "$(TEST_BUILD)" build-asan build-tsan build-bench build-cov build-fuzz \
-		build-deb build-dist build-rpm build-rxe build-mpich build-ucx
+		build-deb build-dist build-rpm build-rxe build-mpich build-ucx build-system
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
