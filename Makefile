@@ -187,5 +187,5 @@ format:
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
 	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-load" \
-		"test-rxe test-mpich test-ucx test-ceph test-package bench-rxe fuzz soak coverage" \
+		"test-rxe test-mpich test-ucx test-ceph test-system test-package bench-rxe fuzz soak coverage" \
 		"bench clean format"
