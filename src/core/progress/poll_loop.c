@@ -141,6 +141,16 @@ static bool take_message(struct host_message *m, struct vrb_rx_queue *r, uint64_
 	return false;
 }
 
+/*
+ * What a process of this host did before it sent a message comes before the message, or a
+ * connection's end would overtake the ACK of the last request. Must hold vrb.poll_lock.
+ */
+static void take_before(uint64_t now)
+{
+	for (unsigned int k = 0; k < LIMIT_POLL_LATE_ROUNDS && take_lanes(now, false); k++)
+		;
+}
+
 /* A batch that is not full has emptied the inbox: no call is needed to find that out. */
 static bool take_inbox(uint64_t now)
 {
@@ -149,23 +159,23 @@ static bool take_inbox(uint64_t now)
 	unsigned int work = 0, misled = 0, total = 0, n;
 	struct vrb_round round;
 
-	vrb_round_begin(&round, now);
 	do {
 		n = host_inbox_recv_batch(vrb.host, m, HOST_INBOX_BATCH);
 		if (n)
-			vrb_rx_complete_before(r, now);
+			take_before(now);
+		vrb_round_begin(&round, now);
 		for (unsigned int i = 0; i < n; i++) {
 			work += m[i].kind == HOST_PACKET || m[i].kind == HOST_MESSAGE ||
 				m[i].kind == HOST_MAD;
 			misled += take_message(&m[i], r, now);
 		}
+		if (work) {
+			inbox_busy_until = now + LIMIT_INBOX_LINGER;
+			vrb_tx_flush(r, now);
+		}
+		vrb_round_end(&round);
 		total += n;
 	} while (n == HOST_INBOX_BATCH && total < INBOX);
-	if (work) {
-		inbox_busy_until = now + LIMIT_INBOX_LINGER;
-		vrb_tx_flush(r, now);
-	}
-	vrb_round_end(&round);
 	if (misled)
 		vrb_steer_misled(misled, now);
 	reply_to_keepalives(now);
