@@ -136,6 +136,8 @@ static bool expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 		vrb_word_read(qp, now);
 		roce_watch(&qp->roce, now);
 	}
+	if (unlikely(qp->config.hooks != NULL) && qp->config.hooks->expired)
+		qp->config.hooks->expired(qp, now);
 	if (in_vain && only_ack_waits(qp, now))
 		vrb_set_timer(qp);
 	else

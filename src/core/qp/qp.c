@@ -18,7 +18,7 @@ void vrb_qp_init(struct vrb_qp *qp, enum ibv_qp_type type, const struct wq_ops *
 	list_init(&qp->xrc.node);
 	list_init(&qp->xrc.open_table);
 	list_init(&qp->xrc.handles);
-	qp->peer.retry_at = VRB_NEVER;
+	qp->peer.retry_at = qp->xrc.retry_at = VRB_NEVER;
 	qp->peer.slot = HOST_NO_SLOT;
 	message_sender_init(&qp->peer.sender);
 	qp->wq.type = type;

@@ -182,6 +182,7 @@ struct vrb_qp_xrc {
 	struct list open_table;		/* processes that have the QP open (open_table.h) */
 	uint8_t migrating;		/* enum vrb_migrating */
 	bool waits;			/* delegated or parked requests are not answered yet */
+	uint64_t retry_at;		/* when parked requests are tried again; VRB_NEVER: none */
 	/* in the XRC domain's list; handle: in its QP's or remote_handle.c's; domain->lock */
 	struct list node;
 	struct list handles;		/* in this process, without the creator's; domain->lock */

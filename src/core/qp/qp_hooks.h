@@ -2,7 +2,7 @@
 /*
  * Hooks of special QPs: XRC receive QPs, remote responders, and QPs that implement a work queue.
  * Ordinary QPs have no table (qp->config.hooks is NULL), and any entry may be NULL. Every hook is
- * called under qp->lock; `redirect` and `release` also under vrb.poll_lock.
+ * called under qp->lock; `redirect`, `expired` and `release` also under vrb.poll_lock.
  */
 #ifndef VRB_CORE_QP_QP_HOOKS_H
 #define VRB_CORE_QP_QP_HOOKS_H
@@ -20,6 +20,8 @@ struct vrb_qp_hooks {
 	/* Takes a request that another process must execute; false: execute it here. */
 	bool (*redirect)(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_rx_queue *r,
 			 uint64_t now);
+	/* Called when the QP's timer expires, before it transmits. */
+	void (*expired)(struct vrb_qp *qp, uint64_t now);
 	/* Replaces transmission: sends the engine's output to another process. */
 	void (*transmit)(struct vrb_qp *qp, uint64_t now);
 	/* Replaces all handling of an engine event. */

@@ -24,7 +24,9 @@ unsigned int vrb_wire_qps;
 
 static uint64_t deadline(const struct vrb_qp *qp)
 {
-	return time_earlier(roce_next_timeout(&qp->roce), qp->peer.retry_at);
+	uint64_t at = time_earlier(roce_next_timeout(&qp->roce), qp->peer.retry_at);
+
+	return likely(!qp->config.hooks) ? at : time_earlier(at, qp->xrc.retry_at);
 }
 
 enum tx_urgency vrb_tx_urgency(const struct vrb_qp *qp)

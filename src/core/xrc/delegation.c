@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/rx_queues.h"
 #include "core/base/state.h"
 #include "core/local/peer_link.h"
 #include "core/qp/qp.h"
@@ -31,6 +32,10 @@
 enum { PARKED_MAX = 64 };
 
 #define OWNER_VALID VRB_MSEC	/* how long the cached owner of an SRQ is valid */
+
+/* between attempts to route parked requests; doubles each time that none could be */
+#define RETRY_FIRST VRB_MSEC
+#define RETRY_LAST  (16 * VRB_MSEC)
 
 /* A request queued until the state returns. */
 struct parked {
@@ -52,6 +57,7 @@ struct vrb_delegation {
 	bool responses_pending;
 	struct list parked;
 	unsigned int n_parked;
+	uint64_t pause;		/* before the next attempt to route them */
 	/* cache: the SRQ of the last request, its owner, and when that was looked up */
 	uint32_t srqn;
 	int owner;		/* HOST_NO_SLOT: this process or none */
@@ -211,6 +217,24 @@ static void publish_waits(struct vrb_qp *qp)
 }
 
 /*
+ * Parked requests go on with the next answer or request. But none may come: the requester may have
+ * no timeout, the process that is to answer may have died, or all may wait for room in a lane.
+ */
+static void plan_retry(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+
+	if (!l || !l->n_parked) {
+		qp->xrc.retry_at = VRB_NEVER;
+		return;
+	}
+	if (now < qp->xrc.retry_at && qp->xrc.retry_at != VRB_NEVER)
+		return;
+	l->pause = qp->xrc.retry_at == VRB_NEVER ? RETRY_FIRST : min(2 * l->pause, RETRY_LAST);
+	qp->xrc.retry_at = time_after(now, l->pause);
+}
+
+/*
  * Sends the responder's state to another process. Returns 0, EAGAIN (output that must precede the
  * delegation is blocked, or there is no room for the message) or ENOENT (no such process).
  */
@@ -227,6 +251,7 @@ static int delegate(struct vrb_qp *qp, int slot, uint64_t now)
 		return EAGAIN;
 	if (!xrc_peer_find(&l->to, slot))
 		return ENOENT;
+	l->to.stalled = l->n_parked;	/* one waits already: only look for room */
 	l->epoch++;
 	l->sent = l->done = 0;
 	head = head_of(qp, XRC_DELEGATE);
@@ -349,13 +374,13 @@ static void forget_parked(struct vrb_delegation *l)
 		unpark(l, list_entry(l->parked.next, struct parked, node));
 }
 
-/* Routes parked requests until one must wait again. */
+/* Routes parked requests until one must wait again, or the QP receives none any more. */
 static void resume(struct vrb_qp *qp, struct vrb_rx_queue *r, uint64_t now)
 {
 	struct vrb_delegation *l = qp->xrc.delegation;
 	struct roce_pkt pkt;
 
-	while (l->n_parked) {
+	while (l->n_parked && wq_receives(qp->wq.state)) {
 		struct parked *p = list_entry(l->parked.next, struct parked, node);
 		struct rx_decoded raw = { &pkt, p->data, p->len };
 		enum verdict v = TAKEN;
@@ -373,7 +398,10 @@ static void resume(struct vrb_qp *qp, struct vrb_rx_queue *r, uint64_t now)
 		if (v == RUN)
 			vrb_rx_execute(qp, &pkt, r, now);
 		unpark(l, p);
+		qp->xrc.retry_at = VRB_NEVER;
 	}
+	if (!wq_receives(qp->wq.state))
+		forget_parked(l);
 }
 
 /* Any request may trigger path migration. The home detects it and sends the new configuration. */
@@ -418,7 +446,19 @@ bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 	if (v == WAIT)
 		park(l, raw);
 	publish_waits(qp);
+	plan_retry(qp, now);
 	return v != RUN;
+}
+
+void vrb_delegation_expired(struct vrb_qp *qp, uint64_t now)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+
+	if (l && l->n_parked) {
+		resume(qp, vrb_main_rx_queue, now);
+		publish_waits(qp);
+	}
+	plan_retry(qp, now);
 }
 
 bool vrb_delegation_settled(struct vrb_qp *qp, uint64_t now)
@@ -456,6 +496,7 @@ void vrb_delegation_free(struct vrb_qp *qp)
 	free(qp->xrc.delegation);
 	qp->xrc.delegation = NULL;
 	qp->xrc.waits = false;	/* published with the next state, if the QP does not end */
+	qp->xrc.retry_at = VRB_NEVER;
 }
 
 static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct vrb_rx_queue *r,
@@ -522,6 +563,7 @@ void vrb_delegation_receive(const struct xrc_msg *m, struct vrb_rx_queue *r, uin
 		else
 			take_event(qp, m);
 		publish_waits(qp);
+		plan_retry(qp, now);
 	}
 	lock_release(&qp->lock);
 }

@@ -23,6 +23,9 @@ struct xrc_msg;
 bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 			     struct vrb_rx_queue *r, uint64_t now);
 
+/* Tries the parked requests again. */
+void vrb_delegation_expired(struct vrb_qp *qp, uint64_t now);
+
 /* Called after the QP's configuration or state has changed. */
 void vrb_delegation_modified(struct vrb_qp *qp);
 

@@ -27,6 +27,7 @@ static void release(struct vrb_qp *qp)
 
 const struct vrb_qp_hooks vrb_xrc_qp_hooks = {
 	.redirect = vrb_delegation_redirect,
+	.expired = vrb_delegation_expired,
 	.raise = vrb_open_table_event,
 	.modified = vrb_delegation_modified,
 	.release = release,
