@@ -86,7 +86,7 @@ struct ibv_qp *xrc_send_qp(struct xrc *x)
 		.send_cq = x->rc.cq,
 		.qp_type = IBV_QPT_XRC_SEND,
 		.sq_sig_all = 1,
-		.cap = { .max_send_wr = RC_DEPTH, .max_send_sge = 1 },
+		.cap = { .max_send_wr = XRC_SENDS, .max_send_sge = 1 },
 	};
 
 	return to_init(ibv_create_qp(x->rc.pd, &init));

@@ -11,6 +11,7 @@
 enum {
 	XRC_SLOT = 65536, /* bytes of a receive buffer */
 	XRC_RECVS = 16,   /* receive buffers */
+	XRC_SENDS = 128,
 };
 
 /* A device and the XRC objects on it. */

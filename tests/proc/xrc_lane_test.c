@@ -9,6 +9,8 @@
  *		to the owner must wait for that.
  *	DELEGATE
  *		The delegation to the owner waits for room in the home's lane to it.
+ *	REQUEST	A request that the home passes on to the owner, which has the state, does.
+ *	MANY	More requests than fit into a lane wait at the home, until the owner has answered.
  *
  * The test's first process is the home. There is no progress thread and no UDP, so that a process
  * does nothing while it does not poll.
@@ -30,6 +32,8 @@ enum {
 	RETRIES = 7,
 	POLLS = 1000,	/* by then all that has been sent has been taken */
 	TINY = 8,
+	REQUESTS = 100,
+	OPENING = 4,
 };
 
 /* What the owner and the home tell the requester. */
@@ -303,6 +307,40 @@ static void test_delegate(struct home *h)
 	finish(h);
 }
 
+static void test_request(struct home *h)
+{
+	set_up(h, true);
+	stop_owner(h);
+	fill_lane(h, h->to_owner);
+	request(h, SEND_TO_OWNER);
+	poll_some(h);
+	start_owner(h);
+	finish(h);
+}
+
+/* Each opens the requester's window. */
+static void write_many(struct home *h)
+{
+	for (int i = 0; i < REQUESTS; i++)
+		request(h, WRITE_TO_HOME);
+	tell(&h->requester, COMPLETE);
+	poll_until(h, &h->requester, COMPLETE);
+}
+
+static void test_many(struct home *h)
+{
+	set_up(h, true);
+	for (int i = 0; i < OPENING; i++)
+		write_many(h);
+	stop_owner(h);
+	request(h, SEND_TO_OWNER);
+	for (int i = 0; i < REQUESTS; i++)
+		request(h, WRITE_TO_HOME);
+	poll_some(h);
+	start_owner(h);
+	finish(h);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -311,6 +349,8 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "OUTPUT", test_output },
 		{ "DELEGATE", test_delegate },
+		{ "REQUEST", test_request },
+		{ "MANY", test_many },
 	};
 	char name[] = "/tmp/verbena-xrc-XXXXXX";
 	struct home h = { 0 };

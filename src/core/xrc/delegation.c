@@ -29,7 +29,9 @@
 #include "run/log.h"
 #include "util/compiler.h"
 
-enum { PARKED_MAX = 64 };
+enum {
+	PARKED_MAX = 256,	/* as many packets as one of our requesters has under way */
+};
 
 #define OWNER_VALID VRB_MSEC	/* how long the cached owner of an SRQ is valid */
 
@@ -44,6 +46,8 @@ struct parked {
 	struct wq_pull pull;
 	struct wq_seg seg[XRC_SEGS];
 	uint32_t payload;
+	uint32_t psn;
+	uint8_t opcode;
 	bool pulled;
 	size_t len;
 	uint8_t data[];
@@ -262,8 +266,8 @@ static int delegate(struct vrb_qp *qp, int slot, uint64_t now)
 	return err;
 }
 
-/* Forwards a request. It is lost if there is no room, as on a network. */
-static void pass_on(struct vrb_qp *qp, const struct rx_decoded *raw)
+/* Forwards a request, unless there is no room. */
+static enum verdict pass_on(struct vrb_qp *qp, const struct rx_decoded *raw)
 {
 	const struct wq_pull *pull = raw->pkt->pull;
 	struct {
@@ -284,8 +288,10 @@ static void pass_on(struct vrb_qp *qp, const struct rx_decoded *raw)
 		len += body.r.num_seg * sizeof(*pull->seg);
 	}
 	head.seq = l->sent + 1;
-	if (!xrc_send(&l->to, &head, &body, len, NULL, 0, raw->data, raw->len))
-		l->sent++;
+	if (xrc_send(&l->to, &head, &body, len, NULL, 0, raw->data, raw->len))
+		return WAIT;
+	l->sent++;
+	return TAKEN;
 }
 
 static enum verdict run_here(struct vrb_qp *qp, const struct rx_decoded *raw, uint64_t now)
@@ -301,8 +307,7 @@ static enum verdict run_here(struct vrb_qp *qp, const struct rx_decoded *raw, ui
 		return RUN;
 	switch (delegate(qp, owner, now)) {
 	case 0:
-		pass_on(qp, raw);
-		return TAKEN;
+		return pass_on(qp, raw);
 	case EAGAIN:
 		return WAIT;
 	default:
@@ -321,19 +326,30 @@ static enum verdict route(struct vrb_qp *qp, const struct rx_decoded *raw, uint6
 		peer_died(qp);
 	if (!is_away(l))
 		return run_here(qp, raw, now);
-	if (!starts || owner_of(qp, l, raw->pkt->xrc_srqn, now) == l->to.slot) {
-		pass_on(qp, raw);
-		return TAKEN;
-	}
+	if (!starts || owner_of(qp, l, raw->pkt->xrc_srqn, now) == l->to.slot)
+		return pass_on(qp, raw);
 	if (l->sent != l->done)
 		return WAIT;
-	if (roce_in_message(&qp->roce)) {
-		/* A new message before the end of the last one: let the remote responder NAK it. */
-		pass_on(qp, raw);
-		return TAKEN;
-	}
+	/* A new message before the end of the last one: let the remote responder NAK it. */
+	if (roce_in_message(&qp->roce))
+		return pass_on(qp, raw);
 	revoke(qp);
 	return run_here(qp, raw, now);
+}
+
+/* Is this a repetition of a parked request? The requester asks so if they are still under way. */
+static bool is_parked(const struct vrb_delegation *l, const struct rx_decoded *raw)
+{
+	const struct list *pos;
+
+	list_for_each(pos, &l->parked) {
+		const struct parked *p = list_entry(pos, struct parked, node);
+
+		if (p->psn == raw->pkt->bth.psn && p->opcode == raw->pkt->bth.opcode &&
+		    p->len == raw->len && p->pulled == !!raw->pkt->pull)
+			return true;
+	}
+	return false;
 }
 
 static void park(struct vrb_delegation *l, const struct rx_decoded *raw)
@@ -341,12 +357,14 @@ static void park(struct vrb_delegation *l, const struct rx_decoded *raw)
 	const struct wq_pull *pull = raw->pkt->pull;
 	struct parked *p;
 
-	if (l->n_parked == PARKED_MAX)
+	if (l->n_parked == PARKED_MAX || is_parked(l, raw))
 		return;
 	p = malloc(sizeof(*p) + raw->len);
 	if (!p)
 		return;
 	p->path = raw->pkt->path;
+	p->psn = raw->pkt->bth.psn;
+	p->opcode = raw->pkt->bth.opcode;
 	p->pulled = pull;
 	if (pull) {
 		p->pull = *pull;
