@@ -11,6 +11,8 @@
  *		The delegation to the owner waits for room in the home's lane to it.
  *	REQUEST	A request that the home passes on to the owner, which has the state, does.
  *	MANY	More requests than fit into a lane wait at the home, until the owner has answered.
+ *	ANSWER	The answer of the owner waits for room in the home's lane to the requester.
+ *	ANSWERS	More answers than fit into a lane do.
  *
  * The test's first process is the home. There is no progress thread and no UDP, so that a process
  * does nothing while it does not poll.
@@ -34,6 +36,8 @@ enum {
 	TINY = 8,
 	REQUESTS = 100,
 	OPENING = 4,
+	LITTLE = 500,
+	MUCH = 800000,
 };
 
 /* What the owner and the home tell the requester. */
@@ -49,6 +53,8 @@ enum { TAKEN = 'T' };
 enum {
 	WRITE_TO_HOME = 'W',
 	SEND_TO_OWNER = 'S',
+	READ_OWNER = 'R',
+	READ_MUCH = 'M',
 	COMPLETE = 'C',
 	END = 'E',
 };
@@ -153,6 +159,9 @@ static void requester(int sock)
 				 0);
 		else if (what == SEND_TO_OWNER)
 			xrc_send(&x, IBV_WR_SEND, owner.srqn, 0, TINY, NULL, ++posted, 0);
+		else if (what == READ_OWNER || what == READ_MUCH)
+			xrc_send(&x, IBV_WR_RDMA_READ, owner.srqn, 0,
+				 what == READ_MUCH ? MUCH : LITTLE, &owner.addr, ++posted, 0);
 		else if (what == COMPLETE)
 			complete(&x, &posted);
 		child_send(sock, &what, 1);
@@ -341,6 +350,28 @@ static void test_many(struct home *h)
 	finish(h);
 }
 
+static void answer(struct home *h, char what)
+{
+	set_up(h, true);
+	fill_lane(h, h->x.rc.qp);
+	request(h, what);
+	poll_some(h);
+	stop_owner(h);
+	poll_some(h);
+	start_owner(h);
+	finish(h);
+}
+
+static void test_answer(struct home *h)
+{
+	answer(h, READ_OWNER);
+}
+
+static void test_answers(struct home *h)
+{
+	answer(h, READ_MUCH);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -351,6 +382,8 @@ int main(int argc, char **argv)
 		{ "DELEGATE", test_delegate },
 		{ "REQUEST", test_request },
 		{ "MANY", test_many },
+		{ "ANSWER", test_answer },
+		{ "ANSWERS", test_answers },
 	};
 	char name[] = "/tmp/verbena-xrc-XXXXXX";
 	struct home h = { 0 };

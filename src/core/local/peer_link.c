@@ -95,8 +95,10 @@ static void release_peers(struct vrb_peer *n)
 			local_peer_put(vrb.local, n->ud[i].peer);
 		n->ud[i] = (struct ud_dest){ 0 };
 	}
+	vrb_peer_drop_kept(n);
 	*n = (struct vrb_peer){ .retry_at = VRB_NEVER, .slot = HOST_NO_SLOT,
 				.published = n->published, .ud = n->ud };
+	list_init(&n->kept);
 	message_sender_init(&n->sender);
 }
 

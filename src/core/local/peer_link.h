@@ -57,10 +57,15 @@ static inline bool vrb_peer_unpublished(const struct vrb_qp *qp)
 bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now);
 
 /*
- * As vrb_peer_tx(), for a packet that another process built for this QP. The packet is lost if the
- * lane has no room for a millisecond.
+ * As vrb_peer_tx(), for a packet that the engine did not build now: another process has, or it
+ * replaces the progress word. If the lane has no room for a millisecond, the packet is kept, and
+ * leaves before all other output, as soon as there is room: peer.retry_at. Where too many are kept,
+ * it is lost.
  */
 bool vrb_peer_tx_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now);
+
+/* Loses the packets that are kept. */
+void vrb_peer_drop_kept(struct vrb_peer *n);
 
 /* Sends a datagram to a process of this host. False: use the wire. Must hold qp->lock. */
 bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,

@@ -6,6 +6,7 @@
  * Locks: runs under qp->lock; takes peer->lock for a burst and key table references below it.
  */
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/context.h"
@@ -29,6 +30,8 @@
 
 enum {
 	PUT_MAX = ((ROCE_MAX_PACKET + 63) & ~63) + ONESIDED_SEGS * sizeof(struct wq_seg),
+	/* what its lane holds when the process that builds them learns that they wait */
+	KEPT_MAX = 2 * LANE_SLOTS,
 };
 
 static const uint8_t no_icrc[ROCE_ICRC_LEN];
@@ -160,12 +163,78 @@ static void note_room(struct vrb_peer *n, bool full, bool moved, uint64_t now)
 /* The requester must not count timeouts while its answers wait here, however many pass. */
 static void note_answers(struct vrb_qp *qp, bool full)
 {
-	bool wait = full && (roce_has_ack(&qp->roce) || roce_responses_pending(&qp->roce));
+	bool wait = full && (roce_has_ack(&qp->roce) || roce_responses_pending(&qp->roce) ||
+			     qp->peer.n_kept);
 
 	if (likely(wait == qp->peer.answers_wait))
 		return;
 	qp->peer.answers_wait = wait;
 	vrb_peer_publish(qp);
+}
+
+struct kept_packet {
+	struct list node;
+	uint32_t len;
+	uint8_t data[];
+};
+
+static void drop_kept(struct vrb_peer *n, struct kept_packet *k)
+{
+	list_del(&k->node);
+	n->n_kept--;
+	free(k);
+}
+
+void vrb_peer_drop_kept(struct vrb_peer *n)
+{
+	while (n->n_kept)
+		drop_kept(n, list_entry(n->kept.next, struct kept_packet, node));
+}
+
+/* Lost if the process has died. */
+static void keep(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now)
+{
+	struct vrb_peer *n = &qp->peer;
+	struct kept_packet *k;
+
+	if (n->n_kept == KEPT_MAX || !local_peer_alive(vrb.local, n->process, now))
+		return;
+	k = malloc(sizeof(*k) + len);
+	if (!k)
+		return;
+	k->len = len;
+	memcpy(k->data, packet, len);
+	list_add_tail(&n->kept, &k->node);
+	if (n->n_kept++)
+		return;
+	note_room(n, true, false, now);
+	note_answers(qp, true);
+}
+
+/* False: there is no room. Must hold peer->lock. */
+static bool put_packet(struct lane_tx *tx, const uint8_t *packet, uint32_t len)
+{
+	struct lane_head head = { .where = LANE_INLINE, .flags = lossy() };
+	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) } };
+	bool room = lane_tx_room(tx, len + sizeof(no_icrc));
+
+	if (room)
+		lane_tx_put(tx, &head, parts, ARRAY_SIZE(parts));
+	return room;
+}
+
+/* Returns false once there is no room. Must hold peer->lock. */
+static bool put_kept(struct vrb_peer *n, struct lane_tx *tx, bool *any)
+{
+	while (n->n_kept) {
+		struct kept_packet *k = list_entry(n->kept.next, struct kept_packet, node);
+
+		if (!put_packet(tx, k->data, k->len))
+			return false;
+		*any = true;
+		drop_kept(n, k);
+	}
+	return true;
 }
 
 /* The next request, if it may become a message; NULL: there is none, or it is too long. */
@@ -211,7 +280,11 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 	messages = plain && qp->wq.type == IBV_QPT_RC;
 	/* mirrored traffic needs the ACK as a packet */
 	ack.allowed = !whole && qp->wq.type == IBV_QPT_RC;
+	if (unlikely(dead))
+		vrb_peer_drop_kept(&qp->peer);
 	tx = local_tx_begin(qp->peer.process);
+	if (unlikely(qp->peer.n_kept))
+		full = !put_kept(&qp->peer, tx, &sent);
 	while (len && !full && roce_has_output(&qp->roce)) {
 		const struct send_wqe *next = messages ? next_message(qp) : NULL;
 		bool room = !dead && lane_tx_room(tx, room_for(next));
@@ -264,33 +337,40 @@ static bool tap_packet(struct vrb_qp *qp, const struct net_path *path, const uin
 	return true;
 }
 
+/* False: there is no room. */
+static bool tx_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len)
+{
+	struct local_peer *peer = qp->peer.process;
+	bool room = put_packet(local_tx_begin(peer), packet, len);
+
+	local_tx_end(vrb.local, peer, room);
+	return room;
+}
+
+static bool tx_packet_soon(struct vrb_qp *qp, const uint8_t *packet, uint32_t len)
+{
+	uint64_t start = clock_now();
+	bool room;
+
+	while (!(room = tx_packet(qp, packet, len)) && clock_now() - start < VRB_MSEC &&
+	       local_peer_alive(vrb.local, qp->peer.process, clock_now()))
+		sched_yield();
+	return room;
+}
+
 bool vrb_peer_tx_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now)
 {
-	struct lane_head head = { .where = LANE_INLINE, .flags = lossy() };
-	struct lane_part parts[] = { { packet, len }, { no_icrc, sizeof(no_icrc) } };
 	uint8_t marked[ROCE_MAX_PACKET];
-	uint64_t start = clock_now();
-	struct lane_tx *tx;
-	bool room;
 
 	if (!vrb_peer_lookup(qp, now))
 		return false;
 	if (tapped() && !tap_packet(qp, NULL, &packet, len, marked))
 		return true;
-	parts[0].data = packet;
 	if (vrb_mirror_enabled(now))
 		vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, &qp->wq.path, packet, len,
 				  false);
-	do {
-		tx = local_tx_begin(qp->peer.process);
-		room = lane_tx_room(tx, len + sizeof(no_icrc));
-		if (room)
-			lane_tx_put(tx, &head, parts, ARRAY_SIZE(parts));
-		local_tx_end(vrb.local, qp->peer.process, room);
-		if (!room)
-			sched_yield();
-	} while (!room && clock_now() - start < VRB_MSEC &&
-		 local_peer_alive(vrb.local, qp->peer.process, clock_now()));
+	if (qp->peer.n_kept || !tx_packet_soon(qp, packet, len))
+		keep(qp, packet, len, now);
 	return true;
 }
 

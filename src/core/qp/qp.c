@@ -20,6 +20,7 @@ void vrb_qp_init(struct vrb_qp *qp, enum ibv_qp_type type, const struct wq_ops *
 	list_init(&qp->xrc.handles);
 	qp->peer.retry_at = qp->xrc.retry_at = VRB_NEVER;
 	qp->peer.slot = HOST_NO_SLOT;
+	list_init(&qp->peer.kept);
 	message_sender_init(&qp->peer.sender);
 	qp->wq.type = type;
 	qp->wq.ops = ops;

@@ -10,6 +10,7 @@
 
 #include "local/message.h"
 #include "local/onesided.h"
+#include "util/list.h"
 
 struct local_peer;
 struct seg_qp;
@@ -59,6 +60,8 @@ struct vrb_peer {
 	/* since when the lane has been full; 0: it has room */
 	uint64_t tx_blocked_since;
 	bool answers_wait;		/* for room in it; published */
+	struct list kept;		/* of struct kept_packet, which wait for room in it */
+	unsigned int n_kept;
 	/* head of the lane after this QP's last packet */
 	uint32_t tx_head;
 	/* oldest unacknowledged PSN when an ack timeout was last deferred */

@@ -208,8 +208,10 @@ void vrb_transmit_packet(struct vrb_qp *qp, const uint8_t *packet, size_t len, u
 {
 	struct vrb_tx_batch *b = vrb_tx_batch_own();
 
-	if (vrb.local && vrb_peer_tx_packet(qp, packet, len, now))
+	if (vrb.local && vrb_peer_tx_packet(qp, packet, len, now)) {
+		arm(qp);
 		return;
+	}
 	if (!b)
 		return;
 	memcpy(vrb_tx_batch_room(b), packet, len);

@@ -26,6 +26,7 @@
 #include "core/xrc/delegation.h"
 #include "core/xrc/msg.h"
 #include "host/host.h"
+#include "local/local.h"
 #include "run/clock.h"
 #include "run/log.h"
 #include "run/progress.h"
@@ -319,9 +320,18 @@ static void arm(struct vrb_responder *d)
 		progress_hurry(vrb.progress, at);
 }
 
+/* Do answers wait at home, for room in its lane to the requester? */
+static bool home_waits(const struct vrb_responder *d)
+{
+	struct seg_qp published;
+
+	return d->home.peer && local_peer_qp(d->home.peer, d->qp.wq.qpn, &published) &&
+	       published.flags & SEG_QP_BLOCKED;
+}
+
 /*
- * Sends all output and the state to the home. Answers wait for room in the lane. An answer that the
- * inbox rejects is lost, except for its state, which is sent again. A fatal NAK is part of the
+ * Sends all output and the state to the home. Answers wait for room in both lanes. An answer that
+ * the inbox rejects is lost, except for its state, which is sent again. A fatal NAK is part of the
  * state, and the home sends it.
  */
 static void send_output(struct vrb_responder *d, uint64_t now)
@@ -334,7 +344,7 @@ static void send_output(struct vrb_responder *d, uint64_t now)
 
 	qp->peer.retry_at = VRB_NEVER;
 	do {
-		if (!xrc_peer_room(&d->home)) {
+		if (!xrc_peer_room(&d->home) || home_waits(d)) {
 			qp->peer.retry_at = time_after(now, RESEND);
 			return;
 		}
