@@ -29,6 +29,7 @@ enum { QPN = 0x123456, HOME = 3 };
 static struct {
 	bool inbox_full;
 	unsigned int answers, refused;
+	size_t packet;		/* length of that in the last answer */
 } home;
 
 bool xrc_peer_find(struct xrc_peer *p, int slot)
@@ -64,6 +65,7 @@ int xrc_send(struct xrc_peer *to, struct xrc_head *head, const void *body, size_
 		return EAGAIN;
 	}
 	home.answers++;
+	home.packet = packet_len;
 	return 0;
 }
 
@@ -81,10 +83,16 @@ static void nothing_to_take(uint64_t now, bool poller)
 {
 }
 
+/* A request is a WRITE of nothing whose PSN, 5, is not the expected one: a NAK answers it. */
 static void from_home(enum xrc_kind kind, uint64_t now)
 {
+	static const uint8_t packet[12 + 4 + 16 + ROCE_ICRC_LEN] = {
+		[0] = 0xaa, [2] = 0xff, [3] = 0xff, [5] = QPN >> 16, [6] = QPN >> 8 & 0xff,
+		[7] = QPN & 0xff, [8] = 0x80, [11] = 5,
+	};
 	static const struct xrc_config config = {
 		.mtu = 1024, .max_msg = 1 << 20, .state = IBV_QPS_RTS, .max_dest_rd_atomic = 1,
+		.pkey = ROCE_PKEY_DEFAULT,
 	};
 	static struct roce_qp engine;
 	static struct wq_qp wq;
@@ -98,6 +106,11 @@ static void from_home(enum xrc_kind kind, uint64_t now)
 		wq.state = IBV_QPS_RTS;
 		roce_qp_init(&engine, &wq, NULL, 0);
 		m.head.state = roce_snapshot_take(&engine, m.state);
+	}
+	m.packet = packet;
+	if (kind == XRC_REQUEST) {
+		m.head.body = sizeof(struct xrc_request);
+		m.head.packet = sizeof(packet);
 	}
 	vrb_responder_receive(&m, vrb_main_rx_queue, now);
 	vrb_tx_flush(vrb_main_rx_queue, now);
@@ -134,6 +147,22 @@ static void a_reply_without_room_is_resent(void **state)
 	assert_true(timers_next(vrb.timers) == VRB_NEVER);
 }
 
+/* A requester without an ack timeout would not ask for it again. */
+static void an_answer_without_room_is_resent(void **state)
+{
+	uint64_t now = clock_now();
+
+	from_home(XRC_DELEGATE, now);
+	home.inbox_full = true;
+	from_home(XRC_REQUEST, now);
+	assert_int_equal(home.refused, 1);
+	home.inbox_full = false;
+	assert_true(vrb_timers_expire(now + VRB_SECOND, nothing_to_take, false));
+	assert_int_equal(home.answers, 1);
+	assert_true(home.packet > 0);
+	assert_true(timers_next(vrb.timers) == VRB_NEVER);
+}
+
 /*
  * Regression: the timer of that reply was armed again and again before those of all other QPs,
  * which then sent nothing.
@@ -156,6 +185,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_reply_without_room_is_resent, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(an_answer_without_room_is_resent, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(a_revocation_drops_that_reply_and_its_timer,
 						set_up, tear_down),

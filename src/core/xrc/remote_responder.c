@@ -46,6 +46,9 @@ struct vrb_responder {
 	uint32_t epoch;
 	uint32_t seq;		/* of the last request */
 	uint64_t watch;		/* when to check the home next */
+	bool refused;		/* the packet is an answer for which there was no room */
+	size_t packet_len;
+	uint8_t packet[ROCE_MAX_PACKET];
 	/* buffer for the state to send; too large for the stack. Under qp.lock */
 	uint8_t state[ROCE_SNAPSHOT_MAX];
 };
@@ -143,7 +146,7 @@ static void abandon(struct vrb_responder *d)
 {
 	vrb_qp_drop_wqe(&d->qp);
 	roce_snapshot_abandon(&d->qp.roce);
-	d->active = false;
+	d->active = d->refused = false;
 	d->watch = d->qp.peer.retry_at = VRB_NEVER;
 }
 
@@ -329,18 +332,21 @@ static bool home_waits(const struct vrb_responder *d)
 	       published.flags & SEG_QP_BLOCKED;
 }
 
+static size_t next_packet(struct vrb_responder *d, uint64_t now)
+{
+	const struct net_path *path;
+
+	return roce_output(&d->qp.roce, d->packet, sizeof(d->packet), &path, now);
+}
+
 /*
- * Sends all output and the state to the home. Answers wait for room in both lanes. An answer that
- * the inbox rejects is lost, except for its state, which is sent again. A fatal NAK is part of the
- * state, and the home sends it.
+ * Sends all output and the state to the home. Answers wait for room in both lanes, or in the inbox.
+ * A fatal NAK is part of the state, and the home sends it.
  */
 static void send_output(struct vrb_responder *d, uint64_t now)
 {
 	struct vrb_qp *qp = &d->qp;
-	uint8_t packet[ROCE_MAX_PACKET];
-	const struct net_path *path;
 	bool first = true, last, more;
-	size_t len;
 
 	qp->peer.retry_at = VRB_NEVER;
 	do {
@@ -348,18 +354,21 @@ static void send_output(struct vrb_responder *d, uint64_t now)
 			qp->peer.retry_at = time_after(now, RESEND);
 			return;
 		}
-		last = roce_snapshot_has_fatal_nak(&qp->roce);
-		len = last ? 0 : roce_output(&qp->roce, packet, sizeof(packet), &path, now);
+		last = !d->refused && roce_snapshot_has_fatal_nak(&qp->roce);
+		if (!d->refused)
+			d->packet_len = last ? 0 : next_packet(d, now);
 		/* Output without a packet: READ responses are paced, the rest is sent later. */
 		more = !last && roce_snapshot_has_output(&qp->roce);
-		if (answer(d, first || !more, !more, packet, len) == EAGAIN) {
+		if (answer(d, first || !more, !more, d->packet, d->packet_len) == EAGAIN) {
+			d->refused = d->packet_len;
 			qp->peer.retry_at = time_after(now, RESEND);
-			continue;
+			return;
 		}
+		d->refused = false;
 		if (last)
 			roce_snapshot_nak_handed_over(&qp->roce);
 		first = false;
-	} while (len && more);
+	} while (d->packet_len && more);
 }
 
 static void send_to_home(struct vrb_qp *qp, uint64_t now)
