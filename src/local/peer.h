@@ -41,6 +41,8 @@ struct local_peer {
 	uint32_t own_key;
 	struct region_maps *regions;	/* NULL: no mappable region was used yet */
 	struct lane_tx tx;
+	uint64_t full_since;	/* see peer_full_since(); 0: it has never been full */
+	uint32_t full_tail;
 	struct message_queue senders;
 	struct mr_entry whole_key;	/* the last entry of its table with a valid digest */
 
@@ -103,6 +105,19 @@ static inline struct lane_tx *local_tx_begin(struct local_peer *peer)
 {
 	lock_acquire(&peer->lock);
 	return &peer->tx;
+}
+
+/*
+ * lane_tx_room() has found no room: since when has that been so, without anything taken from the
+ * lane? Must hold peer->lock.
+ */
+static inline uint64_t peer_full_since(struct local_peer *peer, uint64_t now)
+{
+	if (!peer->full_since || peer->full_tail != peer->tx.tail) {
+		peer->full_since = now;
+		peer->full_tail = peer->tx.tail;
+	}
+	return peer->full_since;
 }
 
 /* Rings the peer's doorbell. */

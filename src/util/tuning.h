@@ -416,8 +416,9 @@
 #define LIMIT_LANE_RETRY_MAX_US 1280
 
 /*
- * Unit: ms; a lane that stays full for so long is not being emptied: datagrams are lost.  Reason: a
- * running process gets a CPU sooner.  Read by: core/local/peer_tx.c.
+ * Unit: ms; a full lane from which nothing is taken for so long is not being emptied: datagrams are
+ * lost if others wait behind them.  Reason: a running process gets a CPU sooner.  Read by:
+ * core/local/peer_tx.c.
  */
 #define LIMIT_LANE_STUCK_MS 1000
 

@@ -205,7 +205,7 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 		return;
 	local_peer_put(vrb.local, n->process);
 	n->process = peer;
-	n->tx_blocked_since = n->retry_backoff_us = n->tx_head = 0;
+	n->retry_backoff_us = n->tx_head = 0;
 	n->retry_at = VRB_NEVER;
 	qp->wq.pull_min = qp->wq.whole_max = 0;
 }

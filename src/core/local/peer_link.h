@@ -72,8 +72,9 @@ bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_
 		       uint32_t len, uint64_t now);
 
 /*
- * Must the next datagram wait for room in its lane? If so, sets peer.retry_at. Must hold
- * qp->lock.
+ * Must the next datagram wait for room in its lane? If so, sets peer.retry_at. If nothing has been
+ * taken from the lane for LIMIT_LANE_STUCK_MS, it waits only if no request for another QP waits
+ * behind it. Must hold qp->lock.
  */
 bool vrb_peer_lane_full(struct vrb_qp *qp, uint64_t now);
 

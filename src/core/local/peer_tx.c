@@ -140,23 +140,22 @@ static bool has_died(struct vrb_qp *qp, uint64_t now)
 	return true;
 }
 
-static bool full_for_long(const struct vrb_peer *n, uint64_t now)
+static bool is_stuck(uint64_t full_since, uint64_t now)
 {
-	return time_since(n->tx_blocked_since, now) >= LIMIT_LANE_STUCK_MS * VRB_MSEC;
+	return time_since(full_since, now) >= LIMIT_LANE_STUCK_MS * VRB_MSEC;
 }
 
-static void note_room(struct vrb_peer *n, bool full, bool moved, uint64_t now)
+/* full_since: of the lane; 0: it has room. sent: something of this QP has left. */
+static void note_room(struct vrb_peer *n, uint64_t full_since, bool sent, uint64_t now)
 {
 	n->retry_at = VRB_NEVER;
-	if (!full || moved)
-		n->tx_blocked_since = n->retry_backoff_us = 0;
-	if (likely(!full))
+	if (!full_since || sent)
+		n->retry_backoff_us = 0;
+	if (likely(!full_since))
 		return;
-	if (!n->tx_blocked_since)
-		n->tx_blocked_since = now;
 	n->retry_backoff_us = min(max(2 * n->retry_backoff_us, (uint32_t)LIMIT_LANE_RETRY_US),
-		       full_for_long(n, now) ? (uint32_t)LIMIT_LANE_STUCK_RETRY_US :
-					       (uint32_t)LIMIT_LANE_RETRY_MAX_US);
+		       is_stuck(full_since, now) ? (uint32_t)LIMIT_LANE_STUCK_RETRY_US :
+						   (uint32_t)LIMIT_LANE_RETRY_MAX_US);
 	n->retry_at = time_after(now, n->retry_backoff_us * VRB_USEC);
 }
 
@@ -207,7 +206,7 @@ static void keep(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_
 	list_add_tail(&n->kept, &k->node);
 	if (n->n_kept++)
 		return;
-	note_room(n, true, false, now);
+	note_room(n, now, false, now);
 	note_answers(qp, true);
 }
 
@@ -267,6 +266,7 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 	bool sent = false, full = false, lost = false, dead, watched, whole, plain, messages;
 	const struct net_path *path;
 	struct roce_piggyback_ack ack;
+	uint64_t full_since;
 	struct lane_tx *tx;
 	size_t len = 1;
 
@@ -311,8 +311,9 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 		qp->peer.tx_head = tx->head;
 	if (roce_awaits_word(&qp->roce))
 		vrb_word_want(qp, tx->head - 1);
+	full_since = unlikely(full) ? peer_full_since(qp->peer.process, now) : 0;
 	vrb_peer_tx_end(qp, sent);
-	note_room(&qp->peer, full, sent, now);
+	note_room(&qp->peer, full_since, sent, now);
 	note_answers(qp, full);
 	vrb_peer_note_plain(qp, plain);
 	return true;
@@ -541,19 +542,49 @@ static bool lane_full(struct local_peer *peer)
 	return full;
 }
 
-static bool is_full(struct local_peer *peer, const void *arg)
+/* 0: it has room. */
+static uint64_t full_since(struct local_peer *peer, uint64_t now)
 {
-	return lane_full(peer);
+	bool room = lane_tx_room(local_tx_begin(peer), PUT_MAX);
+	uint64_t since = room ? 0 : peer_full_since(peer, now);
+
+	local_tx_end(vrb.local, peer, false);
+	return since;
 }
 
-static bool receiver_full(struct vrb_qp *qp, const struct send_wqe *w, uint64_t now)
+static bool is_moving(struct local_peer *peer, const void *arg)
 {
+	const uint64_t *now = arg;
+	uint64_t since = full_since(peer, *now);
+
+	return since && !is_stuck(since, *now);
+}
+
+/* Do all requests go to the same QP as the next one? */
+static bool is_alone(const struct send_queue *sq, uint32_t qpn)
+{
+	for (uint32_t i = sq->next; i != sq->head; i++)
+		if (sq_wqe(sq, i)->ud.qpn != qpn)
+			return false;
+	return true;
+}
+
+/*
+ * Since when has the lane been full for which the next datagram must wait? 0: it need not. One that
+ * is not being emptied must not keep datagrams from other processes.
+ */
+static uint64_t waits_since(struct vrb_qp *qp, uint64_t now)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+	const struct send_wqe *w = sq_wqe(sq, sq->next);
 	struct local_peer *peer;
+	uint64_t since;
 
 	if (w->ud.path && net_is_multicast(&w->ud.path->dst))
-		return all_members_local(qp) && any_member(is_full, NULL, now);
+		return all_members_local(qp) && any_member(is_moving, &now, now) ? now : 0;
 	peer = addressee(qp, w->ud.path, w->ud.qpn, now);
-	return peer && lane_full(peer);
+	since = peer ? full_since(peer, now) : 0;
+	return since && (!is_stuck(since, now) || is_alone(sq, w->ud.qpn)) ? since : 0;
 }
 
 bool vrb_peer_answers_wait(const struct vrb_qp *qp)
@@ -566,9 +597,10 @@ bool vrb_peer_answers_wait(const struct vrb_qp *qp)
 bool vrb_peer_lane_full(struct vrb_qp *qp, uint64_t now)
 {
 	const struct send_queue *sq = &qp->wq.sq;
-	bool full = qp->wq.state == IBV_QPS_RTS && sq->next != sq->head &&
-		    receiver_full(qp, sq_wqe(sq, sq->next), now);
+	uint64_t since = 0;
 
-	note_room(&qp->peer, full, !full, now);
-	return full && !full_for_long(&qp->peer, now);
+	if (qp->wq.state == IBV_QPS_RTS && sq->next != sq->head)
+		since = waits_since(qp, now);
+	note_room(&qp->peer, since, !since, now);
+	return since;
 }

@@ -57,8 +57,6 @@ struct vrb_peer {
 	uint64_t lookup_at;			/* when to look up the peer next */
 	/* when to retry transmission to a full lane or a missing peer; VRB_NEVER: no retry */
 	uint64_t retry_at;
-	/* since when the lane has been full; 0: it has room */
-	uint64_t tx_blocked_since;
 	bool answers_wait;		/* for room in it; published */
 	struct list kept;		/* of struct kept_packet, which wait for room in it */
 	unsigned int n_kept;
