@@ -16,6 +16,8 @@
  *			(VERBENA_RUNS times; VERBENA_SEED repeats a sequence)
  *	SHOWN		is stopped at the instruction by which its program could see a completion
  *	AGAIN		is killed, and another process gets its slot
+ *	FULL		fills its lane to the sender, and destroys the QP: the ACK that replaces its
+ *			word must wait for room
  *
  * The sender has no other source of ACKs: no ACK timeout (except in STEP), no progress thread and
  * no UDP. The receiver has no progress thread either, so it receives only when it polls.
@@ -46,6 +48,9 @@ enum {
 	RECV_ID = 1000,
 	SHOWN_RUNS = 2,
 	POLLS = 1000,
+	FILLERS = 3,   /* with fewer than RC_DEPTH messages each, they take all slots of a lane */
+	FILLS = RC_DEPTH - 1,
+	FULL_TRIES = 10,
 };
 
 /* The receiver writes it; the memory outlives the receiver. Both know its address. */
@@ -53,6 +58,8 @@ struct results {
 	uint32_t rkey;
 	void *cq;                         /* in its memory */
 	uint32_t completions;             /* that its program has polled */
+	volatile uint8_t probe;           /* FULL: has come */
+	volatile bool destroyed;          /* FULL: its QP */
 	uint8_t data[1 + MESSAGES][SIZE]; /* the first one only sets up the lane */
 };
 
@@ -385,6 +392,116 @@ static void test_again(void)
 	rc_close(&rc);
 }
 
+/* ---- FULL ---- */
+
+/* A message each way: from now on, posting one puts it into the lane at once. */
+static void open_fillers(struct rc *rc, int sock, struct ibv_qp *filler[FILLERS],
+			 void (*post_receives)(struct rc *rc, struct ibv_qp *qp))
+{
+	struct ibv_qp *first = rc->qp;
+	struct rc_addr peer;
+
+	for (int i = 0; i < FILLERS; i++) {
+		filler[i] = rc->qp = rc_new_qp(rc);
+		post_receives(rc, rc->qp);
+		rc_pair(rc, sock, &peer, 0, RETRIES);
+		CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, 1, &peer, 0), 0);
+		CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+		CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+		rc_barrier(sock);
+	}
+	rc->qp = first;
+}
+
+/* The second message is the probe. */
+static void post_probe_receive(struct rc *rc, struct ibv_qp *qp)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rc->pd, (void *)&results->probe, 1, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = { (uintptr_t)&results->probe, 1, mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = RECV_ID, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	rc_post_recv(rc, qp, RECV_ID);
+	CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+}
+
+static void post_many_receives(struct rc *rc, struct ibv_qp *qp)
+{
+	for (int i = 0; i < RC_DEPTH; i++)
+		rc_post_recv(rc, qp, RECV_ID);
+}
+
+static void full_receiver(int sock)
+{
+	static const struct rc_addr none;
+	struct ibv_qp *filler[FILLERS];
+	struct rc rc;
+	char go;
+
+	open_receiver(&rc, sock, 0);
+	open_fillers(&rc, sock, filler, post_probe_receive);
+	child_recv(sock, &go, 1);
+	receive_all(&rc);
+	for (int i = 0; i < FILLERS * FILLS; i++)
+		CHECK_EQ(rc_post_send(&rc, filler[i % FILLERS], IBV_WR_SEND, 1, &none, i), 0);
+	child_send(sock, &go, 1);
+	CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
+	results->destroyed = true;
+	for (;;)
+		pause();
+}
+
+/*
+ * The receiver polls while it waits for room, so it takes the probe; the sender polls only then.
+ * Returns false if the receiver did not wait for so long, which it need not if the sender gets no
+ * CPU.
+ */
+static bool run_full(struct rc *rc)
+{
+	struct child child = child_fork(full_receiver);
+	struct ibv_qp *filler[FILLERS], *first = rc->qp;
+	struct rc_addr peer;
+	struct ibv_wc wc;
+	int done = 0, polls = 0;
+	char go = 'G';
+
+	rc->qp = rc_new_qp(rc);
+	open_sender(rc, child.sock, &peer, 0);
+	open_fillers(rc, child.sock, filler, post_many_receives);
+	send_all(rc);
+	child_send(child.sock, &go, 1);
+	child_recv(child.sock, &go, 1);
+	rc->buf[0] = 1;
+	CHECK_EQ(rc_post_send(rc, filler[0], IBV_WR_SEND, 1, &peer, MESSAGES), 0);
+	while (!results->probe && !results->destroyed)
+		;
+	while (done < MESSAGES && (!results->destroyed || polls++ < POLLS)) {
+		if (!ibv_poll_cq(rc->cq, 1, &wc))
+			continue;
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		done += wc.qp_num == rc->qp->qp_num;
+	}
+	child_kill(&child);
+	CHECK_EQ(ibv_destroy_qp(rc->qp), 0);
+	for (int i = 0; i < FILLERS; i++)
+		CHECK_EQ(ibv_destroy_qp(filler[i]), 0);
+	rc->qp = first;
+	return done == MESSAGES;
+}
+
+static void test_full(void)
+{
+	struct rc rc;
+	int tries = 0;
+
+	rc_open(&rc, SIZE);
+	do {
+		memset(results, 0, sizeof(*results));
+		CHECK(tries++ < FULL_TRIES);
+	} while (!run_full(&rc));
+	printf("%d runs\n", tries);
+	rc_close(&rc);
+}
+
 int main(int argc, char **argv)
 {
 	what = argc > 1 ? argv[1] : "RESET";
@@ -400,6 +517,8 @@ int main(int argc, char **argv)
 		test_shown();
 	else if (strcmp(what, "AGAIN") == 0)
 		test_again();
+	else if (strcmp(what, "FULL") == 0)
+		test_full();
 	else
 		test_end();
 	return 0;
