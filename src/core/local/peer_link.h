@@ -80,9 +80,9 @@ bool vrb_peer_lane_full(struct vrb_qp *qp, uint64_t now);
 
 /*
  * Do answers wait for room in the peer's lane, or would the ACK that replaces the QP's progress
- * word? Must hold qp->lock.
+ * word? If so, *taken grows with each slot that the peer has taken. Must hold qp->lock.
  */
-bool vrb_peer_answers_wait(const struct vrb_qp *qp);
+bool vrb_peer_answers_wait(const struct vrb_qp *qp, uint64_t *taken);
 
 /*
  * Must a connection wait until its peer's QP reaches RTR? UC waits, and so does every type if

@@ -587,11 +587,15 @@ static uint64_t waits_since(struct vrb_qp *qp, uint64_t now)
 	return since && (!is_stuck(since, now) || is_alone(sq, w->ud.qpn)) ? since : 0;
 }
 
-bool vrb_peer_answers_wait(const struct vrb_qp *qp)
+bool vrb_peer_answers_wait(const struct vrb_qp *qp, uint64_t *taken)
 {
 	const struct vrb_peer *n = &qp->peer;
 
-	return n->process && (n->answers_wait || (n->word_used && lane_full(n->process)));
+	if (!n->process || !(n->answers_wait || (n->word_used && lane_full(n->process))))
+		return false;
+	*taken = lane_tx_tail(local_tx_begin(n->process));
+	local_tx_end(vrb.local, n->process, false);
+	return true;
 }
 
 bool vrb_peer_lane_full(struct vrb_qp *qp, uint64_t now)

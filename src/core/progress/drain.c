@@ -38,8 +38,9 @@ struct wait {
 	struct pd_senders *senders;
 	uint32_t lkey;
 	uint64_t now;
-	bool waits;			/* some request is not complete */
-	uint64_t sign;			/* changes with each answer */
+	bool waits;			/* some request is not complete, or answers wait: */
+	bool answers;			/* for room in a lane, so for a process to get a CPU */
+	uint64_t sign;			/* changes with each answer, or slot that the peer takes */
 };
 
 static bool names(const struct send_wqe *w, uint32_t lkey)
@@ -128,16 +129,27 @@ static void look_at_senders(struct wait *l)
 	}
 }
 
+/* Must hold qp->lock. */
+static void look_at_answers(struct wait *l, const struct vrb_qp *qp)
+{
+	uint64_t taken;
+
+	if (!vrb_peer_answers_wait(qp, &taken) || has_died(qp, l->now))
+		return;
+	l->waits = l->answers = true;
+	l->sign += taken;
+}
+
 /* Checks one queue pair, or those of the PD. */
 static void look(struct wait *l, struct vrb_qp *qp)
 {
 	l->now = clock_now();
-	l->waits = false;
+	l->waits = l->answers = false;
 	l->sign = 0;
 	if (qp) {
 		lock_acquire(&qp->lock);
 		look_at(l, qp);
-		l->waits |= vrb_peer_answers_wait(qp) && !has_died(qp, l->now);
+		look_at_answers(l, qp);
 		lock_release(&qp->lock);
 	} else if (l->senders && load_relaxed(&l->senders->n)) {
 		lock_acquire(&vrb.poll_lock);
@@ -161,7 +173,7 @@ static void refill(uint64_t now)
 	budget.at = max(now, budget.at);
 }
 
-static uint64_t silence_allowed(uint64_t now)
+static uint64_t silence_allowed(uint64_t most, uint64_t now)
 {
 	uint64_t left;
 
@@ -169,7 +181,7 @@ static uint64_t silence_allowed(uint64_t now)
 	refill(now);
 	left = DRAIN_BUDGET - min(budget.spent, DRAIN_BUDGET);
 	lock_release(&budget.lock);
-	return min(left, DRAIN_SILENCE);
+	return min(left, most);
 }
 
 static void spend(uint64_t silence, uint64_t now)
@@ -202,7 +214,7 @@ static void wait_for(struct wait *l, struct vrb_qp *qp)
 	if (likely(!l->waits))
 		return;
 	start = progressed = l->now;
-	allowed = silence_allowed(start);
+	allowed = silence_allowed(l->answers ? DRAIN_BUDGET : DRAIN_SILENCE, start);
 	while (l->waits && l->now - progressed < allowed && l->now - start < DRAIN_MAX) {
 		sign = l->sign;
 		if (!vrb_poll_once((1u << HOST_SHARDS) - 1))

@@ -10,7 +10,9 @@
  * progress: at most DRAIN_SILENCE without an answer, and DRAIN_MAX in all. A peer that waits for a
  * call of this program, typically for a receive, is silent too, so this cannot deadlock. Silent
  * waits share a budget per process, DRAIN_BUDGET in ten times that period, so that thousands of
- * queue pairs to a dead host are destroyed quickly.
+ * queue pairs to a dead host are destroyed quickly. While answers wait, packets that the peer takes
+ * from the lane are progress, and silence may use the whole budget: only a process that gets no CPU
+ * takes none.
  *
  * Requests that are not complete then fail or are lost, as they would without the wait.
  */
