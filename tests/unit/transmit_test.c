@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The timer of a QP after it has transmitted. */
+/* The timer of a QP after it has transmitted, and the mark of a delayed ACK. */
 #include "core/tx/transmit.h"
 
 #include "core_env.h"
 
 #include "core/base/object_timer.h"
+#include "core/base/rx_queues.h"
+#include "core/local/peer_link.h"
 #include "core/qp/qp.h"
+#include "core/tx/tx_sched.h"
 
 enum { PAST = 1000, NOW = 5000 };
 
@@ -72,12 +75,36 @@ static void a_qp_without_memory_retries(void **state)
 	core_env_close(ctx);
 }
 
+/* Otherwise every post of another QP would look for it. */
+static void a_delayed_ack_that_a_progress_word_covers_is_over(void **state)
+{
+	struct vrb_context *ctx = core_env_open();
+	struct vrb_rx_queue *r = vrb_main_rx_queue;
+	static struct vrb_qp qp;
+
+	vrb_qp_init(&qp, IBV_QPT_RC, &no_ops);
+	qp.config.ctx = ctx;
+	qp.wq.state = IBV_QPS_RTS;
+	qp.peer.published = vrb_peer_publication(&qp);
+	lock_acquire(&vrb.poll_lock);
+	qp.sched.urgency = TX_SOON;
+	vrb_tx_enqueue(r, &qp, &r->delayed);
+	vrb_delayed_ack_begin(&qp, NOW);
+	assert_int_equal(vrb_delayed_acks, 1);
+	vrb_tx_flush(r, NOW);
+	assert_int_equal(vrb_delayed_acks, 0);
+	lock_release(&vrb.poll_lock);
+	vrb_qp_fini(&qp);
+	core_env_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		/* runs before this thread has its memory */
 		cmocka_unit_test(a_qp_without_memory_retries),
 		cmocka_unit_test(a_raw_qp_that_may_not_send_has_no_timer),
+		cmocka_unit_test(a_delayed_ack_that_a_progress_word_covers_is_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,6 +156,8 @@ static void transmit_all(struct list *waiting, struct vrb_tx_batch *b, uint64_t 
 			vrb_transmit_batch(qp, b, now);
 			if (delayed)
 				vrb_tx_batch_flush(b);
+		} else if (delayed) {
+			vrb_delayed_ack_end(qp);	/* a progress word has covered it */
 		}
 		lock_release(&qp->lock);
 	}
