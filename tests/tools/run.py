@@ -175,6 +175,14 @@ def case_options(bench):
         "VERBENA_LOG_FILE=/dev/null",
     ):
         want(line in out, f"no {line} in {out}")
+    out = run(
+        bench, "-r", "virtual", "-P", "none", "-f", "seed 1", "-s", "7", "-n", "--", "env",
+        expect=0,
+    ).out.splitlines()
+    for line in (
+        "VERBENA_RAW=virtual", "VERBENA_PROGRESS=none", "VERBENA_FAULTS=seed 1", "VERBENA_SEED=7",
+    ):
+        want(line in out, f"no {line} in {out}")
     out = run(bench, "-d", "lo", "--", "ls", "/sys/class/infiniband", expect=0).out
     want_equal(out, "vrb0\n", "the devices of -d lo")
     out = run(bench, "-t", "local", "--print", expect=0).out

@@ -57,6 +57,21 @@ static const struct option flags[] = {
 	{ "help", no_argument, NULL, 'h' },
 };
 
+/* The options' letters for getopt, which ends at the program's name. */
+static const char *letters(void)
+{
+	static char text[sizeof("+:") + 2 * ARRAY_SIZE(settings) + ARRAY_SIZE(flags)];
+	char *p = stpcpy(text, "+:");
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++) {
+		*p++ = (char)settings[i].option.val;
+		*p++ = ':';
+	}
+	for (unsigned int i = 0; i < ARRAY_SIZE(flags); i++)
+		*p++ = (char)flags[i].val;
+	return text;
+}
+
 static const char *help_text(void)
 {
 	static char text[2048];
@@ -209,14 +224,13 @@ int cmd_rdma(int argc, char **argv)
 int cmd_run(int argc, char **argv)
 {
 	struct option options[ARRAY_SIZE(settings) + ARRAY_SIZE(flags) + 1] = { 0 };
-	static const char letters[] = "+:d:t:l:L:p:D:P:f:s:neh";
 	bool preload = true, print = false;
 	int c, status;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++)
 		options[i] = settings[i].option;
 	memcpy(options + ARRAY_SIZE(settings), flags, sizeof(flags));
-	while ((c = next_option(argc, argv, letters, options, help_text())) != -1) {
+	while ((c = next_option(argc, argv, letters(), options, help_text())) != -1) {
 		if (c == '?')
 			return EXIT_USAGE;
 		if (c == 'n')
