@@ -40,6 +40,8 @@ def case_check_file(bench):
     done = fault(bench, "check", "@" + path, expect=2)
     want(done.err.startswith(f"verbena fault: {path}:2:21: expected "), done.err)
     want_equal(fault(bench, "check", "@/nowhere", expect=2).out, "", "no such file")
+    done = fault(bench, "check", "@/tmp", expect=2)
+    want("/tmp: Is a directory" in done.err, done.describe())
 
 
 def case_environment(bench):
@@ -58,6 +60,7 @@ def case_environment_of_a_program(bench):
         ("wr nth x kill", "verbena: VERBENA_FAULTS:1:8: expected "),
         ("@" + rules, f"verbena: {rules}:2:10: expected "),
         ("@/nowhere", "verbena: /nowhere: No such file"),
+        ("@/tmp", "verbena: /tmp: Is a directory"),
     ):
         done = bench.call([peer(bench), "0"], env={"VERBENA_FAULTS": value}, expect=2)
         want(done.err.startswith(line), done.describe())

@@ -28,26 +28,40 @@ static int no_memory(void)
 	return complain(EXIT_FAILED, "out of memory");
 }
 
+/* Appends a file to f.  Returns 0 or an errno value. */
+static int copy_file(FILE *f, const char *name)
+{
+	FILE *from = fopen(name, "re");
+	char chunk[4096];
+	size_t n;
+	int err;
+
+	if (!from)
+		return errno;
+	while ((n = fread(chunk, 1, sizeof(chunk), from)) > 0)
+		fwrite(chunk, 1, n, f);
+	err = ferror(from) ? errno : 0;
+	fclose(from);
+	return err;
+}
+
 int fault_rules_read(struct fault_rules *rules, char **words)
 {
 	const char *file = words[0] && !words[1] && words[0][0] == '@' ? words[0] + 1 : NULL;
-	FILE *from = file ? fopen(file, "re") : NULL, *f;
-	char chunk[4096];
-	size_t n;
+	int err = 0;
+	FILE *f;
 
 	*rules = (struct fault_rules){ .source = file ? file : "rules" };
-	if (file && !from)
-		return complain(EXIT_USAGE, "%s: %s", file, strerror(errno));
 	f = open_memstream(&rules->text, &rules->len);
 	if (!f)
 		return no_memory();
-	while (from && (n = fread(chunk, 1, sizeof(chunk), from)) > 0)
-		fwrite(chunk, 1, n, f);
-	for (; !from && *words; words++)
+	if (file)
+		err = copy_file(f, file);
+	for (; !file && *words; words++)
 		fprintf(f, "%s%s", *words, words[1] ? " " : "");
-	if (from)
-		fclose(from);
-	return fclose(f) ? no_memory() : EXIT_OK;
+	if (fclose(f))
+		return no_memory();
+	return err ? complain(EXIT_USAGE, "%s: %s", file, strerror(err)) : EXIT_OK;
 }
 
 int fault_rules_check(const struct fault_rules *rules)

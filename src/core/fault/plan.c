@@ -175,6 +175,9 @@ static void read_file(const char *name, char text[VRB_FAULTS_TEXT], size_t *len)
 	if (!f)
 		refuse(name, strerror(errno));
 	*len = fread(text, 1, VRB_FAULTS_TEXT, f);
+	/* A directory can be opened. */
+	if (ferror(f))
+		refuse(name, strerror(errno));
 	fclose(f);
 	if (*len >= VRB_FAULTS_TEXT)
 		refuse(name, "too many bytes of rules");
