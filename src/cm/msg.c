@@ -397,6 +397,12 @@ void cm_ip_header_decode(struct cm_ip_header *h, const uint8_t p[CM_IP_HEADER_LE
 	h->dst = get_ip(p + IP_DST_AT, h->ip_version);
 }
 
+uint8_t cm_ip_header_of(struct cm_ip_header *h, const struct cm_msg *m)
+{
+	cm_ip_header_decode(h, m->type == CM_REQ ? m->req.private_data : m->sidr_req.private_data);
+	return h->version == 0 && (h->ip_version == 4 || h->ip_version == 6) ? h->ip_version : 0;
+}
+
 void cm_ip_header_encode(uint8_t p[CM_IP_HEADER_LEN], const struct cm_ip_header *h)
 {
 	p[0] = h->version;

@@ -295,6 +295,9 @@ struct cm_ip_header {
 void cm_ip_header_decode(struct cm_ip_header *h, const uint8_t private_data[CM_IP_HEADER_LEN]);
 void cm_ip_header_encode(uint8_t private_data[CM_IP_HEADER_LEN], const struct cm_ip_header *h);
 
+/* Decodes the header of a REQ or SIDR_REQ.  Returns the IP version; 0: it has no header. */
+uint8_t cm_ip_header_of(struct cm_ip_header *h, const struct cm_msg *m);
+
 /* Service ids of rdma_cm: port space (enum rdma_port_space) << 16 | port. */
 static inline uint64_t cm_service_id(uint64_t port_space, uint16_t port)
 {

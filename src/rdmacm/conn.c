@@ -23,16 +23,9 @@ struct wanted {
 	struct cm_ip_header ip;
 	uint8_t family; /* 4, 6; 0: no IP header */
 	uint16_t pkey;
-	struct net_addr src, dst; /* from the IP header, else from the path */
-	struct net_addr from;	  /* of the packet */
+	struct net_addr src, dst; /* of the packet, which are also the GIDs of a REQ */
 	bool datagram;
 };
-
-/* Private data including the IP header. */
-static const uint8_t *private_data(const struct cm_msg *m)
-{
-	return m->type == CM_REQ ? m->req.private_data : m->sidr_req.private_data;
-}
 
 static struct wanted wanted_of(const struct cm_msg *m, const struct net_path *path)
 {
@@ -40,12 +33,9 @@ static struct wanted wanted_of(const struct cm_msg *m, const struct net_path *pa
 
 	w.service_id = w.datagram ? m->sidr_req.service_id : m->req.service_id;
 	w.pkey = w.datagram ? m->sidr_req.pkey : m->req.pkey;
-	cm_ip_header_decode(&w.ip, private_data(m));
-	if (w.ip.version == 0 && (w.ip.ip_version == 4 || w.ip.ip_version == 6))
-		w.family = w.ip.ip_version;
-	w.src = w.family ? w.ip.src : path->src;
-	w.dst = w.family ? w.ip.dst : path->dst;
-	w.from = path->src;
+	w.family = cm_ip_header_of(&w.ip, m);
+	w.src = path->src;
+	w.dst = path->dst;
 	return w;
 }
 
@@ -55,10 +45,15 @@ static bool by_gid(const struct cma_id *listener)
 	return listener->service.family == 0;
 }
 
-/* Checks the IP header of Annex A11. */
+/*
+ * Checks the IP header of Annex A11.  A program shows its addresses as the peer's and its own, and
+ * may grant access by them: they must be the packet's.
+ */
 static bool header_ok(const struct wanted *w)
 {
-	return w->family && !net_is_multicast(&w->src) && !net_is_multicast(&w->dst);
+	return w->family && net_addr_equal(&w->ip.src, &w->src) &&
+	       net_addr_equal(&w->ip.dst, &w->dst) && !net_is_multicast(&w->src) &&
+	       !net_is_multicast(&w->dst);
 }
 
 /* Match of a listener: 0 none, 1 by wildcard, 2 by its address. */
@@ -190,7 +185,7 @@ static enum cm_verdict take(struct cma_id *listener, const struct cm_msg *m, con
 	struct cma_id *id;
 
 	if (listener->waiting >= listener->backlog &&
-	    !cm_make_way(&cma.engine, &w->from, is_queued_for, listener))
+	    !cm_make_way(&cma.engine, &w->src, is_queued_for, listener))
 		return CM_IGNORE;
 	id = new_child(listener, m, w);
 	if (!id)

@@ -110,8 +110,11 @@ static struct rdma_cm_id *routed(enum rdma_port_space ps, struct sockaddr_ib *to
 	return id;
 }
 
-/* Without an IP header in the REQ all 92 bytes of private data belong to the program. */
-static void connects(const char *where)
+/*
+ * Without an IP header in the REQ all 92 bytes of private data belong to the program, also if they
+ * begin as such a header would: they name no address.
+ */
+static void connects(const char *where, uint8_t first, uint8_t second)
 {
 	struct rdma_cm_id *listener = bound(RDMA_PS_TCP, where, 0x01060000, ~0xffffull), *id;
 	struct sockaddr_ib to = address(GID, be64toh(src_of(listener)->sib_sid), UINT64_MAX);
@@ -122,6 +125,8 @@ static void connects(const char *where)
 
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = (uint8_t)(i + 0x60);
+	data[0] = first;
+	data[1] = second;
 	param.private_data = data;
 	CHECK_EQ(rdma_listen(listener, 0), 0);
 	id = routed(RDMA_PS_TCP, &to);
@@ -138,6 +143,7 @@ static void connects(const char *where)
 	CHECK_EQ(src_of(child)->sib_family, AF_IB);
 	CHECK_EQ(src_of(child)->sib_sid, to.sib_sid);
 	CHECK_MEM(&src_of(child)->sib_addr, &to.sib_addr, 16);
+	CHECK_MEM(child->route.addr.addr.ibaddr.dgid.raw, &to.sib_addr, 16);
 	world_qp(child);
 	CHECK_EQ(rdma_accept(child, NULL), 0);
 	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
@@ -255,8 +261,10 @@ int main(void)
 	CHECK(ch);
 	service_ids();
 	one_port();
-	connects("::");
-	connects(GID);
+	connects("::", 0x60, 0x61);
+	connects(GID, 0x60, 0x61);
+	connects("::", 0, 0x40);
+	connects(GID, 0, 0x60);
 	refused_by_ip();
 	ip_to_gid();
 	datagrams();

@@ -134,6 +134,40 @@ static void quiet_sources_come_first(uint64_t seed)
 	rdma_destroy_event_channel(ch);
 }
 
+/*
+ * The addresses in a request's IP header, which the program takes for its peer's and its own, must
+ * be those of its packet.
+ */
+static void peers_are_who_they_say(uint64_t seed)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *listener, *id;
+	struct rdma_cm_event *e;
+
+	CHECK(ch);
+	listener = world_listen(ch, RDMA_PS_TCP, "0.0.0.0");
+	for (int lie = 0; lie < 3; lie++) {
+		struct cm_msg m = forge_request(0, service_of(listener), &seed);
+		struct cm_ip_header ip;
+
+		cm_ip_header_decode(&ip, m.req.private_data);
+		ip.src_port = (uint16_t)(100 + lie);
+		ip.src.raw[15] ^= lie == 0;
+		ip.dst.raw[15] ^= lie == 1;
+		cm_ip_header_encode(m.req.private_data, &ip);
+		forge_send(0, &m);
+	}
+	/* They came in order: the first to be taken is the honest one. */
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	id = e->id;
+	CHECK_EQ(ntohs(rdma_get_dst_port(id)), 102);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	world_no_event(ch);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+}
+
 struct flood {
 	uint64_t service, seed;
 	uint32_t stop, sent;
@@ -280,10 +314,11 @@ int main(void)
 	uint64_t seed = place_seed();
 
 	if (transport && !strcmp(transport, "local")) {
-		printf("left out: 3: the local transport receives no packets from the network\n");
+		printf("left out: 5: the local transport receives no packets from the network\n");
 		return 0;
 	}
 	forge_open((uint16_t)atoi(getenv("VERBENA_UDP_PORT")));
+	peers_are_who_they_say(seed + 4);
 	quiet_sources_come_first(seed + 3);
 	state_is_bounded(seed);
 	programs_connect_during_flood(seed + 1);

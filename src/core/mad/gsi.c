@@ -329,31 +329,16 @@ static bool give(int slot, uint64_t incarnation, const struct net_path *path, co
 	return true;
 }
 
-/* The address family of a request, and the address that it asks for. */
-static uint8_t family_of(const struct cm_msg *m, const struct net_path *path, struct net_addr *dst)
-{
-	const uint8_t *data = m->type == CM_REQ ? m->req.private_data : m->sidr_req.private_data;
-	struct cm_ip_header ip;
-
-	cm_ip_header_decode(&ip, data);
-	if (ip.version == 0 && (ip.ip_version == 4 || ip.ip_version == 6)) {
-		*dst = ip.dst;
-		return ip.ip_version;
-	}
-	*dst = path->dst;
-	return 0;
-}
-
 static bool give_to_service(uint64_t service_id, const struct net_path *path, const uint8_t *mad,
 			    const struct cm_msg *m,
 			    enum origin origin, uint64_t now)
 {
+	struct cm_ip_header ip;
+	uint8_t family = cm_ip_header_of(&ip, m);
 	uint64_t incarnation;
-	struct net_addr dst;
-	uint8_t family = family_of(m, path, &dst);
 	int slot;
 
-	return host_service_find(vrb.host, service_id, &dst, path->ifindex, family, &slot,
+	return host_service_find(vrb.host, service_id, &path->dst, path->ifindex, family, &slot,
 				 &incarnation) &&
 	       give(slot, incarnation, path, mad, m, origin, now);
 }
