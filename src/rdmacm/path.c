@@ -306,6 +306,8 @@ static int resolve(struct cma_id *id, const struct sockaddr *src, const struct s
 	err = take_route(id, &route);
 	if (!err && !route_neighbour_known(&route)) {
 		err = wait_for_neighbour(id, &route, timeout_ms);
+		if (err)
+			set_state(id, ID_BOUND);
 		return err ? err : EINPROGRESS;
 	}
 	cma_lock();

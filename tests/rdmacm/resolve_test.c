@@ -4,7 +4,9 @@
  * afterwards, and destinations that cannot be resolved.
  */
 #include <poll.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,6 +121,24 @@ static void synchronous(void)
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
+/* A resolution that cannot begin for lack of a descriptor is none: the id can begin another. */
+static void without_descriptors(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	int next = open("/dev/null", O_RDONLY);
+	struct rlimit before, none;
+
+	CHECK(next >= 0 && !getrlimit(RLIMIT_NOFILE, &before));
+	close(next);
+	none = (struct rlimit){ (rlim_t)next, before.rlim_max };
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	CHECK_FAILS(rdma_resolve_addr(id, NULL, (struct sockaddr *)a, 100), EMFILE);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)b, WORLD_TIMEOUT_MS), 0);
+	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
 /* After a failure the id can resolve another address, and does not keep the first device. */
 static void resolve_again(void)
 {
@@ -141,6 +161,7 @@ static void resolve_again(void)
 	CHECK_EQ(addr->src_sin.sin_addr.s_addr, htonl(INADDR_LOOPBACK));
 	CHECK_EQ(addr->addr.ibaddr.sgid.raw[12], 127);
 	CHECK_EQ(rdma_destroy_id(id), 0);
+	without_descriptors(&a, &b);
 
 	/* Without limit it waits until there is a neighbour. */
 	id = world_id(ch, RDMA_PS_TCP);
