@@ -31,6 +31,20 @@ static struct device *find_open(const struct ibv_device *ibv)
 	return NULL;
 }
 
+/* NULL: a context of the parent process. */
+static struct device *find_context(const struct ibv_context *verbs)
+{
+	struct list *pos;
+
+	list_for_each (pos, &devices) {
+		struct device *dev = list_entry(pos, struct device, node);
+
+		if (dev->verbs == verbs)
+			return dev;
+	}
+	return NULL;
+}
+
 /* Clamps to the 8 bits that connection messages have for it. */
 static uint8_t to_u8(int n)
 {
@@ -281,7 +295,7 @@ void device_list_put(struct ibv_context **list)
 
 	pthread_mutex_lock(&lock);
 	for (i = 0; list[i]; i++) {
-		struct device *dev = find_open(list[i]->device);
+		struct device *dev = find_context(list[i]);
 
 		if (dev)
 			unuse(dev);

@@ -54,13 +54,18 @@ static void wait_for(pid_t child, int signal)
 	}
 }
 
-/* In the child: every call on the parent's objects fails and does no harm, and new objects work. */
-static void child_of(struct pair *p)
+/*
+ * In the child: every call on the parent's objects fails and does no harm, and new objects work; a
+ * list of the parent's devices is no use of the child's.
+ */
+static void child_of(struct pair *p, struct ibv_context **parents_list)
 {
 	struct sockaddr_storage a = world_addr(LOOPBACK, 0);
 	struct rdma_event_channel *ch;
 	struct rdma_cm_event *e;
-	struct rdma_cm_id *id;
+	struct rdma_cm_id *id, *active;
+	struct ibv_mr *mr;
+	char buf[8];
 
 	CHECK_FAILS(rdma_bind_addr(p->id[0], (struct sockaddr *)&a), EIO);
 	CHECK_FAILS(rdma_disconnect(p->id[0]), EIO);
@@ -73,6 +78,12 @@ static void child_of(struct pair *p)
 	id = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
 	CHECK_FAILS(rdma_migrate_id(id, p->ch[0]), EIO);
 	CHECK(id->channel == ch);
+	active = world_route(ch, id, LOOPBACK);
+	rdma_free_devices(parents_list);
+	mr = rdma_reg_msgs(active, buf, sizeof(buf));
+	CHECK(mr);
+	CHECK_EQ(rdma_dereg_mr(mr), 0);
+	CHECK_EQ(rdma_destroy_id(active), 0);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
 	exit(0);
@@ -80,14 +91,17 @@ static void child_of(struct pair *p)
 
 static void inherited(void)
 {
+	struct ibv_context **list = rdma_get_devices(NULL);
 	struct pair p;
 	pid_t child;
 
+	CHECK(list);
 	pair_connect(&p, NULL);
 	child = start();
 	if (!child)
-		child_of(&p);
+		child_of(&p, list);
 	wait_for(child, 0);
+	rdma_free_devices(list);
 	/* The parent's connection got no event. */
 	world_no_event(p.ch[0]);
 	world_no_event(p.ch[1]);
