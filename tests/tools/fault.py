@@ -69,6 +69,8 @@ def case_environment_of_a_program(bench):
 def case_usage(bench):
     for words in [], ["add"], ["add", "x"], ["add", "0", "wr kill"], ["list", "1", "2"], ["no"]:
         want(fault(bench, *words, expect=2).err.count("\n") == 1, str(words))
+    for words in ["--help"], ["sweep", "--help"], ["add", "-h"]:
+        want("--timeout" in fault(bench, *words, expect=0).out, str(words))
 
 
 def case_running(bench):

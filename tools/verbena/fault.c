@@ -182,6 +182,11 @@ static const struct {
 	{ "sweep", fault_sweep },
 };
 
+static bool is_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 int cmd_fault(int argc, char **argv)
 {
 	static const struct option options[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
@@ -202,6 +207,10 @@ int cmd_fault(int argc, char **argv)
 
 	if (c == '?')
 		return EXIT_USAGE;
+	if (optind + 1 < argc && is_help(argv[optind + 1])) {
+		print_help(help);
+		return EXIT_OK;
+	}
 	for (unsigned int i = 0; optind < argc && i < ARRAY_SIZE(actions); i++)
 		if (strcmp(argv[optind], actions[i].name) == 0)
 			return actions[i].run(argc - optind, argv + optind);

@@ -43,7 +43,7 @@ static void bad_option(char **argv, int opt)
 		complain(EXIT_USAGE, "unknown option %s; try --help", word);
 }
 
-static void print_help(const char *help)
+void print_help(const char *help)
 {
 	for (const struct command *c = commands; c->name; c++)
 		if (strcmp(c->name, tool_command) == 0)

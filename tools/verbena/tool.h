@@ -79,6 +79,9 @@ struct option;
 int next_option(int argc, char **argv, const char *letters, const struct option *options,
 		const char *help);
 
+/* Prints the usage of the command that complain() names, and its options. */
+void print_help(const char *help);
+
 /* Returns false, after an error message, if there are arguments after the options. */
 bool no_arguments(int argc, char **argv, int first);
 
