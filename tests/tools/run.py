@@ -187,6 +187,9 @@ def case_options(bench):
     want_equal(out, "vrb0\n", "the devices of -d lo")
     out = run(bench, "-t", "local", "--print", expect=0).out
     want("export VERBENA_TRANSPORT='local'\n" in out and "export LD_LIBRARY_PATH=" in out, out)
+    out = run(bench, "-L", "/dev/shm/it's", "--print", expect=0).out
+    told = bench.call(["sh", "-c", f'{out}\necho "$VERBENA_LOG_FILE"'], expect=0).out
+    want_equal(told, "/dev/shm/it's\n", "what a shell makes of --print")
 
 
 def case_statuses(bench):

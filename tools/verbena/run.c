@@ -171,10 +171,20 @@ int run_prepare(bool preload)
 	return show_again(hidden) ? 0 : complain(EXIT_FAILED, "out of memory");
 }
 
+/* As a line for a shell. */
 static void print_variable(const char *name)
 {
-	if (getenv(name))
-		printf("export %s='%s'\n", name, getenv(name));
+	const char *value = getenv(name);
+
+	if (!value)
+		return;
+	printf("export %s='", name);
+	for (; *value; value++)
+		if (*value == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*value);
+	puts("'");
 }
 
 static int print_environment(void)
