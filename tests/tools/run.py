@@ -2,6 +2,7 @@
 """verbena run: the library, the preloaded answers for /sys and /dev, options, exit statuses."""
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -190,6 +191,28 @@ def case_options(bench):
     out = run(bench, "-L", "/dev/shm/it's", "--print", expect=0).out
     told = bench.call(["sh", "-c", f'{out}\necho "$VERBENA_LOG_FILE"'], expect=0).out
     want_equal(told, "/dev/shm/it's\n", "what a shell makes of --print")
+
+
+def completed(bench, *words):
+    """What bash offers for the last word."""
+    line = " ".join(f"'{word}'" for word in ("verbena", *words))
+    script = f"""PATH={bench.bin}:$PATH; source <(verbena completion)
+        COMP_WORDS=({line}); COMP_CWORD={len(words)}; _verbena; echo "${{COMPREPLY[@]}}\""""
+    return bench.call(["bash", "-c", script], expect=0, no_library=True).out.split()
+
+
+def case_completion(bench):
+    commands = completed(bench, "")
+    want({"run", "trace", "completion", "--version"} <= set(commands), commands)
+    for command in commands:
+        if command.startswith("-"):
+            continue
+        told = bench.verbena(command, "--help", expect=0).out
+        options = set(re.findall("--[a-z][a-z-]*", told)) | {"--help"}
+        want_equal(sorted(set(completed(bench, command, "-"))), sorted(options), command)
+    want_equal(completed(bench, "fault", "s"), ["sweep"], "actions")
+    want_equal(completed(bench, "info", "vrb0"), ["vrb0"], "devices")
+    want("RETRY_EXC_ERR" in " ".join(completed(bench, "explain", "")), "statuses")
 
 
 def case_statuses(bench):

@@ -1,12 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbena completion: a script for bash, generated from the table of commands.  It gets device
- * names and PIDs from the tool itself.
+ * verbena completion: a script for bash.  It gets options and actions from each command's --help,
+ * device names, PIDs and codes from the tool itself.
  */
 #include <getopt.h>
 #include <stdio.h>
 
 #include "tool.h"
+
+/* Its beginning and its end, between which are the commands. */
+static const char before[] =
+	"_verbena()\n"
+	"{\n"
+	"\tlocal word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words help\n"
+	"\tif [ \"$COMP_CWORD\" -gt 1 ]; then\n"
+	"\t\thelp=$(verbena \"$command\" --help 2>/dev/null)\n"
+	"\t\twords=\"--help $(grep -oe '--[a-z][a-z-]*' <<<\"$help\")\n"
+	"\t\t\t$(sed -n 's/^usage: verbena [a-z]* \\([a-z|]\\+\\).*/\\1/p' <<<\"$help\" |\n"
+	"\t\t\ttr '|' ' ')\"\n"
+	"\tfi\n"
+	"\tcase $command in\n"
+	"\trun|record|trace|fault|capture) compopt -o default 2>/dev/null ;;\n"
+	"\tinfo|gids|watch)\n"
+	"\t\twords+=\" $(verbena devices 2>/dev/null | awk 'NR > 2 { print $1 }')\" ;;\n"
+	"\tps) words+=\" $(verbena ps 2>/dev/null | awk 'NR > 1 { print $1 }')\" ;;\n"
+	"\texplain) words+=\" $(verbena explain --all 2>/dev/null | awk '{ print $3 }')\" ;;\n"
+	"\tesac\n"
+	"\t[ \"$COMP_CWORD\" -gt 1 ] || words='--help --version";
+static const char after[] = "'\n"
+			    "\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+			    "}\n"
+			    "complete -F _verbena verbena\n";
 
 int cmd_completion(int argc, char **argv)
 {
@@ -17,29 +41,9 @@ int cmd_completion(int argc, char **argv)
 		return EXIT_USAGE;
 	if (!no_arguments(argc, argv, 1))
 		return EXIT_USAGE;
-	puts("_verbena()\n{\n\tlocal word=${COMP_WORDS[COMP_CWORD]} words\n\tcase ${COMP_WORDS[1]} "
-	     "in");
-	puts("\trun) compopt -o default 2>/dev/null; words='--devices --transport --log --log-file "
-	     "--port --dir\n"
-	     "\t\t--raw --progress --seed --no-preload --print --help --' ;;");
-	puts("\tinfo|gids|watch) words=\"--json --help $(verbena devices 2>/dev/null | awk 'NR > 2 "
-	     "{ print $1 }')\" ;;");
-	puts("\tps) words=\"--json --help $(verbena ps 2>/dev/null | awk 'NR > 1 { print $1 }')\" "
-	     ";;");
-	puts("\ttop) words='--json --times --interval --help' ;;");
-	puts("\texplain) words=\"--json --all --help $(verbena explain --all 2>/dev/null | awk '{ "
-	     "print $3 }')\" ;;");
-	puts("\tdoctor) words='--json --quiet --help' ;;");
-	puts("\tcapture) compopt -o default 2>/dev/null; words='--device --interface --count "
-	     "--seconds --filter --type\n"
-	     "\t\t--dmac --smac --ethtype --vlan --sip --dip --proto --tos --ttl --flags --dport "
-	     "--sport --tcp --priority --help' ;;");
-	puts("\tnetdevs) words='--json --verbose --help' ;;");
-	puts("\t*) words='--json --help' ;;\n\tesac");
-	printf("\t[ \"$COMP_CWORD\" -gt 1 ] || words='--help --version");
+	fputs(before, stdout);
 	for (const struct command *c = commands; c->name; c++)
 		printf(" %s", c->name);
-	puts("'\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n}\ncomplete -F _verbena "
-	     "verbena");
+	fputs(after, stdout);
 	return EXIT_OK;
 }
