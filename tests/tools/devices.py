@@ -31,6 +31,16 @@ def case_gids(bench):
     want({gid["device"] for gid in bench.json("gids", name)} == {name}, "gids of one device")
 
 
+def case_full_output(bench):
+    """Output that is lost is no success."""
+    for words in "devices", "info --json", "explain --all", "completion":
+        done = bench.call(
+            ["sh", "-c", f"{bench.tool()} {words} > /dev/full"], expect=1, no_library=True
+        )
+        want_equal(done.err, f"verbena {words.split()[0]}: standard output: No space left on "
+                             "device\n", words)
+
+
 def case_netdevs(bench):
     want({"netdev": "lo", "up": True, "state": "ACTIVE", "port": 1}.items() <=
          [row for row in bench.json("netdevs") if row["netdev"] == "lo"][0].items(), "loopback")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Selects the command by the name of the link or by the first argument. */
+#include <errno.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,12 +92,23 @@ bool environment_is_bad(void)
 	return bad || fault_environment_is_bad();
 }
 
+/* What was printed may have found no room. */
+static int end_output(void)
+{
+	int err = fflush(stdout) ? errno : ferror(stdout) ? EIO : 0;
+
+	return err ? complain(EXIT_FAILED, "standard output: %s", strerror(err)) : EXIT_OK;
+}
+
 static int run_command(const struct command *c, int argc, char **argv)
 {
+	int status;
+
 	tool_command = c->name;
 	if (!c->any_environment && environment_is_bad())
 		return EXIT_USAGE;
-	return c->run(argc, argv);
+	status = c->run(argc, argv);
+	return status ? status : end_output();
 }
 
 int main(int argc, char **argv)
