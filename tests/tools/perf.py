@@ -27,6 +27,13 @@ def case_forms(bench):
     want_equal([len(line.get("points").split()) for line in lines], [7] * 4, "lines of the plot")
 
 
+def case_plot_cannot_be_written(bench):
+    """It is told before anything is measured."""
+    done = bench.verbena("perf", "--quick", "--svg", "/nowhere/plot.svg", expect=1)
+    want_equal((done.out, done.err), ("", "verbena perf: /nowhere/plot.svg: No such file or "
+                                          "directory\n"), "nothing measured")
+
+
 def case_bad_input(bench):
     for words in ["-x"], ["word"], ["--svg"]:
         done = bench.verbena("perf", *words, expect=2)

@@ -117,13 +117,10 @@ static void plot_line(FILE *f, int t, bool latency, const char *ink)
 		latency ? "SEND us (dashed)" : "WRITE MiB/s");
 }
 
-static int plot(const char *path)
+static int plot(FILE *f, const char *path)
 {
 	static const char *const inks[TRANSPORTS] = { "#1f6f8b", "#c1440e" };
-	FILE *f = fopen(path, "we");
 
-	if (!f)
-		return complain(EXIT_FAILED, "%s: %s", path, strerror(errno));
 	fprintf(f,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
 		"font-family=\"sans-serif\" "
@@ -156,6 +153,7 @@ int cmd_perf(int argc, char **argv)
 	const char *svg = NULL;
 	double seconds = 0.3;
 	bool json = false;
+	FILE *f = NULL;
 	int c;
 
 	while ((c = next_option(argc, argv, ":s:qjh", options,
@@ -175,6 +173,11 @@ int cmd_perf(int argc, char **argv)
 	}
 	if (!no_arguments(argc, argv, optind))
 		return EXIT_USAGE;
+	/* Before a minute of measuring. */
+	if (svg)
+		f = fopen(svg, "we");
+	if (svg && !f)
+		return complain(EXIT_FAILED, "%s: %s", svg, strerror(errno));
 	perf_measure_limits(&limits, seconds);
 	for (int t = 0; t < TRANSPORTS; t++) {
 		for (int i = 0; i < SIZES; i++)
@@ -188,5 +191,5 @@ int cmd_perf(int argc, char **argv)
 		print_json(to_json());
 	else
 		print_table();
-	return svg ? plot(svg) : EXIT_OK;
+	return f ? plot(f, svg) : EXIT_OK;
 }
