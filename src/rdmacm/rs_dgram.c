@@ -43,7 +43,7 @@ enum {
 
 /* A peer whose queue pair is known. */
 struct peer {
-	struct list node; /* rs_dgram.peers, most recently used first */
+	struct list node; /* rs_dgram.peers, oldest first */
 	struct rs_from at;
 	struct rs_port *port;
 	struct ibv_ah *ah;

@@ -66,4 +66,7 @@ void rs_from_gid(const struct rs_from *f, union ibv_gid *gid)
 	}
 	gid->raw[10] = gid->raw[11] = 0xff;
 	memcpy(gid->raw + 12, f->ip, 4);
+	/* A socket can be bound to any of 127/8, of which the loopback device has only this one. */
+	if (f->ip[0] == 127)
+		memcpy(gid->raw + 13, (const uint8_t[]){ 0, 0, 1 }, 3);
 }

@@ -15,7 +15,7 @@
 
 enum { RESOLVE_MS = 2000 };
 
-/* The source address of packets to it, by the system's routes. */
+/* By the system's routes. */
 static int route_from(const struct sockaddr_storage *to, struct sockaddr_storage *from)
 {
 	int fd = socket(to->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
@@ -27,6 +27,25 @@ static int route_from(const struct sockaddr_storage *to, struct sockaddr_storage
 	    getsockname(fd, (struct sockaddr *)from, &len))
 		err = errno;
 	close(fd);
+	return err;
+}
+
+/* The source of packets to the peer: the UDP socket's own address, if it has one. */
+static int source_towards(const struct rsocket *rs, const struct sockaddr_storage *to,
+			  struct sockaddr_storage *from)
+{
+	struct sockaddr_storage udp;
+	socklen_t len = sizeof(udp);
+	int err = 0;
+
+	if (getsockname(rs->fd, (struct sockaddr *)&udp, &len))
+		return errno;
+	if (addr_is_any((struct sockaddr *)&udp))
+		err = route_from(to, from);
+	else
+		*from = udp;
+	if (!err)
+		addr_set_port((struct sockaddr *)from, addr_port((struct sockaddr *)&udp));
 	return err;
 }
 
@@ -90,18 +109,20 @@ static struct sockaddr_storage unmapped(const struct sockaddr_storage *a)
 	return out;
 }
 
-/* Makes an id with the local address and the UDP socket's port. */
-static int resolve(struct rs_port *p, const struct sockaddr_storage *local,
-		   const struct sockaddr_storage *remote)
+/*
+ * Makes an id with the local address and the UDP socket's port.  A route to itself leads to the
+ * device of that address, whatever the peer is.
+ */
+static int resolve(struct rs_port *p, const struct sockaddr_storage *local)
 {
-	struct sockaddr_storage from_addr = unmapped(local), to_addr = unmapped(remote);
-	struct sockaddr_storage *from = &from_addr, *to = &to_addr;
+	struct sockaddr_storage from = unmapped(local);
+	struct sockaddr *self = (struct sockaddr *)&from;
 	int on = 1;
 
 	if (rdma_create_id(NULL, &p->id, p, RDMA_PS_UDP))
 		return errno;
 	rdma_set_option(p->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on));
-	if (rdma_resolve_addr(p->id, (struct sockaddr *)from, (struct sockaddr *)to, RESOLVE_MS))
+	if (rdma_resolve_addr(p->id, self, self, RESOLVE_MS))
 		return errno;
 	p->most = min(128U << to_id(p->id)->path.place.mtu, 2048U);
 	return 0;
@@ -153,28 +174,24 @@ static int start(struct rs_port *p, int events)
 int rs_port_towards(struct rsocket *rs, struct list *ports, int events,
 		    const struct sockaddr_storage *to, struct rs_port **out)
 {
-	struct sockaddr_storage from, udp;
-	socklen_t len = sizeof(udp);
-	struct rs_from self, bound;
+	struct sockaddr_storage from;
+	struct rs_from self;
 	struct rs_port *p;
-	int err = route_from(to, &from);
+	int err = source_towards(rs, to, &from);
 
-	if (err || getsockname(rs->fd, (struct sockaddr *)&udp, &len))
-		return err ? err : errno;
+	if (err)
+		return err;
 	rs_from_of(&from, &self);
-	rs_from_of(&udp, &bound);
-	self.port = bound.port;
 	*out = find(ports, &self);
 	if (*out)
 		return 0;
-	((struct sockaddr_in *)&from)->sin_port = htons(self.port);
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return ENOMEM;
 	list_init(&p->node);
 	p->self = self;
 	p->in_slots = min(rs->opt.rq, 512U);
-	err = resolve(p, &from, to);
+	err = resolve(p, &from);
 	if (!err)
 		err = make_qp(rs, p);
 	if (!err)

@@ -3,8 +3,10 @@
  * Datagram rsockets: sent to an address and connected; sizes, names, error precedence, forged
  * datagrams.
  */
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "../unit/place.h"
 #include "rspair.h"
 
 enum {
@@ -12,9 +14,9 @@ enum {
 	WAIT_MS = WORLD_LIMIT_S * 1000,
 };
 
-static int bound(struct sockaddr_in *at)
+static int bound_to(const char *address, struct sockaddr_in *at)
 {
-	struct sockaddr_storage a = world_addr(LOOPBACK, 0);
+	struct sockaddr_storage a = world_addr(address, 0);
 	int fd = rsocket(AF_INET, SOCK_DGRAM, 0);
 	socklen_t len = sizeof(*at);
 
@@ -24,11 +26,16 @@ static int bound(struct sockaddr_in *at)
 	return fd;
 }
 
+static int bound(struct sockaddr_in *at)
+{
+	return bound_to(LOOPBACK, at);
+}
+
 /* The first datagram travels over UDP; after the reply the others travel between queue pairs. */
-static void send_and_reply(void)
+static void send_and_reply(const char *address, const char *other)
 {
 	struct sockaddr_in a, b, from;
-	int fd[2] = { bound(&a), bound(&b) };
+	int fd[2] = { bound_to(address, &a), bound_to(other, &b) };
 	socklen_t len;
 
 	for (int i = 0; i < MANY; i++) {
@@ -128,9 +135,27 @@ static void forged_datagrams(void)
 	CHECK_EQ(rclose(fd), 0);
 }
 
+static void addresses_of_one_interface(void)
+{
+	CHECK_EQ(system("PATH=$PATH:/usr/sbin:/sbin; ip link add vrbt0 type veth peer name vrbt1 &&"
+			" ip addr add 10.77.0.1/24 dev vrbt0 &&"
+			" ip addr add 10.77.0.2/24 dev vrbt0 &&"
+			" ip link set vrbt0 up && ip link set vrbt1 up"),
+		 0);
+	send_and_reply("10.77.0.2", "10.77.0.1");
+	send_and_reply("10.77.0.1", "10.77.0.2");
+}
+
 int main(void)
 {
-	send_and_reply();
+	bool alone = place_enter_netns();
+
+	if (alone)
+		addresses_of_one_interface();
+	send_and_reply(LOOPBACK, LOOPBACK);
+	/* Not the address that the system's routes to the peer would choose. */
+	send_and_reply("127.0.0.2", LOOPBACK);
+	send_and_reply(LOOPBACK, "127.0.0.2");
 	connected();
 	peer_restarted();
 	forged_datagrams();
