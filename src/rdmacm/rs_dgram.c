@@ -196,10 +196,24 @@ static bool read_udp(struct rsocket *rs)
 	}
 }
 
+/*
+ * Is the header's address the packet's source?  grh: the 40 bytes before a datagram, an IPv6 header
+ * or, in the last 20, one of IPv4.  All of 127/8 is this host (rs_from_gid()).
+ */
+static bool is_from(const uint8_t *grh, const struct rs_from *from)
+{
+	const uint8_t *ipv4 = grh + 20;
+
+	if (from->version == 6)
+		return grh[0] >> 4 == 6 && !memcmp(grh + 8, from->ip, 16);
+	return ipv4[0] >> 4 == 4 &&
+	       (!memcmp(ipv4 + 12, from->ip, 4) || (ipv4[12] == 127 && from->ip[0] == 127));
+}
+
 static void take_receive(struct rsocket *rs, struct rs_port *p, const struct ibv_wc *wc)
 {
 	uint32_t slot = (uint32_t)wc->wr_id & (RS_PORT_RECEIVE - 1);
-	const uint8_t *data = p->memory + (size_t)slot * RS_PORT_SLOT + RS_PORT_GRH;
+	const uint8_t *grh = p->memory + (size_t)slot * RS_PORT_SLOT, *data = grh + RS_PORT_GRH;
 	struct rs_from from;
 	size_t len, head;
 
@@ -207,7 +221,7 @@ static void take_receive(struct rsocket *rs, struct rs_port *p, const struct ibv
 		return;
 	len = wc->byte_len > RS_PORT_GRH ? wc->byte_len - RS_PORT_GRH : 0;
 	head = rs_ud_decode(data, len, &from);
-	if (head)
+	if (head && is_from(grh, &from))
 		queue_up(rs, &from, data + head, len - head);
 	rs_port_post_receive(p, slot);
 }

@@ -3,6 +3,7 @@
  * Datagram rsockets: sent to an address and connected; sizes, names, error precedence, forged
  * datagrams.
  */
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -107,6 +108,73 @@ static void peer_restarted(void)
 	CHECK_EQ(rclose(server), 0);
 }
 
+static uint8_t gid_index(const struct rdma_cm_id *id)
+{
+	union ibv_gid gid;
+	int i = 0;
+
+	do
+		CHECK_EQ(ibv_query_gid(id->verbs, id->port_num, i, &gid), 0);
+	while (memcmp(&gid, &id->route.addr.addr.ibaddr.sgid, sizeof(gid)) && ++i);
+	return (uint8_t)i;
+}
+
+/* Sends from a queue pair of our own on the loopback device. */
+static void send_from_qp(struct rdma_cm_id *id, uint32_t qpn, uint8_t *data, size_t len)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = id->port_num,
+		.grh = { .dgid = id->route.addr.addr.ibaddr.dgid,
+			 .sgid_index = gid_index(id),
+			 .hop_limit = 64 },
+	};
+	struct ibv_ah *ah = ibv_create_ah(id->pd, &attr);
+	struct ibv_mr *mr = rdma_reg_msgs(id, data, len);
+	struct ibv_wc wc;
+
+	CHECK(ah && mr);
+	CHECK_EQ(rdma_post_ud_send(id, NULL, data, len, mr, 0, ah, qpn), 0);
+	CHECK_EQ(rdma_get_send_comp(id, &wc), 1);
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_EQ(rdma_dereg_mr(mr), 0);
+	CHECK_EQ(ibv_destroy_ah(ah), 0);
+}
+
+/* Between queue pairs, too, the sender is who the packet says, not who its header says. */
+static void forged_by_queue_pair(void)
+{
+	static const uint8_t hello[] = { 0x55, 0x55, 0x55, 0x55, 4, 0, 16, 0,  0,
+					 0,    0,    9,    127,  0, 0, 1,  'a' };
+	uint8_t claims[] = { 4, 8, 0, 99, 10, 1, 1, 1, 'x' };
+	uint8_t true_one[] = { 4, 8, 0, 99, 127, 0, 0, 1, 'y' };
+	struct sockaddr_in at, from;
+	int fd = bound(&at), udp = socket(AF_INET, SOCK_DGRAM, 0);
+	struct sockaddr_storage to = world_addr(LOOPBACK, 1);
+	struct rdma_cm_id *id = world_id(NULL, RDMA_PS_UDP);
+	socklen_t len = sizeof(from);
+	uint32_t answer[4], qpn;
+	char got[8];
+
+	CHECK_EQ(sendto(udp, hello, sizeof(hello), 0, (struct sockaddr *)&at, sizeof(at)),
+		 sizeof(hello));
+	CHECK_EQ(rrecv(fd, got, sizeof(got), 0), 1);
+	CHECK_EQ(recv(udp, answer, sizeof(answer), 0), sizeof(answer));
+	qpn = ntohl(answer[2]) & 0xffffff;
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, WORLD_TIMEOUT_MS), 0);
+	world_qp(id);
+	send_from_qp(id, qpn, claims, sizeof(claims));
+	send_from_qp(id, qpn, true_one, sizeof(true_one));
+	CHECK_EQ(rrecvfrom(fd, got, sizeof(got), 0, (struct sockaddr *)&from, &len), 1);
+	CHECK_EQ(got[0], 'y');
+	CHECK_EQ(ntohs(from.sin_port), 99);
+	CHECK_FAILS(rrecv(fd, got, 1, MSG_DONTWAIT), EAGAIN);
+	rdma_destroy_qp(id);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	close(udp);
+	CHECK_EQ(rclose(fd), 0);
+}
+
 /*
  * Datagrams without a valid header, or whose header names another address than their source, are
  * dropped.
@@ -159,5 +227,6 @@ int main(void)
 	connected();
 	peer_restarted();
 	forged_datagrams();
+	forged_by_queue_pair();
 	return 0;
 }
