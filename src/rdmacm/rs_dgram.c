@@ -62,6 +62,7 @@ struct rs_dgram {
 	int udp, events; /* events: an epoll of all descriptors to wait for */
 	bool bound, connected;
 	struct sockaddr_storage peer;
+	struct rs_from only; /* connected: the same */
 	struct list ports, peers, queue;
 	unsigned int known; /* number of peers */
 	size_t queued;      /* bytes */
@@ -130,7 +131,10 @@ static void learn(struct rsocket *rs, struct rs_port *port, const struct rs_from
 
 /* ---- Receiving ---- */
 
-/* Queues a datagram for the program; drops it if the queue is full. */
+/*
+ * Queues a datagram for the program; drops it if the queue is full, or the socket connected to
+ * another peer.
+ */
 static void queue_up(struct rsocket *rs, const struct rs_from *from, const uint8_t *data,
 		     size_t len)
 {
@@ -138,6 +142,8 @@ static void queue_up(struct rsocket *rs, const struct rs_from *from, const uint8
 	struct datagram *g;
 
 	if (d->queued + len + sizeof(*g) > rs->opt.rcvbuf)
+		return;
+	if (d->connected && !rs_from_same(from, &d->only))
 		return;
 	g = malloc(sizeof(*g) + len);
 	if (!g)
@@ -387,17 +393,19 @@ int rs_dgram_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len
 
 int rs_dgram_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 {
+	struct rs_dgram *d = rs->dgram;
+	socklen_t got = sizeof(d->peer);
 	struct rs_port *port;
 	int err = now_bound(rs);
 
 	if (err)
 		return err;
-	if (connect(rs->fd, addr, len))
+	/* The system knows which peer a wildcard means. */
+	if (connect(rs->fd, addr, len) || getpeername(rs->fd, (struct sockaddr *)&d->peer, &got))
 		return errno;
-	memset(&rs->dgram->peer, 0, sizeof(rs->dgram->peer));
-	memcpy(&rs->dgram->peer, addr, addr_len(addr));
-	rs->dgram->connected = true;
-	return port_towards(rs, &rs->dgram->peer, &port);
+	rs_from_of(&d->peer, &d->only);
+	d->connected = true;
+	return port_towards(rs, &d->peer, &port);
 }
 
 short rs_dgram_ready(struct rsocket *rs)

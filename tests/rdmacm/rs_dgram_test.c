@@ -84,6 +84,30 @@ static void connected(void)
 	CHECK_EQ(rclose(server), 0);
 }
 
+/* A connected socket receives from its peer only, though others know its queue pair. */
+static void connected_to_one(void)
+{
+	struct sockaddr_in at, peer, other;
+	int fd = bound(&at), from[2] = { bound(&peer), bound(&other) };
+	char c;
+
+	for (int i = 0; i < MANY; i++) {
+		CHECK_EQ(rsendto(from[i & 1], "a", 1, 0, (struct sockaddr *)&at, sizeof(at)), 1);
+		CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+	}
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&peer, sizeof(peer)), 0);
+	for (int i = 0; i < MANY; i++) {
+		CHECK_EQ(rsendto(from[1], "b", 1, 0, (struct sockaddr *)&at, sizeof(at)), 1);
+		CHECK_EQ(rsendto(from[0], "c", 1, 0, (struct sockaddr *)&at, sizeof(at)), 1);
+		CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+		CHECK_EQ(c, 'c');
+	}
+	CHECK_FAILS(rrecv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+	CHECK_EQ(rclose(from[0]), 0);
+	CHECK_EQ(rclose(from[1]), 0);
+	CHECK_EQ(rclose(fd), 0);
+}
+
 /* Another rsocket takes the peer's address: datagrams reach it after a while. */
 static void peer_restarted(void)
 {
@@ -225,6 +249,7 @@ int main(void)
 	send_and_reply("127.0.0.2", LOOPBACK);
 	send_and_reply(LOOPBACK, "127.0.0.2");
 	connected();
+	connected_to_one();
 	peer_restarted();
 	forged_datagrams();
 	forged_by_queue_pair();
