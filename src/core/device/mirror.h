@@ -31,7 +31,8 @@ typedef void (*vrb_mirror_deliver_fn)(struct vrb_device *dev, uint8_t *data, uin
 
 /*
  * Called for each sniffer; vrb_mirror_stop() only after a start that returned true. wire: also
- * mirror the UDP wire. On failure the sniffer sees less, and a warning says why. Must hold no lock.
+ * mirror what the interface carries. On failure the sniffer sees less, and a warning says why. Must
+ * hold no lock.
  */
 bool vrb_mirror_start(struct vrb_device *dev, vrb_mirror_deliver_fn deliver, bool wire);
 void vrb_mirror_stop(struct vrb_device *dev);
@@ -55,8 +56,8 @@ static inline bool vrb_mirror_enabled(uint64_t now)
 }
 
 /*
- * Mirrors an outgoing packet; `packet` has no ICRC. wire: the packet leaves by the wire, not by
- * shared memory.
+ * Mirrors an outgoing packet; `packet` has no ICRC. wire: the packet leaves by the port's
+ * interface, not by shared memory or the loopback interface.
  */
 void vrb_mirror_packet(struct vrb_port *port, uint64_t now, const struct net_path *path,
 		  const uint8_t *packet, size_t len, bool wire);

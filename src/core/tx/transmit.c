@@ -113,6 +113,16 @@ void vrb_datagram_received(struct vrb_qp *qp, bool wire, uint64_t now)
 		vrb_set_uses_wire(qp, expects_datagrams(qp, now));
 }
 
+/* Packets to the port's own addresses leave by the loopback interface, not by the port's. */
+static void mirror(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
+		   size_t len)
+{
+	struct vrb_port *port = &qp->config.ctx->dev->port;
+	bool wire = port->loopback || vrb_port_find_gid(port, &path->dst) < 0;
+
+	vrb_mirror_packet(port, qp->now, path, packet, len, wire);
+}
+
 static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 {
 	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local, watched = vrb_mirror_enabled(now);
@@ -128,8 +138,7 @@ static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t
 		if (datagrams && vrb_peer_tx_ud(qp, path, vrb_tx_batch_room(b), len, now))
 			continue;
 		if (unlikely(watched))
-			vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path,
-				     vrb_tx_batch_room(b), len, true);
+			mirror(qp, path, vrb_tx_batch_room(b), len);
 		vrb_tx_batch_seal(b, qp, path, len, obeys_congestion(qp, path));
 		qp->peer.wire_at = now;
 	}
