@@ -331,12 +331,14 @@ static uint64_t yield_cpu(uint64_t now)
 	return end;
 }
 
-static void yield_if_shared(void)
+static bool yield_if_shared(void)
 {
 	uint64_t now = clock_now();
 
-	if (cpu_share_wants_yield(&idle.share, idle.begin, now))
-		cpu_share_yielded(&idle.share, now, yield_cpu(now));
+	if (!cpu_share_wants_yield(&idle.share, idle.begin, now))
+		return false;
+	cpu_share_yielded(&idle.share, now, yield_cpu(now));
+	return true;
 }
 
 /* The inbox is the progress thread's; without it, packets that are handed over wait here. */
@@ -350,7 +352,8 @@ static void serve_inbox(uint64_t now)
 
 /*
  * With more polling programs than CPUs, the peer may be waiting for ours: yields after some time of
- * unsuccessful polling. Where polls make system calls, one more matters little.
+ * unsuccessful polling. Where polls make system calls, one more matters little. Returns true if it
+ * has yielded.
  */
 static bool yield_if_idle(bool any, uint64_t now)
 {
@@ -358,23 +361,22 @@ static bool yield_if_idle(bool any, uint64_t now)
 
 	if (any) {
 		idle.in_vain = 0;
-		return true;
+		return false;
 	}
 	if (!idle.in_vain)
 		idle.begin = now;
 	idle.in_vain += wire ? TUNE_POLL_YIELD_WIRE : 1;
-	if (idle.in_vain >= TUNE_POLL_YIELD) {
-		idle.in_vain = 0;
-		if (unlikely(!has_thread))
-			serve_inbox(now);
-		if (yield_is_paused(&yield_pause, now))
-			return false;
-		if (wire)
-			yield_cpu(now);
-		else
-			yield_if_shared();
-	}
-	return false;
+	if (idle.in_vain < TUNE_POLL_YIELD)
+		return false;
+	idle.in_vain = 0;
+	if (unlikely(!has_thread))
+		serve_inbox(now);
+	if (yield_is_paused(&yield_pause, now))
+		return false;
+	if (!wire)
+		return yield_if_shared();
+	yield_cpu(now);
+	return true;
 }
 
 /* Polls the main rx queue and everything that belongs to it. Must hold vrb.poll_lock. */
@@ -477,6 +479,25 @@ static void rx_contention(void)
 		vrb_rx_queues_open();
 }
 
+static bool look(unsigned int shards, uint64_t now)
+{
+	bool any;
+
+	if (unlikely(load_relaxed(&vrb_extra_rx_queues)))
+		return poll_in_turn(shards, now);
+	if (!lock_try(&vrb.poll_lock)) {
+		rx_contention();
+		return false;
+	}
+	any = poll_main(now);
+	lock_release(&vrb.poll_lock);
+	return any;
+}
+
+/*
+ * The peer that had the CPU meanwhile has sent something, and perhaps ended the connection after
+ * it. A program that finds nothing here and then that end looks no more.
+ */
 bool vrb_poll_once(unsigned int shards)
 {
 	uint64_t now;
@@ -484,18 +505,11 @@ bool vrb_poll_once(unsigned int shards)
 
 	progress_polled(vrb.progress);
 	thread_handoff();
-	if (unlikely(load_relaxed(&vrb_extra_rx_queues))) {
-		now = clock_now();
-		return yield_if_idle(poll_in_turn(shards, now), now);
-	}
-	if (!lock_try(&vrb.poll_lock)) {
-		rx_contention();
-		return yield_if_idle(false, clock_now());
-	}
 	now = clock_now();
-	any = poll_main(now);
-	lock_release(&vrb.poll_lock);
-	return yield_if_idle(any, now);
+	any = look(shards, now);
+	if (yield_if_idle(any, now))
+		any = look(shards, clock_now());
+	return any;
 }
 
 bool vrb_loopback_begin(void)
