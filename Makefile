@@ -34,7 +34,8 @@ export UBSAN_OPTIONS ?= abort_on_error=1:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
 .PHONY: all setup demo test test-asan test-tsan test-load test-rxe test-mpich test-ucx \
-	test-ceph test-system test-package fuzz soak coverage bench bench-rxe install deb dist clean format help
+	test-ceph test-system test-package fuzz soak coverage bench bench-rxe install deb dist \
+	clean format help
 
 all:
 	@scripts/setup --check build
@@ -179,7 +180,8 @@ test-package:
 
 clean:
 	rm -rf "$(BUILD)" "$(TEST_BUILD)" build-asan build-tsan build-bench build-cov build-fuzz \
-		build-deb build-dist build-rpm build-rxe build-mpich build-ucx build-system
+		build-deb build-dist build-rpm build-rxe build-mpich build-ucx \
+		build-system
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
@@ -187,5 +189,5 @@ format:
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
 	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-load" \
-		"test-rxe test-mpich test-ucx test-ceph test-system test-package bench-rxe fuzz soak coverage" \
-		"bench clean format"
+		"test-rxe test-mpich test-ucx test-ceph test-system test-package bench-rxe" \
+		"fuzz soak coverage bench clean format"
