@@ -19,8 +19,12 @@ enum { MAX_BACKLOG = 1024 };
 static int bind_any(struct cma_id *id)
 {
 	struct sockaddr_storage any;
+	bool idle;
 
-	if (id->state != ID_IDLE)
+	cma_lock();
+	idle = id->state == ID_IDLE;
+	cma_unlock();
+	if (!idle)
 		return 0;
 	addr_any(&any, AF_INET);
 	return path_bind(id, (struct sockaddr *)&any);
