@@ -141,17 +141,18 @@ static bool take_message(struct host_message *m, struct vrb_rx_queue *r, uint64_
 	return false;
 }
 
-/*
- * What a process of this host did before it sent a message comes before the message, or a
- * connection's end would overtake the ACK of the last request. Must hold vrb.poll_lock.
- */
-static void take_before(uint64_t now)
+/* Must hold vrb.poll_lock. */
+static void empty_lanes(uint64_t now, bool poller)
 {
-	for (unsigned int k = 0; k < LIMIT_POLL_LATE_ROUNDS && take_lanes(now, false); k++)
+	for (unsigned int k = 0; k < LIMIT_POLL_LATE_ROUNDS && take_lanes(now, poller); k++)
 		;
 }
 
-/* A batch that is not full has emptied the inbox: no call is needed to find that out. */
+/*
+ * What a process of this host did before it sent a message comes before the message, or a
+ * connection's end would overtake the ACK of the last request. A batch that is not full has emptied
+ * the inbox: no call is needed to find that out.
+ */
 static bool take_inbox(uint64_t now)
 {
 	static struct host_message m[HOST_INBOX_BATCH];
@@ -162,7 +163,7 @@ static bool take_inbox(uint64_t now)
 	do {
 		n = host_inbox_recv_batch(vrb.host, m, HOST_INBOX_BATCH);
 		if (n)
-			take_before(now);
+			empty_lanes(now, false);
 		vrb_round_begin(&round, now);
 		for (unsigned int i = 0; i < n; i++) {
 			work += m[i].kind == HOST_PACKET || m[i].kind == HOST_MESSAGE ||
@@ -210,8 +211,7 @@ static void take_unserved(uint64_t now, bool poller)
 /* The main rx queue's part of take_late(). Must hold vrb.poll_lock. */
 static void take_main(uint64_t now, bool poller)
 {
-	for (unsigned int k = 0; k < LIMIT_POLL_LATE_ROUNDS && take_lanes(now, poller); k++)
-		;
+	empty_lanes(now, poller);
 	take_inbox(now);
 	take_all_packets(vrb_main_rx_queue, now, poller);
 }
