@@ -305,9 +305,8 @@ static void test_output(struct home *h)
 	finish(h);
 }
 
-static void test_delegate(struct home *h)
+static void send_through_full_lane(struct home *h)
 {
-	set_up(h, false);
 	stop_owner(h);
 	fill_lane(h, h->to_owner);
 	request(h, SEND_TO_OWNER);
@@ -316,15 +315,16 @@ static void test_delegate(struct home *h)
 	finish(h);
 }
 
+static void test_delegate(struct home *h)
+{
+	set_up(h, false);
+	send_through_full_lane(h);
+}
+
 static void test_request(struct home *h)
 {
 	set_up(h, true);
-	stop_owner(h);
-	fill_lane(h, h->to_owner);
-	request(h, SEND_TO_OWNER);
-	poll_some(h);
-	start_owner(h);
-	finish(h);
+	send_through_full_lane(h);
 }
 
 /* Each opens the requester's window. */
