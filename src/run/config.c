@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "run/clock.h"
+#include "run/sanitizer.h"
 #include "util/hash.h"
 #include "util/net.h"
 
@@ -355,12 +356,16 @@ static void keep_complaint(void *arg, const char *line)
 static void read_environment(void)
 {
 	struct complaints c = { .n = 0 };
+	const char *advice;
 	unsigned int i;
 
 	config_parse(&config, lookup_environment, keep_complaint, &c);
 	log_configure(config.log_level, config.log_file);
 	for (i = 0; i < c.n; i++)
 		log_warn(LOG_RUN, "%s", c.line[i]);
+	advice = sanitizer_advice();
+	if (advice)
+		log_warn(LOG_RUN, "%s", advice);
 }
 
 const struct config *config_get(void)

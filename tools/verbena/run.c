@@ -120,6 +120,28 @@ static bool extend(const char *name, const char *what, bool first)
 	return true;
 }
 
+/*
+ * Programs built with a sanitizer: AddressSanitizer ends those for which a library is preloaded
+ * before it; ThreadSanitizer reports data races in libraries whose locks it does not see. Of
+ * options given twice the last counts, so the user's own come last.
+ */
+static const struct {
+	const char *variable, *options;
+} sanitizers[] = {
+	{ "ASAN_OPTIONS", "verify_asan_link_order=0" },
+	{ "TSAN_OPTIONS", "ignore_noninstrumented_modules=1" },
+};
+
+/* False: out of memory. */
+static bool set_up_sanitizers(void)
+{
+	bool good = true;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(sanitizers); i++)
+		good &= extend(sanitizers[i].variable, sanitizers[i].options, true);
+	return good;
+}
+
 /* What is for the program, and not for this tool, which the library would record or strike. */
 static const char *const of_program[] = { "VERBENA_RECORD", "VERBENA_FAULTS" };
 
@@ -159,7 +181,7 @@ int run_prepare(bool preload)
 	if (preload && access(shim, R_OK) < 0)
 		return complain(EXIT_FAILED, "%s: %s", shim, strerror(errno));
 	if (!extend("LD_LIBRARY_PATH", folder, true) ||
-	    (preload && !extend("LD_PRELOAD", shim, false)))
+	    (preload && !extend("LD_PRELOAD", shim, false)) || !set_up_sanitizers())
 		return complain(EXIT_FAILED, "out of memory");
 	/*
 	 * Creates the files that the preloaded library shows, for scripts that look for them first.
@@ -191,6 +213,8 @@ static int print_environment(void)
 {
 	print_variable("LD_LIBRARY_PATH");
 	print_variable("LD_PRELOAD");
+	for (unsigned int i = 0; i < ARRAY_SIZE(sanitizers); i++)
+		print_variable(sanitizers[i].variable);
 	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++)
 		print_variable(settings[i].variable);
 	return EXIT_OK;
