@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread takes a snapshot of the watches, sleeps in ppoll(2) on it, and calls back.  poll
+ * The thread takes a snapshot of the watches, sleeps until one is readable, and calls back.  poll
  * rather than epoll: there are a handful of descriptors, and an epoll set would be shared with
  * forked children, which could change the parent's.
  *
@@ -26,6 +26,7 @@
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
+#include "util/poll_fds.h"
 #include "util/time.h"
 
 enum {
@@ -244,20 +245,20 @@ static unsigned int fill_pollfds(struct progress *p, struct pollfd pfd[WATCHES +
 	return i + 1;
 }
 
-/* Calls ppoll() until the deadline; returns its result. */
+/* Waits until the deadline; returns as ppoll() does. */
 static int wait_until(struct pollfd *pfd, unsigned int n, uint64_t until)
 {
 	struct timespec ts;
 	uint64_t now;
 
 	if (until == VRB_NEVER)
-		return ppoll(pfd, n, NULL, NULL);
+		return poll_fds(pfd, n, NULL);
 	now = clock_now();
 	if (until < now)
 		until = now;
 	ts.tv_sec = (time_t)((until - now) / VRB_SECOND);
 	ts.tv_nsec = (long)((until - now) % VRB_SECOND);
-	return ppoll(pfd, n, &ts, NULL);
+	return poll_fds(pfd, n, &ts);
 }
 
 /* Counts a useless wake-up. Returns true if it is time to stand back. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,36 @@ static void calls_back_when_readable(void **state)
 	assert_int_equal(s.calls, 2);
 	progress_free(p);
 	close(s.fd);
+}
+
+/* As a sandbox does. */
+static void serves_a_program_that_may_open_no_more_files(void **state)
+{
+	struct rlimit before, none;
+	struct progress *p;
+	struct source s, other;
+	uint64_t wakeups;
+
+	source_init(&s);
+	source_init(&other);
+	progress_new(NULL, NULL, &p);
+	progress_watch(p, s.fd, PROGRESS_OWN, on_ready, &s);
+	progress_watch(p, other.fd, PROGRESS_OWN, on_ready, &other);
+	getrlimit(RLIMIT_NOFILE, &before);
+	none = (struct rlimit){ 0, before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	progress_start(p);
+	feed(&s);
+	sem_wait(&s.called);
+	wakeups = progress_wakeups(p);
+	usleep(50000);
+	assert_true(progress_wakeups(p) - wakeups <= 1);	/* the one that is about to sleep */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	progress_free(p);
+	assert_int_equal(s.calls, 1);
+	assert_int_equal(other.calls, 0);
+	close(s.fd);
+	close(other.fd);
 }
 
 /* Two rounds through the thread prove that it slept in between without waking by itself. */
@@ -539,6 +570,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_back_when_readable),
+		cmocka_unit_test(serves_a_program_that_may_open_no_more_files),
 		cmocka_unit_test(an_idle_process_has_no_wakeups),
 		cmocka_unit_test(lingers_without_sleep_until_the_time_is_over),
 		cmocka_unit_test(stands_back_from_pollers_and_resumes),

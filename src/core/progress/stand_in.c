@@ -20,6 +20,7 @@
 #include "run/progress.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/poll_fds.h"
 #include "wire/wire.h"
 
 enum { PARKS = 8 };	/* in a row, before the progress thread serves its descriptors */
@@ -155,7 +156,7 @@ static int wait_until(uint64_t end, int eventfd, uint64_t *count)
 		if (rest == PROGRESS_BUSY)
 			break;
 		if (rest == PROGRESS_SLEEP) {
-			if (ppoll(fds, n, &ts, NULL) < 0)
+			if (poll_fds(fds, n, &ts) < 0)
 				return errno == EINTR && handlers_interrupt() ? EINTR : EAGAIN;
 			any = serve(fds, n) || fds[EVENT].revents;
 		}
