@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The network interfaces of this network namespace, as an ordinary user sees them: by route
- * netlink, or by getifaddrs(3) if netlink is refused. Needs neither /sys nor /proc.
+ * netlink, which needs neither /sys nor /proc, or by ioctl(2) and /proc/net/if_inet6 if netlink is
+ * refused; then interfaces without an address are missing.
  */
 #ifndef VRB_RUN_NETDEV_H
 #define VRB_RUN_NETDEV_H

@@ -4,6 +4,9 @@
  * namespace of its own, where that is permitted.
  */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <net/if.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -13,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,6 +136,70 @@ static void addresses_come_in_gid_order(void **state)
 	in_netns(check_order);
 }
 
+/* As a systemd unit with RestrictAddressFamilies=AF_INET AF_INET6. */
+static void refuse_netlink(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+	CHECK(socket(AF_NETLINK, SOCK_RAW, 0) < 0);
+}
+
+static bool same_interface(const struct netdev *a, const struct netdev *b)
+{
+	bool same = !strcmp(a->name, b->name) && a->ifindex == b->ifindex && a->mtu == b->mtu &&
+		    !memcmp(a->mac, b->mac, sizeof(a->mac)) && a->up == b->up &&
+		    a->running == b->running && a->loopback == b->loopback &&
+		    a->n_addrs == b->n_addrs;
+
+	for (uint32_t i = 0; same && i < a->n_addrs; i++)
+		same = net_addr_equal(&a->addr[i].addr, &b->addr[i].addr) &&
+		       a->addr[i].prefix_len == b->addr[i].prefix_len;
+	return same;
+}
+
+static void check_without_netlink(void)
+{
+	struct netdev *list, *again;
+	unsigned int n, m, found = 0;
+
+	ip("link set lo up");
+	ip("link add vrbt0 type veth peer name vrbt1");
+	ip("link set vrbt0 address 02:00:00:00:12:34 mtu 4200 addrgenmode none up");
+	ip("link set vrbt1 addrgenmode none up");
+	ip("addr add 2001:db8::5/64 dev vrbt0 nodad");
+	ip("addr add 192.0.2.1/24 dev vrbt0");
+	ip("addr add 192.0.2.7/24 dev vrbt0 label vrbt0:1");
+	ip("addr add 198.51.100.7/20 dev vrbt0");
+	CHECK(netdev_list(&list, &n) == 0);
+	refuse_netlink();
+	CHECK(netdev_list(&again, &m) == 0);
+	for (unsigned int i = 0; i < n; i++) {
+		const struct netdev *same = find(again, m, list[i].name);
+
+		CHECK(!list[i].n_addrs == !same);
+		CHECK(!same || same_interface(same, &list[i]));
+		found += same != NULL;
+	}
+	CHECK(found == 2 && m == 2 && again[1].loopback);
+	free(list);
+	free(again);
+}
+
+static void without_netlink_the_same_is_found(void **state)
+{
+	in_netns(check_without_netlink);
+}
+
 static bool readable(int fd, int timeout)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -230,6 +299,7 @@ int main(void)
 		cmocka_unit_test(works_in_the_current_namespace),
 		cmocka_unit_test(loopback_is_there_and_last),
 		cmocka_unit_test(addresses_come_in_gid_order),
+		cmocka_unit_test(without_netlink_the_same_is_found),
 		cmocka_unit_test(carrier_is_seen),
 		cmocka_unit_test(monitor_reports_changes),
 		cmocka_unit_test(more_addresses_than_fit),
