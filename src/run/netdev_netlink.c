@@ -117,7 +117,8 @@ static int addr_message(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-static int receive_dump(struct mnl_socket *nl, uint32_t seq, mnl_cb_t cb, struct netdev_scan *s)
+static int receive_dump(struct mnl_socket *nl, uint32_t seq, mnl_cb_t cb,
+			struct netdev_scan *s)
 {
 	char *buf = malloc(DUMP_BUFFER);
 	int more = MNL_CB_OK, err = buf ? 0 : ENOMEM;
@@ -134,7 +135,8 @@ static int receive_dump(struct mnl_socket *nl, uint32_t seq, mnl_cb_t cb, struct
 	return err;
 }
 
-static int dump(struct mnl_socket *nl, uint16_t type, uint32_t seq, mnl_cb_t cb, struct netdev_scan *s)
+static int dump(struct mnl_socket *nl, uint16_t type, uint32_t seq, mnl_cb_t cb,
+		struct netdev_scan *s)
 {
 	char buf[64] __attribute__((aligned(NLMSG_ALIGNTO)));
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
