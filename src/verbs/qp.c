@@ -187,7 +187,8 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 
 /*
  * Enhanced connection establishment: the two ends agree on options of their vendor. This device has
- * no options, so it accepts none; connections are established without them.
+ * no options, so it accepts none, whatever the peer's vendor; connections are established without
+ * them. Without a vendor rdma-core refuses the call, for all devices.
  */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
@@ -202,6 +203,8 @@ int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	int err = ece && !ece->comp_mask ? check(qp) : EINVAL;
 
+	if (!err && !ece->vendor_id)
+		err = EOPNOTSUPP;
 	if (!err)
 		ece->options = 0;
 	return answer(err);

@@ -20,6 +20,9 @@ int main(void)
 	CHECK_EQ(ece.options, 0);
 	CHECK_EQ(ibv_query_ece(qp, &ece), 0);
 	CHECK_EQ(ece.options, 0);
+	/* What a device without these options tells its peer. */
+	ece.vendor_id = 0;
+	CHECK_EQ(ibv_set_ece(qp, &ece), EOPNOTSUPP);
 	ece.comp_mask = 1;
 	CHECK_EQ(ibv_set_ece(qp, &ece), EINVAL);
 	CHECK_EQ(ibv_set_ece(qp, NULL), EINVAL);

@@ -165,14 +165,12 @@ static void refused(void)
 		    .flags = 1,
 		    .flags_mask = IBV_WQ_FLAGS_CVLAN_STRIPPING },
 		  0 },
-		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_SCATTER_FCS },
-		  EOPNOTSUPP },
-		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_DELAY_DROP },
-		  EOPNOTSUPP },
+		/* As on mlx5, these have no effect. */
+		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_SCATTER_FCS }, 0 },
+		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_DELAY_DROP }, 0 },
+		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_RESERVED }, 0 },
 		{ { .attr_mask = IBV_WQ_ATTR_FLAGS,
 		    .flags_mask = IBV_WQ_FLAGS_PCI_WRITE_END_PADDING },
-		  EOPNOTSUPP },
-		{ { .attr_mask = IBV_WQ_ATTR_FLAGS, .flags_mask = IBV_WQ_FLAGS_RESERVED },
 		  EOPNOTSUPP },
 	};
 	struct ibv_cq *cq = world_cq(&w, 16);

@@ -24,6 +24,8 @@ enum {
 	 * interface's ring for a poll, not for receives.
 	 */
 	SUPPORTED_FLAGS = IBV_WQ_FLAGS_CVLAN_STRIPPING,
+	/* mlx5 lets no other be changed: it refuses this one and ignores the rest. */
+	REFUSED_CHANGES = IBV_WQ_FLAGS_PCI_WRITE_END_PADDING,
 };
 
 /* The legal transitions of a work queue. */
@@ -118,7 +120,6 @@ static enum ibv_wq_state state_of(const struct vrb_wq *wq)
 	}
 }
 
-/* Returns EOPNOTSUPP for a valid change to a flag that is not supported. */
 static int check_modify(const struct vrb_wq *wq, const struct ibv_wq_attr *a,
 			enum ibv_wq_state *next)
 {
@@ -131,7 +132,7 @@ static int check_modify(const struct vrb_wq *wq, const struct ibv_wq_attr *a,
 	*next = a->attr_mask & IBV_WQ_ATTR_STATE ? a->wq_state : cur;
 	if ((unsigned int)*next >= STATES || !legal[cur][*next])
 		return EINVAL;
-	if (a->attr_mask & IBV_WQ_ATTR_FLAGS && a->flags_mask & ~(uint32_t)SUPPORTED_FLAGS)
+	if (a->attr_mask & IBV_WQ_ATTR_FLAGS && a->flags_mask & REFUSED_CHANGES)
 		return EOPNOTSUPP;
 	return 0;
 }
